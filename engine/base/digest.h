@@ -1,0 +1,53 @@
+/* engine/base/digest.h — SHA-256, and the identity of content.
+ *
+ * A content_id names bytes, never a place. Two kinds: a blob (a file's bytes) and a tree (a canonical directory
+ * listing, see storage/FORMAT.md). The text form is `sha256:<64 hex>`; kind and size travel beside it.
+ * Ids are plain values: copy them freely. All functions are pure; any thread.
+ */
+#ifndef CAIRN_BASE_DIGEST_H
+#define CAIRN_BASE_DIGEST_H
+
+#include <stdbool.h>
+#include <string.h>
+#include "base/err.h"
+
+#define DIGEST_BYTES 32
+#define DIGEST_HEX_MAX 65 /* with the NUL */
+
+struct digest {
+	uint8_t b[DIGEST_BYTES];
+};
+
+enum content_kind { CONTENT_NONE = 0, CONTENT_BLOB = 1, CONTENT_TREE = 2 };
+
+struct content_id {
+	struct digest digest;
+	uint64_t size_bytes; /* blob: bytes of the file; tree: bytes of the canonical listing */
+	uint8_t kind;	     /* enum content_kind */
+};
+
+static inline bool digest_eq(const struct digest *a, const struct digest *b)
+{
+	return memcmp(a->b, b->b, DIGEST_BYTES) == 0;
+}
+static inline bool content_id_eq(const struct content_id *a, const struct content_id *b)
+{
+	return a->kind == b->kind && a->size_bytes == b->size_bytes && digest_eq(&a->digest, &b->digest);
+}
+
+/* One-shot SHA-256 of `n` bytes. Uses the cpu's SHA instructions through libcrypto. */
+void digest_bytes(const void *bytes, size_t n, struct digest *ret);
+
+/* Streaming SHA-256. `new` never fails; `final` may be called once, then the object is reset for another use. */
+struct digester;
+struct digester *digester_new(void);
+void digester_free(struct digester *d);
+void digester_update(struct digester *d, const void *bytes, size_t n);
+void digester_final(struct digester *d, struct digest *ret);
+
+/* 64 lower-case hex digits and a NUL into `out[DIGEST_HEX_MAX]`; returns out. */
+char *digest_hex(const struct digest *d, char out[DIGEST_HEX_MAX]);
+/* Accepts 64 hex digits with or without `sha256:`. */
+int digest_parse(const char *text, struct digest *ret, struct err *err);
+
+#endif

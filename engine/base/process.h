@@ -1,0 +1,45 @@
+/* engine/base/process.h — start a program, know when it ends, and end all that it started.
+ *
+ * A started program leads a session and a process group of its own. Descendants are found again, also daemonised ones,
+ * by the marker variable that process_spec.marker puts into their environment (read from /proc/PID/environ), by session
+ * and by parenthood, so the caller should be a child subreaper (process_become_subreaper).
+ * The child dies with the engine (PR_SET_PDEATHSIG); what it left behind is found by the marker later.
+ * Only the loop's thread may call this.
+ */
+#ifndef CAIRN_BASE_PROCESS_H
+#define CAIRN_BASE_PROCESS_H
+
+#include <sys/resource.h>
+#include "base/loop.h"
+
+struct process_spec {
+	const char *const *argv; /* argv[0] is looked up in PATH of `env` */
+	const char *const *env;	 /* "NAME=value", NULL-terminated: the whole environment */
+	const char *cwd;
+	int stdin_fd, stdout_fd, stderr_fd; /* -1: /dev/null */
+	const char *marker;		    /* "NAME=value" that is also in env; identifies the whole tree */
+};
+
+struct process_exit {
+	int status;   /* exit code, or -1 when killed by a signal */
+	int signo;    /* the signal, or 0 */
+	struct rusage usage; /* of the direct child and what it waited for */
+};
+
+struct process;
+typedef void (*process_exit_fn)(void *arg, const struct process_exit *ex);
+
+/* Starts it without copying the engine's memory (vfork semantics); exec failures come back as an error here
+ * (ERR_NOT_FOUND for a program that doesn't exist), never as an exit code. `on_exit` is called once, from the loop. */
+int process_start(struct loop *l, const struct process_spec *spec, process_exit_fn on_exit, void *arg, struct process **ret, struct err *err);
+void process_free(struct process *p); /* doesn't kill; on_exit isn't called any more */
+pid_t process_pid(const struct process *p);
+uint64_t process_start_time(pid_t pid); /* clock ticks since boot from /proc/PID/stat, 0 when gone: tells a reused pid */
+
+/* Signal the process group, then every marked or descended process outside of it. Returns how many were signalled. */
+int process_signal_tree(struct process *p, int signo);
+/* The same for a tree whose leader isn't ours (left by a dead engine): all processes whose environment holds `marker`. */
+int process_signal_marked(const char *marker, int signo);
+int process_become_subreaper(struct err *err);
+
+#endif

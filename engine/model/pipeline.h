@@ -1,0 +1,264 @@
+/* model/pipeline.h — what a pipeline says, checked and with every reference resolved.
+ *
+ * pipeline_load() reads a file, collects every error in it, and gives an immutable model in one arena, or none. Steps
+ * are in file order; `order` is a topological one (stable: file order among equals). What belongs to later work
+ * (Kubernetes, several nodes, object-store URIs, schedules that fire) is validated and kept here; whoever is asked to
+ * carry it out says what this build doesn't have.
+ *
+ * A parsed pipeline is kept under the digest of its bytes (and of its step files') in the project's cache directory and
+ * comes back without parsing; a cache file that doesn't decode is ignored.
+ */
+#ifndef CAIRN_MODEL_PIPELINE_H
+#define CAIRN_MODEL_PIPELINE_H
+
+#include "base/diag.h"
+#include "base/digest.h"
+#include "base/failure.h"
+#include "model/expr.h"
+
+#define PIPELINE_NAME_MAX 40
+
+struct pos {
+	const char *file; /* as the user named it */
+	int line, col;
+};
+
+struct param_decl {
+	const char *name, *help;
+	enum value_type type;
+	bool has_default;
+	struct value def;
+	bool has_min, has_max;
+	double min, max;
+	const struct value *choices; /* enum */
+	size_t n_choices;
+	struct pos pos;
+};
+
+enum input_origin { INPUT_PATH, INPUT_S3, INPUT_GS, INPUT_HTTPS, INPUT_ARTIFACT };
+
+struct input_decl {
+	const char *name;
+	enum input_origin origin;
+	const char *uri; /* for INPUT_PATH: relative to the project root, normalised, never outside of it */
+	bool by_reference;
+	bool optional_dir; /* written with a trailing slash: must be a directory */
+	struct pos pos;
+};
+
+/* A step's input: content from somewhere, and perhaps a path below it. */
+struct step_input {
+	const char *name;
+	struct ref from;		     /* REF_PIPELINE_INPUT, REF_STEP_OUTPUT or REF_ITEM */
+	const struct expr_template *subpath; /* "/a/b.csv" behind the reference, or NULL */
+	struct pos pos;
+};
+
+struct step_output {
+	const char *name;
+	const char *path; /* relative, normalised, without the trailing slash */
+	bool is_dir;
+	const char *export_uri; /* or NULL */
+	struct pos pos;
+};
+
+struct named_template {
+	const char *name;
+	const struct expr_template *value;
+	struct pos pos;
+};
+
+/* A param of a step file as this use of it sets it. */
+struct step_local {
+	const struct param_decl *decl;
+	const struct expr_template *value; /* what `with` gives, or NULL: the default */
+};
+
+struct matrix_axis {
+	const char *name;
+	const struct value *values; /* literal values, or NULL */
+	size_t n_values;
+	const struct expr_template *list; /* an expression that gives a list: params only */
+};
+/* One entry of matrix.include / matrix.exclude: axis index → value; axes not named have type VALUE_NULL. */
+struct matrix_rule {
+	struct value *by_axis; /* n_axes of them */
+};
+
+struct each_decl {
+	struct ref from;		  /* REF_PIPELINE_INPUT or REF_STEP_OUTPUT: members of a tree; or REF_PARAM/REF_LOCAL: a list */
+	const char *glob;		  /* for trees: "*.tar"; never NULL there */
+	const struct value *values;	  /* a literal list instead of a reference, or NULL */
+	size_t n_values;
+	bool is_list; /* item is a value, not content */
+};
+
+struct retry_policy {
+	uint32_t budget[FAILURE_CLASSES]; /* extra attempts per class; `max` sets failed and timeout; lost, preempted and store have
+					     defaults (3, 20, 2) even without a retry block */
+	int64_t backoff_min_ns, backoff_max_ns; /* doubles from min to max, full jitter */
+	double oom_memory_factor;		/* 1 when not stated */
+};
+
+enum gate_op { GATE_GE, GATE_GT, GATE_LE, GATE_LT, GATE_EQ, GATE_NE };
+struct gate_rule {
+	const char *metric; /* flattened name: "val.accuracy" */
+	enum gate_op op;
+	double bound;
+	const char *text; /* ">= 0.85" */
+	struct pos pos;
+};
+
+struct resources_decl {
+	uint32_t cpu_milli; /* default 1000 */
+	uint64_t memory_bytes;
+	uint32_t gpus;
+};
+
+struct concurrency_decl {
+	const struct expr_template *group; /* or NULL: none */
+	uint32_t max;			   /* running at once in the group, over all runs of the project on this machine */
+};
+
+struct distributed_decl {
+	const char *framework; /* torch, tensorflow, jax, mpi, horovod, ps; NULL: not distributed */
+	uint32_t nodes, procs_per_node;
+};
+
+/* One dependency of a step on another, all references folded into one. */
+struct step_dep {
+	uint32_t step;	     /* the step needed */
+	bool data, metrics, order; /* why: outputs, metrics, `needs` */
+	/* Matrix axes that both have by name: tasks are matched by their values; the needed step's other axes are gathered.
+	 * Pairs of axis indices (mine, theirs). With none shared: all of its tasks. */
+	struct axis_pair {
+		uint32_t mine, theirs;
+	} *shared;
+	size_t n_shared;
+	struct pos pos;
+};
+
+/* A value of `with`: scalars are templates. */
+struct with_node {
+	enum { WITH_SCALAR, WITH_LIST, WITH_MAP } kind;
+	const struct expr_template *scalar;
+	size_t n;
+	struct with_node *children;
+	const char **keys; /* for WITH_MAP, sorted */
+};
+
+struct step {
+	const char *name;
+	uint32_t index; /* in pipeline->steps */
+	struct pos pos;
+
+	const struct expr_template *run; /* command, for /bin/sh -c (`-eu`? see shell); NULL for a built-in */
+	const char *shell;		 /* "sh" (default) or "bash" */
+	const char *builtin;		 /* "shard", "augment", "train", "evaluate"; or NULL */
+	const struct with_node *with;
+	const char *step_file; /* path of the step file that it came from, or NULL */
+	const struct step_local *locals;
+	size_t n_locals;
+
+	const struct step_input *inputs;
+	size_t n_inputs;
+	const struct step_output *outputs;
+	size_t n_outputs;
+	const struct named_template *env; /* defaults merged in, sorted by name */
+	size_t n_env;
+	const char *const *code; /* paths relative to the project root, normalised; files named in `run` are added by the planner */
+	size_t n_code;
+	const char *const *secrets;
+	size_t n_secrets;
+	const char *const *tools; /* commands whose output is keyed: "python3 --version" */
+	size_t n_tools;
+
+	const struct matrix_axis *axes;
+	size_t n_axes;
+	const struct matrix_rule *include, *exclude;
+	size_t n_include, n_exclude;
+	const struct each_decl *each; /* or NULL; never together with axes */
+
+	const struct expr *condition; /* `if`, or NULL */
+	struct step_dep *deps;
+	size_t n_deps;
+
+	bool cache;
+	const char *salt;	     /* or NULL */
+	const struct expr_template *seed; /* or NULL */
+	bool key_resources;
+	int64_t timeout_ns; /* 0: none */
+	struct retry_policy retry;
+	const struct gate_rule *gates;
+	size_t n_gates;
+	const char *metrics;	/* file in the workspace, or NULL */
+	const char *checkpoint; /* or NULL */
+	struct resources_decl resources;
+	struct concurrency_decl concurrency;
+	struct distributed_decl distributed;
+	const char *image;
+	bool spot;
+	const char *description;
+	const char *volumes_json; /* validated, kept for the Kubernetes runner; or NULL */
+};
+
+struct schedule_decl {
+	const char *name, *cron, *timezone, *overlap, *catch_up, *dst;
+	int64_t catch_up_window_ns;
+	const struct named_template *params; /* literal values */
+	size_t n_params;
+	struct pos pos;
+};
+
+struct pipeline {
+	const char *name, *description;
+	const char *path;	 /* as the user named it */
+	struct digest digest;	 /* of the file's bytes and its step files' */
+	const char *const *files; /* path and step files */
+	size_t n_files;
+	const struct param_decl *params;
+	size_t n_params;
+	const struct input_decl *inputs;
+	size_t n_inputs;
+	const struct step *steps;
+	size_t n_steps;
+	const uint32_t *order; /* n_steps indices, topological */
+	const struct schedule_decl *schedules;
+	size_t n_schedules;
+	struct arena *arena;
+};
+
+struct pipeline_load_options {
+	const char *project_root; /* absolute; paths in the file are relative to it */
+	const char *cache_dir;	  /* absolute, or NULL: don't keep what was parsed */
+};
+
+/* All problems go to `diags`. 0 with *ret, or -1 with ERR_INVALID ("pipeline.yaml: 3 errors") or another code. Warnings
+ * (an output that nobody uses, a param that nobody uses) don't fail. */
+int pipeline_load(const char *path, const struct pipeline_load_options *o, struct diag_list *diags, struct pipeline **ret, struct err *err);
+/* The same from bytes, for tests, fuzzing and runs whose file is in the store (step files: `files` gives bytes by path). */
+struct pipeline_source {
+	const char *path;
+	const char *bytes;
+	size_t len;
+};
+int pipeline_parse(const struct pipeline_source *files, size_t n_files, struct diag_list *diags, struct pipeline **ret, struct err *err);
+void pipeline_free(struct pipeline *p);
+static inline void pipeline_freep(struct pipeline **p)
+{
+	pipeline_free(*p);
+}
+const struct step *pipeline_find_step(const struct pipeline *p, const char *name); /* NULL when absent */
+
+/* Param values of one run: defaults, then each override in order. `-P params.yaml` first, then `-p name=value`. */
+struct param_override {
+	const char *name, *text; /* text as typed; for values from a file, `value` instead */
+	const struct value *value;
+	const char *where; /* "-p" or "params.yaml:3:1", for the error */
+};
+/* ret_values has p->n_params places; strings live in `arena`. Unknown names get the nearest right one. */
+int params_resolve(const struct pipeline *p, const struct param_override *overrides, size_t n, struct arena *arena,
+		   struct value *ret_values, struct diag_list *diags, struct err *err);
+int params_load_file(const char *path, struct arena *arena, struct param_override **ret, size_t *ret_n, struct diag_list *diags, struct err *err);
+
+#endif

@@ -1,0 +1,138 @@
+/* runners/runner.h — where attempts execute. The engine knows this table and nothing behind it.
+ *
+ * An attempt is given as plain facts: what to run, which content under which path, which outputs are expected. The
+ * runner brings the inputs to the program, runs it, brings the outputs into the store, and reports facts. It doesn't
+ * retry, doesn't cache and doesn't decide. Runners don't know the store: whoever makes a runner gives it a
+ * `struct runner_staging`, two functions that materialise and collect (see engine/run/staging.h).
+ *
+ * All calls and all reports are on the loop's thread, except runner_staging's, which run on a worker.
+ * Pointers in a runner_attempt stay valid until its last report (finished) returned.
+ */
+#ifndef CAIRN_RUNNERS_RUNNER_H
+#define CAIRN_RUNNERS_RUNNER_H
+
+#include "base/digest.h"
+#include "base/failure.h"
+#include "base/loop.h"
+
+struct runner_input {
+	const char *name; /* as declared by the step */
+	const char *path; /* where it is put, relative to the working directory: no "..", not absolute */
+	struct content_id id;
+};
+
+struct runner_output {
+	const char *name;
+	const char *path; /* relative to the working directory */
+	bool is_dir;	  /* declared with a trailing slash */
+};
+
+struct runner_resources {
+	uint32_t cpu_milli;
+	uint64_t memory_bytes; /* 0: not stated */
+	uint32_t gpus;
+	uint32_t gpu_ids[16]; /* which ones: handed out by the engine's scheduler, `gpus` of them */
+};
+
+/* One attempt to execute. Everything is borrowed. */
+struct runner_attempt {
+	uint64_t id;	     /* unique in the project for ever; submit is idempotent by it */
+	const char *run_id;
+	const char *task;    /* label for people: "train[fold=0]" */
+	unsigned number;     /* 1 for the first attempt of the task */
+	const struct digest *key;
+	const char *const *argv; /* NULL-terminated */
+	const char *const *env;	 /* "NAME=value": what the step declares plus what the engine adds; not the host's */
+	const char *const *secrets; /* "NAME=value": given to the program, redacted from its log; never stored */
+	const struct runner_input *inputs;
+	size_t n_inputs;
+	const struct content_id *code; /* tree laid over the working directory first, or NULL */
+	const struct runner_output *outputs;
+	size_t n_outputs;
+	const char *metrics_path; /* file to read after exit 0, or NULL */
+	int64_t timeout_ns;	  /* 0: none */
+	int64_t grace_ns;	  /* between SIGTERM and SIGKILL */
+	struct runner_resources resources;
+	bool keep_workspace; /* leave the working directory where it is, whatever happens */
+	bool shell;	     /* interactive: the terminal is the program's (local runner only) */
+};
+
+struct runner_result {
+	enum failure_class failure; /* FAILURE_NONE: exit 0 and every output collected */
+	int exit_status;	    /* -1 when a signal ended it */
+	int signo;
+	int64_t started_ns, ended_ns; /* wall clock of the program itself */
+	uint64_t max_rss_bytes;
+	int64_t cpu_ns;
+	struct content_id *outputs; /* n_outputs of them when failure is NONE or GATE; CONTENT_NONE where missing */
+	char *metrics_json;	    /* bytes of metrics_path, NUL-terminated, or NULL; at most 1 MiB */
+	struct content_id log;	    /* CONTENT_NONE when it printed nothing */
+	char *log_tail;		    /* the last lines, at most 4 KiB, for the error message; or NULL */
+	char *workspace;	    /* where it ran, when it was kept; or NULL */
+	const char *node;	    /* host name */
+	struct err err;		    /* in words, when failure isn't NONE */
+};
+
+/* Reports. The engine journals before it relies on them. `result` and what it points to belong to the runner. */
+struct runner_events {
+	void (*started)(void *arg, uint64_t attempt_id, int64_t wall_ns, pid_t pid);
+	void (*finished)(void *arg, uint64_t attempt_id, struct runner_result *result);
+	void *arg;
+};
+
+struct runner;
+struct runner_ops {
+	const char *name; /* "local", "kubernetes", "fake" */
+	int (*submit)(struct runner *r, const struct runner_attempt *a, struct err *err);
+	/* Takes up an attempt that an earlier engine submitted: 1 adopted (reports will follow), 0 it is gone. */
+	int (*adopt)(struct runner *r, const struct runner_attempt *a, struct err *err);
+	/* gentle: TERM, grace time, KILL. Otherwise KILL. `finished` with FAILURE_CANCELLED follows. */
+	void (*cancel)(struct runner *r, uint64_t attempt_id, bool gentle);
+	void (*free)(struct runner *r);
+};
+struct runner {
+	const struct runner_ops *ops;
+	struct runner_events events; /* set by the engine before the first submit */
+};
+
+/* Brings content to a working directory and back. Called on a worker thread; one call a workspace at a time. */
+struct runner_staging {
+	/* Makes `a`'s code and inputs appear under dir_fd, and the parents of its outputs. */
+	int (*prepare)(void *arg, const struct runner_attempt *a, int dir_fd, struct err *err);
+	/* Takes the declared outputs from dir_fd into the store. ret_ids has a->n_outputs places. ERR_NOT_FOUND when a declared
+	 * output is missing (message names it), ERR_INVALID when it is of the wrong kind, other codes when the store fails. */
+	int (*collect)(void *arg, const struct runner_attempt *a, int dir_fd, struct content_id *ret_ids, struct err *err);
+	/* Puts the finished log, open at fd, into the store. */
+	int (*put_log)(void *arg, int fd, struct content_id *ret, struct err *err);
+	void *arg;
+};
+
+/* --- local: processes on this machine ---------------------------------------------------------------------- */
+
+struct runner_local_options {
+	const char *state_dir; /* absolute; holds work/<attempt>/ and log/<attempt>.log */
+	struct runner_staging staging;
+	unsigned n_workers; /* threads for staging; 0: one a cpu */
+};
+int runner_local_new(struct loop *l, const struct runner_local_options *o, struct runner **ret, struct err *err);
+/* Where the log of a running attempt is, for `cairn logs -f`. Caller frees. */
+char *runner_local_log_path(const char *state_dir, uint64_t attempt_id);
+/* Kills what a dead engine left running under this state directory, removes its workspaces that are not kept. */
+int runner_local_sweep(const char *state_dir, const uint64_t *attempt_ids, size_t n, struct err *err);
+
+/* --- fake: for tests; needs no machine, no store, no time --------------------------------------------------- */
+
+struct runner_fake_options {
+	uint64_t seed;
+	/* Decides how an attempt ends; NULL: all succeed. Fills failure, duration and outputs (n_outputs places). Must be a
+	 * pure function of the attempt and the seed for runs to be comparable. */
+	void (*script)(void *arg, const struct runner_attempt *a, enum failure_class *ret_failure, int64_t *ret_duration_ns,
+		       struct content_id *ret_outputs, char **ret_metrics_json);
+	void *arg;
+};
+int runner_fake_new(struct loop *l, const struct runner_fake_options *o, struct runner **ret, struct err *err);
+/* What the fake saw, for assertions. */
+size_t runner_fake_submitted(const struct runner *r);
+size_t runner_fake_running(const struct runner *r);
+
+#endif

@@ -1,0 +1,42 @@
+/* storage/action.h — action records: what a task's key gave.
+ *
+ * The record under a key is a claim by whoever executed the task; what it names is checked before it is believed. The
+ * first record stays: a later execution under the same key that gave other bytes is an observation beside it
+ * (nondeterminism), never a silent replacement. Canonical binary, described in FORMAT.md; hostile when read.
+ */
+#ifndef CAIRN_STORAGE_ACTION_H
+#define CAIRN_STORAGE_ACTION_H
+
+#include "storage/content.h"
+
+struct action_output {
+	const char *name;
+	struct content_id id;
+};
+
+struct action_record {
+	struct digest key;
+	struct content_id key_record; /* blob: the bytes whose digest is the key, so that `why` works anywhere */
+	struct action_output *outputs; /* sorted by name */
+	size_t n_outputs;
+	struct content_id metrics; /* blob with the step's flattened metrics (JSON), or CONTENT_NONE */
+	struct content_id log;	   /* or CONTENT_NONE */
+	int64_t started_ns, ended_ns; /* wall clock of the execution that made it */
+	const char *run_id, *task, *node;
+};
+
+/* Encodes / decodes; decode copies into `arena`. */
+void action_encode(const struct action_record *r, struct str *ret);
+int action_decode(const void *bytes, size_t n, struct arena *arena, struct action_record *ret, struct err *err);
+
+/* The first record under the key. ERR_NOT_FOUND. */
+int action_get(struct store *s, const struct digest *key, struct arena *arena, struct action_record *ret, struct err *err);
+/* Publishes. 0: it is the record now. 1: one with the same outputs was there. 2: one with other outputs was there; this one
+ * is kept as an observation. The caller has synced the blobs before. */
+int action_put(struct store *s, const struct action_record *r, struct err *err);
+/* Replaces the first record, after its blobs were found missing and the task ran again. */
+int action_replace(struct store *s, const struct action_record *r, struct err *err);
+/* All that was ever seen under the key, the first record first. */
+int action_observations(struct store *s, const struct digest *key, struct arena *arena, struct action_record **ret, size_t *ret_n, struct err *err);
+
+#endif

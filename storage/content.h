@@ -1,0 +1,108 @@
+/* storage/content.h — blobs and trees: files and directories in and out of a store.
+ *
+ * Identity. A blob of at most 16 MiB: SHA-256 of its bytes. A larger one: SHA-256 over the concatenated SHA-256 digests
+ * of its parts of 16 MiB; the part size doubles until there are at most 8,192. A tree: SHA-256 of its canonical listing
+ * (storage/FORMAT.md); its size is the listing's. Executable files are told apart by their tree entry, not by their
+ * blob; a single file that is an output or input by itself doesn't keep its executable bit, unless it is in a tree.
+ *
+ * What can be stored: regular files, symlinks (as text), directories. Sockets, devices and fifos are ERR_INVALID by name.
+ * Names are raw bytes.
+ *
+ * Errors as in store.h, and ERR_CHANGED when a file changed while it was read.
+ */
+#ifndef CAIRN_STORAGE_CONTENT_H
+#define CAIRN_STORAGE_CONTENT_H
+
+#include "storage/store.h"
+
+#define CONTENT_PART_BYTES (16 * MIB)
+
+struct statcache; /* statcache.h: remembers path + stat → id, so that unchanged files are not read again */
+
+enum content_put_flags {
+	/* The files are ours and nobody writes to them any more: they may be moved into the store instead of copied. */
+	CONTENT_PUT_MOVE = 1 << 0,
+	/* Only compute the id; store nothing. */
+	CONTENT_PUT_HASH_ONLY = 1 << 1,
+};
+
+struct content_put_options {
+	int flags;
+	struct statcache *cache; /* or NULL */
+	unsigned n_threads;	 /* to hash and copy with; 0: this thread only */
+};
+
+/* Takes the file or directory at `path` under dir_fd (AT_FDCWD works) into the store. A symlink at the top is followed
+ * only if it stays inside dir_fd. */
+int content_put_at(struct store *s, int dir_fd, const char *path, const struct content_put_options *o, struct content_id *ret, struct err *err);
+int content_put_bytes(struct store *s, const void *bytes, size_t n, struct content_id *ret, struct err *err);
+/* The id that `n` bytes would have; stores nothing. */
+void content_id_of_bytes(const void *bytes, size_t n, struct content_id *ret);
+
+/* Whole blob or tree listing in memory, verified. ERR_TOO_LARGE over max_bytes. */
+int content_read(struct store *s, const struct content_id *id, uint64_t max_bytes, struct str *ret, struct err *err);
+/* The blob's bytes on a read-only descriptor, not verified; for streaming. */
+int content_open(struct store *s, const struct content_id *id, int *ret_fd, struct err *err);
+
+enum content_materialise_mode {
+	CONTENT_COPY_WRITABLE, /* reflink or copy; the user's own files (cairn get) */
+	CONTENT_LINK_READONLY, /* reflink; or hard link where that is safe (we are not root, file is 0444); or copy. A program that
+				  writes to what it was given can never damage the store, whoever it runs as. */
+};
+/* Makes the content appear as `path` under dir_fd; parents must exist; an existing path is ERR_EXISTS. Directories are made
+ * writable for CONTENT_COPY_WRITABLE and for LINK_READONLY 0555. `executable` concerns a single blob. */
+int content_materialise_at(struct store *s, const struct content_id *id, bool executable, enum content_materialise_mode mode,
+			   int dir_fd, const char *path, struct err *err);
+
+/* Is everything that `ids` name present, members of trees included? ret[i] per id; batched; trees seen before in this
+ * process aren't walked again unless something was deleted meanwhile. */
+int content_complete(struct store *s, const struct content_id *ids, size_t n, bool *ret, struct err *err);
+/* Reads it all back. ERR_CORRUPT / ERR_NOT_FOUND name the first bad member. */
+int content_verify(struct store *s, const struct content_id *id, struct err *err);
+
+/* --- trees ---------------------------------------------------------------------------------------------------- */
+
+enum tree_entry_kind { TREE_FILE = 1, TREE_EXECUTABLE = 2, TREE_SYMLINK = 3, TREE_DIR = 4 };
+
+struct tree_entry {
+	const char *name; /* raw bytes, NUL-terminated; no '/', not "", ".", ".." */
+	size_t name_len;
+	enum tree_entry_kind kind;
+	struct content_id id;	/* file, executable: blob; dir: tree */
+	const char *target;	/* symlink: its text */
+	size_t target_len;
+};
+
+struct tree; /* a decoded listing, sorted by raw name; immutable */
+int tree_decode(const void *bytes, size_t n, struct tree **ret, struct err *err); /* hostile input */
+int tree_load(struct store *s, const struct content_id *id, struct tree **ret, struct err *err);
+void tree_free(struct tree *t);
+static inline void tree_freep(struct tree **t)
+{
+	tree_free(*t);
+}
+size_t tree_len(const struct tree *t);
+const struct tree_entry *tree_at(const struct tree *t, size_t i);
+const struct tree_entry *tree_find(const struct tree *t, const char *name, size_t len); /* NULL when absent */
+
+/* Builds a listing from entries in any order; duplicates and bad names are ERR_INVALID. */
+struct tree_builder;
+struct tree_builder *tree_builder_new(void);
+void tree_builder_free(struct tree_builder *b);
+int tree_builder_add(struct tree_builder *b, const struct tree_entry *e, struct err *err);
+int tree_builder_store(struct tree_builder *b, struct store *s, struct content_id *ret, struct err *err); /* s NULL: id only */
+
+/* Entry at "a/b/c" below a tree. ERR_NOT_FOUND. The names in *ret live in `arena`. */
+struct arena;
+int tree_lookup(struct store *s, const struct content_id *root, const char *path, struct arena *arena, struct tree_entry *ret, struct err *err);
+
+/* Members that match a glob relative to the tree (`*`, `?`, `[a-z]`, `**`; hidden names only when the pattern names the
+ * dot), sorted by path bytes. A pattern that ends in '/' matches directories only. */
+struct tree_match {
+	char *path; /* relative to the tree, in `arena` */
+	struct tree_entry entry;
+};
+int tree_glob(struct store *s, const struct content_id *root, const char *pattern, struct arena *arena,
+	      struct tree_match **ret, size_t *ret_n, struct err *err);
+
+#endif

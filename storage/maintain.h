@@ -1,0 +1,44 @@
+/* storage/maintain.h — verify, gc and stat of a whole store. Progress through a callback; streams. */
+#ifndef CAIRN_STORAGE_MAINTAIN_H
+#define CAIRN_STORAGE_MAINTAIN_H
+
+#include "storage/store.h"
+
+struct store_stat {
+	uint64_t objects[STORE_SPACES], bytes[STORE_SPACES]; /* apparent size */
+	uint64_t temporaries, temporary_bytes, set_aside; /* left by crashes; corrupt copies */
+};
+int store_stat_all(struct store *s, struct store_stat *ret, struct err *err);
+
+struct store_problem {
+	enum store_space space;
+	struct digest name;
+	struct err err; /* ERR_CORRUPT, ERR_NOT_FOUND (a record names it, it is missing) */
+};
+/* Reads everything back: digests of blobs and trees, decodability of records, presence of what they name. Corrupt copies are
+ * set aside, so that the next run makes them again. Returns the number of problems, or -1. */
+int64_t store_verify(struct store *s, void (*on_problem)(void *arg, const struct store_problem *p),
+		     void (*on_progress)(void *arg, uint64_t done, uint64_t total), void *arg, struct err *err);
+
+struct store_gc_options {
+	bool dry_run;
+	int64_t now_ns;	       /* wall clock */
+	int64_t grace_ns;      /* objects younger than this are kept (default an hour) */
+	int64_t mark_gap_ns;   /* the two marks must be at least this far apart (default an hour; see design section 6) */
+	/* Roots: run manifests to keep are named by the caller, and content in use by running runs. */
+	const struct digest *manifests;
+	size_t n_manifests;
+	const struct content_id *contents;
+	size_t n_contents;
+	/* Keep an action record (and all it names)? NULL: keep those whose key a kept manifest names. */
+	bool (*keep_action)(void *arg, const struct digest *key);
+	void *arg;
+};
+struct store_gc_result {
+	uint64_t live, condemned, deleted, deleted_bytes, young; /* objects */
+	bool first_mark; /* nothing swept: this was the first of two marks; says when the second may follow */
+	int64_t sweep_after_ns;
+};
+int store_gc(struct store *s, const struct store_gc_options *o, struct store_gc_result *ret, struct err *err);
+
+#endif

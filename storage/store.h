@@ -1,0 +1,51 @@
+/* storage/store.h — where content lives: one interface, few verbs, each verified by digest.
+ *
+ * Objects lie in four spaces. Blobs and trees are named by their content (content is truth); an action record is named
+ * by the key under which a task's result was found (a claim); a manifest by the run hash. Objects never change once
+ * they are there. Puts publish atomically: temporary name, then rename or link; a crash leaves only a temporary.
+ *
+ * Durability is batched: an object that was put is visible at once and durable after store_sync(). Whoever publishes
+ * a record that names blobs calls store_sync() first (write order: blobs, trees, action records, manifests).
+ *
+ * Any thread may call any function on one store at the same time.
+ * Errors: ERR_NOT_FOUND; ERR_CORRUPT (bytes don't match; the copy is set aside, never returned); ERR_NO_SPACE;
+ * ERR_READ_ONLY; ERR_NEWER (layout version); ERR_UNSUPPORTED (store kinds that this build doesn't have); ERR_IO.
+ */
+#ifndef CAIRN_STORAGE_STORE_H
+#define CAIRN_STORAGE_STORE_H
+
+#include "base/digest.h"
+#include "base/str.h"
+
+enum store_space { STORE_BLOB, STORE_TREE, STORE_ACTION, STORE_RUN, STORE_SPACES };
+
+struct store;
+
+/* `uri`: an absolute directory path, or "memory:". s3:// and gs:// say ERR_UNSUPPORTED in this build.
+ * create: make the layout when it is absent (else ERR_NOT_FOUND). */
+int store_open(const char *uri, bool create, struct store **ret, struct err *err);
+void store_free(struct store *s);
+static inline void store_freep(struct store **s)
+{
+	store_free(*s);
+}
+const char *store_uri(const struct store *s);
+
+/* Batched existence of content: ret[i] says whether ids[i] is there with its stated size (contents aren't read).
+ * Chooses by itself between looking at each and listing directories when n is large. */
+int store_has(struct store *s, const struct content_id *ids, size_t n, bool *ret, struct err *err);
+
+/* Small objects as bytes. Blobs and trees are verified on get. */
+int store_get(struct store *s, enum store_space space, const struct digest *name, uint64_t max_bytes, struct str *ret, struct err *err);
+/* Returns 1 when an object of that name was there already (left as it was), 0 when it was written. */
+int store_put(struct store *s, enum store_space space, const struct digest *name, const void *bytes, size_t n, struct err *err);
+/* Replaces or makes a STORE_ACTION record (a later observation doesn't replace: see action.h). */
+int store_delete(struct store *s, enum store_space space, const struct digest *name, struct err *err);
+/* Calls fn for each object; fn's return != 0 stops and is returned. Streams; order is not stated. */
+int store_list(struct store *s, enum store_space space,
+	       int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns), void *arg, struct err *err);
+
+/* Makes all that was put before the call durable, in as few flushes as the file system allows. */
+int store_sync(struct store *s, struct err *err);
+
+#endif
