@@ -1,0 +1,192 @@
+/* Messages are built in a larger buffer on the stack and then copied into the object with everything escaped that must
+ * not reach a terminal or a log line raw: control characters (a newline in a file name) and bytes that are not UTF-8.
+ * Escapes are plain ASCII, so that prepending context later doesn't escape them again. */
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ELLIPSIS "\xe2\x80\xa6"
+#define ELLIPSIS_LEN (sizeof(ELLIPSIS) - 1)
+
+/* Length of the well-formed UTF-8 character at s (RFC 3629, table 3-7 of Unicode), 0 when there is none. */
+static size_t utf8_char(const unsigned char *s)
+{
+	unsigned char lo = 0x80, hi = 0xbf;
+	size_t n;
+
+	if (s[0] < 0x80)
+		return 1;
+	if (s[0] >= 0xc2 && s[0] <= 0xdf)
+		n = 2;
+	else if (s[0] >= 0xe0 && s[0] <= 0xef)
+		n = 3;
+	else if (s[0] >= 0xf0 && s[0] <= 0xf4)
+		n = 4;
+	else
+		return 0;
+	if (s[0] == 0xe0)
+		lo = 0xa0;
+	else if (s[0] == 0xed)
+		hi = 0x9f;
+	else if (s[0] == 0xf0)
+		lo = 0x90;
+	else if (s[0] == 0xf4)
+		hi = 0x8f;
+	if (s[1] < lo || s[1] > hi)
+		return 0;
+	for (size_t i = 2; i < n; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	return n;
+}
+
+/* One source character as it goes into the message: at most 4 bytes and a NUL in `out`. Returns bytes consumed. */
+static size_t next_piece(const unsigned char *s, char out[5])
+{
+	size_t n = utf8_char(s);
+
+	if (n == 0 || (n == 1 && (s[0] < 0x20 || s[0] == 0x7f)) || (n == 2 && s[0] == 0xc2 && s[1] < 0xa0)) {
+		if (s[0] == '\n')
+			strcpy(out, "\\n");
+		else if (s[0] == '\t')
+			strcpy(out, " ");
+		else
+			snprintf(out, 5, "\\x%02x", s[0]);
+		return 1;
+	}
+	memcpy(out, s, n);
+	out[n] = '\0';
+	return n;
+}
+
+static void fill(char *dst, size_t size, const char *text)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	size_t len = 0, fits = 0; /* fits: where "…" may still be put */
+	char piece[5];
+
+	while (*s) {
+		size_t eaten = next_piece(s, piece), n = strlen(piece);
+
+		if (len + n >= size) {
+			memcpy(dst + fits, ELLIPSIS, ELLIPSIS_LEN + 1);
+			return;
+		}
+		memcpy(dst + len, piece, n);
+		len += n;
+		s += eaten;
+		if (len + ELLIPSIS_LEN < size)
+			fits = len;
+	}
+	dst[len] = '\0';
+}
+
+static void _printf_(3, 0) format(struct err *err, const char *tail, const char *fmt, va_list ap)
+{
+	char text[3 * sizeof(err->msg)];
+	int n = vsnprintf(text, sizeof(text), fmt, ap);
+	size_t len = n < 0 ? 0 : MIN((size_t)n, sizeof(text) - 1);
+
+	text[len] = '\0';
+	snprintf(text + len, sizeof(text) - len, "%s%s", tail ? ": " : "", tail ? tail : "");
+	fill(err->msg, sizeof(err->msg), text);
+}
+
+int err_set(struct err *err, enum err_code code, const char *fmt, ...)
+{
+	int saved = errno;
+	va_list ap;
+
+	if (!err)
+		return -1;
+	err->code = code;
+	err->sys = 0;
+	va_start(ap, fmt);
+	format(err, NULL, fmt, ap);
+	va_end(ap);
+	errno = saved;
+	return -1;
+}
+
+static enum err_code code_of_errno(int sys)
+{
+	switch (sys) {
+	case ENOSPC:
+	case EDQUOT:
+		return ERR_NO_SPACE;
+	case ENOENT:
+		return ERR_NOT_FOUND;
+	default:
+		return ERR_IO;
+	}
+}
+
+int err_errno(struct err *err, const char *fmt, ...)
+{
+	int saved = errno;
+	const char *why = strerrordesc_np(saved);
+	char unknown[32];
+	va_list ap;
+
+	if (!err)
+		return -1;
+	if (!why) {
+		snprintf(unknown, sizeof(unknown), "error %d", saved);
+		why = unknown;
+	}
+	err->code = code_of_errno(saved);
+	err->sys = saved;
+	va_start(ap, fmt);
+	format(err, why, fmt, ap);
+	va_end(ap);
+	errno = saved;
+	return -1;
+}
+
+int err_wrap(struct err *err, const char *fmt, ...)
+{
+	int saved = errno;
+	char inner[sizeof(err->msg)];
+	va_list ap;
+
+	if (!err)
+		return -1;
+	memcpy(inner, err->msg, sizeof(inner));
+	va_start(ap, fmt);
+	format(err, inner, fmt, ap);
+	va_end(ap);
+	errno = saved;
+	return -1;
+}
+
+int err_exit_code(const struct err *err)
+{
+	switch (err->code) {
+	case ERR_NONE:
+		return 0;
+	case ERR_FAILED:
+		return 1;
+	case ERR_USAGE:
+		return 2;
+	case ERR_INVALID:
+	case ERR_UNSUPPORTED:
+	case ERR_TOO_LARGE:
+		return 3;
+	case ERR_CANCELLED:
+		return 130;
+	case ERR_NOT_FOUND:
+	case ERR_EXISTS:
+	case ERR_CORRUPT:
+	case ERR_IO:
+	case ERR_NO_SPACE:
+	case ERR_READ_ONLY:
+	case ERR_CHANGED:
+	case ERR_BUSY:
+	case ERR_NEWER:
+		return 4;
+	}
+	return 4;
+}
