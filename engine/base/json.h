@@ -2,7 +2,7 @@
  *
  * What is read is hostile: size and depth are bounded, duplicate keys, `\u0000` and text that isn't UTF-8 are errors.
  * References follow jansson: functions that return json_t through *ret give a new reference (json_decref, or
- * `_cleanup_(json_decrefp)`); the getters lend.
+ * jansson's own `_cleanup_(json_decrefp)`); the getters lend.
  */
 #ifndef CAIRN_BASE_JSON_H
 #define CAIRN_BASE_JSON_H
@@ -13,11 +13,6 @@
 
 #define JSON_DEPTH_MAX 64
 #define JSON_FILE_MAX (256 * MIB) /* a manifest of a million tasks has about 200 MB */
-
-static inline void json_decrefp(json_t **j)
-{
-	json_decref(*j);
-}
 
 /* `what` names the source in errors: "what:line:col: ...". Any value may stand at the top. ERR_INVALID. */
 int json_parse(const char *what, const char *bytes, size_t n, json_t **ret, struct err *err);
