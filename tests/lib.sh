@@ -1,0 +1,291 @@
+# tests/lib.sh: what every shell test (tests/cli, tests/fault, tests/lint) is made of. Source it, don't run it.
+#
+# A test file is bash, tests the real binary from outside, and prints TAP. Each file gets one throw-away directory, with
+# HOME and TMPDIR inside; tests of one file share it and run in order. tests/cli/README.md shows how to write one.
+#
+# Read from the environment:
+#   CAIRN             the binary under test (default: $CAIRN_BUILD/cairn, build/cairn, the newest build-*/cairn)
+#   CAIRN_TEST_KEEP   1: leave the throw-away directory and say where it is
+#   CAIRN_TEST_STRICT 1: a missing binary is a failure (tests/run sets it), not a skipped file
+#   CAIRN_TEST_ONLY   run only the tests whose name has this in it
+# What a test can use:
+#   $SRC the source tree, $TRASH the throw-away directory, $PWD = $TRASH/work, and `cairn` on PATH.
+
+set -u -o pipefail
+umask 022
+
+SRC=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+test_file=$(basename "$0")
+test_count=0 test_failed=0 test_ended=0
+TEST_TICK=0.02 # pause between two looks of wait_until, in seconds
+
+test_find_binary() {
+	local c
+	for c in "${CAIRN:-}" "${CAIRN_BUILD:+$CAIRN_BUILD/cairn}" "$SRC/build/cairn"; do
+		[ -n "$c" ] && [ -x "$c" ] && { realpath "$c"; return; }
+	done
+	# shellcheck disable=SC2012 # our own build folders: newest first is what ls is for
+	ls -t "$SRC"/build-*/cairn 2>/dev/null | head -n 1
+}
+
+# ---- reports -------------------------------------------------------------------------------------------------------
+
+test_say() { sed 's/^/# /' >&3; }
+
+test_report() { # ok|not ok, name, [directive]
+	test_count=$((test_count + 1))
+	[ "$1" = ok ] || test_failed=$((test_failed + 1))
+	echo "$1 $test_count - ${2//#/\\#}${3:+ # $3}" >&3
+}
+
+# test_skip NAME REASON: one test that can't be done here.
+test_skip() { test_report ok "$1" "SKIP $2"; }
+
+# test_skip_all REASON: the whole file; call it before the first test.
+test_skip_all() {
+	echo "1..0 # SKIP $1" >&3
+	test_ended=1
+	exit 0
+}
+
+# test_bail REASON: nothing after this makes sense.
+test_bail() {
+	echo "Bail out! $1" >&3
+	test_ended=1
+	exit 1
+}
+
+# Every file ends with this: without it the file has no plan, and prove counts it as broken.
+test_done() {
+	echo "1..$test_count" >&3
+	test_ended=1
+	[ "$test_failed" -eq 0 ]
+	exit
+}
+
+# ---- prerequisites -------------------------------------------------------------------------------------------------
+
+# test_have NAME: NAME is ROOT, NONROOT, SANITIZED or a program. True or false.
+test_have() {
+	case $1 in
+	ROOT) [ "$(id -u)" -eq 0 ] ;;
+	NONROOT) [ "$(id -u)" -ne 0 ] ;;
+	SANITIZED) [ -n "${CAIRN:-}" ] && grep -qa '__asan_init\|__tsan_init' "$CAIRN" ;;
+	*) command -v "$1" >/dev/null 2>&1 ;;
+	esac
+}
+
+# ---- the tests -----------------------------------------------------------------------------------------------------
+
+# Under `set -e` neither `! cmd` nor a failure on the left of `&&` ends the script: such lines can't fail the test.
+test_check_script() {
+	if grep -Eq '^[[:space:]]*! ' <<<"$1"; then
+		echo 'a line that starts with `!` cannot fail: use test_must_fail'
+		return 1
+	elif grep -Eq '&&[[:space:]]*$' <<<"$1"; then
+		echo 'a line that ends with `&&` can lose its failure: one command a line, without it'
+		return 1
+	fi
+}
+
+# test_expect [--needs 'A B'] NAME SCRIPT: SCRIPT runs in a subshell, in $TRASH/work, under `set -eu -o pipefail`: the
+# first command that fails ends and fails the test. State goes from one test to the next in files only.
+test_expect() {
+	local needs='' need name script rc out
+	if [ "$1" = --needs ]; then
+		needs=$2
+		shift 2
+	fi
+	[ $# -eq 2 ] || test_bail "test_expect wants a name and a script, got $# arguments"
+	name=$1 script=$2
+	case $name in *"${CAIRN_TEST_ONLY:-}"*) ;; *) return 0 ;; esac
+	for need in $needs; do
+		test_have "$need" || { test_skip "$name" "needs $need"; return 0; }
+	done
+	if ! out=$(test_check_script "$script"); then
+		test_report 'not ok' "$name"
+		test_say <<<"$out"
+		return 0
+	fi
+	out=$TRASH/out.$((test_count + 1))
+	(
+		cd "$TRASH/work" || exit 1
+		trap 'test_subshell_exit' EXIT
+		set -e -E
+		trap 'echo "failed: $BASH_COMMAND (exit $?)" >&2' ERR
+		eval "$script"
+	) >"$out" 2>&1 </dev/null 3>&-
+	rc=$?
+	if [ $rc -eq 0 ]; then
+		test_report ok "$name"
+		rm -f "$out"
+	else
+		test_report 'not ok' "$name"
+		{
+			echo "exit $rc; the last lines of what it printed:"
+			tail -n 60 "$out" | cut -c 1-400
+		} | test_say
+	fi
+	return 0
+}
+
+test_cleanups=''
+# test_when_finished COMMAND: inside a test; run when that test ends, however it ends. Last registered runs first.
+test_when_finished() { test_cleanups="$1"$'\n'"$test_cleanups"; }
+
+test_subshell_exit() {
+	local rc=$?
+	trap - EXIT ERR
+	set +e
+	[ -z "$test_cleanups" ] || eval "$test_cleanups"
+	exit $rc
+}
+
+# ---- what tests say --------------------------------------------------------------------------------------------------
+
+# Died of a signal, was not found, or a sanitizer spoke: never an acceptable way to fail.
+test_is_crash() { [ "$1" -ge 126 ] || [ "$1" -eq 99 ]; }
+
+# test_code N COMMAND...: COMMAND must exit with N, exactly. Its output goes where you redirect it.
+test_code() {
+	local want=$1 rc=0
+	shift
+	"$@" || rc=$?
+	[ $rc -eq "$want" ] || { echo "exit $rc, not $want: $*" >&2; return 1; }
+}
+
+# test_must_fail COMMAND...: must fail in an orderly way.
+test_must_fail() {
+	local rc=0
+	"$@" || rc=$?
+	[ $rc -ne 0 ] || { echo "succeeded, but must fail: $*" >&2; return 1; }
+	! test_is_crash $rc || { echo "crashed or not found (exit $rc): $*" >&2; return 1; }
+}
+
+# test_cmp WANT GOT: same bytes, or a diff.
+test_cmp() { diff -u -- "$1" "$2" >&2; }
+
+# test_is GOT WANT: the same text.
+test_is() { [ "$1" = "$2" ] || { printf 'got:  %s\nwant: %s\n' "$1" "$2" >&2; return 1; }; }
+
+# test_grep PATTERN FILE / test_no_grep PATTERN FILE: extended regular expression; shows the file when wrong.
+test_grep() { grep -Eq -- "$1" "$2" || { echo "no /$1/ in $2:" >&2; tail -n 60 "$2" >&2; return 1; }; }
+test_no_grep() {
+	[ -e "$2" ] || { echo "no file $2" >&2; return 1; }
+	! grep -En -- "$1" "$2" >&2 || { echo "/$1/ must not be in $2" >&2; return 1; }
+}
+
+# test_lines N FILE: FILE has N lines.
+test_lines() {
+	local n
+	n=$(wc -l <"$2") || return 1
+	[ "$n" -eq "$1" ] || { echo "$2 has $n lines, not $1:" >&2; tail -n 60 "$2" >&2; return 1; }
+}
+
+test_exists() { local f; for f; do [ -e "$f" ] || [ -L "$f" ] || { echo "$f is missing" >&2; return 1; }; done; }
+test_missing() { local f; for f; do [ ! -e "$f" ] && [ ! -L "$f" ] || { echo "$f is there" >&2; return 1; }; done; }
+
+# json FILE EXPR: prints a Python expression over the parsed document `d`; strings bare, the rest as JSON.
+json() {
+	python3 -c 'import json, sys
+d = json.load(open(sys.argv[1]))
+v = eval(sys.argv[2])
+print(v if isinstance(v, str) else json.dumps(v, sort_keys=True))' "$1" "$2"
+}
+
+# scrub: a filter that takes digests, times and this directory out of output, for golden files.
+scrub() {
+	sed -E -e "s|$TRASH|TRASH|g" -e 's/sha256:[0-9a-f]{12,64}/sha256:HASH/g' -e 's/\b[0-9a-f]{64}\b/HASH/g' \
+		-e 's/[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+Z?/TIME/g' -e 's/\b[0-9]+(\.[0-9]+)? ?(ns|us|µs|ms|s|min)\b/TIME/g'
+}
+
+# write PATH: standard input into PATH, parents made.
+write() {
+	mkdir -p "$(dirname "$1")"
+	cat >"$1"
+}
+
+# ---- waiting and processes -------------------------------------------------------------------------------------------
+
+# wait_until SECONDS COMMAND...: until COMMAND succeeds; fails when the deadline passes. The only way to wait.
+wait_until() {
+	local deadline=$((SECONDS + $1 + 1))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		[ $SECONDS -lt $deadline ] || { echo "never came true: $*" >&2; return 1; }
+		sleep "$TEST_TICK"
+	done
+}
+
+test_gone() { ! kill -0 "$1" 2>/dev/null || [ "$(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null)" = Z ]; }
+
+# start NAME COMMAND...: in the background, in its own session; output in NAME.out, process id in NAME.pid. Killed, with
+# what is left in its session, when the file ends. The exit status is in NAME.rc once the command ended.
+start() {
+	local name=$1
+	shift
+	# The subshell must not carry the file's own exit trap.
+	setsid bash -c 'echo $$ >"$0.sid"; "$@" & echo $! >"$0.pid.tmp"; mv "$0.pid.tmp" "$0.pid"; wait $!; echo $? >"$0.rc"' \
+		"$TRASH/work/$name" "$@" >"$TRASH/work/$name.out" 2>&1 </dev/null 3>&- &
+	echo "$TRASH/work/$name.sid" >>"$TRASH/sessions"
+	wait_until 20 test -s "$TRASH/work/$name.pid"
+}
+
+# stop NAME SIGNAL: and wait until it is gone; its exit status is printed.
+stop() {
+	kill "-${2:-TERM}" "$(cat "$TRASH/work/$1.pid")" 2>/dev/null
+	wait_until 30 test -s "$TRASH/work/$1.rc" && cat "$TRASH/work/$1.rc"
+}
+
+test_kill_sessions() {
+	local f sid
+	[ -f "$TRASH/sessions" ] || return 0
+	while read -r f; do
+		sid=$(cat "$f" 2>/dev/null) || continue
+		[ -n "$sid" ] && pkill -KILL -s "$sid" 2>/dev/null
+	done <"$TRASH/sessions"
+}
+
+# ---- set-up ------------------------------------------------------------------------------------------------------------
+
+test_exit() {
+	local rc=$?
+	trap - EXIT
+	test_kill_sessions
+	[ $test_ended -eq 1 ] || { echo "Bail out! $test_file ended early (exit $rc)" >&3; rc=1; }
+	cd / || exit 1
+	if [ "${CAIRN_TEST_KEEP:-0}" = 1 ]; then
+		echo "# kept: $TRASH" >&3
+	else
+		chmod -R u+rwX "$TRASH" 2>/dev/null # stores hold read-only files
+		rm -rf "$TRASH"
+	fi
+	exit $rc
+}
+
+exec 3>&1
+
+CAIRN=$(test_find_binary)
+TRASH=$(mktemp -d "${TMPDIR:-/tmp}/cairn-${test_file%.*}.XXXXXX") || test_bail 'no temporary directory'
+TRASH=$(realpath "$TRASH")
+trap test_exit EXIT
+trap 'exit 130' INT TERM
+
+# Nothing of the caller's Cairn, git or terminal settings reaches a test.
+for test_v in $(compgen -e | grep -E '^(CAIRN_|GIT_|NO_COLOR$|CLICOLOR)' | grep -v '^CAIRN_TEST_'); do
+	unset "$test_v"
+done
+unset test_v
+export HOME=$TRASH/home TMPDIR=$TRASH/tmp XDG_CONFIG_HOME=$TRASH/home/.config XDG_CACHE_HOME=$TRASH/home/.cache
+export LC_ALL=C.UTF-8 TZ=UTC TERM=dumb COLUMNS=100 PATH=$TRASH/bin:$PATH CAIRN SRC TRASH
+export GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@example.org GIT_COMMITTER_NAME=C GIT_COMMITTER_EMAIL=c@example.org
+export ASAN_OPTIONS=exitcode=99:${ASAN_OPTIONS:-} UBSAN_OPTIONS=exitcode=99:print_stacktrace=1:${UBSAN_OPTIONS:-} \
+	LSAN_OPTIONS=exitcode=99:${LSAN_OPTIONS:-} TSAN_OPTIONS=exitcode=99:${TSAN_OPTIONS:-}
+mkdir -p "$TRASH"/home "$TRASH"/tmp "$TRASH"/bin "$TRASH"/work
+cd "$TRASH/work" || test_bail 'no work directory'
+if [ -n "$CAIRN" ]; then
+	ln -s "$CAIRN" "$TRASH/bin/cairn"
+elif [ "${TEST_NEEDS_CAIRN:-1}" = 1 ]; then
+	[ "${CAIRN_TEST_STRICT:-0}" = 1 ] && test_bail 'no cairn binary: set CAIRN or build one'
+	test_skip_all 'no cairn binary: set CAIRN or build one'
+fi
