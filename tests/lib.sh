@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # tests/lib.sh: what every shell test (tests/cli, tests/fault, tests/lint) is made of. Source it, don't run it.
 #
 # A test file is bash, tests the real binary from outside, and prints TAP. Each file gets one throw-away directory, with

@@ -37,7 +37,8 @@ test_expect 'any failing command fails the test, not only the last' '
 	test_grep "^# failed: false" inner.out
 '
 test_expect 'lines that cannot fail are refused' '
-	printf "%s\n" "test_expect one \" ! true\"" "test_expect two \"false &&" "true\"" test_done | inner a.t
+	printf "%s\n" "test_expect one \" ! true\"" "test_expect two \"false &&" "true\"" test_done >script
+	inner a.t <script
 	test_is "$rc" 1
 	test_grep "use test_must_fail" inner.out
 	test_grep "one command a line" inner.out
