@@ -1,0 +1,12 @@
+#!/bin/bash
+# Runs the digits pipeline, also on a Debian 12 that has nothing installed: packages, build, run. CAIRN=path names a
+# binary that is built already. Arguments go to `cairn run`: ./run.sh -p seed=8
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../setup.sh"
+
+setup_packages "$here/../packages.txt"
+setup_cairn
+setup_python sklearn matplotlib
+cd "$here"
+exec "$CAIRN" run pipeline.yaml "$@"

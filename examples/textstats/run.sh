@@ -1,0 +1,9 @@
+#!/bin/bash
+# Runs the textstats pipeline; needs nothing but cairn, which is built when CAIRN=path names none. Arguments go to `cairn run`.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../setup.sh"
+
+setup_cairn
+cd "$here"
+exec "$CAIRN" run pipeline.yaml "$@"
