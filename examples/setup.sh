@@ -36,12 +36,12 @@ setup_cairn() {
 		return
 	fi
 	mkdir -p "$SETUP_ROOT/build"
-	cmake -S "$SETUP_ROOT" -B "$SETUP_ROOT/build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo >"$log" 2>&1 &&
-		ninja -C "$SETUP_ROOT/build" cairn >>"$log" 2>&1 || {
+	if ! { cmake -S "$SETUP_ROOT" -B "$SETUP_ROOT/build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo &&
+		ninja -C "$SETUP_ROOT/build" cairn; } >"$log" 2>&1; then
 		tail -n 30 "$log" >&2
 		setup_say "building cairn failed; the whole log is in $log"
 		return 1
-	}
+	fi
 	CAIRN=$SETUP_ROOT/build/cairn
 }
 

@@ -22,7 +22,11 @@ TEST_TICK=0.02 # pause between two looks of wait_until, in seconds
 
 test_find_binary() {
 	local c
-	for c in "${CAIRN:-}" "${CAIRN_BUILD:+$CAIRN_BUILD/cairn}" "$SRC/build/cairn"; do
+	if [ -n "${CAIRN:-}" ]; then # what the caller names, or nothing: never another one in its place
+		[ -x "$CAIRN" ] && realpath "$CAIRN"
+		return
+	fi
+	for c in "${CAIRN_BUILD:+$CAIRN_BUILD/cairn}" "$SRC/build/cairn"; do
 		[ -n "$c" ] && [ -x "$c" ] && { realpath "$c"; return; }
 	done
 	# shellcheck disable=SC2012 # our own build folders: newest first is what ls is for
@@ -49,9 +53,10 @@ test_skip_all() {
 	exit 0
 }
 
-# test_bail REASON: nothing after this makes sense.
+# test_bail REASON: nothing after this makes sense. A failure without a plan; not TAP's "Bail out!", which would stop
+# the other files too.
 test_bail() {
-	echo "Bail out! $1" >&3
+	test_report 'not ok' "$test_file stopped: $1"
 	test_ended=1
 	exit 1
 }
@@ -253,7 +258,7 @@ test_exit() {
 	local rc=$?
 	trap - EXIT
 	test_kill_sessions
-	[ $test_ended -eq 1 ] || { echo "Bail out! $test_file ended early (exit $rc)" >&3; rc=1; }
+	[ $test_ended -eq 1 ] || { test_report 'not ok' "$test_file ended early (exit $rc)"; rc=1; }
 	cd / || exit 1
 	if [ "${CAIRN_TEST_KEEP:-0}" = 1 ]; then
 		echo "# kept: $TRASH" >&3

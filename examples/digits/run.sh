@@ -3,6 +3,7 @@
 # binary that is built already. Arguments go to `cairn run`: ./run.sh -p seed=8
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=../setup.sh
 . "$here/../setup.sh"
 
 setup_packages "$here/../packages.txt"
