@@ -200,6 +200,7 @@ struct step {
 	bool spot;
 	const char *description;
 	const char *volumes_json; /* validated, kept for the Kubernetes runner; or NULL */
+	bool pack;		  /* many small files: kept for later work */
 };
 
 struct schedule_decl {
@@ -259,6 +260,9 @@ struct param_override {
 /* ret_values has p->n_params places; strings live in `arena`. Unknown names get the nearest right one. */
 int params_resolve(const struct pipeline *p, const struct param_override *overrides, size_t n, struct arena *arena,
 		   struct value *ret_values, struct diag_list *diags, struct err *err);
+/* A value held against a declaration: type (an int is fine for a float), choices, range. ERR_INVALID that goes behind a name: "must be at
+ * least 0, not -1". For values of REF_LOCAL too, whose template is evaluated in the step that uses the step file. *ret borrows from *in. */
+int param_check_value(const struct param_decl *decl, const struct value *in, struct value *ret, struct err *err);
 int params_load_file(const char *path, struct arena *arena, struct param_override **ret, size_t *ret_n, struct diag_list *diags, struct err *err);
 
 #endif

@@ -1,0 +1,32 @@
+/* engine/model/cache.h — models that were parsed before, kept under the digest of what they were made from.
+ *
+ * A file `<64 hex>.model` in the cache directory holds one encoded model, the digests of its step files, and the warnings
+ * that came with it. It is a shortcut, never a source of truth: what doesn't decode, or belongs to another version of
+ * cairn, is ignored, and failing to write it is no error. The newest MODEL_CACHE_FILES files are kept.
+ */
+#ifndef CAIRN_MODEL_CACHE_H
+#define CAIRN_MODEL_CACHE_H
+
+#include "model/read.h"
+
+#define MODEL_CACHE_FILES 32
+#define MODEL_CACHE_FORMAT 1 /* counts up with every change of the encoding or of what a model means */
+
+struct model_cache_key {
+	struct digest digest;
+};
+void model_cache_key(const char *display, const char *path, const char *bytes, size_t len, struct model_cache_key *ret);
+
+/* True with *ret and its warnings in `diags`. */
+bool model_cache_load(const char *dir, const struct model_cache_key *key, fetch_fn fetch, void *fetch_arg, struct diag_list *diags,
+		      struct pipeline **ret);
+/* `diags`: the warnings in it are kept too, when it holds nothing else. */
+void model_cache_store(const char *dir, const struct model_cache_key *key, const struct pipeline *p, fetch_fn fetch, void *fetch_arg,
+		       struct diag_list *diags);
+
+/* codec.c: the encoding itself. Decoded strings point into `bytes`, which must end in a NUL and live as long as `arena`.
+ * Decoding checks every length and index; false for anything that encoding can't have made. */
+void model_encode(const struct pipeline *p, struct str *out);
+bool model_decode(const char *bytes, size_t len, struct arena *arena, struct pipeline **ret);
+
+#endif

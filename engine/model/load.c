@@ -1,0 +1,301 @@
+/* From files to a model. The order is fixed by who refers to whom: params, inputs, defaults, steps (with their step files),
+ * schedules; then references; then the order of steps. Whatever was wrong, the later passes run too, so that all errors of
+ * a file come at once; a model is handed out only when there was none. */
+#include "base/fs.h"
+#include "model/cache.h"
+#include "model/read.h"
+
+struct source {
+	const char *display; /* as the user named it */
+	const char *path;    /* from the project root */
+	const char *bytes;
+	size_t len;
+	fetch_fn fetch;
+	void *fetch_arg;
+};
+
+static void loader_init(struct loader *l, const struct source *src, struct diag_list *diags)
+{
+	_cleanup_(freep) char *dir = fs_dirname(src->path), *display_dir = fs_dirname(src->display);
+
+	*l = (struct loader){ .arena = arena_new(), .scratch = arena_new(), .diags = diags, .fetch = src->fetch, .fetch_arg = src->fetch_arg };
+	l->p = arena_alloc(l->arena, sizeof(*l->p));
+	l->p->arena = l->arena;
+	l->p->path = arena_strdup(l->arena, src->display);
+	l->doc = (struct doc){ .l = l, .file = l->p->path, .path = arena_strdup(l->arena, src->path), .dir = arena_strdup(l->arena, dir),
+			       .bytes = src->bytes, .len = src->len };
+	l->display_dir = arena_strdup(l->arena, strcmp(display_dir, ".") == 0 ? "" : display_dir);
+	l->param_index = map_new();
+	l->input_index = map_new();
+	l->step_index = map_new();
+	l->implicit_inputs = map_new();
+	l->step_files = map_new();
+}
+
+static void loader_deinit(struct loader *l)
+{
+	for (size_t i = 0; i < l->n_steps; i++) {
+		VEC_FREE(&l->builds[i].needs);
+		VEC_FREE(&l->builds[i].deps);
+		map_free(l->builds[i].input_names);
+		map_free(l->builds[i].output_names);
+	}
+	for (size_t i = 0; i < l->step_file_list.n; i++)
+		yaml_tree_free(l->step_file_list.v[i]->doc.tree);
+	yaml_tree_free(l->doc.tree);
+	VEC_FREE(&l->params);
+	VEC_FREE(&l->inputs);
+	VEC_FREE(&l->schedules);
+	VEC_FREE(&l->step_file_list);
+	map_free(l->param_index);
+	map_free(l->input_index);
+	map_free(l->step_index);
+	map_free(l->implicit_inputs);
+	map_free(l->step_files);
+	arena_free(l->scratch);
+	arena_free(l->arena); /* NULL when the model was handed out */
+}
+
+/* --- the parts ------------------------------------------------------------------------------------------------------ */
+
+static void read_head(struct loader *l, const struct yaml_node *root)
+{
+	static const char *const keys[] = { "pipeline", "description", "params", "inputs", "defaults", "steps", "schedules" };
+	const struct yaml_node *name = yaml_get(root, "pipeline"), *description = yaml_get(root, "description");
+
+	check_keys(&l->doc, root, keys, ARRAY_LEN(keys));
+	l->p->name = "";
+	if (!name)
+		bad(&l->doc, root, yaml_get(root, "step") ? "this is a step file: a step of a pipeline uses it as `uses: ./…`" :
+							    "`pipeline` is missing: a pipeline has a name");
+	else if (check_name(&l->doc, name, NAME_PIPELINE, "pipeline"))
+		l->p->name = copy_text(&l->doc, name);
+	if (description)
+		read_text(&l->doc, description, "`description`", &l->p->description);
+}
+
+static void read_pipeline_params(struct loader *l, const struct yaml_node *n)
+{
+	struct param_decl *decls;
+	size_t count;
+
+	read_params(&l->doc, n, &decls, &count);
+	for (size_t i = 0; i < count; i++) {
+		VEC_PUSH(&l->params, decls[i]);
+		*map_slot_str(l->param_index, decls[i].name) = (void *)(uintptr_t)l->params.n;
+	}
+	l->param_used = arena_alloc(l->scratch, count);
+}
+
+static void read_all(struct loader *l)
+{
+	const struct yaml_node *root = l->doc.tree->root, *steps;
+
+	if (yaml_is_null(root)) {
+		bad(&l->doc, root, "the file is empty: a pipeline has `pipeline` and `steps`");
+		return;
+	}
+	if (!want_map(&l->doc, root, "a pipeline"))
+		return;
+	read_head(l, root);
+	read_pipeline_params(l, yaml_get(root, "params"));
+	read_pipeline_inputs(l, yaml_get(root, "inputs"));
+	l->input_used = arena_alloc(l->scratch, l->inputs.n);
+	read_defaults(l, yaml_get(root, "defaults"));
+	steps = yaml_get(root, "steps");
+	if (steps)
+		read_steps(l, steps);
+	else
+		bad(&l->doc, root, "`steps` is missing: a pipeline needs at least one step");
+	read_schedules(l, yaml_get(root, "schedules"));
+	resolve_all(l);
+	graph_order(l);
+}
+
+static void digest_sources(struct loader *l)
+{
+	struct str head = { 0 };
+	struct digester *dg = digester_new();
+
+	str_add_field(&head, l->doc.path, strlen(l->doc.path));
+	str_add_u64(&head, l->doc.len);
+	digester_update(dg, head.s, head.len);
+	digester_update(dg, l->doc.bytes, l->doc.len);
+	for (size_t i = 0; i < l->step_file_list.n; i++) {
+		const struct doc *d = &l->step_file_list.v[i]->doc;
+
+		str_reset(&head);
+		str_add_field(&head, d->path, strlen(d->path));
+		str_add_u64(&head, d->len);
+		digester_update(dg, head.s, head.len);
+		digester_update(dg, d->bytes, d->len);
+	}
+	digester_final(dg, &l->p->digest);
+	digester_free(dg);
+	str_deinit(&head);
+}
+
+#define KEEP(field) (l->field.n ? arena_memdup(l->arena, l->field.v, l->field.n * sizeof(*l->field.v)) : NULL)
+
+static void hand_out(struct loader *l, struct pipeline **ret)
+{
+	struct pipeline *p = l->p;
+	const char **files = arena_alloc(l->arena, (1 + l->step_file_list.n) * sizeof(*files));
+
+	files[0] = l->doc.path;
+	for (size_t i = 0; i < l->step_file_list.n; i++)
+		files[i + 1] = l->step_file_list.v[i]->doc.path;
+	p->files = files;
+	p->n_files = 1 + l->step_file_list.n;
+	p->params = KEEP(params);
+	p->n_params = l->params.n;
+	p->inputs = KEEP(inputs);
+	p->n_inputs = l->inputs.n;
+	p->schedules = KEEP(schedules);
+	p->n_schedules = l->schedules.n;
+	p->steps = l->steps;
+	p->n_steps = l->n_steps;
+	digest_sources(l);
+	l->arena = NULL;
+	*ret = p;
+}
+
+static int parse(const struct source *src, struct diag_list *diags, struct pipeline **ret, struct err *err)
+{
+	size_t before = diag_errors(diags);
+	struct loader l;
+	int r;
+
+	loader_init(&l, src, diags);
+	r = yaml_tree_parse(l.doc.file, src->bytes, src->len, diags, &l.doc.tree, err);
+	if (r == 0) {
+		read_all(&l);
+		if (diag_errors(diags) > before)
+			r = diag_to_err(diags, src->display, err);
+		else
+			hand_out(&l, ret);
+	}
+	loader_deinit(&l);
+	return r;
+}
+
+/* --- from bytes ----------------------------------------------------------------------------------------------------- */
+
+struct file_set {
+	const struct pipeline_source *files;
+	size_t n;
+};
+
+static int fetch_from_set(void *arg, const char *path, const char **ret_bytes, size_t *ret_len, struct err *err)
+{
+	const struct file_set *set = arg;
+
+	for (size_t i = 1; i < set->n; i++)
+		if (strcmp(set->files[i].path, path) == 0) {
+			*ret_bytes = set->files[i].bytes;
+			*ret_len = set->files[i].len;
+			return 0;
+		}
+	return 1;
+}
+
+int pipeline_parse(const struct pipeline_source *files, size_t n_files, struct diag_list *diags, struct pipeline **ret, struct err *err)
+{
+	struct file_set set = { files, n_files };
+	struct source src = { .display = files->path, .path = files->path, .bytes = files->bytes, .len = files->len, .fetch = fetch_from_set,
+			      .fetch_arg = &set };
+
+	return parse(&src, diags, ret, err);
+}
+
+void pipeline_free(struct pipeline *p)
+{
+	if (p)
+		arena_free(p->arena);
+}
+
+/* --- from disk ------------------------------------------------------------------------------------------------------ */
+
+struct disk {
+	const char *root;
+	VEC(struct str) contents; /* what was fetched: lent to the loader */
+};
+
+static int fetch_from_disk(void *arg, const char *path, const char **ret_bytes, size_t *ret_len, struct err *err)
+{
+	struct disk *disk = arg;
+	_cleanup_(freep) char *full = fs_join(disk->root, path);
+	struct str bytes = { 0 };
+	struct err e = { 0 };
+
+	str_reserve(&bytes, 1);
+	if (fs_read_file(full, YAML_FILE_MAX, &bytes, &e) < 0) {
+		str_deinit(&bytes);
+		if (e.code == ERR_NOT_FOUND)
+			return 1;
+		return err_set(err, e.code, "%s", e.msg);
+	}
+	*ret_bytes = bytes.s;
+	*ret_len = bytes.len;
+	VEC_PUSH(&disk->contents, bytes);
+	return 0;
+}
+
+/* Where the file lies in the project; its bare name when it lies outside (then step files are looked for at the root). */
+static char *path_in_project(const char *root, const char *path)
+{
+	_cleanup_(freep) char *dir = fs_dirname(path), *real_dir = realpath(dir, NULL), *real_root = realpath(root, NULL), *inside = NULL, *joined = NULL;
+
+	if (real_dir && real_root)
+		inside = fs_relative(real_root, real_dir);
+	if (!inside)
+		return xstrdup(fs_basename(path));
+	joined = fs_join(inside, fs_basename(path));
+	return fs_normalise(joined);
+}
+
+static int load(const struct source *src, struct disk *disk, const char *cache_dir, struct diag_list *diags, struct pipeline **ret, struct err *err)
+{
+	struct model_cache_key key;
+
+	if (cache_dir) {
+		model_cache_key(src->display, src->path, src->bytes, src->len, &key);
+		if (model_cache_load(cache_dir, &key, src->fetch, src->fetch_arg, diags, ret))
+			return 0;
+	}
+	if (parse(src, diags, ret, err) < 0)
+		return -1;
+	if (cache_dir)
+		model_cache_store(cache_dir, &key, *ret, src->fetch, src->fetch_arg, diags);
+	return 0;
+}
+
+int pipeline_load(const char *path, const struct pipeline_load_options *o, struct diag_list *diags, struct pipeline **ret, struct err *err)
+{
+	_cleanup_(freep) char *inside = path_in_project(o->project_root, path);
+	struct disk disk = { .root = o->project_root };
+	struct str bytes = { 0 };
+	struct source src = { .display = path, .path = inside, .fetch = fetch_from_disk, .fetch_arg = &disk };
+	int r;
+
+	str_reserve(&bytes, 1);
+	r = fs_read_file(path, YAML_FILE_MAX, &bytes, err);
+	if (r == 0) {
+		src.bytes = bytes.s;
+		src.len = bytes.len;
+		r = load(&src, &disk, o->cache_dir, diags, ret, err);
+	}
+	for (size_t i = 0; i < disk.contents.n; i++)
+		str_deinit(&disk.contents.v[i]);
+	VEC_FREE(&disk.contents);
+	str_deinit(&bytes);
+	return r;
+}
+
+const struct step *pipeline_find_step(const struct pipeline *p, const char *name)
+{
+	for (size_t i = 0; i < p->n_steps; i++)
+		if (strcmp(p->steps[i].name, name) == 0)
+			return &p->steps[i];
+	return NULL;
+}

@@ -1,0 +1,340 @@
+#include "model/read.h"
+
+#include <math.h>
+#include "base/fs.h"
+
+void bad(const struct doc *d, const struct yaml_node *at, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	diag_addv(d->l->diags, DIAG_ERROR, d->file, at->line, at->col, fmt, ap);
+	va_end(ap);
+}
+
+void bad_at(struct diag_list *l, const struct pos *at, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	diag_addv(l, DIAG_ERROR, at->file, at->line, at->col, fmt, ap);
+	va_end(ap);
+}
+
+void warn_at(struct diag_list *l, const struct pos *at, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	diag_addv(l, DIAG_WARNING, at->file, at->line, at->col, fmt, ap);
+	va_end(ap);
+}
+
+struct pos pos_of(const struct doc *d, const struct yaml_node *n)
+{
+	return (struct pos){ .file = d->file, .line = n->line, .col = n->col };
+}
+
+const char *suggest(struct loader *l, const char *word, const char *const *names, size_t n)
+{
+	struct str s = { 0 };
+	const char *hint;
+
+	text_add_suggestion(&s, word, names, n);
+	hint = arena_strdup(l->scratch, s.s ? s.s : "");
+	str_deinit(&s);
+	return hint;
+}
+
+#define SUGGEST_MAX 4096 /* candidates looked at: an error message isn't worth a second */
+
+const char *suggest_key(struct loader *l, const char *word, const struct map *names)
+{
+	size_t n = MIN(map_len(names), SUGGEST_MAX);
+	_cleanup_(freep) const char **list = xcalloc(n, sizeof(*list));
+
+	for (size_t i = 0; i < n; i++) {
+		const void *key;
+		size_t len;
+
+		map_at(names, i, &key, &len);
+		list[i] = arena_strndup(l->scratch, key, len);
+	}
+	return suggest(l, word, list, n);
+}
+
+const char *copy_text(const struct doc *d, const struct yaml_node *n)
+{
+	return arena_strndup(d->l->arena, n->text, n->len);
+}
+
+/* --- simple values -------------------------------------------------------------------------------------------------- */
+
+static bool wrong(const struct doc *d, const struct yaml_node *n, const char *what, const char *wanted)
+{
+	bad(d, n, "%s must be %s, not %s", what, wanted, yaml_describe(n));
+	return false;
+}
+
+bool want_map(const struct doc *d, const struct yaml_node *n, const char *what)
+{
+	return n->kind == YAML_KIND_MAP || wrong(d, n, what, "a mapping");
+}
+
+bool want_list(const struct doc *d, const struct yaml_node *n, const char *what)
+{
+	return n->kind == YAML_KIND_SEQ || wrong(d, n, what, "a list");
+}
+
+bool want_scalar(const struct doc *d, const struct yaml_node *n, const char *what)
+{
+	return (n->kind == YAML_KIND_SCALAR && !yaml_is_null(n)) || wrong(d, n, what, "text or a number");
+}
+
+bool want_text(const struct doc *d, const struct yaml_node *n, const char *what)
+{
+	if (n->kind != YAML_KIND_SCALAR || yaml_scalar_type(n) != YAML_TYPE_STRING)
+		return wrong(d, n, what, "text");
+	if (n->len == 0) {
+		bad(d, n, "%s is empty", what);
+		return false;
+	}
+	return true;
+}
+
+void read_text(const struct doc *d, const struct yaml_node *n, const char *what, const char **ret)
+{
+	if (want_text(d, n, what))
+		*ret = copy_text(d, n);
+}
+
+void read_bool(const struct doc *d, const struct yaml_node *n, const char *what, bool *ret)
+{
+	if (n->kind != YAML_KIND_SCALAR || !yaml_as_bool(n, ret))
+		wrong(d, n, what, "true or false");
+}
+
+bool read_count(const struct doc *d, const struct yaml_node *n, const char *what, int64_t min, int64_t max, int64_t *ret)
+{
+	int64_t v;
+
+	if (n->kind != YAML_KIND_SCALAR || !yaml_as_int(n, &v))
+		return wrong(d, n, what, "an integer");
+	if (v < min || v > max) {
+		bad(d, n, "%s must be from %lld to %lld", what, (long long)min, (long long)max);
+		return false;
+	}
+	*ret = v;
+	return true;
+}
+
+bool read_duration(const struct doc *d, const struct yaml_node *n, const char *what, int64_t *ret_ns)
+{
+	struct err err = { 0 };
+
+	if (!want_scalar(d, n, what))
+		return false;
+	if (text_parse_duration(n->text, ret_ns, &err) < 0) {
+		bad(d, n, "%s: %s", what, err.msg);
+		return false;
+	}
+	return true;
+}
+
+bool read_choice(const struct doc *d, const struct yaml_node *n, const char *what, const char *const *names, size_t n_names, const char **ret)
+{
+	struct str all = { 0 };
+
+	if (!want_text(d, n, what))
+		return false;
+	for (size_t i = 0; i < n_names; i++) {
+		if (strcmp(names[i], n->text) == 0) {
+			*ret = names[i];
+			return true;
+		}
+		str_addf(&all, "%s%s", i == 0 ? "" : i + 1 == n_names ? " or " : ", ", names[i]);
+	}
+	bad(d, n, "%s must be %s, not `%.60s`%s", what, all.s, n->text, suggest(d->l, n->text, names, n_names));
+	str_deinit(&all);
+	return false;
+}
+
+static bool scalar_value(const struct doc *d, const struct yaml_node *n, struct value *ret)
+{
+	switch (yaml_scalar_type(n)) {
+	case YAML_TYPE_BOOL:
+		ret->type = VALUE_BOOL;
+		return yaml_as_bool(n, &ret->b);
+	case YAML_TYPE_INT:
+		ret->type = VALUE_INT;
+		return yaml_as_int(n, &ret->i);
+	case YAML_TYPE_FLOAT:
+		ret->type = VALUE_FLOAT;
+		return yaml_as_float(n, &ret->f) && isfinite(ret->f);
+	case YAML_TYPE_STRING:
+		*ret = (struct value){ .type = VALUE_STRING, .s = copy_text(d, n) };
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool read_value(const struct doc *d, const struct yaml_node *n, const char *what, struct value *ret)
+{
+	struct value v = { 0 };
+
+	if (!want_scalar(d, n, what))
+		return false;
+	if (!scalar_value(d, n, &v)) {
+		bad(d, n, "%s: `%.60s` is out of range", what, n->text);
+		return false;
+	}
+	*ret = v;
+	return true;
+}
+
+bool read_list_value(const struct doc *d, const struct yaml_node *n, const char *what, struct value *ret)
+{
+	struct value *items;
+	bool ok = true;
+
+	if (!want_list(d, n, what))
+		return false;
+	items = arena_alloc(d->l->arena, n->len * sizeof(*items));
+	for (size_t i = 0; i < n->len; i++) {
+		if (n->items[i]->kind != YAML_KIND_SCALAR) {
+			bad(d, n->items[i], "%s: an item must be text, a number, true or false, not %s", what, yaml_describe(n->items[i]));
+			ok = false;
+		} else {
+			ok &= read_value(d, n->items[i], what, &items[i]);
+		}
+	}
+	if (ok)
+		*ret = (struct value){ .type = VALUE_LIST, .list = { items, n->len } };
+	return ok;
+}
+
+/* --- templates ------------------------------------------------------------------------------------------------------ */
+
+struct expr_template *literal_template(const struct doc *d, const struct yaml_node *n, const char *text, size_t len)
+{
+	struct expr_template *t = arena_alloc(d->l->arena, sizeof(*t));
+
+	*t = (struct expr_template){ .line = n->line, .col = n->col, .file = d->file };
+	if (len) {
+		t->n_parts = 1;
+		t->parts = arena_alloc(d->l->arena, sizeof(*t->parts));
+		t->parts->text = arena_strndup(d->l->arena, text, len);
+		t->parts->len = len;
+	}
+	return t;
+}
+
+const struct expr_template *read_template(const struct doc *d, const struct yaml_node *n)
+{
+	struct source_cursor cursor;
+	struct expr_source src = { .file = d->file, .text = n->text, .len = n->len, .cursor = &cursor, .line = n->line, .col = n->col,
+				   .arena = d->l->arena, .diags = d->l->diags };
+
+	if (!template_text_has_expr(n->text, n->len))
+		return literal_template(d, n, n->text, n->len);
+	if (!d->index)
+		((struct doc *)(uintptr_t)d)->index = source_index_new(d->bytes, d->len, d->l->scratch);
+	source_cursor_init(&cursor, d->index, n);
+	return template_parse(&src);
+}
+
+/* --- names and keys ------------------------------------------------------------------------------------------------- */
+
+static bool name_is(const char *s, size_t len, enum name_kind kind)
+{
+	bool lower = kind == NAME_PIPELINE || kind == NAME_STEP;
+
+	for (size_t i = 0; i < len; i++) {
+		char c = s[i];
+		bool letter = (c >= 'a' && c <= 'z') || (!lower && c >= 'A' && c <= 'Z');
+		bool inner = (c >= '0' && c <= '9') || (c == '-' && kind != NAME_ENV);
+
+		if (!letter && !(c == '_' && kind != NAME_PIPELINE && (i || kind != NAME_STEP)) && !(i && inner))
+			return false;
+	}
+	return len > 0;
+}
+
+bool check_name(const struct doc *d, const struct yaml_node *n, enum name_kind kind, const char *what)
+{
+	static const struct {
+		size_t max;
+		const char *rule;
+	} kinds[] = {
+		[NAME_PIPELINE] = { PIPELINE_NAME_MAX, "lower-case letters, digits and `-`, with a letter first" },
+		[NAME_STEP] = { PIPELINE_NAME_MAX, "lower-case letters, digits, `-` and `_`, with a letter first" },
+		[NAME_IDENT] = { 64, "letters, digits, `-` and `_`, with a letter or `_` first" },
+		[NAME_ENV] = { 256, "letters, digits and `_`, with no digit first" },
+	};
+
+	if (n->kind != YAML_KIND_SCALAR || !name_is(n->text, n->len, kind)) {
+		bad(d, n, "%s `%.60s`: a name has %s", what, n->kind == YAML_KIND_SCALAR ? n->text : "", kinds[kind].rule);
+		return false;
+	}
+	if (n->len > kinds[kind].max) {
+		bad(d, n, "%s `%.20s…` is longer than %zu characters", what, n->text, kinds[kind].max);
+		return false;
+	}
+	return true;
+}
+
+void check_keys(const struct doc *d, const struct yaml_node *map, const char *const *names, size_t n)
+{
+	for (size_t i = 0; i < map->len; i++) {
+		const struct yaml_node *key = map->pairs[i].key;
+		bool known = false;
+
+		for (size_t k = 0; k < n && !known; k++)
+			known = strcmp(names[k], key->text) == 0;
+		if (!known)
+			bad(d, key, "unknown key `%.60s`%s", key->text, suggest(d->l, key->text, names, n));
+	}
+}
+
+/* --- paths ---------------------------------------------------------------------------------------------------------- */
+
+static bool has_control(const char *s)
+{
+	for (; *s; s++)
+		if ((unsigned char)*s < 0x20 || *s == 0x7f)
+			return true;
+	return false;
+}
+
+const char *read_path(const struct doc *d, const struct yaml_node *at, const char *text, const char *dir, const char *what, bool allow_root,
+		      bool *ret_is_dir)
+{
+	_cleanup_(freep) char *joined = NULL, *normal = NULL;
+	size_t len = strlen(text);
+	const char *problem = NULL;
+
+	if (len == 0)
+		problem = "is empty";
+	else if (len > PATH_TEXT_MAX)
+		problem = "is too long";
+	else if (has_control(text))
+		problem = "has control characters";
+	else if (*text == '/')
+		problem = "is absolute: give a path inside the project";
+	if (!problem) {
+		joined = fs_join(strcmp(dir, ".") == 0 ? "" : dir, text);
+		normal = fs_normalise(joined);
+		if (strcmp(normal, "..") == 0 || str_has_prefix(normal, "../"))
+			problem = "leads out of the project";
+		else if (!allow_root && strcmp(normal, ".") == 0)
+			problem = "is the whole directory: name something in it";
+	}
+	if (problem) {
+		bad(d, at, "%s `%.80s` %s", what, text, problem);
+		return NULL;
+	}
+	if (ret_is_dir)
+		*ret_is_dir = text[len - 1] == '/' || strcmp(normal, ".") == 0;
+	return arena_strdup(d->l->arena, normal);
+}

@@ -1,0 +1,647 @@
+/* References become indices, expressions get their types checked, and steps learn which steps they need.
+ *
+ * What a name means depends on where it stands (enum place) and on whose text it is: a step file sees its own params and
+ * the inputs and outputs of the step, nothing of the pipeline around it. Steps are found by name in constant time and
+ * the dependencies of a step are folded with a mark per needed step, so that the whole is linear in references. */
+#include "model/read.h"
+
+enum place { AT_DEFAULTS, AT_COMMAND, AT_PATH, AT_AXIS, AT_IF, AT_FROM, AT_EACH, AT_SCHEDULE };
+
+struct resolver {
+	struct loader *l;
+	struct build *b; /* NULL: defaults, schedules */
+	struct step *s;
+	enum place place;
+	bool in_file;
+	const char *file;
+	uint32_t *mark, *mark_dep; /* per step: the step (index + 1) that marked it last, and which of its deps it is */
+};
+
+struct dotted {
+	const char *root, *first, *second, *rest; /* a.b.c.d.e → "a" "b" "c" "d.e"; NULL where there is none */
+};
+
+static struct dotted split(struct loader *l, const char *name)
+{
+	char *s = arena_strdup(l->scratch, name);
+	struct dotted d = { .root = s };
+	const char **parts[] = { &d.first, &d.second, &d.rest };
+
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		s = strchr(s, '.');
+		if (!s)
+			break;
+		*s++ = '\0';
+		*parts[i] = s;
+	}
+	return d;
+}
+
+static bool fail_ref(const struct resolver *rs, struct ref *ref, const char *fmt, ...) _printf_(3, 4);
+static bool fail_ref(const struct resolver *rs, struct ref *ref, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	diag_addv(rs->l->diags, DIAG_ERROR, rs->file, ref->line, ref->col, fmt, ap);
+	va_end(ap);
+	ref->kind = REF_BROKEN;
+	return false;
+}
+
+static bool set_ref(const struct resolver *rs, struct ref *ref, enum ref_kind kind, uint32_t index, const char *name)
+{
+	ref->kind = kind;
+	ref->index = index;
+	ref->name = arena_strdup(rs->l->arena, name);
+	return true;
+}
+
+/* --- which steps a step needs --------------------------------------------------------------------------------------- */
+
+static void share_axes(struct resolver *rs, struct step_dep *dep, const struct step *needed)
+{
+	const struct step *s = rs->s;
+	size_t most = MIN(s->n_axes, needed->n_axes);
+
+	if (most == 0)
+		return;
+	dep->shared = arena_alloc(rs->l->arena, most * sizeof(*dep->shared));
+	for (uint32_t i = 0; i < s->n_axes; i++)
+		for (uint32_t k = 0; k < needed->n_axes; k++)
+			if (strcmp(s->axes[i].name, needed->axes[k].name) == 0)
+				dep->shared[dep->n_shared++] = (struct axis_pair){ i, k };
+}
+
+static struct step_dep *add_dep(struct resolver *rs, uint32_t needed, const struct pos *pos)
+{
+	struct step_dep dep = { .step = needed, .pos = *pos };
+
+	if (rs->mark[needed] == rs->s->index + 1)
+		return &rs->b->deps.v[rs->mark_dep[needed]];
+	rs->mark[needed] = rs->s->index + 1;
+	rs->mark_dep[needed] = (uint32_t)rs->b->deps.n;
+	share_axes(rs, &dep, &rs->l->steps[needed]);
+	VEC_PUSH(&rs->b->deps, dep);
+	rs->l->builds[needed].used_by_others = true;
+	return &rs->b->deps.v[rs->b->deps.n - 1];
+}
+
+/* Does a task of this step meet several tasks of that one? */
+static bool gathers(const struct resolver *rs, const struct step *needed)
+{
+	size_t shared = 0;
+
+	for (size_t i = 0; i < rs->s->n_axes; i++)
+		for (size_t k = 0; k < needed->n_axes; k++)
+			shared += strcmp(rs->s->axes[i].name, needed->axes[k].name) == 0;
+	return needed->each || shared < needed->n_axes;
+}
+
+/* --- names ---------------------------------------------------------------------------------------------------------- */
+
+#define NAMES_LINEAR 16 /* more than that are looked up by hash */
+
+/* A table of names of one step, made when there are many of them. */
+static size_t find_name(struct map **cache, const char *name, size_t n, const char *(*name_at)(const struct step *s, size_t i), const struct step *s)
+{
+	if (n <= NAMES_LINEAR) {
+		for (size_t i = 0; i < n; i++)
+			if (strcmp(name_at(s, i), name) == 0)
+				return i;
+		return n;
+	}
+	if (!*cache) {
+		*cache = map_new();
+		for (size_t i = 0; i < n; i++)
+			*map_slot_str(*cache, name_at(s, i)) = (void *)(uintptr_t)(i + 1);
+	}
+	n = (size_t)(uintptr_t)map_get_str(*cache, name);
+	return n ? n - 1 : SIZE_MAX;
+}
+
+static const char *input_name(const struct step *s, size_t i)
+{
+	return s->inputs[i].name;
+}
+
+static const char *output_name(const struct step *s, size_t i)
+{
+	return s->outputs[i].name;
+}
+
+static const char *suggest_of_step(struct resolver *rs, const char *word, size_t n, const char *(*name_at)(const struct step *s, size_t i),
+				   const struct step *s)
+{
+	_cleanup_(freep) const char **names = xcalloc(n, sizeof(*names));
+
+	for (size_t i = 0; i < n; i++)
+		names[i] = name_at(s, i);
+	return suggest(rs->l, word, names, n);
+}
+
+static bool resolve_param(struct resolver *rs, struct ref *ref, const struct dotted *d)
+{
+	struct loader *l = rs->l;
+	uintptr_t i;
+
+	if (!d->first || d->second)
+		return fail_ref(rs, ref, "write `params.NAME`");
+	if (rs->in_file) {
+		struct step_file *f = rs->b->file;
+		_cleanup_(freep) const char **names = xcalloc(f->n_params, sizeof(*names));
+
+		for (uint32_t k = 0; k < f->n_params; k++) {
+			if (strcmp(f->params[k].name, d->first) == 0)
+				return set_ref(rs, ref, REF_LOCAL, k, d->first);
+			names[k] = f->params[k].name;
+		}
+		return fail_ref(rs, ref, "the step file has no param `%s`%s", d->first, suggest(l, d->first, names, f->n_params));
+	}
+	i = (uintptr_t)map_get_str(l->param_index, d->first);
+	if (!i)
+		return fail_ref(rs, ref, "there is no param `%s`%s", d->first, suggest_key(l, d->first, l->param_index));
+	l->param_used[i - 1] = true;
+	return set_ref(rs, ref, REF_PARAM, (uint32_t)(i - 1), d->first);
+}
+
+/* In inputs and each: content of the pipeline. */
+static bool resolve_pipeline_input(struct resolver *rs, struct ref *ref, const char *name)
+{
+	uintptr_t i = (uintptr_t)map_get_str(rs->l->input_index, name);
+
+	if (!i)
+		return fail_ref(rs, ref, "the pipeline has no input `%s`%s", name, suggest_key(rs->l, name, rs->l->input_index));
+	rs->l->input_used[i - 1] = true;
+	return set_ref(rs, ref, REF_PIPELINE_INPUT, (uint32_t)(i - 1), name);
+}
+
+static bool resolve_input(struct resolver *rs, struct ref *ref, const struct dotted *d)
+{
+	struct step *s = rs->s;
+	size_t i;
+
+	if (!d->first || d->second)
+		return fail_ref(rs, ref, "write `inputs.NAME`; a path in it goes behind: ${{ inputs.NAME }}/path");
+	if (rs->place == AT_FROM || rs->place == AT_EACH)
+		return resolve_pipeline_input(rs, ref, d->first);
+	if (rs->place != AT_COMMAND)
+		return fail_ref(rs, ref, "`inputs` is content: it can be used in `inputs`, `each` and commands only");
+	i = find_name(&rs->b->input_names, d->first, s->n_inputs, input_name, s);
+	if (i < s->n_inputs)
+		return set_ref(rs, ref, REF_INPUT, (uint32_t)i, d->first);
+	if (!rs->in_file && map_get_str(rs->l->input_index, d->first))
+		return fail_ref(rs, ref, "step `%s` doesn't declare input `%s`: add `inputs: {%s: \"${{ inputs.%s }}\"}` to it", s->name, d->first,
+				d->first, d->first);
+	return fail_ref(rs, ref, "step `%s` has no input `%s`%s", s->name, d->first, suggest_of_step(rs, d->first, s->n_inputs, input_name, s));
+}
+
+static bool resolve_output(struct resolver *rs, struct ref *ref, const struct dotted *d)
+{
+	struct step *s = rs->s;
+	size_t i;
+
+	if (!d->first || d->second)
+		return fail_ref(rs, ref, "write `outputs.NAME`; a path in it goes behind: ${{ outputs.NAME }}/path");
+	if (rs->place != AT_COMMAND)
+		return fail_ref(rs, ref, "`outputs` are the step's own and known in its command only; another step's are `steps.STEP.outputs.%s`", d->first);
+	i = find_name(&rs->b->output_names, d->first, s->n_outputs, output_name, s);
+	if (i < s->n_outputs)
+		return set_ref(rs, ref, REF_OUTPUT, (uint32_t)i, d->first);
+	return fail_ref(rs, ref, "step `%s` has no output `%s`%s", s->name, d->first, suggest_of_step(rs, d->first, s->n_outputs, output_name, s));
+}
+
+static bool resolve_step_output(struct resolver *rs, struct ref *ref, uint32_t step, const char *name)
+{
+	struct build *needed = &rs->l->builds[step];
+	struct step *t = needed->s;
+	size_t i;
+
+	if (rs->place != AT_FROM && rs->place != AT_EACH)
+		return fail_ref(rs, ref, "content of another step comes as an input: add `inputs: {%s: \"${{ steps.%s.outputs.%s }}\"}` and use ${{ inputs.%s }}",
+				name, t->name, name, name);
+	if (needed->file && needed->file->broken)
+		return fail_ref(rs, ref, "step `%s` has no outputs, since its step file has errors", t->name);
+	i = find_name(&needed->output_names, name, t->n_outputs, output_name, t);
+	if (i >= t->n_outputs)
+		return fail_ref(rs, ref, "step `%s` has no output `%s`%s", t->name, name, suggest_of_step(rs, name, t->n_outputs, output_name, t));
+	add_dep(rs, step, &(struct pos){ rs->file, ref->line, ref->col })->data = true;
+	needed->output_used[i] = true;
+	ref->step = step;
+	return set_ref(rs, ref, REF_STEP_OUTPUT, (uint32_t)i, name);
+}
+
+static bool resolve_metric(struct resolver *rs, struct ref *ref, uint32_t step, const struct dotted *d, const char *metric)
+{
+	struct build *needed = &rs->l->builds[step];
+
+	if (rs->place != AT_IF && rs->place != AT_COMMAND)
+		return fail_ref(rs, ref, "metrics can be used in `if` and in commands only");
+	if (!needed->s->metrics && !needed->s->builtin && !(needed->file && needed->file->broken))
+		return fail_ref(rs, ref, "step `%s` has no `metrics`", needed->s->name);
+	add_dep(rs, step, &(struct pos){ rs->file, ref->line, ref->col })->metrics = true;
+	ref->step = step;
+	return set_ref(rs, ref, REF_STEP_METRIC, 0, metric);
+}
+
+static bool resolve_step(struct resolver *rs, struct ref *ref, const struct dotted *d)
+{
+	uintptr_t i;
+
+	if (!d->first || !d->second || !d->rest)
+		return fail_ref(rs, ref, "write `steps.STEP.outputs.NAME` or `steps.STEP.metrics.NAME`");
+	i = (uintptr_t)map_get_str(rs->l->step_index, d->first);
+	if (!i)
+		return fail_ref(rs, ref, "there is no step `%s`%s", d->first, suggest_key(rs->l, d->first, rs->l->step_index));
+	if (strcmp(d->second, "metrics") == 0)
+		return resolve_metric(rs, ref, (uint32_t)(i - 1), d, d->rest);
+	if (strcmp(d->second, "outputs") == 0)
+		return resolve_step_output(rs, ref, (uint32_t)(i - 1), d->rest);
+	return fail_ref(rs, ref, "a step has `outputs` and `metrics`, not `%s`", d->second);
+}
+
+static bool resolve_matrix(struct resolver *rs, struct ref *ref, const struct dotted *d)
+{
+	const struct step *s = rs->s;
+	const char *names[MATRIX_AXES_MAX];
+
+	if (!d->first || d->second)
+		return fail_ref(rs, ref, "write `matrix.AXIS`");
+	if (s->n_axes == 0)
+		return fail_ref(rs, ref, "step `%s` has no `matrix`", s->name);
+	for (uint32_t i = 0; i < s->n_axes; i++) {
+		names[i] = s->axes[i].name;
+		if (strcmp(names[i], d->first) == 0)
+			return set_ref(rs, ref, REF_MATRIX, i, d->first);
+	}
+	return fail_ref(rs, ref, "the matrix of step `%s` has no axis `%s`%s", s->name, d->first, suggest(rs->l, d->first, names, s->n_axes));
+}
+
+static bool resolve_item(struct resolver *rs, struct ref *ref, const struct dotted *d)
+{
+	static const char *const parts[] = { "name", "path", "stem" };
+	static const enum ref_kind kinds[] = { REF_ITEM_NAME, REF_ITEM_PATH, REF_ITEM_STEM };
+	const struct each_decl *e = rs->s->each;
+
+	if (!e)
+		return fail_ref(rs, ref, "`item` has a meaning in steps with `each`; step `%s` has none", rs->s->name);
+	if (!d->first) {
+		if (rs->place == AT_FROM && e->is_list)
+			return fail_ref(rs, ref, "`item` is a value here, not content: use it in the command");
+		if (rs->place != AT_FROM && !e->is_list)
+			return fail_ref(rs, ref, "`item` is content here: take it as an input (`inputs: {file: \"${{ item }}\"}`), or use item.name, item.path or item.stem");
+		return set_ref(rs, ref, REF_ITEM, 0, "item");
+	}
+	for (size_t i = 0; i < ARRAY_LEN(parts) && !d->second; i++)
+		if (strcmp(parts[i], d->first) == 0)
+			return rs->place == AT_FROM ? fail_ref(rs, ref, "`item.%s` is text; content is `item`", d->first) :
+						      set_ref(rs, ref, kinds[i], 0, d->first);
+	return fail_ref(rs, ref, "an item has `name`, `path` and `stem`, not `%s`", d->first);
+}
+
+static bool resolve_schedule(struct resolver *rs, struct ref *ref, const struct dotted *d)
+{
+	static const char *const names[] = { "time", "name", "start", "end" };
+
+	for (size_t i = 0; d->first && !d->second && i < ARRAY_LEN(names); i++)
+		if (strcmp(names[i], d->first) == 0)
+			return set_ref(rs, ref, REF_SCHEDULE, (uint32_t)i, d->first);
+	return fail_ref(rs, ref, "a schedule has `time`, `name`, `start` and `end`%s", d->first ? suggest(rs->l, d->first, names, ARRAY_LEN(names)) : "");
+}
+
+/* `step.dir` of a step file is known now: the reference becomes a constant. */
+static bool resolve_own_step(struct resolver *rs, struct ref *ref, const struct dotted *d)
+{
+	struct expr *e = CONTAINER_OF(ref, struct expr, ref);
+
+	if (!d->first || d->second || strcmp(d->first, "dir") != 0)
+		return fail_ref(rs, ref, "write `step.dir` for the directory of the step file");
+	e->kind = EXPR_CONST;
+	e->value = (struct value){ .type = VALUE_STRING, .s = rs->b->file->doc.dir };
+	return true;
+}
+
+/* --- one reference -------------------------------------------------------------------------------------------------- */
+
+#define BIT(place) (1U << (place))
+static const struct root {
+	const char *name;
+	bool (*resolve)(struct resolver *rs, struct ref *ref, const struct dotted *d);
+	unsigned places;
+	bool in_file; /* may a step file use it? */
+} roots[] = {
+	{ "params", resolve_param, BIT(AT_DEFAULTS) | BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_AXIS) | BIT(AT_IF) | BIT(AT_EACH), true },
+	{ "inputs", resolve_input, BIT(AT_COMMAND) | BIT(AT_FROM) | BIT(AT_EACH) | BIT(AT_IF) | BIT(AT_PATH), true },
+	{ "outputs", resolve_output, BIT(AT_COMMAND) | BIT(AT_FROM) | BIT(AT_EACH) | BIT(AT_IF) | BIT(AT_PATH), true },
+	{ "steps", resolve_step, BIT(AT_COMMAND) | BIT(AT_FROM) | BIT(AT_EACH) | BIT(AT_IF) | BIT(AT_PATH), false },
+	{ "matrix", resolve_matrix, BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_IF), false },
+	{ "item", resolve_item, BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_IF) | BIT(AT_FROM), false },
+	{ "schedule", resolve_schedule, BIT(AT_COMMAND) | BIT(AT_SCHEDULE), false },
+	{ "step", resolve_own_step, BIT(AT_COMMAND), true },
+};
+
+static bool unknown_root(struct resolver *rs, struct ref *ref, const struct dotted *d)
+{
+	const char *names[ARRAY_LEN(roots)];
+
+	if (strcmp(d->root, "env") == 0)
+		return fail_ref(rs, ref, "the environment is read in the command itself: $%s", d->first ? d->first : "NAME");
+	if (strcmp(d->root, "secrets") == 0)
+		return fail_ref(rs, ref, "a secret is a variable of the command: list it in `secrets` and read $%s", d->first ? d->first : "NAME");
+	for (size_t i = 0; i < ARRAY_LEN(roots); i++)
+		names[i] = roots[i].name;
+	return fail_ref(rs, ref, "there is nothing called `%s`%s", d->root, suggest(rs->l, d->root, names, ARRAY_LEN(roots)));
+}
+
+static bool wrong_place(struct resolver *rs, struct ref *ref, const struct dotted *d)
+{
+	static const char *const wheres[] = {
+		[AT_DEFAULTS] = "`defaults` can use `params` only",
+		[AT_COMMAND] = "it has no meaning in a command",
+		[AT_PATH] = "the path below a reference can use `params`, `matrix` and `item.name` only",
+		[AT_AXIS] = "a matrix can use `params` only, since its tasks must be known from the start",
+		[AT_IF] = "`if` can use `params`, `matrix`, `item` and metrics",
+		[AT_FROM] = "an input is `inputs.NAME`, `steps.STEP.outputs.NAME` or `item`",
+		[AT_EACH] = "`each` ranges over a list or over members of `inputs.NAME` or `steps.STEP.outputs.NAME`",
+		[AT_SCHEDULE] = "the params of a schedule can use `schedule` only",
+	};
+
+	return fail_ref(rs, ref, "`%s` can't be used here: %s", d->root, wheres[rs->place]);
+}
+
+static void resolve_ref(void *arg, struct ref *ref)
+{
+	struct resolver *rs = arg;
+	struct dotted d;
+	size_t i = 0;
+
+	if (ref->kind != REF_UNRESOLVED)
+		return;
+	d = split(rs->l, ref->name);
+	while (i < ARRAY_LEN(roots) && strcmp(roots[i].name, d.root) != 0)
+		i++;
+	if (i == ARRAY_LEN(roots))
+		unknown_root(rs, ref, &d);
+	else if (rs->in_file && !roots[i].in_file)
+		fail_ref(rs, ref, "a step file can't see `%s`: declare a param and give it by `with`", d.root);
+	else if (!rs->in_file && roots[i].resolve == resolve_own_step)
+		fail_ref(rs, ref, "`step.dir` has a meaning in step files only");
+	else if (!(roots[i].places & BIT(rs->place)))
+		wrong_place(rs, ref, &d);
+	else
+		roots[i].resolve(rs, ref, &d);
+}
+
+/* --- types ---------------------------------------------------------------------------------------------------------- */
+
+static enum expr_type type_of_axis(const struct matrix_axis *a)
+{
+	enum expr_type t = a->n_values ? expr_type_of_value(a->values[0].type) : TYPE_ANY;
+
+	for (size_t i = 1; i < a->n_values; i++)
+		if (expr_type_of_value(a->values[i].type) != t)
+			return TYPE_ANY;
+	return t;
+}
+
+static enum expr_type type_of(void *arg, const struct ref *ref, bool *ret_gathered)
+{
+	struct resolver *rs = arg;
+
+	switch (ref->kind) {
+	case REF_PARAM:
+		return expr_type_of_value(rs->l->params.v[ref->index].type);
+	case REF_LOCAL:
+		return expr_type_of_value(rs->b->file->params[ref->index].type);
+	case REF_STEP_METRIC:
+		*ret_gathered = gathers(rs, &rs->l->steps[ref->step]);
+		return TYPE_NUMBER;
+	case REF_MATRIX:
+		return type_of_axis(&rs->s->axes[ref->index]);
+	case REF_ITEM:
+		return TYPE_ANY;
+	default:
+		return TYPE_STRING;
+	}
+}
+
+static void enter(struct resolver *rs, enum place place, const char *file)
+{
+	rs->place = place;
+	rs->file = file;
+	rs->in_file = rs->b && rs->b->file && file == rs->b->file->doc.file;
+}
+
+static void resolve_template(struct resolver *rs, const struct expr_template *t, enum place place)
+{
+	struct expr_check ctx = { .type_of = type_of, .arg = rs, .diags = rs->l->diags };
+
+	if (!t || (t->n_parts == 1 && !t->parts[0].expr))
+		return;
+	enter(rs, place, t->file);
+	template_refs_mut(t, resolve_ref, rs);
+	template_check(t, &ctx);
+}
+
+static enum expr_type type_of_template(struct resolver *rs, const struct expr_template *t, enum place place)
+{
+	_cleanup_(diag_list_freep) struct diag_list *quiet = diag_list_new();
+	struct expr_check ctx = { .type_of = type_of, .arg = rs, .diags = quiet };
+	const struct expr *single = template_single(t);
+
+	enter(rs, place, t->file);
+	return single ? expr_check(single, &ctx) : TYPE_STRING;
+}
+
+/* --- one step ------------------------------------------------------------------------------------------------------- */
+
+static void resolve_axes(struct resolver *rs)
+{
+	for (size_t i = 0; i < rs->s->n_axes; i++) {
+		const struct matrix_axis *a = &rs->s->axes[i];
+		enum expr_type t;
+
+		if (!a->list)
+			continue;
+		resolve_template(rs, a->list, AT_AXIS);
+		t = type_of_template(rs, a->list, AT_AXIS);
+		if (t != TYPE_LIST && t != TYPE_ANY && template_single(a->list))
+			diag_error(rs->l->diags, a->list->file, a->list->line, a->list->col, "matrix axis `%s` needs a list, not %s", a->name,
+				   expr_type_name(t));
+	}
+}
+
+/* A single file has no members and nothing below it. */
+static bool is_single_file(const struct resolver *rs, const struct ref *ref)
+{
+	const struct step *t;
+
+	if (ref->kind != REF_STEP_OUTPUT)
+		return false;
+	t = &rs->l->steps[ref->step];
+	return !t->outputs[ref->index].is_dir && !gathers(rs, t);
+}
+
+static void resolve_each(struct resolver *rs)
+{
+	struct each_decl *e = (struct each_decl *)(uintptr_t)rs->s->each;
+
+	if (!e || e->from.kind != REF_UNRESOLVED)
+		return;
+	enter(rs, AT_EACH, rs->b->doc->file);
+	resolve_ref(rs, &e->from);
+	if (e->from.kind == REF_PARAM) {
+		e->is_list = true;
+		if (rs->l->params.v[e->from.index].type != VALUE_LIST)
+			fail_ref(rs, &e->from, "`each` needs a list; param `%s` is a %s", e->from.name,
+				 value_type_name(rs->l->params.v[e->from.index].type));
+		else if (e->glob)
+			fail_ref(rs, &e->from, "param `%s` is a list of values: nothing can stand behind it", e->from.name);
+		return;
+	}
+	if (is_single_file(rs, &e->from))
+		fail_ref(rs, &e->from, "output `%s` of step `%s` is a file; `each` needs a directory (a path that ends in /)", e->from.name,
+			 rs->l->steps[e->from.step].name);
+	if (!e->glob)
+		e->glob = "*";
+}
+
+static void resolve_inputs(struct resolver *rs)
+{
+	struct step_input *inputs = (struct step_input *)(uintptr_t)rs->s->inputs;
+
+	for (size_t i = 0; i < rs->s->n_inputs; i++) {
+		enter(rs, AT_FROM, rs->b->doc->file);
+		resolve_ref(rs, &inputs[i].from);
+		if (inputs[i].subpath && is_single_file(rs, &inputs[i].from))
+			fail_ref(rs, &inputs[i].from, "output `%s` of step `%s` is a file: there is nothing below it", inputs[i].from.name,
+				 rs->l->steps[inputs[i].from.step].name);
+		resolve_template(rs, inputs[i].subpath, AT_PATH);
+	}
+}
+
+static void resolve_with(struct resolver *rs, const struct with_node *w)
+{
+	if (w->kind == WITH_SCALAR)
+		resolve_template(rs, w->scalar, AT_COMMAND);
+	for (size_t i = 0; i < w->n; i++)
+		resolve_with(rs, &w->children[i]);
+}
+
+/* What `with` gives to a param of a step file, as far as its type is known. */
+static void resolve_locals(struct resolver *rs)
+{
+	for (size_t i = 0; i < rs->s->n_locals; i++) {
+		const struct step_local *local = &rs->s->locals[i];
+		enum expr_type t, wanted = expr_type_of_value(local->decl->type);
+
+		if (!local->value || local->value->n_parts == 0)
+			continue;
+		resolve_template(rs, local->value, AT_COMMAND);
+		t = type_of_template(rs, local->value, AT_COMMAND);
+		if (t != TYPE_ANY && t != wanted)
+			diag_error(rs->l->diags, local->value->file, local->value->line, local->value->col, "param `%s` of `%s` must be %s, not %s",
+				   local->decl->name, rs->b->file->doc.path, expr_type_name(wanted), expr_type_name(t));
+	}
+}
+
+static void resolve_condition(struct resolver *rs)
+{
+	struct expr *e = (struct expr *)(uintptr_t)rs->s->condition;
+	struct expr_check ctx = { .type_of = type_of, .arg = rs, .diags = rs->l->diags, .in_if = true };
+	enum expr_type t;
+
+	if (!e)
+		return;
+	enter(rs, AT_IF, e->file);
+	expr_refs_mut(e, resolve_ref, rs);
+	t = expr_check(e, &ctx);
+	if (t != TYPE_ANY && t != TYPE_BOOL)
+		diag_error(rs->l->diags, e->file, e->line, e->col, "`if` must be true or false, not %s", expr_type_name(t));
+}
+
+static void resolve_needs(struct resolver *rs)
+{
+	for (size_t i = 0; i < rs->b->needs.n; i++) {
+		const struct need *need = &rs->b->needs.v[i];
+		uintptr_t found = (uintptr_t)map_get_str(rs->l->step_index, need->name);
+
+		if (found)
+			add_dep(rs, (uint32_t)(found - 1), &need->pos)->order = true;
+		else
+			bad_at(rs->l->diags, &need->pos, "step `%s` needs `%s`, which does not exist%s", rs->s->name, need->name,
+			       suggest_key(rs->l, need->name, rs->l->step_index));
+	}
+}
+
+static void resolve_build(struct resolver *rs, struct build *b)
+{
+	struct step *s = b->s;
+
+	rs->b = b;
+	rs->s = s;
+	resolve_axes(rs);
+	resolve_each(rs);
+	resolve_inputs(rs);
+	resolve_template(rs, s->run, AT_COMMAND);
+	for (size_t i = 0; i < s->n_env; i++)
+		resolve_template(rs, s->env[i].value, AT_COMMAND);
+	if (s->with)
+		resolve_with(rs, s->with);
+	resolve_locals(rs);
+	resolve_template(rs, s->seed, AT_COMMAND);
+	resolve_template(rs, s->concurrency.group, AT_COMMAND);
+	resolve_condition(rs);
+	resolve_needs(rs);
+	s->deps = arena_memdup(rs->l->arena, b->deps.n ? (void *)b->deps.v : "", b->deps.n * sizeof(*b->deps.v));
+	s->n_deps = b->deps.n;
+}
+
+/* --- what nobody uses ----------------------------------------------------------------------------------------------- */
+
+static void warn_unused(struct loader *l)
+{
+	for (size_t i = 0; i < l->params.n; i++)
+		if (!l->param_used[i])
+			warn_at(l->diags, &l->params.v[i].pos, "param `%s` is used nowhere", l->params.v[i].name);
+	for (size_t i = 0; i < l->n_declared_inputs; i++)
+		if (!l->input_used[i])
+			warn_at(l->diags, &l->inputs.v[i].pos, "input `%s` is used by no step", l->inputs.v[i].name);
+	/* The outputs of a last step are what the pipeline is for. */
+	for (size_t i = 0; i < l->n_steps; i++)
+		for (size_t k = 0; l->builds[i].used_by_others && k < l->steps[i].n_outputs; k++)
+			if (!l->builds[i].output_used[k] && !l->steps[i].outputs[k].export_uri)
+				warn_at(l->diags, &l->steps[i].outputs[k].pos, "output `%s` of step `%s` is used by no step", l->steps[i].outputs[k].name,
+					l->steps[i].name);
+}
+
+void resolve_defaults(struct loader *l)
+{
+	struct resolver rs = { .l = l, .s = &l->defaults };
+
+	for (size_t i = 0; i < l->defaults.n_env; i++)
+		resolve_template(&rs, l->defaults.env[i].value, AT_DEFAULTS);
+	resolve_template(&rs, l->defaults.seed, AT_DEFAULTS);
+	resolve_template(&rs, l->defaults.concurrency.group, AT_DEFAULTS);
+}
+
+void resolve_schedule_params(struct loader *l, struct schedule_decl *s)
+{
+	struct resolver rs = { .l = l, .s = &l->defaults };
+
+	for (size_t i = 0; i < s->n_params; i++)
+		resolve_template(&rs, s->params[i].value, AT_SCHEDULE);
+}
+
+void resolve_all(struct loader *l)
+{
+	struct resolver rs = { .l = l };
+
+	rs.mark = arena_alloc(l->scratch, l->n_steps * sizeof(*rs.mark));
+	rs.mark_dep = arena_alloc(l->scratch, l->n_steps * sizeof(*rs.mark_dep));
+	for (size_t i = 0; i < l->n_steps; i++)
+		l->builds[i].output_used = arena_alloc(l->scratch, l->steps[i].n_outputs);
+	for (size_t i = 0; i < l->n_steps; i++)
+		resolve_build(&rs, &l->builds[i]);
+	warn_unused(l);
+}

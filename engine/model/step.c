@@ -1,0 +1,392 @@
+/* Steps: one table says which keys exist, where each may stand, and who reads it.
+ *
+ * A step is made in layers: built-in defaults, the pipeline's `defaults`, the step file (if any), the step itself. Each
+ * layer's keys are read into the same struct step, a later one replacing what an earlier one gave (`env`: by name). A step
+ * file is read anew for each use of it, so that every step owns its templates and their references. */
+#include "model/read.h"
+
+static void key_description(struct reader *r, const struct yaml_node *n)
+{
+	read_text(r->d, n, "`description`", &r->s->description);
+}
+
+static void key_run(struct reader *r, const struct yaml_node *n)
+{
+	if (want_text(r->d, n, "`run`"))
+		r->s->run = read_template(r->d, n);
+}
+
+static void key_shell(struct reader *r, const struct yaml_node *n)
+{
+	static const char *const shells[] = { "sh", "bash" };
+
+	read_choice(r->d, n, "`shell`", shells, ARRAY_LEN(shells), &r->s->shell);
+}
+
+static void key_needs(struct reader *r, const struct yaml_node *n)
+{
+	const struct yaml_node **names;
+	size_t count = read_name_list(r->d, n, "`needs`", &names);
+
+	for (size_t i = 0; i < count; i++) {
+		struct need need = { .name = copy_text(r->d, names[i]), .pos = pos_of(r->d, names[i]) };
+
+		VEC_PUSH(&r->b->needs, need);
+	}
+}
+
+static void key_if(struct reader *r, const struct yaml_node *n)
+{
+	const struct expr_template *t;
+	struct value v = { .type = VALUE_BOOL };
+	size_t errors = diag_errors(r->l->diags);
+
+	if (n->kind == YAML_KIND_SCALAR && yaml_as_bool(n, &v.b)) {
+		r->s->condition = template_single(template_of_value(&v, r->d->file, n->line, n->col, r->l->arena));
+		return;
+	}
+	if (!want_text(r->d, n, "`if`"))
+		return;
+	t = read_template(r->d, n);
+	if (diag_errors(r->l->diags) > errors)
+		return;
+	r->s->condition = template_single(t);
+	if (!r->s->condition)
+		bad(r->d, n, "`if` must be one expression: \"${{ … }}\"");
+}
+
+static void key_cache(struct reader *r, const struct yaml_node *n)
+{
+	read_bool(r->d, n, "`cache`", &r->s->cache);
+}
+
+static void key_salt(struct reader *r, const struct yaml_node *n)
+{
+	if (!want_scalar(r->d, n, "`salt`"))
+		return;
+	if (template_text_has_expr(n->text, n->len))
+		bad(r->d, n, "`salt` can't depend on expressions; `seed` can");
+	else
+		r->s->salt = copy_text(r->d, n);
+}
+
+static void key_seed(struct reader *r, const struct yaml_node *n)
+{
+	if (want_scalar(r->d, n, "`seed`"))
+		r->s->seed = read_template(r->d, n);
+}
+
+static void key_key(struct reader *r, const struct yaml_node *n)
+{
+	static const char *const keys[] = { "resources" };
+	const struct yaml_node *resources;
+
+	if (!want_map(r->d, n, "`key`"))
+		return;
+	check_keys(r->d, n, keys, ARRAY_LEN(keys));
+	resources = yaml_get(n, "resources");
+	if (resources)
+		read_bool(r->d, resources, "`resources`", &r->s->key_resources);
+}
+
+static void key_image(struct reader *r, const struct yaml_node *n)
+{
+	if (!want_text(r->d, n, "`image`"))
+		return;
+	for (const char *p = n->text; *p; p++) {
+		bool alnum = ((*p | 32) >= 'a' && (*p | 32) <= 'z') || (*p >= '0' && *p <= '9');
+
+		if (!alnum && (p == n->text || !strchr("._-/:@", *p))) {
+			bad(r->d, n, "`%.80s` is not the name of an image: registry/name:tag", n->text);
+			return;
+		}
+	}
+	r->s->image = copy_text(r->d, n);
+}
+
+static void key_spot(struct reader *r, const struct yaml_node *n)
+{
+	read_bool(r->d, n, "`spot`", &r->s->spot);
+}
+
+static void key_pack(struct reader *r, const struct yaml_node *n)
+{
+	read_bool(r->d, n, "`pack`", &r->s->pack);
+}
+
+static void key_elsewhere(struct reader *r, const struct yaml_node *n)
+{
+	/* `uses`, `step`, `params` are read before the others, by whoever decides on the step's kind. */
+}
+
+#define CONTEXT_ANY_STEP (CONTEXT_RUN | CONTEXT_BUILTIN | CONTEXT_USE)
+#define CONTEXT_ALL (CONTEXT_ANY_STEP | CONTEXT_FILE | CONTEXT_DEFAULTS)
+#define CONTEXT_NOT_DEFAULTS (CONTEXT_ANY_STEP | CONTEXT_FILE)
+
+static const struct key_rule {
+	const char *name;
+	void (*read)(struct reader *r, const struct yaml_node *n);
+	unsigned contexts;
+} rules[] = {
+	{ "cache", key_cache, CONTEXT_ALL },
+	{ "checkpoint", step_read_checkpoint, CONTEXT_RUN | CONTEXT_BUILTIN | CONTEXT_FILE },
+	{ "code", step_read_code, CONTEXT_RUN | CONTEXT_FILE | CONTEXT_DEFAULTS },
+	{ "concurrency", step_read_concurrency, CONTEXT_ALL },
+	{ "description", key_description, CONTEXT_NOT_DEFAULTS },
+	{ "distributed", step_read_distributed, CONTEXT_NOT_DEFAULTS },
+	{ "each", step_read_each, CONTEXT_ANY_STEP },
+	{ "env", step_read_env, CONTEXT_ALL },
+	{ "gate", step_read_gate, CONTEXT_NOT_DEFAULTS },
+	{ "if", key_if, CONTEXT_ANY_STEP },
+	{ "image", key_image, CONTEXT_ALL },
+	{ "inputs", step_read_inputs, CONTEXT_NOT_DEFAULTS },
+	{ "key", key_key, CONTEXT_ALL },
+	{ "matrix", step_read_matrix, CONTEXT_ANY_STEP },
+	{ "metrics", step_read_metrics, CONTEXT_RUN | CONTEXT_BUILTIN | CONTEXT_FILE },
+	{ "needs", key_needs, CONTEXT_ANY_STEP },
+	{ "outputs", step_read_outputs, CONTEXT_RUN | CONTEXT_BUILTIN | CONTEXT_FILE },
+	{ "pack", key_pack, CONTEXT_ALL },
+	{ "params", key_elsewhere, CONTEXT_FILE },
+	{ "resources", step_read_resources, CONTEXT_ALL },
+	{ "retry", step_read_retry, CONTEXT_ALL },
+	{ "run", key_run, CONTEXT_RUN | CONTEXT_FILE },
+	{ "salt", key_salt, CONTEXT_ALL },
+	{ "secrets", step_read_secrets, CONTEXT_ALL },
+	{ "seed", key_seed, CONTEXT_ALL },
+	{ "shell", key_shell, CONTEXT_RUN | CONTEXT_FILE | CONTEXT_DEFAULTS },
+	{ "spot", key_spot, CONTEXT_ALL },
+	{ "step", key_elsewhere, CONTEXT_FILE },
+	{ "timeout", step_read_timeout, CONTEXT_ALL },
+	{ "tools", step_read_tools, CONTEXT_RUN | CONTEXT_FILE | CONTEXT_DEFAULTS },
+	{ "uses", key_elsewhere, CONTEXT_BUILTIN | CONTEXT_USE },
+	{ "volumes", step_read_volumes, CONTEXT_ALL },
+	{ "with", step_read_with, CONTEXT_BUILTIN | CONTEXT_USE },
+};
+
+static const struct key_rule *find_rule(const char *name)
+{
+	size_t lo = 0, hi = ARRAY_LEN(rules);
+
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+		int order = strcmp(name, rules[mid].name);
+
+		if (order == 0)
+			return &rules[mid];
+		if (order < 0)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return NULL;
+}
+
+static void misplaced_key(struct reader *r, const struct key_rule *rule)
+{
+	const char *name = rule->name;
+
+	switch (r->context) {
+	case CONTEXT_DEFAULTS:
+		bad(r->d, r->key, "`%s` can't have a default: it belongs to a step", name);
+		break;
+	case CONTEXT_FILE:
+		if (strcmp(name, "uses") == 0 || strcmp(name, "with") == 0)
+			bad(r->d, r->key, "a step file can't use another one: it needs a `run`");
+		else
+			bad(r->d, r->key, "`%s` belongs to the step that uses this file", name);
+		break;
+	case CONTEXT_USE:
+		bad(r->d, r->key, "`%s` comes from the step file and can't stand beside `uses`", name);
+		break;
+	case CONTEXT_BUILTIN:
+		bad(r->d, r->key, "`%s` has no meaning for the built-in step `%s`", name, r->s->builtin ? r->s->builtin : "?");
+		break;
+	default:
+		if (strcmp(name, "with") == 0)
+			bad(r->d, r->key, "`with` goes with `uses`; a command gets values as ${{ params.NAME }} or by `env`");
+		else
+			bad(r->d, r->key, "`%s` belongs into a step file", name);
+		break;
+	}
+}
+
+static void unknown_key(struct reader *r)
+{
+	const char *names[ARRAY_LEN(rules)];
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(rules); i++)
+		if (rules[i].contexts & r->context)
+			names[n++] = rules[i].name;
+	bad(r->d, r->key, "unknown key `%.60s`%s", r->key->text, suggest(r->l, r->key->text, names, n));
+}
+
+static void read_layer(struct reader *r, const struct yaml_node *map)
+{
+	for (size_t i = 0; i < map->len; i++) {
+		const struct key_rule *rule = find_rule(map->pairs[i].key->text);
+
+		r->key = map->pairs[i].key;
+		if (!rule)
+			unknown_key(r);
+		else if (!(rule->contexts & r->context))
+			misplaced_key(r, rule);
+		else
+			rule->read(r, map->pairs[i].value);
+	}
+}
+
+static void built_in_defaults(struct step *s)
+{
+	*s = (struct step){ .shell = "sh", .cache = true, .resources = { .cpu_milli = 1000 }, .concurrency = { .max = 1 } };
+	retry_defaults(&s->retry);
+}
+
+void read_defaults(struct loader *l, const struct yaml_node *n)
+{
+	struct build b = { .s = &l->defaults, .doc = &l->doc };
+	struct reader r = { .l = l, .b = &b, .s = &l->defaults, .d = &l->doc, .context = CONTEXT_DEFAULTS };
+
+	built_in_defaults(&l->defaults);
+	if (n && !yaml_is_null(n) && want_map(&l->doc, n, "`defaults`"))
+		read_layer(&r, n);
+	VEC_FREE(&b.needs);
+	resolve_defaults(l);
+}
+
+/* --- one step ------------------------------------------------------------------------------------------------------- */
+
+static const char *const builtins[] = { "shard", "augment", "train", "evaluate" };
+
+/* What kind of step it is; 0 after a report. */
+static unsigned kind_of_step(struct build *b)
+{
+	const struct doc *d = b->doc;
+	const struct yaml_node *run = yaml_get(b->node, "run"), *uses = yaml_get(b->node, "uses");
+
+	if (run && uses) {
+		bad(d, b->key, "step `%s` has both `run` and `uses`", b->s->name);
+		return 0;
+	}
+	if (!uses) {
+		if (!run)
+			bad(d, b->key, "step `%s` has neither `run` nor `uses`", b->s->name);
+		return CONTEXT_RUN;
+	}
+	if (!want_text(d, uses, "`uses`"))
+		return 0;
+	if (step_file_looks_like(uses->text)) {
+		b->file = step_file_get(d->l, uses);
+		return CONTEXT_USE;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(builtins); i++)
+		if (strcmp(builtins[i], uses->text) == 0) {
+			b->s->builtin = builtins[i];
+			return CONTEXT_BUILTIN;
+		}
+	bad(d, uses, "there is no built-in step `%.60s`%s; a step file's path starts with ./ and ends in .yaml", uses->text,
+	    suggest(d->l, uses->text, builtins, ARRAY_LEN(builtins)));
+	return 0;
+}
+
+/* What the pipeline says for all of its own commands isn't meant for steps that bring their code themselves. */
+static void drop_foreign_defaults(struct step *s)
+{
+	s->shell = "sh";
+	s->code = s->tools = NULL;
+	s->n_code = s->n_tools = 0;
+}
+
+/* Keys of a step whose kind isn't known: at least that they exist. */
+static void check_keys_only(struct reader *r, const struct yaml_node *map)
+{
+	r->context = CONTEXT_ANY_STEP;
+	for (size_t i = 0; i < map->len; i++) {
+		r->key = map->pairs[i].key;
+		if (!find_rule(r->key->text))
+			unknown_key(r);
+	}
+}
+
+static void check_env(struct build *b)
+{
+	for (size_t i = 0; i < b->s->n_secrets; i++)
+		for (size_t k = 0; k < b->s->n_env; k++)
+			if (strcmp(b->s->secrets[i], b->s->env[k].name) == 0)
+				bad_at(b->doc->l->diags, &b->s->env[k].pos, "`%s` is a secret of step `%s` and in its `env` too", b->s->secrets[i],
+				       b->s->name);
+}
+
+static void finish_step(struct build *b, unsigned context)
+{
+	struct step *s = b->s;
+
+	if (s->each && s->n_axes)
+		bad(b->doc, b->key, "step `%s` has both `matrix` and `each`: give it one of them", s->name);
+	if (context == CONTEXT_USE && !b->file->broken) {
+		step_match_file_inputs(b);
+		step_check_locals(b);
+	}
+	if (s->n_gates && !s->metrics && !s->builtin && !(b->file && b->file->broken))
+		bad_at(b->doc->l->diags, &s->gates[0].pos, "`gate` of step `%s` needs `metrics`: the file that the step writes its metrics to", s->name);
+	step_check_paths(b);
+	check_env(b);
+}
+
+static void read_step(struct loader *l, struct build *b)
+{
+	struct reader r = { .l = l, .b = b, .s = b->s, .d = &l->doc };
+	const char *name = b->s->name;
+	uint32_t index = b->s->index;
+	struct step_file *f;
+
+	*b->s = l->defaults;
+	b->s->name = name;
+	b->s->index = index;
+	b->s->pos = pos_of(&l->doc, b->key);
+	if (b->node->kind != YAML_KIND_MAP) {
+		bad(&l->doc, b->node, "step `%s` must be a mapping, not %s", name, yaml_describe(b->node));
+		return;
+	}
+	r.context = kind_of_step(b);
+	if (r.context == 0) {
+		check_keys_only(&r, b->node);
+		return;
+	}
+	if (r.context != CONTEXT_RUN)
+		drop_foreign_defaults(b->s);
+	f = b->file;
+	if (f) {
+		b->s->step_file = f->doc.path;
+		if (!f->broken) {
+			struct reader inner = { .l = l, .b = b, .s = b->s, .d = &f->doc, .context = CONTEXT_FILE };
+
+			step_make_locals(b);
+			read_layer(&inner, f->doc.tree->root);
+		}
+	}
+	read_layer(&r, b->node);
+	finish_step(b, r.context);
+}
+
+void read_steps(struct loader *l, const struct yaml_node *n)
+{
+	if (!want_map(&l->doc, n, "`steps`"))
+		return;
+	if (n->len == 0)
+		bad(&l->doc, n, "`steps` is empty: a pipeline needs at least one step");
+	l->n_steps = n->len;
+	l->steps = arena_alloc(l->arena, n->len * sizeof(*l->steps));
+	l->builds = arena_alloc(l->scratch, n->len * sizeof(*l->builds));
+	for (size_t i = 0; i < n->len; i++) {
+		struct build *b = &l->builds[i];
+
+		*b = (struct build){ .s = &l->steps[i], .doc = &l->doc, .key = n->pairs[i].key, .node = n->pairs[i].value };
+		check_name(&l->doc, b->key, NAME_STEP, "step");
+		b->s->name = copy_text(&l->doc, b->key);
+		b->s->index = (uint32_t)i;
+		*map_slot_str(l->step_index, b->s->name) = (void *)(uintptr_t)(i + 1);
+	}
+	for (size_t i = 0; i < n->len; i++)
+		read_step(l, &l->builds[i]);
+}

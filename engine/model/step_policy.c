@@ -1,0 +1,285 @@
+/* How a step is carried out: retries, limits, resources, gates. */
+#include <jansson.h>
+#include <math.h>
+#include "base/json.h"
+#include "model/read.h"
+
+/* What happens to a step that says nothing: what isn't the step's fault is tried again by itself. */
+#define RETRY_LOST 3
+#define RETRY_PREEMPTED 20
+#define RETRY_STORE 2
+#define RETRY_BACKOFF_MIN_NS (10 * NS_PER_S)
+#define RETRY_BACKOFF_MAX_NS (300 * NS_PER_S)
+#define RETRY_MEMORY_MAX 16 /* a factor: more than that is a slip of the pen */
+
+void retry_defaults(struct retry_policy *p)
+{
+	*p = (struct retry_policy){ .backoff_min_ns = RETRY_BACKOFF_MIN_NS, .backoff_max_ns = RETRY_BACKOFF_MAX_NS, .oom_memory_factor = 1 };
+	p->budget[FAILURE_LOST] = RETRY_LOST;
+	p->budget[FAILURE_PREEMPTED] = RETRY_PREEMPTED;
+	p->budget[FAILURE_STORE] = RETRY_STORE;
+}
+
+static void read_max(const struct doc *d, const struct yaml_node *n, struct retry_policy *p)
+{
+	int64_t max;
+
+	if (read_count(d, n, "`max`", 0, RETRY_MAX, &max))
+		p->budget[FAILURE_FAILED] = p->budget[FAILURE_TIMEOUT] = (uint32_t)max;
+}
+
+static void read_memory_factor(const struct doc *d, const struct yaml_node *n, double *ret)
+{
+	double f;
+
+	if (n->kind == YAML_KIND_SCALAR && n->text[0] == 'x' && text_parse_double(n->text + 1, &f) && f >= 1 && f <= RETRY_MEMORY_MAX)
+		*ret = f;
+	else
+		bad(d, n, "`memory` must be a factor from x1 to x%d, such as x1.5", RETRY_MEMORY_MAX);
+}
+
+/* oom: 1, or oom: {max: 1, memory: x1.5}; the other classes have no `memory`. */
+static void read_budget(const struct doc *d, const struct yaml_node *n, enum failure_class c, struct retry_policy *p)
+{
+	static const char *const keys[] = { "max", "memory" };
+	const struct yaml_node *max = n, *memory = NULL;
+	char what[40];
+	int64_t v;
+
+	if (n->kind == YAML_KIND_MAP) {
+		check_keys(d, n, keys, c == FAILURE_OOM ? 2 : 1);
+		max = yaml_get(n, "max");
+		memory = c == FAILURE_OOM ? yaml_get(n, "memory") : NULL;
+		if (!max)
+			bad(d, n, "`%s` has no `max`", failure_class_name(c));
+	}
+	snprintf(what, sizeof(what), "`%s`", failure_class_name(c));
+	if (max && read_count(d, max, what, 0, RETRY_MAX, &v))
+		p->budget[c] = (uint32_t)v;
+	if (memory)
+		read_memory_factor(d, memory, &p->oom_memory_factor);
+}
+
+static void unknown_retry_key(struct reader *r, const struct yaml_node *key)
+{
+	const char *names[FAILURE_CLASSES + 2] = { "max", "backoff" };
+	size_t n = 2;
+
+	for (int c = FAILURE_FAILED; c < FAILURE_CANCELLED; c++)
+		names[n++] = failure_class_name(c);
+	bad(r->d, key, "`retry` has no key `%.60s`%s: it has max, backoff and classes of failure", key->text, suggest(r->l, key->text, names, n));
+}
+
+void step_read_retry(struct reader *r, const struct yaml_node *n)
+{
+	struct retry_policy *p = &r->s->retry;
+	struct err err = { 0 };
+	const struct yaml_node *max;
+
+	retry_defaults(p);
+	if (n->kind == YAML_KIND_SCALAR && !yaml_is_null(n)) {
+		read_max(r->d, n, p);
+		return;
+	}
+	if (!want_map(r->d, n, "`retry`"))
+		return;
+	max = yaml_get(n, "max");
+	if (max)
+		read_max(r->d, max, p); /* before the classes, which are more exact */
+	for (size_t i = 0; i < n->len; i++) {
+		const struct yaml_node *key = n->pairs[i].key, *value = n->pairs[i].value;
+		enum failure_class c = failure_class_parse(key->text);
+
+		if (strcmp(key->text, "max") == 0)
+			continue;
+		if (strcmp(key->text, "backoff") == 0) {
+			if (want_scalar(r->d, value, "`backoff`") &&
+			    text_parse_duration_range(value->text, &p->backoff_min_ns, &p->backoff_max_ns, &err) < 0)
+				bad(r->d, value, "`backoff`: %s", err.msg);
+		} else if (c == FAILURE_NONE || c >= FAILURE_CANCELLED) {
+			unknown_retry_key(r, key);
+		} else {
+			read_budget(r->d, value, c, p);
+		}
+	}
+}
+
+/* --- gate ----------------------------------------------------------------------------------------------------------- */
+
+static bool parse_gate(const char *text, struct gate_rule *g)
+{
+	static const struct {
+		const char *text;
+		enum gate_op op;
+	} ops[] = { { ">=", GATE_GE }, { "<=", GATE_LE }, { "==", GATE_EQ }, { "!=", GATE_NE }, { ">", GATE_GT }, { "<", GATE_LT } };
+
+	for (size_t i = 0; i < ARRAY_LEN(ops); i++)
+		if (str_has_prefix(text, ops[i].text)) {
+			g->op = ops[i].op;
+			text += strlen(ops[i].text);
+			return text_parse_double(text + strspn(text, " "), &g->bound) && isfinite(g->bound);
+		}
+	return false;
+}
+
+void step_read_gate(struct reader *r, const struct yaml_node *n)
+{
+	struct gate_rule *gates;
+
+	if (!want_map(r->d, n, "`gate`"))
+		return;
+	gates = arena_alloc(r->l->arena, n->len * sizeof(*gates));
+	for (size_t i = 0; i < n->len; i++) {
+		const struct yaml_node *key = n->pairs[i].key, *value = n->pairs[i].value;
+
+		gates[i] = (struct gate_rule){ .metric = copy_text(r->d, key), .pos = pos_of(r->d, key) };
+		if (key->len == 0)
+			bad(r->d, key, "`gate` names no metric");
+		if (value->kind != YAML_KIND_SCALAR || !parse_gate(value->text, &gates[i]))
+			bad(r->d, value, "a gate is a comparison with a number, such as %s: \">= 0.85\"", gates[i].metric);
+		else
+			gates[i].text = copy_text(r->d, value);
+	}
+	r->s->gates = gates;
+	r->s->n_gates = n->len;
+}
+
+/* --- resources ------------------------------------------------------------------------------------------------------ */
+
+void step_read_resources(struct reader *r, const struct yaml_node *n)
+{
+	static const char *const keys[] = { "cpu", "memory", "gpu" };
+	struct resources_decl res = { .cpu_milli = 1000 };
+	const struct yaml_node *cpu, *memory, *gpu;
+	struct err err = { 0 };
+	int64_t gpus;
+
+	if (!want_map(r->d, n, "`resources`"))
+		return;
+	check_keys(r->d, n, keys, ARRAY_LEN(keys));
+	cpu = yaml_get(n, "cpu");
+	memory = yaml_get(n, "memory");
+	gpu = yaml_get(n, "gpu");
+	if (cpu && want_scalar(r->d, cpu, "`cpu`")) {
+		if (text_parse_cpu(cpu->text, &res.cpu_milli, &err) < 0)
+			bad(r->d, cpu, "`cpu`: %s", err.msg);
+		else if (res.cpu_milli == 0)
+			bad(r->d, cpu, "`cpu` must be more than 0");
+	}
+	if (memory && want_scalar(r->d, memory, "`memory`")) {
+		if (text_parse_bytes(memory->text, &res.memory_bytes, &err) < 0)
+			bad(r->d, memory, "`memory`: %s", err.msg);
+		else if (res.memory_bytes == 0)
+			bad(r->d, memory, "`memory` must be more than 0");
+	}
+	if (gpu && read_count(r->d, gpu, "`gpu`", 0, 1024, &gpus))
+		res.gpus = (uint32_t)gpus;
+	r->s->resources = res;
+}
+
+void step_read_timeout(struct reader *r, const struct yaml_node *n)
+{
+	int64_t ns;
+
+	if (!read_duration(r->d, n, "`timeout`", &ns))
+		return;
+	if (ns == 0)
+		bad(r->d, n, "`timeout` must be more than 0; leave it out for none");
+	r->s->timeout_ns = ns;
+}
+
+void step_read_concurrency(struct reader *r, const struct yaml_node *n)
+{
+	static const char *const keys[] = { "group", "max" };
+	const struct yaml_node *group = n, *max = NULL;
+	int64_t v = 1;
+
+	if (n->kind == YAML_KIND_MAP) {
+		check_keys(r->d, n, keys, ARRAY_LEN(keys));
+		group = yaml_get(n, "group");
+		max = yaml_get(n, "max");
+	}
+	if (!group)
+		bad(r->d, n, "`concurrency` has no `group`");
+	else if (want_text(r->d, group, "the group of `concurrency`"))
+		r->s->concurrency.group = read_template(r->d, group);
+	if (max)
+		read_count(r->d, max, "`max`", 1, 1000000, &v);
+	r->s->concurrency.max = (uint32_t)v;
+}
+
+void step_read_distributed(struct reader *r, const struct yaml_node *n)
+{
+	static const char *const keys[] = { "framework", "nodes", "procs_per_node" };
+	static const char *const frameworks[] = { "torch", "tensorflow", "jax", "mpi", "horovod", "ps" };
+	struct distributed_decl dist = { .nodes = 1, .procs_per_node = 1 };
+	const struct yaml_node *framework, *nodes, *procs;
+	int64_t v;
+
+	if (!want_map(r->d, n, "`distributed`"))
+		return;
+	check_keys(r->d, n, keys, ARRAY_LEN(keys));
+	framework = yaml_get(n, "framework");
+	nodes = yaml_get(n, "nodes");
+	procs = yaml_get(n, "procs_per_node");
+	if (!framework)
+		bad(r->d, n, "`distributed` has no `framework`");
+	else
+		read_choice(r->d, framework, "`framework`", frameworks, ARRAY_LEN(frameworks), &dist.framework);
+	if (nodes && read_count(r->d, nodes, "`nodes`", 1, 4096, &v))
+		dist.nodes = (uint32_t)v;
+	if (procs && read_count(r->d, procs, "`procs_per_node`", 1, 128, &v))
+		dist.procs_per_node = (uint32_t)v;
+	r->s->distributed = dist;
+}
+
+static json_t *read_volume(struct reader *r, const struct yaml_node *name, const struct yaml_node *n)
+{
+	static const char *const keys[] = { "claim", "mount", "sub_path", "read_only" };
+	const char *claim = NULL, *mount = NULL, *sub = NULL;
+	const struct yaml_node *v;
+	bool read_only = false;
+	json_t *j = json_object();
+
+	if (!want_map(r->d, n, "a volume"))
+		return j;
+	check_keys(r->d, n, keys, ARRAY_LEN(keys));
+	if ((v = yaml_get(n, "claim")))
+		read_text(r->d, v, "`claim`", &claim);
+	else
+		bad(r->d, name, "volume `%.60s` has no `claim`", name->text);
+	if ((v = yaml_get(n, "mount")))
+		read_text(r->d, v, "`mount`", &mount);
+	else
+		bad(r->d, name, "volume `%.60s` has no `mount`", name->text);
+	if (mount && (*mount != '/' || !mount[1]))
+		bad(r->d, v, "`mount` must be an absolute path in the container, such as /scratch");
+	if ((v = yaml_get(n, "sub_path")))
+		read_text(r->d, v, "`sub_path`", &sub);
+	if ((v = yaml_get(n, "read_only")))
+		read_bool(r->d, v, "`read_only`", &read_only);
+	json_object_set_new(j, "claim", json_string(claim ? claim : ""));
+	json_object_set_new(j, "mount", json_string(mount ? mount : ""));
+	if (sub)
+		json_object_set_new(j, "sub_path", json_string(sub));
+	json_object_set_new(j, "read_only", json_boolean(read_only));
+	return j;
+}
+
+void step_read_volumes(struct reader *r, const struct yaml_node *n)
+{
+	struct str text = { 0 };
+	json_t *all;
+
+	if (!want_map(r->d, n, "`volumes`"))
+		return;
+	all = json_object();
+	for (size_t i = 0; i < n->len; i++) {
+		check_name(r->d, n->pairs[i].key, NAME_PIPELINE, "volume");
+		json_object_set_new(all, n->pairs[i].key->text, read_volume(r, n->pairs[i].key, n->pairs[i].value));
+	}
+	json_add_canonical(&text, all);
+	r->s->volumes_json = arena_strdup(r->l->arena, text.s);
+	str_deinit(&text);
+	json_decref(all);
+}
