@@ -1,0 +1,324 @@
+"""The rules of the house. Each takes a Tree and yields "file:line: what is wrong"; the first line of its text is its name
+in the report. lint.py runs them; rules.t shows that each can fail."""
+
+import os
+import re
+import shlex
+import subprocess
+
+from tree import bare, functions
+
+RULES = {}
+
+
+def rule(function):
+    RULES[function.__name__] = function
+    return function
+
+
+# ---- arrows --------------------------------------------------------------------------------------------------------
+
+ROOMS = {"engine/base": "base", "engine/model": "model", "engine/record": "record", "engine/plan": "plan", "engine/run": "run",
+         "engine/serve": "serve", "engine/cli": "cli", "storage": "storage", "runners": "runners", "steps": "steps"}
+# Who may include what besides itself. Data flows to the right: model, record, plan, run, serve, cli.
+BELOW = {"base": [], "model": ["base"], "storage": ["base"], "runners": ["base"], "steps": ["base"]}
+BELOW["record"] = ["base", "model", "storage"]
+BELOW["plan"] = [*BELOW["record"], "record"]
+BELOW["run"] = [*BELOW["plan"], "plan", "runners"]
+BELOW["serve"] = [*BELOW["run"], "run"]
+BELOW["cli"] = [*BELOW["serve"], "serve", "steps"]
+
+
+def room_of(path):
+    if path == "engine/main.c":
+        return "cli"
+    for folder, room in ROOMS.items():
+        if path.startswith(folder + "/"):
+            return room
+    return None
+
+
+@rule
+def arrows(tree):
+    """Includes point the way of the design, and are written from the rooms' roots."""
+    folder_of = {room: folder for folder, room in ROOMS.items()}
+    for f in tree.code("engine", "storage", "runners", "steps"):
+        room = room_of(f)
+        if room is None:
+            yield f"{f}:1: lies in no room: one of {', '.join(ROOMS)}"
+            continue
+        for n, line in enumerate(tree.lines(f), start=1):
+            m = re.match(r'\s*#\s*include\s*(["<])([^">]+)[">]', line)
+            if not m:
+                continue
+            where, name = m.groups()
+            target, _, rest = name.partition("/")
+            if where == "<" and (target not in folder_of or not os.path.exists(tree.path(f"{folder_of[target]}/{rest}"))):
+                continue
+            if where == "<":
+                yield f"{f}:{n}: <{name}> is our own: write it in quotes"
+            elif target not in folder_of or not rest or ".." in name:
+                yield f"{f}:{n}: \"{name}\" isn't written from a room's root, like \"base/err.h\""
+            elif not os.path.exists(tree.path(f"{folder_of[target]}/{rest}")):
+                yield f"{f}:{n}: \"{name}\" doesn't exist"
+            elif target != room and target not in BELOW[room]:
+                yield f"{f}:{n}: {room} must not include {target} (\"{name}\")"
+            elif target != room and os.path.basename(name) == "internal.h":
+                yield f"{f}:{n}: \"{name}\" is internal to {target}"
+
+
+# ---- headers ---------------------------------------------------------------------------------------------------------
+
+PACKAGES = ["yaml-0.1", "jansson", "sqlite3", "libcrypto"]
+HEADER_FLAGS = ["-std=gnu17", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wno-unused-parameter",
+                "-Wno-missing-field-initializers", "-Werror", "-fsyntax-only", "-x", "c", "-"]
+
+
+def include_name(path):
+    return path[len("engine/"):] if path.startswith("engine/") else path
+
+
+@rule
+def headers_alone(tree):
+    """Each header compiles alone and twice, without a warning."""
+    packages = subprocess.run(["pkg-config", "--cflags", *PACKAGES], stdout=subprocess.PIPE, text=True).stdout.split()
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    for f in tree.code("engine", "storage", "runners", "steps"):
+        if not f.endswith(".h"):
+            continue
+        line = f'#include "{include_name(f)}"\n'
+        run = subprocess.run([*compiler, f"-I{tree.root}", f"-I{tree.root}/engine", *packages, *HEADER_FLAGS], input=line * 2, text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if run.returncode != 0:
+            first = next((x for x in run.stdout.split("\n") if "error" in x), run.stdout.strip())
+            yield f"{f}:1: doesn't compile alone: {first.replace(tree.root + '/', '')}"
+
+
+@rule
+def headers_say(tree):
+    """A header opens with its path and purpose, and has the guard of its path."""
+    for f in tree.code("engine", "storage", "runners", "steps"):
+        if not f.endswith(".h"):
+            continue
+        name = include_name(f)
+        first, text = tree.lines(f)[0], tree.text(f)
+        guard = "CAIRN_" + re.sub(r"[^A-Z0-9]", "_", name.upper())
+        if not first.startswith((f"/* {name} — ", f"/* {f} — ")):
+            yield f"{f}:1: must open with `/* {name} — purpose`"
+        if f"#ifndef {guard}\n#define {guard}\n" not in text:
+            yield f"{f}:1: must have the guard {guard}"
+
+
+# ---- calls -------------------------------------------------------------------------------------------------------------
+
+UNBOUNDED = "has no bound: use struct str or snprintf"
+CALLS = {  # name → why not
+    **dict.fromkeys(["strcpy", "strcat", "stpcpy", "sprintf", "vsprintf", "gets"], UNBOUNDED),
+    **dict.fromkeys(["strncpy", "strncat"], "doesn't end what it cuts: use struct str or snprintf"),
+    **dict.fromkeys(["strtok", "localtime", "gmtime", "ctime", "asctime", "readdir_r", "strerror"], "has hidden state or isn't safe in threads"),
+    **dict.fromkeys(["atoi", "atol", "atoll", "atof"], "can't tell an error: use base/text.h"),
+    **dict.fromkeys(["system", "popen"], "goes through a shell: use base/process.h"),
+    **dict.fromkeys(["alloca"], "has no bound and no error"),
+    **dict.fromkeys(["tmpnam", "tempnam", "mktemp"], "races: use mkstemp or mkdtemp"),
+    **dict.fromkeys(["rand", "srand", "random", "srandom"], "isn't seeded per user of it"),
+    **dict.fromkeys(["signal"], "use sigaction or the loop"),
+    **dict.fromkeys(["setjmp", "longjmp"], "jumps over cleanup"),
+}
+CLOCKS = dict.fromkeys(["time", "gettimeofday", "sleep", "usleep", "nanosleep", "clock_nanosleep"], "goes round the virtual clock: use base/clock.h or the loop")
+MEMORY = dict.fromkeys(["malloc", "calloc", "realloc", "strdup", "strndup", "asprintf", "vasprintf"], "may fail: use base/mem.h, base/str.h")
+SPEAKS = {**dict.fromkeys(["printf", "puts", "putchar", "vprintf", "perror"], "a library doesn't print: give an err to the caller"),
+          **dict.fromkeys(["exit"], "a library doesn't end the program")}
+# What the base makes for the others may use what they may not.
+AT_HOME = {"engine/base/mem.c": MEMORY, "engine/base/clock.c": CLOCKS, "engine/base/loop.c": CLOCKS}
+IN_TESTS = {**{k: v for k, v in CLOCKS.items() if "sleep" in k}, **{k: CALLS[k] for k in ("strcpy", "strcat", "sprintf", "gets", "strtok", "mktemp", "tmpnam")}}
+STREAMS = re.compile(r"\b(?:fprintf|fputs|fputc|fwrite|vfprintf|putc)\s*\([^;]*\b(?:stdout|stderr)\b")
+
+
+def banned_in(path):
+    if path.startswith("tests/"):
+        return IN_TESTS
+    names = {**CALLS, **CLOCKS, **MEMORY}
+    if room_of(path) != "cli":
+        names.update(SPEAKS)
+    for name in AT_HOME.get(path, ()):
+        names.pop(name, None)
+    return names
+
+
+@rule
+def calls(tree):
+    """Banned calls: no bound, no error, hidden state, round the clock, printing from a library.
+
+    A line that has to use one says so and why: /* lint: strcpy fits, the size is checked above */"""
+    for f in tree.code("engine", "storage", "runners", "steps", "tests"):
+        names = banned_in(f)
+        pattern = re.compile(r"(?<![\w.>])(" + "|".join(names) + r")\s*\(")
+        for n, (line, full) in enumerate(zip(bare(tree.text(f)).split("\n"), tree.lines(f)), start=1):
+            excuse = re.search(r"/\* lint: (\w+) \w+", full)
+            for m in pattern.finditer(line):
+                if not (excuse and excuse.group(1) == m.group(1)):
+                    yield f"{f}:{n}: {m.group(1)}() {names[m.group(1)]}"
+            if "printf" in names and STREAMS.search(line) and not excuse and f != "engine/base/log.c":
+                yield f"{f}:{n}: a library doesn't print: give an err to the caller"
+
+
+# ---- sizes -------------------------------------------------------------------------------------------------------------
+
+FILE_MAX, FUNCTION_MAX, COLUMN_MAX = 1000, 150, 180
+
+
+@rule
+def lengths(tree):
+    """No file over 1000 lines, no function over 150, no line over 180 columns; braces where they can be counted."""
+    for f in tree.files:
+        if not f.endswith((".c", ".h", ".sh", ".t", ".py", ".pl")):
+            continue
+        lines = tree.lines(f)
+        if len(lines) > FILE_MAX:
+            yield f"{f}:{len(lines)}: {len(lines)} lines in a file, {FILE_MAX} at most"
+        if not f.endswith((".c", ".h")):
+            continue
+        for n, line in enumerate(lines, start=1):
+            width = len(line.expandtabs(8))
+            if width > COLUMN_MAX and not re.search(r"https?://", line) and not f.startswith("tests/"):
+                yield f"{f}:{n}: {width} columns in a line, {COLUMN_MAX} at most"
+        for n, name, size in functions(tree.text(f)):
+            if size > FUNCTION_MAX:
+                yield f"{f}:{n}: {name} has {size} lines, {FUNCTION_MAX} at most"
+        for n, line in enumerate(bare(tree.text(f)).split("\n"), start=1):
+            if re.match(r"[a-z][^=;#]*\)\s*\{\s*$", line) and not re.match(r"(typedef|struct|enum|union)\b[^(]*\{", line):
+                yield f"{f}:{n}: a function's brace stands alone in the first column"
+
+
+def report_lengths(tree):
+    """For people: how long functions and files are."""
+    sizes = sorted((size, f"{f}:{n} {name}") for f in tree.code("engine", "storage", "runners", "steps") for n, name, size in functions(tree.text(f)))
+    files = sorted((len(tree.lines(f)), f) for f in tree.code("engine", "storage", "runners", "steps"))
+    if not sizes:
+        return
+    yield f"{len(sizes)} functions: median {sizes[len(sizes) // 2][0]} lines, 9 of 10 under {sizes[len(sizes) * 9 // 10][0]}"
+    yield "longest: " + ", ".join(f"{where} {size}" for size, where in reversed(sizes[-5:]))
+    yield f"{len(files)} files; over 700 lines: " + (", ".join(f"{f} {n}" for n, f in reversed(files) if n > 700) or "none")
+
+
+# ---- text --------------------------------------------------------------------------------------------------------------
+
+@rule
+def whitespace(tree):
+    """No trailing blanks, carriage returns or missing last newlines; tabs indent C and shell, spaces Python and YAML."""
+    for f in tree.files:
+        if not tree.readable(f):
+            continue
+        text = tree.text(f)
+        if text and not text.endswith("\n"):
+            yield f"{f}:{text.count(chr(10)) + 1}: no newline at the end"
+        if text.endswith("\n\n"):
+            yield f"{f}:{text.count(chr(10))}: empty lines at the end"
+        for n, line in enumerate(text.split("\n"), start=1):
+            if line.endswith("\r"):
+                yield f"{f}:{n}: carriage return"
+            elif line != line.rstrip(" \t"):
+                yield f"{f}:{n}: blanks at the end of the line"
+            elif f.endswith((".c", ".h")) and re.match(r" {4}|\t* +\t| {2,3}\w", line):
+                yield f"{f}:{n}: indented with spaces"
+            elif f.endswith((".py", ".yaml", ".yml")) and re.match(r" *\t", line):
+                yield f"{f}:{n}: indented with a tab"
+
+
+@rule
+def unfinished(tree):
+    """What isn't done is said in an error or an issue, not in a mark in the code."""
+    for f in tree.files:
+        if tree.readable(f) and not f.startswith("tests/lint/"):
+            for n, line in enumerate(tree.lines(f), start=1):
+                m = re.search(r"\b(TODO|FIXME|HACK)\b|\bXXX\b(?!X)", line)
+                if m:
+                    yield f"{f}:{n}: {m.group()}"
+
+
+# Hosts that documents, schemas and licences may name. A package registry, a mirror or a machine of ours is none of them.
+HOSTS = re.compile(r"(?:[\w-]+\.)*(?:example|example\.(?:com|org|net)|invalid|test|localhost|github\.com|github\.io|githubusercontent\.com|apache\.org|json-schema\.org|"
+                   r"schemastore\.org|w3\.org|ietf\.org|rfc-editor\.org|sqlite\.org|kernel\.org|debian\.org|no-color\.org|yaml\.org|"
+                   r"scikit-learn\.org|ninja-build\.org|kubernetes\.io|man7\.org|unicode\.org|editorconfig\.org|shellcheck\.net|\d+\.\d+\.\d+\.\d+)")
+PRIVATE_PATH = re.compile(r"(?<![\w.$}/*~-])/(?:w[o]rk|r[o]ot|Us[e]rs|h[o]me/(?!user\b|me\b|alice\b)\w+)/\w")
+PRIVATE_ADDRESS = re.compile(r"(?<![\w.])(?:10\.\d+|172\.(?:1[6-9]|2\d|3[01])|192\.168)\.\d+\.\d+(?![\w.])")
+KEY = re.compile(r"BEGIN (?:RSA |EC |OPENSSH )?PRIVATE KEY|\bAKIA(?!IOSFODNN7EXAMPLE)[0-9A-Z]{16}\b")
+
+
+@rule
+def private(tree):
+    """No path, host, address or key of the machines on which this is made."""
+    for f in tree.files:
+        if not tree.readable(f) or f == "LICENSE":
+            continue
+        for n, line in enumerate(tree.lines(f), start=1):
+            for m in re.finditer(r"https?://([A-Za-z0-9.-]*[A-Za-z0-9])", line):
+                if "." in m.group(1) and not HOSTS.fullmatch(m.group(1)):
+                    yield f"{f}:{n}: host {m.group(1)} isn't one that documents may name"
+            for what, pattern in (("path", PRIVATE_PATH), ("address", PRIVATE_ADDRESS), ("key", KEY)):
+                m = pattern.search(line)
+                if m and "lint: private" not in line:
+                    yield f"{f}:{n}: a private {what}: {m.group()}"
+
+
+# ---- layout ------------------------------------------------------------------------------------------------------------
+
+FOLDERS = {"engine", "storage", "runners", "steps", "pipelines", "examples", "tests", ".ci"}
+TOP_FILES = {"CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE"}
+TEST_FOLDERS = {"unit", "core", "cli", "net", "fault", "fuzz", "bench", "cluster", "lint"}
+FILE_BYTES_MAX = 1 << 20
+
+
+@rule
+def layout(tree):
+    """The top level and tests/ hold what the design says; folders have a README; scripts are executable, the rest isn't."""
+    tops = {f.split("/")[0] for f in tree.files if "/" in f}
+    for top in sorted(tops - FOLDERS):
+        yield f"{top}:1: no folder of the design"
+    for top in sorted(tops - {".ci"}):
+        if f"{top}/README.md" not in tree.files:
+            yield f"{top}:1: has no README.md that says what lives there"
+    for f in tree.files:
+        if "/" not in f and f not in TOP_FILES and not f.startswith("."):
+            yield f"{f}:1: doesn't belong on the top level"
+        if f.startswith("tests/") and f.count("/") > 1 and f.split("/")[1] not in TEST_FOLDERS:
+            yield f"{f}:1: tests/ has the folders {', '.join(sorted(TEST_FOLDERS))}"
+        if os.path.islink(tree.path(f)):
+            continue
+        if os.path.getsize(tree.path(f)) > FILE_BYTES_MAX:
+            yield f"{f}:1: over {FILE_BYTES_MAX} bytes"
+        can_run = os.access(tree.path(f), os.X_OK) and os.stat(tree.path(f)).st_mode & 0o111
+        if can_run and not tree.shebang(f):
+            yield f"{f}:1: executable, but no script"
+        elif tree.shebang(f) and not can_run and not f.endswith(".t"):
+            yield f"{f}:1: a script that isn't executable"
+
+
+# ---- shell -------------------------------------------------------------------------------------------------------------
+
+@rule
+def shell(tree):
+    """shellcheck has nothing to say."""
+    scripts = [f for f in tree.shell() if "/samples/" not in f]
+    if not scripts:
+        return
+    run = subprocess.run(["shellcheck", "-x", "-P", "SCRIPTDIR", "-S", "warning", "-f", "gcc", *scripts], cwd=tree.root, text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    lines = [x for x in run.stdout.split("\n") if x]
+    yield from lines
+    if run.returncode != 0 and not lines:
+        yield f"shellcheck:1: exit {run.returncode}"
+
+
+@rule
+def shell_tests(tree):
+    """A shell test ends with test_done, and waits for events only."""
+    for f in tree.files:
+        if not f.endswith(".t") or not f.startswith("tests/"):
+            continue
+        text = tree.text(f)
+        if "test_done" not in [x for x in text.split("\n") if x][-1:]:
+            yield f"{f}:{text.count(chr(10))}: the last line must be test_done"
+        for n, line in enumerate(text.split("\n"), start=1):
+            if re.match(r"\s*(sleep|usleep)\s+[\d.]+\s*$", line):
+                yield f"{f}:{n}: a test doesn't sleep to wait: wait_until"

@@ -1,0 +1,214 @@
+#!/bin/bash
+# The rules of the house on the tree, and each of them on samples that it must reject: a rule that can't fail is a defect.
+TEST_NEEDS_CAIRN=0
+. "$(dirname "$0")/../lib.sh"
+
+LINT="$SRC/tests/lint/lint.py"
+
+# lint RULE: on the sample tree
+lint() { python3 "$LINT" --root "$TRASH/work/tree" "$1"; }
+
+# sample PATH: a new sample tree with one file, from standard input
+sample() {
+	rm -rf "$TRASH/work/tree"
+	write "$TRASH/work/tree/$1"
+}
+
+# also PATH: one more file
+also() { write "$TRASH/work/tree/$1"; }
+
+# rejects RULE PATTERN: the rule says so, once or more
+rejects() {
+	test_code 1 lint "$1" >said
+	test_grep "$2" said
+}
+
+accepts() {
+	lint "$1" >said || { cat said; return 1; }
+	test_lines 0 said
+}
+
+# ---- the tree itself -------------------------------------------------------------------------------------------------
+
+while IFS=$'\t' read -r rule about; do
+	needs=python3
+	[ "$rule" != shell ] || needs='python3 shellcheck'
+	[ "$rule" != headers_alone ] || needs='python3 pkg-config'
+	test_expect --needs "$needs" "$rule: $about" "python3 '$LINT' $rule"
+done < <(python3 "$LINT" --list)
+test_expect 'there are rules' "test $test_count -ge 11"
+
+# ---- samples -----------------------------------------------------------------------------------------------------------
+
+test_expect 'arrows: right ones' '
+	sample engine/base/err.h <<<"/* x */"
+	also storage/store.h <<<"/* x */"
+	also engine/record/db.c <<<"#include \"base/err.h\"
+#include \"storage/store.h\"
+#include <base/other.h>
+#include <stdio.h>"
+	accepts arrows
+'
+for pair in 'engine/base model/a.h' 'engine/model storage/a.h' 'storage model/a.h' 'storage runners/a.h' 'runners storage/a.h' 'steps storage/a.h' \
+	'engine/record plan/a.h' 'engine/plan run/a.h' 'engine/plan runners/a.h' 'engine/run cli/a.h' 'engine/model record/a.h'; do
+	test_expect "arrows: ${pair% *} must not include ${pair#* }" "
+		sample ${pair% *}/x.c <<<'#include \"${pair#* }\"'
+		for room in engine/model engine/record engine/plan engine/run engine/cli storage runners; do also \$room/a.h <<<''; done
+		rejects arrows 'x.c:1: .* must not include'
+	"
+done
+test_expect 'arrows: another room internal.h, a relative path, a missing file, no room' '
+	sample engine/plan/internal.h <<<""
+	also engine/run/x.c <<<"#include \"plan/internal.h\"
+#include \"../plan/internal.h\"
+#include \"plan/none.h\"
+#include \"internal.h\"
+#include <plan/internal.h>"
+	also engine/odd/y.c <<<""
+	rejects arrows "x.c:1: .* is internal to plan"
+	test_grep "x.c:2: .* a room" said
+	test_grep "x.c:3: .*exist" said
+	test_grep "x.c:4: .* a room" said
+	test_grep "x.c:5: .* quotes" said
+	test_grep "odd/y.c:1: lies in no room" said
+'
+test_expect --needs pkg-config 'headers_alone: needs another header, warns, cannot come twice' '
+	sample engine/base/a.h <<<"size_t a(void);"
+	rejects headers_alone "a.h:1: .*alone"
+	sample engine/base/b.h <<<"static int b(void) { return 0; }"
+	rejects headers_alone "b.h:1"
+	sample engine/base/c.h <<<"struct c { int x; };"
+	rejects headers_alone "c.h:1"
+	sample storage/d.h <<<"#ifndef D
+#define D
+#include <stddef.h>
+size_t d(void);
+#endif"
+	accepts headers_alone
+'
+test_expect 'headers_say: no purpose, wrong guard' '
+	sample engine/base/a.h <<<"#ifndef A_H
+#define A_H
+#endif"
+	rejects headers_say "must open with"
+	test_grep "guard CAIRN_BASE_A_H" said
+	sample engine/base/a.h <<<"/* base/a.h — nothing. */
+#ifndef CAIRN_BASE_A_H
+#define CAIRN_BASE_A_H
+#endif"
+	accepts headers_say
+'
+for call in 'strcpy(a, b)' 'sprintf(a, "x")' 'gets(a)' 'strtok(a, b)' 'atoi (a)' 'alloca(3)' 'system("ls")' 'popen(a, b)' 'malloc(3)' 'strdup(a)' \
+	'time(NULL)' 'usleep(3)' 'printf("x")' 'fprintf(stderr, "x")' 'fputs(a, stdout)' 'exit(1)' 'mktemp(a)' 'rand()' 'localtime(&t)'; do
+	test_expect "calls: $call" "
+		sample storage/x.c <<'E'
+void f(void)
+{
+	$call;
+}
+E
+		rejects calls '^storage/x.c:3: '
+	"
+done
+test_expect 'calls: in comments and strings, as members, in other names, excused, at home, in the command line' '
+	sample storage/x.c <<<"/* strcpy(a, b) */ // atoi(x)
+const char *s = \"system(x)\";
+void f(void) { o->time(3); o.exit(1); my_strcpy(a, b); snprintf(a, 3, \"%d\", x); _exit(3); }
+	strcpy(a, b); /* lint: strcpy fits, sized above */"
+	also engine/base/mem.c <<<"void *p = malloc(3);"
+	also engine/cli/x.c <<<"	printf(\"hello\"); exit(3);"
+	accepts calls
+	sample storage/x.c <<<"	strcpy(a, b); /* lint: atoi is another call */"
+	rejects calls "strcpy"
+	sample tests/unit/x.c <<<"	sleep(1);"
+	rejects calls "sleep"
+'
+test_expect 'lengths: long file, long function, long line, hidden brace' '
+	sample storage/x.c < <(seq 1001)
+	rejects lengths "x.c:1002: .* in a file"
+	sample storage/x.c < <(printf "int f(int a,\n\tint b)\n{\n"; seq 150 | sed "s/.*/	a++;/"; echo "}")
+	rejects lengths "x.c:3: f has 152 lines"
+	sample storage/x.c < <(printf "/* "; head -c 200 /dev/zero | tr "\\0" x; echo " */")
+	rejects lengths "columns"
+	sample storage/x.c <<<"int f(int a) {
+	return a;
+}"
+	rejects lengths "brace stands alone"
+	sample storage/x.c < <(printf "static const int t[] = {\n"; seq 400 | sed "s/.*/	1,/"; printf "};\nint f(void)\n{\n	return 1;\n}\n")
+	accepts lengths
+'
+test_expect 'whitespace' '
+	sample a.c <<<"int a; "
+	rejects whitespace "a.c:1: blanks"
+	sample a.c <<<"    int a;"
+	rejects whitespace "a.c:1: indented with spaces"
+	sample a.yaml <<<"	a: 1"
+	rejects whitespace "a.yaml:1: indented with a tab"
+	sample a.md < <(printf "a\r\n")
+	rejects whitespace "a.md:1: carriage"
+	sample a.md < <(printf "a")
+	rejects whitespace "no newline"
+	sample a.md < <(printf "a\n\n")
+	rejects whitespace "empty lines"
+	sample a.c <<<"/* a
+ * b */
+	int c;"
+	accepts whitespace
+'
+test_expect 'unfinished' '
+	sample a.c < <(echo "/* TO""DO later */")
+	rejects unfinished "a.c:1"
+	sample a.c <<<"mkstemp(\"a.XXXXXX\");"
+	accepts unfinished
+'
+test_expect 'private: paths, hosts, addresses, keys' '
+	for bad in /ro""ot/x /ho""me/joe/x "https:""//mirror.corp.net/a" 10.""1.2.3 "-----BEGIN PRIVATE"" KEY-----"; do
+		sample a.md <<<"see $bad here"
+		rejects private "^a.md:1: "
+	done
+	sample a.md <<<"/home/user/x ~/work/x ./work/x \$HOME/work/x https://github.com/a https://s3.example.org 127.0.0.1 1.10.2.3.4"
+	accepts private
+'
+test_expect 'layout: strangers, no README, script bits, size' '
+	sample lib/a.c <<<""
+	rejects layout "^lib:1: no folder"
+	sample engine/a.c <<<""
+	rejects layout "^engine:1: has no README"
+	sample notes.txt <<<""
+	rejects layout "top level"
+	sample tests/odd/x.c <<<""
+	rejects layout "tests/ has the folders"
+	sample tests/README.md <<<""
+	also tests/x.sh <<<"#!/bin/sh"
+	rejects layout "x.sh:1: a script that"
+	chmod +x tree/tests/README.md tree/tests/x.sh
+	rejects layout "README.md:1: executable"
+	chmod -x tree/tests/README.md
+	accepts layout
+	head -c 1100000 /dev/zero >tree/tests/big
+	rejects layout "big:1: over"
+'
+test_expect --needs shellcheck 'shell: what shellcheck warns of' '
+	sample a.sh <<<"#!/bin/sh
+cd \$1
+rm -rf \$2/*
+for f in \$(ls); do echo \"\$f\"; done
+[ \$a == 1 ]"
+	rejects shell "a.sh:"
+	sample a.sh <<<"#!/bin/sh
+echo \"\$1\""
+	accepts shell
+'
+test_expect 'shell_tests: sleeps, does not end' '
+	sample tests/cli/a.t < <(printf "echo a\n\tsle""ep 3\ntest_done\n")
+	rejects shell_tests "a.t:2: .*sleep"
+	sample tests/cli/a.t <<<"test_expect a true"
+	rejects shell_tests "test_done"
+'
+test_expect 'an unknown rule and an empty tree are errors' '
+	sample a <<<""
+	test_code 2 lint nosuchrule >said
+	mkdir empty
+	test_code 2 python3 "$LINT" --root "$PWD/empty" arrows >said
+'
+test_done
