@@ -157,7 +157,7 @@ def calls(tree):
             excuse = re.search(r"/\* lint: (\w+) \w+", full)
             for m in pattern.finditer(line):
                 if not (excuse and excuse.group(1) == m.group(1)):
-                    yield f"{f}:{n}: {m.group(1)}() {names[m.group(1)]}"
+                    yield f"{f}:{n}: {m.group(1)}() {names[m.group(1)]} (or say why not: /* lint: {m.group(1)} because */)"
             if "printf" in names and STREAMS.search(line) and not excuse and f != "engine/base/log.c":
                 yield f"{f}:{n}: a library doesn't print: give an err to the caller"
 
