@@ -1,0 +1,499 @@
+#include <dirent.h>
+#include <errno.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/statfs.h>
+#include "base/fs.h"
+#include "base/map.h"
+#include "base/mem.h"
+
+/* copy_file_range in pieces: larger ones have been cut short without a word by some C libraries and file systems. */
+#define COPY_PIECE (1024 * MIB)
+
+static int fs_errno(struct err *err, const char *what, const char *path)
+{
+	int e = errno;
+
+	if (e == EROFS)
+		return err_set(err, ERR_READ_ONLY, "%s %s: the file system is read-only", what, path);
+	if (e == EEXIST)
+		return err_set(err, ERR_EXISTS, "%s %s: it exists already", what, path);
+	errno = e;
+	return err_errno(err, "%s %s", what, path);
+}
+
+/* --- whole files ------------------------------------------------------------------------------------------------- */
+
+int fs_read_file_at(int dir_fd, const char *path, uint64_t max_bytes, struct str *ret, struct err *err)
+{
+	_cleanup_(fd_closep) int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	size_t start = ret->len;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return fs_errno(err, "cannot read", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, ERR_INVALID, "%s is not a regular file", path);
+	str_reserve(ret, MIN((uint64_t)st.st_size, max_bytes) + 1);
+	for (;;) {
+		ssize_t n;
+
+		str_reserve(ret, 65536);
+		n = read(fd, ret->s + ret->len, ret->cap - ret->len - 1);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return fs_errno(err, "cannot read", path);
+		if (n == 0)
+			break;
+		ret->len += (size_t)n;
+		if (ret->len - start > max_bytes)
+			return err_set(err, ERR_TOO_LARGE, "%s is larger than %llu bytes", path, (unsigned long long)max_bytes);
+	}
+	ret->s[ret->len] = '\0';
+	return 0;
+}
+
+int fs_write_all(int fd, const void *bytes, size_t n, struct err *err)
+{
+	const char *at = bytes;
+
+	while (n) {
+		ssize_t w = write(fd, at, MIN(n, (size_t)COPY_PIECE));
+
+		if (w < 0 && errno == EINTR)
+			continue;
+		if (w < 0)
+			return err_errno(err, "cannot write");
+		at += w;
+		n -= (size_t)w;
+	}
+	return 0;
+}
+
+int fs_temp_at(int dir_fd, const char *path, mode_t mode, int *ret_fd, char **ret_name, struct err *err)
+{
+	_cleanup_(freep) char *dir = fs_dirname(path);
+
+	for (int tries = 0; tries < 100; tries++) {
+		uint64_t r;
+		char *name;
+		int fd;
+
+		if (getrandom(&r, sizeof(r), 0) != sizeof(r))
+			r = (uint64_t)(uintptr_t)&r ^ (uint64_t)getpid() << 32 ^ (uint64_t)tries;
+		name = xasprintf("%s%s.tmp-%016llx", strcmp(dir, ".") ? dir : "", strcmp(dir, ".") ? "/" : "", (unsigned long long)r);
+		fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+		if (fd >= 0) {
+			*ret_fd = fd;
+			*ret_name = name;
+			return 0;
+		}
+		free(name);
+		if (errno != EEXIST)
+			return fs_errno(err, "cannot write", path);
+	}
+	return err_set(err, ERR_EXISTS, "cannot find a free temporary name beside %s", path);
+}
+
+int fs_sync_dir_at(int dir_fd, const char *path, struct err *err)
+{
+	_cleanup_(fd_closep) int fd = openat(dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0 || (fsync(fd) < 0 && errno != EINVAL))
+		return fs_errno(err, "cannot sync", path);
+	return 0;
+}
+
+static int publish(int dir_fd, const char *temp, const char *path, int flags, struct err *err)
+{
+	_cleanup_(freep) char *dir = fs_dirname(path);
+
+	if (flags & FS_WRITE_NEW) {
+		if (linkat(dir_fd, temp, dir_fd, path, 0) < 0)
+			return fs_errno(err, "cannot make", path);
+		unlinkat(dir_fd, temp, 0);
+	} else if (renameat(dir_fd, temp, dir_fd, path) < 0) {
+		return fs_errno(err, "cannot replace", path);
+	}
+	return flags & FS_WRITE_NO_SYNC ? 0 : fs_sync_dir_at(dir_fd, dir, err);
+}
+
+int fs_write_atomic_at(int dir_fd, const char *path, const void *bytes, size_t n, mode_t mode, int flags, struct err *err)
+{
+	_cleanup_(freep) char *temp = NULL;
+	_cleanup_(fd_closep) int fd = -1;
+	int r;
+
+	if (fs_temp_at(dir_fd, path, mode | 0200, &fd, &temp, err) < 0)
+		return -1;
+	r = fs_write_all(fd, bytes, n, err);
+	if (r == 0 && !(mode & 0200) && fchmod(fd, mode) < 0)
+		r = fs_errno(err, "cannot write", path);
+	if (r == 0 && !(flags & FS_WRITE_NO_SYNC) && fsync(fd) < 0)
+		r = fs_errno(err, "cannot sync", path);
+	if (r == 0)
+		r = publish(dir_fd, temp, path, flags, err);
+	else
+		err_wrap(err, "%s", path);
+	if (r < 0)
+		unlinkat(dir_fd, temp, 0);
+	return r;
+}
+
+/* --- directories ------------------------------------------------------------------------------------------------- */
+
+int fs_mkdir_p_at(int dir_fd, const char *path, mode_t mode, struct err *err)
+{
+	_cleanup_(freep) char *p = xstrdup(path);
+	struct stat st;
+
+	if (mkdirat(dir_fd, path, mode) == 0)
+		return 0;
+	for (char *slash = strchr(p + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		if (mkdirat(dir_fd, p, mode) < 0 && errno != EEXIST)
+			return fs_errno(err, "cannot make directory", p);
+		*slash = '/';
+	}
+	if (mkdirat(dir_fd, p, mode) < 0 && errno != EEXIST)
+		return fs_errno(err, "cannot make directory", path);
+	if (fstatat(dir_fd, path, &st, 0) < 0)
+		return fs_errno(err, "cannot make directory", path);
+	if (!S_ISDIR(st.st_mode))
+		return err_set(err, ERR_EXISTS, "%s exists and is not a directory", path);
+	return 0;
+}
+
+/* The way from the top down to the one open directory. The way back up is "..", checked to be the directory that it was. */
+struct remover {
+	VEC(struct level {
+		char *name;
+		dev_t dev;
+		ino_t ino;
+	}) levels;
+	struct err first;
+	dev_t dev;
+};
+
+static void remover_note(struct remover *r, const char *name)
+{
+	if (r->first.code == ERR_NONE)
+		fs_errno(&r->first, "cannot remove", name);
+}
+
+static int open_for_removal(int parent, const char *name, struct stat *st)
+{
+	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0 && errno == EACCES && fchmodat(parent, name, 0700, 0) == 0)
+		fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0 && fstat(fd, st) < 0) {
+		close(fd);
+		fd = -1;
+	}
+	if (fd >= 0 && (st->st_mode & 0700) != 0700)
+		(void)!fchmod(fd, 0700);
+	return fd;
+}
+
+/* Removes all that can be removed in one directory without going down. Returns the name of a subdirectory to go into, or NULL. */
+static char *clear_level(struct remover *r, int fd, struct map *failed)
+{
+	DIR *d = fdopendir(dup(fd));
+	struct dirent *e;
+	char *down = NULL;
+
+	if (!d) {
+		remover_note(r, "a directory");
+		return NULL;
+	}
+	rewinddir(d);
+	while (!down && (e = readdir(d))) {
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || map_has(failed, e->d_name, strlen(e->d_name)))
+			continue;
+		if (e->d_type != DT_DIR && unlinkat(fd, e->d_name, 0) == 0)
+			continue;
+		if (e->d_type != DT_DIR && errno != EISDIR && errno != ENOENT) {
+			remover_note(r, e->d_name);
+			*map_slot_str(failed, e->d_name) = r;
+		} else if (unlinkat(fd, e->d_name, AT_REMOVEDIR) < 0) {
+			down = errno == ENOTEMPTY || errno == EEXIST || errno == EACCES ? xstrdup(e->d_name) : NULL;
+			if (!down && errno != ENOENT) {
+				remover_note(r, e->d_name);
+				*map_slot_str(failed, e->d_name) = r;
+			}
+		}
+	}
+	closedir(d);
+	return down;
+}
+
+/* Depth first with one descriptor: down by name, up by "..". A directory in which something couldn't be removed is left. */
+static int remove_below(struct remover *r, int parent, const char *name)
+{
+	struct stat st;
+	int fd = open_for_removal(parent, name, &st), up;
+	VEC(struct map *) failed = { 0 };
+
+	if (fd < 0)
+		return -1;
+	r->dev = st.st_dev;
+	VEC_PUSH(&failed, map_new());
+	VEC_PUSH(&r->levels, ((struct level){ xstrdup(name), st.st_dev, st.st_ino }));
+	while (r->levels.n) {
+		char *down = clear_level(r, fd, failed.v[failed.n - 1]);
+		struct level gone;
+		bool removed;
+
+		if (down) {
+			int sub = open_for_removal(fd, down, &st);
+
+			if (sub < 0 || st.st_dev != r->dev) {
+				remover_note(r, down);
+				*map_slot_str(failed.v[failed.n - 1], down) = r;
+				if (sub >= 0)
+					close(sub);
+				free(down);
+				continue;
+			}
+			close(fd);
+			fd = sub;
+			VEC_PUSH(&failed, map_new());
+			VEC_PUSH(&r->levels, ((struct level){ down, st.st_dev, st.st_ino }));
+			continue;
+		}
+		gone = r->levels.v[--r->levels.n];
+		map_free(failed.v[--failed.n]);
+		if (r->levels.n == 0) {
+			free(gone.name);
+			break;
+		}
+		up = openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		close(fd);
+		fd = up;
+		if (fd < 0 || fstat(fd, &st) < 0 || st.st_ino != r->levels.v[r->levels.n - 1].ino || st.st_dev != r->levels.v[r->levels.n - 1].dev) {
+			errno = EBUSY; /* somebody moves directories about under our hands */
+			remover_note(r, gone.name);
+			free(gone.name);
+			break;
+		}
+		removed = unlinkat(fd, gone.name, AT_REMOVEDIR) == 0 || errno == ENOENT;
+		if (!removed) {
+			remover_note(r, gone.name);
+			*map_slot_str(failed.v[failed.n - 1], gone.name) = r;
+		}
+		free(gone.name);
+	}
+	while (r->levels.n)
+		free(r->levels.v[--r->levels.n].name);
+	while (failed.n)
+		map_free(failed.v[--failed.n]);
+	VEC_FREE(&failed);
+	VEC_FREE(&r->levels);
+	if (fd >= 0)
+		close(fd);
+	return unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+int fs_remove_tree_at(int dir_fd, const char *path, struct err *err)
+{
+	struct remover r = { 0 };
+
+	if (unlinkat(dir_fd, path, 0) == 0 || errno == ENOENT)
+		return 0;
+	if (errno != EISDIR && errno != EPERM)
+		return fs_errno(err, "cannot remove", path);
+	if (unlinkat(dir_fd, path, AT_REMOVEDIR) == 0 || errno == ENOENT)
+		return 0;
+	if (remove_below(&r, dir_fd, path) == 0)
+		return 0;
+	if (r.first.code == ERR_NONE)
+		fs_errno(&r.first, "cannot remove", path);
+	if (err)
+		*err = r.first;
+	return -1;
+}
+
+/* --- copies ------------------------------------------------------------------------------------------------------ */
+
+int fs_reflink(int from, int to)
+{
+	return ioctl(to, FICLONE, from) == 0 ? 0 : 1;
+}
+
+static int copy_by_buffer(int from, int to, off_t at, off_t end, struct err *err)
+{
+	_cleanup_(freep) char *buf = xmalloc(256 * KIB);
+
+	while (at < end) {
+		ssize_t n = pread(from, buf, MIN((size_t)(end - at), (size_t)(256 * KIB)), at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_errno(err, "cannot read");
+		if (n == 0)
+			return err_set(err, ERR_CHANGED, "the file got shorter while it was copied");
+		for (ssize_t done = 0; done < n;) {
+			ssize_t w = pwrite(to, buf + done, (size_t)(n - done), at + done);
+
+			if (w < 0 && errno != EINTR)
+				return err_errno(err, "cannot write");
+			done += w > 0 ? w : 0;
+		}
+		at += n;
+	}
+	return 0;
+}
+
+static int copy_extent(int from, int to, off_t at, off_t end, struct err *err)
+{
+	while (at < end) {
+		off_t in = at, out = at;
+		ssize_t n = copy_file_range(from, &in, to, &out, MIN((size_t)(end - at), (size_t)COPY_PIECE), 0);
+
+		if (n < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EIO))
+			return err_errno(err, "cannot copy");
+		if (n <= 0)
+			return copy_by_buffer(from, to, at, end, err);
+		at += n;
+	}
+	return 0;
+}
+
+int fs_copy_fd(int from, int to, struct err *err)
+{
+	struct stat st;
+	off_t at = 0;
+
+	if (fstat(from, &st) < 0)
+		return err_errno(err, "cannot read");
+	if (st.st_size == 0 || fs_reflink(from, to) == 0)
+		return 0;
+	while (at < st.st_size) {
+		off_t data = lseek(from, at, SEEK_DATA), hole;
+
+		if (data < 0 && errno == ENXIO)
+			break; /* a hole up to the end */
+		if (data < 0)
+			data = at;
+		hole = lseek(from, data, SEEK_HOLE);
+		if (hole < 0 || hole > st.st_size)
+			hole = st.st_size;
+		if (copy_extent(from, to, data, hole, err) < 0)
+			return -1;
+		at = hole;
+	}
+	return ftruncate(to, st.st_size) < 0 ? err_errno(err, "cannot write") : 0;
+}
+
+int fs_copy_file_at(int from_dir, const char *from, int to_dir, const char *to, mode_t mode, struct err *err)
+{
+	_cleanup_(fd_closep) int in = openat(from_dir, from, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK), out = -1;
+	struct stat st;
+	int r;
+
+	if (in < 0 || fstat(in, &st) < 0)
+		return fs_errno(err, "cannot read", from);
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, ERR_INVALID, "%s is not a regular file", from);
+	out = openat(to_dir, to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (out < 0)
+		return fs_errno(err, "cannot make", to);
+	r = fs_copy_fd(in, out, err);
+	if (r == 0 && fchmod(out, mode) < 0)
+		r = err_errno(err, "cannot set the mode");
+	if (r < 0) {
+		err_wrap(err, "copying %s to %s", from, to);
+		unlinkat(to_dir, to, 0);
+	}
+	return r;
+}
+
+/* --- locks ------------------------------------------------------------------------------------------------------- */
+
+static int set_lock(int fd, int command, short type, off_t start, off_t len)
+{
+	struct flock fl = { .l_type = type, .l_whence = SEEK_SET, .l_start = start, .l_len = len };
+	int r;
+
+	do
+		r = fcntl(fd, command, &fl);
+	while (r < 0 && errno == EINTR && command == F_OFD_SETLKW);
+	return r;
+}
+
+int fs_lock(int fd, bool wait, struct err *err)
+{
+	if (set_lock(fd, wait ? F_OFD_SETLKW : F_OFD_SETLK, F_WRLCK, 0, 0) == 0)
+		return 0;
+	if (!wait && (errno == EAGAIN || errno == EACCES))
+		return 1;
+	return err_errno(err, "cannot lock");
+}
+
+void fs_unlock(int fd)
+{
+	set_lock(fd, F_OFD_SETLK, F_UNLCK, 0, 0);
+}
+
+int fs_lock_path(const char *path, bool wait, int *ret_fd, struct err *err)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666), r;
+
+	if (fd < 0)
+		return fs_errno(err, "cannot open the lock file", path);
+	r = fs_lock(fd, wait, err);
+	if (r == 0)
+		*ret_fd = fd;
+	else
+		close(fd);
+	return r < 0 ? err_wrap(err, "%s", path) : r;
+}
+
+int fs_lock_range_try(int fd, uint64_t offset, struct err *err)
+{
+	if (set_lock(fd, F_OFD_SETLK, F_WRLCK, (off_t)(offset & FS_LOCK_OFFSET_MAX), 1) == 0)
+		return 0;
+	return errno == EAGAIN || errno == EACCES ? 1 : err_errno(err, "cannot lock");
+}
+
+int fs_lock_range_test(int fd, uint64_t offset, struct err *err)
+{
+	struct flock fl = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)(offset & FS_LOCK_OFFSET_MAX), .l_len = 1 };
+
+	if (fcntl(fd, F_OFD_GETLK, &fl) < 0)
+		return err_errno(err, "cannot look at a lock");
+	return fl.l_type == F_UNLCK ? 0 : 1;
+}
+
+void fs_unlock_range(int fd, uint64_t offset)
+{
+	set_lock(fd, F_OFD_SETLK, F_UNLCK, (off_t)(offset & FS_LOCK_OFFSET_MAX), 1);
+}
+
+/* --- file systems ------------------------------------------------------------------------------------------------ */
+
+const char *fs_network_name(const char *path)
+{
+	/* statfs(2) and linux/magic.h. */
+	static const struct {
+		unsigned long magic;
+		const char *name;
+	} known[] = {
+		{ 0x6969, "NFS" }, { 0x517b, "SMB" }, { 0xfe534d42, "SMB" }, { 0xff534d42, "CIFS" }, { 0x65735546, "FUSE" },
+		{ 0x5346414f, "AFS" }, { 0x6b414653, "AFS" }, { 0x00c36400, "Ceph" }, { 0x01021997, "9P" }, { 0x0bd00bd0, "Lustre" },
+	};
+	struct statfs st;
+
+	if (statfs(path, &st) < 0)
+		return NULL;
+	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+		if ((unsigned long)st.f_type == known[i].magic)
+			return known[i].name;
+	return NULL;
+}
