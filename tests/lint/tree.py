@@ -7,6 +7,8 @@ import subprocess
 CODE = (".c", ".h")
 TEXT = (".c", ".h", ".sh", ".t", ".py", ".pl", ".cmake", ".txt", ".md", ".yaml", ".yml", ".json", ".bash")
 
+NOT_SOURCE = re.compile(r"build.*|\.cairn|\.cache|__pycache__")  # where there is no git to ask
+
 
 class Tree:
     def __init__(self, root):
@@ -25,7 +27,7 @@ class Tree:
     def _walk(self):
         found = []
         for where, dirs, names in os.walk(self.root):
-            dirs.sort()
+            dirs[:] = sorted(d for d in dirs if not NOT_SOURCE.fullmatch(d))
             found += [os.path.relpath(os.path.join(where, n), self.root) for n in sorted(names)]
         return found
 
