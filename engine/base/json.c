@@ -1,0 +1,389 @@
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include "base/fs.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/text.h"
+
+/* jansson recurses: its own limit is 2048 levels; ours is checked before it sees the bytes. */
+static bool too_deep(const char *bytes, size_t n)
+{
+	int depth = 0;
+	bool in_string = false;
+
+	for (size_t i = 0; i < n; i++) {
+		char c = bytes[i];
+
+		if (in_string) {
+			if (c == '\\')
+				i++;
+			else if (c == '"')
+				in_string = false;
+		} else if (c == '"') {
+			in_string = true;
+		} else if (c == '{' || c == '[') {
+			if (++depth > JSON_DEPTH_MAX)
+				return true;
+		} else if (c == '}' || c == ']') {
+			depth--;
+		}
+	}
+	return false;
+}
+
+int json_parse(const char *what, const char *bytes, size_t n, json_t **ret, struct err *err)
+{
+	json_error_t je;
+	json_t *j;
+
+	if (too_deep(bytes, n))
+		return err_set(err, ERR_INVALID, "%s: nested deeper than %d levels", what, JSON_DEPTH_MAX);
+	j = json_loadb(bytes, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &je);
+	if (!j)
+		return err_set(err, ERR_INVALID, "%s:%d:%d: %s", what, MAX(je.line, 1), MAX(je.column, 1), je.text);
+	*ret = j;
+	return 0;
+}
+
+int json_read_file(const char *path, uint64_t max_bytes, json_t **ret, struct err *err)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	if (fs_read_file(path, max_bytes ? max_bytes : JSON_FILE_MAX, &text, err) < 0)
+		return -1;
+	return json_parse(path, text.len ? text.s : "", text.len, ret, err);
+}
+
+int json_write_file(const char *path, const json_t *j, bool pretty, struct err *err)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	if (pretty) {
+		char *s = json_dumps(j, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+
+		str_add(&text, s);
+		free(s);
+	} else {
+		json_add_canonical(&text, j);
+	}
+	str_addc(&text, '\n');
+	return fs_write_atomic(path, text.s, text.len, err);
+}
+
+/* --- canonical form ------------------------------------------------------------------------------------------------ */
+
+static void add_escaped(struct str *out, unsigned char c)
+{
+	static const char from[] = "\"\\\b\t\n\f\r", to[] = "\"\\btnfr";
+	const char *at = memchr(from, c, sizeof(from) - 1);
+
+	if (at)
+		str_addf(out, "\\%c", to[at - from]);
+	else
+		str_addf(out, "\\u%04x", c);
+}
+
+void json_add_string(struct str *out, const char *s, size_t n)
+{
+	str_addc(out, '"');
+	for (size_t i = 0, len; i < n; i += len) {
+		uint32_t cp;
+
+		len = text_utf8_decode(s + i, n - i, &cp);
+		if (len == 0) {
+			str_add(out, "\xef\xbf\xbd");
+			len = 1;
+		} else if (cp < 0x20 || cp == '"' || cp == '\\') {
+			add_escaped(out, (unsigned char)cp);
+		} else {
+			str_addn(out, s + i, len);
+		}
+	}
+	str_addc(out, '"');
+}
+
+static int by_key(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static void add_object(struct str *out, const json_t *j)
+{
+	size_t n = json_object_size(j), i = 0;
+	_cleanup_(freep) const char **keys = xcalloc(n + 1, sizeof(*keys));
+	const char *key;
+	json_t *v;
+
+	json_object_foreach ((json_t *)j, key, v)
+		keys[i++] = key;
+	qsort(keys, n, sizeof(*keys), by_key);
+	str_addc(out, '{');
+	for (i = 0; i < n; i++) {
+		if (i)
+			str_addc(out, ',');
+		json_add_string(out, keys[i], strlen(keys[i]));
+		str_addc(out, ':');
+		json_add_canonical(out, json_object_get(j, keys[i]));
+	}
+	str_addc(out, '}');
+}
+
+static void add_real(struct str *out, double v)
+{
+	size_t start = out->len;
+
+	if (!isfinite(v)) { /* jansson makes none; JSON has none */
+		str_add(out, "null");
+		return;
+	}
+	text_add_double(out, v);
+	if (!strpbrk(out->s + start, ".e"))
+		str_add(out, ".0");
+}
+
+void json_add_canonical(struct str *out, const json_t *j)
+{
+	switch (json_typeof(j)) {
+	case JSON_OBJECT:
+		add_object(out, j);
+		break;
+	case JSON_ARRAY:
+		str_addc(out, '[');
+		for (size_t i = 0; i < json_array_size(j); i++) {
+			if (i)
+				str_addc(out, ',');
+			json_add_canonical(out, json_array_get(j, i));
+		}
+		str_addc(out, ']');
+		break;
+	case JSON_STRING:
+		json_add_string(out, json_string_value(j), json_string_length(j));
+		break;
+	case JSON_INTEGER:
+		str_addf(out, "%lld", (long long)json_integer_value(j));
+		break;
+	case JSON_REAL:
+		add_real(out, json_real_value(j));
+		break;
+	default:
+		str_add(out, json_is_true(j) ? "true" : json_is_false(j) ? "false" : "null");
+	}
+}
+
+/* --- getters --------------------------------------------------------------------------------------------------------- */
+
+const char *json_describe(const json_t *j)
+{
+	switch (json_typeof(j)) {
+	case JSON_OBJECT:
+		return "an object";
+	case JSON_ARRAY:
+		return "an array";
+	case JSON_STRING:
+		return "a string";
+	case JSON_INTEGER:
+		return "an integer";
+	case JSON_REAL:
+		return "a number";
+	case JSON_NULL:
+		return "null";
+	default:
+		return "true or false";
+	}
+}
+
+static int get(const json_t *obj, const char *key, json_t **ret, struct err *err)
+{
+	if (!json_is_object(obj))
+		return err_set(err, ERR_INVALID, "must be an object");
+	*ret = json_object_get(obj, key);
+	return *ret ? 0 : err_set(err, ERR_INVALID, "`%s` is missing", key);
+}
+
+static int wrong(const char *key, const char *wanted, const json_t *got, struct err *err)
+{
+	return err_set(err, ERR_INVALID, "`%s` must be %s, not %s", key, wanted, json_describe(got));
+}
+
+int json_get_str(const json_t *obj, const char *key, const char **ret, struct err *err)
+{
+	json_t *v;
+
+	if (get(obj, key, &v, err) < 0)
+		return -1;
+	if (!json_is_string(v))
+		return wrong(key, "a string", v, err);
+	*ret = json_string_value(v);
+	return 0;
+}
+
+int json_get_int(const json_t *obj, const char *key, int64_t *ret, struct err *err)
+{
+	json_t *v;
+
+	if (get(obj, key, &v, err) < 0)
+		return -1;
+	if (!json_is_integer(v))
+		return wrong(key, "an integer", v, err);
+	*ret = json_integer_value(v);
+	return 0;
+}
+
+int json_get_uint(const json_t *obj, const char *key, uint64_t *ret, struct err *err)
+{
+	int64_t v;
+
+	if (json_get_int(obj, key, &v, err) < 0)
+		return -1;
+	if (v < 0)
+		return err_set(err, ERR_INVALID, "`%s` must not be negative", key);
+	*ret = (uint64_t)v;
+	return 0;
+}
+
+int json_get_real(const json_t *obj, const char *key, double *ret, struct err *err)
+{
+	json_t *v;
+
+	if (get(obj, key, &v, err) < 0)
+		return -1;
+	if (!json_is_number(v))
+		return wrong(key, "a number", v, err);
+	*ret = json_number_value(v);
+	return 0;
+}
+
+int json_get_bool(const json_t *obj, const char *key, bool *ret, struct err *err)
+{
+	json_t *v;
+
+	if (get(obj, key, &v, err) < 0)
+		return -1;
+	if (!json_is_boolean(v))
+		return wrong(key, "true or false", v, err);
+	*ret = json_is_true(v);
+	return 0;
+}
+
+int json_get_array(const json_t *obj, const char *key, json_t **ret, struct err *err)
+{
+	json_t *v;
+
+	if (get(obj, key, &v, err) < 0)
+		return -1;
+	if (!json_is_array(v))
+		return wrong(key, "an array", v, err);
+	*ret = v;
+	return 0;
+}
+
+int json_get_object(const json_t *obj, const char *key, json_t **ret, struct err *err)
+{
+	json_t *v;
+
+	if (get(obj, key, &v, err) < 0)
+		return -1;
+	if (!json_is_object(v))
+		return wrong(key, "an object", v, err);
+	*ret = v;
+	return 0;
+}
+
+static bool absent(const json_t *obj, const char *key)
+{
+	json_t *v = json_is_object(obj) ? json_object_get(obj, key) : NULL;
+
+	return json_is_object(obj) && (!v || json_is_null(v));
+}
+
+int json_get_str_opt(const json_t *obj, const char *key, const char *def, const char **ret, struct err *err)
+{
+	if (!absent(obj, key))
+		return json_get_str(obj, key, ret, err);
+	*ret = def;
+	return 0;
+}
+
+int json_get_int_opt(const json_t *obj, const char *key, int64_t def, int64_t *ret, struct err *err)
+{
+	if (!absent(obj, key))
+		return json_get_int(obj, key, ret, err);
+	*ret = def;
+	return 0;
+}
+
+int json_get_real_opt(const json_t *obj, const char *key, double def, double *ret, struct err *err)
+{
+	if (!absent(obj, key))
+		return json_get_real(obj, key, ret, err);
+	*ret = def;
+	return 0;
+}
+
+int json_get_bool_opt(const json_t *obj, const char *key, bool def, bool *ret, struct err *err)
+{
+	if (!absent(obj, key))
+		return json_get_bool(obj, key, ret, err);
+	*ret = def;
+	return 0;
+}
+
+/* --- names ------------------------------------------------------------------------------------------------------------- */
+
+void json_name_encode(struct str *out, const void *bytes, size_t n)
+{
+	const char *s = bytes;
+
+	for (size_t i = 0, len; i < n; i += len) {
+		uint32_t cp;
+
+		len = text_utf8_decode(s + i, n - i, &cp);
+		if (len == 0 || cp == 0) {
+			str_addf(out, "\\x%02x", (unsigned char)s[i]);
+			len = 1;
+		} else if (cp == '\\') {
+			str_add(out, "\\\\");
+		} else {
+			str_addn(out, s + i, len);
+		}
+	}
+}
+
+static int hex_digit(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+int json_name_decode(struct str *out, const char *text, struct err *err)
+{
+	_cleanup_(str_deinit) struct str again = { 0 };
+	size_t start = out->len;
+
+	for (const char *c = text; *c; c++) {
+		if (*c != '\\') {
+			str_addc(out, *c);
+		} else if (c[1] == '\\') {
+			str_addc(out, '\\');
+			c++;
+		} else if (c[1] == 'x' && hex_digit(c[2]) >= 0 && hex_digit(c[3]) >= 0) {
+			str_addc(out, (char)(hex_digit(c[2]) * 16 + hex_digit(c[3])));
+			c += 3;
+		} else {
+			return err_set(err, ERR_INVALID, "`%s` is not an encoded name", text);
+		}
+	}
+	json_name_encode(&again, out->s ? out->s + start : "", out->len - start);
+	if (strcmp(again.s ? again.s : "", text) != 0)
+		return err_set(err, ERR_INVALID, "`%s` is not an encoded name", text);
+	return 0;
+}
+
+json_t *json_name(const void *bytes, size_t n)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	str_add(&text, "");
+	json_name_encode(&text, bytes, n);
+	return json_stringn(text.s, text.len);
+}
