@@ -145,6 +145,7 @@ static void read_op(struct parser *ps)
 {
 	static const char *const ops[] = { "==", "!=", "<=", ">=", "&&", "||", "<", ">", "!", "(", ")", "[", "]", ",", "." };
 	struct token *t = &ps->tok;
+	uint32_t c;
 
 	for (size_t i = 0; i < ARRAY_LEN(ops); i++) {
 		size_t n = strlen(ops[i]);
@@ -158,7 +159,7 @@ static void read_op(struct parser *ps)
 		}
 	}
 	t->kind = TOK_BAD;
-	t->len = MAX(text_utf8_decode(ps->p, (size_t)(ps->end - ps->p), NULL), 1);
+	t->len = MAX(text_utf8_decode(ps->p, (size_t)(ps->end - ps->p), &c), 1);
 	ps->p += t->len;
 	if (*t->start == '=')
 		fail(ps, t->line, t->col, "`=` compares nothing: write `==`");

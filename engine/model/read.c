@@ -185,6 +185,10 @@ bool read_value(const struct doc *d, const struct yaml_node *n, const char *what
 
 	if (!want_scalar(d, n, what))
 		return false;
+	if (template_text_has_expr(n->text, n->len)) {
+		bad(d, n, "%s can't depend on an expression here", what);
+		return false;
+	}
 	if (!scalar_value(d, n, &v)) {
 		bad(d, n, "%s: `%.60s` is out of range", what, n->text);
 		return false;

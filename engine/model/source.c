@@ -259,7 +259,8 @@ static void over_escape(struct source_cursor *c)
 
 static void over_char(struct source_cursor *c)
 {
-	size_t n = text_utf8_decode(c->node->text + c->at, c->node->len - c->at, NULL);
+	uint32_t codepoint;
+	size_t n = text_utf8_decode(c->node->text + c->at, c->node->len - c->at, &codepoint);
 
 	if (n == 0 || (size_t)(file_end(c) - c->p) < n || memcmp(c->p, c->node->text + c->at, n) != 0) {
 		c->lost = true;

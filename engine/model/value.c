@@ -8,6 +8,7 @@
 
 /* Items of a list that is given as text. A list on a command line is short; a file may hold more. */
 #define LIST_TEXT_MAX 1048576
+#define WHOLE_MAX 1e15 /* from there on whole numbers are written with an exponent */
 
 const char *value_type_name(enum value_type t)
 {
@@ -69,6 +70,15 @@ bool value_eq(const struct value *a, const struct value *b)
 	}
 }
 
+/* Whole numbers without an exponent as far as people (and int() of other languages) expect it: 10, not 1e+01. */
+static void add_double(struct str *out, double f)
+{
+	if (fabs(f) < WHOLE_MAX && f == (double)(int64_t)f && !(f == 0 && signbit(f)))
+		str_addf(out, "%lld", (long long)f);
+	else
+		text_add_double(out, f);
+}
+
 void value_add_text(struct str *out, const struct value *v)
 {
 	switch (v->type) {
@@ -82,7 +92,7 @@ void value_add_text(struct str *out, const struct value *v)
 		str_addf(out, "%lld", (long long)v->i);
 		break;
 	case VALUE_FLOAT:
-		text_add_double(out, v->f);
+		add_double(out, v->f);
 		break;
 	case VALUE_STRING:
 		str_add(out, v->s);
@@ -145,7 +155,7 @@ static void add_json_double(struct str *out, double f)
 		str_add(out, "null");
 		return;
 	}
-	text_add_double(out, f);
+	add_double(out, f);
 	if (!strpbrk(out->s + start, ".e"))
 		str_add(out, ".0");
 }

@@ -21,6 +21,9 @@ static const struct {
 	{ { VALUE_INT, { .i = INT64_MIN } }, "-9223372036854775808", "-9223372036854775808" },
 	{ { VALUE_FLOAT, { .f = 0.1 } }, "0.1", "0.1" },
 	{ { VALUE_FLOAT, { .f = 7 } }, "7", "7.0" },
+	{ { VALUE_FLOAT, { .f = 10 } }, "10", "10.0" },
+	{ { VALUE_FLOAT, { .f = 1500 } }, "1500", "1500.0" },
+	{ { VALUE_FLOAT, { .f = 1e20 } }, "1e+20", "1e+20" },
 	{ { VALUE_FLOAT, { .f = 1e-7 } }, "1e-07", "1e-07" },
 	{ { VALUE_STRING, { .s = "a\"b\n" } }, "a\"b\n", "\"a\\\"b\\n\"" },
 	{ { VALUE_LIST, { .list = { items, 3 } } }, "1 b c true", "[1,\"b c\",true]" },
@@ -91,7 +94,7 @@ static const struct {
 	enum value_type type;
 	const char *text;
 	const char *want; /* JSON, or the message with a ! in front */
-} read[] = {
+} texts[] = {
 	{ VALUE_INT, "42", "42" },
 	{ VALUE_INT, "-1", "-1" },
 	{ VALUE_INT, "1.0", "!must be an integer, not `1.0`" },
@@ -118,17 +121,17 @@ static const struct {
 
 static void test_read(void **state)
 {
-	for (size_t i = 0; i < ARRAY_LEN(read); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		struct arena *arena = arena_new();
 		struct err err = { 0 };
 		struct value v;
 		struct str s = { 0 };
 
-		if (value_parse(read[i].type, read[i].text, arena, &v, &err) < 0)
+		if (value_parse(texts[i].type, texts[i].text, arena, &v, &err) < 0)
 			str_addf(&s, "!%s", err.msg);
 		else
 			value_add_json(&s, &v);
-		assert_string_equal(s.s, read[i].want);
+		assert_string_equal(s.s, texts[i].want);
 		str_deinit(&s);
 		arena_free(arena);
 	}
