@@ -54,7 +54,7 @@ static int eval_bool(const struct eval *ev, const struct expr *e, bool *ret)
 	if (r != 0)
 		return r;
 	if (v.type != VALUE_BOOL)
-		return fail_at(ev, e, "true or false is needed here, not a %s", value_type_name(v.type));
+		return fail_at(ev, e, "true or false is needed here, not %s", value_type_phrase(v.type));
 	*ret = v.b;
 	return 0;
 }
@@ -107,7 +107,7 @@ static int eval_compare(const struct eval *ev, const struct expr *e, struct valu
 	else if (a.type == VALUE_STRING && b.type == VALUE_STRING)
 		order = strcmp(a.s, b.s) > 0 ? 1 : strcmp(a.s, b.s) < 0 ? -1 : 0;
 	else
-		return fail_at(ev, e, "a %s and a %s can't be put in order", value_type_name(a.type), value_type_name(b.type));
+		return fail_at(ev, e, "%s and %s can't be put in order", value_type_phrase(a.type), value_type_phrase(b.type));
 	ret->b = order != 2 && ((e->op == COMPARE_LT && order < 0) || (e->op == COMPARE_LE && order <= 0) ||
 				(e->op == COMPARE_GT && order > 0) || (e->op == COMPARE_GE && order >= 0));
 	return 0;
@@ -167,7 +167,7 @@ static int eval_aggregate(const struct eval *ev, const struct expr *e, const str
 		n = v[0].list.n;
 		v = v[0].list.v;
 	} else if (e->op == FUNC_COUNT) {
-		return fail_at(ev, e, "count() needs a list, not a %s", value_type_name(v[0].type));
+		return fail_at(ev, e, "count() needs a list, not %s", value_type_phrase(v[0].type));
 	}
 	if (e->op == FUNC_COUNT) {
 		*ret = (struct value){ .type = VALUE_INT, .i = (int64_t)n };
@@ -175,7 +175,7 @@ static int eval_aggregate(const struct eval *ev, const struct expr *e, const str
 	}
 	for (size_t i = 0; i < n; i++)
 		if (v[i].type != VALUE_INT && v[i].type != VALUE_FLOAT)
-			return fail_at(ev, e, "%s() needs numbers, not a %s", expr_funcs[e->op].name, value_type_name(v[i].type));
+			return fail_at(ev, e, "%s() needs numbers, not %s", expr_funcs[e->op].name, value_type_phrase(v[i].type));
 	if (n == 0 && e->op != FUNC_SUM)
 		return fail_at(ev, e, "%s() of an empty list has no value", expr_funcs[e->op].name);
 	if (e->op == FUNC_SUM || e->op == FUNC_MEAN)
@@ -202,8 +202,8 @@ static int eval_text_test(const struct eval *ev, const struct expr *e, const str
 		return 0;
 	}
 	if (v[0].type != VALUE_STRING || v[1].type != VALUE_STRING)
-		return fail_at(ev, e, "%s() needs text, not a %s", expr_funcs[e->op].name,
-			       value_type_name(v[v[0].type == VALUE_STRING].type));
+		return fail_at(ev, e, "%s() needs text, not %s", expr_funcs[e->op].name,
+			       value_type_phrase(v[v[0].type == VALUE_STRING].type));
 	len = strlen(v[0].s);
 	part = strlen(v[1].s);
 	if (e->op == FUNC_CONTAINS)

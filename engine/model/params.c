@@ -64,7 +64,7 @@ int param_check_value(const struct param_decl *decl, const struct value *in, str
 		v = (struct value){ .type = VALUE_FLOAT, .f = (double)in->i };
 	if (v.type != decl->type) {
 		value_add_text(&text, in);
-		r = err_set(err, ERR_INVALID, "must be %s, not %s `%.60s`", wanted(decl->type), value_type_name(in->type), text.s ? text.s : "");
+		r = err_set(err, ERR_INVALID, "must be %s, not %s `%.60s`", wanted(decl->type), value_type_phrase(in->type), text.s ? text.s : "");
 		str_deinit(&text);
 		return r;
 	}
@@ -111,7 +111,7 @@ static bool read_bound(const struct doc *d, const struct yaml_node *n, const str
 	if (!n)
 		return false;
 	if (decl->type != VALUE_INT && decl->type != VALUE_FLOAT) {
-		bad(d, n, "%s has a meaning for numbers only; param `%s` is a %s", what, decl->name, value_type_name(decl->type));
+		bad(d, n, "%s has a meaning for numbers only; param `%s` is %s", what, decl->name, value_type_phrase(decl->type));
 		return false;
 	}
 	if (n->kind != YAML_KIND_SCALAR || !yaml_as_float(n, ret) || !isfinite(*ret)) {

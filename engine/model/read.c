@@ -147,13 +147,13 @@ bool read_choice(const struct doc *d, const struct yaml_node *n, const char *wha
 
 	if (!want_text(d, n, what))
 		return false;
-	for (size_t i = 0; i < n_names; i++) {
+	for (size_t i = 0; i < n_names; i++)
 		if (strcmp(names[i], n->text) == 0) {
 			*ret = names[i];
 			return true;
 		}
+	for (size_t i = 0; i < n_names; i++)
 		str_addf(&all, "%s%s", i == 0 ? "" : i + 1 == n_names ? " or " : ", ", names[i]);
-	}
 	bad(d, n, "%s must be %s, not `%.60s`%s", what, all.s, n->text, suggest(d->l, n->text, names, n_names));
 	str_deinit(&all);
 	return false;

@@ -53,7 +53,6 @@ struct build {
 	size_t n_file_inputs;
 	bool *output_used;
 	struct map *input_names, *output_names; /* made when there are many */
-	bool used_by_others;
 	struct pos metrics_pos, checkpoint_pos;
 	VEC(struct step_dep) deps;
 };

@@ -83,7 +83,6 @@ static struct step_dep *add_dep(struct resolver *rs, uint32_t needed, const stru
 	rs->mark_dep[needed] = (uint32_t)rs->b->deps.n;
 	share_axes(rs, &dep, &rs->l->steps[needed]);
 	VEC_PUSH(&rs->b->deps, dep);
-	rs->l->builds[needed].used_by_others = true;
 	return &rs->b->deps.v[rs->b->deps.n - 1];
 }
 
@@ -493,8 +492,8 @@ static void resolve_each(struct resolver *rs)
 	if (e->from.kind == REF_PARAM) {
 		e->is_list = true;
 		if (rs->l->params.v[e->from.index].type != VALUE_LIST)
-			fail_ref(rs, &e->from, "`each` needs a list; param `%s` is a %s", e->from.name,
-				 value_type_name(rs->l->params.v[e->from.index].type));
+			fail_ref(rs, &e->from, "`each` needs a list; param `%s` is %s", e->from.name,
+				 value_type_phrase(rs->l->params.v[e->from.index].type));
 		else if (e->glob)
 			fail_ref(rs, &e->from, "param `%s` is a list of values: nothing can stand behind it", e->from.name);
 		return;
@@ -599,6 +598,18 @@ static void resolve_build(struct resolver *rs, struct build *b)
 
 /* --- what nobody uses ----------------------------------------------------------------------------------------------- */
 
+/* The outputs of a last step are what the pipeline is for; one that is left over beside used ones was forgotten. */
+static void warn_unused_outputs(struct loader *l, const struct build *b)
+{
+	bool some = false;
+
+	for (size_t k = 0; k < b->s->n_outputs; k++)
+		some |= b->output_used[k];
+	for (size_t k = 0; some && k < b->s->n_outputs; k++)
+		if (!b->output_used[k] && !b->s->outputs[k].export_uri)
+			warn_at(l->diags, &b->s->outputs[k].pos, "output `%s` of step `%s` is used by no step", b->s->outputs[k].name, b->s->name);
+}
+
 static void warn_unused(struct loader *l)
 {
 	for (size_t i = 0; i < l->params.n; i++)
@@ -607,12 +618,8 @@ static void warn_unused(struct loader *l)
 	for (size_t i = 0; i < l->n_declared_inputs; i++)
 		if (!l->input_used[i])
 			warn_at(l->diags, &l->inputs.v[i].pos, "input `%s` is used by no step", l->inputs.v[i].name);
-	/* The outputs of a last step are what the pipeline is for. */
 	for (size_t i = 0; i < l->n_steps; i++)
-		for (size_t k = 0; l->builds[i].used_by_others && k < l->steps[i].n_outputs; k++)
-			if (!l->builds[i].output_used[k] && !l->steps[i].outputs[k].export_uri)
-				warn_at(l->diags, &l->steps[i].outputs[k].pos, "output `%s` of step `%s` is used by no step", l->steps[i].outputs[k].name,
-					l->steps[i].name);
+		warn_unused_outputs(l, &l->builds[i]);
 }
 
 void resolve_defaults(struct loader *l)
@@ -643,5 +650,6 @@ void resolve_all(struct loader *l)
 		l->builds[i].output_used = arena_alloc(l->scratch, l->steps[i].n_outputs);
 	for (size_t i = 0; i < l->n_steps; i++)
 		resolve_build(&rs, &l->builds[i]);
-	warn_unused(l);
+	if (diag_errors(l->diags) == 0) /* else what looks unused may be what the errors are about */
+		warn_unused(l);
 }

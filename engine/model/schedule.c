@@ -276,7 +276,7 @@ static void read_schedule_param(struct loader *l, const struct yaml_node *key, c
 	if (n->kind == YAML_KIND_SCALAR && template_text_has_expr(n->text, n->len)) {
 		ret->value = read_template(d, n);
 		if (l->params.v[i - 1].type != VALUE_STRING)
-			bad(d, n, "param `%s` is a %s; an expression here gives text", key->text, value_type_name(l->params.v[i - 1].type));
+			bad(d, n, "param `%s` is %s; an expression here gives text", key->text, value_type_phrase(l->params.v[i - 1].type));
 		return;
 	}
 	if (!(n->kind == YAML_KIND_SEQ ? read_list_value(d, n, "a param", &v) : read_value(d, n, "a param", &v)))

@@ -57,8 +57,6 @@ struct source_index *source_index_new(const char *bytes, size_t len, struct aren
 	}
 	if (len % BLOCK == 0)
 		ix->chars[len / BLOCK] = chars;
-	if (len >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0)
-		p += 3; /* a byte order mark has no column */
 	VEC_PUSH(&lines, (uint32_t)(p - bytes));
 	while (p < end) {
 		size_t n = break_len(p, end);

@@ -185,6 +185,10 @@ static void misplaced_key(struct reader *r, const struct key_rule *rule)
 {
 	const char *name = rule->name;
 
+	if (strcmp(name, "run") == 0 && r->context & (CONTEXT_USE | CONTEXT_BUILTIN)) {
+		bad(r->d, r->key, "step `%s` has both `run` and `uses`", r->s->name);
+		return;
+	}
 	switch (r->context) {
 	case CONTEXT_DEFAULTS:
 		bad(r->d, r->key, "`%s` can't have a default: it belongs to a step", name);
@@ -264,10 +268,6 @@ static unsigned kind_of_step(struct build *b)
 	const struct doc *d = b->doc;
 	const struct yaml_node *run = yaml_get(b->node, "run"), *uses = yaml_get(b->node, "uses");
 
-	if (run && uses) {
-		bad(d, b->key, "step `%s` has both `run` and `uses`", b->s->name);
-		return 0;
-	}
 	if (!uses) {
 		if (!run)
 			bad(d, b->key, "step `%s` has neither `run` nor `uses`", b->s->name);

@@ -196,7 +196,7 @@ static void read_output(struct reader *r, const struct yaml_node *n, struct step
 	if (!path)
 		bad(r->d, n, "output `%s` has no `path`", o->name);
 	else
-		o->path = plain_path(r, path, ".", "an output", false, &o->is_dir);
+		o->path = plain_path(r, path, ".", "output", false, &o->is_dir);
 }
 
 void step_read_outputs(struct reader *r, const struct yaml_node *n)

@@ -16,10 +16,14 @@ static void check_head(struct step_file *f)
 		f->broken = true;
 		return;
 	}
+	if (yaml_get(root, "pipeline")) {
+		bad(d, root, "this is a pipeline, not a step file: a step file begins with `step: NAME`");
+		f->broken = true;
+		return;
+	}
 	name = yaml_get(root, "step");
 	if (!name)
-		bad(d, root, yaml_get(root, "pipeline") ? "this is a pipeline, not a step file: a step file begins with `step: NAME`" :
-							  "`step` is missing: a step file begins with `step: NAME`");
+		bad(d, root, "`step` is missing: a step file begins with `step: NAME`");
 	else if (check_name(d, name, NAME_STEP, "step"))
 		f->name = copy_text(d, name);
 	if (!yaml_get(root, "run"))

@@ -20,6 +20,16 @@ const char *value_type_name(enum value_type t)
 	return (unsigned)t < ARRAY_LEN(names) ? names[t] : "unknown";
 }
 
+const char *value_type_phrase(enum value_type t)
+{
+	static const char *const phrases[] = {
+		[VALUE_NULL] = "null",	   [VALUE_BOOL] = "a bool",	[VALUE_INT] = "an int",
+		[VALUE_FLOAT] = "a float", [VALUE_STRING] = "a string", [VALUE_LIST] = "a list",
+	};
+
+	return (unsigned)t < ARRAY_LEN(phrases) ? phrases[t] : "unknown";
+}
+
 static bool is_number(const struct value *v)
 {
 	return v->type == VALUE_INT || v->type == VALUE_FLOAT;

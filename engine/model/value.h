@@ -24,6 +24,7 @@ struct value {
 };
 
 const char *value_type_name(enum value_type t); /* "null", "bool", "int", "float", "string", "list" */
+const char *value_type_phrase(enum value_type t); /* the same with an article, for sentences: "null", "a bool", "an int", … */
 bool value_eq(const struct value *a, const struct value *b); /* int and float compare by number, exactly; NaN is equal to nothing */
 /* Both int or float: -1, 0 or 1; 2 when either is NaN. */
 int value_compare_numbers(const struct value *a, const struct value *b);
