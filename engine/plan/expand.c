@@ -1,0 +1,432 @@
+/* Steps become tasks: matrix combinations, items of `each`, and how tasks wait for tasks.
+ *
+ * A step is expanded once all steps that it needs are (so that its dependencies can be counted) and, for `each` over what
+ * a step makes, once that step has ended. Invariant: a task's `pending` is the number of its step's deps whose group still
+ * has tasks that haven't ended.
+ */
+#include "plan/internal.h"
+
+static int axis_values(struct plan *p, struct plan_step *s, size_t axis, struct err *err)
+{
+	const struct matrix_axis *a = &s->decl->axes[axis];
+	struct task_scope scope = { .plan = p, .arena = p->arena, .task = &(struct plan_task){ .step = s->decl->index } };
+	struct expr_scope es = { .resolve = scope_resolve, .arg = &scope };
+	struct value v;
+
+	if (!a->list) {
+		s->axes[axis].v = a->values;
+		s->axes[axis].n = a->n_values;
+		return 0;
+	}
+	if (template_eval(a->list, &es, p->arena, &v, err) != 0)
+		return err_wrap(err, "step `%s`, matrix.%s", s->decl->name, a->name);
+	if (v.type != VALUE_LIST)
+		return err_set(err, ERR_INVALID, "%s:%d:%d: matrix.%s of step `%s` must be a list, not %s", a->list->file, a->list->line,
+			       a->list->col, a->name, s->decl->name, value_type_name(v.type));
+	s->axes[axis].v = v.list.v;
+	s->axes[axis].n = v.list.n;
+	return 0;
+}
+
+static bool rule_matches(const struct plan_step *s, const struct matrix_rule *r, const uint32_t *at)
+{
+	for (size_t a = 0; a < s->decl->n_axes; a++)
+		if (r->by_axis[a].type != VALUE_NULL && !value_eq(&r->by_axis[a], &s->axes[a].v[at[a]]))
+			return false;
+	return true;
+}
+
+static bool excluded(const struct plan_step *s, const uint32_t *at)
+{
+	for (size_t i = 0; i < s->decl->n_exclude; i++)
+		if (rule_matches(s, &s->decl->exclude[i], at))
+			return true;
+	return false;
+}
+
+/* An included combination may bring values that the axis doesn't list: they are added to it. */
+static uint32_t axis_index_of(struct plan *p, struct plan_step *s, size_t axis, const struct value *v)
+{
+	struct value *grown;
+
+	for (size_t i = 0; i < s->axes[axis].n; i++)
+		if (value_eq(&s->axes[axis].v[i], v))
+			return (uint32_t)i;
+	grown = arena_alloc(p->arena, (s->axes[axis].n + 1) * sizeof(*grown));
+	if (s->axes[axis].n)
+		memcpy(grown, s->axes[axis].v, s->axes[axis].n * sizeof(*grown));
+	grown[s->axes[axis].n] = *v;
+	s->axes[axis].v = grown;
+	return (uint32_t)s->axes[axis].n++;
+}
+
+/* All combinations, the last axis fastest, without excluded ones; then the included ones that aren't there yet. */
+static int expand_matrix(struct plan *p, struct plan_step *s, struct err *err)
+{
+	size_t n_axes = s->decl->n_axes, product = 1;
+	VEC(uint32_t) index = { 0 };
+	_cleanup_(freep) uint32_t *at = xcalloc(n_axes, sizeof(*at));
+
+	s->axes = arena_alloc(p->arena, n_axes * sizeof(*s->axes));
+	for (size_t a = 0; a < n_axes; a++) {
+		if (axis_values(p, s, a, err) < 0)
+			return -1;
+		if (__builtin_mul_overflow(product, s->axes[a].n, &product) || product > PLAN_MAX_FAN_OUT)
+			return err_set(err, ERR_TOO_LARGE, "%s:%d:%d: the matrix of step `%s` has more than %d combinations", s->decl->pos.file,
+				       s->decl->pos.line, s->decl->pos.col, s->decl->name, PLAN_MAX_FAN_OUT);
+	}
+	for (size_t i = 0; i < product; i++) {
+		if (!excluded(s, at))
+			for (size_t a = 0; a < n_axes; a++)
+				VEC_PUSH(&index, at[a]);
+		for (size_t a = n_axes; a-- > 0;) {
+			if (++at[a] < s->axes[a].n)
+				break;
+			at[a] = 0;
+		}
+	}
+	for (size_t i = 0; i < s->decl->n_include; i++) {
+		bool there = false;
+
+		for (size_t a = 0; a < n_axes; a++)
+			at[a] = axis_index_of(p, s, a, &s->decl->include[i].by_axis[a]);
+		for (size_t k = 0; k < index.n && !there; k += n_axes)
+			there = memcmp(&index.v[k], at, n_axes * sizeof(*at)) == 0;
+		for (size_t a = 0; a < n_axes && !there; a++)
+			VEC_PUSH(&index, at[a]);
+	}
+	s->axis_index = index.v;
+	s->n_tasks = index.n / n_axes;
+	return 0;
+}
+
+static int items_of_list(struct plan *p, struct plan_step *s, struct err *err)
+{
+	const struct each_decl *e = s->decl->each;
+	struct value v = { .type = VALUE_LIST, .list = { e->values, e->n_values } };
+	struct str text = { 0 };
+
+	if (!e->values) {
+		struct task_scope scope = { .plan = p, .arena = p->arena, .task = &(struct plan_task){ .step = s->decl->index } };
+
+		if (scope_resolve(&scope, &e->from, &v, err) != 0)
+			return -1;
+	}
+	if (v.type != VALUE_LIST)
+		return err_set(err, ERR_INVALID, "%s:%d:%d: `each` of step `%s` must range over a list or over files (\"${{ … }}/*\"), not %s",
+			       s->decl->pos.file, s->decl->pos.line, s->decl->pos.col, s->decl->name, value_type_name(v.type));
+	s->items = arena_alloc(p->arena, (v.list.n + 1) * sizeof(*s->items));
+	for (size_t i = 0; i < v.list.n; i++) {
+		str_reset(&text);
+		label_add_value(&text, &v.list.v[i]);
+		s->items[i] = (struct plan_item){ .path = arena_strdup(p->arena, text.s), .value = &v.list.v[i] };
+	}
+	s->n_tasks = v.list.n;
+	str_deinit(&text);
+	return 0;
+}
+
+static int each_tree(struct plan *p, struct plan_step *s, struct content_id *ret, struct err *err)
+{
+	const struct ref *from = &s->decl->each->from;
+	struct task_scope scope = { .plan = p, .arena = p->arena, .task = &(struct plan_task){ .step = s->decl->index } };
+
+	if (from->kind == REF_PIPELINE_INPUT) {
+		*ret = p->input_ids[from->index];
+		return 0;
+	}
+	return scope_content(&scope, from, ret, err);
+}
+
+static int items_of_tree(struct plan *p, struct plan_step *s, struct err *err)
+{
+	const struct each_decl *e = s->decl->each;
+	struct tree_match *m;
+	struct content_id tree;
+	size_t n;
+
+	if (each_tree(p, s, &tree, err) < 0)
+		return -1;
+	if (tree.kind != CONTENT_TREE)
+		return err_set(err, ERR_INVALID, "%s:%d:%d: `each` of step `%s` ranges over a file; it needs a directory", s->decl->pos.file,
+			       s->decl->pos.line, s->decl->pos.col, s->decl->name);
+	if (tree_glob(p->ctx.store, &tree, e->glob, p->arena, &m, &n, err) < 0)
+		return err_wrap(err, "expanding `each` of step `%s`", s->decl->name);
+	if (n > PLAN_MAX_FAN_OUT)
+		return err_set(err, ERR_TOO_LARGE, "`each` of step `%s` has %zu members; at most %d are possible", s->decl->name, n, PLAN_MAX_FAN_OUT);
+	s->items = arena_alloc(p->arena, (n + 1) * sizeof(*s->items));
+	for (size_t i = 0; i < n; i++) {
+		if (m[i].entry.kind == TREE_SYMLINK)
+			return err_set(err, ERR_INVALID, "`each` of step `%s`: `%s` is a symbolic link; only files and directories can be items",
+				       s->decl->name, m[i].path);
+		s->items[i] = (struct plan_item){ .path = m[i].path, .id = m[i].entry.id };
+	}
+	s->n_tasks = n;
+	return 0;
+}
+
+/* --- groups ----------------------------------------------------------------------------------------------------- */
+
+bool dep_gathers(const struct plan *p, const struct plan_dep *d)
+{
+	const struct step *needed = p->steps[d->decl->step].decl;
+
+	return needed->each || d->decl->n_shared < needed->n_axes;
+}
+
+/* Group of a needed task: its values on the shared axes, as one number. */
+uint32_t dep_group_of_upstream(const struct plan *p, const struct plan_dep *d, const struct plan_task *needed)
+{
+	const struct plan_step *u = &p->steps[d->decl->step];
+	uint32_t g = 0;
+
+	for (size_t i = 0; i < d->decl->n_shared; i++) {
+		uint32_t axis = d->decl->shared[i].theirs;
+
+		g = g * (uint32_t)u->axes[axis].n + u->axis_index[needed->index * u->decl->n_axes + axis];
+	}
+	return g;
+}
+
+/* The same number for a waiting task; n_groups (one past the last) when the needed step has no such value. */
+static uint32_t group_of_downstream(const struct plan *p, const struct plan_step *s, const struct plan_dep *d, size_t task)
+{
+	const struct plan_step *u = &p->steps[d->decl->step];
+	uint32_t g = 0;
+
+	for (size_t i = 0; i < d->decl->n_shared; i++) {
+		const struct axis_pair *pair = &d->decl->shared[i];
+		const struct value *v = &s->axes[pair->mine].v[s->axis_index[task * s->decl->n_axes + pair->mine]];
+		uint32_t mine = s->axis_index[task * s->decl->n_axes + pair->mine], k = mine;
+
+		/* Same lists in the same order is the rule; otherwise look. */
+		if (k >= u->axes[pair->theirs].n || !value_eq(&u->axes[pair->theirs].v[k], v))
+			for (k = 0; k < u->axes[pair->theirs].n && !value_eq(&u->axes[pair->theirs].v[k], v); k++)
+				;
+		if (k == u->axes[pair->theirs].n)
+			return d->n_groups;
+		g = g * (uint32_t)u->axes[pair->theirs].n + k;
+	}
+	return g;
+}
+
+/* group_of[i] for i < n → start (n_groups + 1 places) and members sorted by group. */
+static void make_csr(struct plan *p, const uint32_t *group_of, size_t n, uint32_t n_groups, uint32_t **ret_start, uint32_t **ret_members)
+{
+	uint32_t *start = arena_alloc(p->arena, (n_groups + 2) * sizeof(*start));
+	uint32_t *members = arena_alloc(p->arena, (n + 1) * sizeof(*members));
+
+	for (size_t i = 0; i < n; i++)
+		start[group_of[i] + 2]++;
+	for (uint32_t g = 0; g < n_groups; g++)
+		start[g + 2] += start[g + 1];
+	for (size_t i = 0; i < n; i++)
+		members[start[group_of[i] + 1]++] = (uint32_t)i;
+	*ret_start = start;
+	*ret_members = members;
+}
+
+static int build_shared_dep(struct plan *p, struct plan_step *s, struct plan_dep *d, struct err *err)
+{
+	struct plan_step *u = &p->steps[d->decl->step];
+	_cleanup_(freep) uint32_t *up = xcalloc(u->n_tasks + 1, sizeof(*up));
+
+	d->n_groups = 1;
+	for (size_t i = 0; i < d->decl->n_shared; i++)
+		d->n_groups *= (uint32_t)u->axes[d->decl->shared[i].theirs].n;
+	for (size_t i = 0; i < u->n_tasks; i++)
+		up[i] = dep_group_of_upstream(p, d, &u->tasks[i]);
+	make_csr(p, up, u->n_tasks, d->n_groups, &d->up_start, &d->up_tasks);
+	d->down_group = arena_alloc(p->arena, (s->n_tasks + 1) * sizeof(*d->down_group));
+	for (size_t i = 0; i < s->n_tasks; i++) {
+		d->down_group[i] = group_of_downstream(p, s, d, i);
+		if (d->down_group[i] == d->n_groups || d->up_start[d->down_group[i]] == d->up_start[d->down_group[i] + 1]) {
+			plan_task_label(p, &s->tasks[i], &p->scratch);
+			return err_set(err, ERR_INVALID, "%s:%d:%d: `%s` needs step `%s` for the same matrix values, but that step has no such task",
+				       d->decl->pos.file, d->decl->pos.line, d->decl->pos.col, p->scratch.s, u->decl->name);
+		}
+	}
+	make_csr(p, d->down_group, s->n_tasks, d->n_groups, &d->down_start, &d->down_tasks);
+	return 0;
+}
+
+static void count_remaining(struct plan *p, struct plan_step *s, struct plan_dep *d)
+{
+	struct plan_step *u = &p->steps[d->decl->step];
+	_cleanup_(freep) uint32_t *ended = xcalloc(d->n_groups, sizeof(*ended));
+	_cleanup_(freep) uint32_t *skipped = xcalloc(d->n_groups, sizeof(*skipped));
+
+	for (size_t i = 0; i < u->n_tasks && u->n_ended; i++) {
+		uint32_t g = d->decl->n_shared ? dep_group_of_upstream(p, d, &u->tasks[i]) : 0;
+
+		ended[g] += task_state_ended(u->tasks[i].state);
+		skipped[g] += u->tasks[i].state == TASK_STATE_SKIPPED;
+		d->failed[g] |= u->tasks[i].state == TASK_STATE_FAILED || u->tasks[i].state == TASK_STATE_BLOCKED;
+	}
+	for (uint32_t g = 0; g < d->n_groups; g++) {
+		uint32_t size = (uint32_t)dep_group_size(p, d, g);
+
+		d->remaining[g] = size - ended[g];
+		d->skipped[g] = size > 0 && skipped[g] == size;
+	}
+}
+
+static int build_dep(struct plan *p, struct plan_step *s, size_t i, struct err *err)
+{
+	struct plan_dep *d = &s->deps[i];
+
+	d->n_groups = 1;
+	if (d->decl->n_shared && build_shared_dep(p, s, d, err) < 0)
+		return -1;
+	d->remaining = arena_alloc(p->arena, d->n_groups * sizeof(*d->remaining));
+	d->failed = arena_alloc(p->arena, d->n_groups * sizeof(*d->failed));
+	d->skipped = arena_alloc(p->arena, d->n_groups * sizeof(*d->skipped));
+	count_remaining(p, s, d);
+	for (size_t t = 0; t < s->n_tasks; t++) {
+		uint32_t g = dep_group_of(d, &s->tasks[t]);
+
+		if (d->remaining[g]) {
+			s->tasks[t].pending++;
+		} else {
+			s->tasks[t].need_failed |= d->failed[g];
+			s->tasks[t].need_skipped |= d->skipped[g] && d->decl->data;
+		}
+	}
+	return 0;
+}
+
+uint32_t dep_group_of(const struct plan_dep *d, const struct plan_task *t)
+{
+	return d->down_group ? d->down_group[t->index] : 0;
+}
+
+size_t dep_group_size(const struct plan *p, const struct plan_dep *d, uint32_t group)
+{
+	return d->up_start ? d->up_start[group + 1] - d->up_start[group] : p->steps[d->decl->step].n_tasks;
+}
+
+struct plan_task *dep_group_task(const struct plan *p, const struct plan_dep *d, uint32_t group, size_t i)
+{
+	const struct plan_step *u = &p->steps[d->decl->step];
+
+	return &u->tasks[d->up_tasks ? d->up_tasks[d->up_start[group] + i] : i];
+}
+
+struct plan_task *dep_single(const struct plan *p, const struct plan_dep *d, uint32_t group)
+{
+	return dep_group_task(p, d, group, 0);
+}
+
+struct plan_dep *step_dep_on(struct plan *p, struct plan_step *s, uint32_t needed)
+{
+	for (size_t i = 0; i < s->decl->n_deps; i++)
+		if (s->deps[i].decl->step == needed)
+			return &s->deps[i];
+	return NULL;
+}
+
+/* --- one step ----------------------------------------------------------------------------------------------------- */
+
+static bool expandable(const struct plan *p, const struct plan_step *s)
+{
+	const struct each_decl *e = s->decl->each;
+
+	for (size_t i = 0; i < s->decl->n_deps; i++)
+		if (!p->steps[s->decl->deps[i].step].expanded)
+			return false;
+	if (e && e->from.kind == REF_STEP_OUTPUT && !e->values) {
+		const struct plan_step *u = &p->steps[e->from.step];
+
+		return u->n_ended == u->n_tasks;
+	}
+	return true;
+}
+
+/* `each` over something that failed, was skipped or isn't selected has no members to speak of: one task stands for all of
+ * them, ends at once and says why. */
+static bool each_source_lost(const struct plan *p, const struct plan_step *s, struct plan_task *stand_in)
+{
+	const struct each_decl *e = s->decl->each;
+
+	if (!e || e->values || e->from.kind != REF_STEP_OUTPUT)
+		return false;
+	for (size_t i = 0; i < p->steps[e->from.step].n_tasks; i++) {
+		enum task_state st = p->steps[e->from.step].tasks[i].state;
+
+		stand_in->need_failed |= st == TASK_STATE_FAILED || st == TASK_STATE_BLOCKED;
+		stand_in->need_skipped |= st == TASK_STATE_SKIPPED;
+		stand_in->unselected |= st == TASK_STATE_UNSELECTED;
+	}
+	return stand_in->need_failed || stand_in->need_skipped || stand_in->unselected;
+}
+
+static bool label_named(struct plan *p, const struct plan_step *s, const struct plan_task *t)
+{
+	if (s->n_only == 0)
+		return true;
+	plan_task_label(p, t, &p->scratch);
+	for (size_t i = 0; i < s->n_only; i++)
+		if (str_eq(s->only[i], p->scratch.s))
+			return true;
+	return false;
+}
+
+static void make_tasks(struct plan *p, struct plan_step *s)
+{
+	s->tasks = xcalloc(s->n_tasks + 1, sizeof(*s->tasks));
+	for (size_t i = 0; i < s->n_tasks; i++) {
+		struct plan_task *t = &s->tasks[i];
+
+		t->step = s->decl->index;
+		t->index = (uint32_t)i;
+		t->forced = s->forced;
+		t->unselected = !s->selected || !label_named(p, s, t);
+	}
+	p->counts.total += s->n_tasks;
+}
+
+static int expand_items(struct plan *p, struct plan_step *s, struct plan_task *stand_in, struct err *err)
+{
+	if (s->decl->n_axes)
+		return expand_matrix(p, s, err);
+	if (!s->decl->each || s->decl->each->is_list) {
+		s->n_tasks = 1;
+		return s->decl->each ? items_of_list(p, s, err) : 0;
+	}
+	if (each_source_lost(p, s, stand_in) || !s->selected) {
+		s->n_tasks = 1;
+		s->items = arena_alloc(p->arena, sizeof(*s->items));
+		s->items[0].path = "*";
+		return 0;
+	}
+	return items_of_tree(p, s, err);
+}
+
+int expand_step(struct plan *p, uint32_t step, struct err *err)
+{
+	struct plan_step *s = &p->steps[step];
+	struct plan_task stand_in = { 0 };
+
+	if (s->expanded)
+		return 0;
+	if (!expandable(p, s))
+		return 1;
+	s->deps = arena_alloc(p->arena, (s->decl->n_deps + 1) * sizeof(*s->deps));
+	for (size_t i = 0; i < s->decl->n_deps; i++)
+		s->deps[i] = (struct plan_dep){ .decl = &s->decl->deps[i], .n_groups = 1 };
+	if (expand_items(p, s, &stand_in, err) < 0)
+		return -1;
+	make_tasks(p, s);
+	s->expanded = true;
+	for (size_t i = 0; i < s->decl->n_deps; i++)
+		if (build_dep(p, s, i, err) < 0)
+			return -1;
+	for (size_t i = 0; i < s->n_tasks; i++) {
+		s->tasks[i].need_failed |= stand_in.need_failed;
+		s->tasks[i].need_skipped |= stand_in.need_skipped;
+		s->tasks[i].unselected |= stand_in.unselected;
+		if (s->tasks[i].pending == 0)
+			queue_push(&p->wave, &s->tasks[i]);
+	}
+	return 0;
+}

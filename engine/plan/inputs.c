@@ -1,0 +1,208 @@
+/* The content of a task's inputs: pinned inputs, outputs of needed tasks (gathered where several make one), items. */
+#include "plan/internal.h"
+
+/* --- trees from paths --------------------------------------------------------------------------------------------- */
+
+static int by_path(const void *a, const void *b)
+{
+	return strcmp(((const struct path_entry *)a)->path, ((const struct path_entry *)b)->path);
+}
+
+/* Makes the tree of entries[0..n), all below the same directory whose path is `skip` bytes long. Sorted input; entries of one
+ * subdirectory are not always adjacent in byte order ("a", "a.x", "a/b"), so each name is collected by a scan of its own. */
+static int tree_level(struct store *s, struct path_entry **e, size_t n, size_t skip, struct content_id *ret, struct err *err)
+{
+	struct tree_builder *b = tree_builder_new();
+	_cleanup_(freep) struct path_entry **below = xcalloc(n + 1, sizeof(*below));
+	int r = 0;
+
+	for (size_t i = 0; i < n && r == 0; i++) {
+		const char *name, *slash;
+		struct tree_entry te = { 0 };
+		size_t n_below = 0;
+
+		if (!e[i])
+			continue;
+		name = e[i]->path + skip;
+		slash = strchr(name, '/');
+		te.name_len = slash ? (size_t)(slash - name) : strlen(name);
+		te.name = xstrndup(name, te.name_len);
+		if (!slash) {
+			te.kind = e[i]->kind;
+			te.id = e[i]->id;
+			te.target = e[i]->target;
+			te.target_len = te.target ? strlen(te.target) : 0;
+		} else {
+			for (size_t k = i; k < n; k++)
+				if (e[k] && strncmp(e[k]->path + skip, name, te.name_len + 1) == 0) {
+					below[n_below++] = e[k];
+					e[k] = k == i ? e[k] : NULL;
+				}
+			te.kind = TREE_DIR;
+			r = tree_level(s, below, n_below, skip + te.name_len + 1, &te.id, err);
+		}
+		if (r == 0)
+			r = tree_builder_add(b, &te, err);
+		free((char *)te.name);
+	}
+	if (r == 0)
+		r = tree_builder_store(b, s, ret, err);
+	tree_builder_free(b);
+	return r;
+}
+
+int tree_of_paths(struct store *s, struct path_entry *entries, size_t n, struct content_id *ret, struct err *err)
+{
+	_cleanup_(freep) struct path_entry **e = xcalloc(n + 1, sizeof(*e));
+
+	qsort(entries, n, sizeof(*entries), by_path);
+	for (size_t i = 0; i < n; i++)
+		e[i] = &entries[i];
+	return tree_level(s, e, n, 0, ret, err);
+}
+
+/* --- outputs of needed tasks ---------------------------------------------------------------------------------------- */
+
+static int gather(struct plan *p, struct plan_dep *d, uint32_t group, uint32_t output, struct content_id *ret, struct err *err)
+{
+	const struct plan_step *u = &p->steps[d->decl->step];
+	size_t n = dep_group_size(p, d, group), used = 0;
+	_cleanup_(freep) struct path_entry *entries = xcalloc(n + 1, sizeof(*entries));
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct str name = { 0 };
+	int r;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct plan_task *t = dep_group_task(p, d, group, i);
+
+		if (!t->outputs)
+			continue; /* skipped ones leave no entry */
+		label_entry(p, d, t, &u->decl->outputs[output], &name);
+		entries[used].path = arena_strndup(arena, name.s, name.len);
+		entries[used].id = t->outputs[output];
+		entries[used].kind = t->outputs[output].kind == CONTENT_TREE ? TREE_DIR : TREE_FILE;
+		used++;
+	}
+	str_deinit(&name);
+	r = tree_of_paths(p->ctx.store, entries, used, ret, err);
+	return r < 0 ? err_wrap(err, "gathering `%s` of step `%s`", u->decl->outputs[output].name, u->decl->name) : 0;
+}
+
+int scope_content(struct task_scope *scope, const struct ref *ref, struct content_id *ret, struct err *err)
+{
+	struct plan *p = scope->plan;
+	struct plan_step *s = &p->steps[scope->task->step];
+	struct plan_dep *d = step_dep_on(p, s, ref->step);
+	size_t n_outputs = p->steps[ref->step].decl->n_outputs;
+	struct content_id *memo;
+	uint32_t g;
+
+	if (!d)
+		return err_set(err, ERR_INVALID, "%d:%d: step `%s` doesn't need `%s`", ref->line, ref->col, s->decl->name,
+			       p->steps[ref->step].decl->name);
+	g = dep_group_of(d, scope->task);
+	if (!dep_gathers(p, d)) {
+		const struct plan_task *t = dep_single(p, d, g);
+
+		if (!t->outputs)
+			return err_set(err, ERR_FAILED, "step `%s` made no output", p->steps[ref->step].decl->name);
+		*ret = t->outputs[ref->index];
+		return 0;
+	}
+	if (!d->gathered)
+		d->gathered = arena_alloc(p->arena, (size_t)d->n_groups * n_outputs * sizeof(*d->gathered));
+	memo = &d->gathered[g * n_outputs + ref->index];
+	if (memo->kind == CONTENT_NONE && gather(p, d, g, ref->index, memo, err) < 0)
+		return -1;
+	*ret = *memo;
+	return 0;
+}
+
+/* --- inputs ------------------------------------------------------------------------------------------------------- */
+
+/* ".tar.gz" is kept as ".gz": what programs look at is the last suffix. Odd characters don't reach a command line. */
+static const char *safe_suffix(const char *path)
+{
+	const char *base = strrchr(path, '/');
+	const char *dot = strrchr(base ? base + 1 : path, '.');
+	size_t n = dot ? strlen(dot) : 0;
+
+	if (n < 2 || n > 16 || dot == (base ? base + 1 : path))
+		return "";
+	for (size_t i = 1; i < n; i++)
+		if (!((dot[i] >= 'a' && dot[i] <= 'z') || (dot[i] >= 'A' && dot[i] <= 'Z') || (dot[i] >= '0' && dot[i] <= '9')))
+			return "";
+	return dot;
+}
+
+static int below(struct plan *p, const struct step_input *in, const char *sub, struct arena *arena, struct content_id *id, struct err *err)
+{
+	struct tree_entry e;
+
+	while (*sub == '/')
+		sub++;
+	if (*sub == '\0')
+		return 0;
+	if (id->kind != CONTENT_TREE)
+		return err_set(err, ERR_INVALID, "%s:%d:%d: input `%s` asks for `%s` below a file", in->pos.file, in->pos.line, in->pos.col, in->name, sub);
+	if (tree_lookup(p->ctx.store, id, sub, arena, &e, err) < 0)
+		return err_wrap(err, "%s:%d:%d: input `%s`", in->pos.file, in->pos.line, in->pos.col, in->name);
+	if (e.kind == TREE_SYMLINK)
+		return err_set(err, ERR_INVALID, "%s:%d:%d: input `%s`: `%s` is a symbolic link", in->pos.file, in->pos.line, in->pos.col, in->name, sub);
+	*id = e.id;
+	return 0;
+}
+
+static int input_content(struct task_scope *sc, const struct step_input *in, struct content_id *id, const char **ret_named, struct err *err)
+{
+	struct plan *p = sc->plan;
+	const struct plan_item *item;
+
+	switch (in->from.kind) {
+	case REF_PIPELINE_INPUT:
+		*id = p->input_ids[in->from.index];
+		*ret_named = p->ctx.pipeline->inputs[in->from.index].uri;
+		return 0;
+	case REF_STEP_OUTPUT:
+		*ret_named = p->steps[in->from.step].decl->outputs[in->from.index].path;
+		return scope_content(sc, &in->from, id, err);
+	default:
+		item = &p->steps[sc->task->step].items[sc->task->index];
+		*id = item->id;
+		*ret_named = item->path;
+		return 0;
+	}
+}
+
+int task_inputs(struct plan *p, const struct plan_task *t, struct arena *arena, struct task_input **ret, size_t *ret_n, struct err *err)
+{
+	const struct step *s = p->steps[t->step].decl;
+	struct task_input *v = arena_alloc(arena, (s->n_inputs + 1) * sizeof(*v));
+	struct task_scope sc = { .plan = p, .task = t, .arena = arena };
+	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
+	struct str sub = { 0 };
+
+	for (size_t i = 0; i < s->n_inputs; i++) {
+		const struct step_input *in = &s->inputs[i];
+		const char *named = "";
+		int r = input_content(&sc, in, &v[i].id, &named, err);
+
+		if (r == 0 && in->subpath) {
+			str_reset(&sub);
+			r = template_render(in->subpath, &es, arena, &sub, err);
+			if (r == 0 && sub.len)
+				r = below(p, in, sub.s, arena, &v[i].id, err);
+			named = sub.len ? sub.s : named;
+		}
+		if (r != 0) {
+			str_deinit(&sub);
+			return -1;
+		}
+		v[i].name = in->name;
+		v[i].path = arena_printf(arena, "inputs/%s%s", in->name, v[i].id.kind == CONTENT_BLOB ? safe_suffix(named) : "");
+	}
+	str_deinit(&sub);
+	*ret = v;
+	*ret_n = s->n_inputs;
+	return 0;
+}

@@ -1,0 +1,153 @@
+/* engine/plan/internal.h — what the files of this folder share; nothing outside it includes this. */
+#ifndef CAIRN_PLAN_INTERNAL_H
+#define CAIRN_PLAN_INTERNAL_H
+
+#include "base/map.h"
+#include "plan/plan.h"
+
+/* How the tasks of one step wait for the tasks of another. Tasks are matched by the matrix axes that both steps have: each
+ * combination of those is a group; all tasks of a group wait for all needed tasks of it. No shared axis: one group. */
+struct plan_dep {
+	const struct step_dep *decl;
+	uint32_t n_groups;
+	uint32_t *remaining;		/* per group: needed tasks that haven't ended */
+	uint32_t *up_start, *up_tasks;	/* group → needed step's tasks; NULL: one group, all of them */
+	uint32_t *down_start, *down_tasks; /* group → this step's tasks; NULL likewise */
+	uint32_t *down_group;		/* this step's task → group; NULL: 0 */
+	bool *failed, *skipped;		/* per group: some needed task failed; all of them (at least one) skipped */
+	struct content_id *gathered;	/* per group × needed step's outputs, made when first wanted */
+};
+
+/* A step that waits for this one. */
+struct plan_dependent {
+	uint32_t step, dep; /* plan->steps[step].deps[dep] */
+};
+
+struct plan_item {
+	const char *path;     /* tree member's path, or the value's text */
+	struct content_id id; /* CONTENT_NONE for a value */
+	const struct value *value;
+};
+
+struct plan_step {
+	const struct step *decl;
+	bool selected;	 /* some of its tasks may be executed */
+	bool lookup_only; /* before --from: must be on record */
+	bool forced;
+	bool expanded;
+	struct plan_task *tasks;
+	size_t n_tasks, n_ended, n_skipped, n_failed;
+	struct {
+		const struct value *v;
+		size_t n;
+	} *axes;
+	uint32_t *axis_index; /* n_tasks × n_axes: which value each task has */
+	struct plan_item *items;
+	struct plan_dep *deps; /* as decl->deps */
+	VEC(struct plan_dependent) dependents;
+	const char **only; /* task labels named as targets; NULL: all */
+	size_t n_only;
+	struct content_id code;
+	const char **tool_text; /* per declared tool, its output */
+	uint32_t rank;	       /* place in topological order */
+};
+
+/* Tasks in the order in which they came to be ready. A ring that grows; holds each task at most once. */
+struct task_queue {
+	struct plan_task **v;
+	size_t head, n, cap;
+};
+
+struct plan {
+	struct plan_context ctx;
+	struct plan_options options;
+	struct arena *arena;
+	struct plan_step *steps;
+	size_t n_steps;
+	size_t *params_by_name; /* indices sorted by name: the order of facts in a key record */
+	struct content_id *input_ids; /* pipeline inputs; CONTENT_NONE until pinned */
+	VEC(struct plan_pin) pins;
+	struct map *pin_by_name; /* → index + 1 */
+	struct map *code_memo;	 /* path → struct code_entry * */
+	struct task_queue wave;	 /* needs have ended: to be keyed */
+	struct task_queue ready; /* to be executed */
+	struct run_counts counts;
+	struct results *previous; /* last results table of this pipeline, or NULL */
+	struct previous_step *previous_steps;
+	bool stopped;
+	bool expand_again; /* a step has ended: what ranges over it may expand now */
+	struct str scratch;    /* labels */
+	struct str key_record;
+};
+
+/* expand.c */
+int expand_step(struct plan *p, uint32_t step, struct err *err);   /* 1: can't be yet; 0: it is */
+uint32_t dep_group_of_upstream(const struct plan *p, const struct plan_dep *d, const struct plan_task *needed);
+uint32_t dep_group_of(const struct plan_dep *d, const struct plan_task *t);
+bool dep_gathers(const struct plan *p, const struct plan_dep *d);
+/* The needed task of a dep that doesn't gather. */
+struct plan_task *dep_single(const struct plan *p, const struct plan_dep *d, uint32_t group);
+size_t dep_group_size(const struct plan *p, const struct plan_dep *d, uint32_t group);
+struct plan_task *dep_group_task(const struct plan *p, const struct plan_dep *d, uint32_t group, size_t i);
+struct plan_dep *step_dep_on(struct plan *p, struct plan_step *s, uint32_t needed);
+
+/* sources.c: what comes from the project: inputs, code, tools */
+int sources_pin(struct plan *p, struct err *err);
+
+/* scope.c: values of references for one task */
+struct task_scope {
+	struct plan *plan;
+	const struct plan_task *task;
+	struct arena *arena;
+	const struct task_input *inputs; /* for REF_INPUT, or NULL */
+	size_t n_inputs;
+};
+int scope_resolve(void *arg, const struct ref *ref, struct value *ret, struct err *err);
+/* Content of an output that the task's step refers to, gathered when several tasks make it. */
+int scope_content(struct task_scope *scope, const struct ref *ref, struct content_id *ret, struct err *err);
+int scope_condition(struct plan *p, const struct plan_task *t, bool *ret, struct err *err);
+
+/* inputs.c: content of a task's inputs */
+int task_inputs(struct plan *p, const struct plan_task *t, struct arena *arena, struct task_input **ret, size_t *ret_n, struct err *err);
+/* A tree made of paths ("a/b/c") with content. Entries may come in any order. */
+struct path_entry {
+	const char *path;
+	struct content_id id;
+	enum tree_entry_kind kind;
+	const char *target; /* symlink */
+};
+int tree_of_paths(struct store *s, struct path_entry *entries, size_t n, struct content_id *ret, struct err *err);
+
+/* command.c */
+int command_script(struct plan *p, const struct plan_task *t, const struct task_input *inputs, size_t n, struct arena *arena, struct str *out, struct err *err);
+int command_key_record(struct plan *p, const struct plan_task *t, const struct task_input *inputs, size_t n, const char *script,
+		       struct arena *arena, struct str *record, struct err *err);
+
+/* label.c */
+void label_add_value(struct str *out, const struct value *v);
+/* The name of this task's entry in a gathered directory; axes matched by `d` are left out. */
+void label_entry(const struct plan *p, const struct plan_dep *d, const struct plan_task *t, const struct step_output *o, struct str *out);
+
+/* lookup.c: results on record */
+struct lookup_hit {
+	bool found, from_store;
+	struct content_id *outputs; /* in arena */
+	struct metric_value *metrics;
+	size_t n_metrics;
+	int64_t duration_ns, attempt;
+};
+int lookup_open(struct plan *p, struct err *err);
+void lookup_close(struct plan *p);
+/* Of one task whose key is known; doesn't check whether the content is present. */
+int lookup_task(struct plan *p, struct plan_task *t, struct lookup_hit *ret, struct err *err);
+/* The same, without the last results table: what others may have recorded meanwhile. */
+int lookup_recorded(struct plan *p, struct plan_task *t, struct lookup_hit *ret, struct err *err);
+
+/* select.c */
+int select_tasks(struct plan *p, struct err *err);
+
+/* queue */
+void queue_push(struct task_queue *q, struct plan_task *t);
+struct plan_task *queue_pop(struct task_queue *q);
+
+#endif

@@ -1,0 +1,49 @@
+/* engine/plan/key.h — the key record: everything that decides a task's result, in canonical bytes. Its SHA-256 is the key.
+ *
+ * Never made from JSON text. Layout: field "cairn-key/1", then facts sorted by (kind, name), each: kind (1 byte), field name,
+ * field value; a field is a u32 little-endian length and that many bytes. What isn't in it doesn't matter to the result:
+ * run id, time, host, timeout, retry, and resources unless the step says `key: {resources: true}`.
+ */
+#ifndef CAIRN_PLAN_KEY_H
+#define CAIRN_PLAN_KEY_H
+
+#include "base/digest.h"
+#include "base/str.h"
+
+enum key_fact_kind {
+	KEY_PROJECT_SALT = 1,
+	KEY_STEP_SALT,
+	KEY_SHELL,
+	KEY_SCRIPT,	/* the command with all values filled in */
+	KEY_ENV,	/* name, value */
+	KEY_SECRET,	/* name only */
+	KEY_PARAM,	/* name, canonical value (model/value.h) */
+	KEY_SEED,
+	KEY_TOOL,	/* command, its output */
+	KEY_OUTPUT,	/* name, path ("/" behind it for a directory) */
+	KEY_METRICS,	/* path */
+	KEY_INPUT,	/* name, path NUL content (kind, size, digest) */
+	KEY_CODE,	/* content */
+	KEY_RESOURCES,
+};
+
+struct key_fact {
+	uint8_t kind;
+	const char *name;
+	size_t name_len;
+	const char *value;
+	size_t value_len;
+};
+
+void key_record_init(struct str *record);
+/* Facts must be added in order of kind, and of name within a kind. */
+void key_record_add(struct str *record, enum key_fact_kind kind, const char *name, const void *value, size_t n);
+void key_record_add_content(struct str *record, enum key_fact_kind kind, const char *name, const char *path, const struct content_id *id);
+
+/* Hostile input. Facts point into `bytes`; ret holds at most `max`. Returns how many there are, or -1. */
+int key_record_decode(const void *bytes, size_t n, struct key_fact **ret, size_t *ret_n, struct err *err); /* free(*ret) */
+/* Reads back what key_record_add_content wrote; false when malformed. */
+bool key_fact_content(const struct key_fact *f, const char **ret_path, struct content_id *ret);
+const char *key_fact_kind_name(uint8_t kind); /* "param", "input", … for people */
+
+#endif

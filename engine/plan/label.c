@@ -1,0 +1,90 @@
+/* Names of tasks and of their entries in gathered directories. */
+#include "plan/internal.h"
+
+/* Longer values are cut and told apart by digest: a file name has at most 255 bytes. */
+#define VALUE_MAX 120
+
+/* A value as part of a file name: '/' and control characters become '_'. */
+void label_add_value(struct str *out, const struct value *v)
+{
+	struct str text = { 0 };
+	struct digest d;
+	char hex[DIGEST_HEX_MAX];
+
+	value_add_text(&text, v);
+	for (size_t i = 0; i < text.len; i++)
+		if (text.s[i] == '/' || (unsigned char)text.s[i] < ' ')
+			text.s[i] = '_';
+	if (text.len == 0) {
+		str_add(out, "_");
+	} else if (text.len <= VALUE_MAX) {
+		str_addn(out, text.s, text.len);
+	} else {
+		digest_bytes(text.s, text.len, &d);
+		str_addn(out, text.s, VALUE_MAX - 9);
+		str_addf(out, "-%.8s", digest_hex(&d, hex));
+	}
+	str_deinit(&text);
+}
+
+static const struct value *axis_value(const struct plan_step *s, const struct plan_task *t, size_t axis)
+{
+	return &s->axes[axis].v[s->axis_index[t->index * s->decl->n_axes + axis]];
+}
+
+/* "fold=0,lr=0.1"; axes of `without` are left out. Returns how many were written. */
+static size_t add_axes(const struct plan_step *s, const struct plan_task *t, const struct plan_dep *without, struct str *out)
+{
+	size_t n = 0;
+
+	for (size_t a = 0; a < s->decl->n_axes; a++) {
+		bool shared = false;
+
+		for (size_t i = 0; without && i < without->decl->n_shared; i++)
+			shared |= without->decl->shared[i].theirs == a;
+		if (shared)
+			continue;
+		if (n++)
+			str_addc(out, ',');
+		str_addf(out, "%s=", s->decl->axes[a].name);
+		label_add_value(out, axis_value(s, t, a));
+	}
+	return n;
+}
+
+void plan_task_label(const struct plan *p, const struct plan_task *t, struct str *out)
+{
+	const struct plan_step *s = &p->steps[t->step];
+
+	str_reset(out);
+	str_add(out, s->decl->name);
+	if (s->items) {
+		str_addf(out, "[%s]", s->items[t->index].path);
+	} else if (s->decl->n_axes) {
+		str_addc(out, '[');
+		add_axes(s, t, NULL, out);
+		str_addc(out, ']');
+	}
+}
+
+static const char *suffix_of(const char *path)
+{
+	const char *base = strrchr(path, '/');
+	const char *dot = strrchr(base ? base + 1 : path, '.');
+
+	return dot && dot != (base ? base + 1 : path) ? dot : "";
+}
+
+void label_entry(const struct plan *p, const struct plan_dep *d, const struct plan_task *t, const struct step_output *o, struct str *out)
+{
+	const struct plan_step *s = &p->steps[t->step];
+	const char *suffix = o->is_dir ? "" : suffix_of(o->path);
+
+	str_reset(out);
+	if (s->items)
+		str_add(out, s->items[t->index].path);
+	else
+		add_axes(s, t, d, out);
+	if (*suffix && !str_has_suffix(out->s, suffix))
+		str_add(out, suffix);
+}

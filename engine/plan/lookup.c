@@ -1,0 +1,200 @@
+/* Results on record. Three places, the cheapest first: the pipeline's last results table (read in step with the tasks, so that a
+ * million unchanged ones cost no query), the database, the store's action records (made on another machine, or before the
+ * database was lost). */
+#include "plan/internal.h"
+#include "storage/action.h"
+
+/* Where the last table's tasks of one step begin, and how far we have read. */
+struct previous_step {
+	struct results_cursor cursor;
+	bool known;
+};
+
+int lookup_open(struct plan *p, struct err *err)
+{
+	struct run_row last;
+	struct err ignored = { 0 };
+
+	p->previous_steps = xcalloc(p->n_steps + 1, sizeof(*p->previous_steps));
+	if (!p->ctx.db || record_last_results(p->ctx.db, p->ctx.pipeline->name, p->arena, &last, err) <= 0)
+		return err && err->code ? -1 : 0;
+	/* A table that is gone or damaged only costs time: the database knows the same. */
+	if (results_open(p->ctx.store, &last.results, &p->previous, &ignored) < 0) {
+		p->previous = NULL;
+		return 0;
+	}
+	for (size_t i = 0; i < p->n_steps; i++)
+		p->previous_steps[i].known = results_seek_step(p->previous, p->steps[i].decl->name, &p->previous_steps[i].cursor);
+	return 0;
+}
+
+void lookup_close(struct plan *p)
+{
+	results_free(p->previous);
+	free(p->previous_steps);
+}
+
+/* Reads on in the last table until the entry whose key is wanted; gives up after a few, so that a changed step costs its database
+ * look-ups and nothing more. */
+static bool find_previous(struct plan *p, const struct plan_task *t, struct result_entry *ret)
+{
+	struct previous_step *prev = &p->previous_steps[t->step];
+	struct results_cursor c = prev->cursor;
+
+	for (int ahead = 0; prev->known && ahead < 4; ahead++) {
+		struct result_entry e;
+
+		if (!results_next(&c, &e) || !str_eq(e.step, p->steps[t->step].decl->name))
+			break;
+		if (!digest_eq(&e.key, &t->key))
+			continue;
+		prev->cursor = c;
+		*ret = e;
+		return e.state == RESULT_SUCCEEDED || e.state == RESULT_FAILED;
+	}
+	if (prev->known) { /* keep pace with the tasks */
+		struct result_entry e;
+
+		prev->known = results_next(&prev->cursor, &e);
+	}
+	return false;
+}
+
+static bool from_previous(struct plan *p, const struct plan_task *t, struct lookup_hit *ret)
+{
+	size_t n = p->steps[t->step].decl->n_outputs;
+	struct result_entry e;
+
+	if (!p->previous || !find_previous(p, t, &e) || e.n_outputs != n || (e.n_outputs == 0 && e.state != RESULT_SUCCEEDED))
+		return false;
+	ret->outputs = arena_alloc(p->arena, (n + 1) * sizeof(*ret->outputs));
+	for (size_t i = 0; i < n; i++) {
+		if (!str_eq(results_output_name(p->previous, &e, i), p->steps[t->step].decl->outputs[i].name))
+			return false;
+		results_output(&e, i, &ret->outputs[i]);
+		if (ret->outputs[i].kind == CONTENT_NONE)
+			return false;
+	}
+	ret->n_metrics = e.n_metrics;
+	ret->metrics = arena_alloc(p->arena, (e.n_metrics + 1) * sizeof(*ret->metrics));
+	for (size_t i = 0; i < e.n_metrics; i++)
+		results_metric(&e, i, &ret->metrics[i]);
+	ret->duration_ns = e.duration_ns;
+	ret->attempt = e.attempt;
+	ret->found = true;
+	return true;
+}
+
+/* Named outputs → the step's order. False when one is missing: the record is of another shape and can't answer. */
+static bool order_outputs(struct plan *p, const struct step *s, const struct named_content *named, size_t n, struct content_id **ret)
+{
+	struct content_id *v = arena_alloc(p->arena, (s->n_outputs + 1) * sizeof(*v));
+
+	for (size_t i = 0; i < s->n_outputs; i++) {
+		size_t k = 0;
+
+		while (k < n && !str_eq(named[k].name, s->outputs[i].name))
+			k++;
+		if (k == n)
+			return false;
+		v[i] = named[k].id;
+	}
+	*ret = v;
+	return true;
+}
+
+static void take_result(struct plan *p, const struct step *s, const struct cached_result *r, struct lookup_hit *ret)
+{
+	ret->found = order_outputs(p, s, r->outputs, r->n_outputs, &ret->outputs);
+	ret->metrics = r->metrics;
+	ret->n_metrics = r->n_metrics;
+	ret->duration_ns = r->duration_ns;
+	ret->attempt = r->attempt;
+}
+
+static int from_database(struct plan *p, const struct plan_task *t, struct lookup_hit *ret, struct err *err)
+{
+	struct cached_result r = { 0 };
+	int found = record_lookup(p->ctx.db, &t->key, p->arena, &r, err);
+
+	if (found > 0)
+		take_result(p, p->steps[t->step].decl, &r, ret);
+	return found < 0 ? -1 : 0;
+}
+
+static int metrics_from_blob(struct plan *p, const struct content_id *id, struct lookup_hit *ret, struct err *err)
+{
+	struct str text = { 0 };
+	int r;
+
+	if (id->kind == CONTENT_NONE)
+		return 0;
+	r = content_read(p->ctx.store, id, METRICS_MAX_BYTES, &text, err);
+	if (r == 0)
+		r = metrics_parse(text.len ? text.s : "", p->arena, &ret->metrics, &ret->n_metrics, err);
+	str_deinit(&text);
+	return r;
+}
+
+/* A record that can't be read is no hit; it isn't an error either: the task runs and makes a new one. */
+static void from_store(struct plan *p, const struct plan_task *t, struct lookup_hit *ret)
+{
+	const struct step *s = p->steps[t->step].decl;
+	struct action_record a;
+	struct err ignored = { 0 };
+	_cleanup_(freep) struct named_content *named = NULL;
+
+	if (action_get(p->ctx.store, &t->key, p->arena, &a, &ignored) < 0 || metrics_from_blob(p, &a.metrics, ret, &ignored) < 0)
+		return;
+	named = xcalloc(a.n_outputs + 1, sizeof(*named));
+	for (size_t i = 0; i < a.n_outputs; i++)
+		named[i] = (struct named_content){ a.outputs[i].name, a.outputs[i].id };
+	ret->found = order_outputs(p, s, named, a.n_outputs, &ret->outputs);
+	ret->duration_ns = a.ended_ns - a.started_ns;
+	ret->from_store = true;
+}
+
+/* What this very run did before its engine died answers also for tasks that the cache may not answer. */
+static int from_this_run(struct plan *p, const struct plan_task *t, struct lookup_hit *ret, struct err *err)
+{
+	struct cached_result r = { 0 };
+	int64_t attempt;
+
+	if (!p->ctx.run_result)
+		return 0;
+	plan_task_label(p, t, &p->scratch);
+	if (p->ctx.run_result(p->ctx.arg, p->scratch.s, &t->key, &attempt) <= 0)
+		return 0;
+	if (record_outputs(p->ctx.db, attempt, p->arena, &r, err) < 0)
+		return -1;
+	take_result(p, p->steps[t->step].decl, &r, ret);
+	return 0;
+}
+
+int lookup_recorded(struct plan *p, struct plan_task *t, struct lookup_hit *ret, struct err *err)
+{
+	if (p->ctx.db && from_database(p, t, ret, err) < 0)
+		return -1;
+	if (!ret->found)
+		from_store(p, t, ret);
+	return 0;
+}
+
+int lookup_task(struct plan *p, struct plan_task *t, struct lookup_hit *ret, struct err *err)
+{
+	const struct step *s = p->steps[t->step].decl;
+
+	*ret = (struct lookup_hit){ 0 };
+	if (p->ctx.db && from_this_run(p, t, ret, err) < 0)
+		return -1;
+	if (ret->found)
+		return 0;
+	if (!s->cache || t->forced) {
+		t->miss = t->forced ? MISS_FORCED : MISS_NO_CACHE;
+		return 0;
+	}
+	t->miss = MISS_NEW;
+	if (from_previous(p, t, ret))
+		return 0;
+	return lookup_recorded(p, t, ret, err);
+}

@@ -1,0 +1,532 @@
+/* engine/plan/plan.c — resolving tasks in waves.
+ *
+ * Invariants: a task is in `wave` exactly once, when its `pending` reaches 0; every ended task has told its dependents;
+ * `counts` agrees with the tasks' states. Content of hits is checked for a whole wave at once, since asking the store
+ * costs more than computing keys.
+ */
+#include "base/text.h"
+#include "plan/internal.h"
+
+/* Tasks keyed and looked up together. Bounds what a wave holds in memory at once; large enough to make one existence
+ * check of many. */
+#define WAVE_MAX 16384
+
+/* --- life ---------------------------------------------------------------------------------------------------------- */
+
+static int check_supported(const struct plan *p, struct err *err)
+{
+	for (size_t i = 0; i < p->n_steps; i++) {
+		const struct step *s = p->steps[i].decl;
+		const char *what = s->builtin ? "built-in steps (`uses`)" : s->distributed.framework ? "distributed training (`distributed`)" :
+				   s->checkpoint ? "checkpoints (`checkpoint`)" : NULL;
+
+		for (size_t k = 0; k < s->n_outputs && !what; k++)
+			what = s->outputs[k].export_uri ? "exporting outputs (`export`)" : NULL;
+		if (what && p->steps[i].selected)
+			return err_set(err, ERR_UNSUPPORTED, "%s:%d:%d: step `%s`: %s are not in this build yet", s->pos.file, s->pos.line, s->pos.col,
+				       s->name, what);
+	}
+	return 0;
+}
+
+static const struct param_decl *sort_params;
+
+static int by_param_name(const void *a, const void *b)
+{
+	return strcmp(sort_params[*(const size_t *)a].name, sort_params[*(const size_t *)b].name);
+}
+
+static void make_steps(struct plan *p)
+{
+	const struct pipeline *pl = p->ctx.pipeline;
+
+	p->n_steps = pl->n_steps;
+	p->steps = arena_alloc(p->arena, (pl->n_steps + 1) * sizeof(*p->steps));
+	p->input_ids = arena_alloc(p->arena, (pl->n_inputs + 1) * sizeof(*p->input_ids));
+	p->params_by_name = arena_alloc(p->arena, (pl->n_params + 1) * sizeof(*p->params_by_name));
+	for (size_t i = 0; i < pl->n_params; i++)
+		p->params_by_name[i] = i;
+	sort_params = pl->params;
+	qsort(p->params_by_name, pl->n_params, sizeof(size_t), by_param_name);
+	for (size_t i = 0; i < pl->n_steps; i++) {
+		p->steps[i].decl = &pl->steps[i];
+		p->steps[pl->order[i]].rank = (uint32_t)i;
+		for (size_t d = 0; d < pl->steps[i].n_deps; d++)
+			VEC_PUSH(&p->steps[pl->steps[i].deps[d].step].dependents, ((struct plan_dependent){ (uint32_t)i, (uint32_t)d }));
+	}
+}
+
+static int expand_all(struct plan *p, struct err *err)
+{
+	for (size_t i = 0; i < p->n_steps; i++)
+		if (expand_step(p, p->ctx.pipeline->order[i], err) < 0)
+			return -1;
+	return 0;
+}
+
+int plan_new(const struct plan_context *ctx, const struct plan_options *o, struct plan **ret, struct err *err)
+{
+	_cleanup_(plan_freep) struct plan *p = xcalloc(1, sizeof(*p));
+
+	p->ctx = *ctx;
+	p->options = *o;
+	p->arena = arena_new();
+	p->pin_by_name = map_new();
+	p->code_memo = map_new();
+	make_steps(p);
+	if (select_tasks(p, err) < 0 || check_supported(p, err) < 0 || sources_pin(p, err) < 0 || lookup_open(p, err) < 0)
+		return -1;
+	if (expand_all(p, err) < 0)
+		return -1;
+	*ret = TAKE_PTR(p);
+	return 0;
+}
+
+void plan_free(struct plan *p)
+{
+	if (!p)
+		return;
+	lookup_close(p);
+	for (size_t i = 0; i < p->n_steps; i++) {
+		free(p->steps[i].tasks);
+		free(p->steps[i].axis_index);
+		free(p->steps[i].only);
+		VEC_FREE(&p->steps[i].dependents);
+	}
+	free(p->wave.v);
+	free(p->ready.v);
+	VEC_FREE(&p->pins);
+	map_free(p->pin_by_name);
+	map_free(p->code_memo);
+	str_deinit(&p->scratch);
+	str_deinit(&p->key_record);
+	arena_free(p->arena);
+	free(p);
+}
+
+/* --- ending tasks ------------------------------------------------------------------------------------------------------ */
+
+static void group_ended(struct plan *p, struct plan_step *s, struct plan_dep *d, uint32_t group)
+{
+	size_t n = d->down_start ? d->down_start[group + 1] - d->down_start[group] : s->n_tasks;
+
+	for (size_t i = 0; i < n; i++) {
+		struct plan_task *t = &s->tasks[d->down_tasks ? d->down_tasks[d->down_start[group] + i] : i];
+
+		t->need_failed |= d->failed[group];
+		t->need_skipped |= d->skipped[group] && d->decl->data;
+		if (--t->pending == 0)
+			queue_push(&p->wave, t);
+	}
+}
+
+static bool group_all_skipped(const struct plan *p, const struct plan_dep *d, uint32_t group)
+{
+	size_t n = dep_group_size(p, d, group);
+
+	for (size_t i = 0; i < n; i++)
+		if (dep_group_task(p, d, group, i)->state != TASK_STATE_SKIPPED)
+			return false;
+	return n > 0;
+}
+
+static void tell_dependents(struct plan *p, const struct plan_task *t)
+{
+	struct plan_step *u = &p->steps[t->step];
+
+	for (size_t i = 0; i < u->dependents.n; i++) {
+		struct plan_step *s = &p->steps[u->dependents.v[i].step];
+		struct plan_dep *d;
+		uint32_t g;
+
+		if (!s->expanded)
+			continue;
+		d = &s->deps[u->dependents.v[i].dep];
+		g = d->decl->n_shared ? dep_group_of_upstream(p, d, t) : 0;
+		d->failed[g] |= t->state == TASK_STATE_FAILED || t->state == TASK_STATE_BLOCKED;
+		if (--d->remaining[g] == 0) {
+			d->skipped[g] = group_all_skipped(p, d, g);
+			group_ended(p, s, d, g);
+		}
+	}
+}
+
+static void count_state(struct plan *p, enum task_state state, int64_t duration_ns)
+{
+	switch (state) {
+	case TASK_STATE_HIT:
+		p->counts.hits++;
+		p->counts.saved_ns += duration_ns;
+		break;
+	case TASK_STATE_DONE:
+		p->counts.executed++;
+		break;
+	case TASK_STATE_FAILED:
+		p->counts.failed++;
+		break;
+	case TASK_STATE_SKIPPED:
+		p->counts.skipped++;
+		break;
+	case TASK_STATE_BLOCKED:
+		p->counts.blocked++;
+		break;
+	case TASK_STATE_UNSELECTED:
+		p->counts.total--;
+		break;
+	default:
+		break;
+	}
+}
+
+static void end_task(struct plan *p, struct plan_task *t, enum task_state state)
+{
+	struct plan_step *s = &p->steps[t->step];
+
+	t->state = (uint8_t)state;
+	s->n_ended++;
+	count_state(p, state, t->duration_ns);
+	tell_dependents(p, t);
+	if (s->n_ended == s->n_tasks)
+		p->expand_again = true;
+}
+
+void plan_task_end(struct plan *p, struct plan_task *t, enum task_state state, const struct content_id *outputs,
+		   const struct metric_value *metrics, size_t n_metrics, int64_t duration_ns, int64_t attempt)
+{
+	size_t n = p->steps[t->step].decl->n_outputs;
+
+	if (outputs)
+		t->outputs = arena_memdup(p->arena, outputs, (n + !n) * sizeof(*outputs));
+	t->n_metrics = (uint32_t)n_metrics;
+	t->metrics = arena_alloc(p->arena, (n_metrics + 1) * sizeof(*t->metrics));
+	for (size_t i = 0; i < n_metrics; i++)
+		t->metrics[i] = (struct metric_value){ arena_strdup(p->arena, metrics[i].name), metrics[i].value };
+	t->duration_ns = duration_ns;
+	t->attempt = attempt;
+	end_task(p, t, state);
+}
+
+void plan_task_run(struct plan *p, struct plan_task *t)
+{
+	struct plan_task *head = queue_pop(&p->ready);
+
+	if (head != t)
+		abort(); /* callers take what plan_next_ready() gave */
+	t->state = TASK_RUNNING;
+}
+
+/* --- keys and hits ---------------------------------------------------------------------------------------------------- */
+
+static int task_key(struct plan *p, struct plan_task *t, struct arena *arena, struct err *err)
+{
+	struct task_input *inputs;
+	struct str script = { 0 };
+	size_t n;
+	int r = task_inputs(p, t, arena, &inputs, &n, err);
+
+	if (r == 0)
+		r = command_script(p, t, inputs, n, arena, &script, err);
+	if (r == 0)
+		r = command_key_record(p, t, inputs, n, script.s, arena, &p->key_record, err);
+	if (r == 0)
+		digest_bytes(p->key_record.s, p->key_record.len, &t->key);
+	str_deinit(&script);
+	return r;
+}
+
+/* Ends tasks that need no key: 1 ended, 0 goes on. */
+static int end_without_key(struct plan *p, struct plan_task *t, struct err *err)
+{
+	const struct step *s = p->steps[t->step].decl;
+	bool handles = s->condition && expr_handles_failure(s->condition), wanted = true;
+
+	if (t->unselected) {
+		end_task(p, t, TASK_STATE_UNSELECTED);
+		return 1;
+	}
+	if ((t->need_failed || p->stopped) && !handles) {
+		end_task(p, t, TASK_STATE_BLOCKED);
+		return 1;
+	}
+	if (t->need_skipped) {
+		end_task(p, t, TASK_STATE_SKIPPED);
+		return 1;
+	}
+	if (s->condition && scope_condition(p, t, &wanted, err) < 0)
+		return -1;
+	if (!wanted) {
+		end_task(p, t, TASK_STATE_SKIPPED);
+		return 1;
+	}
+	/* always() lets it run after failures, but content that was never made can't be had. */
+	for (size_t i = 0; i < s->n_deps && t->need_failed; i++) {
+		struct plan_dep *d = &p->steps[t->step].deps[i];
+
+		if (d->decl->data && d->failed[dep_group_of(d, t)] && !dep_gathers(p, d)) {
+			end_task(p, t, TASK_STATE_BLOCKED);
+			return 1;
+		}
+	}
+	return 0;
+}
+
+/* A gate is judged anew at each hit: changing a bound doesn't train again, and a result that failed its gate fails it again. */
+static void end_hit(struct plan *p, struct plan_task *t, const struct lookup_hit *hit)
+{
+	struct err ignored = { 0 };
+	bool gate = metrics_gate(p->steps[t->step].decl, hit->metrics, hit->n_metrics, &ignored) == 0;
+
+	t->outputs = hit->outputs;
+	t->metrics = hit->metrics;
+	t->n_metrics = (uint32_t)hit->n_metrics;
+	t->duration_ns = hit->duration_ns;
+	t->attempt = hit->attempt;
+	t->from_store = hit->from_store;
+	t->miss = MISS_NONE;
+	end_task(p, t, gate ? TASK_STATE_HIT : TASK_STATE_FAILED);
+}
+
+static int make_ready(struct plan *p, struct plan_task *t, struct err *err)
+{
+	if (p->steps[t->step].lookup_only) {
+		plan_task_label(p, t, &p->scratch);
+		return err_set(err, ERR_INVALID, "%s comes before --from and is not on record; run it first, or leave --from out", p->scratch.s);
+	}
+	t->state = TASK_READY;
+	queue_push(&p->ready, t);
+	return 0;
+}
+
+struct wave {
+	VEC(struct plan_task *) tasks;
+	VEC(struct lookup_hit) hits;
+	VEC(struct content_id) ids;
+};
+
+static int key_and_look_up(struct plan *p, struct wave *w, struct err *err)
+{
+	struct arena *arena = arena_new();
+	int r = 0;
+
+	while (p->wave.n && w->tasks.n < WAVE_MAX && r >= 0) {
+		struct plan_task *t = queue_pop(&p->wave);
+		struct lookup_hit hit;
+
+		r = end_without_key(p, t, err);
+		if (r != 0)
+			continue;
+		r = task_key(p, t, arena, err);
+		if (r == 0)
+			r = lookup_task(p, t, &hit, err);
+		if (r < 0)
+			break;
+		VEC_PUSH(&w->tasks, t);
+		VEC_PUSH(&w->hits, hit);
+		for (size_t i = 0; hit.found && i < p->steps[t->step].decl->n_outputs; i++)
+			VEC_PUSH(&w->ids, hit.outputs[i]);
+		if (arena_bytes(arena) > 4 * MIB) {
+			arena_free(arena);
+			arena = arena_new();
+		}
+	}
+	arena_free(arena);
+	return r < 0 ? -1 : 0;
+}
+
+static int end_or_ready(struct plan *p, struct wave *w, const bool *present, struct err *err)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < w->tasks.n; i++) {
+		struct plan_task *t = w->tasks.v[i];
+		size_t n = w->hits.v[i].found ? p->steps[t->step].decl->n_outputs : 0;
+		bool complete = true;
+
+		for (size_t k = 0; k < n; k++)
+			complete &= present[at++];
+		if (w->hits.v[i].found && complete) {
+			end_hit(p, t, &w->hits.v[i]);
+			continue;
+		}
+		if (w->hits.v[i].found)
+			t->miss = MISS_BLOBS_GONE;
+		if (make_ready(p, t, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int resolve_wave(struct plan *p, struct wave *w, struct err *err)
+{
+	_cleanup_(freep) bool *present = NULL;
+
+	w->tasks.n = w->hits.n = w->ids.n = 0;
+	if (key_and_look_up(p, w, err) < 0)
+		return -1;
+	present = xcalloc(w->ids.n + 1, sizeof(*present));
+	if (w->ids.n && content_complete(p->ctx.store, w->ids.v, w->ids.n, present, err) < 0)
+		return -1;
+	return end_or_ready(p, w, present, err);
+}
+
+int plan_resolve(struct plan *p, struct err *err)
+{
+	struct wave w = { 0 };
+	int r = 0;
+
+	while (r == 0 && (p->wave.n || p->expand_again)) {
+		if (p->expand_again) {
+			p->expand_again = false;
+			r = expand_all(p, err);
+		}
+		if (r == 0)
+			r = resolve_wave(p, &w, err);
+	}
+	VEC_FREE(&w.tasks);
+	VEC_FREE(&w.hits);
+	VEC_FREE(&w.ids);
+	return r;
+}
+
+int plan_task_lookup(struct plan *p, struct plan_task *t, struct err *err)
+{
+	struct lookup_hit hit = { 0 };
+	size_t n = p->steps[t->step].decl->n_outputs;
+	_cleanup_(freep) bool *present = xcalloc(n + 1, sizeof(*present));
+
+	if (!p->steps[t->step].decl->cache || t->forced)
+		return 0;
+	if (lookup_recorded(p, t, &hit, err) < 0)
+		return -1;
+	if (!hit.found)
+		return 0;
+	if (n && content_complete(p->ctx.store, hit.outputs, n, present, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		if (!present[i])
+			return 0;
+	if (queue_pop(&p->ready) != t)
+		abort();
+	end_hit(p, t, &hit);
+	return 1;
+}
+
+void plan_stop(struct plan *p)
+{
+	size_t n = p->ready.n;
+
+	p->stopped = true;
+	while (n--) {
+		struct plan_task *t = queue_pop(&p->ready);
+		const struct expr *c = p->steps[t->step].decl->condition;
+
+		if (c && expr_handles_failure(c))
+			queue_push(&p->ready, t);
+		else
+			end_task(p, t, TASK_STATE_BLOCKED);
+	}
+}
+
+/* --- looking at it ------------------------------------------------------------------------------------------------------ */
+
+struct plan_task *plan_next_ready(struct plan *p)
+{
+	return p->ready.n ? p->ready.v[p->ready.head] : NULL;
+}
+
+void plan_requeue(struct plan *p, struct plan_task *t)
+{
+	if (t->state == TASK_READY && queue_pop(&p->ready) != t)
+		abort();
+	t->state = TASK_READY;
+	queue_push(&p->ready, t);
+}
+
+size_t plan_n_ready(const struct plan *p)
+{
+	return p->ready.n;
+}
+
+const struct pipeline *plan_pipeline(const struct plan *p)
+{
+	return p->ctx.pipeline;
+}
+
+size_t plan_n_steps(const struct plan *p)
+{
+	return p->n_steps;
+}
+
+bool plan_step_expanded(const struct plan *p, size_t step)
+{
+	return p->steps[step].expanded;
+}
+
+size_t plan_n_tasks(const struct plan *p, size_t step)
+{
+	return p->steps[step].n_tasks;
+}
+
+struct plan_task *plan_task_at(const struct plan *p, size_t step, size_t index)
+{
+	return &p->steps[step].tasks[index];
+}
+
+void plan_count(const struct plan *p, struct run_counts *ret)
+{
+	*ret = p->counts;
+}
+
+const struct plan_pin *plan_pins(const struct plan *p, size_t *ret_n)
+{
+	*ret_n = p->pins.n;
+	return p->pins.v;
+}
+
+struct content_id plan_step_code(const struct plan *p, size_t step)
+{
+	return p->steps[step].code;
+}
+
+static enum result_state result_state_of(enum task_state s)
+{
+	switch (s) {
+	case TASK_STATE_HIT:
+	case TASK_STATE_DONE:
+		return RESULT_SUCCEEDED;
+	case TASK_STATE_SKIPPED:
+	case TASK_STATE_UNSELECTED:
+		return RESULT_SKIPPED;
+	case TASK_STATE_FAILED:
+		return RESULT_FAILED;
+	default:
+		return RESULT_BLOCKED;
+	}
+}
+
+int plan_store_results(struct plan *p, struct store *s, struct content_id *ret, struct err *err)
+{
+	struct results_writer *w = results_writer_new();
+	int r;
+
+	for (size_t i = 0; i < p->n_steps; i++) {
+		const struct plan_step *ps = &p->steps[i];
+		_cleanup_(freep) const char **names = xcalloc(ps->decl->n_outputs + 1, sizeof(*names));
+
+		for (size_t k = 0; k < ps->decl->n_outputs; k++)
+			names[k] = ps->decl->outputs[k].name;
+		results_writer_step(w, ps->decl->name, ps->decl->n_outputs, names);
+		for (size_t k = 0; k < ps->n_tasks; k++) {
+			const struct plan_task *t = &ps->tasks[k];
+
+			if (t->state == TASK_STATE_UNSELECTED)
+				continue;
+			plan_task_label(p, t, &p->scratch);
+			results_writer_task(w, p->scratch.s, result_state_of(t->state), &t->key, t->duration_ns, t->attempt, t->outputs, t->metrics,
+					    t->n_metrics);
+		}
+	}
+	r = results_writer_store(w, s, ret, err);
+	results_writer_free(w);
+	return r;
+}

@@ -1,0 +1,165 @@
+/* engine/plan/plan.h — what has to happen: tasks, their keys, and whether each result is on record already.
+ *
+ * A plan holds the tasks of one pipeline with given params. plan_resolve() works in waves: tasks whose needs have ended get
+ * their key; the key is looked up; a result on record (a hit) ends the task at once, which readies others, until only
+ * tasks are left that must be executed or wait for such. `cairn plan` shows that. A run executes the ready tasks, tells
+ * plan_task_end(), and resolves on. Steps over run-time data (`each`) expand when what they range over has ended.
+ *
+ * Nothing is executed here. Memory is at most 600 bytes a task; work is linear in tasks and edges. One thread.
+ */
+#ifndef CAIRN_PLAN_PLAN_H
+#define CAIRN_PLAN_PLAN_H
+
+#include "model/config.h"
+#include "model/pipeline.h"
+#include "plan/key.h"
+#include "plan/metrics.h"
+#include "record/results.h"
+#include "storage/content.h"
+#include "storage/statcache.h"
+
+enum task_state {
+	TASK_WAITING = 0,	/* something it needs hasn't ended: key unknown */
+	TASK_READY,		/* key known, not on record: must be executed */
+	TASK_RUNNING,		/* the run has taken it */
+	TASK_STATE_HIT,		/* result on record and present */
+	TASK_STATE_DONE,	/* executed */
+	TASK_STATE_FAILED,
+	TASK_STATE_SKIPPED,	/* `if` was false, or the content it needs was skipped */
+	TASK_STATE_BLOCKED,	/* something it needs failed, or the run stopped before it started */
+	TASK_STATE_UNSELECTED,	/* not asked for */
+};
+static inline bool task_state_ended(enum task_state s)
+{
+	return s >= TASK_STATE_HIT;
+}
+
+/* Why a task that has a key isn't a hit. */
+enum miss_cause {
+	MISS_NONE = 0,
+	MISS_NEW,	  /* key never seen */
+	MISS_NO_CACHE,	  /* the step says cache: false */
+	MISS_FORCED,	  /* --force */
+	MISS_BLOBS_GONE,  /* it was on record, but its content is missing from the store */
+};
+
+struct plan_task {
+	struct digest key;
+	struct content_id *outputs;	  /* as many as the step has, in its order; NULL until it ended well */
+	struct metric_value *metrics;	  /* sorted by name */
+	uint32_t n_metrics;
+	uint32_t step, index;		  /* index within the step */
+	uint32_t pending;		  /* dependencies that haven't ended */
+	int64_t duration_ns;		  /* of the execution that made the result */
+	int64_t attempt;		  /* that execution's attempt, 0 unknown */
+	uint8_t state;			  /* enum task_state */
+	uint8_t miss;			  /* enum miss_cause */
+	bool need_failed;		  /* something it needs failed or was blocked */
+	bool need_skipped;		  /* content that it needs was skipped */
+	bool forced;
+	bool unselected;
+	bool from_store;		  /* the hit was the store's record, not the database's */
+};
+
+struct plan_step;
+
+/* Most tasks that one step may have, and the reason: a label, a key and a row for each must stay affordable on a laptop. */
+#define PLAN_MAX_FAN_OUT 1048576
+
+struct plan_options {
+	const char *const *targets;
+	size_t n_targets;
+	const char *from, *until;
+	const char *const *force;
+	size_t n_force;
+	bool hash_only;	 /* `cairn plan`: don't copy inputs into the store unless their listing is needed */
+	unsigned hash_threads;
+};
+
+/* Content pinned at the start of a run, by name: "input:raw", "code:train.py lib/", "tool:python3 --version". A resumed run
+ * gives what its start recorded; then nothing is read from the project. */
+struct plan_pin {
+	const char *name, *origin;
+	struct content_id id;
+};
+
+struct plan_context {
+	const struct config *config;
+	const struct pipeline *pipeline;
+	const struct value *params; /* resolved, pipeline->n_params of them */
+	struct store *store;
+	struct db *db;
+	struct statcache *cache;
+	const struct plan_pin *pins; /* given by a resumed run, else NULL */
+	size_t n_pins;
+	/* Results of this run so far, for tasks that the cache may not answer (cache: false, --force) on resume: 1 known, 0 not. */
+	int (*run_result)(void *arg, const char *task, const struct digest *key, int64_t *ret_attempt);
+	void *arg;
+};
+
+struct plan;
+/* Selects, pins the pipeline's inputs, code and tools, expands what can be. ERR_INVALID for unknown targets, ERR_UNSUPPORTED for
+ * what this build doesn't have (built-in steps, several nodes, object-store inputs), ERR_NOT_FOUND for inputs that aren't there. */
+int plan_new(const struct plan_context *ctx, const struct plan_options *o, struct plan **ret, struct err *err);
+void plan_free(struct plan *p);
+static inline void plan_freep(struct plan **p)
+{
+	plan_free(*p);
+}
+
+/* Resolves as far as results on record reach. */
+int plan_resolve(struct plan *p, struct err *err);
+
+/* A ready task was executed (DONE with outputs; takes the arrays' contents by copy), failed, or won't be (SKIPPED, BLOCKED).
+ * Call plan_resolve() afterwards. */
+void plan_task_end(struct plan *p, struct plan_task *t, enum task_state state, const struct content_id *outputs,
+		   const struct metric_value *metrics, size_t n_metrics, int64_t duration_ns, int64_t attempt);
+/* Marks it as taken. */
+void plan_task_run(struct plan *p, struct plan_task *t);
+/* Looks a ready task up again, after another engine may have made its result: 1 it is a hit now and ended, 0 still to be executed. */
+int plan_task_lookup(struct plan *p, struct plan_task *t, struct err *err);
+/* From now on nothing new is to be started: what isn't running ends as BLOCKED, except steps whose `if` handles failure. */
+void plan_stop(struct plan *p);
+
+/* The next task to execute, in order of steps and index; NULL when none is ready now. It stays ready until plan_task_run(). */
+struct plan_task *plan_next_ready(struct plan *p);
+void plan_requeue(struct plan *p, struct plan_task *t); /* behind all that are ready now */
+size_t plan_n_ready(const struct plan *p);
+
+/* --- what is in it --------------------------------------------------------------------------------------------- */
+
+const struct pipeline *plan_pipeline(const struct plan *p);
+size_t plan_n_steps(const struct plan *p); /* the pipeline's, in its order */
+bool plan_step_expanded(const struct plan *p, size_t step);
+size_t plan_n_tasks(const struct plan *p, size_t step); /* 0 until expanded; a matrix's number is known from the start */
+struct plan_task *plan_task_at(const struct plan *p, size_t step, size_t index);
+void plan_count(const struct plan *p, struct run_counts *ret);
+/* "train[fold=0]", into `out` (reset first). */
+void plan_task_label(const struct plan *p, const struct plan_task *t, struct str *out);
+const struct plan_pin *plan_pins(const struct plan *p, size_t *ret_n);
+struct content_id plan_step_code(const struct plan *p, size_t step); /* CONTENT_NONE when it has none */
+/* Every member of the results table, in expansion order. */
+int plan_store_results(struct plan *p, struct store *s, struct content_id *ret, struct err *err);
+
+/* All that executing a task takes: rendered from the model, owned by `arena`. Also what its key record holds. */
+struct task_command {
+	const char *const *argv;
+	const char *const *env; /* "NAME=value", declared ones and CAIRN_INPUT_*, CAIRN_OUTPUT_* */
+	const char *const *secrets; /* names */
+	struct task_input {
+		const char *name, *path;
+		struct content_id id;
+	} *inputs;
+	size_t n_inputs;
+	struct content_id code; /* or CONTENT_NONE */
+	const char *script;
+	const char *concurrency_group; /* rendered, or NULL */
+	struct str key_record; /* bytes whose digest is the key; str_deinit by the caller */
+};
+/* Only for tasks whose needs have ended. */
+int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *arena, struct task_command *ret, struct err *err);
+
+/* In words, why this ready task runs: "first run", "param lr changed: 0.1 → 0.2", "input data changed: …". Appends to `out`. */
+int plan_task_reason(struct plan *p, const struct plan_task *t, const struct str *key_record, struct str *out, struct err *err);
+
+#endif

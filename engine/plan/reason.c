@@ -1,0 +1,216 @@
+/* Why a task runs: its key record held against that of the nearest earlier execution of the same task. */
+#include "base/text.h"
+#include "plan/internal.h"
+
+/* Causes named before the rest is only counted. */
+#define CAUSES_MAX 3
+
+struct causes {
+	struct str *out;
+	size_t n;
+};
+
+static void add_cause(struct causes *c, const char *fmt, ...) _printf_(2, 3);
+static void add_cause(struct causes *c, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (c->n++ >= CAUSES_MAX)
+		return;
+	if (c->n > 1)
+		str_add(c->out, "; ");
+	va_start(ap, fmt);
+	str_addv(c->out, fmt, ap);
+	va_end(ap);
+}
+
+/* First path below which two trees differ: "train/a.png", with how. Empty when they can't be read. */
+static void first_difference(struct store *s, const struct content_id *was, const struct content_id *now, struct str *path, struct str *out)
+{
+	_cleanup_(tree_freep) struct tree *a = NULL;
+	_cleanup_(tree_freep) struct tree *b = NULL;
+	struct err ignored = { 0 };
+	size_t i = 0, k = 0;
+
+	if (was->kind != CONTENT_TREE || now->kind != CONTENT_TREE || tree_load(s, was, &a, &ignored) < 0 || tree_load(s, now, &b, &ignored) < 0)
+		return;
+	while (i < tree_len(a) || k < tree_len(b)) {
+		const struct tree_entry *ea = i < tree_len(a) ? tree_at(a, i) : NULL, *eb = k < tree_len(b) ? tree_at(b, k) : NULL;
+		int order = !ea ? 1 : !eb ? -1 : strcmp(ea->name, eb->name);
+		const struct tree_entry *e = order < 0 ? ea : eb;
+		size_t len = path->len;
+
+		if (order == 0 && ea->kind == eb->kind && content_id_eq(&ea->id, &eb->id) && ea->target_len == eb->target_len) {
+			i++, k++;
+			continue;
+		}
+		str_addf(path, "%s%s", path->len ? "/" : "", e->name);
+		if (order == 0 && ea->kind == TREE_DIR && eb->kind == TREE_DIR)
+			first_difference(s, &ea->id, &eb->id, path, out);
+		if (out->len == 0)
+			str_addf(out, "%s%s", path->s, order < 0 ? " removed" : order > 0 ? " added" : "");
+		path->len = len;
+		return;
+	}
+}
+
+/* ": shard/train-00017.tar (made by shard)" for an input that changed. */
+static void describe_input(struct plan *p, const struct plan_task *t, const char *name, const struct content_id *was, const struct content_id *now, struct str *out)
+{
+	const struct step *s = p->steps[t->step].decl;
+	struct str path = { 0 }, where = { 0 };
+
+	first_difference(p->ctx.store, was, now, &path, &where);
+	if (where.len)
+		str_addf(out, ": %s", where.s);
+	for (size_t i = 0; i < s->n_inputs; i++)
+		if (str_eq(s->inputs[i].name, name) && s->inputs[i].from.kind == REF_STEP_OUTPUT)
+			str_addf(out, " (made by %s)", p->steps[s->inputs[i].from.step].decl->name);
+		else if (str_eq(s->inputs[i].name, name) && s->inputs[i].from.kind == REF_PIPELINE_INPUT)
+			str_addf(out, " (%s)", p->ctx.pipeline->inputs[s->inputs[i].from.index].uri);
+	str_deinit(&path);
+	str_deinit(&where);
+}
+
+/* Canonical value → text, for params: the canonical form's printable part. */
+static void param_text(const struct key_fact *f, struct str *out)
+{
+	value_canonical_text(f->value, f->value_len, out);
+}
+
+static void compare_fact(struct plan *p, const struct plan_task *t, struct causes *c, const struct key_fact *was, const struct key_fact *now)
+{
+	struct str a = { 0 }, b = { 0 };
+	struct content_id ia, ib;
+	const char *pa, *pb;
+	char *name = xstrndup(now->name, now->name_len);
+
+	switch (now->kind) {
+	case KEY_PARAM:
+		param_text(was, &a);
+		param_text(now, &b);
+		add_cause(c, "param %s changed: %s → %s", name, a.s, b.s);
+		break;
+	case KEY_INPUT:
+	case KEY_CODE:
+		if (key_fact_content(was, &pa, &ia) && key_fact_content(now, &pb, &ib)) {
+			str_add(&a, "");
+			if (now->kind == KEY_INPUT)
+				describe_input(p, t, name, &ia, &ib, &a);
+			else
+				first_difference(p->ctx.store, &ia, &ib, &b, &a);
+			if (now->kind == KEY_INPUT)
+				add_cause(c, "input %s changed%s", name, a.s);
+			else
+				add_cause(c, "code changed%s%s", a.len ? ": " : "", a.s);
+		}
+		break;
+	case KEY_ENV:
+		add_cause(c, "env %s changed: %.*s → %.*s", name, (int)MIN(was->value_len, 60), was->value, (int)MIN(now->value_len, 60), now->value);
+		break;
+	case KEY_SCRIPT:
+		/* Params and paths that are filled in change the text too: named by themselves where they can be. */
+		break;
+	default:
+		add_cause(c, "%s%s%s changed", key_fact_kind_name(now->kind), *name ? " " : "", name);
+	}
+	free(name);
+	str_deinit(&a);
+	str_deinit(&b);
+}
+
+static int fact_order(const struct key_fact *a, const struct key_fact *b)
+{
+	int r = a->kind - b->kind;
+
+	if (r == 0)
+		r = memcmp(a->name, b->name, MIN(a->name_len, b->name_len));
+	return r ? r : a->name_len < b->name_len ? -1 : a->name_len > b->name_len;
+}
+
+static bool script_differs(const struct key_fact *was, const struct key_fact *now)
+{
+	return was->kind == KEY_SCRIPT && (was->value_len != now->value_len || memcmp(was->value, now->value, now->value_len) != 0);
+}
+
+static void compare_records(struct plan *p, const struct plan_task *t, struct causes *c, const struct key_fact *was, size_t n_was,
+			    const struct key_fact *now, size_t n_now)
+{
+	bool script = false;
+
+	for (size_t i = 0, k = 0; i < n_was || k < n_now;) {
+		int order = i == n_was ? 1 : k == n_now ? -1 : fact_order(&was[i], &now[k]);
+
+		if (order == 0) {
+			if (was[i].value_len != now[k].value_len || memcmp(was[i].value, now[k].value, was[i].value_len) != 0)
+				compare_fact(p, t, c, &was[i], &now[k]);
+			script |= script_differs(&was[i], &now[k]);
+			i++, k++;
+		} else {
+			const struct key_fact *f = order < 0 ? &was[i++] : &now[k++];
+
+			add_cause(c, "%s %.*s %s", key_fact_kind_name(f->kind), (int)f->name_len, f->name, order < 0 ? "removed" : "added");
+		}
+	}
+	if (script && c->n == 0)
+		add_cause(c, "command changed");
+}
+
+static int explain(struct plan *p, const struct plan_task *t, const struct attempt_row *earlier, const struct str *key_record, struct str *out, struct err *err)
+{
+	struct causes c = { .out = out };
+	struct str old = { 0 };
+	struct key_fact *was = NULL, *now = NULL;
+	size_t n_was = 0, n_now = 0;
+	struct err ignored = { 0 };
+	int r = 0;
+
+	if (record_key_bytes(p->ctx.db, &earlier->key, &old, &ignored) < 0 || key_record_decode(old.s, old.len, &was, &n_was, &ignored) < 0)
+		str_add(out, "changed, but what it was before is not on record");
+	else if (key_record_decode(key_record->s, key_record->len, &now, &n_now, err) < 0)
+		r = -1;
+	else
+		compare_records(p, t, &c, was, n_was, now, n_now);
+	if (c.n > CAUSES_MAX)
+		str_addf(out, "; and %zu more", c.n - CAUSES_MAX);
+	free(was);
+	free(now);
+	str_deinit(&old);
+	return r;
+}
+
+int plan_task_reason(struct plan *p, const struct plan_task *t, const struct str *key_record, struct str *out, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = NULL;
+	struct attempt_row earlier;
+	int found;
+
+	switch (t->miss) {
+	case MISS_FORCED:
+		str_add(out, "forced");
+		return 0;
+	case MISS_NO_CACHE:
+		str_add(out, "cache: false");
+		return 0;
+	case MISS_BLOBS_GONE:
+		str_add(out, "its output is missing from the store");
+		return 0;
+	default:
+		break;
+	}
+	if (!p->ctx.db)
+		return 0;
+	arena = arena_new();
+	plan_task_label(p, t, &p->scratch);
+	found = record_previous_attempt(p->ctx.db, p->ctx.pipeline->name, p->scratch.s, 0, arena, &earlier, err);
+	if (found < 0)
+		return -1;
+	if (found == 0)
+		str_add(out, "first run");
+	else if (digest_eq(&earlier.key, &t->key))
+		str_addf(out, earlier.failure == FAILURE_NONE ? "its result is not on record any more" : "the last attempt ended as %s",
+			 failure_class_name(earlier.failure));
+	else
+		return explain(p, t, &earlier, key_record, out, err);
+	return 0;
+}

@@ -1,0 +1,154 @@
+/* Values of references, for one task. */
+#include <math.h>
+#include "plan/internal.h"
+
+static int text_value(struct value *ret, const char *s)
+{
+	*ret = (struct value){ .type = VALUE_STRING, .s = s };
+	return 0;
+}
+
+static int not_here(const struct ref *ref, struct err *err)
+{
+	return err_set(err, ERR_INVALID, "%d:%d: this reference can't be used here", ref->line, ref->col);
+}
+
+/* Numbers that hold an integer stay integers, so that `steps.x.metrics.epochs == 5` reads as written. */
+static void metric_to_value(double v, struct value *ret)
+{
+	if (v == floor(v) && fabs(v) < 9007199254740992.0)
+		*ret = (struct value){ .type = VALUE_INT, .i = (int64_t)v };
+	else
+		*ret = (struct value){ .type = VALUE_FLOAT, .f = v };
+}
+
+static bool find_metric(const struct plan_task *t, const char *name, struct value *ret)
+{
+	for (uint32_t i = 0; i < t->n_metrics; i++)
+		if (str_eq(t->metrics[i].name, name)) {
+			metric_to_value(t->metrics[i].value, ret);
+			return true;
+		}
+	return false;
+}
+
+static int no_metric(struct task_scope *sc, const struct ref *ref, const struct plan_task *t, struct err *err)
+{
+	plan_task_label(sc->plan, t, &sc->plan->scratch);
+	return err_set(err, ERR_INVALID, "`steps.%s.metrics.%s`: task %s gave no metric of that name", sc->plan->steps[ref->step].decl->name,
+		       ref->name, sc->plan->scratch.s);
+}
+
+/* One number; a list where the needed step has several tasks for this one. */
+static int metric_value(struct task_scope *sc, const struct ref *ref, struct value *ret, struct err *err)
+{
+	struct plan *p = sc->plan;
+	struct plan_dep *d = step_dep_on(p, &p->steps[sc->task->step], ref->step);
+	uint32_t g;
+	size_t n;
+	struct value *v;
+
+	if (!d)
+		return not_here(ref, err);
+	g = dep_group_of(d, sc->task);
+	if (!dep_gathers(p, d))
+		return find_metric(dep_single(p, d, g), ref->name, ret) ? 0 : no_metric(sc, ref, dep_single(p, d, g), err);
+	n = dep_group_size(p, d, g);
+	v = arena_alloc(sc->arena, (n + 1) * sizeof(*v));
+	for (size_t i = 0; i < n; i++)
+		if (!find_metric(dep_group_task(p, d, g, i), ref->name, &v[i]))
+			return no_metric(sc, ref, dep_group_task(p, d, g, i), err);
+	*ret = (struct value){ .type = VALUE_LIST, .list = { v, n } };
+	return 0;
+}
+
+static int local_value(struct task_scope *sc, const struct ref *ref, struct value *ret, struct err *err)
+{
+	const struct step *s = sc->plan->steps[sc->task->step].decl;
+	const struct step_local *l = &s->locals[ref->index];
+	struct expr_scope es = { .resolve = scope_resolve, .arg = sc };
+	int r;
+
+	if (!l->value) {
+		*ret = l->decl->def;
+		return 0;
+	}
+	r = template_eval(l->value, &es, sc->arena, ret, err);
+	if (r == 0 && ret->type == VALUE_STRING && l->decl->type != VALUE_STRING)
+		r = value_parse(l->decl->type, ret->s, sc->arena, ret, err);
+	return r < 0 ? err_wrap(err, "step `%s`, with.%s", s->name, l->decl->name) : r;
+}
+
+static int item_value(struct task_scope *sc, const struct ref *ref, struct value *ret)
+{
+	const struct plan_item *item = &sc->plan->steps[sc->task->step].items[sc->task->index];
+	const char *base = strrchr(item->path, '/');
+	const char *name = item->value ? item->path : base ? base + 1 : item->path;
+	const char *dot = strrchr(name, '.');
+
+	switch (ref->kind) {
+	case REF_ITEM:
+		if (item->value) {
+			*ret = *item->value;
+			return 0;
+		}
+		return text_value(ret, item->path);
+	case REF_ITEM_PATH:
+		return text_value(ret, item->path);
+	case REF_ITEM_STEM:
+		return text_value(ret, dot && dot != name ? arena_strndup(sc->arena, name, (size_t)(dot - name)) : name);
+	default:
+		return text_value(ret, name);
+	}
+}
+
+int scope_resolve(void *arg, const struct ref *ref, struct value *ret, struct err *err)
+{
+	struct task_scope *sc = arg;
+	struct plan_step *s = &sc->plan->steps[sc->task->step];
+
+	switch (ref->kind) {
+	case REF_PARAM:
+		*ret = sc->plan->ctx.params[ref->index];
+		return 0;
+	case REF_LOCAL:
+		return local_value(sc, ref, ret, err);
+	case REF_INPUT:
+		return ref->index < sc->n_inputs ? text_value(ret, sc->inputs[ref->index].path) : not_here(ref, err);
+	case REF_OUTPUT:
+		return text_value(ret, s->decl->outputs[ref->index].path);
+	case REF_MATRIX:
+		if (!s->axis_index)
+			return not_here(ref, err);
+		*ret = s->axes[ref->index].v[s->axis_index[sc->task->index * s->decl->n_axes + ref->index]];
+		return 0;
+	case REF_ITEM:
+	case REF_ITEM_NAME:
+	case REF_ITEM_PATH:
+	case REF_ITEM_STEM:
+		return s->items ? item_value(sc, ref, ret) : not_here(ref, err);
+	case REF_STEP_METRIC:
+		return metric_value(sc, ref, ret, err);
+	case REF_SCHEDULE:
+		return err_set(err, ERR_UNSUPPORTED, "`schedule.%s` has a value only in runs that a schedule starts, which this build doesn't have", ref->name);
+	default:
+		return not_here(ref, err);
+	}
+}
+
+int scope_condition(struct plan *p, const struct plan_task *t, bool *ret, struct err *err)
+{
+	const struct step *s = p->steps[t->step].decl;
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct task_scope sc = { .plan = p, .task = t, .arena = arena };
+	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc, .any_failed = t->need_failed };
+	struct value v;
+
+	if (expr_eval(s->condition, &es, arena, &v, err) < 0)
+		return err_wrap(err, "`if` of step `%s`", s->name);
+	if (v.type != VALUE_BOOL)
+		return err_set(err, ERR_INVALID, "%s:%d: `if` of step `%s` must be true or false, not %s", s->pos.file, s->pos.line, s->name,
+			       value_type_name(v.type));
+	*ret = v.b;
+	return 0;
+}

@@ -1,0 +1,127 @@
+/* Which steps and tasks a command line asks for: targets, --from, --until, --force. */
+#include "base/text.h"
+#include "plan/internal.h"
+
+static int unknown_step(const struct plan *p, const char *what, const char *name, struct err *err)
+{
+	const struct pipeline *pl = p->ctx.pipeline;
+	_cleanup_(freep) const char **names = xcalloc(pl->n_steps + 1, sizeof(*names));
+	const char *nearest;
+
+	for (size_t i = 0; i < pl->n_steps; i++)
+		names[i] = pl->steps[i].name;
+	nearest = text_nearest(name, names, pl->n_steps);
+	if (nearest)
+		return err_set(err, ERR_INVALID, "%s: no step `%s` in %s (did you mean `%s`?)", what, name, pl->path, nearest);
+	return err_set(err, ERR_INVALID, "%s: no step `%s` in %s", what, name, pl->path);
+}
+
+/* "train" or "train[fold=0]" → step. */
+static int find_step(const struct plan *p, const char *what, const char *name, const struct step **ret, struct err *err)
+{
+	size_t n = strcspn(name, "[");
+	_cleanup_(freep) char *step = xstrndup(name, n);
+
+	*ret = pipeline_find_step(p->ctx.pipeline, step);
+	return *ret ? 0 : unknown_step(p, what, step, err);
+}
+
+static void select_with_needs(struct plan *p, bool *selected)
+{
+	const struct pipeline *pl = p->ctx.pipeline;
+
+	for (size_t i = pl->n_steps; i-- > 0;) {
+		const struct step *s = &pl->steps[pl->order[i]];
+
+		if (selected[s->index])
+			for (size_t d = 0; d < s->n_deps; d++)
+				selected[s->deps[d].step] = true;
+	}
+}
+
+static int select_targets(struct plan *p, bool *selected, struct err *err)
+{
+	const struct plan_options *o = &p->options;
+
+	for (size_t i = 0; i < o->n_targets; i++) {
+		const struct step *s;
+		struct plan_step *ps;
+
+		if (find_step(p, "target", o->targets[i], &s, err) < 0)
+			return -1;
+		ps = &p->steps[s->index];
+		if (strchr(o->targets[i], '[')) {
+			ps->only = xreallocarray(ps->only, ps->n_only + 1, sizeof(*ps->only));
+			ps->only[ps->n_only++] = o->targets[i];
+		}
+		selected[s->index] = true;
+	}
+	if (o->until) {
+		const struct step *s;
+
+		if (find_step(p, "--until", o->until, &s, err) < 0)
+			return -1;
+		selected[s->index] = true;
+	}
+	if (o->n_targets || o->until)
+		select_with_needs(p, selected);
+	else
+		memset(selected, 1, p->n_steps);
+	return 0;
+}
+
+/* Keeps `from` and what comes after it; what these need from before is only looked up. */
+static int select_from(struct plan *p, bool *selected, struct err *err)
+{
+	const struct pipeline *pl = p->ctx.pipeline;
+	_cleanup_(freep) bool *after = xcalloc(p->n_steps + 1, sizeof(bool));
+	const struct step *from;
+
+	if (find_step(p, "--from", p->options.from, &from, err) < 0)
+		return -1;
+	after[from->index] = true;
+	for (size_t i = 0; i < pl->n_steps; i++) {
+		const struct step *s = &pl->steps[pl->order[i]];
+
+		for (size_t d = 0; d < s->n_deps; d++)
+			after[s->index] |= after[s->deps[d].step];
+	}
+	for (size_t i = 0; i < p->n_steps; i++)
+		if (!after[i])
+			p->steps[i].lookup_only = selected[i];
+	return 0;
+}
+
+static int select_forced(struct plan *p, struct err *err)
+{
+	for (size_t i = 0; i < p->options.n_force; i++) {
+		const struct step *s;
+
+		if (str_eq(p->options.force[i], "*")) {
+			for (size_t k = 0; k < p->n_steps; k++)
+				p->steps[k].forced = true;
+			continue;
+		}
+		if (find_step(p, "--force", p->options.force[i], &s, err) < 0)
+			return -1;
+		p->steps[s->index].forced = true;
+	}
+	return 0;
+}
+
+int select_tasks(struct plan *p, struct err *err)
+{
+	_cleanup_(freep) bool *selected = xcalloc(p->n_steps + 1, sizeof(bool));
+
+	if (select_targets(p, selected, err) < 0)
+		return -1;
+	if (p->options.from && select_from(p, selected, err) < 0)
+		return -1;
+	for (size_t i = 0; i < p->n_steps; i++) {
+		p->steps[i].selected = selected[i];
+		/* What another selected step needs, it needs whole. */
+		for (size_t d = 0; selected[i] && d < p->steps[i].decl->n_deps; d++)
+			p->steps[p->steps[i].decl->deps[d].step].n_only = 0;
+	}
+	return select_forced(p, err);
+}

@@ -1,0 +1,337 @@
+/* What comes from the project when a run starts: pipeline inputs, code, tool versions. Each is pinned under a name, so that a
+ * resumed run (and later a reproduced one) is given the same content without the project. */
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include "base/fs.h"
+#include "plan/internal.h"
+
+/* What a tool says of its version is kept whole up to this size: enough for any --version. */
+#define TOOL_TEXT_MAX (64 * KIB)
+
+static const struct plan_pin *find_pin(const struct plan *p, const char *name)
+{
+	void *i = map_get_str(p->pin_by_name, name);
+
+	return i ? &p->pins.v[(uintptr_t)i - 1] : NULL;
+}
+
+static void add_pin(struct plan *p, const char *name, const char *origin, const struct content_id *id)
+{
+	struct plan_pin pin = { arena_strdup(p->arena, name), arena_strdup(p->arena, origin), *id };
+
+	VEC_PUSH(&p->pins, pin);
+	*map_slot_str(p->pin_by_name, name) = (void *)(uintptr_t)p->pins.n;
+}
+
+static int take_given_pins(struct plan *p)
+{
+	for (size_t i = 0; i < p->ctx.n_pins; i++)
+		add_pin(p, p->ctx.pins[i].name, p->ctx.pins[i].origin, &p->ctx.pins[i].id);
+	return 0;
+}
+
+static bool resumed(const struct plan *p)
+{
+	return p->ctx.pins != NULL;
+}
+
+static int put_path(struct plan *p, const char *path, bool hash_only, struct content_id *ret, struct err *err)
+{
+	static const char *const exclude[] = { ".cairn", ".git", NULL };
+	struct content_put_options o = { .flags = hash_only ? CONTENT_PUT_HASH_ONLY : 0, .cache = p->ctx.cache,
+					 .n_threads = p->options.hash_threads, .exclude = exclude };
+	_cleanup_(fd_closep) int root = open(p->ctx.config->project_root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (root < 0)
+		return err_errno(err, "cannot open the project %s", p->ctx.config->project_root);
+	return content_put_at(p->ctx.store, root, path, &o, ret, err);
+}
+
+/* --- pipeline inputs ------------------------------------------------------------------------------------------------ */
+
+/* Its listing is needed to plan: members of `each`, or a path below it. */
+static bool listing_needed(const struct plan *p, size_t input)
+{
+	const struct pipeline *pl = p->ctx.pipeline;
+
+	for (size_t i = 0; i < pl->n_steps; i++) {
+		const struct step *s = &pl->steps[i];
+
+		if (s->each && s->each->from.kind == REF_PIPELINE_INPUT && s->each->from.index == input)
+			return true;
+		for (size_t k = 0; k < s->n_inputs; k++)
+			if (s->inputs[k].subpath && s->inputs[k].from.kind == REF_PIPELINE_INPUT && s->inputs[k].from.index == input)
+				return true;
+	}
+	return false;
+}
+
+static int pin_input(struct plan *p, size_t i, struct err *err)
+{
+	const struct input_decl *in = &p->ctx.pipeline->inputs[i];
+	_cleanup_(freep) char *name = xasprintf("input:%s", in->name), *origin = xasprintf("path:%s", in->uri);
+	const struct plan_pin *pin = find_pin(p, name);
+	const char *file = in->pos.file;
+
+	if (pin) {
+		p->input_ids[i] = pin->id;
+		return 0;
+	}
+	if (in->origin != INPUT_PATH || in->by_reference)
+		return err_set(err, ERR_UNSUPPORTED, "%s:%d:%d: input `%s` (%s): inputs from object stores and artifacts are not in this build yet",
+			       file, in->pos.line, in->pos.col, in->name, in->uri);
+	if (resumed(p))
+		return err_set(err, ERR_CORRUPT, "the run's record lacks input `%s`", in->name);
+	if (put_path(p, in->uri, p->options.hash_only && !listing_needed(p, i), &p->input_ids[i], err) < 0) {
+		if (err && err->code == ERR_NOT_FOUND)
+			return err_set(err, ERR_NOT_FOUND, "%s:%d:%d: input `%s`: %s does not exist in the project", file, in->pos.line, in->pos.col,
+				       in->name, in->uri);
+		return err_wrap(err, "%s:%d:%d: input `%s`", file, in->pos.line, in->pos.col, in->name);
+	}
+	if (in->optional_dir && p->input_ids[i].kind != CONTENT_TREE)
+		return err_set(err, ERR_INVALID, "%s:%d:%d: input `%s`: %s is a file, but is written as a directory", file, in->pos.line, in->pos.col,
+			       in->name, in->uri);
+	add_pin(p, name, origin, &p->input_ids[i]);
+	return 0;
+}
+
+static void note_inputs(const struct plan *p, const struct step *s, bool *needed)
+{
+	for (size_t k = 0; k < s->n_inputs; k++)
+		if (s->inputs[k].from.kind == REF_PIPELINE_INPUT)
+			needed[s->inputs[k].from.index] = true;
+	if (s->each && !s->each->is_list && s->each->from.kind == REF_PIPELINE_INPUT)
+		needed[s->each->from.index] = true;
+}
+
+static int pin_inputs(struct plan *p, struct err *err)
+{
+	const struct pipeline *pl = p->ctx.pipeline;
+	_cleanup_(freep) bool *needed = xcalloc(pl->n_inputs + 1, sizeof(*needed));
+
+	for (size_t i = 0; i < p->n_steps; i++)
+		if (p->steps[i].selected)
+			note_inputs(p, p->steps[i].decl, needed);
+	for (size_t i = 0; i < pl->n_inputs; i++)
+		if (needed[i] && pin_input(p, i, err) < 0)
+			return -1;
+	return 0;
+}
+
+/* --- code ------------------------------------------------------------------------------------------------------------- */
+
+struct code_entry {
+	bool checked, exists, executable;
+	struct content_id id;
+};
+
+/* Paths of code are asked for again and again by steps that share it: each is looked at once a plan. */
+static int code_entry(struct plan *p, const char *path, bool must_exist, struct code_entry **ret, struct err *err)
+{
+	void **slot = map_slot_str(p->code_memo, path);
+	struct code_entry *c = *slot;
+	_cleanup_(freep) char *full = NULL;
+	struct stat st;
+
+	if (!c)
+		c = *slot = arena_alloc(p->arena, sizeof(*c));
+	*ret = c;
+	if (c->checked)
+		return 0;
+	full = xasprintf("%s/%s", p->ctx.config->project_root, path);
+	c->checked = true;
+	if (stat(full, &st) < 0)
+		return must_exist ? err_errno(err, "code `%s`", path) : 0;
+	if (!S_ISREG(st.st_mode) && !must_exist)
+		return 0;
+	c->executable = S_ISREG(st.st_mode) && (st.st_mode & 0111);
+	c->exists = true;
+	return put_path(p, path, p->options.hash_only, &c->id, err);
+}
+
+struct code_set {
+	VEC(struct path_entry) entries;
+	struct str joined;
+};
+
+static int add_code(struct plan *p, struct code_set *set, const char *path, bool must_exist, struct err *err)
+{
+	struct code_entry *c;
+	struct path_entry e = { .path = path };
+
+	for (size_t i = 0; i < set->entries.n; i++)
+		if (str_eq(set->entries.v[i].path, path))
+			return 0;
+	if (code_entry(p, path, must_exist, &c, err) < 0)
+		return -1;
+	if (!c->exists)
+		return 0;
+	e.id = c->id;
+	e.kind = c->id.kind == CONTENT_TREE ? TREE_DIR : c->executable ? TREE_EXECUTABLE : TREE_FILE;
+	VEC_PUSH(&set->entries, e);
+	return 0;
+}
+
+/* Could this word of a command be the path of a file in the project? */
+static bool may_be_path(const char *w, size_t n)
+{
+	if (n == 0 || n > 512 || w[0] == '/' || w[0] == '-' || w[0] == '~')
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (w[i] == '\n' || strchr("$*?[]{}<>|&;()=!\\\"'`#", w[i]))
+			return false;
+	return memmem(w, n, "..", 2) == NULL;
+}
+
+/* Files that the command names: words that are regular files in the project. */
+static int add_named_files(struct plan *p, const struct step *s, struct code_set *set, struct err *err)
+{
+	static const char separators[] = " \t\n;|&()<>\"'`";
+
+	for (size_t i = 0; i < s->run->n_parts; i++) {
+		const char *at = s->run->parts[i].text, *end;
+
+		if (s->run->parts[i].expr)
+			continue;
+		for (end = at + s->run->parts[i].len; at < end;) {
+			const char *w = at;
+			size_t n;
+
+			while (at < end && !strchr(separators, *at))
+				at++;
+			n = (size_t)(at - w);
+			while (n > 2 && w[0] == '.' && w[1] == '/')
+				w += 2, n -= 2;
+			/* A word that goes on in an expression isn't a name by itself. */
+			if (may_be_path(w, n) && !(at == end && i + 1 < s->run->n_parts) &&
+			    add_code(p, set, arena_strndup(p->arena, w, n), false, err) < 0)
+				return -1;
+			at++;
+		}
+	}
+	return 0;
+}
+
+static int by_entry_path(const void *a, const void *b)
+{
+	return strcmp(((const struct path_entry *)a)->path, ((const struct path_entry *)b)->path);
+}
+
+/* "lib" covers "lib/a.py". */
+static void drop_covered(struct code_set *set)
+{
+	size_t kept = 0;
+
+	qsort(set->entries.v, set->entries.n, sizeof(*set->entries.v), by_entry_path);
+	for (size_t i = 0; i < set->entries.n; i++) {
+		bool covered = false;
+
+		for (size_t k = 0; k < kept && !covered; k++) {
+			size_t n = strlen(set->entries.v[k].path);
+
+			covered = set->entries.v[k].kind == TREE_DIR && strncmp(set->entries.v[i].path, set->entries.v[k].path, n) == 0 &&
+				  set->entries.v[i].path[n] == '/';
+		}
+		if (!covered)
+			set->entries.v[kept++] = set->entries.v[i];
+	}
+	set->entries.n = kept;
+}
+
+static int pin_code(struct plan *p, struct plan_step *s, struct code_set *set, struct err *err)
+{
+	const struct plan_pin *pin;
+
+	set->entries.n = 0;
+	str_reset(&set->joined);
+	if (resumed(p)) {
+		str_addf(&set->joined, "code:%s", s->decl->name);
+		pin = find_pin(p, set->joined.s);
+		if (pin)
+			s->code = pin->id;
+		return 0;
+	}
+	for (size_t i = 0; i < s->decl->n_code; i++)
+		if (add_code(p, set, s->decl->code[i], true, err) < 0)
+			return err_wrap(err, "%s:%d:%d: step `%s`", s->decl->pos.file, s->decl->pos.line, s->decl->pos.col, s->decl->name);
+	if (add_named_files(p, s->decl, set, err) < 0)
+		return err_wrap(err, "step `%s`", s->decl->name);
+	if (set->entries.n == 0)
+		return 0;
+	drop_covered(set);
+	if (tree_of_paths(p->ctx.store, set->entries.v, set->entries.n, &s->code, err) < 0)
+		return err_wrap(err, "code of step `%s`", s->decl->name);
+	str_addf(&set->joined, "code:%s", s->decl->name);
+	add_pin(p, set->joined.s, "code", &s->code);
+	return 0;
+}
+
+/* --- tools ------------------------------------------------------------------------------------------------------------- */
+
+static int run_tool(const struct plan *p, const char *command, struct str *out, struct err *err)
+{
+	_cleanup_(freep) char *full = xasprintf("cd '/' && { %s\n} 2>&1 </dev/null", command);
+	FILE *f = popen(full, "re");
+	char buf[4096];
+	size_t n;
+	int status;
+
+	if (!f)
+		return err_errno(err, "cannot start a shell");
+	while ((n = fread(buf, 1, sizeof(buf), f)) > 0)
+		if (out->len + n <= TOOL_TEXT_MAX)
+			str_addn(out, buf, n);
+	status = pclose(f);
+	if (status != 0)
+		return err_set(err, ERR_NOT_FOUND, "tool `%s` can't say its version (exit status %d): %.200s", command,
+			       WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), out->len ? out->s : "");
+	return 0;
+}
+
+static int pin_tool(struct plan *p, const char *command, const char **ret, struct err *err)
+{
+	_cleanup_(freep) char *name = xasprintf("tool:%s", command);
+	const struct plan_pin *pin = find_pin(p, name);
+	struct content_id id;
+	struct str text = { 0 };
+	int r = pin ? content_read(p->ctx.store, &pin->id, TOOL_TEXT_MAX, &text, err) : run_tool(p, command, &text, err);
+
+	if (r == 0 && !pin) {
+		r = content_put_bytes(p->ctx.store, text.len ? text.s : "", text.len, &id, err);
+		if (r == 0)
+			add_pin(p, name, "tool", &id);
+	}
+	if (r == 0)
+		*ret = arena_strndup(p->arena, text.len ? text.s : "", text.len);
+	str_deinit(&text);
+	return r;
+}
+
+static int pin_tools(struct plan *p, struct plan_step *s, struct err *err)
+{
+	s->tool_text = arena_alloc(p->arena, (s->decl->n_tools + 1) * sizeof(*s->tool_text));
+	for (size_t i = 0; i < s->decl->n_tools; i++)
+		if (pin_tool(p, s->decl->tools[i], &s->tool_text[i], err) < 0)
+			return err_wrap(err, "%s:%d:%d: step `%s`", s->decl->pos.file, s->decl->pos.line, s->decl->pos.col, s->decl->name);
+	return 0;
+}
+
+int sources_pin(struct plan *p, struct err *err)
+{
+	struct code_set set = { 0 };
+	int r;
+
+	take_given_pins(p);
+	r = pin_inputs(p, err);
+	for (size_t i = 0; i < p->n_steps && r == 0; i++) {
+		if (!p->steps[i].selected || !p->steps[i].decl->run)
+			continue;
+		r = pin_code(p, &p->steps[i], &set, err);
+		if (r == 0 && p->steps[i].decl->n_tools)
+			r = pin_tools(p, &p->steps[i], err);
+	}
+	VEC_FREE(&set.entries);
+	str_deinit(&set.joined);
+	return r;
+}

@@ -1,0 +1,144 @@
+/* record/db.h — the project's database: journal of running runs, index of everything that was.
+ *
+ * One SQLite file, `.cairn/cairn.db`, WAL. Debian 12's SQLite 3.40.1 can corrupt a WAL when two processes write and checkpoint
+ * at the same instant, so every write transaction and every checkpoint holds `.cairn/db.lock`, automatic checkpoints are off
+ * and closing doesn't checkpoint. Readers take no lock. On a network file system: rollback journal. The database is an index:
+ * what it says of content can be rebuilt from the manifests in the store.
+ *
+ * A handle belongs to one thread. Errors: ERR_CORRUPT (not a database, or a damaged one: says what to do), ERR_NEWER (written
+ * by a newer cairn), ERR_NO_SPACE, ERR_READ_ONLY, ERR_BUSY (lock not had within 30 s), ERR_IO. A failed transaction is rolled
+ * back whole.
+ */
+#ifndef CAIRN_RECORD_DB_H
+#define CAIRN_RECORD_DB_H
+
+#include "base/digest.h"
+#include "base/failure.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+struct db;
+
+enum db_open_flags { DB_READ = 0, DB_WRITE = 1 /* creates and migrates */ };
+int db_open(const char *path, enum db_open_flags flags, struct db **ret, struct err *err); /* ":memory:" for tests */
+void db_close(struct db *db);
+static inline void db_closep(struct db **db)
+{
+	db_close(*db);
+}
+/* Write transactions; they don't nest. All record_* functions below that write need one open. */
+int db_begin(struct db *db, struct err *err);
+int db_commit(struct db *db, struct err *err);	     /* visible to others; survives kill -9 */
+int db_commit_durable(struct db *db, struct err *err); /* and power loss */
+void db_rollback(struct db *db);
+int db_check(struct db *db, struct err *err); /* integrity_check, foreign keys, application id */
+
+/* --- runs ------------------------------------------------------------------------------------------------------ */
+
+enum run_state { RUN_RUNNING = 0, RUN_SUCCEEDED, RUN_FAILED, RUN_CANCELLED, RUN_INTERRUPTED };
+const char *run_state_name(enum run_state s);
+
+struct run_counts {
+	uint64_t total, executed, hits, failed, skipped, blocked; /* tasks */
+	int64_t saved_ns;					   /* time that the hits took when they were executed */
+};
+
+struct run_row {
+	int64_t rowid;
+	const char *id; /* "digits-7kq2m": pipeline name and five letters, unique in the project */
+	const char *pipeline;
+	const char *path; /* of the pipeline file, relative to the project root */
+	enum run_state state;
+	int64_t started_ns, ended_ns; /* wall; ended 0 while it runs */
+	bool has_hash;
+	struct digest hash;		/* the manifest's digest: the run hash */
+	struct content_id pipeline_blob; /* tree with the pipeline file and its step files */
+	struct content_id results;	/* results table (record/results.h), when it ended */
+	const char *params_json;	/* canonical object of all resolved params */
+	const char *options_json;	/* targets, force, keep_going …: what resume needs */
+	struct run_counts counts;
+	const char *git_commit; /* or NULL */
+	bool git_dirty;
+	const char *message; /* first error, when it failed; or NULL */
+	bool cancel_requested; /* 1 gentle */
+	bool cancel_now;
+	int32_t pid;	    /* engine process while it runs */
+	uint64_t pid_start; /* its start time in ticks */
+	const char *host;
+};
+
+/* Makes a fresh id from r->pipeline, sets r->id (in arena) and r->rowid. */
+int record_run_add(struct db *db, struct run_row *r, struct arena *arena, struct err *err);
+int record_run_input(struct db *db, int64_t run, const char *name, const char *origin, const struct content_id *id, struct err *err);
+/* state, ended, hash, results, counts, message, pid. */
+int record_run_update(struct db *db, const struct run_row *r, struct err *err);
+int record_run_request_cancel(struct db *db, int64_t run, bool now, struct err *err);
+
+/* --- attempts and lineage ----------------------------------------------------------------------------------------- */
+
+struct attempt_row {
+	int64_t id; /* unique in the project; never reused */
+	int64_t run;
+	const char *task; /* "train[fold=0]" */
+	const char *step;
+	uint32_t number;
+	struct digest key;
+	int64_t started_ns, ended_ns; /* ended 0 while it runs */
+	enum failure_class failure;
+	int32_t exit_status, signo;
+	uint64_t max_rss_bytes;
+	int64_t cpu_ns;
+	struct content_id log;
+	const char *node, *message, *workspace; /* NULL when none */
+	const char *reason; /* why the task ran: "input data changed: …" (plan/reason) */
+};
+
+struct named_content {
+	const char *name;
+	struct content_id id;
+};
+
+/* Allocates a->id. */
+int record_attempt_start(struct db *db, struct attempt_row *a, struct err *err);
+int record_attempt_end(struct db *db, const struct attempt_row *a, struct err *err);
+/* The key record's bytes, once per key; for `why`. */
+int record_key(struct db *db, const struct digest *key, const void *bytes, size_t n, struct err *err);
+/* What an attempt that succeeded (or failed only at its gate) read and made; one observation. Returns 1 when an earlier
+ * observation under the same key has other outputs (nondeterminism), else 0. `cacheable`: later runs may take it as a hit. */
+int record_result(struct db *db, int64_t attempt, const struct digest *key, bool cacheable, const struct named_content *inputs, size_t n_inputs,
+		  const struct named_content *outputs, size_t n_outputs, struct err *err);
+struct metric_value {
+	const char *name; /* flattened: "val.accuracy" */
+	double value;
+};
+int record_metrics(struct db *db, int64_t attempt, const struct metric_value *m, size_t n, struct err *err);
+
+/* The cacheable result under a key, newest observation that isn't contradicted: what the local index knows; the store's action
+ * record is asked when this has none. 1 found, 0 not. Outputs sorted by name, metrics sorted by name, in arena. */
+struct cached_result {
+	int64_t attempt;
+	int64_t duration_ns;
+	struct named_content *outputs;
+	size_t n_outputs;
+	struct metric_value *metrics;
+	size_t n_metrics;
+};
+int record_lookup(struct db *db, const struct digest *key, struct arena *arena, struct cached_result *ret, struct err *err);
+/* Take note of an action record that came from the store (made by another machine or before the database was lost). */
+int record_forget(struct db *db, const struct digest *key, struct err *err); /* its blobs are gone: not a hit any more */
+
+/* --- reading, for the engine --------------------------------------------------------------------------------------- */
+
+/* Id, unambiguous prefix of an id or hash, "last" (newest), "last:PIPELINE"? ERR_NOT_FOUND / ERR_INVALID when ambiguous (lists them). */
+int record_find_run(struct db *db, const char *what, struct arena *arena, struct run_row *ret, struct err *err);
+/* Newest run of the pipeline that has a results table; 1 found, 0 none. */
+int record_last_results(struct db *db, const char *pipeline, struct arena *arena, struct run_row *ret, struct err *err);
+int record_run_attempts(struct db *db, int64_t run, struct arena *arena, struct attempt_row **ret, size_t *ret_n, struct err *err);
+/* Newest ended attempt of this task of this pipeline before `before_attempt` (0: any), whatever its run; 1 found, 0 none. */
+int record_previous_attempt(struct db *db, const char *pipeline, const char *task, int64_t before_attempt, struct arena *arena, struct attempt_row *ret, struct err *err);
+int record_key_bytes(struct db *db, const struct digest *key, struct str *ret, struct err *err); /* ERR_NOT_FOUND */
+/* Median duration of the last 20 successful attempts of a step; 1 known, 0 not. */
+int record_step_duration(struct db *db, const char *pipeline, const char *step, int64_t *ret_ns, struct err *err);
+int record_outputs(struct db *db, int64_t attempt, struct arena *arena, struct cached_result *ret, struct err *err);
+
+#endif

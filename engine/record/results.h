@@ -1,0 +1,52 @@
+/* record/results.h — the results table: every task of a run with its key and what it gave, in expansion order.
+ *
+ * A blob in the store, canonical binary (described in storage/FORMAT.md's manner in results.c): two runs with the same
+ * results have the same table, so a run in which nothing changed adds no new bytes. The planner reads the last table of a
+ * pipeline to recognise a million unchanged tasks without asking the database for each.
+ * Hostile when read: results_open checks the whole structure once.
+ */
+#ifndef CAIRN_RECORD_RESULTS_H
+#define CAIRN_RECORD_RESULTS_H
+
+#include "base/digest.h"
+#include "base/str.h"
+#include "record/db.h"
+#include "storage/store.h"
+
+enum result_state { RESULT_SUCCEEDED = 1, RESULT_FAILED = 2, RESULT_SKIPPED = 3, RESULT_BLOCKED = 4 /* something it needs failed */ };
+
+struct result_entry {
+	const char *step, *task; /* NUL-terminated; in the table's memory */
+	enum result_state state;
+	struct digest key; /* all zero when it never had one */
+	int64_t duration_ns; /* of the execution that made it */
+	int64_t attempt;   /* producing attempt's id in the database that wrote the table: a hint, may be 0 */
+	size_t n_outputs, n_metrics;
+	const void *outputs_raw, *metrics_raw; /* see results_output, results_metric */
+};
+
+struct results_writer;
+struct results_writer *results_writer_new(void);
+void results_writer_free(struct results_writer *w);
+void results_writer_step(struct results_writer *w, const char *step, size_t n_outputs, const char *const *output_names);
+void results_writer_task(struct results_writer *w, const char *task, enum result_state state, const struct digest *key, int64_t duration_ns,
+			 int64_t attempt, const struct content_id *outputs /* n_outputs of the step, or NULL */, const struct metric_value *metrics, size_t n_metrics);
+int results_writer_store(struct results_writer *w, struct store *s, struct content_id *ret, struct err *err);
+
+struct results;
+int results_open(struct store *s, const struct content_id *id, struct results **ret, struct err *err);
+int results_decode(const void *bytes, size_t n, struct results **ret, struct err *err);
+void results_free(struct results *r);
+/* Sequential reading. */
+struct results_cursor {
+	const struct results *r;
+	size_t at, step, task;
+};
+void results_first(const struct results *r, struct results_cursor *c);
+bool results_next(struct results_cursor *c, struct result_entry *ret); /* false at the end */
+bool results_seek_step(const struct results *r, const char *step, struct results_cursor *c); /* to the step's first task */
+const char *results_output_name(const struct results *r, const struct result_entry *e, size_t i);
+void results_output(const struct result_entry *e, size_t i, struct content_id *ret);
+void results_metric(const struct result_entry *e, size_t i, struct metric_value *ret);
+
+#endif

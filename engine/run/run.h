@@ -1,0 +1,73 @@
+/* engine/run/run.h — making a run happen: from a checked pipeline to a run hash.
+ *
+ * run_start() makes a new run, run_resume() takes up one whose engine died; both then execute to the end on the caller's
+ * thread (the loop's) and return. Every state change is journaled before anything relies on it. The caller gives the
+ * surroundings; tests give a fake runner, a memory store and a virtual clock.
+ */
+#ifndef CAIRN_RUN_RUN_H
+#define CAIRN_RUN_RUN_H
+
+#include "base/loop.h"
+#include "model/config.h"
+#include "model/pipeline.h"
+#include "record/db.h"
+#include "runners/runner.h"
+#include "storage/content.h"
+#include "storage/statcache.h"
+
+/* What to run and how. Zeroed is the default. */
+struct run_options {
+	const struct param_override *overrides;
+	size_t n_overrides;
+	const char *const *targets; /* step or task names; none: all. Their needs come along */
+	size_t n_targets;
+	const char *from;	   /* this step and everything after it; what is before must be cached */
+	const char *until;	   /* everything up to this step, included */
+	const char *const *force;  /* steps to execute whatever the cache says; "*": all that is selected */
+	size_t n_force;
+	bool keep_going;	   /* after a failure: everything that doesn't need it */
+	bool keep_workspace;
+	unsigned jobs;		   /* tasks at once; 0: from the configuration */
+	const char *shell_step;	   /* open a shell in this task's workspace instead of running it */
+};
+
+enum task_outcome { TASK_HIT, TASK_DONE, TASK_FAILED, TASK_SKIPPED, TASK_BLOCKED, TASK_CANCELLED };
+
+/* What a person may want to see while it goes. All on the loop's thread; every function may be NULL. Strings are borrowed for the call. */
+struct run_observer {
+	void (*started)(void *arg, const struct run_row *run, int64_t estimate_ns); /* estimate from past runs; 0 unknown */
+	/* Totals after any change; total grows when a fan-out becomes known. */
+	void (*progress)(void *arg, const struct run_counts *counts, uint64_t running, int64_t remaining_ns /* estimate, -1 unknown */);
+	void (*task_started)(void *arg, uint64_t attempt, const char *task, unsigned number, const char *reason);
+	/* duration of the execution (for a hit: what it saved). failure and message only for failed attempts; will_retry with its delay. */
+	void (*task_ended)(void *arg, uint64_t attempt, const char *task, enum task_outcome outcome, int64_t duration_ns);
+	void (*attempt_failed)(void *arg, uint64_t attempt, const char *task, unsigned number, const struct runner_result *result, bool will_retry, int64_t delay_ns);
+	void (*notice)(void *arg, const char *text); /* one line: waiting for another run, nondeterminism found, … */
+	void (*ended)(void *arg, const struct run_row *run);
+	void *arg;
+};
+
+struct run_context {
+	const struct config *config;
+	struct loop *loop;
+	struct db *db;
+	struct store *store;
+	struct statcache *cache; /* or NULL */
+	struct runner *runner;
+	int leases_fd;		 /* file whose byte ranges are key leases between engines; -1: no other engine (tests) */
+	unsigned hash_threads;
+	const struct run_observer *observer; /* or NULL */
+};
+
+/* Executes `p` as a new run. Fills *ret (strings in `arena`) when a run came to be, whatever its end; the error says why none did or
+ * what stopped it (store gone, disk full): then the run stays resumable. 0 when the run ended by itself, see ret->state. */
+int run_start(const struct run_context *ctx, const struct pipeline *p, const struct run_options *o, struct arena *arena,
+	      struct run_row *ret, struct err *err);
+/* Goes on with a run that isn't running any more (ERR_BUSY when its engine lives). The pipeline, params, inputs and code are those of
+ * its start, from the store. */
+int run_resume(const struct run_context *ctx, const char *run_id, struct arena *arena, struct run_row *ret, struct err *err);
+
+/* For signal handlers on the loop: first gentle (running tasks get TERM and their grace time), then at once. */
+void run_interrupt(const struct run_context *ctx, bool now);
+
+#endif

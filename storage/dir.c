@@ -1,0 +1,543 @@
+/* A store in a directory: .cairn/store. Layout in FORMAT.md.
+ *
+ * Objects appear whole: written under tmp/, then renamed to their name without replacing (the first stays). Nothing that has a
+ * name in a space is ever written to again; its mode is 0444. What a crash leaves behind lies in tmp/.
+ *
+ * Durability: a rename may reach the disk before the bytes do, so that after a power cut a name can stand for a file that is
+ * too short. Two things make that harmless: store_sync() before anything that names the object is published as a record, and
+ * every look-up compares the size.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+#include "base/fs.h"
+#include "storage/internal.h"
+
+#define VERSION "cairn store 1\n"
+/* Up to so many new objects are flushed one by one; beyond, one syncfs() is cheaper than waiting for each. */
+#define SYNC_EACH_MAX 4
+/* An object that is found instead of written must look young to a collector that is at work: half of gc's grace time. */
+#define FRESHEN_AFTER_S (30 * 60)
+
+struct dir_store {
+	struct store base;
+	int root;
+	atomic_ulong temp_counter;
+	pthread_mutex_t sync_lock;
+	/* Under base.lock: */
+	unsigned long put_generation, synced_generation;
+	struct {
+		enum store_space space;
+		struct digest name;
+	} pending[SYNC_EACH_MAX];
+	size_t n_pending; /* may be larger than what `pending` holds */
+};
+
+static const char *const space_dirs[STORE_SPACES] = { "blobs", "trees", "actions", "runs" };
+
+#define PATH_MAX_OBJECT 96
+
+static struct dir_store *dir_of(struct store *s)
+{
+	return CONTAINER_OF(s, struct dir_store, base);
+}
+
+static const char *object_path(char buf[PATH_MAX_OBJECT], enum store_space space, const struct digest *name)
+{
+	char hex[DIGEST_HEX_MAX];
+
+	digest_hex(name, hex);
+	snprintf(buf, PATH_MAX_OBJECT, "%s/%.2s/%s", space_dirs[space], hex, hex);
+	return buf;
+}
+
+static int dir_errno(struct dir_store *d, const char *doing, struct err *err)
+{
+	int e = errno;
+
+	switch (e) {
+	case ENOSPC:
+	case EDQUOT:
+		return err_set(err, ERR_NO_SPACE, "%s: no space left for the store %s; free some, or type `cairn store gc`", doing, d->base.uri);
+	case EROFS:
+	case EACCES:
+	case EPERM:
+		return err_set(err, ERR_READ_ONLY, "%s: the store %s can't be written to", doing, d->base.uri);
+	default:
+		errno = e;
+		return err_errno(err, "%s: store %s", doing, d->base.uri);
+	}
+}
+
+/* --- looking --------------------------------------------------------------------------------------------------------- */
+
+static int dir_has(struct store *s, enum store_space space, const struct digest *names, const uint64_t *sizes, size_t n, bool *ret, struct err *err)
+{
+	char path[PATH_MAX_OBJECT];
+	struct stat st;
+
+	for (size_t i = 0; i < n; i++) {
+		ret[i] = fstatat(dir_of(s)->root, object_path(path, space, &names[i]), &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+			 (sizes[i] == UINT64_MAX || sizes[i] == (uint64_t)st.st_size);
+		if (!ret[i] && errno != ENOENT && errno != ENOTDIR && errno != 0 && fstatat(dir_of(s)->root, ".", &st, 0) < 0)
+			return err_errno(err, "cannot look into the store");
+	}
+	return 0;
+}
+
+static int open_object(struct dir_store *d, enum store_space space, const struct digest *name, struct stat *st, struct err *err)
+{
+	char path[PATH_MAX_OBJECT], hex[DIGEST_HEX_MAX];
+	int fd = openat(d->root, object_path(path, space, name), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (fd < 0 && errno == ENOENT)
+		return err_set(err, ERR_NOT_FOUND, "sha256:%s is not in the store %s", digest_hex(name, hex), d->base.uri);
+	if (fd < 0 || fstat(fd, st) < 0) {
+		err_errno(err, "cannot read sha256:%s in the store %s", digest_hex(name, hex), d->base.uri);
+		if (fd >= 0)
+			close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static int dir_get(struct store *s, enum store_space space, const struct digest *name, uint64_t max_bytes, struct str *ret, struct err *err)
+{
+	struct stat st;
+	_cleanup_(fd_closep) int fd = open_object(dir_of(s), space, name, &st, err);
+	size_t n;
+
+	if (fd < 0)
+		return -1;
+	if ((uint64_t)st.st_size > max_bytes)
+		return err_set(err, ERR_TOO_LARGE, "an object of the store has %llu bytes; at most %llu are read here", (unsigned long long)st.st_size,
+			       (unsigned long long)max_bytes);
+	n = (size_t)st.st_size;
+	str_reserve(ret, n + 1);
+	for (size_t done = 0; done < n;) {
+		ssize_t got = read(fd, ret->s + ret->len, n - done);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return err_errno(err, "cannot read from the store %s", s->uri);
+		if (got == 0)
+			break; /* shorter than it was: the digest will tell */
+		ret->len += (size_t)got;
+		done += (size_t)got;
+	}
+	ret->s[ret->len] = '\0';
+	return 0;
+}
+
+static int dir_open_blob(struct store *s, const struct digest *name, int *ret_fd, struct err *err)
+{
+	struct stat st;
+	int fd = open_object(dir_of(s), STORE_BLOB, name, &st, err);
+
+	if (fd < 0)
+		return -1;
+	*ret_fd = fd;
+	return 0;
+}
+
+/* --- publishing ------------------------------------------------------------------------------------------------------- */
+
+static void note_put(struct dir_store *d, enum store_space space, const struct digest *name)
+{
+	pthread_mutex_lock(&d->base.lock);
+	d->put_generation++;
+	if (d->n_pending < SYNC_EACH_MAX) {
+		d->pending[d->n_pending].space = space;
+		d->pending[d->n_pending].name = *name;
+	}
+	d->n_pending++;
+	pthread_mutex_unlock(&d->base.lock);
+}
+
+static void freshen(struct dir_store *d, const char *path, const struct stat *st)
+{
+	if (time(NULL) - st->st_mtime > FRESHEN_AFTER_S)
+		(void)!utimensat(d->root, path, NULL, AT_SYMLINK_NOFOLLOW);
+}
+
+/* Is it there already, with this size? Then it is made to look young. */
+static bool already_there(struct dir_store *d, const char *path, uint64_t size)
+{
+	struct stat st;
+
+	if (fstatat(d->root, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != size)
+		return false;
+	freshen(d, path, &st);
+	return true;
+}
+
+/* from_dir/from → path in the store. 0 published, 1 one is there already (from is left), 2 another file system, -1 error. */
+static int rename_in(struct dir_store *d, int from_dir, const char *from, const char *path, bool replace)
+{
+	for (int tries = 0;; tries++) {
+		int r = replace ? renameat(from_dir, from, d->root, path) : renameat2(from_dir, from, d->root, path, RENAME_NOREPLACE);
+
+		if (r == 0)
+			return 0;
+		if (errno == EINVAL && !replace) { /* a file system without NOREPLACE */
+			r = linkat(from_dir, from, d->root, path, 0);
+			if (r == 0)
+				return unlinkat(from_dir, from, 0);
+		}
+		if (errno == EEXIST)
+			return 1;
+		if (errno == EXDEV)
+			return 2;
+		if (errno == ENOENT && tries == 0) {
+			char shard[PATH_MAX_OBJECT];
+
+			snprintf(shard, sizeof(shard), "%.*s", (int)(strrchr(path, '/') - path), path);
+			if (mkdirat(d->root, shard, 0777) == 0 || errno == EEXIST)
+				continue;
+			if (errno == ENOENT && fs_mkdir_p_at(d->root, shard, 0777, NULL) == 0)
+				continue;
+		}
+		return -1;
+	}
+}
+
+/* A truncated object of that name (after a power cut) must not keep the good one out. */
+static int publish(struct dir_store *d, int from_dir, const char *from, enum store_space space, const struct digest *name, uint64_t size,
+		   bool replace, struct err *err)
+{
+	char path[PATH_MAX_OBJECT];
+	int r = rename_in(d, from_dir, from, object_path(path, space, name), replace);
+
+	if (r == 1 && space != STORE_ACTION && !already_there(d, path, size))
+		r = rename_in(d, from_dir, from, path, true);
+	if (r < 0)
+		return dir_errno(d, "cannot write", err);
+	if (r == 0)
+		note_put(d, space, name);
+	return r;
+}
+
+static int make_temp(struct dir_store *d, int *ret_fd, char **ret_name, struct err *err)
+{
+	for (int tries = 0; tries < 1000; tries++) {
+		char *name = xasprintf("tmp/%ld-%lx-%lx", (long)getpid(), atomic_fetch_add(&d->temp_counter, 1), (unsigned long)(uintptr_t)d >> 4);
+		int fd = openat(d->root, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0444);
+
+		if (fd >= 0) {
+			*ret_fd = fd;
+			*ret_name = name;
+			return 0;
+		}
+		free(name);
+		if (errno == ENOENT && mkdirat(d->root, "tmp", 0777) == 0)
+			continue;
+		if (errno != EEXIST)
+			break;
+	}
+	return dir_errno(d, "cannot write", err);
+}
+
+static int dir_put(struct store *s, enum store_space space, const struct digest *name, const void *bytes, size_t n, bool replace, struct err *err)
+{
+	struct dir_store *d = dir_of(s);
+	char path[PATH_MAX_OBJECT];
+	struct err cause = { 0 };
+	char *temp;
+	int fd, r;
+
+	object_path(path, space, name);
+	if (!replace && space != STORE_ACTION && already_there(d, path, n))
+		return 1;
+	if (make_temp(d, &fd, &temp, err) < 0)
+		return -1;
+	r = fs_write_all(fd, bytes, n, &cause);
+	if (r < 0) {
+		errno = cause.sys;
+		dir_errno(d, "cannot write", err);
+	}
+	close(fd);
+	if (r == 0)
+		r = publish(d, d->root, temp, space, name, n, replace, err);
+	if (r != 0)
+		unlinkat(d->root, temp, 0);
+	free(temp);
+	return r;
+}
+
+static int dir_open_temp(struct store *s, int *ret_fd, char **ret_name, struct err *err)
+{
+	return make_temp(dir_of(s), ret_fd, ret_name, err);
+}
+
+static int dir_publish_temp(struct store *s, int fd, char *temp, const struct digest *name, struct err *err)
+{
+	struct dir_store *d = dir_of(s);
+	struct stat st;
+	int r = 0;
+
+	if (name && fstat(fd, &st) < 0)
+		r = dir_errno(d, "cannot write", err);
+	close(fd);
+	if (name && r == 0)
+		r = publish(d, d->root, temp, STORE_BLOB, name, (uint64_t)st.st_size, false, err);
+	if (!name || r != 0)
+		unlinkat(d->root, temp, 0);
+	free(temp);
+	return r < 0 ? -1 : 0;
+}
+
+static int dir_move_in(struct store *s, int dir_fd, const char *path, const struct digest *name, struct err *err)
+{
+	struct dir_store *d = dir_of(s);
+	struct stat st;
+	int r;
+
+	if (fstatat(dir_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_errno(err, "cannot read %s", path);
+	if ((st.st_mode & 07777) != 0444 && fchmodat(dir_fd, path, 0444, 0) < 0)
+		return 1; /* somebody else's file: copy it */
+	r = publish(d, dir_fd, path, STORE_BLOB, name, (uint64_t)st.st_size, false, err);
+	if (r == 1)
+		unlinkat(dir_fd, path, 0);
+	return r < 0 ? -1 : r == 2;
+}
+
+static int dir_del(struct store *s, enum store_space space, const struct digest *name, struct err *err)
+{
+	char path[PATH_MAX_OBJECT];
+
+	if (unlinkat(dir_of(s)->root, object_path(path, space, name), 0) < 0 && errno != ENOENT)
+		return dir_errno(dir_of(s), "cannot delete", err);
+	pthread_mutex_lock(&s->lock); /* what was complete may not be any more */
+	map_free(s->complete);
+	s->complete = map_new();
+	pthread_mutex_unlock(&s->lock);
+	return 0;
+}
+
+static void dir_set_aside(struct store *s, enum store_space space, const struct digest *name)
+{
+	struct dir_store *d = dir_of(s);
+	char path[PATH_MAX_OBJECT], aside[PATH_MAX_OBJECT + 32], hex[DIGEST_HEX_MAX];
+
+	object_path(path, space, name);
+	snprintf(aside, sizeof(aside), "corrupt/%s-%s", space_dirs[space], digest_hex(name, hex));
+	(void)mkdirat(d->root, "corrupt", 0777);
+	if (renameat(d->root, path, d->root, aside) < 0)
+		(void)!unlinkat(d->root, path, 0);
+	pthread_mutex_lock(&s->lock);
+	map_free(s->complete);
+	s->complete = map_new();
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* --- durability ------------------------------------------------------------------------------------------------------- */
+
+static int sync_path(struct dir_store *d, const char *path)
+{
+	int fd = openat(d->root, path, O_RDONLY | O_CLOEXEC), r;
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -1;
+	r = fsync(fd);
+	close(fd);
+	return r;
+}
+
+static int sync_each(struct dir_store *d, size_t n)
+{
+	char path[PATH_MAX_OBJECT];
+
+	for (size_t i = 0; i < n; i++) {
+		object_path(path, d->pending[i].space, &d->pending[i].name);
+		if (sync_path(d, path) < 0)
+			return -1;
+		*strrchr(path, '/') = '\0';
+		if (sync_path(d, path) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int dir_sync(struct store *s, struct err *err)
+{
+	struct dir_store *d = dir_of(s);
+	unsigned long want, generation;
+	struct dir_store snapshot;
+	int r = 0;
+
+	pthread_mutex_lock(&s->lock);
+	want = d->put_generation;
+	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_lock(&d->sync_lock);
+	pthread_mutex_lock(&s->lock);
+	if (d->synced_generation >= want) { /* another's flush covered ours */
+		pthread_mutex_unlock(&s->lock);
+		pthread_mutex_unlock(&d->sync_lock);
+		return 0;
+	}
+	generation = d->put_generation;
+	snapshot.root = d->root;
+	memcpy(snapshot.pending, d->pending, sizeof(d->pending));
+	snapshot.n_pending = d->n_pending;
+	d->n_pending = 0;
+	pthread_mutex_unlock(&s->lock);
+	r = snapshot.n_pending <= SYNC_EACH_MAX ? sync_each(&snapshot, snapshot.n_pending) : syncfs(d->root);
+	if (r < 0)
+		dir_errno(d, "cannot make new objects durable", err);
+	pthread_mutex_lock(&s->lock);
+	if (r == 0)
+		d->synced_generation = generation;
+	else
+		d->n_pending = SYNC_EACH_MAX + 1;
+	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&d->sync_lock);
+	return r;
+}
+
+/* --- listing ---------------------------------------------------------------------------------------------------------- */
+
+static int list_shard(struct dir_store *d, enum store_space space, const char *shard,
+		      int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns), void *arg, struct err *err)
+{
+	char path[64];
+	struct dirent *e;
+	int fd, r = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "%s/%.3s", space_dirs[space], shard);
+	fd = openat(d->root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return errno == ENOENT || errno == ENOTDIR ? 0 : err_errno(err, "cannot list %s/%s", d->base.uri, path);
+	}
+	while (r == 0 && (e = readdir(dir))) {
+		struct digest name;
+		struct stat st;
+
+		if (strlen(e->d_name) != 64 || digest_parse(e->d_name, &name, NULL) < 0 || fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    !S_ISREG(st.st_mode))
+			continue;
+		r = fn(arg, &name, (uint64_t)st.st_size, st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec);
+	}
+	closedir(dir);
+	return r;
+}
+
+static int dir_list(struct store *s, enum store_space space, int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns),
+		    void *arg, struct err *err)
+{
+	int r = 0;
+
+	for (int i = 0; i < 256 && r == 0; i++) {
+		char shard[4];
+
+		snprintf(shard, sizeof(shard), "%02x", i);
+		r = list_shard(dir_of(s), space, shard, fn, arg, err);
+	}
+	return r;
+}
+
+static void count_dir(struct dir_store *d, const char *name, uint64_t *ret_n, uint64_t *ret_bytes)
+{
+	int fd = openat(d->root, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+	struct stat st;
+
+	*ret_n = *ret_bytes = 0;
+	if (!dir)
+		return;
+	while ((e = readdir(dir)))
+		if (e->d_name[0] != '.' && fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+			++*ret_n;
+			*ret_bytes += (uint64_t)st.st_size;
+		}
+	closedir(dir);
+}
+
+static void dir_stat_extra(struct store *s, uint64_t *temporaries, uint64_t *temporary_bytes, uint64_t *set_aside)
+{
+	uint64_t bytes;
+
+	count_dir(dir_of(s), "tmp", temporaries, temporary_bytes);
+	count_dir(dir_of(s), "corrupt", set_aside, &bytes);
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------------- */
+
+static void dir_free(struct store *s)
+{
+	struct dir_store *d = dir_of(s);
+
+	if (d->root >= 0)
+		close(d->root);
+	pthread_mutex_destroy(&d->sync_lock);
+	store_base_deinit(s);
+	free(d);
+}
+
+static const struct store_ops dir_ops = {
+	.has = dir_has, .get = dir_get, .put = dir_put, .del = dir_del, .list = dir_list, .sync = dir_sync, .open = dir_open_blob,
+	.set_aside = dir_set_aside, .open_temp = dir_open_temp, .publish_temp = dir_publish_temp, .move_in = dir_move_in,
+	.stat_extra = dir_stat_extra, .free = dir_free,
+};
+
+static int make_layout(struct dir_store *d, struct err *err)
+{
+	for (int i = 0; i < STORE_SPACES; i++)
+		if (mkdirat(d->root, space_dirs[i], 0777) < 0 && errno != EEXIST)
+			return dir_errno(d, "cannot make a store", err);
+	if (mkdirat(d->root, "tmp", 0777) < 0 && errno != EEXIST)
+		return dir_errno(d, "cannot make a store", err);
+	return fs_write_atomic_at(d->root, "version", VERSION, sizeof(VERSION) - 1, 0644, 0, err);
+}
+
+static int check_version(struct dir_store *d, bool create, struct err *err)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct err e = { 0 };
+
+	if (fs_read_file_at(d->root, "version", 256, &text, &e) < 0) {
+		if (e.code == ERR_NOT_FOUND)
+			return create ? make_layout(d, err) : err_set(err, ERR_NOT_FOUND, "%s is not a store (it has no `version` file)", d->base.uri);
+		return err_set(err, e.code, "store %s: %s", d->base.uri, e.msg);
+	}
+	if (str_eq(text.s, VERSION))
+		return 0;
+	if (str_has_prefix(text.s, "cairn store "))
+		return err_set(err, ERR_NEWER, "the store %s was written by a newer cairn (%.40s); upgrade, or name another store", d->base.uri, text.s);
+	return err_set(err, ERR_CORRUPT, "%s/version is not that of a store", d->base.uri);
+}
+
+int store_dir_open(const char *path, bool create, struct store **ret, struct err *err)
+{
+	struct dir_store *d = xcalloc(1, sizeof(*d));
+
+	store_base_init(&d->base, &dir_ops, path);
+	pthread_mutex_init(&d->sync_lock, NULL);
+	d->root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (d->root < 0 && errno == ENOENT && create && fs_mkdir_p(path, NULL) == 0)
+		d->root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (d->root < 0) {
+		if (errno == ENOENT)
+			err_set(err, ERR_NOT_FOUND, "there is no store at %s", path);
+		else
+			dir_errno(d, "cannot open", err);
+		dir_free(&d->base);
+		return -1;
+	}
+	if (check_version(d, create, err) < 0) {
+		dir_free(&d->base);
+		return -1;
+	}
+	*ret = &d->base;
+	return 0;
+}

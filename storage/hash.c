@@ -1,0 +1,140 @@
+/* The identity of blobs: by parts above 16 MiB, so that parts hash in parallel and can be fetched and verified alone. */
+#include <errno.h>
+#include "storage/internal.h"
+
+#define MAX_PARTS 8192
+
+uint64_t content_part_bytes(uint64_t size)
+{
+	uint64_t part = CONTENT_PART_BYTES;
+
+	while ((size + part - 1) / part > MAX_PARTS)
+		part *= 2;
+	return part;
+}
+
+void blob_hasher_init(struct blob_hasher *h, uint64_t size)
+{
+	bool parts = size > CONTENT_PART_BYTES;
+
+	h->part = digester_new();
+	h->whole = parts ? digester_new() : NULL;
+	h->part_bytes = parts ? content_part_bytes(size) : UINT64_MAX;
+	h->left_in_part = h->part_bytes;
+}
+
+void blob_hasher_update(struct blob_hasher *h, const void *bytes, size_t n)
+{
+	const uint8_t *at = bytes;
+
+	while (n) {
+		size_t take = (size_t)MIN((uint64_t)n, h->left_in_part);
+		struct digest d;
+
+		digester_update(h->part, at, take);
+		at += take;
+		n -= take;
+		h->left_in_part -= take;
+		if (h->left_in_part == 0) {
+			digester_final(h->part, &d);
+			digester_update(h->whole, d.b, DIGEST_BYTES);
+			h->left_in_part = h->part_bytes;
+		}
+	}
+}
+
+void blob_hasher_final(struct blob_hasher *h, struct digest *ret)
+{
+	if (h->whole && h->left_in_part < h->part_bytes) {
+		struct digest d;
+
+		digester_final(h->part, &d);
+		digester_update(h->whole, d.b, DIGEST_BYTES);
+	}
+	digester_final(h->whole ? h->whole : h->part, ret);
+	digester_free(h->part);
+	digester_free(h->whole);
+}
+
+static int hash_range(int fd, uint64_t from, uint64_t n, struct digest *ret, struct err *err)
+{
+	_cleanup_(freep) uint8_t *buf = xmalloc(MIN(n + 1, (uint64_t)(256 * KIB)));
+	struct digester *d = digester_new();
+	int r = 0;
+
+	while (n && r == 0) {
+		ssize_t got = pread(fd, buf, MIN(n, (uint64_t)(256 * KIB)), (off_t)from);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			r = err_errno(err, "cannot read");
+		else if (got == 0)
+			r = err_set(err, ERR_CHANGED, "the file got shorter while it was read");
+		else
+			digester_update(d, buf, (size_t)got);
+		from += got > 0 ? (uint64_t)got : 0;
+		n -= got > 0 ? (uint64_t)got : 0;
+	}
+	if (r == 0)
+		digester_final(d, ret);
+	digester_free(d);
+	return r;
+}
+
+struct part_job {
+	int fd;
+	uint64_t size, part_bytes;
+	size_t n_parts;
+	struct digest *digests;
+	pthread_mutex_t lock;
+	size_t next;
+	struct err err;
+};
+
+static void *hash_parts(void *arg)
+{
+	struct part_job *j = arg;
+
+	for (;;) {
+		struct err e = { 0 };
+		size_t i;
+
+		pthread_mutex_lock(&j->lock);
+		i = j->err.code ? j->n_parts : j->next++;
+		pthread_mutex_unlock(&j->lock);
+		if (i >= j->n_parts)
+			return NULL;
+		if (hash_range(j->fd, i * j->part_bytes, MIN(j->part_bytes, j->size - i * j->part_bytes), &j->digests[i], &e) < 0) {
+			pthread_mutex_lock(&j->lock);
+			j->err = e;
+			pthread_mutex_unlock(&j->lock);
+		}
+	}
+}
+
+int content_hash_fd(int fd, uint64_t size, unsigned n_threads, struct digest *ret, struct err *err)
+{
+	struct part_job j = { .fd = fd, .size = size, .lock = PTHREAD_MUTEX_INITIALIZER };
+	pthread_t threads[16];
+	size_t n = 0;
+
+	if (size <= CONTENT_PART_BYTES)
+		return hash_range(fd, 0, size, ret, err);
+	j.part_bytes = content_part_bytes(size);
+	j.n_parts = (size + j.part_bytes - 1) / j.part_bytes;
+	j.digests = xcalloc(j.n_parts, sizeof(*j.digests));
+	while (n + 1 < MIN(n_threads, ARRAY_LEN(threads)) && pthread_create(&threads[n], NULL, hash_parts, &j) == 0)
+		n++;
+	hash_parts(&j);
+	while (n)
+		pthread_join(threads[--n], NULL);
+	if (j.err.code) {
+		if (err)
+			*err = j.err;
+	} else {
+		digest_bytes(j.digests, j.n_parts * DIGEST_BYTES, ret);
+	}
+	free(j.digests);
+	return j.err.code ? -1 : 0;
+}

@@ -1,0 +1,62 @@
+/* storage/internal.h — what store implementations give and what content code may ask of them. Only this folder includes it. */
+#ifndef CAIRN_STORAGE_INTERNAL_H
+#define CAIRN_STORAGE_INTERNAL_H
+
+#include <pthread.h>
+#include "base/map.h"
+#include "base/mem.h"
+#include "storage/content.h"
+
+/* One table a kind of store. Objects are whole files of a space; names are digests. All may be called from any thread. */
+struct store_ops {
+	/* sizes[i] UINT64_MAX: any size. */
+	int (*has)(struct store *s, enum store_space space, const struct digest *names, const uint64_t *sizes, size_t n, bool *ret, struct err *err);
+	int (*get)(struct store *s, enum store_space space, const struct digest *name, uint64_t max_bytes, struct str *ret, struct err *err);
+	int (*put)(struct store *s, enum store_space space, const struct digest *name, const void *bytes, size_t n, bool replace, struct err *err);
+	int (*del)(struct store *s, enum store_space space, const struct digest *name, struct err *err);
+	int (*list)(struct store *s, enum store_space space, int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns),
+		    void *arg, struct err *err);
+	int (*sync)(struct store *s, struct err *err);
+	/* A blob's bytes on a descriptor, for streaming. */
+	int (*open)(struct store *s, const struct digest *name, int *ret_fd, struct err *err);
+	/* Moves a wrong object out of the way. */
+	void (*set_aside)(struct store *s, enum store_space space, const struct digest *name);
+	/* Directory stores: an empty file on the store's file system that can become a blob by publish_temp; NULL otherwise. */
+	int (*open_temp)(struct store *s, int *ret_fd, char **ret_name, struct err *err);
+	/* Publishes or drops a temporary: `name` NULL drops. Closes fd, frees temp. */
+	int (*publish_temp)(struct store *s, int fd, char *temp, const struct digest *name, struct err *err);
+	/* Moves dir_fd/path into the store when it is on the same file system: 0 moved (or was there), 1 can't. */
+	int (*move_in)(struct store *s, int dir_fd, const char *path, const struct digest *name, struct err *err);
+	void (*stat_extra)(struct store *s, uint64_t *temporaries, uint64_t *temporary_bytes, uint64_t *set_aside);
+	void (*free)(struct store *s);
+};
+
+struct store {
+	const struct store_ops *ops;
+	char *uri;
+	pthread_mutex_t lock; /* guards what follows, and the implementation's own state where it says so */
+	struct map *complete; /* trees whose members were all found, in this process */
+	struct map *verified; /* blobs whose bytes were checked in this process */
+};
+
+int store_dir_open(const char *path, bool create, struct store **ret, struct err *err);
+struct store *store_memory_new(void);
+void store_base_init(struct store *s, const struct store_ops *ops, const char *uri);
+void store_base_deinit(struct store *s);
+
+/* digest.c of this folder: the identity of a blob whose bytes come from a descriptor. */
+uint64_t content_part_bytes(uint64_t size); /* for blobs larger than CONTENT_PART_BYTES */
+int content_hash_fd(int fd, uint64_t size, unsigned n_threads, struct digest *ret, struct err *err);
+/* Streaming over bytes that arrive in order, of a known size. */
+struct blob_hasher {
+	struct digester *part, *whole;
+	uint64_t part_bytes, left_in_part;
+};
+void blob_hasher_init(struct blob_hasher *h, uint64_t size);
+void blob_hasher_update(struct blob_hasher *h, const void *bytes, size_t n);
+void blob_hasher_final(struct blob_hasher *h, struct digest *ret); /* also frees */
+
+bool store_is_verified(struct store *s, const struct digest *d);
+void store_note_verified(struct store *s, const struct digest *d);
+
+#endif

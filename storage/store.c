@@ -1,0 +1,152 @@
+#include "storage/internal.h"
+
+/* How many digests a process remembers as complete or verified; enough for any run on one machine (about 100 bytes each). */
+#define REMEMBER_MAX 2000000
+
+void store_base_init(struct store *s, const struct store_ops *ops, const char *uri)
+{
+	s->ops = ops;
+	s->uri = xstrdup(uri);
+	pthread_mutex_init(&s->lock, NULL);
+	s->complete = map_new();
+	s->verified = map_new();
+}
+
+void store_base_deinit(struct store *s)
+{
+	free(s->uri);
+	map_free(s->complete);
+	map_free(s->verified);
+	pthread_mutex_destroy(&s->lock);
+}
+
+int store_open(const char *uri, bool create, struct store **ret, struct err *err)
+{
+	if (str_eq(uri, "memory:")) {
+		*ret = store_memory_new();
+		return 0;
+	}
+	if (str_has_prefix(uri, "s3://") || str_has_prefix(uri, "gs://"))
+		return err_set(err, ERR_UNSUPPORTED, "store %s: object stores are not in this build yet; name a directory", uri);
+	if (*uri != '/')
+		return err_set(err, ERR_INVALID, "store `%s` is neither a directory nor an s3:// or gs:// address", uri);
+	return store_dir_open(uri, create, ret, err);
+}
+
+void store_free(struct store *s)
+{
+	if (s)
+		s->ops->free(s);
+}
+
+const char *store_uri(const struct store *s)
+{
+	return s->uri;
+}
+
+static int has_in_space(struct store *s, enum store_space space, enum content_kind kind, const struct content_id *ids, size_t n, bool *ret, struct err *err)
+{
+	struct digest *names = xcalloc(n + 1, sizeof(*names));
+	uint64_t *sizes = xcalloc(n + 1, sizeof(*sizes));
+	size_t *place = xcalloc(n + 1, sizeof(*place)), m = 0;
+	bool *found = xcalloc(n + 1, sizeof(*found));
+	int r = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (ids[i].kind != kind)
+			continue;
+		names[m] = ids[i].digest;
+		sizes[m] = ids[i].size_bytes;
+		place[m++] = i;
+	}
+	if (m)
+		r = s->ops->has(s, space, names, sizes, m, found, err);
+	for (size_t i = 0; i < m; i++)
+		ret[place[i]] = found[i];
+	free(names);
+	free(sizes);
+	free(place);
+	free(found);
+	return r;
+}
+
+int store_has(struct store *s, const struct content_id *ids, size_t n, bool *ret, struct err *err)
+{
+	memset(ret, 0, n);
+	if (has_in_space(s, STORE_BLOB, CONTENT_BLOB, ids, n, ret, err) < 0 || has_in_space(s, STORE_TREE, CONTENT_TREE, ids, n, ret, err) < 0)
+		return err_wrap(err, "store %s", s->uri);
+	return 0;
+}
+
+static int verify_bytes(struct store *s, enum store_space space, const struct digest *name, const struct str *got, size_t from, struct err *err)
+{
+	char hex[DIGEST_HEX_MAX];
+	struct content_id id;
+	struct digest d;
+
+	if (space == STORE_BLOB) {
+		content_id_of_bytes(got->s ? got->s + from : "", got->len - from, &id);
+		d = id.digest;
+	} else {
+		digest_bytes(got->s ? got->s + from : "", got->len - from, &d);
+	}
+	if (digest_eq(&d, name))
+		return 0;
+	s->ops->set_aside(s, space, name);
+	return err_set(err, ERR_CORRUPT, "store %s: the bytes of sha256:%s don't match it any more; the copy was set aside, run again to make it anew",
+		       s->uri, digest_hex(name, hex));
+}
+
+int store_get(struct store *s, enum store_space space, const struct digest *name, uint64_t max_bytes, struct str *ret, struct err *err)
+{
+	size_t from = ret->len;
+
+	if (s->ops->get(s, space, name, max_bytes, ret, err) < 0)
+		return -1;
+	if (space == STORE_ACTION)
+		return 0; /* named by what it answers, not by its bytes */
+	if (verify_bytes(s, space, name, ret, from, err) < 0) {
+		ret->len = from;
+		return -1;
+	}
+	return 0;
+}
+
+int store_put(struct store *s, enum store_space space, const struct digest *name, const void *bytes, size_t n, struct err *err)
+{
+	return s->ops->put(s, space, name, bytes, n, false, err);
+}
+
+int store_delete(struct store *s, enum store_space space, const struct digest *name, struct err *err)
+{
+	return s->ops->del(s, space, name, err);
+}
+
+int store_list(struct store *s, enum store_space space, int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns),
+	       void *arg, struct err *err)
+{
+	return s->ops->list(s, space, fn, arg, err);
+}
+
+int store_sync(struct store *s, struct err *err)
+{
+	return s->ops->sync(s, err);
+}
+
+bool store_is_verified(struct store *s, const struct digest *d)
+{
+	bool r;
+
+	pthread_mutex_lock(&s->lock);
+	r = map_has(s->verified, d->b, DIGEST_BYTES);
+	pthread_mutex_unlock(&s->lock);
+	return r;
+}
+
+void store_note_verified(struct store *s, const struct digest *d)
+{
+	pthread_mutex_lock(&s->lock);
+	if (map_len(s->verified) < REMEMBER_MAX)
+		*map_slot(s->verified, d->b, DIGEST_BYTES, NULL) = s;
+	pthread_mutex_unlock(&s->lock);
+}
