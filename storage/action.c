@@ -1,0 +1,230 @@
+/* Action records: encoding and the two places where they lie. The first record of a key is the object of that name in the
+ * action space; observations beside it are objects named by SHA-256 of ("observation", key, number). */
+#include "storage/action.h"
+#include "storage/internal.h"
+
+#define MAGIC "cairn-action/1\n"
+#define MAGIC_LEN (sizeof(MAGIC) - 1)
+#define RECORD_MAX (16 * MIB)
+#define OUTPUTS_MAX 100000
+/* Nobody learns more from the hundredth different result. */
+#define OBSERVATIONS_MAX 100
+
+static void add_id(struct str *out, const struct content_id *id)
+{
+	str_addc(out, (char)id->kind);
+	str_add_u64(out, id->size_bytes);
+	str_addn(out, id->digest.b, DIGEST_BYTES);
+}
+
+static void add_text(struct str *out, const char *s)
+{
+	str_add_field(out, s ? s : "", s ? strlen(s) : 0);
+}
+
+void action_encode(const struct action_record *r, struct str *ret)
+{
+	str_addn(ret, MAGIC, MAGIC_LEN);
+	str_addn(ret, r->key.b, DIGEST_BYTES);
+	add_id(ret, &r->key_record);
+	add_id(ret, &r->metrics);
+	add_id(ret, &r->log);
+	str_add_u64(ret, (uint64_t)r->started_ns);
+	str_add_u64(ret, (uint64_t)r->ended_ns);
+	add_text(ret, r->run_id);
+	add_text(ret, r->task);
+	add_text(ret, r->node);
+	str_add_u32(ret, (uint32_t)r->n_outputs);
+	for (size_t i = 0; i < r->n_outputs; i++) {
+		add_text(ret, r->outputs[i].name);
+		add_id(ret, &r->outputs[i].id);
+	}
+}
+
+struct reader {
+	const uint8_t *at, *end;
+	bool bad;
+};
+
+static const uint8_t *take(struct reader *r, size_t n)
+{
+	static const uint8_t zeros[64];
+	const uint8_t *p = r->at;
+
+	if (r->bad || (size_t)(r->end - r->at) < n) {
+		r->bad = true;
+		return zeros;
+	}
+	r->at += n;
+	return p;
+}
+
+static uint64_t take_uint(struct reader *r, size_t n)
+{
+	const uint8_t *p = take(r, n);
+	uint64_t v = 0;
+
+	while (n--)
+		v = v << 8 | p[n];
+	return v;
+}
+
+static void take_id(struct reader *r, struct content_id *ret)
+{
+	ret->kind = *take(r, 1);
+	ret->size_bytes = take_uint(r, 8);
+	memcpy(ret->digest.b, take(r, DIGEST_BYTES), DIGEST_BYTES);
+	r->bad |= ret->kind > CONTENT_TREE;
+}
+
+static const char *take_text(struct reader *r, struct arena *arena)
+{
+	size_t n = (size_t)take_uint(r, 4);
+
+	if (r->bad || (size_t)(r->end - r->at) < n || memchr(r->at, '\0', n)) {
+		r->bad = true;
+		return "";
+	}
+	r->at += n;
+	return arena_strndup(arena, (const char *)r->at - n, n);
+}
+
+int action_decode(const void *bytes, size_t n, struct arena *arena, struct action_record *ret, struct err *err)
+{
+	struct reader r = { bytes, (const uint8_t *)bytes + n, n < MAGIC_LEN || memcmp(bytes, MAGIC, MAGIC_LEN) != 0 };
+	struct action_record a = { 0 };
+
+	take(&r, MIN(n, MAGIC_LEN));
+	memcpy(a.key.b, take(&r, DIGEST_BYTES), DIGEST_BYTES);
+	take_id(&r, &a.key_record);
+	take_id(&r, &a.metrics);
+	take_id(&r, &a.log);
+	a.started_ns = (int64_t)take_uint(&r, 8);
+	a.ended_ns = (int64_t)take_uint(&r, 8);
+	a.run_id = take_text(&r, arena);
+	a.task = take_text(&r, arena);
+	a.node = take_text(&r, arena);
+	a.n_outputs = (size_t)take_uint(&r, 4);
+	if (r.bad || a.n_outputs > OUTPUTS_MAX || a.n_outputs > n)
+		return err_set(err, ERR_CORRUPT, "an action record is damaged");
+	a.outputs = arena_alloc(arena, (a.n_outputs + 1) * sizeof(*a.outputs));
+	for (size_t i = 0; i < a.n_outputs && !r.bad; i++) {
+		a.outputs[i].name = take_text(&r, arena);
+		take_id(&r, &a.outputs[i].id);
+		r.bad |= a.outputs[i].id.kind == CONTENT_NONE || (i && strcmp(a.outputs[i - 1].name, a.outputs[i].name) >= 0);
+	}
+	if (r.bad || r.at != r.end)
+		return err_set(err, ERR_CORRUPT, "an action record is damaged");
+	*ret = a;
+	return 0;
+}
+
+static int get_named(struct store *s, const struct digest *name, const struct digest *key, struct arena *arena, struct action_record *ret, struct err *err)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+
+	if (store_get(s, STORE_ACTION, name, RECORD_MAX, &bytes, err) < 0)
+		return -1;
+	if (action_decode(bytes.s ? bytes.s : "", bytes.len, arena, ret, err) < 0)
+		return -1;
+	return digest_eq(&ret->key, key) ? 0 : err_set(err, ERR_CORRUPT, "an action record answers for another key");
+}
+
+int action_get(struct store *s, const struct digest *key, struct arena *arena, struct action_record *ret, struct err *err)
+{
+	return get_named(s, key, key, arena, ret, err);
+}
+
+static void observation_name(const struct digest *key, unsigned number, struct digest *ret)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	str_add_field(&text, "observation", 11);
+	str_addn(&text, key->b, DIGEST_BYTES);
+	str_add_u32(&text, number);
+	digest_bytes(text.s, text.len, ret);
+}
+
+static bool same_outputs(const struct action_record *a, const struct action_record *b)
+{
+	if (a->n_outputs != b->n_outputs)
+		return false;
+	for (size_t i = 0; i < a->n_outputs; i++)
+		if (strcmp(a->outputs[i].name, b->outputs[i].name) != 0 || !content_id_eq(&a->outputs[i].id, &b->outputs[i].id))
+			return false;
+	return true;
+}
+
+static int put_record(struct store *s, const struct digest *name, const struct action_record *r, bool replace, struct err *err)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+
+	action_encode(r, &bytes);
+	return s->ops->put(s, STORE_ACTION, name, bytes.s, bytes.len, replace, err);
+}
+
+/* 1 when one of the observations has these outputs, 2 when it was added as a new one. */
+static int add_observation(struct store *s, const struct action_record *r, struct arena *arena, struct err *err)
+{
+	for (unsigned i = 1; i <= OBSERVATIONS_MAX; i++) {
+		struct action_record seen;
+		struct err e = { 0 };
+		struct digest name;
+		int put;
+
+		observation_name(&r->key, i, &name);
+		if (get_named(s, &name, &r->key, arena, &seen, &e) == 0) {
+			if (same_outputs(&seen, r))
+				return 1;
+			continue;
+		}
+		put = put_record(s, &name, r, e.code != ERR_NOT_FOUND, err);
+		if (put != 1)
+			return put < 0 ? -1 : 2;
+		i--; /* another engine took this number meanwhile: look at what it wrote */
+	}
+	return 2;
+}
+
+int action_put(struct store *s, const struct action_record *r, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = NULL;
+	struct action_record first;
+	int put = put_record(s, &r->key, r, false, err);
+
+	if (put <= 0)
+		return put;
+	arena = arena_new();
+	if (action_get(s, &r->key, arena, &first, NULL) < 0)
+		return put_record(s, &r->key, r, true, err) < 0 ? -1 : 0;
+	if (same_outputs(&first, r))
+		return 1;
+	return add_observation(s, r, arena, err);
+}
+
+int action_replace(struct store *s, const struct action_record *r, struct err *err)
+{
+	return put_record(s, &r->key, r, true, err) < 0 ? -1 : 0;
+}
+
+int action_observations(struct store *s, const struct digest *key, struct arena *arena, struct action_record **ret, size_t *ret_n, struct err *err)
+{
+	VEC(struct action_record) out = { 0 };
+	struct action_record r;
+
+	if (action_get(s, key, arena, &r, err) < 0)
+		return -1;
+	VEC_PUSH(&out, r);
+	for (unsigned i = 1; i <= OBSERVATIONS_MAX; i++) {
+		struct digest name;
+
+		observation_name(key, i, &name);
+		if (get_named(s, &name, key, arena, &r, NULL) < 0)
+			break;
+		VEC_PUSH(&out, r);
+	}
+	*ret = arena_memdup(arena, out.v, out.n * sizeof(*out.v));
+	*ret_n = out.n;
+	VEC_FREE(&out);
+	return 0;
+}
