@@ -1,6 +1,8 @@
-#include <stdio.h>
-#include <string.h>
+/* A hostile file can have millions of errors: once DIAG_MAX of a severity are kept, the rest is only counted, without
+ * formatting it or looking whether it was there before. */
 #include "base/diag.h"
+
+#include <string.h>
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -11,12 +13,11 @@ struct entry {
 };
 
 struct diag_list {
+	VEC(struct entry) kept;
+	size_t n_added[2], n_kept[2]; /* by severity */
+	struct map *files;	      /* name → its copy, in the order of first mention */
 	struct arena *arena;
-	VEC(struct entry) entries;
-	struct map *files; /* name → rank + 1 */
-	struct map *seen;  /* place and message */
-	size_t errors, warnings, kept_errors, kept_warnings;
-	bool sorted;
+	bool is_sorted;
 };
 
 struct diag_list *diag_list_new(void)
@@ -25,7 +26,6 @@ struct diag_list *diag_list_new(void)
 
 	l->arena = arena_new();
 	l->files = map_new();
-	l->seen = map_new();
 	return l;
 }
 
@@ -33,68 +33,61 @@ void diag_list_free(struct diag_list *l)
 {
 	if (!l)
 		return;
-	VEC_FREE(&l->entries);
+	VEC_FREE(&l->kept);
 	map_free(l->files);
-	map_free(l->seen);
 	arena_free(l->arena);
 	free(l);
 }
 
-static size_t rank_of(struct diag_list *l, const char *file, const char **ret_copy)
+/* The list's own copy of a file name; its rank is its place among all names. */
+static const char *intern_file(struct diag_list *l, const char *file, size_t *ret_rank)
 {
-	void **slot = map_slot_str(l->files, file);
-	struct {
-		size_t rank;
-		char *name;
-	} *f = *slot;
-
-	if (!f) {
-		f = arena_alloc(l->arena, sizeof(*f));
-		f->rank = map_len(l->files);
-		f->name = arena_strdup(l->arena, file);
-		*slot = f;
-	}
-	*ret_copy = f->name;
-	return f->rank;
-}
-
-static bool seen_before(struct diag_list *l, const char *file, int line, int col, const char *message)
-{
-	struct str key = { 0 };
+	void **slot;
 	bool is_new;
 
-	str_addf(&key, "%d:%d:%s:%s", line, col, file, message);
-	map_slot(l->seen, key.s, key.len, &is_new);
-	str_deinit(&key);
-	return !is_new;
+	slot = map_slot(l->files, file, strlen(file), &is_new);
+	if (is_new)
+		*slot = arena_strdup(l->arena, file);
+	for (size_t i = 0; i < map_len(l->files); i++)
+		if (map_at(l->files, i, NULL, NULL) == *slot)
+			*ret_rank = i;
+	return *slot;
+}
+
+static bool is_kept(const struct diag_list *l, const struct diag *d)
+{
+	for (size_t i = 0; i < l->kept.n; i++) {
+		const struct diag *k = &l->kept.v[i].d;
+
+		if (k->line == d->line && k->col == d->col && k->severity == d->severity && k->file == d->file &&
+		    strcmp(k->message, d->message) == 0)
+			return true;
+	}
+	return false;
 }
 
 void diag_addv(struct diag_list *l, enum diag_severity severity, const char *file, int line, int col, const char *fmt, va_list ap)
 {
-	struct str raw = { 0 }, text = { 0 };
-	size_t *kept = severity == DIAG_ERROR ? &l->kept_errors : &l->kept_warnings;
-	struct entry e = { 0 };
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct err one_line; /* for its escaping and its bound */
+	struct entry e = { .d = { .line = line, .col = col, .severity = severity } };
 
-	str_addv(&raw, fmt, ap);
-	text_add_printable(&text, raw.len ? raw.s : "", raw.len);
-	str_deinit(&raw);
-	if (text.len == 0)
-		str_add(&text, "");
-	if (!seen_before(l, file, line, col, text.s)) {
-		*(severity == DIAG_ERROR ? &l->errors : &l->warnings) += 1;
-		if (*kept < DIAG_MAX) {
-			++*kept;
-			e.file_rank = rank_of(l, file, &e.d.file);
-			e.seq = l->entries.n;
-			e.d.line = line;
-			e.d.col = col;
-			e.d.severity = severity;
-			e.d.message = arena_strdup(l->arena, text.s);
-			VEC_PUSH(&l->entries, e);
-			l->sorted = false;
-		}
+	if (l->n_kept[severity] == DIAG_MAX) {
+		l->n_added[severity]++;
+		return;
 	}
-	str_deinit(&text);
+	str_addv(&text, fmt, ap);
+	err_set(&one_line, ERR_INVALID, "%s", text.s);
+	e.d.file = intern_file(l, file, &e.file_rank);
+	e.d.message = one_line.msg;
+	if (is_kept(l, &e.d))
+		return;
+	e.d.message = arena_strdup(l->arena, one_line.msg);
+	e.seq = l->kept.n;
+	VEC_PUSH(&l->kept, e);
+	l->n_kept[severity]++;
+	l->n_added[severity]++;
+	l->is_sorted = false;
 }
 
 void diag_error(struct diag_list *l, const char *file, int line, int col, const char *fmt, ...)
@@ -117,45 +110,43 @@ void diag_warning(struct diag_list *l, const char *file, int line, int col, cons
 
 size_t diag_errors(const struct diag_list *l)
 {
-	return l->errors;
+	return l->n_added[DIAG_ERROR];
 }
 
 size_t diag_warnings(const struct diag_list *l)
 {
-	return l->warnings;
+	return l->n_added[DIAG_WARNING];
 }
 
-static int by_place(const void *a, const void *b)
-{
-	const struct entry *x = a, *y = b;
+#define COMPARE(a, b)                      \
+	do {                               \
+		if ((a) != (b))            \
+			return (a) < (b) ? -1 : 1; \
+	} while (0)
 
-	if (x->file_rank != y->file_rank)
-		return x->file_rank < y->file_rank ? -1 : 1;
-	if (x->d.line != y->d.line)
-		return x->d.line < y->d.line ? -1 : 1;
-	if (x->d.col != y->d.col)
-		return x->d.col < y->d.col ? -1 : 1;
-	if (x->d.severity != y->d.severity)
-		return x->d.severity < y->d.severity ? -1 : 1;
-	return x->seq < y->seq ? -1 : x->seq > y->seq;
-}
-
-static void sort(struct diag_list *l)
+static int by_place(const void *x, const void *y)
 {
-	if (!l->sorted && l->entries.n)
-		qsort(l->entries.v, l->entries.n, sizeof(*l->entries.v), by_place);
-	l->sorted = true;
+	const struct entry *a = x, *b = y;
+
+	COMPARE(a->file_rank, b->file_rank);
+	COMPARE(a->d.line, b->d.line);
+	COMPARE(a->d.col, b->d.col);
+	COMPARE(a->d.severity, b->d.severity);
+	COMPARE(a->seq, b->seq);
+	return 0;
 }
 
 size_t diag_len(struct diag_list *l)
 {
-	return l->entries.n;
+	if (!l->is_sorted && l->kept.n)
+		qsort(l->kept.v, l->kept.n, sizeof(*l->kept.v), by_place);
+	l->is_sorted = true;
+	return l->kept.n;
 }
 
 const struct diag *diag_at(struct diag_list *l, size_t i)
 {
-	sort(l);
-	return &l->entries.v[i].d;
+	return i < diag_len(l) ? &l->kept.v[i].d : NULL;
 }
 
 static void add_place(struct str *out, const struct diag *d)
@@ -166,6 +157,14 @@ static void add_place(struct str *out, const struct diag *d)
 	str_add(out, ": ");
 }
 
+static void add_rest(const struct diag_list *l, enum diag_severity severity, const char *name, struct str *out)
+{
+	size_t rest = l->n_added[severity] - l->n_kept[severity];
+
+	if (rest)
+		str_addf(out, "and %zu more %s%s\n", rest, name, rest == 1 ? "" : "s");
+}
+
 void diag_render(struct diag_list *l, struct str *out)
 {
 	for (size_t i = 0; i < diag_len(l); i++) {
@@ -174,27 +173,22 @@ void diag_render(struct diag_list *l, struct str *out)
 		add_place(out, d);
 		str_addf(out, "%s%s\n", d->severity == DIAG_WARNING ? "warning: " : "", d->message);
 	}
-	if (l->errors > l->kept_errors)
-		str_addf(out, "and %zu more errors\n", l->errors - l->kept_errors);
-	if (l->warnings > l->kept_warnings)
-		str_addf(out, "and %zu more warnings\n", l->warnings - l->kept_warnings);
+	add_rest(l, DIAG_ERROR, "error", out);
+	add_rest(l, DIAG_WARNING, "warning", out);
 }
 
 int diag_to_err(struct diag_list *l, const char *file, struct err *err)
 {
-	struct str place = { 0 };
-
-	if (l->errors != 1)
-		return err_set(err, ERR_INVALID, "%s: %zu errors", file, l->errors);
+	if (diag_errors(l) != 1)
+		return err_set(err, ERR_INVALID, "%s: %zu errors", file, diag_errors(l));
 	for (size_t i = 0; i < diag_len(l); i++) {
 		const struct diag *d = diag_at(l, i);
+		_cleanup_(str_deinit) struct str place = { 0 };
 
 		if (d->severity != DIAG_ERROR)
 			continue;
 		add_place(&place, d);
-		err_set(err, ERR_INVALID, "%s%s", place.s, d->message);
-		break;
+		return err_set(err, ERR_INVALID, "%s%s", place.s, d->message);
 	}
-	str_deinit(&place);
-	return -1;
+	return err_set(err, ERR_INVALID, "%s: invalid", file);
 }

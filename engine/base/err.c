@@ -7,54 +7,24 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/text.h"
 
 #define ELLIPSIS "\xe2\x80\xa6"
 #define ELLIPSIS_LEN (sizeof(ELLIPSIS) - 1)
 
-/* Length of the well-formed UTF-8 character at s (RFC 3629, table 3-7 of Unicode), 0 when there is none. */
-static size_t utf8_char(const unsigned char *s)
-{
-	unsigned char lo = 0x80, hi = 0xbf;
-	size_t n;
-
-	if (s[0] < 0x80)
-		return 1;
-	if (s[0] >= 0xc2 && s[0] <= 0xdf)
-		n = 2;
-	else if (s[0] >= 0xe0 && s[0] <= 0xef)
-		n = 3;
-	else if (s[0] >= 0xf0 && s[0] <= 0xf4)
-		n = 4;
-	else
-		return 0;
-	if (s[0] == 0xe0)
-		lo = 0xa0;
-	else if (s[0] == 0xed)
-		hi = 0x9f;
-	else if (s[0] == 0xf0)
-		lo = 0x90;
-	else if (s[0] == 0xf4)
-		hi = 0x8f;
-	if (s[1] < lo || s[1] > hi)
-		return 0;
-	for (size_t i = 2; i < n; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	return n;
-}
-
 /* One source character as it goes into the message: at most 4 bytes and a NUL in `out`. Returns bytes consumed. */
-static size_t next_piece(const unsigned char *s, char out[5])
+static size_t next_piece(const char *s, size_t left, char out[5])
 {
-	size_t n = utf8_char(s);
+	uint32_t cp = 0;
+	size_t n = text_utf8_decode(s, left, &cp);
 
-	if (n == 0 || (n == 1 && (s[0] < 0x20 || s[0] == 0x7f)) || (n == 2 && s[0] == 0xc2 && s[1] < 0xa0)) {
-		if (s[0] == '\n')
+	if (n == 0 || cp < 0x20 || (cp >= 0x7f && cp < 0xa0)) {
+		if (cp == '\n')
 			strcpy(out, "\\n");
-		else if (s[0] == '\t')
+		else if (cp == '\t')
 			strcpy(out, " ");
 		else
-			snprintf(out, 5, "\\x%02x", s[0]);
+			snprintf(out, 5, "\\x%02x", (unsigned char)*s);
 		return 1;
 	}
 	memcpy(out, s, n);
@@ -64,12 +34,12 @@ static size_t next_piece(const unsigned char *s, char out[5])
 
 static void fill(char *dst, size_t size, const char *text)
 {
-	const unsigned char *s = (const unsigned char *)text;
+	const char *s = text, *end = text + strlen(text);
 	size_t len = 0, fits = 0; /* fits: where "…" may still be put */
 	char piece[5];
 
-	while (*s) {
-		size_t eaten = next_piece(s, piece), n = strlen(piece);
+	while (s < end) {
+		size_t eaten = next_piece(s, (size_t)(end - s), piece), n = strlen(piece);
 
 		if (len + n >= size) {
 			memcpy(dst + fits, ELLIPSIS, ELLIPSIS_LEN + 1);

@@ -1,114 +1,58 @@
-/* Numbers with units. */
-#include <errno.h>
-#include <float.h>
-#include <locale.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
+/* Durations, sizes, cpus and numbers. Decimal fractions are computed in integers (mantissa and power of ten), so that
+ * "0.1Gi" means the same on every machine. */
 #include "base/text.h"
 
-/* --- plain numbers ------------------------------------------------------------------------------------------------- */
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
 
-static locale_t c_locale(void)
+/* --- decimal numbers ------------------------------------------------------------------------------------------------ */
+
+struct decimal {
+	uint64_t mantissa; /* the number is mantissa / scale */
+	uint64_t scale;	   /* a power of ten, at most 1e9 */
+};
+
+/* Reads digits[.digits] and moves *p behind it. False when there is none, or more digits than fit. */
+static bool read_decimal(const char **p, struct decimal *ret)
 {
-	static locale_t l;
+	struct decimal d = { .scale = 1 };
+	const char *s = *p;
+	bool any = false, fraction = false;
 
-	if (!l)
-		l = newlocale(LC_ALL_MASK, "C", NULL);
-	return l;
-}
-
-bool text_parse_double(const char *text, double *ret)
-{
-	char *end;
-	const char *s = text + (*text == '-' || *text == '+');
-	double v;
-
-	if (!((*s >= '0' && *s <= '9') || *s == '.') || strchr(text, 'x') || strchr(text, 'X'))
-		return false;
-	errno = 0;
-	v = strtod_l(text, &end, c_locale());
-	if (*end || end == text || (errno == ERANGE && fabs(v) > 1))
-		return false;
-	*ret = v;
-	return true;
-}
-
-bool text_parse_int(const char *text, int64_t *ret)
-{
-	const char *s = text + (*text == '-' || *text == '+');
-	char *end;
-	long long v;
-
-	if (!(*s >= '0' && *s <= '9'))
-		return false;
-	errno = 0;
-	v = strtoll(text, &end, 10);
-	if (*end || errno)
-		return false;
-	*ret = v;
-	return true;
-}
-
-void text_add_double(struct str *out, double v)
-{
-	char buf[40];
-	locale_t old;
-
-	if (isnan(v) || isinf(v)) {
-		str_add(out, isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
-		return;
-	}
-	old = uselocale(c_locale());
-	for (int digits = 1; digits <= DBL_DECIMAL_DIG; digits++) {
-		snprintf(buf, sizeof(buf), "%.*g", digits, v);
-		if (strtod(buf, NULL) == v)
+	for (;; s++) {
+		if (*s == '.' && !fraction && any) {
+			fraction = true;
+			continue;
+		}
+		if (*s < '0' || *s > '9')
 			break;
+		if (__builtin_mul_overflow(d.mantissa, 10ULL, &d.mantissa) ||
+		    __builtin_add_overflow(d.mantissa, (uint64_t)(*s - '0'), &d.mantissa))
+			return false;
+		if (fraction && (d.scale *= 10) > NS_PER_S)
+			return false;
+		any = true;
 	}
-	uselocale(old);
-	str_add(out, buf);
+	if (!any || s[-1] == '.')
+		return false;
+	*p = s;
+	*ret = d;
+	return true;
 }
 
-void text_add_count(struct str *out, uint64_t n)
+/* number * unit, cut to an integer; false over max. *ret_exact says whether something was cut off. */
+static bool scale(const struct decimal *d, uint64_t unit, uint64_t max, uint64_t *ret, bool *ret_exact)
 {
-	char digits[24];
-	int len = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)n);
+	unsigned __int128 product = (unsigned __int128)d->mantissa * unit;
 
-	for (int i = 0; i < len; i++) {
-		if (i && (len - i) % 3 == 0)
-			str_addc(out, ',');
-		str_addc(out, digits[i]);
-	}
-}
-
-/* "12", "1.5": digits with at most nine decimals, as thousand-millionths. Returns what follows, NULL when there is no number. */
-static const char *parse_decimal(const char *s, uint64_t *ret_whole, uint64_t *ret_nano)
-{
-	const char *start = s;
-	uint64_t scale = 100000000;
-
-	*ret_whole = *ret_nano = 0;
-	for (; *s >= '0' && *s <= '9'; s++)
-		if (__builtin_mul_overflow(*ret_whole, 10, ret_whole) || __builtin_add_overflow(*ret_whole, (uint64_t)(*s - '0'), ret_whole))
-			return NULL;
-	if (s == start)
-		return NULL;
-	if (*s == '.') {
-		if (!(s[1] >= '0' && s[1] <= '9'))
-			return NULL;
-		for (s++; *s >= '0' && *s <= '9'; s++, scale /= 10)
-			*ret_nano += (uint64_t)(*s - '0') * scale;
-	}
-	return s;
-}
-
-/* whole.nano × unit, or false when it is too large. */
-static bool scaled(uint64_t whole, uint64_t nano, uint64_t unit, uint64_t *ret)
-{
-	__uint128_t v = (__uint128_t)whole * unit + (__uint128_t)nano * unit / 1000000000u;
-
-	*ret = (uint64_t)v;
-	return v <= INT64_MAX;
+	if (product / d->scale > max)
+		return false;
+	*ret = (uint64_t)(product / d->scale);
+	*ret_exact = product % d->scale == 0;
+	return true;
 }
 
 /* --- durations ------------------------------------------------------------------------------------------------------ */
@@ -117,41 +61,55 @@ static const struct {
 	const char *name;
 	uint64_t ns;
 } duration_units[] = {
-	{ "d", 86400ULL * NS_PER_S }, { "h", 3600ULL * NS_PER_S }, { "m", 60ULL * NS_PER_S }, { "s", NS_PER_S },
-	{ "ms", NS_PER_MS },	      { "us", 1000 },		   { "ns", 1 },
+	/* longest first: each may occur once, in this order */
+	{ "d", 86400 * NS_PER_S }, { "h", 3600 * NS_PER_S }, { "m", 60 * NS_PER_S }, { "s", NS_PER_S },
+	{ "ms", NS_PER_MS },	   { "us", 1000 },	     { "ns", 1 },
 };
 
-static int bad_duration(const char *text, struct err *err)
+static size_t unit_at(const char *s)
 {
-	return err_set(err, ERR_INVALID, "`%s` is not a duration like 500ms, 10s, 5m, 1h30m or 2d", text);
+	size_t len = strspn(s, "abcdefghijklmnopqrstuvwxyz");
+
+	for (size_t i = 0; i < ARRAY_LEN(duration_units); i++)
+		if (strlen(duration_units[i].name) == len && strncmp(s, duration_units[i].name, len) == 0)
+			return i;
+	return ARRAY_LEN(duration_units);
+}
+
+/* One part such as "1.5h"; *next_unit is the first unit that may still come. */
+static bool read_part(const char **p, size_t *next_unit, uint64_t *total)
+{
+	struct decimal d;
+	uint64_t ns;
+	size_t unit;
+	bool exact;
+
+	if (!read_decimal(p, &d))
+		return false;
+	unit = unit_at(*p);
+	if (unit < *next_unit || unit >= ARRAY_LEN(duration_units))
+		return false;
+	if (!scale(&d, duration_units[unit].ns, INT64_MAX, &ns, &exact) || !exact)
+		return false;
+	*p += strlen(duration_units[unit].name);
+	*next_unit = unit + 1;
+	return !__builtin_add_overflow(*total, ns, total) && *total <= INT64_MAX;
 }
 
 int text_parse_duration(const char *text, int64_t *ret_ns, struct err *err)
 {
-	uint64_t total = 0, whole, nano, ns;
+	const char *p = text;
+	uint64_t total = 0;
 	size_t next_unit = 0;
-	const char *s = text;
 
 	if (strcmp(text, "0") == 0) {
 		*ret_ns = 0;
 		return 0;
 	}
 	do {
-		size_t u, n;
-
-		s = parse_decimal(s, &whole, &nano);
-		if (!s)
-			return bad_duration(text, err);
-		n = strspn(s, "abcdefghijklmnopqrstuvwxyz");
-		for (u = next_unit; u < ARRAY_LEN(duration_units); u++)
-			if (strlen(duration_units[u].name) == n && memcmp(duration_units[u].name, s, n) == 0)
-				break;
-		if (u == ARRAY_LEN(duration_units) || !scaled(whole, nano, duration_units[u].ns, &ns) ||
-		    __builtin_add_overflow(total, ns, &total) || total > INT64_MAX)
-			return bad_duration(text, err);
-		next_unit = u + 1;
-		s += n;
-	} while (*s);
+		if (!read_part(&p, &next_unit, &total))
+			return err_set(err, ERR_INVALID, "`%.80s` is not a duration like 500ms, 10s, 5m, 1h30m or 2d", text);
+	} while (*p);
 	*ret_ns = (int64_t)total;
 	return 0;
 }
@@ -169,118 +127,212 @@ int text_parse_duration_range(const char *text, int64_t *ret_min_ns, int64_t *re
 		return 0;
 	}
 	if ((size_t)(dots - text) >= sizeof(first))
-		return bad_duration(text, err);
+		return err_set(err, ERR_INVALID, "`%.80s` is not a duration or a range of durations like 10s..5m", text);
 	memcpy(first, text, (size_t)(dots - text));
 	first[dots - text] = '\0';
 	if (text_parse_duration(first, &lo, err) < 0 || text_parse_duration(dots + 2, &hi, err) < 0)
-		return -1;
+		return err_set(err, ERR_INVALID, "`%.80s` is not a duration or a range of durations like 10s..5m", text);
 	if (lo > hi)
-		return err_set(err, ERR_INVALID, "`%s`: the first duration is longer than the second", text);
+		return err_set(err, ERR_INVALID, "`%.80s`: the first duration is longer than the second", text);
 	*ret_min_ns = lo;
 	*ret_max_ns = hi;
 	return 0;
 }
 
+static void add_whole_seconds(struct str *out, uint64_t s)
+{
+	if (s < 60)
+		str_addf(out, "%lus", (unsigned long)s);
+	else if (s < 3600)
+		str_addf(out, "%lum%02lus", (unsigned long)(s / 60), (unsigned long)(s % 60));
+	else if (s < 86400)
+		str_addf(out, "%luh%02lum", (unsigned long)(s / 3600), (unsigned long)(s / 60 % 60));
+	else
+		str_addf(out, "%lud%luh", (unsigned long)(s / 86400), (unsigned long)(s / 3600 % 24));
+}
+
 void text_add_duration(struct str *out, int64_t ns)
 {
-	int64_t s = ns / NS_PER_S;
+	uint64_t n = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
 
-	if (ns < 0) {
+	if (ns < 0)
 		str_addc(out, '-');
-		text_add_duration(out, ns == INT64_MIN ? INT64_MAX : -ns);
-	} else if (ns == 0) {
+	if (n == 0)
 		str_add(out, "0s");
-	} else if (ns < 1000) {
-		str_addf(out, "%dns", (int)ns);
-	} else if (ns < NS_PER_MS) {
-		str_addf(out, "%dus", (int)(ns / 1000));
-	} else if (ns < NS_PER_S) {
-		str_addf(out, "%dms", (int)(ns / NS_PER_MS));
-	} else if (s < 10) {
-		str_addf(out, "%d.%ds", (int)s, (int)(ns % NS_PER_S / (NS_PER_S / 10)));
-	} else if (s < 60) {
-		str_addf(out, "%ds", (int)s);
-	} else if (s < 3600) {
-		str_addf(out, "%dm%02ds", (int)(s / 60), (int)(s % 60));
-	} else if (s < 86400) {
-		str_addf(out, "%dh%02dm", (int)(s / 3600), (int)(s % 3600 / 60));
-	} else {
-		str_addf(out, "%lldd%dh", (long long)(s / 86400), (int)(s % 86400 / 3600));
-	}
+	else if (n < 1000)
+		str_addf(out, "%luns", (unsigned long)n);
+	else if (n < NS_PER_MS)
+		str_addf(out, "%luus", (unsigned long)(n / 1000));
+	else if (n < NS_PER_S)
+		str_addf(out, "%lums", (unsigned long)(n / NS_PER_MS));
+	else if (n < 10 * NS_PER_S)
+		str_addf(out, "%lu.%lus", (unsigned long)(n / NS_PER_S), (unsigned long)(n / (NS_PER_S / 10) % 10));
+	else
+		add_whole_seconds(out, n / NS_PER_S);
 }
 
 void text_add_duration_exact(struct str *out, int64_t ns)
 {
-	uint64_t rest = ns > 0 ? (uint64_t)ns : 0;
+	uint64_t n = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
 
-	if (rest == 0)
-		str_add(out, "0");
-	for (size_t u = 0; u < ARRAY_LEN(duration_units); u++) {
-		uint64_t n = rest / duration_units[u].ns;
-
-		if (n)
-			str_addf(out, "%llu%s", (unsigned long long)n, duration_units[u].name);
-		rest %= duration_units[u].ns;
+	if (ns < 0)
+		str_addc(out, '-');
+	if (n == 0)
+		str_add(out, "0s");
+	for (size_t i = 0; i < ARRAY_LEN(duration_units); i++) {
+		if (n >= duration_units[i].ns)
+			str_addf(out, "%lu%s", (unsigned long)(n / duration_units[i].ns), duration_units[i].name);
+		n %= duration_units[i].ns;
 	}
 }
 
-/* --- bytes and cpus --------------------------------------------------------------------------------------------------- */
+/* --- sizes and cpus ------------------------------------------------------------------------------------------------- */
+
+/* The factor of "", "k", "Mi" and so on; 0 for what isn't one. A B behind is skipped. */
+static uint64_t byte_unit(const char *s)
+{
+	static const char letters[] = "KMGTP";
+	const char *at = strchr(letters, *s == 'k' ? 'K' : *s);
+	uint64_t base = 1000, unit = 1;
+
+	if (*s && at) {
+		s++;
+		if (*s == 'i') {
+			base = 1024;
+			s++;
+		}
+		for (size_t i = 0; i <= (size_t)(at - letters); i++)
+			unit *= base;
+	}
+	if (*s == 'B')
+		s++;
+	return *s ? 0 : unit;
+}
 
 int text_parse_bytes(const char *text, uint64_t *ret_bytes, struct err *err)
 {
-	static const char letters[] = "KMGTP";
-	uint64_t whole, nano, unit = 1;
-	const char *s = parse_decimal(text, &whole, &nano), *at;
+	const char *p = text;
+	struct decimal d;
+	uint64_t unit, n;
+	bool exact;
 
-	if (s && *s) {
-		at = strchr(letters, *s == 'k' ? 'K' : *s);
-		if (*s != 'B' && !at)
-			s = NULL;
-		if (s && at) {
-			bool binary = s[1] == 'i';
-
-			for (const char *l = letters; l <= at; l++)
-				unit *= binary ? 1024 : 1000;
-			s += 1 + binary;
-		}
-		if (s && *s == 'B')
-			s++;
-	}
-	if (!s || *s || (nano && unit == 1) || !scaled(whole, nano, unit, ret_bytes))
-		return err_set(err, ERR_INVALID, "`%s` is not a size like 512Mi, 1.5Gi, 2G or 4096", text);
+	if (!read_decimal(&p, &d) || (unit = byte_unit(p)) == 0 || (unit == 1 && d.scale != 1) ||
+	    !scale(&d, unit, INT64_MAX, &n, &exact))
+		return err_set(err, ERR_INVALID, "`%.80s` is not a size like 512Mi, 1.5Gi, 2G or 4096", text);
+	*ret_bytes = n;
 	return 0;
 }
 
 void text_add_bytes(struct str *out, uint64_t bytes)
 {
-	static const char *const names[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
-	double v = (double)bytes;
-	size_t u = 0;
+	static const char *const names[] = { "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+	uint64_t unit = KIB, tenths;
+	size_t i = 0;
 
-	if (bytes < 1024) {
-		str_addf(out, "%llu B", (unsigned long long)bytes);
+	if (bytes < KIB) {
+		str_addf(out, "%lu B", (unsigned long)bytes);
 		return;
 	}
-	while (v >= 1023.95 && u + 1 < ARRAY_LEN(names)) {
-		v /= 1024;
-		u++;
+	/* 1023.95 and more would be rounded to 1024 of a unit */
+	while (i + 1 < ARRAY_LEN(names) && (unsigned __int128)bytes * 20 >= (unsigned __int128)unit * (20 * 1024 - 1)) {
+		unit *= 1024;
+		i++;
 	}
-	str_addf(out, v < 9.95 ? "%.1f %s" : "%.0f %s", v, names[u]);
+	tenths = (uint64_t)(((unsigned __int128)bytes * 20 + unit) / ((unsigned __int128)unit * 2));
+	if (tenths < 100)
+		str_addf(out, "%lu.%lu %s", (unsigned long)(tenths / 10), (unsigned long)(tenths % 10), names[i]);
+	else
+		str_addf(out, "%lu %s", (unsigned long)((tenths + 5) / 10), names[i]);
 }
 
 int text_parse_cpu(const char *text, uint32_t *ret_milli, struct err *err)
 {
-	uint64_t whole, nano, milli;
-	const char *s = parse_decimal(text, &whole, &nano);
-	bool in_milli = s && *s == 'm' && s[1] == '\0' && nano == 0;
+	const char *p = text;
+	struct decimal d;
+	uint64_t milli;
+	bool exact;
 
-	if (!s || (*s && !in_milli))
-		return err_set(err, ERR_INVALID, "`%s` is not a number of cpus like 2, 0.5 or 500m", text);
-	if (!in_milli && nano % 1000000)
-		return err_set(err, ERR_INVALID, "`%s`: cpus are counted in thousandths", text);
-	milli = in_milli ? whole : whole > 1000000 ? UINT64_MAX : whole * 1000 + nano / 1000000;
-	if (milli > 1000000ULL * 1000)
-		return err_set(err, ERR_INVALID, "`%s` is more than a million cpus", text);
+	if (!read_decimal(&p, &d) || (*p && strcmp(p, "m") != 0) || !scale(&d, *p ? 1 : 1000, 1000000000, &milli, &exact))
+		return err_set(err, ERR_INVALID, "`%.80s` is not a number of cpus like 2, 0.5 or 500m", text);
+	if (!exact)
+		return err_set(err, ERR_INVALID, "`%.80s` is finer than a thousandth of a cpu, which is 1m", text);
 	*ret_milli = (uint32_t)milli;
 	return 0;
+}
+
+/* --- numbers -------------------------------------------------------------------------------------------------------- */
+
+void text_add_count(struct str *out, uint64_t n)
+{
+	char digits[24];
+	int len = snprintf(digits, sizeof(digits), "%lu", (unsigned long)n);
+
+	for (int i = 0; i < len; i++) {
+		if (i && (len - i) % 3 == 0)
+			str_addc(out, ',');
+		str_addc(out, digits[i]);
+	}
+}
+
+static locale_t c_locale;
+static pthread_once_t c_locale_once = PTHREAD_ONCE_INIT;
+
+static void make_c_locale(void)
+{
+	c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* the built-in one: allocates nothing, can't fail */
+}
+
+void text_add_double(struct str *out, double v)
+{
+	/* 15 digits drop their trailing zeros, so they are shortest wherever they suffice, except for denormals */
+	int precision = isnormal(v) ? 15 : 1;
+	char text[40];
+	locale_t before;
+
+	if (isnan(v) || isinf(v)) {
+		str_add(out, isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
+		return;
+	}
+	pthread_once(&c_locale_once, make_c_locale);
+	before = uselocale(c_locale);
+	do
+		snprintf(text, sizeof(text), "%.*g", precision, v);
+	while (strtod(text, NULL) != v && ++precision <= 17);
+	uselocale(before);
+	str_add(out, text);
+}
+
+bool text_parse_double(const char *text, double *ret)
+{
+	const char *digits = text + (*text == '+' || *text == '-');
+	char *end;
+	double v;
+
+	if (text[strspn(text, "0123456789+-.eE")] || !(*digits == '.' || (*digits >= '0' && *digits <= '9')))
+		return false;
+	pthread_once(&c_locale_once, make_c_locale);
+	v = strtod_l(text, &end, c_locale);
+	if (end == text || *end || isinf(v))
+		return false;
+	*ret = v;
+	return true;
+}
+
+bool text_parse_int(const char *text, int64_t *ret)
+{
+	bool negative = *text == '-';
+	int64_t v = 0;
+
+	if (*text == '+' || *text == '-')
+		text++;
+	if (!*text)
+		return false;
+	for (; *text; text++) {
+		if (*text < '0' || *text > '9' || __builtin_mul_overflow(v, (int64_t)10, &v))
+			return false;
+		if (negative ? __builtin_sub_overflow(v, (int64_t)(*text - '0'), &v) : __builtin_add_overflow(v, (int64_t)(*text - '0'), &v))
+			return false;
+	}
+	*ret = v;
+	return true;
 }

@@ -1,54 +1,87 @@
-/* Times as text: UTC, proleptic Gregorian, whatever the machine's zone is. */
+/* UTC calendar without the C library's: gmtime and timegm read time zone files and locks, and know no nanoseconds. Days
+ * are counted in eras of 400 years (146,097 days), with years that begin in March, so that the leap day comes last. */
+#include "base/text.h"
+
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
-#include "base/text.h"
+
+#define DAYS_PER_ERA 146097
+#define DAYS_0000_03_01_TO_1970 719468
+#define SECONDS_PER_DAY 86400
+
+struct civil {
+	int year, month, day;
+};
+
+static int64_t floor_div(int64_t a, int64_t b)
+{
+	return a / b - (a % b < 0);
+}
+
+static int64_t days_from_civil(const struct civil *c)
+{
+	int64_t year = c->year - (c->month <= 2);
+	int64_t era = floor_div(year, 400), of_era = year - era * 400;
+	int64_t month = (c->month + 9) % 12; /* March is 0 */
+	int64_t of_year = (153 * month + 2) / 5 + c->day - 1;
+
+	return era * DAYS_PER_ERA + of_era * 365 + of_era / 4 - of_era / 100 + of_year - DAYS_0000_03_01_TO_1970;
+}
+
+static struct civil civil_from_days(int64_t days)
+{
+	int64_t shifted = days + DAYS_0000_03_01_TO_1970, era = floor_div(shifted, DAYS_PER_ERA);
+	int64_t of_era = shifted - era * DAYS_PER_ERA;
+	int64_t years = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+	int64_t of_year = of_era - (365 * years + years / 4 - years / 100);
+	int64_t month = (5 * of_year + 2) / 153;
+
+	return (struct civil){
+		.year = (int)(years + era * 400 + (month >= 10)),
+		.month = (int)(month < 10 ? month + 3 : month - 9),
+		.day = (int)(of_year - (153 * month + 2) / 5 + 1),
+	};
+}
 
 void text_add_time(struct str *out, int64_t unix_ns, int digits)
 {
-	int64_t s = unix_ns / NS_PER_S, ns = unix_ns % NS_PER_S;
-	time_t t;
-	struct tm tm;
-	char frac[16];
+	int64_t seconds = floor_div(unix_ns, NS_PER_S), days = floor_div(seconds, SECONDS_PER_DAY);
+	int of_day = (int)(seconds - days * SECONDS_PER_DAY);
+	struct civil c = civil_from_days(days);
+	char fraction[16];
 
-	if (ns < 0) {
-		ns += NS_PER_S;
-		s--;
-	}
-	t = (time_t)s;
-	gmtime_r(&t, &tm);
-	str_addf(out, "%04d-%02d-%02dT%02d:%02d:%02d", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec);
+	str_addf(out, "%04d-%02d-%02dT%02d:%02d:%02d", c.year, c.month, c.day, of_day / 3600, of_day / 60 % 60, of_day % 60);
 	if (digits > 0) {
-		snprintf(frac, sizeof(frac), "%09d", (int)ns);
-		str_addf(out, ".%.*s", digits > 9 ? 9 : digits, frac);
+		snprintf(fraction, sizeof(fraction), "%09d", (int)(unix_ns - seconds * NS_PER_S));
+		str_addf(out, ".%.*s", MIN(digits, 9), fraction);
 	}
 	str_addc(out, 'Z');
 }
 
-static int bad_time(const char *text, struct err *err)
-{
-	return err_set(err, ERR_INVALID, "`%s` is not a time like 2025-03-01, 2025-03-01T12:00Z or 2025-03-01T12:00:00+01:00", text);
-}
+/* --- parsing -------------------------------------------------------------------------------------------------------- */
 
-/* Exactly `n` digits with a value in [lo, hi]. */
-static bool number(const char **s, int n, int lo, int hi, int *ret)
+/* Exactly `width` digits; moves *p. */
+static bool digits_at(const char **p, int width, int *ret)
 {
 	int v = 0;
 
-	for (int i = 0; i < n; i++, ++*s) {
-		if (**s < '0' || **s > '9')
+	for (int i = 0; i < width; i++) {
+		char c = (*p)[i];
+
+		if (c < '0' || c > '9')
 			return false;
-		v = v * 10 + (**s - '0');
+		v = v * 10 + (c - '0');
 	}
+	*p += width;
 	*ret = v;
-	return v >= lo && v <= hi;
+	return true;
 }
 
-static bool expect(const char **s, char c)
+static bool take(const char **p, char c)
 {
-	if (**s != c)
+	if (**p != c)
 		return false;
-	++*s;
+	(*p)++;
 	return true;
 }
 
@@ -60,68 +93,106 @@ static int days_in_month(int year, int month)
 	return days[month - 1] + (month == 2 && leap);
 }
 
-static bool parse_clock(const char **s, struct tm *tm, int64_t *ns, int64_t *offset_s)
+static bool read_date(const char **p, int64_t *ret_days)
 {
-	int sign, h, m;
+	struct civil c;
 
-	if (!number(s, 2, 0, 23, &tm->tm_hour) || !expect(s, ':') || !number(s, 2, 0, 59, &tm->tm_min))
+	if (!digits_at(p, 4, &c.year) || !take(p, '-') || !digits_at(p, 2, &c.month) || !take(p, '-') || !digits_at(p, 2, &c.day))
 		return false;
-	if (**s == ':' && (++*s, !number(s, 2, 0, 59, &tm->tm_sec)))
+	if (c.month < 1 || c.month > 12 || c.day < 1 || c.day > days_in_month(c.year, c.month))
 		return false;
-	if (**s == '.') {
-		int64_t scale = NS_PER_S / 10;
+	*ret_days = days_from_civil(&c);
+	return true;
+}
 
-		for (++*s; **s >= '0' && **s <= '9'; ++*s, scale /= 10)
-			*ns += (**s - '0') * scale;
-		if ((*s)[-1] == '.')
+static bool read_fraction(const char **p, int64_t *ret_ns)
+{
+	int64_t ns = 0, unit = NS_PER_S / 10;
+
+	if (**p < '0' || **p > '9')
+		return false;
+	for (; **p >= '0' && **p <= '9'; (*p)++, unit /= 10) {
+		if (unit == 0)
+			return false;
+		ns += (**p - '0') * unit;
+	}
+	*ret_ns = ns;
+	return true;
+}
+
+static bool read_clock(const char **p, int64_t *ret_seconds, int64_t *ret_ns)
+{
+	int h, m, s = 0;
+
+	if (!digits_at(p, 2, &h) || !take(p, ':') || !digits_at(p, 2, &m) || h > 23 || m > 59)
+		return false;
+	if (take(p, ':')) {
+		if (!digits_at(p, 2, &s) || s > 59)
+			return false;
+		if (take(p, '.') && !read_fraction(p, ret_ns))
 			return false;
 	}
-	if (expect(s, 'Z'))
-		return true;
-	sign = **s == '-' ? -1 : 1;
-	if ((**s != '+' && **s != '-') || (++*s, !number(s, 2, 0, 23, &h)) || !expect(s, ':') || !number(s, 2, 0, 59, &m))
-		return false;
-	*offset_s = sign * (h * 3600 + m * 60);
+	*ret_seconds = h * 3600 + m * 60 + s;
 	return true;
+}
+
+static bool read_zone(const char **p, int64_t *ret_seconds)
+{
+	bool west = **p == '-';
+	int h, m;
+
+	if (take(p, 'Z')) {
+		*ret_seconds = 0;
+		return true;
+	}
+	if ((!take(p, '+') && !take(p, '-')) || !digits_at(p, 2, &h) || !take(p, ':') || !digits_at(p, 2, &m) || h > 23 || m > 59)
+		return false;
+	*ret_seconds = (h * 3600 + m * 60) * (west ? -1 : 1);
+	return true;
+}
+
+static bool read_time(const char *p, int64_t *ret_unix_ns)
+{
+	int64_t days, seconds = 0, ns = 0, zone = 0;
+
+	if (!read_date(&p, &days))
+		return false;
+	if (*p) {
+		if ((!take(&p, 'T') && !take(&p, ' ')) || !read_clock(&p, &seconds, &ns) || !read_zone(&p, &zone) || *p)
+			return false;
+	}
+	seconds += days * SECONDS_PER_DAY - zone;
+	/* the first second of the range reaches below INT64_MIN before its nanoseconds are added: give that one up */
+	return !__builtin_mul_overflow(seconds, NS_PER_S, &seconds) && !__builtin_add_overflow(seconds, ns, ret_unix_ns);
 }
 
 int text_parse_time(const char *text, int64_t *ret_unix_ns, struct err *err)
 {
-	struct tm tm = { 0 };
-	int64_t ns = 0, offset_s = 0;
-	const char *s = text;
-	int year, month;
+	int64_t ns;
 
-	if (!number(&s, 4, 1678, 2261, &year) || !expect(&s, '-') || !number(&s, 2, 1, 12, &month) || !expect(&s, '-') ||
-	    !number(&s, 2, 1, days_in_month(year, month), &tm.tm_mday))
-		return bad_time(text, err);
-	if ((*s == 'T' || *s == ' ') && (s++, !parse_clock(&s, &tm, &ns, &offset_s)))
-		return bad_time(text, err);
-	if (*s)
-		return bad_time(text, err);
-	tm.tm_year = year - 1900;
-	tm.tm_mon = month - 1;
-	*ret_unix_ns = ((int64_t)timegm(&tm) - offset_s) * NS_PER_S + ns;
+	if (!read_time(text, &ns))
+		return err_set(err, ERR_INVALID, "`%.80s` is not a time like 2025-03-01, 2025-03-01T12:00Z or 2025-03-01T12:00:00+01:00", text);
+	*ret_unix_ns = ns;
 	return 0;
 }
+
+/* --- relative ------------------------------------------------------------------------------------------------------- */
 
 void text_add_relative(struct str *out, int64_t then_unix_ns, int64_t now_unix_ns)
 {
 	static const struct {
-		int64_t s;
+		int64_t seconds;
 		const char *name;
-	} units[] = { { 86400 * 365, "year" }, { 86400 * 30, "month" }, { 86400, "day" }, { 3600, "hour" }, { 60, "minute" }, { 1, "second" } };
-	int64_t s = (now_unix_ns - then_unix_ns) / NS_PER_S;
-	bool future = s < 0;
+	} units[] = { { 365 * 86400, "year" }, { 30 * 86400, "month" }, { 86400, "day" }, { 3600, "hour" }, { 60, "minute" }, { 1, "second" } };
+	int64_t seconds = now_unix_ns / NS_PER_S - then_unix_ns / NS_PER_S, n = seconds < 0 ? -seconds : seconds;
 
-	if (future)
-		s = -s;
 	for (size_t i = 0; i < ARRAY_LEN(units); i++) {
-		int64_t n = s / units[i].s;
+		int64_t count = n / units[i].seconds;
 
-		if (n == 0)
+		if (count == 0 || (units[i].seconds == 1 && count < 5))
 			continue;
-		str_addf(out, "%s%lld %s%s%s", future ? "in " : "", (long long)n, units[i].name, n == 1 ? "" : "s", future ? "" : " ago");
+		str_addf(out, "%s%ld %s%s%s", seconds < 0 ? "in " : "", (long)count, units[i].name, count == 1 ? "" : "s",
+			 seconds < 0 ? "" : " ago");
 		return;
 	}
 	str_add(out, "just now");

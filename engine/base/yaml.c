@@ -1,9 +1,10 @@
 /* The strict subset on libyaml's event API.
  *
- * Events build nodes bottom-up on a stack of open collections. libyaml has no notion of duplicate keys, expansion or
- * the 1.1 booleans; those rules are here. Each node keeps how many nodes a walk of it meets (`met`), so that aliases of aliases
- * are stopped before they multiply. Maps with more than INDEX_FROM keys get a hash index.
+ * Events build nodes bottom-up on a stack of open collections. libyaml has no notion of duplicate keys, expansion or the
+ * 1.1 booleans; those rules are here. Each collection knows how many nodes a walk of it meets (`met`), so that aliases of
+ * aliases are stopped before they multiply. Maps with more than INDEX_FROM keys get a hash index.
  */
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -18,6 +19,12 @@
 
 struct yaml_private {
 	VEC(struct map *) indexes; /* to be freed with the tree */
+};
+
+/* What a collection's `internal` points at. */
+struct extra {
+	struct map *index; /* key → place + 1; NULL in small maps */
+	uint64_t met;	   /* nodes that a walk of it meets, itself included */
 };
 
 /* A collection that is open: its members so far. */
@@ -37,12 +44,11 @@ struct builder {
 	VEC(struct frame) frames;
 	VEC(struct yaml_node *) members;
 	struct map *anchors;
-	size_t errors_before;
 };
 
 static uint64_t node_met(const struct yaml_node *n)
 {
-	return n->kind == YAML_KIND_SCALAR ? 1 : (uint64_t)(uintptr_t)((void **)n->internal)[1];
+	return n->kind == YAML_KIND_SCALAR ? 1 : ((const struct extra *)n->internal)->met;
 }
 
 static void fail_at(struct builder *b, int line, int col, const char *fmt, ...) _printf_(4, 5);
@@ -127,8 +133,7 @@ static bool is_core_float(const char *s)
 
 enum yaml_type yaml_scalar_type(const struct yaml_node *n)
 {
-	if (n->kind != YAML_KIND_SCALAR)
-		abort();
+	assert(n->kind == YAML_KIND_SCALAR);
 	if (n->style != YAML_STYLE_PLAIN)
 		return YAML_TYPE_STRING;
 	if (is_core_null(n->text))
@@ -169,24 +174,23 @@ bool yaml_as_int(const struct yaml_node *n, int64_t *ret)
 
 bool yaml_as_float(const struct yaml_node *n, double *ret)
 {
-	int64_t i;
+	enum yaml_type type = n->kind == YAML_KIND_SCALAR ? yaml_scalar_type(n) : YAML_TYPE_NULL;
 	const char *s;
+	int64_t i;
 
-	if (n->kind != YAML_KIND_SCALAR)
+	if (type != YAML_TYPE_INT && type != YAML_TYPE_FLOAT)
 		return false;
 	if (yaml_as_int(n, &i)) {
 		*ret = (double)i;
 		return true;
 	}
-	if (yaml_scalar_type(n) != YAML_TYPE_FLOAT)
-		return false;
 	s = n->text + (n->text[0] == '-' || n->text[0] == '+');
 	if (s[0] == '.' && (s[1] == 'i' || s[1] == 'I'))
 		*ret = n->text[0] == '-' ? -INFINITY : INFINITY;
 	else if (s[0] == '.' && (s[1] == 'n' || s[1] == 'N'))
 		*ret = NAN;
 	else
-		*ret = strtod(n->text, NULL);
+		return text_parse_double(n->text, ret); /* false for 1e999 and for 0x… over 64 bits */
 	return true;
 }
 
@@ -216,7 +220,7 @@ const struct yaml_pair *yaml_find(const struct yaml_node *map, const char *key, 
 
 	if (!map || map->kind != YAML_KIND_MAP)
 		return NULL;
-	index = ((void **)map->internal)[0];
+	index = ((const struct extra *)map->internal)->index;
 	if (index) {
 		void *at = map_get(index, key, len);
 
@@ -294,10 +298,10 @@ static int on_scalar(struct builder *b, const yaml_event_t *e)
 
 	n->style = style == YAML_PLAIN_SCALAR_STYLE ? YAML_STYLE_PLAIN :
 		   style == YAML_LITERAL_SCALAR_STYLE || style == YAML_FOLDED_SCALAR_STYLE ? YAML_STYLE_BLOCK : YAML_STYLE_QUOTED;
-	n->len = e->data.scalar.length;
-	n->text = arena_strndup(b->tree->arena, (const char *)e->data.scalar.value, n->len);
+	n->text = arena_strndup(b->tree->arena, (const char *)e->data.scalar.value, e->data.scalar.length);
+	n->len = strlen(n->text);
 	check_tag(b, n, e->data.scalar.tag);
-	if (strlen(n->text) != n->len)
+	if (n->len != e->data.scalar.length)
 		fail_at(b, n->line, n->col, "a NUL character can't stand in text");
 	else if (n->style == YAML_STYLE_PLAIN && yaml11_bool(n->text))
 		fail_at(b, n->line, n->col, "`%s` reads as true or false in older YAML: write true or false, or quote it for text", n->text);
@@ -305,21 +309,27 @@ static int on_scalar(struct builder *b, const yaml_event_t *e)
 	return add_node(b, n);
 }
 
+static bool is_open_anchor(const struct builder *b, const char *name)
+{
+	for (size_t i = 0; i < b->frames.n; i++)
+		if (str_eq(b->frames.v[i].anchor, name))
+			return true;
+	return false;
+}
+
 static int on_alias(struct builder *b, const yaml_event_t *e)
 {
 	const char *name = (const char *)e->data.alias.anchor;
 	struct yaml_node *n = map_get_str(b->anchors, name);
-	int line = (int)e->start_mark.line + 1, col = (int)e->start_mark.column + 1;
 
-	for (size_t i = 0; i < b->frames.n && !n; i++)
-		if (b->frames.v[i].anchor && strcmp(b->frames.v[i].anchor, name) == 0) {
-			fail_at(b, line, col, "`*%s` stands inside of what it names", name);
-			return -1;
-		}
-	if (!n) {
-		fail_at(b, line, col, "`*%s` names nothing: no `&%s` before it", name, name);
-		return -1;
-	}
+	if (n)
+		return add_node(b, n);
+	n = new_node(b, YAML_KIND_SCALAR, e); /* stands in for it, so that later errors are found too */
+	n->text = "";
+	if (is_open_anchor(b, name))
+		fail_at(b, n->line, n->col, "`*%s` stands inside of what it names", name);
+	else
+		fail_at(b, n->line, n->col, "`*%s` names nothing: no `&%s` before it", name, name);
 	return add_node(b, n);
 }
 
@@ -340,10 +350,17 @@ static int open_collection(struct builder *b, enum yaml_kind kind, const yaml_ev
 	return 0;
 }
 
-static void check_key(struct builder *b, const struct yaml_node *k)
+/* False when the pair has to be left out. */
+static bool check_key(struct builder *b, const struct yaml_node *k)
 {
-	if (k->kind == YAML_KIND_SCALAR && k->style == YAML_STYLE_PLAIN && strcmp(k->text, "<<") == 0)
+	if (k->kind != YAML_KIND_SCALAR) {
+		fail_at(b, k->line, k->col, "a key must be text, not %s%s", yaml_describe(k),
+			k->is_flow ? "; quote values that begin with `{` or `[`, such as \"${{ … }}\"" : "");
+		return false;
+	}
+	if (k->style == YAML_STYLE_PLAIN && strcmp(k->text, "<<") == 0)
 		fail_at(b, k->line, k->col, "merge keys (`<<`) are not part of the YAML that is read here; use an alias for a whole value");
+	return true;
 }
 
 static struct map *index_of(struct builder *b, struct yaml_node *n)
@@ -371,44 +388,35 @@ static void check_duplicates(struct builder *b, struct yaml_node *n)
 	}
 }
 
-static int close_map(struct builder *b, struct frame *f)
+static void close_map(struct builder *b, const struct frame *f, struct extra *extra)
 {
 	struct yaml_node *n = f->node;
 	size_t count = b->members.n - f->first;
 	struct yaml_node **m = b->members.v + f->first;
 
 	n->pairs = arena_alloc(b->tree->arena, (count / 2 + 1) * sizeof(*n->pairs));
-	for (size_t i = 0; i + 1 < count; i += 2) {
-		check_key(b, m[i]);
-		if (m[i]->kind != YAML_KIND_SCALAR) {
-			fail_at(b, m[i]->line, m[i]->col, "a key must be text, not %s%s", yaml_describe(m[i]),
-				m[i]->is_flow ? "; quote values that begin with `{` or `[`, such as \"${{ … }}\"" : "");
-			return -1;
-		}
-		n->pairs[n->len++] = (struct yaml_pair){ m[i], m[i + 1] };
-	}
+	for (size_t i = 0; i + 1 < count; i += 2)
+		if (check_key(b, m[i]))
+			n->pairs[n->len++] = (struct yaml_pair){ m[i], m[i + 1] };
 	if (n->len > INDEX_FROM)
-		((void **)n->internal)[0] = index_of(b, n);
+		extra->index = index_of(b, n);
 	check_duplicates(b, n);
-	return 0;
 }
 
 static int close_collection(struct builder *b)
 {
 	struct frame f = b->frames.v[--b->frames.n];
+	struct extra *extra = arena_alloc(b->tree->arena, sizeof(*extra));
 	struct yaml_node *n = f.node;
-	size_t count = b->members.n - f.first;
-	void **internal = arena_alloc(b->tree->arena, 2 * sizeof(void *));
 
 	n->height = f.height;
-	n->internal = internal;
-	internal[1] = (void *)(uintptr_t)f.met;
+	n->internal = extra;
+	extra->met = f.met;
 	if (n->kind == YAML_KIND_MAP) {
-		if (close_map(b, &f) < 0)
-			return -1;
+		close_map(b, &f, extra);
 	} else {
-		n->len = count;
-		n->items = arena_memdup(b->tree->arena, count ? (void *)(b->members.v + f.first) : (void *)&internal, (count + !count) * sizeof(n));
+		n->len = b->members.n - f.first;
+		n->items = n->len ? arena_memdup(b->tree->arena, b->members.v + f.first, n->len * sizeof(*n->items)) : NULL;
 	}
 	b->members.n = f.first;
 	set_anchor(b, f.anchor, n);
@@ -445,39 +453,62 @@ static int on_event(struct builder *b, const yaml_event_t *e)
 	}
 }
 
-/* Does the line of the problem hold an unquoted expression? Then say what helps. */
-static bool has_bare_expression(const struct builder *b, size_t line)
+/* The bytes of one line (counted from 0) without its end; empty when there is no such line. */
+static const char *line_at(const struct builder *b, size_t line, size_t *ret_len)
 {
 	const char *at = b->bytes, *end = b->bytes + b->len, *eol;
 
-	for (size_t i = 0; i < line && at < end; i++) {
-		at = memchr(at, '\n', (size_t)(end - at));
-		if (!at)
-			return false;
-		at++;
+	for (; line && at < end; line--) {
+		eol = memchr(at, '\n', (size_t)(end - at));
+		at = eol ? eol + 1 : end;
 	}
 	eol = at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
-	return at < end && memmem(at, (size_t)((eol ? eol : end) - at), "${{", 3) != NULL;
+	*ret_len = (size_t)((eol ? eol : end) - at);
+	return at;
+}
+
+/* What most often helps, judged by the text at the place of the problem. */
+static const char *advice(const struct builder *b, const yaml_mark_t *mark)
+{
+	const char *at, *line;
+	size_t len, left;
+	uint32_t cp;
+
+	line = at = line_at(b, mark->line, &len);
+	for (size_t i = 0; i < mark->column && at < line + len; i++) {
+		size_t n = text_utf8_decode(at, (size_t)(line + len - at), &cp);
+
+		at += n ? n : 1;
+	}
+	left = (size_t)(line + len - at);
+	if (left && *at == '\t')
+		return "; indent with spaces, not with tabs";
+	if (memmem(line, len, "${{", 3))
+		return "; quote values with ${{ }} inside of { } or [ ]";
+	return "";
+}
+
+/* The reader knows only how many bytes it had read. */
+static void on_reader_error(struct builder *b, const yaml_parser_t *p, const char *what)
+{
+	int line = 1, col = 1;
+
+	for (size_t i = 0; i < p->problem_offset && i < b->len; i++) {
+		col = b->bytes[i] == '\n' ? 1 : col + (((unsigned char)b->bytes[i] & 0xc0) != 0x80);
+		line += b->bytes[i] == '\n';
+	}
+	fail_at(b, line, col, "the file must be UTF-8 text: %s", what);
 }
 
 static void on_syntax_error(struct builder *b, const yaml_parser_t *p)
 {
-	size_t line = p->problem_mark.line;
 	const char *what = p->problem ? p->problem : "not YAML";
 
-	if (p->error == YAML_READER_ERROR) {
-		/* The reader knows an offset only. */
-		size_t l = 1, c = 1;
-
-		for (size_t i = 0; i < p->problem_offset && i < b->len; i++) {
-			c = b->bytes[i] == '\n' ? 1 : c + (((unsigned char)b->bytes[i] & 0xc0) != 0x80);
-			l += b->bytes[i] == '\n';
-		}
-		fail_at(b, (int)l, (int)c, "the file must be UTF-8 text: %s", what);
-		return;
-	}
-	fail_at(b, (int)line + 1, (int)p->problem_mark.column + 1, "%s%s%s%s", p->context ? p->context : "", p->context ? ": " : "", what,
-		has_bare_expression(b, line) ? "; quote values with ${{ }} inside of { } or [ ]" : "");
+	if (p->error == YAML_READER_ERROR)
+		on_reader_error(b, p, what);
+	else
+		fail_at(b, (int)p->problem_mark.line + 1, (int)p->problem_mark.column + 1, "%s%s%s%s", p->context ? p->context : "",
+			p->context ? ": " : "", what, advice(b, &p->problem_mark));
 }
 
 static void parse_events(struct builder *b)
@@ -507,7 +538,9 @@ static void parse_events(struct builder *b)
 int yaml_tree_parse(const char *file, const char *bytes, size_t len, struct diag_list *diags, struct yaml_tree **ret, struct err *err)
 {
 	_cleanup_(yaml_tree_freep) struct yaml_tree *t = xcalloc(1, sizeof(*t));
-	struct builder b = { .tree = t, .diags = diags, .bytes = bytes, .len = len, .errors_before = diag_errors(diags) };
+	size_t bom = len >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* libyaml would count it as a column */
+	struct builder b = { .tree = t, .diags = diags, .bytes = bytes + bom, .len = len - bom };
+	size_t errors_before = diag_errors(diags);
 
 	t->arena = arena_new();
 	t->priv = arena_alloc(t->arena, sizeof(*t->priv));
@@ -519,7 +552,7 @@ int yaml_tree_parse(const char *file, const char *bytes, size_t len, struct diag
 	map_free(b.anchors);
 	VEC_FREE(&b.frames);
 	VEC_FREE(&b.members);
-	if (diag_errors(diags) > b.errors_before)
+	if (diag_errors(diags) > errors_before)
 		return diag_to_err(diags, file, err);
 	if (!t->root) {
 		t->root = arena_alloc(t->arena, sizeof(*t->root));
