@@ -1,4 +1,3 @@
-#include <dirent.h>
 #include <errno.h>
 #include <linux/fs.h>
 #include <stdio.h>
@@ -7,7 +6,6 @@
 #include <sys/random.h>
 #include <sys/statfs.h>
 #include "base/fs.h"
-#include "base/map.h"
 #include "base/mem.h"
 
 /* copy_file_range in pieces: larger ones have been cut short without a word by some C libraries and file systems. */
@@ -27,34 +25,52 @@ static int fs_errno(struct err *err, const char *what, const char *path)
 
 /* --- whole files ------------------------------------------------------------------------------------------------- */
 
-int fs_read_file_at(int dir_fd, const char *path, uint64_t max_bytes, struct str *ret, struct err *err)
+static int too_large(const char *path, uint64_t max_bytes, struct err *err)
 {
-	_cleanup_(fd_closep) int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	size_t start = ret->len;
-	struct stat st;
+	return err_set(err, ERR_TOO_LARGE, "%s is larger than %llu bytes", path, (unsigned long long)max_bytes);
+}
 
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return fs_errno(err, "cannot read", path);
-	if (!S_ISREG(st.st_mode))
-		return err_set(err, ERR_INVALID, "%s is not a regular file", path);
-	str_reserve(ret, MIN((uint64_t)st.st_size, max_bytes) + 1);
+static int read_to_end(int fd, const char *path, uint64_t max_bytes, struct str *ret, struct err *err)
+{
+	size_t start = ret->len;
+
 	for (;;) {
 		ssize_t n;
 
-		str_reserve(ret, 65536);
+		if (ret->cap - ret->len < 2) /* the size was right in all but a few cases, and the last read gives 0 */
+			str_reserve(ret, 65536);
 		n = read(fd, ret->s + ret->len, ret->cap - ret->len - 1);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
 			return fs_errno(err, "cannot read", path);
 		if (n == 0)
-			break;
+			return 0;
 		ret->len += (size_t)n;
 		if (ret->len - start > max_bytes)
-			return err_set(err, ERR_TOO_LARGE, "%s is larger than %llu bytes", path, (unsigned long long)max_bytes);
+			return too_large(path, max_bytes, err);
 	}
+}
+
+int fs_read_file_at(int dir_fd, const char *path, uint64_t max_bytes, struct str *ret, struct err *err)
+{
+	_cleanup_(fd_closep) int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	size_t start = ret->len;
+	struct stat st;
+	int r;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return fs_errno(err, "cannot read", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, ERR_INVALID, "%s is not a regular file", path);
+	if ((uint64_t)st.st_size > max_bytes)
+		return too_large(path, max_bytes, err);
+	str_reserve(ret, (size_t)st.st_size + 1);
+	r = read_to_end(fd, path, max_bytes, ret, err);
+	if (r < 0)
+		ret->len = start;
 	ret->s[ret->len] = '\0';
-	return 0;
+	return r;
 }
 
 int fs_write_all(int fd, const void *bytes, size_t n, struct err *err)
@@ -108,18 +124,39 @@ int fs_sync_dir_at(int dir_fd, const char *path, struct err *err)
 	return 0;
 }
 
+/* File systems without RENAME_NOREPLACE (NFS) have hard links. */
+static int rename_into_place(int dir_fd, const char *temp, const char *path, bool must_be_new)
+{
+	if (!must_be_new)
+		return renameat(dir_fd, temp, dir_fd, path);
+	if (renameat2(dir_fd, temp, dir_fd, path, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno != EINVAL && errno != ENOSYS)
+		return -1;
+	if (linkat(dir_fd, temp, dir_fd, path, 0) < 0)
+		return -1;
+	unlinkat(dir_fd, temp, 0);
+	return 0;
+}
+
 static int publish(int dir_fd, const char *temp, const char *path, int flags, struct err *err)
 {
 	_cleanup_(freep) char *dir = fs_dirname(path);
 
-	if (flags & FS_WRITE_NEW) {
-		if (linkat(dir_fd, temp, dir_fd, path, 0) < 0)
-			return fs_errno(err, "cannot make", path);
-		unlinkat(dir_fd, temp, 0);
-	} else if (renameat(dir_fd, temp, dir_fd, path) < 0) {
-		return fs_errno(err, "cannot replace", path);
-	}
+	if (rename_into_place(dir_fd, temp, path, flags & FS_WRITE_NEW) < 0)
+		return fs_errno(err, flags & FS_WRITE_NEW ? "cannot make" : "cannot replace", path);
 	return flags & FS_WRITE_NO_SYNC ? 0 : fs_sync_dir_at(dir_fd, dir, err);
+}
+
+static int fill_temp(int fd, const void *bytes, size_t n, mode_t mode, int flags, struct err *err)
+{
+	if (fs_write_all(fd, bytes, n, err) < 0)
+		return -1;
+	if (!(mode & 0200) && fchmod(fd, mode) < 0)
+		return err_errno(err, "cannot set the mode");
+	if (!(flags & FS_WRITE_NO_SYNC) && fsync(fd) < 0)
+		return err_errno(err, "cannot sync");
+	return 0;
 }
 
 int fs_write_atomic_at(int dir_fd, const char *path, const void *bytes, size_t n, mode_t mode, int flags, struct err *err)
@@ -130,15 +167,11 @@ int fs_write_atomic_at(int dir_fd, const char *path, const void *bytes, size_t n
 
 	if (fs_temp_at(dir_fd, path, mode | 0200, &fd, &temp, err) < 0)
 		return -1;
-	r = fs_write_all(fd, bytes, n, err);
-	if (r == 0 && !(mode & 0200) && fchmod(fd, mode) < 0)
-		r = fs_errno(err, "cannot write", path);
-	if (r == 0 && !(flags & FS_WRITE_NO_SYNC) && fsync(fd) < 0)
-		r = fs_errno(err, "cannot sync", path);
-	if (r == 0)
-		r = publish(dir_fd, temp, path, flags, err);
-	else
+	r = fill_temp(fd, bytes, n, mode, flags, err);
+	if (r < 0)
 		err_wrap(err, "%s", path);
+	else
+		r = publish(dir_fd, temp, path, flags, err);
 	if (r < 0)
 		unlinkat(dir_fd, temp, 0);
 	return r;
@@ -146,176 +179,33 @@ int fs_write_atomic_at(int dir_fd, const char *path, const void *bytes, size_t n
 
 /* --- directories ------------------------------------------------------------------------------------------------- */
 
+static int make_parents(int dir_fd, char *path, mode_t mode, struct err *err)
+{
+	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		if (mkdirat(dir_fd, path, mode) < 0 && errno != EEXIST)
+			return fs_errno(err, "cannot make directory", path);
+		*slash = '/';
+	}
+	return 0;
+}
+
 int fs_mkdir_p_at(int dir_fd, const char *path, mode_t mode, struct err *err)
 {
-	_cleanup_(freep) char *p = xstrdup(path);
+	_cleanup_(freep) char *copy = xstrdup(path);
 	struct stat st;
 
 	if (mkdirat(dir_fd, path, mode) == 0)
 		return 0;
-	for (char *slash = strchr(p + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-		*slash = '\0';
-		if (mkdirat(dir_fd, p, mode) < 0 && errno != EEXIST)
-			return fs_errno(err, "cannot make directory", p);
-		*slash = '/';
-	}
-	if (mkdirat(dir_fd, p, mode) < 0 && errno != EEXIST)
+	if (errno == ENOENT && *path && make_parents(dir_fd, copy, mode, err) < 0)
+		return -1;
+	if (mkdirat(dir_fd, path, mode) == 0)
+		return 0;
+	if (errno != EEXIST)
 		return fs_errno(err, "cannot make directory", path);
 	if (fstatat(dir_fd, path, &st, 0) < 0)
 		return fs_errno(err, "cannot make directory", path);
-	if (!S_ISDIR(st.st_mode))
-		return err_set(err, ERR_EXISTS, "%s exists and is not a directory", path);
-	return 0;
-}
-
-/* The way from the top down to the one open directory. The way back up is "..", checked to be the directory that it was. */
-struct remover {
-	VEC(struct level {
-		char *name;
-		dev_t dev;
-		ino_t ino;
-	}) levels;
-	struct err first;
-	dev_t dev;
-};
-
-static void remover_note(struct remover *r, const char *name)
-{
-	if (r->first.code == ERR_NONE)
-		fs_errno(&r->first, "cannot remove", name);
-}
-
-static int open_for_removal(int parent, const char *name, struct stat *st)
-{
-	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-	if (fd < 0 && errno == EACCES && fchmodat(parent, name, 0700, 0) == 0)
-		fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd >= 0 && fstat(fd, st) < 0) {
-		close(fd);
-		fd = -1;
-	}
-	if (fd >= 0 && (st->st_mode & 0700) != 0700)
-		(void)!fchmod(fd, 0700);
-	return fd;
-}
-
-/* Removes all that can be removed in one directory without going down. Returns the name of a subdirectory to go into, or NULL. */
-static char *clear_level(struct remover *r, int fd, struct map *failed)
-{
-	DIR *d = fdopendir(dup(fd));
-	struct dirent *e;
-	char *down = NULL;
-
-	if (!d) {
-		remover_note(r, "a directory");
-		return NULL;
-	}
-	rewinddir(d);
-	while (!down && (e = readdir(d))) {
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || map_has(failed, e->d_name, strlen(e->d_name)))
-			continue;
-		if (e->d_type != DT_DIR && unlinkat(fd, e->d_name, 0) == 0)
-			continue;
-		if (e->d_type != DT_DIR && errno != EISDIR && errno != ENOENT) {
-			remover_note(r, e->d_name);
-			*map_slot_str(failed, e->d_name) = r;
-		} else if (unlinkat(fd, e->d_name, AT_REMOVEDIR) < 0) {
-			down = errno == ENOTEMPTY || errno == EEXIST || errno == EACCES ? xstrdup(e->d_name) : NULL;
-			if (!down && errno != ENOENT) {
-				remover_note(r, e->d_name);
-				*map_slot_str(failed, e->d_name) = r;
-			}
-		}
-	}
-	closedir(d);
-	return down;
-}
-
-/* Depth first with one descriptor: down by name, up by "..". A directory in which something couldn't be removed is left. */
-static int remove_below(struct remover *r, int parent, const char *name)
-{
-	struct stat st;
-	int fd = open_for_removal(parent, name, &st), up;
-	VEC(struct map *) failed = { 0 };
-
-	if (fd < 0)
-		return -1;
-	r->dev = st.st_dev;
-	VEC_PUSH(&failed, map_new());
-	VEC_PUSH(&r->levels, ((struct level){ xstrdup(name), st.st_dev, st.st_ino }));
-	while (r->levels.n) {
-		char *down = clear_level(r, fd, failed.v[failed.n - 1]);
-		struct level gone;
-		bool removed;
-
-		if (down) {
-			int sub = open_for_removal(fd, down, &st);
-
-			if (sub < 0 || st.st_dev != r->dev) {
-				remover_note(r, down);
-				*map_slot_str(failed.v[failed.n - 1], down) = r;
-				if (sub >= 0)
-					close(sub);
-				free(down);
-				continue;
-			}
-			close(fd);
-			fd = sub;
-			VEC_PUSH(&failed, map_new());
-			VEC_PUSH(&r->levels, ((struct level){ down, st.st_dev, st.st_ino }));
-			continue;
-		}
-		gone = r->levels.v[--r->levels.n];
-		map_free(failed.v[--failed.n]);
-		if (r->levels.n == 0) {
-			free(gone.name);
-			break;
-		}
-		up = openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		close(fd);
-		fd = up;
-		if (fd < 0 || fstat(fd, &st) < 0 || st.st_ino != r->levels.v[r->levels.n - 1].ino || st.st_dev != r->levels.v[r->levels.n - 1].dev) {
-			errno = EBUSY; /* somebody moves directories about under our hands */
-			remover_note(r, gone.name);
-			free(gone.name);
-			break;
-		}
-		removed = unlinkat(fd, gone.name, AT_REMOVEDIR) == 0 || errno == ENOENT;
-		if (!removed) {
-			remover_note(r, gone.name);
-			*map_slot_str(failed.v[failed.n - 1], gone.name) = r;
-		}
-		free(gone.name);
-	}
-	while (r->levels.n)
-		free(r->levels.v[--r->levels.n].name);
-	while (failed.n)
-		map_free(failed.v[--failed.n]);
-	VEC_FREE(&failed);
-	VEC_FREE(&r->levels);
-	if (fd >= 0)
-		close(fd);
-	return unlinkat(parent, name, AT_REMOVEDIR);
-}
-
-int fs_remove_tree_at(int dir_fd, const char *path, struct err *err)
-{
-	struct remover r = { 0 };
-
-	if (unlinkat(dir_fd, path, 0) == 0 || errno == ENOENT)
-		return 0;
-	if (errno != EISDIR && errno != EPERM)
-		return fs_errno(err, "cannot remove", path);
-	if (unlinkat(dir_fd, path, AT_REMOVEDIR) == 0 || errno == ENOENT)
-		return 0;
-	if (remove_below(&r, dir_fd, path) == 0)
-		return 0;
-	if (r.first.code == ERR_NONE)
-		fs_errno(&r.first, "cannot remove", path);
-	if (err)
-		*err = r.first;
-	return -1;
+	return S_ISDIR(st.st_mode) ? 0 : err_set(err, ERR_EXISTS, "%s exists and is not a directory", path);
 }
 
 /* --- copies ------------------------------------------------------------------------------------------------------ */
@@ -480,13 +370,14 @@ void fs_unlock_range(int fd, uint64_t offset)
 
 const char *fs_network_name(const char *path)
 {
-	/* statfs(2) and linux/magic.h. */
+	/* statfs(2) and linux/magic.h; those of Lustre and GPFS from their own sources. */
 	static const struct {
 		unsigned long magic;
 		const char *name;
 	} known[] = {
 		{ 0x6969, "NFS" }, { 0x517b, "SMB" }, { 0xfe534d42, "SMB" }, { 0xff534d42, "CIFS" }, { 0x65735546, "FUSE" },
 		{ 0x5346414f, "AFS" }, { 0x6b414653, "AFS" }, { 0x00c36400, "Ceph" }, { 0x01021997, "9P" }, { 0x0bd00bd0, "Lustre" },
+		{ 0x47504653, "GPFS" }, { 0x01161970, "GFS2" }, { 0x7461636f, "OCFS2" },
 	};
 	struct statfs st;
 

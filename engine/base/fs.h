@@ -93,7 +93,7 @@ void fs_unlock_range(int fd, uint64_t offset);
 
 /* --- file systems ------------------------------------------------------------------------------------------------ */
 
-/* "NFS", "SMB", "CIFS", "FUSE", "AFS", "Ceph", "9P", "Lustre": a file system that other machines may be writing to (or, for FUSE, that
+/* "NFS", "SMB", "CIFS", "FUSE", "AFS", "Ceph", "9P", "Lustre", "GPFS", "GFS2", "OCFS2": a file system that other machines may be writing to (or, for FUSE, that
  * could be anything); NULL for a local one or when it can't be told. */
 const char *fs_network_name(const char *path);
 

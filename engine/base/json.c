@@ -55,23 +55,7 @@ int json_read_file(const char *path, uint64_t max_bytes, json_t **ret, struct er
 	return json_parse(path, text.len ? text.s : "", text.len, ret, err);
 }
 
-int json_write_file(const char *path, const json_t *j, bool pretty, struct err *err)
-{
-	_cleanup_(str_deinit) struct str text = { 0 };
-
-	if (pretty) {
-		char *s = json_dumps(j, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_ENCODE_ANY);
-
-		str_add(&text, s);
-		free(s);
-	} else {
-		json_add_canonical(&text, j);
-	}
-	str_addc(&text, '\n');
-	return fs_write_atomic(path, text.s, text.len, err);
-}
-
-/* --- canonical form ------------------------------------------------------------------------------------------------ */
+/* --- writing -------------------------------------------------------------------------------------------------------- */
 
 static void add_escaped(struct str *out, unsigned char c)
 {
@@ -84,17 +68,32 @@ static void add_escaped(struct str *out, unsigned char c)
 		str_addf(out, "\\u%04x", c);
 }
 
+/* How many bytes may be copied as they are. */
+static size_t plain_run(const char *s, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && (unsigned char)s[i] >= 0x20 && (unsigned char)s[i] < 0x80 && s[i] != '"' && s[i] != '\\')
+		i++;
+	return i;
+}
+
 void json_add_string(struct str *out, const char *s, size_t n)
 {
 	str_addc(out, '"');
 	for (size_t i = 0, len; i < n; i += len) {
 		uint32_t cp;
 
+		len = plain_run(s + i, n - i);
+		if (len) {
+			str_addn(out, s + i, len);
+			continue;
+		}
 		len = text_utf8_decode(s + i, n - i, &cp);
 		if (len == 0) {
 			str_add(out, "\xef\xbf\xbd");
 			len = 1;
-		} else if (cp < 0x20 || cp == '"' || cp == '\\') {
+		} else if (len == 1) {
 			add_escaped(out, (unsigned char)cp);
 		} else {
 			str_addn(out, s + i, len);
@@ -108,7 +107,41 @@ static int by_key(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static void add_object(struct str *out, const json_t *j)
+#define COMPACT (-1) /* else: the level of indentation */
+
+static void add_value(struct str *out, const json_t *j, int level);
+
+static void add_break(struct str *out, int level)
+{
+	if (level == COMPACT)
+		return;
+	str_addc(out, '\n');
+	for (int i = 0; i < level; i++)
+		str_add(out, "  ");
+}
+
+static int deeper(int level)
+{
+	return level == COMPACT ? COMPACT : level + 1;
+}
+
+static void add_array(struct str *out, const json_t *j, int level)
+{
+	size_t n = json_array_size(j);
+
+	str_addc(out, '[');
+	for (size_t i = 0; i < n; i++) {
+		if (i)
+			str_addc(out, ',');
+		add_break(out, deeper(level));
+		add_value(out, json_array_get(j, i), deeper(level));
+	}
+	if (n)
+		add_break(out, level);
+	str_addc(out, ']');
+}
+
+static void add_object(struct str *out, const json_t *j, int level)
 {
 	size_t n = json_object_size(j), i = 0;
 	_cleanup_(freep) const char **keys = xcalloc(n + 1, sizeof(*keys));
@@ -122,10 +155,13 @@ static void add_object(struct str *out, const json_t *j)
 	for (i = 0; i < n; i++) {
 		if (i)
 			str_addc(out, ',');
+		add_break(out, deeper(level));
 		json_add_string(out, keys[i], strlen(keys[i]));
-		str_addc(out, ':');
-		json_add_canonical(out, json_object_get(j, keys[i]));
+		str_add(out, level == COMPACT ? ":" : ": ");
+		add_value(out, json_object_get(j, keys[i]), deeper(level));
 	}
+	if (n)
+		add_break(out, level);
 	str_addc(out, '}');
 }
 
@@ -142,20 +178,14 @@ static void add_real(struct str *out, double v)
 		str_add(out, ".0");
 }
 
-void json_add_canonical(struct str *out, const json_t *j)
+static void add_value(struct str *out, const json_t *j, int level)
 {
 	switch (json_typeof(j)) {
 	case JSON_OBJECT:
-		add_object(out, j);
+		add_object(out, j, level);
 		break;
 	case JSON_ARRAY:
-		str_addc(out, '[');
-		for (size_t i = 0; i < json_array_size(j); i++) {
-			if (i)
-				str_addc(out, ',');
-			json_add_canonical(out, json_array_get(j, i));
-		}
-		str_addc(out, ']');
+		add_array(out, j, level);
 		break;
 	case JSON_STRING:
 		json_add_string(out, json_string_value(j), json_string_length(j));
@@ -169,6 +199,20 @@ void json_add_canonical(struct str *out, const json_t *j)
 	default:
 		str_add(out, json_is_true(j) ? "true" : json_is_false(j) ? "false" : "null");
 	}
+}
+
+void json_add_canonical(struct str *out, const json_t *j)
+{
+	add_value(out, j, COMPACT);
+}
+
+int json_write_file(const char *path, const json_t *j, bool pretty, struct err *err)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	add_value(&text, j, pretty ? 0 : COMPACT);
+	str_addc(&text, '\n');
+	return fs_write_atomic(path, text.s, text.len, err);
 }
 
 /* --- getters --------------------------------------------------------------------------------------------------------- */
@@ -193,27 +237,33 @@ const char *json_describe(const json_t *j)
 	}
 }
 
-static int get(const json_t *obj, const char *key, json_t **ret, struct err *err)
-{
-	if (!json_is_object(obj))
-		return err_set(err, ERR_INVALID, "must be an object");
-	*ret = json_object_get(obj, key);
-	return *ret ? 0 : err_set(err, ERR_INVALID, "`%s` is missing", key);
-}
+#define TYPE(t) (1U << (t))
 
-static int wrong(const char *key, const char *wanted, const json_t *got, struct err *err)
+static int get(const json_t *obj, const char *key, unsigned types, const char *wanted, json_t **ret, struct err *err)
 {
-	return err_set(err, ERR_INVALID, "`%s` must be %s, not %s", key, wanted, json_describe(got));
+	json_t *v = json_object_get(obj, key);
+
+	if (!v) {
+		if (json_is_object(obj))
+			err_set(err, ERR_INVALID, "`%s` is missing", key);
+		else
+			err_set(err, ERR_INVALID, "must be an object");
+		return -1;
+	}
+	if (!(types & TYPE(json_typeof(v)))) {
+		err_set(err, ERR_INVALID, "`%s` must be %s, not %s", key, wanted, json_describe(v));
+		return -1;
+	}
+	*ret = v;
+	return 0;
 }
 
 int json_get_str(const json_t *obj, const char *key, const char **ret, struct err *err)
 {
 	json_t *v;
 
-	if (get(obj, key, &v, err) < 0)
+	if (get(obj, key, TYPE(JSON_STRING), "a string", &v, err) < 0)
 		return -1;
-	if (!json_is_string(v))
-		return wrong(key, "a string", v, err);
 	*ret = json_string_value(v);
 	return 0;
 }
@@ -222,10 +272,8 @@ int json_get_int(const json_t *obj, const char *key, int64_t *ret, struct err *e
 {
 	json_t *v;
 
-	if (get(obj, key, &v, err) < 0)
+	if (get(obj, key, TYPE(JSON_INTEGER), "an integer", &v, err) < 0)
 		return -1;
-	if (!json_is_integer(v))
-		return wrong(key, "an integer", v, err);
 	*ret = json_integer_value(v);
 	return 0;
 }
@@ -246,10 +294,8 @@ int json_get_real(const json_t *obj, const char *key, double *ret, struct err *e
 {
 	json_t *v;
 
-	if (get(obj, key, &v, err) < 0)
+	if (get(obj, key, TYPE(JSON_REAL) | TYPE(JSON_INTEGER), "a number", &v, err) < 0)
 		return -1;
-	if (!json_is_number(v))
-		return wrong(key, "a number", v, err);
 	*ret = json_number_value(v);
 	return 0;
 }
@@ -258,41 +304,25 @@ int json_get_bool(const json_t *obj, const char *key, bool *ret, struct err *err
 {
 	json_t *v;
 
-	if (get(obj, key, &v, err) < 0)
+	if (get(obj, key, TYPE(JSON_TRUE) | TYPE(JSON_FALSE), "true or false", &v, err) < 0)
 		return -1;
-	if (!json_is_boolean(v))
-		return wrong(key, "true or false", v, err);
 	*ret = json_is_true(v);
 	return 0;
 }
 
 int json_get_array(const json_t *obj, const char *key, json_t **ret, struct err *err)
 {
-	json_t *v;
-
-	if (get(obj, key, &v, err) < 0)
-		return -1;
-	if (!json_is_array(v))
-		return wrong(key, "an array", v, err);
-	*ret = v;
-	return 0;
+	return get(obj, key, TYPE(JSON_ARRAY), "an array", ret, err);
 }
 
 int json_get_object(const json_t *obj, const char *key, json_t **ret, struct err *err)
 {
-	json_t *v;
-
-	if (get(obj, key, &v, err) < 0)
-		return -1;
-	if (!json_is_object(v))
-		return wrong(key, "an object", v, err);
-	*ret = v;
-	return 0;
+	return get(obj, key, TYPE(JSON_OBJECT), "an object", ret, err);
 }
 
 static bool absent(const json_t *obj, const char *key)
 {
-	json_t *v = json_is_object(obj) ? json_object_get(obj, key) : NULL;
+	json_t *v = json_object_get(obj, key);
 
 	return json_is_object(obj) && (!v || json_is_null(v));
 }
@@ -370,13 +400,17 @@ int json_name_decode(struct str *out, const char *text, struct err *err)
 			str_addc(out, (char)(hex_digit(c[2]) * 16 + hex_digit(c[3])));
 			c += 3;
 		} else {
-			return err_set(err, ERR_INVALID, "`%s` is not an encoded name", text);
+			break;
 		}
 	}
+	/* what stopped early, or was written in another way than ours, doesn't come back the same */
 	json_name_encode(&again, out->s ? out->s + start : "", out->len - start);
-	if (strcmp(again.s ? again.s : "", text) != 0)
-		return err_set(err, ERR_INVALID, "`%s` is not an encoded name", text);
-	return 0;
+	if (strcmp(again.s ? again.s : "", text) == 0)
+		return 0;
+	out->len = start;
+	if (out->s)
+		out->s[start] = '\0';
+	return err_set(err, ERR_INVALID, "`%s` is not an encoded name", text);
 }
 
 json_t *json_name(const void *bytes, size_t n)

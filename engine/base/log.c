@@ -33,7 +33,7 @@ void log_set_hooks(void (*before)(void *arg), void (*after)(void *arg), void *ar
 
 void log_atv(enum log_level level, const char *fmt, va_list ap)
 {
-	struct str raw = { 0 }, line = { 0 };
+	_cleanup_(str_deinit) struct str raw = { 0 }, line = { 0 };
 
 	if (level > level_max)
 		return;
@@ -48,8 +48,6 @@ void log_atv(enum log_level level, const char *fmt, va_list ap)
 	}
 	if (hooks.after)
 		hooks.after(hooks.arg);
-	str_deinit(&raw);
-	str_deinit(&line);
 }
 
 void log_at(enum log_level level, const char *fmt, ...)
