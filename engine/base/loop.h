@@ -32,6 +32,8 @@ void loop_remove(struct loop *l, struct loop_source *s); /* NULL is fine */
 /* Runs once before the loop would sleep, after all that was ready: for batching (commit, then act). At most 8 hooks. */
 void loop_add_idle(struct loop *l, loop_fn fn, void *arg);
 
+void loop_remove_idle(struct loop *l, loop_fn fn, void *arg);
+
 /* Any thread: run fn(arg) on the loop's thread soon. */
 void loop_post(struct loop *l, loop_fn fn, void *arg);
 
@@ -45,7 +47,7 @@ void loop_stop(struct loop *l);
 /* A job owns all that it touches while `run` is on a worker; `done` is called on the loop's thread with the same arg. */
 struct pool;
 int pool_new(struct loop *l, unsigned n_threads, struct pool **ret, struct err *err); /* 0 threads: jobs run in loop_turn */
-void pool_free(struct pool *p); /* waits for running jobs; queued ones get `done` without `run`?: no, all are run first */
+void pool_free(struct pool *p); /* NULL is fine; every job that was submitted is run and done first */
 void pool_submit(struct pool *p, loop_fn run, loop_fn done, void *arg);
 size_t pool_pending(const struct pool *p);
 

@@ -9,6 +9,7 @@
 #ifndef CAIRN_BASE_PROCESS_H
 #define CAIRN_BASE_PROCESS_H
 
+#include <stdbool.h>
 #include <sys/resource.h>
 #include "base/loop.h"
 
@@ -18,6 +19,7 @@ struct process_spec {
 	const char *cwd;
 	int stdin_fd, stdout_fd, stderr_fd; /* -1: /dev/null */
 	const char *marker;		    /* "NAME=value" that is also in env; identifies the whole tree */
+	bool foreground; /* interactive: stays in our session, its group gets the terminal that is stdin_fd */
 };
 
 struct process_exit {
@@ -38,8 +40,13 @@ uint64_t process_start_time(pid_t pid); /* clock ticks since boot from /proc/PID
 
 /* Signal the process group, then every marked or descended process outside of it. Returns how many were signalled. */
 int process_signal_tree(struct process *p, int signo);
-/* The same for a tree whose leader isn't ours (left by a dead engine): all processes whose environment holds `marker`. */
+/* The same for a tree whose leader isn't ours (left by a dead engine): all processes whose environment holds `marker`, or
+ * begins with it when it ends in '/'. */
 int process_signal_marked(const char *marker, int signo);
 int process_become_subreaper(struct err *err);
+/* After its exit: is anything of its tree still there? Cheap; may say yes wrongly. */
+bool process_left_orphans(const struct process *p);
+/* Kills it and waits (2 s at most) until it is gone. Blocks the loop: for the rare program that leaves something behind. */
+void process_kill_leftovers(struct process *p);
 
 #endif

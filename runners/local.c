@@ -1,0 +1,531 @@
+/* runners/local.c — attempts as processes on this machine.
+ *
+ * An attempt goes: prepare (worker) → program (process) → collect (worker) → report → remove the workspace (worker, nobody waits).
+ * A cancel may come at any of these; it is noted and acted on at the next step. Output goes straight into the log file, whose size
+ * costs the engine nothing; only a program that is given secrets writes through us, so that they can be taken out.
+ *
+ * The guard: a process of our own that does nothing but wait for us to die. If we are killed, the direct children die by
+ * PR_SET_PDEATHSIG, and the guard kills what they started.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include "base/fs.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/process.h"
+#include "runners/redact.h"
+#include "runners/workspace.h"
+
+#define METRICS_MAX_BYTES (1 * MIB)
+/* A program that gets a TERM has this long when its step doesn't say. */
+#define DEFAULT_GRACE_NS (10 * NS_PER_S)
+#define COPY_BYTES (64 * KIB)
+
+struct local {
+	struct runner base;
+	struct loop *loop;
+	struct pool *pool;
+	struct runner_local_options o;
+	char *state_dir;
+	char engine_marker[64];
+	uint64_t state_hash;
+	struct map *attempts; /* id → struct local_attempt *, NULL when it has ended */
+	uint64_t oom_kills;   /* the machine's counter when last looked at */
+	pid_t guard;
+	int guard_pipe;
+	char node[256];
+};
+
+struct local_attempt {
+	struct local *l;
+	const struct runner_attempt *a;
+	struct workspace w;
+	char marker[64];
+	struct process *process;
+	struct loop_source *timer, *pipe_source;
+	int pipe_fd;
+	struct redactor *redactor;
+	bool cancelled, cancel_hard, timed_out, killed_by_us;
+	struct process_exit ex;
+	struct runner_result result;
+	struct err *err; /* &result.err */
+};
+
+static struct local *local_of(struct runner *r)
+{
+	return CONTAINER_OF(r, struct local, base);
+}
+
+/* --- ending -------------------------------------------------------------------------------------------------------------- */
+
+struct removal {
+	char *dir;
+};
+
+static void remove_workspace(void *arg)
+{
+	struct removal *m = arg;
+
+	workspace_remove(m->dir, NULL);
+}
+
+static void removed(void *arg)
+{
+	struct removal *m = arg;
+
+	free(m->dir);
+	free(m);
+}
+
+static void free_attempt(struct local_attempt *la)
+{
+	loop_remove(la->l->loop, la->timer);
+	loop_remove(la->l->loop, la->pipe_source);
+	fd_closep(&la->pipe_fd);
+	process_free(la->process);
+	redactor_free(la->redactor);
+	workspace_close(&la->w);
+	free(la->result.outputs);
+	free(la->result.metrics_json);
+	free(la->result.log_tail);
+	free(la->result.workspace);
+	free(la);
+}
+
+static void report(struct local_attempt *la)
+{
+	struct local *l = la->l;
+	uint64_t id = la->a->id;
+	char *dir = la->w.dir ? xstrdup(la->w.dir) : NULL;
+
+	if (la->cancelled && la->result.failure != FAILURE_NONE) {
+		la->result.failure = FAILURE_CANCELLED;
+		err_set(la->err, ERR_CANCELLED, "stopped on request");
+	}
+	if (la->a->keep_workspace && la->w.path)
+		la->result.workspace = xstrdup(la->w.path);
+	if (dir && !la->a->keep_workspace) {
+		struct removal *m = xcalloc(1, sizeof(*m));
+
+		m->dir = dir;
+		pool_submit(l->pool, remove_workspace, removed, m);
+	} else {
+		free(dir);
+	}
+	*map_slot(l->attempts, &id, sizeof(id), NULL) = NULL;
+	l->base.events.finished(l->base.events.arg, id, &la->result);
+	free_attempt(la);
+}
+
+static void fail(struct local_attempt *la, enum failure_class class)
+{
+	la->result.failure = class;
+}
+
+/* --- collecting ------------------------------------------------------------------------------------------------------------ */
+
+static int read_metrics(struct local_attempt *la)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct err e = { 0 };
+
+	if (!la->a->metrics_path)
+		return 0;
+	if (fs_read_file_at(la->w.dir_fd, la->a->metrics_path, METRICS_MAX_BYTES, &text, &e) < 0) {
+		fail(la, FAILURE_OUTPUT);
+		return e.code == ERR_NOT_FOUND ? err_set(la->err, ERR_NOT_FOUND, "the command ended well but did not write its metrics file `%s`",
+							  la->a->metrics_path) :
+						 err_set(la->err, e.code, "metrics file: %s", e.msg);
+	}
+	str_addn(&text, "", 0);
+	la->result.metrics_json = str_take(&text);
+	return 0;
+}
+
+static void collect_outputs(struct local_attempt *la)
+{
+	const struct runner_staging *s = &la->l->o.staging;
+
+	if (read_metrics(la) < 0)
+		return;
+	la->result.outputs = xcalloc(la->a->n_outputs + 1, sizeof(*la->result.outputs));
+	if (s->collect(s->arg, la->a, la->w.dir_fd, la->result.outputs, la->err) < 0)
+		fail(la, la->err->code == ERR_NOT_FOUND || la->err->code == ERR_INVALID ? FAILURE_OUTPUT : FAILURE_STORE);
+}
+
+static void collect(void *arg)
+{
+	struct local_attempt *la = arg;
+	const struct runner_staging *s = &la->l->o.staging;
+	struct err log_err = { 0 };
+	struct stat st;
+
+	if (la->result.failure == FAILURE_NONE)
+		collect_outputs(la);
+	if (la->a->shell || fstat(la->w.log_fd, &st) < 0 || st.st_size == 0)
+		return;
+	if (la->result.failure != FAILURE_NONE)
+		la->result.log_tail = workspace_log_tail(la->w.log_fd);
+	if (s->put_log(s->arg, la->w.log_fd, &la->result.log, &log_err) < 0 && la->result.failure == FAILURE_NONE) {
+		fail(la, FAILURE_STORE);
+		*la->err = log_err;
+		err_wrap(la->err, "keeping the log");
+	}
+}
+
+static void collected(void *arg)
+{
+	report(arg);
+}
+
+/* --- the program's end -------------------------------------------------------------------------------------------------------- */
+
+static uint64_t machine_oom_kills(void)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	const char *at;
+
+	if (fs_read_file("/proc/vmstat", 1 * MIB, &text, NULL) < 0)
+		return 0;
+	at = strstr(text.s, "\noom_kill ");
+	return at ? strtoull(at + 10, NULL, 10) : 0;
+}
+
+/* A SIGKILL that we didn't send while the kernel counted a kill for memory. */
+static bool was_oom(struct local_attempt *la)
+{
+	uint64_t before = la->l->oom_kills;
+
+	la->l->oom_kills = machine_oom_kills();
+	return la->ex.signo == SIGKILL && !la->killed_by_us && la->l->oom_kills > before;
+}
+
+static void classify(struct local_attempt *la)
+{
+	struct runner_result *r = &la->result;
+
+	r->exit_status = la->ex.signo ? -1 : la->ex.status;
+	r->signo = la->ex.signo;
+	if (la->timed_out) {
+		fail(la, FAILURE_TIMEOUT);
+		err_set(la->err, ERR_FAILED, "took longer than its timeout of %.6gs", (double)la->a->timeout_ns / NS_PER_S);
+	} else if (la->ex.signo && was_oom(la)) {
+		fail(la, FAILURE_OOM);
+		err_set(la->err, ERR_FAILED, "killed by the kernel for memory");
+	} else if (la->ex.signo) {
+		fail(la, FAILURE_FAILED);
+		err_set(la->err, ERR_FAILED, "killed by SIG%s", sigabbrev_np(la->ex.signo) ? sigabbrev_np(la->ex.signo) : "?");
+	} else if (la->ex.status != 0) {
+		fail(la, FAILURE_FAILED);
+		err_set(la->err, ERR_FAILED, "exit status %d", la->ex.status);
+	}
+}
+
+static void drain_pipe(struct local_attempt *la, bool end);
+
+static void on_exit_status(void *arg, const struct process_exit *ex)
+{
+	struct local_attempt *la = arg;
+	struct clock *c = loop_clock(la->l->loop);
+
+	la->ex = *ex;
+	la->result.ended_ns = c->wall_ns(c);
+	la->result.max_rss_bytes = (uint64_t)ex->usage.ru_maxrss * 1024;
+	la->result.cpu_ns = (ex->usage.ru_utime.tv_sec + ex->usage.ru_stime.tv_sec) * NS_PER_S +
+			    (ex->usage.ru_utime.tv_usec + ex->usage.ru_stime.tv_usec) * 1000LL;
+	loop_remove(la->l->loop, la->timer);
+	la->timer = NULL;
+	if (la->a->shell && isatty(0)) {
+		signal(SIGTTOU, SIG_IGN);
+		tcsetpgrp(0, getpgrp());
+	}
+	if (process_left_orphans(la->process))
+		process_kill_leftovers(la->process);
+	if (la->pipe_fd >= 0)
+		drain_pipe(la, true);
+	classify(la);
+	pool_submit(la->l->pool, collect, collected, la);
+}
+
+/* --- while it runs -------------------------------------------------------------------------------------------------------------- */
+
+static void drain_pipe(struct local_attempt *la, bool end)
+{
+	char buf[COPY_BYTES];
+	struct str clean = { 0 };
+	ssize_t n;
+	int rounds = 0;
+
+	/* Bounded work a turn; at the end, what is in the pipe is all there is. */
+	while ((n = read(la->pipe_fd, buf, sizeof(buf))) > 0 && (end || rounds++ < 16)) {
+		redactor_feed(la->redactor, buf, (size_t)n, false, &clean);
+		if (clean.len)
+			(void)fs_write_all(la->w.log_fd, clean.s, clean.len, NULL);
+		str_reset(&clean);
+	}
+	if (end || n == 0) {
+		redactor_feed(la->redactor, "", 0, true, &clean);
+		if (clean.len)
+			(void)fs_write_all(la->w.log_fd, clean.s, clean.len, NULL);
+		loop_remove(la->l->loop, la->pipe_source);
+		la->pipe_source = NULL;
+		fd_closep(&la->pipe_fd);
+		la->pipe_fd = -1;
+	}
+	str_deinit(&clean);
+}
+
+static void on_pipe(void *arg, int fd, uint32_t events)
+{
+	drain_pipe(arg, false);
+}
+
+static void kill_now(void *arg)
+{
+	struct local_attempt *la = arg;
+
+	la->timer = NULL;
+	la->killed_by_us = true;
+	process_signal_tree(la->process, SIGKILL);
+}
+
+static void terminate(struct local_attempt *la)
+{
+	struct clock *c = loop_clock(la->l->loop);
+
+	loop_remove(la->l->loop, la->timer);
+	la->killed_by_us = true;
+	process_signal_tree(la->process, SIGTERM);
+	la->timer = loop_add_timer(la->l->loop, c->mono_ns(c) + (la->a->grace_ns ? la->a->grace_ns : DEFAULT_GRACE_NS), kill_now, la);
+}
+
+static void on_timeout(void *arg)
+{
+	struct local_attempt *la = arg;
+
+	la->timer = NULL;
+	la->timed_out = true;
+	terminate(la);
+}
+
+/* --- starting --------------------------------------------------------------------------------------------------------------------- */
+
+static int open_log_pipe(struct local_attempt *la, int *ret_write, struct err *err)
+{
+	VEC(const char *) values = { 0 };
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_errno(err, "cannot make a pipe");
+	fcntl(fds[0], F_SETFL, O_NONBLOCK);
+	for (const char *const *s = la->a->secrets; *s; s++)
+		VEC_PUSH(&values, strchr(*s, '=') + 1);
+	la->redactor = redactor_new(values.v, values.n);
+	VEC_FREE(&values);
+	la->pipe_fd = fds[0];
+	*ret_write = fds[1];
+	return loop_add_fd(la->l->loop, fds[0], EPOLLIN, on_pipe, la, &la->pipe_source, err);
+}
+
+static int start_program(struct local_attempt *la, struct err *err)
+{
+	const struct runner_attempt *a = la->a;
+	bool secret = a->secrets && *a->secrets && !a->shell;
+	_cleanup_(fd_closep) int pipe_write = -1;
+	char **env = workspace_env(a, &la->w, la->marker, la->l->engine_marker);
+	int out = la->w.log_fd, r = secret ? open_log_pipe(la, &pipe_write, err) : 0;
+	struct process_spec spec = { .argv = a->argv, .env = (const char *const *)env, .cwd = la->w.path, .marker = la->marker };
+
+	if (secret)
+		out = pipe_write;
+	spec.stdin_fd = a->shell ? 0 : -1;
+	spec.stdout_fd = a->shell ? 1 : out;
+	spec.stderr_fd = a->shell ? 2 : out;
+	spec.foreground = a->shell;
+	if (r == 0)
+		r = process_start(la->l->loop, &spec, on_exit_status, la, &la->process, err);
+	workspace_env_free(env);
+	return r;
+}
+
+static void prepared(void *arg)
+{
+	struct local_attempt *la = arg;
+	struct clock *c = loop_clock(la->l->loop);
+
+	la->result.started_ns = la->result.ended_ns = c->wall_ns(c);
+	if (la->result.failure == FAILURE_NONE && la->cancelled)
+		fail(la, FAILURE_CANCELLED);
+	if (la->result.failure == FAILURE_NONE && start_program(la, la->err) < 0) {
+		fail(la, FAILURE_FAILED);
+		la->result.exit_status = 127;
+	}
+	if (la->result.failure != FAILURE_NONE) {
+		report(la);
+		return;
+	}
+	if (la->a->timeout_ns)
+		la->timer = loop_add_timer(la->l->loop, c->mono_ns(c) + la->a->timeout_ns, on_timeout, la);
+	la->l->base.events.started(la->l->base.events.arg, la->a->id, la->result.started_ns, process_pid(la->process));
+}
+
+static void prepare(void *arg)
+{
+	struct local_attempt *la = arg;
+	const struct runner_staging *s = &la->l->o.staging;
+
+	if (workspace_make(&la->w, la->l->state_dir, la->a->id, la->err) < 0 || s->prepare(s->arg, la->a, la->w.dir_fd, la->err) < 0)
+		fail(la, FAILURE_STORE);
+}
+
+static void run_guard(int fd, const char *engine_marker)
+{
+	char c;
+
+	setsid();
+	prctl(PR_SET_NAME, "cairn-guard");
+	for (int s = 1; s < NSIG; s++)
+		signal(s, s == SIGCHLD ? SIG_DFL : SIG_IGN);
+	while (read(fd, &c, 1) < 0 && errno == EINTR)
+		;
+	process_signal_marked(engine_marker, SIGKILL);
+	_exit(0);
+}
+
+/* Not fatal when it can't be had: PR_SET_PDEATHSIG and the next resume do most of its work. */
+static void start_guard(struct local *l)
+{
+	int fds[2];
+
+	if (l->guard || pipe2(fds, O_CLOEXEC) < 0)
+		return;
+	l->guard = fork();
+	if (l->guard == 0) {
+		close_range(3, (unsigned)fds[0] - 1, 0);
+		close_range((unsigned)fds[0] + 1, ~0U, 0);
+		run_guard(fds[0], l->engine_marker);
+	}
+	close(fds[0]);
+	l->guard_pipe = fds[1];
+}
+
+static int local_submit(struct runner *r, const struct runner_attempt *a, struct err *err)
+{
+	struct local *l = local_of(r);
+	void **slot = map_slot(l->attempts, &a->id, sizeof(a->id), NULL);
+	struct local_attempt *la;
+
+	if (*slot)
+		return 0;
+	start_guard(l);
+	la = xcalloc(1, sizeof(*la));
+	*la = (struct local_attempt){ .l = l, .a = a, .w = { .dir_fd = -1, .log_fd = -1 }, .pipe_fd = -1 };
+	la->err = &la->result.err;
+	la->result.node = l->node;
+	snprintf(la->marker, sizeof(la->marker), "CAIRN_ATTEMPT=%016llx/%llu", (unsigned long long)l->state_hash, (unsigned long long)a->id);
+	*slot = la;
+	pool_submit(l->pool, prepare, prepared, la);
+	return 0;
+}
+
+static void local_cancel(struct runner *r, uint64_t attempt_id, bool gentle)
+{
+	struct local_attempt *la = map_get(local_of(r)->attempts, &attempt_id, sizeof(attempt_id));
+
+	if (!la || (la->cancelled && (gentle || la->cancel_hard)))
+		return;
+	la->cancelled = true;
+	la->cancel_hard = !gentle;
+	if (!la->process || la->result.ended_ns > la->result.started_ns)
+		return; /* not started yet, or ended: the next step looks at the flag */
+	if (gentle) {
+		terminate(la);
+	} else {
+		loop_remove(local_of(r)->loop, la->timer);
+		kill_now(la);
+	}
+}
+
+/* --- after a dead engine -------------------------------------------------------------------------------------------------------- */
+
+static uint64_t hash_state_dir(const char *state_dir)
+{
+	struct digest d;
+	uint64_t h;
+
+	digest_bytes(state_dir, strlen(state_dir), &d);
+	memcpy(&h, d.b, sizeof(h));
+	return h;
+}
+
+int runner_local_sweep(const char *state_dir, const uint64_t *attempt_ids, size_t n, struct err *err)
+{
+	uint64_t hash = hash_state_dir(state_dir);
+
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_(freep) char *dir = workspace_dir(state_dir, attempt_ids[i]);
+		char marker[64];
+
+		snprintf(marker, sizeof(marker), "CAIRN_ATTEMPT=%016llx/%llu", (unsigned long long)hash, (unsigned long long)attempt_ids[i]);
+		process_signal_marked(marker, SIGKILL);
+		if (workspace_remove(dir, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int local_adopt(struct runner *r, const struct runner_attempt *a, struct err *err)
+{
+	/* Its exit status went to the engine that died, so it can't be taken up: end what is left of it. */
+	return runner_local_sweep(local_of(r)->state_dir, &a->id, 1, err);
+}
+
+/* --- life -------------------------------------------------------------------------------------------------------------------------- */
+
+static void local_free(struct runner *r)
+{
+	struct local *l = local_of(r);
+
+	pool_free(l->pool);
+	if (l->guard > 0) {
+		kill(l->guard, SIGKILL); /* nothing is left to guard */
+		waitpid(l->guard, NULL, 0);
+		close(l->guard_pipe);
+	}
+	map_free(l->attempts);
+	free(l->state_dir);
+	free(l);
+}
+
+static const struct runner_ops local_ops = { .name = "local", .submit = local_submit, .adopt = local_adopt, .cancel = local_cancel, .free = local_free };
+
+int runner_local_new(struct loop *l, const struct runner_local_options *o, struct runner **ret, struct err *err)
+{
+	struct local *r = xcalloc(1, sizeof(*r));
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	r->base.ops = &local_ops;
+	r->loop = l;
+	r->o = *o;
+	r->state_dir = xstrdup(o->state_dir);
+	r->state_hash = hash_state_dir(o->state_dir);
+	r->attempts = map_new();
+	r->oom_kills = machine_oom_kills();
+	gethostname(r->node, sizeof(r->node) - 1);
+	snprintf(r->engine_marker, sizeof(r->engine_marker), "CAIRN_ENGINE=%d-%llu", (int)getpid(), (unsigned long long)process_start_time(getpid()));
+	if (process_become_subreaper(err) < 0 || pool_new(l, o->n_workers ? o->n_workers : (unsigned)MAX(cpus, 1), &r->pool, err) < 0) {
+		map_free(r->attempts);
+		free(r->state_dir);
+		free(r);
+		return -1;
+	}
+	*ret = &r->base;
+	return 0;
+}
