@@ -161,21 +161,36 @@ static bool decode(char *bytes, size_t len, struct arena *arena, fetch_fn fetch,
 	return true;
 }
 
+static bool read_exactly(int fd, char *p, size_t n)
+{
+	while (n) {
+		ssize_t r = read(fd, p, n);
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r <= 0)
+			return false;
+		p += r;
+		n -= (size_t)r;
+	}
+	return true;
+}
+
 bool model_cache_load(const char *dir, const struct model_cache_key *key, fetch_fn fetch, void *fetch_arg, struct diag_list *diags,
 		      struct pipeline **ret)
 {
 	_cleanup_(freep) char *name = file_name(dir, key);
+	_cleanup_(fd_closep) int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	struct arena *arena;
-	struct str bytes = { 0 };
+	struct stat st;
+	char *bytes;
 	bool ok;
 
-	if (fs_read_file(name, CACHE_FILE_MAX, &bytes, NULL) < 0) {
-		str_deinit(&bytes);
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size < HEAD_BYTES || (uint64_t)st.st_size > CACHE_FILE_MAX)
 		return false;
-	}
 	arena = arena_new();
-	ok = decode(arena_memdup(arena, bytes.s ? bytes.s : "", bytes.len), bytes.len, arena, fetch, fetch_arg, diags, ret);
-	str_deinit(&bytes);
+	bytes = arena_alloc(arena, (size_t)st.st_size + 1); /* the model's strings stay in it */
+	ok = read_exactly(fd, bytes, (size_t)st.st_size) && decode(bytes, (size_t)st.st_size, arena, fetch, fetch_arg, diags, ret);
 	if (!ok)
 		arena_free(arena);
 	else
@@ -270,13 +285,15 @@ void model_cache_store(const char *dir, const struct model_cache_key *key, const
 	struct str out = { 0 }, body = { 0 };
 
 	if (diag_errors(diags) == 0 && add_step_files(&body, p, fetch, fetch_arg)) {
+		bool ok;
+
 		add_warnings(&body, diags);
-		model_encode(p, &body);
+		ok = model_encode(p, &body) && body.len + HEAD_BYTES <= CACHE_FILE_MAX;
 		str_add(&out, MAGIC);
 		str_add_u32(&out, MODEL_CACHE_FORMAT);
 		str_add_u64(&out, checksum(body.s, body.len));
 		str_addn(&out, body.s, body.len);
-		if (out.len <= CACHE_FILE_MAX && fs_mkdir_p(dir, NULL) == 0 &&
+		if (ok && fs_mkdir_p(dir, NULL) == 0 &&
 		    fs_write_atomic_at(AT_FDCWD, name, out.s, out.len, 0644, FS_WRITE_NO_SYNC, NULL) == 0)
 			trim(dir);
 	}

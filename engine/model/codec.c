@@ -54,7 +54,7 @@ static void put_u64(struct codec *c, uint64_t v)
 	str_addn(c->out, buf, n);
 }
 
-static uint64_t get_u64(struct codec *c)
+static uint64_t get_u64_long(struct codec *c)
 {
 	uint64_t v = 0;
 
@@ -70,6 +70,13 @@ static uint64_t get_u64(struct codec *c)
 	}
 	fail(c);
 	return 0;
+}
+
+static inline uint64_t get_u64(struct codec *c)
+{
+	if (c->p < c->end && !(*c->p & 0x80)) /* most numbers are small */
+		return (uint64_t)*c->p++;
+	return get_u64_long(c);
 }
 
 static void c_u64(struct codec *c, uint64_t *v)
@@ -166,7 +173,7 @@ static void c_place(struct codec *c, int *line, int *col)
 
 /* The fewest bytes that one of them takes; less than it really is does no harm. */
 enum { ITEM_ANY = 1, ITEM_VALUE = 1, ITEM_PART = 2, ITEM_ARG = 4, ITEM_NAMED = 6, ITEM_IO = 6, ITEM_DEP = 6, ITEM_GATE = 14, ITEM_PARAM = 20,
-       ITEM_STEP = 40 };
+       ITEM_STEP = 10 };
 
 static bool c_fits(struct codec *c, uint64_t n, size_t item_bytes)
 {
@@ -185,9 +192,21 @@ static void c_count(struct codec *c, size_t *n, size_t item_bytes)
 		*n = c_fits(c, v, item_bytes) ? (size_t)v : 0;
 }
 
+/* Fresh memory is written to before it is read: reading first would cost a second page fault for each page. */
+static void *c_fresh(struct codec *c, size_t bytes)
+{
+	volatile char *p = arena_alloc(c->arena, bytes);
+
+	for (size_t i = 0; i < bytes; i += 4096)
+		p[i] = 0;
+	if (bytes)
+		p[bytes - 1] = 0;
+	return MUTABLE(p);
+}
+
 static void *c_alloc(struct codec *c, const void *old, size_t n, size_t size)
 {
-	return c->decoding ? (n ? arena_alloc(c->arena, n * size) : NULL) : MUTABLE(old);
+	return c->decoding ? (n ? c_fresh(c, n * size) : NULL) : MUTABLE(old);
 }
 
 /* The items of an array whose length is known. */
@@ -315,13 +334,13 @@ static size_t ref_limit(const struct codec *c, const struct ref *r)
 	}
 }
 
-static void c_ref(struct codec *c, struct ref *r)
+/* Without its place. */
+static void c_ref_to(struct codec *c, struct ref *r)
 {
 	C_ENUM(c, r->kind, REF_SCHEDULE + 1);
 	C_U32(c, r->step);
 	C_U32(c, r->index);
 	c_name(c, &r->name);
-	c_place(c, &r->line, &r->col);
 	if (!c->decoding || c->failed)
 		return;
 	if (r->kind == REF_STEP_OUTPUT || r->kind == REF_STEP_METRIC) {
@@ -332,6 +351,12 @@ static void c_ref(struct codec *c, struct ref *r)
 	}
 	if (!c->failed && r->index >= ref_limit(c, r))
 		fail(c);
+}
+
+static void c_ref(struct codec *c, struct ref *r)
+{
+	c_ref_to(c, r);
+	c_place(c, &r->line, &r->col);
 }
 
 static void c_expr_at(struct codec *c, struct expr *e, unsigned depth);
@@ -347,11 +372,11 @@ static void c_args(struct codec *c, struct expr *e, unsigned depth)
 	}
 	if (c->decoding) {
 		e->n_args = (uint32_t)n;
-		e->args = arena_alloc(c->arena, n * sizeof(struct expr *));
+		e->args = c_fresh(c, n * sizeof(struct expr *));
 	}
 	for (size_t i = 0; i < n && !c->failed; i++) {
 		if (c->decoding)
-			e->args[i] = arena_alloc(c->arena, sizeof(struct expr));
+			e->args[i] = c_fresh(c, sizeof(struct expr));
 		c_expr_at(c, e->args[i], depth + 1);
 	}
 }
@@ -381,11 +406,15 @@ static void c_expr_at(struct codec *c, struct expr *e, unsigned depth)
 	if (e->kind == EXPR_CONST)
 		c_value(c, &e->value);
 	else if (e->kind == EXPR_REF)
-		c_ref(c, &e->ref);
+		c_ref_to(c, &e->ref); /* its place is the expression's */
 	else if (depth > 4 * EXPR_DEPTH_MAX)
 		fail(c);
 	else
 		c_args(c, e, depth);
+	if (c->decoding && e->kind == EXPR_REF) {
+		e->ref.line = e->line;
+		e->ref.col = e->col;
+	}
 	if (!c->failed && e->kind != EXPR_CONST && e->kind != EXPR_REF && !args_fit(e))
 		fail(c);
 }
@@ -397,7 +426,7 @@ static void c_part(struct codec *c, struct expr_part *part)
 	C_BOOL(c, is_expr);
 	if (is_expr) {
 		if (c->decoding)
-			part->expr = arena_alloc(c->arena, sizeof(struct expr));
+			part->expr = c_fresh(c, sizeof(struct expr));
 		c_expr_at(c, MUTABLE(part->expr), 0);
 		return;
 	}
@@ -439,12 +468,8 @@ static void c_named_template(struct codec *c, struct named_template *t)
 
 static void c_condition(struct codec *c, const struct expr **e)
 {
-	bool is = *e != NULL;
-	const char *file = is ? (*e)->file : NULL;
+	const char *file = c->decoding ? NULL : (*e)->file;
 
-	C_BOOL(c, is);
-	if (!is)
-		return;
 	if (c->decoding)
 		*e = arena_alloc(c->arena, sizeof(struct expr));
 	c_file(c, &file);
@@ -579,12 +604,9 @@ static void c_rule(struct codec *c, struct matrix_rule *rule)
 
 static void c_each(struct codec *c, const struct each_decl **each)
 {
-	bool is = *each != NULL, literal;
 	struct each_decl *e;
+	bool literal;
 
-	C_BOOL(c, is);
-	if (!is)
-		return;
 	e = c_alloc(c, *each, 1, sizeof(*e));
 	literal = e->values != NULL;
 	C_BOOL(c, e->is_list);
@@ -682,30 +704,68 @@ static void c_retry(struct codec *c, struct retry_policy *r)
 	c_f64(c, &r->oom_memory_factor);
 }
 
-static void c_program(struct codec *c, struct step *s)
+/* What a step has beside its shape: most have little, and what they don't have costs nothing. */
+enum {
+	HAS_DEPS = 1 << 0,
+	HAS_RULES = 1 << 1,
+	HAS_EACH = 1 << 2,
+	HAS_RUN = 1 << 3,
+	HAS_STEP_FILE = 1 << 4,
+	HAS_ENV = 1 << 5,
+	HAS_LISTS = 1 << 6, /* code, secrets, tools */
+	HAS_FILES = 1 << 7, /* metrics, checkpoint */
+	HAS_PLACE = 1 << 8, /* image, description, volumes */
+	HAS_CONDITION = 1 << 9,
+	HAS_POLICY = 1 << 10, /* other than the step before it in the file */
+	HAS_ALL = (1 << 11) - 1,
+};
+
+static bool same_policy(const struct step *a, const struct step *b)
 {
-	c_template(c, &s->run);
-	c_name(c, &s->shell);
-	c_str(c, &s->builtin);
-	if (!s->run == !s->builtin)
-		fail(c);
-	c_with(c, &s->with);
-	c_str(c, &s->step_file);
-	for (size_t i = 0; i < s->n_locals; i++)
-		c_template(c, &((struct step_local *)MUTABLE(s->locals))[i].value);
-	C_ARRAY(c, s->env, s->n_env, ITEM_NAMED, c_named_template);
-	C_ARRAY(c, s->code, s->n_code, ITEM_ANY, c_name);
-	C_ARRAY(c, s->secrets, s->n_secrets, ITEM_ANY, c_name);
-	C_ARRAY(c, s->tools, s->n_tools, ITEM_ANY, c_name);
-	c_str(c, &s->metrics);
-	c_str(c, &s->checkpoint);
-	c_str(c, &s->image);
-	c_str(c, &s->description);
-	c_str(c, &s->volumes_json);
+	return a->cache == b->cache && !a->salt && !b->salt && !a->seed && !b->seed && a->key_resources == b->key_resources &&
+	       a->timeout_ns == b->timeout_ns && memcmp(&a->retry, &b->retry, sizeof(a->retry)) == 0 && a->n_gates == 0 && b->n_gates == 0 &&
+	       a->resources.cpu_milli == b->resources.cpu_milli && a->resources.memory_bytes == b->resources.memory_bytes &&
+	       a->resources.gpus == b->resources.gpus && !a->concurrency.group && !b->concurrency.group &&
+	       a->concurrency.max == b->concurrency.max && !a->distributed.framework && !b->distributed.framework &&
+	       a->distributed.nodes == b->distributed.nodes && a->distributed.procs_per_node == b->distributed.procs_per_node &&
+	       a->spot == b->spot && a->pack == b->pack && strcmp(a->shell, b->shell) == 0;
+}
+
+static void copy_policy(struct step *s, const struct step *from)
+{
+	s->cache = from->cache;
+	s->key_resources = from->key_resources;
+	s->timeout_ns = from->timeout_ns;
+	s->retry = from->retry;
+	s->resources = from->resources;
+	s->concurrency.max = from->concurrency.max;
+	s->distributed = from->distributed;
+	s->spot = from->spot;
+	s->pack = from->pack;
+	s->shell = from->shell;
+}
+
+static unsigned what_it_has(const struct step *s)
+{
+	unsigned has = 0;
+
+	has |= s->n_deps ? HAS_DEPS : 0;
+	has |= s->n_include || s->n_exclude ? HAS_RULES : 0;
+	has |= s->each ? HAS_EACH : 0;
+	has |= s->run ? HAS_RUN : 0;
+	has |= s->step_file ? HAS_STEP_FILE : 0;
+	has |= s->n_env ? HAS_ENV : 0;
+	has |= s->n_code || s->n_secrets || s->n_tools ? HAS_LISTS : 0;
+	has |= s->metrics || s->checkpoint ? HAS_FILES : 0;
+	has |= s->image || s->description || s->volumes_json ? HAS_PLACE : 0;
+	has |= s->condition ? HAS_CONDITION : 0;
+	has |= s->index == 0 || !same_policy(s - 1, s) ? HAS_POLICY : 0;
+	return has;
 }
 
 static void c_policy(struct codec *c, struct step *s)
 {
+	c_name(c, &s->shell);
 	C_BOOL(c, s->cache);
 	c_str(c, &s->salt);
 	c_template(c, &s->seed);
@@ -725,22 +785,65 @@ static void c_policy(struct codec *c, struct step *s)
 	C_BOOL(c, s->pack);
 }
 
+static void c_program(struct codec *c, struct step *s, unsigned has)
+{
+	if (has & HAS_RUN) {
+		c_template1(c, &s->run);
+	} else {
+		c_name(c, &s->builtin);
+		c_with(c, &s->with);
+	}
+	if (has & HAS_STEP_FILE)
+		c_name(c, &s->step_file);
+	for (size_t i = 0; i < s->n_locals; i++)
+		c_template(c, &((struct step_local *)MUTABLE(s->locals))[i].value);
+	if (has & HAS_ENV)
+		C_ARRAY(c, s->env, s->n_env, ITEM_NAMED, c_named_template);
+	if (has & HAS_LISTS) {
+		C_ARRAY(c, s->code, s->n_code, ITEM_ANY, c_name);
+		C_ARRAY(c, s->secrets, s->n_secrets, ITEM_ANY, c_name);
+		C_ARRAY(c, s->tools, s->n_tools, ITEM_ANY, c_name);
+	}
+	if (has & HAS_FILES) {
+		c_str(c, &s->metrics);
+		c_str(c, &s->checkpoint);
+	}
+	if (has & HAS_PLACE) {
+		c_str(c, &s->image);
+		c_str(c, &s->description);
+		c_str(c, &s->volumes_json);
+	}
+	if (has & HAS_CONDITION)
+		c_condition(c, &s->condition);
+}
+
 static void c_step(struct codec *c, struct step *s)
 {
+	unsigned has;
+
 	c->s = s;
 	if (c->decoding)
 		s->index = (uint32_t)(s - c->pl->steps);
+	has = (unsigned)c_max(c, c->decoding ? 0 : what_it_has(s), HAS_ALL);
 	c_pos(c, &s->pos);
-	C_ARRAY(c, s->deps, s->n_deps, ITEM_DEP, c_dep); /* before the references that need them */
+	if (has & HAS_DEPS) /* before the references that need them */
+		C_ARRAY(c, s->deps, s->n_deps, ITEM_DEP, c_dep);
 	C_ITEMS(c, s->axes, s->n_axes, ITEM_ANY, c_axis);
-	C_ARRAY(c, s->include, s->n_include, ITEM_ANY, c_rule);
-	C_ARRAY(c, s->exclude, s->n_exclude, ITEM_ANY, c_rule);
-	c_each(c, &s->each);
+	if (has & HAS_RULES) {
+		C_ARRAY(c, s->include, s->n_include, ITEM_ANY, c_rule);
+		C_ARRAY(c, s->exclude, s->n_exclude, ITEM_ANY, c_rule);
+	}
+	if (has & HAS_EACH)
+		c_each(c, &s->each);
 	C_ITEMS(c, s->outputs, s->n_outputs, ITEM_IO, c_step_output);
 	C_ITEMS(c, s->inputs, s->n_inputs, ITEM_IO, c_step_input);
-	c_program(c, s);
-	c_condition(c, &s->condition);
-	c_policy(c, s);
+	c_program(c, s, has);
+	if (has & HAS_POLICY)
+		c_policy(c, s);
+	else if (s->index == 0)
+		fail(c);
+	else if (c->decoding)
+		copy_policy(s, s - 1);
 	c->s = NULL;
 }
 
@@ -786,7 +889,7 @@ static void c_pipeline(struct codec *c, struct pipeline *p)
 		C_ARRAY(c, p->schedules, p->n_schedules, ITEM_GATE, c_schedule);
 }
 
-void model_encode(const struct pipeline *p, struct str *out)
+bool model_encode(const struct pipeline *p, struct str *out)
 {
 	_cleanup_(arena_freep) struct arena *scratch = arena_new();
 	struct codec c = { .out = out, .arena = scratch, .pl = MUTABLE(p), .seen = map_new() };
@@ -795,6 +898,7 @@ void model_encode(const struct pipeline *p, struct str *out)
 	map_free(c.seen);
 	VEC_FREE(&c.files);
 	VEC_FREE(&c.shared);
+	return !c.failed;
 }
 
 bool model_decode(const char *bytes, size_t len, struct arena *arena, struct pipeline **ret)

@@ -77,7 +77,8 @@ static void read_input(struct reader *r, const struct yaml_node *n, struct step_
 		uint32_t index = implicit_input(r->l, r->d, n);
 
 		if (index != UINT32_MAX)
-			in->from = (struct ref){ .kind = REF_PIPELINE_INPUT, .index = index, .line = n->line, .col = n->col };
+			in->from = (struct ref){ .kind = REF_PIPELINE_INPUT, .index = index, .name = r->l->inputs.v[index].name, .line = n->line,
+						 .col = n->col };
 		return;
 	}
 	t = read_template(r->d, n);
