@@ -1,13 +1,27 @@
-/* model/config.h — cairn.yaml at the project root: store, runner, limits, retention. Precedence: flag, CAIRN_* variable, file, default. */
+/* engine/model/config.h — cairn.yaml at the project root: store, runner, limits, retention. Precedence: flag, CAIRN_* variable, file,
+ * default. A relative path in the file is seen from the project root, one in a variable from the working directory.
+ *
+ *	store: .cairn/store          # a directory, s3://bucket/prefix or gs://bucket/prefix            CAIRN_STORE
+ *	runner: local                # or kubernetes                                                    CAIRN_RUNNER
+ *	salt: v2                     # part of every key: change it to start anew
+ *	jobs: 8                      # tasks at once; 0 or nothing: as many as there are cpus           CAIRN_JOBS
+ *	resources: {cpu: 8, memory: 32Gi, gpu: 1}   # what local tasks may use in all
+ *	retention: {runs: 50, age: 90d}             # what `cairn store gc` keeps
+ *	kubernetes: {…}              # for the Kubernetes runner
+ *
+ * CAIRN_DIR puts the state elsewhere than into .cairn/.
+ */
 #ifndef CAIRN_MODEL_CONFIG_H
 #define CAIRN_MODEL_CONFIG_H
 
 #include "base/diag.h"
 #include "model/pipeline.h"
 
+#define CONFIG_JOBS_MAX 100000
+
 struct config {
 	const char *project_root; /* absolute */
-	const char *state_dir;	  /* absolute: <root>/.cairn */
+	const char *state_dir;	  /* absolute: <root>/.cairn, or CAIRN_DIR */
 	const char *store_uri;	  /* absolute path of a directory, or an s3://, gs:// URI. Default <state_dir>/store */
 	const char *runner;	  /* "local" (default) or "kubernetes" */
 	const char *salt;	  /* project salt of every key, or NULL */
@@ -21,8 +35,8 @@ struct config {
 };
 
 /* start_dir: where to look for the project root from (cairn.yaml, .cairn or .git upward). ERR_NOT_FOUND when there is none: the message
- * says `cairn init`. */
+ * says `cairn init`. All that is wrong with the file and the variables goes to `diags`; then ERR_INVALID. */
 int config_load(const char *start_dir, struct diag_list *diags, struct config **ret, struct err *err);
-void config_free(struct config *c);
+void config_free(struct config *c); /* NULL is fine */
 
 #endif

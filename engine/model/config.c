@@ -1,0 +1,216 @@
+/* cairn.yaml and the CAIRN_* variables. A relative path in the file is seen from the project root, one in a variable from the
+ * working directory, as whoever wrote it would expect. */
+#include <unistd.h>
+#include "base/fs.h"
+#include "model/config.h"
+#include "model/read.h"
+
+static const char *const runners[] = { "local", "kubernetes" };
+
+/* A directory as an absolute path, or an object-store URI as it is; NULL with *ret_problem. */
+static const char *store_location(struct arena *arena, const char *text, const char *base, const char **ret_problem)
+{
+	_cleanup_(freep) char *joined = NULL, *normal = NULL;
+
+	*ret_problem = NULL;
+	if (str_has_prefix(text, "s3://") || str_has_prefix(text, "gs://")) {
+		if (strcspn(text + 5, "/") < 3)
+			*ret_problem = "the name of the bucket is missing or too short";
+		return arena_strdup(arena, text);
+	}
+	if (strstr(text, "://"))
+		*ret_problem = "a store is a directory, s3://bucket/… or gs://bucket/…";
+	else if (*text == '\0')
+		*ret_problem = "it is empty";
+	if (*ret_problem)
+		return NULL;
+	joined = fs_join(base, text);
+	normal = fs_normalise(joined);
+	return arena_strdup(arena, normal);
+}
+
+static void read_store(const struct doc *d, const struct yaml_node *n, struct config *c)
+{
+	const char *problem, *uri;
+
+	if (!want_text(d, n, "`store`"))
+		return;
+	uri = store_location(c->arena, n->text, c->project_root, &problem);
+	if (problem)
+		bad(d, n, "`store`: `%.80s`: %s", n->text, problem);
+	else
+		c->store_uri = uri;
+}
+
+static void read_resources(const struct doc *d, const struct yaml_node *n, struct config *c)
+{
+	static const char *const keys[] = { "cpu", "memory", "gpu" };
+	const struct yaml_node *v;
+	struct err err = { 0 };
+	int64_t gpus;
+
+	if (!want_map(d, n, "`resources`"))
+		return;
+	check_keys(d, n, keys, ARRAY_LEN(keys));
+	if ((v = yaml_get(n, "cpu")) && want_scalar(d, v, "`cpu`")) {
+		if (text_parse_cpu(v->text, &c->cpu_milli, &err) < 0)
+			bad(d, v, "`cpu`: %s", err.msg);
+		else if (c->cpu_milli == 0)
+			bad(d, v, "`cpu` must be more than 0; leave it out for all that the machine has");
+	}
+	if ((v = yaml_get(n, "memory")) && want_scalar(d, v, "`memory`")) {
+		if (text_parse_bytes(v->text, &c->memory_bytes, &err) < 0)
+			bad(d, v, "`memory`: %s", err.msg);
+		else if (c->memory_bytes == 0)
+			bad(d, v, "`memory` must be more than 0; leave it out for all that the machine has");
+	}
+	if ((v = yaml_get(n, "gpu")) && read_count(d, v, "`gpu`", 0, 1024, &gpus))
+		c->gpus = (int32_t)gpus;
+}
+
+static void read_retention(const struct doc *d, const struct yaml_node *n, struct config *c)
+{
+	static const char *const keys[] = { "runs", "age" };
+	const struct yaml_node *v;
+	int64_t runs;
+
+	if (!want_map(d, n, "`retention`"))
+		return;
+	check_keys(d, n, keys, ARRAY_LEN(keys));
+	if ((v = yaml_get(n, "runs")) && read_count(d, v, "`runs`", 1, INT64_MAX, &runs))
+		c->keep_runs = (uint64_t)runs;
+	if ((v = yaml_get(n, "age")) && read_duration(d, v, "`age`", &c->keep_ns) && c->keep_ns == 0)
+		bad(d, v, "`age` must be more than 0; leave it out to keep runs for ever");
+}
+
+static void read_config(const struct doc *d, const struct yaml_node *root, struct config *c)
+{
+	static const char *const keys[] = { "store", "runner", "salt", "jobs", "resources", "retention", "kubernetes" };
+	const struct yaml_node *v;
+	int64_t jobs;
+
+	if (yaml_is_null(root) || !want_map(d, root, "cairn.yaml"))
+		return;
+	check_keys(d, root, keys, ARRAY_LEN(keys));
+	if ((v = yaml_get(root, "store")))
+		read_store(d, v, c);
+	if ((v = yaml_get(root, "runner")))
+		read_choice(d, v, "`runner`", runners, ARRAY_LEN(runners), &c->runner);
+	if ((v = yaml_get(root, "salt")) && want_scalar(d, v, "`salt`"))
+		c->salt = copy_text(d, v);
+	if ((v = yaml_get(root, "jobs")) && read_count(d, v, "`jobs`", 0, CONFIG_JOBS_MAX, &jobs))
+		c->jobs = (uint32_t)jobs;
+	if ((v = yaml_get(root, "resources")))
+		read_resources(d, v, c);
+	if ((v = yaml_get(root, "retention")))
+		read_retention(d, v, c);
+	if ((v = yaml_get(root, "kubernetes")))
+		want_map(d, v, "`kubernetes`"); /* what is in it belongs to the Kubernetes runner */
+}
+
+static int load_file(struct config *c, struct diag_list *diags, struct err *err)
+{
+	_cleanup_(freep) char *path = fs_join(c->project_root, "cairn.yaml");
+	_cleanup_(arena_freep) struct arena *scratch = arena_new();
+	_cleanup_(yaml_tree_freep) struct yaml_tree *tree = NULL;
+	struct loader l = { .arena = c->arena, .scratch = scratch, .diags = diags };
+	struct doc d = { .l = &l, .file = path, .dir = "." };
+	size_t before = diag_errors(diags);
+	struct err e = { 0 };
+
+	if (yaml_tree_load(path, diags, &tree, &e) < 0) {
+		if (e.code == ERR_NOT_FOUND && diag_errors(diags) == before)
+			return 0;
+		return err_set(err, e.code, "%s", e.msg);
+	}
+	read_config(&d, tree->root, c);
+	return diag_errors(diags) > before ? diag_to_err(diags, path, err) : 0;
+}
+
+/* --- environment ---------------------------------------------------------------------------------------------------- */
+
+/* NULL when it isn't set, or empty. */
+static const char *variable(const char *name)
+{
+	const char *v = getenv(name);
+
+	return v && *v ? v : NULL;
+}
+
+static void bad_variable(struct diag_list *diags, const char *name, const char *problem)
+{
+	diag_error(diags, name, 0, 0, "%s", problem);
+}
+
+static void read_variables(struct config *c, struct diag_list *diags)
+{
+	_cleanup_(freep) char *cwd = getcwd(NULL, 0);
+	const char *v, *problem, *uri;
+	int64_t jobs;
+
+	if ((v = variable("CAIRN_STORE"))) {
+		uri = store_location(c->arena, v, cwd ? cwd : c->project_root, &problem);
+		if (problem)
+			bad_variable(diags, "CAIRN_STORE", problem);
+		else
+			c->store_uri = uri;
+	}
+	if ((v = variable("CAIRN_RUNNER"))) {
+		if (strcmp(v, runners[0]) != 0 && strcmp(v, runners[1]) != 0)
+			bad_variable(diags, "CAIRN_RUNNER", "must be local or kubernetes");
+		else
+			c->runner = arena_strdup(c->arena, v);
+	}
+	if ((v = variable("CAIRN_JOBS"))) {
+		if (!text_parse_int(v, &jobs) || jobs < 0 || jobs > CONFIG_JOBS_MAX)
+			bad_variable(diags, "CAIRN_JOBS", "must be a number of tasks to run at once");
+		else
+			c->jobs = (uint32_t)jobs;
+	}
+}
+
+static void find_state_dir(struct config *c)
+{
+	_cleanup_(freep) char *cwd = getcwd(NULL, 0), *joined = NULL, *normal = NULL;
+	const char *v = variable("CAIRN_DIR");
+
+	joined = v ? fs_join(cwd ? cwd : c->project_root, v) : fs_join(c->project_root, ".cairn");
+	normal = fs_normalise(joined);
+	c->state_dir = arena_strdup(c->arena, normal);
+}
+
+int config_load(const char *start_dir, struct diag_list *diags, struct config **ret, struct err *err)
+{
+	_cleanup_(freep) char *root = NULL, *store = NULL;
+	struct arena *arena;
+	struct config *c;
+	size_t before = diag_errors(diags);
+	int r;
+
+	if (fs_find_project_root(start_dir, &root, err) < 0)
+		return -1;
+	arena = arena_new();
+	c = arena_alloc(arena, sizeof(*c));
+	*c = (struct config){ .project_root = arena_strdup(arena, root), .runner = runners[0], .gpus = -1, .arena = arena };
+	find_state_dir(c);
+	r = load_file(c, diags, err);
+	read_variables(c, diags);
+	if (r == 0 && diag_errors(diags) > before)
+		r = diag_to_err(diags, "the environment", err);
+	if (r < 0) {
+		arena_free(arena);
+		return r;
+	}
+	if (!c->store_uri) {
+		store = fs_join(c->state_dir, "store");
+		c->store_uri = arena_strdup(arena, store);
+	}
+	*ret = c;
+	return 0;
+}
+
+void config_free(struct config *c)
+{
+	if (c)
+		arena_free(c->arena);
+}

@@ -1,0 +1,207 @@
+/* cairn.yaml and the CAIRN_* variables. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+#include "base/fs.h"
+#include "model/config.h"
+
+static char *home;
+static char dir[64];
+
+static int enter_temp(void **state)
+{
+	strcpy(dir, "/tmp/cairn-config-XXXXXX");
+	assert_non_null(mkdtemp(dir));
+	assert_int_equal(chdir(dir), 0);
+	assert_int_equal(fs_mkdir_p("sub/deep", NULL), 0);
+	for (size_t i = 0; i < 4; i++)
+		unsetenv((const char *const[]){ "CAIRN_STORE", "CAIRN_RUNNER", "CAIRN_JOBS", "CAIRN_DIR" }[i]);
+	return 0;
+}
+
+static int leave_temp(void **state)
+{
+	assert_int_equal(chdir(home), 0);
+	return fs_remove_tree(dir, NULL);
+}
+
+static void put(const char *text)
+{
+	assert_int_equal(fs_write_atomic("cairn.yaml", text, strlen(text), NULL), 0);
+}
+
+static struct config *load(const char *from, char **ret_said, struct err *err)
+{
+	struct diag_list *diags = diag_list_new();
+	struct config *c = NULL;
+	struct str said = { 0 };
+
+	str_add(&said, "");
+	config_load(from, diags, &c, err);
+	diag_render(diags, &said);
+	diag_list_free(diags);
+	if (ret_said)
+		*ret_said = str_take(&said);
+	str_deinit(&said);
+	return c;
+}
+
+static char *in_dir(const char *path)
+{
+	return xasprintf("%s/%s", dir, path);
+}
+
+static void assert_path(const char *got, const char *path)
+{
+	char *want = in_dir(path);
+
+	assert_string_equal(got, want);
+	free(want);
+}
+
+static void test_defaults(void **state)
+{
+	struct config *c;
+
+	assert_int_equal(fs_mkdir_p(".cairn", NULL), 0);
+	c = load("sub/deep", NULL, NULL);
+	assert_non_null(c);
+	assert_string_equal(c->project_root, dir);
+	assert_path(c->state_dir, ".cairn");
+	assert_path(c->store_uri, ".cairn/store");
+	assert_string_equal(c->runner, "local");
+	assert_null(c->salt);
+	assert_int_equal(c->jobs, 0);
+	assert_int_equal(c->gpus, -1);
+	assert_int_equal(c->keep_runs, 0);
+	config_free(c);
+}
+
+static void test_file(void **state)
+{
+	struct config *c;
+
+	put("store: ../shared/./store\nrunner: kubernetes\nsalt: 2\njobs: 3\nresources: {cpu: 1.5, memory: 2Gi, gpu: 0}\n"
+	    "retention: {runs: 50, age: 90d}\nkubernetes: {namespace: x}\n");
+	c = load("sub", NULL, NULL);
+	assert_non_null(c);
+	assert_string_equal(c->store_uri, "/tmp/shared/store");
+	assert_string_equal(c->runner, "kubernetes");
+	assert_string_equal(c->salt, "2");
+	assert_int_equal(c->jobs, 3);
+	assert_int_equal(c->cpu_milli, 1500);
+	assert_int_equal(c->memory_bytes, 2 * GIB);
+	assert_int_equal(c->gpus, 0);
+	assert_int_equal(c->keep_runs, 50);
+	assert_int_equal(c->keep_ns, 90LL * 86400 * NS_PER_S);
+	config_free(c);
+
+	put("store: s3://bucket/prefix\n");
+	c = load(".", NULL, NULL);
+	assert_string_equal(c->store_uri, "s3://bucket/prefix");
+	config_free(c);
+	put("");
+	c = load(".", NULL, NULL);
+	assert_non_null(c);
+	config_free(c);
+}
+
+static void test_variables(void **state)
+{
+	struct config *c;
+	char *said;
+
+	put("store: in-file\njobs: 3\n");
+	setenv("CAIRN_STORE", "here", 1);
+	setenv("CAIRN_JOBS", "7", 1);
+	setenv("CAIRN_RUNNER", "kubernetes", 1);
+	setenv("CAIRN_DIR", "sub/state", 1);
+	c = load("sub/deep", NULL, NULL);
+	assert_path(c->store_uri, "here");
+	assert_path(c->state_dir, "sub/state");
+	assert_int_equal(c->jobs, 7);
+	assert_string_equal(c->runner, "kubernetes");
+	config_free(c);
+
+	setenv("CAIRN_STORE", "", 1);
+	c = load(".", NULL, NULL);
+	assert_path(c->store_uri, "in-file");
+	config_free(c);
+
+	setenv("CAIRN_STORE", "ftp://x", 1);
+	setenv("CAIRN_JOBS", "many", 1);
+	setenv("CAIRN_RUNNER", "slurm", 1);
+	assert_null(load(".", &said, NULL));
+	assert_non_null(strstr(said, "CAIRN_STORE: a store is a directory, s3://bucket/… or gs://bucket/…\n"));
+	assert_non_null(strstr(said, "CAIRN_JOBS: must be a number of tasks to run at once\n"));
+	assert_non_null(strstr(said, "CAIRN_RUNNER: must be local or kubernetes\n"));
+	free(said);
+}
+
+static const struct {
+	const char *yaml, *want; /* each line behind "<dir>/cairn.yaml:" */
+} bad_files[] = {
+	{ "stroe: x\n", "1:1: unknown key `stroe` (did you mean `store`?)\n" },
+	{ "runner: locla\n", "1:9: `runner` must be local or kubernetes, not `locla` (did you mean `local`?)\n" },
+	{ "store: http://x/y\n", "1:8: `store`: `http://x/y`: a store is a directory, s3://bucket/… or gs://bucket/…\n" },
+	{ "store: s3://\n", "1:8: `store`: `s3://`: the name of the bucket is missing or too short\n" },
+	{ "jobs: -1\n", "1:7: `jobs` must be from 0 to 100000\n" },
+	{ "resources: {cpu: 0, gpus: 1}\n", "1:18: `cpu` must be more than 0; leave it out for all that the machine has\n|1:21: unknown key `gpus` (did you mean `gpu`?)\n" },
+	{ "retention: {runs: 0, age: x}\n", "1:19: `runs` must be from 1 to 9223372036854775807\n|1:27: `age`: `x` is not a duration like 500ms, 10s, 5m, 1h30m or 2d\n" },
+	{ "kubernetes: x\n", "1:13: `kubernetes` must be a mapping, not text\n" },
+	{ "[a]\n", "1:1: cairn.yaml must be a mapping, not a list\n" },
+	{ "store: x\nstore: y\n", "2:1: `store` is given twice; the first is at line 1\n" },
+};
+
+static void test_bad(void **state)
+{
+	for (size_t i = 0; i < ARRAY_LEN(bad_files); i++) {
+		struct str want = { 0 };
+		struct err err = { 0 };
+		char *said;
+
+		put(bad_files[i].yaml);
+		assert_null(load(".", &said, &err));
+		assert_int_equal(err.code, ERR_INVALID);
+		str_addf(&want, "%s/cairn.yaml:", dir);
+		for (const char *p = bad_files[i].want; *p; p++) {
+			if (*p == '|')
+				str_addf(&want, "%s/cairn.yaml:", dir);
+			else
+				str_addc(&want, *p);
+		}
+		assert_string_equal(said, want.s);
+		free(said);
+		str_deinit(&want);
+	}
+}
+
+static void test_nowhere(void **state)
+{
+	struct err err = { 0 };
+
+	assert_null(load("/proc", NULL, &err));
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+	assert_non_null(strstr(err.msg, "cairn init"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_defaults, enter_temp, leave_temp),
+		cmocka_unit_test_setup_teardown(test_file, enter_temp, leave_temp),
+		cmocka_unit_test_setup_teardown(test_variables, enter_temp, leave_temp),
+		cmocka_unit_test_setup_teardown(test_bad, enter_temp, leave_temp),
+		cmocka_unit_test_setup_teardown(test_nowhere, enter_temp, leave_temp),
+	};
+	int r;
+
+	home = getcwd(NULL, 0);
+	r = cmocka_run_group_tests(tests, NULL, NULL);
+	free(home);
+	return r;
+}
