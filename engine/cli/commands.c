@@ -1,0 +1,265 @@
+/* The table of all commands. Whoever writes a command keeps its entry true: help, man page, completion and the check of the
+ * command line are made from it. The order is that of `cairn --help`: from the first thing that a newcomer does to the last. */
+#include "cli/cli.h"
+
+/* A command whose file isn't in the tree yet says so. */
+#define NOT_BUILT(fn)                                                                                             \
+	int fn(struct cli *cli, const struct cli_args *args)                                                       \
+	{                                                                                                          \
+		struct err err = { 0 };                                                                            \
+		err_set(&err, ERR_UNSUPPORTED, "`cairn %s` is not in this build yet", args->command->name);         \
+		return cli_fail(cli, &err);                                                                        \
+	}
+#if !__has_include("cli/cmd_plan.c")
+NOT_BUILT(cmd_plan)
+#endif
+#if !__has_include("cli/cmd_run.c")
+NOT_BUILT(cmd_run)
+#endif
+#if !__has_include("cli/cmd_resume.c")
+NOT_BUILT(cmd_resume)
+#endif
+#if !__has_include("cli/cmd_status.c")
+NOT_BUILT(cmd_status)
+#endif
+#if !__has_include("cli/cmd_logs.c")
+NOT_BUILT(cmd_logs)
+#endif
+#if !__has_include("cli/cmd_cancel.c")
+NOT_BUILT(cmd_cancel)
+#endif
+#if !__has_include("cli/cmd_runs.c")
+NOT_BUILT(cmd_runs)
+#endif
+#if !__has_include("cli/cmd_why.c")
+NOT_BUILT(cmd_why)
+#endif
+#if !__has_include("cli/cmd_metrics.c")
+NOT_BUILT(cmd_metrics)
+#endif
+#if !__has_include("cli/cmd_diff.c")
+NOT_BUILT(cmd_diff)
+#endif
+#if !__has_include("cli/cmd_lineage.c")
+NOT_BUILT(cmd_lineage)
+#endif
+#if !__has_include("cli/cmd_get.c")
+NOT_BUILT(cmd_get)
+#endif
+#if !__has_include("cli/cmd_store.c")
+NOT_BUILT(cmd_store_verify)
+NOT_BUILT(cmd_store_gc)
+NOT_BUILT(cmd_store_stat)
+#endif
+
+const struct cli_option cli_global_options[] = {
+	{ 'C', "directory", "DIR", "work as if started in DIR", .complete = COMPLETE_DIR },
+	{ 'q', "quiet", NULL, "only errors and results", .repeats = true },
+	{ 'v', "verbose", NULL, "more detail; twice for still more", .repeats = true },
+	{ 0, "color", "WHEN", "colour: auto, always or never", .choices = "auto|always|never", .complete = COMPLETE_CHOICE },
+	{ 'h', "help", NULL, "show this help" },
+	{ 0 },
+};
+const struct cli_option cli_json_option = { 0, "json", NULL, "print facts as one JSON document" };
+
+#define OPTIONS(...) .options = (const struct cli_option[]){ __VA_ARGS__, { 0 } }
+#define EXAMPLES(...) .examples = (const struct cli_example[]){ __VA_ARGS__, { 0 } }
+#define EXIT_CODES(...) .exit_codes = (const struct cli_exit_code[]){ __VA_ARGS__, { 0 } }
+
+/* Options that several commands share. */
+#define OPT_PARAMS                                                                                                              \
+	{ 'p', "param", "NAME=VALUE", "set a param of the pipeline", .repeats = true },                                          \
+	{                                                                                                                        \
+		'P', "params-file", "FILE", "set params from a YAML file; -p wins over it", .repeats = true, .complete = COMPLETE_YAML \
+	}
+#define OPT_SELECT                                                                                                                           \
+	{ 0, "from", "STEP", "this step and all after it; what is before it must be cached", .complete = COMPLETE_STEP },                     \
+	{ 0, "until", "STEP", "everything up to this step, included", .complete = COMPLETE_STEP },                                            \
+	{                                                                                                                                     \
+		'f', "force", "STEP", "execute it whatever the cache says; '*': all that is selected", .repeats = true, .complete = COMPLETE_STEP \
+	}
+#define OPT_JOBS { 'j', "jobs", "N", "at most N tasks at once (default: one a cpu, or cairn.yaml)" }
+#define OPT_RUN  { 'r', "run", "RUN", "run id, run hash or the beginning of one (default: the newest run)", .complete = COMPLETE_RUN }
+
+static const struct cli_command store_commands[] = {
+	{ "verify", "read everything in the store back and check it", "", 0, 0,
+	  "Reads every object of the store: digests of content, records, and whether what they name is there. A damaged copy is set "
+	  "aside, so that the next run that needs it makes it again.",
+	  .json = "{\"objects\": N, \"problems\": [{\"space\", \"name\", \"problem\"}], \"nondeterminism\": [{\"key\", \"task\"}]}",
+	  EXIT_CODES({ 0, "everything is sound" }, { 1, "problems were found; each was printed" }),
+	  EXAMPLES({ "cairn store verify", "check all content" }), .run = cmd_store_verify },
+	{ "gc", "remove content that no run needs any more", "", 0, 0,
+	  "Keeps what the newest runs, running runs and the cache need; see `keep` in cairn.yaml. Something is removed only when two looks, "
+	  "at least an hour apart, both found it unused: the first `gc` marks, a later one sweeps.",
+	  OPTIONS({ 'n', "dry-run", NULL, "say what would be removed, remove nothing" },
+		  { 0, "keep-runs", "N", "keep the newest N runs of each pipeline" },
+		  { 0, "keep", "DURATION", "keep runs that are younger, such as 30d" },
+		  { 0, "grace", "DURATION", "never remove what is younger (default 1h)" }),
+	  .json = "{\"deleted\": N, \"deleted_bytes\": N, \"dry_run\": BOOL, \"live\": N, \"condemned\": N, \"sweep_after\": TIME|null}",
+	  EXAMPLES({ "cairn store gc --dry-run", "how much could be freed" }, { "cairn store gc --keep 30d", "forget older runs" }),
+	  .run = cmd_store_gc },
+	{ "stat", "what the store holds, in numbers", "", 0, 0, "Counts objects and bytes by kind, and what crashes left behind.",
+	  .json = "{\"blobs\": {\"objects\", \"bytes\"}, \"trees\", \"actions\", \"runs\", \"temporaries\", \"set_aside\", \"uri\"}",
+	  EXAMPLES({ "cairn store stat", "objects and bytes" }), .run = cmd_store_stat },
+	{ 0 },
+};
+
+static const struct cli_command secret_commands[] = {
+	{ "set", "keep a secret for steps that ask for it", "NAME", 1, 1,
+	  "Reads the value from standard input, or asks for it without echo on a terminal. One newline at the end is dropped. The value "
+	  "is kept in .cairn/secrets/NAME, which only its owner may read. It is never keyed, stored with results, or logged.",
+	  EXAMPLES({ "cairn secret set REGISTRY_TOKEN", "asks for the value" }, { "cairn secret set REGISTRY_TOKEN <token.txt", "takes it from a file" }),
+	  .run = cmd_secret_set },
+	{ "list", "names of the secrets that are kept", "", 0, 0, "Names only. Secrets of the environment (CAIRN_SECRET_NAME) are listed too.",
+	  .json = "{\"secrets\": [{\"name\", \"source\": \"environment\"|\"file\"}]}", EXAMPLES({ "cairn secret list", "which are there" }),
+	  .run = cmd_secret_list },
+	{ "rm", "forget secrets", "NAME...", 1, CLI_ANY, "Removes the file that holds the value.", EXAMPLES({ "cairn secret rm REGISTRY_TOKEN", "" }),
+	  .run = cmd_secret_rm },
+	{ 0 },
+};
+
+const struct cli_command cli_commands[] = {
+	{ "init", "make this directory a project, with a small pipeline to start from", "[DIR]", 0, 1,
+	  "Writes cairn.yaml, a pipeline.yaml that runs as it is, the .cairn/ directory for the project's state, and adds .cairn/ to "
+	  ".gitignore. What is there already is left as it is.",
+	  EXAMPLES({ "cairn init", "in this directory" }, { "cairn init demo", "in a new one" }), .complete = COMPLETE_DIR, .run = cmd_init },
+	{ "check", "find everything that is wrong with pipeline files", "[PIPELINE...]", 0, CLI_ANY,
+	  "Reads each file (default: pipeline.yaml) and prints every error and warning in it with its place. Nothing is run.",
+	  .json = "{\"files\": [{\"path\", \"valid\": BOOL, \"pipeline\", \"steps\": N, \"problems\": [{\"file\", \"line\", \"column\", "
+		  "\"severity\": \"error\"|\"warning\", \"message\"}]}]}",
+	  EXIT_CODES({ 0, "all files are valid, perhaps with warnings" }, { 3, "a file has errors" }),
+	  EXAMPLES({ "cairn check", "check pipeline.yaml" }, { "cairn check pipelines/*.yaml --json", "many files, for a program" }),
+	  .complete = COMPLETE_YAML, .run = cmd_check },
+	{ "plan", "what a run would do: which tasks are on record, which would run, and why", "[PIPELINE] [STEP...]", 0, CLI_ANY,
+	  "Works out the key of every task and looks it up, without executing anything. A task is a hit (its result is on record), to be run "
+	  "(with the reason), or waits for one that is to be run. Times are estimates from past runs.",
+	  OPTIONS(OPT_PARAMS, OPT_SELECT, { 'a', "all", NULL, "every task on a line of its own, also the hits" }),
+	  .json = "{\"pipeline\", \"tasks\": [{\"task\", \"step\", \"state\": \"hit\"|\"run\"|\"waiting\"|\"skipped\"|\"blocked\", \"key\"|null, "
+		  "\"reason\"|null, \"estimate_ns\": N|null}], \"counts\": {\"total\", \"hits\", \"run\", \"waiting\"}, \"estimate_ns\": N|null}",
+	  EXAMPLES({ "cairn plan", "what would run" }, { "cairn plan -p lr=0.1", "and with another param" }), .complete = COMPLETE_YAML,
+	  .run = cmd_plan },
+	{ "run", "run a pipeline; only what changed is executed", "[PIPELINE] [STEP...]", 0, CLI_ANY,
+	  "Runs the pipeline (default: pipeline.yaml in this directory), or only the named steps and what they need. A task whose code, inputs, "
+	  "params and environment are on record isn't executed again: its outputs are taken from the store.\n"
+	  "\n"
+	  "Ctrl-C once lets running tasks stop in order; twice stops at once. `cairn resume` goes on where a run stopped, whatever stopped it.",
+	  OPTIONS(OPT_PARAMS, OPT_SELECT, OPT_JOBS, { 'k', "keep-going", NULL, "after a failure, go on with all that doesn't need it" },
+		  { 0, "keep-workspace", NULL, "leave the tasks' working directories in .cairn/work" },
+		  { 0, "shell", "TASK", "open a shell in this task's workspace instead of running it", .complete = COMPLETE_STEP }),
+	  .json = "{\"id\", \"hash\", \"pipeline\", \"state\": \"succeeded\"|\"failed\"|\"cancelled\"|\"interrupted\", \"started\": TIME, "
+		  "\"duration_ns\": N, \"saved_ns\": N, \"counts\": {\"total\", \"executed\", \"hits\", \"failed\", \"skipped\", \"blocked\"}, "
+		  "\"message\"|null}",
+	  EXIT_CODES({ 0, "done" }, { 1, "a task failed" }, { 2, "wrong usage" }, { 3, "the pipeline or the configuration is invalid" },
+		     { 4, "the environment: store, disk, database" }, { 130, "interrupted" }),
+	  EXAMPLES({ "cairn run", "run pipeline.yaml" }, { "cairn run train.yaml -p lr=0.1 -j 4", "another file, a param, four tasks at once" },
+		   { "cairn run pipeline.yaml evaluate", "one step and what it needs" },
+		   { "cairn run --force train --keep-going", "train again, and don't stop at a failure" }),
+	  .complete = COMPLETE_YAML, .ignores_sigpipe = true, .run = cmd_run },
+	{ "resume", "go on with a run that was stopped", "[RUN]", 0, 1,
+	  "Takes up a run that was interrupted, or whose engine died (default: the newest such run). The pipeline, params, inputs and code are "
+	  "those of its start. Nothing that is finished is done twice.",
+	  OPTIONS(OPT_JOBS), .json = "as `cairn run --json`",
+	  EXAMPLES({ "cairn resume", "the newest run that can go on" }, { "cairn resume digits-7kq2m", "this one" }), .complete = COMPLETE_RUN,
+	  .ignores_sigpipe = true, .run = cmd_resume },
+	{ "status", "what a run is doing, or did", "[RUN]", 0, 1,
+	  "Shows a run (default: the newest): its state, counts, running tasks and failures.",
+	  .json = "{\"run\": as in `cairn runs --json`, \"tasks\": [{\"task\", \"step\", \"attempt\": N, \"state\", \"started\": TIME, "
+		  "\"duration_ns\": N, \"exit\": N|null, \"failure\"|null, \"message\"|null, \"reason\"|null}]}",
+	  EXAMPLES({ "cairn status", "the newest run" }, { "cairn status digits-7kq2m --json", "for a program" }), .complete = COMPLETE_RUN,
+	  .run = cmd_status },
+	{ "logs", "what tasks printed", "[TASK...]", 0, CLI_ANY,
+	  "Prints the logs of the named tasks or steps of a run; without names, of the tasks that failed, or of the only one that there is.",
+	  OPTIONS(OPT_RUN, { 'f', "follow", NULL, "go on while the task runs" }, { 'n', "lines", "N", "only the last N lines" },
+		  { 0, "attempt", "N", "the Nth attempt instead of the last" }),
+	  EXAMPLES({ "cairn logs train", "of the newest run" }, { "cairn logs -r digits-7kq2m 'train[fold=0]'", "one task of a certain run" },
+		   { "cairn logs -f train", "as it goes" }),
+	  .complete = COMPLETE_STEP, .run = cmd_logs },
+	{ "cancel", "stop runs that another process is running", "[RUN...]", 0, CLI_ANY,
+	  "Asks the run's engine to stop (default: the only run that is running). Tasks get SIGTERM and their time of grace.",
+	  OPTIONS({ 0, "now", NULL, "don't wait for tasks to end in order" }), .json = "{\"cancelled\": [RUN ID]}",
+	  EXAMPLES({ "cairn cancel", "the running one" }, { "cairn cancel digits-7kq2m --now", "at once" }), .complete = COMPLETE_RUN,
+	  .run = cmd_cancel },
+	{ "runs", "list past and present runs", "", 0, 0, "Newest first, with what was found nondeterministic.",
+	  OPTIONS({ 'n', "limit", "N", "at most N runs (default 20; 0: all)" }, { 0, "pipeline", "NAME", "only runs of this pipeline" },
+		  { 0, "state", "STATE", "only runs in this state", .choices = "running|succeeded|failed|cancelled|interrupted",
+		    .complete = COMPLETE_CHOICE }),
+	  .json = "{\"runs\": [{\"id\", \"hash\"|null, \"pipeline\", \"path\", \"state\", \"started\": TIME, \"duration_ns\": N, \"saved_ns\": N, "
+		  "\"params\": {NAME: VALUE}, \"git_commit\"|null, \"git_dirty\": BOOL, \"counts\": {\"total\", \"executed\", \"hits\", \"failed\", "
+		  "\"skipped\", \"blocked\"}, \"message\"|null}]}",
+	  EXAMPLES({ "cairn runs", "the newest 20" }, { "cairn runs --state failed --json", "failed ones, for a program" }), .run = cmd_runs },
+	{ "why", "why a task ran, or would run now", "[PIPELINE] STEP...", 1, CLI_ANY,
+	  "Compares the task's key record with the nearest earlier one and names what differs: a param, an input file and who made it, the "
+	  "code, the environment, a tool.",
+	  OPTIONS(OPT_PARAMS, { 'r', "run", "RUN", "why it ran in that run, instead of now", .complete = COMPLETE_RUN }),
+	  .json = "{\"tasks\": [{\"task\", \"step\", \"state\", \"key\"|null, \"causes\": [TEXT]}]}",
+	  EXAMPLES({ "cairn why train", "would it run now, and why" }, { "cairn why train --run last", "why it ran in the newest run" }),
+	  .complete = COMPLETE_STEP, .run = cmd_why },
+	{ "graph", "draw a pipeline", "[PIPELINE]", 0, 1, "Draws the steps and what they need. On the terminal, as DOT, Mermaid or SVG.",
+	  OPTIONS({ 0, "format", "FORMAT", "text, dot, mermaid or svg (default: by the ending of -o, else text)", .choices = "text|dot|mermaid|svg",
+		    .complete = COMPLETE_CHOICE },
+		  { 0, "tasks", NULL, "tasks instead of steps, as far as they are known without running" },
+		  { 'o', "output", "FILE", "write to FILE instead of standard output", .complete = COMPLETE_FILE }),
+	  .json = "{\"pipeline\", \"nodes\": [{\"name\", \"step\", \"tasks\": N|null}], \"edges\": [{\"from\", \"to\", \"kind\": "
+		  "\"data\"|\"metrics\"|\"order\"}]}",
+	  EXAMPLES({ "cairn graph", "in the terminal" }, { "cairn graph -o pipeline.svg", "as a picture" },
+		   { "cairn graph --format dot | dot -Tpdf >pipeline.pdf", "through Graphviz" }),
+	  .complete = COMPLETE_YAML, .run = cmd_graph },
+	{ "metrics", "compare metrics of runs", "[RUN...]", 0, CLI_ANY,
+	  "A table with a line a run (default: the newest 20 that have metrics) and a column for each metric and each param that differs.",
+	  OPTIONS({ 0, "pipeline", "NAME", "only runs of this pipeline" }, { 0, "step", "STEP", "only metrics of this step", .repeats = true },
+		  { 's', "sort", "NAME", "by this metric or param, smallest first; -NAME: largest first" },
+		  { 0, "filter", "CONDITION", "only where it holds, such as 'accuracy>=0.9' or 'lr=0.1'", .repeats = true },
+		  { 'n', "limit", "N", "at most N runs (0: all)" }, { 'a', "all", NULL, "all params, also those that don't differ" }),
+	  .json = "{\"runs\": [{\"id\", \"started\": TIME, \"state\", \"params\": {NAME: VALUE}, \"metrics\": {TASK: {NAME: NUMBER}}}]}",
+	  EXAMPLES({ "cairn metrics", "of the newest runs" }, { "cairn metrics --sort=-accuracy --filter 'lr<0.1'", "best first, small learning rates" }),
+	  .complete = COMPLETE_RUN, .run = cmd_metrics },
+	{ "diff", "two runs side by side", "[RUN [RUN]]", 0, 2,
+	  "Shows how two runs differ in params, code, inputs, outputs and metrics. One run is held against the run of the same pipeline before it; "
+	  "none: the newest two.",
+	  OPTIONS({ 'a', "all", NULL, "also what is the same" }),
+	  .json = "{\"a\": RUN ID, \"b\": RUN ID, \"params\": [{\"name\", \"a\", \"b\"}], \"code\": [...], \"inputs\": [...], \"tasks\": [...], "
+		  "\"metrics\": [{\"task\", \"name\", \"a\", \"b\"}]}",
+	  EXAMPLES({ "cairn diff", "the newest two runs" }, { "cairn diff digits-7kq2m last", "an older one with the newest" }),
+	  .complete = COMPLETE_RUN, .run = cmd_diff },
+	{ "lineage", "where content came from, and what was made of it", "WHAT", 1, 1,
+	  "WHAT is a content id or its beginning, a file (looked up by its content), or TASK/OUTPUT of a run. Shows the attempts that made it "
+	  "and all that they read, back to the pipeline's inputs.",
+	  OPTIONS({ 'd', "down", NULL, "the other way: what was made of it" }, { 0, "depth", "N", "at most N steps away" }, OPT_RUN),
+	  .json = "{\"artifact\", \"nodes\": [{\"id\", \"kind\": \"artifact\"|\"attempt\", ...}], \"edges\": [{\"from\", \"to\", \"name\"}]}",
+	  EXAMPLES({ "cairn lineage evaluate/report", "of the newest run" }, { "cairn lineage model.bin", "of a file on disk" },
+		   { "cairn lineage --down sha256:5feceb66", "what was made of it" }),
+	  .complete = COMPLETE_FILE, .run = cmd_lineage },
+	{ "get", "copy an output of a run out of the store", "WHAT", 1, 1,
+	  "WHAT is TASK/OUTPUT (or STEP, when it has one output and one task) or a content id. The copy is yours: changing it doesn't touch the "
+	  "store.",
+	  OPTIONS(OPT_RUN, { 'o', "output", "PATH", "where to (default: the output's own name; -: standard output)", .complete = COMPLETE_FILE },
+		  { 0, "replace", NULL, "replace what is there" }),
+	  .json = "{\"id\", \"path\", \"bytes\": N}",
+	  EXAMPLES({ "cairn get train/model", "of the newest run" }, { "cairn get evaluate/report -r digits-7kq2m -o /tmp/report", "of a certain one" }),
+	  .complete = COMPLETE_STEP, .run = cmd_get },
+	{ "secret", "keep secrets for steps", .subcommands = secret_commands,
+	  .description = "Secrets reach the steps that name them as environment variables, and nothing else: they aren't keyed, stored with results, "
+			 "or logged. CAIRN_SECRET_NAME in the environment wins over what is kept.",
+	  EXAMPLES({ "cairn secret set REGISTRY_TOKEN", "keep one" }, { "cairn secret list", "which are there" }) },
+	{ "store", "look after the store", .subcommands = store_commands,
+	  .description = "The store holds all content that runs read and made, each under its digest.",
+	  EXAMPLES({ "cairn store stat", "how much is in it" }, { "cairn store gc --dry-run", "how much could be freed" }) },
+	{ "doctor", "check that everything that runs need is in order", "[PIPELINE]", 0, 1,
+	  "Looks at the state directory, store, database, disk, time, libraries, and the tools that the pipeline names, and says what to do about "
+	  "what isn't right.",
+	  .json = "{\"checks\": [{\"name\", \"state\": \"ok\"|\"warning\"|\"problem\", \"detail\", \"advice\"|null}], \"healthy\": BOOL}",
+	  EXIT_CODES({ 0, "no problem, perhaps warnings" }, { 1, "a problem was found" }), EXAMPLES({ "cairn doctor", "check this project and machine" }),
+	  .complete = COMPLETE_YAML, .run = cmd_doctor },
+	{ "version", "print the version", "", 0, 0, "With -v also how it was built and which libraries it uses.",
+	  .json = "{\"version\", \"compiler\", \"built_for\", \"libraries\": {NAME: VERSION}}",
+	  EXAMPLES({ "cairn version -v", "with the libraries" }), .run = cmd_version },
+	{ "help", "explain a command", "[COMMAND [SUBCOMMAND]]", 0, 2, "The same as `cairn COMMAND --help`; without a name, the list of commands.",
+	  OPTIONS({ 0, "man", NULL, "as a man page (roff); without a name, all pages" }),
+	  EXAMPLES({ "cairn help run", "" }, { "cairn help --man run >cairn-run.1", "its man page" }), .complete = COMPLETE_COMMAND, .run = cmd_help },
+	{ "completion", "print the completion script of a shell", "SHELL", 1, 1,
+	  "bash: add `eval \"$(cairn completion bash)\"` to ~/.bashrc. zsh: write it to a file _cairn in a directory of $fpath. fish: write it to "
+	  "~/.config/fish/completions/cairn.fish.",
+	  EXAMPLES({ "cairn completion bash >/etc/bash_completion.d/cairn", "for all users" }), .complete = COMPLETE_CHOICE,
+	  .operand_choices = "bash|zsh|fish", .run = cmd_completion },
+	{ 0 },
+};
