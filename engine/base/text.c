@@ -1,7 +1,6 @@
 #include "base/text.h"
 
 #include <string.h>
-#include <strings.h>
 
 /* --- UTF-8 ---------------------------------------------------------------------------------------------------------- */
 
@@ -120,6 +119,14 @@ static unsigned distance(const char *a, size_t na, const char *b, size_t nb, uns
 	return rows[na % 3][nb];
 }
 
+static bool differs_in_case_only(const char *a, const char *b, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (fold(a[i]) != fold(b[i]))
+			return false;
+	return true;
+}
+
 const char *text_nearest(const char *word, const char *const *candidates, size_t n)
 {
 	size_t len = strlen(word);
@@ -133,8 +140,8 @@ const char *text_nearest(const char *word, const char *const *candidates, size_t
 		size_t clen = strlen(candidates[i]), gap = clen > len ? clen - len : len - clen;
 		unsigned edits = (unsigned)(MAX(clen, len) / 3), limit = edits * EDIT, cost;
 
-		/* a pure difference of case is near at any length */
-		if (clen == len && strcasecmp(word, candidates[i]) == 0)
+		/* near at any length */
+		if (clen == len && differs_in_case_only(word, candidates[i], len))
 			limit = (unsigned)len;
 		else if (clen == 0 || clen > WORD_MAX_BYTES || gap > edits ||
 			 (unsigned)__builtin_popcountll(set & ~characters_of(candidates[i], clen)) > edits)
