@@ -113,8 +113,8 @@ struct metric_value {
 };
 int record_metrics(struct db *db, int64_t attempt, const struct metric_value *m, size_t n, struct err *err);
 
-/* The cacheable result under a key, newest observation that isn't contradicted: what the local index knows; the store's action
- * record is asked when this has none. 1 found, 0 not. Outputs sorted by name, metrics sorted by name, in arena. */
+/* The cacheable result under a key, the first that was observed: what the local index knows; the store's action record is asked
+ * when this has none. 1 found, 0 not. Outputs sorted by name, metrics sorted by name, in arena. */
 struct cached_result {
 	int64_t attempt;
 	int64_t duration_ns;
@@ -124,13 +124,20 @@ struct cached_result {
 	size_t n_metrics;
 };
 int record_lookup(struct db *db, const struct digest *key, struct arena *arena, struct cached_result *ret, struct err *err);
-/* Take note of an action record that came from the store (made by another machine or before the database was lost). */
 int record_forget(struct db *db, const struct digest *key, struct err *err); /* its blobs are gone: not a hit any more */
 
 /* --- reading, for the engine --------------------------------------------------------------------------------------- */
 
 /* Id, unambiguous prefix of an id or hash, "last" (newest), "last:PIPELINE"? ERR_NOT_FOUND / ERR_INVALID when ambiguous (lists them). */
 int record_find_run(struct db *db, const char *what, struct arena *arena, struct run_row *ret, struct err *err);
+int record_running(struct db *db, struct arena *arena, struct run_row **ret, size_t *ret_n, struct err *err); /* state says running */
+struct run_input_row {
+	const char *name, *origin;
+	struct content_id id;
+};
+int record_run_inputs(struct db *db, int64_t run, struct arena *arena, struct run_input_row **ret, size_t *ret_n, struct err *err);
+/* What an attempt read, sorted by name. */
+int record_inputs(struct db *db, int64_t attempt, struct arena *arena, struct named_content **ret, size_t *ret_n, struct err *err);
 /* Newest run of the pipeline that has a results table; 1 found, 0 none. */
 int record_last_results(struct db *db, const char *pipeline, struct arena *arena, struct run_row *ret, struct err *err);
 int record_run_attempts(struct db *db, int64_t run, struct arena *arena, struct attempt_row **ret, size_t *ret_n, struct err *err);

@@ -11,12 +11,13 @@
 #include "base/digest.h"
 #include "base/str.h"
 #include "record/db.h"
-#include "storage/store.h"
+#include "storage/content.h"
 
 enum result_state { RESULT_SUCCEEDED = 1, RESULT_FAILED = 2, RESULT_SKIPPED = 3, RESULT_BLOCKED = 4 /* something it needs failed */ };
 
 struct result_entry {
 	const char *step, *task; /* NUL-terminated; in the table's memory */
+	size_t step_index;
 	enum result_state state;
 	struct digest key; /* all zero when it never had one */
 	int64_t duration_ns; /* of the execution that made it */
@@ -45,6 +46,7 @@ struct results_cursor {
 void results_first(const struct results *r, struct results_cursor *c);
 bool results_next(struct results_cursor *c, struct result_entry *ret); /* false at the end */
 bool results_seek_step(const struct results *r, const char *step, struct results_cursor *c); /* to the step's first task */
+size_t results_n_steps(const struct results *r);
 const char *results_output_name(const struct results *r, const struct result_entry *e, size_t i);
 void results_output(const struct result_entry *e, size_t i, struct content_id *ret);
 void results_metric(const struct result_entry *e, size_t i, struct metric_value *ret);

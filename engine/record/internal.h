@@ -1,0 +1,51 @@
+/* engine/record/internal.h — the open database, for the files of this folder. */
+#ifndef CAIRN_RECORD_INTERNAL_H
+#define CAIRN_RECORD_INTERNAL_H
+
+#include <sqlite3.h>
+#include "record/db.h"
+
+enum { DB_STATEMENTS_MAX = 64 };
+
+struct db {
+	sqlite3 *sql;
+	char *path;
+	int lock_fd; /* -1: in memory */
+	bool in_txn, writable;
+	struct {
+		const char *text; /* the literal's address is the key */
+		sqlite3_stmt *stmt;
+	} cache[DB_STATEMENTS_MAX];
+	size_t n_cache;
+};
+
+/* A cached statement for a string literal, reset and unbound. NULL on error. */
+sqlite3_stmt *db_prepare(struct db *db, const char *text, struct err *err);
+int db_fail(struct db *db, struct err *err, const char *doing);
+/* Steps: 1 a row, 0 done, -1 error. */
+int db_step(struct db *db, sqlite3_stmt *s, struct err *err);
+/* For statements without rows: binds are done; steps and resets. */
+int db_run(struct db *db, sqlite3_stmt *s, struct err *err);
+int db_exec(struct db *db, const char *text, struct err *err);
+
+void bind_text(sqlite3_stmt *s, int i, const char *text); /* NULL binds null */
+void bind_digest(sqlite3_stmt *s, int i, const struct digest *d);
+void bind_id(sqlite3_stmt *s, int i, const struct content_id *id); /* blob of 41 bytes; null for CONTENT_NONE */
+const char *column_text(sqlite3_stmt *s, int i, struct arena *arena); /* NULL when null */
+bool column_digest(sqlite3_stmt *s, int i, struct digest *ret);	     /* false when null or of another size */
+bool column_id(sqlite3_stmt *s, int i, struct content_id *ret);	     /* likewise; then CONTENT_NONE */
+
+/* Row of `content` for an id, made when it is new. */
+int content_row(struct db *db, const struct content_id *id, int64_t *ret, struct err *err);
+void read_attempt_row(sqlite3_stmt *s, struct arena *arena, struct attempt_row *ret);
+void read_run_row(sqlite3_stmt *s, struct arena *arena, struct run_row *ret);
+
+#define RUN_COLUMNS                                                                                                                     \
+	"rowid_, id, pipeline, path, state, started_ns, ended_ns, hash, pipeline_blob, results, params_json, options_json, total, executed, "   \
+	"hits, failed, skipped, blocked, saved_ns, git_commit, git_dirty, message, cancel, pid, pid_start, host"
+#define ATTEMPT_COLUMNS                                                                                                                 \
+	"attempt.id, attempt.run, attempt.task, attempt.step, attempt.number, attempt.key, attempt.started_ns, attempt.ended_ns, "         \
+	"attempt.failure, attempt.exit_status, attempt.signo, attempt.max_rss_bytes, attempt.cpu_ns, attempt.log, attempt.node, "          \
+	"attempt.message, attempt.workspace, attempt.reason"
+
+#endif

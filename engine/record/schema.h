@@ -1,0 +1,39 @@
+/* engine/record/schema.h — the database's versions. A migration is never edited once a release had it; the next one is added. */
+#ifndef CAIRN_RECORD_SCHEMA_H
+#define CAIRN_RECORD_SCHEMA_H
+
+#define DB_APPLICATION_ID 0x4341524e /* "CARN" */
+
+static const char *const db_migrations[] = {
+	/* 1 */
+	"CREATE TABLE run (rowid_ INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, pipeline TEXT NOT NULL, path TEXT, state INTEGER NOT NULL,"
+	" started_ns INTEGER NOT NULL, ended_ns INTEGER NOT NULL DEFAULT 0, hash BLOB, pipeline_blob BLOB, results BLOB, params_json TEXT,"
+	" options_json TEXT, total INTEGER NOT NULL DEFAULT 0, executed INTEGER NOT NULL DEFAULT 0, hits INTEGER NOT NULL DEFAULT 0,"
+	" failed INTEGER NOT NULL DEFAULT 0, skipped INTEGER NOT NULL DEFAULT 0, blocked INTEGER NOT NULL DEFAULT 0, saved_ns INTEGER NOT NULL DEFAULT 0,"
+	" git_commit TEXT, git_dirty INTEGER NOT NULL DEFAULT 0, message TEXT, cancel INTEGER NOT NULL DEFAULT 0, pid INTEGER NOT NULL DEFAULT 0,"
+	" pid_start INTEGER NOT NULL DEFAULT 0, host TEXT) STRICT;"
+	"CREATE INDEX run_pipeline ON run(pipeline, rowid_);"
+	"CREATE INDEX run_hash ON run(hash);"
+	"CREATE INDEX run_state ON run(state) WHERE state = 0;"
+	"CREATE TABLE run_input (run INTEGER NOT NULL REFERENCES run, name TEXT NOT NULL, origin TEXT, content BLOB NOT NULL,"
+	" PRIMARY KEY (run, name)) STRICT, WITHOUT ROWID;"
+	"CREATE TABLE attempt (id INTEGER PRIMARY KEY AUTOINCREMENT, run INTEGER NOT NULL REFERENCES run, task TEXT NOT NULL, step TEXT NOT NULL,"
+	" pipeline TEXT NOT NULL, number INTEGER NOT NULL, key BLOB NOT NULL, started_ns INTEGER NOT NULL, ended_ns INTEGER NOT NULL DEFAULT 0,"
+	" failure INTEGER NOT NULL DEFAULT 0, exit_status INTEGER, signo INTEGER, max_rss_bytes INTEGER, cpu_ns INTEGER, log BLOB, node TEXT,"
+	" message TEXT, workspace TEXT, reason TEXT) STRICT;"
+	"CREATE INDEX attempt_run ON attempt(run);"
+	"CREATE INDEX attempt_task ON attempt(pipeline, task, id);"
+	"CREATE INDEX attempt_step ON attempt(pipeline, step, id);"
+	"CREATE TABLE key_record (key BLOB PRIMARY KEY, bytes BLOB NOT NULL) STRICT, WITHOUT ROWID;"
+	"CREATE TABLE content (id INTEGER PRIMARY KEY, digest BLOB NOT NULL, kind INTEGER NOT NULL, size INTEGER NOT NULL, UNIQUE (digest, kind)) STRICT;"
+	"CREATE TABLE result (attempt INTEGER PRIMARY KEY REFERENCES attempt, key BLOB NOT NULL, cacheable INTEGER NOT NULL, outputs BLOB NOT NULL) STRICT;"
+	"CREATE INDEX result_key ON result(key, attempt);"
+	/* dir 0: read, 1: made */
+	"CREATE TABLE io (attempt INTEGER NOT NULL, dir INTEGER NOT NULL, name TEXT NOT NULL, content INTEGER NOT NULL REFERENCES content,"
+	" PRIMARY KEY (attempt, dir, name)) STRICT, WITHOUT ROWID;"
+	"CREATE INDEX io_content ON io(content, dir, attempt);"
+	"CREATE TABLE metric (attempt INTEGER NOT NULL, name TEXT NOT NULL, value REAL NOT NULL, PRIMARY KEY (attempt, name)) STRICT, WITHOUT ROWID;"
+	"CREATE INDEX metric_name ON metric(name, value);",
+};
+
+#endif
