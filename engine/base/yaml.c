@@ -392,7 +392,7 @@ static void close_map(struct builder *b, const struct frame *f, struct extra *ex
 {
 	struct yaml_node *n = f->node;
 	size_t count = b->members.n - f->first;
-	struct yaml_node **m = b->members.v + f->first;
+	struct yaml_node **m = count ? b->members.v + f->first : NULL;
 
 	n->pairs = arena_alloc(b->tree->arena, (count / 2 + 1) * sizeof(*n->pairs));
 	for (size_t i = 0; i + 1 < count; i += 2)
@@ -488,14 +488,20 @@ static const char *advice(const struct builder *b, const yaml_mark_t *mark)
 	return "";
 }
 
-/* The reader knows only how many bytes it had read. */
+/* The reader knows only how many bytes it had read, perhaps with the first ones of a character that isn't one. */
 static void on_reader_error(struct builder *b, const yaml_parser_t *p, const char *what)
 {
 	int line = 1, col = 1;
+	size_t n;
 
-	for (size_t i = 0; i < p->problem_offset && i < b->len; i++) {
-		col = b->bytes[i] == '\n' ? 1 : col + (((unsigned char)b->bytes[i] & 0xc0) != 0x80);
-		line += b->bytes[i] == '\n';
+	for (size_t i = 0; i < p->problem_offset && i < b->len; i += n) {
+		uint32_t cp;
+
+		n = text_utf8_decode(b->bytes + i, b->len - i, &cp);
+		if (n == 0)
+			break;
+		col = cp == '\n' ? 1 : col + 1;
+		line += cp == '\n';
 	}
 	fail_at(b, line, col, "the file must be UTF-8 text: %s", what);
 }
