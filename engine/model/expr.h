@@ -1,11 +1,20 @@
 /* model/expr.h — `${{ }}` expressions and the templates that hold them.
  *
- * No side effects: references, literals, == != < <= > >= && || !, parentheses, and a few pure functions:
- * always() failed() min() max() mean() sum() count() contains() join() format? (see expr.c for the table that help and
- * the schema documentation are made from). A template is text with expressions in it; one that is a single expression
- * keeps that expression's type.
+ * No side effects: references, literals (1, 0.5, 'text', "text", true, null, [a, b]; a quote inside of text is written
+ * twice), == != < <= > >= && || !, parentheses, and a few pure functions (table in expr.c, which help is made from):
  *
- * References are resolved to indices when the pipeline is loaded; evaluating asks the caller's scope for values.
+ *	always() failed()                      in `if` only
+ *	min() max() mean() sum() count()       of a list, or of the arguments; the only way to use metrics of several tasks
+ *	contains(list, item) contains(text, part) starts_with(text, part) ends_with(text, part)
+ *	join(list, separator) choose(condition, a, b)
+ *
+ * `&&`, `||`, `!` and conditions take true or false, nothing else; `==` of different kinds is false (and an error of
+ * `cairn check` where the kinds are known). A name with odd characters is written steps.x.metrics['top-5 acc'].
+ * A template is text with expressions in it; one that is a single expression keeps that expression's type. `$${{` is the
+ * text `${{`.
+ *
+ * References are resolved to indices when the pipeline is loaded; evaluating asks the caller's scope for values. Types are
+ * checked then as far as they are known. Any thread; nothing here has state.
  */
 #ifndef CAIRN_MODEL_EXPR_H
 #define CAIRN_MODEL_EXPR_H

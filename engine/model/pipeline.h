@@ -7,6 +7,20 @@
  *
  * A parsed pipeline is kept under the digest of its bytes (and of its step files') in the project's cache directory and
  * comes back without parsing; a cache file that doesn't decode is ignored.
+ *
+ * What names mean. In a step's `inputs` and `each`, inputs.X is an input of the pipeline; in run, env, with, seed and
+ * concurrency it is the path of the step's own input X, and outputs.X that of its own output. A step's input may also be a
+ * path or URI: it becomes a pipeline input that is named by that path ("data/raw.csv", "data/" for a directory). `item` is
+ * content in `inputs` (members of a directory) or a value elsewhere (lists); item.name, .path and .stem are text.
+ * schedule.* can stand in commands and in the params of a schedule.
+ *
+ * A step file (`uses: ./steps/clean.yaml`) is one step with its own params: `step: NAME`, `params`, `inputs` (names), and a
+ * step's keys. It sees its own params (REF_LOCAL), inputs and outputs, and nothing of the pipeline. Paths in its `code` are
+ * seen from its own directory, as is usual for shared steps; `${{ step.dir }}` is that directory, seen from the project root
+ * (a constant in the model). The pipeline's defaults for code, shell and tools aren't for step files and built-in steps.
+ * Whoever evaluates a step_local's template holds the value against its declaration with param_check_value().
+ *
+ * Paths are inside the project (or the workspace), normalised; none is absolute or leads out with `..`.
  */
 #ifndef CAIRN_MODEL_PIPELINE_H
 #define CAIRN_MODEL_PIPELINE_H
@@ -42,7 +56,7 @@ struct input_decl {
 	enum input_origin origin;
 	const char *uri; /* for INPUT_PATH: relative to the project root, normalised, never outside of it */
 	bool by_reference;
-	bool optional_dir; /* written with a trailing slash: must be a directory */
+	bool optional_dir; /* written with a trailing slash: must be a directory. `uri` has no slash at its end then */
 	struct pos pos;
 };
 
@@ -76,9 +90,9 @@ struct step_local {
 
 struct matrix_axis {
 	const char *name;
-	const struct value *values; /* literal values, or NULL */
+	const struct value *values; /* literal values (scalars, no two with the same text), or NULL */
 	size_t n_values;
-	const struct expr_template *list; /* an expression that gives a list: params only */
+	const struct expr_template *list; /* else an expression that gives a list: params only */
 };
 /* One entry of matrix.include / matrix.exclude: axis index → value; axes not named have type VALUE_NULL. */
 struct matrix_rule {
@@ -152,11 +166,11 @@ struct step {
 	uint32_t index; /* in pipeline->steps */
 	struct pos pos;
 
-	const struct expr_template *run; /* command, for /bin/sh -c (`-eu`? see shell); NULL for a built-in */
+	const struct expr_template *run; /* command for the shell; NULL for a built-in. Exactly one of the two is there */
 	const char *shell;		 /* "sh" (default) or "bash" */
 	const char *builtin;		 /* "shard", "augment", "train", "evaluate"; or NULL */
 	const struct with_node *with;
-	const char *step_file; /* path of the step file that it came from, or NULL */
+	const char *step_file; /* path of the step file that it came from, from the project root; or NULL */
 	const struct step_local *locals;
 	size_t n_locals;
 
@@ -206,7 +220,7 @@ struct step {
 struct schedule_decl {
 	const char *name, *cron, *timezone, *overlap, *catch_up, *dst;
 	int64_t catch_up_window_ns;
-	const struct named_template *params; /* literal values */
+	const struct named_template *params; /* values (already of the param's type), or text that uses schedule.* */
 	size_t n_params;
 	struct pos pos;
 };
@@ -215,7 +229,7 @@ struct pipeline {
 	const char *name, *description;
 	const char *path;	 /* as the user named it */
 	struct digest digest;	 /* of the file's bytes and its step files' */
-	const char *const *files; /* path and step files */
+	const char *const *files; /* from the project root, normalised: the pipeline's own, then its step files */
 	size_t n_files;
 	const struct param_decl *params;
 	size_t n_params;
@@ -237,7 +251,8 @@ struct pipeline_load_options {
 /* All problems go to `diags`. 0 with *ret, or -1 with ERR_INVALID ("pipeline.yaml: 3 errors") or another code. Warnings
  * (an output that nobody uses, a param that nobody uses) don't fail. */
 int pipeline_load(const char *path, const struct pipeline_load_options *o, struct diag_list *diags, struct pipeline **ret, struct err *err);
-/* The same from bytes, for tests, fuzzing and runs whose file is in the store (step files: `files` gives bytes by path). */
+/* The same from bytes, for tests, fuzzing and runs whose file is in the store: `files` as in pipeline->files, the pipeline first. The
+ * bytes aren't needed any more when this returns. */
 struct pipeline_source {
 	const char *path;
 	const char *bytes;
@@ -253,7 +268,7 @@ const struct step *pipeline_find_step(const struct pipeline *p, const char *name
 
 /* Param values of one run: defaults, then each override in order. `-P params.yaml` first, then `-p name=value`. */
 struct param_override {
-	const char *name, *text; /* text as typed; for values from a file, `value` instead */
+	const char *name, *text; /* text as typed; a file's scalars have both, so that `1.10` for a string stays what it is */
 	const struct value *value;
 	const char *where; /* "-p" or "params.yaml:3:1", for the error */
 };

@@ -40,6 +40,8 @@ const char *suggest(struct loader *l, const char *word, const char *const *names
 	struct str s = { 0 };
 	const char *hint;
 
+	if (diag_errors(l->diags) >= DIAG_MAX)
+		return ""; /* the message won't be kept */
 	text_add_suggestion(&s, word, names, n);
 	hint = arena_strdup(l->scratch, s.s ? s.s : "");
 	str_deinit(&s);
@@ -50,7 +52,7 @@ const char *suggest(struct loader *l, const char *word, const char *const *names
 
 const char *suggest_key(struct loader *l, const char *word, const struct map *names)
 {
-	size_t n = MIN(map_len(names), SUGGEST_MAX);
+	size_t n = diag_errors(l->diags) < DIAG_MAX ? MIN(map_len(names), SUGGEST_MAX) : 0;
 	_cleanup_(freep) const char **list = xcalloc(n, sizeof(*list));
 
 	for (size_t i = 0; i < n; i++) {

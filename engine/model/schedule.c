@@ -37,6 +37,11 @@ static int cron_fail(struct cron_text *c, const struct cron_field *f, const char
 	return err_set(c->err, ERR_INVALID, "%s `%.*s`: %s", f->name, (int)MIN(len, 20), c->p, problem);
 }
 
+static bool is_letter(char c)
+{
+	return (c | 32) >= 'a' && (c | 32) <= 'z';
+}
+
 static bool word_is(const char *p, const char *word)
 {
 	size_t n = strlen(word);
@@ -44,7 +49,7 @@ static bool word_is(const char *p, const char *word)
 	for (size_t i = 0; i < n; i++)
 		if ((p[i] | 32) != word[i])
 			return false;
-	return !((p[n] | 32) >= 'a' && (p[n] | 32) <= 'z');
+	return !is_letter(p[n]) || ((p[n] | 32) == 'l' && !is_letter(p[n + 1])); /* friL: the last Friday */
 }
 
 /* A number or a name. */

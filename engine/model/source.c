@@ -3,8 +3,8 @@
  * where each byte of the text came from. It follows the rules of YAML 1.2 chapters 7 and 8 as libyaml applies them. When
  * the two don't go together it gives up and names the node's own place: a wrong column is worse than a coarse one.
  *
- * The index finds a line and column (in characters) in the file: line starts, and the number of characters up to every
- * BLOCK bytes, so that long lines cost no more than short ones. */
+ * The index finds a line and column (in characters) in the file: line starts, and the number of characters up to them. Where a
+ * line isn't ASCII, the number of characters up to every BLOCK bytes helps, so that long lines cost no more than short ones. */
 #include <string.h>
 #include "base/text.h"
 #include "model/internal.h"
@@ -14,7 +14,8 @@
 struct source_index {
 	const char *bytes;
 	size_t len;
-	uint32_t *line_start; /* byte offsets */
+	uint32_t *line_start; /* byte offsets, and the file's length as the last one */
+	uint32_t *line_chars; /* characters before each of them */
 	size_t n_lines;
 	uint32_t *chars; /* characters before byte i * BLOCK */
 };
@@ -40,6 +41,16 @@ static size_t break_len(const char *p, const char *end)
 	return 0;
 }
 
+/* Characters before byte `offset`. */
+static uint32_t chars_before(const struct source_index *ix, size_t offset)
+{
+	uint32_t n = ix->chars[offset / BLOCK];
+
+	for (size_t i = offset / BLOCK * BLOCK; i < offset; i++)
+		n += !is_continuation(ix->bytes[i]);
+	return n;
+}
+
 struct source_index *source_index_new(const char *bytes, size_t len, struct arena *arena)
 {
 	struct source_index *ix = arena_alloc(arena, sizeof(*ix));
@@ -50,35 +61,27 @@ struct source_index *source_index_new(const char *bytes, size_t len, struct aren
 	ix->bytes = bytes;
 	ix->len = len;
 	ix->chars = arena_alloc(arena, (len / BLOCK + 1) * sizeof(*ix->chars));
-	for (size_t i = 0; i < len; i++) {
-		if (i % BLOCK == 0)
-			ix->chars[i / BLOCK] = chars;
-		chars += !is_continuation(bytes[i]);
+	for (size_t block = 0; block <= len / BLOCK; block++) {
+		ix->chars[block] = chars;
+		for (size_t i = block * BLOCK; i < MIN(len, (block + 1) * BLOCK); i++)
+			chars += !is_continuation(bytes[i]);
 	}
-	if (len % BLOCK == 0)
-		ix->chars[len / BLOCK] = chars;
 	VEC_PUSH(&lines, (uint32_t)(p - bytes));
 	while (p < end) {
-		size_t n = break_len(p, end);
+		size_t n = (unsigned char)*p > '\r' && (unsigned char)*p < 0xc2 ? 0 : break_len(p, end);
 
 		p += n ? n : 1;
 		if (n)
 			VEC_PUSH(&lines, (uint32_t)(p - bytes));
 	}
 	ix->n_lines = lines.n;
+	VEC_PUSH(&lines, (uint32_t)len);
 	ix->line_start = arena_memdup(arena, lines.v, lines.n * sizeof(*lines.v));
+	ix->line_chars = arena_alloc(arena, lines.n * sizeof(*lines.v));
+	for (size_t i = 0; i < lines.n; i++)
+		ix->line_chars[i] = chars_before(ix, lines.v[i]);
 	VEC_FREE(&lines);
 	return ix;
-}
-
-/* Characters before byte `offset`. */
-static uint32_t chars_before(const struct source_index *ix, size_t offset)
-{
-	uint32_t n = ix->chars[offset / BLOCK];
-
-	for (size_t i = offset / BLOCK * BLOCK; i < offset; i++)
-		n += !is_continuation(ix->bytes[i]);
-	return n;
 }
 
 /* The byte at which character `wanted` of the file starts. */
@@ -103,9 +106,16 @@ static size_t offset_of_char(const struct source_index *ix, uint32_t wanted)
 
 static const char *locate(const struct source_index *ix, int line, int col)
 {
+	uint32_t start, bytes, chars;
+
 	if (line < 1 || col < 1 || (size_t)line > ix->n_lines)
 		return NULL;
-	return ix->bytes + offset_of_char(ix, chars_before(ix, ix->line_start[line - 1]) + (uint32_t)col - 1);
+	start = ix->line_start[line - 1];
+	bytes = ix->line_start[line] - start;
+	chars = ix->line_chars[line] - ix->line_chars[line - 1];
+	if (bytes == chars && (uint32_t)col <= bytes)
+		return ix->bytes + start + col - 1;
+	return ix->bytes + offset_of_char(ix, ix->line_chars[line - 1] + (uint32_t)col - 1);
 }
 
 /* --- the walk ------------------------------------------------------------------------------------------------------- */
@@ -258,7 +268,16 @@ static void over_escape(struct source_cursor *c)
 static void over_char(struct source_cursor *c)
 {
 	uint32_t codepoint;
-	size_t n = text_utf8_decode(c->node->text + c->at, c->node->len - c->at, &codepoint);
+	char t = c->node->text[c->at];
+	size_t n;
+
+	if (t >= ' ' && t == *c->p) { /* nearly all there is */
+		c->p++;
+		c->col++;
+		c->at++;
+		return;
+	}
+	n = text_utf8_decode(c->node->text + c->at, c->node->len - c->at, &codepoint);
 
 	if (n == 0 || (size_t)(file_end(c) - c->p) < n || memcmp(c->p, c->node->text + c->at, n) != 0) {
 		c->lost = true;
