@@ -75,7 +75,7 @@ static bool yaml11_bool(const char *s)
 {
 	static const char *const words[] = { "yes", "Yes", "YES", "no", "No", "NO", "on", "On", "ON", "off", "Off", "OFF" };
 
-	return one_of(s, words, ARRAY_LEN(words));
+	return strchr("yYnNoO", *s) && one_of(s, words, ARRAY_LEN(words)); /* asked of every plain scalar */
 }
 
 static bool is_core_null(const char *s)
