@@ -152,6 +152,21 @@ static int put_open_file(struct putter *p, int dir_fd, const char *name, int fd,
 	return put_large_copy(p, fd, st, ret, err);
 }
 
+int content_put_fd(struct store *s, int fd, struct content_id *ret, struct err *err)
+{
+	static const struct content_put_options defaults;
+	struct putter p = { .store = s, .o = &defaults };
+	struct stat st;
+	int r;
+
+	if (fstat(fd, &st) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		return err_errno(err, "cannot read a file");
+	str_add(&p.path, "the file");
+	r = put_open_file(&p, -1, NULL, fd, &st, ret, err);
+	str_deinit(&p.path);
+	return r;
+}
+
 static int64_t wall_ns(void)
 {
 	struct timespec t;

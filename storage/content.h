@@ -37,6 +37,8 @@ struct content_put_options {
  * only if it stays inside dir_fd. */
 int content_put_at(struct store *s, int dir_fd, const char *path, const struct content_put_options *o, struct content_id *ret, struct err *err);
 int content_put_bytes(struct store *s, const void *bytes, size_t n, struct content_id *ret, struct err *err);
+/* The regular file open at fd, from its beginning; it is copied. */
+int content_put_fd(struct store *s, int fd, struct content_id *ret, struct err *err);
 /* The id that `n` bytes would have; stores nothing. */
 void content_id_of_bytes(const void *bytes, size_t n, struct content_id *ret);
 

@@ -4,6 +4,7 @@
  * single quotes, what would end the quote or expand is escaped. So a file called `$(rm -rf ~).png` is a file name. Items of
  * a list are words of their own.
  */
+#include <stdio.h>
 #include "base/text.h"
 #include "plan/internal.h"
 

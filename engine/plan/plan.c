@@ -206,15 +206,6 @@ void plan_task_end(struct plan *p, struct plan_task *t, enum task_state state, c
 	end_task(p, t, state);
 }
 
-void plan_task_run(struct plan *p, struct plan_task *t)
-{
-	struct plan_task *head = queue_pop(&p->ready);
-
-	if (head != t)
-		abort(); /* callers take what plan_next_ready() gave */
-	t->state = TASK_RUNNING;
-}
-
 /* --- keys and hits ---------------------------------------------------------------------------------------------------- */
 
 static int task_key(struct plan *p, struct plan_task *t, struct arena *arena, struct err *err)
@@ -405,8 +396,6 @@ int plan_task_lookup(struct plan *p, struct plan_task *t, struct err *err)
 	for (size_t i = 0; i < n; i++)
 		if (!present[i])
 			return 0;
-	if (queue_pop(&p->ready) != t)
-		abort();
 	end_hit(p, t, &hit);
 	return 1;
 }
@@ -429,15 +418,19 @@ void plan_stop(struct plan *p)
 
 /* --- looking at it ------------------------------------------------------------------------------------------------------ */
 
-struct plan_task *plan_next_ready(struct plan *p)
+struct plan_task *plan_take_ready(struct plan *p)
 {
-	return p->ready.n ? p->ready.v[p->ready.head] : NULL;
+	struct plan_task *t = queue_pop(&p->ready);
+
+	if (t)
+		t->state = TASK_RUNNING;
+	return t;
 }
 
 void plan_requeue(struct plan *p, struct plan_task *t)
 {
-	if (t->state == TASK_READY && queue_pop(&p->ready) != t)
-		abort();
+	if (t->state != TASK_RUNNING)
+		abort(); /* only what was taken can be given back */
 	t->state = TASK_READY;
 	queue_push(&p->ready, t);
 }
@@ -465,6 +458,11 @@ bool plan_step_expanded(const struct plan *p, size_t step)
 size_t plan_n_tasks(const struct plan *p, size_t step)
 {
 	return p->steps[step].n_tasks;
+}
+
+size_t plan_step_left(const struct plan *p, size_t step)
+{
+	return p->steps[step].n_tasks - p->steps[step].n_ended;
 }
 
 struct plan_task *plan_task_at(const struct plan *p, size_t step, size_t index)

@@ -114,16 +114,15 @@ int plan_resolve(struct plan *p, struct err *err);
  * Call plan_resolve() afterwards. */
 void plan_task_end(struct plan *p, struct plan_task *t, enum task_state state, const struct content_id *outputs,
 		   const struct metric_value *metrics, size_t n_metrics, int64_t duration_ns, int64_t attempt);
-/* Marks it as taken. */
-void plan_task_run(struct plan *p, struct plan_task *t);
-/* Looks a ready task up again, after another engine may have made its result: 1 it is a hit now and ended, 0 still to be executed. */
+/* Looks a taken task up again, after another engine or task may have made its result: 1 it is a hit now and ended, 0 still to be
+ * executed. */
 int plan_task_lookup(struct plan *p, struct plan_task *t, struct err *err);
 /* From now on nothing new is to be started: what isn't running ends as BLOCKED, except steps whose `if` handles failure. */
 void plan_stop(struct plan *p);
 
-/* The next task to execute, in order of steps and index; NULL when none is ready now. It stays ready until plan_task_run(). */
-struct plan_task *plan_next_ready(struct plan *p);
-void plan_requeue(struct plan *p, struct plan_task *t); /* behind all that are ready now */
+/* Takes the next task to execute (RUNNING from now on), in the order in which they became ready; NULL when there is none. */
+struct plan_task *plan_take_ready(struct plan *p);
+void plan_requeue(struct plan *p, struct plan_task *t); /* a taken one: ready again, behind all that are */
 size_t plan_n_ready(const struct plan *p);
 
 /* --- what is in it --------------------------------------------------------------------------------------------- */
@@ -132,6 +131,7 @@ const struct pipeline *plan_pipeline(const struct plan *p);
 size_t plan_n_steps(const struct plan *p); /* the pipeline's, in its order */
 bool plan_step_expanded(const struct plan *p, size_t step);
 size_t plan_n_tasks(const struct plan *p, size_t step); /* 0 until expanded; a matrix's number is known from the start */
+size_t plan_step_left(const struct plan *p, size_t step); /* tasks that haven't ended */
 struct plan_task *plan_task_at(const struct plan *p, size_t step, size_t index);
 void plan_count(const struct plan *p, struct run_counts *ret);
 /* "train[fold=0]", into `out` (reset first). */

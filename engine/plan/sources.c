@@ -1,6 +1,7 @@
 /* What comes from the project when a run starts: pipeline inputs, code, tool versions. Each is pinned under a name, so that a
  * resumed run (and later a reproduced one) is given the same content without the project. */
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include "base/fs.h"

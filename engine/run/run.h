@@ -57,6 +57,7 @@ struct run_context {
 	int leases_fd;		 /* file whose byte ranges are key leases between engines; -1: no other engine (tests) */
 	unsigned hash_threads;
 	const struct run_observer *observer; /* or NULL */
+	bool handle_signals; /* SIGINT, SIGTERM: once stops gently (running tasks get TERM and their grace time), twice at once */
 };
 
 /* Executes `p` as a new run. Fills *ret (strings in `arena`) when a run came to be, whatever its end; the error says why none did or
@@ -66,8 +67,5 @@ int run_start(const struct run_context *ctx, const struct pipeline *p, const str
 /* Goes on with a run that isn't running any more (ERR_BUSY when its engine lives). The pipeline, params, inputs and code are those of
  * its start, from the store. */
 int run_resume(const struct run_context *ctx, const char *run_id, struct arena *arena, struct run_row *ret, struct err *err);
-
-/* For signal handlers on the loop: first gentle (running tasks get TERM and their grace time), then at once. */
-void run_interrupt(const struct run_context *ctx, bool now);
 
 #endif

@@ -1,0 +1,83 @@
+/* The pipeline's own files (the YAML and its step files) in the store: what resume and reproduce read instead of the project. */
+#include <fcntl.h>
+#include <stdio.h>
+#include "base/fs.h"
+#include "run/internal.h"
+
+/* A tree with files named 0, 1, … and, as `paths`, one line each with where it was. */
+int pipeline_files_store(const struct pipeline *p, struct store *s, struct content_id *ret, struct err *err)
+{
+	struct tree_builder *b = tree_builder_new();
+	struct str paths = { 0 };
+	int r = 0;
+
+	str_add(&paths, "");
+	for (size_t i = 0; i < p->n_files && r == 0; i++) {
+		struct tree_entry e = { .kind = TREE_FILE };
+		struct str bytes = { 0 };
+		char name[24];
+
+		snprintf(name, sizeof(name), "%zu", i);
+		e.name = name;
+		e.name_len = strlen(name);
+		r = fs_read_file(p->files[i], 64 * MIB, &bytes, err);
+		if (r == 0)
+			r = content_put_bytes(s, bytes.len ? bytes.s : "", bytes.len, &e.id, err);
+		if (r == 0)
+			r = tree_builder_add(b, &e, err);
+		str_addf(&paths, "%s\n", p->files[i]);
+		str_deinit(&bytes);
+	}
+	if (r == 0) {
+		struct tree_entry e = { .kind = TREE_FILE, .name = "paths", .name_len = 5 };
+
+		r = content_put_bytes(s, paths.s, paths.len, &e.id, err);
+		if (r == 0)
+			r = tree_builder_add(b, &e, err);
+	}
+	if (r == 0)
+		r = tree_builder_store(b, s, ret, err);
+	str_deinit(&paths);
+	tree_builder_free(b);
+	return r < 0 ? err_wrap(err, "keeping the pipeline's files") : 0;
+}
+
+static int read_entry(struct store *s, const struct content_id *tree, const char *name, struct arena *arena, struct str *out, struct err *err)
+{
+	struct tree_entry e;
+
+	if (tree_lookup(s, tree, name, arena, &e, err) < 0)
+		return -1;
+	return content_read(s, &e.id, 64 * MIB, out, err);
+}
+
+int pipeline_files_load(struct store *s, const struct content_id *tree, const char *path, struct pipeline **ret, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
+	VEC(struct pipeline_source) files = { 0 };
+	struct str paths = { 0 };
+	int r = read_entry(s, tree, "paths", arena, &paths, err);
+
+	for (char *line = r == 0 ? paths.s : NULL, *end; line && *line && r == 0; line = end + 1) {
+		struct str bytes = { 0 };
+		char name[24];
+
+		end = strchr(line, '\n');
+		if (!end)
+			break;
+		*end = '\0';
+		snprintf(name, sizeof(name), "%zu", files.n);
+		r = read_entry(s, tree, name, arena, &bytes, err);
+		if (r == 0)
+			VEC_PUSH(&files, ((struct pipeline_source){ line, arena_strndup(arena, bytes.len ? bytes.s : "", bytes.len), bytes.len }));
+		str_deinit(&bytes);
+	}
+	if (r == 0 && files.n == 0)
+		r = err_set(err, ERR_CORRUPT, "the run's pipeline is not on record");
+	if (r == 0)
+		r = pipeline_parse(files.v, files.n, diags, ret, err);
+	VEC_FREE(&files);
+	str_deinit(&paths);
+	return r < 0 ? err_wrap(err, "the run's pipeline") : 0;
+}

@@ -1,0 +1,126 @@
+/* engine/run/internal.h — the state of a run, for the files of this folder.
+ *
+ * What changes it: ends of attempts (from the runner), due retries, free leases (timers), requests to stop (signals). They are queued and
+ * handled together when the loop has nothing else: journaled in one transaction, applied to the plan, and then what can be started is
+ * started. Nothing is submitted to a runner before the row that says so is committed.
+ */
+#ifndef CAIRN_RUN_INTERNAL_H
+#define CAIRN_RUN_INTERNAL_H
+
+#include "base/map.h"
+#include "plan/plan.h"
+#include "run/run.h"
+#include "run/slots.h"
+
+/* Failures so far of a task that had any. */
+struct task_history {
+	uint32_t failures[FAILURE_CLASSES];
+	uint32_t attempts;
+	double memory_factor;
+};
+
+/* A task that is being executed. */
+struct active {
+	struct run *run;
+	struct plan_task *task;
+	const struct step *step;
+	struct arena *arena;
+	struct task_command command;
+	struct runner_attempt attempt;
+	struct attempt_row row;
+	char *label;
+	bool has_lease, in_group;
+	uint64_t group_offset; /* lock that stands for its place in a concurrency group */
+	bool submitted;
+	struct plan_task **waiting; /* tasks with the same key */
+	size_t n_waiting;
+	/* once it ended: */
+	struct runner_result result; /* copies in `arena` */
+	struct metric_value *metrics;
+	size_t n_metrics;
+};
+
+struct publisher;
+
+/* A failed task that is tried again later. */
+struct retry {
+	struct run *run;
+	struct plan_task *task;
+	struct loop_source *timer;
+};
+
+struct run {
+	const struct run_context *ctx;
+	const struct pipeline *pipeline;
+	const struct run_options *o;
+	struct arena *arena;
+	struct run_row row;
+	struct plan *plan;
+	struct value *params;
+	struct slots slots;
+	struct map *history; /* struct plan_task * → struct task_history * */
+	struct map *running_keys; /* key → struct active *, NULL when free */
+	struct map *actives;	  /* attempt id → struct active *, NULL when it has ended */
+	VEC(struct active *) ended; /* queued for the next turn */
+	VEC(struct active *) to_submit; /* rows written in this turn */
+	VEC(struct plan_task *) parked; /* ready, but no slots for them; tried first */
+	unsigned passed_over;		/* how often others went ahead of parked[0] */
+	VEC(struct plan_task *) deferred; /* another engine has the key, or the concurrency group is full */
+	struct loop_source *defer_timer;
+	bool defer_due;
+	VEC(struct plan_task *) due; /* retries whose time has come */
+	VEC(struct retry *) retries;
+	size_t n_retrying, n_running;
+	struct publisher *publisher;
+	bool failed, stopping, interrupted, interrupted_now, told_waiting;
+	bool done;
+	struct err fatal;
+	struct loop_source *signals[2];
+	int64_t estimated_at_ns, remaining_ns;
+	/* resume */
+	struct attempt_row *earlier;
+	size_t n_earlier;
+	struct map *earlier_done; /* task label → attempt_row * that succeeded in this run */
+};
+
+/* turn.c */
+void run_turn(void *arg); /* idle hook */
+void run_on_started(void *arg, uint64_t attempt_id, int64_t wall_ns, pid_t pid);
+void run_on_finished(void *arg, uint64_t attempt_id, struct runner_result *result);
+void run_on_signal(void *arg, int signo);
+
+/* start.c: from a ready task to a submitted attempt */
+/* 1 started (row written, in to_submit), 0 it waits or has ended otherwise, -1 error. */
+int start_task(struct run *r, struct plan_task *t, struct err *err);
+void active_free(struct active *a);
+void active_release(struct active *a); /* slots, lease, group, waiting tasks */
+struct task_history *history_of(struct run *r, struct plan_task *t, bool make);
+
+/* publish.c: action records, after their content is durable */
+int publisher_new(struct run *r, struct publisher **ret, struct err *err);
+void publisher_add(struct publisher *p, const struct active *a);
+int publisher_finish(struct publisher *p, struct err *err); /* waits; the number of records that couldn't be written is in *ret_failed */
+uint64_t publisher_failed(const struct publisher *p, struct err *ret_first);
+void publisher_free(struct publisher *p);
+
+/* finish.c */
+int run_finish(struct run *r, struct err *err);
+
+/* options.c: what resume needs, as canonical JSON */
+char *options_to_json(const struct run_options *o);
+int options_from_json(const char *json, struct arena *arena, struct run_options *ret, struct err *err);
+char *params_to_json(const struct pipeline *p, const struct value *params);
+int params_from_json(const struct pipeline *p, const char *json, struct arena *arena, struct value *ret, struct err *err);
+
+/* sources.c of this folder: the pipeline's own files in the store */
+int pipeline_files_store(const struct pipeline *p, struct store *s, struct content_id *ret, struct err *err);
+int pipeline_files_load(struct store *s, const struct content_id *tree, const char *path, struct pipeline **ret, struct err *err);
+
+#define OBSERVE(r, fn, ...)                                                            \
+	do {                                                                           \
+		const struct run_observer *_o = (r)->ctx->observer;                    \
+		if (_o && _o->fn)                                                      \
+			_o->fn(_o->arg, ##__VA_ARGS__);                                \
+	} while (0)
+
+#endif

@@ -1,0 +1,121 @@
+/* What a run was asked for, kept in its row so that resume and the manifest have it. */
+#include "base/json.h"
+#include "run/internal.h"
+
+static json_t *names(const char *const *v, size_t n)
+{
+	json_t *a = json_array();
+
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(a, json_string(v[i]));
+	return a;
+}
+
+char *options_to_json(const struct run_options *o)
+{
+	struct str out = { 0 };
+	json_t *j = json_object();
+
+	json_object_set_new(j, "targets", names(o->targets, o->n_targets));
+	json_object_set_new(j, "force", names(o->force, o->n_force));
+	json_object_set_new(j, "from", o->from ? json_string(o->from) : json_null());
+	json_object_set_new(j, "until", o->until ? json_string(o->until) : json_null());
+	json_object_set_new(j, "keep_going", json_boolean(o->keep_going));
+	json_object_set_new(j, "keep_workspace", json_boolean(o->keep_workspace));
+	json_object_set_new(j, "jobs", json_integer(o->jobs));
+	json_add_canonical(&out, j);
+	json_decref(j);
+	return str_take(&out);
+}
+
+static const char *const *read_names(const json_t *j, const char *key, struct arena *arena, size_t *ret_n)
+{
+	json_t *a = json_object_get(j, key);
+	const char **v = arena_alloc(arena, (json_array_size(a) + 1) * sizeof(*v));
+
+	for (size_t i = 0; i < json_array_size(a); i++)
+		if (json_is_string(json_array_get(a, i)))
+			v[(*ret_n)++] = arena_strdup(arena, json_string_value(json_array_get(a, i)));
+	return v;
+}
+
+static const char *read_name(const json_t *j, const char *key, struct arena *arena)
+{
+	const char *s = json_string_value(json_object_get(j, key));
+
+	return s ? arena_strdup(arena, s) : NULL;
+}
+
+int options_from_json(const char *json, struct arena *arena, struct run_options *ret, struct err *err)
+{
+	json_t *j;
+
+	*ret = (struct run_options){ 0 };
+	if (!json || json_parse("the run's options", json, strlen(json), &j, err) < 0)
+		return json ? -1 : err_set(err, ERR_CORRUPT, "the run's options are not on record");
+	ret->targets = read_names(j, "targets", arena, &ret->n_targets);
+	ret->force = read_names(j, "force", arena, &ret->n_force);
+	ret->from = read_name(j, "from", arena);
+	ret->until = read_name(j, "until", arena);
+	ret->keep_going = json_is_true(json_object_get(j, "keep_going"));
+	ret->keep_workspace = json_is_true(json_object_get(j, "keep_workspace"));
+	ret->jobs = (unsigned)MAX(json_integer_value(json_object_get(j, "jobs")), 0);
+	json_decref(j);
+	return 0;
+}
+
+/* --- params -------------------------------------------------------------------------------------------------------------- */
+
+char *params_to_json(const struct pipeline *p, const struct value *params)
+{
+	struct str out = { 0 };
+	json_t *j = json_object();
+
+	for (size_t i = 0; i < p->n_params; i++) {
+		struct str text = { 0 };
+
+		value_add_json(&text, &params[i]);
+		json_object_set_new(j, p->params[i].name, json_loads(text.s, JSON_DECODE_ANY, NULL));
+		str_deinit(&text);
+	}
+	json_add_canonical(&out, j);
+	json_decref(j);
+	return str_take(&out);
+}
+
+static void value_of_json(const json_t *j, struct arena *arena, struct value *ret)
+{
+	struct value *items;
+
+	*ret = (struct value){ .type = VALUE_NULL };
+	if (json_is_boolean(j))
+		*ret = (struct value){ .type = VALUE_BOOL, .b = json_is_true(j) };
+	else if (json_is_integer(j))
+		*ret = (struct value){ .type = VALUE_INT, .i = json_integer_value(j) };
+	else if (json_is_real(j))
+		*ret = (struct value){ .type = VALUE_FLOAT, .f = json_real_value(j) };
+	else if (json_is_string(j))
+		*ret = (struct value){ .type = VALUE_STRING, .s = arena_strdup(arena, json_string_value(j)) };
+	if (!json_is_array(j))
+		return;
+	items = arena_alloc(arena, (json_array_size(j) + 1) * sizeof(*items));
+	for (size_t i = 0; i < json_array_size(j); i++)
+		value_of_json(json_array_get(j, i), arena, &items[i]);
+	*ret = (struct value){ .type = VALUE_LIST, .list = { items, json_array_size(j) } };
+}
+
+int params_from_json(const struct pipeline *p, const char *json, struct arena *arena, struct value *ret, struct err *err)
+{
+	json_t *j;
+
+	if (!json || json_parse("the run's params", json, strlen(json), &j, err) < 0)
+		return json ? -1 : err_set(err, ERR_CORRUPT, "the run's params are not on record");
+	for (size_t i = 0; i < p->n_params; i++) {
+		value_of_json(json_object_get(j, p->params[i].name), arena, &ret[i]);
+		/* JSON has one kind of number where the pipeline has two. */
+		if (p->params[i].type == VALUE_FLOAT && ret[i].type == VALUE_INT)
+			ret[i] = (struct value){ .type = VALUE_FLOAT, .f = (double)ret[i].i };
+	}
+	json_decref(j);
+	return 0;
+}

@@ -1,0 +1,348 @@
+/* engine/run/run.c — a run from its start, or from where its engine died, to its end. */
+#include <signal.h>
+#include "base/fs.h"
+#include "base/process.h"
+#include "run/internal.h"
+
+static struct clock *clock_of(const struct run *r)
+{
+	return loop_clock(r->ctx->loop);
+}
+
+/* --- life -------------------------------------------------------------------------------------------------------------------- */
+
+static void run_init(struct run *r, const struct run_context *ctx, const struct pipeline *p, const struct run_options *o, struct arena *arena)
+{
+	*r = (struct run){ .ctx = ctx, .pipeline = p, .o = o, .arena = arena, .remaining_ns = -1 };
+	r->history = map_new();
+	r->running_keys = map_new();
+	r->actives = map_new();
+	r->earlier_done = map_new();
+	r->params = arena_alloc(arena, (p->n_params + 1) * sizeof(*r->params));
+	slots_init(&r->slots, ctx->config, o->jobs);
+}
+
+static void run_deinit(struct run *r)
+{
+	loop_remove_idle(r->ctx->loop, run_turn, r);
+	for (size_t i = 0; i < ARRAY_LEN(r->signals); i++)
+		loop_remove(r->ctx->loop, r->signals[i]);
+	loop_remove(r->ctx->loop, r->defer_timer);
+	for (size_t i = 0; i < r->retries.n; i++)
+		loop_remove(r->ctx->loop, r->retries.v[i]->timer);
+	publisher_free(r->publisher);
+	for (size_t i = 0; i < map_len(r->actives); i++)
+		active_free(map_at(r->actives, i, NULL, NULL));
+	VEC_FREE(&r->ended);
+	VEC_FREE(&r->to_submit);
+	VEC_FREE(&r->parked);
+	VEC_FREE(&r->deferred);
+	VEC_FREE(&r->due);
+	VEC_FREE(&r->retries);
+	map_free(r->history);
+	map_free(r->running_keys);
+	map_free(r->actives);
+	map_free(r->earlier_done);
+	plan_free(r->plan);
+}
+
+/* --- planning ------------------------------------------------------------------------------------------------------------------ */
+
+static int run_result(void *arg, const char *task, const struct digest *key, int64_t *ret_attempt)
+{
+	struct run *r = arg;
+	struct attempt_row *a = map_get_str(r->earlier_done, task);
+
+	if (!a || !digest_eq(&a->key, key))
+		return 0;
+	*ret_attempt = a->id;
+	return 1;
+}
+
+static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, struct err *err)
+{
+	const struct run_options *o = r->o;
+	struct plan_context pc = { .config = r->ctx->config, .pipeline = r->pipeline, .params = r->params, .store = r->ctx->store, .db = r->ctx->db,
+				   .cache = r->ctx->cache, .pins = pins, .n_pins = n_pins, .arg = r };
+	struct plan_options po = { .targets = o->targets, .n_targets = o->n_targets, .from = o->from, .until = o->until, .force = o->force,
+				   .n_force = o->n_force, .hash_threads = r->ctx->hash_threads };
+	const char *shell[] = { o->shell_step };
+
+	pc.run_result = map_len(r->earlier_done) ? run_result : NULL;
+	if (o->shell_step) { /* only that task and what it needs, and that one whatever is on record */
+		char *step = arena_strndup(r->arena, o->shell_step, strcspn(o->shell_step, "["));
+
+		po.targets = arena_memdup(r->arena, shell, sizeof(shell));
+		po.n_targets = 1;
+		shell[0] = step;
+		po.force = arena_memdup(r->arena, shell, sizeof(shell));
+		po.n_force = 1;
+	}
+	if (plan_new(&pc, &po, &r->plan, err) < 0)
+		return -1;
+	return r->ctx->cache ? statcache_save(r->ctx->cache, err) : 0;
+}
+
+/* --- the journal's first and last words -------------------------------------------------------------------------------------------- */
+
+static void fill_engine(struct run *r)
+{
+	char host[256] = "";
+
+	gethostname(host, sizeof(host) - 1);
+	r->row.pid = (int32_t)getpid();
+	r->row.pid_start = process_start_time(getpid());
+	r->row.host = arena_strdup(r->arena, host);
+}
+
+static int write_start(struct run *r, struct err *err)
+{
+	struct db *db = r->ctx->db;
+	size_t n;
+	const struct plan_pin *pins = plan_pins(r->plan, &n);
+	int result;
+
+	if (db_begin(db, err) < 0)
+		return -1;
+	result = record_run_add(db, &r->row, r->arena, err);
+	for (size_t i = 0; i < n && result == 0; i++)
+		result = record_run_input(db, r->row.rowid, pins[i].name, pins[i].origin, &pins[i].id, err);
+	if (result < 0) {
+		db_rollback(db);
+		return -1;
+	}
+	return db_commit(db, err);
+}
+
+/* --- executing ------------------------------------------------------------------------------------------------------------------------ */
+
+static int watch_signals(struct run *r, struct err *err)
+{
+	static const int signals[] = { SIGINT, SIGTERM };
+
+	for (size_t i = 0; r->ctx->handle_signals && i < ARRAY_LEN(signals); i++)
+		if (loop_add_signal(r->ctx->loop, signals[i], run_on_signal, r, &r->signals[i], err) < 0)
+			return -1;
+	return 0;
+}
+
+/* Stops what runs after an error that the run can't survive, so that nothing is left behind by an engine that ends. */
+static void stop_runner(struct run *r)
+{
+	struct err ignored = { 0 };
+
+	for (size_t i = 0; i < map_len(r->actives); i++) {
+		struct active *a = map_at(r->actives, i, NULL, NULL);
+
+		if (a && a->submitted)
+			r->ctx->runner->ops->cancel(r->ctx->runner, a->attempt.id, false);
+	}
+	while (r->n_running > r->ended.n + r->to_submit.n && loop_turn(r->ctx->loop, 5 * NS_PER_S, &ignored) > 0)
+		;
+}
+
+static int execute(struct run *r, struct err *err)
+{
+	int turned = 1;
+
+	r->ctx->runner->events = (struct runner_events){ .started = run_on_started, .finished = run_on_finished, .arg = r };
+	if (publisher_new(r, &r->publisher, err) < 0 || watch_signals(r, err) < 0)
+		return -1;
+	loop_add_idle(r->ctx->loop, run_turn, r);
+	run_turn(r);
+	while (!r->done && turned > 0)
+		turned = loop_turn(r->ctx->loop, -1, &r->fatal);
+	if (turned == 0 && !r->done && r->fatal.code == ERR_NONE)
+		err_set(&r->fatal, ERR_IO, "the run came to a halt with tasks left; resume it");
+	if (r->fatal.code) {
+		r->done = true;
+		stop_runner(r);
+		*err = r->fatal;
+		return -1;
+	}
+	return run_finish(r, err);
+}
+
+/* A run whose engine stops on an error stays resumable, and says why it stopped. */
+static void note_fatal(struct run *r, const struct err *why)
+{
+	struct db *db = r->ctx->db;
+	struct clock *c = clock_of(r);
+
+	plan_count(r->plan, &r->row.counts);
+	r->row.state = RUN_INTERRUPTED;
+	r->row.message = why->msg;
+	r->row.ended_ns = c->wall_ns(c);
+	r->row.pid = 0;
+	if (db_begin(db, NULL) < 0)
+		return;
+	if (record_run_update(db, &r->row, NULL) < 0)
+		db_rollback(db);
+	else
+		db_commit(db, NULL);
+}
+
+static int execute_and_tell(struct run *r, struct run_row *ret, struct err *err)
+{
+	int result = execute(r, err);
+
+	if (result < 0)
+		note_fatal(r, err);
+	if (r->row.message)
+		r->row.message = arena_strdup(r->arena, r->row.message);
+	*ret = r->row;
+	OBSERVE(r, ended, &r->row);
+	return result;
+}
+
+/* --- start ---------------------------------------------------------------------------------------------------------------------------------- */
+
+static const char *path_in_project(struct run *r)
+{
+	_cleanup_(freep) char *real = realpath(r->pipeline->path, NULL);
+	_cleanup_(freep) char *rel = real ? fs_relative(r->ctx->config->project_root, real) : NULL;
+
+	return arena_strdup(r->arena, rel ? rel : r->pipeline->path);
+}
+
+static int start(struct run *r, struct run_row *ret, struct err *err)
+{
+	struct clock *c = clock_of(r);
+	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
+	char *json;
+
+	if (params_resolve(r->pipeline, r->o->overrides, r->o->n_overrides, r->arena, r->params, diags, err) < 0)
+		return -1;
+	r->row = (struct run_row){ .pipeline = r->pipeline->name, .state = RUN_RUNNING, .started_ns = c->wall_ns(c) };
+	r->row.path = path_in_project(r);
+	json = params_to_json(r->pipeline, r->params);
+	r->row.params_json = arena_strdup(r->arena, json);
+	free(json);
+	json = options_to_json(r->o);
+	r->row.options_json = arena_strdup(r->arena, json);
+	free(json);
+	fill_engine(r);
+	if (pipeline_files_store(r->pipeline, r->ctx->store, &r->row.pipeline_blob, err) < 0 || make_plan(r, NULL, 0, err) < 0 || write_start(r, err) < 0)
+		return -1;
+	OBSERVE(r, started, &r->row, 0);
+	return execute_and_tell(r, ret, err);
+}
+
+int run_start(const struct run_context *ctx, const struct pipeline *p, const struct run_options *o, struct arena *arena, struct run_row *ret, struct err *err)
+{
+	struct run r;
+	int result;
+
+	*ret = (struct run_row){ 0 };
+	run_init(&r, ctx, p, o, arena);
+	result = start(&r, ret, err);
+	run_deinit(&r);
+	return result;
+}
+
+/* --- resume ----------------------------------------------------------------------------------------------------------------------------------- */
+
+static bool engine_lives(const struct run_row *row)
+{
+	char host[256] = "";
+
+	gethostname(host, sizeof(host) - 1);
+	if (row->state != RUN_RUNNING || row->pid <= 0)
+		return false;
+	/* On another machine nobody can tell from here; the state directory isn't shared between machines. */
+	return row->host && str_eq(row->host, host) && process_start_time(row->pid) == row->pid_start && row->pid_start != 0;
+}
+
+/* Attempts that have no end died with their engine: it isn't the task's failure and costs no retry. */
+static int close_lost(struct run *r, struct attempt_row *a, struct err *err)
+{
+	struct clock *c = clock_of(r);
+	struct runner_attempt gone = { .id = (uint64_t)a->id, .task = a->task, .run_id = r->row.id };
+
+	if (r->ctx->runner->ops->adopt(r->ctx->runner, &gone, err) < 0)
+		return -1;
+	a->ended_ns = c->wall_ns(c);
+	a->failure = FAILURE_LOST;
+	a->exit_status = -1;
+	a->message = "the engine that ran it died";
+	return record_attempt_end(r->ctx->db, a, err);
+}
+
+static int take_up_attempts(struct run *r, struct err *err)
+{
+	int result = 0;
+
+	if (record_run_attempts(r->ctx->db, r->row.rowid, r->arena, &r->earlier, &r->n_earlier, err) < 0 || db_begin(r->ctx->db, err) < 0)
+		return -1;
+	for (size_t i = 0; i < r->n_earlier && result == 0; i++) {
+		struct attempt_row *a = &r->earlier[i];
+
+		if (a->ended_ns == 0)
+			result = close_lost(r, a, err);
+		else if (a->failure == FAILURE_NONE)
+			*map_slot_str(r->earlier_done, a->task) = a;
+	}
+	if (result == 0)
+		result = record_run_update(r->ctx->db, &r->row, err);
+	if (result < 0) {
+		db_rollback(r->ctx->db);
+		return -1;
+	}
+	return db_commit(r->ctx->db, err);
+}
+
+static int load_pins(struct run *r, struct plan_pin **ret, size_t *ret_n, struct err *err)
+{
+	struct run_input_row *rows;
+	size_t n;
+
+	if (record_run_inputs(r->ctx->db, r->row.rowid, r->arena, &rows, &n, err) < 0)
+		return -1;
+	*ret = arena_alloc(r->arena, (n + 1) * sizeof(**ret));
+	for (size_t i = 0; i < n; i++)
+		(*ret)[i] = (struct plan_pin){ rows[i].name, rows[i].origin ? rows[i].origin : "", rows[i].id };
+	*ret_n = n;
+	return 0;
+}
+
+static int resume(struct run *r, struct run_row *ret, struct err *err)
+{
+	struct plan_pin *pins;
+	size_t n;
+
+	if (params_from_json(r->pipeline, r->row.params_json, r->arena, r->params, err) < 0 || load_pins(r, &pins, &n, err) < 0)
+		return -1;
+	r->row.state = RUN_RUNNING;
+	r->row.ended_ns = 0;
+	r->row.message = NULL;
+	fill_engine(r);
+	if (take_up_attempts(r, err) < 0 || make_plan(r, pins, n, err) < 0)
+		return -1;
+	OBSERVE(r, started, &r->row, 0);
+	return execute_and_tell(r, ret, err);
+}
+
+int run_resume(const struct run_context *ctx, const char *run_id, struct arena *arena, struct run_row *ret, struct err *err)
+{
+	struct run_options o;
+	struct run_row row;
+	struct pipeline *p;
+	struct run r;
+	int result;
+
+	*ret = (struct run_row){ 0 };
+	if (record_find_run(ctx->db, run_id, arena, &row, err) < 0)
+		return -1;
+	if (engine_lives(&row))
+		return err_set(err, ERR_BUSY, "run %s is still running (process %d); `cairn status %s` shows it", row.id, row.pid, row.id);
+	if (row.state == RUN_SUCCEEDED)
+		return err_set(err, ERR_INVALID, "run %s has succeeded: there is nothing to resume", row.id);
+	if (options_from_json(row.options_json, arena, &o, err) < 0 || pipeline_files_load(ctx->store, &row.pipeline_blob, row.path, &p, err) < 0)
+		return err_wrap(err, "run %s", row.id);
+	run_init(&r, ctx, p, &o, arena);
+	r.row = row;
+	result = resume(&r, ret, err);
+	run_deinit(&r);
+	pipeline_free(p);
+	return result;
+}

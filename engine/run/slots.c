@@ -1,0 +1,74 @@
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include "run/slots.h"
+
+/* /dev/nvidia0, /dev/nvidia1, …: one a device, made by the driver. */
+static uint32_t count_gpus(void)
+{
+	char path[32];
+	struct stat st;
+	uint32_t n = 0;
+
+	for (; n < 64; n++) {
+		snprintf(path, sizeof(path), "/dev/nvidia%u", n);
+		if (stat(path, &st) < 0)
+			break;
+	}
+	return n;
+}
+
+void slots_init(struct slots *s, const struct config *c, unsigned jobs)
+{
+	uint32_t cpus = (uint32_t)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
+	struct sysinfo si;
+
+	*s = (struct slots){ 0 };
+	s->cpu_milli = c->cpu_milli ? c->cpu_milli : cpus * 1000;
+	s->jobs = jobs ? jobs : c->jobs ? c->jobs : cpus;
+	/* -j 8 on two cpus means what it says: eight ordinary tasks at once. */
+	if (jobs || c->jobs)
+		s->cpu_milli = MAX(s->cpu_milli, s->jobs * 1000);
+	s->memory_bytes = c->memory_bytes ? c->memory_bytes : sysinfo(&si) == 0 ? (uint64_t)si.totalram * si.mem_unit : UINT64_MAX;
+	s->gpus = c->gpus >= 0 ? (uint32_t)MIN(c->gpus, 64) : count_gpus();
+}
+
+int slots_want(const struct slots *s, const struct resources_decl *r, double memory_factor, struct runner_resources *ret, struct err *err)
+{
+	double memory = (double)r->memory_bytes * (memory_factor > 1 ? memory_factor : 1);
+
+	*ret = (struct runner_resources){ .cpu_milli = MIN(r->cpu_milli, s->cpu_milli), .gpus = r->gpus };
+	ret->memory_bytes = memory >= (double)s->memory_bytes ? MIN((uint64_t)s->memory_bytes, (uint64_t)INT64_MAX) : (uint64_t)memory;
+	if (r->gpus > s->gpus || r->gpus > ARRAY_LEN(ret->gpu_ids))
+		return err_set(err, ERR_INVALID, "it asks for %u GPU%s; this machine has %u", r->gpus, r->gpus == 1 ? "" : "s", s->gpus);
+	return 0;
+}
+
+bool slots_take(struct slots *s, struct runner_resources *r)
+{
+	uint32_t free_gpus = 0, got = 0;
+
+	for (uint32_t g = 0; g < s->gpus; g++)
+		free_gpus += !s->gpu_used[g];
+	if (s->jobs_used >= s->jobs || s->cpu_used + r->cpu_milli > s->cpu_milli || s->memory_used + r->memory_bytes > s->memory_bytes ||
+	    free_gpus < r->gpus)
+		return false;
+	s->jobs_used++;
+	s->cpu_used += r->cpu_milli;
+	s->memory_used += r->memory_bytes;
+	for (uint32_t g = 0; g < s->gpus && got < r->gpus; g++)
+		if (!s->gpu_used[g]) {
+			s->gpu_used[g] = true;
+			r->gpu_ids[got++] = g;
+		}
+	return true;
+}
+
+void slots_give(struct slots *s, const struct runner_resources *r)
+{
+	s->jobs_used--;
+	s->cpu_used -= r->cpu_milli;
+	s->memory_used -= r->memory_bytes;
+	for (uint32_t i = 0; i < r->gpus; i++)
+		s->gpu_used[r->gpu_ids[i]] = false;
+}

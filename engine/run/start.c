@@ -1,0 +1,360 @@
+/* From a ready task to an attempt: lease on its key, a last look at what is on record, slots, rows in the journal. */
+#include "base/fs.h"
+#include "run/internal.h"
+#include "run/secret.h"
+
+static struct clock *clock_of(const struct run *r)
+{
+	return loop_clock(r->ctx->loop);
+}
+
+struct task_history *history_of(struct run *r, struct plan_task *t, bool make)
+{
+	struct task_history *h = map_get(r->history, &t, sizeof(t));
+
+	if (!h && make) {
+		h = arena_alloc(r->arena, sizeof(*h));
+		h->memory_factor = 1;
+		*map_slot(r->history, &t, sizeof(t), NULL) = h;
+	}
+	return h;
+}
+
+static uint64_t offset_of(const void *bytes)
+{
+	uint64_t v;
+
+	memcpy(&v, bytes, sizeof(v));
+	return v & FS_LOCK_OFFSET_MAX;
+}
+
+/* --- giving back --------------------------------------------------------------------------------------------------------- */
+
+void active_release(struct active *a)
+{
+	struct run *r = a->run;
+
+	slots_give(&r->slots, &a->attempt.resources);
+	if (a->has_lease) {
+		*map_slot(r->running_keys, a->task->key.b, DIGEST_BYTES, NULL) = NULL;
+		if (r->ctx->leases_fd >= 0)
+			fs_unlock_range(r->ctx->leases_fd, offset_of(a->task->key.b));
+	}
+	if (a->in_group && r->ctx->leases_fd >= 0)
+		fs_unlock_range(r->ctx->leases_fd, a->group_offset);
+	for (size_t i = 0; i < a->n_waiting; i++)
+		plan_requeue(r->plan, a->waiting[i]);
+	a->n_waiting = 0;
+	if (r->deferred.n)
+		r->defer_due = true;
+}
+
+void active_free(struct active *a)
+{
+	if (!a)
+		return;
+	str_deinit(&a->command.key_record);
+	free(a->label);
+	free(a->waiting);
+	arena_free(a->arena);
+	free(a);
+}
+
+/* --- waiting ------------------------------------------------------------------------------------------------------------- */
+
+static void defer_over(void *arg)
+{
+	struct run *r = arg;
+
+	r->defer_timer = NULL;
+	r->defer_due = true;
+}
+
+/* Nobody tells us when another engine lets go of a key: look again soon. */
+static int defer(struct run *r, struct plan_task *t)
+{
+	struct clock *c = clock_of(r);
+
+	VEC_PUSH(&r->deferred, t);
+	if (!r->defer_timer)
+		r->defer_timer = loop_add_timer(r->ctx->loop, c->mono_ns(c) + 50 * NS_PER_MS, defer_over, r);
+	return 0;
+}
+
+static int wait_for_same_key(struct active *running, struct plan_task *t)
+{
+	running->waiting = xreallocarray(running->waiting, running->n_waiting + 1, sizeof(t));
+	running->waiting[running->n_waiting++] = t;
+	return 0;
+}
+
+/* 0 had, 1 another engine has it, -1 error. */
+static int take_lease(struct run *r, struct plan_task *t, struct err *err)
+{
+	if (r->ctx->leases_fd < 0)
+		return 0;
+	return fs_lock_range_try(r->ctx->leases_fd, offset_of(t->key.b), err);
+}
+
+static void drop_lease(struct run *r, struct plan_task *t)
+{
+	if (r->ctx->leases_fd >= 0)
+		fs_unlock_range(r->ctx->leases_fd, offset_of(t->key.b));
+}
+
+/* A place in a concurrency group, over all engines of the project: one of `max` locks named after the group. */
+static int enter_group(struct run *r, struct active *a, struct err *err)
+{
+	const struct concurrency_decl *c = &a->step->concurrency;
+	struct digest d;
+	uint64_t base;
+
+	if (!a->command.concurrency_group)
+		return 0;
+	digest_bytes(a->command.concurrency_group, strlen(a->command.concurrency_group), &d);
+	base = offset_of(d.b) & ~0xfffULL;
+	for (uint32_t i = 0; i < c->max && i < 0x1000; i++) {
+		bool ours = false;
+		int busy;
+
+		for (size_t k = 0; k < map_len(r->actives) && !ours; k++) {
+			struct active *other = map_at(r->actives, k, NULL, NULL);
+
+			ours = other && other->in_group && other->group_offset == base + i;
+		}
+		if (ours)
+			continue;
+		busy = r->ctx->leases_fd < 0 ? 0 : fs_lock_range_try(r->ctx->leases_fd, base + i, err);
+		if (busy < 0)
+			return -1;
+		if (busy == 0) {
+			a->in_group = true;
+			a->group_offset = base + i;
+			return 0;
+		}
+	}
+	return 1;
+}
+
+/* --- making the attempt ----------------------------------------------------------------------------------------------------- */
+
+static int fill_secrets(struct run *r, struct active *a, struct err *err)
+{
+	const char **v = arena_alloc(a->arena, (a->step->n_secrets + 1) * sizeof(*v));
+	struct str value = { 0 };
+
+	for (size_t i = 0; i < a->step->n_secrets; i++) {
+		str_reset(&value);
+		if (secret_get(r->ctx->config, a->step->secrets[i], &value, err) < 0) {
+			str_deinit(&value);
+			return -1;
+		}
+		v[i] = arena_printf(a->arena, "%s=%s", a->step->secrets[i], value.len ? value.s : "");
+	}
+	str_deinit(&value);
+	a->attempt.secrets = v;
+	return 0;
+}
+
+static const char *const *shell_argv(struct active *a)
+{
+	const char *const words[] = { "/bin/sh", NULL };
+	const char *shell = getenv("SHELL");
+	const char **v = arena_memdup(a->arena, words, sizeof(words));
+
+	if (shell && *shell == '/')
+		v[0] = shell;
+	return v;
+}
+
+static void fill_io(struct active *a)
+{
+	struct runner_input *in = arena_alloc(a->arena, (a->command.n_inputs + 1) * sizeof(*in));
+	struct runner_output *out = arena_alloc(a->arena, (a->step->n_outputs + 1) * sizeof(*out));
+
+	for (size_t i = 0; i < a->command.n_inputs; i++)
+		in[i] = (struct runner_input){ a->command.inputs[i].name, a->command.inputs[i].path, a->command.inputs[i].id };
+	for (size_t i = 0; i < a->step->n_outputs; i++)
+		out[i] = (struct runner_output){ a->step->outputs[i].name, a->step->outputs[i].path, a->step->outputs[i].is_dir };
+	a->attempt.inputs = in;
+	a->attempt.n_inputs = a->command.n_inputs;
+	a->attempt.outputs = out;
+	a->attempt.n_outputs = a->step->n_outputs;
+}
+
+static bool wants_shell(const struct run *r, const struct active *a)
+{
+	return r->o->shell_step && (str_eq(r->o->shell_step, a->label) || str_eq(r->o->shell_step, a->step->name));
+}
+
+static int fill_attempt(struct run *r, struct active *a, struct err *err)
+{
+	struct task_history *h = history_of(r, a->task, false);
+
+	a->attempt.run_id = r->row.id;
+	a->attempt.task = a->label;
+	a->attempt.number = h ? h->attempts + 1 : 1;
+	a->attempt.key = &a->task->key;
+	a->attempt.argv = a->command.argv;
+	a->attempt.env = a->command.env;
+	a->attempt.code = a->command.code.kind ? &a->command.code : NULL;
+	a->attempt.metrics_path = a->step->metrics;
+	a->attempt.timeout_ns = a->step->timeout_ns;
+	a->attempt.keep_workspace = r->o->keep_workspace;
+	if (wants_shell(r, a)) {
+		a->attempt.shell = true;
+		a->attempt.argv = shell_argv(a);
+		a->attempt.timeout_ns = 0;
+	}
+	fill_io(a);
+	return fill_secrets(r, a, err);
+}
+
+static int write_rows(struct run *r, struct active *a, struct err *err)
+{
+	struct clock *c = clock_of(r);
+	struct str reason = { 0 };
+	int result;
+
+	a->row = (struct attempt_row){ .run = r->row.rowid, .task = a->label, .step = a->step->name, .number = a->attempt.number,
+				       .key = a->task->key, .started_ns = c->wall_ns(c) };
+	str_add(&reason, "");
+	result = a->attempt.number > 1 ? (str_add(&reason, "retry"), 0) : plan_task_reason(r->plan, a->task, &a->command.key_record, &reason, err);
+	if (result == 0) {
+		a->row.reason = arena_strndup(a->arena, reason.s, reason.len);
+		result = record_attempt_start(r->ctx->db, &a->row, err);
+	}
+	str_deinit(&reason);
+	if (result == 0 && a->attempt.number == 1)
+		result = record_key(r->ctx->db, &a->task->key, a->command.key_record.s, a->command.key_record.len, err);
+	if (result == 0 && a->task->miss == MISS_BLOBS_GONE)
+		result = record_forget(r->ctx->db, &a->task->key, err);
+	a->attempt.id = (uint64_t)a->row.id;
+	return result;
+}
+
+/* An attempt that can't even begin (a secret that isn't there, too few GPUs) fails like one that ran. */
+static int fail_at_once(struct run *r, struct active *a, enum failure_class class, struct err *why, struct err *err)
+{
+	struct clock *c = clock_of(r);
+
+	if (write_rows(r, a, err) < 0)
+		return -1;
+	a->result = (struct runner_result){ .failure = class, .exit_status = -1, .started_ns = a->row.started_ns, .ended_ns = c->wall_ns(c), .err = *why };
+	*map_slot(r->actives, &a->attempt.id, sizeof(a->attempt.id), NULL) = a;
+	VEC_PUSH(&r->ended, a);
+	r->n_running++;
+	return 1;
+}
+
+static struct active *active_new(struct run *r, struct plan_task *t)
+{
+	struct active *a = xcalloc(1, sizeof(*a));
+	struct str label = { 0 };
+
+	a->run = r;
+	a->task = t;
+	a->step = &r->pipeline->steps[t->step];
+	a->arena = arena_new();
+	plan_task_label(r->plan, t, &label);
+	a->label = str_take(&label);
+	return a;
+}
+
+static int begin(struct run *r, struct active *a, struct err *err)
+{
+	struct err why = { 0 };
+
+	if (fill_attempt(r, a, &why) < 0)
+		return fail_at_once(r, a, FAILURE_FAILED, &why, err);
+	if (write_rows(r, a, err) < 0)
+		return -1;
+	*map_slot(r->actives, &a->attempt.id, sizeof(a->attempt.id), NULL) = a;
+	VEC_PUSH(&r->to_submit, a);
+	r->n_running++;
+	return 1;
+}
+
+static void tell_waiting(struct run *r, struct plan_task *t)
+{
+	_cleanup_(str_deinit) struct str text = { 0 }, label = { 0 };
+
+	if (r->told_waiting)
+		return;
+	r->told_waiting = true;
+	plan_task_label(r->plan, t, &label);
+	str_addf(&text, "%s is being executed by another run: waiting for its result", label.s);
+	OBSERVE(r, notice, text.s);
+}
+
+/* Holds the key from here on, or nothing. 1 go on, 0 it waits or became a hit, -1 error. */
+static int claim_key(struct run *r, struct plan_task *t, struct err *err)
+{
+	struct active *same;
+	int busy;
+
+	if (!r->pipeline->steps[t->step].cache)
+		return 1;
+	same = map_get(r->running_keys, t->key.b, DIGEST_BYTES);
+	if (same)
+		return wait_for_same_key(same, t);
+	busy = take_lease(r, t, err);
+	if (busy < 0)
+		return -1;
+	if (busy) {
+		tell_waiting(r, t);
+		return defer(r, t);
+	}
+	busy = plan_task_lookup(r->plan, t, err);
+	if (busy == 0)
+		return 1;
+	drop_lease(r, t);
+	return busy < 0 ? -1 : 0;
+}
+
+static int park(struct run *r, struct plan_task *t)
+{
+	VEC_PUSH(&r->parked, t);
+	return 0;
+}
+
+int start_task(struct run *r, struct plan_task *t, struct err *err)
+{
+	struct task_history *h = history_of(r, t, false);
+	struct active *a;
+	struct err why = { 0 };
+	int claimed = claim_key(r, t, err), result;
+
+	if (claimed <= 0)
+		return claimed;
+	a = active_new(r, t);
+	a->has_lease = a->step->cache;
+	result = plan_task_command(r->plan, t, a->arena, &a->command, err);
+	if (result == 0 && slots_want(&r->slots, &a->step->resources, h ? h->memory_factor : 1, &a->attempt.resources, &why) < 0) {
+		a->attempt.resources = (struct runner_resources){ 0 };
+		if (a->has_lease)
+			*map_slot(r->running_keys, t->key.b, DIGEST_BYTES, NULL) = a;
+		r->slots.jobs_used++;
+		return fail_at_once(r, a, FAILURE_UNSCHEDULABLE, &why, err);
+	}
+	if (result == 0)
+		result = enter_group(r, a, err);
+	if (result == 0 && slots_take(&r->slots, &a->attempt.resources)) {
+		if (a->has_lease)
+			*map_slot(r->running_keys, t->key.b, DIGEST_BYTES, NULL) = a;
+		result = begin(r, a, err);
+		if (result < 0)
+			active_release(a);
+	} else {
+		if (a->has_lease)
+			drop_lease(r, t);
+		if (a->in_group && r->ctx->leases_fd >= 0)
+			fs_unlock_range(r->ctx->leases_fd, a->group_offset);
+		result = result < 0 ? -1 : result > 0 ? defer(r, t) : park(r, t);
+		active_free(a);
+		return result;
+	}
+	if (result < 0)
+		active_free(a);
+	return result;
+}

@@ -1,0 +1,440 @@
+/* A turn of the run: what happened is journaled and applied, then what can be started is started. */
+#include "base/text.h"
+#include "run/internal.h"
+
+/* Tasks looked at in one turn for a place to run, when the first ones don't fit. */
+#define LOOK_AHEAD 64
+/* After so many others went first, a task that needs much gets its turn before anything else starts. */
+#define PATIENCE 256
+
+static struct clock *clock_of(const struct run *r)
+{
+	return loop_clock(r->ctx->loop);
+}
+
+/* --- what the runner says --------------------------------------------------------------------------------------------------- */
+
+void run_on_started(void *arg, uint64_t attempt_id, int64_t wall_ns, pid_t pid)
+{
+	struct run *r = arg;
+	struct active *a = map_get(r->actives, &attempt_id, sizeof(attempt_id));
+
+	if (a)
+		a->row.started_ns = wall_ns;
+}
+
+static const char *keep(struct arena *arena, const char *s)
+{
+	return s ? arena_strdup(arena, s) : NULL;
+}
+
+void run_on_finished(void *arg, uint64_t attempt_id, struct runner_result *result)
+{
+	struct run *r = arg;
+	struct active *a = map_get(r->actives, &attempt_id, sizeof(attempt_id));
+
+	if (!a)
+		return;
+	a->result = *result;
+	a->result.outputs = result->outputs ? arena_memdup(a->arena, result->outputs, (a->step->n_outputs + 1) * sizeof(*result->outputs)) : NULL;
+	a->result.metrics_json = (char *)keep(a->arena, result->metrics_json);
+	a->result.log_tail = (char *)keep(a->arena, result->log_tail);
+	a->result.workspace = (char *)keep(a->arena, result->workspace);
+	a->result.node = keep(a->arena, result->node);
+	VEC_PUSH(&r->ended, a);
+}
+
+/* --- an attempt's end ---------------------------------------------------------------------------------------------------------- */
+
+/* Metrics that can't be read and gates that don't hold turn a success into a failure. */
+static void judge(struct active *a)
+{
+	struct runner_result *res = &a->result;
+
+	if (res->failure != FAILURE_NONE || a->attempt.shell)
+		return;
+	if (res->metrics_json && metrics_parse(res->metrics_json, a->arena, &a->metrics, &a->n_metrics, &res->err) < 0)
+		res->failure = FAILURE_OUTPUT;
+	else if (metrics_gate(a->step, a->metrics, a->n_metrics, &res->err) < 0)
+		res->failure = FAILURE_GATE;
+}
+
+static bool has_result(const struct active *a)
+{
+	return (a->result.failure == FAILURE_NONE || a->result.failure == FAILURE_GATE) && !a->attempt.shell;
+}
+
+static int journal_result(struct run *r, struct active *a, struct err *err)
+{
+	size_t n = a->step->n_outputs;
+	struct named_content *in = arena_alloc(a->arena, (a->command.n_inputs + 2) * sizeof(*in)), *out = arena_alloc(a->arena, (n + 1) * sizeof(*out));
+	int differs;
+
+	for (size_t i = 0; i < a->command.n_inputs; i++)
+		in[i] = (struct named_content){ a->command.inputs[i].name, a->command.inputs[i].id };
+	in[a->command.n_inputs] = (struct named_content){ "(code)", a->command.code };
+	for (size_t i = 0; i < n; i++)
+		out[i] = (struct named_content){ a->step->outputs[i].name, a->result.outputs[i] };
+	differs = record_result(r->ctx->db, a->row.id, &a->task->key, a->step->cache, in, a->command.n_inputs + 1, out, n, err);
+	if (differs < 0 || record_metrics(r->ctx->db, a->row.id, a->metrics, a->n_metrics, err) < 0)
+		return -1;
+	if (differs > 0) {
+		_cleanup_(str_deinit) struct str text = { 0 };
+
+		str_addf(&text, "%s is not deterministic: the same key gave other bytes before (`cairn why %s`)", a->label, a->label);
+		OBSERVE(r, notice, text.s);
+	}
+	return 0;
+}
+
+static int journal_end(struct run *r, struct active *a, struct err *err)
+{
+	const struct runner_result *res = &a->result;
+
+	a->row.started_ns = res->started_ns;
+	a->row.ended_ns = MAX(res->ended_ns, 1);
+	a->row.failure = res->failure;
+	a->row.exit_status = res->exit_status;
+	a->row.signo = res->signo;
+	a->row.max_rss_bytes = res->max_rss_bytes;
+	a->row.cpu_ns = res->cpu_ns;
+	a->row.log = res->log;
+	a->row.node = res->node;
+	a->row.workspace = res->workspace;
+	a->row.message = res->failure == FAILURE_NONE ? NULL : res->err.msg;
+	if (record_attempt_end(r->ctx->db, &a->row, err) < 0)
+		return -1;
+	return has_result(a) ? journal_result(r, a, err) : 0;
+}
+
+/* --- retries -------------------------------------------------------------------------------------------------------------------- */
+
+static void retry_due(void *arg)
+{
+	struct retry *re = arg;
+
+	re->timer = NULL;
+	VEC_PUSH(&re->run->due, re->task);
+	re->run->n_retrying--;
+}
+
+/* Full jitter: anywhere between the first delay and what doubling has come to. */
+static int64_t backoff(const struct retry_policy *p, uint32_t failures, uint64_t seed)
+{
+	int64_t high = p->backoff_min_ns;
+
+	for (uint32_t i = 1; i < failures && high < p->backoff_max_ns; i++)
+		high = MIN(high * 2, p->backoff_max_ns);
+	if (high <= p->backoff_min_ns)
+		return p->backoff_min_ns;
+	seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+	return p->backoff_min_ns + (int64_t)((seed >> 11) % (uint64_t)(high - p->backoff_min_ns));
+}
+
+static bool may_retry(struct run *r, struct active *a, int64_t *ret_delay_ns)
+{
+	const struct retry_policy *p = &a->step->retry;
+	struct task_history *h = history_of(r, a->task, true);
+	enum failure_class f = a->result.failure;
+
+	h->attempts = a->attempt.number;
+	if (f == FAILURE_CANCELLED || f == FAILURE_GATE || f == FAILURE_UNSCHEDULABLE || a->attempt.shell || r->stopping)
+		return false;
+	if (h->failures[f]++ >= p->budget[f])
+		return false;
+	if (f == FAILURE_OOM && p->oom_memory_factor > 1)
+		h->memory_factor *= p->oom_memory_factor;
+	*ret_delay_ns = backoff(p, h->failures[f], a->attempt.id);
+	return true;
+}
+
+static void schedule_retry(struct run *r, struct active *a, int64_t delay_ns)
+{
+	struct retry *re = arena_alloc(r->arena, sizeof(*re));
+	struct clock *c = clock_of(r);
+
+	*re = (struct retry){ .run = r, .task = a->task };
+	r->n_retrying++;
+	VEC_PUSH(&r->retries, re);
+	re->timer = loop_add_timer(r->ctx->loop, c->mono_ns(c) + delay_ns, retry_due, re);
+}
+
+/* --- apply ------------------------------------------------------------------------------------------------------------------------ */
+
+static bool handles_failure(const struct run *r, const struct plan_task *t)
+{
+	const struct step *s = &r->pipeline->steps[t->step];
+
+	return s->condition && expr_handles_failure(s->condition);
+}
+
+/* Tasks that the run holds but hasn't started. */
+static void block_all(struct run *r, struct plan_task **v, size_t *n)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < *n; i++) {
+		if (handles_failure(r, v[i]))
+			v[kept++] = v[i];
+		else
+			plan_task_end(r->plan, v[i], TASK_STATE_BLOCKED, NULL, NULL, 0, 0, 0);
+	}
+	*n = kept;
+}
+
+static void stop_starting(struct run *r)
+{
+	if (r->stopping)
+		return;
+	r->stopping = true;
+	plan_stop(r->plan);
+	block_all(r, r->parked.v, &r->parked.n);
+	block_all(r, r->deferred.v, &r->deferred.n);
+	block_all(r, r->due.v, &r->due.n);
+}
+
+static void fail_task(struct run *r, struct active *a)
+{
+	if (!r->failed)
+		r->row.message = arena_printf(r->arena, "%s: %s", a->label, a->result.err.msg);
+	r->failed = true;
+	plan_task_end(r->plan, a->task, TASK_STATE_FAILED, a->result.failure == FAILURE_GATE ? a->result.outputs : NULL, a->metrics, a->n_metrics,
+		      a->result.ended_ns - a->result.started_ns, a->row.id);
+	OBSERVE(r, task_ended, a->attempt.id, a->label, TASK_FAILED, a->result.ended_ns - a->result.started_ns);
+	if (!r->o->keep_going)
+		stop_starting(r);
+}
+
+static void apply_end(struct run *r, struct active *a)
+{
+	int64_t delay = 0, duration = a->result.ended_ns - a->result.started_ns;
+	enum failure_class f = a->result.failure;
+	bool retry = f != FAILURE_NONE && may_retry(r, a, &delay);
+
+	if (has_result(a) && a->step->cache)
+		publisher_add(r->publisher, a);
+	if (f == FAILURE_NONE && a->attempt.shell) {
+		plan_task_end(r->plan, a->task, TASK_STATE_BLOCKED, NULL, NULL, 0, 0, 0);
+	} else if (f == FAILURE_NONE) {
+		plan_task_end(r->plan, a->task, TASK_STATE_DONE, a->result.outputs, a->metrics, a->n_metrics, duration, a->row.id);
+		OBSERVE(r, task_ended, a->attempt.id, a->label, TASK_DONE, duration);
+	} else {
+		if (f != FAILURE_CANCELLED)
+			OBSERVE(r, attempt_failed, a->attempt.id, a->label, a->attempt.number, &a->result, retry, delay);
+		if (retry)
+			schedule_retry(r, a, delay);
+		else if (f == FAILURE_CANCELLED)
+			OBSERVE(r, task_ended, a->attempt.id, a->label, TASK_CANCELLED, duration);
+		else
+			fail_task(r, a);
+	}
+	*map_slot(r->actives, &a->attempt.id, sizeof(a->attempt.id), NULL) = NULL;
+	r->n_running--;
+	active_release(a);
+	active_free(a);
+}
+
+/* --- act ---------------------------------------------------------------------------------------------------------------------------- */
+
+static int start_parked(struct run *r, struct err *err)
+{
+	size_t n = r->parked.n, started = 0;
+	struct plan_task **v = r->parked.v;
+	int result = 0;
+
+	r->parked.v = NULL;
+	r->parked.n = r->parked.cap = 0;
+	for (size_t i = 0; i < n; i++) {
+		int s;
+
+		if (result < 0 || r->slots.jobs_used >= r->slots.jobs) {
+			VEC_PUSH(&r->parked, v[i]);
+			continue;
+		}
+		s = start_task(r, v[i], err);
+		if (s < 0)
+			result = -1;
+		if (s > 0 && i == 0)
+			r->passed_over = 0;
+		started += s > 0 && i > 0;
+	}
+	r->passed_over += (unsigned)started;
+	free(v);
+	return result;
+}
+
+static void take_back(struct run *r)
+{
+	for (size_t i = 0; i < r->due.n; i++)
+		plan_requeue(r->plan, r->due.v[i]);
+	r->due.n = 0;
+	if (!r->defer_due)
+		return;
+	r->defer_due = false;
+	for (size_t i = 0; i < r->deferred.n; i++)
+		plan_requeue(r->plan, r->deferred.v[i]);
+	r->deferred.n = 0;
+	loop_remove(r->ctx->loop, r->defer_timer);
+	r->defer_timer = NULL;
+}
+
+/* Starts all that has a place. A task may turn out to be a hit here, which readies others: then the plan is resolved again. */
+static int act(struct run *r, struct err *err)
+{
+	bool again = true;
+
+	take_back(r);
+	while (again) {
+		uint64_t hits;
+		struct run_counts c;
+
+		if (plan_resolve(r->plan, err) < 0)
+			return -1;
+		plan_count(r->plan, &c);
+		hits = c.hits + c.failed;
+		if (r->interrupted)
+			return 0;
+		if (c.failed && !r->failed) { /* a gate that a hit failed */
+			r->failed = true;
+			r->row.message = "a result on record fails its gate";
+			if (!r->o->keep_going)
+				stop_starting(r);
+		}
+		if (r->parked.n && start_parked(r, err) < 0)
+			return -1;
+		while (r->slots.jobs_used < r->slots.jobs && r->parked.n < LOOK_AHEAD && r->passed_over < PATIENCE) {
+			struct plan_task *t = plan_take_ready(r->plan);
+
+			if (!t)
+				break;
+			if (start_task(r, t, err) < 0)
+				return -1;
+			r->passed_over += r->parked.n > 0;
+		}
+		plan_count(r->plan, &c);
+		again = c.hits + c.failed != hits;
+	}
+	return 0;
+}
+
+/* --- telling ---------------------------------------------------------------------------------------------------------------------------- */
+
+/* Medians of past runs times what is left, over the places to run. Not at every turn: it looks at every step. */
+static void estimate(struct run *r)
+{
+	struct clock *c = clock_of(r);
+	int64_t now = c->mono_ns(c), sum = 0;
+	bool known = true;
+
+	if (r->estimated_at_ns && now - r->estimated_at_ns < NS_PER_S)
+		return;
+	r->estimated_at_ns = now;
+	for (size_t s = 0; s < plan_n_steps(r->plan); s++) {
+		size_t left = plan_step_left(r->plan, s);
+		int64_t median;
+
+		if (left == 0)
+			continue;
+		if (record_step_duration(r->ctx->db, r->pipeline->name, r->pipeline->steps[s].name, &median, NULL) <= 0)
+			known = false;
+		else
+			sum += median * (int64_t)left;
+	}
+	r->remaining_ns = known ? sum / MAX(r->slots.jobs, 1) : -1;
+}
+
+static void tell_progress(struct run *r)
+{
+	struct run_counts c;
+
+	if (!r->ctx->observer || !r->ctx->observer->progress)
+		return;
+	plan_count(r->plan, &c);
+	estimate(r);
+	OBSERVE(r, progress, &c, r->n_running, r->remaining_ns);
+}
+
+/* --- the turn ------------------------------------------------------------------------------------------------------------------------------ */
+
+static void submit_all(struct run *r)
+{
+	for (size_t i = 0; i < r->to_submit.n; i++) {
+		struct active *a = r->to_submit.v[i];
+		struct err e = { 0 };
+
+		OBSERVE(r, task_started, a->attempt.id, a->label, a->attempt.number, a->row.reason);
+		a->submitted = true;
+		if (r->ctx->runner->ops->submit(r->ctx->runner, &a->attempt, &e) < 0) {
+			a->result = (struct runner_result){ .failure = FAILURE_LOST, .exit_status = -1, .started_ns = a->row.started_ns,
+							    .ended_ns = a->row.started_ns, .err = e };
+			VEC_PUSH(&r->ended, a);
+		}
+	}
+	r->to_submit.n = 0;
+}
+
+static bool nothing_to_do(const struct run *r)
+{
+	return r->n_running == 0 && r->ended.n == 0 &&
+	       (r->interrupted || (plan_n_ready(r->plan) == 0 && r->parked.n == 0 && r->deferred.n == 0 && r->due.n == 0 && r->n_retrying == 0));
+}
+
+static int journal_and_apply(struct run *r, struct err *err)
+{
+	size_t n = r->ended.n;
+
+	for (size_t i = 0; i < n; i++) {
+		judge(r->ended.v[i]);
+		if (journal_end(r, r->ended.v[i], err) < 0)
+			return -1;
+	}
+	for (size_t i = 0; i < n; i++)
+		apply_end(r, r->ended.v[i]);
+	memmove(r->ended.v, r->ended.v + n, (r->ended.n - n) * sizeof(*r->ended.v));
+	r->ended.n -= n;
+	return 0;
+}
+
+void run_turn(void *arg)
+{
+	struct run *r = arg;
+	struct err *err = &r->fatal;
+
+	if (r->done)
+		return;
+	do {
+		if (db_begin(r->ctx->db, err) < 0)
+			break;
+		if (journal_and_apply(r, err) < 0 || act(r, err) < 0) {
+			db_rollback(r->ctx->db);
+			break;
+		}
+		if (db_commit(r->ctx->db, err) < 0)
+			break;
+		submit_all(r);
+	} while (r->ended.n); /* what failed at once */
+	if (err->code == ERR_NONE)
+		tell_progress(r);
+	if (err->code != ERR_NONE || nothing_to_do(r))
+		r->done = true;
+}
+
+/* --- stopping ---------------------------------------------------------------------------------------------------------------------------------- */
+
+void run_on_signal(void *arg, int signo)
+{
+	struct run *r = arg;
+	bool now = r->interrupted;
+
+	if (r->interrupted_now)
+		return;
+	OBSERVE(r, notice, now ? "stopping at once" : "stopping: running tasks get their grace time; once more stops at once");
+	r->interrupted = true;
+	r->interrupted_now = now;
+	for (size_t i = 0; i < map_len(r->actives); i++) {
+		struct active *a = map_at(r->actives, i, NULL, NULL);
+
+		if (a && a->submitted)
+			r->ctx->runner->ops->cancel(r->ctx->runner, a->attempt.id, !now);
+	}
+}
