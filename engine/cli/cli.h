@@ -81,7 +81,7 @@ int cli_store(struct cli *cli, bool create, struct store **ret, struct err *err)
 /* `path` as the user typed it (NULL: pipeline.yaml in the working directory). Prints every error and warning, with the line of the file
  * under it, to cli->err. The caller frees *ret (pipeline_freep). */
 int cli_pipeline(struct cli *cli, const char *path, struct pipeline **ret, struct err *err);
-/* For commands that take `[PIPELINE] [STEP…]`: is this operand a pipeline file (it ends in .yaml or .yml, or holds a '/')? */
+/* For commands that take `[PIPELINE] [STEP…]`: is this operand a pipeline file (it ends in .yaml or .yml)? */
 bool cli_is_pipeline_path(const char *operand);
 /* Params of the command line in the right order: files of -P first, then -p NAME=VALUE. Strings in cli->arena. Needs options "param" and
  * "params-file" in the command's table. */

@@ -89,7 +89,7 @@ static const struct cli_command store_commands[] = {
 	  EXIT_CODES({ 0, "everything is sound" }, { 1, "problems were found; each was printed" }),
 	  EXAMPLES({ "cairn store verify", "check all content" }), .run = cmd_store_verify },
 	{ "gc", "remove content that no run needs any more", "", 0, 0,
-	  "Keeps what the newest runs, running runs and the cache need; see `keep` in cairn.yaml. Something is removed only when two looks, "
+	  "Keeps what the newest runs, running runs and the cache need; see `retention` in cairn.yaml. Something is removed only when two looks, "
 	  "at least an hour apart, both found it unused: the first `gc` marks, a later one sweeps.",
 	  OPTIONS({ 'n', "dry-run", NULL, "say what would be removed, remove nothing" },
 		  { 0, "keep-runs", "N", "keep the newest N runs of each pipeline" },

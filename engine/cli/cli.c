@@ -1,0 +1,208 @@
+/* From main() to a command and back; what all commands share. */
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/help.h"
+
+/* --- streams ------------------------------------------------------------------------------------------------------------- */
+
+static bool env_is_set(const char *name)
+{
+	const char *v = getenv(name);
+
+	return v && *v;
+}
+
+static bool is_terminal(FILE *f)
+{
+	const char *term = getenv("TERM");
+	int fd = fileno(f);
+
+	return fd >= 0 && isatty(fd) && term && *term && strcmp(term, "dumb") != 0;
+}
+
+/* no-color.org and bixense.com/clicolors: NO_COLOR forbids, CLICOLOR_FORCE wants it anywhere, otherwise terminals only. */
+static bool wants_color(bool tty)
+{
+	const char *force = getenv("CLICOLOR_FORCE");
+
+	if (env_is_set("NO_COLOR"))
+		return false;
+	if (force && *force && strcmp(force, "0") != 0)
+		return true;
+	return tty && !str_eq(getenv("CLICOLOR"), "0");
+}
+
+/* The locale by its name: setlocale() would read files for an answer that is nearly always this one. */
+static bool locale_is_utf8(void)
+{
+	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		const char *v = getenv(names[i]);
+		if (v && *v)
+			return strcasestr(v, "utf-8") || strcasestr(v, "utf8");
+	}
+	return false;
+}
+
+void cli_init(struct cli *cli, FILE *out, FILE *err)
+{
+	*cli = (struct cli){ .out = out, .err = err };
+	cli->tty_out = is_terminal(out);
+	cli->tty_err = is_terminal(err);
+	cli->color_out = wants_color(cli->tty_out);
+	cli->color_err = wants_color(cli->tty_err);
+	cli->utf8 = locale_is_utf8();
+	cli->arena = arena_new();
+}
+
+void cli_deinit(struct cli *cli)
+{
+	db_close(cli->db);
+	store_free(cli->store);
+	config_free(cli->config);
+	arena_free(cli->arena);
+	*cli = (struct cli){ 0 };
+}
+
+/* --- errors ---------------------------------------------------------------------------------------------------------------- */
+
+static void say(struct cli *cli, enum cli_style style, const char *kind, const char *text)
+{
+	_cleanup_(str_deinit) struct str s = { 0 };
+
+	fflush(cli->out);
+	text_add_printable(&s, text, strlen(text));
+	fprintf(cli->err, "%scairn:%s %s%s\n", cli_style_err(cli, style), cli_style_err(cli, STYLE_PLAIN), kind, s.s ? s.s : "");
+}
+
+int cli_fail(struct cli *cli, const struct err *err)
+{
+	say(cli, STYLE_RED, "", err->msg);
+	return err_exit_code(err);
+}
+
+int cli_usage_error(struct cli *cli, const char *fmt, ...)
+{
+	_cleanup_(str_deinit) struct str s = { 0 };
+	va_list ap;
+
+	va_start(ap, fmt);
+	str_addv(&s, fmt, ap);
+	va_end(ap);
+	if (cli->command)
+		str_addf(&s, "; see `cairn %s --help`", cli->command->name);
+	say(cli, STYLE_RED, "", s.s ? s.s : "");
+	return CLI_USAGE;
+}
+
+void cli_warn(struct cli *cli, const char *fmt, ...)
+{
+	_cleanup_(str_deinit) struct str s = { 0 };
+	va_list ap;
+
+	va_start(ap, fmt);
+	str_addv(&s, fmt, ap);
+	va_end(ap);
+	say(cli, STYLE_YELLOW, "warning: ", s.s ? s.s : "");
+}
+
+void cli_note(struct cli *cli, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (cli->verbosity < 0)
+		return;
+	fflush(cli->out);
+	va_start(ap, fmt);
+	vfprintf(cli->err, fmt, ap);
+	va_end(ap);
+	fputc('\n', cli->err);
+}
+
+void cli_printf(struct cli *cli, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vfprintf(cli->out, fmt, ap);
+	va_end(ap);
+}
+
+/* --- from the command line to the command ---------------------------------------------------------------------------------- */
+
+static int apply_globals(struct cli *cli, const struct cli_args *a, struct err *err)
+{
+	for (size_t i = 0; i < a->n_given; i++) {
+		const struct cli_option *o = a->given[i].option;
+		const char *v = a->given[i].value;
+
+		if (o == &cli_json_option)
+			cli->json = true;
+		else if (strcmp(o->name, "quiet") == 0)
+			cli->verbosity = -1;
+		else if (strcmp(o->name, "verbose") == 0)
+			cli->verbosity = MAX(cli->verbosity, 0) + 1;
+		else if (strcmp(o->name, "color") == 0 && strcmp(v, "auto") != 0)
+			cli->color_out = cli->color_err = strcmp(v, "always") == 0;
+		else if (strcmp(o->name, "directory") == 0 && chdir(v) < 0)
+			return err_errno(err, "cannot work in %s", v);
+	}
+	return 0;
+}
+
+/* What was written is only known to be written now: a full disk must not look like success. */
+static int finish_output(struct cli *cli, int code)
+{
+	bool bad = ferror(cli->out);
+
+	if (fflush(cli->out) == EOF)
+		bad = true;
+	if (bad && errno == EPIPE)
+		return code; /* the reader has seen enough */
+	if (bad) {
+		struct err err = { 0 };
+		err_errno(&err, "cannot write to standard output");
+		cli_fail(cli, &err);
+		return code ? code : CLI_ENVIRONMENT;
+	}
+	return code;
+}
+
+static int run_command(struct cli *cli, const struct cli_args *args)
+{
+	struct err err = { 0 };
+
+	cli->command = args->command;
+	if (args->help)
+		return help_print(cli, args->command, args->parent);
+	if (apply_globals(cli, args, &err) < 0)
+		return cli_fail(cli, &err);
+	if (args->version)
+		return cmd_version(cli, args);
+	if (args->command->ignores_sigpipe)
+		signal(SIGPIPE, SIG_IGN);
+	return args->command->run(cli, args);
+}
+
+int cli_main(struct cli *cli, int argc, char **argv)
+{
+	struct cli_args args;
+	struct err err = { 0 };
+	int code;
+
+	if (argc <= 1) {
+		help_print(cli, NULL, NULL);
+		return finish_output(cli, CLI_USAGE);
+	}
+	if (cli_parse(argc, argv, &args, &err) < 0)
+		code = cli_fail(cli, &err);
+	else
+		code = run_command(cli, &args);
+	cli_args_deinit(&args);
+	return finish_output(cli, code);
+}

@@ -1,0 +1,248 @@
+/* What commands ask for: configuration, database, store, a pipeline, params. Opened on first use, so that a command pays for what it
+ * needs only. */
+#include <errno.h>
+#include <string.h>
+#include "base/fs.h"
+#include "base/text.h"
+#include "cli/cli.h"
+
+#define LINE_SHOWN_MAX 160 /* bytes of a source line: longer ones say more in an editor */
+
+/* --- diagnostics ------------------------------------------------------------------------------------------------------------ */
+
+/* A file that is shown line by line; kept between diagnostics, which come sorted by file. */
+struct source {
+	char *path;
+	struct str bytes;
+};
+
+static void source_deinit(struct source *s)
+{
+	free(s->path);
+	str_deinit(&s->bytes);
+}
+
+static const char *source_line(struct source *s, const char *path, int line, size_t *ret_len)
+{
+	const char *p, *nl;
+
+	if (!s->path || strcmp(s->path, path) != 0) {
+		free(s->path);
+		s->path = xstrdup(path);
+		str_reset(&s->bytes);
+		if (fs_read_file(path, 64 * MIB, &s->bytes, NULL) < 0)
+			str_reset(&s->bytes);
+	}
+	if (s->bytes.len == 0)
+		return NULL;
+	p = s->bytes.s;
+	for (int i = 1; i < line; i++) {
+		p = memchr(p, '\n', (size_t)(s->bytes.s + s->bytes.len - p));
+		if (!p || ++p >= s->bytes.s + s->bytes.len)
+			return NULL;
+	}
+	nl = memchr(p, '\n', (size_t)(s->bytes.s + s->bytes.len - p));
+	*ret_len = nl ? (size_t)(nl - p) : (size_t)(s->bytes.s + s->bytes.len - p);
+	if (*ret_len && p[*ret_len - 1] == '\r')
+		--*ret_len;
+	return p;
+}
+
+/* The line, and a caret under its col-th character. Tabs are shown as one space, so that the caret stands right. */
+static void print_caret(struct cli *cli, const char *line, size_t len, int col)
+{
+	_cleanup_(str_deinit) struct str shown = { 0 }, before = { 0 };
+	size_t i = 0, caret;
+
+	for (int c = 1; i < len && i < LINE_SHOWN_MAX; c++) {
+		uint32_t cp;
+		size_t n = MAX(text_utf8_decode(line + i, len - i, &cp), (size_t)1);
+		if (line[i] == '\t')
+			str_addc(&shown, ' ');
+		else
+			text_add_printable(&shown, line + i, n);
+		i += n;
+		if (c < col)
+			str_reset(&before), str_addn(&before, shown.s, shown.len);
+	}
+	if (i < len)
+		str_add(&shown, cli->utf8 ? "…" : "...");
+	caret = before.s ? text_width(before.s, before.len) : 0;
+	fprintf(cli->err, "    %s\n", shown.s ? shown.s : "");
+	if (i < len && caret >= LINE_SHOWN_MAX - 1)
+		return;
+	fprintf(cli->err, "    %*s%s^%s\n", (int)caret, "", cli_style_err(cli, STYLE_GREEN), cli_style_err(cli, STYLE_PLAIN));
+}
+
+static void print_diag(struct cli *cli, struct source *source, const struct diag *d)
+{
+	const char *kind = d->severity == DIAG_WARNING ? "warning: " : "";
+	enum cli_style style = d->severity == DIAG_WARNING ? STYLE_YELLOW : STYLE_RED;
+	size_t len = 0;
+	const char *line;
+
+	fprintf(cli->err, "%s%s", cli_style_err(cli, STYLE_BOLD), cli_text(cli, d->file));
+	if (d->line > 0)
+		fprintf(cli->err, ":%d:%d", d->line, d->col);
+	fprintf(cli->err, ":%s %s%s%s%s\n", cli_style_err(cli, STYLE_PLAIN), cli_style_err(cli, style), kind, d->message,
+		cli_style_err(cli, STYLE_PLAIN));
+	line = d->line > 0 ? source_line(source, d->file, d->line, &len) : NULL;
+	if (line && len > 0)
+		print_caret(cli, line, len, d->col);
+}
+
+void cli_print_diags(struct cli *cli, struct diag_list *diags)
+{
+	_cleanup_(source_deinit) struct source source = { 0 };
+	size_t n = diag_len(diags), total = diag_errors(diags) + diag_warnings(diags);
+
+	fflush(cli->out);
+	for (size_t i = 0; i < n; i++) {
+		const struct diag *d = diag_at(diags, i);
+		if (d->severity == DIAG_ERROR || cli->verbosity >= 0)
+			print_diag(cli, &source, d);
+	}
+	if (total > n)
+		fprintf(cli->err, "and %zu more\n", total - n);
+}
+
+/* --- project ------------------------------------------------------------------------------------------------------------------ */
+
+int cli_config(struct cli *cli, const struct config **ret, struct err *err)
+{
+	_cleanup_(diag_list_freep) struct diag_list *diags = NULL;
+
+	if (!cli->config) {
+		_cleanup_(freep) char *cwd = getcwd(NULL, 0);
+		int r;
+
+		if (!cwd)
+			return err_errno(err, "cannot tell the working directory");
+		diags = diag_list_new();
+		r = config_load(cwd, diags, &cli->config, err);
+		cli_print_diags(cli, diags);
+		if (r < 0)
+			return -1;
+	}
+	*ret = cli->config;
+	return 0;
+}
+
+int cli_db(struct cli *cli, enum db_open_flags flags, struct db **ret, struct err *err)
+{
+	const struct config *config;
+	_cleanup_(freep) char *path = NULL;
+
+	if (cli_config(cli, &config, err) < 0)
+		return -1;
+	if (cli->db && flags == DB_WRITE && !cli->db_writable) {
+		db_close(cli->db);
+		cli->db = NULL;
+	}
+	if (!cli->db) {
+		path = fs_join(config->state_dir, "cairn.db");
+		if (flags == DB_READ && access(path, F_OK) < 0 && errno == ENOENT)
+			return err_set(err, ERR_NOT_FOUND, "nothing was run in %s yet; see `cairn run --help`", config->project_root);
+		if (flags == DB_WRITE && fs_mkdir_p(config->state_dir, err) < 0)
+			return -1;
+		if (db_open(path, flags, &cli->db, err) < 0)
+			return -1;
+		cli->db_writable = flags == DB_WRITE;
+	}
+	*ret = cli->db;
+	return 0;
+}
+
+int cli_store(struct cli *cli, bool create, struct store **ret, struct err *err)
+{
+	const struct config *config;
+
+	if (cli_config(cli, &config, err) < 0)
+		return -1;
+	if (!cli->store && store_open(config->store_uri, create, &cli->store, err) < 0)
+		return -1;
+	*ret = cli->store;
+	return 0;
+}
+
+/* --- pipeline ------------------------------------------------------------------------------------------------------------------ */
+
+bool cli_is_pipeline_path(const char *operand)
+{
+	return str_has_suffix(operand, ".yaml") || str_has_suffix(operand, ".yml");
+}
+
+int cli_pipeline(struct cli *cli, const char *path, struct pipeline **ret, struct err *err)
+{
+	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
+	_cleanup_(freep) char *cache_dir = NULL;
+	struct pipeline_load_options o = { 0 };
+	const struct config *config;
+	int r;
+
+	if (!path && access("pipeline.yaml", F_OK) < 0)
+		return err_set(err, ERR_INVALID, "there is no pipeline.yaml here; name a pipeline file, or make one with `cairn init`");
+	if (cli_config(cli, &config, err) < 0)
+		return -1;
+	cache_dir = fs_join(config->state_dir, "cache");
+	o.project_root = config->project_root;
+	o.cache_dir = cache_dir;
+	r = pipeline_load(path ? path : "pipeline.yaml", &o, diags, ret, err);
+	cli_print_diags(cli, diags);
+	if (r < 0 && err && err->code == ERR_NOT_FOUND)
+		err->code = ERR_INVALID; /* a pipeline that isn't there is an invalid one: exit 3 */
+	return r;
+}
+
+/* --- params -------------------------------------------------------------------------------------------------------------------- */
+
+static void add_override(struct param_override **v, size_t *n, const struct param_override *o)
+{
+	*v = xreallocarray(*v, *n + 1, sizeof(**v));
+	(*v)[(*n)++] = *o;
+}
+
+static int param_file(struct cli *cli, const char *path, struct param_override **v, size_t *n, struct err *err)
+{
+	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
+	struct param_override *more = NULL;
+	size_t n_more = 0;
+	int r = params_load_file(path, cli->arena, &more, &n_more, diags, err);
+
+	cli_print_diags(cli, diags);
+	if (r < 0)
+		return -1;
+	for (size_t i = 0; i < n_more; i++)
+		add_override(v, n, &more[i]);
+	return 0;
+}
+
+static int param_word(struct cli *cli, const char *word, struct param_override **v, size_t *n, struct err *err)
+{
+	const char *eq = strchr(word, '=');
+	struct param_override o = { .where = "-p" };
+
+	if (!eq || eq == word)
+		return err_set(err, ERR_USAGE, "-p wants NAME=VALUE, not `%s`", word);
+	o.name = arena_strndup(cli->arena, word, (size_t)(eq - word));
+	o.text = eq + 1;
+	add_override(v, n, &o);
+	return 0;
+}
+
+int cli_params(struct cli *cli, const struct cli_args *args, struct param_override **ret, size_t *ret_n, struct err *err)
+{
+	_cleanup_(freep) struct param_override *v = NULL;
+	unsigned n_files = cli_count(args, "params-file"), n_words = cli_count(args, "param");
+	size_t n = 0;
+
+	for (unsigned i = 0; i < n_files; i++)
+		if (param_file(cli, cli_value_at(args, "params-file", i), &v, &n, err) < 0)
+			return -1;
+	for (unsigned i = 0; i < n_words; i++)
+		if (param_word(cli, cli_value_at(args, "param", i), &v, &n, err) < 0)
+			return -1;
+	*ret = n ? arena_memdup(cli->arena, v, n * sizeof(*v)) : NULL;
+	*ret_n = n;
+	return 0;
+}

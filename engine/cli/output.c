@@ -1,0 +1,124 @@
+/* Text for people and for programs: escapes, numbers, JSON. */
+#include <string.h>
+#include <sys/ioctl.h>
+#include "base/clock.h"
+#include "base/text.h"
+#include "cli/cli.h"
+
+const char *style_escape(enum cli_style s)
+{
+	static const char *const escapes[] = { [STYLE_PLAIN] = "\033[0m",   [STYLE_BOLD] = "\033[1m",	  [STYLE_DIM] = "\033[2m",
+					       [STYLE_RED] = "\033[31m",    [STYLE_GREEN] = "\033[32m",  [STYLE_YELLOW] = "\033[33m",
+					       [STYLE_BLUE] = "\033[34m",   [STYLE_MAGENTA] = "\033[35m", [STYLE_CYAN] = "\033[36m" };
+	return escapes[s];
+}
+
+const char *cli_style(const struct cli *cli, enum cli_style s)
+{
+	return cli->color_out ? style_escape(s) : "";
+}
+
+const char *cli_style_err(const struct cli *cli, enum cli_style s)
+{
+	return cli->color_err ? style_escape(s) : "";
+}
+
+enum cli_style cli_run_state_style(enum run_state s)
+{
+	switch (s) {
+	case RUN_RUNNING:
+		return STYLE_BLUE;
+	case RUN_SUCCEEDED:
+		return STYLE_GREEN;
+	case RUN_FAILED:
+		return STYLE_RED;
+	default:
+		return STYLE_YELLOW;
+	}
+}
+
+void cli_print_json(struct cli *cli, json_t *j)
+{
+	_cleanup_(str_deinit) struct str s = { 0 };
+
+	json_add_canonical(&s, j);
+	str_addc(&s, '\n');
+	fwrite(s.s, 1, s.len, cli->out);
+	json_decref(j);
+}
+
+/* Moves a string into the arena. */
+static const char *keep(struct cli *cli, struct str *s)
+{
+	const char *kept = arena_strndup(cli->arena, s->s ? s->s : "", s->len);
+
+	str_deinit(s);
+	return kept;
+}
+
+const char *cli_text(struct cli *cli, const char *text)
+{
+	struct str s = { 0 };
+
+	if (!text)
+		return "-";
+	text_add_printable(&s, text, strlen(text));
+	return keep(cli, &s);
+}
+
+const char *cli_duration(struct cli *cli, int64_t ns)
+{
+	struct str s = { 0 };
+
+	text_add_duration(&s, MAX(ns, (int64_t)0));
+	return keep(cli, &s);
+}
+
+const char *cli_bytes(struct cli *cli, uint64_t n)
+{
+	struct str s = { 0 };
+
+	text_add_bytes(&s, n);
+	return keep(cli, &s);
+}
+
+const char *cli_ago(struct cli *cli, int64_t wall_ns)
+{
+	struct clock *c = clock_system();
+	struct str s = { 0 };
+
+	text_add_relative(&s, wall_ns, c->wall_ns(c));
+	return keep(cli, &s);
+}
+
+const char *cli_hash(struct cli *cli, const struct digest *d)
+{
+	char hex[DIGEST_HEX_MAX];
+
+	digest_hex(d, hex);
+	return arena_strndup(cli->arena, hex, 12);
+}
+
+/* A variable that a user may have set to anything. */
+static unsigned size_from_env(const char *name)
+{
+	const char *v = getenv(name);
+	int64_t n;
+
+	return v && text_parse_int(v, &n) && n >= 1 && n <= 10000 ? (unsigned)n : 0;
+}
+
+void cli_terminal_size(FILE *stream, unsigned *ret_columns, unsigned *ret_lines)
+{
+	struct winsize ws = { 0 };
+	int fd = fileno(stream);
+
+	if (fd >= 0 && ioctl(fd, TIOCGWINSZ, &ws) < 0)
+		ws = (struct winsize){ 0 };
+	*ret_columns = size_from_env("COLUMNS");
+	*ret_lines = size_from_env("LINES");
+	if (!*ret_columns)
+		*ret_columns = ws.ws_col ? ws.ws_col : 80;
+	if (!*ret_lines)
+		*ret_lines = ws.ws_row ? ws.ws_row : 24;
+}
