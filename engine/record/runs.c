@@ -260,14 +260,11 @@ int record_find_run(struct db *db, const char *what, struct arena *arena, struct
 	return r;
 }
 
-int record_running(struct db *db, struct arena *arena, struct run_row **ret, size_t *ret_n, struct err *err)
+static int read_runs(struct db *db, sqlite3_stmt *s, struct arena *arena, struct run_row **ret, size_t *ret_n, struct err *err)
 {
-	sqlite3_stmt *s = db_prepare(db, "SELECT " RUN_COLUMNS " FROM run WHERE state = 0 ORDER BY rowid_", err);
 	VEC(struct run_row) out = { 0 };
 	int r;
 
-	if (!s)
-		return -1;
 	while ((r = db_step(db, s, err)) > 0)
 		read_run_row(s, arena, VEC_ADD(&out));
 	sqlite3_reset(s);
@@ -277,4 +274,18 @@ int record_running(struct db *db, struct arena *arena, struct run_row **ret, siz
 	*ret_n = out.n;
 	VEC_FREE(&out);
 	return r;
+}
+
+int record_running(struct db *db, struct arena *arena, struct run_row **ret, size_t *ret_n, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "SELECT " RUN_COLUMNS " FROM run WHERE state = 0 ORDER BY rowid_", err);
+
+	return s ? read_runs(db, s, arena, ret, ret_n, err) : -1;
+}
+
+int record_resumable(struct db *db, struct arena *arena, struct run_row **ret, size_t *ret_n, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "SELECT " RUN_COLUMNS " FROM run WHERE state IN (0, 4) ORDER BY rowid_ DESC LIMIT 100", err);
+
+	return s ? read_runs(db, s, arena, ret, ret_n, err) : -1;
 }

@@ -322,7 +322,7 @@ static int resume(struct run *r, struct run_row *ret, struct err *err)
 	return execute_and_tell(r, ret, err);
 }
 
-int run_resume(const struct run_context *ctx, const char *run_id, struct arena *arena, struct run_row *ret, struct err *err)
+int run_resume(const struct run_context *ctx, const char *run_id, unsigned jobs, struct arena *arena, struct run_row *ret, struct err *err)
 {
 	struct run_options o;
 	struct run_row row;
@@ -339,6 +339,8 @@ int run_resume(const struct run_context *ctx, const char *run_id, struct arena *
 		return err_set(err, ERR_INVALID, "run %s has succeeded: there is nothing to resume", row.id);
 	if (options_from_json(row.options_json, arena, &o, err) < 0 || pipeline_files_load(ctx->store, &row.pipeline_blob, row.path, &p, err) < 0)
 		return err_wrap(err, "run %s", row.id);
+	if (jobs)
+		o.jobs = jobs;
 	run_init(&r, ctx, p, &o, arena);
 	r.row = row;
 	result = resume(&r, ret, err);

@@ -66,6 +66,6 @@ int run_start(const struct run_context *ctx, const struct pipeline *p, const str
 	      struct run_row *ret, struct err *err);
 /* Goes on with a run that isn't running any more (ERR_BUSY when its engine lives). The pipeline, params, inputs and code are those of
  * its start, from the store. */
-int run_resume(const struct run_context *ctx, const char *run_id, struct arena *arena, struct run_row *ret, struct err *err);
+int run_resume(const struct run_context *ctx, const char *run_id, unsigned jobs /* 0: as it was */, struct arena *arena, struct run_row *ret, struct err *err);
 
 #endif

@@ -1,0 +1,98 @@
+#include <errno.h>
+#include <fcntl.h>
+#include "base/fs.h"
+#include "cli/session.h"
+#include "run/staging.h"
+
+static unsigned cpus(void)
+{
+	return (unsigned)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
+}
+
+static int open_leases(struct session *s, struct err *err)
+{
+	_cleanup_(freep) char *path = xasprintf("%s/keys.lock", s->config->state_dir);
+
+	s->leases_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	return s->leases_fd < 0 ? err_errno(err, "cannot open %s", path) : 0;
+}
+
+static int open_runner(struct session *s, struct err *err)
+{
+	struct runner_local_options o = { .state_dir = s->config->state_dir, .staging = staging_of(s->store) };
+
+	if (!str_eq(s->config->runner, "local"))
+		return err_set(err, ERR_UNSUPPORTED, "runner `%s` is not in this build yet; use runner: local", s->config->runner);
+	if (loop_new(clock_system(), &s->loop, err) < 0)
+		return -1;
+	return runner_local_new(s->loop, &o, &s->runner, err);
+}
+
+int session_open(struct session *s, struct cli *cli, bool executing, struct err *err)
+{
+	_cleanup_(freep) char *cache = NULL;
+
+	*s = (struct session){ .leases_fd = -1 };
+	if (cli_config(cli, &s->config, err) < 0 || fs_mkdir_p(s->config->state_dir, err) < 0)
+		return -1;
+	cache = xasprintf("%s/statcache", s->config->state_dir);
+	if (cli_store(cli, true, &s->store, err) < 0 || cli_db(cli, DB_WRITE, &s->db, err) < 0 || statcache_open(cache, &s->cache, err) < 0)
+		return -1;
+	return executing && (open_leases(s, err) < 0 || open_runner(s, err) < 0) ? -1 : 0;
+}
+
+void session_close(struct session *s)
+{
+	if (s->runner)
+		s->runner->ops->free(s->runner);
+	loop_free(s->loop);
+	statcache_free(s->cache);
+	fd_closep(&s->leases_fd);
+	*s = (struct session){ .leases_fd = -1 };
+}
+
+struct session_operands session_operands(struct cli *cli, const struct cli_args *args)
+{
+	bool named = args->n_operands && cli_is_pipeline_path(args->operands[0]);
+
+	return (struct session_operands){ .pipeline = named ? args->operands[0] : NULL, .steps = args->operands + named,
+					  .n_steps = args->n_operands - named };
+}
+
+int session_options(struct cli *cli, const struct cli_args *args, const struct session_operands *op, struct run_options *ret, struct err *err)
+{
+	struct param_override *overrides;
+	const char **force;
+	size_t n;
+
+	*ret = (struct run_options){ .targets = op->steps, .n_targets = op->n_steps };
+	if (cli_params(cli, args, &overrides, &ret->n_overrides, err) < 0)
+		return -1;
+	ret->overrides = overrides;
+	ret->from = cli_value(args, "from");
+	ret->until = cli_value(args, "until");
+	force = cli_values(args, "force", &n);
+	ret->force = arena_memdup(cli->arena, force ? (void *)force : (void *)&force, (n + !n) * sizeof(*force));
+	ret->n_force = n;
+	free(force);
+	return 0;
+}
+
+int session_plan(struct session *s, struct cli *cli, const struct pipeline *p, const struct run_options *o, struct plan **ret, struct err *err)
+{
+	struct value *params = arena_alloc(cli->arena, (p->n_params + 1) * sizeof(*params));
+	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
+	struct plan_context pc = { .config = s->config, .pipeline = p, .params = params, .store = s->store, .db = s->db, .cache = s->cache };
+	struct plan_options po = { .targets = o->targets, .n_targets = o->n_targets, .from = o->from, .until = o->until, .force = o->force,
+				   .n_force = o->n_force, .hash_only = true, .hash_threads = cpus() };
+
+	if (params_resolve(p, o->overrides, o->n_overrides, cli->arena, params, diags, err) < 0)
+		return -1;
+	if (plan_new(&pc, &po, ret, err) < 0)
+		return -1;
+	if (plan_resolve(*ret, err) < 0) {
+		plan_free(*ret);
+		return -1;
+	}
+	return statcache_save(s->cache, NULL), 0;
+}

@@ -1,0 +1,37 @@
+/* cli/session.h — what `run`, `resume`, `plan` and `why` need around them: project, database, store, stat cache, loop, runner. */
+#ifndef CAIRN_CLI_SESSION_H
+#define CAIRN_CLI_SESSION_H
+
+#include "cli/cli.h"
+#include "plan/plan.h"
+#include "run/run.h"
+
+struct session {
+	const struct config *config;
+	struct db *db;
+	struct store *store;
+	struct statcache *cache;
+	struct loop *loop;
+	struct runner *runner; /* only when executing */
+	int leases_fd;
+};
+
+/* executing: also a loop and the runner that the configuration names (ERR_UNSUPPORTED for one that isn't in this build). */
+int session_open(struct session *s, struct cli *cli, bool executing, struct err *err);
+void session_close(struct session *s);
+
+/* PIPELINE and STEP… of a command's operands. */
+struct session_operands {
+	const char *pipeline; /* NULL: pipeline.yaml */
+	const char *const *steps;
+	size_t n_steps;
+};
+struct session_operands session_operands(struct cli *cli, const struct cli_args *args);
+
+/* --param, --params-file, --from, --until, --force and targets → options. Arrays live in cli->arena. */
+int session_options(struct cli *cli, const struct cli_args *args, const struct session_operands *op, struct run_options *ret, struct err *err);
+
+/* A plan as it stands now, for `plan` and `why`: nothing is executed. */
+int session_plan(struct session *s, struct cli *cli, const struct pipeline *p, const struct run_options *o, struct plan **ret, struct err *err);
+
+#endif
