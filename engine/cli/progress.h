@@ -15,7 +15,9 @@
 #include "run/run.h"
 
 struct progress_options {
-	FILE *out;
+	FILE *out;     /* everything while it goes */
+	FILE *summary; /* the end; NULL: none (--json) */
+	bool color_summary;
 	struct clock *clock;
 	bool live, color, utf8;
 	int verbosity;
@@ -24,7 +26,7 @@ struct progress_options {
 
 struct progress;
 struct progress *progress_new(const struct progress_options *o);
-/* From the command's streams: cli->err, live when it is a terminal (and not -q, not --json). */
+/* From the command's streams: cli->err, live when it is a terminal (and not -q); the end to cli->out, unless --json. */
 struct progress *progress_for(struct cli *cli, struct clock *clock);
 void progress_free(struct progress *p); /* NULL is fine; leaves the terminal as it was */
 
@@ -37,7 +39,7 @@ void progress_detach(struct progress *p);
 
 /* The last metric line that a running task reported: "loss=0.31". */
 void progress_metric(struct progress *p, uint64_t attempt, const char *name, double value);
-/* What the first Ctrl-C says: running tasks are being stopped. */
+/* After the first Ctrl-C: the bar says that running tasks are being stopped. */
 void progress_stopping(struct progress *p);
 /* Draws now if something changed and the last frame is at least 100 ms old (the timer calls it); now: whatever its age. */
 void progress_draw(struct progress *p, bool now);

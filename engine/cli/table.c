@@ -101,30 +101,46 @@ static void fit(const struct table *t, size_t *widths, unsigned columns)
 	}
 }
 
-/* First and last characters, "…" between them. */
-static void add_middle_cut(struct str *out, const char *s, size_t columns)
+static size_t char_len(const char *s, size_t n)
 {
-	size_t n = strlen(s), head = (columns - 1) / 2, tail = columns - 1 - head, i = 0, used = 0, width = text_width(s, n);
 	uint32_t cp;
 
-	while (i < n) {
-		size_t len = MAX(text_utf8_decode(s + i, n - i, &cp), (size_t)1), w = text_width(s + i, len);
-		if (used + w > head)
-			break;
-		str_addn(out, s + i, len);
-		used += w;
+	return MAX(text_utf8_decode(s, n, &cp), (size_t)1);
+}
+
+/* First and last characters, the mark between them. A wide character that would stick out is left away: then spaces fill. */
+static void add_middle_cut(struct str *out, const char *s, size_t columns, const char *mark)
+{
+	size_t n = strlen(s), head = columns ? (columns - 1) / 2 : 0, tail = columns ? columns - 1 - head : 0, used = 0, i = 0;
+	size_t rest = text_width(s, n);
+
+	if (columns == 0)
+		return;
+	while (i < n && used + text_width(s + i, char_len(s + i, n - i)) <= head) {
+		size_t len = char_len(s + i, n - i);
+		used += text_width(s + i, len);
 		i += len;
 	}
-	str_add(out, "…");
-	width -= used;
-	for (; i < n && width > tail; i += text_utf8_decode(s + i, n - i, &cp) ? text_utf8_decode(s + i, n - i, &cp) : 1) {
-		size_t len = MAX(text_utf8_decode(s + i, n - i, &cp), (size_t)1);
-		width -= text_width(s + i, len);
+	str_addn(out, s, i);
+	str_add(out, mark);
+	for (rest -= used; i < n && rest > tail; i += char_len(s + i, n - i))
+		rest -= text_width(s + i, char_len(s + i, n - i));
+	while (i < n && text_width(s + i, char_len(s + i, n - i)) == 0) /* marks of a character that was cut away */
+		i += char_len(s + i, n - i);
+	str_addn(out, s + i, n - i);
+	str_addf(out, "%*s", (int)(columns - 1 - used - rest), "");
+}
+
+void table_add_cut(struct str *out, const char *s, size_t columns, bool utf8)
+{
+	size_t width = text_width(s, strlen(s));
+
+	if (width > columns) {
+		add_middle_cut(out, s, columns, utf8 ? "…" : "~");
+		return;
 	}
-	while (i < n && text_width(s + i, MAX(text_utf8_decode(s + i, n - i, &cp), (size_t)1)) == 0)
-		i += MAX(text_utf8_decode(s + i, n - i, &cp), (size_t)1); /* marks of a character that was cut away */
-	str_add(out, s + i);
-	str_addf(out, "%*s", (int)(columns - 1 - used - width), "");
+	str_add(out, s);
+	str_addf(out, "%*s", (int)(columns - width), "");
 }
 
 static void add_cell(struct str *out, const struct column *c, size_t width, const char *text, size_t text_columns, enum cli_style style, bool color,
@@ -137,7 +153,7 @@ static void add_cell(struct str *out, const struct column *c, size_t width, cons
 	if (color && style != STYLE_PLAIN)
 		str_add(out, style_escape(style));
 	if (text_columns > width)
-		add_middle_cut(out, text, width);
+		add_middle_cut(out, text, width, "…");
 	else
 		str_add(out, text);
 	if (color && style != STYLE_PLAIN)

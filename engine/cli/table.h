@@ -33,4 +33,7 @@ void table_print(struct table *t, const struct cli *cli);
 /* To a string: `columns` 0 doesn't cut; color: with escapes. */
 void table_render(struct table *t, unsigned columns, bool color, struct str *out);
 
+/* `s` (printable) in exactly `columns` columns: filled with spaces, or cut in the middle ("train[fold=…,lr=0.1]"). */
+void table_add_cut(struct str *out, const char *s, size_t columns, bool utf8);
+
 #endif
