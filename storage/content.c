@@ -323,8 +323,8 @@ static int put_dir(struct putter *p, int dir_fd, const char *name, struct conten
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct tree_builder *b;
 	struct tree_entry *entries;
-	char **names;
-	size_t n;
+	char **names = NULL;
+	size_t n = 0;
 	int r;
 
 	if (fd < 0)
@@ -338,9 +338,9 @@ static int put_dir(struct putter *p, int dir_fd, const char *name, struct conten
 		entries[i].name = names[i];
 		entries[i].name_len = strlen(names[i]);
 		r = tree_builder_add(b, &entries[i], err);
-		if (entries[i].kind == TREE_SYMLINK)
-			free((char *)entries[i].target);
 	}
+	for (size_t i = 0; i < n; i++)
+		free((char *)entries[i].target); /* symbolic links only */
 	if (r == 0)
 		r = tree_builder_store(b, p->o->flags & CONTENT_PUT_HASH_ONLY ? NULL : p->store, ret, err);
 	tree_builder_free(b);

@@ -30,7 +30,9 @@ struct store_gc_options {
 	size_t n_manifests;
 	const struct content_id *contents;
 	size_t n_contents;
-	/* Keep an action record (and all it names)? NULL: keep those whose key a kept manifest names. */
+	/* What a manifest names (record/manifest.h). An error keeps everything. */
+	int (*manifest_refs)(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id), void *arg, struct err *err);
+	/* Keep an action record (and all it names) although no root reaches its outputs? NULL: no. */
 	bool (*keep_action)(void *arg, const struct digest *key);
 	void *arg;
 };

@@ -155,7 +155,7 @@ int cli_db(struct cli *cli, enum db_open_flags flags, struct db **ret, struct er
 
 int cli_store(struct cli *cli, bool create, struct store **ret, struct err *err)
 {
-	const struct config *config;
+	const struct config *config = NULL;
 
 	if (cli_config(cli, &config, err) < 0)
 		return -1;

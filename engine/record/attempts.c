@@ -392,3 +392,27 @@ int record_step_duration(struct db *db, const char *pipeline, const char *step, 
 	*ret_ns = v[n / 2];
 	return 1;
 }
+
+int record_nondeterminism(struct db *db, struct arena *arena, struct nondeterminism_row **ret, size_t *ret_n, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "SELECT result.key, max(attempt.task), count(DISTINCT result.outputs) FROM result JOIN attempt ON attempt.id = result.attempt"
+					 " GROUP BY result.key HAVING count(DISTINCT result.outputs) > 1 ORDER BY 2", err);
+	VEC(struct nondeterminism_row) out = { 0 };
+	int r;
+
+	if (!s)
+		return -1;
+	while ((r = db_step(db, s, err)) > 0) {
+		struct nondeterminism_row row = { .task = column_text(s, 1, arena), .n_results = (uint64_t)sqlite3_column_int64(s, 2) };
+
+		if (row.task && column_digest(s, 0, &row.key))
+			VEC_PUSH(&out, row);
+	}
+	sqlite3_reset(s);
+	*ret = arena_alloc(arena, (out.n + 1) * sizeof(**ret));
+	if (out.n)
+		memcpy(*ret, out.v, out.n * sizeof(**ret));
+	*ret_n = out.n;
+	VEC_FREE(&out);
+	return r;
+}

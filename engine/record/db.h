@@ -131,6 +131,14 @@ int record_forget(struct db *db, const struct digest *key, struct err *err); /* 
 /* Id, unambiguous prefix of an id or hash, "last" (newest), "last:PIPELINE"? ERR_NOT_FOUND / ERR_INVALID when ambiguous (lists them). */
 int record_find_run(struct db *db, const char *what, struct arena *arena, struct run_row *ret, struct err *err);
 int record_running(struct db *db, struct arena *arena, struct run_row **ret, size_t *ret_n, struct err *err); /* state says running */
+int record_all_runs(struct db *db, struct arena *arena, struct run_row **ret, size_t *ret_n, struct err *err); /* newest first */
+/* Keys under which executions gave different outputs. */
+struct nondeterminism_row {
+	struct digest key;
+	const char *task;
+	uint64_t n_results;
+};
+int record_nondeterminism(struct db *db, struct arena *arena, struct nondeterminism_row **ret, size_t *ret_n, struct err *err);
 /* Newest first: those that were interrupted, or say that they run (their engine may be dead). */
 int record_resumable(struct db *db, struct arena *arena, struct run_row **ret, size_t *ret_n, struct err *err);
 struct run_input_row {

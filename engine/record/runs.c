@@ -289,3 +289,10 @@ int record_resumable(struct db *db, struct arena *arena, struct run_row **ret, s
 
 	return s ? read_runs(db, s, arena, ret, ret_n, err) : -1;
 }
+
+int record_all_runs(struct db *db, struct arena *arena, struct run_row **ret, size_t *ret_n, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "SELECT " RUN_COLUMNS " FROM run ORDER BY rowid_ DESC", err);
+
+	return s ? read_runs(db, s, arena, ret, ret_n, err) : -1;
+}
