@@ -1,0 +1,35 @@
+/* `cairn resume`. */
+#include "cli/execution.h"
+
+/* The newest run that can go on. */
+static int find_resumable(struct cli *cli, struct db *db, const char **ret, struct err *err)
+{
+	struct run_row *rows;
+	size_t n;
+
+	if (record_resumable(db, cli->arena, &rows, &n, err) < 0)
+		return -1;
+	if (n == 0)
+		return err_set(err, ERR_NOT_FOUND, "no run is waiting to be resumed; `cairn runs` lists all");
+	*ret = rows[0].id;
+	return 0;
+}
+
+int cmd_resume(struct cli *cli, const struct cli_args *args)
+{
+	const char *id = cli_operand(args, 0);
+	struct run_row row = { 0 };
+	struct err err = { 0 };
+	struct execution e;
+	uint64_t jobs = 0;
+	int result = cli_uint(args, "jobs", 1, 10000, &jobs, &err);
+
+	if (result < 0)
+		return cli_fail(cli, &err);
+	result = execution_open(&e, cli, &err);
+	if (result == 0 && !id)
+		result = find_resumable(cli, e.s.db, &id, &err);
+	if (result == 0)
+		result = run_resume(&e.ctx, id, (unsigned)jobs, cli->arena, &row, &err);
+	return execution_conclude(cli, &e, result, &row, &err);
+}

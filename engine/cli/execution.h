@@ -1,0 +1,18 @@
+/* cli/execution.h — what `run` and `resume` share: surroundings with a progress display, and the run's end as text, JSON and exit code. */
+#ifndef CAIRN_CLI_EXECUTION_H
+#define CAIRN_CLI_EXECUTION_H
+
+#include "cli/progress.h"
+#include "cli/session.h"
+
+struct execution {
+	struct session s;
+	struct progress *progress;
+	struct run_context ctx;
+};
+
+int execution_open(struct execution *e, struct cli *cli, struct err *err);
+/* Closes everything, also when execution_open() failed, and gives the exit code. `row` has an id when a run came to be. */
+int execution_conclude(struct cli *cli, struct execution *e, int result, const struct run_row *row, const struct err *err);
+
+#endif
