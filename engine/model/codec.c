@@ -8,6 +8,8 @@
  * are numbers from then on. The shapes of all steps come before their bodies, since references point both ways. */
 #include "model/codec.h"
 
+#include <sys/mman.h>
+
 /* --- declarations --------------------------------------------------------------------------------------------------- */
 
 static void c_param(struct codec *c, struct param_decl *d)
@@ -208,8 +210,7 @@ static void c_with_at(struct codec *c, struct with_node *w, unsigned depth)
 	c_count(c, &w->n, ITEM_PART);
 	if (w->kind == WITH_MAP)
 		C_ITEMS(c, w->keys, w->n, ITEM_ANY, c_name);
-	if (c->decoding)
-		w->children = arena_alloc(c->arena, w->n * sizeof(*w));
+	w->children = c_new(c, w->children, w->n * sizeof(*w));
 	for (size_t i = 0; i < w->n && !c->failed; i++)
 		c_with_at(c, &w->children[i], depth + 1);
 }
@@ -221,8 +222,7 @@ static void c_with(struct codec *c, const struct with_node **w)
 	C_BOOL(c, is);
 	if (!is)
 		return;
-	if (c->decoding)
-		*w = arena_alloc(c->arena, sizeof(**w));
+	*w = c_new(c, *w, sizeof(**w));
 	c_with_at(c, MUTABLE(*w), 0);
 }
 
@@ -425,11 +425,41 @@ bool model_encode(const struct pipeline *p, struct str *out)
 	_cleanup_(arena_freep) struct arena *scratch = arena_new();
 	struct codec c = { .out = out, .arena = scratch, .pl = MUTABLE(p), .seen = map_new() };
 
+	size_t at = out->len;
+
+	str_add_u64(out, 0);
 	c_pipeline(&c, MUTABLE(p));
+	memcpy(out->s + at, &(uint64_t){ c.pool_bytes }, 8);
 	map_free(c.seen);
 	VEC_FREE(&c.files);
 	VEC_FREE(&c.shared);
 	return !c.failed;
+}
+
+#define POOL_FACTOR 64 /* memory of a model / bytes of its encoding: what is claimed beyond that isn't believed */
+
+/* All memory at once, its pages faulted in by one call: one by one they take longer than the decoding. */
+static void take_pool(struct codec *c)
+{
+	uint64_t bytes = 0;
+	uintptr_t first, last;
+
+	if (c->end - c->p < 8) {
+		codec_fail(c);
+		return;
+	}
+	memcpy(&bytes, c->p, 8);
+	c->p += 8;
+	if (bytes > (uint64_t)(c->end - c->p) * POOL_FACTOR) {
+		codec_fail(c);
+		return;
+	}
+	c->pool = arena_alloc(c->arena, bytes);
+	c->pool_bytes = bytes;
+	first = ((uintptr_t)c->pool + 4095) & ~(uintptr_t)4095;
+	last = ((uintptr_t)c->pool + bytes) & ~(uintptr_t)4095;
+	if (last > first)
+		madvise((void *)first, last - first, MADV_POPULATE_WRITE); /* older kernels don't have it: no harm */
 }
 
 bool model_decode(const char *bytes, size_t len, struct arena *arena, struct pipeline **ret)
@@ -439,6 +469,7 @@ bool model_decode(const char *bytes, size_t len, struct arena *arena, struct pip
 	bool ok;
 
 	p->arena = arena;
+	take_pool(&c);
 	c_pipeline(&c, p);
 	ok = !c.failed && c.p == c.end;
 	VEC_FREE(&c.files);

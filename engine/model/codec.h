@@ -23,6 +23,8 @@ struct codec {
 	VEC(const char *) files;
 	VEC(struct shared_params) shared;
 	struct map *seen; /* pointer → number, for both tables */
+	char *pool; /* what is left of the memory that decoding takes; when encoding, only the bytes are counted */
+	size_t pool_bytes;
 	const char *last_file;
 	uint32_t last_number;
 };
@@ -40,7 +42,8 @@ void c_place(struct codec *c, int *line, int *col);
 /* Are there bytes enough for so many? Fails when not. */
 bool c_fits(struct codec *c, uint64_t n, size_t item_bytes);
 void c_count(struct codec *c, size_t *n, size_t item_bytes);
-void *c_fresh(struct codec *c, size_t bytes);
+/* Zeroed memory for what is decoded; `old` when encoding. */
+void *c_new(struct codec *c, const void *old, size_t bytes);
 void *c_alloc(struct codec *c, const void *old, size_t n, size_t size);
 /* Of a file name or a step file's params, by where they are. */
 uint32_t codec_number_of(struct codec *c, const void *p, bool *ret_new);

@@ -148,21 +148,25 @@ void c_count(struct codec *c, size_t *n, size_t item_bytes)
 		*n = c_fits(c, v, item_bytes) ? (size_t)v : 0;
 }
 
-/* Fresh memory is written to before it is read: reading first would cost a second page fault for each page. */
-void *c_fresh(struct codec *c, size_t bytes)
+void *c_new(struct codec *c, const void *old, size_t bytes)
 {
-	volatile char *p = arena_alloc(c->arena, bytes);
+	size_t rounded = (bytes + 15) & ~(size_t)15;
+	void *p = c->pool;
 
-	for (size_t i = 0; i < bytes; i += 4096)
-		p[i] = 0;
-	if (bytes)
-		p[bytes - 1] = 0;
-	return MUTABLE(p);
+	if (!c->decoding) {
+		c->pool_bytes += rounded;
+		return MUTABLE(old);
+	}
+	if (rounded > c->pool_bytes)
+		return arena_alloc(c->arena, bytes);
+	c->pool += rounded;
+	c->pool_bytes -= rounded;
+	return p;
 }
 
 void *c_alloc(struct codec *c, const void *old, size_t n, size_t size)
 {
-	return c->decoding ? (n ? c_fresh(c, n * size) : NULL) : MUTABLE(old);
+	return c->decoding && n == 0 ? NULL : c_new(c, old, n * size);
 }
 
 uint32_t codec_number_of(struct codec *c, const void *p, bool *ret_new)
@@ -309,13 +313,10 @@ static void c_args(struct codec *c, struct expr *e, unsigned depth)
 		codec_fail(c);
 		n = 0;
 	}
-	if (c->decoding) {
-		e->n_args = (uint32_t)n;
-		e->args = c_fresh(c, n * sizeof(struct expr *));
-	}
+	e->n_args = (uint32_t)n;
+	e->args = c_new(c, e->args, n * sizeof(struct expr *));
 	for (size_t i = 0; i < n && !c->failed; i++) {
-		if (c->decoding)
-			e->args[i] = c_fresh(c, sizeof(struct expr));
+		e->args[i] = c_new(c, e->args[i], sizeof(struct expr));
 		c_expr_at(c, e->args[i], depth + 1);
 	}
 }
@@ -364,8 +365,7 @@ static void c_part(struct codec *c, struct expr_part *part)
 
 	C_BOOL(c, is_expr);
 	if (is_expr) {
-		if (c->decoding)
-			part->expr = c_fresh(c, sizeof(struct expr));
+		part->expr = c_new(c, part->expr, sizeof(struct expr));
 		c_expr_at(c, MUTABLE(part->expr), 0);
 		return;
 	}
@@ -382,9 +382,8 @@ void c_template(struct codec *c, const struct expr_template **t)
 	C_BOOL(c, is);
 	if (!is)
 		return;
-	m = c_alloc(c, *t, 1, sizeof(*m));
-	if (c->decoding)
-		*t = m;
+	m = c_new(c, *t, sizeof(*m));
+	*t = m;
 	c_file(c, &m->file);
 	c_place(c, &m->line, &m->col);
 	c->file = m->file;
@@ -409,8 +408,7 @@ void c_condition(struct codec *c, const struct expr **e)
 {
 	const char *file = c->decoding ? NULL : (*e)->file;
 
-	if (c->decoding)
-		*e = arena_alloc(c->arena, sizeof(struct expr));
+	*e = c_new(c, *e, sizeof(struct expr));
 	c_file(c, &file);
 	c->file = file;
 	c_expr_at(c, MUTABLE(*e), 0);
