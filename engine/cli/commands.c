@@ -199,7 +199,7 @@ const struct cli_command cli_commands[] = {
 		    .complete = COMPLETE_CHOICE },
 		  { 0, "tasks", NULL, "tasks instead of steps, as far as they are known without running" },
 		  { 'o', "output", "FILE", "write to FILE instead of standard output", .complete = COMPLETE_FILE }),
-	  .json = "{\"pipeline\", \"nodes\": [{\"name\", \"step\", \"tasks\": N|null}], \"edges\": [{\"from\", \"to\", \"kind\": "
+	  .json = "{\"pipeline\", \"nodes\": [{\"name\", \"input\": BOOL, \"step\"|null, \"tasks\": N|null}], \"edges\": [{\"from\", \"from_input\": BOOL, \"to\", \"kind\": "
 		  "\"data\"|\"metrics\"|\"order\"}]}",
 	  EXAMPLES({ "cairn graph", "in the terminal" }, { "cairn graph -o pipeline.svg", "as a picture" },
 		   { "cairn graph --format dot | dot -Tpdf >pipeline.pdf", "through Graphviz" }),
