@@ -32,6 +32,7 @@ struct local {
 	struct runner base;
 	struct loop *loop;
 	struct pool *pool;
+	struct workspace_shelf shelf;
 	struct runner_local_options o;
 	char *state_dir;
 	char engine_marker[64];
@@ -66,6 +67,7 @@ static struct local *local_of(struct runner *r)
 /* --- ending -------------------------------------------------------------------------------------------------------------- */
 
 struct removal {
+	struct local *l;
 	char *dir;
 };
 
@@ -73,7 +75,7 @@ static void remove_workspace(void *arg)
 {
 	struct removal *m = arg;
 
-	workspace_remove(m->dir, NULL);
+	workspace_recycle(&m->l->shelf, m->dir);
 }
 
 static void removed(void *arg)
@@ -114,6 +116,7 @@ static void report(struct local_attempt *la)
 	if (dir && !la->a->keep_workspace) {
 		struct removal *m = xcalloc(1, sizeof(*m));
 
+		m->l = l;
 		m->dir = dir;
 		pool_submit(l->pool, remove_workspace, removed, m);
 	} else {
@@ -381,7 +384,7 @@ static void prepare(void *arg)
 	struct local_attempt *la = arg;
 	const struct runner_staging *s = &la->l->o.staging;
 
-	if (workspace_make(&la->w, la->l->state_dir, la->a->id, la->err) < 0 || s->prepare(s->arg, la->a, la->w.dir_fd, la->err) < 0)
+	if (workspace_make(&la->w, &la->l->shelf, la->l->state_dir, la->a->id, la->err) < 0 || s->prepare(s->arg, la->a, la->w.dir_fd, la->err) < 0)
 		fail(la, FAILURE_STORE);
 }
 
@@ -499,6 +502,7 @@ static void local_free(struct runner *r)
 		waitpid(l->guard, NULL, 0);
 		close(l->guard_pipe);
 	}
+	workspace_shelf_deinit(&l->shelf);
 	map_free(l->attempts);
 	free(l->state_dir);
 	free(l);
@@ -517,6 +521,7 @@ int runner_local_new(struct loop *l, const struct runner_local_options *o, struc
 	r->state_dir = xstrdup(o->state_dir);
 	r->state_hash = hash_state_dir(o->state_dir);
 	r->attempts = map_new();
+	workspace_shelf_init(&r->shelf, r->state_dir);
 	r->oom_kills = machine_oom_kills();
 	gethostname(r->node, sizeof(r->node) - 1);
 	snprintf(r->engine_marker, sizeof(r->engine_marker), "CAIRN_ENGINE=%d-%llu", (int)getpid(), (unsigned long long)process_start_time(getpid()));

@@ -1,3 +1,4 @@
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -5,6 +6,7 @@
 #include <sys/stat.h>
 #include "base/fs.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "runners/workspace.h"
 
 #define TAIL_BYTES 4096
@@ -32,20 +34,171 @@ static int make_dir(const char *dir, struct err *err)
 	return mkdir(dir, 0777) < 0 ? err_errno(err, "cannot make workspace %s", dir) : 0;
 }
 
-int workspace_make(struct workspace *w, const char *state_dir, uint64_t attempt_id, struct err *err)
+/* --- recycling ------------------------------------------------------------------------------------------------------------ */
+
+/* Frames on the shelf: more than can be at work at once on one machine are no use. */
+#define SHELF_MAX 64
+/* What may wait in the trash: this much a workspace, so many workspaces. */
+#define TRASH_BYTES (64 * KIB)
+#define TRASH_ENTRIES 32
+#define TRASH_MAX 50000
+
+/* Trash of engines that are gone. */
+static void sweep_trash(const char *work)
+{
+	DIR *d = opendir(work);
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		_cleanup_(freep) char *path = xasprintf("%s/%s", work, e->d_name);
+		unsigned long long start;
+		int pid;
+
+		if (sscanf(e->d_name, "trash-%d-%llu", &pid, &start) == 2 && process_start_time(pid) != start)
+			fs_remove_tree(path, NULL);
+	}
+	if (d)
+		closedir(d);
+}
+
+void workspace_shelf_init(struct workspace_shelf *s, const char *state_dir)
+{
+	_cleanup_(freep) char *work = xasprintf("%s/work", state_dir);
+
+	*s = (struct workspace_shelf){ .lock = PTHREAD_MUTEX_INITIALIZER };
+	s->trash = xasprintf("%s/trash-%d-%llu", work, (int)getpid(), (unsigned long long)process_start_time(getpid()));
+	sweep_trash(work);
+}
+
+void workspace_shelf_deinit(struct workspace_shelf *s)
+{
+	for (size_t i = 0; i < s->dirs.n; i++) {
+		workspace_remove(s->dirs.v[i], NULL);
+		free(s->dirs.v[i]);
+	}
+	VEC_FREE(&s->dirs);
+	if (s->has_trash)
+		fs_remove_tree(s->trash, NULL);
+	free(s->trash);
+	pthread_mutex_destroy(&s->lock);
+}
+
+/* Adds up what lies in a directory, one level of subdirectories included; false when it is more than the trash takes. */
+static bool is_small(int fd, const char *name, int depth, uint64_t *bytes, unsigned *entries)
+{
+	_cleanup_(fd_closep) int sub = openat(fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	DIR *d = sub < 0 ? NULL : fdopendir(dup(sub));
+	struct dirent *e;
+	struct stat st;
+	bool small = d != NULL;
+
+	while (small && (e = readdir(d))) {
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+			continue;
+		small = ++*entries <= TRASH_ENTRIES && fstatat(sub, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && (*bytes += (uint64_t)st.st_blocks * 512) <= TRASH_BYTES;
+		if (small && S_ISDIR(st.st_mode))
+			small = depth > 0 && is_small(sub, e->d_name, depth - 1, bytes, entries);
+	}
+	if (d)
+		closedir(d);
+	return small;
+}
+
+static int move_to_trash(struct workspace_shelf *shelf, int top, const char *name)
+{
+	_cleanup_(freep) char *to = NULL;
+
+	pthread_mutex_lock(&shelf->lock);
+	if (!shelf->has_trash)
+		shelf->has_trash = mkdir(shelf->trash, 0700) == 0;
+	if (shelf->has_trash && shelf->n_trash < TRASH_MAX)
+		to = xasprintf("%s/%llu", shelf->trash, (unsigned long long)shelf->n_trash++);
+	pthread_mutex_unlock(&shelf->lock);
+	return to ? renameat(top, name, AT_FDCWD, to) : -1;
+}
+
+/* Makes `name` an empty directory again. */
+static int renew(struct workspace_shelf *shelf, int top, const char *name)
+{
+	unsigned entries = 0;
+	uint64_t bytes = 0;
+	bool small = is_small(top, name, 1, &bytes, &entries);
+	struct stat st;
+
+	if (small && entries == 0 && fstatat(top, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && (st.st_mode & 07777) == 0755)
+		return 0;
+	if (!(small && move_to_trash(shelf, top, name) == 0) && fs_remove_tree_at(top, name, NULL) < 0)
+		return -1;
+	return mkdirat(top, name, 0755);
+}
+
+static int clear_log(int top)
+{
+	struct stat st;
+	int fd;
+
+	if (fstatat(top, "log", &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) && st.st_size == 0)
+		return 0;
+	fd = openat(top, "log", O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return -1;
+	close(fd);
+	return 0;
+}
+
+void workspace_recycle(struct workspace_shelf *shelf, const char *dir)
+{
+	_cleanup_(fd_closep) int top = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool kept = false;
+
+	if (top >= 0 && renew(shelf, top, "w") == 0 && renew(shelf, top, "tmp") == 0 && clear_log(top) == 0) {
+		pthread_mutex_lock(&shelf->lock);
+		kept = shelf->dirs.n < SHELF_MAX;
+		if (kept)
+			VEC_PUSH(&shelf->dirs, xstrdup(dir));
+		pthread_mutex_unlock(&shelf->lock);
+	}
+	if (!kept)
+		workspace_remove(dir, NULL);
+}
+
+static bool take_from_shelf(struct workspace_shelf *shelf, const char *dir)
+{
+	char *old = NULL;
+	bool taken;
+
+	pthread_mutex_lock(&shelf->lock);
+	if (shelf->dirs.n)
+		old = shelf->dirs.v[--shelf->dirs.n];
+	pthread_mutex_unlock(&shelf->lock);
+	taken = old && renameat2(AT_FDCWD, old, AT_FDCWD, dir, RENAME_NOREPLACE) == 0;
+	if (old && !taken)
+		workspace_remove(old, NULL);
+	free(old);
+	return taken;
+}
+
+static int make_new(int top)
+{
+	return mkdirat(top, "w", 0755) < 0 || mkdirat(top, "tmp", 0755) < 0 ? -1 : 0;
+}
+
+int workspace_make(struct workspace *w, struct workspace_shelf *shelf, const char *state_dir, uint64_t attempt_id, struct err *err)
 {
 	_cleanup_(fd_closep) int top = -1;
+	bool recycled;
 
 	*w = (struct workspace){ .dir_fd = -1, .log_fd = -1 };
 	w->dir = workspace_dir(state_dir, attempt_id);
 	w->path = xasprintf("%s/w", w->dir);
-	if (make_dir(w->dir, err) < 0)
+	recycled = take_from_shelf(shelf, w->dir);
+	if (!recycled && make_dir(w->dir, err) < 0)
 		return -1;
 	top = open(w->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (top < 0 || mkdirat(top, "w", 0777) < 0 || mkdirat(top, "tmp", 0777) < 0)
+	if (top < 0 || (!recycled && make_new(top) < 0))
 		return err_errno(err, "cannot make workspace %s", w->dir);
 	w->dir_fd = openat(top, "w", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	w->log_fd = openat(top, "log", O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
+	w->log_fd = openat(top, "log", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
 	return w->dir_fd < 0 || w->log_fd < 0 ? err_errno(err, "cannot make workspace %s", w->dir) : 0;
 }
 

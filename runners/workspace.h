@@ -5,6 +5,8 @@
 #ifndef CAIRN_RUNNERS_WORKSPACE_H
 #define CAIRN_RUNNERS_WORKSPACE_H
 
+#include <pthread.h>
+#include "base/mem.h"
 #include "runners/runner.h"
 
 struct workspace {
@@ -14,8 +16,26 @@ struct workspace {
 	int log_fd;  /* O_APPEND */
 };
 
-/* A left-over directory of that number is removed first. */
-int workspace_make(struct workspace *w, const char *state_dir, uint64_t attempt_id, struct err *err);
+/* Used workspaces: what was in them lies in the trash until the runner ends, their frames wait for the next attempt.
+ *
+ * Why not simply delete: ext4 doesn't give a deleted inode out again for five seconds, and looks at every such inode at every creation
+ * (recently_deleted() in fs/ext4/ialloc.c). An engine that makes and deletes a few small files a millisecond soon spends
+ * its time there. So small things are deleted when the run is over; large ones at once. Thread-safe. */
+struct workspace_shelf {
+	pthread_mutex_t lock;
+	char *trash; /* state_dir/work/trash-PID-START */
+	bool has_trash;
+	uint64_t n_trash;
+	VEC(char *) dirs;
+};
+/* Also removes the trash that dead engines left. */
+void workspace_shelf_init(struct workspace_shelf *s, const char *state_dir);
+void workspace_shelf_deinit(struct workspace_shelf *s); /* empties it all */
+
+/* From the shelf, else new. A left-over directory of that number is removed first. */
+int workspace_make(struct workspace *w, struct workspace_shelf *shelf, const char *state_dir, uint64_t attempt_id, struct err *err);
+/* Empties it and puts it on the shelf; removes it when that can't be done. */
+void workspace_recycle(struct workspace_shelf *shelf, const char *dir);
 void workspace_close(struct workspace *w); /* closes and frees; leaves the files */
 int workspace_remove(const char *dir, struct err *err);
 char *workspace_dir(const char *state_dir, uint64_t attempt_id);

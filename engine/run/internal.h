@@ -73,6 +73,7 @@ struct run {
 	size_t n_retrying, n_running;
 	struct publisher *publisher;
 	bool failed, stopping, interrupted, interrupted_now, told_waiting;
+	bool wake; /* something happened that a turn must handle */
 	bool done;
 	struct err fatal;
 	struct loop_source *signals[2];

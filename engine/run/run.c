@@ -149,6 +149,7 @@ static int execute(struct run *r, struct err *err)
 	if (publisher_new(r, &r->publisher, err) < 0 || watch_signals(r, err) < 0)
 		return -1;
 	loop_add_idle(r->ctx->loop, run_turn, r);
+	r->wake = true;
 	run_turn(r);
 	while (!r->done && turned > 0)
 		turned = loop_turn(r->ctx->loop, -1, &r->fatal);

@@ -67,7 +67,7 @@ static void defer_over(void *arg)
 	struct run *r = arg;
 
 	r->defer_timer = NULL;
-	r->defer_due = true;
+	r->defer_due = r->wake = true;
 }
 
 /* Nobody tells us when another engine lets go of a key: look again soon. */

@@ -42,6 +42,7 @@ void run_on_finished(void *arg, uint64_t attempt_id, struct runner_result *resul
 	a->result.workspace = (char *)keep(a->arena, result->workspace);
 	a->result.node = keep(a->arena, result->node);
 	VEC_PUSH(&r->ended, a);
+	r->wake = true;
 }
 
 /* --- an attempt's end ---------------------------------------------------------------------------------------------------------- */
@@ -115,6 +116,7 @@ static void retry_due(void *arg)
 
 	re->timer = NULL;
 	VEC_PUSH(&re->run->due, re->task);
+	re->run->wake = true;
 	re->run->n_retrying--;
 }
 
@@ -400,8 +402,9 @@ void run_turn(void *arg)
 	struct run *r = arg;
 	struct err *err = &r->fatal;
 
-	if (r->done)
+	if (r->done || !r->wake)
 		return;
+	r->wake = false;
 	do {
 		if (db_begin(r->ctx->db, err) < 0)
 			break;
@@ -429,7 +432,7 @@ void run_on_signal(void *arg, int signo)
 	if (r->interrupted_now)
 		return;
 	OBSERVE(r, notice, now ? "stopping at once" : "stopping: running tasks get their grace time; once more stops at once");
-	r->interrupted = true;
+	r->interrupted = r->wake = true;
 	r->interrupted_now = now;
 	for (size_t i = 0; i < map_len(r->actives); i++) {
 		struct active *a = map_at(r->actives, i, NULL, NULL);
