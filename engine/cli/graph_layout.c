@@ -6,7 +6,7 @@
 #define PLACES_MAX  1000000
 #define SWEEPS	    12
 #define COUNT_MAX   400 /* edges between two layers up to which crossings are counted: the count is quadratic */
-#define BEND_WEIGHT 4	/* long edges should be straight */
+#define BEND_WEIGHT 0.1 /* where there isn't room for both, a bend gives way to a node */
 
 size_t layout_layers(const struct graph *g, uint32_t *layer)
 {
@@ -267,6 +267,19 @@ static void place_layer(struct layout *l, size_t layer, const double *desired, d
 	}
 }
 
+/* Towards nodes more than towards bends, so that chains of nodes are straight and long edges run beside them. */
+static double middle(const struct layout *l, const uint32_t *v, size_t n, double otherwise)
+{
+	double sum = 0, weight = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		double w = l->places[v[i]].node < 0 ? 0.1 : 1;
+		sum += l->places[v[i]].x * w;
+		weight += w;
+	}
+	return n ? sum / weight : otherwise;
+}
+
 static void pull(struct layout *l, size_t layer, int sides, double gap)
 {
 	size_t n = l->layer_len[layer];
@@ -274,7 +287,7 @@ static void pull(struct layout *l, size_t layer, int sides, double gap)
 
 	for (size_t i = 0; i < n; i++) {
 		const struct place *p = &l->places[l->layers[layer][i]];
-		double up = mean_x(l, p->up.v, p->up.n, p->x), down = mean_x(l, p->down.v, p->down.n, p->x);
+		double up = middle(l, p->up.v, p->up.n, p->x), down = middle(l, p->down.v, p->down.n, p->x);
 		desired[i] = sides == 1 ? up : sides == 2 ? down : p->up.n && p->down.n ? (up + down) / 2 : p->up.n ? up : down;
 	}
 	if (n)
@@ -293,7 +306,7 @@ static void straighten(struct layout *l, size_t layer, double gap, bool by_upper
 		if (n != 1)
 			continue;
 		want = l->places[v[0]].x;
-		if (fabs(want - p->x) > 2.5)
+		if (want - p->x > 2.5 || p->x - want > 2.5)
 			continue;
 		if (i && want - l->places[l->layers[layer][i - 1]].x < separation(l, layer, i, gap - 1))
 			continue;
@@ -308,10 +321,10 @@ static void to_origin(struct layout *l)
 	double least = INFINITY, most = 0;
 
 	for (size_t i = 0; i < l->n_places; i++)
-		least = fmin(least, l->places[i].x - l->places[i].width / 2);
+		least = MIN(least, l->places[i].x - l->places[i].width / 2);
 	for (size_t i = 0; i < l->n_places; i++) {
 		l->places[i].x -= least;
-		most = fmax(most, l->places[i].x + l->places[i].width / 2);
+		most = MAX(most, l->places[i].x + l->places[i].width / 2);
 	}
 	l->width = most;
 }
@@ -332,7 +345,7 @@ static void position(struct layout *l, const struct layout_options *o)
 	if (o->whole) {
 		to_origin(l);
 		for (size_t i = 0; i < l->n_places; i++)
-			l->places[i].x = floor(l->places[i].x + 0.5);
+			l->places[i].x = (double)(int64_t)(l->places[i].x + 0.5); /* never negative here */
 		for (size_t i = 1; i < l->n_layers; i++)
 			straighten(l, i, o->gap, true);
 		for (size_t i = l->n_layers; i-- > 0;)
@@ -340,7 +353,7 @@ static void position(struct layout *l, const struct layout_options *o)
 	}
 	to_origin(l);
 	for (size_t i = 0; o->whole && i < l->n_places; i++)
-		l->places[i].x = floor(l->places[i].x);
+		l->places[i].x = (double)(int64_t)l->places[i].x;
 }
 
 struct layout *layout_new(const struct graph *g, const struct layout_options *o)

@@ -26,18 +26,18 @@ static void wrap(struct page *p, const char *text, size_t indent, size_t at)
 
 		while (i < line) {
 			size_t gap = strspn(text + i, " "), word = strcspn(text + i + gap, " \n");
-			size_t columns = text_width(text + i + gap, word);
+			const char *from = text + i + gap;
 
 			if (word == 0)
 				break;
-			if (at > indent && at + gap + columns > p->width) {
+			i += gap + word;
+			if (at > indent && at + gap + text_width(from, word) > p->width) {
 				str_addf(&p->out, "\n%*s", (int)indent, "");
 				at = indent;
 				gap = 0;
 			}
-			str_addf(&p->out, "%*s%.*s", (int)gap, "", (int)word, text + i + gap);
-			at += gap + columns;
-			i += strspn(text + i, " ") + word;
+			str_addf(&p->out, "%*s%.*s", (int)gap, "", (int)word, from);
+			at += gap + text_width(from, word);
 		}
 		text += line;
 		if (*text == '\n') {
@@ -132,6 +132,7 @@ static void print_subcommands(struct page *p, const struct cli_command *c)
 	if (!c->subcommands)
 		return;
 	heading(p, "Subcommands");
+	p->left = 12;
 	for (const struct cli_command *s = c->subcommands; s->name; s++) {
 		_cleanup_(freep) char *left = xasprintf("  %s", s->name);
 		left_and_right(p, left, strlen(left), s->summary);
@@ -169,6 +170,7 @@ static void print_command(struct page *p, const struct cli_command *c, const str
 	}
 	print_subcommands(p, c);
 	heading(p, "Options");
+	p->left = 0;
 	help_each_option(c, measure_option, p);
 	help_each_option(c, print_option, p);
 	if (c->json) {
@@ -198,8 +200,8 @@ static void print_overview(struct page *p)
 	help_each_option(NULL, print_option, p);
 	str_addf(&p->out, "      --version%*s", (int)(p->left - 15), "");
 	wrap(p, "print the version", p->left, p->left);
-	heading(p, "Examples");
-	str_add(&p->out, "  cairn init && cairn run\n  cairn run --help\n");
+	str_addc(&p->out, '\n');
+	wrap(p, "Begin with `cairn init`, then `cairn run`. `cairn COMMAND --help` explains a command, with examples.", 0, 0);
 }
 
 int help_print(struct cli *cli, const struct cli_command *command, const struct cli_command *parent)

@@ -3,6 +3,8 @@
 #include <string.h>
 #include "cli/help.h"
 
+#define MAN_DATE "2026-11-21" /* of the last change of the text */
+
 static void roff_text(struct str *out, const char *s)
 {
 	bool line_start = out->len == 0 || out->s[out->len - 1] == '\n';
@@ -33,6 +35,26 @@ static void font(struct str *out, char f, const char *s)
 	str_add(out, "\\fR");
 }
 
+/* The same in lines of at most about 80 characters; a source line that begins with a space starts a new line of output. */
+static void roff_lines(struct str *out, const char *s)
+{
+	while (*s) {
+		size_t n = strcspn(s, "\n"), cut = n;
+		_cleanup_(freep) char *line = NULL;
+
+		if (n > 72)
+			for (cut = 72; cut > 0 && s[cut] != ' '; cut--)
+				;
+		if (cut == 0)
+			cut = n;
+		line = xstrndup(s, cut);
+		roff_text(out, line);
+		str_addc(out, '\n');
+		s += cut;
+		s += *s == ' ' || *s == '\n';
+	}
+}
+
 /* Paragraphs are separated by an empty line in the table. */
 static void paragraphs(struct str *out, const char *s)
 {
@@ -41,8 +63,8 @@ static void paragraphs(struct str *out, const char *s)
 		size_t n = end ? (size_t)(end - s) : strlen(s);
 		_cleanup_(freep) char *one = xstrndup(s, n);
 
-		roff_text(out, one);
-		str_add(out, end ? "\n.PP\n" : "\n");
+		roff_lines(out, one);
+		str_add(out, end ? ".PP\n" : "");
 		s += n + (end ? 2 : 0);
 	}
 }
@@ -59,7 +81,7 @@ static void header(struct str *out, const char *name)
 	if (*name)
 		str_addc(out, '-');
 	upper(out, name);
-	str_add(out, " 1 \"\" \"cairn " CAIRN_VERSION "\" \"Cairn\"\n");
+	str_add(out, " 1 \"" MAN_DATE "\" \"cairn " CAIRN_VERSION "\" \"Cairn\"\n");
 }
 
 static void add_option(void *arg, const struct cli_option *o)
@@ -79,8 +101,7 @@ static void add_option(void *arg, const struct cli_option *o)
 		font(out, 'I', o->arg);
 	}
 	str_addc(out, '\n');
-	roff_text(out, o->help);
-	str_addc(out, '\n');
+	roff_lines(out, o->help);
 }
 
 static void add_synopsis(struct str *out, const struct cli_command *c, const char *name)
@@ -111,8 +132,7 @@ static void add_subcommands(struct str *out, const struct cli_command *c)
 		str_add(out, ".TP\n");
 		font(out, 'B', s->name);
 		str_addc(out, '\n');
-		roff_text(out, s->summary);
-		str_addc(out, '\n');
+		roff_lines(out, s->summary);
 	}
 }
 
@@ -123,8 +143,7 @@ static void add_examples(struct str *out, const struct cli_example *e)
 		str_add(out, ".TP\n");
 		font(out, 'B', e->line);
 		str_addc(out, '\n');
-		roff_text(out, *e->what ? e->what : "the usual use");
-		str_addc(out, '\n');
+		roff_lines(out, *e->what ? e->what : "the usual use");
 	}
 }
 
@@ -138,8 +157,7 @@ static void add_exit_codes(struct str *out, const struct cli_exit_code *e)
 	str_add(out, ".SH EXIT STATUS\n");
 	for (e = e ? e : usual; e->when; e++) {
 		str_addf(out, ".TP\n%d\n", e->code);
-		roff_text(out, e->when);
-		str_addc(out, '\n');
+		roff_lines(out, e->when);
 	}
 }
 
@@ -159,8 +177,7 @@ static void add_command(struct str *out, const struct cli_command *c, const char
 	help_each_option(c, add_option, out);
 	if (c->json) {
 		str_add(out, ".SH JSON\n");
-		roff_text(out, c->json);
-		str_addc(out, '\n');
+		roff_lines(out, c->json);
 	}
 	add_exit_codes(out, c->exit_codes);
 	add_examples(out, c->examples);
@@ -173,13 +190,12 @@ static void add_overview(struct str *out)
 
 	str_add(out, ".SH NAME\ncairn \\- run pipelines, and pay only for what changed\n"
 		     ".SH SYNOPSIS\n\\fBcairn\\fR [\\fIOPTION\\fR]... \\fICOMMAND\\fR [\\fIARGUMENT\\fR]...\n"
-		     ".SH DESCRIPTION\nRuns preprocess\\-train\\-evaluate pipelines from YAML, keeps every output under the digest of its content, "
+		     ".SH DESCRIPTION\nRuns preprocess\\-train\\-evaluate pipelines from YAML, keeps every output\nunder the digest of its content, "
 		     "and records which content came from which.\n"
 		     ".SH COMMANDS\n");
 	for (const struct cli_command *c = cli_commands; c->name; c++) {
 		str_addf(out, ".TP\n\\fBcairn\\-%s\\fR(1)\n", c->name);
-		roff_text(out, c->summary);
-		str_addc(out, '\n');
+		roff_lines(out, c->summary);
 	}
 	str_add(out, ".SH OPTIONS\n");
 	help_each_option(NULL, add_option, out);

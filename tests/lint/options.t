@@ -6,8 +6,9 @@ TEST_NEEDS_CAIRN=0
 
 # How the program prints what its table makes. These lines are the place to change when it prints them elsewhere.
 commands() { "$CAIRN" --help | sed -nE 's/^  ([a-z][a-z-]*)( .*)?$/\1/p' | sort -u; }
-help_of() { "$CAIRN" "$1" --help; }
-man_pages() { "$CAIRN" man; }
+subcommands() { "$CAIRN" "$1" --help | sed -nE '/^Subcommands/,/^$/s/^  ([a-z]+) .*/\1/p'; }
+help_of() { "$CAIRN" "$@" --help; }
+man_pages() { "$CAIRN" help --man; }
 completion() { "$CAIRN" completion "$1"; }
 
 options() { python3 "$SRC/tests/lint/options.py" "$@"; }
@@ -64,6 +65,9 @@ test_expect 'the program: every command has help with an example' '
 		help_of "$name" >one </dev/null
 		grep -qi "example" one || { echo "cairn $name --help has no example"; exit 1; }
 		cat one >>all
+		for sub in $(subcommands "$name" </dev/null); do
+			help_of "$name" "$sub" >>all </dev/null
+		done
 	done <names
 '
 test_expect 'the program: man pages name what help names' '
