@@ -1,4 +1,5 @@
 /* `cairn help` and `cairn completion`: what the table says. */
+#include "base/fs.h"
 #include "base/text.h"
 #include "cli/help.h"
 
@@ -31,6 +32,39 @@ static int print(struct cli *cli, struct str *s)
 	return CLI_OK;
 }
 
+static int write_page(const char *dir, const struct cli_command *c, const struct cli_command *parent, struct err *err)
+{
+	_cleanup_(str_deinit) struct str page = { 0 }, name = { 0 };
+	_cleanup_(freep) char *path = NULL;
+
+	str_add(&name, "cairn");
+	if (c) {
+		str_addc(&name, '-');
+		help_add_name(&name, c, parent);
+	}
+	for (size_t i = 0; i < name.len; i++)
+		if (name.s[i] == ' ')
+			name.s[i] = '-';
+	str_add(&name, ".1");
+	path = fs_join(dir, name.s);
+	man_add(&page, c, parent);
+	return fs_write_atomic_at(AT_FDCWD, path, page.s, page.len, 0644, FS_WRITE_NO_SYNC, err);
+}
+
+static int write_pages(const char *dir, struct err *err)
+{
+	if (fs_mkdir_p(dir, err) < 0 || write_page(dir, NULL, NULL, err) < 0)
+		return -1;
+	for (const struct cli_command *c = cli_commands; c->name; c++) {
+		if (write_page(dir, c, NULL, err) < 0)
+			return -1;
+		for (const struct cli_command *s = c->subcommands; s && s->name; s++)
+			if (write_page(dir, s, c, err) < 0)
+				return -1;
+	}
+	return 0;
+}
+
 int cmd_help(struct cli *cli, const struct cli_args *args)
 {
 	const struct cli_command *command = NULL, *parent = NULL;
@@ -39,6 +73,11 @@ int cmd_help(struct cli *cli, const struct cli_args *args)
 
 	if (find(args, &command, &parent, &err) < 0)
 		return cli_fail(cli, &err);
+	if (cli_value(args, "output")) {
+		if (command || !cli_flag(args, "man"))
+			return cli_usage_error(cli, "--output goes with --man and no command");
+		return write_pages(cli_value(args, "output"), &err) < 0 ? cli_fail(cli, &err) : CLI_OK;
+	}
 	if (!cli_flag(args, "man"))
 		return help_print(cli, command, parent);
 	if (command)

@@ -254,7 +254,8 @@ const struct cli_command cli_commands[] = {
 	  .json = "{\"version\", \"compiler\", \"built_for\", \"libraries\": {NAME: VERSION}}",
 	  EXAMPLES({ "cairn version -v", "with the libraries" }), .run = cmd_version },
 	{ "help", "explain a command", "[COMMAND [SUBCOMMAND]]", 0, 2, "The same as `cairn COMMAND --help`; without a name, the list of commands.",
-	  OPTIONS({ 0, "man", NULL, "as a man page (roff); without a name, all pages" }),
+	  OPTIONS({ 0, "man", NULL, "as a man page (roff); without a name, all pages" },
+		  { 'o', "output", "DIR", "with --man: write each page to a file of its own in DIR", .complete = COMPLETE_DIR }),
 	  EXAMPLES({ "cairn help run", "" }, { "cairn help --man run >cairn-run.1", "its man page" }), .complete = COMPLETE_COMMAND, .run = cmd_help },
 	{ "completion", "print the completion script of a shell", "SHELL", 1, 1,
 	  "bash: add `eval \"$(cairn completion bash)\"` to ~/.bashrc. zsh: write it to a file _cairn in a directory of $fpath. fish: write it to "

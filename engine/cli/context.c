@@ -106,6 +106,14 @@ void cli_print_diags(struct cli *cli, struct diag_list *diags)
 		fprintf(cli->err, "and %zu more\n", total - n);
 }
 
+/* The errors were all said, each with its place: the last line only counts them. */
+static int said_all(struct diag_list *diags, const char *file, struct err *err)
+{
+	if (diag_errors(diags) == 1)
+		err_set(err, ERR_INVALID, "%s: 1 error", file);
+	return -1;
+}
+
 /* --- project ------------------------------------------------------------------------------------------------------------------ */
 
 int cli_config(struct cli *cli, const struct config **ret, struct err *err)
@@ -122,7 +130,7 @@ int cli_config(struct cli *cli, const struct config **ret, struct err *err)
 		r = config_load(cwd, diags, &cli->config, err);
 		cli_print_diags(cli, diags);
 		if (r < 0)
-			return -1;
+			return said_all(diags, "cairn.yaml", err);
 	}
 	*ret = cli->config;
 	return 0;
@@ -191,7 +199,7 @@ int cli_pipeline(struct cli *cli, const char *path, struct pipeline **ret, struc
 	cli_print_diags(cli, diags);
 	if (r < 0 && err && err->code == ERR_NOT_FOUND)
 		err->code = ERR_INVALID; /* a pipeline that isn't there is an invalid one: exit 3 */
-	return r;
+	return r < 0 ? said_all(diags, path ? path : "pipeline.yaml", err) : 0;
 }
 
 /* --- params -------------------------------------------------------------------------------------------------------------------- */
@@ -211,7 +219,7 @@ static int param_file(struct cli *cli, const char *path, struct param_override *
 
 	cli_print_diags(cli, diags);
 	if (r < 0)
-		return -1;
+		return said_all(diags, path, err);
 	for (size_t i = 0; i < n_more; i++)
 		add_override(v, n, &more[i]);
 	return 0;

@@ -20,8 +20,6 @@ static void roff_text(struct str *out, const char *s)
 			str_add(out, "\\(aq");
 		else if (*s == '`')
 			str_add(out, "\\(ga");
-		else if (*s == '"')
-			str_add(out, "\\(dq");
 		else
 			str_addc(out, *s);
 		line_start = *s == '\n';

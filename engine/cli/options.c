@@ -152,8 +152,10 @@ static int unknown_command(struct cli_args *a, const struct cli_command *table, 
 
 	for (const struct cli_command *c = table; c->name && n < ARRAY_LEN(names); c++)
 		names[n++] = c->name;
-	text_add_suggestion(&m, word, names, n);
-	a->word = word;
+	if (!a->parent && (str_has_suffix(word, ".yaml") || str_has_suffix(word, ".yml")))
+		str_addf(&m, " (did you mean `cairn run %s`?)", word);
+	else
+		text_add_suggestion(&m, word, names, n);
 	return err_set(err, ERR_USAGE, "unknown command `%s%s%s`%s; see `cairn%s%s --help`", a->parent ? a->parent->name : "", a->parent ? " " : "",
 		       word, m.s ? m.s : "", a->parent ? " " : "", a->parent ? a->parent->name : "");
 }

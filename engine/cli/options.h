@@ -74,7 +74,6 @@ struct cli_args {
 	size_t n_given;
 	bool help;	  /* --help was there: nothing else was checked */
 	bool version;	  /* --version before any command */
-	const char *word; /* help asked for a word that is no command */
 };
 
 /* argv[0] is skipped. ERR_USAGE with the nearest right name in the message. *ret must be deinited also after an error (its command, if
