@@ -187,7 +187,7 @@ static void check_reflink(struct doctor *d)
 	if (fs_temp_at(AT_FDCWD, probe, 0600, &to, &to_name, &err) == 0 && fs_write_all(from, bytes, sizeof(bytes), &err) == 0)
 		found(d, OK, "copies", NULL,
 		      fs_reflink(from, to) == 0 ? "shared by the file system (reflinks): inputs cost no space" :
-						  "no reflinks here: inputs are given as read-only hard links, or copied");
+						  "no reflinks here: inputs and code are copied into workspaces");
 	unlink(from_name);
 	if (to_name)
 		unlink(to_name);

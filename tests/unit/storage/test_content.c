@@ -1,0 +1,564 @@
+/* Content in and out: round trips of random trees, identities against a naive implementation, hostile listings, damage. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include "base/clock.h"
+#include "base/fs.h"
+#include "storage/action.h"
+#include "storage/internal.h"
+#include "storage/maintain.h"
+#include "storage/statcache.h"
+
+struct fixture {
+	char dir[64];
+	int fd;
+	struct store *s;
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = xcalloc(1, sizeof(*f));
+	_cleanup_(freep) char *store = NULL;
+
+	strcpy(f->dir, "/tmp/cairn-content-XXXXXX"); /* lint: strcpy because a literal fits the buffer above */
+	assert_non_null(mkdtemp(f->dir));
+	f->fd = open(f->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	store = xasprintf("%s/store", f->dir);
+	assert_int_equal(store_open(store, true, &f->s, NULL), 0);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	store_free(f->s);
+	close(f->fd);
+	fs_remove_tree(f->dir, NULL);
+	free(f);
+	return 0;
+}
+
+static uint64_t rnd_state = 42;
+static uint32_t rnd(uint32_t n)
+{
+	rnd_state = rnd_state * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (uint32_t)(rnd_state >> 33) % n;
+}
+
+static void write_file(int dir, const char *name, const void *bytes, size_t n, mode_t mode)
+{
+	int fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+
+	assert_true(fd >= 0);
+	assert_int_equal(fs_write_all(fd, bytes, n, NULL), 0);
+	assert_int_equal(fchmod(fd, mode), 0);
+	close(fd);
+}
+
+static void random_tree(int dir, int depth)
+{
+	static const char *const names[] = { "a", "b c", "d\ne", "\xff\xfe", "ümlaut", "z.txt", "-x", "longer-name.tar.gz" };
+
+	for (uint32_t i = 0; i < ARRAY_LEN(names); i++) {
+		char bytes[300];
+
+		switch (rnd(6)) {
+		case 0:
+			break;
+		case 1:
+			assert_int_equal(mkdirat(dir, names[i], 0755), 0);
+			if (depth) {
+				int sub = openat(dir, names[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+				random_tree(sub, depth - 1);
+				close(sub);
+			}
+			break;
+		case 2:
+			assert_int_equal(symlinkat("../no where", dir, names[i]), 0);
+			break;
+		default:
+			memset(bytes, (int)rnd(256), sizeof(bytes));
+			write_file(dir, names[i], bytes, rnd(sizeof(bytes)), rnd(2) ? 0755 : 0644);
+		}
+	}
+}
+
+/* Same names, kinds, bytes and executable bits, by diff(1) and find(1): an independent look. */
+static void assert_same(const char *a, const char *b)
+{
+	_cleanup_(freep) char *cmd = xasprintf("diff -r --no-dereference '%s' '%s' && [ \"$(cd '%s' && find . -type f -perm -0100 | sort | sha256sum; find . | wc -l)\" ="
+					       " \"$(cd '%s' && find . -type f -perm -0100 | sort | sha256sum; find . | wc -l)\" ]", a, b, a, b);
+
+	assert_int_equal(system(cmd), 0); /* lint: system because the comparison must not be our own code */
+}
+
+static void test_round_trip(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 12; i++) {
+		_cleanup_(freep) char *in = xasprintf("%s/in%d", f->dir, i), *out = xasprintf("%s/out%d", f->dir, i);
+		_cleanup_(freep) char *out_name = xasprintf("out%d", i), *in_name = xasprintf("in%d", i);
+		struct content_id id, again;
+		struct err err = { 0 };
+		int fd;
+
+		assert_int_equal(mkdir(in, 0755), 0);
+		fd = open(in, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		random_tree(fd, 3);
+		close(fd);
+		assert_int_equal(content_put_at(f->s, f->fd, in_name, NULL, &id, &err), 0);
+		assert_int_equal(content_materialise_at(f->s, &id, false, CONTENT_COPY_WRITABLE, f->fd, out_name, &err), 0);
+		assert_same(in, out);
+		/* taking the copy in, by moving, gives the same id */
+		assert_int_equal(content_put_at(f->s, f->fd, out_name, &(struct content_put_options){ .flags = CONTENT_PUT_MOVE, .n_threads = 2 }, &again, &err), 0);
+		assert_true(content_id_eq(&id, &again));
+		assert_int_equal(content_verify(f->s, &id, &err), 0);
+	}
+}
+
+/* FORMAT.md, written down once more. */
+static void naive_digest(const uint8_t *bytes, size_t n, struct digest *ret)
+{
+	const size_t part = 16777216;
+	uint8_t all[64 * 32];
+	size_t parts = 0;
+
+	if (n <= part) {
+		digest_bytes(bytes, n, ret);
+		return;
+	}
+	for (size_t at = 0; at < n; at += part, parts++) {
+		struct digest d;
+
+		digest_bytes(bytes + at, n - at < part ? n - at : part, &d);
+		memcpy(all + parts * 32, d.b, 32);
+	}
+	digest_bytes(all, parts * 32, ret);
+}
+
+static void test_identity(void **state)
+{
+	struct fixture *f = *state;
+	static const size_t sizes[] = { 0, 1, 16384, 262144, 262145, 16777216, 16777217, 40000000 };
+	uint8_t *bytes = xmalloc(40000000);
+
+	for (size_t i = 0; i < 40000000; i++)
+		bytes[i] = (uint8_t)(i * 2654435761u >> 13);
+	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+		struct content_id by_file, by_bytes, by_fd;
+		struct digest want;
+		int fd;
+
+		naive_digest(bytes, sizes[i], &want);
+		write_file(f->fd, "blob", bytes, sizes[i], 0644);
+		assert_int_equal(content_put_at(f->s, f->fd, "blob", &(struct content_put_options){ .n_threads = 2 }, &by_file, NULL), 0);
+		content_id_of_bytes(bytes, sizes[i], &by_bytes);
+		fd = openat(f->fd, "blob", O_RDONLY | O_CLOEXEC);
+		assert_int_equal(content_put_fd(f->s, fd, &by_fd, NULL), 0);
+		close(fd);
+		assert_true(digest_eq(&want, &by_file.digest));
+		assert_true(content_id_eq(&by_file, &by_bytes));
+		assert_true(content_id_eq(&by_file, &by_fd));
+		assert_int_equal(by_file.size_bytes, sizes[i]);
+	}
+	free(bytes);
+	assert_int_equal(content_part_bytes(8192ULL * 16777216), 16777216);
+	assert_int_equal(content_part_bytes(8192ULL * 16777216 + 1), 2 * 16777216);
+}
+
+/* Golden: ids must never change by accident. */
+static void test_golden(void **state)
+{
+	struct fixture *f = *state;
+	struct tree_builder *b = tree_builder_new();
+	struct content_id blob, tree;
+	char hex[DIGEST_HEX_MAX];
+
+	content_id_of_bytes("hello\n", 6, &blob);
+	assert_string_equal(digest_hex(&blob.digest, hex), "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03");
+	assert_int_equal(tree_builder_add(b, &(struct tree_entry){ .name = "run", .name_len = 3, .kind = TREE_EXECUTABLE, .id = blob }, NULL), 0);
+	assert_int_equal(tree_builder_add(b, &(struct tree_entry){ .name = "a", .name_len = 1, .kind = TREE_SYMLINK, .target = "run", .target_len = 3 }, NULL), 0);
+	assert_int_equal(tree_builder_store(b, f->s, &tree, NULL), 0);
+	assert_int_equal(tree.size_bytes, 13 + (1 + 4 + 2 + 4 + 4) + (1 + 4 + 4 + 8 + 32));
+	assert_string_equal(digest_hex(&tree.digest, hex), "3357e2bdd95962a0b4267c6a29d18248274598be4cdb75a8a78d02189f0dad2b");
+	tree_builder_free(b);
+}
+
+static void test_hostile_listings(void **state)
+{
+	static const struct {
+		const char *bytes;
+		size_t n;
+	} bad[] = {
+		{ "", 0 }, { "cairn-tree/2\n", 13 }, { "cairn-tree/1\n\x01", 14 }, { "cairn-tree/1\n\x03\x01\0\0\0/\0\x01\0\0\0x\0", 26 },
+		{ "cairn-tree/1\n\x03\x02\0\0\0..\0\x01\0\0\0x\0", 27 }, { "cairn-tree/1\n\x03\0\0\0\0\0\x01\0\0\0x\0", 25 },
+		{ "cairn-tree/1\n\x03\x01\0\0\0b\0\x01\0\0\0x\0\x03\x01\0\0\0a\0\x01\0\0\0x\0", 39 }, /* out of order */
+		{ "cairn-tree/1\n\x03\x01\0\0\0a\0\x01\0\0\0x\0\x03\x01\0\0\0a\0\x01\0\0\0x\0", 39 }, /* twice */
+		{ "cairn-tree/1\n\x03\xff\xff\xff\xff" "a\0\x01\0\0\0x\0", 26 }, { "cairn-tree/1\n\x05\x01\0\0\0a\0\x01\0\0\0x\0", 26 },
+	};
+	struct tree *t;
+
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct err err = { 0 };
+
+		assert_int_equal(tree_decode(bad[i].bytes, bad[i].n, &t, &err), -1);
+		assert_int_equal(err.code, ERR_CORRUPT);
+	}
+	assert_int_equal(tree_decode("cairn-tree/1\n\x03\x01\0\0\0a\0\x01\0\0\0x\0", 26, &t, NULL), 0);
+	assert_int_equal(tree_len(t), 1);
+	tree_free(t);
+}
+
+static char *blob_path(struct fixture *f, const struct content_id *id)
+{
+	char hex[DIGEST_HEX_MAX];
+
+	digest_hex(&id->digest, hex);
+	return xasprintf("%s/store/blobs/%.2s/%s", f->dir, hex, hex);
+}
+
+static void test_damage(void **state)
+{
+	struct fixture *f = *state;
+	struct content_id id;
+	struct err err = { 0 };
+	struct store_stat st;
+	bool present = true;
+	char *path;
+
+	assert_int_equal(content_put_bytes(f->s, "precious", 8, &id, NULL), 0);
+	path = blob_path(f, &id);
+	assert_int_equal(chmod(path, 0644), 0);
+	write_file(AT_FDCWD, path, "previous", 8, 0444); /* same size: only the digest can tell */
+	assert_int_equal(content_materialise_at(f->s, &id, false, CONTENT_LINK_READONLY, f->fd, "x", &err), -1);
+	assert_int_equal(err.code, ERR_CORRUPT);
+	assert_int_equal(faccessat(f->fd, "x", F_OK, 0), -1);
+	assert_int_equal(store_has(f->s, &id, 1, &present, NULL), 0);
+	assert_false(present); /* set aside */
+	assert_int_equal(store_stat_all(f->s, &st, NULL), 0);
+	assert_int_equal(st.set_aside, 1);
+	/* too short, as after a power cut: it counts as missing, and the next put mends it */
+	assert_int_equal(content_put_bytes(f->s, "precious", 8, &id, NULL), 0);
+	assert_int_equal(chmod(path, 0644), 0);
+	assert_int_equal(truncate(path, 3), 0);
+	assert_int_equal(store_has(f->s, &id, 1, &present, NULL), 0);
+	assert_false(present);
+	assert_int_equal(content_put_bytes(f->s, "precious", 8, &id, NULL), 0);
+	assert_int_equal(content_verify(f->s, &id, NULL), 0);
+	free(path);
+}
+
+/* Whoever writes to what he was given writes to a copy. */
+static void test_inputs_are_copies(void **state)
+{
+	struct fixture *f = *state;
+	struct content_id id;
+
+	assert_int_equal(content_put_bytes(f->s, "precious", 8, &id, NULL), 0);
+	assert_int_equal(content_materialise_at(f->s, &id, false, CONTENT_LINK_READONLY, f->fd, "given", NULL), 0);
+	assert_int_equal(fchmodat(f->fd, "given", 0644, 0), 0);
+	write_file(f->fd, "given", "scribble", 8, 0644);
+	assert_int_equal(content_verify(f->s, &id, NULL), 0);
+}
+
+static void test_move_leaves_shared_files(void **state)
+{
+	struct fixture *f = *state;
+	struct content_id id;
+
+	write_file(f->fd, "one", "shared", 6, 0644);
+	assert_int_equal(linkat(f->fd, "one", f->fd, "two", 0), 0);
+	assert_int_equal(content_put_at(f->s, f->fd, "one", &(struct content_put_options){ .flags = CONTENT_PUT_MOVE }, &id, NULL), 0);
+	write_file(f->fd, "two", "SHARED", 6, 0644); /* through the other name */
+	assert_int_equal(content_verify(f->s, &id, NULL), 0);
+}
+
+static void *put_same(void *arg)
+{
+	struct content_id id;
+
+	for (int i = 0; i < 200; i++) {
+		char bytes[16];
+
+		snprintf(bytes, sizeof(bytes), "blob %d", i);
+		if (content_put_bytes(arg, bytes, strlen(bytes), &id, NULL) < 0)
+			return arg;
+		if (i % 50 == 0 && store_sync(arg, NULL) < 0)
+			return arg;
+	}
+	return NULL;
+}
+
+static void test_threads(void **state)
+{
+	struct fixture *f = *state;
+	struct store_stat st;
+	pthread_t t[4];
+	void *failed;
+
+	for (size_t i = 0; i < ARRAY_LEN(t); i++)
+		assert_int_equal(pthread_create(&t[i], NULL, put_same, f->s), 0);
+	for (size_t i = 0; i < ARRAY_LEN(t); i++) {
+		pthread_join(t[i], &failed);
+		assert_null(failed);
+	}
+	assert_int_equal(store_stat_all(f->s, &st, NULL), 0);
+	assert_int_equal(st.objects[STORE_BLOB], 200);
+	assert_int_equal(st.temporaries, 0);
+}
+
+static void test_kill_leaves_temporaries_only(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 20; i++) {
+		pid_t pid = fork();
+		struct timespec pause = { .tv_nsec = (long)rnd(3000000) };
+
+		assert_true(pid >= 0);
+		if (pid == 0) {
+			for (uint32_t k = 0;; k++) {
+				struct content_id id;
+				char bytes[64];
+
+				snprintf(bytes, sizeof(bytes), "%d %u", i, k);
+				content_put_bytes(f->s, bytes, strlen(bytes), &id, NULL);
+			}
+		}
+		nanosleep(&pause, NULL);
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+	assert_int_equal(store_verify(f->s, NULL, NULL, NULL, NULL), 0);
+}
+
+static void test_special_files(void **state)
+{
+	struct fixture *f = *state;
+	struct err err = { 0 };
+	struct content_id id;
+
+	assert_int_equal(mkdirat(f->fd, "d", 0755), 0);
+	assert_int_equal(mkfifoat(f->fd, "d/pipe", 0644), 0);
+	assert_int_equal(content_put_at(f->s, f->fd, "d", NULL, &id, &err), -1);
+	assert_int_equal(err.code, ERR_INVALID);
+	assert_non_null(strstr(err.msg, "d/pipe"));
+}
+
+static void test_complete(void **state)
+{
+	struct fixture *f = *state;
+	struct content_id id, blob;
+	bool present = false;
+	char *path;
+
+	assert_int_equal(mkdirat(f->fd, "t", 0755), 0);
+	write_file(f->fd, "t/a", "member", 6, 0644);
+	assert_int_equal(content_put_at(f->s, f->fd, "t", NULL, &id, NULL), 0);
+	assert_int_equal(content_complete(f->s, &id, 1, &present, NULL), 0);
+	assert_true(present);
+	content_id_of_bytes("member", 6, &blob);
+	assert_int_equal(store_delete(f->s, STORE_BLOB, &blob.digest, NULL), 0);
+	assert_int_equal(content_complete(f->s, &id, 1, &present, NULL), 0);
+	assert_false(present);
+	path = blob_path(f, &blob);
+	assert_int_equal(access(path, F_OK), -1);
+	free(path);
+}
+
+static void test_actions(void **state)
+{
+	struct fixture *f = *state;
+	struct arena *arena = arena_new();
+	struct content_id a, b;
+	struct action_output out = { "o", { .kind = CONTENT_NONE } };
+	struct action_record r = { .outputs = &out, .n_outputs = 1, .run_id = "r", .task = "t", .node = "n", .started_ns = 1, .ended_ns = 2 }, got, *all;
+	size_t n;
+
+	memset(r.key.b, 7, sizeof(r.key.b));
+	content_put_bytes(f->s, "a", 1, &a, NULL);
+	content_put_bytes(f->s, "b", 1, &b, NULL);
+	out.id = a;
+	assert_int_equal(action_put(f->s, &r, NULL), 0);
+	assert_int_equal(action_put(f->s, &r, NULL), 1);
+	out.id = b;
+	assert_int_equal(action_put(f->s, &r, NULL), 2);
+	assert_int_equal(action_put(f->s, &r, NULL), 1);
+	assert_int_equal(action_get(f->s, &r.key, arena, &got, NULL), 0);
+	assert_true(content_id_eq(&got.outputs[0].id, &a)); /* the first stays */
+	assert_int_equal(action_observations(f->s, &r.key, arena, &all, &n, NULL), 0);
+	assert_int_equal(n, 2);
+	assert_int_equal(action_replace(f->s, &r, NULL), 0);
+	assert_int_equal(action_get(f->s, &r.key, arena, &got, NULL), 0);
+	assert_true(content_id_eq(&got.outputs[0].id, &b));
+	arena_free(arena);
+}
+
+static void test_action_hostile(void **state)
+{
+	struct arena *arena = arena_new();
+	struct action_output out = { "out", { .kind = CONTENT_BLOB, .size_bytes = 3 } };
+	struct action_record r = { .outputs = &out, .n_outputs = 1, .run_id = "run", .task = "task", .node = "node" }, got;
+	struct str bytes = { 0 };
+
+	action_encode(&r, &bytes);
+	assert_int_equal(action_decode(bytes.s, bytes.len, arena, &got, NULL), 0);
+	for (size_t n = 0; n < bytes.len; n++) /* cut anywhere */
+		assert_int_equal(action_decode(bytes.s, n, arena, &got, NULL), -1);
+	for (size_t i = 0; i < bytes.len; i++) { /* any byte changed: an error or another record, never a crash */
+		bytes.s[i] ^= 0x5a;
+		action_decode(bytes.s, bytes.len, arena, &got, NULL);
+		bytes.s[i] ^= 0x5a;
+	}
+	str_deinit(&bytes);
+	arena_free(arena);
+}
+
+/* --- gc -------------------------------------------------------------------------------------------------------------------- */
+
+static int no_refs(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id), void *arg, struct err *err)
+{
+	return 0;
+}
+
+static void test_gc(void **state)
+{
+	struct fixture *f = *state;
+	struct content_id live, dead;
+	struct store_gc_result res;
+	struct store_gc_options o = { .manifest_refs = no_refs, .contents = &live, .n_contents = 1, .grace_ns = 3600 * NS_PER_S, .mark_gap_ns = 3600 * NS_PER_S };
+	bool present[2];
+	struct content_id both[2];
+
+	content_put_bytes(f->s, "live", 4, &live, NULL);
+	content_put_bytes(f->s, "dead", 4, &dead, NULL);
+	both[0] = live, both[1] = dead;
+	o.now_ns = clock_system()->wall_ns(clock_system());
+	assert_int_equal(store_gc(f->s, &o, &res, NULL), 0);
+	assert_int_equal(res.young, 1); /* everything is young now: not even condemned */
+	o.now_ns += 2 * 3600 * NS_PER_S;
+	assert_int_equal(store_gc(f->s, &o, &res, NULL), 0); /* the first mark that finds it */
+	assert_int_equal(res.deleted, 0);
+	assert_int_equal(store_has(f->s, both, 2, present, NULL), 0);
+	assert_true(present[0] && present[1]);
+	o.now_ns += 30 * 60 * NS_PER_S; /* too soon */
+	assert_int_equal(store_gc(f->s, &o, &res, NULL), 0);
+	assert_true(res.first_mark);
+	assert_int_equal(res.deleted, 0);
+	o.now_ns += 3600 * NS_PER_S;
+	o.dry_run = true;
+	assert_int_equal(store_gc(f->s, &o, &res, NULL), 0);
+	assert_int_equal(res.deleted, 1);
+	assert_int_equal(res.deleted_bytes, 4);
+	assert_int_equal(store_has(f->s, both, 2, present, NULL), 0);
+	assert_true(present[1]);
+	o.dry_run = false;
+	assert_int_equal(store_gc(f->s, &o, &res, NULL), 0);
+	assert_int_equal(res.deleted, 1);
+	assert_int_equal(store_has(f->s, both, 2, present, NULL), 0);
+	assert_true(present[0]);
+	assert_false(present[1]);
+}
+
+/* --- stat cache -------------------------------------------------------------------------------------------------------------- */
+
+static void stat_of(struct fixture *f, const char *name, struct stat *st)
+{
+	assert_int_equal(fstatat(f->fd, name, st, 0), 0);
+}
+
+static void test_statcache(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(freep) char *path = xasprintf("%s/cache", f->dir);
+	struct content_id id, got;
+	struct statcache *c;
+	struct stat st;
+	int64_t later;
+
+	write_file(f->fd, "file", "12345", 5, 0644);
+	stat_of(f, "file", &st);
+	content_id_of_bytes("12345", 5, &id);
+	later = st.st_ctim.tv_sec * NS_PER_S + st.st_ctim.tv_nsec + 5 * NS_PER_S;
+	assert_int_equal(statcache_open(path, &c, NULL), 0);
+	assert_false(statcache_get(c, "file", &st, &got));
+	statcache_put(c, "file", &st, later - 5 * NS_PER_S, &id); /* hashed in the tick of its last change */
+	assert_false(statcache_get(c, "file", &st, &got));
+	statcache_put(c, "file", &st, later, &id);
+	assert_true(statcache_get(c, "file", &st, &got));
+	assert_true(content_id_eq(&id, &got));
+	assert_int_equal(statcache_save(c, NULL), 0);
+	statcache_free(c);
+	assert_int_equal(statcache_open(path, &c, NULL), 0);
+	assert_true(statcache_get(c, "file", &st, &got));
+	/* same size, mtime set back: the ctime tells */
+	write_file(f->fd, "file", "54321", 5, 0644);
+	assert_int_equal(utimensat(f->fd, "file", (struct timespec[]){ st.st_atim, st.st_mtim }, 0), 0);
+	stat_of(f, "file", &st);
+	assert_false(statcache_get(c, "file", &st, &got));
+	statcache_free(c);
+	/* a damaged cache is no cache */
+	write_file(AT_FDCWD, path, "garbage", 7, 0644);
+	assert_int_equal(statcache_open(path, &c, NULL), 0);
+	assert_false(statcache_get(c, "file", &st, &got));
+	statcache_free(c);
+}
+
+static void test_glob(void **state)
+{
+	static const struct {
+		const char *pattern, *want;
+	} cases[] = {
+		{ "*.tar", "a.tar b.tar " }, { "**/*.tar", "a.tar b.tar sub/c.tar sub/deep/d.tar " }, { "*/", "sub " }, { "sub/*", "sub/c.tar sub/deep " },
+		{ "?.tar", "a.tar b.tar " }, { "[b-z]*.tar", "b.tar " }, { "nothing*", "" }, { ".*", ".hidden " },
+	};
+	struct fixture *f = *state;
+	struct arena *arena = arena_new();
+	struct content_id id;
+
+	assert_int_equal(fs_mkdir_p_at(f->fd, "g/sub/deep", 0755, NULL), 0);
+	write_file(f->fd, "g/a.tar", "a", 1, 0644);
+	write_file(f->fd, "g/b.tar", "b", 1, 0644);
+	write_file(f->fd, "g/.hidden", "h", 1, 0644);
+	write_file(f->fd, "g/sub/c.tar", "c", 1, 0644);
+	write_file(f->fd, "g/sub/deep/d.tar", "d", 1, 0644);
+	assert_int_equal(content_put_at(f->s, f->fd, "g", NULL, &id, NULL), 0);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct tree_match *m;
+		struct str got = { 0 };
+		size_t n;
+
+		str_add(&got, "");
+		assert_int_equal(tree_glob(f->s, &id, cases[i].pattern, arena, &m, &n, NULL), 0);
+		for (size_t k = 0; k < n; k++)
+			str_addf(&got, "%s ", m[k].path);
+		assert_string_equal(got.s, cases[i].want);
+		str_deinit(&got);
+	}
+	arena_free(arena);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_round_trip), T(test_identity), T(test_golden), cmocka_unit_test(test_hostile_listings), T(test_damage), T(test_inputs_are_copies),
+		T(test_move_leaves_shared_files), T(test_threads), T(test_kill_leaves_temporaries_only), T(test_special_files), T(test_complete),
+		T(test_actions), cmocka_unit_test(test_action_hostile), T(test_gc), T(test_statcache), T(test_glob),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
