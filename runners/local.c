@@ -246,7 +246,7 @@ static void on_exit_status(void *arg, const struct process_exit *ex)
 	loop_remove(la->l->loop, la->timer);
 	la->timer = NULL;
 	if (la->a->shell && isatty(0)) {
-		signal(SIGTTOU, SIG_IGN);
+		signal(SIGTTOU, SIG_IGN); /* lint: signal because ignoring needs no handler */
 		tcsetpgrp(0, getpgrp());
 	}
 	if (process_left_orphans(la->process))
@@ -395,7 +395,7 @@ static void run_guard(int fd, const char *engine_marker)
 	setsid();
 	prctl(PR_SET_NAME, "cairn-guard");
 	for (int s = 1; s < NSIG; s++)
-		signal(s, s == SIGCHLD ? SIG_DFL : SIG_IGN);
+		signal(s, s == SIGCHLD ? SIG_DFL : SIG_IGN); /* lint: signal because ignoring needs no handler */
 	while (read(fd, &c, 1) < 0 && errno == EINTR)
 		;
 	process_signal_marked(engine_marker, SIGKILL);

@@ -20,9 +20,9 @@ static size_t next_piece(const char *s, size_t left, char out[5])
 
 	if (n == 0 || cp < 0x20 || (cp >= 0x7f && cp < 0xa0)) {
 		if (cp == '\n')
-			strcpy(out, "\\n");
+			memcpy(out, "\\n", 3);
 		else if (cp == '\t')
-			strcpy(out, " ");
+			memcpy(out, " ", 2);
 		else
 			snprintf(out, 5, "\\x%02x", (unsigned char)*s);
 		return 1;

@@ -415,7 +415,7 @@ void process_kill_leftovers(struct process *p)
 	for (int round = 0; round < 1000; round++) {
 		if (kill_found(p->pid, p->marker) == 0)
 			break;
-		nanosleep(&pause, NULL);
+		nanosleep(&pause, NULL); /* lint: nanosleep because the kernel says nothing when a process that isn't ours to wait for has gone */
 		look_at_orphans(NULL);
 	}
 	look_at_orphans(NULL);

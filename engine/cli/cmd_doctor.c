@@ -160,7 +160,7 @@ static void check_disk(struct doctor *d)
 	uint64_t free_bytes;
 
 	if (statvfs(path, &fs) < 0) {
-		found(d, PROBLEM, "disk", NULL, "cannot look at %s: %s", path, strerror(errno));
+		found(d, PROBLEM, "disk", NULL, "cannot look at %s: %s", path, strerrordesc_np(errno));
 		return;
 	}
 	free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;

@@ -45,7 +45,7 @@ static struct termios echo_restore;
 static void on_signal(int signo)
 {
 	tcsetattr(0, TCSANOW, &echo_restore);
-	signal(signo, SIG_DFL);
+	signal(signo, SIG_DFL); /* lint: signal because there is no loop while a person types */
 	raise(signo);
 }
 
@@ -58,9 +58,9 @@ static int ask(struct cli *cli, const char *name, struct str *ret, struct err *e
 		return err_errno(err, "cannot ask without echo");
 	quiet = echo_restore;
 	quiet.c_lflag &= ~(tcflag_t)ECHO;
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
-	signal(SIGHUP, on_signal);
+	signal(SIGINT, on_signal); /* lint: signal because there is no loop while a person types */
+	signal(SIGTERM, on_signal); /* lint: signal because there is no loop while a person types */
+	signal(SIGHUP, on_signal); /* lint: signal because there is no loop while a person types */
 	fprintf(cli->err, "Value of %s (not shown): ", name);
 	fflush(cli->err);
 	tcsetattr(0, TCSAFLUSH, &quiet);

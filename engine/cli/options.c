@@ -82,12 +82,13 @@ static int wrong_choice(const char *what, const char *choices, const char *value
 	size_t n = 0;
 
 	str_add(&copy, choices);
-	for (char *p = strtok(copy.s, "|"); p && n < ARRAY_LEN(words); p = strtok(NULL, "|"))
+	for (char *rest, *p = strtok_r(copy.s, "|", &rest); p && n < ARRAY_LEN(words); p = strtok_r(NULL, "|", &rest))
 		words[n++] = p;
 	for (size_t i = 0; i < n; i++)
 		str_addf(&m, "%s%s", i == 0 ? "" : i + 1 == n ? " or " : ", ", words[i]);
+	str_addf(&m, ", not `%s`", value);
 	text_add_suggestion(&m, value, words, n);
-	return err_set(err, ERR_USAGE, "%s must be %s, not `%s`", what, m.s, value);
+	return err_set(err, ERR_USAGE, "%s must be %s", what, m.s);
 }
 
 static int give(struct cli_args *a, const struct cli_option *o, const char *value, struct err *err)

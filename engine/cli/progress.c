@@ -212,7 +212,7 @@ static void remember_failed(struct progress *p, const char *task)
 	p->n_failed++;
 }
 
-/* The last lines of a log, indented; long ones are cut on a terminal. */
+/* The last lines of a log, indented. */
 static void add_tail(struct progress *p, const char *tail, unsigned max)
 {
 	const char *end = tail + strlen(tail), *from;

@@ -1,4 +1,4 @@
-/* Between progress.c (events, lines, the end) and progress_live.c (the block that is redrawn). */
+/* cli/progress_internal.h — between progress.c (events, lines, the end) and progress_live.c (the block that is redrawn). */
 #ifndef CAIRN_CLI_PROGRESS_INTERNAL_H
 #define CAIRN_CLI_PROGRESS_INTERNAL_H
 

@@ -264,7 +264,7 @@ static void trim(const char *dir)
 			continue;
 		if (!temp)
 			VEC_PUSH(&files, ((struct kept){ xstrdup(e->d_name), st.st_mtim }));
-		else if (st.st_mtim.tv_sec + STALE_TEMP_S < time(NULL))
+		else if (st.st_mtim.tv_sec + STALE_TEMP_S < time(NULL)) /* lint: time because files are as old as the machine says */
 			unlinkat(dirfd(d), e->d_name, 0);
 	}
 	if (files.n)

@@ -24,7 +24,8 @@ bool model_cache_load(const char *dir, const struct model_cache_key *key, fetch_
 void model_cache_store(const char *dir, const struct model_cache_key *key, const struct pipeline *p, fetch_fn fetch, void *fetch_arg,
 		       struct diag_list *diags);
 
-/* codec.c: the encoding itself. Encoding is false for a model that decoding wouldn't take (there should be none). Decoded strings point into `bytes`, which must live as long as `arena`.
+/* codec.c: the encoding itself. Encoding is false for a model that decoding wouldn't take (there should be none).
+ * Decoded strings point into `bytes`, which must live as long as `arena`.
  * Decoding checks every length and index; false for anything that encoding can't have made. */
 bool model_encode(const struct pipeline *p, struct str *out);
 bool model_decode(const char *bytes, size_t len, struct arena *arena, struct pipeline **ret);

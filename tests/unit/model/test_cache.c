@@ -17,7 +17,7 @@ static char dir[64];
 
 static int enter_temp(void **state)
 {
-	strcpy(dir, "/tmp/cairn-cache-XXXXXX");
+	memcpy(dir, "/tmp/cairn-cache-XXXXXX", sizeof("/tmp/cairn-cache-XXXXXX"));
 	assert_non_null(mkdtemp(dir));
 	return 0;
 }
@@ -160,7 +160,7 @@ static size_t count_files(const char *suffix, char *ret_path)
 		if (str_has_suffix(e->d_name, suffix)) {
 			n++;
 			if (ret_path)
-				sprintf(ret_path, "cache/%.100s", e->d_name);
+				snprintf(ret_path, 120, "cache/%.100s", e->d_name);
 		}
 	if (d)
 		closedir(d);

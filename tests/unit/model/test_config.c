@@ -14,7 +14,7 @@ static char dir[64];
 
 static int enter_temp(void **state)
 {
-	strcpy(dir, "/tmp/cairn-config-XXXXXX");
+	memcpy(dir, "/tmp/cairn-config-XXXXXX", sizeof("/tmp/cairn-config-XXXXXX"));
 	assert_non_null(mkdtemp(dir));
 	assert_int_equal(chdir(dir), 0);
 	assert_int_equal(fs_mkdir_p("sub/deep", NULL), 0);

@@ -338,7 +338,7 @@ static void test_kill_leaves_temporaries_only(void **state)
 				content_put_bytes(f->s, bytes, strlen(bytes), &id, NULL);
 			}
 		}
-		nanosleep(&pause, NULL);
+		nanosleep(&pause, NULL); /* lint: nanosleep because the kill must come at a random moment */
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
 	}
