@@ -1,10 +1,12 @@
 /* Drawing in the terminal. One line a layer with the names, and between two layers a channel in which edges turn.
  *
- * All edges that leave one place form a net: down from the source, one horizontal piece on a track of its own, down to each target. Two
- * nets share a track only when a column stays free between them. Where a net comes down in a column in which another net's target line
- * already is, that other one must lie below (else its line would seem to come from both): such orders are constraints between tracks; when
- * they contradict each other, the drawing would lie, and the tree is drawn instead. A line that merely passes behind a vertical one is
- * interrupted there. */
+ * All edges that leave one place form a net: down from the source, one horizontal piece on a track of its own, down to each target.
+ * Invariant: whoever follows a net's lines, never upward, comes to exactly its targets. Therefore
+ * - nets that have several targets enter a node at ports of their own; nets that end there and nowhere else may join each other;
+ * - two nets share a track only when a column stays free between them;
+ * - where a net starts in a column in which another one comes down, the former turns off above the latter. When such orders contradict
+ *   each other, the drawing would lie, and the tree is drawn instead;
+ * - a line that merely passes behind a vertical one is interrupted there. */
 #include <string.h>
 #include "base/mem.h"
 #include "base/text.h"
@@ -32,6 +34,7 @@ void graph_add_label(const struct graph_node *n, bool utf8, struct str *out)
 
 struct net {
 	uint32_t place;
+	int *ports; /* columns in which it comes down: one for each place below */
 	int x, left, right;
 	bool bends; /* has a horizontal piece */
 	int track;
@@ -51,36 +54,104 @@ struct drawing {
 	struct str *labels; /* of each node */
 };
 
-static int column(const struct layout *l, uint32_t place)
+/* --- ports: where nets enter a node --------------------------------------------------------------------------------------------- */
+
+struct port {
+	double wanted;
+	uint32_t place; /* the net's, or that of any net that ends here */
+	int column;
+};
+
+static bool ends_there(const struct layout *l, uint32_t place)
 {
-	return (int)l->places[place].x;
+	return l->places[place].down.n == 1;
 }
 
-static size_t make_nets(const struct layout *l, size_t layer, struct net *nets)
+static int by_wanted(const void *a, const void *b)
 {
-	size_t n = 0;
+	const struct port *x = a, *y = b;
 
-	for (size_t i = 0; i < l->layer_len[layer]; i++) {
-		const struct place *p = &l->places[l->layers[layer][i]];
-		struct net *net = &nets[n];
+	if (x->wanted != y->wanted)
+		return x->wanted < y->wanted ? -1 : 1;
+	return x->place < y->place ? -1 : x->place > y->place;
+}
 
-		if (!p->down.n)
-			continue;
-		*net = (struct net){ .place = l->layers[layer][i], .x = (int)p->x, .left = (int)p->x, .right = (int)p->x, .track = -1 };
-		for (size_t k = 0; k < p->down.n; k++) {
-			net->left = MIN(net->left, column(l, p->down.v[k]));
-			net->right = MAX(net->right, column(l, p->down.v[k]));
+/* Straight down where it can be, in order of where they come from, a column between any two. False when the node is too narrow. */
+static bool set_columns(const struct place *p, struct port *v, size_t n)
+{
+	int first = (int)p->x - ((int)p->width - 1) / 2, last = first + (int)p->width - 1;
+
+	if ((int)n * 2 - 1 > (int)p->width)
+		return false;
+	qsort(v, n, sizeof(*v), by_wanted);
+	for (size_t i = 0; i < n; i++)
+		v[i].column = (int)MIN(MAX(v[i].wanted, (double)first + 2 * (double)i), (double)last);
+	for (size_t i = 1; i < n; i++)
+		v[i].column = MAX(v[i].column, v[i - 1].column + 2);
+	for (size_t i = n, limit = 0; i-- > 0; limit += 2)
+		v[i].column = MIN(v[i].column, last - (int)limit);
+	return true;
+}
+
+/* The column in which the net of `from` enters `to`; -1 when there are too many nets. */
+static int port_of(const struct layout *l, uint32_t from, uint32_t to)
+{
+	const struct place *p = &l->places[to];
+	_cleanup_(freep) struct port *v = xcalloc(p->up.n + 1, sizeof(*v));
+	size_t n = 0, ending = SIZE_MAX;
+
+	if (p->node < 0)
+		return (int)p->x;
+	for (size_t i = 0; i < p->up.n; i++) {
+		if (!ends_there(l, p->up.v[i])) {
+			v[n++] = (struct port){ l->places[p->up.v[i]].x, p->up.v[i], 0 };
+		} else if (ending == SIZE_MAX) {
+			ending = n;
+			v[n++] = (struct port){ l->places[p->up.v[i]].x, p->up.v[i], 0 };
+		} else {
+			v[ending].wanted = p->x; /* several that join: in the middle */
 		}
-		net->bends = net->left != net->right;
-		n++;
 	}
-	return n;
+	ending = ending == SIZE_MAX ? SIZE_MAX : v[ending].place;
+	if (!set_columns(p, v, n))
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		if (v[i].place == from || (v[i].place == ending && ends_there(l, from)))
+			return v[i].column;
+	return -1;
+}
+
+/* --- nets and tracks --------------------------------------------------------------------------------------------------------------- */
+
+static void free_nets(struct net *nets, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(nets[i].ports);
+	free(nets);
+}
+
+/* -1 when a node is too narrow. */
+static int make_net(const struct layout *l, uint32_t place, struct net *net)
+{
+	const struct place *p = &l->places[place];
+
+	*net = (struct net){ .place = place, .x = (int)p->x, .left = (int)p->x, .right = (int)p->x, .track = -1 };
+	net->ports = xcalloc(p->down.n + 1, sizeof(*net->ports));
+	for (size_t k = 0; k < p->down.n; k++) {
+		net->ports[k] = port_of(l, place, p->down.v[k]);
+		if (net->ports[k] < 0)
+			return -1;
+		net->left = MIN(net->left, net->ports[k]);
+		net->right = MAX(net->right, net->ports[k]);
+	}
+	net->bends = net->left != net->right;
+	return 0;
 }
 
 static bool goes_to(const struct layout *l, const struct net *net, int x)
 {
 	for (size_t i = 0; i < l->places[net->place].down.n; i++)
-		if (column(l, l->places[net->place].down.v[i]) == x)
+		if (net->ports[i] == x)
 			return true;
 	return false;
 }
@@ -137,7 +208,6 @@ static int assign_tracks(const struct layout *l, struct net *nets, size_t n)
 
 static void draw_net(const struct layout *l, const struct net *net, struct cell *cells, int columns, int height)
 {
-	const struct place *p = &l->places[net->place];
 	int track = net->bends ? net->track : 0;
 	struct cell *row = cells + (size_t)track * (size_t)columns;
 
@@ -147,8 +217,8 @@ static void draw_net(const struct layout *l, const struct net *net, struct cell 
 		row[x].horizontal |= (uint8_t)((x > net->left ? LEFT : 0) | (x < net->right ? RIGHT : 0));
 	row[net->x].vertical |= UP;
 	row[net->x].joined = true;
-	for (size_t i = 0; i < p->down.n; i++) {
-		int x = column(l, p->down.v[i]);
+	for (size_t i = 0; i < l->places[net->place].down.n; i++) {
+		int x = net->ports[i];
 		row[x].vertical |= DOWN;
 		row[x].joined = true;
 		for (int y = track + 1; y < height; y++)
@@ -180,15 +250,11 @@ static void add_cells(struct drawing *d, const struct cell *cells, int height)
 	}
 }
 
-static bool draw_channel(struct drawing *d, size_t layer)
+static bool draw_nets(struct drawing *d, struct net *nets, size_t n)
 {
-	size_t n;
-	_cleanup_(freep) struct net *nets = xcalloc(d->l->layer_len[layer] + 1, sizeof(*nets));
 	_cleanup_(freep) struct cell *cells = NULL;
-	int height;
+	int height = assign_tracks(d->l, nets, n);
 
-	n = make_nets(d->l, layer, nets);
-	height = assign_tracks(d->l, nets, n);
 	if (height < 0)
 		return false;
 	height = MAX(height, 1);
@@ -197,6 +263,21 @@ static bool draw_channel(struct drawing *d, size_t layer)
 		draw_net(d->l, &nets[i], cells, d->columns, height);
 	add_cells(d, cells, height);
 	return true;
+}
+
+static bool draw_channel(struct drawing *d, size_t layer)
+{
+	const struct layout *l = d->l;
+	struct net *nets = xcalloc(l->layer_len[layer] + 1, sizeof(*nets));
+	size_t n = 0;
+	bool done = true;
+
+	for (size_t i = 0; i < l->layer_len[layer] && done; i++)
+		if (l->places[l->layers[layer][i]].down.n)
+			done = make_net(l, l->layers[layer][i], &nets[n++]) == 0;
+	done = done && draw_nets(d, nets, n);
+	free_nets(nets, n);
+	return done;
 }
 
 /* --- names ------------------------------------------------------------------------------------------------------------------------ */
@@ -215,7 +296,7 @@ static void draw_names(struct drawing *d, size_t layer)
 
 	for (size_t i = 0; i < d->l->layer_len[layer]; i++) {
 		const struct place *p = &d->l->places[d->l->layers[layer][i]];
-		int width = p->node < 0 ? 1 : (int)p->width, start = (int)p->x - (width - 1) / 2;
+		int width = p->node < 0 ? 1 : (int)text_width(d->labels[p->node].s, d->labels[p->node].len), start = (int)p->x - (width - 1) / 2;
 
 		str_addf(d->out, "%*s", MAX(start - at, 0), "");
 		if (p->node < 0)
@@ -235,6 +316,17 @@ static bool draw(struct drawing *d)
 			return false;
 	}
 	return true;
+}
+
+/* Ports need a column each and one between them: a short name gets more room than it fills. */
+static void make_room(const struct graph *g, double *widths)
+{
+	_cleanup_(freep) uint32_t *needs = xcalloc(g->n_nodes + 1, sizeof(*needs));
+
+	for (size_t i = 0; i < g->n_edges; i++)
+		needs[g->edges[i].to]++;
+	for (size_t i = 0; i < g->n_nodes; i++)
+		widths[i] = MAX(widths[i], (double)MIN(2 * needs[i], 17u) - 1);
 }
 
 static bool draw_layers(const struct graph *g, const struct graph_text_options *o, struct str *labels, const double *widths, struct str *out)
@@ -263,6 +355,7 @@ void graph_add_text(const struct graph *g, const struct graph_text_options *o, s
 			graph_add_label(&g->nodes[i], o->utf8, &labels[i]);
 			widths[i] = (double)text_width(labels[i].s, labels[i].len);
 		}
+		make_room(g, widths);
 		done = draw_layers(g, o, labels, widths, &drawn);
 		for (size_t i = 0; i < g->n_nodes; i++)
 			str_deinit(&labels[i]);
