@@ -206,23 +206,29 @@ static int assign_tracks(const struct layout *l, struct net *nets, size_t n)
 	return n_tracks;
 }
 
+static void draw_down(struct cell *cells, int columns, int x, int from, int to)
+{
+	for (int y = from; y < to; y++)
+		cells[(size_t)y * (size_t)columns + (size_t)x].vertical |= UP | DOWN;
+}
+
 static void draw_net(const struct layout *l, const struct net *net, struct cell *cells, int columns, int height)
 {
-	int track = net->bends ? net->track : 0;
-	struct cell *row = cells + (size_t)track * (size_t)columns;
+	struct cell *row = cells + (size_t)MAX(net->track, 0) * (size_t)columns;
 
-	for (int y = 0; y < track; y++)
-		cells[(size_t)y * (size_t)columns + (size_t)net->x].vertical |= UP | DOWN;
-	for (int x = net->left; x <= net->right && net->bends; x++)
+	if (!net->bends) {
+		draw_down(cells, columns, net->x, 0, height);
+		return;
+	}
+	draw_down(cells, columns, net->x, 0, net->track);
+	for (int x = net->left; x <= net->right; x++)
 		row[x].horizontal |= (uint8_t)((x > net->left ? LEFT : 0) | (x < net->right ? RIGHT : 0));
 	row[net->x].vertical |= UP;
 	row[net->x].joined = true;
 	for (size_t i = 0; i < l->places[net->place].down.n; i++) {
-		int x = net->ports[i];
-		row[x].vertical |= DOWN;
-		row[x].joined = true;
-		for (int y = track + 1; y < height; y++)
-			cells[(size_t)y * (size_t)columns + (size_t)x].vertical |= UP | DOWN;
+		row[net->ports[i]].vertical |= DOWN;
+		row[net->ports[i]].joined = true;
+		draw_down(cells, columns, net->ports[i], net->track + 1, height);
 	}
 }
 
@@ -318,15 +324,32 @@ static bool draw(struct drawing *d)
 	return true;
 }
 
-/* Ports need a column each and one between them: a short name gets more room than it fills. */
-static void make_room(const struct graph *g, double *widths)
+static void bracket(struct str *label, size_t columns)
+{
+	_cleanup_(str_deinit) struct str wide = { 0 };
+	size_t width = text_width(label->s, label->len), space = columns - 2 - width;
+
+	str_addf(&wide, "[%*s%s%*s]", (int)(space / 2), "", label->s, (int)(space - space / 2), "");
+	str_reset(label);
+	str_addn(label, wide.s, wide.len);
+}
+
+/* Ports need a column each and one between them: a name that is shorter than its ports gets brackets that show how far it reaches. */
+static void make_room(const struct graph *g, struct str *labels, double *widths)
 {
 	_cleanup_(freep) uint32_t *needs = xcalloc(g->n_nodes + 1, sizeof(*needs));
 
 	for (size_t i = 0; i < g->n_edges; i++)
 		needs[g->edges[i].to]++;
-	for (size_t i = 0; i < g->n_nodes; i++)
-		widths[i] = MAX(widths[i], (double)MIN(2 * needs[i], 17u) - 1);
+	for (size_t i = 0; i < g->n_nodes; i++) {
+		size_t width = text_width(labels[i].s, labels[i].len), room = needs[i] ? 2 * MIN(needs[i], 9u) - 1 : 0;
+
+		if (room > width) {
+			bracket(&labels[i], MAX(room, width + 2));
+			width = MAX(room, width + 2);
+		}
+		widths[i] = (double)width;
+	}
 }
 
 static bool draw_layers(const struct graph *g, const struct graph_text_options *o, struct str *labels, const double *widths, struct str *out)
@@ -351,11 +374,9 @@ void graph_add_text(const struct graph *g, const struct graph_text_options *o, s
 	if (g->n_nodes > 0 && g->n_nodes <= DRAWN_MAX) {
 		labels = xcalloc(g->n_nodes, sizeof(*labels));
 		widths = xcalloc(g->n_nodes, sizeof(*widths));
-		for (size_t i = 0; i < g->n_nodes; i++) {
+		for (size_t i = 0; i < g->n_nodes; i++)
 			graph_add_label(&g->nodes[i], o->utf8, &labels[i]);
-			widths[i] = (double)text_width(labels[i].s, labels[i].len);
-		}
-		make_room(g, widths);
+		make_room(g, labels, widths);
 		done = draw_layers(g, o, labels, widths, &drawn);
 		for (size_t i = 0; i < g->n_nodes; i++)
 			str_deinit(&labels[i]);

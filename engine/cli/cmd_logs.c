@@ -1,0 +1,218 @@
+/* `cairn logs`: from the store when the attempt has ended, from its file while it runs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/inotify.h>
+#include "base/text.h"
+#include "cli/facts.h"
+#include "runners/runner.h"
+#include "storage/content.h"
+
+/* Longest log of which only the last lines are asked for that is read whole. */
+#define TAIL_MAX (64 * MIB)
+
+struct logs {
+	struct cli *cli;
+	struct db *db;
+	struct store *store;
+	const struct config *config;
+	struct run_row run;
+	uint64_t lines, number; /* 0: all; the last attempt */
+	bool follow, many;
+};
+
+/* To a terminal, what could command it is made visible; anywhere else bytes are bytes. */
+static void put(struct logs *l, const char *bytes, size_t n)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	if (!l->cli->tty_out) {
+		fwrite(bytes, 1, n, l->cli->out);
+		return;
+	}
+	while (n) {
+		const char *eol = memchr(bytes, '\n', n);
+		size_t len = eol ? (size_t)(eol - bytes) : n;
+
+		text_add_printable(&text, bytes, len);
+		if (eol)
+			str_addc(&text, '\n');
+		n -= len + (eol != NULL);
+		bytes += len + (eol != NULL);
+	}
+	fwrite(text.s, 1, text.len, l->cli->out);
+}
+
+static const char *last_lines(const char *s, size_t n, uint64_t lines)
+{
+	const char *at = s + n;
+
+	if (at > s && at[-1] == '\n')
+		at--;
+	while (at > s && (at[-1] != '\n' || --lines > 0))
+		at--;
+	return at;
+}
+
+static int print_stored(struct logs *l, const struct attempt_row *a, struct err *err)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	_cleanup_(str_deinit) struct str text = { 0 };
+	char buf[65536];
+	ssize_t n;
+
+	if (a->log.kind == CONTENT_NONE)
+		return 0;
+	if (l->lines && a->log.size_bytes <= TAIL_MAX) {
+		const char *from;
+
+		if (content_read(l->store, &a->log, TAIL_MAX, &text, err) < 0)
+			return -1;
+		from = last_lines(text.s, text.len, l->lines);
+		put(l, from, (size_t)(text.s + text.len - from));
+		return 0;
+	}
+	if (content_open(l->store, &a->log, &fd, err) < 0)
+		return -1;
+	while ((n = read(fd, buf, sizeof(buf))) > 0)
+		put(l, buf, (size_t)n);
+	return n < 0 ? err_errno(err, "cannot read the log") : 0;
+}
+
+static bool still_running(struct logs *l, const struct attempt_row *a, struct attempt_row *ret_now)
+{
+	struct attempt_row *rows;
+	size_t n;
+
+	if (record_run_attempts(l->db, l->run.rowid, l->cli->arena, &rows, &n, NULL) < 0)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (rows[i].id == a->id) {
+			*ret_now = rows[i];
+			return rows[i].ended_ns == 0 && !facts_engine_died(&l->run);
+		}
+	return false;
+}
+
+static void copy_new(struct logs *l, int fd, bool *any)
+{
+	char buf[65536];
+	ssize_t n;
+
+	while ((n = read(fd, buf, sizeof(buf))) > 0) {
+		put(l, buf, (size_t)n);
+		*any = true;
+	}
+	fflush(l->cli->out);
+}
+
+/* The file stays readable through the open descriptor when the attempt ends and its workspace goes. */
+static int print_live(struct logs *l, const struct attempt_row *a, struct err *err)
+{
+	_cleanup_(freep) char *path = runner_local_log_path(l->config->state_dir, (uint64_t)a->id);
+	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC), watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	struct pollfd p = { .fd = watch, .events = POLLIN };
+	struct attempt_row now;
+	char events[4096];
+	bool any;
+
+	if (fd < 0) /* it ended between our two looks, or hasn't begun */
+		return still_running(l, a, &now) ? 0 : print_stored(l, &now, err);
+	if (watch >= 0)
+		inotify_add_watch(watch, path, IN_MODIFY);
+	copy_new(l, fd, &any);
+	while (l->follow && still_running(l, a, &now)) {
+		poll(&p, 1, 500);
+		while (watch >= 0 && read(watch, events, sizeof(events)) > 0)
+			;
+		copy_new(l, fd, &any);
+	}
+	copy_new(l, fd, &any);
+	return 0;
+}
+
+static int print_attempt(struct logs *l, const struct attempt_row *a, struct err *err)
+{
+	if (l->many)
+		cli_printf(l->cli, "%s==> %s%s <==%s\n", cli_style(l->cli, STYLE_BOLD), cli_text(l->cli, a->task), a->number > 1 ? " (again)" : "",
+			   cli_style(l->cli, STYLE_PLAIN));
+	return a->ended_ns ? print_stored(l, a, err) : print_live(l, a, err);
+}
+
+static bool wanted(const struct cli_args *args, const struct attempt_row *a, size_t n_attempts)
+{
+	if (args->n_operands == 0)
+		return n_attempts == 1 || a->ended_ns == 0 || (a->failure != FAILURE_NONE && a->failure != FAILURE_CANCELLED);
+	for (size_t i = 0; i < args->n_operands; i++)
+		if (str_eq(args->operands[i], a->task) || str_eq(args->operands[i], a->step))
+			return true;
+	return false;
+}
+
+/* Of each task the last attempt, or the one of that number. */
+static bool superseded(const struct logs *l, const struct attempt_row *rows, size_t n, size_t i)
+{
+	if (l->number)
+		return rows[i].number != l->number;
+	for (size_t k = i + 1; k < n; k++)
+		if (str_eq(rows[k].task, rows[i].task))
+			return true;
+	return false;
+}
+
+/* A task that this run didn't execute was a hit: its log is that of the execution that made the result. */
+static int add_hits(struct logs *l, const struct cli_args *args, struct attempt_row **rows, size_t *n, struct err *err)
+{
+	VEC(struct attempt_row) out = { 0 };
+
+	for (size_t i = 0; i < args->n_operands; i++) {
+		struct attempt_row a;
+		int found = record_previous_attempt(l->db, l->run.pipeline, args->operands[i], 0, l->cli->arena, &a, err);
+
+		if (found < 0)
+			return -1;
+		if (found)
+			VEC_PUSH(&out, a);
+	}
+	*rows = arena_memdup(l->cli->arena, out.v ? (void *)out.v : (void *)&out, (out.n + !out.n) * sizeof(**rows));
+	*n = out.n;
+	VEC_FREE(&out);
+	return 0;
+}
+
+static int print_all(struct logs *l, const struct cli_args *args, struct err *err)
+{
+	VEC(const struct attempt_row *) chosen = { 0 };
+	struct attempt_row *rows;
+	size_t n;
+	int r = record_run_attempts(l->db, l->run.rowid, l->cli->arena, &rows, &n, err);
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		if (wanted(args, &rows[i], n) && !superseded(l, rows, n, i))
+			VEC_PUSH(&chosen, &rows[i]);
+	if (r == 0 && chosen.n == 0 && args->n_operands) {
+		r = add_hits(l, args, &rows, &n, err);
+		for (size_t i = 0; r == 0 && i < n; i++)
+			VEC_PUSH(&chosen, &rows[i]);
+	}
+	if (r == 0 && chosen.n == 0)
+		r = args->n_operands ? err_set(err, ERR_NOT_FOUND, "run %s has no log of that name; `cairn status -v %s` lists its attempts", l->run.id, l->run.id) :
+				       err_set(err, ERR_NOT_FOUND, "nothing failed or is running in %s: name a task or a step", l->run.id);
+	l->many = chosen.n > 1;
+	for (size_t i = 0; r == 0 && i < chosen.n; i++)
+		r = print_attempt(l, chosen.v[i], err);
+	VEC_FREE(&chosen);
+	return r;
+}
+
+int cmd_logs(struct cli *cli, const struct cli_args *args)
+{
+	struct logs l = { .cli = cli, .follow = cli_flag(args, "follow") };
+	struct err err = { 0 };
+
+	if (cli_uint(args, "lines", 1, UINT32_MAX, &l.lines, &err) < 0 || cli_uint(args, "attempt", 1, UINT32_MAX, &l.number, &err) < 0 ||
+	    cli_config(cli, &l.config, &err) < 0 || cli_db(cli, DB_READ, &l.db, &err) < 0 || cli_store(cli, false, &l.store, &err) < 0 ||
+	    facts_find_run(cli, l.db, cli_value(args, "run"), &l.run, &err) < 0 || print_all(&l, args, &err) < 0)
+		return cli_fail(cli, &err);
+	return CLI_OK;
+}

@@ -1,0 +1,114 @@
+/* `cairn status`. */
+#include "base/clock.h"
+#include "cli/facts.h"
+#include "cli/table.h"
+
+static const char *attempt_state(const struct attempt_row *a, bool died)
+{
+	if (a->ended_ns == 0)
+		return died ? "lost" : "running";
+	return a->failure == FAILURE_NONE ? "succeeded" : "failed";
+}
+
+static int64_t duration(const struct attempt_row *a)
+{
+	struct clock *c = clock_system();
+
+	return (a->ended_ns ? a->ended_ns : c->wall_ns(c)) - a->started_ns;
+}
+
+static json_t *attempt_json(const struct attempt_row *a, bool died)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "task", facts_text(a->task));
+	json_object_set_new(o, "step", facts_text(a->step));
+	json_object_set_new(o, "attempt", json_integer(a->number));
+	json_object_set_new(o, "state", json_string(attempt_state(a, died)));
+	json_object_set_new(o, "started", facts_time(a->started_ns));
+	json_object_set_new(o, "duration_ns", json_integer(duration(a)));
+	json_object_set_new(o, "exit", a->ended_ns ? json_integer(a->exit_status) : json_null());
+	json_object_set_new(o, "failure", a->failure == FAILURE_NONE ? json_null() : json_string(failure_class_name(a->failure)));
+	json_object_set_new(o, "message", facts_text(a->message));
+	json_object_set_new(o, "reason", facts_text(a->reason));
+	return o;
+}
+
+static void print_json(struct cli *cli, const struct run_row *run, const struct attempt_row *a, size_t n)
+{
+	json_t *tasks = json_array();
+
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(tasks, attempt_json(&a[i], facts_engine_died(run)));
+	cli_print_json(cli, json_pack("{s:o, s:o}", "run", facts_run(run), "tasks", tasks));
+}
+
+static void print_head(struct cli *cli, const struct run_row *r)
+{
+	const struct run_counts *c = &r->counts;
+
+	cli_printf(cli, "%s%s%s %s%s%s, started %s", cli_style(cli, STYLE_BOLD), r->id, cli_style(cli, STYLE_PLAIN),
+		   cli_style(cli, facts_engine_died(r) ? STYLE_RED : cli_run_state_style(r->state)), facts_state(r), cli_style(cli, STYLE_PLAIN),
+		   cli_ago(cli, r->started_ns));
+	if (r->ended_ns)
+		cli_printf(cli, ", took %s", cli_duration(cli, r->ended_ns - r->started_ns));
+	cli_printf(cli, "\n");
+	if (r->has_hash)
+		cli_printf(cli, "  run hash %s\n", cli_hash(cli, &r->hash));
+	if (r->ended_ns)
+		cli_printf(cli, "  %llu tasks: %llu executed, %llu hits, %llu failed, %llu skipped, %llu blocked\n", (unsigned long long)c->total,
+			   (unsigned long long)c->executed, (unsigned long long)c->hits, (unsigned long long)c->failed, (unsigned long long)c->skipped,
+			   (unsigned long long)c->blocked);
+	if (r->message)
+		cli_printf(cli, "  %s\n", cli_text(cli, r->message));
+	if (facts_engine_died(r) || r->state == RUN_INTERRUPTED)
+		cli_printf(cli, "  its %s: cairn resume %s goes on\n", r->state == RUN_INTERRUPTED ? "run was stopped" : "engine died", r->id);
+}
+
+/* What goes on, and what failed last; of what went well only the number. */
+static void print_attempts(struct cli *cli, const struct run_row *run, const struct attempt_row *a, size_t n)
+{
+	_cleanup_(table_freep) struct table *t = table_new();
+	size_t done = 0;
+
+	table_column(t, "", 0);
+	table_column(t, "task", TABLE_CUT);
+	table_column(t, "took", TABLE_RIGHT);
+	table_column(t, "", TABLE_CUT);
+	for (size_t i = 0; i < n; i++) {
+		bool well = a[i].ended_ns && a[i].failure == FAILURE_NONE;
+
+		done += well;
+		if (well && cli->verbosity < 1)
+			continue;
+		table_cell(t, well ? STYLE_GREEN : a[i].ended_ns ? STYLE_RED : STYLE_BLUE, "%s",
+			   a[i].failure != FAILURE_NONE ? failure_class_name(a[i].failure) : attempt_state(&a[i], facts_engine_died(run)));
+		table_cell(t, STYLE_PLAIN, "%s%s", a[i].task, a[i].number > 1 ? " (again)" : "");
+		table_cell(t, STYLE_PLAIN, "%s", cli_duration(cli, duration(&a[i])));
+		table_cell(t, STYLE_DIM, "%s", a[i].message ? a[i].message : a[i].reason ? a[i].reason : "");
+	}
+	if (!run->ended_ns)
+		cli_printf(cli, "  %zu attempts ended well so far\n", done);
+	if (table_rows(t))
+		table_print(t, cli);
+}
+
+int cmd_status(struct cli *cli, const struct cli_args *args)
+{
+	struct attempt_row *attempts;
+	struct run_row run;
+	struct err err = { 0 };
+	struct db *db;
+	size_t n;
+
+	if (cli_db(cli, DB_READ, &db, &err) < 0 || facts_find_run(cli, db, cli_operand(args, 0), &run, &err) < 0 ||
+	    record_run_attempts(db, run.rowid, cli->arena, &attempts, &n, &err) < 0)
+		return cli_fail(cli, &err);
+	if (cli->json) {
+		print_json(cli, &run, attempts, n);
+		return CLI_OK;
+	}
+	print_head(cli, &run);
+	print_attempts(cli, &run, attempts, n);
+	return CLI_OK;
+}
