@@ -206,3 +206,75 @@ int task_inputs(struct plan *p, const struct plan_task *t, struct arena *arena, 
 	*ret_n = s->n_inputs;
 	return 0;
 }
+
+/* --- lineage ---------------------------------------------------------------------------------------------------------- */
+
+/* More edges than this say nothing to a person, and would make wide joins quadratic. */
+#define SOURCES_MAX 1000
+
+struct sources {
+	struct arena *arena;
+	VEC(struct named_content) out;
+	struct str name;
+};
+
+static void add_source(struct sources *s, const char *input, const char *part, const struct content_id *id)
+{
+	if (id->kind == CONTENT_NONE || s->out.n >= SOURCES_MAX)
+		return;
+	str_reset(&s->name);
+	str_addf(&s->name, "%s:%s", input, part);
+	VEC_PUSH(&s->out, ((struct named_content){ arena_strndup(s->arena, s->name.s, s->name.len), *id }));
+}
+
+static void add_gathered(struct plan *p, struct sources *s, const struct plan_task *t, const char *input, const struct ref *ref)
+{
+	struct plan_dep *d = step_dep_on(p, &p->steps[t->step], ref->step);
+	uint32_t g = d ? dep_group_of(d, t) : 0;
+	size_t n = d && dep_gathers(p, d) ? dep_group_size(p, d, g) : 0;
+
+	for (size_t i = 0; i < n && n <= SOURCES_MAX; i++) {
+		const struct plan_task *made = dep_group_task(p, d, g, i);
+
+		plan_task_label(p, made, &p->scratch);
+		if (made->outputs)
+			add_source(s, input, p->scratch.s, &made->outputs[ref->index]);
+	}
+}
+
+static int add_whole(struct plan *p, struct sources *s, const struct plan_task *t, const char *input, const struct ref *ref, struct err *err)
+{
+	struct task_scope sc = { .plan = p, .task = t, .arena = s->arena };
+	struct content_id id = { .kind = CONTENT_NONE };
+
+	if (ref->kind == REF_PIPELINE_INPUT)
+		id = p->input_ids[ref->index];
+	else if (ref->kind == REF_STEP_OUTPUT && scope_content(&sc, ref, &id, err) < 0)
+		return -1;
+	add_source(s, input, "(whole)", &id);
+	return 0;
+}
+
+int plan_task_sources(struct plan *p, const struct plan_task *t, struct arena *arena, struct named_content **ret, size_t *ret_n, struct err *err)
+{
+	const struct step *st = p->steps[t->step].decl;
+	struct sources s = { .arena = arena };
+	int r = 0;
+
+	for (size_t i = 0; i < st->n_inputs && r == 0; i++) {
+		const struct step_input *in = &st->inputs[i];
+		const struct ref *from = in->from.kind == REF_ITEM && st->each ? &st->each->from : &in->from;
+
+		if (from->kind == REF_STEP_OUTPUT)
+			add_gathered(p, &s, t, in->name, from);
+		if (in->from.kind == REF_ITEM || in->subpath)
+			r = add_whole(p, &s, t, in->name, from, err);
+	}
+	*ret = arena_alloc(arena, (s.out.n + 1) * sizeof(**ret));
+	if (s.out.n)
+		memcpy(*ret, s.out.v, s.out.n * sizeof(**ret));
+	*ret_n = s.out.n;
+	VEC_FREE(&s.out);
+	str_deinit(&s.name);
+	return r;
+}

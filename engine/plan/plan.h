@@ -159,6 +159,10 @@ struct task_command {
 /* Only for tasks whose needs have ended. */
 int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *arena, struct task_command *ret, struct err *err);
 
+/* What its inputs come from, where the input itself is nothing that a task made: members of gathered directories, and the whole of which
+ * an item or a path below is a part. For lineage; at most a thousand, in `arena`. */
+int plan_task_sources(struct plan *p, const struct plan_task *t, struct arena *arena, struct named_content **ret, size_t *ret_n, struct err *err);
+
 /* In words, why this ready task runs: "first run", "param lr changed: 0.1 → 0.2", "input data changed: …". Appends to `out`. */
 int plan_task_reason(struct plan *p, const struct plan_task *t, const struct str *key_record, struct str *out, struct err *err);
 

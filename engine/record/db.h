@@ -131,6 +131,13 @@ int record_forget(struct db *db, const struct digest *key, struct err *err); /* 
 /* Id, unambiguous prefix of an id or hash, "last" (newest), "last:PIPELINE"? ERR_NOT_FOUND / ERR_INVALID when ambiguous (lists them). */
 int record_find_run(struct db *db, const char *what, struct arena *arena, struct run_row *ret, struct err *err);
 int record_running(struct db *db, struct arena *arena, struct run_row **ret, size_t *ret_n, struct err *err); /* state says running */
+struct run_filter {
+	const char *pipeline; /* or NULL */
+	bool any_state;
+	enum run_state state;
+	uint64_t limit; /* 0: all */
+};
+int record_list_runs(struct db *db, const struct run_filter *f, struct arena *arena, struct run_row **ret, size_t *ret_n, struct err *err); /* newest first */
 int record_all_runs(struct db *db, struct arena *arena, struct run_row **ret, size_t *ret_n, struct err *err); /* newest first */
 /* Keys under which executions gave different outputs. */
 struct nondeterminism_row {

@@ -68,15 +68,20 @@ static bool has_result(const struct active *a)
 static int journal_result(struct run *r, struct active *a, struct err *err)
 {
 	size_t n = a->step->n_outputs;
-	struct named_content *in = arena_alloc(a->arena, (a->command.n_inputs + 2) * sizeof(*in)), *out = arena_alloc(a->arena, (n + 1) * sizeof(*out));
+	struct named_content *in, *out = arena_alloc(a->arena, (n + 1) * sizeof(*out)), *sources;
+	size_t n_sources;
 	int differs;
 
+	if (plan_task_sources(r->plan, a->task, a->arena, &sources, &n_sources, err) < 0)
+		return -1;
+	in = arena_alloc(a->arena, (a->command.n_inputs + n_sources + 1) * sizeof(*in));
 	for (size_t i = 0; i < a->command.n_inputs; i++)
 		in[i] = (struct named_content){ a->command.inputs[i].name, a->command.inputs[i].id };
 	in[a->command.n_inputs] = (struct named_content){ "(code)", a->command.code };
+	memcpy(in + a->command.n_inputs + 1, sources, n_sources * sizeof(*in));
 	for (size_t i = 0; i < n; i++)
 		out[i] = (struct named_content){ a->step->outputs[i].name, a->result.outputs[i] };
-	differs = record_result(r->ctx->db, a->row.id, &a->task->key, a->step->cache, in, a->command.n_inputs + 1, out, n, err);
+	differs = record_result(r->ctx->db, a->row.id, &a->task->key, a->step->cache, in, a->command.n_inputs + 1 + n_sources, out, n, err);
 	if (differs < 0 || record_metrics(r->ctx->db, a->row.id, a->metrics, a->n_metrics, err) < 0)
 		return -1;
 	if (differs > 0) {

@@ -1,0 +1,117 @@
+#include "record/internal.h"
+#include "record/lineage.h"
+
+/* UNION over content alone: with a depth in the row, every path counts and the closure grows by orders of magnitude. */
+static const char closure_up[] =
+	"WITH RECURSIVE reach(c) AS (SELECT id FROM content WHERE digest = ?1 AND kind = ?2 UNION"
+	" SELECT i.content FROM reach JOIN io o ON o.content = reach.c AND o.dir = 1 JOIN io i ON i.attempt = o.attempt AND i.dir = 0)"
+	" SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE id IN (SELECT io.attempt FROM reach JOIN io ON io.content = reach.c AND io.dir = 1)"
+	" ORDER BY id DESC LIMIT ?3";
+static const char closure_down[] =
+	"WITH RECURSIVE reach(c) AS (SELECT id FROM content WHERE digest = ?1 AND kind = ?2 UNION"
+	" SELECT o.content FROM reach JOIN io i ON i.content = reach.c AND i.dir = 0 JOIN io o ON o.attempt = i.attempt AND o.dir = 1)"
+	" SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE id IN (SELECT io.attempt FROM reach JOIN io ON io.content = reach.c AND io.dir = 0)"
+	" ORDER BY id DESC LIMIT ?3";
+static const char neighbours[] = "SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE id IN (SELECT io.attempt FROM content JOIN io ON io.content = content.id"
+				 " WHERE content.digest = ?1 AND content.kind = ?2 AND io.dir = ?4) ORDER BY id LIMIT ?3";
+
+static int read_attempts(struct db *db, sqlite3_stmt *s, const struct content_id *id, size_t max, struct arena *arena, struct attempt_row **ret,
+			 size_t *ret_n, struct err *err)
+{
+	VEC(struct attempt_row) out = { 0 };
+	int r;
+
+	bind_digest(s, 1, &id->digest);
+	sqlite3_bind_int(s, 2, id->kind);
+	sqlite3_bind_int64(s, 3, (int64_t)max);
+	while ((r = db_step(db, s, err)) > 0)
+		read_attempt_row(s, arena, VEC_ADD(&out));
+	sqlite3_reset(s);
+	*ret = arena_alloc(arena, (out.n + 1) * sizeof(**ret));
+	if (out.n)
+		memcpy(*ret, out.v, out.n * sizeof(**ret));
+	*ret_n = out.n;
+	VEC_FREE(&out);
+	return r;
+}
+
+int lineage_closure(struct db *db, const struct content_id *id, enum lineage_direction direction, size_t max, struct arena *arena, struct attempt_row **ret,
+		    size_t *ret_n, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, direction == LINEAGE_UP ? closure_up : closure_down, err);
+
+	return s ? read_attempts(db, s, id, max, arena, ret, ret_n, err) : -1;
+}
+
+int lineage_neighbours(struct db *db, const struct content_id *id, enum lineage_direction direction, size_t max, struct arena *arena,
+		       struct attempt_row **ret, size_t *ret_n, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, neighbours, err);
+
+	if (!s)
+		return -1;
+	sqlite3_bind_int(s, 4, direction == LINEAGE_UP ? 1 : 0);
+	return read_attempts(db, s, id, max, arena, ret, ret_n, err);
+}
+
+/* Hex digits → the first and the last digest that begin with them. */
+static bool prefix_range(const char *hex, struct digest *first, struct digest *last)
+{
+	size_t n = strlen(hex);
+
+	if (n < 4 || n > 64)
+		return false;
+	memset(first, 0, sizeof(*first));
+	memset(last, 0xff, sizeof(*last));
+	for (size_t i = 0; i < n; i++) {
+		int v = hex[i] >= '0' && hex[i] <= '9' ? hex[i] - '0' : hex[i] >= 'a' && hex[i] <= 'f' ? hex[i] - 'a' + 10 : -1;
+		int shift = i % 2 ? 0 : 4;
+
+		if (v < 0)
+			return false;
+		first->b[i / 2] = (uint8_t)(first->b[i / 2] | v << shift);
+		last->b[i / 2] = (uint8_t)((last->b[i / 2] & ~(0xf << shift)) | v << shift);
+	}
+	return true;
+}
+
+int lineage_find(struct db *db, const char *hex, struct content_id *ret, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "SELECT digest, kind, size FROM content WHERE digest BETWEEN ? AND ? ORDER BY kind DESC LIMIT 3", err);
+	struct digest first, last, other;
+	int r;
+
+	if (!s)
+		return -1;
+	if (str_has_prefix(hex, "sha256:"))
+		hex += 7;
+	if (!prefix_range(hex, &first, &last))
+		return err_set(err, ERR_INVALID, "`%s` is not the beginning of a content id (4 to 64 hex digits)", hex);
+	bind_digest(s, 1, &first);
+	bind_digest(s, 2, &last);
+	r = db_step(db, s, err);
+	if (r > 0 && column_digest(s, 0, &ret->digest)) {
+		ret->kind = (uint8_t)sqlite3_column_int(s, 1);
+		ret->size_bytes = (uint64_t)sqlite3_column_int64(s, 2);
+		if (db_step(db, s, NULL) > 0 && column_digest(s, 0, &other) && !digest_eq(&other, &ret->digest))
+			r = err_set(err, ERR_INVALID, "several contents begin with `%s`: give more digits", hex);
+	} else if (r == 0) {
+		r = err_set(err, ERR_NOT_FOUND, "no attempt on record read or made content that begins with `%s`", hex);
+	}
+	sqlite3_reset(s);
+	return r < 0 ? -1 : 0;
+}
+
+const char *record_run_id(struct db *db, int64_t run, struct arena *arena)
+{
+	sqlite3_stmt *s = db_prepare(db, "SELECT id FROM run WHERE rowid_ = ?", NULL);
+	const char *id = NULL;
+
+	if (!s)
+		return NULL;
+	sqlite3_bind_int64(s, 1, run);
+	if (db_step(db, s, NULL) > 0)
+		id = column_text(s, 0, arena);
+	sqlite3_reset(s);
+	return id;
+}

@@ -1,0 +1,24 @@
+/* record/lineage.h — which content came from which, by which attempt.
+ *
+ * Edges go through attempts: an attempt read content and made content. A closure is the set of attempts that content comes from (up) or
+ * went into (down), over any number of steps. Content that unrelated attempts share (an empty file) links them: same bytes, same node.
+ */
+#ifndef CAIRN_RECORD_LINEAGE_H
+#define CAIRN_RECORD_LINEAGE_H
+
+#include "record/db.h"
+
+enum lineage_direction { LINEAGE_UP, LINEAGE_DOWN };
+
+/* Attempts of the closure, newest first. `max` bounds how many are read. */
+int lineage_closure(struct db *db, const struct content_id *id, enum lineage_direction direction, size_t max, struct arena *arena, struct attempt_row **ret,
+		    size_t *ret_n, struct err *err);
+/* Attempts that made (UP) or read (DOWN) exactly this content, oldest first. */
+int lineage_neighbours(struct db *db, const struct content_id *id, enum lineage_direction direction, size_t max, struct arena *arena,
+		       struct attempt_row **ret, size_t *ret_n, struct err *err);
+/* Content whose digest begins with these hex digits; ERR_NOT_FOUND; ERR_INVALID when several do. */
+int lineage_find(struct db *db, const char *hex, struct content_id *ret, struct err *err);
+/* The id of the run of a row, for people; NULL when it is gone. */
+const char *record_run_id(struct db *db, int64_t run, struct arena *arena);
+
+#endif
