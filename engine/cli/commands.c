@@ -2,56 +2,6 @@
  * command line are made from it. The order is that of `cairn --help`: from the first thing that a newcomer does to the last. */
 #include "cli/cli.h"
 
-/* A command whose file isn't in the tree yet says so. */
-#define NOT_BUILT(fn)                                                                                             \
-	int fn(struct cli *cli, const struct cli_args *args)                                                       \
-	{                                                                                                          \
-		struct err err = { 0 };                                                                            \
-		err_set(&err, ERR_UNSUPPORTED, "`cairn %s` is not in this build yet", args->command->name);         \
-		return cli_fail(cli, &err);                                                                        \
-	}
-#if !__has_include("cli/cmd_plan.c")
-NOT_BUILT(cmd_plan)
-#endif
-#if !__has_include("cli/cmd_run.c")
-NOT_BUILT(cmd_run)
-#endif
-#if !__has_include("cli/cmd_resume.c")
-NOT_BUILT(cmd_resume)
-#endif
-#if !__has_include("cli/cmd_status.c")
-NOT_BUILT(cmd_status)
-#endif
-#if !__has_include("cli/cmd_logs.c")
-NOT_BUILT(cmd_logs)
-#endif
-#if !__has_include("cli/cmd_cancel.c")
-NOT_BUILT(cmd_cancel)
-#endif
-#if !__has_include("cli/cmd_runs.c")
-NOT_BUILT(cmd_runs)
-#endif
-#if !__has_include("cli/cmd_why.c")
-NOT_BUILT(cmd_why)
-#endif
-#if !__has_include("cli/cmd_metrics.c")
-NOT_BUILT(cmd_metrics)
-#endif
-#if !__has_include("cli/cmd_diff.c")
-NOT_BUILT(cmd_diff)
-#endif
-#if !__has_include("cli/cmd_lineage.c")
-NOT_BUILT(cmd_lineage)
-#endif
-#if !__has_include("cli/cmd_get.c")
-NOT_BUILT(cmd_get)
-#endif
-#if !__has_include("cli/cmd_store.c")
-NOT_BUILT(cmd_store_verify)
-NOT_BUILT(cmd_store_gc)
-NOT_BUILT(cmd_store_stat)
-#endif
-
 const struct cli_option cli_global_options[] = {
 	{ 'C', "directory", "DIR", "work as if started in DIR", .complete = COMPLETE_DIR },
 	{ 'q', "quiet", NULL, "only errors and results", .repeats = true },

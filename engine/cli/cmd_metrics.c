@@ -1,0 +1,297 @@
+/* `cairn metrics`: a line a task that has metrics, a column a metric, and the params in which the runs differ. */
+#include <math.h>
+#include "base/map.h"
+#include "base/text.h"
+#include "cli/facts.h"
+#include "cli/table.h"
+
+struct line {
+	const struct run_row *run;
+	const struct facts_task *task;
+	json_t *params; /* of the run */
+};
+
+struct metrics {
+	struct cli *cli;
+	VEC(struct line) lines;
+	struct map *names; /* metric names in order of appearance */
+	VEC(const char *) params; /* that are shown */
+};
+
+static bool metric_of(const struct line *l, const char *name, double *ret)
+{
+	for (size_t i = 0; i < l->task->n_metrics; i++)
+		if (str_eq(l->task->metrics[i].name, name)) {
+			*ret = l->task->metrics[i].value;
+			return true;
+		}
+	return false;
+}
+
+/* A metric, or a param that is a number. */
+static bool number_of(const struct line *l, const char *name, double *ret)
+{
+	json_t *p = json_object_get(l->params, name);
+
+	if (metric_of(l, name, ret))
+		return true;
+	if (!json_is_number(p))
+		return false;
+	*ret = json_number_value(p);
+	return true;
+}
+
+static const char *param_text(struct metrics *m, const struct line *l, const char *name)
+{
+	struct str out = { 0 };
+	json_t *v = json_object_get(l->params, name);
+	const char *s;
+
+	if (!v)
+		return "";
+	if (json_is_string(v))
+		return json_string_value(v);
+	json_add_canonical(&out, v);
+	s = arena_strndup(m->cli->arena, out.s, out.len);
+	str_deinit(&out);
+	return s;
+}
+
+/* --- conditions: NAME OP VALUE ------------------------------------------------------------------------------------------------- */
+
+static const char *const operators[] = { ">=", "<=", "!=", "==", ">", "<", "=" };
+
+static bool holds(const char *op, int order)
+{
+	switch (op[0]) {
+	case '>':
+		return order > 0 || (op[1] && order == 0);
+	case '<':
+		return order < 0 || (op[1] && order == 0);
+	case '!':
+		return order != 0;
+	default:
+		return order == 0;
+	}
+}
+
+/* 1 it holds, 0 it doesn't, -1 the condition is malformed. */
+static int judge(struct metrics *m, const struct line *l, const char *condition, struct err *err)
+{
+	size_t n = strcspn(condition, "<>=!");
+	_cleanup_(freep) char *name = xstrndup(condition, n);
+	const char *op = NULL, *value;
+	double have, want;
+
+	for (size_t i = 0; i < ARRAY_LEN(operators) && !op; i++)
+		if (str_has_prefix(condition + n, operators[i]))
+			op = operators[i];
+	if (n == 0 || !op || !condition[n + strlen(op)])
+		return err_set(err, ERR_USAGE, "--filter `%s`: write NAME, an operator (= != < <= > >=) and a value, such as 'accuracy>=0.9'", condition);
+	value = condition + n + strlen(op);
+	if (text_parse_double(value, &want))
+		return number_of(l, name, &have) && holds(op, have < want ? -1 : have > want);
+	return json_object_get(l->params, name) && holds(op, strcmp(param_text(m, l, name), value));
+}
+
+static int passes(struct metrics *m, const struct line *l, const struct cli_args *args, struct err *err)
+{
+	for (unsigned i = 0; i < cli_count(args, "filter"); i++) {
+		int r = judge(m, l, cli_value_at(args, "filter", i), err);
+
+		if (r <= 0)
+			return r;
+	}
+	for (unsigned i = 0; i < cli_count(args, "step"); i++)
+		if (str_eq(cli_value_at(args, "step", i), l->task->step))
+			return 1;
+	return cli_count(args, "step") == 0;
+}
+
+/* --- gathering ----------------------------------------------------------------------------------------------------------------------- */
+
+static int add_run(struct metrics *m, struct db *db, const struct run_row *run, const struct cli_args *args, struct err *err)
+{
+	json_t *params = run->params_json ? json_loads(run->params_json, 0, NULL) : NULL;
+	struct facts_task *tasks;
+	size_t n;
+
+	/* A run whose table is gone from the store has nothing to show here; the others do. */
+	if (facts_tasks(m->cli, db, run, &tasks, &n, err) < 0) {
+		json_decref(params);
+		return err && (err->code == ERR_NOT_FOUND || err->code == ERR_CORRUPT) ? (err->code = ERR_NONE, 0) : -1;
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct line l = { run, &tasks[i], params ? json_incref(params) : json_object() };
+		int pass = tasks[i].n_metrics ? passes(m, &l, args, err) : 0;
+
+		if (pass <= 0) {
+			json_decref(l.params);
+			if (pass < 0) {
+				json_decref(params);
+				return -1;
+			}
+			continue;
+		}
+		VEC_PUSH(&m->lines, l);
+		for (size_t k = 0; k < tasks[i].n_metrics; k++)
+			*map_slot_str(m->names, tasks[i].metrics[k].name) = m;
+	}
+	json_decref(params);
+	return 0;
+}
+
+static int find_runs(struct cli *cli, struct db *db, const struct cli_args *args, struct run_row **ret, size_t *ret_n, struct err *err)
+{
+	struct run_filter f = { .pipeline = cli_value(args, "pipeline"), .any_state = true, .limit = 20 };
+
+	if (cli_uint(args, "limit", 0, UINT32_MAX, &f.limit, err) < 0)
+		return -1;
+	if (args->n_operands == 0)
+		return record_list_runs(db, &f, cli->arena, ret, ret_n, err);
+	*ret = arena_alloc(cli->arena, args->n_operands * sizeof(**ret));
+	*ret_n = args->n_operands;
+	for (size_t i = 0; i < args->n_operands; i++)
+		if (record_find_run(db, args->operands[i], cli->arena, &(*ret)[i], err) < 0)
+			return -1;
+	return 0;
+}
+
+static void choose_params(struct metrics *m, bool all)
+{
+	const char *name;
+	json_t *v;
+
+	if (m->lines.n == 0)
+		return;
+	json_object_foreach (m->lines.v[0].params, name, v) {
+		bool differs = all;
+
+		for (size_t i = 1; i < m->lines.n && !differs; i++)
+			differs = !json_equal(v, json_object_get(m->lines.v[i].params, name));
+		if (differs)
+			VEC_PUSH(&m->params, name);
+	}
+}
+
+/* --- showing --------------------------------------------------------------------------------------------------------------------------- */
+
+static void sort_lines(struct metrics *m, const char *by)
+{
+	bool down = by[0] == '-';
+
+	by += down;
+	/* Insertion: stable, and the lines of some runs. What has no such number goes last. */
+	for (size_t i = 1; i < m->lines.n; i++) {
+		struct line l = m->lines.v[i];
+		double mine = NAN, other = NAN;
+		size_t k = i;
+
+		number_of(&l, by, &mine);
+		for (; k; k--) {
+			other = NAN;
+			number_of(&m->lines.v[k - 1], by, &other);
+			if (isnan(mine) || !(isnan(other) || (down ? other < mine : other > mine)))
+				break;
+			m->lines.v[k] = m->lines.v[k - 1];
+		}
+		m->lines.v[k] = l;
+	}
+}
+
+static void add_cells(struct metrics *m, struct table *t, const struct line *l)
+{
+	table_cell(t, STYLE_BOLD, "%s", l->run->id);
+	table_cell(t, STYLE_PLAIN, "%s", l->task->task);
+	for (size_t i = 0; i < m->params.n; i++)
+		table_cell(t, STYLE_CYAN, "%s", param_text(m, l, m->params.v[i]));
+	for (size_t i = 0; i < map_len(m->names); i++) {
+		struct str text = { 0 };
+		const void *name;
+		size_t len;
+		double v;
+
+		map_at(m->names, i, &name, &len);
+		str_add(&text, "");
+		if (metric_of(l, arena_strndup(m->cli->arena, name, len), &v))
+			str_addf(&text, "%.6g", v);
+		table_cell(t, STYLE_PLAIN, "%s", text.s);
+		str_deinit(&text);
+	}
+}
+
+static void print_table(struct metrics *m)
+{
+	_cleanup_(table_freep) struct table *t = table_new();
+
+	table_column(t, "run", 0);
+	table_column(t, "task", TABLE_CUT);
+	for (size_t i = 0; i < m->params.n; i++)
+		table_column(t, m->params.v[i], 0);
+	for (size_t i = 0; i < map_len(m->names); i++) {
+		const void *name;
+		size_t len;
+
+		map_at(m->names, i, &name, &len);
+		table_column(t, arena_strndup(m->cli->arena, name, len), TABLE_RIGHT);
+	}
+	for (size_t i = 0; i < m->lines.n; i++)
+		add_cells(m, t, &m->lines.v[i]);
+	if (m->lines.n)
+		table_print(t, m->cli);
+	else
+		cli_note(m->cli, "no run has metrics that were asked for");
+}
+
+static void print_json(struct metrics *m)
+{
+	json_t *runs = json_array(), *last = NULL;
+	const char *last_id = NULL;
+
+	for (size_t i = 0; i < m->lines.n; i++) {
+		const struct line *l = &m->lines.v[i];
+		json_t *values = json_object();
+
+		if (!last_id || !str_eq(last_id, l->run->id)) {
+			last = json_object();
+			json_object_set_new(last, "id", json_string(l->run->id));
+			json_object_set_new(last, "started", facts_time(l->run->started_ns));
+			json_object_set_new(last, "state", json_string(facts_state(l->run)));
+			json_object_set(last, "params", l->params);
+			json_object_set_new(last, "metrics", json_object());
+			json_array_append_new(runs, last);
+			last_id = l->run->id;
+		}
+		for (size_t k = 0; k < l->task->n_metrics; k++)
+			json_object_set_new(values, l->task->metrics[k].name, json_real(l->task->metrics[k].value));
+		json_object_set_new(json_object_get(last, "metrics"), l->task->task, values);
+	}
+	cli_print_json(m->cli, json_pack("{s:o}", "runs", runs));
+}
+
+int cmd_metrics(struct cli *cli, const struct cli_args *args)
+{
+	struct metrics m = { .cli = cli, .names = map_new() };
+	struct run_row *runs;
+	struct err err = { 0 };
+	struct db *db;
+	size_t n = 0;
+	int r = cli_db(cli, DB_READ, &db, &err);
+
+	if (r == 0)
+		r = find_runs(cli, db, args, &runs, &n, &err);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = add_run(&m, db, &runs[i], args, &err);
+	if (r == 0) {
+		choose_params(&m, cli_flag(args, "all"));
+		if (cli_value(args, "sort"))
+			sort_lines(&m, cli_value(args, "sort"));
+		cli->json ? print_json(&m) : print_table(&m);
+	}
+	for (size_t i = 0; i < m.lines.n; i++)
+		json_decref(m.lines.v[i].params);
+	VEC_FREE(&m.lines);
+	VEC_FREE(&m.params);
+	map_free(m.names);
+	return r < 0 ? cli_fail(cli, &err) : CLI_OK;
+}
