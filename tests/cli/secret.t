@@ -1,0 +1,69 @@
+#!/bin/bash
+# cairn secret: kept from others, never shown.
+. "$(dirname "$0")/../lib.sh"
+
+touch cairn.yaml
+
+test_expect 'set from standard input; list shows names only' '
+	printf "s3cret value\n" | cairn secret set TOKEN 2>err
+	test_grep "secrets: \[TOKEN\]" err
+	cairn secret list >out
+	test_is "$(cat out)" TOKEN
+	test_is "$(cat .cairn/secrets/TOKEN)" "s3cret value"
+	test_is "$(stat -c %a .cairn/secrets) $(stat -c %a .cairn/secrets/TOKEN)" "700 600"
+	test_is "$(stat -c %s .cairn/secrets/TOKEN)" 12
+'
+test_expect 'the environment is listed too, and wins' '
+	CAIRN_SECRET_TOKEN=x CAIRN_SECRET_OTHER=y cairn secret list --json >out
+	test_is "$(json out "[(s[\"name\"], s[\"source\"]) for s in d[\"secrets\"]]")" "[[\"OTHER\", \"environment\"], [\"TOKEN\", \"environment\"]]"
+	test_no_grep "\"y\"" out
+'
+test_expect 'wrong names, empty and impossible values are refused' '
+	test_code 2 cairn secret set A-B 2>err </dev/null
+	test_code 2 cairn secret set ../x 2>err </dev/null
+	test_code 2 cairn secret set EMPTY 2>err </dev/null
+	printf "a\0b" >nul
+	test_code 3 cairn secret set NUL 2>err <nul
+	test_grep "NUL byte" err
+	head -c 70000 /dev/zero | tr "\0" x >big
+	test_code 3 cairn secret set BIG 2>err <big
+	cairn secret list >out
+	test_lines 1 out
+'
+test_expect 'asked for on a terminal without echo' '
+	python3 - <<-E2
+	import os, pty, subprocess, time
+	master, slave = pty.openpty()
+	p = subprocess.Popen(["cairn", "secret", "set", "TYPED"], stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
+	os.close(slave)
+	seen = b""
+	while b"not shown" not in seen:
+	    seen += os.read(master, 1000)
+	import termios
+	while termios.tcgetattr(master)[3] & termios.ECHO:
+	    pass
+	os.write(master, b"hidden\n")
+	try:
+	    while True:
+	        chunk = os.read(master, 1000)
+	        if not chunk:
+	            break
+	        seen += chunk
+	except OSError:
+	    pass
+	assert p.wait() == 0, seen
+	assert b"hidden" not in seen, seen
+	E2
+	test_is "$(cat .cairn/secrets/TYPED)" hidden
+'
+test_expect 'rm forgets; what is not there is exit 4' '
+	cairn secret rm TOKEN TYPED
+	test_missing .cairn/secrets/TOKEN
+	test_code 4 cairn secret rm TOKEN 2>err
+	test_grep "cairn secret list" err
+	cairn secret list >out 2>err
+	test_lines 0 out
+	test_code 2 cairn secret rm 2>err
+	test_code 2 cairn secret 2>err
+'
+test_done
