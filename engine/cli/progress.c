@@ -153,6 +153,7 @@ static void on_started(void *arg, const struct run_row *run, int64_t estimate_ns
 	str_reset(&p->run_id);
 	text_add_printable(&p->run_id, run->id, strlen(run->id));
 	p->started_ns = p->last_line_ns = p->tokens_at = progress_now(p);
+	p->frame_ns = p->started_ns + FIRST_FRAME_NS - FRAME_NS;
 	p->remaining_ns = estimate_ns > 0 ? estimate_ns : -1;
 	if (p->o.verbosity < 0)
 		return;

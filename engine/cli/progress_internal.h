@@ -4,8 +4,9 @@
 
 #include "cli/progress.h"
 
-#define FRAME_NS (100 * NS_PER_MS) /* at most ten frames a second */
-#define ROWS_MAX 20		   /* running tasks shown: more than one reads at a glance */
+#define FRAME_NS	(100 * NS_PER_MS) /* at most ten frames a second */
+#define FIRST_FRAME_NS (200 * NS_PER_MS) /* a run that is over sooner needs no block */
+#define ROWS_MAX 20			   /* running tasks shown: more than one reads at a glance */
 
 /* A running task. Few at once (as many as jobs), so that looking one up is a short scan; slots keep their memory. */
 struct row {

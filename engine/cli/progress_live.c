@@ -12,6 +12,7 @@
 
 #define TIME_COLUMNS 7 /* "99h59m" */
 #define METRIC_MIN   18
+#define NAME_MIN     12
 #define BAR_MIN	     8
 #define BAR_MAX	     30
 
@@ -82,6 +83,15 @@ static void draw_row(struct progress *p, const struct row *r, size_t name_column
 	end_line(p, used);
 }
 
+/* Is there anything to say behind the times? Else the names get that room. */
+static bool has_notes(const struct progress *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (p->rows.v[i].metric.len || p->rows.v[i].number > 1)
+			return true;
+	return false;
+}
+
 static void draw_rows(struct progress *p, int64_t now)
 {
 	size_t room = p->o.lines > 4 ? p->o.lines - 3 : 1, n = MIN(MIN(p->n_rows, room), (size_t)ROWS_MAX), name, space;
@@ -91,8 +101,8 @@ static void draw_rows(struct progress *p, int64_t now)
 		n--; /* its line says how many more there are */
 	space = p->o.columns - 1 > 2 + 2 + TIME_COLUMNS ? p->o.columns - 1 - 2 - 2 - TIME_COLUMNS : 1;
 	name = MIN(longest_name(p, n), space);
-	if (name > 12 && space - name < METRIC_MIN + 2)
-		name = MAX((size_t)12, MIN(name, space > METRIC_MIN + 2 ? space - METRIC_MIN - 2 : 12));
+	if (name > NAME_MIN && space - name < METRIC_MIN + 2 && has_notes(p, n))
+		name = MIN(name, MAX(space, (size_t)(METRIC_MIN + 2 + NAME_MIN)) - METRIC_MIN - 2);
 	name = MIN(name, space);
 	for (size_t i = 0; i < n; i++)
 		draw_row(p, &p->rows.v[i], name, now);
@@ -193,7 +203,7 @@ void live_draw(struct progress *p)
 	int64_t now = progress_now(p);
 	unsigned up = physical_lines(p);
 
-	if (p->finished || (p->counts.total == 0 && p->n_rows == 0))
+	if (p->finished || p->counts.total == 0)
 		return;
 	if (up)
 		str_addf(&p->buf, "\033[%uA\r", up);

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -66,7 +67,7 @@ static void screen_feed(struct screen *s, const char *p, size_t n)
 			memcpy(s->cell[s->y][s->x], p, len);
 			s->cell[s->y][s->x][len] = 0;
 			if (text_width(p, len) == 2)
-				strcpy(s->cell[s->y][s->x + 1], "\001");
+				memcpy(s->cell[s->y][s->x + 1], "\001", 2);
 			s->x += (int)text_width(p, len);
 			if (s->x >= s->columns)
 				s->wrapped++;
@@ -280,6 +281,62 @@ static void test_live_many_rows(void **state)
 	close_fixture(&f);
 }
 
+/* A run that is over in no time shows no block at all. */
+static void test_live_short(void **state)
+{
+	static struct fixture f;
+
+	open_fixture(&f, true, 0, 60, 24);
+	f.o->started(f.o->arg, row(RUN_RUNNING, COUNTS(0)), 0);
+	f.o->task_started(f.o->arg, 1, "a", 1, NULL);
+	PROGRESS(&f, COUNTS(.total = 1), 1, -1);
+	pass(&f, 150);
+	PROGRESS(&f, COUNTS(.total = 1, .executed = 1), 0, -1);
+	fflush(f.out);
+	assert_string_equal(f.bytes, "digits-7kq2m: pipeline.yaml\n");
+	close_fixture(&f);
+}
+
+/* The timer draws without events, and a terminal that got narrower is drawn on anew. */
+static void test_timer_and_resize(void **state)
+{
+	static struct fixture f;
+	struct progress_options o = { .live = true, .utf8 = true };
+	struct loop *loop;
+	struct err err = { 0 };
+
+	memset(&f, 0, sizeof(f));
+	setenv("COLUMNS", "80", 1);
+	setenv("LINES", "24", 1);
+	clock_virtual_init(&f.clock, 1000 * NS_PER_S);
+	f.out = o.out = open_memstream(&f.bytes, &f.size);
+	o.clock = &f.clock;
+	f.p = progress_new(&o);
+	f.o = progress_observer(f.p);
+	f.screen.columns = 80;
+	assert_int_equal(loop_new(&f.clock, &loop, &err), 0);
+	assert_int_equal(progress_attach(f.p, loop, &err), 0);
+	f.o->started(f.o->arg, row(RUN_RUNNING, COUNTS(0)), 0);
+	f.o->task_started(f.o->arg, 1, "a-name-that-needs-most-of-the-width-of-a-terminal", 1, NULL);
+	PROGRESS(&f, COUNTS(.total = 4), 1, -1);
+	for (int i = 0; i < 20 && f.clock.now_ns < 1003 * NS_PER_S; i++)
+		assert_int_equal(loop_turn(loop, -1, &err), 1);
+	shows(&f, "digits-7kq2m: pipeline.yaml\n"
+		  "  a-name-that-needs-most-of-the-width-of-a-terminal       3s\n"
+		  "────────────────────────────── 0/4  3s\n");
+	setenv("COLUMNS", "40", 1);
+	raise(SIGWINCH);
+	assert_int_equal(loop_turn(loop, 0, &err), 1);
+	fflush(f.out);
+	assert_non_null(strstr(f.bytes + f.seen, "\033[3A")); /* the row takes two lines now */
+	assert_non_null(strstr(f.bytes + f.seen, "  a-name-that-n…-of-a-terminal       3s"));
+	progress_detach(f.p);
+	loop_free(loop);
+	close_fixture(&f);
+	unsetenv("COLUMNS");
+	unsetenv("LINES");
+}
+
 /* Any events, any size of terminal: no line wraps, the cursor never goes above the display's own lines, all that was written is text. */
 static void test_live_random(void **state)
 {
@@ -471,7 +528,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_live),	  cmocka_unit_test(test_live_failures_scroll), cmocka_unit_test(test_live_many_rows),
-		cmocka_unit_test(test_live_random), cmocka_unit_test(test_plain),	       cmocka_unit_test(test_quiet),
+		cmocka_unit_test(test_live_random), cmocka_unit_test(test_live_short), cmocka_unit_test(test_timer_and_resize),
+		cmocka_unit_test(test_plain),	       cmocka_unit_test(test_quiet),
 		cmocka_unit_test(test_verbose),	  cmocka_unit_test(test_plain_is_bounded),     cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_next_is_quoted), cmocka_unit_test(test_cost),
 	};
