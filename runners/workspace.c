@@ -104,15 +104,22 @@ static bool is_small(int fd, const char *name, int depth, uint64_t *bytes, unsig
 	return small;
 }
 
+/* A free name in the trash directory; NULL when it is full. Under the lock. */
+static char *place_in_trash(struct workspace_shelf *shelf)
+{
+	if (!shelf->has_trash)
+		shelf->has_trash = mkdir(shelf->trash, 0700) == 0;
+	if (!shelf->has_trash || shelf->n_trash >= TRASH_MAX)
+		return NULL;
+	return xasprintf("%s/%llu", shelf->trash, (unsigned long long)shelf->n_trash++);
+}
+
 static int move_to_trash(struct workspace_shelf *shelf, int top, const char *name)
 {
 	_cleanup_(freep) char *to = NULL;
 
 	pthread_mutex_lock(&shelf->lock);
-	if (!shelf->has_trash)
-		shelf->has_trash = mkdir(shelf->trash, 0700) == 0;
-	if (shelf->has_trash && shelf->n_trash < TRASH_MAX)
-		to = xasprintf("%s/%llu", shelf->trash, (unsigned long long)shelf->n_trash++);
+	to = place_in_trash(shelf);
 	pthread_mutex_unlock(&shelf->lock);
 	return to ? renameat(top, name, AT_FDCWD, to) : -1;
 }
@@ -152,11 +159,16 @@ void workspace_recycle(struct workspace_shelf *shelf, const char *dir)
 	bool kept = false;
 
 	if (top >= 0 && renew(shelf, top, "w") == 0 && renew(shelf, top, "tmp") == 0 && clear_log(top) == 0) {
+		char *to;
+
+		/* Beside the trash, so that the frames of an engine that is killed are found with it. */
 		pthread_mutex_lock(&shelf->lock);
-		kept = shelf->dirs.n < SHELF_MAX;
+		to = shelf->dirs.n < SHELF_MAX ? place_in_trash(shelf) : NULL;
+		kept = to && rename(dir, to) == 0;
 		if (kept)
-			VEC_PUSH(&shelf->dirs, xstrdup(dir));
+			VEC_PUSH(&shelf->dirs, TAKE_PTR(to));
 		pthread_mutex_unlock(&shelf->lock);
+		free(to);
 	}
 	if (!kept)
 		workspace_remove(dir, NULL);

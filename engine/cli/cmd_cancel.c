@@ -31,6 +31,20 @@ static int cancel(struct cli *cli, struct db *db, const struct run_row *r, bool 
 	return 0;
 }
 
+/* Those whose engine lives. */
+static int find_running(struct cli *cli, struct db *db, struct run_row **ret, size_t *ret_n, struct err *err)
+{
+	size_t n, kept = 0;
+
+	if (record_running(db, cli->arena, ret, &n, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		if (!facts_engine_died(&(*ret)[i]))
+			(*ret)[kept++] = (*ret)[i];
+	*ret_n = kept;
+	return 0;
+}
+
 int cmd_cancel(struct cli *cli, const struct cli_args *args)
 {
 	json_t *done = json_array();
@@ -41,7 +55,7 @@ int cmd_cancel(struct cli *cli, const struct cli_args *args)
 	int r = cli_db(cli, DB_WRITE, &db, &err);
 
 	if (r == 0 && n == 0) {
-		r = record_running(db, cli->arena, &rows, &n, &err);
+		r = find_running(cli, db, &rows, &n, &err);
 		if (r == 0 && n != 1)
 			r = n ? err_set(&err, ERR_INVALID, "%zu runs are running: name one (`cairn runs --state running`)", n) :
 				err_set(&err, ERR_NOT_FOUND, "no run is running");
