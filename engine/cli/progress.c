@@ -341,6 +341,13 @@ void progress_stopping(struct progress *p)
 	live_touch(p);
 }
 
+void progress_plain(struct progress *p)
+{
+	live_clear(p);
+	progress_flush(p);
+	p->o.live = false;
+}
+
 /* --- life ------------------------------------------------------------------------------------------------------------------------ */
 
 struct progress *progress_new(const struct progress_options *o)

@@ -41,6 +41,8 @@ void progress_detach(struct progress *p);
 void progress_metric(struct progress *p, uint64_t attempt, const char *name, double value);
 /* After the first Ctrl-C: the bar says that running tasks are being stopped. */
 void progress_stopping(struct progress *p);
+/* From now on lines only: the terminal is somebody else's (`run --shell`). */
+void progress_plain(struct progress *p);
 /* Draws now if something changed and the last frame is at least 100 ms old (the timer calls it); now: whatever its age. */
 void progress_draw(struct progress *p, bool now);
 

@@ -281,6 +281,23 @@ static void test_live_many_rows(void **state)
 	close_fixture(&f);
 }
 
+/* After progress_plain() the block is gone and doesn't come back. */
+static void test_plain_from_now_on(void **state)
+{
+	static struct fixture f;
+
+	open_fixture(&f, true, 0, 60, 24);
+	PROGRESS(&f, COUNTS(.total = 2), 1, -1);
+	progress_draw(f.p, true);
+	progress_plain(f.p);
+	pass(&f, 1000);
+	PROGRESS(&f, COUNTS(.total = 2, .executed = 1), 1, -1);
+	progress_draw(f.p, true);
+	f.o->task_ended(f.o->arg, 1, "a", TASK_DONE, NS_PER_S);
+	shows(&f, "✓ a 1.0s\n");
+	close_fixture(&f);
+}
+
 /* A run that is over in no time shows no block at all. */
 static void test_live_short(void **state)
 {
@@ -528,7 +545,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_live),	  cmocka_unit_test(test_live_failures_scroll), cmocka_unit_test(test_live_many_rows),
-		cmocka_unit_test(test_live_random), cmocka_unit_test(test_live_short), cmocka_unit_test(test_timer_and_resize),
+		cmocka_unit_test(test_live_random), cmocka_unit_test(test_live_short), cmocka_unit_test(test_plain_from_now_on), cmocka_unit_test(test_timer_and_resize),
 		cmocka_unit_test(test_plain),	       cmocka_unit_test(test_quiet),
 		cmocka_unit_test(test_verbose),	  cmocka_unit_test(test_plain_is_bounded),     cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_next_is_quoted), cmocka_unit_test(test_cost),
