@@ -490,6 +490,13 @@ static int local_adopt(struct runner *r, const struct runner_attempt *a, struct 
 	return runner_local_sweep(local_of(r)->state_dir, &a->id, 1, err);
 }
 
+static void local_forget(struct runner *r, uint64_t attempt_id)
+{
+	_cleanup_(freep) char *dir = workspace_dir(local_of(r)->state_dir, attempt_id);
+
+	workspace_remove(dir, NULL);
+}
+
 /* --- life -------------------------------------------------------------------------------------------------------------------------- */
 
 static void local_free(struct runner *r)
@@ -508,7 +515,7 @@ static void local_free(struct runner *r)
 	free(l);
 }
 
-static const struct runner_ops local_ops = { .name = "local", .submit = local_submit, .adopt = local_adopt, .cancel = local_cancel, .free = local_free };
+static const struct runner_ops local_ops = { .name = "local", .submit = local_submit, .adopt = local_adopt, .forget = local_forget, .cancel = local_cancel, .free = local_free };
 
 int runner_local_new(struct loop *l, const struct runner_local_options *o, struct runner **ret, struct err *err)
 {

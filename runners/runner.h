@@ -86,6 +86,8 @@ struct runner_ops {
 	int (*submit)(struct runner *r, const struct runner_attempt *a, struct err *err);
 	/* Takes up an attempt that an earlier engine submitted: 1 adopted (reports will follow), 0 it is gone. */
 	int (*adopt)(struct runner *r, const struct runner_attempt *a, struct err *err);
+	/* Removes what a dead engine left of an attempt that had ended (its workspace); cheap when there is nothing. NULL: nothing is left. */
+	void (*forget)(struct runner *r, uint64_t attempt_id);
 	/* gentle: TERM, grace time, KILL. Otherwise KILL. `finished` with FAILURE_CANCELLED follows. */
 	void (*cancel)(struct runner *r, uint64_t attempt_id, bool gentle);
 	void (*free)(struct runner *r);

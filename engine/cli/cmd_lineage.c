@@ -166,7 +166,7 @@ static int find(struct lineage *l, const struct cli_args *args, struct content_i
 	}
 	if (not_an_output.code == ERR_NOT_FOUND && lineage_find(l->db, what, ret, NULL) == 0)
 		return 0;
-	return err_set(err, not_an_output.code, "`%s` is no file here, and: %s", what, not_an_output.msg);
+	return err_set(err, not_an_output.code, "%s; nor is it a file or a content id", not_an_output.msg);
 }
 
 int cmd_lineage(struct cli *cli, const struct cli_args *args)

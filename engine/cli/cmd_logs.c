@@ -174,7 +174,9 @@ static int add_hits(struct logs *l, const struct cli_args *args, struct attempt_
 		if (found)
 			VEC_PUSH(&out, a);
 	}
-	*rows = arena_memdup(l->cli->arena, out.v ? (void *)out.v : (void *)&out, (out.n + !out.n) * sizeof(**rows));
+	*rows = arena_alloc(l->cli->arena, (out.n + 1) * sizeof(**rows));
+	if (out.n)
+		memcpy(*rows, out.v, out.n * sizeof(**rows));
 	*n = out.n;
 	VEC_FREE(&out);
 	return 0;

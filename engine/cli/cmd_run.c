@@ -19,6 +19,8 @@ int cmd_run(struct cli *cli, const struct cli_args *args)
 	o.keep_workspace = cli_flag(args, "keep-workspace");
 	o.shell_step = cli_value(args, "shell");
 	result = execution_open(&e, cli, &err);
+	if (result == 0 && o.shell_step)
+		progress_plain(e.progress); /* the terminal is the shell's */
 	if (result == 0)
 		result = run_start(&e.ctx, p, &o, cli->arena, &row, &err);
 	return execution_conclude(cli, &e, result, &row, &err);

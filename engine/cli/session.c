@@ -72,7 +72,7 @@ int session_options(struct cli *cli, const struct cli_args *args, const struct s
 	ret->from = cli_value(args, "from");
 	ret->until = cli_value(args, "until");
 	force = cli_values(args, "force", &n);
-	ret->force = arena_memdup(cli->arena, force ? (void *)force : (void *)&force, (n + !n) * sizeof(*force));
+	ret->force = force ? arena_memdup(cli->arena, force, n * sizeof(*force)) : NULL;
 	ret->n_force = n;
 	free(force);
 	return 0;

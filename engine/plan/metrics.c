@@ -1,5 +1,6 @@
 #include <jansson.h>
 #include <math.h>
+#include <string.h>
 #include "plan/metrics.h"
 
 struct flattener {
@@ -75,7 +76,9 @@ int metrics_parse(const char *json, struct arena *arena, struct metric_value **r
 	}
 	if (f.out.n)
 		qsort(f.out.v, f.out.n, sizeof(*f.out.v), by_name);
-	*ret = arena_memdup(arena, f.out.v, f.out.n * sizeof(*f.out.v));
+	*ret = arena_alloc(arena, (f.out.n + 1) * sizeof(**ret));
+	if (f.out.n)
+		memcpy(*ret, f.out.v, f.out.n * sizeof(**ret));
 	*ret_n = f.out.n;
 	VEC_FREE(&f.out);
 	return 0;

@@ -196,7 +196,7 @@ void plan_task_end(struct plan *p, struct plan_task *t, enum task_state state, c
 	size_t n = p->steps[t->step].decl->n_outputs;
 
 	if (outputs)
-		t->outputs = arena_memdup(p->arena, outputs, (n + !n) * sizeof(*outputs));
+		t->outputs = n ? arena_memdup(p->arena, outputs, n * sizeof(*outputs)) : arena_alloc(p->arena, sizeof(*outputs));
 	t->n_metrics = (uint32_t)n_metrics;
 	t->metrics = arena_alloc(p->arena, (n_metrics + 1) * sizeof(*t->metrics));
 	for (size_t i = 0; i < n_metrics; i++)

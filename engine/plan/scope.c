@@ -76,6 +76,11 @@ static int local_value(struct task_scope *sc, const struct ref *ref, struct valu
 	r = template_eval(l->value, &es, sc->arena, ret, err);
 	if (r == 0 && ret->type == VALUE_STRING && l->decl->type != VALUE_STRING)
 		r = value_parse(l->decl->type, ret->s, sc->arena, ret, err);
+	if (r == 0) {
+		struct value given = *ret;
+
+		r = param_check_value(l->decl, &given, ret, err);
+	}
 	return r < 0 ? err_wrap(err, "step `%s`, with.%s", s->name, l->decl->name) : r;
 }
 

@@ -5,7 +5,7 @@
 #include "run/internal.h"
 
 /* A tree with files named 0, 1, … and, as `paths`, one line each with where it was. */
-int pipeline_files_store(const struct pipeline *p, struct store *s, struct content_id *ret, struct err *err)
+int pipeline_files_store(const struct pipeline *p, const char *project_root, struct store *s, struct content_id *ret, struct err *err)
 {
 	struct tree_builder *b = tree_builder_new();
 	struct str paths = { 0 };
@@ -15,12 +15,14 @@ int pipeline_files_store(const struct pipeline *p, struct store *s, struct conte
 	for (size_t i = 0; i < p->n_files && r == 0; i++) {
 		struct tree_entry e = { .kind = TREE_FILE };
 		struct str bytes = { 0 };
+		_cleanup_(freep) char *path = NULL;
 		char name[24];
 
 		snprintf(name, sizeof(name), "%zu", i);
 		e.name = name;
 		e.name_len = strlen(name);
-		r = fs_read_file(p->files[i], 64 * MIB, &bytes, err);
+		path = fs_join(project_root, p->files[i]);
+		r = fs_read_file(path, 64 * MIB, &bytes, err);
 		if (r == 0)
 			r = content_put_bytes(s, bytes.len ? bytes.s : "", bytes.len, &e.id, err);
 		if (r == 0)

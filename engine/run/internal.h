@@ -114,7 +114,7 @@ char *params_to_json(const struct pipeline *p, const struct value *params);
 int params_from_json(const struct pipeline *p, const char *json, struct arena *arena, struct value *ret, struct err *err);
 
 /* sources.c of this folder: the pipeline's own files in the store */
-int pipeline_files_store(const struct pipeline *p, struct store *s, struct content_id *ret, struct err *err);
+int pipeline_files_store(const struct pipeline *p, const char *project_root, struct store *s, struct content_id *ret, struct err *err);
 int pipeline_files_load(struct store *s, const struct content_id *tree, const char *path, struct pipeline **ret, struct err *err);
 
 #define OBSERVE(r, fn, ...)                                                            \

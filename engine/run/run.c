@@ -223,7 +223,7 @@ static int start(struct run *r, struct run_row *ret, struct err *err)
 	r->row.options_json = arena_strdup(r->arena, json);
 	free(json);
 	fill_engine(r);
-	if (pipeline_files_store(r->pipeline, r->ctx->store, &r->row.pipeline_blob, err) < 0 || make_plan(r, NULL, 0, err) < 0 || write_start(r, err) < 0)
+	if (pipeline_files_store(r->pipeline, r->ctx->config->project_root, r->ctx->store, &r->row.pipeline_blob, err) < 0 || make_plan(r, NULL, 0, err) < 0 || write_start(r, err) < 0)
 		return -1;
 	OBSERVE(r, started, &r->row, 0);
 	return execute_and_tell(r, ret, err);
@@ -278,6 +278,8 @@ static int take_up_attempts(struct run *r, struct err *err)
 	for (size_t i = 0; i < r->n_earlier && result == 0; i++) {
 		struct attempt_row *a = &r->earlier[i];
 
+		if (a->ended_ns && !a->workspace && r->ctx->runner->ops->forget)
+			r->ctx->runner->ops->forget(r->ctx->runner, (uint64_t)a->id);
 		if (a->ended_ns == 0)
 			result = close_lost(r, a, err);
 		else if (a->failure == FAILURE_NONE)

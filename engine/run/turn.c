@@ -78,7 +78,8 @@ static int journal_result(struct run *r, struct active *a, struct err *err)
 	for (size_t i = 0; i < a->command.n_inputs; i++)
 		in[i] = (struct named_content){ a->command.inputs[i].name, a->command.inputs[i].id };
 	in[a->command.n_inputs] = (struct named_content){ "(code)", a->command.code };
-	memcpy(in + a->command.n_inputs + 1, sources, n_sources * sizeof(*in));
+	if (n_sources)
+		memcpy(in + a->command.n_inputs + 1, sources, n_sources * sizeof(*in));
 	for (size_t i = 0; i < n; i++)
 		out[i] = (struct named_content){ a->step->outputs[i].name, a->result.outputs[i] };
 	differs = record_result(r->ctx->db, a->row.id, &a->task->key, a->step->cache, in, a->command.n_inputs + 1 + n_sources, out, n, err);
@@ -397,7 +398,8 @@ static int journal_and_apply(struct run *r, struct err *err)
 	}
 	for (size_t i = 0; i < n; i++)
 		apply_end(r, r->ended.v[i]);
-	memmove(r->ended.v, r->ended.v + n, (r->ended.n - n) * sizeof(*r->ended.v));
+	if (r->ended.n > n)
+		memmove(r->ended.v, r->ended.v + n, (r->ended.n - n) * sizeof(*r->ended.v));
 	r->ended.n -= n;
 	return 0;
 }
