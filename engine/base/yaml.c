@@ -544,7 +544,7 @@ static void parse_events(struct builder *b)
 int yaml_tree_parse(const char *file, const char *bytes, size_t len, struct diag_list *diags, struct yaml_tree **ret, struct err *err)
 {
 	_cleanup_(yaml_tree_freep) struct yaml_tree *t = xcalloc(1, sizeof(*t));
-	size_t bom = len >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* libyaml would count it as a column */
+	size_t bom = len >= 3 && len <= YAML_FILE_MAX && memcmp(bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* libyaml would count it as a column */
 	struct builder b = { .tree = t, .diags = diags, .bytes = bytes + bom, .len = len - bom };
 	size_t errors_before = diag_errors(diags);
 

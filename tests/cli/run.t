@@ -342,8 +342,8 @@ test_expect 'two runs at once execute each key once' '
 	YAML
 	start one cairn run two.yaml -q
 	start other cairn run two.yaml -q
-	wait_until 30 test -e one.rc
-	wait_until 30 test -e other.rc
+	wait_until 30 test -s one.rc
+	wait_until 30 test -s other.rc
 	test_is "$(cat one.rc) $(cat other.rc)" "0 0"
 	test_is "$(cat "$HOME"/two-* | wc -l)" 6
 '

@@ -32,7 +32,7 @@ killed_at() {
 	start run cairn run pipeline.yaml -q -j2
 	wait_until 30 sh -c "[ \$(wc -l <'$HOME/done') -ge $1 ] || [ -e run.rc ]"
 	kill -9 "$(cat run.pid)" 2>/dev/null || true
-	wait_until 30 test -e run.rc
+	wait_until 30 test -s run.rc
 	# It may have been killed after the run's last word.
 	if [ "$(cat run.rc)" -ne 0 ] && { ! cairn runs --json >runs || [ "$(json runs '(d["runs"] or [{"state": ""}])[0]["state"]')" != succeeded ]; }; then
 		cairn resume -q --json >out 2>err || { cairn run pipeline.yaml -q --json >out; grep -q 'no run is waiting' err; }
@@ -76,7 +76,7 @@ test_expect 'one Ctrl-C stops gently: the task may save, the run can be resumed'
 	start gentle cairn run gentle.yaml
 	wait_until 30 test -s "$HOME/gpid"
 	kill -INT "$(cat gentle.pid)"
-	wait_until 30 test -e gentle.rc
+	wait_until 30 test -s gentle.rc
 	test_is "$(cat gentle.rc)" 130
 	test_is "$(cat "$HOME/saved")" saved
 	test_grep "cairn resume" gentle.out
@@ -96,7 +96,7 @@ test_expect 'cairn cancel stops a run of another process' '
 	cairn status >status
 	test_grep running status
 	cairn cancel
-	wait_until 30 test -e long.rc
+	wait_until 30 test -s long.rc
 	test_is "$(cat long.rc)" 130
 	cairn runs --json >runs
 	test_is "$(json runs "d[\"runs\"][0][\"state\"]")" cancelled
@@ -109,7 +109,7 @@ test_expect 'a run that is alive is not resumed' '
 	test_code 4 cairn resume "$(cairn runs --json >r; json r "d[\"runs\"][0][\"id\"]")" 2>err
 	test_grep "still running" err
 	kill -INT "$(cat long.pid)"
-	wait_until 30 test -e long.rc
+	wait_until 30 test -s long.rc
 '
 
 test_expect 'a damaged and a newer database: one clear error, and results are found in the store without it' '

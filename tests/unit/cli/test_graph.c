@@ -158,7 +158,7 @@ struct random_graph {
 	struct graph g;
 	struct graph_node nodes[NODES];
 	struct graph_edge edges[NODES * NODES];
-	char names[NODES][24];
+	char names[NODES][48];
 };
 
 static void make_random(struct random_graph *r, unsigned *seed, size_t n, int density)

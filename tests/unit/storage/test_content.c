@@ -291,7 +291,7 @@ static void *put_same(void *arg)
 	struct content_id id;
 
 	for (int i = 0; i < 200; i++) {
-		char bytes[16];
+		char bytes[32];
 
 		snprintf(bytes, sizeof(bytes), "blob %d", i);
 		if (content_put_bytes(arg, bytes, strlen(bytes), &id, NULL) < 0)
