@@ -74,6 +74,7 @@ struct plan {
 	struct run_counts counts;
 	struct results *previous; /* last results table of this pipeline, or NULL */
 	struct previous_step *previous_steps;
+	const char *gate_message; /* of the first hit that fails its gate */
 	bool stopped;
 	bool expand_again; /* a step has ended: what ranges over it may expand now */
 	struct str scratch;    /* labels */

@@ -264,8 +264,13 @@ static int end_without_key(struct plan *p, struct plan_task *t, struct err *err)
 /* A gate is judged anew at each hit: changing a bound doesn't train again, and a result that failed its gate fails it again. */
 static void end_hit(struct plan *p, struct plan_task *t, const struct lookup_hit *hit)
 {
-	struct err ignored = { 0 };
-	bool gate = metrics_gate(p->steps[t->step].decl, hit->metrics, hit->n_metrics, &ignored) == 0;
+	struct err why = { 0 };
+	bool gate = metrics_gate(p->steps[t->step].decl, hit->metrics, hit->n_metrics, &why) == 0;
+
+	if (!gate && !p->gate_message) {
+		plan_task_label(p, t, &p->scratch);
+		p->gate_message = arena_printf(p->arena, "%s (its result is on record): %s", p->scratch.s, why.msg);
+	}
 
 	t->outputs = hit->outputs;
 	t->metrics = hit->metrics;
@@ -433,6 +438,11 @@ void plan_requeue(struct plan *p, struct plan_task *t)
 		abort(); /* only what was taken can be given back */
 	t->state = TASK_READY;
 	queue_push(&p->ready, t);
+}
+
+const char *plan_gate_message(const struct plan *p)
+{
+	return p->gate_message;
 }
 
 size_t plan_n_ready(const struct plan *p)

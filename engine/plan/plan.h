@@ -123,6 +123,7 @@ void plan_stop(struct plan *p);
 /* Takes the next task to execute (RUNNING from now on), in the order in which they became ready; NULL when there is none. */
 struct plan_task *plan_take_ready(struct plan *p);
 void plan_requeue(struct plan *p, struct plan_task *t); /* a taken one: ready again, behind all that are */
+const char *plan_gate_message(const struct plan *p); /* which result on record fails its gate, and how; NULL when none does */
 size_t plan_n_ready(const struct plan *p);
 
 /* --- what is in it --------------------------------------------------------------------------------------------- */

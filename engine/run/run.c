@@ -223,7 +223,9 @@ static int start(struct run *r, struct run_row *ret, struct err *err)
 	r->row.options_json = arena_strdup(r->arena, json);
 	free(json);
 	fill_engine(r);
-	if (pipeline_files_store(r->pipeline, r->ctx->config->project_root, r->ctx->store, &r->row.pipeline_blob, err) < 0 || make_plan(r, NULL, 0, err) < 0 || write_start(r, err) < 0)
+	if (pipeline_files_store(r->pipeline, r->ctx->config->project_root, r->ctx->store, &r->row.pipeline_blob, err) < 0)
+		return -1;
+	if (make_plan(r, NULL, 0, err) < 0 || write_start(r, err) < 0)
 		return -1;
 	OBSERVE(r, started, &r->row, 0);
 	return execute_and_tell(r, ret, err);

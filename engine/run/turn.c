@@ -304,7 +304,9 @@ static int act(struct run *r, struct err *err)
 			return 0;
 		if (c.failed && !r->failed) { /* a gate that a hit failed */
 			r->failed = true;
-			r->row.message = "a result on record fails its gate";
+			r->row.message = plan_gate_message(r->plan);
+			if (r->row.message)
+				OBSERVE(r, notice, r->row.message);
 			if (!r->o->keep_going)
 				stop_starting(r);
 		}
