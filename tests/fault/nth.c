@@ -1,0 +1,116 @@
+/* Preloaded into cairn: the N-th call of one function fails, once, in the first process only. NTH_CALL=name NTH_N=number NTH_ERRNO=number;
+ * NTH_FIRED names a file that is made when it happened. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *call;
+static long at, error;
+static atomic_long count;
+static pid_t self;
+
+__attribute__((constructor)) static void init(void)
+{
+	call = getenv("NTH_CALL");
+	at = getenv("NTH_N") ? strtol(getenv("NTH_N"), NULL, 10) : 0;
+	error = getenv("NTH_ERRNO") ? strtol(getenv("NTH_ERRNO"), NULL, 10) : EIO;
+	self = getpid();
+	unsetenv("LD_PRELOAD"); /* what it starts is left alone */
+}
+
+static int fires(const char *name)
+{
+	const char *mark;
+	int fd;
+
+	if (!call || strcmp(call, name) != 0 || getpid() != self || atomic_fetch_add(&count, 1) + 1 != at)
+		return 0;
+	mark = getenv("NTH_FIRED");
+	fd = mark ? creat(mark, 0644) : -1;
+	if (fd >= 0)
+		close(fd);
+	errno = (int)error;
+	return 1;
+}
+
+#define NEXT(type, name, ...) ((type(*)(__VA_ARGS__))dlsym(RTLD_NEXT, #name))
+
+int openat(int dir, const char *path, int flags, ...)
+{
+	mode_t mode = 0;
+	va_list ap;
+
+	va_start(ap, flags);
+	if (flags & (O_CREAT | O_TMPFILE))
+		mode = va_arg(ap, mode_t);
+	va_end(ap);
+	return fires("openat") ? -1 : NEXT(int, openat, int, const char *, int, ...)(dir, path, flags, mode);
+}
+
+int open(const char *path, int flags, ...)
+{
+	mode_t mode = 0;
+	va_list ap;
+
+	va_start(ap, flags);
+	if (flags & (O_CREAT | O_TMPFILE))
+		mode = va_arg(ap, mode_t);
+	va_end(ap);
+	return fires("open") ? -1 : NEXT(int, open, const char *, int, ...)(path, flags, mode);
+}
+
+ssize_t write(int fd, const void *buf, size_t n)
+{
+	return fires("write") ? -1 : NEXT(ssize_t, write, int, const void *, size_t)(fd, buf, n);
+}
+
+ssize_t read(int fd, void *buf, size_t n)
+{
+	return fires("read") ? -1 : NEXT(ssize_t, read, int, void *, size_t)(fd, buf, n);
+}
+
+ssize_t pwrite64(int fd, const void *buf, size_t n, off64_t off)
+{
+	return fires("pwrite") ? -1 : NEXT(ssize_t, pwrite64, int, const void *, size_t, off64_t)(fd, buf, n, off);
+}
+
+int fsync(int fd)
+{
+	return fires("fsync") ? -1 : NEXT(int, fsync, int)(fd);
+}
+
+int fdatasync(int fd)
+{
+	return fires("fdatasync") ? -1 : NEXT(int, fdatasync, int)(fd);
+}
+
+int renameat2(int a, const char *from, int b, const char *to, unsigned flags)
+{
+	return fires("renameat2") ? -1 : NEXT(int, renameat2, int, const char *, int, const char *, unsigned)(a, from, b, to, flags);
+}
+
+int mkdirat(int dir, const char *path, mode_t mode)
+{
+	return fires("mkdirat") ? -1 : NEXT(int, mkdirat, int, const char *, mode_t)(dir, path, mode);
+}
+
+int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
+{
+	return fires("clone") ? -1 : NEXT(int, clone, int (*)(void *), void *, int, void *, ...)(fn, stack, flags, arg);
+}
+
+void *malloc(size_t n)
+{
+	static void *(*next)(size_t);
+
+	if (!next)
+		next = NEXT(void *, malloc, size_t);
+	return fires("malloc") ? NULL : next(n);
+}
