@@ -5,10 +5,7 @@
 
 #define MAGIC "cairn-action/1\n"
 #define MAGIC_LEN (sizeof(MAGIC) - 1)
-#define RECORD_MAX (16 * MIB)
 #define OUTPUTS_MAX 100000
-/* Nobody learns more from the hundredth different result. */
-#define OBSERVATIONS_MAX 100
 
 static void add_id(struct str *out, const struct content_id *id)
 {
@@ -111,7 +108,7 @@ int action_decode(const void *bytes, size_t n, struct arena *arena, struct actio
 	for (size_t i = 0; i < a.n_outputs && !r.bad; i++) {
 		a.outputs[i].name = take_text(&r, arena);
 		take_id(&r, &a.outputs[i].id);
-		r.bad |= a.outputs[i].id.kind == CONTENT_NONE || (i && strcmp(a.outputs[i - 1].name, a.outputs[i].name) >= 0);
+		r.bad |= a.outputs[i].id.kind == CONTENT_NONE || !*a.outputs[i].name || (i && strcmp(a.outputs[i - 1].name, a.outputs[i].name) >= 0);
 	}
 	if (r.bad || r.at != r.end)
 		return err_set(err, ERR_CORRUPT, "an action record is damaged");
@@ -123,7 +120,7 @@ static int get_named(struct store *s, const struct digest *name, const struct di
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 
-	if (store_get(s, STORE_ACTION, name, RECORD_MAX, &bytes, err) < 0)
+	if (store_get(s, STORE_ACTION, name, ACTION_RECORD_MAX, &bytes, err) < 0)
 		return -1;
 	if (action_decode(bytes.s ? bytes.s : "", bytes.len, arena, ret, err) < 0)
 		return -1;
@@ -135,7 +132,7 @@ int action_get(struct store *s, const struct digest *key, struct arena *arena, s
 	return get_named(s, key, key, arena, ret, err);
 }
 
-static void observation_name(const struct digest *key, unsigned number, struct digest *ret)
+void action_observation_name(const struct digest *key, unsigned number, struct digest *ret)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 
@@ -166,19 +163,21 @@ static int put_record(struct store *s, const struct digest *name, const struct a
 /* 1 when one of the observations has these outputs, 2 when it was added as a new one. */
 static int add_observation(struct store *s, const struct action_record *r, struct arena *arena, struct err *err)
 {
-	for (unsigned i = 1; i <= OBSERVATIONS_MAX; i++) {
+	for (unsigned i = 1; i <= ACTION_OBSERVATIONS_MAX; i++) {
 		struct action_record seen;
 		struct err e = { 0 };
 		struct digest name;
 		int put;
 
-		observation_name(&r->key, i, &name);
+		action_observation_name(&r->key, i, &name);
 		if (get_named(s, &name, &r->key, arena, &seen, &e) == 0) {
 			if (same_outputs(&seen, r))
 				return 1;
 			continue;
 		}
-		put = put_record(s, &name, r, e.code != ERR_NOT_FOUND, err);
+		if (e.code != ERR_NOT_FOUND && e.code != ERR_CORRUPT)
+			return err_set(err, e.code, "%s", e.msg);
+		put = put_record(s, &name, r, e.code == ERR_CORRUPT, err);
 		if (put != 1)
 			return put < 0 ? -1 : 2;
 		i--; /* another engine took this number meanwhile: look at what it wrote */
@@ -190,13 +189,19 @@ int action_put(struct store *s, const struct action_record *r, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = NULL;
 	struct action_record first;
+	struct err e = { 0 };
 	int put = put_record(s, &r->key, r, false, err);
 
 	if (put <= 0)
 		return put;
 	arena = arena_new();
-	if (action_get(s, &r->key, arena, &first, NULL) < 0)
-		return put_record(s, &r->key, r, true, err) < 0 ? -1 : 0;
+	if (action_get(s, &r->key, arena, &first, &e) < 0) {
+		if (e.code == ERR_CORRUPT || e.code == ERR_NOT_FOUND) /* nobody can use what is there */
+			return action_replace(s, r, err);
+		if (err)
+			*err = e;
+		return -1;
+	}
 	if (same_outputs(&first, r))
 		return 1;
 	return add_observation(s, r, arena, err);
@@ -215,13 +220,15 @@ int action_observations(struct store *s, const struct digest *key, struct arena 
 	if (action_get(s, key, arena, &r, err) < 0)
 		return -1;
 	VEC_PUSH(&out, r);
-	for (unsigned i = 1; i <= OBSERVATIONS_MAX; i++) {
+	for (unsigned i = 1; i <= ACTION_OBSERVATIONS_MAX; i++) {
+		struct err e = { 0 };
 		struct digest name;
 
-		observation_name(key, i, &name);
-		if (get_named(s, &name, key, arena, &r, NULL) < 0)
+		action_observation_name(key, i, &name);
+		if (get_named(s, &name, key, arena, &r, &e) == 0)
+			VEC_PUSH(&out, r);
+		else if (e.code == ERR_NOT_FOUND)
 			break;
-		VEC_PUSH(&out, r);
 	}
 	*ret = arena_memdup(arena, out.v, out.n * sizeof(*out.v));
 	*ret_n = out.n;

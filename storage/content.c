@@ -1,24 +1,22 @@
-/* Files and directories into a store and out of it.
+/* Files and directories into a store (out of it: materialise.c).
  *
- * Into: a file is copied to the store's file system first and what was copied is hashed, so that an edit meanwhile can't give an id that
+ * A file is copied to the store's file system first and what was copied is hashed, so that an edit meanwhile can't give an id that
  * the bytes don't have; its stat is compared before and after, so that a half-edited file isn't taken for either version.
  * Files that are ours (a task's outputs) are hashed in place and moved.
- *
- * Out: a reflink where the file system has it, else a copy. Not a hard link: a program that runs as the same user, or as root, could
- * make it writable and so write into the store. Bytes are hashed while they are copied (after a reflink: once a
- * process), so that a damaged blob never reaches a program.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include "base/fs.h"
 #include "storage/internal.h"
 #include "storage/statcache.h"
 
-/* Files up to this size go through memory: one read, one write. */
-#define SMALL_BYTES (256 * KIB)
+/* On a network file system times come from its server: its clock may be behind ours by this much. */
+#define SERVER_CLOCK_NS (60 * NS_PER_S)
 
 void content_id_of_bytes(const void *bytes, size_t n, struct content_id *ret)
 {
@@ -46,7 +44,9 @@ int content_put_bytes(struct store *s, const void *bytes, size_t n, struct conte
 struct putter {
 	struct store *store;
 	const struct content_put_options *o;
-	struct str path; /* of what is being put, for messages and the stat cache */
+	struct str path;     /* of what is being put, for messages and the stat cache */
+	int depth;	     /* directories above it, from the one that was asked for */
+	int64_t clock_lag_ns; /* that the file system's clock may have behind ours */
 };
 
 static bool same_stat(const struct stat *a, const struct stat *b)
@@ -127,7 +127,7 @@ static bool blob_present(struct store *s, const struct content_id *id)
 
 static int put_open_file(struct putter *p, int dir_fd, const char *name, int fd, const struct stat *st, struct content_id *ret, struct err *err)
 {
-	bool hash_only = p->o->flags & CONTENT_PUT_HASH_ONLY, small = (uint64_t)st->st_size <= SMALL_BYTES;
+	bool hash_only = p->o->flags & CONTENT_PUT_HASH_ONLY, small = (uint64_t)st->st_size <= CONTENT_SMALL_BYTES;
 	bool move = (p->o->flags & CONTENT_PUT_MOVE) && p->store->ops->move_in && st->st_nlink == 1;
 	int r;
 
@@ -194,7 +194,7 @@ static int put_file(struct putter *p, int dir_fd, const char *name, const struct
 	if (put_open_file(p, dir_fd, name, fd, &st, ret, err) < 0)
 		return -1;
 	if (p->o->cache && !(p->o->flags & CONTENT_PUT_MOVE))
-		statcache_put(p->o->cache, p->path.s, &st, began, ret);
+		statcache_put(p->o->cache, p->path.s, &st, began - p->clock_lag_ns, ret);
 	return 0;
 }
 
@@ -202,10 +202,11 @@ static int put_file(struct putter *p, int dir_fd, const char *name, const struct
 
 static int put_entry(struct putter *p, int dir_fd, const char *name, const struct stat *st, struct tree_entry *e, struct err *err);
 
+/* At the top; our own state (a project inside the project) anywhere. */
 static bool left_out(const struct putter *p, const char *name)
 {
 	for (const char *const *x = p->o->exclude; x && *x; x++)
-		if (strcmp(*x, name) == 0)
+		if (strcmp(*x, name) == 0 && (p->depth == 1 || strcmp(name, ".cairn") == 0))
 			return true;
 	return false;
 }
@@ -218,15 +219,24 @@ static int by_text(const void *a, const void *b)
 static int read_names(const struct putter *p, int fd, struct arena *arena, char ***ret, size_t *ret_n, struct err *err)
 {
 	VEC(char *) names = { 0 };
-	DIR *d = fdopendir(dup(fd));
+	int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = own < 0 ? NULL : fdopendir(own);
 	struct dirent *e;
 
-	if (!d)
+	if (!d) {
+		if (own >= 0)
+			close(own);
 		return err_errno(err, "cannot read directory %s", p->path.s);
-	rewinddir(d);
-	while ((e = readdir(d)))
+	}
+	while ((errno = 0, e = readdir(d)))
 		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && !left_out(p, e->d_name))
 			VEC_PUSH(&names, arena_strdup(arena, e->d_name));
+	if (errno) { /* a listing that ends early must not pass for a whole one */
+		err_errno(err, "cannot read directory %s", p->path.s);
+		closedir(d);
+		VEC_FREE(&names);
+		return -1;
+	}
 	closedir(d);
 	if (names.n)
 		qsort(names.v, names.n, sizeof(*names.v), by_text);
@@ -267,7 +277,7 @@ static void *put_names(void *arg)
 {
 	struct dir_job *j = arg;
 	struct content_put_options o = *j->p->o;
-	struct putter p = { .store = j->p->store, .o = &o };
+	struct putter p = { .store = j->p->store, .o = &o, .depth = j->p->depth, .clock_lag_ns = j->p->clock_lag_ns };
 
 	o.n_threads = 1;
 	str_add(&p.path, j->p->path.s);
@@ -363,13 +373,20 @@ static int put_symlink(const struct putter *p, int dir_fd, const char *name, str
 
 static int put_entry(struct putter *p, int dir_fd, const char *name, const struct stat *st, struct tree_entry *e, struct err *err)
 {
+	int r;
+
 	switch (st->st_mode & S_IFMT) {
 	case S_IFREG:
 		e->kind = st->st_mode & 0100 ? TREE_EXECUTABLE : TREE_FILE;
 		return put_file(p, dir_fd, name, st, &e->id, err);
 	case S_IFDIR:
 		e->kind = TREE_DIR;
-		return put_dir(p, dir_fd, name, &e->id, err);
+		if (p->depth >= CONTENT_DEPTH_MAX)
+			return err_set(err, ERR_TOO_LARGE, "%.300s...: directories are nested deeper than %d levels", p->path.s, CONTENT_DEPTH_MAX);
+		p->depth++;
+		r = put_dir(p, dir_fd, name, &e->id, err);
+		p->depth--;
+		return r;
 	case S_IFLNK:
 		return put_symlink(p, dir_fd, name, e, err);
 	default:
@@ -377,22 +394,38 @@ static int put_entry(struct putter *p, int dir_fd, const char *name, const struc
 	}
 }
 
-/* A link at the top is followed where it leads inside of dir_fd. */
-static int follow_top(int dir_fd, const char *path, char **ret, struct stat *st, struct err *err)
-{
-	_cleanup_(freep) char *base = NULL;
-	_cleanup_(freep) char *fd_path = xasprintf("/proc/self/fd/%d/%s", dir_fd, path), *fd_base = xasprintf("/proc/self/fd/%d", dir_fd);
-	char *real;
+/* --- in: the top -------------------------------------------------------------------------------------------------------- */
 
-	if (dir_fd == AT_FDCWD)
-		return err_set(err, ERR_INVALID, "%s is a symbolic link; name what it leads to", path);
-	real = realpath(fd_path, NULL);
-	base = realpath(fd_base, NULL);
-	if (!real || !base || !fs_is_inside(base, real) || fstatat(AT_FDCWD, real, st, AT_SYMLINK_NOFOLLOW) < 0) {
-		free(real);
-		return err_set(err, ERR_INVALID, "%s is a symbolic link that leads out of the directory, or to nothing; copy what it means into it", path);
-	}
-	*ret = real;
+/* Where dir_fd/path really is, when that is inside of dir_fd and not a link. */
+static int follow(int dir_fd, const char *path, char **ret, struct stat *st, struct err *err)
+{
+	_cleanup_(freep) char *fd_base = dir_fd == AT_FDCWD ? xstrdup(".") : xasprintf("/proc/self/fd/%d", dir_fd);
+	_cleanup_(freep) char *fd_path = *path == '/' ? xstrdup(path) : xasprintf("%s/%s", fd_base, path);
+	_cleanup_(freep) char *real = realpath(fd_path, NULL), *base = realpath(fd_base, NULL);
+
+	if (!real || !base || !fs_is_inside(base, real) || fstatat(AT_FDCWD, real, st, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_set(err, ERR_INVALID, "%s is reached by a symbolic link that leads out of the directory, or to nothing; copy what it means into it",
+			       path);
+	*ret = TAKE_PTR(real);
+	return 0;
+}
+
+static bool on_network(int dir_fd, const char *path)
+{
+	_cleanup_(freep) char *at = dir_fd == AT_FDCWD || *path == '/' ? xstrdup(path) : xasprintf("/proc/self/fd/%d/%s", dir_fd, path);
+
+	return fs_network_name(at) != NULL;
+}
+
+/* What is going to be moved must be ours: no link on the way to it, or one that stays inside. 1: it has to be followed. */
+static int has_links(int dir_fd, const char *path)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
+	long fd = syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
+
+	if (fd < 0)
+		return 1; /* also where the call is missing: the slow way tells */
+	close((int)fd);
 	return 0;
 }
 
@@ -407,226 +440,14 @@ int content_put_at(struct store *s, int dir_fd, const char *path, const struct c
 
 	if (fstatat(dir_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_errno(err, "cannot read %s", path);
-	if (S_ISLNK(st.st_mode) && follow_top(dir_fd, path, &real, &st, err) < 0)
+	if ((S_ISLNK(st.st_mode) || ((p.o->flags & CONTENT_PUT_MOVE) && has_links(dir_fd, path))) && follow(dir_fd, path, &real, &st, err) < 0)
 		return -1;
+	if (p.o->cache && on_network(real ? AT_FDCWD : dir_fd, real ? real : path))
+		p.clock_lag_ns = SERVER_CLOCK_NS;
 	str_add(&p.path, path);
 	r = put_entry(&p, real ? AT_FDCWD : dir_fd, real ? real : path, &st, &e, err);
 	str_deinit(&p.path);
 	if (r == 0)
 		*ret = e.id;
 	return r;
-}
-
-/* --- out: bytes ---------------------------------------------------------------------------------------------------------- */
-
-int content_read(struct store *s, const struct content_id *id, uint64_t max_bytes, struct str *ret, struct err *err)
-{
-	return store_get(s, id->kind == CONTENT_TREE ? STORE_TREE : STORE_BLOB, &id->digest, max_bytes, ret, err);
-}
-
-int content_open(struct store *s, const struct content_id *id, int *ret_fd, struct err *err)
-{
-	return s->ops->open(s, &id->digest, ret_fd, err);
-}
-
-static int damaged(struct store *s, const struct content_id *id, struct err *err)
-{
-	char hex[DIGEST_HEX_MAX];
-
-	s->ops->set_aside(s, STORE_BLOB, &id->digest);
-	return err_set(err, ERR_CORRUPT, "store %s: the bytes of sha256:%s don't match it any more; the copy was set aside, run again to make it anew",
-		       s->uri, digest_hex(&id->digest, hex));
-}
-
-static int verify_fd(struct store *s, const struct content_id *id, int fd, struct err *err)
-{
-	struct digest d;
-	struct stat st;
-
-	if (fstat(fd, &st) < 0)
-		return err_errno(err, "cannot read from the store");
-	if ((uint64_t)st.st_size != id->size_bytes)
-		return damaged(s, id, err);
-	if (store_is_verified(s, &id->digest))
-		return 0;
-	if (content_hash_fd(fd, id->size_bytes, 1, &d, err) < 0)
-		return -1;
-	if (!digest_eq(&d, &id->digest))
-		return damaged(s, id, err);
-	store_note_verified(s, &id->digest);
-	return 0;
-}
-
-/* Small blobs: read, hash, write; three calls and no second look. */
-static int copy_small(struct store *s, const struct content_id *id, int in, int out, struct err *err)
-{
-	uint8_t stack[16384];
-	size_t n = (size_t)id->size_bytes;
-	_cleanup_(freep) uint8_t *heap = n > sizeof(stack) ? xmalloc(n) : NULL;
-	uint8_t *buf = heap ? heap : stack;
-	struct content_id got;
-
-	for (size_t done = 0; done < n;) {
-		ssize_t r = read(in, buf + done, n - done);
-
-		if (r < 0 && errno == EINTR)
-			continue;
-		if (r < 0)
-			return err_errno(err, "cannot read from the store");
-		if (r == 0)
-			return damaged(s, id, err);
-		done += (size_t)r;
-	}
-	content_id_of_bytes(buf, n, &got);
-	if (!digest_eq(&got.digest, &id->digest))
-		return damaged(s, id, err);
-	return fs_write_all(out, buf, n, err);
-}
-
-static int copy_blob(struct store *s, const struct content_id *id, int in, int out, struct err *err)
-{
-	if (id->size_bytes == 0)
-		return 0;
-	if (id->size_bytes <= SMALL_BYTES && fs_reflink(in, out) != 0)
-		return copy_small(s, id, in, out, err);
-	if (id->size_bytes > SMALL_BYTES && fs_copy_fd(in, out, err) < 0)
-		return -1;
-	/* What was copied is what is hashed: the store's file could differ from it by a failing disk only. */
-	return verify_fd(s, id, out, err);
-}
-
-static int materialise_blob(struct store *s, const struct content_id *id, bool executable, enum content_materialise_mode mode, int dir_fd,
-			    const char *name, struct err *err)
-{
-	mode_t m = mode == CONTENT_COPY_WRITABLE ? (executable ? 0755 : 0644) : (executable ? 0555 : 0444);
-	_cleanup_(fd_closep) int in = -1, out = -1;
-
-	if (content_open(s, id, &in, err) < 0)
-		return -1;
-	out = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, m);
-	if (out < 0)
-		return errno == EEXIST ? err_set(err, ERR_EXISTS, "%s exists already", name) : err_errno(err, "cannot make %s", name);
-	if (copy_blob(s, id, in, out, err) < 0) {
-		unlinkat(dir_fd, name, 0);
-		return err_wrap(err, "%s", name);
-	}
-	return 0;
-}
-
-static int materialise_tree(struct store *s, const struct content_id *id, enum content_materialise_mode mode, int dir_fd, const char *name, struct err *err);
-
-static int materialise_entry(struct store *s, const struct tree_entry *e, enum content_materialise_mode mode, int fd, struct err *err)
-{
-	switch (e->kind) {
-	case TREE_DIR:
-		return materialise_tree(s, &e->id, mode, fd, e->name, err);
-	case TREE_SYMLINK:
-		return symlinkat(e->target, fd, e->name) < 0 ? err_errno(err, "cannot make symbolic link %s", e->name) : 0;
-	default:
-		return materialise_blob(s, &e->id, e->kind == TREE_EXECUTABLE, mode, fd, e->name, err);
-	}
-}
-
-static int materialise_tree(struct store *s, const struct content_id *id, enum content_materialise_mode mode, int dir_fd, const char *name, struct err *err)
-{
-	_cleanup_(tree_freep) struct tree *t = NULL;
-	_cleanup_(fd_closep) int fd = -1;
-
-	if (tree_load(s, id, &t, err) < 0)
-		return -1;
-	if (mkdirat(dir_fd, name, 0777) < 0)
-		return errno == EEXIST ? err_set(err, ERR_EXISTS, "%s exists already", name) : err_errno(err, "cannot make directory %s", name);
-	fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0)
-		return err_errno(err, "cannot open directory %s", name);
-	for (size_t i = 0; i < tree_len(t); i++)
-		if (materialise_entry(s, tree_at(t, i), mode, fd, err) < 0)
-			return err_wrap(err, "%s", name);
-	if (mode == CONTENT_LINK_READONLY && fchmod(fd, 0555) < 0)
-		return err_errno(err, "cannot protect directory %s", name);
-	return 0;
-}
-
-int content_materialise_at(struct store *s, const struct content_id *id, bool executable, enum content_materialise_mode mode,
-			   int dir_fd, const char *path, struct err *err)
-{
-	if (id->kind == CONTENT_TREE)
-		return materialise_tree(s, id, mode, dir_fd, path, err);
-	if (id->kind == CONTENT_BLOB)
-		return materialise_blob(s, id, executable, mode, dir_fd, path, err);
-	return err_set(err, ERR_INVALID, "there is no content to put at %s", path);
-}
-
-/* --- is it all there? ---------------------------------------------------------------------------------------------------- */
-
-static bool known_complete(struct store *s, const struct content_id *id)
-{
-	bool r;
-
-	pthread_mutex_lock(&s->lock);
-	r = map_has(s->complete, id->digest.b, DIGEST_BYTES);
-	pthread_mutex_unlock(&s->lock);
-	return r;
-}
-
-static int tree_complete(struct store *s, const struct content_id *id, bool *ret, struct err *err)
-{
-	_cleanup_(tree_freep) struct tree *t = NULL;
-	_cleanup_(freep) struct content_id *ids = NULL;
-	_cleanup_(freep) bool *present = NULL;
-	struct err e = { 0 };
-	size_t n = 0;
-
-	*ret = false;
-	if (known_complete(s, id)) {
-		*ret = true;
-		return 0;
-	}
-	if (tree_load(s, id, &t, &e) < 0) {
-		if (e.code == ERR_NOT_FOUND || e.code == ERR_CORRUPT)
-			return 0;
-		if (err)
-			*err = e;
-		return -1;
-	}
-	ids = xcalloc(tree_len(t) + 1, sizeof(*ids));
-	present = xcalloc(tree_len(t) + 1, sizeof(*present));
-	for (size_t i = 0; i < tree_len(t); i++)
-		if (tree_at(t, i)->kind != TREE_SYMLINK)
-			ids[n++] = tree_at(t, i)->id;
-	if (content_complete(s, ids, n, present, err) < 0)
-		return -1;
-	for (size_t i = 0; i < n; i++)
-		if (!present[i])
-			return 0;
-	pthread_mutex_lock(&s->lock);
-	*map_slot(s->complete, id->digest.b, DIGEST_BYTES, NULL) = s;
-	pthread_mutex_unlock(&s->lock);
-	*ret = true;
-	return 0;
-}
-
-int content_complete(struct store *s, const struct content_id *ids, size_t n, bool *ret, struct err *err)
-{
-	if (n && store_has(s, ids, n, ret, err) < 0)
-		return -1;
-	for (size_t i = 0; i < n; i++)
-		if (ret[i] && ids[i].kind == CONTENT_TREE && tree_complete(s, &ids[i], &ret[i], err) < 0)
-			return -1;
-	return 0;
-}
-
-int content_verify(struct store *s, const struct content_id *id, struct err *err)
-{
-	_cleanup_(tree_freep) struct tree *t = NULL;
-	_cleanup_(fd_closep) int fd = -1;
-
-	if (id->kind == CONTENT_BLOB)
-		return content_open(s, id, &fd, err) < 0 ? -1 : verify_fd(s, id, fd, err);
-	if (tree_load(s, id, &t, err) < 0)
-		return -1;
-	for (size_t i = 0; i < tree_len(t); i++)
-		if (tree_at(t, i)->kind != TREE_SYMLINK && content_verify(s, &tree_at(t, i)->id, err) < 0)
-			return err_wrap(err, "%s", tree_at(t, i)->name);
-	return 0;
 }

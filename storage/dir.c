@@ -22,22 +22,25 @@
 #define SYNC_EACH_MAX 4
 /* An object that is found instead of written must look young to a collector that is at work: half of gc's grace time. */
 #define FRESHEN_AFTER_S (30 * 60)
+/* Kernels write dirty pages back after 30 s when nobody asks. */
+#define WRITTEN_BACK_AFTER_S 60
+
+struct pending {
+	enum store_space space;
+	struct digest name;
+};
 
 struct dir_store {
 	struct store base;
 	int root;
 	atomic_ulong temp_counter;
+	atomic_bool shard_made; /* since the last flush: its name in the space is to be flushed too */
 	pthread_mutex_t sync_lock;
 	/* Under base.lock: */
 	unsigned long put_generation, synced_generation;
-	struct {
-		enum store_space space;
-		struct digest name;
-	} pending[SYNC_EACH_MAX];
+	struct pending pending[SYNC_EACH_MAX];
 	size_t n_pending; /* may be larger than what `pending` holds */
 };
-
-static const char *const space_dirs[STORE_SPACES] = { "blobs", "trees", "actions", "runs" };
 
 #define PATH_MAX_OBJECT 96
 
@@ -51,7 +54,7 @@ static const char *object_path(char buf[PATH_MAX_OBJECT], enum store_space space
 	char hex[DIGEST_HEX_MAX];
 
 	digest_hex(name, hex);
-	snprintf(buf, PATH_MAX_OBJECT, "%s/%.2s/%s", space_dirs[space], hex, hex);
+	snprintf(buf, PATH_MAX_OBJECT, "%s/%.2s/%s", store_space_names[space], hex, hex);
 	return buf;
 }
 
@@ -75,16 +78,19 @@ static int dir_errno(struct dir_store *d, const char *doing, struct err *err)
 
 /* --- looking --------------------------------------------------------------------------------------------------------- */
 
+/* A look at each, however many there are: sizes must be compared, and a directory's listing doesn't give them. */
 static int dir_has(struct store *s, enum store_space space, const struct digest *names, const uint64_t *sizes, size_t n, bool *ret, struct err *err)
 {
+	struct dir_store *d = dir_of(s);
 	char path[PATH_MAX_OBJECT];
 	struct stat st;
 
 	for (size_t i = 0; i < n; i++) {
-		ret[i] = fstatat(dir_of(s)->root, object_path(path, space, &names[i]), &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
-			 (sizes[i] == UINT64_MAX || sizes[i] == (uint64_t)st.st_size);
-		if (!ret[i] && errno != ENOENT && errno != ENOTDIR && errno != 0 && fstatat(dir_of(s)->root, ".", &st, 0) < 0)
-			return err_errno(err, "cannot look into the store");
+		ret[i] = false;
+		if (fstatat(d->root, object_path(path, space, &names[i]), &st, AT_SYMLINK_NOFOLLOW) == 0)
+			ret[i] = S_ISREG(st.st_mode) && (sizes[i] == UINT64_MAX || sizes[i] == (uint64_t)st.st_size);
+		else if (errno != ENOENT && errno != ENOTDIR)
+			return err_errno(err, "cannot look into %s", path);
 	}
 	return 0;
 }
@@ -134,7 +140,7 @@ static int dir_get(struct store *s, enum store_space space, const struct digest 
 	return 0;
 }
 
-static int dir_open_blob(struct store *s, const struct digest *name, int *ret_fd, struct err *err)
+static int dir_open_blob(struct store *s, const struct digest *name, int *ret_fd, uint64_t *ret_size, struct err *err)
 {
 	struct stat st;
 	int fd = open_object(dir_of(s), STORE_BLOB, name, &st, err);
@@ -142,6 +148,7 @@ static int dir_open_blob(struct store *s, const struct digest *name, int *ret_fd
 	if (fd < 0)
 		return -1;
 	*ret_fd = fd;
+	*ret_size = (uint64_t)st.st_size;
 	return 0;
 }
 
@@ -159,20 +166,19 @@ static void note_put(struct dir_store *d, enum store_space space, const struct d
 	pthread_mutex_unlock(&d->base.lock);
 }
 
-static void freshen(struct dir_store *d, const char *path, const struct stat *st)
+/* Is it there already, with this size? Then it is made to look young; and flushed with ours, when whoever put it (perhaps another
+ * process) may not have come to it. */
+static bool already_there(struct dir_store *d, enum store_space space, const struct digest *name, const char *path, uint64_t size)
 {
-	if (time(NULL) - st->st_mtime /* lint: time because files are as old as the machine says */ > FRESHEN_AFTER_S)
-		(void)!utimensat(d->root, path, NULL, AT_SYMLINK_NOFOLLOW);
-}
-
-/* Is it there already, with this size? Then it is made to look young. */
-static bool already_there(struct dir_store *d, const char *path, uint64_t size)
-{
+	int64_t now = time(NULL); /* lint: time because files are as old as the machine says */
 	struct stat st;
 
 	if (fstatat(d->root, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != size)
 		return false;
-	freshen(d, path, &st);
+	if (now - st.st_mtime > FRESHEN_AFTER_S)
+		(void)!utimensat(d->root, path, NULL, AT_SYMLINK_NOFOLLOW);
+	if (now - st.st_ctime < WRITTEN_BACK_AFTER_S)
+		note_put(d, space, name);
 	return true;
 }
 
@@ -197,10 +203,10 @@ static int rename_in(struct dir_store *d, int from_dir, const char *from, const 
 			char shard[PATH_MAX_OBJECT];
 
 			snprintf(shard, sizeof(shard), "%.*s", (int)(strrchr(path, '/') - path), path);
-			if (mkdirat(d->root, shard, 0777) == 0 || errno == EEXIST)
-				continue;
-			if (errno == ENOENT && fs_mkdir_p_at(d->root, shard, 0777, NULL) == 0)
-				continue;
+			if (mkdirat(d->root, shard, 0777) < 0 && errno != EEXIST && (errno != ENOENT || fs_mkdir_p_at(d->root, shard, 0777, NULL) < 0))
+				return -1;
+			atomic_store(&d->shard_made, true);
+			continue;
 		}
 		return -1;
 	}
@@ -213,7 +219,7 @@ static int publish(struct dir_store *d, int from_dir, const char *from, enum sto
 	char path[PATH_MAX_OBJECT];
 	int r = rename_in(d, from_dir, from, object_path(path, space, name), replace);
 
-	if (r == 1 && space != STORE_ACTION && !already_there(d, path, size))
+	if (r == 1 && space != STORE_ACTION && !already_there(d, space, name, path, size))
 		r = rename_in(d, from_dir, from, path, true);
 	if (r < 0)
 		return dir_errno(d, "cannot write", err);
@@ -251,7 +257,7 @@ static int dir_put(struct store *s, enum store_space space, const struct digest 
 	int fd, r;
 
 	object_path(path, space, name);
-	if (!replace && space != STORE_ACTION && already_there(d, path, n))
+	if (!replace && space != STORE_ACTION && already_there(d, space, name, path, n))
 		return 1;
 	if (make_temp(d, &fd, &temp, err) < 0)
 		return -1;
@@ -313,27 +319,34 @@ static int dir_del(struct store *s, enum store_space space, const struct digest 
 
 	if (unlinkat(dir_of(s)->root, object_path(path, space, name), 0) < 0 && errno != ENOENT)
 		return dir_errno(dir_of(s), "cannot delete", err);
-	pthread_mutex_lock(&s->lock); /* what was complete may not be any more */
-	map_free(s->complete);
-	s->complete = map_new();
-	pthread_mutex_unlock(&s->lock);
+	store_forget(s, name);
 	return 0;
 }
 
-static void dir_set_aside(struct store *s, enum store_space space, const struct digest *name)
+static int dir_del_old(struct store *s, enum store_space space, const struct digest *name, int64_t unless_since_ns, struct err *err)
+{
+	char path[PATH_MAX_OBJECT];
+	struct stat st;
+
+	if (fstatat(dir_of(s)->root, object_path(path, space, name), &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+		return 0;
+	if (st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec >= unless_since_ns)
+		return 1;
+	return dir_del(s, space, name, err);
+}
+
+static bool dir_set_aside(struct store *s, enum store_space space, const struct digest *name)
 {
 	struct dir_store *d = dir_of(s);
 	char path[PATH_MAX_OBJECT], aside[PATH_MAX_OBJECT + 32], hex[DIGEST_HEX_MAX];
+	bool gone;
 
 	object_path(path, space, name);
-	snprintf(aside, sizeof(aside), "corrupt/%s-%s", space_dirs[space], digest_hex(name, hex));
+	snprintf(aside, sizeof(aside), "corrupt/%s-%s", store_space_names[space], digest_hex(name, hex));
 	(void)mkdirat(d->root, "corrupt", 0777);
-	if (renameat(d->root, path, d->root, aside) < 0)
-		(void)!unlinkat(d->root, path, 0);
-	pthread_mutex_lock(&s->lock);
-	map_free(s->complete);
-	s->complete = map_new();
-	pthread_mutex_unlock(&s->lock);
+	gone = renameat(d->root, path, d->root, aside) == 0 || unlinkat(d->root, path, 0) == 0 || errno == ENOENT;
+	store_forget(s, name);
+	return gone;
 }
 
 /* --- durability ------------------------------------------------------------------------------------------------------- */
@@ -349,53 +362,67 @@ static int sync_path(struct dir_store *d, const char *path)
 	return r;
 }
 
-static int sync_each(struct dir_store *d, size_t n)
+static int sync_each(struct dir_store *d, const struct pending *p, size_t n)
 {
 	char path[PATH_MAX_OBJECT];
 
 	for (size_t i = 0; i < n; i++) {
-		object_path(path, d->pending[i].space, &d->pending[i].name);
+		object_path(path, p[i].space, &p[i].name);
 		if (sync_path(d, path) < 0)
 			return -1;
 		*strrchr(path, '/') = '\0';
 		if (sync_path(d, path) < 0)
 			return -1;
 	}
+	if (!atomic_exchange(&d->shard_made, false))
+		return 0;
+	for (int space = 0; space < STORE_SPACES; space++)
+		if (sync_path(d, store_space_names[space]) < 0)
+			return -1;
 	return 0;
+}
+
+/* One flush, of all that was put until it begins. */
+static int flush(struct dir_store *d, struct err *err)
+{
+	struct pending pending[SYNC_EACH_MAX];
+	unsigned long generation;
+	size_t n;
+	int r;
+
+	pthread_mutex_lock(&d->base.lock);
+	generation = d->put_generation;
+	memcpy(pending, d->pending, sizeof(pending));
+	n = d->n_pending;
+	d->n_pending = 0;
+	pthread_mutex_unlock(&d->base.lock);
+	r = n <= SYNC_EACH_MAX ? sync_each(d, pending, n) : syncfs(d->root);
+	if (r < 0)
+		dir_errno(d, "cannot make new objects durable", err);
+	pthread_mutex_lock(&d->base.lock);
+	if (r == 0)
+		d->synced_generation = generation;
+	else
+		d->n_pending = SYNC_EACH_MAX + 1; /* the next one flushes everything */
+	pthread_mutex_unlock(&d->base.lock);
+	return r;
 }
 
 static int dir_sync(struct store *s, struct err *err)
 {
 	struct dir_store *d = dir_of(s);
-	unsigned long want, generation;
-	struct dir_store snapshot;
-	int r = 0;
+	unsigned long want;
+	bool covered;
+	int r;
 
 	pthread_mutex_lock(&s->lock);
 	want = d->put_generation;
 	pthread_mutex_unlock(&s->lock);
 	pthread_mutex_lock(&d->sync_lock);
 	pthread_mutex_lock(&s->lock);
-	if (d->synced_generation >= want) { /* another's flush covered ours */
-		pthread_mutex_unlock(&s->lock);
-		pthread_mutex_unlock(&d->sync_lock);
-		return 0;
-	}
-	generation = d->put_generation;
-	snapshot.root = d->root;
-	memcpy(snapshot.pending, d->pending, sizeof(d->pending));
-	snapshot.n_pending = d->n_pending;
-	d->n_pending = 0;
+	covered = d->synced_generation >= want; /* by a flush that began after our puts */
 	pthread_mutex_unlock(&s->lock);
-	r = snapshot.n_pending <= SYNC_EACH_MAX ? sync_each(&snapshot, snapshot.n_pending) : syncfs(d->root);
-	if (r < 0)
-		dir_errno(d, "cannot make new objects durable", err);
-	pthread_mutex_lock(&s->lock);
-	if (r == 0)
-		d->synced_generation = generation;
-	else
-		d->n_pending = SYNC_EACH_MAX + 1;
-	pthread_mutex_unlock(&s->lock);
+	r = covered ? 0 : flush(d, err);
 	pthread_mutex_unlock(&d->sync_lock);
 	return r;
 }
@@ -410,7 +437,7 @@ static int list_shard(struct dir_store *d, enum store_space space, const char *s
 	int fd, r = 0;
 	DIR *dir;
 
-	snprintf(path, sizeof(path), "%s/%.3s", space_dirs[space], shard);
+	snprintf(path, sizeof(path), "%s/%.3s", store_space_names[space], shard);
 	fd = openat(d->root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	dir = fd < 0 ? NULL : fdopendir(fd);
 	if (!dir) {
@@ -445,30 +472,76 @@ static int dir_list(struct store *s, enum store_space space, int (*fn)(void *arg
 	return r;
 }
 
-static void count_dir(struct dir_store *d, const char *name, uint64_t *ret_n, uint64_t *ret_bytes)
+/* --- what gc needs ------------------------------------------------------------------------------------------------------ */
+
+static int leftover(int fd, const char *name, int64_t before_ns, bool dry, uint64_t *n, uint64_t *bytes)
 {
-	int fd = openat(d->root, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *e;
 	struct stat st;
 
-	*ret_n = *ret_bytes = 0;
-	if (!dir)
-		return;
-	while ((e = readdir(dir)))
-		if (e->d_name[0] != '.' && fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-			++*ret_n;
-			*ret_bytes += (uint64_t)st.st_size;
-		}
-	closedir(dir);
+	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec >= before_ns)
+		return 0;
+	if (!dry && unlinkat(fd, name, 0) < 0)
+		return errno == ENOENT ? 0 : -1;
+	++*n;
+	*bytes += (uint64_t)st.st_size;
+	return 0;
 }
 
-static void dir_stat_extra(struct store *s, uint64_t *temporaries, uint64_t *temporary_bytes, uint64_t *set_aside)
+static int dir_leftovers(struct store *s, enum store_leftover which, int64_t before_ns, bool dry, uint64_t *ret_n, uint64_t *ret_bytes, struct err *err)
 {
-	uint64_t bytes;
+	static const char *const dirs[] = { [LEFTOVER_TEMPORARY] = "tmp", [LEFTOVER_CORRUPT] = "corrupt" };
+	int fd = openat(dir_of(s)->root, dirs[which], O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
 
-	count_dir(dir_of(s), "tmp", temporaries, temporary_bytes);
-	count_dir(dir_of(s), "corrupt", set_aside, &bytes);
+	*ret_n = *ret_bytes = 0;
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return errno == ENOENT ? 0 : err_errno(err, "cannot look into %s/%s", s->uri, dirs[which]);
+	}
+	while (r == 0 && (e = readdir(dir)))
+		if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
+			r = leftover(fd, e->d_name, before_ns, dry, ret_n, ret_bytes);
+	if (r < 0)
+		dir_errno(dir_of(s), "cannot remove what a crash left", err);
+	closedir(dir);
+	return r;
+}
+
+#define NOTE "condemned"
+#define NOTE_MAX (4 * GIB)
+
+static int dir_read_note(struct store *s, struct str *ret, struct err *err)
+{
+	return fs_read_file_at(dir_of(s)->root, NOTE, NOTE_MAX, ret, err);
+}
+
+static int dir_write_note(struct store *s, const struct str *bytes, struct err *err)
+{
+	struct err e = { 0 };
+
+	if (!bytes && unlinkat(dir_of(s)->root, NOTE, 0) < 0 && errno != ENOENT)
+		return dir_errno(dir_of(s), "cannot collect", err);
+	if (!bytes || fs_write_atomic_at(dir_of(s)->root, NOTE, bytes->s, bytes->len, 0644, 0, &e) == 0)
+		return 0;
+	errno = e.sys;
+	return dir_errno(dir_of(s), "cannot collect", err);
+}
+
+static int dir_lock_gc(struct store *s, int *ret_fd, struct err *err)
+{
+	int fd = openat(dir_of(s)->root, "gc.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666), r;
+
+	if (fd < 0)
+		return dir_errno(dir_of(s), "cannot collect", err);
+	r = fs_lock(fd, false, err);
+	if (r != 0) {
+		close(fd);
+		return r;
+	}
+	*ret_fd = fd;
+	return 0;
 }
 
 /* --- life --------------------------------------------------------------------------------------------------------------- */
@@ -486,14 +559,15 @@ static void dir_free(struct store *s)
 
 static const struct store_ops dir_ops = {
 	.has = dir_has, .get = dir_get, .put = dir_put, .del = dir_del, .list = dir_list, .sync = dir_sync, .open = dir_open_blob,
-	.set_aside = dir_set_aside, .open_temp = dir_open_temp, .publish_temp = dir_publish_temp, .move_in = dir_move_in,
-	.stat_extra = dir_stat_extra, .free = dir_free,
+	.set_aside = dir_set_aside, .del_old = dir_del_old, .read_note = dir_read_note, .write_note = dir_write_note, .lock_gc = dir_lock_gc,
+	.leftovers = dir_leftovers, .open_temp = dir_open_temp, .publish_temp = dir_publish_temp, .move_in = dir_move_in,
+	.free = dir_free,
 };
 
 static int make_layout(struct dir_store *d, struct err *err)
 {
 	for (int i = 0; i < STORE_SPACES; i++)
-		if (mkdirat(d->root, space_dirs[i], 0777) < 0 && errno != EEXIST)
+		if (mkdirat(d->root, store_space_names[i], 0777) < 0 && errno != EEXIST)
 			return dir_errno(d, "cannot make a store", err);
 	if (mkdirat(d->root, "tmp", 0777) < 0 && errno != EEXIST)
 		return dir_errno(d, "cannot make a store", err);

@@ -7,6 +7,9 @@
 #include "base/mem.h"
 #include "storage/content.h"
 
+enum store_leftover { LEFTOVER_TEMPORARY, LEFTOVER_CORRUPT };
+extern const char *const store_space_names[STORE_SPACES]; /* blobs, trees, actions, runs */
+
 /* One table a kind of store. Objects are whole files of a space; names are digests. All may be called from any thread. */
 struct store_ops {
 	/* sizes[i] UINT64_MAX: any size. */
@@ -17,17 +20,25 @@ struct store_ops {
 	int (*list)(struct store *s, enum store_space space, int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns),
 		    void *arg, struct err *err);
 	int (*sync)(struct store *s, struct err *err);
-	/* A blob's bytes on a descriptor, for streaming. */
-	int (*open)(struct store *s, const struct digest *name, int *ret_fd, struct err *err);
-	/* Moves a wrong object out of the way. */
-	void (*set_aside)(struct store *s, enum store_space space, const struct digest *name);
+	/* A blob's bytes on a descriptor, for streaming, and how many there are. */
+	int (*open)(struct store *s, const struct digest *name, int *ret_fd, uint64_t *ret_size, struct err *err);
+	/* Moves a wrong object out of the way. False when the store can't be written to. */
+	bool (*set_aside)(struct store *s, enum store_space space, const struct digest *name);
 	/* Directory stores: an empty file on the store's file system that can become a blob by publish_temp; NULL otherwise. */
 	int (*open_temp)(struct store *s, int *ret_fd, char **ret_name, struct err *err);
 	/* Publishes or drops a temporary: `name` NULL drops. Closes fd, frees temp. */
 	int (*publish_temp)(struct store *s, int fd, char *temp, const struct digest *name, struct err *err);
 	/* Moves dir_fd/path into the store when it is on the same file system: 0 moved (or was there), 1 can't. */
 	int (*move_in)(struct store *s, int dir_fd, const char *path, const struct digest *name, struct err *err);
-	void (*stat_extra)(struct store *s, uint64_t *temporaries, uint64_t *temporary_bytes, uint64_t *set_aside);
+	/* gc: deletes the object unless it was made, or made to look young, at or after `unless_since_ns`. 0 deleted or gone, 1 kept. */
+	int (*del_old)(struct store *s, enum store_space space, const struct digest *name, int64_t unless_since_ns, struct err *err);
+	/* gc's own file beside the spaces. read: ERR_NOT_FOUND. NULL bytes remove it. */
+	int (*read_note)(struct store *s, struct str *ret, struct err *err);
+	int (*write_note)(struct store *s, const struct str *bytes, struct err *err);
+	/* One collector at a time: 0 with a lock in *ret_fd (or -1 when it needs none), 1 busy. */
+	int (*lock_gc)(struct store *s, int *ret_fd, struct err *err);
+	/* What crashes and set_aside() left, older than before_ns: counted, and deleted unless dry. NULL where there is none. */
+	int (*leftovers)(struct store *s, enum store_leftover which, int64_t before_ns, bool dry, uint64_t *ret_n, uint64_t *ret_bytes, struct err *err);
 	void (*free)(struct store *s);
 };
 
@@ -39,12 +50,17 @@ struct store {
 	struct map *verified; /* blobs whose bytes were checked in this process */
 };
 
+/* Files up to this size go through memory: one read, one write. */
+#define CONTENT_SMALL_BYTES (256 * KIB)
+/* A path has at most 4,096 bytes, so that no program makes directories deeper than this. */
+#define CONTENT_DEPTH_MAX 2048
+
 int store_dir_open(const char *path, bool create, struct store **ret, struct err *err);
 struct store *store_memory_new(void);
 void store_base_init(struct store *s, const struct store_ops *ops, const char *uri);
 void store_base_deinit(struct store *s);
 
-/* digest.c of this folder: the identity of a blob whose bytes come from a descriptor. */
+/* hash.c: the identity of a blob whose bytes come from a descriptor. */
 uint64_t content_part_bytes(uint64_t size); /* for blobs larger than CONTENT_PART_BYTES */
 int content_hash_fd(int fd, uint64_t size, unsigned n_threads, struct digest *ret, struct err *err);
 /* Streaming over bytes that arrive in order, of a known size. */
@@ -56,7 +72,17 @@ void blob_hasher_init(struct blob_hasher *h, uint64_t size);
 void blob_hasher_update(struct blob_hasher *h, const void *bytes, size_t n);
 void blob_hasher_final(struct blob_hasher *h, struct digest *ret); /* also frees */
 
+/* What this process knows about contents. */
 bool store_is_verified(struct store *s, const struct digest *d);
 void store_note_verified(struct store *s, const struct digest *d);
+bool store_is_complete(struct store *s, const struct digest *d);
+void store_note_complete(struct store *s, const struct digest *d);
+void store_forget(struct store *s, const struct digest *d); /* it was deleted or set aside */
+/* Sets the object aside; ERR_CORRUPT. */
+int store_damaged(struct store *s, enum store_space space, const struct digest *name, struct err *err);
+/* The name under which the n-th observation (from 1) beside the first record of a key lies. */
+void action_observation_name(const struct digest *key, unsigned number, struct digest *ret);
+#define ACTION_OBSERVATIONS_MAX 100 /* nobody learns more from the hundredth different result */
+#define ACTION_RECORD_MAX (16 * MIB)
 
 #endif

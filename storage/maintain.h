@@ -20,6 +20,12 @@ struct store_problem {
 int64_t store_verify(struct store *s, void (*on_problem)(void *arg, const struct store_problem *p),
 		     void (*on_progress)(void *arg, uint64_t done, uint64_t total), void *arg, struct err *err);
 
+struct store_gc_sink {
+	int (*content)(void *arg, const struct content_id *id);
+	int (*key)(void *arg, const struct digest *key);
+	void *arg;
+};
+
 struct store_gc_options {
 	bool dry_run;
 	int64_t now_ns;	       /* wall clock */
@@ -30,17 +36,28 @@ struct store_gc_options {
 	size_t n_manifests;
 	const struct content_id *contents;
 	size_t n_contents;
-	/* What a manifest names (record/manifest.h). An error keeps everything. */
+	/* What a manifest names: content, and keys whose action records are to be kept with all that they name. An error keeps
+	 * everything. manifest_walk may read the store, for what a manifest names only through a blob (its table of results). Each
+	 * may be NULL, all three only when there are no manifests. */
 	int (*manifest_refs)(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id), void *arg, struct err *err);
-	/* Keep an action record (and all it names) although no root reaches its outputs? NULL: no. */
+	int (*manifest_keys)(const void *bytes, size_t n, int (*emit)(void *arg, const struct digest *key), void *arg, struct err *err);
+	int (*manifest_walk)(struct store *s, const void *bytes, size_t n, const struct store_gc_sink *sink, struct err *err);
+	/* Keep this action record, and all that it names, although no manifest names its key? NULL: no. Also kept are records whose
+	 * outputs are kept anyway, and those younger than the grace time. */
 	bool (*keep_action)(void *arg, const struct digest *key);
 	void *arg;
 };
 struct store_gc_result {
-	uint64_t live, condemned, deleted, deleted_bytes, young; /* objects */
-	bool first_mark; /* nothing swept: this was the first of two marks; says when the second may follow */
+	uint64_t live, young;		   /* objects: reached; not reached, but younger than the grace time */
+	uint64_t condemned, condemned_bytes; /* not reached, and old enough to go: now, or once they were found so twice */
+	uint64_t deleted, deleted_bytes;     /* of these, the ones that went (dry_run: that would go now) */
+	uint64_t temporaries, temporary_bytes; /* that crashes left, and copies set aside more than a week ago: removed too */
+	uint64_t lost; /* manifests and trees among the roots that are missing or damaged: what they named is not kept by them */
+	bool first_mark; /* nothing was swept, because what is condemned was found dead for the first time; when the second mark may follow: */
 	int64_t sweep_after_ns;
 };
+/* Safe while others write to the store. ERR_BUSY when another collector is at work. When it fails before its sweep, nothing
+ * is removed. */
 int store_gc(struct store *s, const struct store_gc_options *o, struct store_gc_result *ret, struct err *err);
 
 #endif

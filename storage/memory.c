@@ -1,10 +1,12 @@
 /* A store in memory, for tests: the same verbs, no files. */
 #include <sys/mman.h>
+#include "base/clock.h"
 #include "base/fs.h"
 #include "storage/internal.h"
 
 struct object {
 	bool present;
+	int64_t mtime_ns;
 	size_t n;
 	uint8_t *bytes;
 };
@@ -12,6 +14,7 @@ struct object {
 struct memory_store {
 	struct store base;
 	struct map *objects[STORE_SPACES];
+	struct str note;
 };
 
 static struct object *find(struct memory_store *m, enum store_space space, const struct digest *name)
@@ -79,42 +82,74 @@ static int memory_put(struct store *s, enum store_space space, const struct dige
 		o->present = true;
 		r = 0;
 	}
+	o->mtime_ns = clock_system()->wall_ns(clock_system());
 	pthread_mutex_unlock(&s->lock);
 	return r;
 }
 
-static int memory_del(struct store *s, enum store_space space, const struct digest *name, struct err *err)
+static int memory_del_old(struct store *s, enum store_space space, const struct digest *name, int64_t unless_since_ns, struct err *err)
 {
 	struct memory_store *m = CONTAINER_OF(s, struct memory_store, base);
 	struct object *o;
+	bool young;
 
 	pthread_mutex_lock(&s->lock);
 	o = find(m, space, name);
-	if (o)
-		o->present = false;
+	young = o && o->mtime_ns >= unless_since_ns;
+	if (o && !young) {
+		free(o->bytes);
+		*o = (struct object){ 0 };
+	}
 	pthread_mutex_unlock(&s->lock);
-	return 0;
+	if (!young)
+		store_forget(s, name);
+	return young;
+}
+
+static int memory_del(struct store *s, enum store_space space, const struct digest *name, struct err *err)
+{
+	return memory_del_old(s, space, name, INT64_MAX, err);
+}
+
+struct listed {
+	struct digest name;
+	uint64_t size;
+	int64_t mtime_ns;
+};
+
+/* What is listed is what was there when it began, so that `fn` may call the store. */
+static struct listed *snapshot(struct memory_store *m, enum store_space space, size_t *ret_n)
+{
+	struct listed *l;
+	size_t n = 0;
+
+	pthread_mutex_lock(&m->base.lock);
+	l = xcalloc(map_len(m->objects[space]) + 1, sizeof(*l));
+	for (size_t i = 0; i < map_len(m->objects[space]); i++) {
+		const void *key;
+		struct object *o = map_at(m->objects[space], i, &key, NULL);
+
+		if (!o || !o->present)
+			continue;
+		memcpy(l[n].name.b, key, DIGEST_BYTES);
+		l[n].size = o->n;
+		l[n++].mtime_ns = o->mtime_ns;
+	}
+	pthread_mutex_unlock(&m->base.lock);
+	*ret_n = n;
+	return l;
 }
 
 static int memory_list(struct store *s, enum store_space space, int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns),
 		       void *arg, struct err *err)
 {
-	struct memory_store *m = CONTAINER_OF(s, struct memory_store, base);
+	size_t n;
+	_cleanup_(freep) struct listed *l = snapshot(CONTAINER_OF(s, struct memory_store, base), space, &n);
+	int r = 0;
 
-	for (size_t i = 0; i < map_len(m->objects[space]); i++) {
-		const void *key;
-		struct object *o = map_at(m->objects[space], i, &key, NULL);
-		struct digest d;
-		int r;
-
-		if (!o || !o->present)
-			continue;
-		memcpy(d.b, key, DIGEST_BYTES);
-		r = fn(arg, &d, o->n, 0);
-		if (r)
-			return r;
-	}
-	return 0;
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = fn(arg, &l[i].name, l[i].size, l[i].mtime_ns);
+	return r;
 }
 
 static int memory_sync(struct store *s, struct err *err)
@@ -122,7 +157,7 @@ static int memory_sync(struct store *s, struct err *err)
 	return 0;
 }
 
-static int memory_open(struct store *s, const struct digest *name, int *ret_fd, struct err *err)
+static int memory_open(struct store *s, const struct digest *name, int *ret_fd, uint64_t *ret_size, struct err *err)
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 	_cleanup_(fd_closep) int fd = -1;
@@ -135,13 +170,40 @@ static int memory_open(struct store *s, const struct digest *name, int *ret_fd, 
 	if (fs_write_all(fd, bytes.s ? bytes.s : "", bytes.len, err) < 0)
 		return -1;
 	lseek(fd, 0, SEEK_SET);
+	*ret_size = bytes.len;
 	*ret_fd = TAKE_FD(fd);
 	return 0;
 }
 
-static void memory_set_aside(struct store *s, enum store_space space, const struct digest *name)
+static bool memory_set_aside(struct store *s, enum store_space space, const struct digest *name)
 {
-	memory_del(s, space, name, NULL);
+	return memory_del(s, space, name, NULL) == 0;
+}
+
+static int memory_read_note(struct store *s, struct str *ret, struct err *err)
+{
+	struct memory_store *m = CONTAINER_OF(s, struct memory_store, base);
+
+	if (m->note.len == 0)
+		return err_set(err, ERR_NOT_FOUND, "there is no such note");
+	str_addn(ret, m->note.s, m->note.len);
+	return 0;
+}
+
+static int memory_write_note(struct store *s, const struct str *bytes, struct err *err)
+{
+	struct memory_store *m = CONTAINER_OF(s, struct memory_store, base);
+
+	str_reset(&m->note);
+	if (bytes)
+		str_addn(&m->note, bytes->s, bytes->len);
+	return 0;
+}
+
+static int memory_lock_gc(struct store *s, int *ret_fd, struct err *err)
+{
+	*ret_fd = -1; /* one process, and its tests collect from one thread */
+	return 0;
 }
 
 static void memory_free(struct store *s)
@@ -158,13 +220,15 @@ static void memory_free(struct store *s)
 		}
 		map_free(m->objects[space]);
 	}
+	str_deinit(&m->note);
 	store_base_deinit(s);
 	free(m);
 }
 
 static const struct store_ops memory_ops = {
 	.has = memory_has, .get = memory_get, .put = memory_put, .del = memory_del, .list = memory_list, .sync = memory_sync,
-	.open = memory_open, .set_aside = memory_set_aside, .free = memory_free,
+	.open = memory_open, .set_aside = memory_set_aside, .del_old = memory_del_old, .read_note = memory_read_note, .write_note = memory_write_note,
+	.lock_gc = memory_lock_gc, .free = memory_free,
 };
 
 struct store *store_memory_new(void)

@@ -1,18 +1,21 @@
 /* The stat cache: one file of sorted fixed-size entries, keyed by SHA-256 of the path.
  *
- * Loaded whole (100,000 entries are 12 MB), looked up by binary search; new entries go to a map and are merged on save, under a lock file,
+ * Loaded whole (100,000 entries are 11 MB), looked up by binary search; new entries go to a map and are merged on save, under a lock file,
  * with what another process saved meanwhile. */
+#include <fcntl.h>
 #include <pthread.h>
 #include "base/fs.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "storage/statcache.h"
 
-#define MAGIC "cairn-statcache/1"
-/* Above this the file is started anew: two million files are 250 MB of cache. */
+#define MAGIC "cairn-statcache/2"
+/* Above this the file is started anew: it holds 2.3 million files. */
 #define FILE_MAX (256 * MIB)
-/* Times on ext4, xfs and btrfs have the resolution of the kernel's tick (at most 10 ms); a change within this of the moment of
- * hashing could bear the same times. Coarser file systems (FAT: 2 s) show by whole seconds, see racy(). */
+/* Times on ext4, xfs and btrfs are those of the kernel's last tick (1 to 10 ms ago): a change bears a time up to 10 ms before the moment
+ * at which it was made. So a change after hashing began, at h, has a ctime later than h - 10 ms, and can't look like an entry
+ * whose times are older than that. Twice as much, for a wall clock that is being slewed. Coarser file systems (FAT: 2 s) show
+ * by whole seconds, see racy(). */
 #define TICK_NS (20 * NS_PER_MS)
 
 struct entry {
@@ -24,11 +27,23 @@ struct entry {
 	uint8_t digest[DIGEST_BYTES];
 };
 
+/* The file: this, then entries in the order of their paths; host byte order, since it never leaves the machine. */
+struct head {
+	char magic[24];
+	uint64_t n, sum;
+};
+
+struct loaded {
+	struct str bytes;
+	const struct entry *v;
+	size_t n;
+};
+
 struct statcache {
 	char *path;
-	struct entry *old;
-	size_t n_old;
+	struct loaded old;
 	struct map *fresh; /* path hash → struct entry * */
+	bool dirty;	   /* `fresh` has what the file doesn't */
 	pthread_mutex_t lock;
 };
 
@@ -45,25 +60,40 @@ static void hash_path(const char *path, uint8_t ret[16])
 	memcpy(ret, d.b, 16);
 }
 
-/* File: magic, its SHA-256 checksum of the entries, entries. Anything else is ignored. */
-static void load(const char *path, struct entry **ret, size_t *ret_n)
+/* Against files that a crash cut short or filled with zeros, not against people; SHA-256 would take longer than reading. Four
+ * chains, multiplied by odd constants of splitmix64 (Steele, Lea, Flood 2014). */
+static uint64_t checksum(const void *bytes, size_t n)
 {
-	_cleanup_(str_deinit) struct str bytes = { 0 };
-	const size_t head = sizeof(MAGIC) + DIGEST_BYTES;
-	struct digest d;
-	size_t n;
+	uint64_t h[4] = { n, 1, 2, 3 }, w[4];
 
-	*ret = NULL;
-	*ret_n = 0;
-	if (fs_read_file(path, FILE_MAX, &bytes, NULL) < 0 || bytes.len < head || memcmp(bytes.s, MAGIC, sizeof(MAGIC)) != 0)
+	_Static_assert(sizeof(struct entry) % 8 == 0, "read by words");
+	for (size_t at = 0; at < n; at += sizeof(w)) {
+		memset(w, 0, sizeof(w));
+		memcpy(w, (const uint8_t *)bytes + at, MIN(sizeof(w), n - at));
+		for (int i = 0; i < 4; i++) {
+			h[i] = (h[i] ^ w[i]) * 0xbf58476d1ce4e5b9ULL;
+			h[i] ^= h[i] >> 29;
+		}
+	}
+	for (int i = 1; i < 4; i++)
+		h[0] = ((h[0] ^ h[i]) * 0x94d049bb133111ebULL) ^ (h[0] >> 31);
+	return h[0];
+}
+
+/* Anything that isn't whole is ignored. */
+static void load(const char *path, struct loaded *ret)
+{
+	struct head head;
+
+	*ret = (struct loaded){ 0 };
+	if (fs_read_file(path, FILE_MAX, &ret->bytes, NULL) < 0 || ret->bytes.len < sizeof(head))
 		return;
-	digest_bytes(bytes.s + head, bytes.len - head, &d);
-	n = (bytes.len - head) / sizeof(struct entry);
-	if (memcmp(d.b, bytes.s + sizeof(MAGIC), DIGEST_BYTES) != 0 || n * sizeof(struct entry) != bytes.len - head)
+	memcpy(&head, ret->bytes.s, sizeof(head));
+	if (memcmp(head.magic, MAGIC, sizeof(MAGIC)) != 0 || head.n != (ret->bytes.len - sizeof(head)) / sizeof(struct entry) ||
+	    ret->bytes.len != sizeof(head) + head.n * sizeof(struct entry) || head.sum != checksum(ret->bytes.s + sizeof(head), ret->bytes.len - sizeof(head)))
 		return;
-	*ret = xmalloc(n * sizeof(struct entry) + 1);
-	memcpy(*ret, bytes.s + head, n * sizeof(struct entry));
-	*ret_n = n;
+	ret->v = (const struct entry *)(const void *)(ret->bytes.s + sizeof(head)); /* malloc's alignment, and 40 bytes */
+	ret->n = head.n;
 }
 
 int statcache_open(const char *path, struct statcache **ret, struct err *err)
@@ -73,7 +103,7 @@ int statcache_open(const char *path, struct statcache **ret, struct err *err)
 	c->path = xstrdup(path);
 	c->fresh = map_new();
 	pthread_mutex_init(&c->lock, NULL);
-	load(path, &c->old, &c->n_old);
+	load(path, &c->old);
 	*ret = c;
 	return 0;
 }
@@ -86,7 +116,7 @@ void statcache_free(struct statcache *c)
 		free(map_at(c->fresh, i, NULL, NULL));
 	map_free(c->fresh);
 	pthread_mutex_destroy(&c->lock);
-	free(c->old);
+	str_deinit(&c->old.bytes);
 	free(c->path);
 	free(c);
 }
@@ -107,13 +137,14 @@ static bool racy(const struct entry *e)
 
 bool statcache_get(struct statcache *c, const char *path, const struct stat *st, struct content_id *ret)
 {
-	struct entry key, *e;
+	const struct entry *e;
+	struct entry key;
 
 	hash_path(path, key.path);
 	pthread_mutex_lock(&c->lock);
 	e = map_get(c->fresh, key.path, sizeof(key.path));
-	if (!e && c->n_old)
-		e = bsearch(&key, c->old, c->n_old, sizeof(key), order);
+	if (!e && c->old.n)
+		e = bsearch(&key, c->old.v, c->old.n, sizeof(key), order);
 	if (e)
 		key = *e;
 	pthread_mutex_unlock(&c->lock);
@@ -143,59 +174,55 @@ void statcache_put(struct statcache *c, const char *path, const struct stat *st,
 	slot = map_slot(c->fresh, e->path, sizeof(e->path), NULL);
 	free(*slot);
 	*slot = e;
+	c->dirty = true;
 	pthread_mutex_unlock(&c->lock);
 }
 
-static void merge(const struct entry *old, size_t n_old, const struct map *fresh, struct entry **ret, size_t *ret_n)
+/* Ours before theirs: both were true when they were hashed, and ours is what this process would look for again. */
+static void merge(const struct loaded *theirs, const struct map *fresh, struct str *out)
 {
-	size_t n_fresh = map_len(fresh), n = 0, i = 0, k = 0;
-	struct entry *sorted = xcalloc(n_fresh + 1, sizeof(*sorted)), *out = xcalloc(n_old + n_fresh + 1, sizeof(*out));
+	size_t n_fresh = map_len(fresh), i = 0, k = 0;
+	struct entry *sorted = xcalloc(n_fresh + 1, sizeof(*sorted));
+	struct head head = { .magic = MAGIC };
 
 	for (size_t f = 0; f < n_fresh; f++)
 		sorted[f] = *(struct entry *)map_at(fresh, f, NULL, NULL);
 	qsort(sorted, n_fresh, sizeof(*sorted), order);
-	while (i < n_old || k < n_fresh) {
-		int r = i == n_old ? 1 : k == n_fresh ? -1 : order(&old[i], &sorted[k]);
+	if ((theirs->n + n_fresh) * sizeof(*sorted) + sizeof(head) > FILE_MAX)
+		i = theirs->n; /* files that are long gone are never asked for: begin anew */
+	str_reserve(out, sizeof(head) + (theirs->n - i + n_fresh) * sizeof(*sorted));
+	str_addn(out, &head, sizeof(head));
+	while (i < theirs->n || k < n_fresh) {
+		int r = i == theirs->n ? 1 : k == n_fresh ? -1 : order(&theirs->v[i], &sorted[k]);
 
-		out[n++] = r < 0 ? old[i] : sorted[k];
+		str_addn(out, r < 0 ? &theirs->v[i] : &sorted[k], sizeof(*sorted));
 		i += r <= 0;
 		k += r >= 0;
 	}
 	free(sorted);
-	*ret = out;
-	*ret_n = n;
-}
-
-static int write_entries(const char *path, const struct entry *e, size_t n, struct err *err)
-{
-	_cleanup_(str_deinit) struct str out = { 0 };
-	struct digest d;
-
-	digest_bytes(e, n * sizeof(*e), &d);
-	str_addn(&out, MAGIC, sizeof(MAGIC));
-	str_addn(&out, d.b, DIGEST_BYTES);
-	str_addn(&out, e, n * sizeof(*e));
-	return fs_write_atomic_at(AT_FDCWD, path, out.s, out.len, 0644, FS_WRITE_NO_SYNC, err);
+	head.n = (out->len - sizeof(head)) / sizeof(*sorted);
+	head.sum = checksum(out->s + sizeof(head), out->len - sizeof(head));
+	memcpy(out->s, &head, sizeof(head));
 }
 
 int statcache_save(struct statcache *c, struct err *err)
 {
 	_cleanup_(freep) char *lock_path = xasprintf("%s.lock", c->path);
+	_cleanup_(str_deinit) struct str out = { 0 };
 	_cleanup_(fd_closep) int lock = -1;
-	struct entry *old, *merged;
-	size_t n_old, n;
-	int r;
+	struct loaded theirs;
+	int r = 0;
 
-	if (map_len(c->fresh) == 0)
-		return 0;
-	if (fs_lock_path(lock_path, true, &lock, err) < 0)
-		return -1;
-	load(c->path, &old, &n_old);
-	merge(old, n_old, c->fresh, &merged, &n);
-	if (n * sizeof(*merged) + 1024 > FILE_MAX)
-		n = 0;
-	r = write_entries(c->path, merged, n, err);
-	free(old);
-	free(merged);
+	pthread_mutex_lock(&c->lock);
+	if (c->dirty)
+		r = fs_lock_path(lock_path, true, &lock, err);
+	if (c->dirty && r == 0) {
+		load(c->path, &theirs);
+		merge(&theirs, c->fresh, &out);
+		str_deinit(&theirs.bytes);
+		r = fs_write_atomic_at(AT_FDCWD, c->path, out.s, out.len, 0644, FS_WRITE_NO_SYNC, err);
+		c->dirty = r != 0;
+	}
+	pthread_mutex_unlock(&c->lock);
 	return r;
 }

@@ -3,6 +3,8 @@
 /* How many digests a process remembers as complete or verified; enough for any run on one machine (about 100 bytes each). */
 #define REMEMBER_MAX 2000000
 
+const char *const store_space_names[STORE_SPACES] = { "blobs", "trees", "actions", "runs" };
+
 void store_base_init(struct store *s, const struct store_ops *ops, const char *uri)
 {
 	s->ops = ops;
@@ -78,23 +80,26 @@ int store_has(struct store *s, const struct content_id *ids, size_t n, bool *ret
 	return 0;
 }
 
-static int verify_bytes(struct store *s, enum store_space space, const struct digest *name, const struct str *got, size_t from, struct err *err)
+int store_damaged(struct store *s, enum store_space space, const struct digest *name, struct err *err)
 {
 	char hex[DIGEST_HEX_MAX];
-	struct content_id id;
-	struct digest d;
+	bool moved = s->ops->set_aside(s, space, name);
 
-	if (space == STORE_BLOB) {
-		content_id_of_bytes(got->s ? got->s + from : "", got->len - from, &id);
-		d = id.digest;
-	} else {
-		digest_bytes(got->s ? got->s + from : "", got->len - from, &d);
-	}
-	if (digest_eq(&d, name))
-		return 0;
-	s->ops->set_aside(s, space, name);
-	return err_set(err, ERR_CORRUPT, "store %s: the bytes of sha256:%s don't match it any more; the copy was set aside, run again to make it anew",
-		       s->uri, digest_hex(name, hex));
+	return err_set(err, ERR_CORRUPT, "store %s: the bytes of sha256:%s don't match it any more; %s", s->uri, digest_hex(name, hex),
+		       moved ? "the copy was set aside, run again to make it anew" : "the store can't be written to, so the copy stays");
+}
+
+static int verify_bytes(struct store *s, enum store_space space, const struct digest *name, const struct str *got, size_t from, struct err *err)
+{
+	const char *bytes = got->s ? got->s + from : "";
+	size_t n = got->len - from;
+	struct content_id id;
+
+	if (space == STORE_BLOB)
+		content_id_of_bytes(bytes, n, &id);
+	else
+		digest_bytes(bytes, n, &id.digest);
+	return digest_eq(&id.digest, name) ? 0 : store_damaged(s, space, name, err);
 }
 
 int store_get(struct store *s, enum store_space space, const struct digest *name, uint64_t max_bytes, struct str *ret, struct err *err)
@@ -133,20 +138,53 @@ int store_sync(struct store *s, struct err *err)
 	return s->ops->sync(s, err);
 }
 
-bool store_is_verified(struct store *s, const struct digest *d)
+/* The maps are passed by address: store_forget() changes them under the lock. */
+static bool remembers(struct store *s, struct map *const *m, const struct digest *d)
 {
 	bool r;
 
 	pthread_mutex_lock(&s->lock);
-	r = map_has(s->verified, d->b, DIGEST_BYTES);
+	r = map_get(*m, d->b, DIGEST_BYTES) != NULL;
 	pthread_mutex_unlock(&s->lock);
 	return r;
 }
 
-void store_note_verified(struct store *s, const struct digest *d)
+static void remember(struct store *s, struct map *const *m, const struct digest *d)
 {
 	pthread_mutex_lock(&s->lock);
-	if (map_len(s->verified) < REMEMBER_MAX)
-		*map_slot(s->verified, d->b, DIGEST_BYTES, NULL) = s;
+	if (map_len(*m) < REMEMBER_MAX)
+		*map_slot(*m, d->b, DIGEST_BYTES, NULL) = s;
+	pthread_mutex_unlock(&s->lock);
+}
+
+bool store_is_verified(struct store *s, const struct digest *d)
+{
+	return remembers(s, &s->verified, d);
+}
+
+void store_note_verified(struct store *s, const struct digest *d)
+{
+	remember(s, &s->verified, d);
+}
+
+bool store_is_complete(struct store *s, const struct digest *d)
+{
+	return remembers(s, &s->complete, d);
+}
+
+void store_note_complete(struct store *s, const struct digest *d)
+{
+	remember(s, &s->complete, d);
+}
+
+void store_forget(struct store *s, const struct digest *d)
+{
+	pthread_mutex_lock(&s->lock);
+	if (map_len(s->complete)) { /* any tree may have had it as a member */
+		map_free(s->complete);
+		s->complete = map_new();
+	}
+	if (map_has(s->verified, d->b, DIGEST_BYTES))
+		*map_slot(s->verified, d->b, DIGEST_BYTES, NULL) = NULL;
 	pthread_mutex_unlock(&s->lock);
 }

@@ -6,8 +6,6 @@
 #define MAGIC_LEN (sizeof(MAGIC) - 1)
 /* A listing is held in memory: 256 MiB are about three million entries in one directory. */
 #define LISTING_MAX (256 * MIB)
-/* Deeper paths than PATH_MAX allows can't be made by a program anyway. */
-#define DEPTH_MAX 2048
 
 struct tree {
 	uint8_t *bytes;
@@ -127,7 +125,7 @@ int tree_load(struct store *s, const struct content_id *id, struct tree **ret, s
 
 	if (id->kind != CONTENT_TREE)
 		return err_set(err, ERR_INVALID, "this content is a file, not a directory");
-	if (store_get(s, STORE_TREE, &id->digest, LISTING_MAX, &bytes, err) < 0)
+	if (content_read(s, id, LISTING_MAX, &bytes, err) < 0)
 		return -1;
 	return tree_decode(bytes.s ? bytes.s : "", bytes.len, ret, err);
 }
@@ -339,8 +337,8 @@ static int glob_level(struct globber *g, const struct content_id *tree, const ch
 	const char *rest = pattern + n + strspn(pattern + n, "/");
 	_cleanup_(freep) char *part = xstrndup(pattern, n);
 
-	if (depth > DEPTH_MAX)
-		return err_set(err, ERR_TOO_LARGE, "directories are nested deeper than %d levels", DEPTH_MAX);
+	if (depth > CONTENT_DEPTH_MAX)
+		return err_set(err, ERR_TOO_LARGE, "directories are nested deeper than %d levels", CONTENT_DEPTH_MAX);
 	if (tree_load(g->store, tree, &t, err) < 0)
 		return -1;
 	if (str_eq(part, "**"))
@@ -370,6 +368,12 @@ int tree_glob(struct store *s, const struct content_id *root, const char *patter
 		p[--n] = '\0';
 		g.dirs_only = true;
 	}
+	for (char *c = p; (c = strstr(c, "**/**")) != NULL;) /* twice means the same as once, and costs a walk each */
+		if ((c == p || c[-1] == '/') && (c[5] == '/' || c[5] == '\0'))
+			memmove(c, c + 3, strlen(c + 3) + 1);
+		else
+			c++;
+	n = strlen(p);
 	str_add(&g.path, "");
 	r = glob_level(&g, root, n ? p : "*", 0, err);
 	if (r == 0 && g.out.n) {

@@ -1,0 +1,335 @@
+/* Collecting garbage: mark from the roots, condemn what isn't reached, sweep what two marks condemned.
+ *
+ * It is safe while others write, because nothing is removed that
+ *  - a root reaches now (young action records and manifests are roots too: a run may be about to build on them), or
+ *  - is younger than the grace time: a put that finds an object instead of writing it makes it young again, and age is looked at once more
+ *    right before each removal; or
+ *  - wasn't found dead by an earlier mark, at least the gap ago, and left alone since.
+ *
+ * Between marks the condemned lie in a note beside the spaces, each with the time of the mark that first found it dead. Records go before
+ * what they name, so that a crash in between leaves only content that nothing names.
+ */
+#include "base/fs.h"
+#include "storage/action.h"
+#include "storage/internal.h"
+#include "storage/maintain.h"
+
+#define MAGIC "cairn-condemned/1\n"
+#define MAGIC_LEN (sizeof(MAGIC) - 1)
+#define KEY_LEN (1 + DIGEST_BYTES)   /* space, digest */
+#define ENTRY_LEN (KEY_LEN + 8)	     /* and the time */
+#define MANIFEST_MAX GIB
+/* However short the grace time: a large file may be being written, and its hash computed. */
+#define TEMPORARY_MIN_NS (3600 * NS_PER_S)
+/* Damaged copies are kept for whoever wants to know how they were damaged. */
+#define CORRUPT_KEEP_NS (7 * 24 * 3600 * NS_PER_S)
+
+struct collector {
+	struct store *s;
+	const struct store_gc_options *o;
+	struct store_gc_result *res;
+	struct map *live[STORE_SPACES];
+	struct map *keys; /* of action records to keep */
+	VEC(struct content_id) trees; /* live, still to be gone through */
+	struct map *condemned; /* key → when it was first found dead */
+	struct str note; /* the next one */
+	enum store_space space; /* that is being listed */
+	uint64_t eligible;
+	struct err err;
+};
+
+/* --- mark ------------------------------------------------------------------------------------------------------------------- */
+
+static bool is_young(const struct collector *c, int64_t mtime_ns)
+{
+	return mtime_ns > c->o->now_ns - c->o->grace_ns;
+}
+
+static bool is_live(const struct collector *c, enum store_space space, const struct digest *d)
+{
+	return map_has(c->live[space], d->b, DIGEST_BYTES);
+}
+
+static bool mark(struct collector *c, enum store_space space, const struct digest *d)
+{
+	bool is_new;
+
+	*map_slot(c->live[space], d->b, DIGEST_BYTES, &is_new) = c;
+	return is_new;
+}
+
+static int mark_content(void *arg, const struct content_id *id)
+{
+	struct collector *c = arg;
+
+	if (id->kind == CONTENT_BLOB)
+		mark(c, STORE_BLOB, &id->digest);
+	else if (id->kind == CONTENT_TREE && mark(c, STORE_TREE, &id->digest))
+		VEC_PUSH(&c->trees, *id);
+	return 0;
+}
+
+static int mark_key(void *arg, const struct digest *key)
+{
+	struct collector *c = arg;
+
+	*map_slot(c->keys, key->b, DIGEST_BYTES, NULL) = c;
+	return 0;
+}
+
+/* What is missing or damaged can't say what it names; any other failure means that we don't know, and ends it all. */
+static int lost(struct collector *c, const struct err *e, struct err *err)
+{
+	if (e->code == ERR_NOT_FOUND || e->code == ERR_CORRUPT) {
+		c->res->lost++;
+		return 0;
+	}
+	return err_set(err, e->code, "%s", e->msg);
+}
+
+static int mark_trees(struct collector *c, struct err *err)
+{
+	while (c->trees.n) {
+		struct content_id id = c->trees.v[--c->trees.n];
+		_cleanup_(tree_freep) struct tree *t = NULL;
+		struct err e = { 0 };
+
+		if (tree_load(c->s, &id, &t, &e) < 0) {
+			if (lost(c, &e, err) < 0)
+				return -1;
+			continue;
+		}
+		for (size_t i = 0; i < tree_len(t); i++)
+			if (tree_at(t, i)->kind != TREE_SYMLINK)
+				mark_content(c, &tree_at(t, i)->id);
+	}
+	return 0;
+}
+
+static int mark_manifest(struct collector *c, const struct digest *hash, struct err *err)
+{
+	const struct store_gc_options *o = c->o;
+	const struct store_gc_sink sink = { mark_content, mark_key, c };
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	struct err e = { 0 };
+
+	if (!mark(c, STORE_RUN, hash))
+		return 0;
+	if (store_get(c->s, STORE_RUN, hash, MANIFEST_MAX, &bytes, &e) < 0)
+		return lost(c, &e, err);
+	if ((o->manifest_refs && o->manifest_refs(bytes.s, bytes.len, mark_content, c, err) < 0) ||
+	    (o->manifest_keys && o->manifest_keys(bytes.s, bytes.len, mark_key, c, err) < 0) ||
+	    (o->manifest_walk && o->manifest_walk(c->s, bytes.s, bytes.len, &sink, err) < 0))
+		return err_wrap(err, "nothing was collected, because the manifest of a run can't be read");
+	return mark_trees(c, err);
+}
+
+static int mark_young_manifest(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns)
+{
+	struct collector *c = arg;
+
+	if (!is_young(c, mtime_ns) || (!c->o->manifest_refs && !c->o->manifest_keys && !c->o->manifest_walk))
+		return 0;
+	return mark_manifest(c, name, &c->err);
+}
+
+static bool outputs_are_live(const struct collector *c, const struct action_record *a)
+{
+	for (size_t i = 0; i < a->n_outputs; i++)
+		if (!is_live(c, a->outputs[i].id.kind == CONTENT_TREE ? STORE_TREE : STORE_BLOB, &a->outputs[i].id.digest))
+			return false;
+	return a->n_outputs > 0;
+}
+
+static bool keeps_action(struct collector *c, const struct action_record *a, int64_t mtime_ns)
+{
+	return is_young(c, mtime_ns) || map_has(c->keys, a->key.b, DIGEST_BYTES) || (c->o->keep_action && c->o->keep_action(c->o->arg, &a->key)) ||
+	       outputs_are_live(c, a);
+}
+
+static int mark_action(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns)
+{
+	struct collector *c = arg;
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	struct action_record a;
+	struct err e = { 0 };
+
+	if (store_get(c->s, STORE_ACTION, name, ACTION_RECORD_MAX, &bytes, &e) < 0 || action_decode(bytes.s, bytes.len, arena, &a, &e) < 0)
+		return e.code == ERR_NOT_FOUND || e.code == ERR_CORRUPT ? 0 : err_set(&c->err, e.code, "%s", e.msg); /* damaged: dead */
+	if (!keeps_action(c, &a, mtime_ns))
+		return 0;
+	mark(c, STORE_ACTION, name);
+	for (size_t i = 0; i < a.n_outputs; i++)
+		mark_content(c, &a.outputs[i].id);
+	mark_content(c, &a.key_record);
+	mark_content(c, &a.metrics);
+	mark_content(c, &a.log);
+	return mark_trees(c, &c->err);
+}
+
+/* Errors of a visitor come through c->err, those of the listing itself through err. */
+static int visit(struct collector *c, enum store_space space, int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns),
+		 struct err *err)
+{
+	c->space = space;
+	c->err.code = ERR_NONE;
+	if (store_list(c->s, space, fn, c, err) == 0)
+		return 0;
+	return c->err.code ? err_set(err, c->err.code, "%s", c->err.msg) : -1;
+}
+
+static int mark_all(struct collector *c, struct err *err)
+{
+	for (size_t i = 0; i < c->o->n_contents; i++)
+		mark_content(c, &c->o->contents[i]);
+	if (mark_trees(c, err) < 0)
+		return -1;
+	for (size_t i = 0; i < c->o->n_manifests; i++)
+		if (mark_manifest(c, &c->o->manifests[i], err) < 0)
+			return -1;
+	if (visit(c, STORE_RUN, mark_young_manifest, err) < 0)
+		return -1;
+	return visit(c, STORE_ACTION, mark_action, err);
+}
+
+/* --- the note ---------------------------------------------------------------------------------------------------------------- */
+
+/* A damaged note is none: the marks begin anew. A time that is still to come is now (the clock was wrong). */
+static int read_note(struct collector *c, struct err *err)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	struct err e = { 0 };
+
+	if (c->s->ops->read_note(c->s, &bytes, &e) < 0 && e.code != ERR_NOT_FOUND)
+		return err_set(err, e.code, "%s", e.msg);
+	if (bytes.len < MAGIC_LEN || memcmp(bytes.s, MAGIC, MAGIC_LEN) != 0 || (bytes.len - MAGIC_LEN) % ENTRY_LEN)
+		return 0;
+	for (const char *at = bytes.s + MAGIC_LEN; at < bytes.s + bytes.len; at += ENTRY_LEN) {
+		uint64_t when = 0;
+
+		for (int i = 7; i >= 0; i--)
+			when = when << 8 | (uint8_t)at[KEY_LEN + i];
+		*map_slot(c->condemned, at, KEY_LEN, NULL) = (void *)(uintptr_t)MIN(when, (uint64_t)c->o->now_ns);
+	}
+	return 0;
+}
+
+static void note_dead(struct collector *c, const uint8_t key[KEY_LEN], int64_t since_ns)
+{
+	str_addn(&c->note, key, KEY_LEN);
+	str_add_u64(&c->note, (uint64_t)since_ns);
+	if (c->res->sweep_after_ns == 0 || since_ns + c->o->mark_gap_ns < c->res->sweep_after_ns)
+		c->res->sweep_after_ns = since_ns + c->o->mark_gap_ns;
+}
+
+/* --- sweep -------------------------------------------------------------------------------------------------------------------- */
+
+static int sweep_dead(struct collector *c, const struct digest *name, const uint8_t key[KEY_LEN], uint64_t size, int64_t since_ns)
+{
+	int r = 0;
+
+	c->eligible++;
+	if (!c->o->dry_run)
+		r = c->s->ops->del_old(c->s, c->space, name, c->o->now_ns - c->o->grace_ns + 1, &c->err);
+	if (r < 0)
+		return -1;
+	if (r > 0) { /* somebody put it meanwhile */
+		c->res->condemned--;
+		c->res->condemned_bytes -= size;
+		c->res->young++;
+		return 0;
+	}
+	if (c->o->dry_run)
+		note_dead(c, key, since_ns);
+	c->res->deleted++;
+	c->res->deleted_bytes += size;
+	return 0;
+}
+
+static int sweep_object(void *arg, const struct digest *name, uint64_t size, int64_t mtime_ns)
+{
+	struct collector *c = arg;
+	uint8_t key[KEY_LEN] = { (uint8_t)c->space };
+	int64_t since_ns;
+
+	if (is_live(c, c->space, name)) {
+		c->res->live++;
+		return 0;
+	}
+	if (is_young(c, mtime_ns)) {
+		c->res->young++;
+		return 0;
+	}
+	c->res->condemned++;
+	c->res->condemned_bytes += size;
+	memcpy(key + 1, name->b, DIGEST_BYTES);
+	since_ns = (int64_t)(uintptr_t)map_get(c->condemned, key, KEY_LEN);
+	if (since_ns == 0 || mtime_ns > since_ns)
+		since_ns = c->o->now_ns;
+	if (since_ns > c->o->now_ns - c->o->mark_gap_ns || !map_has(c->condemned, key, KEY_LEN)) {
+		note_dead(c, key, since_ns);
+		return 0;
+	}
+	return sweep_dead(c, name, key, size, since_ns);
+}
+
+static int sweep_leftovers(struct collector *c, struct err *err)
+{
+	int64_t temporary_ns = c->o->now_ns - MAX(c->o->grace_ns, TEMPORARY_MIN_NS);
+	uint64_t n, bytes;
+
+	if (!c->s->ops->leftovers)
+		return 0;
+	if (c->s->ops->leftovers(c->s, LEFTOVER_TEMPORARY, temporary_ns, c->o->dry_run, &c->res->temporaries, &c->res->temporary_bytes, err) < 0 ||
+	    c->s->ops->leftovers(c->s, LEFTOVER_CORRUPT, c->o->now_ns - CORRUPT_KEEP_NS, c->o->dry_run, &n, &bytes, err) < 0)
+		return -1;
+	c->res->temporaries += n;
+	c->res->temporary_bytes += bytes;
+	return 0;
+}
+
+static int sweep(struct collector *c, struct err *err)
+{
+	static const enum store_space order[] = { STORE_RUN, STORE_ACTION, STORE_TREE, STORE_BLOB };
+
+	str_addn(&c->note, MAGIC, MAGIC_LEN);
+	for (size_t i = 0; i < ARRAY_LEN(order); i++)
+		if (visit(c, order[i], sweep_object, err) < 0)
+			return -1;
+	c->res->first_mark = c->eligible == 0 && c->res->condemned > 0;
+	if (!c->o->dry_run && c->s->ops->write_note(c->s, c->note.len > MAGIC_LEN ? &c->note : NULL, err) < 0)
+		return -1;
+	return sweep_leftovers(c, err);
+}
+
+static int collect(struct collector *c, struct err *err)
+{
+	_cleanup_(fd_closep) int lock = -1;
+	int r = c->o->dry_run ? 0 : c->s->ops->lock_gc(c->s, &lock, err);
+
+	if (r > 0)
+		return err_set(err, ERR_BUSY, "another `cairn store gc` is at work in %s", c->s->uri);
+	if (r < 0 || read_note(c, err) < 0 || mark_all(c, err) < 0)
+		return -1;
+	return sweep(c, err);
+}
+
+int store_gc(struct store *s, const struct store_gc_options *o, struct store_gc_result *ret, struct err *err)
+{
+	struct collector c = { .s = s, .o = o, .res = ret, .keys = map_new(), .condemned = map_new() };
+	struct err e = { 0 };
+	int r;
+
+	*ret = (struct store_gc_result){ 0 };
+	for (int space = 0; space < STORE_SPACES; space++)
+		c.live[space] = map_new();
+	r = collect(&c, err ? err : &e);
+	for (int space = 0; space < STORE_SPACES; space++)
+		map_free(c.live[space]);
+	map_free(c.keys);
+	map_free(c.condemned);
+	VEC_FREE(&c.trees);
+	str_deinit(&c.note);
+	return r;
+}

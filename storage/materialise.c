@@ -1,0 +1,223 @@
+/* Files and directories out of a store.
+ *
+ * A reflink where the file system has it, else a copy. Not a hard link: a program that runs as the same user, or as root, could make it
+ * writable and so write into the store. What was copied is hashed, every time; after a reflink, which shares the store's own
+ * bytes, once a process. So a damaged blob never reaches a program, and is set aside.
+ *
+ * Trees come from strangers: a listing may state a wrong size for a blob that is in order. That is the listing's fault, so the blob stays.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include "base/fs.h"
+#include "storage/internal.h"
+
+/* Below this, sharing bytes saves less than the calls cost. */
+#define REFLINK_MIN (16 * KIB)
+
+/* --- bytes --------------------------------------------------------------------------------------------------------------- */
+
+/* The object has another size than the id says: is it damaged, or is the id wrong? */
+static int wrong_size(struct store *s, const struct content_id *id, int fd, uint64_t size, struct err *err)
+{
+	char hex[DIGEST_HEX_MAX];
+	struct digest d;
+
+	if (content_hash_fd(fd, size, 1, &d, err) < 0)
+		return -1;
+	if (!digest_eq(&d, &id->digest))
+		return store_damaged(s, STORE_BLOB, &id->digest, err);
+	return err_set(err, ERR_CORRUPT, "sha256:%s has %llu bytes, not %llu as what names it says", digest_hex(&id->digest, hex), (unsigned long long)size,
+		       (unsigned long long)id->size_bytes);
+}
+
+int content_read(struct store *s, const struct content_id *id, uint64_t max_bytes, struct str *ret, struct err *err)
+{
+	char hex[DIGEST_HEX_MAX];
+	size_t from = ret->len;
+
+	if (store_get(s, id->kind == CONTENT_TREE ? STORE_TREE : STORE_BLOB, &id->digest, max_bytes, ret, err) < 0)
+		return -1;
+	if (ret->len - from == id->size_bytes)
+		return 0;
+	err_set(err, ERR_CORRUPT, "sha256:%s has %zu bytes, not %llu as what names it says", digest_hex(&id->digest, hex), ret->len - from,
+		(unsigned long long)id->size_bytes);
+	ret->len = from;
+	return -1;
+}
+
+int content_open(struct store *s, const struct content_id *id, int *ret_fd, struct err *err)
+{
+	uint64_t size;
+	int fd;
+
+	if (s->ops->open(s, &id->digest, &fd, &size, err) < 0)
+		return -1;
+	if (size != id->size_bytes) {
+		wrong_size(s, id, fd, size, err);
+		close(fd);
+		return -1;
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+static int verify_fd(struct store *s, const struct content_id *id, int fd, struct err *err)
+{
+	struct digest d;
+
+	if (content_hash_fd(fd, id->size_bytes, 1, &d, err) < 0)
+		return err_wrap(err, "reading the store");
+	if (!digest_eq(&d, &id->digest))
+		return store_damaged(s, STORE_BLOB, &id->digest, err);
+	store_note_verified(s, &id->digest);
+	return 0;
+}
+
+/* --- one file --------------------------------------------------------------------------------------------------------------- */
+
+struct maker {
+	struct store *store;
+	enum content_materialise_mode mode;
+	bool no_reflink; /* found out with the first file */
+	int depth;
+	struct str path; /* for messages */
+};
+
+/* Small blobs: read, hash, write; three calls and no second look. */
+static int copy_small(struct store *s, const struct content_id *id, int in, int out, struct err *err)
+{
+	uint8_t stack[16384];
+	size_t n = (size_t)id->size_bytes, done = 0;
+	_cleanup_(freep) uint8_t *heap = n > sizeof(stack) ? xmalloc(n) : NULL;
+	uint8_t *buf = heap ? heap : stack;
+	struct content_id got;
+
+	while (done < n) {
+		ssize_t r = read(in, buf + done, n - done);
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return err_errno(err, "cannot read from the store %s", s->uri);
+		if (r == 0)
+			break;
+		done += (size_t)r;
+	}
+	content_id_of_bytes(buf, done, &got);
+	if (!digest_eq(&got.digest, &id->digest))
+		return store_damaged(s, STORE_BLOB, &id->digest, err);
+	return fs_write_all(out, buf, n, err);
+}
+
+static int copy_blob(struct maker *m, const struct content_id *id, int in, int out, struct err *err)
+{
+	if (id->size_bytes == 0)
+		return 0;
+	if (id->size_bytes >= REFLINK_MIN && !m->no_reflink) {
+		m->no_reflink = fs_reflink(in, out) != 0;
+		if (!m->no_reflink)
+			return store_is_verified(m->store, &id->digest) ? 0 : verify_fd(m->store, id, out, err);
+	}
+	if (id->size_bytes <= CONTENT_SMALL_BYTES)
+		return copy_small(m->store, id, in, out, err);
+	return fs_copy_fd(in, out, err) < 0 ? -1 : verify_fd(m->store, id, out, err);
+}
+
+static int exists_or_errno(const struct maker *m, const char *what, struct err *err)
+{
+	return errno == EEXIST ? err_set(err, ERR_EXISTS, "%s exists already", m->path.s) : err_errno(err, "cannot make %s%s", what, m->path.s);
+}
+
+static int make_file(struct maker *m, const struct content_id *id, bool executable, int dir_fd, const char *name, struct err *err)
+{
+	mode_t mode = m->mode == CONTENT_COPY_WRITABLE ? (executable ? 0755 : 0644) : (executable ? 0555 : 0444);
+	_cleanup_(fd_closep) int in = -1, out = -1;
+
+	if (content_open(m->store, id, &in, err) < 0)
+		return err_wrap(err, "%s", m->path.s);
+	out = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+	if (out < 0)
+		return exists_or_errno(m, "", err);
+	if (copy_blob(m, id, in, out, err) < 0) {
+		unlinkat(dir_fd, name, 0);
+		return err_wrap(err, "%s", m->path.s);
+	}
+	return 0;
+}
+
+/* --- directories -------------------------------------------------------------------------------------------------------------- */
+
+static int make_dir(struct maker *m, const struct content_id *id, int dir_fd, const char *name, struct err *err);
+
+static int make_entry(struct maker *m, const struct tree_entry *e, int fd, struct err *err)
+{
+	size_t len = m->path.len;
+	int r;
+
+	str_addc(&m->path, '/');
+	str_addn(&m->path, e->name, e->name_len);
+	switch (e->kind) {
+	case TREE_DIR:
+		r = make_dir(m, &e->id, fd, e->name, err);
+		break;
+	case TREE_SYMLINK:
+		r = symlinkat(e->target, fd, e->name) < 0 ? exists_or_errno(m, "symbolic link ", err) : 0;
+		break;
+	default:
+		r = make_file(m, &e->id, e->kind == TREE_EXECUTABLE, fd, e->name, err);
+	}
+	m->path.len = len;
+	m->path.s[len] = '\0';
+	return r;
+}
+
+static int fill_dir(struct maker *m, const struct tree *t, int dir_fd, const char *name, struct err *err)
+{
+	_cleanup_(fd_closep) int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (fd < 0)
+		return err_errno(err, "cannot open directory %s", m->path.s);
+	for (size_t i = 0; i < tree_len(t); i++)
+		if (make_entry(m, tree_at(t, i), fd, err) < 0)
+			return -1;
+	if (m->mode == CONTENT_LINK_READONLY && fchmod(fd, 0555) < 0)
+		return err_errno(err, "cannot protect directory %s", m->path.s);
+	return 0;
+}
+
+static int make_dir(struct maker *m, const struct content_id *id, int dir_fd, const char *name, struct err *err)
+{
+	_cleanup_(tree_freep) struct tree *t = NULL;
+	int r;
+
+	if (m->depth >= CONTENT_DEPTH_MAX)
+		return err_set(err, ERR_TOO_LARGE, "%.300s...: directories are nested deeper than %d levels", m->path.s, CONTENT_DEPTH_MAX);
+	if (tree_load(m->store, id, &t, err) < 0)
+		return err_wrap(err, "%s", m->path.s);
+	if (mkdirat(dir_fd, name, 0777) < 0)
+		return exists_or_errno(m, "directory ", err);
+	m->depth++;
+	r = fill_dir(m, t, dir_fd, name, err);
+	m->depth--;
+	if (r < 0 && m->depth == 0) /* all or nothing */
+		fs_remove_tree_at(dir_fd, name, NULL);
+	return r;
+}
+
+int content_materialise_at(struct store *s, const struct content_id *id, bool executable, enum content_materialise_mode mode,
+			   int dir_fd, const char *path, struct err *err)
+{
+	struct maker m = { .store = s, .mode = mode };
+	int r;
+
+	str_add(&m.path, path);
+	if (id->kind == CONTENT_TREE)
+		r = make_dir(&m, id, dir_fd, path, err);
+	else if (id->kind == CONTENT_BLOB)
+		r = make_file(&m, id, executable, dir_fd, path, err);
+	else
+		r = err_set(err, ERR_INVALID, "there is no content to put at %s", path);
+	str_deinit(&m.path);
+	return r;
+}
