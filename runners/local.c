@@ -170,7 +170,8 @@ static void collect(void *arg)
 	struct err log_err = { 0 };
 	struct stat st;
 
-	if (la->result.failure == FAILURE_NONE)
+	/* What a person did in a shell is no result. */
+	if (la->result.failure == FAILURE_NONE && !la->a->shell)
 		collect_outputs(la);
 	if (la->a->shell || fstat(la->w.log_fd, &st) < 0 || st.st_size == 0)
 		return;
@@ -216,6 +217,8 @@ static void classify(struct local_attempt *la)
 
 	r->exit_status = la->ex.signo ? -1 : la->ex.status;
 	r->signo = la->ex.signo;
+	if (la->a->shell)
+		return;
 	if (la->timed_out) {
 		fail(la, FAILURE_TIMEOUT);
 		err_set(la->err, ERR_FAILED, "took longer than its timeout of %.6gs", (double)la->a->timeout_ns / NS_PER_S);

@@ -334,6 +334,14 @@ test_expect 'what a step writes to its input does not reach the store' '
 	cairn store verify
 '
 
+test_expect '--shell opens a shell in the task'"'"'s workspace, and what is done there is no result' '
+	printf "pwd; ls inputs; echo made >n.txt; exit 3\n" | SHELL=/bin/sh cairn run --shell count >out
+	test_grep "/work/.*/w$" out
+	test_grep "^upper.txt" out
+	cairn plan --json >plan
+	test_is "$(json plan "[t[\"state\"] for t in d[\"tasks\"] if t[\"task\"] == \"count\"]")" "[\"hit\"]"
+'
+
 test_expect 'two runs at once execute each key once' '
 	write two.yaml <<-"YAML"
 	pipeline: two
