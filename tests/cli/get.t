@@ -1,0 +1,82 @@
+#!/bin/bash
+# What is on record, read back: get, logs, runs, status, metrics, diff, lineage, cancel.
+. "$(dirname "$0")/../lib.sh"
+
+touch cairn.yaml
+write pipeline.yaml <<'Y'
+pipeline: two
+params:
+  word: {type: string, default: hello}
+steps:
+  a:
+    run: echo said ${{ params.word }}; echo ${{ params.word }} >${{ outputs.o }}
+    outputs: {o: o.txt}
+  b:
+    run: printf '{"score":0.5}' >m.json; cat ${{ inputs.i }} >${{ outputs.p }}
+    inputs: {i: "${{ steps.a.outputs.o }}"}
+    outputs: {p: p.txt}
+    metrics: m.json
+Y
+
+json() { # FILE EXPRESSION over d: prints it
+	python3 -c 'import json,sys; d=json.load(open(sys.argv[1])); r=eval(sys.argv[2]); print(*(r if isinstance(r,(tuple,list)) else [r]))' "$1" "$2"
+}
+
+old() {
+	json runs.json 'd["runs"][1]["id"]'
+}
+
+test_expect 'nothing was run yet: exit 4 or 2 by kind, one line' '
+	test_code 4 cairn get a >out 2>err
+	test_lines 0 out
+	test_lines 1 err
+'
+test_expect 'two runs that differ in a param' '
+	cairn -q run >out 2>err
+	cairn -q run -p word=other >out 2>err
+	cairn runs --json >runs.json
+	test_is "$(json runs.json "len(d[\"runs\"])")" 2
+	test_is "$(json runs.json "[r[\"params\"][\"word\"] for r in d[\"runs\"]]")" "other hello"
+'
+test_expect 'get gives the bytes of the run that is named, and replaces only when told' '
+	cairn get a -o - >out
+	test_is "$(cat out)" other
+	cairn -q get a -r "$(old)" -o mine.txt
+	test_is "$(cat mine.txt)" hello
+	if cairn -q get a -o mine.txt 2>err; then return 1; fi
+	test_is "$(cat mine.txt)" hello
+	cairn -q get a -o mine.txt --replace
+	test_is "$(cat mine.txt)" other
+'
+test_expect 'a copy is the own one of who asked: the store keeps its bytes' '
+	echo spoilt >mine.txt
+	test_is "$(cairn get a -o -)" other
+'
+test_expect 'logs of a task of the run that is named' '
+	cairn logs a >out
+	test_is "$(grep -c "said other" out)" 1
+	cairn logs -r "$(old)" a >out
+	test_is "$(grep -c "said hello" out)" 1
+'
+test_expect 'status counts; metrics has the value; diff names the param; lineage leads back' '
+	cairn status --json >status.json
+	test_is "$(json status.json "d[\"run\"][\"counts\"][\"total\"]")" 2
+	cairn metrics >out
+	grep -q "0\.5" out
+	cairn diff "$(old)" last >out
+	grep -q word out
+	cairn lineage b/p >out
+	grep -qw b out
+	grep -qw a out
+	cairn lineage a/o >out
+	if grep -qw b out; then return 1; fi
+	cairn lineage --down a/o >out
+	grep -qw b out
+'
+test_expect 'what is not there is one error' '
+	for c in "get nosuch" "logs nosuch" "status nosuch-run" "lineage nosuch" "cancel nosuch-run"; do
+		if cairn $c >out 2>err; then return 1; fi
+		test_lines 0 out
+	done
+'
+test_done
