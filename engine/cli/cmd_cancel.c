@@ -15,6 +15,17 @@ static int request(struct db *db, const struct run_row *r, bool now, struct err 
 	return db_commit(db, err);
 }
 
+/* The number could be another process's by now: its start time tells. A row can say anything: kill(0) and kill(-1) reach far more than an
+ * engine, and a process that isn't there "started" at 0. An engine that can't be told finds the request by itself, or is gone. */
+static int signal_engine(const struct run_row *r, bool now)
+{
+	if (r->pid <= 1 || r->pid_start == 0 || process_start_time(r->pid) != r->pid_start)
+		return 0;
+	if (kill(r->pid, SIGTERM) == 0 && (!now || kill(r->pid, SIGINT) == 0))
+		return 0;
+	return errno == EPERM ? -1 : 0;
+}
+
 static int cancel(struct cli *cli, struct db *db, const struct run_row *r, bool now, struct err *err)
 {
 	if (r->state != RUN_RUNNING)
@@ -23,9 +34,8 @@ static int cancel(struct cli *cli, struct db *db, const struct run_row *r, bool 
 		return err_set(err, ERR_INVALID, "the engine of run %s died: there is nothing to stop; cairn resume %s goes on", r->id, r->id);
 	if (request(db, r, now, err) < 0)
 		return -1;
-	/* The number could be another process's by now only if the engine ended in between: its start time tells. */
-	if (process_start_time(r->pid) != r->pid_start || kill(r->pid, SIGTERM) < 0 || (now && kill(r->pid, SIGINT) < 0))
-		return errno == EPERM ? err_errno(err, "cannot signal the engine of run %s (process %d)", r->id, r->pid) : 0;
+	if (signal_engine(r, now) < 0)
+		return err_errno(err, "cannot signal the engine of run %s (process %d)", r->id, r->pid);
 	if (!cli->json)
 		cli_printf(cli, "%s: asked to stop\n", r->id);
 	return 0;
