@@ -1,0 +1,38 @@
+#!/bin/bash
+# cairn cancel: stops the engine that runs, and nothing else.
+. "$(dirname "$0")/../lib.sh"
+
+touch cairn.yaml
+write pipeline.yaml <<'Y'
+pipeline: slow
+steps:
+  a:
+    run: touch "$MARK"; sleep 1000
+    env: {MARK: "MARKPATH"}
+Y
+sed -i "s|MARKPATH|$PWD/started|" pipeline.yaml
+
+row() { # SQL
+	python3 -c 'import sqlite3,sys; c=sqlite3.connect(".cairn/cairn.db"); c.execute(sys.argv[1]); c.commit()' "$1"
+}
+
+test_expect 'a running run is asked to stop, and says that it was cancelled' '
+	cairn -q run >out 2>err &
+	engine=$!
+	wait_until 10 test -e started
+	cairn cancel >said
+	grep -q "asked to stop" said
+	if wait $engine; then return 1; fi
+	cairn status >out
+	grep -q "cancelled" out
+'
+test_expect 'what is over is not cancelled' '
+	if cairn cancel last >out 2>err; then return 1; fi
+	grep -q "not running" err
+'
+test_expect 'a row of another host with pid 0 signals nobody: not the group of who asks' '
+	row "update run set state=0, host=\"elsewhere.invalid\", pid=0, pid_start=0"
+	setsid bash -c "cairn cancel last >said 2>err; echo alive >alive" || :
+	test_is "$(cat alive)" alive
+'
+test_done
