@@ -332,8 +332,8 @@ static int kill_found(pid_t leader, const char *marker)
 int process_signal_tree(struct process *p, int signo)
 {
 	/* Once reaped, its pid may be another's: the session and the marker still name what it left. */
-	if (!p->reaped)
-		kill(-p->pid, signo);
+	if (!p->reaped && signo == SIGKILL)
+		kill(-p->pid, signo); /* at once; anything gentler must reach each process once only */
 	return signo == SIGKILL ? kill_found(p->pid, p->marker) : signal_found(p->pid, p->marker, signo);
 }
 
