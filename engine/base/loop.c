@@ -3,6 +3,8 @@
  * A turn: read the mailbox, poll what is ready, fire timers that are due, then run the idle hooks if anything happened. Sources are
  * freed at the end of the turn in which they were removed, since epoll may still hold events for them.
  * Virtual clock: with nothing ready and no job out, the clock jumps to the next timer.
+ *
+ * A job goes: queue (pool's lock) → worker → mailbox (loop's lock) → done. What it touches is handed over by those two locks.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -323,8 +325,8 @@ static int64_t wait_time(struct loop *l, int64_t max_wait_ns)
 {
 	int64_t wait = max_wait_ns;
 
-	if (l->clock->is_virtual && l->jobs_out == 0)
-		return 0;
+	if (l->clock->is_virtual && l->jobs_out == 0 && l->timers.n)
+		return 0; /* the clock is moved instead; without a timer there is nothing to move it to */
 	if (!l->clock->is_virtual && l->timers.n) {
 		int64_t until = MAX(l->timers.v[0]->at_ns - l->clock->mono_ns(l->clock), 0);
 
@@ -560,23 +562,34 @@ size_t pool_pending(const struct pool *p)
 	return p->pending;
 }
 
+/* What `done` callbacks submit while the pool closes is run here too. */
+static void finish_jobs(struct pool *p)
+{
+	while (p->pending) {
+		struct job *j = take_job(p);
+
+		if (!j) {
+			read_mail(p->loop);
+			continue;
+		}
+		j->run(j->arg);
+		job_done(j);
+	}
+}
+
 void pool_free(struct pool *p)
 {
 	size_t kept = 0;
 
 	if (!p)
 		return;
-	if (p->n_threads == 0)
-		while (p->first)
-			run_inline_jobs(p->loop);
 	pthread_mutex_lock(&p->lock);
 	p->closing = true;
 	pthread_cond_broadcast(&p->wake);
 	pthread_mutex_unlock(&p->lock);
 	for (unsigned i = 0; i < p->n_threads; i++)
 		pthread_join(p->threads[i], NULL);
-	while (p->pending && read_mail(p->loop))
-		;
+	finish_jobs(p);
 	for (size_t i = 0; i < p->loop->inline_pools.n; i++)
 		if (p->loop->inline_pools.v[i] != p)
 			p->loop->inline_pools.v[kept++] = p->loop->inline_pools.v[i];

@@ -1,8 +1,8 @@
 /* engine/base/loop.h — one event loop (epoll), timers, signals, and a pool of workers that hand results back.
  *
  * One thread owns the loop and everything that its callbacks touch. Only loop_post() and the pool's workers cross
- * threads. Each turn handles a bounded number of events. With a virtual clock the loop never sleeps: when nothing is
- * ready, it moves the clock to the next timer.
+ * threads. Each turn handles a bounded number of events. With a virtual clock the loop never sleeps while there is a
+ * timer: when nothing is ready and no job is out, it moves the clock to the next one.
  */
 #ifndef CAIRN_BASE_LOOP_H
 #define CAIRN_BASE_LOOP_H
@@ -26,6 +26,7 @@ struct clock *loop_clock(struct loop *l);
 /* Each returned source belongs to the loop until loop_remove(); removing inside its own callback is fine. */
 int loop_add_fd(struct loop *l, int fd, uint32_t epoll_events, loop_fd_fn fn, void *arg, struct loop_source **ret, struct err *err);
 struct loop_source *loop_add_timer(struct loop *l, int64_t at_mono_ns, loop_fn fn, void *arg); /* fires once, then is gone */
+/* Blocks the signal in this thread, for good: it is the loop's from now on. One source a signal. */
 int loop_add_signal(struct loop *l, int signo, loop_signal_fn fn, void *arg, struct loop_source **ret, struct err *err);
 void loop_remove(struct loop *l, struct loop_source *s); /* NULL is fine */
 
@@ -34,7 +35,7 @@ void loop_add_idle(struct loop *l, loop_fn fn, void *arg);
 
 void loop_remove_idle(struct loop *l, loop_fn fn, void *arg);
 
-/* Any thread: run fn(arg) on the loop's thread soon. */
+/* Any thread: run fn(arg) on the loop's thread soon; those of one thread in order. */
 void loop_post(struct loop *l, loop_fn fn, void *arg);
 
 /* Handle what is ready; sleep at most until the next timer (or `max_wait_ns`, -1 for no limit) when nothing is.
@@ -47,7 +48,7 @@ void loop_stop(struct loop *l);
 /* A job owns all that it touches while `run` is on a worker; `done` is called on the loop's thread with the same arg. */
 struct pool;
 int pool_new(struct loop *l, unsigned n_threads, struct pool **ret, struct err *err); /* 0 threads: jobs run in loop_turn */
-void pool_free(struct pool *p); /* NULL is fine; every job that was submitted is run and done first */
+void pool_free(struct pool *p); /* NULL is fine; every job that was submitted is run and done first, also those that `done` submits */
 void pool_submit(struct pool *p, loop_fn run, loop_fn done, void *arg);
 size_t pool_pending(const struct pool *p);
 

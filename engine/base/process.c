@@ -1,48 +1,63 @@
-/* engine/base/process.c — programs and all that they start.
+/* engine/base/process.c — one program: how it starts, and that it ended. What it started in turn is process_tree.c's.
  *
  * Started with CLONE_VM|CLONE_VFORK: the child borrows our memory until exec, so that the cost doesn't grow with the engine. Its exec
- * error comes back through that shared memory. A pidfd tells the loop when it ends.
- *
- * The tree. Most programs leave nothing behind; when one does, the orphans are re-parented to us (we are their subreaper), which
- * /proc/self/task/TID/children shows without looking at every process of the machine. Only for signalling is all of /proc read.
+ * error comes back through that shared memory. A pidfd tells the loop when it ends; a kernel or sandbox without one leaves SIGCHLD.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
-#include "base/fs.h"
 #include "base/mem.h"
-#include "base/process.h"
-#include "base/str.h"
+#include "base/process_internal.h"
 
 #define CHILD_STACK (64 * KIB)
-/* Bounds what is read of another process's environment: the kernel's own limit for argv and env is of this order. */
-#define ENVIRON_MAX (8 * MIB)
+/* Descriptors that are closed one by one where the kernel has no close_range: what a shell may have left open. */
+#define FDS_SWEPT 256
+/* What clocks and /proc may differ by, in seconds. */
+#define START_SLACK_S 1
 
-struct process {
+static struct {
+	VEC(struct process *) v;
+} running;
+
+size_t process_running(struct process *const **ret)
+{
+	*ret = running.v.v;
+	return running.v.n;
+}
+
+/* One source for all that run without a pidfd; it goes with the last of them. */
+static struct {
 	struct loop *loop;
 	struct loop_source *source;
-	pid_t pid;
-	int pidfd;
-	char *marker;
-	process_exit_fn on_exit;
-	void *arg;
-	bool reaped;
-};
+} sigchld;
 
-static void note_child(pid_t pid);
-static void forget_child(pid_t pid);
+static void no_longer_running(struct process *p)
+{
+	bool without_pidfd = false;
 
-/* --- starting ---------------------------------------------------------------------------------------------------------- */
+	for (size_t i = 0; i < running.v.n; i++)
+		if (running.v.v[i] == p)
+			running.v.v[i--] = running.v.v[--running.v.n];
+		else
+			without_pidfd |= running.v.v[i]->pidfd < 0;
+	if (!without_pidfd && sigchld.source) {
+		loop_remove(sigchld.loop, sigchld.source);
+		sigchld.source = NULL;
+	}
+	if (running.v.n == 0)
+		VEC_FREE(&running.v);
+}
+
+/* --- the child ------------------------------------------------------------------------------------------------------------ */
 
 struct child {
 	const struct process_spec *spec;
@@ -50,11 +65,16 @@ struct child {
 	pid_t parent;
 	int failed_errno;
 	const char *failed_at;
-	sigset_t mask; /* what the child starts with */
 };
 
 /* The child runs on a stack of ours in memory of ours: sanitizers would take its frames for the parent's. */
 #define _in_child_ __attribute__((no_sanitize("address", "undefined", "thread"), noinline))
+
+/* Out of the way of 0, 1 and 2, which are about to be replaced: an engine that was started without them may have its files there. */
+_in_child_ static int lift(int fd, int to)
+{
+	return fd >= 0 && fd <= 2 && fd != to ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : fd;
+}
 
 _in_child_ static int put_fd(int from, int to)
 {
@@ -63,6 +83,20 @@ _in_child_ static int put_fd(int from, int to)
 	if (from < 0)
 		return -1;
 	return from == to ? fcntl(to, F_SETFD, 0) : dup2(from, to);
+}
+
+_in_child_ static int put_fds(const struct process_spec *s)
+{
+	int in = lift(s->stdin_fd, 0), out = lift(s->stdout_fd, 1), error = lift(s->stderr_fd, 2);
+
+	return put_fd(in, 0) < 0 || put_fd(out, 1) < 0 || put_fd(error, 2) < 0 ? -1 : 0;
+}
+
+_in_child_ static void close_the_rest(void)
+{
+	if (syscall(SYS_close_range, 3, ~0U, 4 /* CLOSE_RANGE_CLOEXEC */) < 0)
+		for (int fd = 3; fd < FDS_SWEPT; fd++)
+			fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
 _in_child_ static void reset_signals(void)
@@ -79,20 +113,24 @@ _in_child_ static int child_main(void *arg)
 {
 	struct child *c = arg;
 	const struct process_spec *s = c->spec;
+	sigset_t none;
 
 	c->failed_at = "cannot start";
 	if ((s->foreground ? setpgid(0, 0) : setsid()) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		goto fail;
+	if (getppid() != c->parent) /* it died before we asked to die with it */
+		_exit(127);
 	if (s->foreground && isatty(s->stdin_fd))
 		tcsetpgrp(s->stdin_fd, getpid()); /* signals are blocked here, SIGTTOU too */
 	reset_signals();
-	if (put_fd(s->stdin_fd, 0) < 0 || put_fd(s->stdout_fd, 1) < 0 || put_fd(s->stderr_fd, 2) < 0)
+	if (put_fds(s) < 0)
 		goto fail;
 	c->failed_at = "cannot enter the working directory of";
 	if (s->cwd && chdir(s->cwd) < 0)
 		goto fail;
-	syscall(SYS_close_range, 3, ~0U, 4 /* CLOSE_RANGE_CLOEXEC */);
-	sigprocmask(SIG_SETMASK, &c->mask, NULL);
+	close_the_rest();
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
 	c->failed_at = "cannot run";
 	execve(c->path, (char *const *)s->argv, (char *const *)s->env);
 fail:
@@ -100,7 +138,16 @@ fail:
 	_exit(127);
 }
 
-/* argv[0] along PATH of the environment that the program gets. */
+/* --- starting --------------------------------------------------------------------------------------------------------------- */
+
+static bool is_program(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+/* argv[0] along PATH of the environment that the program gets; entries that aren't absolute are below its working directory. */
 static char *find_program(const struct process_spec *s)
 {
 	const char *name = s->argv[0], *path = "/usr/local/bin:/usr/bin:/bin";
@@ -110,41 +157,23 @@ static char *find_program(const struct process_spec *s)
 	for (const char *const *e = s->env; e && *e; e++)
 		if (strncmp(*e, "PATH=", 5) == 0)
 			path = *e + 5;
-	while (*path) {
+	for (;;) {
 		size_t n = strcspn(path, ":");
-		char *full = xasprintf("%.*s/%s", (int)n, path, name);
+		char *full = *path == '/' ? xasprintf("%.*s/%s", (int)n, path, name) : xasprintf("%s/%.*s/%s", s->cwd ? s->cwd : ".", (int)n, path, name);
 
-		if (access(full, X_OK) == 0)
+		if (*name && is_program(full))
 			return full;
 		free(full);
-		path += n + (path[n] == ':');
+		if (!path[n])
+			return NULL;
+		path += n + 1;
 	}
-	return NULL;
-}
-
-static void on_ended(void *arg, int fd, uint32_t events)
-{
-	struct process *p = arg;
-	struct process_exit ex = { .status = -1 };
-	int status;
-
-	if (wait4(p->pid, &status, WNOHANG, &ex.usage) != p->pid)
-		return;
-	p->reaped = true;
-	forget_child(p->pid);
-	loop_remove(p->loop, p->source);
-	p->source = NULL;
-	if (WIFEXITED(status))
-		ex.status = WEXITSTATUS(status);
-	else
-		ex.signo = WTERMSIG(status);
-	p->on_exit(p->arg, &ex);
 }
 
 static pid_t clone_child(struct child *c)
 {
 	static __thread void *stack;
-	sigset_t all;
+	sigset_t all, old;
 	pid_t pid;
 
 	if (!stack) {
@@ -155,17 +184,53 @@ static pid_t clone_child(struct child *c)
 		}
 	}
 	sigfillset(&all); /* no handler may run in the child while it uses our memory */
-	pthread_sigmask(SIG_SETMASK, &all, &c->mask);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
 	pid = clone(child_main, (char *)stack + CHILD_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, c);
-	pthread_sigmask(SIG_SETMASK, &c->mask, NULL);
-	sigemptyset(&c->mask);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return pid;
+}
+
+/* In the unit of /proc/PID/stat, with some slack. */
+static uint64_t ticks_now(void)
+{
+	struct timespec t;
+	uint64_t per_s = (uint64_t)sysconf(_SC_CLK_TCK), ticks;
+
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	ticks = (uint64_t)t.tv_sec * per_s + (uint64_t)t.tv_nsec * per_s / NS_PER_S;
+	return ticks > START_SLACK_S * per_s ? ticks - START_SLACK_S * per_s : 0;
+}
+
+/* Makes our group the terminal's again. Who isn't in the foreground is stopped for asking, unless he blocks the signal. */
+static void take_terminal_back(int fd)
+{
+	sigset_t ttou, old;
+
+	if (fd < 0 || !isatty(fd))
+		return;
+	sigemptyset(&ttou);
+	sigaddset(&ttou, SIGTTOU);
+	pthread_sigmask(SIG_BLOCK, &ttou, &old);
+	tcsetpgrp(fd, getpgrp());
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+static int watch(struct process *p, struct err *err);
+
+static int start_failed(const struct process_spec *spec, const struct child *c, pid_t pid, struct err *err)
+{
+	waitpid(pid, NULL, 0);
+	if (spec->foreground)
+		take_terminal_back(spec->stdin_fd);
+	errno = c->failed_errno;
+	return err_errno(err, "%s `%s`", c->failed_at, spec->argv[0]);
 }
 
 int process_start(struct loop *l, const struct process_spec *spec, process_exit_fn on_exit, void *arg, struct process **ret, struct err *err)
 {
 	_cleanup_(freep) char *path = find_program(spec);
-	struct child c = { .spec = spec, .path = path };
+	struct child c = { .spec = spec, .path = path, .parent = getpid() };
+	uint64_t since = ticks_now();
 	struct process *p;
 	pid_t pid;
 
@@ -174,23 +239,20 @@ int process_start(struct loop *l, const struct process_spec *spec, process_exit_
 	pid = clone_child(&c);
 	if (pid < 0)
 		return err_errno(err, "cannot start `%s`", spec->argv[0]);
-	if (c.failed_errno) {
-		waitpid(pid, NULL, 0);
-		errno = c.failed_errno;
-		return err_errno(err, "%s `%s`", c.failed_at, spec->argv[0]);
-	}
+	if (c.failed_errno)
+		return start_failed(spec, &c, pid, err);
 	p = xcalloc(1, sizeof(*p));
-	*p = (struct process){ .loop = l, .pid = pid, .on_exit = on_exit, .arg = arg, .marker = spec->marker ? xstrdup(spec->marker) : NULL };
-	p->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (p->pidfd < 0 || loop_add_fd(l, p->pidfd, EPOLLIN, on_ended, p, &p->source, err) < 0) {
-		if (p->pidfd < 0)
-			err_errno(err, "cannot watch `%s`", spec->argv[0]);
+	*p = (struct process){ .loop = l, .pid = pid, .on_exit = on_exit, .arg = arg, .since = since, .pidfd = -1 };
+	p->marker = spec->marker ? xstrdup(spec->marker) : NULL;
+	p->terminal_fd = spec->foreground ? spec->stdin_fd : -1;
+	VEC_PUSH(&running.v, p);
+	if (watch(p, err) < 0) {
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
+		take_terminal_back(p->terminal_fd);
 		process_free(p);
-		return -1;
+		return err_wrap(err, "cannot watch `%s`", spec->argv[0]);
 	}
-	note_child(pid);
 	*ret = p;
 	return 0;
 }
@@ -199,6 +261,7 @@ void process_free(struct process *p)
 {
 	if (!p)
 		return;
+	no_longer_running(p);
 	loop_remove(p->loop, p->source);
 	fd_closep(&p->pidfd);
 	free(p->marker);
@@ -210,216 +273,56 @@ pid_t process_pid(const struct process *p)
 	return p->pid;
 }
 
-/* --- /proc --------------------------------------------------------------------------------------------------------------- */
+/* --- ending ------------------------------------------------------------------------------------------------------------------ */
 
-/* Fields after the command name of /proc/PID/stat: field 3 (state) on. */
-static int read_stat(pid_t pid, char *state, pid_t *parent, pid_t *session, uint64_t *start)
+static void reap(struct process *p)
 {
-	char path[64], buf[1024], *close_paren;
-	int fd, n;
-	int ppid, pgrp, sid;
-	unsigned long long start_time;
+	struct process_exit ex = { .status = -1 };
+	int status;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : (int)read(fd, buf, sizeof(buf) - 1);
-	if (fd >= 0)
-		close(fd);
-	if (n <= 0)
-		return -1;
-	buf[n] = '\0';
-	close_paren = strrchr(buf, ')');
-	if (!close_paren || sscanf(close_paren + 1, " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", state, &ppid, &pgrp,
-				   &sid, &start_time) != 5)
-		return -1;
-	*parent = ppid;
-	*session = sid;
-	*start = start_time;
+	if (wait4(p->pid, &status, WNOHANG, &ex.usage) != p->pid)
+		return;
+	p->reaped = true;
+	no_longer_running(p);
+	loop_remove(p->loop, p->source);
+	p->source = NULL;
+	take_terminal_back(p->terminal_fd);
+	if (WIFEXITED(status))
+		ex.status = WEXITSTATUS(status);
+	else
+		ex.signo = WTERMSIG(status);
+	p->on_exit(p->arg, &ex);
+}
+
+static void on_pidfd(void *arg, int fd, uint32_t events)
+{
+	reap(arg);
+}
+
+static void look_at_all(void *arg)
+{
+	for (size_t i = running.v.n; i-- > 0;) /* backwards: the last one takes the place of one that goes */
+		if (i < running.v.n && running.v.v[i]->pidfd < 0)
+			reap(running.v.v[i]);
+}
+
+static void on_sigchld(void *arg, int signo)
+{
+	look_at_all(arg);
+}
+
+static int watch(struct process *p, struct err *err)
+{
+	p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
+	if (p->pidfd >= 0)
+		return loop_add_fd(p->loop, p->pidfd, EPOLLIN, on_pidfd, p, &p->source, err);
+	if (errno != ENOSYS && errno != EPERM)
+		return err_errno(err, "no process descriptor");
+	if (!sigchld.source) {
+		sigchld.loop = p->loop;
+		if (loop_add_signal(p->loop, SIGCHLD, on_sigchld, NULL, &sigchld.source, err) < 0)
+			return -1;
+	}
+	loop_post(p->loop, look_at_all, NULL); /* it may have ended before the signal was blocked */
 	return 0;
-}
-
-uint64_t process_start_time(pid_t pid)
-{
-	pid_t parent, session;
-	uint64_t start;
-	char state;
-
-	return read_stat(pid, &state, &parent, &session, &start) < 0 || state == 'Z' || state == 'X' ? 0 : start;
-}
-
-static bool has_marker(pid_t pid, const char *marker)
-{
-	_cleanup_(str_deinit) struct str env = { 0 };
-	size_t n = strlen(marker);
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
-	if (fs_read_file(path, ENVIRON_MAX, &env, NULL) < 0 || env.len == 0)
-		return false;
-	for (const char *e = env.s; e < env.s + env.len; e += strlen(e) + 1)
-		if (strncmp(e, marker, n) == 0 && (e[n] == '\0' || marker[n - 1] == '/'))
-			return true;
-	return false;
-}
-
-struct proc_entry {
-	pid_t pid, parent, session;
-	bool ours;
-};
-
-static size_t read_processes(struct proc_entry **ret)
-{
-	VEC(struct proc_entry) out = { 0 };
-	DIR *d = opendir("/proc");
-	struct dirent *e;
-
-	while (d && (e = readdir(d))) {
-		struct proc_entry p = { .pid = e->d_name[0] >= '1' && e->d_name[0] <= '9' ? (pid_t)strtol(e->d_name, NULL, 10) : 0 };
-		uint64_t start;
-		char state;
-
-		if (p.pid > 0 && read_stat(p.pid, &state, &p.parent, &p.session, &start) == 0 && state != 'Z' && state != 'X')
-			VEC_PUSH(&out, p);
-	}
-	if (d)
-		closedir(d);
-	*ret = out.v;
-	return out.n;
-}
-
-/* Marks: those with the marker, of the session, and all their descendants. */
-static void find_tree(struct proc_entry *v, size_t n, pid_t leader, const char *marker)
-{
-	bool grew = true;
-
-	for (size_t i = 0; i < n; i++)
-		v[i].ours = v[i].pid != getpid() && ((leader && (v[i].pid == leader || v[i].session == leader)) || (marker && has_marker(v[i].pid, marker)));
-	while (grew) {
-		grew = false;
-		for (size_t i = 0; i < n; i++)
-			for (size_t k = 0; k < n && !v[i].ours; k++)
-				if (v[k].ours && v[i].parent == v[k].pid && v[i].pid != getpid())
-					v[i].ours = grew = true;
-	}
-}
-
-static int signal_found(pid_t leader, const char *marker, int signo)
-{
-	struct proc_entry *v;
-	size_t n = read_processes(&v);
-	int found = 0;
-
-	find_tree(v, n, leader, marker);
-	for (size_t i = 0; i < n; i++)
-		if (v[i].ours && kill(v[i].pid, signo) == 0)
-			found++;
-	free(v);
-	return found;
-}
-
-/* SIGKILL: stop everything first, round by round, so that nothing can fork faster than we look. */
-static int kill_found(pid_t leader, const char *marker)
-{
-	int found = 0, before = -1;
-
-	for (int round = 0; round < 20 && found != before; round++) {
-		before = found;
-		found = signal_found(leader, marker, SIGSTOP);
-	}
-	return signal_found(leader, marker, SIGKILL);
-}
-
-int process_signal_tree(struct process *p, int signo)
-{
-	/* Once reaped, its pid may be another's: the session and the marker still name what it left. */
-	if (!p->reaped && signo == SIGKILL)
-		kill(-p->pid, signo); /* at once; anything gentler must reach each process once only */
-	return signo == SIGKILL ? kill_found(p->pid, p->marker) : signal_found(p->pid, p->marker, signo);
-}
-
-int process_signal_marked(const char *marker, int signo)
-{
-	return signo == SIGKILL ? kill_found(0, marker) : signal_found(0, marker, signo);
-}
-
-int process_become_subreaper(struct err *err)
-{
-	return prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 ? err_errno(err, "cannot become the reaper of daemonised children") : 0;
-}
-
-/* --- what a program leaves behind ---------------------------------------------------------------------------------------- */
-
-/* Children that somebody waits for by their pid; every other child of ours is an orphan that came to us. */
-static struct {
-	VEC(pid_t) pids;
-} waited_for;
-
-static bool is_waited_for(pid_t pid)
-{
-	for (size_t i = 0; i < waited_for.pids.n; i++)
-		if (waited_for.pids.v[i] == pid)
-			return true;
-	return false;
-}
-
-static void note_child(pid_t pid)
-{
-	VEC_PUSH(&waited_for.pids, pid);
-}
-
-static void forget_child(pid_t pid)
-{
-	for (size_t i = 0; i < waited_for.pids.n; i++)
-		if (waited_for.pids.v[i] == pid) {
-			waited_for.pids.v[i] = waited_for.pids.v[--waited_for.pids.n];
-			return;
-		}
-}
-
-/* Reaps orphans that ended; returns whether a live one belongs to `marker`. */
-static bool look_at_orphans(const char *marker)
-{
-	char path[64], buf[4096];
-	bool any = false;
-	int fd;
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, buf, sizeof(buf) - 1);
-	if (fd >= 0)
-		close(fd);
-	if (n < 0)
-		return marker != NULL; /* can't tell: look properly */
-	buf[n] = '\0';
-	for (char *at = buf, *end;; at = end) {
-		pid_t pid = (pid_t)strtol(at, &end, 10);
-
-		if (end == at)
-			return any;
-		if (is_waited_for(pid) || waitpid(pid, NULL, WNOHANG) == pid)
-			continue;
-		any |= marker && has_marker(pid, marker);
-	}
-}
-
-bool process_left_orphans(const struct process *p)
-{
-	/* kill(2) with 0 asks whether the group still has members. Not after its number may be another's: the group keeps the pid
-	 * taken as long as it lives. */
-	return kill(-p->pid, 0) == 0 || look_at_orphans(p->marker);
-}
-
-void process_kill_leftovers(struct process *p)
-{
-	const struct timespec pause = { .tv_nsec = 2 * NS_PER_MS };
-
-	/* What is killed takes a moment to go; what can't go (in the kernel, on a dead disk) isn't waited for longer than 2 s. */
-	for (int round = 0; round < 1000; round++) {
-		if (kill_found(p->pid, p->marker) == 0)
-			break;
-		nanosleep(&pause, NULL); /* lint: nanosleep because the kernel says nothing when a process that isn't ours to wait for has gone */
-		look_at_orphans(NULL);
-	}
-	look_at_orphans(NULL);
 }

@@ -2,9 +2,12 @@
  *
  * A started program leads a session and a process group of its own. Descendants are found again, also daemonised ones,
  * by the marker variable that process_spec.marker puts into their environment (read from /proc/PID/environ), by session
- * and by parenthood, so the caller should be a child subreaper (process_become_subreaper).
+ * and by parenthood, so the caller should be a child subreaper (process_become_subreaper). One that shook off all three (env -i,
+ * setsid, two forks) has come to us as an orphan: it goes with the last program that can have started it.
  * The child dies with the engine (PR_SET_PDEATHSIG); what it left behind is found by the marker later.
- * Only the loop's thread may call this.
+ * Every child of the caller that neither process_start() started nor process_note_child() names counts as such an orphan: it is
+ * reaped, and killed at the end of the program that it seems to come from, if it is younger than that.
+ * Only the loop's thread may call this, and that must be the thread that lives as long as the process.
  */
 #ifndef CAIRN_BASE_PROCESS_H
 #define CAIRN_BASE_PROCESS_H
@@ -32,21 +35,26 @@ struct process;
 typedef void (*process_exit_fn)(void *arg, const struct process_exit *ex);
 
 /* Starts it without copying the engine's memory (vfork semantics); exec failures come back as an error here
- * (ERR_NOT_FOUND for a program that doesn't exist), never as an exit code. `on_exit` is called once, from the loop. */
+ * (ERR_NOT_FOUND for a program that doesn't exist), never as an exit code. It starts with no signal blocked or ignored and no
+ * descriptor but 0, 1 and 2. `on_exit` is called once, from the loop; it may free the process. */
 int process_start(struct loop *l, const struct process_spec *spec, process_exit_fn on_exit, void *arg, struct process **ret, struct err *err);
-void process_free(struct process *p); /* doesn't kill; on_exit isn't called any more */
+void process_free(struct process *p); /* NULL is fine; doesn't kill; on_exit isn't called any more */
 pid_t process_pid(const struct process *p);
 uint64_t process_start_time(pid_t pid); /* clock ticks since boot from /proc/PID/stat, 0 when gone: tells a reused pid */
 
-/* Signal the process group, then every marked or descended process outside of it. Returns how many were signalled. */
+/* Signals the process group, then every marked or descended process outside of it, each once. SIGKILL stops them all first, so
+ * that nothing forks faster than we look. Doesn't wait. Returns how many were signalled. */
 int process_signal_tree(struct process *p, int signo);
 /* The same for a tree whose leader isn't ours (left by a dead engine): all processes whose environment holds `marker`, or
- * begins with it when it ends in '/'. */
+ * begins with it when it ends in '/'. SIGKILL is repeated until none is left, for 2 s at most. */
 int process_signal_marked(const char *marker, int signo);
 int process_become_subreaper(struct err *err);
 /* After its exit: is anything of its tree still there? Cheap; may say yes wrongly. */
 bool process_left_orphans(const struct process *p);
 /* Kills it and waits (2 s at most) until it is gone. Blocks the loop: for the rare program that leaves something behind. */
 void process_kill_leftovers(struct process *p);
+/* `pid` is a child that the caller waits for himself: nobody's leftover, until it is forgotten. */
+void process_note_child(pid_t pid);
+void process_forget_child(pid_t pid);
 
 #endif

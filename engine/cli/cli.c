@@ -147,6 +147,10 @@ static int apply_globals(struct cli *cli, const struct cli_args *a, struct err *
 			cli->verbosity = -1;
 		else if (strcmp(o->name, "verbose") == 0)
 			cli->verbosity = MAX(cli->verbosity, 0) + 1;
+		else if (strcmp(o->name, "store") == 0)
+			cli->store_option = v;
+		else if (strcmp(o->name, "on") == 0)
+			cli->runner_option = v;
 		else if (strcmp(o->name, "color") == 0 && strcmp(v, "auto") != 0)
 			cli->color_out = cli->color_err = strcmp(v, "always") == 0;
 		else if (strcmp(o->name, "directory") == 0 && chdir(v) < 0)

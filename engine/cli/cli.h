@@ -50,6 +50,7 @@ struct cli {
 	int verbosity;		   /* -1 for -q, 0, 1 for -v, 2 for -vv */
 	struct arena *arena;	   /* lives as long as the command */
 	const struct cli_command *command;
+	const char *store_option, *runner_option; /* --store and --on, or NULL */
 
 	/* Opened on first use by the functions below; closed by cli_deinit(). */
 	struct config *config;
@@ -81,7 +82,8 @@ int cli_store(struct cli *cli, bool create, struct store **ret, struct err *err)
 /* `path` as the user typed it (NULL: pipeline.yaml in the working directory). Prints every error and warning, with the line of the file
  * under it, to cli->err. The caller frees *ret (pipeline_freep). */
 int cli_pipeline(struct cli *cli, const char *path, struct pipeline **ret, struct err *err);
-/* For commands that take `[PIPELINE] [STEP…]`: is this operand a pipeline file (it ends in .yaml or .yml)? */
+/* For commands that take `[PIPELINE] [STEP…]`: is this operand a pipeline file? It is when it ends in .yaml or .yml, or is a file that is
+ * there and whose name no step can have: a file `train` doesn't hide the step `train`. */
 bool cli_is_pipeline_path(const char *operand);
 /* Params of the command line in the right order: files of -P first, then -p NAME=VALUE. Strings in cli->arena. Needs options "param" and
  * "params-file" in the command's table. */
@@ -100,8 +102,8 @@ void cli_printf(struct cli *cli, const char *fmt, ...) _printf_(2, 3); /* to cli
  * NULL: the working directory. */
 void cli_print_diags(struct cli *cli, struct diag_list *diags);
 
-/* One JSON document on one line: keys sorted, no spaces (json_add_canonical). Takes the reference. A command prints exactly one, an
- * object, whatever it found; its shape stands in the table. */
+/* One JSON document, indented, keys sorted. Takes the reference. A command prints exactly one, an object, whatever it found; its shape
+ * stands in the table. */
 void cli_print_json(struct cli *cli, json_t *j);
 
 /* `s` made printable, in cli->arena; NULL gives "-". */
@@ -150,6 +152,7 @@ CLI_COMMAND(store_stat);
 CLI_COMMAND(doctor);
 CLI_COMMAND(version);
 CLI_COMMAND(help);
+CLI_COMMAND(man);
 CLI_COMMAND(completion);
 
 #endif

@@ -1,4 +1,4 @@
-/* `cairn help` and `cairn completion`: what the table says. */
+/* `cairn help`, `cairn man` and `cairn completion`: what the table says. */
 #include "base/fs.h"
 #include "base/text.h"
 #include "cli/help.h"
@@ -65,26 +65,48 @@ static int write_pages(const char *dir, struct err *err)
 	return 0;
 }
 
-int cmd_help(struct cli *cli, const struct cli_args *args)
+/* One page or all of them, to standard output or as files. */
+static int give_man(struct cli *cli, const char *dir, const struct cli_command *command, const struct cli_command *parent)
 {
-	const struct cli_command *command = NULL, *parent = NULL;
 	struct str page = { 0 };
 	struct err err = { 0 };
+	int r;
 
-	if (find(args, &command, &parent, &err) < 0)
-		return cli_fail(cli, &err);
-	if (cli_value(args, "output")) {
-		if (command || !cli_flag(args, "man"))
-			return cli_usage_error(cli, "--output goes with --man and no command");
-		return write_pages(cli_value(args, "output"), &err) < 0 ? cli_fail(cli, &err) : CLI_OK;
+	if (dir) {
+		r = command ? fs_mkdir_p(dir, &err) : write_pages(dir, &err);
+		if (r == 0 && command)
+			r = write_page(dir, command, parent, &err);
+		return r < 0 ? cli_fail(cli, &err) : CLI_OK;
 	}
-	if (!cli_flag(args, "man"))
-		return help_print(cli, command, parent);
 	if (command)
 		man_add(&page, command, parent);
 	else
 		man_add_all(&page);
 	return print(cli, &page);
+}
+
+int cmd_help(struct cli *cli, const struct cli_args *args)
+{
+	const struct cli_command *command = NULL, *parent = NULL;
+	struct err err = { 0 };
+
+	if (find(args, &command, &parent, &err) < 0)
+		return cli_fail(cli, &err);
+	if (cli_flag(args, "man"))
+		return give_man(cli, cli_value(args, "output"), command, parent);
+	if (cli_value(args, "output"))
+		return cli_usage_error(cli, "--output goes with --man");
+	return help_print(cli, command, parent);
+}
+
+int cmd_man(struct cli *cli, const struct cli_args *args)
+{
+	const struct cli_command *command = NULL, *parent = NULL;
+	struct err err = { 0 };
+
+	if (find(args, &command, &parent, &err) < 0)
+		return cli_fail(cli, &err);
+	return give_man(cli, cli_value(args, "output"), command, parent);
 }
 
 int cmd_completion(struct cli *cli, const struct cli_args *args)

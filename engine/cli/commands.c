@@ -26,8 +26,11 @@ const struct cli_option cli_json_option = { 0, "json", NULL, "print facts as one
 	{ 0, "from", "STEP", "this step and all after it; what is before it must be cached", .complete = COMPLETE_STEP },                     \
 	{ 0, "until", "STEP", "everything up to this step, included", .complete = COMPLETE_STEP },                                            \
 	{                                                                                                                                     \
-		'f', "force", "STEP", "execute it whatever the cache says; '*': all that is selected", .repeats = true, .complete = COMPLETE_STEP \
+		'f', "force", "STEP", "execute STEP whatever the cache says; alone: all that is selected", .bare = "*", .repeats = true,      \
+			.complete = COMPLETE_STEP                                                                                             \
 	}
+#define OPT_STORE { 0, "store", "URI", "keep content there instead of where cairn.yaml says", .complete = COMPLETE_DIR }
+#define OPT_ON    { 0, "on", "RUNNER", "where tasks run: local or kubernetes (default: cairn.yaml)", .choices = "local|kubernetes", .complete = COMPLETE_CHOICE }
 #define OPT_JOBS { 'j', "jobs", "N", "at most N tasks at once (default: one a cpu, or cairn.yaml)" }
 #define OPT_RUN  { 'r', "run", "RUN", "run id, run hash or the beginning of one (default: the newest run)", .complete = COMPLETE_RUN }
 
@@ -35,6 +38,7 @@ static const struct cli_command store_commands[] = {
 	{ "verify", "read everything in the store back and check it", "", 0, 0,
 	  "Reads every object of the store: digests of content, records, and whether what they name is there. A damaged copy is set "
 	  "aside, so that the next run that needs it makes it again.",
+	  OPTIONS(OPT_STORE),
 	  .json = "{\"objects\": N, \"problems\": [{\"space\", \"name\", \"problem\"}], \"nondeterminism\": [{\"key\", \"task\"}]}",
 	  EXIT_CODES({ 0, "everything is sound" }, { 1, "problems were found; each was printed" }),
 	  EXAMPLES({ "cairn store verify", "check all content" }), .run = cmd_store_verify },
@@ -44,11 +48,12 @@ static const struct cli_command store_commands[] = {
 	  OPTIONS({ 'n', "dry-run", NULL, "say what would be removed, remove nothing" },
 		  { 0, "keep-runs", "N", "keep the newest N runs of each pipeline" },
 		  { 0, "keep", "DURATION", "keep runs that are younger, such as 30d" },
-		  { 0, "grace", "DURATION", "never remove what is younger (default 1h)" }),
+		  { 0, "grace", "DURATION", "never remove what is younger (default 1h)" }, OPT_STORE),
 	  .json = "{\"deleted\": N, \"deleted_bytes\": N, \"dry_run\": BOOL, \"live\": N, \"condemned\": N, \"sweep_after\": TIME|null}",
 	  EXAMPLES({ "cairn store gc --dry-run", "how much could be freed" }, { "cairn store gc --keep 30d", "forget older runs" }),
 	  .run = cmd_store_gc },
 	{ "stat", "what the store holds, in numbers", "", 0, 0, "Counts objects and bytes by kind, and what crashes left behind.",
+	  OPTIONS(OPT_STORE),
 	  .json = "{\"blobs\": {\"objects\", \"bytes\"}, \"trees\", \"actions\", \"runs\", \"temporaries\", \"set_aside\", \"uri\"}",
 	  EXAMPLES({ "cairn store stat", "objects and bytes" }), .run = cmd_store_stat },
 	{ 0 },
@@ -83,7 +88,7 @@ const struct cli_command cli_commands[] = {
 	{ "plan", "what a run would do: which tasks are on record, which would run, and why", "[PIPELINE] [STEP...]", 0, CLI_ANY,
 	  "Works out the key of every task and looks it up, without executing anything. A task is a hit (its result is on record), to be run "
 	  "(with the reason), or waits for one that is to be run. Times are estimates from past runs.",
-	  OPTIONS(OPT_PARAMS, OPT_SELECT, { 'a', "all", NULL, "every task on a line of its own, also the hits" }),
+	  OPTIONS(OPT_PARAMS, OPT_SELECT, OPT_STORE, { 'a', "all", NULL, "every task on a line of its own, also the hits" }),
 	  .json = "{\"pipeline\", \"tasks\": [{\"task\", \"step\", \"state\": \"hit\"|\"run\"|\"waiting\"|\"skipped\"|\"blocked\", \"key\"|null, "
 		  "\"reason\"|null, \"estimate_ns\": N|null}], \"counts\": {\"total\", \"hits\", \"run\", \"waiting\"}, \"estimate_ns\": N|null}",
 	  EXAMPLES({ "cairn plan", "what would run" }, { "cairn plan -p lr=0.1", "and with another param" }), .complete = COMPLETE_YAML,
@@ -95,7 +100,7 @@ const struct cli_command cli_commands[] = {
 	  "Ctrl-C once lets running tasks stop in order; twice stops at once. `cairn resume` goes on where a run stopped, whatever stopped it.",
 	  OPTIONS(OPT_PARAMS, OPT_SELECT, OPT_JOBS, { 'k', "keep-going", NULL, "after a failure, go on with all that doesn't need it" },
 		  { 0, "keep-workspace", NULL, "leave the tasks' working directories in .cairn/work" },
-		  { 0, "shell", "TASK", "open a shell in this task's workspace instead of running it", .complete = COMPLETE_STEP }),
+		  { 0, "shell", "TASK", "open a shell in this task's workspace instead of running it", .complete = COMPLETE_STEP }, OPT_ON, OPT_STORE),
 	  .json = "{\"id\", \"hash\", \"pipeline\", \"state\": \"succeeded\"|\"failed\"|\"cancelled\"|\"interrupted\", \"started\": TIME, "
 		  "\"duration_ns\": N, \"saved_ns\": N, \"counts\": {\"total\", \"executed\", \"hits\", \"failed\", \"skipped\", \"blocked\"}, "
 		  "\"message\"|null}",
@@ -108,7 +113,7 @@ const struct cli_command cli_commands[] = {
 	{ "resume", "go on with a run that was stopped", "[RUN]", 0, 1,
 	  "Takes up a run that was interrupted, or whose engine died (default: the newest such run). The pipeline, params, inputs and code are "
 	  "those of its start. Nothing that is finished is done twice.",
-	  OPTIONS(OPT_JOBS), .json = "as `cairn run --json`",
+	  OPTIONS(OPT_JOBS, OPT_ON, OPT_STORE), .json = "as `cairn run --json`",
 	  EXAMPLES({ "cairn resume", "the newest run that can go on" }, { "cairn resume digits-7kq2m", "this one" }), .complete = COMPLETE_RUN,
 	  .ignores_sigpipe = true, .run = cmd_resume },
 	{ "status", "what a run is doing, or did", "[RUN]", 0, 1,
@@ -140,7 +145,7 @@ const struct cli_command cli_commands[] = {
 	{ "why", "why a task ran, or would run now", "[PIPELINE] STEP...", 1, CLI_ANY,
 	  "Compares the task's key record with the nearest earlier one and names what differs: a param, an input file and who made it, the "
 	  "code, the environment, a tool.",
-	  OPTIONS(OPT_PARAMS, { 'r', "run", "RUN", "why it ran in that run, instead of now", .complete = COMPLETE_RUN }),
+	  OPTIONS(OPT_PARAMS, { 'r', "run", "RUN", "why it ran in that run, instead of now", .complete = COMPLETE_RUN }, OPT_STORE),
 	  .json = "{\"tasks\": [{\"task\", \"step\", \"state\", \"key\"|null, \"causes\": [TEXT]}]}",
 	  EXAMPLES({ "cairn why train", "would it run now, and why" }, { "cairn why train --run last", "why it ran in the newest run" }),
 	  .complete = COMPLETE_STEP, .run = cmd_why },
@@ -183,7 +188,7 @@ const struct cli_command cli_commands[] = {
 	  "WHAT is TASK/OUTPUT (or STEP, when it has one output and one task) or a content id. The copy is yours: changing it doesn't touch the "
 	  "store.",
 	  OPTIONS(OPT_RUN, { 'o', "output", "PATH", "where to (default: the output's own name; -: standard output)", .complete = COMPLETE_FILE },
-		  { 0, "replace", NULL, "replace what is there" }),
+		  { 0, "replace", NULL, "replace what is there" }, OPT_STORE),
 	  .json = "{\"id\", \"path\", \"bytes\": N}",
 	  EXAMPLES({ "cairn get train/model", "of the newest run" }, { "cairn get evaluate/report -r digits-7kq2m -o /tmp/report", "of a certain one" }),
 	  .complete = COMPLETE_STEP, .run = cmd_get },
@@ -207,6 +212,11 @@ const struct cli_command cli_commands[] = {
 	  OPTIONS({ 0, "man", NULL, "as a man page (roff); without a name, all pages" },
 		  { 'o', "output", "DIR", "with --man: write each page to a file of its own in DIR", .complete = COMPLETE_DIR }),
 	  EXAMPLES({ "cairn help run", "" }, { "cairn help --man run >cairn-run.1", "its man page" }), .complete = COMPLETE_COMMAND, .run = cmd_help },
+	{ "man", "print man pages", "[COMMAND [SUBCOMMAND]]", 0, 2,
+	  "Prints the man page of a command as roff; without a name, all pages one after the other.",
+	  OPTIONS({ 'o', "output", "DIR", "write each page to a file of its own in DIR", .complete = COMPLETE_DIR }),
+	  EXAMPLES({ "cairn man run | man -l -", "read a page" }, { "cairn man --output ~/.local/share/man/man1", "for `man cairn-run`" }),
+	  .complete = COMPLETE_COMMAND, .run = cmd_man },
 	{ "completion", "print the completion script of a shell", "SHELL", 1, 1,
 	  "bash: add `eval \"$(cairn completion bash)\"` to ~/.bashrc. zsh: write it to a file _cairn in a directory of $fpath. fish: write it to "
 	  "~/.config/fish/completions/cairn.fish.",

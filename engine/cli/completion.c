@@ -222,7 +222,7 @@ static void zsh_option(void *arg, const struct cli_option *o)
 	zsh_text(out, o->help);
 	str_addc(out, ']');
 	if (o->arg) {
-		str_addc(out, ':');
+		str_add(out, o->bare ? "::" : ":");
 		zsh_text(out, o->arg);
 		str_addc(out, ':');
 		zsh_action(out, o->complete, o->choices);
@@ -362,7 +362,7 @@ static void fish_option(void *arg, const struct cli_option *o)
 		str_addf(l->out, " -s %c", o->letter);
 	str_addf(l->out, " -l %s", o->name);
 	if (o->arg) {
-		str_add(l->out, " -r");
+		str_add(l->out, o->bare ? "" : " -r");
 		fish_action(l->out, o->complete, o->choices);
 	}
 	str_add(l->out, " -d ");

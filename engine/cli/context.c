@@ -2,6 +2,7 @@
  * needs only. */
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "base/fs.h"
 #include "base/text.h"
 #include "cli/cli.h"
@@ -116,6 +117,30 @@ static int said_all(struct diag_list *diags, const char *file, struct err *err)
 
 /* --- project ------------------------------------------------------------------------------------------------------------------ */
 
+/* --store, from the working directory as a person sees it. What an object store's URI must look like is the store's own to say. */
+static int apply_store(struct cli *cli, const char *cwd, struct err *err)
+{
+	_cleanup_(freep) char *joined = NULL, *normal = NULL;
+	const char *uri = cli->store_option;
+
+	if (!*uri)
+		return err_set(err, ERR_USAGE, "--store needs a directory or a URI");
+	if (!strstr(uri, "://")) {
+		joined = fs_join(cwd, uri);
+		normal = fs_normalise(joined);
+		uri = normal;
+	}
+	cli->config->store_uri = arena_strdup(cli->config->arena, uri);
+	return 0;
+}
+
+static int apply_options(struct cli *cli, const char *cwd, struct err *err)
+{
+	if (cli->runner_option)
+		cli->config->runner = cli->runner_option;
+	return cli->store_option ? apply_store(cli, cwd, err) : 0;
+}
+
 int cli_config(struct cli *cli, const struct config **ret, struct err *err)
 {
 	_cleanup_(diag_list_freep) struct diag_list *diags = NULL;
@@ -131,6 +156,8 @@ int cli_config(struct cli *cli, const struct config **ret, struct err *err)
 		cli_print_diags(cli, diags);
 		if (r < 0)
 			return said_all(diags, "cairn.yaml", err);
+		if (apply_options(cli, cwd, err) < 0)
+			return -1;
 	}
 	*ret = cli->config;
 	return 0;
@@ -177,7 +204,11 @@ int cli_store(struct cli *cli, bool create, struct store **ret, struct err *err)
 
 bool cli_is_pipeline_path(const char *operand)
 {
-	return str_has_suffix(operand, ".yaml") || str_has_suffix(operand, ".yml");
+	struct stat st;
+
+	if (str_has_suffix(operand, ".yaml") || str_has_suffix(operand, ".yml"))
+		return true;
+	return strpbrk(operand, "./") && stat(operand, &st) == 0 && S_ISREG(st.st_mode);
 }
 
 int cli_pipeline(struct cli *cli, const char *path, struct pipeline **ret, struct err *err)

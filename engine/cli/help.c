@@ -68,7 +68,7 @@ static void add_option_left(struct str *s, const struct cli_option *o)
 	else
 		str_addf(s, "      --%s", o->name);
 	if (o->arg)
-		str_addf(s, " %s", o->arg);
+		str_addf(s, o->bare ? " [%s]" : " %s", o->arg);
 }
 
 static void measure_option(void *arg, const struct cli_option *o)

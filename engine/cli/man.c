@@ -95,8 +95,9 @@ static void add_option(void *arg, const struct cli_option *o)
 	}
 	font(out, 'B', name);
 	if (o->arg) {
-		str_addc(out, ' ');
+		str_add(out, o->bare ? " [" : " ");
 		font(out, 'I', o->arg);
+		str_add(out, o->bare ? "]" : "");
 	}
 	str_addc(out, '\n');
 	roff_lines(out, o->help);

@@ -104,6 +104,21 @@ static int give(struct cli_args *a, const struct cli_option *o, const char *valu
 	return 0;
 }
 
+bool cli_option_takes(const struct cli_option *o, const char *next)
+{
+	return next && (!o->bare || (*next && *next != '-' && !cli_is_pipeline_path(next)));
+}
+
+/* The value of an option that has none in its own word. `typed` is what the error shows. */
+static int give_next(struct cli_args *a, const struct cli_option *o, const char *typed, char **argv, int argc, int *i, struct err *err)
+{
+	if (cli_option_takes(o, *i + 1 < argc ? argv[*i + 1] : NULL))
+		return give(a, o, argv[++*i], err);
+	if (o->bare)
+		return give(a, o, o->bare, err);
+	return err_set(err, ERR_USAGE, "%s needs a value: %s %s", typed, typed, o->arg);
+}
+
 static int parse_long(struct cli_args *a, char **argv, int argc, int *i, struct err *err)
 {
 	const char *word = argv[*i] + 2, *eq = strchr(word, '=');
@@ -116,9 +131,7 @@ static int parse_long(struct cli_args *a, char **argv, int argc, int *i, struct 
 		return eq ? err_set(err, ERR_USAGE, "--%s takes no value", o->name) : give(a, o, "", err);
 	if (eq)
 		return give(a, o, eq + 1, err);
-	if (*i + 1 >= argc)
-		return err_set(err, ERR_USAGE, "--%s needs a value: --%s %s", o->name, o->name, o->arg);
-	return give(a, o, argv[++*i], err);
+	return give_next(a, o, argv[*i], argv, argc, i, err);
 }
 
 static int parse_letters(struct cli_args *a, char **argv, int argc, int *i, struct err *err)
@@ -136,9 +149,7 @@ static int parse_letters(struct cli_args *a, char **argv, int argc, int *i, stru
 		}
 		if (p[1])
 			return give(a, o, p + 1, err);
-		if (*i + 1 >= argc)
-			return err_set(err, ERR_USAGE, "-%c needs a value: -%c %s", *p, *p, o->arg);
-		return give(a, o, argv[++*i], err);
+		return give_next(a, o, typed, argv, argc, i, err);
 	}
 	return 0;
 }

@@ -24,6 +24,7 @@ struct cli_option {
 	const char *arg;     /* name of its argument: "N"; NULL: a flag */
 	const char *help;    /* one line, lower case, no full stop */
 	const char *choices; /* "auto|always|never": anything else is exit 2; or NULL */
+	const char *bare;    /* its value when it stands alone: at the end, before an option or a pipeline file; or NULL: it needs one */
 	bool repeats;	     /* every use counts; otherwise the last one does */
 	enum cli_completion complete;
 };
@@ -60,6 +61,8 @@ extern const struct cli_command cli_commands[]; /* in the order of help; ends wi
 extern const struct cli_option cli_global_options[];
 extern const struct cli_option cli_json_option;
 
+/* Does this option take the word behind it (NULL: none is) as its value? */
+bool cli_option_takes(const struct cli_option *o, const char *next);
 /* A command by its words: "store", or "store gc" through `parent`. NULL when unknown. */
 const struct cli_command *cli_find_command(const struct cli_command *table, const char *name);
 

@@ -37,11 +37,61 @@ enum cli_style cli_run_state_style(enum run_state s)
 	}
 }
 
+static void add_pretty(struct str *s, const json_t *j, int depth);
+
+static void add_member(struct str *s, const char *key, const json_t *value, bool first, int depth)
+{
+	str_addf(s, "%s\n%*s", first ? "" : ",", depth * 2, "");
+	if (key) {
+		json_add_string(s, key, strlen(key));
+		str_add(s, ": ");
+	}
+	add_pretty(s, value, depth);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static void add_pretty_object(struct str *s, const json_t *j, int depth)
+{
+	size_t n = json_object_size(j), i = 0;
+	_cleanup_(freep) const char **keys = xcalloc(n, sizeof(*keys));
+	const char *key;
+	json_t *value;
+
+	json_object_foreach ((json_t *)(uintptr_t)j, key, value)
+		keys[i++] = key;
+	qsort(keys, n, sizeof(*keys), by_bytes);
+	str_addc(s, '{');
+	for (i = 0; i < n; i++)
+		add_member(s, keys[i], json_object_get(j, keys[i]), i == 0, depth + 1);
+	str_addf(s, "\n%*s}", depth * 2, "");
+}
+
+/* Indented for a reader; scalars, and what is empty, as in the canonical form. */
+static void add_pretty(struct str *s, const json_t *j, int depth)
+{
+	size_t n = json_array_size(j);
+
+	if (json_is_object(j) && json_object_size(j)) {
+		add_pretty_object(s, j, depth);
+	} else if (n) {
+		str_addc(s, '[');
+		for (size_t i = 0; i < n; i++)
+			add_member(s, NULL, json_array_get(j, i), i == 0, depth + 1);
+		str_addf(s, "\n%*s]", depth * 2, "");
+	} else {
+		json_add_canonical(s, j);
+	}
+}
+
 void cli_print_json(struct cli *cli, json_t *j)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };
 
-	json_add_canonical(&s, j);
+	add_pretty(&s, j, 0);
 	str_addc(&s, '\n');
 	fwrite(s.s, 1, s.len, cli->out);
 	json_decref(j);

@@ -83,6 +83,20 @@ test_expect 'started without standard streams' '
 	cairn version >&-  2>&-
 	cairn version <&- >out
 '
+test_expect 'man: one page, all pages, pages as files' '
+	cairn man run >one
+	cairn help --man run >two
+	test_cmp one two
+	test_grep "^.TH CAIRN-RUN 1" one
+	cairn man >all
+	test "$(grep -c "^.TH" all)" -gt 25
+	cairn man --output some store gc
+	cairn man store gc >one
+	test_cmp one some/cairn-store-gc.1
+	test_is "$(ls some)" cairn-store-gc.1
+	cairn man --output every
+	test_is "$(cat every/* | grep -c "^.TH")" "$(grep -c "^.TH" all)"
+'
 test_expect --needs mandoc 'man pages have no warning' '
 	cairn help --man --output pages
 	test_exists pages/cairn.1
@@ -96,5 +110,7 @@ test_expect 'help of what is not there' '
 	test_grep "did you mean .run." err
 	test_code 2 cairn help store gcc 2>err
 	test_code 2 cairn help run --output x 2>err
+	test_code 2 cairn man rnu 2>err
+	test_grep "did you mean .run." err
 '
 test_done
