@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/text.h"
-#include "cli/cli.h"
+#include "cli/facts.h"
 #include "record/manifest.h"
 #include "storage/maintain.h"
 
@@ -141,6 +141,7 @@ static bool keeps(const struct retention *r, const struct run_row *row, uint64_t
 struct roots {
 	VEC(struct digest) manifests;
 	VEC(struct content_id) contents;
+	bool unfinished; /* some run: what it hit isn't on record yet, so that no action record may go */
 };
 
 /* A run that goes on has no manifest yet: all that it pinned and all that its attempts made. */
@@ -169,6 +170,17 @@ static int add_running(struct db *db, const struct run_row *row, struct arena *a
 	return 0;
 }
 
+/* One that stopped without a manifest can still be resumed: kept like the others. */
+static bool is_unfinished(const struct run_row *row, bool keep)
+{
+	return !row->has_hash && (keep || (row->state == RUN_RUNNING && !facts_engine_died(row)));
+}
+
+static bool keep_all(void *arg, const struct digest *key)
+{
+	return true;
+}
+
 static int find_roots(struct db *db, const struct retention *ret, struct arena *arena, struct roots *roots, struct err *err)
 {
 	_cleanup_(map_freep) struct map *newer = map_new();
@@ -184,7 +196,10 @@ static int find_roots(struct db *db, const struct retention *ret, struct arena *
 		*seen = (void *)((uintptr_t)*seen + 1);
 		if (rows[i].has_hash && keep)
 			VEC_PUSH(&roots->manifests, rows[i].hash);
-		if (!rows[i].has_hash && add_running(db, &rows[i], arena, roots, err) < 0)
+		if (!is_unfinished(&rows[i], keep))
+			continue;
+		roots->unfinished = true;
+		if (add_running(db, &rows[i], arena, roots, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -196,7 +211,7 @@ static int gc_options(struct cli *cli, const struct cli_args *args, const struct
 
 	*ret = (struct retention){ .keep_runs = config->keep_runs, .keep_ns = config->keep_ns, .now_ns = c->wall_ns(c) };
 	*o = (struct store_gc_options){ .now_ns = ret->now_ns, .grace_ns = 3600 * NS_PER_S, .mark_gap_ns = 3600 * NS_PER_S, .manifest_refs = manifest_refs,
-					.dry_run = cli_flag(args, "dry-run") };
+					.manifest_walk = manifest_walk, .dry_run = cli_flag(args, "dry-run") };
 	if (cli_uint(args, "keep-runs", 1, UINT32_MAX, &ret->keep_runs, err) < 0 || cli_duration_value(args, "keep", &ret->keep_ns, err) < 0)
 		return -1;
 	return cli_duration_value(args, "grace", &o->grace_ns, err);
@@ -244,6 +259,7 @@ int cmd_store_gc(struct cli *cli, const struct cli_args *args)
 		o.n_manifests = roots.manifests.n;
 		o.contents = roots.contents.v;
 		o.n_contents = roots.contents.n;
+		o.keep_action = roots.unfinished ? keep_all : NULL;
 		r = store_gc(s, &o, &res, &err);
 	}
 	VEC_FREE(&roots.manifests);

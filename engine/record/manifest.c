@@ -6,8 +6,10 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "record/manifest.h"
+#include "storage/maintain.h"
 
 #define MANIFEST_MAX (256 * MIB)
+#define ATTEMPTS_MAX (4 * GIB) /* some 500 bytes each */
 #define FORMAT 1
 
 static json_t *json_id(const struct content_id *id)
@@ -192,6 +194,15 @@ static bool read_id(const json_t *o, struct content_id *ret)
 	return true;
 }
 
+static int parse(const void *bytes, size_t n, json_t **ret, struct err *err)
+{
+	struct err why = { 0 };
+
+	if (n > MANIFEST_MAX)
+		return err_set(err, ERR_TOO_LARGE, "a run manifest is larger than any that cairn writes");
+	return json_parse("run manifest", bytes, n, ret, &why) < 0 ? err_set(err, ERR_CORRUPT, "%s", why.msg) : 0;
+}
+
 /* Every object in it that has the shape of a content id. */
 static int emit_ids(const json_t *j, int (*emit)(void *arg, const struct content_id *id), void *arg)
 {
@@ -220,11 +231,97 @@ int manifest_refs(const void *bytes, size_t n, int (*emit)(void *arg, const stru
 	json_t *j;
 	int r;
 
-	if (n > MANIFEST_MAX)
-		return err_set(err, ERR_TOO_LARGE, "a run manifest is larger than any that cairn writes");
-	if (json_parse("run manifest", bytes, n, &j, err) < 0)
+	if (parse(bytes, n, &j, err) < 0)
 		return -1;
 	r = emit_ids(j, emit, arg);
+	json_decref(j);
+	return r;
+}
+
+/* What is gone or damaged can't say what it names; any other failure means that we don't know. */
+static int lost(const struct err *e, struct err *err)
+{
+	return e->code == ERR_NOT_FOUND || e->code == ERR_CORRUPT ? 0 : err_set(err, e->code, "%s", e->msg);
+}
+
+static int walk_task(const struct result_entry *e, const struct store_gc_sink *sink)
+{
+	static const struct digest none;
+	struct content_id id;
+
+	if (!digest_eq(&e->key, &none) && sink->key(sink->arg, &e->key) < 0)
+		return -1;
+	for (size_t i = 0; i < e->n_outputs; i++) {
+		results_output(e, i, &id);
+		if (sink->content(sink->arg, &id) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int walk_results(struct store *s, const struct content_id *table, const struct store_gc_sink *sink, struct err *err)
+{
+	struct results_cursor c;
+	struct result_entry e;
+	struct results *res;
+	struct err why = { 0 };
+	int r = 0;
+
+	if (results_open(s, table, &res, &why) < 0)
+		return lost(&why, err);
+	results_first(res, &c);
+	while (r == 0 && results_next(&c, &e))
+		r = walk_task(&e, sink);
+	results_free(res);
+	return r;
+}
+
+static int walk_attempt(const char *text, size_t n, const struct store_gc_sink *sink, struct err *err)
+{
+	struct digest key;
+	const char *hex;
+	json_t *j;
+	int r;
+
+	if (json_parse("attempts of a run", text, n, &j, err) < 0)
+		return -1;
+	r = emit_ids(j, sink->content, sink->arg);
+	if (r == 0 && json_get_str(j, "key", &hex, NULL) == 0 && digest_parse(hex, &key, NULL) == 0)
+		r = sink->key(sink->arg, &key);
+	json_decref(j);
+	return r;
+}
+
+static int walk_attempts(struct store *s, const struct content_id *attempts, const struct store_gc_sink *sink, struct err *err)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	struct err why = { 0 };
+
+	if (content_read(s, attempts, ATTEMPTS_MAX, &bytes, &why) < 0)
+		return lost(&why, err);
+	for (size_t at = 0; at < bytes.len;) {
+		const char *end = memchr(bytes.s + at, '\n', bytes.len - at);
+		size_t n = (end ? (size_t)(end - bytes.s) : bytes.len) - at;
+
+		if (walk_attempt(bytes.s + at, n, sink, err) < 0)
+			return -1;
+		at += n + 1;
+	}
+	return 0;
+}
+
+int manifest_walk(struct store *s, const void *bytes, size_t n, const struct store_gc_sink *sink, struct err *err)
+{
+	struct content_id id;
+	json_t *j;
+	int r = 0;
+
+	if (parse(bytes, n, &j, err) < 0)
+		return -1;
+	if (read_id(json_object_get(j, "results"), &id))
+		r = walk_results(s, &id, sink, err);
+	if (r == 0 && read_id(json_object_get(j, "attempts"), &id))
+		r = walk_attempts(s, &id, sink, err);
 	json_decref(j);
 	return r;
 }
@@ -314,7 +411,7 @@ int manifest_load(struct store *s, const struct digest *hash, struct arena *aren
 	int64_t format = 0;
 	json_t *o;
 
-	if (store_get(s, STORE_RUN, hash, MANIFEST_MAX, &bytes, err) < 0 || json_parse("run manifest", bytes.s, bytes.len, &o, err) < 0)
+	if (store_get(s, STORE_RUN, hash, MANIFEST_MAX, &bytes, err) < 0 || parse(bytes.len ? bytes.s : "", bytes.len, &o, err) < 0)
 		return -1;
 	json_get_int(o, "cairn_manifest", &format, NULL);
 	if (format != FORMAT) {

@@ -32,7 +32,11 @@ struct manifest {
 int manifest_store(struct store *s, const struct manifest *m, struct digest *ret, struct err *err);
 /* Decoded into arena-held structs; `run` is filled too. */
 int manifest_load(struct store *s, const struct digest *hash, struct arena *arena, struct manifest *ret, struct err *err);
-/* Content and keys that a manifest names, for gc (see storage/maintain.h). */
+/* Content that a manifest names itself, for gc (see storage/maintain.h). */
 int manifest_refs(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id), void *arg, struct err *err);
+/* What it names through its blobs: outputs and keys of all tasks (results table), logs and keys of what was executed (attempts; a run
+ * that was stopped has no table). A blob that is gone or damaged names nothing any more. For gc too. */
+struct store_gc_sink;
+int manifest_walk(struct store *s, const void *bytes, size_t n, const struct store_gc_sink *sink, struct err *err);
 
 #endif

@@ -1,0 +1,277 @@
+/* record/manifest: what was stored is read back; gc keeps all that a run gave, by way of its table and its attempts; hostile bytes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include "base/clock.h"
+#include "record/manifest.h"
+#include "storage/action.h"
+#include "storage/maintain.h"
+
+#define HOUR_NS (3600 * NS_PER_S)
+
+static struct content_id put(struct store *s, const char *text)
+{
+	struct content_id id;
+
+	assert_int_equal(content_put_bytes(s, text, strlen(text), &id, NULL), 0);
+	return id;
+}
+
+static struct content_id put_tree(struct store *s, const char *member)
+{
+	struct tree_builder *b = tree_builder_new();
+	struct tree_entry e = { .name = "f", .name_len = 1, .kind = TREE_FILE, .id = put(s, member) };
+	struct content_id id;
+
+	assert_int_equal(tree_builder_add(b, &e, NULL), 0);
+	assert_int_equal(tree_builder_store(b, s, &id, NULL), 0);
+	tree_builder_free(b);
+	return id;
+}
+
+/* One run of each kind of thing that a manifest leads to; `kept` is all of it. */
+struct fixture {
+	struct store *s;
+	struct run_row run;
+	struct attempt_row attempt;
+	struct manifest_input input;
+	struct manifest_code code;
+	struct manifest m;
+	struct content_id kept[8];
+	size_t n_kept;
+	struct digest hash;
+};
+
+static struct content_id keep(struct fixture *f, struct content_id id)
+{
+	f->kept[f->n_kept++] = id;
+	return id;
+}
+
+static struct content_id table(struct fixture *f, const struct digest *key)
+{
+	static const char *const names[] = { "model", "report" };
+	struct results_writer *w = results_writer_new();
+	struct content_id outputs[2] = { keep(f, put(f->s, "the model")), keep(f, put_tree(f->s, "the report's member")) }, id;
+
+	results_writer_step(w, "train", 2, names);
+	results_writer_task(w, "train", RESULT_SUCCEEDED, key, 5, 1, outputs, NULL, 0);
+	assert_int_equal(results_writer_store(w, f->s, &id, NULL), 0);
+	results_writer_free(w);
+	return keep(f, id);
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = xcalloc(1, sizeof(*f));
+	struct digest key = { { 7 } };
+
+	assert_int_equal(store_open("memory:", true, &f->s, NULL), 0);
+	f->run = (struct run_row){ .id = "p-22222", .pipeline = "p", .path = "p\xff.yaml", .state = RUN_FAILED, .started_ns = 3, .ended_ns = 9,
+				   .params_json = "{\"lr\":0.1}", .options_json = "{}", .counts = { .total = 2, .executed = 1, .saved_ns = 4 },
+				   .git_commit = "abc", .git_dirty = true, .message = "it failed" };
+	f->run.pipeline_blob = keep(f, put_tree(f->s, "pipeline: p"));
+	f->attempt = (struct attempt_row){ .id = 1, .task = "train", .step = "train", .number = 1, .key = key, .log = keep(f, put(f->s, "said")) };
+	f->input = (struct manifest_input){ "raw", "path:data/", keep(f, put(f->s, "raw data")) };
+	f->code = (struct manifest_code){ "train", keep(f, put_tree(f->s, "train.py")) };
+	f->m = (struct manifest){ .run = &f->run, .pipeline_tree = f->run.pipeline_blob, .inputs = &f->input, .n_inputs = 1, .code = &f->code, .n_code = 1,
+				  .attempts = &f->attempt, .n_attempts = 1 };
+	f->run.results = f->m.results = table(f, &key);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	store_free(f->s);
+	free(f);
+	return 0;
+}
+
+static void test_round_trip(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct manifest got;
+
+	assert_int_equal(manifest_store(f->s, &f->m, &f->hash, NULL), 0);
+	assert_int_equal(manifest_load(f->s, &f->hash, arena, &got, NULL), 0);
+	assert_string_equal(got.run->id, "p-22222");
+	assert_string_equal(got.run->path, "p\xff.yaml");
+	assert_string_equal(got.run->params_json, "{\"lr\":0.1}");
+	assert_string_equal(got.run->message, "it failed");
+	assert_string_equal(got.run->git_commit, "abc");
+	assert_true(got.run->git_dirty);
+	assert_int_equal(got.run->state, RUN_FAILED);
+	assert_int_equal(got.run->started_ns, 3);
+	assert_int_equal(got.run->counts.executed, 1);
+	assert_int_equal(got.run->counts.saved_ns, 4);
+	assert_true(got.run->has_hash && digest_eq(&got.run->hash, &f->hash));
+	assert_true(content_id_eq(&got.results, &f->m.results));
+	assert_true(content_id_eq(&got.pipeline_tree, &f->m.pipeline_tree));
+	assert_int_equal(got.n_inputs, 1);
+	assert_string_equal(got.inputs[0].origin, "path:data/");
+	assert_true(content_id_eq(&got.inputs[0].id, &f->input.id));
+	assert_int_equal(got.n_code, 1);
+	assert_true(content_id_eq(&got.code[0].tree, &f->code.tree));
+}
+
+/* The same run has the same hash; anything else in it has another. */
+static void test_hash(void **state)
+{
+	struct fixture *f = *state;
+	struct digest again;
+
+	assert_int_equal(manifest_store(f->s, &f->m, &f->hash, NULL), 0);
+	assert_true(manifest_store(f->s, &f->m, &again, NULL) >= 0);
+	assert_true(digest_eq(&again, &f->hash));
+	f->run.params_json = "{\"lr\":0.2}";
+	assert_int_equal(manifest_store(f->s, &f->m, &again, NULL), 0);
+	assert_false(digest_eq(&again, &f->hash));
+	f->attempt.exit_status = 1;
+	f->run.params_json = "{\"lr\":0.1}";
+	assert_int_equal(manifest_store(f->s, &f->m, &again, NULL), 0);
+	assert_false(digest_eq(&again, &f->hash));
+}
+
+/* Twice two hours later, so that all that isn't reached goes. */
+static void collect_all(struct fixture *f, const struct digest *manifest)
+{
+	struct store_gc_options o = { .manifest_refs = manifest_refs, .manifest_walk = manifest_walk, .manifests = manifest, .n_manifests = manifest != NULL,
+				      .grace_ns = HOUR_NS, .mark_gap_ns = HOUR_NS };
+	struct store_gc_result res;
+	struct err err = { 0 };
+
+	o.now_ns = clock_system()->wall_ns(clock_system());
+	for (int i = 0; i < 3; i++) {
+		o.now_ns += 2 * HOUR_NS;
+		if (store_gc(f->s, &o, &res, &err) < 0)
+			fail_msg("%s", err.msg);
+	}
+}
+
+static bool is_complete(struct fixture *f, const struct content_id *id)
+{
+	bool there;
+
+	assert_int_equal(content_complete(f->s, id, 1, &there, NULL), 0);
+	return there;
+}
+
+static void test_gc_keeps_what_a_run_gave(void **state)
+{
+	struct fixture *f = *state;
+	struct content_id dead = put(f->s, "nobody's");
+
+	assert_int_equal(manifest_store(f->s, &f->m, &f->hash, NULL), 0);
+	collect_all(f, &f->hash);
+	assert_false(is_complete(f, &dead));
+	for (size_t i = 0; i < f->n_kept; i++)
+		if (!is_complete(f, &f->kept[i]))
+			fail_msg("what a kept run needs was collected (%zu)", i);
+	collect_all(f, NULL); /* the manifest is no root any more: all goes */
+	for (size_t i = 0; i < f->n_kept; i++)
+		assert_false(is_complete(f, &f->kept[i]));
+}
+
+/* A run that was stopped has no table: what its attempts gave is found by their keys. */
+static void test_gc_keeps_what_a_stopped_run_gave(void **state)
+{
+	struct fixture *f = *state;
+	struct action_output out = { "model", put(f->s, "of a stopped run") };
+	struct action_record a = { .key = f->attempt.key, .outputs = &out, .n_outputs = 1, .run_id = "p-22222", .task = "train", .node = "n" };
+
+	assert_int_equal(action_put(f->s, &a, NULL), 0);
+	f->run.results = f->m.results = (struct content_id){ .kind = CONTENT_NONE };
+	assert_int_equal(manifest_store(f->s, &f->m, &f->hash, NULL), 0);
+	collect_all(f, &f->hash);
+	assert_true(is_complete(f, &out.id));
+	collect_all(f, NULL);
+	assert_false(is_complete(f, &out.id));
+}
+
+/* A table that is gone names nothing, and isn't in the way of collecting what is dead. */
+static void test_gc_without_the_table(void **state)
+{
+	struct fixture *f = *state;
+	struct content_id dead = put(f->s, "nobody's");
+
+	assert_int_equal(manifest_store(f->s, &f->m, &f->hash, NULL), 0);
+	assert_int_equal(store_delete(f->s, STORE_BLOB, &f->m.results.digest, NULL), 0);
+	collect_all(f, &f->hash);
+	assert_false(is_complete(f, &dead));
+	assert_true(is_complete(f, &f->input.id));
+}
+
+static void test_hostile(void **state)
+{
+	static const struct {
+		const char *bytes;
+		enum err_code code;
+	} bad[] = {
+		{ "", ERR_CORRUPT },
+		{ "[]", ERR_CORRUPT },
+		{ "{}", ERR_CORRUPT },
+		{ "{\"cairn_manifest\":1}", ERR_CORRUPT },
+		{ "{\"cairn_manifest\":2}", ERR_NEWER },
+		{ "{\"cairn_manifest\":1,\"run\":[],\"pipeline\":{}}", ERR_CORRUPT },
+		{ "{\"cairn_manifest\":1,\"run\":\"r\"", ERR_CORRUPT },
+	};
+	struct fixture *f = *state;
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct err err = { 0 };
+		struct manifest m;
+		struct digest d;
+
+		digest_bytes(bad[i].bytes, strlen(bad[i].bytes), &d);
+		assert_int_equal(store_put(f->s, STORE_RUN, &d, bad[i].bytes, strlen(bad[i].bytes), NULL), 0);
+		assert_int_equal(manifest_load(f->s, &d, arena, &m, &err), -1);
+		if (err.code != bad[i].code)
+			fail_msg("%s gave error %d: %s", bad[i].bytes, err.code, err.msg);
+	}
+}
+
+/* Any byte of a good one changed: refused, or another manifest; never a crash. */
+static void test_damaged(void **state)
+{
+	struct fixture *f = *state;
+	struct str bytes = { 0 };
+	struct digest d;
+
+	assert_int_equal(manifest_store(f->s, &f->m, &f->hash, NULL), 0);
+	assert_int_equal(store_get(f->s, STORE_RUN, &f->hash, MIB, &bytes, NULL), 0);
+	for (size_t i = 0; i < bytes.len; i++) {
+		_cleanup_(arena_freep) struct arena *arena = arena_new();
+		struct manifest m;
+
+		bytes.s[i] ^= 0x15;
+		digest_bytes(bytes.s, bytes.len, &d);
+		assert_true(store_put(f->s, STORE_RUN, &d, bytes.s, bytes.len, NULL) >= 0);
+		if (manifest_load(f->s, &d, arena, &m, NULL) == 0)
+			assert_true(m.run->id && m.run->pipeline);
+		bytes.s[i] ^= 0x15;
+	}
+	str_deinit(&bytes);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_hash, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_gc_keeps_what_a_run_gave, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_gc_keeps_what_a_stopped_run_gave, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_gc_without_the_table, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_hostile, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_damaged, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
