@@ -1,0 +1,367 @@
+/* What goes in and comes out at the edges: links that lead elsewhere, what is left out, holes, files over 4 GiB, deep trees, damage that shows late. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include "base/fs.h"
+#include "storage/internal.h"
+#include "storage/statcache.h"
+
+struct fixture {
+	char dir[64];
+	int fd;
+	struct store *s;
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = xcalloc(1, sizeof(*f));
+	_cleanup_(freep) char *store = NULL;
+
+	snprintf(f->dir, sizeof(f->dir), "/tmp/cairn-materialise-XXXXXX");
+	assert_non_null(mkdtemp(f->dir));
+	f->fd = open(f->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	store = xasprintf("%s/store", f->dir);
+	assert_int_equal(store_open(store, true, &f->s, NULL), 0);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	store_free(f->s);
+	close(f->fd);
+	fs_remove_tree(f->dir, NULL);
+	free(f);
+	return 0;
+}
+
+static void make_dir(struct fixture *f, const char *name)
+{
+	assert_int_equal(mkdirat(f->fd, name, 0755), 0);
+}
+
+static void make_file(struct fixture *f, const char *name, const char *text)
+{
+	assert_int_equal(fs_write_atomic_at(f->fd, name, text, strlen(text), 0644, FS_WRITE_NO_SYNC, NULL), 0);
+}
+
+static bool exists(struct fixture *f, const char *name)
+{
+	return faccessat(f->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static bool tree_has(struct fixture *f, const struct content_id *id, const char *path)
+{
+	struct arena *arena = arena_new();
+	struct tree_entry e;
+	bool r = tree_lookup(f->s, id, path, arena, &e, NULL) == 0;
+
+	arena_free(arena);
+	return r;
+}
+
+/* --- what may be taken ----------------------------------------------------------------------------------------------------------- */
+
+/* A task makes a link out of its workspace and declares what is behind it as its output. */
+static void test_links_that_lead_out(void **state)
+{
+	static const char *const paths[] = { "ws/dir/file", "ws/dir", "ws/dir/", "ws/file", "ws/far/file" };
+	struct fixture *f = *state;
+	int ws;
+
+	make_dir(f, "mine");
+	make_file(f, "mine/file", "not yours");
+	make_dir(f, "ws");
+	assert_int_equal(symlinkat("../mine", f->fd, "ws/dir"), 0);
+	assert_int_equal(symlinkat("../mine/file", f->fd, "ws/file"), 0);
+	assert_int_equal(symlinkat("dir", f->fd, "ws/far"), 0);
+	ws = openat(f->fd, "ws", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+		struct content_id id = { 0 };
+		struct err err = { 0 };
+
+		assert_int_equal(content_put_at(f->s, ws, paths[i] + 3, &(struct content_put_options){ .flags = CONTENT_PUT_MOVE }, &id, &err), -1);
+		assert_int_equal(err.code, ERR_INVALID);
+		assert_non_null(strstr(err.msg, paths[i] + 3));
+		assert_true(exists(f, "mine/file"));
+	}
+	close(ws);
+}
+
+static void test_links_that_stay_inside(void **state)
+{
+	struct fixture *f = *state;
+	struct content_id id, want;
+
+	make_dir(f, "real");
+	make_file(f, "real/file", "text");
+	assert_int_equal(symlinkat("real", f->fd, "link"), 0);
+	assert_int_equal(symlinkat("real/file", f->fd, "one"), 0);
+	content_id_of_bytes("text", 4, &want);
+	assert_int_equal(content_put_at(f->s, f->fd, "one", NULL, &id, NULL), 0);
+	assert_true(content_id_eq(&id, &want));
+	assert_int_equal(content_put_at(f->s, f->fd, "link", NULL, &id, NULL), 0);
+	assert_true(id.kind == CONTENT_TREE && tree_has(f, &id, "file"));
+	assert_int_equal(content_put_at(f->s, f->fd, "link/file", &(struct content_put_options){ .flags = CONTENT_PUT_MOVE }, &id, NULL), 0);
+	assert_true(content_id_eq(&id, &want));
+	assert_false(exists(f, "real/file")); /* moved */
+}
+
+static void test_left_out(void **state)
+{
+	static const char *const names[] = { ".cairn", ".git", NULL };
+	struct fixture *f = *state;
+	struct content_id id;
+
+	make_dir(f, "t");
+	make_dir(f, "t/.cairn");
+	make_dir(f, "t/.git");
+	make_dir(f, "t/sub");
+	make_dir(f, "t/sub/.cairn");
+	make_dir(f, "t/sub/.git");
+	assert_int_equal(content_put_at(f->s, f->fd, "t", &(struct content_put_options){ .exclude = names }, &id, NULL), 0);
+	assert_false(tree_has(f, &id, ".cairn") || tree_has(f, &id, ".git") || tree_has(f, &id, "sub/.cairn"));
+	assert_true(tree_has(f, &id, "sub/.git")); /* somebody's data */
+	assert_int_equal(content_put_at(f->s, f->fd, "t", NULL, &id, NULL), 0);
+	assert_true(tree_has(f, &id, ".cairn") && tree_has(f, &id, ".git") && tree_has(f, &id, "sub/.cairn"));
+}
+
+/* A hit in the stat cache is worth nothing when the store has lost the blob. */
+static void test_cache_hit_of_a_lost_blob(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(freep) char *path = xasprintf("%s/cache", f->dir);
+	struct content_put_options o = { 0 };
+	struct content_id id, again;
+	struct statcache *c;
+	struct stat st;
+	bool present = false;
+
+	make_file(f, "in", "bytes");
+	assert_int_equal(statcache_open(path, &c, NULL), 0);
+	o.cache = c;
+	assert_int_equal(content_put_at(f->s, f->fd, "in", &o, &id, NULL), 0);
+	assert_int_equal(fstatat(f->fd, "in", &st, 0), 0);
+	statcache_put(c, "in", &st, st.st_ctim.tv_sec * NS_PER_S + 9 * NS_PER_S, &id); /* as if it had been quiet */
+	assert_true(statcache_get(c, "in", &st, &again));
+	assert_int_equal(store_delete(f->s, STORE_BLOB, &id.digest, NULL), 0);
+	assert_int_equal(content_put_at(f->s, f->fd, "in", &o, &again, NULL), 0);
+	assert_true(content_id_eq(&id, &again));
+	assert_int_equal(store_has(f->s, &id, 1, &present, NULL), 0);
+	assert_true(present);
+	statcache_free(c);
+}
+
+/* --- large and sparse ---------------------------------------------------------------------------------------------------------------- */
+
+static void make_sparse(struct fixture *f, const char *name, off_t size, const char *at_end)
+{
+	int fd = openat(f->fd, name, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, size), 0);
+	assert_int_equal(pwrite(fd, at_end, strlen(at_end), size - (off_t)strlen(at_end)), strlen(at_end));
+	close(fd);
+}
+
+static void test_holes_stay(void **state)
+{
+	struct fixture *f = *state;
+	struct content_id id;
+	struct stat st;
+
+	make_sparse(f, "in", 100 * (off_t)MIB, "end");
+	assert_int_equal(content_put_at(f->s, f->fd, "in", &(struct content_put_options){ .n_threads = 2 }, &id, NULL), 0);
+	assert_int_equal(content_materialise_at(f->s, &id, false, CONTENT_LINK_READONLY, f->fd, "out", NULL), 0);
+	assert_int_equal(fstatat(f->fd, "out", &st, 0), 0);
+	assert_int_equal(st.st_size, 100 * MIB);
+	assert_true(st.st_blocks * 512 < (blkcnt_t)MIB);
+	assert_int_equal(content_put_at(f->s, f->fd, "in", &(struct content_put_options){ .flags = CONTENT_PUT_MOVE }, &id, NULL), 0);
+	assert_int_equal(content_verify(f->s, &id, NULL), 0);
+}
+
+/* Offsets over 32 bits. The naive digest needs no 4 GiB: all parts but the last are the same zeros. */
+static void test_over_4_gib(void **state)
+{
+	const uint64_t size = 4 * GIB + 5;
+	struct fixture *f = *state;
+	uint8_t *zeros = xcalloc(1, CONTENT_PART_BYTES);
+	struct digest parts[257], want;
+	struct content_id id;
+
+	make_sparse(f, "in", (off_t)size, "!");
+	digest_bytes(zeros, CONTENT_PART_BYTES, &parts[0]);
+	for (size_t i = 1; i < 256; i++)
+		parts[i] = parts[0];
+	digest_bytes("\0\0\0\0!", 5, &parts[256]);
+	digest_bytes(parts, sizeof(parts), &want);
+	assert_int_equal(content_put_at(f->s, f->fd, "in", &(struct content_put_options){ .flags = CONTENT_PUT_HASH_ONLY, .n_threads = 2 }, &id, NULL), 0);
+	assert_int_equal(id.size_bytes, size);
+	assert_true(digest_eq(&id.digest, &want));
+	free(zeros);
+}
+
+/* --- deep -------------------------------------------------------------------------------------------------------------------------------- */
+
+static struct content_id nest(struct store *s, int depth, const struct content_id *leaf)
+{
+	struct content_id at = *leaf;
+
+	for (int i = 0; i < depth; i++) {
+		struct tree_builder *b = tree_builder_new();
+		struct tree_entry e = { .name = "d", .name_len = 1, .kind = i ? TREE_DIR : TREE_FILE, .id = at };
+
+		assert_int_equal(tree_builder_add(b, &e, NULL), 0);
+		assert_int_equal(tree_builder_store(b, s, &at, NULL), 0);
+		tree_builder_free(b);
+	}
+	return at;
+}
+
+/* Nobody's stack ends at what a stranger nested. */
+static void test_nested_without_end(void **state)
+{
+	struct fixture *f = *state;
+	struct store *s = store_memory_new();
+	struct content_id leaf, top;
+	struct err err = { 0 };
+	bool complete = false;
+
+	assert_int_equal(content_put_bytes(s, "leaf", 4, &leaf, NULL), 0);
+	top = nest(s, 30000, &leaf);
+	assert_int_equal(content_complete(s, &top, 1, &complete, NULL), 0);
+	assert_true(complete);
+	assert_int_equal(content_verify(s, &top, NULL), 0);
+	assert_int_equal(store_delete(s, STORE_BLOB, &leaf.digest, NULL), 0);
+	assert_int_equal(content_complete(s, &top, 1, &complete, NULL), 0);
+	assert_false(complete);
+	assert_int_equal(content_verify(s, &top, &err), -1);
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+	assert_int_equal(content_materialise_at(s, &top, false, CONTENT_COPY_WRITABLE, f->fd, "out", &err), -1);
+	assert_false(exists(f, "out"));
+	store_free(s);
+}
+
+static void test_deep_enough(void **state)
+{
+	struct fixture *f = *state;
+	struct content_id leaf, top, again;
+
+	assert_int_equal(content_put_bytes(f->s, "leaf", 4, &leaf, NULL), 0);
+	top = nest(f->s, 200, &leaf);
+	assert_int_equal(content_materialise_at(f->s, &top, false, CONTENT_COPY_WRITABLE, f->fd, "out", NULL), 0);
+	assert_int_equal(content_put_at(f->s, f->fd, "out", NULL, &again, NULL), 0);
+	assert_true(content_id_eq(&top, &again));
+}
+
+/* --- damage ------------------------------------------------------------------------------------------------------------------------------ */
+
+static void damage(struct fixture *f, const struct content_id *id, const char *what, off_t at)
+{
+	char hex[DIGEST_HEX_MAX], path[128];
+	int fd;
+
+	digest_hex(&id->digest, hex);
+	snprintf(path, sizeof(path), "store/blobs/%.2s/%s", hex, hex);
+	assert_int_equal(fchmodat(f->fd, path, 0644, 0), 0);
+	fd = openat(f->fd, path, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, what, strlen(what), at), strlen(what));
+	close(fd);
+}
+
+/* A copy is checked each time: the first one says nothing about a disk that fails later. */
+static void test_damage_after_first_use(void **state)
+{
+	static const size_t sizes[] = { 1000, 300 * KIB, 20 * MIB };
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+		_cleanup_(freep) char *bytes = xcalloc(1, sizes[i]);
+		struct content_id id;
+		struct err err = { 0 };
+		bool shared;
+		struct stat st;
+
+		bytes[0] = (char)i;
+		assert_int_equal(content_put_bytes(f->s, bytes, sizes[i], &id, NULL), 0);
+		assert_int_equal(content_materialise_at(f->s, &id, false, CONTENT_LINK_READONLY, f->fd, "first", NULL), 0);
+		assert_int_equal(unlinkat(f->fd, "first", 0), 0);
+		damage(f, &id, "damage", (off_t)sizes[i] / 2);
+		shared = content_materialise_at(f->s, &id, false, CONTENT_LINK_READONLY, f->fd, "second", &err) == 0;
+		if (shared) /* only where the file system shares bytes, which are checked once a process */
+			skip();
+		assert_int_equal(err.code, ERR_CORRUPT);
+		assert_int_equal(fstatat(f->fd, "second", &st, 0), -1);
+		assert_int_equal(errno, ENOENT);
+	}
+}
+
+/* All of a directory, or nothing of it. */
+static void test_half_a_directory(void **state)
+{
+	struct fixture *f = *state;
+	struct content_id id, b;
+	struct err err = { 0 };
+
+	make_dir(f, "t");
+	make_dir(f, "t/sub");
+	make_file(f, "t/a", "a");
+	make_file(f, "t/sub/b", "bbbbbbbb");
+	assert_int_equal(content_put_at(f->s, f->fd, "t", NULL, &id, NULL), 0);
+	content_id_of_bytes("bbbbbbbb", 8, &b);
+	damage(f, &b, "x", 3);
+	assert_int_equal(content_materialise_at(f->s, &id, false, CONTENT_LINK_READONLY, f->fd, "out", &err), -1);
+	assert_int_equal(err.code, ERR_CORRUPT);
+	assert_non_null(strstr(err.msg, "out/sub/b: "));
+	assert_false(exists(f, "out"));
+	make_dir(f, "out"); /* what was there isn't ours to remove */
+	make_file(f, "out/keep", "");
+	assert_int_equal(content_materialise_at(f->s, &id, false, CONTENT_LINK_READONLY, f->fd, "out", &err), -1);
+	assert_int_equal(err.code, ERR_EXISTS);
+	assert_true(exists(f, "out/keep"));
+}
+
+static void test_modes(void **state)
+{
+	static const struct {
+		enum content_materialise_mode mode;
+		bool executable;
+		mode_t want;
+	} rows[] = {
+		{ CONTENT_COPY_WRITABLE, false, 0644 }, { CONTENT_COPY_WRITABLE, true, 0755 }, { CONTENT_LINK_READONLY, false, 0444 }, { CONTENT_LINK_READONLY, true, 0555 },
+	};
+	struct fixture *f = *state;
+	mode_t mask = umask(022);
+	struct content_id id;
+	struct stat st;
+
+	assert_int_equal(content_put_bytes(f->s, "x", 1, &id, NULL), 0);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		assert_int_equal(content_materialise_at(f->s, &id, rows[i].executable, rows[i].mode, f->fd, "x", NULL), 0);
+		assert_int_equal(fstatat(f->fd, "x", &st, 0), 0);
+		assert_int_equal(st.st_mode & 07777, rows[i].want);
+		assert_int_equal(st.st_nlink, 1);
+		assert_int_equal(unlinkat(f->fd, "x", 0), 0);
+	}
+	umask(mask);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_links_that_lead_out), T(test_links_that_stay_inside), T(test_left_out), T(test_cache_hit_of_a_lost_blob), T(test_holes_stay),
+		T(test_over_4_gib), T(test_nested_without_end), T(test_deep_enough), T(test_damage_after_first_use), T(test_half_a_directory), T(test_modes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
