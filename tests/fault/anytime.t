@@ -26,6 +26,7 @@ TASKS=41
 # What goes on in this project: programs that carry an attempt's mark and this directory.
 strays() { grep -lz '^CAIRN_ATTEMPT=' /proc/[0-9]*/environ 2>/dev/null | xargs -r grep -lzF "$TRASH" 2>/dev/null; }
 no_strays() { [ -z "$(strays)" ]; }
+# shellcheck disable=SC2046 # paths of /proc have no spaces
 no_guards() { ! grep -lzF "$TRASH" $(grep -l '^cairn-guard$' /proc/[0-9]*/comm 2>/dev/null | sed 's/comm$/environ/') /dev/null 2>/dev/null | grep -q .; }
 
 test_expect 'undisturbed' '

@@ -18,11 +18,11 @@ def rule(function):
 
 # ---- arrows --------------------------------------------------------------------------------------------------------
 
-ROOMS = {"engine/base": "base", "engine/model": "model", "engine/record": "record", "engine/plan": "plan", "engine/run": "run",
+ROOMS = {"steps/spec": "spec", "engine/base": "base", "engine/model": "model", "engine/record": "record", "engine/plan": "plan", "engine/run": "run",
          "engine/serve": "serve", "engine/cli": "cli", "storage": "storage", "runners": "runners", "steps": "steps"}
 # Who may include what besides itself. Data flows to the right: model, record, plan, run, serve, cli.
-BELOW = {"base": [], "model": ["base"], "storage": ["base"], "runners": ["base"], "steps": ["base"]}
-BELOW["record"] = ["base", "model", "storage"]
+BELOW = {"base": [], "spec": ["base"], "model": ["base", "spec"], "storage": ["base"], "runners": ["base"], "steps": ["base", "spec"]}
+BELOW["record"] = ["base", "spec", "model", "storage"]
 BELOW["plan"] = [*BELOW["record"], "record"]
 BELOW["run"] = [*BELOW["plan"], "plan", "runners"]
 BELOW["serve"] = [*BELOW["run"], "run"]
@@ -53,6 +53,8 @@ def arrows(tree):
                 continue
             where, name = m.groups()
             target, _, rest = name.partition("/")
+            if name.startswith("steps/spec/"):
+                target, rest = "spec", name[len("steps/spec/"):]
             if where == "<" and (target not in folder_of or not os.path.exists(tree.path(f"{folder_of[target]}/{rest}"))):
                 continue
             if where == "<":
@@ -69,7 +71,7 @@ def arrows(tree):
 
 # ---- headers ---------------------------------------------------------------------------------------------------------
 
-PACKAGES = ["yaml-0.1", "jansson", "sqlite3", "libcrypto"]
+PACKAGES = ["yaml-0.1", "jansson", "sqlite3", "libcrypto", "libarchive", "libjpeg", "libpng", "libzstd", "zlib"]
 HEADER_FLAGS = ["-std=gnu17", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wno-unused-parameter",
                 "-Wno-missing-field-initializers", "-Werror", "-fsyntax-only", "-x", "c", "-"]
 
@@ -134,11 +136,15 @@ IN_TESTS = {**{k: v for k, v in CLOCKS.items() if "sleep" in k}, **{k: CALLS[k] 
 STREAMS = re.compile(r"\b(?:fprintf|fputs|fputc|fwrite|vfprintf|putc)\s*\([^;]*\b(?:stdout|stderr)\b")
 
 
+# A program's own front, outside of the cli: the built-in steps are one too.
+FRONTS = ("steps/program.c", "steps/step.c", "steps/train/")
+
+
 def banned_in(path):
     if path.startswith("tests/"):
         return IN_TESTS
     names = {**CALLS, **CLOCKS, **MEMORY}
-    if room_of(path) != "cli":
+    if room_of(path) != "cli" and not path.startswith(FRONTS):
         names.update(SPEAKS)
     for name in AT_HOME.get(path, ()):
         names.pop(name, None)

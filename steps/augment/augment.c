@@ -1,0 +1,9 @@
+/* steps/augment/augment.c */
+#include "steps/step.h"
+
+static int run(struct step_args *a, struct err *err)
+{
+	return err_set(err, ERR_UNSUPPORTED, "augment is not in this build yet");
+}
+
+const struct step_impl step_augment = { "augment", run };

@@ -1,0 +1,63 @@
+/* steps/shards/shards.h — WebDataset shards: tar files whose members `KEY.FIELD` stand together for one sample.
+ *
+ * The format is that of the Python package webdataset: a member's path is split at the first dot of its last part; everything before is the key
+ * (with the directory), everything after the field, in lower case as written. Adjacent members of one key are one sample.
+ * Sources: POSIX.1-1988 ustar and POSIX.1-2001 pax for what ustar can't hold; github.com/webdataset/webdataset (README, "The WebDataset Format").
+ *
+ * A reader and a writer belong to one thread at a time.
+ */
+#ifndef CAIRN_STEPS_SHARDS_SHARDS_H
+#define CAIRN_STEPS_SHARDS_SHARDS_H
+
+#include "base/digest.h"
+#include "base/err.h"
+#include "base/str.h"
+
+/* More than this in one member, or more fields in one sample, is an archive that means harm. */
+#define SHARD_MEMBER_MAX (4 * GIB)
+#define SHARD_FIELDS_MAX 1024
+
+struct shard_field {
+	const char *name; /* "jpg", "cls", "seg.png" */
+	const void *data;
+	size_t n;
+};
+
+/* Owns its bytes. */
+struct shard_sample {
+	char *key;
+	struct shard_field *fields; /* in the order in which they stood */
+	size_t n_fields;
+	uint64_t offset; /* of its first member's header in the tar (uncompressed) */
+};
+void shard_sample_free(struct shard_sample *s); /* NULL is fine */
+const struct shard_field *shard_sample_field(const struct shard_sample *s, const char *name);
+
+/* Reads a tar, also one compressed by gzip, zstd, xz or bzip2 (libarchive). Errors name the file and the member: unsafe paths, links and devices,
+ * truncated archives, duplicate fields of a sample, a name without a field are ERR_INVALID. */
+struct shard_reader;
+int shard_reader_open(const char *path, struct shard_reader **ret, struct err *err);
+int shard_reader_next(struct shard_reader *r, struct shard_sample **ret, struct err *err); /* 1: a sample, 0: the end, -1 */
+void shard_reader_free(struct shard_reader *r);
+
+/* The tar files of an input: itself when it is a file; else those below the directory that end in .tar, .tar.gz, .tgz, .tar.zst, sorted by name.
+ * Paths in one block that the caller frees with shard_list_free(). ERR_NOT_FOUND when there are none. */
+int shard_list(const char *path, char ***ret, size_t *ret_n, struct err *err);
+void shard_list_free(char **list, size_t n);
+
+/* Writes one: members sorted as given, mtime 0, uid and gid 0, no names, mode 0644, so that the same samples give the same bytes. Under a temporary
+ * name until shard_writer_close(). */
+struct shard_writer;
+struct shard_writer_options {
+	int zstd_level; /* 0: not compressed */
+};
+int shard_writer_open(const char *path, const struct shard_writer_options *o, struct shard_writer **ret, struct err *err);
+int shard_writer_add(struct shard_writer *w, const char *key, const struct shard_field *fields, size_t n, uint64_t *ret_offset, struct err *err);
+struct shard_written {
+	uint64_t samples, bytes;
+	struct digest sha256; /* of the file's bytes */
+};
+int shard_writer_close(struct shard_writer *w, struct shard_written *ret, struct err *err); /* frees it in any case */
+void shard_writer_free(struct shard_writer *w); /* gives up: removes the temporary; NULL is fine */
+
+#endif

@@ -1,0 +1,10 @@
+/* What `evaluate` takes. */
+#include "steps/spec/tables.h"
+
+static const struct spec_option options[] = {
+	{ 0 },
+};
+
+const struct step_spec spec_evaluate = {
+	.name = "evaluate", .summary = "", .about = "", .version = 1, .options = options,
+};

@@ -1,0 +1,83 @@
+/* steps/spec/spec.h — what each built-in step takes: the one description that `cairn check` holds a pipeline against, that the step itself
+ * reads its settings by, and that help, man page and schema are made from.
+ *
+ * Plain constant tables, one file a step (shard.c, augment.c, ...). This folder includes nothing but engine/base, so that the model may
+ * look at it without knowing the steps' code.
+ */
+#ifndef CAIRN_STEPS_SPEC_SPEC_H
+#define CAIRN_STEPS_SPEC_SPEC_H
+
+#include "base/json.h"
+
+enum spec_type {
+	SPEC_BOOL,
+	SPEC_INT,
+	SPEC_FLOAT,    /* an int will do */
+	SPEC_STRING,
+	SPEC_CHOICE,   /* one of `choices` */
+	SPEC_BYTES,    /* "64Mi", or a number of bytes; an integer once complete */
+	SPEC_DURATION, /* "90s", "2h"; nanoseconds as an integer once complete */
+	SPEC_LIST,     /* of sub[0]; or one such value alone, which counts as a list of one */
+	SPEC_MAP,      /* any keys, values as sub[0] */
+	SPEC_TABLE,    /* the keys of `sub` */
+	SPEC_VARIANT,  /* NAME, or {NAME: ...}: one of `sub`, each a TABLE. {NAME: 3} fills the table's first key, {NAME: [1, 2]} too if that is
+			* a LIST. Once complete: {"NAME": {every key}} */
+	SPEC_ANY,      /* the step looks at it */
+};
+
+/* Limits of numbers and of list lengths; SPEC_UNBOUNDED where there is none. */
+#define SPEC_UNBOUNDED_MIN (-1e300)
+#define SPEC_UNBOUNDED_MAX 1e300
+
+struct spec_option {
+	const char *name;
+	enum spec_type type;
+	const char *def;   /* JSON text; NULL: none, the key is absent from the complete form (or must be given, if required) */
+	bool required;
+	double min, max;   /* of an INT, FLOAT, BYTES, or of a LIST's length; both 0: unbounded */
+	const char *choices; /* "a|b|c" */
+	const struct spec_option *sub; /* ends with a row without name (LIST, MAP: one row, whose name is only for messages) */
+	const char *help;  /* one line: meaning and unit */
+};
+
+struct spec_port {
+	const char *name; /* "*": any name, any number */
+	bool required;
+	const char *help;
+};
+
+struct step_spec {
+	const char *name;
+	const char *summary; /* one line */
+	const char *about;   /* paragraphs for --help and the man page */
+	unsigned version;    /* goes up whenever its output bytes would differ for the same input: part of the key */
+	const struct spec_port *inputs, *outputs; /* end with a row without name */
+	const struct spec_option *options;	  /* the keys of `with`; end with a row without name */
+	const char *metrics; /* the file in the workspace that it writes its metrics to; NULL: none */
+	bool wraps_command;  /* runs the step's own `run` (train) */
+	const char *example; /* YAML */
+};
+
+/* NULL when there is none of that name. */
+const struct step_spec *step_spec_find(const char *name);
+/* In the order of the documentation. */
+const struct step_spec *const *step_specs(size_t *ret_n);
+
+/* One part of the way to a value: a key, or an index when key is NULL. */
+struct spec_path {
+	const struct spec_path *up;
+	const char *key;
+	size_t index;
+};
+/* "ops[2].random_resized_crop.scale" */
+void spec_path_add(struct str *out, const struct spec_path *path);
+
+typedef void (*spec_problem_fn)(void *arg, const struct spec_path *where, const char *message);
+/* Holds `with` (an object, or NULL for an empty one) against the options; a JSON null stands for a value that isn't known yet and is taken as
+ * right. Every problem goes to `fn`. Returns how many there were. */
+size_t step_spec_check(const struct step_spec *s, const json_t *with, spec_problem_fn fn, void *arg);
+/* The complete form: defaults filled in, sizes and durations as integers, variants and lists written out; keys as in the table. It is what the key
+ * holds (canonically) and what the step gets. ERR_INVALID names the first problem, with its way. */
+int step_spec_complete(const struct step_spec *s, const json_t *with, json_t **ret, struct err *err);
+
+#endif

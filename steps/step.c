@@ -1,0 +1,162 @@
+/* steps/step.c — settings, ports, metrics and progress. */
+#include <assert.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/text.h"
+#include "steps/step.h"
+
+/* Between two progress lines: a terminal's is rewritten in place, a log keeps each. */
+#define PROGRESS_TERMINAL_NS NS_PER_S
+#define PROGRESS_LOG_NS (10 * NS_PER_S)
+
+static const struct step_port *find_port(const struct step_port *v, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(v[i].name, name) == 0)
+			return &v[i];
+	return NULL;
+}
+
+const struct step_port *step_input(const struct step_args *a, const char *name)
+{
+	return find_port(a->inputs, a->n_inputs, name);
+}
+
+const struct step_port *step_output(const struct step_args *a, const char *name)
+{
+	return find_port(a->outputs, a->n_outputs, name);
+}
+
+/* --- settings ----------------------------------------------------------------------------------------------------------- */
+
+const json_t *step_value(const json_t *with, const char *name)
+{
+	return json_object_get(with, name);
+}
+
+bool step_bool(const json_t *with, const char *name)
+{
+	const json_t *v = step_value(with, name);
+
+	assert(json_is_boolean(v));
+	return json_is_true(v);
+}
+
+int64_t step_int(const json_t *with, const char *name)
+{
+	const json_t *v = step_value(with, name);
+
+	assert(json_is_integer(v));
+	return json_integer_value(v);
+}
+
+double step_float(const json_t *with, const char *name)
+{
+	const json_t *v = step_value(with, name);
+
+	assert(json_is_number(v));
+	return json_number_value(v);
+}
+
+const char *step_text(const json_t *with, const char *name)
+{
+	return json_string_value(step_value(with, name));
+}
+
+size_t step_choice(const struct step_args *a, const char *name)
+{
+	const char *text = step_text(a->with, name), *p;
+	const struct spec_option *o = a->spec->options;
+	size_t i = 0;
+
+	while (strcmp(o->name, name) != 0)
+		o++;
+	p = o->choices;
+	while (strncmp(p, text, strlen(text)) != 0 || (p[strlen(text)] && p[strlen(text)] != '|')) {
+		p = strchr(p, '|');
+		assert(p);
+		p++;
+		i++;
+	}
+	return i;
+}
+
+/* --- metrics --------------------------------------------------------------------------------------------------------------- */
+
+void step_metric(struct step_args *a, const char *name, double value)
+{
+	json_t *at = a->metrics, *v = isfinite(value) ? json_real(value) : json_null();
+	const char *dot;
+
+	if (isfinite(value) && value == floor(value) && fabs(value) < 1e15) {
+		json_decref(v);
+		v = json_integer((json_int_t)value);
+	}
+	while ((dot = strchr(name, '.'))) {
+		char part[256];
+		json_t *inner;
+
+		snprintf(part, sizeof(part), "%.*s", (int)(dot - name), name);
+		inner = json_object_get(at, part);
+		if (!inner) {
+			inner = json_object();
+			json_object_set_new(at, part, inner);
+		}
+		at = inner;
+		name = dot + 1;
+	}
+	json_object_set_new(at, name, v);
+}
+
+/* --- progress ---------------------------------------------------------------------------------------------------------------- */
+
+static struct {
+	pthread_mutex_t lock;
+	int64_t next_ns;
+	bool on_line; /* a terminal's line is to be ended before other text */
+} progress = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void add_progress(struct str *s, uint64_t done, uint64_t total, const char *unit)
+{
+	text_add_count(s, done);
+	if (total) {
+		str_add(s, " of ");
+		text_add_count(s, total);
+	}
+	str_addf(s, " %s", unit);
+}
+
+void step_progress(uint64_t done, uint64_t total, const char *unit)
+{
+	_cleanup_(str_deinit) struct str s = { 0 };
+	struct clock *c = clock_system();
+	int64_t now = c->mono_ns(c);
+	bool terminal;
+
+	pthread_mutex_lock(&progress.lock);
+	if (now >= progress.next_ns) {
+		terminal = isatty(STDERR_FILENO);
+		progress.next_ns = now + (terminal ? PROGRESS_TERMINAL_NS : PROGRESS_LOG_NS);
+		add_progress(&s, done, total, unit);
+		fprintf(stderr, terminal ? "\r\033[K%s" : "%s\n", s.s);
+		progress.on_line = terminal;
+	}
+	pthread_mutex_unlock(&progress.lock);
+}
+
+void step_note(const char *fmt, ...)
+{
+	_cleanup_(str_deinit) struct str s = { 0 };
+	va_list ap;
+
+	va_start(ap, fmt);
+	str_addv(&s, fmt, ap);
+	va_end(ap);
+	pthread_mutex_lock(&progress.lock);
+	fprintf(stderr, "%snote: %s\n", progress.on_line ? "\r\033[K" : "", s.s);
+	progress.on_line = false;
+	pthread_mutex_unlock(&progress.lock);
+}
