@@ -20,7 +20,9 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/process.h"
+#include "runners/checkpoint.h"
 #include "runners/redact.h"
+#include "runners/series.h"
 #include "runners/workspace.h"
 
 #define METRICS_MAX_BYTES (1 * MIB)
@@ -50,7 +52,8 @@ struct local_attempt {
 	struct workspace w;
 	char marker[64];
 	struct process *process;
-	struct loop_source *timer, *pipe_source;
+	struct loop_source *timer, *pipe_source, *series_timer;
+	struct series_tail series;
 	int pipe_fd;
 	struct redactor *redactor;
 	bool cancelled, cancel_hard, timed_out, killed_by_us;
@@ -90,6 +93,8 @@ static void free_attempt(struct local_attempt *la)
 {
 	loop_remove(la->l->loop, la->timer);
 	loop_remove(la->l->loop, la->pipe_source);
+	loop_remove(la->l->loop, la->series_timer);
+	series_close(&la->series);
 	fd_closep(&la->pipe_fd);
 	process_free(la->process);
 	redactor_free(la->redactor);
@@ -98,6 +103,7 @@ static void free_attempt(struct local_attempt *la)
 	free(la->result.metrics_json);
 	free(la->result.log_tail);
 	free(la->result.workspace);
+	free(la->result.continues);
 	free(la);
 }
 
@@ -293,6 +299,25 @@ static void on_pipe(void *arg, int fd, uint32_t events)
 	drain_pipe(arg, false);
 }
 
+static void tell_metric(void *arg, const char *name, double value)
+{
+	struct local_attempt *la = arg;
+
+	la->l->base.events.metric(la->l->base.events.arg, la->a->id, name, value);
+}
+
+static void look_at_series(void *arg)
+{
+	struct local_attempt *la = arg;
+	struct clock *c = loop_clock(la->l->loop);
+
+	la->series_timer = NULL;
+	if (la->result.ended_ns > la->result.started_ns)
+		return;
+	series_look(&la->series, la->w.dir_fd, la->a->series_path, tell_metric, la);
+	la->series_timer = loop_add_timer(la->l->loop, c->mono_ns(c) + SERIES_INTERVAL_NS, look_at_series, la);
+}
+
 static void kill_now(void *arg)
 {
 	struct local_attempt *la = arg;
@@ -308,7 +333,10 @@ static void terminate(struct local_attempt *la)
 
 	loop_remove(la->l->loop, la->timer);
 	la->killed_by_us = true;
-	process_signal_tree(la->process, SIGTERM);
+	if (la->a->forwards_signals)
+		kill(process_pid(la->process), SIGTERM);
+	else
+		process_signal_tree(la->process, SIGTERM);
 	la->timer = loop_add_timer(la->l->loop, c->mono_ns(c) + (la->a->grace_ns ? la->a->grace_ns : DEFAULT_GRACE_NS), kill_now, la);
 }
 
@@ -379,6 +407,8 @@ static void prepared(void *arg)
 	}
 	if (la->a->timeout_ns)
 		la->timer = loop_add_timer(la->l->loop, c->mono_ns(c) + la->a->timeout_ns, on_timeout, la);
+	if (la->a->series_path && la->l->base.events.metric)
+		la->series_timer = loop_add_timer(la->l->loop, c->mono_ns(c) + SERIES_INTERVAL_NS, look_at_series, la);
 	la->l->base.events.started(la->l->base.events.arg, la->a->id, la->result.started_ns, process_pid(la->process));
 }
 
@@ -388,6 +418,9 @@ static void prepare(void *arg)
 	const struct runner_staging *s = &la->l->o.staging;
 
 	if (workspace_make(&la->w, &la->l->shelf, la->l->state_dir, la->a->id, la->err) < 0 || s->prepare(s->arg, la->a, la->w.dir_fd, la->err) < 0)
+		fail(la, FAILURE_STORE);
+	else if (la->a->checkpoint_path && checkpoint_attach(la->l->state_dir, la->a->key, la->a->id, la->w.dir_fd, la->a->checkpoint_path,
+							     &la->result.continues, la->err) < 0)
 		fail(la, FAILURE_STORE);
 }
 
@@ -432,7 +465,7 @@ static int local_submit(struct runner *r, const struct runner_attempt *a, struct
 		return 0;
 	start_guard(l);
 	la = xcalloc(1, sizeof(*la));
-	*la = (struct local_attempt){ .l = l, .a = a, .w = { .dir_fd = -1, .log_fd = -1 }, .pipe_fd = -1 };
+	*la = (struct local_attempt){ .l = l, .a = a, .w = { .dir_fd = -1, .log_fd = -1 }, .pipe_fd = -1, .series = { .fd = -1 } };
 	la->err = &la->result.err;
 	la->result.node = l->node;
 	snprintf(la->marker, sizeof(la->marker), "CAIRN_ATTEMPT=%016llx/%llu", (unsigned long long)l->state_hash, (unsigned long long)a->id);
@@ -518,7 +551,13 @@ static void local_free(struct runner *r)
 	free(l);
 }
 
-static const struct runner_ops local_ops = { .name = "local", .submit = local_submit, .adopt = local_adopt, .forget = local_forget, .cancel = local_cancel, .free = local_free };
+static void local_drop_checkpoint(struct runner *r, const struct digest *key)
+{
+	checkpoint_drop(local_of(r)->state_dir, key);
+}
+
+static const struct runner_ops local_ops = { .name = "local", .submit = local_submit, .adopt = local_adopt, .forget = local_forget,
+					     .drop_checkpoint = local_drop_checkpoint, .cancel = local_cancel, .free = local_free };
 
 int runner_local_new(struct loop *l, const struct runner_local_options *o, struct runner **ret, struct err *err)
 {

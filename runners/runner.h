@@ -50,9 +50,14 @@ struct runner_attempt {
 	const struct runner_output *outputs;
 	size_t n_outputs;
 	const char *metrics_path; /* file to read after exit 0, or NULL */
+	const char *series_path;  /* file that grows by a JSON object of numbers a line while it runs, or NULL: told by `metric` */
+	/* Directory that is kept per key, or NULL: it appears at this path with what earlier attempts of the key left there, and outlives this
+	 * one, whatever its end, until drop_checkpoint(). */
+	const char *checkpoint_path;
 	int64_t timeout_ns;	  /* 0: none */
 	int64_t grace_ns;	  /* between SIGTERM and SIGKILL */
 	struct runner_resources resources;
+	bool forwards_signals; /* the program passes a gentle end on to what it started: it alone is told */
 	bool keep_workspace; /* leave the working directory where it is, whatever happens */
 	bool shell;	     /* interactive: the terminal is the program's (local runner only) */
 };
@@ -69,6 +74,7 @@ struct runner_result {
 	struct content_id log;	    /* CONTENT_NONE when it printed nothing */
 	char *log_tail;		    /* the last lines, at most 4 KiB, for the error message; or NULL */
 	char *workspace;	    /* where it ran, when it was kept; or NULL */
+	char *continues;	    /* ids of the attempts whose checkpoint it went on from, "12 15"; or NULL: it began from nothing */
 	const char *node;	    /* host name */
 	struct err err;		    /* in words, when failure isn't NONE */
 };
@@ -76,6 +82,8 @@ struct runner_result {
 /* Reports. The engine journals before it relies on them. `result` and what it points to belong to the runner. */
 struct runner_events {
 	void (*started)(void *arg, uint64_t attempt_id, int64_t wall_ns, pid_t pid);
+	/* The newest numbers of a series, at most once a second: for people, not for the record. May be NULL. */
+	void (*metric)(void *arg, uint64_t attempt_id, const char *name, double value);
 	void (*finished)(void *arg, uint64_t attempt_id, struct runner_result *result);
 	void *arg;
 };
@@ -88,6 +96,8 @@ struct runner_ops {
 	int (*adopt)(struct runner *r, const struct runner_attempt *a, struct err *err);
 	/* Removes what a dead engine left of an attempt that had ended (its workspace); cheap when there is nothing. NULL: nothing is left. */
 	void (*forget)(struct runner *r, uint64_t attempt_id);
+	/* Forgets what attempts of this key left in their checkpoint: its result is on record, or it is to begin anew. NULL: none are kept. */
+	void (*drop_checkpoint)(struct runner *r, const struct digest *key);
 	/* gentle: TERM, grace time, KILL. Otherwise KILL. `finished` with FAILURE_CANCELLED follows. */
 	void (*cancel)(struct runner *r, uint64_t attempt_id, bool gentle);
 	void (*free)(struct runner *r);

@@ -18,6 +18,7 @@
 static const struct step_impl *const impls[] = { &step_shard, &step_augment, &step_train, &step_evaluate };
 
 struct line {
+	struct arena *arena;
 	VEC(struct step_port) inputs, outputs;
 	json_t *with;
 	const char *metrics;
@@ -94,14 +95,14 @@ static void print_help(const struct step_spec *spec)
 
 /* --- the command line ---------------------------------------------------------------------------------------------------------- */
 
-static int add_port(struct step_port *ret, const char *text, const struct spec_port *known, struct err *err)
+static int add_port(struct arena *arena, struct step_port *ret, const char *text, const struct spec_port *known, struct err *err)
 {
 	const char *eq = strchr(text, '=');
 	size_t n;
 
 	if (!eq && (!known || !known->name || strcmp(known->name, "*") == 0))
 		return err_set(err, ERR_USAGE, "`%s`: say which one: NAME=PATH", text);
-	ret->name = eq ? xstrndup(text, (size_t)(eq - text)) : known->name;
+	ret->name = eq ? arena_strndup(arena, text, (size_t)(eq - text)) : known->name;
 	ret->path = eq ? eq + 1 : text;
 	n = strlen(ret->path);
 	ret->is_dir = n && ret->path[n - 1] == '/';
@@ -165,13 +166,13 @@ static int read_option(struct line *l, const struct step_spec *spec, const char 
 	struct step_port p = { 0 };
 
 	if (strcmp(name, "-i") == 0 || strcmp(name, "--input") == 0) {
-		if (add_port(&p, v, spec->inputs, err) < 0)
+		if (add_port(l->arena, &p, v, spec->inputs, err) < 0)
 			return -1;
 		VEC_PUSH(&l->inputs, p);
 		return 0;
 	}
 	if (strcmp(name, "-o") == 0 || strcmp(name, "--output") == 0) {
-		if (add_port(&p, v, spec->outputs, err) < 0)
+		if (add_port(l->arena, &p, v, spec->outputs, err) < 0)
 			return -1;
 		VEC_PUSH(&l->outputs, p);
 		return 0;
@@ -305,18 +306,19 @@ int step_main(int argc, char **argv)
 {
 	const struct step_spec *spec = argc > 0 ? step_spec_find(argv[0]) : NULL;
 	const struct sigaction ignore = { .sa_handler = SIG_IGN };
-	struct line l = { .with = json_object() };
+	struct line l = { 0 };
 	struct err err = { 0 };
 	int r = -1;
 
 	sigaction(SIGPIPE, &ignore, NULL);
-	if (argc > 0 && !spec && strcmp(argv[0], "--help") == 0)
-		return json_decref(l.with), list_steps(stdout);
 	if (!spec) {
-		if (argc > 0)
+		bool help = argc > 0 && strcmp(argv[0], "--help") == 0;
+
+		if (argc > 0 && !help)
 			fprintf(stderr, "cairn step: there is no built-in step `%.60s`\n", argv[0]);
-		return json_decref(l.with), list_steps(stderr);
+		return list_steps(help ? stdout : stderr);
 	}
+	l = (struct line){ .with = json_object(), .arena = arena_new() };
 	if (read_line(&l, spec, argc - 1, argv + 1, &err) == 0) {
 		if (l.help)
 			print_help(spec);
@@ -331,5 +333,6 @@ int step_main(int argc, char **argv)
 	json_decref(l.with);
 	VEC_FREE(&l.inputs);
 	VEC_FREE(&l.outputs);
-	return r == 0 ? 0 : err.code == ERR_USAGE ? 2 : err.code == ERR_INVALID ? 3 : 1;
+	arena_free(l.arena);
+	return r == 0 ? 0 : err.code == ERR_USAGE ? 2 : err.code == ERR_INVALID ? 3 : err.code == ERR_CANCELLED ? 128 + SIGTERM : 1;
 }

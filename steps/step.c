@@ -61,6 +61,16 @@ double step_float(const json_t *with, const char *name)
 	return json_number_value(v);
 }
 
+int64_t step_duration(const json_t *with, const char *name)
+{
+	int64_t ns = 0;
+	int r = text_parse_duration(step_text(with, name), &ns, NULL);
+
+	assert(r == 0);
+	(void)r;
+	return ns;
+}
+
 const char *step_text(const json_t *with, const char *name)
 {
 	return json_string_value(step_value(with, name));

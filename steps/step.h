@@ -42,6 +42,7 @@ const struct step_port *step_output(const struct step_args *a, const char *name)
 bool step_bool(const json_t *with, const char *name);
 int64_t step_int(const json_t *with, const char *name);
 double step_float(const json_t *with, const char *name);
+int64_t step_duration(const json_t *with, const char *name);	    /* nanoseconds */
 const char *step_text(const json_t *with, const char *name);	    /* NULL when it is absent and has no default */
 const json_t *step_value(const json_t *with, const char *name);	    /* NULL when absent */
 /* Of a choice: its place among the spec's choices "a|b|c". */

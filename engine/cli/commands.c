@@ -196,6 +196,12 @@ const struct cli_command cli_commands[] = {
 	  .description = "Secrets reach the steps that name them as environment variables, and nothing else: they aren't keyed, stored with results, "
 			 "or logged. CAIRN_SECRET_NAME in the environment wins over what is kept.",
 	  EXAMPLES({ "cairn secret set REGISTRY_TOKEN", "keep one" }, { "cairn secret list", "which are there" }) },
+	{ "step", "run a built-in step by itself", "NAME [OPTION...]", 0, CLI_ANY,
+	  "The steps that a pipeline names with `uses`: shard, augment, train, evaluate. `cairn step` lists them, `cairn step NAME --help` says what "
+	  "one reads, makes and can be told. Everything behind NAME is the step's own.",
+	  EXIT_CODES({ 0, "done" }, { 1, "the step failed" }, { 2, "wrong use" }, { 3, "a setting is invalid" }),
+	  EXAMPLES({ "cairn step shard --help", "what a step takes" }, { "cairn step shard -i data=photos/ -o train=shards/ -w samples_per_shard=1000", "" }),
+	  .raw = true, .run = cmd_step },
 	{ "store", "look after the store", .subcommands = store_commands,
 	  .description = "The store holds all content that runs read and made, each under its digest.",
 	  EXAMPLES({ "cairn store stat", "how much is in it" }, { "cairn store gc --dry-run", "how much could be freed" }) },

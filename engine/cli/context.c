@@ -1,6 +1,7 @@
 /* What commands ask for: configuration, database, store, a pipeline, params. Opened on first use, so that a command pays for what it
  * needs only. */
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include "base/fs.h"
@@ -161,6 +162,17 @@ int cli_config(struct cli *cli, const struct config **ret, struct err *err)
 	}
 	*ret = cli->config;
 	return 0;
+}
+
+const char *cli_steps_program(struct cli *cli)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	char *slash;
+
+	path[MAX(n, 0)] = '\0';
+	slash = strrchr(path, '/');
+	return slash ? arena_printf(cli->arena, "%.*s/cairn-steps", (int)(slash - path), path) : "cairn-steps";
 }
 
 int cli_db(struct cli *cli, enum db_open_flags flags, struct db **ret, struct err *err)

@@ -256,6 +256,7 @@ static int parse_words(struct cli_args *a, int argc, char **argv, const int plac
 	for (int i = 1; i < argc; i++) {
 		int r = 0;
 
+		only_operands |= a->command && a->command->raw && i > places[0];
 		if (i == places[0] || i == places[1])
 			continue;
 		if (only_operands || argv[i][0] != '-' || !argv[i][1])

@@ -52,6 +52,7 @@ struct cli_command {
 	const struct cli_command *subcommands; /* ends with a name of NULL; or NULL. A command with some isn't run itself */
 	enum cli_completion complete;	    /* operands */
 	const char *operand_choices;	    /* for COMPLETE_CHOICE: "bash|zsh|fish"; anything else is exit 2 */
+	bool raw; /* everything behind its name is another program's: operands, options and --help alike */
 	bool ignores_sigpipe; /* goes on when nobody reads its output any more */
 	int (*run)(struct cli *cli, const struct cli_args *args);
 };

@@ -317,6 +317,11 @@ static void on_task_ended(void *arg, uint64_t attempt, const char *task, enum ta
 		live_touch(p);
 }
 
+static void on_metric(void *arg, uint64_t attempt, const char *name, double value)
+{
+	progress_metric(arg, attempt, name, value);
+}
+
 static void on_notice(void *arg, const char *text)
 {
 	struct progress *p = arg;
@@ -363,7 +368,7 @@ struct progress *progress_new(const struct progress_options *o)
 	p->tokens = LINES_BURST;
 	p->frame_ns = -FRAME_NS;
 	p->started_ns = p->last_line_ns = progress_now(p);
-	p->observer = (struct run_observer){ on_started, on_progress, on_task_started, on_task_ended, on_attempt_failed, on_notice, on_ended, p };
+	p->observer = (struct run_observer){ on_started, on_progress, on_task_started, on_task_ended, on_attempt_failed, on_metric, on_notice, on_ended, p };
 	return p;
 }
 

@@ -32,7 +32,7 @@ int session_open(struct session *s, struct cli *cli, bool executing, struct err 
 {
 	_cleanup_(freep) char *cache = NULL;
 
-	*s = (struct session){ .leases_fd = -1 };
+	*s = (struct session){ .leases_fd = -1, .steps_program = cli_steps_program(cli) };
 	if (cli_config(cli, &s->config, err) < 0 || fs_mkdir_p(s->config->state_dir, err) < 0)
 		return -1;
 	cache = xasprintf("%s/statcache", s->config->state_dir);
@@ -82,7 +82,8 @@ int session_plan(struct session *s, struct cli *cli, const struct pipeline *p, c
 {
 	struct value *params = arena_alloc(cli->arena, (p->n_params + 1) * sizeof(*params));
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
-	struct plan_context pc = { .config = s->config, .pipeline = p, .params = params, .store = s->store, .db = s->db, .cache = s->cache };
+	struct plan_context pc = { .config = s->config, .pipeline = p, .params = params, .store = s->store, .db = s->db, .cache = s->cache,
+				   .steps_program = s->steps_program };
 	struct plan_options po = { .targets = o->targets, .n_targets = o->n_targets, .from = o->from, .until = o->until, .force = o->force,
 				   .n_force = o->n_force, .hash_only = true, .hash_threads = cpus() };
 

@@ -14,6 +14,7 @@ struct session {
 	struct loop *loop;
 	struct runner *runner; /* only when executing */
 	int leases_fd;
+	const char *steps_program;
 };
 
 /* executing: also a loop and the runner that the configuration names (ERR_UNSUPPORTED for one that isn't in this build). */

@@ -312,6 +312,7 @@ static void c_policy(struct codec *c, struct step *s)
 	c_str(c, &s->distributed.framework);
 	C_U32(c, s->distributed.nodes);
 	C_U32(c, s->distributed.procs_per_node);
+	C_U32(c, s->distributed.servers);
 	C_BOOL(c, s->spot);
 	C_BOOL(c, s->pack);
 }

@@ -137,6 +137,7 @@ struct concurrency_decl {
 struct distributed_decl {
 	const char *framework; /* torch, tensorflow, jax, mpi, horovod, ps; NULL: not distributed */
 	uint32_t nodes, procs_per_node;
+	uint32_t servers; /* parameter servers beside the workers; ps and tensorflow only */
 };
 
 /* One dependency of a step on another, all references folded into one. */
@@ -166,7 +167,7 @@ struct step {
 	uint32_t index; /* in pipeline->steps */
 	struct pos pos;
 
-	const struct expr_template *run; /* command for the shell; NULL for a built-in. Exactly one of the two is there */
+	const struct expr_template *run; /* command for the shell; NULL for a built-in, unless that wraps one (train) */
 	const char *shell;		 /* "sh" (default) or "bash" */
 	const char *builtin;		 /* "shard", "augment", "train", "evaluate"; or NULL */
 	const struct with_node *with;
@@ -216,6 +217,16 @@ struct step {
 	const char *volumes_json; /* validated, kept for the Kubernetes runner; or NULL */
 	bool pack;		  /* many small files: kept for later work */
 };
+
+/* What the launcher of ranks adds to the outputs: the metrics over time, a JSON object a line ({"step": 3, "loss": 0.2}). */
+#define STEP_SERIES_OUTPUT "series"
+#define STEP_SERIES_PATH "series.jsonl"
+
+/* Its command is run as a gang of ranks by `cairn step train`. */
+static inline bool step_is_launched(const struct step *s)
+{
+	return s->run && (s->builtin || s->distributed.framework);
+}
 
 struct schedule_decl {
 	const char *name, *cron, *timezone, *overlap, *catch_up, *dst;

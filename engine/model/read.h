@@ -152,6 +152,7 @@ enum {
 	CONTEXT_USE = 1 << 2, /* the step that uses a step file */
 	CONTEXT_FILE = 1 << 3, /* inside of a step file */
 	CONTEXT_DEFAULTS = 1 << 4,
+	CONTEXT_WRAP = 1 << 5, /* a built-in step that runs the step's own command */
 };
 void step_read_inputs(struct reader *r, const struct yaml_node *n);
 void step_read_outputs(struct reader *r, const struct yaml_node *n);
@@ -173,6 +174,9 @@ void step_read_secrets(struct reader *r, const struct yaml_node *n);
 void step_read_tools(struct reader *r, const struct yaml_node *n);
 void step_read_timeout(struct reader *r, const struct yaml_node *n);
 void step_read_with(struct reader *r, const struct yaml_node *n);
+/* step_builtin.c; `n` may be NULL: no `with` */
+void step_check_with(struct reader *r, const struct yaml_node *n);
+void step_finish_builtin(struct build *b);
 void step_make_locals(struct build *b);
 void step_check_locals(struct build *b);
 void retry_defaults(struct retry_policy *p);

@@ -4,6 +4,7 @@
  * layer's keys are read into the same struct step, a later one replacing what an earlier one gave (`env`: by name). A step
  * file is read anew for each use of it, so that every step owns its templates and their references. */
 #include "model/read.h"
+#include "steps/spec/spec.h"
 
 static void key_description(struct reader *r, const struct yaml_node *n)
 {
@@ -119,7 +120,8 @@ static void key_elsewhere(struct reader *r, const struct yaml_node *n)
 	/* `uses`, `step`, `params` are read before the others, by whoever decides on the step's kind. */
 }
 
-#define CONTEXT_ANY_STEP (CONTEXT_RUN | CONTEXT_BUILTIN | CONTEXT_USE)
+#define CONTEXT_ANY_STEP (CONTEXT_RUN | CONTEXT_BUILTIN | CONTEXT_WRAP | CONTEXT_USE)
+#define CONTEXT_COMMAND (CONTEXT_RUN | CONTEXT_WRAP | CONTEXT_FILE) /* where a command is given */
 #define CONTEXT_ALL (CONTEXT_ANY_STEP | CONTEXT_FILE | CONTEXT_DEFAULTS)
 #define CONTEXT_NOT_DEFAULTS (CONTEXT_ANY_STEP | CONTEXT_FILE)
 
@@ -129,11 +131,11 @@ static const struct key_rule {
 	unsigned contexts;
 } rules[] = {
 	{ "cache", key_cache, CONTEXT_ALL },
-	{ "checkpoint", step_read_checkpoint, CONTEXT_RUN | CONTEXT_BUILTIN | CONTEXT_FILE },
-	{ "code", step_read_code, CONTEXT_RUN | CONTEXT_FILE | CONTEXT_DEFAULTS },
+	{ "checkpoint", step_read_checkpoint, CONTEXT_COMMAND },
+	{ "code", step_read_code, CONTEXT_COMMAND | CONTEXT_DEFAULTS },
 	{ "concurrency", step_read_concurrency, CONTEXT_ALL },
 	{ "description", key_description, CONTEXT_NOT_DEFAULTS },
-	{ "distributed", step_read_distributed, CONTEXT_NOT_DEFAULTS },
+	{ "distributed", step_read_distributed, CONTEXT_COMMAND | CONTEXT_USE },
 	{ "each", step_read_each, CONTEXT_ANY_STEP },
 	{ "env", step_read_env, CONTEXT_ALL },
 	{ "gate", step_read_gate, CONTEXT_NOT_DEFAULTS },
@@ -142,25 +144,25 @@ static const struct key_rule {
 	{ "inputs", step_read_inputs, CONTEXT_NOT_DEFAULTS },
 	{ "key", key_key, CONTEXT_ALL },
 	{ "matrix", step_read_matrix, CONTEXT_ANY_STEP },
-	{ "metrics", step_read_metrics, CONTEXT_RUN | CONTEXT_BUILTIN | CONTEXT_FILE },
+	{ "metrics", step_read_metrics, CONTEXT_COMMAND | CONTEXT_BUILTIN },
 	{ "needs", key_needs, CONTEXT_ANY_STEP },
-	{ "outputs", step_read_outputs, CONTEXT_RUN | CONTEXT_BUILTIN | CONTEXT_FILE },
+	{ "outputs", step_read_outputs, CONTEXT_COMMAND | CONTEXT_BUILTIN },
 	{ "pack", key_pack, CONTEXT_ALL },
 	{ "params", key_elsewhere, CONTEXT_FILE },
 	{ "resources", step_read_resources, CONTEXT_ALL },
 	{ "retry", step_read_retry, CONTEXT_ALL },
-	{ "run", key_run, CONTEXT_RUN | CONTEXT_FILE },
+	{ "run", key_run, CONTEXT_COMMAND },
 	{ "salt", key_salt, CONTEXT_ALL },
 	{ "secrets", step_read_secrets, CONTEXT_ALL },
 	{ "seed", key_seed, CONTEXT_ALL },
-	{ "shell", key_shell, CONTEXT_RUN | CONTEXT_FILE | CONTEXT_DEFAULTS },
+	{ "shell", key_shell, CONTEXT_COMMAND | CONTEXT_DEFAULTS },
 	{ "spot", key_spot, CONTEXT_ALL },
 	{ "step", key_elsewhere, CONTEXT_FILE },
 	{ "timeout", step_read_timeout, CONTEXT_ALL },
-	{ "tools", step_read_tools, CONTEXT_RUN | CONTEXT_FILE | CONTEXT_DEFAULTS },
-	{ "uses", key_elsewhere, CONTEXT_BUILTIN | CONTEXT_USE },
+	{ "tools", step_read_tools, CONTEXT_COMMAND | CONTEXT_DEFAULTS },
+	{ "uses", key_elsewhere, CONTEXT_BUILTIN | CONTEXT_WRAP | CONTEXT_USE },
 	{ "volumes", step_read_volumes, CONTEXT_ALL },
-	{ "with", step_read_with, CONTEXT_BUILTIN | CONTEXT_USE },
+	{ "with", step_read_with, CONTEXT_BUILTIN | CONTEXT_WRAP | CONTEXT_USE },
 };
 
 static const struct key_rule *find_rule(const char *name)
@@ -260,7 +262,24 @@ void read_defaults(struct loader *l, const struct yaml_node *n)
 
 /* --- one step ------------------------------------------------------------------------------------------------------- */
 
-static const char *const builtins[] = { "shard", "augment", "train", "evaluate" };
+/* 0 after a report. */
+static unsigned find_builtin(struct build *b, const struct yaml_node *uses)
+{
+	const struct step_spec *spec = step_spec_find(uses->text);
+	const char *names[16];
+	size_t n;
+	const struct step_spec *const *all = step_specs(&n);
+
+	if (spec) {
+		b->s->builtin = spec->name;
+		return spec->wraps_command ? CONTEXT_WRAP : CONTEXT_BUILTIN;
+	}
+	for (size_t i = 0; i < n && i < ARRAY_LEN(names); i++)
+		names[i] = all[i]->name;
+	bad(b->doc, uses, "there is no built-in step `%.60s`%s; a step file's path starts with ./ and ends in .yaml", uses->text,
+	    suggest(b->doc->l, uses->text, names, MIN(n, ARRAY_LEN(names))));
+	return 0;
+}
 
 /* What kind of step it is; 0 after a report. */
 static unsigned kind_of_step(struct build *b)
@@ -279,14 +298,7 @@ static unsigned kind_of_step(struct build *b)
 		b->file = step_file_get(d->l, uses);
 		return CONTEXT_USE;
 	}
-	for (size_t i = 0; i < ARRAY_LEN(builtins); i++)
-		if (strcmp(builtins[i], uses->text) == 0) {
-			b->s->builtin = builtins[i];
-			return CONTEXT_BUILTIN;
-		}
-	bad(d, uses, "there is no built-in step `%.60s`%s; a step file's path starts with ./ and ends in .yaml", uses->text,
-	    suggest(d->l, uses->text, builtins, ARRAY_LEN(builtins)));
-	return 0;
+	return find_builtin(b, uses);
 }
 
 /* What the pipeline says for all of its own commands isn't meant for steps that bring their code themselves. */
@@ -329,6 +341,12 @@ static void finish_step(struct build *b, unsigned context)
 	}
 	if (s->n_gates && !s->metrics && !s->builtin && !(b->file && b->file->broken))
 		bad_at(b->doc->l->diags, &s->gates[0].pos, "`gate` of step `%s` needs `metrics`: the file that the step writes its metrics to", s->name);
+	step_finish_builtin(b);
+	if (s->builtin && !yaml_get(b->node, "with")) {
+		struct reader r = { .l = b->doc->l, .b = b, .s = s, .d = b->doc };
+
+		step_check_with(&r, NULL);
+	}
 	step_check_paths(b);
 	check_env(b);
 }
@@ -353,7 +371,7 @@ static void read_step(struct loader *l, struct build *b)
 		check_keys_only(&r, b->node);
 		return;
 	}
-	if (r.context != CONTEXT_RUN)
+	if (!(r.context & CONTEXT_COMMAND))
 		drop_foreign_defaults(b->s);
 	f = b->file;
 	if (f) {

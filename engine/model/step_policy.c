@@ -210,10 +210,10 @@ void step_read_concurrency(struct reader *r, const struct yaml_node *n)
 
 void step_read_distributed(struct reader *r, const struct yaml_node *n)
 {
-	static const char *const keys[] = { "framework", "nodes", "procs_per_node" };
+	static const char *const keys[] = { "framework", "nodes", "procs_per_node", "servers" };
 	static const char *const frameworks[] = { "torch", "tensorflow", "jax", "mpi", "horovod", "ps" };
 	struct distributed_decl dist = { .nodes = 1, .procs_per_node = 1 };
-	const struct yaml_node *framework, *nodes, *procs;
+	const struct yaml_node *framework, *nodes, *procs, *servers;
 	int64_t v;
 
 	if (!want_map(r->d, n, "`distributed`"))
@@ -222,6 +222,7 @@ void step_read_distributed(struct reader *r, const struct yaml_node *n)
 	framework = yaml_get(n, "framework");
 	nodes = yaml_get(n, "nodes");
 	procs = yaml_get(n, "procs_per_node");
+	servers = yaml_get(n, "servers");
 	if (!framework)
 		bad(r->d, n, "`distributed` has no `framework`");
 	else
@@ -230,6 +231,12 @@ void step_read_distributed(struct reader *r, const struct yaml_node *n)
 		dist.nodes = (uint32_t)v;
 	if (procs && read_count(r->d, procs, "`procs_per_node`", 1, 128, &v))
 		dist.procs_per_node = (uint32_t)v;
+	if (dist.framework && strcmp(dist.framework, "ps") == 0)
+		dist.servers = 1;
+	if (servers && dist.framework && strcmp(dist.framework, "ps") != 0 && strcmp(dist.framework, "tensorflow") != 0)
+		bad(r->d, servers, "`servers` has no meaning for %s: parameter servers belong to ps and tensorflow", dist.framework);
+	else if (servers && read_count(r->d, servers, "`servers`", 0, 1024, &v))
+		dist.servers = (uint32_t)v;
 	r->s->distributed = dist;
 }
 

@@ -223,6 +223,7 @@ void step_read_with(struct reader *r, const struct yaml_node *n)
 	with = arena_alloc(r->l->arena, sizeof(*with));
 	read_with_node(r, n, with);
 	r->s->with = with;
+	step_check_with(r, n);
 }
 
 /* Before the keys of a step that uses a step file: a place for each of the file's params. */

@@ -97,7 +97,7 @@ int command_script(struct plan *p, const struct plan_task *t, const struct task_
 	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
 	enum quote q = BARE;
 
-	for (size_t i = 0; i < run->n_parts; i++) {
+	for (size_t i = 0; run && i < run->n_parts; i++) {
 		const struct expr_part *part = &run->parts[i];
 		struct value v;
 
@@ -129,7 +129,7 @@ static void note_param(void *arg, const struct ref *ref)
 		s->used[ref->index] = true;
 }
 
-/* Params that the command itself names. Those in env, seed or a step file's `with` are keyed by the values they give. */
+/* Params that the step names: in its command, its settings, env, seed, or what it gives to a step file. */
 static void add_params(struct plan *p, const struct step *s, struct str *record)
 {
 	const struct pipeline *pl = p->ctx.pipeline;
@@ -139,7 +139,9 @@ static void add_params(struct plan *p, const struct step *s, struct str *record)
 
 	if (pl->n_params == 0)
 		return;
-	template_refs(s->run, note_param, &set);
+	if (s->run)
+		template_refs(s->run, note_param, &set);
+	builtin_refs(s, note_param, &set);
 	for (size_t i = 0; i < s->n_env; i++)
 		template_refs(s->env[i].value, note_param, &set);
 	if (s->seed)
@@ -219,8 +221,10 @@ int command_key_record(struct plan *p, const struct plan_task *t, const struct t
 		key_record_add(record, KEY_PROJECT_SALT, "", p->ctx.config->salt, strlen(p->ctx.config->salt));
 	if (s->salt)
 		key_record_add(record, KEY_STEP_SALT, "", s->salt, strlen(s->salt));
-	key_record_add(record, KEY_SHELL, "", s->shell, strlen(s->shell));
-	key_record_add(record, KEY_SCRIPT, "", script, strlen(script));
+	if (s->run) {
+		key_record_add(record, KEY_SHELL, "", s->shell, strlen(s->shell));
+		key_record_add(record, KEY_SCRIPT, "", script, strlen(script));
+	}
 	if (add_env(p, t, &es, arena, record, err) < 0)
 		return -1;
 	add_params(p, s, record);
@@ -240,7 +244,7 @@ int command_key_record(struct plan *p, const struct plan_task *t, const struct t
 		snprintf(text, sizeof(text), "cpu %um memory %llu gpu %u", r.cpu_milli, (unsigned long long)r.memory_bytes, r.gpus);
 		key_record_add(record, KEY_RESOURCES, "", text, strlen(text));
 	}
-	return 0;
+	return s->builtin || s->distributed.framework ? builtin_key(p, t, inputs, n, arena, record, err) : 0;
 }
 
 /* --- the whole command -------------------------------------------------------------------------------------------------- */
@@ -259,7 +263,7 @@ static int render_env(struct plan *p, const struct plan_task *t, struct arena *a
 	const struct step *s = p->steps[t->step].decl;
 	struct task_scope sc = { .plan = p, .task = t, .arena = arena, .inputs = c->inputs, .n_inputs = c->n_inputs };
 	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
-	const char **env = arena_alloc(arena, (s->n_env + s->n_inputs + s->n_outputs + 2) * sizeof(*env));
+	const char **env = arena_alloc(arena, (s->n_env + s->n_inputs + s->n_outputs + 3) * sizeof(*env));
 	struct str text = { 0 };
 	size_t n = 0;
 
@@ -276,6 +280,8 @@ static int render_env(struct plan *p, const struct plan_task *t, struct arena *a
 		env[n++] = upper(arena, "CAIRN_INPUT_", c->inputs[i].name, c->inputs[i].path);
 	for (size_t i = 0; i < s->n_outputs; i++)
 		env[n++] = upper(arena, "CAIRN_OUTPUT_", s->outputs[i].name, s->outputs[i].path);
+	if (s->checkpoint)
+		env[n++] = arena_printf(arena, "CAIRN_CHECKPOINT=%s", s->checkpoint);
 	c->env = env;
 	return 0;
 }
@@ -317,6 +323,10 @@ int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *a
 	}
 	c.argv = shell_argv(s, arena, c.script);
 	c.secrets = s->secrets;
+	if ((s->builtin || s->distributed.framework) && builtin_argv(p, t, arena, &c, err) < 0) {
+		str_deinit(&c.key_record);
+		return -1;
+	}
 	*ret = c;
 	return 0;
 }

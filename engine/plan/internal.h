@@ -124,6 +124,13 @@ int command_script(struct plan *p, const struct plan_task *t, const struct task_
 int command_key_record(struct plan *p, const struct plan_task *t, const struct task_input *inputs, size_t n, const char *script,
 		       struct arena *arena, struct str *record, struct err *err);
 
+/* builtin.c: built-in steps, and the launcher of ranks */
+int builtin_key(struct plan *p, const struct plan_task *t, const struct task_input *inputs, size_t n, struct arena *arena, struct str *record,
+		struct err *err);
+void builtin_refs(const struct step *s, void (*fn)(void *arg, const struct ref *ref), void *arg);
+/* Replaces c->argv: the step's own command line, with the command that was there behind it if the step wraps one. */
+int builtin_argv(struct plan *p, const struct plan_task *t, struct arena *arena, struct task_command *c, struct err *err);
+
 /* label.c */
 void label_add_value(struct str *out, const struct value *v);
 /* The name of this task's entry in a gathered directory; axes matched by `d` are left out. */

@@ -25,6 +25,9 @@ enum key_fact_kind {
 	KEY_INPUT,	/* name, path NUL content (kind, size, digest) */
 	KEY_CODE,	/* content */
 	KEY_RESOURCES,
+	KEY_BUILTIN,	/* name of the built-in step, its version */
+	KEY_WITH,	/* setting, its canonical JSON */
+	KEY_DISTRIBUTED, /* framework and number of ranks */
 };
 
 struct key_fact {

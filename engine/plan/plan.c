@@ -17,8 +17,7 @@ static int check_supported(const struct plan *p, struct err *err)
 {
 	for (size_t i = 0; i < p->n_steps; i++) {
 		const struct step *s = p->steps[i].decl;
-		const char *what = s->builtin ? "built-in steps (`uses`)" : s->distributed.framework ? "distributed training (`distributed`)" :
-				   s->checkpoint ? "checkpoints (`checkpoint`)" : NULL;
+		const char *what = NULL;
 
 		for (size_t k = 0; k < s->n_outputs && !what; k++)
 			what = s->outputs[k].export_uri ? "exporting outputs (`export`)" : NULL;

@@ -90,6 +90,7 @@ struct plan_context {
 	struct store *store;
 	struct db *db;
 	struct statcache *cache;
+	const char *steps_program; /* path of the built-in steps' program where tasks run; NULL: found on PATH */
 	const struct plan_pin *pins; /* given by a resumed run, else NULL */
 	size_t n_pins;
 	/* Results of this run so far, for tasks that the cache may not answer (cache: false, --force) on resume: 1 known, 0 not. */
@@ -99,7 +100,7 @@ struct plan_context {
 
 struct plan;
 /* Selects, pins the pipeline's inputs, code and tools, expands what can be. ERR_INVALID for unknown targets, ERR_UNSUPPORTED for
- * what this build doesn't have (built-in steps, several nodes, object-store inputs), ERR_NOT_FOUND for inputs that aren't there. */
+ * what this build doesn't have (exports, object-store inputs), ERR_NOT_FOUND for inputs that aren't there. */
 int plan_new(const struct plan_context *ctx, const struct plan_options *o, struct plan **ret, struct err *err);
 void plan_free(struct plan *p);
 static inline void plan_freep(struct plan **p)

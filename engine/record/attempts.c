@@ -27,7 +27,7 @@ int record_attempt_end(struct db *db, const struct attempt_row *a, struct err *e
 {
 	sqlite3_stmt *s = db_prepare(db,
 				     "UPDATE attempt SET started_ns=?, ended_ns=?, failure=?, exit_status=?, signo=?, max_rss_bytes=?, cpu_ns=?, log=?, node=?,"
-				     " message=?, workspace=? WHERE id=?",
+				     " message=?, workspace=?, continues=? WHERE id=?",
 				     err);
 
 	if (!s)
@@ -43,7 +43,8 @@ int record_attempt_end(struct db *db, const struct attempt_row *a, struct err *e
 	bind_text(s, 9, a->node);
 	bind_text(s, 10, a->message);
 	bind_text(s, 11, a->workspace);
-	sqlite3_bind_int64(s, 12, a->id);
+	bind_text(s, 12, a->continues);
+	sqlite3_bind_int64(s, 13, a->id);
 	return db_run(db, s, err);
 }
 
@@ -318,6 +319,7 @@ void read_attempt_row(sqlite3_stmt *s, struct arena *arena, struct attempt_row *
 		.exit_status = sqlite3_column_int(s, 9),  .signo = sqlite3_column_int(s, 10),	     .max_rss_bytes = (uint64_t)sqlite3_column_int64(s, 11),
 		.cpu_ns = sqlite3_column_int64(s, 12),	  .node = column_text(s, 14, arena),	     .message = column_text(s, 15, arena),
 		.workspace = column_text(s, 16, arena),	  .reason = column_text(s, 17, arena),
+		.continues = column_text(s, 18, arena),
 	};
 	column_digest(s, 5, &ret->key);
 	column_id(s, 13, &ret->log);

@@ -90,6 +90,7 @@ struct attempt_row {
 	int64_t cpu_ns;
 	struct content_id log;
 	const char *node, *message, *workspace; /* NULL when none */
+	const char *continues; /* earlier attempts whose checkpoint it went on from: "12 15"; NULL: it began from nothing */
 	const char *reason; /* why the task ran: "input data changed: …" (plan/reason) */
 };
 

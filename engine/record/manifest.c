@@ -71,6 +71,8 @@ static json_t *attempt_json(const struct attempt_row *a)
 	char hex[DIGEST_HEX_MAX];
 	json_t *o = json_object();
 
+	json_object_set_new(o, "id", json_integer(a->id));
+	json_object_set_new(o, "continues", json_text(a->continues));
 	json_object_set_new(o, "task", json_text(a->task));
 	json_object_set_new(o, "step", json_text(a->step));
 	json_object_set_new(o, "number", json_integer(a->number));

@@ -34,6 +34,8 @@ static const char *const db_migrations[] = {
 	"CREATE INDEX io_content ON io(content, dir, attempt);"
 	"CREATE TABLE metric (attempt INTEGER NOT NULL, name TEXT NOT NULL, value REAL NOT NULL, PRIMARY KEY (attempt, name)) STRICT, WITHOUT ROWID;"
 	"CREATE INDEX metric_name ON metric(name, value);",
+	/* 2: results that went on from the checkpoint of earlier attempts */
+	"ALTER TABLE attempt ADD COLUMN continues TEXT;",
 };
 
 #endif

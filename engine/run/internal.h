@@ -87,6 +87,7 @@ struct run {
 /* turn.c */
 void run_turn(void *arg); /* idle hook */
 void run_on_started(void *arg, uint64_t attempt_id, int64_t wall_ns, pid_t pid);
+void run_on_metric(void *arg, uint64_t attempt_id, const char *name, double value);
 void run_on_finished(void *arg, uint64_t attempt_id, struct runner_result *result);
 void run_on_signal(void *arg, int signo);
 

@@ -63,7 +63,7 @@ static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, 
 {
 	const struct run_options *o = r->o;
 	struct plan_context pc = { .config = r->ctx->config, .pipeline = r->pipeline, .params = r->params, .store = r->ctx->store, .db = r->ctx->db,
-				   .cache = r->ctx->cache, .pins = pins, .n_pins = n_pins, .arg = r };
+				   .cache = r->ctx->cache, .steps_program = r->ctx->steps_program, .pins = pins, .n_pins = n_pins, .arg = r };
 	struct plan_options po = { .targets = o->targets, .n_targets = o->n_targets, .from = o->from, .until = o->until, .force = o->force,
 				   .n_force = o->n_force, .hash_threads = r->ctx->hash_threads };
 	const char *shell[] = { o->shell_step };
@@ -145,7 +145,7 @@ static int execute(struct run *r, struct err *err)
 {
 	int turned = 1;
 
-	r->ctx->runner->events = (struct runner_events){ .started = run_on_started, .finished = run_on_finished, .arg = r };
+	r->ctx->runner->events = (struct runner_events){ .started = run_on_started, .metric = run_on_metric, .finished = run_on_finished, .arg = r };
 	if (publisher_new(r, &r->publisher, err) < 0 || watch_signals(r, err) < 0)
 		return -1;
 	loop_add_idle(r->ctx->loop, run_turn, r);

@@ -42,6 +42,7 @@ struct run_observer {
 	/* duration of the execution (for a hit: what it saved). failure and message only for failed attempts; will_retry with its delay. */
 	void (*task_ended)(void *arg, uint64_t attempt, const char *task, enum task_outcome outcome, int64_t duration_ns);
 	void (*attempt_failed)(void *arg, uint64_t attempt, const char *task, unsigned number, const struct runner_result *result, bool will_retry, int64_t delay_ns);
+	void (*metric)(void *arg, uint64_t attempt, const char *name, double value); /* the newest number of a running task */
 	void (*notice)(void *arg, const char *text); /* one line: waiting for another run, nondeterminism found, … */
 	void (*ended)(void *arg, const struct run_row *run);
 	void *arg;
@@ -54,6 +55,7 @@ struct run_context {
 	struct store *store;
 	struct statcache *cache; /* or NULL */
 	struct runner *runner;
+	const char *steps_program; /* path of the built-in steps' program; NULL: found on PATH */
 	int leases_fd;		 /* file whose byte ranges are key leases between engines; -1: no other engine (tests) */
 	unsigned hash_threads;
 	const struct run_observer *observer; /* or NULL */

@@ -33,14 +33,15 @@ void slots_init(struct slots *s, const struct config *c, unsigned jobs)
 	s->gpus = c->gpus >= 0 ? (uint32_t)MIN(c->gpus, 64) : count_gpus();
 }
 
-int slots_want(const struct slots *s, const struct resources_decl *r, double memory_factor, struct runner_resources *ret, struct err *err)
+int slots_want(const struct slots *s, const struct resources_decl *r, uint32_t nodes, double memory_factor, struct runner_resources *ret, struct err *err)
 {
-	double memory = (double)r->memory_bytes * (memory_factor > 1 ? memory_factor : 1);
+	double memory = (double)r->memory_bytes * (memory_factor > 1 ? memory_factor : 1) * nodes;
+	uint64_t gpus = (uint64_t)r->gpus * nodes;
 
-	*ret = (struct runner_resources){ .cpu_milli = MIN(r->cpu_milli, s->cpu_milli), .gpus = r->gpus };
+	*ret = (struct runner_resources){ .cpu_milli = (uint32_t)MIN((uint64_t)r->cpu_milli * nodes, s->cpu_milli), .gpus = (uint32_t)MIN(gpus, UINT32_MAX) };
 	ret->memory_bytes = memory >= (double)s->memory_bytes ? MIN((uint64_t)s->memory_bytes, (uint64_t)INT64_MAX) : (uint64_t)memory;
-	if (r->gpus > s->gpus || r->gpus > ARRAY_LEN(ret->gpu_ids))
-		return err_set(err, ERR_INVALID, "it asks for %u GPU%s; this machine has %u", r->gpus, r->gpus == 1 ? "" : "s", s->gpus);
+	if (gpus > s->gpus || gpus > ARRAY_LEN(ret->gpu_ids))
+		return err_set(err, ERR_INVALID, "it asks for %llu GPU%s; this machine has %u", (unsigned long long)gpus, gpus == 1 ? "" : "s", s->gpus);
 	return 0;
 }
 

@@ -17,7 +17,7 @@ struct slots {
 void slots_init(struct slots *s, const struct config *c, unsigned jobs);
 /* What a step asks for, cut down to what there is at all: the same file runs on a laptop. gpus are not cut: returns -1 with
  * ERR_INVALID when there are too few. */
-int slots_want(const struct slots *s, const struct resources_decl *r, double memory_factor, struct runner_resources *ret, struct err *err);
+int slots_want(const struct slots *s, const struct resources_decl *r, uint32_t nodes, double memory_factor, struct runner_resources *ret, struct err *err);
 /* Takes them; false when they aren't free now. Fills gpu_ids. */
 bool slots_take(struct slots *s, struct runner_resources *r);
 void slots_give(struct slots *s, const struct runner_resources *r);

@@ -199,6 +199,9 @@ static int fill_attempt(struct run *r, struct active *a, struct err *err)
 	a->attempt.env = a->command.env;
 	a->attempt.code = a->command.code.kind ? &a->command.code : NULL;
 	a->attempt.metrics_path = a->step->metrics;
+	a->attempt.series_path = step_is_launched(a->step) ? STEP_SERIES_PATH : NULL;
+	a->attempt.checkpoint_path = a->step->checkpoint;
+	a->attempt.forwards_signals = step_is_launched(a->step);
 	a->attempt.timeout_ns = a->step->timeout_ns;
 	a->attempt.keep_workspace = r->o->keep_workspace;
 	if (wants_shell(r, a)) {
@@ -261,14 +264,23 @@ static struct active *active_new(struct run *r, struct plan_task *t)
 	return a;
 }
 
+/* Asked for anew means from the beginning. */
+static bool begins_anew(const struct active *a)
+{
+	return a->step->checkpoint && a->task->forced && a->attempt.number == 1;
+}
+
 static int begin(struct run *r, struct active *a, struct err *err)
 {
+	const struct runner_ops *ops = r->ctx->runner->ops;
 	struct err why = { 0 };
 
 	if (fill_attempt(r, a, &why) < 0)
 		return fail_at_once(r, a, FAILURE_FAILED, &why, err);
 	if (write_rows(r, a, err) < 0)
 		return -1;
+	if (begins_anew(a) && ops->drop_checkpoint)
+		ops->drop_checkpoint(r->ctx->runner, &a->task->key);
 	*map_slot(r->actives, &a->attempt.id, sizeof(a->attempt.id), NULL) = a;
 	VEC_PUSH(&r->to_submit, a);
 	r->n_running++;
@@ -330,7 +342,7 @@ int start_task(struct run *r, struct plan_task *t, struct err *err)
 	a = active_new(r, t);
 	a->has_lease = a->step->cache;
 	result = plan_task_command(r->plan, t, a->arena, &a->command, err);
-	if (result == 0 && slots_want(&r->slots, &a->step->resources, h ? h->memory_factor : 1, &a->attempt.resources, &why) < 0) {
+	if (result == 0 && slots_want(&r->slots, &a->step->resources, MAX(a->step->distributed.nodes, 1), h ? h->memory_factor : 1, &a->attempt.resources, &why) < 0) {
 		a->attempt.resources = (struct runner_resources){ 0 };
 		if (a->has_lease)
 			*map_slot(r->running_keys, t->key.b, DIGEST_BYTES, NULL) = a;

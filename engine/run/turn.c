@@ -23,6 +23,13 @@ void run_on_started(void *arg, uint64_t attempt_id, int64_t wall_ns, pid_t pid)
 		a->row.started_ns = wall_ns;
 }
 
+void run_on_metric(void *arg, uint64_t attempt_id, const char *name, double value)
+{
+	struct run *r = arg;
+
+	OBSERVE(r, metric, attempt_id, name, value);
+}
+
 static const char *keep(struct arena *arena, const char *s)
 {
 	return s ? arena_strdup(arena, s) : NULL;
@@ -40,6 +47,7 @@ void run_on_finished(void *arg, uint64_t attempt_id, struct runner_result *resul
 	a->result.metrics_json = (char *)keep(a->arena, result->metrics_json);
 	a->result.log_tail = (char *)keep(a->arena, result->log_tail);
 	a->result.workspace = (char *)keep(a->arena, result->workspace);
+	a->result.continues = (char *)keep(a->arena, result->continues);
 	a->result.node = keep(a->arena, result->node);
 	VEC_PUSH(&r->ended, a);
 	r->wake = true;
@@ -108,6 +116,7 @@ static int journal_end(struct run *r, struct active *a, struct err *err)
 	a->row.log = res->log;
 	a->row.node = res->node;
 	a->row.workspace = res->workspace;
+	a->row.continues = res->continues;
 	a->row.message = res->failure == FAILURE_NONE ? NULL : res->err.msg;
 	if (record_attempt_end(r->ctx->db, &a->row, err) < 0)
 		return -1;
@@ -221,6 +230,8 @@ static void apply_end(struct run *r, struct active *a)
 
 	if (has_result(a) && a->step->cache)
 		publisher_add(r->publisher, a);
+	if (has_result(a) && a->step->checkpoint && r->ctx->runner->ops->drop_checkpoint)
+		r->ctx->runner->ops->drop_checkpoint(r->ctx->runner, &a->task->key);
 	if (f == FAILURE_NONE && a->attempt.shell) {
 		plan_task_end(r->plan, a->task, TASK_STATE_BLOCKED, NULL, NULL, 0, 0, 0);
 	} else if (f == FAILURE_NONE) {

@@ -99,6 +99,7 @@ static json_t *walk_number(struct walk *w, const struct spec_option *o, const js
 /* "64Mi" or a number of bytes; "90s". */
 static json_t *walk_quantity(struct walk *w, const struct spec_option *o, const json_t *v, const struct spec_path *at)
 {
+	_cleanup_(str_deinit) struct str text = { 0 };
 	struct err err = { 0 };
 	uint64_t bytes = 0;
 	int64_t ns = 0;
@@ -118,7 +119,10 @@ static json_t *walk_quantity(struct walk *w, const struct spec_option *o, const 
 	}
 	if (o->type == SPEC_BYTES)
 		check_range(w, o, (double)bytes, at, "it");
-	return json_integer(o->type == SPEC_BYTES ? (json_int_t)bytes : (json_int_t)ns);
+	if (o->type == SPEC_BYTES)
+		return json_integer((json_int_t)bytes);
+	text_add_duration_exact(&text, ns);
+	return json_string(text.s);
 }
 
 static size_t split_choices(const char *choices, const char **names, char *buf, size_t size)

@@ -16,7 +16,7 @@ enum spec_type {
 	SPEC_STRING,
 	SPEC_CHOICE,   /* one of `choices` */
 	SPEC_BYTES,    /* "64Mi", or a number of bytes; an integer once complete */
-	SPEC_DURATION, /* "90s", "2h"; nanoseconds as an integer once complete */
+	SPEC_DURATION, /* "90s", "2h"; in its shortest exact form once complete */
 	SPEC_LIST,     /* of sub[0]; or one such value alone, which counts as a list of one */
 	SPEC_MAP,      /* any keys, values as sub[0] */
 	SPEC_TABLE,    /* the keys of `sub` */
@@ -76,7 +76,7 @@ typedef void (*spec_problem_fn)(void *arg, const struct spec_path *where, const 
 /* Holds `with` (an object, or NULL for an empty one) against the options; a JSON null stands for a value that isn't known yet and is taken as
  * right. Every problem goes to `fn`. Returns how many there were. */
 size_t step_spec_check(const struct step_spec *s, const json_t *with, spec_problem_fn fn, void *arg);
-/* The complete form: defaults filled in, sizes and durations as integers, variants and lists written out; keys as in the table. It is what the key
+/* The complete form: defaults filled in, sizes as integers, variants and lists written out; keys as in the table. It is what the key
  * holds (canonically) and what the step gets. ERR_INVALID names the first problem, with its way. */
 int step_spec_complete(const struct step_spec *s, const json_t *with, json_t **ret, struct err *err);
 

@@ -1,10 +1,52 @@
-/* What `train` takes. */
+/* What `train` takes. It is the launcher of ranks: also behind every step with `distributed`. */
 #include "steps/spec/tables.h"
 
 static const struct spec_option options[] = {
+	{ "framework", SPEC_CHOICE, "\"torch\"", .choices = "torch|tensorflow|jax|mpi|horovod|ps", .help = "whose rendezvous the ranks use" },
+	{ "nodes", SPEC_INT, "1", .min = 1, .max = 4096, .help = "machines; their ranks all run here, on this one" },
+	{ "procs_per_node", SPEC_INT, "1", .min = 1, .max = 128, .help = "ranks on each machine" },
+	{ "servers", SPEC_INT, "0", .min = 0, .max = 1024, .help = "parameter servers beside the workers (ps, tensorflow)" },
+	{ "starts", SPEC_CHOICE, "\"ranks\"", .choices = "ranks|nodes",
+	  .help = "what the command is: one rank, or one node's own launcher (torchrun, accelerate, deepspeed --no_ssh)" },
+	{ "grace", SPEC_DURATION, "\"10s\"", .help = "between SIGTERM and SIGKILL when the gang is to stop: time to save a checkpoint" },
+	{ "stall_timeout", SPEC_DURATION, "\"0s\"", .help = "stop the gang when no rank prints anything for so long; 0s: never" },
+	{ "metric_lines", SPEC_BOOL, "true", .help = "take metrics from what rank 0 prints" },
+	{ "pin", SPEC_CHOICE, "\"auto\"", .choices = "auto|always|never",
+	  .help = "give each rank cpus of its own; auto: when the step has the whole machine" },
+	{ "gpus", SPEC_CHOICE, "\"auto\"", .choices = "auto|all|own",
+	  .help = "which GPUs of the step a rank sees; auto: all for torch, mpi and horovod, which choose by local rank; its own for the others" },
+	{ 0 },
+};
+
+static const struct spec_port outputs[] = {
+	{ "series", false, "the metrics over time, a JSON object a line" },
 	{ 0 },
 };
 
 const struct step_spec spec_train = {
-	.name = "train", .summary = "", .about = "", .version = 1, .options = options,
+	.name = "train",
+	.summary = "run a training program as a gang of ranks",
+	.about = "Starts the step's own command (`run:`) once for each rank, with the environment that its framework looks for, and watches over\n"
+		 "all of them: the first that fails stops the others at once; SIGTERM reaches each, with time to save; what they print goes into\n"
+		 "one log, each line behind [rank N] when there are several (`cairn logs --rank N`).\n\n"
+		 "Metrics are lines of rank 0 that hold nothing but NAME=NUMBER words, such as `loss=0.31 acc=0.9 step=400`, or one JSON object of\n"
+		 "numbers. They become a series over `step` (or `epoch`); the last value of each is the step's metric, unless the program writes the\n"
+		 "metrics file itself.\n\n"
+		 "With `checkpoint: DIR/` in the step, DIR is kept under the step's key: an attempt that was killed, or a later run with the same\n"
+		 "key, finds there what the last one saved.\n\n"
+		 "OMP_NUM_THREADS is the step's `resources.cpu` divided among the ranks, so that a result doesn't depend on the machine's size.",
+	.version = 1,
+	.options = options,
+	.outputs = outputs,
+	.metrics = "metrics.json",
+	.wraps_command = true,
+	.example = "  train:\n"
+		   "    uses: train\n"
+		   "    run: python3 train.py --data ${{ inputs.data }} --out ${{ outputs.model }}\n"
+		   "    inputs: {data: \"${{ steps.shard.outputs.train }}\"}\n"
+		   "    outputs: {model: model/}\n"
+		   "    checkpoint: ckpt/\n"
+		   "    distributed: {framework: torch, procs_per_node: 2}\n"
+		   "    with: {stall_timeout: 10m}\n"
+		   "    resources: {cpu: 2}\n",
 };

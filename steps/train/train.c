@@ -1,9 +1,141 @@
-/* steps/train/train.c */
-#include "steps/step.h"
+/* The `train` step: settings → gang → metrics. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include "steps/train/gang.h"
+
+/* More processes on one machine are a mistake in the file. */
+#define MEMBERS_MAX 4096
+#define KEPT_SERIES ".cairn-series.jsonl"
+
+static bool chooses_its_gpu(enum framework f)
+{
+	return f == TORCH || f == MPI || f == HOROVOD;
+}
+
+static bool has_whole_machine(unsigned threads)
+{
+	cpu_set_t all;
+
+	return sched_getaffinity(0, sizeof(all), &all) == 0 && threads >= (unsigned)CPU_COUNT(&all);
+}
+
+static void read_settings(struct gang *g, struct step_args *a)
+{
+	static const enum framework frameworks[] = { TORCH, TENSORFLOW, JAX, MPI, HOROVOD, PS };
+	enum { AUTO, YES, NO } pin = (int)step_choice(a, "pin"), gpus = (int)step_choice(a, "gpus");
+
+	g->args = a;
+	g->framework = frameworks[step_choice(a, "framework")];
+	g->nodes = (unsigned)step_int(a->with, "nodes");
+	g->procs_per_node = (unsigned)step_int(a->with, "procs_per_node");
+	g->servers = (unsigned)step_int(a->with, "servers");
+	g->starts_nodes = step_choice(a, "starts") == 1;
+	g->metric_lines = step_bool(a->with, "metric_lines");
+	g->grace_ns = step_duration(a->with, "grace");
+	g->stall_ns = step_duration(a->with, "stall_timeout");
+	g->threads = a->threads;
+	g->own_gpus = gpus == NO || (gpus == AUTO && !chooses_its_gpu(g->framework)); /* auto|all|own */
+	g->workers = g->framework == MPI || g->framework == HOROVOD ? 1 : g->starts_nodes ? g->nodes : g->nodes * g->procs_per_node;
+	g->pins = pin == YES || (pin == AUTO && g->workers > 1 && has_whole_machine(a->threads));
+	strcpy(g->master, "127.0.0.1"); /* lint: strcpy fits */
+}
+
+static int make_members(struct gang *g, struct err *err)
+{
+	unsigned scheduler = g->framework == PS;
+	uint64_t n = (uint64_t)g->workers + g->servers + scheduler;
+
+	if (n > MEMBERS_MAX)
+		return err_set(err, ERR_TOO_LARGE, "%llu ranks on one machine; at most %d", (unsigned long long)n, MEMBERS_MAX);
+	g->n_members = (unsigned)n;
+	g->members = xcalloc(n, sizeof(*g->members));
+	for (unsigned i = 0; i < n; i++) {
+		struct member *m = &g->members[i];
+
+		*m = (struct member){ .gang = g, .fd = -1 };
+		m->role = i < scheduler ? ROLE_SCHEDULER : i < scheduler + g->servers ? ROLE_SERVER : ROLE_WORKER;
+		m->index = m->role == ROLE_SCHEDULER ? 0 : m->role == ROLE_SERVER ? i - scheduler : i - scheduler - g->servers;
+	}
+	return 0;
+}
+
+/* Ports that are free now: all are held at once, so that they differ. Somebody else may still take one before the program does; then it fails to
+ * bind and says so. */
+static int find_ports(struct gang *g, struct err *err)
+{
+	_cleanup_(freep) int *fds = xcalloc(g->n_members, sizeof(*fds));
+	unsigned n = 0;
+	int r = 0;
+
+	g->ports = xcalloc(g->n_members, sizeof(*g->ports));
+	for (; n < g->n_members && r == 0; n++) {
+		struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+		socklen_t len = sizeof(at);
+
+		fds[n] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (fds[n] < 0 || bind(fds[n], (struct sockaddr *)&at, len) < 0 || getsockname(fds[n], (struct sockaddr *)&at, &len) < 0)
+			r = err_errno(err, "no free port on the loopback interface for the ranks to meet at");
+		g->ports[n] = ntohs(at.sin_port);
+	}
+	while (n--)
+		if (fds[n] >= 0)
+			close(fds[n]);
+	return r;
+}
+
+/* What the program itself wrote counts; else the last value of each metric that it printed. */
+static void give_metrics(struct step_args *a, json_t *last)
+{
+	const char *name;
+	json_t *v;
+
+	if (a->metrics_path && access(a->metrics_path, F_OK) == 0) {
+		a->metrics_path = NULL;
+		return;
+	}
+	json_object_foreach(last, name, v)
+		if (json_is_number(v))
+			json_object_set(a->metrics, name, v);
+}
+
+static int run_gang(struct gang *g, struct step_args *a, struct err *err)
+{
+	const struct step_port *series = step_output(a, "series");
+	const char *checkpoint = getenv("CAIRN_CHECKPOINT");
+	_cleanup_(freep) char *kept = checkpoint ? xasprintf("%s/" KEPT_SERIES, checkpoint) : NULL;
+	json_t *last = json_object();
+	struct err why = { 0 };
+	int r;
+
+	if (series_open(series ? series->path : NULL, kept, &g->series, err) < 0) {
+		json_decref(last);
+		return -1;
+	}
+	r = gang_run(g, err);
+	if (series_finish(g->series, last, r == 0 ? err : &why) < 0)
+		r = -1;
+	if (r == 0)
+		give_metrics(a, last);
+	json_decref(last);
+	series_free(g->series);
+	return r;
+}
 
 static int run(struct step_args *a, struct err *err)
 {
-	return err_set(err, ERR_UNSUPPORTED, "train is not in this build yet");
+	struct gang g = { 0 };
+	int r;
+
+	if (!a->command || !*a->command)
+		return err_set(err, ERR_USAGE, "which command? cairn step train [OPTION...] -- COMMAND...");
+	read_settings(&g, a);
+	r = make_members(&g, err) < 0 || find_ports(&g, err) < 0 ? -1 : run_gang(&g, a, err);
+	free(g.members);
+	free(g.ports);
+	return r;
 }
 
 const struct step_impl step_train = { "train", run };

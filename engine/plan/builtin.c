@@ -1,0 +1,214 @@
+/* Built-in steps and launched ranks: the settings of a task, its command line, and what of them its key holds. */
+#include <stdio.h>
+#include "base/text.h"
+#include "plan/internal.h"
+#include "steps/spec/spec.h"
+
+/* --- settings ----------------------------------------------------------------------------------------------------------- */
+
+static json_t *json_of_value(const struct value *v)
+{
+	json_t *out;
+
+	switch (v->type) {
+	case VALUE_BOOL:
+		return json_boolean(v->b);
+	case VALUE_INT:
+		return json_integer(v->i);
+	case VALUE_FLOAT:
+		return json_real(v->f);
+	case VALUE_STRING:
+		return json_string(v->s);
+	case VALUE_LIST:
+		out = json_array();
+		for (size_t i = 0; i < v->list.n; i++)
+			json_array_append_new(out, json_of_value(&v->list.v[i]));
+		return out;
+	default:
+		return json_null();
+	}
+}
+
+/* Recursion is bounded by the depth of the file (YAML_DEPTH_MAX). */
+static int json_of_with(const struct with_node *w, struct expr_scope *es, struct arena *arena, json_t **ret, struct err *err)
+{
+	json_t *out, *one;
+	struct value v;
+
+	if (w->kind == WITH_SCALAR) {
+		if (template_eval(w->scalar, es, arena, &v, err) != 0)
+			return -1;
+		*ret = json_of_value(&v);
+		return *ret ? 0 : err_set(err, ERR_INVALID, "a value isn't UTF-8");
+	}
+	out = w->kind == WITH_MAP ? json_object() : json_array();
+	for (size_t i = 0; i < w->n; i++) {
+		if (json_of_with(&w->children[i], es, arena, &one, err) < 0) {
+			json_decref(out);
+			return -1;
+		}
+		if (w->kind == WITH_MAP)
+			json_object_set_new(out, w->keys[i], one);
+		else
+			json_array_append_new(out, one);
+	}
+	*ret = out;
+	return 0;
+}
+
+/* What the launcher is to be told beside `with`. */
+static void add_gang(const struct step *s, json_t *with)
+{
+	const struct distributed_decl *d = &s->distributed;
+
+	json_object_set_new(with, "framework", json_string(d->framework ? d->framework : "torch"));
+	json_object_set_new(with, "nodes", json_integer(d->framework ? d->nodes : 1));
+	json_object_set_new(with, "procs_per_node", json_integer(d->framework ? d->procs_per_node : 1));
+	json_object_set_new(with, "servers", json_integer(d->servers));
+}
+
+/* Complete, in the step's own terms; NULL for a step without. */
+static int task_settings(struct plan *p, const struct plan_task *t, const struct task_input *inputs, size_t n, struct arena *arena, json_t **ret,
+			 struct err *err)
+{
+	const struct step *s = p->steps[t->step].decl;
+	const struct step_spec *spec = step_spec_find(s->builtin ? s->builtin : "train");
+	struct task_scope sc = { .plan = p, .task = t, .arena = arena, .inputs = inputs, .n_inputs = n };
+	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
+	json_t *with = NULL;
+	int r = s->with ? json_of_with(s->with, &es, arena, &with, err) : 0;
+
+	if (r == 0 && !with)
+		with = json_object();
+	if (r == 0 && step_is_launched(s))
+		add_gang(s, with);
+	if (r == 0)
+		r = step_spec_complete(spec, with, ret, err);
+	json_decref(with);
+	return r < 0 ? err_wrap(err, "%s:%d:%d: step `%s`", s->pos.file, s->pos.line, s->pos.col, s->name) : 0;
+}
+
+/* --- key ------------------------------------------------------------------------------------------------------------------- */
+
+/* How many ranks there are is part of what a training gives; how they are started and watched isn't. */
+static void key_gang(const struct step *s, struct str *record)
+{
+	const struct distributed_decl *d = &s->distributed;
+	char text[128];
+
+	if (!d->framework)
+		return;
+	snprintf(text, sizeof(text), "%s nodes %u procs_per_node %u servers %u", d->framework, d->nodes, d->procs_per_node, d->servers);
+	key_record_add(record, KEY_DISTRIBUTED, "", text, strlen(text));
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static void key_settings(json_t *with, struct str *record)
+{
+	size_t n = json_object_size(with), i = 0;
+	_cleanup_(freep) const char **names = xcalloc(n + 1, sizeof(*names));
+	struct str text = { 0 };
+	const char *key;
+	json_t *v;
+
+	json_object_foreach(with, key, v)
+		names[i++] = key;
+	qsort(names, n, sizeof(*names), by_name);
+	for (i = 0; i < n; i++) {
+		str_reset(&text);
+		json_add_canonical(&text, json_object_get(with, names[i]));
+		key_record_add(record, KEY_WITH, names[i], text.s, text.len);
+	}
+	str_deinit(&text);
+}
+
+int builtin_key(struct plan *p, const struct plan_task *t, const struct task_input *inputs, size_t n, struct arena *arena, struct str *record,
+		struct err *err)
+{
+	const struct step *s = p->steps[t->step].decl;
+	char version[32];
+	json_t *with;
+
+	if (step_is_launched(s)) {
+		key_gang(s, record);
+		return 0;
+	}
+	if (task_settings(p, t, inputs, n, arena, &with, err) < 0)
+		return -1;
+	snprintf(version, sizeof(version), "%u", step_spec_find(s->builtin)->version);
+	key_record_add(record, KEY_BUILTIN, s->builtin, version, strlen(version));
+	key_settings(with, record);
+	json_decref(with);
+	return 0;
+}
+
+static void note_refs(const struct with_node *w, void (*fn)(void *arg, const struct ref *ref), void *arg)
+{
+	if (w->kind == WITH_SCALAR)
+		template_refs(w->scalar, fn, arg);
+	for (size_t i = 0; w->kind != WITH_SCALAR && i < w->n; i++)
+		note_refs(&w->children[i], fn, arg);
+}
+
+void builtin_refs(const struct step *s, void (*fn)(void *arg, const struct ref *ref), void *arg)
+{
+	if (s->with)
+		note_refs(s->with, fn, arg);
+}
+
+/* --- command line ------------------------------------------------------------------------------------------------------------ */
+
+struct words {
+	VEC(const char *) v;
+	struct arena *arena;
+};
+
+static void add_option(struct words *w, const char *option, const char *value)
+{
+	VEC_PUSH(&w->v, option);
+	VEC_PUSH(&w->v, value);
+}
+
+static void add_ports(struct words *w, const struct step *s, const struct task_command *c)
+{
+	for (size_t i = 0; i < c->n_inputs; i++)
+		add_option(w, "-i", arena_printf(w->arena, "%s=%s", c->inputs[i].name, c->inputs[i].path));
+	for (size_t i = 0; i < s->n_outputs; i++)
+		add_option(w, "-o", arena_printf(w->arena, "%s=%s%s", s->outputs[i].name, s->outputs[i].path, s->outputs[i].is_dir ? "/" : ""));
+}
+
+int builtin_argv(struct plan *p, const struct plan_task *t, struct arena *arena, struct task_command *c, struct err *err)
+{
+	const struct step *s = p->steps[t->step].decl;
+	struct words w = { .arena = arena };
+	struct str text = { 0 };
+	json_t *with;
+
+	if (task_settings(p, t, c->inputs, c->n_inputs, arena, &with, err) < 0)
+		return -1;
+	json_add_canonical(&text, with);
+	json_decref(with);
+	VEC_PUSH(&w.v, p->ctx.steps_program ? p->ctx.steps_program : "cairn-steps");
+	VEC_PUSH(&w.v, s->builtin ? s->builtin : "train");
+	add_option(&w, "--with-json", arena_strdup(arena, text.s));
+	if (s->metrics)
+		add_option(&w, "--metrics", s->metrics);
+	add_option(&w, "--threads", arena_printf(arena, "%u", MAX(s->resources.cpu_milli * MAX(s->distributed.nodes, 1) / 1000, 1)));
+	if (!step_is_launched(s)) {
+		add_ports(&w, s, c);
+	} else {
+		add_option(&w, "-o", STEP_SERIES_OUTPUT "=" STEP_SERIES_PATH);
+		VEC_PUSH(&w.v, "--");
+		for (const char *const *word = c->argv; *word; word++)
+			VEC_PUSH(&w.v, *word);
+	}
+	VEC_PUSH(&w.v, NULL);
+	c->argv = arena_memdup(arena, w.v.v, w.v.n * sizeof(*w.v.v));
+	VEC_FREE(&w.v);
+	str_deinit(&text);
+	return 0;
+}

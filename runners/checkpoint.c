@@ -1,0 +1,76 @@
+/* Checkpoints of the local runner. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "base/fs.h"
+#include "base/mem.h"
+#include "runners/checkpoint.h"
+
+/* Ids of a few thousand attempts. */
+#define ATTEMPTS_MAX (64 * KIB)
+
+static char *directory_of(const char *state_dir, const struct digest *key)
+{
+	char hex[DIGEST_HEX_MAX];
+
+	return xasprintf("%s/checkpoints/%s", state_dir, digest_hex(key, hex));
+}
+
+static bool is_empty(const char *path)
+{
+	DIR *d = opendir(path);
+	struct dirent *e;
+	bool empty = true;
+
+	while (d && empty && (e = readdir(d)))
+		empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+	if (d)
+		closedir(d);
+	return empty;
+}
+
+/* Who had it before; then this one is added. An attempt that is tried again after a crash of ours stands there already. */
+static int note_attempt(const char *dir, uint64_t attempt_id, bool empty, char **ret, struct err *err)
+{
+	_cleanup_(freep) char *path = xasprintf("%s/attempts", dir);
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct err why = { 0 };
+
+	if (!empty && fs_read_file(path, ATTEMPTS_MAX, &text, &why) < 0 && why.code != ERR_NOT_FOUND) {
+		*err = why;
+		return -1;
+	}
+	*ret = text.len ? xstrndup(text.s, text.len) : NULL;
+	str_addf(&text, "%s%llu", text.len ? " " : "", (unsigned long long)attempt_id);
+	if (fs_write_atomic(path, text.s, text.len, err) < 0) {
+		free(*ret);
+		*ret = NULL;
+		return -1;
+	}
+	return 0;
+}
+
+int checkpoint_attach(const char *state_dir, const struct digest *key, uint64_t attempt_id, int dir_fd, const char *path, char **ret_continues,
+		      struct err *err)
+{
+	_cleanup_(freep) char *dir = directory_of(state_dir, key), *data = xasprintf("%s/data", dir), *parent = fs_dirname(path);
+	_cleanup_(freep) char *continues = NULL;
+
+	if (fs_mkdir_p(data, err) < 0 || note_attempt(dir, attempt_id, is_empty(data), &continues, err) < 0)
+		return err_wrap(err, "keeping a checkpoint");
+	if (strcmp(parent, ".") != 0 && fs_mkdir_p_at(dir_fd, parent, 0777, err) < 0)
+		return err_wrap(err, "making room for the checkpoint");
+	if (symlinkat(data, dir_fd, path) < 0)
+		return err_errno(err, "cannot put the checkpoint at %s", path);
+	*ret_continues = TAKE_PTR(continues);
+	return 0;
+}
+
+void checkpoint_drop(const char *state_dir, const struct digest *key)
+{
+	_cleanup_(freep) char *dir = directory_of(state_dir, key);
+
+	fs_remove_tree(dir, NULL);
+}

@@ -1,0 +1,259 @@
+/* What each rank is told, by framework.
+ *
+ * Sources: torch/distributed/argparse_util.py and elastic/agent (PET_*, RANK …); tensorflow.org/guide/distributed_training (TF_CONFIG);
+ * docs.jax.dev, jax.distributed.initialize; ps-lite's and BytePS's documentation (DMLC_*). */
+#include <stdio.h>
+#include <string.h>
+#include "steps/train/gang.h"
+
+extern char **environ;
+
+struct env {
+	VEC(char *) v;
+};
+
+/* A later value replaces an earlier one. */
+static void set(struct env *e, const char *name, const char *fmt, ...) _printf_(3, 4);
+static void set(struct env *e, const char *name, const char *fmt, ...)
+{
+	size_t n = strlen(name);
+	struct str s = { 0 };
+	va_list ap;
+
+	str_addf(&s, "%s=", name);
+	va_start(ap, fmt);
+	str_addv(&s, fmt, ap);
+	va_end(ap);
+	for (size_t i = 0; i < e->v.n; i++)
+		if (strncmp(e->v.v[i], name, n) == 0 && e->v.v[i][n] == '=') {
+			free(e->v.v[i]);
+			e->v.v[i] = str_take(&s);
+			return;
+		}
+	VEC_PUSH(&e->v, str_take(&s));
+}
+
+static void set_default(struct env *e, const char *name, unsigned value)
+{
+	if (!getenv(name))
+		set(e, name, "%u", value);
+}
+
+/* --- torch -------------------------------------------------------------------------------------------------------------- */
+
+static void rendezvous(const struct gang *g, struct env *e)
+{
+	set(e, "MASTER_ADDR", "%s", g->master);
+	set(e, "MASTER_PORT", "%u", g->ports[0]);
+	set(e, "PET_MASTER_ADDR", "%s", g->master);
+	set(e, "PET_MASTER_PORT", "%u", g->ports[0]);
+	set(e, "PET_NNODES", "%u", g->nodes);
+	set(e, "PET_NPROC_PER_NODE", "%u", g->procs_per_node);
+}
+
+/* One machine: all ranks are local ones, whatever `nodes` says, so that each finds a device of its own. */
+static void torch_rank(const struct gang *g, const struct member *m, struct env *e)
+{
+	unsigned world = g->nodes * g->procs_per_node;
+
+	rendezvous(g, e);
+	set(e, "PET_NODE_RANK", "%u", g->starts_nodes ? m->index : 0);
+	if (g->starts_nodes) {
+		set(e, "NODE_RANK", "%u", m->index);
+		return;
+	}
+	set(e, "RANK", "%u", m->index);
+	set(e, "WORLD_SIZE", "%u", world);
+	set(e, "LOCAL_RANK", "%u", m->index);
+	set(e, "LOCAL_WORLD_SIZE", "%u", world);
+	set(e, "GROUP_RANK", "0");
+	set(e, "GROUP_WORLD_SIZE", "1");
+	set(e, "ROLE_NAME", "default");
+	set(e, "ROLE_RANK", "%u", m->index);
+	set(e, "ROLE_WORLD_SIZE", "%u", world);
+	set(e, "TORCHELASTIC_RUN_ID", "cairn");
+	set(e, "TORCHELASTIC_RESTART_COUNT", "0");
+	set(e, "TORCHELASTIC_MAX_RESTARTS", "0");
+}
+
+/* --- the others ------------------------------------------------------------------------------------------------------------ */
+
+static json_t *hosts(const struct gang *g, enum role role)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < g->n_members; i++) {
+		char host[96];
+
+		snprintf(host, sizeof(host), "%s:%u", g->master, g->ports[i]);
+		if (g->members[i].role == role)
+			json_array_append_new(list, json_string(host));
+	}
+	return list;
+}
+
+static void tensorflow_task(const struct gang *g, const struct member *m, struct env *e)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	json_t *cluster = json_object(), *all = json_object();
+
+	json_object_set_new(cluster, "worker", hosts(g, ROLE_WORKER));
+	if (g->servers)
+		json_object_set_new(cluster, "ps", hosts(g, ROLE_SERVER));
+	json_object_set_new(all, "cluster", cluster);
+	json_object_set_new(all, "task", json_pack("{sssi}", "type", m->role == ROLE_SERVER ? "ps" : "worker", "index", (int)m->index));
+	json_add_canonical(&text, all);
+	json_decref(all);
+	set(e, "TF_CONFIG", "%s", text.s);
+}
+
+static void jax_process(const struct gang *g, const struct member *m, struct env *e)
+{
+	static const char *const prefixes[] = { "JAX_", "" }; /* jax reads the first, wrappers the second */
+
+	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "%sCOORDINATOR_ADDRESS", prefixes[i]);
+		if (*prefixes[i])
+			set(e, name, "%s:%u", g->master, g->ports[0]);
+		else
+			set(e, name, "%s", g->master);
+		snprintf(name, sizeof(name), "%sNUM_PROCESSES", prefixes[i]);
+		set(e, name, "%u", g->workers);
+		snprintf(name, sizeof(name), "%sPROCESS_ID", prefixes[i]);
+		set(e, name, "%u", m->index);
+	}
+	set(e, "COORDINATOR_PORT", "%u", g->ports[0]);
+}
+
+static void ps_node(const struct gang *g, const struct member *m, struct env *e)
+{
+	static const char *const roles[] = { [ROLE_WORKER] = "worker", [ROLE_SERVER] = "server", [ROLE_SCHEDULER] = "scheduler" };
+
+	set(e, "DMLC_ROLE", "%s", roles[m->role]);
+	set(e, "DMLC_PS_ROOT_URI", "%s", g->master);
+	set(e, "DMLC_PS_ROOT_PORT", "%u", g->ports[0]);
+	set(e, "DMLC_NUM_WORKER", "%u", g->workers);
+	set(e, "DMLC_NUM_SERVER", "%u", g->servers);
+	if (m->role != ROLE_SCHEDULER)
+		set(e, m->role == ROLE_WORKER ? "DMLC_WORKER_ID" : "DMLC_SERVER_ID", "%u", m->index);
+}
+
+static void mpi_launcher(struct env *e)
+{
+	/* In a container one is root, and there is nothing to be protected from. */
+	set(e, "OMPI_ALLOW_RUN_AS_ROOT", "1");
+	set(e, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+}
+
+/* --- devices and threads ------------------------------------------------------------------------------------------------------ */
+
+/* The part of `n` things that the i-th of `of` gets: neighbours, as even as can be. */
+static void share(unsigned n, unsigned of, unsigned i, unsigned *from, unsigned *to)
+{
+	*from = (unsigned)((uint64_t)n * i / of);
+	*to = (unsigned)((uint64_t)n * (i + 1) / of);
+}
+
+static void own_gpus(const struct gang *g, const struct member *m, struct env *e)
+{
+	const char *all = getenv("CUDA_VISIBLE_DEVICES"), *at = all;
+	_cleanup_(str_deinit) struct str mine = { 0 };
+	unsigned n = 1, from, to, i = 0;
+
+	if (!g->own_gpus || !all || !*all)
+		return;
+	if (m->role != ROLE_WORKER) {
+		set(e, "CUDA_VISIBLE_DEVICES", "%s", "");
+		return;
+	}
+	for (const char *c = all; *c; c++)
+		n += *c == ',';
+	share(n, g->workers, m->index, &from, &to);
+	for (;; i++) {
+		size_t len = strcspn(at, ",");
+
+		if (i >= from && i < to)
+			str_addf(&mine, "%s%.*s", mine.len ? "," : "", (int)len, at);
+		if (!at[len])
+			break;
+		at += len + 1;
+	}
+	set(e, "CUDA_VISIBLE_DEVICES", "%s", mine.len ? mine.s : "");
+}
+
+bool cpus_of(const struct gang *g, const struct member *m, cpu_set_t *ret)
+{
+	unsigned from, to, i = 0;
+	cpu_set_t all;
+
+	if (!g->pins || m->role != ROLE_WORKER || sched_getaffinity(0, sizeof(all), &all) < 0 || (unsigned)CPU_COUNT(&all) < g->workers)
+		return false;
+	share((unsigned)CPU_COUNT(&all), g->workers, m->index, &from, &to);
+	CPU_ZERO(ret);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &all) && i++ >= from && i <= to)
+			CPU_SET(cpu, ret);
+	return true;
+}
+
+char **environment_of(const struct gang *g, const struct member *m)
+{
+	struct env e = { 0 };
+
+	for (char **v = environ; *v; v++)
+		VEC_PUSH(&e.v, xstrdup(*v));
+	set(&e, "PYTHONUNBUFFERED", "1");
+	set_default(&e, "OMP_NUM_THREADS", MAX(g->threads / (g->starts_nodes ? g->nodes * g->procs_per_node : g->workers), 1));
+	switch (g->framework) {
+	case TORCH:
+		torch_rank(g, m, &e);
+		break;
+	case TENSORFLOW:
+		tensorflow_task(g, m, &e);
+		break;
+	case JAX:
+		jax_process(g, m, &e);
+		break;
+	case PS:
+		ps_node(g, m, &e);
+		break;
+	case MPI:
+	case HOROVOD:
+		mpi_launcher(&e);
+		break;
+	}
+	own_gpus(g, m, &e);
+	set(&e, "CAIRN_GANG", "%d.%u", (int)getpid(), (unsigned)(m - g->members));
+	VEC_PUSH(&e.v, NULL);
+	return e.v.v;
+}
+
+void environment_free(char **env)
+{
+	for (char **v = env; v && *v; v++)
+		free(*v);
+	free(env);
+}
+
+/* --- the command -------------------------------------------------------------------------------------------------------------- */
+
+/* mpirun starts the ranks itself; on one machine it needs no remote shell for that (plm isolated). */
+const char *const *command_of(struct gang *g)
+{
+	static char np[16];
+	static const char *const mpirun[] = { "mpirun", "--mca", "plm", "isolated", "--oversubscribe", "--bind-to", "none", "--tag-output", "-np", np };
+	const char **v;
+	size_t n = 0;
+
+	if (g->framework != MPI && g->framework != HOROVOD)
+		return g->args->command;
+	snprintf(np, sizeof(np), "%u", g->nodes * g->procs_per_node);
+	while (g->args->command[n])
+		n++;
+	v = xcalloc(ARRAY_LEN(mpirun) + n + 1, sizeof(*v));
+	memcpy(v, mpirun, sizeof(mpirun));
+	memcpy(v + ARRAY_LEN(mpirun), g->args->command, n * sizeof(*v));
+	return v;
+}

@@ -1,0 +1,366 @@
+/* steps/train/gang.c — starts the members, passes on what they print, and ends them all when one fails.
+ *
+ * A gang is one thing: it has succeeded when every worker ended with 0 (servers and the scheduler are then told to go), and failed with the first
+ * that didn't, or when we were told to stop, even if all then end well: what they saved is a checkpoint, not a result.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/text.h"
+#include "steps/train/gang.h"
+
+#define READ_BYTES (64 * KIB)
+/* After a rank's failure the others hang in a collective that can't end: nothing is to be saved there. */
+#define FAILURE_GRACE_NS (2 * NS_PER_S)
+
+static int64_t now_ns(const struct gang *g)
+{
+	struct clock *c = loop_clock(g->loop);
+
+	return c->mono_ns(c);
+}
+
+/* --- names ------------------------------------------------------------------------------------------------------------------ */
+
+static bool is_mpi(const struct gang *g)
+{
+	return g->framework == MPI || g->framework == HOROVOD;
+}
+
+static void add_name(struct str *s, const struct member *m)
+{
+	static const char *const names[] = { [ROLE_WORKER] = "rank", [ROLE_SERVER] = "server", [ROLE_SCHEDULER] = "scheduler" };
+
+	if (m->gang->starts_nodes)
+		str_addf(s, "node %u", m->index);
+	else if (m->role == ROLE_SCHEDULER)
+		str_add(s, names[m->role]);
+	else
+		str_addf(s, "%s %u", names[m->role], m->index);
+}
+
+/* --- what they print ---------------------------------------------------------------------------------------------------------- */
+
+/* mpirun --tag-output: "[1,0]<stdout>:text" */
+static bool mpi_tag(const char *line, size_t n, unsigned *ret_rank, size_t *ret_len)
+{
+	unsigned job, rank;
+	char stream[8];
+	int len = 0;
+	char head[48];
+
+	snprintf(head, sizeof(head), "%.*s", (int)MIN(n, sizeof(head) - 1), line);
+	if (sscanf(head, "[%u,%u]<%7[a-z]>:%n", &job, &rank, stream, &len) < 3 || len == 0)
+		return false;
+	*ret_rank = rank;
+	*ret_len = (size_t)len;
+	return true;
+}
+
+static void keep_tail(struct member *m, const char *line, size_t n)
+{
+	char **slot = &m->tail[m->n_lines++ % TAIL_LINES];
+
+	free(*slot);
+	*slot = xstrndup(line, MIN(n, 500));
+}
+
+static void print_line(struct member *m, const char *line, size_t n)
+{
+	struct gang *g = m->gang;
+	_cleanup_(str_deinit) struct str out = { 0 };
+	unsigned rank = m->index;
+	bool worker = m->role == ROLE_WORKER;
+	size_t tag;
+
+	if (is_mpi(g)) {
+		worker = mpi_tag(line, n, &rank, &tag);
+		if (worker) {
+			line += tag;
+			n -= tag;
+		}
+	}
+	keep_tail(m, line, n);
+	if (worker && rank == 0 && g->metric_lines)
+		series_line(g->series, line, n);
+	if (is_mpi(g) && worker) {
+		str_addf(&out, "[rank %u] ", rank);
+	} else if (g->n_members > 1) {
+		str_addc(&out, '[');
+		add_name(&out, m);
+		str_add(&out, "] ");
+	}
+	str_addn(&out, line, n);
+	str_addc(&out, '\n');
+	(void)fs_write_all(STDOUT_FILENO, out.s, out.len, NULL); /* a full disk under the log doesn't end a training */
+}
+
+static void take_bytes(struct member *m, const char *buf, size_t n)
+{
+	while (n) {
+		const char *nl = memchr(buf, '\n', n);
+		size_t len = nl ? (size_t)(nl - buf) : MIN(n, LINE_MAX_BYTES - MIN(m->line.len, LINE_MAX_BYTES));
+
+		str_addn(&m->line, buf, len);
+		buf += len + (nl != NULL);
+		n -= len + (nl != NULL);
+		if (nl || m->line.len >= LINE_MAX_BYTES) {
+			print_line(m, m->line.len ? m->line.s : "", m->line.len);
+			str_reset(&m->line);
+		}
+	}
+}
+
+static void close_output(struct member *m)
+{
+	if (m->line.len)
+		print_line(m, m->line.s, m->line.len);
+	str_reset(&m->line);
+	loop_remove(m->gang->loop, m->source);
+	m->source = NULL;
+	fd_closep(&m->fd);
+	m->fd = -1;
+}
+
+static void drain(struct member *m, bool to_the_end)
+{
+	char buf[READ_BYTES];
+	ssize_t n;
+
+	for (int rounds = 0; m->fd >= 0 && (to_the_end || rounds < 4); rounds++) {
+		n = read(m->fd, buf, sizeof(buf));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			if (n == 0 || to_the_end || errno != EAGAIN)
+				close_output(m);
+			return;
+		}
+		m->gang->last_output_ns = now_ns(m->gang);
+		take_bytes(m, buf, (size_t)n);
+	}
+}
+
+static void on_output(void *arg, int fd, uint32_t events)
+{
+	drain(arg, false);
+}
+
+/* --- stopping -------------------------------------------------------------------------------------------------------------------- */
+
+static void signal_all(struct gang *g, int signo)
+{
+	for (unsigned i = 0; i < g->n_members; i++)
+		if (g->members[i].process && !g->members[i].ended)
+			process_signal_tree(g->members[i].process, signo);
+}
+
+static void kill_all(void *arg)
+{
+	struct gang *g = arg;
+
+	g->kill_timer = NULL;
+	signal_all(g, SIGKILL);
+}
+
+static void stop(struct gang *g, int64_t grace_ns)
+{
+	if (g->stopping || g->n_running == 0)
+		return;
+	g->stopping = true;
+	signal_all(g, SIGTERM);
+	g->kill_timer = loop_add_timer(g->loop, now_ns(g) + grace_ns, kill_all, g);
+}
+
+static void on_signal(void *arg, int signo)
+{
+	struct gang *g = arg;
+
+	if (g->stop_signal) { /* a second one means at once */
+		signal_all(g, SIGKILL);
+		return;
+	}
+	g->stop_signal = signo;
+	stop(g, g->grace_ns);
+}
+
+static void look_for_stall(void *arg)
+{
+	struct gang *g = arg;
+	int64_t due = g->last_output_ns + g->stall_ns;
+
+	g->stall_timer = NULL;
+	if (g->stopping)
+		return;
+	if (now_ns(g) < due) {
+		g->stall_timer = loop_add_timer(g->loop, due, look_for_stall, g);
+		return;
+	}
+	g->stalled = true;
+	stop(g, g->grace_ns);
+}
+
+/* --- ends -------------------------------------------------------------------------------------------------------------------------- */
+
+static void on_exit_status(void *arg, const struct process_exit *ex)
+{
+	struct member *m = arg;
+	struct gang *g = m->gang;
+
+	drain(m, true);
+	if (process_left_orphans(m->process))
+		process_kill_leftovers(m->process);
+	m->ended = true;
+	m->status = ex->signo ? 128 + ex->signo : ex->status;
+	m->signo = ex->signo;
+	g->n_running--;
+	g->n_workers_left -= m->role == ROLE_WORKER;
+	if (m->status != 0 && !g->stopping && !g->guilty) {
+		g->guilty = m;
+		stop(g, FAILURE_GRACE_NS);
+	} else if (g->n_workers_left == 0 && m->role == ROLE_WORKER) {
+		stop(g, g->grace_ns); /* servers and scheduler, who never end by themselves */
+	}
+	if (g->n_running == 0)
+		g->done = true;
+}
+
+/* --- starting ------------------------------------------------------------------------------------------------------------------------ */
+
+static int start_process(struct member *m, int write_fd, struct err *err)
+{
+	struct gang *g = m->gang;
+	char **env = environment_of(g, m);
+	_cleanup_(freep) char *marker = xasprintf("CAIRN_GANG=%d.%u", (int)getpid(), (unsigned)(m - g->members));
+	struct process_spec spec = { .argv = command_of(g), .env = (const char *const *)env, .stdin_fd = -1, .stdout_fd = write_fd, .stderr_fd = write_fd,
+				     .marker = marker };
+	cpu_set_t before, mine;
+	bool pinned = cpus_of(g, m, &mine) && sched_getaffinity(0, sizeof(before), &before) == 0;
+	int r;
+
+	if (pinned) /* children have what we have at that moment */
+		sched_setaffinity(0, sizeof(mine), &mine);
+	r = process_start(g->loop, &spec, on_exit_status, m, &m->process, err);
+	if (pinned)
+		sched_setaffinity(0, sizeof(before), &before);
+	if (spec.argv != g->args->command)
+		free((void *)(uintptr_t)spec.argv);
+	environment_free(env);
+	return r;
+}
+
+static int start_member(struct member *m, struct err *err)
+{
+	struct gang *g = m->gang;
+	int fds[2], r;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_errno(err, "cannot make a pipe");
+	fcntl(fds[0], F_SETFL, O_NONBLOCK);
+	m->fd = fds[0];
+	r = loop_add_fd(g->loop, m->fd, EPOLLIN, on_output, m, &m->source, err);
+	if (r == 0)
+		r = start_process(m, fds[1], err);
+	close(fds[1]);
+	if (r == 0) {
+		g->n_running++;
+		g->n_workers_left += m->role == ROLE_WORKER;
+	}
+	return r;
+}
+
+static int start_all(struct gang *g, struct err *err)
+{
+	static const int signals[] = { SIGTERM, SIGINT };
+
+	for (size_t i = 0; i < ARRAY_LEN(signals); i++)
+		if (loop_add_signal(g->loop, signals[i], on_signal, g, &g->signals[i], err) < 0)
+			return -1;
+	for (unsigned i = 0; i < g->n_members; i++)
+		if (start_member(&g->members[i], err) < 0)
+			return is_mpi(g) && err->code == ERR_NOT_FOUND ?
+				       err_set(err, ERR_NOT_FOUND, "mpirun is not on PATH: the framework %s needs Open MPI (Debian: openmpi-bin)",
+					       g->framework == MPI ? "mpi" : "horovod") :
+				       -1;
+	g->last_output_ns = now_ns(g);
+	if (g->stall_ns)
+		g->stall_timer = loop_add_timer(g->loop, g->last_output_ns + g->stall_ns, look_for_stall, g);
+	return 0;
+}
+
+/* --- the verdict ------------------------------------------------------------------------------------------------------------------------ */
+
+static void add_how(struct str *s, const struct member *m)
+{
+	if (m->signo)
+		str_addf(s, "was killed by SIG%s", sigabbrev_np(m->signo) ? sigabbrev_np(m->signo) : "?");
+	else
+		str_addf(s, "ended with exit status %d", m->status);
+}
+
+/* The lines of the guilty one, at the very end of the log, where the error message is taken from. */
+static void show_tail(const struct member *m)
+{
+	_cleanup_(str_deinit) struct str s = { 0 };
+	unsigned n = MIN(m->n_lines, TAIL_LINES);
+
+	if (n == 0 || m->gang->n_members == 1)
+		return;
+	str_addf(&s, "--- last lines of ");
+	add_name(&s, m);
+	str_add(&s, " ---\n");
+	for (unsigned i = 0; i < n; i++)
+		str_addf(&s, "%s\n", m->tail[(m->n_lines - n + i) % TAIL_LINES]);
+	(void)fs_write_all(STDOUT_FILENO, s.s, s.len, NULL);
+}
+
+static int verdict(struct gang *g, struct err *err)
+{
+	_cleanup_(str_deinit) struct str s = { 0 };
+
+	if (g->stop_signal)
+		return err_set(err, ERR_CANCELLED, "stopped by SIG%s", sigabbrev_np(g->stop_signal));
+	if (g->stalled) {
+		text_add_duration(&s, g->stall_ns);
+		return err_set(err, ERR_FAILED, "no rank printed anything for %s (stall_timeout): stopped", s.s);
+	}
+	if (!g->guilty)
+		return 0;
+	show_tail(g->guilty);
+	add_name(&s, g->guilty);
+	str_addc(&s, ' ');
+	add_how(&s, g->guilty);
+	return err_set(err, ERR_FAILED, "%s%s", s.s, g->n_members > 1 ? "; the others were stopped" : "");
+}
+
+int gang_run(struct gang *g, struct err *err)
+{
+	int r;
+
+	if (loop_new(clock_system(), &g->loop, err) < 0 || process_become_subreaper(err) < 0)
+		return -1;
+	r = start_all(g, err);
+	if (r < 0)
+		signal_all(g, SIGKILL);
+	while (r == 0 && !g->done)
+		r = loop_turn(g->loop, -1, err) < 0 ? -1 : 0;
+	if (r == 0)
+		r = verdict(g, err);
+	for (unsigned i = 0; i < g->n_members; i++) {
+		struct member *m = &g->members[i];
+
+		loop_remove(g->loop, m->source);
+		fd_closep(&m->fd);
+		process_free(m->process);
+		str_deinit(&m->line);
+		for (unsigned k = 0; k < TAIL_LINES; k++)
+			free(m->tail[k]);
+	}
+	loop_free(g->loop);
+	return r;
+}

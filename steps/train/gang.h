@@ -1,0 +1,84 @@
+/* steps/train/gang.h — the ranks of a training program on this machine.
+ *
+ * train.c reads the settings and tells the end; gang.c starts and watches; environment.c says what each rank is told; lines.c and series.c make
+ * metrics of what rank 0 prints. All on one thread and one loop.
+ */
+#ifndef CAIRN_STEPS_TRAIN_GANG_H
+#define CAIRN_STEPS_TRAIN_GANG_H
+
+#include <sched.h>
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/process.h"
+#include "steps/step.h"
+
+/* A line that is longer is cut into pieces of this. */
+#define LINE_MAX_BYTES (64 * KIB)
+/* What is shown of the rank that failed. */
+#define TAIL_LINES 20
+
+enum framework { TORCH, TENSORFLOW, JAX, MPI, HOROVOD, PS };
+enum role { ROLE_WORKER, ROLE_SERVER, ROLE_SCHEDULER };
+
+struct gang;
+
+struct member {
+	struct gang *gang;
+	enum role role;
+	unsigned index;	 /* within its role: a worker's is its rank */
+	struct process *process;
+	struct loop_source *source;
+	int fd;		 /* what it prints */
+	struct str line; /* what has come of the line that isn't ended yet */
+	char *tail[TAIL_LINES]; /* a ring of its last lines */
+	unsigned n_lines;
+	bool ended;
+	int status, signo;
+};
+
+struct gang {
+	struct step_args *args;
+	enum framework framework;
+	unsigned nodes, procs_per_node, servers, workers; /* workers: processes that are started as such */
+	bool starts_nodes, own_gpus, pins, metric_lines;
+	int64_t grace_ns, stall_ns;
+	unsigned threads; /* cpus of the step */
+	char master[64];
+	uint16_t *ports; /* one a member, the first is the rendezvous's */
+	struct member *members;
+	unsigned n_members, n_running, n_workers_left;
+
+	struct loop *loop;
+	struct loop_source *kill_timer, *stall_timer, *signals[2];
+	int64_t last_output_ns;
+	struct series *series;
+	struct member *guilty; /* the first that failed */
+	int stop_signal;       /* we were told to stop */
+	bool stopping, stalled, done;
+	struct err fatal;
+};
+
+/* gang.c */
+int gang_run(struct gang *g, struct err *err); /* 0: every worker ended well */
+
+/* environment.c: "NAME=value" of one member, ours included; free with environment_free(). */
+char **environment_of(const struct gang *g, const struct member *m);
+void environment_free(char **env);
+const char *const *command_of(struct gang *g); /* what is started: the command, or mpirun around it; lives as long as the gang's args */
+/* Cpus of a worker; false when they aren't divided. */
+bool cpus_of(const struct gang *g, const struct member *m, cpu_set_t *ret);
+
+/* lines.c */
+/* Is this line one of metrics? Then calls fn for each number; `step` counts as one of them. */
+bool metrics_of_line(const char *line, size_t n, void (*fn)(void *arg, const char *name, double value), void *arg);
+
+/* series.c: the metrics over time. Written line by line as they come; at the end merged by step, sorted, in canonical form, so that a training
+ * that was interrupted and went on gives the same file as one that wasn't. */
+struct series;
+/* `path`: the file; `kept`: a copy that outlives the attempt (in the checkpoint), read first; either may be NULL. */
+int series_open(const char *path, const char *kept, struct series **ret, struct err *err);
+void series_line(struct series *s, const char *line, size_t n); /* does nothing when it isn't one of metrics */
+int series_finish(struct series *s, json_t *ret_last, struct err *err); /* *ret_last: an object that gets the last value of each metric */
+void series_free(struct series *s);
+
+#endif

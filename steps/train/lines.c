@@ -1,0 +1,122 @@
+/* Metrics in what a program prints: `loss=0.31 acc=0.9 step=400`, or a JSON object of numbers. */
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+#include "base/json.h"
+#include "base/text.h"
+#include "steps/train/gang.h"
+
+#define NAME_MAX_BYTES 128
+
+struct found {
+	void (*fn)(void *arg, const char *name, double value);
+	void *arg;
+	size_t n;
+};
+
+static bool is_name(const char *s, size_t n)
+{
+	if (n == 0 || n > NAME_MAX_BYTES || (!isalpha((unsigned char)s[0]) && s[0] != '_'))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!isalnum((unsigned char)s[i]) && !strchr("_./-@", s[i]))
+			return false;
+	return true;
+}
+
+/* One word "name=number". */
+static bool read_word(const char *s, size_t n, char name[NAME_MAX_BYTES + 1], double *ret)
+{
+	const char *eq = memchr(s, '=', n);
+	char number[64];
+	size_t len;
+
+	if (!eq || !is_name(s, (size_t)(eq - s)))
+		return false;
+	len = n - (size_t)(eq - s) - 1;
+	while (len && strchr(",;", eq[len])) /* "loss=0.3, acc=0.9" */
+		len--;
+	if (len == 0 || len >= sizeof(number))
+		return false;
+	memcpy(number, eq + 1, len);
+	number[len] = '\0';
+	memcpy(name, s, (size_t)(eq - s));
+	name[eq - s] = '\0';
+	return text_parse_double(number, ret);
+}
+
+static bool words(const char *line, size_t n, struct found *f)
+{
+	const char *end = line + n;
+
+	while (line < end) {
+		char name[NAME_MAX_BYTES + 1];
+		const char *start;
+		double v;
+
+		while (line < end && isspace((unsigned char)*line))
+			line++;
+		start = line;
+		while (line < end && !isspace((unsigned char)*line))
+			line++;
+		if (line == start)
+			break;
+		if (!read_word(start, (size_t)(line - start), name, &v))
+			return false;
+		f->n++;
+		if (f->fn)
+			f->fn(f->arg, name, v);
+	}
+	return f->n > 0;
+}
+
+/* Nested names are joined by dots; what isn't a number is passed over. */
+static void flatten(const json_t *j, struct str *prefix, struct found *f)
+{
+	const char *key;
+	json_t *v;
+
+	json_object_foreach((json_t *)j, key, v) {
+		size_t len = prefix->len;
+
+		str_addf(prefix, "%s%s", len ? "." : "", key);
+		if (json_is_number(v) && prefix->len <= NAME_MAX_BYTES) {
+			f->n++;
+			if (f->fn)
+				f->fn(f->arg, prefix->s, json_number_value(v));
+		} else if (json_is_object(v)) {
+			flatten(v, prefix, f);
+		}
+		prefix->len = len;
+		prefix->s[len] = '\0';
+	}
+}
+
+static bool object(const char *line, size_t n, struct found *f)
+{
+	_cleanup_(str_deinit) struct str prefix = { 0 };
+	json_t *j;
+
+	if (json_parse("line", line, n, &j, NULL) < 0)
+		return false;
+	str_add(&prefix, "");
+	flatten(j, &prefix, f);
+	json_decref(j);
+	return f->n > 0;
+}
+
+bool metrics_of_line(const char *line, size_t n, void (*fn)(void *arg, const char *name, double value), void *arg)
+{
+	struct found f = { 0 };
+
+	while (n && isspace((unsigned char)line[n - 1]))
+		n--;
+	if (n && *line == '{') {
+		f = (struct found){ fn, arg, 0 };
+		return object(line, n, &f);
+	}
+	if (!memchr(line, '=', n) || !words(line, n, &f)) /* first look whether the whole line is of that form */
+		return false;
+	f = (struct found){ fn, arg, 0 };
+	return words(line, n, &f);
+}
