@@ -5,7 +5,8 @@
  * costs the engine nothing; only a program that is given secrets writes through us, so that they can be taken out.
  *
  * The guard: a process of our own that does nothing but wait for us to die. If we are killed, the direct children die by
- * PR_SET_PDEATHSIG, and the guard kills what they started.
+ * PR_SET_PDEATHSIG, and the guard kills what they started. It is forked before the first thread, because it allocates: after a fork in
+ * a process with threads, any lock may be held for ever.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -443,16 +444,29 @@ static void start_guard(struct local *l)
 {
 	int fds[2];
 
-	if (l->guard || pipe2(fds, O_CLOEXEC) < 0)
+	if (pipe2(fds, O_CLOEXEC) < 0)
 		return;
 	l->guard = fork();
 	if (l->guard == 0) {
-		close_range(3, (unsigned)fds[0] - 1, 0);
+		if (fds[0] > 3)
+			close_range(3, (unsigned)fds[0] - 1, 0);
 		close_range((unsigned)fds[0] + 1, ~0U, 0);
 		run_guard(fds[0], l->engine_marker);
 	}
 	close(fds[0]);
 	l->guard_pipe = fds[1];
+	if (l->guard > 0)
+		process_note_child(l->guard); /* not something that a program left behind */
+}
+
+static void stop_guard(struct local *l)
+{
+	if (l->guard > 0) {
+		kill(l->guard, SIGKILL); /* nothing is left to guard */
+		waitpid(l->guard, NULL, 0);
+		process_forget_child(l->guard);
+	}
+	fd_closep(&l->guard_pipe);
 }
 
 static int local_submit(struct runner *r, const struct runner_attempt *a, struct err *err)
@@ -463,7 +477,6 @@ static int local_submit(struct runner *r, const struct runner_attempt *a, struct
 
 	if (*slot)
 		return 0;
-	start_guard(l);
 	la = xcalloc(1, sizeof(*la));
 	*la = (struct local_attempt){ .l = l, .a = a, .w = { .dir_fd = -1, .log_fd = -1 }, .pipe_fd = -1, .series = { .fd = -1 } };
 	la->err = &la->result.err;
@@ -540,11 +553,7 @@ static void local_free(struct runner *r)
 	struct local *l = local_of(r);
 
 	pool_free(l->pool);
-	if (l->guard > 0) {
-		kill(l->guard, SIGKILL); /* nothing is left to guard */
-		waitpid(l->guard, NULL, 0);
-		close(l->guard_pipe);
-	}
+	stop_guard(l);
 	workspace_shelf_deinit(&l->shelf);
 	map_free(l->attempts);
 	free(l->state_dir);
@@ -574,7 +583,11 @@ int runner_local_new(struct loop *l, const struct runner_local_options *o, struc
 	r->oom_kills = machine_oom_kills();
 	gethostname(r->node, sizeof(r->node) - 1);
 	snprintf(r->engine_marker, sizeof(r->engine_marker), "CAIRN_ENGINE=%d-%llu", (int)getpid(), (unsigned long long)process_start_time(getpid()));
+	r->guard_pipe = -1;
+	start_guard(r);
 	if (process_become_subreaper(err) < 0 || pool_new(l, o->n_workers ? o->n_workers : (unsigned)MAX(cpus, 1), &r->pool, err) < 0) {
+		stop_guard(r);
+		workspace_shelf_deinit(&r->shelf);
 		map_free(r->attempts);
 		free(r->state_dir);
 		free(r);
