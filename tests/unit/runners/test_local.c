@@ -154,7 +154,7 @@ static void open_bench(struct bench *b, struct clock *clock)
 
 	memset(b, 0, sizeof(*b));
 	pthread_mutex_init(&b->lock, NULL);
-	strcpy(b->dir, "/tmp/cairn-local.XXXXXX");
+	snprintf(b->dir, sizeof(b->dir), "/tmp/cairn-local.XXXXXX");
 	assert_non_null(mkdtemp(b->dir));
 	b->fifo_path = fs_join(b->dir, "fifo");
 	assert_int_equal(mkfifo(b->fifo_path, 0600), 0);
