@@ -13,9 +13,14 @@
 #include "base/err.h"
 #include "base/str.h"
 
-/* More than this in one member, or more fields in one sample, is an archive that means harm. */
+/* More than this in one member, or more fields in one sample, or a longer name, is an archive that means harm. */
 #define SHARD_MEMBER_MAX (4 * GIB)
+#define SHARD_SAMPLE_MAX (4 * GIB) /* all fields of one sample: it is held in memory */
 #define SHARD_FIELDS_MAX 1024
+#define SHARD_NAME_MAX 1024
+/* A compressed shard that unpacks to more than so many times its size (once that is over SHARD_RATIO_FROM) is a bomb. */
+#define SHARD_RATIO_MAX 1000
+#define SHARD_RATIO_FROM (64 * MIB)
 
 struct shard_field {
 	const char *name; /* "jpg", "cls", "seg.png" */
@@ -45,14 +50,20 @@ void shard_reader_free(struct shard_reader *r);
 int shard_list(const char *path, char ***ret, size_t *ret_n, struct err *err);
 void shard_list_free(char **list, size_t n);
 
-/* Writes one: members sorted as given, mtime 0, uid and gid 0, no names, mode 0644, so that the same samples give the same bytes. Under a temporary
+/* Writes one: members in the order given, mtime 0, uid and gid 0, no names, mode 0644, so that the same samples give the same bytes. Under a temporary
  * name until shard_writer_close(). */
+/* Where the key of a member's name ends: the index of the first dot of its last part. -1 with ERR_INVALID: a name that isn't safe to unpack
+ * (absolute, "..", control characters, not UTF-8, too long), or one without a field or without a key before it. */
+int shard_name_split(const char *name, size_t *ret_key_len, struct err *err);
+
 struct shard_writer;
 struct shard_writer_options {
-	int zstd_level; /* 0: not compressed */
+	int zstd_level; /* 0: not compressed; the offsets are those of the tar before compression */
 };
 int shard_writer_open(const char *path, const struct shard_writer_options *o, struct shard_writer **ret, struct err *err);
+/* Fields in the order given, which is the reader's too. ERR_INVALID for a key or field that would read back as something else. */
 int shard_writer_add(struct shard_writer *w, const char *key, const struct shard_field *fields, size_t n, uint64_t *ret_offset, struct err *err);
+uint64_t shard_writer_size(const struct shard_writer *w); /* bytes of the tar so far, before compression, without its end mark */
 struct shard_written {
 	uint64_t samples, bytes;
 	struct digest sha256; /* of the file's bytes */

@@ -1,0 +1,53 @@
+/* steps/shards/list.c — which files of an input are shards. */
+#include <string.h>
+#include <sys/stat.h>
+#include "base/fs.h"
+#include "base/mem.h"
+#include "steps/shards/shards.h"
+#include "steps/shards/walk.h"
+
+static bool is_shard_name(const char *name)
+{
+	return str_has_suffix(name, ".tar") || str_has_suffix(name, ".tar.gz") || str_has_suffix(name, ".tgz") || str_has_suffix(name, ".tar.zst");
+}
+
+static int list_below(const char *root, char ***ret, size_t *ret_n, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct walk_list list = { 0 };
+	VEC(char *) out = { 0 };
+	int r = walk_files(root, arena, &list, err);
+
+	for (size_t i = 0; i < list.files.n && r == 0; i++)
+		if (is_shard_name(list.files.v[i].path))
+			VEC_PUSH(&out, fs_join(root, list.files.v[i].path));
+	VEC_FREE(&list.files);
+	if (r < 0)
+		return -1;
+	if (!out.n)
+		return err_set(err, ERR_NOT_FOUND, "%s holds no shards: no file ends in .tar, .tar.gz, .tgz or .tar.zst", root);
+	*ret = out.v;
+	*ret_n = out.n;
+	return 0;
+}
+
+int shard_list(const char *path, char ***ret, size_t *ret_n, struct err *err)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return err_errno(err, "cannot read %s", path);
+	if (S_ISDIR(st.st_mode))
+		return list_below(path, ret, ret_n, err);
+	*ret = xcalloc(1, sizeof(**ret));
+	(*ret)[0] = xstrdup(path);
+	*ret_n = 1;
+	return 0;
+}
+
+void shard_list_free(char **list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(list[i]);
+	free(list);
+}

@@ -1,0 +1,29 @@
+/* steps/shards/members.h — the files in an archive (tar, zip; compressed or not) one after the other, by libarchive, as hostile input.
+ *
+ * Only regular files come out; directories are passed over. Links, devices, encrypted members, unsafe names, more bytes than the limits allow and
+ * archives that end too early are ERR_INVALID with the archive's path and the member's name. One thread at a time.
+ */
+#ifndef CAIRN_STEPS_SHARDS_MEMBERS_H
+#define CAIRN_STEPS_SHARDS_MEMBERS_H
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct member_limits {
+	uint64_t member_max, total_max; /* bytes unpacked */
+	uint64_t ratio_max;		/* unpacked / size of the archive, looked at once more than ratio_from is unpacked */
+	uint64_t ratio_from;
+	bool zip; /* besides tar */
+};
+
+struct member_reader;
+int member_reader_open(const char *path, const struct member_limits *l, struct member_reader **ret, struct err *err);
+/* 1: a member, whose name is lent until the next call; 0: the end; -1. After most errors nothing more can be read; see below. */
+int member_reader_next(struct member_reader *r, const char **ret_name, uint64_t *ret_offset, struct err *err);
+/* Whether the last error was about one member only (its name, its kind), so that next() goes on behind it. */
+bool member_reader_can_go_on(const struct member_reader *r);
+/* Appends the bytes of the member that next() gave. */
+int member_reader_data(struct member_reader *r, struct str *out, struct err *err);
+void member_reader_free(struct member_reader *r); /* NULL is fine */
+
+#endif

@@ -1,0 +1,28 @@
+/* steps/shards/walk.h — the files below a directory, as paths relative to it, sorted by their bytes.
+ *
+ * Symbolic links to files are listed and marked; those to directories, and hidden entries (names that begin with a dot), are counted and passed
+ * over. Devices, sockets and pipes are ERR_INVALID. Depth is bounded.
+ */
+#ifndef CAIRN_STEPS_SHARDS_WALK_H
+#define CAIRN_STEPS_SHARDS_WALK_H
+
+#include <stdbool.h>
+#include "base/err.h"
+#include "base/mem.h"
+
+#define WALK_DEPTH_MAX 128
+
+struct walk_file {
+	const char *path; /* relative to the root; in the arena */
+	bool link;
+};
+
+struct walk_list {
+	VEC(struct walk_file) files;
+	uint64_t hidden, links; /* passed over */
+};
+
+/* Names are the arena's. Free list->files.v. */
+int walk_files(const char *root, struct arena *arena, struct walk_list *ret, struct err *err);
+
+#endif
