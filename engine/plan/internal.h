@@ -58,6 +58,11 @@ struct task_queue {
 	size_t head, n, cap;
 };
 
+/* A task that must be executed and needs bytes that are made again first. */
+struct plan_wait {
+	struct plan_task *producer, *waiter;
+};
+
 struct plan {
 	struct plan_context ctx;
 	struct plan_options options;
@@ -71,6 +76,8 @@ struct plan {
 	struct map *code_memo;	 /* path → struct code_entry * */
 	struct task_queue wave;	 /* needs have ended: to be keyed */
 	struct task_queue ready; /* to be executed */
+	VEC(struct plan_wait) waits;
+	size_t n_absent; /* hits without content, ever: none is the rule */
 	struct run_counts counts;
 	struct results *previous; /* last results table of this pipeline, or NULL */
 	struct previous_step *previous_steps;
@@ -123,6 +130,13 @@ int tree_of_paths(struct store *s, struct path_entry *entries, size_t n, struct 
 int command_script(struct plan *p, const struct plan_task *t, const struct task_input *inputs, size_t n, struct arena *arena, struct str *out, struct err *err);
 int command_key_record(struct plan *p, const struct plan_task *t, const struct task_input *inputs, size_t n, const char *script,
 		       struct arena *arena, struct str *record, struct err *err);
+
+/* absent.c: results on record whose content is gone */
+bool absent_may_stay(const struct plan *p, const struct plan_task *t); /* can it be a hit as long as nobody needs its bytes? */
+/* Before `t` is executed: 1 when it has to wait for content that is made again first. */
+int absent_needed(struct plan *p, struct plan_task *t, struct err *err);
+void absent_returned(struct plan *p, struct plan_task *t); /* a revived task has ended */
+int make_ready(struct plan *p, struct plan_task *t, struct err *err); /* plan.c */
 
 /* builtin.c: built-in steps, and the launcher of ranks */
 int builtin_key(struct plan *p, const struct plan_task *t, const struct task_input *inputs, size_t n, struct arena *arena, struct str *record,

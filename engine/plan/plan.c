@@ -95,6 +95,7 @@ void plan_free(struct plan *p)
 	free(p->wave.v);
 	free(p->ready.v);
 	VEC_FREE(&p->pins);
+	VEC_FREE(&p->waits);
 	map_free(p->pin_by_name);
 	map_free(p->code_memo);
 	str_deinit(&p->scratch);
@@ -184,7 +185,10 @@ static void end_task(struct plan *p, struct plan_task *t, enum task_state state)
 	t->state = (uint8_t)state;
 	s->n_ended++;
 	count_state(p, state, t->duration_ns);
-	tell_dependents(p, t);
+	if (t->revived)
+		absent_returned(p, t);
+	else
+		tell_dependents(p, t);
 	if (s->n_ended == s->n_tasks)
 		p->expand_again = true;
 }
@@ -281,12 +285,17 @@ static void end_hit(struct plan *p, struct plan_task *t, const struct lookup_hit
 	end_task(p, t, gate ? TASK_STATE_HIT : TASK_STATE_FAILED);
 }
 
-static int make_ready(struct plan *p, struct plan_task *t, struct err *err)
+int make_ready(struct plan *p, struct plan_task *t, struct err *err)
 {
+	int waits;
+
 	if (p->steps[t->step].lookup_only) {
 		plan_task_label(p, t, &p->scratch);
 		return err_set(err, ERR_INVALID, "%s comes before --from and is not on record; run it first, or leave --from out", p->scratch.s);
 	}
+	waits = p->n_absent ? absent_needed(p, t, err) : 0;
+	if (waits != 0)
+		return waits < 0 ? -1 : 0;
 	t->state = TASK_READY;
 	queue_push(&p->ready, t);
 	return 0;
@@ -339,8 +348,11 @@ static int end_or_ready(struct plan *p, struct wave *w, const bool *present, str
 
 		for (size_t k = 0; k < n; k++)
 			complete &= present[at++];
-		if (w->hits.v[i].found && complete) {
+		if (w->hits.v[i].found && (complete || absent_may_stay(p, t))) {
+			t->absent = !complete;
+			p->n_absent += !complete;
 			end_hit(p, t, &w->hits.v[i]);
+			t->absent &= t->state == TASK_STATE_HIT;
 			continue;
 		}
 		if (w->hits.v[i].found)

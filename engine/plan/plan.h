@@ -58,6 +58,8 @@ struct plan_task {
 	bool need_skipped;		  /* content that it needs was skipped */
 	bool forced;
 	bool unselected;
+	bool absent;			  /* the hit's content is gone from the store; nobody has needed it so far */
+	bool revived;			  /* … somebody does: it is made again */
 	bool from_store;		  /* the hit was the store's record, not the database's */
 };
 
@@ -124,6 +126,8 @@ void plan_stop(struct plan *p);
 /* Takes the next task to execute (RUNNING from now on), in the order in which they became ready; NULL when there is none. */
 struct plan_task *plan_take_ready(struct plan *p);
 void plan_requeue(struct plan *p, struct plan_task *t); /* a taken one: ready again, behind all that are */
+/* The same for one that failed and is tried again. content_failed: what it reads could not be had; what is gone from the store is made again first. */
+int plan_retry(struct plan *p, struct plan_task *t, bool content_failed, struct err *err);
 const char *plan_gate_message(const struct plan *p); /* which result on record fails its gate, and how; NULL when none does */
 size_t plan_n_ready(const struct plan *p);
 

@@ -46,6 +46,7 @@ struct publisher;
 struct retry {
 	struct run *run;
 	struct plan_task *task;
+	enum failure_class failure;
 	struct loop_source *timer;
 };
 
@@ -68,7 +69,7 @@ struct run {
 	VEC(struct plan_task *) deferred; /* another engine has the key, or the concurrency group is full */
 	struct loop_source *defer_timer;
 	bool defer_due;
-	VEC(struct plan_task *) due; /* retries whose time has come */
+	VEC(struct retry *) due; /* retries whose time has come */
 	VEC(struct retry *) retries;
 	size_t n_retrying, n_running;
 	struct publisher *publisher;

@@ -130,7 +130,7 @@ static void retry_due(void *arg)
 	struct retry *re = arg;
 
 	re->timer = NULL;
-	VEC_PUSH(&re->run->due, re->task);
+	VEC_PUSH(&re->run->due, re);
 	re->run->wake = true;
 	re->run->n_retrying--;
 }
@@ -170,7 +170,7 @@ static void schedule_retry(struct run *r, struct active *a, int64_t delay_ns)
 	struct retry *re = arena_alloc(r->arena, sizeof(*re));
 	struct clock *c = clock_of(r);
 
-	*re = (struct retry){ .run = r, .task = a->task };
+	*re = (struct retry){ .run = r, .task = a->task, .failure = a->result.failure };
 	r->n_retrying++;
 	VEC_PUSH(&r->retries, re);
 	re->timer = loop_add_timer(r->ctx->loop, c->mono_ns(c) + delay_ns, retry_due, re);
@@ -199,6 +199,19 @@ static void block_all(struct run *r, struct plan_task **v, size_t *n)
 	*n = kept;
 }
 
+static void block_retries(struct run *r)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < r->due.n; i++) {
+		if (handles_failure(r, r->due.v[i]->task))
+			r->due.v[kept++] = r->due.v[i];
+		else
+			plan_task_end(r->plan, r->due.v[i]->task, TASK_STATE_BLOCKED, NULL, NULL, 0, 0, 0);
+	}
+	r->due.n = kept;
+}
+
 static void stop_starting(struct run *r)
 {
 	if (r->stopping)
@@ -207,7 +220,7 @@ static void stop_starting(struct run *r)
 	plan_stop(r->plan);
 	block_all(r, r->parked.v, &r->parked.n);
 	block_all(r, r->deferred.v, &r->deferred.n);
-	block_all(r, r->due.v, &r->due.n);
+	block_retries(r);
 }
 
 static void fail_task(struct run *r, struct active *a)
@@ -282,19 +295,21 @@ static int start_parked(struct run *r, struct err *err)
 	return result;
 }
 
-static void take_back(struct run *r)
+static int take_back(struct run *r, struct err *err)
 {
 	for (size_t i = 0; i < r->due.n; i++)
-		plan_requeue(r->plan, r->due.v[i]);
+		if (plan_retry(r->plan, r->due.v[i]->task, r->due.v[i]->failure == FAILURE_STORE, err) < 0)
+			return -1;
 	r->due.n = 0;
 	if (!r->defer_due)
-		return;
+		return 0;
 	r->defer_due = false;
 	for (size_t i = 0; i < r->deferred.n; i++)
 		plan_requeue(r->plan, r->deferred.v[i]);
 	r->deferred.n = 0;
 	loop_remove(r->ctx->loop, r->defer_timer);
 	r->defer_timer = NULL;
+	return 0;
 }
 
 /* Starts all that has a place. A task may turn out to be a hit here, which readies others: then the plan is resolved again. */
@@ -302,7 +317,8 @@ static int act(struct run *r, struct err *err)
 {
 	bool again = true;
 
-	take_back(r);
+	if (take_back(r, err) < 0)
+		return -1;
 	while (again) {
 		uint64_t hits;
 		struct run_counts c;

@@ -80,6 +80,49 @@ test_expect 'a damaged object is found where it is read, set aside and made agai
 	cairn store verify
 '
 
+blob() { cairn lineage --json "$1" -r last >l; json l 'd["artifact"][7:]'; } # TASK/OUTPUT
+
+test_expect 'content that is gone and that nobody needs is not made again; it is once somebody does' '
+	write absent.yaml <<YAML
+pipeline: absent
+params: {p: 1, q: 1}
+steps:
+  a: {run: "echo a >\${{ outputs.o }}; echo a >>$HOME/done", outputs: {o: a}}
+  b: {run: "cat \${{ inputs.i }} >\${{ outputs.o }}; echo b\${{ params.q }} >>\${{ outputs.o }}; echo b >>$HOME/done", inputs: {i: "\${{ steps.a.outputs.o }}"}, outputs: {o: b}}
+  c: {run: "cat \${{ inputs.i }} >\${{ outputs.o }}; echo c\${{ params.p }} >>\${{ outputs.o }}; echo c >>$HOME/done", inputs: {i: "\${{ steps.b.outputs.o }}"}, outputs: {o: c}}
+YAML
+	lose() { rm .cairn/store/blobs/*/"$(blob "$1")"; }
+	: >$HOME/done
+	cairn run -q absent.yaml
+	lose a/o
+	cairn run absent.yaml --json >out
+	test_is "$(counts out)" "0 3 0 0"
+	cairn run absent.yaml -p p=2 --json >out
+	test_is "$(counts out)" "1 2 0 0"
+	lose b/o
+	cairn plan absent.yaml -p p=3 --json >plan
+	test_is "$(json plan "[t[\"state\"] for t in d[\"tasks\"]]")" "[\"run\", \"waiting\", \"waiting\"]"
+	cairn run absent.yaml -p p=3 --json >out
+	test_is "$(counts out)" "3 0 0 0"
+	test_is "$(echo $(cat $HOME/done))" "a b c c a b c"
+	cairn get c/o -o got
+	test_is "$(echo $(cat got))" "a b1 c3"
+	cairn store verify
+'
+
+test_expect 'damage that a task meets while it reads is mended by its producer' '
+	id=$(blob b/o)
+	chmod 644 .cairn/store/blobs/*/$id
+	echo XXXXX >.cairn/store/blobs/${id:0:2}/$id
+	: >$HOME/done
+	write quick.yaml <<YAML
+$(sed "s/outputs: {o: c}}/outputs: {o: c}, retry: {store: 1, backoff: 10ms}}/" absent.yaml)
+YAML
+	cairn run quick.yaml -p p=4 --json >out
+	test_is "$(echo $(cat $HOME/done))" "b c"
+	cairn store verify
+'
+
 test_expect 'bad usage and bad files have their exit codes' '
 	test_code 2 cairn run --no-such-option
 	test_code 3 cairn run none.yaml

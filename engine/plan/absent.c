@@ -1,0 +1,136 @@
+/* Results on record whose content is gone from the store.
+ *
+ * Ids are all that keys take, so such a task is a hit as long as nobody needs its bytes. When a task that depends on it must be executed, it is
+ * revived: it becomes ready again, and the task waits for it. A result that then differs gives that task another key; what was a hit with
+ * the old bytes stays one. Steps whose bytes planning itself reads (`each` over them, a path below them), and steps that nothing depends on
+ * (they are what the pipeline is for), are never taken that way.
+ */
+#include "plan/internal.h"
+
+static bool reads_bytes(const struct step *s, uint32_t needed)
+{
+	if (s->each && s->each->from.kind == REF_STEP_OUTPUT && s->each->from.step == needed)
+		return true;
+	for (size_t i = 0; i < s->n_inputs; i++)
+		if (s->inputs[i].subpath && s->inputs[i].from.kind == REF_STEP_OUTPUT && s->inputs[i].from.step == needed)
+			return true;
+	return false;
+}
+
+bool absent_may_stay(const struct plan *p, const struct plan_task *t)
+{
+	const struct plan_step *s = &p->steps[t->step];
+	bool used = false;
+
+	for (size_t i = 0; i < s->dependents.n; i++) {
+		const struct plan_step *d = &p->steps[s->dependents.v[i].step];
+
+		if (reads_bytes(d->decl, t->step))
+			return false;
+		used |= d->selected && d->decl->deps[s->dependents.v[i].dep].data;
+	}
+	return used;
+}
+
+static void revive(struct plan *p, struct plan_task *t)
+{
+	if (t->state == TASK_STATE_HIT) {
+		p->counts.hits--;
+		p->counts.saved_ns -= t->duration_ns;
+	} else {
+		p->counts.executed--;
+	}
+	p->steps[t->step].n_ended--;
+	t->absent = false;
+	t->revived = true;
+	t->miss = MISS_BLOBS_GONE;
+}
+
+static int wait_for(struct plan *p, struct plan_task *producer, struct plan_task *waiter, struct err *err)
+{
+	VEC_PUSH(&p->waits, ((struct plan_wait){ producer, waiter }));
+	waiter->pending++;
+	if (!producer->absent)
+		return 0; /* revived already */
+	revive(p, producer);
+	return make_ready(p, producer, err); /* which may itself need what is gone */
+}
+
+/* Marks the producers of what `t` reads whose content is gone. */
+static int find_absent(struct plan *p, const struct plan_task *t, struct err *err)
+{
+	struct plan_step *s = &p->steps[t->step];
+
+	for (size_t i = 0; i < s->decl->n_deps; i++) {
+		struct plan_dep *d = &s->deps[i];
+		uint32_t g = dep_group_of(d, t);
+
+		for (size_t k = 0; d->decl->data && k < dep_group_size(p, d, g); k++) {
+			struct plan_task *producer = dep_group_task(p, d, g, k);
+			size_t n = p->steps[producer->step].decl->n_outputs;
+			_cleanup_(freep) bool *present = xcalloc(n + 1, sizeof(*present));
+			bool complete = true;
+
+			if ((producer->state != TASK_STATE_HIT && producer->state != TASK_STATE_DONE) || producer->absent)
+				continue;
+			if (content_complete(p->ctx.store, producer->outputs, n, present, err) < 0)
+				return -1;
+			for (size_t o = 0; o < n; o++)
+				complete &= present[o];
+			producer->absent = !complete;
+			p->n_absent += !complete;
+		}
+	}
+	return 0;
+}
+
+int plan_retry(struct plan *p, struct plan_task *t, bool content_failed, struct err *err)
+{
+	if (!content_failed) {
+		plan_requeue(p, t);
+		return 0;
+	}
+	return find_absent(p, t, err) < 0 ? -1 : make_ready(p, t, err);
+}
+
+int absent_needed(struct plan *p, struct plan_task *t, struct err *err)
+{
+	struct plan_step *s = &p->steps[t->step];
+
+	for (size_t i = 0; i < s->decl->n_deps && p->n_absent; i++) {
+		struct plan_dep *d = &s->deps[i];
+		uint32_t g;
+
+		if (!d->decl->data)
+			continue;
+		g = dep_group_of(d, t);
+		for (size_t k = 0; k < dep_group_size(p, d, g); k++) {
+			struct plan_task *producer = dep_group_task(p, d, g, k);
+
+			if ((producer->absent || (producer->revived && !task_state_ended(producer->state))) && wait_for(p, producer, t, err) < 0)
+				return -1;
+		}
+	}
+	if (t->pending)
+		t->state = TASK_WAITING;
+	return t->pending > 0;
+}
+
+void absent_returned(struct plan *p, struct plan_task *t)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < p->waits.n; i++) {
+		struct plan_wait w = p->waits.v[i];
+
+		if (w.producer != t) {
+			p->waits.v[kept++] = w;
+			continue;
+		}
+		w.waiter->need_failed |= t->state == TASK_STATE_FAILED || t->state == TASK_STATE_BLOCKED;
+		if (--w.waiter->pending == 0)
+			queue_push(&p->wave, w.waiter); /* its key may be another now */
+	}
+	p->waits.n = kept;
+	t->revived = false;
+}
