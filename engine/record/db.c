@@ -29,6 +29,7 @@ int db_fail(struct db *db, struct err *err, const char *doing)
 	case SQLITE_BUSY:
 	case SQLITE_LOCKED:
 		return err_set(err, ERR_BUSY, "%s: another program holds the database %s", doing, db->path);
+	case SQLITE_ERROR: /* statements are literals that a sound database of this version takes: its schema isn't that */
 	case SQLITE_CORRUPT:
 	case SQLITE_NOTADB:
 		return err_set(err, ERR_CORRUPT,
