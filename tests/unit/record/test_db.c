@@ -1,0 +1,526 @@
+/* record/db: writers that meet, writers that are killed, damaged, newer, older and foreign files. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "base/fs.h"
+#include "base/mem.h"
+#include "record/db.h"
+
+enum { ATTEMPTS = 3, WRITERS = 3, EACH = 60, KILLS = 25 };
+
+struct fixture {
+	char dir[64];
+	char *path;
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = xcalloc(1, sizeof(*f));
+
+	snprintf(f->dir, sizeof(f->dir), "/tmp/cairn-db-XXXXXX");
+	assert_non_null(mkdtemp(f->dir));
+	f->path = fs_join(f->dir, "cairn.db");
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(fs_remove_tree(f->dir, NULL), 0);
+	free(f->path);
+	free(f);
+	return 0;
+}
+
+static struct db *open_db(const char *path)
+{
+	struct err err = { 0 };
+	struct db *db;
+
+	if (db_open(path, DB_WRITE, &db, &err) < 0)
+		fail_msg("%s", err.msg);
+	return db;
+}
+
+/* A run with its attempts, a key record and some content, in one transaction: all there or nothing. `bulk` bytes make the log grow, so
+ * that checkpoints come. No assertions: child processes use it. */
+static int write_one(struct db *db, uint64_t number, size_t bulk, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct run_row run = { .pipeline = "p", .started_ns = (int64_t)number + 1, .params_json = "{}" };
+	_cleanup_(freep) char *bytes = xcalloc(1, bulk + 1);
+
+	if (db_begin(db, err) < 0)
+		return -1;
+	if (record_run_add(db, &run, arena, err) < 0)
+		goto fail;
+	for (uint32_t i = 0; i < ATTEMPTS; i++) {
+		struct attempt_row a = { .run = run.rowid, .task = "t", .step = "t", .number = i + 1, .started_ns = 1 };
+
+		memcpy(a.key.b, &number, sizeof(number));
+		if (record_attempt_start(db, &a, err) < 0)
+			goto fail;
+		if (i == 0 && record_key(db, &a.key, bytes, bulk, err) < 0)
+			goto fail;
+	}
+	return db_commit(db, err);
+fail:
+	db_rollback(db);
+	return -1;
+}
+
+static int64_t ask(const char *path, const char *sql)
+{
+	sqlite3 *raw;
+	sqlite3_stmt *s;
+	int64_t n;
+
+	assert_int_equal(sqlite3_open_v2(path, &raw, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+	sqlite3_busy_timeout(raw, 30000);
+	sqlite3_db_config(raw, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+	assert_int_equal(sqlite3_prepare_v2(raw, sql, -1, &s, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_step(s), SQLITE_ROW);
+	n = sqlite3_column_int64(s, 0);
+	sqlite3_finalize(s);
+	sqlite3_close(raw);
+	return n;
+}
+
+/* Runs without all of their attempts. */
+#define HALVES "SELECT count(*) FROM run WHERE (SELECT count(*) FROM attempt WHERE run = rowid_) != 3"
+
+static void exec_raw(const char *path, const char *sql)
+{
+	char *message = NULL;
+	sqlite3 *raw;
+
+	assert_int_equal(sqlite3_open(path, &raw), SQLITE_OK);
+	if (sqlite3_exec(raw, sql, NULL, NULL, &message) != SQLITE_OK)
+		fail_msg("%s", message);
+	sqlite3_close(raw);
+}
+
+/* --- several processes ------------------------------------------------------------------------------------------------ */
+
+static pid_t start_writer(const char *path, uint64_t first, uint64_t n, size_t bulk, int say)
+{
+	pid_t pid = fork();
+	struct db *db;
+
+	if (pid)
+		return pid;
+	if (db_open(path, DB_WRITE, &db, NULL) < 0)
+		_exit(2);
+	for (uint64_t i = 0; i < n; i++)
+		if (write_one(db, first + i, bulk, NULL) < 0 || (say >= 0 && write(say, "x", 1) != 1))
+			_exit(3);
+	db_close(db);
+	_exit(0);
+}
+
+/* They make and migrate the file at the same moment too. A reader sees whole transactions only. */
+static void writers_that_meet_lose_nothing(void **state)
+{
+	struct fixture *f = *state;
+	pid_t pids[WRITERS];
+	int left = WRITERS, status;
+
+	for (uint64_t i = 0; i < WRITERS; i++)
+		pids[i] = start_writer(f->path, i * EACH, EACH, 100 * KIB, -1);
+	while (left) {
+		pid_t pid = waitpid(-1, &status, WNOHANG);
+		struct db *db;
+
+		if (pid > 0) {
+			assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+			left--;
+		}
+		if (db_open(f->path, DB_READ, &db, NULL) == 0) {
+			assert_int_equal(ask(f->path, HALVES), 0);
+			db_close(db);
+		}
+	}
+	(void)pids;
+	assert_int_equal(ask(f->path, "SELECT count(*) FROM run"), WRITERS * EACH);
+	assert_int_equal(ask(f->path, "SELECT count(DISTINCT id) FROM run"), WRITERS * EACH);
+	assert_int_equal(ask(f->path, "SELECT count(*) FROM key_record"), WRITERS * EACH);
+	assert_int_equal(ask(f->path, HALVES), 0);
+}
+
+/* What a writer said was committed is there after kill -9, whole; what it was at is there whole or not at all. */
+static void a_killed_writer_leaves_whole_transactions(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t written = 0;
+
+	for (int round = 0; round < KILLS; round++) {
+		uint64_t committed = 0, now;
+		int fds[2], status;
+		struct db *db;
+		pid_t pid;
+		char c;
+
+		assert_int_equal(pipe(fds), 0);
+		pid = start_writer(f->path, written, UINT64_MAX, round % 2 ? 900 * KIB : 100, fds[1]); /* every second one checkpoints often */
+		close(fds[1]);
+		for (int i = 0; i < 1 + round % 12 && read(fds[0], &c, 1) == 1; i++)
+			committed++;
+		kill(pid, SIGKILL);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFSIGNALED(status));
+		while (read(fds[0], &c, 1) == 1)
+			committed++;
+		close(fds[0]);
+		db = open_db(f->path);
+		now = (uint64_t)ask(f->path, "SELECT count(*) FROM run");
+		assert_true(now >= written + committed && now <= written + committed + 1);
+		assert_int_equal(ask(f->path, HALVES), 0);
+		assert_int_equal(db_check(db, NULL), 0);
+		assert_int_equal(write_one(db, 1000000 + (uint64_t)round, 10, NULL), 0); /* its lock went with it */
+		db_close(db);
+		written = now + 1;
+	}
+}
+
+static void what_is_not_committed_is_not_there(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct run_row run = { .pipeline = "p", .started_ns = 1 };
+	struct db *db = open_db(f->path);
+
+	assert_int_equal(db_begin(db, NULL), 0);
+	assert_int_equal(record_run_add(db, &run, arena, NULL), 0);
+	db_rollback(db);
+	db_rollback(db); /* none open: nothing */
+	assert_int_equal(db_begin(db, NULL), 0);
+	assert_int_equal(record_run_add(db, &run, arena, NULL), 0);
+	db_close(db);
+	assert_int_equal(ask(f->path, "SELECT count(*) FROM run"), 0);
+	db = open_db(f->path);
+	assert_int_equal(db_begin(db, NULL), 0);
+	assert_int_equal(record_run_add(db, &run, arena, NULL), 0);
+	assert_int_equal(db_commit_durable(db, NULL), 0);
+	db_close(db);
+	assert_int_equal(ask(f->path, "SELECT count(*) FROM run"), 1);
+}
+
+/* --- files that aren't right ------------------------------------------------------------------------------------------ */
+
+static const struct {
+	const char *sql;
+	enum db_open_flags flags;
+	enum err_code code;
+	const char *words;
+} refused[] = {
+	{ "PRAGMA user_version=99", DB_WRITE, ERR_NEWER, "written by a newer cairn (version 99" },
+	{ "PRAGMA user_version=99", DB_READ, ERR_NEWER, "upgrade cairn" },
+	{ "PRAGMA application_id=7", DB_WRITE, ERR_CORRUPT, "another program" },
+	{ "PRAGMA application_id=0", DB_WRITE, ERR_CORRUPT, "another program" },
+};
+
+static void newer_and_foreign_ones_are_refused_in_words(void **state)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
+		struct err err = { 0 };
+		struct db *db = open_db(f->path);
+		_cleanup_(freep) char *back = NULL;
+
+		db_close(db);
+		exec_raw(f->path, refused[i].sql);
+		assert_int_equal(db_open(f->path, refused[i].flags, &db, &err), -1);
+		assert_int_equal(err.code, refused[i].code);
+		assert_non_null(strstr(err.msg, refused[i].words));
+		assert_non_null(strstr(err.msg, f->path));
+		assert_int_equal(fs_remove_tree(f->path, NULL), 0);
+	}
+}
+
+static void what_is_not_there_or_no_file(void **state)
+{
+	struct fixture *f = *state;
+	struct err err = { 0 };
+	struct db *db;
+
+	assert_int_equal(db_open(f->path, DB_READ, &db, &err), -1);
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+	assert_non_null(strstr(err.msg, "nothing was run here yet"));
+	assert_int_equal(access(f->path, F_OK), -1);
+	assert_int_equal(fs_write_atomic(f->path, "", 0, NULL), 0);
+	assert_int_equal(db_open(f->path, DB_READ, &db, &err), -1);
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+	assert_int_equal(fs_remove_tree(f->path, NULL), 0);
+	assert_int_equal(mkdir(f->path, 0755), 0);
+	assert_int_equal(db_open(f->path, DB_WRITE, &db, &err), -1);
+	assert_int_equal(err.code, ERR_IO);
+	assert_int_equal(db_open(f->path, DB_READ, &db, &err), -1);
+}
+
+/* Every statement that reads. */
+static int read_all(struct db *db, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	struct run_row *runs, one;
+	struct attempt_row *attempts, previous;
+	struct run_input_row *inputs;
+	struct nondeterminism_row *rows;
+	struct cached_result result;
+	size_t n, m;
+	int64_t ns;
+
+	if (record_all_runs(db, arena, &runs, &n, err) < 0 || record_last_results(db, "p", arena, &one, err) < 0 ||
+	    record_step_duration(db, "p", "t", &ns, err) < 0 || record_nondeterminism(db, arena, &rows, &m, err) < 0 ||
+	    record_previous_attempt(db, "p", "t", 0, arena, &previous, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n && i < 20; i++) {
+		if (record_run_attempts(db, runs[i].rowid, arena, &attempts, &m, err) < 0 || record_run_inputs(db, runs[i].rowid, arena, &inputs, &m, err) < 0)
+			return -1;
+		for (size_t k = 0; k < m; k++)
+			if (record_lookup(db, &attempts[k].key, arena, &result, err) < 0)
+				return -1;
+	}
+	return db_check(db, err);
+}
+
+static int open_and_use(const char *path, struct err *err)
+{
+	_cleanup_(db_closep) struct db *db = NULL;
+
+	if (db_open(path, DB_WRITE, &db, err) < 0 || read_all(db, err) < 0)
+		return -1;
+	return write_one(db, 77, 5000, err);
+}
+
+static void put_copy(const struct fixture *f, const struct str *bytes, size_t n)
+{
+	_cleanup_(freep) char *wal = xasprintf("%s-wal", f->path), *shm = xasprintf("%s-shm", f->path);
+
+	unlink(wal);
+	unlink(shm);
+	assert_int_equal(fs_write_atomic(f->path, bytes->s, n, NULL), 0);
+}
+
+static uint32_t next(uint32_t *seed)
+{
+	*seed = *seed * 1664525u + 1013904223u;
+	return *seed >> 8;
+}
+
+/* A healthy file of some dozen pages, all of it in the file itself. */
+static void make_sample(struct fixture *f, struct str *ret)
+{
+	struct db *db = open_db(f->path);
+
+	for (uint64_t i = 0; i < 40; i++)
+		assert_int_equal(write_one(db, i, 700, NULL), 0);
+	db_close(db);
+	exec_raw(f->path, "PRAGMA wal_checkpoint(TRUNCATE)");
+	assert_int_equal(fs_read_file(f->path, MIB, ret, NULL), 0);
+	assert_true(ret->len > 20 * 4096);
+}
+
+/* One clear error, never a crash, and never words of SQLite's alone. */
+static bool is_orderly(const struct err *err)
+{
+	return err->code == ERR_CORRUPT || err->code == ERR_NEWER || err->code == ERR_NOT_FOUND;
+}
+
+static void damage_is_an_error_in_words(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(str_deinit) struct str good = { 0 }, bad = { 0 };
+	size_t found = 0;
+
+	make_sample(f, &good);
+	for (uint32_t round = 0; round < 400; round++) {
+		uint32_t seed = round;
+		struct err err = { 0 };
+		size_t n = good.len, at = round % 3 ? next(&seed) % n : next(&seed) % 1024; /* every third in header and schema */
+
+		str_reset(&bad);
+		str_addn(&bad, good.s, good.len);
+		if (round % 10 == 0)
+			n = at;
+		else
+			for (size_t k = 0; k < 1 + round % 40 && at + k < n; k++)
+				bad.s[at + k] = (char)next(&seed);
+		put_copy(f, &bad, n);
+		if (open_and_use(f->path, &err) < 0) {
+			found++;
+			if (!is_orderly(&err))
+				fail_msg("round %u: code %d: %s", round, err.code, err.msg);
+			assert_non_null(strstr(err.msg, f->path));
+		}
+	}
+	assert_in_range(found, 60, 399); /* data in the middle of a page may change unseen */
+	put_copy(f, &good, good.len);
+	assert_int_equal(open_and_use(f->path, NULL), 0);
+}
+
+/* Frames that don't sum up end the log: what was before them is there, whole. */
+static void a_damaged_log_loses_its_end_only(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(freep) char *wal = xasprintf("%s-wal", f->path), *shm = xasprintf("%s-shm", f->path);
+	_cleanup_(str_deinit) struct str good = { 0 }, log = { 0 };
+	struct db *db = open_db(f->path);
+	size_t lost = 0;
+
+	db_close(db);
+	exec_raw(f->path, "PRAGMA wal_checkpoint(TRUNCATE)");
+	db = open_db(f->path);
+	for (uint64_t i = 0; i < 20; i++)
+		assert_int_equal(write_one(db, i, 700, NULL), 0);
+	db_close(db);
+	assert_int_equal(fs_read_file(f->path, MIB, &good, NULL), 0);
+	assert_int_equal(fs_read_file(wal, 4 * MIB, &log, NULL), 0);
+	assert_true(log.len > 20 * 4096);
+	for (uint32_t round = 0; round < 100; round++) {
+		uint32_t seed = round + 1;
+		size_t at = next(&seed) % log.len;
+		int64_t runs;
+
+		put_copy(f, &good, good.len);
+		log.s[at] ^= 0x55;
+		assert_int_equal(fs_write_atomic(wal, log.s, round % 2 ? log.len : at, NULL), 0);
+		log.s[at] ^= 0x55;
+		db = open_db(f->path);
+		runs = ask(f->path, "SELECT count(*) FROM run");
+		lost += runs < 20;
+		assert_int_equal(ask(f->path, HALVES), 0);
+		assert_int_equal(db_check(db, NULL), 0);
+		assert_int_equal(write_one(db, 99, 10, NULL), 0);
+		db_close(db);
+	}
+	assert_true(lost > 50);
+}
+
+/* --- older ones ------------------------------------------------------------------------------------------------------- */
+
+/* tests/unit/record/versions/N.sql: a database as version N wrote it. Whatever comes later has to read it. */
+static void stored_databases_of_older_versions_are_upgraded(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+
+	for (int version = 1;; version++) {
+		_cleanup_(freep) char *path = xasprintf("tests/unit/record/versions/%d.sql", version);
+		_cleanup_(str_deinit) struct str dump = { 0 };
+		struct cached_result result;
+		struct attempt_row *attempts;
+		struct run_row run, *runs;
+		struct db *db;
+		size_t n;
+
+		if (access(path, F_OK) < 0) {
+			assert_true(version > 1);
+			break;
+		}
+		assert_int_equal(fs_read_file(path, MIB, &dump, NULL), 0);
+		exec_raw(f->path, dump.s);
+		assert_int_equal(ask(f->path, "PRAGMA user_version"), version);
+		db = open_db(f->path);
+		assert_int_equal(db_check(db, NULL), 0);
+		assert_int_equal(record_all_runs(db, arena, &runs, &n, NULL), 0);
+		assert_int_equal(n, 1);
+		assert_int_equal(record_find_run(db, "small", arena, &run, NULL), 0);
+		assert_string_equal(run.id, "small-bbbbb");
+		assert_int_equal(run.state, RUN_SUCCEEDED);
+		assert_string_equal(run.params_json, "{\"n\":3}");
+		assert_int_equal(run.counts.executed, 1);
+		assert_int_equal(record_run_attempts(db, run.rowid, arena, &attempts, &n, NULL), 0);
+		assert_int_equal(n, 1);
+		assert_string_equal(attempts[0].task, "train[fold=0]");
+		assert_int_equal(record_lookup(db, &attempts[0].key, arena, &result, NULL), 1);
+		assert_int_equal(result.n_outputs, 1);
+		assert_int_equal(result.outputs[0].id.size_bytes, 5);
+		assert_int_equal(result.n_metrics, 1);
+		assert_true(result.metrics[0].value == 0.75);
+		assert_int_equal(write_one(db, 1, 10, NULL), 0);
+		db_close(db);
+		put_copy(f, &dump, 0);
+	}
+}
+
+/* --- results and keys ------------------------------------------------------------------------------------------------- */
+
+static void result_of(struct db *db, int64_t run, unsigned key, unsigned content, int64_t duration_ns, int want)
+{
+	struct attempt_row a = { .run = run, .task = "t", .step = "s", .number = 1, .started_ns = 1, .key.b = { (uint8_t)key } };
+	struct named_content out = { "o", { .kind = CONTENT_BLOB, .size_bytes = content, .digest.b = { (uint8_t)content } } };
+
+	assert_int_equal(record_attempt_start(db, &a, NULL), 0);
+	a.ended_ns = 1 + duration_ns;
+	assert_int_equal(record_attempt_end(db, &a, NULL), 0);
+	assert_int_equal(record_result(db, a.id, &a.key, true, NULL, 0, &out, 1, NULL), want);
+}
+
+static void the_first_observation_counts_and_a_second_one_is_noticed(void **state)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct db *db = open_db(":memory:");
+	struct run_row run = { .pipeline = "p", .started_ns = 1 };
+	struct digest one = { .b = { 1 } }, two = { .b = { 2 } };
+	struct cached_result r;
+	struct nondeterminism_row *rows;
+	size_t n;
+	int64_t ns;
+
+	assert_int_equal(db_begin(db, NULL), 0);
+	assert_int_equal(record_run_add(db, &run, arena, NULL), 0);
+	result_of(db, run.rowid, 1, 10, 5, 0);
+	result_of(db, run.rowid, 1, 10, 7, 0);
+	assert_int_equal(record_nondeterminism(db, arena, &rows, &n, NULL), 0);
+	assert_int_equal(n, 0);
+	result_of(db, run.rowid, 1, 11, 9, 1);
+	result_of(db, run.rowid, 2, 11, 100, 0);
+	assert_int_equal(db_commit(db, NULL), 0);
+	assert_int_equal(record_lookup(db, &one, arena, &r, NULL), 1);
+	assert_int_equal(r.outputs[0].id.size_bytes, 10); /* never silently the newest */
+	assert_int_equal(record_nondeterminism(db, arena, &rows, &n, NULL), 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(rows[0].n_results, 2);
+	assert_int_equal(rows[0].key.b[0], 1);
+	assert_int_equal(record_step_duration(db, "p", "s", &ns, NULL), 1);
+	assert_true(ns == 7 || ns == 9); /* a median of 5, 7, 9, 100 */
+	assert_int_equal(record_step_duration(db, "p", "other", &ns, NULL), 0);
+	assert_int_equal(db_begin(db, NULL), 0);
+	assert_int_equal(record_forget(db, &one, NULL), 0);
+	assert_int_equal(db_commit(db, NULL), 0);
+	assert_int_equal(record_lookup(db, &one, arena, &r, NULL), 0);
+	assert_int_equal(record_lookup(db, &two, arena, &r, NULL), 1);
+	db_close(db);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(writers_that_meet_lose_nothing),
+		TEST(a_killed_writer_leaves_whole_transactions),
+		TEST(what_is_not_committed_is_not_there),
+		TEST(newer_and_foreign_ones_are_refused_in_words),
+		TEST(what_is_not_there_or_no_file),
+		TEST(damage_is_an_error_in_words),
+		TEST(a_damaged_log_loses_its_end_only),
+		TEST(stored_databases_of_older_versions_are_upgraded),
+		TEST(the_first_observation_counts_and_a_second_one_is_noticed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
