@@ -5,8 +5,8 @@
  * costs the engine nothing; only a program that is given secrets writes through us, so that they can be taken out.
  *
  * The guard: a process of our own that does nothing but wait for us to die. If we are killed, the direct children die by
- * PR_SET_PDEATHSIG, and the guard kills what they started. It is forked before the first thread, because it allocates: after a fork in
- * a process with threads, any lock may be held for ever.
+ * PR_SET_PDEATHSIG, and the guard kills what they started. It is forked at the first attempt, before the first worker thread (they
+ * come with the jobs): it allocates, and after a fork in a process with threads any lock may be held for ever.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -444,7 +444,7 @@ static void start_guard(struct local *l)
 {
 	int fds[2];
 
-	if (pipe2(fds, O_CLOEXEC) < 0)
+	if (l->guard || pipe2(fds, O_CLOEXEC) < 0)
 		return;
 	l->guard = fork();
 	if (l->guard == 0) {
@@ -477,6 +477,7 @@ static int local_submit(struct runner *r, const struct runner_attempt *a, struct
 
 	if (*slot)
 		return 0;
+	start_guard(l);
 	la = xcalloc(1, sizeof(*la));
 	*la = (struct local_attempt){ .l = l, .a = a, .w = { .dir_fd = -1, .log_fd = -1 }, .pipe_fd = -1, .series = { .fd = -1 } };
 	la->err = &la->result.err;
@@ -584,7 +585,6 @@ int runner_local_new(struct loop *l, const struct runner_local_options *o, struc
 	gethostname(r->node, sizeof(r->node) - 1);
 	snprintf(r->engine_marker, sizeof(r->engine_marker), "CAIRN_ENGINE=%d-%llu", (int)getpid(), (unsigned long long)process_start_time(getpid()));
 	r->guard_pipe = -1;
-	start_guard(r);
 	if (process_become_subreaper(err) < 0 || pool_new(l, o->n_workers ? o->n_workers : (unsigned)MAX(cpus, 1), &r->pool, err) < 0) {
 		stop_guard(r);
 		workspace_shelf_deinit(&r->shelf);

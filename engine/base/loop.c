@@ -451,7 +451,7 @@ struct job {
 struct pool {
 	struct loop *loop;
 	pthread_t *threads;
-	unsigned n_threads;
+	unsigned n_threads, max_threads;
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	struct job *first, **last; /* queue, under lock */
@@ -520,8 +520,6 @@ static bool run_inline_jobs(struct loop *l)
 int pool_new(struct loop *l, unsigned n_threads, struct pool **ret, struct err *err)
 {
 	struct pool *p = xcalloc(1, sizeof(*p));
-	sigset_t all, old;
-
 	p->loop = l;
 	p->last = &p->first;
 	pthread_mutex_init(&p->lock, NULL);
@@ -529,18 +527,27 @@ int pool_new(struct loop *l, unsigned n_threads, struct pool **ret, struct err *
 	p->threads = xcalloc(n_threads + 1, sizeof(*p->threads));
 	if (n_threads == 0)
 		VEC_PUSH(&l->inline_pools, p);
-	sigfillset(&all); /* signals are the loop's */
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	while (p->n_threads < n_threads && pthread_create(&p->threads[p->n_threads], NULL, work, p) == 0)
-		p->n_threads++;
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (n_threads && p->n_threads == 0) {
-		err_errno(err, "cannot start a worker thread");
-		pool_free(p);
-		return -1;
-	}
+	p->max_threads = n_threads;
 	*ret = p;
 	return 0;
+}
+
+/* Threads come with the jobs: who has nothing to do in parallel, as most who only look things up, starts none. Without any, jobs run in the loop. */
+static void start_thread(struct pool *p)
+{
+	sigset_t all, old;
+
+	if (p->n_threads >= p->max_threads || p->n_threads >= p->pending)
+		return;
+	sigfillset(&all); /* signals are the loop's */
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	if (pthread_create(&p->threads[p->n_threads], NULL, work, p) == 0)
+		p->n_threads++;
+	else if (p->n_threads == 0)
+		p->max_threads = 0;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (p->max_threads == 0)
+		VEC_PUSH(&p->loop->inline_pools, p);
 }
 
 void pool_submit(struct pool *p, loop_fn run, loop_fn done, void *arg)
@@ -550,6 +557,7 @@ void pool_submit(struct pool *p, loop_fn run, loop_fn done, void *arg)
 	*j = (struct job){ .pool = p, .run = run, .done = done, .arg = arg };
 	p->pending++;
 	p->loop->jobs_out++;
+	start_thread(p);
 	pthread_mutex_lock(&p->lock);
 	*p->last = j;
 	p->last = &j->next;

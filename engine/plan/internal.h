@@ -73,7 +73,8 @@ struct plan {
 	struct content_id *input_ids; /* pipeline inputs; CONTENT_NONE until pinned */
 	VEC(struct plan_pin) pins;
 	struct map *pin_by_name; /* → index + 1 */
-	struct map *code_memo;	 /* path → struct code_entry * */
+	struct map *code_memo;	 /* path → struct code_entry *, directory with a slash behind it → struct listing * */
+	VEC(struct map *) listings;
 	struct task_queue wave;	 /* needs have ended: to be keyed */
 	struct task_queue ready; /* to be executed */
 	VEC(struct plan_wait) waits;

@@ -98,6 +98,9 @@ void plan_free(struct plan *p)
 	VEC_FREE(&p->waits);
 	map_free(p->pin_by_name);
 	map_free(p->code_memo);
+	for (size_t i = 0; i < p->listings.n; i++)
+		map_free(p->listings.v[i]);
+	VEC_FREE(&p->listings);
 	str_deinit(&p->scratch);
 	str_deinit(&p->key_record);
 	arena_free(p->arena);

@@ -1,5 +1,6 @@
 /* What comes from the project when a run starts: pipeline inputs, code, tool versions. Each is pinned under a name, so that a
  * resumed run (and later a reproduced one) is given the same content without the project. */
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -151,6 +152,45 @@ static int code_entry(struct plan *p, const char *path, bool must_exist, struct 
 	return put_path(p, path, p->options.hash_only, &c->id, err);
 }
 
+/* Commands have many words, most of which are no files: one look at a directory's names answers for all. */
+struct listing {
+	struct map *names;
+	bool too_large; /* then each is looked at by itself */
+};
+#define LISTING_MAX 8192
+
+static struct listing *listing_of(struct plan *p, const char *dir)
+{
+	_cleanup_(freep) char *key = xasprintf("%s/", dir), *full = xasprintf("%s/%s", p->ctx.config->project_root, dir);
+	void **slot = map_slot_str(p->code_memo, key); /* no path of code ends in a slash */
+	struct listing *l = *slot;
+	struct dirent *e;
+	DIR *d;
+
+	if (l)
+		return l;
+	l = *slot = arena_alloc(p->arena, sizeof(*l));
+	l->names = map_new();
+	VEC_PUSH(&p->listings, l->names);
+	d = opendir(full);
+	while (d && !l->too_large && (e = readdir(d))) {
+		*map_slot_str(l->names, e->d_name) = l;
+		l->too_large = map_len(l->names) > LISTING_MAX;
+	}
+	if (d)
+		closedir(d);
+	return l;
+}
+
+static bool may_exist(struct plan *p, const char *path)
+{
+	_cleanup_(freep) char *dir = fs_dirname(path);
+	const char *slash = strrchr(path, '/');
+	struct listing *l = listing_of(p, dir);
+
+	return l->too_large || map_get_str(l->names, slash ? slash + 1 : path);
+}
+
 struct code_set {
 	VEC(struct path_entry) entries;
 	struct str joined;
@@ -190,7 +230,7 @@ static int add_named_files(struct plan *p, const struct step *s, struct code_set
 {
 	static const char separators[] = " \t\n;|&()<>\"'`";
 
-	for (size_t i = 0; i < s->run->n_parts; i++) {
+	for (size_t i = 0; s->run && i < s->run->n_parts; i++) {
 		const char *at = s->run->parts[i].text, *end;
 
 		if (s->run->parts[i].expr)
@@ -205,9 +245,12 @@ static int add_named_files(struct plan *p, const struct step *s, struct code_set
 			while (n > 2 && w[0] == '.' && w[1] == '/')
 				w += 2, n -= 2;
 			/* A word that goes on in an expression isn't a name by itself. */
-			if (may_be_path(w, n) && !(at == end && i + 1 < s->run->n_parts) &&
-			    add_code(p, set, arena_strndup(p->arena, w, n), false, err) < 0)
-				return -1;
+			if (may_be_path(w, n) && !(at == end && i + 1 < s->run->n_parts)) {
+				const char *path = arena_strndup(p->arena, w, n);
+
+				if (may_exist(p, path) && add_code(p, set, path, false, err) < 0)
+					return -1;
+			}
 			at++;
 		}
 	}

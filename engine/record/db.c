@@ -13,6 +13,8 @@
 
 /* A checkpoint moves this much from the WAL at once: large enough to be rare, small enough to take some ten milliseconds. */
 #define WAL_MAX_BYTES (8 * MIB)
+/* At the end of a run, when the disk is waited for anyway: who opens the database next reads what is left in the WAL. */
+#define WAL_LEFT_BYTES (256 * KIB)
 #define BUSY_MS 30000
 
 int db_fail(struct db *db, struct err *err, const char *doing)
@@ -162,16 +164,16 @@ int db_begin(struct db *db, struct err *err)
 }
 
 /* Still under the lock. A checkpoint that can't be finished because of readers is finished by a later one. */
-static void checkpoint_if_due(struct db *db)
+static void checkpoint_if_due(struct db *db, uint64_t max_bytes)
 {
 	_cleanup_(freep) char *wal = xasprintf("%s-wal", db->path);
 	struct stat st;
 
-	if (stat(wal, &st) == 0 && (uint64_t)st.st_size > WAL_MAX_BYTES)
+	if (stat(wal, &st) == 0 && (uint64_t)st.st_size > max_bytes)
 		sqlite3_wal_checkpoint_v2(db->sql, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 }
 
-static int end_txn(struct db *db, const char *how, struct err *err)
+static int end_txn(struct db *db, const char *how, uint64_t wal_max_bytes, struct err *err)
 {
 	int r = db_exec(db, how, err);
 
@@ -180,7 +182,7 @@ static int end_txn(struct db *db, const char *how, struct err *err)
 	db->in_txn = false;
 	if (db->lock_fd >= 0) {
 		if (r == 0)
-			checkpoint_if_due(db);
+			checkpoint_if_due(db, wal_max_bytes);
 		fs_unlock(db->lock_fd);
 	}
 	return r;
@@ -188,7 +190,7 @@ static int end_txn(struct db *db, const char *how, struct err *err)
 
 int db_commit(struct db *db, struct err *err)
 {
-	return end_txn(db, "COMMIT", err);
+	return end_txn(db, "COMMIT", WAL_MAX_BYTES, err);
 }
 
 int db_commit_durable(struct db *db, struct err *err)
@@ -196,7 +198,7 @@ int db_commit_durable(struct db *db, struct err *err)
 	_cleanup_(freep) char *wal = xasprintf("%s-wal", db->path);
 	_cleanup_(fd_closep) int fd = -1;
 
-	if (db_commit(db, err) < 0)
+	if (end_txn(db, "COMMIT", WAL_LEFT_BYTES, err) < 0)
 		return -1;
 	if (db->lock_fd < 0)
 		return 0;
@@ -209,7 +211,7 @@ int db_commit_durable(struct db *db, struct err *err)
 void db_rollback(struct db *db)
 {
 	if (db->in_txn)
-		end_txn(db, "ROLLBACK", NULL);
+		end_txn(db, "ROLLBACK", WAL_MAX_BYTES, NULL);
 }
 
 /* --- opening -------------------------------------------------------------------------------------------------------------- */
