@@ -8,7 +8,7 @@
 #include "runners/runner.h"
 #include "storage/content.h"
 
-/* Longest log of which only the last lines are asked for that is read whole. */
+/* Last lines are looked for in so much of a log's end. */
 #define TAIL_MAX (64 * MIB)
 
 struct logs {
@@ -54,6 +54,20 @@ static const char *last_lines(const char *s, size_t n, uint64_t lines)
 	return at;
 }
 
+/* Leaves the descriptor where the last lines begin. A log too long to be read for that begins in the middle of a line. */
+static void seek_last_lines(struct logs *l, int fd)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	off_t end = lseek(fd, 0, SEEK_END), from = end > (off_t)TAIL_MAX ? end - (off_t)TAIL_MAX : 0;
+	ssize_t n;
+
+	str_reserve(&text, (size_t)(end - from));
+	n = pread(fd, text.s, (size_t)(end - from), from);
+	if (n > 0)
+		from += last_lines(text.s, (size_t)n, l->lines) - text.s;
+	lseek(fd, from, SEEK_SET);
+}
+
 static int print_stored(struct logs *l, const struct attempt_row *a, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -74,6 +88,8 @@ static int print_stored(struct logs *l, const struct attempt_row *a, struct err 
 	}
 	if (content_open(l->store, &a->log, &fd, err) < 0)
 		return -1;
+	if (l->lines)
+		seek_last_lines(l, fd);
 	while ((n = read(fd, buf, sizeof(buf))) > 0)
 		put(l, buf, (size_t)n);
 	return n < 0 ? err_errno(err, "cannot read the log") : 0;
@@ -120,6 +136,8 @@ static int print_live(struct logs *l, const struct attempt_row *a, struct err *e
 		return still_running(l, a, &now) ? 0 : print_stored(l, &now, err);
 	if (watch >= 0)
 		inotify_add_watch(watch, path, IN_MODIFY);
+	if (l->lines)
+		seek_last_lines(l, fd);
 	copy_new(l, fd, &any);
 	while (l->follow && still_running(l, a, &now)) {
 		poll(&p, 1, 500);
@@ -192,12 +210,15 @@ static int print_all(struct logs *l, const struct cli_args *args, struct err *er
 	for (size_t i = 0; r == 0 && i < n; i++)
 		if (wanted(args, &rows[i], n) && !superseded(l, rows, n, i))
 			VEC_PUSH(&chosen, &rows[i]);
-	if (r == 0 && chosen.n == 0 && args->n_operands) {
+	if (r == 0 && chosen.n == 0 && args->n_operands && !l->number) {
 		r = add_hits(l, args, &rows, &n, err);
 		for (size_t i = 0; r == 0 && i < n; i++)
 			VEC_PUSH(&chosen, &rows[i]);
 	}
-	if (r == 0 && chosen.n == 0)
+	if (r == 0 && chosen.n == 0 && l->number)
+		r = err_set(err, ERR_NOT_FOUND, "run %s has no attempt %llu of that; `cairn status -v %s` lists its attempts", l->run.id,
+			    (unsigned long long)l->number, l->run.id);
+	else if (r == 0 && chosen.n == 0)
 		r = args->n_operands ? err_set(err, ERR_NOT_FOUND, "run %s has no log of that name; `cairn status -v %s` lists its attempts", l->run.id, l->run.id) :
 				       err_set(err, ERR_NOT_FOUND, "nothing failed or is running in %s: name a task or a step", l->run.id);
 	l->many = chosen.n > 1;
