@@ -1,4 +1,3 @@
-#include "base/process.h"
 #include "base/text.h"
 #include "cli/facts.h"
 
@@ -43,10 +42,7 @@ json_t *facts_run(const struct run_row *r)
 
 bool facts_engine_died(const struct run_row *r)
 {
-	char host[256] = "";
-
-	gethostname(host, sizeof(host) - 1);
-	return r->state == RUN_RUNNING && r->host && str_eq(r->host, host) && (r->pid <= 0 || process_start_time(r->pid) != r->pid_start);
+	return record_run_engine(r) == RUN_ENGINE_DIED;
 }
 
 const char *facts_state(const struct run_row *r)

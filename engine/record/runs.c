@@ -1,5 +1,6 @@
 /* Runs in the database. */
 #include <sys/random.h>
+#include "base/process.h"
 #include "record/internal.h"
 
 const char *run_state_name(enum run_state s)
@@ -7,6 +8,19 @@ const char *run_state_name(enum run_state s)
 	static const char *const names[] = { "running", "succeeded", "failed", "cancelled", "interrupted" };
 
 	return (unsigned)s < ARRAY_LEN(names) ? names[s] : "unknown";
+}
+
+enum run_engine record_run_engine(const struct run_row *r)
+{
+	char host[256] = "";
+
+	if (r->state != RUN_RUNNING)
+		return RUN_ENGINE_NONE;
+	gethostname(host, sizeof(host) - 1);
+	if (!r->host || !str_eq(r->host, host))
+		return RUN_ENGINE_ELSEWHERE;
+	/* The number may be another process's by now; one that isn't there "started" at 0. */
+	return r->pid > 0 && r->pid_start && process_start_time(r->pid) == r->pid_start ? RUN_ENGINE_LIVES : RUN_ENGINE_DIED;
 }
 
 /* Pipeline name and five letters; no vowels and no look-alikes, so that ids are neither words nor misread. */

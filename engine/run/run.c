@@ -245,17 +245,6 @@ int run_start(const struct run_context *ctx, const struct pipeline *p, const str
 
 /* --- resume ----------------------------------------------------------------------------------------------------------------------------------- */
 
-static bool engine_lives(const struct run_row *row)
-{
-	char host[256] = "";
-
-	gethostname(host, sizeof(host) - 1);
-	if (row->state != RUN_RUNNING || row->pid <= 0)
-		return false;
-	/* On another machine nobody can tell from here; the state directory isn't shared between machines. */
-	return row->host && str_eq(row->host, host) && process_start_time(row->pid) == row->pid_start && row->pid_start != 0;
-}
-
 /* Attempts that have no end died with their engine: it isn't the task's failure and costs no retry. */
 static int close_lost(struct run *r, struct attempt_row *a, struct err *err)
 {
@@ -338,7 +327,7 @@ int run_resume(const struct run_context *ctx, const char *run_id, unsigned jobs,
 	*ret = (struct run_row){ 0 };
 	if (record_find_run(ctx->db, run_id, arena, &row, err) < 0)
 		return -1;
-	if (engine_lives(&row))
+	if (record_run_engine(&row) == RUN_ENGINE_LIVES)
 		return err_set(err, ERR_BUSY, "run %s is still running (process %d); `cairn status %s` shows it", row.id, row.pid, row.id);
 	if (row.state == RUN_SUCCEEDED)
 		return err_set(err, ERR_INVALID, "run %s has succeeded: there is nothing to resume", row.id);
