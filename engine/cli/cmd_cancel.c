@@ -30,6 +30,10 @@ static int cancel(struct cli *cli, struct db *db, const struct run_row *r, bool 
 {
 	if (r->state != RUN_RUNNING)
 		return err_set(err, ERR_INVALID, "run %s is not running: it is %s", r->id, facts_state(r));
+	if (record_run_engine(r) == RUN_ENGINE_ELSEWHERE)
+		return err_set(err, ERR_INVALID,
+			       "no engine of this machine has run %s: it was started on %s; cancel it there, or, if that machine is gone, cairn resume %s takes it up here",
+			       r->id, r->host ? r->host : "another one", r->id);
 	if (facts_engine_died(r))
 		return err_set(err, ERR_INVALID, "the engine of run %s died: there is nothing to stop; cairn resume %s goes on", r->id, r->id);
 	if (request(db, r, now, err) < 0)

@@ -32,7 +32,10 @@ test_expect 'what is over is not cancelled' '
 '
 test_expect 'a row of another host with pid 0 signals nobody: not the group of who asks' '
 	row "update run set state=0, host=\"elsewhere.invalid\", pid=0, pid_start=0"
-	setsid bash -c "cairn cancel last >said 2>err; echo alive >alive" || :
-	test_is "$(cat alive)" alive
+	setsid bash -c "cairn cancel last >said 2>err; echo \$? >alive" || :
+	test_is "$(cat alive)" 3
+	test_lines 1 err
+	test_grep "started on elsewhere.invalid; cancel it there" err
+	test_lines 0 said
 '
 test_done
