@@ -141,19 +141,44 @@ static int add_run(struct metrics *m, struct db *db, const struct run_row *run, 
 	return 0;
 }
 
-static int find_runs(struct cli *cli, struct db *db, const struct cli_args *args, struct run_row **ret, size_t *ret_n, struct err *err)
+static int add_named(struct metrics *m, struct db *db, const struct cli_args *args, struct err *err)
 {
-	struct run_filter f = { .pipeline = cli_value(args, "pipeline"), .any_state = true, .limit = 20 };
+	for (size_t i = 0; i < args->n_operands; i++) {
+		struct run_row *run = arena_alloc(m->cli->arena, sizeof(*run));
 
-	if (cli_uint(args, "limit", 0, UINT32_MAX, &f.limit, err) < 0)
-		return -1;
-	if (args->n_operands == 0)
-		return record_list_runs(db, &f, cli->arena, ret, ret_n, err);
-	*ret = arena_alloc(cli->arena, args->n_operands * sizeof(**ret));
-	*ret_n = args->n_operands;
-	for (size_t i = 0; i < args->n_operands; i++)
-		if (record_find_run(db, args->operands[i], cli->arena, &(*ret)[i], err) < 0)
+		if (record_find_run(db, args->operands[i], m->cli->arena, run, err) < 0 || add_run(m, db, run, args, err) < 0)
 			return -1;
+	}
+	return 0;
+}
+
+/* Newest first, until `limit` of them had something to show. More are asked for as it turns out that they are needed. */
+static int add_newest(struct metrics *m, struct db *db, const struct cli_args *args, struct err *err)
+{
+	struct run_filter f = { .pipeline = cli_value(args, "pipeline"), .any_state = true };
+	uint64_t limit = 20, shown = 0;
+	int64_t before = INT64_MAX;
+	struct run_row *runs;
+	size_t n;
+
+	if (cli_uint(args, "limit", 0, UINT32_MAX, &limit, err) < 0)
+		return -1;
+	f.limit = limit;
+	do {
+		if (record_list_runs(db, &f, m->cli->arena, &runs, &n, err) < 0)
+			return -1;
+		for (size_t i = 0; i < n && (!limit || shown < limit); i++) {
+			size_t lines = m->lines.n;
+
+			if (runs[i].rowid >= before)
+				continue;
+			before = runs[i].rowid;
+			if (add_run(m, db, &runs[i], args, err) < 0)
+				return -1;
+			shown += m->lines.n > lines;
+		}
+		f.limit *= 8;
+	} while (limit && shown < limit && n == f.limit / 8);
 	return 0;
 }
 
@@ -176,11 +201,22 @@ static void choose_params(struct metrics *m, bool all)
 
 /* --- showing --------------------------------------------------------------------------------------------------------------------------- */
 
-static void sort_lines(struct metrics *m, const char *by)
+static bool is_known(const struct metrics *m, const char *name)
+{
+	bool known = m->lines.n == 0;
+
+	for (size_t i = 0; i < m->lines.n && !known; i++)
+		known = map_get_str(m->names, name) || json_object_get(m->lines.v[i].params, name);
+	return known;
+}
+
+static int sort_lines(struct metrics *m, const char *by, struct err *err)
 {
 	bool down = by[0] == '-';
 
 	by += down;
+	if (!is_known(m, by))
+		return err_set(err, ERR_NOT_FOUND, "--sort: none of these runs has a metric or a param `%s`", by);
 	/* Insertion: stable, and the lines of some runs. What has no such number goes last. */
 	for (size_t i = 1; i < m->lines.n; i++) {
 		struct line l = m->lines.v[i];
@@ -197,6 +233,7 @@ static void sort_lines(struct metrics *m, const char *by)
 		}
 		m->lines.v[k] = l;
 	}
+	return 0;
 }
 
 static void add_cells(struct metrics *m, struct table *t, const struct line *l)
@@ -272,20 +309,16 @@ static void print_json(struct metrics *m)
 int cmd_metrics(struct cli *cli, const struct cli_args *args)
 {
 	struct metrics m = { .cli = cli, .names = map_new() };
-	struct run_row *runs;
 	struct err err = { 0 };
 	struct db *db;
-	size_t n = 0;
 	int r = cli_db(cli, DB_READ, &db, &err);
 
 	if (r == 0)
-		r = find_runs(cli, db, args, &runs, &n, &err);
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = add_run(&m, db, &runs[i], args, &err);
+		r = args->n_operands ? add_named(&m, db, args, &err) : add_newest(&m, db, args, &err);
+	if (r == 0 && cli_value(args, "sort"))
+		r = sort_lines(&m, cli_value(args, "sort"), &err);
 	if (r == 0) {
 		choose_params(&m, cli_flag(args, "all"));
-		if (cli_value(args, "sort"))
-			sort_lines(&m, cli_value(args, "sort"));
 		cli->json ? print_json(&m) : print_table(&m);
 	}
 	for (size_t i = 0; i < m.lines.n; i++)
