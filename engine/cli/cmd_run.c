@@ -19,6 +19,9 @@ int cmd_run(struct cli *cli, const struct cli_args *args)
 	o.keep_workspace = cli_flag(args, "keep-workspace");
 	o.shell_step = cli_value(args, "shell");
 	result = execution_open(&e, cli, &err);
+	for (size_t i = 0; result == 0 && i < p->n_steps; i++)
+		if (p->steps[i].metrics)
+			progress_has_metrics(e.progress);
 	if (result == 0 && o.shell_step)
 		progress_plain(e.progress); /* the terminal is the shell's */
 	if (result == 0)

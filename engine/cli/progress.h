@@ -43,6 +43,8 @@ void progress_metric(struct progress *p, uint64_t attempt, const char *name, dou
 void progress_stopping(struct progress *p);
 /* From now on lines only: the terminal is somebody else's (`run --shell`). */
 void progress_plain(struct progress *p);
+/* The run's tasks have metrics: its end names the command that shows them. */
+void progress_has_metrics(struct progress *p);
 /* Draws now if something changed and the last frame is at least 100 ms old (the timer calls it); now: whatever its age. */
 void progress_draw(struct progress *p, bool now);
 

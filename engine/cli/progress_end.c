@@ -89,7 +89,8 @@ static void add_next(const struct progress *p, struct str *s, const struct run_r
 
 	switch (run->state) {
 	case RUN_SUCCEEDED:
-		add_next_line(s, &first, metrics);
+		if (p->has_metrics)
+			add_next_line(s, &first, metrics);
 		break;
 	case RUN_FAILED:
 		add_logs(p, s, &first);
@@ -103,6 +104,11 @@ static void add_next(const struct progress *p, struct str *s, const struct run_r
 	case RUN_RUNNING:
 		break;
 	}
+}
+
+void progress_has_metrics(struct progress *p)
+{
+	p->has_metrics = true;
 }
 
 void progress_finish(struct progress *p, const struct run_row *run)

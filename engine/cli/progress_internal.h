@@ -31,7 +31,7 @@ struct progress {
 	struct run_counts counts;
 	uint64_t n_running;
 	int64_t remaining_ns;
-	bool stopping, finished;
+	bool stopping, finished, has_metrics;
 	VEC(struct row) rows; /* in order of start; slots behind n_rows are free */
 	size_t n_rows;
 	struct str failed[3]; /* names of tasks that failed, for what to type next */
