@@ -1,0 +1,326 @@
+/* Which columns of which input are wanted, and the arrays made of them. */
+#include <string.h>
+#include "base/str.h"
+#include "steps/evaluate/classes.h"
+
+#define SLICE_COLUMNS_MAX 32
+
+struct loading {
+	struct step_args *a;
+	struct data *d;
+	struct source model, labels, baseline; /* path NULL: not given */
+	struct source *truth;		       /* labels, or model */
+	struct column *slices[SLICE_COLUMNS_MAX];
+	struct source *slice_of[SLICE_COLUMNS_MAX], *query_of;
+	bool skip;
+};
+
+/* --- what is wanted ------------------------------------------------------------------------------------------------------------ */
+
+static int open_source(struct loading *l, struct source *s, const char *name, size_t i, struct err *err)
+{
+	const struct step_port *p = step_input(l->a, name);
+
+	if (!p)
+		return 0;
+	s->path = p->path;
+	if (table_open(p->path, l->a->threads, &l->d->tables[i], err) < 0)
+		return -1;
+	s->table = l->d->tables[i];
+	return 0;
+}
+
+static struct column *want(struct loading *l, struct source *s, enum column_kind kind, const char *name)
+{
+	return source_want(s, l->d->arena, kind, &name, 1);
+}
+
+static bool is_npy(const struct source *s)
+{
+	return table_format(s->table) == TABLE_NPY;
+}
+
+/* An array is one column: its type says whether it holds scores or classes. */
+static void want_npy_prediction(struct loading *l, struct source *s)
+{
+	unsigned dimensions;
+	size_t columns;
+
+	if (l->d->task == TASK_CLASSIFICATION && table_npy_kind(s->table, &columns, &dimensions) != 'f') {
+		s->prediction = want(l, s, COLUMN_CODES, "prediction");
+		s->prediction->codes_max = CLASSES_MAX;
+	} else {
+		s->scores = want(l, s, COLUMN_NUMBERS, l->d->task == TASK_REGRESSION ? "prediction" : "score");
+	}
+}
+
+static int want_classes(struct loading *l, struct source *s, struct err *err)
+{
+	const char *name = step_text(l->a->with, "prediction");
+	const json_t *score = step_value(l->a->with, "score");
+
+	if (name || table_has(s->table, "prediction")) {
+		s->prediction = want(l, s, COLUMN_CODES, name ? name : "prediction");
+		s->prediction->codes_max = CLASSES_MAX;
+	}
+	if (json_array_size(score) ? source_want_scores(s, l->d->arena, score, err) < 0 : 0)
+		return -1;
+	if (!s->scores && table_has(s->table, "score"))
+		s->scores = want(l, s, COLUMN_NUMBERS, "score");
+	if (s->scores || s->prediction || !table_rows(s->table))
+		return 0;
+	return err_set(err, ERR_INVALID, "%s has neither a column `prediction` nor `score`; name yours by `prediction` or `score`", s->path);
+}
+
+static int want_prediction(struct loading *l, struct source *s, struct err *err)
+{
+	const json_t *score = step_value(l->a->with, "score");
+	const char *name;
+
+	if (is_npy(s)) {
+		want_npy_prediction(l, s);
+		return 0;
+	}
+	if (l->d->task == TASK_CLASSIFICATION)
+		return want_classes(l, s, err);
+	if (json_array_size(score) > 1 || (l->d->task == TASK_REGRESSION && json_array_size(score)))
+		return err_set(err, ERR_INVALID, "score: %s", l->d->task == TASK_REGRESSION ? "regression has none; `prediction` names the column" : "ranking wants one column");
+	name = l->d->task == TASK_REGRESSION ? step_text(l->a->with, "prediction") : json_string_value(json_array_get(score, 0));
+	s->scores = want(l, s, COLUMN_NUMBERS, name ? name : l->d->task == TASK_REGRESSION ? "prediction" : "score");
+	return 0;
+}
+
+static int want_label(struct loading *l, struct err *err)
+{
+	const char *name = step_text(l->a->with, "label");
+	struct source *s = l->truth;
+
+	if (l->truth == &l->model && is_npy(s))
+		return err_set(err, ERR_USAGE, "%s is an array of predictions; give the labels by -i labels=FILE", s->path);
+	if (l->truth == &l->model && table_format(s->table) != TABLE_JSONL && !table_has(s->table, name))
+		return err_set(err, ERR_INVALID, "%s has no column `%.60s`: name the labels' column by `label`, or give -i labels=FILE", s->path, name);
+	s->label = want(l, s, l->d->task == TASK_CLASSIFICATION ? COLUMN_CODES : COLUMN_NUMBERS, name);
+	s->label->codes_max = CLASSES_MAX;
+	return 0;
+}
+
+/* The labels' table has it, or else the predictions'. */
+static struct source *source_with(struct loading *l, const char *name)
+{
+	return l->labels.path && table_has(l->labels.table, name) ? &l->labels : &l->model;
+}
+
+static int want_others(struct loading *l, struct err *err)
+{
+	const char *query = step_text(l->a->with, "query");
+	const json_t *slices = step_value(l->a->with, "slices"), *item;
+	size_t i;
+
+	if (l->d->task == TASK_RANKING) {
+		if (!query)
+			return err_set(err, ERR_INVALID, "ranking: `query` must name the column that says which rows compete with each other");
+		l->query_of = source_with(l, query);
+		l->query_of->query = want(l, l->query_of, COLUMN_CODES, query);
+	}
+	json_array_foreach (slices, i, item) {
+		const char *name = json_string_value(item);
+
+		l->slice_of[i] = source_with(l, name);
+		if (is_npy(l->slice_of[i]))
+			return err_set(err, ERR_INVALID, "slices: %s is an array, which has no column `%.60s`", l->slice_of[i]->path, name);
+		l->slices[i] = want(l, l->slice_of[i], COLUMN_CODES, name);
+		l->slices[i]->codes_max = SLICES_MAX;
+		l->slices[i]->may_be_empty = true;
+	}
+	return 0;
+}
+
+static int want_ids(struct loading *l, struct source *const *v, size_t n, struct err *err)
+{
+	const char *id = step_text(l->a->with, "id");
+
+	for (size_t i = 0; i < n && id; i++) {
+		if (is_npy(v[i]))
+			return err_set(err, ERR_INVALID, "id: %s is an array, which has no column `%.60s`", v[i]->path, id);
+		v[i]->id = want(l, v[i], COLUMN_TEXTS, id);
+	}
+	return 0;
+}
+
+/* --- arrays -------------------------------------------------------------------------------------------------------------------- */
+
+static double *gather_numbers(const struct source *s, const struct column *c, size_t n)
+{
+	double *v = xmalloc(MAX(n, 1) * sizeof(*v));
+
+	for (size_t i = 0; i < n; i++)
+		v[i] = c->numbers[source_row(s, i) * c->row_stride];
+	return v;
+}
+
+static void gather_scores(const struct source *s, struct column *c, size_t n, struct side *ret)
+{
+	ret->width = c->width;
+	ret->row_stride = c->row_stride;
+	ret->column_stride = c->column_stride;
+	if (!s->rows) {
+		ret->lent = c->lent;
+		ret->scores = TAKE_PTR(c->numbers);
+		return;
+	}
+	ret->scores = xmalloc(MAX(n * c->width, 1) * sizeof(double));
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < c->width; k++)
+			ret->scores[i * c->width + k] = c->numbers[s->rows[i] * c->row_stride + k * c->column_stride];
+	ret->row_stride = c->width;
+	ret->column_stride = 1;
+}
+
+/* Queries are numbered without gaps, also where all rows of one were left out. */
+static size_t renumber(uint32_t *codes, size_t n, size_t n_codes)
+{
+	uint32_t *number = xcalloc(MAX(n_codes, 1), sizeof(*number)), next = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!number[codes[i]])
+			number[codes[i]] = ++next;
+		codes[i] = number[codes[i]] - 1;
+	}
+	free(number);
+	return next;
+}
+
+static void gather(struct loading *l)
+{
+	struct data *d = l->d;
+
+	for (size_t i = 0; l->slices[i]; i++) {
+		struct slice_column *s = VEC_ADD(&d->slices);
+
+		s->name = l->slices[i]->names[0];
+		s->codes = source_take_codes(l->slice_of[i], l->slices[i], d->n);
+		s->values = l->slices[i]->texts;
+		l->slices[i]->texts = (struct dict){ 0 };
+	}
+	if (l->query_of) {
+		d->query = source_take_codes(l->query_of, l->query_of->query, d->n);
+		d->n_queries = renumber(d->query, d->n, l->query_of->query->texts.texts.n);
+	}
+	if (d->task != TASK_CLASSIFICATION)
+		d->target = gather_numbers(l->truth, l->truth->label, d->n);
+	for (int i = 0; i < 2; i++) {
+		struct source *s = i ? &l->baseline : &l->model;
+		struct side *side = i ? &d->baseline : &d->model;
+
+		side->file = s->path;
+		if (s->path && s->scores)
+			gather_scores(s, s->scores, d->n, side);
+	}
+}
+
+static int check_width(const struct loading *l, const struct source *s, struct err *err)
+{
+	if (!s->path || l->d->task == TASK_CLASSIFICATION || s->scores->width == 1)
+		return 0;
+	return err_set(err, ERR_INVALID, "%s has %zu numbers a row; %s wants one", s->path, s->scores->width, step_text(l->a->with, "task"));
+}
+
+/* Gains come from the labels: less than nothing can't be gained. */
+static int check_gains(struct loading *l, struct source *const *v, size_t n_sources, struct err *err)
+{
+	const struct column *c = l->truth->label;
+	uint8_t *keep = memset(xmalloc(MAX(l->d->n, 1)), 1, l->d->n);
+	bool drop = false;
+	int r = 0;
+
+	for (size_t i = 0; i < l->d->n && r == 0; i++) {
+		size_t row = source_row(l->truth, i);
+
+		if (c->numbers[row * c->row_stride] >= 0)
+			continue;
+		drop = true;
+		keep[i] = 0;
+		if (!l->skip)
+			r = err_set(err, ERR_INVALID, "%s: row %zu: `%.60s` is negative; ranking wants a relevance of 0 or more", l->truth->path, row + 1,
+				    c->names[0]);
+	}
+	if (r == 0 && drop)
+		source_keep(v, n_sources, keep, l->d->n, &l->d->n);
+	free(keep);
+	return r;
+}
+
+static int load(struct loading *l, struct err *err)
+{
+	struct source *v[3] = { &l->model };
+	size_t n = 1;
+	uint64_t skipped;
+
+	if (open_source(l, &l->model, "predictions", 0, err) < 0 || open_source(l, &l->labels, "labels", 1, err) < 0 ||
+	    open_source(l, &l->baseline, "baseline", 2, err) < 0)
+		return -1;
+	l->truth = l->labels.path ? &l->labels : &l->model;
+	if (l->labels.path)
+		v[n++] = &l->labels;
+	if (l->baseline.path)
+		v[n++] = &l->baseline;
+	if (want_prediction(l, &l->model, err) < 0 || want_label(l, err) < 0 || want_others(l, err) < 0 || want_ids(l, v, n, err) < 0 ||
+	    (l->baseline.path && want_prediction(l, &l->baseline, err) < 0))
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		if (source_read(v[i], l->skip, err) < 0)
+			return -1;
+	if (source_match(v, n, l->skip, &l->d->n, &skipped, err) < 0 || check_width(l, &l->model, err) < 0 || check_width(l, &l->baseline, err) < 0)
+		return -1;
+	if (l->d->task == TASK_RANKING && check_gains(l, v, n, err) < 0)
+		return -1;
+	if (l->d->task == TASK_CLASSIFICATION &&
+	    classes_resolve(l->a, l->d, l->truth, &l->model, l->baseline.path ? &l->baseline : NULL, v, n, l->skip, err) < 0)
+		return -1;
+	l->d->rows_read = table_rows(l->model.table);
+	l->d->rows_skipped = l->d->rows_read - l->d->n;
+	gather(l);
+	if (l->d->task == TASK_CLASSIFICATION)
+		classes_apply(l->d, l->truth, &l->model, l->baseline.path ? &l->baseline : NULL, l->a->threads);
+	return 0;
+}
+
+int data_load(struct step_args *a, struct data *ret, struct err *err)
+{
+	struct loading *l = xcalloc(1, sizeof(*l));
+	int r;
+
+	*ret = (struct data){ .task = (enum task)step_choice(a, "task"), .arena = arena_new(), .threshold = step_float(a->with, "threshold") };
+	*l = (struct loading){ .a = a, .d = ret, .skip = step_choice(a, "on_bad") == 1 };
+	r = load(l, err);
+	source_deinit(&l->model);
+	source_deinit(&l->labels);
+	source_deinit(&l->baseline);
+	free(l);
+	return r;
+}
+
+static void side_deinit(struct side *s)
+{
+	free(s->predicted);
+	if (!s->lent)
+		free(s->scores);
+}
+
+void data_deinit(struct data *d)
+{
+	side_deinit(&d->model);
+	side_deinit(&d->baseline);
+	for (size_t i = 0; i < d->slices.n; i++) {
+		free(d->slices.v[i].codes);
+		dict_deinit(&d->slices.v[i].values);
+	}
+	VEC_FREE(&d->slices);
+	free(d->truth);
+	free(d->target);
+	free(d->query);
+	for (size_t i = 0; i < ARRAY_LEN(d->tables); i++)
+		table_free(d->tables[i]);
+	arena_free(d->arena);
+	*d = (struct data){ 0 };
+}

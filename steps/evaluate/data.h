@@ -1,0 +1,56 @@
+/* steps/evaluate/data.h — what is measured: rows of truth and predictions, matched, checked, and as arrays.
+ *
+ * Everything is checked here: after data_load each class is below n_classes, each number finite, each array of `n` rows.
+ */
+#ifndef CAIRN_STEPS_EVALUATE_DATA_H
+#define CAIRN_STEPS_EVALUATE_DATA_H
+
+#include "steps/step.h"
+#include "steps/table/table.h"
+
+#define CLASSES_MAX 2000 /* the confusion matrix has the square of that */
+#define SLICES_MAX 10000 /* values of one column; the largest 100 are shown */
+
+enum task { TASK_CLASSIFICATION, TASK_REGRESSION, TASK_RANKING };
+
+/* What one model says of each row. */
+struct side {
+	const char *file;
+	uint32_t *predicted; /* classification: a class; NULL in the other tasks */
+	double *scores;	     /* of row r and column k: scores[r * row_stride + k * column_stride]; NULL: only classes were given */
+	size_t width, row_stride, column_stride; /* width 1: of the positive class, or the predicted number; else one column a class */
+	bool lent;
+};
+
+struct slice_column {
+	const char *name;
+	uint32_t *codes;
+	struct dict values;
+};
+
+struct data {
+	enum task task;
+	size_t n;
+	uint64_t rows_read, rows_skipped; /* of the predictions; left out by on_bad: skip */
+	char **classes; /* in the order of the score columns */
+	size_t n_classes, positive; /* positive: with two classes */
+	double threshold;
+	uint32_t *truth; /* a class */
+	double *target;	 /* a number: regression, ranking */
+	uint32_t *query;
+	size_t n_queries;
+	struct side model, baseline; /* baseline.file NULL: none */
+	VEC(struct slice_column) slices;
+	struct arena *arena;
+	struct table *tables[3]; /* lent scores lie in them */
+};
+
+int data_load(struct step_args *a, struct data *ret, struct err *err);
+void data_deinit(struct data *d);
+
+static inline double side_score(const struct side *s, size_t row, size_t column)
+{
+	return s->scores[row * s->row_stride + column * s->column_stride];
+}
+
+#endif

@@ -1,0 +1,142 @@
+#include <math.h>
+#include <string.h>
+#include "steps/evaluate/compare.h"
+#include "steps/evaluate/results.h"
+
+/* --- slices -------------------------------------------------------------------------------------------------------------------- */
+
+struct slicing {
+	struct results *r;
+	const struct slice_column *column;
+	const uint32_t *unit_code; /* of a query: its first row's */
+	size_t first;
+};
+
+static int measure_slice(void *arg, size_t i, struct err *err)
+{
+	const struct slicing *x = arg;
+	struct slice_result *s = &x->r->slices.v[x->first + i];
+	size_t n = meter_units(x->r->model);
+	uint32_t *w = xmalloc(MAX(n, 1) * sizeof(*w)), code = (uint32_t)dict_find(&x->column->values, s->value, strlen(s->value));
+
+	for (size_t k = 0; k < n; k++)
+		w[k] = x->unit_code[k] == code;
+	meter_measure(x->r->model, w, 1, &s->model);
+	if (x->r->baseline)
+		meter_measure(x->r->baseline, w, 1, &s->baseline);
+	free(w);
+	return 0;
+}
+
+static int by_units(const void *a, const void *b)
+{
+	const struct slice_result *x = a, *y = b;
+
+	return x->units != y->units ? (x->units < y->units ? 1 : -1) : strcmp(x->value, y->value);
+}
+
+static uint32_t *codes_of_queries(const struct data *d, const uint32_t *codes)
+{
+	uint32_t *v = xcalloc(MAX(d->n_queries, 1), sizeof(*v));
+
+	for (size_t i = d->n; i-- > 0;)
+		v[d->query[i]] = codes[i];
+	return v;
+}
+
+static void measure_column(struct results *r, const struct slice_column *c)
+{
+	uint32_t *own = r->d->task == TASK_RANKING ? codes_of_queries(r->d, c->codes) : NULL;
+	struct slicing x = { r, c, own ? own : c->codes, r->slices.n };
+	size_t n = c->values.texts.n;
+	uint64_t *units = xcalloc(MAX(n, 1), sizeof(*units));
+
+	for (size_t i = 0; i < meter_units(r->model); i++)
+		units[x.unit_code[i]]++;
+	for (size_t k = 0; k < n; k++)
+		if (units[k])
+			VEC_PUSH(&r->slices, ((struct slice_result){ .column = c->name, .value = c->values.texts.v[k].s, .units = units[k] }));
+	n = r->slices.n - x.first;
+	if (n)
+		qsort(r->slices.v + x.first, n, sizeof(*r->slices.v), by_units);
+	if (n > SLICES_SHOWN) {
+		step_note("`%.60s` has %zu values; the %d with the most rows are measured on their own", c->name, n, SLICES_SHOWN);
+		n = SLICES_SHOWN;
+		r->slices.n = x.first + n;
+	}
+	step_parallel(r->options.threads, n, measure_slice, &x, NULL);
+	free(units);
+	free(own);
+}
+
+/* --- comparison ---------------------------------------------------------------------------------------------------------------- */
+
+static void compare(struct results *r)
+{
+	const struct data *d = r->d;
+	struct comparison *c = &r->comparison;
+	bool exact;
+
+	if (d->task != TASK_CLASSIFICATION) {
+		c->test = "Wilcoxon's signed-rank test";
+		c->p = compare_wilcoxon(meter_losses(r->model), meter_losses(r->baseline), meter_units(r->model), r->options.threads);
+		c->why = isnan(c->p) ? "both are equally good at each" : NULL;
+		return;
+	}
+	for (size_t i = 0; i < d->n; i++) {
+		bool model = d->model.predicted[i] == d->truth[i], baseline = d->baseline.predicted[i] == d->truth[i];
+
+		c->only_model += model && !baseline;
+		c->only_baseline += baseline && !model;
+	}
+	c->p = compare_mcnemar(c->only_model, c->only_baseline, &exact);
+	c->test = exact ? "McNemar's test, exact" : "McNemar's test, chi-squared with continuity correction";
+	c->why = isnan(c->p) ? "both are right on the same rows" : NULL;
+}
+
+/* --- all ----------------------------------------------------------------------------------------------------------------------- */
+
+/* The scores of a row are measured one by one. */
+static size_t default_resamples(const struct data *d)
+{
+	size_t cost = d->n * MAX(d->model.width, 1);
+
+	return cost <= 100000 ? 1000 : cost <= 1000000 ? 200 : 0;
+}
+
+void results_measure(struct results *r)
+{
+	const struct data *d = r->d;
+
+	r->model = meter_new(d, &d->model, &r->options);
+	meter_measure(r->model, NULL, r->options.threads, &r->m);
+	if (d->baseline.file) {
+		r->baseline = meter_new(d, &d->baseline, &r->options);
+		meter_measure(r->baseline, NULL, r->options.threads, &r->b);
+		compare(r);
+	}
+	if (d->task == TASK_CLASSIFICATION) {
+		r->confusion = xcalloc(MAX(d->n_classes * d->n_classes, 1), sizeof(uint64_t));
+		r->classes = xcalloc(MAX(d->n_classes, 1), sizeof(*r->classes));
+		meter_confusion(r->model, NULL, r->options.threads, r->confusion);
+		meter_classes(r->model, r->confusion, r->classes);
+	}
+	for (size_t i = 0; i < d->slices.n; i++)
+		measure_column(r, &d->slices.v[i]);
+	if (r->resampling.resamples == SIZE_MAX)
+		r->resampling.resamples = default_resamples(d);
+	if (r->resampling.resamples > 1 && meter_units(r->model) > 1) {
+		r->intervals = xcalloc(1, sizeof(*r->intervals));
+		resample(r->model, r->baseline, &r->resampling, r->intervals);
+	}
+}
+
+void results_deinit(struct results *r)
+{
+	meter_free(r->model);
+	meter_free(r->baseline);
+	free(r->intervals);
+	free(r->confusion);
+	free(r->classes);
+	VEC_FREE(&r->slices);
+}

@@ -1,0 +1,248 @@
+#include <string.h>
+#include "base/str.h"
+#include "steps/evaluate/source.h"
+
+struct column *source_want(struct source *s, struct arena *arena, enum column_kind kind, const char *const *names, size_t n)
+{
+	struct column *c = &s->columns[s->n++];
+	const char **copy = arena_alloc(arena, MAX(n, 1) * sizeof(*copy));
+
+	for (size_t i = 0; i < n; i++)
+		copy[i] = arena_strdup(arena, names[i]);
+	*c = (struct column){ .names = copy, .n_names = n, .kind = kind, .codes_max = UINT32_MAX };
+	return c;
+}
+
+/* --- scores -------------------------------------------------------------------------------------------------------------------- */
+
+struct names {
+	VEC(const char *) names, classes;
+	bool pattern;
+};
+
+static int add_pattern(struct names *v, const struct source *s, struct arena *arena, const char *pattern, struct err *err)
+{
+	const char *star = strchr(pattern, '*'), *tail = star + 1;
+	size_t n, head = (size_t)(star - pattern), before = v->names.n;
+	const char *const *have = table_names(s->table, &n);
+
+	if (strchr(tail, '*'))
+		return err_set(err, ERR_INVALID, "score: `%.60s` has more than one `*`", pattern);
+	for (size_t i = 0; i < n; i++)
+		if (strlen(have[i]) > head + strlen(tail) && strncmp(have[i], pattern, head) == 0 && str_has_suffix(have[i], tail)) {
+			VEC_PUSH(&v->names, have[i]);
+			VEC_PUSH(&v->classes, arena_strndup(arena, have[i] + head, strlen(have[i]) - head - strlen(tail)));
+		}
+	v->pattern = true;
+	return v->names.n > before ? 0 : err_set(err, ERR_INVALID, "%s has no column that matches `%.60s`", s->path, pattern);
+}
+
+int source_want_scores(struct source *s, struct arena *arena, const json_t *score, struct err *err)
+{
+	struct names v = { 0 };
+	const json_t *item;
+	size_t i;
+	int r = 0;
+
+	json_array_foreach (score, i, item) {
+		const char *name = json_string_value(item);
+
+		if (r < 0 || !strchr(name, '*'))
+			VEC_PUSH(&v.names, name);
+		else
+			r = add_pattern(&v, s, arena, name, err);
+	}
+	if (r == 0 && v.pattern && v.classes.n != v.names.n)
+		r = err_set(err, ERR_INVALID, "score: give names or one pattern with `*`, not both");
+	if (r == 0 && v.names.n > CLASSES_MAX)
+		r = err_set(err, ERR_TOO_LARGE, "score: %zu columns; at most %d", v.names.n, CLASSES_MAX);
+	if (r == 0 && v.names.n) {
+		s->scores = source_want(s, arena, COLUMN_NUMBERS, v.names.v, v.names.n);
+		if (v.pattern)
+			s->score_classes = arena_memdup(arena, v.classes.v, v.classes.n * sizeof(*v.classes.v));
+	}
+	VEC_FREE(&v.names);
+	VEC_FREE(&v.classes);
+	return r;
+}
+
+int source_read(struct source *s, bool skip, struct err *err)
+{
+	return table_read(s->table, s->columns, s->n, skip, err);
+}
+
+uint32_t *source_take_codes(const struct source *s, struct column *c, size_t n)
+{
+	uint32_t *v;
+
+	if (!s->rows)
+		return TAKE_PTR(c->codes);
+	v = xmalloc(MAX(n, 1) * sizeof(*v));
+	for (size_t i = 0; i < n; i++)
+		v[i] = c->codes[s->rows[i]];
+	return v;
+}
+
+void source_deinit(struct source *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		column_deinit(&s->columns[i]);
+	free(s->rows);
+	s->rows = NULL;
+	s->n = 0;
+}
+
+/* --- matching ------------------------------------------------------------------------------------------------------------------ */
+
+void source_keep(struct source *const *v, size_t n_sources, const uint8_t *keep, size_t n, size_t *ret_n)
+{
+	size_t kept = 0;
+
+	for (size_t k = 0; k < n_sources; k++) {
+		uint32_t *rows = xmalloc(MAX(n, 1) * sizeof(*rows));
+
+		kept = 0;
+		for (size_t i = 0; i < n; i++)
+			if (keep[i])
+				rows[kept++] = (uint32_t)source_row(v[k], i);
+		free(v[k]->rows);
+		v[k]->rows = rows;
+	}
+	*ret_n = kept;
+}
+
+/* Leaves out what any source has marked as bad. */
+static void drop_bad(struct source *const *v, size_t n_sources, size_t *n)
+{
+	uint8_t *keep = NULL;
+
+	for (size_t k = 0; k < n_sources; k++) {
+		size_t n_bad;
+		const uint8_t *bad = table_bad(v[k]->table, &n_bad);
+
+		if (!bad)
+			continue;
+		if (!keep)
+			keep = memset(xmalloc(MAX(*n, 1)), 1, *n);
+		for (size_t i = 0; i < *n; i++)
+			keep[i] &= !bad[source_row(v[k], i)];
+	}
+	if (keep)
+		source_keep(v, n_sources, keep, *n, n);
+	free(keep);
+}
+
+static bool same_ids(struct source *const *v, size_t n_sources, size_t n)
+{
+	for (size_t k = 1; k < n_sources; k++) {
+		if (table_rows(v[k]->table) != n)
+			return false;
+		for (size_t i = 0; i < n; i++) {
+			const struct slice *a = &v[0]->id->slices[i], *b = &v[k]->id->slices[i];
+
+			if (a->n != b->n || memcmp(a->s, b->s, a->n) != 0)
+				return false;
+		}
+	}
+	return true;
+}
+
+/* The ids of a source, each once; rows that are bad have none. */
+static int index_ids(const struct source *s, struct dict *ret, uint32_t **ret_row, struct err *err)
+{
+	size_t n = table_rows(s->table), n_bad;
+	const uint8_t *bad = table_bad(s->table, &n_bad);
+	uint32_t *row = xmalloc(MAX(n, 1) * sizeof(*row));
+
+	*ret_row = row;
+	for (size_t i = 0; i < n; i++) {
+		const struct slice *id = &s->id->slices[i];
+		size_t known = ret->texts.n;
+		uint32_t code;
+
+		if (bad && bad[i])
+			continue;
+		code = dict_code(ret, id->s, id->n);
+		if (code < known)
+			return err_set(err, ERR_INVALID, "%s: the id `%.*s` is there twice, in rows %u and %zu", s->path, (int)MIN(id->n, 60), id->s,
+				       row[code] + 1, i + 1);
+		row[code] = (uint32_t)i;
+	}
+	return 0;
+}
+
+static int missing_id(const struct source *in, const struct source *of, size_t row, struct err *err)
+{
+	const struct slice *id = &of->id->slices[row];
+
+	return err_set(err, ERR_INVALID, "%s has no row with the id `%.*s`, which is in row %zu of %s", in->path, (int)MIN(id->n, 60), id->s, row + 1,
+		       of->path);
+}
+
+/* Finds a row of `to` for each matched row of `from`; those without one are cleared in `keep`. */
+static int join(struct source *from, struct source *to, size_t n, uint8_t *keep, bool skip, struct err *err)
+{
+	size_t total = table_rows(to->table), n_bad, n_from_bad, used = 0;
+	const uint8_t *bad = table_bad(to->table, &n_bad), *from_bad = table_bad(from->table, &n_from_bad);
+	uint8_t *seen = xcalloc(MAX(total, 1), 1);
+	uint32_t *row = NULL;
+	struct dict ids = { 0 };
+	int r = index_ids(to, &ids, &row, err);
+
+	to->rows = xcalloc(MAX(n, 1), sizeof(*to->rows));
+	for (size_t i = 0; i < n && r == 0; i++) {
+		const struct slice *id = &from->id->slices[i];
+		int64_t code = from_bad && from_bad[i] ? -1 : dict_find(&ids, id->s, id->n);
+
+		if (code < 0 && !skip)
+			r = missing_id(to, from, i, err);
+		else if (code < 0)
+			keep[i] = 0;
+		else if (seen[row[code]]++)
+			r = err_set(err, ERR_INVALID, "%s: the id `%.*s` is there twice, the second time in row %zu", from->path, (int)MIN(id->n, 60), id->s, i + 1);
+		else
+			to->rows[i] = row[code], used++;
+	}
+	for (size_t i = 0; i < total && r == 0 && !skip && used < total; i++)
+		if (!seen[i] && !(bad && bad[i]))
+			r = missing_id(from, to, i, err);
+	dict_deinit(&ids);
+	free(row);
+	free(seen);
+	return r;
+}
+
+static int match_by_id(struct source *const *v, size_t n_sources, bool skip, size_t *n, struct err *err)
+{
+	uint8_t *keep;
+	int r = 0;
+
+	if (same_ids(v, n_sources, *n))
+		return 0;
+	keep = memset(xmalloc(MAX(*n, 1)), 1, *n);
+	for (size_t k = 1; k < n_sources && r == 0; k++)
+		r = join(v[0], v[k], *n, keep, skip, err);
+	if (r == 0)
+		source_keep(v, n_sources, keep, *n, n);
+	free(keep);
+	return r;
+}
+
+int source_match(struct source *const *v, size_t n_sources, bool skip, size_t *ret_n, uint64_t *ret_skipped, struct err *err)
+{
+	size_t n = table_rows(v[0]->table), first = n;
+
+	if (n_sources > 1 && v[0]->id) {
+		if (match_by_id(v, n_sources, skip, &n, err) < 0)
+			return -1;
+	} else {
+		for (size_t k = 1; k < n_sources; k++)
+			if (table_rows(v[k]->table) != n)
+				return err_set(err, ERR_INVALID, "%s has %zu rows, %s has %zu; rows are matched by their place unless `id` names a column",
+					       v[0]->path, n, v[k]->path, table_rows(v[k]->table));
+	}
+	drop_bad(v, n_sources, &n);
+	*ret_n = n;
+	*ret_skipped = first - n;
+	return 0;
+}

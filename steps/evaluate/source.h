@@ -1,0 +1,37 @@
+/* steps/evaluate/source.h — one input of `evaluate`: which of its columns are wanted, read, and matched with the other inputs' rows. */
+#ifndef CAIRN_STEPS_EVALUATE_SOURCE_H
+#define CAIRN_STEPS_EVALUATE_SOURCE_H
+
+#include "steps/evaluate/data.h"
+
+#define SOURCE_COLUMNS_MAX 40 /* id, label, prediction, scores, query and the slices */
+
+struct source {
+	const char *path;
+	struct table *table;
+	struct column columns[SOURCE_COLUMNS_MAX];
+	size_t n;
+	struct column *id, *label, *prediction, *scores, *query; /* into `columns`, or NULL */
+	uint32_t *rows;	       /* by matched row: this source's row; NULL: the same */
+	const char **score_classes; /* of `prob_*`: what the star stands for, by score column; NULL otherwise */
+};
+
+/* Sets up a column of `kind`; lent. */
+struct column *source_want(struct source *s, struct arena *arena, enum column_kind kind, const char *const *names, size_t n);
+/* The score columns that the settings' `score` names: a name each, or a pattern with one `*`. */
+int source_want_scores(struct source *s, struct arena *arena, const json_t *score, struct err *err);
+int source_read(struct source *s, bool skip, struct err *err);
+/* Matches rows: by the id columns where there are any, else by position. *ret_n rows are left, `skipped` of the first source's are not. */
+int source_match(struct source *const *v, size_t n, bool skip, size_t *ret_n, uint64_t *ret_skipped, struct err *err);
+/* Keeps only the matched rows for which keep[i]. */
+void source_keep(struct source *const *v, size_t n_sources, const uint8_t *keep, size_t n, size_t *ret_n);
+/* A column's codes of the matched rows; free() them. Once a column. */
+uint32_t *source_take_codes(const struct source *s, struct column *c, size_t n);
+void source_deinit(struct source *s); /* not the table */
+
+static inline size_t source_row(const struct source *s, size_t i)
+{
+	return s->rows ? s->rows[i] : i;
+}
+
+#endif

@@ -1,0 +1,30 @@
+/* steps/table/npy.h — one- and two-dimensional arrays in NumPy's .npy format, versions 1 to 3 (numpy.lib.format).
+ *
+ * Types: bool, signed and unsigned integers of 8 to 64 bits, floats of 16, 32 and 64 bits, S (bytes) and U (text), either byte order, C or
+ * Fortran order. Everything else, pickled objects and records above all, is ERR_UNSUPPORTED; a header that lies about the size is ERR_INVALID.
+ */
+#ifndef CAIRN_STEPS_TABLE_NPY_H
+#define CAIRN_STEPS_TABLE_NPY_H
+
+#include <stdbool.h>
+#include "base/err.h"
+#include "base/str.h"
+
+struct npy {
+	const unsigned char *data; /* lent by the bytes that npy_open was given */
+	char kind;		   /* 'b' 'i' 'u' 'f' 'S' 'U' */
+	bool swap;		   /* the other byte order */
+	unsigned item_bytes, dimensions;
+	size_t rows, columns;		 /* columns 1 of one dimension */
+	size_t row_stride, column_stride; /* in items */
+};
+
+int npy_open(const char *what, const void *bytes, size_t n, struct npy *ret, struct err *err);
+/* Of a number (kind is neither S nor U); integers over 2^53 are rounded. */
+double npy_number(const struct npy *a, size_t row, size_t column);
+/* Of an integer or bool; unsigned over INT64_MAX gives false. */
+bool npy_integer(const struct npy *a, size_t row, size_t column, int64_t *ret);
+/* Any kind as text: integers in decimal, S and U without their padding; false when U holds what is no character. */
+bool npy_text(const struct npy *a, size_t row, size_t column, struct str *out);
+
+#endif

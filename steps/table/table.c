@@ -1,0 +1,404 @@
+/* Files, their formats, and their division into blocks of whole rows. Where a CSV has no quotes, every line end is the end of a row, so that
+ * its blocks can be found without reading what lies before; the same holds for JSON lines always. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include "base/fs.h"
+#include "base/macros.h"
+#include "steps/step.h"
+#include "steps/table/csv.h"
+#include "steps/table/jsonl.h"
+#include "steps/table/table_internal.h"
+
+#define BLOCK_BYTES (4 * MIB) /* enough work to share out, and few enough dictionaries to merge */
+#define BLOCK_ITEMS (256 * KIB)
+#define PARTS_MAX 10000
+
+/* --- files --------------------------------------------------------------------------------------------------------------------- */
+
+static int map_part(struct table *t, const char *path, struct err *err)
+{
+	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct part *p;
+	struct stat st;
+	void *m = NULL;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_errno(err, "cannot read %s", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, ERR_INVALID, "%s is not a regular file", path);
+	if (st.st_size) {
+		m = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+		if (m == MAP_FAILED)
+			return err_errno(err, "cannot map %s", path);
+	}
+	p = VEC_ADD(&t->parts);
+	*p = (struct part){ .path = xstrdup(path), .text = m ? m : "", .size = (size_t)st.st_size, .end = (size_t)st.st_size, .body_line = 1 };
+	return 0;
+}
+
+static int by_path(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int list(const char *path, struct arena *arena, char ***ret, size_t *ret_n, struct err *err)
+{
+	VEC(char *) names = { 0 };
+	DIR *d = opendir(path);
+	struct dirent *e;
+
+	if (!d)
+		return err_errno(err, "cannot read %s", path);
+	while ((e = readdir(d)) && names.n <= PARTS_MAX)
+		if (*e->d_name != '.')
+			VEC_PUSH(&names, arena_printf(arena, "%s/%s", path, e->d_name));
+	closedir(d);
+	*ret = names.v;
+	*ret_n = names.n;
+	if (names.n > PARTS_MAX)
+		return err_set(err, ERR_TOO_LARGE, "%s: more than %d files", path, PARTS_MAX);
+	if (names.n == 0)
+		return err_set(err, ERR_INVALID, "%s: a directory without files", path);
+	qsort(names.v, names.n, sizeof(*names.v), by_path);
+	return 0;
+}
+
+static int map_all(struct table *t, const char *path, struct err *err)
+{
+	struct stat st;
+	char **files = NULL;
+	size_t n, len = strlen(path);
+	int r = 0;
+
+	if (stat(path, &st) < 0)
+		return err_errno(err, "cannot read %s", path);
+	if (!S_ISDIR(st.st_mode))
+		return map_part(t, path, err);
+	while (len > 1 && path[len - 1] == '/')
+		len--;
+	r = list(arena_strndup(t->arena, path, len), t->arena, &files, &n, err);
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = map_part(t, files[i], err);
+	free(files);
+	return r;
+}
+
+/* --- formats ------------------------------------------------------------------------------------------------------------------- */
+
+static enum table_format format_of(const struct part *p)
+{
+	const char *at = p->text, *end = p->text + p->size, *line;
+
+	if (p->size >= 6 && memcmp(at, "\x93NUMPY", 6) == 0)
+		return TABLE_NPY;
+	if (p->size >= 3 && memcmp(at, "\xef\xbb\xbf", 3) == 0)
+		at += 3;
+	while (at < end && strchr(" \t\r\n", *at) && *at)
+		at++;
+	if (at < end && *at == '{')
+		return TABLE_JSONL;
+	line = memchr(at, '\n', (size_t)(end - at));
+	line = line ? line : end;
+	return memchr(at, '\t', (size_t)(line - at)) && !memchr(at, ',', (size_t)(line - at)) ? TABLE_TSV : TABLE_CSV;
+}
+
+static int add_name(struct table *t, const char *s, size_t n, bool first, size_t i, struct err *err)
+{
+	char *name = arena_strndup(t->arena, s, n);
+
+	if (!first)
+		return i < t->names.n && strcmp(t->names.v[i], name) == 0 ? 0 : err_set(err, ERR_INVALID, "other columns than in %s", t->parts.v[0].path);
+	for (size_t k = 0; k < t->names.n; k++)
+		if (strcmp(t->names.v[k], name) == 0)
+			return err_set(err, ERR_INVALID, "the column `%.60s` is there twice", name);
+	VEC_PUSH(&t->names, name);
+	return 0;
+}
+
+/* The columns of a CSV are the fields of its first row. */
+static int open_csv(struct table *t, struct part *p, bool first, struct err *err)
+{
+	const char *nul = memchr(p->text, '\0', p->size);
+	const struct csv_field *f;
+	struct csv *c;
+	size_t n;
+	int r;
+
+	if (nul)
+		return err_set(err, ERR_INVALID, "%s: a NUL byte at offset %zu; is it a text file?", p->path, (size_t)(nul - p->text));
+	p->quotes = memchr(p->text, '"', p->size);
+	if (csv_open(p->path, p->text, p->size, table_separator(t), &c, err) < 0)
+		return -1;
+	r = csv_next(c, &f, &n, err);
+	if (r == 0)
+		r = err_set(err, ERR_INVALID, "%s is empty: its first line must name the columns", p->path);
+	for (size_t i = 0; i < n && r > 0; i++)
+		if (add_name(t, f[i].s, f[i].n, first, i, err) < 0)
+			r = err_wrap(err, "%s", p->path);
+	if (r > 0 && n != t->names.n)
+		r = err_set(err, ERR_INVALID, "%s: other columns than in %s", p->path, t->parts.v[0].path);
+	if (r > 0) {
+		const char *end = p->quotes ? NULL : memchr(p->text, '\n', p->size);
+
+		p->body = end ? (size_t)(end + 1 - p->text) : p->size;
+		p->body_line = 2;
+	}
+	/* Empty lines at the end are none, but in a table of one column they could be values. */
+	while (r > 0 && n > 1 && p->end > p->body && (p->text[p->end - 1] == '\n' || p->text[p->end - 1] == '\r'))
+		p->end--;
+	csv_free(c);
+	return r < 0 ? -1 : 0;
+}
+
+static int open_jsonl(struct table *t, struct part *p, bool first, struct err *err)
+{
+	const struct jsonl_member *m;
+	struct jsonl *j;
+	size_t n = 0;
+	int r = 0;
+
+	if (first) {
+		j = jsonl_new(p->path, p->text, p->size, 1);
+		r = jsonl_next(j, &m, &n, err);
+		for (size_t i = 0; i < n && r > 0; i++)
+			VEC_PUSH(&t->names, arena_strndup(t->arena, m[i].key, m[i].key_n));
+		jsonl_free(j);
+	}
+	while (p->end && strchr(" \t\r\n", p->text[p->end - 1]) && p->text[p->end - 1])
+		p->end--;
+	return r < 0 ? -1 : 0;
+}
+
+static int open_npy(struct table *t, struct part *p, struct err *err)
+{
+	const struct npy *a = &t->parts.v[0].npy;
+
+	if (npy_open(p->path, p->text, p->size, &p->npy, err) < 0)
+		return -1;
+	if (p->npy.kind != a->kind || p->npy.columns != a->columns || p->npy.dimensions != a->dimensions)
+		return err_set(err, ERR_INVALID, "%s: another type or another number of columns than %s", p->path, t->parts.v[0].path);
+	return 0;
+}
+
+static int open_parts(struct table *t, struct err *err)
+{
+	t->format = format_of(&t->parts.v[0]);
+	for (size_t i = 0; i < t->parts.n; i++) {
+		struct part *p = &t->parts.v[i];
+
+		if (format_of(p) != t->format && p->size)
+			return err_set(err, ERR_INVALID, "%s has another format than %s", p->path, t->parts.v[0].path);
+		if (t->format == TABLE_NPY ? open_npy(t, p, err) < 0 : t->format == TABLE_JSONL ? open_jsonl(t, p, i == 0, err) < 0 : open_csv(t, p, i == 0, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* --- blocks -------------------------------------------------------------------------------------------------------------------- */
+
+static void add_block(struct table *t, const struct part *p, size_t from, size_t to)
+{
+	VEC_PUSH(&t->blocks, ((struct block){ .part = p, .from = from, .to = to }));
+}
+
+static void cut(struct table *t, const struct part *p)
+{
+	size_t from = t->format == TABLE_NPY ? 0 : p->body, end = t->format == TABLE_NPY ? p->npy.rows : p->end;
+	size_t step = t->format == TABLE_NPY ? MAX(BLOCK_ITEMS / p->npy.columns, 1) : BLOCK_BYTES;
+
+	if (p->quotes) {
+		add_block(t, p, 0, p->size);
+		return;
+	}
+	while (from < end) {
+		size_t to = MIN(end, from + step);
+		const char *line = NULL;
+
+		if (t->format != TABLE_NPY && to < end) {
+			line = memchr(p->text + to - 1, '\n', end - to + 1);
+			to = line ? (size_t)(line + 1 - p->text) : end;
+		}
+		add_block(t, p, from, to);
+		from = to;
+	}
+}
+
+static size_t count_lines(const char *p, size_t n)
+{
+	const uint64_t ones = 0x0101010101010101ULL, low = 0x7f7f7f7f7f7f7f7fULL;
+	size_t lines = 0;
+	uint64_t v;
+
+	for (; n >= 8; p += 8, n -= 8) {
+		memcpy(&v, p, 8);
+		v ^= ones * '\n';
+		lines += (size_t)__builtin_popcountll(~(((v & low) + low) | v | low));
+	}
+	for (; n; p++, n--)
+		lines += *p == '\n';
+	return lines;
+}
+
+static size_t count_objects(const char *p, size_t n)
+{
+	size_t objects = 0;
+
+	for (const char *end = p + n; p < end;) {
+		const char *line = memchr(p, '\n', (size_t)(end - p));
+
+		line = line ? line : end;
+		while (p < line && strchr(" \t\r", *p) && *p)
+			p++;
+		objects += p < line;
+		p = line + (line < end);
+	}
+	return objects;
+}
+
+static int count_quoted(const struct table *t, struct block *b, struct err *err)
+{
+	const struct csv_field *f;
+	struct csv *c;
+	size_t n;
+	int r;
+
+	if (csv_open(b->part->path, b->part->text, b->part->size, table_separator(t), &c, err) < 0)
+		return -1;
+	while ((r = csv_next(c, &f, &n, err)) > 0)
+		b->rows++;
+	csv_free(c);
+	b->rows -= r == 0;
+	return r;
+}
+
+static int count_block(void *arg, size_t i, struct err *err)
+{
+	const struct table *t = arg;
+	struct block *b = &t->blocks.v[i];
+	const char *p = b->part->text + b->from;
+	size_t n = b->to - b->from;
+
+	if (b->part->quotes)
+		return count_quoted(t, b, err);
+	if (t->format == TABLE_NPY) {
+		b->rows = n;
+		return 0;
+	}
+	b->first_line = count_lines(p, n) + (n && p[n - 1] != '\n'); /* lines, for now */
+	b->rows = t->format == TABLE_JSONL ? count_objects(p, n) : b->first_line;
+	return 0;
+}
+
+static int place_blocks(struct table *t, struct err *err)
+{
+	const struct part *part = NULL;
+	uint64_t line = 0;
+
+	for (size_t i = 0; i < t->blocks.n; i++) {
+		struct block *b = &t->blocks.v[i];
+		uint64_t lines = b->first_line;
+
+		if (b->part != part)
+			line = b->part->body_line;
+		part = b->part;
+		b->first_line = line;
+		line += lines;
+		b->row = t->rows;
+		t->rows += b->rows;
+		if (t->rows > TABLE_ROWS_MAX)
+			return err_set(err, ERR_TOO_LARGE, "%s: more than %u rows", t->parts.v[0].path, TABLE_ROWS_MAX);
+	}
+	return 0;
+}
+
+int table_open(const char *path, unsigned threads, struct table **ret, struct err *err)
+{
+	struct table *t = xcalloc(1, sizeof(*t));
+
+	t->arena = arena_new();
+	t->threads = threads;
+	if (map_all(t, path, err) < 0 || open_parts(t, err) < 0)
+		goto fail;
+	for (size_t i = 0; i < t->parts.n; i++)
+		cut(t, &t->parts.v[i]);
+	if (step_parallel(threads, t->blocks.n, count_block, t, err) < 0 || place_blocks(t, err) < 0)
+		goto fail;
+	*ret = t;
+	return 0;
+fail:
+	table_free(t);
+	return -1;
+}
+
+void table_free(struct table *t)
+{
+	if (!t)
+		return;
+	for (size_t i = 0; i < t->parts.n; i++) {
+		if (t->parts.v[i].size)
+			munmap((void *)(uintptr_t)t->parts.v[i].text, t->parts.v[i].size);
+		free(t->parts.v[i].path);
+	}
+	VEC_FREE(&t->parts);
+	VEC_FREE(&t->blocks);
+	VEC_FREE(&t->names);
+	arena_free(t->arena);
+	free(t->bad);
+	free(t);
+}
+
+/* --- facts --------------------------------------------------------------------------------------------------------------------- */
+
+enum table_format table_format(const struct table *t)
+{
+	return t->format;
+}
+
+size_t table_rows(const struct table *t)
+{
+	return t->rows;
+}
+
+const char *const *table_names(const struct table *t, size_t *ret_n)
+{
+	*ret_n = t->names.n;
+	return t->names.v;
+}
+
+bool table_has(const struct table *t, const char *name)
+{
+	for (size_t i = 0; i < t->names.n; i++)
+		if (strcmp(t->names.v[i], name) == 0)
+			return true;
+	return false;
+}
+
+char table_npy_kind(const struct table *t, size_t *ret_columns, unsigned *ret_dimensions)
+{
+	const struct npy *a = &t->parts.v[0].npy;
+
+	*ret_columns = a->columns;
+	*ret_dimensions = a->dimensions;
+	return a->kind;
+}
+
+const uint8_t *table_bad(const struct table *t, size_t *ret_n)
+{
+	*ret_n = t->n_bad;
+	return t->n_bad ? t->bad : NULL;
+}
+
+void column_deinit(struct column *c)
+{
+	if (!c->lent)
+		free(c->numbers);
+	free(c->codes);
+	free(c->slices);
+	dict_deinit(&c->texts);
+	c->numbers = NULL;
+	c->codes = NULL;
+	c->slices = NULL;
+}

@@ -1,0 +1,63 @@
+/* steps/table/table.h — the wanted columns of CSV, TSV, JSON lines or NPY, read on all threads into arrays.
+ *
+ * The format is told by the content. A directory counts as one table of its files, in the order of their names, all of the same format and columns.
+ * Files are mapped while the table lives; they must not change meanwhile. What is read doesn't depend on the number of threads.
+ *
+ * A cell that is missing or no finite number is ERR_INVALID with file, line and column, or marks its row as bad. A file that isn't of its
+ * format is always an error.
+ */
+#ifndef CAIRN_STEPS_TABLE_TABLE_H
+#define CAIRN_STEPS_TABLE_TABLE_H
+
+#include <stdbool.h>
+#include "base/err.h"
+#include "steps/table/dict.h"
+
+#define TABLE_ROWS_MAX 2000000000u
+
+enum table_format { TABLE_CSV, TABLE_TSV, TABLE_JSONL, TABLE_NPY };
+
+enum column_kind {
+	COLUMN_NUMBERS, /* one number a row, or several: a field each, or one field that holds a JSON array */
+	COLUMN_CODES,	/* texts, as small numbers in the order in which they first appear */
+	COLUMN_TEXTS,
+};
+
+struct slice {
+	const char *s;
+	size_t n;
+};
+
+struct column {
+	const char *const *names; /* fields; their number is 1 but for NUMBERS. Of an NPY without meaning */
+	size_t n_names;
+	enum column_kind kind;
+	uint32_t codes_max; /* more distinct texts are an error */
+	bool may_be_empty;  /* CODES: "" is a text like any other */
+
+	double *numbers; /* of row r and field k: numbers[r * row_stride + k * column_stride]; k < width */
+	size_t width, row_stride, column_stride;
+	bool lent; /* numbers belong to the table */
+	uint32_t *codes;
+	struct dict texts;
+	struct slice *slices; /* lent by the table */
+};
+
+struct table;
+int table_open(const char *path, unsigned threads, struct table **ret, struct err *err);
+void table_free(struct table *t);
+enum table_format table_format(const struct table *t);
+size_t table_rows(const struct table *t);
+/* Fields of the first row of a CSV, keys of the first line of JSON lines; NULL and 0 for an NPY. */
+const char *const *table_names(const struct table *t, size_t *ret_n);
+bool table_has(const struct table *t, const char *name);
+/* Of an NPY: 'b' 'i' 'u' 'f' 'S' 'U', and its second dimension (1 of a one-dimensional one). */
+char table_npy_kind(const struct table *t, size_t *ret_columns, unsigned *ret_dimensions);
+
+/* Fills the columns. skip_bad: rows that can't be used are counted and marked instead (table_bad). The caller passes each to column_deinit. */
+int table_read(struct table *t, struct column *columns, size_t n, bool skip_bad, struct err *err);
+/* A byte a row, 1 for bad ones; NULL when there are none. */
+const uint8_t *table_bad(const struct table *t, size_t *ret_n);
+void column_deinit(struct column *c);
+
+#endif

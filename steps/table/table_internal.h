@@ -1,0 +1,46 @@
+/* steps/table/table_internal.h — what table.c (files and blocks) and table_read.c (cells) share. */
+#ifndef CAIRN_STEPS_TABLE_TABLE_INTERNAL_H
+#define CAIRN_STEPS_TABLE_TABLE_INTERNAL_H
+
+#include "steps/table/npy.h"
+#include "steps/table/table.h"
+
+struct part {
+	char *path;
+	const char *text; /* mapped */
+	size_t size;
+	size_t body;	  /* offset of the first row */
+	size_t end;	  /* behind the last one */
+	uint64_t body_line;
+	bool quotes;	  /* a CSV with quotes is read by one thread */
+	struct npy npy;
+};
+
+/* Rows that one thread reads. */
+struct block {
+	const struct part *part;
+	size_t from, to; /* bytes of the part; rows of an NPY */
+	uint64_t first_line;
+	size_t row, rows;
+	struct dict *texts;  /* while reading: one a column of CODES */
+	uint32_t **recode;   /* their codes → the column's */
+};
+
+struct table {
+	enum table_format format;
+	VEC(struct part) parts;
+	VEC(struct block) blocks;
+	VEC(const char *) names;
+	struct arena *arena; /* names; texts that couldn't be lent, under `lock` */
+	size_t rows;
+	unsigned threads;
+	uint8_t *bad;
+	size_t n_bad;
+};
+
+static inline char table_separator(const struct table *t)
+{
+	return t->format == TABLE_TSV ? '\t' : ',';
+}
+
+#endif
