@@ -1,9 +1,93 @@
-/* steps/shard/shard.c */
-#include "steps/step.h"
+/* steps/shard/shard.c — the step: list, assign, write (see internal.h). */
+#include <dirent.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <string.h>
+#include "base/fs.h"
+#include "steps/shard/internal.h"
+
+/* --- outputs ------------------------------------------------------------------------------------------------------------------------ */
+
+static bool is_ours(const char *name)
+{
+	return fnmatch("shard-[0-9][0-9][0-9][0-9][0-9][0-9].tar", name, 0) == 0 || fnmatch("shard-[0-9][0-9][0-9][0-9][0-9][0-9]-*.tar", name, 0) == 0 ||
+	       fnmatch("shard-[0-9][0-9][0-9][0-9][0-9][0-9].tar.zst", name, 0) == 0 ||
+	       fnmatch("shard-[0-9][0-9][0-9][0-9][0-9][0-9]-*.tar.zst", name, 0) == 0;
+}
+
+static void closedirp(DIR **d)
+{
+	if (*d)
+		closedir(*d);
+}
+
+/* Shards of an earlier execution by hand: another number of them now would leave some. */
+static int clear_old(const char *path, struct err *err)
+{
+	_cleanup_(closedirp) DIR *d = opendir(path);
+	struct dirent *e;
+
+	if (!d)
+		return err_errno(err, "cannot read %s", path);
+	while ((e = readdir(d)))
+		if (is_ours(e->d_name) && unlinkat(dirfd(d), e->d_name, 0) < 0)
+			return err_errno(err, "cannot remove the old %s/%s", path, e->d_name);
+	return 0;
+}
+
+static int make_outputs(const struct set *s, struct err *err)
+{
+	for (size_t i = 0; i < s->n_splits; i++)
+		if (fs_mkdir_p(s->splits[i].path, err) < 0 || clear_old(s->splits[i].path, err) < 0)
+			return err_wrap(err, "output `%s`", s->splits[i].name);
+	return 0;
+}
+
+/* --- the step -------------------------------------------------------------------------------------------------------------------------- */
+
+static void set_deinit(struct set *s)
+{
+	settings_deinit(&s->with);
+	spool_close(&s->spool);
+	if (s->files_fd >= 0)
+		close(s->files_fd);
+	for (size_t i = 0; i < BAD_EXAMPLES; i++)
+		free(s->bad_examples[i]);
+	map_free(s->classes.ids);
+	map_free(s->groups.ids);
+	VEC_FREE(&s->samples);
+	free(s->class_numbers);
+	free(s->splits);
+	arena_free(s->arena);
+	pthread_mutex_destroy(&s->bad_lock);
+}
+
+static int make_shards(struct set *s, struct err *err)
+{
+	struct shard_result *results = NULL;
+	size_t n = 0;
+	int r;
+
+	if (settings_read(&s->with, s->args, err) < 0 || splits_read(s, err) < 0 || make_outputs(s, err) < 0)
+		return -1;
+	if (spool_open(&s->spool, s->splits[0].path, err) < 0 || source_read(s, err) < 0 || assign(s, err) < 0)
+		return -1;
+	r = write_shards(s, &results, &n, err);
+	if (r == 0)
+		r = write_facts(s, results, n, err);
+	shard_results_free(results, n);
+	return r;
+}
 
 static int run(struct step_args *a, struct err *err)
 {
-	return err_set(err, ERR_UNSUPPORTED, "shard is not in this build yet");
+	struct set s = { .args = a, .files_fd = -1, .spool.fd = -1, .arena = arena_new() };
+	int r;
+
+	pthread_mutex_init(&s.bad_lock, NULL);
+	r = make_shards(&s, err);
+	set_deinit(&s);
+	return r;
 }
 
 const struct step_impl step_shard = { "shard", run };

@@ -1,0 +1,228 @@
+/* steps/shard/internal.h — how shard works: list, assign, write.
+ *
+ *	source_read()   every sample of the input: its key, the words about it (class, group, split), and where its bytes are
+ *	assign()        splits and shards, from hashes of keys
+ *	write_shards()  shard by shard, on all threads
+ *	write_facts()   index.json, stats.json, metrics
+ *
+ * Memory grows with the number of samples and the length of their names, never with their bytes: those stay in their files, or, when they can only
+ * be read from the front (archives, gzip, tables), wait in the spool, an unlinked file beside the output.
+ */
+#ifndef CAIRN_STEPS_SHARD_INTERNAL_H
+#define CAIRN_STEPS_SHARD_INTERNAL_H
+
+#include <pthread.h>
+#include <regex.h>
+#include "base/digest.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "steps/shards/shards.h"
+#include "steps/shards/walk.h"
+#include "steps/step.h"
+
+#define NO_WORD UINT32_MAX
+#define SMALL_PART 64 /* bytes that stay in memory rather than in the spool */
+#define WORD_MAX 256  /* a class or group with a longer name is a mistake */
+
+/* --- words: classes, groups ------------------------------------------------------------------------------------------------------ */
+
+struct words {
+	struct map *ids; /* word → its number + 1 */
+};
+uint32_t words_id(struct words *w, const char *s, size_t n);
+const char *words_at(const struct words *w, uint32_t id, size_t *ret_n);
+
+/* Where a word about a sample comes from. */
+struct rule {
+	enum { RULE_NONE, RULE_AUTO, RULE_FOLDER, RULE_PATTERN, RULE_COLUMN, RULE_FIELD } kind;
+	int depth;
+	const char *name; /* of a column or field */
+	regex_t regex;
+};
+
+/* --- bytes ------------------------------------------------------------------------------------------------------------------------- */
+
+struct spool {
+	int fd;
+	uint64_t size, flushed;
+	struct str buf;
+};
+int spool_open(struct spool *s, const char *dir, struct err *err);
+int spool_add(struct spool *s, const void *bytes, size_t n, struct err *err);
+int spool_flush(struct spool *s, struct err *err);
+/* Any thread once all is flushed; the thread that adds at any time. */
+int spool_read(const struct spool *s, uint64_t at, void *to, size_t n, struct err *err);
+void spool_close(struct spool *s);
+
+/* An array of an IDX file. */
+struct pixels {
+	bool png;
+	size_t bytes; /* of one, raw */
+	uint32_t width, height, channels; /* png */
+	struct str npy_header;
+};
+
+struct part {
+	const char *field; /* lower case */
+	enum { PART_FILE, PART_LINK, PART_NAMED, PART_MEMORY, PART_SPOOL } where;
+	uint32_t run;		     /* shards: which stretch of members of one key it stood in */
+	const char *at;		     /* FILE, LINK, NAMED: path below files_fd (LINK, NAMED: not to be trusted); MEMORY: the bytes */
+	uint64_t offset, n;	     /* SPOOL; n for MEMORY too */
+	const struct pixels *pixels; /* to be encoded; NULL: as it is */
+};
+
+/* --- samples ------------------------------------------------------------------------------------------------------------------------ */
+
+struct sample {
+	const char *key;
+	const struct part *parts; /* sorted by field */
+	uint32_t n_parts;
+	uint32_t cls, group; /* NO_WORD */
+	uint32_t split, shard;
+	uint32_t seq; /* in which order they were found: of two with one key the first counts */
+	bool skipped; /* while writing */
+	uint64_t u_split, u_shard, u_order, bytes;
+	uint8_t content[16]; /* digest of fields and bytes */
+};
+
+enum bad {
+	BAD_PATH,
+	BAD_SUFFIX,
+	BAD_DUPLICATE,
+	BAD_TOO_LARGE,
+	BAD_UNREADABLE,
+	BAD_DAMAGED,
+	BAD_ROW,
+	BAD_CLASS,
+	BAD_SPLIT,
+	BAD_LAST = BAD_SPLIT,
+};
+#define BAD_EXAMPLES 10
+
+struct settings {
+	size_t source;
+	bool last_dot, idx_png, stratify, shuffle, skip_bad, allow_empty;
+	enum { CLASS_AS_INDEX, CLASS_AS_NAME, CLASS_AS_NONE } class_as;
+	const char *key, *file;
+	char separator; /* 0: by the name */
+	const json_t *include, *exclude, *members, *classes, *split;
+	struct rule cls, split_by, group_by;
+	uint64_t shards, samples_per_shard, max_samples, max_bytes, max_file, max_unpacked, max_ratio; /* shards, max_*: 0 for none */
+	int64_t seed;
+	int zstd;
+};
+
+struct out_split {
+	const char *name, *path;
+	double from, to; /* of the range of u, when by fractions */
+	uint32_t n_shards;
+	uint64_t n_samples;
+};
+
+struct set {
+	struct step_args *args;
+	struct settings with;
+	struct arena *arena;
+	VEC(struct sample) samples; /* sorted by key once read */
+	struct words classes, groups;
+	int64_t *class_numbers; /* by id; what the member cls holds */
+	struct spool spool;
+	int files_fd;
+	const char *files_root; /* for messages */
+	struct out_split *splits; /* sorted by name */
+	size_t n_splits;
+	pthread_mutex_t bad_lock;
+	uint64_t bad[BAD_LAST + 1];
+	char *bad_examples[BAD_EXAMPLES + 1]; /* the first by their text, so that they don't depend on threads */
+};
+
+int settings_read(struct settings *s, const struct step_args *a, struct err *err);
+void settings_deinit(struct settings *s);
+
+/* A bad sample, with its error: -1 and the error, or 1 when bad ones are skipped; *err is empty then. Any thread. */
+int set_bad(struct set *s, enum bad why, struct err *err);
+const char *bad_name(enum bad why);
+
+/* What a source knows about a sample. `column` may be NULL. */
+struct draft {
+	const char *key;    /* copied */
+	struct part *parts; /* copied, sorted; what they point to isn't copied */
+	size_t n_parts;
+	bool (*column)(void *arg, const char *name, const char **ret, size_t *ret_n);
+	void *arg;
+};
+/* 0: added, 1: skipped, -1. */
+int set_add(struct set *s, const struct draft *d, struct err *err);
+/* A part from bytes: small ones in memory, the others in the spool. */
+int set_part(struct set *s, const char *field, const void *bytes, size_t n, struct part *ret, struct err *err);
+
+/* Appends a part's bytes, encoded. Any thread. ERR_TOO_LARGE over max_file. */
+int part_load(const struct set *s, const struct part *p, struct str *out, struct err *err);
+int pixels_add_png(struct str *out, const struct pixels *p, const void *raw, struct err *err);
+
+/* The text of a rule for a sample: 1 and a copy in *out, 0 for none, -1. */
+int rule_word(const struct set *s, const struct rule *r, const struct draft *d, struct str *out, struct err *err);
+int rule_read(struct rule *r, const json_t *with, const char *name, struct err *err);
+void rule_deinit(struct rule *r);
+
+/* --- sources ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Members of a tree or archive on their way to samples. */
+struct loose {
+	const char *key; /* in the arena */
+	struct part part;
+};
+struct loose_list {
+	VEC(struct loose) all;
+};
+/* Takes a name apart by the settings, lower-cases the field. 0, 1 skipped, -1. `where` is for the message. */
+int loose_name(struct set *s, const char *where, const char *name, const char **ret_key, const char **ret_field, struct err *err);
+/* Groups what has one key into samples. `adjacent`: a key whose members didn't stand together is there twice. */
+int loose_add_all(struct set *s, struct loose_list *l, bool adjacent, struct err *err);
+
+int source_read(struct set *s, struct err *err);
+bool source_wants(const struct set *s, const char *path);
+
+struct input_file {
+	const char *path; /* as it can be opened */
+	const char *name; /* below `data` */
+	bool link;
+};
+struct input {
+	const char *root;
+	struct input_file *files;
+	size_t n;
+	bool is_dir;
+};
+int source_files(struct set *s, const struct input *in, struct err *err);
+int source_archives(struct set *s, const struct input *in, bool shards, struct err *err);
+int source_tables(struct set *s, const struct input *in, bool jsonl, struct err *err);
+int source_idx(struct set *s, const struct input *in, struct err *err);
+
+/* --- after that ---------------------------------------------------------------------------------------------------------------------- */
+
+int splits_read(struct set *s, struct err *err); /* before the source: set_add() looks at the outputs' names */
+/* Sorts, removes duplicates, numbers classes, gives every sample its split and shard; samples end up in the order in which they are written. */
+int assign(struct set *s, struct err *err);
+void sample_hash(int64_t seed, const char *text, size_t n, uint64_t u[3]);
+
+struct field_stats {
+	const char *name;
+	uint64_t n, bytes, min, max;
+};
+struct shard_part { /* one file */
+	char *name;
+	struct shard_written written;
+};
+struct shard_result {
+	size_t first, n; /* of set->samples */
+	VEC(struct shard_part) parts;
+	VEC(struct field_stats) fields;
+	struct str index; /* JSON of its entries in index.json */
+};
+/* One result a shard, in order of split and number. */
+int write_shards(struct set *s, struct shard_result **ret, size_t *ret_n, struct err *err);
+void shard_results_free(struct shard_result *v, size_t n);
+int write_facts(struct set *s, const struct shard_result *v, size_t n, struct err *err);
+
+#endif

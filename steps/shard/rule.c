@@ -1,0 +1,163 @@
+/* steps/shard/rule.c — the words about a sample: its class, group, split. */
+#include <assert.h>
+#include <string.h>
+#include "base/text.h"
+#include "steps/shard/internal.h"
+
+/* --- words -------------------------------------------------------------------------------------------------------------------------- */
+
+uint32_t words_id(struct words *w, const char *s, size_t n)
+{
+	void **slot;
+
+	if (!w->ids)
+		w->ids = map_new();
+	slot = map_slot(w->ids, s, n, NULL);
+	if (!*slot)
+		*slot = (void *)(uintptr_t)map_len(w->ids);
+	return (uint32_t)((uintptr_t)*slot - 1);
+}
+
+const char *words_at(const struct words *w, uint32_t id, size_t *ret_n)
+{
+	const void *key;
+
+	map_at(w->ids, id, &key, ret_n);
+	return key;
+}
+
+/* --- rules as given ------------------------------------------------------------------------------------------------------------------ */
+
+static int read_pattern(struct rule *r, const json_t *body, const char *name, struct err *err)
+{
+	char why[128];
+	int code = regcomp(&r->regex, step_text(body, "regex"), REG_EXTENDED);
+
+	if (code == 0) {
+		r->kind = RULE_PATTERN;
+		return 0;
+	}
+	regerror(code, &r->regex, why, sizeof(why));
+	return err_set(err, ERR_INVALID, "with.%s.pattern: `%.100s`: %s", name, step_text(body, "regex"), why);
+}
+
+int rule_read(struct rule *r, const json_t *with, const char *name, struct err *err)
+{
+	const json_t *given = step_value(with, name), *body;
+
+	*r = (struct rule){ 0 };
+	if (!given || json_object_get(given, "none"))
+		return 0;
+	if ((body = json_object_get(given, "pattern")))
+		return read_pattern(r, body, name, err);
+	if ((body = json_object_get(given, "folder"))) {
+		r->kind = RULE_FOLDER;
+		r->depth = (int)step_int(body, "depth");
+		return r->depth ? 0 : err_set(err, ERR_INVALID, "with.%s.folder: 1 is the outermost, -1 the innermost; there is no 0", name);
+	}
+	if ((body = json_object_get(given, "column")) || (body = json_object_get(given, "field"))) {
+		r->kind = json_object_get(given, "column") ? RULE_COLUMN : RULE_FIELD;
+		r->name = step_text(body, "name");
+		return 0;
+	}
+	r->kind = RULE_AUTO;
+	r->depth = 1;
+	r->name = "cls";
+	return 0;
+}
+
+void rule_deinit(struct rule *r)
+{
+	if (r->kind == RULE_PATTERN)
+		regfree(&r->regex);
+}
+
+/* --- rules for a sample ---------------------------------------------------------------------------------------------------------------- */
+
+/* The n-th folder of a/b/c/name, from 1, or from the end. */
+static bool folder_of(const char *key, int depth, const char **ret, size_t *ret_n)
+{
+	int folders = 0, want;
+	const char *p = key, *slash;
+
+	for (const char *q = key; *q; q++)
+		folders += *q == '/';
+	want = depth > 0 ? depth : folders + 1 + depth;
+	if (want < 1 || want > folders)
+		return false;
+	while (--want)
+		p = strchr(p, '/') + 1;
+	slash = strchr(p, '/');
+	*ret = p;
+	*ret_n = (size_t)(slash - p);
+	return true;
+}
+
+static bool pattern_of(const struct rule *r, const char *key, const char **ret, size_t *ret_n)
+{
+	regmatch_t m[2];
+	size_t group;
+
+	if (regexec(&r->regex, key, 2, m, 0) != 0)
+		return false;
+	group = r->regex.re_nsub && m[1].rm_so >= 0 ? 1 : 0;
+	*ret = key + m[group].rm_so;
+	*ret_n = (size_t)(m[group].rm_eo - m[group].rm_so);
+	return true;
+}
+
+static int field_of(const struct set *s, const struct rule *r, const struct draft *d, struct str *out, struct err *err)
+{
+	size_t i = 0;
+
+	while (i < d->n_parts && strcmp(d->parts[i].field, r->name) != 0)
+		i++;
+	if (i == d->n_parts)
+		return 0;
+	return part_load(s, &d->parts[i], out, err) < 0 ? -1 : 1;
+}
+
+static int check_word(const struct draft *d, const struct str *word, struct err *err)
+{
+	if (word->len > WORD_MAX)
+		return err_set(err, ERR_INVALID, "sample `%.200s`: a class, group or split with a name of %zu bytes", d->key, word->len);
+	if (!text_is_utf8(word->s, word->len) || memchr(word->s, '\0', word->len))
+		return err_set(err, ERR_INVALID, "sample `%.200s`: a class, group or split whose name is not UTF-8", d->key);
+	return 1;
+}
+
+static void trim(struct str *s)
+{
+	size_t lead = 0;
+
+	while (s->len && strchr(" \t\r\n", s->s[s->len - 1]))
+		s->len--;
+	while (lead < s->len && strchr(" \t\r\n", s->s[lead]))
+		lead++;
+	if (lead)
+		memmove(s->s, s->s + lead, s->len - lead);
+	s->len -= lead;
+	if (s->s)
+		s->s[s->len] = '\0';
+}
+
+int rule_word(const struct set *s, const struct rule *r, const struct draft *d, struct str *out, struct err *err)
+{
+	const char *word;
+	size_t n;
+	int found = 0;
+
+	str_reset(out);
+	if (r->kind == RULE_FIELD || r->kind == RULE_AUTO)
+		found = field_of(s, r, d, out, err);
+	if (found < 0)
+		return -1;
+	if (!found && ((r->kind == RULE_COLUMN && d->column && d->column(d->arg, r->name, &word, &n)) ||
+		       ((r->kind == RULE_FOLDER || r->kind == RULE_AUTO) && folder_of(d->key, r->depth, &word, &n)) ||
+		       (r->kind == RULE_PATTERN && pattern_of(r, d->key, &word, &n)))) {
+		str_addn(out, word, n);
+		found = 1;
+	}
+	trim(out);
+	return found && out->len ? check_word(d, out, err) : 0;
+}

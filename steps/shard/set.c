@@ -1,0 +1,145 @@
+/* steps/shard/set.c — the samples that were found, and the bad ones that weren't taken. */
+#include <stdio.h>
+#include <string.h>
+#include "base/text.h"
+#include "steps/shard/internal.h"
+
+/* --- bad samples -------------------------------------------------------------------------------------------------------------------- */
+
+const char *bad_name(enum bad why)
+{
+	static const char *const names[] = {
+		[BAD_PATH] = "unsafe_path",   [BAD_SUFFIX] = "no_suffix",	[BAD_DUPLICATE] = "duplicate_key",
+		[BAD_TOO_LARGE] = "too_large", [BAD_UNREADABLE] = "unreadable", [BAD_DAMAGED] = "damaged_archive",
+		[BAD_ROW] = "bad_row",	      [BAD_CLASS] = "no_class",		[BAD_SPLIT] = "no_split",
+	};
+
+	return names[why];
+}
+
+/* Which examples are kept must not depend on which thread was first: the least by their text. */
+static void keep_example(struct set *s, const char *msg)
+{
+	size_t n = 0, at = 0;
+
+	while (n < BAD_EXAMPLES && s->bad_examples[n])
+		n++;
+	while (at < n && strcmp(s->bad_examples[at], msg) <= 0)
+		at++;
+	if (at == BAD_EXAMPLES)
+		return;
+	memmove(s->bad_examples + at + 1, s->bad_examples + at, (n - at) * sizeof(*s->bad_examples));
+	s->bad_examples[at] = xstrdup(msg);
+	free(s->bad_examples[BAD_EXAMPLES]);
+	s->bad_examples[BAD_EXAMPLES] = NULL;
+}
+
+int set_bad(struct set *s, enum bad why, struct err *err)
+{
+	if (!s->with.skip_bad || err->code == ERR_NO_SPACE)
+		return -1;
+	pthread_mutex_lock(&s->bad_lock);
+	s->bad[why]++;
+	keep_example(s, err->msg);
+	pthread_mutex_unlock(&s->bad_lock);
+	*err = (struct err){ 0 };
+	return 1;
+}
+
+/* --- adding ------------------------------------------------------------------------------------------------------------------------- */
+
+int set_part(struct set *s, const char *field, const void *bytes, size_t n, struct part *ret, struct err *err)
+{
+	*ret = (struct part){ .field = field, .where = PART_MEMORY, .n = n };
+	if (n <= SMALL_PART) {
+		ret->at = arena_memdup(s->arena, bytes, n);
+		return 0;
+	}
+	ret->where = PART_SPOOL;
+	ret->offset = s->spool.size;
+	return spool_add(&s->spool, bytes, n, err);
+}
+
+static int find_split(const struct set *s, const struct str *word, const struct draft *d, uint32_t *ret, struct err *err)
+{
+	for (size_t i = 0; i < s->n_splits; i++)
+		if (strcmp(s->splits[i].name, word->s) == 0) {
+			*ret = (uint32_t)i;
+			return 0;
+		}
+	return err_set(err, ERR_INVALID, "sample `%.200s` belongs to `%.100s`, which is no output", d->key, word->s);
+}
+
+/* 0, or a bad sample's reason + 1 with the error. */
+static int read_words(struct set *s, const struct draft *d, struct sample *to, struct err *err)
+{
+	_cleanup_(str_deinit) struct str word = { 0 };
+	int r = rule_word(s, &s->with.cls, d, &word, err);
+
+	if (r > 0)
+		to->cls = words_id(&s->classes, word.s, word.len);
+	else if (r < 0)
+		return BAD_CLASS + 1;
+	else if (s->with.cls.kind != RULE_AUTO && s->with.cls.kind != RULE_NONE)
+		return err_set(err, ERR_INVALID, "sample `%.200s` has no class by the rule of `class`", d->key), BAD_CLASS + 1;
+	if (s->with.group_by.kind != RULE_NONE) {
+		r = rule_word(s, &s->with.group_by, d, &word, err);
+		if (r <= 0)
+			return r < 0 ? BAD_SPLIT + 1 : (err_set(err, ERR_INVALID, "sample `%.200s` has no group by the rule of `group_by`", d->key), BAD_SPLIT + 1);
+		to->group = words_id(&s->groups, word.s, word.len);
+	}
+	if (s->with.split_by.kind != RULE_NONE) {
+		r = rule_word(s, &s->with.split_by, d, &word, err);
+		if (r == 0)
+			err_set(err, ERR_INVALID, "sample `%.200s` has no split by the rule of `split_by`", d->key);
+		if (r <= 0 || find_split(s, &word, d, &to->split, err) < 0)
+			return BAD_SPLIT + 1;
+	}
+	return 0;
+}
+
+static int by_field(const void *a, const void *b)
+{
+	return strcmp(((const struct part *)a)->field, ((const struct part *)b)->field);
+}
+
+static int check_parts(const struct draft *d, struct err *err)
+{
+	_cleanup_(str_deinit) struct str name = { 0 };
+	size_t key_len;
+
+	if (d->n_parts > SHARD_FIELDS_MAX)
+		return err_set(err, ERR_INVALID, "sample `%.200s` has %zu members: are keys cut at the wrong dot? (`suffix: last_dot`)", d->key, d->n_parts);
+	str_addf(&name, "%s.", d->key);
+	for (size_t i = 0; i < d->n_parts; i++) {
+		name.len = strlen(d->key) + 1;
+		str_add(&name, d->parts[i].field);
+		if (shard_name_split(name.s, &key_len, err) < 0)
+			return -1;
+		if (key_len != strlen(d->key))
+			return err_set(err, ERR_INVALID, "the key `%.200s` has a dot in its last part, where readers would cut it", d->key);
+		if (i && strcmp(d->parts[i].field, d->parts[i - 1].field) == 0)
+			return err_set(err, ERR_INVALID, "sample `%.200s` has the member `%.100s` twice", d->key, d->parts[i].field);
+	}
+	return 0;
+}
+
+int set_add(struct set *s, const struct draft *d, struct err *err)
+{
+	struct sample sample = { .cls = NO_WORD, .group = NO_WORD, .n_parts = (uint32_t)d->n_parts };
+	int bad;
+
+	qsort(d->parts, d->n_parts, sizeof(*d->parts), by_field);
+	if (check_parts(d, err) < 0)
+		return set_bad(s, BAD_PATH, err);
+	bad = read_words(s, d, &sample, err);
+	if (bad)
+		return set_bad(s, (enum bad)(bad - 1), err);
+	if (s->samples.n == UINT32_MAX - 1)
+		return err_set(err, ERR_TOO_LARGE, "more than %u samples", UINT32_MAX - 1);
+	sample.key = arena_strdup(s->arena, d->key);
+	sample.parts = arena_memdup(s->arena, d->parts, d->n_parts * sizeof(*d->parts));
+	sample.seq = (uint32_t)s->samples.n;
+	VEC_PUSH(&s->samples, sample);
+	return 0;
+}

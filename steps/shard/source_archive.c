@@ -1,0 +1,95 @@
+/* steps/shard/source_archive.c — archives and shards, read once from the front; bytes go to the spool. */
+#include <string.h>
+#include "steps/shard/internal.h"
+#include "steps/shards/members.h"
+
+#define RATIO_FROM (64 * MIB)
+
+struct archive_reading {
+	struct set *set;
+	struct loose_list *list;
+	const char *path;
+	bool shards, alone;
+	uint32_t run;
+	const char *key; /* of the member before */
+	uint64_t done;
+};
+
+/* Finder's and other programs' own files. */
+static bool is_hidden(const char *name)
+{
+	const char *slash = strrchr(name, '/');
+
+	return (slash ? slash[1] : name[0]) == '.' || str_has_prefix(name, "__MACOSX/");
+}
+
+static int take_member(struct archive_reading *r, struct member_reader *m, const char *name, struct err *err)
+{
+	_cleanup_(str_deinit) struct str data = { 0 };
+	struct loose l = { 0 };
+	const char *field;
+	int code = loose_name(r->set, r->path, name, &l.key, &field, err);
+
+	if (code)
+		return code < 0 ? -1 : 0;
+	if (member_reader_data(m, &data, err) < 0)
+		return -1;
+	if (set_part(r->set, field, data.s ? data.s : "", data.len, &l.part, err) < 0)
+		return -1;
+	if (r->shards && (!r->key || strcmp(r->key, l.key) != 0))
+		r->run++;
+	r->key = l.key;
+	l.part.run = r->shards ? r->run : 0;
+	VEC_PUSH(&r->list->all, l);
+	step_progress(++r->done, 0, "members read");
+	return 0;
+}
+
+static int read_archive(struct archive_reading *r, struct member_reader *m, struct err *err)
+{
+	const char *name;
+	uint64_t offset;
+	int n;
+
+	while ((n = member_reader_next(m, &name, &offset, err)) != 0) {
+		if (n < 0 && (!member_reader_can_go_on(m) || set_bad(r->set, BAD_PATH, err) < 0))
+			return -1;
+		if (n < 0 || is_hidden(name) || (r->alone && !source_wants(r->set, name)))
+			continue;
+		if (take_member(r, m, name, err) < 0)
+			return -1;
+	}
+	r->key = NULL;
+	return 0;
+}
+
+static int read_one(struct archive_reading *r, struct err *err)
+{
+	const struct settings *w = &r->set->with;
+	struct member_limits limits = { .member_max = w->max_file, .total_max = w->max_unpacked, .ratio_max = w->max_ratio, .ratio_from = RATIO_FROM, .zip = true };
+	struct member_reader *m;
+	int code;
+
+	if (member_reader_open(r->path, &limits, &m, err) < 0)
+		return set_bad(r->set, BAD_DAMAGED, err) < 0 ? -1 : 0;
+	code = read_archive(r, m, err);
+	member_reader_free(m);
+	if (code < 0 && !strstr(err->msg, "unpacks to more than") && err->code == ERR_INVALID)
+		code = set_bad(r->set, BAD_DAMAGED, err) < 0 ? -1 : 0;
+	return code;
+}
+
+int source_archives(struct set *s, const struct input *in, bool shards, struct err *err)
+{
+	struct loose_list list = { 0 };
+	struct archive_reading r = { .set = s, .list = &list, .shards = shards, .alone = !in->is_dir };
+
+	for (size_t i = 0; i < in->n; i++) {
+		r.path = in->files[i].path;
+		if (read_one(&r, err) < 0) {
+			VEC_FREE(&list.all);
+			return -1;
+		}
+	}
+	return loose_add_all(s, &list, shards, err);
+}

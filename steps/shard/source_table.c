@@ -1,0 +1,374 @@
+/* steps/shard/source_table.c — a sample a row, of CSV or JSON lines.
+ *
+ * A row without a key of its own is called by the digest of its JSON text, so that a row put in between changes no other's key; of rows that are the
+ * same, the second gets -2, and so on.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include "base/fs.h"
+#include "base/text.h"
+#include "steps/shard/internal.h"
+#include "steps/table/csv.h"
+
+#define LINE_MAX_BYTES (64 * MIB)
+#define KEY_DIGITS 16 /* 64 bits: no two different rows of a billion have one key, almost surely */
+
+struct table {
+	struct set *set;
+	const char *path;
+	uint64_t line, done;
+	struct map *digests; /* key made from a digest → how many */
+	struct str json;     /* of the row */
+	/* CSV */
+	struct map *columns; /* name → place + 1 */
+	const struct csv_field *cells;
+	/* JSON lines */
+	const json_t *object;
+	struct str text; /* of a number */
+};
+
+/* --- one row ------------------------------------------------------------------------------------------------------------------------ */
+
+static bool csv_column(void *arg, const char *name, const char **ret, size_t *ret_n)
+{
+	const struct table *t = arg;
+	uintptr_t at = (uintptr_t)map_get_str(t->columns, name);
+
+	if (!at)
+		return false;
+	*ret = t->cells[at - 1].s;
+	*ret_n = t->cells[at - 1].n;
+	return true;
+}
+
+static bool json_column(void *arg, const char *name, const char **ret, size_t *ret_n)
+{
+	struct table *t = arg;
+	const json_t *v = json_object_get(t->object, name);
+
+	if (!v || json_is_null(v) || json_is_array(v) || json_is_object(v))
+		return false;
+	str_reset(&t->text);
+	if (json_is_string(v))
+		str_addn(&t->text, json_string_value(v), json_string_length(v));
+	else
+		json_add_canonical(&t->text, v);
+	*ret = t->text.s;
+	*ret_n = t->text.len;
+	return true;
+}
+
+static int no_column(const struct table *t, const char *name, struct err *err)
+{
+	return err_set(err, ERR_INVALID, "%s:%llu: the row has no `%.100s`", t->path, (unsigned long long)t->line, name);
+}
+
+static int column_text(const struct table *t, const struct draft *d, const char *name, struct str *out, struct err *err)
+{
+	const char *s;
+	size_t n;
+
+	if (!d->column(d->arg, name, &s, &n) || !n)
+		return no_column(t, name, err);
+	if (memchr(s, '\0', n))
+		return err_set(err, ERR_INVALID, "%s:%llu: a NUL in `%.100s`", t->path, (unsigned long long)t->line, name);
+	str_addn(out, s, n);
+	return 0;
+}
+
+static char *digest_key(struct table *t)
+{
+	char hex[DIGEST_HEX_MAX];
+	struct digest d;
+	void **slot;
+	uintptr_t n;
+
+	digest_bytes(t->json.s, t->json.len, &d);
+	digest_hex(&d, hex);
+	hex[KEY_DIGITS] = '\0';
+	slot = map_slot_str(t->digests, hex);
+	n = (uintptr_t)*slot + 1;
+	*slot = (void *)n;
+	return n == 1 ? arena_strdup(t->set->arena, hex) : arena_printf(t->set->arena, "%s-%llu", hex, (unsigned long long)n);
+}
+
+/* The named file as a member; *ret_key from its name. */
+static int add_file(struct table *t, const struct draft *d, struct part *part, const char **ret_key, struct err *err)
+{
+	_cleanup_(str_deinit) struct str path = { 0 };
+	char where[64];
+
+	if (column_text(t, d, t->set->with.file, &path, err) < 0)
+		return set_bad(t->set, BAD_ROW, err);
+	*part = (struct part){ .where = PART_NAMED, .at = arena_strdup(t->set->arena, path.s) };
+	snprintf(where, sizeof(where), "line %llu", (unsigned long long)t->line);
+	return loose_name(t->set, where, path.s, ret_key, &part->field, err);
+}
+
+static int add_members(struct table *t, const struct draft *d, struct part *parts, size_t *n, struct err *err)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	const char *field;
+	json_t *column;
+
+	json_object_foreach((json_t *)t->set->with.members, field, column) {
+		str_reset(&text);
+		if (column_text(t, d, json_string_value(column), &text, err) < 0)
+			return set_bad(t->set, BAD_ROW, err);
+		if (set_part(t->set, field, text.s, text.len, &parts[(*n)++], err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int set_key(struct table *t, struct draft *d, struct err *err)
+{
+	_cleanup_(str_deinit) struct str key = { 0 };
+	const char *slash;
+
+	if (!t->set->with.key) {
+		if (!d->key)
+			d->key = digest_key(t);
+		return 0;
+	}
+	if (column_text(t, d, t->set->with.key, &key, err) < 0)
+		return set_bad(t->set, BAD_ROW, err);
+	slash = strrchr(key.s, '/');
+	for (char *p = slash ? key.s + (slash - key.s) : key.s; *p && t->set->with.last_dot; p++)
+		*p = *p == '.' ? '_' : *p;
+	d->key = arena_strdup(t->set->arena, key.s);
+	return 0;
+}
+
+static int add_row(struct table *t, struct draft *d, struct err *err)
+{
+	struct part parts[SHARD_FIELDS_MAX];
+	int r = 0;
+
+	d->parts = parts;
+	d->arg = t;
+	if (t->set->with.file) {
+		r = add_file(t, d, &parts[0], &d->key, err);
+		d->n_parts = 1;
+	}
+	if (r == 0)
+		r = set_key(t, d, err);
+	if (r == 0)
+		r = add_members(t, d, parts, &d->n_parts, err);
+	if (r == 0 && set_part(t->set, "json", t->json.s, t->json.len, &parts[d->n_parts++], err) < 0)
+		return -1;
+	if (r == 0)
+		r = set_add(t->set, d, err);
+	if (r < 0)
+		err_wrap(err, "%s:%llu", t->path, (unsigned long long)t->line);
+	step_progress(++t->done, 0, "rows read");
+	return r < 0 ? -1 : 0;
+}
+
+/* --- CSV ------------------------------------------------------------------------------------------------------------------------------- */
+
+static int read_header(struct table *t, struct csv *c, struct err *err)
+{
+	const struct csv_field *v;
+	size_t n;
+	int r = csv_next(c, &v, &n, err);
+
+	if (r <= 0)
+		return r < 0 ? -1 : err_set(err, ERR_INVALID, "%s: is empty: the first row must name the columns", t->path);
+	for (size_t i = 0; i < n; i++) {
+		void **slot = map_slot(t->columns, v[i].s, v[i].n, NULL);
+
+		if (*slot || !text_is_utf8(v[i].s, v[i].n))
+			return err_set(err, ERR_INVALID, "%s:1: the column `%.*s` is there twice or not UTF-8", t->path, (int)MIN(v[i].n, 100), v[i].s);
+		*slot = (void *)(i + 1);
+	}
+	return 0;
+}
+
+static int check_columns(const struct table *t, struct err *err)
+{
+	const struct settings *w = &t->set->with;
+	const char *wanted[5] = { w->key, w->file, w->cls.kind == RULE_COLUMN ? w->cls.name : NULL,
+				  w->group_by.kind == RULE_COLUMN ? w->group_by.name : NULL, w->split_by.kind == RULE_COLUMN ? w->split_by.name : NULL };
+
+	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
+		if (wanted[i] && !map_get_str(t->columns, wanted[i]))
+			return err_set(err, ERR_INVALID, "%s: there is no column `%.100s`", t->path, wanted[i]);
+	return 0;
+}
+
+static int csv_row_json(struct table *t, struct err *err)
+{
+	const void *name;
+	size_t len;
+
+	str_reset(&t->json);
+	str_addc(&t->json, '{');
+	for (size_t i = 0; i < map_len(t->columns); i++) {
+		map_at(t->columns, i, &name, &len);
+		if (!text_is_utf8(t->cells[i].s, t->cells[i].n))
+			return err_set(err, ERR_INVALID, "%s:%llu: `%.*s` is not UTF-8", t->path, (unsigned long long)t->line, (int)MIN(len, 100), (const char *)name);
+		str_add(&t->json, i ? "," : "");
+		json_add_string(&t->json, name, len);
+		str_addc(&t->json, ':');
+		json_add_string(&t->json, t->cells[i].s, t->cells[i].n);
+	}
+	str_addc(&t->json, '}');
+	return 0;
+}
+
+static int read_csv(struct table *t, struct csv *c, struct err *err)
+{
+	size_t n;
+	int r;
+
+	if (read_header(t, c, err) < 0 || check_columns(t, err) < 0)
+		return -1;
+	while ((r = csv_next(c, &t->cells, &n, err)) > 0) {
+		struct draft d = { .column = csv_column };
+
+		t->line = csv_line(c);
+		if (csv_row_json(t, err) < 0) {
+			if (set_bad(t->set, BAD_ROW, err) < 0)
+				return -1;
+		} else if (add_row(t, &d, err) < 0) {
+			return -1;
+		}
+	}
+	return r;
+}
+
+static int read_csv_text(struct table *t, const char *text, size_t n, struct err *err)
+{
+	char separator = t->set->with.separator ? t->set->with.separator : str_has_suffix(t->path, ".tsv") ? '\t' : ',';
+	struct csv *c;
+	int r;
+
+	if (csv_open(t->path, text, n, separator, &c, err) < 0)
+		return -1;
+	t->columns = map_new();
+	r = read_csv(t, c, err);
+	map_free(TAKE_PTR(t->columns));
+	csv_free(c);
+	return r;
+}
+
+/* --- JSON lines ------------------------------------------------------------------------------------------------------------------------- */
+
+/* 1: a row to add, 0: nothing in the line or a bad row that was skipped, -1. */
+static int parse_line(struct table *t, const char *s, size_t n, json_t **ret, struct err *err)
+{
+	char what[64];
+
+	while (n && strchr(" \t\r", s[n - 1]))
+		n--;
+	while (n && strchr(" \t\r", *s)) {
+		s++;
+		n--;
+	}
+	if (!n)
+		return 0;
+	snprintf(what, sizeof(what), "line %llu", (unsigned long long)t->line);
+	if (n > LINE_MAX_BYTES)
+		err_set(err, ERR_INVALID, "%s: longer than %llu bytes", what, (unsigned long long)LINE_MAX_BYTES);
+	else if (json_parse(what, s, n, ret, err) == 0 && !json_is_object(*ret))
+		err_set(err, ERR_INVALID, "%s: must be an object, not %s", what, json_describe(*ret));
+	if (err->code) {
+		json_decref(TAKE_PTR(*ret));
+		err_wrap(err, "%s", t->path);
+		return set_bad(t->set, BAD_ROW, err) < 0 ? -1 : 0;
+	}
+	str_reset(&t->json);
+	str_addn(&t->json, s, n);
+	return 1;
+}
+
+static int read_jsonl_text(struct table *t, const char *text, size_t n, struct err *err)
+{
+	const char *end = text + n;
+
+	t->line = 0;
+	for (const char *p = text, *eol; p < end; p = eol + 1) {
+		struct draft d = { .column = json_column };
+		json_t *object = NULL;
+		int r;
+
+		eol = memchr(p, '\n', (size_t)(end - p));
+		eol = eol ? eol : end;
+		t->line++;
+		r = parse_line(t, p, (size_t)(eol - p), &object, err);
+		t->object = object;
+		if (r > 0)
+			r = add_row(t, &d, err);
+		json_decref(object);
+		if (r < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* --- files --------------------------------------------------------------------------------------------------------------------------------- */
+
+static int map_file(const char *path, char **ret, size_t *ret_n, struct err *err)
+{
+	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_errno(err, "cannot read %s", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, ERR_INVALID, "%s is not a plain file", path);
+	*ret_n = (size_t)st.st_size;
+	*ret = *ret_n ? mmap(NULL, *ret_n, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+	return *ret == MAP_FAILED ? err_errno(err, "cannot read %s", path) : 0;
+}
+
+static int read_table(struct table *t, bool jsonl, struct err *err)
+{
+	char *text;
+	size_t n;
+	int r;
+
+	if (map_file(t->path, &text, &n, err) < 0)
+		return -1;
+	r = jsonl ? read_jsonl_text(t, text ? text : "", n, err) : read_csv_text(t, text ? text : "", n, err);
+	if (text)
+		munmap(text, n);
+	return r;
+}
+
+static int open_files_root(struct set *s, const struct input *in, struct err *err)
+{
+	const struct step_port *files = step_input(s->args, "files");
+
+	if (files)
+		s->files_root = files->path;
+	else if (!in->is_dir) {
+		_cleanup_(freep) char *dir = fs_dirname(in->root);
+
+		s->files_root = arena_strdup(s->arena, dir);
+	}
+	s->files_fd = open(s->files_root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return s->files_fd < 0 ? err_errno(err, "cannot read %s", s->files_root) : 0;
+}
+
+int source_tables(struct set *s, const struct input *in, bool jsonl, struct err *err)
+{
+	struct table t = { .set = s, .digests = map_new() };
+	int r = 0;
+
+	if (json_object_size(s->with.members) > SHARD_FIELDS_MAX - 2)
+		r = err_set(err, ERR_INVALID, "with.members: more than %d", SHARD_FIELDS_MAX - 2);
+	else if (s->with.file)
+		r = open_files_root(s, in, err);
+	for (size_t i = 0; i < in->n && r == 0; i++) {
+		t.path = in->files[i].path;
+		r = read_table(&t, jsonl, err);
+	}
+	map_free(t.digests);
+	str_deinit(&t.json);
+	str_deinit(&t.text);
+	return r;
+}

@@ -1,0 +1,62 @@
+/* steps/shard/spool.c — bytes that can be had only once, kept for the second pass. */
+#include <errno.h>
+#include <string.h>
+#include "base/fs.h"
+#include "steps/shard/internal.h"
+
+#define SPOOL_BUFFER (1 * MIB)
+
+int spool_open(struct spool *s, const char *dir, struct err *err)
+{
+	_cleanup_(freep) char *path = fs_join(dir, "spool"), *temp = NULL;
+
+	*s = (struct spool){ .fd = -1 };
+	if (fs_temp_at(AT_FDCWD, path, 0600, &s->fd, &temp, err) < 0)
+		return -1;
+	unlink(temp);
+	return 0;
+}
+
+int spool_flush(struct spool *s, struct err *err)
+{
+	if (s->buf.len && fs_write_all(s->fd, s->buf.s, s->buf.len, err) < 0)
+		return err_wrap(err, "keeping samples beside the output");
+	s->flushed += s->buf.len;
+	str_reset(&s->buf);
+	return 0;
+}
+
+int spool_add(struct spool *s, const void *bytes, size_t n, struct err *err)
+{
+	str_addn(&s->buf, bytes, n);
+	s->size += n;
+	return s->buf.len >= SPOOL_BUFFER ? spool_flush(s, err) : 0;
+}
+
+int spool_read(const struct spool *s, uint64_t at, void *to, size_t n, struct err *err)
+{
+	if (at >= s->flushed) {
+		memcpy(to, s->buf.s + (at - s->flushed), n);
+		return 0;
+	}
+	while (n) { /* what is added at once is flushed at once, so that it is never half here */
+		ssize_t got = pread(s->fd, to, n, (off_t)at);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return err_errno(err, "cannot read back what was kept beside the output");
+		to = (char *)to + got;
+		at += (uint64_t)got;
+		n -= (size_t)got;
+	}
+	return 0;
+}
+
+void spool_close(struct spool *s)
+{
+	if (s->fd >= 0)
+		close(s->fd);
+	str_deinit(&s->buf);
+	s->fd = -1;
+}

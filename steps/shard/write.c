@@ -1,0 +1,305 @@
+/* steps/shard/write.c — shards, each by one thread from its first sample to its last, so that nothing has to wait for its turn and the bytes can't
+ * depend on how many threads there are.
+ */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/fs.h"
+#include "steps/shard/internal.h"
+
+struct writing {
+	struct set *set;
+	struct shard_result *results;
+	uint32_t *split, *number; /* by result */
+	atomic_uint_fast64_t done;
+};
+
+/* One shard on its way. */
+struct shard_out {
+	struct writing *w;
+	struct shard_result *r;
+	uint32_t split, number;
+	struct shard_writer *writer; /* of the part at work */
+	uint64_t in_part;
+	struct str keys, offsets; /* of that part, JSON */
+	struct str bytes;	  /* of the sample at hand */
+	struct digester *content;
+};
+
+/* --- names ---------------------------------------------------------------------------------------------------------------------------- */
+
+/* -a ... -y, then -za ... -zy, -zza: sorted by name they are in order. */
+static void add_part_suffix(struct str *s, size_t part)
+{
+	str_addc(s, '-');
+	for (; part >= 25; part -= 25)
+		str_addc(s, 'z');
+	str_addc(s, (char)('a' + part));
+}
+
+static char *shard_name(const struct shard_out *o, size_t part, bool cut)
+{
+	struct str s = { 0 };
+
+	str_addf(&s, "shard-%06u", o->number);
+	if (cut)
+		add_part_suffix(&s, part);
+	str_add(&s, o->w->set->with.zstd ? ".tar.zst" : ".tar");
+	return str_take(&s);
+}
+
+static int open_part(struct shard_out *o, struct err *err)
+{
+	struct shard_writer_options options = { .zstd_level = o->w->set->with.zstd };
+	struct shard_part *p = VEC_ADD(&o->r->parts);
+	_cleanup_(freep) char *path = NULL;
+
+	p->name = shard_name(o, o->r->parts.n - 1, o->r->parts.n > 1);
+	path = fs_join(o->w->set->splits[o->split].path, p->name);
+	o->in_part = 0;
+	return shard_writer_open(path, &options, &o->writer, err);
+}
+
+/* A shard whose limits are passed is cut: only then its first part's name is known. */
+static int rename_first(struct shard_out *o, struct err *err)
+{
+	struct shard_part *p = &o->r->parts.v[0];
+	const char *dir = o->w->set->splits[o->split].path;
+	char *name = shard_name(o, 0, true);
+	_cleanup_(freep) char *from = fs_join(dir, p->name), *to = fs_join(dir, name);
+
+	free(p->name);
+	p->name = name;
+	return rename(from, to) < 0 ? err_errno(err, "cannot name %s", to) : 0;
+}
+
+/* --- one sample -------------------------------------------------------------------------------------------------------------------------- */
+
+#define CLASS_TEXT_MAX (WORD_MAX + 1)
+
+/* The member that says the class, unless the sample has one of that name. */
+static bool class_field(const struct set *s, const struct sample *x, struct shard_field *ret, char text[CLASS_TEXT_MAX])
+{
+	const char *word;
+	size_t n;
+
+	if (x->cls == NO_WORD || s->with.class_as == CLASS_AS_NONE)
+		return false;
+	ret->name = s->with.class_as == CLASS_AS_INDEX ? "cls" : "class.txt";
+	for (uint32_t i = 0; i < x->n_parts; i++)
+		if (strcmp(x->parts[i].field, ret->name) == 0)
+			return false;
+	word = words_at(&s->classes, x->cls, &n);
+	if (s->with.class_as == CLASS_AS_INDEX)
+		n = (size_t)snprintf(text, CLASS_TEXT_MAX, "%lld", (long long)s->class_numbers[x->cls]);
+	else
+		memcpy(text, word, n);
+	ret->data = text;
+	ret->n = n;
+	return true;
+}
+
+/* The bytes of all parts one behind the other; where each begins goes to `fields` as a number until all are there. */
+static int load_sample(struct shard_out *o, const struct sample *x, struct shard_field *fields, struct err *err)
+{
+	size_t *begin = xcalloc(x->n_parts + 1, sizeof(*begin));
+	int r = 0;
+
+	str_reset(&o->bytes);
+	for (uint32_t i = 0; i < x->n_parts && r == 0; i++) {
+		r = part_load(o->w->set, &x->parts[i], &o->bytes, err);
+		begin[i + 1] = o->bytes.len;
+		if (r == 0 && o->bytes.len > SHARD_SAMPLE_MAX)
+			r = err_set(err, ERR_TOO_LARGE, "larger than a sample may be");
+	}
+	for (uint32_t i = 0; i < x->n_parts && r == 0; i++)
+		fields[i] = (struct shard_field){ x->parts[i].field, o->bytes.s + begin[i], begin[i + 1] - begin[i] };
+	free(begin);
+	return r < 0 ? err_wrap(err, "sample `%.200s`", x->key) : 0;
+}
+
+static void hash_content(struct shard_out *o, struct sample *x, const struct shard_field *fields)
+{
+	struct str head = { 0 };
+	struct digest d;
+
+	for (uint32_t i = 0; i < x->n_parts; i++) {
+		str_reset(&head);
+		str_add_field(&head, fields[i].name, strlen(fields[i].name));
+		str_add_u64(&head, fields[i].n);
+		digester_update(o->content, head.s, head.len);
+		digester_update(o->content, fields[i].data, fields[i].n);
+	}
+	digester_final(o->content, &d);
+	memcpy(x->content, d.b, sizeof(x->content));
+	str_deinit(&head);
+}
+
+static void count_field(struct shard_result *r, const struct shard_field *f)
+{
+	size_t i = 0;
+
+	while (i < r->fields.n && strcmp(r->fields.v[i].name, f->name) != 0)
+		i++;
+	if (i == r->fields.n)
+		VEC_PUSH(&r->fields, ((struct field_stats){ .name = f->name, .min = UINT64_MAX }));
+	r->fields.v[i].n++;
+	r->fields.v[i].bytes += f->n;
+	r->fields.v[i].min = MIN(r->fields.v[i].min, f->n);
+	r->fields.v[i].max = MAX(r->fields.v[i].max, f->n);
+}
+
+static void insert_class(struct shard_field *fields, size_t n, struct shard_field c)
+{
+	size_t at = n;
+
+	for (; at > 0 && strcmp(fields[at - 1].name, c.name) > 0; at--)
+		fields[at] = fields[at - 1];
+	fields[at] = c;
+}
+
+/* --- parts -------------------------------------------------------------------------------------------------------------------------------- */
+
+/* What a sample takes in a tar: a header block a member, and its bytes in blocks. Names that need more aren't counted. */
+static uint64_t tar_bytes(const struct shard_field *fields, size_t n)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sum += 512 + (fields[i].n + 511) / 512 * 512;
+	return sum;
+}
+
+static int close_part(struct shard_out *o, struct err *err)
+{
+	struct shard_part *p = &o->r->parts.v[o->r->parts.n - 1];
+	struct str *index = &o->r->index;
+	char hex[DIGEST_HEX_MAX];
+
+	if (shard_writer_close(TAKE_PTR(o->writer), &p->written, err) < 0 || (o->r->parts.n == 2 && rename_first(o, err) < 0))
+		return -1;
+	/* the name comes last, when it is known: write_facts() puts it in front */
+	str_addf(index, ", \"samples\": %llu, \"bytes\": %llu, \"sha256\": \"%s\",\n     \"keys\": [", (unsigned long long)p->written.samples,
+		 (unsigned long long)p->written.bytes, digest_hex(&p->written.sha256, hex));
+	str_addn(index, o->keys.s, o->keys.len);
+	str_add(index, "],\n     \"offsets\": [");
+	str_addn(index, o->offsets.s, o->offsets.len);
+	str_addn(index, "]}", 3); /* with a NUL: the end of a part's text */
+	str_reset(&o->keys);
+	str_reset(&o->offsets);
+	return 0;
+}
+
+static int cut_when_full(struct shard_out *o, uint64_t more, struct err *err)
+{
+	const struct settings *w = &o->w->set->with;
+	bool full = (w->max_samples && o->in_part >= w->max_samples) ||
+		    (w->max_bytes && o->in_part && shard_writer_size(o->writer) + more + 1024 > w->max_bytes);
+
+	if (!full)
+		return 0;
+	return close_part(o, err) < 0 || open_part(o, err) < 0 ? -1 : 0;
+}
+
+static int write_sample(struct shard_out *o, struct sample *x, struct shard_field *fields, struct err *err)
+{
+	char text[CLASS_TEXT_MAX];
+	struct shard_field c;
+	size_t n = x->n_parts;
+	uint64_t offset;
+	int r;
+
+	if (load_sample(o, x, fields, err) < 0) {
+		r = set_bad(o->w->set, err->code == ERR_TOO_LARGE ? BAD_TOO_LARGE : BAD_UNREADABLE, err);
+		x->skipped = r > 0;
+		return r < 0 ? -1 : 0;
+	}
+	hash_content(o, x, fields);
+	if (class_field(o->w->set, x, &c, text))
+		insert_class(fields, n++, c);
+	if (cut_when_full(o, tar_bytes(fields, n), err) < 0 || shard_writer_add(o->writer, x->key, fields, n, &offset, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		count_field(o->r, &fields[i]);
+		x->bytes += fields[i].n;
+	}
+	str_add(&o->keys, o->in_part ? "," : "");
+	json_add_string(&o->keys, x->key, strlen(x->key));
+	str_addf(&o->offsets, o->in_part ? ",%llu" : "%llu", (unsigned long long)offset);
+	o->in_part++;
+	return 0;
+}
+
+/* --- shards -------------------------------------------------------------------------------------------------------------------------------- */
+
+static int write_shard(void *arg, size_t i, struct err *err)
+{
+	struct writing *w = arg;
+	struct shard_out o = { .w = w, .r = &w->results[i], .split = w->split[i], .number = w->number[i], .content = digester_new() };
+	struct shard_field *fields = xcalloc(SHARD_FIELDS_MAX + 1, sizeof(*fields));
+	int r = open_part(&o, err);
+
+	for (size_t k = 0; k < o.r->n && r == 0; k++) {
+		r = write_sample(&o, &w->set->samples.v[o.r->first + k], fields, err);
+		step_progress(atomic_fetch_add(&w->done, 1) + 1, w->set->samples.n, "samples");
+	}
+	if (r == 0)
+		r = close_part(&o, err);
+	shard_writer_free(o.writer);
+	digester_free(o.content);
+	str_deinit(&o.keys);
+	str_deinit(&o.offsets);
+	str_deinit(&o.bytes);
+	free(fields);
+	return r;
+}
+
+static void make_results(struct writing *w, size_t n)
+{
+	const struct set *s = w->set;
+	size_t at = 0, i = 0;
+
+	w->results = xcalloc(n, sizeof(*w->results));
+	w->split = xcalloc(n, sizeof(*w->split));
+	w->number = xcalloc(n, sizeof(*w->number));
+	for (uint32_t split = 0; split < s->n_splits; split++)
+		for (uint32_t k = 0; k < s->splits[split].n_shards; k++, i++) {
+			w->split[i] = split;
+			w->number[i] = k;
+			w->results[i].first = at;
+			while (at < s->samples.n && s->samples.v[at].split == split && s->samples.v[at].shard == k)
+				at++;
+			w->results[i].n = at - w->results[i].first;
+		}
+}
+
+int write_shards(struct set *s, struct shard_result **ret, size_t *ret_n, struct err *err)
+{
+	struct writing w = { .set = s };
+	size_t n = 0;
+	int r;
+
+	for (size_t i = 0; i < s->n_splits; i++)
+		n += s->splits[i].n_shards;
+	if (spool_flush(&s->spool, err) < 0)
+		return -1;
+	make_results(&w, n);
+	r = step_parallel(s->args->threads, n, write_shard, &w, err);
+	free(w.split);
+	free(w.number);
+	*ret = w.results;
+	*ret_n = n;
+	return r;
+}
+
+void shard_results_free(struct shard_result *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		for (size_t k = 0; k < v[i].parts.n; k++)
+			free(v[i].parts.v[k].name);
+		VEC_FREE(&v[i].parts);
+		VEC_FREE(&v[i].fields);
+		str_deinit(&v[i].index);
+	}
+	free(v);
+}
