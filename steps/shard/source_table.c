@@ -327,8 +327,8 @@ static int map_file(const char *path, char **ret, size_t *ret_n, struct err *err
 
 static int read_table(struct table *t, bool jsonl, struct err *err)
 {
-	char *text;
-	size_t n;
+	char *text = NULL;
+	size_t n = 0;
 	int r;
 
 	if (map_file(t->path, &text, &n, err) < 0)
