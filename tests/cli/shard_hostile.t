@@ -22,7 +22,6 @@ grep -v '^note: \|^[0-9,]* ' err >errors
 [ -z "$(find out -type f -name '.*' -o -name '*tmp*' -o -name 'spool*' 2>/dev/null)" ] || { find out; exit 1; }
 E2
 chmod +x "$TRASH"/bin/*
-# tars BY NAME: python that writes one
 tarball() { # PATH, then lines of python with t (the tarfile) and add(name, data=b"x", **members)
 	python3 - "$1" "$2" <<'E2'
 import io, sys, tarfile
@@ -54,7 +53,7 @@ test_expect 'names in a tree' '
 	printf y >d/a.TXT
 	refused "sample .a. has the member .txt. twice" -i data=d
 	mv d/a.TXT d/a.b.
-	refused "a.b" -i data=d
+	refused "d: .a.b.. has no suffix" -i data=d -w suffix=last_dot
 '
 test_expect 'the dot trap: many files that share what is before the first dot' '
 	mkdir dots
@@ -94,7 +93,7 @@ test_expect 'links: inside is fine, outside is not; pipes and devices never' '
 '
 test_expect 'members of archives: unsafe, links, devices, twice, without suffix' '
 	tarball t.tar "add(\"a.txt\"); add(\"../b.txt\")"
-	refused "t.tar: ...b.txt. is an unsafe path" -i data=t.tar
+	refused "t.tar: .[.][.]/b.txt. is an unsafe path" -i data=t.tar
 	tarball t.tar "add(\"a.txt\"); add(\"/etc/b.txt\")"
 	refused "t.tar: ./etc/b.txt. is an unsafe path: absolute" -i data=t.tar
 	tarball t.tar "add(\"a.txt\"); add(\"b.txt\", type=tarfile.SYMTYPE, linkname=\"/etc/passwd\")"
@@ -123,7 +122,7 @@ test_expect 'archives that are cut, damaged, or none' '
 	done
 	gzip -k t.tar
 	head -c 300 t.tar.gz >cut.tar.gz
-	refused "cut.tar.gz: damaged at or after" -i data=cut.tar.gz
+	refused "cut.tar.gz: truncated gzip input" -i data=cut.tar.gz
 	: >empty.tar
 	refused "empty.tar is empty" -i data=empty.tar
 	head -c 5000 /dev/urandom >noise.zip
@@ -241,6 +240,6 @@ test_expect 'an output that cannot be written is an error' '
 	printf x >ok/a.txt
 	printf x >file
 	test_must_fail shard -i data=ok -o all=file/
-	test_grep "output .all." err
+	test_grep "file exists and is not a directory" err
 '
 test_done
