@@ -1,9 +1,305 @@
-/* steps/augment/augment.c */
+/* steps/augment/augment.c — the step: shards in, their samples through all cores, shards out in the same order.
+ *
+ * All shards are one stream, so that small ones keep all threads busy as well. An item of it is a sample and a few of its copies; what is in flight bounds
+ * the memory. Readers and writers belong to the stream's ends; a workspace is borrowed for each item.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include "base/fs.h"
+#include "base/mem.h"
+#include "steps/augment/sample.h"
 #include "steps/step.h"
+
+#define COPIES_AT_ONCE 8
+#define NOTES_MAX 10 /* broken images that are told one by one; metrics count all */
+#define ZSTD_LEVEL 3
+
+/* A sample that several items work on. */
+struct shared {
+	struct shard_sample *sample;
+	atomic_uint refs;
+};
+
+struct item {
+	struct shared *shared;
+	size_t shard;
+	uint32_t first, n; /* copies */
+	struct made made[COPIES_AT_ONCE];
+	int images;
+	char *bad; /* what is wrong with it; NULL: nothing */
+};
+
+struct step {
+	struct step_args *a;
+	struct plan plan;
+	char **from, **to; /* shards */
+	size_t n_shards;
+
+	/* next() */
+	struct shard_reader *reader;
+	size_t reading;
+	struct shared *current;
+	uint32_t next_copy;
+
+	/* work() */
+	pthread_mutex_t lock;
+	VEC(struct workspace *) idle;
+
+	/* done() */
+	struct shard_writer *writer;
+	size_t writing; /* shards that are written or begun */
+	uint64_t samples_in, samples_out, images, skipped, kept, bytes;
+};
+
+static void shared_unref(struct shared *s)
+{
+	if (!s || atomic_fetch_sub(&s->refs, 1) > 1)
+		return;
+	shard_sample_free(s->sample);
+	free(s);
+}
+
+/* --- reading ---------------------------------------------------------------------------------------------------------------------------- */
+
+/* 1: there is a sample in s->current; 0: the end. */
+static int next_sample(struct step *s, struct err *err)
+{
+	struct shard_sample *sample;
+	int r;
+
+	for (;;) {
+		if (!s->reader && s->reading == s->n_shards)
+			return 0;
+		if (!s->reader && shard_reader_open(s->from[s->reading], &s->reader, err) < 0)
+			return -1;
+		r = shard_reader_next(s->reader, &sample, err);
+		if (r < 0)
+			return -1;
+		if (r > 0)
+			break;
+		shard_reader_free(TAKE_PTR(s->reader));
+		s->reading++;
+	}
+	s->current = xcalloc(1, sizeof(*s->current));
+	s->current->sample = sample;
+	atomic_init(&s->current->refs, 1);
+	s->next_copy = 0;
+	return 1;
+}
+
+static void *next_item(void *arg, struct err *err)
+{
+	struct step *s = arg;
+	struct item *item;
+
+	if (!s->current && next_sample(s, err) <= 0)
+		return NULL;
+	item = xcalloc(1, sizeof(*item));
+	item->shared = s->current;
+	item->shard = s->reading;
+	item->first = s->next_copy;
+	item->n = MIN(s->plan.copies - s->next_copy, COPIES_AT_ONCE);
+	s->next_copy += item->n;
+	if (s->next_copy == s->plan.copies)
+		s->current = NULL; /* the item has its reference now */
+	else
+		atomic_fetch_add(&item->shared->refs, 1);
+	return item;
+}
+
+/* --- work ------------------------------------------------------------------------------------------------------------------------------- */
+
+static struct workspace *borrow(struct step *s)
+{
+	struct workspace *ws = NULL;
+
+	pthread_mutex_lock(&s->lock);
+	if (s->idle.n > 0)
+		ws = s->idle.v[--s->idle.n];
+	pthread_mutex_unlock(&s->lock);
+	return ws ? ws : workspace_new();
+}
+
+static void give_back(struct step *s, struct workspace *ws)
+{
+	pthread_mutex_lock(&s->lock);
+	VEC_PUSH(&s->idle, ws);
+	pthread_mutex_unlock(&s->lock);
+}
+
+static int work_on(void *arg, void *p, struct err *err)
+{
+	struct step *s = arg;
+	struct item *item = p;
+	const struct shard_sample *sample = item->shared->sample;
+	struct workspace *ws = borrow(s);
+	struct err bad = { 0 };
+
+	item->images = sample_augment(&s->plan, sample, item->first, item->n, ws, item->made, &bad);
+	give_back(s, ws);
+	if (item->images >= 0)
+		return 0;
+	err_wrap(&bad, "%s: sample `%s`", s->from[item->shard], sample->key);
+	if (s->plan.on_bad == ON_BAD_FAIL)
+		return err_set(err, bad.code, "%s", bad.msg);
+	item->bad = xstrdup(bad.msg);
+	for (uint32_t i = 0; i < item->n && s->plan.on_bad == ON_BAD_KEEP; i++)
+		sample_keep(&s->plan, sample, item->first + i, &item->made[i]);
+	return 0;
+}
+
+/* --- writing ---------------------------------------------------------------------------------------------------------------------------- */
+
+static int close_writer(struct step *s, struct err *err)
+{
+	struct shard_written written;
+
+	if (!s->writer)
+		return 0;
+	if (shard_writer_close(TAKE_PTR(s->writer), &written, err) < 0)
+		return -1;
+	s->bytes += written.bytes;
+	return 0;
+}
+
+/* The writer is that of shard number n - 1 afterwards; those in between were empty. */
+static int write_up_to(struct step *s, size_t n, struct err *err)
+{
+	while (s->writing < n) {
+		const char *path = s->to[s->writing];
+		struct shard_writer_options o = { .zstd_level = str_has_suffix(path, ".zst") ? ZSTD_LEVEL : 0 };
+		_cleanup_(freep) char *dir = fs_dirname(path);
+
+		if (close_writer(s, err) < 0 || fs_mkdir_p(dir, err) < 0 || shard_writer_open(path, &o, &s->writer, err) < 0)
+			return -1;
+		s->writing++;
+	}
+	return 0;
+}
+
+static void drop_item(void *arg, void *p)
+{
+	struct item *item = p;
+
+	for (uint32_t i = 0; i < item->n; i++)
+		made_deinit(&item->made[i]);
+	shared_unref(item->shared);
+	free(item->bad);
+	free(item);
+}
+
+static void count_bad(struct step *s, const struct item *item)
+{
+	bool skip = s->plan.on_bad == ON_BAD_SKIP;
+
+	if (!item->bad || item->first > 0)
+		return;
+	*(skip ? &s->skipped : &s->kept) += 1;
+	if (s->skipped + s->kept <= NOTES_MAX)
+		step_note("%s: %s", skip ? "skipped" : "kept as it is", item->bad);
+}
+
+static int write_item(void *arg, void *p, struct err *err)
+{
+	struct step *s = arg;
+	struct item *item = p;
+	int r = write_up_to(s, item->shard + 1, err);
+
+	count_bad(s, item);
+	for (uint32_t i = 0; i < item->n && r == 0; i++) {
+		const struct made *m = &item->made[i];
+
+		if (!m->key)
+			continue;
+		r = shard_writer_add(s->writer, m->key, m->fields, m->n_fields, NULL, err);
+		s->samples_out++;
+	}
+	s->samples_in += item->first == 0;
+	s->images += item->images > 0 ? (uint64_t)item->images * item->n : 0;
+	if (item->first == 0)
+		step_progress(s->samples_in, 0, "samples");
+	drop_item(s, item);
+	return r;
+}
+
+/* --- the whole ----------------------------------------------------------------------------------------------------------------------------- */
+
+/* `dir/a.tar.gz` below the input → `out/a.tar`: gzip isn't written. */
+static char *name_below(const char *out, const char *root, const char *path)
+{
+	_cleanup_(freep) char *rel = fs_relative(root, path);
+	const char *name = rel && strcmp(rel, ".") != 0 ? rel : fs_basename(path);
+	size_t n = strlen(name);
+	const char *end = str_has_suffix(name, ".tar.gz") ? (n -= 7, ".tar") : str_has_suffix(name, ".tgz") ? (n -= 4, ".tar") : "";
+
+	return xasprintf("%s%.*s%s", out, (int)n, name, end);
+}
+
+static int name_results(struct step *s, const struct step_port *in, const struct step_port *out, struct err *err)
+{
+	s->to = xcalloc(s->n_shards, sizeof(*s->to));
+	if (!out->is_dir && s->n_shards > 1)
+		return err_set(err, ERR_USAGE, "%s has %zu shards: the output must be a directory (a path that ends in /), not %s", in->path, s->n_shards, out->path);
+	for (size_t i = 0; i < s->n_shards; i++) {
+		s->to[i] = out->is_dir ? name_below(out->path, in->path, s->from[i]) : xstrdup(out->path);
+		for (size_t k = 0; k < i; k++)
+			if (strcmp(s->to[i], s->to[k]) == 0)
+				return err_set(err, ERR_INVALID, "%s and %s would both become %s", s->from[k], s->from[i], s->to[i]);
+		if (strcmp(s->to[i], s->from[i]) == 0)
+			return err_set(err, ERR_USAGE, "%s is both input and output", s->to[i]);
+	}
+	return 0;
+}
+
+static int find_shards(struct step *s, struct err *err)
+{
+	const struct step_port *in = step_input(s->a, "shard"), *out = step_output(s->a, "shard");
+
+	if (shard_list(in->path, &s->from, &s->n_shards, err) < 0)
+		return -1;
+	return name_results(s, in, out, err);
+}
+
+static int work_through(struct step *s, struct err *err)
+{
+	const struct step_stream stream = { .next = next_item, .work = work_on, .done = write_item, .drop = drop_item, .arg = s };
+
+	if (step_stream(s->a->threads, &stream, err) < 0 || write_up_to(s, s->n_shards, err) < 0 || close_writer(s, err) < 0)
+		return -1;
+	if (s->samples_in > 0 && s->images == 0 && s->skipped + s->kept == 0)
+		step_note("no sample has a field that is an image (see the setting `image`); all are written as they were");
+	step_metric(s->a, "samples_in", (double)s->samples_in);
+	step_metric(s->a, "samples_out", (double)s->samples_out);
+	step_metric(s->a, "images", (double)s->images);
+	step_metric(s->a, "bytes", (double)s->bytes);
+	step_metric(s->a, "errors.skipped", (double)s->skipped);
+	step_metric(s->a, "errors.kept", (double)s->kept);
+	return 0;
+}
+
+static void deinit(struct step *s)
+{
+	shard_reader_free(s->reader);
+	shard_writer_free(s->writer);
+	shared_unref(s->current);
+	for (size_t i = 0; i < s->idle.n; i++)
+		workspace_free(s->idle.v[i]);
+	VEC_FREE(&s->idle);
+	for (size_t i = 0; i < s->n_shards && s->to; i++)
+		free(s->to[i]);
+	free(s->to);
+	shard_list_free(s->from, s->n_shards);
+	pthread_mutex_destroy(&s->lock);
+}
 
 static int run(struct step_args *a, struct err *err)
 {
-	return err_set(err, ERR_UNSUPPORTED, "augment is not in this build yet");
+	struct step s = { .a = a, .lock = PTHREAD_MUTEX_INITIALIZER };
+	int r = plan_init(&s.plan, a->with, err) < 0 || find_shards(&s, err) < 0 || work_through(&s, err) < 0 ? -1 : 0;
+
+	deinit(&s);
+	return r;
 }
 
 const struct step_impl step_augment = { "augment", run };

@@ -1,0 +1,122 @@
+/* steps/augment/random.c — Philox, and what is made of its numbers. */
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+#include "base/digest.h"
+#include "base/str.h"
+#include "steps/augment/random.h"
+
+void random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t ret[4])
+{
+	uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0], k1 = key[1];
+
+	for (int round = 0; round < 10; round++) {
+		uint64_t a = 0xD2511F53ULL * c0, b = 0xCD9E8D57ULL * c2;
+
+		c0 = (uint32_t)(b >> 32) ^ c1 ^ k0;
+		c1 = (uint32_t)b;
+		c2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
+		c3 = (uint32_t)a;
+		k0 += 0x9E3779B9;
+		k1 += 0xBB67AE85;
+	}
+	ret[0] = c0;
+	ret[1] = c1;
+	ret[2] = c2;
+	ret[3] = c3;
+}
+
+static uint32_t le32(const uint8_t *b)
+{
+	return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+struct random_key random_key_of(uint64_t seed, const char *sample)
+{
+	_cleanup_(str_deinit) struct str s = { 0 };
+	struct digest d;
+
+	str_addn(&s, "cairn augment", sizeof("cairn augment"));
+	str_add_u64(&s, seed);
+	str_add(&s, sample);
+	digest_bytes(s.s, s.len, &d);
+	return (struct random_key){ { le32(d.b), le32(d.b + 4) } };
+}
+
+void random_start(struct random *r, const struct random_key *key, uint32_t copy, uint32_t op, enum random_purpose purpose)
+{
+	*r = (struct random){ .key = *key, .counter = { 0, op, copy, purpose }, .used = 4 };
+}
+
+uint32_t random_u32(struct random *r)
+{
+	if (r->used == 4) {
+		random_philox(r->counter, r->key.k, r->block);
+		r->counter[0]++;
+		r->used = 0;
+	}
+	return r->block[r->used++];
+}
+
+double random_unit(struct random *r)
+{
+	uint64_t hi = random_u32(r), lo = random_u32(r);
+
+	return (double)((hi << 32 | lo) >> 11) * 0x1p-53;
+}
+
+double random_between(struct random *r, double lo, double hi)
+{
+	return lo + (hi - lo) * random_unit(r);
+}
+
+/* D. Lemire, "Fast random integer generation in an interval", 2019. */
+uint32_t random_below(struct random *r, uint32_t n)
+{
+	uint64_t m = (uint64_t)random_u32(r) * n;
+
+	if ((uint32_t)m < n)
+		for (uint32_t least = -n % n; (uint32_t)m < least;)
+			m = (uint64_t)random_u32(r) * n;
+	return (uint32_t)(m >> 32);
+}
+
+/* --- normal numbers ------------------------------------------------------------------------------------------------------------ */
+
+#define NORMAL_BITS 12
+static int32_t normal_table[(1 << NORMAL_BITS) + 1];
+static pthread_once_t normal_once = PTHREAD_ONCE_INIT;
+
+/* The x at which the distribution function is p, by bisection: slow, and the same to 1/65536 wherever erfc() is right to 1e-12. */
+static double inverse_normal(double p)
+{
+	double lo = -5, hi = 5;
+
+	for (int i = 0; i < 50; i++) {
+		double mid = (lo + hi) / 2;
+
+		if (erfc(-mid * M_SQRT1_2) / 2 < p)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return (lo + hi) / 2;
+}
+
+static void make_normal_table(void)
+{
+	const int n = 1 << NORMAL_BITS;
+
+	for (int i = 1; i < n; i++)
+		normal_table[i] = (int32_t)floor(inverse_normal((double)i / n) * 65536 + 0.5);
+	normal_table[0] = normal_table[1];
+	normal_table[n] = normal_table[n - 1];
+}
+
+int32_t random_normal_of(uint32_t bits)
+{
+	uint32_t i = bits >> (32 - NORMAL_BITS), part = bits >> (32 - NORMAL_BITS - 12) & 0xfff;
+
+	pthread_once(&normal_once, make_normal_table);
+	return normal_table[i] + (int32_t)(((int64_t)(normal_table[i + 1] - normal_table[i]) * part) >> 12);
+}

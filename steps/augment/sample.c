@@ -1,0 +1,363 @@
+/* steps/augment/sample.c — one sample: its images read, changed and written; everything else lent to the results.
+ *
+ * An image is read as late as can be: when the first op takes a window, only that is decoded (codec.h). For several copies it is decoded once as a whole, for each
+ * scale that is asked for; that gives the same pixels.
+ */
+#include <string.h>
+#include "base/mem.h"
+#include "steps/augment/sample.h"
+#include "steps/step.h"
+
+/* --- the plan ---------------------------------------------------------------------------------------------------------------------- */
+
+static size_t word_at(const char *const *words, size_t n, const char *word)
+{
+	size_t i = 0;
+
+	while (i + 1 < n && strcmp(words[i], word) != 0)
+		i++;
+	return i;
+}
+
+static int compile_ops(struct plan *p, struct err *err)
+{
+	const json_t *ops = step_value(p->with, "ops");
+
+	p->n_ops = json_array_size(ops);
+	for (size_t i = 0; i < p->n_ops; i++) {
+		if (op_compile(&p->ops[i], json_array_get(ops, i), err) < 0)
+			return err_wrap(err, "with.ops[%zu]", i);
+		if (p->ops[i].type != &op_normalize)
+			continue;
+		if (i + 1 < p->n_ops)
+			return err_set(err, ERR_INVALID, "with.ops[%zu]: normalize must be the last op", i);
+		p->normalize = &p->ops[i];
+	}
+	if (p->normalize && p->to != IMAGE_NONE && p->to != IMAGE_NPY)
+		return err_set(err, ERR_INVALID, "with.to: normalize gives numbers that only npy can hold");
+	return 0;
+}
+
+int plan_init(struct plan *p, const json_t *with, struct err *err)
+{
+	static const char *const formats[] = { "keep", "jpeg", "png", "npy" }, *const on_bad[] = { "fail", "skip", "keep" };
+	double background[3];
+
+	*p = (struct plan){ .with = with, .seed = (uint64_t)step_int(with, "seed"), .copies = (uint32_t)step_int(with, "copies"),
+			    .quality = (int)step_int(with, "quality"), .compression = (int)step_int(with, "compression"),
+			    .scaled_decode = step_bool(with, "scaled_decode"), .record = step_bool(with, "record"),
+			    .image = step_value(with, "image"), .masks = step_value(with, "masks") };
+	p->to = (enum image_format)word_at(formats, ARRAY_LEN(formats), step_text(with, "to"));
+	p->on_bad = (enum on_bad)word_at(on_bad, ARRAY_LEN(on_bad), step_text(with, "on_bad"));
+	p->codec.max_pixels = (uint64_t)step_int(with, "max_pixels");
+	p->codec.upright = strcmp(step_text(with, "orientation"), "apply") == 0;
+	p->codec.has_background = json_array_size(step_value(with, "background")) > 0;
+	if (p->codec.has_background) {
+		op_numbers(with, "background", background, 3);
+		for (int i = 0; i < 3; i++)
+			p->codec.background[i] = (uint8_t)background[i];
+	}
+	return compile_ops(p, err);
+}
+
+/* --- which fields --------------------------------------------------------------------------------------------------------------------- */
+
+static const char *last_part(const char *field)
+{
+	const char *dot = strrchr(field, '.');
+
+	return dot ? dot + 1 : field;
+}
+
+static enum image_format format_of_name(const char *field)
+{
+	const char *part = last_part(field);
+
+	return strcmp(part, "jpg") == 0 || strcmp(part, "jpeg") == 0 ? IMAGE_JPEG
+	       : strcmp(part, "png") == 0			     ? IMAGE_PNG
+	       : strcmp(part, "npy") == 0			     ? IMAGE_NPY
+								     : IMAGE_NONE;
+}
+
+static bool is_listed(const json_t *list, const char *field)
+{
+	for (size_t i = 0; i < json_array_size(list); i++)
+		if (strcmp(json_string_value(json_array_get(list, i)), field) == 0)
+			return true;
+	return false;
+}
+
+static bool is_image(const struct plan *p, const struct shard_sample *s, const char *field)
+{
+	enum image_format f = format_of_name(field);
+
+	if (json_array_size(p->image) > 0)
+		return is_listed(p->image, field);
+	if (is_listed(p->masks, field) || f == IMAGE_NONE)
+		return false;
+	for (size_t i = 0; i < s->n_fields && f == IMAGE_NPY; i++) { /* beside a picture, an array is something else */
+		enum image_format other = format_of_name(s->fields[i].name);
+
+		if ((other == IMAGE_JPEG || other == IMAGE_PNG) && !is_listed(p->masks, s->fields[i].name))
+			return false;
+	}
+	return true;
+}
+
+/* --- one image --------------------------------------------------------------------------------------------------------------------------- */
+
+struct job {
+	const struct plan *p;
+	const struct shard_field *field;
+	struct codec_options codec;
+	struct image_info info;
+	struct random_key key;
+	struct workspace *ws;
+	bool mask, keep_decoded;
+};
+
+/* How much smaller it may be decoded: at least twice the size that is wanted must be left. */
+static unsigned choose_denom(const struct job *j, const struct op *op, const struct drawn *d)
+{
+	unsigned denom = 8;
+
+	if (j->info.format != IMAGE_JPEG || !j->p->scaled_decode || j->mask || op->filter == FILTER_NEAREST)
+		return 1;
+	while (denom > 1 && (d->v[2] < 2 * d->v[4] * denom || d->v[3] < 2 * d->v[5] * denom))
+		denom /= 2;
+	return denom;
+}
+
+static int load(const struct job *j, const struct image_part *part, struct err *err)
+{
+	const struct image_part whole = { 0, 0, j->info.w, j->info.h, part->denom };
+	unsigned k = (unsigned)__builtin_ctz(part->denom);
+	struct image *from = &j->ws->decoded[k];
+	uint32_t x = part->x / part->denom, y = part->y / part->denom;
+
+	if (!j->keep_decoded)
+		return codec_read(j->field->data, j->field->n, &j->codec, &j->info, part, &j->ws->cur, &j->ws->spare, err);
+	if (!j->ws->have[k] && codec_read(j->field->data, j->field->n, &j->codec, &j->info, &whole, from, &j->ws->spare, err) < 0)
+		return -1;
+	j->ws->have[k] = true;
+	image_view(&j->ws->cur, from, x, y, MIN((part->x + part->w + part->denom - 1) / part->denom, from->w) - x,
+		   MIN((part->y + part->h + part->denom - 1) / part->denom, from->h) - y);
+	return 0;
+}
+
+/* The image, with the first op done when that is what decides on how it is read. Returns 1 when it is. */
+static int load_for(const struct job *j, const struct op *op, const struct drawn *d, struct err *err)
+{
+	const struct op_target t = { j->info.w, j->info.h, j->mask };
+	struct image_part part = { 0, 0, j->info.w, j->info.h, 1 };
+
+	if (!op || !d->on || !op->type->window || !window_is_inside(d, &t))
+		return load(j, &part, err);
+	part = (struct image_part){ (uint32_t)d->v[0], (uint32_t)d->v[1], (uint32_t)d->v[2], (uint32_t)d->v[3], choose_denom(j, op, d) };
+	if (load(j, &part, err) < 0)
+		return -1;
+
+	double k = part.denom, x = d->v[0] / k - part.x / part.denom, y = d->v[1] / k - part.y / part.denom;
+	const struct box box = { x, y, MIN(d->v[2] / k, j->ws->cur.w - x), MIN(d->v[3] / k, j->ws->cur.h - y) };
+
+	window_apply(op, d, &box, j->ws, j->mask);
+	return 1;
+}
+
+/* Leaves the result in ws->cur; what was drawn in `record`, an array, unless NULL. */
+static int change_image(const struct job *j, uint32_t copy, json_t *record, struct err *err)
+{
+	const struct plan *p = j->p;
+	struct op_target t = { j->info.w, j->info.h, j->mask };
+	struct drawn d = { 0 };
+	int done = 0;
+
+	if (p->n_ops > 0 && op_draw(&p->ops[0], &j->key, copy, 0, &t, &d, err) < 0)
+		return -1;
+	done = load_for(j, p->n_ops > 0 ? &p->ops[0] : NULL, &d, err);
+	if (done < 0)
+		return -1;
+	for (size_t i = 0; i < p->n_ops; i++) {
+		t.w = j->ws->cur.w;
+		t.h = j->ws->cur.h;
+		if (i > 0 && op_draw(&p->ops[i], &j->key, copy, (uint32_t)i, &t, &d, err) < 0)
+			return -1;
+		if (i > 0 || !done)
+			op_apply(&p->ops[i], &d, &j->key, copy, (uint32_t)i, j->ws, j->mask);
+		if (record)
+			json_array_append_new(record, op_record(&p->ops[i], &d));
+	}
+	return 0;
+}
+
+/* Labels never become JPEG. */
+static enum image_format result_format(const struct job *j)
+{
+	enum image_format f = j->p->to;
+
+	if (j->p->normalize)
+		return IMAGE_NPY;
+	if (f == IMAGE_NONE)
+		f = format_of_name(j->field->name);
+	if (f == IMAGE_NONE)
+		f = j->info.format;
+	return j->mask && f == IMAGE_JPEG ? IMAGE_PNG : f;
+}
+
+static int write_image(const struct job *j, struct str *out, struct err *err)
+{
+	const struct image *im = &j->ws->cur;
+	const struct op *normalize = j->p->normalize;
+
+	switch (result_format(j)) {
+	case IMAGE_JPEG:
+		return codec_write_jpeg(im, j->p->quality, out, err);
+	case IMAGE_PNG:
+		return codec_write_png(im, j->p->compression, out, err);
+	default:
+		if (normalize && !j->mask)
+			codec_write_npy_float(im, normalize->mean, normalize->std, normalize->flag, out);
+		else
+			codec_write_npy(im, out);
+		return 0;
+	}
+}
+
+/* --- results ----------------------------------------------------------------------------------------------------------------------------- */
+
+void made_deinit(struct made *m)
+{
+	for (size_t i = 0; i < m->n_owned; i++)
+		free(m->owned[i]);
+	free(m->owned);
+	free(m->fields);
+	free(m->key);
+	*m = (struct made){ 0 };
+}
+
+static void made_init(struct made *m, const struct plan *p, const struct shard_sample *s, uint32_t copy)
+{
+	*m = (struct made){ .key = p->copies > 1 ? xasprintf("%s-%u", s->key, copy) : xstrdup(s->key), .n_fields = s->n_fields };
+	m->fields = xcalloc(s->n_fields + 1, sizeof(*m->fields)); /* one more for what was drawn */
+	memcpy(m->fields, s->fields, s->n_fields * sizeof(*m->fields));
+	m->owned = xcalloc(2 * (s->n_fields + 1), sizeof(*m->owned));
+}
+
+static void *own(struct made *m, void *p)
+{
+	return m->owned[m->n_owned++] = p;
+}
+
+static const char *result_name(const struct job *j, struct made *m)
+{
+	static const char *const parts[] = { [IMAGE_JPEG] = "jpg", [IMAGE_PNG] = "png", [IMAGE_NPY] = "npy" };
+	enum image_format f = result_format(j);
+	const char *name = j->field->name;
+
+	if (format_of_name(name) == f || (format_of_name(name) == IMAGE_NONE && j->info.format == f))
+		return name;
+	return own(m, xasprintf("%.*s%s", (int)(last_part(name) - name), name, parts[f]));
+}
+
+static int make_field(const struct job *j, uint32_t copy, struct shard_field *field, struct made *m, json_t *record, struct err *err)
+{
+	json_t *ops = record ? json_array() : NULL;
+	struct str out = { 0 };
+
+	if (record)
+		json_object_set_new(record, j->field->name, json_pack("{s:i,s:i,s:o}", "width", (int)j->info.w, "height", (int)j->info.h, "ops", ops));
+	if (change_image(j, copy, ops, err) < 0)
+		return -1;
+	if (write_image(j, &out, err) < 0) {
+		str_deinit(&out);
+		return -1;
+	}
+	field->name = result_name(j, m);
+	field->n = out.len;
+	field->data = own(m, str_take(&out));
+	return 0;
+}
+
+/* One field of the sample in all copies. */
+static int augment_field(struct job *j, const struct shard_sample *s, size_t at, uint32_t first, uint32_t n, struct made *ret, json_t **records, struct err *err)
+{
+	j->field = &s->fields[at];
+	j->mask = is_listed(j->p->masks, j->field->name);
+	j->codec = j->p->codec;
+	j->codec.indices = j->mask;
+	memset(j->ws->have, 0, sizeof(j->ws->have));
+	if (codec_probe(j->field->data, j->field->n, &j->codec, &j->info, err) < 0)
+		return err_wrap(err, "%s", j->field->name);
+	for (uint32_t i = 0; i < n; i++)
+		if (make_field(j, first + i, &ret[i].fields[at], &ret[i], records ? records[i] : NULL, err) < 0)
+			return err_wrap(err, "%s", j->field->name);
+	return 0;
+}
+
+static int check_names(const struct made *m, struct err *err)
+{
+	for (size_t i = 0; i < m->n_fields; i++)
+		for (size_t k = i + 1; k < m->n_fields; k++)
+			if (strcmp(m->fields[i].name, m->fields[k].name) == 0)
+				return err_set(err, ERR_INVALID, "two of its fields would be named `%s`", m->fields[i].name);
+	return 0;
+}
+
+static void add_record(const struct plan *p, struct made *m, uint32_t copy, json_t *images)
+{
+	json_t *all = json_pack("{s:s,s:I,s:i,s:O}", "step", "augment", "seed", (json_int_t)p->seed, "copy", (int)copy, "images", images);
+	struct str text = { 0 };
+
+	json_add_canonical(&text, all);
+	json_decref(all);
+	m->fields[m->n_fields] = (struct shard_field){ "augment.json", text.s, text.len };
+	own(m, text.s);
+	m->n_fields++;
+}
+
+static int augment_fields(struct job *j, const struct shard_sample *s, uint32_t first, uint32_t n, struct made *ret, json_t **records, struct err *err)
+{
+	int images = 0;
+
+	for (size_t i = 0; i < s->n_fields; i++) {
+		if (!is_image(j->p, s, s->fields[i].name) && !is_listed(j->p->masks, s->fields[i].name))
+			continue;
+		if (augment_field(j, s, i, first, n, ret, records, err) < 0)
+			return -1;
+		images++;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		if (records && images)
+			add_record(j->p, &ret[i], first + i, records[i]);
+		if (check_names(&ret[i], err) < 0)
+			return -1;
+	}
+	return images;
+}
+
+int sample_augment(const struct plan *p, const struct shard_sample *s, uint32_t first, uint32_t n, struct workspace *ws, struct made *ret, struct err *err)
+{
+	struct job j = { .p = p, .ws = ws, .key = random_key_of(p->seed, s->key), .keep_decoded = n > 1 };
+	json_t **records = p->record ? xcalloc(n, sizeof(json_t *)) : NULL;
+	int images;
+
+	for (uint32_t i = 0; i < n; i++) {
+		made_init(&ret[i], p, s, first + i);
+		if (records)
+			records[i] = json_object();
+	}
+	images = augment_fields(&j, s, first, n, ret, records, err);
+	for (uint32_t i = 0; i < n; i++) {
+		if (records)
+			json_decref(records[i]);
+		if (images < 0)
+			made_deinit(&ret[i]);
+	}
+	free(records);
+	return images;
+}
+
+void sample_keep(const struct plan *p, const struct shard_sample *s, uint32_t copy, struct made *ret)
+{
+	made_init(ret, p, s, copy);
+}
