@@ -1,31 +1,11 @@
-/* steps/augment/resample.c — separable resampling in integers.
- *
- * Vectors are the compiler's own (gcc and clang: vector_size), so that the loops are the same on every processor; sums of integers have one result in
- * whatever order.
- */
+/* steps/augment/resample.c — separable resampling in integers: the weights, and the two passes. */
 #include <math.h>
 #include <string.h>
 #include "base/mem.h"
 #include "steps/augment/resample.h"
-
-#ifndef __clang__
-#pragma GCC optimize("O3")
-#endif
-
-#define PRECISION 22 /* of a weight; 8 bits of level and a sum up to 2 go on top */
-#define HALF (1 << (PRECISION - 1))
-
-typedef int32_t ints8 __attribute__((vector_size(32)));
-typedef uint8_t bytes8 __attribute__((vector_size(8)));
+#include "steps/augment/resample_loops.h"
 
 /* --- weights ------------------------------------------------------------------------------------------------------------------- */
-
-/* Of each output pixel: `n` input pixels from `first` on; weights padded with zeros to an even number, `stride` from one to the next. */
-struct weights {
-	uint32_t *first, *n;
-	int32_t *w;
-	uint32_t stride;
-};
 
 static double filter_box(double x)
 {
@@ -75,7 +55,7 @@ static void weigh_one(const struct weights *ret, uint32_t i, enum filter filter,
 	for (uint32_t k = 0; k < n; k++)
 		sum += v[k] = filters[filter].at((k + first - center + 0.5) / widen);
 	for (uint32_t k = 0; k < n; k++) {
-		double x = (sum != 0 ? v[k] / sum : v[k]) * (1 << PRECISION);
+		double x = (sum != 0 ? v[k] / sum : v[k]) * (1 << RESAMPLE_PRECISION);
 
 		w[k] = (int32_t)(x < 0 ? x - 0.5 : x + 0.5);
 	}
@@ -101,90 +81,28 @@ static struct weights weigh(struct workspace *ws, uint32_t in, double from, doub
 	return ret;
 }
 
-/* --- the loops ----------------------------------------------------------------------------------------------------------------- */
-
-/* Vectors go by address: how they are passed depends on the processor. */
-static inline __attribute__((always_inline)) void add8(ints8 *sum, const uint8_t *p, const ints8 *w)
-{
-	bytes8 b;
-
-	memcpy(&b, p, 8);
-	*sum += __builtin_convertvector(b, ints8) * *w;
-}
-
-static inline __attribute__((always_inline)) void store8(uint8_t *p, const ints8 *sum)
-{
-	ints8 v = *sum >> PRECISION;
-	bytes8 b;
-
-	v &= ~(v >> 31);
-	v |= (255 - v) >> 31; /* over 255: all ones, of which the lowest byte is kept */
-	b = __builtin_convertvector(v, bytes8);
-	memcpy(p, &b, 8);
-}
-
-static inline uint8_t clip(int32_t v)
-{
-	v >>= PRECISION;
-	return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
-}
-
-/* Two pixels of four bytes at a time; what is behind the last one has weight 0. */
-IMAGE_CLONES static void row_of_colour(const uint8_t *from, uint8_t *to, uint32_t out, const struct weights *ws)
-{
-	for (uint32_t i = 0; i < out; i++) {
-		const uint8_t *p = from + (size_t)ws->first[i] * 4;
-		const int32_t *w = ws->w + (size_t)i * ws->stride;
-		ints8 sum = { HALF, HALF, HALF, HALF };
-
-		for (uint32_t k = 0; k < ws->n[i]; k += 2, p += 8) {
-			ints8 a = { w[k], w[k], w[k], w[k], w[k + 1], w[k + 1], w[k + 1], w[k + 1] };
-
-			add8(&sum, p, &a);
-		}
-		for (int c = 0; c < 4; c++)
-			to[i * 4 + c] = clip(sum[c] + sum[c + 4]);
-	}
-}
-
-IMAGE_CLONES static void row_of_gray(const uint8_t *from, uint8_t *to, uint32_t out, const struct weights *ws)
+static void row_of_gray(const uint8_t *from, uint8_t *to, uint32_t out, const struct weights *ws)
 {
 	for (uint32_t i = 0; i < out; i++) {
 		const uint8_t *p = from + ws->first[i];
 		const int32_t *w = ws->w + (size_t)i * ws->stride;
-		int32_t sum = HALF;
+		int32_t sum = 1 << (RESAMPLE_PRECISION - 1);
 
 		for (uint32_t k = 0; k < ws->n[i]; k++)
 			sum += p[k] * w[k];
-		to[i] = clip(sum);
-	}
-}
-
-/* One row out of n rows, `bytes` long (a multiple of 32; rows are padded). */
-IMAGE_CLONES static void column_sums(const uint8_t *from, size_t stride, const int32_t *w, uint32_t n, uint8_t *to, size_t bytes)
-{
-	const ints8 half = { HALF, HALF, HALF, HALF, HALF, HALF, HALF, HALF };
-
-	for (size_t x = 0; x < bytes; x += 32) {
-		ints8 a = half, b = half, c = half, d = half;
-		const uint8_t *p = from + x;
-
-		for (uint32_t k = 0; k < n; k++, p += stride) {
-			ints8 v = { w[k], w[k], w[k], w[k], w[k], w[k], w[k], w[k] };
-
-			add8(&a, p, &v);
-			add8(&b, p + 8, &v);
-			add8(&c, p + 16, &v);
-			add8(&d, p + 24, &v);
-		}
-		store8(to + x, &a);
-		store8(to + x + 8, &b);
-		store8(to + x + 16, &c);
-		store8(to + x + 24, &d);
+		sum >>= RESAMPLE_PRECISION;
+		to[i] = (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
 	}
 }
 
 /* --- both passes --------------------------------------------------------------------------------------------------------------- */
+
+static const struct resample_loops *loops(void)
+{
+	const struct resample_loops *l = resample_avx2();
+
+	return l ? l : &resample_plain;
+}
 
 static bool is_whole(double from, double length, uint32_t in, uint32_t out)
 {
@@ -197,8 +115,18 @@ static void along_rows(struct workspace *ws, const struct box *box, uint32_t w, 
 	struct weights weights = weigh(ws, ws->cur.w, box->x, box->w, w, filter);
 
 	image_make(&ws->mid, w, bottom - top, ws->cur.channels);
-	for (uint32_t y = top; y < bottom; y++)
-		(ws->cur.channels == 1 ? row_of_gray : row_of_colour)(image_row(&ws->cur, y), image_row(&ws->mid, y - top), w, &weights);
+	for (uint32_t y = top; y < bottom && ws->cur.channels == 1; y++)
+		row_of_gray(image_row(&ws->cur, y), image_row(&ws->mid, y - top), w, &weights);
+	for (uint32_t y = top; y < bottom && ws->cur.channels == 3; y += RESAMPLE_ROWS) {
+		const uint8_t *from[RESAMPLE_ROWS];
+		uint8_t *to[RESAMPLE_ROWS];
+
+		for (uint32_t i = 0; i < RESAMPLE_ROWS; i++) {
+			from[i] = image_row(&ws->cur, MIN(y + i, bottom - 1));
+			to[i] = image_row(&ws->mid, MIN(y + i, bottom - 1) - top);
+		}
+		loops()->rows(from, to, w, &weights);
+	}
 }
 
 /* Rows of a view aren't padded: behind the last one of a lent image there are at least IMAGE_ALIGN bytes that may be read. */
@@ -206,7 +134,7 @@ static void along_columns(const struct image *from, uint32_t top, const struct w
 {
 	image_make(to, from->w, h, from->channels);
 	for (uint32_t y = 0; y < h; y++)
-		column_sums(image_row(from, ws->first[y] - top), from->stride, ws->w + (size_t)y * ws->stride, ws->n[y], image_row(to, y), to->stride);
+		loops()->column(image_row(from, ws->first[y] - top), from->stride, ws->w + (size_t)y * ws->stride, ws->n[y], image_row(to, y), to->stride);
 }
 
 static void nearest(struct workspace *ws, const struct box *box, uint32_t w, uint32_t h)
