@@ -137,17 +137,26 @@ static void along_columns(const struct image *from, uint32_t top, const struct w
 		loops()->column(image_row(from, ws->first[y] - top), from->stride, ws->w + (size_t)y * ws->stride, ws->n[y], image_row(to, y), to->stride);
 }
 
+/* Added up step by step, as in Pillow: it decides what is taken when a place is between two pixels. */
+static void places(double from, double step, uint32_t n, uint32_t in, uint32_t *ret)
+{
+	double at = from + step * 0.5;
+
+	for (uint32_t i = 0; i < n; i++, at += step)
+		ret[i] = MIN((uint32_t)at, in - 1);
+}
+
 static void nearest(struct workspace *ws, const struct box *box, uint32_t w, uint32_t h)
 {
 	const struct image *from = &ws->cur;
 	unsigned bytes = image_pixel_bytes(from);
-	uint32_t *at = workspace_scratch(ws, w * sizeof(*at));
+	uint32_t *at = workspace_scratch(ws, ((size_t)w + h) * sizeof(*at)), *rows = at + w;
 
-	for (uint32_t x = 0; x < w; x++)
-		at[x] = MIN((uint32_t)(box->x + (x + 0.5) * (box->w / w)), from->w - 1);
+	places(box->x, box->w / w, w, from->w, at);
+	places(box->y, box->h / h, h, from->h, rows);
 	image_make(&ws->spare, w, h, from->channels);
 	for (uint32_t y = 0; y < h; y++) {
-		const uint8_t *s = image_row(from, MIN((uint32_t)(box->y + (y + 0.5) * (box->h / h)), from->h - 1));
+		const uint8_t *s = image_row(from, rows[y]);
 		uint8_t *t = image_row(&ws->spare, y);
 
 		for (uint32_t x = 0; x < w; x++, t += bytes)
