@@ -268,7 +268,7 @@ static int load(struct loading *l, struct err *err)
 	    (l->baseline.path && want_prediction(l, &l->baseline, err) < 0))
 		return -1;
 	for (size_t i = 0; i < n; i++)
-		if (source_read(v[i], l->skip, err) < 0)
+		if (eval_source_read(v[i], l->skip, err) < 0)
 			return -1;
 	if (source_match(v, n, l->skip, &l->d->n, &skipped, err) < 0 || check_width(l, &l->model, err) < 0 || check_width(l, &l->baseline, err) < 0)
 		return -1;

@@ -66,7 +66,7 @@ int source_want_scores(struct source *s, struct arena *arena, const json_t *scor
 	return r;
 }
 
-int source_read(struct source *s, bool skip, struct err *err)
+int eval_source_read(struct source *s, bool skip, struct err *err)
 {
 	return table_read(s->table, s->columns, s->n, skip, err);
 }

@@ -20,7 +20,7 @@ struct source {
 struct column *source_want(struct source *s, struct arena *arena, enum column_kind kind, const char *const *names, size_t n);
 /* The score columns that the settings' `score` names: a name each, or a pattern with one `*`. */
 int source_want_scores(struct source *s, struct arena *arena, const json_t *score, struct err *err);
-int source_read(struct source *s, bool skip, struct err *err);
+int eval_source_read(struct source *s, bool skip, struct err *err);
 /* Matches rows: by the id columns where there are any, else by position. *ret_n rows are left, `skipped` of the first source's are not. */
 int source_match(struct source *const *v, size_t n, bool skip, size_t *ret_n, uint64_t *ret_skipped, struct err *err);
 /* Keeps only the matched rows for which keep[i]. */

@@ -483,18 +483,21 @@ static void test_ends(void **state)
 		enum run_state state;
 		struct run_counts counts;
 		const char *want;
+		bool metrics;
 	} cases[] = {
 		{ RUN_SUCCEEDED, { .total = 8, .hits = 8, .saved_ns = 90 * NS_PER_S },
 		  "✓ digits-7kq2m succeeded in 1m23s\n  8 tasks: nothing to do, all on record, which saved 1m30s\n  run hash abababababab\n"
-		  "  next: cairn metrics digits-7kq2m\n" },
+		  "  next: cairn metrics digits-7kq2m\n", true },
 		{ RUN_SUCCEEDED, { .total = 1, .executed = 1 },
-		  "✓ digits-7kq2m succeeded in 1m23s\n  1 task, 1 executed\n  run hash abababababab\n  next: cairn metrics digits-7kq2m\n" },
+		  "✓ digits-7kq2m succeeded in 1m23s\n  1 task, 1 executed\n  run hash abababababab\n" },
 		{ RUN_INTERRUPTED, { .total = 8, .executed = 2 },
 		  "■ digits-7kq2m interrupted in 1m23s\n  8 tasks, 2 executed\n  run hash abababababab\n  next: cairn resume digits-7kq2m\n" },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		static struct fixture f;
 		open_fixture(&f, false, 0, 80, 24);
+		if (cases[i].metrics)
+			progress_has_metrics(f.p);
 		f.o->ended(f.o->arg, row(cases[i].state, cases[i].counts));
 		f.o->ended(f.o->arg, row(cases[i].state, cases[i].counts)); /* once is enough */
 		prints(&f, cases[i].want);
