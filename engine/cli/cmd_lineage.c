@@ -1,21 +1,24 @@
-/* `cairn lineage`: content and the attempts that made it or were made from it, as a tree or as a graph in JSON. */
+/* `cairn lineage`: content and the attempts that made it or were made from it, as a tree, or as a graph in JSON or DOT. */
 #include <fcntl.h>
 #include "base/map.h"
 #include "cli/facts.h"
+#include "cli/graph.h"
 #include "record/lineage.h"
 #include "storage/content.h"
 
-/* What a person can follow on a screen; --json goes further. */
+/* What a person can follow on a screen; graphs go further. */
 #define ATTEMPTS_MAX 100000
 #define FAN_MAX 50
+#define DEPTH_MAX 10000
 
 struct lineage {
 	struct cli *cli;
 	struct db *db;
 	enum lineage_direction direction;
-	uint64_t depth;
+	uint64_t depth; /* DEPTH_MAX: all */
 	struct map *shown; /* attempt id */
-	json_t *nodes, *edges;
+	json_t *nodes, *edges; /* or NULL: as DOT */
+	struct str dot;
 	struct map *known; /* nodes by id text */
 };
 
@@ -61,7 +64,7 @@ static int show_attempt(struct lineage *l, const struct attempt_row *a, unsigned
 	*map_slot(l->shown, &a->id, sizeof(a->id), &is_new) = l;
 	cli_printf(l->cli, "%*s%s %s%s%s in %s, %s%s\n", (int)level * 2, "", l->direction == LINEAGE_UP ? "made by" : "read by", cli_style(l->cli, STYLE_BOLD),
 		   cli_text(l->cli, a->task), cli_style(l->cli, STYLE_PLAIN), cli_text(l->cli, run), cli_ago(l->cli, a->started_ns), is_new ? "" : " (above)");
-	return is_new && level / 2 < l->depth ? show_io(l, a, level + 1, err) : 0;
+	return is_new ? show_io(l, a, level + 1, err) : 0;
 }
 
 static int show_content(struct lineage *l, const char *name, const struct content_id *id, unsigned level, struct err *err)
@@ -71,6 +74,8 @@ static int show_content(struct lineage *l, const char *name, const struct conten
 
 	cli_printf(l->cli, "%*s%s%s%s %s%.19s%s %s\n", (int)level * 2, "", cli_style(l->cli, STYLE_CYAN), cli_text(l->cli, name), cli_style(l->cli, STYLE_PLAIN),
 		   cli_style(l->cli, STYLE_DIM), id_text(l, id), cli_style(l->cli, STYLE_PLAIN), id->kind == CONTENT_TREE ? "directory" : cli_bytes(l->cli, id->size_bytes));
+	if (level / 2 >= l->depth)
+		return 0;
 	if (lineage_neighbours(l->db, id, l->direction, FAN_MAX, l->cli->arena, &a, &n, err) < 0)
 		return -1;
 	/* Up: the first attempt that made these bytes is where they came from; others made the same again. */
@@ -82,13 +87,37 @@ static int show_content(struct lineage *l, const char *name, const struct conten
 
 /* --- as a graph -------------------------------------------------------------------------------------------------------------------------- */
 
+static void dot_node(struct lineage *l, const char *id, const char *label, const char *more)
+{
+	str_add(&l->dot, "  ");
+	graph_add_dot_string(&l->dot, id);
+	str_add(&l->dot, " [label=");
+	graph_add_dot_string(&l->dot, label);
+	str_addf(&l->dot, "%s];\n", more);
+}
+
+static void dot_edge(struct lineage *l, const char *from, const char *to, const char *label)
+{
+	str_add(&l->dot, "  ");
+	graph_add_dot_string(&l->dot, from);
+	str_add(&l->dot, " -> ");
+	graph_add_dot_string(&l->dot, to);
+	str_add(&l->dot, " [label=");
+	graph_add_dot_string(&l->dot, label);
+	str_add(&l->dot, "];\n");
+}
+
 static void add_artifact(struct lineage *l, const struct content_id *id)
 {
-	const char *text = id_text(l, id);
+	const char *text = id_text(l, id), *size = id->kind == CONTENT_TREE ? "directory" : cli_bytes(l->cli, id->size_bytes);
 	bool is_new;
 
 	*map_slot(l->known, text, strlen(text), &is_new) = l;
-	if (is_new)
+	if (!is_new)
+		return;
+	if (!l->nodes)
+		dot_node(l, text, arena_printf(l->cli->arena, "%.19s %s", text, size), ", shape=note");
+	else
 		json_array_append_new(l->nodes, json_pack("{s:s, s:s, s:s, s:I}", "id", text, "kind", "artifact", "content", id->kind == CONTENT_TREE ? "tree" : "blob",
 							  "size", (json_int_t)id->size_bytes));
 }
@@ -96,15 +125,18 @@ static void add_artifact(struct lineage *l, const struct content_id *id)
 static void add_edges(struct lineage *l, const char *attempt, const struct named_content *v, size_t n, bool made)
 {
 	for (size_t i = 0; i < n; i++) {
-		const char *id = id_text(l, &v[i].id);
+		const char *id = id_text(l, &v[i].id), *from = made ? attempt : id, *to = made ? id : attempt;
 
 		add_artifact(l, &v[i].id);
-		json_array_append_new(l->edges, json_pack("{s:s, s:s, s:o}", "from", made ? attempt : id, "to", made ? id : attempt, "name",
-							  json_name(v[i].name, strlen(v[i].name))));
+		if (!l->nodes)
+			dot_edge(l, from, to, v[i].name);
+		else
+			json_array_append_new(l->edges, json_pack("{s:s, s:s, s:o}", "from", from, "to", to, "name", json_name(v[i].name, strlen(v[i].name))));
 	}
 }
 
-static int add_attempt(struct lineage *l, const struct attempt_row *a, struct err *err)
+/* *ret_next: where the walk goes on from here. */
+static int add_attempt(struct lineage *l, const struct attempt_row *a, struct named_content **ret_next, size_t *ret_n, struct err *err)
 {
 	const char *id = arena_printf(l->cli->arena, "attempt:%lld", (long long)a->id), *run = record_run_id(l->db, a->run, l->cli->arena);
 	struct named_content *inputs;
@@ -113,31 +145,103 @@ static int add_attempt(struct lineage *l, const struct attempt_row *a, struct er
 
 	if (record_inputs(l->db, a->id, l->cli->arena, &inputs, &n, err) < 0 || record_outputs(l->db, a->id, l->cli->arena, &made, err) < 0)
 		return -1;
-	json_array_append_new(l->nodes, json_pack("{s:s, s:s, s:o, s:o, s:o}", "id", id, "kind", "attempt", "task", facts_text(a->task), "run", facts_text(run),
-						  "started", facts_time(a->started_ns)));
+	if (!l->nodes)
+		dot_node(l, id, arena_printf(l->cli->arena, "%s in %s", a->task, run ? run : "?"), "");
+	else
+		json_array_append_new(l->nodes, json_pack("{s:s, s:s, s:o, s:o, s:o}", "id", id, "kind", "attempt", "task", facts_text(a->task), "run", facts_text(run),
+							  "started", facts_time(a->started_ns)));
 	add_edges(l, id, inputs, n, false);
 	add_edges(l, id, made.outputs, made.n_outputs, true);
+	*ret_next = l->direction == LINEAGE_UP ? inputs : made.outputs;
+	*ret_n = l->direction == LINEAGE_UP ? n : made.n_outputs;
 	return 0;
 }
 
-static int print_json(struct lineage *l, const struct content_id *id, struct err *err)
+static int add_all(struct lineage *l, const struct content_id *id, struct err *err)
+{
+	struct named_content *next;
+	struct attempt_row *a;
+	size_t n, n_next;
+
+	if (lineage_closure(l->db, id, l->direction, ATTEMPTS_MAX, l->cli->arena, &a, &n, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		if (add_attempt(l, &a[i], &next, &n_next, err) < 0)
+			return -1;
+	return 0;
+}
+
+struct contents {
+	struct content_id *v;
+	size_t n, cap;
+};
+
+/* The attempts next to one content, those that weren't met before; what they lead to goes into `next`. */
+static int add_step(struct lineage *l, const struct content_id *id, struct contents *next, struct err *err)
 {
 	struct attempt_row *a;
 	size_t n;
-	int r = lineage_closure(l->db, id, l->direction, ATTEMPTS_MAX, l->cli->arena, &a, &n, err);
 
-	l->nodes = json_array();
-	l->edges = json_array();
-	add_artifact(l, id);
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = add_attempt(l, &a[i], err);
-	if (r < 0) {
-		json_decref(l->nodes);
-		json_decref(l->edges);
+	if (lineage_neighbours(l->db, id, l->direction, ATTEMPTS_MAX, l->cli->arena, &a, &n, err) < 0)
 		return -1;
+	for (size_t i = 0; i < n && map_len(l->shown) < ATTEMPTS_MAX; i++) {
+		struct named_content *v;
+		size_t n_v;
+		bool is_new;
+
+		*map_slot(l->shown, &a[i].id, sizeof(a[i].id), &is_new) = l;
+		if (!is_new)
+			continue;
+		if (add_attempt(l, &a[i], &v, &n_v, err) < 0)
+			return -1;
+		for (size_t k = 0; k < n_v; k++)
+			VEC_PUSH(next, v[k].id);
 	}
-	cli_print_json(l->cli, json_pack("{s:s, s:o, s:o}", "artifact", id_text(l, id), "nodes", l->nodes, "edges", l->edges));
 	return 0;
+}
+
+/* Step by step; content that is met again leads to no new attempt. */
+static int add_steps(struct lineage *l, const struct content_id *id, struct err *err)
+{
+	struct contents now = { 0 }, next = { 0 }, swap;
+	int r = 0;
+
+	VEC_PUSH(&now, *id);
+	for (uint64_t step = 0; r == 0 && step < l->depth && now.n; step++) {
+		next.n = 0;
+		for (size_t i = 0; r == 0 && i < now.n; i++)
+			r = add_step(l, &now.v[i], &next, err);
+		swap = now;
+		now = next;
+		next = swap;
+	}
+	VEC_FREE(&now);
+	VEC_FREE(&next);
+	return r;
+}
+
+static int print_graph(struct lineage *l, const struct content_id *id, bool dot, struct err *err)
+{
+	int r;
+
+	if (dot) {
+		str_add(&l->dot, "digraph ");
+		graph_add_dot_string(&l->dot, id_text(l, id));
+		str_add(&l->dot, " {\n  node [shape=box, style=rounded, fontname=\"sans-serif\"];\n");
+	} else {
+		l->nodes = json_array();
+		l->edges = json_array();
+	}
+	add_artifact(l, id);
+	r = l->depth < DEPTH_MAX ? add_steps(l, id, err) : add_all(l, id, err);
+	if (r == 0 && dot)
+		cli_printf(l->cli, "%s}\n", l->dot.s);
+	else if (r == 0)
+		cli_print_json(l->cli, json_pack("{s:s, s:O, s:O}", "artifact", id_text(l, id), "nodes", l->nodes, "edges", l->edges));
+	json_decref(l->nodes);
+	json_decref(l->edges);
+	str_deinit(&l->dot);
+	return r;
 }
 
 /* --- what is meant --------------------------------------------------------------------------------------------------------------------------- */
@@ -171,11 +275,14 @@ static int find(struct lineage *l, const struct cli_args *args, struct content_i
 
 int cmd_lineage(struct cli *cli, const struct cli_args *args)
 {
-	struct lineage l = { .cli = cli, .direction = cli_flag(args, "down") ? LINEAGE_DOWN : LINEAGE_UP, .depth = 100 };
+	struct lineage l = { .cli = cli, .direction = cli_flag(args, "down") ? LINEAGE_DOWN : LINEAGE_UP, .depth = DEPTH_MAX };
+	bool dot = cli_flag(args, "dot");
 	struct content_id id;
 	struct err err = { 0 };
-	int r = cli_uint(args, "depth", 1, 10000, &l.depth, &err);
+	int r = cli_uint(args, "depth", 1, DEPTH_MAX, &l.depth, &err);
 
+	if (r == 0 && dot && cli->json)
+		r = err_set(&err, ERR_USAGE, "--dot and --json are two forms of one graph: choose one");
 	l.shown = map_new();
 	l.known = map_new();
 	if (r == 0)
@@ -183,7 +290,7 @@ int cmd_lineage(struct cli *cli, const struct cli_args *args)
 	if (r == 0)
 		r = find(&l, args, &id, &err);
 	if (r == 0)
-		r = cli->json ? print_json(&l, &id, &err) : show_content(&l, cli_operand(args, 0), &id, 0, &err);
+		r = dot || cli->json ? print_graph(&l, &id, dot, &err) : show_content(&l, cli_operand(args, 0), &id, 0, &err);
 	map_free(l.shown);
 	map_free(l.known);
 	return r < 0 ? cli_fail(cli, &err) : CLI_OK;

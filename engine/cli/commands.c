@@ -136,7 +136,7 @@ const struct cli_command cli_commands[] = {
 	  .run = cmd_cancel },
 	{ "runs", "list past and present runs", "", 0, 0, "Newest first, with what was found nondeterministic.",
 	  OPTIONS({ 'n', "limit", "N", "at most N runs (default 20; 0: all)" }, { 0, "pipeline", "NAME", "only runs of this pipeline" },
-		  { 0, "state", "STATE", "only runs in this state", .choices = "running|succeeded|failed|cancelled|interrupted",
+		  { 0, "state", "STATE", "only runs in this state", .choices = "running|died|succeeded|failed|cancelled|interrupted",
 		    .complete = COMPLETE_CHOICE }),
 	  .json = "{\"runs\": [{\"id\", \"hash\"|null, \"pipeline\", \"path\", \"state\", \"started\": TIME, \"duration_ns\": N, \"saved_ns\": N, "
 		  "\"params\": {NAME: VALUE}, \"git_commit\"|null, \"git_dirty\": BOOL, \"counts\": {\"total\", \"executed\", \"hits\", \"failed\", "
@@ -179,7 +179,8 @@ const struct cli_command cli_commands[] = {
 	{ "lineage", "where content came from, and what was made of it", "WHAT", 1, 1,
 	  "WHAT is a content id or its beginning, a file (looked up by its content), or TASK/OUTPUT of a run. Shows the attempts that made it "
 	  "and all that they read, back to the pipeline's inputs.",
-	  OPTIONS({ 'd', "down", NULL, "the other way: what was made of it" }, { 0, "depth", "N", "at most N steps away" }, OPT_RUN),
+	  OPTIONS({ 'd', "down", NULL, "the other way: what was made of it" }, { 0, "depth", "N", "at most N steps away" }, OPT_RUN,
+		  { 0, "dot", NULL, "as a graph for Graphviz" }),
 	  .json = "{\"artifact\", \"nodes\": [{\"id\", \"kind\": \"artifact\"|\"attempt\", ...}], \"edges\": [{\"from\", \"to\", \"name\"}]}",
 	  EXAMPLES({ "cairn lineage evaluate/report", "of the newest run" }, { "cairn lineage model.bin", "of a file on disk" },
 		   { "cairn lineage --down sha256:5feceb66", "what was made of it" }),

@@ -41,6 +41,8 @@ struct graph_text_options {
 };
 void graph_add_text(const struct graph *g, const struct graph_text_options *o, struct str *out);
 void graph_add_tree(const struct graph *g, const struct graph_text_options *o, struct str *out);
+/* A quoted string of the DOT language, its bytes made printable. */
+void graph_add_dot_string(struct str *out, const char *s);
 void graph_add_dot(const struct graph *g, struct str *out);
 void graph_add_mermaid(const struct graph *g, struct str *out);
 /* One file that needs nothing else: light and dark. */

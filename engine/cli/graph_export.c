@@ -13,7 +13,7 @@ const char *graph_edge_kind_name(enum graph_edge_kind k)
 /* --- DOT ----------------------------------------------------------------------------------------------------------------- */
 
 /* A quoted string: `"` and `\` are escaped, line ends can't be there (printable). */
-static void dot_string(struct str *out, const char *s)
+void graph_add_dot_string(struct str *out, const char *s)
 {
 	_cleanup_(str_deinit) struct str plain = { 0 };
 
@@ -33,7 +33,7 @@ static void dot_id(struct str *out, const struct graph_node *n)
 	_cleanup_(str_deinit) struct str id = { 0 };
 
 	str_addf(&id, "%s%s", n->is_input ? "inputs." : "", n->name);
-	dot_string(out, id.s);
+	graph_add_dot_string(out, id.s);
 }
 
 static void dot_node(struct str *out, const struct graph_node *n)
@@ -44,7 +44,7 @@ static void dot_node(struct str *out, const struct graph_node *n)
 	str_add(out, "  ");
 	dot_id(out, n);
 	str_add(out, " [label=");
-	dot_string(out, label.s);
+	graph_add_dot_string(out, label.s);
 	if (n->is_input)
 		str_add(out, ", shape=plaintext");
 	str_add(out, "];\n");
@@ -53,7 +53,7 @@ static void dot_node(struct str *out, const struct graph_node *n)
 void graph_add_dot(const struct graph *g, struct str *out)
 {
 	str_add(out, "digraph ");
-	dot_string(out, g->name);
+	graph_add_dot_string(out, g->name);
 	str_add(out, " {\n  node [shape=box, style=rounded, fontname=\"sans-serif\"];\n");
 	for (size_t i = 0; i < g->n_nodes; i++)
 		dot_node(out, &g->nodes[i]);
