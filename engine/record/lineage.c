@@ -1,16 +1,19 @@
 #include "record/internal.h"
 #include "record/lineage.h"
 
+/* Contents that are walked for each attempt that may be read: more than attempts have inputs and outputs, on average. */
+#define CONTENTS_PER_ATTEMPT 16
+
 /* UNION over content alone: with a depth in the row, every path counts and the closure grows by orders of magnitude. */
 static const char closure_up[] =
 	"WITH RECURSIVE reach(c) AS (SELECT id FROM content WHERE digest = ?1 AND kind = ?2 UNION"
-	" SELECT i.content FROM reach JOIN io o ON o.content = reach.c AND o.dir = 1 JOIN io i ON i.attempt = o.attempt AND i.dir = 0)"
-	" SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE id IN (SELECT io.attempt FROM reach JOIN io ON io.content = reach.c AND io.dir = 1)"
+	" SELECT i.content FROM reach JOIN io o ON o.content = reach.c AND o.dir = 1 JOIN io i ON i.attempt = o.attempt AND i.dir = 0 LIMIT ?4)"
+	" SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE id IN (SELECT io.attempt FROM reach JOIN io ON io.content = reach.c AND io.dir = 1 LIMIT ?4)"
 	" ORDER BY id DESC LIMIT ?3";
 static const char closure_down[] =
 	"WITH RECURSIVE reach(c) AS (SELECT id FROM content WHERE digest = ?1 AND kind = ?2 UNION"
-	" SELECT o.content FROM reach JOIN io i ON i.content = reach.c AND i.dir = 0 JOIN io o ON o.attempt = i.attempt AND o.dir = 1)"
-	" SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE id IN (SELECT io.attempt FROM reach JOIN io ON io.content = reach.c AND io.dir = 0)"
+	" SELECT o.content FROM reach JOIN io i ON i.content = reach.c AND i.dir = 0 JOIN io o ON o.attempt = i.attempt AND o.dir = 1 LIMIT ?4)"
+	" SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE id IN (SELECT io.attempt FROM reach JOIN io ON io.content = reach.c AND io.dir = 0 LIMIT ?4)"
 	" ORDER BY id DESC LIMIT ?3";
 static const char neighbours[] = "SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE id IN (SELECT io.attempt FROM content JOIN io ON io.content = content.id"
 				 " WHERE content.digest = ?1 AND content.kind = ?2 AND io.dir = ?4) ORDER BY id LIMIT ?3";
@@ -40,7 +43,10 @@ int lineage_closure(struct db *db, const struct content_id *id, enum lineage_dir
 {
 	sqlite3_stmt *s = db_prepare(db, direction == LINEAGE_UP ? closure_up : closure_down, err);
 
-	return s ? read_attempts(db, s, id, max, arena, ret, ret_n, err) : -1;
+	if (!s)
+		return -1;
+	sqlite3_bind_int64(s, 4, (int64_t)MIN(max, SIZE_MAX / 2 / CONTENTS_PER_ATTEMPT) * CONTENTS_PER_ATTEMPT);
+	return read_attempts(db, s, id, max, arena, ret, ret_n, err);
 }
 
 int lineage_neighbours(struct db *db, const struct content_id *id, enum lineage_direction direction, size_t max, struct arena *arena,
@@ -77,8 +83,10 @@ static bool prefix_range(const char *hex, struct digest *first, struct digest *l
 
 int lineage_find(struct db *db, const char *hex, struct content_id *ret, struct err *err)
 {
+	/* A blob and a tree can have one digest; a third row is another one. */
 	sqlite3_stmt *s = db_prepare(db, "SELECT digest, kind, size FROM content WHERE digest BETWEEN ? AND ? ORDER BY kind DESC LIMIT 3", err);
-	struct digest first, last, other;
+	struct digest first, last, digest;
+	struct content_id found = { 0 };
 	int r;
 
 	if (!s)
@@ -89,17 +97,21 @@ int lineage_find(struct db *db, const char *hex, struct content_id *ret, struct 
 		return err_set(err, ERR_INVALID, "`%s` is not the beginning of a content id (4 to 64 hex digits)", hex);
 	bind_digest(s, 1, &first);
 	bind_digest(s, 2, &last);
-	r = db_step(db, s, err);
-	if (r > 0 && column_digest(s, 0, &ret->digest)) {
-		ret->kind = (uint8_t)sqlite3_column_int(s, 1);
-		ret->size_bytes = (uint64_t)sqlite3_column_int64(s, 2);
-		if (db_step(db, s, NULL) > 0 && column_digest(s, 0, &other) && !digest_eq(&other, &ret->digest))
-			r = err_set(err, ERR_INVALID, "several contents begin with `%s`: give more digits", hex);
-	} else if (r == 0) {
-		r = err_set(err, ERR_NOT_FOUND, "no attempt on record read or made content that begins with `%s`", hex);
+	while ((r = db_step(db, s, err)) > 0 && column_digest(s, 0, &digest)) {
+		if (found.kind && !digest_eq(&digest, &found.digest)) {
+			sqlite3_reset(s);
+			return err_set(err, ERR_INVALID, "several contents begin with `%s`: give more digits", hex);
+		}
+		if (!found.kind)
+			found = (struct content_id){ .digest = digest, .kind = (uint8_t)sqlite3_column_int(s, 1), .size_bytes = (uint64_t)sqlite3_column_int64(s, 2) };
 	}
 	sqlite3_reset(s);
-	return r < 0 ? -1 : 0;
+	if (r < 0)
+		return -1;
+	if (!found.kind)
+		return err_set(err, ERR_NOT_FOUND, "no attempt on record read or made content that begins with `%s`", hex);
+	*ret = found;
+	return 0;
 }
 
 const char *record_run_id(struct db *db, int64_t run, struct arena *arena)
