@@ -2,12 +2,30 @@
 #include "cli/facts.h"
 #include "cli/table.h"
 
-static int parse_state(const char *word, struct run_filter *f)
+static void parse_state(const char *word, struct run_filter *f)
 {
 	f->any_state = word == NULL;
+	f->state = RUN_RUNNING; /* "died" too: what the database has of such a run */
 	for (int s = RUN_RUNNING; word && s <= RUN_INTERRUPTED; s++)
 		if (str_eq(word, run_state_name((enum run_state)s)))
 			f->state = (enum run_state)s;
+}
+
+/* Whether an engine lives no query can tell: all that say they run are looked at, and there are never many. */
+static int list(struct cli *cli, struct db *db, const char *state, struct run_filter *f, struct run_row **ret, size_t *ret_n, struct err *err)
+{
+	uint64_t limit = f->limit;
+	size_t n, kept = 0;
+
+	parse_state(state, f);
+	if (!f->any_state && f->state == RUN_RUNNING)
+		f->limit = 0;
+	if (record_list_runs(db, f, cli->arena, ret, &n, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n && (!limit || kept < limit); i++)
+		if (!state || str_eq(facts_state(&(*ret)[i]), state))
+			(*ret)[kept++] = (*ret)[i];
+	*ret_n = kept;
 	return 0;
 }
 
@@ -62,16 +80,15 @@ int cmd_runs(struct cli *cli, const struct cli_args *args)
 	struct db *db;
 	size_t n;
 
-	parse_state(cli_value(args, "state"), &f);
 	if (cli_uint(args, "limit", 0, UINT32_MAX, &f.limit, &err) < 0 || cli_db(cli, DB_READ, &db, &err) < 0 ||
-	    record_list_runs(db, &f, cli->arena, &rows, &n, &err) < 0)
+	    list(cli, db, cli_value(args, "state"), &f, &rows, &n, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli->json) {
-		json_t *list = json_array();
+		json_t *runs = json_array();
 
 		for (size_t i = 0; i < n; i++)
-			json_array_append_new(list, facts_run(&rows[i]));
-		cli_print_json(cli, json_pack("{s:o}", "runs", list));
+			json_array_append_new(runs, facts_run(&rows[i]));
+		cli_print_json(cli, json_pack("{s:o}", "runs", runs));
 		return CLI_OK;
 	}
 	print_table(cli, rows, n);
