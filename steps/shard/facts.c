@@ -91,9 +91,15 @@ static int write_index(const struct set *s, size_t split, const struct shard_res
 
 /* --- samples with the same content ------------------------------------------------------------------------------------------------------ */
 
+struct twin_group {
+	size_t from, to;
+};
+
+/* Fingerprints differ from one execution to the next, so what is shown is in the order of keys. */
 struct twins {
 	const struct sample **v; /* all that were written, by content, then split, then key */
 	size_t n;
+	VEC(struct twin_group) groups; /* of more than one, by the key of their first */
 };
 
 static int by_content(const void *a, const void *b)
@@ -106,23 +112,28 @@ static int by_content(const void *a, const void *b)
 	return c ? c : strcmp(x->key, y->key);
 }
 
+static int by_first(const void *a, const void *b, void *twins)
+{
+	const struct twins *t = twins;
+
+	return strcmp(t->v[((const struct twin_group *)a)->from]->key, t->v[((const struct twin_group *)b)->from]->key);
+}
+
 static void find_twins(const struct set *s, struct twins *t)
 {
-	t->v = xcalloc(s->samples.n, sizeof(*t->v));
-	t->n = 0;
+	*t = (struct twins){ .v = xcalloc(s->samples.n, sizeof(*t->v)) };
 	for (size_t i = 0; i < s->samples.n; i++)
 		if (!s->samples.v[i].skipped)
 			t->v[t->n++] = &s->samples.v[i];
 	qsort(t->v, t->n, sizeof(*t->v), by_content);
-}
-
-static size_t group_end(const struct twins *t, size_t i)
-{
-	size_t end = i + 1;
-
-	while (end < t->n && memcmp(t->v[end]->content, t->v[i]->content, sizeof(t->v[i]->content)) == 0)
-		end++;
-	return end;
+	for (size_t i = 0, end; i < t->n; i = end) {
+		for (end = i + 1; end < t->n && memcmp(t->v[end]->content, t->v[i]->content, FINGERPRINT_BYTES) == 0;)
+			end++;
+		if (end - i > 1)
+			VEC_PUSH(&t->groups, ((struct twin_group){ i, end }));
+	}
+	if (t->groups.n)
+		qsort_r(t->groups.v, t->groups.n, sizeof(*t->groups.v), by_first, t);
 }
 
 static void add_example(json_t *examples, const struct set *s, const struct twins *t, size_t from, size_t to)
@@ -143,16 +154,16 @@ static json_t *twins_of(const struct set *s, const struct twins *t, size_t split
 	uint64_t within = 0, across = 0;
 	json_t *examples = json_array();
 
-	for (size_t i = 0, end; i < t->n; i = end) {
+	for (size_t i = 0; i < t->groups.n; i++) {
+		const struct twin_group *g = &t->groups.v[i];
 		size_t here = 0;
 
-		end = group_end(t, i);
-		for (size_t k = i; k < end; k++)
+		for (size_t k = g->from; k < g->to; k++)
 			here += t->v[k]->split == split;
 		within += here ? here - 1 : 0;
-		across += here < end - i ? here : 0;
-		if (here && end - i > 1)
-			add_example(examples, s, t, i, end);
+		across += here < g->to - g->from ? here : 0;
+		if (here)
+			add_example(examples, s, t, g->from, g->to);
 	}
 	return json_pack("{sIsIso}", "within", (json_int_t)within, "across_splits", (json_int_t)across, "examples", examples);
 }
@@ -161,10 +172,8 @@ static uint64_t count_twins(const struct twins *t)
 {
 	uint64_t n = 0;
 
-	for (size_t i = 0, end; i < t->n; i = end) {
-		end = group_end(t, i);
-		n += end - i - 1;
-	}
+	for (size_t i = 0; i < t->groups.n; i++)
+		n += t->groups.v[i].to - t->groups.v[i].from - 1;
 	return n;
 }
 
@@ -312,5 +321,6 @@ int write_facts(struct set *s, const struct shard_result *v, size_t n, struct er
 	step_metric(s->args, "duplicates", (double)count_twins(&twins));
 	report_bad(s);
 	free(twins.v);
+	VEC_FREE(&twins.groups);
 	return r;
 }

@@ -42,7 +42,7 @@ static int open_part(const struct set *s, const struct part *p, struct err *err)
 	return fd;
 }
 
-/* Small files are one read: a short one is the end of a plain file. */
+/* Until a read gives nothing: on some file systems a short one isn't the end. */
 static int load_file(const struct set *s, const struct part *p, struct str *out, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = open_part(s, p, err);
@@ -50,7 +50,7 @@ static int load_file(const struct set *s, const struct part *p, struct str *out,
 
 	if (fd < 0)
 		return -1;
-	for (;; want = MIN(want * 2, 16 * MIB)) {
+	for (;;) {
 		ssize_t n;
 
 		str_reserve(out, want);
@@ -63,8 +63,9 @@ static int load_file(const struct set *s, const struct part *p, struct str *out,
 		if (out->len - begin > s->with.max_file)
 			return err_set(err, ERR_TOO_LARGE, "%s/%s is larger than max_file, %llu bytes", s->files_root, p->at,
 				       (unsigned long long)s->with.max_file);
-		if ((size_t)n < want)
+		if (n == 0)
 			break;
+		want = (size_t)n == want ? MIN(want * 2, 16 * MIB) : want;
 	}
 	out->s[out->len] = '\0';
 	return 0;
@@ -100,7 +101,7 @@ int pixels_add_png(struct str *out, const struct pixels *p, const void *raw, str
 
 	if (!info)
 		mem_die(0);
-	if (setjmp(png_jmpbuf(png))) {
+	if (setjmp(png_jmpbuf(png))) { /* lint: setjmp because libpng reports errors so; nothing here is cleaned up by scope */
 		png_destroy_write_struct(&png, &info);
 		return err_set(err, ERR_INVALID, "an array of %u x %u x %u can't be made a PNG", p->width, p->height, p->channels);
 	}

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <string.h>
+#include <sys/random.h>
 #include "base/fs.h"
 #include "steps/shard/internal.h"
 
@@ -72,6 +73,8 @@ static int make_shards(struct set *s, struct err *err)
 		return -1;
 	if (spool_open(&s->spool, s->splits[0].path, err) < 0 || source_read(s, err) < 0 || assign(s, err) < 0)
 		return -1;
+	if (getrandom(s->fingerprint_key, sizeof(s->fingerprint_key), 0) != sizeof(s->fingerprint_key))
+		return err_errno(err, "no random bytes");
 	r = write_shards(s, &results, &n, err);
 	if (r == 0)
 		r = write_facts(s, results, n, err);

@@ -23,7 +23,7 @@ struct shard_out {
 	uint64_t in_part;
 	struct str keys, offsets; /* of that part, JSON */
 	struct str bytes;	  /* of the sample at hand */
-	struct digester *content;
+	struct fingerprint *content;
 };
 
 /* --- names ---------------------------------------------------------------------------------------------------------------------------- */
@@ -118,21 +118,19 @@ static int load_sample(struct shard_out *o, const struct sample *x, struct shard
 	return r < 0 ? err_wrap(err, "sample `%.200s`", x->key) : 0;
 }
 
-static void hash_content(struct shard_out *o, struct sample *x, const struct shard_field *fields)
+static void take_fingerprint(struct shard_out *o, struct sample *x, const struct shard_field *fields)
 {
-	struct str head = { 0 };
-	struct digest d;
+	_cleanup_(str_deinit) struct str head = { 0 };
 
+	fingerprint_begin(o->content);
 	for (uint32_t i = 0; i < x->n_parts; i++) {
 		str_reset(&head);
 		str_add_field(&head, fields[i].name, strlen(fields[i].name));
 		str_add_u64(&head, fields[i].n);
-		digester_update(o->content, head.s, head.len);
-		digester_update(o->content, fields[i].data, fields[i].n);
+		fingerprint_add(o->content, head.s, head.len);
+		fingerprint_add(o->content, fields[i].data, fields[i].n);
 	}
-	digester_final(o->content, &d);
-	memcpy(x->content, d.b, sizeof(x->content));
-	str_deinit(&head);
+	fingerprint_end(o->content, x->content);
 }
 
 static void count_field(struct shard_result *r, const struct shard_field *f)
@@ -214,7 +212,7 @@ static int write_sample(struct shard_out *o, struct sample *x, struct shard_fiel
 		x->skipped = r > 0;
 		return r < 0 ? -1 : 0;
 	}
-	hash_content(o, x, fields);
+	take_fingerprint(o, x, fields);
 	if (class_field(o->w->set, x, &c, text))
 		insert_class(fields, n++, c);
 	if (cut_when_full(o, tar_bytes(fields, n), err) < 0 || shard_writer_add(o->writer, x->key, fields, n, &offset, err) < 0)
@@ -235,7 +233,7 @@ static int write_sample(struct shard_out *o, struct sample *x, struct shard_fiel
 static int write_shard(void *arg, size_t i, struct err *err)
 {
 	struct writing *w = arg;
-	struct shard_out o = { .w = w, .r = &w->results[i], .split = w->split[i], .number = w->number[i], .content = digester_new() };
+	struct shard_out o = { .w = w, .r = &w->results[i], .split = w->split[i], .number = w->number[i], .content = fingerprint_new(w->set->fingerprint_key) };
 	struct shard_field *fields = xcalloc(SHARD_FIELDS_MAX + 1, sizeof(*fields));
 	int r = open_part(&o, err);
 
@@ -246,7 +244,7 @@ static int write_shard(void *arg, size_t i, struct err *err)
 	if (r == 0)
 		r = close_part(&o, err);
 	shard_writer_free(o.writer);
-	digester_free(o.content);
+	fingerprint_free(o.content);
 	str_deinit(&o.keys);
 	str_deinit(&o.offsets);
 	str_deinit(&o.bytes);
