@@ -1,0 +1,212 @@
+#!/bin/bash
+# cairn step augment: images of shards, changed; the same bytes for a seed.
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/cairn-tests
+. "$(dirname "$0")/../lib.sh"
+
+[ -x "$(dirname "$(realpath "$CAIRN")")/cairn-steps" ] || test_skip_all 'no cairn-steps beside cairn'
+export shards="python3 $SRC/tests/cli/augment_shards.py"
+$shards make in || test_bail 'no shards to test with'
+
+# augment IN OUT JSON [OPTION...]; notes and errors go to ./err
+cat >"$TRASH/bin/augment" <<'SH'
+#!/bin/sh
+in=$1 out=$2 json=$3
+shift 3
+exec cairn step augment -i "shard=$in" -o "shard=$out" --with-json "$json" "$@" 2>err
+SH
+chmod +x "$TRASH/bin/augment"
+
+test_expect 'an example: pixels change, fields travel along' '
+	augment in/jpegs.tar out.tar "{\"seed\": 7, \"ops\": [{\"random_resized_crop\": 28}, {\"flip\": \"horizontal\"}]}" --metrics m.json
+	$shards keys out.tar >keys
+	test_is "$(head -n 2 keys | xargs)" "j0.cls j0.jpg"
+	test_lines 12 keys
+	test_is "$($shards shape out.tar j3.jpg)" "jpeg 28 28 3"
+	$shards same in/jpegs.tar j3.cls out.tar j3.cls
+	test_is "$(json m.json "[d[k] for k in (\"samples_in\", \"samples_out\", \"images\")]")" "[6, 6, 6]"
+'
+
+# Everything at once: what the other tests of sameness run.
+cat >all.json <<'JSON'
+{"seed": 11, "copies": 3, "record": true, "ops": [{"resize": {"size": 40, "filter": "lanczos"}}, {"random_crop": {"size": 32, "padding": 4, "mode": "reflect", "pad_if_needed": true}},
+ {"random_resized_crop": {"size": [30, 34], "filter": "bicubic"}}, "flip", {"flip": "vertical"}, {"rotate": {"degrees": 20, "filter": "bilinear", "p": 0.5}},
+ {"affine": {"degrees": 10, "translate": [0.1, 0.1], "scale": [0.8, 1.2], "shear": 10}}, {"color_jitter": {"brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1}},
+ {"grayscale": 0.2}, {"blur": {"sigma": [0.1, 2], "p": 0.5}}, {"noise": 0.03}, {"cutout": {"size": 8, "holes": 2, "fill": [1, 2, 3]}}, "rand_augment", {"center_crop": 26}]}
+JSON
+
+test_expect 'the same bytes whatever the number of threads' '
+	for n in 1 2 7; do augment in out-$n/ @all.json --threads $n -w on_bad=skip; done
+	cd out-1
+	for f in *.tar; do
+		cmp $f ../out-2/$f
+		cmp $f ../out-7/$f
+	done
+	test_exists a.tar pngs.tar jpegs.tar empty.tar none.tar
+'
+
+# When this fails, the step gives other bytes than before for the same input: raise `version` in steps/spec/augment.c, then write the new digests here. (JPEG and
+# PNG files also depend on libjpeg-turbo and zlib; the arrays do not.)
+test_expect 'golden: the digests of version 1' '
+	cairn step augment --help >help
+	test_grep "\(version 1\)" help
+	cat >want <<END
+GOLDEN_ARRAYS
+GOLDEN_PNGS
+GOLDEN_JPEGS
+END
+	augment in/a.tar a.tar @all.json
+	augment in/pngs.tar p.tar @all.json -w to=npy
+	augment in/jpegs.tar j.tar @all.json -w to=npy
+	sha256sum a.tar p.tar j.tar | cut -c 1-32 >got
+	test_cmp want got
+'
+
+test_expect 'an image does not depend on its neighbours, another seed gives another' '
+	augment in/a.tar all.tar @all.json
+	augment in/few.tar few.tar @all.json
+	for f in $($shards keys few.tar); do $shards same all.tar $f few.tar $f; done
+	augment in/few.tar other.tar @all.json -w seed=12
+	test_must_fail $shards same few.tar s005-0.npy other.tar s005-0.npy
+	test_must_fail $shards same few.tar s005-0.npy few.tar s005-1.npy
+'
+
+test_expect 'copies: named, and the first one is the one that a single copy would be' '
+	ops="\"ops\": [{\"random_resized_crop\": {\"size\": 12, \"scale\": [0.1, 1]}}], \"to\": \"npy\""
+	augment in/jpegs.tar one.tar "{$ops}"
+	augment in/jpegs.tar ten.tar "{$ops, \"copies\": 10}"
+	$shards keys ten.tar | head -n 20 | grep npy | xargs >keys
+	test_grep "^j0-0.npy j0-1.npy .* j0-9.npy$" keys
+	$shards same one.tar j4.npy ten.tar j4-0.npy
+	$shards same one.tar j4.cls ten.tar j4-9.cls
+	test_must_fail $shards same one.tar j4.npy ten.tar j4-1.npy
+'
+
+test_expect 'directories: the same names; empty shards too; zstd stays, gzip goes' '
+	mkdir -p many/sub
+	cp in/a.tar in/empty.tar many
+	zstd -q in/few.tar -o many/sub/z.tar.zst || python3 -c "raise SystemExit(0)"
+	gzip -c in/few.tar >many/g.tar.gz
+	augment many out-many/ "{\"ops\": [\"flip\"]}"
+	test_exists out-many/a.tar out-many/empty.tar out-many/g.tar
+	$shards keys out-many/empty.tar >keys
+	test_grep "^$" keys
+	if [ -e many/sub/z.tar.zst ]; then
+		zstd -q -d out-many/sub/z.tar.zst -o z.tar
+		cmp z.tar out-many/g.tar
+	fi
+	test_code 2 augment many one.tar "{\"ops\": []}"
+	test_grep "must be a directory" err
+	cp in/few.tar many/g.tar
+	test_code 3 augment many out-clash/ "{\"ops\": []}"
+	test_grep "would both become" err
+'
+
+test_expect 'formats: kept or changed, by name and by bytes' '
+	augment in/pngs.tar o.tar "{\"ops\": []}"
+	test_is "$($shards shape o.tar dir/p1.png)" "png 30 40 3"
+	test_is "$($shards shape o.tar dir/p0.png)" "png 30 40 1"
+	augment in/pngs.tar o.tar "{\"ops\": [], \"to\": \"jpeg\", \"image\": \"png\"}"
+	test_is "$($shards shape o.tar dir/p1.jpg)" "jpeg 30 40 3"
+	$shards same in/pngs.tar dir/p1.seg.png o.tar dir/p1.seg.png
+	augment in/jpegs.tar o.tar "{\"ops\": [{\"resize\": [9, 7]}], \"to\": \"png\"}"
+	test_is "$($shards shape o.tar j1.png)" "png 9 7 3"
+	augment in/jpegs.tar o.tar "{\"ops\": [{\"resize\": [9, 7]}, \"normalize\"]}"
+	test_is "$($shards shape o.tar j1.npy)" "npy {'\''descr'\'': '\''<f4'\'', '\''fortran_order'\'': False, '\''shape'\'': (3, 9, 7), }"
+	augment in/jpegs.tar o.tar "{\"ops\": [{\"grayscale\": {\"channels\": \"1\"}}]}"
+	test_grep "jpeg .* 1$" <($shards shape o.tar j1.jpg) || test_is "$($shards shape o.tar j1.jpg | cut -d" " -f 4)" 1
+	test_must_fail augment in/clash.tar o.tar "{\"ops\": [], \"to\": \"png\"}"
+	test_grep "in/clash.tar: sample .two.: two of its fields would be named .png." err
+	test_missing clash-out.tar
+'
+
+test_expect 'masks are moved as the images are, and keep their labels' '
+	geometry="{\"random_crop\": {\"size\": 28, \"padding\": 3}}, \"flip\", {\"rotate\": {\"degrees\": 40}}"
+	augment in/pngs.tar plain.tar "{\"ops\": [$geometry], \"image\": \"png\", \"masks\": \"seg.png\"}"
+	$shards same plain.tar dir/p0.png plain.tar dir/p0.seg.png
+	augment in/pngs.tar both.tar "{\"ops\": [$geometry, {\"color_jitter\": {\"brightness\": 0.9}}], \"image\": \"png\", \"masks\": \"seg.png\"}"
+	$shards same plain.tar dir/p0.seg.png both.tar dir/p0.seg.png
+	test_must_fail $shards same plain.tar dir/p0.png both.tar dir/p0.png
+'
+
+test_expect 'broken images: fatal, dropped or passed on; named and counted' '
+	for kind in cut-jpg cut-png zero-png text-jpg bomb-png; do
+		ext=${kind#*-}
+		test_code 1 augment in/bad-$kind.tar o.tar "{\"ops\": [{\"resize\": 4}]}" || test_code 3 augment in/bad-$kind.tar o.tar "{\"ops\": [{\"resize\": 4}]}"
+		test_grep "in/bad-$kind.tar: sample .broken.: $ext: " err
+		test_missing o.tar
+		augment in/bad-$kind.tar skip.tar "{\"ops\": [{\"resize\": 4}], \"on_bad\": \"skip\"}" --metrics m.json
+		test_grep "skipped: in/bad-$kind.tar: sample .broken.: $ext: " err
+		test_is "$($shards keys skip.tar | xargs)" "ok1.$ext ok2.$ext"
+		test_is "$(json m.json "[d[\"errors\"][\"skipped\"], d[\"samples_in\"], d[\"samples_out\"]]")" "[1, 3, 2]"
+		augment in/bad-$kind.tar keep.tar "{\"ops\": [{\"resize\": 4}], \"on_bad\": \"keep\"}" --metrics m.json
+		$shards same in/bad-$kind.tar broken.$ext keep.tar broken.$ext
+		test_is "$(json m.json "[d[\"errors\"][\"kept\"], d[\"samples_out\"]]")" "[1, 3]"
+	done
+	test_must_fail augment in/bad-bomb-png.tar o.tar "{\"ops\": []}"
+	test_grep "60000 x 60000 pixels, more than max_pixels \(100000000\)" err
+	test_must_fail augment in/jpegs.tar o.tar "{\"ops\": [], \"max_pixels\": 100}"
+	test_grep "more than max_pixels \(100\)" err
+	test_must_fail augment in/a.tar o.tar "{\"ops\": [{\"random_crop\": 300}]}"
+	test_grep "sample .s000.: npy: random_crop: the image has 20 x 30 pixels, too small for 300 x 300" err
+'
+
+test_expect 'shards without images are passed on, with a note' '
+	augment in/none.tar o.tar "{\"ops\": [\"flip\"]}"
+	$shards same in/none.tar t.txt o.tar t.txt
+	test_grep "no sample has a field that is an image" err
+'
+
+test_expect 'wrong settings are told before anything is read' '
+	bad() {
+		test_code "$1" augment in/a.tar never.tar "$2"
+		test_grep "$3" err
+		test_missing never.tar
+	}
+	bad 3 "{\"ops\": [\"normalize\", \"flip\"]}" "ops\[0\].*normalize must be the last"
+	bad 3 "{\"ops\": [\"normalize\"], \"to\": \"png\"}" "only npy can hold"
+	bad 3 "{\"ops\": [{\"flipp\": \"horizontal\"}]}" "did you mean .flip."
+	bad 3 "{\"ops\": [{\"rand_augment\": {\"magnitude\": 31}}]}" "ops\[0\]: rand_augment: .magnitude. 31"
+	bad 3 "{\"ops\": [{\"color_jitter\": {\"hue\": 0.7}}]}" "within -0.5 and 0.5"
+	bad 3 "{\"ops\": [{\"blur\": {\"kernel\": 4}}]}" "is odd"
+	bad 3 "{\"ops\": [{\"resize\": 0}]}" "ops\[0\].resize.size"
+	bad 3 "{\"ops\": [{\"random_resized_crop\": {\"size\": 3, \"scale\": [0.5, 0.1]}}]}" "from the least to the most"
+	bad 3 "{}" "ops"
+	bad 2 "{\"ops\": []}" x || true
+	test_code 2 augment in/a.tar in/a.tar "{\"ops\": []}"
+	test_grep "both input and output" err
+'
+
+if test_have SANITIZED; then
+	test_skip 'a shard larger than the memory it takes' 'sanitizers keep freed memory'
+else
+	test_expect 'a shard larger than the memory it takes' '
+		$shards make-large large.tar 120
+		python3 - <<END
+import os, resource, subprocess
+subprocess.run(["cairn", "step", "augment", "-i", "shard=large.tar", "-o", "shard=small.tar", "--threads", "2", "-w", "ops=[{\"resize\": 28}]"], check=True,
+               stderr=subprocess.DEVNULL)
+peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+assert os.path.getsize("large.tar") > 350e6
+assert peak < 150e6, peak
+END
+		test_is "$($shards shape small.tar l119.npy | grep -o "(28, 28, 3)")" "(28, 28, 3)"
+		rm large.tar
+	'
+fi
+
+# Debian's python3-torchvision, or one from the registry in an environment of its own.
+python=/usr/bin/python3
+if ! $python -c 'import torchvision, PIL' 2>/dev/null; then
+	python=$cache/torchvision/bin/python
+	if [ ! -x "$python" ] && [ -d "$cache" ]; then
+		python3 -m venv "$cache/torchvision" && "$python" -m pip install -q torchvision pillow numpy >/dev/null 2>&1
+	fi
+fi
+$python "$SRC/tests/cli/augment_ops.py" "$TRASH/work" >ops.out 2>ops.err
+rc=$?
+if [ $rc -eq 77 ] || [ $rc -eq 126 ] || [ $rc -eq 127 ]; then
+	test_skip 'each op against torchvision and Pillow' 'no torchvision here (Debian: python3-torchvision)'
+else
+	test_expect 'each op against torchvision and Pillow' "cat ops.out ops.err; test_is $rc 0; test_grep '^ok rand_augment magnitudes' ops.out"
+fi
+test_done
