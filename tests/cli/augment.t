@@ -1,6 +1,5 @@
 #!/bin/bash
 # cairn step augment: images of shards, changed; the same bytes for a seed.
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/cairn-tests
 . "$(dirname "$0")/../lib.sh"
 
 [ -x "$(dirname "$(realpath "$CAIRN")")/cairn-steps" ] || test_skip_all 'no cairn-steps beside cairn'
@@ -50,9 +49,9 @@ test_expect 'golden: the digests of version 1' '
 	cairn step augment --help >help
 	test_grep "\(version 1\)" help
 	cat >want <<END
-GOLDEN_ARRAYS
-GOLDEN_PNGS
-GOLDEN_JPEGS
+128431264a31b42efb1318d83dcb58a0
+6ebc8d5b0515525249a8fb9c49a8daeb
+508541b1e04e268b6ca6afd611391a26
 END
 	augment in/a.tar a.tar @all.json
 	augment in/pngs.tar p.tar @all.json -w to=npy
@@ -74,8 +73,8 @@ test_expect 'copies: named, and the first one is the one that a single copy woul
 	ops="\"ops\": [{\"random_resized_crop\": {\"size\": 12, \"scale\": [0.1, 1]}}], \"to\": \"npy\""
 	augment in/jpegs.tar one.tar "{$ops}"
 	augment in/jpegs.tar ten.tar "{$ops, \"copies\": 10}"
-	$shards keys ten.tar | head -n 20 | grep npy | xargs >keys
-	test_grep "^j0-0.npy j0-1.npy .* j0-9.npy$" keys
+	$shards keys ten.tar | grep npy | xargs >keys
+	test_grep "^j0-0.npy j0-1.npy .* j0-9.npy j1-0.npy " keys
 	$shards same one.tar j4.npy ten.tar j4-0.npy
 	$shards same one.tar j4.cls ten.tar j4-9.cls
 	test_must_fail $shards same one.tar j4.npy ten.tar j4-1.npy
@@ -113,10 +112,10 @@ test_expect 'formats: kept or changed, by name and by bytes' '
 	augment in/jpegs.tar o.tar "{\"ops\": [{\"resize\": [9, 7]}, \"normalize\"]}"
 	test_is "$($shards shape o.tar j1.npy)" "npy {'\''descr'\'': '\''<f4'\'', '\''fortran_order'\'': False, '\''shape'\'': (3, 9, 7), }"
 	augment in/jpegs.tar o.tar "{\"ops\": [{\"grayscale\": {\"channels\": \"1\"}}]}"
-	test_grep "jpeg .* 1$" <($shards shape o.tar j1.jpg) || test_is "$($shards shape o.tar j1.jpg | cut -d" " -f 4)" 1
-	test_must_fail augment in/clash.tar o.tar "{\"ops\": [], \"to\": \"png\"}"
+	test_is "$($shards shape o.tar j1.jpg)" "jpeg 48 64 1"
+	test_must_fail augment in/clash.tar clash.tar "{\"ops\": [], \"to\": \"png\"}"
 	test_grep "in/clash.tar: sample .two.: two of its fields would be named .png." err
-	test_missing clash-out.tar
+	test_missing clash.tar
 '
 
 test_expect 'masks are moved as the images are, and keep their labels' '
@@ -131,9 +130,9 @@ test_expect 'masks are moved as the images are, and keep their labels' '
 test_expect 'broken images: fatal, dropped or passed on; named and counted' '
 	for kind in cut-jpg cut-png zero-png text-jpg bomb-png; do
 		ext=${kind#*-}
-		test_code 1 augment in/bad-$kind.tar o.tar "{\"ops\": [{\"resize\": 4}]}" || test_code 3 augment in/bad-$kind.tar o.tar "{\"ops\": [{\"resize\": 4}]}"
+		test_must_fail augment in/bad-$kind.tar fail.tar "{\"ops\": [{\"resize\": 4}]}"
 		test_grep "in/bad-$kind.tar: sample .broken.: $ext: " err
-		test_missing o.tar
+		test_missing fail.tar
 		augment in/bad-$kind.tar skip.tar "{\"ops\": [{\"resize\": 4}], \"on_bad\": \"skip\"}" --metrics m.json
 		test_grep "skipped: in/bad-$kind.tar: sample .broken.: $ext: " err
 		test_is "$($shards keys skip.tar | xargs)" "ok1.$ext ok2.$ext"
@@ -171,7 +170,6 @@ test_expect 'wrong settings are told before anything is read' '
 	bad 3 "{\"ops\": [{\"resize\": 0}]}" "ops\[0\].resize.size"
 	bad 3 "{\"ops\": [{\"random_resized_crop\": {\"size\": 3, \"scale\": [0.5, 0.1]}}]}" "from the least to the most"
 	bad 3 "{}" "ops"
-	bad 2 "{\"ops\": []}" x || true
 	test_code 2 augment in/a.tar in/a.tar "{\"ops\": []}"
 	test_grep "both input and output" err
 '
@@ -194,17 +192,12 @@ END
 	'
 fi
 
-# Debian's python3-torchvision, or one from the registry in an environment of its own.
-python=/usr/bin/python3
-if ! $python -c 'import torchvision, PIL' 2>/dev/null; then
-	python=$cache/torchvision/bin/python
-	if [ ! -x "$python" ] && [ -d "$cache" ]; then
-		python3 -m venv "$cache/torchvision" && "$python" -m pip install -q torchvision pillow numpy >/dev/null 2>&1
-	fi
-fi
+# Debian's packages belong to Debian's Python.
+python=python3
+[ -x /usr/bin/python3 ] && python=/usr/bin/python3
 $python "$SRC/tests/cli/augment_ops.py" "$TRASH/work" >ops.out 2>ops.err
 rc=$?
-if [ $rc -eq 77 ] || [ $rc -eq 126 ] || [ $rc -eq 127 ]; then
+if [ $rc -eq 77 ]; then
 	test_skip 'each op against torchvision and Pillow' 'no torchvision here (Debian: python3-torchvision)'
 else
 	test_expect 'each op against torchvision and Pillow' "cat ops.out ops.err; test_is $rc 0; test_grep '^ok rand_augment magnitudes' ops.out"
