@@ -35,7 +35,7 @@ double compare_mcnemar(uint64_t only_a, uint64_t only_b, bool *ret_exact)
 	return erfc(sqrt(x * x / (double)n / 2));
 }
 
-double compare_wilcoxon(const double *a, const double *b, size_t n, unsigned threads)
+double compare_wilcoxon(const double *a, const double *b, size_t n, unsigned threads, uint64_t *ret_different)
 {
 	double *size = xmalloc(MAX(n, 1) * sizeof(*size)), p, mean, variance, smaller;
 	struct sum plus = { 0 }, ties = { 0 };
@@ -60,7 +60,8 @@ double compare_wilcoxon(const double *a, const double *b, size_t n, unsigned thr
 	mean = (double)k * ((double)k + 1) / 4;
 	variance = (double)k * ((double)k + 1) * (2 * (double)k + 1) / 24 - sum_value(&ties) / 48;
 	smaller = fmin(sum_value(&plus), 2 * mean - sum_value(&plus));
-	p = k ? erfc(fabs(smaller - mean) / sqrt(variance) / M_SQRT2) : NAN;
+	*ret_different = k;
+	p = k >= COMPARE_WILCOXON_MIN ? erfc(fabs(smaller - mean) / sqrt(variance) / M_SQRT2) : NAN;
 	free(order);
 	free(size);
 	return p;

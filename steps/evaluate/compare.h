@@ -13,7 +13,9 @@
 double compare_mcnemar(uint64_t only_a, uint64_t only_b, bool *ret_exact);
 
 /* Wilcoxon's signed-rank test of a[i] - b[i] (F. Wilcoxon, 1945): zeros left out, ties with their mean rank, normal approximation with tie
- * correction and without continuity correction (scipy's `mode="approx"`). NAN when all are equal. */
-double compare_wilcoxon(const double *a, const double *b, size_t n, unsigned threads);
+ * correction and without continuity correction (scipy's `mode="approx"`). NAN when fewer than COMPARE_WILCOXON_MIN differ: too few for
+ * the approximation. */
+#define COMPARE_WILCOXON_MIN 10
+double compare_wilcoxon(const double *a, const double *b, size_t n, unsigned threads, uint64_t *ret_different);
 
 #endif

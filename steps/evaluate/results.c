@@ -75,12 +75,14 @@ static void compare(struct results *r)
 {
 	const struct data *d = r->d;
 	struct comparison *c = &r->comparison;
+	uint64_t different;
 	bool exact;
 
 	if (d->task != TASK_CLASSIFICATION) {
 		c->test = "Wilcoxon's signed-rank test";
-		c->p = compare_wilcoxon(meter_losses(r->model), meter_losses(r->baseline), meter_units(r->model), r->options.threads);
-		c->why = isnan(c->p) ? "both are equally good at each" : NULL;
+		c->p = compare_wilcoxon(meter_losses(r->model), meter_losses(r->baseline), meter_units(r->model), r->options.threads,
+				       &different);
+		c->why = !different ? "both are equally good at each" : isnan(c->p) ? "fewer than 10 differ: too few for the test" : NULL;
 		return;
 	}
 	for (size_t i = 0; i < d->n; i++) {

@@ -70,7 +70,7 @@ static int map_all(struct table *t, const char *path, struct err *err)
 {
 	struct stat st;
 	char **files = NULL;
-	size_t n, len = strlen(path);
+	size_t n = 0, len = strlen(path);
 	int r = 0;
 
 	if (stat(path, &st) < 0)
