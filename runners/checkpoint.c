@@ -34,16 +34,20 @@ static bool is_empty(const char *path)
 /* Who had it before; then this one is added. An attempt that is tried again after a crash of ours stands there already. */
 static int note_attempt(const char *dir, uint64_t attempt_id, bool empty, char **ret, struct err *err)
 {
-	_cleanup_(freep) char *path = xasprintf("%s/attempts", dir);
+	_cleanup_(freep) char *path = xasprintf("%s/attempts", dir), *mine = xasprintf("%llu", (unsigned long long)attempt_id);
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct err why = { 0 };
+	const char *last;
 
 	if (!empty && fs_read_file(path, ATTEMPTS_MAX, &text, &why) < 0 && why.code != ERR_NOT_FOUND) {
 		*err = why;
 		return -1;
 	}
+	last = text.len ? strrchr(text.s, ' ') : NULL;
+	if (text.len && strcmp(last ? last + 1 : text.s, mine) == 0)
+		text.s[text.len = last ? (size_t)(last - text.s) : 0] = '\0';
 	*ret = text.len ? xstrndup(text.s, text.len) : NULL;
-	str_addf(&text, "%s%llu", text.len ? " " : "", (unsigned long long)attempt_id);
+	str_addf(&text, "%s%s", text.len ? " " : "", mine);
 	if (fs_write_atomic(path, text.s, text.len, err) < 0) {
 		free(*ret);
 		*ret = NULL;
@@ -55,10 +59,16 @@ static int note_attempt(const char *dir, uint64_t attempt_id, bool empty, char *
 int checkpoint_attach(const char *state_dir, const struct digest *key, uint64_t attempt_id, int dir_fd, const char *path, char **ret_continues,
 		      struct err *err)
 {
-	_cleanup_(freep) char *dir = directory_of(state_dir, key), *data = xasprintf("%s/data", dir), *parent = fs_dirname(path);
-	_cleanup_(freep) char *continues = NULL;
+	_cleanup_(freep) char *dir = directory_of(state_dir, key), *data = xasprintf("%s/data", dir), *series = xasprintf("%s/series.jsonl", dir);
+	_cleanup_(freep) char *continues = NULL, *parent = fs_dirname(path);
+	bool empty;
 
-	if (fs_mkdir_p(data, err) < 0 || note_attempt(dir, attempt_id, is_empty(data), &continues, err) < 0)
+	if (fs_mkdir_p(data, err) < 0)
+		return err_wrap(err, "keeping a checkpoint");
+	empty = is_empty(data);
+	if (empty) /* nothing was saved: the program begins anew, and so do its metrics */
+		(void)unlink(series);
+	if (note_attempt(dir, attempt_id, empty, &continues, err) < 0)
 		return err_wrap(err, "keeping a checkpoint");
 	if (strcmp(parent, ".") != 0 && fs_mkdir_p_at(dir_fd, parent, 0777, err) < 0)
 		return err_wrap(err, "making room for the checkpoint");

@@ -1,4 +1,5 @@
-/* runners/checkpoint.h — directories that outlive attempts: state_dir/checkpoints/KEY/ with data/ (what the program sees) and attempts (who had it).
+/* runners/checkpoint.h — directories that outlive attempts: state_dir/checkpoints/KEY/ with data/ (what the program sees), series.jsonl (what the
+ * launcher keeps of its metrics, steps/train) and attempts (who had it).
  *
  * The program's path is a symlink to data/, so that what it wrote is there whatever killed it or us. One attempt of a key at a time (the engine
  * holds the key's lease). Worker threads may call these.

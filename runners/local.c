@@ -413,6 +413,28 @@ static void prepared(void *arg)
 	la->l->base.events.started(la->l->base.events.arg, la->a->id, la->result.started_ns, process_pid(la->process));
 }
 
+static void add_marker(const struct local *l, uint64_t attempt_id, char ret[static 64])
+{
+	snprintf(ret, 64, "CAIRN_ATTEMPT=%016llx/%llu", (unsigned long long)l->state_hash, (unsigned long long)attempt_id);
+}
+
+/* Two must not write one checkpoint: what an attempt of a dead engine left running ends before this one begins. */
+static int attach_checkpoint(struct local_attempt *la)
+{
+	struct runner_result *r = &la->result;
+	char marker[64];
+	const char *last;
+
+	if (checkpoint_attach(la->l->state_dir, la->a->key, la->a->id, la->w.dir_fd, la->a->checkpoint_path, &r->continues, la->err) < 0)
+		return -1;
+	if (r->continues && la->a->number == 1) {
+		last = strrchr(r->continues, ' ');
+		add_marker(la->l, strtoull(last ? last + 1 : r->continues, NULL, 10), marker);
+		process_signal_marked(marker, SIGKILL);
+	}
+	return 0;
+}
+
 static void prepare(void *arg)
 {
 	struct local_attempt *la = arg;
@@ -420,8 +442,7 @@ static void prepare(void *arg)
 
 	if (workspace_make(&la->w, &la->l->shelf, la->l->state_dir, la->a->id, la->err) < 0 || s->prepare(s->arg, la->a, la->w.dir_fd, la->err) < 0)
 		fail(la, FAILURE_STORE);
-	else if (la->a->checkpoint_path && checkpoint_attach(la->l->state_dir, la->a->key, la->a->id, la->w.dir_fd, la->a->checkpoint_path,
-							     &la->result.continues, la->err) < 0)
+	else if (la->a->checkpoint_path && attach_checkpoint(la) < 0)
 		fail(la, FAILURE_STORE);
 }
 
@@ -482,7 +503,7 @@ static int local_submit(struct runner *r, const struct runner_attempt *a, struct
 	*la = (struct local_attempt){ .l = l, .a = a, .w = { .dir_fd = -1, .log_fd = -1 }, .pipe_fd = -1, .series = { .fd = -1 } };
 	la->err = &la->result.err;
 	la->result.node = l->node;
-	snprintf(la->marker, sizeof(la->marker), "CAIRN_ATTEMPT=%016llx/%llu", (unsigned long long)l->state_hash, (unsigned long long)a->id);
+	add_marker(l, a->id, la->marker);
 	*slot = la;
 	pool_submit(l->pool, prepare, prepared, la);
 	return 0;

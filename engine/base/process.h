@@ -7,7 +7,7 @@
  * The child dies with the engine (PR_SET_PDEATHSIG); what it left behind is found by the marker later.
  * Every child of the caller that neither process_start() started nor process_note_child() names counts as such an orphan: it is
  * reaped, and killed at the end of the program that it seems to come from, if it is younger than that.
- * Only the loop's thread may call this, and that must be the thread that lives as long as the process.
+ * Only the loop's thread may call this, and that must be the thread that lives as long as the process; process_signal_marked() any.
  */
 #ifndef CAIRN_BASE_PROCESS_H
 #define CAIRN_BASE_PROCESS_H

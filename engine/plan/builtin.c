@@ -4,6 +4,8 @@
 #include "plan/internal.h"
 #include "steps/spec/spec.h"
 
+#define LAUNCHER_GRACE_NS (5 * NS_PER_S)
+
 /* --- settings ----------------------------------------------------------------------------------------------------------- */
 
 static json_t *json_of_value(const struct value *v)
@@ -181,6 +183,15 @@ static void add_ports(struct words *w, const struct step *s, const struct task_c
 		add_option(w, "-o", arena_printf(w->arena, "%s=%s%s", s->outputs[i].name, s->outputs[i].path, s->outputs[i].is_dir ? "/" : ""));
 }
 
+/* The launcher gives its ranks the time that the step says, and needs a moment itself. */
+static int64_t launcher_grace(const json_t *with)
+{
+	const char *text = json_string_value(json_object_get(with, "grace"));
+	int64_t ns;
+
+	return text && text_parse_duration(text, &ns, NULL) == 0 ? ns + LAUNCHER_GRACE_NS : 0;
+}
+
 int builtin_argv(struct plan *p, const struct plan_task *t, struct arena *arena, struct task_command *c, struct err *err)
 {
 	const struct step *s = p->steps[t->step].decl;
@@ -191,6 +202,7 @@ int builtin_argv(struct plan *p, const struct plan_task *t, struct arena *arena,
 	if (task_settings(p, t, c->inputs, c->n_inputs, arena, &with, err) < 0)
 		return -1;
 	json_add_canonical(&text, with);
+	c->grace_ns = launcher_grace(with);
 	json_decref(with);
 	VEC_PUSH(&w.v, p->ctx.steps_program ? p->ctx.steps_program : "cairn-steps");
 	VEC_PUSH(&w.v, s->builtin ? s->builtin : "train");

@@ -160,6 +160,7 @@ struct task_command {
 	struct content_id code; /* or CONTENT_NONE */
 	const char *script;
 	const char *concurrency_group; /* rendered, or NULL */
+	int64_t grace_ns; /* between SIGTERM and SIGKILL; 0: the runner's own */
 	struct str key_record; /* bytes whose digest is the key; str_deinit by the caller */
 };
 /* Only for tasks whose needs have ended. */

@@ -202,6 +202,7 @@ static int fill_attempt(struct run *r, struct active *a, struct err *err)
 	a->attempt.series_path = step_is_launched(a->step) ? STEP_SERIES_PATH : NULL;
 	a->attempt.checkpoint_path = a->step->checkpoint;
 	a->attempt.forwards_signals = step_is_launched(a->step);
+	a->attempt.grace_ns = a->command.grace_ns;
 	a->attempt.timeout_ns = a->step->timeout_ns;
 	a->attempt.keep_workspace = r->o->keep_workspace;
 	if (wants_shell(r, a)) {

@@ -149,9 +149,14 @@ static void mpi_launcher(struct env *e)
 
 /* --- devices and threads ------------------------------------------------------------------------------------------------------ */
 
-/* The part of `n` things that the i-th of `of` gets: neighbours, as even as can be. */
+/* The part of `n` things that the i-th of `of` gets: neighbours, as even as can be. Where there are too few, some share one. */
 static void share(unsigned n, unsigned of, unsigned i, unsigned *from, unsigned *to)
 {
+	if (n < of) {
+		*from = (unsigned)((uint64_t)n * i / of);
+		*to = *from + 1;
+		return;
+	}
 	*from = (unsigned)((uint64_t)n * i / of);
 	*to = (unsigned)((uint64_t)n * (i + 1) / of);
 }
@@ -204,8 +209,8 @@ char **environment_of(const struct gang *g, const struct member *m)
 
 	for (char **v = environ; *v; v++)
 		VEC_PUSH(&e.v, xstrdup(*v));
-	set(&e, "PYTHONUNBUFFERED", "1");
-	set_default(&e, "OMP_NUM_THREADS", MAX(g->threads / (g->starts_nodes ? g->nodes * g->procs_per_node : g->workers), 1));
+	set_default(&e, "PYTHONUNBUFFERED", 1);
+	set_default(&e, "OMP_NUM_THREADS", MAX(g->threads / (g->nodes * g->procs_per_node), 1));
 	switch (g->framework) {
 	case TORCH:
 		torch_rank(g, m, &e);
@@ -242,14 +247,16 @@ void environment_free(char **env)
 /* mpirun starts the ranks itself; on one machine it needs no remote shell for that (plm isolated). */
 const char *const *command_of(struct gang *g)
 {
-	static char np[16];
-	static const char *const mpirun[] = { "mpirun", "--mca", "plm", "isolated", "--oversubscribe", "--bind-to", "none", "--tag-output", "-np", np };
+	static char np[16], marker[64];
+	static const char *const mpirun[] = { "mpirun", "--mca", "plm", "isolated", "--oversubscribe", "--bind-to", "none", "--tag-output",
+					      "-x", marker, "-np", np };
 	const char **v;
 	size_t n = 0;
 
 	if (g->framework != MPI && g->framework != HOROVOD)
 		return g->args->command;
 	snprintf(np, sizeof(np), "%u", g->nodes * g->procs_per_node);
+	snprintf(marker, sizeof(marker), MPI_RANK_MARKER "=%d", (int)getpid());
 	while (g->args->command[n])
 		n++;
 	v = xcalloc(ARRAY_LEN(mpirun) + n + 1, sizeof(*v));

@@ -17,6 +17,10 @@
 #define READ_BYTES (64 * KIB)
 /* After a rank's failure the others hang in a collective that can't end: nothing is to be saved there. */
 #define FAILURE_GRACE_NS (2 * NS_PER_S)
+/* What one rank may have in its pipe when it ends; a descendant that escaped and goes on writing isn't waited for. */
+#define DRAIN_MAX_BYTES (1 * MIB)
+/* A gang with more members is signalled by process groups: to look at all processes of the machine once a member takes too long. */
+#define TREES_MAX 32
 
 static int64_t now_ns(const struct gang *g)
 {
@@ -36,12 +40,16 @@ static void add_name(struct str *s, const struct member *m)
 {
 	static const char *const names[] = { [ROLE_WORKER] = "rank", [ROLE_SERVER] = "server", [ROLE_SCHEDULER] = "scheduler" };
 
-	if (m->gang->starts_nodes)
+	if (is_mpi(m->gang))
+		str_add(s, m->gang->mpi_guilty >= 0 ? "rank " : "mpirun");
+	else if (m->gang->starts_nodes)
 		str_addf(s, "node %u", m->index);
 	else if (m->role == ROLE_SCHEDULER)
 		str_add(s, names[m->role]);
 	else
 		str_addf(s, "%s %u", names[m->role], m->index);
+	if (is_mpi(m->gang) && m->gang->mpi_guilty >= 0)
+		str_addf(s, "%d", m->gang->mpi_guilty);
 }
 
 /* --- what they print ---------------------------------------------------------------------------------------------------------- */
@@ -62,42 +70,70 @@ static bool mpi_tag(const char *line, size_t n, unsigned *ret_rank, size_t *ret_
 	return true;
 }
 
+/* What mpirun says of the first rank that failed; only for the message. */
+static void look_for_guilty_rank(struct gang *g, const char *line, size_t n)
+{
+	_cleanup_(freep) char *text = xstrndup(line, MIN(n, 200));
+	const char *at = strstr(text, "process rank ");
+	int rank;
+
+	if (g->mpi_guilty < 0 && ((at && sscanf(at, "process rank %d ", &rank) == 1) || sscanf(text, " Process name: [[%*d,%*d],%d]", &rank) == 1))
+		g->mpi_guilty = rank;
+}
+
 static void keep_tail(struct member *m, const char *line, size_t n)
 {
 	char **slot = &m->tail[m->n_lines++ % TAIL_LINES];
 
 	free(*slot);
-	*slot = xstrndup(line, MIN(n, 500));
+	*slot = xstrndup(line, MIN(n, TAIL_LINE_BYTES));
+}
+
+/* Who said it: false when it is none of the ranks (a server, mpirun itself). */
+static bool speaker(struct member *m, const char **line, size_t *n, unsigned *ret_rank)
+{
+	size_t tag;
+
+	*ret_rank = m->index;
+	if (!is_mpi(m->gang))
+		return m->role == ROLE_WORKER;
+	if (!mpi_tag(*line, *n, ret_rank, &tag)) {
+		look_for_guilty_rank(m->gang, *line, *n);
+		return false;
+	}
+	*line += tag;
+	*n -= tag;
+	return true;
 }
 
 static void print_line(struct member *m, const char *line, size_t n)
 {
 	struct gang *g = m->gang;
-	_cleanup_(str_deinit) struct str out = { 0 };
-	unsigned rank = m->index;
-	bool worker = m->role == ROLE_WORKER;
-	size_t tag;
+	unsigned rank;
+	bool worker = speaker(m, &line, &n, &rank);
+	size_t at = g->out.len;
 
-	if (is_mpi(g)) {
-		worker = mpi_tag(line, n, &rank, &tag);
-		if (worker) {
-			line += tag;
-			n -= tag;
-		}
-	}
-	keep_tail(m, line, n);
 	if (worker && rank == 0 && g->metric_lines)
 		series_line(g->series, line, n);
 	if (is_mpi(g) && worker) {
-		str_addf(&out, "[rank %u] ", rank);
+		str_addf(&g->out, "[rank %u] ", rank);
 	} else if (g->n_members > 1) {
-		str_addc(&out, '[');
-		add_name(&out, m);
-		str_add(&out, "] ");
+		str_addc(&g->out, '[');
+		add_name(&g->out, m);
+		str_add(&g->out, "] ");
 	}
-	str_addn(&out, line, n);
-	str_addc(&out, '\n');
-	(void)fs_write_all(STDOUT_FILENO, out.s, out.len, NULL); /* a full disk under the log doesn't end a training */
+	if (!is_mpi(g)) /* mpirun's are of several ranks */
+		at = g->out.len;
+	str_addn(&g->out, line, n);
+	keep_tail(m, g->out.s + at, g->out.len - at);
+	str_addc(&g->out, '\n');
+}
+
+static void flush(struct gang *g)
+{
+	if (g->out.len)
+		(void)fs_write_all(STDOUT_FILENO, g->out.s, g->out.len, NULL); /* a full disk under the log doesn't end a training */
+	str_reset(&g->out);
 }
 
 static void take_bytes(struct member *m, const char *buf, size_t n)
@@ -124,40 +160,61 @@ static void close_output(struct member *m)
 	loop_remove(m->gang->loop, m->source);
 	m->source = NULL;
 	fd_closep(&m->fd);
-	m->fd = -1;
 }
 
-static void drain(struct member *m, bool to_the_end)
+static void drain(struct member *m, size_t at_most)
 {
 	char buf[READ_BYTES];
-	ssize_t n;
+	size_t sum = 0;
+	ssize_t n = 0;
 
-	for (int rounds = 0; m->fd >= 0 && (to_the_end || rounds < 4); rounds++) {
+	while (m->fd >= 0 && sum < at_most) {
 		n = read(m->fd, buf, sizeof(buf));
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n <= 0) {
-			if (n == 0 || to_the_end || errno != EAGAIN)
-				close_output(m);
-			return;
-		}
-		m->gang->last_output_ns = now_ns(m->gang);
+		if (n <= 0)
+			break;
+		sum += (size_t)n;
 		take_bytes(m, buf, (size_t)n);
+		flush(m->gang);
 	}
+	if (sum)
+		m->gang->last_output_ns = now_ns(m->gang);
+	if (m->fd >= 0 && (n == 0 || (n < 0 && errno != EAGAIN)))
+		close_output(m);
+	flush(m->gang);
 }
 
 static void on_output(void *arg, int fd, uint32_t events)
 {
-	drain(arg, false);
+	drain(arg, 4 * (size_t)READ_BYTES); /* bounded work a turn */
 }
 
 /* --- stopping -------------------------------------------------------------------------------------------------------------------- */
 
+/* mpirun isn't told of a gentle end: it would pass it on, a second later, to ranks that save already, and kill them a second after that. */
+static void signal_mpi_ranks(struct gang *g, int signo)
+{
+	_cleanup_(freep) char *marker = xasprintf(MPI_RANK_MARKER "=%d", (int)getpid());
+
+	if (process_signal_marked(marker, signo) == 0)
+		process_signal_tree(g->members[0].process, signo); /* none has begun yet */
+}
+
 static void signal_all(struct gang *g, int signo)
 {
-	for (unsigned i = 0; i < g->n_members; i++)
-		if (g->members[i].process && !g->members[i].ended)
-			process_signal_tree(g->members[i].process, signo);
+	for (unsigned i = 0; i < g->n_members; i++) {
+		struct member *m = &g->members[i];
+
+		if (!m->process || m->ended)
+			continue;
+		if (is_mpi(g) && signo != SIGKILL)
+			signal_mpi_ranks(g, signo);
+		else if (g->n_members > TREES_MAX)
+			kill(-process_pid(m->process), signo); /* each leads a group; what escaped from it goes when it ends */
+		else
+			process_signal_tree(m->process, signo);
+	}
 }
 
 static void kill_all(void *arg)
@@ -212,9 +269,12 @@ static void on_exit_status(void *arg, const struct process_exit *ex)
 	struct member *m = arg;
 	struct gang *g = m->gang;
 
-	drain(m, true);
 	if (process_left_orphans(m->process))
 		process_kill_leftovers(m->process);
+	drain(m, DRAIN_MAX_BYTES);
+	if (m->fd >= 0)
+		close_output(m);
+	flush(g);
 	m->ended = true;
 	m->status = ex->signo ? 128 + ex->signo : ex->status;
 	m->signo = ex->signo;
@@ -358,9 +418,11 @@ int gang_run(struct gang *g, struct err *err)
 		fd_closep(&m->fd);
 		process_free(m->process);
 		str_deinit(&m->line);
+		m->process = NULL;
 		for (unsigned k = 0; k < TAIL_LINES; k++)
 			free(m->tail[k]);
 	}
+	str_deinit(&g->out);
 	loop_free(g->loop);
 	return r;
 }

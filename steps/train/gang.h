@@ -16,6 +16,9 @@
 #define LINE_MAX_BYTES (64 * KIB)
 /* What is shown of the rank that failed. */
 #define TAIL_LINES 20
+#define TAIL_LINE_BYTES 500
+/* In the environment of mpirun's ranks, but not of mpirun. */
+#define MPI_RANK_MARKER "CAIRN_MPI_RANK_OF"
 
 enum framework { TORCH, TENSORFLOW, JAX, MPI, HOROVOD, PS };
 enum role { ROLE_WORKER, ROLE_SERVER, ROLE_SCHEDULER };
@@ -44,7 +47,8 @@ struct gang {
 	int64_t grace_ns, stall_ns;
 	unsigned threads; /* cpus of the step */
 	char master[64];
-	uint16_t *ports; /* one a member, the first is the rendezvous's */
+	uint16_t *ports; /* the first is the rendezvous's; for tensorflow one a member */
+	unsigned n_ports;
 	struct member *members;
 	unsigned n_members, n_running, n_workers_left;
 
@@ -52,10 +56,11 @@ struct gang {
 	struct loop_source *kill_timer, *stall_timer, *signals[2];
 	int64_t last_output_ns;
 	struct series *series;
+	struct str out;	       /* lines on their way to our standard output */
 	struct member *guilty; /* the first that failed */
+	int mpi_guilty;	       /* the rank that mpirun names as such, or -1 */
 	int stop_signal;       /* we were told to stop */
 	bool stopping, stalled, done;
-	struct err fatal;
 };
 
 /* gang.c */

@@ -8,10 +8,14 @@
 
 #define NAME_MAX_BYTES 128
 
+/* What Python's json and others write for numbers that JSON can't say. */
+static const char *const not_finite[] = { "NaN", "-Infinity", "Infinity" };
+
 struct found {
 	void (*fn)(void *arg, const char *name, double value);
 	void *arg;
 	size_t n;
+	bool nulls_count; /* they stand for numbers that aren't finite */
 };
 
 static bool is_name(const char *s, size_t n)
@@ -70,7 +74,7 @@ static bool words(const char *line, size_t n, struct found *f)
 	return f->n > 0;
 }
 
-/* Nested names are joined by dots; what isn't a number is passed over. */
+/* Nested names are joined by dots; null is a number that isn't one; everything else is passed over. Depth is bounded by JSON_DEPTH_MAX. */
 static void flatten(const json_t *j, struct str *prefix, struct found *f)
 {
 	const char *key;
@@ -80,10 +84,10 @@ static void flatten(const json_t *j, struct str *prefix, struct found *f)
 		size_t len = prefix->len;
 
 		str_addf(prefix, "%s%s", len ? "." : "", key);
-		if (json_is_number(v) && prefix->len <= NAME_MAX_BYTES) {
-			f->n++;
+		if ((json_is_number(v) || json_is_null(v)) && prefix->len <= NAME_MAX_BYTES) {
+			f->n += json_is_number(v) || f->nulls_count;
 			if (f->fn)
-				f->fn(f->arg, prefix->s, json_number_value(v));
+				f->fn(f->arg, prefix->s, json_is_null(v) ? (double)NAN : json_number_value(v));
 		} else if (json_is_object(v)) {
 			flatten(v, prefix, f);
 		}
@@ -92,12 +96,56 @@ static void flatten(const json_t *j, struct str *prefix, struct found *f)
 	}
 }
 
+/* The word at `s` that stands for such a number, or NULL. */
+static const char *not_finite_at(const char *s, size_t n)
+{
+	for (size_t i = 0; i < ARRAY_LEN(not_finite); i++)
+		if (n >= strlen(not_finite[i]) && memcmp(s, not_finite[i], strlen(not_finite[i])) == 0)
+			return not_finite[i];
+	return NULL;
+}
+
+/* With null for them; true when there was one. */
+static bool replace_not_finite(struct str *out, const char *line, size_t n)
+{
+	bool quoted = false, any = false;
+
+	for (size_t i = 0; i < n; i++) {
+		const char *word = quoted ? NULL : not_finite_at(line + i, n - i);
+
+		if (word) {
+			str_add(out, "null");
+			i += strlen(word) - 1;
+			any = true;
+			continue;
+		}
+		str_addc(out, line[i]);
+		if (quoted && line[i] == '\\' && i + 1 < n)
+			str_addc(out, line[++i]);
+		else if (line[i] == '"')
+			quoted = !quoted;
+	}
+	return any;
+}
+
+static json_t *parse_object(const char *line, size_t n, bool *ret_replaced)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	json_t *j;
+
+	*ret_replaced = false;
+	if (json_parse("line", line, n, &j, NULL) == 0)
+		return j;
+	*ret_replaced = replace_not_finite(&text, line, n);
+	return *ret_replaced && json_parse("line", text.s, text.len, &j, NULL) == 0 ? j : NULL;
+}
+
 static bool object(const char *line, size_t n, struct found *f)
 {
 	_cleanup_(str_deinit) struct str prefix = { 0 };
-	json_t *j;
+	json_t *j = parse_object(line, n, &f->nulls_count);
 
-	if (json_parse("line", line, n, &j, NULL) < 0)
+	if (!j)
 		return false;
 	str_add(&prefix, "");
 	flatten(j, &prefix, f);
@@ -112,11 +160,11 @@ bool metrics_of_line(const char *line, size_t n, void (*fn)(void *arg, const cha
 	while (n && isspace((unsigned char)line[n - 1]))
 		n--;
 	if (n && *line == '{') {
-		f = (struct found){ fn, arg, 0 };
+		f = (struct found){ .fn = fn, .arg = arg };
 		return object(line, n, &f);
 	}
 	if (!memchr(line, '=', n) || !words(line, n, &f)) /* first look whether the whole line is of that form */
 		return false;
-	f = (struct found){ fn, arg, 0 };
+	f = (struct found){ .fn = fn, .arg = arg };
 	return words(line, n, &f);
 }

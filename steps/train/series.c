@@ -1,4 +1,6 @@
-/* The metrics of a training over time. */
+/* The metrics of a training over time.
+ *
+ * A point is an object of numbers with its `step`. What isn't finite is null: JSON has no word for it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -26,9 +28,9 @@ struct series {
 static void add_point(struct series *s, json_t *values)
 {
 	const json_t *step = json_object_get(values, "step"), *epoch = json_object_get(values, "epoch");
-	double at = step ? json_number_value(step) : epoch ? json_number_value(epoch) : s->next_step;
+	double at = json_is_number(step) ? json_number_value(step) : json_is_number(epoch) ? json_number_value(epoch) : s->next_step;
 
-	if (!step)
+	if (!json_is_number(step))
 		json_object_set_new(values, "step", at == floor(at) && fabs(at) < 1e15 ? json_integer((json_int_t)at) : json_real(at));
 	s->next_step = at + 1;
 	VEC_PUSH(&s->points, ((struct point){ at, s->points.n, values }));
@@ -38,7 +40,7 @@ static void set_number(void *arg, const char *name, double v)
 {
 	json_t *values = arg;
 
-	if (!isfinite(v)) /* JSON has no word for it: NaN is told as null, and isn't compared */
+	if (!isfinite(v))
 		json_object_set_new(values, name, json_null());
 	else
 		json_object_set_new(values, name, v == floor(v) && fabs(v) < 1e15 ? json_integer((json_int_t)v) : json_real(v));
@@ -61,6 +63,18 @@ static void add_text(struct str *out, const json_t *values)
 	str_addc(out, '\n');
 }
 
+/* What a crash cut off goes, so that what comes now begins a line of its own. */
+static int drop_cut_line(struct series *s, struct str *text, struct err *err)
+{
+	const char *nl = text->len ? memrchr(text->s, '\n', text->len) : NULL;
+	size_t whole = nl ? (size_t)(nl - text->s) + 1 : 0;
+
+	if (whole == text->len)
+		return 0;
+	text->len = whole;
+	return truncate(s->kept, (off_t)whole) < 0 ? err_errno(err, "cannot write %s", s->kept) : 0;
+}
+
 static int load_kept(struct series *s, struct err *err)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
@@ -68,12 +82,14 @@ static int load_kept(struct series *s, struct err *err)
 
 	if (fs_read_file(s->kept, SERIES_MAX_BYTES, &text, &why) < 0)
 		return why.code == ERR_NOT_FOUND ? 0 : (*err = why, -1);
+	if (drop_cut_line(s, &text, err) < 0)
+		return -1;
 	for (const char *at = text.s, *end = text.s + text.len; at && at < end;) {
 		const char *nl = memchr(at, '\n', (size_t)(end - at));
 		json_t *values;
 
 		if (!nl)
-			break; /* cut by a crash */
+			break;
 		values = point_of_line(at, (size_t)(nl - at));
 		if (values)
 			add_point(s, values);

@@ -2,13 +2,17 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include "steps/train/gang.h"
 
 /* More processes on one machine are a mistake in the file. */
 #define MEMBERS_MAX 4096
-#define KEPT_SERIES ".cairn-series.jsonl"
+#define KEPT_SERIES "series.jsonl"
 
 static bool chooses_its_gpu(enum framework f)
 {
@@ -28,6 +32,7 @@ static void read_settings(struct gang *g, struct step_args *a)
 	enum { AUTO, YES, NO } pin = (int)step_choice(a, "pin"), gpus = (int)step_choice(a, "gpus");
 
 	g->args = a;
+	g->mpi_guilty = -1;
 	g->framework = frameworks[step_choice(a, "framework")];
 	g->nodes = (unsigned)step_int(a->with, "nodes");
 	g->procs_per_node = (unsigned)step_int(a->with, "procs_per_node");
@@ -62,16 +67,30 @@ static int make_members(struct gang *g, struct err *err)
 	return 0;
 }
 
+/* A pipe, a process descriptor and a port a member: more than what is usually allowed at first. The ranks inherit the higher limit. */
+static void allow_files(const struct gang *g)
+{
+	struct rlimit l;
+	rlim_t need = (rlim_t)g->n_members * 4 + 64;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < need) {
+		l.rlim_cur = MIN(need, l.rlim_max);
+		(void)setrlimit(RLIMIT_NOFILE, &l);
+	}
+}
+
 /* Ports that are free now: all are held at once, so that they differ. Somebody else may still take one before the program does; then it fails to
  * bind and says so. */
 static int find_ports(struct gang *g, struct err *err)
 {
-	_cleanup_(freep) int *fds = xcalloc(g->n_members, sizeof(*fds));
+	_cleanup_(freep) int *fds = NULL;
 	unsigned n = 0;
 	int r = 0;
 
-	g->ports = xcalloc(g->n_members, sizeof(*g->ports));
-	for (; n < g->n_members && r == 0; n++) {
+	g->n_ports = g->framework == TENSORFLOW ? g->n_members : 1;
+	g->ports = xcalloc(g->n_ports, sizeof(*g->ports));
+	fds = xcalloc(g->n_ports, sizeof(*fds));
+	for (; n < g->n_ports && r == 0; n++) {
 		struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 		socklen_t len = sizeof(at);
 
@@ -101,11 +120,21 @@ static void give_metrics(struct step_args *a, json_t *last)
 			json_object_set(a->metrics, name, v);
 }
 
+/* Beside the directory that the program sees, where that is a link to where it is kept; else in it, hidden. */
+static char *kept_series(void)
+{
+	const char *checkpoint = getenv("CAIRN_CHECKPOINT");
+	struct stat st;
+
+	if (!checkpoint || !*checkpoint)
+		return NULL;
+	return xasprintf("%s/%s" KEPT_SERIES, checkpoint, lstat(checkpoint, &st) == 0 && S_ISLNK(st.st_mode) ? "../" : ".cairn-");
+}
+
 static int run_gang(struct gang *g, struct step_args *a, struct err *err)
 {
 	const struct step_port *series = step_output(a, "series");
-	const char *checkpoint = getenv("CAIRN_CHECKPOINT");
-	_cleanup_(freep) char *kept = checkpoint ? xasprintf("%s/" KEPT_SERIES, checkpoint) : NULL;
+	_cleanup_(freep) char *kept = kept_series();
 	json_t *last = json_object();
 	struct err why = { 0 };
 	int r;
@@ -124,6 +153,14 @@ static int run_gang(struct gang *g, struct step_args *a, struct err *err)
 	return r;
 }
 
+/* What was killed was killed by the machine, for memory as a rule: whoever watches over us tells that from how we end. */
+static void die_like_the_rank(const struct err *err)
+{
+	fprintf(stderr, "train: error: %s\n", err->msg);
+	fflush(NULL);
+	raise(SIGKILL);
+}
+
 static int run(struct step_args *a, struct err *err)
 {
 	struct gang g = { 0 };
@@ -132,7 +169,12 @@ static int run(struct step_args *a, struct err *err)
 	if (!a->command || !*a->command)
 		return err_set(err, ERR_USAGE, "which command? cairn step train [OPTION...] -- COMMAND...");
 	read_settings(&g, a);
-	r = make_members(&g, err) < 0 || find_ports(&g, err) < 0 ? -1 : run_gang(&g, a, err);
+	r = make_members(&g, err);
+	allow_files(&g);
+	if (r == 0)
+		r = find_ports(&g, err) < 0 ? -1 : run_gang(&g, a, err);
+	if (r < 0 && g.guilty && g.guilty->status == 128 + SIGKILL)
+		die_like_the_rank(err);
 	free(g.members);
 	free(g.ports);
 	return r;
