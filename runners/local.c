@@ -568,6 +568,11 @@ static void local_forget(struct runner *r, uint64_t attempt_id)
 	workspace_remove(dir, NULL);
 }
 
+static size_t local_leftovers(struct runner *r, uint64_t **ret)
+{
+	return workspace_list(local_of(r)->state_dir, ret);
+}
+
 /* --- life -------------------------------------------------------------------------------------------------------------------------- */
 
 static void local_free(struct runner *r)
@@ -587,7 +592,7 @@ static void local_drop_checkpoint(struct runner *r, const struct digest *key)
 	checkpoint_drop(local_of(r)->state_dir, key);
 }
 
-static const struct runner_ops local_ops = { .name = "local", .submit = local_submit, .adopt = local_adopt, .forget = local_forget,
+static const struct runner_ops local_ops = { .name = "local", .submit = local_submit, .adopt = local_adopt, .forget = local_forget, .leftovers = local_leftovers,
 					     .drop_checkpoint = local_drop_checkpoint, .cancel = local_cancel, .free = local_free };
 
 int runner_local_new(struct loop *l, const struct runner_local_options *o, struct runner **ret, struct err *err)

@@ -98,6 +98,8 @@ struct runner_ops {
 	void (*forget)(struct runner *r, uint64_t attempt_id);
 	/* Forgets what attempts of this key left in their checkpoint: its result is on record, or it is to begin anew. NULL: none are kept. */
 	void (*drop_checkpoint)(struct runner *r, const struct digest *key);
+	/* Attempts of which something is still here: running ones, kept workspaces, what dead engines left. Caller frees *ret. NULL: none ever. */
+	size_t (*leftovers)(struct runner *r, uint64_t **ret);
 	/* gentle: TERM, grace time, KILL. Otherwise KILL. `finished` with FAILURE_CANCELLED follows. */
 	void (*cancel)(struct runner *r, uint64_t attempt_id, bool gentle);
 	void (*free)(struct runner *r);

@@ -21,6 +21,26 @@ char *runner_local_log_path(const char *state_dir, uint64_t attempt_id)
 	return xasprintf("%s/work/%llu/log", state_dir, (unsigned long long)attempt_id);
 }
 
+size_t workspace_list(const char *state_dir, uint64_t **ret)
+{
+	_cleanup_(freep) char *work = xasprintf("%s/work", state_dir);
+	DIR *d = opendir(work);
+	VEC(uint64_t) ids = { 0 };
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		char *end;
+		uint64_t id = strtoull(e->d_name, &end, 10);
+
+		if (e->d_name[0] >= '1' && e->d_name[0] <= '9' && !*end)
+			VEC_PUSH(&ids, id);
+	}
+	if (d)
+		closedir(d);
+	*ret = ids.v;
+	return ids.n;
+}
+
 static int make_dir(const char *dir, struct err *err)
 {
 	_cleanup_(freep) char *parent = fs_dirname(dir);

@@ -38,6 +38,8 @@ int workspace_make(struct workspace *w, struct workspace_shelf *shelf, const cha
 void workspace_recycle(struct workspace_shelf *shelf, const char *dir);
 void workspace_close(struct workspace *w); /* closes and frees; leaves the files */
 int workspace_remove(const char *dir, struct err *err);
+/* Attempts that have a workspace; the caller frees *ret. */
+size_t workspace_list(const char *state_dir, uint64_t **ret);
 char *workspace_dir(const char *state_dir, uint64_t attempt_id);
 
 /* The environment of a program: what passes from the host, what the attempt says, what the runner adds. NULL-terminated; each

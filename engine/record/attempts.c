@@ -347,6 +347,28 @@ int record_run_attempts(struct db *db, int64_t run, struct arena *arena, struct 
 	return r;
 }
 
+int record_attempt(struct db *db, int64_t id, struct arena *arena, struct attempt_row *ret, struct run_row *ret_run, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE id = ?", err);
+	sqlite3_stmt *of = db_prepare(db, "SELECT " RUN_COLUMNS " FROM run WHERE rowid_ = ?", err);
+	int r;
+
+	if (!s || !of)
+		return -1;
+	sqlite3_bind_int64(s, 1, id);
+	r = db_step(db, s, err);
+	if (r > 0) {
+		read_attempt_row(s, arena, ret);
+		sqlite3_bind_int64(of, 1, ret->run);
+		r = db_step(db, of, err);
+		if (r > 0)
+			read_run_row(of, arena, ret_run);
+		sqlite3_reset(of);
+	}
+	sqlite3_reset(s);
+	return r;
+}
+
 int record_previous_attempt(struct db *db, const char *pipeline, const char *task, int64_t before_attempt, struct arena *arena, struct attempt_row *ret,
 			    struct err *err)
 {

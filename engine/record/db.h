@@ -162,6 +162,8 @@ int record_inputs(struct db *db, int64_t attempt, struct arena *arena, struct na
 /* Newest run of the pipeline that has a results table; 1 found, 0 none. */
 int record_last_results(struct db *db, const char *pipeline, struct arena *arena, struct run_row *ret, struct err *err);
 int record_run_attempts(struct db *db, int64_t run, struct arena *arena, struct attempt_row **ret, size_t *ret_n, struct err *err);
+/* One attempt with its run; 1 found, 0 none. */
+int record_attempt(struct db *db, int64_t id, struct arena *arena, struct attempt_row *ret, struct run_row *ret_run, struct err *err);
 /* Newest ended attempt of this task of this pipeline before `before_attempt` (0: any), whatever its run; 1 found, 0 none. */
 int record_previous_attempt(struct db *db, const char *pipeline, const char *task, int64_t before_attempt, struct arena *arena, struct attempt_row *ret, struct err *err);
 int record_key_bytes(struct db *db, const struct digest *key, struct str *ret, struct err *err); /* ERR_NOT_FOUND */

@@ -114,6 +114,45 @@ static int write_start(struct run *r, struct err *err)
 	return db_commit(db, err);
 }
 
+/* --- what dead engines left ---------------------------------------------------------------------------------------------------------- */
+
+/* The attempt of a workspace that was found: nobody's any more, unless its engine lives, or it was kept on request. One that isn't on
+ * record may be another engine's that is about to write it down. */
+static int clear_leftover(struct run *r, int64_t id, struct err *err)
+{
+	const struct runner_ops *ops = r->ctx->runner->ops;
+	struct attempt_row a;
+	struct run_row of;
+	enum run_engine engine;
+	int found = record_attempt(r->ctx->db, id, r->arena, &a, &of, err);
+
+	if (found <= 0)
+		return found;
+	engine = record_run_engine(&of);
+	if (engine == RUN_ENGINE_LIVES || engine == RUN_ENGINE_ELSEWHERE || (a.ended_ns && a.workspace))
+		return 0;
+	if (a.ended_ns == 0) {
+		struct runner_attempt gone = { .id = (uint64_t)id, .task = a.task, .run_id = of.id };
+
+		return ops->adopt(r->ctx->runner, &gone, err);
+	}
+	if (ops->forget)
+		ops->forget(r->ctx->runner, (uint64_t)id);
+	return 0;
+}
+
+static int clear_leftovers(struct run *r, struct err *err)
+{
+	const struct runner_ops *ops = r->ctx->runner->ops;
+	_cleanup_(freep) uint64_t *ids = NULL;
+	size_t n = ops->leftovers ? ops->leftovers(r->ctx->runner, &ids) : 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (clear_leftover(r, (int64_t)ids[i], err) < 0)
+			return err_wrap(err, "clearing what a dead engine left");
+	return 0;
+}
+
 /* --- executing ------------------------------------------------------------------------------------------------------------------------ */
 
 static int watch_signals(struct run *r, struct err *err)
@@ -225,7 +264,7 @@ static int start(struct run *r, struct run_row *ret, struct err *err)
 	fill_engine(r);
 	if (pipeline_files_store(r->pipeline, r->ctx->config->project_root, r->ctx->store, &r->row.pipeline_blob, err) < 0)
 		return -1;
-	if (make_plan(r, NULL, 0, err) < 0 || write_start(r, err) < 0)
+	if (make_plan(r, NULL, 0, err) < 0 || clear_leftovers(r, err) < 0 || write_start(r, err) < 0)
 		return -1;
 	OBSERVE(r, started, &r->row, 0);
 	return execute_and_tell(r, ret, err);

@@ -623,13 +623,19 @@ static void what_is_gone_is_not_adopted(void **state)
 	struct script s;
 	struct err err = { 0 };
 	_cleanup_(freep) char *w = NULL, *f = NULL;
+	uint64_t *ids;
 
 	open_bench(&b, clock_system());
 	w = xasprintf("%s/work/77/w", b.dir);
 	f = xasprintf("%s/left", w);
 	assert_int_equal(fs_mkdir_p(w, &err), 0);
 	assert_int_equal(fs_write_atomic(f, "x", 1, &err), 0);
+	assert_int_equal(b.runner->ops->leftovers(b.runner, &ids), 1);
+	assert_int_equal(ids[0], 77);
+	free(ids);
 	assert_int_equal(b.runner->ops->adopt(b.runner, script(&s, &b, 77, "true"), &err), 0);
+	assert_int_equal(b.runner->ops->leftovers(b.runner, &ids), 0);
+	free(ids);
 	assert_int_equal(access(w, F_OK), -1);
 	assert_int_equal(b.runner->ops->adopt(b.runner, script(&s, &b, 78, "true"), &err), 0); /* nothing there at all */
 	assert_int_equal(b.outcomes[77].ends + b.outcomes[78].ends, 0);

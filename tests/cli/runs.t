@@ -1,0 +1,96 @@
+#!/bin/bash
+# cairn runs and status: filters, and runs whose engine died.
+. "$(dirname "$0")/../lib.sh"
+
+echo '# project' >cairn.yaml
+write one.yaml <<'YAML'
+pipeline: one
+params: {n: 1}
+steps:
+  s: {run: "[ ${{ params.n }} -lt 3 ]"}
+YAML
+write two.yaml <<'YAML'
+pipeline: two
+steps:
+  quick: {run: "echo quick >o", outputs: {o: o}}
+  hang:
+    run: "echo $$ >\"$HOME/pid\"; while [ ! -e \"$HOME/go\" ]; do sleep 0.02; done; echo done >o"
+    needs: [quick]
+    outputs: {o: o}
+YAML
+
+ids() { cairn runs --json "$@" >ids.json && json ids.json '" ".join(r["id"].split("-")[0] + ":" + r["state"] for r in d["runs"])'; }
+
+test_expect 'no runs yet' '
+	test_code 4 cairn runs 2>err
+	test_lines 1 err
+	test_code 4 cairn status 2>err
+	test_lines 1 err
+'
+
+test_expect 'newest first; by pipeline, by state, at most N' '
+	cairn run -q one.yaml
+	test_code 1 cairn run -q one.yaml -p n=3 2>err
+	cairn run -q one.yaml -p n=2
+	test_is "$(ids)" "one:succeeded one:failed one:succeeded"
+	test_is "$(json ids.json "[r[\"params\"][\"n\"] for r in d[\"runs\"]]")" "[2, 3, 1]"
+	test_is "$(ids --state failed)" "one:failed"
+	test_is "$(ids --state cancelled)" ""
+	test_is "$(ids --pipeline two)" ""
+	test_is "$(ids --limit 1)" "one:succeeded"
+	test_is "$(ids -n 0 | wc -w)" 3
+	test_is "$(ids --state failed --pipeline one -n 5)" "one:failed"
+	test_code 2 cairn runs --state nonsense 2>err
+	test_lines 1 err
+	test_code 2 cairn runs -n -1 2>err
+	cairn runs --state failed >out
+	test_lines 2 out
+'
+
+test_expect 'while it runs' '
+	start run cairn run -q two.yaml
+	wait_until 30 test -s "$HOME/pid"
+	test_is "$(ids --state running)" "two:running"
+	cairn status --json >st
+	test_is "$(json st "[(t[\"task\"], t[\"state\"], t[\"exit\"]) for t in d[\"tasks\"]]")" "[[\"quick\", \"succeeded\", 0], [\"hang\", \"running\", null]]"
+	cairn status >out
+	test_grep "^two-.* running" out
+	test_grep "running +hang" out
+'
+
+test_expect 'its engine is killed: status and runs say so at once, and what to do' '
+	kill -9 "$(cat run.pid)"
+	wait_until 30 test -s run.rc
+	cairn status >out
+	test_grep "^two-.* died" out
+	test_grep "cairn resume two-" out
+	test_grep "lost +hang" out
+	test_no_grep "running" out
+	cairn status --json >st
+	test_is "$(json st "d[\"run\"][\"state\"]")" died
+	test_is "$(json st "[(t[\"task\"], t[\"state\"]) for t in d[\"tasks\"]]")" "[[\"quick\", \"succeeded\"], [\"hang\", \"lost\"]]"
+	cairn runs >out
+	test_grep "^two-.* died" out
+	test_is "$(ids --state died)" "two:died"
+	test_is "$(ids --state running)" ""
+	test_code 3 cairn cancel last 2>err
+	test_grep "engine of run .* died" err
+	test_code 4 cairn cancel 2>err
+	test_grep "no run is running" err
+'
+
+test_expect 'a new run does what the dead one left, and clears its workspaces' '
+	test -n "$(find .cairn/work -mindepth 1 -maxdepth 1 ! -name "trash-*")"
+	touch "$HOME/go"
+	cairn run -q two.yaml
+	test_is "$(find .cairn/work -mindepth 1 -maxdepth 1 ! -name "trash-*" | wc -l)" 0
+	cairn get two 2>/dev/null || cairn get hang/o -o got
+	test_is "$(cat got)" done
+'
+
+test_expect 'resume takes a dead run up, and then it is no dead run any more' '
+	cairn resume -q
+	test_is "$(ids --state died)" ""
+	test_is "$(ids --pipeline two --state succeeded)" "two:succeeded two:succeeded"
+'
+test_done
