@@ -126,7 +126,7 @@ static double p_value(const double *v, size_t n)
 	return k < 2 ? NAN : fmin(1, 2 * (double)(MIN(below, above) + 1) / (double)(k + 1));
 }
 
-void resample(const struct meter *model, const struct meter *baseline, const struct resample_options *o, struct resampled *ret)
+void bootstrap_resample(const struct meter *model, const struct meter *baseline, const struct resample_options *o, struct resampled *ret)
 {
 	struct resampling r = { .model = model, .baseline = baseline, .o = o };
 	size_t b = o->resamples, cells = MAX(MEASURES_MAX * b, 1);

@@ -24,7 +24,7 @@ struct resample_options {
 };
 
 /* baseline may be NULL. */
-void resample(const struct meter *model, const struct meter *baseline, const struct resample_options *o, struct resampled *ret);
+void bootstrap_resample(const struct meter *model, const struct meter *baseline, const struct resample_options *o, struct resampled *ret);
 
 /* The numbers that the draws come from, for tests: xoshiro256** (D. Blackman and S. Vigna, 2018), its state filled by splitmix64. */
 struct draws {

@@ -129,7 +129,7 @@ void results_measure(struct results *r)
 		r->resampling.resamples = default_resamples(d);
 	if (r->resampling.resamples > 1 && meter_units(r->model) > 1) {
 		r->intervals = xcalloc(1, sizeof(*r->intervals));
-		resample(r->model, r->baseline, &r->resampling, r->intervals);
+		bootstrap_resample(r->model, r->baseline, &r->resampling, r->intervals);
 	}
 }
 
