@@ -598,6 +598,12 @@ static void resolve_build(struct resolver *rs, struct build *b)
 
 /* --- what nobody uses ----------------------------------------------------------------------------------------------- */
 
+/* The launcher's own: nobody wrote it down. */
+static bool is_series(const struct step *s, const struct step_output *o)
+{
+	return step_is_launched(s) && strcmp(o->name, STEP_SERIES_OUTPUT) == 0;
+}
+
 /* The outputs of a last step are what the pipeline is for; one that is left over beside used ones was forgotten. */
 static void warn_unused_outputs(struct loader *l, const struct build *b)
 {
@@ -606,7 +612,7 @@ static void warn_unused_outputs(struct loader *l, const struct build *b)
 	for (size_t k = 0; k < b->s->n_outputs; k++)
 		some |= b->output_used[k];
 	for (size_t k = 0; some && k < b->s->n_outputs; k++)
-		if (!b->output_used[k] && !b->s->outputs[k].export_uri)
+		if (!b->output_used[k] && !b->s->outputs[k].export_uri && !is_series(b->s, &b->s->outputs[k]))
 			warn_at(l->diags, &b->s->outputs[k].pos, "output `%s` of step `%s` is used by no step", b->s->outputs[k].name, b->s->name);
 }
 

@@ -7,7 +7,7 @@ setup_python sklearn matplotlib
 
 have_sklearn() { python3 -c 'import sklearn, matplotlib' 2>/dev/null; }
 
-for example in digits textstats; do
+for example in digits textstats fashion; do
 	cp -R "$SRC/examples/$example" "$example"
 	rm -rf "$example/.cairn"
 	test_expect "$example: is valid" "cd $example; cairn check pipeline.yaml"
@@ -42,5 +42,38 @@ if have_sklearn; then
 	'
 else
 	test_skip 'digits' 'python3-sklearn or python3-matplotlib is missing'
+fi
+
+model() { cairn lineage --json train/model -r last >l; json l 'd["artifact"]'; }
+in_mid_epoch() { ls .cairn/checkpoints/*/data/state.pt >/dev/null 2>&1; }
+
+if /usr/bin/python3 -c 'import torch, numpy' 2>/dev/null && [ -d /usr/share/datasets/fashion-mnist ]; then
+	setup_python torch numpy
+	cp -R fashion "fashion again"
+	test_expect 'fashion: an epoch on two ranks, its predictions, its report' '
+		cd fashion
+		sed -i "s/>= 0.88/>= 0.75/" pipeline.yaml
+		cairn run -q -p epochs=1 pipeline.yaml
+		cairn get evaluate/report -o report
+		test_exists report/metrics.json
+		cairn run -q --json -p epochs=1 pipeline.yaml >out
+		test_is "$(json out "d[\"counts\"][\"executed\"]")" 0
+		model >../model
+	'
+	test_expect 'fashion: kill -9 in mid-epoch; what goes on from the checkpoint has the same bytes' '
+		cd "fashion again"
+		cairn run -q -p epochs=1 --until train pipeline.yaml &
+		engine=$!
+		wait_until 120 in_mid_epoch
+		kill -9 $engine
+		wait $engine || :
+		cairn resume -q
+		cairn logs train >log
+		test_grep "going on at step" log
+		test_is "$(model)" "$(cat ../model)"
+		test ! -e .cairn/checkpoints/*/data/state.pt
+	'
+else
+	test_skip 'fashion' 'python3-torch, python3-numpy or dataset-fashion-mnist is missing'
 fi
 test_done
