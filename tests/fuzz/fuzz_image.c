@@ -67,7 +67,7 @@ static void augment(const uint8_t *data, size_t size)
 	struct workspace *ws = workspace_new();
 	struct made made[2];
 	struct plan plan;
-	json_t *given, *with;
+	json_t *given, *with = NULL;
 
 	must(json_parse("settings", settings, strlen(settings), &given, NULL) == 0 && step_spec_complete(step_spec_find("augment"), given, &with, NULL) == 0, "settings");
 	must(plan_init(&plan, with, NULL) == 0, "plan");
