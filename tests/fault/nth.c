@@ -1,9 +1,11 @@
 /* Preloaded into cairn: the N-th call of one function fails, once, in the first process only. NTH_CALL=name NTH_N=number NTH_ERRNO=number;
- * NTH_FIRED names a file that is made when it happened. */
+ * NTH_FIRED names a file that is made when it happened. NTH_ERRNO=kill: the process is killed there instead, before the call is made.
+ * "commit" and "committed" are no calls of the system: the moments before and after a transaction of SQLite's is committed. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -13,6 +15,7 @@
 
 static const char *call;
 static long at, error;
+static int kills;
 static atomic_long count;
 static pid_t self;
 
@@ -21,6 +24,7 @@ __attribute__((constructor)) static void init(void)
 	call = getenv("NTH_CALL");
 	at = getenv("NTH_N") ? strtol(getenv("NTH_N"), NULL, 10) : 0;
 	error = getenv("NTH_ERRNO") ? strtol(getenv("NTH_ERRNO"), NULL, 10) : EIO;
+	kills = getenv("NTH_ERRNO") && strcmp(getenv("NTH_ERRNO"), "kill") == 0;
 	self = getpid();
 	unsetenv("LD_PRELOAD"); /* what it starts is left alone */
 }
@@ -36,6 +40,8 @@ static int fires(const char *name)
 	fd = mark ? creat(mark, 0644) : -1;
 	if (fd >= 0)
 		close(fd);
+	if (kills)
+		kill(self, SIGKILL);
 	errno = (int)error;
 	return 1;
 }
@@ -94,6 +100,37 @@ int fdatasync(int fd)
 int renameat2(int a, const char *from, int b, const char *to, unsigned flags)
 {
 	return fires("renameat2") ? -1 : NEXT(int, renameat2, int, const char *, int, const char *, unsigned)(a, from, b, to, flags);
+}
+
+int rename(const char *from, const char *to)
+{
+	return fires("rename") ? -1 : NEXT(int, rename, const char *, const char *)(from, to);
+}
+
+int renameat(int a, const char *from, int b, const char *to)
+{
+	return fires("renameat") ? -1 : NEXT(int, renameat, int, const char *, int, const char *)(a, from, b, to);
+}
+
+int linkat(int a, const char *from, int b, const char *to, int flags)
+{
+	return fires("linkat") ? -1 : NEXT(int, linkat, int, const char *, int, const char *, int)(a, from, b, to, flags);
+}
+
+int unlinkat(int a, const char *path, int flags)
+{
+	return fires("unlinkat") ? -1 : NEXT(int, unlinkat, int, const char *, int)(a, path, flags);
+}
+
+/* 13: SQLITE_FULL */
+int sqlite3_exec(void *db, const char *sql, void *row, void *arg, char **message)
+{
+	int commits = strcmp(sql, "COMMIT") == 0, r;
+
+	if (commits && fires("commit"))
+		return 13;
+	r = NEXT(int, sqlite3_exec, void *, const char *, void *, void *, char **)(db, sql, row, arg, message);
+	return commits && fires("committed") ? 13 : r;
 }
 
 int mkdirat(int dir, const char *path, mode_t mode)
