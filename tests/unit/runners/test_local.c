@@ -19,6 +19,13 @@
 #include "base/text.h"
 #include "runners/runner.h"
 
+/* ThreadSanitizer takes the child of clone(CLONE_VM | CLONE_VFORK), which only calls exec, for a fork of its parent's threads. */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+	return "die_after_fork=0";
+}
+
 #define DEADLINE_NS (120 * NS_PER_S)
 #define MANY 200
 
