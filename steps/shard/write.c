@@ -11,6 +11,7 @@ struct writing {
 	struct set *set;
 	struct shard_result *results;
 	uint32_t *split, *number; /* by result */
+	bool hash_apart;	  /* there are more threads than shards */
 	atomic_uint_fast64_t done;
 };
 
@@ -50,7 +51,7 @@ static char *shard_name(const struct shard_out *o, size_t part, bool cut)
 
 static int open_part(struct shard_out *o, struct err *err)
 {
-	struct shard_writer_options options = { .zstd_level = o->w->set->with.zstd };
+	struct shard_writer_options options = { .zstd_level = o->w->set->with.zstd, .hash_apart = o->w->hash_apart };
 	struct shard_part *p = VEC_ADD(&o->r->parts);
 	_cleanup_(freep) char *path = NULL;
 
@@ -282,6 +283,7 @@ int write_shards(struct set *s, struct shard_result **ret, size_t *ret_n, struct
 	if (spool_flush(&s->spool, err) < 0)
 		return -1;
 	make_results(&w, n);
+	w.hash_apart = n < s->args->threads;
 	r = step_parallel(s->args->threads, n, write_shard, &w, err);
 	free(w.split);
 	free(w.number);

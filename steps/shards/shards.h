@@ -59,6 +59,7 @@ int shard_name_split(const char *name, size_t *ret_key_len, struct err *err);
 struct shard_writer;
 struct shard_writer_options {
 	int zstd_level; /* 0: not compressed; the offsets are those of the tar before compression */
+	bool hash_apart; /* on a thread of the writer's own; the bytes are the same */
 };
 int shard_writer_open(const char *path, const struct shard_writer_options *o, struct shard_writer **ret, struct err *err);
 /* Fields in the order given, which is the reader's too. ERR_INVALID for a key or field that would read back as something else. */

@@ -2,7 +2,7 @@
  *
  * The bytes are part of what a cache key promises, so they must not depend on the version of a library: every header is laid out here, as POSIX
  * ustar has it, with a pax header before it only for a name that ustar can't hold. Data goes through one buffer, which is hashed when it is
- * written; what is larger than the buffer goes around it.
+ * written; what is larger than the buffer goes around it, unless another thread hashes: that one needs it to stay.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +10,7 @@
 #include <zstd.h>
 #include "base/fs.h"
 #include "base/mem.h"
+#include "steps/shards/hasher.h"
 #include "steps/shards/shards.h"
 
 #define BLOCK 512
@@ -19,8 +20,9 @@ struct shard_writer {
 	char *path, *temp;
 	int fd;
 	struct digester *sha;
+	struct hasher *hasher; /* instead of sha, when not compressed; NULL: none */
 	ZSTD_CCtx *zstd; /* NULL: not compressed */
-	char *buf, *packed;
+	char *buf, *packed; /* buf: the hasher's, when there is one */
 	size_t buffered, packed_size;
 	uint64_t offset; /* in the tar */
 	struct shard_written written;
@@ -32,7 +34,8 @@ static int put_file(struct shard_writer *w, const void *bytes, size_t n, struct 
 {
 	if (fs_write_all(w->fd, bytes, n, err) < 0)
 		return err_wrap(err, "writing %s", w->path);
-	digester_update(w->sha, bytes, n);
+	if (!w->hasher)
+		digester_update(w->sha, bytes, n);
 	w->written.bytes += n;
 	return 0;
 }
@@ -64,12 +67,37 @@ static int flush(struct shard_writer *w, struct err *err)
 	size_t n = w->buffered;
 
 	w->buffered = 0;
-	return n ? put_through(w, w->buf, n, err) : 0;
+	if (!n)
+		return 0;
+	if (put_through(w, w->buf, n, err) < 0)
+		return -1;
+	if (w->hasher) {
+		hasher_push(w->hasher, n);
+		w->buf = hasher_buffer(w->hasher);
+	}
+	return 0;
+}
+
+static int put_in_steps(struct shard_writer *w, const char *bytes, size_t n, struct err *err)
+{
+	while (n) {
+		size_t step = MIN(n, BUFFER_BYTES - w->buffered);
+
+		memcpy(w->buf + w->buffered, bytes, step);
+		w->buffered += step;
+		bytes += step;
+		n -= step;
+		if (w->buffered == BUFFER_BYTES && flush(w, err) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 static int put(struct shard_writer *w, const void *bytes, size_t n, struct err *err)
 {
 	w->offset += n;
+	if (w->hasher)
+		return put_in_steps(w, bytes, n, err);
 	if (n > BUFFER_BYTES - w->buffered && flush(w, err) < 0)
 		return -1;
 	if (n > BUFFER_BYTES)
@@ -214,7 +242,9 @@ int shard_writer_open(const char *path, const struct shard_writer_options *o, st
 		return -1;
 	}
 	w->sha = digester_new();
-	w->buf = xmalloc(BUFFER_BYTES);
+	if (o && o->hash_apart && !o->zstd_level)
+		w->hasher = hasher_new(BUFFER_BYTES);
+	w->buf = w->hasher ? hasher_buffer(w->hasher) : xmalloc(BUFFER_BYTES);
 	if (o && o->zstd_level) {
 		w->zstd = ZSTD_createCCtx();
 		if (!w->zstd)
@@ -243,7 +273,9 @@ void shard_writer_free(struct shard_writer *w)
 		unlink(w->temp);
 	digester_free(w->sha);
 	ZSTD_freeCCtx(w->zstd);
-	free(w->buf);
+	if (!w->hasher)
+		free(w->buf);
+	hasher_free(w->hasher);
 	free(w->packed);
 	free(w->temp);
 	free(w->path);
@@ -263,7 +295,10 @@ static int finish(struct shard_writer *w, struct err *err)
 	if (rename(w->temp, w->path) < 0)
 		return err_errno(err, "cannot name %s", w->path);
 	free(TAKE_PTR(w->temp));
-	digester_final(w->sha, &w->written.sha256);
+	if (w->hasher)
+		hasher_final(w->hasher, &w->written.sha256);
+	else
+		digester_final(w->sha, &w->written.sha256);
 	return 0;
 }
 
