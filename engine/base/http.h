@@ -1,0 +1,78 @@
+/* engine/base/http.h — HTTP requests, many at once, on one thread of libcurl's multi interface.
+ *
+ * libcurl is loaded when the first client is made (dlopen): commands that need no network don't pay for it. A client owns a thread that talks;
+ * http_run() may be called from any thread and returns when all of its requests have ended. Nothing is followed, retried or decoded unless it is
+ * said here: whoever signs requests must see each answer.
+ *
+ * What comes back is hostile: headers, bodies and times are bounded. A request has ended in one of two ways: an answer (any status, `err` unset), or an error:
+ * ERR_IO for what may go better another time (resolve, connect, reset, cut short, too slow), ERR_INVALID for what won't (a certificate that doesn't
+ * verify, an answer that is no HTTP, a bad URL), ERR_TOO_LARGE, ERR_CANCELLED.
+ */
+#ifndef CAIRN_BASE_HTTP_H
+#define CAIRN_BASE_HTTP_H
+
+#include <stdbool.h>
+#include "base/err.h"
+#include "base/str.h"
+
+#define HTTP_HEADERS_MAX (256 * KIB)
+
+struct http_options {
+	const char *ca_file;	  /* PEM; NULL: the system's (or SSL_CERT_FILE) */
+	const char *proxy;	  /* NULL: HTTPS_PROXY, HTTP_PROXY, NO_PROXY of the environment */
+	unsigned max_connections; /* open at once, over all hosts; 0: 64 */
+	int64_t connect_timeout_ns; /* 0: 10 s */
+	int64_t stall_timeout_ns; /* fewer than 1 KiB/s for so long is a dead connection; 0: 30 s */
+	const char *user_agent;	  /* NULL: cairn/VERSION */
+};
+
+struct http_client;
+/* ERR_UNSUPPORTED when libcurl isn't there, with the package's name. */
+int http_client_new(const struct http_options *o, struct http_client **ret, struct err *err);
+void http_client_free(struct http_client *c); /* NULL is fine; no request may be under way */
+
+struct http_request {
+	/* asked; all borrowed until the request has ended */
+	const char *method; /* "GET", "PUT", … */
+	const char *url;
+	const char *const *headers; /* "Name: value", NULL-terminated; or NULL */
+	const void *body;	    /* or NULL */
+	size_t body_len;
+	int body_fd;		    /* instead: body_len bytes from body_offset of this file; -1: none */
+	uint64_t body_offset;
+	bool expect_continue;	    /* wait for 100 Continue before a large body (stores that redirect) */
+	uint64_t max_bytes;	    /* of the answer's body; more is ERR_TOO_LARGE. 0: 1 MiB */
+	/* The answer's body: into `reply.body`, or, if `sink` is set and the status is 2xx, piece by piece there (on the client's thread; -1 with *err
+	 * ends the request). */
+	int (*sink)(void *arg, const void *bytes, size_t n, struct err *err);
+	int64_t timeout_ns;	    /* for the whole request; 0: none (the stall timeout holds) */
+	bool fresh_connection;	    /* don't reuse one: after failures */
+	void *arg;		    /* the sink's */
+
+	/* answered */
+	struct {
+		long status;
+		struct str headers; /* as they came, "Name: value\r\n" each */
+		struct str body;
+		uint64_t body_bytes; /* also those that went to the sink */
+		int64_t duration_ns;
+	} reply;
+	struct err err;
+};
+void http_request_deinit(struct http_request *r); /* what was answered */
+/* Value of a header of the answer, the last of that name (any case), or NULL. Lent. */
+const char *http_header(const struct http_request *r, const char *name, size_t *ret_len);
+
+/* Runs them all, at most `parallel` at once (0: as many as the client may). Each says for itself how it ended. `more`, if set, is called on the client's
+ * thread whenever one has ended, and may give another request to run (or NULL): so a queue stays full. */
+void http_run(struct http_client *c, struct http_request *const *v, size_t n, unsigned parallel,
+	      struct http_request *(*more)(void *arg, struct http_request *ended), void *arg);
+/* One; 0 when there is an answer, whatever its status. */
+int http_do(struct http_client *c, struct http_request *r, struct err *err);
+/* From any thread: requests under way end with ERR_CANCELLED, and so do later ones. */
+void http_cancel(struct http_client *c);
+
+/* Percent-encodes for a path (slashes stay) or a query (they don't): all but A-Z a-z 0-9 - . _ ~ (RFC 3986). */
+void http_escape(struct str *out, const char *s, size_t n, bool keep_slash);
+
+#endif
