@@ -24,7 +24,7 @@ static int open_source(struct loading *l, struct source *s, const char *name, si
 	if (!p)
 		return 0;
 	s->path = p->path;
-	if (table_open(p->path, l->a->threads, &l->d->tables[i], err) < 0)
+	if (frame_open(p->path, l->a->threads, &l->d->tables[i], err) < 0)
 		return -1;
 	s->table = l->d->tables[i];
 	return 0;
@@ -37,7 +37,7 @@ static struct column *want(struct loading *l, struct source *s, enum column_kind
 
 static bool is_npy(const struct source *s)
 {
-	return table_format(s->table) == TABLE_NPY;
+	return frame_format(s->table) == FRAME_NPY;
 }
 
 /* An array is one column: its type says whether it holds scores or classes. */
@@ -46,7 +46,7 @@ static void want_npy_prediction(struct loading *l, struct source *s)
 	unsigned dimensions;
 	size_t columns;
 
-	if (l->d->task == TASK_CLASSIFICATION && table_npy_kind(s->table, &columns, &dimensions) != 'f') {
+	if (l->d->task == TASK_CLASSIFICATION && frame_npy_kind(s->table, &columns, &dimensions) != 'f') {
 		s->prediction = want(l, s, COLUMN_CODES, "prediction");
 		s->prediction->codes_max = CLASSES_MAX;
 	} else {
@@ -59,15 +59,15 @@ static int want_classes(struct loading *l, struct source *s, struct err *err)
 	const char *name = step_text(l->a->with, "prediction");
 	const json_t *score = step_value(l->a->with, "score");
 
-	if (name || table_has(s->table, "prediction")) {
+	if (name || frame_has(s->table, "prediction")) {
 		s->prediction = want(l, s, COLUMN_CODES, name ? name : "prediction");
 		s->prediction->codes_max = CLASSES_MAX;
 	}
 	if (json_array_size(score) ? source_want_scores(s, l->d->arena, score, err) < 0 : 0)
 		return -1;
-	if (!s->scores && table_has(s->table, "score"))
+	if (!s->scores && frame_has(s->table, "score"))
 		s->scores = want(l, s, COLUMN_NUMBERS, "score");
-	if (s->scores || s->prediction || !table_rows(s->table))
+	if (s->scores || s->prediction || !frame_rows(s->table))
 		return 0;
 	return err_set(err, ERR_INVALID, "%s has neither a column `prediction` nor `score`; name yours by `prediction` or `score`", s->path);
 }
@@ -97,7 +97,7 @@ static int want_label(struct loading *l, struct err *err)
 
 	if (l->truth == &l->model && is_npy(s))
 		return err_set(err, ERR_USAGE, "%s is an array of predictions; give the labels by -i labels=FILE", s->path);
-	if (l->truth == &l->model && table_format(s->table) != TABLE_JSONL && !table_has(s->table, name))
+	if (l->truth == &l->model && frame_format(s->table) != FRAME_JSONL && !frame_has(s->table, name))
 		return err_set(err, ERR_INVALID, "%s has no column `%.60s`: name the labels' column by `label`, or give -i labels=FILE", s->path, name);
 	s->label = want(l, s, l->d->task == TASK_CLASSIFICATION ? COLUMN_CODES : COLUMN_NUMBERS, name);
 	s->label->codes_max = CLASSES_MAX;
@@ -107,7 +107,7 @@ static int want_label(struct loading *l, struct err *err)
 /* The labels' table has it, or else the predictions'. */
 static struct source *source_with(struct loading *l, const char *name)
 {
-	return l->labels.path && table_has(l->labels.table, name) ? &l->labels : &l->model;
+	return l->labels.path && frame_has(l->labels.table, name) ? &l->labels : &l->model;
 }
 
 static int want_others(struct loading *l, struct err *err)
@@ -277,7 +277,7 @@ static int load(struct loading *l, struct err *err)
 	if (l->d->task == TASK_CLASSIFICATION &&
 	    classes_resolve(l->a, l->d, l->truth, &l->model, l->baseline.path ? &l->baseline : NULL, v, n, l->skip, err) < 0)
 		return -1;
-	l->d->rows_read = table_rows(l->model.table);
+	l->d->rows_read = frame_rows(l->model.table);
 	l->d->rows_skipped = l->d->rows_read - l->d->n;
 	gather(l);
 	if (l->d->task == TASK_CLASSIFICATION)
@@ -320,7 +320,7 @@ void data_deinit(struct data *d)
 	free(d->target);
 	free(d->query);
 	for (size_t i = 0; i < ARRAY_LEN(d->tables); i++)
-		table_free(d->tables[i]);
+		frame_free(d->tables[i]);
 	arena_free(d->arena);
 	*d = (struct data){ 0 };
 }

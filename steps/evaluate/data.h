@@ -6,7 +6,7 @@
 #define CAIRN_STEPS_EVALUATE_DATA_H
 
 #include "steps/step.h"
-#include "steps/table/table.h"
+#include "steps/table/frame.h"
 
 #define CLASSES_MAX 2000 /* the confusion matrix has the square of that */
 #define SLICES_MAX 10000 /* values of one column; the largest 100 are shown */
@@ -42,7 +42,7 @@ struct data {
 	struct side model, baseline; /* baseline.file NULL: none */
 	VEC(struct slice_column) slices;
 	struct arena *arena;
-	struct table *tables[3]; /* lent scores lie in them */
+	struct frame *tables[3]; /* lent scores lie in them */
 };
 
 int data_load(struct step_args *a, struct data *ret, struct err *err);

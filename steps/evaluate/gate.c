@@ -1,5 +1,6 @@
 /* "roc_auc: >= 0.9": held against the metrics, whose names have dots where they are nested (names may have dots of their own). */
 #include <string.h>
+#include "base/mem.h"
 #include "base/text.h"
 #include "steps/evaluate/results.h"
 
@@ -58,44 +59,63 @@ static const json_t *find(const json_t *metrics, const char *name)
 	return NULL;
 }
 
-int gate_check(const json_t *gate, struct err *err)
-{
-	const char *name;
-	json_t *v;
-	size_t operator;
-	double limit;
+struct gate {
+	const json_t *metrics; /* NULL: only the conditions' form is checked */
+	struct str why;
+};
 
-	json_object_foreach ((json_t *)(uintptr_t)gate, name, v)
-		if (parse(name, json_string_value(v), &operator, &limit, err) < 0)
-			return -1;
+static int judge_one(struct gate *g, const char *name, const char *text, struct err *err)
+{
+	const json_t *metric = g->metrics ? find(g->metrics, name) : NULL;
+	size_t operator = 0;
+	double limit = 0;
+
+	if (parse(name, text, &operator, &limit, err) < 0)
+		return -1;
+	if (json_is_number(metric) && holds(json_number_value(metric), operator, limit))
+		return 0;
+	str_addf(&g->why, "%s%.100s is ", g->why.len ? ", " : "", name);
+	if (json_is_number(metric))
+		text_add_double(&g->why, json_number_value(metric));
+	else
+		str_add(&g->why, metric ? "not defined" : "no metric");
+	str_addf(&g->why, ", not %.60s", text);
 	return 0;
 }
 
-int gate_judge(const json_t *gate, const json_t *metrics, char **ret_why, struct err *err)
+/* {ci: {accuracy: {low: "> 0.8"}}} is "ci.accuracy.low": what `-w gate.ci.accuracy.low=...` makes. */
+static int judge_all(struct gate *g, const char *prefix, const json_t *conditions, struct err *err)
 {
-	_cleanup_(str_deinit) struct str why = { 0 };
-	const char *name;
+	const char *key;
 	json_t *v;
 
-	str_add(&why, "");
-	json_object_foreach ((json_t *)(uintptr_t)gate, name, v) {
-		const json_t *metric = find(metrics, name);
-		size_t operator;
-		double limit;
+	json_object_foreach ((json_t *)(uintptr_t)conditions, key, v) {
+		_cleanup_(freep) char *name = xasprintf("%s%s%s", prefix, *prefix ? "." : "", key);
 
-		if (parse(name, json_string_value(v), &operator, &limit, err) < 0)
+		if (json_is_object(v) ? judge_all(g, name, v, err) < 0 : judge_one(g, name, json_is_string(v) ? json_string_value(v) : json_describe(v), err) < 0)
 			return -1;
-		if (json_is_number(metric) && holds(json_number_value(metric), operator, limit))
-			continue;
-		str_addf(&why, "%s%.100s is ", why.len ? ", " : "", name);
-		if (json_is_number(metric))
-			text_add_double(&why, json_number_value(metric));
-		else
-			str_add(&why, metric ? "not defined" : "no metric");
-		str_addf(&why, ", not %s", json_string_value(v));
 	}
-	if (!why.len)
-		return 0;
-	*ret_why = str_take(&why);
-	return 1;
+	return 0;
+}
+
+int gate_check(const json_t *conditions, struct err *err)
+{
+	struct gate g = { 0 };
+	int r = judge_all(&g, "", conditions, err);
+
+	str_deinit(&g.why);
+	return r;
+}
+
+int gate_judge(const json_t *conditions, const json_t *metrics, char **ret_why, struct err *err)
+{
+	struct gate g = { .metrics = metrics };
+	int r = judge_all(&g, "", conditions, err);
+
+	if (r == 0 && g.why.len) {
+		*ret_why = str_take(&g.why);
+		return 1;
+	}
+	str_deinit(&g.why);
+	return r;
 }

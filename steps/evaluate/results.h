@@ -34,6 +34,12 @@ struct results {
 	struct comparison comparison;
 };
 
+/* Regression: of one row, prediction minus truth. */
+static inline double results_error(const struct results *r, size_t row)
+{
+	return side_score(&r->d->model, row, 0) - r->d->target[row];
+}
+
 void results_measure(struct results *r);
 void results_deinit(struct results *r);
 

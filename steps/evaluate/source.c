@@ -24,7 +24,7 @@ static int add_pattern(struct names *v, const struct source *s, struct arena *ar
 {
 	const char *star = strchr(pattern, '*'), *tail = star + 1;
 	size_t n, head = (size_t)(star - pattern), before = v->names.n;
-	const char *const *have = table_names(s->table, &n);
+	const char *const *have = frame_names(s->table, &n);
 
 	if (strchr(tail, '*'))
 		return err_set(err, ERR_INVALID, "score: `%.60s` has more than one `*`", pattern);
@@ -68,7 +68,7 @@ int source_want_scores(struct source *s, struct arena *arena, const json_t *scor
 
 int eval_source_read(struct source *s, bool skip, struct err *err)
 {
-	return table_read(s->table, s->columns, s->n, skip, err);
+	return frame_read(s->table, s->columns, s->n, skip, err);
 }
 
 uint32_t *source_take_codes(const struct source *s, struct column *c, size_t n)
@@ -118,7 +118,7 @@ static void drop_bad(struct source *const *v, size_t n_sources, size_t *n)
 
 	for (size_t k = 0; k < n_sources; k++) {
 		size_t n_bad;
-		const uint8_t *bad = table_bad(v[k]->table, &n_bad);
+		const uint8_t *bad = frame_bad(v[k]->table, &n_bad);
 
 		if (!bad)
 			continue;
@@ -135,7 +135,7 @@ static void drop_bad(struct source *const *v, size_t n_sources, size_t *n)
 static bool same_ids(struct source *const *v, size_t n_sources, size_t n)
 {
 	for (size_t k = 1; k < n_sources; k++) {
-		if (table_rows(v[k]->table) != n)
+		if (frame_rows(v[k]->table) != n)
 			return false;
 		for (size_t i = 0; i < n; i++) {
 			const struct slice *a = &v[0]->id->slices[i], *b = &v[k]->id->slices[i];
@@ -150,8 +150,8 @@ static bool same_ids(struct source *const *v, size_t n_sources, size_t n)
 /* The ids of a source, each once; rows that are bad have none. */
 static int index_ids(const struct source *s, struct dict *ret, uint32_t **ret_row, struct err *err)
 {
-	size_t n = table_rows(s->table), n_bad;
-	const uint8_t *bad = table_bad(s->table, &n_bad);
+	size_t n = frame_rows(s->table), n_bad;
+	const uint8_t *bad = frame_bad(s->table, &n_bad);
 	uint32_t *row = xmalloc(MAX(n, 1) * sizeof(*row));
 
 	*ret_row = row;
@@ -182,8 +182,8 @@ static int missing_id(const struct source *in, const struct source *of, size_t r
 /* Finds a row of `to` for each matched row of `from`; those without one are cleared in `keep`. */
 static int join(struct source *from, struct source *to, size_t n, uint8_t *keep, bool skip, struct err *err)
 {
-	size_t total = table_rows(to->table), n_bad, n_from_bad, used = 0;
-	const uint8_t *bad = table_bad(to->table, &n_bad), *from_bad = table_bad(from->table, &n_from_bad);
+	size_t total = frame_rows(to->table), n_bad, n_from_bad, used = 0;
+	const uint8_t *bad = frame_bad(to->table, &n_bad), *from_bad = frame_bad(from->table, &n_from_bad);
 	uint8_t *seen = xcalloc(MAX(total, 1), 1);
 	uint32_t *row = NULL;
 	struct dict ids = { 0 };
@@ -230,16 +230,16 @@ static int match_by_id(struct source *const *v, size_t n_sources, bool skip, siz
 
 int source_match(struct source *const *v, size_t n_sources, bool skip, size_t *ret_n, uint64_t *ret_skipped, struct err *err)
 {
-	size_t n = table_rows(v[0]->table), first = n;
+	size_t n = frame_rows(v[0]->table), first = n;
 
 	if (n_sources > 1 && v[0]->id) {
 		if (match_by_id(v, n_sources, skip, &n, err) < 0)
 			return -1;
 	} else {
 		for (size_t k = 1; k < n_sources; k++)
-			if (table_rows(v[k]->table) != n)
+			if (frame_rows(v[k]->table) != n)
 				return err_set(err, ERR_INVALID, "%s has %zu rows, %s has %zu; rows are matched by their place unless `id` names a column",
-					       v[0]->path, n, v[k]->path, table_rows(v[k]->table));
+					       v[0]->path, n, v[k]->path, frame_rows(v[k]->table));
 	}
 	drop_bad(v, n_sources, &n);
 	*ret_n = n;

@@ -8,7 +8,7 @@
 
 struct source {
 	const char *path;
-	struct table *table;
+	struct frame *table;
 	struct column columns[SOURCE_COLUMNS_MAX];
 	size_t n;
 	struct column *id, *label, *prediction, *scores, *query; /* into `columns`, or NULL */

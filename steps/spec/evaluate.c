@@ -16,7 +16,7 @@ static const struct spec_port outputs[] = {
 static const struct spec_option column[] = { { "column", SPEC_STRING }, { 0 } };
 static const struct spec_option class[] = { { "class", SPEC_ANY }, { 0 } };
 static const struct spec_option cut[] = { { "k", SPEC_INT, .min = 1, .max = 1000000 }, { 0 } };
-static const struct spec_option condition[] = { { "condition", SPEC_STRING }, { 0 } };
+static const struct spec_option condition[] = { { "condition", SPEC_ANY }, { 0 } };
 
 static const struct spec_option options[] = {
 	{ "task", SPEC_CHOICE, "\"classification\"", .choices = "classification|regression|ranking", .help = "what is predicted: a class, a number, an order" },

@@ -1,8 +1,9 @@
 /* steps/table/jsonl.h — JSON lines: one object a line, its members one after the other, from memory.
  *
- * The text is hostile: it is held against RFC 8259 to the letter, but for the NaN, Infinity and -Infinity that Python writes as numbers; depth, members and the length of a line are bounded; the same key twice,
- * `\u0000`, text that isn't UTF-8 and a line that is no object are ERR_INVALID with file and line. Members are lent slices of the text, strings
- * with escapes of the reader's own buffer; valid until the next call. Lines with nothing but spaces are passed over.
+ * The text is hostile: it is held against RFC 8259 to the letter, but for the NaN, Infinity and -Infinity that Python writes as numbers; depth,
+ * members and the length of a line are bounded; the same key twice, `\u0000`, text that isn't UTF-8 and a line that is no object are
+ * ERR_INVALID with file and line. Members are lent slices of the text, strings with escapes of the reader's own buffer; valid until the next call.
+ * Lines with nothing but spaces are passed over.
  */
 #ifndef CAIRN_STEPS_TABLE_JSONL_H
 #define CAIRN_STEPS_TABLE_JSONL_H

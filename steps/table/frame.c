@@ -10,7 +10,7 @@
 #include "steps/step.h"
 #include "steps/table/csv.h"
 #include "steps/table/jsonl.h"
-#include "steps/table/table_internal.h"
+#include "steps/table/frame_internal.h"
 
 #define BLOCK_BYTES (4 * MIB) /* enough work to share out, and few enough dictionaries to merge */
 #define BLOCK_ITEMS (256 * KIB)
@@ -18,7 +18,7 @@
 
 /* --- files --------------------------------------------------------------------------------------------------------------------- */
 
-static int map_part(struct table *t, const char *path, struct err *err)
+static int map_part(struct frame *t, const char *path, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct part *p;
@@ -66,7 +66,7 @@ static int list(const char *path, struct arena *arena, char ***ret, size_t *ret_
 	return 0;
 }
 
-static int map_all(struct table *t, const char *path, struct err *err)
+static int map_all(struct frame *t, const char *path, struct err *err)
 {
 	struct stat st;
 	char **files = NULL;
@@ -88,24 +88,24 @@ static int map_all(struct table *t, const char *path, struct err *err)
 
 /* --- formats ------------------------------------------------------------------------------------------------------------------- */
 
-static enum table_format format_of(const struct part *p)
+static enum frame_format format_of(const struct part *p)
 {
 	const char *at = p->text, *end = p->text + p->size, *line;
 
 	if (p->size >= 6 && memcmp(at, "\x93NUMPY", 6) == 0)
-		return TABLE_NPY;
+		return FRAME_NPY;
 	if (p->size >= 3 && memcmp(at, "\xef\xbb\xbf", 3) == 0)
 		at += 3;
 	while (at < end && strchr(" \t\r\n", *at) && *at)
 		at++;
 	if (at < end && *at == '{')
-		return TABLE_JSONL;
+		return FRAME_JSONL;
 	line = memchr(at, '\n', (size_t)(end - at));
 	line = line ? line : end;
-	return memchr(at, '\t', (size_t)(line - at)) && !memchr(at, ',', (size_t)(line - at)) ? TABLE_TSV : TABLE_CSV;
+	return memchr(at, '\t', (size_t)(line - at)) && !memchr(at, ',', (size_t)(line - at)) ? FRAME_TSV : FRAME_CSV;
 }
 
-static int add_name(struct table *t, const char *s, size_t n, bool first, size_t i, struct err *err)
+static int add_name(struct frame *t, const char *s, size_t n, bool first, size_t i, struct err *err)
 {
 	char *name = arena_strndup(t->arena, s, n);
 
@@ -119,7 +119,7 @@ static int add_name(struct table *t, const char *s, size_t n, bool first, size_t
 }
 
 /* The columns of a CSV are the fields of its first row. */
-static int open_csv(struct table *t, struct part *p, bool first, struct err *err)
+static int open_csv(struct frame *t, struct part *p, bool first, struct err *err)
 {
 	const char *nul = memchr(p->text, '\0', p->size);
 	const struct csv_field *f;
@@ -130,7 +130,7 @@ static int open_csv(struct table *t, struct part *p, bool first, struct err *err
 	if (nul)
 		return err_set(err, ERR_INVALID, "%s: a NUL byte at offset %zu; is it a text file?", p->path, (size_t)(nul - p->text));
 	p->quotes = memchr(p->text, '"', p->size);
-	if (csv_open(p->path, p->text, p->size, table_separator(t), &c, err) < 0)
+	if (csv_open(p->path, p->text, p->size, frame_separator(t), &c, err) < 0)
 		return -1;
 	r = csv_next(c, &f, &n, err);
 	if (r == 0)
@@ -153,7 +153,7 @@ static int open_csv(struct table *t, struct part *p, bool first, struct err *err
 	return r < 0 ? -1 : 0;
 }
 
-static int open_jsonl(struct table *t, struct part *p, bool first, struct err *err)
+static int open_jsonl(struct frame *t, struct part *p, bool first, struct err *err)
 {
 	const struct jsonl_member *m;
 	struct jsonl *j;
@@ -172,7 +172,7 @@ static int open_jsonl(struct table *t, struct part *p, bool first, struct err *e
 	return r < 0 ? -1 : 0;
 }
 
-static int open_npy(struct table *t, struct part *p, struct err *err)
+static int open_npy(struct frame *t, struct part *p, struct err *err)
 {
 	const struct npy *a = &t->parts.v[0].npy;
 
@@ -183,7 +183,7 @@ static int open_npy(struct table *t, struct part *p, struct err *err)
 	return 0;
 }
 
-static int open_parts(struct table *t, struct err *err)
+static int open_parts(struct frame *t, struct err *err)
 {
 	t->format = format_of(&t->parts.v[0]);
 	for (size_t i = 0; i < t->parts.n; i++) {
@@ -191,7 +191,7 @@ static int open_parts(struct table *t, struct err *err)
 
 		if (format_of(p) != t->format && p->size)
 			return err_set(err, ERR_INVALID, "%s has another format than %s", p->path, t->parts.v[0].path);
-		if (t->format == TABLE_NPY ? open_npy(t, p, err) < 0 : t->format == TABLE_JSONL ? open_jsonl(t, p, i == 0, err) < 0 : open_csv(t, p, i == 0, err) < 0)
+		if (t->format == FRAME_NPY ? open_npy(t, p, err) < 0 : t->format == FRAME_JSONL ? open_jsonl(t, p, i == 0, err) < 0 : open_csv(t, p, i == 0, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -199,15 +199,15 @@ static int open_parts(struct table *t, struct err *err)
 
 /* --- blocks -------------------------------------------------------------------------------------------------------------------- */
 
-static void add_block(struct table *t, const struct part *p, size_t from, size_t to)
+static void add_block(struct frame *t, const struct part *p, size_t from, size_t to)
 {
 	VEC_PUSH(&t->blocks, ((struct block){ .part = p, .from = from, .to = to }));
 }
 
-static void cut(struct table *t, const struct part *p)
+static void cut(struct frame *t, const struct part *p)
 {
-	size_t from = t->format == TABLE_NPY ? 0 : p->body, end = t->format == TABLE_NPY ? p->npy.rows : p->end;
-	size_t step = t->format == TABLE_NPY ? MAX(BLOCK_ITEMS / p->npy.columns, 1) : BLOCK_BYTES;
+	size_t from = t->format == FRAME_NPY ? 0 : p->body, end = t->format == FRAME_NPY ? p->npy.rows : p->end;
+	size_t step = t->format == FRAME_NPY ? MAX(BLOCK_ITEMS / p->npy.columns, 1) : BLOCK_BYTES;
 
 	if (p->quotes) {
 		add_block(t, p, 0, p->size);
@@ -217,7 +217,7 @@ static void cut(struct table *t, const struct part *p)
 		size_t to = MIN(end, from + step);
 		const char *line = NULL;
 
-		if (t->format != TABLE_NPY && to < end) {
+		if (t->format != FRAME_NPY && to < end) {
 			line = memchr(p->text + to - 1, '\n', end - to + 1);
 			to = line ? (size_t)(line + 1 - p->text) : end;
 		}
@@ -258,14 +258,14 @@ static size_t count_objects(const char *p, size_t n)
 	return objects;
 }
 
-static int count_quoted(const struct table *t, struct block *b, struct err *err)
+static int count_quoted(const struct frame *t, struct block *b, struct err *err)
 {
 	const struct csv_field *f;
 	struct csv *c;
 	size_t n;
 	int r;
 
-	if (csv_open(b->part->path, b->part->text, b->part->size, table_separator(t), &c, err) < 0)
+	if (csv_open(b->part->path, b->part->text, b->part->size, frame_separator(t), &c, err) < 0)
 		return -1;
 	while ((r = csv_next(c, &f, &n, err)) > 0)
 		b->rows++;
@@ -276,23 +276,23 @@ static int count_quoted(const struct table *t, struct block *b, struct err *err)
 
 static int count_block(void *arg, size_t i, struct err *err)
 {
-	const struct table *t = arg;
+	const struct frame *t = arg;
 	struct block *b = &t->blocks.v[i];
 	const char *p = b->part->text + b->from;
 	size_t n = b->to - b->from;
 
 	if (b->part->quotes)
 		return count_quoted(t, b, err);
-	if (t->format == TABLE_NPY) {
+	if (t->format == FRAME_NPY) {
 		b->rows = n;
 		return 0;
 	}
 	b->first_line = count_lines(p, n) + (n && p[n - 1] != '\n'); /* lines, for now */
-	b->rows = t->format == TABLE_JSONL ? count_objects(p, n) : b->first_line;
+	b->rows = t->format == FRAME_JSONL ? count_objects(p, n) : b->first_line;
 	return 0;
 }
 
-static int place_blocks(struct table *t, struct err *err)
+static int place_blocks(struct frame *t, struct err *err)
 {
 	const struct part *part = NULL;
 	uint64_t line = 0;
@@ -308,15 +308,15 @@ static int place_blocks(struct table *t, struct err *err)
 		line += lines;
 		b->row = t->rows;
 		t->rows += b->rows;
-		if (t->rows > TABLE_ROWS_MAX)
-			return err_set(err, ERR_TOO_LARGE, "%s: more than %u rows", t->parts.v[0].path, TABLE_ROWS_MAX);
+		if (t->rows > FRAME_ROWS_MAX)
+			return err_set(err, ERR_TOO_LARGE, "%s: more than %u rows", t->parts.v[0].path, FRAME_ROWS_MAX);
 	}
 	return 0;
 }
 
-int table_open(const char *path, unsigned threads, struct table **ret, struct err *err)
+int frame_open(const char *path, unsigned threads, struct frame **ret, struct err *err)
 {
-	struct table *t = xcalloc(1, sizeof(*t));
+	struct frame *t = xcalloc(1, sizeof(*t));
 
 	t->arena = arena_new();
 	t->threads = threads;
@@ -329,11 +329,11 @@ int table_open(const char *path, unsigned threads, struct table **ret, struct er
 	*ret = t;
 	return 0;
 fail:
-	table_free(t);
+	frame_free(t);
 	return -1;
 }
 
-void table_free(struct table *t)
+void frame_free(struct frame *t)
 {
 	if (!t)
 		return;
@@ -352,23 +352,23 @@ void table_free(struct table *t)
 
 /* --- facts --------------------------------------------------------------------------------------------------------------------- */
 
-enum table_format table_format(const struct table *t)
+enum frame_format frame_format(const struct frame *t)
 {
 	return t->format;
 }
 
-size_t table_rows(const struct table *t)
+size_t frame_rows(const struct frame *t)
 {
 	return t->rows;
 }
 
-const char *const *table_names(const struct table *t, size_t *ret_n)
+const char *const *frame_names(const struct frame *t, size_t *ret_n)
 {
 	*ret_n = t->names.n;
 	return t->names.v;
 }
 
-bool table_has(const struct table *t, const char *name)
+bool frame_has(const struct frame *t, const char *name)
 {
 	for (size_t i = 0; i < t->names.n; i++)
 		if (strcmp(t->names.v[i], name) == 0)
@@ -376,7 +376,7 @@ bool table_has(const struct table *t, const char *name)
 	return false;
 }
 
-char table_npy_kind(const struct table *t, size_t *ret_columns, unsigned *ret_dimensions)
+char frame_npy_kind(const struct frame *t, size_t *ret_columns, unsigned *ret_dimensions)
 {
 	const struct npy *a = &t->parts.v[0].npy;
 
@@ -385,7 +385,7 @@ char table_npy_kind(const struct table *t, size_t *ret_columns, unsigned *ret_di
 	return a->kind;
 }
 
-const uint8_t *table_bad(const struct table *t, size_t *ret_n)
+const uint8_t *frame_bad(const struct frame *t, size_t *ret_n)
 {
 	*ret_n = t->n_bad;
 	return t->n_bad ? t->bad : NULL;

@@ -10,7 +10,7 @@
 #include "steps/table/csv.h"
 #include "steps/table/jsonl.h"
 #include "steps/table/number.h"
-#include "steps/table/table_internal.h"
+#include "steps/table/frame_internal.h"
 
 #define CODE_TEXT_MAX 1024	  /* bytes of one text: a class, a slice, a query. Longer ones are most likely another column's */
 #define DISTINCT_MAX 100000000u
@@ -23,7 +23,7 @@ struct target {
 };
 
 struct reading {
-	struct table *t;
+	struct frame *t;
 	struct column *columns;
 	size_t n;
 	struct target **fields; /* of CSV: by field, NULL for unwanted ones */
@@ -176,7 +176,7 @@ static int read_lines(struct reading *r, struct block *b, struct err *err)
 {
 	const char *p = b->part->text + b->from, *end = b->part->text + b->to;
 	struct where w = { r, b, b->first_line, b->row, err };
-	char separator = table_separator(r->t);
+	char separator = frame_separator(r->t);
 
 	for (size_t i = 0; i < b->rows; i++, w.line++, w.row++)
 		if (read_line(&w, &p, end, separator) < 0)
@@ -193,7 +193,7 @@ static int read_quoted(struct reading *r, struct block *b, struct err *err)
 	size_t n;
 	int got;
 
-	if (csv_open(p->path, p->text, p->size, table_separator(r->t), &c, err) < 0)
+	if (csv_open(p->path, p->text, p->size, frame_separator(r->t), &c, err) < 0)
 		return -1;
 	got = csv_next(c, &f, &n, err);
 	while (got > 0 && (got = csv_next(c, &f, &n, err)) > 0) {
@@ -247,9 +247,9 @@ static int read_objects(struct reading *r, struct block *b, struct err *err)
 	struct where w = { r, b, 0, b->row, err };
 	const struct jsonl_member *m;
 	size_t n;
-	int got;
+	int got = 1;
 
-	while ((got = jsonl_next(j, &m, &n, err)) > 0) {
+	while (got > 0 && (got = jsonl_next(j, &m, &n, err)) > 0) {
 		w.line = jsonl_line(j);
 		for (size_t i = 0; i < r->n && got > 0; i++)
 			for (size_t k = 0; k < r->columns[i].n_names && got > 0; k++)
@@ -264,7 +264,7 @@ static int read_objects(struct reading *r, struct block *b, struct err *err)
 }
 
 /* A field may hold one number, or a list: the first line says which, and how long it is. */
-static int find_width(struct table *t, struct column *c, struct err *err)
+static int find_width(struct frame *t, struct column *c, struct err *err)
 {
 	const struct part *p = &t->parts.v[0];
 	const struct jsonl_member *m;
@@ -273,7 +273,7 @@ static int find_width(struct table *t, struct column *c, struct err *err)
 	int64_t width = 1;
 
 	c->width = c->n_names;
-	if (t->format != TABLE_JSONL || c->n_names != 1 || !t->rows)
+	if (t->format != FRAME_JSONL || c->n_names != 1 || !t->rows)
 		return 0;
 	j = jsonl_new(p->path, p->text, p->size, 1);
 	if (jsonl_next(j, &m, &n, err) > 0 && (m = jsonl_find(m, n, c->names[0])) && m->kind == JSONL_ARRAY)
@@ -368,27 +368,27 @@ static int read_block(void *arg, size_t i, struct err *err)
 	struct reading *r = arg;
 	struct block *b = &r->t->blocks.v[i];
 
-	if (r->t->format == TABLE_NPY)
+	if (r->t->format == FRAME_NPY)
 		return read_npy(r, b, err);
-	if (r->t->format == TABLE_JSONL)
+	if (r->t->format == FRAME_JSONL)
 		return read_objects(r, b, err);
 	return b->part->quotes ? read_quoted(r, b, err) : read_lines(r, b, err);
 }
 
 static int find_fields(struct reading *r, struct arena *arena, struct err *err)
 {
-	struct table *t = r->t;
+	struct frame *t = r->t;
 
 	r->fields = arena_alloc(arena, (t->names.n + 1) * sizeof(struct target *));
 	for (size_t i = 0; i < r->n; i++)
-		for (size_t k = 0; k < r->columns[i].n_names && t->format != TABLE_NPY; k++) {
+		for (size_t k = 0; k < r->columns[i].n_names && t->format != FRAME_NPY; k++) {
 			const char *name = r->columns[i].names[k];
 			struct target *to = arena_alloc(arena, sizeof(*to));
 			size_t f = 0;
 
 			while (f < t->names.n && strcmp(t->names.v[f], name) != 0)
 				f++;
-			if (f == t->names.n && (t->format != TABLE_JSONL || (t->names.n && !r->skip && !r->columns[i].may_be_empty))) {
+			if (f == t->names.n && (t->format != FRAME_JSONL || (t->names.n && !r->skip && !r->columns[i].may_be_empty))) {
 				_cleanup_(str_deinit) struct str s = { 0 };
 
 				str_add(&s, "");
@@ -401,16 +401,16 @@ static int find_fields(struct reading *r, struct arena *arena, struct err *err)
 	return 0;
 }
 
-static bool can_lend(const struct table *t)
+static bool can_lend(const struct frame *t)
 {
 	const struct npy *a = &t->parts.v[0].npy;
 
-	return t->format == TABLE_NPY && t->parts.n == 1 && a->kind == 'f' && a->item_bytes == 8 && !a->swap && (uintptr_t)a->data % 8 == 0;
+	return t->format == FRAME_NPY && t->parts.n == 1 && a->kind == 'f' && a->item_bytes == 8 && !a->swap && (uintptr_t)a->data % 8 == 0;
 }
 
 static int make_room(struct reading *r, struct err *err)
 {
-	struct table *t = r->t;
+	struct frame *t = r->t;
 	size_t rows = MAX(t->rows, 1), cells, bytes = 0;
 
 	for (size_t i = 0; i < t->parts.n; i++)
@@ -424,7 +424,7 @@ static int make_room(struct reading *r, struct err *err)
 			c->slices = xcalloc(rows, sizeof(*c->slices));
 		if (c->kind != COLUMN_NUMBERS)
 			continue;
-		if (t->format == TABLE_NPY)
+		if (t->format == FRAME_NPY)
 			c->width = t->parts.v[0].npy.columns;
 		else if (find_width(t, c, err) < 0)
 			return -1;
@@ -437,7 +437,7 @@ static int make_room(struct reading *r, struct err *err)
 			c->column_stride = t->parts.v[0].npy.column_stride;
 			continue;
 		}
-		if (__builtin_mul_overflow(rows, c->width, &cells) || (t->format != TABLE_NPY && cells > bytes + c->width))
+		if (__builtin_mul_overflow(rows, c->width, &cells) || (t->format != FRAME_NPY && cells > bytes + c->width))
 			return err_set(err, ERR_INVALID, "%s: `%.60s` is a list of %zu numbers in the first line, but not in all", t->parts.v[0].path,
 				       c->names[0], c->width);
 		c->numbers = xcalloc(cells, sizeof(double)); /* zero where a bad row leaves it */
@@ -526,7 +526,7 @@ static void clear_blocks(struct reading *r)
 	}
 }
 
-int table_read(struct table *t, struct column *columns, size_t n, bool skip_bad, struct err *err)
+int frame_read(struct frame *t, struct column *columns, size_t n, bool skip_bad, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct reading r = { .t = t, .columns = columns, .n = n, .skip = skip_bad, .lock = PTHREAD_MUTEX_INITIALIZER };

@@ -1,9 +1,9 @@
-/* steps/table/table_internal.h — what table.c (files and blocks) and table_read.c (cells) share. */
-#ifndef CAIRN_STEPS_TABLE_TABLE_INTERNAL_H
-#define CAIRN_STEPS_TABLE_TABLE_INTERNAL_H
+/* steps/table/frame_internal.h — what frame.c (files and blocks) and frame_read.c (cells) share. */
+#ifndef CAIRN_STEPS_TABLE_FRAME_INTERNAL_H
+#define CAIRN_STEPS_TABLE_FRAME_INTERNAL_H
 
 #include "steps/table/npy.h"
-#include "steps/table/table.h"
+#include "steps/table/frame.h"
 
 struct part {
 	char *path;
@@ -26,8 +26,8 @@ struct block {
 	uint32_t **recode;   /* their codes → the column's */
 };
 
-struct table {
-	enum table_format format;
+struct frame {
+	enum frame_format format;
 	VEC(struct part) parts;
 	VEC(struct block) blocks;
 	VEC(const char *) names;
@@ -38,9 +38,9 @@ struct table {
 	size_t n_bad;
 };
 
-static inline char table_separator(const struct table *t)
+static inline char frame_separator(const struct frame *t)
 {
-	return t->format == TABLE_TSV ? '\t' : ',';
+	return t->format == FRAME_TSV ? '\t' : ',';
 }
 
 #endif

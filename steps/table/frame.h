@@ -1,4 +1,4 @@
-/* steps/table/table.h — the wanted columns of CSV, TSV, JSON lines or NPY, read on all threads into arrays.
+/* steps/table/frame.h — the wanted columns of CSV, TSV, JSON lines or NPY, read on all threads into arrays.
  *
  * The format is told by the content. A directory counts as one table of its files, in the order of their names, all of the same format and columns.
  * Files are mapped while the table lives; they must not change meanwhile. What is read doesn't depend on the number of threads.
@@ -6,16 +6,16 @@
  * A cell that is missing or no finite number is ERR_INVALID with file, line and column, or marks its row as bad. A file that isn't of its
  * format is always an error.
  */
-#ifndef CAIRN_STEPS_TABLE_TABLE_H
-#define CAIRN_STEPS_TABLE_TABLE_H
+#ifndef CAIRN_STEPS_TABLE_FRAME_H
+#define CAIRN_STEPS_TABLE_FRAME_H
 
 #include <stdbool.h>
 #include "base/err.h"
 #include "steps/table/dict.h"
 
-#define TABLE_ROWS_MAX 2000000000u
+#define FRAME_ROWS_MAX 2000000000u
 
-enum table_format { TABLE_CSV, TABLE_TSV, TABLE_JSONL, TABLE_NPY };
+enum frame_format { FRAME_CSV, FRAME_TSV, FRAME_JSONL, FRAME_NPY };
 
 enum column_kind {
 	COLUMN_NUMBERS, /* one number a row, or several: a field each, or one field that holds a JSON array */
@@ -43,21 +43,21 @@ struct column {
 	struct slice *slices; /* lent by the table */
 };
 
-struct table;
-int table_open(const char *path, unsigned threads, struct table **ret, struct err *err);
-void table_free(struct table *t);
-enum table_format table_format(const struct table *t);
-size_t table_rows(const struct table *t);
+struct frame;
+int frame_open(const char *path, unsigned threads, struct frame **ret, struct err *err);
+void frame_free(struct frame *t);
+enum frame_format frame_format(const struct frame *t);
+size_t frame_rows(const struct frame *t);
 /* Fields of the first row of a CSV, keys of the first line of JSON lines; NULL and 0 for an NPY. */
-const char *const *table_names(const struct table *t, size_t *ret_n);
-bool table_has(const struct table *t, const char *name);
+const char *const *frame_names(const struct frame *t, size_t *ret_n);
+bool frame_has(const struct frame *t, const char *name);
 /* Of an NPY: 'b' 'i' 'u' 'f' 'S' 'U', and its second dimension (1 of a one-dimensional one). */
-char table_npy_kind(const struct table *t, size_t *ret_columns, unsigned *ret_dimensions);
+char frame_npy_kind(const struct frame *t, size_t *ret_columns, unsigned *ret_dimensions);
 
-/* Fills the columns. skip_bad: rows that can't be used are counted and marked instead (table_bad). The caller passes each to column_deinit. */
-int table_read(struct table *t, struct column *columns, size_t n, bool skip_bad, struct err *err);
+/* Fills the columns. skip_bad: rows that can't be used are counted and marked instead (frame_bad). The caller passes each to column_deinit. */
+int frame_read(struct frame *t, struct column *columns, size_t n, bool skip_bad, struct err *err);
 /* A byte a row, 1 for bad ones; NULL when there are none. */
-const uint8_t *table_bad(const struct table *t, size_t *ret_n);
+const uint8_t *frame_bad(const struct frame *t, size_t *ret_n);
 void column_deinit(struct column *c);
 
 #endif

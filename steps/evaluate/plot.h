@@ -1,0 +1,19 @@
+/* steps/evaluate/plot.h — the report's plots, as SVG documents that need nothing else. Names from outside are escaped. */
+#ifndef CAIRN_STEPS_EVALUATE_PLOT_H
+#define CAIRN_STEPS_EVALUATE_PLOT_H
+
+#include "base/str.h"
+#include "steps/evaluate/results.h"
+
+/* Each appends one <svg>; false, and nothing, where there is nothing to show. */
+bool plot_confusion(struct str *out, const struct results *r);
+bool plot_roc(struct str *out, const struct results *r);
+bool plot_pr(struct str *out, const struct results *r);
+bool plot_calibration(struct str *out, const struct results *r);
+/* Regression: of the errors. Ranking: of the queries' NDCG. */
+bool plot_histogram(struct str *out, const struct results *r);
+
+/* For text and attributes of XML and HTML: markup is escaped, what XML has no character for becomes U+FFFD. Cut to `columns` characters with "…". */
+void plot_escape(struct str *out, const char *s, size_t columns);
+
+#endif

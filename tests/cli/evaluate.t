@@ -1,0 +1,219 @@
+#!/bin/bash
+# The built-in step evaluate: metrics, formats, matching, errors, gate and report. Values are held against scikit-learn by evaluate_sklearn.py.
+. "$(dirname "$0")/../lib.sh"
+
+STEPS=$(dirname "$CAIRN")/cairn-steps
+[ -x "$STEPS" ] || test_skip_all "no $STEPS"
+evaluate() { "$STEPS" evaluate "$@"; }
+# metric NAME: of out/metrics.json, by path
+metric() { json out/metrics.json "(lambda v: [v := v[k] for k in '$1'.split('/')][-1])(d)"; }
+
+write p.csv <<'E'
+id,y,guess,score,region
+a,yes,yes,0.9,eu
+b,no,no,0.2,eu
+c,yes,no,0.4,us
+d,no,yes,0.7,us
+e,yes,yes,0.8,eu
+f,no,no,0.1,us
+E
+
+test_expect 'two classes: counts, areas and probabilities' '
+	evaluate -i predictions=p.csv -o report=out/ -w label=y -w prediction=guess --metrics m.json 2>log
+	test_is "$(metric accuracy) $(metric rows) $(metric rows_skipped)" "0.66666666666667 6 0"
+	test_is "$(metric roc_auc) $(metric positive)" "0.88888888888889 yes"
+	test_is "$(metric confusion/counts) $(metric confusion/classes)" "[[2, 1], [1, 2]] [\"no\", \"yes\"]"
+	test_is "$(metric classes/yes/precision) $(metric classes/yes/support)" "0.66666666666667 3"
+	test_is "$(json m.json "d[\"ci\"][\"accuracy\"][\"low\"] <= d[\"accuracy\"] <= d[\"ci\"][\"accuracy\"][\"high\"]")" true
+	test_exists out/report.html out/summary.md out/confusion.svg out/roc.svg out/pr.svg out/calibration.svg
+	test_grep "^\| accuracy \| 0.6667 \|" out/summary.md
+'
+test_expect 'the positive class can be the other one, and the threshold another' '
+	evaluate -i predictions=p.csv -o report=out/ -w label=y -w positive=no -w threshold=0.5 2>log
+	test_is "$(metric positive) $(metric roc_auc)" "no 0.11111111111111"
+	evaluate -i predictions=p.csv -o report=out/ -w label=y -w threshold=0.85 2>log
+	test_is "$(metric recall)" 0.33333333333333
+'
+test_expect 'the bytes depend on the seed, not on the threads' '
+	for t in 1 2 7; do
+		evaluate --threads $t -i predictions=p.csv -o report=t$t/ -w label=y -w slices=region 2>log
+	done
+	diff -r t1 t2
+	diff -r t1 t7
+	evaluate -i predictions=p.csv -o report=t8/ -w label=y -w slices=region -w seed=1 2>log
+	test_must_fail cmp -s t1/metrics.json t8/metrics.json
+'
+# A change of these bytes is a change of the step: raise its version in steps/spec/evaluate.c, then write the new digest here.
+test_expect 'the bytes are those of version 1' '
+	test_grep "version 1\)" <("$STEPS" evaluate --help)
+	(cd t1 && sha256sum metrics.json report.html summary.md confusion.svg roc.svg pr.svg calibration.svg) >sums
+	test_is "$(sha256sum <sums | cut -c 1-16)" GOLDEN || { cat sums; false; }
+'
+test_expect 'slices by a column' '
+	evaluate -i predictions=p.csv -o report=out/ -w label=y -w prediction=guess -w slices=region 2>log
+	test_is "$(metric slices/region/eu/rows) $(metric slices/region/eu/accuracy) $(metric slices/region/us/accuracy)" "3 1.0 0.33333333333333"
+	test_is "$(metric "slices/region/us/roc_auc")" 0.5
+	test_grep "<h2>By region</h2>" out/report.html
+'
+test_expect 'labels and a baseline in files of their own, matched by id in any order' '
+	printf "id,y\nf,no\ne,yes\nd,no\nc,yes\nb,no\na,yes\n" >l.csv
+	printf "{\"id\": \"%s\", \"guess\": \"%s\"}\n" c yes b no a no f no e no d no >base.jsonl
+	cut -d , -f 1,3 p.csv >q.csv
+	evaluate -i predictions=q.csv -i labels=l.csv -i baseline=base.jsonl -o report=out/ -w id=id -w label=y -w prediction=guess 2>log
+	test_is "$(metric accuracy) $(metric baseline/accuracy) $(metric difference/accuracy/value)" "0.66666666666667 0.66666666666667 0.0"
+	test_is "$(metric comparison/only_model_right) $(metric comparison/only_baseline_right) $(metric comparison/p)" "2 2 1.0"
+'
+test_expect 'the same from CSV with quotes, CR LF and a byte order mark, TSV, JSON lines, and a directory of files' '
+	{ printf "\357\273\277"; sed "s/[^,]*/\"&\"/g; s/\$/\r/" p.csv; } >quoted.csv
+	tr , "\t" <p.csv >p.tsv
+	tail -n +2 p.csv | sed "s/\(.*\),\(.*\),\(.*\),\(.*\),\(.*\)/{\"id\": \"\1\", \"y\": \"\2\", \"guess\": \"\3\", \"score\": \4, \"region\": null}/" >p.jsonl
+	mkdir -p parts
+	head -n 3 p.csv >parts/1.csv
+	{ head -n 1 p.csv; tail -n +4 p.csv; } >parts/2.csv
+	evaluate -i predictions=p.csv -o report=out/ -w label=y 2>log
+	for f in quoted.csv p.tsv p.jsonl parts; do
+		evaluate -i predictions=$f -o report=other/ -w label=y 2>log
+		diff -r out other
+	done
+'
+test_expect 'a list of scores in JSON lines, a column each in CSV' '
+	printf "{\"label\": %s, \"score\": [%s]}\n" 0 "0.5, 0.3, 0.2" 1 "0.2,0.6,0.2" 2 "0.4,0.4,0.2" 0 "0.9, 0.1, 0" >s.jsonl
+	evaluate -i predictions=s.jsonl -o report=out/ -w top_k=2 2>log
+	test_is "$(metric accuracy) $(metric top_2_accuracy) $(metric roc_auc_ovr)" "0.75 0.75 0.88888888888889"
+	printf "label,p_0,p_1,p_2\n0,.5,.3,.2\n1,.2,.6,.2\n2,.4,.4,.2\n0,.9,.1,0\n" >s.csv
+	evaluate -i predictions=s.csv -o report=other/ -w top_k=2 -w "score=p_*" 2>log
+	diff -r out other
+'
+test_expect 'regression and ranking' '
+	printf "label,prediction\n1,2\n2,2\n3,5\n" >r.csv
+	evaluate -i predictions=r.csv -o report=out/ -w task=regression 2>log
+	test_is "$(metric mae) $(metric r2) $(metric error_median) $(metric max_error)" "1.0 -1.5 1.0 2.0"
+	test_exists out/histogram.svg
+	printf "q,label,score\n1,0,.9\n1,1,.8\n2,1,.7\n2,0,.1\n3,0,.5\n" >k.csv
+	evaluate -i predictions=k.csv -o report=out/ -w task=ranking -w query=q 2>log
+	test_is "$(metric mrr) $(metric map) $(metric queries) $(metric queries_without_relevant)" "0.5 0.5 3.0 1.0"
+'
+test_expect 'what is not defined is null, with its reason' '
+	printf "label,score\n1,.2\n1,.9\n" >one.csv
+	evaluate -i predictions=one.csv -o report=out/ 2>log
+	test_is "$(metric roc_auc) $(metric undefined/roc_auc)" "null only one class is in the labels"
+	test_is "$(metric accuracy) $(metric classes/0/recall)" "0.5 null"
+	head -n 1 one.csv >none.csv
+	evaluate -i predictions=none.csv -o report=out/ 2>log
+	test_is "$(metric rows) $(metric accuracy) $(metric undefined/accuracy)" "0 null there are no rows"
+	printf "label,score\n1,2.5\n0,-1\n" >logits.csv
+	evaluate -i predictions=logits.csv -o report=out/ 2>log
+	test_is "$(metric roc_auc) $(metric log_loss)" "1.0 null"
+	test_grep "no probabilities: row 1 has one outside" out/metrics.json
+'
+
+# ---- errors ----------------------------------------------------------------------------------------------------------------------
+
+# fails CODE PATTERN ARGUMENT...
+fails() {
+	test_code "$1" evaluate -o report=bad/ "${@:3}" 2>log
+	test_grep "evaluate: error: $2" log
+	test_lines 1 log
+}
+test_expect 'a bad cell is named by file, line and column' '
+	printf "label,score\n1,.2\n0,x\n" >b.csv
+	fails 3 "b.csv:3: .score. is not a number: x" -i predictions=b.csv
+	printf "label,score\n1,.2\n0,nan\n" >b.csv
+	fails 3 "b.csv:3: .score. is not a finite number: nan" -i predictions=b.csv
+	printf "label,score\n1,.2\n,.5\n" >b.csv
+	fails 3 "b.csv:3: .label. is empty" -i predictions=b.csv
+	printf "label,score\n1,.2\n0\n" >b.csv
+	fails 3 "b.csv:3: 1 field, but the first row has 2" -i predictions=b.csv
+	printf "label,score\n1,.2\n0,.3,4\n" >b.csv
+	fails 3 "b.csv:3: 3 fields, but the first row has 2" -i predictions=b.csv
+	printf "{\"label\": 1, \"score\": 0.5}\n{\"label\": 1}\n" >b.jsonl
+	fails 3 "b.jsonl:2: .score. is missing" -i predictions=b.jsonl
+	printf "{\"label\": 1, \"score\": NaN}\n" >b.jsonl
+	fails 3 "b.jsonl:1: .score. is not a finite number: NaN" -i predictions=b.jsonl
+	printf "{\"label\": 1, \"score\": [1]}\n{\"label\": 1, \"score\": [1, 2]}\n" >b.jsonl
+	fails 3 "b.jsonl:2: .score. has another number of values" -i predictions=b.jsonl
+	test_missing bad/metrics.json
+'
+test_expect 'columns, rows and classes that do not fit' '
+	fails 3 "p.csv has no column .label." -i predictions=p.csv
+	fails 3 "p.csv has no column .regoin. .did you mean .region.\?." -i predictions=p.csv -w label=y -w slices=regoin
+	fails 3 "p.csv has no column that matches .x_\*." -i predictions=p.csv -w label=y -w "score=x_*"
+	printf "y\nyes\n" >short.csv
+	fails 3 "p.csv has 6 rows, short.csv has 1; rows are matched by their place" -i predictions=p.csv -i labels=short.csv -w label=y
+	fails 3 "p.csv: row 2: .y. is .no., which is none of the classes" -i predictions=p.csv -w label=y -w "classes=[\"yes\",\"maybe\"]"
+	printf "id,y\na,yes\na,no\nb,no\nc,no\nd,no\ne,no\n" >twice.csv
+	fails 3 "twice.csv: the id .a. is there twice, in rows 1 and 2" -i predictions=p.csv -i labels=twice.csv -w label=y -w id=id
+	printf "id,y\na,yes\n" >few.csv
+	fails 3 "few.csv has no row with the id .b., which is in row 2 of p.csv" -i predictions=p.csv -i labels=few.csv -w label=y -w id=id
+	fails 3 "positive: there is no class .perhaps." -i predictions=p.csv -w label=y -w positive=perhaps
+	fails 3 "gate.accuracy: .high. is no condition" -i predictions=p.csv -w label=y -w gate.accuracy=high
+	fails 3 "ranking: .query. must name the column" -i predictions=p.csv -w label=y -w task=ranking
+	fails 1 "cannot read gone.csv" -i predictions=gone.csv
+	: >empty.csv
+	fails 3 "empty.csv is empty: its first line must name the columns" -i predictions=empty.csv
+	head -c 3000 /dev/zero >zero.csv
+	fails 3 "zero.csv: a NUL byte at offset 0" -i predictions=zero.csv
+'
+test_expect 'on_bad: skip leaves such rows out, and counts them' '
+	printf "label,score\n1,.9\n0,x\n0,.1\n1,\n2,.5\n1,.8\n" >b.csv
+	evaluate -i predictions=b.csv -o report=out/ -w on_bad=skip -w classes="[0,1]" 2>log
+	test_is "$(metric rows) $(metric rows_skipped) $(metric accuracy)" "3 3 1.0"
+	test_grep "3 of 6 rows skipped" log
+	evaluate -i predictions=p.csv -i labels=few.csv -o report=out/ -w label=y -w id=id -w on_bad=skip -w prediction=guess -w "classes=[\"no\",\"yes\"]" 2>log
+	test_is "$(metric rows) $(metric rows_skipped)" "1 5"
+'
+test_expect 'a gate that is not met: exit 1, after everything has been written' '
+	rm -rf out m.json
+	test_code 1 evaluate -i predictions=p.csv -o report=out/ -w label=y --metrics m.json -w gate.accuracy=">= 0.9" -w gate.nothing="> 1" 2>log
+	test_grep "error: gate: accuracy is 0.66666666666667, not >= 0.9, nothing is no metric, not > 1" log
+	test_exists out/report.html m.json
+	evaluate -i predictions=p.csv -o report=out/ -w label=y --metrics m.json -w gate.accuracy=">= 0.6" -w gate.classes.yes.recall=">0.5" 2>log
+'
+test_expect 'hostile class names are text in the report' '
+	printf "label,prediction\n<script>alert(1)</script>,a&b\na&b,a&b\n\"x\"\"|\n*y*\",a&b\n" >h.csv
+	evaluate -i predictions=h.csv -o report=out/ -w title="</title><script>" 2>log
+	test_no_grep "<script" out/report.html
+	test_no_grep "<script" out/confusion.svg
+	test_grep "&lt;script&gt;alert" out/report.html
+	test_no_grep "https?://[^w]" out/report.html
+	test_lines 22 out/summary.md
+	python3 -c "import sys, xml.dom.minidom; xml.dom.minidom.parse(\"out/confusion.svg\")"
+'
+test_expect 'help says what there is to know' '
+	"$STEPS" evaluate --help >out.txt
+	test_grep "predictions +CSV, TSV, JSON lines or NPY" out.txt
+	test_grep "roc_auc_ovo" out.txt
+	test_grep "gate: .accuracy" out.txt
+'
+
+PYTHON=
+for p in python3 /usr/bin/python3; do
+	"$p" -c 'import sklearn, scipy' 2>/dev/null && PYTHON=$p && break
+done
+if [ "$PYTHON" ]; then
+	test_expect '300 random cases agree with scikit-learn to 1e-12' '
+		'"$PYTHON"' -B "$SRC/tests/cli/evaluate_sklearn.py" "$STEPS" 300 1
+	'
+	test_expect 'NPY: every type of number, either order, wide and tall' '
+		'"$PYTHON"' -B - "$STEPS" <<-"P"
+		import itertools, json, subprocess, sys
+		import numpy as np
+		rng = np.random.default_rng(5)
+		y = rng.integers(0, 2, 50)
+		s = rng.integers(0, 9, 50) / 8
+		want = None
+		for label, score in itertools.product(["i1", "u1", "<i2", ">i4", "<i8", ">u8", "?", "U3", ">U3", "S2", "f4"], ["<f2", ">f2", "<f4", ">f4", "<f8", ">f8"]):
+		    np.save("y.npy", y.astype(label) if label != "?" else y == 1)
+		    np.save("s.npy", s.astype(score))
+		    names = ["False", "True"] if 0 else None
+		    subprocess.run([sys.argv[1], "evaluate", "-i", "predictions=s.npy", "-i", "labels=y.npy", "-o", "report=n/", "-w", "bootstrap=0"], check=True, stderr=subprocess.DEVNULL)
+		    got = json.load(open("n/metrics.json"))
+		    want = want or got
+		    assert got == want, (label, score)
+		P
+	'
+else
+	test_skip 'random cases agree with scikit-learn' 'needs python3-sklearn and python3-scipy'
+fi
+
+test_done
