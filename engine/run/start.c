@@ -265,10 +265,15 @@ static struct active *active_new(struct run *r, struct plan_task *t)
 	return a;
 }
 
-/* Asked for anew means from the beginning. */
-static bool begins_anew(const struct active *a)
+/* Asked for anew means from the beginning; a resumed run has begun already. */
+static bool begins_anew(const struct run *r, const struct active *a)
 {
-	return a->step->checkpoint && a->task->forced && a->attempt.number == 1;
+	if (!a->step->checkpoint || !a->task->forced || a->attempt.number != 1)
+		return false;
+	for (size_t i = 0; i < r->n_earlier; i++)
+		if (str_eq(r->earlier[i].task, a->label))
+			return false;
+	return true;
 }
 
 static int begin(struct run *r, struct active *a, struct err *err)
@@ -280,7 +285,7 @@ static int begin(struct run *r, struct active *a, struct err *err)
 		return fail_at_once(r, a, FAILURE_FAILED, &why, err);
 	if (write_rows(r, a, err) < 0)
 		return -1;
-	if (begins_anew(a) && ops->drop_checkpoint)
+	if (begins_anew(r, a) && ops->drop_checkpoint)
 		ops->drop_checkpoint(r->ctx->runner, &a->task->key);
 	*map_slot(r->actives, &a->attempt.id, sizeof(a->attempt.id), NULL) = a;
 	VEC_PUSH(&r->to_submit, a);
