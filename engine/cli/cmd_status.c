@@ -17,6 +17,22 @@ static int64_t duration(const struct attempt_row *a)
 	return (a->ended_ns ? a->ended_ns : c->wall_ns(c)) - a->started_ns;
 }
 
+/* "12 15" → [12, 15] */
+static json_t *continues_json(const char *ids)
+{
+	json_t *list = json_array();
+	char *end;
+
+	for (const char *at = ids ? ids : ""; *at; at = end) {
+		long long id = strtoll(at, &end, 10);
+
+		if (end == at)
+			break;
+		json_array_append_new(list, json_integer(id));
+	}
+	return list;
+}
+
 static json_t *attempt_json(const struct attempt_row *a, bool died)
 {
 	json_t *o = json_object();
@@ -24,6 +40,8 @@ static json_t *attempt_json(const struct attempt_row *a, bool died)
 	json_object_set_new(o, "task", facts_text(a->task));
 	json_object_set_new(o, "step", facts_text(a->step));
 	json_object_set_new(o, "attempt", json_integer(a->number));
+	json_object_set_new(o, "id", json_integer(a->id));
+	json_object_set_new(o, "continues", continues_json(a->continues));
 	json_object_set_new(o, "state", json_string(attempt_state(a, died)));
 	json_object_set_new(o, "started", facts_time(a->started_ns));
 	json_object_set_new(o, "duration_ns", json_integer(duration(a)));
@@ -65,6 +83,16 @@ static void print_head(struct cli *cli, const struct run_row *r)
 		cli_printf(cli, "  its %s: cairn resume %s goes on\n", r->state == RUN_INTERRUPTED ? "run was stopped" : "engine died", r->id);
 }
 
+static const char *remark(struct cli *cli, const struct attempt_row *a)
+{
+	const char *text = a->message ? a->message : a->reason ? a->reason : "";
+
+	if (!a->continues)
+		return text;
+	return arena_printf(cli->arena, "%s%swent on from the checkpoint of attempt%s %s", text, *text ? "; " : "", strchr(a->continues, ' ') ? "s" : "",
+			    a->continues);
+}
+
 /* What goes on, and what failed last; of what went well only the number. */
 static void print_attempts(struct cli *cli, const struct run_row *run, const struct attempt_row *a, size_t n)
 {
@@ -85,7 +113,7 @@ static void print_attempts(struct cli *cli, const struct run_row *run, const str
 			   a[i].failure != FAILURE_NONE ? failure_class_name(a[i].failure) : attempt_state(&a[i], facts_engine_died(run)));
 		table_cell(t, STYLE_PLAIN, "%s%s", a[i].task, a[i].number > 1 ? " (again)" : "");
 		table_cell(t, STYLE_PLAIN, "%s", cli_duration(cli, duration(&a[i])));
-		table_cell(t, STYLE_DIM, "%s", a[i].message ? a[i].message : a[i].reason ? a[i].reason : "");
+		table_cell(t, STYLE_DIM, "%s", remark(cli, &a[i]));
 	}
 	if (!run->ended_ns)
 		cli_printf(cli, "  %zu attempts ended well so far\n", done);
