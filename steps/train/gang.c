@@ -152,6 +152,8 @@ static void take_bytes(struct member *m, const char *buf, size_t n)
 	}
 }
 
+static void finish_member(struct member *m);
+
 static void close_output(struct member *m)
 {
 	if (m->line.len)
@@ -160,6 +162,8 @@ static void close_output(struct member *m)
 	loop_remove(m->gang->loop, m->source);
 	m->source = NULL;
 	fd_closep(&m->fd);
+	if (m->exited) /* who saved behind it has ended too */
+		finish_member(m);
 }
 
 static void drain(struct member *m, size_t at_most)
@@ -206,7 +210,7 @@ static void signal_all(struct gang *g, int signo)
 	for (unsigned i = 0; i < g->n_members; i++) {
 		struct member *m = &g->members[i];
 
-		if (!m->process || m->ended)
+		if (!m->process || m->ended || (m->exited && signo != SIGKILL))
 			continue;
 		if (is_mpi(g) && signo != SIGKILL)
 			signal_mpi_ranks(g, signo);
@@ -217,12 +221,21 @@ static void signal_all(struct gang *g, int signo)
 	}
 }
 
+static void kill_now(struct gang *g)
+{
+	g->killed = true;
+	signal_all(g, SIGKILL);
+	for (unsigned i = 0; i < g->n_members; i++)
+		if (g->members[i].exited)
+			finish_member(&g->members[i]);
+}
+
 static void kill_all(void *arg)
 {
 	struct gang *g = arg;
 
 	g->kill_timer = NULL;
-	signal_all(g, SIGKILL);
+	kill_now(g);
 }
 
 static void stop(struct gang *g, int64_t grace_ns)
@@ -239,7 +252,7 @@ static void on_signal(void *arg, int signo)
 	struct gang *g = arg;
 
 	if (g->stop_signal) { /* a second one means at once */
-		signal_all(g, SIGKILL);
+		kill_now(g);
 		return;
 	}
 	g->stop_signal = signo;
@@ -264,20 +277,26 @@ static void look_for_stall(void *arg)
 
 /* --- ends -------------------------------------------------------------------------------------------------------------------------- */
 
-static void on_exit_status(void *arg, const struct process_exit *ex)
+static void end_leftovers(struct member *m)
 {
-	struct member *m = arg;
+	if (m->process && process_left_orphans(m->process))
+		process_kill_leftovers(m->process);
+}
+
+static void finish_member(struct member *m)
+{
 	struct gang *g = m->gang;
 
-	if (process_left_orphans(m->process))
-		process_kill_leftovers(m->process);
+	if (m->ended)
+		return;
+	m->ended = true;
+	/* Others may still save behind a shell that has gone; what they are can't be told from what this one left. */
+	if (!g->stopping || g->killed)
+		end_leftovers(m);
 	drain(m, DRAIN_MAX_BYTES);
 	if (m->fd >= 0)
 		close_output(m);
 	flush(g);
-	m->ended = true;
-	m->status = ex->signo ? 128 + ex->signo : ex->status;
-	m->signo = ex->signo;
 	g->n_running--;
 	g->n_workers_left -= m->role == ROLE_WORKER;
 	if (m->status != 0 && !g->stopping && !g->guilty) {
@@ -288,6 +307,19 @@ static void on_exit_status(void *arg, const struct process_exit *ex)
 	}
 	if (g->n_running == 0)
 		g->done = true;
+}
+
+/* SIGTERM ends a shell at once, whatever the program that it started still has to save: the end of its output is the end of that. */
+static void on_exit_status(void *arg, const struct process_exit *ex)
+{
+	struct member *m = arg;
+	struct gang *g = m->gang;
+
+	m->status = ex->signo ? 128 + ex->signo : ex->status;
+	m->signo = ex->signo;
+	m->exited = true;
+	if (!g->stopping || g->killed || m->fd < 0 || !process_left_orphans(m->process))
+		finish_member(m);
 }
 
 /* --- starting ------------------------------------------------------------------------------------------------------------------------ */
@@ -409,6 +441,8 @@ int gang_run(struct gang *g, struct err *err)
 		signal_all(g, SIGKILL);
 	while (r == 0 && !g->done)
 		r = loop_turn(g->loop, -1, err) < 0 ? -1 : 0;
+	for (unsigned i = 0; i < g->n_members && g->stopping; i++)
+		end_leftovers(&g->members[i]);
 	if (r == 0)
 		r = verdict(g, err);
 	for (unsigned i = 0; i < g->n_members; i++) {

@@ -35,7 +35,7 @@ struct member {
 	struct str line; /* what has come of the line that isn't ended yet */
 	char *tail[TAIL_LINES]; /* a ring of its last lines */
 	unsigned n_lines;
-	bool ended;
+	bool exited, ended; /* exited: its process; ended: with all that it started */
 	int status, signo;
 };
 
@@ -60,7 +60,7 @@ struct gang {
 	struct member *guilty; /* the first that failed */
 	int mpi_guilty;	       /* the rank that mpirun names as such, or -1 */
 	int stop_signal;       /* we were told to stop */
-	bool stopping, stalled, done;
+	bool stopping, killed, stalled, done;
 };
 
 /* gang.c */

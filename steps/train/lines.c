@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 #include "base/json.h"
 #include "base/text.h"
 #include "steps/train/gang.h"
@@ -28,6 +29,22 @@ static bool is_name(const char *s, size_t n)
 	return true;
 }
 
+/* As Python, C and others print them; text_parse_double() takes finite ones. */
+static bool read_number(const char *text, double *ret)
+{
+	static const char *const infinite[] = { "inf", "infinity" };
+	const char *s = text + (*text == '-' || *text == '+');
+
+	if (text_parse_double(text, ret))
+		return true;
+	*ret = *text == '-' ? -(double)INFINITY : (double)INFINITY;
+	for (size_t i = 0; i < ARRAY_LEN(infinite); i++)
+		if (strcasecmp(s, infinite[i]) == 0)
+			return true;
+	*ret = (double)NAN;
+	return strcasecmp(s, "nan") == 0;
+}
+
 /* One word "name=number". */
 static bool read_word(const char *s, size_t n, char name[NAME_MAX_BYTES + 1], double *ret)
 {
@@ -46,7 +63,7 @@ static bool read_word(const char *s, size_t n, char name[NAME_MAX_BYTES + 1], do
 	number[len] = '\0';
 	memcpy(name, s, (size_t)(eq - s));
 	name[eq - s] = '\0';
-	return text_parse_double(number, ret);
+	return read_number(number, ret);
 }
 
 static bool words(const char *line, size_t n, struct found *f)
