@@ -10,6 +10,8 @@
 
 /* Last lines are looked for in so much of a log's end. */
 #define TAIL_MAX (64 * MIB)
+/* The launcher cuts longer lines itself (steps/train/gang.h). */
+#define LINE_MAX_BYTES (128 * KIB)
 
 struct logs {
 	struct cli *cli;
@@ -19,7 +21,61 @@ struct logs {
 	struct run_row run;
 	uint64_t lines, number; /* 0: all; the last attempt */
 	bool follow, many;
+	char rank[32]; /* "[rank N] ": only lines that begin so, without it; "" for all */
+	struct str line; /* of the ranks' log: the line that hasn't ended yet */
 };
+
+/* --- one rank's lines ------------------------------------------------------------------------------------------------------ */
+
+static void put(struct logs *l, const char *bytes, size_t n);
+
+static bool of_rank(const struct logs *l, const char *line, size_t n)
+{
+	return n >= strlen(l->rank) && memcmp(line, l->rank, strlen(l->rank)) == 0;
+}
+
+/* Bytes of a log as they come: whole lines are looked at, the rest is kept for the next call. */
+static void put_rank(struct logs *l, const char *bytes, size_t n)
+{
+	while (n) {
+		const char *eol = memchr(bytes, '\n', n);
+		size_t len = eol ? (size_t)(eol - bytes) + 1 : n;
+
+		str_addn(&l->line, bytes, len);
+		if (eol || l->line.len > LINE_MAX_BYTES) {
+			if (of_rank(l, l->line.s, l->line.len))
+				put(l, l->line.s + strlen(l->rank), l->line.len - strlen(l->rank));
+			str_reset(&l->line);
+		}
+		n -= len;
+		bytes += len;
+	}
+}
+
+static void end_rank(struct logs *l)
+{
+	if (l->line.len)
+		put_rank(l, "\n", 1);
+}
+
+/* Only that rank's lines, as a text of its own: what `--lines` counts in. */
+static void keep_rank(const struct logs *l, struct str *text)
+{
+	struct str out = { 0 };
+
+	for (const char *at = text->s, *end = text->s + text->len; at && at < end;) {
+		const char *eol = memchr(at, '\n', (size_t)(end - at));
+		size_t len = eol ? (size_t)(eol - at) + 1 : (size_t)(end - at);
+
+		if (of_rank(l, at, len))
+			str_addn(&out, at + strlen(l->rank), len - strlen(l->rank));
+		at += len;
+	}
+	str_deinit(text);
+	*text = out;
+}
+
+/* --- output ---------------------------------------------------------------------------------------------------------------- */
 
 /* To a terminal, what could command it is made visible; anywhere else bytes are bytes. */
 static void put(struct logs *l, const char *bytes, size_t n)
@@ -41,6 +97,11 @@ static void put(struct logs *l, const char *bytes, size_t n)
 		bytes += len + (eol != NULL);
 	}
 	fwrite(text.s, 1, text.len, l->cli->out);
+}
+
+static void show(struct logs *l, const char *bytes, size_t n)
+{
+	*l->rank ? put_rank(l, bytes, n) : put(l, bytes, n);
 }
 
 static const char *last_lines(const char *s, size_t n, uint64_t lines)
@@ -82,6 +143,10 @@ static int print_stored(struct logs *l, const struct attempt_row *a, struct err 
 
 		if (content_read(l->store, &a->log, TAIL_MAX, &text, err) < 0)
 			return -1;
+		if (*l->rank)
+			keep_rank(l, &text);
+		if (text.len == 0)
+			return 0;
 		from = last_lines(text.s, text.len, l->lines);
 		put(l, from, (size_t)(text.s + text.len - from));
 		return 0;
@@ -91,7 +156,8 @@ static int print_stored(struct logs *l, const struct attempt_row *a, struct err 
 	if (l->lines)
 		seek_last_lines(l, fd);
 	while ((n = read(fd, buf, sizeof(buf))) > 0)
-		put(l, buf, (size_t)n);
+		show(l, buf, (size_t)n);
+	end_rank(l);
 	return n < 0 ? err_errno(err, "cannot read the log") : 0;
 }
 
@@ -116,7 +182,7 @@ static void copy_new(struct logs *l, int fd, bool *any)
 	ssize_t n;
 
 	while ((n = read(fd, buf, sizeof(buf))) > 0) {
-		put(l, buf, (size_t)n);
+		show(l, buf, (size_t)n);
 		*any = true;
 	}
 	fflush(l->cli->out);
@@ -146,6 +212,7 @@ static int print_live(struct logs *l, const struct attempt_row *a, struct err *e
 		copy_new(l, fd, &any);
 	}
 	copy_new(l, fd, &any);
+	end_rank(l);
 	return 0;
 }
 
@@ -232,10 +299,16 @@ int cmd_logs(struct cli *cli, const struct cli_args *args)
 {
 	struct logs l = { .cli = cli, .follow = cli_flag(args, "follow") };
 	struct err err = { 0 };
+	uint64_t rank = 0;
+	int r;
 
 	if (cli_uint(args, "lines", 1, UINT32_MAX, &l.lines, &err) < 0 || cli_uint(args, "attempt", 1, UINT32_MAX, &l.number, &err) < 0 ||
-	    cli_config(cli, &l.config, &err) < 0 || cli_db(cli, DB_READ, &l.db, &err) < 0 || cli_store(cli, false, &l.store, &err) < 0 ||
-	    facts_find_run(cli, l.db, cli_value(args, "run"), &l.run, &err) < 0 || print_all(&l, args, &err) < 0)
+	    cli_uint(args, "rank", 0, UINT32_MAX, &rank, &err) < 0 || cli_config(cli, &l.config, &err) < 0 || cli_db(cli, DB_READ, &l.db, &err) < 0 ||
+	    cli_store(cli, false, &l.store, &err) < 0 || facts_find_run(cli, l.db, cli_value(args, "run"), &l.run, &err) < 0)
 		return cli_fail(cli, &err);
-	return CLI_OK;
+	if (cli_value(args, "rank"))
+		snprintf(l.rank, sizeof(l.rank), "[rank %llu] ", (unsigned long long)rank);
+	r = print_all(&l, args, &err);
+	str_deinit(&l.line);
+	return r < 0 ? cli_fail(cli, &err) : CLI_OK;
 }

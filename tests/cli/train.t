@@ -313,6 +313,34 @@ test_expect 'what is wrong in the file is found before anything runs, with its l
 	test_grep "bad3.yaml:5:46: .servers. has no meaning for torch" err
 '
 
+test_expect 'logs --rank: the lines of one rank, without what marks them' '
+	cd "$WORK"
+	pipeline ranks "{framework: torch, procs_per_node: 11}" "echo \"I am \$RANK\"; echo \"[rank 1] is not \$RANK\"; printf last"
+	cairn -q run ranks.yaml
+	cairn logs train --rank 1 >log
+	printf "I am 1\n[rank 1] is not 1\nlast\n" | test_cmp - log
+	cairn logs train --rank 10 -n 2 >log
+	printf "[rank 1] is not 10\nlast\n" | test_cmp - log
+	cairn logs train --rank 11 -n 2 >log
+	test_lines 0 log
+	test_code 2 cairn logs train --rank one 2>err
+'
+
+test_expect 'logs --rank -f: while it runs' '
+	cd "$WORK"
+	pipeline live "{framework: torch, procs_per_node: 2}" "echo first \$RANK; read -r x <\"\$DIR/go.\$RANK\"; echo \$x" "env: {DIR: \"$WORK\"}"
+	mkfifo go.0 go.1
+	begin_run live.yaml
+	wait_until 30 sh -c "cairn logs train | grep -q \"first 1\""
+	rm -f "$TRASH/work/follow.rc"
+	start follow cairn logs -f train --rank 1
+	wait_until 30 grep -q "^first 1" "$TRASH/work/follow.out"
+	echo nothing >go.0
+	echo second >go.1
+	wait_until 30 test -s "$TRASH/work/follow.rc"
+	printf "first 1\nsecond\n" | test_cmp - "$TRASH/work/follow.out"
+'
+
 # ---- metrics -----------------------------------------------------------------------------------------------------------
 
 test_expect 'metrics: words and JSON, nested names, NaN; only of rank 0, only whole lines' '
