@@ -132,6 +132,8 @@ static int64_t place_in(const json_t *classes, const char *s, size_t n)
 
 static int number_as_given(struct set *s, size_t n, struct err *err)
 {
+	size_t kept = 0;
+
 	for (size_t i = 0; i < n; i++) {
 		size_t len;
 		const char *word = words_at(&s->classes, (uint32_t)i, &len);
@@ -142,15 +144,15 @@ static int number_as_given(struct set *s, size_t n, struct err *err)
 		const struct sample *x = &s->samples.v[i];
 		size_t len;
 
-		if (x->cls == NO_WORD || s->class_numbers[x->cls] >= 0)
+		if (x->cls == NO_WORD || s->class_numbers[x->cls] >= 0) {
+			s->samples.v[kept++] = *x;
 			continue;
+		}
 		err_set(err, ERR_INVALID, "sample `%.200s` has the class `%.100s`, which `classes` doesn't list", x->key, words_at(&s->classes, x->cls, &len));
 		if (set_bad(s, BAD_CLASS, err) < 0)
 			return -1;
-		memmove(&s->samples.v[i], &s->samples.v[i + 1], (s->samples.n - i - 1) * sizeof(*s->samples.v));
-		s->samples.n--;
-		i--;
 	}
+	s->samples.n = kept;
 	return 0;
 }
 

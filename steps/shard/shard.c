@@ -36,11 +36,41 @@ static int clear_old(const char *path, struct err *err)
 	return 0;
 }
 
+static int real_path(const char *path, char **ret, struct err *err)
+{
+	*ret = realpath(path, NULL);
+	return *ret ? 0 : err_errno(err, "cannot read %s", path);
+}
+
+/* An output's old shards are removed: they must not be what is to be read, nor what another output has written. */
+static int check_apart(const struct set *s, const struct out_split *out, struct err *err)
+{
+	_cleanup_(freep) char *in = NULL, *here = NULL;
+	const char *data = step_input(s->args, "data")->path;
+
+	if (real_path(data, &in, err) < 0 || real_path(out->path, &here, err) < 0)
+		return -1;
+	if (fs_is_inside(in, here) || fs_is_inside(here, in))
+		return err_set(err, ERR_INVALID, "output `%s` (%s) and the input (%s) must not be one inside the other", out->name, out->path, data);
+	for (const struct out_split *o = s->splits; o < out; o++) {
+		_cleanup_(freep) char *other = NULL;
+
+		if (real_path(o->path, &other, err) < 0)
+			return -1;
+		if (strcmp(other, here) == 0)
+			return err_set(err, ERR_INVALID, "the outputs `%s` and `%s` are one directory", o->name, out->name);
+	}
+	return 0;
+}
+
 static int make_outputs(const struct set *s, struct err *err)
 {
-	for (size_t i = 0; i < s->n_splits; i++)
-		if (fs_mkdir_p(s->splits[i].path, err) < 0 || clear_old(s->splits[i].path, err) < 0)
+	for (size_t i = 0; i < s->n_splits; i++) {
+		if (fs_mkdir_p(s->splits[i].path, err) < 0)
 			return err_wrap(err, "output `%s`", s->splits[i].name);
+		if (check_apart(s, &s->splits[i], err) < 0 || clear_old(s->splits[i].path, err) < 0)
+			return -1;
+	}
 	return 0;
 }
 

@@ -235,6 +235,25 @@ test_expect 'what is skipped does not depend on threads' '
 	grep error err >e5
 	cmp e1 e5
 '
+test_expect 'the input is never taken for an old output' '
+	mkdir -p ok2
+	printf x >ok2/a.txt
+	shard -i data=ok2 -o all=set/
+	cp -r set before
+	test_code 3 shard -i data=set -o all=set/
+	test_grep "output .all. .set/. and the input .set. must not be one inside the other" err
+	ln -s set alias
+	test_code 3 shard -i data=alias -o all=set/
+	test_code 3 shard -i data=set/shard-000000.tar -o all=set
+	test_code 3 shard -i data=set -o all=set/sub/
+	rmdir set/sub
+	diff -r before set
+	test_code 3 shard -i data=ok2 -o a=both/ -o b=both/ -w split.a=0.5 -w split.b=0.5
+	test_grep "the outputs .a. and .b. are one directory" err
+	printf "{\"id\": \"%s\", \"c\": \"%s\"}\n" 1 x 2 y 3 x 4 z >c.jsonl
+	shard -i data=c.jsonl -o all=out/ -w key=id -w class.column.name=c -w "classes=[\"x\",\"z\"]" -w on_bad=skip --metrics m.json
+	test_is "$(json m.json "[d[\"samples\"], d[\"skipped\"][\"no_class\"]]")" "[3, 1]"
+'
 test_expect 'an output that cannot be written is an error' '
 	mkdir -p ok
 	printf x >ok/a.txt
