@@ -238,7 +238,6 @@ static void newer_and_foreign_ones_are_refused_in_words(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
 		struct err err = { 0 };
 		struct db *db = open_db(f->path);
-		_cleanup_(freep) char *back = NULL;
 
 		db_close(db);
 		exec_raw(f->path, refused[i].sql);
@@ -274,7 +273,6 @@ static void what_is_not_there_or_no_file(void **state)
 static int read_all(struct db *db, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	_cleanup_(str_deinit) struct str bytes = { 0 };
 	struct run_row *runs, one;
 	struct attempt_row *attempts, previous;
 	struct run_input_row *inputs;
@@ -376,7 +374,7 @@ static void damage_is_an_error_in_words(void **state)
 static void a_damaged_log_loses_its_end_only(void **state)
 {
 	struct fixture *f = *state;
-	_cleanup_(freep) char *wal = xasprintf("%s-wal", f->path), *shm = xasprintf("%s-shm", f->path);
+	_cleanup_(freep) char *wal = xasprintf("%s-wal", f->path);
 	_cleanup_(str_deinit) struct str good = { 0 }, log = { 0 };
 	struct db *db = open_db(f->path);
 	size_t lost = 0;
