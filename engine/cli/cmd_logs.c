@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include "base/text.h"
 #include "cli/facts.h"
 #include "runners/runner.h"
@@ -176,42 +177,70 @@ static bool still_running(struct logs *l, const struct attempt_row *a, struct at
 	return false;
 }
 
-static void copy_new(struct logs *l, int fd, bool *any)
+/* A log whose attempt ended is emptied, moved away and used again: what was read is only its own while its name still leads to it. */
+static bool is_still(const char *path, int fd)
+{
+	struct stat named, opened;
+
+	return stat(path, &named) == 0 && fstat(fd, &opened) == 0 && named.st_ino == opened.st_ino && named.st_dev == opened.st_dev;
+}
+
+static void copy_new(struct logs *l, const char *path, int fd, off_t *at)
 {
 	char buf[65536];
 	ssize_t n;
 
-	while ((n = read(fd, buf, sizeof(buf))) > 0) {
+	while ((n = pread(fd, buf, sizeof(buf), *at)) > 0 && is_still(path, fd)) {
 		show(l, buf, (size_t)n);
-		*any = true;
+		*at += n;
 	}
 	fflush(l->cli->out);
 }
 
-/* The file stays readable through the open descriptor when the attempt ends and its workspace goes. */
+/* Behind `at`, of the log that was kept at the end. */
+static int print_rest(struct logs *l, const struct attempt_row *a, off_t at, struct err *err)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	char buf[65536];
+	ssize_t n;
+
+	if (a->log.kind == CONTENT_NONE)
+		return 0;
+	if (content_open(l->store, &a->log, &fd, err) < 0)
+		return -1;
+	for (; (n = pread(fd, buf, sizeof(buf), at)) > 0; at += n)
+		show(l, buf, (size_t)n);
+	end_rank(l);
+	return n < 0 ? err_errno(err, "cannot read the log") : 0;
+}
+
 static int print_live(struct logs *l, const struct attempt_row *a, struct err *err)
 {
 	_cleanup_(freep) char *path = runner_local_log_path(l->config->state_dir, (uint64_t)a->id);
 	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC), watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	struct pollfd p = { .fd = watch, .events = POLLIN };
-	struct attempt_row now;
+	struct attempt_row now = *a;
 	char events[4096];
-	bool any;
+	off_t at = 0;
 
 	if (fd < 0) /* it ended between our two looks, or hasn't begun */
 		return still_running(l, a, &now) ? 0 : print_stored(l, &now, err);
 	if (watch >= 0)
 		inotify_add_watch(watch, path, IN_MODIFY);
-	if (l->lines)
+	if (l->lines) {
 		seek_last_lines(l, fd);
-	copy_new(l, fd, &any);
+		at = lseek(fd, 0, SEEK_CUR);
+	}
+	copy_new(l, path, fd, &at);
 	while (l->follow && still_running(l, a, &now)) {
 		poll(&p, 1, 500);
 		while (watch >= 0 && read(watch, events, sizeof(events)) > 0)
 			;
-		copy_new(l, fd, &any);
+		copy_new(l, path, fd, &at);
 	}
-	copy_new(l, fd, &any);
+	if (l->follow && now.ended_ns)
+		return print_rest(l, &now, at, err);
+	copy_new(l, path, fd, &at);
 	end_rank(l);
 	return 0;
 }
