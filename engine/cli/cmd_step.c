@@ -2,6 +2,7 @@
 #include <errno.h>
 #include "base/mem.h"
 #include "cli/cli.h"
+#include "cli/help.h"
 
 int cmd_step(struct cli *cli, const struct cli_args *args)
 {
@@ -9,6 +10,10 @@ int cmd_step(struct cli *cli, const struct cli_args *args)
 	const char **argv = xcalloc(args->n_operands + 2, sizeof(*argv));
 	struct err err = { 0 };
 
+	if (args->n_operands == 0 || str_eq(args->operands[0], "--help") || str_eq(args->operands[0], "-h")) {
+		help_print(cli, args->command, args->parent);
+		fflush(cli->out);
+	}
 	argv[0] = program;
 	for (size_t i = 0; i < args->n_operands; i++)
 		argv[i + 1] = args->operands[i];

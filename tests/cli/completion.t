@@ -24,7 +24,7 @@ printf '%s\n' "${COMPREPLY[@]}"
 E2
 test_expect --needs bash 'bash: commands, subcommands, options, values' '
 	bash complete.sh cairn st >out
-	test_is "$(sort out | xargs)" "status store"
+	test_is "$(sort out | xargs)" "status step store"
 	bash complete.sh cairn store "" >out
 	test_is "$(sort out | xargs)" "gc stat verify"
 	bash complete.sh cairn store gc --keep >out
@@ -49,7 +49,7 @@ test_expect --needs bash 'bash: steps are those of pipeline.yaml' '
 '
 test_expect --needs fish 'fish: commands, subcommands, options, values' '
 	HOME=$PWD fish -c "source script.fish; complete -C \"cairn st\"" >out
-	test_is "$(cut -f 1 out | sort | xargs)" "status store"
+	test_is "$(cut -f 1 out | sort | xargs)" "status step store"
 	HOME=$PWD fish -c "source script.fish; complete -C \"cairn store g\"" >out
 	test_is "$(cut -f 1 out)" "gc"
 	HOME=$PWD fish -c "source script.fish; complete -C \"cairn run --kee\"" >out
