@@ -19,7 +19,6 @@
 #include "base/text.h"
 
 #define DEADLINE_NS (60 * NS_PER_S)
-#define MARKER "CAIRN_TEST_TREE=7"
 
 struct bench {
 	char dir[64];
@@ -32,7 +31,9 @@ struct bench {
 	struct process_exit ex;
 };
 
-static const char *const plain_env[] = { "PATH=/usr/bin:/bin", MARKER, NULL };
+/* Of this process alone: tests may run several at a time. */
+static char marker[64], other_marker[64];
+static const char *const plain_env[] = { "PATH=/usr/bin:/bin", marker, NULL };
 
 static void on_output(void *arg, int fd, uint32_t events)
 {
@@ -102,7 +103,7 @@ static bool has_said_a_line(const struct bench *b)
 
 static int start_argv(struct bench *b, const char *const *argv, const char *const *env, const char *cwd, struct err *err)
 {
-	struct process_spec spec = { .argv = argv, .env = env, .cwd = cwd, .stdin_fd = -1, .stdout_fd = b->out[1], .stderr_fd = b->out[1], .marker = MARKER };
+	struct process_spec spec = { .argv = argv, .env = env, .cwd = cwd, .stdin_fd = -1, .stdout_fd = b->out[1], .stderr_fd = b->out[1], .marker = marker };
 
 	return process_start(b->loop, &spec, on_exit_, b, &b->p, err);
 }
@@ -118,8 +119,11 @@ static void start(struct bench *b, const char *script)
 
 static void drain(struct bench *b)
 {
-	while (loop_turn(b->loop, 0, NULL) > 0 && b->said.len == 0)
-		;
+	char buf[4096];
+	ssize_t n;
+
+	while ((n = read(b->out[0], buf, sizeof(buf))) > 0)
+		str_addn(&b->said, buf, (size_t)n);
 }
 
 /* --- start ------------------------------------------------------------------------------------------------------------ */
@@ -380,7 +384,7 @@ static void two_trees_are_two(void **state)
 {
 	struct bench *b = *state, other = { 0 };
 	const char *argv[] = { "sh", "-c", "(setsid sh -c 'echo $$; exec sleep 1000' &); exec sleep 1000", NULL };
-	const char *env[] = { "PATH=/usr/bin:/bin", "CAIRN_TEST_TREE=8", NULL };
+	const char *env[] = { "PATH=/usr/bin:/bin", other_marker, NULL };
 	struct process_spec spec = { .argv = argv, .env = env, .stdin_fd = -1, .stdout_fd = b->out[1], .stderr_fd = -1, .marker = env[1] };
 	pid_t theirs;
 
@@ -393,10 +397,10 @@ static void two_trees_are_two(void **state)
 	process_kill_leftovers(b->p);
 	assert_true(process_start_time(theirs) != 0);
 	assert_true(process_start_time(process_pid(other.p)) != 0);
-	assert_int_equal(process_signal_marked("CAIRN_TEST_TREE=8", 0), 2);
-	assert_true(process_signal_marked("CAIRN_TEST_TREE=8", SIGKILL) >= 2);
+	assert_int_equal(process_signal_marked(other_marker, 0), 2);
+	assert_true(process_signal_marked(other_marker, SIGKILL) >= 2);
 	assert_true(process_start_time(theirs) == 0);
-	assert_int_equal(process_signal_marked("CAIRN_TEST_TREE=8", SIGKILL), 0);
+	assert_int_equal(process_signal_marked(other_marker, SIGKILL), 0);
 	process_free(other.p);
 	while (waitpid(-1, NULL, 0) > 0)
 		;
@@ -438,5 +442,7 @@ int main(void)
 		TEST(a_gentle_signal_comes_once),
 	};
 
+	snprintf(marker, sizeof(marker), "CAIRN_TEST_TREE=%d-a", (int)getpid());
+	snprintf(other_marker, sizeof(other_marker), "CAIRN_TEST_TREE=%d-b", (int)getpid());
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,6 +107,8 @@ static void compare(struct db *db, struct arena *arena, const struct model *m, u
 		assert_int_equal(got[at++].id, m->id[i]);
 	}
 	assert_int_equal(at, n);
+	assert_int_equal(lineage_closure(db, &id, up ? LINEAGE_UP : LINEAGE_DOWN, 2, arena, &got, &n, &err), 0);
+	assert_true(n <= 2 && (n == 2 || n == at));
 }
 
 static void test_closure(void **state)
