@@ -10,9 +10,9 @@ int cmd_step(struct cli *cli, const struct cli_args *args)
 	const char **argv = xcalloc(args->n_operands + 2, sizeof(*argv));
 	struct err err = { 0 };
 
-	if (args->n_operands == 0 || str_eq(args->operands[0], "--help") || str_eq(args->operands[0], "-h")) {
-		help_print(cli, args->command, args->parent);
-		fflush(cli->out);
+	if (args->n_operands && (str_eq(args->operands[0], "--help") || str_eq(args->operands[0], "-h"))) {
+		free(argv);
+		return help_print(cli, args->command, args->parent);
 	}
 	argv[0] = program;
 	for (size_t i = 0; i < args->n_operands; i++)
