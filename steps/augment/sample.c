@@ -259,19 +259,27 @@ static const char *result_name(const struct job *j, struct made *m)
 	return own(m, xasprintf("%.*s%s", (int)(last_part(name) - name), name, parts[f]));
 }
 
+/* Takes `ops`. A field's name may be any bytes. */
+static void record_image(const struct job *j, json_t *record, json_t *ops)
+{
+	_cleanup_(str_deinit) struct str name = { 0 };
+
+	json_name_encode(&name, j->field->name, strlen(j->field->name));
+	json_object_set_new(record, name.s, json_pack("{s:i,s:i,s:o}", "width", (int)j->info.w, "height", (int)j->info.h, "ops", ops));
+}
+
 static int make_field(const struct job *j, uint32_t copy, struct shard_field *field, struct made *m, json_t *record, struct err *err)
 {
 	json_t *ops = record ? json_array() : NULL;
 	struct str out = { 0 };
 
-	if (record)
-		json_object_set_new(record, j->field->name, json_pack("{s:i,s:i,s:o}", "width", (int)j->info.w, "height", (int)j->info.h, "ops", ops));
-	if (change_image(j, copy, ops, err) < 0)
-		return -1;
-	if (write_image(j, &out, err) < 0) {
+	if (change_image(j, copy, ops, err) < 0 || write_image(j, &out, err) < 0) {
+		json_decref(ops);
 		str_deinit(&out);
 		return -1;
 	}
+	if (record)
+		record_image(j, record, ops);
 	field->name = result_name(j, m);
 	field->n = out.len;
 	field->data = own(m, str_take(&out));

@@ -192,6 +192,30 @@ END
 	'
 fi
 
+test_expect 'in a pipeline: one task a shard; a shard that has not changed is a hit' '
+	mkdir pipe pipe/data
+	cp in/a.tar in/jpegs.tar pipe/data
+	cd pipe
+	cat >pipeline.yaml <<END
+pipeline: pictures
+inputs: {shards: data/}
+steps:
+  augment:
+    uses: augment
+    each: "\${{ inputs.shards }}/*.tar"
+    with: {seed: 5, to: npy, ops: [{random_resized_crop: 8}, flip]}
+    inputs: {shard: "\${{ item }}"}
+    outputs: {shard: out.tar}
+END
+	cairn init
+	cairn run pipeline.yaml >out 2>&1
+	cp ../in/few.tar data
+	cairn run pipeline.yaml >again 2>&1
+	test_grep "3 tasks, 1 executed, 2 on record" again
+	cairn metrics >metrics
+	test_grep "augment\[few.tar\] +[0-9]+ +0 +0 +4 +4 +4$" metrics
+'
+
 # Debian's packages belong to Debian's Python.
 python=python3
 [ -x /usr/bin/python3 ] && python=/usr/bin/python3

@@ -16,7 +16,7 @@ try:
     import numpy as np
     import torch
     import torchvision.transforms.functional as F
-    from PIL import Image, ImageFilter
+    from PIL import Image, ImageOps
     from torchvision.transforms import InterpolationMode
     from torchvision.transforms.autoaugment import RandAugment, _apply_op
 except ImportError as why:
@@ -281,6 +281,25 @@ def decoders():
     return False
 
 
+def orientations():
+    """Turned upright as Pillow does, whole and by windows."""
+    image, samples = picture(3, 61, 40), {}
+    for o in range(1, 9):
+        exif = Image.Exif()
+        exif[0x112] = o
+        samples[f"o{o}"] = {"jpg": as_bytes(image, "JPEG", exif=exif), "cls": b"1"}
+        samples[f"p{o}"] = {"png": as_bytes(image, "PNG", exif=exif)}
+    path = os.path.join(WORK, "orientations.tar")
+    write_shard(path, samples)
+    stored = {k: Image.open(io.BytesIO(f.get("jpg") or f["png"])) for k, f in samples.items()}
+    upright = {k: ImageOps.exif_transpose(i) for k, i in stored.items()}
+    TOLERANCE.update({"upright": (0, 0), "upright windows": (0, 0), "as stored": (0, 0)})
+    judge("upright", [(array(s), np.asarray(upright[k])) for k, s in augment(path, []).items()])
+    judge("as stored", [(array(s), np.asarray(stored[k])) for k, s in augment(path, [], orientation="ignore").items()])
+    got = augment(path, [{"random_resized_crop": [9, 11]}], scaled_decode=False)
+    judge("upright windows", [(array(s), np.asarray(window(upright[k], drawn(s)[0], "bilinear"))) for k, s in got.items()])
+
+
 def main():
     write_shard(SOURCE, {k: {"png": as_bytes(i, "PNG"), "cls": b"1"} for k, i in PICTURES.items()})
     check_windows()
@@ -289,6 +308,7 @@ def main():
     check_filters()
     bad = check_rand_augment()
     bad |= decoders()
+    orientations()
     return 1 if failed or bad else 0
 
 
