@@ -320,7 +320,7 @@ static void check_windows(const char *name, unsigned denom)
 
 static void test_windows(void **state)
 {
-	static const char *const names[] = { "photo.jpg", "progressive.jpg", "gray.jpg", "cmyk.jpg", "exif6.jpg", "wide.jpg", "interlaced.png", "rgba.png", "rgb.npy" };
+	static const char *const names[] = { "photo.jpg", "progressive.jpg", "gray.jpg", "cmyk.jpg", "exif6.jpg", "wide.jpg", "sampled-2x4.jpg", "sampled-4x1.jpg", "interlaced.png", "rgba.png", "rgb.npy" };
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		for (unsigned denom = 1; denom <= (strstr(names[i], ".jpg") ? 8 : 1); denom *= 2)
