@@ -471,6 +471,46 @@ for i in range(100000): print(\"{\\\"id\\\":\\\"%d\\\",\\\"label\\\":%d}\" % (i,
 	rm -r bt bv
 '
 
+# ---- in a pipeline -----------------------------------------------------------------------------------------------------------
+
+test_expect 'in a pipeline one sample more makes one task of the next step run again' '
+	mkdir -p project
+	cp -r photos project/photos
+	cd project
+	touch cairn.yaml
+	write pipeline.yaml <<-"E3"
+	pipeline: shards
+	inputs: {photos: photos/}
+	steps:
+	  shard:
+	    uses: shard
+	    with: {shards: 8, seed: 5}
+	    inputs: {data: "${{ inputs.photos }}"}
+	    outputs: {all: all/}
+	  count:
+	    each: "${{ steps.shard.outputs.all }}/*.tar"
+	    run: tar tf ${{ inputs.shard }} | grep -c jpg > ${{ outputs.n }}; echo ran >> "$RAN"
+	    env: {RAN: "'"$TRASH"'/work/ran"}
+	    inputs: {shard: "${{ item }}"}
+	    outputs: {n: n.txt}
+	E3
+	cairn run -q pipeline.yaml
+	test_lines 8 ../ran
+	cairn metrics --json >metrics
+	test_grep "160" metrics
+	printf new >photos/cat/new.jpg
+	cairn run -q pipeline.yaml
+	test_lines 9 ../ran
+	cairn run -q pipeline.yaml
+	test_lines 9 ../ran
+'
+test_expect 'cairn check holds the settings of shard against its table' '
+	cd project
+	sed "s/shards: 8/shards: 8, sedd: 5/" pipeline.yaml >bad.yaml
+	test_code 3 cairn check bad.yaml 2>err
+	test_grep "unknown key .sedd. .did you mean .seed.?" err
+'
+
 # ---- those who read it -------------------------------------------------------------------------------------------------------
 
 # webdataset from PyPI, on Debian's numpy and yaml, once for all checkouts.
