@@ -278,13 +278,14 @@ static void assign_splits(struct set *s)
 
 /* --- shards ---------------------------------------------------------------------------------------------------------------------------------- */
 
+/* Between two thirds and four thirds of what was asked for: round numbers of samples are then far from where the number of shards doubles. */
 static uint32_t shards_for(const struct settings *w, uint64_t samples)
 {
 	uint64_t n = 1;
 
 	if (w->shards)
 		return (uint32_t)w->shards;
-	while (n * w->samples_per_shard < samples)
+	while (4 * n * w->samples_per_shard < 3 * samples)
 		n *= 2;
 	return (uint32_t)n;
 }

@@ -185,7 +185,7 @@ static int add_arrays(struct set *s, struct idx *x, const char *name, const uint
 			return -1;
 		if (set_add(s, &d, err) < 0)
 			return -1;
-		step_progress(i, x->dims[0], "arrays read");
+		step_progress(i + 1, x->dims[0], "arrays read");
 	}
 	return 0;
 }

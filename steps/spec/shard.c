@@ -61,7 +61,8 @@ static const struct spec_option options[] = {
 	{ "group_by", SPEC_VARIANT, .sub = rules, .help = "samples with the same word are never split between outputs" },
 	{ "stratify", SPEC_BOOL, .def = "false", .help = "each class is split by these fractions, exactly" },
 	{ "shards", SPEC_INT, .min = 1, .max = 999999, .help = "shards of each output (instead of samples_per_shard)" },
-	{ "samples_per_shard", SPEC_INT, .def = "1000", .min = 1, .max = 1e9, .help = "about so many: the least power of two of shards that gives no more" },
+	{ "samples_per_shard", SPEC_INT, .def = "1000", .min = 1, .max = 1e9,
+	  .help = "about so many: there are 2^k shards, of 2/3 to 4/3 of it" },
 	{ "max_samples", SPEC_INT, .min = 1, .max = 1e9, .help = "a shard with more is cut in parts -a, -b, ..." },
 	{ "max_bytes", SPEC_BYTES, .min = 1024, .max = 1e15, .help = "a shard with more bytes (before compression) is cut too; one sample never is" },
 	{ "shuffle", SPEC_BOOL, .def = "false", .help = "order inside a shard by seed, not by key" },
@@ -101,8 +102,8 @@ static const char about[] =
 	"Which shard a sample is in depends on nothing but its key: SHA-256 of (`cairn shard 1`, NUL, seed as 8 bytes little endian, key)\n"
 	"gives three numbers u of 64 bits each, big endian: bytes 0-7 for the split, 8-15 for the shard, 16-23 for the order in it (shuffle).\n"
 	"The shard is floor(u * shards / 2^64). So adding or removing a sample changes its own shard and no other, as long as the number of shards\n"
-	"stays: it is what `shards` says, or a power of two that changes only when the number of samples crosses samples_per_shard times a power of\n"
-	"two. Shards with more than max_samples or max_bytes are cut in parts shard-000007-a.tar, shard-000007-b.tar.\n"
+	"stays: it is what `shards` says, or the least power of two that gives shards of at most 4/3 samples_per_shard on average, so that it doubles\n"
+	"once while the samples double. Shards with more than max_samples or max_bytes are cut in parts shard-000007-a.tar, shard-000007-b.tar.\n"
 	"\n"
 	"Splits: the outputs sorted by name share the range of u by their fractions. With group_by u comes from the group's word, so no group is in two splits.\n"
 	"With stratify each class is sorted by u and cut at its exact fractions: one sample more moves at most one other of its class over each cut.\n"

@@ -465,7 +465,7 @@ test_expect 'a hundred thousand samples' '
 for i in range(100000): print(\"{\\\"id\\\":\\\"%d\\\",\\\"label\\\":%d}\" % (i, i % 10))" >big.jsonl
 	shard -i data=big.jsonl -o train=bt/ -o val=bv/ -w key=id -w class.column.name=label -w split.train=0.9 -w split.val=0.1 --metrics m.json
 	check bt bv
-	test_is "$(json m.json "[d[\"samples\"], d[\"classes\"], d[\"splits\"][\"train\"][\"shards\"], d[\"splits\"][\"val\"][\"shards\"]]")" "[100000, 10, 128, 16]"
+	test_is "$(json m.json "[d[\"samples\"], d[\"classes\"], d[\"splits\"][\"train\"][\"shards\"], d[\"splits\"][\"val\"][\"shards\"]]")" "[100000, 10, 128, 8]"
 	test_is "$(json m.json "abs(d[\"splits\"][\"train\"][\"samples\"] - 90000) < 500")" true
 	test_is "$(json bt/index.json "max(s[\"samples\"] for s in d[\"shards\"]) < 900")" true
 	rm -r bt bv

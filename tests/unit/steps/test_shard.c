@@ -237,7 +237,8 @@ static void one_less_moves_no_other(void **state)
 static void shards_are_a_power_of_two(void **state)
 {
 	static const struct { size_t n, per, want; } cases[] = {
-		{ 1, 10, 1 }, { 10, 10, 1 }, { 11, 10, 2 }, { 20, 10, 2 }, { 21, 10, 4 }, { 80, 10, 8 }, { 81, 10, 16 }, { 100, 1, 128 },
+		{ 1, 10, 1 },  { 10, 10, 1 }, { 13, 10, 1 },   { 14, 10, 2 },	{ 26, 10, 2 },
+		{ 27, 10, 4 }, { 80, 10, 8 }, { 106, 10, 8 }, { 107, 10, 16 }, { 100, 1, 128 },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
