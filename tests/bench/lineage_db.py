@@ -1,0 +1,61 @@
+"""A database as years of use would leave it: a million artifacts, made by training pipelines of 12 tasks whose first steps are
+shared by neighbouring runs. Written with SQL into a database that cairn itself made, so that its schema is the real one."""
+
+import hashlib
+import sqlite3
+
+TASKS = 12  # a run: 3 to prepare, 8 folds, 1 to evaluate
+OUTPUTS = 3  # each
+SHARED = 20  # runs whose first three tasks are the same
+
+
+def digest(*what):
+    return hashlib.sha256(repr(what).encode()).digest()
+
+
+def fill(path, artifacts, pipeline="bench"):
+    """Adds rows until there are that many artifacts; returns the digest (hex) of one that the last run made."""
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA synchronous=OFF")
+    content = db.execute("SELECT coalesce(max(id), 0) FROM content").fetchone()[0]
+    attempt = db.execute("SELECT coalesce(max(id), 0) FROM attempt").fetchone()[0]
+    made, run, last = 0, 0, None
+    contents, attempts, results, io = [], [], [], []
+
+    def make(task, key, reads):
+        nonlocal content, attempt, made
+        attempt += 1
+        attempts.append((attempt, 1, task, task, pipeline, 1, key, attempt, attempt + 1))
+        out = []
+        for k in range(OUTPUTS):
+            content += 1
+            made += 1
+            contents.append((content, digest(key, k), 1, 1000))
+            io.append((attempt, 1, f"o{k}", content))
+            out.append(content)
+        results.append((attempt, key, 1, digest(key, "outputs")))
+        io.extend((attempt, 0, f"i{n}", c) for n, c in enumerate(reads))
+        return out
+
+    prepared = None
+    while made < artifacts:
+        if run % SHARED == 0:
+            prepared = make("extract", digest("extract", run), [])
+            prepared = make("shard", digest("shard", run), prepared)
+            prepared = make("augment", digest("augment", run), prepared)
+        models = []
+        for fold in range(TASKS - 4):
+            models += make(f"train[fold={fold}]", digest("train", run, fold), prepared)
+        last = make("evaluate", digest("evaluate", run), models)
+        run += 1
+        if len(contents) > 50000 or made >= artifacts:
+            db.executemany("INSERT INTO content (id, digest, kind, size) VALUES (?,?,?,?)", contents)
+            db.executemany("INSERT INTO attempt (id, run, task, step, pipeline, number, key, started_ns, ended_ns) VALUES (?,?,?,?,?,?,?,?,?)", attempts)
+            db.executemany("INSERT INTO result (attempt, key, cacheable, outputs) VALUES (?,?,?,?)", results)
+            db.executemany("INSERT INTO io (attempt, dir, name, content) VALUES (?,?,?,?)", io)
+            db.commit()
+            contents, attempts, results, io = [], [], [], []
+    found = db.execute("SELECT digest FROM content WHERE id = ?", (last[0],)).fetchone()[0].hex()
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.close()
+    return found
