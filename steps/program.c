@@ -290,6 +290,22 @@ static int run_step(const struct step_impl *impl, const struct step_spec *spec, 
 	return r;
 }
 
+/* For who keeps pipelines/schema.json: what `with` may hold, step by step. */
+static int print_schemas(void)
+{
+	_cleanup_(str_deinit) struct str s = { 0 };
+	json_t *all = json_object();
+	size_t n;
+	const struct step_spec *const *v = step_specs(&n);
+
+	for (size_t i = 0; i < n; i++)
+		json_object_set_new(all, v[i]->name, step_spec_schema(v[i]));
+	json_add_canonical(&s, all);
+	json_decref(all);
+	printf("%s\n", s.s);
+	return fflush(stdout) == 0 ? 0 : 1;
+}
+
 static int list_steps(FILE *to)
 {
 	size_t n;
@@ -311,6 +327,8 @@ int step_main(int argc, char **argv)
 	int r = -1;
 
 	sigaction(SIGPIPE, &ignore, NULL);
+	if (argc == 1 && strcmp(argv[0], "--schemas") == 0)
+		return print_schemas();
 	if (!spec) {
 		bool help = argc > 0 && strcmp(argv[0], "--help") == 0;
 

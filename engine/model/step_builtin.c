@@ -78,14 +78,14 @@ static void report(void *arg, const struct spec_path *where, const char *message
 void step_check_with(struct reader *r, const struct yaml_node *n)
 {
 	struct with_check c = { r, n };
-	static const char *const gang[] = { "framework", "nodes", "procs_per_node", "servers" };
+	const struct step_spec *spec = step_spec_find(r->s->builtin);
 	json_t *with = n ? json_of_node(r->d, n) : NULL;
 
-	for (size_t i = 0; r->context == CONTEXT_WRAP && i < ARRAY_LEN(gang); i++)
-		if (json_object_get(with, gang[i]))
-			bad(r->d, yaml_get(n, gang[i]), "`%s` belongs into `distributed: {framework: torch, %s: …}`", gang[i], i ? gang[i] : "nodes");
+	for (const struct spec_option *o = spec->options; o->name; o++)
+		if (o->engine && json_object_get(with, o->name))
+			bad(r->d, yaml_get(n, o->name), "`%s` belongs into `distributed`", o->name);
 
-	step_spec_check(step_spec_find(r->s->builtin), with, report, &c);
+	step_spec_check(spec, with, report, &c);
 	json_decref(with);
 }
 

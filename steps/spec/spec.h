@@ -34,6 +34,7 @@ struct spec_option {
 	enum spec_type type;
 	const char *def;   /* JSON text; NULL: none, the key is absent from the complete form (or must be given, if required) */
 	bool required;
+	bool engine;	   /* not for `with`: the engine says it, from another key of the step */
 	double min, max;   /* of an INT, FLOAT, BYTES, or of a LIST's length; both 0: unbounded */
 	const char *choices; /* "a|b|c" */
 	const struct spec_option *sub; /* ends with a row without name (LIST, MAP: one row, whose name is only for messages) */
@@ -79,5 +80,8 @@ size_t step_spec_check(const struct step_spec *s, const json_t *with, spec_probl
 /* The complete form: defaults filled in, sizes as integers, variants and lists written out; keys as in the table. It is what the key
  * holds (canonically) and what the step gets. ERR_INVALID names the first problem, with its way. */
 int step_spec_complete(const struct step_spec *s, const json_t *with, json_t **ret, struct err *err);
+
+/* The options as JSON Schema, for pipelines/schema.json; a new reference. */
+json_t *step_spec_schema(const struct step_spec *s);
 
 #endif

@@ -2,10 +2,10 @@
 #include "steps/spec/tables.h"
 
 static const struct spec_option options[] = {
-	{ "framework", SPEC_CHOICE, "\"torch\"", .choices = "torch|tensorflow|jax|mpi|horovod|ps", .help = "whose rendezvous the ranks use" },
-	{ "nodes", SPEC_INT, "1", .min = 1, .max = 4096, .help = "machines; their ranks all run here, on this one" },
-	{ "procs_per_node", SPEC_INT, "1", .min = 1, .max = 128, .help = "ranks on each machine" },
-	{ "servers", SPEC_INT, "0", .min = 0, .max = 1024, .help = "parameter servers beside the workers (ps, tensorflow)" },
+	{ "framework", SPEC_CHOICE, "\"torch\"", .engine = true, .choices = "torch|tensorflow|jax|mpi|horovod|ps", .help = "whose rendezvous the ranks use" },
+	{ "nodes", SPEC_INT, "1", .engine = true, .min = 1, .max = 4096, .help = "machines; their ranks all run here, on this one" },
+	{ "procs_per_node", SPEC_INT, "1", .engine = true, .min = 1, .max = 128, .help = "ranks on each machine" },
+	{ "servers", SPEC_INT, "0", .engine = true, .min = 0, .max = 1024, .help = "parameter servers beside the workers (ps, tensorflow)" },
 	{ "starts", SPEC_CHOICE, "\"ranks\"", .choices = "ranks|nodes",
 	  .help = "what the command is: one rank, or one node's own launcher (torchrun, accelerate, deepspeed --no_ssh)" },
 	{ "grace", SPEC_DURATION, "\"10s\"", .help = "between SIGTERM and SIGKILL when the gang is to stop: time to save a checkpoint" },
