@@ -2,6 +2,7 @@
 #include <signal.h>
 #include "base/fs.h"
 #include "base/process.h"
+#include "run/git.h"
 #include "run/internal.h"
 
 static struct clock *clock_of(const struct run *r)
@@ -249,7 +250,9 @@ static int start(struct run *r, struct run_row *ret, struct err *err)
 {
 	struct clock *c = clock_of(r);
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
+	struct git_look *git;
 	char *json;
+	int result;
 
 	if (params_resolve(r->pipeline, r->o->overrides, r->o->n_overrides, r->arena, r->params, diags, err) < 0)
 		return -1;
@@ -264,7 +267,10 @@ static int start(struct run *r, struct run_row *ret, struct err *err)
 	fill_engine(r);
 	if (pipeline_files_store(r->pipeline, r->ctx->config->project_root, r->ctx->store, &r->row.pipeline_blob, err) < 0)
 		return -1;
-	if (make_plan(r, NULL, 0, err) < 0 || clear_leftovers(r, err) < 0 || write_start(r, err) < 0)
+	git = git_look_start(r->ctx->config->project_root, r->ctx->config->state_dir);
+	result = make_plan(r, NULL, 0, err) < 0 || clear_leftovers(r, err) < 0 ? -1 : 0;
+	git_look_end(git, r->arena, &r->row.git_commit, &r->row.git_dirty);
+	if (result < 0 || write_start(r, err) < 0)
 		return -1;
 	OBSERVE(r, started, &r->row, 0);
 	return execute_and_tell(r, ret, err);
