@@ -320,7 +320,8 @@ static void check_windows(const char *name, unsigned denom)
 
 static void test_windows(void **state)
 {
-	static const char *const names[] = { "photo.jpg", "progressive.jpg", "gray.jpg", "cmyk.jpg", "exif6.jpg", "wide.jpg", "sampled-2x4.jpg", "sampled-4x1.jpg", "interlaced.png", "rgba.png", "rgb.npy" };
+	static const char *const names[] = { "photo.jpg", "progressive.jpg", "gray.jpg", "cmyk.jpg", "exif6.jpg", "wide.jpg", "sampled-2x4.jpg",
+					     "sampled-4x1.jpg", "interlaced.png", "rgba.png", "rgb.npy" };
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		for (unsigned denom = 1; denom <= (strstr(names[i], ".jpg") ? 8 : 1); denom *= 2)
@@ -417,6 +418,36 @@ static void test_sizes(void **state)
 		}
 }
 
+static void test_noise(void **state)
+{
+	struct workspace *ws = workspace_new();
+	struct random_key key = random_key_of(1, "noise");
+	double sum = 0, squares = 0, along = 0, n = 0;
+	struct drawn d = { .on = true, .n = 1, .v = { 0.05 } };
+	struct plan plan;
+	json_t *with;
+
+	plan_of("{\"ops\": [{\"noise\": 0.05}]}", &plan, &with);
+	image_make(&ws->cur, 200, 200, 3);
+	memset(ws->cur.px, 100, ws->cur.stride * 200);
+	op_apply(&plan.ops[0], &d, &key, 0, 0, ws, false);
+	for (uint32_t y = 0; y < 200; y++)
+		for (uint32_t x = 0; x < 200; x++) {
+			const uint8_t *p = image_row(&ws->cur, y) + x * 4;
+
+			for (int c = 0; c < 3; c++, n++) {
+				sum += p[c] - 100;
+				squares += (p[c] - 100) * (p[c] - 100);
+			}
+			along += (p[0] - 100) * (p[1] - 100);
+		}
+	assert_true(fabs(sum / n) < 0.15);
+	assert_true(fabs(sqrt(squares / n) / (0.05 * 255) - 1) < 0.02);
+	assert_true(fabs(along / 40000) < 4 * 0.05 * 255 * 0.05 * 255 / 200); /* channels don't go together */
+	json_decref(with);
+	workspace_free(ws);
+}
+
 /* How often each thing is drawn. */
 static void test_chances(void **state)
 {
@@ -453,6 +484,7 @@ int main(void)
 		cmocka_unit_test(test_philox),	    cmocka_unit_test(test_streams_differ), cmocka_unit_test(test_below),   cmocka_unit_test(test_normal),
 		cmocka_unit_test(test_loops_agree), cmocka_unit_test(test_resample),	   cmocka_unit_test(test_orientation), cmocka_unit_test(test_npy),
 		cmocka_unit_test(test_windows),	    cmocka_unit_test(test_cut),		   cmocka_unit_test(test_sizes),   cmocka_unit_test(test_chances),
+		cmocka_unit_test(test_noise),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
