@@ -8,6 +8,7 @@
 #include <string.h>
 #include "base/fs.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "steps/augment/sample.h"
 #include "steps/step.h"
 
@@ -128,6 +129,15 @@ static void give_back(struct step *s, struct workspace *ws)
 	pthread_mutex_unlock(&s->lock);
 }
 
+/* Keys are an archive's: any bytes, which must not reach a terminal as they are. */
+static void name_sample(struct err *err, const char *shard, const char *key)
+{
+	_cleanup_(str_deinit) struct str printable = { 0 };
+
+	text_add_printable(&printable, key, strlen(key));
+	err_wrap(err, "%s: sample `%s`", shard, printable.s ? printable.s : "");
+}
+
 static int work_on(void *arg, void *p, struct err *err)
 {
 	struct step *s = arg;
@@ -140,7 +150,7 @@ static int work_on(void *arg, void *p, struct err *err)
 	give_back(s, ws);
 	if (item->images >= 0)
 		return 0;
-	err_wrap(&bad, "%s: sample `%s`", s->from[item->shard], sample->key);
+	name_sample(&bad, s->from[item->shard], sample->key);
 	if (s->plan.on_bad == ON_BAD_FAIL)
 		return err_set(err, bad.code, "%s", bad.msg);
 	item->bad = xstrdup(bad.msg);

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 #include "base/mem.h"
+#include "base/text.h"
 #include "steps/augment/sample.h"
 #include "steps/step.h"
 
@@ -286,6 +287,14 @@ static int make_field(const struct job *j, uint32_t copy, struct shard_field *fi
 	return 0;
 }
 
+static int name_field(struct err *err, const char *name)
+{
+	_cleanup_(str_deinit) struct str printable = { 0 };
+
+	text_add_printable(&printable, name, strlen(name));
+	return err_wrap(err, "%s", printable.s ? printable.s : "");
+}
+
 /* One field of the sample in all copies. */
 static int augment_field(struct job *j, const struct shard_sample *s, size_t at, uint32_t first, uint32_t n, struct made *ret, json_t **records, struct err *err)
 {
@@ -295,10 +304,10 @@ static int augment_field(struct job *j, const struct shard_sample *s, size_t at,
 	j->codec.indices = j->mask;
 	memset(j->ws->have, 0, sizeof(j->ws->have));
 	if (codec_probe(j->field->data, j->field->n, &j->codec, &j->info, err) < 0)
-		return err_wrap(err, "%s", j->field->name);
+		return name_field(err, j->field->name);
 	for (uint32_t i = 0; i < n; i++)
 		if (make_field(j, first + i, &ret[i].fields[at], &ret[i], records ? records[i] : NULL, err) < 0)
-			return err_wrap(err, "%s", j->field->name);
+			return name_field(err, j->field->name);
 	return 0;
 }
 
@@ -307,7 +316,7 @@ static int check_names(const struct made *m, struct err *err)
 	for (size_t i = 0; i < m->n_fields; i++)
 		for (size_t k = i + 1; k < m->n_fields; k++)
 			if (strcmp(m->fields[i].name, m->fields[k].name) == 0)
-				return err_set(err, ERR_INVALID, "two of its fields would be named `%s`", m->fields[i].name);
+				return err_set(err, ERR_INVALID, "two of its fields would have the same name"), name_field(err, m->fields[i].name);
 	return 0;
 }
 

@@ -118,7 +118,7 @@ test_expect 'formats: kept or changed, by name and by bytes' '
 	augment in/jpegs.tar o.tar "{\"ops\": [{\"grayscale\": {\"channels\": \"1\"}}]}"
 	test_is "$($shards shape o.tar j1.jpg)" "jpeg 48 64 1"
 	test_must_fail augment in/clash.tar clash.tar "{\"ops\": [], \"to\": \"png\"}"
-	test_grep "in/clash.tar: sample .two.: two of its fields would be named .png." err
+	test_grep "in/clash.tar: sample .two.: png: two of its fields would have the same name" err
 	test_missing clash.tar
 '
 
