@@ -183,6 +183,7 @@ static void read_window(struct reader *r, const struct image_part *part, struct 
 	c->scale_num = 1;
 	c->scale_denom = d;
 	c->dct_method = JDCT_ISLOW;
+	c->do_block_smoothing = FALSE; /* in a progressive file that lacks scans it would look at what a window leaves out */
 	jpeg_start_decompress(c);
 	right = MIN((part->x + part->w + d - 1) / d, c->output_width);
 	bottom = MIN((part->y + part->h + d - 1) / d, c->output_height);
