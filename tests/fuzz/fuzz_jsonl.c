@@ -64,7 +64,7 @@ static void compare(const uint8_t *data, size_t size)
 		for (size_t i = 0; i < n && other; i++)
 			check_member(other, &m[i]);
 	}
-	if (r <= 0 && json_is_object(other))
+	if (r <= 0 && json_is_object(other) && !memchr(data, '\0', size)) /* which jansson passes over */
 		must(strstr(err.msg, "too deeply") || strstr(err.msg, "1,024 members"), "jansson takes it");
 	json_decref(other);
 	jsonl_free(j);
