@@ -248,7 +248,8 @@ enum {
 	HAS_PLACE = 1 << 8, /* image, description, volumes */
 	HAS_CONDITION = 1 << 9,
 	HAS_POLICY = 1 << 10, /* other than the step before it in the file */
-	HAS_ALL = (1 << 11) - 1,
+	HAS_BUILTIN = 1 << 11, /* beside a command, when it launches that */
+	HAS_ALL = (1 << 12) - 1,
 };
 
 static bool same_policy(const struct step *a, const struct step *b)
@@ -284,6 +285,7 @@ static unsigned what_it_has(const struct step *s)
 	has |= s->n_include || s->n_exclude ? HAS_RULES : 0;
 	has |= s->each ? HAS_EACH : 0;
 	has |= s->run ? HAS_RUN : 0;
+	has |= s->builtin || s->with ? HAS_BUILTIN : 0;
 	has |= s->step_file ? HAS_STEP_FILE : 0;
 	has |= s->n_env ? HAS_ENV : 0;
 	has |= s->n_code || s->n_secrets || s->n_tools ? HAS_LISTS : 0;
@@ -319,9 +321,9 @@ static void c_policy(struct codec *c, struct step *s)
 
 static void c_program(struct codec *c, struct step *s, unsigned has)
 {
-	if (has & HAS_RUN) {
+	if (has & HAS_RUN)
 		c_template1(c, &s->run);
-	} else {
+	if (has & HAS_BUILTIN) {
 		c_name(c, &s->builtin);
 		c_with(c, &s->with);
 	}
