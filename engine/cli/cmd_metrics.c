@@ -3,6 +3,7 @@
 #include "base/map.h"
 #include "base/text.h"
 #include "cli/facts.h"
+#include "cli/plot.h"
 #include "cli/table.h"
 
 struct line {
@@ -16,6 +17,7 @@ struct metrics {
 	VEC(struct line) lines;
 	struct map *names; /* metric names in order of appearance */
 	VEC(const char *) params; /* that are shown */
+	bool series;		  /* over steps, instead of the last values */
 };
 
 static bool metric_of(const struct line *l, const char *name, double *ret)
@@ -123,7 +125,7 @@ static int add_run(struct metrics *m, struct db *db, const struct run_row *run, 
 	}
 	for (size_t i = 0; i < n; i++) {
 		struct line l = { run, &tasks[i], params ? json_incref(params) : json_object() };
-		int pass = tasks[i].n_metrics ? passes(m, &l, args, err) : 0;
+		int pass = (m->series ? series_is_there(&tasks[i]) : tasks[i].n_metrics > 0) ? passes(m, &l, args, err) : 0;
 
 		if (pass <= 0) {
 			json_decref(l.params);
@@ -306,9 +308,24 @@ static void print_json(struct metrics *m)
 	cli_print_json(m->cli, json_pack("{s:o}", "runs", runs));
 }
 
+static int show_series(struct metrics *m, const struct cli_args *args, struct err *err)
+{
+	struct metrics_source *v = arena_alloc(m->cli->arena, (m->lines.n + 1) * sizeof(*v));
+
+	for (size_t i = 0; i < m->lines.n; i++)
+		v[i] = (struct metrics_source){ m->lines.v[i].run, m->lines.v[i].task };
+	return metrics_show_series(m->cli, args, v, m->lines.n, err);
+}
+
+static void show_table(struct metrics *m, const struct cli_args *args)
+{
+	choose_params(m, cli_flag(args, "all"));
+	m->cli->json ? print_json(m) : print_table(m);
+}
+
 int cmd_metrics(struct cli *cli, const struct cli_args *args)
 {
-	struct metrics m = { .cli = cli, .names = map_new() };
+	struct metrics m = { .cli = cli, .names = map_new(), .series = metrics_wants_series(args) };
 	struct err err = { 0 };
 	struct db *db;
 	int r = cli_db(cli, DB_READ, &db, &err);
@@ -317,10 +334,10 @@ int cmd_metrics(struct cli *cli, const struct cli_args *args)
 		r = args->n_operands ? add_named(&m, db, args, &err) : add_newest(&m, db, args, &err);
 	if (r == 0 && cli_value(args, "sort"))
 		r = sort_lines(&m, cli_value(args, "sort"), &err);
-	if (r == 0) {
-		choose_params(&m, cli_flag(args, "all"));
-		cli->json ? print_json(&m) : print_table(&m);
-	}
+	if (r == 0 && m.series)
+		r = show_series(&m, args, &err);
+	else if (r == 0)
+		show_table(&m, args);
 	for (size_t i = 0; i < m.lines.n; i++)
 		json_decref(m.lines.v[i].params);
 	VEC_FREE(&m.lines);

@@ -166,9 +166,15 @@ const struct cli_command cli_commands[] = {
 	  OPTIONS({ 0, "pipeline", "NAME", "only runs of this pipeline" }, { 0, "step", "STEP", "only metrics of this step", .repeats = true },
 		  { 's', "sort", "NAME", "by this metric or param, smallest first; -NAME: largest first" },
 		  { 0, "filter", "CONDITION", "only where it holds, such as 'accuracy>=0.9' or 'lr=0.1'", .repeats = true },
-		  { 'n', "limit", "N", "at most N runs (0: all)" }, { 'a', "all", NULL, "all params, also those that don't differ" }),
-	  .json = "{\"runs\": [{\"id\", \"started\": TIME, \"state\", \"params\": {NAME: VALUE}, \"metrics\": {TASK: {NAME: NUMBER}}}]}",
-	  EXAMPLES({ "cairn metrics", "of the newest runs" }, { "cairn metrics --sort=-accuracy --filter 'lr<0.1'", "best first, small learning rates" }),
+		  { 'n', "limit", "N", "at most N runs (0: all)" }, { 'a', "all", NULL, "all params, also those that don't differ" },
+		  { 0, "plot", "METRIC", "draw this metric over steps, in the terminal; alone: all of them. Of the newest run, unless RUN or -n says more",
+		    .bare = "*", .repeats = true },
+		  { 0, "svg", "FILE", "draw into FILE (-: standard output); --plot says which metrics", .complete = COMPLETE_FILE },
+		  { 0, "tensorboard", "DIR", "write event files for TensorBoard to DIR/RUN/TASK", .complete = COMPLETE_DIR }, OPT_STORE),
+	  .json = "{\"runs\": [{\"id\", \"started\": TIME, \"state\", \"params\": {NAME: VALUE}, \"metrics\": {TASK: {NAME: NUMBER}}}]}; with --plot: "
+		  "{\"series\": [{\"run\", \"task\", \"metric\", \"points\": [[STEP, NUMBER|null]]}]}",
+	  EXAMPLES({ "cairn metrics", "of the newest runs" }, { "cairn metrics --plot loss -n 3", "the loss over steps, of the newest three" },
+		   { "cairn metrics --tensorboard tb/", "for `tensorboard --logdir tb/`" }, { "cairn metrics --sort=-accuracy --filter 'lr<0.1'", "best first, small learning rates" }),
 	  .complete = COMPLETE_RUN, .run = cmd_metrics },
 	{ "diff", "two runs side by side", "[RUN [RUN]]", 0, 2,
 	  "Shows how two runs differ in params, code, inputs, outputs and metrics. One run is held against the run of the same pipeline before it; "

@@ -381,6 +381,100 @@ test_expect 'a metrics file of the program wins over its lines' '
 	test_is "$(json m "d[\"runs\"][0][\"metrics\"][\"train\"][\"loss\"]")" 2.0
 '
 
+test_expect 'a pipeline that is read from its cached model launches just the same' '
+	cd "$WORK"
+	pipeline twice "{framework: torch}" "echo loss=1 step=1"
+	sed -i "/distributed/d" twice.yaml
+	cairn -q run twice.yaml
+	cairn -q run twice.yaml --force
+	cairn get train/series -o - >series
+	test_is "$(cat series)" "{\"loss\":1,\"step\":1}"
+'
+
+# ---- pictures of metrics -------------------------------------------------------------------------------------------------
+
+write plot.yaml <<'Y'
+pipeline: plot
+params: {k: 1}
+steps:
+  train:
+    uses: train
+    matrix: {fold: [0, "a<b&c"]}
+    run: |
+      for i in 0 1 2 3 4; do echo "down=$((10 - i * ${{ params.k }})) flat=3 <evil>&=1" step=$i | sed "s/ <evil>&=1//"; done
+      echo "gap=nan step=0"; echo "gap=1 step=1"; echo "{\"gap\": 1e300, \"step\": 2}"
+  plain:
+    run: "true"
+Y
+test_expect '--plot: a picture for each metric, in ASCII where nothing else is fine' '
+	cd "$WORK"
+	cairn -q run plot.yaml
+	LC_ALL=C COLUMNS=60 cairn metrics --plot down --step train >out
+	test_is "$(sed -n 1p out)" "            down"
+	test_is "$(LC_ALL=C grep -c "[^ -~]" out || :)" 0
+	test_is "$(sed -n 2p out)" "        10 |bb"
+	test_grep "^         6 \|.*b$" out
+	test_grep "^            0 +4$" out
+	test_grep "^            b train\[fold=a<b&c\]" out
+	test_is "$(awk "{ if (length(\$0) > n) n = length(\$0) } END { print n }" out)" 60
+	COLUMNS=60 cairn metrics --plot=gap --plot=flat >out
+	test_is "$(grep -cE "^ {12}(gap|flat)$" out)" 2
+	test_no_grep down out
+'
+
+test_expect '--plot: Braille for a line alone, and with colours; nothing wider than the terminal' '
+	cd "$WORK"
+	sed "s/, \"a<b&c\"//" plot.yaml >one.yaml
+	cairn -q run one.yaml
+	LC_ALL=C.UTF-8 COLUMNS=60 cairn metrics --plot down >out
+	grep -q "⠉\|⠑\|⠢\|⠤\|⡀\|⠒" out
+	test_is "$(wc -L <out)" 60
+	LC_ALL=C.UTF-8 COLUMNS=60 cairn metrics --color always --plot down >out
+	grep -q "$(printf "\033")" out
+'
+
+test_expect '--plot: the newest run, or those that are asked for; what there is when there is no such metric' '
+	cd "$WORK"
+	cairn -q run plot.yaml -p k=2
+	cairn metrics --plot down --json >one
+	test_is "$(json one "sorted({s[\"points\"][4][1] for s in d[\"series\"]})")" "[2.0]"
+	cairn metrics --plot down -n 3 --json >three
+	test_is "$(json three "len({s[\"run\"] for s in d[\"series\"]})")" 3
+	cairn metrics --plot gap --json >gap
+	test_is "$(json gap "d[\"series\"][0][\"points\"]")" "[[0.0, null], [1.0, 1.0], [2.0, 1e+300]]"
+	test_must_fail cairn metrics --plot nothing 2>err
+	test_grep "down, flat, gap" err
+'
+
+test_expect --needs python3 '--svg: a document that XML readers take, whatever the names' '
+	cd "$WORK"
+	cairn metrics --svg "plot é.svg"
+	python3 - "plot é.svg" <<-"E"
+	import sys, xml.etree.ElementTree as T
+	root = T.parse(sys.argv[1]).getroot()
+	texts = [t.text for t in root.iter("{http://www.w3.org/2000/svg}text")]
+	assert root.tag.endswith("svg") and {"down", "flat", "gap", "train[fold=a<b&c]"} <= set(texts), texts
+	lines = [p.get("d") for p in root.iter("{http://www.w3.org/2000/svg}path") if p.get("class") == "line" and "L" in p.get("d")]
+	assert len(lines) == 6 and not any("nan" in l or "inf" in l for l in lines), lines
+	E
+	cairn metrics --plot=flat --svg - >out
+	test_grep "^<svg" out
+	test_no_grep ">down<" out
+'
+
+test_expect '--tensorboard: event files, the same bytes when written again' '
+	cd "$WORK"
+	run=$(cairn runs --json >r; json r "d[\"runs\"][0][\"id\"]")
+	cairn metrics "$run" --tensorboard tb
+	test_is "$(ls "tb/$run")" "$(printf "train[fold=0]\ntrain[fold=a<b&c]")"
+	sha256sum tb/*/*/* >before
+	cairn metrics "$run" --tensorboard tb
+	sha256sum -c before
+	# The CRC-32C of the length of the first record: masked, by the published algorithm.
+	test_is "$(od -An -tx1 -N8 tb/"$run"/*0]/* | tr -d " ")" 1800000000000000
+	test_is "$(od -An -tx1 -j8 -N4 tb/"$run"/*0]/* | tr -d " ")" a37f4b22
+'
+
 # ---- checkpoints -------------------------------------------------------------------------------------------------------
 
 # A training of 8 steps that saves after each even one, and stops where STOP says until somebody ends it.
