@@ -160,14 +160,17 @@ static json_t *parse_object(const char *line, size_t n, bool *ret_replaced)
 static bool object(const char *line, size_t n, struct found *f)
 {
 	_cleanup_(str_deinit) struct str prefix = { 0 };
-	json_t *j = parse_object(line, n, &f->nulls_count);
+	struct found count = { 0 };
+	json_t *j = parse_object(line, n, &count.nulls_count);
 
 	if (!j)
 		return false;
 	str_add(&prefix, "");
-	flatten(j, &prefix, f);
+	flatten(j, &prefix, &count); /* first look whether there is a number at all */
+	if (count.n)
+		flatten(j, &prefix, f);
 	json_decref(j);
-	return f->n > 0;
+	return count.n > 0;
 }
 
 bool metrics_of_line(const char *line, size_t n, void (*fn)(void *arg, const char *name, double value), void *arg)
