@@ -490,19 +490,19 @@ test_expect 'in a pipeline one sample more makes one task of the next step run a
 	  count:
 	    each: "${{ steps.shard.outputs.all }}/*.tar"
 	    run: tar tf ${{ inputs.shard }} | grep -c jpg > ${{ outputs.n }}; echo ran >> "$RAN"
-	    env: {RAN: "'"$TRASH"'/work/ran"}
+	    env: {RAN: "'"$TRASH"'/ran"}
 	    inputs: {shard: "${{ item }}"}
 	    outputs: {n: n.txt}
 	E3
 	cairn run -q pipeline.yaml
-	test_lines 8 ../ran
+	test_lines 8 "$TRASH/ran"
 	cairn metrics --json >metrics
 	test_grep "160" metrics
 	printf new >photos/cat/new.jpg
 	cairn run -q pipeline.yaml
-	test_lines 9 ../ran
+	test_lines 9 "$TRASH/ran"
 	cairn run -q pipeline.yaml
-	test_lines 9 ../ran
+	test_lines 9 "$TRASH/ran"
 '
 test_expect 'cairn check holds the settings of shard against its table' '
 	cd project
