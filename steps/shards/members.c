@@ -232,14 +232,22 @@ static int check_unpacked(struct member_reader *r, uint64_t member, struct err *
 	return 0;
 }
 
+/* What to ask for next: all that the header promises and one more byte, which isn't there; never much on its word alone. */
+static size_t next_step(const struct member_reader *r, uint64_t got)
+{
+	uint64_t size = archive_entry_size_is_set(r->entry) ? (uint64_t)archive_entry_size(r->entry) : UINT64_MAX - 1;
+
+	return (size_t)(size < got ? READ_BLOCK : MIN(size - got + 1, READ_BLOCK));
+}
+
 int member_reader_data(struct member_reader *r, struct str *out, struct err *err)
 {
 	WITH_UTF8(r);
 	uint64_t begin = out->len;
-	size_t want = archive_entry_size_is_set(r->entry) ? (size_t)MIN((uint64_t)archive_entry_size(r->entry) + 1, READ_BLOCK) : READ_BLOCK;
 
 	r->can_go_on = false;
 	for (;;) {
+		size_t want = next_step(r, out->len - begin);
 		la_ssize_t n;
 
 		str_reserve(out, want);
@@ -250,13 +258,11 @@ int member_reader_data(struct member_reader *r, struct str *out, struct err *err
 			break;
 		out->len += (size_t)n;
 		r->unpacked += (uint64_t)n;
-		want = READ_BLOCK;
 		if (check_unpacked(r, out->len - begin, err) < 0) {
 			r->ended = true;
 			return -1;
 		}
 	}
-	if (out->s)
-		out->s[out->len] = '\0';
+	out->s[out->len] = '\0';
 	return 0;
 }
