@@ -2,11 +2,14 @@
  *
  * libcurl is loaded when the first client is made (dlopen): commands that need no network don't pay for it. A client owns a thread that talks;
  * http_run() may be called from any thread and returns when all of its requests have ended. Nothing is followed, retried or decoded unless it is
- * said here: whoever signs requests must see each answer.
+ * said here: whoever signs requests must see each answer. The one exception: a request that meets a kept connection which the server has closed
+ * meanwhile, before any byte of an answer, goes out again on a new one.
  *
  * What comes back is hostile: headers, bodies and times are bounded. A request has ended in one of two ways: an answer (any status, `err` unset), or an error:
  * ERR_IO for what may go better another time (resolve, connect, reset, cut short, too slow), ERR_INVALID for what won't (a certificate that doesn't
- * verify, an answer that is no HTTP, a bad URL), ERR_TOO_LARGE, ERR_CANCELLED.
+ * verify, an answer that is no HTTP, a bad URL), ERR_TOO_LARGE, ERR_CANCELLED; or what the sink or reading the body set (ERR_CHANGED when the file
+ * has become shorter). Messages name method, host and path, never a query, a header or a proxy's credentials. An answer that announces too little is
+ * cut there, and one without a length ends where the connection does: whoever needs all bytes checks a digest.
  */
 #ifndef CAIRN_BASE_HTTP_H
 #define CAIRN_BASE_HTTP_H
@@ -19,7 +22,7 @@
 
 struct http_options {
 	const char *ca_file;	  /* PEM; NULL: the system's (or SSL_CERT_FILE) */
-	const char *proxy;	  /* NULL: HTTPS_PROXY, HTTP_PROXY, NO_PROXY of the environment */
+	const char *proxy;	  /* for all; "": none; NULL: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY (or in lower case) of the environment */
 	unsigned max_connections; /* open at once, over all hosts; 0: 64 */
 	int64_t connect_timeout_ns; /* 0: 10 s */
 	int64_t stall_timeout_ns; /* fewer than 1 KiB/s for so long is a dead connection; 0: 30 s */
@@ -35,13 +38,13 @@ struct http_request {
 	/* asked; all borrowed until the request has ended */
 	const char *method; /* "GET", "PUT", … */
 	const char *url;
-	const char *const *headers; /* "Name: value", NULL-terminated; or NULL */
+	const char *const *headers; /* "Name: value", NULL-terminated; or NULL. Control characters are ERR_INVALID */
 	const void *body;	    /* or NULL */
 	size_t body_len;
 	int body_fd;		    /* instead: body_len bytes from body_offset of this file; -1: none */
 	uint64_t body_offset;
 	bool expect_continue;	    /* wait for 100 Continue before a large body (stores that redirect) */
-	uint64_t max_bytes;	    /* of the answer's body; more is ERR_TOO_LARGE. 0: 1 MiB */
+	uint64_t max_bytes;	    /* of the body of a 2xx answer, sink or not; more is ERR_TOO_LARGE. 0: 1 MiB; of other answers always 1 MiB */
 	/* The answer's body: into `reply.body`, or, if `sink` is set and the status is 2xx, piece by piece there (on the client's thread; -1 with *err
 	 * ends the request). */
 	int (*sink)(void *arg, const void *bytes, size_t n, struct err *err);
@@ -52,7 +55,7 @@ struct http_request {
 	/* answered */
 	struct {
 		long status;
-		struct str headers; /* as they came, "Name: value\r\n" each */
+		struct str headers; /* as they came, "Name: value\r\n" each; without the status line, 1xx answers and trailers */
 		struct str body;
 		uint64_t body_bytes; /* also those that went to the sink */
 		int64_t duration_ns;
@@ -64,7 +67,8 @@ void http_request_deinit(struct http_request *r); /* what was answered */
 const char *http_header(const struct http_request *r, const char *name, size_t *ret_len);
 
 /* Runs them all, at most `parallel` at once (0: as many as the client may). Each says for itself how it ended. `more`, if set, is called on the client's
- * thread whenever one has ended, and may give another request to run (or NULL): so a queue stays full. */
+ * thread whenever one has ended, also by cancelling, and may give another request to run (or NULL): so a queue stays full. With n = 0 it is never called.
+ * Requests are fresh: `reply` and `err` zero. Not to be called from a sink or `more`. */
 void http_run(struct http_client *c, struct http_request *const *v, size_t n, unsigned parallel,
 	      struct http_request *(*more)(void *arg, struct http_request *ended), void *arg);
 /* One; 0 when there is an answer, whatever its status. */

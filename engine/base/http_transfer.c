@@ -1,0 +1,396 @@
+/* One request on one libcurl handle: what it asks, what its callbacks do, how it ended.
+ *
+ * Handles are used again. All that differs between requests is set by http_transfer_setup(), whatever it was before; CURLOPT_HTTPGET comes
+ * first because it undoes what an earlier upload or HEAD left.
+ *
+ * Messages name method, host and path. A query can hold a signature, headers and proxies hold credentials: libcurl's own words are used only
+ * for classes whose words are known to have none. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include "base/clock.h"
+#include "base/http_internal.h"
+
+#define BUFFER_BYTES 524288L	    /* of a socket's reads and writes: fewer, larger system calls */
+#define SMALL_ANSWER (64 * KIB)	    /* answers up to this size take a small buffer */
+#define SMALL_BUFFER 65536L
+#define ANSWER_MAX_DEFAULT MIB	    /* also of what comes with an error status, whatever max_bytes says */
+#define RESERVE_MAX (16 * MIB)	    /* what an announced length is believed */
+#define STALL_BYTES_PER_S 1024
+#define CONTINUE_TIMEOUT_MS 1000L   /* then the body goes without 100 Continue (RFC 9110, 10.1.1) */
+
+/* --- callbacks ----------------------------------------------------------------------------------------------------------------- */
+
+/* Sockets that the steps we start don't inherit. */
+static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
+{
+	return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+}
+
+static size_t on_body_read(char *buf, size_t size, size_t n, void *arg)
+{
+	struct http_transfer *t = arg;
+	struct http_request *r = t->r;
+	uint64_t left = r->body_len - t->sent;
+	size_t want = (size_t)MIN((uint64_t)(size * n), left);
+	ssize_t got = (ssize_t)want;
+
+	if (r->body) {
+		memcpy(buf, (const char *)r->body + t->sent, want);
+	} else if (want) {
+		do
+			got = pread(r->body_fd, buf, want, (off_t)(r->body_offset + t->sent));
+		while (got < 0 && errno == EINTR);
+		if (got < 0)
+			err_errno(&r->err, "cannot read what is to be sent");
+		else if (got == 0)
+			err_set(&r->err, ERR_CHANGED, "what is to be sent has become shorter");
+		if (got <= 0)
+			return CURL_READFUNC_ABORT;
+	}
+	t->sent += (uint64_t)got;
+	return (size_t)got;
+}
+
+/* A reused connection was dead: libcurl begins again on a new one. */
+static int on_body_seek(void *arg, curl_off_t offset, int origin)
+{
+	struct http_transfer *t = arg;
+
+	if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > t->r->body_len)
+		return CURL_SEEKFUNC_FAIL;
+	t->sent = (uint64_t)offset;
+	return CURL_SEEKFUNC_OK;
+}
+
+static size_t on_header(char *line, size_t size, size_t n, void *arg)
+{
+	struct http_transfer *t = arg;
+	struct str *headers = &t->r->reply.headers;
+	size_t len = size * n;
+
+	t->header_bytes += len;
+	if (t->header_bytes > HTTP_HEADERS_MAX) {
+		err_set(&t->r->err, ERR_TOO_LARGE, "the answer's headers are over %llu KiB", HTTP_HEADERS_MAX / KIB);
+		return 0;
+	}
+	if (t->body_begun) /* trailers */
+		return len;
+	if (len >= 5 && strncasecmp(line, "HTTP/", 5) == 0) { /* again after a 1xx */
+		str_reset(headers);
+		return len;
+	}
+	while (len && (line[len - 1] == '\n' || line[len - 1] == '\r'))
+		len--;
+	if (len) {
+		str_addn(headers, line, len);
+		str_addn(headers, "\r\n", 2);
+	}
+	return size * n;
+}
+
+static void begin_body(struct http_transfer *t)
+{
+	struct http_request *r = t->r;
+	curl_off_t announced = -1;
+	long status = 0;
+	bool good;
+
+	t->api->easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+	t->api->easy_getinfo(t->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced);
+	good = status >= 200 && status < 300;
+	t->body_begun = true;
+	t->to_sink = good && r->sink;
+	t->limit = good && r->max_bytes ? r->max_bytes : ANSWER_MAX_DEFAULT;
+	if (!t->to_sink && announced > 0)
+		str_reserve(&r->reply.body, (size_t)MIN((uint64_t)announced, MIN(t->limit, RESERVE_MAX)));
+}
+
+static size_t on_body_write(char *bytes, size_t size, size_t n, void *arg)
+{
+	struct http_transfer *t = arg;
+	struct http_request *r = t->r;
+	size_t len = size * n;
+
+	if (!t->body_begun)
+		begin_body(t);
+	if (len > t->limit - r->reply.body_bytes) {
+		err_set(&r->err, ERR_TOO_LARGE, "the answer is over %llu bytes", (unsigned long long)t->limit);
+		return len + 1;
+	}
+	r->reply.body_bytes += len;
+	if (!t->to_sink) {
+		str_addn(&r->reply.body, bytes, len);
+	} else if (r->sink(r->arg, bytes, len, &r->err) < 0) {
+		if (!r->err.code)
+			err_set(&r->err, ERR_IO, "the answer cannot be taken");
+		return len + 1;
+	}
+	return len;
+}
+
+/* --- asking -------------------------------------------------------------------------------------------------------------------- */
+
+/* easy_setopt takes what it is given: these say its type. */
+static void set_long(const struct curl_api *api, CURL *easy, CURLoption option, long value)
+{
+	api->easy_setopt(easy, option, value);
+}
+
+static void set_text(const struct curl_api *api, CURL *easy, CURLoption option, const char *value)
+{
+	api->easy_setopt(easy, option, value);
+}
+
+static void set_pointer(const struct curl_api *api, CURL *easy, CURLoption option, void *value)
+{
+	api->easy_setopt(easy, option, value);
+}
+
+CURL *http_easy_new(const struct curl_api *api, const struct http_settings *s)
+{
+	CURL *easy = api->easy_init();
+
+	if (!easy)
+		return NULL;
+	api->easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+	api->easy_setopt(easy, CURLOPT_READFUNCTION, on_body_read);
+	api->easy_setopt(easy, CURLOPT_SEEKFUNCTION, on_body_seek);
+	api->easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+	api->easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body_write);
+	set_long(api, easy, CURLOPT_NOSIGNAL, 1);
+	set_long(api, easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
+	set_long(api, easy, CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2);
+	set_text(api, easy, CURLOPT_PROTOCOLS_STR, "http,https");
+	set_long(api, easy, CURLOPT_DISALLOW_USERNAME_IN_URL, 1);
+	set_long(api, easy, CURLOPT_FOLLOWLOCATION, 0);
+	set_long(api, easy, CURLOPT_PATH_AS_IS, 1);
+	set_long(api, easy, CURLOPT_HTTP_CONTENT_DECODING, 0);
+	set_long(api, easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1);
+	set_long(api, easy, CURLOPT_TCP_KEEPALIVE, 1);
+	set_long(api, easy, CURLOPT_DNS_SHUFFLE_ADDRESSES, 1);
+	set_long(api, easy, CURLOPT_QUICK_EXIT, 1); /* no waiting for a resolver that hangs */
+	set_long(api, easy, CURLOPT_CONNECTTIMEOUT_MS, s->connect_timeout_ms);
+	set_long(api, easy, CURLOPT_EXPECT_100_TIMEOUT_MS, CONTINUE_TIMEOUT_MS);
+	set_text(api, easy, CURLOPT_USERAGENT, s->user_agent);
+	set_text(api, easy, CURLOPT_NOPROXY, s->no_proxy);
+	if (s->ca_file)
+		set_text(api, easy, CURLOPT_CAINFO, s->ca_file);
+	return easy;
+}
+
+static int add_header(struct http_transfer *t, const char *line)
+{
+	struct curl_slist *list = t->api->slist_append(t->headers, line);
+
+	if (!list)
+		mem_die(strlen(line));
+	t->headers = list;
+	return 0;
+}
+
+/* libcurl takes "Name:" for the wish to leave a header out, and "Name;" for an empty one. */
+static int add_request_header(struct http_transfer *t, const char *line)
+{
+	size_t name = strcspn(line, ":"), n = strlen(line);
+	_cleanup_(freep) char *empty = NULL;
+
+	for (size_t i = 0; i < n; i++)
+		if ((unsigned char)line[i] < 0x20 && line[i] != '\t')
+			return err_set(&t->r->err, ERR_INVALID, "a control character in the header %.*s", (int)MIN(strcspn(line, ":\r\n"), 64u), line);
+	if (!name || !line[name])
+		return err_set(&t->r->err, ERR_INVALID, "a header without a name");
+	if (line[name + 1 + strspn(line + name + 1, " \t")] != '\0')
+		return add_header(t, line);
+	empty = xasprintf("%.*s;", (int)name, line);
+	return add_header(t, empty);
+}
+
+static int set_headers(struct http_transfer *t)
+{
+	const struct http_request *r = t->r;
+
+	for (size_t i = 0; r->headers && r->headers[i]; i++)
+		if (add_request_header(t, r->headers[i]) < 0)
+			return -1;
+	/* Said or not said by us, never by libcurl's own idea of what is large. */
+	add_header(t, r->expect_continue && r->body_len ? "Expect: 100-continue" : "Expect:");
+	t->api->easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->headers);
+	return 0;
+}
+
+static void set_method(struct http_transfer *t)
+{
+	const struct http_request *r = t->r;
+	bool head = str_eq(r->method, "HEAD"), get = str_eq(r->method, "GET");
+	bool upload = r->body_len || str_eq(r->method, "PUT") || str_eq(r->method, "POST") || str_eq(r->method, "PATCH");
+
+	set_long(t->api, t->easy, CURLOPT_HTTPGET, 1);
+	if (upload) {
+		set_long(t->api, t->easy, CURLOPT_UPLOAD, 1);
+		t->api->easy_setopt(t->easy, CURLOPT_INFILESIZE_LARGE, (curl_off_t)r->body_len);
+	} else if (head) {
+		set_long(t->api, t->easy, CURLOPT_NOBODY, 1);
+	}
+	set_text(t->api, t->easy, CURLOPT_CUSTOMREQUEST, !upload && (head || get) ? NULL : r->method);
+}
+
+static long to_ms(int64_t ns)
+{
+	return ns <= 0 ? 0 : (long)MIN((ns + NS_PER_MS - 1) / NS_PER_MS, (int64_t)INT32_MAX);
+}
+
+static void set_buffers(struct http_transfer *t)
+{
+	const struct http_request *r = t->r;
+	bool small = (r->max_bytes ? r->max_bytes : ANSWER_MAX_DEFAULT) <= SMALL_ANSWER;
+
+	set_long(t->api, t->easy, CURLOPT_BUFFERSIZE, small ? SMALL_BUFFER : BUFFER_BYTES);
+	set_long(t->api, t->easy, CURLOPT_UPLOAD_BUFFERSIZE, r->body_len <= SMALL_ANSWER ? SMALL_BUFFER : BUFFER_BYTES);
+}
+
+int http_transfer_setup(struct http_transfer *t)
+{
+	const struct http_request *r = t->r;
+	CURL *easy = t->easy;
+	bool tls = strncasecmp(r->url, "https:", 6) == 0;
+
+	if (!r->method[0] || r->method[strspn(r->method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")])
+		return err_set(&t->r->err, ERR_INVALID, "not a method of HTTP");
+	if (!tls && strncasecmp(r->url, "http:", 5) != 0)
+		return err_set(&t->r->err, ERR_INVALID, "not an http:// or https:// URL");
+	if (set_headers(t) < 0)
+		return -1;
+	set_method(t);
+	set_buffers(t);
+	set_text(t->api, easy, CURLOPT_URL, r->url);
+	set_text(t->api, easy, CURLOPT_PROXY, tls ? t->settings->proxy_https : t->settings->proxy_http);
+	set_long(t->api, easy, CURLOPT_TIMEOUT_MS, to_ms(r->timeout_ns));
+	set_long(t->api, easy, CURLOPT_FRESH_CONNECT, r->fresh_connection);
+	set_pointer(t->api, easy, CURLOPT_PRIVATE, t);
+	set_pointer(t->api, easy, CURLOPT_READDATA, t);
+	set_pointer(t->api, easy, CURLOPT_SEEKDATA, t);
+	set_pointer(t->api, easy, CURLOPT_HEADERDATA, t);
+	set_pointer(t->api, easy, CURLOPT_WRITEDATA, t);
+	set_pointer(t->api, easy, CURLOPT_ERRORBUFFER, t->why);
+	t->started_ns = t->window_ns = clock_system()->mono_ns(clock_system());
+	return 0;
+}
+
+/* --- how it ended -------------------------------------------------------------------------------------------------------------- */
+
+static enum err_code class_of(CURLcode code)
+{
+	switch (code) {
+	case CURLE_URL_MALFORMAT:
+	case CURLE_UNSUPPORTED_PROTOCOL: /* also an answer that is HTTP/0.9 */
+	case CURLE_WEIRD_SERVER_REPLY:
+	case CURLE_PEER_FAILED_VERIFICATION:
+	case CURLE_SSL_CACERT_BADFILE:
+	case CURLE_SSL_ISSUER_ERROR:
+	case CURLE_SSL_INVALIDCERTSTATUS:
+	case CURLE_LOGIN_DENIED: /* a user in the URL */
+		return ERR_INVALID;
+	case CURLE_OUT_OF_MEMORY: /* what libcurl says of a header line over its limit */
+		return ERR_TOO_LARGE;
+	default:
+		return ERR_IO;
+	}
+}
+
+/* libcurl's own words where they hold hosts, ports and times alone; what it says of a class elsewhere. */
+static const char *words_of(const struct http_transfer *t, CURLcode code)
+{
+	switch (code) {
+	case CURLE_COULDNT_RESOLVE_HOST:
+	case CURLE_COULDNT_RESOLVE_PROXY:
+	case CURLE_COULDNT_CONNECT:
+	case CURLE_OPERATION_TIMEDOUT:
+	case CURLE_SSL_CONNECT_ERROR:
+	case CURLE_PEER_FAILED_VERIFICATION:
+	case CURLE_PARTIAL_FILE:
+	case CURLE_SEND_ERROR:
+	case CURLE_RECV_ERROR:
+	case CURLE_GOT_NOTHING:
+		if (t->why[0])
+			return t->why;
+		break;
+	case CURLE_URL_MALFORMAT:
+		return "not a URL";
+	case CURLE_LOGIN_DENIED:
+		return "a user name in the URL is not taken";
+	case CURLE_UNSUPPORTED_PROTOCOL:
+	case CURLE_WEIRD_SERVER_REPLY:
+		return "the answer is not HTTP";
+	case CURLE_OUT_OF_MEMORY:
+		return "a line of the answer's headers is too long";
+	case CURLE_SSL_CACERT_BADFILE:
+		return "the file of trusted certificates cannot be read";
+	default:
+		break;
+	}
+	return t->api->easy_strerror(code);
+}
+
+static void set_error(struct http_transfer *t, CURLcode code)
+{
+	struct http_request *r = t->r;
+	struct str place = { 0 };
+
+	http_add_place(&place, r->method, r->url);
+	if (r->err.code)
+		err_wrap(&r->err, "%s", place.s);
+	else
+		err_set(&r->err, class_of(code), "%s: %s", place.s, words_of(t, code));
+	str_deinit(&place);
+}
+
+void http_transfer_end(struct http_transfer *t, CURLcode code)
+{
+	struct http_request *r = t->r;
+
+	if (t->easy)
+		t->api->easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &r->reply.status);
+	if (t->started_ns)
+		r->reply.duration_ns = clock_system()->mono_ns(clock_system()) - t->started_ns;
+	if (r->err.code || code != CURLE_OK)
+		set_error(t, code);
+	t->api->slist_free_all(t->headers);
+	t->headers = NULL;
+}
+
+/* What moved since the last look: upload counts what the socket took, so a slow link with a large buffer is not one that stands still. */
+static uint64_t moved(struct http_transfer *t)
+{
+	curl_off_t up = 0, down = 0;
+
+	t->api->easy_getinfo(t->easy, CURLINFO_SIZE_UPLOAD_T, &up);
+	t->api->easy_getinfo(t->easy, CURLINFO_SIZE_DOWNLOAD_T, &down);
+	return (uint64_t)up + (uint64_t)down + t->header_bytes;
+}
+
+bool http_transfer_stalled(struct http_transfer *t, int64_t now_ns)
+{
+	int64_t limit = t->settings->stall_timeout_ns;
+	curl_off_t connected_us = 0;
+	uint64_t bytes;
+
+	t->api->easy_getinfo(t->easy, CURLINFO_PRETRANSFER_TIME_T, &connected_us);
+	if (!connected_us) { /* resolving, connecting: its own timeout */
+		t->window_ns = now_ns;
+		return false;
+	}
+	if (now_ns - t->window_ns < limit)
+		return false;
+	bytes = moved(t);
+	if (bytes - t->window_bytes < MAX((uint64_t)(limit / NS_PER_MS) * STALL_BYTES_PER_S / 1000, 1u)) {
+		err_set(&t->r->err, ERR_IO, "too slow: %llu bytes in %.1f s", (unsigned long long)(bytes - t->window_bytes),
+			(double)(now_ns - t->window_ns) / NS_PER_S);
+		return true;
+	}
+	t->window_ns = now_ns;
+	t->window_bytes = bytes;
+	return false;
+}
