@@ -50,6 +50,7 @@ struct http_transfer {
 	uint64_t sent;	       /* of the request's body */
 	uint64_t header_bytes; /* also those of 1xx answers */
 	uint64_t limit;	       /* of the answer's body */
+	bool headers_whole;    /* the empty line after them has come */
 	bool body_begun, to_sink;
 	int64_t started_ns;
 	int64_t window_ns;     /* since when `window_bytes` had moved */

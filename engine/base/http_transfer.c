@@ -65,6 +65,23 @@ static int on_body_seek(void *arg, curl_off_t offset, int origin)
 	return CURL_SEEKFUNC_OK;
 }
 
+/* Two lengths that differ: where the answer ends would depend on who reads it (RFC 9110, 8.6). */
+static int check_length(struct http_transfer *t, const char *line, size_t len)
+{
+	static const char name[] = "content-length:";
+	const char *value = line + sizeof(name) - 1, *before;
+	size_t before_len;
+
+	if (len < sizeof(name) || strncasecmp(line, name, sizeof(name) - 1) != 0)
+		return 0;
+	before = http_header(t->r, "content-length", &before_len);
+	while (value < line + len && (*value == ' ' || *value == '\t'))
+		value++;
+	if (before && (before_len != (size_t)(line + len - value) || memcmp(before, value, before_len) != 0))
+		return err_set(&t->r->err, ERR_INVALID, "the answer has two lengths");
+	return 0;
+}
+
 static size_t on_header(char *line, size_t size, size_t n, void *arg)
 {
 	struct http_transfer *t = arg;
@@ -76,22 +93,31 @@ static size_t on_header(char *line, size_t size, size_t n, void *arg)
 		err_set(&t->r->err, ERR_TOO_LARGE, "the answer's headers are over %llu KiB", HTTP_HEADERS_MAX / KIB);
 		return 0;
 	}
-	if (t->body_begun) /* trailers */
+	if (t->body_begun || (t->headers_whole && strncasecmp(line, "HTTP/", MIN(len, 5u)) != 0)) /* trailers */
 		return len;
 	if (len >= 5 && strncasecmp(line, "HTTP/", 5) == 0) { /* again after a 1xx */
 		str_reset(headers);
+		t->headers_whole = false;
 		return len;
 	}
-	while (len && (line[len - 1] == '\n' || line[len - 1] == '\r'))
+	while (len && (line[len - 1] == '\n' || line[len - 1] == '\r' || line[len - 1] == ' '))
 		len--;
+	if (check_length(t, line, len) < 0)
+		return 0;
 	if (len) {
 		str_addn(headers, line, len);
 		str_addn(headers, "\r\n", 2);
 	}
+	t->headers_whole = !len;
 	return size * n;
 }
 
-static void begin_body(struct http_transfer *t)
+static int too_large(struct http_transfer *t)
+{
+	return err_set(&t->r->err, ERR_TOO_LARGE, "the answer is over %llu bytes", (unsigned long long)t->limit);
+}
+
+static int begin_body(struct http_transfer *t)
 {
 	struct http_request *r = t->r;
 	curl_off_t announced = -1;
@@ -104,8 +130,11 @@ static void begin_body(struct http_transfer *t)
 	t->body_begun = true;
 	t->to_sink = good && r->sink;
 	t->limit = good && r->max_bytes ? r->max_bytes : ANSWER_MAX_DEFAULT;
+	if (announced > 0 && (uint64_t)announced > t->limit)
+		return too_large(t);
 	if (!t->to_sink && announced > 0)
 		str_reserve(&r->reply.body, (size_t)MIN((uint64_t)announced, MIN(t->limit, RESERVE_MAX)));
+	return 0;
 }
 
 static size_t on_body_write(char *bytes, size_t size, size_t n, void *arg)
@@ -114,10 +143,10 @@ static size_t on_body_write(char *bytes, size_t size, size_t n, void *arg)
 	struct http_request *r = t->r;
 	size_t len = size * n;
 
-	if (!t->body_begun)
-		begin_body(t);
+	if (!t->body_begun && begin_body(t) < 0)
+		return len + 1;
 	if (len > t->limit - r->reply.body_bytes) {
-		err_set(&r->err, ERR_TOO_LARGE, "the answer is over %llu bytes", (unsigned long long)t->limit);
+		too_large(t);
 		return len + 1;
 	}
 	r->reply.body_bytes += len;
@@ -355,6 +384,8 @@ void http_transfer_end(struct http_transfer *t, CURLcode code)
 		t->api->easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &r->reply.status);
 	if (t->started_ns)
 		r->reply.duration_ns = clock_system()->mono_ns(clock_system()) - t->started_ns;
+	if (code == CURLE_OK && !t->headers_whole) /* libcurl takes a connection that ends among the headers for a whole answer */
+		err_set(&r->err, ERR_IO, "the connection ended in the answer's headers");
 	if (r->err.code || code != CURLE_OK)
 		set_error(t, code);
 	t->api->slist_free_all(t->headers);
