@@ -29,7 +29,7 @@ static json_t *count(uint64_t n)
 static void add_measures(json_t *to, const struct measures *m)
 {
 	for (size_t i = 0; i < m->n; i++)
-		json_object_set_new(to, m->v[i].name, results_number(m->v[i].v));
+		json_object_set_new(to, m->v[i].name, str_has_prefix(m->v[i].name, "queries") ? count((uint64_t)m->v[i].v) : results_number(m->v[i].v));
 }
 
 static json_t *interval(const struct interval *i)

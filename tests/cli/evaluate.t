@@ -84,6 +84,26 @@ test_expect 'a list of scores in JSON lines, a column each in CSV' '
 	evaluate -i predictions=s.csv -o report=other/ -w top_k=2 -w "score=p_*" 2>log
 	diff -r out other
 '
+test_expect 'files of several blocks, on several threads: as from one thread, and as from another format' '
+	awk "BEGIN { srand(3); for (i = 0; i < 400000; i++) { p = rand(); printf \"%d,%.9f,q%d,%s\\n\", rand() < p, p, i % 50000, i % 3 ? \"x\" : \"longer\" } }" >rows
+	{ echo label,score,q,part; cat rows; } >big.csv
+	awk -F , "{ printf \"{\\\"part\\\": \\\"%s\\\", \\\"label\\\": %s, \\\"q\\\": \\\"%s\\\", \\\"score\\\": %s}\\n\", \$4, \$1, \$3, \$2 }" rows >big.jsonl
+	for task in classification ranking; do
+		evaluate --threads 1 -i predictions=big.csv -o report=out/ -w task=$task -w query=q -w slices=part -w bootstrap=3 2>log
+		for f in big.csv big.jsonl; do
+			evaluate --threads 3 -i predictions=$f -o report=other/ -w task=$task -w query=q -w slices=part -w bootstrap=3 2>log
+			diff -r out other
+		done
+	done
+	test_is "$(metric rows) $(metric queries) $(metric slices/part/longer/queries)" "400000 50000 16667"
+	sed -i "300000s/,.*,q/,abc,q/" big.csv
+	test_code 3 evaluate --threads 3 -i predictions=big.csv -o report=bad/ 2>log
+	test_grep "error: big.csv:300000: .score. is not a number: abc" log
+	sed -i "300001s/\"score\": .*/\"score\": []}/" big.jsonl
+	test_code 3 evaluate --threads 3 -i predictions=big.jsonl -o report=bad/ 2>log
+	test_grep "error: big.jsonl:300001: .score. is not a list as|big.jsonl:300001: .score. has another number" log
+	rm -f big.* rows
+'
 test_expect 'regression and ranking' '
 	printf "label,prediction\n1,2\n2,2\n3,5\n" >r.csv
 	evaluate -i predictions=r.csv -o report=out/ -w task=regression 2>log
@@ -91,7 +111,7 @@ test_expect 'regression and ranking' '
 	test_exists out/histogram.svg
 	printf "q,label,score\n1,0,.9\n1,1,.8\n2,1,.7\n2,0,.1\n3,0,.5\n" >k.csv
 	evaluate -i predictions=k.csv -o report=out/ -w task=ranking -w query=q 2>log
-	test_is "$(metric mrr) $(metric map) $(metric queries) $(metric queries_without_relevant)" "0.5 0.5 3.0 1.0"
+	test_is "$(metric mrr) $(metric map) $(metric queries) $(metric queries_without_relevant)" "0.5 0.5 3 1"
 '
 test_expect 'what is not defined is null, with its reason' '
 	printf "label,score\n1,.2\n1,.9\n" >one.csv
