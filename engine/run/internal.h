@@ -79,6 +79,7 @@ struct run {
 	struct err fatal;
 	struct loop_source *signals[2];
 	int64_t estimated_at_ns, remaining_ns;
+	int64_t *medians; /* duration of each step in past runs, as far as it was asked for */
 	/* resume */
 	struct attempt_row *earlier;
 	size_t n_earlier;

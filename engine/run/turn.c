@@ -356,28 +356,37 @@ static int act(struct run *r, struct err *err)
 
 /* --- telling ---------------------------------------------------------------------------------------------------------------------------- */
 
+/* Asked for once a step and run; 0 unknown. */
+static int64_t median_of(struct run *r, size_t step)
+{
+	int64_t *m;
+
+	if (!r->medians)
+		r->medians = arena_alloc(r->arena, plan_n_steps(r->plan) * sizeof(*r->medians));
+	m = &r->medians[step];
+	if (*m == 0 && record_step_duration(r->ctx->db, r->pipeline->name, r->pipeline->steps[step].name, m, NULL) <= 0)
+		*m = 0;
+	return *m;
+}
+
 /* Medians of past runs times what is left, over the places to run. Not at every turn: it looks at every step. */
 static void estimate(struct run *r)
 {
 	struct clock *c = clock_of(r);
 	int64_t now = c->mono_ns(c), sum = 0;
-	bool known = true;
 
 	if (r->estimated_at_ns && now - r->estimated_at_ns < NS_PER_S)
 		return;
 	r->estimated_at_ns = now;
+	r->remaining_ns = -1;
 	for (size_t s = 0; s < plan_n_steps(r->plan); s++) {
 		size_t left = plan_step_left(r->plan, s);
-		int64_t median;
 
-		if (left == 0)
-			continue;
-		if (record_step_duration(r->ctx->db, r->pipeline->name, r->pipeline->steps[s].name, &median, NULL) <= 0)
-			known = false;
-		else
-			sum += median * (int64_t)left;
+		if (left && median_of(r, s) == 0)
+			return; /* one that nobody knows makes the whole unknown */
+		sum += left ? median_of(r, s) * (int64_t)left : 0;
 	}
-	r->remaining_ns = known ? sum / MAX(r->slots.jobs, 1) : -1;
+	r->remaining_ns = sum / MAX(r->slots.jobs, 1);
 }
 
 static void tell_progress(struct run *r)
