@@ -155,9 +155,9 @@ static int noise_compile(struct op *op, const json_t *with, struct err *err)
 }
 
 /* `sigma` in levels, 1/65536. */
-static uint8_t noisy(uint8_t level, uint32_t bits, int64_t sigma)
+static uint8_t noisy(uint8_t level, int32_t normal, int64_t sigma)
 {
-	int64_t v = level + ((random_normal_of(bits) * sigma + (1LL << 31)) >> 32);
+	int64_t v = level + ((normal * sigma + (1LL << 31)) >> 32);
 
 	return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
@@ -166,12 +166,20 @@ static void noise_apply(const struct op *op, const struct drawn *d, struct works
 {
 	int64_t sigma = (int64_t)floor(d->v[0] * 255 * 65536 + 0.5);
 	unsigned bytes = image_pixel_bytes(&ws->cur);
+	size_t n = (size_t)ws->cur.w * ws->cur.channels;
+	uint32_t *bits = workspace_scratch(ws, n * (sizeof(*bits) + sizeof(int32_t)));
+	int32_t *normal = (int32_t *)(bits + n);
 
 	workspace_own(ws);
-	for (uint32_t y = 0; y < ws->cur.h; y++)
+	for (uint32_t y = 0; y < ws->cur.h; y++) {
+		const int32_t *v = normal;
+
+		random_fill(pixels, bits, n);
+		random_to_normal(bits, normal, n);
 		for (uint8_t *p = image_row(&ws->cur, y), *end = p + (size_t)ws->cur.w * bytes; p < end; p += bytes)
 			for (unsigned c = 0; c < ws->cur.channels; c++)
-				p[c] = noisy(p[c], random_u32(pixels), sigma);
+				p[c] = noisy(p[c], *v++, sigma);
+	}
 }
 
 const struct op_type op_noise = { .name = "noise", .compile = noise_compile, .draw = sigma_draw, .apply = noise_apply, .names = "sigma", .colours = true };

@@ -4,7 +4,12 @@
 #include <string.h>
 #include "base/digest.h"
 #include "base/str.h"
+#include "steps/augment/image.h"
 #include "steps/augment/random.h"
+
+#ifndef __clang__
+#pragma GCC optimize("O3")
+#endif
 
 void random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t ret[4])
 {
@@ -58,6 +63,45 @@ uint32_t random_u32(struct random *r)
 	return r->block[r->used++];
 }
 
+#define LANES 8
+
+/* Eight blocks in a row, side by side. */
+IMAGE_CLONES static void eight_blocks(const uint32_t counter[4], const uint32_t key[2], uint32_t to[4 * LANES])
+{
+	uint32_t c[4][LANES], k0 = key[0], k1 = key[1];
+
+	for (uint32_t l = 0; l < LANES; l++) {
+		c[0][l] = counter[0] + l;
+		c[1][l] = counter[1];
+		c[2][l] = counter[2];
+		c[3][l] = counter[3];
+	}
+	for (int round = 0; round < 10; round++, k0 += 0x9E3779B9, k1 += 0xBB67AE85)
+		for (int l = 0; l < LANES; l++) {
+			uint64_t a = 0xD2511F53ULL * c[0][l], b = 0xCD9E8D57ULL * c[2][l];
+
+			c[0][l] = (uint32_t)(b >> 32) ^ c[1][l] ^ k0;
+			c[1][l] = (uint32_t)b;
+			c[2][l] = (uint32_t)(a >> 32) ^ c[3][l] ^ k1;
+			c[3][l] = (uint32_t)a;
+		}
+	for (int l = 0; l < LANES; l++)
+		for (int i = 0; i < 4; i++)
+			to[4 * l + i] = c[i][l];
+}
+
+void random_fill(struct random *r, uint32_t *to, size_t n)
+{
+	for (; n > 0 && r->used < 4; n--)
+		*to++ = random_u32(r);
+	for (; n >= 4 * LANES; n -= 4 * LANES, to += 4 * LANES) {
+		eight_blocks(r->counter, r->key.k, to);
+		r->counter[0] += LANES;
+	}
+	while (n-- > 0)
+		*to++ = random_u32(r);
+}
+
 double random_unit(struct random *r)
 {
 	uint64_t hi = random_u32(r), lo = random_u32(r);
@@ -83,7 +127,8 @@ uint32_t random_below(struct random *r, uint32_t n)
 
 /* --- normal numbers ------------------------------------------------------------------------------------------------------------ */
 
-#define NORMAL_BITS 12
+#define NORMAL_BITS 12 /* of the place in the table; the next ones say how far it is to the next place */
+#define PART_BITS 12   /* steps of the table are below 2^17, so that a product fits */
 static int32_t normal_table[(1 << NORMAL_BITS) + 1];
 static pthread_once_t normal_once = PTHREAD_ONCE_INIT;
 
@@ -113,10 +158,18 @@ static void make_normal_table(void)
 	normal_table[n] = normal_table[n - 1];
 }
 
-int32_t random_normal_of(uint32_t bits)
+IMAGE_CLONES static void look_up(const uint32_t *bits, int32_t *to, size_t n)
 {
-	uint32_t i = bits >> (32 - NORMAL_BITS), part = bits >> (32 - NORMAL_BITS - 12) & 0xfff;
+	for (size_t k = 0; k < n; k++) {
+		uint32_t i = bits[k] >> (32 - NORMAL_BITS);
+		int32_t part = (int32_t)(bits[k] >> (32 - NORMAL_BITS - PART_BITS) & ((1 << PART_BITS) - 1));
 
+		to[k] = normal_table[i] + (((normal_table[i + 1] - normal_table[i]) * part) >> PART_BITS);
+	}
+}
+
+void random_to_normal(const uint32_t *bits, int32_t *to, size_t n)
+{
 	pthread_once(&normal_once, make_normal_table);
-	return normal_table[i] + (int32_t)(((int64_t)(normal_table[i + 1] - normal_table[i]) * part) >> 12);
+	look_up(bits, to, n);
 }

@@ -28,12 +28,13 @@ void random_start(struct random *r, const struct random_key *key, uint32_t copy,
 void random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t ret[4]);
 
 uint32_t random_u32(struct random *r);
+void random_fill(struct random *r, uint32_t *to, size_t n); /* with what n calls of random_u32() would give */
 double random_unit(struct random *r);			      /* [0, 1), 53 bits of two numbers */
 double random_between(struct random *r, double lo, double hi); /* lo when they are the same; two numbers in any case */
 uint32_t random_below(struct random *r, uint32_t n);	      /* n at least 1; without bias */
 
-/* Standard normal numbers in 1/65536, by a table of the inverse distribution function at 4096 places, linear between them; beyond the outermost
- * (3.5 sigma, one in 2000) the last one. Any thread. */
-int32_t random_normal_of(uint32_t bits);
+/* n uniform numbers to standard normal ones in 1/65536: by a table of the inverse distribution function at 4096 places, linear between them; beyond
+ * the outermost (3.5 sigma, one in 2000) the last one. Any thread. */
+void random_to_normal(const uint32_t *bits, int32_t *to, size_t n);
 
 #endif

@@ -54,6 +54,22 @@ static void test_streams_differ(void **state)
 	}
 }
 
+static void test_fill(void **state)
+{
+	struct random_key key = random_key_of(3, "fill");
+	struct random one, many;
+	uint32_t got[400], n;
+
+	random_start(&one, &key, 1, 2, RANDOM_PIXELS);
+	random_start(&many, &key, 1, 2, RANDOM_PIXELS);
+	for (uint32_t i = 0; i < 400; i++) {
+		n = i * 7 % 400;
+		random_fill(&many, got, n);
+		for (uint32_t k = 0; k < n; k++)
+			assert_int_equal(got[k], random_u32(&one));
+	}
+}
+
 static void test_below(void **state)
 {
 	struct random_key key = random_key_of(3, "below");
@@ -74,13 +90,21 @@ static void test_below(void **state)
 	}
 }
 
+static int32_t normal_of(uint32_t bits)
+{
+	int32_t v;
+
+	random_to_normal(&bits, &v, 1);
+	return v;
+}
+
 static void test_normal(void **state)
 {
 	double sum = 0, squares = 0, cubes = 0;
 	const uint32_t n = 1 << 20;
 
 	for (uint32_t i = 0; i < n; i++) {
-		double v = random_normal_of(i << 12) / 65536.0;
+		double v = normal_of(i << 12) / 65536.0;
 
 		sum += v;
 		squares += v * v;
@@ -88,9 +112,9 @@ static void test_normal(void **state)
 	}
 	assert_true(fabs(sum / n) < 0.002 && fabs(cubes / n) < 0.01);
 	assert_true(fabs(sqrt(squares / n) - 1) < 0.003);
-	assert_true(abs(random_normal_of(0x80000000)) <= 1);
-	assert_in_range(random_normal_of((uint32_t)(0.975 * 4294967296.0)), (int)(1.959 * 65536), (int)(1.961 * 65536));
-	assert_true(random_normal_of(0) < -3 * 65536 && random_normal_of(UINT32_MAX) > 3 * 65536);
+	assert_true(abs(normal_of(0x80000000)) <= 1);
+	assert_in_range(normal_of((uint32_t)(0.975 * 4294967296.0)), (int)(1.959 * 65536), (int)(1.961 * 65536));
+	assert_true(normal_of(0) < -3 * 65536 && normal_of(UINT32_MAX) > 3 * 65536);
 }
 
 /* --- resampling ----------------------------------------------------------------------------------------------------------------------- */
@@ -485,6 +509,7 @@ int main(void)
 		cmocka_unit_test(test_loops_agree), cmocka_unit_test(test_resample),	   cmocka_unit_test(test_orientation), cmocka_unit_test(test_npy),
 		cmocka_unit_test(test_windows),	    cmocka_unit_test(test_cut),		   cmocka_unit_test(test_sizes),   cmocka_unit_test(test_chances),
 		cmocka_unit_test(test_noise),
+		cmocka_unit_test(test_fill),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
