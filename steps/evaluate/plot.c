@@ -99,7 +99,7 @@ static void legend(struct str *out, size_t row, const char *colour, const char *
 	int y = TOP + 10 + (int)row * 17, x = LEFT + SIDE + 18;
 
 	str_addf(out, "<path d=\"M%d %dh16\" stroke=\"%s\" stroke-width=\"3\"/><text x=\"%d\" y=\"%d\">", x, y - 4, colour, x + 22, y);
-	plot_escape(out, name, 16);
+	plot_escape(out, name, 11);
 	if (isfinite(v))
 		str_addf(out, " · %.3f", v);
 	str_add(out, "</text>\n");
