@@ -174,6 +174,8 @@ int pixels_add_png(struct str *out, const struct pixels *p, const void *raw, str
 
 /* The text of a rule for a sample: 1 and a copy in *out, 0 for none, -1. */
 int rule_word(const struct set *s, const struct rule *r, const struct draft *d, struct str *out, struct err *err);
+/* The text of a string, number or truth value of an object; false where there is none. */
+bool json_column_text(const json_t *object, const char *name, struct str *out);
 int rule_read(struct rule *r, const json_t *with, const char *name, struct err *err);
 void rule_deinit(struct rule *r);
 

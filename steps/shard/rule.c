@@ -106,15 +106,45 @@ static bool pattern_of(const struct rule *r, const char *key, const char **ret, 
 	return true;
 }
 
-static int field_of(const struct set *s, const struct rule *r, const struct draft *d, struct str *out, struct err *err)
+static int field_of(const struct set *s, const char *field, const struct draft *d, struct str *out, struct err *err)
 {
 	size_t i = 0;
 
-	while (i < d->n_parts && strcmp(d->parts[i].field, r->name) != 0)
+	while (i < d->n_parts && strcmp(d->parts[i].field, field) != 0)
 		i++;
 	if (i == d->n_parts)
 		return 0;
 	return part_load(s, &d->parts[i], out, err) < 0 ? -1 : 1;
+}
+
+bool json_column_text(const json_t *object, const char *name, struct str *out)
+{
+	const json_t *v = json_object_get(object, name);
+
+	str_reset(out);
+	if (!v || json_is_null(v) || json_is_array(v) || json_is_object(v))
+		return false;
+	if (json_is_string(v))
+		str_addn(out, json_string_value(v), json_string_length(v));
+	else
+		json_add_canonical(out, v);
+	return true;
+}
+
+/* A sample that is no row of a table may carry one: its member json. */
+static int carried_column(const struct set *s, const struct rule *r, const struct draft *d, struct str *out, struct err *err)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	json_t *object;
+	int found = field_of(s, "json", d, &text, err);
+
+	if (found <= 0)
+		return found;
+	if (json_parse("json", text.s ? text.s : "", text.len, &object, err) < 0)
+		return err_wrap(err, "sample `%.200s`", d->key);
+	found = json_column_text(object, r->name, out);
+	json_decref(object);
+	return found;
 }
 
 static int check_word(const struct draft *d, const struct str *word, struct err *err)
@@ -149,7 +179,9 @@ int rule_word(const struct set *s, const struct rule *r, const struct draft *d, 
 
 	str_reset(out);
 	if (r->kind == RULE_FIELD || r->kind == RULE_AUTO)
-		found = field_of(s, r, d, out, err);
+		found = field_of(s, r->name, d, out, err);
+	else if (r->kind == RULE_COLUMN && !d->column)
+		found = carried_column(s, r, d, out, err);
 	if (found < 0)
 		return -1;
 	if (!found && ((r->kind == RULE_COLUMN && d->column && d->column(d->arg, r->name, &word, &n)) ||

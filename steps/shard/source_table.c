@@ -46,15 +46,9 @@ static bool csv_column(void *arg, const char *name, const char **ret, size_t *re
 static bool json_column(void *arg, const char *name, const char **ret, size_t *ret_n)
 {
 	struct table *t = arg;
-	const json_t *v = json_object_get(t->object, name);
 
-	if (!v || json_is_null(v) || json_is_array(v) || json_is_object(v))
+	if (!json_column_text(t->object, name, &t->text))
 		return false;
-	str_reset(&t->text);
-	if (json_is_string(v))
-		str_addn(&t->text, json_string_value(v), json_string_length(v));
-	else
-		json_add_canonical(&t->text, v);
 	*ret = t->text.s;
 	*ret_n = t->text.len;
 	return true;

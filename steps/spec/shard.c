@@ -12,7 +12,7 @@ static const struct spec_option pattern[] = {
 	{ 0 },
 };
 static const struct spec_option column[] = {
-	{ "name", SPEC_STRING, .required = true, .help = "of a CSV table, or a key of JSON lines" },
+	{ "name", SPEC_STRING, .required = true, .help = "of a CSV table, or a key of JSON lines, or of the member json" },
 	{ 0 },
 };
 static const struct spec_option field[] = {

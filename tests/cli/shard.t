@@ -246,6 +246,24 @@ test_expect 'a column, a folder or a member can name the split' '
 	test_code 3 shard -i data=sets.csv -o train=ct/ -w split_by.column.name=set -w key=id
 	test_grep "belongs to .val., which is no output" err
 '
+test_expect 'the member json is a row too: shards made of a table can be split again by its columns' '
+	shard -i data=people.csv -o all=rows/ -w key=id -w samples_per_shard=50
+	shard -i data=rows -o train=rt/ -o val=rv/ -w split.train=0.7 -w split.val=0.3 -w group_by.column.name=who -w class.column.name=label
+	check rt rv
+	shard -i data=people.csv -o train=gt/ -o val=gv/ -w split.train=0.7 -w split.val=0.3 -w group_by.column.name=who -w key=id -w class.column.name=label
+	diff -r gt rt
+	diff -r gv rv
+	mkdir -p sidecars
+	printf x >sidecars/1.jpg
+	printf "{\"set\": \"a\"}" >sidecars/1.json
+	printf x >sidecars/2.jpg
+	printf "{\"set\": \"b\"}" >sidecars/2.json
+	shard -i data=sidecars -o a=sa/ -o b=sb/ -w split_by.column.name=set
+	test_is "$(json sa/index.json "d[\"shards\"][0][\"keys\"]")" "[\"1\"]"
+	printf "{" >sidecars/2.json
+	test_code 3 shard -i data=sidecars -o a=sa/ -o b=sb/ -w split_by.column.name=set
+	test_grep "sample .2.: json:1:" err
+'
 test_expect 'what makes no sense is refused' '
 	test_code 3 shard -i data=photos -o train=t/ -o val=v/
 	test_grep "say in .split. or .split_by. what goes where" err
