@@ -188,7 +188,7 @@ static void cancel_all(struct http_client *c)
 	}
 }
 
-/* Returns how many ended. */
+/* Returns how many ended or begin again. */
 static unsigned collect(struct http_client *c)
 {
 	struct http_transfer *t;
@@ -202,8 +202,13 @@ static unsigned collect(struct http_client *c)
 			continue;
 		code = m->data.result; /* before the handle, and with it the message, goes */
 		c->api->easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &t);
-		finish(c, t, code);
 		ended++;
+		if (http_transfer_again(t, code)) {
+			c->api->multi_remove_handle(c->multi, t->easy);
+			if (c->api->multi_add_handle(c->multi, t->easy) == CURLM_OK)
+				continue;
+		}
+		finish(c, t, code);
 	}
 	return ended;
 }

@@ -2,8 +2,8 @@
  *
  * libcurl is loaded when the first client is made (dlopen): commands that need no network don't pay for it. A client owns a thread that talks;
  * http_run() may be called from any thread and returns when all of its requests have ended. Nothing is followed, retried or decoded unless it is
- * said here: whoever signs requests must see each answer. The one exception: a request that meets a kept connection which the server has closed
- * meanwhile, before any byte of an answer, goes out again on a new one.
+ * said here: whoever signs requests must see each answer. The one exception: a request that meets a kept connection which the server closes
+ * before any byte of an answer goes out again on a new one.
  *
  * What comes back is hostile: headers, bodies and times are bounded. A request has ended in one of two ways: an answer (any status, `err` unset), or an error:
  * ERR_IO for what may go better another time (resolve, connect, reset, cut short, too slow), ERR_INVALID for what won't (a certificate that doesn't

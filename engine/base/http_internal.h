@@ -71,6 +71,8 @@ struct http_settings {
 CURL *http_easy_new(const struct curl_api *api, const struct http_settings *s);
 /* Readies the transfer (api, settings, r, easy are set) for its request; what is wrong with the request is set in r->err. */
 int http_transfer_setup(struct http_transfer *t);
+/* Whether it met a kept connection that had died, before any answer, and is one that may be sent twice. Then it is ready to go out on a new one. */
+bool http_transfer_again(struct http_transfer *t, CURLcode code);
 /* The request's answer or its error, from how libcurl ended. Releases what the transfer held, not its handle. */
 void http_transfer_end(struct http_transfer *t, CURLcode code);
 /* Whether fewer than 1 KiB/s have moved for the stall timeout. To be asked a few times in each of it. */

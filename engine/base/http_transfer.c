@@ -376,14 +376,29 @@ static void set_error(struct http_transfer *t, CURLcode code)
 	str_deinit(&place);
 }
 
+/* libcurl does this by itself where the connection's end shows in reading, not where it shows in writing. */
+bool http_transfer_again(struct http_transfer *t, CURLcode code)
+{
+	long connects = 1;
+
+	if (code != CURLE_SEND_ERROR && code != CURLE_RECV_ERROR && code != CURLE_GOT_NOTHING)
+		return false;
+	t->api->easy_getinfo(t->easy, CURLINFO_NUM_CONNECTS, &connects);
+	if (connects > 0 || t->header_bytes || t->r->err.code || str_eq(t->r->method, "POST") || str_eq(t->r->method, "PATCH"))
+		return false;
+	t->sent = 0;
+	set_long(t->api, t->easy, CURLOPT_FRESH_CONNECT, 1);
+	return true;
+}
+
 void http_transfer_end(struct http_transfer *t, CURLcode code)
 {
 	struct http_request *r = t->r;
 
-	if (t->easy)
+	if (t->started_ns) { /* else the handle still tells of its last request */
 		t->api->easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &r->reply.status);
-	if (t->started_ns)
 		r->reply.duration_ns = clock_system()->mono_ns(clock_system()) - t->started_ns;
+	}
 	if (code == CURLE_OK && !t->headers_whole) /* libcurl takes a connection that ends among the headers for a whole answer */
 		err_set(&r->err, ERR_IO, "the connection ended in the answer's headers");
 	if (r->err.code || code != CURLE_OK)
