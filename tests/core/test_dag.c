@@ -20,6 +20,7 @@
 struct naive_step {
 	bool matrix;	   /* over x: 0 … c-1 */
 	bool needs[STEPS_MAX]; /* by data */
+	bool changed;	       /* since the run before: another salt, so other keys for it and all that follows */
 	unsigned retries;
 };
 
@@ -73,7 +74,8 @@ static void write_yaml(const struct naive *m, struct str *out)
 {
 	str_add(out, "pipeline: random\nsteps:\n");
 	for (unsigned s = 0; s < m->n; s++) {
-		str_addf(out, "  s%u:\n    outputs: {o: o.txt}\n    retry: {max: %u, backoff: 1s..1m}\n", s, m->steps[s].retries);
+		str_addf(out, "  s%u:\n    outputs: {o: o.txt}\n    retry: {max: %u, backoff: 1s..1m}\n%s", s, m->steps[s].retries,
+			 m->steps[s].changed ? "    salt: changed\n" : "");
 		if (m->steps[s].matrix) {
 			str_add(out, "    matrix: {x: [0");
 			for (unsigned x = 1; x < m->c; x++)
@@ -121,6 +123,8 @@ struct world {
 	struct runner *runner;
 	struct map *attempts; /* task → number of attempts */
 	struct map *done;     /* key → successful executions */
+	struct digest keys[STEPS_MAX][AXIS_MAX]; /* of the last execution */
+	bool ran[STEPS_MAX][AXIS_MAX];		 /* in this run */
 	unsigned executed, failed_attempts;
 };
 
@@ -145,6 +149,8 @@ static void execute(void *arg, const struct runner_attempt *a, enum failure_clas
 		return;
 	}
 	*done = w;
+	w->keys[step][x] = *a->key;
+	w->ran[step][x] = true;
 	w->executed++;
 	digest_hex(a->key, hex);
 	assert_int_equal(content_put_bytes(w->store, hex, 64, &ret_outputs[0], NULL), 0);
@@ -185,6 +191,7 @@ static void go(struct world *w, const char *dir, const struct pipeline *p, struc
 	map_free(w->attempts);
 	w->attempts = map_new();
 	w->executed = w->failed_attempts = 0;
+	memset(w->ran, 0, sizeof(w->ran));
 	if (run_start(&ctx, p, &o, arena, ret, &err) < 0)
 		fail_msg("seed: %s", err.msg);
 	assert_int_equal(runner_fake_running(w->runner), 0);
@@ -234,6 +241,80 @@ static void check_first(struct world *w, const struct run_row *row)
 	assert_int_equal(row->counts.blocked, count[FATE_BLOCKED]);
 }
 
+/* --- content that is gone ------------------------------------------------------------------------------------------------------------ */
+
+static bool depends(const struct naive *m, unsigned s, unsigned x, unsigned d, unsigned y)
+{
+	return m->steps[s].needs[d] && (!(m->steps[s].matrix && m->steps[d].matrix) || x == y);
+}
+
+static bool is_used(const struct naive *m, unsigned d)
+{
+	for (unsigned s = d + 1; s < m->n; s++)
+		if (m->steps[s].needs[d])
+			return true;
+	return false;
+}
+
+/* What has to be executed: what changed and all that follows; and of what is lost, the last of the pipeline, and what something that is executed reads. */
+static void wanted(const struct naive *m, bool lost[STEPS_MAX][AXIS_MAX], bool want[STEPS_MAX][AXIS_MAX])
+{
+	for (unsigned s = 0; s < m->n; s++)
+		for (unsigned x = 0; x < n_tasks(m, s); x++) {
+			want[s][x] = m->steps[s].changed;
+			for (unsigned d = 0; d < s; d++)
+				for (unsigned y = 0; y < n_tasks(m, d); y++)
+					want[s][x] |= depends(m, s, x, d, y) && want[d][y];
+		}
+	for (unsigned s = 0; s < m->n; s++)
+		for (unsigned x = 0; x < n_tasks(m, s); x++)
+			want[s][x] |= lost[s][x] && !is_used(m, s);
+	for (unsigned s = m->n; s-- > 0;)
+		for (unsigned x = 0; x < n_tasks(m, s); x++)
+			for (unsigned d = 0; want[s][x] && d < s; d++)
+				for (unsigned y = 0; y < n_tasks(m, d); y++)
+					want[d][y] |= depends(m, s, x, d, y) && lost[d][y];
+}
+
+static void lose(struct world *w, unsigned s, unsigned x)
+{
+	struct content_id id;
+	char hex[DIGEST_HEX_MAX];
+
+	digest_hex(&w->keys[s][x], hex);
+	content_id_of_bytes(hex, 64, &id);
+	assert_int_equal(store_delete(w->store, STORE_BLOB, &id.digest, NULL), 0);
+	*map_slot(w->done, w->keys[s][x].b, DIGEST_BYTES, NULL) = NULL; /* may be executed once more */
+}
+
+static void lose_some_and_change(struct world *w, const char *dir, struct arena *arena)
+{
+	bool lost[STEPS_MAX][AXIS_MAX] = { 0 }, want[STEPS_MAX][AXIS_MAX] = { 0 };
+	struct naive dice = w->m; /* the world's own seed says which attempts fail */
+	struct run_row row;
+	struct pipeline *p;
+
+	for (unsigned s = 0; s < w->m.n; s++) {
+		w->m.steps[s].changed = pick(&dice, 5) == 0;
+		for (unsigned x = 0; x < n_tasks(&w->m, s); x++)
+			if (pick(&dice, 3) == 0) {
+				lost[s][x] = true;
+				lose(w, s, x);
+			}
+	}
+	wanted(&w->m, lost, want);
+	p = parse(&w->m, dir);
+	go(w, dir, p, &row, arena);
+	assert_int_equal(row.state, RUN_SUCCEEDED);
+	for (unsigned s = 0; s < w->m.n; s++)
+		for (unsigned x = 0; x < n_tasks(&w->m, s); x++)
+			if (w->ran[s][x] != want[s][x])
+				fail_msg("s%u[%u]: %s", s, x, want[s][x] ? "not executed" : "executed for nothing");
+	assert_int_equal(row.counts.executed + row.counts.hits, row.counts.total);
+	assert_int_equal(row.counts.executed, w->executed);
+	pipeline_free(p);
+}
+
 static void one_seed(uint64_t seed, const char *dir)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
@@ -252,6 +333,7 @@ static void one_seed(uint64_t seed, const char *dir)
 		assert_int_equal(second.counts.hits, first.counts.total);
 		assert_int_equal(w.executed + w.failed_attempts, 0);
 		assert_true(content_id_eq(&first.results, &second.results)); /* nothing new: the same table */
+		lose_some_and_change(&w, dir, arena);
 	}
 	assert_int_equal(db_check(w.db, NULL), 0);
 	pipeline_free(p);
