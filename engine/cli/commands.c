@@ -174,7 +174,8 @@ const struct cli_command cli_commands[] = {
 	  .json = "{\"runs\": [{\"id\", \"started\": TIME, \"state\", \"params\": {NAME: VALUE}, \"metrics\": {TASK: {NAME: NUMBER}}}]}; with --plot: "
 		  "{\"series\": [{\"run\", \"task\", \"metric\", \"points\": [[STEP, NUMBER|null]]}]}",
 	  EXAMPLES({ "cairn metrics", "of the newest runs" }, { "cairn metrics --plot loss -n 3", "the loss over steps, of the newest three" },
-		   { "cairn metrics --tensorboard tb/", "for `tensorboard --logdir tb/`" }, { "cairn metrics --sort=-accuracy --filter 'lr<0.1'", "best first, small learning rates" }),
+		   { "cairn metrics --tensorboard tb/", "for `tensorboard --logdir tb/`" },
+		   { "cairn metrics --sort=-accuracy --filter 'lr<0.1'", "best first, small learning rates" }),
 	  .complete = COMPLETE_RUN, .run = cmd_metrics },
 	{ "diff", "two runs side by side", "[RUN [RUN]]", 0, 2,
 	  "Shows how two runs differ in params, code, inputs, outputs and metrics. One run is held against the run of the same pipeline before it; "

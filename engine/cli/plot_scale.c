@@ -1,4 +1,5 @@
 /* What lies where on an axis. */
+#include <float.h>
 #include <math.h>
 #include "cli/plot.h"
 
@@ -25,8 +26,8 @@ bool plot_range_of(const struct plot *p, enum plot_axis axis, struct plot_range 
 	if (min == max) {
 		double around = min == 0 ? 1 : fabs(min) / 10;
 
-		min -= around;
-		max += around;
+		min = fmax(min - around, -DBL_MAX);
+		max = fmin(max + around, DBL_MAX);
 	}
 	*ret = (struct plot_range){ min, max };
 	return true;

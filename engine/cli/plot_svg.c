@@ -107,8 +107,8 @@ void plot_add_svg(struct str *out, const struct plot *plots, size_t n)
 	str_addf(out,
 		 "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" role=\"img\">\n<title>metrics over steps"
 		 "</title>\n<style>svg{background:#fff;font:12px sans-serif}text{fill:#333}.title{font-weight:bold;font-size:14px}.grid{stroke:#e4e4e4}"
-		 ".axis{stroke:#888;fill:none}.line{fill:none;stroke-width:1.8;stroke-linecap:round;stroke-linejoin:round}@media(prefers-color-scheme:dark){svg{background:#111}text{fill:#ccc}"
-		 ".grid{stroke:#333}}</style>\n",
+		 ".axis{stroke:#888;fill:none}.line{fill:none;stroke-width:1.8;stroke-linecap:round;stroke-linejoin:round}"
+		 "@media(prefers-color-scheme:dark){svg{background:#111}text{fill:#ccc}.grid{stroke:#333}}</style>\n",
 		 WIDTH_PX, height, WIDTH_PX, height);
 	for (size_t i = 0; i < n; i++) {
 		add_panel(out, &plots[i], top);

@@ -118,13 +118,19 @@ static void add_number(struct str *out, double v, int columns)
 	str_addf(out, "%*s", columns, text);
 }
 
+/* From the top, 0, to the bottom, 1; their distance may be more than there is. */
+static double value_at(const struct plot_range *r, double t)
+{
+	return r->max * (1 - t) + r->min * t;
+}
+
 static void add_rows(struct str *out, const struct canvas *c, const struct plot *p, const struct plot_range *ys)
 {
 	for (unsigned row = 0; row < c->rows; row++) {
 		size_t end = c->columns;
 
 		if (row == 0 || row == c->rows - 1 || row == (c->rows - 1) / 2)
-			add_number(out, ys->max - (ys->max - ys->min) * row / (c->rows - 1), LABEL_COLUMNS);
+			add_number(out, value_at(ys, (double)row / (c->rows - 1)), LABEL_COLUMNS);
 		else
 			str_addf(out, "%*s", LABEL_COLUMNS, "");
 		str_add(out, c->o->utf8 ? " ┤" : " |");

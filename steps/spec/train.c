@@ -30,10 +30,10 @@ const struct step_spec spec_train = {
 		 "all of them: the first that fails stops the others at once; SIGTERM reaches each, with time to save; what they print goes into\n"
 		 "one log, each line behind [rank N] when there are several (`cairn logs --rank N`).\n\n"
 		 "Metrics are lines of rank 0 that hold nothing but NAME=NUMBER words, such as `loss=0.31 acc=0.9 step=400`, or one JSON object of\n"
-		 "numbers. They become a series over `step` (or `epoch`); the last value of each is the step's metric, unless the program writes the\n"
-		 "metrics file itself.\n\n"
+		 "numbers. They become a series over `step` (or `epoch`), which `cairn metrics --plot` draws; the last value of each is the step's\n"
+		 "metric, unless the program writes the metrics file itself. What isn't finite (nan, inf) is a gap.\n\n"
 		 "With `checkpoint: DIR/` in the step, DIR is kept under the step's key: an attempt that was killed, or a later run with the same\n"
-		 "key, finds there what the last one saved.\n\n"
+		 "key, finds there what the last one saved. Lines that say their step make the same series however often it was interrupted.\n\n"
 		 "OMP_NUM_THREADS is the step's `resources.cpu` divided among the ranks, so that a result doesn't depend on the machine's size.",
 	.version = 1,
 	.options = options,

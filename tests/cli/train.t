@@ -257,6 +257,22 @@ with: {grace: 200ms}"
 	test_gone "$(cat daemon.1)"
 '
 
+test_expect 'a launcher that is killed takes its ranks, and what they started, with it' '
+	cd "$WORK"
+	rm -f pid.*
+	pipeline launcher "{framework: torch, procs_per_node: 2}" "echo \$PPID >\"\$DIR/pid.launcher\"; echo \$\$ >\"\$DIR/pid.\$RANK\"
+		sh -c \"echo \\\$\\\$ >\\\"\$DIR/pid.child.\$RANK\\\"; exec sleep 1000\"
+		true" "env: {DIR: \"$WORK\"}"
+	sed -i "s/^      \t\t/      /" launcher.yaml
+	begin_run launcher.yaml
+	wait_until 30 test -s pid.child.0
+	wait_until 30 test -s pid.child.1
+	kill -9 "$(cat pid.launcher)"
+	wait_until 30 test -s "$TRASH/work/run.rc"
+	test_is "$(cat "$TRASH/work/run.rc")" 1
+	for p in pid.*; do wait_until 10 test_gone "$(cat "$p")"; done
+'
+
 test_expect 'a daemon that goes on printing holds nothing up' '
 	cd "$WORK"
 	rm -f daemon.*
