@@ -115,6 +115,8 @@ static void add_number(struct str *out, double v, int columns)
 	char text[32];
 
 	snprintf(text, sizeof(text), "%.4g", v);
+	if ((int)strlen(text) > columns)
+		snprintf(text, sizeof(text), "%.3g", v);
 	str_addf(out, "%*s", columns, text);
 }
 
