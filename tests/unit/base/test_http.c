@@ -62,7 +62,7 @@ static int start_server(void **state)
 	int out;
 	json_t *ready;
 
-	strcpy(server.dir, "/tmp/cairn-http.XXXXXX");
+	snprintf(server.dir, sizeof(server.dir), "/tmp/cairn-http.XXXXXX");
 	if (!mkdtemp(server.dir) || spawn_server(&out) < 0 || !(f = fdopen(out, "r")) || !fgets(line, sizeof(line), f))
 		return -1;
 	fclose(f);
@@ -188,7 +188,7 @@ static void headers_are_found(void **state)
 
 /* --- good days ----------------------------------------------------------------------------------------------------------------- */
 
-static void gets(void **state)
+static void answers_come_whole(void **state)
 {
 	struct http_client *c = client((struct http_options){ 0 });
 
@@ -871,7 +871,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(escapes),
 		cmocka_unit_test(headers_are_found),
-		cmocka_unit_test(gets),
+		cmocka_unit_test(answers_come_whole),
 		cmocka_unit_test(sinks),
 		cmocka_unit_test(bodies_are_sent),
 		cmocka_unit_test(bodies_that_cannot_be_read),
