@@ -45,8 +45,8 @@ struct http_request {
 	uint64_t body_offset;
 	bool expect_continue;	    /* wait for 100 Continue before a large body (stores that redirect) */
 	uint64_t max_bytes;	    /* of the body of a 2xx answer, sink or not; more is ERR_TOO_LARGE. 0: 1 MiB; of other answers always 1 MiB */
-	/* The answer's body: into `reply.body`, or, if `sink` is set and the status is 2xx, piece by piece there (on the client's thread; -1 with *err
-	 * ends the request). */
+	/* The answer's body: into `reply.body`, or, if `sink` is set and the status is 2xx, piece by piece there, when reply.status and
+	 * reply.headers are known (on the client's thread; -1 with *err ends the request). */
 	int (*sink)(void *arg, const void *bytes, size_t n, struct err *err);
 	int64_t timeout_ns;	    /* for the whole request; 0: none (the stall timeout holds) */
 	bool fresh_connection;	    /* don't reuse one: after failures */

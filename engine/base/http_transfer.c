@@ -126,6 +126,7 @@ static int begin_body(struct http_transfer *t)
 
 	t->api->easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
 	t->api->easy_getinfo(t->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced);
+	r->reply.status = status; /* a sink may ask */
 	good = status >= 200 && status < 300;
 	t->body_begun = true;
 	t->to_sink = good && r->sink;
