@@ -22,14 +22,29 @@ void store_base_deinit(struct store *s)
 	pthread_mutex_destroy(&s->lock);
 }
 
+static bool is_bucket(const char *uri)
+{
+	static const char *const schemes[] = { "s3://", "gs://", "mem-bucket://" };
+
+	for (size_t i = 0; i < ARRAY_LEN(schemes); i++)
+		if (str_has_prefix(uri, schemes[i]))
+			return true;
+	return false;
+}
+
 int store_open(const char *uri, bool create, struct store **ret, struct err *err)
+{
+	return store_open_with(uri, NULL, create, ret, err);
+}
+
+int store_open_with(const char *uri, const struct store_options *o, bool create, struct store **ret, struct err *err)
 {
 	if (str_eq(uri, "memory:")) {
 		*ret = store_memory_new();
 		return 0;
 	}
-	if (str_has_prefix(uri, "s3://") || str_has_prefix(uri, "gs://"))
-		return err_set(err, ERR_UNSUPPORTED, "store %s: object stores are not in this build yet; name a directory", uri);
+	if (is_bucket(uri))
+		return store_tier_open(uri, o, create, ret, err);
 	if (*uri != '/')
 		return err_set(err, ERR_INVALID, "store `%s` is neither a directory nor an s3:// or gs:// address", uri);
 	return store_dir_open(uri, create, ret, err);
@@ -136,6 +151,11 @@ int store_list(struct store *s, enum store_space space, int (*fn)(void *arg, con
 int store_sync(struct store *s, struct err *err)
 {
 	return s->ops->sync(s, err);
+}
+
+uint64_t store_unsent(struct store *s, struct err *ret_first)
+{
+	return s->ops->unsent ? s->ops->unsent(s, ret_first) : 0;
 }
 
 /* The maps are passed by address: store_forget() changes them under the lock. */

@@ -21,8 +21,18 @@ enum store_space { STORE_BLOB, STORE_TREE, STORE_ACTION, STORE_RUN, STORE_SPACES
 
 struct store;
 
-/* `uri`: an absolute directory path, or "memory:". s3:// and gs:// say ERR_UNSUPPORTED in this build.
- * create: make the layout when it is absent (else ERR_NOT_FOUND). */
+struct bucket_options;
+/* How a shared store (an s3:// or gs:// address) is used. Objects are in a local directory first, and behind it in the bucket: what is put is there at
+ * once, and goes up with store_sync(); what isn't there is fetched, verified and kept. */
+struct store_options {
+	const char *local;  /* absolute path of the directory in front */
+	uint64_t cache_max; /* bytes that the directory may take, least recently used out; 0: any number */
+	enum store_mode { STORE_READ_WRITE, STORE_READ_ONLY, STORE_OFF } mode; /* of the bucket. Off: only the directory */
+	const struct bucket_options *bucket; /* or NULL */
+};
+/* `uri`: an absolute directory path, "memory:", or an object store's address (ERR_INVALID without o->local).
+ * create: make the layout when it is absent (else ERR_NOT_FOUND). o may be NULL. Doesn't talk to a bucket yet. */
+int store_open_with(const char *uri, const struct store_options *o, bool create, struct store **ret, struct err *err);
 int store_open(const char *uri, bool create, struct store **ret, struct err *err);
 void store_free(struct store *s);
 static inline void store_freep(struct store **s)
@@ -45,7 +55,10 @@ int store_delete(struct store *s, enum store_space space, const struct digest *n
 int store_list(struct store *s, enum store_space space,
 	       int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns), void *arg, struct err *err);
 
-/* Makes all that was put before the call durable, in as few flushes as the file system allows. */
+/* Makes all that was put before the call durable, in as few flushes as the file system allows. With a shared store, sends it there too: that this fails is no
+ * error here, but is told by store_unsent(), and tried again with the next call. */
 int store_sync(struct store *s, struct err *err);
+/* Objects that a shared store should have got and has not, and why not. 0 elsewhere. */
+uint64_t store_unsent(struct store *s, struct err *ret_first);
 
 #endif

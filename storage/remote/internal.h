@@ -1,0 +1,110 @@
+/* storage/remote/internal.h — the parts of a remote store. Only this folder includes it. */
+#ifndef CAIRN_STORAGE_REMOTE_INTERNAL_H
+#define CAIRN_STORAGE_REMOTE_INTERNAL_H
+
+#include <pthread.h>
+#include "base/map.h"
+#include "base/mem.h"
+#include "storage/internal.h"
+#include "storage/remote/pack.h"
+#include "storage/remote/remote.h"
+
+/* Blobs of at least so many bytes lie alone; below, they are in packs. Part of the format: what is smaller is never looked for alone. */
+#define REMOTE_LOOSE_MIN (256 * KIB)
+#define REMOTE_RECORD_MAX (1 * GIB)
+#define REMOTE_KEY_MAX 96
+#define NAME_LEN (1 + DIGEST_BYTES)
+
+/* What the list of the condemned and the collector speak of: objects of the bucket. */
+enum remote_kind { KIND_BLOB, KIND_ACTION, KIND_RUN, KIND_PACK, REMOTE_KINDS };
+
+struct condemned {
+	uint8_t kind;
+	struct digest name;
+	int64_t since_ns; /* the server's time of the list in which it was new */
+};
+
+struct pack {
+	struct digest name;
+	uint8_t *index;
+	size_t index_len, n;
+	uint64_t size;	  /* as it must be */
+	int64_t mtime_ns; /* of its index; 0: ours, not listed yet */
+	bool condemned, gone;
+};
+
+/* Where a member lies: sorted by the first eight bytes of its name. */
+struct slot {
+	uint64_t prefix;
+	uint32_t pack, at;
+};
+
+struct lease {
+	char *key;
+	int64_t started_ns;  /* the server's */
+	int64_t renewed_at_ns; /* CLOCK_BOOTTIME: it counts while the machine sleeps */
+	pthread_t thread;
+	bool has_thread, stop;
+	pthread_cond_t wake;
+};
+
+struct remote {
+	struct bucket *bucket;
+	int dir; /* descriptor, or -1 */
+	struct remote_options o;
+	pthread_mutex_t io; /* one thread attaches, or lists packs; taken before `lock` */
+	pthread_mutex_t lock; /* guards what follows */
+	bool attached;
+	bool if_absent, delete_if; /* what the store honours */
+	VEC(struct pack) packs;
+	struct map *pack_by_name; /* index + 1 */
+	struct slot *slots;
+	size_t n_slots;
+	bool slots_old; /* packs were added since */
+	bool packs_old; /* a record was read since they were listed: it may name what lies in a newer one */
+	struct map *known; /* blobs and records that lie alone there: name → 1 */
+	VEC(uint8_t) seen; /* names that became known, to be remembered */
+	struct condemned *condemned; /* sorted by kind and name */
+	size_t n_condemned;
+	int64_t condemned_ns; /* when that list was written; 0: there is none */
+	struct lease lease;
+	struct err refused; /* why nothing can be written although it was wanted */
+	uint64_t damaged; /* objects that didn't match their name */
+};
+
+/* remote.c */
+const char *remote_key(char buf[REMOTE_KEY_MAX], enum store_space space, const struct digest *name);
+const char *remote_pack_key(char buf[REMOTE_KEY_MAX], const struct digest *name, bool index);
+/* The name in a key, after `skip` characters. */
+bool remote_name_in(const char *key, size_t skip, struct digest *ret);
+enum remote_kind remote_kind_of(enum store_space space);
+int remote_get_bytes(struct remote *r, const char *key, uint64_t max_bytes, struct str *ret, struct err *err); /* one small object */
+int remote_put_bytes(struct remote *r, const char *key, const void *bytes, size_t n, bool if_absent, struct err *err);
+int64_t remote_boottime_ns(struct remote *r);
+
+/* presence.c; *_locked: with `lock` held */
+int presence_load(struct remote *r, struct err *err); /* lists packs, fetches indexes; with `io` held */
+bool presence_find_locked(struct remote *r, enum store_space space, const struct digest *name, uint64_t size, uint32_t *ret_pack, struct pack_member *ret);
+void presence_add_pack(struct remote *r, const struct digest *name, struct str *index); /* takes index */
+void presence_note(struct remote *r, enum store_space space, const struct digest *name);
+void presence_forget(struct remote *r);
+bool presence_is_condemned_locked(const struct remote *r, enum remote_kind kind, const struct digest *name);
+void presence_remember(struct remote *r); /* writes what became known into the directory */
+void presence_recall(struct remote *r);
+int presence_refresh_if_old(struct remote *r, bool *ret_did, struct err *err);
+void presence_free(struct remote *r);
+
+/* send.c: the pack, then its index */
+int remote_send_pack(struct remote *r, struct pack_writer *w, uint64_t *ret_bytes, struct err *err);
+
+/* lease.c */
+int lease_take(struct remote *r, struct err *err);
+void lease_give_back(struct remote *r);
+int condemned_load(struct remote *r, struct err *err);
+int condemned_parse(const void *bytes, size_t n, int64_t mtime_ns, struct condemned **ret, size_t *ret_n);
+void condemned_encode(const struct condemned *v, size_t n, struct str *ret); /* since_ns 0: new in this one */
+int condemned_order(const void *a, const void *b);
+#define CONDEMNED_KEY "gc/condemned"
+#define LEASES_PREFIX "leases/"
+
+#endif

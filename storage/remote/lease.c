@@ -1,0 +1,228 @@
+/* Leases, and the list of the condemned: what keeps collectors and writers out of each other's way. Their meaning is in remote.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include "storage/remote/internal.h"
+
+#define RENEW_EVERY_NS (600 * NS_PER_S)
+/* A lease that wasn't renewed for so long is as good as lost: collectors wait for an hour. */
+#define LAPSED_NS (2400 * NS_PER_S)
+#define MAGIC "cairn-bucket-condemned/1\n"
+#define MAGIC_LEN (sizeof(MAGIC) - 1)
+#define ENTRY_LEN (1 + DIGEST_BYTES + 8)
+#define CONDEMNED_MAX (1 * GIB)
+
+/* --- the list ----------------------------------------------------------------------------------------------------------------- */
+
+int condemned_order(const void *a, const void *b)
+{
+	const struct condemned *x = a, *y = b;
+
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	return memcmp(x->name.b, y->name.b, DIGEST_BYTES);
+}
+
+/* A damaged list is none. -1 then. */
+int condemned_parse(const void *bytes, size_t n, int64_t mtime_ns, struct condemned **ret, size_t *ret_n)
+{
+	const uint8_t *p = bytes;
+	struct condemned *v;
+	size_t len;
+
+	if (n < MAGIC_LEN || memcmp(p, MAGIC, MAGIC_LEN) != 0 || (n - MAGIC_LEN) % ENTRY_LEN)
+		return -1;
+	len = (n - MAGIC_LEN) / ENTRY_LEN;
+	v = xcalloc(len + 1, sizeof(*v));
+	p += MAGIC_LEN;
+	for (size_t i = 0; i < len; i++, p += ENTRY_LEN) {
+		uint64_t since = 0;
+
+		v[i].kind = p[0];
+		memcpy(v[i].name.b, p + 1, DIGEST_BYTES);
+		for (int k = 7; k >= 0; k--)
+			since = since << 8 | p[1 + DIGEST_BYTES + k];
+		v[i].since_ns = since ? (int64_t)MIN(since, (uint64_t)mtime_ns) : mtime_ns;
+	}
+	qsort(v, len, sizeof(*v), condemned_order);
+	*ret = v;
+	*ret_n = len;
+	return 0;
+}
+
+void condemned_encode(const struct condemned *v, size_t n, struct str *ret)
+{
+	str_addn(ret, MAGIC, MAGIC_LEN);
+	for (size_t i = 0; i < n; i++) {
+		str_addc(ret, (char)v[i].kind);
+		str_addn(ret, v[i].name.b, DIGEST_BYTES);
+		str_add_u64(ret, (uint64_t)v[i].since_ns);
+	}
+}
+
+int condemned_load(struct remote *r, struct err *err)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 }, strings = { 0 };
+	struct condemned *v = NULL;
+	struct bucket_object o;
+	struct err e = { 0 };
+	int64_t when = 0;
+	size_t n = 0;
+
+	if (bucket_head(r->bucket, CONDEMNED_KEY, &o, &strings, &e) == 0) {
+		when = o.mtime_ns;
+		if (remote_get_bytes(r, CONDEMNED_KEY, CONDEMNED_MAX, &bytes, &e) == 0 && condemned_parse(bytes.s, bytes.len, when, &v, &n) < 0)
+			return err_set(err, ERR_CORRUPT, "the list of the condemned in %s is damaged; remove its object %s", remote_uri(r), CONDEMNED_KEY);
+	}
+	if (e.code && e.code != ERR_NOT_FOUND)
+		return err_set(err, e.code, "%s", e.msg);
+	pthread_mutex_lock(&r->lock);
+	free(r->condemned);
+	r->condemned = v;
+	r->n_condemned = n;
+	r->condemned_ns = v ? when : 0;
+	pthread_mutex_unlock(&r->lock);
+	return 0;
+}
+
+/* --- the lease ------------------------------------------------------------------------------------------------------------------ */
+
+static char *new_key(void)
+{
+	uint8_t b[16] = { 0 };
+	char hex[33];
+
+	while (getrandom(b, sizeof(b), 0) != (ssize_t)sizeof(b))
+		;
+	for (size_t i = 0; i < sizeof(b); i++)
+		snprintf(hex + 2 * i, 3, "%02x", b[i]);
+	return xasprintf(LEASES_PREFIX "%s", hex);
+}
+
+/* Its text is the time when it began, by the server's clock; empty the first time, when that isn't known yet: then it began when it was written. */
+static int write_lease(struct remote *r, const char *key, int64_t started_ns, struct err *err)
+{
+	char text[32] = "";
+
+	if (started_ns)
+		snprintf(text, sizeof(text), "%lld\n", (long long)started_ns);
+	return remote_put_bytes(r, key, text, strlen(text), false, err) < 0 ? -1 : 0;
+}
+
+static int begin_lease(struct remote *r, struct err *err)
+{
+	_cleanup_(str_deinit) struct str strings = { 0 };
+	_cleanup_(freep) char *key = new_key();
+	int64_t before_ns = remote_boottime_ns(r);
+	struct bucket_object o;
+
+	if (write_lease(r, key, 0, err) < 0 || bucket_head(r->bucket, key, &o, &strings, err) < 0)
+		return -1;
+	pthread_mutex_lock(&r->lock);
+	free(r->lease.key);
+	r->lease.key = TAKE_PTR(key);
+	r->lease.started_ns = o.mtime_ns;
+	r->lease.renewed_at_ns = before_ns;
+	pthread_mutex_unlock(&r->lock);
+	return 0;
+}
+
+/* What was known is from the time of the lapsed lease: forgotten, and learnt again under the new one. */
+static int begin_again(struct remote *r, struct err *err)
+{
+	int got;
+
+	pthread_mutex_lock(&r->io);
+	got = begin_lease(r, err);
+	if (got == 0) {
+		presence_forget(r);
+		got = condemned_load(r, err);
+	}
+	if (got == 0)
+		got = presence_load(r, err);
+	r->attached = got == 0;
+	pthread_mutex_unlock(&r->io);
+	return got < 0 ? -1 : 1;
+}
+
+int remote_renew(struct remote *r, struct err *err)
+{
+	int64_t now_ns = remote_boottime_ns(r), started_ns;
+	_cleanup_(freep) char *key = NULL;
+	bool lapsed;
+
+	pthread_mutex_lock(&r->lock);
+	key = r->lease.key ? xstrdup(r->lease.key) : NULL;
+	started_ns = r->lease.started_ns;
+	lapsed = key && now_ns - r->lease.renewed_at_ns > LAPSED_NS;
+	pthread_mutex_unlock(&r->lock);
+	if (!key)
+		return 0;
+	if (lapsed)
+		return begin_again(r, err);
+	if (write_lease(r, key, started_ns, err) < 0)
+		return -1;
+	pthread_mutex_lock(&r->lock);
+	r->lease.renewed_at_ns = now_ns;
+	pthread_mutex_unlock(&r->lock);
+	return 0;
+}
+
+/* A renewal that fails is tried again with the next one; when that comes too late, whoever sends next finds the lease lapsed. */
+static void *keep_lease(void *arg)
+{
+	struct remote *r = arg;
+	int64_t every_ns = r->o.lease_every_ns ? r->o.lease_every_ns : RENEW_EVERY_NS;
+
+	pthread_mutex_lock(&r->lock);
+	while (!r->lease.stop) {
+		struct timespec until;
+
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_sec += (time_t)(every_ns / NS_PER_S);
+		if (pthread_cond_timedwait(&r->lease.wake, &r->lock, &until) != ETIMEDOUT)
+			continue;
+		if (remote_boottime_ns(r) - r->lease.renewed_at_ns > LAPSED_NS)
+			continue; /* whoever uses the store must learn of it */
+		pthread_mutex_unlock(&r->lock);
+		remote_renew(r, NULL);
+		pthread_mutex_lock(&r->lock);
+	}
+	pthread_mutex_unlock(&r->lock);
+	return NULL;
+}
+
+int lease_take(struct remote *r, struct err *err)
+{
+	pthread_condattr_t attr;
+
+	if (begin_lease(r, err) < 0)
+		return -1;
+	if (r->o.lease_every_ns < 0 || r->lease.has_thread)
+		return 0;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&r->lease.wake, &attr);
+	pthread_condattr_destroy(&attr);
+	r->lease.has_thread = pthread_create(&r->lease.thread, NULL, keep_lease, r) == 0;
+	return 0;
+}
+
+void lease_give_back(struct remote *r)
+{
+	if (r->lease.has_thread) {
+		pthread_mutex_lock(&r->lock);
+		r->lease.stop = true;
+		pthread_cond_signal(&r->lease.wake);
+		pthread_mutex_unlock(&r->lock);
+		pthread_join(r->lease.thread, NULL);
+		pthread_cond_destroy(&r->lease.wake);
+	}
+	if (r->lease.key) {
+		const char *key = r->lease.key;
+
+		bucket_delete_many(r->bucket, &key, 1, NULL); /* else it expires */
+	}
+	free(r->lease.key);
+	r->lease.key = NULL;
+}

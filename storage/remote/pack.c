@@ -1,0 +1,391 @@
+/* Packs and their indexes. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <zstd.h>
+#include "base/fs.h"
+#include "base/mem.h"
+#include "storage/remote/pack.h"
+
+#define PACK_MAGIC "cairn-pack/1\n"
+#define INDEX_MAGIC "cairn-pack-index/1\n"
+#define PACK_MAGIC_LEN (sizeof(PACK_MAGIC) - 1)
+#define INDEX_MAGIC_LEN (sizeof(INDEX_MAGIC) - 1)
+#define NONCE_LEN 16
+#define PACK_HEADER_LEN (PACK_MAGIC_LEN + NONCE_LEN)
+#define INDEX_HEADER_LEN (INDEX_MAGIC_LEN + NONCE_LEN + 4)
+#define MEMBER_LEN (2 + DIGEST_BYTES + 3 * 8)
+/* Less isn't worth a frame. */
+#define ZSTD_MIN 256
+/* A content bigger than this is decided by a sample of so much. */
+#define SAMPLE_BYTES (16 * KIB)
+
+struct pack_writer {
+	int fd;
+	uint64_t at;
+	uint8_t nonce[NONCE_LEN];
+	VEC(struct pack_member) members;
+	ZSTD_CCtx *zstd;
+	uint8_t *buf;
+	size_t buf_size;
+};
+
+static int read_some(int fd, void *buf, size_t room, uint64_t at, size_t *ret, struct err *err)
+{
+	ssize_t n;
+
+	do
+		n = pread(fd, buf, room, (off_t)at);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return err_errno(err, "cannot read what is to be (de)compressed");
+	*ret = (size_t)n;
+	return 0;
+}
+
+static int open_temp(int dir_fd)
+{
+	int fd = dir_fd >= 0 ? openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : -1;
+
+	return fd >= 0 ? fd : memfd_create("cairn-pack", MFD_CLOEXEC);
+}
+
+static void make_nonce(uint8_t nonce[NONCE_LEN])
+{
+	for (size_t done = 0; done < NONCE_LEN;) {
+		ssize_t n = getrandom(nonce + done, NONCE_LEN - done, 0);
+
+		done += n > 0 ? (size_t)n : 0;
+	}
+}
+
+int pack_writer_new(int dir_fd, struct pack_writer **ret, struct err *err)
+{
+	_cleanup_(pack_writer_freep) struct pack_writer *w = xcalloc(1, sizeof(*w));
+
+	w->fd = open_temp(dir_fd);
+	if (w->fd < 0)
+		return err_errno(err, "cannot make a pack");
+	make_nonce(w->nonce);
+	if (fs_write_all(w->fd, PACK_MAGIC, PACK_MAGIC_LEN, err) < 0 || fs_write_all(w->fd, w->nonce, NONCE_LEN, err) < 0)
+		return err_wrap(err, "making a pack");
+	w->at = PACK_HEADER_LEN;
+	*ret = TAKE_PTR(w);
+	return 0;
+}
+
+void pack_writer_free(struct pack_writer *w)
+{
+	if (!w)
+		return;
+	if (w->fd >= 0)
+		close(w->fd);
+	ZSTD_freeCCtx(w->zstd);
+	VEC_FREE(&w->members);
+	free(w->buf);
+	free(w);
+}
+
+/* Into w->buf; 0 when it doesn't get smaller by an eighth. */
+static size_t compress(struct pack_writer *w, const void *bytes, size_t n)
+{
+	size_t room = ZSTD_compressBound(n), got;
+
+	if (n < ZSTD_MIN || (n > 2 * SAMPLE_BYTES && !encode_pays((const char *)bytes + (n - SAMPLE_BYTES) / 2, SAMPLE_BYTES)))
+		return 0;
+	if (!w->zstd && !(w->zstd = ZSTD_createCCtx()))
+		mem_die(room);
+	if (room > w->buf_size) {
+		w->buf = xrealloc(w->buf, room);
+		w->buf_size = room;
+	}
+	got = ZSTD_compressCCtx(w->zstd, w->buf, room, bytes, n, 3);
+	return ZSTD_isError(got) || got > n - n / 8 ? 0 : got;
+}
+
+int pack_writer_add_stored(struct pack_writer *w, const struct pack_member *m, const void *stored, struct err *err)
+{
+	struct pack_member mine = *m;
+
+	mine.offset = w->at;
+	if (fs_write_all(w->fd, stored, m->stored, err) < 0)
+		return err_wrap(err, "making a pack");
+	w->at += m->stored;
+	VEC_PUSH(&w->members, mine);
+	return 0;
+}
+
+int pack_writer_add(struct pack_writer *w, enum store_space space, const struct digest *name, const void *bytes, size_t n, struct err *err)
+{
+	struct pack_member m = { .name = *name, .space = (uint8_t)space, .size = n, .stored = n };
+	size_t small = compress(w, bytes, n);
+
+	if (small) {
+		m.encoding = PACK_ZSTD;
+		m.stored = small;
+	}
+	return pack_writer_add_stored(w, &m, small ? w->buf : bytes, err);
+}
+
+int pack_writer_add_fd(struct pack_writer *w, enum store_space space, const struct digest *name, int fd, uint64_t size, struct err *err)
+{
+	struct pack_member m = { .name = *name, .space = (uint8_t)space, .size = size, .offset = w->at, .stored = size };
+	uint64_t at = 0;
+
+	if (encode_pays_fd(fd, size)) {
+		m.encoding = PACK_ZSTD;
+		if (encode_file(fd, size, w->fd, &m.stored, err) < 0)
+			return -1;
+	}
+	while (m.encoding == PACK_PLAIN && at < size) {
+		uint8_t buf[64 * KIB];
+		size_t n;
+
+		if (read_some(fd, buf, (size_t)MIN(sizeof(buf), size - at), at, &n, err) < 0 || (n == 0 && err_set(err, ERR_CHANGED, "a file of the store got shorter") < 0) ||
+		    fs_write_all(w->fd, buf, n, err) < 0)
+			return -1;
+		at += n;
+	}
+	w->at += m.stored;
+	VEC_PUSH(&w->members, m);
+	return 0;
+}
+
+uint64_t pack_writer_bytes(const struct pack_writer *w)
+{
+	return w->at;
+}
+
+size_t pack_writer_members(const struct pack_writer *w)
+{
+	return w->members.n;
+}
+
+static int member_order(const void *a, const void *b)
+{
+	const struct pack_member *x = a, *y = b;
+
+	if (x->space != y->space)
+		return x->space < y->space ? -1 : 1;
+	return memcmp(x->name.b, y->name.b, DIGEST_BYTES);
+}
+
+void pack_writer_finish(struct pack_writer *w, int *ret_fd, uint64_t *ret_size, struct str *ret_index, struct digest *ret_name)
+{
+	if (w->members.n)
+		qsort(w->members.v, w->members.n, sizeof(*w->members.v), member_order);
+	str_addn(ret_index, INDEX_MAGIC, INDEX_MAGIC_LEN);
+	str_addn(ret_index, w->nonce, NONCE_LEN);
+	str_add_u32(ret_index, (uint32_t)w->members.n);
+	for (size_t i = 0; i < w->members.n; i++) {
+		const struct pack_member *m = &w->members.v[i];
+
+		str_addc(ret_index, (char)m->space);
+		str_addc(ret_index, (char)m->encoding);
+		str_addn(ret_index, m->name.b, DIGEST_BYTES);
+		str_add_u64(ret_index, m->size);
+		str_add_u64(ret_index, m->offset);
+		str_add_u64(ret_index, m->stored);
+	}
+	digest_bytes(ret_index->s, ret_index->len, ret_name);
+	*ret_fd = w->fd;
+	*ret_size = w->at;
+}
+
+/* --- reading --------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t get_u64(const uint8_t *p)
+{
+	uint64_t v = 0;
+
+	for (int i = 7; i >= 0; i--)
+		v = v << 8 | p[i];
+	return v;
+}
+
+size_t pack_index_len(const void *bytes)
+{
+	const uint8_t *p = (const uint8_t *)bytes + INDEX_MAGIC_LEN + NONCE_LEN;
+
+	return (size_t)p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 | (size_t)p[3] << 24;
+}
+
+void pack_index_at(const void *bytes, size_t i, struct pack_member *ret)
+{
+	const uint8_t *p = (const uint8_t *)bytes + INDEX_HEADER_LEN + i * MEMBER_LEN;
+
+	ret->space = p[0];
+	ret->encoding = p[1];
+	memcpy(ret->name.b, p + 2, DIGEST_BYTES);
+	ret->size = get_u64(p + 2 + DIGEST_BYTES);
+	ret->offset = get_u64(p + 10 + DIGEST_BYTES);
+	ret->stored = get_u64(p + 18 + DIGEST_BYTES);
+}
+
+uint64_t pack_index_pack_size(const void *bytes)
+{
+	uint64_t end = PACK_HEADER_LEN;
+	struct pack_member m;
+
+	for (size_t i = 0; i < pack_index_len(bytes); i++) {
+		pack_index_at(bytes, i, &m);
+		end = MAX(end, m.offset + m.stored);
+	}
+	return end;
+}
+
+/* What no pack of ours is larger than: one large object that had to be packed. */
+#define PLACE_MAX (1ULL << 46)
+
+static bool good_member(const struct pack_member *m)
+{
+	return m->space <= STORE_TREE && m->encoding <= PACK_ZSTD && m->offset >= PACK_HEADER_LEN && m->offset < PLACE_MAX && m->stored < PLACE_MAX && m->size < PLACE_MAX &&
+	       (m->encoding != PACK_PLAIN || m->stored == m->size);
+}
+
+int pack_index_check(const struct digest *name, const void *bytes, size_t n, struct err *err)
+{
+	struct pack_member m, last;
+	struct digest d;
+	size_t len;
+
+	digest_bytes(bytes, n, &d);
+	if (!digest_eq(&d, name) || n < INDEX_HEADER_LEN || memcmp(bytes, INDEX_MAGIC, INDEX_MAGIC_LEN) != 0)
+		return err_set(err, ERR_CORRUPT, "the index of a pack is damaged");
+	len = pack_index_len(bytes);
+	if (len > PACK_MEMBERS_MAX || n != INDEX_HEADER_LEN + len * MEMBER_LEN)
+		return err_set(err, ERR_CORRUPT, "the index of a pack is damaged");
+	for (size_t i = 0; i < len; i++, last = m) {
+		pack_index_at(bytes, i, &m);
+		if (!good_member(&m) || (i && member_order(&last, &m) >= 0))
+			return err_set(err, ERR_CORRUPT, "the index of a pack is damaged");
+	}
+	return 0;
+}
+
+/* --- encoding ---------------------------------------------------------------------------------------------------------------- */
+
+bool encode_pays(const void *sample, size_t n)
+{
+	size_t room = ZSTD_compressBound(n);
+	_cleanup_(freep) void *buf = xmalloc(room);
+	size_t got = ZSTD_compress(buf, room, sample, n, 1);
+
+	return !ZSTD_isError(got) && got <= n - n / 8;
+}
+
+bool encode_pays_fd(int fd, uint64_t size)
+{
+	_cleanup_(freep) uint8_t *buf = xmalloc(3 * SAMPLE_BYTES);
+	size_t have = 0;
+
+	if (size < ZSTD_MIN)
+		return false;
+	for (uint64_t i = 0; i < 3; i++) {
+		size_t n;
+
+		if (read_some(fd, buf + have, SAMPLE_BYTES, size > SAMPLE_BYTES ? (size - SAMPLE_BYTES) / 2 * i : 0, &n, NULL) < 0)
+			return false;
+		have += n;
+	}
+	return encode_pays(buf, have);
+}
+
+int pack_decode(enum pack_encoding encoding, const void *stored, size_t n, uint64_t size, struct str *ret, struct err *err)
+{
+	size_t got;
+
+	if (encoding == PACK_PLAIN) {
+		if (n != size)
+			return err_set(err, ERR_CORRUPT, "the bytes of an object aren't as many as they should be");
+		str_addn(ret, stored, n);
+		return 0;
+	}
+	str_reserve(ret, (size_t)size + 1);
+	got = ZSTD_decompress(ret->s + ret->len, (size_t)size, stored, n);
+	if (ZSTD_isError(got) || got != size)
+		return err_set(err, ERR_CORRUPT, "the compressed bytes of an object are damaged");
+	ret->len += got;
+	ret->s[ret->len] = '\0';
+	return 0;
+}
+
+int encode_file(int from, uint64_t size, int to, uint64_t *ret_stored, struct err *err)
+{
+	size_t in_room = ZSTD_CStreamInSize(), out_room = ZSTD_CStreamOutSize(), n = 0, left = 1;
+	_cleanup_(freep) uint8_t *in = xmalloc(in_room), *out = xmalloc(out_room);
+	ZSTD_CCtx *c = ZSTD_createCCtx();
+	uint64_t at = 0, stored = 0;
+	int r = 0;
+
+	if (!c)
+		mem_die(in_room);
+	ZSTD_CCtx_setPledgedSrcSize(c, size);
+	while (r == 0 && (at < size || left)) {
+		ZSTD_inBuffer i = { in, 0, 0 };
+
+		r = read_some(from, in, (size_t)MIN(in_room, size - at), at, &n, err);
+		if (r == 0 && n == 0 && at < size)
+			r = err_set(err, ERR_CHANGED, "a file of the store got shorter");
+		i.size = n;
+		at += n;
+		do {
+			ZSTD_outBuffer o = { out, out_room, 0 };
+
+			if (r < 0)
+				break;
+			left = ZSTD_compressStream2(c, &o, &i, at < size ? ZSTD_e_continue : ZSTD_e_end);
+			r = ZSTD_isError(left) ? err_set(err, ERR_IO, "zstd: %s", ZSTD_getErrorName(left)) : fs_write_all(to, out, o.pos, err);
+			stored += o.pos;
+		} while (at < size ? i.pos < i.size : left != 0);
+	}
+	ZSTD_freeCCtx(c);
+	*ret_stored = stored;
+	return r;
+}
+
+static int decode_stream(ZSTD_DCtx *d, int from, int to, uint64_t max_bytes, uint64_t *ret_size, struct err *err)
+{
+	size_t in_room = ZSTD_DStreamInSize(), out_room = ZSTD_DStreamOutSize(), n, state = 1;
+	_cleanup_(freep) uint8_t *in = xmalloc(in_room), *out = xmalloc(out_room);
+	uint64_t at = 0, size = 0;
+
+	for (;;) {
+		ZSTD_inBuffer i = { in, 0, 0 };
+
+		if (read_some(from, in, in_room, at, &n, err) < 0)
+			return -1;
+		if (n == 0)
+			break;
+		at += n;
+		i.size = n;
+		for (bool full = true; i.pos < i.size || full;) {
+			ZSTD_outBuffer o = { out, out_room, 0 };
+
+			state = ZSTD_decompressStream(d, &o, &i);
+			size += o.pos;
+			if (ZSTD_isError(state) || size > max_bytes)
+				return err_set(err, ERR_CORRUPT, "the compressed bytes of an object are damaged");
+			if (fs_write_all(to, out, o.pos, err) < 0)
+				return -1;
+			full = o.pos == o.size && state != 0; /* there may be more in its own buffers */
+		}
+	}
+	if (state != 0)
+		return err_set(err, ERR_CORRUPT, "the compressed bytes of an object are cut off");
+	*ret_size = size;
+	return 0;
+}
+
+int decode_file(int from, int to, uint64_t max_bytes, uint64_t *ret_size, struct err *err)
+{
+	ZSTD_DCtx *d = ZSTD_createDCtx();
+	int r;
+
+	if (!d)
+		mem_die(1);
+	r = decode_stream(d, from, to, max_bytes, ret_size, err);
+	ZSTD_freeDCtx(d);
+	return r;
+}

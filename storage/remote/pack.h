@@ -1,0 +1,67 @@
+/* storage/remote/pack.h — packs: many small objects in one, and the index that says where each lies. The format is in FORMAT.md.
+ *
+ * A pack has a name of its own, made from its index, in which a random number lies: two packs never have the same name, whatever is in
+ * them, so that a collector which removes one can't meet a writer who makes it anew. An index is hostile when read.
+ */
+#ifndef CAIRN_STORAGE_REMOTE_PACK_H
+#define CAIRN_STORAGE_REMOTE_PACK_H
+
+#include "storage/store.h"
+
+#define PACK_BYTES_MAX (64 * MIB)
+/* Members of a pack; an index of so many has 58 MB. */
+#define PACK_MEMBERS_MAX 1000000
+#define PACK_INDEX_MAX (64 * MIB)
+
+enum pack_encoding { PACK_PLAIN = 0, PACK_ZSTD = 1 };
+
+struct pack_member {
+	struct digest name;
+	uint8_t space;	  /* STORE_BLOB or STORE_TREE */
+	uint8_t encoding; /* enum pack_encoding */
+	uint64_t size;	  /* the content's */
+	uint64_t offset, stored; /* where in the pack, and how many bytes there */
+};
+
+/* --- writing: members are added to a file, then its index is made -------------------------------------------------------- */
+
+struct pack_writer;
+/* `dir_fd`: where its temporary file lies; -1: in memory. */
+int pack_writer_new(int dir_fd, struct pack_writer **ret, struct err *err);
+void pack_writer_free(struct pack_writer *w); /* NULL is fine */
+static inline void pack_writer_freep(struct pack_writer **w)
+{
+	pack_writer_free(*w);
+}
+int pack_writer_add(struct pack_writer *w, enum store_space space, const struct digest *name, const void *bytes, size_t n, struct err *err);
+/* A large one, from a file. */
+int pack_writer_add_fd(struct pack_writer *w, enum store_space space, const struct digest *name, int fd, uint64_t size, struct err *err);
+/* The same for bytes that are encoded already. */
+int pack_writer_add_stored(struct pack_writer *w, const struct pack_member *m, const void *stored, struct err *err);
+uint64_t pack_writer_bytes(const struct pack_writer *w);
+size_t pack_writer_members(const struct pack_writer *w);
+/* The pack's file (lent) and size, its index and its name. */
+void pack_writer_finish(struct pack_writer *w, int *ret_fd, uint64_t *ret_size, struct str *ret_index, struct digest *ret_name);
+
+/* --- reading ---------------------------------------------------------------------------------------------------------------- */
+
+/* Is this an index, and the one of that name? */
+int pack_index_check(const struct digest *name, const void *bytes, size_t n, struct err *err);
+/* Of a checked index: */
+size_t pack_index_len(const void *bytes);
+void pack_index_at(const void *bytes, size_t i, struct pack_member *ret);
+/* Of a checked index: the size that the pack must have. */
+uint64_t pack_index_pack_size(const void *bytes);
+
+/* --- encoding ---------------------------------------------------------------------------------------------------------------- */
+
+/* Whether zstd pays for this content, by a sample of it. */
+bool encode_pays(const void *sample, size_t n);
+/* Decodes `n` stored bytes that must give exactly `size`. ERR_CORRUPT. */
+int pack_decode(enum pack_encoding encoding, const void *stored, size_t n, uint64_t size, struct str *ret, struct err *err);
+bool encode_pays_fd(int fd, uint64_t size); /* by samples from all over it */
+/* Whole files, by streams, to where `to` stands. max_bytes bounds what comes out. */
+int encode_file(int from, uint64_t size, int to, uint64_t *ret_stored, struct err *err);
+int decode_file(int from, int to, uint64_t max_bytes, uint64_t *ret_size, struct err *err);
+
+#endif

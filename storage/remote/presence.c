@@ -1,0 +1,476 @@
+/* What is there: the indexes of all packs, and the names that were seen to lie alone.
+ *
+ * Packs are listed when the store is attached, and again when something is missing although a record that was read since names it: a record is
+ * written after the packs in which its contents lie. Indexes never change, so that they are kept in the directory.
+ *
+ * What was seen alone is remembered between processes for half an hour, counted from the beginning of the lease under which it was seen: a
+ * collector removes nothing that it condemned less than an hour ago, and what was condemned before is on the list that this process has read.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include "base/fs.h"
+#include "storage/remote/internal.h"
+
+#define KNOWN_FILE "seen"
+#define KNOWN_MAGIC "cairn-seen/1\n"
+#define KNOWN_MAGIC_LEN (sizeof(KNOWN_MAGIC) - 1)
+#define KNOWN_LEN (NAME_LEN + 8)
+#define KNOWN_FILE_MAX (64 * MIB)
+#define TRUST_NS (1800 * NS_PER_S)
+/* So many heads are in flight as one batch; beyond, their answers would only take memory. */
+#define HEADS_AT_ONCE 4096
+#define INDEXES_AT_ONCE 256
+
+static void name_key(uint8_t key[NAME_LEN], enum store_space space, const struct digest *name)
+{
+	key[0] = (uint8_t)space;
+	memcpy(key + 1, name->b, DIGEST_BYTES);
+}
+
+static uint64_t prefix_of(const struct digest *d)
+{
+	uint64_t v = 0;
+
+	for (int i = 0; i < 8; i++)
+		v = v << 8 | d->b[i];
+	return v;
+}
+
+/* --- packs ------------------------------------------------------------------------------------------------------------------ */
+
+bool presence_is_condemned_locked(const struct remote *r, enum remote_kind kind, const struct digest *name)
+{
+	const struct condemned key = { .kind = (uint8_t)kind, .name = *name };
+
+	return r->n_condemned && bsearch(&key, r->condemned, r->n_condemned, sizeof(key), condemned_order);
+}
+
+/* Takes the index. */
+static void add_pack_locked(struct remote *r, const struct digest *name, uint8_t *index, size_t len, int64_t mtime_ns)
+{
+	void **slot = map_slot(r->pack_by_name, name->b, DIGEST_BYTES, NULL);
+	struct pack p = { .name = *name, .index = index, .index_len = len, .n = pack_index_len(index), .mtime_ns = mtime_ns };
+
+	p.size = pack_index_pack_size(index);
+	p.condemned = presence_is_condemned_locked(r, KIND_PACK, name);
+	VEC_PUSH(&r->packs, p);
+	*slot = (void *)(uintptr_t)r->packs.n;
+	r->slots_old = true;
+}
+
+void presence_add_pack(struct remote *r, const struct digest *name, struct str *index)
+{
+	size_t len = index->len;
+	uint8_t *bytes = (uint8_t *)str_take(index);
+
+	pthread_mutex_lock(&r->lock);
+	add_pack_locked(r, name, bytes, len, 0);
+	pthread_mutex_unlock(&r->lock);
+	if (r->dir >= 0) {
+		char path[REMOTE_KEY_MAX];
+
+		fs_write_atomic_at(r->dir, remote_pack_key(path, name, true), bytes, len, 0644, FS_WRITE_NO_SYNC, NULL);
+	}
+}
+
+static int slot_order(const void *a, const void *b)
+{
+	const struct slot *x = a, *y = b;
+
+	return x->prefix < y->prefix ? -1 : x->prefix > y->prefix ? 1 : x->pack < y->pack ? -1 : x->pack > y->pack;
+}
+
+static void build_slots(struct remote *r)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->packs.n; i++)
+		n += r->packs.v[i].condemned || r->packs.v[i].gone ? 0 : r->packs.v[i].n;
+	free(r->slots);
+	r->slots = xreallocarray(NULL, n + 1, sizeof(*r->slots));
+	r->n_slots = 0;
+	for (size_t i = 0; i < r->packs.n; i++) {
+		struct pack *p = &r->packs.v[i];
+
+		for (size_t k = 0; k < p->n && !p->condemned && !p->gone; k++) {
+			struct pack_member m;
+
+			pack_index_at(p->index, k, &m);
+			r->slots[r->n_slots++] = (struct slot){ prefix_of(&m.name), (uint32_t)i, (uint32_t)k };
+		}
+	}
+	if (r->n_slots)
+		qsort(r->slots, r->n_slots, sizeof(*r->slots), slot_order);
+	r->slots_old = false;
+}
+
+bool presence_find_locked(struct remote *r, enum store_space space, const struct digest *name, uint64_t size, uint32_t *ret_pack, struct pack_member *ret)
+{
+	uint64_t prefix = prefix_of(name);
+	size_t lo = 0, hi;
+
+	if (r->slots_old)
+		build_slots(r);
+	for (hi = r->n_slots; lo < hi;) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (r->slots[mid].prefix < prefix)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	for (; lo < r->n_slots && r->slots[lo].prefix == prefix; lo++) {
+		struct pack_member m;
+
+		pack_index_at(r->packs.v[r->slots[lo].pack].index, r->slots[lo].at, &m);
+		if (m.space != space || !digest_eq(&m.name, name) || (size != UINT64_MAX && m.size != size))
+			continue;
+		if (ret) {
+			*ret = m;
+			*ret_pack = r->slots[lo].pack;
+		}
+		return true;
+	}
+	return false;
+}
+
+/* --- listing packs ------------------------------------------------------------------------------------------------------------- */
+
+struct pack_listing {
+	struct remote *r;
+	struct map *listed;
+	VEC(struct wanted_index {
+		struct digest name;
+		int64_t mtime_ns;
+	}) wanted;
+};
+
+static int see_pack(void *arg, const struct bucket_object *o)
+{
+	struct pack_listing *l = arg;
+	struct wanted_index w = { .mtime_ns = o->mtime_ns };
+	uintptr_t known;
+
+	if (!str_has_suffix(o->key, ".idx") || !remote_name_in(o->key, strlen("packs/"), &w.name))
+		return 0;
+	*map_slot(l->listed, w.name.b, DIGEST_BYTES, NULL) = l;
+	known = (uintptr_t)map_get(l->r->pack_by_name, w.name.b, DIGEST_BYTES);
+	if (known)
+		l->r->packs.v[known - 1].mtime_ns = o->mtime_ns;
+	else
+		VEC_PUSH(&l->wanted, w);
+	return 0;
+}
+
+static bool take_index(struct remote *r, const struct wanted_index *w, struct str *bytes)
+{
+	size_t len = bytes->len;
+
+	if (!bytes->s || pack_index_check(&w->name, bytes->s, bytes->len, NULL) < 0)
+		return false;
+	pthread_mutex_lock(&r->lock);
+	add_pack_locked(r, &w->name, (uint8_t *)str_take(bytes), len, w->mtime_ns);
+	pthread_mutex_unlock(&r->lock);
+	return true;
+}
+
+static bool index_from_dir(struct remote *r, const struct wanted_index *w)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	char path[REMOTE_KEY_MAX];
+
+	return r->dir >= 0 && fs_read_file_at(r->dir, remote_pack_key(path, &w->name, true), PACK_INDEX_MAX, &bytes, NULL) == 0 && take_index(r, w, &bytes);
+}
+
+/* One that is damaged or gone again is passed over: what lies in its pack counts as absent. */
+static int fetch_indexes(struct remote *r, const struct wanted_index *w, size_t n, struct err *err)
+{
+	struct bucket_get *g = xcalloc(n, sizeof(*g)), **v = xcalloc(n, sizeof(*v));
+	char(*keys)[REMOTE_KEY_MAX] = xcalloc(n, sizeof(*keys));
+	int got;
+
+	for (size_t i = 0; i < n; i++) {
+		g[i] = (struct bucket_get){ .key = remote_pack_key(keys[i], &w[i].name, true), .size = UINT64_MAX, .fd = -1, .max_bytes = PACK_INDEX_MAX };
+		v[i] = &g[i];
+	}
+	got = bucket_get_many(r->bucket, v, n, err);
+	for (size_t i = 0; i < n; i++) {
+		char path[REMOTE_KEY_MAX];
+
+		if (got == 0 && g[i].result < 0 && g[i].err.code != ERR_NOT_FOUND)
+			got = err_set(err, g[i].err.code, "%s", g[i].err.msg);
+		if (got == 0 && g[i].result == 0 && r->dir >= 0 && g[i].body.s && pack_index_check(&w[i].name, g[i].body.s, g[i].body.len, NULL) == 0)
+			fs_write_atomic_at(r->dir, remote_pack_key(path, &w[i].name, true), g[i].body.s, g[i].body.len, 0644, FS_WRITE_NO_SYNC, NULL);
+		if (got == 0 && g[i].result == 0 && !take_index(r, &w[i], &g[i].body))
+			r->damaged++;
+		str_deinit(&g[i].body);
+	}
+	free(g);
+	free(v);
+	free(keys);
+	return got;
+}
+
+/* Ours that aren't listed yet (mtime 0) are there: listing is consistent, but it may have begun before. */
+static void drop_unlisted(struct remote *r, const struct map *listed)
+{
+	pthread_mutex_lock(&r->lock);
+	for (size_t i = 0; i < r->packs.n; i++) {
+		struct pack *p = &r->packs.v[i];
+
+		if (!p->gone && p->mtime_ns && !map_has(listed, p->name.b, DIGEST_BYTES)) {
+			p->gone = true;
+			r->slots_old = true;
+		}
+	}
+	pthread_mutex_unlock(&r->lock);
+}
+
+/* Indexes of packs that are gone. */
+static void clean_dir(struct remote *r, const struct map *listed)
+{
+	int fd = r->dir < 0 ? -1 : openat(r->dir, "packs", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+	struct digest name;
+
+	while (d && (e = readdir(d)))
+		if (remote_name_in(e->d_name, 0, &name) && !map_has(listed, name.b, DIGEST_BYTES))
+			unlinkat(fd, e->d_name, 0);
+	if (d)
+		closedir(d);
+	else if (fd >= 0)
+		close(fd);
+}
+
+static int load_wanted(struct remote *r, struct pack_listing *l, struct err *err)
+{
+	size_t far = 0;
+
+	for (size_t i = 0; i < l->wanted.n; i++)
+		if (!index_from_dir(r, &l->wanted.v[i]))
+			l->wanted.v[far++] = l->wanted.v[i];
+	for (size_t i = 0; i < far; i += INDEXES_AT_ONCE)
+		if (fetch_indexes(r, l->wanted.v + i, MIN(far - i, (size_t)INDEXES_AT_ONCE), err) < 0)
+			return -1;
+	return 0;
+}
+
+int presence_load(struct remote *r, struct err *err)
+{
+	struct pack_listing l = { .r = r, .listed = map_new() };
+	bool first = !r->attached;
+	int got;
+
+	pthread_mutex_lock(&r->lock);
+	r->packs_old = false;
+	pthread_mutex_unlock(&r->lock);
+	got = bucket_list(r->bucket, "packs/", NULL, 0, see_pack, &l, err);
+	if (got == 0)
+		got = load_wanted(r, &l, err);
+	if (got == 0) {
+		drop_unlisted(r, l.listed);
+		if (first)
+			clean_dir(r, l.listed);
+	}
+	map_free(l.listed);
+	VEC_FREE(&l.wanted);
+	return got < 0 ? err_wrap(err, "looking for packs in %s", remote_uri(r)) : 0;
+}
+
+int presence_refresh_if_old(struct remote *r, bool *ret_did, struct err *err)
+{
+	bool old;
+	int got = 0;
+
+	pthread_mutex_lock(&r->io);
+	pthread_mutex_lock(&r->lock);
+	old = r->packs_old;
+	pthread_mutex_unlock(&r->lock);
+	if (old)
+		got = presence_load(r, err);
+	pthread_mutex_unlock(&r->io);
+	*ret_did = old;
+	return got;
+}
+
+/* --- what was seen alone ----------------------------------------------------------------------------------------------------------- */
+
+void presence_note(struct remote *r, enum store_space space, const struct digest *name)
+{
+	uint8_t key[NAME_LEN];
+	void **slot;
+
+	name_key(key, space, name);
+	pthread_mutex_lock(&r->lock);
+	slot = map_slot(r->known, key, NAME_LEN, NULL);
+	if (!*slot)
+		for (size_t i = 0; i < NAME_LEN; i++)
+			VEC_PUSH(&r->seen, key[i]);
+	*slot = r;
+	pthread_mutex_unlock(&r->lock);
+}
+
+void presence_forget(struct remote *r)
+{
+	pthread_mutex_lock(&r->lock);
+	map_free(r->known);
+	r->known = map_new();
+	r->seen.n = 0;
+	for (size_t i = 0; i < r->packs.n; i++)
+		r->packs.v[i].mtime_ns = MAX(r->packs.v[i].mtime_ns, 1); /* also ours must be listed now */
+	pthread_mutex_unlock(&r->lock);
+}
+
+static bool is_known_locked(struct remote *r, enum store_space space, const struct digest *name)
+{
+	uint8_t key[NAME_LEN];
+
+	name_key(key, space, name);
+	return map_get(r->known, key, NAME_LEN) != NULL;
+}
+
+static int64_t get_time(const char *p)
+{
+	uint64_t v = 0;
+
+	for (int i = 7; i >= 0; i--)
+		v = v << 8 | (uint8_t)p[i];
+	return (int64_t)v;
+}
+
+/* fn for each entry that is young enough. */
+static void each_remembered(struct remote *r, void (*fn)(struct remote *r, const char *entry, struct str *out), struct str *out)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+
+	if (r->dir < 0 || fs_read_file_at(r->dir, KNOWN_FILE, KNOWN_FILE_MAX, &bytes, NULL) < 0 || bytes.len < KNOWN_MAGIC_LEN ||
+	    memcmp(bytes.s, KNOWN_MAGIC, KNOWN_MAGIC_LEN) != 0)
+		return;
+	for (size_t at = KNOWN_MAGIC_LEN; at + KNOWN_LEN <= bytes.len; at += KNOWN_LEN)
+		if (get_time(bytes.s + at + NAME_LEN) > r->lease.started_ns - TRUST_NS && get_time(bytes.s + at + NAME_LEN) <= r->lease.started_ns)
+			fn(r, bytes.s + at, out);
+}
+
+static void recall_one(struct remote *r, const char *entry, struct str *out)
+{
+	*map_slot(r->known, entry, NAME_LEN, NULL) = r;
+}
+
+/* Without a lease there is no time to compare with. */
+void presence_recall(struct remote *r)
+{
+	if (!r->lease.started_ns)
+		return;
+	pthread_mutex_lock(&r->lock);
+	each_remembered(r, recall_one, NULL);
+	pthread_mutex_unlock(&r->lock);
+}
+
+static void keep_one(struct remote *r, const char *entry, struct str *out)
+{
+	str_addn(out, entry, KNOWN_LEN);
+}
+
+void presence_remember(struct remote *r)
+{
+	_cleanup_(str_deinit) struct str out = { 0 };
+
+	if (r->dir < 0 || !r->lease.started_ns || r->seen.n == 0)
+		return;
+	str_addn(&out, KNOWN_MAGIC, KNOWN_MAGIC_LEN);
+	each_remembered(r, keep_one, &out);
+	for (size_t at = 0; at + NAME_LEN <= r->seen.n && out.len + KNOWN_LEN <= KNOWN_FILE_MAX; at += NAME_LEN) {
+		str_addn(&out, r->seen.v + at, NAME_LEN);
+		str_add_u64(&out, (uint64_t)r->lease.started_ns);
+	}
+	fs_write_atomic_at(r->dir, KNOWN_FILE, out.s, out.len, 0644, FS_WRITE_NO_SYNC, NULL);
+}
+
+void presence_free(struct remote *r)
+{
+	for (size_t i = 0; i < r->packs.n; i++)
+		free(r->packs.v[i].index);
+	VEC_FREE(&r->packs);
+	VEC_FREE(&r->seen);
+	map_free(r->pack_by_name);
+	map_free(r->known);
+	free(r->slots);
+	free(r->condemned);
+}
+
+/* --- asking -------------------------------------------------------------------------------------------------------------------------- */
+
+/* What lies alone under its own name, if anywhere? */
+static bool may_lie_alone(struct remote *r, const struct remote_object *o)
+{
+	if (o->space == STORE_TREE || (o->space == STORE_BLOB && o->size < REMOTE_LOOSE_MIN))
+		return false;
+	return !presence_is_condemned_locked(r, remote_kind_of(o->space), &o->name);
+}
+
+/* Marks what is known to be there; the places of what has to be asked for go to *ask. */
+static void look(struct remote *r, struct remote_object *v, size_t n, size_t *ask, size_t *ret_ask, size_t *ret_missing)
+{
+	*ret_ask = *ret_missing = 0;
+	pthread_mutex_lock(&r->lock);
+	for (size_t i = 0; i < n; i++) {
+		if (v[i].there)
+			continue;
+		if (v[i].space <= STORE_TREE && presence_find_locked(r, v[i].space, &v[i].name, v[i].size, NULL, NULL))
+			v[i].there = true;
+		else if (may_lie_alone(r, &v[i])) {
+			if (is_known_locked(r, v[i].space, &v[i].name))
+				v[i].there = true;
+			else
+				ask[(*ret_ask)++] = i;
+		}
+		*ret_missing += !v[i].there;
+	}
+	pthread_mutex_unlock(&r->lock);
+}
+
+/* A blob may be stored compressed, so that fewer bytes are fine; more aren't its. */
+static int ask_heads(struct remote *r, struct remote_object *v, const size_t *ask, size_t n, struct err *err)
+{
+	char(*keys)[REMOTE_KEY_MAX] = xcalloc(n, sizeof(*keys));
+	_cleanup_(freep) const char **pointers = xcalloc(n, sizeof(*pointers));
+	_cleanup_(freep) bool *there = xcalloc(n, sizeof(*there));
+	_cleanup_(freep) uint64_t *sizes = xcalloc(n, sizeof(*sizes));
+	int got;
+
+	for (size_t i = 0; i < n; i++)
+		pointers[i] = remote_key(keys[i], v[ask[i]].space, &v[ask[i]].name);
+	got = bucket_head_many(r->bucket, pointers, n, there, sizes, err);
+	for (size_t i = 0; i < n && got == 0; i++) {
+		struct remote_object *o = &v[ask[i]];
+
+		o->there = there[i] && (o->size == UINT64_MAX || sizes[i] <= o->size);
+		if (o->there)
+			presence_note(r, o->space, &o->name);
+	}
+	free(keys);
+	return got;
+}
+
+int remote_has(struct remote *r, struct remote_object *v, size_t n, struct err *err)
+{
+	_cleanup_(freep) size_t *ask = xcalloc(n + 1, sizeof(*ask));
+	size_t n_ask, missing;
+	bool did = false;
+
+	if (remote_attach(r, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		v[i].there = false;
+	look(r, v, n, ask, &n_ask, &missing);
+	if (missing > n_ask && presence_refresh_if_old(r, &did, err) < 0)
+		return -1;
+	if (did)
+		look(r, v, n, ask, &n_ask, &missing);
+	for (size_t i = 0; i < n_ask; i += HEADS_AT_ONCE)
+		if (ask_heads(r, v, ask + i, MIN(n_ask - i, (size_t)HEADS_AT_ONCE), err) < 0)
+			return err_wrap(err, "looking into %s", remote_uri(r));
+	return 0;
+}

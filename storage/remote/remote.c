@@ -1,0 +1,202 @@
+/* A shared store in a bucket: its names, and how a process comes to it. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <time.h>
+#include "base/fs.h"
+#include "storage/remote/internal.h"
+
+#define VERSION_KEY "version"
+#define VERSION_LINE "cairn bucket store 1\n"
+#define VERSION_MAX 4096
+
+/* --- names --------------------------------------------------------------------------------------------------------------- */
+
+const char *remote_key(char buf[REMOTE_KEY_MAX], enum store_space space, const struct digest *name)
+{
+	char hex[DIGEST_HEX_MAX];
+
+	digest_hex(name, hex);
+	snprintf(buf, REMOTE_KEY_MAX, "%s/%.2s/%s", store_space_names[space], hex, hex);
+	return buf;
+}
+
+const char *remote_pack_key(char buf[REMOTE_KEY_MAX], const struct digest *name, bool index)
+{
+	char hex[DIGEST_HEX_MAX];
+
+	snprintf(buf, REMOTE_KEY_MAX, "packs/%s%s", digest_hex(name, hex), index ? ".idx" : "");
+	return buf;
+}
+
+bool remote_name_in(const char *key, size_t skip, struct digest *ret)
+{
+	char hex[DIGEST_HEX_MAX];
+
+	if (strlen(key) < skip + 64)
+		return false;
+	memcpy(hex, key + skip, 64);
+	hex[64] = '\0';
+	return digest_parse(hex, ret, NULL) == 0;
+}
+
+enum remote_kind remote_kind_of(enum store_space space)
+{
+	return space == STORE_ACTION ? KIND_ACTION : space == STORE_RUN ? KIND_RUN : KIND_BLOB;
+}
+
+/* --- small objects --------------------------------------------------------------------------------------------------------- */
+
+int remote_get_bytes(struct remote *r, const char *key, uint64_t max_bytes, struct str *ret, struct err *err)
+{
+	struct bucket_get g = { .key = key, .size = UINT64_MAX, .fd = -1, .max_bytes = max_bytes };
+	struct bucket_get *v = &g;
+	int got = bucket_get_many(r->bucket, &v, 1, err);
+
+	if (got == 0 && g.result < 0)
+		got = err_set(err, g.err.code, "%s", g.err.msg);
+	if (got == 0)
+		str_addn(ret, g.body.s ? g.body.s : "", g.body.len);
+	str_deinit(&g.body);
+	return got < 0 ? -1 : 0;
+}
+
+int remote_put_bytes(struct remote *r, const char *key, const void *bytes, size_t n, bool if_absent, struct err *err)
+{
+	struct bucket_put p = { .key = key, .bytes = bytes, .fd = -1, .size = n, .if_absent = if_absent };
+	struct bucket_put *v = &p;
+
+	if (bucket_put_many(r->bucket, &v, 1, err) < 0)
+		return -1;
+	return p.result < 0 ? err_set(err, p.err.code, "%s", p.err.msg) : p.result;
+}
+
+/* --- attaching -------------------------------------------------------------------------------------------------------------- */
+
+static int make_store(struct remote *r, struct err *err)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct bucket_abilities can = { 0 };
+
+	if (!r->o.writes)
+		return err_set(err, ERR_NOT_FOUND, "there is no store at %s; the first run that may write makes it", remote_uri(r));
+	if (bucket_probe(r->bucket, &can, err) < 0)
+		return err_wrap(err, "trying what %s can do", remote_uri(r));
+	str_addf(&text, VERSION_LINE "if-absent %s\ndelete-if %s\n", can.if_absent ? "yes" : "no", can.delete_if ? "yes" : "no");
+	r->if_absent = can.if_absent;
+	r->delete_if = can.delete_if;
+	return remote_put_bytes(r, VERSION_KEY, text.s, text.len, true, err) < 0 ? -1 : 0;
+}
+
+static int check_version(struct remote *r, struct err *err)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct err e = { 0 };
+
+	if (remote_get_bytes(r, VERSION_KEY, VERSION_MAX, &text, &e) < 0)
+		return e.code == ERR_NOT_FOUND ? make_store(r, err) : err_set(err, e.code, "%s", e.msg);
+	if (text.s && str_has_prefix(text.s, VERSION_LINE)) {
+		r->if_absent = strstr(text.s, "\nif-absent yes\n") != NULL;
+		r->delete_if = strstr(text.s, "\ndelete-if yes\n") != NULL;
+		return 0;
+	}
+	if (text.s && str_has_prefix(text.s, "cairn bucket store "))
+		return err_set(err, ERR_NEWER, "the store %s was written by a newer cairn; upgrade, or name another store", remote_uri(r));
+	return err_set(err, ERR_CORRUPT, "%s holds something else: its object `version` is not that of a store", remote_uri(r));
+}
+
+/* The lease comes before the list of the condemned is read: see remote.h. */
+static int attach(struct remote *r, struct err *err)
+{
+	struct err e = { 0 };
+
+	if (check_version(r, err) < 0)
+		return -1;
+	if (r->o.writes && lease_take(r, &e) < 0) {
+		if (e.code != ERR_READ_ONLY)
+			return err_set(err, e.code, "taking a lease in %s: %s", remote_uri(r), e.msg);
+		r->o.writes = false; /* who may only read can still read */
+		r->refused = e;
+	}
+	if (condemned_load(r, err) < 0 || presence_load(r, err) < 0)
+		return -1;
+	presence_recall(r);
+	return 0;
+}
+
+int remote_attach(struct remote *r, struct err *err)
+{
+	int got = 0;
+
+	pthread_mutex_lock(&r->io);
+	if (!r->attached) {
+		got = attach(r, err);
+		r->attached = got == 0;
+	}
+	pthread_mutex_unlock(&r->io);
+	return got;
+}
+
+/* --- life ---------------------------------------------------------------------------------------------------------------------- */
+
+int remote_open(struct bucket *b, const struct remote_options *o, struct remote **ret, struct err *err)
+{
+	struct remote *r = xcalloc(1, sizeof(*r));
+
+	r->bucket = b;
+	r->o = *o;
+	r->o.dir = NULL;
+	if (!r->o.clock)
+		r->o.clock = clock_system();
+	r->dir = -1;
+	r->known = map_new();
+	r->pack_by_name = map_new();
+	pthread_mutex_init(&r->io, NULL);
+	pthread_mutex_init(&r->lock, NULL);
+	if (o->dir) {
+		_cleanup_(freep) char *indexes = fs_join(o->dir, "packs");
+
+		if (fs_mkdir_p(indexes, err) == 0 && (r->dir = open(o->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+			err_errno(err, "cannot open %s", o->dir);
+		if (r->dir < 0) {
+			remote_free(r);
+			return -1;
+		}
+	}
+	*ret = r;
+	return 0;
+}
+
+void remote_free(struct remote *r)
+{
+	if (!r)
+		return;
+	lease_give_back(r);
+	presence_remember(r);
+	presence_free(r);
+	bucket_free(r->bucket);
+	if (r->dir >= 0)
+		close(r->dir);
+	pthread_mutex_destroy(&r->io);
+	pthread_mutex_destroy(&r->lock);
+	free(r);
+}
+
+const char *remote_uri(const struct remote *r)
+{
+	return bucket_uri(r->bucket);
+}
+
+struct bucket *remote_bucket(struct remote *r)
+{
+	return r->bucket;
+}
+
+int64_t remote_boottime_ns(struct remote *r)
+{
+	struct timespec t;
+
+	if (r->o.clock->is_virtual)
+		return r->o.clock->mono_ns(r->o.clock);
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	return t.tv_sec * NS_PER_S + t.tv_nsec;
+}

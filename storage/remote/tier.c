@@ -1,0 +1,583 @@
+/* A directory in front of a bucket.
+ *
+ * Every verb is the directory's first. What it lacks is fetched into it and used from there. What is put, and what is found there instead of being put, stands
+ * in a queue until the next sync: then the bucket is asked, in one batch, what it lacks of it, and gets that. So a manifest or an action record that
+ * arrives there never names what isn't there.
+ *
+ * The bucket's failures aren't the run's: what couldn't be sent stays in the queue and is counted; a bucket that can't be reached counts as empty, until the next
+ * try. A bucket that refuses us (credentials, another format) is an error, since whoever named it would wonder.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include "base/fs.h"
+#include "storage/remote/internal.h"
+#include "storage/remote/tier.h"
+
+/* After a failure the bucket is left alone for so long: the client below has tried for a while already. */
+#define TRY_AGAIN_NS (30 * NS_PER_S)
+#define LEVEL_MAX 65536
+
+struct tier {
+	struct store base;
+	struct store *local;
+	struct remote *remote;
+	bool writes;
+	uint64_t cache_max;
+	pthread_mutex_t sending; /* one sync sends at a time */
+	/* Under base.lock: */
+	struct map *index;		   /* name → place in `objects` + 1 */
+	VEC(struct remote_object) objects; /* there: known to be in the bucket */
+	size_t n_unsent;
+	int64_t failed_at_ns; /* monotonic; 0: the last try went well */
+	struct err failure;   /* the first since it went well */
+};
+
+static struct tier *tier_of(struct store *s)
+{
+	return CONTAINER_OF(s, struct tier, base);
+}
+
+static int64_t now_ns(void)
+{
+	return clock_system()->mono_ns(clock_system());
+}
+
+/* --- the queue ------------------------------------------------------------------------------------------------------------------ */
+
+static void enqueue(struct tier *t, enum store_space space, const struct digest *name, uint64_t size, bool sound, bool replace)
+{
+	struct remote_object *o;
+	uint8_t key[NAME_LEN];
+	void **slot;
+
+	if (!t->writes)
+		return;
+	key[0] = (uint8_t)space;
+	memcpy(key + 1, name->b, DIGEST_BYTES);
+	pthread_mutex_lock(&t->base.lock);
+	slot = map_slot(t->index, key, NAME_LEN, NULL);
+	if (!*slot) {
+		o = VEC_ADD(&t->objects);
+		*o = (struct remote_object){ .space = space, .name = *name, .size = size, .sound = sound, .replace = replace };
+		*slot = (void *)(uintptr_t)t->objects.n;
+		t->n_unsent++;
+	} else if (replace) {
+		o = &t->objects.v[(uintptr_t)*slot - 1];
+		t->n_unsent += o->there;
+		o->there = false;
+		o->replace = true;
+	}
+	pthread_mutex_unlock(&t->base.lock);
+}
+
+static bool may_try(struct tier *t)
+{
+	bool r;
+
+	pthread_mutex_lock(&t->base.lock);
+	r = !t->failed_at_ns || now_ns() - t->failed_at_ns >= TRY_AGAIN_NS;
+	pthread_mutex_unlock(&t->base.lock);
+	return r;
+}
+
+static void note_failure(struct tier *t, const struct err *e)
+{
+	pthread_mutex_lock(&t->base.lock);
+	t->failed_at_ns = now_ns();
+	if (!t->failure.code)
+		t->failure = *e;
+	pthread_mutex_unlock(&t->base.lock);
+}
+
+static void note_success(struct tier *t)
+{
+	pthread_mutex_lock(&t->base.lock);
+	t->failed_at_ns = 0;
+	pthread_mutex_unlock(&t->base.lock);
+}
+
+/* Is it one that may go better another time? Then it is noted, and the bucket counts as empty. */
+static int away(struct tier *t, const struct err *e, struct err *err)
+{
+	note_failure(t, e);
+	return e->code == ERR_IO ? 0 : err_set(err, e->code, "%s", e->msg);
+}
+
+/* --- reading ---------------------------------------------------------------------------------------------------------------------- */
+
+static int ask_remote(struct tier *t, enum store_space space, const struct digest *names, const uint64_t *sizes, size_t n, bool *ret, struct err *err)
+{
+	struct remote_object *v = xcalloc(n + 1, sizeof(*v));
+	struct err e = { 0 };
+	size_t m = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (!ret[i])
+			v[m++] = (struct remote_object){ .space = space, .name = names[i], .size = sizes[i] };
+	if (m && may_try(t) && (r = remote_has(t->remote, v, m, &e)) < 0)
+		r = away(t, &e, err);
+	m = 0;
+	for (size_t i = 0; i < n; i++)
+		if (!ret[i])
+			ret[i] = v[m++].there;
+	free(v);
+	return r;
+}
+
+static int tier_has(struct store *s, enum store_space space, const struct digest *names, const uint64_t *sizes, size_t n, bool *ret, struct err *err)
+{
+	struct tier *t = tier_of(s);
+
+	if (t->local->ops->has(t->local, space, names, sizes, n, ret, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		if (ret[i])
+			enqueue(t, space, &names[i], sizes[i], false, false);
+	return ask_remote(t, space, names, sizes, n, ret, err);
+}
+
+/* 0 when it lies in the directory now, 1 when it can't be had. */
+static int fetch(struct tier *t, struct remote_object *v, size_t n, struct err *err)
+{
+	struct err e = { 0 };
+
+	if (!may_try(t))
+		return 1;
+	if (remote_fetch(t->remote, t->local, v, n, &e) < 0)
+		return away(t, &e, err) < 0 ? -1 : 1;
+	return v[0].there ? 0 : 1;
+}
+
+static int fetch_one(struct tier *t, enum store_space space, const struct digest *name, struct err *err)
+{
+	struct remote_object o = { .space = space, .name = *name, .size = UINT64_MAX };
+
+	return fetch(t, &o, 1, err);
+}
+
+static int tier_get(struct store *s, enum store_space space, const struct digest *name, uint64_t max_bytes, struct str *ret, struct err *err)
+{
+	struct tier *t = tier_of(s);
+	struct err e = { 0 };
+	int r;
+
+	if (t->local->ops->get(t->local, space, name, max_bytes, ret, &e) == 0)
+		return 0;
+	if (e.code != ERR_NOT_FOUND)
+		return err_set(err, e.code, "%s", e.msg);
+	r = fetch_one(t, space, name, err);
+	if (r == 0)
+		return t->local->ops->get(t->local, space, name, max_bytes, ret, err);
+	return r < 0 ? -1 : err_set(err, e.code, "%s", e.msg);
+}
+
+static int tier_open(struct store *s, const struct digest *name, int *ret_fd, uint64_t *ret_size, struct err *err)
+{
+	struct tier *t = tier_of(s);
+	struct err e = { 0 };
+	int r;
+
+	if (t->local->ops->open(t->local, name, ret_fd, ret_size, &e) == 0)
+		return 0;
+	if (e.code != ERR_NOT_FOUND)
+		return err_set(err, e.code, "%s", e.msg);
+	r = fetch_one(t, STORE_BLOB, name, err);
+	if (r == 0)
+		return t->local->ops->open(t->local, name, ret_fd, ret_size, err);
+	return r < 0 ? -1 : err_set(err, e.code, "%s", e.msg);
+}
+
+static int tier_list(struct store *s, enum store_space space, int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns), void *arg,
+		     struct err *err)
+{
+	return tier_of(s)->local->ops->list(tier_of(s)->local, space, fn, arg, err);
+}
+
+/* --- bringing much at once ------------------------------------------------------------------------------------------------------------- */
+
+/* Those that the directory lacks. */
+static int fetch_lacking(struct tier *t, enum store_space space, const struct digest *names, const uint64_t *sizes, size_t n, struct err *err)
+{
+	_cleanup_(freep) bool *there = xcalloc(n + 1, sizeof(*there));
+	struct remote_object *v;
+	size_t m = 0;
+	int r;
+
+	if (t->local->ops->has(t->local, space, names, sizes, n, there, err) < 0)
+		return -1;
+	v = xcalloc(n + 1, sizeof(*v));
+	for (size_t i = 0; i < n; i++)
+		if (!there[i])
+			v[m++] = (struct remote_object){ .space = space, .name = names[i], .size = sizes[i] };
+	r = m ? fetch(t, v, m, err) : 0;
+	free(v);
+	return r < 0 ? -1 : 0;
+}
+
+struct level {
+	VEC(struct digest) names[2]; /* blobs, trees */
+	VEC(uint64_t) sizes[2];
+	struct map *seen;
+};
+
+static void add_to_level(struct level *l, const struct content_id *id)
+{
+	int space = id->kind == CONTENT_TREE ? STORE_TREE : STORE_BLOB;
+	bool is_new;
+
+	if (id->kind == CONTENT_NONE)
+		return;
+	*map_slot(l->seen, id->digest.b, DIGEST_BYTES, &is_new) = l;
+	if (!is_new)
+		return;
+	VEC_PUSH(&l->names[space], id->digest);
+	VEC_PUSH(&l->sizes[space], id->size_bytes);
+}
+
+static int bring_blobs(struct tier *t, struct level *l, struct err *err)
+{
+	int r = l->names[STORE_BLOB].n ? fetch_lacking(t, STORE_BLOB, l->names[STORE_BLOB].v, l->sizes[STORE_BLOB].v, l->names[STORE_BLOB].n, err) : 0;
+
+	l->names[STORE_BLOB].n = l->sizes[STORE_BLOB].n = 0;
+	return r;
+}
+
+/* One depth of trees, whose members are the next. */
+static int bring_trees(struct tier *t, struct level *l, struct err *err)
+{
+	size_t n = l->names[STORE_TREE].n;
+	_cleanup_(freep) struct digest *names = l->names[STORE_TREE].v;
+	_cleanup_(freep) uint64_t *sizes = l->sizes[STORE_TREE].v;
+
+	memset(&l->names[STORE_TREE], 0, sizeof(l->names[STORE_TREE]));
+	memset(&l->sizes[STORE_TREE], 0, sizeof(l->sizes[STORE_TREE]));
+	if (fetch_lacking(t, STORE_TREE, names, sizes, n, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		struct content_id id = { .digest = names[i], .size_bytes = sizes[i], .kind = CONTENT_TREE };
+		_cleanup_(tree_freep) struct tree *tree = NULL;
+
+		if (tree_load(t->local, &id, &tree, NULL) < 0)
+			continue; /* whoever needs it will be told */
+		for (size_t k = 0; k < tree_len(tree); k++)
+			if (tree_at(tree, k)->kind != TREE_SYMLINK)
+				add_to_level(l, &tree_at(tree, k)->id);
+		if (l->names[STORE_BLOB].n >= LEVEL_MAX && bring_blobs(t, l, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int tier_bring(struct store *s, const struct content_id *ids, size_t n, struct err *err)
+{
+	struct tier *t = tier_of(s);
+	struct level l = { .seen = map_new() };
+	int r = 0;
+
+	for (size_t i = 0; i < n; i++)
+		add_to_level(&l, &ids[i]);
+	while (r == 0 && l.names[STORE_TREE].n)
+		r = bring_trees(t, &l, err);
+	if (r == 0)
+		r = bring_blobs(t, &l, err);
+	for (int i = 0; i < 2; i++) {
+		VEC_FREE(&l.names[i]);
+		VEC_FREE(&l.sizes[i]);
+	}
+	map_free(l.seen);
+	return r;
+}
+
+static int tier_bring_records(struct store *s, enum store_space space, const struct digest *names, size_t n, struct err *err)
+{
+	_cleanup_(freep) uint64_t *sizes = xcalloc(n + 1, sizeof(*sizes));
+
+	for (size_t i = 0; i < n; i++)
+		sizes[i] = UINT64_MAX;
+	return fetch_lacking(tier_of(s), space, names, sizes, n, err);
+}
+
+/* --- writing ------------------------------------------------------------------------------------------------------------------------- */
+
+static int tier_put(struct store *s, enum store_space space, const struct digest *name, const void *bytes, size_t n, bool replace, struct err *err)
+{
+	struct tier *t = tier_of(s);
+	int r = t->local->ops->put(t->local, space, name, bytes, n, replace, err);
+
+	if (r >= 0)
+		enqueue(t, space, name, n, space <= STORE_TREE, replace);
+	return r;
+}
+
+static int tier_open_temp(struct store *s, int *ret_fd, char **ret_name, struct err *err)
+{
+	return tier_of(s)->local->ops->open_temp(tier_of(s)->local, ret_fd, ret_name, err);
+}
+
+static int tier_publish_temp(struct store *s, int fd, char *temp, const struct digest *name, struct err *err)
+{
+	struct tier *t = tier_of(s);
+	struct stat st = { 0 };
+	int r;
+
+	if (name && fstat(fd, &st) < 0)
+		st.st_size = 0;
+	r = t->local->ops->publish_temp(t->local, fd, temp, name, err);
+	if (r == 0 && name)
+		enqueue(t, STORE_BLOB, name, (uint64_t)st.st_size, true, false);
+	return r;
+}
+
+static int tier_move_in(struct store *s, int dir_fd, const char *path, const struct digest *name, struct err *err)
+{
+	struct tier *t = tier_of(s);
+	struct stat st;
+	int r;
+
+	if (fstatat(dir_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_errno(err, "cannot read %s", path);
+	r = t->local->ops->move_in(t->local, dir_fd, path, name, err);
+	if (r == 0)
+		enqueue(t, STORE_BLOB, name, (uint64_t)st.st_size, true, false);
+	return r;
+}
+
+static int tier_del(struct store *s, enum store_space space, const struct digest *name, struct err *err)
+{
+	struct tier *t = tier_of(s);
+
+	store_forget(s, name);
+	return t->local->ops->del(t->local, space, name, err);
+}
+
+static bool tier_set_aside(struct store *s, enum store_space space, const struct digest *name)
+{
+	struct tier *t = tier_of(s);
+
+	store_forget(s, name);
+	return t->local->ops->set_aside(t->local, space, name);
+}
+
+/* --- sync -------------------------------------------------------------------------------------------------------------------------------- */
+
+static struct remote_object *take_queue(struct tier *t, size_t *ret_n)
+{
+	struct remote_object *v;
+	size_t n = 0;
+
+	pthread_mutex_lock(&t->base.lock);
+	v = xcalloc(t->n_unsent + 1, sizeof(*v));
+	for (size_t i = 0; i < t->objects.n && n < t->n_unsent; i++)
+		if (!t->objects.v[i].there)
+			v[n++] = t->objects.v[i];
+	pthread_mutex_unlock(&t->base.lock);
+	*ret_n = n;
+	return v;
+}
+
+static void settle(struct tier *t, const struct remote_object *v, size_t n)
+{
+	pthread_mutex_lock(&t->base.lock);
+	for (size_t i = 0; i < n; i++) {
+		uint8_t key[NAME_LEN];
+		struct remote_object *o;
+
+		key[0] = (uint8_t)v[i].space;
+		memcpy(key + 1, v[i].name.b, DIGEST_BYTES);
+		o = &t->objects.v[(uintptr_t)map_get(t->index, key, NAME_LEN) - 1];
+		if (!v[i].there || o->there || o->replace != v[i].replace)
+			continue;
+		o->there = true;
+		o->replace = false;
+		t->n_unsent--;
+	}
+	pthread_mutex_unlock(&t->base.lock);
+}
+
+/* The lease had lapsed: nothing that was there needs to be there still. */
+static void doubt_all(struct tier *t)
+{
+	pthread_mutex_lock(&t->base.lock);
+	for (size_t i = 0; i < t->objects.n; i++)
+		t->objects.v[i].there = false;
+	t->n_unsent = t->objects.n;
+	pthread_mutex_unlock(&t->base.lock);
+}
+
+static int send_queue(struct tier *t, struct remote_sent *sent, struct err *err)
+{
+	struct remote_object *v;
+	size_t n;
+	int r;
+
+	if (remote_attach(t->remote, err) < 0)
+		return -1;
+	r = remote_renew(t->remote, err);
+	if (r < 0)
+		return -1;
+	if (r > 0)
+		doubt_all(t);
+	v = take_queue(t, &n);
+	r = n ? remote_send(t->remote, t->local, v, n, sent, err) : 0;
+	settle(t, v, n);
+	free(v);
+	return r;
+}
+
+static int tier_sync(struct store *s, struct err *err)
+{
+	struct tier *t = tier_of(s);
+	struct remote_sent sent = { 0 };
+	struct err e = { 0 };
+
+	if (t->local->ops->sync(t->local, err) < 0)
+		return -1;
+	if (!t->writes || !may_try(t))
+		return 0;
+	pthread_mutex_lock(&t->sending);
+	if (send_queue(t, &sent, &e) < 0)
+		note_failure(t, &e);
+	else
+		note_success(t);
+	pthread_mutex_unlock(&t->sending);
+	return 0;
+}
+
+/* What the directory lacks itself isn't counted: it was asked for, and set aside or collected since. */
+static uint64_t tier_unsent(struct store *s, struct err *ret_first)
+{
+	struct tier *t = tier_of(s);
+	uint64_t n;
+
+	pthread_mutex_lock(&t->base.lock);
+	n = t->failure.code && t->failed_at_ns ? t->n_unsent : 0;
+	*ret_first = t->failure;
+	pthread_mutex_unlock(&t->base.lock);
+	return n;
+}
+
+/* --- what is the directory's alone ----------------------------------------------------------------------------------------------------- */
+
+static int tier_del_old(struct store *s, enum store_space space, const struct digest *name, int64_t unless_since_ns, struct err *err)
+{
+	store_forget(s, name);
+	return tier_of(s)->local->ops->del_old(tier_of(s)->local, space, name, unless_since_ns, err);
+}
+
+static int tier_read_note(struct store *s, struct str *ret, struct err *err)
+{
+	return tier_of(s)->local->ops->read_note(tier_of(s)->local, ret, err);
+}
+
+static int tier_write_note(struct store *s, const struct str *bytes, struct err *err)
+{
+	return tier_of(s)->local->ops->write_note(tier_of(s)->local, bytes, err);
+}
+
+static int tier_lock_gc(struct store *s, int *ret_fd, struct err *err)
+{
+	return tier_of(s)->local->ops->lock_gc(tier_of(s)->local, ret_fd, err);
+}
+
+static int tier_leftovers(struct store *s, enum store_leftover which, int64_t before_ns, bool dry, uint64_t *ret_n, uint64_t *ret_bytes, struct err *err)
+{
+	*ret_n = *ret_bytes = 0;
+	return tier_of(s)->local->ops->leftovers ? tier_of(s)->local->ops->leftovers(tier_of(s)->local, which, before_ns, dry, ret_n, ret_bytes, err) : 0;
+}
+
+/* --- life ------------------------------------------------------------------------------------------------------------------------------------ */
+
+static void tier_free(struct store *s)
+{
+	struct tier *t = tier_of(s);
+
+	remote_free(t->remote);
+	store_free(t->local);
+	map_free(t->index);
+	VEC_FREE(&t->objects);
+	pthread_mutex_destroy(&t->sending);
+	store_base_deinit(s);
+	free(t);
+}
+
+static const struct store_ops tier_ops = {
+	.has = tier_has, .get = tier_get, .put = tier_put, .del = tier_del, .list = tier_list, .sync = tier_sync, .open = tier_open,
+	.set_aside = tier_set_aside, .del_old = tier_del_old, .read_note = tier_read_note, .write_note = tier_write_note, .lock_gc = tier_lock_gc,
+	.leftovers = tier_leftovers, .open_temp = tier_open_temp, .publish_temp = tier_publish_temp, .move_in = tier_move_in, .bring = tier_bring,
+	.bring_records = tier_bring_records, .unsent = tier_unsent, .free = tier_free,
+};
+/* In front of a store in memory, which has no files. */
+static const struct store_ops memory_tier_ops = {
+	.has = tier_has, .get = tier_get, .put = tier_put, .del = tier_del, .list = tier_list, .sync = tier_sync, .open = tier_open,
+	.set_aside = tier_set_aside, .del_old = tier_del_old, .read_note = tier_read_note, .write_note = tier_write_note, .lock_gc = tier_lock_gc,
+	.bring = tier_bring, .bring_records = tier_bring_records, .unsent = tier_unsent, .free = tier_free,
+};
+
+struct store *tier_new(struct store *local, struct remote *remote, const struct store_options *o)
+{
+	struct tier *t = xcalloc(1, sizeof(*t));
+
+	store_base_init(&t->base, local->ops->open_temp ? &tier_ops : &memory_tier_ops, remote_uri(remote));
+	t->local = local;
+	t->remote = remote;
+	t->writes = o->mode == STORE_READ_WRITE;
+	t->cache_max = o->cache_max;
+	t->index = map_new();
+	pthread_mutex_init(&t->sending, NULL);
+	return &t->base;
+}
+
+static bool is_tier(const struct store *s)
+{
+	return s->ops == &tier_ops || s->ops == &memory_tier_ops;
+}
+
+struct remote *tier_remote(struct store *s)
+{
+	return is_tier(s) ? tier_of(s)->remote : NULL;
+}
+
+struct store *tier_local(struct store *s)
+{
+	return is_tier(s) ? tier_of(s)->local : NULL;
+}
+
+/* What is remembered of a bucket lies beside the objects: one directory for each that this store was ever in front of. */
+static char *memory_dir(const char *local, const char *uri)
+{
+	char hex[DIGEST_HEX_MAX];
+	struct digest d;
+
+	digest_bytes(uri, strlen(uri), &d);
+	return xasprintf("%s/remote/%.16s", local, digest_hex(&d, hex));
+}
+
+int store_tier_open(const char *uri, const struct store_options *o, bool create, struct store **ret, struct err *err)
+{
+	_cleanup_(freep) char *dir = NULL;
+	struct remote_options ro = { 0 };
+	struct store *local = NULL;
+	struct remote *remote;
+	struct bucket *b;
+
+	if (!o || !o->local)
+		return err_set(err, ERR_INVALID, "store %s: a directory is needed in front of it", uri);
+	/* The directory is a cache here, so that it is always made. */
+	if (store_dir_open(o->local, true, &local, err) < 0)
+		return -1;
+	if (o->mode == STORE_OFF) {
+		*ret = local;
+		return 0;
+	}
+	dir = memory_dir(o->local, uri);
+	ro = (struct remote_options){ .dir = dir, .writes = o->mode == STORE_READ_WRITE };
+	if (bucket_open(uri, o->bucket, &b, err) < 0 || remote_open(b, &ro, &remote, err) < 0) {
+		store_free(local);
+		return -1;
+	}
+	*ret = tier_new(local, remote, o);
+	return 0;
+}

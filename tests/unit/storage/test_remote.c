@@ -1,0 +1,386 @@
+/* A directory in front of a bucket: what one machine puts another one gets; packs; what goes wrong with the bucket. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include "base/fs.h"
+#include "base/mem.h"
+#include "storage/action.h"
+#include "storage/bucket_memory.h"
+#include "storage/internal.h"
+#include "storage/remote/tier.h"
+
+#define BUCKET "mem-bucket://team/some/prefix"
+
+static char root[64];
+
+static void ok(int r, const struct err *err)
+{
+	if (r < 0)
+		fail_msg("%s", err->msg);
+}
+
+static struct store *machine(const char *name, enum store_mode mode)
+{
+	_cleanup_(freep) char *local = fs_join(root, name);
+	const struct store_options o = { .local = local, .mode = mode };
+	struct err err = { 0 };
+	struct store *s = NULL;
+
+	ok(store_open_with(BUCKET, &o, true, &s, &err), &err);
+	return s;
+}
+
+static int setup(void **state)
+{
+	snprintf(root, sizeof(root), "/tmp/cairn-remote-XXXXXX");
+	return mkdtemp(root) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	fs_remove_tree(root, NULL);
+	bucket_memory_forget("team");
+	return 0;
+}
+
+static void faults(struct bucket_memory_faults f)
+{
+	bucket_memory_faults("team", &f);
+}
+
+static struct bucket_memory_counts counts(void)
+{
+	struct bucket_memory_counts c;
+
+	bucket_memory_count("team", &c);
+	return c;
+}
+
+static void fill(char *p, size_t n, uint32_t seed, bool text)
+{
+	for (size_t i = 0; i < n; i++) {
+		seed = seed * 1664525 + 1013904223;
+		p[i] = text ? "abcdefgh \n"[(seed >> 28) % 10] : (char)(seed >> 24);
+	}
+}
+
+/* A directory of n small files, three large ones (one of them text), an empty one, a link and a deeper directory. */
+static char *make_dir(const char *name, size_t n)
+{
+	char *dir = fs_join(root, name);
+	_cleanup_(freep) char *sub = fs_join(dir, "sub/deeper");
+	_cleanup_(freep) char *big = xmalloc(MIB);
+	char path[512];
+
+	assert_int_equal(fs_mkdir_p(sub, NULL), 0);
+	for (size_t i = 0; i < n; i++) {
+		char text[64];
+		int len = snprintf(text, sizeof(text), "file %zu of %s, with some words in it\n", i, name);
+
+		snprintf(path, sizeof(path), "%s/f%zu", i % 2 ? sub : dir, i);
+		assert_int_equal(fs_write_atomic(path, text, (size_t)len, NULL), 0);
+	}
+	for (uint32_t i = 0; i < 3; i++) {
+		fill(big, MIB, i + (uint32_t)n, i == 0);
+		snprintf(path, sizeof(path), "%s/big%u", dir, i);
+		assert_int_equal(fs_write_atomic(path, big, MIB - i, NULL), 0);
+	}
+	snprintf(path, sizeof(path), "%s/empty", dir);
+	assert_int_equal(fs_write_atomic(path, "", 0, NULL), 0);
+	snprintf(path, sizeof(path), "%s/link", dir);
+	assert_int_equal(symlink("f0", path), 0);
+	return dir;
+}
+
+static struct content_id put_dir(struct store *s, const char *name, size_t n)
+{
+	_cleanup_(freep) char *dir = make_dir(name, n);
+	struct err err = { 0 };
+	struct content_id id;
+
+	ok(content_put_at(s, AT_FDCWD, dir, NULL, &id, &err), &err);
+	return id;
+}
+
+static void same_dir(const char *a, const char *b)
+{
+	_cleanup_(freep) char *cmd = xasprintf("diff -r --no-dereference %s/%s %s/%s", root, a, root, b);
+
+	assert_int_equal(system(cmd), 0); /* lint: system because diff says it best */
+}
+
+static struct action_record record_of(uint8_t key, struct action_output *out)
+{
+	struct action_record a = { .outputs = out, .n_outputs = 1, .run_id = "r", .task = "t", .node = "n", .started_ns = 1, .ended_ns = 2 };
+
+	memset(a.key.b, key, sizeof(a.key.b));
+	return a;
+}
+
+static void publish(struct store *s, uint8_t key, const struct content_id *id)
+{
+	struct action_output out = { "o", *id };
+	struct action_record a = record_of(key, &out);
+	struct err err = { 0 };
+
+	ok(store_sync(s, &err), &err);
+	ok(action_put(s, &a, &err), &err);
+	ok(store_sync(s, &err), &err);
+}
+
+static bool finds(struct store *s, uint8_t key, struct content_id *ret)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct action_record a;
+	struct digest d;
+	struct err err = { 0 };
+	bool complete = false;
+
+	memset(d.b, key, sizeof(d.b));
+	if (action_get(s, &d, arena, &a, &err) < 0) {
+		assert_int_equal(err.code, ERR_NOT_FOUND);
+		return false;
+	}
+	*ret = a.outputs[0].id;
+	ok(content_complete(s, ret, 1, &complete, &err), &err);
+	return complete;
+}
+
+static void test_a_colleague_gets_it(void **state)
+{
+	struct store *a = machine("a", STORE_READ_WRITE), *b;
+	struct content_id id = put_dir(a, "in", 300), got;
+	struct err err = { 0 }, first;
+	struct bucket_memory_counts c;
+
+	publish(a, 7, &id);
+	assert_int_equal(store_unsent(a, &first), 0);
+	store_free(a);
+	c = counts();
+	assert_true(c.puts < 20); /* 300 files in one pack */
+
+	b = machine("b", STORE_READ_WRITE);
+	assert_true(finds(b, 7, &got));
+	assert_true(content_id_eq(&got, &id));
+	assert_false(finds(b, 8, &got));
+	{
+		_cleanup_(freep) char *out = fs_join(root, "out");
+
+		ok(content_materialise_at(b, &id, false, CONTENT_COPY_WRITABLE, AT_FDCWD, out, &err), &err);
+	}
+	same_dir("in", "out");
+	assert_true(counts().gets - c.gets < 20);
+	ok(content_verify(b, &id, &err), &err);
+	store_free(b);
+	assert_true(counts().deletes >= 2); /* both leases were given back */
+}
+
+static void test_nothing_is_sent_twice(void **state)
+{
+	struct store *a = machine("a", STORE_READ_WRITE), *b;
+	struct content_id id = put_dir(a, "in", 50), again;
+	struct bucket_memory_counts c;
+
+	publish(a, 1, &id);
+	store_free(a);
+	c = counts();
+	b = machine("b", STORE_READ_WRITE);
+	again = put_dir(b, "in2", 50);
+	assert_false(content_id_eq(&id, &again)); /* other names in the files */
+	publish(b, 2, &again);
+	store_free(b);
+	assert_true(counts().bytes_in - c.bytes_in < MIB); /* the large files were there */
+}
+
+/* Only the trees, the record and what small content is: packs say it without a request for each. */
+static void test_existence_is_cheap(void **state)
+{
+	struct store *a = machine("a", STORE_READ_WRITE), *b;
+	struct content_id id = put_dir(a, "in", 2000), got;
+	struct bucket_memory_counts c;
+
+	publish(a, 1, &id);
+	store_free(a);
+	b = machine("b", STORE_READ_WRITE);
+	c = counts();
+	assert_true(finds(b, 1, &got));
+	assert_true(counts().heads - c.heads < 8);
+	assert_true(counts().gets - c.gets < 8);
+	store_free(b);
+	b = machine("b", STORE_READ_WRITE); /* remembers */
+	c = counts();
+	assert_true(finds(b, 1, &got));
+	assert_true(counts().heads - c.heads <= 2); /* the lease and the list of the condemned */
+	store_free(b);
+}
+
+static void test_modes(void **state)
+{
+	struct store *a = machine("a", STORE_READ_WRITE), *b;
+	struct content_id id = put_dir(a, "in", 5), got;
+	struct bucket_memory_counts c;
+
+	publish(a, 1, &id);
+	store_free(a);
+	c = counts();
+	b = machine("b", STORE_READ_ONLY);
+	assert_true(finds(b, 1, &got));
+	publish(b, 2, &id);
+	store_free(b);
+	assert_int_equal(counts().puts, c.puts);
+	b = machine("c", STORE_OFF);
+	c = counts();
+	assert_false(finds(b, 1, &got));
+	publish(b, 2, &(struct content_id){ .kind = CONTENT_BLOB });
+	store_free(b);
+	assert_int_equal(counts().puts, c.puts);
+	assert_int_equal(counts().gets, c.gets);
+}
+
+static void test_failures_are_counted_and_made_good(void **state)
+{
+	struct store *a = machine("a", STORE_READ_WRITE), *b;
+	struct content_id id, got;
+	struct err first = { 0 };
+
+	faults((struct bucket_memory_faults){ .down = true });
+	id = put_dir(a, "in", 5);
+	publish(a, 1, &id);
+	assert_true(store_unsent(a, &first) > 5);
+	assert_non_null(strstr(first.msg, "reset"));
+	assert_true(finds(a, 1, &got));
+	store_free(a);
+	faults((struct bucket_memory_faults){ 0 });
+	b = machine("b", STORE_READ_WRITE);
+	assert_false(finds(b, 1, &got));
+	store_free(b);
+}
+
+/* Whoever may only read still hits, and is told that nothing was sent. */
+static void test_read_only_credentials(void **state)
+{
+	struct store *a = machine("a", STORE_READ_WRITE), *b;
+	struct content_id id = put_dir(a, "in", 5), got;
+	struct err first = { 0 };
+
+	publish(a, 1, &id);
+	store_free(a);
+	faults((struct bucket_memory_faults){ .refuses_writes = true });
+	b = machine("b", STORE_READ_WRITE);
+	assert_true(finds(b, 1, &got));
+	publish(b, 2, &id);
+	assert_true(store_unsent(b, &first) > 0);
+	assert_int_equal(first.code, ERR_READ_ONLY);
+	store_free(b);
+	faults((struct bucket_memory_faults){ 0 });
+}
+
+/* Cut off after each number of writes: whatever record arrived, all that it names had arrived before. */
+static void test_cut_off_anywhere(void **state)
+{
+	for (uint64_t after = 1;; after++) {
+		struct store *a, *b;
+		struct content_id id, got;
+		struct err first;
+		bool sent;
+		char name[16];
+
+		bucket_memory_forget("team");
+		faults((struct bucket_memory_faults){ .fail_after_writes = after });
+		snprintf(name, sizeof(name), "a%llu", (unsigned long long)after);
+		a = machine(name, STORE_READ_WRITE);
+		snprintf(name, sizeof(name), "in%llu", (unsigned long long)after);
+		id = put_dir(a, name, 5);
+		publish(a, 1, &id);
+		sent = store_unsent(a, &first) == 0;
+		store_free(a);
+		faults((struct bucket_memory_faults){ 0 });
+		b = machine("b", STORE_READ_WRITE);
+		{
+			_cleanup_(arena_freep) struct arena *arena = arena_new();
+			struct action_record rec;
+			struct digest key;
+
+			memset(key.b, 1, sizeof(key.b));
+			if (action_get(b, &key, arena, &rec, NULL) == 0)
+				assert_true(finds(b, 1, &got));
+			else
+				assert_false(sent);
+		}
+		store_free(b);
+		{
+			_cleanup_(freep) char *dir = fs_join(root, "b");
+
+			fs_remove_tree(dir, NULL);
+		}
+		if (sent)
+			break;
+		assert_true(after < 50);
+	}
+}
+
+/* One wrong byte, anywhere in what lies in the bucket: never content that doesn't match. */
+static int damage(void *arg, const struct bucket_object *o)
+{
+	char key[256];
+
+	snprintf(key, sizeof(key), "some/prefix/%s", o->key);
+	if (o->size > *(uint64_t *)arg)
+		bucket_memory_damage("team", key, *(uint64_t *)arg);
+	return 0;
+}
+
+static void test_damage_is_seen(void **state)
+{
+	static const uint64_t places[] = { 0, 30, 100, 200, 5000 };
+
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		struct store *a, *b;
+		struct content_id id, got;
+		struct bucket *bucket;
+		uint64_t at = places[i];
+		char name[16];
+
+		bucket_memory_forget("team");
+		snprintf(name, sizeof(name), "a%zu", i);
+		a = machine(name, STORE_READ_WRITE);
+		snprintf(name, sizeof(name), "in%zu", i);
+		id = put_dir(a, name, 60);
+		publish(a, 1, &id);
+		store_free(a);
+		assert_int_equal(bucket_open(BUCKET, NULL, &bucket, NULL), 0);
+		bucket_list(bucket, "packs/", NULL, 0, damage, &at, NULL);
+		bucket_list(bucket, "blobs/", NULL, 0, damage, &at, NULL);
+		bucket_free(bucket);
+		snprintf(name, sizeof(name), "b%zu", i);
+		b = machine(name, STORE_READ_WRITE);
+		if (finds(b, 1, &got)) {
+			struct err err = { 0 };
+
+			assert_int_equal(content_verify(b, &id, &err), -1);
+			assert_true(err.code == ERR_NOT_FOUND || err.code == ERR_CORRUPT);
+		}
+		/* Whoever has it sends it again, and then it is whole: not while the damaged one is believed to be there. */
+		store_free(b);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_a_colleague_gets_it, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_nothing_is_sent_twice, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_existence_is_cheap, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_modes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_failures_are_counted_and_made_good, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_read_only_credentials, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_cut_off_anywhere, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_damage_is_seen, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
