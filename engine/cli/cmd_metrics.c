@@ -15,7 +15,9 @@ struct line {
 struct metrics {
 	struct cli *cli;
 	VEC(struct line) lines;
-	struct map *names; /* metric names in order of appearance */
+	struct map *names; /* of all metrics */
+	VEC(const char *) columns; /* metrics that are shown */
+	size_t n_hidden;	   /* … and how many aren't */
 	VEC(const char *) params; /* that are shown */
 	bool series;		  /* over steps, instead of the last values */
 };
@@ -201,6 +203,78 @@ static void choose_params(struct metrics *m, bool all)
 	}
 }
 
+/* --- which metrics -------------------------------------------------------------------------------------------------------------------- */
+
+/* A gap of two and at least this much for a number. */
+#define COLUMN_LEAST 9
+/* What tells lines apart comes first: a run's id and the task. */
+#define COLUMNS_BEFORE 44
+
+static bool is_column(const struct metrics *m, const char *name)
+{
+	for (size_t i = 0; i < m->columns.n; i++)
+		if (str_eq(m->columns.v[i], name))
+			return true;
+	return false;
+}
+
+static bool is_named(const struct cli_args *args, const char *name)
+{
+	const char *sort = cli_value(args, "sort");
+
+	for (unsigned i = 0; i < cli_count(args, "metric"); i++)
+		if (str_eq(cli_value_at(args, "metric", i), name))
+			return true;
+	for (unsigned i = 0; i < cli_count(args, "filter"); i++)
+		if (strncmp(cli_value_at(args, "filter", i), name, strlen(name)) == 0 && strchr("<>=!", cli_value_at(args, "filter", i)[strlen(name)]))
+			return true;
+	return sort && str_eq(sort + (*sort == '-'), name);
+}
+
+static void add_columns(struct metrics *m, const struct cli_args *args, bool named)
+{
+	bool all = cli_flag(args, "all"), chosen = cli_count(args, "metric") > 0;
+
+	for (size_t from = 0, to = 0; from < m->lines.n; from = to) {
+		while (to < m->lines.n && m->lines.v[to].run == m->lines.v[from].run)
+			to++;
+		for (size_t i = to; i-- > from;) /* a run's last steps first: they are what it is for */
+			for (size_t k = 0; k < m->lines.v[i].task->n_metrics; k++) {
+				const char *name = m->lines.v[i].task->metrics[k].name;
+
+				if (is_named(args, name) == named && !is_column(m, name) && (named || all || (!chosen && !strchr(name, '.'))))
+					VEC_PUSH(&m->columns, name);
+			}
+	}
+}
+
+/* Without --all: what is asked for by name, then metrics that aren't a part of another, as many as a terminal has room for. */
+static void choose_columns(struct metrics *m, const struct cli_args *args)
+{
+	unsigned width = 0, used = COLUMNS_BEFORE, rows;
+
+	add_columns(m, args, true);
+	add_columns(m, args, false);
+	if (isatty(fileno(m->cli->out)) && !cli_flag(args, "all"))
+		cli_terminal_size(m->cli->out, &width, &rows);
+	for (size_t i = 0; width && i < m->columns.n; i++) {
+		used += (unsigned)MAX(strlen(m->columns.v[i]) + 2, COLUMN_LEAST);
+		if (used > width && i > 0 && !is_named(args, m->columns.v[i]))
+			m->columns.n = i;
+	}
+	m->n_hidden = map_len(m->names) - MIN(m->columns.n, map_len(m->names));
+}
+
+static bool has_column(const struct metrics *m, const struct line *l)
+{
+	double v;
+
+	for (size_t i = 0; i < m->columns.n; i++)
+		if (metric_of(l, m->columns.v[i], &v))
+			return true;
+	return false;
+}
+
 /* --- showing --------------------------------------------------------------------------------------------------------------------------- */
 
 static bool is_known(const struct metrics *m, const char *name)
@@ -244,15 +318,12 @@ static void add_cells(struct metrics *m, struct table *t, const struct line *l)
 	table_cell(t, STYLE_PLAIN, "%s", l->task->task);
 	for (size_t i = 0; i < m->params.n; i++)
 		table_cell(t, STYLE_CYAN, "%s", param_text(m, l, m->params.v[i]));
-	for (size_t i = 0; i < map_len(m->names); i++) {
+	for (size_t i = 0; i < m->columns.n; i++) {
 		struct str text = { 0 };
-		const void *name;
-		size_t len;
 		double v;
 
-		map_at(m->names, i, &name, &len);
 		str_add(&text, "");
-		if (metric_of(l, arena_strndup(m->cli->arena, name, len), &v))
+		if (metric_of(l, m->columns.v[i], &v))
 			str_addf(&text, "%.6g", v);
 		table_cell(t, STYLE_PLAIN, "%s", text.s);
 		str_deinit(&text);
@@ -267,19 +338,17 @@ static void print_table(struct metrics *m)
 	table_column(t, "task", TABLE_CUT);
 	for (size_t i = 0; i < m->params.n; i++)
 		table_column(t, m->params.v[i], 0);
-	for (size_t i = 0; i < map_len(m->names); i++) {
-		const void *name;
-		size_t len;
-
-		map_at(m->names, i, &name, &len);
-		table_column(t, arena_strndup(m->cli->arena, name, len), TABLE_RIGHT);
-	}
+	for (size_t i = 0; i < m->columns.n; i++)
+		table_column(t, m->columns.v[i], TABLE_RIGHT);
 	for (size_t i = 0; i < m->lines.n; i++)
-		add_cells(m, t, &m->lines.v[i]);
-	if (m->lines.n)
+		if (has_column(m, &m->lines.v[i]))
+			add_cells(m, t, &m->lines.v[i]);
+	if (m->columns.n)
 		table_print(t, m->cli);
 	else
 		cli_note(m->cli, "no run has metrics that were asked for");
+	if (m->n_hidden)
+		cli_note(m->cli, "%zu more metric%s: --all, or --metric NAME", m->n_hidden, m->n_hidden == 1 ? "" : "s");
 }
 
 static void print_json(struct metrics *m)
@@ -320,6 +389,7 @@ static int show_series(struct metrics *m, const struct cli_args *args, struct er
 static void show_table(struct metrics *m, const struct cli_args *args)
 {
 	choose_params(m, cli_flag(args, "all"));
+	choose_columns(m, args);
 	m->cli->json ? print_json(m) : print_table(m);
 }
 
@@ -342,6 +412,7 @@ int cmd_metrics(struct cli *cli, const struct cli_args *args)
 		json_decref(m.lines.v[i].params);
 	VEC_FREE(&m.lines);
 	VEC_FREE(&m.params);
+	VEC_FREE(&m.columns);
 	map_free(m.names);
 	return r < 0 ? cli_fail(cli, &err) : CLI_OK;
 }

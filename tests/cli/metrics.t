@@ -49,10 +49,14 @@ test_expect 'one line a task, a column a metric; params are shown where they dif
 	cairn metrics >out
 	test_lines 10 out
 	test_grep "^run +task +lr +optimizer" out
-	test_grep "deep.loss" out
-	test_no_grep "same" out
+	test_no_grep "deep.loss|same" out
 	cairn metrics --all >out
+	test_grep "deep.loss" out
 	test_grep "same" out
+	cairn metrics --metric deep.loss >out 2>err
+	test_grep "^run +task +lr +optimizer +deep.loss$" out
+	test_lines 7 out
+	test_grep "2 more metrics" err
 '
 
 test_expect '--sort by a metric or a param, both ways; what has none goes last' '
