@@ -6,7 +6,9 @@ TEST_NEEDS_CAIRN=0
 
 hostile origin --no-tls || test_bail 'the server does not start'
 hostile front --no-tls --upstream "127.0.0.1:$(port origin http)" || test_bail 'the server does not start'
-export O=http://127.0.0.1:$(port origin http) F=http://127.0.0.1:$(port front http)
+O=http://127.0.0.1:$(port origin http)
+F=http://127.0.0.1:$(port front http)
+export O F
 
 test_expect 'content without rules' '
 	http GET "$O/bytes/20" >out
