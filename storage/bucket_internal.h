@@ -25,9 +25,14 @@ struct bucket {
 	char *uri, *name, *prefix; /* prefix: "" or with a slash at its end */
 };
 
+/* Takes the URI apart; ERR_INVALID. The kinds' `free` only releases what is theirs, and the struct. */
+int bucket_base_init(struct bucket *b, const char *uri, const char *scheme, struct err *err);
+void bucket_base_deinit(struct bucket *b);
+
 int bucket_s3_open(const char *uri, const struct bucket_options *o, struct bucket **ret, struct err *err);
 int bucket_gcs_open(const char *uri, const struct bucket_options *o, struct bucket **ret, struct err *err);
-/* For tests: objects in memory, shared by all that open the same `mem-bucket://NAME`; faults are asked for by bucket_memory_faults(). */
+/* uri, name and prefix are bucket.c's to set.
+ * For tests: objects in memory, shared by all that open the same `mem-bucket://NAME`; faults are asked for by bucket_memory_faults(). */
 int bucket_memory_open(const char *uri, struct bucket **ret, struct err *err);
 
 #endif

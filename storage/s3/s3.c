@@ -1,0 +1,143 @@
+/* storage/s3/s3.c — opening a bucket of S3: endpoint, addressing, region. */
+#include "storage/s3/client.h"
+
+#include <stdio.h>
+#include "base/fs.h"
+
+#define METADATA_CONNECT_NS (2 * NS_PER_S)
+
+static int fetch_near(void *arg, struct http_request *r, struct err *err)
+{
+	struct s3 *s = arg;
+
+	/* STS is far, behind whatever proxy there is; the metadata services are on this machine's own network. */
+	return http_do(str_has_prefix(r->url, "http://") ? s->near : s->http, r, err);
+}
+
+static void s3_free(struct bucket *b)
+{
+	struct s3 *s = CONTAINER_OF(b, struct s3, base);
+
+	http_client_free(s->http);
+	http_client_free(s->near);
+	transfer_free(s->transfer);
+	credentials_chain_free(s->chain);
+	pthread_mutex_destroy(&s->lock);
+	free(s->host);
+	free(s->base_path);
+	free(s->region);
+	free(s);
+}
+
+static const struct bucket_ops s3_ops = {
+	.put_many = s3_put_many,
+	.get_many = s3_get_many,
+	.head_many = s3_head_many,
+	.head = s3_head,
+	.delete_many = s3_delete_many,
+	.delete_if = s3_delete_if,
+	.list = s3_list,
+	.abort_stale = s3_abort_stale,
+	.probe = s3_probe,
+	.free = s3_free,
+};
+
+/* http[s]://HOST[:PORT][/PATH]: no user, query or fragment. A port that goes without saying isn't in the Host header, so it isn't kept. */
+static int set_endpoint(struct s3 *s, const char *url, struct err *err)
+{
+	const char *rest = str_has_prefix(url, "https://") ? url + 8 : str_has_prefix(url, "http://") ? url + 7 : NULL;
+	const char *usual = rest == url + 8 ? ":443" : ":80";
+	size_t host_n, path_n;
+
+	if (!rest || !*rest || *rest == '/' || strpbrk(rest, "@?# \t\r\n"))
+		return err_set(err, ERR_INVALID, "the S3 endpoint must be http:// or https://, a host, and perhaps a port and a path");
+	s->scheme = rest == url + 8 ? "https" : "http";
+	host_n = strcspn(rest, "/");
+	path_n = strlen(rest + host_n);
+	while (path_n && rest[host_n + path_n - 1] == '/')
+		path_n--;
+	s->base_path = xstrndup(rest + host_n, path_n);
+	s->host = xstrndup(rest, host_n);
+	for (char *p = s->host; *p; p++)
+		if (*p >= 'A' && *p <= 'Z')
+			*p = (char)(*p + 32);
+	if (str_has_suffix(s->host, usual))
+		s->host[strlen(s->host) - strlen(usual)] = '\0';
+	return 0;
+}
+
+/* The endpoint that option, environment or profile names; NULL: AWS. */
+static int find_endpoint(const struct bucket_options *o, const struct credentials_options *co, char **ret, struct err *err)
+{
+	const char *v = o->endpoint && *o->endpoint ? o->endpoint : NULL;
+
+	for (const char *const *p = (const char *const[]){ "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", NULL }; !v && *p; p++)
+		v = getenv(*p) && *getenv(*p) ? getenv(*p) : NULL;
+	if (v) {
+		*ret = xstrdup(v);
+		return 0;
+	}
+	return credentials_profile_setting(co, "endpoint_url", ret, err);
+}
+
+static int find_region(const struct bucket_options *o, const struct credentials_options *co, char **ret, struct err *err)
+{
+	const char *v = o->region && *o->region ? o->region : NULL;
+
+	for (const char *const *p = (const char *const[]){ "AWS_REGION", "AWS_DEFAULT_REGION", NULL }; !v && *p; p++)
+		v = getenv(*p) && *getenv(*p) ? getenv(*p) : NULL;
+	*ret = v ? xstrdup(v) : NULL;
+	if (!*ret && credentials_profile_setting(co, "region", ret, err) < 0)
+		return -1;
+	if (!*ret)
+		*ret = xstrdup("us-east-1"); /* the answer names the right one */
+	if (strspn(*ret, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != strlen(*ret))
+		return err_set(err, ERR_INVALID, "the region `%s` has odd characters in it", *ret);
+	return 0;
+}
+
+static int make_clients(struct s3 *s, const struct bucket_options *o, struct err *err)
+{
+	const char *ca = o->ca_file ? o->ca_file : getenv("AWS_CA_BUNDLE");
+	struct http_options far = { .ca_file = ca && *ca ? ca : NULL, .max_connections = o->max_connections };
+	struct http_options near = { .proxy = "", .max_connections = 2, .connect_timeout_ns = METADATA_CONNECT_NS };
+
+	return http_client_new(&far, &s->http, err) < 0 || http_client_new(&near, &s->near, err) < 0 ? -1 : 0;
+}
+
+static int set_up(struct s3 *s, const struct bucket_options *o, struct err *err)
+{
+	struct credentials_options co = { .profile = o->profile, .region = o->region, .fetch = fetch_near, .arg = s };
+	_cleanup_(freep) char *endpoint = NULL;
+
+	if (find_endpoint(o, &co, &endpoint, err) < 0 || find_region(o, &co, &s->region, err) < 0 || make_clients(s, o, err) < 0)
+		return -1;
+	if (endpoint && set_endpoint(s, endpoint, err) < 0)
+		return -1;
+	s->aws = !endpoint;
+	if (s->aws)
+		s->scheme = "https";
+	if (o->style == BUCKET_STYLE_AUTO) /* a dot in the name wouldn't match the certificate */
+		s->virtual_host = s->aws && !strchr(s->base.name, '.');
+	else
+		s->virtual_host = o->style == BUCKET_STYLE_VIRTUAL;
+	if (!o->anonymous)
+		s->chain = credentials_chain_new(&co);
+	s->transfer = transfer_new(o->max_connections, o->tries);
+	return 0;
+}
+
+int bucket_s3_open(const char *uri, const struct bucket_options *o, struct bucket **ret, struct err *err)
+{
+	struct s3 *s = xcalloc(1, sizeof(*s));
+
+	s->base.ops = &s3_ops;
+	pthread_mutex_init(&s->lock, NULL);
+	if (bucket_base_init(&s->base, uri, "s3://", err) < 0 || set_up(s, o, err) < 0) {
+		bucket_base_deinit(&s->base);
+		s3_free(&s->base);
+		return err_wrap(err, "%s", uri);
+	}
+	*ret = &s->base;
+	return 0;
+}

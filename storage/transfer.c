@@ -1,0 +1,267 @@
+#include "storage/transfer.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <sys/random.h>
+#include "base/clock.h"
+#include "base/mem.h"
+
+#define CONNECTIONS_DEFAULT 64
+#define TRIES_DEFAULT 10
+#define DELAY_FIRST_NS (100 * NS_PER_MS)
+#define DELAY_MAX_NS (20 * NS_PER_S)
+#define RETRY_AFTER_MAX_S 60
+#define BUDGET 100.0
+#define BUDGET_PER_S 10.0
+#define DECREASE_PAUSE_NS (200 * NS_PER_MS)
+
+struct transfer {
+	pthread_mutex_t lock;
+	pthread_cond_t freed;
+	unsigned max, tries, active;
+	double limit, budget;
+	int64_t decreased_ns, refilled_ns;
+};
+
+static int64_t mono_ns(void)
+{
+	return clock_system()->mono_ns(clock_system());
+}
+
+struct transfer *transfer_new(unsigned max_connections, unsigned tries)
+{
+	struct transfer *t = xcalloc(1, sizeof(*t));
+
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_cond_init(&t->freed, NULL);
+	t->max = max_connections ? max_connections : CONNECTIONS_DEFAULT;
+	t->tries = tries ? tries : TRIES_DEFAULT;
+	t->limit = t->max;
+	t->budget = BUDGET;
+	t->refilled_ns = mono_ns();
+	return t;
+}
+
+void transfer_free(struct transfer *t)
+{
+	if (!t)
+		return;
+	pthread_mutex_destroy(&t->lock);
+	pthread_cond_destroy(&t->freed);
+	free(t);
+}
+
+unsigned transfer_tries(const struct transfer *t)
+{
+	return t->tries;
+}
+
+unsigned transfer_threads(const struct transfer *t)
+{
+	return t->max;
+}
+
+/* --- slots --------------------------------------------------------------------------------------------------------------- */
+
+void transfer_begin(struct transfer *t)
+{
+	pthread_mutex_lock(&t->lock);
+	while (t->active >= (unsigned)t->limit)
+		pthread_cond_wait(&t->freed, &t->lock);
+	t->active++;
+	pthread_mutex_unlock(&t->lock);
+}
+
+static void adapt(struct transfer *t, enum transfer_outcome outcome)
+{
+	int64_t now;
+
+	if (outcome == TRANSFER_FINE) {
+		t->limit = MIN(t->limit + 1 / t->limit, (double)t->max);
+		t->budget = MIN(t->budget + 1, BUDGET);
+	} else if (outcome == TRANSFER_THROTTLED) {
+		now = mono_ns();
+		if (now - t->decreased_ns >= DECREASE_PAUSE_NS) { /* those under way were sent before we knew */
+			t->limit = MAX(t->limit / 2, 1.0);
+			t->decreased_ns = now;
+		}
+	}
+}
+
+void transfer_end(struct transfer *t, enum transfer_outcome outcome)
+{
+	pthread_mutex_lock(&t->lock);
+	t->active--;
+	adapt(t, outcome);
+	if (t->active + 1 >= (unsigned)t->limit)
+		pthread_cond_broadcast(&t->freed);
+	else
+		pthread_cond_signal(&t->freed);
+	pthread_mutex_unlock(&t->lock);
+}
+
+unsigned transfer_limit(struct transfer *t)
+{
+	unsigned n;
+
+	pthread_mutex_lock(&t->lock);
+	n = (unsigned)t->limit;
+	pthread_mutex_unlock(&t->lock);
+	return n;
+}
+
+/* --- retries ------------------------------------------------------------------------------------------------------------- */
+
+int64_t transfer_jitter_ns(unsigned tries, uint64_t random)
+{
+	int64_t ceiling = tries > 16 ? DELAY_MAX_NS : MIN(DELAY_FIRST_NS << (tries ? tries - 1 : 0), DELAY_MAX_NS);
+
+	return (int64_t)((double)ceiling * ((double)(random >> 11) / 9007199254740992.0));
+}
+
+static uint64_t random_bits(void)
+{
+	uint64_t v = 0;
+
+	if (getrandom(&v, sizeof(v), GRND_NONBLOCK) != sizeof(v))
+		v = (uint64_t)mono_ns() * 0x9e3779b97f4a7c15ULL;
+	return v;
+}
+
+/* How long the budget makes this retry wait. */
+static int64_t spend(struct transfer *t)
+{
+	int64_t now = mono_ns(), wait = 0;
+
+	pthread_mutex_lock(&t->lock);
+	t->budget = MIN(t->budget + BUDGET_PER_S * (double)(now - t->refilled_ns) / NS_PER_S, BUDGET);
+	t->refilled_ns = now;
+	t->budget -= 1;
+	if (t->budget < 0)
+		wait = (int64_t)(-t->budget / BUDGET_PER_S * NS_PER_S);
+	pthread_mutex_unlock(&t->lock);
+	return wait;
+}
+
+/* On a condition that nobody signals: a bucket's calls block by contract, and have no loop to put a timer into. */
+static void pause_ns(int64_t ns)
+{
+	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	pthread_cond_t never;
+	pthread_condattr_t attr;
+	int64_t end = mono_ns() + ns;
+	struct timespec at = { .tv_sec = end / NS_PER_S, .tv_nsec = end % NS_PER_S };
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&never, &attr);
+	pthread_mutex_lock(&lock);
+	while (pthread_cond_timedwait(&never, &lock, &at) != ETIMEDOUT)
+		;
+	pthread_mutex_unlock(&lock);
+	pthread_cond_destroy(&never);
+	pthread_condattr_destroy(&attr);
+}
+
+bool transfer_retry(struct transfer *t, unsigned tries, unsigned retry_after_s)
+{
+	int64_t wait;
+
+	if (tries >= t->tries)
+		return false;
+	wait = transfer_jitter_ns(tries, random_bits());
+	wait = MAX(wait, (int64_t)MIN(retry_after_s, RETRY_AFTER_MAX_S) * NS_PER_S);
+	wait = MAX(wait, spend(t));
+	pause_ns(wait);
+	return true;
+}
+
+bool transfer_throttled(long status)
+{
+	return status == 429 || status == 503;
+}
+
+bool transfer_transient(const struct http_request *r)
+{
+	long s = r->reply.status;
+
+	if (r->err.code)
+		return r->err.code == ERR_IO;
+	return s == 408 || s == 429 || s == 500 || s == 502 || s == 503 || s == 504;
+}
+
+/* --- headers --------------------------------------------------------------------------------------------------------------- */
+
+char *transfer_header(const struct http_request *r, const char *name, size_t max)
+{
+	size_t n;
+	const char *v = http_header(r, name, &n);
+
+	if (!v || n > max)
+		return NULL;
+	for (size_t i = 0; i < n; i++)
+		if ((unsigned char)v[i] < 0x20 || (unsigned char)v[i] > 0x7e)
+			return NULL;
+	return xstrndup(v, n);
+}
+
+/* Decimal digits at *p, which moves on; false when there are none or too many. */
+static bool take_number(const char **p, uint64_t *ret)
+{
+	uint64_t v = 0;
+	const char *s = *p;
+
+	for (; *s >= '0' && *s <= '9' && s - *p < 19; s++)
+		v = v * 10 + (uint64_t)(*s - '0');
+	if (s == *p || (*s >= '0' && *s <= '9'))
+		return false;
+	*p = s;
+	*ret = v;
+	return true;
+}
+
+unsigned transfer_retry_after(const struct http_request *r)
+{
+	_cleanup_(freep) char *v = transfer_header(r, "Retry-After", 32);
+	const char *p = v;
+	uint64_t n;
+
+	return p && take_number(&p, &n) && !*p ? (unsigned)MIN(n, (uint64_t)RETRY_AFTER_MAX_S) : 0;
+}
+
+bool transfer_parse_range(const char *s, uint64_t *ret_first, uint64_t *ret_last, uint64_t *ret_total)
+{
+	if (strncasecmp(s, "bytes ", 6) != 0)
+		return false;
+	s += 6;
+	if (!take_number(&s, ret_first) || *s++ != '-' || !take_number(&s, ret_last) || *s++ != '/' || !take_number(&s, ret_total))
+		return false;
+	return !*s && *ret_first <= *ret_last && *ret_last < *ret_total;
+}
+
+bool transfer_parse_date(const char *s, size_t n, int64_t *ret_ns)
+{
+	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+	struct tm tm = { 0 };
+	char month[4] = "", copy[40];
+	const char *at;
+	int end = 0;
+
+	if (n >= sizeof(copy))
+		return false;
+	memcpy(copy, s, n);
+	copy[n] = '\0';
+	if (sscanf(copy, "%*3[A-Za-z], %2d %3[A-Za-z] %4d %2d:%2d:%2d GMT%n", &tm.tm_mday, month, &tm.tm_year, &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &end) != 6 ||
+	    end != (int)n || strlen(month) != 3)
+		return false;
+	at = strstr(months, month);
+	if (!at || (at - months) % 3 || tm.tm_year < 1970 || tm.tm_year > 2200)
+		return false;
+	tm.tm_mon = (int)(at - months) / 3;
+	tm.tm_year -= 1900;
+	*ret_ns = (int64_t)timegm(&tm) * NS_PER_S;
+	return true;
+}

@@ -1,0 +1,118 @@
+/* storage/work.c — the queue of work: a stack of items, and threads that are started as there is work for them. */
+#include <assert.h>
+#include <pthread.h>
+#include "base/mem.h"
+#include "storage/transfer.h"
+
+#define STACK_BYTES (512 * KIB) /* of a thread: errors on the stack, no deep calls */
+
+struct work_item {
+	struct work w;
+	size_t next;
+};
+
+struct work_queue {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	VEC(struct work_item) stack;
+	size_t under_way; /* items' calls that run now */
+	unsigned idle, max;
+	VEC(pthread_t) threads;
+};
+
+static void *work_thread(void *arg);
+
+/* With the lock held. A thread that can't be started is one less. */
+static void start_threads(struct work_queue *q, size_t wanted)
+{
+	pthread_attr_t attr;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	while (wanted > q->idle && q->threads.n + 1 < q->max) {
+		pthread_t t;
+
+		if (pthread_create(&t, &attr, work_thread, q) != 0)
+			break;
+		VEC_PUSH(&q->threads, t);
+		wanted--;
+	}
+	pthread_attr_destroy(&attr);
+}
+
+static void add(struct work_queue *q, struct work w)
+{
+	if (!w.n)
+		return;
+	VEC_PUSH(&q->stack, ((struct work_item){ .w = w }));
+	start_threads(q, w.n);
+	pthread_cond_broadcast(&q->changed);
+}
+
+void work_push(struct work_queue *q, struct work w)
+{
+	pthread_mutex_lock(&q->lock);
+	add(q, w);
+	pthread_mutex_unlock(&q->lock);
+}
+
+/* With the lock held: takes one call, or false when all is done. */
+static bool take(struct work_queue *q, struct work *ret, size_t *ret_i)
+{
+	struct work_item *top;
+
+	while (!q->stack.n && q->under_way) {
+		q->idle++;
+		pthread_cond_wait(&q->changed, &q->lock);
+		q->idle--;
+	}
+	if (!q->stack.n)
+		return false;
+	top = &q->stack.v[q->stack.n - 1];
+	*ret = top->w;
+	*ret_i = top->next++;
+	if (top->next == top->w.n)
+		q->stack.n--;
+	q->under_way++;
+	return true;
+}
+
+static void *work_thread(void *arg)
+{
+	struct work_queue *q = arg;
+	struct work w;
+	size_t i;
+
+	pthread_mutex_lock(&q->lock);
+	while (take(q, &w, &i)) {
+		pthread_mutex_unlock(&q->lock);
+		w.fn(q, w.arg, i);
+		pthread_mutex_lock(&q->lock);
+		if (--q->under_way == 0 && !q->stack.n)
+			pthread_cond_broadcast(&q->changed);
+	}
+	pthread_mutex_unlock(&q->lock);
+	return NULL;
+}
+
+void work_run(unsigned threads, struct work w)
+{
+	struct work_queue q = { .max = MAX(threads, 1u) };
+
+	pthread_mutex_init(&q.lock, NULL);
+	pthread_cond_init(&q.changed, NULL);
+	pthread_mutex_lock(&q.lock);
+	if (w.n) {
+		VEC_PUSH(&q.stack, ((struct work_item){ .w = w }));
+		start_threads(&q, w.n - 1); /* this one works too */
+	}
+	pthread_mutex_unlock(&q.lock);
+	work_thread(&q);
+	for (size_t i = 0; i < q.threads.n; i++) /* all is done: none starts another */
+		pthread_join(q.threads.v[i], NULL);
+	assert(!q.stack.n && !q.under_way);
+	VEC_FREE(&q.stack);
+	VEC_FREE(&q.threads);
+	pthread_mutex_destroy(&q.lock);
+	pthread_cond_destroy(&q.changed);
+}
