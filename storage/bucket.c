@@ -1,39 +1,74 @@
-/* Dispatch to the kinds of object storage, and the prefix before every key. */
+/* storage/bucket.c — which kind of object storage a URI names; and the prefix: put before every key on the way in, taken off on the way out. */
 #include "storage/bucket_internal.h"
 
-static char *whole(const struct bucket *b, const char *key)
-{
-	return xasprintf("%s%s", b->prefix, key);
-}
+#include "base/str.h"
 
-static void set_names(struct bucket *b, const char *uri)
-{
-	const char *name = strstr(uri, "://") + 3;
-	size_t n = strcspn(name, "/");
-	const char *prefix = name + n + (name[n] == '/');
+#define NAME_MAX_BYTES 255
+#define KEY_MAX_BYTES 1024 /* of S3 and GCS alike */
 
+/* --- life ------------------------------------------------------------------------------------------------------------ */
+
+int bucket_base_init(struct bucket *b, const char *uri, const char *scheme, struct err *err)
+{
+	const char *name = uri + strlen(scheme), *slash = strchr(name, '/');
+	size_t n = slash ? (size_t)(slash - name) : strlen(name), prefix_n;
+
+	if (n == 0 || n > NAME_MAX_BYTES || strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._:") < n)
+		return err_set(err, ERR_INVALID, "the bucket's name must be of letters, digits, dots and dashes: %sBUCKET/PREFIX", scheme);
+	while (slash && *slash == '/')
+		slash++;
+	prefix_n = slash ? strlen(slash) : 0;
+	while (prefix_n && slash[prefix_n - 1] == '/')
+		prefix_n--;
+	if (prefix_n > KEY_MAX_BYTES / 2)
+		return err_set(err, ERR_INVALID, "the prefix is longer than %d bytes", KEY_MAX_BYTES / 2);
 	b->uri = xstrdup(uri);
 	b->name = xstrndup(name, n);
-	b->prefix = *prefix && !str_has_suffix(prefix, "/") ? xasprintf("%s/", prefix) : xstrdup(prefix);
+	b->prefix = prefix_n ? xasprintf("%.*s/", (int)prefix_n, slash) : xstrdup("");
+	return 0;
+}
+
+void bucket_base_deinit(struct bucket *b)
+{
+	free(b->uri);
+	free(b->name);
+	free(b->prefix);
+}
+
+static int open_memory(const char *uri, struct bucket **ret, struct err *err)
+{
+	struct bucket names = { 0 };
+
+	if (bucket_base_init(&names, uri, "mem-bucket://", err) < 0 || bucket_memory_open(uri, ret, err) < 0) {
+		bucket_base_deinit(&names);
+		return -1;
+	}
+	(*ret)->uri = names.uri;
+	(*ret)->name = names.name;
+	(*ret)->prefix = names.prefix;
+	return 0;
 }
 
 int bucket_open(const char *uri, const struct bucket_options *o, struct bucket **ret, struct err *err)
 {
-	if (!str_has_prefix(uri, "mem-bucket://"))
-		return err_set(err, ERR_UNSUPPORTED, "%s: this kind of object storage is not in this build", uri);
-	if (bucket_memory_open(uri, ret, err) < 0)
-		return -1;
-	set_names(*ret, uri);
-	return 0;
+	static const struct bucket_options none;
+
+	if (!o)
+		o = &none;
+	if (str_has_prefix(uri, "s3://"))
+		return bucket_s3_open(uri, o, ret, err);
+	if (str_has_prefix(uri, "gs://"))
+		return bucket_gcs_open(uri, o, ret, err);
+	if (str_has_prefix(uri, "mem-bucket://"))
+		return open_memory(uri, ret, err);
+	return err_set(err, ERR_INVALID, "`%s` names no object storage: s3://BUCKET/PREFIX or gs://BUCKET/PREFIX", uri);
 }
 
 void bucket_free(struct bucket *b)
 {
 	if (!b)
 		return;
-	free(b->uri);
-	free(b->name);
-	free(b->prefix);
+	bucket_base_deinit(b);
 	b->ops->free(b);
 }
 
@@ -42,128 +77,150 @@ const char *bucket_uri(const struct bucket *b)
 	return b->uri;
 }
 
-static char **whole_keys(const struct bucket *b, const char *const *keys, size_t n)
-{
-	char **v = xcalloc(n + 1, sizeof(*v));
+/* --- keys --------------------------------------------------------------------------------------------------------------- */
 
-	for (size_t i = 0; i < n; i++)
-		v[i] = whole(b, keys[i]);
-	return v;
+/* Whole keys of a batch; what they replace is put back after the call. */
+struct keys {
+	struct arena *arena;
+	const char **whole;
+};
+
+static void keys_init(struct keys *k, size_t n)
+{
+	k->arena = arena_new();
+	k->whole = arena_alloc(k->arena, (n + 1) * sizeof(*k->whole));
 }
 
-static void free_keys(char **v, size_t n)
+static void keys_deinit(struct keys *k)
 {
-	for (size_t i = 0; i < n; i++)
-		free(v[i]);
-	free(v);
+	arena_free(k->arena);
+}
+
+static const char *whole(struct keys *k, const struct bucket *b, const char *key)
+{
+	return arena_printf(k->arena, "%s%s", b->prefix, key);
 }
 
 int bucket_put_many(struct bucket *b, struct bucket_put *const *v, size_t n, struct err *err)
 {
-	const char **given = xcalloc(n + 1, sizeof(*given));
+	struct keys k;
 	int r;
 
-	for (size_t i = 0; i < n; i++) {
-		given[i] = v[i]->key;
-		v[i]->key = whole(b, given[i]);
-	}
+	keys_init(&k, n);
+	for (size_t i = 0; i < n; i++)
+		k.whole[i] = v[i]->key;
+	for (size_t i = 0; i < n; i++)
+		v[i]->key = whole(&k, b, k.whole[i]);
 	r = b->ops->put_many(b, v, n, err);
-	for (size_t i = 0; i < n; i++) {
-		free((char *)v[i]->key);
-		v[i]->key = given[i];
-	}
-	free(given);
+	for (size_t i = 0; i < n; i++)
+		v[i]->key = k.whole[i];
+	keys_deinit(&k);
 	return r;
 }
 
 int bucket_get_many(struct bucket *b, struct bucket_get *const *v, size_t n, struct err *err)
 {
-	const char **given = xcalloc(n + 1, sizeof(*given));
+	struct keys k;
 	int r;
 
-	for (size_t i = 0; i < n; i++) {
-		given[i] = v[i]->key;
-		v[i]->key = whole(b, given[i]);
-	}
+	keys_init(&k, n);
+	for (size_t i = 0; i < n; i++)
+		k.whole[i] = v[i]->key;
+	for (size_t i = 0; i < n; i++)
+		v[i]->key = whole(&k, b, k.whole[i]);
 	r = b->ops->get_many(b, v, n, err);
-	for (size_t i = 0; i < n; i++) {
-		free((char *)v[i]->key);
-		v[i]->key = given[i];
-	}
-	free(given);
+	for (size_t i = 0; i < n; i++)
+		v[i]->key = k.whole[i];
+	keys_deinit(&k);
 	return r;
+}
+
+static void take_keys(struct keys *k, const struct bucket *b, const char *const *keys, size_t n)
+{
+	keys_init(k, n);
+	for (size_t i = 0; i < n; i++)
+		k->whole[i] = whole(k, b, keys[i]);
 }
 
 int bucket_head_many(struct bucket *b, const char *const *keys, size_t n, bool *ret_there, uint64_t *ret_sizes, struct err *err)
 {
-	char **v = whole_keys(b, keys, n);
-	int r = b->ops->head_many(b, (const char *const *)v, n, ret_there, ret_sizes, err);
+	struct keys k;
+	int r;
 
-	free_keys(v, n);
-	return r;
-}
-
-int bucket_head(struct bucket *b, const char *key, struct bucket_object *ret, struct str *strings, struct err *err)
-{
-	char *k = whole(b, key);
-	int r = b->ops->head(b, k, ret, strings, err);
-
-	free(k);
-	ret->key = key;
+	take_keys(&k, b, keys, n);
+	r = b->ops->head_many(b, k.whole, n, ret_there, ret_sizes, err);
+	keys_deinit(&k);
 	return r;
 }
 
 int bucket_delete_many(struct bucket *b, const char *const *keys, size_t n, struct err *err)
 {
-	char **v = whole_keys(b, keys, n);
-	int r = b->ops->delete_many(b, (const char *const *)v, n, err);
+	struct keys k;
+	int r;
 
-	free_keys(v, n);
+	take_keys(&k, b, keys, n);
+	r = b->ops->delete_many(b, k.whole, n, err);
+	keys_deinit(&k);
+	return r;
+}
+
+int bucket_head(struct bucket *b, const char *key, struct bucket_object *ret, struct str *strings, struct err *err)
+{
+	_cleanup_(freep) char *k = xasprintf("%s%s", b->prefix, key);
+	int r = b->ops->head(b, k, ret, strings, err);
+
+	if (r == 0)
+		ret->key = key;
 	return r;
 }
 
 int bucket_delete_if(struct bucket *b, const char *key, const char *version, struct err *err)
 {
-	char *k = whole(b, key);
-	int r = b->ops->delete_if(b, k, version, err);
+	_cleanup_(freep) char *k = xasprintf("%s%s", b->prefix, key);
 
-	free(k);
-	return r;
+	return b->ops->delete_if(b, k, version, err);
 }
 
 struct listing {
-	size_t skip;
 	int (*fn)(void *arg, const struct bucket_object *o);
 	void *arg;
+	const char *prefix;
+	size_t skip;
 };
 
-static int without_prefix(void *arg, const struct bucket_object *o)
+static int list_one(void *arg, const struct bucket_object *o)
 {
 	struct listing *l = arg;
-	struct bucket_object mine = *o;
+	struct bucket_object relative = *o;
 
-	mine.key += l->skip;
-	return l->fn(l->arg, &mine);
+	if (!str_has_prefix(o->key, l->prefix)) /* a server that gives what wasn't asked for */
+		return 0;
+	relative.key += l->skip;
+	return l->fn(l->arg, &relative);
 }
 
 int bucket_list(struct bucket *b, const char *prefix, const char *start_after, char delimiter, int (*fn)(void *arg, const struct bucket_object *o), void *arg,
 		struct err *err)
 {
-	struct listing l = { strlen(b->prefix), fn, arg };
-	char *p = whole(b, prefix), *after = start_after ? whole(b, start_after) : NULL;
-	int r = b->ops->list(b, p, after, delimiter, without_prefix, &l, err);
+	_cleanup_(freep) char *p = xasprintf("%s%s", b->prefix, prefix ? prefix : "");
+	_cleanup_(freep) char *after = start_after ? xasprintf("%s%s", b->prefix, start_after) : NULL;
+	struct listing l = { .fn = fn, .arg = arg, .prefix = p, .skip = strlen(b->prefix) };
 
-	free(p);
-	free(after);
-	return r;
+	return b->ops->list(b, p, after, delimiter, list_one, &l, err);
 }
 
 int bucket_abort_stale(struct bucket *b, int64_t before_ns, uint64_t *ret_n, struct err *err)
 {
-	return b->ops->abort_stale(b, before_ns, ret_n, err);
+	uint64_t n = 0;
+	int r = b->ops->abort_stale ? b->ops->abort_stale(b, before_ns, &n, err) : 0;
+
+	if (ret_n)
+		*ret_n = n;
+	return r;
 }
 
 int bucket_probe(struct bucket *b, struct bucket_abilities *ret, struct err *err)
 {
+	*ret = (struct bucket_abilities){ 0 };
 	return b->ops->probe(b, ret, err);
 }
