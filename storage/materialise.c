@@ -211,7 +211,7 @@ int content_materialise_at(struct store *s, const struct content_id *id, bool ex
 	struct maker m = { .store = s, .mode = mode };
 	int r;
 
-	if (s->ops->bring && s->ops->bring(s, id, 1, err) < 0)
+	if (s->ops->bring && s->ops->bring(s, id, 1, false, err) < 0)
 		return -1;
 	str_add(&m.path, path);
 	if (id->kind == CONTENT_TREE)

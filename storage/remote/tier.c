@@ -221,6 +221,7 @@ struct level {
 	VEC(struct digest) names[2]; /* blobs, trees */
 	VEC(uint64_t) sizes[2];
 	struct map *seen;
+	bool only_these;
 };
 
 static void add_to_level(struct level *l, const struct content_id *id)
@@ -256,7 +257,7 @@ static int bring_trees(struct tier *t, struct level *l, struct err *err)
 	memset(&l->sizes[STORE_TREE], 0, sizeof(l->sizes[STORE_TREE]));
 	if (fetch_lacking(t, STORE_TREE, names, sizes, n, err) < 0)
 		return -1;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n && !l->only_these; i++) {
 		struct content_id id = { .digest = names[i], .size_bytes = sizes[i], .kind = CONTENT_TREE };
 		_cleanup_(tree_freep) struct tree *tree = NULL;
 
@@ -271,10 +272,10 @@ static int bring_trees(struct tier *t, struct level *l, struct err *err)
 	return 0;
 }
 
-static int tier_bring(struct store *s, const struct content_id *ids, size_t n, struct err *err)
+static int tier_bring(struct store *s, const struct content_id *ids, size_t n, bool only_these, struct err *err)
 {
 	struct tier *t = tier_of(s);
-	struct level l = { .seen = map_new() };
+	struct level l = { .seen = map_new(), .only_these = only_these };
 	int r = 0;
 
 	for (size_t i = 0; i < n; i++)

@@ -10,18 +10,17 @@ struct store *tier_new(struct store *local, struct remote *remote, const struct 
 struct remote *tier_remote(struct store *s);
 struct store *tier_local(struct store *s);
 
-/* Sends what these reach: contents, action records by name, manifests by hash with `walk` saying what they name (as store_gc_options.manifest_*). n 0 for all
- * three: everything that the local store has. */
-struct tier_push {
+/* What is to be moved: manifests by hash, and all that they reach, action records included. n 0: everything that there is. */
+struct tier_wanted {
 	const struct digest *manifests;
 	size_t n_manifests;
-	const struct store_gc_options *walk;
+	const struct store_gc_options *walk; /* manifest_refs, manifest_keys and manifest_walk: what a manifest names */
 };
-int tier_push(struct store *s, const struct tier_push *p, struct remote_sent *ret, struct err *err);
+/* Sends what the bucket lacks. ret->missing: the local store doesn't have it. */
+int tier_push(struct store *s, const struct tier_wanted *w, struct remote_sent *ret, struct err *err);
 struct tier_pulled {
-	uint64_t objects, bytes, missing;
+	uint64_t objects, fetched, missing; /* named; brought now; not to be had */
 };
-/* Brings manifests and all that they reach; n 0: everything that is there. */
-int tier_pull(struct store *s, const struct tier_push *p, struct tier_pulled *ret, struct err *err);
+int tier_pull(struct store *s, const struct tier_wanted *w, struct tier_pulled *ret, struct err *err);
 
 #endif

@@ -1,0 +1,288 @@
+/* Pushing and pulling: what manifests reach, or everything.
+ *
+ * What manifests reach is found by going through them level by level, in one store: the directory when it is to be sent, the tier when it is to be brought (then
+ * each level of trees comes in one batch).
+ */
+#include "storage/action.h"
+#include "storage/remote/internal.h"
+#include "storage/remote/tier.h"
+
+#define MANIFEST_MAX GIB
+/* Objects that go through one call: bounds what it keeps in memory. */
+#define BATCH_MAX 100000
+
+struct closure {
+	struct store *s;
+	const struct store_gc_options *walk;
+	struct map *seen;
+	VEC(struct remote_object) objects;
+	VEC(struct content_id) trees; /* still to be gone through */
+	VEC(struct digest) keys;
+};
+
+static bool add_object(struct closure *c, enum store_space space, const struct digest *name, uint64_t size)
+{
+	struct remote_object o = { .space = space, .name = *name, .size = size };
+	uint8_t key[NAME_LEN];
+	bool is_new;
+
+	key[0] = (uint8_t)space;
+	memcpy(key + 1, name->b, DIGEST_BYTES);
+	*map_slot(c->seen, key, NAME_LEN, &is_new) = c;
+	if (is_new)
+		VEC_PUSH(&c->objects, o);
+	return is_new;
+}
+
+static int add_content(void *arg, const struct content_id *id)
+{
+	struct closure *c = arg;
+
+	if (id->kind == CONTENT_BLOB)
+		add_object(c, STORE_BLOB, &id->digest, id->size_bytes);
+	else if (id->kind == CONTENT_TREE && add_object(c, STORE_TREE, &id->digest, id->size_bytes))
+		VEC_PUSH(&c->trees, *id);
+	return 0;
+}
+
+static int add_key(void *arg, const struct digest *key)
+{
+	struct closure *c = arg;
+
+	VEC_PUSH(&c->keys, *key);
+	return 0;
+}
+
+static int add_manifest(struct closure *c, const struct digest *hash, struct err *err)
+{
+	const struct store_gc_sink sink = { add_content, add_key, c };
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+
+	if (!add_object(c, STORE_RUN, hash, UINT64_MAX))
+		return 0;
+	if (store_get(c->s, STORE_RUN, hash, MANIFEST_MAX, &bytes, err) < 0)
+		return err_wrap(err, "reading the manifest of a run");
+	if ((c->walk->manifest_refs && c->walk->manifest_refs(bytes.s, bytes.len, add_content, c, err) < 0) ||
+	    (c->walk->manifest_keys && c->walk->manifest_keys(bytes.s, bytes.len, add_key, c, err) < 0))
+		return -1;
+	return c->walk->manifest_walk ? c->walk->manifest_walk(c->s, bytes.s, bytes.len, &sink, err) : 0;
+}
+
+/* A record that isn't there names nothing. */
+static void add_record(struct closure *c, const struct digest *key)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct action_record *v;
+	size_t n;
+
+	if (action_observations(c->s, key, arena, &v, &n, NULL) < 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		struct digest name = *key;
+
+		if (i)
+			action_observation_name(key, (unsigned)i, &name);
+		add_object(c, STORE_ACTION, &name, UINT64_MAX);
+		for (size_t k = 0; k < v[i].n_outputs; k++)
+			add_content(c, &v[i].outputs[k].id);
+		add_content(c, &v[i].key_record);
+		add_content(c, &v[i].metrics);
+		add_content(c, &v[i].log);
+	}
+}
+
+static void add_records(struct closure *c)
+{
+	if (c->s->ops->bring_records)
+		c->s->ops->bring_records(c->s, STORE_ACTION, c->keys.v, c->keys.n, NULL);
+	for (size_t i = 0; i < c->keys.n; i++)
+		add_record(c, &c->keys.v[i]);
+	c->keys.n = 0;
+}
+
+static int next_level(struct closure *c, struct err *err)
+{
+	size_t n = c->trees.n;
+	_cleanup_(freep) struct content_id *trees = c->trees.v;
+
+	memset(&c->trees, 0, sizeof(c->trees));
+	if (c->s->ops->bring && c->s->ops->bring(c->s, trees, n, true, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_(tree_freep) struct tree *t = NULL;
+
+		if (tree_load(c->s, &trees[i], &t, NULL) < 0)
+			continue; /* counted as missing when it is to be moved itself */
+		for (size_t k = 0; k < tree_len(t); k++)
+			if (tree_at(t, k)->kind != TREE_SYMLINK)
+				add_content(c, &tree_at(t, k)->id);
+	}
+	return 0;
+}
+
+static int find_closure(struct closure *c, const struct tier_wanted *w, struct err *err)
+{
+	c->walk = w->walk;
+	for (size_t i = 0; i < w->n_manifests; i++)
+		if (add_manifest(c, &w->manifests[i], err) < 0)
+			return -1;
+	add_records(c);
+	while (c->trees.n)
+		if (next_level(c, err) < 0)
+			return -1;
+	return 0;
+}
+
+static void closure_deinit(struct closure *c)
+{
+	map_free(c->seen);
+	VEC_FREE(&c->objects);
+	VEC_FREE(&c->trees);
+	VEC_FREE(&c->keys);
+}
+
+/* --- everything ------------------------------------------------------------------------------------------------------------------- */
+
+struct everything {
+	enum store_space space;
+	VEC(struct remote_object) batch;
+	int (*move)(void *arg, struct remote_object *v, size_t n, struct err *err);
+	void *arg;
+	struct err *err;
+};
+
+static int flush(struct everything *e)
+{
+	int r = e->batch.n ? e->move(e->arg, e->batch.v, e->batch.n, e->err) : 0;
+
+	e->batch.n = 0;
+	return r;
+}
+
+static int take_listed(void *arg, const struct digest *name, uint64_t size, int64_t mtime_ns)
+{
+	struct everything *e = arg;
+	struct remote_object o = { .space = e->space, .name = *name, .size = size };
+
+	VEC_PUSH(&e->batch, o);
+	return e->batch.n >= BATCH_MAX ? flush(e) : 0;
+}
+
+/* Contents first, and all of them before the first record: the order in which things may become visible. */
+static int move_everything(struct everything *e, struct store *local, struct remote *remote, struct err *err)
+{
+	int r = 0;
+
+	e->err = err;
+	for (int space = 0; space < STORE_SPACES && r == 0; space++) {
+		e->space = (enum store_space)space;
+		r = local ? store_list(local, e->space, take_listed, e, err) : remote_list(remote, e->space, take_listed, e, err);
+		if (r == 0)
+			r = flush(e);
+	}
+	VEC_FREE(&e->batch);
+	return r;
+}
+
+/* --- push --------------------------------------------------------------------------------------------------------------------------- */
+
+struct push {
+	struct store *local;
+	struct remote *remote;
+	struct remote_sent *sent;
+};
+
+static int send_batch(void *arg, struct remote_object *v, size_t n, struct err *err)
+{
+	struct push *p = arg;
+
+	return remote_send(p->remote, p->local, v, n, p->sent, err);
+}
+
+int tier_push(struct store *s, const struct tier_wanted *w, struct remote_sent *ret, struct err *err)
+{
+	struct push p = { tier_local(s), tier_remote(s), ret };
+	struct everything all = { .move = send_batch, .arg = &p };
+	struct closure c = { .s = p.local };
+	int r;
+
+	*ret = (struct remote_sent){ 0 };
+	if (!p.remote)
+		return err_set(err, ERR_USAGE, "%s is a directory: there is nowhere to push to; name an object store (`store:` in cairn.yaml, or --store)", s->uri);
+	if (w->n_manifests == 0)
+		return move_everything(&all, p.local, NULL, err);
+	c.seen = map_new();
+	r = find_closure(&c, w, err);
+	if (r == 0)
+		r = send_batch(&p, c.objects.v, c.objects.n, err);
+	closure_deinit(&c);
+	return r;
+}
+
+/* --- pull --------------------------------------------------------------------------------------------------------------------------- */
+
+struct pull {
+	struct store *local;
+	struct remote *remote;
+	struct tier_pulled *pulled;
+};
+
+static int look_locally(struct store *local, struct remote_object *v, size_t n, struct err *err)
+{
+	for (size_t i = 0; i < n; i++)
+		if (local->ops->has(local, v[i].space, &v[i].name, &v[i].size, 1, &v[i].there, err) < 0)
+			return -1;
+	return 0;
+}
+
+static int fetch_batch(void *arg, struct remote_object *v, size_t n, struct err *err)
+{
+	struct pull *p = arg;
+	size_t m = 0;
+
+	if (look_locally(p->local, v, n, err) < 0)
+		return -1;
+	p->pulled->objects += n;
+	for (size_t i = 0; i < n; i++)
+		if (!v[i].there)
+			v[m++] = v[i];
+	if (m && remote_fetch(p->remote, p->local, v, m, err) < 0)
+		return -1;
+	for (size_t i = 0; i < m; i++) {
+		p->pulled->fetched += v[i].there;
+		p->pulled->missing += !v[i].there;
+	}
+	return 0;
+}
+
+/* Of what lies alone only the stored size is listed. */
+static int fetch_listed(void *arg, struct remote_object *v, size_t n, struct err *err)
+{
+	for (size_t i = 0; i < n; i++)
+		v[i].size = UINT64_MAX;
+	return fetch_batch(arg, v, n, err);
+}
+
+int tier_pull(struct store *s, const struct tier_wanted *w, struct tier_pulled *ret, struct err *err)
+{
+	struct pull p = { tier_local(s), tier_remote(s), ret };
+	struct everything all = { .move = fetch_listed, .arg = &p };
+	struct closure c = { .s = s };
+	int r;
+
+	*ret = (struct tier_pulled){ 0 };
+	if (!p.remote)
+		return err_set(err, ERR_USAGE, "%s is a directory: there is nowhere to pull from; name an object store (`store:` in cairn.yaml, or --store)", s->uri);
+	if (remote_attach(p.remote, err) < 0)
+		return -1;
+	if (w->n_manifests == 0)
+		r = move_everything(&all, NULL, p.remote, err);
+	else {
+		c.seen = map_new();
+		r = find_closure(&c, w, err);
+		if (r == 0)
+			r = fetch_batch(&p, c.objects.v, c.objects.n, err);
+		closure_deinit(&c);
+	}
+	return r == 0 ? p.local->ops->sync(p.local, err) : r;
+}
