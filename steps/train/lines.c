@@ -101,7 +101,7 @@ static void flatten(const json_t *j, struct str *prefix, struct found *f)
 		size_t len = prefix->len;
 
 		str_addf(prefix, "%s%s", len ? "." : "", key);
-		if ((json_is_number(v) || json_is_null(v)) && prefix->len <= NAME_MAX_BYTES) {
+		if ((json_is_number(v) || json_is_null(v)) && prefix->len > 0 && prefix->len <= NAME_MAX_BYTES) {
 			f->n += json_is_number(v) || f->nulls_count;
 			if (f->fn)
 				f->fn(f->arg, prefix->s, json_is_null(v) ? (double)NAN : json_number_value(v));
