@@ -62,8 +62,9 @@ static int add_unexpanded(struct planned *pl, size_t step, bool known, int64_t m
 static int add_step(struct planned *pl, size_t step, struct err *err)
 {
 	const char *name = pl->p->steps[step].name;
+	bool open = !plan_step_expanded(pl->plan, step) || plan_step_left(pl->plan, step);
 	int64_t median = 0;
-	int known = record_step_duration(pl->s->db, pl->p->name, name, &median, err);
+	int known = open ? record_step_duration(pl->s->db, pl->p->name, name, &median, err) : 0;
 
 	if (known < 0)
 		return -1;
@@ -129,8 +130,10 @@ int cmd_plan(struct cli *cli, const struct cli_args *args)
 	}
 	planned_open(&pl, cli, &s, plan, p);
 	pl.all = cli_flag(args, "all");
+	db_snapshot(s.db);
 	for (size_t i = 0; i < p->n_steps && r == 0; i++)
 		r = add_step(&pl, p->order[i], &err);
+	db_snapshot_end(s.db);
 	if (r == 0)
 		print_plan(&pl);
 	planned_close(&pl);

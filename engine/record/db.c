@@ -163,6 +163,19 @@ int db_begin(struct db *db, struct err *err)
 	return 0;
 }
 
+void db_snapshot(struct db *db)
+{
+	if (!db->in_txn && !db->in_snapshot)
+		db->in_snapshot = sqlite3_exec(db->sql, "BEGIN", NULL, NULL, NULL) == SQLITE_OK;
+}
+
+void db_snapshot_end(struct db *db)
+{
+	if (db->in_snapshot)
+		sqlite3_exec(db->sql, "COMMIT", NULL, NULL, NULL);
+	db->in_snapshot = false;
+}
+
 /* Still under the lock. A checkpoint that can't be finished because of readers is finished by a later one. */
 static void checkpoint_if_due(struct db *db, uint64_t max_bytes)
 {

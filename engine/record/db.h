@@ -31,6 +31,10 @@ int db_begin(struct db *db, struct err *err);
 int db_commit(struct db *db, struct err *err);	     /* visible to others; survives kill -9 */
 int db_commit_durable(struct db *db, struct err *err); /* and power loss */
 void db_rollback(struct db *db);
+
+/* Many reads as of one moment: each by itself would lock and unlock the file. Best effort, and nothing inside of a transaction. */
+void db_snapshot(struct db *db);
+void db_snapshot_end(struct db *db);
 int db_check(struct db *db, struct err *err); /* integrity_check, foreign keys, application id */
 
 /* --- runs ------------------------------------------------------------------------------------------------------ */

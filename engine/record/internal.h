@@ -11,7 +11,7 @@ struct db {
 	sqlite3 *sql;
 	char *path;
 	int lock_fd; /* -1: in memory */
-	bool in_txn, writable;
+	bool in_txn, in_snapshot, writable;
 	struct {
 		const char *text; /* the literal's address is the key */
 		sqlite3_stmt *stmt;
