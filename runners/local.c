@@ -30,6 +30,8 @@
 /* A program that gets a TERM has this long when its step doesn't say. */
 #define DEFAULT_GRACE_NS (10 * NS_PER_S)
 #define COPY_BYTES (64 * KIB)
+/* Nobody tells us when the last of a tree has gone, once its leader has. */
+#define LOOK_AGAIN_NS (20 * NS_PER_MS)
 
 struct local {
 	struct runner base;
@@ -57,6 +59,7 @@ struct local_attempt {
 	struct series_tail series;
 	int pipe_fd;
 	struct redactor *redactor;
+	int64_t grace_end_ns; /* after a TERM of ours; 0: none was sent */
 	bool cancelled, cancel_hard, timed_out, killed_by_us;
 	struct process_exit ex;
 	struct runner_result result;
@@ -242,6 +245,31 @@ static void classify(struct local_attempt *la)
 }
 
 static void drain_pipe(struct local_attempt *la, bool end);
+static void after_exit(void *arg);
+
+static void conclude(struct local_attempt *la)
+{
+	if (process_left_orphans(la->process))
+		process_kill_leftovers(la->process);
+	if (la->pipe_fd >= 0)
+		drain_pipe(la, true);
+	classify(la);
+	pool_submit(la->l->pool, collect, collected, la);
+}
+
+/* A shell ends at once by the TERM that its child still saves its work for: the grace time is the whole tree's. */
+static void after_exit(void *arg)
+{
+	struct local_attempt *la = arg;
+	struct clock *c = loop_clock(la->l->loop);
+	int64_t now = c->mono_ns(c);
+
+	la->timer = NULL;
+	if (la->cancel_hard || now >= la->grace_end_ns || !process_left_orphans(la->process))
+		conclude(la);
+	else
+		la->timer = loop_add_timer(la->l->loop, MIN(now + LOOK_AGAIN_NS, la->grace_end_ns), after_exit, la);
+}
 
 static void on_exit_status(void *arg, const struct process_exit *ex)
 {
@@ -259,12 +287,7 @@ static void on_exit_status(void *arg, const struct process_exit *ex)
 		signal(SIGTTOU, SIG_IGN); /* lint: signal because ignoring needs no handler */
 		tcsetpgrp(0, getpgrp());
 	}
-	if (process_left_orphans(la->process))
-		process_kill_leftovers(la->process);
-	if (la->pipe_fd >= 0)
-		drain_pipe(la, true);
-	classify(la);
-	pool_submit(la->l->pool, collect, collected, la);
+	after_exit(la);
 }
 
 /* --- while it runs -------------------------------------------------------------------------------------------------------------- */
@@ -338,7 +361,8 @@ static void terminate(struct local_attempt *la)
 		kill(process_pid(la->process), SIGTERM);
 	else
 		process_signal_tree(la->process, SIGTERM);
-	la->timer = loop_add_timer(la->l->loop, c->mono_ns(c) + (la->a->grace_ns ? la->a->grace_ns : DEFAULT_GRACE_NS), kill_now, la);
+	la->grace_end_ns = c->mono_ns(c) + (la->a->grace_ns ? la->a->grace_ns : DEFAULT_GRACE_NS);
+	la->timer = loop_add_timer(la->l->loop, la->grace_end_ns, kill_now, la);
 }
 
 static void on_timeout(void *arg)
