@@ -34,6 +34,7 @@ struct http_client {
 	struct http_settings settings;
 	unsigned max_connections;
 	CURLM *multi;
+	struct http_events events;
 	pthread_t thread;
 	atomic_bool cancelled;
 
@@ -188,11 +189,9 @@ static void cancel_all(struct http_client *c)
 	}
 }
 
-/* Returns how many ended or begin again. */
-static unsigned collect(struct http_client *c)
+static void collect(struct http_client *c)
 {
 	struct http_transfer *t;
-	unsigned ended = 0;
 	const CURLMsg *m;
 	CURLcode code;
 	int left;
@@ -202,7 +201,6 @@ static unsigned collect(struct http_client *c)
 			continue;
 		code = m->data.result; /* before the handle, and with it the message, goes */
 		c->api->easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &t);
-		ended++;
 		if (http_transfer_again(t, code)) {
 			c->api->multi_remove_handle(c->multi, t->easy);
 			if (c->api->multi_add_handle(c->multi, t->easy) == CURLM_OK)
@@ -210,7 +208,6 @@ static unsigned collect(struct http_client *c)
 		}
 		finish(c, t, code);
 	}
-	return ended;
 }
 
 static int64_t now_ns(void)
@@ -243,21 +240,17 @@ static int poll_ms(const struct http_client *c)
 static void *client_main(void *arg)
 {
 	struct http_client *c = arg;
-	int running;
 
 	while (take_batches(c)) {
 		if (atomic_load(&c->cancelled))
 			cancel_all(c);
 		else
 			begin_some(c);
-		c->api->multi_perform(c->multi, &running);
-		if (collect(c)) {
-			release_batches(c);
-			continue;
-		}
+		release_batches(c); /* also those that ended without beginning */
+		http_events_turn(&c->events, poll_ms(c));
+		collect(c);
 		end_stalled(c);
 		release_batches(c);
-		c->api->multi_poll(c->multi, NULL, 0, poll_ms(c), NULL);
 	}
 	return NULL;
 }
@@ -306,6 +299,27 @@ static void settings_deinit(struct http_settings *s)
 	free(s->no_proxy);
 }
 
+static int start_thread(struct http_client *c, struct err *err)
+{
+	if (http_events_init(&c->events, c->api, c->multi, err) < 0)
+		return -1;
+	errno = pthread_create(&c->thread, NULL, client_main, c);
+	return errno ? err_errno(err, "cannot start a thread for the network") : 0;
+}
+
+static void client_deinit(struct http_client *c)
+{
+	for (size_t i = 0; i < c->idle.n; i++)
+		c->api->easy_cleanup(c->idle.v[i]);
+	c->api->multi_cleanup(c->multi);
+	http_events_deinit(&c->events);
+	VEC_FREE(&c->idle);
+	VEC_FREE(&c->running);
+	pthread_mutex_destroy(&c->lock);
+	settings_deinit(&c->settings);
+	free(c);
+}
+
 int http_client_new(const struct http_options *o, struct http_client **ret, struct err *err)
 {
 	const struct curl_api *api;
@@ -324,13 +338,8 @@ int http_client_new(const struct http_options *o, struct http_client **ret, stru
 	api->multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, (long)c->max_connections);
 	api->multi_setopt(c->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, (long)c->max_connections);
 	api->multi_setopt(c->multi, CURLMOPT_PIPELINING, CURLPIPE_NOTHING);
-	if ((errno = pthread_create(&c->thread, NULL, client_main, c)) != 0) {
-		err_errno(err, "cannot start a thread for the network");
-		c->stop = true; /* no thread to join */
-		api->multi_cleanup(c->multi);
-		pthread_mutex_destroy(&c->lock);
-		settings_deinit(&c->settings);
-		free(c);
+	if (start_thread(c, err) < 0) {
+		client_deinit(c);
 		return -1;
 	}
 	*ret = c;
@@ -344,17 +353,10 @@ void http_client_free(struct http_client *c)
 	pthread_mutex_lock(&c->lock);
 	c->stop = true;
 	pthread_mutex_unlock(&c->lock);
-	c->api->multi_wakeup(c->multi);
+	http_events_wake(&c->events);
 	pthread_join(c->thread, NULL);
 	assert(!c->batches && !c->incoming && !c->running.n);
-	for (size_t i = 0; i < c->idle.n; i++)
-		c->api->easy_cleanup(c->idle.v[i]);
-	c->api->multi_cleanup(c->multi);
-	VEC_FREE(&c->idle);
-	VEC_FREE(&c->running);
-	pthread_mutex_destroy(&c->lock);
-	settings_deinit(&c->settings);
-	free(c);
+	client_deinit(c);
 }
 
 void http_run(struct http_client *c, struct http_request *const *v, size_t n, unsigned parallel,
@@ -372,7 +374,7 @@ void http_run(struct http_client *c, struct http_request *const *v, size_t n, un
 		tail = &(*tail)->following;
 	*tail = &b;
 	pthread_mutex_unlock(&c->lock);
-	c->api->multi_wakeup(c->multi);
+	http_events_wake(&c->events);
 	pthread_mutex_lock(&c->lock);
 	while (!b.done)
 		pthread_cond_wait(&b.ended, &c->lock);
@@ -390,7 +392,7 @@ int http_do(struct http_client *c, struct http_request *r, struct err *err)
 void http_cancel(struct http_client *c)
 {
 	atomic_store(&c->cancelled, true);
-	c->api->multi_wakeup(c->multi);
+	http_events_wake(&c->events);
 }
 
 void http_request_deinit(struct http_request *r)

@@ -24,10 +24,9 @@
 	X(multi_setopt)   \
 	X(multi_add_handle) \
 	X(multi_remove_handle) \
-	X(multi_perform)  \
 	X(multi_info_read) \
-	X(multi_poll)     \
-	X(multi_wakeup)
+	X(multi_assign)   \
+	X(multi_socket_action)
 
 #define CURL_MEMBER(name) typeof(&curl_##name) name;
 struct curl_api {
@@ -77,6 +76,19 @@ bool http_transfer_again(struct http_transfer *t, CURLcode code);
 void http_transfer_end(struct http_transfer *t, CURLcode code);
 /* Whether fewer than 1 KiB/s have moved for the stall timeout. To be asked a few times in each of it. */
 bool http_transfer_stalled(struct http_transfer *t, int64_t now_ns);
+
+/* What a client's thread waits with. */
+struct http_events {
+	const struct curl_api *api;
+	CURLM *multi;
+	int epoll, wake;
+	int64_t timer_ns; /* when libcurl wants to be called; -1: not */
+};
+int http_events_init(struct http_events *e, const struct curl_api *api, CURLM *multi, struct err *err);
+void http_events_deinit(struct http_events *e); /* after the multi handle */
+void http_events_wake(struct http_events *e);	/* any thread */
+/* Waits, at most so long, until something is ready, and lets libcurl do it. */
+void http_events_turn(struct http_events *e, int max_ms);
 
 /* "GET host/path" for messages: no user, no query. */
 void http_add_place(struct str *out, const char *method, const char *url);

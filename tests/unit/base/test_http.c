@@ -778,6 +778,31 @@ static void several_threads(void **state)
 	http_client_free(c);
 }
 
+/* More hosts than connections: kept ones make way. */
+static void few_connections_many_hosts(void **state)
+{
+	struct http_client *c = client((struct http_options){ .max_connections = 2 });
+	struct http_request v[30], *p[30];
+
+	for (int i = 0; i < 30; i++) {
+		static const char *const hosts[] = { "http://127.0.0.1", "http://localhost", "https://localhost", "https://127.0.0.1", "http://127.0.0.2" };
+		int host = i % 5;
+
+		v[i] = request("GET", xasprintf("%s:%d/bytes/70000", hosts[host], host == 2 || host == 3 ? server.https : server.http));
+		p[i] = &v[i];
+	}
+	http_run(c, p, 30, 0, NULL, NULL);
+	for (int i = 0; i < 30; i++) {
+		if (i % 5 == 4)
+			assert_error(&v[i], ERR_IO, "127.0.0.2"); /* nobody listens there */
+		else
+			assert_pattern(&v[i].reply.body, 70000);
+		http_request_deinit(&v[i]);
+		free((char *)v[i].url);
+	}
+	http_client_free(c);
+}
+
 struct chain {
 	struct http_request *v;
 	unsigned n, given, ended, wrong;
@@ -887,6 +912,7 @@ int main(void)
 		cmocka_unit_test(proxies),
 		cmocka_unit_test(thousand_in_parallel),
 		cmocka_unit_test(several_threads),
+		cmocka_unit_test(few_connections_many_hosts),
 		cmocka_unit_test(more_keeps_the_queue_full),
 		cmocka_unit_test(cancelling),
 	};
