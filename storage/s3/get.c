@@ -1,311 +1,60 @@
-/* storage/s3/get.c — objects in ranges, all in parallel, each written where it belongs; and HEAD.
- *
- * A get whose size isn't known begins with one range, whose answer says how much there is. The parts of one get must all be of one version: they compare ETags.
- * A server that ignores ranges answers 200 with everything: what wasn't asked for is skipped. */
+/* storage/s3/get.c — GET of a range. */
 #include "storage/s3/client.h"
 
-#include <errno.h>
 #include <stdio.h>
+#include "storage/ranged.h"
 
-#define BODY_MAX_DEFAULT GIB
-#define ETAG_MAX 256
-
-struct fetch {
-	struct s3 *s;
-	struct bucket_get *g;
-	pthread_mutex_t lock; /* guards what follows */
-	uint64_t part_bytes, total; /* of what is asked, known after the first answer */
-	size_t parts_left;
-	char etag[ETAG_MAX];
-	uint64_t end; /* how far bytes came, relative to g->offset */
-	bool failed;
-};
-
-/* One request of a fetch. */
-struct part {
-	struct fetch *f;
-	struct s3_call *call;
-	uint64_t from, n; /* relative to g->offset; n UINT64_MAX: all */
-	uint64_t skip, got;
-	bool started, ignored;
-	uint64_t object_size; /* UINT64_MAX: not said */
-};
-
-/* --- bytes -------------------------------------------------------------------------------------------------------------- */
-
-static int write_at(struct fetch *f, uint64_t at, const char *bytes, size_t n, struct err *err)
+static void copy_header(const struct s3_call *c, const char *name, char *out, size_t size)
 {
-	struct bucket_get *g = f->g;
+	_cleanup_(freep) char *v = transfer_header(&c->reply, name, size - 1);
 
-	if (g->fd < 0) {
-		if (at + n > g->body.cap - 1) { /* only of unknown size: one request, so that nobody else writes */
-			g->body.len = at;
-			str_reserve(&g->body, n);
-		}
-		memcpy(g->body.s + at, bytes, n);
-		return 0;
-	}
-	while (n) {
-		ssize_t w = pwrite(g->fd, bytes, n, (off_t)(g->file_offset + at));
-
-		if (w < 0 && errno == EINTR)
-			continue;
-		if (w < 0)
-			return err_errno(err, "writing what was fetched");
-		bytes += w;
-		at += (uint64_t)w;
-		n -= (size_t)w;
-	}
-	return 0;
+	snprintf(out, size, "%s", v ? v : "");
 }
 
-/* The answer's head, before its first byte. */
-static int start(struct part *p, const struct http_request *r, struct err *err)
+static int request(void *store, const struct bucket_get *g, struct ranged_part *p, struct err *err)
 {
-	uint64_t first, last, total;
-	_cleanup_(freep) char *range = transfer_header(r, "Content-Range", 128);
-
-	p->started = true;
-	p->object_size = UINT64_MAX;
-	if (r->reply.status != 206) {
-		p->ignored = true;
-		p->skip = p->f->g->offset + p->from;
-		return 0;
-	}
-	if (!range || !transfer_parse_range(range, &first, &last, &total) || first != p->f->g->offset + p->from || (p->n != UINT64_MAX && last - first >= p->n))
-		return err_set(err, ERR_IO, "the answer has another range of bytes than was asked for");
-	p->object_size = total;
-	return 0;
-}
-
-static int take_bytes(void *arg, const void *bytes, size_t n, struct err *err)
-{
-	struct part *p = arg;
-	const char *s = bytes;
-	uint64_t limit = p->f->g->max_bytes ? p->f->g->max_bytes : p->f->g->size != UINT64_MAX ? p->f->g->size : BODY_MAX_DEFAULT, take;
-
-	if (!p->started && start(p, &p->call->reply, err) < 0)
-		return -1;
-	take = MIN(p->skip, n);
-	p->skip -= take;
-	s += take;
-	n -= take;
-	take = MIN(p->n - p->got, n); /* of a 200: more than was asked for */
-	if (p->from + p->got + take > limit)
-		return err_set(err, ERR_TOO_LARGE, "the object is larger than %llu bytes", (unsigned long long)limit);
-	if (take && write_at(p->f, p->from + p->got, s, take, err) < 0)
-		return -1;
-	p->got += take;
-	return 0;
-}
-
-static void rewind_part(void *arg)
-{
-	struct part *p = arg;
-
-	p->started = p->ignored = false;
-	p->skip = p->got = 0;
-}
-
-/* All there? Nothing else notices an answer that ends early and says so. */
-static int check_part(void *arg, const struct http_request *r, struct err *err)
-{
-	struct part *p = arg;
-	uint64_t want, from = p->f->g->offset + p->from;
-
-	if (!p->started && start(p, r, err) < 0)
-		return -1;
-	if (p->object_size == UINT64_MAX)
-		return 0;
-	want = MIN(p->n, p->object_size - from);
-	if (p->got != want)
-		return err_set(err, ERR_IO, "the answer has %llu bytes instead of %llu", (unsigned long long)p->got, (unsigned long long)want);
-	return 0;
-}
-
-/* --- requests ------------------------------------------------------------------------------------------------------------- */
-
-static void fail(struct fetch *f, const struct err *err)
-{
-	pthread_mutex_lock(&f->lock);
-	if (!f->failed) {
-		f->failed = true;
-		f->g->err = *err;
-	}
-	pthread_mutex_unlock(&f->lock);
-}
-
-/* Of one version? And the facts of the first answer. */
-static int note_answer(struct fetch *f, const struct s3_call *c, const struct part *p, struct err *err)
-{
-	_cleanup_(freep) char *etag = transfer_header(&c->reply, "ETag", ETAG_MAX - 1), *encoding = transfer_header(&c->reply, S3_ENCODING_HEADER, 15);
-	bool changed;
-
-	pthread_mutex_lock(&f->lock);
-	changed = etag && f->etag[0] && !str_eq(etag, f->etag);
-	if (etag && !f->etag[0])
-		snprintf(f->etag, sizeof(f->etag), "%s", etag);
-	snprintf(f->g->encoding, sizeof(f->g->encoding), "%s", encoding ? encoding : "");
-	f->end = MAX(f->end, p->from + p->got);
-	pthread_mutex_unlock(&f->lock);
-	return changed ? err_set(err, ERR_CHANGED, "s3://%s/%s changed while it was fetched", f->s->base.name, f->g->key) : 0;
-}
-
-static int request_part(struct fetch *f, uint64_t from, uint64_t n, struct part *ret, struct err *err)
-{
-	struct bucket_get *g = f->g;
 	struct sigv4_header h[2];
 	struct str query = { 0 };
-	struct part p = { .f = f, .from = from, .n = n };
-	struct s3_call c = { .method = "GET", .key = g->key, .headers = h, .body_fd = -1, .max_bytes = UINT64_MAX, .sink = take_bytes, .rewind = rewind_part,
-			     .check = check_part, .arg = &p };
-	char range[64];
+	struct s3_call c = { .method = "GET", .key = g->key, .headers = h, .body_fd = -1, .max_bytes = UINT64_MAX, .sink = p->sink, .rewind = p->rewind, .check = p->check, .arg = p };
 	int r;
 
-	p.call = &c;
-	if (n != UINT64_MAX) {
-		snprintf(range, sizeof(range), "bytes=%llu-%llu", (unsigned long long)(g->offset + from), (unsigned long long)(g->offset + from + n - 1));
-		h[c.n_headers++] = (struct sigv4_header){ "range", range };
-	}
+	p->reply = &c.reply;
+	if (p->range)
+		h[c.n_headers++] = (struct sigv4_header){ "range", p->range };
 	if (g->version && *g->version == '"') {
 		h[c.n_headers++] = (struct sigv4_header){ "if-match", g->version };
 	} else if (g->version && *g->version) {
 		s3_add_param(&query, "versionId", g->version);
 		c.query = query.s;
 	}
-	r = s3_send(f->s, &c, err);
+	r = s3_send(store, &c, err);
 	if (r < 0 && s3_status(&c) == 416)
 		r = 1;
-	if (r == 0)
-		r = note_answer(f, &c, &p, err);
-	*ret = p;
+	if (r == 0) {
+		copy_header(&c, "ETag", p->etag, sizeof(p->etag));
+		copy_header(&c, S3_ENCODING_HEADER, p->encoding, sizeof(p->encoding));
+	}
 	s3_call_deinit(&c);
 	str_deinit(&query);
 	return r;
 }
 
-/* --- a get ------------------------------------------------------------------------------------------------------------------- */
-
-static void end_fetch(struct fetch *f)
-{
-	struct bucket_get *g = f->g;
-
-	g->n = f->end;
-	g->result = f->failed ? -1 : 0;
-	if (g->fd < 0 && !f->failed) {
-		g->body.len = f->end;
-		if (g->body.s)
-			g->body.s[f->end] = '\0';
-	}
-	pthread_mutex_destroy(&f->lock);
-	free(f);
-}
-
-static void part_done(struct fetch *f)
-{
-	bool last;
-
-	pthread_mutex_lock(&f->lock);
-	last = --f->parts_left == 0;
-	pthread_mutex_unlock(&f->lock);
-	if (last)
-		end_fetch(f);
-}
-
-static void fetch_part(struct work_queue *q, void *arg, size_t i)
-{
-	struct fetch *f = arg;
-	uint64_t from = (i + 1) * f->part_bytes, n = MIN(f->part_bytes, f->total - from);
-	struct err err = { 0 };
-	struct part p;
-	bool failed;
-	int r;
-
-	pthread_mutex_lock(&f->lock);
-	failed = f->failed;
-	pthread_mutex_unlock(&f->lock);
-	if (!failed) {
-		r = request_part(f, from, n, &p, &err);
-		if (r < 0)
-			fail(f, &err);
-	}
-	part_done(f);
-}
-
-/* After the first part: the others. */
-static void fan_out(struct fetch *f, const struct part *first, struct work_queue *q)
-{
-	uint64_t there = first->object_size == UINT64_MAX ? 0 : first->object_size - f->g->offset;
-	size_t n;
-
-	f->total = MIN(f->g->size, there);
-	if (first->ignored || f->total <= f->part_bytes)
-		return;
-	if (f->g->fd < 0)
-		str_reserve(&f->g->body, f->total + 1);
-	n = (size_t)((f->total + f->part_bytes - 1) / f->part_bytes) - 1;
-	f->parts_left += n;
-	work_push(q, (struct work){ fetch_part, f, n });
-}
-
-static int check_size(struct fetch *f, const struct part *first, struct err *err)
-{
-	uint64_t limit = f->g->max_bytes ? f->g->max_bytes : BODY_MAX_DEFAULT;
-
-	if (f->g->size == UINT64_MAX && first->object_size != UINT64_MAX && first->object_size - f->g->offset > limit)
-		return err_set(err, ERR_TOO_LARGE, "s3://%s/%s is larger than %llu bytes", f->s->base.name, f->g->key, (unsigned long long)limit);
-	return 0;
-}
-
 struct get_batch {
-	struct s3 *s;
+	struct ranged ranged;
 	struct bucket_get *const *v;
 };
-
-/* A server that ignores ranges: everything in one answer. */
-static int get_whole(struct fetch *f, struct part *p, struct err *err)
-{
-	f->s->no_ranges = true;
-	f->end = 0;
-	return request_part(f, 0, f->g->size, p, err);
-}
 
 static void get_one(struct work_queue *q, void *arg, size_t i)
 {
 	struct get_batch *b = arg;
-	struct bucket_get *g = b->v[i];
-	struct fetch *f = xcalloc(1, sizeof(*f));
-	struct err err = { 0 };
-	struct part p;
-	uint64_t first;
-	int r = 0;
 
-	*f = (struct fetch){ .s = b->s, .g = g, .part_bytes = CONTENT_PART_BYTES, .parts_left = 1 };
-	pthread_mutex_init(&f->lock, NULL);
-	g->err = (struct err){ 0 };
-	g->encoding[0] = '\0';
-	first = b->s->no_ranges ? g->size : MIN(g->size, f->part_bytes);
-	str_reset(&g->body);
-	if (g->fd < 0)
-		str_reserve(&g->body, (g->size == UINT64_MAX ? 64 * KIB : MIN(first, BODY_MAX_DEFAULT)) + 1);
-	if (first)
-		r = request_part(f, 0, first, &p, &err);
-	if (r == 0 && p.ignored && first < g->size && p.got == first)
-		r = get_whole(f, &p, &err);
-	/* 416: nothing from there on. An empty object is answered so too, but its encoding only without a range. */
-	if (r == 1 && g->offset == 0)
-		r = request_part(f, 0, UINT64_MAX, &p, &err);
-	else if (r == 0 && first && (r = check_size(f, &p, &err)) == 0)
-		fan_out(f, &p, q);
-	if (r < 0)
-		fail(f, &err);
-	part_done(f);
+	ranged_get(&b->ranged, b->v[i], q);
 }
 
 int s3_get_many(struct bucket *b, struct bucket_get *const *v, size_t n, struct err *err)
 {
 	struct s3 *s = CONTAINER_OF(b, struct s3, base);
-	struct get_batch batch = { s, v };
+	struct get_batch batch = { .ranged = { .request = request, .store = s, .no_ranges = &s->no_ranges }, .v = v };
 	struct credentials c = { 0 };
 
 	if (s->chain && credentials_get(s->chain, NULL, &c, err) < 0) {
@@ -316,111 +65,4 @@ int s3_get_many(struct bucket *b, struct bucket_get *const *v, size_t n, struct 
 	credentials_deinit(&c);
 	work_run(transfer_threads(s->transfer), (struct work){ get_one, &batch, n });
 	return 0;
-}
-
-/* --- head ---------------------------------------------------------------------------------------------------------------------- */
-
-static const char *keep(struct str *strings, size_t at)
-{
-	return strings->s + at;
-}
-
-/* Adds a header's value to `strings`; returns where. */
-static size_t add_header(struct str *strings, const struct s3_call *c, const char *name)
-{
-	_cleanup_(freep) char *v = transfer_header(&c->reply, name, 1024);
-	size_t at = strings->len;
-
-	str_addn(strings, v ? v : "", (v ? strlen(v) : 0) + 1);
-	return at;
-}
-
-static int content_length(const struct s3_call *c, uint64_t *ret)
-{
-	_cleanup_(freep) char *v = transfer_header(&c->reply, "Content-Length", 20);
-	char *end;
-
-	if (!v || !*v || strspn(v, "0123456789") != strlen(v))
-		return -1;
-	errno = 0;
-	*ret = strtoull(v, &end, 10);
-	return errno ? -1 : 0;
-}
-
-static int head_request(struct s3 *s, const char *key, struct s3_call *c, uint64_t *ret_size, struct err *err)
-{
-	*c = (struct s3_call){ .method = "HEAD", .key = key, .body_fd = -1 };
-	if (s3_send(s, c, err) < 0)
-		return -1;
-	if (content_length(c, ret_size) < 0)
-		return err_set(err, ERR_CORRUPT, "s3://%s/%s: the server doesn't say how large it is", s->base.name, key);
-	return 0;
-}
-
-int s3_head(struct bucket *b, const char *key, struct bucket_object *ret, struct str *strings, struct err *err)
-{
-	struct s3 *s = CONTAINER_OF(b, struct s3, base);
-	struct s3_call c;
-	size_t etag, version, encoding, n;
-	const char *modified;
-	uint64_t size;
-	int r = head_request(s, key, &c, &size, err);
-
-	if (r == 0) {
-		etag = add_header(strings, &c, "ETag");
-		version = add_header(strings, &c, "x-amz-version-id");
-		encoding = add_header(strings, &c, S3_ENCODING_HEADER);
-		*ret = (struct bucket_object){ .key = key, .size = size, .etag = keep(strings, etag), .version = keep(strings, version), .encoding = keep(strings, encoding) };
-		modified = http_header(&c.reply, "Last-Modified", &n);
-		if (modified && !transfer_parse_date(modified, n, &ret->mtime_ns))
-			ret->mtime_ns = 0;
-		if (str_eq(ret->version, "null"))
-			ret->version = "";
-	}
-	s3_call_deinit(&c);
-	return r;
-}
-
-struct head_batch {
-	struct s3 *s;
-	const char *const *keys;
-	bool *there;
-	uint64_t *sizes;
-	pthread_mutex_t lock;
-	struct err err;
-};
-
-static void head_one(struct work_queue *q, void *arg, size_t i)
-{
-	struct head_batch *b = arg;
-	struct err err = { 0 };
-	struct s3_call c;
-	uint64_t size = 0;
-	bool there = head_request(b->s, b->keys[i], &c, &size, &err) == 0;
-
-	b->there[i] = there;
-	if (b->sizes)
-		b->sizes[i] = there ? size : 0;
-	if (!there && (err.code != ERR_NOT_FOUND || str_eq(c.error.code, "NoSuchBucket"))) {
-		pthread_mutex_lock(&b->lock);
-		if (!b->err.code)
-			b->err = err;
-		pthread_mutex_unlock(&b->lock);
-	}
-	s3_call_deinit(&c);
-}
-
-int s3_head_many(struct bucket *b, const char *const *keys, size_t n, bool *ret_there, uint64_t *ret_sizes, struct err *err)
-{
-	struct s3 *s = CONTAINER_OF(b, struct s3, base);
-	struct head_batch batch = { .s = s, .keys = keys, .there = ret_there, .sizes = ret_sizes };
-
-	pthread_mutex_init(&batch.lock, NULL);
-	work_run(transfer_threads(s->transfer), (struct work){ head_one, &batch, n });
-	pthread_mutex_destroy(&batch.lock);
-	if (!batch.err.code)
-		return 0;
-	if (err)
-		*err = batch.err;
-	return -1;
 }
