@@ -206,7 +206,7 @@ static void fetch_part(struct work_queue *q, void *arg, size_t i)
 	struct fetch *f = arg;
 	uint64_t from = (i + 1) * f->part_bytes, n = MIN(f->part_bytes, f->total - from);
 	struct err err = { 0 };
-	struct part p;
+	struct part p = { 0 };
 	bool failed;
 	int r;
 
@@ -258,7 +258,7 @@ void ranged_get(const struct ranged *store, struct bucket_get *g, struct work_qu
 {
 	struct fetch *f = xcalloc(1, sizeof(*f));
 	struct err err = { 0 };
-	struct part p;
+	struct part p = { 0 };
 	uint64_t first;
 	int r = 0;
 
@@ -272,7 +272,9 @@ void ranged_get(const struct ranged *store, struct bucket_get *g, struct work_qu
 		str_reserve(&g->body, (g->size == UINT64_MAX ? 64 * KIB : MIN(first, BODY_MAX_DEFAULT)) + 1);
 	if (first)
 		r = request_part(f, 0, first, &p, &err);
-	if (r == 0 && p.ignored && first < g->size && p.got == first)
+	if (r == 0 && first && p.ignored && g->offset)
+		*store->no_ranges = true;
+	if (r == 0 && first && p.ignored && first < g->size && p.got == first)
 		r = get_whole(f, &p, &err);
 	/* 416: nothing from there on. An empty object is answered so too, but its encoding only without a range. */
 	if (r == 1 && g->offset == 0)

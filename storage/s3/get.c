@@ -15,7 +15,8 @@ static int request(void *store, const struct bucket_get *g, struct ranged_part *
 {
 	struct sigv4_header h[2];
 	struct str query = { 0 };
-	struct s3_call c = { .method = "GET", .key = g->key, .headers = h, .body_fd = -1, .max_bytes = UINT64_MAX, .sink = p->sink, .rewind = p->rewind, .check = p->check, .arg = p };
+	struct s3_call c = { .method = "GET", .key = g->key, .headers = h, .body_fd = -1, .max_bytes = UINT64_MAX, .sink = p->sink,
+			     .rewind = p->rewind, .check = p->check, .arg = p };
 	int r;
 
 	p->reply = &c.reply;

@@ -67,7 +67,10 @@ static int object_element(struct page *p, const char *name, const char *text, st
 	if (str_eq(name, "Key")) {
 		p->now.key = keep(p, text);
 	} else if (str_eq(name, "ETag")) {
-		p->now.etag = keep(p, text);
+		char *quoted = *text == '"' || !*text ? NULL : xasprintf("\"%s\"", text); /* as HEAD gives it */
+
+		p->now.etag = keep(p, quoted ? quoted : text);
+		free(quoted);
 	} else if (str_eq(name, "Size")) {
 		return parse_size(text, &p->now.size, err);
 	} else if (str_eq(name, "LastModified")) {

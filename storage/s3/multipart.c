@@ -213,7 +213,7 @@ static int id_element(void *arg, const char *path, const char *text, struct err 
 {
 	char **id = arg;
 
-	if (str_eq(path, "InitiateMultipartUploadResult/UploadId") && *text) {
+	if (str_has_suffix(path, "/UploadId") && *text) { /* not every server names the root as AWS does */
 		free(*id);
 		*id = xstrdup(text);
 	}

@@ -1,0 +1,291 @@
+/* storage/gcs/put.c — uploads: up to 16 MiB in one request, larger ones by a resumable session, chunk by chunk. What the service says it has is compared by CRC-32C.
+ *
+ * A session whose chunk failed is asked how far it came, and goes on from there. An emulator may take that question for the end: there it starts anew. */
+#include "storage/gcs/client.h"
+
+#include <stdio.h>
+#include "base/json.h"
+#include "storage/gcs/crc32c.h"
+
+#define SINGLE_MAX CONTENT_PART_BYTES
+#define CHUNK_BYTES CONTENT_PART_BYTES /* a multiple of 256 KiB, as the service wants */
+#define PIECE (256 * KIB)
+#define COMPARE_MAX MIB
+#define CORRUPT_TRIES 3
+
+static int crc_of(const struct bucket_put *p, char out[9], struct err *err)
+{
+	_cleanup_(freep) char *piece = NULL;
+	uint32_t crc = 0;
+
+	if (p->fd < 0) {
+		crc32c_base64(crc32c(0, p->size ? p->bytes : "", p->size), out);
+		return 0;
+	}
+	piece = xmalloc(PIECE);
+	for (uint64_t done = 0; done < p->size;) {
+		ssize_t n = pread(p->fd, piece, MIN(PIECE, p->size - done), (off_t)(p->offset + done));
+
+		if (n < 0)
+			return err_errno(err, "reading what is sent");
+		if (n == 0)
+			return err_set(err, ERR_CHANGED, "the file got shorter while it was sent");
+		crc = crc32c(crc, piece, (size_t)n);
+		done += (uint64_t)n;
+	}
+	crc32c_base64(crc, out);
+	return 0;
+}
+
+static void upload_url(const struct gcs *g, const struct bucket_put *p, const char *type, struct str *url)
+{
+	str_addf(url, "%s/upload/storage/v1/b/", g->endpoint);
+	http_escape(url, g->base.name, strlen(g->base.name), false);
+	str_add(url, "/o");
+	gcs_add_param(url, "uploadType", type);
+	gcs_add_param(url, "name", p->key);
+	if (p->if_absent)
+		gcs_add_param(url, "ifGenerationMatch", "0");
+}
+
+static char *type_header(const struct bucket_put *p, const char *name)
+{
+	if (p->encoding && *p->encoding)
+		return xasprintf("%s: " GCS_ENCODED_TYPE "%s", name, p->encoding);
+	return xasprintf("%s: %s", name, p->content_type ? p->content_type : "application/octet-stream");
+}
+
+/* We got no answer to an earlier try, and now it is there: is it ours? */
+static bool is_ours(struct gcs *g, const struct bucket_put *p, const char *crc)
+{
+	struct str url = { 0 };
+	struct gcs_call c = { .method = "GET", .key = p->key, .body_fd = -1 };
+	struct gcs_object o;
+	json_t *j = NULL;
+	bool same = false;
+
+	gcs_object_url(g, p->key, &url);
+	c.url = url.s;
+	if (gcs_send(g, &c, NULL) == 0 && json_parse("object", c.reply.reply.body.s, c.reply.reply.body.len, &j, NULL) == 0 && gcs_read_object(j, &o, NULL) == 0)
+		same = o.size == p->size && str_eq(o.crc32c, crc);
+	json_decref(j);
+	gcs_call_deinit(&c);
+	str_deinit(&url);
+	return same;
+}
+
+/* What the service has taken. 0; 1: other bytes, which are deleted again. */
+static int check_taken(struct gcs *g, const struct bucket_put *p, const struct gcs_call *c, const char *crc, struct err *err)
+{
+	struct gcs_object o;
+	json_t *j = NULL;
+	int r = -1;
+
+	if (json_parse("the answer to an upload", c->reply.reply.body.s, c->reply.reply.body.len, &j, err) < 0)
+		return -1;
+	if (gcs_read_object(j, &o, err) == 0) {
+		r = o.size == p->size && (!o.crc32c || str_eq(o.crc32c, crc)) ? 0 : 1;
+		if (r == 1) {
+			gcs_delete(g, p->key, o.generation, NULL);
+			err_set(err, ERR_CORRUPT, "gs://%s/%s: the server got other bytes than were sent, several times", g->base.name, p->key);
+		}
+	}
+	json_decref(j);
+	return r;
+}
+
+/* 0 written, 1 was there, 2 the server got other bytes, -1 */
+static int put_single(struct gcs *g, struct bucket_put *p, const char *crc, struct err *err)
+{
+	_cleanup_(freep) char *type = type_header(p, "Content-Type");
+	const char *headers[] = { type, NULL };
+	struct gcs_call c = { .method = "POST", .key = p->key, .headers = headers, .body = p->bytes, .body_len = p->size, .body_fd = p->fd, .body_offset = p->offset };
+	struct str url = { 0 };
+	int r;
+
+	upload_url(g, p, "media", &url);
+	c.url = url.s;
+	r = gcs_send(g, &c, err);
+	if (r == 0) {
+		r = check_taken(g, p, &c, crc, err);
+		r = r == 1 ? 2 : r;
+	} else if (p->if_absent && gcs_status(&c) == 412) {
+		r = c.maybe_applied && is_ours(g, p, crc) ? 0 : 1;
+	}
+	gcs_call_deinit(&c);
+	str_deinit(&url);
+	return r;
+}
+
+/* --- resumable sessions ---------------------------------------------------------------------------------------------------- */
+
+static bool same_host(const struct gcs *g, const char *url)
+{
+	const char *path = strstr(url, "://") ? strchr(strstr(url, "://") + 3, '/') : NULL;
+	const char *own = strstr(g->endpoint, "://") + 3;
+	size_t own_n = strcspn(own, "/");
+
+	return path && str_has_prefix(url, g->endpoint[4] == 's' ? "https://" : "http://") && (size_t)(path - strstr(url, "://") - 3) == own_n &&
+	       strncmp(strstr(url, "://") + 3, own, own_n) == 0;
+}
+
+static int start_session(struct gcs *g, struct bucket_put *p, char **ret, struct err *err)
+{
+	_cleanup_(freep) char *type = type_header(p, "X-Upload-Content-Type"), *length = xasprintf("X-Upload-Content-Length: %llu", (unsigned long long)p->size);
+	const char *headers[] = { type, length, "Content-Type: application/json", NULL };
+	struct gcs_call c = { .method = "POST", .key = p->key, .headers = headers, .body = "{}", .body_len = 2, .body_fd = -1 };
+	struct str url = { 0 };
+	int r;
+
+	upload_url(g, p, "resumable", &url);
+	c.url = url.s;
+	r = gcs_send(g, &c, err);
+	if (r < 0 && p->if_absent && gcs_status(&c) == 412)
+		r = 1;
+	if (r == 0) {
+		*ret = transfer_header(&c.reply, "Location", 8192);
+		if (!*ret || !same_host(g, *ret)) {
+			free(*ret);
+			*ret = NULL;
+			r = err_set(err, ERR_INVALID, "gs://%s/%s: the server sends the upload to another host", g->base.name, p->key);
+		}
+	}
+	gcs_call_deinit(&c);
+	str_deinit(&url);
+	return r;
+}
+
+/* What a session's answer says. 0 complete; 1 goes on at *at; 2 it is gone; 3 a condition failed; -1 */
+static int read_session(struct gcs_call *c, int sent, uint64_t *at)
+{
+	long status = gcs_status(c);
+	_cleanup_(freep) char *range = NULL;
+	unsigned long long last;
+
+	if (sent == 0 && status != 308)
+		return 0;
+	if (status == 404 || status == 410)
+		return 2;
+	if (status == 412)
+		return 3;
+	if (status != 308)
+		return -1;
+	range = transfer_header(&c->reply, "Range", 64);
+	*at = range && sscanf(range, "bytes=0-%20llu", &last) == 1 ? last + 1 : 0;
+	return 1;
+}
+
+/* One chunk, or (n = 0) the question how far it came. */
+static int session_step(struct gcs *g, struct bucket_put *p, const char *session, uint64_t *at, uint64_t n, bool ask, struct gcs_call *c, struct err *err)
+{
+	unsigned long long first = *at, last = *at + n - 1, size = p->size;
+	_cleanup_(freep) char *range = ask ? xasprintf("Content-Range: bytes */%llu", size) : xasprintf("Content-Range: bytes %llu-%llu/%llu", first, last, size);
+	const char *headers[] = { range, NULL };
+	int sent;
+
+	gcs_call_deinit(c);
+	*c = (struct gcs_call){ .method = "PUT", .url = session, .key = p->key, .headers = headers, .body_fd = -1, .accept_308 = true, .once = !ask };
+	if (!ask) {
+		c->body_len = n;
+		c->body_fd = p->fd;
+		c->body_offset = p->offset + *at;
+		c->body = p->fd >= 0 ? NULL : (const char *)p->bytes + *at;
+	}
+	sent = gcs_send(g, c, err);
+	c->headers = NULL;
+	return read_session(c, sent, at);
+}
+
+/* 0 written, 1 was there, 2 begin anew, -1 */
+static int run_session(struct gcs *g, struct bucket_put *p, const char *session, struct gcs_call *c, struct err *err)
+{
+	uint64_t at = 0, before;
+	unsigned tries = 0;
+
+	for (;;) {
+		int r;
+
+		before = at;
+		r = session_step(g, p, session, &at, MIN(CHUNK_BYTES, p->size - at), false, c, err);
+		if (r == -1 && transfer_transient(&c->reply)) {
+			if (!transfer_retry(g->transfer, ++tries, transfer_retry_after(&c->reply)))
+				return -1;
+			if (g->emulator)
+				return 2;
+			r = session_step(g, p, session, &at, 0, true, c, err);
+		}
+		if (r == 1 && at > before)
+			tries = 0;
+		else if (r == 1 && ++tries >= transfer_tries(g->transfer))
+			return err_set(err, ERR_IO, "gs://%s/%s: the upload doesn't go on", g->base.name, p->key);
+		if (r == 1 && at < p->size)
+			continue;
+		if (r == 1) /* all is there, but it isn't done */
+			return err_set(err, ERR_CORRUPT, "gs://%s/%s: the server has all bytes, but no object", g->base.name, p->key);
+		return r == 3 ? 1 : r;
+	}
+}
+
+static int put_resumable(struct gcs *g, struct bucket_put *p, const char *crc, struct err *err)
+{
+	struct gcs_call c = { 0 };
+	int r = 2;
+
+	for (unsigned i = 0; r == 2 && i < CORRUPT_TRIES; i++) {
+		_cleanup_(freep) char *session = NULL;
+
+		r = start_session(g, p, &session, err);
+		if (r == 0)
+			r = run_session(g, p, session, &c, err);
+		if (r == 0) {
+			r = check_taken(g, p, &c, crc, err);
+			r = r == 1 ? 2 : r;
+		}
+	}
+	gcs_call_deinit(&c);
+	return r == 2 ? -1 : r;
+}
+
+/* --- batches -------------------------------------------------------------------------------------------------------------------- */
+
+struct put_batch {
+	struct gcs *g;
+	struct bucket_put *const *v;
+};
+
+static void put_one(struct work_queue *q, void *arg, size_t i)
+{
+	struct put_batch *b = arg;
+	struct bucket_put *p = b->v[i];
+	char crc[9];
+	int r;
+
+	p->err = (struct err){ 0 };
+	r = crc_of(p, crc, &p->err);
+	if (r == 0 && p->size > SINGLE_MAX) {
+		r = put_resumable(b->g, p, crc, &p->err);
+	} else if (r == 0) {
+		r = 2;
+		for (unsigned k = 0; r == 2 && k < CORRUPT_TRIES; k++)
+			r = put_single(b->g, p, crc, &p->err);
+		r = r == 2 ? -1 : r;
+	}
+	p->result = r;
+	if (r >= 0)
+		p->err = (struct err){ 0 };
+}
+
+int gcs_put_many(struct bucket *b, struct bucket_put *const *v, size_t n, struct err *err)
+{
+	struct gcs *g = CONTAINER_OF(b, struct gcs, base);
+	struct put_batch batch = { g, v };
+	_cleanup_(freep) char *token = NULL;
+
+	if (g->tokens && token_get(g->tokens, NULL, &token, err) < 0) {
+		for (size_t i = 0; i < n; i++)
+			v[i]->result = err_set(&v[i]->err, ERR_INVALID, "no credentials");
+		return -1;
+	}
+	work_run(transfer_threads(g->transfer), (struct work){ put_one, &batch, n });
+	return 0;
+}
