@@ -93,7 +93,7 @@ struct bucket_abilities {
 	bool if_absent;	  /* create-if-absent is honoured (tried with a probe object) */
 	bool checks_body; /* a body that doesn't match its signed digest is refused */
 	bool delete_if;
-	bool ranges;	  /* 206 */
+	bool ranges;	  /* a part of an object can be had */
 	int64_t clock_skew_ns; /* ours minus the server's */
 };
 int bucket_probe(struct bucket *b, struct bucket_abilities *ret, struct err *err);

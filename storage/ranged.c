@@ -71,7 +71,7 @@ static int start(struct part *p, const struct http_request *r, struct err *err)
 
 	p->started = true;
 	p->object_size = UINT64_MAX;
-	if (r->reply.status != 206) {
+	if (r->reply.status != 206 && !range) { /* rclone's server says 200 to a range, but where it is */
 		p->ignored = true;
 		p->skip = p->f->g->offset + p->from;
 		return 0;

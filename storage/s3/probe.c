@@ -34,7 +34,7 @@ static bool has_ranges(struct s3 *s, const char *key)
 {
 	struct sigv4_header h = { "range", "bytes=2-3" };
 	struct s3_call c = { .method = "GET", .key = key, .headers = &h, .n_headers = 1, .body_fd = -1 };
-	bool yes = s3_send(s, &c, NULL) == 0 && s3_status(&c) == 206 && c.reply.reply.body.len == 2 && memcmp(c.reply.reply.body.s, "ob", 2) == 0;
+	bool yes = s3_send(s, &c, NULL) == 0 && c.reply.reply.body.len == 2 && memcmp(c.reply.reply.body.s, "ob", 2) == 0;
 
 	s3_call_deinit(&c);
 	return yes;
