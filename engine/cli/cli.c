@@ -149,6 +149,8 @@ static int apply_globals(struct cli *cli, const struct cli_args *a, struct err *
 			cli->verbosity = MAX(cli->verbosity, 0) + 1;
 		else if (strcmp(o->name, "store") == 0)
 			cli->store_option = v;
+		else if (strcmp(o->name, "cache") == 0)
+			cli->cache_option = v;
 		else if (strcmp(o->name, "on") == 0)
 			cli->runner_option = v;
 		else if (strcmp(o->name, "color") == 0 && strcmp(v, "auto") != 0)

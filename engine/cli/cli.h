@@ -50,7 +50,7 @@ struct cli {
 	int verbosity;		   /* -1 for -q, 0, 1 for -v, 2 for -vv */
 	struct arena *arena;	   /* lives as long as the command */
 	const struct cli_command *command;
-	const char *store_option, *runner_option; /* --store and --on, or NULL */
+	const char *store_option, *runner_option, *cache_option; /* --store, --on and --cache, or NULL */
 
 	/* Opened on first use by the functions below; closed by cli_deinit(). */
 	struct config *config;
@@ -151,6 +151,9 @@ CLI_COMMAND(secret_rm);
 CLI_COMMAND(store_verify);
 CLI_COMMAND(store_gc);
 CLI_COMMAND(store_stat);
+CLI_COMMAND(store_push);
+CLI_COMMAND(store_pull);
+CLI_COMMAND(store_probe);
 CLI_COMMAND(doctor);
 CLI_COMMAND(step);
 CLI_COMMAND(version);

@@ -30,6 +30,8 @@ const struct cli_option cli_json_option = { 0, "json", NULL, "print facts as one
 			.complete = COMPLETE_STEP                                                                                             \
 	}
 #define OPT_STORE { 0, "store", "URI", "keep content there instead of where cairn.yaml says", .complete = COMPLETE_DIR }
+#define OPT_CACHE \
+	{ 0, "cache", "MODE", "how a shared store is used: read-write, read-only or off", .choices = "read-write|read-only|off", .complete = COMPLETE_CHOICE }
 #define OPT_ON    { 0, "on", "RUNNER", "where tasks run: local or kubernetes (default: cairn.yaml)", .choices = "local|kubernetes", .complete = COMPLETE_CHOICE }
 #define OPT_JOBS { 'j', "jobs", "N", "at most N tasks at once (default: one a cpu, or cairn.yaml)" }
 #define OPT_RUN  { 'r', "run", "RUN", "run id, run hash or the beginning of one (default: the newest run)", .complete = COMPLETE_RUN }
@@ -52,6 +54,23 @@ static const struct cli_command store_commands[] = {
 	  .json = "{\"deleted\": N, \"deleted_bytes\": N, \"dry_run\": BOOL, \"live\": N, \"condemned\": N, \"sweep_after\": TIME|null}",
 	  EXAMPLES({ "cairn store gc --dry-run", "how much could be freed" }, { "cairn store gc --keep 30d", "forget older runs" }),
 	  .run = cmd_store_gc },
+	{ "push", "send runs to the shared store", "[RUN...]", 0, CLI_ANY,
+	  "Sends what the shared store lacks of these runs: manifest, results, content, and the records that make it a hit elsewhere. Without RUN: everything "
+	  "that the local store has. `cairn run` does it by itself; this makes good what could not be sent, or was made before the store was shared.",
+	  OPTIONS(OPT_STORE), .json = "{\"objects\": N, \"bytes\": N, \"sent_bytes\": N, \"requests\": N, \"skipped\": N, \"missing\": N}",
+	  EXIT_CODES({ 0, "the shared store has all of it" }, { 1, "something is missing here, too" }),
+	  EXAMPLES({ "cairn store push", "share everything" }, { "cairn store push last", "share the newest run" }), .complete = COMPLETE_RUN, .run = cmd_store_push },
+	{ "pull", "fetch runs from the shared store", "[RUN...]", 0, CLI_ANY,
+	  "Brings runs and all that they name here, so that they can be used without the network. RUN is a run of this project, or a run hash, or the "
+	  "beginning of one, of any run in the shared store. Without RUN: everything that the shared store has.",
+	  OPTIONS(OPT_STORE), .json = "{\"objects\": N, \"fetched\": N, \"missing\": N}",
+	  EXIT_CODES({ 0, "all of it is here" }, { 1, "something is missing in the shared store" }),
+	  EXAMPLES({ "cairn store pull 1f0c9b", "a colleague's run" }), .complete = COMPLETE_RUN, .run = cmd_store_pull },
+	{ "probe", "try what the shared store can do", "", 0, 0,
+	  "Tries with objects of its own whether the shared store makes objects only when they are absent, checks bodies against digests, deletes under a "
+	  "condition and answers to ranges, and how far the two clocks are apart. The store works without any of these; with them it needs fewer bytes.",
+	  OPTIONS(OPT_STORE), .json = "{\"if_absent\": BOOL, \"checks_body\": BOOL, \"delete_if\": BOOL, \"ranges\": BOOL, \"clock_skew_ms\": N}",
+	  EXAMPLES({ "cairn store probe", "is this bucket fit?" }), .run = cmd_store_probe },
 	{ "stat", "what the store holds, in numbers", "", 0, 0, "Counts objects and bytes by kind, and what crashes left behind.",
 	  OPTIONS(OPT_STORE),
 	  .json = "{\"blobs\": {\"objects\", \"bytes\"}, \"trees\", \"actions\", \"runs\", \"temporaries\", \"set_aside\", \"uri\"}",
@@ -88,7 +107,7 @@ const struct cli_command cli_commands[] = {
 	{ "plan", "what a run would do: which tasks are on record, which would run, and why", "[PIPELINE] [STEP...]", 0, CLI_ANY,
 	  "Works out the key of every task and looks it up, without executing anything. A task is a hit (its result is on record), to be run "
 	  "(with the reason), or waits for one that is to be run. Times are estimates from past runs.",
-	  OPTIONS(OPT_PARAMS, OPT_SELECT, OPT_STORE, { 'a', "all", NULL, "every task on a line of its own, also the hits" }),
+	  OPTIONS(OPT_PARAMS, OPT_SELECT, OPT_STORE, OPT_CACHE, { 'a', "all", NULL, "every task on a line of its own, also the hits" }),
 	  .json = "{\"pipeline\", \"tasks\": [{\"task\", \"step\", \"state\": \"hit\"|\"run\"|\"waiting\"|\"skipped\"|\"blocked\", \"key\"|null, "
 		  "\"reason\"|null, \"estimate_ns\": N|null}], \"counts\": {\"total\", \"hits\", \"run\", \"waiting\"}, \"estimate_ns\": N|null}",
 	  EXAMPLES({ "cairn plan", "what would run" }, { "cairn plan -p lr=0.1", "and with another param" }), .complete = COMPLETE_YAML,
@@ -100,7 +119,7 @@ const struct cli_command cli_commands[] = {
 	  "Ctrl-C once lets running tasks stop in order; twice stops at once. `cairn resume` goes on where a run stopped, whatever stopped it.",
 	  OPTIONS(OPT_PARAMS, OPT_SELECT, OPT_JOBS, { 'k', "keep-going", NULL, "after a failure, go on with all that doesn't need it" },
 		  { 0, "keep-workspace", NULL, "leave the tasks' working directories in .cairn/work" },
-		  { 0, "shell", "TASK", "open a shell in this task's workspace instead of running it", .complete = COMPLETE_STEP }, OPT_ON, OPT_STORE),
+		  { 0, "shell", "TASK", "open a shell in this task's workspace instead of running it", .complete = COMPLETE_STEP }, OPT_ON, OPT_STORE, OPT_CACHE),
 	  .json = "{\"id\", \"hash\", \"pipeline\", \"state\": \"succeeded\"|\"failed\"|\"cancelled\"|\"interrupted\", \"started\": TIME, "
 		  "\"duration_ns\": N, \"saved_ns\": N, \"counts\": {\"total\", \"executed\", \"hits\", \"failed\", \"skipped\", \"blocked\"}, "
 		  "\"message\"|null}",
@@ -113,7 +132,7 @@ const struct cli_command cli_commands[] = {
 	{ "resume", "go on with a run that was stopped", "[RUN]", 0, 1,
 	  "Takes up a run that was interrupted, or whose engine died (default: the newest such run). The pipeline, params, inputs and code are "
 	  "those of its start. Nothing that is finished is done twice.",
-	  OPTIONS(OPT_JOBS, OPT_ON, OPT_STORE), .json = "as `cairn run --json`",
+	  OPTIONS(OPT_JOBS, OPT_ON, OPT_STORE, OPT_CACHE), .json = "as `cairn run --json`",
 	  EXAMPLES({ "cairn resume", "the newest run that can go on" }, { "cairn resume digits-7kq2m", "this one" }), .complete = COMPLETE_RUN,
 	  .ignores_sigpipe = true, .run = cmd_resume },
 	{ "status", "what a run is doing, or did", "[RUN]", 0, 1,

@@ -7,6 +7,7 @@
 #include "base/fs.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "storage/bucket.h"
 
 #define LINE_SHOWN_MAX 160 /* bytes of a source line: longer ones say more in an editor */
 
@@ -139,6 +140,8 @@ static int apply_options(struct cli *cli, const char *cwd, struct err *err)
 {
 	if (cli->runner_option)
 		cli->config->runner = cli->runner_option;
+	if (cli->cache_option)
+		cli->config->cache = cli->cache_option;
 	return cli->store_option ? apply_store(cli, cwd, err) : 0;
 }
 
@@ -200,13 +203,34 @@ int cli_db(struct cli *cli, enum db_open_flags flags, struct db **ret, struct er
 	return 0;
 }
 
+static int open_store(const struct config *c, bool create, struct store **ret, struct err *err)
+{
+	const struct bucket_options bucket = {
+		.endpoint = c->store_options.endpoint,
+		.region = c->store_options.region,
+		.profile = c->store_options.profile,
+		.ca_file = c->store_options.ca,
+		.style = str_eq(c->store_options.style, "path")	     ? BUCKET_STYLE_PATH :
+			 str_eq(c->store_options.style, "virtual") ? BUCKET_STYLE_VIRTUAL :
+								       BUCKET_STYLE_AUTO,
+	};
+	const struct store_options o = {
+		.local = c->local_store,
+		.cache_max = c->cache_bytes,
+		.mode = str_eq(c->cache, "off") ? STORE_OFF : str_eq(c->cache, "read-only") ? STORE_READ_ONLY : STORE_READ_WRITE,
+		.bucket = &bucket,
+	};
+
+	return store_open_with(c->store_uri, &o, create, ret, err);
+}
+
 int cli_store(struct cli *cli, bool create, struct store **ret, struct err *err)
 {
 	const struct config *config = NULL;
 
 	if (cli_config(cli, &config, err) < 0)
 		return -1;
-	if (!cli->store && store_open(config->store_uri, create, &cli->store, err) < 0)
+	if (!cli->store && open_store(config, create, &cli->store, err) < 0)
 		return -1;
 	*ret = cli->store;
 	return 0;

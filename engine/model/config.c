@@ -6,6 +6,8 @@
 #include "model/read.h"
 
 static const char *const runners[] = { "local", "kubernetes" };
+static const char *const cache_modes[] = { "read-write", "read-only", "off" };
+static const char *const styles[] = { "auto", "path", "virtual" };
 
 /* A directory as an absolute path, or an object-store URI as it is; NULL with *ret_problem. */
 static const char *store_location(struct arena *arena, const char *text, const char *base, const char **ret_problem)
@@ -40,6 +42,47 @@ static void read_store(const struct doc *d, const struct yaml_node *n, struct co
 		bad(d, n, "`store`: `%.80s`: %s", n->text, problem);
 	else
 		c->store_uri = uri;
+}
+
+static const char *text_of(const struct doc *d, const struct yaml_node *n, const char *what)
+{
+	return want_text(d, n, what) ? copy_text(d, n) : NULL;
+}
+
+static void read_store_options(const struct doc *d, const struct yaml_node *n, struct config *c)
+{
+	static const char *const keys[] = { "endpoint", "region", "profile", "style", "ca" };
+	const struct yaml_node *v;
+
+	if (!want_map(d, n, "`store_options`"))
+		return;
+	check_keys(d, n, keys, ARRAY_LEN(keys));
+	if ((v = yaml_get(n, "endpoint")) && (c->store_options.endpoint = text_of(d, v, "`endpoint`")) && !str_has_prefix(v->text, "https://") &&
+	    !str_has_prefix(v->text, "http://"))
+		bad(d, v, "`endpoint`: `%.80s` must begin with https:// or http://", v->text);
+	if ((v = yaml_get(n, "region")))
+		c->store_options.region = text_of(d, v, "`region`");
+	if ((v = yaml_get(n, "profile")))
+		c->store_options.profile = text_of(d, v, "`profile`");
+	if ((v = yaml_get(n, "style")))
+		read_choice(d, v, "`style`", styles, ARRAY_LEN(styles), &c->store_options.style);
+	if ((v = yaml_get(n, "ca")) && want_text(d, v, "`ca`")) {
+		_cleanup_(freep) char *joined = fs_join(c->project_root, v->text);
+
+		c->store_options.ca = arena_strdup(c->arena, joined);
+	}
+}
+
+static void read_cache_size(const struct doc *d, const struct yaml_node *n, struct config *c)
+{
+	struct err err = { 0 };
+
+	if (!want_scalar(d, n, "`cache_size`"))
+		return;
+	if (text_parse_bytes(n->text, &c->cache_bytes, &err) < 0)
+		bad(d, n, "`cache_size`: %s", err.msg);
+	else if (c->cache_bytes == 0)
+		bad(d, n, "`cache_size` must be more than 0; leave it out to keep everything");
 }
 
 static void read_resources(const struct doc *d, const struct yaml_node *n, struct config *c)
@@ -85,7 +128,7 @@ static void read_retention(const struct doc *d, const struct yaml_node *n, struc
 
 static void read_config(const struct doc *d, const struct yaml_node *root, struct config *c)
 {
-	static const char *const keys[] = { "store", "runner", "salt", "jobs", "resources", "retention", "kubernetes" };
+	static const char *const keys[] = { "store", "runner", "salt", "jobs", "resources", "retention", "kubernetes", "cache", "cache_size", "store_options" };
 	const struct yaml_node *v;
 	int64_t jobs;
 
@@ -94,6 +137,12 @@ static void read_config(const struct doc *d, const struct yaml_node *root, struc
 	check_keys(d, root, keys, ARRAY_LEN(keys));
 	if ((v = yaml_get(root, "store")))
 		read_store(d, v, c);
+	if ((v = yaml_get(root, "cache")))
+		read_choice(d, v, "`cache`", cache_modes, ARRAY_LEN(cache_modes), &c->cache);
+	if ((v = yaml_get(root, "cache_size")))
+		read_cache_size(d, v, c);
+	if ((v = yaml_get(root, "store_options")))
+		read_store_options(d, v, c);
 	if ((v = yaml_get(root, "runner")))
 		read_choice(d, v, "`runner`", runners, ARRAY_LEN(runners), &c->runner);
 	if ((v = yaml_get(root, "salt")) && want_scalar(d, v, "`salt`"))
@@ -155,6 +204,13 @@ static void read_variables(struct config *c, struct diag_list *diags)
 		else
 			c->store_uri = uri;
 	}
+	if ((v = variable("CAIRN_CACHE"))) {
+		for (size_t i = 0; i < ARRAY_LEN(cache_modes); i++)
+			if (strcmp(v, cache_modes[i]) == 0)
+				c->cache = cache_modes[i];
+		if (strcmp(v, c->cache) != 0)
+			bad_variable(diags, "CAIRN_CACHE", "must be read-write, read-only or off");
+	}
 	if ((v = variable("CAIRN_RUNNER"))) {
 		if (strcmp(v, runners[0]) != 0 && strcmp(v, runners[1]) != 0)
 			bad_variable(diags, "CAIRN_RUNNER", "must be local or kubernetes");
@@ -191,8 +247,11 @@ int config_load(const char *start_dir, struct diag_list *diags, struct config **
 		return -1;
 	arena = arena_new();
 	c = arena_alloc(arena, sizeof(*c));
-	*c = (struct config){ .project_root = arena_strdup(arena, root), .runner = runners[0], .gpus = -1, .arena = arena };
+	*c = (struct config){ .project_root = arena_strdup(arena, root), .runner = runners[0], .cache = cache_modes[0], .gpus = -1, .arena = arena };
+	c->store_options.style = styles[0];
 	find_state_dir(c);
+	store = fs_join(c->state_dir, "store");
+	c->local_store = arena_strdup(arena, store);
 	r = load_file(c, diags, err);
 	read_variables(c, diags);
 	if (r == 0 && diag_errors(diags) > before)
@@ -201,10 +260,8 @@ int config_load(const char *start_dir, struct diag_list *diags, struct config **
 		arena_free(arena);
 		return r;
 	}
-	if (!c->store_uri) {
-		store = fs_join(c->state_dir, "store");
-		c->store_uri = arena_strdup(arena, store);
-	}
+	if (!c->store_uri)
+		c->store_uri = c->local_store;
 	*ret = c;
 	return 0;
 }

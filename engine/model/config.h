@@ -2,6 +2,10 @@
  * default. A relative path in the file is seen from the project root, one in a variable from the working directory.
  *
  *	store: .cairn/store          # a directory, s3://bucket/prefix or gs://bucket/prefix            CAIRN_STORE
+ *	cache: read-write            # of a shared store: read-only takes from it but sends nothing, off is      CAIRN_CACHE
+ *	                             # the directory alone
+ *	cache_size: 200Gi            # what .cairn/store may take in front of a shared store; least recently used goes first
+ *	store_options: {endpoint: https://s3.example.org, region: eu-1, profile: team, style: path, ca: certs/ca.pem}
  *	runner: local                # or kubernetes                                                    CAIRN_RUNNER
  *	salt: v2                     # part of every key: change it to start anew
  *	jobs: 8                      # tasks at once; 0 or nothing: as many as there are cpus           CAIRN_JOBS
@@ -23,6 +27,13 @@ struct config {
 	const char *project_root; /* absolute */
 	const char *state_dir;	  /* absolute: <root>/.cairn, or CAIRN_DIR */
 	const char *store_uri;	  /* absolute path of a directory, or an s3://, gs:// URI. Default <state_dir>/store */
+	const char *local_store;  /* absolute path of the directory in front of a shared store: <state_dir>/store */
+	const char *cache;	  /* "read-write" (default), "read-only" or "off" */
+	uint64_t cache_bytes;	  /* 0: any number */
+	struct {
+		const char *endpoint, *region, *profile, *ca; /* NULL: not said; ca is an absolute path */
+		const char *style;			      /* "auto" (default), "path" or "virtual" */
+	} store_options;
 	const char *runner;	  /* "local" (default) or "kubernetes" */
 	const char *salt;	  /* project salt of every key, or NULL */
 	uint32_t jobs;		  /* 0: one a cpu */

@@ -48,6 +48,20 @@ static void tell_cache_failures(struct run *r)
 	OBSERVE(r, notice, text.s);
 }
 
+/* A run that went well stays well: others only don't find what it made. */
+static void tell_unsent(struct run *r)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct err first = { 0 };
+	uint64_t n = store_unsent(r->ctx->store, &first);
+
+	if (n == 0)
+		return;
+	str_addf(&text, "%llu object%s could not be sent to %s (`cairn store push` tries again): %s", (unsigned long long)n, n == 1 ? "" : "s",
+		 store_uri(r->ctx->store), first.msg);
+	OBSERVE(r, notice, text.s);
+}
+
 static bool was_cancelled(struct run *r)
 {
 	struct run_row now;
@@ -86,5 +100,6 @@ int run_finish(struct run *r, struct err *err)
 	if (write_end(r, err) < 0)
 		return -1;
 	tell_cache_failures(r);
+	tell_unsent(r);
 	return 0;
 }

@@ -369,6 +369,84 @@ static void test_damage_is_seen(void **state)
 	}
 }
 
+/* A manifest of these tests: the content id of one tree, and one key. */
+struct test_manifest {
+	struct content_id id;
+	struct digest key;
+};
+
+static int refs(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id), void *arg, struct err *err)
+{
+	return emit(arg, &((const struct test_manifest *)bytes)->id);
+}
+
+static int keys(const void *bytes, size_t n, int (*emit)(void *arg, const struct digest *key), void *arg, struct err *err)
+{
+	return emit(arg, &((const struct test_manifest *)bytes)->key);
+}
+
+static const struct store_gc_options walk = { .manifest_refs = refs, .manifest_keys = keys };
+
+static struct digest put_manifest(struct store *s, uint8_t key, const struct content_id *id)
+{
+	struct test_manifest m;
+	struct digest hash;
+
+	memset(&m, 0, sizeof(m));
+	m.id = *id;
+	memset(m.key.b, key, sizeof(m.key.b));
+	digest_bytes(&m, sizeof(m), &hash);
+	assert_int_equal(store_put(s, STORE_RUN, &hash, &m, sizeof(m), NULL), 0);
+	return hash;
+}
+
+static void test_push_and_pull_of_runs(void **state)
+{
+	struct store *plain = machine("a", STORE_OFF), *a, *b; /* was used for itself before the team shared a store */
+	struct content_id one = put_dir(plain, "one", 30), two = put_dir(plain, "two", 30), got;
+	struct digest runs[2];
+	struct remote_sent sent;
+	struct tier_pulled pulled;
+	struct err err = { 0 };
+
+	publish(plain, 1, &one);
+	publish(plain, 2, &two);
+	runs[0] = put_manifest(plain, 1, &one);
+	runs[1] = put_manifest(plain, 2, &two);
+	store_free(plain);
+
+	a = machine("a", STORE_READ_WRITE);
+	ok(tier_push(a, &(struct tier_wanted){ .manifests = &runs[0], .n_manifests = 1, .walk = &walk }, &sent, &err), &err);
+	assert_int_equal(sent.missing, 0);
+	assert_true(sent.objects >= 34);
+	b = machine("b", STORE_READ_WRITE);
+	assert_true(finds(b, 1, &got));
+	assert_false(finds(b, 2, &got));
+	ok(tier_push(a, &(struct tier_wanted){ .walk = &walk }, &sent, &err), &err);
+	assert_int_equal(sent.missing, 0);
+	ok(tier_push(a, &(struct tier_wanted){ .walk = &walk }, &sent, &err), &err);
+	assert_int_equal(sent.objects, 0);
+	store_free(a);
+
+	ok(tier_pull(b, &(struct tier_wanted){ .manifests = &runs[1], .n_manifests = 1, .walk = &walk }, &pulled, &err), &err);
+	assert_int_equal(pulled.missing, 0);
+	faults((struct bucket_memory_faults){ .down = true });
+	assert_true(finds(b, 2, &got)); /* all of it is here */
+	ok(content_verify(b, &two, &err), &err);
+	faults((struct bucket_memory_faults){ 0 });
+	store_free(b);
+
+	b = machine("c", STORE_READ_WRITE);
+	ok(tier_pull(b, &(struct tier_wanted){ .walk = &walk }, &pulled, &err), &err);
+	assert_int_equal(pulled.missing, 0);
+	store_free(b);
+	b = machine("c", STORE_OFF);
+	ok(content_verify(b, &one, &err), &err);
+	ok(content_verify(b, &two, &err), &err);
+	assert_int_equal(store_verify(b, NULL, NULL, NULL, &err), 0);
+	store_free(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -380,6 +458,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_read_only_credentials, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cut_off_anywhere, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_damage_is_seen, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_push_and_pull_of_runs, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
