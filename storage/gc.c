@@ -19,6 +19,8 @@
 #define KEY_LEN (1 + DIGEST_BYTES)   /* space, digest */
 #define ENTRY_LEN (KEY_LEN + 8)	     /* and the time */
 #define MANIFEST_MAX GIB
+/* Trees and records that are brought and looked at together. */
+#define BATCH_MAX 1024
 /* However short the grace time: a large file may be being written, and its hash computed. */
 #define TEMPORARY_MIN_NS (3600 * NS_PER_S)
 /* Damaged copies are kept for whoever wants to know how they were damaged. */
@@ -33,6 +35,10 @@ struct collector {
 	VEC(struct content_id) trees; /* live, still to be gone through */
 	struct map *condemned; /* key → when it was first found dead */
 	struct str note; /* the next one */
+	VEC(struct listed {
+		struct digest name;
+		int64_t mtime_ns;
+	}) records; /* to be looked at together */
 	enum store_space space; /* that is being listed */
 	uint64_t eligible;
 	struct err err;
@@ -87,21 +93,33 @@ static int lost(struct collector *c, const struct err *e, struct err *err)
 	return err_set(err, e->code, "%s", e->msg);
 }
 
+static int mark_tree(struct collector *c, const struct content_id *id, struct err *err)
+{
+	_cleanup_(tree_freep) struct tree *t = NULL;
+	struct err e = { 0 };
+
+	if (tree_load(c->s, id, &t, &e) < 0)
+		return lost(c, &e, err);
+	for (size_t i = 0; i < tree_len(t); i++)
+		if (tree_at(t, i)->kind != TREE_SYMLINK)
+			mark_content(c, &tree_at(t, i)->id);
+	return 0;
+}
+
+/* A tier brings many at once. */
 static int mark_trees(struct collector *c, struct err *err)
 {
 	while (c->trees.n) {
-		struct content_id id = c->trees.v[--c->trees.n];
-		_cleanup_(tree_freep) struct tree *t = NULL;
-		struct err e = { 0 };
+		size_t n = MIN(c->trees.n, (size_t)BATCH_MAX);
+		struct content_id batch[BATCH_MAX];
 
-		if (tree_load(c->s, &id, &t, &e) < 0) {
-			if (lost(c, &e, err) < 0)
+		c->trees.n -= n;
+		memcpy(batch, c->trees.v + c->trees.n, n * sizeof(*batch));
+		if (c->s->ops->bring && n > 1 && c->s->ops->bring(c->s, batch, n, true, err) < 0)
+			return -1;
+		for (size_t i = 0; i < n; i++)
+			if (mark_tree(c, &batch[i], err) < 0)
 				return -1;
-			continue;
-		}
-		for (size_t i = 0; i < tree_len(t); i++)
-			if (tree_at(t, i)->kind != TREE_SYMLINK)
-				mark_content(c, &tree_at(t, i)->id);
 	}
 	return 0;
 }
@@ -147,9 +165,8 @@ static bool keeps_action(struct collector *c, const struct action_record *a, int
 	       outputs_are_live(c, a);
 }
 
-static int mark_action(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns)
+static int mark_action(struct collector *c, const struct digest *name, int64_t mtime_ns)
 {
-	struct collector *c = arg;
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 	struct action_record a;
@@ -166,6 +183,38 @@ static int mark_action(void *arg, const struct digest *name, uint64_t size_bytes
 	mark_content(c, &a.metrics);
 	mark_content(c, &a.log);
 	return mark_trees(c, &c->err);
+}
+
+static int bring_records(struct collector *c)
+{
+	_cleanup_(freep) struct digest *names = NULL;
+
+	if (!c->s->ops->bring_records)
+		return 0;
+	names = xcalloc(c->records.n + 1, sizeof(*names));
+	for (size_t i = 0; i < c->records.n; i++)
+		names[i] = c->records.v[i].name;
+	return c->s->ops->bring_records(c->s, STORE_ACTION, names, c->records.n, &c->err);
+}
+
+static int mark_records(struct collector *c)
+{
+	if (bring_records(c) < 0)
+		return -1;
+	for (size_t i = 0; i < c->records.n; i++)
+		if (mark_action(c, &c->records.v[i].name, c->records.v[i].mtime_ns) < 0)
+			return -1;
+	c->records.n = 0;
+	return 0;
+}
+
+static int mark_action_later(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns)
+{
+	struct collector *c = arg;
+	struct listed l = { *name, mtime_ns };
+
+	VEC_PUSH(&c->records, l);
+	return c->records.n >= BATCH_MAX ? mark_records(c) : 0;
 }
 
 /* Errors of a visitor come through c->err, those of the listing itself through err. */
@@ -190,7 +239,9 @@ static int mark_all(struct collector *c, struct err *err)
 			return -1;
 	if (visit(c, STORE_RUN, mark_young_manifest, err) < 0)
 		return -1;
-	return visit(c, STORE_ACTION, mark_action, err);
+	if (visit(c, STORE_ACTION, mark_action_later, err) < 0)
+		return -1;
+	return mark_records(c) < 0 ? err_set(err, c->err.code, "%s", c->err.msg) : 0;
 }
 
 /* --- the note ---------------------------------------------------------------------------------------------------------------- */
@@ -315,21 +366,48 @@ static int collect(struct collector *c, struct err *err)
 	return sweep(c, err);
 }
 
+static void collector_deinit(struct collector *c)
+{
+	for (int space = 0; space < STORE_SPACES; space++)
+		if (c->live[space])
+			map_free(c->live[space]);
+	map_free(c->keys);
+	map_free(c->condemned);
+	VEC_FREE(&c->trees);
+	VEC_FREE(&c->records);
+	str_deinit(&c->note);
+}
+
+static void collector_init(struct collector *c, struct store *s, const struct store_gc_options *o, struct store_gc_result *res)
+{
+	*c = (struct collector){ .s = s, .o = o, .res = res, .keys = map_new(), .condemned = map_new() };
+	*res = (struct store_gc_result){ 0 };
+	for (int space = 0; space < STORE_SPACES; space++)
+		c->live[space] = map_new();
+}
+
 int store_gc(struct store *s, const struct store_gc_options *o, struct store_gc_result *ret, struct err *err)
 {
-	struct collector c = { .s = s, .o = o, .res = ret, .keys = map_new(), .condemned = map_new() };
+	struct collector c;
 	struct err e = { 0 };
 	int r;
 
-	*ret = (struct store_gc_result){ 0 };
-	for (int space = 0; space < STORE_SPACES; space++)
-		c.live[space] = map_new();
+	collector_init(&c, s, o, ret);
 	r = collect(&c, err ? err : &e);
-	for (int space = 0; space < STORE_SPACES; space++)
-		map_free(c.live[space]);
-	map_free(c.keys);
-	map_free(c.condemned);
-	VEC_FREE(&c.trees);
-	str_deinit(&c.note);
+	collector_deinit(&c);
+	return r;
+}
+
+int store_mark(struct store *s, const struct store_gc_options *o, struct map *ret_live[STORE_SPACES], struct store_gc_result *ret, struct err *err)
+{
+	struct collector c;
+	struct err e = { 0 };
+	int r;
+
+	collector_init(&c, s, o, ret);
+	r = mark_all(&c, err ? err : &e);
+	for (int space = 0; space < STORE_SPACES && r == 0; space++)
+		ret_live[space] = TAKE_PTR(c.live[space]);
+	collector_deinit(&c);
 	return r;
 }

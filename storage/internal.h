@@ -61,6 +61,11 @@ struct store {
 /* A path has at most 4,096 bytes, so that no program makes directories deeper than this. */
 #define CONTENT_DEPTH_MAX 2048
 
+/* gc.c: only the mark. The maps (digest → anything) become the caller's when it succeeds; of *ret only `lost` means something. */
+struct store_gc_options;
+struct store_gc_result;
+int store_mark(struct store *s, const struct store_gc_options *o, struct map *ret_live[STORE_SPACES], struct store_gc_result *ret, struct err *err);
+
 int store_dir_open(const char *path, bool create, struct store **ret, struct err *err);
 struct store *store_memory_new(void);
 /* remote/tier.c: a directory in front of a bucket */

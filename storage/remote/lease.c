@@ -81,6 +81,9 @@ int condemned_load(struct remote *r, struct err *err)
 	r->condemned = v;
 	r->n_condemned = n;
 	r->condemned_ns = v ? when : 0;
+	for (size_t i = 0; i < r->packs.n; i++)
+		r->packs.v[i].condemned = presence_is_condemned_locked(r, KIND_PACK, &r->packs.v[i].name);
+	r->slots_old = true;
 	pthread_mutex_unlock(&r->lock);
 	return 0;
 }

@@ -77,12 +77,11 @@ int remote_stat(struct remote *r, struct remote_stat *ret, struct err *err);
 /* --- collecting -------------------------------------------------------------------------------------------------------------------- */
 
 struct remote_gc_options {
-	/* Roots, as for a local store. `now_ns` is not looked at: the server's clock counts. */
+	/* Roots, as for a local store: the caller says which of all manifests that lie in the bucket are to be kept, whoever ran them (young ones are
+	 * anyway). `now_ns` is not looked at: the server's clock counts. */
 	struct store_gc_options base;
 	/* Reads what lies in the bucket (a tier; its local part keeps what was read). */
 	struct store *reader;
-	/* Which of all manifests in the bucket to keep: those that are younger than this, whoever ran them. 0: all. */
-	int64_t keep_ns;
 	int64_t lease_expiry_ns; /* 0: an hour */
 };
 struct remote_gc_result {
@@ -92,6 +91,8 @@ struct remote_gc_result {
 	uint64_t packs_written, packs_removed; /* packs that were mostly dead, or small */
 	uint64_t moved, moved_bytes;
 };
+/* ERR_BUSY when another collector is at work. Safe while others write, also from other machines. What is condemned for the first time is removed by a later
+ * call, at least base.mark_gap_ns after this one. */
 int remote_gc(struct remote *r, const struct remote_gc_options *o, struct remote_gc_result *ret, struct err *err);
 
 #endif

@@ -1,0 +1,630 @@
+/* Collecting in a bucket. What makes it safe is in remote.h; the steps, and why in this order:
+ *
+ *  1. a lock, by which also the server's time is known;
+ *  2. the leases: who holds one now may believe in anything that wasn't on the list when it began;
+ *  3. the list of the condemned, and what there is;
+ *  4. the mark. A process that has ended since its lease was read has published its records before it gave the lease back;
+ *  5. packs that are mostly dead, or small, are written together anew; the old ones are dead then;
+ *  6. the new list: all that is dead now, also what goes in this sweep: who comes now must not believe in it;
+ *  7. the sweep: what the old list held for long enough, with no lease older than that. Records before what they name, indexes before their packs.
+ *
+ * A time of the list is that of the object in which a name appeared first, for only then could others see it.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include "storage/remote/internal.h"
+
+#define LOCK_PREFIX "gc/lock-"
+#define LOCK_EXPIRY_NS (3600 * NS_PER_S)
+#define LOCK_RENEW_NS (600 * NS_PER_S)
+#define LEASE_EXPIRY_NS (3600 * NS_PER_S)
+/* Servers give times in whole seconds. */
+#define CLOCK_GRAIN_NS (2 * NS_PER_S)
+#define DELETES_AT_ONCE 1000
+/* An upload of parts that nobody continues for so long never will be. */
+#define UPLOAD_STALE_NS (7 * 24 * 3600 * NS_PER_S)
+/* Packs below this are written together when there are many. */
+#define SMALL_PACK (8 * MIB)
+#define SMALL_PACKS_MIN 16
+
+struct collector {
+	struct remote *r;
+	const struct remote_gc_options *o;
+	struct store_gc_options base;
+	struct remote_gc_result *res;
+	char *lock;
+	int64_t now_ns, locked_at_ns; /* the server's; boot time */
+	int64_t oldest_lease_ns;      /* INT64_MAX: nobody is at work */
+	struct map *live[STORE_SPACES];
+	VEC(struct condemned) dead; /* the next list */
+	VEC(struct doomed {
+		uint8_t kind;
+		struct digest name;
+		uint64_t size;
+		char version[64]; /* of a manifest */
+	}) doomed;
+	VEC(char *) plain; /* keys that can go without being condemned: leases and locks of the dead, packs without an index */
+	struct map *pack_sizes; /* packs that have an index */
+	enum store_space space;
+};
+
+/* --- lock and leases ------------------------------------------------------------------------------------------------------------ */
+
+struct lock_look {
+	struct collector *c;
+	int64_t others_ns; /* newest of the others */
+	int64_t mine_ns;
+};
+
+static int see_lock(void *arg, const struct bucket_object *o)
+{
+	struct lock_look *l = arg;
+
+	if (str_eq(o->key, l->c->lock))
+		l->mine_ns = o->mtime_ns;
+	else
+		l->others_ns = MAX(l->others_ns, o->mtime_ns);
+	return 0;
+}
+
+static void unlock(struct collector *c)
+{
+	const char *key = c->lock;
+
+	if (key)
+		bucket_delete_many(c->r->bucket, &key, 1, NULL);
+	free(TAKE_PTR(c->lock));
+}
+
+static int write_lock(struct collector *c, struct err *err)
+{
+	int64_t before_ns = remote_boottime_ns(c->r);
+
+	if (remote_put_bytes(c->r, c->lock, "", 0, false, err) < 0)
+		return -1;
+	c->locked_at_ns = before_ns;
+	return 0;
+}
+
+/* Everybody writes a lock of their own and then looks for others: of two that come at once at least one sees the other. */
+static int take_lock(struct collector *c, struct err *err)
+{
+	struct lock_look look = { .c = c };
+	uint64_t random = 0;
+
+	while (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
+		;
+	c->lock = xasprintf(LOCK_PREFIX "%016llx", (unsigned long long)random);
+	if (write_lock(c, err) < 0 || bucket_list(c->r->bucket, LOCK_PREFIX, NULL, 0, see_lock, &look, err) < 0)
+		return -1;
+	if (look.mine_ns == 0)
+		return err_set(err, ERR_IO, "%s doesn't list what was just written; collecting isn't safe there", remote_uri(c->r));
+	c->now_ns = look.mine_ns;
+	if (look.others_ns > c->now_ns - LOCK_EXPIRY_NS)
+		return err_set(err, ERR_BUSY, "another `cairn store gc` is at work in %s", remote_uri(c->r));
+	return 0;
+}
+
+/* We may have slept for longer than others wait. */
+static int still_locked(struct collector *c, struct err *err)
+{
+	int64_t age_ns = remote_boottime_ns(c->r) - c->locked_at_ns;
+
+	if (age_ns > LOCK_EXPIRY_NS / 2)
+		return err_set(err, ERR_BUSY, "this `cairn store gc` was held up for too long; begin anew");
+	return age_ns > LOCK_RENEW_NS ? write_lock(c, err) : 0;
+}
+
+static int see_lease(void *arg, const struct bucket_object *o)
+{
+	struct collector *c = arg;
+	int64_t expiry_ns = c->o->lease_expiry_ns ? c->o->lease_expiry_ns : LEASE_EXPIRY_NS, started_ns = o->mtime_ns;
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct err e = { 0 };
+
+	if (c->r->lease.key && str_eq(o->key, c->r->lease.key))
+		return 0; /* our own: we believe in nothing */
+	if (o->mtime_ns < c->now_ns - expiry_ns) {
+		VEC_PUSH(&c->plain, xstrdup(o->key));
+		return 0;
+	}
+	if (remote_get_bytes(c->r, o->key, 64, &text, &e) < 0)
+		started_ns = e.code == ERR_NOT_FOUND ? INT64_MAX : INT64_MIN; /* given back; or we can't know */
+	else if (text.len)
+		started_ns = MIN(started_ns, (int64_t)strtoll(text.s, NULL, 10));
+	c->res->leases += started_ns != INT64_MAX;
+	c->oldest_lease_ns = MIN(c->oldest_lease_ns, started_ns);
+	return 0;
+}
+
+/* --- what a mark reads: records as the bucket lists them, contents wherever they are -------------------------------------------------- */
+
+struct view {
+	struct store base;
+	struct store *reader;
+	struct remote *r;
+};
+
+static int view_get(struct store *s, enum store_space space, const struct digest *name, uint64_t max_bytes, struct str *ret, struct err *err)
+{
+	struct store *reader = CONTAINER_OF(s, struct view, base)->reader;
+
+	return reader->ops->get(reader, space, name, max_bytes, ret, err);
+}
+
+static int view_list(struct store *s, enum store_space space, int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns), void *arg,
+		     struct err *err)
+{
+	return remote_list(CONTAINER_OF(s, struct view, base)->r, space, fn, arg, err);
+}
+
+static bool view_set_aside(struct store *s, enum store_space space, const struct digest *name)
+{
+	struct store *reader = CONTAINER_OF(s, struct view, base)->reader;
+
+	return reader->ops->set_aside(reader, space, name);
+}
+
+static int view_open(struct store *s, const struct digest *name, int *ret_fd, uint64_t *ret_size, struct err *err)
+{
+	struct store *reader = CONTAINER_OF(s, struct view, base)->reader;
+
+	return reader->ops->open(reader, name, ret_fd, ret_size, err);
+}
+
+static int view_bring(struct store *s, const struct content_id *ids, size_t n, bool only_these, struct err *err)
+{
+	struct store *reader = CONTAINER_OF(s, struct view, base)->reader;
+
+	return reader->ops->bring ? reader->ops->bring(reader, ids, n, only_these, err) : 0;
+}
+
+static int view_bring_records(struct store *s, enum store_space space, const struct digest *names, size_t n, struct err *err)
+{
+	struct store *reader = CONTAINER_OF(s, struct view, base)->reader;
+
+	return reader->ops->bring_records ? reader->ops->bring_records(reader, space, names, n, err) : 0;
+}
+
+static int mark(struct collector *c, struct err *err)
+{
+	static const struct store_ops ops = {
+		.get = view_get, .list = view_list, .set_aside = view_set_aside, .open = view_open, .bring = view_bring, .bring_records = view_bring_records,
+	};
+	struct view v = { .reader = c->o->reader, .r = c->r };
+	int got;
+
+	store_base_init(&v.base, &ops, remote_uri(c->r));
+	c->base.now_ns = c->now_ns;
+	got = store_mark(&v.base, &c->base, c->live, &c->res->base, err);
+	store_base_deinit(&v.base);
+	return got;
+}
+
+/* --- judging --------------------------------------------------------------------------------------------------------------------- */
+
+static bool is_young(const struct collector *c, int64_t mtime_ns)
+{
+	return mtime_ns > c->now_ns - c->base.grace_ns;
+}
+
+static bool is_live(const struct collector *c, enum store_space space, const struct digest *name)
+{
+	return map_has(c->live[space], name->b, DIGEST_BYTES);
+}
+
+static const struct condemned *was_condemned(const struct collector *c, enum remote_kind kind, const struct digest *name)
+{
+	const struct condemned key = { .kind = (uint8_t)kind, .name = *name };
+
+	return c->r->n_condemned ? bsearch(&key, c->r->condemned, c->r->n_condemned, sizeof(key), condemned_order) : NULL;
+}
+
+/* Not reached and not young: onto the list, and away when it was on the last one for long enough and nobody can believe in it. */
+static void judge_dead(struct collector *c, enum remote_kind kind, const struct digest *name, uint64_t size, int64_t mtime_ns, const char *version)
+{
+	const struct condemned *before = was_condemned(c, kind, name);
+	struct condemned entry = { .kind = (uint8_t)kind, .name = *name };
+	struct doomed d = { .kind = (uint8_t)kind, .name = *name, .size = size };
+
+	c->res->base.condemned++;
+	c->res->base.condemned_bytes += size;
+	if (before && mtime_ns <= before->since_ns) {
+		entry.since_ns = before->since_ns;
+		if (before->since_ns <= c->now_ns - c->base.mark_gap_ns) {
+			if (c->oldest_lease_ns > before->since_ns + CLOCK_GRAIN_NS) {
+				snprintf(d.version, sizeof(d.version), "%s", version);
+				VEC_PUSH(&c->doomed, d);
+			} else {
+				c->res->kept_for_leases++;
+			}
+		}
+	}
+	VEC_PUSH(&c->dead, entry);
+}
+
+static int judge_alone(void *arg, const struct bucket_object *o)
+{
+	struct collector *c = arg;
+	struct digest name;
+
+	if (!remote_name_in(o->key, strlen(store_space_names[c->space]) + 4, &name))
+		return 0;
+	if (is_live(c, c->space, &name))
+		c->res->base.live++;
+	else if (is_young(c, o->mtime_ns))
+		c->res->base.young++;
+	else
+		judge_dead(c, remote_kind_of(c->space), &name, o->size, o->mtime_ns, *o->version ? o->version : o->etag);
+	return 0;
+}
+
+/* --- packs -------------------------------------------------------------------------------------------------------------------------- */
+
+/* Bytes of the members that are needed from this pack: live ones that no better pack has. */
+static uint64_t needed_bytes(struct collector *c, size_t i)
+{
+	const struct pack *p = &c->r->packs.v[i];
+	uint64_t n = 0;
+
+	for (size_t k = 0; k < p->n; k++) {
+		struct pack_member m, first;
+		uint32_t pack;
+
+		pack_index_at(p->index, k, &m);
+		if (!is_live(c, m.space, &m.name))
+			continue;
+		if (presence_find_locked(c->r, m.space, &m.name, UINT64_MAX, &pack, &first) && pack != i)
+			continue;
+		n += m.stored + 1;
+	}
+	return n;
+}
+
+struct repack {
+	struct collector *c;
+	struct store *memory;
+	struct pack_writer *w;
+	uint64_t bytes; /* in memory */
+	VEC(struct remote_object) batch;
+	bool damaged;
+};
+
+static int write_repacked(struct repack *rp, struct err *err)
+{
+	uint64_t sent;
+	int got = 0;
+
+	if (rp->w && pack_writer_members(rp->w)) {
+		got = remote_send_pack(rp->c->r, rp->w, &sent, err);
+		rp->c->res->packs_written += got == 0;
+	}
+	pack_writer_free(TAKE_PTR(rp->w));
+	return got;
+}
+
+static int repack_batch(struct repack *rp, struct err *err)
+{
+	int got = rp->batch.n ? remote_fetch(rp->c->r, rp->memory, rp->batch.v, rp->batch.n, err) : 0;
+
+	for (size_t i = 0; i < rp->batch.n && got == 0; i++) {
+		const struct remote_object *o = &rp->batch.v[i];
+		_cleanup_(str_deinit) struct str bytes = { 0 };
+
+		if (!o->there || store_get(rp->memory, o->space, &o->name, UINT64_MAX, &bytes, NULL) < 0) {
+			rp->damaged = true;
+			continue;
+		}
+		if (rp->w && pack_writer_bytes(rp->w) + bytes.len > PACK_BYTES_MAX)
+			got = write_repacked(rp, err);
+		if (got == 0 && !rp->w)
+			got = pack_writer_new(rp->c->r->dir, &rp->w, err);
+		if (got == 0)
+			got = pack_writer_add(rp->w, o->space, &o->name, bytes.s ? bytes.s : "", bytes.len, err);
+		rp->c->res->moved++;
+		rp->c->res->moved_bytes += bytes.len;
+		store_delete(rp->memory, o->space, &o->name, NULL);
+	}
+	rp->batch.n = 0;
+	rp->bytes = 0;
+	return got;
+}
+
+static int repack_pack(struct repack *rp, size_t i, struct err *err)
+{
+	const struct pack p = rp->c->r->packs.v[i]; /* the list may grow */
+
+	for (size_t k = 0; k < p.n; k++) {
+		struct remote_object o = { 0 };
+		struct pack_member m;
+
+		pack_index_at(p.index, k, &m);
+		if (!is_live(rp->c, m.space, &m.name))
+			continue;
+		o = (struct remote_object){ .space = m.space, .name = m.name, .size = m.size };
+		VEC_PUSH(&rp->batch, o);
+		rp->bytes += m.size;
+		if (rp->bytes >= PACK_BYTES_MAX && repack_batch(rp, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Which packs: 0 keep, 1 dead, 2 to be written anew. */
+static uint8_t *judge_packs(struct collector *c, size_t n, size_t *ret_anew)
+{
+	uint8_t *verdict = xcalloc(n + 1, 1);
+	size_t n_small = 0;
+
+	*ret_anew = 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct pack *p = &c->r->packs.v[i];
+
+		n_small += !p->gone && !p->condemned && !is_young(c, p->mtime_ns) && p->size < SMALL_PACK;
+	}
+	for (size_t i = 0; i < n; i++) {
+		const struct pack *p = &c->r->packs.v[i];
+		uint64_t needed;
+
+		if (p->gone || is_young(c, p->mtime_ns))
+			continue;
+		needed = needed_bytes(c, i);
+		if (needed == 0)
+			verdict[i] = 1;
+		else if (!p->condemned && p->size <= 4 * PACK_BYTES_MAX && (needed < p->size / 2 || (p->size < SMALL_PACK && n_small >= SMALL_PACKS_MIN)))
+			verdict[i] = 2;
+		*ret_anew += verdict[i] == 2;
+	}
+	return verdict;
+}
+
+/* All of them or none: only when everything in them could be read are the old packs given up. */
+static int write_anew(struct collector *c, uint8_t *verdict, size_t n, struct err *err)
+{
+	struct repack rp = { .c = c, .memory = store_memory_new() };
+	int got = 0;
+
+	for (size_t i = 0; i < n && got == 0; i++)
+		if (verdict[i] == 2)
+			got = repack_pack(&rp, i, err);
+	if (got == 0)
+		got = repack_batch(&rp, err);
+	if (got == 0)
+		got = write_repacked(&rp, err);
+	for (size_t i = 0; i < n; i++)
+		if (verdict[i] == 2)
+			verdict[i] = got == 0 && !rp.damaged;
+	pack_writer_free(rp.w);
+	VEC_FREE(&rp.batch);
+	store_free(rp.memory);
+	return got;
+}
+
+static int collect_packs(struct collector *c, struct err *err)
+{
+	size_t n, anew;
+	uint8_t *verdict;
+	int got = 0;
+
+	pthread_mutex_lock(&c->r->lock);
+	n = c->r->packs.n;
+	verdict = judge_packs(c, n, &anew);
+	pthread_mutex_unlock(&c->r->lock);
+	if (anew && !c->base.dry_run)
+		got = write_anew(c, verdict, n, err);
+	for (size_t i = 0; i < n && got == 0; i++) {
+		const struct pack *p = &c->r->packs.v[i];
+
+		*map_slot(c->pack_sizes, p->name.b, DIGEST_BYTES, NULL) = c;
+		if (p->gone)
+			continue;
+		if (verdict[i] == 1)
+			judge_dead(c, KIND_PACK, &p->name, p->size + p->index_len, p->mtime_ns, "");
+		else if (is_young(c, p->mtime_ns))
+			c->res->base.young += p->n;
+		else
+			c->res->base.live += p->n;
+	}
+	free(verdict);
+	return got;
+}
+
+/* A pack without an index: its writer died in between, or is about to write it. */
+static int see_orphan(void *arg, const struct bucket_object *o)
+{
+	struct collector *c = arg;
+	struct digest name;
+
+	if (str_has_suffix(o->key, ".idx") || !remote_name_in(o->key, strlen("packs/"), &name) || map_has(c->pack_sizes, name.b, DIGEST_BYTES))
+		return 0;
+	if (o->mtime_ns <= c->now_ns - MAX(c->base.grace_ns, LOCK_EXPIRY_NS) && o->mtime_ns + CLOCK_GRAIN_NS < c->oldest_lease_ns) {
+		VEC_PUSH(&c->plain, xstrdup(o->key));
+		c->res->base.temporaries++;
+		c->res->base.temporary_bytes += o->size;
+	}
+	return 0;
+}
+
+/* --- the list and the sweep ------------------------------------------------------------------------------------------------------------- */
+
+static int publish_list(struct collector *c, struct err *err)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+
+	if (c->dead.n == 0 && c->r->n_condemned == 0)
+		return 0;
+	if (c->dead.n)
+		qsort(c->dead.v, c->dead.n, sizeof(*c->dead.v), condemned_order);
+	condemned_encode(c->dead.v, c->dead.n, &bytes);
+	return remote_put_bytes(c->r, CONDEMNED_KEY, bytes.s, bytes.len, false, err) < 0 ? -1 : 0;
+}
+
+struct deletion {
+	struct collector *c;
+	struct arena *arena;
+	VEC(const char *) keys;
+};
+
+static int flush_deletes(struct deletion *d, struct err *err)
+{
+	if (d->keys.n && (still_locked(d->c, err) < 0 || bucket_delete_many(d->c->r->bucket, d->keys.v, d->keys.n, err) < 0))
+		return -1;
+	d->keys.n = 0;
+	arena_free(d->arena);
+	d->arena = arena_new();
+	return 0;
+}
+
+static int delete_later(struct deletion *d, const char *key, struct err *err)
+{
+	VEC_PUSH(&d->keys, (const char *)arena_strdup(d->arena, key));
+	return d->keys.n >= DELETES_AT_ONCE ? flush_deletes(d, err) : 0;
+}
+
+/* A manifest may have been pushed again meanwhile: on its old name. */
+static int delete_run(struct collector *c, const struct doomed *d, const char *key, struct err *err)
+{
+	_cleanup_(str_deinit) struct str strings = { 0 };
+	struct bucket_object o;
+	struct err e = { 0 };
+
+	if (still_locked(c, err) < 0)
+		return -1;
+	if (c->r->delete_if && *d->version)
+		return bucket_delete_if(c->r->bucket, key, d->version, err) < 0 ? -1 : 0;
+	if (bucket_head(c->r->bucket, key, &o, &strings, &e) < 0)
+		return e.code == ERR_NOT_FOUND ? 0 : err_set(err, e.code, "%s", e.msg);
+	if (is_young(c, o.mtime_ns))
+		return 0;
+	return bucket_delete_many(c->r->bucket, &key, 1, err);
+}
+
+static int delete_doomed(struct deletion *del, const struct doomed *d, bool index, struct err *err)
+{
+	static const enum store_space spaces[] = { [KIND_BLOB] = STORE_BLOB, [KIND_ACTION] = STORE_ACTION, [KIND_RUN] = STORE_RUN };
+	char key[REMOTE_KEY_MAX];
+
+	if (d->kind == KIND_PACK)
+		return delete_later(del, remote_pack_key(key, &d->name, index), err);
+	remote_key(key, spaces[d->kind], &d->name);
+	return d->kind == KIND_RUN ? delete_run(del->c, d, key, err) : delete_later(del, key, err);
+}
+
+static int sweep_kind(struct deletion *del, enum remote_kind kind, bool index, struct err *err)
+{
+	struct collector *c = del->c;
+
+	for (size_t i = 0; i < c->doomed.n; i++)
+		if (c->doomed.v[i].kind == kind && delete_doomed(del, &c->doomed.v[i], index, err) < 0)
+			return -1;
+	return flush_deletes(del, err);
+}
+
+static int sweep_plain(struct deletion *del, struct err *err)
+{
+	for (size_t i = 0; i < del->c->plain.n; i++)
+		if (delete_later(del, del->c->plain.v[i], err) < 0)
+			return -1;
+	return flush_deletes(del, err);
+}
+
+static int sweep(struct collector *c, struct err *err)
+{
+	struct deletion del = { .c = c, .arena = arena_new() };
+	uint64_t n;
+	int got = 0;
+
+	if (sweep_kind(&del, KIND_RUN, false, err) < 0 || sweep_kind(&del, KIND_ACTION, false, err) < 0 || sweep_kind(&del, KIND_PACK, true, err) < 0 ||
+	    sweep_kind(&del, KIND_PACK, false, err) < 0 || sweep_kind(&del, KIND_BLOB, false, err) < 0 || sweep_plain(&del, err) < 0 ||
+	    bucket_abort_stale(c->r->bucket, MIN(c->now_ns - UPLOAD_STALE_NS, c->oldest_lease_ns), &n, err) < 0)
+		got = -1;
+	arena_free(del.arena);
+	VEC_FREE(&del.keys);
+	return got;
+}
+
+static void count_doomed(struct collector *c)
+{
+	struct store_gc_result *res = &c->res->base;
+
+	for (size_t i = 0; i < c->doomed.n; i++) {
+		res->deleted++;
+		res->deleted_bytes += c->doomed.v[i].size;
+		c->res->packs_removed += c->doomed.v[i].kind == KIND_PACK;
+	}
+	res->first_mark = c->doomed.n == 0 && res->condemned > 0;
+	for (size_t i = 0; i < c->dead.n; i++) {
+		int64_t since_ns = c->dead.v[i].since_ns ? c->dead.v[i].since_ns : c->now_ns;
+
+		if (res->sweep_after_ns == 0 || since_ns + c->base.mark_gap_ns < res->sweep_after_ns)
+			res->sweep_after_ns = since_ns + c->base.mark_gap_ns;
+	}
+}
+
+/* --- all ---------------------------------------------------------------------------------------------------------------------------------- */
+
+static int judge_all(struct collector *c, struct err *err)
+{
+	static const enum store_space spaces[] = { STORE_RUN, STORE_ACTION, STORE_BLOB };
+
+	for (size_t i = 0; i < ARRAY_LEN(spaces); i++) {
+		char prefix[16];
+
+		c->space = spaces[i];
+		snprintf(prefix, sizeof(prefix), "%s/", store_space_names[c->space]);
+		if (bucket_list(c->r->bucket, prefix, NULL, 0, judge_alone, c, err) < 0)
+			return -1;
+	}
+	if (collect_packs(c, err) < 0)
+		return -1;
+	return bucket_list(c->r->bucket, "packs/", NULL, 0, see_orphan, c, err);
+}
+
+static int reload(struct collector *c, struct err *err)
+{
+	int got;
+
+	pthread_mutex_lock(&c->r->io);
+	got = condemned_load(c->r, err);
+	if (got == 0)
+		got = presence_load(c->r, err);
+	pthread_mutex_unlock(&c->r->io);
+	return got;
+}
+
+static int collect(struct collector *c, struct err *err)
+{
+	if (take_lock(c, err) < 0 || bucket_list(c->r->bucket, LEASES_PREFIX, NULL, 0, see_lease, c, err) < 0 || reload(c, err) < 0 || mark(c, err) < 0 ||
+	    still_locked(c, err) < 0 || judge_all(c, err) < 0)
+		return -1;
+	count_doomed(c);
+	if (c->base.dry_run)
+		return 0;
+	return publish_list(c, err) < 0 ? -1 : sweep(c, err);
+}
+
+int remote_gc(struct remote *r, const struct remote_gc_options *o, struct remote_gc_result *ret, struct err *err)
+{
+	struct collector c = { .r = r, .o = o, .base = o->base, .res = ret, .oldest_lease_ns = INT64_MAX, .pack_sizes = map_new() };
+	struct err e = { 0 };
+	int got;
+
+	*ret = (struct remote_gc_result){ 0 };
+	got = remote_attach(r, err);
+	if (got == 0 && !r->o.writes)
+		got = err_set(err, ERR_READ_ONLY, "%s is used read-only: nothing can be collected", remote_uri(r));
+	if (got == 0)
+		got = collect(&c, err ? err : &e);
+	unlock(&c);
+	for (int i = 0; i < STORE_SPACES; i++)
+		if (c.live[i])
+			map_free(c.live[i]);
+	for (size_t i = 0; i < c.plain.n; i++)
+		free(c.plain.v[i]);
+	VEC_FREE(&c.plain);
+	VEC_FREE(&c.dead);
+	VEC_FREE(&c.doomed);
+	map_free(c.pack_sizes);
+	return got;
+}
