@@ -257,7 +257,8 @@ static void conclude(struct local_attempt *la)
 	pool_submit(la->l->pool, collect, collected, la);
 }
 
-/* A shell ends at once by the TERM that its child still saves its work for: the grace time is the whole tree's. */
+/* A shell dies at once of the TERM that its child still saves its work for: then the grace time is the whole tree's. One that chose to end has
+ * ended it. */
 static void after_exit(void *arg)
 {
 	struct local_attempt *la = arg;
@@ -265,7 +266,7 @@ static void after_exit(void *arg)
 	int64_t now = c->mono_ns(c);
 
 	la->timer = NULL;
-	if (la->cancel_hard || now >= la->grace_end_ns || !process_left_orphans(la->process))
+	if (la->cancel_hard || la->ex.signo != SIGTERM || now >= la->grace_end_ns || !process_left_orphans(la->process))
 		conclude(la);
 	else
 		la->timer = loop_add_timer(la->l->loop, MIN(now + LOOK_AGAIN_NS, la->grace_end_ns), after_exit, la);

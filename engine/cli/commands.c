@@ -195,7 +195,7 @@ const struct cli_command cli_commands[] = {
 	  .json = "{\"runs\": [{\"id\", \"started\": TIME, \"state\", \"params\": {NAME: VALUE}, \"metrics\": {TASK: {NAME: NUMBER}}}]}; with --plot: "
 		  "{\"series\": [{\"run\", \"task\", \"metric\", \"points\": [[STEP, NUMBER|null]]}]}",
 	  EXAMPLES({ "cairn metrics", "of the newest runs" }, { "cairn metrics --plot loss -n 3", "the loss over steps, of the newest three" },
-		   { "cairn metrics --tensorboard tb/", "for `tensorboard --logdir tb/`" },
+		   { "cairn metrics --tensorboard tb/", "event files for TensorBoard" },
 		   { "cairn metrics --sort=-accuracy --filter 'lr<0.1'", "best first, small learning rates" }),
 	  .complete = COMPLETE_RUN, .run = cmd_metrics },
 	{ "diff", "two runs side by side", "[RUN [RUN]]", 0, 2,

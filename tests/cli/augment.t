@@ -216,7 +216,7 @@ END
 	cp ../in/few.tar data
 	cairn run pipeline.yaml >again 2>&1
 	test_grep "3 tasks, 1 executed, 2 on record" again
-	cairn metrics >metrics
+	cairn metrics --all >metrics
 	test_grep "augment\[few.tar\] +[0-9]+ +0 +0 +4 +4 +4$" metrics
 '
 
