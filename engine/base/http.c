@@ -13,7 +13,8 @@
 #define CONNECTIONS_DEFAULT 64
 #define CONNECT_TIMEOUT_DEFAULT (10 * NS_PER_S)
 #define STALL_TIMEOUT_DEFAULT (30 * NS_PER_S)
-#define STALL_LOOKS 4		 /* in each stall timeout */
+#define STALL_LOOKS 4	     /* in each of the client's stall timeouts */
+#define STALL_LOOK_MAX (5 * NS_PER_S)
 #define IDLE_POLL_MS 3600000 /* nothing under way: until woken */
 
 struct http_batch {
@@ -221,7 +222,7 @@ static void end_stalled(struct http_client *c)
 
 	if (now < c->next_look_ns)
 		return;
-	c->next_look_ns = now + MAX(c->settings.stall_timeout_ns / STALL_LOOKS, NS_PER_MS);
+	c->next_look_ns = now + MAX(MIN(c->settings.stall_timeout_ns / STALL_LOOKS, STALL_LOOK_MAX), NS_PER_MS);
 	for (size_t i = c->running.n; i-- > 0;)
 		if (http_transfer_stalled(c->running.v[i], now))
 			finish(c, c->running.v[i], CURLE_OPERATION_TIMEDOUT);
@@ -386,7 +387,11 @@ void http_run(struct http_client *c, struct http_request *const *v, size_t n, un
 int http_do(struct http_client *c, struct http_request *r, struct err *err)
 {
 	http_run(c, &r, 1, 1, NULL, NULL);
-	return r->err.code ? err_set(err, r->err.code, "%s", r->err.msg) : 0;
+	if (!r->err.code)
+		return 0;
+	if (err)
+		*err = r->err;
+	return -1;
 }
 
 void http_cancel(struct http_client *c)

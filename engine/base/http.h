@@ -49,6 +49,7 @@ struct http_request {
 	 * reply.headers are known (on the client's thread; -1 with *err ends the request). */
 	int (*sink)(void *arg, const void *bytes, size_t n, struct err *err);
 	int64_t timeout_ns;	    /* for the whole request; 0: none (the stall timeout holds) */
+	int64_t stall_timeout_ns;   /* 0: the client's. For answers that the server takes long to find */
 	bool fresh_connection;	    /* don't reuse one: after failures */
 	void *arg;		    /* the sink's */
 

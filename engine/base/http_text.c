@@ -34,7 +34,7 @@ static bool is_blank(char c)
 
 const char *http_header(const struct http_request *r, const char *name, size_t *ret_len)
 {
-	const char *line = r->reply.headers.s, *end = line + r->reply.headers.len, *found = NULL;
+	const char *line = r->reply.headers.s ? r->reply.headers.s : "", *end = line + r->reply.headers.len, *found = NULL;
 	size_t name_len = strlen(name);
 
 	while (line < end) {

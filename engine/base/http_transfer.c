@@ -420,7 +420,7 @@ static uint64_t moved(struct http_transfer *t)
 
 bool http_transfer_stalled(struct http_transfer *t, int64_t now_ns)
 {
-	int64_t limit = t->settings->stall_timeout_ns;
+	int64_t limit = t->r->stall_timeout_ns ? t->r->stall_timeout_ns : t->settings->stall_timeout_ns;
 	curl_off_t connected_us = 0;
 	uint64_t bytes;
 

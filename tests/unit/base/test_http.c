@@ -615,6 +615,10 @@ static void unreachable(void **state)
 	r.timeout_ns = SECOND / 10;
 	http_do(c, &r, NULL);
 	assert_error(&r, ERR_IO, "timed out");
+	r = request("GET", hold); /* its own patience; the client's is 30 s */
+	r.stall_timeout_ns = SECOND / 10;
+	http_do(c, &r, NULL);
+	assert_error(&r, ERR_IO, "too slow: 0 bytes in ");
 	http_client_free(c);
 }
 
