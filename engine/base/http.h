@@ -9,7 +9,8 @@
  * ERR_IO for what may go better another time (resolve, connect, reset, cut short, too slow), ERR_INVALID for what won't (a certificate that doesn't
  * verify, an answer that is no HTTP, a bad URL), ERR_TOO_LARGE, ERR_CANCELLED; or what the sink or reading the body set (ERR_CHANGED when the file
  * has become shorter). Messages name method, host and path, never a query, a header or a proxy's credentials. An answer that announces too little is
- * cut there, and one without a length ends where the connection does: whoever needs all bytes checks a digest.
+ * cut there, and one without a length ends where the connection does: whoever needs all bytes checks a digest. An answer that a server gives before it
+ * has read the request, closing, can be lost to the reset that follows (ERR_IO).
  */
 #ifndef CAIRN_BASE_HTTP_H
 #define CAIRN_BASE_HTTP_H
