@@ -1,0 +1,163 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <pthread.h>
+#include <string.h>
+#include "base/mem.h"
+#include "storage/transfer.h"
+
+static void test_slots_halve_and_grow(void **state)
+{
+	struct transfer *t = transfer_new(16, 3);
+
+	assert_int_equal(transfer_limit(t), 16);
+	transfer_begin(t);
+	transfer_end(t, TRANSFER_THROTTLED);
+	assert_int_equal(transfer_limit(t), 8);
+	transfer_begin(t);
+	transfer_end(t, TRANSFER_THROTTLED); /* the same moment: those under way didn't know */
+	assert_int_equal(transfer_limit(t), 8);
+	for (int i = 0; i < 8 + 1; i++) {
+		transfer_begin(t);
+		transfer_end(t, TRANSFER_FINE);
+	}
+	assert_int_equal(transfer_limit(t), 9);
+	for (int i = 0; i < 1000; i++) {
+		transfer_begin(t);
+		transfer_end(t, TRANSFER_FINE);
+	}
+	assert_int_equal(transfer_limit(t), 16);
+	transfer_begin(t);
+	transfer_end(t, TRANSFER_FAILED);
+	assert_int_equal(transfer_limit(t), 16);
+	transfer_free(t);
+}
+
+static void test_jitter_is_full_and_bounded(void **state)
+{
+	assert_int_equal(transfer_jitter_ns(1, 0), 0);
+	assert_in_range(transfer_jitter_ns(1, UINT64_MAX), 99 * NS_PER_MS, 100 * NS_PER_MS);
+	assert_in_range(transfer_jitter_ns(3, UINT64_MAX), 399 * NS_PER_MS, 400 * NS_PER_MS);
+	assert_in_range(transfer_jitter_ns(3, UINT64_MAX / 2), 199 * NS_PER_MS, 201 * NS_PER_MS);
+	for (unsigned tries = 9; tries < 100; tries++)
+		assert_in_range(transfer_jitter_ns(tries, UINT64_MAX), 19 * NS_PER_S, 20 * NS_PER_S);
+}
+
+static void test_tries_end(void **state)
+{
+	struct transfer *t = transfer_new(1, 2);
+
+	assert_true(transfer_retry(t, 1, 0));
+	assert_false(transfer_retry(t, 2, 0));
+	transfer_free(t);
+}
+
+static void test_dates(void **state)
+{
+	int64_t t = 0;
+
+	assert_true(transfer_parse_date("Fri, 24 May 2013 00:00:00 GMT", 29, &t));
+	assert_int_equal(t, 1369353600LL * NS_PER_S);
+	assert_false(transfer_parse_date("Fri, 24 Mai 2013 00:00:00 GMT", 29, &t));
+	assert_false(transfer_parse_date("Fri, 24 May 2013 00:00:00", 25, &t));
+	assert_false(transfer_parse_date("Fri, 24 May 2013 00:00:00 GMT and more", 38, &t));
+	assert_false(transfer_parse_date("Fri, 24 ayJ 2013 00:00:00 GMT", 29, &t));
+	assert_false(transfer_parse_date("", 0, &t));
+	assert_false(transfer_parse_date("2013-05-24T00:00:00Z", 20, &t));
+}
+
+static void test_ranges(void **state)
+{
+	uint64_t a, b, c;
+	static const char *const bad[] = { "", "bytes", "bytes 0-1", "bytes 0-1/*", "bytes */5", "bytes 2-1/5", "bytes 0-5/5", "bytes 0-1/5 ", "bytes -1-2/5",
+					   "bytes 99999999999999999999-2/5", "items 0-1/5" };
+
+	assert_true(transfer_parse_range("bytes 5-9/10", &a, &b, &c));
+	assert_int_equal(a, 5);
+	assert_int_equal(b, 9);
+	assert_int_equal(c, 10);
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		assert_false(transfer_parse_range(bad[i], &a, &b, &c));
+}
+
+/* --- work ------------------------------------------------------------------------------------------------------------- */
+
+struct count {
+	pthread_mutex_t lock;
+	unsigned calls[1000], under_way, most;
+};
+
+static unsigned enter(struct count *c, size_t i)
+{
+	unsigned n;
+
+	pthread_mutex_lock(&c->lock);
+	n = ++c->calls[i];
+	c->under_way++;
+	c->most = MAX(c->most, c->under_way);
+	pthread_mutex_unlock(&c->lock);
+	return n;
+}
+
+static void leave(struct count *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->under_way--;
+	pthread_mutex_unlock(&c->lock);
+}
+
+static void count_one(struct work_queue *q, void *arg, size_t i)
+{
+	enter(arg, i);
+	leave(arg);
+}
+
+/* A tree of work. */
+static void push_more(struct work_queue *q, void *arg, size_t i)
+{
+	struct count *c = arg;
+
+	if (enter(c, i) < 5)
+		work_push(q, (struct work){ push_more, c, 4 });
+	leave(c);
+}
+
+static void test_work_runs_once_each(void **state)
+{
+	for (unsigned threads = 1; threads <= 8; threads *= 2) {
+		struct count c = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+		work_run(threads, (struct work){ count_one, &c, 1000 });
+		for (size_t i = 0; i < 1000; i++)
+			assert_int_equal(c.calls[i], 1);
+		assert_in_range(c.most, 1, threads);
+		assert_int_equal(c.under_way, 0);
+	}
+	work_run(4, (struct work){ count_one, NULL, 0 });
+}
+
+static void test_work_may_push(void **state)
+{
+	struct count c = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+	work_run(4, (struct work){ push_more, &c, 4 });
+	for (size_t i = 0; i < 4; i++)
+		assert_in_range(c.calls[i], 5, 1000);
+	assert_int_equal(c.under_way, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_slots_halve_and_grow),
+		cmocka_unit_test(test_jitter_is_full_and_bounded),
+		cmocka_unit_test(test_tries_end),
+		cmocka_unit_test(test_dates),
+		cmocka_unit_test(test_ranges),
+		cmocka_unit_test(test_work_runs_once_each),
+		cmocka_unit_test(test_work_may_push),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
