@@ -129,16 +129,31 @@ static bool same_host(const struct gcs *g, const char *url)
 	       strncmp(strstr(url, "://") + 3, own, own_n) == 0;
 }
 
+/* The new object's resource, as far as we choose it. */
+static void add_resource(struct str *out, const struct bucket_put *p)
+{
+	_cleanup_(freep) char *type = type_header(p, "");
+	json_t *j = json_pack("{s:s}", "contentType", type + 2);
+
+	if (j && p->encoding && *p->encoding)
+		json_object_set_new(j, "metadata", json_pack("{s:s}", GCS_ENCODING_KEY, p->encoding));
+	json_add_canonical(out, j);
+	json_decref(j);
+}
+
 static int start_session(struct gcs *g, struct bucket_put *p, char **ret, struct err *err)
 {
 	_cleanup_(freep) char *type = type_header(p, "X-Upload-Content-Type"), *length = xasprintf("X-Upload-Content-Length: %llu", (unsigned long long)p->size);
 	const char *headers[] = { type, length, "Content-Type: application/json", NULL };
-	struct gcs_call c = { .method = "POST", .key = p->key, .headers = headers, .body = "{}", .body_len = 2, .body_fd = -1 };
-	struct str url = { 0 };
+	struct gcs_call c = { .method = "POST", .key = p->key, .headers = headers, .body_fd = -1 };
+	struct str url = { 0 }, resource = { 0 };
 	int r;
 
 	upload_url(g, p, "resumable", &url);
+	add_resource(&resource, p);
 	c.url = url.s;
+	c.body = resource.s;
+	c.body_len = resource.len;
 	r = gcs_send(g, &c, err);
 	if (r < 0 && p->if_absent && gcs_status(&c) == 412)
 		r = 1;
@@ -152,6 +167,7 @@ static int start_session(struct gcs *g, struct bucket_put *p, char **ret, struct
 	}
 	gcs_call_deinit(&c);
 	str_deinit(&url);
+	str_deinit(&resource);
 	return r;
 }
 

@@ -318,6 +318,18 @@ static void note_settled(struct s3 *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
+/* Also why nothing is found, until a request was taken: versitygw says so of keys that it doesn't know. */
+static bool wants_reason(struct s3 *s, const struct s3_call *c)
+{
+	long status = s3_status(c);
+	bool settled;
+
+	pthread_mutex_lock(&s->lock);
+	settled = s->settled;
+	pthread_mutex_unlock(&s->lock);
+	return status == 400 || status == 403 || (status == 404 && !settled);
+}
+
 /* One try. The request lends from `a`, which ends here. */
 static enum verdict try_once(struct s3 *s, struct s3_call *c, struct attempt *a)
 {
@@ -330,9 +342,11 @@ static enum verdict try_once(struct s3 *s, struct s3_call *c, struct attempt *a)
 	http_do(s->http, &c->reply, NULL);
 	v = judge(s, c, a);
 	transfer_end(s->transfer, v == DONE ? TRANSFER_FINE : v == WAIT && transfer_throttled(s3_status(c)) ? TRANSFER_THROTTLED : TRANSFER_FAILED);
-	if (v == REFUSED && str_eq(c->method, "HEAD") && (s3_status(c) == 400 || s3_status(c) == 403)) {
+	if (v == REFUSED && str_eq(c->method, "HEAD") && wants_reason(s, c)) {
 		learn_why(s, c, a);
 		v = judge_refusal(s, c, a);
+		if (str_eq(c->error.code, "NoSuchKey"))
+			note_settled(s);
 	}
 	if (v == WAIT && (c->reply.err.code || s3_status(c) >= 500))
 		c->maybe_applied = true;

@@ -230,7 +230,7 @@ static void test_process(void **state)
 static void test_web_identity(void **state)
 {
 	static const struct answer answers[] = {
-		{ "POST", "https://sts.eu-west-1.amazonaws.com/", "Content-Type: application/x-www-form-urlencoded",
+		{ "POST", "https://" "sts.eu-west-1.amazonaws.com/", "Content-Type: application/x-www-form-urlencoded",
 		  "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=arn%3Aaws%3Aiam%3A%3A1%3Arole%2Fr&RoleSessionName=me&WebIdentityToken=jwt.jwt.jwt", 200,
 		  STS_ANSWER("AssumeRoleWithWebIdentity", "WEB") },
 	};

@@ -1,0 +1,28 @@
+# shellcheck shell=bash
+# tests/net/bucket.sh: for *.t files that drive storage/bucket.h against a server; source it after lib.sh.
+
+# The tool beside the binary under test.
+BUCKET_TOOL=''
+for test_v in "${CAIRN_BUILD:+$CAIRN_BUILD/tests/bucket_tool}" "${CAIRN:+$(dirname "$CAIRN")/tests/bucket_tool}" "$SRC"/b/tests/bucket_tool "$SRC"/build*/tests/bucket_tool; do
+	[ -n "$test_v" ] && [ -x "$test_v" ] && { BUCKET_TOOL=$(realpath "$test_v"); break; }
+done
+export BUCKET_TOOL
+[ -n "$BUCKET_TOOL" ] || test_skip_all 'there is no bucket_tool: build it'
+
+head -c 1000 /dev/urandom >small
+head -c 16777216 /dev/urandom >sixteen
+head -c 40000000 /dev/urandom >big
+head -c 40000000 /dev/urandom >big2
+: >empty
+for test_v in 1 2 3 4 5 6 7 8; do head -c 100 /dev/urandom >"racer$test_v"; done
+
+# b [OPTION...] COMMAND...: bucket_tool in $URI.
+b() {
+	local options=()
+	while [ "${1#--}" != "$1" ]; do
+		options+=("$1")
+		[ "$1" = --anonymous ] || { shift; options+=("$1"); }
+		shift
+	done
+	"$BUCKET_TOOL" --tries 6 "${options[@]}" "${URI:-s3://tbucket/pre}" "$@"
+}

@@ -1,0 +1,89 @@
+#!/bin/bash
+# tests/net/servers.sh: real object stores for tests, built once into a cache outside of the checkout.
+#
+# Run: `tests/net/servers.sh versitygw minio rclone fake-gcs-server moto` builds those that aren't there.
+# Sourced (before lib.sh, which takes HOME away): server NAME PROGRAM starts one on a free port of loopback; it is gone with the file.
+set -u
+
+servers_home=$HOME
+servers_cache=${XDG_CACHE_HOME:-$HOME/.cache}/cairn-tests
+declare -A servers_module=(
+	[versitygw]=github.com/versity/versitygw/cmd/versitygw@v1.8.0
+	[minio]=github.com/minio/minio@latest
+	[rclone]=github.com/rclone/rclone@v1.75.1
+	[fake-gcs-server]=github.com/fsouza/fake-gcs-server@v1.56.1
+)
+
+# server_build PROGRAM: one at a time; says why when it can't.
+server_build() {
+	mkdir -p "$servers_cache/bin"
+	(
+		flock 9
+		server_is_there "$1" && exit 0
+		if [ "$1" = moto ]; then
+			python3 -m venv "$servers_cache/moto" && "$servers_cache/moto/bin/pip" install -q 'moto[server]==5.2.0' || "$servers_cache/moto/bin/pip" install -q 'moto[server]'
+		elif ! command -v go >/dev/null; then
+			echo 'there is no go compiler'
+			exit 1
+		else
+			HOME=$servers_home GOBIN=$servers_cache/bin GOTOOLCHAIN=local nice -n 10 go install "${servers_module[$1]}"
+		fi
+	) 9>"$servers_cache/lock" >"$servers_cache/$1.log" 2>&1 || { tail -n 1 "$servers_cache/$1.log"; return 1; }
+}
+
+server_is_there() {
+	case $1 in
+	moto) [ -x "$servers_cache/moto/bin/moto_server" ] ;;
+	*) [ -x "$servers_cache/bin/$1" ] ;;
+	esac
+}
+
+# server_can PROGRAM: it is there, or gets built when that takes a minute (MinIO takes ten: build it by hand, see above).
+server_can() {
+	server_is_there "$1" && return
+	[ "$1" != minio ] && [ "$1" != rclone ] && server_build "$1" >/dev/null && server_is_there "$1"
+}
+
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+	[ $# -gt 0 ] || { sed -n '2,5s/^# //p' "$0"; exit 2; }
+	for program in "$@"; do
+		server_build "$program" || exit 1
+	done
+	exit 0
+fi
+
+server_free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+server_answers() { python3 -c 'import socket, sys; socket.create_connection(("127.0.0.1", int(sys.argv[1])), 1)' "$1" 2>/dev/null; }
+
+# Credentials of all of them: what tests look for where it must not be.
+SERVER_KEY=testkey SERVER_SECRET=testsecret-not-to-be-shown
+export SERVER_KEY SERVER_SECRET
+
+# server NAME PROGRAM [OPTION...]: data in NAME.data, one bucket `tbucket`; its port: server_port NAME.
+server() {
+	local name=$1 program=$2 port data=$TRASH/work/$1.data try
+	shift 2
+	mkdir -p "$data"
+	[ "$program" = fake-gcs-server ] || mkdir -p "$data/tbucket"
+	for try in 1 2 3; do # somebody else may take the port
+		port=$(server_free_port)
+		rm -f "$TRASH/work/$name".{pid,rc,sid}
+		case $program in
+		versitygw) start "$name" env ROOT_ACCESS_KEY="$SERVER_KEY" ROOT_SECRET_KEY="$SERVER_SECRET" "$servers_cache/bin/versitygw" --port "127.0.0.1:$port" "$@" posix "$data" ;;
+		minio) start "$name" env MINIO_ROOT_USER="$SERVER_KEY" MINIO_ROOT_PASSWORD="$SERVER_SECRET" MINIO_BROWSER=off MINIO_CI_CD=1 "$@" \
+			"$servers_cache/bin/minio" server --address "127.0.0.1:$port" "$data" ;;
+		rclone) start "$name" "$servers_cache/bin/rclone" serve s3 --auth-key "$SERVER_KEY,$SERVER_SECRET" --addr "127.0.0.1:$port" "$@" "$data" ;;
+		fake-gcs-server) start "$name" "$servers_cache/bin/fake-gcs-server" -scheme http -host 127.0.0.1 -port "$port" -backend memory "$@" ;;
+		moto) start "$name" "$servers_cache/moto/bin/moto_server" -H 127.0.0.1 -p "$port" "$@" ;;
+		esac || return 1
+		echo "$port" >"$TRASH/work/$name.port"
+		if wait_until 30 server_up "$name"; then
+			[ ! -s "$TRASH/work/$name.rc" ] && return 0
+		fi
+		echo "# $name did not start: try $try" >&3
+	done
+	return 1
+}
+
+server_up() { [ -s "$TRASH/work/$1.rc" ] || server_answers "$(server_port "$1")"; }
+server_port() { cat "$TRASH/work/$1.port"; }
