@@ -270,12 +270,15 @@ static uint64_t needed_bytes(struct collector *c, size_t i)
 
 	for (size_t k = 0; k < p->n; k++) {
 		struct pack_member m, first;
+		struct remote_object o = { .size = UINT64_MAX };
 		uint32_t pack;
 
 		pack_index_at(p->index, k, &m);
 		if (!is_live(c, m.space, &m.name))
 			continue;
-		if (presence_find_locked(c->r, m.space, &m.name, UINT64_MAX, &pack, &first) && pack != i)
+		o.space = m.space;
+		o.name = m.name;
+		if (presence_find_locked(c->r, &o, false, &pack, &first) && pack != i)
 			continue;
 		n += m.stored + 1;
 	}

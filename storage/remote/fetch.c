@@ -330,11 +330,12 @@ static void sort_out(struct fetcher *f, struct remote_object *v, size_t n)
 {
 	pthread_mutex_lock(&f->r->lock);
 	for (size_t i = 0; i < n; i++) {
+		const struct remote_object any = { .space = v[i].space, .name = v[i].name, .size = UINT64_MAX };
 		struct item it = { .o = &v[i] };
 
 		if (v[i].there)
 			continue;
-		if (v[i].space <= STORE_TREE && presence_find_locked(f->r, v[i].space, &v[i].name, UINT64_MAX, &it.pack, &it.m))
+		if (v[i].space <= STORE_TREE && presence_find_locked(f->r, &any, true, &it.pack, &it.m))
 			VEC_PUSH(&f->packed, it);
 		else if (v[i].space > STORE_TREE)
 			VEC_PUSH(&f->small, &v[i]);

@@ -84,7 +84,8 @@ int64_t remote_boottime_ns(struct remote *r);
 
 /* presence.c; *_locked: with `lock` held */
 int presence_load(struct remote *r, struct err *err); /* lists packs, fetches indexes; with `io` held */
-bool presence_find_locked(struct remote *r, enum store_space space, const struct digest *name, uint64_t size, uint32_t *ret_pack, struct pack_member *ret);
+/* Condemned packs count only when there is no other, and for reading: what lies there may still be needed, and then it will be pardoned. */
+bool presence_find_locked(struct remote *r, const struct remote_object *o, bool condemned_too, uint32_t *ret_pack, struct pack_member *ret);
 void presence_add_pack(struct remote *r, const struct digest *name, struct str *index); /* takes index */
 void presence_note(struct remote *r, enum store_space space, const struct digest *name);
 void presence_forget(struct remote *r);

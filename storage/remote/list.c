@@ -44,7 +44,7 @@ static int list_packed(struct listing *l, struct err *err)
 			if (m.space != l->space)
 				continue;
 			pthread_mutex_lock(&l->r->lock);
-			found = presence_find_locked(l->r, l->space, &m.name, UINT64_MAX, &pack, &first);
+			found = presence_find_locked(l->r, &(struct remote_object){ .space = l->space, .name = m.name, .size = UINT64_MAX }, true, &pack, &first);
 			pthread_mutex_unlock(&l->r->lock);
 			if (found && pack != i)
 				continue;

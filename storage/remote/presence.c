@@ -86,14 +86,14 @@ static void build_slots(struct remote *r)
 	size_t n = 0;
 
 	for (size_t i = 0; i < r->packs.n; i++)
-		n += r->packs.v[i].condemned || r->packs.v[i].gone ? 0 : r->packs.v[i].n;
+		n += r->packs.v[i].gone ? 0 : r->packs.v[i].n;
 	free(r->slots);
 	r->slots = xreallocarray(NULL, n + 1, sizeof(*r->slots));
 	r->n_slots = 0;
 	for (size_t i = 0; i < r->packs.n; i++) {
 		struct pack *p = &r->packs.v[i];
 
-		for (size_t k = 0; k < p->n && !p->condemned && !p->gone; k++) {
+		for (size_t k = 0; k < p->n && !p->gone; k++) {
 			struct pack_member m;
 
 			pack_index_at(p->index, k, &m);
@@ -105,10 +105,11 @@ static void build_slots(struct remote *r)
 	r->slots_old = false;
 }
 
-bool presence_find_locked(struct remote *r, enum store_space space, const struct digest *name, uint64_t size, uint32_t *ret_pack, struct pack_member *ret)
+bool presence_find_locked(struct remote *r, const struct remote_object *o, bool condemned_too, uint32_t *ret_pack, struct pack_member *ret)
 {
-	uint64_t prefix = prefix_of(name);
+	uint64_t prefix = prefix_of(&o->name);
 	size_t lo = 0, hi;
+	bool found = false;
 
 	if (r->slots_old)
 		build_slots(r);
@@ -121,18 +122,21 @@ bool presence_find_locked(struct remote *r, enum store_space space, const struct
 			hi = mid;
 	}
 	for (; lo < r->n_slots && r->slots[lo].prefix == prefix; lo++) {
+		const struct pack *p = &r->packs.v[r->slots[lo].pack];
 		struct pack_member m;
 
-		pack_index_at(r->packs.v[r->slots[lo].pack].index, r->slots[lo].at, &m);
-		if (m.space != space || !digest_eq(&m.name, name) || (size != UINT64_MAX && m.size != size))
+		if (p->gone || (p->condemned && (found || !condemned_too)))
 			continue;
-		if (ret) {
-			*ret = m;
-			*ret_pack = r->slots[lo].pack;
-		}
-		return true;
+		pack_index_at(p->index, r->slots[lo].at, &m);
+		if (m.space != o->space || !digest_eq(&m.name, &o->name) || (o->size != UINT64_MAX && m.size != o->size))
+			continue;
+		*ret = m;
+		*ret_pack = r->slots[lo].pack;
+		found = true;
+		if (!p->condemned)
+			break;
 	}
-	return false;
+	return found;
 }
 
 /* --- listing packs ------------------------------------------------------------------------------------------------------------- */
@@ -413,12 +417,15 @@ static bool may_lie_alone(struct remote *r, const struct remote_object *o)
 /* Marks what is known to be there; the places of what has to be asked for go to *ask. */
 static void look(struct remote *r, struct remote_object *v, size_t n, size_t *ask, size_t *ret_ask, size_t *ret_missing)
 {
+	struct pack_member m;
+	uint32_t pack;
+
 	*ret_ask = *ret_missing = 0;
 	pthread_mutex_lock(&r->lock);
 	for (size_t i = 0; i < n; i++) {
 		if (v[i].there)
 			continue;
-		if (v[i].space <= STORE_TREE && presence_find_locked(r, v[i].space, &v[i].name, v[i].size, NULL, NULL))
+		if (v[i].space <= STORE_TREE && presence_find_locked(r, &v[i], false, &pack, &m))
 			v[i].there = true;
 		else if (may_lie_alone(r, &v[i])) {
 			if (is_known_locked(r, v[i].space, &v[i].name))
