@@ -225,7 +225,7 @@ static int put_one(struct bucket *b, struct bucket_put *p)
 {
 	struct space *s = space_in(b);
 	struct object *o;
-	uint8_t *bytes;
+	uint8_t *bytes = NULL;
 	void **slot;
 
 	if (read_put(p, &bytes, &p->err) < 0)

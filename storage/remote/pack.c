@@ -140,7 +140,7 @@ int pack_writer_add_fd(struct pack_writer *w, enum store_space space, const stru
 	}
 	while (m.encoding == PACK_PLAIN && at < size) {
 		uint8_t buf[64 * KIB];
-		size_t n;
+		size_t n = 0;
 
 		if (read_some(fd, buf, (size_t)MIN(sizeof(buf), size - at), at, &n, err) < 0 || (n == 0 && err_set(err, ERR_CHANGED, "a file of the store got shorter") < 0) ||
 		    fs_write_all(w->fd, buf, n, err) < 0)
@@ -283,7 +283,7 @@ bool encode_pays_fd(int fd, uint64_t size)
 	if (size < ZSTD_MIN)
 		return false;
 	for (uint64_t i = 0; i < 3; i++) {
-		size_t n;
+		size_t n = 0;
 
 		if (read_some(fd, buf + have, SAMPLE_BYTES, size > SAMPLE_BYTES ? (size - SAMPLE_BYTES) / 2 * i : 0, &n, NULL) < 0)
 			return false;

@@ -226,8 +226,9 @@ static void test_open(void **state)
 	_cleanup_(freep) char *absent = xasprintf("%s/no/where", f->dir), *version = xasprintf("%s/version", f->path);
 	struct store *s;
 
-	open_fails("s3://bucket/x", true, ERR_UNSUPPORTED, "not in this build yet");
-	open_fails("gs://bucket/x", true, ERR_UNSUPPORTED, "not in this build yet");
+	open_fails("s3://bucket/x", true, ERR_INVALID, "a directory is needed in front of it");
+	open_fails("gs://bucket/x", true, ERR_INVALID, "a directory is needed in front of it");
+	open_fails("ftp://bucket/x", true, ERR_INVALID, "neither a directory nor");
 	open_fails("relative/path", true, ERR_INVALID, "relative/path");
 	open_fails(absent, false, ERR_NOT_FOUND, absent);
 	open_fails(f->dir, false, ERR_NOT_FOUND, "version");
