@@ -347,7 +347,7 @@ int encode_file(int from, uint64_t size, int to, uint64_t *ret_stored, struct er
 
 static int decode_stream(ZSTD_DCtx *d, int from, int to, uint64_t max_bytes, uint64_t *ret_size, struct err *err)
 {
-	size_t in_room = ZSTD_DStreamInSize(), out_room = ZSTD_DStreamOutSize(), n, state = 1;
+	size_t in_room = ZSTD_DStreamInSize(), out_room = ZSTD_DStreamOutSize(), n = 0, state = 1;
 	_cleanup_(freep) uint8_t *in = xmalloc(in_room), *out = xmalloc(out_room);
 	uint64_t at = 0, size = 0;
 
