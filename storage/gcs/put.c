@@ -135,7 +135,9 @@ static void add_resource(struct str *out, const struct bucket_put *p)
 	_cleanup_(freep) char *type = type_header(p, "");
 	json_t *j = json_pack("{s:s}", "contentType", type + 2);
 
-	if (j && p->encoding && *p->encoding)
+	if (!j) /* a type that is no UTF-8 */
+		j = json_object();
+	if (p->encoding && *p->encoding)
 		json_object_set_new(j, "metadata", json_pack("{s:s}", GCS_ENCODING_KEY, p->encoding));
 	json_add_canonical(out, j);
 	json_decref(j);
