@@ -123,6 +123,7 @@ suite() {
 }
 
 server gw versitygw || test_bail 'versitygw does not start'
+server wide versitygw --virtual-domain localhost || test_bail 'versitygw does not start'
 suite gw ''
 if server_can minio && server minio minio; then suite minio delete-if; else test_skip 'minio' 'it is not built: tests/net/servers.sh minio'; fi
 if server_can rclone && server lacking rclone; then suite lacking 'if-absent delete-if'; else test_skip 'rclone' 'it is not built: tests/net/servers.sh rclone'; fi
@@ -168,6 +169,29 @@ test_expect 'each request is refused when a bit of what is signed is another' '
 	flipped query put big kbig
 	flipped signature stale
 	flipped method rm k
+'
+
+# ---- addresses and certificates ---------------------------------------------------------------------------------------
+
+test_expect 'a bucket in the host name' '
+	b put small k
+	AWS_ENDPOINT_URL=http://localhost:$(server_port wide) b --style virtual put small k
+	AWS_ENDPOINT_URL=http://localhost:$(server_port wide) b --style virtual cat k | cmp - small
+	AWS_ENDPOINT_URL=http://localhost:$(server_port wide) b --style virtual put big kbig
+	test_is "$(AWS_ENDPOINT_URL=http://localhost:$(server_port wide) b --style virtual ls | cut -d" " -f1,2 | tr "\n" " ")" "k 1000 kbig 40000000 "
+'
+
+hostile tls --upstream "127.0.0.1:$(server_port gw)" || test_bail 'the hostile server does not start'
+
+test_expect 'TLS: with the CA that is named, and not without' '
+	AWS_ENDPOINT_URL=https://127.0.0.1:$(port tls https) b --ca tls/ca.pem cat k | cmp - small
+	AWS_ENDPOINT_URL=https://127.0.0.1:$(port tls https) AWS_CA_BUNDLE=$PWD/tls/ca.pem b cat k | cmp - small
+	for door in https wrong_name expired self_signed; do
+		[ $door = https ] && ca=/etc/ssl/certs/ca-certificates.crt || ca=tls/ca.pem
+		AWS_ENDPOINT_URL=https://127.0.0.1:$(port tls $door) test_code 4 b --ca $ca cat k 2>err
+		test_grep "certificate|CA" err
+		test_grep "^code: 2" err
+	done
 '
 
 # ---- what was cut off -------------------------------------------------------------------------------------------------
