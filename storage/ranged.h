@@ -2,6 +2,7 @@
 #ifndef CAIRN_STORAGE_RANGED_H
 #define CAIRN_STORAGE_RANGED_H
 
+#include <stdatomic.h>
 #include "storage/bucket.h"
 #include "storage/transfer.h"
 
@@ -24,7 +25,7 @@ struct ranged {
 	/* Sends it, with g->version. 0; 1: 416, nothing from there on; -1 with *err. */
 	int (*request)(void *store, const struct bucket_get *g, struct ranged_part *p, struct err *err);
 	void *store;
-	bool *no_ranges; /* the server ignores ranges: noted, and asked before */
+	atomic_bool *no_ranges; /* the server ignores ranges: noted, and asked before */
 };
 /* One get, from inside a queue, which may get more work; sets what is answered in *g when all is done. */
 void ranged_get(const struct ranged *store, struct bucket_get *g, struct work_queue *q);

@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include "storage/bucket_internal.h"
 #include "storage/content.h"
@@ -21,7 +22,7 @@ struct gcs {
 	struct token_source *tokens; /* NULL: anonymous, or an emulator */
 	char *endpoint;		     /* without a slash at its end */
 	bool emulator;
-	bool no_ranges;
+	atomic_bool no_ranges;
 };
 
 struct gcs_error {

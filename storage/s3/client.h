@@ -3,6 +3,7 @@
 #define CAIRN_STORAGE_S3_CLIENT_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include "storage/bucket_internal.h"
 #include "storage/internal.h"
 #include "storage/s3/credentials.h"
@@ -27,7 +28,8 @@ struct s3 {
 	char *region;
 	int64_t skew_ns; /* ours minus the server's */
 	bool settled;	 /* a request was taken: region and credentials are right */
-	bool no_if_absent, no_multi_delete, no_ranges;
+
+	atomic_bool no_if_absent, no_multi_delete, no_ranges; /* found out on the way */
 };
 
 /* One request: what is asked. Strings are lent until it has ended. */

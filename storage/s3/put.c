@@ -121,7 +121,7 @@ int s3_delete(struct s3 *s, const char *key, const char *query, const struct sig
 
 	if (r < 0 && s3_status(&c) == 404 && !str_eq(c.error.code, "NoSuchBucket"))
 		r = 0;
-	else if (r < 0 && h && (s3_status(&c) == 412 || s3_status(&c) == 409))
+	else if (r < 0 && h && s3_status(&c) == 412)
 		r = 1;
 	if (r < 0 && err)
 		*err = why;

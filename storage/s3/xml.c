@@ -26,7 +26,7 @@ static void refuse(struct reader *r, const char *why)
 static void XMLCALL on_start(void *arg, const XML_Char *name, const XML_Char **attributes)
 {
 	struct reader *r = arg;
-	const char *colon = strrchr(name, ':'), *local = colon ? colon + 1 : name;
+	const char *colon = strrchr(name, ':'), *local = colon && colon[1] ? colon + 1 : name;
 
 	if (r->depth == XML_DEPTH_MAX || strlen(local) > 128)
 		return refuse(r, "it is nested too deeply");

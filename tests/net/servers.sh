@@ -6,7 +6,8 @@
 set -u
 
 servers_home=$HOME
-servers_cache=${XDG_CACHE_HOME:-$HOME/.cache}/cairn-tests
+servers_xdg=${XDG_CACHE_HOME:-$HOME/.cache}
+servers_cache=$servers_xdg/cairn-tests
 declare -A servers_module=(
 	[versitygw]=github.com/versity/versitygw/cmd/versitygw@v1.8.0
 	[minio]=github.com/minio/minio@latest
@@ -21,12 +22,13 @@ server_build() {
 		flock 9
 		server_is_there "$1" && exit 0
 		if [ "$1" = moto ]; then
-			python3 -m venv "$servers_cache/moto" && "$servers_cache/moto/bin/pip" install -q 'moto[server]==5.2.0' || "$servers_cache/moto/bin/pip" install -q 'moto[server]'
+			HOME=$servers_home XDG_CACHE_HOME=$servers_xdg
+			python3 -m venv "$servers_cache/moto" && "$servers_cache/moto/bin/pip" install -q 'moto[server]>=5.1,<6'
 		elif ! command -v go >/dev/null; then
 			echo 'there is no go compiler'
 			exit 1
 		else
-			HOME=$servers_home GOBIN=$servers_cache/bin GOTOOLCHAIN=local nice -n 10 go install "${servers_module[$1]}"
+			HOME=$servers_home XDG_CACHE_HOME=$servers_xdg GOBIN=$servers_cache/bin nice -n 10 go install "${servers_module[$1]}"
 		fi
 	) 9>"$servers_cache/lock" >"$servers_cache/$1.log" 2>&1 || { tail -n 1 "$servers_cache/$1.log"; return 1; }
 }
