@@ -43,6 +43,8 @@ struct store_ops {
 	int (*bring)(struct store *s, const struct content_id *ids, size_t n, bool only_these, struct err *err);
 	/* Tiers: brings records here. What isn't there is left out. */
 	int (*bring_records)(struct store *s, enum store_space space, const struct digest *names, size_t n, struct err *err);
+	/* Tiers: does the bucket take us? One that can't be reached is no error. */
+	int (*attach)(struct store *s, struct err *err);
 	/* Tiers: how many objects didn't reach the shared store, and why not. */
 	uint64_t (*unsent)(struct store *s, struct err *ret_first);
 	void (*free)(struct store *s);

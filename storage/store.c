@@ -153,6 +153,11 @@ int store_sync(struct store *s, struct err *err)
 	return s->ops->sync(s, err);
 }
 
+int store_attach(struct store *s, struct err *err)
+{
+	return s->ops->attach ? s->ops->attach(s, err) : 0;
+}
+
 uint64_t store_unsent(struct store *s, struct err *ret_first)
 {
 	return s->ops->unsent ? s->ops->unsent(s, ret_first) : 0;

@@ -58,6 +58,9 @@ int store_list(struct store *s, enum store_space space,
 /* Makes all that was put before the call durable, in as few flushes as the file system allows. With a shared store, sends it there too: that this fails is no
  * error here, but is told by store_unsent(), and tried again with the next call. */
 int store_sync(struct store *s, struct err *err);
+/* Does a shared store take us? ERR_INVALID, ERR_NEWER…: no, and why not. One that can't be reached now is no error: everything works without it, and it is tried
+ * again. 0 elsewhere. */
+int store_attach(struct store *s, struct err *err);
 /* Objects that a shared store should have got and has not, and why not. 0 elsewhere. */
 uint64_t store_unsent(struct store *s, struct err *ret_first);
 

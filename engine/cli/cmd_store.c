@@ -1,10 +1,11 @@
-/* `cairn store verify | gc | stat`. */
+/* `cairn store verify | gc | stat`: of a directory, and of what is behind it when the store is shared. */
 #include "base/clock.h"
 #include "base/map.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "cli/facts.h"
 #include "record/manifest.h"
-#include "storage/maintain.h"
+#include "storage/remote/tier.h"
 
 static const char *const space_names[STORE_SPACES] = { "blobs", "trees", "actions", "runs" };
 
@@ -22,19 +23,44 @@ static json_t *stat_json(const struct store *s, const struct store_stat *st)
 	return o;
 }
 
+static json_t *shared_json(const struct remote_stat *st)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "packs", (json_int_t)st->packs, "pack_bytes", (json_int_t)st->pack_bytes, "packed",
+			 (json_int_t)st->packed, "blobs", (json_int_t)st->loose, "blob_bytes", (json_int_t)st->loose_bytes, "actions", (json_int_t)st->actions, "runs",
+			 (json_int_t)st->runs, "leases", (json_int_t)st->leases, "condemned", (json_int_t)st->condemned);
+}
+
+static void print_shared(struct cli *cli, const struct store *s, const struct remote_stat *st)
+{
+	cli_printf(cli, "%s\n", cli_text(cli, store_uri(s)));
+	cli_printf(cli, "  packs    %10llu  %s, with %llu small objects\n", (unsigned long long)st->packs, cli_bytes(cli, st->pack_bytes),
+		   (unsigned long long)st->packed);
+	cli_printf(cli, "  blobs    %10llu  %s\n", (unsigned long long)st->loose, cli_bytes(cli, st->loose_bytes));
+	cli_printf(cli, "  actions  %10llu\n  runs     %10llu\n", (unsigned long long)st->actions, (unsigned long long)st->runs);
+	cli_printf(cli, "  %llu process%s at work, %llu objects condemned\n", (unsigned long long)st->leases, st->leases == 1 ? "" : "es",
+		   (unsigned long long)st->condemned);
+}
+
 int cmd_store_stat(struct cli *cli, const struct cli_args *args)
 {
+	struct remote_stat shared = { 0 };
 	struct err err = { 0 };
 	struct store_stat st;
 	struct store *s;
 
-	if (cli_store(cli, false, &s, &err) < 0 || store_stat_all(s, &st, &err) < 0)
+	if (cli_store(cli, false, &s, &err) < 0 || store_stat_all(s, &st, &err) < 0 || (tier_remote(s) && remote_stat(tier_remote(s), &shared, &err) < 0))
 		return cli_fail(cli, &err);
 	if (cli->json) {
-		cli_print_json(cli, stat_json(s, &st));
+		json_t *o = stat_json(s, &st);
+
+		if (tier_remote(s))
+			json_object_set_new(o, "shared", shared_json(&shared));
+		cli_print_json(cli, o);
 		return CLI_OK;
 	}
-	cli_printf(cli, "%s\n", cli_text(cli, store_uri(s)));
+	if (tier_remote(s))
+		print_shared(cli, s, &shared);
+	cli_printf(cli, "%s\n", cli_text(cli, store_uri(tier_remote(s) ? tier_local(s) : s)));
 	for (int i = 0; i < STORE_SPACES; i++)
 		cli_printf(cli, "  %-8s %10llu  %s\n", space_names[i], (unsigned long long)st.objects[i], cli_bytes(cli, st.bytes[i]));
 	if (st.temporaries)
@@ -51,6 +77,8 @@ struct verification {
 	struct cli *cli;
 	json_t *problems;
 	uint64_t total;
+	VEC(struct store_problem) damaged; /* here; behind it there may be a sound copy */
+	bool behind;
 };
 
 static void on_problem(void *arg, const struct store_problem *p)
@@ -58,6 +86,8 @@ static void on_problem(void *arg, const struct store_problem *p)
 	struct verification *v = arg;
 	char hex[DIGEST_HEX_MAX];
 
+	if (!v->behind && p->err.code == ERR_CORRUPT)
+		VEC_PUSH(&v->damaged, *p);
 	digest_hex(&p->name, hex);
 	if (v->cli->json)
 		json_array_append_new(v->problems, json_pack("{s:s, s:s, s:s}", "space", space_names[p->space], "name", hex, "problem", p->err.msg));
@@ -96,30 +126,93 @@ static json_t *nondeterminism(struct cli *cli, size_t *ret_n)
 	return list;
 }
 
+/* "5%", "0.05" */
+static int sample_of(const struct cli_args *args, double *ret, struct err *err)
+{
+	const char *text = cli_value(args, "sample");
+	_cleanup_(freep) char *number = text ? xstrdup(text) : NULL;
+	size_t n = number ? strlen(number) : 0;
+	bool percent = n && number[n - 1] == '%';
+
+	*ret = 1;
+	if (!text)
+		return 0;
+	if (percent)
+		number[n - 1] = '\0';
+	if (!text_parse_double(number, ret) || !(*ret > 0) || *ret > (percent ? 100 : 1))
+		return err_set(err, ERR_USAGE, "--sample wants a part such as 5%% or 0.05, not `%s`", text);
+	if (percent)
+		*ret /= 100;
+	return 0;
+}
+
+/* Damaged here: a sound copy comes from behind. */
+static int repair_here(struct verification *v, struct store *s, uint64_t *ret_repaired, struct err *err)
+{
+	for (size_t i = 0; i < v->damaged.n && tier_remote(s); i++) {
+		bool there = false;
+
+		if (tier_repair(s, v->damaged.v[i].space, &v->damaged.v[i].name, &there, err) < 0)
+			return -1;
+		*ret_repaired += there;
+	}
+	return 0;
+}
+
+struct verified {
+	int64_t problems;
+	uint64_t objects, repaired;
+};
+
+static int verify_all(struct verification *v, struct store *s, double sample, struct verified *ret, struct err *err)
+{
+	struct tier_verify behind = { .sample = sample, .on_problem = on_problem, .on_progress = on_progress, .arg = v };
+	struct err e = { 0 };
+
+	ret->problems = store_verify(s, on_problem, on_progress, v, err);
+	if (ret->problems < 0)
+		return -1;
+	ret->objects = v->total;
+	if (!tier_remote(s))
+		return 0;
+	v->behind = true;
+	if (repair_here(v, s, &ret->repaired, err) < 0 || tier_verify(s, &behind, &e) < 0)
+		return e.code ? err_set(err, e.code, "%s", e.msg) : -1;
+	ret->objects += behind.checked;
+	ret->problems += (int64_t)behind.problems;
+	ret->repaired += behind.repaired;
+	return 0;
+}
+
 int cmd_store_verify(struct cli *cli, const struct cli_args *args)
 {
 	struct verification v = { .cli = cli, .problems = json_array() };
+	struct verified res = { 0 };
 	struct err err = { 0 };
 	struct store *s;
-	int64_t n = -1;
 	json_t *findings;
 	size_t n_findings;
+	double sample;
+	int r = sample_of(args, &sample, &err);
 
-	if (cli_store(cli, false, &s, &err) == 0)
-		n = store_verify(s, on_problem, on_progress, &v, &err);
-	if (n < 0) {
+	if (r == 0 && (r = cli_store(cli, false, &s, &err)) == 0)
+		r = verify_all(&v, s, sample, &res, &err);
+	VEC_FREE(&v.damaged);
+	if (r < 0) {
 		json_decref(v.problems);
 		return cli_fail(cli, &err);
 	}
 	findings = nondeterminism(cli, &n_findings);
 	if (cli->json) {
-		cli_print_json(cli, json_pack("{s:I, s:o, s:o}", "objects", (json_int_t)v.total, "problems", v.problems, "nondeterminism", findings));
+		cli_print_json(cli, json_pack("{s:I, s:o, s:I, s:o}", "objects", (json_int_t)res.objects, "problems", v.problems, "repaired", (json_int_t)res.repaired,
+					      "nondeterminism", findings));
 	} else {
-		cli_printf(cli, "%llu objects read back, %lld problem%s\n", (unsigned long long)v.total, (long long)n, n == 1 ? "" : "s");
+		cli_printf(cli, "%llu objects read back, %lld problem%s", (unsigned long long)res.objects, (long long)res.problems, res.problems == 1 ? "" : "s");
+		cli_printf(cli, res.repaired ? ", %llu repaired from the other side\n" : "\n", (unsigned long long)res.repaired);
 		json_decref(v.problems);
 		json_decref(findings);
 	}
-	return n ? CLI_TASK_FAILED : CLI_OK;
+	return res.problems > (int64_t)res.repaired ? CLI_TASK_FAILED : CLI_OK;
 }
 
 /* --- gc ---------------------------------------------------------------------------------------------------------------------- */
@@ -205,6 +298,79 @@ static int find_roots(struct db *db, const struct retention *ret, struct arena *
 	return 0;
 }
 
+/* --- roots that others made: a shared store is everybody's ------------------------------------------------------------------------ */
+
+struct shared_run {
+	struct digest hash;
+	const char *pipeline;
+	int64_t started_ns;
+};
+
+struct shared_runs {
+	VEC(struct digest) hashes;
+	VEC(struct shared_run) runs;
+};
+
+static int see_shared_run(void *arg, const struct digest *name, uint64_t size, int64_t mtime_ns)
+{
+	struct shared_runs *s = arg;
+
+	VEC_PUSH(&s->hashes, *name);
+	return 0;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+	const struct shared_run *x = a, *y = b;
+
+	return x->started_ns > y->started_ns ? -1 : x->started_ns < y->started_ns;
+}
+
+static int read_shared_runs(struct shared_runs *s, struct store *store, struct arena *arena, struct err *err)
+{
+	for (size_t i = 0; i < s->hashes.n; i++) {
+		struct shared_run run = { .hash = s->hashes.v[i], .pipeline = "" };
+		struct manifest m = { 0 };
+		struct err e = { 0 };
+
+		if (manifest_load(store, &run.hash, arena, &m, &e) == 0) {
+			run.pipeline = m.run->pipeline;
+			run.started_ns = m.run->started_ns;
+		} else if (e.code != ERR_NOT_FOUND && e.code != ERR_CORRUPT) {
+			return err_set(err, e.code, "%s", e.msg);
+		}
+		VEC_PUSH(&s->runs, run);
+	}
+	if (s->runs.n)
+		qsort(s->runs.v, s->runs.n, sizeof(*s->runs.v), newest_first);
+	return 0;
+}
+
+/* With the retention of this project: whoever collects decides for all that use the store. */
+static int add_shared(const struct retention *ret, struct store *store, struct arena *arena, struct roots *roots, struct err *err)
+{
+	_cleanup_(map_freep) struct map *newer = map_new();
+	struct shared_runs s = { 0 };
+	bool all = !ret->keep_runs && !ret->keep_ns;
+	int r = remote_list(tier_remote(store), STORE_RUN, see_shared_run, &s, err);
+
+	if (r == 0 && !all)
+		r = read_shared_runs(&s, store, arena, err);
+	for (size_t i = 0; i < s.hashes.n && r == 0 && all; i++)
+		VEC_PUSH(&roots->manifests, s.hashes.v[i]);
+	for (size_t i = 0; i < s.runs.n && r == 0; i++) {
+		const struct run_row row = { .started_ns = s.runs.v[i].started_ns };
+		void **seen = map_slot_str(newer, s.runs.v[i].pipeline);
+
+		if (keeps(ret, &row, (uint64_t)(uintptr_t)*seen))
+			VEC_PUSH(&roots->manifests, s.runs.v[i].hash);
+		*seen = (void *)((uintptr_t)*seen + 1);
+	}
+	VEC_FREE(&s.hashes);
+	VEC_FREE(&s.runs);
+	return r;
+}
+
 static int gc_options(struct cli *cli, const struct cli_args *args, const struct config *config, struct store_gc_options *o, struct retention *ret, struct err *err)
 {
 	struct clock *c = clock_system();
@@ -215,6 +381,19 @@ static int gc_options(struct cli *cli, const struct cli_args *args, const struct
 	if (cli_uint(args, "keep-runs", 1, UINT32_MAX, &ret->keep_runs, err) < 0 || cli_duration_value(args, "keep", &ret->keep_ns, err) < 0)
 		return -1;
 	return cli_duration_value(args, "grace", &o->grace_ns, err);
+}
+
+static int collect(struct store *s, const struct store_gc_options *o, struct store_gc_result *ret, struct err *err)
+{
+	struct remote_gc_options ro = { .base = *o, .reader = s };
+	struct remote_gc_result res;
+
+	if (!tier_remote(s))
+		return store_gc(s, o, ret, err);
+	if (remote_gc(tier_remote(s), &ro, &res, err) < 0)
+		return -1;
+	*ret = res.base;
+	return 0;
 }
 
 static void print_gc(struct cli *cli, const struct store_gc_options *o, const struct store_gc_result *r)
@@ -254,13 +433,15 @@ int cmd_store_gc(struct cli *cli, const struct cli_args *args)
 	if (cli_config(cli, &config, &err) == 0 && gc_options(cli, args, config, &o, &ret, &err) == 0 && cli_db(cli, DB_WRITE, &db, &err) == 0 &&
 	    cli_store(cli, false, &s, &err) == 0)
 		r = find_roots(db, &ret, arena, &roots, &err);
+	if (r == 0 && tier_remote(s))
+		r = add_shared(&ret, s, arena, &roots, &err);
 	if (r == 0) {
 		o.manifests = roots.manifests.v;
 		o.n_manifests = roots.manifests.n;
 		o.contents = roots.contents.v;
 		o.n_contents = roots.contents.n;
 		o.keep_action = roots.unfinished ? keep_all : NULL;
-		r = store_gc(s, &o, &res, &err);
+		r = collect(s, &o, &res, &err);
 	}
 	VEC_FREE(&roots.manifests);
 	VEC_FREE(&roots.contents);

@@ -39,14 +39,17 @@ const struct cli_option cli_json_option = { 0, "json", NULL, "print facts as one
 static const struct cli_command store_commands[] = {
 	{ "verify", "read everything in the store back and check it", "", 0, 0,
 	  "Reads every object of the store: digests of content, records, and whether what they name is there. A damaged copy is set "
-	  "aside, so that the next run that needs it makes it again.",
-	  OPTIONS(OPT_STORE),
-	  .json = "{\"objects\": N, \"problems\": [{\"space\", \"name\", \"problem\"}], \"nondeterminism\": [{\"key\", \"task\"}]}",
-	  EXIT_CODES({ 0, "everything is sound" }, { 1, "problems were found; each was printed" }),
+	  "aside, so that the next run that needs it makes it again. With a shared store both sides are read: a damaged copy here is fetched anew, and one "
+	  "there is sent anew when it is sound here.",
+	  OPTIONS({ 0, "sample", "PART", "of a shared store read only so much: 5%, or 0.05; another part each time" }, OPT_STORE),
+	  .json = "{\"objects\": N, \"problems\": [{\"space\", \"name\", \"problem\"}], \"repaired\": N, \"nondeterminism\": [{\"key\", \"task\"}]}",
+	  EXIT_CODES({ 0, "everything is sound, or was repaired" }, { 1, "problems were found; each was printed" }),
 	  EXAMPLES({ "cairn store verify", "check all content" }), .run = cmd_store_verify },
 	{ "gc", "remove content that no run needs any more", "", 0, 0,
 	  "Keeps what the newest runs, running runs and the cache need; see `retention` in cairn.yaml. Something is removed only when two looks, "
-	  "at least an hour apart, both found it unused: the first `gc` marks, a later one sweeps.",
+	  "at least an hour apart, both found it unused: the first `gc` marks, a later one sweeps.\n\n"
+	  "Of a shared store the bucket is collected: runs that others made are kept by the same rules, and nothing goes that a process which is at work "
+	  "anywhere may rely on. The directory in front of it is bounded by `cache_size`.",
 	  OPTIONS({ 'n', "dry-run", NULL, "say what would be removed, remove nothing" },
 		  { 0, "keep-runs", "N", "keep the newest N runs of each pipeline" },
 		  { 0, "keep", "DURATION", "keep runs that are younger, such as 30d" },
@@ -73,7 +76,7 @@ static const struct cli_command store_commands[] = {
 	  EXAMPLES({ "cairn store probe", "is this bucket fit?" }), .run = cmd_store_probe },
 	{ "stat", "what the store holds, in numbers", "", 0, 0, "Counts objects and bytes by kind, and what crashes left behind.",
 	  OPTIONS(OPT_STORE),
-	  .json = "{\"blobs\": {\"objects\", \"bytes\"}, \"trees\", \"actions\", \"runs\", \"temporaries\", \"set_aside\", \"uri\"}",
+	  .json = "{\"blobs\": {\"objects\", \"bytes\"}, \"trees\", \"actions\", \"runs\", \"temporaries\", \"set_aside\", \"uri\", \"shared\"}",
 	  EXAMPLES({ "cairn store stat", "objects and bytes" }), .run = cmd_store_stat },
 	{ 0 },
 };

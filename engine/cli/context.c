@@ -221,7 +221,10 @@ static int open_store(const struct config *c, bool create, struct store **ret, s
 		.bucket = &bucket,
 	};
 
-	return store_open_with(c->store_uri, &o, create, ret, err);
+	if (store_open_with(c->store_uri, &o, create, ret, err) < 0)
+		return -1;
+	/* Whoever is about to work for hours learns now that nothing could be shared. */
+	return create ? store_attach(*ret, err) : 0;
 }
 
 int cli_store(struct cli *cli, bool create, struct store **ret, struct err *err)

@@ -433,13 +433,13 @@ static int collect_packs(struct collector *c, struct err *err)
 	return got;
 }
 
-/* A pack without an index: its writer died in between, or is about to write it. */
+/* A pack without an index: its writer died in between, or is about to write it. An index that nobody can read, and its pack. */
 static int see_orphan(void *arg, const struct bucket_object *o)
 {
 	struct collector *c = arg;
 	struct digest name;
 
-	if (str_has_suffix(o->key, ".idx") || !remote_name_in(o->key, strlen("packs/"), &name) || map_has(c->pack_sizes, name.b, DIGEST_BYTES))
+	if (!remote_name_in(o->key, strlen("packs/"), &name) || map_has(c->pack_sizes, name.b, DIGEST_BYTES))
 		return 0;
 	if (o->mtime_ns <= c->now_ns - MAX(c->base.grace_ns, LOCK_EXPIRY_NS) && o->mtime_ns + CLOCK_GRAIN_NS < c->oldest_lease_ns) {
 		VEC_PUSH(&c->plain, xstrdup(o->key));

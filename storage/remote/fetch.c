@@ -28,8 +28,8 @@ struct fetcher {
 	VEC(struct remote_object *) small, large; /* that lie alone, if anywhere */
 };
 
-/* Does it match its name? Then it is put. Damaged: it isn't there. */
-static int accept(struct fetcher *f, struct remote_object *o, const struct str *bytes, struct err *err)
+/* Does it match its name? Then it is put. Damaged: that copy (of a pack, or the one that lies alone) isn't there. */
+static int accept(struct fetcher *f, struct remote_object *o, uint32_t pack, const struct str *bytes, struct err *err)
 {
 	const char *p = bytes->s ? bytes->s : "";
 	struct content_id id = { 0 };
@@ -39,7 +39,7 @@ static int accept(struct fetcher *f, struct remote_object *o, const struct str *
 	else if (o->space != STORE_ACTION)
 		digest_bytes(p, bytes->len, &id.digest);
 	if (o->space != STORE_ACTION && !digest_eq(&id.digest, &o->name)) {
-		f->r->damaged++;
+		presence_note_bad(f->r, o->space, &o->name, pack);
 		return 0;
 	}
 	if (f->to->ops->put(f->to, o->space, &o->name, p, bytes->len, false, err) < 0)
@@ -83,10 +83,10 @@ static int take_member(struct fetcher *f, struct item *it, const struct bucket_g
 
 	if (at + it->m.stored > g->body.len || it->m.size > PACK_BYTES_MAX * 4 ||
 	    pack_decode(it->m.encoding, g->body.s + at, (size_t)it->m.stored, it->m.size, &bytes, &e) < 0) {
-		f->r->damaged++;
+		presence_note_bad(f->r, it->o->space, &it->o->name, it->pack);
 		return 0;
 	}
-	return accept(f, it->o, &bytes, err);
+	return accept(f, it->o, it->pack, &bytes, err);
 }
 
 struct range {
@@ -186,7 +186,7 @@ static int fetch_small(struct fetcher *f, struct remote_object *const *v, size_t
 		if (got == 0 && g[i].result < 0 && g[i].err.code != ERR_NOT_FOUND)
 			got = err_set(err, g[i].err.code, "%s", g[i].err.msg);
 		if (got == 0 && g[i].result == 0)
-			got = accept(f, v[i], &g[i].body, err);
+			got = accept(f, v[i], BAD_ALONE, &g[i].body, err);
 		str_deinit(&g[i].body);
 	}
 	if (got == 0) { /* what a record names may lie in packs that are newer than our list */
@@ -213,7 +213,7 @@ static int scratch_file(struct remote *r, struct err *err)
 }
 
 /* From a file of stored bytes into the store. Takes fd. */
-static int accept_file(struct fetcher *f, struct remote_object *o, int stored, bool encoded, struct err *err)
+static int accept_file(struct fetcher *f, struct remote_object *o, uint32_t pack, int stored, bool encoded, struct err *err)
 {
 	_cleanup_(fd_closep) int in = stored;
 	struct store *s = f->to;
@@ -244,12 +244,13 @@ static int accept_file(struct fetcher *f, struct remote_object *o, int stored, b
 		store_note_verified(s, &o->name);
 		return 0;
 	}
-	f->r->damaged += e.code == ERR_CORRUPT;
+	if (e.code == ERR_CORRUPT)
+		presence_note_bad(f->r, o->space, &o->name, pack);
 	return e.code == ERR_CORRUPT ? 0 : err_set(err, e.code, "%s", e.msg);
 }
 
 /* A store without files takes it from memory. */
-static int accept_file_in_memory(struct fetcher *f, struct remote_object *o, int stored, bool encoded, struct err *err)
+static int accept_file_in_memory(struct fetcher *f, struct remote_object *o, uint32_t pack, int stored, bool encoded, struct err *err)
 {
 	_cleanup_(fd_closep) int in = stored;
 	_cleanup_(fd_closep) int plain = -1;
@@ -263,17 +264,17 @@ static int accept_file_in_memory(struct fetcher *f, struct remote_object *o, int
 		if (plain < 0)
 			return -1;
 		if (decode_file(in, plain, o->size != UINT64_MAX ? o->size : GIB, &size, &e) < 0) {
-			f->r->damaged++;
+			presence_note_bad(f->r, o->space, &o->name, pack);
 			return e.code == ERR_CORRUPT ? 0 : err_set(err, e.code, "%s", e.msg);
 		}
 	}
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", encoded ? plain : in);
-	return fs_read_file(path, 4 * GIB, &bytes, err) < 0 ? -1 : accept(f, o, &bytes, err);
+	return fs_read_file(path, 4 * GIB, &bytes, err) < 0 ? -1 : accept(f, o, pack, &bytes, err);
 }
 
-static int accept_any(struct fetcher *f, struct remote_object *o, int stored, bool encoded, struct err *err)
+static int accept_any(struct fetcher *f, struct remote_object *o, uint32_t pack, int stored, bool encoded, struct err *err)
 {
-	return f->to->ops->open_temp ? accept_file(f, o, stored, encoded, err) : accept_file_in_memory(f, o, stored, encoded, err);
+	return f->to->ops->open_temp ? accept_file(f, o, pack, stored, encoded, err) : accept_file_in_memory(f, o, pack, stored, encoded, err);
 }
 
 static int fetch_large_member(struct fetcher *f, struct item *it, struct err *err)
@@ -293,7 +294,7 @@ static int fetch_large_member(struct fetcher *f, struct item *it, struct err *er
 		return g.result < 0 && g.err.code == ERR_NOT_FOUND ? 0 : -1;
 	}
 	it->o->size = it->m.size;
-	return accept_any(f, it->o, g.fd, it->m.encoding == PACK_ZSTD, err);
+	return accept_any(f, it->o, it->pack, g.fd, it->m.encoding == PACK_ZSTD, err);
 }
 
 static int fetch_large(struct fetcher *f, struct remote_object *const *v, size_t n, struct err *err)
@@ -314,7 +315,7 @@ static int fetch_large(struct fetcher *f, struct remote_object *const *v, size_t
 		if (got == 0 && g[i].result < 0 && g[i].err.code != ERR_NOT_FOUND)
 			got = err_set(err, g[i].err.code, "%s", g[i].err.msg);
 		if (got == 0 && g[i].result == 0)
-			got = accept_any(f, v[i], TAKE_FD(g[i].fd), str_eq(g[i].encoding, "zstd"), err);
+			got = accept_any(f, v[i], BAD_ALONE, TAKE_FD(g[i].fd), str_eq(g[i].encoding, "zstd"), err);
 		if (g[i].fd >= 0)
 			close(g[i].fd);
 	}
@@ -371,16 +372,18 @@ int remote_fetch(struct remote *r, struct store *to, struct remote_object *v, si
 {
 	struct fetcher f = { .r = r, .to = to };
 	bool again = false;
+	uint64_t damaged;
 	int got;
 
 	if (remote_attach(r, err) < 0)
 		return -1;
+	damaged = r->damaged;
 	for (size_t i = 0; i < n; i++)
 		v[i].there = false;
 	got = fetch_all(&f, v, n, err);
 	if (got == 0 && lacks_content(v, n) && presence_refresh_if_old(r, &again, err) < 0)
 		got = -1;
-	if (got == 0 && again)
+	if (got == 0 && (again || r->damaged != damaged)) /* another copy may be sound */
 		got = fetch_all(&f, v, n, err);
 	VEC_FREE(&f.packed);
 	VEC_FREE(&f.small);

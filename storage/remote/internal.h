@@ -60,8 +60,10 @@ struct remote {
 	struct map *pack_by_name; /* index + 1 */
 	struct slot *slots;
 	size_t n_slots;
+	VEC(struct digest) bad_indexes;
 	bool slots_old; /* packs were added since */
 	bool packs_old; /* a record was read since they were listed: it may name what lies in a newer one */
+	struct map *bad; /* name and pack (or BAD_ALONE): copies that didn't match their name; they count as absent */
 	struct map *known; /* blobs and records that lie alone there: name → 1 */
 	VEC(uint8_t) seen; /* names that became known, to be remembered */
 	struct condemned *condemned; /* sorted by kind and name */
@@ -89,6 +91,8 @@ bool presence_find_locked(struct remote *r, const struct remote_object *o, bool 
 void presence_add_pack(struct remote *r, const struct digest *name, struct str *index); /* takes index */
 void presence_note(struct remote *r, enum store_space space, const struct digest *name);
 void presence_forget(struct remote *r);
+#define BAD_ALONE UINT32_MAX
+void presence_note_bad(struct remote *r, enum store_space space, const struct digest *name, uint32_t pack);
 bool presence_is_condemned_locked(const struct remote *r, enum remote_kind kind, const struct digest *name);
 void presence_remember(struct remote *r); /* writes what became known into the directory */
 void presence_recall(struct remote *r);

@@ -39,10 +39,36 @@ static uint64_t prefix_of(const struct digest *d)
 
 /* --- packs ------------------------------------------------------------------------------------------------------------------ */
 
+static bool is_bad_locked(const struct remote *r, enum store_space space, const struct digest *name, uint32_t pack)
+{
+	uint8_t key[NAME_LEN + 4];
+
+	if (map_len(r->bad) == 0)
+		return false;
+	name_key(key, space, name);
+	memcpy(key + NAME_LEN, &pack, 4);
+	return map_has(r->bad, key, sizeof(key));
+}
+
+void presence_note_bad(struct remote *r, enum store_space space, const struct digest *name, uint32_t pack)
+{
+	uint8_t key[NAME_LEN + 4];
+
+	name_key(key, space, name);
+	memcpy(key + NAME_LEN, &pack, 4);
+	pthread_mutex_lock(&r->lock);
+	*map_slot(r->bad, key, sizeof(key), NULL) = r;
+	r->damaged++;
+	pthread_mutex_unlock(&r->lock);
+}
+
+/* A bad copy is as good as condemned: what is sent in its place gets another name. */
 bool presence_is_condemned_locked(const struct remote *r, enum remote_kind kind, const struct digest *name)
 {
 	const struct condemned key = { .kind = (uint8_t)kind, .name = *name };
 
+	if (kind != KIND_PACK && is_bad_locked(r, kind == KIND_ACTION ? STORE_ACTION : kind == KIND_RUN ? STORE_RUN : STORE_BLOB, name, BAD_ALONE))
+		return true;
 	return r->n_condemned && bsearch(&key, r->condemned, r->n_condemned, sizeof(key), condemned_order);
 }
 
@@ -125,7 +151,7 @@ bool presence_find_locked(struct remote *r, const struct remote_object *o, bool 
 		const struct pack *p = &r->packs.v[r->slots[lo].pack];
 		struct pack_member m;
 
-		if (p->gone || (p->condemned && (found || !condemned_too)))
+		if (p->gone || (p->condemned && (found || !condemned_too)) || is_bad_locked(r, o->space, &o->name, r->slots[lo].pack))
 			continue;
 		pack_index_at(p->index, r->slots[lo].at, &m);
 		if (m.space != o->space || !digest_eq(&m.name, &o->name) || (o->size != UINT64_MAX && m.size != o->size))
@@ -207,7 +233,7 @@ static int fetch_indexes(struct remote *r, const struct wanted_index *w, size_t 
 		if (got == 0 && g[i].result == 0 && r->dir >= 0 && g[i].body.s && pack_index_check(&w[i].name, g[i].body.s, g[i].body.len, NULL) == 0)
 			fs_write_atomic_at(r->dir, remote_pack_key(path, &w[i].name, true), g[i].body.s, g[i].body.len, 0644, FS_WRITE_NO_SYNC, NULL);
 		if (got == 0 && g[i].result == 0 && !take_index(r, &w[i], &g[i].body))
-			r->damaged++;
+			VEC_PUSH(&r->bad_indexes, w[i].name);
 		str_deinit(&g[i].body);
 	}
 	free(g);
@@ -269,6 +295,7 @@ int presence_load(struct remote *r, struct err *err)
 
 	pthread_mutex_lock(&r->lock);
 	r->packs_old = false;
+	r->bad_indexes.n = 0;
 	pthread_mutex_unlock(&r->lock);
 	got = bucket_list(r->bucket, "packs/", NULL, 0, see_pack, &l, err);
 	if (got == 0)
@@ -398,8 +425,10 @@ void presence_free(struct remote *r)
 		free(r->packs.v[i].index);
 	VEC_FREE(&r->packs);
 	VEC_FREE(&r->seen);
+	VEC_FREE(&r->bad_indexes);
 	map_free(r->pack_by_name);
 	map_free(r->known);
+	map_free(r->bad);
 	free(r->slots);
 	free(r->condemned);
 }

@@ -447,6 +447,14 @@ static int tier_sync(struct store *s, struct err *err)
 	return 0;
 }
 
+static int tier_attach(struct store *s, struct err *err)
+{
+	struct tier *t = tier_of(s);
+	struct err e = { 0 };
+
+	return remote_attach(t->remote, &e) < 0 ? away(t, &e, err) : 0;
+}
+
 /* What the directory lacks itself isn't counted: it was asked for, and set aside or collected since. */
 static uint64_t tier_unsent(struct store *s, struct err *ret_first)
 {
@@ -508,13 +516,13 @@ static const struct store_ops tier_ops = {
 	.has = tier_has, .get = tier_get, .put = tier_put, .del = tier_del, .list = tier_list, .sync = tier_sync, .open = tier_open,
 	.set_aside = tier_set_aside, .del_old = tier_del_old, .read_note = tier_read_note, .write_note = tier_write_note, .lock_gc = tier_lock_gc,
 	.leftovers = tier_leftovers, .open_temp = tier_open_temp, .publish_temp = tier_publish_temp, .move_in = tier_move_in, .bring = tier_bring,
-	.bring_records = tier_bring_records, .unsent = tier_unsent, .free = tier_free,
+	.bring_records = tier_bring_records, .attach = tier_attach, .unsent = tier_unsent, .free = tier_free,
 };
 /* In front of a store in memory, which has no files. */
 static const struct store_ops memory_tier_ops = {
 	.has = tier_has, .get = tier_get, .put = tier_put, .del = tier_del, .list = tier_list, .sync = tier_sync, .open = tier_open,
 	.set_aside = tier_set_aside, .del_old = tier_del_old, .read_note = tier_read_note, .write_note = tier_write_note, .lock_gc = tier_lock_gc,
-	.bring = tier_bring, .bring_records = tier_bring_records, .unsent = tier_unsent, .free = tier_free,
+	.bring = tier_bring, .bring_records = tier_bring_records, .attach = tier_attach, .unsent = tier_unsent, .free = tier_free,
 };
 
 struct store *tier_new(struct store *local, struct remote *remote, const struct store_options *o)

@@ -23,4 +23,17 @@ struct tier_pulled {
 };
 int tier_pull(struct store *s, const struct tier_wanted *w, struct tier_pulled *ret, struct err *err);
 
+/* Reads the bucket back, all of it or a part (0 < sample <= 1, another one each time), and sends in place of what is damaged there what the directory has. */
+struct tier_verify {
+	double sample;
+	void (*on_problem)(void *arg, const struct store_problem *p); /* damaged, or missing although it is listed */
+	void (*on_progress)(void *arg, uint64_t done, uint64_t total);
+	void *arg;
+	/* answered */
+	uint64_t checked, problems, repaired;
+};
+int tier_verify(struct store *s, struct tier_verify *v, struct err *err);
+/* Brings what was set aside in the directory. `ret_there` says which are here again. */
+int tier_repair(struct store *s, enum store_space space, const struct digest *name, bool *ret_there, struct err *err);
+
 #endif

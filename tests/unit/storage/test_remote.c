@@ -334,6 +334,33 @@ static int damage(void *arg, const struct bucket_object *o)
 	return 0;
 }
 
+/* Whoever has it finds what is damaged there, and sends it again. */
+static void repair_from(char name[16], size_t i, const struct content_id *id)
+{
+	struct tier_verify v = { .sample = 1 };
+	struct content_id got;
+	struct err err = { 0 };
+	struct store *s;
+
+	snprintf(name, 16, "a%zu", i);
+	s = machine(name, STORE_READ_WRITE);
+	ok(tier_verify(s, &v, &err), &err);
+	assert_int_equal(v.repaired, v.problems);
+	if (i == 1 || i == 2)
+		assert_true(v.problems > 0);
+	store_free(s);
+	snprintf(name, 16, "c%zu", i);
+	s = machine(name, STORE_READ_WRITE);
+	assert_true(finds(s, 1, &got));
+	{
+		_cleanup_(freep) char *out = xasprintf("%s/out%zu", root, i);
+
+		ok(content_materialise_at(s, id, false, CONTENT_COPY_WRITABLE, AT_FDCWD, out, &err), &err);
+	}
+	ok(content_verify(s, id, &err), &err);
+	store_free(s);
+}
+
 static void test_damage_is_seen(void **state)
 {
 	static const uint64_t places[] = { 0, 30, 100, 200, 5000 };
@@ -364,8 +391,8 @@ static void test_damage_is_seen(void **state)
 			assert_int_equal(content_verify(b, &id, &err), -1);
 			assert_true(err.code == ERR_NOT_FOUND || err.code == ERR_CORRUPT);
 		}
-		/* Whoever has it sends it again, and then it is whole: not while the damaged one is believed to be there. */
 		store_free(b);
+		repair_from(name, i, &id);
 	}
 }
 
