@@ -335,6 +335,15 @@ static int dir_del_old(struct store *s, enum store_space space, const struct dig
 	return dir_del(s, space, name, err);
 }
 
+/* Only the access time: the other one is the collector's. */
+static void dir_touch(struct store *s, enum store_space space, const struct digest *name)
+{
+	const struct timespec t[2] = { { .tv_nsec = UTIME_NOW }, { .tv_nsec = UTIME_OMIT } };
+	char path[PATH_MAX_OBJECT];
+
+	(void)!utimensat(dir_of(s)->root, object_path(path, space, name), t, AT_SYMLINK_NOFOLLOW);
+}
+
 static bool dir_set_aside(struct store *s, enum store_space space, const struct digest *name)
 {
 	struct dir_store *d = dir_of(s);
@@ -561,6 +570,7 @@ static const struct store_ops dir_ops = {
 	.has = dir_has, .get = dir_get, .put = dir_put, .del = dir_del, .list = dir_list, .sync = dir_sync, .open = dir_open_blob,
 	.set_aside = dir_set_aside, .del_old = dir_del_old, .read_note = dir_read_note, .write_note = dir_write_note, .lock_gc = dir_lock_gc,
 	.leftovers = dir_leftovers, .open_temp = dir_open_temp, .publish_temp = dir_publish_temp, .move_in = dir_move_in,
+	.touch = dir_touch,
 	.free = dir_free,
 };
 

@@ -39,6 +39,8 @@ struct store_ops {
 	int (*lock_gc)(struct store *s, int *ret_fd, struct err *err);
 	/* What crashes and set_aside() left, older than before_ns: counted, and deleted unless dry. NULL where there is none. */
 	int (*leftovers)(struct store *s, enum store_leftover which, int64_t before_ns, bool dry, uint64_t *ret_n, uint64_t *ret_bytes, struct err *err);
+	/* Directory stores: it is used now. NULL elsewhere. */
+	void (*touch)(struct store *s, enum store_space space, const struct digest *name);
 	/* Tiers: brings all that these contents reach here, in few requests (only_these: not what trees name); what can't be had is left out. NULL elsewhere. */
 	int (*bring)(struct store *s, const struct content_id *ids, size_t n, bool only_these, struct err *err);
 	/* Tiers: brings records here. What isn't there is left out. */

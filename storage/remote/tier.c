@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include "base/fs.h"
+#include "storage/remote/evict.h"
 #include "storage/remote/internal.h"
 #include "storage/remote/tier.h"
 
@@ -32,6 +33,10 @@ struct tier {
 	size_t n_unsent;
 	int64_t failed_at_ns; /* monotonic; 0: the last try went well */
 	struct err failure;   /* the first since it went well */
+	struct map *touched;  /* objects that were read by this process, when the directory is bounded */
+	uint64_t added_bytes; /* to the directory, since it was last looked at */
+	bool was_scanned;
+	struct evict_user *user;
 };
 
 static struct tier *tier_of(struct store *s)
@@ -63,6 +68,7 @@ static void enqueue(struct tier *t, enum store_space space, const struct digest 
 		*o = (struct remote_object){ .space = space, .name = *name, .size = size, .sound = sound, .replace = replace };
 		*slot = (void *)(uintptr_t)t->objects.n;
 		t->n_unsent++;
+		t->added_bytes += sound && size != UINT64_MAX ? size : 0;
 	} else if (replace) {
 		o = &t->objects.v[(uintptr_t)*slot - 1];
 		t->n_unsent += o->there;
@@ -103,6 +109,20 @@ static int away(struct tier *t, const struct err *e, struct err *err)
 {
 	note_failure(t, e);
 	return e->code == ERR_IO ? 0 : err_set(err, e->code, "%s", e->msg);
+}
+
+/* Once a process: that it is in use is known from then on. */
+static void touch(struct tier *t, enum store_space space, const struct digest *name)
+{
+	bool is_new;
+
+	if (!t->cache_max || !t->local->ops->touch || space > STORE_TREE)
+		return;
+	pthread_mutex_lock(&t->base.lock);
+	*map_slot(t->touched, name->b, DIGEST_BYTES, &is_new) = t;
+	pthread_mutex_unlock(&t->base.lock);
+	if (is_new)
+		t->local->ops->touch(t->local, space, name);
 }
 
 /* --- reading ---------------------------------------------------------------------------------------------------------------------- */
@@ -148,6 +168,10 @@ static int fetch(struct tier *t, struct remote_object *v, size_t n, struct err *
 		return 1;
 	if (remote_fetch(t->remote, t->local, v, n, &e) < 0)
 		return away(t, &e, err) < 0 ? -1 : 1;
+	pthread_mutex_lock(&t->base.lock);
+	for (size_t i = 0; i < n; i++)
+		t->added_bytes += v[i].there && v[i].size != UINT64_MAX ? v[i].size : 0;
+	pthread_mutex_unlock(&t->base.lock);
 	return v[0].there ? 0 : 1;
 }
 
@@ -164,8 +188,10 @@ static int tier_get(struct store *s, enum store_space space, const struct digest
 	struct err e = { 0 };
 	int r;
 
-	if (t->local->ops->get(t->local, space, name, max_bytes, ret, &e) == 0)
+	if (t->local->ops->get(t->local, space, name, max_bytes, ret, &e) == 0) {
+		touch(t, space, name);
 		return 0;
+	}
 	if (e.code != ERR_NOT_FOUND)
 		return err_set(err, e.code, "%s", e.msg);
 	r = fetch_one(t, space, name, err);
@@ -180,8 +206,10 @@ static int tier_open(struct store *s, const struct digest *name, int *ret_fd, ui
 	struct err e = { 0 };
 	int r;
 
-	if (t->local->ops->open(t->local, name, ret_fd, ret_size, &e) == 0)
+	if (t->local->ops->open(t->local, name, ret_fd, ret_size, &e) == 0) {
+		touch(t, STORE_BLOB, name);
 		return 0;
+	}
 	if (e.code != ERR_NOT_FOUND)
 		return err_set(err, e.code, "%s", e.msg);
 	r = fetch_one(t, STORE_BLOB, name, err);
@@ -428,6 +456,18 @@ static int send_queue(struct tier *t, struct remote_sent *sent, struct err *err)
 	return r;
 }
 
+/* The directory is gone through when it was never, or has grown by a twentieth of what it may have. What can't be done now is done another time. */
+static void bound(struct tier *t)
+{
+	struct evicted res;
+
+	if (!t->cache_max || !t->user || (t->was_scanned && t->added_bytes < t->cache_max / 20))
+		return;
+	t->was_scanned = true;
+	t->added_bytes = 0;
+	evict(t->local, t->local->uri, t->remote, t->cache_max, &res, NULL);
+}
+
 static int tier_sync(struct store *s, struct err *err)
 {
 	struct tier *t = tier_of(s);
@@ -441,8 +481,10 @@ static int tier_sync(struct store *s, struct err *err)
 	pthread_mutex_lock(&t->sending);
 	if (send_queue(t, &sent, &e) < 0)
 		note_failure(t, &e);
-	else
+	else {
 		note_success(t);
+		bound(t);
+	}
 	pthread_mutex_unlock(&t->sending);
 	return 0;
 }
@@ -504,8 +546,10 @@ static void tier_free(struct store *s)
 	struct tier *t = tier_of(s);
 
 	remote_free(t->remote);
+	evict_user_free(t->user);
 	store_free(t->local);
 	map_free(t->index);
+	map_free(t->touched);
 	VEC_FREE(&t->objects);
 	pthread_mutex_destroy(&t->sending);
 	store_base_deinit(s);
@@ -535,6 +579,10 @@ struct store *tier_new(struct store *local, struct remote *remote, const struct 
 	t->writes = o->mode == STORE_READ_WRITE;
 	t->cache_max = o->cache_max;
 	t->index = map_new();
+	t->touched = map_new();
+	/* Others may bound the directory: they must know of us. When it can't be said, they may only cost us another fetch. */
+	if (local->ops->open_temp)
+		evict_user_new(local->uri, &t->user, NULL);
 	pthread_mutex_init(&t->sending, NULL);
 	return &t->base;
 }

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include "base/fs.h"
 #include "base/mem.h"
 #include "storage/action.h"
@@ -474,6 +475,119 @@ static void test_push_and_pull_of_runs(void **state)
 	store_free(b);
 }
 
+/* --- the bound of the directory ----------------------------------------------------------------------------------------------------- */
+
+static struct store *bounded(const char *name, uint64_t max)
+{
+	_cleanup_(freep) char *local = fs_join(root, name);
+	const struct store_options o = { .local = local, .cache_max = max };
+	struct err err = { 0 };
+	struct store *s = NULL;
+
+	ok(store_open_with(BUCKET, &o, true, &s, &err), &err);
+	return s;
+}
+
+static bool is_here(struct store *s, const struct content_id *id)
+{
+	struct store *local = tier_local(s);
+	bool there = false;
+
+	assert_int_equal(store_has(local, id, 1, &there, NULL), 0);
+	return there;
+}
+
+static struct content_id put_random(struct store *s, uint32_t seed, size_t n)
+{
+	_cleanup_(freep) char *bytes = xmalloc(n);
+	struct content_id id;
+
+	fill(bytes, n, seed, false);
+	assert_int_equal(content_put_bytes(s, bytes, n, &id, NULL), 0);
+	return id;
+}
+
+/* File systems' clocks tick every few milliseconds: until what is touched next is younger than what was touched last. */
+static void wait_for_tick(void)
+{
+	_cleanup_(freep) char *path = fs_join(root, "tick");
+	struct stat first, now;
+
+	assert_int_equal(fs_write_atomic(path, "", 0, NULL), 0);
+	assert_int_equal(stat(path, &first), 0);
+	do {
+		assert_int_equal(fs_write_atomic(path, "", 0, NULL), 0);
+		assert_int_equal(stat(path, &now), 0);
+	} while (now.st_ctim.tv_sec == first.st_ctim.tv_sec && now.st_ctim.tv_nsec == first.st_ctim.tv_nsec);
+}
+
+/* As if `id` had last been used so many hours ago. */
+static void age(const char *name, const struct content_id *id, int hours)
+{
+	char hex[DIGEST_HEX_MAX];
+	_cleanup_(freep) char *path = NULL;
+	struct timespec t[2] = { 0 };
+
+	digest_hex(&id->digest, hex);
+	path = xasprintf("%s/%s/blobs/%.2s/%s", root, name, hex, hex);
+	t[0].tv_sec = t[1].tv_sec = clock_system()->wall_ns(clock_system()) / NS_PER_S - hours * 3600;
+	assert_int_equal(utimensat(AT_FDCWD, path, t, 0), 0);
+}
+
+static void test_least_recently_used_goes(void **state)
+{
+	struct store *s = bounded("a", 0), *other;
+	struct content_id v[10], unsent;
+	struct err err = { 0 };
+	char byte;
+	int fd;
+
+	for (uint32_t i = 0; i < 10; i++)
+		v[i] = put_random(s, i + 1, 300000);
+	ok(store_sync(s, &err), &err);
+	store_free(s);
+	other = machine("a", STORE_OFF);
+	unsent = put_random(other, 77, 300000); /* the bucket never got it */
+	store_free(other);
+	for (int i = 0; i < 10; i++)
+		age("a", &v[i], 20 - i);
+	age("a", &unsent, 99);
+	wait_for_tick();
+
+	s = bounded("a", 1800000); /* six of eleven may stay, a tenth less */
+	ok(content_open(s, &v[0], &fd, &err), &err); /* the oldest is used now */
+	assert_int_equal(read(fd, &byte, 1), 1);
+	close(fd);
+	put_random(s, 5000, 1000);
+	ok(store_sync(s, &err), &err);
+	assert_true(is_here(s, &v[0]));
+	assert_true(is_here(s, &unsent));
+	assert_false(is_here(s, &v[1]));
+	assert_true(is_here(s, &v[9]));
+	for (int i = 0; i < 10; i++) /* all of it can still be had */
+		ok(content_verify(s, &v[i], &err), &err);
+	store_free(s);
+}
+
+/* A run that goes on elsewhere keeps what was used since it began. */
+static void test_what_is_in_use_stays(void **state)
+{
+	struct store *running = bounded("a", 0), *s;
+	struct content_id v[10];
+	struct err err = { 0 };
+
+	for (uint32_t i = 0; i < 10; i++)
+		v[i] = put_random(running, i + 1, 300000);
+	ok(store_sync(running, &err), &err);
+	s = bounded("a", 600000);
+	put_random(s, 5000, 1000);
+	ok(store_sync(s, &err), &err);
+	store_free(s);
+	for (int i = 0; i < 10; i++)
+		assert_true(is_here(running, &v[i]));
+	store_free(running);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -486,6 +600,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_cut_off_anywhere, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_damage_is_seen, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_push_and_pull_of_runs, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_least_recently_used_goes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_what_is_in_use_stays, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
