@@ -1,0 +1,243 @@
+/* Packs and their indexes: golden bytes, hostile indexes, encodings. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include "base/fs.h"
+#include "base/mem.h"
+#include "storage/content.h"
+#include "storage/remote/internal.h"
+
+static void must(int r, const struct err *err)
+{
+	if (r < 0)
+		fail_msg("%s", err->msg);
+}
+
+static void put_u64(struct str *s, uint64_t v)
+{
+	for (int i = 0; i < 8; i++)
+		str_addc(s, (char)(v >> (8 * i)));
+}
+
+/* As FORMAT.md says it, byte by byte, but for the random ones. */
+static void test_golden(void **state)
+{
+	struct pack_writer *w;
+	struct str index = { 0 }, want = { 0 }, pack = { 0 };
+	struct digest name, hello, again;
+	struct content_id id;
+	struct err err = { 0 };
+	uint64_t size;
+	char path[64];
+	int fd;
+
+	content_id_of_bytes("hello", 5, &id);
+	hello = id.digest;
+	must(pack_writer_new(-1, &w, &err), &err);
+	must(pack_writer_add(w, STORE_TREE, &hello, "tree!", 5, &err), &err); /* sorted behind the blob, whatever its place */
+	must(pack_writer_add(w, STORE_BLOB, &hello, "hello", 5, &err), &err);
+	pack_writer_finish(w, &fd, &size, &index, &name);
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	must(fs_read_file(path, MIB, &pack, &err), &err);
+	assert_int_equal(pack.len, 13 + 16 + 10);
+	assert_int_equal(size, pack.len);
+	assert_memory_equal(pack.s, "cairn-pack/1\n", 13);
+	assert_memory_equal(pack.s + 29, "tree!hello", 10);
+
+	str_add(&want, "cairn-pack-index/1\n");
+	str_addn(&want, pack.s + 13, 16);
+	str_addn(&want, "\2\0\0\0", 4);
+	str_addn(&want, "\0\0", 2);
+	str_addn(&want, hello.b, 32);
+	put_u64(&want, 5), put_u64(&want, 34), put_u64(&want, 5);
+	str_addn(&want, "\1\0", 2);
+	str_addn(&want, hello.b, 32);
+	put_u64(&want, 5), put_u64(&want, 29), put_u64(&want, 5);
+	assert_int_equal(index.len, want.len);
+	assert_memory_equal(index.s, want.s, want.len);
+	digest_bytes(want.s, want.len, &again);
+	assert_true(digest_eq(&again, &name));
+	must(pack_index_check(&name, index.s, index.len, &err), &err);
+	assert_int_equal(pack_index_pack_size(index.s), size);
+	pack_writer_free(w);
+	str_deinit(&index);
+	str_deinit(&want);
+	str_deinit(&pack);
+}
+
+static void test_golden_condemned(void **state)
+{
+	struct condemned v[2] = { { .kind = KIND_PACK, .since_ns = 0x0102 }, { .kind = KIND_BLOB } }, *got;
+	struct str bytes = { 0 };
+	size_t n;
+
+	memset(v[0].name.b, 0xaa, 32);
+	memset(v[1].name.b, 0xbb, 32);
+	condemned_encode(v, 2, &bytes);
+	assert_int_equal(bytes.len, 25 + 2 * 41);
+	assert_memory_equal(bytes.s, "cairn-bucket-condemned/1\n\3\xaa", 27);
+	assert_memory_equal(bytes.s + 25 + 33, "\2\1\0\0\0\0\0\0", 8);
+	assert_int_equal(condemned_parse(bytes.s, bytes.len, 5000, &got, &n), 0);
+	assert_int_equal(n, 2);
+	assert_int_equal(got[0].kind, KIND_BLOB);
+	assert_int_equal(got[0].since_ns, 5000); /* new in that list */
+	assert_int_equal(got[1].since_ns, 0x0102);
+	free(got);
+	assert_int_equal(condemned_parse(bytes.s, bytes.len - 1, 5000, &got, &n), -1);
+	assert_int_equal(condemned_parse("cairn", 5, 5000, &got, &n), -1);
+	str_deinit(&bytes);
+}
+
+/* Whatever is changed in an index, and its name made to fit: refused, or all places that it names are within bounds. */
+static void test_hostile_index(void **state)
+{
+	struct pack_writer *w;
+	struct str index = { 0 };
+	struct digest name;
+	struct err err = { 0 };
+	uint64_t size, random = 1;
+	size_t refused = 0;
+	int fd;
+
+	must(pack_writer_new(-1, &w, &err), &err);
+	for (int i = 0; i < 4; i++) {
+		struct content_id id;
+
+		content_id_of_bytes(&i, sizeof(i), &id);
+		must(pack_writer_add(w, STORE_BLOB, &id.digest, &i, sizeof(i), &err), &err);
+	}
+	pack_writer_finish(w, &fd, &size, &index, &name);
+	assert_int_equal(pack_index_check(&name, index.s, index.len - 1, NULL), -1);
+	for (int i = 0; i < 20000; i++) {
+		_cleanup_(freep) char *copy = xmalloc(index.len);
+		size_t n = index.len, at;
+
+		memcpy(copy, index.s, n);
+		random = random * 6364136223846793005ULL + 1442695040888963407ULL;
+		at = (size_t)(random >> 33) % n;
+		copy[at] = (char)(random >> 20);
+		if (i % 7 == 0)
+			n = at;
+		digest_bytes(copy, n, &name);
+		if (pack_index_check(&name, copy, n, NULL) < 0) {
+			refused++;
+			continue;
+		}
+		for (size_t k = 0; k < pack_index_len(copy); k++) {
+			struct pack_member m;
+
+			pack_index_at(copy, k, &m);
+			assert_true(m.space <= STORE_TREE && m.encoding <= PACK_ZSTD);
+			assert_true(m.offset + m.stored < 1ULL << 48);
+		}
+	}
+	assert_true(refused > 5000);
+	pack_writer_free(w);
+	str_deinit(&index);
+}
+
+static void fill(char *p, size_t n, bool text)
+{
+	uint32_t x = 7;
+
+	for (size_t i = 0; i < n; i++) {
+		x = x * 1664525 + 1013904223;
+		p[i] = text ? "abc \n"[(x >> 24) % 5] : (char)(x >> 24);
+	}
+}
+
+/* Compressed only when it pays; either way what comes out is what went in. */
+static void test_encoding(void **state)
+{
+	static const size_t sizes[] = { 0, 1, 255, 256, 5000, 40000, 200000 };
+
+	for (size_t i = 0; i < ARRAY_LEN(sizes) * 2; i++) {
+		size_t n = sizes[i / 2];
+		_cleanup_(freep) char *bytes = xmalloc(n + 1);
+		_cleanup_(str_deinit) struct str index = { 0 }, pack = { 0 }, got = { 0 };
+		struct pack_writer *w;
+		struct pack_member m;
+		struct content_id id;
+		struct err err = { 0 };
+		struct digest name;
+		uint64_t size;
+		char path[64];
+		int fd;
+
+		fill(bytes, n, i % 2);
+		content_id_of_bytes(bytes, n, &id);
+		must(pack_writer_new(-1, &w, &err), &err);
+		must(pack_writer_add(w, STORE_BLOB, &id.digest, bytes, n, &err), &err);
+		pack_writer_finish(w, &fd, &size, &index, &name);
+		pack_index_at(index.s, 0, &m);
+		assert_int_equal(m.encoding, i % 2 && n >= 256 ? PACK_ZSTD : PACK_PLAIN);
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		must(fs_read_file(path, GIB, &pack, &err), &err);
+		must(pack_decode(m.encoding, pack.s + m.offset, m.stored, m.size, &got, &err), &err);
+		assert_int_equal(got.len, n);
+		if (n)
+			assert_memory_equal(got.s, bytes, n);
+		if (m.encoding == PACK_ZSTD) { /* a frame that gives more or less than the index says is refused */
+			assert_int_equal(pack_decode(m.encoding, pack.s + m.offset, m.stored, m.size - 1, &got, &err), -1);
+			assert_int_equal(pack_decode(m.encoding, pack.s + m.offset, m.stored, m.size + 1, &got, &err), -1);
+			assert_int_equal(pack_decode(m.encoding, pack.s + m.offset, m.stored - 1, m.size, &got, &err), -1);
+		}
+		pack_writer_free(w);
+	}
+}
+
+static int file_of(const void *bytes, size_t n)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC);
+
+	assert_int_equal(fs_write_all(fd, bytes, n, NULL), 0);
+	return fd;
+}
+
+static void test_whole_files(void **state)
+{
+	static const size_t sizes[] = { 0, 1, 131072, 131073, 3000000 };
+
+	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+		size_t n = sizes[i];
+		_cleanup_(freep) char *bytes = xmalloc(n + 1);
+		_cleanup_(str_deinit) struct str got = { 0 };
+		int in, coded = file_of("", 0), out = file_of("", 0);
+		uint64_t stored, size;
+		struct err err = { 0 };
+		char path[64];
+
+		fill(bytes, n, true);
+		in = file_of(bytes, n);
+		must(encode_file(in, n, coded, &stored, &err), &err);
+		assert_int_equal(lseek(coded, 0, SEEK_END), (off_t)stored);
+		must(decode_file(coded, out, n, &size, &err), &err);
+		assert_int_equal(size, n);
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", out);
+		must(fs_read_file(path, GIB, &got, &err), &err);
+		assert_int_equal(got.len, n);
+		if (n)
+			assert_memory_equal(got.s, bytes, n);
+		if (n > 1) { /* bounded, and noticed when it is cut */
+			assert_int_equal(decode_file(coded, out, n - 1, &size, &err), -1);
+			assert_int_equal(ftruncate(coded, (off_t)stored - 3), 0);
+			assert_int_equal(decode_file(coded, out, n, &size, &err), -1);
+		}
+		close(in), close(coded), close(out);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_golden),	cmocka_unit_test(test_golden_condemned), cmocka_unit_test(test_hostile_index),
+		cmocka_unit_test(test_encoding), cmocka_unit_test(test_whole_files),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
