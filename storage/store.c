@@ -158,6 +158,17 @@ int store_attach(struct store *s, struct err *err)
 	return s->ops->attach ? s->ops->attach(s, err) : 0;
 }
 
+bool store_is_shared(const struct store *s)
+{
+	return s->ops->bring_records != NULL;
+}
+
+void store_expect(struct store *s, enum store_space space, const struct digest *names, size_t n)
+{
+	if (n && s->ops->bring_records)
+		s->ops->bring_records(s, space, names, n, NULL);
+}
+
 uint64_t store_unsent(struct store *s, struct err *ret_first)
 {
 	return s->ops->unsent ? s->ops->unsent(s, ret_first) : 0;

@@ -61,6 +61,9 @@ int store_sync(struct store *s, struct err *err);
 /* Does a shared store take us? ERR_INVALID, ERR_NEWER…: no, and why not. One that can't be reached now is no error: everything works without it, and it is tried
  * again. 0 elsewhere. */
 int store_attach(struct store *s, struct err *err);
+/* These records are going to be asked for: a shared store brings them in one batch. Nothing is lost when it can't. */
+void store_expect(struct store *s, enum store_space space, const struct digest *names, size_t n);
+bool store_is_shared(const struct store *s);
 /* Objects that a shared store should have got and has not, and why not. 0 elsewhere. */
 uint64_t store_unsent(struct store *s, struct err *ret_first);
 

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include "base/fs.h"
+#include "storage/action.h"
 #include "storage/remote/evict.h"
 #include "storage/remote/internal.h"
 #include "storage/remote/tier.h"
@@ -19,6 +20,8 @@
 /* After a failure the bucket is left alone for so long: the client below has tried for a while already. */
 #define TRY_AGAIN_NS (30 * NS_PER_S)
 #define LEVEL_MAX 65536
+/* Somebody else may write a record at any time; within this, nobody asks again. */
+#define ABSENT_S 60
 
 struct tier {
 	struct store base;
@@ -33,6 +36,7 @@ struct tier {
 	size_t n_unsent;
 	int64_t failed_at_ns; /* monotonic; 0: the last try went well */
 	struct err failure;   /* the first since it went well */
+	struct map *absent;   /* records that the bucket was just asked for in vain: name → second of the monotonic clock */
 	struct map *touched;  /* objects that were read by this process, when the directory is bounded */
 	uint64_t added_bytes; /* to the directory, since it was last looked at */
 	bool was_scanned;
@@ -178,8 +182,16 @@ static int fetch(struct tier *t, struct remote_object *v, size_t n, struct err *
 static int fetch_one(struct tier *t, enum store_space space, const struct digest *name, struct err *err)
 {
 	struct remote_object o = { .space = space, .name = *name, .size = UINT64_MAX };
+	bool absent = false;
+	uintptr_t when_s;
 
-	return fetch(t, &o, 1, err);
+	if (space == STORE_ACTION) {
+		pthread_mutex_lock(&t->base.lock);
+		when_s = (uintptr_t)map_get(t->absent, name->b, DIGEST_BYTES);
+		absent = when_s && when_s + ABSENT_S > (uintptr_t)(now_ns() / NS_PER_S) + 1;
+		pthread_mutex_unlock(&t->base.lock);
+	}
+	return absent ? 1 : fetch(t, &o, 1, err);
 }
 
 static int tier_get(struct store *s, enum store_space space, const struct digest *name, uint64_t max_bytes, struct str *ret, struct err *err)
@@ -226,6 +238,17 @@ static int tier_list(struct store *s, enum store_space space, int (*fn)(void *ar
 
 /* --- bringing much at once ------------------------------------------------------------------------------------------------------------- */
 
+static void note_absent(struct tier *t, const struct remote_object *v, size_t n)
+{
+	uintptr_t now_s = (uintptr_t)(now_ns() / NS_PER_S) + 1;
+
+	pthread_mutex_lock(&t->base.lock);
+	for (size_t i = 0; i < n; i++)
+		if (v[i].space == STORE_ACTION)
+			*map_slot(t->absent, v[i].name.b, DIGEST_BYTES, NULL) = v[i].there ? NULL : (void *)now_s;
+	pthread_mutex_unlock(&t->base.lock);
+}
+
 /* Those that the directory lacks. */
 static int fetch_lacking(struct tier *t, enum store_space space, const struct digest *names, const uint64_t *sizes, size_t n, struct err *err)
 {
@@ -241,6 +264,8 @@ static int fetch_lacking(struct tier *t, enum store_space space, const struct di
 		if (!there[i])
 			v[m++] = (struct remote_object){ .space = space, .name = names[i], .size = sizes[i] };
 	r = m ? fetch(t, v, m, err) : 0;
+	if (r >= 0)
+		note_absent(t, v, m);
 	free(v);
 	return r < 0 ? -1 : 0;
 }
@@ -320,13 +345,36 @@ static int tier_bring(struct store *s, const struct content_id *ids, size_t n, b
 	return r;
 }
 
+/* Whoever looks at a record looks at its metrics next. */
+static int bring_metrics(struct tier *t, const struct digest *names, size_t n, struct err *err)
+{
+	_cleanup_(freep) struct digest *blobs = xcalloc(n + 1, sizeof(*blobs));
+	_cleanup_(freep) uint64_t *sizes = xcalloc(n + 1, sizeof(*sizes));
+	size_t m = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_(arena_freep) struct arena *arena = arena_new();
+		_cleanup_(str_deinit) struct str bytes = { 0 };
+		struct action_record a;
+
+		if (t->local->ops->get(t->local, STORE_ACTION, &names[i], ACTION_RECORD_MAX, &bytes, NULL) < 0 ||
+		    action_decode(bytes.s ? bytes.s : "", bytes.len, arena, &a, NULL) < 0 || a.metrics.kind == CONTENT_NONE)
+			continue;
+		blobs[m] = a.metrics.digest;
+		sizes[m++] = a.metrics.size_bytes;
+	}
+	return m ? fetch_lacking(t, STORE_BLOB, blobs, sizes, m, err) : 0;
+}
+
 static int tier_bring_records(struct store *s, enum store_space space, const struct digest *names, size_t n, struct err *err)
 {
 	_cleanup_(freep) uint64_t *sizes = xcalloc(n + 1, sizeof(*sizes));
 
 	for (size_t i = 0; i < n; i++)
 		sizes[i] = UINT64_MAX;
-	return fetch_lacking(tier_of(s), space, names, sizes, n, err);
+	if (fetch_lacking(tier_of(s), space, names, sizes, n, err) < 0)
+		return -1;
+	return space == STORE_ACTION ? bring_metrics(tier_of(s), names, n, err) : 0;
 }
 
 /* --- writing ------------------------------------------------------------------------------------------------------------------------- */
@@ -550,6 +598,7 @@ static void tier_free(struct store *s)
 	store_free(t->local);
 	map_free(t->index);
 	map_free(t->touched);
+	map_free(t->absent);
 	VEC_FREE(&t->objects);
 	pthread_mutex_destroy(&t->sending);
 	store_base_deinit(s);
@@ -580,6 +629,7 @@ struct store *tier_new(struct store *local, struct remote *remote, const struct 
 	t->cache_max = o->cache_max;
 	t->index = map_new();
 	t->touched = map_new();
+	t->absent = map_new();
 	/* Others may bound the directory: they must know of us. When it can't be said, they may only cost us another fetch. */
 	if (local->ops->open_temp)
 		evict_user_new(local->uri, &t->user, NULL);
