@@ -162,6 +162,7 @@ struct lookup_hit {
 int lookup_open(struct plan *p, struct err *err);
 void lookup_close(struct plan *p);
 /* Of one task whose key is known; doesn't check whether the content is present. */
+int lookup_expect(struct plan *p, struct plan_task *const *tasks, size_t n, struct err *err); /* these are looked up next */
 int lookup_task(struct plan *p, struct plan_task *t, struct lookup_hit *ret, struct err *err);
 /* The same, without the last results table: what others may have recorded meanwhile. */
 int lookup_recorded(struct plan *p, struct plan_task *t, struct lookup_hit *ret, struct err *err);

@@ -180,6 +180,31 @@ int lookup_recorded(struct plan *p, struct plan_task *t, struct lookup_hit *ret,
 	return 0;
 }
 
+/* Of a shared store, what the database doesn't know is asked for in one batch. */
+int lookup_expect(struct plan *p, struct plan_task *const *tasks, size_t n, struct err *err)
+{
+	_cleanup_(freep) struct digest *keys = NULL;
+	size_t m = 0;
+
+	if (n < 2 || !store_is_shared(p->ctx.store))
+		return 0;
+	keys = xcalloc(n, sizeof(*keys));
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_(arena_freep) struct arena *arena = arena_new();
+		struct cached_result r = { 0 };
+		int found = 0;
+
+		if (!p->steps[tasks[i]->step].decl->cache || tasks[i]->forced)
+			continue;
+		if (p->ctx.db && (found = record_lookup(p->ctx.db, &tasks[i]->key, arena, &r, err)) < 0)
+			return -1;
+		if (!found)
+			keys[m++] = tasks[i]->key;
+	}
+	store_expect(p->ctx.store, STORE_ACTION, keys, m);
+	return 0;
+}
+
 int lookup_task(struct plan *p, struct plan_task *t, struct lookup_hit *ret, struct err *err)
 {
 	const struct step *s = p->steps[t->step].decl;

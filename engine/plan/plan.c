@@ -310,27 +310,21 @@ struct wave {
 	VEC(struct content_id) ids;
 };
 
-static int key_and_look_up(struct plan *p, struct wave *w, struct err *err)
+static int make_keys(struct plan *p, struct wave *w, struct err *err)
 {
 	struct arena *arena = arena_new();
 	int r = 0;
 
 	while (p->wave.n && w->tasks.n < WAVE_MAX && r >= 0) {
 		struct plan_task *t = queue_pop(&p->wave);
-		struct lookup_hit hit;
 
 		r = end_without_key(p, t, err);
 		if (r != 0)
 			continue;
 		r = task_key(p, t, arena, err);
-		if (r == 0)
-			r = lookup_task(p, t, &hit, err);
 		if (r < 0)
 			break;
 		VEC_PUSH(&w->tasks, t);
-		VEC_PUSH(&w->hits, hit);
-		for (size_t i = 0; hit.found && i < p->steps[t->step].decl->n_outputs; i++)
-			VEC_PUSH(&w->ids, hit.outputs[i]);
 		if (arena_bytes(arena) > 4 * MIB) {
 			arena_free(arena);
 			arena = arena_new();
@@ -338,6 +332,23 @@ static int key_and_look_up(struct plan *p, struct wave *w, struct err *err)
 	}
 	arena_free(arena);
 	return r < 0 ? -1 : 0;
+}
+
+static int key_and_look_up(struct plan *p, struct wave *w, struct err *err)
+{
+	if (make_keys(p, w, err) < 0 || lookup_expect(p, w->tasks.v, w->tasks.n, err) < 0)
+		return -1;
+	for (size_t k = 0; k < w->tasks.n; k++) {
+		struct plan_task *t = w->tasks.v[k];
+		struct lookup_hit hit;
+
+		if (lookup_task(p, t, &hit, err) < 0)
+			return -1;
+		VEC_PUSH(&w->hits, hit);
+		for (size_t i = 0; hit.found && i < p->steps[t->step].decl->n_outputs; i++)
+			VEC_PUSH(&w->ids, hit.outputs[i]);
+	}
+	return 0;
 }
 
 static int end_or_ready(struct plan *p, struct wave *w, const bool *present, struct err *err)
