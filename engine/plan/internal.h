@@ -75,6 +75,7 @@ struct plan {
 	struct map *pin_by_name; /* → index + 1 */
 	struct map *code_memo;	 /* path → struct code_entry *, directory with a slash behind it → struct listing * */
 	VEC(struct map *) listings;
+	struct listing *top; /* of the project itself */
 	struct task_queue wave;	 /* needs have ended: to be keyed */
 	struct task_queue ready; /* to be executed */
 	VEC(struct plan_wait) waits;

@@ -184,10 +184,12 @@ static struct listing *listing_of(struct plan *p, const char *dir)
 
 static bool may_exist(struct plan *p, const char *path)
 {
-	_cleanup_(freep) char *dir = fs_dirname(path);
 	const char *slash = strrchr(path, '/');
-	struct listing *l = listing_of(p, dir);
+	_cleanup_(freep) char *dir = slash ? fs_dirname(path) : NULL;
+	struct listing *l = slash ? listing_of(p, dir) : p->top;
 
+	if (!l)
+		l = p->top = listing_of(p, ".");
 	return l->too_large || map_get_str(l->names, slash ? slash + 1 : path);
 }
 
