@@ -11,7 +11,7 @@
 /* A hole of so many bytes between two members is fetched along: it costs less than another request. */
 #define HOLE_MAX (128 * KIB)
 #define RANGE_MAX (8 * MIB)
-#define BATCH_BYTES (64 * MIB)
+#define BATCH_BYTES (32 * MIB)
 #define BATCH_OBJECTS 1024
 #define FILES_AT_ONCE 32
 

@@ -103,11 +103,49 @@ static void test_file(void **state)
 	put("store: s3://bucket/prefix\n");
 	c = load(".", NULL, NULL);
 	assert_string_equal(c->store_uri, "s3://bucket/prefix");
+	assert_path(c->local_store, ".cairn/store");
+	assert_string_equal(c->cache, "read-write");
+	assert_int_equal(c->cache_bytes, 0);
+	assert_null(c->store_options.endpoint);
+	assert_string_equal(c->store_options.style, "auto");
+	config_free(c);
+	put("store: gs://bucket\ncache: read-only\ncache_size: 50Gi\nstore_options: {endpoint: http://x:1, region: r, profile: p, style: path, ca: certs/ca.pem}\n");
+	c = load("sub", NULL, NULL);
+	assert_string_equal(c->cache, "read-only");
+	assert_int_equal(c->cache_bytes, 50 * GIB);
+	assert_string_equal(c->store_options.endpoint, "http://x:1");
+	assert_string_equal(c->store_options.region, "r");
+	assert_string_equal(c->store_options.profile, "p");
+	assert_string_equal(c->store_options.style, "path");
+	assert_path(c->store_options.ca, "certs/ca.pem");
 	config_free(c);
 	put("");
 	c = load(".", NULL, NULL);
 	assert_non_null(c);
 	config_free(c);
+}
+
+static void test_bad_store_options(void **state)
+{
+	static const char *const bad[][2] = {
+		{ "cache: sometimes\n", "`cache`" },
+		{ "cache_size: 0\n", "`cache_size` must be more than 0" },
+		{ "cache_size: lots\n", "`cache_size`" },
+		{ "store_options: 3\n", "`store_options`" },
+		{ "store_options: {endpoint: s3.example.org}\n", "must begin with https:// or http://" },
+		{ "store_options: {style: odd}\n", "`style`" },
+		{ "store_options: {secret: x}\n", "secret" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		char *said;
+
+		put(bad[i][0]);
+		assert_null(load(".", &said, NULL));
+		if (!strstr(said, bad[i][1]))
+			fail_msg("%s: %s", bad[i][0], said);
+		free(said);
+	}
 }
 
 static void test_variables(void **state)
@@ -193,6 +231,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_defaults, enter_temp, leave_temp),
+		cmocka_unit_test_setup_teardown(test_bad_store_options, enter_temp, leave_temp),
 		cmocka_unit_test_setup_teardown(test_file, enter_temp, leave_temp),
 		cmocka_unit_test_setup_teardown(test_variables, enter_temp, leave_temp),
 		cmocka_unit_test_setup_teardown(test_bad, enter_temp, leave_temp),
