@@ -3,6 +3,7 @@
 #define CAIRN_STORAGE_REMOTE_INTERNAL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include "base/map.h"
 #include "base/mem.h"
 #include "storage/internal.h"
@@ -71,7 +72,7 @@ struct remote {
 	int64_t condemned_ns; /* when that list was written; 0: there is none */
 	struct lease lease;
 	struct err refused; /* why nothing can be written although it was wanted */
-	uint64_t damaged; /* objects that didn't match their name */
+	atomic_ulong damaged; /* objects that didn't match their name */
 };
 
 /* remote.c */

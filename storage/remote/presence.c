@@ -185,10 +185,12 @@ static int see_pack(void *arg, const struct bucket_object *o)
 	if (!str_has_suffix(o->key, ".idx") || !remote_name_in(o->key, strlen("packs/"), &w.name))
 		return 0;
 	*map_slot(l->listed, w.name.b, DIGEST_BYTES, NULL) = l;
+	pthread_mutex_lock(&l->r->lock);
 	known = (uintptr_t)map_get(l->r->pack_by_name, w.name.b, DIGEST_BYTES);
 	if (known)
 		l->r->packs.v[known - 1].mtime_ns = o->mtime_ns;
-	else
+	pthread_mutex_unlock(&l->r->lock);
+	if (!known)
 		VEC_PUSH(&l->wanted, w);
 	return 0;
 }

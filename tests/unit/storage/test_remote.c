@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include "base/fs.h"
@@ -588,6 +589,58 @@ static void test_what_is_in_use_stays(void **state)
 	store_free(running);
 }
 
+/* --- many threads, one store --------------------------------------------------------------------------------------------------------- */
+
+struct hand {
+	struct store *s;
+	uint32_t number;
+	struct content_id ids[40];
+	pthread_t thread;
+	bool failed;
+};
+
+static void *work(void *arg)
+{
+	struct hand *h = arg;
+	struct err err = { 0 };
+
+	for (uint32_t i = 0; i < 40 && !h->failed; i++) {
+		char text[64];
+		int n = snprintf(text, sizeof(text), "%u of %u", i / 2 * 2, h->number % 3); /* some by several threads */
+		bool there = false;
+
+		h->failed |= content_put_bytes(h->s, text, (size_t)n, &h->ids[i], &err) < 0;
+		h->failed |= store_has(h->s, &h->ids[i / 2], 1, &there, &err) < 0 || !there;
+		if (i % 10 == h->number % 10)
+			h->failed |= store_sync(h->s, &err) < 0 || remote_renew(tier_remote(h->s), &err) < 0;
+	}
+	return NULL;
+}
+
+static void test_threads(void **state)
+{
+	struct store *s = machine("a", STORE_READ_WRITE), *b;
+	struct hand hands[6];
+	struct err err = { 0 };
+
+	for (uint32_t i = 0; i < 6; i++) {
+		hands[i] = (struct hand){ .s = s, .number = i };
+		assert_int_equal(pthread_create(&hands[i].thread, NULL, work, &hands[i]), 0);
+	}
+	for (size_t i = 0; i < 6; i++) {
+		pthread_join(hands[i].thread, NULL);
+		assert_false(hands[i].failed);
+	}
+	ok(store_sync(s, &err), &err);
+	assert_int_equal(store_unsent(s, &err), 0);
+	store_free(s);
+	b = machine("b", STORE_READ_WRITE);
+	for (size_t i = 0; i < 6; i++)
+		for (size_t k = 0; k < 40; k++)
+			ok(content_verify(b, &hands[i].ids[k], &err), &err);
+	store_free(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -602,6 +655,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_push_and_pull_of_runs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_least_recently_used_goes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_what_is_in_use_stays, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,7 +57,7 @@ static struct store *open_store(struct world *w, enum store_mode mode)
 {
 	const struct remote_options ro = { .writes = mode == STORE_READ_WRITE, .clock = &w->clock, .lease_every_ns = -1 };
 	const struct store_options o = { .mode = mode };
-	struct remote *r;
+	struct remote *r = NULL;
 	struct bucket *b;
 	struct err err = { 0 };
 
