@@ -596,6 +596,22 @@ static int reload(struct collector *c, struct err *err)
 	return got;
 }
 
+/* What crashes left in the directory: nobody else collects there. */
+static int sweep_directory(struct collector *c, struct err *err)
+{
+	struct store *s = c->o->reader;
+	struct clock *clock = c->r->o.clock;
+	int64_t now_ns = clock->wall_ns(clock);
+	uint64_t n, bytes;
+
+	if (!s->ops->leftovers)
+		return 0;
+	if (s->ops->leftovers(s, LEFTOVER_TEMPORARY, now_ns - MAX(c->base.grace_ns, LOCK_EXPIRY_NS), false, &n, &bytes, err) < 0 ||
+	    s->ops->leftovers(s, LEFTOVER_CORRUPT, now_ns - UPLOAD_STALE_NS, false, &n, &bytes, err) < 0)
+		return -1;
+	return 0;
+}
+
 static int collect(struct collector *c, struct err *err)
 {
 	if (take_lock(c, err) < 0 || bucket_list(c->r->bucket, LEASES_PREFIX, NULL, 0, see_lease, c, err) < 0 || reload(c, err) < 0 || mark(c, err) < 0 ||
@@ -604,7 +620,7 @@ static int collect(struct collector *c, struct err *err)
 	count_doomed(c);
 	if (c->base.dry_run)
 		return 0;
-	return publish_list(c, err) < 0 ? -1 : sweep(c, err);
+	return publish_list(c, err) < 0 || sweep(c, err) < 0 ? -1 : sweep_directory(c, err);
 }
 
 int remote_gc(struct remote *r, const struct remote_gc_options *o, struct remote_gc_result *ret, struct err *err)

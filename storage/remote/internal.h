@@ -106,6 +106,7 @@ int remote_send_pack(struct remote *r, struct pack_writer *w, uint64_t *ret_byte
 /* lease.c */
 int lease_take(struct remote *r, struct err *err);
 void lease_give_back(struct remote *r);
+bool lease_is_good(struct remote *r);
 int condemned_load(struct remote *r, struct err *err);
 int condemned_parse(const void *bytes, size_t n, int64_t mtime_ns, struct condemned **ret, size_t *ret_n);
 void condemned_encode(const struct condemned *v, size_t n, struct str *ret); /* since_ns 0: new in this one */

@@ -148,6 +148,17 @@ static int begin_again(struct remote *r, struct err *err)
 	return got < 0 ? -1 : 1;
 }
 
+bool lease_is_good(struct remote *r)
+{
+	int64_t now_ns = remote_boottime_ns(r);
+	bool good;
+
+	pthread_mutex_lock(&r->lock);
+	good = r->lease.key && now_ns - r->lease.renewed_at_ns <= LAPSED_NS;
+	pthread_mutex_unlock(&r->lock);
+	return good;
+}
+
 int remote_renew(struct remote *r, struct err *err)
 {
 	int64_t now_ns = remote_boottime_ns(r), started_ns;

@@ -377,6 +377,9 @@ int remote_send(struct remote *r, struct store *from, struct remote_object *v, s
 	got = ask_contents(&s, v, n, err);
 	if (got == 0)
 		got = send_contents(&s, v, n, err);
+	/* This machine may have slept since the bucket was asked. */
+	if (got == 0 && !lease_is_good(r))
+		got = err_set(err, ERR_CHANGED, "the lease in %s lapsed while contents were sent; they are sent again", remote_uri(r));
 	if (got == 0)
 		got = send_space(&s, STORE_ACTION, v, n, err);
 	if (got == 0)
