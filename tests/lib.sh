@@ -14,6 +14,8 @@
 
 set -u -o pipefail
 umask 022
+# No test asks a machine's metadata server for credentials, unless it plays that server itself.
+export AWS_EC2_METADATA_DISABLED=true GCE_METADATA_HOST=127.0.0.1:1
 
 SRC=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 test_file=$(basename "$0")
