@@ -210,6 +210,7 @@ static int open_store(const struct config *c, bool create, struct store **ret, s
 		.region = c->store_options.region,
 		.profile = c->store_options.profile,
 		.ca_file = c->store_options.ca,
+		.anonymous = c->store_options.anonymous,
 		.style = str_eq(c->store_options.style, "path")	     ? BUCKET_STYLE_PATH :
 			 str_eq(c->store_options.style, "virtual") ? BUCKET_STYLE_VIRTUAL :
 								       BUCKET_STYLE_AUTO,

@@ -51,7 +51,7 @@ static const char *text_of(const struct doc *d, const struct yaml_node *n, const
 
 static void read_store_options(const struct doc *d, const struct yaml_node *n, struct config *c)
 {
-	static const char *const keys[] = { "endpoint", "region", "profile", "style", "ca" };
+	static const char *const keys[] = { "endpoint", "region", "profile", "style", "ca", "anonymous" };
 	const struct yaml_node *v;
 
 	if (!want_map(d, n, "`store_options`"))
@@ -66,6 +66,8 @@ static void read_store_options(const struct doc *d, const struct yaml_node *n, s
 		c->store_options.profile = text_of(d, v, "`profile`");
 	if ((v = yaml_get(n, "style")))
 		read_choice(d, v, "`style`", styles, ARRAY_LEN(styles), &c->store_options.style);
+	if ((v = yaml_get(n, "anonymous")))
+		read_bool(d, v, "`anonymous`", &c->store_options.anonymous);
 	if ((v = yaml_get(n, "ca")) && want_text(d, v, "`ca`")) {
 		_cleanup_(freep) char *joined = fs_join(c->project_root, v->text);
 

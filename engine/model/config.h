@@ -5,7 +5,7 @@
  *	cache: read-write            # of a shared store: read-only takes from it but sends nothing, off is      CAIRN_CACHE
  *	                             # the directory alone
  *	cache_size: 200Gi            # what .cairn/store may take in front of a shared store; least recently used goes first
- *	store_options: {endpoint: https://s3.example.org, region: eu-1, profile: team, style: path, ca: certs/ca.pem}
+ *	store_options: {endpoint: https://s3.example.org, region: eu-1, profile: team, style: path, ca: certs/ca.pem}   # anonymous: true: unsigned
  *	runner: local                # or kubernetes                                                    CAIRN_RUNNER
  *	salt: v2                     # part of every key: change it to start anew
  *	jobs: 8                      # tasks at once; 0 or nothing: as many as there are cpus           CAIRN_JOBS
@@ -33,6 +33,7 @@ struct config {
 	struct {
 		const char *endpoint, *region, *profile, *ca; /* NULL: not said; ca is an absolute path */
 		const char *style;			      /* "auto" (default), "path" or "virtual" */
+		bool anonymous;
 	} store_options;
 	const char *runner;	  /* "local" (default) or "kubernetes" */
 	const char *salt;	  /* project salt of every key, or NULL */
