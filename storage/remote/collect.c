@@ -27,6 +27,9 @@
 /* Packs below this are written together when there are many. */
 #define SMALL_PACK (8 * MIB)
 #define SMALL_PACKS_MIN 16
+/* Moved together, through memory. */
+#define REPACK_BYTES (32 * MIB)
+#define REPACK_OBJECTS 8192
 
 struct collector {
 	struct remote *r;
@@ -287,9 +290,8 @@ static uint64_t needed_bytes(struct collector *c, size_t i)
 
 struct repack {
 	struct collector *c;
-	struct store *memory;
 	struct pack_writer *w;
-	uint64_t bytes; /* in memory */
+	uint64_t bytes; /* of the batch, in memory */
 	VEC(struct remote_object) batch;
 	bool damaged;
 };
@@ -309,17 +311,18 @@ static int write_repacked(struct repack *rp, struct err *err)
 
 static int repack_batch(struct repack *rp, struct err *err)
 {
-	int got = rp->batch.n ? remote_fetch(rp->c->r, rp->memory, rp->batch.v, rp->batch.n, err) : 0;
+	struct store *memory = store_memory_new();
+	int got = rp->batch.n ? remote_fetch(rp->c->r, memory, rp->batch.v, rp->batch.n, err) : 0;
 
 	for (size_t i = 0; i < rp->batch.n && got == 0; i++) {
 		const struct remote_object *o = &rp->batch.v[i];
 		_cleanup_(str_deinit) struct str bytes = { 0 };
 
-		if (!o->there || store_get(rp->memory, o->space, &o->name, UINT64_MAX, &bytes, NULL) < 0) {
+		if (!o->there || store_get(memory, o->space, &o->name, UINT64_MAX, &bytes, NULL) < 0) {
 			rp->damaged = true;
 			continue;
 		}
-		if (rp->w && pack_writer_bytes(rp->w) + bytes.len > PACK_BYTES_MAX)
+		if (rp->w && pack_writer_is_full(rp->w, bytes.len))
 			got = write_repacked(rp, err);
 		if (got == 0 && !rp->w)
 			got = pack_writer_new(rp->c->r->dir, &rp->w, err);
@@ -327,10 +330,10 @@ static int repack_batch(struct repack *rp, struct err *err)
 			got = pack_writer_add(rp->w, o->space, &o->name, bytes.s ? bytes.s : "", bytes.len, err);
 		rp->c->res->moved++;
 		rp->c->res->moved_bytes += bytes.len;
-		store_delete(rp->memory, o->space, &o->name, NULL);
 	}
 	rp->batch.n = 0;
 	rp->bytes = 0;
+	store_free(TAKE_PTR(memory));
 	return got;
 }
 
@@ -348,7 +351,7 @@ static int repack_pack(struct repack *rp, size_t i, struct err *err)
 		o = (struct remote_object){ .space = m.space, .name = m.name, .size = m.size };
 		VEC_PUSH(&rp->batch, o);
 		rp->bytes += m.size;
-		if (rp->bytes >= PACK_BYTES_MAX && repack_batch(rp, err) < 0)
+		if ((rp->bytes >= REPACK_BYTES || rp->batch.n >= REPACK_OBJECTS) && repack_batch(rp, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -385,7 +388,7 @@ static uint8_t *judge_packs(struct collector *c, size_t n, size_t *ret_anew)
 /* All of them or none: only when everything in them could be read are the old packs given up. */
 static int write_anew(struct collector *c, uint8_t *verdict, size_t n, struct err *err)
 {
-	struct repack rp = { .c = c, .memory = store_memory_new() };
+	struct repack rp = { .c = c };
 	int got = 0;
 
 	for (size_t i = 0; i < n && got == 0; i++)
@@ -400,7 +403,6 @@ static int write_anew(struct collector *c, uint8_t *verdict, size_t n, struct er
 			verdict[i] = got == 0 && !rp.damaged;
 	pack_writer_free(rp.w);
 	VEC_FREE(&rp.batch);
-	store_free(rp.memory);
 	return got;
 }
 

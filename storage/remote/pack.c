@@ -152,6 +152,11 @@ int pack_writer_add_fd(struct pack_writer *w, enum store_space space, const stru
 	return 0;
 }
 
+bool pack_writer_is_full(const struct pack_writer *w, uint64_t n)
+{
+	return w->members.n && (w->at + n > PACK_BYTES_MAX || w->members.n >= PACK_MEMBERS_FULL);
+}
+
 uint64_t pack_writer_bytes(const struct pack_writer *w)
 {
 	return w->at;

@@ -9,8 +9,8 @@
 #include "storage/store.h"
 
 #define PACK_BYTES_MAX (64 * MIB)
-/* Members of a pack; an index of so many has 58 MB. */
-#define PACK_MEMBERS_MAX 1000000
+#define PACK_MEMBERS_FULL 65536 /* writers begin another pack then: an index has 4 MB at most */
+#define PACK_MEMBERS_MAX 1000000 /* readers refuse more */
 #define PACK_INDEX_MAX (64 * MIB)
 
 enum pack_encoding { PACK_PLAIN = 0, PACK_ZSTD = 1 };
@@ -38,6 +38,8 @@ int pack_writer_add(struct pack_writer *w, enum store_space space, const struct 
 int pack_writer_add_fd(struct pack_writer *w, enum store_space space, const struct digest *name, int fd, uint64_t size, struct err *err);
 /* The same for bytes that are encoded already. */
 int pack_writer_add_stored(struct pack_writer *w, const struct pack_member *m, const void *stored, struct err *err);
+/* Is there no room for another `n` bytes? An empty pack has room for anything. */
+bool pack_writer_is_full(const struct pack_writer *w, uint64_t n);
 uint64_t pack_writer_bytes(const struct pack_writer *w);
 size_t pack_writer_members(const struct pack_writer *w);
 /* The pack's file (lent) and size, its index and its name. */

@@ -85,7 +85,7 @@ static int close_pack(struct sender *s, struct err *err)
 
 static int room_for(struct sender *s, uint64_t n, struct err *err)
 {
-	if (s->w && (pack_writer_bytes(s->w) + n > PACK_BYTES_MAX || pack_writer_members(s->w) >= PACK_MEMBERS_MAX) && close_pack(s, err) < 0)
+	if (s->w && pack_writer_is_full(s->w, n) && close_pack(s, err) < 0)
 		return -1;
 	return s->w ? 0 : pack_writer_new(s->r->dir, &s->w, err);
 }
