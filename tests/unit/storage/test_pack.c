@@ -141,6 +141,36 @@ static void test_hostile_index(void **state)
 	str_deinit(&index);
 }
 
+/* However small members are, a pack ends before readers would refuse its index. */
+static void test_members_are_bounded(void **state)
+{
+	struct pack_writer *w;
+	struct str index = { 0 };
+	struct digest name = { { 0 } };
+	struct err err = { 0 };
+	uint64_t size;
+	uint32_t n = 0;
+	int fd;
+
+	must(pack_writer_new(-1, &w, &err), &err);
+	assert_false(pack_writer_is_full(w, GIB)); /* one large object alone is fine */
+	while (!pack_writer_is_full(w, 1)) {
+		memcpy(name.b, &n, sizeof(n));
+		must(pack_writer_add(w, STORE_BLOB, &name, "", 0, &err), &err);
+		assert_true(++n <= PACK_MEMBERS_MAX / 10);
+	}
+	pack_writer_finish(w, &fd, &size, &index, &name);
+	must(pack_index_check(&name, index.s, index.len, &err), &err);
+	assert_int_equal(pack_index_len(index.s), n);
+	pack_writer_free(w);
+	must(pack_writer_new(-1, &w, &err), &err);
+	must(pack_writer_add(w, STORE_BLOB, &name, "x", 1, &err), &err);
+	assert_false(pack_writer_is_full(w, PACK_BYTES_MAX / 2));
+	assert_true(pack_writer_is_full(w, PACK_BYTES_MAX));
+	pack_writer_free(w);
+	str_deinit(&index);
+}
+
 static void fill(char *p, size_t n, bool text)
 {
 	uint32_t x = 7;
@@ -236,7 +266,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_golden),	cmocka_unit_test(test_golden_condemned), cmocka_unit_test(test_hostile_index),
-		cmocka_unit_test(test_encoding), cmocka_unit_test(test_whole_files),
+		cmocka_unit_test(test_encoding), cmocka_unit_test(test_whole_files), cmocka_unit_test(test_members_are_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
