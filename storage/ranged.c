@@ -254,7 +254,8 @@ static int get_whole(struct fetch *f, struct part *p, struct err *err)
 	return request_part(f, 0, f->g->size, p, err);
 }
 
-void ranged_get(const struct ranged *store, struct bucket_get *g, struct work_queue *q)
+/* One get, from inside a queue, which may get more work; sets what is answered in *g when all is done. */
+static void ranged_get(const struct ranged *store, struct bucket_get *g, struct work_queue *q)
 {
 	struct fetch *f = xcalloc(1, sizeof(*f));
 	struct err err = { 0 };
@@ -284,4 +285,23 @@ void ranged_get(const struct ranged *store, struct bucket_get *g, struct work_qu
 	if (r < 0)
 		fail(f, &err);
 	part_done(f);
+}
+
+struct get_batch {
+	const struct ranged *store;
+	struct bucket_get *const *v;
+};
+
+static void get_one(struct work_queue *q, void *arg, size_t i)
+{
+	struct get_batch *b = arg;
+
+	ranged_get(b->store, b->v[i], q);
+}
+
+void ranged_get_many(const struct ranged *store, unsigned threads, struct bucket_get *const *v, size_t n)
+{
+	struct get_batch batch = { store, v };
+
+	work_run(threads, (struct work){ get_one, &batch, n });
 }

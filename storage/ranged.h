@@ -27,7 +27,7 @@ struct ranged {
 	void *store;
 	atomic_bool *no_ranges; /* the server ignores ranges: noted, and asked before */
 };
-/* One get, from inside a queue, which may get more work; sets what is answered in *g when all is done. */
-void ranged_get(const struct ranged *store, struct bucket_get *g, struct work_queue *q);
+/* All of them, on `threads` threads; returns when each has been told how it ended. */
+void ranged_get_many(const struct ranged *store, unsigned threads, struct bucket_get *const *v, size_t n);
 
 #endif

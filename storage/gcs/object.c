@@ -52,22 +52,10 @@ static int request(void *store, const struct bucket_get *get, struct ranged_part
 	return r;
 }
 
-struct get_batch {
-	struct ranged ranged;
-	struct bucket_get *const *v;
-};
-
-static void get_one(struct work_queue *q, void *arg, size_t i)
-{
-	struct get_batch *b = arg;
-
-	ranged_get(&b->ranged, b->v[i], q);
-}
-
 int gcs_get_many(struct bucket *b, struct bucket_get *const *v, size_t n, struct err *err)
 {
 	struct gcs *g = CONTAINER_OF(b, struct gcs, base);
-	struct get_batch batch = { .ranged = { .request = request, .store = g, .no_ranges = &g->no_ranges }, .v = v };
+	struct ranged ranged = { .request = request, .store = g, .no_ranges = &g->no_ranges };
 	_cleanup_(freep) char *token = NULL;
 
 	if (g->tokens && token_get(g->tokens, NULL, &token, err) < 0) {
@@ -75,7 +63,7 @@ int gcs_get_many(struct bucket *b, struct bucket_get *const *v, size_t n, struct
 			v[i]->result = err_set(&v[i]->err, ERR_INVALID, "no credentials");
 		return -1;
 	}
-	work_run(transfer_threads(g->transfer), (struct work){ get_one, &batch, n });
+	ranged_get_many(&ranged, transfer_threads(g->transfer), v, n);
 	return 0;
 }
 

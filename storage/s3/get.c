@@ -40,22 +40,10 @@ static int request(void *store, const struct bucket_get *g, struct ranged_part *
 	return r;
 }
 
-struct get_batch {
-	struct ranged ranged;
-	struct bucket_get *const *v;
-};
-
-static void get_one(struct work_queue *q, void *arg, size_t i)
-{
-	struct get_batch *b = arg;
-
-	ranged_get(&b->ranged, b->v[i], q);
-}
-
 int s3_get_many(struct bucket *b, struct bucket_get *const *v, size_t n, struct err *err)
 {
 	struct s3 *s = CONTAINER_OF(b, struct s3, base);
-	struct get_batch batch = { .ranged = { .request = request, .store = s, .no_ranges = &s->no_ranges }, .v = v };
+	struct ranged ranged = { .request = request, .store = s, .no_ranges = &s->no_ranges };
 	struct credentials c = { 0 };
 
 	if (s->chain && credentials_get(s->chain, NULL, &c, err) < 0) {
@@ -64,6 +52,6 @@ int s3_get_many(struct bucket *b, struct bucket_get *const *v, size_t n, struct 
 		return -1;
 	}
 	credentials_deinit(&c);
-	work_run(transfer_threads(s->transfer), (struct work){ get_one, &batch, n });
+	ranged_get_many(&ranged, transfer_threads(s->transfer), v, n);
 	return 0;
 }
