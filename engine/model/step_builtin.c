@@ -12,16 +12,7 @@ static json_t *json_of_scalar(const struct doc *d, const struct yaml_node *n)
 
 	if (template_text_has_expr(n->text, n->len) || !read_value(d, n, "a value of `with`", &v))
 		return json_null();
-	switch (v.type) {
-	case VALUE_BOOL:
-		return json_boolean(v.b);
-	case VALUE_INT:
-		return json_integer(v.i);
-	case VALUE_FLOAT:
-		return json_real(v.f);
-	default:
-		return json_string(v.s);
-	}
+	return value_json(&v);
 }
 
 /* Recursion is bounded by YAML_DEPTH_MAX. */

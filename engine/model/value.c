@@ -170,6 +170,29 @@ static void add_json_double(struct str *out, double f)
 		str_add(out, ".0");
 }
 
+json_t *value_json(const struct value *v)
+{
+	json_t *out;
+
+	switch (v->type) {
+	case VALUE_BOOL:
+		return json_boolean(v->b);
+	case VALUE_INT:
+		return json_integer(v->i);
+	case VALUE_FLOAT:
+		return json_real(v->f);
+	case VALUE_STRING:
+		return json_string(v->s);
+	case VALUE_LIST:
+		out = json_array();
+		for (size_t i = 0; i < v->list.n; i++)
+			json_array_append_new(out, value_json(&v->list.v[i]));
+		return out;
+	default:
+		return json_null();
+	}
+}
+
 void value_add_json(struct str *out, const struct value *v)
 {
 	switch (v->type) {

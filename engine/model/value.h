@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 
@@ -35,6 +36,7 @@ void value_add_canonical(struct str *out, const struct value *v);
 /* The text of a canonical form, for people; hostile bytes give "?". */
 void value_canonical_text(const void *canonical, size_t n, struct str *out);
 void value_add_json(struct str *out, const struct value *v); /* 1.0 stays apart from 1; NaN and infinity are null */
+json_t *value_json(const struct value *v); /* a new reference; NULL for text that isn't UTF-8 */
 /* Reads `text` as the type; ERR_INVALID names what was expected ("must be an integer, not `x`"). A list is "[1, a, 'b c']", or the
  * same without brackets; its items get the type that they look like, text where nothing else fits. */
 int value_parse(enum value_type type, const char *text, struct arena *arena, struct value *ret, struct err *err);

@@ -8,29 +8,6 @@
 
 /* --- settings ----------------------------------------------------------------------------------------------------------- */
 
-static json_t *json_of_value(const struct value *v)
-{
-	json_t *out;
-
-	switch (v->type) {
-	case VALUE_BOOL:
-		return json_boolean(v->b);
-	case VALUE_INT:
-		return json_integer(v->i);
-	case VALUE_FLOAT:
-		return json_real(v->f);
-	case VALUE_STRING:
-		return json_string(v->s);
-	case VALUE_LIST:
-		out = json_array();
-		for (size_t i = 0; i < v->list.n; i++)
-			json_array_append_new(out, json_of_value(&v->list.v[i]));
-		return out;
-	default:
-		return json_null();
-	}
-}
-
 /* Recursion is bounded by the depth of the file (YAML_DEPTH_MAX). */
 static int json_of_with(const struct with_node *w, struct expr_scope *es, struct arena *arena, json_t **ret, struct err *err)
 {
@@ -40,7 +17,7 @@ static int json_of_with(const struct with_node *w, struct expr_scope *es, struct
 	if (w->kind == WITH_SCALAR) {
 		if (template_eval(w->scalar, es, arena, &v, err) != 0)
 			return -1;
-		*ret = json_of_value(&v);
+		*ret = value_json(&v);
 		return *ret ? 0 : err_set(err, ERR_INVALID, "a value isn't UTF-8");
 	}
 	out = w->kind == WITH_MAP ? json_object() : json_array();
