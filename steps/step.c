@@ -78,19 +78,17 @@ const char *step_text(const json_t *with, const char *name)
 
 size_t step_choice(const struct step_args *a, const char *name)
 {
-	const char *text = step_text(a->with, name), *p;
+	const char *text = step_text(a->with, name);
 	const struct spec_option *o = a->spec->options;
+	struct spec_choices c;
 	size_t i = 0;
 
 	while (strcmp(o->name, name) != 0)
 		o++;
-	p = o->choices;
-	while (strncmp(p, text, strlen(text)) != 0 || (p[strlen(text)] && p[strlen(text)] != '|')) {
-		p = strchr(p, '|');
-		assert(p);
-		p++;
+	spec_choices_of(o, &c);
+	while (i < c.n && strcmp(c.v[i], text) != 0)
 		i++;
-	}
+	assert(i < c.n);
 	return i;
 }
 

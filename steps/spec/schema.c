@@ -39,14 +39,11 @@ static json_t *number(const struct spec_option *o, const char *type)
 static json_t *choice(const struct spec_option *o)
 {
 	json_t *values = json_array();
+	struct spec_choices c;
 
-	for (const char *at = o->choices; at;) {
-		const char *bar = strchr(at, '|');
-		_cleanup_(freep) char *one = bar ? xstrndup(at, (size_t)(bar - at)) : xstrdup(at);
-
-		json_array_append_new(values, json_string(one));
-		at = bar ? bar + 1 : NULL;
-	}
+	spec_choices_of(o, &c);
+	for (size_t i = 0; i < c.n; i++)
+		json_array_append_new(values, json_string(c.v[i]));
 	return or_expression(json_pack("{so}", "enum", values));
 }
 

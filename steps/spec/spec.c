@@ -125,29 +125,26 @@ static json_t *walk_quantity(struct walk *w, const struct spec_option *o, const 
 	return json_string(text.s);
 }
 
-static size_t split_choices(const char *choices, const char **names, char *buf, size_t size)
+void spec_choices_of(const struct spec_option *o, struct spec_choices *ret)
 {
-	size_t n = 0;
-
-	snprintf(buf, size, "%s", choices);
-	for (char *save, *p = strtok_r(buf, "|", &save); p && n < 32; p = strtok_r(NULL, "|", &save))
-		names[n++] = p;
-	return n;
+	ret->n = 0;
+	snprintf(ret->text, sizeof(ret->text), "%s", o->choices);
+	for (char *save, *p = strtok_r(ret->text, "|", &save); p && ret->n < ARRAY_LEN(ret->v); p = strtok_r(NULL, "|", &save))
+		ret->v[ret->n++] = p;
 }
 
 static json_t *walk_choice(struct walk *w, const struct spec_option *o, const json_t *v, const struct spec_path *at)
 {
 	_cleanup_(str_deinit) struct str near = { 0 };
-	const char *names[32];
-	char buf[256];
-	size_t n = split_choices(o->choices, names, buf, sizeof(buf));
+	struct spec_choices c;
 
+	spec_choices_of(o, &c);
 	if (!json_is_string(v))
 		return wrong_type(w, at, "a word", v);
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(names[i], json_string_value(v)) == 0)
-			return json_string(names[i]);
-	text_add_suggestion(&near, json_string_value(v), names, n);
+	for (size_t i = 0; i < c.n; i++)
+		if (strcmp(c.v[i], json_string_value(v)) == 0)
+			return json_string(c.v[i]);
+	text_add_suggestion(&near, json_string_value(v), c.v, c.n);
 	problem(w, at, "must be one of %s, not `%.60s`%s", o->choices, json_string_value(v), near.s ? near.s : "");
 	return NULL;
 }

@@ -84,4 +84,12 @@ int step_spec_complete(const struct step_spec *s, const json_t *with, json_t **r
 /* The options as JSON Schema, for pipelines/schema.json; a new reference. */
 json_t *step_spec_schema(const struct step_spec *s);
 
+/* The words of a CHOICE's "a|b|c", in their order. */
+struct spec_choices {
+	char text[256];
+	const char *v[32]; /* into text */
+	size_t n;
+};
+void spec_choices_of(const struct spec_option *o, struct spec_choices *ret);
+
 #endif
