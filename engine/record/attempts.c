@@ -327,15 +327,11 @@ void read_attempt_row(sqlite3_stmt *s, struct arena *arena, struct attempt_row *
 		ret->failure = FAILURE_LOST;
 }
 
-int record_run_attempts(struct db *db, int64_t run, struct arena *arena, struct attempt_row **ret, size_t *ret_n, struct err *err)
+int read_attempt_rows(struct db *db, sqlite3_stmt *s, struct arena *arena, struct attempt_row **ret, size_t *ret_n, struct err *err)
 {
-	sqlite3_stmt *s = db_prepare(db, "SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE run = ? ORDER BY id", err);
 	VEC(struct attempt_row) out = { 0 };
 	int r;
 
-	if (!s)
-		return -1;
-	sqlite3_bind_int64(s, 1, run);
 	while ((r = db_step(db, s, err)) > 0)
 		read_attempt_row(s, arena, VEC_ADD(&out));
 	sqlite3_reset(s);
@@ -345,6 +341,16 @@ int record_run_attempts(struct db *db, int64_t run, struct arena *arena, struct 
 	*ret_n = out.n;
 	VEC_FREE(&out);
 	return r;
+}
+
+int record_run_attempts(struct db *db, int64_t run, struct arena *arena, struct attempt_row **ret, size_t *ret_n, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE run = ? ORDER BY id", err);
+
+	if (!s)
+		return -1;
+	sqlite3_bind_int64(s, 1, run);
+	return read_attempt_rows(db, s, arena, ret, ret_n, err);
 }
 
 int record_attempt(struct db *db, int64_t id, struct arena *arena, struct attempt_row *ret, struct run_row *ret_run, struct err *err)

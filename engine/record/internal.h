@@ -38,6 +38,8 @@ bool column_id(sqlite3_stmt *s, int i, struct content_id *ret);	     /* likewise
 /* Row of `content` for an id, made when it is new. */
 int content_row(struct db *db, const struct content_id *id, int64_t *ret, struct err *err);
 void read_attempt_row(sqlite3_stmt *s, struct arena *arena, struct attempt_row *ret);
+/* All that the prepared statement gives; resets it. */
+int read_attempt_rows(struct db *db, sqlite3_stmt *s, struct arena *arena, struct attempt_row **ret, size_t *ret_n, struct err *err);
 void read_run_row(sqlite3_stmt *s, struct arena *arena, struct run_row *ret);
 
 #define RUN_COLUMNS                                                                                                                     \

@@ -21,21 +21,10 @@ static const char neighbours[] = "SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE 
 static int read_attempts(struct db *db, sqlite3_stmt *s, const struct content_id *id, size_t max, struct arena *arena, struct attempt_row **ret,
 			 size_t *ret_n, struct err *err)
 {
-	VEC(struct attempt_row) out = { 0 };
-	int r;
-
 	bind_digest(s, 1, &id->digest);
 	sqlite3_bind_int(s, 2, id->kind);
 	sqlite3_bind_int64(s, 3, (int64_t)max);
-	while ((r = db_step(db, s, err)) > 0)
-		read_attempt_row(s, arena, VEC_ADD(&out));
-	sqlite3_reset(s);
-	*ret = arena_alloc(arena, (out.n + 1) * sizeof(**ret));
-	if (out.n)
-		memcpy(*ret, out.v, out.n * sizeof(**ret));
-	*ret_n = out.n;
-	VEC_FREE(&out);
-	return r;
+	return read_attempt_rows(db, s, arena, ret, ret_n, err);
 }
 
 int lineage_closure(struct db *db, const struct content_id *id, enum lineage_direction direction, size_t max, struct arena *arena, struct attempt_row **ret,
