@@ -69,6 +69,11 @@ struct run_row {
 	int32_t pid;	    /* engine process while it runs */
 	uint64_t pid_start; /* its start time in ticks */
 	const char *host;
+	const char *schedule; /* name of the schedule that made it, or NULL */
+	int64_t nominal_ns;   /* the time that the schedule meant; 0 without one */
+	bool has_reproduces;
+	struct digest reproduces; /* the past run that it is a reproduction of */
+	const char *git_remote;	  /* without credentials; or NULL */
 };
 
 /* Makes a fresh id from r->pipeline, sets r->id (in arena) and r->rowid. */

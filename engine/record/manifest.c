@@ -146,8 +146,30 @@ static json_t *parse_or_null(const char *text)
 	return j ? j : json_null();
 }
 
+static json_t *git_json(const struct run_row *r)
+{
+	json_t *o = json_pack("{s:b}", "dirty", r->git_dirty);
+
+	json_object_set_new(o, "commit", json_text(r->git_commit));
+	json_object_set_new(o, "remote", json_text(r->git_remote));
+	return o;
+}
+
+static json_t *schedule_json(const struct run_row *r)
+{
+	json_t *o;
+
+	if (!r->schedule)
+		return json_null();
+	o = json_object();
+	json_object_set_new(o, "name", json_text(r->schedule));
+	json_object_set_new(o, "nominal_ns", json_integer(r->nominal_ns));
+	return o;
+}
+
 int manifest_store(struct store *s, const struct manifest *m, struct digest *ret, struct err *err)
 {
+	char hex[DIGEST_HEX_MAX];
 	_cleanup_(str_deinit) struct str out = { 0 };
 	const struct run_row *r = m->run;
 	struct content_id attempts;
@@ -166,7 +188,9 @@ int manifest_store(struct store *s, const struct manifest *m, struct digest *ret
 	json_object_set_new(o, "ended_ns", json_integer(r->ended_ns));
 	json_object_set_new(o, "params", parse_or_null(r->params_json));
 	json_object_set_new(o, "options", parse_or_null(r->options_json));
-	json_object_set_new(o, "git", r->git_commit ? json_pack("{s:s, s:b}", "commit", r->git_commit, "dirty", r->git_dirty) : json_null());
+	json_object_set_new(o, "git", r->git_commit ? git_json(r) : json_null());
+	json_object_set_new(o, "schedule", schedule_json(r));
+	json_object_set_new(o, "reproduces", r->has_reproduces ? json_sprintf("sha256:%s", digest_hex(&r->reproduces, hex)) : json_null());
 	json_object_set_new(o, "message", json_text(r->message));
 	json_object_set_new(o, "counts", counts_json(&r->counts));
 	json_object_set_new(o, "inputs", named_list(m));
@@ -349,11 +373,24 @@ static const char *keep_json(const json_t *o, const char *key, struct arena *are
 	return arena_strndup(arena, out.s, out.len);
 }
 
+static void read_cause(const json_t *o, struct arena *arena, struct run_row *r)
+{
+	json_t *schedule = json_object_get(o, "schedule");
+	const char *hash = keep_text(o, "reproduces", arena);
+
+	if (json_is_object(schedule)) {
+		r->schedule = keep_text(schedule, "name", arena);
+		json_get_int(schedule, "nominal_ns", &r->nominal_ns, NULL);
+	}
+	r->has_reproduces = hash && digest_parse(hash, &r->reproduces, NULL) == 0;
+}
+
 static void read_run(const json_t *o, struct arena *arena, struct run_row *r)
 {
 	json_t *git = json_object_get(o, "git"), *counts = json_object_get(o, "counts");
 	const char *state = keep_text(o, "state", arena);
 
+	read_cause(o, arena, r);
 	r->id = keep_text(o, "run", arena);
 	r->pipeline = keep_text(o, "pipeline", arena);
 	r->path = keep_text(o, "path", arena);
@@ -368,6 +405,7 @@ static void read_run(const json_t *o, struct arena *arena, struct run_row *r)
 	read_id(json_object_get(o, "pipeline_files"), &r->pipeline_blob);
 	read_id(json_object_get(o, "results"), &r->results);
 	r->git_commit = git ? keep_text(git, "commit", arena) : NULL;
+	r->git_remote = git ? keep_text(git, "remote", arena) : NULL;
 	if (git)
 		json_get_bool_opt(git, "dirty", false, &r->git_dirty, NULL);
 	if (!counts)

@@ -53,6 +53,11 @@ static void bind_run(sqlite3_stmt *s, const struct run_row *r)
 	sqlite3_bind_int(s, 11, r->pid);
 	sqlite3_bind_int64(s, 12, (int64_t)r->pid_start);
 	bind_text(s, 13, r->host);
+	bind_text(s, 14, r->schedule);
+	sqlite3_bind_int64(s, 15, r->nominal_ns);
+	if (r->has_reproduces)
+		bind_digest(s, 16, &r->reproduces);
+	bind_text(s, 17, r->git_remote);
 }
 
 int record_run_add(struct db *db, struct run_row *r, struct arena *arena, struct err *err)
@@ -60,7 +65,8 @@ int record_run_add(struct db *db, struct run_row *r, struct arena *arena, struct
 	for (int tries = 0; tries < 100; tries++) {
 		sqlite3_stmt *s = db_prepare(db,
 					     "INSERT INTO run (id, pipeline, path, state, started_ns, pipeline_blob, params_json, options_json, git_commit,"
-					     " git_dirty, pid, pid_start, host) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING",
+					     " git_dirty, pid, pid_start, host, schedule, nominal_ns, reproduces, git_remote)"
+					     " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING",
 					     err);
 
 		if (!s)
@@ -165,7 +171,9 @@ void read_run_row(sqlite3_stmt *s, struct arena *arena, struct run_row *ret)
 		.options_json = column_text(s, 11, arena), .git_commit = column_text(s, 19, arena), .git_dirty = sqlite3_column_int(s, 20),
 		.message = column_text(s, 21, arena),	.cancel_requested = cancel > 0,	      .cancel_now = cancel > 1,
 		.pid = sqlite3_column_int(s, 23),	.pid_start = (uint64_t)sqlite3_column_int64(s, 24), .host = column_text(s, 25, arena),
+		.schedule = column_text(s, 26, arena),	.nominal_ns = sqlite3_column_int64(s, 27), .git_remote = column_text(s, 29, arena),
 	};
+	ret->has_reproduces = column_digest(s, 28, &ret->reproduces);
 	ret->has_hash = column_digest(s, 7, &ret->hash);
 	column_id(s, 8, &ret->pipeline_blob);
 	column_id(s, 9, &ret->results);

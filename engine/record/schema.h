@@ -36,6 +36,31 @@ static const char *const db_migrations[] = {
 	"CREATE INDEX metric_name ON metric(name, value);",
 	/* 2: results that went on from the checkpoint of earlier attempts */
 	"ALTER TABLE attempt ADD COLUMN continues TEXT;",
+	/* 3: who asked for a run; names; schedules; reproductions; origins */
+	/* What made a run: a schedule at a nominal time, or a past run that it reproduces. */
+	"ALTER TABLE run ADD COLUMN schedule TEXT;"
+	"ALTER TABLE run ADD COLUMN nominal_ns INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE run ADD COLUMN reproduces BLOB;"
+	"ALTER TABLE run ADD COLUMN git_remote TEXT;"
+	/* Names of runs: the newest row of a name says what it means; a row without a run took the name away. */
+	"CREATE TABLE tag (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, run BLOB, at_ns INTEGER NOT NULL, author TEXT, note TEXT) STRICT;"
+	"CREATE INDEX tag_name ON tag(name, id);"
+	"CREATE INDEX tag_run ON tag(run);"
+	/* Firings: the row is there before anything starts, and only once. */
+	"CREATE TABLE firing (path TEXT NOT NULL, schedule TEXT NOT NULL, nominal_ns INTEGER NOT NULL, cause INTEGER NOT NULL, state INTEGER NOT NULL,"
+	" number INTEGER NOT NULL DEFAULT 1, claimed_ns INTEGER NOT NULL, started_ns INTEGER NOT NULL DEFAULT 0, ended_ns INTEGER NOT NULL DEFAULT 0,"
+	" run TEXT, server TEXT, message TEXT, PRIMARY KEY (path, schedule, nominal_ns)) STRICT, WITHOUT ROWID;"
+	"CREATE INDEX firing_state ON firing(state) WHERE state < 3;"
+	"CREATE TABLE schedule (path TEXT NOT NULL, name TEXT NOT NULL, seen_ns INTEGER NOT NULL DEFAULT 0, paused_ns INTEGER NOT NULL DEFAULT 0,"
+	" state TEXT, PRIMARY KEY (path, name)) STRICT, WITHOUT ROWID;"
+	/* Reproductions: run (the new one) of original. */
+	"CREATE TABLE reproduction (run INTEGER PRIMARY KEY REFERENCES run, original BLOB NOT NULL, mode INTEGER NOT NULL, verdict INTEGER NOT NULL,"
+	" report BLOB) STRICT;"
+	"CREATE INDEX reproduction_original ON reproduction(original);"
+	/* Exports: what was copied out, to where. */
+	"CREATE TABLE export (attempt INTEGER NOT NULL, output TEXT NOT NULL, uri TEXT NOT NULL, content BLOB NOT NULL, at_ns INTEGER NOT NULL, message TEXT,"
+	" PRIMARY KEY (attempt, output)) STRICT, WITHOUT ROWID;"
+	"CREATE INDEX export_uri ON export(uri, at_ns);",
 };
 
 #endif

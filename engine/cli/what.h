@@ -1,0 +1,34 @@
+/* cli/what.h — what a person means by WHAT: one grammar for get, lineage, reproduce, diff, tag, export.
+ *
+ *	RUN                      id, run hash or its beginning, tag name, last, last:PIPELINE
+ *	RUN/TASK  RUN:TASK       a task (or step) of that run; without RUN: of --run, or the newest
+ *	RUN/TASK/OUTPUT  RUN/TASK.OUTPUT  TASK/OUTPUT …   content that it made; OUTPUT may be left out when there is one
+ *	RUN/TASK@log  @code      its log; the tree of code that it was given
+ *	RUN@input.NAME           an input of the pipeline as that run pinned it
+ *	RUN@metric.NAME  TASK@metric.NAME   a metric
+ *	sha256:HEX…              content, by at least eight digits
+ *	./PATH                   a file or directory on disk (anything that exists, where the command allows it)
+ */
+#ifndef CAIRN_CLI_WHAT_H
+#define CAIRN_CLI_WHAT_H
+
+#include "cli/facts.h"
+
+enum what_kind { WHAT_RUN = 1, WHAT_TASK = 2, WHAT_CONTENT = 4, WHAT_METRIC = 8, WHAT_FILE = 16 };
+
+struct what {
+	enum what_kind kind;
+	bool has_run;
+	struct run_row run;
+	const struct facts_task *task; /* WHAT_TASK; WHAT_CONTENT and WHAT_METRIC when they were named by one; else NULL */
+	struct content_id id;	       /* WHAT_CONTENT; WHAT_FILE: of its bytes */
+	const char *name;	       /* what a copy would be called: "model", "train.log" */
+	const char *metric;	       /* WHAT_METRIC: flattened name */
+	double value;
+};
+
+/* `allowed`: kinds that make sense to the caller, or'ed; of several meanings the first in the order of the enum that is allowed wins. `run`: the value
+ * of --run, or NULL. ERR_NOT_FOUND says all that was tried; ERR_INVALID when several match, and lists them. In cli->arena. */
+int what_find(struct cli *cli, struct db *db, const char *text, unsigned allowed, const char *run, struct what *ret, struct err *err);
+
+#endif

@@ -1,0 +1,63 @@
+/* engine/run/reproduce.h — running a past run again, and what came out of it.
+ *
+ * A reproduction is a run of its own, whose row names the run hash that it reproduces. It takes pipeline, params, inputs, code and the order of
+ * tasks from the manifest and from nothing else, reads no action record, and leaves none. Isolated (the default): each task is given the inputs on
+ * record, so that one pass finds every task that isn't deterministic. Chained: it is given what was made now.
+ */
+#ifndef CAIRN_RUN_REPRODUCE_H
+#define CAIRN_RUN_REPRODUCE_H
+
+#include "run/compare.h"
+#include "run/run.h"
+
+enum reproduce_mode { REPRODUCE_ISOLATED, REPRODUCE_CHAINED };
+
+enum reproduce_verdict {
+	REPRODUCED,	/* all outputs the same bytes (perhaps after a named normalisation), all metrics the same or within tolerance */
+	DIVERGED,
+	NOT_COMPARABLE, /* it could not be run again, or what it made then is gone: `why` says what is missing */
+	NOT_SELECTED,
+};
+
+struct reproduced_output {
+	const char *name;
+	struct content_id was, is;
+	struct compare_result result;
+};
+struct reproduced_metric {
+	const char *name;
+	bool had, has;
+	double was, is;
+	double tolerance; /* 0: none is declared */
+	enum compare_verdict verdict;
+};
+struct reproduced_task {
+	const char *task, *step;
+	enum reproduce_verdict verdict;
+	const char *why; /* for people, or NULL: "input raw (sha256:…) is not in the store", "failed: exit 1" */
+	bool after_divergence; /* chained: something that it reads had diverged already */
+	int64_t was_duration_ns, duration_ns;
+	struct reproduced_output *outputs;
+	size_t n_outputs;
+	struct reproduced_metric *metrics;
+	size_t n_metrics;
+};
+/* What was different around it: "tool python3 --version", "kernel", "cpu flags", "cairn", "gpu". */
+struct environment_difference {
+	const char *what, *was, *is;
+};
+
+struct reproduction {
+	struct digest original;	  /* run hash */
+	struct run_row was, is;	  /* the past run and the new one */
+	enum reproduce_mode mode;
+	/* The worst of all tasks: COMPARE_IDENTICAL, NORMALISED, TOLERATED, DIFFERENT or UNKNOWN. */
+	enum compare_verdict verdict;
+	struct reproduced_task *tasks; /* in the order in which they were expanded */
+	size_t n_tasks;
+	size_t first; /* index of the task that diverged first in the order of the DAG; n_tasks: none did */
+	struct environment_difference *environment;
+	size_t n_environment;
+};
+
+#endif
