@@ -275,6 +275,11 @@ static void settings_init(struct http_settings *s, const struct http_options *o)
 		.user_agent = xstrdup(o->user_agent ? o->user_agent : "cairn/" CAIRN_VERSION),
 		.connect_timeout_ms = (long)MAX((o->connect_timeout_ns ? o->connect_timeout_ns : CONNECT_TIMEOUT_DEFAULT) / NS_PER_MS, 1),
 		.stall_timeout_ns = o->stall_timeout_ns ? o->stall_timeout_ns : STALL_TIMEOUT_DEFAULT,
+		.ca_pem = o->ca_pem ? xstrdup(o->ca_pem) : NULL,
+		.cert_pem = o->cert_pem ? xstrdup(o->cert_pem) : NULL,
+		.key_pem = o->key_pem ? xstrdup(o->key_pem) : NULL,
+		.server_name = o->server_name ? xstrdup(o->server_name) : NULL,
+		.insecure = o->insecure,
 	};
 	if (o->proxy) {
 		s->proxy_http = xstrdup(o->proxy);
@@ -298,6 +303,12 @@ static void settings_deinit(struct http_settings *s)
 	free(s->proxy_http);
 	free(s->proxy_https);
 	free(s->no_proxy);
+	free(s->ca_pem);
+	free(s->cert_pem);
+	if (s->key_pem)
+		explicit_bzero(s->key_pem, strlen(s->key_pem));
+	free(s->key_pem);
+	free(s->server_name);
 }
 
 static int start_thread(struct http_client *c, struct err *err)

@@ -28,6 +28,11 @@ struct http_options {
 	int64_t connect_timeout_ns; /* 0: 10 s */
 	int64_t stall_timeout_ns; /* fewer than 1 KiB/s for so long is a dead connection; 0: 30 s */
 	const char *user_agent;	  /* NULL: cairn/VERSION */
+	/* TLS; all copied. PEM text; the last two together. */
+	const char *ca_pem;	  /* only these sign servers, in place of ca_file */
+	const char *cert_pem, *key_pem; /* who we are */
+	const char *server_name;  /* the name that certificates must have, and that is asked for, when it isn't the URL's host */
+	bool insecure;		  /* certificates aren't looked at */
 };
 
 struct http_client;
@@ -51,6 +56,7 @@ struct http_request {
 	int (*sink)(void *arg, const void *bytes, size_t n, struct err *err);
 	int64_t timeout_ns;	    /* for the whole request; 0: none (the stall timeout holds) */
 	int64_t stall_timeout_ns;   /* 0: the client's. For answers that the server takes long to find */
+	int64_t quiet_timeout_ns;   /* instead of the stall timeouts: no byte at all for so long; for answers that trickle by nature. 0: those hold */
 	bool fresh_connection;	    /* don't reuse one: after failures */
 	void *arg;		    /* the sink's */
 

@@ -44,7 +44,7 @@ struct http_transfer {
 	struct http_batch *batch;
 	struct http_request *r;
 	CURL *easy;
-	struct curl_slist *headers;
+	struct curl_slist *headers, *connect_to;
 	size_t index;	       /* in the client's list of those under way */
 	uint64_t sent;	       /* of the request's body */
 	uint64_t header_bytes; /* also those of 1xx answers */
@@ -62,6 +62,8 @@ struct http_settings {
 	char *ca_file, *user_agent;
 	char *proxy_http, *proxy_https; /* "": none */
 	char *no_proxy;
+	char *ca_pem, *cert_pem, *key_pem, *server_name;
+	bool insecure;
 	long connect_timeout_ms;
 	int64_t stall_timeout_ns;
 };

@@ -179,6 +179,29 @@ static void set_pointer(const struct curl_api *api, CURL *easy, CURLoption optio
 	api->easy_setopt(easy, option, value);
 }
 
+static void set_blob(const struct curl_api *api, CURL *easy, CURLoption option, char *text)
+{
+	struct curl_blob blob = { .data = text, .len = strlen(text), .flags = CURL_BLOB_NOCOPY }; /* the client's settings outlive its handles */
+
+	api->easy_setopt(easy, option, &blob);
+}
+
+static void set_tls(const struct curl_api *api, CURL *easy, const struct http_settings *s)
+{
+	if (s->ca_pem)
+		set_blob(api, easy, CURLOPT_CAINFO_BLOB, s->ca_pem);
+	else if (s->ca_file)
+		set_text(api, easy, CURLOPT_CAINFO, s->ca_file);
+	if (s->cert_pem && s->key_pem) {
+		set_blob(api, easy, CURLOPT_SSLCERT_BLOB, s->cert_pem);
+		set_blob(api, easy, CURLOPT_SSLKEY_BLOB, s->key_pem);
+	}
+	if (s->insecure) {
+		set_long(api, easy, CURLOPT_SSL_VERIFYPEER, 0);
+		set_long(api, easy, CURLOPT_SSL_VERIFYHOST, 0);
+	}
+}
+
 CURL *http_easy_new(const struct curl_api *api, const struct http_settings *s)
 {
 	CURL *easy = api->easy_init();
@@ -206,8 +229,7 @@ CURL *http_easy_new(const struct curl_api *api, const struct http_settings *s)
 	set_long(api, easy, CURLOPT_EXPECT_100_TIMEOUT_MS, CONTINUE_TIMEOUT_MS);
 	set_text(api, easy, CURLOPT_USERAGENT, s->user_agent);
 	set_text(api, easy, CURLOPT_NOPROXY, s->no_proxy);
-	if (s->ca_file)
-		set_text(api, easy, CURLOPT_CAINFO, s->ca_file);
+	set_tls(api, easy, s);
 	return easy;
 }
 
@@ -281,6 +303,25 @@ static void set_buffers(struct http_transfer *t)
 	set_long(t->api, t->easy, CURLOPT_UPLOAD_BUFFERSIZE, r->body_len <= SMALL_ANSWER ? SMALL_BUFFER : BUFFER_BYTES);
 }
 
+/* The URL names the server as its certificate does; the connection goes where the URL that was asked for says. */
+static void set_server_name(struct http_transfer *t)
+{
+	const char *authority = t->r->url + 8, *colon; /* behind https:// */
+	size_t n = strcspn(authority, "/?#"), host;
+	_cleanup_(freep) char *url = NULL, *to = NULL;
+
+	colon = authority[0] == '[' ? memchr(authority, ']', n) : NULL;
+	colon = memchr(colon ? colon : authority, ':', n - (colon ? (size_t)(colon - authority) : 0));
+	host = colon ? (size_t)(colon - authority) : n;
+	url = xasprintf("https://%s%s", t->settings->server_name, authority + host);
+	to = xasprintf("::%.*s:%s%.*s", (int)host, authority, colon ? "" : "443", colon ? (int)(n - host - 1) : 0, colon ? colon + 1 : "");
+	t->connect_to = t->api->slist_append(NULL, to);
+	if (!t->connect_to)
+		mem_die(strlen(to));
+	t->api->easy_setopt(t->easy, CURLOPT_CONNECT_TO, t->connect_to);
+	set_text(t->api, t->easy, CURLOPT_URL, url);
+}
+
 int http_transfer_setup(struct http_transfer *t)
 {
 	const struct http_request *r = t->r;
@@ -296,6 +337,9 @@ int http_transfer_setup(struct http_transfer *t)
 	set_method(t);
 	set_buffers(t);
 	set_text(t->api, easy, CURLOPT_URL, r->url);
+	set_pointer(t->api, easy, CURLOPT_CONNECT_TO, NULL);
+	if (tls && t->settings->server_name)
+		set_server_name(t);
 	set_text(t->api, easy, CURLOPT_PROXY, tls ? t->settings->proxy_https : t->settings->proxy_http);
 	set_long(t->api, easy, CURLOPT_TIMEOUT_MS, to_ms(r->timeout_ns));
 	set_long(t->api, easy, CURLOPT_FRESH_CONNECT, r->fresh_connection);
@@ -405,7 +449,8 @@ void http_transfer_end(struct http_transfer *t, CURLcode code)
 	if (r->err.code || code != CURLE_OK)
 		set_error(t, code);
 	t->api->slist_free_all(t->headers);
-	t->headers = NULL;
+	t->api->slist_free_all(t->connect_to);
+	t->headers = t->connect_to = NULL;
 }
 
 /* What moved since the last look: upload counts what the socket took, so a slow link with a large buffer is not one that stands still. */
@@ -416,6 +461,20 @@ static uint64_t moved(struct http_transfer *t)
 	t->api->easy_getinfo(t->easy, CURLINFO_SIZE_UPLOAD_T, &up);
 	t->api->easy_getinfo(t->easy, CURLINFO_SIZE_DOWNLOAD_T, &down);
 	return (uint64_t)up + (uint64_t)down + t->header_bytes;
+}
+
+static bool is_silent(struct http_transfer *t, int64_t now_ns)
+{
+	uint64_t bytes = moved(t);
+
+	if (bytes != t->window_bytes) {
+		t->window_ns = now_ns;
+		t->window_bytes = bytes;
+	}
+	if (now_ns - t->window_ns < t->r->quiet_timeout_ns)
+		return false;
+	err_set(&t->r->err, ERR_IO, "silent for %.1f s", (double)(now_ns - t->window_ns) / NS_PER_S);
+	return true;
 }
 
 bool http_transfer_stalled(struct http_transfer *t, int64_t now_ns)
@@ -429,6 +488,8 @@ bool http_transfer_stalled(struct http_transfer *t, int64_t now_ns)
 		t->window_ns = now_ns;
 		return false;
 	}
+	if (t->r->quiet_timeout_ns)
+		return is_silent(t, now_ns);
 	if (now_ns - t->window_ns < limit)
 		return false;
 	bytes = moved(t);

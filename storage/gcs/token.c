@@ -8,6 +8,7 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include "base/fs.h"
+#include "base/base64.h"
 #include "base/json.h"
 #include "base/mem.h"
 
@@ -53,15 +54,6 @@ static const char *env(const char *name)
 
 /* --- JWT (RFC 7515, 7519) -------------------------------------------------------------------------------------------------- */
 
-static void add_base64url(struct str *out, const void *bytes, size_t n)
-{
-	_cleanup_(freep) unsigned char *text = xmalloc((n + 2) / 3 * 4 + 1);
-	int len = EVP_EncodeBlock(text, bytes, (int)n);
-
-	for (int i = 0; i < len && text[i] != '='; i++)
-		str_addc(out, text[i] == '+' ? '-' : text[i] == '/' ? '_' : (char)text[i]);
-}
-
 static int sign_rs256(const char *what, const char *pem, const struct str *text, struct str *out, struct err *err)
 {
 	BIO *bio = BIO_new_mem_buf(pem, -1);
@@ -79,7 +71,7 @@ static int sign_rs256(const char *what, const char *pem, const struct str *text,
 	else
 		r = 0;
 	if (r == 0)
-		add_base64url(out, sig, n);
+		base64_add_url(out, sig, n);
 	free(sig);
 	EVP_MD_CTX_free(ctx);
 	EVP_PKEY_free(key);
@@ -92,7 +84,7 @@ static void add_json_part(struct str *out, json_t *j)
 	struct str text = { 0 };
 
 	json_add_canonical(&text, j);
-	add_base64url(out, text.s, text.len);
+	base64_add_url(out, text.s, text.len);
 	str_deinit(&text);
 	json_decref(j);
 }

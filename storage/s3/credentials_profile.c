@@ -1,20 +1,14 @@
 /* storage/s3/credentials_profile.c — what a profile says: keys, a program to ask, or a role to take. */
 #include "storage/s3/credentials_internal.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
+#include "base/clock.h"
+#include "base/command.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/text.h"
 
 #define PROCESS_TIMEOUT_NS (60 * NS_PER_S) /* people type a code of their token */
 #define SOURCE_DEPTH_MAX 5		   /* role over role over role */
-
-extern char **environ;
 
 /* --- JSON ------------------------------------------------------------------------------------------------------------- */
 
@@ -53,100 +47,21 @@ int credentials_from_json(const char *what, const char *bytes, size_t n, const c
 
 /* --- credential_process -------------------------------------------------------------------------------------------------- */
 
-static int64_t mono_ns(void)
-{
-	return clock_system()->mono_ns(clock_system());
-}
-
-/* Reads until the end of file. -1: too much, or too late. */
-static int read_output(int fd, struct str *out, const char **ret_why)
-{
-	int64_t end = mono_ns() + PROCESS_TIMEOUT_NS;
-
-	for (;;) {
-		struct pollfd p = { .fd = fd, .events = POLLIN };
-		int64_t left = end - mono_ns();
-		char piece[4096];
-		ssize_t n;
-
-		*ret_why = "it didn't end within 60 seconds";
-		if (left <= 0 || poll(&p, 1, (int)(left / NS_PER_MS) + 1) == 0)
-			return -1;
-		n = read(fd, piece, sizeof(piece));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n == 0 ? 0 : -1;
-		*ret_why = "it prints too much";
-		if (out->len + (size_t)n > CREDENTIALS_FILE_MAX)
-			return -1;
-		str_addn(out, piece, (size_t)n);
-	}
-}
-
-static int start_shell(const char *command, int out_fd, pid_t *ret, struct err *err)
-{
-	char *const argv[] = { (char *)"sh", (char *)"-c", (char *)command, NULL };
-	posix_spawn_file_actions_t a;
-	posix_spawnattr_t attr;
-	sigset_t none;
-	int r;
-
-	sigemptyset(&none);
-	posix_spawn_file_actions_init(&a);
-	posix_spawn_file_actions_addopen(&a, 0, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_adddup2(&a, out_fd, 1);
-	posix_spawnattr_init(&attr);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setpgroup(&attr, 0);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-	r = posix_spawn(ret, "/bin/sh", &a, &attr, argv, environ);
-	posix_spawn_file_actions_destroy(&a);
-	posix_spawnattr_destroy(&attr);
-	errno = r;
-	return r ? err_errno(err, "credential_process: cannot start /bin/sh") : 0;
-}
-
-/* ECHILD: the engine's reaper was faster; then only what it printed counts. */
-static int wait_for(pid_t pid)
-{
-	int status = 0;
-
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return 0;
-	return status;
-}
-
 int credentials_from_process(const struct credentials_search *s, const char *command, struct credentials *ret, struct err *err)
 {
-	_cleanup_(fd_closep) int in = -1;
+	const char *const argv[] = { "/bin/sh", "-c", command, NULL };
+	const struct command c = { .argv = argv, .timeout_ns = PROCESS_TIMEOUT_NS, .max_bytes = CREDENTIALS_FILE_MAX };
+	struct err why = { 0 };
 	struct str out = { 0 };
-	const char *why;
-	int fds[2], status, r = -1;
-	pid_t pid;
+	int status, r = -1;
 
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_errno(err, "credential_process: no pipe");
-	in = fds[0];
-	if (start_shell(command, fds[1], &pid, err) < 0) {
-		close(fds[1]);
-		return -1;
-	}
-	close(fds[1]);
-	if (read_output(in, &out, &why) < 0) {
-		kill(-pid, SIGKILL);
-		wait_for(pid);
-		err_set(err, ERR_INVALID, "credential_process of the profile `%s`: %s", s->profile, why);
-	} else if ((status = wait_for(pid)) != 0) {
-		err_set(err, ERR_INVALID, "credential_process of the profile `%s` failed with exit code %d: run it by hand to see why", s->profile,
-			WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-	} else {
+	if (command_output(&c, &out, &status, &why) < 0)
+		err_set(err, ERR_INVALID, "credential_process of the profile `%s`: %s", s->profile, why.msg);
+	else if (status != 0)
+		err_set(err, ERR_INVALID, "credential_process of the profile `%s` failed with exit code %d: run it by hand to see why", s->profile, status);
+	else
 		r = credentials_from_json("credential_process", out.s ? out.s : "", out.len, "credential_process", ret, err);
-	}
-	if (out.s)
-		explicit_bzero(out.s, out.cap);
-	str_deinit(&out);
+	command_wipe(&out);
 	return r;
 }
 

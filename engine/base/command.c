@@ -1,0 +1,134 @@
+#include "base/command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/wait.h>
+#include "base/clock.h"
+#include "base/mem.h"
+
+extern char **environ;
+
+static int64_t mono_ns(void)
+{
+	return clock_system()->mono_ns(clock_system());
+}
+
+/* Until the end of the file. */
+static int read_output(int fd, const struct command *c, struct str *out, struct err *err)
+{
+	int64_t end = mono_ns() + c->timeout_ns;
+
+	for (;;) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		int64_t left = end - mono_ns();
+		char piece[4096];
+		ssize_t n;
+
+		if (left <= 0 || poll(&p, 1, (int)(left / NS_PER_MS) + 1) == 0)
+			return err_set(err, ERR_IO, "it didn't end within %lld seconds", (long long)(c->timeout_ns / NS_PER_S));
+		n = read(fd, piece, sizeof(piece));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_errno(err, "cannot read what it prints");
+		if (out->len + (size_t)n > c->max_bytes)
+			return err_set(err, ERR_TOO_LARGE, "it prints over %zu bytes", c->max_bytes);
+		if (n == 0)
+			return 0;
+		str_addn(out, piece, (size_t)n);
+	}
+}
+
+static bool is_replaced(const struct command *c, const char *entry)
+{
+	size_t n = strcspn(entry, "=") + 1;
+
+	for (size_t i = 0; c->env && c->env[i]; i++)
+		if (strncmp(c->env[i], entry, n) == 0)
+			return true;
+	return false;
+}
+
+/* The caller frees the list; its strings are lent. */
+static char **environment(const struct command *c)
+{
+	size_t n = 0, have = 0, more = 0;
+	char **v;
+
+	while (environ[have])
+		have++;
+	while (c->env && c->env[more])
+		more++;
+	v = xcalloc(have + more + 1, sizeof(*v));
+	for (size_t i = 0; i < have; i++)
+		if (!is_replaced(c, environ[i]))
+			v[n++] = environ[i];
+	for (size_t i = 0; i < more; i++)
+		v[n++] = (char *)c->env[i];
+	return v;
+}
+
+static int start(const struct command *c, int out_fd, pid_t *ret, struct err *err)
+{
+	_cleanup_(freep) char **env = environment(c);
+	posix_spawn_file_actions_t a;
+	posix_spawnattr_t attr;
+	sigset_t none;
+	int r;
+
+	sigemptyset(&none);
+	posix_spawn_file_actions_init(&a);
+	posix_spawn_file_actions_addopen(&a, 0, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_adddup2(&a, out_fd, 1);
+	posix_spawnattr_init(&attr);
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setpgroup(&attr, 0);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+	r = posix_spawnp(ret, c->argv[0], &a, &attr, (char *const *)c->argv, env);
+	posix_spawn_file_actions_destroy(&a);
+	posix_spawnattr_destroy(&attr);
+	errno = r;
+	return r ? err_errno(err, "cannot start %s", c->argv[0]) : 0;
+}
+
+/* ECHILD: the engine's reaper was faster; then only what it printed counts. */
+static int wait_for(pid_t pid)
+{
+	int status = 0;
+
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return 0;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int command_output(const struct command *c, struct str *out, int *ret_status, struct err *err)
+{
+	_cleanup_(fd_closep) int in = -1;
+	int fds[2], r;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_errno(err, "no pipe");
+	in = fds[0];
+	r = start(c, fds[1], &pid, err);
+	close(fds[1]);
+	if (r < 0)
+		return -1;
+	r = read_output(in, c, out, err);
+	if (r < 0)
+		kill(-pid, SIGKILL);
+	*ret_status = wait_for(pid);
+	return r;
+}
+
+void command_wipe(struct str *out)
+{
+	if (out->s)
+		explicit_bzero(out->s, out->cap);
+	str_deinit(out);
+}

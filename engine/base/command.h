@@ -1,0 +1,23 @@
+/* engine/base/command.h — asks a program: runs it and takes what it prints. For helpers that give credentials.
+ *
+ * Any thread. The program leads a process group of its own, which is killed when it takes too long or prints too much. Standard input is
+ * /dev/null, standard error the caller's. What it printed may be secret: wipe it (command_wipe).
+ */
+#ifndef CAIRN_BASE_COMMAND_H
+#define CAIRN_BASE_COMMAND_H
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct command {
+	const char *const *argv; /* argv[0] is looked up in PATH; NULL-terminated */
+	const char *const *env;	 /* "NAME=value" beside the caller's environment, in place of what is of that name there; or NULL */
+	int64_t timeout_ns;
+	size_t max_bytes;
+};
+/* 0: it ended; *ret_status is its exit code, or 128 + the signal. ERR_NOT_FOUND: no such program; ERR_IO: it took too long; ERR_TOO_LARGE. Messages go behind
+ * the name of what was asked: "it didn't end within 60 seconds". */
+int command_output(const struct command *c, struct str *out, int *ret_status, struct err *err);
+void command_wipe(struct str *out); /* overwrites, then frees */
+
+#endif

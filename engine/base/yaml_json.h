@@ -1,0 +1,11 @@
+/* engine/base/yaml_json.h — YAML nodes as JSON, by the core schema: for what is handed on to programs that speak JSON. */
+#ifndef CAIRN_BASE_YAML_JSON_H
+#define CAIRN_BASE_YAML_JSON_H
+
+#include "base/json.h"
+#include "base/yaml.h"
+
+/* A new reference. Integers out of the range of int64_t become reals; what isn't finite becomes text. */
+json_t *yaml_to_json(const struct yaml_node *n);
+
+#endif
