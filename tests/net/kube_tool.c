@@ -1,0 +1,135 @@
+/* The Kubernetes client from the command line: what tests/net/kube.t drives.
+ *
+ *   kube_tool [--context C] [--quiet-ms N] [--no-stream] [--page N] COMMAND…
+ *   access                       what kubeconfig says, as JSON (no secrets: their lengths)
+ *   call METHOD PATH [JSON [CONTENT-TYPE]] [repeatable]     prints the status and the answer
+ *   watch GROUP VERSION RESOURCE [SELECTOR]   a line an event, until standard input ends
+ *
+ * Exit 0; 4 with the message on stderr. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "runners/kubernetes/watch.h"
+
+static int failed(const struct err *err)
+{
+	fprintf(stderr, "error: %s\ncode: %d\n", err->msg, err->code);
+	return 4;
+}
+
+static int length(const char *s)
+{
+	return s ? (int)strlen(s) : 0;
+}
+
+static int print_access(const struct kube_access *a)
+{
+	json_t *j = json_pack("{s:s, s:s, s:s?, s:s, s:s?, s:s?, s:b, s:i, s:i, s:i, s:i, s:s?, s:s?, s:s?}", "source", a->source, "server", a->server, "context", a->context,
+			      "namespace", a->namespace_, "tls_server_name", a->tls_server_name, "proxy", a->proxy, "insecure", a->insecure, "ca", length(a->ca_pem),
+			      "cert", length(a->cert_pem), "key", length(a->key_pem), "token", length(a->token), "token_file", a->token_file, "exec",
+			      a->exec ? a->exec->command : NULL, "as", a->as_user);
+	struct str out = { 0 };
+
+	json_add_canonical(&out, j);
+	puts(out.s);
+	json_decref(j);
+	str_deinit(&out);
+	return 0;
+}
+
+static int request(const struct kube_access *a, char **v, int n)
+{
+	const struct kube_client_options o = { .patience_ns = 3 * NS_PER_S, .qps = 1000 };
+	struct kube_call call = { .method = v[0], .path = v[1] };
+	struct kube_client *c;
+	struct err err = { 0 };
+	struct str out = { 0 };
+	json_t *body = NULL;
+	int r;
+
+	for (int i = 2; i < n; i++) {
+		if (str_eq(v[i], "repeatable"))
+			call.repeatable = true;
+		else if (!body)
+			body = json_loads(v[i], 0, NULL);
+		else
+			call.content_type = v[i];
+	}
+	call.body = body;
+	if (kube_client_new(a, &o, &c, &err) < 0)
+		return failed(&err);
+	r = kube_do(c, &call, &err);
+	printf("%ld %llu\n", call.status, (unsigned long long)kube_client_requests(c));
+	if (r == 0 && call.json)
+		json_add_canonical(&out, call.json);
+	if (out.len)
+		puts(out.s);
+	if (r < 0)
+		r = failed(&err);
+	str_deinit(&out);
+	json_decref(body);
+	kube_call_deinit(&call);
+	kube_client_free(c);
+	return r;
+}
+
+static void on_event(void *arg, enum kube_event e, const json_t *object)
+{
+	static const char *const names[] = { "begin", "end", "added", "modified", "deleted" };
+	const json_t *meta = json_object_get(object, "metadata");
+	const char *name = json_string_value(json_object_get(meta, "name"));
+
+	printf("%s%s%s\n", names[e], name ? " " : "", name ? name : "");
+	fflush(stdout);
+}
+
+static void on_trouble(void *arg, const struct err *err)
+{
+	fprintf(stderr, "trouble: %s\n", err ? err->msg : "over");
+}
+
+int main(int argc, char **argv)
+{
+	struct kube_access_options ao = { 0 };
+	struct kube_watch_options wo = { .event = on_event, .trouble = on_trouble };
+	struct arena *arena = arena_new();
+	struct kube_access a;
+	struct kube_watch *w;
+	struct err err = { 0 };
+	int i = 1, r = 2;
+	char c;
+
+	for (; i < argc && strncmp(argv[i], "--", 2) == 0; i++) {
+		if (str_eq(argv[i], "--no-stream"))
+			wo.no_stream = true;
+		else if (str_eq(argv[i], "--context"))
+			ao.context = argv[++i];
+		else if (str_eq(argv[i], "--page"))
+			wo.page = (unsigned)atoi(argv[++i]);
+		else if (str_eq(argv[i], "--quiet-ms"))
+			wo.quiet_ns = atoi(argv[++i]) * NS_PER_MS;
+	}
+	if (i >= argc)
+		return 2;
+	if (kube_access_load(&ao, arena, &a, &err) < 0) {
+		r = failed(&err);
+	} else if (str_eq(argv[i], "access")) {
+		r = print_access(&a);
+	} else if (str_eq(argv[i], "call") && argc - i > 2) {
+		r = request(&a, argv + i + 1, argc - i - 1);
+	} else if (str_eq(argv[i], "watch") && argc - i > 3) {
+		wo.group = argv[i + 1];
+		wo.version = argv[i + 2];
+		wo.resource = argv[i + 3];
+		wo.label_selector = argc - i > 4 ? argv[i + 4] : NULL;
+		wo.ns = a.namespace_;
+		r = kube_watch_new(&a, &wo, &w, &err) < 0 ? failed(&err) : 0;
+		while (r == 0 && read(0, &c, 1) > 0)
+			;
+		if (r == 0)
+			kube_watch_free(w);
+	}
+	arena_free(arena);
+	return r;
+}
