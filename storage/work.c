@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <pthread.h>
 #include "base/mem.h"
+#include "base/thread.h"
 #include "storage/transfer.h"
 
 #define STACK_BYTES (512 * KIB) /* of a thread: errors on the stack, no deep calls */
@@ -32,7 +33,7 @@ static void start_threads(struct work_queue *q, size_t wanted)
 	while (wanted > q->idle && q->threads.n + 1 < q->max) {
 		pthread_t t;
 
-		if (pthread_create(&t, &attr, work_thread, q) != 0)
+		if (thread_start(&t, &attr, work_thread, q) != 0)
 			break;
 		VEC_PUSH(&q->threads, t);
 		wanted--;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/http_internal.h"
+#include "base/thread.h"
 
 #define CONNECTIONS_DEFAULT 64
 #define CONNECT_TIMEOUT_DEFAULT (10 * NS_PER_S)
@@ -315,7 +316,7 @@ static int start_thread(struct http_client *c, struct err *err)
 {
 	if (http_events_init(&c->events, c->api, c->multi, err) < 0)
 		return -1;
-	errno = pthread_create(&c->thread, NULL, client_main, c);
+	errno = thread_start(&c->thread, NULL, client_main, c);
 	return errno ? err_errno(err, "cannot start a thread for the network") : 0;
 }
 

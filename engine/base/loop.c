@@ -14,6 +14,7 @@
 #include <sys/signalfd.h>
 #include "base/loop.h"
 #include "base/mem.h"
+#include "base/thread.h"
 
 /* Events handled a turn: bounds how long hooks and timers wait. */
 #define EVENTS_MAX 256
@@ -535,17 +536,12 @@ int pool_new(struct loop *l, unsigned n_threads, struct pool **ret, struct err *
 /* Threads come with the jobs: who has nothing to do in parallel, as most who only look things up, starts none. Without any, jobs run in the loop. */
 static void start_thread(struct pool *p)
 {
-	sigset_t all, old;
-
 	if (p->n_threads >= p->max_threads || p->n_threads >= p->pending)
 		return;
-	sigfillset(&all); /* signals are the loop's */
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	if (pthread_create(&p->threads[p->n_threads], NULL, work, p) == 0)
+	if (thread_start(&p->threads[p->n_threads], NULL, work, p) == 0)
 		p->n_threads++;
 	else if (p->n_threads == 0)
 		p->max_threads = 0;
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (p->max_threads == 0)
 		VEC_PUSH(&p->loop->inline_pools, p);
 }

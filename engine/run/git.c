@@ -2,10 +2,10 @@
 #include <dlfcn.h>
 #include <git2.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include "base/fs.h"
+#include "base/thread.h"
 #include "run/git.h"
 
 struct git_look {
@@ -116,19 +116,13 @@ static bool in_repository(const char *root)
 struct git_look *git_look_start(const char *root, const char *state_dir)
 {
 	struct git_look *l;
-	sigset_t all, old;
-	int r;
 
 	if (!in_repository(root))
 		return NULL;
 	l = xcalloc(1, sizeof(*l));
 	l->root = xstrdup(root);
 	l->state_dir = xstrdup(state_dir);
-	sigfillset(&all); /* signals are the loop's */
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(&l->thread, NULL, look, l);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (r == 0)
+	if (thread_start(&l->thread, NULL, look, l) == 0)
 		return l;
 	free(l->root);
 	free(l->state_dir);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <sys/random.h>
+#include "base/thread.h"
 #include "storage/remote/internal.h"
 
 #define RENEW_EVERY_NS (600 * NS_PER_S)
@@ -218,7 +219,7 @@ int lease_take(struct remote *r, struct err *err)
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&r->lease.wake, &attr);
 	pthread_condattr_destroy(&attr);
-	r->lease.has_thread = pthread_create(&r->lease.thread, NULL, keep_lease, r) == 0;
+	r->lease.has_thread = thread_start(&r->lease.thread, NULL, keep_lease, r) == 0;
 	return 0;
 }
 

@@ -1,0 +1,15 @@
+/* engine/base/thread.h — threads that leave the program's signals to the loop.
+ *
+ * A signal that is sent to a process goes to any thread that hasn't blocked it. So all but the main thread block them all: else SIGTERM, which the loop
+ * takes as a wish, would end the process when it comes to a thread that the loop knows nothing of. Those that the thread itself causes (SIGSEGV and the like)
+ * stay as they are.
+ */
+#ifndef CAIRN_BASE_THREAD_H
+#define CAIRN_BASE_THREAD_H
+
+#include <pthread.h>
+
+/* As pthread_create(): 0, or an errno. */
+int thread_start(pthread_t *ret, const pthread_attr_t *attr, void *(*fn)(void *arg), void *arg);
+
+#endif
