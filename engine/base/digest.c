@@ -3,6 +3,7 @@
  * records that keys are made of even when both are kept. libcrypto 3 marks these functions as deprecated and keeps
  * them; nothing here runs at program start. */
 #include "base/digest.h"
+#include "base/str.h"
 
 #define OPENSSL_SUPPRESS_DEPRECATED 1
 #include <openssl/sha.h>
@@ -86,4 +87,24 @@ int digest_parse(const char *text, struct digest *ret, struct err *err)
 	}
 	*ret = d;
 	return 0;
+}
+
+bool digest_prefix_range(const char *hex, struct digest *ret_first, struct digest *ret_last)
+{
+	size_t n;
+
+	if (str_has_prefix(hex, "sha256:"))
+		hex += 7;
+	n = strlen(hex);
+	if (n < 4 || n >= DIGEST_HEX_MAX || strspn(hex, "0123456789abcdef") != n)
+		return false;
+	memset(ret_first, 0, sizeof(*ret_first));
+	memset(ret_last, 0xff, sizeof(*ret_last));
+	for (size_t i = 0; i < n; i++) {
+		int v = hex[i] <= '9' ? hex[i] - '0' : hex[i] - 'a' + 10, shift = i % 2 ? 0 : 4;
+
+		ret_first->b[i / 2] = (uint8_t)(ret_first->b[i / 2] | v << shift);
+		ret_last->b[i / 2] = (uint8_t)((ret_last->b[i / 2] & ~(0xf << shift)) | v << shift);
+	}
+	return true;
 }

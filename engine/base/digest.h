@@ -47,6 +47,8 @@ void digester_final(struct digester *d, struct digest *ret);
 
 /* 64 lower-case hex digits and a NUL into `out[DIGEST_HEX_MAX]`; returns out. */
 char *digest_hex(const struct digest *d, char out[DIGEST_HEX_MAX]);
+/* The first and the last digest that begin with these 4 to 64 lower-case hex digits (with or without `sha256:`); false when `hex` is anything else. */
+bool digest_prefix_range(const char *hex, struct digest *ret_first, struct digest *ret_last);
 /* Accepts 64 hex digits with or without `sha256:`. */
 int digest_parse(const char *text, struct digest *ret, struct err *err);
 

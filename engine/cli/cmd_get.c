@@ -2,49 +2,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 #include "base/fs.h"
-#include "cli/facts.h"
-#include "record/lineage.h"
+#include "cli/what.h"
 #include "storage/content.h"
-
-struct wanted {
-	struct content_id id;
-	const char *name; /* what the copy is called when nobody says */
-};
-
-static bool is_content_id(const char *what)
-{
-	size_t n;
-
-	if (str_has_prefix(what, "sha256:"))
-		return true;
-	n = strspn(what, "0123456789abcdef");
-	return n >= 8 && what[n] == '\0';
-}
-
-static int find(struct cli *cli, const struct cli_args *args, struct wanted *ret, struct err *err)
-{
-	const char *what = cli_operand(args, 0);
-	const struct named_content *output;
-	const struct facts_task *task;
-	struct facts_task *tasks;
-	struct run_row run;
-	struct db *db;
-	size_t n;
-
-	if (cli_db(cli, DB_READ, &db, err) < 0)
-		return -1;
-	if (is_content_id(what)) {
-		ret->name = str_has_prefix(what, "sha256:") ? what + 7 : what;
-		return lineage_find(db, what, &ret->id, err);
-	}
-	if (facts_find_run(cli, db, cli_value(args, "run"), &run, err) < 0 || facts_tasks(cli, db, &run, &tasks, &n, err) < 0)
-		return -1;
-	if (facts_find_output(cli, tasks, n, what, &task, &output, err) < 0)
-		return err_wrap(err, "run %s", run.id);
-	ret->id = output->id;
-	ret->name = output->name;
-	return 0;
-}
 
 static int to_stdout(struct cli *cli, struct store *s, const struct content_id *id, struct err *err)
 {
@@ -82,11 +41,13 @@ int cmd_get(struct cli *cli, const struct cli_args *args)
 {
 	const char *path = cli_value(args, "output");
 	struct err err = { 0 };
-	struct wanted w;
+	struct what w;
 	struct store *s;
+	struct db *db;
 	char hex[DIGEST_HEX_MAX];
 
-	if (find(cli, args, &w, &err) < 0 || cli_store(cli, false, &s, &err) < 0)
+	if (cli_db(cli, DB_READ, &db, &err) < 0 || what_find(cli, db, cli_operand(args, 0), WHAT_CONTENT, cli_value(args, "run"), &w, &err) < 0 ||
+	    cli_store(cli, false, &s, &err) < 0)
 		return cli_fail(cli, &err);
 	if (path && str_eq(path, "-"))
 		return to_stdout(cli, s, &w.id, &err) < 0 ? cli_fail(cli, &err) : CLI_OK;

@@ -8,6 +8,9 @@
  *	RUN@metric.NAME  TASK@metric.NAME   a metric
  *	sha256:HEX…              content, by at least eight digits
  *	./PATH                   a file or directory on disk (anything that exists, where the command allows it)
+ *
+ * What is named in full beats what only begins so: the step `train` isn't hidden by a run of the pipeline `training`. RUN:OUTPUT works too, when one task of
+ * that run has an output of that name: fashion/best:model.
  */
 #ifndef CAIRN_CLI_WHAT_H
 #define CAIRN_CLI_WHAT_H

@@ -138,8 +138,12 @@ int record_forget(struct db *db, const struct digest *key, struct err *err); /* 
 
 /* --- reading, for the engine --------------------------------------------------------------------------------------- */
 
-/* Id, unambiguous prefix of an id or hash, "last" (newest), "last:PIPELINE"? ERR_NOT_FOUND / ERR_INVALID when ambiguous (lists them). */
+/* Id, run hash, name (record/tags.h), "last" (newest), "last:PIPELINE", or an unambiguous beginning of an id or hash (of the latter at least four
+ * digits). ERR_NOT_FOUND / ERR_INVALID when ambiguous (lists them). */
 int record_find_run(struct db *db, const char *what, struct arena *arena, struct run_row *ret, struct err *err);
+/* The same without beginnings: only what is named in full. 1 found, 0 not; ERR_NOT_FOUND for a name whose run isn't known here. */
+int record_find_run_named(struct db *db, const char *what, struct arena *arena, struct run_row *ret, struct err *err);
+int record_run_by_hash(struct db *db, const struct digest *hash, struct arena *arena, struct run_row *ret, struct err *err); /* 1 found, 0 not */
 int record_running(struct db *db, struct arena *arena, struct run_row **ret, size_t *ret_n, struct err *err); /* state says running */
 struct run_filter {
 	const char *pipeline; /* or NULL */

@@ -2,6 +2,7 @@
 #include <sys/random.h>
 #include "base/process.h"
 #include "record/internal.h"
+#include "record/tags.h"
 
 const char *run_state_name(enum run_state s)
 {
@@ -210,23 +211,85 @@ static int newest_run(struct db *db, const char *pipeline, struct arena *arena, 
 {
 	sqlite3_stmt *s = pipeline ? db_prepare(db, "SELECT " RUN_COLUMNS " FROM run WHERE pipeline = ? ORDER BY rowid_ DESC LIMIT 1", err) :
 				     db_prepare(db, "SELECT " RUN_COLUMNS " FROM run ORDER BY rowid_ DESC LIMIT 1", err);
-	int r;
 
 	if (!s)
 		return -1;
 	bind_text(s, 1, pipeline);
-	r = one_run(db, s, arena, ret, err);
-	if (r == 0)
-		return err_set(err, ERR_NOT_FOUND, pipeline ? "pipeline %s was not run here yet" : "nothing was run here yet", pipeline);
-	return r < 0 ? -1 : 0;
+	return one_run(db, s, arena, ret, err);
 }
 
-/* A prefix of the hash as bytes; a last half byte is left to the comparison of texts. */
-static bool is_hex(const char *s)
+static int run_by_id(struct db *db, const char *id, struct arena *arena, struct run_row *ret, struct err *err)
 {
-	size_t n = strlen(s);
+	sqlite3_stmt *s = db_prepare(db, "SELECT " RUN_COLUMNS " FROM run WHERE id = ?", err);
 
-	return n >= 4 && n <= 64 && strspn(s, "0123456789abcdef") == n;
+	if (!s)
+		return -1;
+	bind_text(s, 1, id);
+	return one_run(db, s, arena, ret, err);
+}
+
+int record_run_by_hash(struct db *db, const struct digest *hash, struct arena *arena, struct run_row *ret, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "SELECT " RUN_COLUMNS " FROM run WHERE hash = ? ORDER BY rowid_ LIMIT 1", err);
+
+	if (!s)
+		return -1;
+	bind_digest(s, 1, hash);
+	return one_run(db, s, arena, ret, err);
+}
+
+/* A run that was taken up again after it was named has another hash now: it is still the one that was meant. */
+static int tagged_run(struct db *db, const char *name, struct arena *arena, struct run_row *ret, struct err *err)
+{
+	struct tag_row tag;
+	char hex[DIGEST_HEX_MAX];
+	int r = record_tag_find(db, name, arena, &tag, err);
+
+	if (r <= 0 || !tag.has_run)
+		return r < 0 ? -1 : 0;
+	r = record_run_by_hash(db, &tag.run, arena, ret, err);
+	if (r == 0 && tag.run_id)
+		r = run_by_id(db, tag.run_id, arena, ret, err);
+	if (r == 0)
+		return err_set(err, ERR_NOT_FOUND, "`%s` means run %.12s, which this project doesn't know; `cairn store reindex` takes in what is in the store", name,
+			       digest_hex(&tag.run, hex));
+	return r;
+}
+
+int record_find_run_named(struct db *db, const char *what, struct arena *arena, struct run_row *ret, struct err *err)
+{
+	struct digest hash;
+	int r;
+
+	if (str_eq(what, "last"))
+		return newest_run(db, NULL, arena, ret, err);
+	if (str_has_prefix(what, "last:"))
+		return newest_run(db, what + 5, arena, ret, err);
+	if (digest_parse(what, &hash, NULL) == 0)
+		return record_run_by_hash(db, &hash, arena, ret, err);
+	r = run_by_id(db, what, arena, ret, err);
+	return r != 0 ? r : tagged_run(db, what, arena, ret, err);
+}
+
+/* Runs whose id or hash begins so, newest first, at most 20. */
+static int runs_that_begin(struct db *db, const char *what, sqlite3_stmt **ret, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db,
+				     "SELECT " RUN_COLUMNS " FROM run WHERE rowid_ IN (SELECT rowid_ FROM run WHERE id >= ?1 AND id < ?1 || char(1114111) UNION"
+				     " SELECT rowid_ FROM run WHERE hash BETWEEN ?2 AND ?3) ORDER BY rowid_ DESC LIMIT 20",
+				     err);
+	struct digest first, last;
+
+	if (!s)
+		return -1;
+	if (!str_has_prefix(what, "sha256:"))
+		bind_text(s, 1, what);
+	if (digest_prefix_range(what, &first, &last)) {
+		bind_digest(s, 2, &first);
+		bind_digest(s, 3, &last);
+	}
+	*ret = s;
+	return 0;
 }
 
 static int ambiguous(struct db *db, sqlite3_stmt *s, const char *what, const struct run_row *first, struct arena *arena, struct err *err)
@@ -236,50 +299,46 @@ static int ambiguous(struct db *db, sqlite3_stmt *s, const char *what, const str
 	int r;
 
 	str_add(&ids, first->id);
-	read_run_row(s, arena, &other);
-	str_addf(&ids, ", %s", other.id);
-	while ((r = db_step(db, s, err)) > 0 && ids.len < 300) {
+	do {
 		read_run_row(s, arena, &other);
 		str_addf(&ids, ", %s", other.id);
-	}
+	} while ((r = db_step(db, s, err)) > 0 && ids.len < 300);
 	sqlite3_reset(s);
 	err_set(err, ERR_INVALID, "`%s` could be any of %s: give more of it", what, ids.s);
 	str_deinit(&ids);
 	return -1;
 }
 
-int record_find_run(struct db *db, const char *what, struct arena *arena, struct run_row *ret, struct err *err)
+static int run_that_begins(struct db *db, const char *what, struct arena *arena, struct run_row *ret, struct err *err)
 {
 	sqlite3_stmt *s;
-	int r;
+	int r, more;
 
-	if (str_has_prefix(what, "sha256:"))
-		what += 7;
-	if (str_eq(what, "last"))
-		return newest_run(db, NULL, arena, ret, err);
-	if (str_has_prefix(what, "last:"))
-		return newest_run(db, what + 5, arena, ret, err);
-	s = db_prepare(db,
-		       "SELECT " RUN_COLUMNS " FROM run WHERE id = ?1 OR substr(id, 1, length(?1)) = ?1 OR (?2 AND substr(lower(hex(hash)), 1, length(?1)) = ?1)"
-		       " ORDER BY id = ?1 DESC, rowid_ DESC",
-		       err);
-	if (!s)
-		return -1;
-	bind_text(s, 1, what);
-	sqlite3_bind_int(s, 2, is_hex(what));
+	if (!*what || runs_that_begin(db, what, &s, err) < 0)
+		return *what ? -1 : 0;
 	r = db_step(db, s, err);
-	if (r == 0)
-		err_set(err, ERR_NOT_FOUND, "no run `%s` here; `cairn runs` lists them", what);
-	if (r <= 0) {
-		sqlite3_reset(s);
-		return -1;
-	}
-	read_run_row(s, arena, ret);
-	r = str_eq(ret->id, what) ? 0 : db_step(db, s, err);
 	if (r > 0)
+		read_run_row(s, arena, ret);
+	more = r > 0 ? db_step(db, s, err) : r;
+	if (more > 0)
 		return ambiguous(db, s, what, ret, arena, err);
 	sqlite3_reset(s);
-	return r;
+	return more < 0 ? -1 : r;
+}
+
+int record_find_run(struct db *db, const char *what, struct arena *arena, struct run_row *ret, struct err *err)
+{
+	int r = record_find_run_named(db, what, arena, ret, err);
+
+	if (r == 0 && !str_has_prefix(what, "last:") && !str_eq(what, "last"))
+		r = run_that_begins(db, what, arena, ret, err);
+	if (r != 0)
+		return r < 0 ? -1 : 0;
+	if (str_eq(what, "last"))
+		return err_set(err, ERR_NOT_FOUND, "nothing was run here yet");
+	if (str_has_prefix(what, "last:"))
+		return err_set(err, ERR_NOT_FOUND, "pipeline %s was not run here yet", what + 5);
+	return err_set(err, ERR_NOT_FOUND, "no run `%s` here; `cairn runs` lists them", what);
 }
 
 static int read_runs(struct db *db, sqlite3_stmt *s, struct arena *arena, struct run_row **ret, size_t *ret_n, struct err *err)

@@ -42,9 +42,10 @@ static const char *const db_migrations[] = {
 	"ALTER TABLE run ADD COLUMN nominal_ns INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE run ADD COLUMN reproduces BLOB;"
 	"ALTER TABLE run ADD COLUMN git_remote TEXT;"
-	/* Names of runs: the newest row of a name says what it means; a row without a run took the name away. */
-	"CREATE TABLE tag (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, run BLOB, at_ns INTEGER NOT NULL, author TEXT, note TEXT) STRICT;"
-	"CREATE INDEX tag_name ON tag(name, id);"
+	/* Names of runs: the newest row of a name says what it means; a row without a run took the name away. digest: of the change's record in
+	 * the store (record/tags.h), which decides between two of one instant. */
+	"CREATE TABLE tag (digest BLOB PRIMARY KEY, name TEXT NOT NULL, run BLOB, run_id TEXT, at_ns INTEGER NOT NULL, author TEXT, note TEXT) STRICT, WITHOUT ROWID;"
+	"CREATE INDEX tag_name ON tag(name, at_ns, digest);"
 	"CREATE INDEX tag_run ON tag(run);"
 	/* Firings: the row is there before anything starts, and only once. */
 	"CREATE TABLE firing (path TEXT NOT NULL, schedule TEXT NOT NULL, nominal_ns INTEGER NOT NULL, cause INTEGER NOT NULL, state INTEGER NOT NULL,"

@@ -73,6 +73,28 @@ test_expect 'status counts; metrics has the value; diff names the param; lineage
 	cairn lineage --down a/o >out
 	grep -qw b out
 '
+test_expect 'one grammar of what is meant: RUN/TASK/OUTPUT, RUN:TASK.OUTPUT, an output alone, @log, content ids' '
+	run=$(old)
+	hash=$(json runs.json "d[\"runs\"][1][\"hash\"]")
+	test_is "$(cairn get "$run/a/o" -o -)" hello
+	test_is "$(cairn get "$run:a.o" -o -)" hello
+	test_is "$(cairn get "$hash:a" -o -)" hello
+	test_is "$(cairn get "${hash:0:12}/o" -o -)" hello
+	test_is "$(cairn get last:two/a/o -o -)" other
+	test_is "$(cairn get a.o -o - --run "$run")" hello
+	test_is "$(cairn get p -o -)" other
+	test_is "$(cairn get "$run/a@log" -o - | grep -c "said hello")" 1
+	test_is "$(cairn get "a@log" -o - | grep -c "said other")" 1
+	cairn get "$run/a/o" -o hello.txt
+	id=$(sha256sum hello.txt | cut -c1-12)
+	test_is "$(cairn get "sha256:$id" -o -)" hello
+	test_is "$(cairn get "$id" -o -)" hello
+	for c in "$run/nosuch" "$run/a/nosuch" "nosuch/a/o" "a@input.x" "$run@input.x" "sha256:00000000" "a@nothing"; do
+		test_must_fail cairn get "$c" -o - >out 2>err
+		test_lines 0 out
+		test_lines 1 err
+	done
+'
 test_expect 'what is not there is one error' '
 	for c in "get nosuch" "logs nosuch" "status nosuch-run" "lineage nosuch" "cancel nosuch-run"; do
 		if cairn $c >out 2>err; then return 1; fi

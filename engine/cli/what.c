@@ -1,0 +1,433 @@
+/* What a person means: the text is split at each place where a name of a run may end, the longest such name first, and what is behind it is looked up among
+ * that run's tasks. A name in full beats a beginning, so that `cairn get train` doesn't become a run of the pipeline `training`. */
+#include <fcntl.h>
+#include "cli/what.h"
+#include "record/lineage.h"
+#include "storage/action.h"
+#include "storage/content.h"
+
+#define TEXT_MAX 1000
+#define CONTENT_DIGITS_MIN 8
+
+enum part { PART_NONE, PART_LOG, PART_CODE, PART_INPUT, PART_METRIC };
+
+struct search {
+	struct cli *cli;
+	struct db *db;
+	const char *text;
+	unsigned allowed;
+	const char *base; /* text without what is behind @ */
+	enum part part;
+	const char *part_name;
+	struct what *ret;
+	struct err ambiguous; /* the first place where several things matched */
+	struct err missing;   /* the most telling "not found" */
+};
+
+/* --- splitting ------------------------------------------------------------------------------------------------------------- */
+
+static bool part_of(const char *word, enum part *ret, const char **ret_name)
+{
+	static const struct { const char *word; enum part part; bool named; } parts[] = {
+		{ "log", PART_LOG, false }, { "code", PART_CODE, false }, { "input.", PART_INPUT, true }, { "metric.", PART_METRIC, true },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+		if (parts[i].named ? str_has_prefix(word, parts[i].word) && word[strlen(parts[i].word)] : str_eq(word, parts[i].word)) {
+			*ret = parts[i].part;
+			*ret_name = word + (parts[i].named ? strlen(parts[i].word) : 0);
+			return true;
+		}
+	return false;
+}
+
+/* Labels may hold an @ themselves: only one with a known word behind it counts. */
+static void split_part(struct search *s)
+{
+	const char *at = strrchr(s->text, '@');
+
+	s->base = s->text;
+	if (at && part_of(at + 1, &s->part, &s->part_name))
+		s->base = arena_strndup(s->cli->arena, s->text, (size_t)(at - s->text));
+}
+
+/* --- noting what didn't work -------------------------------------------------------------------------------------------------- */
+
+static int note(struct search *s, const struct err *e)
+{
+	if (e->code == ERR_INVALID && !s->ambiguous.code)
+		s->ambiguous = *e;
+	else if (e->code == ERR_NOT_FOUND && !s->missing.code)
+		s->missing = *e;
+	return e->code == ERR_INVALID || e->code == ERR_NOT_FOUND ? 0 : -1;
+}
+
+/* Negative results of the functions below: errors that end the search (a database that can't be read); what isn't there is noted, 0. */
+#define LOOKED(s, call, err)                                              \
+	({                                                                \
+		struct err _e = { 0 };                                    \
+		int _r = (call);                                          \
+		if (_r < 0 && note((s), &_e) < 0)                         \
+			_r = err_set((err), _e.code, "%s", _e.msg);       \
+		else                                                      \
+			_r = _r < 0 ? 0 : 1;                              \
+		_r;                                                       \
+	})
+
+/* --- things of a task ------------------------------------------------------------------------------------------------------------ */
+
+static bool is_task(const struct facts_task *t, const char *what)
+{
+	return str_eq(t->task, what) || str_eq(t->step, what);
+}
+
+static int one_task(struct search *s, const struct facts_task *tasks, size_t n, const char *what, const struct facts_task **ret, struct err *err)
+{
+	const struct facts_task *found = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		if (*what && !is_task(&tasks[i], what))
+			continue;
+		if (str_eq(tasks[i].task, what)) { /* a label in full beats the step of several tasks */
+			*ret = &tasks[i];
+			return 0;
+		}
+		if (found)
+			return err_set(err, ERR_INVALID, "`%s` could be %s or %s: name the task", s->text, found->task, tasks[i].task);
+		found = &tasks[i];
+	}
+	*ret = found;
+	return found ? 0 : err_set(err, ERR_NOT_FOUND, "run %s has no task `%s`", s->ret->run.id, what);
+}
+
+/* The log of its last attempt in this run; of a hit, that of the execution that made the result. */
+static int task_log(struct search *s, const struct facts_task *t, struct content_id *ret, struct err *err)
+{
+	struct attempt_row *a, made;
+	struct cached_result hit;
+	struct action_record rec;
+	struct run_row of;
+	struct store *store;
+	size_t n;
+	int r;
+
+	if (record_run_attempts(s->db, s->ret->run.rowid, s->cli->arena, &a, &n, err) < 0)
+		return -1;
+	*ret = (struct content_id){ 0 };
+	for (size_t i = 0; i < n; i++)
+		if (str_eq(a[i].task, t->task) && a[i].log.kind)
+			*ret = a[i].log;
+	if (ret->kind)
+		return 0;
+	r = record_lookup(s->db, &t->key, s->cli->arena, &hit, err);
+	if (r > 0 && (r = record_attempt(s->db, hit.attempt, s->cli->arena, &made, &of, err)) > 0)
+		*ret = made.log;
+	else if (r == 0 && cli_store(s->cli, false, &store, NULL) == 0 && action_get(store, &t->key, s->cli->arena, &rec, NULL) == 0)
+		*ret = rec.log;
+	if (r < 0)
+		return -1;
+	return ret->kind ? 0 : err_set(err, ERR_NOT_FOUND, "no log of %s is on record", t->task);
+}
+
+static int pinned(struct search *s, const char *name, const char *what, struct content_id *ret, struct err *err)
+{
+	struct run_input_row *in;
+	size_t n;
+
+	if (record_run_inputs(s->db, s->ret->run.rowid, s->cli->arena, &in, &n, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		if (str_eq(in[i].name, name)) {
+			*ret = in[i].id;
+			return 0;
+		}
+	return err_set(err, ERR_NOT_FOUND, "run %s has no %s", s->ret->run.id, what);
+}
+
+static int metric_of(struct search *s, const struct facts_task *tasks, size_t n, const char *task, struct err *err)
+{
+	const char *name = s->part_name;
+	const struct facts_task *found = NULL;
+	double value = 0;
+
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < tasks[i].n_metrics; k++) {
+			if ((*task && !is_task(&tasks[i], task)) || !str_eq(tasks[i].metrics[k].name, name))
+				continue;
+			if (found && !str_eq(found->task, tasks[i].task))
+				return err_set(err, ERR_INVALID, "`%s` could be of %s or %s: write TASK@metric.%s", s->text, found->task, tasks[i].task, name);
+			found = &tasks[i];
+			value = tasks[i].metrics[k].value;
+		}
+	if (!found)
+		return err_set(err, ERR_NOT_FOUND, "run %s has no metric `%s`%s%s", s->ret->run.id, name, *task ? " of " : "", task);
+	s->ret->kind = WHAT_METRIC;
+	s->ret->task = found;
+	s->ret->metric = name;
+	s->ret->value = value;
+	s->ret->name = name;
+	return 0;
+}
+
+static int content_part(struct search *s, const struct facts_task *t, struct err *err)
+{
+	struct arena *arena = s->cli->arena;
+	int r = s->part == PART_LOG ? task_log(s, t, &s->ret->id, err) :
+				      pinned(s, arena_printf(arena, "code:%s", t->step), arena_printf(arena, "code of step %s on record", t->step), &s->ret->id, err);
+
+	s->ret->kind = WHAT_CONTENT;
+	s->ret->task = t;
+	s->ret->name = s->part == PART_LOG ? arena_printf(arena, "%s.log", t->task) : arena_printf(arena, "%s-code", t->step);
+	return r;
+}
+
+/* --- outputs --------------------------------------------------------------------------------------------------------------------------- */
+
+static void take_output(struct search *s, const struct facts_task *t, const struct named_content *o)
+{
+	s->ret->kind = WHAT_CONTENT;
+	s->ret->task = t;
+	s->ret->id = o->id;
+	s->ret->name = o->name;
+}
+
+/* TASK.OUTPUT as TASK/OUTPUT; labels and outputs may have dots: any of them may be the one. */
+static int with_dot(struct search *s, const struct facts_task *tasks, size_t n, const char *what)
+{
+	for (const char *dot = strrchr(what, '.'); dot; dot = memrchr(what, '.', (size_t)(dot - what))) {
+		_cleanup_(freep) char *slashed = xstrdup(what);
+		const struct facts_task *t;
+		const struct named_content *o;
+		struct err e = { 0 };
+
+		slashed[dot - what] = '/';
+		if (facts_find_output(s->cli, tasks, n, slashed, &t, &o, &e) == 0) {
+			take_output(s, t, o);
+			return 1;
+		}
+		if (e.code == ERR_INVALID)
+			note(s, &e);
+	}
+	return 0;
+}
+
+/* The name of an output alone, when one task has it: `fashion/best:model`. */
+static int by_output_name(struct search *s, const struct facts_task *tasks, size_t n, const char *what)
+{
+	const struct facts_task *found = NULL;
+	const struct named_content *output = NULL;
+	struct err e = { 0 };
+
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < tasks[i].n_outputs; k++) {
+			const struct named_content *o = &tasks[i].outputs[k];
+
+			if (!str_eq(o->name, what) || o->id.kind == CONTENT_NONE)
+				continue;
+			if (found) {
+				err_set(&e, ERR_INVALID, "`%s` could be %s/%s or %s/%s", s->text, found->task, what, tasks[i].task, what);
+				note(s, &e);
+				return 0;
+			}
+			found = &tasks[i];
+			output = o;
+		}
+	if (found)
+		take_output(s, found, output);
+	return found != NULL;
+}
+
+static int find_output(struct search *s, const struct facts_task *tasks, size_t n, const char *what)
+{
+	const struct facts_task *t;
+	const struct named_content *o;
+	struct err e = { 0 };
+
+	if (facts_find_output(s->cli, tasks, n, what, &t, &o, &e) == 0) {
+		take_output(s, t, o);
+		return 1;
+	}
+	if (with_dot(s, tasks, n, what) || by_output_name(s, tasks, n, what))
+		return 1;
+	note(s, &e);
+	return 0;
+}
+
+/* --- in a run ----------------------------------------------------------------------------------------------------------------------------- */
+
+static int task_itself(struct search *s, const struct facts_task *tasks, size_t n, const char *what, struct err *err)
+{
+	const struct facts_task *t;
+
+	if (one_task(s, tasks, n, what, &t, err) < 0)
+		return -1;
+	s->ret->kind = WHAT_TASK;
+	s->ret->task = t;
+	s->ret->name = t->task;
+	return 0;
+}
+
+/* `what` ("": the run alone) in s->ret->run. 1 found, 0 not, -1 error. */
+static int in_run(struct search *s, const char *what, struct err *err)
+{
+	const struct facts_task *t;
+	struct facts_task *tasks;
+	size_t n;
+
+	if (s->part == PART_INPUT) {
+		s->ret->kind = WHAT_CONTENT;
+		s->ret->name = s->part_name;
+		if (*what || !(s->allowed & WHAT_CONTENT))
+			return 0;
+		return LOOKED(s, pinned(s, s->part_name, arena_printf(s->cli->arena, "input `%s`", s->part_name), &s->ret->id, &_e), err);
+	}
+	if (s->part == PART_NONE && !*what) {
+		s->ret->kind = WHAT_RUN;
+		s->ret->name = s->ret->run.id;
+		return (s->allowed & WHAT_RUN) != 0;
+	}
+	if (facts_tasks(s->cli, s->db, &s->ret->run, &tasks, &n, err) < 0)
+		return -1;
+	if (s->part == PART_METRIC)
+		return s->allowed & WHAT_METRIC ? LOOKED(s, metric_of(s, tasks, n, what, &_e), err) : 0;
+	if (s->part != PART_NONE && s->allowed & WHAT_CONTENT) {
+		int r = LOOKED(s, one_task(s, tasks, n, what, &t, &_e), err);
+
+		return r <= 0 ? r : LOOKED(s, content_part(s, t, &_e), err);
+	}
+	if (s->allowed & WHAT_TASK) {
+		int r = LOOKED(s, task_itself(s, tasks, n, what, &_e), err);
+
+		if (r != 0)
+			return r;
+	}
+	return s->allowed & WHAT_CONTENT ? find_output(s, tasks, n, what) : 0;
+}
+
+/* 1: s->ret->run is the run of this name. beginnings: also what only begins so. */
+static int named_run(struct search *s, const char *name, bool beginnings, struct err *err)
+{
+	struct err e = { 0 };
+	int r = beginnings ? record_find_run(s->db, name, s->cli->arena, &s->ret->run, &e) : record_find_run_named(s->db, name, s->cli->arena, &s->ret->run, &e);
+
+	if (r < 0)
+		return note(s, &e) < 0 ? err_set(err, e.code, "%s", e.msg) : 0;
+	s->ret->has_run = beginnings || r > 0;
+	return s->ret->has_run;
+}
+
+/* RUN, and RUN with something behind it. */
+static int with_run(struct search *s, bool beginnings, struct err *err)
+{
+	size_t n = strlen(s->base);
+	struct err told = s->missing; /* that some part of it is no run says nothing */
+
+	for (size_t at = n; at > 0; at--) {
+		const char *name;
+		int r;
+
+		if (at < n && s->base[at] != '/' && s->base[at] != ':')
+			continue;
+		name = arena_strndup(s->cli->arena, s->base, at);
+		r = named_run(s, name, beginnings, err);
+		if (r == 0)
+			s->missing = told;
+		if (r > 0) {
+			r = in_run(s, at < n ? s->base + at + 1 : "", err);
+			told = s->missing;
+		}
+		if (r != 0)
+			return r;
+	}
+	return 0;
+}
+
+/* TASK, TASK/OUTPUT, TASK@log: of --run, or the newest. */
+static int without_run(struct search *s, const char *run, struct err *err)
+{
+	struct err e = { 0 };
+
+	if (record_find_run(s->db, run ? run : "last", s->cli->arena, &s->ret->run, &e) < 0)
+		return run ? err_set(err, e.code, "%s", e.msg) : note(s, &e);
+	s->ret->has_run = true;
+	return in_run(s, s->base, err);
+}
+
+/* --- content and files ------------------------------------------------------------------------------------------------------------------------ */
+
+static int by_id(struct search *s, struct err *err)
+{
+	const char *hex = str_has_prefix(s->text, "sha256:") ? s->text + 7 : s->text;
+	size_t n = strlen(hex);
+	int r;
+
+	if (n < CONTENT_DIGITS_MIN || n > 64 || strspn(hex, "0123456789abcdef") != n)
+		return 0;
+	r = LOOKED(s, lineage_find(s->db, hex, &s->ret->id, &_e), err);
+	if (r > 0)
+		*s->ret = (struct what){ .kind = WHAT_CONTENT, .id = s->ret->id, .name = arena_strdup(s->cli->arena, hex) };
+	return r;
+}
+
+static int by_path(struct search *s, struct err *err)
+{
+	const struct content_put_options hash = { .flags = CONTENT_PUT_HASH_ONLY };
+	struct content_id id;
+	struct store *store;
+
+	if (access(s->text, F_OK) != 0)
+		return 0;
+	if (cli_store(s->cli, false, &store, err) < 0 || content_put_at(store, AT_FDCWD, s->text, &hash, &id, err) < 0)
+		return -1;
+	*s->ret = (struct what){ .kind = WHAT_FILE, .id = id, .name = s->text };
+	return 1;
+}
+
+static int search(struct search *s, const char *run, struct err *err)
+{
+	int r = 0;
+
+	if (s->allowed & WHAT_FILE && (str_has_prefix(s->text, "./") || str_has_prefix(s->text, "../") || s->text[0] == '/'))
+		return by_path(s, err);
+	if (!run || s->allowed & WHAT_RUN)
+		r = with_run(s, false, err);
+	if (r == 0)
+		r = without_run(s, run, err);
+	if (r == 0 && s->allowed & WHAT_CONTENT)
+		r = by_id(s, err);
+	if (r == 0 && !run)
+		r = with_run(s, true, err);
+	if (r == 0 && s->allowed & WHAT_FILE)
+		r = by_path(s, err);
+	return r;
+}
+
+static int nothing(struct search *s, struct err *err)
+{
+	_cleanup_(str_deinit) struct str kinds = { 0 };
+	static const struct { unsigned kind; const char *words; } all[] = {
+		{ WHAT_RUN, "a run" }, { WHAT_TASK, "a task" }, { WHAT_CONTENT, "an output or a content id" }, { WHAT_METRIC, "a metric" }, { WHAT_FILE, "a file" },
+	};
+
+	if (s->ambiguous.code)
+		return err_set(err, ERR_INVALID, "%s", s->ambiguous.msg);
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		if (s->allowed & all[i].kind)
+			str_addf(&kinds, "%s%s", kinds.len ? " nor " : "", all[i].words);
+	return err_set(err, ERR_NOT_FOUND, "`%s` is not %s%s%s", s->text, kinds.s ? kinds.s : "known", s->missing.code ? ": " : "", s->missing.code ? s->missing.msg : "");
+}
+
+int what_find(struct cli *cli, struct db *db, const char *text, unsigned allowed, const char *run, struct what *ret, struct err *err)
+{
+	struct search s = { .cli = cli, .db = db, .text = text, .allowed = allowed, .ret = ret };
+	int r;
+
+	*ret = (struct what){ 0 };
+	if (!*text || strlen(text) > TEXT_MAX)
+		return err_set(err, ERR_USAGE, "%s", *text ? "this is longer than any name of a run, task or output" : "an empty name names nothing");
+	split_part(&s);
+	r = search(&s, run, err);
+	if (r == 0)
+		r = nothing(&s, err);
+	return r < 0 ? -1 : 0;
+}
