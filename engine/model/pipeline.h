@@ -2,7 +2,7 @@
  *
  * pipeline_load() reads a file, collects every error in it, and gives an immutable model in one arena, or none. Steps
  * are in file order; `order` is a topological one (stable: file order among equals). What belongs to later work
- * (Kubernetes, several nodes, object-store URIs, schedules that fire) is validated and kept here; whoever is asked to
+ * (Kubernetes, several nodes) is validated and kept here; whoever is asked to
  * carry it out says what this build doesn't have.
  *
  * A parsed pipeline is kept under the digest of its bytes (and of its step files') in the project's cache directory and
@@ -228,12 +228,64 @@ static inline bool step_is_launched(const struct step *s)
 	return s->run && (s->builtin || s->distributed.framework);
 }
 
+/* Who is told what about a schedule. Sent by engine/serve/notify. */
+enum notify_kind { NOTIFY_COMMAND, NOTIFY_WEBHOOK, NOTIFY_EMAIL };
+enum notify_event {
+	NOTIFY_FAILURE = 1 << 0,  /* a run failed, after its last retry; or the schedule itself has a problem */
+	NOTIFY_RECOVERY = 1 << 1, /* the first success after a failure or a missed run */
+	NOTIFY_MISSED = 1 << 2,	  /* `alert_after` went by without a success */
+	NOTIFY_SUCCESS = 1 << 3,
+	NOTIFY_METRIC = 1 << 4, /* a rule of `metrics` holds for a run that succeeded */
+};
+
+/* `metric: "accuracy < last"`, `metric: "val.loss >= 0.3"`: held against the last run of the schedule that succeeded before, or a number. */
+struct notify_metric {
+	const char *metric; /* flattened name */
+	enum gate_op op;
+	bool last;
+	double bound; /* without `last` */
+	const char *text;
+};
+
+struct notify_decl {
+	enum notify_kind kind;
+	unsigned on; /* NOTIFY_* bits; never 0 */
+	const struct notify_metric *metrics;
+	size_t n_metrics;
+	const char *command;	/* for the shell */
+	const char *url;	/* webhook: http(s)://; email: smtp(s)://[user@]host[:port] */
+	const char *secret;	/* name of the secret that signs the webhook, or is the password of the mail server; or NULL */
+	const char *const *to;	/* email */
+	size_t n_to;
+	const char *from; /* email */
+	struct pos pos;
+};
+
 struct schedule_decl {
-	const char *name, *cron, *timezone, *overlap, *catch_up, *dst;
+	const char *name;
+	const char *cron; /* NULL: only `on_change` fires it */
+	const char *timezone, *overlap, *catch_up, *dst;
 	int64_t catch_up_window_ns;
+	int64_t jitter_ns;	    /* a firing starts up to so much later, always the same for one nominal time */
+	int64_t start_ns, end_ns;   /* nominal times are in [start, end); 0: no bound */
+	const uint32_t *on_change;  /* indices into pipeline->inputs */
+	size_t n_on_change;
+	int64_t poll_ns;	    /* how often those are looked at */
+	uint32_t retry_max;	    /* further runs for a firing whose run failed */
+	int64_t retry_min_ns, retry_max_ns; /* backoff: doubles from min to max */
+	int64_t alert_after_ns;	    /* no success so long after a nominal time: somebody is told; 0: nobody */
+	const struct notify_decl *notify;
+	size_t n_notify;
 	const struct named_template *params; /* values (already of the param's type), or text that uses schedule.* */
 	size_t n_params;
 	struct pos pos;
+};
+
+/* What `schedule.*` stands for in a run. Times are text in UTC, ISO 8601. */
+struct schedule_times {
+	const char *name;
+	const char *time;		/* the nominal time */
+	const char *interval_start, *interval_end; /* the data interval: the nominal time before this one, up to this one */
 };
 
 struct pipeline {

@@ -1,0 +1,91 @@
+/* record/firings.h — what schedules did: one row a firing, made before anything starts, and one row a schedule.
+ *
+ * A firing is named by the pipeline's path in the project, the schedule's name and the nominal time: the time that the rule means,
+ * in nanoseconds, whenever it came to be handled. The row's primary key is what makes it fire once: whoever inserts it owns it.
+ * `server` says who that is ("host:pid:start"); NULL is nobody (a trigger that waits for a server).
+ *
+ *	WAITING ──start──▶ STARTED ──▶ SUCCEEDED | FAILED | CANCELLED
+ *	   │                  └──failed, tries left──▶ RETRYING ──start──▶ STARTED
+ *	   └──▶ SKIPPED (overlap)              MISSED: never was to start, for the record only
+ *
+ * The run that a start gave is written into the row (`run`) by the engine of that run, in the transaction that makes the run's own
+ * row, and only if none is there: two engines that were started for one firing give one run.
+ *
+ * Everything that writes needs an open transaction (record/db.h). Strings that are returned live in `arena`.
+ */
+#ifndef CAIRN_RECORD_FIRINGS_H
+#define CAIRN_RECORD_FIRINGS_H
+
+#include "record/db.h"
+
+enum firing_cause { FIRING_TIME, FIRING_CATCH_UP, FIRING_CHANGE, FIRING_MANUAL, FIRING_BACKFILL };
+/* Those below FIRING_SUCCEEDED are open. */
+enum firing_state { FIRING_WAITING, FIRING_STARTED, FIRING_RETRYING, FIRING_SUCCEEDED, FIRING_FAILED, FIRING_CANCELLED, FIRING_SKIPPED, FIRING_MISSED };
+const char *firing_cause_name(enum firing_cause c); /* "time", "catch-up", "change", "manual", "backfill" */
+const char *firing_state_name(enum firing_state s); /* "waiting", "started", … */
+
+struct firing {
+	const char *path, *schedule;
+	int64_t nominal_ns;
+	enum firing_cause cause;
+	enum firing_state state;
+	uint32_t number; /* starts so far */
+	int64_t claimed_ns, started_ns, ended_ns; /* of the last start; 0: not yet. RETRYING: ended is when the last one failed */
+	const char *run;    /* id of the run of the last start, or NULL */
+	const char *server; /* or NULL */
+	const char *message; /* or NULL */
+};
+
+/* 1 made, 0 there is one already (a MISSED one gives way: 1). number is 0 until it is started. */
+int record_firing_claim(struct db *db, const struct firing *f, struct err *err);
+/* 1 found, 0 none. */
+int record_firing(struct db *db, const char *path, const char *schedule, int64_t nominal_ns, struct arena *arena, struct firing *ret, struct err *err);
+/* Everything but the key, cause and claimed_ns. */
+int record_firing_update(struct db *db, const struct firing *f, struct err *err);
+/* Changes the owner if it still is `from` (NULL: nobody) and the firing is open: 1 changed, 0 not. */
+int record_firing_take(struct db *db, const struct firing *f, const char *from, const char *to, struct err *err);
+/* Names the run of a STARTED firing that has none: 1 named, 0 it has one or isn't started. */
+int record_firing_set_run(struct db *db, const struct firing *f, const char *run, struct err *err);
+/* All that `server` owns and that aren't started: nobody's again. */
+int record_firing_release(struct db *db, const char *server, struct err *err);
+
+struct firing_filter {
+	const char *path, *schedule; /* or NULL */
+	bool open;		     /* only open ones, oldest nominal time first */
+	bool ended_runs;	     /* only SUCCEEDED and FAILED ones */
+	int64_t before_ns;	     /* nominal < before; 0: any */
+	int64_t since_ns;	     /* nominal >= since */
+	uint64_t limit;		     /* 0: all */
+};
+/* Newest nominal time first, unless `open`. */
+int record_firings(struct db *db, const struct firing_filter *f, struct arena *arena, struct firing **ret, size_t *ret_n, struct err *err);
+
+/* --- schedules -------------------------------------------------------------------------------------------------------- */
+
+struct schedule_row {
+	const char *path, *name;
+	int64_t seen_ns;   /* every nominal time up to this one has been handled */
+	int64_t paused_ns; /* since when it is paused; 0: it isn't */
+	const char *rule;  /* the rule that seen_ns belongs to: another one starts anew; or NULL */
+	const char *inputs; /* fingerprint of the inputs of `on_change` when it last fired; or NULL */
+	int64_t alerted_ns; /* the nominal time whose absence was told last */
+};
+/* 1 found, 0 none (*ret is zero but for its key). */
+int record_schedule(struct db *db, const char *path, const char *name, struct arena *arena, struct schedule_row *ret, struct err *err);
+int record_schedule_put(struct db *db, const struct schedule_row *s, struct err *err);
+int record_schedules(struct db *db, struct arena *arena, struct schedule_row **ret, size_t *ret_n, struct err *err);
+
+/* --- servers ------------------------------------------------------------------------------------------------------------ */
+
+/* This process: "host:pid:start", in arena. */
+const char *server_name_self(struct arena *arena);
+/* Notes that it lives. */
+int record_server_beat(struct db *db, const char *server, int64_t wall_ns, struct err *err);
+int record_server_gone(struct db *db, const char *server, struct err *err);
+/* Does it? On this machine its process is asked; of another one, whether it was heard of within SERVER_SILENT_NS. */
+#define SERVER_SILENT_NS (300 * NS_PER_S)
+int record_server_lives(struct db *db, const char *server, int64_t wall_ns, bool *ret, struct err *err);
+/* The server of this project that lives, if any; NULL when none. */
+int record_server_any(struct db *db, int64_t wall_ns, struct arena *arena, const char **ret, struct err *err);
+
+#endif
