@@ -1,53 +1,15 @@
-/* UTC calendar without the C library's: gmtime and timegm read time zone files and locks, and know no nanoseconds. Days
- * are counted in eras of 400 years (146,097 days), with years that begin in March, so that the leap day comes last. */
+/* Times as text, in UTC, without the C library's calendar: gmtime and timegm read time zone files and locks, and know no nanoseconds. */
 #include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#define DAYS_PER_ERA 146097
-#define DAYS_0000_03_01_TO_1970 719468
-#define SECONDS_PER_DAY 86400
-
-struct civil {
-	int year, month, day;
-};
-
-static int64_t floor_div(int64_t a, int64_t b)
-{
-	return a / b - (a % b < 0);
-}
-
-static int64_t days_from_civil(const struct civil *c)
-{
-	int64_t year = c->year - (c->month <= 2);
-	int64_t era = floor_div(year, 400), of_era = year - era * 400;
-	int64_t month = (c->month + 9) % 12; /* March is 0 */
-	int64_t of_year = (153 * month + 2) / 5 + c->day - 1;
-
-	return era * DAYS_PER_ERA + of_era * 365 + of_era / 4 - of_era / 100 + of_year - DAYS_0000_03_01_TO_1970;
-}
-
-static struct civil civil_from_days(int64_t days)
-{
-	int64_t shifted = days + DAYS_0000_03_01_TO_1970, era = floor_div(shifted, DAYS_PER_ERA);
-	int64_t of_era = shifted - era * DAYS_PER_ERA;
-	int64_t years = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-	int64_t of_year = of_era - (365 * years + years / 4 - years / 100);
-	int64_t month = (5 * of_year + 2) / 153;
-
-	return (struct civil){
-		.year = (int)(years + era * 400 + (month >= 10)),
-		.month = (int)(month < 10 ? month + 3 : month - 9),
-		.day = (int)(of_year - (153 * month + 2) / 5 + 1),
-	};
-}
+#include "base/civil.h"
 
 void text_add_time(struct str *out, int64_t unix_ns, int digits)
 {
-	int64_t seconds = floor_div(unix_ns, NS_PER_S), days = floor_div(seconds, SECONDS_PER_DAY);
-	int of_day = (int)(seconds - days * SECONDS_PER_DAY);
-	struct civil c = civil_from_days(days);
+	int64_t seconds = civil_floor_div(unix_ns, NS_PER_S), days = civil_floor_div(seconds, CIVIL_DAY_S);
+	int of_day = (int)(seconds - days * CIVIL_DAY_S);
+	struct civil_date c = civil_from_days(days);
 	char fraction[16];
 
 	str_addf(out, "%04d-%02d-%02dT%02d:%02d:%02d", c.year, c.month, c.day, of_day / 3600, of_day / 60 % 60, of_day % 60);
@@ -85,23 +47,15 @@ static bool take(const char **p, char c)
 	return true;
 }
 
-static int days_in_month(int year, int month)
-{
-	static const int days[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
-	bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-
-	return days[month - 1] + (month == 2 && leap);
-}
-
 static bool read_date(const char **p, int64_t *ret_days)
 {
-	struct civil c;
+	struct civil_date c;
 
 	if (!digits_at(p, 4, &c.year) || !take(p, '-') || !digits_at(p, 2, &c.month) || !take(p, '-') || !digits_at(p, 2, &c.day))
 		return false;
-	if (c.month < 1 || c.month > 12 || c.day < 1 || c.day > days_in_month(c.year, c.month))
+	if (c.month < 1 || c.month > 12 || c.day < 1 || c.day > civil_month_days(c.year, c.month))
 		return false;
-	*ret_days = days_from_civil(&c);
+	*ret_days = civil_to_days(&c);
 	return true;
 }
 
@@ -161,7 +115,7 @@ static bool read_time(const char *p, int64_t *ret_unix_ns)
 		if ((!take(&p, 'T') && !take(&p, ' ')) || !read_clock(&p, &seconds, &ns) || !read_zone(&p, &zone) || *p)
 			return false;
 	}
-	seconds += days * SECONDS_PER_DAY - zone;
+	seconds += days * CIVIL_DAY_S - zone;
 	/* the first second of the range reaches below INT64_MIN before its nanoseconds are added: give that one up */
 	return !__builtin_mul_overflow(seconds, NS_PER_S, &seconds) && !__builtin_add_overflow(seconds, ns, ret_unix_ns);
 }

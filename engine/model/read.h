@@ -192,8 +192,6 @@ bool step_file_looks_like(const char *uses);
 /* --- schedule.c ----------------------------------------------------------------------------------------------------- */
 
 void read_schedules(struct loader *l, const struct yaml_node *n);
-/* ERR_INVALID with what is wrong and the offset in `text` where. */
-int cron_check(const char *text, size_t *ret_offset, struct err *err);
 
 /* --- resolve.c, graph.c --------------------------------------------------------------------------------------------- */
 
