@@ -1,63 +1,13 @@
 /* `cairn status`. */
-#include "base/clock.h"
 #include "cli/facts.h"
 #include "cli/table.h"
-
-static const char *attempt_state(const struct attempt_row *a, bool died)
-{
-	if (a->ended_ns == 0)
-		return died ? "lost" : "running";
-	return a->failure == FAILURE_NONE ? "succeeded" : "failed";
-}
-
-static int64_t duration(const struct attempt_row *a)
-{
-	struct clock *c = clock_system();
-
-	return (a->ended_ns ? a->ended_ns : c->wall_ns(c)) - a->started_ns;
-}
-
-/* "12 15" → [12, 15] */
-static json_t *continues_json(const char *ids)
-{
-	json_t *list = json_array();
-	char *end;
-
-	for (const char *at = ids ? ids : ""; *at; at = end) {
-		long long id = strtoll(at, &end, 10);
-
-		if (end == at)
-			break;
-		json_array_append_new(list, json_integer(id));
-	}
-	return list;
-}
-
-static json_t *attempt_json(const struct attempt_row *a, bool died)
-{
-	json_t *o = json_object();
-
-	json_object_set_new(o, "task", facts_text(a->task));
-	json_object_set_new(o, "step", facts_text(a->step));
-	json_object_set_new(o, "attempt", json_integer(a->number));
-	json_object_set_new(o, "id", json_integer(a->id));
-	json_object_set_new(o, "continues", continues_json(a->continues));
-	json_object_set_new(o, "state", json_string(attempt_state(a, died)));
-	json_object_set_new(o, "started", facts_time(a->started_ns));
-	json_object_set_new(o, "duration_ns", json_integer(duration(a)));
-	json_object_set_new(o, "exit", a->ended_ns ? json_integer(a->exit_status) : json_null());
-	json_object_set_new(o, "failure", a->failure == FAILURE_NONE ? json_null() : json_string(failure_class_name(a->failure)));
-	json_object_set_new(o, "message", facts_text(a->message));
-	json_object_set_new(o, "reason", facts_text(a->reason));
-	return o;
-}
 
 static void print_json(struct cli *cli, const struct run_row *run, const struct attempt_row *a, size_t n)
 {
 	json_t *tasks = json_array();
 
 	for (size_t i = 0; i < n; i++)
-		json_array_append_new(tasks, attempt_json(&a[i], facts_engine_died(run)));
+		json_array_append_new(tasks, facts_attempt(&a[i], facts_engine_died(run)));
 	cli_print_json(cli, json_pack("{s:o, s:o}", "run", facts_run(run), "tasks", tasks));
 }
 
@@ -110,9 +60,9 @@ static void print_attempts(struct cli *cli, const struct run_row *run, const str
 		if (well && cli->verbosity < 1)
 			continue;
 		table_cell(t, well ? STYLE_GREEN : a[i].ended_ns ? STYLE_RED : STYLE_BLUE, "%s",
-			   a[i].failure != FAILURE_NONE ? failure_class_name(a[i].failure) : attempt_state(&a[i], facts_engine_died(run)));
+			   a[i].failure != FAILURE_NONE ? failure_class_name(a[i].failure) : facts_attempt_state(&a[i], facts_engine_died(run)));
 		table_cell(t, STYLE_PLAIN, "%s%s", a[i].task, a[i].number > 1 ? " (again)" : "");
-		table_cell(t, STYLE_PLAIN, "%s", cli_duration(cli, duration(&a[i])));
+		table_cell(t, STYLE_PLAIN, "%s", cli_duration(cli, facts_attempt_duration(&a[i])));
 		table_cell(t, STYLE_DIM, "%s", remark(cli, &a[i]));
 	}
 	if (!run->ended_ns)
