@@ -116,9 +116,9 @@ _in_child_ static int child_main(void *arg)
 	sigset_t none;
 
 	c->failed_at = "cannot start";
-	if ((s->foreground ? setpgid(0, 0) : setsid()) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+	if ((s->foreground ? setpgid(0, 0) : setsid()) < 0 || (!s->outlives && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0))
 		goto fail;
-	if (getppid() != c->parent) /* it died before we asked to die with it */
+	if (!s->outlives && getppid() != c->parent) /* it died before we asked to die with it */
 		_exit(127);
 	if (s->foreground && isatty(s->stdin_fd))
 		tcsetpgrp(s->stdin_fd, getpid()); /* signals are blocked here, SIGTTOU too */

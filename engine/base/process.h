@@ -4,7 +4,7 @@
  * by the marker variable that process_spec.marker puts into their environment (read from /proc/PID/environ), by session
  * and by parenthood, so the caller should be a child subreaper (process_become_subreaper). One that shook off all three (env -i,
  * setsid, two forks) has come to us as an orphan: it goes with the last program that can have started it.
- * The child dies with the engine (PR_SET_PDEATHSIG); what it left behind is found by the marker later.
+ * The child dies with the engine (PR_SET_PDEATHSIG), unless it is to outlive it; what it left behind is found by the marker later.
  * Every child of the caller that neither process_start() started nor process_note_child() names counts as such an orphan: it is
  * reaped, and killed at the end of the program that it seems to come from, if it is younger than that.
  * Only the loop's thread may call this, and that must be the thread that lives as long as the process; process_signal_marked() any.
@@ -23,6 +23,7 @@ struct process_spec {
 	int stdin_fd, stdout_fd, stderr_fd; /* -1: /dev/null */
 	const char *marker;		    /* "NAME=value" that is also in env; identifies the whole tree */
 	bool foreground; /* interactive: stays in our session, its group gets the terminal that is stdin_fd */
+	bool outlives; /* doesn't die with the caller: for an engine that goes on when the daemon that started it is gone */
 };
 
 struct process_exit {
