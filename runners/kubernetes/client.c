@@ -91,7 +91,7 @@ static int take_connection(struct kube_client *c, struct connection **ret, struc
 {
 	struct str cert = { 0 }, key = { 0 };
 	uint64_t generation = 0;
-	struct connection *n;
+	struct connection *n = NULL;
 	int r = 0;
 
 	if (c->access->exec)
@@ -319,7 +319,7 @@ static int try_once(struct kube_client *c, const struct kube_call *call, const s
 {
 	_cleanup_(freep) char *url = xasprintf("%s%s", c->access->server, call->path);
 	struct headers h = { 0 };
-	struct connection *n;
+	struct connection *n = NULL;
 	int result = take_token(c, err);
 
 	if (result == 0)
