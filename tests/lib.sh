@@ -9,11 +9,14 @@
 #   CAIRN_TEST_KEEP   1: leave the throw-away directory and say where it is
 #   CAIRN_TEST_STRICT 1: a missing binary is a failure (tests/run sets it), not a skipped file
 #   CAIRN_TEST_ONLY   run only the tests whose name has this in it
+#   CAIRN_TEST_STORE  a server of tests/net/servers.sh (versitygw, minio, rclone, fake-gcs-server): each file gets one of its own, and what it runs
+#                     has its store there (CAIRN_STORE). Tests that look into the directory .cairn/store say so: --needs LOCAL_STORE
 # What a test can use:
 #   $SRC the source tree, $TRASH the throw-away directory, $PWD = $TRASH/work, and `cairn` on PATH.
 
 set -u -o pipefail
 umask 022
+test_home=$HOME test_xdg=${XDG_CACHE_HOME:-}
 # No test asks a machine's metadata server for credentials, unless it plays that server itself.
 export AWS_EC2_METADATA_DISABLED=true GCE_METADATA_HOST=127.0.0.1:1
 
@@ -73,12 +76,13 @@ test_done() {
 
 # ---- prerequisites -------------------------------------------------------------------------------------------------
 
-# test_have NAME: NAME is ROOT, NONROOT, SANITIZED or a program. True or false.
+# test_have NAME: NAME is ROOT, NONROOT, SANITIZED, LOCAL_STORE or a program. True or false.
 test_have() {
 	case $1 in
 	ROOT) [ "$(id -u)" -eq 0 ] ;;
 	NONROOT) [ "$(id -u)" -ne 0 ] ;;
 	SANITIZED) [ -n "${CAIRN:-}" ] && grep -qa '__asan_init\|__tsan_init' "$CAIRN" ;;
+	LOCAL_STORE) [ -z "${CAIRN_TEST_STORE:-}" ] ;;
 	*) command -v "$1" >/dev/null 2>&1 ;;
 	esac
 }
@@ -228,15 +232,17 @@ wait_until() {
 test_gone() { ! kill -0 "$1" 2>/dev/null || [ "$(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null)" = Z ]; }
 
 # start NAME COMMAND...: in the background, in its own session; output in NAME.out, process id in NAME.pid. Killed, with
-# what is left in its session, when the file ends. The exit status is in NAME.rc once the command ended.
+# what is left in its session, when the file ends. The exit status is in NAME.rc once the command ended. (TEST_START_DIR: where those files are.)
+TEST_START_DIR=''
 start() {
-	local name=$1
+	local name=$1 dir=${TEST_START_DIR:-$TRASH/work}
 	shift
 	# The subshell must not carry the file's own exit trap.
 	setsid bash -c 'echo $$ >"$0.sid"; "$@" & echo $! >"$0.pid.tmp"; mv "$0.pid.tmp" "$0.pid"; wait $!; echo $? >"$0.rc"' \
-		"$TRASH/work/$name" "$@" >"$TRASH/work/$name.out" 2>&1 </dev/null 3>&- &
-	echo "$TRASH/work/$name.sid" >>"$TRASH/sessions"
-	wait_until 20 test -s "$TRASH/work/$name.pid"
+		"$dir/$name" "$@" >"$dir/$name.out" 2>&1 </dev/null 3>&- &
+	disown # how it ends isn't the shell's to tell
+	echo "$dir/$name.sid" >>"$TRASH/sessions"
+	wait_until 20 test -s "$dir/$name.pid"
 }
 
 # stop NAME SIGNAL: and wait until it is gone; its exit status is printed.
@@ -252,6 +258,22 @@ test_kill_sessions() {
 		sid=$(cat "$f" 2>/dev/null) || continue
 		[ -n "$sid" ] && pkill -KILL -s "$sid" 2>/dev/null
 	done <"$TRASH/sessions"
+}
+
+# ---- a shared store ---------------------------------------------------------------------------------------------------
+
+# A server of this file's own; whatever runs has its store there.
+test_serve_store() {
+	local program=$CAIRN_TEST_STORE
+	TEST_START_DIR=$TRASH/store
+	mkdir -p "$TEST_START_DIR"
+	# shellcheck source=net/servers.sh
+	HOME=$test_home XDG_CACHE_HOME=$test_xdg . "$SRC/tests/net/servers.sh"
+	server_can "$program" || test_skip_all "there is no $program: tests/net/servers.sh $program"
+	server store "$program" || test_bail "$program does not start"
+	server_env store "$program"
+	export CAIRN_STORE=$SERVER_URI/${test_file%.*}
+	TEST_START_DIR=''
 }
 
 # ---- set-up ------------------------------------------------------------------------------------------------------------
@@ -297,3 +319,4 @@ elif [ "${TEST_NEEDS_CAIRN:-1}" = 1 ]; then
 	[ "${CAIRN_TEST_STRICT:-0}" = 1 ] && test_bail 'no cairn binary: set CAIRN or build one'
 	test_skip_all 'no cairn binary: set CAIRN or build one'
 fi
+[ -z "${CAIRN_TEST_STORE:-}" ] || test_serve_store

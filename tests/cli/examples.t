@@ -62,6 +62,7 @@ if /usr/bin/python3 -c 'import torch, numpy' 2>/dev/null && [ -d /usr/share/data
 	'
 	test_expect 'fashion: kill -9 in mid-epoch; what goes on from the checkpoint has the same bytes' '
 		cd "fashion again"
+		export CAIRN_STORE=${CAIRN_STORE:+$CAIRN_STORE-again} # what was computed must be computed anew
 		cairn run -q -p epochs=1 --until train pipeline.yaml &
 		engine=$!
 		wait_until 120 in_mid_epoch

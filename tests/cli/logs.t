@@ -129,7 +129,7 @@ test_expect '-f shows what comes while it runs, and ends with the task' '
 test_expect '-f of an engine that is killed ends too' '
 	rm -f "$HOME/go" run.rc run.pid follow.rc follow.pid
 	start run cairn run -q live.yaml
-	wait_until 30 sh -c "cairn logs s | grep -qx 10"
+	wait_until 30 sh -c "cairn logs -n 1 s | grep -qx 10" # not that of the run before
 	start follow cairn logs -f s
 	wait_until 30 grep -qx 10 follow.out
 	kill -9 "$(cat run.pid)"

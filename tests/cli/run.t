@@ -61,14 +61,14 @@ test_expect 'a changed input reruns what depends; an equal result keeps the rest
 	test_is "$(counts out)" "1 2 0 0"
 '
 
-test_expect 'a missing output object is a miss, and its producer runs again' '
+test_expect --needs LOCAL_STORE 'a missing output object is a miss, and its producer runs again' '
 	rm .cairn/store/blobs/*/"$(cairn lineage --json greet/out -r last >l; json l "d[\"artifact\"][7:]")"
 	cairn run --json >out
 	test_is "$(counts out)" "1 2 0 0"
 	cairn store verify
 '
 
-test_expect 'a damaged object is found where it is read, set aside and made again' '
+test_expect --needs LOCAL_STORE 'a damaged object is found where it is read, set aside and made again' '
 	id=$(cairn lineage --json upper/upper >l; json l "d[\"artifact\"][7:]")
 	chmod 644 .cairn/store/blobs/*/$id
 	tr A-Z X-ZA-W <.cairn/store/blobs/${id:0:2}/$id >damaged
@@ -82,7 +82,7 @@ test_expect 'a damaged object is found where it is read, set aside and made agai
 
 blob() { cairn lineage --json "$1" -r last >l; json l 'd["artifact"][7:]'; } # TASK/OUTPUT
 
-test_expect 'content that is gone and that nobody needs is not made again; it is once somebody does' '
+test_expect --needs LOCAL_STORE 'content that is gone and that nobody needs is not made again; it is once somebody does' '
 	write absent.yaml <<YAML
 pipeline: absent
 params: {p: 1, q: 1}
@@ -110,7 +110,7 @@ YAML
 	cairn store verify
 '
 
-test_expect 'damage that a task meets while it reads is mended by its producer' '
+test_expect --needs LOCAL_STORE 'damage that a task meets while it reads is mended by its producer' '
 	id=$(blob b/o)
 	chmod 644 .cairn/store/blobs/*/$id
 	echo XXXXX >.cairn/store/blobs/${id:0:2}/$id

@@ -8,13 +8,9 @@ TEST_NEEDS_CAIRN=0
 
 server_can fake-gcs-server || test_skip_all "fake-gcs-server is neither there nor can it be built ($(server_build fake-gcs-server))"
 server gcs fake-gcs-server || test_bail 'fake-gcs-server does not start'
-G=127.0.0.1:$(server_port gcs)
-python3 - "$G" <<-'E' || test_bail 'no bucket'
-	import sys, urllib.request
-	r = urllib.request.Request(f"http://{sys.argv[1]}/storage/v1/b?project=p", b'{"name": "tbucket"}', {"Content-Type": "application/json"})
-	urllib.request.urlopen(r).read()
-E
-export STORAGE_EMULATOR_HOST=$G URI=gs://tbucket/pre
+server_env gcs fake-gcs-server
+G=$STORAGE_EMULATOR_HOST
+export URI=$SERVER_URI/pre
 
 test_expect 'bytes come back as they were, with their encoding' '
 	b put small k

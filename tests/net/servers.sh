@@ -2,7 +2,8 @@
 # tests/net/servers.sh: real object stores for tests, built once into a cache outside of the checkout.
 #
 # Run: `tests/net/servers.sh versitygw minio rclone fake-gcs-server moto` builds those that aren't there.
-# Sourced (before lib.sh, which takes HOME away): server NAME PROGRAM starts one on a free port of loopback; it is gone with the file.
+# Sourced (before lib.sh, which takes HOME away): server NAME PROGRAM starts one on a free port of loopback; it is gone with the file. server_env NAME PROGRAM
+# makes it what S3 or GCS is in this file, and SERVER_URI its bucket.
 set -u
 
 servers_home=$HOME
@@ -61,15 +62,19 @@ server_answers() { python3 -c 'import socket, sys; socket.create_connection(("12
 SERVER_KEY=testkey SERVER_SECRET=testsecret-not-to-be-shown
 export SERVER_KEY SERVER_SECRET
 
+# Files of the servers: where `start` puts its own.
+server_file() { echo "${TEST_START_DIR:-$TRASH/work}/$1"; }
+
 # server NAME PROGRAM [OPTION...]: data in NAME.data, one bucket `tbucket`; its port: server_port NAME.
 server() {
-	local name=$1 program=$2 port data=$TRASH/work/$1.data try
+	local name=$1 program=$2 port data try
+	data=$(server_file "$name.data")
 	shift 2
 	mkdir -p "$data"
 	[ "$program" = fake-gcs-server ] || mkdir -p "$data/tbucket"
 	for try in 1 2 3; do # somebody else may take the port
 		port=$(server_free_port)
-		rm -f "$TRASH/work/$name".{pid,rc,sid}
+		rm -f "$(server_file "$name")".{pid,rc,sid}
 		case $program in
 		versitygw) start "$name" env ROOT_ACCESS_KEY="$SERVER_KEY" ROOT_SECRET_KEY="$SERVER_SECRET" "$servers_cache/bin/versitygw" --port "127.0.0.1:$port" "$@" posix "$data" ;;
 		minio) start "$name" env MINIO_ROOT_USER="$SERVER_KEY" MINIO_ROOT_PASSWORD="$SERVER_SECRET" MINIO_BROWSER=off MINIO_CI_CD=1 "$@" \
@@ -78,14 +83,34 @@ server() {
 		fake-gcs-server) start "$name" "$servers_cache/bin/fake-gcs-server" -scheme http -host 127.0.0.1 -port "$port" -backend memory "$@" ;;
 		moto) start "$name" "$servers_cache/moto/bin/moto_server" -H 127.0.0.1 -p "$port" "$@" ;;
 		esac || return 1
-		echo "$port" >"$TRASH/work/$name.port"
+		echo "$port" >"$(server_file "$name.port")"
 		if wait_until 30 server_up "$name"; then
-			[ ! -s "$TRASH/work/$name.rc" ] && return 0
+			[ -s "$(server_file "$name.rc")" ] || { server_bucket "$name" "$program"; return; }
 		fi
 		echo "# $name did not start: try $try" >&3
 	done
 	return 1
 }
 
-server_up() { [ -s "$TRASH/work/$1.rc" ] || server_answers "$(server_port "$1")"; }
-server_port() { cat "$TRASH/work/$1.port"; }
+server_up() { [ -s "$(server_file "$1.rc")" ] || server_answers "$(server_port "$1")"; }
+server_port() { cat "$(server_file "$1.port")"; }
+
+# The others serve the folder `tbucket`.
+server_bucket() {
+	[ "$2" != fake-gcs-server ] || python3 - "$(server_port "$1")" <<-'E'
+		import sys, urllib.request
+		r = urllib.request.Request(f"http://127.0.0.1:{sys.argv[1]}/storage/v1/b?project=p", b'{"name": "tbucket"}', {"Content-Type": "application/json"})
+		urllib.request.urlopen(r).read()
+	E
+}
+
+server_env() {
+	if [ "$2" = fake-gcs-server ]; then
+		STORAGE_EMULATOR_HOST=127.0.0.1:$(server_port "$1") SERVER_URI=gs://tbucket
+		export STORAGE_EMULATOR_HOST SERVER_URI
+	else
+		export AWS_ACCESS_KEY_ID=$SERVER_KEY AWS_SECRET_ACCESS_KEY=$SERVER_SECRET AWS_REGION=us-east-1 SERVER_URI=s3://tbucket
+		AWS_ENDPOINT_URL=http://127.0.0.1:$(server_port "$1")
+		export AWS_ENDPOINT_URL
+	fi
+}
