@@ -1,9 +1,13 @@
-/* The program `cairn-steps`: the built-in steps, for `cairn step` and for the engine. */
+/* The program `cairn-steps`: the built-in steps, for `cairn step` and for the engine; and `normalise`, which is the engine's alone. */
+#include <string.h>
 #include "base/mem.h"
+#include "steps/normalise/normalise.h"
 #include "steps/step.h"
 
 int main(int argc, char **argv)
 {
 	json_set_alloc_funcs(xmalloc, free); /* out of memory is fatal, in one way */
+	if (argc > 1 && strcmp(argv[1], "normalise") == 0)
+		return normalise_main(argc - 2, argv + 2);
 	return step_main(argc - 1, argv + 1);
 }

@@ -11,10 +11,8 @@
 
 struct header {
 	const char *what, *at, *end;
-	char descr[32];
-	bool fortran, has_descr, has_order, has_shape;
-	uint64_t shape[2];
-	unsigned dimensions;
+	bool has_descr, has_order, has_shape;
+	struct npy_header *is;
 };
 
 static int broken(const struct header *h, struct err *err)
@@ -60,10 +58,9 @@ static int read_shape(struct header *h, struct err *err)
 				return broken(h, err);
 		if (h->at == from)
 			return broken(h, err);
-		if (h->dimensions < 2)
-			h->shape[h->dimensions] = v;
-		if (++h->dimensions > 32)
+		if (h->is->dimensions == NPY_DIMENSIONS_MAX)
 			return broken(h, err);
+		h->is->shape[h->is->dimensions++] = v;
 		if (!skip(h, ",") && !(skip(h, ")") && h->at--))
 			return broken(h, err);
 	}
@@ -80,12 +77,12 @@ static int read_member(struct header *h, struct err *err)
 		h->has_descr = true;
 		if (skip(h, "["))
 			return err_set(err, ERR_UNSUPPORTED, "%s: an array of records; save its fields as arrays of their own", h->what);
-		return read_string(h, h->descr, sizeof(h->descr), err);
+		return read_string(h, h->is->descr, sizeof(h->is->descr), err);
 	}
 	if (strcmp(key, "fortran_order") == 0 && !h->has_order) {
 		h->has_order = true;
-		h->fortran = skip(h, "True");
-		return h->fortran || skip(h, "False") ? 0 : broken(h, err);
+		h->is->fortran = skip(h, "True");
+		return h->is->fortran || skip(h, "False") ? 0 : broken(h, err);
 	}
 	if (strcmp(key, "shape") == 0 && !h->has_shape) {
 		h->has_shape = true;
@@ -108,52 +105,33 @@ static int read_header(struct header *h, struct err *err)
 }
 
 /* "<f8": byte order, kind, bytes (of U: characters). */
-static int read_type(const struct header *h, struct npy *a, struct err *err)
+static int read_type(const struct header *h, struct err *err)
 {
-	const char *d = h->descr;
-	int64_t size;
-	bool little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+	struct npy_header *is = h->is;
+	const char *d = is->descr;
+	char size[16] = "";
+	size_t digits = *d && d[1] ? strspn(d + 2, "0123456789") : 0;
+	int64_t n;
 
-	if (!*d || !strchr("<>|=", *d) || !d[1] || !strchr("biufSU", d[1]) || !text_parse_int(d + 2, &size) || size < 0 || size > ITEM_MAX)
-		return err_set(err, ERR_UNSUPPORTED, "%s: an array of type `%s`; numbers, bool, S and U can be read", h->what, d);
-	a->kind = d[1];
-	a->swap = *d == (little ? '>' : '<');
-	a->item_bytes = (unsigned)size * (a->kind == 'U' ? 4 : 1);
-	if ((a->kind == 'b' && size != 1) || (strchr("iu", a->kind) && size != 1 && size != 2 && size != 4 && size != 8) ||
-	    (a->kind == 'f' && size != 2 && size != 4 && size != 8))
+	if (!*d || !strchr("<>|=", *d) || !d[1] || !digits || digits >= sizeof(size))
 		return err_set(err, ERR_UNSUPPORTED, "%s: an array of type `%s`", h->what, d);
+	memcpy(size, d + 2, digits);
+	if (!text_parse_int(size, &n) || n > ITEM_MAX)
+		return err_set(err, ERR_UNSUPPORTED, "%s: an array of type `%s`", h->what, d);
+	is->order = *d;
+	is->kind = d[1];
+	is->unit = d + 2 + digits;
+	is->item_bytes = (unsigned)n * (is->kind == 'U' ? 4 : 1);
 	return 0;
 }
 
-static int set_shape(const struct header *h, struct npy *a, size_t have, struct err *err)
-{
-	uint64_t rows = h->shape[0], columns = h->dimensions == 2 ? h->shape[1] : 1, items, bytes;
-
-	if (h->dimensions < 1 || h->dimensions > 2)
-		return err_set(err, ERR_UNSUPPORTED, "%s: an array of %u dimensions; one or two can be read", h->what, h->dimensions);
-	if (__builtin_mul_overflow(rows, columns, &items) || __builtin_mul_overflow(items, (uint64_t)a->item_bytes, &bytes) || bytes != have)
-		return err_set(err, ERR_INVALID, "%s: %zu bytes of data, but the shape (%llu, %llu) of %u bytes each needs another number", h->what, have,
-			       (unsigned long long)rows, (unsigned long long)columns, a->item_bytes);
-	if (!a->item_bytes || !columns) { /* then the file's size says nothing about the number of rows */
-		if (rows)
-			return err_set(err, ERR_UNSUPPORTED, "%s: an array without content", h->what);
-		columns = MAX(columns, 1);
-	}
-	a->dimensions = h->dimensions;
-	a->rows = rows;
-	a->columns = columns;
-	a->row_stride = h->fortran ? 1 : columns;
-	a->column_stride = h->fortran ? rows : 1;
-	return 0;
-}
-
-int npy_open(const char *what, const void *bytes, size_t n, struct npy *ret, struct err *err)
+int npy_read_header(const char *what, const void *bytes, size_t n, struct npy_header *ret, struct err *err)
 {
 	const unsigned char *b = bytes;
-	struct header h = { .what = what };
-	struct npy a = { 0 };
+	struct header h = { .what = what, .is = ret };
 	size_t len, at;
 
+	*ret = (struct npy_header){ 0 };
 	if (n < 10 || memcmp(b, "\x93NUMPY", 6) != 0)
 		return err_set(err, ERR_INVALID, "%s is not a .npy file", what);
 	if (b[6] < 1 || b[6] > 3 || (b[6] > 1 && n < 12))
@@ -166,8 +144,59 @@ int npy_open(const char *what, const void *bytes, size_t n, struct npy *ret, str
 		return err_set(err, ERR_INVALID, "%s: the header of the .npy file is cut off, or too long", what);
 	h.at = (const char *)b + at;
 	h.end = h.at + len;
-	a.data = b + at + len;
-	if (read_header(&h, err) < 0 || read_type(&h, &a, err) < 0 || set_shape(&h, &a, n - at - len, err) < 0)
+	ret->data_at = at + len;
+	return read_header(&h, err) < 0 ? -1 : read_type(&h, err);
+}
+
+/* --- tables: arrays of one or two dimensions ------------------------------------------------------------------------------------- */
+
+static int set_type(const char *what, const struct npy_header *h, struct npy *a, struct err *err)
+{
+	bool little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+	unsigned size = h->item_bytes;
+
+	if (!strchr("biufSU", h->kind) || *h->unit)
+		return err_set(err, ERR_UNSUPPORTED, "%s: an array of type `%s`; numbers, bool, S and U can be read", what, h->descr);
+	a->kind = h->kind;
+	a->swap = h->order == (little ? '>' : '<');
+	a->item_bytes = size;
+	if ((a->kind == 'b' && size != 1) || (strchr("iu", a->kind) && size != 1 && size != 2 && size != 4 && size != 8) ||
+	    (a->kind == 'f' && size != 2 && size != 4 && size != 8))
+		return err_set(err, ERR_UNSUPPORTED, "%s: an array of type `%s`", what, h->descr);
+	return 0;
+}
+
+static int set_shape(const char *what, const struct npy_header *h, struct npy *a, size_t have, struct err *err)
+{
+	uint64_t rows = h->shape[0], columns = h->dimensions == 2 ? h->shape[1] : 1, items, bytes;
+
+	if (h->dimensions < 1 || h->dimensions > 2)
+		return err_set(err, ERR_UNSUPPORTED, "%s: an array of %u dimensions; one or two can be read", what, h->dimensions);
+	if (__builtin_mul_overflow(rows, columns, &items) || __builtin_mul_overflow(items, (uint64_t)a->item_bytes, &bytes) || bytes != have)
+		return err_set(err, ERR_INVALID, "%s: %zu bytes of data, but the shape (%llu, %llu) of %u bytes each needs another number", what, have,
+			       (unsigned long long)rows, (unsigned long long)columns, a->item_bytes);
+	if (!a->item_bytes || !columns) { /* then the file's size says nothing about the number of rows */
+		if (rows)
+			return err_set(err, ERR_UNSUPPORTED, "%s: an array without content", what);
+		columns = MAX(columns, 1);
+	}
+	a->dimensions = h->dimensions;
+	a->rows = rows;
+	a->columns = columns;
+	a->row_stride = h->fortran ? 1 : columns;
+	a->column_stride = h->fortran ? rows : 1;
+	return 0;
+}
+
+int npy_open(const char *what, const void *bytes, size_t n, struct npy *ret, struct err *err)
+{
+	struct npy_header h;
+	struct npy a = { 0 };
+
+	if (npy_read_header(what, bytes, n, &h, err) < 0)
+		return -1;
+	a.data = (const unsigned char *)bytes + h.data_at;
+	if (set_type(what, &h, &a, err) < 0 || set_shape(what, &h, &a, n - h.data_at, err) < 0)
 		return -1;
 	*ret = a;
 	return 0;

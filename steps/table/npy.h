@@ -19,6 +19,21 @@ struct npy {
 	size_t row_stride, column_stride; /* in items */
 };
 
+/* What a header says, for arrays of any number of dimensions. */
+#define NPY_DIMENSIONS_MAX 32 /* NumPy's own limit */
+struct npy_header {
+	char descr[32];	 /* "<f8" */
+	char order;	 /* '<' '>' '|' '=' */
+	char kind;	 /* 'b' 'i' 'u' 'f' 'c' 'S' 'U' 'm' 'M' 'V' 'O' … */
+	const char *unit; /* of times: what follows the size, "[ns]"; else "" */
+	unsigned item_bytes, dimensions;
+	uint64_t shape[NPY_DIMENSIONS_MAX];
+	bool fortran;
+	size_t data_at; /* offset of the first item */
+};
+/* Doesn't hold the shape against the size. ERR_UNSUPPORTED: records, or a version that isn't known. */
+int npy_read_header(const char *what, const void *bytes, size_t n, struct npy_header *ret, struct err *err);
+
 int npy_open(const char *what, const void *bytes, size_t n, struct npy *ret, struct err *err);
 /* Of a number (kind is neither S nor U); integers over 2^53 are rounded. */
 double npy_number(const struct npy *a, size_t row, size_t column);

@@ -137,7 +137,7 @@ STREAMS = re.compile(r"\b(?:fprintf|fputs|fputc|fwrite|vfprintf|putc)\s*\([^;]*\
 
 
 # A program's own front, outside of the cli: the built-in steps are one too.
-FRONTS = ("steps/program.c", "steps/step.c", "steps/train/")
+FRONTS = ("steps/normalise/program.c", "steps/program.c", "steps/step.c", "steps/train/")
 
 
 def banned_in(path):

@@ -1,0 +1,257 @@
+/* tar and zip: members by name. Of several with one name (tar allows it) the first meets the first, and so on. */
+#include <archive.h>
+#include <archive_entry.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/digest.h"
+#include "steps/normalise/normalise.h"
+
+#define NAMES_MAX (256 * MIB)
+
+struct member {
+	const char *name, *target; /* target: of a link; or NULL */
+	mode_t kind;
+	bool executable, hard;
+	mode_t mode;
+	int64_t mtime, owner;
+	uint64_t at, n; /* of its content in the spool */
+	size_t place;	/* in the archive */
+};
+
+struct members {
+	VEC(struct member) list;
+	struct unpacked spool;
+	struct arena *arena;
+};
+
+/* --- unpacking ------------------------------------------------------------------------------------------------------------------ */
+
+static int add_content(struct archive *a, struct unpacked *to, uint64_t *ret_n, struct err *err)
+{
+	static const char zeros[4096];
+	const void *p;
+	size_t n;
+	la_int64_t at;
+	uint64_t len = 0;
+	int r;
+
+	while ((r = archive_read_data_block(a, &p, &n, &at)) == ARCHIVE_OK) {
+		if (at < 0 || (uint64_t)at < len)
+			return err_set(err, ERR_INVALID, "its parts overlap");
+		for (; len < (uint64_t)at; len += MIN((uint64_t)at - len, sizeof(zeros))) /* a hole */
+			if (unpacked_add(to, zeros, MIN((uint64_t)at - len, sizeof(zeros)), err) < 0)
+				return -1;
+		if (n && unpacked_add(to, p, n, err) < 0)
+			return -1;
+		len += n;
+	}
+	*ret_n = len;
+	return r == ARCHIVE_EOF ? 0 : err_set(err, ERR_INVALID, "%s", archive_error_string(a) ? archive_error_string(a) : "it can't be read");
+}
+
+static int add_member(struct members *m, struct archive *a, struct archive_entry *e, struct err *err)
+{
+	const char *name = archive_entry_pathname(e), *hard = archive_entry_hardlink(e), *soft = archive_entry_symlink(e);
+	struct member *one;
+
+	if (m->list.n == NORMALISE_MEMBERS_MAX || arena_bytes(m->arena) > NAMES_MAX)
+		return err_set(err, ERR_TOO_LARGE, "more members than can be compared");
+	if (!name)
+		return err_set(err, ERR_INVALID, "a member's name can't be read");
+	one = VEC_ADD(&m->list);
+	*one = (struct member){ .name = arena_strdup(m->arena, name), .kind = hard ? S_IFREG : archive_entry_filetype(e), .hard = hard,
+				.mode = archive_entry_perm(e), .mtime = archive_entry_mtime(e), .at = m->spool.len, .place = m->list.n - 1,
+				.owner = archive_entry_uid(e) ^ archive_entry_gid(e) << 20 };
+	one->executable = one->kind == S_IFREG && one->mode & 0100;
+	if (hard || soft)
+		one->target = arena_strdup(m->arena, hard ? hard : soft);
+	return one->kind == S_IFREG && !hard ? add_content(a, &m->spool, &one->n, err) : 0;
+}
+
+static int by_name(const void *pa, const void *pb)
+{
+	const struct member *a = pa, *b = pb;
+	int r = strcmp(a->name, b->name);
+
+	return r ? r : a->place < b->place ? -1 : 1;
+}
+
+static int read_all(struct members *m, struct archive *a, struct err *err)
+{
+	struct archive_entry *e;
+	int r;
+
+	while ((r = archive_read_next_header(a, &e)) == ARCHIVE_OK || r == ARCHIVE_WARN)
+		if (add_member(m, a, e, err) < 0)
+			return m->list.n ? err_wrap(err, "member %.200s", m->list.v[m->list.n - 1].name) : -1;
+	if (r != ARCHIVE_EOF)
+		return err_set(err, ERR_INVALID, "%s", archive_error_string(a) ? archive_error_string(a) : "it can't be read");
+	if (m->list.n)
+		qsort(m->list.v, m->list.n, sizeof(*m->list.v), by_name);
+	return unpacked_end(&m->spool, err);
+}
+
+static int unpack(struct members *m, struct span s, bool zip, struct err *err)
+{
+	struct archive *a = archive_read_new();
+	int r;
+
+	if (!a)
+		mem_die(0);
+	r = zip ? archive_read_support_format_zip_seekable(a) : archive_read_support_format_tar(a);
+	if (r != ARCHIVE_OK || archive_read_open_memory(a, s.p, s.n) != ARCHIVE_OK)
+		r = err_set(err, ERR_INVALID, "%s", archive_error_string(a) ? archive_error_string(a) : "it can't be read");
+	else
+		r = read_all(m, a, err);
+	archive_read_free(a);
+	return r;
+}
+
+static void members_init(struct members *m, struct normalise_job *j)
+{
+	*m = (struct members){ .arena = arena_new() };
+	unpacked_init(&m->spool, j);
+}
+
+static void members_deinit(struct members *m)
+{
+	VEC_FREE(&m->list);
+	unpacked_deinit(&m->spool);
+	arena_free(m->arena);
+}
+
+/* --- comparing ------------------------------------------------------------------------------------------------------------------ */
+
+static struct span content(const struct members *m, const struct member *one)
+{
+	return (struct span){ m->spool.all.p + one->at, one->n };
+}
+
+static const char *kind_name(const struct member *m)
+{
+	return m->hard ? "a hard link" : m->kind == S_IFREG ? "a file" : m->kind == S_IFDIR ? "a directory" : m->kind == S_IFLNK ? "a symbolic link" : "something else";
+}
+
+/* What differs between two members of one name besides their content; NULL: nothing that counts. */
+static const char *facts_differ(struct normalise_job *j, const struct member *a, const struct member *b)
+{
+	if (a->kind != b->kind || a->hard != b->hard)
+		return arena_printf(j->arena, "was %s, is %s", kind_name(a), kind_name(b));
+	if (!str_eq(a->target, b->target))
+		return arena_printf(j->arena, "link to %s → %s", normalise_text(j, a->target, strlen(a->target)), normalise_text(j, b->target, strlen(b->target)));
+	if (a->executable != b->executable)
+		return a->executable ? "was executable, isn't any more" : "is executable, was not";
+	return NULL;
+}
+
+/* Notes, for the first pair where it is so, what is left out of account. */
+static void note_ignored(struct normalise_job *j, const struct member *a, const struct member *b, struct normalised *ret)
+{
+	const char *what = a->mtime != b->mtime ? "mtime" : a->mode != b->mode ? "mode" : a->owner != b->owner ? "owner" : NULL;
+
+	if (what)
+		ret->detail = arena_printf(j->arena, "%s of member %s", what, normalise_text(j, a->name, strlen(a->name)));
+	else if (a->place != b->place)
+		ret->detail = "order of members";
+}
+
+static void differ(struct normalise_job *j, const struct member *m, const char *detail, struct normalised *ret)
+{
+	ret->verdict = NORMALISED_DIFFERENT;
+	ret->member = normalise_text(j, m->name, strlen(m->name));
+	ret->detail = detail;
+}
+
+/* Are two members of one name the same? */
+static bool same_member(struct normalise_job *j, const struct members *ma, const struct member *a, const struct members *mb, const struct member *b,
+			struct normalised *ret, const char **ret_inner)
+{
+	struct span sa = content(ma, a), sb = content(mb, b);
+	const char *facts = facts_differ(j, a, b);
+	struct normalised inner;
+
+	if (facts) {
+		differ(j, a, facts, ret);
+		return false;
+	}
+	if (!ret->detail)
+		note_ignored(j, a, b, ret);
+	if (sa.n == sb.n && memcmp(sa.p, sb.p, sa.n) == 0)
+		return true;
+	normalise_spans(j, sa, sb, &inner);
+	if (!*ret_inner)
+		*ret_inner = inner.normaliser;
+	if (inner.verdict == NORMALISED_SAME) {
+		if (!ret->member) {
+			ret->member = normalise_text(j, a->name, strlen(a->name));
+			ret->detail = inner.detail;
+		}
+		return true;
+	}
+	differ(j, a, inner.verdict == NORMALISED_DIFFERENT ? inner.detail : normalise_difference(j, sa, sb), ret);
+	if (inner.member)
+		ret->member = arena_printf(j->arena, "%s > %s", ret->member, inner.member);
+	return false;
+}
+
+static void judge(struct normalise_job *j, const struct members *a, const struct members *b, struct normalised *ret, const char **ret_inner)
+{
+	size_t i = 0, k = 0;
+
+	ret->verdict = NORMALISED_SAME;
+	while (i < a->list.n || k < b->list.n) {
+		const struct member *ma = i < a->list.n ? &a->list.v[i] : NULL, *mb = k < b->list.n ? &b->list.v[k] : NULL;
+		int order = !ma ? 1 : !mb ? -1 : strcmp(ma->name, mb->name);
+
+		if (order) {
+			differ(j, order < 0 ? ma : mb, order < 0 ? "is only in the old one" : "is only in the new one", ret);
+			return;
+		}
+		if (!same_member(j, a, ma, b, mb, ret, ret_inner))
+			return;
+		i++;
+		k++;
+	}
+	if (!ret->detail)
+		ret->detail = "only headers, padding or compression differ";
+}
+
+static bool all_arrays(const struct members *m)
+{
+	for (size_t i = 0; i < m->list.n; i++)
+		if (!str_has_suffix(m->list.v[i].name, ".npy"))
+			return false;
+	return m->list.n > 0;
+}
+
+static int normalise_archive(struct normalise_job *j, bool zip, struct span a, struct span b, struct normalised *ret, struct err *err)
+{
+	struct members ma, mb;
+	const char *inner = NULL;
+	int r;
+
+	members_init(&ma, j);
+	members_init(&mb, j);
+	r = unpack(&ma, a, zip, err) < 0 || unpack(&mb, b, zip, err) < 0 ? -1 : 0;
+	if (r == 0) {
+		bool npz = zip && all_arrays(&ma) && all_arrays(&mb);
+
+		judge(j, &ma, &mb, ret, &inner);
+		ret->normaliser = npz ? "npz" : zip ? "zip" : "tar";
+		if (inner && !npz)
+			ret->normaliser = arena_printf(j->arena, "%s+%s", ret->normaliser, inner);
+	}
+	members_deinit(&ma);
+	members_deinit(&mb);
+	return r;
+}
+
+int normalise_tar(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err)
+{
+	return normalise_archive(j, false, a, b, ret, err);
+}
+
+int normalise_zip(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err)
+{
+	return normalise_archive(j, true, a, b, ret, err);
+}

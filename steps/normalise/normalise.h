@@ -1,0 +1,89 @@
+/* steps/normalise/normalise.h — are two files the same but for what their format notes besides (times, order, compression)?
+ *
+ * The program `cairn-steps normalise [--max BYTES] A B` holds two files against each other in a normal form and prints one line of JSON. The engine runs it as
+ * a child with a time limit, because what it decodes is hostile; it takes memory and temporary space up to the limits below, and no more.
+ *
+ *	format	what counts						what doesn't
+ *	tar	names, kinds, executable bit, link targets, content	order, times, owners, other mode bits, dialect, padding
+ *	zip	the same						order, times, compression, comments
+ *	npz	zip of .npy						as both
+ *	npy	type, shape, values bit by bit				byte order, C or Fortran order, header
+ *	gzip	what is inside						level, time, name, splitting into members
+ *	zstd	what is inside						level, frames, checksums
+ *	png	width, height, pixels as 16-bit RGBA			compression, filters, palette, depth, text, colour profiles
+ *	json	values; numbers by value as doubles or 64-bit integers	order of keys, spaces, escapes
+ *
+ * Formats are seen from the first bytes. What is inside of a container is normalised again, to NORMALISE_DEPTH_MAX levels: "gzip+tar+png".
+ */
+#ifndef CAIRN_STEPS_NORMALISE_NORMALISE_H
+#define CAIRN_STEPS_NORMALISE_NORMALISE_H
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/err.h"
+
+#define NORMALISE_DEPTH_MAX 4
+#define NORMALISE_UNPACKED_MAX (8 * GIB) /* bytes that one comparison unpacks, both sides and all levels together: they lie in TMPDIR */
+#define NORMALISE_MEMBERS_MAX 1000000
+
+struct span {
+	const uint8_t *p;
+	size_t n;
+};
+
+enum normalised_verdict {
+	NORMALISED_NOT, /* no common format that is known, or one can't be read: only bytes can be compared */
+	NORMALISED_SAME,
+	NORMALISED_DIFFERENT,
+};
+
+struct normalised {
+	enum normalised_verdict verdict;
+	const char *normaliser; /* "gzip+tar"; NULL when not normalised */
+	const char *member;	/* first one that differs: "data/a.txt", "outer.tar > a.txt"; NULL without members */
+	const char *detail;	/* for people, one line, printable: what differs; when the same: what was left out of account. NOT: why; or NULL */
+};
+
+struct normalise_job {
+	struct arena *arena; /* holds what comes out */
+	uint64_t bytes_max;
+	uint64_t bytes; /* unpacked so far */
+	unsigned depth;
+};
+
+/* Never fails: what can't be read is NORMALISED_NOT. */
+void normalise_spans(struct normalise_job *j, struct span a, struct span b, struct normalised *ret);
+/* The program: the files, and before them perhaps --max and the most that it may unpack. Exit 0 with a line on standard output; 2 for a wrong use, 1 when a file can't be read. */
+int normalise_main(int argc, char **argv);
+
+/* --- between the files of this folder ------------------------------------------------------------------------------------- */
+
+/* Unpacked bytes: a little of them in memory, more in a file in TMPDIR that has no name. */
+struct unpacked {
+	struct normalise_job *job;
+	struct str small;
+	int fd; /* -1: still small */
+	uint64_t len;
+	void *map;
+	struct span all; /* after unpacked_end() */
+};
+void unpacked_init(struct unpacked *s, struct normalise_job *j);
+void unpacked_deinit(struct unpacked *s);
+int unpacked_add(struct unpacked *s, const void *bytes, size_t n, struct err *err); /* ERR_TOO_LARGE beyond the job's limit */
+int unpacked_end(struct unpacked *s, struct err *err);
+
+/* First differing byte; the shorter length when one begins with the other. */
+size_t normalise_differs_at(struct span a, struct span b);
+const char *normalise_difference(struct normalise_job *j, struct span a, struct span b); /* "byte 17: 0x61 → 0x62", "12 bytes → 13 bytes" */
+const char *normalise_text(struct normalise_job *j, const char *s, size_t n);	      /* in the job's arena, at most 120 bytes of it */
+
+/* Each compares two files of its format; -1: one can't be read (err says why). */
+int normalise_gzip(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err);
+int normalise_zstd(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err);
+int normalise_tar(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err);
+int normalise_zip(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err);
+int normalise_png(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err);
+int normalise_npy(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err);
+int normalise_json(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err);
+
+#endif

@@ -1,0 +1,185 @@
+/* NPY: values bit by bit, in either byte order and either order of the axes. What isn't numbers, bool or text (records, objects) is compared as bytes. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/text.h"
+#include "steps/normalise/normalise.h"
+#include "steps/table/npy.h"
+
+/* Where the value at `index` of the C order lies: each axis has its stride, in items. */
+struct array {
+	struct npy_header h;
+	uint64_t strides[NPY_DIMENSIONS_MAX];
+	uint64_t items;
+	unsigned swap_bytes; /* size of what is turned around for the other byte order; 1: nothing */
+};
+
+static int open_array(struct span s, struct array *ret, struct err *err)
+{
+	struct npy_header *h = &ret->h;
+	uint64_t bytes, run = 1;
+	bool little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+
+	if (npy_read_header("npy", s.p, s.n, h, err) < 0)
+		return -1;
+	ret->items = 1;
+	for (unsigned i = 0; i < h->dimensions; i++)
+		if (__builtin_mul_overflow(ret->items, h->shape[i], &ret->items))
+			return err_set(err, ERR_INVALID, "its shape makes no sense");
+	if (__builtin_mul_overflow(ret->items, (uint64_t)h->item_bytes, &bytes) || bytes != s.n - h->data_at || !h->item_bytes)
+		return err_set(err, ERR_INVALID, "its shape doesn't fit its size");
+	for (unsigned i = 0; i < h->dimensions; i++) {
+		unsigned axis = h->fortran ? i : h->dimensions - 1 - i;
+
+		ret->strides[axis] = run;
+		run *= MAX(h->shape[axis], 1);
+	}
+	ret->swap_bytes = h->kind == 'c' ? h->item_bytes / 2 : h->kind == 'U' ? 4 : strchr("iuf", h->kind) ? h->item_bytes : 1;
+	if (h->order != (little ? '>' : '<'))
+		ret->swap_bytes = 1;
+	return 0;
+}
+
+/* The item's bytes in this machine's order into `to`, which has room for them; returns them. */
+static const uint8_t *item(const struct array *a, const uint8_t *data, uint64_t at, uint8_t *to)
+{
+	const uint8_t *p = data + at * a->h.item_bytes;
+
+	if (a->swap_bytes == 1)
+		return p;
+	for (unsigned i = 0; i < a->h.item_bytes; i++)
+		to[i] = p[i - i % a->swap_bytes + a->swap_bytes - 1 - i % a->swap_bytes];
+	return to;
+}
+
+/* Counts up like an odometer, the last axis first, and keeps both places. */
+static void next_index(const struct array *a, const struct array *b, uint64_t *index, uint64_t *at_a, uint64_t *at_b)
+{
+	for (unsigned axis = a->h.dimensions; axis-- > 0;) {
+		*at_a += a->strides[axis];
+		*at_b += b->strides[axis];
+		if (++index[axis] < a->h.shape[axis])
+			return;
+		*at_a -= a->strides[axis] * a->h.shape[axis];
+		*at_b -= b->strides[axis] * a->h.shape[axis];
+		index[axis] = 0;
+	}
+}
+
+/* --- values, for people --------------------------------------------------------------------------------------------------------- */
+
+/* One part of an item, as a table of its own; in this machine's byte order. */
+static bool add_part(struct str *out, const uint8_t *p, char kind, unsigned size)
+{
+	struct npy one = { .data = p, .kind = kind, .item_bytes = size, .dimensions = 1, .rows = 1, .columns = 1, .row_stride = 1 };
+	bool known = strchr("SU", kind) || (kind == 'b' && size == 1) || (strchr("iuf", kind) && (size == 2 || size == 4 || size == 8)) ||
+		     (strchr("iu", kind) && size == 1);
+
+	return known && npy_text(&one, 0, 0, out);
+}
+
+static void add_value(struct normalise_job *j, struct str *out, const struct npy_header *h, const uint8_t *p)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	char kind = strchr("mM", h->kind) ? 'i' : h->kind;
+
+	if (kind == 'c' && add_part(&text, p, 'f', h->item_bytes / 2)) {
+		str_add(&text, " + i ");
+		add_part(&text, p + h->item_bytes / 2, 'f', h->item_bytes / 2);
+	} else if (kind == 'c' || !add_part(&text, p, kind, h->item_bytes)) {
+		str_reset(&text);
+		for (unsigned i = 0; i < MIN(h->item_bytes, 16); i++)
+			str_addf(&text, "%02x", p[i]);
+	}
+	str_add(out, normalise_text(j, text.s ? text.s : "", text.len));
+}
+
+/* --- comparing ------------------------------------------------------------------------------------------------------------------ */
+
+struct differences {
+	uint64_t n, first[NPY_DIMENSIONS_MAX];
+	double largest;
+	struct str was, is;
+};
+
+static void note_difference(struct normalise_job *j, const struct array *a, const struct array *b, const uint64_t *index, const uint8_t *pa, const uint8_t *pb, struct differences *d)
+{
+	struct npy one = { .kind = 'f', .item_bytes = a->h.item_bytes }, other = one;
+
+	if (d->n++ == 0) {
+		memcpy(d->first, index, sizeof(d->first));
+		add_value(j, &d->was, &a->h, pa);
+		add_value(j, &d->is, &b->h, pb);
+	}
+	if (a->h.kind != 'f' || (one.item_bytes != 2 && one.item_bytes != 4 && one.item_bytes != 8))
+		return;
+	one.data = pa;
+	other.data = pb;
+	d->largest = fmax(d->largest, fabs(npy_number(&one, 0, 0) - npy_number(&other, 0, 0)));
+}
+
+static void find_differences(struct normalise_job *j, const struct array *a, const uint8_t *da, const struct array *b, const uint8_t *db, struct differences *d)
+{
+	_cleanup_(freep) uint8_t *room_a = xmalloc(a->h.item_bytes), *room_b = xmalloc(a->h.item_bytes);
+	uint64_t index[NPY_DIMENSIONS_MAX] = { 0 }, at_a = 0, at_b = 0;
+
+	for (uint64_t i = 0; i < a->items; i++) {
+		const uint8_t *pa = item(a, da, at_a, room_a), *pb = item(b, db, at_b, room_b);
+
+		if (memcmp(pa, pb, a->h.item_bytes) != 0)
+			note_difference(j, a, b, index, pa, pb, d);
+		next_index(a, b, index, &at_a, &at_b);
+	}
+}
+
+static const char *shape_text(struct normalise_job *j, const struct npy_header *h)
+{
+	_cleanup_(str_deinit) struct str s = { 0 };
+
+	str_addc(&s, '(');
+	for (unsigned i = 0; i < h->dimensions; i++)
+		str_addf(&s, "%s%llu", i ? ", " : "", (unsigned long long)h->shape[i]);
+	str_addc(&s, ')');
+	return arena_strndup(j->arena, s.s, s.len);
+}
+
+static const char *describe(struct normalise_job *j, const struct array *a, const struct differences *d)
+{
+	_cleanup_(str_deinit) struct str s = { 0 };
+
+	str_add(&s, "value at [");
+	for (unsigned i = 0; i < a->h.dimensions; i++)
+		str_addf(&s, "%s%llu", i ? ", " : "", (unsigned long long)d->first[i]);
+	str_addf(&s, "]: %s → %s; %llu of %llu values differ", d->was.s ? d->was.s : "", d->is.s ? d->is.s : "", (unsigned long long)d->n,
+		 (unsigned long long)a->items);
+	if (d->largest > 0)
+		str_addf(&s, ", by %.3g at most", d->largest);
+	return arena_strndup(j->arena, s.s, s.len);
+}
+
+static bool same_shape(const struct npy_header *a, const struct npy_header *b)
+{
+	return a->dimensions == b->dimensions && memcmp(a->shape, b->shape, a->dimensions * sizeof(*a->shape)) == 0;
+}
+
+int normalise_npy(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err)
+{
+	struct differences d = { 0 };
+	struct array aa, ab;
+
+	if (open_array(a, &aa, err) < 0 || open_array(b, &ab, err) < 0)
+		return -1;
+	*ret = (struct normalised){ .verdict = NORMALISED_DIFFERENT, .normaliser = "npy" };
+	if (aa.h.kind != ab.h.kind || aa.h.item_bytes != ab.h.item_bytes || !str_eq(aa.h.unit, ab.h.unit))
+		ret->detail = arena_printf(j->arena, "type %s → %s", normalise_text(j, aa.h.descr, strlen(aa.h.descr)), normalise_text(j, ab.h.descr, strlen(ab.h.descr)));
+	else if (!same_shape(&aa.h, &ab.h))
+		ret->detail = arena_printf(j->arena, "shape %s → %s", shape_text(j, &aa.h), shape_text(j, &ab.h));
+	if (ret->detail)
+		return 0;
+	find_differences(j, &aa, a.p + aa.h.data_at, &ab, b.p + ab.h.data_at, &d);
+	ret->verdict = d.n ? NORMALISED_DIFFERENT : NORMALISED_SAME;
+	ret->detail = d.n ? describe(j, &aa, &d) : "header, byte order or order of the axes";
+	str_deinit(&d.was);
+	str_deinit(&d.is);
+	return 0;
+}
