@@ -40,15 +40,62 @@ static void c_input(struct codec *c, struct input_decl *in)
 	c_pos(c, &in->pos);
 }
 
+static void c_notify_metric(struct codec *c, struct notify_metric *m)
+{
+	c_name(c, &m->metric);
+	C_ENUM(c, m->op, GATE_NE + 1);
+	C_BOOL(c, m->last);
+	c_f64(c, &m->bound);
+	c_name(c, &m->text);
+}
+
+static void c_text(struct codec *c, const char **s)
+{
+	c_name(c, s);
+}
+
+static void c_notify(struct codec *c, struct notify_decl *t)
+{
+	C_ENUM(c, t->kind, NOTIFY_EMAIL + 1);
+	C_MAX(c, t->on, 2 * NOTIFY_METRIC - 1);
+	C_ARRAY(c, t->metrics, t->n_metrics, ITEM_ANY, c_notify_metric);
+	c_str(c, &t->command);
+	c_str(c, &t->url);
+	c_str(c, &t->secret);
+	C_ARRAY(c, t->to, t->n_to, ITEM_ANY, c_text);
+	c_str(c, &t->from);
+	c_pos(c, &t->pos);
+}
+
+static void c_watched(struct codec *c, uint32_t *input)
+{
+	uint64_t v = c_max(c, *input, c->pl->n_inputs ? c->pl->n_inputs - 1 : 0);
+
+	if (c->decoding)
+		*input = (uint32_t)v;
+	if (c->pl->n_inputs == 0)
+		codec_fail(c);
+}
+
 static void c_schedule(struct codec *c, struct schedule_decl *s)
 {
 	c_name(c, &s->name);
-	c_name(c, &s->cron);
+	c_str(c, &s->cron);
 	c_name(c, &s->timezone);
 	c_name(c, &s->overlap);
 	c_name(c, &s->catch_up);
 	c_name(c, &s->dst);
 	c_i64(c, &s->catch_up_window_ns);
+	c_i64(c, &s->jitter_ns);
+	c_i64(c, &s->start_ns);
+	c_i64(c, &s->end_ns);
+	C_ARRAY(c, s->on_change, s->n_on_change, ITEM_ANY, c_watched);
+	c_i64(c, &s->poll_ns);
+	C_U32(c, s->retry_max);
+	c_i64(c, &s->retry_min_ns);
+	c_i64(c, &s->retry_max_ns);
+	c_i64(c, &s->alert_after_ns);
+	C_ARRAY(c, s->notify, s->n_notify, ITEM_ANY, c_notify);
 	C_ARRAY(c, s->params, s->n_params, ITEM_NAMED, c_named_template);
 	c_pos(c, &s->pos);
 }

@@ -34,7 +34,7 @@ enum ref_kind {
 	REF_ITEM_NAME,	  /* item.name: last component; item.path; item.stem: name without its last suffix */
 	REF_ITEM_PATH,
 	REF_ITEM_STEM,
-	REF_SCHEDULE,	  /* schedule.time, schedule.name, schedule.start, schedule.end   name */
+	REF_SCHEDULE,	  /* schedule.time, .name, .interval_start, .interval_end   name */
 };
 
 struct ref {

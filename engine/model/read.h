@@ -165,6 +165,8 @@ void step_read_matrix(struct reader *r, const struct yaml_node *n);
 void step_read_each(struct reader *r, const struct yaml_node *n);
 void step_read_retry(struct reader *r, const struct yaml_node *n);
 void step_read_gate(struct reader *r, const struct yaml_node *n);
+/* The operator that `text` begins with: its length, or 0. */
+size_t gate_op_parse(const char *text, enum gate_op *ret);
 void step_read_resources(struct reader *r, const struct yaml_node *n);
 void step_read_concurrency(struct reader *r, const struct yaml_node *n);
 void step_read_distributed(struct reader *r, const struct yaml_node *n);
@@ -192,6 +194,7 @@ bool step_file_looks_like(const char *uses);
 /* --- schedule.c ----------------------------------------------------------------------------------------------------- */
 
 void read_schedules(struct loader *l, const struct yaml_node *n);
+void read_notify(struct loader *l, const struct yaml_node *n, struct schedule_decl *s);
 
 /* --- resolve.c, graph.c --------------------------------------------------------------------------------------------- */
 

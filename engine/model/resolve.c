@@ -300,12 +300,12 @@ static bool resolve_item(struct resolver *rs, struct ref *ref, const struct dott
 
 static bool resolve_schedule(struct resolver *rs, struct ref *ref, const struct dotted *d)
 {
-	static const char *const names[] = { "time", "name", "start", "end" };
+	static const char *const names[] = { "time", "name", "interval_start", "interval_end" };
 
 	for (size_t i = 0; d->first && !d->second && i < ARRAY_LEN(names); i++)
 		if (strcmp(names[i], d->first) == 0)
 			return set_ref(rs, ref, REF_SCHEDULE, (uint32_t)i, d->first);
-	return fail_ref(rs, ref, "a schedule has `time`, `name`, `start` and `end`%s", d->first ? suggest(rs->l, d->first, names, ARRAY_LEN(names)) : "");
+	return fail_ref(rs, ref, "a schedule has `time`, `name`, `interval_start` and `interval_end`%s", d->first ? suggest(rs->l, d->first, names, ARRAY_LEN(names)) : "");
 }
 
 /* `step.dir` of a step file is known now: the reference becomes a constant. */

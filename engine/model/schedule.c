@@ -97,24 +97,106 @@ static void check_required(struct loader *l, const struct yaml_node *key, const 
 	}
 }
 
-static void read_schedule(struct loader *l, const struct yaml_node *key, const struct yaml_node *n, struct schedule_decl *s)
+/* --- when ------------------------------------------------------------------------------------------------------------ */
+
+#define POLL_DEFAULT_NS (60 * NS_PER_S)
+#define RETRY_BACKOFF_MIN_NS (60 * NS_PER_S)
+#define RETRY_BACKOFF_MAX_NS (3600 * NS_PER_S)
+#define SCHEDULE_RETRY_MAX 100
+
+static void read_moment(const struct doc *d, const struct yaml_node *n, const char *what, int64_t *ret_ns)
 {
-	static const char *const keys[] = { "cron", "timezone", "overlap", "catch_up", "catch_up_window", "dst", "params" };
-	static const char *const overlaps[] = { "allow", "skip", "queue", "replace" };
-	static const char *const catch_ups[] = { "none", "latest", "all" };
-	static const char *const dsts[] = { "once", "skip", "twice" };
+	struct err err = { 0 };
+
+	if (want_scalar(d, n, what) && text_parse_time(n->text, ret_ns, &err) < 0)
+		bad(d, n, "%s: %s", what, err.msg);
+}
+
+static void read_bounds(const struct doc *d, const struct yaml_node *n, struct schedule_decl *s)
+{
+	const struct yaml_node *start = yaml_get(n, "start"), *end = yaml_get(n, "end");
+
+	if (start)
+		read_moment(d, start, "`start`", &s->start_ns);
+	if (end)
+		read_moment(d, end, "`end`", &s->end_ns);
+	if (s->start_ns && s->end_ns && s->end_ns <= s->start_ns)
+		bad(d, end, "`end` isn't later than `start`: the schedule would never fire");
+}
+
+/* Inputs of the pipeline, each once. */
+static void read_on_change(struct loader *l, const struct yaml_node *n, struct schedule_decl *s)
+{
+	const struct doc *d = &l->doc;
+	const struct yaml_node **names = NULL;
+	size_t n_names = read_name_list(d, n, "`on_change`", &names);
+	uint32_t *inputs = arena_alloc(l->arena, (n_names + 1) * sizeof(*inputs));
+
+	for (size_t i = 0; i < n_names; i++) {
+		size_t at = (size_t)(uintptr_t)map_get_str(l->input_index, names[i]->text);
+
+		if (at == 0)
+			bad(d, names[i], "the pipeline has no input `%.60s`%s", names[i]->text, suggest_key(l, names[i]->text, l->input_index));
+		else if (l->inputs.v[at - 1].origin == INPUT_ARTIFACT)
+			bad(d, names[i], "input `%.60s` is an artifact, which never changes", names[i]->text);
+		else
+			inputs[s->n_on_change++] = (uint32_t)(at - 1);
+	}
+	s->on_change = inputs;
+}
+
+static void read_schedule_retry(const struct doc *d, const struct yaml_node *n, struct schedule_decl *s)
+{
+	static const char *const keys[] = { "max", "backoff" };
+	const struct yaml_node *max = n, *backoff = NULL;
+	struct err err = { 0 };
+	int64_t v = 0;
+
+	if (n->kind == YAML_KIND_MAP) {
+		check_keys(d, n, keys, ARRAY_LEN(keys));
+		max = yaml_get(n, "max");
+		backoff = yaml_get(n, "backoff");
+		if (!max)
+			bad(d, n, "`retry` has no `max`");
+	}
+	if (max && read_count(d, max, "`max`", 0, SCHEDULE_RETRY_MAX, &v))
+		s->retry_max = (uint32_t)v;
+	if (backoff && want_scalar(d, backoff, "`backoff`") &&
+	    text_parse_duration_range(backoff->text, &s->retry_min_ns, &s->retry_max_ns, &err) < 0)
+		bad(d, backoff, "`backoff`: %s", err.msg);
+}
+
+static void read_when(struct loader *l, const struct yaml_node *key, const struct yaml_node *n, struct schedule_decl *s)
+{
 	const struct doc *d = &l->doc;
 	const struct yaml_node *v;
 
-	if (!want_map(d, n, "a schedule"))
-		return;
-	check_keys(d, n, keys, ARRAY_LEN(keys));
 	if ((v = yaml_get(n, "cron")))
 		read_cron(d, v, &s->cron);
-	else
-		bad(d, key, "schedule `%s` has no `cron`", s->name);
+	else if (!yaml_get(n, "on_change"))
+		bad(d, key, "schedule `%s` has neither `cron` nor `on_change`", s->name);
 	if ((v = yaml_get(n, "timezone")))
 		read_timezone(d, v, &s->timezone);
+	if ((v = yaml_get(n, "on_change")))
+		read_on_change(l, v, s);
+	if ((v = yaml_get(n, "poll")) && read_duration(d, v, "`poll`", &s->poll_ns)) {
+		if (s->poll_ns < NS_PER_S)
+			bad(d, v, "`poll` must be at least 1s");
+		else if (!yaml_get(n, "on_change"))
+			bad(d, v, "`poll` has no meaning without `on_change`");
+	}
+	if ((v = yaml_get(n, "jitter")))
+		read_duration(d, v, "`jitter`", &s->jitter_ns);
+	read_bounds(d, n, s);
+}
+
+static void read_what_if(const struct doc *d, const struct yaml_node *n, struct schedule_decl *s)
+{
+	static const char *const overlaps[] = { "allow", "skip", "queue", "replace" };
+	static const char *const catch_ups[] = { "none", "latest", "all" };
+	static const char *const dsts[] = { "once", "skip", "twice" };
+	const struct yaml_node *v;
+
 	if ((v = yaml_get(n, "overlap")))
 		read_choice(d, v, "`overlap`", overlaps, ARRAY_LEN(overlaps), &s->overlap);
 	if ((v = yaml_get(n, "catch_up")))
@@ -123,6 +205,26 @@ static void read_schedule(struct loader *l, const struct yaml_node *key, const s
 		read_choice(d, v, "`dst`", dsts, ARRAY_LEN(dsts), &s->dst);
 	if ((v = yaml_get(n, "catch_up_window")) && read_duration(d, v, "`catch_up_window`", &s->catch_up_window_ns) && strcmp(s->catch_up, "none") == 0)
 		bad(d, v, "`catch_up_window` has no meaning without `catch_up: latest` or `all`");
+	if ((v = yaml_get(n, "retry")))
+		read_schedule_retry(d, v, s);
+	if ((v = yaml_get(n, "alert_after")) && read_duration(d, v, "`alert_after`", &s->alert_after_ns) && s->alert_after_ns < NS_PER_S)
+		bad(d, v, "`alert_after` must be at least 1s");
+}
+
+static void read_schedule(struct loader *l, const struct yaml_node *key, const struct yaml_node *n, struct schedule_decl *s)
+{
+	static const char *const keys[] = { "cron", "timezone", "on_change", "poll", "jitter", "start", "end", "overlap", "catch_up", "catch_up_window",
+					    "dst", "retry", "alert_after", "notify", "params" };
+	const struct doc *d = &l->doc;
+	const struct yaml_node *v;
+
+	if (!want_map(d, n, "a schedule"))
+		return;
+	check_keys(d, n, keys, ARRAY_LEN(keys));
+	read_when(l, key, n, s);
+	read_what_if(d, n, s);
+	if ((v = yaml_get(n, "notify")))
+		read_notify(l, v, s);
 	if ((v = yaml_get(n, "params")))
 		read_schedule_params(l, v, s);
 	check_required(l, key, s);
@@ -134,8 +236,9 @@ void read_schedules(struct loader *l, const struct yaml_node *n)
 		return;
 	for (size_t i = 0; i < n->len; i++) {
 		const struct yaml_node *key = n->pairs[i].key;
-		struct schedule_decl s = { .name = copy_text(&l->doc, key), .cron = "", .timezone = "UTC", .overlap = "skip", .catch_up = "none",
-					   .dst = "once", .pos = pos_of(&l->doc, key) };
+		struct schedule_decl s = { .name = copy_text(&l->doc, key), .timezone = "UTC", .overlap = "skip", .catch_up = "none", .dst = "once",
+					   .poll_ns = POLL_DEFAULT_NS, .retry_min_ns = RETRY_BACKOFF_MIN_NS, .retry_max_ns = RETRY_BACKOFF_MAX_NS,
+					   .pos = pos_of(&l->doc, key) };
 
 		check_name(&l->doc, key, NAME_STEP, "schedule");
 		read_schedule(l, key, n->pairs[i].value, &s);

@@ -106,7 +106,7 @@ void step_read_retry(struct reader *r, const struct yaml_node *n)
 
 /* --- gate ----------------------------------------------------------------------------------------------------------- */
 
-static bool parse_gate(const char *text, struct gate_rule *g)
+size_t gate_op_parse(const char *text, enum gate_op *ret)
 {
 	static const struct {
 		const char *text;
@@ -115,11 +115,18 @@ static bool parse_gate(const char *text, struct gate_rule *g)
 
 	for (size_t i = 0; i < ARRAY_LEN(ops); i++)
 		if (str_has_prefix(text, ops[i].text)) {
-			g->op = ops[i].op;
-			text += strlen(ops[i].text);
-			return text_parse_double(text + strspn(text, " "), &g->bound) && isfinite(g->bound);
+			*ret = ops[i].op;
+			return strlen(ops[i].text);
 		}
-	return false;
+	return 0;
+}
+
+static bool parse_gate(const char *text, struct gate_rule *g)
+{
+	size_t n = gate_op_parse(text, &g->op);
+
+	text += n;
+	return n && text_parse_double(text + strspn(text, " "), &g->bound) && isfinite(g->bound);
 }
 
 void step_read_gate(struct reader *r, const struct yaml_node *n)

@@ -27,25 +27,28 @@ static bool names_any(const struct calendar *c, int64_t from, int64_t to)
 	return from < to && cron_next(&c->cron, from, to, &local) == 0;
 }
 
-/* The first firing at or after t. */
+/* The first firing at or after t. What cron_next() found is kept while it still lies ahead: a rule that fires in ten years is sought once. */
 static int64_t next_of_rule(const struct calendar *c, int64_t t)
 {
 	bool interval = cron_is_interval(&c->cron);
-	struct zone_segment s = zone_segment_at(c->zone, t);
+	int64_t sought_from = INT64_MAX, local = INT64_MIN;
 
-	for (; t < NEVER_S; s = zone_segment_at(c->zone, t)) {
-		int64_t from = t + s.offset_s, limit = NEVER_S + s.offset_s, local;
+	while (t < NEVER_S) {
+		struct zone_segment s = zone_segment_at(c->zone, t);
 		int64_t shown = interval || s.start_s == INT64_MIN ? INT64_MIN : zone_shown_before(c->zone, &s);
+		int64_t from = t + s.offset_s;
 
-		if (!interval && c->dst != DST_SKIP && t == s.start_s && names_any(c, shown, t + s.offset_s))
+		if (!interval && c->dst != DST_SKIP && t == s.start_s && names_any(c, shown, from))
 			return t;
-		if (c->dst != DST_TWICE && !interval)
+		if (!interval && c->dst != DST_TWICE)
 			from = MAX(from, shown);
-		if (cron_next(&c->cron, from, limit, &local) > 0)
-			return NEVER_S;
+		if (from < sought_from || from > local) {
+			if (cron_next(&c->cron, from, NEVER_S + s.offset_s, &local) > 0)
+				return NEVER_S;
+			sought_from = from;
+		}
 		if (s.end_s == INT64_MAX || local < s.end_s + s.offset_s)
 			return local - s.offset_s;
-		/* Nothing between here and a day or so before `local`, whatever the offsets are there; but gaps have to be looked at. */
 		t = s.end_s;
 	}
 	return NEVER_S;

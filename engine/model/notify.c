@@ -1,0 +1,211 @@
+/* `notify` of a schedule: who is told, of what, by which way. */
+#include <math.h>
+#include "model/read.h"
+
+#define TELL_MAX 32 /* notifications of one schedule; receivers of one mail */
+
+static bool has_space_or_control(const char *s)
+{
+	for (; *s; s++)
+		if ((unsigned char)*s <= ' ' || *s == 0x7f)
+			return true;
+	return false;
+}
+
+/* A URL of one of two schemes, with a host. */
+static void read_url(const struct doc *d, const struct yaml_node *n, const char *what, const char *scheme, const char *safe_scheme, const char **ret)
+{
+	const char *rest;
+
+	if (!want_text(d, n, what))
+		return;
+	rest = str_has_prefix(n->text, scheme) ? n->text + strlen(scheme) : str_has_prefix(n->text, safe_scheme) ? n->text + strlen(safe_scheme) : "";
+	if (!*rest || *rest == '/' || n->len > PATH_TEXT_MAX || has_space_or_control(n->text))
+		bad(d, n, "%s must be a URL that begins with %s or %s", what, safe_scheme, scheme);
+	else
+		*ret = copy_text(d, n);
+}
+
+static void read_secret(const struct doc *d, const struct yaml_node *n, const char **ret)
+{
+	if (want_text(d, n, "`secret`") && check_name(d, n, NAME_ENV, "secret"))
+		*ret = copy_text(d, n);
+}
+
+static void read_webhook(const struct doc *d, const struct yaml_node *n, struct notify_decl *t)
+{
+	static const char *const keys[] = { "url", "secret" };
+	const struct yaml_node *url = n, *secret = NULL;
+
+	if (n->kind == YAML_KIND_MAP) {
+		check_keys(d, n, keys, ARRAY_LEN(keys));
+		url = yaml_get(n, "url");
+		secret = yaml_get(n, "secret");
+		if (!url)
+			bad(d, n, "`webhook` has no `url`");
+	}
+	if (url)
+		read_url(d, url, "`url`", "http://", "https://", &t->url);
+	if (secret)
+		read_secret(d, secret, &t->secret);
+}
+
+static bool read_address(const struct doc *d, const struct yaml_node *n, const char *what, const char **ret)
+{
+	const char *at;
+
+	if (!want_text(d, n, what))
+		return false;
+	at = strchr(n->text, '@');
+	if (!at || at == n->text || !at[1] || n->len > 254 || has_space_or_control(n->text) || strpbrk(n->text, "<>,;\"")) {
+		bad(d, n, "%s: `%.60s` is not a mail address", what, n->text);
+		return false;
+	}
+	*ret = copy_text(d, n);
+	return true;
+}
+
+static void read_receivers(const struct doc *d, const struct yaml_node *n, struct notify_decl *t)
+{
+	size_t count = n->kind == YAML_KIND_SEQ ? n->len : 1;
+	const char **to = arena_alloc(d->l->arena, (count + 1) * sizeof(*to));
+
+	if (count == 0 || count > TELL_MAX)
+		bad(d, n, "`to` needs 1 to %d mail addresses", TELL_MAX);
+	for (size_t i = 0; i < count && i < TELL_MAX; i++)
+		t->n_to += read_address(d, n->kind == YAML_KIND_SEQ ? n->items[i] : n, "`to`", &to[t->n_to]);
+	t->to = to;
+}
+
+static void read_email(const struct doc *d, const struct yaml_node *n, struct notify_decl *t)
+{
+	static const char *const keys[] = { "to", "smtp", "from", "secret" };
+	const struct yaml_node *v;
+
+	if (!want_map(d, n, "`email`"))
+		return;
+	check_keys(d, n, keys, ARRAY_LEN(keys));
+	if ((v = yaml_get(n, "to")))
+		read_receivers(d, v, t);
+	else
+		bad(d, n, "`email` has no `to`");
+	if ((v = yaml_get(n, "smtp")))
+		read_url(d, v, "`smtp`", "smtp://", "smtps://", &t->url);
+	else
+		bad(d, n, "`email` has no `smtp`: the mail server");
+	if ((v = yaml_get(n, "from")))
+		read_address(d, v, "`from`", &t->from);
+	if ((v = yaml_get(n, "secret")))
+		read_secret(d, v, &t->secret);
+}
+
+/* "accuracy < last", "val.loss >= 0.3" */
+static bool parse_metric_rule(struct arena *arena, const char *text, struct notify_metric *m)
+{
+	size_t name = strcspn(text, " \t<>=!"), op;
+	const char *rest;
+
+	m->text = arena_strdup(arena, text);
+	m->metric = arena_strndup(arena, text, name);
+	rest = text + name + strspn(text + name, " \t");
+	op = gate_op_parse(rest, &m->op);
+	rest += op + strspn(rest + op, " \t");
+	m->last = strcmp(rest, "last") == 0;
+	return name > 0 && op > 0 && (m->last || (text_parse_double(rest, &m->bound) && isfinite(m->bound)));
+}
+
+static void read_metric_rule(const struct doc *d, const struct yaml_node *n, struct notify_decl *t, struct notify_metric *ret)
+{
+	static const char *const keys[] = { "metric" };
+	const struct yaml_node *v;
+
+	check_keys(d, n, keys, ARRAY_LEN(keys));
+	v = yaml_get(n, "metric");
+	if (!v) {
+		bad(d, n, "one of `when` is an event, or `metric: RULE`");
+		return;
+	}
+	if (!want_text(d, v, "`metric`"))
+		return;
+	if (!parse_metric_rule(d->l->arena, v->text, ret)) {
+		bad(d, v, "`metric` must be a comparison with the last run or a number, such as \"accuracy < last\" or \"val.loss >= 0.3\"");
+		return;
+	}
+	t->n_metrics++;
+	t->on |= NOTIFY_METRIC;
+}
+
+static void read_event(const struct doc *d, const struct yaml_node *n, struct notify_decl *t)
+{
+	static const char *const names[] = { "failure", "recovery", "missed", "success" };
+	const char *event = NULL;
+
+	if (!read_choice(d, n, "`when`", names, ARRAY_LEN(names), &event))
+		return;
+	for (unsigned i = 0; i < ARRAY_LEN(names); i++)
+		if (event == names[i])
+			t->on |= 1U << i;
+}
+
+static void read_when_to_tell(const struct doc *d, const struct yaml_node *n, struct notify_decl *t)
+{
+	size_t count = n->kind == YAML_KIND_SEQ ? n->len : 1;
+	struct notify_metric *metrics = arena_alloc(d->l->arena, (count + 1) * sizeof(*metrics));
+
+	if (count == 0)
+		bad(d, n, "`when` is empty: nobody would ever be told");
+	for (size_t i = 0; i < count; i++) {
+		const struct yaml_node *one = n->kind == YAML_KIND_SEQ ? n->items[i] : n;
+
+		if (one->kind == YAML_KIND_MAP)
+			read_metric_rule(d, one, t, &metrics[t->n_metrics]);
+		else
+			read_event(d, one, t);
+	}
+	t->metrics = metrics;
+}
+
+static void read_one(const struct doc *d, const struct yaml_node *n, struct notify_decl *t)
+{
+	static const char *const keys[] = { "command", "webhook", "email", "when" };
+	const struct yaml_node *v, *when = NULL;
+	int kinds = 0;
+
+	t->pos = pos_of(d, n);
+	if (!want_map(d, n, "a notification"))
+		return;
+	check_keys(d, n, keys, ARRAY_LEN(keys));
+	if ((v = yaml_get(n, "command")) && ++kinds) {
+		t->kind = NOTIFY_COMMAND;
+		read_text(d, v, "`command`", &t->command);
+	}
+	if ((v = yaml_get(n, "webhook")) && ++kinds) {
+		t->kind = NOTIFY_WEBHOOK;
+		read_webhook(d, v, t);
+	}
+	if ((v = yaml_get(n, "email")) && ++kinds) {
+		t->kind = NOTIFY_EMAIL;
+		read_email(d, v, t);
+	}
+	if (kinds != 1)
+		bad(d, n, "a notification is one of `command`, `webhook` and `email`");
+	if ((when = yaml_get(n, "when")))
+		read_when_to_tell(d, when, t);
+	else
+		t->on = NOTIFY_FAILURE | NOTIFY_RECOVERY | NOTIFY_MISSED;
+}
+
+void read_notify(struct loader *l, const struct yaml_node *n, struct schedule_decl *s)
+{
+	size_t count = n->kind == YAML_KIND_SEQ ? n->len : 1;
+	struct notify_decl *v = arena_alloc(l->arena, (count + 1) * sizeof(*v));
+
+	if (count > TELL_MAX) {
+		bad(&l->doc, n, "at most %d notifications of a schedule", TELL_MAX);
+		return;
+	}
+	for (size_t i = 0; i < count; i++)
+		read_one(&l->doc, n->kind == YAML_KIND_SEQ ? n->items[i] : n, &v[i]);
+	s->notify = v;
+	s->n_notify = count;
+}

@@ -1,0 +1,338 @@
+/* Firings, schedules and the servers that look after them, in the database. */
+#include "record/firings.h"
+
+#include <stdio.h>
+#include "base/process.h"
+#include "record/internal.h"
+
+const char *firing_cause_name(enum firing_cause c)
+{
+	static const char *const names[] = { "time", "catch-up", "change", "manual", "backfill" };
+
+	return (unsigned)c < ARRAY_LEN(names) ? names[c] : "unknown";
+}
+
+const char *firing_state_name(enum firing_state s)
+{
+	static const char *const names[] = { "waiting", "started", "retrying", "succeeded", "failed", "cancelled", "skipped", "missed" };
+
+	return (unsigned)s < ARRAY_LEN(names) ? names[s] : "unknown";
+}
+
+/* --- firings -------------------------------------------------------------------------------------------------------------- */
+
+#define FIRING_COLUMNS "path, schedule, nominal_ns, cause, state, number, claimed_ns, started_ns, ended_ns, run, server, message"
+
+static void bind_key(sqlite3_stmt *s, int first, const struct firing *f)
+{
+	bind_text(s, first, f->path);
+	bind_text(s, first + 1, f->schedule);
+	sqlite3_bind_int64(s, first + 2, f->nominal_ns);
+}
+
+/* Runs a statement that writes; how many rows it changed, or -1. */
+static int run_counting(struct db *db, sqlite3_stmt *s, struct err *err)
+{
+	return db_run(db, s, err) < 0 ? -1 : sqlite3_changes(db->sql);
+}
+
+int record_firing_claim(struct db *db, const struct firing *f, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db,
+				     "INSERT INTO firing (" FIRING_COLUMNS ") VALUES (?1,?2,?3,?4,?5,0,?6,0,0,NULL,?7,?8) ON CONFLICT DO UPDATE SET cause=?4,"
+				     " state=?5, number=0, claimed_ns=?6, started_ns=0, ended_ns=0, run=NULL, server=?7, message=?8 WHERE state=7 AND ?5<>7",
+				     err);
+
+	if (!s)
+		return -1;
+	bind_key(s, 1, f);
+	sqlite3_bind_int(s, 4, f->cause);
+	sqlite3_bind_int(s, 5, f->state);
+	sqlite3_bind_int64(s, 6, f->claimed_ns);
+	bind_text(s, 7, f->server);
+	bind_text(s, 8, f->message);
+	return run_counting(db, s, err);
+}
+
+static void read_firing(sqlite3_stmt *s, struct arena *arena, struct firing *ret)
+{
+	*ret = (struct firing){
+		.path = column_text(s, 0, arena),     .schedule = column_text(s, 1, arena),  .nominal_ns = sqlite3_column_int64(s, 2),
+		.cause = (enum firing_cause)sqlite3_column_int(s, 3), .state = (enum firing_state)sqlite3_column_int(s, 4),
+		.number = (uint32_t)sqlite3_column_int(s, 5), .claimed_ns = sqlite3_column_int64(s, 6), .started_ns = sqlite3_column_int64(s, 7),
+		.ended_ns = sqlite3_column_int64(s, 8), .run = column_text(s, 9, arena), .server = column_text(s, 10, arena),
+		.message = column_text(s, 11, arena),
+	};
+}
+
+int record_firing(struct db *db, const char *path, const char *schedule, int64_t nominal_ns, struct arena *arena, struct firing *ret, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "SELECT " FIRING_COLUMNS " FROM firing WHERE path=? AND schedule=? AND nominal_ns=?", err);
+	struct firing key = { .path = path, .schedule = schedule, .nominal_ns = nominal_ns };
+	int r;
+
+	if (!s)
+		return -1;
+	bind_key(s, 1, &key);
+	r = db_step(db, s, err);
+	if (r > 0)
+		read_firing(s, arena, ret);
+	sqlite3_reset(s);
+	return r;
+}
+
+int record_firing_update(struct db *db, const struct firing *f, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db,
+				     "UPDATE firing SET state=?4, number=?5, started_ns=?6, ended_ns=?7, run=?8, server=?9, message=?10"
+				     " WHERE path=?1 AND schedule=?2 AND nominal_ns=?3",
+				     err);
+
+	if (!s)
+		return -1;
+	bind_key(s, 1, f);
+	sqlite3_bind_int(s, 4, f->state);
+	sqlite3_bind_int64(s, 5, f->number);
+	sqlite3_bind_int64(s, 6, f->started_ns);
+	sqlite3_bind_int64(s, 7, f->ended_ns);
+	bind_text(s, 8, f->run);
+	bind_text(s, 9, f->server);
+	bind_text(s, 10, f->message);
+	return db_run(db, s, err);
+}
+
+int record_firing_take(struct db *db, const struct firing *f, const char *from, const char *to, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "UPDATE firing SET server=?5 WHERE path=?1 AND schedule=?2 AND nominal_ns=?3 AND server IS ?4 AND state<3", err);
+
+	if (!s)
+		return -1;
+	bind_key(s, 1, f);
+	bind_text(s, 4, from);
+	bind_text(s, 5, to);
+	return run_counting(db, s, err);
+}
+
+int record_firing_set_run(struct db *db, const struct firing *f, const char *run, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "UPDATE firing SET run=?4 WHERE path=?1 AND schedule=?2 AND nominal_ns=?3 AND state=1 AND run IS NULL", err);
+
+	if (!s)
+		return -1;
+	bind_key(s, 1, f);
+	bind_text(s, 4, run);
+	return run_counting(db, s, err);
+}
+
+int record_firing_release(struct db *db, const char *server, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "UPDATE firing SET server=NULL WHERE state IN (0, 2) AND server=?", err);
+
+	if (!s)
+		return -1;
+	bind_text(s, 1, server);
+	return db_run(db, s, err);
+}
+
+/* The two orders are two statements: each walks an index. */
+static sqlite3_stmt *prepare_list(struct db *db, const struct firing_filter *f, struct err *err)
+{
+	if (f->open)
+		return db_prepare(db,
+				  "SELECT " FIRING_COLUMNS " FROM firing WHERE state<3 AND (?1 IS NULL OR path=?1) AND (?2 IS NULL OR schedule=?2)"
+				  " AND (?3=0 OR nominal_ns<?3) AND nominal_ns>=?4 AND ?5=?5 ORDER BY nominal_ns, path, schedule LIMIT ?6",
+				  err);
+	if (f->path && f->schedule)
+		return db_prepare(db,
+				  "SELECT " FIRING_COLUMNS " FROM firing WHERE path=?1 AND schedule=?2 AND (?3=0 OR nominal_ns<?3) AND nominal_ns>=?4"
+				  " AND (?5=0 OR state IN (3, 4)) ORDER BY nominal_ns DESC LIMIT ?6",
+				  err);
+	return db_prepare(db,
+			  "SELECT " FIRING_COLUMNS " FROM firing WHERE (?1 IS NULL OR path=?1) AND (?2 IS NULL OR schedule=?2) AND (?3=0 OR nominal_ns<?3)"
+			  " AND nominal_ns>=?4 AND (?5=0 OR state IN (3, 4)) ORDER BY nominal_ns DESC, path, schedule LIMIT ?6",
+			  err);
+}
+
+int record_firings(struct db *db, const struct firing_filter *f, struct arena *arena, struct firing **ret, size_t *ret_n, struct err *err)
+{
+	sqlite3_stmt *s = prepare_list(db, f, err);
+	VEC(struct firing) out = { 0 };
+	int r;
+
+	if (!s)
+		return -1;
+	bind_text(s, 1, f->path);
+	bind_text(s, 2, f->schedule);
+	sqlite3_bind_int64(s, 3, f->before_ns);
+	sqlite3_bind_int64(s, 4, f->since_ns ? f->since_ns : INT64_MIN);
+	sqlite3_bind_int(s, 5, f->ended_runs);
+	sqlite3_bind_int64(s, 6, f->limit ? (int64_t)f->limit : -1);
+	while ((r = db_step(db, s, err)) > 0)
+		read_firing(s, arena, VEC_ADD(&out));
+	sqlite3_reset(s);
+	*ret = arena_alloc(arena, (out.n + 1) * sizeof(**ret));
+	if (out.n)
+		memcpy(*ret, out.v, out.n * sizeof(**ret));
+	*ret_n = out.n;
+	VEC_FREE(&out);
+	return r;
+}
+
+/* --- schedules -------------------------------------------------------------------------------------------------------------- */
+
+#define SCHEDULE_COLUMNS "path, name, seen_ns, paused_ns, rule, inputs, alerted_ns"
+
+static void read_schedule(sqlite3_stmt *s, struct arena *arena, struct schedule_row *ret)
+{
+	*ret = (struct schedule_row){
+		.path = column_text(s, 0, arena), .name = column_text(s, 1, arena), .seen_ns = sqlite3_column_int64(s, 2),
+		.paused_ns = sqlite3_column_int64(s, 3), .rule = column_text(s, 4, arena), .inputs = column_text(s, 5, arena),
+		.alerted_ns = sqlite3_column_int64(s, 6),
+	};
+}
+
+int record_schedule(struct db *db, const char *path, const char *name, struct arena *arena, struct schedule_row *ret, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "SELECT " SCHEDULE_COLUMNS " FROM schedule WHERE path=? AND name=?", err);
+	int r;
+
+	if (!s)
+		return -1;
+	*ret = (struct schedule_row){ .path = path, .name = name };
+	bind_text(s, 1, path);
+	bind_text(s, 2, name);
+	r = db_step(db, s, err);
+	if (r > 0)
+		read_schedule(s, arena, ret);
+	sqlite3_reset(s);
+	return r;
+}
+
+int record_schedule_put(struct db *db, const struct schedule_row *r, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "INSERT OR REPLACE INTO schedule (" SCHEDULE_COLUMNS ") VALUES (?,?,?,?,?,?,?)", err);
+
+	if (!s)
+		return -1;
+	bind_text(s, 1, r->path);
+	bind_text(s, 2, r->name);
+	sqlite3_bind_int64(s, 3, r->seen_ns);
+	sqlite3_bind_int64(s, 4, r->paused_ns);
+	bind_text(s, 5, r->rule);
+	bind_text(s, 6, r->inputs);
+	sqlite3_bind_int64(s, 7, r->alerted_ns);
+	return db_run(db, s, err);
+}
+
+int record_schedules(struct db *db, struct arena *arena, struct schedule_row **ret, size_t *ret_n, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "SELECT " SCHEDULE_COLUMNS " FROM schedule ORDER BY path, name", err);
+	VEC(struct schedule_row) out = { 0 };
+	int r;
+
+	if (!s)
+		return -1;
+	while ((r = db_step(db, s, err)) > 0)
+		read_schedule(s, arena, VEC_ADD(&out));
+	sqlite3_reset(s);
+	*ret = arena_alloc(arena, (out.n + 1) * sizeof(**ret));
+	if (out.n)
+		memcpy(*ret, out.v, out.n * sizeof(**ret));
+	*ret_n = out.n;
+	VEC_FREE(&out);
+	return r;
+}
+
+/* --- servers ------------------------------------------------------------------------------------------------------------------ */
+
+const char *server_name_self(struct arena *arena)
+{
+	char host[256] = "";
+	pid_t pid = getpid();
+
+	gethostname(host, sizeof(host) - 1);
+	return arena_printf(arena, "%s:%d:%llu", host, (int)pid, (unsigned long long)process_start_time(pid));
+}
+
+int record_server_beat(struct db *db, const char *server, int64_t wall_ns, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "INSERT OR REPLACE INTO server (name, beat_ns) VALUES (?,?)", err);
+
+	if (!s)
+		return -1;
+	bind_text(s, 1, server);
+	sqlite3_bind_int64(s, 2, wall_ns);
+	return db_run(db, s, err);
+}
+
+int record_server_gone(struct db *db, const char *server, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "DELETE FROM server WHERE name=?", err);
+
+	if (!s)
+		return -1;
+	bind_text(s, 1, server);
+	return db_run(db, s, err);
+}
+
+/* 1 or 0 for a process of this machine, -1 for one of another. */
+static int lives_here(const char *server)
+{
+	char host[256] = "";
+	unsigned long long start;
+	const char *rest;
+	int pid;
+
+	gethostname(host, sizeof(host) - 1);
+	rest = strrchr(server, ':');
+	while (rest && rest > server && rest[-1] != ':')
+		rest--;
+	if (!rest || (size_t)(rest - 1 - server) != strlen(host) || memcmp(server, host, strlen(host)) != 0)
+		return -1;
+	return sscanf(rest, "%d:%llu", &pid, &start) == 2 && start && process_start_time(pid) == start;
+}
+
+static bool beat_is_fresh(int64_t beat_ns, int64_t wall_ns)
+{
+	return beat_ns > wall_ns - SERVER_SILENT_NS;
+}
+
+int record_server_lives(struct db *db, const char *server, int64_t wall_ns, bool *ret, struct err *err)
+{
+	int here = lives_here(server), r;
+	sqlite3_stmt *s;
+
+	if (here >= 0) {
+		*ret = here;
+		return 0;
+	}
+	s = db_prepare(db, "SELECT beat_ns FROM server WHERE name=?", err);
+	if (!s)
+		return -1;
+	bind_text(s, 1, server);
+	r = db_step(db, s, err);
+	*ret = r > 0 && beat_is_fresh(sqlite3_column_int64(s, 0), wall_ns);
+	sqlite3_reset(s);
+	return r < 0 ? -1 : 0;
+}
+
+int record_server_any(struct db *db, int64_t wall_ns, struct arena *arena, const char **ret, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "SELECT name, beat_ns FROM server ORDER BY beat_ns DESC", err);
+	int r;
+
+	*ret = NULL;
+	if (!s)
+		return -1;
+	while ((r = db_step(db, s, err)) > 0) {
+		const char *name = column_text(s, 0, arena);
+		int here = lives_here(name);
+
+		if (here > 0 || (here < 0 && beat_is_fresh(sqlite3_column_int64(s, 1), wall_ns))) {
+			*ret = name;
+			break;
+		}
+	}
+	sqlite3_reset(s);
+	return r < 0 ? -1 : 0;
+}
