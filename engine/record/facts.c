@@ -1,3 +1,5 @@
+#include <math.h>
+#include <stdio.h>
 #include "base/clock.h"
 #include "base/text.h"
 #include "record/facts.h"
@@ -108,23 +110,21 @@ struct task_list {
 	VEC(struct facts_task) v;
 };
 
-static void add_entry(struct arena *arena, struct task_list *l, const struct results *r, const struct result_entry *e)
+void facts_of_entry(const struct results *r, const struct result_entry *e, struct arena *arena, struct facts_task *ret)
 {
-	struct facts_task t = { .state = e->state, .key = e->key, .duration_ns = e->duration_ns, .n_outputs = e->n_outputs, .n_metrics = e->n_metrics };
-
-	t.task = arena_strdup(arena, e->task);
-	t.step = arena_strdup(arena, e->step);
-	t.outputs = arena_alloc(arena, (e->n_outputs + 1) * sizeof(*t.outputs));
+	*ret = (struct facts_task){ .state = e->state, .key = e->key, .duration_ns = e->duration_ns, .n_outputs = e->n_outputs, .n_metrics = e->n_metrics };
+	ret->task = arena_strdup(arena, e->task);
+	ret->step = arena_strdup(arena, e->step);
+	ret->outputs = arena_alloc(arena, (e->n_outputs + 1) * sizeof(*ret->outputs));
 	for (size_t i = 0; i < e->n_outputs; i++) {
-		t.outputs[i].name = arena_strdup(arena, results_output_name(r, e, i));
-		results_output(e, i, &t.outputs[i].id);
+		ret->outputs[i].name = arena_strdup(arena, results_output_name(r, e, i));
+		results_output(e, i, &ret->outputs[i].id);
 	}
-	t.metrics = arena_alloc(arena, (e->n_metrics + 1) * sizeof(*t.metrics));
+	ret->metrics = arena_alloc(arena, (e->n_metrics + 1) * sizeof(*ret->metrics));
 	for (size_t i = 0; i < e->n_metrics; i++) {
-		results_metric(e, i, &t.metrics[i]);
-		t.metrics[i].name = arena_strdup(arena, t.metrics[i].name);
+		results_metric(e, i, &ret->metrics[i]);
+		ret->metrics[i].name = arena_strdup(arena, ret->metrics[i].name);
 	}
-	VEC_PUSH(&l->v, t);
 }
 
 static int from_table(struct store *s, const struct run_row *run, struct arena *arena, struct task_list *l, struct err *err)
@@ -137,7 +137,7 @@ static int from_table(struct store *s, const struct run_row *run, struct arena *
 		return err_wrap(err, "results of run %s", run->id);
 	results_first(r, &c);
 	while (results_next(&c, &e))
-		add_entry(arena, l, r, &e);
+		facts_of_entry(r, &e, arena, VEC_ADD(&l->v));
 	results_free(r);
 	return 0;
 }
@@ -178,4 +178,58 @@ int facts_read_tasks(struct db *db, struct store *s, const struct run_row *run, 
 	*ret_n = l.v.n;
 	VEC_FREE(&l.v);
 	return r;
+}
+
+/* --- as JSON -------------------------------------------------------------------------------------------------------------------- */
+
+static const char *result_state_name(enum result_state s)
+{
+	static const char *const names[] = { [RESULT_SUCCEEDED] = "succeeded", [RESULT_FAILED] = "failed", [RESULT_SKIPPED] = "skipped", [RESULT_BLOCKED] = "blocked" };
+
+	return (unsigned)s < ARRAY_LEN(names) && names[s] ? names[s] : "unknown";
+}
+
+json_t *facts_content(const struct content_id *id)
+{
+	char hex[DIGEST_HEX_MAX], text[sizeof("sha256:") + DIGEST_HEX_MAX];
+
+	if (id->kind == CONTENT_NONE)
+		return json_null();
+	snprintf(text, sizeof(text), "sha256:%s", digest_hex(&id->digest, hex));
+	return json_pack("{s:s, s:s, s:I}", "id", text, "kind", id->kind == CONTENT_TREE ? "tree" : "blob", "size", (json_int_t)id->size_bytes);
+}
+
+/* Names of outputs and metrics are keys: they must be text. */
+static void set_named(json_t *o, const char *name, json_t *value)
+{
+	_cleanup_(json_decrefp) json_t *key = facts_text(name);
+
+	json_object_set_new(o, json_string_value(key), value);
+}
+
+json_t *facts_metrics(const struct facts_task *t)
+{
+	json_t *o = json_object();
+
+	for (size_t i = 0; i < t->n_metrics; i++)
+		set_named(o, t->metrics[i].name, isfinite(t->metrics[i].value) ? json_real(t->metrics[i].value) : json_null());
+	return o;
+}
+
+json_t *facts_task_json(const struct facts_task *t)
+{
+	static const struct digest none;
+	json_t *o = json_object(), *outputs = json_object();
+	char hex[DIGEST_HEX_MAX];
+
+	for (size_t i = 0; i < t->n_outputs; i++)
+		set_named(outputs, t->outputs[i].name, facts_content(&t->outputs[i].id));
+	json_object_set_new(o, "task", facts_text(t->task));
+	json_object_set_new(o, "step", facts_text(t->step));
+	json_object_set_new(o, "state", json_string(result_state_name(t->state)));
+	json_object_set_new(o, "key", digest_eq(&t->key, &none) ? json_null() : json_string(digest_hex(&t->key, hex)));
+	json_object_set_new(o, "duration_ns", json_integer(t->duration_ns));
+	json_object_set_new(o, "outputs", outputs);
+	json_object_set_new(o, "metrics", facts_metrics(t));
+	return o;
 }

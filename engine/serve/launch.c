@@ -1,0 +1,397 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/map.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "record/facts.h"
+#include "serve/event.h"
+#include "serve/launch.h"
+
+#define LOG_LOOK_NS (30 * NS_PER_S)
+#define FACTS_MAX   (4 * MIB)
+#define PROBLEM_MAX 500
+
+struct launch {
+	struct launches *owner;
+	struct project *project;
+	struct process *process;
+	char *name, *run, *state, *problem;
+	pid_t pid;
+	int64_t started_ns, ended_ns;
+	int exit, signo, log_fd;
+	unsigned stops;
+	launch_end_fn on_end;
+	void *arg;
+};
+
+struct launches {
+	struct loop *loop;
+	struct loop_source *look; /* at the logs' sizes */
+	char program[PATH_MAX];
+	pthread_mutex_t lock;		/* of what follows, against launches_find() */
+	VEC(struct launch *) running;	/* in the order of their starts */
+	VEC(struct launch *) ended;	/* newest last, LAUNCH_KEPT at most */
+};
+
+static void launch_free(struct launch *l)
+{
+	process_free(l->process);
+	fd_closep(&l->log_fd);
+	free(l->name);
+	free(l->run);
+	free(l->state);
+	free(l->problem);
+	free(l);
+}
+
+/* --- files ------------------------------------------------------------------------------------------------------------------- */
+
+static char *path_of(const struct project *p, const char *name, const char *ending)
+{
+	return xasprintf("%s/serve/%s%s", p->config->state_dir, name, ending);
+}
+
+/* "nightly-20260301T030000-k3v9x": sorts by time among its kind. */
+static char *new_name(const char *what, int64_t wall_ns)
+{
+	static const char letters[] = "23456789bcdfghjkmnpqrstvwxz";
+	_cleanup_(str_deinit) struct str name = { 0 }, time = { 0 };
+	uint64_t rnd = 0;
+
+	for (const char *c = what; *c && name.len < 60; c++)
+		str_addc(&name, (*c >= 'a' && *c <= 'z') || (*c >= '0' && *c <= '9') || (*c >= 'A' && *c <= 'Z') || *c == '_' ? *c : '-');
+	text_add_time(&time, wall_ns, 0);
+	str_addc(&name, '-');
+	for (const char *c = time.s; *c && *c != 'Z'; c++)
+		if (*c != '-' && *c != ':')
+			str_addc(&name, *c);
+	str_addc(&name, '-');
+	if (getrandom(&rnd, sizeof(rnd), 0) != sizeof(rnd))
+		rnd = (uint64_t)wall_ns * 0x9e3779b97f4a7c15ULL;
+	for (int i = 0; i < 5; i++, rnd /= sizeof(letters) - 1)
+		str_addc(&name, letters[rnd % (sizeof(letters) - 1)]);
+	return str_take(&name);
+}
+
+struct old_file {
+	char *path;
+	int64_t mtime_ns;
+};
+
+static int newest_first(const void *a, const void *b)
+{
+	const struct old_file *x = a, *y = b;
+
+	return x->mtime_ns < y->mtime_ns ? 1 : x->mtime_ns > y->mtime_ns ? -1 : 0;
+}
+
+/* Two files a launch. */
+static void forget_old(const struct project *p)
+{
+	_cleanup_(freep) char *dir = xasprintf("%s/serve", p->config->state_dir);
+	VEC(struct old_file) v = { 0 };
+	DIR *d = opendir(dir);
+	struct dirent *e;
+	struct stat st;
+
+	while (d && (e = readdir(d)))
+		if ((str_has_suffix(e->d_name, ".log") || str_has_suffix(e->d_name, ".json")) && fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    S_ISREG(st.st_mode))
+			VEC_PUSH(&v, ((struct old_file){ fs_join(dir, e->d_name), st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec }));
+	if (d)
+		closedir(d);
+	if (v.n > 2 * LAUNCH_KEPT)
+		qsort(v.v, v.n, sizeof(*v.v), newest_first);
+	for (size_t i = 0; i < v.n; i++) {
+		if (i >= 2 * LAUNCH_KEPT)
+			unlink(v.v[i].path);
+		free(v.v[i].path);
+	}
+	VEC_FREE(&v);
+}
+
+static int open_files(const struct project *p, const char *name, int *ret_log, int *ret_facts, struct err *err)
+{
+	_cleanup_(freep) char *dir = path_of(p, "", ""), *log = path_of(p, name, ".log"), *facts = path_of(p, name, ".json");
+	_cleanup_(fd_closep) int log_fd = -1;
+
+	if (fs_mkdir_p(dir, err) < 0)
+		return -1;
+	log_fd = open(log, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
+	if (log_fd < 0)
+		return err_errno(err, "cannot make %s", log);
+	*ret_facts = open(facts, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
+	if (*ret_facts < 0)
+		return err_errno(err, "cannot make %s", facts);
+	*ret_log = TAKE_FD(log_fd);
+	return 0;
+}
+
+/* It says only what went wrong, so this is for one that went mad. */
+static void look_at_logs(void *arg)
+{
+	static const char cut[] = "cairn serve: the log grew too long and was emptied here\n";
+	struct launches *v = arg;
+	struct clock *c = loop_clock(v->loop);
+	struct stat st;
+
+	for (size_t i = 0; i < v->running.n; i++) {
+		struct launch *l = v->running.v[i];
+
+		if (fstat(l->log_fd, &st) == 0 && st.st_size > (off_t)LAUNCH_LOG_MAX && ftruncate(l->log_fd, 0) == 0)
+			fs_write_all(l->log_fd, cut, sizeof(cut) - 1, NULL);
+	}
+	v->look = loop_add_timer(v->loop, c->mono_ns(c) + LOG_LOOK_NS, look_at_logs, v);
+}
+
+/* --- the end ------------------------------------------------------------------------------------------------------------------ */
+
+/* The last line that isn't empty. */
+static char *last_line(const struct project *p, const char *name)
+{
+	_cleanup_(freep) char *path = path_of(p, name, ".log");
+	_cleanup_(str_deinit) struct str text = { 0 }, shown = { 0 };
+	size_t end, start;
+
+	if (fs_read_file(path, LAUNCH_LOG_MAX + MIB, &text, NULL) < 0)
+		return NULL;
+	for (end = text.len; end && (text.s[end - 1] == '\n' || text.s[end - 1] == ' ');)
+		end--;
+	for (start = end; start && text.s[start - 1] != '\n' && end - start < PROBLEM_MAX;)
+		start--;
+	if (start == end)
+		return NULL;
+	text_add_printable(&shown, text.s + start, end - start);
+	return str_take(&shown);
+}
+
+static void read_facts(struct launch *l)
+{
+	_cleanup_(freep) char *path = path_of(l->project, l->name, ".json");
+	_cleanup_(str_deinit) struct str text = { 0 };
+	_cleanup_(json_decrefp) json_t *j = NULL;
+	const char *id, *state;
+
+	if (fs_read_file(path, FACTS_MAX, &text, NULL) == 0 && text.len && json_parse(path, text.s, text.len, &j, NULL) == 0 &&
+	    json_get_str(j, "id", &id, NULL) == 0 && json_get_str(j, "state", &state, NULL) == 0) {
+		l->run = xstrdup(id);
+		l->state = xstrdup(state);
+	} else {
+		l->problem = last_line(l->project, l->name);
+	}
+}
+
+static void move_to_ended(struct launch *l)
+{
+	struct launches *v = l->owner;
+	struct launch *oldest = NULL;
+	size_t kept = 0;
+
+	pthread_mutex_lock(&v->lock);
+	for (size_t i = 0; i < v->running.n; i++)
+		if (v->running.v[i] != l)
+			v->running.v[kept++] = v->running.v[i];
+	v->running.n = kept;
+	VEC_PUSH(&v->ended, l);
+	if (v->ended.n > LAUNCH_KEPT) {
+		oldest = v->ended.v[0];
+		memmove(v->ended.v, v->ended.v + 1, --v->ended.n * sizeof(*v->ended.v));
+	}
+	pthread_mutex_unlock(&v->lock);
+	if (oldest)
+		launch_free(oldest);
+}
+
+static void on_exit_of(void *arg, const struct process_exit *ex)
+{
+	struct launch *l = arg;
+	struct clock *c = loop_clock(l->owner->loop);
+	struct launch_end end;
+
+	process_free(l->process);
+	fd_closep(&l->log_fd);
+	pthread_mutex_lock(&l->owner->lock);
+	l->process = NULL;
+	l->log_fd = -1;
+	l->exit = ex->status;
+	l->signo = ex->signo;
+	read_facts(l);
+	l->ended_ns = c->wall_ns(c);
+	pthread_mutex_unlock(&l->owner->lock);
+	event(ex->status == 0 ? EVENT_INFO : EVENT_WARNING, "run-ended", "{s:s, s:s, s:s*, s:s*, s:i, s:s*}", "project", l->project->name, "launch", l->name, "run",
+	      l->run, "state", l->state, "exit", ex->signo ? 128 + ex->signo : ex->status, "problem", l->problem);
+	end = (struct launch_end){ l->name, ex->status, ex->signo, l->run, l->state, l->problem };
+	if (l->on_end)
+		l->on_end(l->arg, &end);
+	forget_old(l->project);
+	move_to_ended(l);
+}
+
+/* --- the beginning ------------------------------------------------------------------------------------------------------------- */
+
+static bool is_passed_on(const char *variable)
+{
+	static const char *const ours[] = { "CAIRN_SERVE_TOKEN=", "CAIRN_DIR=" };
+
+	for (size_t i = 0; i < ARRAY_LEN(ours); i++)
+		if (str_has_prefix(variable, ours[i]))
+			return false;
+	return true;
+}
+
+/* Ours, but for what is the daemon's own business. */
+static const char **environment(const struct project *p, char **ret_dir)
+{
+	VEC(const char *) v = { 0 };
+
+	for (char **e = environ; *e; e++)
+		if (is_passed_on(*e))
+			VEC_PUSH(&v, *e);
+	*ret_dir = NULL;
+	if (getenv("CAIRN_DIR")) { /* relative to where we were started; the run is elsewhere */
+		*ret_dir = xasprintf("CAIRN_DIR=%s", p->config->state_dir);
+		VEC_PUSH(&v, *ret_dir);
+	}
+	VEC_PUSH(&v, NULL);
+	return v.v;
+}
+
+static int start_process(struct launch *l, const char *const *args, int facts_fd, struct err *err)
+{
+	_cleanup_(freep) char *dir = NULL;
+	const char **env = environment(l->project, &dir);
+	VEC(const char *) argv = { 0 };
+	struct process_spec spec = { .env = env, .cwd = l->project->root, .stdin_fd = -1, .stdout_fd = facts_fd, .stderr_fd = l->log_fd, .outlives = true };
+	int r;
+
+	VEC_PUSH(&argv, l->owner->program);
+	for (size_t i = 0; args[i]; i++)
+		VEC_PUSH(&argv, args[i]);
+	VEC_PUSH(&argv, NULL);
+	spec.argv = argv.v;
+	r = process_start(l->owner->loop, &spec, on_exit_of, l, &l->process, err);
+	VEC_FREE(&argv);
+	free(env);
+	return r;
+}
+
+int launch_start(struct launches *v, struct project *p, const char *what, const char *const *args, launch_end_fn on_end, void *arg,
+		 struct launch **ret, struct err *err)
+{
+	struct clock *c = loop_clock(v->loop);
+	_cleanup_(fd_closep) int facts = -1;
+	struct launch *l = xcalloc(1, sizeof(*l));
+
+	*l = (struct launch){ .owner = v, .project = p, .started_ns = c->wall_ns(c), .on_end = on_end, .arg = arg, .log_fd = -1 };
+	l->name = new_name(what, l->started_ns);
+	if (open_files(p, l->name, &l->log_fd, &facts, err) < 0 || start_process(l, args, facts, err) < 0) {
+		launch_free(l);
+		return -1;
+	}
+	l->pid = process_pid(l->process);
+	pthread_mutex_lock(&v->lock);
+	VEC_PUSH(&v->running, l);
+	pthread_mutex_unlock(&v->lock);
+	event(EVENT_INFO, "run-started", "{s:s, s:s, s:i}", "project", p->name, "launch", l->name, "pid", (int)l->pid);
+	*ret = l;
+	return 0;
+}
+
+const char *launch_name(const struct launch *l)
+{
+	return l->name;
+}
+
+void launch_stop(struct launch *l)
+{
+	if (!l->process)
+		return;
+	/* The engine alone: it stops its tasks in its own order. */
+	kill(l->pid, l->stops++ == 0 ? SIGTERM : SIGINT);
+}
+
+/* --- all ------------------------------------------------------------------------------------------------------------------------- */
+
+int launches_new(struct loop *l, struct launches **ret, struct err *err)
+{
+	struct clock *c = loop_clock(l);
+	struct launches *v = xcalloc(1, sizeof(*v));
+	ssize_t n = readlink("/proc/self/exe", v->program, sizeof(v->program) - 1);
+
+	if (n < 0) {
+		free(v);
+		return err_errno(err, "cannot tell what program this is");
+	}
+	if (str_has_suffix(v->program, " (deleted)")) /* it was replaced: the new one is meant */
+		v->program[n - (ssize_t)strlen(" (deleted)")] = '\0';
+	v->loop = l;
+	pthread_mutex_init(&v->lock, NULL);
+	v->look = loop_add_timer(l, c->mono_ns(c) + LOG_LOOK_NS, look_at_logs, v);
+	*ret = v;
+	return 0;
+}
+
+void launches_free(struct launches *v)
+{
+	if (!v)
+		return;
+	loop_remove(v->loop, v->look);
+	for (size_t i = 0; i < v->running.n; i++)
+		launch_free(v->running.v[i]);
+	for (size_t i = 0; i < v->ended.n; i++)
+		launch_free(v->ended.v[i]);
+	VEC_FREE(&v->running);
+	VEC_FREE(&v->ended);
+	pthread_mutex_destroy(&v->lock);
+	free(v);
+}
+
+size_t launches_running(const struct launches *v)
+{
+	return v->running.n;
+}
+
+void launches_stop_all(struct launches *v)
+{
+	for (size_t i = 0; i < v->running.n; i++)
+		launch_stop(v->running.v[i]);
+}
+
+static json_t *launch_json(const struct launch *l)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "launch", json_string(l->name));
+	json_object_set_new(o, "project", facts_text(l->project->name));
+	json_object_set_new(o, "state", json_string(l->ended_ns ? "ended" : "running"));
+	json_object_set_new(o, "pid", json_integer(l->pid));
+	json_object_set_new(o, "started", facts_time(l->started_ns));
+	json_object_set_new(o, "ended", facts_time(l->ended_ns));
+	json_object_set_new(o, "exit", l->ended_ns ? json_integer(l->signo ? 128 + l->signo : l->exit) : json_null());
+	json_object_set_new(o, "run", facts_text(l->run));
+	json_object_set_new(o, "run_state", facts_text(l->state));
+	json_object_set_new(o, "problem", facts_text(l->problem));
+	return o;
+}
+
+json_t *launches_find(struct launches *v, const struct project *p, const char *name)
+{
+	json_t *found = NULL;
+
+	pthread_mutex_lock(&v->lock);
+	for (size_t i = 0; i < v->running.n && !found; i++)
+		if (v->running.v[i]->project == p && str_eq(v->running.v[i]->name, name))
+			found = launch_json(v->running.v[i]);
+	for (size_t i = 0; i < v->ended.n && !found; i++)
+		if (v->ended.v[i]->project == p && str_eq(v->ended.v[i]->name, name))
+			found = launch_json(v->ended.v[i]);
+	pthread_mutex_unlock(&v->lock);
+	return found;
+}

@@ -1,0 +1,28 @@
+/* serve/sdnotify.h — what systemd and its likes are told and tell: readiness, watchdog, sockets (sd_notify(3), sd_listen_fds(3)).
+ *
+ * The protocol is a datagram to $NOTIFY_SOCKET and two variables; no library is needed. Without the variables every call does nothing.
+ * sdnotify_init() takes the variables out of the environment, so that no run inherits them. The loop's thread.
+ */
+#ifndef CAIRN_SERVE_SDNOTIFY_H
+#define CAIRN_SERVE_SDNOTIFY_H
+
+#include "base/err.h"
+
+#define SDNOTIFY_LISTEN_MAX 8
+
+struct sdnotify {
+	int fd; /* -1: nobody listens */
+	int64_t watchdog_ns; /* how often WATCHDOG=1 is due at the latest; 0: never */
+	int listen_fds[SDNOTIFY_LISTEN_MAX];
+	size_t n_listen;
+};
+
+int sdnotify_init(struct sdnotify *s, struct err *err);
+void sdnotify_deinit(struct sdnotify *s); /* the sockets are the taker's */
+void sdnotify_ready(struct sdnotify *s);
+void sdnotify_reloading(struct sdnotify *s); /* then _ready() again */
+void sdnotify_stopping(struct sdnotify *s);
+void sdnotify_watchdog(struct sdnotify *s);
+void sdnotify_status(struct sdnotify *s, const char *text);
+
+#endif

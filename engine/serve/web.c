@@ -1,0 +1,619 @@
+/* libmicrohttpd does the syntax; here are the limits that it lacks, and what every request and answer has in common.
+ *
+ * Its own timeout is one of inactivity: who sends a byte a second never meets it. So every connection is in one of three phases
+ * with a deadline for the whole of it, and the loop's tick shuts down those that are over. A descriptor is only shut down while its connection is in
+ * our list; libmicrohttpd tells us of the end before it closes it.
+ *
+ * A stream with nothing to say is suspended and put on a list; the tick resumes what is there. So nothing polls while nothing moves.
+ */
+#include <openssl/crypto.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include "base/digest.h"
+#include "serve/event.h"
+#include "serve/mhd.h"
+#include "serve/web.h"
+
+#define TICK_NS		(250 * NS_PER_MS)
+#define INACTIVE_S	60
+#define MEMORY_PER_CONNECTION 32768
+/* Taken but only to be told 503. */
+#define CONNECTIONS_OVER 64
+#define STREAM_BLOCK	 16384
+#define STREAM_MAX_S	 86400
+
+enum phase { PHASE_HEADERS, PHASE_BODY, PHASE_ANSWER };
+
+struct connection {
+	struct web *web;
+	struct listener *listener;
+	int fd;
+	enum phase phase;
+	int64_t since_ns;
+	bool asked; /* a request line has come since the last answer */
+	bool shut;
+	bool streams;
+};
+
+struct request {
+	struct web_exchange x;
+	struct connection *connection;
+	struct MHD_Connection *mhd;
+	bool is_head, discard;
+};
+
+struct web {
+	const struct mhd_api *api;
+	struct loop *loop;
+	struct loop_source *tick;
+	struct web_options o;
+	struct listener *listeners;
+	size_t n_listeners;
+	struct MHD_Daemon *daemons[16];
+	struct digest token;
+	bool stopping; /* under lock */
+	pthread_mutex_t lock;
+	VEC(struct connection *) connections; /* under lock */
+	VEC(struct MHD_Connection *) waiting; /* streams that are suspended; under lock */
+	int64_t wrong_since_ns;		      /* under lock */
+	unsigned wrong;
+	atomic_uint_least64_t status[600];
+	atomic_uint_least64_t connections_total, timeouts;
+	atomic_int_least64_t busy_ns;
+	atomic_uint n_streams;
+};
+
+static int64_t now_ns(void)
+{
+	struct clock *c = clock_system();
+
+	return c->mono_ns(c);
+}
+
+/* --- connections ---------------------------------------------------------------------------------------------------------------- */
+
+static struct connection *connection_of(struct web *w, struct MHD_Connection *mhd)
+{
+	const union MHD_ConnectionInfo *info = w->api->get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+	return info ? info->socket_context : NULL;
+}
+
+static void set_phase(struct connection *c, enum phase phase)
+{
+	pthread_mutex_lock(&c->web->lock);
+	c->phase = phase;
+	c->since_ns = now_ns();
+	if (phase == PHASE_HEADERS)
+		c->asked = c->streams = false;
+	pthread_mutex_unlock(&c->web->lock);
+}
+
+struct daemon_arg {
+	struct web *web;
+	struct listener *listener;
+};
+
+static void on_connection(void *arg, struct MHD_Connection *mhd, void **context, enum MHD_ConnectionNotificationCode what)
+{
+	struct daemon_arg *d = arg;
+	struct web *w = d->web;
+	struct connection *c = *context;
+
+	pthread_mutex_lock(&w->lock);
+	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+		const union MHD_ConnectionInfo *info = w->api->get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+		c = xcalloc(1, sizeof(*c));
+		*c = (struct connection){ .web = w, .listener = d->listener, .fd = info ? info->connect_fd : -1, .since_ns = now_ns() };
+		VEC_PUSH(&w->connections, c);
+		*context = c;
+		atomic_fetch_add(&w->connections_total, 1);
+	} else {
+		for (size_t i = 0; i < w->connections.n; i++)
+			if (w->connections.v[i] == c)
+				w->connections.v[i--] = w->connections.v[--w->connections.n];
+		free(c);
+		*context = NULL;
+	}
+	pthread_mutex_unlock(&w->lock);
+}
+
+static int64_t time_allowed(const struct connection *c)
+{
+	if (c->phase != PHASE_ANSWER)
+		return WEB_REQUEST_S * NS_PER_S;
+	return (c->streams ? STREAM_MAX_S : WEB_ANSWER_S) * NS_PER_S;
+}
+
+/* Under the lock. Whoever has begun to ask is told; the others kept an idle connection. */
+static void shut_late(struct web *w, int64_t now)
+{
+	static const char late[] = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+	for (size_t i = 0; i < w->connections.n; i++) {
+		struct connection *c = w->connections.v[i];
+
+		if (c->shut || c->fd < 0 || now - c->since_ns < time_allowed(c))
+			continue;
+		if (c->phase == PHASE_BODY || (c->phase == PHASE_HEADERS && c->asked))
+			atomic_fetch_add(&w->status[408], 1);
+		if (c->phase != PHASE_ANSWER && send(c->fd, late, sizeof(late) - 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+			/* It doesn't listen either. */
+		}
+		shutdown(c->fd, SHUT_RDWR);
+		c->shut = true;
+		atomic_fetch_add(&w->timeouts, 1);
+	}
+}
+
+static void resume_waiting(struct web *w)
+{
+	VEC(struct MHD_Connection *) v;
+
+	pthread_mutex_lock(&w->lock);
+	v.v = w->waiting.v;
+	v.n = w->waiting.n;
+	w->waiting.v = NULL;
+	w->waiting.n = w->waiting.cap = 0;
+	pthread_mutex_unlock(&w->lock);
+	for (size_t i = 0; i < v.n; i++)
+		w->api->resume_connection(v.v[i]);
+	free(v.v);
+}
+
+static void on_tick(void *arg)
+{
+	struct web *w = arg;
+	int64_t now = now_ns();
+
+	pthread_mutex_lock(&w->lock);
+	shut_late(w, now);
+	pthread_mutex_unlock(&w->lock);
+	resume_waiting(w);
+	w->tick = loop_add_timer(w->loop, now + TICK_NS, on_tick, w);
+}
+
+/* --- who may ask ------------------------------------------------------------------------------------------------------------------ */
+
+static const char *header(struct request *r, const char *name)
+{
+	return r->connection->web->api->lookup_connection_value(r->mhd, MHD_HEADER_KIND, name);
+}
+
+static bool names_loopback(const char *host)
+{
+	_cleanup_(freep) char *name = xstrdup(host);
+	char *end = *name == '[' ? strchr(name, ']') : strrchr(name, ':');
+	unsigned a, b, c, d;
+	char rest;
+	size_t n;
+
+	if (end)
+		end[*name == '['] = '\0';
+	n = strlen(name);
+	if (strcasecmp(name, "localhost") == 0 || (n > 10 && strcasecmp(name + n - 10, ".localhost") == 0) || str_eq(name, "[::1]"))
+		return true;
+	return sscanf(name, "%3u.%3u.%3u.%3u%c", &a, &b, &c, &d, &rest) == 4 && a == 127 && b < 256 && c < 256 && d < 256;
+}
+
+static void check_host(struct request *r)
+{
+	const char *host = header(r, "Host");
+
+	if (!r->connection->listener->local || r->connection->listener->is_unix)
+		return;
+	if (!host || !names_loopback(host))
+		web_problem(&r->x, 421, "this server answers to localhost and 127.0.0.1 only; its Host header named something else");
+}
+
+/* 1 the right one, 0 none, -1 a wrong one. In constant time for tokens of any length: digests are compared. */
+static int check_token(struct web *w, struct request *r)
+{
+	const char *h = header(r, "Authorization");
+	struct digest given;
+
+	if (!h || !*h)
+		return 0;
+	if (!w->o.token || strncasecmp(h, "Bearer ", 7) != 0)
+		return -1;
+	digest_bytes(h + 7, strlen(h + 7), &given);
+	return CRYPTO_memcmp(given.b, w->token.b, DIGEST_BYTES) == 0 ? 1 : -1;
+}
+
+/* Guessing is slowed down; the right token always works. */
+static bool too_many_wrong(struct web *w)
+{
+	int64_t now = now_ns();
+	bool over;
+
+	pthread_mutex_lock(&w->lock);
+	if (now - w->wrong_since_ns > 60 * NS_PER_S) {
+		w->wrong_since_ns = now;
+		w->wrong = 0;
+	}
+	over = ++w->wrong > WEB_WRONG_TOKENS;
+	pthread_mutex_unlock(&w->lock);
+	return over;
+}
+
+bool web_may(struct web *w, struct web_exchange *x, enum web_access access)
+{
+	struct request *r = CONTAINER_OF(x, struct request, x);
+	int token = check_token(w, r);
+
+	if (token > 0 || access == WEB_PUBLIC || (token == 0 && access == WEB_READS && r->connection->listener->local))
+		return true;
+	if (token < 0 && too_many_wrong(w)) {
+		x->retry_after_s = 60;
+		web_problem(x, 429, "too many wrong tokens: wait a minute");
+	} else if (!w->o.token) {
+		web_problem(x, 403, "this server was started without a token, so nothing can be changed here: see `cairn serve --help`, --token-file");
+	} else {
+		web_problem(x, 401, token < 0 ? "that is not the token" : "this needs the token: Authorization: Bearer TOKEN");
+	}
+	return false;
+}
+
+/* --- a request --------------------------------------------------------------------------------------------------------------------- */
+
+static enum MHD_Result add_param(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+	struct request *r = arg;
+	struct web_exchange *x = &r->x;
+
+	if (x->n_params == WEB_PARAMS_MAX)
+		web_problem(x, 400, "more than %d parameters", WEB_PARAMS_MAX);
+	else if (web_param(x, name))
+		web_problem(x, 400, "parameter `%s` was given twice", name);
+	else
+		x->params[x->n_params++] = (struct web_param){ arena_strdup(x->arena, name), arena_strdup(x->arena, value ? value : "") };
+	return x->status ? MHD_NO : MHD_YES;
+}
+
+static void check_size(struct request *r)
+{
+	const char *length = header(r, "Content-Length");
+	unsigned long long n = 0;
+
+	if (length && (sscanf(length, "%llu", &n) != 1 || n > WEB_BODY_MAX))
+		web_problem(&r->x, 413, "a body has at most %llu bytes", WEB_BODY_MAX);
+}
+
+static void check_crowd(struct web *w, struct request *r)
+{
+	bool crowded;
+
+	pthread_mutex_lock(&w->lock);
+	crowded = w->stopping || w->connections.n > WEB_CONNECTIONS_MAX;
+	pthread_mutex_unlock(&w->lock);
+	if (crowded) {
+		r->x.retry_after_s = 1;
+		web_problem(&r->x, 503, "too many connections: try again");
+	}
+}
+
+static struct request *request_new(struct web *w, struct MHD_Connection *mhd, const char *path, const char *method)
+{
+	struct request *r = xcalloc(1, sizeof(*r));
+
+	r->mhd = mhd;
+	r->connection = connection_of(w, mhd);
+	r->is_head = strcmp(method, "HEAD") == 0;
+	r->x.arena = arena_new();
+	r->x.method = r->is_head ? "GET" : arena_strdup(r->x.arena, method);
+	r->x.path = arena_strdup(r->x.arena, path);
+	r->x.content_type = header(r, "Content-Type");
+	check_crowd(w, r);
+	check_host(r);
+	check_size(r);
+	w->api->get_connection_values(mhd, MHD_GET_ARGUMENT_KIND, add_param, r);
+	if (!r->x.status)
+		w->o.route(w->o.arg, &r->x);
+	return r;
+}
+
+static void request_free(struct request *r)
+{
+	if (r->x.stream.free)
+		r->x.stream.free(r->x.stream.arg);
+	str_deinit(&r->x.body);
+	str_deinit(&r->x.out);
+	arena_free(r->x.arena);
+	free(r);
+}
+
+/* --- streams ------------------------------------------------------------------------------------------------------------------------ */
+
+struct streaming {
+	struct web *web;
+	struct MHD_Connection *mhd;
+	struct web_stream s;
+	int fd;
+};
+
+static bool client_is_gone(int fd)
+{
+	char c;
+
+	return recv(fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+static ssize_t wait_for_more(struct streaming *s)
+{
+	struct web *w = s->web;
+	bool stopping;
+
+	if (client_is_gone(s->fd))
+		return MHD_CONTENT_READER_END_WITH_ERROR;
+	pthread_mutex_lock(&w->lock);
+	stopping = w->stopping;
+	if (!stopping) {
+		w->api->suspend_connection(s->mhd);
+		VEC_PUSH(&w->waiting, s->mhd);
+	}
+	pthread_mutex_unlock(&w->lock);
+	return stopping ? MHD_CONTENT_READER_END_OF_STREAM : 0;
+}
+
+static ssize_t on_stream_read(void *arg, uint64_t pos, char *buf, size_t max)
+{
+	struct streaming *s = arg;
+	ssize_t n = s->s.read(s->s.arg, buf, max);
+
+	if (n == WEB_STREAM_WAIT)
+		return wait_for_more(s);
+	if (n == WEB_STREAM_FAILED)
+		return MHD_CONTENT_READER_END_WITH_ERROR;
+	return n == WEB_STREAM_END ? MHD_CONTENT_READER_END_OF_STREAM : n;
+}
+
+static void on_stream_free(void *arg)
+{
+	struct streaming *s = arg;
+
+	atomic_fetch_sub(&s->web->n_streams, 1);
+	if (s->s.free)
+		s->s.free(s->s.arg);
+	free(s);
+}
+
+static struct MHD_Response *stream_response(struct web *w, struct request *r)
+{
+	struct streaming *s = xcalloc(1, sizeof(*s));
+
+	*s = (struct streaming){ .web = w, .mhd = r->mhd, .s = r->x.stream, .fd = r->connection->fd };
+	r->x.stream = (struct web_stream){ 0 };
+	atomic_fetch_add(&w->n_streams, 1);
+	pthread_mutex_lock(&w->lock);
+	r->connection->streams = s->s.follows;
+	pthread_mutex_unlock(&w->lock);
+	return w->api->create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, on_stream_read, s, on_stream_free);
+}
+
+/* --- answers ------------------------------------------------------------------------------------------------------------------------ */
+
+static void add_header(struct web *w, struct MHD_Response *response, const char *name, const char *value)
+{
+	if (value)
+		w->api->add_response_header(response, name, value);
+}
+
+/* Of what a GET gave: whoever asks again with it is spared the bytes. */
+static void tag(struct web *w, struct request *r, struct MHD_Response **response)
+{
+	const char *known = header(r, "If-None-Match");
+	char hex[DIGEST_HEX_MAX], etag[40];
+	struct digest d;
+
+	digest_bytes(r->x.out.s ? r->x.out.s : "", r->x.out.len, &d);
+	snprintf(etag, sizeof(etag), "\"%.32s\"", digest_hex(&d, hex));
+	if (known && strstr(known, etag)) {
+		w->api->destroy_response(*response);
+		*response = w->api->create_response_from_buffer(0, (void *)"", MHD_RESPMEM_PERSISTENT);
+		r->x.status = 304;
+	}
+	add_header(w, *response, "ETag", etag);
+}
+
+static void add_headers(struct web *w, struct request *r, struct MHD_Response *response)
+{
+	char seconds[16];
+
+	if (r->x.status != 304)
+		add_header(w, response, "Content-Type", r->x.type ? r->x.type : "application/json");
+	add_header(w, response, "Cache-Control", "no-store");
+	add_header(w, response, "X-Content-Type-Options", "nosniff");
+	add_header(w, response, "Content-Security-Policy", "default-src 'none'");
+	add_header(w, response, "Allow", r->x.allow);
+	add_header(w, response, "Location", r->x.location);
+	if (r->x.status == 401)
+		add_header(w, response, "WWW-Authenticate", "Bearer realm=\"cairn\"");
+	if (r->x.retry_after_s) {
+		snprintf(seconds, sizeof(seconds), "%u", r->x.retry_after_s);
+		add_header(w, response, "Retry-After", seconds);
+	}
+}
+
+static enum MHD_Result answer(struct web *w, struct request *r)
+{
+	struct MHD_Response *response;
+	enum MHD_Result result;
+
+	if (!r->x.status)
+		web_problem(&r->x, 500, "no answer was found");
+	if (r->x.stream.read && atomic_load(&w->n_streams) >= WEB_STREAMS_MAX) {
+		r->x.stream.free(r->x.stream.arg);
+		r->x.stream = (struct web_stream){ 0 };
+		r->x.status = 0;
+		r->x.retry_after_s = 5;
+		web_problem(&r->x, 503, "too many streams: try again");
+	}
+	set_phase(r->connection, PHASE_ANSWER);
+	if (r->x.stream.read)
+		response = stream_response(w, r);
+	else
+		response = w->api->create_response_from_buffer(r->x.out.len, r->x.out.s ? r->x.out.s : (void *)"", MHD_RESPMEM_MUST_COPY);
+	if (!response)
+		return MHD_NO;
+	if (r->x.status == 200 && !r->x.stream.read && r->x.out.len && strcmp(r->x.method, "GET") == 0)
+		tag(w, r, &response);
+	add_headers(w, r, response);
+	if (r->x.status < 600)
+		atomic_fetch_add(&w->status[r->x.status], 1);
+	result = w->api->queue_response(r->mhd, r->x.status, response);
+	w->api->destroy_response(response);
+	return result;
+}
+
+static enum MHD_Result take_body(struct web *w, struct request *r, const char *bytes, size_t *n)
+{
+	if (!r->x.status && r->x.body.len + *n > WEB_BODY_MAX)
+		web_problem(&r->x, 413, "a body has at most %llu bytes", WEB_BODY_MAX);
+	if (!r->x.status)
+		str_addn(&r->x.body, bytes, *n);
+	*n = 0; /* what is too much goes nowhere; the answer comes when it ends */
+	return MHD_YES;
+}
+
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd, const char *path, const char *method, const char *version, const char *bytes,
+				  size_t *n_bytes, void **context)
+{
+	struct web *w = ((struct daemon_arg *)arg)->web;
+	struct request *r = *context;
+	int64_t begun;
+
+	if (!r) {
+		*context = r = request_new(w, mhd, path, method);
+		set_phase(r->connection, PHASE_BODY);
+		return r->x.status ? answer(w, r) : MHD_YES;
+	}
+	if (*n_bytes)
+		return take_body(w, r, bytes, n_bytes);
+	if (!r->x.status) {
+		begun = now_ns();
+		w->o.handle(w->o.arg, &r->x);
+		atomic_fetch_add(&w->busy_ns, now_ns() - begun);
+	}
+	return answer(w, r);
+}
+
+static void on_completed(void *arg, struct MHD_Connection *mhd, void **context, enum MHD_RequestTerminationCode why)
+{
+	struct request *r = *context;
+
+	if (!r)
+		return;
+	set_phase(r->connection, PHASE_HEADERS);
+	request_free(r);
+	*context = NULL;
+}
+
+static void *on_request_line(void *arg, const char *uri, struct MHD_Connection *mhd)
+{
+	struct web *w = ((struct daemon_arg *)arg)->web;
+	struct connection *c = connection_of(w, mhd);
+
+	if (c) {
+		pthread_mutex_lock(&w->lock);
+		c->asked = true;
+		c->since_ns = MIN(c->since_ns, now_ns());
+		pthread_mutex_unlock(&w->lock);
+	}
+	return NULL;
+}
+
+/* What clients do wrong is no news, and must not fill a disk. */
+static void on_log(void *arg, const char *fmt, va_list ap)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	str_addv(&text, fmt, ap);
+	while (text.len && text.s[text.len - 1] == '\n')
+		text.s[--text.len] = '\0';
+	event(EVENT_DEBUG, "http", "{s:o}", "message", json_name(text.s ? text.s : "", text.len));
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------------------------- */
+
+static int start(struct web *w, size_t i, struct err *err)
+{
+	struct daemon_arg *d = xcalloc(1, sizeof(*d));
+	struct listener *l = &w->listeners[i];
+
+	*d = (struct daemon_arg){ w, l };
+	l->arg = d;
+	w->daemons[i] = w->api->start_daemon(
+		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, d, MHD_OPTION_EXTERNAL_LOGGER, on_log,
+		NULL, MHD_OPTION_LISTEN_SOCKET, l->fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)WEB_THREADS, MHD_OPTION_CONNECTION_LIMIT,
+		(unsigned)(WEB_CONNECTIONS_MAX + CONNECTIONS_OVER), MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)INACTIVE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		(size_t)MEMORY_PER_CONNECTION, MHD_OPTION_NOTIFY_CONNECTION, on_connection, d, MHD_OPTION_NOTIFY_COMPLETED, on_completed, d,
+		MHD_OPTION_URI_LOG_CALLBACK, on_request_line, d, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+	if (!w->daemons[i])
+		return err_set(err, ERR_IO, "the HTTP server at %s cannot start", l->text);
+	l->fd = -1; /* libmicrohttpd closes it */
+	return 0;
+}
+
+int web_new(struct loop *l, const struct web_options *o, struct web **ret, struct err *err)
+{
+	struct web *w = xcalloc(1, sizeof(*w));
+
+	w->loop = l;
+	w->o = *o;
+	pthread_mutex_init(&w->lock, NULL);
+	if (o->token)
+		digest_bytes(o->token, strlen(o->token), &w->token);
+	w->listeners = o->listeners;
+	if (mhd_api_get(&w->api, err) < 0) {
+		web_free(w);
+		return -1;
+	}
+	for (w->n_listeners = 0; w->n_listeners < MIN(o->n_listeners, ARRAY_LEN(w->daemons)); w->n_listeners++)
+		if (start(w, w->n_listeners, err) < 0) {
+			w->n_listeners++;
+			web_free(w);
+			return -1;
+		}
+	w->tick = loop_add_timer(l, now_ns() + TICK_NS, on_tick, w);
+	*ret = w;
+	return 0;
+}
+
+void web_free(struct web *w)
+{
+	if (!w)
+		return;
+	loop_remove(w->loop, w->tick);
+	pthread_mutex_lock(&w->lock);
+	w->stopping = true;
+	pthread_mutex_unlock(&w->lock);
+	resume_waiting(w);
+	for (size_t i = 0; i < w->n_listeners; i++) {
+		if (w->daemons[i])
+			w->api->stop_daemon(w->daemons[i]);
+		free(w->listeners[i].arg);
+		listener_close(&w->listeners[i]);
+	}
+	VEC_FREE(&w->connections);
+	VEC_FREE(&w->waiting);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}
+
+void web_counts(struct web *w, struct web_counts *ret)
+{
+	for (size_t i = 0; i < ARRAY_LEN(ret->requests); i++)
+		ret->requests[i] = atomic_load_explicit(&w->status[i], memory_order_relaxed);
+	ret->connections_total = atomic_load(&w->connections_total);
+	ret->timeouts = atomic_load(&w->timeouts);
+	ret->busy_ns = atomic_load(&w->busy_ns);
+	ret->streams = atomic_load(&w->n_streams);
+	pthread_mutex_lock(&w->lock);
+	ret->connections = w->connections.n;
+	pthread_mutex_unlock(&w->lock);
+}
