@@ -15,24 +15,13 @@
 #endif
 #include "base/fs.h"
 #include "base/text.h"
-#include "cli/cli.h"
+#include "cli/doctor.h"
 #include "run/secret.h"
 
 #define LOW_DISK_BYTES (1 * GIB)
 #define MIN_YEAR_S     1700000000 /* November 2023: a clock before that is wrong */
 
-enum verdict { OK, WARNING, PROBLEM };
-
-struct doctor {
-	struct cli *cli;
-	const struct config *config;
-	json_t *checks; /* or NULL */
-	bool problem;
-};
-
-/* advice may be NULL. */
-static void found(struct doctor *d, enum verdict v, const char *name, const char *advice, const char *fmt, ...) _printf_(5, 6);
-static void found(struct doctor *d, enum verdict v, const char *name, const char *advice, const char *fmt, ...)
+void doctor_found(struct doctor *d, enum doctor_verdict v, const char *name, const char *advice, const char *fmt, ...)
 {
 	static const char *const words[] = { "ok", "warning", "problem" };
 	static const enum cli_style styles[] = { STYLE_GREEN, STYLE_YELLOW, STYLE_RED };
@@ -42,14 +31,14 @@ static void found(struct doctor *d, enum verdict v, const char *name, const char
 	va_start(ap, fmt);
 	str_addv(&detail, fmt, ap);
 	va_end(ap);
-	d->problem |= v == PROBLEM;
+	d->problem |= v == DOCTOR_PROBLEM;
 	if (d->checks) {
 		json_t *j = json_pack("{s:s, s:s, s:o}", "name", name, "state", words[v], "detail", json_name(detail.s, detail.len));
 		json_object_set_new(j, "advice", advice ? json_string(advice) : json_null());
 		json_array_append_new(d->checks, j);
 		return;
 	}
-	if (v == OK && d->cli->verbosity < 0)
+	if (v == DOCTOR_OK && d->cli->verbosity < 0)
 		return;
 	cli_printf(d->cli, "%s%-8s%s %-11s %s\n", cli_style(d->cli, styles[v]), words[v], cli_style(d->cli, STYLE_PLAIN), name,
 		   cli_text(d->cli, detail.s));
@@ -64,12 +53,12 @@ static void check_project(struct doctor *d)
 	struct err err = { 0 };
 
 	if (cli_config(d->cli, &d->config, &err) < 0) {
-		found(d, PROBLEM, "project", err.code == ERR_NOT_FOUND ? "make this directory a project with `cairn init`" : "correct cairn.yaml", "%s",
+		doctor_found(d, DOCTOR_PROBLEM, "project", err.code == ERR_NOT_FOUND ? "make this directory a project with `cairn init`" : "correct cairn.yaml", "%s",
 		      err.msg);
 		d->config = NULL;
 		return;
 	}
-	found(d, OK, "project", NULL, "%s", d->config->project_root);
+	doctor_found(d, DOCTOR_OK, "project", NULL, "%s", d->config->project_root);
 }
 
 /* Where the project's state is, or will be: looking must not make it. */
@@ -86,15 +75,15 @@ static void check_state_dir(struct doctor *d)
 	struct err err = { 0 };
 
 	if (fs_temp_at(AT_FDCWD, probe, 0600, &fd, &name, &err) < 0) {
-		found(d, PROBLEM, "state", "give yourself the right to write there, or free the disk", "%s", err.msg);
+		doctor_found(d, DOCTOR_PROBLEM, "state", "give yourself the right to write there, or free the disk", "%s", err.msg);
 		return;
 	}
 	unlink(name);
 	if (network)
-		found(d, WARNING, "state", "keep the project on a local disk: the database is slower and locks are weaker over a network",
+		doctor_found(d, DOCTOR_WARNING, "state", "keep the project on a local disk: the database is slower and locks are weaker over a network",
 		      "%s is on %s", d->config->state_dir, network);
 	else
-		found(d, OK, "state", NULL, "%s can be written", state_place(d));
+		doctor_found(d, DOCTOR_OK, "state", NULL, "%s can be written", state_place(d));
 }
 
 static void check_store(struct doctor *d)
@@ -103,11 +92,11 @@ static void check_store(struct doctor *d)
 	struct err err = { 0 };
 
 	if (cli_store(d->cli, false, &store, &err) == 0)
-		found(d, OK, "store", NULL, "%s", d->config->store_uri);
+		doctor_found(d, DOCTOR_OK, "store", NULL, "%s", d->config->store_uri);
 	else if (err.code == ERR_NOT_FOUND)
-		found(d, OK, "store", NULL, "%s: not there yet; the first run makes it", d->config->store_uri);
+		doctor_found(d, DOCTOR_OK, "store", NULL, "%s: not there yet; the first run makes it", d->config->store_uri);
 	else
-		found(d, PROBLEM, "store",
+		doctor_found(d, DOCTOR_PROBLEM, "store",
 		      err.code == ERR_NEWER ? "use the newer cairn that made it" :
 		      err.code == ERR_UNSUPPORTED ? "name a directory as `store` in cairn.yaml" : "see `store` in cairn.yaml", "%s", err.msg);
 }
@@ -119,15 +108,15 @@ static void check_database(struct doctor *d)
 
 	if (cli_db(d->cli, DB_READ, &db, &err) < 0) {
 		if (err.code == ERR_NOT_FOUND)
-			found(d, OK, "database", NULL, "not there yet; the first run makes it");
+			doctor_found(d, DOCTOR_OK, "database", NULL, "not there yet; the first run makes it");
 		else
-			found(d, PROBLEM, "database", err.code == ERR_NEWER ? "use the newer cairn that wrote it" : NULL, "%s", err.msg);
+			doctor_found(d, DOCTOR_PROBLEM, "database", err.code == ERR_NEWER ? "use the newer cairn that wrote it" : NULL, "%s", err.msg);
 		return;
 	}
 	if (db_check(db, &err) < 0)
-		found(d, PROBLEM, "database", "move .cairn/cairn.db away: results are still in the store, and runs find them there", "%s", err.msg);
+		doctor_found(d, DOCTOR_PROBLEM, "database", "move .cairn/cairn.db away: results are still in the store, and runs find them there", "%s", err.msg);
 	else
-		found(d, OK, "database", NULL, "sound");
+		doctor_found(d, DOCTOR_OK, "database", NULL, "sound");
 }
 
 static void check_secrets(struct doctor *d)
@@ -137,18 +126,18 @@ static void check_secrets(struct doctor *d)
 	size_t n = 0, bad = 0;
 
 	if (secret_list(d->config, &v, &n, &err) < 0) {
-		found(d, PROBLEM, "secrets", NULL, "%s", err.msg);
+		doctor_found(d, DOCTOR_PROBLEM, "secrets", NULL, "%s", err.msg);
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
 		_cleanup_(secret_wipe) struct str value = { 0 };
 		if (secret_get(d->config, v[i].name, &value, &err) < 0 && !bad++)
-			found(d, PROBLEM, "secrets", NULL, "%s", err.msg);
+			doctor_found(d, DOCTOR_PROBLEM, "secrets", NULL, "%s", err.msg);
 		free(v[i].name);
 	}
 	free(v);
 	if (n && !bad)
-		found(d, OK, "secrets", NULL, "%zu can be read", n);
+		doctor_found(d, DOCTOR_OK, "secrets", NULL, "%zu can be read", n);
 }
 
 /* --- machine -------------------------------------------------------------------------------------------------------------------- */
@@ -160,18 +149,18 @@ static void check_disk(struct doctor *d)
 	uint64_t free_bytes;
 
 	if (statvfs(path, &fs) < 0) {
-		found(d, PROBLEM, "disk", NULL, "cannot look at %s: %s", path, strerrordesc_np(errno));
+		doctor_found(d, DOCTOR_PROBLEM, "disk", NULL, "cannot look at %s: %s", path, strerrordesc_np(errno));
 		return;
 	}
 	free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
 	if (fs.f_flag & ST_RDONLY)
-		found(d, PROBLEM, "disk", "mount it for writing, or move the project", "%s is on a read-only file system", path);
+		doctor_found(d, DOCTOR_PROBLEM, "disk", "mount it for writing, or move the project", "%s is on a read-only file system", path);
 	else if (free_bytes < LOW_DISK_BYTES)
-		found(d, WARNING, "disk", "free some with `cairn store gc`", "only %s free", cli_bytes(d->cli, free_bytes));
+		doctor_found(d, DOCTOR_WARNING, "disk", "free some with `cairn store gc`", "only %s free", cli_bytes(d->cli, free_bytes));
 	else if (fs.f_files && fs.f_favail < 10000)
-		found(d, WARNING, "disk", "free some with `cairn store gc`", "only %llu inodes free", (unsigned long long)fs.f_favail);
+		doctor_found(d, DOCTOR_WARNING, "disk", "free some with `cairn store gc`", "only %llu inodes free", (unsigned long long)fs.f_favail);
 	else
-		found(d, OK, "disk", NULL, "%s free", cli_bytes(d->cli, free_bytes));
+		doctor_found(d, DOCTOR_OK, "disk", NULL, "%s free", cli_bytes(d->cli, free_bytes));
 }
 
 /* By trying: what a file system says of itself isn't the whole story (mount options, layers). */
@@ -185,7 +174,7 @@ static void check_reflink(struct doctor *d)
 	if (fs_temp_at(AT_FDCWD, probe, 0600, &from, &from_name, &err) < 0)
 		return; /* check_state_dir has said why */
 	if (fs_temp_at(AT_FDCWD, probe, 0600, &to, &to_name, &err) == 0 && fs_write_all(from, bytes, sizeof(bytes), &err) == 0)
-		found(d, OK, "copies", NULL,
+		doctor_found(d, DOCTOR_OK, "copies", NULL,
 		      fs_reflink(from, to) == 0 ? "shared by the file system (reflinks): inputs cost no space" :
 						  "no reflinks here: inputs and code are copied into workspaces");
 	unlink(from_name);
@@ -209,13 +198,13 @@ static bool has_sha_instructions(void)
 /* Below 3.37 there are no STRICT tables. Cairn's own lock keeps the WAL-reset bug of SQLite away in any version. */
 static void check_libraries(struct doctor *d)
 {
-	found(d, sqlite3_libversion_number() < 3037000 ? PROBLEM : OK, "sqlite",
+	doctor_found(d, sqlite3_libversion_number() < 3037000 ? DOCTOR_PROBLEM : DOCTOR_OK, "sqlite",
 	      sqlite3_libversion_number() < 3037000 ? "install SQLite 3.37 or newer" : NULL, "%s", sqlite3_libversion());
-	found(d, OK, "openssl", NULL, "%s", OpenSSL_version(OPENSSL_VERSION_STRING));
+	doctor_found(d, DOCTOR_OK, "openssl", NULL, "%s", OpenSSL_version(OPENSSL_VERSION_STRING));
 	if (has_sha_instructions())
-		found(d, OK, "sha", NULL, "the cpu has SHA instructions");
+		doctor_found(d, DOCTOR_OK, "sha", NULL, "the cpu has SHA instructions");
 	else
-		found(d, OK, "sha", NULL, "the cpu has no SHA instructions: hashing is several times slower, but right");
+		doctor_found(d, DOCTOR_OK, "sha", NULL, "the cpu has no SHA instructions: hashing is several times slower, but right");
 }
 
 static void check_kernel(struct doctor *d)
@@ -224,15 +213,15 @@ static void check_kernel(struct doctor *d)
 	int was = 0;
 
 	if (prctl(PR_GET_CHILD_SUBREAPER, &was) < 0 || prctl(PR_SET_CHILD_SUBREAPER, was) < 0)
-		found(d, PROBLEM, "processes", "use Linux 5.4 or newer", "orphaned processes of tasks can't be found (no child subreaper)");
+		doctor_found(d, DOCTOR_PROBLEM, "processes", "use Linux 5.4 or newer", "orphaned processes of tasks can't be found (no child subreaper)");
 	else
-		found(d, OK, "processes", NULL, "orphaned processes of tasks are found and ended");
+		doctor_found(d, DOCTOR_OK, "processes", NULL, "orphaned processes of tasks are found and ended");
 	if (access("/proc/self/environ", R_OK) < 0)
-		found(d, WARNING, "proc", "mount /proc", "/proc can't be read: processes that a task leaves behind can't be told apart");
+		doctor_found(d, DOCTOR_WARNING, "proc", "mount /proc", "/proc can't be read: processes that a task leaves behind can't be told apart");
 	if (statfs("/sys/fs/cgroup", &fs) == 0 && fs.f_type == 0x63677270)
-		found(d, OK, "cgroup", NULL, "version 2");
+		doctor_found(d, DOCTOR_OK, "cgroup", NULL, "version 2");
 	else
-		found(d, OK, "cgroup", NULL, "no version 2: memory of tasks is accounted, not limited");
+		doctor_found(d, DOCTOR_OK, "cgroup", NULL, "no version 2: memory of tasks is accounted, not limited");
 }
 
 static void check_time(struct doctor *d)
@@ -241,9 +230,9 @@ static void check_time(struct doctor *d)
 
 	clock_gettime(CLOCK_REALTIME, &ts);
 	if (ts.tv_sec < MIN_YEAR_S)
-		found(d, PROBLEM, "time", "set the clock: runs are ordered by it", "the clock is years behind");
+		doctor_found(d, DOCTOR_PROBLEM, "time", "set the clock: runs are ordered by it", "the clock is years behind");
 	else
-		found(d, OK, "time", NULL, "the clock is plausible");
+		doctor_found(d, DOCTOR_OK, "time", NULL, "the clock is plausible");
 }
 
 /* --- tools of the pipeline ------------------------------------------------------------------------------------------------------------ */
@@ -277,11 +266,11 @@ static char *program_of(const char *command)
 static void check_step_tools(struct doctor *d, const struct step *s, size_t *n)
 {
 	if (s->shell && !in_path(s->shell))
-		found(d, PROBLEM, "tools", "install it", "step %s needs the shell %s", s->name, s->shell);
+		doctor_found(d, DOCTOR_PROBLEM, "tools", "install it", "step %s needs the shell %s", s->name, s->shell);
 	for (size_t i = 0; i < s->n_tools; i++, ++*n) {
 		_cleanup_(freep) char *program = program_of(s->tools[i]);
 		if (!in_path(program))
-			found(d, PROBLEM, "tools", "install it, or put it into PATH", "step %s needs %s, which isn't in PATH", s->name, program);
+			doctor_found(d, DOCTOR_PROBLEM, "tools", "install it, or put it into PATH", "step %s needs %s, which isn't in PATH", s->name, program);
 	}
 }
 
@@ -295,14 +284,14 @@ static void check_pipeline(struct doctor *d, const char *path)
 	if (!path && access("pipeline.yaml", F_OK) < 0)
 		return; /* a project without a pipeline is in order */
 	if (cli_pipeline(d->cli, path, &p, &err) < 0) {
-		found(d, PROBLEM, "pipeline", "see `cairn check`", "%s", err.msg);
+		doctor_found(d, DOCTOR_PROBLEM, "pipeline", "see `cairn check`", "%s", err.msg);
 		return;
 	}
-	found(d, OK, "pipeline", NULL, "%s: %zu step%s", p->path, p->n_steps, p->n_steps == 1 ? "" : "s");
+	doctor_found(d, DOCTOR_OK, "pipeline", NULL, "%s: %zu step%s", p->path, p->n_steps, p->n_steps == 1 ? "" : "s");
 	for (size_t i = 0; i < p->n_steps; i++)
 		check_step_tools(d, &p->steps[i], &n);
 	if (n && d->problem == before)
-		found(d, OK, "tools", NULL, "all %zu that the pipeline names are in PATH", n);
+		doctor_found(d, DOCTOR_OK, "tools", NULL, "all %zu that the pipeline names are in PATH", n);
 }
 
 int cmd_doctor(struct cli *cli, const struct cli_args *args)
@@ -323,6 +312,8 @@ int cmd_doctor(struct cli *cli, const struct cli_args *args)
 	check_time(&d);
 	if (d.config)
 		check_pipeline(&d, cli_operand(args, 0));
+	if (d.config && str_eq(d.config->runner, "kubernetes"))
+		doctor_kubernetes(&d);
 	if (d.checks)
 		cli_print_json(cli, json_pack("{s:o, s:b}", "checks", d.checks, "healthy", !d.problem));
 	return d.problem ? CLI_TASK_FAILED : CLI_OK;

@@ -128,6 +128,22 @@ static void read_retention(const struct doc *d, const struct yaml_node *n, struc
 		bad(d, v, "`age` must be more than 0; leave it out to keep runs for ever");
 }
 
+static void read_kubernetes(const struct doc *d, const struct yaml_node *n, struct config *c)
+{
+	static const char *const keys[] = { "context", "namespace", "kubeconfig" };
+	const struct yaml_node *v;
+
+	if (!want_map(d, n, "`kubernetes`"))
+		return;
+	check_keys(d, n, keys, ARRAY_LEN(keys));
+	if ((v = yaml_get(n, "context")) && want_scalar(d, v, "`context`"))
+		c->kubernetes.context = copy_text(d, v);
+	if ((v = yaml_get(n, "namespace")) && want_scalar(d, v, "`namespace`"))
+		c->kubernetes.namespace_ = copy_text(d, v);
+	if ((v = yaml_get(n, "kubeconfig")) && want_scalar(d, v, "`kubeconfig`"))
+		c->kubernetes.kubeconfig = v->text[0] == '/' ? copy_text(d, v) : arena_printf(c->arena, "%s/%s", c->project_root, v->text);
+}
+
 static void read_config(const struct doc *d, const struct yaml_node *root, struct config *c)
 {
 	static const char *const keys[] = { "store", "runner", "salt", "jobs", "resources", "retention", "kubernetes", "cache", "cache_size", "store_options" };
@@ -156,7 +172,7 @@ static void read_config(const struct doc *d, const struct yaml_node *root, struc
 	if ((v = yaml_get(root, "retention")))
 		read_retention(d, v, c);
 	if ((v = yaml_get(root, "kubernetes")))
-		want_map(d, v, "`kubernetes`"); /* what is in it belongs to the Kubernetes runner */
+		read_kubernetes(d, v, c);
 }
 
 static int load_file(struct config *c, struct diag_list *diags, struct err *err)

@@ -11,7 +11,7 @@
  *	jobs: 8                      # tasks at once; 0 or nothing: as many as there are cpus           CAIRN_JOBS
  *	resources: {cpu: 8, memory: 32Gi, gpu: 1}   # what local tasks may use in all
  *	retention: {runs: 50, age: 90d}             # what `cairn store gc` keeps
- *	kubernetes: {…}              # for the Kubernetes runner
+ *	kubernetes: {context: lab, namespace: ml, kubeconfig: conf/lab.yaml}   # which cluster; else what kubectl would take
  *
  * CAIRN_DIR puts the state elsewhere than into .cairn/.
  */
@@ -36,6 +36,9 @@ struct config {
 		bool anonymous;
 	} store_options;
 	const char *runner;	  /* "local" (default) or "kubernetes" */
+	struct {
+		const char *context, *namespace_, *kubeconfig; /* NULL: not said; kubeconfig is an absolute path */
+	} kubernetes;
 	const char *salt;	  /* project salt of every key, or NULL */
 	uint32_t jobs;		  /* 0: one a cpu */
 	uint32_t cpu_milli;	  /* what local tasks may use in all; 0: what the machine has */

@@ -16,6 +16,7 @@ DIR/faults, read at each request: JSON objects a line, each {"match": "METHOD PA
     {"do": "garbage"}           a watch: a line that is no JSON
     {"do": "huge"}              a watch: a line without an end
     {"do": "no-watchlist"}      sendInitialEvents is answered as an etcd without progress notifications does
+DIR/minor: the minor version that it says; DIR/denied: rights that the account lacks ("create jobs,get pods/log").
 POST /_forget: all versions so far are forgotten. POST /_end: watches end. POST /_bookmark: watches get one now.
 """
 
@@ -130,10 +131,22 @@ class Handler(BaseHTTPRequestHandler):
         if args.token and self.headers.get("Authorization") != "Bearer " + open(args.token).read().strip():
             return self.refuse(401, "Unauthorized", "Unauthorized")
         if url.path == "/version":
-            return self.answer(200, {"major": "1", "minor": "34", "gitVersion": "v1.34.10-fake"})
+            minor = self.setting("minor", "34")
+            return self.answer(200, {"major": "1", "minor": minor, "gitVersion": f"v1.{minor}.10-fake"})
+        if url.path.endswith("/selfsubjectaccessreviews"):
+            what = json.loads(body)["spec"]["resourceAttributes"]
+            name = f'{what["verb"]} {what["resource"]}' + ("/" + what["subresource"] if "subresource" in what else "")
+            return self.answer(201, {"status": {"allowed": name not in self.setting("denied", "").split(",")}})
+        if query.get("dryRun") == "All":
+            return self.answer(201, json.loads(body))
         return self.resource(url.path, query, body)
 
     do_GET = do_POST = do_DELETE = do_PATCH = do_PUT = handle_one
+
+    def setting(self, name, default):
+        """What a file of that name in the directory says: minor, denied (rights, "create jobs,get pods/log")."""
+        path = os.path.join(args.dir, name)
+        return open(path).read().strip() if os.path.exists(path) else default
 
     def control(self, path):
         with lock:
@@ -149,6 +162,9 @@ class Handler(BaseHTTPRequestHandler):
         depth = (2 if parts[0] == "api" else 3) + 2  # up to the namespace's name
         collection = "/" + "/".join(parts[:depth + 1])
         name = parts[depth + 1] if len(parts) > depth + 1 else None
+        if path == "/api/v1/nodes":
+            nodes = [{"status": {"allocatable": {"nvidia.com/gpu": str(n)}}} for n in (8, 8, 0)]
+            return self.answer(200, {"kind": "NodeList", "metadata": {}, "items": nodes})
         if len(parts) <= depth:
             return self.refuse(404, "NotFound", "the server could not find the requested resource")
         if self.command == "GET" and not name:

@@ -1,0 +1,264 @@
+#include "runners/kubernetes/probe.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "base/text.h"
+
+struct probe {
+	struct kube_client *client;
+	const char *ns;
+	kube_found_fn found;
+	void *arg;
+};
+
+static void say(struct probe *p, enum kube_finding v, const char *name, const char *advice, const char *fmt, ...) _printf_(5, 6);
+static void say(struct probe *p, enum kube_finding v, const char *name, const char *advice, const char *fmt, ...)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	va_list ap;
+
+	va_start(ap, fmt);
+	str_addv(&text, fmt, ap);
+	va_end(ap);
+	p->found(p->arg, v, name, text.s, advice);
+}
+
+static const char *text_of(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+/* The digits at its beginning; 0 when there are none. */
+static int64_t number_of(const char *text)
+{
+	char digits[16];
+	int64_t v = 0;
+
+	snprintf(digits, sizeof(digits), "%.*s", (int)strspn(text, "0123456789"), text);
+	return text_parse_int(digits, &v) ? v : 0;
+}
+
+/* --- version -------------------------------------------------------------------------------------------------------------------- */
+
+/* -1: the server can't be asked; the rest makes no sense then. */
+static int probe_version(struct probe *p)
+{
+	struct kube_call call = { .method = "GET", .path = "/version" };
+	struct err err = { 0 };
+	int64_t major, minor;
+
+	if (kube_do(p->client, &call, &err) < 0) {
+		kube_call_deinit(&call);
+		say(p, KUBE_PROBLEM, "cluster", "see whether `kubectl version` works with the same context", "%s", err.msg);
+		return -1;
+	}
+	/* minor may be "27+" at some providers. */
+	major = number_of(text_of(call.json, "major"));
+	minor = number_of(text_of(call.json, "minor"));
+	if (major > KUBE_VERSION_MIN_MAJOR || (major == KUBE_VERSION_MIN_MAJOR && minor >= KUBE_VERSION_MIN_MINOR))
+		say(p, KUBE_FINE, "version", NULL, "%s", text_of(call.json, "gitVersion"));
+	else
+		say(p, KUBE_PROBLEM, "version", "use a cluster of 1.31 or newer", "%s: pod failure policies and native sidecars aren't stable there",
+		    text_of(call.json, "gitVersion"));
+	kube_call_deinit(&call);
+	return 0;
+}
+
+/* --- rights ---------------------------------------------------------------------------------------------------------------------- */
+
+struct right {
+	const char *group, *resource, *subresource;
+	const char *verbs; /* with a space between */
+};
+static const struct right rights[] = {
+	{ "batch", "jobs", NULL, "create get list watch patch delete" },
+	{ "", "pods", NULL, "get list watch delete" },
+	{ "", "pods", "log", "get" },
+	{ "", "services", NULL, "create get delete" },
+	{ "", "secrets", NULL, "create get delete" },
+	{ "networking.k8s.io", "networkpolicies", NULL, "create get delete" },
+};
+
+/* 1 allowed, 0 not, -1 can't be asked. */
+static int may(struct probe *p, const struct right *r, const char *verb, struct err *err)
+{
+	json_t *what = json_pack("{s:s, s:s, s:s, s:s}", "namespace", p->ns, "group", r->group, "resource", r->resource, "verb", verb), *body;
+	struct kube_call call = { .method = "POST", .path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", .repeatable = true };
+	int result;
+
+	if (r->subresource)
+		json_object_set_new(what, "subresource", json_string(r->subresource));
+	body = json_pack("{s:s, s:s, s:{s:o}}", "apiVersion", "authorization.k8s.io/v1", "kind", "SelfSubjectAccessReview", "spec", "resourceAttributes", what);
+	call.body = body;
+	result = kube_do(p->client, &call, err);
+	if (result == 0)
+		result = json_is_true(json_object_get(json_object_get(call.json, "status"), "allowed"));
+	kube_call_deinit(&call);
+	json_decref(body);
+	return result;
+}
+
+/* Adds what is lacking as "create jobs". -1: can't be asked. */
+static int probe_right(struct probe *p, const struct right *r, struct str *lacking, struct err *err)
+{
+	for (const char *at = r->verbs; *at;) {
+		size_t n = strcspn(at, " ");
+		char verb[16];
+		int allowed;
+
+		snprintf(verb, sizeof(verb), "%.*s", (int)n, at);
+		allowed = may(p, r, verb, err);
+		if (allowed < 0)
+			return -1;
+		if (!allowed)
+			str_addf(lacking, "%s%s %s%s%s", lacking->len ? ", " : "", verb, r->resource, r->subresource ? "/" : "", r->subresource ? r->subresource : "");
+		at += n + (at[n] == ' ');
+	}
+	return 0;
+}
+
+static void probe_rights(struct probe *p)
+{
+	_cleanup_(str_deinit) struct str lacking = { 0 };
+	struct err err = { 0 };
+
+	for (size_t i = 0; i < ARRAY_LEN(rights); i++)
+		if (probe_right(p, &rights[i], &lacking, &err) < 0) {
+			say(p, KUBE_WARNING, "rights", NULL, "can't be asked for: %s", err.msg);
+			return;
+		}
+	if (lacking.len)
+		say(p, KUBE_PROBLEM, "rights", "give the account a Role with them in this namespace", "in the namespace %s these are missing: %s", p->ns, lacking.s);
+	else
+		say(p, KUBE_FINE, "rights", NULL, "all that are needed in the namespace %s", p->ns);
+}
+
+/* --- a Job, tried dry ---------------------------------------------------------------------------------------------------------------- */
+
+static json_t *restricted(void)
+{
+	return json_pack("{s:b, s:b, s:{s:[s]}}", "allowPrivilegeEscalation", 0, "readOnlyRootFilesystem", 1, "capabilities", "drop", "ALL");
+}
+
+static json_t *small(void)
+{
+	return json_pack("{s:{s:s, s:s}, s:{s:s, s:s}}", "requests", "cpu", "100m", "memory", "64Mi", "limits", "cpu", "100m", "memory", "64Mi");
+}
+
+/* All features that the runner's Jobs use, none of its content. */
+static json_t *sample_job(void)
+{
+	json_t *sidecar = json_pack("{s:s, s:s, s:s, s:o, s:o}", "name", "cairn", "image", "cairn.invalid/probe:1", "restartPolicy", "Always", "securityContext", restricted(),
+				    "resources", small());
+	json_t *main_container = json_pack("{s:s, s:s, s:o, s:o}", "name", "main", "image", "cairn.invalid/probe:1", "securityContext", restricted(), "resources", small());
+	json_t *pod = json_pack("{s:s, s:b, s:b, s:{s:b, s:i, s:{s:s}}, s:[o], s:[o]}", "restartPolicy", "Never", "automountServiceAccountToken", 0, "enableServiceLinks", 0,
+				"securityContext", "runAsNonRoot", 1, "runAsUser", 10001, "seccompProfile", "type", "RuntimeDefault", "initContainers", sidecar, "containers",
+				main_container);
+	json_t *policy = json_pack("{s:[{s:s, s:[{s:s, s:s}]}]}", "rules", "action", "FailJob", "onPodConditions", "type", "DisruptionTarget", "status", "True");
+	json_t *spec = json_pack("{s:i, s:i, s:i, s:s, s:i, s:o, s:{s:o}}", "backoffLimit", 0, "completions", 1, "parallelism", 1, "completionMode", "Indexed",
+				 "ttlSecondsAfterFinished", 3600, "podFailurePolicy", policy, "template", "spec", pod);
+
+	return json_pack("{s:s, s:s, s:{s:s}, s:o}", "apiVersion", "batch/v1", "kind", "Job", "metadata", "generateName", "cairn-probe-", "spec", spec);
+}
+
+static void probe_job(struct probe *p)
+{
+	_cleanup_(str_deinit) struct str path = { 0 };
+	json_t *job = sample_job();
+	struct kube_call call = { .method = "POST", .body = job, .repeatable = true };
+	struct err err = { 0 };
+
+	kube_add_path(&path, "batch", "v1", p->ns, "jobs", NULL);
+	str_add(&path, "?dryRun=All&fieldValidation=Strict");
+	call.path = path.s;
+	if (kube_do(p->client, &call, &err) == 0)
+		say(p, KUBE_FINE, "jobs", NULL, "a Job with a sidecar, a pod failure policy and restricted rights would be taken");
+	else
+		say(p, KUBE_PROBLEM, "jobs", "see the server's words", "a Job of the kind that tasks become would be refused: %s", err.msg);
+	kube_call_deinit(&call);
+	json_decref(job);
+}
+
+/* --- quotas, GPUs ------------------------------------------------------------------------------------------------------------------------ */
+
+static void add_quota(struct str *out, const json_t *quota)
+{
+	const json_t *status = json_object_get(quota, "status"), *hard = json_object_get(status, "hard"), *used = json_object_get(status, "used");
+	const char *key;
+	json_t *v;
+
+	json_object_foreach ((json_t *)hard, key, v)
+		str_addf(out, "%s%s %s of %s", out->len ? ", " : "", key, text_of(used, key), json_string_value(v) ? json_string_value(v) : "?");
+}
+
+static void probe_quotas(struct probe *p)
+{
+	_cleanup_(str_deinit) struct str path = { 0 }, text = { 0 };
+	struct kube_call call = { .method = "GET" };
+	struct err err = { 0 };
+	const json_t *items;
+
+	kube_add_path(&path, "", "v1", p->ns, "resourcequotas", NULL);
+	call.path = path.s;
+	if (kube_do(p->client, &call, &err) < 0) {
+		say(p, KUBE_FINE, "quota", NULL, "can't be looked at with this account");
+	} else {
+		items = json_object_get(call.json, "items");
+		for (size_t i = 0; i < json_array_size(items); i++)
+			add_quota(&text, json_array_get(items, i));
+		say(p, KUBE_FINE, "quota", NULL, "%s", text.len ? text.s : "none in this namespace");
+	}
+	kube_call_deinit(&call);
+}
+
+static int64_t allocatable(const json_t *node, const char *resource)
+{
+	return number_of(text_of(json_object_get(json_object_get(node, "status"), "allocatable"), resource));
+}
+
+static void probe_nodes(struct probe *p)
+{
+	static const char *const kinds[] = { "nvidia.com/gpu", "amd.com/gpu" };
+	struct kube_call call = { .method = "GET", .path = "/api/v1/nodes?limit=500" };
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct err err = { 0 };
+	const json_t *items;
+	size_t n;
+
+	if (kube_do(p->client, &call, &err) < 0) {
+		say(p, KUBE_FINE, "nodes", NULL, "can't be listed with this account: it isn't known which have GPUs");
+		kube_call_deinit(&call);
+		return;
+	}
+	items = json_object_get(call.json, "items");
+	n = json_array_size(items);
+	str_addf(&text, "%zu%s", n, n == 500 ? " or more" : "");
+	for (size_t k = 0; k < ARRAY_LEN(kinds); k++) {
+		int64_t gpus = 0, nodes = 0;
+
+		for (size_t i = 0; i < n; i++) {
+			int64_t has = allocatable(json_array_get(items, i), kinds[k]);
+
+			gpus += has;
+			nodes += has > 0;
+		}
+		if (gpus)
+			str_addf(&text, "; %s: %lld on %lld", kinds[k], (long long)gpus, (long long)nodes);
+	}
+	say(p, n ? KUBE_FINE : KUBE_PROBLEM, "nodes", n ? NULL : "add nodes", "%s", text.s);
+	kube_call_deinit(&call);
+}
+
+void kube_probe(struct kube_client *c, kube_found_fn found, void *arg)
+{
+	struct probe p = { c, kube_client_access(c)->namespace_, found, arg };
+
+	if (probe_version(&p) < 0)
+		return;
+	probe_rights(&p);
+	probe_job(&p);
+	probe_quotas(&p);
+	probe_nodes(&p);
+}

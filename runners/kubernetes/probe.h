@@ -1,0 +1,20 @@
+/* runners/kubernetes/probe.h — what a cluster supports and what the account may do there, found by asking it. Nothing is made.
+ *
+ * Version (1.31 or newer: Indexed Jobs, podFailurePolicy and native sidecars work), each right that the runner needs (SelfSubjectAccessReview), a Job of the kind that it makes
+ * (server-side dry run with fieldValidation=Strict: also what admission, quotas and Pod Security say), what quotas leave, and GPUs of the nodes, where they may be looked at.
+ */
+#ifndef CAIRN_RUNNERS_KUBERNETES_PROBE_H
+#define CAIRN_RUNNERS_KUBERNETES_PROBE_H
+
+#include "runners/kubernetes/client.h"
+
+#define KUBE_VERSION_MIN_MAJOR 1
+#define KUBE_VERSION_MIN_MINOR 31
+
+enum kube_finding { KUBE_FINE, KUBE_WARNING, KUBE_PROBLEM };
+/* `advice` may be NULL. Strings are lent for the call. */
+typedef void (*kube_found_fn)(void *arg, enum kube_finding verdict, const char *name, const char *detail, const char *advice);
+/* Goes on after each thing that is wrong; what can't be asked is a finding, too. */
+void kube_probe(struct kube_client *c, kube_found_fn found, void *arg);
+
+#endif

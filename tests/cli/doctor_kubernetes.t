@@ -1,0 +1,67 @@
+#!/bin/bash
+# cairn doctor --on kubernetes: which cluster, as whom, what it can and what the account may. The API server is the one of tests/net that keeps its objects in memory.
+. "$(dirname "$0")/../lib.sh"
+
+mkdir api
+start api.server python3 "$SRC/tests/net/kubeapi.py" "$PWD/api"
+wait_until 60 test -s api/port || test_bail 'the API server does not start'
+cat >kubeconfig <<-E
+	current-context: here
+	clusters: [{name: c, cluster: {server: "http://127.0.0.1:$(cat api/port)"}}]
+	users: [{name: u, user: {token: not-to-be-shown}}]
+	contexts: [{name: here, context: {cluster: c, user: u, namespace: lab}}, {name: there, context: {cluster: none}}]
+E
+touch cairn.yaml
+export KUBECONFIG=$PWD/kubeconfig
+
+test_expect 'a cluster that is fit' '
+	cairn doctor --on kubernetes >out
+	test_grep "^ok  *kubeconfig .*context here: http://127.0.0.1:[0-9]*, as a token, namespace lab" out
+	test_grep "^ok  *version  *v1.34" out
+	test_grep "^ok  *rights  *all that are needed in the namespace lab" out
+	test_grep "^ok  *jobs" out
+	test_grep "^ok  *nodes  *3; nvidia.com/gpu: 16 on 2" out
+	test_grep "^warning  *pods  *can.t reach the store" out
+	test_no_grep not-to-be-shown out
+	test_is "$(grep -c "\"POST\", \"path\": \"/apis/batch" api/log)" 1
+	test_grep "dryRun.*All" api/log
+'
+
+test_expect 'rights that are missing are named' '
+	echo "create jobs,get pods/log" >api/denied
+	test_code 1 cairn doctor --on kubernetes --json >out
+	test_is "$(json out "[c[\"detail\"] for c in d[\"checks\"] if c[\"name\"] == \"rights\"][0]")" "in the namespace lab these are missing: create jobs, get pods/log"
+	rm api/denied
+'
+
+test_expect 'a version that is too old' '
+	echo 29 >api/minor
+	test_code 1 cairn doctor --on kubernetes >out
+	test_grep "^problem  *version  *v1.29" out
+	rm api/minor
+'
+
+test_expect 'cairn.yaml names context, namespace and file' '
+	mkdir -p conf
+	cp kubeconfig conf/lab.yaml
+	printf "runner: kubernetes\nstore: s3://bucket/x\nkubernetes: {kubeconfig: conf/lab.yaml, namespace: other}\n" >cairn.yaml
+	KUBECONFIG=/nowhere AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b cairn doctor >out || true
+	test_grep "conf/lab.yaml.*namespace other" out
+	test_grep "^ok  *pods  *would reach the store at s3://bucket/x" out
+	printf "kubernetes: {context: there}\n" >cairn.yaml
+	test_code 1 cairn doctor --on kubernetes >out
+	test_grep "no cluster .none.; there are: c" out
+	printf "kubernetes: {contxt: there}\n" >cairn.yaml
+	test_code 1 cairn doctor --on kubernetes >out 2>err
+	test_grep "did you mean .context" err
+	: >cairn.yaml
+'
+
+test_expect 'no kubeconfig; nobody listens' '
+	KUBECONFIG=/nowhere test_code 1 cairn doctor --on kubernetes >out
+	test_grep "^problem  *kubeconfig  *no kubeconfig is there" out
+	sed "s/127.0.0.1:[0-9]*/127.0.0.1:1/" "$KUBECONFIG" >dead
+	KUBECONFIG=dead test_code 1 cairn doctor --on kubernetes >out
+	test_grep "^problem  *cluster  *Kubernetes at http://127.0.0.1:1" out
+'
+test_done
