@@ -71,7 +71,7 @@ static void take_id(struct reader *r, struct content_id *ret)
 	ret->kind = *take(r, 1);
 	ret->size_bytes = take_uint(r, 8);
 	memcpy(ret->digest.b, take(r, DIGEST_BYTES), DIGEST_BYTES);
-	r->bad |= ret->kind > CONTENT_TREE;
+	r->bad |= ret->kind > CONTENT_KIND_MAX;
 }
 
 static const char *take_text(struct reader *r, struct arena *arena)

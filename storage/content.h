@@ -5,6 +5,9 @@
  * (storage/FORMAT.md); its size is the listing's. Executable files are told apart by their tree entry, not by their
  * blob; a single file that is an output or input by itself doesn't keep its executable bit, unless it is in a tree.
  *
+ * A reference stands for an object outside, pinned to one version of it (reference.h). It is an entry of a tree, or a content of its own, whose bytes are the
+ * record. What is materialised are the object's bytes: they are fetched then, if the store doesn't have them yet (origin.h).
+ *
  * What can be stored: regular files, symlinks (as text), directories. Sockets, devices and fifos are ERR_INVALID by name.
  * Names are raw bytes.
  *
@@ -17,6 +20,7 @@
 
 #define CONTENT_PART_BYTES (16 * MIB)
 
+struct reference;
 struct statcache; /* statcache.h: remembers path + stat → id, so that unchanged files are not read again */
 
 enum content_put_flags {
@@ -65,7 +69,7 @@ int content_verify(struct store *s, const struct content_id *id, struct err *err
 
 /* --- trees ---------------------------------------------------------------------------------------------------- */
 
-enum tree_entry_kind { TREE_FILE = 1, TREE_EXECUTABLE = 2, TREE_SYMLINK = 3, TREE_DIR = 4 };
+enum tree_entry_kind { TREE_FILE = 1, TREE_EXECUTABLE = 2, TREE_SYMLINK = 3, TREE_DIR = 4, TREE_REFERENCE = 5 };
 
 struct tree_entry {
 	const char *name; /* raw bytes, NUL-terminated; no '/', not "", ".", ".." */
@@ -74,7 +78,15 @@ struct tree_entry {
 	struct content_id id;	/* file, executable: blob; dir: tree */
 	const char *target;	/* symlink: its text */
 	size_t target_len;
+	const struct reference *ref; /* reference: what is meant; `id` is CONTENT_NONE until tree_entry_resolve() */
 };
+/* Does the entry name content that lies in the store? */
+static inline bool tree_entry_is_kept(const struct tree_entry *e)
+{
+	return e->kind != TREE_SYMLINK && e->kind != TREE_REFERENCE;
+}
+/* Gives a reference an id of its own, by storing its record (s NULL: only computes it); others have theirs. */
+int tree_entry_resolve(struct store *s, struct tree_entry *e, struct err *err);
 
 struct tree; /* a decoded listing, sorted by raw name; immutable */
 int tree_decode(const void *bytes, size_t n, struct tree **ret, struct err *err); /* hostile input */

@@ -68,7 +68,7 @@ static int mark_content(void *arg, const struct content_id *id)
 {
 	struct collector *c = arg;
 
-	if (id->kind == CONTENT_BLOB)
+	if (id->kind == CONTENT_BLOB || id->kind == CONTENT_REFERENCE)
 		mark(c, STORE_BLOB, &id->digest);
 	else if (id->kind == CONTENT_TREE && mark(c, STORE_TREE, &id->digest))
 		VEC_PUSH(&c->trees, *id);
@@ -101,7 +101,7 @@ static int mark_tree(struct collector *c, const struct content_id *id, struct er
 	if (tree_load(c->s, id, &t, &e) < 0)
 		return lost(c, &e, err);
 	for (size_t i = 0; i < tree_len(t); i++)
-		if (tree_at(t, i)->kind != TREE_SYMLINK)
+		if (tree_entry_is_kept(tree_at(t, i)))
 			mark_content(c, &tree_at(t, i)->id);
 	return 0;
 }

@@ -52,10 +52,12 @@ struct store_ops {
 	void (*free)(struct store *s);
 };
 
+struct origins;
 struct store {
 	const struct store_ops *ops;
 	char *uri;
 	pthread_mutex_t lock; /* guards what follows, and the implementation's own state where it says so */
+	struct origins *origins; /* origin.c: what is known of content that lies outside; or NULL */
 	struct map *complete; /* trees whose members were all found, in this process */
 	struct map *verified; /* blobs whose bytes were checked in this process */
 };
@@ -88,6 +90,9 @@ struct blob_hasher {
 void blob_hasher_init(struct blob_hasher *h, uint64_t size);
 void blob_hasher_update(struct blob_hasher *h, const void *bytes, size_t n);
 void blob_hasher_final(struct blob_hasher *h, struct digest *ret); /* also frees */
+
+/* walk.c: every listing that a tree reaches, its own first, each once; fn's -1 ends it. By a list, not by recursion: how deep it is nested is a stranger's choice. */
+int tree_each_listing(struct store *s, const struct content_id *root, int (*fn)(void *arg, const struct tree *t, struct err *err), void *arg, struct err *err);
 
 /* What this process knows about contents. */
 bool store_is_verified(struct store *s, const struct digest *d);

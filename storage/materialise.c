@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include "base/fs.h"
 #include "storage/internal.h"
+#include "storage/origin.h"
 
 /* Below this, sharing bytes saves less than the calls cost. */
 #define REFLINK_MIN (16 * KIB)
@@ -82,6 +83,8 @@ struct maker {
 	bool no_reflink; /* found out with the first file */
 	int depth;
 	struct str path; /* for messages */
+	const struct content_id *root;
+	bool brought; /* what references mean is in the store */
 };
 
 /* Small blobs: read, hash, write; three calls and no second look. */
@@ -150,7 +153,8 @@ static int make_file(struct maker *m, const struct content_id *id, bool executab
 
 static int make_dir(struct maker *m, const struct content_id *id, int dir_fd, const char *name, struct err *err);
 
-static int make_entry(struct maker *m, const struct tree_entry *e, int fd, struct err *err)
+/* `blob`: a reference's bytes. */
+static int make_entry(struct maker *m, const struct tree_entry *e, const struct content_id *blob, int fd, struct err *err)
 {
 	size_t len = m->path.len;
 	int r;
@@ -164,6 +168,9 @@ static int make_entry(struct maker *m, const struct tree_entry *e, int fd, struc
 	case TREE_SYMLINK:
 		r = symlinkat(e->target, fd, e->name) < 0 ? exists_or_errno(m, "symbolic link ", err) : 0;
 		break;
+	case TREE_REFERENCE:
+		r = make_file(m, blob, false, fd, e->name, err);
+		break;
 	default:
 		r = make_file(m, &e->id, e->kind == TREE_EXECUTABLE, fd, e->name, err);
 	}
@@ -172,14 +179,59 @@ static int make_entry(struct maker *m, const struct tree_entry *e, int fd, struc
 	return r;
 }
 
+/* The blobs of a listing's references, place by place. The first that are met bring those of the whole tree, so that many are fetched at once. */
+static int bring_references(struct maker *m, const struct tree *t, struct content_id **ret, struct err *err)
+{
+	size_t n = tree_len(t), k = 0;
+	_cleanup_(freep) struct reference *refs = NULL;
+	_cleanup_(freep) struct content_id *blobs = NULL;
+	struct content_id *places;
+
+	for (size_t i = 0; i < n; i++)
+		k += tree_at(t, i)->kind == TREE_REFERENCE;
+	if (k == 0)
+		return 0;
+	if (!m->brought && m->root->kind == CONTENT_TREE && origin_bring(m->store, m->root, err) < 0)
+		return -1;
+	m->brought = true;
+	refs = xcalloc(k, sizeof(*refs));
+	blobs = xcalloc(k, sizeof(*blobs));
+	k = 0;
+	for (size_t i = 0; i < n; i++)
+		if (tree_at(t, i)->kind == TREE_REFERENCE)
+			refs[k++] = *tree_at(t, i)->ref;
+	if (origin_fetch(m->store, refs, k, blobs, err) < 0)
+		return -1;
+	places = *ret = xcalloc(n, sizeof(*places));
+	k = 0;
+	for (size_t i = 0; i < n; i++)
+		if (tree_at(t, i)->kind == TREE_REFERENCE)
+			places[i] = blobs[k++];
+	return 0;
+}
+
+static int make_reference(struct maker *m, const struct content_id *id, int dir_fd, const char *name, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct reference ref;
+	struct content_id blob;
+
+	if (reference_load(m->store, id, arena, &ref, err) < 0 || origin_fetch(m->store, &ref, 1, &blob, err) < 0)
+		return -1;
+	return make_file(m, &blob, false, dir_fd, name, err);
+}
+
 static int fill_dir(struct maker *m, const struct tree *t, int dir_fd, const char *name, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	_cleanup_(freep) struct content_id *blobs = NULL;
 
 	if (fd < 0)
 		return err_errno(err, "cannot open directory %s", m->path.s);
+	if (bring_references(m, t, &blobs, err) < 0)
+		return -1;
 	for (size_t i = 0; i < tree_len(t); i++)
-		if (make_entry(m, tree_at(t, i), fd, err) < 0)
+		if (make_entry(m, tree_at(t, i), blobs ? &blobs[i] : NULL, fd, err) < 0)
 			return -1;
 	if (m->mode == CONTENT_LINK_READONLY && fchmod(fd, 0555) < 0)
 		return err_errno(err, "cannot protect directory %s", m->path.s);
@@ -208,7 +260,7 @@ static int make_dir(struct maker *m, const struct content_id *id, int dir_fd, co
 int content_materialise_at(struct store *s, const struct content_id *id, bool executable, enum content_materialise_mode mode,
 			   int dir_fd, const char *path, struct err *err)
 {
-	struct maker m = { .store = s, .mode = mode };
+	struct maker m = { .store = s, .mode = mode, .root = id };
 	int r;
 
 	if (s->ops->bring && s->ops->bring(s, id, 1, false, err) < 0)
@@ -218,6 +270,8 @@ int content_materialise_at(struct store *s, const struct content_id *id, bool ex
 		r = make_dir(&m, id, dir_fd, path, err);
 	else if (id->kind == CONTENT_BLOB)
 		r = make_file(&m, id, executable, dir_fd, path, err);
+	else if (id->kind == CONTENT_REFERENCE)
+		r = make_reference(&m, id, dir_fd, path, err);
 	else
 		r = err_set(err, ERR_INVALID, "there is no content to put at %s", path);
 	str_deinit(&m.path);

@@ -143,10 +143,13 @@ static void fail(struct fetch *f, const struct err *err)
 static int note_answer(struct fetch *f, const struct part *p, struct err *err)
 {
 	const struct ranged_part *a = &p->asked;
+	const char *asked = f->g->version;
 	bool changed;
 
 	pthread_mutex_lock(&f->lock);
-	changed = a->etag[0] && f->etag[0] && !str_eq(a->etag, f->etag);
+	/* Not every server keeps to If-Match. */
+	changed = asked && *asked == '"' && a->etag[0] == '"' && !str_eq(asked, a->etag);
+	changed |= a->etag[0] && f->etag[0] && !str_eq(a->etag, f->etag);
 	if (a->etag[0] && !f->etag[0])
 		snprintf(f->etag, sizeof(f->etag), "%s", a->etag);
 	snprintf(f->g->encoding, sizeof(f->g->encoding), "%s", a->encoding);

@@ -1,4 +1,5 @@
 #include "storage/internal.h"
+#include "storage/origin_internal.h"
 
 /* How many digests a process remembers as complete or verified; enough for any run on one machine (about 100 bytes each). */
 #define REMEMBER_MAX 2000000
@@ -16,6 +17,7 @@ void store_base_init(struct store *s, const struct store_ops *ops, const char *u
 
 void store_base_deinit(struct store *s)
 {
+	origins_free(s->origins);
 	free(s->uri);
 	map_free(s->complete);
 	map_free(s->verified);
@@ -61,7 +63,7 @@ const char *store_uri(const struct store *s)
 	return s->uri;
 }
 
-static int has_in_space(struct store *s, enum store_space space, enum content_kind kind, const struct content_id *ids, size_t n, bool *ret, struct err *err)
+static int has_in_space(struct store *s, enum store_space space, const struct content_id *ids, size_t n, bool *ret, struct err *err)
 {
 	struct digest *names = xcalloc(n + 1, sizeof(*names));
 	uint64_t *sizes = xcalloc(n + 1, sizeof(*sizes));
@@ -70,7 +72,7 @@ static int has_in_space(struct store *s, enum store_space space, enum content_ki
 	int r = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (ids[i].kind != kind)
+		if (ids[i].kind == CONTENT_NONE || (ids[i].kind == CONTENT_TREE) != (space == STORE_TREE))
 			continue;
 		names[m] = ids[i].digest;
 		sizes[m] = ids[i].size_bytes;
@@ -90,7 +92,7 @@ static int has_in_space(struct store *s, enum store_space space, enum content_ki
 int store_has(struct store *s, const struct content_id *ids, size_t n, bool *ret, struct err *err)
 {
 	memset(ret, 0, n);
-	if (has_in_space(s, STORE_BLOB, CONTENT_BLOB, ids, n, ret, err) < 0 || has_in_space(s, STORE_TREE, CONTENT_TREE, ids, n, ret, err) < 0)
+	if (has_in_space(s, STORE_BLOB, ids, n, ret, err) < 0 || has_in_space(s, STORE_TREE, ids, n, ret, err) < 0)
 		return err_wrap(err, "store %s", s->uri);
 	return 0;
 }

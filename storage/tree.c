@@ -1,6 +1,10 @@
-/* Trees: canonical listings. The format is in FORMAT.md; what is read is hostile. */
+/* Trees: canonical listings. The format is in FORMAT.md; what is read is hostile.
+ *
+ * References lie in the listing itself, since a prefix may have a million objects: where they are is written once for those that follow each other in the
+ * same place. */
 #include <fnmatch.h>
 #include "storage/internal.h"
+#include "storage/reference.h"
 
 #define MAGIC "cairn-tree/1\n"
 #define MAGIC_LEN (sizeof(MAGIC) - 1)
@@ -11,12 +15,15 @@ struct tree {
 	uint8_t *bytes;
 	struct tree_entry *entries;
 	size_t n;
+	struct arena *arena; /* references; NULL when there are none */
 };
 
 /* --- reading -------------------------------------------------------------------------------------------------------- */
 
 struct reader {
 	uint8_t *at, *end;
+	struct arena *arena;	      /* made when it is needed */
+	const char *options, *base;   /* of the reference before; NULL */
 };
 
 static bool read_u32(struct reader *r, uint32_t *ret)
@@ -65,19 +72,81 @@ static bool read_id(struct reader *r, enum content_kind kind, struct content_id 
 	return true;
 }
 
+static const char *read_text(struct reader *r, size_t max)
+{
+	uint8_t *p;
+	uint32_t n;
+
+	if (!read_u32(r, &n) || n > max || !read_bytes(r, (size_t)n + 1, &p) || p[n] != '\0' || memchr(p, '\0', n))
+		return NULL;
+	return (char *)p;
+}
+
+/* Where the directory of an object begins to be told by its name alone: the URI without the name, or all of it. */
+static size_t base_len(const char *uri, const char *name, size_t name_len)
+{
+	size_t n = strlen(uri);
+
+	return n > name_len && uri[n - name_len - 1] == '/' && memcmp(uri + n - name_len, name, name_len) == 0 ? n - name_len : n;
+}
+
+/* Another place than that of the reference before, when it says so. */
+static bool read_place(struct reader *r)
+{
+	const char *options, *base;
+	uint8_t *p;
+	bool same;
+
+	if (!read_bytes(r, 1, &p) || *p > 1)
+		return false;
+	if (*p == 0)
+		return r->base != NULL;
+	options = read_text(r, REFERENCE_OPTIONS_MAX);
+	base = options ? read_text(r, REFERENCE_URI_MAX) : NULL;
+	same = base && r->base && str_eq(options, r->options) && str_eq(base, r->base);
+	r->options = options;
+	r->base = base;
+	return base && *base && !same;
+}
+
+static bool read_reference(struct reader *r, struct tree_entry *e)
+{
+	struct reference *ref;
+	uint8_t *p;
+	bool whole;
+
+	if (!r->arena)
+		r->arena = arena_new();
+	ref = arena_alloc(r->arena, sizeof(*ref));
+	if (!read_bytes(r, 8, &p))
+		return false;
+	for (int i = 7; i >= 0; i--)
+		ref->size_bytes = ref->size_bytes << 8 | p[i];
+	ref->version = read_text(r, REFERENCE_VERSION_MAX);
+	if (!ref->version || !read_place(r))
+		return false;
+	whole = !str_has_suffix(r->base, "/");
+	ref->options = r->options;
+	ref->uri = whole ? r->base : arena_printf(r->arena, "%s%s", r->base, e->name);
+	e->ref = ref;
+	return reference_check(ref, NULL) == 0 && base_len(ref->uri, e->name, e->name_len) == strlen(r->base);
+}
+
 /* Entry: kind (1 byte), name field, NUL, then id or target field, NUL. The NULs let names be lent as C strings. */
 static bool read_entry(struct reader *r, struct tree_entry *e)
 {
 	uint8_t *p;
 	uint32_t n;
 
-	if (!read_bytes(r, 1, &p) || *p < TREE_FILE || *p > TREE_DIR)
+	if (!read_bytes(r, 1, &p) || *p < TREE_FILE || *p > TREE_REFERENCE)
 		return false;
 	e->kind = *p;
 	if (!read_u32(r, &n) || !read_bytes(r, (size_t)n + 1, &p) || p[n] != '\0' || !good_name((char *)p, n))
 		return false;
 	e->name = (char *)p;
 	e->name_len = n;
+	if (e->kind == TREE_REFERENCE)
+		return read_reference(r, e);
 	if (e->kind != TREE_SYMLINK)
 		return read_id(r, e->kind == TREE_DIR ? CONTENT_TREE : CONTENT_BLOB, &e->id);
 	if (!read_u32(r, &n) || n == 0 || n > 4095 || !read_bytes(r, (size_t)n + 1, &p) || p[n] != '\0' || memchr(p, '\0', n))
@@ -102,19 +171,21 @@ int tree_decode(const void *bytes, size_t n, struct tree **ret, struct err *err)
 		return bad_tree(err);
 	t->bytes = xmalloc(n);
 	memcpy(t->bytes, bytes, n);
-	r = (struct reader){ t->bytes + MAGIC_LEN, t->bytes + n };
+	r = (struct reader){ .at = t->bytes + MAGIC_LEN, .end = t->bytes + n };
 	while (r.at < r.end) {
 		struct tree_entry e = { 0 };
 		const struct tree_entry *last = entries.n ? &entries.v[entries.n - 1] : NULL;
 
 		if (!read_entry(&r, &e) || (last && name_order(last->name, last->name_len, e.name, e.name_len) >= 0)) {
 			VEC_FREE(&entries);
+			arena_free(r.arena);
 			return bad_tree(err);
 		}
 		VEC_PUSH(&entries, e);
 	}
 	t->entries = entries.v;
 	t->n = entries.n;
+	t->arena = r.arena;
 	*ret = TAKE_PTR(t);
 	return 0;
 }
@@ -136,6 +207,7 @@ void tree_free(struct tree *t)
 		return;
 	free(t->bytes);
 	free(t->entries);
+	arena_free(t->arena);
 	free(t);
 }
 
@@ -191,6 +263,16 @@ void tree_builder_free(struct tree_builder *b)
 	free(b);
 }
 
+static struct reference *keep_reference(struct arena *arena, const struct reference *r)
+{
+	struct reference *copy = arena_memdup(arena, r, sizeof(*r));
+
+	copy->uri = arena_strdup(arena, r->uri);
+	copy->version = arena_strdup(arena, r->version);
+	copy->options = *r->options ? arena_strdup(arena, r->options) : "";
+	return copy;
+}
+
 int tree_builder_add(struct tree_builder *b, const struct tree_entry *e, struct err *err)
 {
 	struct tree_entry copy = *e;
@@ -199,10 +281,13 @@ int tree_builder_add(struct tree_builder *b, const struct tree_entry *e, struct 
 		return err_set(err, ERR_INVALID, "`%.*s` can't be the name of a file", (int)MIN(e->name_len, (size_t)300), e->name);
 	if (e->kind == TREE_SYMLINK && (e->target_len == 0 || e->target_len > 4095))
 		return err_set(err, ERR_INVALID, "symbolic link `%s` has no usable target", e->name);
-	if (e->kind != TREE_SYMLINK && e->id.kind != (e->kind == TREE_DIR ? CONTENT_TREE : CONTENT_BLOB))
+	if (e->kind == TREE_REFERENCE && reference_check(e->ref, err) < 0)
+		return -1;
+	if (tree_entry_is_kept(e) && e->id.kind != (e->kind == TREE_DIR ? CONTENT_TREE : CONTENT_BLOB))
 		return err_set(err, ERR_INVALID, "entry `%s` has content of the wrong kind", e->name);
 	copy.name = arena_strndup(b->arena, e->name, e->name_len);
 	copy.target = e->kind == TREE_SYMLINK ? arena_strndup(b->arena, e->target, e->target_len) : NULL;
+	copy.ref = e->kind == TREE_REFERENCE ? keep_reference(b->arena, e->ref) : NULL;
 	VEC_PUSH(&b->entries, copy);
 	return 0;
 }
@@ -214,14 +299,38 @@ static int by_name(const void *a, const void *b)
 	return name_order(x->name, x->name_len, y->name, y->name_len);
 }
 
-static void encode_entry(struct str *out, const struct tree_entry *e)
+static void encode_text(struct str *out, const char *s, size_t n)
+{
+	str_add_u32(out, (uint32_t)n);
+	str_addn(out, s, n);
+	str_addc(out, '\0');
+}
+
+/* `last`: the reference before this one, whose name is last_name; or NULL. */
+static void encode_reference(struct str *out, const struct tree_entry *e, const struct tree_entry *last)
+{
+	size_t n = base_len(e->ref->uri, e->name, e->name_len);
+	size_t before = last ? base_len(last->ref->uri, last->name, last->name_len) : 0;
+	bool same = last && n == before && memcmp(e->ref->uri, last->ref->uri, n) == 0 && str_eq(e->ref->options, last->ref->options);
+
+	str_add_u64(out, e->ref->size_bytes);
+	encode_text(out, e->ref->version, strlen(e->ref->version));
+	str_addc(out, same ? 0 : 1);
+	if (same)
+		return;
+	encode_text(out, e->ref->options, strlen(e->ref->options));
+	encode_text(out, e->ref->uri, n);
+}
+
+static void encode_entry(struct str *out, const struct tree_entry *e, const struct tree_entry *last_reference)
 {
 	str_addc(out, (char)e->kind);
 	str_add_u32(out, (uint32_t)e->name_len);
 	str_addn(out, e->name, e->name_len + 1);
 	if (e->kind == TREE_SYMLINK) {
-		str_add_u32(out, (uint32_t)e->target_len);
-		str_addn(out, e->target, e->target_len + 1);
+		encode_text(out, e->target, e->target_len);
+	} else if (e->kind == TREE_REFERENCE) {
+		encode_reference(out, e, last_reference);
 	} else {
 		str_add_u64(out, e->id.size_bytes);
 		str_addn(out, e->id.digest.b, DIGEST_BYTES);
@@ -231,6 +340,7 @@ static void encode_entry(struct str *out, const struct tree_entry *e)
 int tree_builder_store(struct tree_builder *b, struct store *s, struct content_id *ret, struct err *err)
 {
 	_cleanup_(str_deinit) struct str out = { 0 };
+	const struct tree_entry *last = NULL;
 
 	if (b->entries.n)
 		qsort(b->entries.v, b->entries.n, sizeof(*b->entries.v), by_name);
@@ -238,7 +348,9 @@ int tree_builder_store(struct tree_builder *b, struct store *s, struct content_i
 	for (size_t i = 0; i < b->entries.n; i++) {
 		if (i && by_name(&b->entries.v[i - 1], &b->entries.v[i]) == 0)
 			return err_set(err, ERR_INVALID, "two entries are named `%s`", b->entries.v[i].name);
-		encode_entry(&out, &b->entries.v[i]);
+		encode_entry(&out, &b->entries.v[i], last);
+		if (b->entries.v[i].kind == TREE_REFERENCE)
+			last = &b->entries.v[i];
 	}
 	if (out.len > LISTING_MAX)
 		return err_set(err, ERR_TOO_LARGE, "a directory has too many entries for one listing (%zu)", b->entries.n);
@@ -255,6 +367,12 @@ static void keep_entry(struct arena *arena, const struct tree_entry *e, struct t
 	*ret = *e;
 	ret->name = arena_strndup(arena, e->name, e->name_len);
 	ret->target = e->target ? arena_strndup(arena, e->target, e->target_len) : NULL;
+	ret->ref = e->ref ? keep_reference(arena, e->ref) : NULL;
+}
+
+int tree_entry_resolve(struct store *s, struct tree_entry *e, struct err *err)
+{
+	return e->kind == TREE_REFERENCE && e->id.kind == CONTENT_NONE ? reference_put(s, e->ref, &e->id, err) : 0;
 }
 
 int tree_lookup(struct store *s, const struct content_id *root, const char *path, struct arena *arena, struct tree_entry *ret, struct err *err)

@@ -67,7 +67,7 @@ static int complete_listing(struct walk *w, const struct content_id *tree, bool 
 
 		if (m->kind == TREE_DIR)
 			walk_into(w, &m->id);
-		else if (m->kind != TREE_SYMLINK)
+		else if (tree_entry_is_kept(m))
 			VEC_PUSH(&w->batch, m->id);
 		if (w->batch.n >= BATCH_MAX && all_present(w, ret, err) < 0)
 			return -1;
@@ -157,7 +157,7 @@ static int check_tree(struct check *c, const struct check_item *item, struct err
 	if (tree_load(c->store, &item->id, &t, err) < 0)
 		return -1;
 	for (size_t i = tree_len(t); i-- > 0;) /* the last that is put on the list is the next to be looked at */
-		if (tree_at(t, i)->kind != TREE_SYMLINK)
+		if (tree_entry_is_kept(tree_at(t, i)))
 			check_later(c, item->path, tree_at(t, i));
 	return 0;
 }
@@ -180,5 +180,35 @@ int content_verify(struct store *s, const struct content_id *id, struct err *err
 		free(c.todo.v[--c.todo.n].path);
 	VEC_FREE(&c.todo);
 	map_free(c.seen);
+	return r;
+}
+
+/* --- its listings ------------------------------------------------------------------------------------------------------------------- */
+
+int tree_each_listing(struct store *s, const struct content_id *root, int (*fn)(void *arg, const struct tree *t, struct err *err), void *arg, struct err *err)
+{
+	_cleanup_(map_freep) struct map *seen = map_new();
+	VEC(struct content_id) todo = { 0 };
+	int r = 0;
+
+	VEC_PUSH(&todo, *root);
+	while (todo.n && r == 0) {
+		struct content_id at = todo.v[--todo.n];
+		_cleanup_(tree_freep) struct tree *t = NULL;
+
+		r = tree_load(s, &at, &t, err);
+		for (size_t i = 0; r == 0 && i < tree_len(t); i++) {
+			const struct tree_entry *e = tree_at(t, i);
+			bool is_new = false;
+
+			if (e->kind == TREE_DIR)
+				*map_slot(seen, e->id.digest.b, DIGEST_BYTES, &is_new) = seen;
+			if (is_new)
+				VEC_PUSH(&todo, e->id);
+		}
+		if (r == 0)
+			r = fn(arg, t, err);
+	}
+	VEC_FREE(&todo);
 	return r;
 }

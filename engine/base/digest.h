@@ -1,7 +1,7 @@
 /* engine/base/digest.h — SHA-256, and the identity of content.
  *
- * A content_id names bytes, never a place. Two kinds: a blob (a file's bytes) and a tree (a canonical directory
- * listing, see storage/FORMAT.md). The text form is `sha256:<64 hex>`; kind and size travel beside it.
+ * A content_id names bytes, never a place. Three kinds: a blob (a file's bytes), a tree (a canonical directory listing) and
+ * a reference (a record of which version of an object outside is meant), see storage/FORMAT.md. The text form is `sha256:<64 hex>`; kind and size travel beside it.
  * Ids are plain values: copy them freely. All functions are pure; any thread.
  */
 #ifndef CAIRN_BASE_DIGEST_H
@@ -18,11 +18,12 @@ struct digest {
 	uint8_t b[DIGEST_BYTES];
 };
 
-enum content_kind { CONTENT_NONE = 0, CONTENT_BLOB = 1, CONTENT_TREE = 2 };
+enum content_kind { CONTENT_NONE = 0, CONTENT_BLOB = 1, CONTENT_TREE = 2, CONTENT_REFERENCE = 3 };
+#define CONTENT_KIND_MAX CONTENT_REFERENCE
 
 struct content_id {
 	struct digest digest;
-	uint64_t size_bytes; /* blob: bytes of the file; tree: bytes of the canonical listing */
+	uint64_t size_bytes; /* blob: bytes of the file; tree: bytes of the canonical listing; reference: of the record */
 	uint8_t kind;	     /* enum content_kind */
 };
 

@@ -317,7 +317,7 @@ static int bring_trees(struct tier *t, struct level *l, struct err *err)
 		if (tree_load(t->local, &id, &tree, NULL) < 0)
 			continue; /* whoever needs it will be told */
 		for (size_t k = 0; k < tree_len(tree); k++)
-			if (tree_at(tree, k)->kind != TREE_SYMLINK)
+			if (tree_entry_is_kept(tree_at(tree, k)))
 				add_to_level(l, &tree_at(tree, k)->id);
 		if (l->names[STORE_BLOB].n >= LEVEL_MAX && bring_blobs(t, l, err) < 0)
 			return -1;

@@ -38,7 +38,7 @@ static int add_content(void *arg, const struct content_id *id)
 {
 	struct closure *c = arg;
 
-	if (id->kind == CONTENT_BLOB)
+	if (id->kind == CONTENT_BLOB || id->kind == CONTENT_REFERENCE)
 		add_object(c, STORE_BLOB, &id->digest, id->size_bytes);
 	else if (id->kind == CONTENT_TREE && add_object(c, STORE_TREE, &id->digest, id->size_bytes))
 		VEC_PUSH(&c->trees, *id);
@@ -114,7 +114,7 @@ static int next_level(struct closure *c, struct err *err)
 		if (tree_load(c->s, &trees[i], &t, NULL) < 0)
 			continue; /* counted as missing when it is to be moved itself */
 		for (size_t k = 0; k < tree_len(t); k++)
-			if (tree_at(t, k)->kind != TREE_SYMLINK)
+			if (tree_entry_is_kept(tree_at(t, k)))
 				add_content(c, &tree_at(t, k)->id);
 	}
 	return 0;
