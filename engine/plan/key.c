@@ -95,7 +95,7 @@ bool key_fact_content(const struct key_fact *f, const char **ret_path, struct co
 	ret->kind = p[0];
 	ret->size_bytes = get_u64(p + 1);
 	memcpy(ret->digest.b, p + 9, DIGEST_BYTES);
-	return ret->kind == CONTENT_BLOB || ret->kind == CONTENT_TREE;
+	return ret->kind >= CONTENT_BLOB && ret->kind <= CONTENT_KIND_MAX;
 }
 
 const char *key_fact_kind_name(uint8_t kind)

@@ -230,7 +230,7 @@ static int read_io(struct db *db, int64_t attempt, int dir, struct arena *arena,
 
 		c.id.kind = (uint8_t)sqlite3_column_int(s, 2);
 		c.id.size_bytes = (uint64_t)sqlite3_column_int64(s, 3);
-		if (c.name && column_digest(s, 1, &c.id.digest) && (c.id.kind == CONTENT_BLOB || c.id.kind == CONTENT_TREE))
+		if (c.name && column_digest(s, 1, &c.id.digest) && c.id.kind >= CONTENT_BLOB && c.id.kind <= CONTENT_KIND_MAX)
 			VEC_PUSH(&out, c);
 	}
 	sqlite3_reset(s);

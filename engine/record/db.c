@@ -137,7 +137,7 @@ bool column_id(sqlite3_stmt *s, int i, struct content_id *ret)
 	const uint8_t *b = sqlite3_column_blob(s, i);
 
 	memset(ret, 0, sizeof(*ret));
-	if (!b || sqlite3_column_bytes(s, i) != 1 + 8 + DIGEST_BYTES || (b[0] != CONTENT_BLOB && b[0] != CONTENT_TREE))
+	if (!b || sqlite3_column_bytes(s, i) != 1 + 8 + DIGEST_BYTES || b[0] < CONTENT_BLOB || b[0] > CONTENT_KIND_MAX)
 		return false;
 	ret->kind = b[0];
 	for (int k = 7; k >= 0; k--)

@@ -19,7 +19,7 @@ static json_t *json_id(const struct content_id *id)
 	if (id->kind == CONTENT_NONE)
 		return json_null();
 	digest_hex(&id->digest, hex);
-	return json_pack("{s:s+, s:s, s:I}", "digest", "sha256:", hex, "kind", id->kind == CONTENT_TREE ? "tree" : "blob", "size",
+	return json_pack("{s:s+, s:s, s:I}", "digest", "sha256:", hex, "kind", id->kind == CONTENT_TREE ? "tree" : id->kind == CONTENT_REFERENCE ? "reference" : "blob", "size",
 			 (json_int_t)id->size_bytes);
 }
 
@@ -215,7 +215,7 @@ static bool read_id(const json_t *o, struct content_id *ret)
 	if (!json_is_object(o) || json_get_str(o, "digest", &digest, NULL) < 0 || json_get_str(o, "kind", &kind, NULL) < 0 ||
 	    json_get_uint(o, "size", &size, NULL) < 0 || digest_parse(digest, &ret->digest, NULL) < 0)
 		return false;
-	ret->kind = str_eq(kind, "tree") ? CONTENT_TREE : CONTENT_BLOB;
+	ret->kind = str_eq(kind, "tree") ? CONTENT_TREE : str_eq(kind, "reference") ? CONTENT_REFERENCE : CONTENT_BLOB;
 	ret->size_bytes = size;
 	return true;
 }

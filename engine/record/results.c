@@ -277,7 +277,7 @@ void results_output(const struct result_entry *e, size_t i, struct content_id *r
 {
 	const uint8_t *p = (const uint8_t *)e->outputs_raw + i * OUTPUT_BYTES;
 
-	ret->kind = p[0] <= CONTENT_TREE ? p[0] : CONTENT_NONE;
+	ret->kind = p[0] <= CONTENT_KIND_MAX ? p[0] : CONTENT_NONE;
 	ret->size_bytes = get_uint(p + 1, 8);
 	memcpy(ret->digest.b, p + 9, DIGEST_BYTES);
 }
