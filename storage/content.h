@@ -43,6 +43,8 @@ int content_put_at(struct store *s, int dir_fd, const char *path, const struct c
 int content_put_bytes(struct store *s, const void *bytes, size_t n, struct content_id *ret, struct err *err);
 /* The regular file open at fd, from its beginning; it is copied. */
 int content_put_fd(struct store *s, int fd, struct content_id *ret, struct err *err);
+/* What content of this digest is in the store: a tree, or else a blob. ERR_NOT_FOUND. */
+int content_find(struct store *s, const struct digest *digest, struct content_id *ret, struct err *err);
 /* The id that `n` bytes would have; stores nothing. */
 void content_id_of_bytes(const void *bytes, size_t n, struct content_id *ret);
 

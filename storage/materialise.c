@@ -47,6 +47,27 @@ int content_read(struct store *s, const struct content_id *id, uint64_t max_byte
 	return -1;
 }
 
+int content_find(struct store *s, const struct digest *digest, struct content_id *ret, struct err *err)
+{
+	struct content_id ids[] = { { .digest = *digest, .size_bytes = UINT64_MAX, .kind = CONTENT_TREE }, { .digest = *digest, .size_bytes = UINT64_MAX, .kind = CONTENT_BLOB } };
+	_cleanup_(str_deinit) struct str listing = { 0 };
+	_cleanup_(fd_closep) int fd = -1;
+	char hex[DIGEST_HEX_MAX];
+	bool there[2];
+
+	if (store_has(s, ids, 2, there, err) < 0)
+		return -1;
+	if (!there[0] && !there[1])
+		return err_set(err, ERR_NOT_FOUND, "sha256:%s is not in the store %s", digest_hex(digest, hex), s->uri);
+	if (there[0] && store_get(s, STORE_TREE, digest, GIB, &listing, err) < 0)
+		return -1;
+	if (!there[0] && s->ops->open(s, digest, &fd, &ids[1].size_bytes, err) < 0)
+		return -1;
+	ids[0].size_bytes = listing.len;
+	*ret = ids[there[0] ? 0 : 1];
+	return 0;
+}
+
 int content_open(struct store *s, const struct content_id *id, int *ret_fd, struct err *err)
 {
 	uint64_t size;

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "storage/bucket.h"
+#include "storage/origin.h"
 
 #define LINE_SHOWN_MAX 160 /* bytes of a source line: longer ones say more in an editor */
 
@@ -224,6 +225,7 @@ static int open_store(const struct config *c, bool create, struct store **ret, s
 
 	if (store_open_with(c->store_uri, &o, create, ret, err) < 0)
 		return -1;
+	store_set_origins(*ret, &bucket);
 	/* Whoever is about to work for hours learns now that nothing could be shared. */
 	return create ? store_attach(*ret, err) : 0;
 }

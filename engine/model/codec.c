@@ -35,7 +35,11 @@ static void c_input(struct codec *c, struct input_decl *in)
 	c_name(c, &in->name);
 	C_ENUM(c, in->origin, INPUT_ARTIFACT + 1);
 	c_name(c, &in->uri);
-	C_BOOL(c, in->by_reference);
+	C_ENUM(c, in->mode, INPUT_REFERENCE + 1);
+	c_str(c, &in->access.endpoint);
+	c_str(c, &in->access.region);
+	c_str(c, &in->access.profile);
+	C_BOOL(c, in->access.anonymous);
 	C_BOOL(c, in->optional_dir);
 	c_pos(c, &in->pos);
 }
@@ -164,7 +168,7 @@ static void c_step_output(struct codec *c, struct step_output *o)
 	c_name(c, &o->name);
 	c_name(c, &o->path);
 	C_BOOL(c, o->is_dir);
-	c_str(c, &o->export_uri);
+	c_template(c, &o->export);
 	c_pos(c, &o->pos);
 }
 

@@ -87,6 +87,14 @@ static void read_cache_size(const struct doc *d, const struct yaml_node *n, stru
 		bad(d, n, "`cache_size` must be more than 0; leave it out to keep everything");
 }
 
+static void read_reference_above(const struct doc *d, const struct yaml_node *n, struct config *c)
+{
+	struct err err = { 0 };
+
+	if (want_scalar(d, n, "`reference_above`") && text_parse_bytes(n->text, &c->reference_above, &err) < 0)
+		bad(d, n, "`reference_above`: %s", err.msg);
+}
+
 static void read_resources(const struct doc *d, const struct yaml_node *n, struct config *c)
 {
 	static const char *const keys[] = { "cpu", "memory", "gpu" };
@@ -146,7 +154,7 @@ static void read_kubernetes(const struct doc *d, const struct yaml_node *n, stru
 
 static void read_config(const struct doc *d, const struct yaml_node *root, struct config *c)
 {
-	static const char *const keys[] = { "store", "runner", "salt", "jobs", "resources", "retention", "kubernetes", "cache", "cache_size", "store_options" };
+	static const char *const keys[] = { "store", "runner", "salt", "jobs", "resources", "retention", "kubernetes", "cache", "cache_size", "store_options", "reference_above" };
 	const struct yaml_node *v;
 	int64_t jobs;
 
@@ -159,6 +167,8 @@ static void read_config(const struct doc *d, const struct yaml_node *root, struc
 		read_choice(d, v, "`cache`", cache_modes, ARRAY_LEN(cache_modes), &c->cache);
 	if ((v = yaml_get(root, "cache_size")))
 		read_cache_size(d, v, c);
+	if ((v = yaml_get(root, "reference_above")))
+		read_reference_above(d, v, c);
 	if ((v = yaml_get(root, "store_options")))
 		read_store_options(d, v, c);
 	if ((v = yaml_get(root, "runner")))
@@ -265,7 +275,7 @@ int config_load(const char *start_dir, struct diag_list *diags, struct config **
 		return -1;
 	arena = arena_new();
 	c = arena_alloc(arena, sizeof(*c));
-	*c = (struct config){ .project_root = arena_strdup(arena, root), .runner = runners[0], .cache = cache_modes[0], .gpus = -1, .arena = arena };
+	*c = (struct config){ .project_root = arena_strdup(arena, root), .runner = runners[0], .cache = cache_modes[0], .gpus = -1, .reference_above = GIB, .arena = arena };
 	c->store_options.style = styles[0];
 	find_state_dir(c);
 	store = fs_join(c->state_dir, "store");

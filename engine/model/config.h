@@ -6,6 +6,7 @@
  *	                             # the directory alone
  *	cache_size: 200Gi            # what .cairn/store may take in front of a shared store; least recently used goes first
  *	store_options: {endpoint: https://s3.example.org, region: eu-1, profile: team, style: path, ca: certs/ca.pem}   # anonymous: true: unsigned
+ *	reference_above: 1Gi         # inputs by URI that are larger are pinned and fetched when they are needed, not copied into the store
  *	runner: local                # or kubernetes                                                    CAIRN_RUNNER
  *	salt: v2                     # part of every key: change it to start anew
  *	jobs: 8                      # tasks at once; 0 or nothing: as many as there are cpus           CAIRN_JOBS
@@ -35,6 +36,7 @@ struct config {
 		const char *style;			      /* "auto" (default), "path" or "virtual" */
 		bool anonymous;
 	} store_options;
+	uint64_t reference_above; /* bytes of an input by URI above which it is referenced, not copied. Default 1 GiB */
 	const char *runner;	  /* "local" (default) or "kubernetes" */
 	struct {
 		const char *context, *namespace_, *kubeconfig; /* NULL: not said; kubeconfig is an absolute path */

@@ -31,7 +31,19 @@ static const char *check_https(const char *rest)
 {
 	size_t host = strcspn(rest, "/?#");
 
-	return host == 0 || *rest == '.' || strcspn(rest, "@") < host ? "the host is missing" : NULL;
+	if (memchr(rest, '@', host))
+		return "a user and a password don't belong into a pipeline";
+	return host == 0 || *rest == '.' ? "the host is missing" : NULL;
+}
+
+/* Bytes that anybody on the way can change are no input; on this machine there is nobody. */
+static const char *check_http(const char *rest)
+{
+	size_t host = strcspn(rest, ":/?#");
+
+	if (strspn(rest, "0123456789.") == host && str_has_prefix(rest, "127."))
+		return NULL;
+	return (host == 9 && str_has_prefix(rest, "localhost")) || str_has_prefix(rest, "[::1]") ? NULL : "http:// is for this machine (127.0.0.1, localhost) only; use https://";
 }
 
 static const char *check_artifact(const char *rest)
@@ -54,6 +66,7 @@ static const struct {
 	{ "s3://", INPUT_S3, check_bucket },
 	{ "gs://", INPUT_GS, check_bucket },
 	{ "https://", INPUT_HTTPS, check_https },
+	{ "http://", INPUT_HTTPS, check_http },
 	{ "artifact:", INPUT_ARTIFACT, check_artifact },
 };
 
@@ -80,15 +93,14 @@ static int read_uri(const struct doc *d, const struct yaml_node *n, enum input_o
 		problem = has_bad_char(n->text) ? "it has spaces or control characters" : schemes[i].check(n->text + strlen(schemes[i].prefix));
 		if (n->len > PATH_TEXT_MAX)
 			problem = "it is too long";
-		if (problem)
-			bad(d, n, "`%.80s` is not a valid URI: %s", n->text, problem);
+		if (problem) /* up to where somebody may have written a password */
+			bad(d, n, "`%.*s` is not a valid URI: %s", (int)MIN(strcspn(n->text, "@"), (size_t)80), n->text, problem);
 		*ret = schemes[i].origin;
 		return problem ? -1 : 1;
 	}
 	if (!has_scheme(n->text))
 		return 0;
-	bad(d, n, "`%.80s`: content comes from a path in the project, s3://, gs://, https:// or artifact:<hash>%s", n->text,
-	    str_has_prefix(n->text, "http://") ? "; http:// isn't safe" : "");
+	bad(d, n, "`%.80s`: content comes from a path in the project, s3://, gs://, https:// or artifact:<hash>", n->text);
 	return -1;
 }
 
@@ -118,10 +130,36 @@ static bool read_location(const struct doc *d, const struct yaml_node *n, struct
 	return in->uri != NULL;
 }
 
+/* Of an input that is reached in another way than the store. */
+static void read_access(const struct doc *d, const struct yaml_node *n, struct input_decl *in)
+{
+	static const char *const names[] = { "endpoint", "region", "profile" };
+	const char **const fields[] = { &in->access.endpoint, &in->access.region, &in->access.profile };
+	const struct yaml_node *v;
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		v = yaml_get(n, names[i]);
+		if (!v || !want_text(d, v, names[i]))
+			continue;
+		*fields[i] = copy_text(d, v);
+		if (has_bad_char(v->text) || v->len > 512)
+			bad(d, v, "`%s` is too long, or has spaces or control characters", names[i]);
+		else if (i == 0 && !str_has_prefix(v->text, "https://") && !str_has_prefix(v->text, "http://"))
+			bad(d, v, "`endpoint`: `%.80s` must begin with https:// or http://", v->text);
+		if (in->origin != INPUT_S3 && in->origin != INPUT_GS)
+			bad(d, v, "`%s` is for s3:// and gs://", names[i]);
+	}
+	v = yaml_get(n, "anonymous");
+	if (v)
+		read_bool(d, v, "`anonymous`", &in->access.anonymous);
+	if (v && in->origin != INPUT_S3 && in->origin != INPUT_GS)
+		bad(d, v, "`anonymous` is for s3:// and gs://");
+}
+
 static void read_long(const struct doc *d, const struct yaml_node *n, struct input_decl *in)
 {
-	static const char *const keys[] = { "uri", "mode" };
-	static const char *const modes[] = { "copy", "reference" };
+	static const char *const keys[] = { "uri", "mode", "endpoint", "region", "profile", "anonymous" };
+	static const char *const modes[] = { "auto", "copy", "reference" };
 	const struct yaml_node *uri = yaml_get(n, "uri"), *mode = yaml_get(n, "mode");
 	const char *m = modes[0];
 
@@ -132,9 +170,11 @@ static void read_long(const struct doc *d, const struct yaml_node *n, struct inp
 		uri = NULL;
 	if (mode)
 		read_choice(d, mode, "`mode`", modes, ARRAY_LEN(modes), &m);
-	in->by_reference = m == modes[1];
-	if (uri && in->by_reference && (in->origin == INPUT_PATH || in->origin == INPUT_ARTIFACT))
+	in->mode = m == modes[1] ? INPUT_COPY : m == modes[2] ? INPUT_REFERENCE : INPUT_AUTO;
+	if (uri && in->mode == INPUT_REFERENCE && (in->origin == INPUT_PATH || in->origin == INPUT_ARTIFACT))
 		bad(d, mode, "`mode: reference` is for s3://, gs:// and https://; this content is kept in the store anyway");
+	if (uri)
+		read_access(d, n, in);
 }
 
 void read_pipeline_inputs(struct loader *l, const struct yaml_node *n)
@@ -176,23 +216,54 @@ uint32_t implicit_input(struct loader *l, const struct doc *d, const struct yaml
 	return (uint32_t)(uintptr_t)*slot - 1;
 }
 
-bool read_export_uri(const struct doc *d, const struct yaml_node *n, const char **ret)
+/* --- exports ---------------------------------------------------------------------------------------------------------- */
+
+/* What stands before the first expression must say where: the kind, and the bucket. */
+static const char *check_export(const char *s, size_t fixed)
 {
-	enum input_origin origin = INPUT_PATH;
-	int r;
+	size_t bucket = 5 + strcspn(s + MIN(fixed, (size_t)5), "/");
+
+	if (*s == '/' || str_has_prefix(s, "file:///"))
+		return strstr(s, "/../") || str_has_suffix(s, "/..") ? "it leads upward" : NULL;
+	if (str_has_prefix(s, "file:"))
+		return "file:// is followed by an absolute path";
+	if (!str_has_prefix(s, "s3://") && !str_has_prefix(s, "gs://"))
+		return "an output is exported to s3://…, gs://…, or an absolute path (file:///…)";
+	if (bucket > fixed || (bucket == fixed && s[fixed]))
+		return "the bucket can't depend on expressions";
+	if (!s[bucket] || !s[bucket + 1])
+		return "a name in the bucket is missing";
+	return check_bucket(s + 5);
+}
+
+/* Outside of expressions. */
+static bool has_bad_text(const char *s)
+{
+	for (; *s; s++) {
+		const char *end = s[0] == '$' && s[1] == '{' && s[2] == '{' ? strstr(s, "}}") : NULL;
+
+		if (end)
+			s = end + 1;
+		else if ((unsigned char)*s <= ' ' || *s == 0x7f)
+			return true;
+	}
+	return false;
+}
+
+const struct expr_template *read_export(const struct doc *d, const struct yaml_node *n)
+{
+	const char *expr, *problem;
 
 	if (!want_text(d, n, "`export`"))
-		return false;
-	if (template_text_has_expr(n->text, n->len)) {
-		bad(d, n, "`export` can't depend on expressions");
-		return false;
-	}
-	r = read_uri(d, n, &origin);
-	if (r >= 0 && origin != INPUT_S3 && origin != INPUT_GS) {
-		bad(d, n, "`export` goes to s3://… or gs://…, not `%.80s`", n->text);
-		return false;
-	}
-	if (r == 1)
-		*ret = copy_text(d, n);
-	return r == 1;
+		return NULL;
+	expr = strstr(n->text, "${{");
+	problem = check_export(n->text, expr ? (size_t)(expr - n->text) : n->len);
+	if (!problem && has_bad_text(n->text))
+		problem = "it has spaces or control characters";
+	if (!problem && n->len > PATH_TEXT_MAX)
+		problem = "it is too long";
+	if (!problem)
+		return read_template(d, n);
+	bad(d, n, "`export: %.80s`: %s", n->text, problem);
+	return NULL;
 }

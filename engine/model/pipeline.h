@@ -49,13 +49,19 @@ struct param_decl {
 	struct pos pos;
 };
 
+/* Auto: by reference when it is larger than cairn.yaml's reference_above, else a copy. */
+enum input_mode { INPUT_AUTO, INPUT_COPY, INPUT_REFERENCE };
 enum input_origin { INPUT_PATH, INPUT_S3, INPUT_GS, INPUT_HTTPS, INPUT_ARTIFACT };
 
 struct input_decl {
 	const char *name;
 	enum input_origin origin;
 	const char *uri; /* for INPUT_PATH: relative to the project root, normalised, never outside of it */
-	bool by_reference;
+	enum input_mode mode;
+	struct {
+		const char *endpoint, *region, *profile; /* NULL: not said. All three and `anonymous` unset: cairn.yaml's store_options */
+		bool anonymous;
+	} access;
 	bool optional_dir; /* written with a trailing slash: must be a directory. `uri` has no slash at its end then */
 	struct pos pos;
 };
@@ -72,7 +78,7 @@ struct step_output {
 	const char *name;
 	const char *path; /* relative, normalised, without the trailing slash */
 	bool is_dir;
-	const char *export_uri; /* or NULL */
+	const struct expr_template *export; /* s3://, gs:// or file:// and an absolute path: where it is copied to; or NULL */
 	struct pos pos;
 };
 

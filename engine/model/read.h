@@ -131,7 +131,8 @@ void read_params(const struct doc *d, const struct yaml_node *n, struct param_de
 void read_pipeline_inputs(struct loader *l, const struct yaml_node *n);
 /* The pipeline input that a step's literal path or URI stands for, made when it is new; UINT32_MAX after a report. */
 uint32_t implicit_input(struct loader *l, const struct doc *d, const struct yaml_node *n);
-bool read_export_uri(const struct doc *d, const struct yaml_node *n, const char **ret);
+/* Where an output is copied to; NULL when it was reported. */
+const struct expr_template *read_export(const struct doc *d, const struct yaml_node *n);
 
 /* --- step*.c -------------------------------------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
  * the dependencies of a step are folded with a mark per needed step, so that the whole is linear in references. */
 #include "model/read.h"
 
-enum place { AT_DEFAULTS, AT_COMMAND, AT_PATH, AT_AXIS, AT_IF, AT_FROM, AT_EACH, AT_SCHEDULE };
+enum place { AT_DEFAULTS, AT_COMMAND, AT_PATH, AT_AXIS, AT_IF, AT_FROM, AT_EACH, AT_SCHEDULE, AT_EXPORT };
 
 struct resolver {
 	struct loader *l;
@@ -329,12 +329,12 @@ static const struct root {
 	unsigned places;
 	bool in_file; /* may a step file use it? */
 } roots[] = {
-	{ "params", resolve_param, BIT(AT_DEFAULTS) | BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_AXIS) | BIT(AT_IF) | BIT(AT_EACH), true },
+	{ "params", resolve_param, BIT(AT_DEFAULTS) | BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_AXIS) | BIT(AT_IF) | BIT(AT_EACH) | BIT(AT_EXPORT), true },
 	{ "inputs", resolve_input, BIT(AT_COMMAND) | BIT(AT_FROM) | BIT(AT_EACH) | BIT(AT_IF) | BIT(AT_PATH), true },
 	{ "outputs", resolve_output, BIT(AT_COMMAND) | BIT(AT_FROM) | BIT(AT_EACH) | BIT(AT_IF) | BIT(AT_PATH), true },
 	{ "steps", resolve_step, BIT(AT_COMMAND) | BIT(AT_FROM) | BIT(AT_EACH) | BIT(AT_IF) | BIT(AT_PATH), false },
-	{ "matrix", resolve_matrix, BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_IF), false },
-	{ "item", resolve_item, BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_IF) | BIT(AT_FROM), false },
+	{ "matrix", resolve_matrix, BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_IF) | BIT(AT_EXPORT), false },
+	{ "item", resolve_item, BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_IF) | BIT(AT_FROM) | BIT(AT_EXPORT), false },
 	{ "schedule", resolve_schedule, BIT(AT_COMMAND) | BIT(AT_SCHEDULE), false },
 	{ "step", resolve_own_step, BIT(AT_COMMAND), true },
 };
@@ -357,6 +357,7 @@ static bool wrong_place(struct resolver *rs, struct ref *ref, const struct dotte
 	static const char *const wheres[] = {
 		[AT_DEFAULTS] = "`defaults` can use `params` only",
 		[AT_COMMAND] = "it has no meaning in a command",
+		[AT_EXPORT] = "`export` can use `params`, `matrix` and `item.name` only",
 		[AT_PATH] = "the path below a reference can use `params`, `matrix` and `item.name` only",
 		[AT_AXIS] = "a matrix can use `params` only, since its tasks must be known from the start",
 		[AT_IF] = "`if` can use `params`, `matrix`, `item` and metrics",
@@ -573,6 +574,47 @@ static void resolve_needs(struct resolver *rs)
 	}
 }
 
+struct export_uses {
+	uint64_t axes;
+	bool item, local; /* what a step file's param stands for isn't looked into */
+};
+
+static void note_use(void *arg, const struct ref *ref)
+{
+	struct export_uses *u = arg;
+
+	u->item |= ref->kind >= REF_ITEM && ref->kind <= REF_ITEM_STEM;
+	u->local |= ref->kind == REF_LOCAL;
+	if (ref->kind == REF_MATRIX && ref->index < 64)
+		u->axes |= 1ULL << ref->index;
+}
+
+/* Tasks of one step that would write to one place. */
+static void check_export(struct resolver *rs, const struct step_output *o)
+{
+	const struct step *s = rs->s;
+	struct export_uses uses = { 0 };
+
+	template_refs(o->export, note_use, &uses);
+	if (uses.local)
+		return;
+	if (s->each && !uses.item)
+		bad_at(rs->l->diags, &o->pos, "all tasks of step `%s` would export `%s` to one place: put ${{ item.name }} into it", s->name, o->name);
+	for (uint32_t i = 0; i < s->n_axes; i++)
+		if (i < 64 && !(uses.axes & 1ULL << i))
+			bad_at(rs->l->diags, &o->pos, "several tasks of step `%s` would export `%s` to one place: put ${{ matrix.%s }} into it", s->name, o->name,
+			       s->axes[i].name);
+}
+
+static void resolve_exports(struct resolver *rs)
+{
+	for (size_t i = 0; i < rs->s->n_outputs; i++)
+		if (rs->s->outputs[i].export) {
+			resolve_template(rs, rs->s->outputs[i].export, AT_EXPORT);
+			check_export(rs, &rs->s->outputs[i]);
+		}
+}
+
 static void resolve_build(struct resolver *rs, struct build *b)
 {
 	struct step *s = b->s;
@@ -590,6 +632,7 @@ static void resolve_build(struct resolver *rs, struct build *b)
 	resolve_locals(rs);
 	resolve_template(rs, s->seed, AT_COMMAND);
 	resolve_template(rs, s->concurrency.group, AT_COMMAND);
+	resolve_exports(rs);
 	resolve_condition(rs);
 	resolve_needs(rs);
 	s->deps = arena_memdup(rs->l->arena, b->deps.n ? (void *)b->deps.v : "", b->deps.n * sizeof(*b->deps.v));
@@ -612,7 +655,7 @@ static void warn_unused_outputs(struct loader *l, const struct build *b)
 	for (size_t k = 0; k < b->s->n_outputs; k++)
 		some |= b->output_used[k];
 	for (size_t k = 0; some && k < b->s->n_outputs; k++)
-		if (!b->output_used[k] && !b->s->outputs[k].export_uri && !is_series(b->s, &b->s->outputs[k]))
+		if (!b->output_used[k] && !b->s->outputs[k].export && !is_series(b->s, &b->s->outputs[k]))
 			warn_at(l->diags, &b->s->outputs[k].pos, "output `%s` of step `%s` is used by no step", b->s->outputs[k].name, b->s->name);
 }
 
@@ -626,6 +669,28 @@ static void warn_unused(struct loader *l)
 			warn_at(l->diags, &l->inputs.v[i].pos, "input `%s` is used by no step", l->inputs.v[i].name);
 	for (size_t i = 0; i < l->n_steps; i++)
 		warn_unused_outputs(l, &l->builds[i]);
+}
+
+/* Constant places of different outputs; others show when tasks have their values. */
+static void check_export_places(struct loader *l)
+{
+	_cleanup_(map_freep) struct map *places = map_new();
+
+	for (size_t i = 0; i < l->n_steps; i++)
+		for (size_t k = 0; k < l->steps[i].n_outputs; k++) {
+			const struct step_output *o = &l->steps[i].outputs[k], *other;
+			const char *text = o->export ? template_literal(o->export) : NULL;
+			void **slot;
+
+			if (!text)
+				continue;
+			slot = map_slot(places, text, strlen(text) - str_has_suffix(text, "/"), NULL);
+			other = *slot;
+			if (other)
+				bad_at(l->diags, &o->pos, "output `%s` of step `%s` is exported to where line %d exports `%s` already", o->name, l->steps[i].name, other->pos.line,
+				       other->name);
+			*slot = (void *)o;
+		}
 }
 
 void resolve_defaults(struct loader *l)
@@ -656,6 +721,7 @@ void resolve_all(struct loader *l)
 		l->builds[i].output_used = arena_alloc(l->scratch, l->steps[i].n_outputs);
 	for (size_t i = 0; i < l->n_steps; i++)
 		resolve_build(&rs, &l->builds[i]);
+	check_export_places(l);
 	if (diag_errors(l->diags) == 0) /* else what looks unused may be what the errors are about */
 		warn_unused(l);
 }

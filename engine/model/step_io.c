@@ -192,7 +192,7 @@ static void read_output(struct reader *r, const struct yaml_node *n, struct step
 		path = yaml_get(n, "path");
 		uri = yaml_get(n, "export");
 		if (uri)
-			read_export_uri(r->d, uri, &o->export_uri);
+			o->export = read_export(r->d, uri);
 	}
 	if (!path)
 		bad(r->d, n, "output `%s` has no `path`", o->name);

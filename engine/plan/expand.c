@@ -159,6 +159,8 @@ static int items_of_tree(struct plan *p, struct plan_step *s, struct err *err)
 		if (m[i].entry.kind == TREE_SYMLINK)
 			return err_set(err, ERR_INVALID, "`each` of step `%s`: `%s` is a symbolic link; only files and directories can be items",
 				       s->decl->name, m[i].path);
+		if (tree_entry_resolve(p->ctx.store, &m[i].entry, err) < 0)
+			return -1;
 		s->items[i] = (struct plan_item){ .path = m[i].path, .id = m[i].entry.id };
 	}
 	s->n_tasks = n;

@@ -149,6 +149,8 @@ static int below(struct plan *p, const struct step_input *in, const char *sub, s
 		return err_wrap(err, "%s:%d:%d: input `%s`", in->pos.file, in->pos.line, in->pos.col, in->name);
 	if (e.kind == TREE_SYMLINK)
 		return err_set(err, ERR_INVALID, "%s:%d:%d: input `%s`: `%s` is a symbolic link", in->pos.file, in->pos.line, in->pos.col, in->name, sub);
+	if (tree_entry_resolve(p->ctx.store, &e, err) < 0)
+		return -1;
 	*id = e.id;
 	return 0;
 }
@@ -157,11 +159,13 @@ static int input_content(struct task_scope *sc, const struct step_input *in, str
 {
 	struct plan *p = sc->plan;
 	const struct plan_item *item;
+	const char *named;
 
 	switch (in->from.kind) {
 	case REF_PIPELINE_INPUT:
 		*id = p->input_ids[in->from.index];
-		*ret_named = p->ctx.pipeline->inputs[in->from.index].uri;
+		named = p->input_uris[in->from.index];
+		*ret_named = p->ctx.pipeline->inputs[in->from.index].origin == INPUT_HTTPS ? arena_strndup(sc->arena, named, strcspn(named, "?")) : named;
 		return 0;
 	case REF_STEP_OUTPUT:
 		*ret_named = p->steps[in->from.step].decl->outputs[in->from.index].path;
@@ -199,7 +203,7 @@ int task_inputs(struct plan *p, const struct plan_task *t, struct arena *arena, 
 			return -1;
 		}
 		v[i].name = in->name;
-		v[i].path = arena_printf(arena, "inputs/%s%s", in->name, v[i].id.kind == CONTENT_BLOB ? safe_suffix(named) : "");
+		v[i].path = arena_printf(arena, "inputs/%s%s", in->name, v[i].id.kind != CONTENT_TREE ? safe_suffix(named) : "");
 	}
 	str_deinit(&sub);
 	*ret = v;

@@ -71,6 +71,7 @@ struct plan {
 	size_t n_steps;
 	size_t *params_by_name; /* indices sorted by name: the order of facts in a key record */
 	struct content_id *input_ids; /* pipeline inputs; CONTENT_NONE until pinned */
+	const char **input_uris;      /* without credentials */
 	VEC(struct plan_pin) pins;
 	struct map *pin_by_name; /* → index + 1 */
 	struct map *code_memo;	 /* path → struct code_entry *, directory with a slash behind it → struct listing * */
@@ -101,8 +102,15 @@ size_t dep_group_size(const struct plan *p, const struct plan_dep *d, uint32_t g
 struct plan_task *dep_group_task(const struct plan *p, const struct plan_dep *d, uint32_t group, size_t i);
 struct plan_dep *step_dep_on(struct plan *p, struct plan_step *s, uint32_t needed);
 
-/* sources.c: what comes from the project: inputs, code, tools */
+/* sources.c: what comes from the project: code, tools */
 int sources_pin(struct plan *p, struct err *err);
+int put_path(struct plan *p, const char *path, bool hash_only, struct content_id *ret, struct err *err);
+const struct plan_pin *find_pin(const struct plan *p, const char *name);
+void add_pin(struct plan *p, const char *name, const char *origin, const struct content_id *id);
+bool plan_is_resumed(const struct plan *p);
+
+/* pin.c: the pipeline's inputs, from the project and from outside */
+int pin_inputs(struct plan *p, struct err *err);
 
 /* scope.c: values of references for one task */
 struct task_scope {

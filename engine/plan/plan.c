@@ -13,21 +13,6 @@
 
 /* --- life ---------------------------------------------------------------------------------------------------------- */
 
-static int check_supported(const struct plan *p, struct err *err)
-{
-	for (size_t i = 0; i < p->n_steps; i++) {
-		const struct step *s = p->steps[i].decl;
-		const char *what = NULL;
-
-		for (size_t k = 0; k < s->n_outputs && !what; k++)
-			what = s->outputs[k].export_uri ? "exporting outputs (`export`)" : NULL;
-		if (what && p->steps[i].selected)
-			return err_set(err, ERR_UNSUPPORTED, "%s:%d:%d: step `%s`: %s are not in this build yet", s->pos.file, s->pos.line, s->pos.col,
-				       s->name, what);
-	}
-	return 0;
-}
-
 static const struct param_decl *sort_params;
 
 static int by_param_name(const void *a, const void *b)
@@ -42,6 +27,7 @@ static void make_steps(struct plan *p)
 	p->n_steps = pl->n_steps;
 	p->steps = arena_alloc(p->arena, (pl->n_steps + 1) * sizeof(*p->steps));
 	p->input_ids = arena_alloc(p->arena, (pl->n_inputs + 1) * sizeof(*p->input_ids));
+	p->input_uris = arena_alloc(p->arena, (pl->n_inputs + 1) * sizeof(*p->input_uris));
 	p->params_by_name = arena_alloc(p->arena, (pl->n_params + 1) * sizeof(*p->params_by_name));
 	for (size_t i = 0; i < pl->n_params; i++)
 		p->params_by_name[i] = i;
@@ -73,7 +59,7 @@ int plan_new(const struct plan_context *ctx, const struct plan_options *o, struc
 	p->pin_by_name = map_new();
 	p->code_memo = map_new();
 	make_steps(p);
-	if (select_tasks(p, err) < 0 || check_supported(p, err) < 0 || sources_pin(p, err) < 0 || lookup_open(p, err) < 0)
+	if (select_tasks(p, err) < 0 || sources_pin(p, err) < 0 || lookup_open(p, err) < 0)
 		return -1;
 	if (expand_all(p, err) < 0)
 		return -1;

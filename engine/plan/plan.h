@@ -102,7 +102,7 @@ struct plan_context {
 
 struct plan;
 /* Selects, pins the pipeline's inputs, code and tools, expands what can be. ERR_INVALID for unknown targets, ERR_UNSUPPORTED for
- * what this build doesn't have (exports, object-store inputs), ERR_NOT_FOUND for inputs that aren't there. */
+ * what this build doesn't have, ERR_NOT_FOUND for inputs that aren't there. */
 int plan_new(const struct plan_context *ctx, const struct plan_options *o, struct plan **ret, struct err *err);
 void plan_free(struct plan *p);
 static inline void plan_freep(struct plan **p)
@@ -165,6 +165,9 @@ struct task_command {
 };
 /* Only for tasks whose needs have ended. */
 int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *arena, struct task_command *ret, struct err *err);
+
+/* Where this output of a task is copied to, as its step says; NULL: nowhere. In `arena`. */
+int plan_task_export(struct plan *p, const struct plan_task *t, size_t output, struct arena *arena, const char **ret, struct err *err);
 
 /* What its inputs come from, where the input itself is nothing that a task made: members of gathered directories, and the whole of which
  * an item or a path below is a part. For lineage; at most a thousand, in `arena`. */

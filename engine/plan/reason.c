@@ -1,6 +1,7 @@
 /* Why a task runs: its key record held against that of the nearest earlier execution of the same task. */
 #include "base/text.h"
 #include "plan/internal.h"
+#include "storage/reference.h"
 
 /* Causes named before the rest is only counted. */
 #define CAUSES_MAX 3
@@ -24,6 +25,15 @@ static void add_cause(struct causes *c, const char *fmt, ...)
 	va_end(ap);
 }
 
+static bool same_reference(const struct tree_entry *a, const struct tree_entry *b)
+{
+	struct content_id x, y;
+
+	if (a->kind != TREE_REFERENCE)
+		return true;
+	return reference_put(NULL, a->ref, &x, NULL) == 0 && reference_put(NULL, b->ref, &y, NULL) == 0 && content_id_eq(&x, &y);
+}
+
 /* First path below which two trees differ: "train/a.png", with how. Empty when they can't be read. */
 static void first_difference(struct store *s, const struct content_id *was, const struct content_id *now, struct str *path, struct str *out)
 {
@@ -40,7 +50,7 @@ static void first_difference(struct store *s, const struct content_id *was, cons
 		const struct tree_entry *e = order < 0 ? ea : eb;
 		size_t len = path->len;
 
-		if (order == 0 && ea->kind == eb->kind && content_id_eq(&ea->id, &eb->id) && ea->target_len == eb->target_len) {
+		if (order == 0 && ea->kind == eb->kind && content_id_eq(&ea->id, &eb->id) && ea->target_len == eb->target_len && same_reference(ea, eb)) {
 			i++, k++;
 			continue;
 		}
@@ -67,7 +77,7 @@ static void describe_input(struct plan *p, const struct plan_task *t, const char
 		if (str_eq(s->inputs[i].name, name) && s->inputs[i].from.kind == REF_STEP_OUTPUT)
 			str_addf(out, " (made by %s)", p->steps[s->inputs[i].from.step].decl->name);
 		else if (str_eq(s->inputs[i].name, name) && s->inputs[i].from.kind == REF_PIPELINE_INPUT)
-			str_addf(out, " (%s)", p->ctx.pipeline->inputs[s->inputs[i].from.index].uri);
+			str_addf(out, " (%s)", p->input_uris[s->inputs[i].from.index]);
 	str_deinit(&path);
 	str_deinit(&where);
 }

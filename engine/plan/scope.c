@@ -141,6 +141,22 @@ int scope_resolve(void *arg, const struct ref *ref, struct value *ret, struct er
 	}
 }
 
+int plan_task_export(struct plan *p, const struct plan_task *t, size_t output, struct arena *arena, const char **ret, struct err *err)
+{
+	const struct step *s = p->steps[t->step].decl;
+	struct task_scope sc = { .plan = p, .task = t, .arena = arena };
+	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	*ret = NULL;
+	if (!s->outputs[output].export)
+		return 0;
+	if (template_render(s->outputs[output].export, &es, arena, &text, err) != 0)
+		return err_wrap(err, "where to export `%s` of step `%s`", s->outputs[output].name, s->name);
+	*ret = arena_strdup(arena, text.s ? text.s : "");
+	return 0;
+}
+
 int scope_condition(struct plan *p, const struct plan_task *t, bool *ret, struct err *err)
 {
 	const struct step *s = p->steps[t->step].decl;

@@ -1,4 +1,4 @@
-/* What comes from the project when a run starts: pipeline inputs, code, tool versions. Each is pinned under a name, so that a
+/* What comes from the project when a run starts: code and tool versions (the pipeline's inputs: pin.c). Each is pinned under a name, so that a
  * resumed run (and later a reproduced one) is given the same content without the project. */
 #include <dirent.h>
 #include <fcntl.h>
@@ -11,14 +11,14 @@
 /* What a tool says of its version is kept whole up to this size: enough for any --version. */
 #define TOOL_TEXT_MAX (64 * KIB)
 
-static const struct plan_pin *find_pin(const struct plan *p, const char *name)
+const struct plan_pin *find_pin(const struct plan *p, const char *name)
 {
 	void *i = map_get_str(p->pin_by_name, name);
 
 	return i ? &p->pins.v[(uintptr_t)i - 1] : NULL;
 }
 
-static void add_pin(struct plan *p, const char *name, const char *origin, const struct content_id *id)
+void add_pin(struct plan *p, const char *name, const char *origin, const struct content_id *id)
 {
 	struct plan_pin pin = { arena_strdup(p->arena, name), arena_strdup(p->arena, origin), *id };
 
@@ -33,12 +33,12 @@ static int take_given_pins(struct plan *p)
 	return 0;
 }
 
-static bool resumed(const struct plan *p)
+bool plan_is_resumed(const struct plan *p)
 {
 	return p->ctx.pins != NULL;
 }
 
-static int put_path(struct plan *p, const char *path, bool hash_only, struct content_id *ret, struct err *err)
+int put_path(struct plan *p, const char *path, bool hash_only, struct content_id *ret, struct err *err)
 {
 	static const char *const exclude[] = { ".cairn", ".git", NULL };
 	struct content_put_options o = { .flags = hash_only ? CONTENT_PUT_HASH_ONLY : 0, .cache = p->ctx.cache,
@@ -48,77 +48,6 @@ static int put_path(struct plan *p, const char *path, bool hash_only, struct con
 	if (root < 0)
 		return err_errno(err, "cannot open the project %s", p->ctx.config->project_root);
 	return content_put_at(p->ctx.store, root, path, &o, ret, err);
-}
-
-/* --- pipeline inputs ------------------------------------------------------------------------------------------------ */
-
-/* Its listing is needed to plan: members of `each`, or a path below it. */
-static bool listing_needed(const struct plan *p, size_t input)
-{
-	const struct pipeline *pl = p->ctx.pipeline;
-
-	for (size_t i = 0; i < pl->n_steps; i++) {
-		const struct step *s = &pl->steps[i];
-
-		if (s->each && s->each->from.kind == REF_PIPELINE_INPUT && s->each->from.index == input)
-			return true;
-		for (size_t k = 0; k < s->n_inputs; k++)
-			if (s->inputs[k].subpath && s->inputs[k].from.kind == REF_PIPELINE_INPUT && s->inputs[k].from.index == input)
-				return true;
-	}
-	return false;
-}
-
-static int pin_input(struct plan *p, size_t i, struct err *err)
-{
-	const struct input_decl *in = &p->ctx.pipeline->inputs[i];
-	_cleanup_(freep) char *name = xasprintf("input:%s", in->name), *origin = xasprintf("path:%s", in->uri);
-	const struct plan_pin *pin = find_pin(p, name);
-	const char *file = in->pos.file;
-
-	if (pin) {
-		p->input_ids[i] = pin->id;
-		return 0;
-	}
-	if (in->origin != INPUT_PATH || in->by_reference)
-		return err_set(err, ERR_UNSUPPORTED, "%s:%d:%d: input `%s` (%s): inputs from object stores and artifacts are not in this build yet",
-			       file, in->pos.line, in->pos.col, in->name, in->uri);
-	if (resumed(p))
-		return err_set(err, ERR_CORRUPT, "the run's record lacks input `%s`", in->name);
-	if (put_path(p, in->uri, p->options.hash_only && !listing_needed(p, i), &p->input_ids[i], err) < 0) {
-		if (err && err->code == ERR_NOT_FOUND)
-			return err_set(err, ERR_NOT_FOUND, "%s:%d:%d: input `%s`: %s does not exist in the project", file, in->pos.line, in->pos.col,
-				       in->name, in->uri);
-		return err_wrap(err, "%s:%d:%d: input `%s`", file, in->pos.line, in->pos.col, in->name);
-	}
-	if (in->optional_dir && p->input_ids[i].kind != CONTENT_TREE)
-		return err_set(err, ERR_INVALID, "%s:%d:%d: input `%s`: %s is a file, but is written as a directory", file, in->pos.line, in->pos.col,
-			       in->name, in->uri);
-	add_pin(p, name, origin, &p->input_ids[i]);
-	return 0;
-}
-
-static void note_inputs(const struct plan *p, const struct step *s, bool *needed)
-{
-	for (size_t k = 0; k < s->n_inputs; k++)
-		if (s->inputs[k].from.kind == REF_PIPELINE_INPUT)
-			needed[s->inputs[k].from.index] = true;
-	if (s->each && !s->each->is_list && s->each->from.kind == REF_PIPELINE_INPUT)
-		needed[s->each->from.index] = true;
-}
-
-static int pin_inputs(struct plan *p, struct err *err)
-{
-	const struct pipeline *pl = p->ctx.pipeline;
-	_cleanup_(freep) bool *needed = xcalloc(pl->n_inputs + 1, sizeof(*needed));
-
-	for (size_t i = 0; i < p->n_steps; i++)
-		if (p->steps[i].selected)
-			note_inputs(p, p->steps[i].decl, needed);
-	for (size_t i = 0; i < pl->n_inputs; i++)
-		if (needed[i] && pin_input(p, i, err) < 0)
-			return -1;
-	return 0;
 }
 
 /* --- code ------------------------------------------------------------------------------------------------------------- */
@@ -291,7 +220,7 @@ static int pin_code(struct plan *p, struct plan_step *s, struct code_set *set, s
 
 	set->entries.n = 0;
 	str_reset(&set->joined);
-	if (resumed(p)) {
+	if (plan_is_resumed(p)) {
 		str_addf(&set->joined, "code:%s", s->decl->name);
 		pin = find_pin(p, set->joined.s);
 		if (pin)
