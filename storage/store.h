@@ -29,6 +29,7 @@ struct store_options {
 	uint64_t cache_max; /* bytes that the directory may take, least recently used out; 0: any number */
 	enum store_mode { STORE_READ_WRITE, STORE_READ_ONLY, STORE_OFF } mode; /* of the bucket. Off: only the directory */
 	const struct bucket_options *bucket; /* or NULL */
+	int64_t lease_ns;   /* remote/remote.h; 0: an hour */
 };
 /* `uri`: an absolute directory path, "memory:", or an object store's address (ERR_INVALID without o->local).
  * create: make the layout when it is absent (else ERR_NOT_FOUND). o may be NULL. Doesn't talk to a bucket yet. */

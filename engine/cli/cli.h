@@ -110,6 +110,8 @@ void cli_print_json(struct cli *cli, json_t *j);
 
 /* `s` made printable, in cli->arena; NULL gives "-". */
 const char *cli_text(struct cli *cli, const char *s);
+/* What takes hours, in seconds: for tests of what processes that share a store do to each other. Not for users. */
+int64_t cli_test_duration(const char *name, int64_t normal_ns);
 const char *cli_duration(struct cli *cli, int64_t ns); /* text_add_duration, in cli->arena */
 const char *cli_bytes(struct cli *cli, uint64_t n);
 const char *cli_ago(struct cli *cli, int64_t wall_ns);	    /* "3 minutes ago" */

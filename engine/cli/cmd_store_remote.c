@@ -88,19 +88,36 @@ static void print_push(struct cli *cli, const struct remote_sent *sent)
 		cli_printf(cli, "%llu are missing or damaged here\n", (unsigned long long)sent->missing);
 }
 
+/* What killed or failed runs left is sent in any case. */
+static int push(struct store *s, const struct wanted *w, bool only_left, struct remote_sent *ret, struct err *err)
+{
+	const struct tier_wanted want = { .manifests = w->hashes.v, .n_manifests = w->hashes.n, .walk = &walk };
+	struct remote_sent left;
+
+	*ret = (struct remote_sent){ 0 };
+	if (!tier_remote(s) || !only_left)
+		if (tier_push(s, &want, ret, err) < 0)
+			return -1;
+	if (tier_send_unsent(s, &walk, &left, err) < 0)
+		return -1;
+	if (only_left)
+		*ret = left;
+	return 0;
+}
+
 int cmd_store_push(struct cli *cli, const struct cli_args *args)
 {
 	struct wanted w = { .cli = cli };
 	struct remote_sent sent;
 	struct err err = { 0 };
 	struct store *s;
-	int r = find_all_wanted(&w, args, &s, false, &err);
+	int r;
 
-	if (r == 0) {
-		const struct tier_wanted want = { .manifests = w.hashes.v, .n_manifests = w.hashes.n, .walk = &walk };
-
-		r = tier_push(s, &want, &sent, &err);
-	}
+	if (cli_flag(args, "unsent") && args->n_operands)
+		return cli_usage_error(cli, "--unsent is all that was left unsent: name no run with it");
+	r = find_all_wanted(&w, args, &s, false, &err);
+	if (r == 0)
+		r = push(s, &w, cli_flag(args, "unsent"), &sent, &err);
 	VEC_FREE(&w.hashes);
 	if (r < 0)
 		return cli_fail(cli, &err);

@@ -60,7 +60,7 @@ static const struct cli_command store_commands[] = {
 	{ "push", "send runs to the shared store", "[RUN...]", 0, CLI_ANY,
 	  "Sends what the shared store lacks of these runs: manifest, results, content, and the records that make it a hit elsewhere. Without RUN: everything "
 	  "that the local store has. `cairn run` does it by itself; this makes good what could not be sent, or was made before the store was shared.",
-	  OPTIONS(OPT_STORE), .json = "{\"objects\": N, \"bytes\": N, \"sent_bytes\": N, \"requests\": N, \"skipped\": N, \"missing\": N}",
+	  OPTIONS({ 0, "unsent", NULL, "only what runs left that were killed, or found the store away" }, OPT_STORE), .json = "{\"objects\": N, \"bytes\": N, \"sent_bytes\": N, \"requests\": N, \"skipped\": N, \"missing\": N}",
 	  EXIT_CODES({ 0, "the shared store has all of it" }, { 1, "something is missing here, too" }),
 	  EXAMPLES({ "cairn store push", "share everything" }, { "cairn store push last", "share the newest run" }), .complete = COMPLETE_RUN, .run = cmd_store_push },
 	{ "pull", "fetch runs from the shared store", "[RUN...]", 0, CLI_ANY,
@@ -125,7 +125,7 @@ const struct cli_command cli_commands[] = {
 		  { 0, "shell", "TASK", "open a shell in this task's workspace instead of running it", .complete = COMPLETE_STEP }, OPT_ON, OPT_STORE, OPT_CACHE),
 	  .json = "{\"id\", \"hash\", \"pipeline\", \"state\": \"succeeded\"|\"failed\"|\"cancelled\"|\"interrupted\", \"started\": TIME, "
 		  "\"duration_ns\": N, \"saved_ns\": N, \"counts\": {\"total\", \"executed\", \"hits\", \"failed\", \"skipped\", \"blocked\"}, "
-		  "\"message\"|null}",
+		  "\"message\"|null, \"cache_failures\": N}",
 	  EXIT_CODES({ 0, "done" }, { 1, "a task failed" }, { 2, "wrong usage" }, { 3, "the pipeline or the configuration is invalid" },
 		     { 4, "the environment: store, disk, database" }, { 130, "interrupted" }),
 	  EXAMPLES({ "cairn run", "run pipeline.yaml" }, { "cairn run train.yaml -p lr=0.1 -j 4", "another file, a param, four tasks at once" },

@@ -204,6 +204,14 @@ int cli_db(struct cli *cli, enum db_open_flags flags, struct db **ret, struct er
 	return 0;
 }
 
+int64_t cli_test_duration(const char *name, int64_t normal_ns)
+{
+	const char *v = getenv(name);
+	int64_t ns;
+
+	return v && text_parse_duration(v, &ns, NULL) == 0 ? ns : normal_ns;
+}
+
 static int open_store(const struct config *c, bool create, struct store **ret, struct err *err)
 {
 	const struct bucket_options bucket = {
@@ -221,6 +229,7 @@ static int open_store(const struct config *c, bool create, struct store **ret, s
 		.cache_max = c->cache_bytes,
 		.mode = str_eq(c->cache, "off") ? STORE_OFF : str_eq(c->cache, "read-only") ? STORE_READ_ONLY : STORE_READ_WRITE,
 		.bucket = &bucket,
+		.lease_ns = cli_test_duration("CAIRN_TEST_LEASE", 0),
 	};
 
 	if (store_open_with(c->store_uri, &o, create, ret, err) < 0)

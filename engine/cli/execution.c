@@ -34,6 +34,14 @@ static void execution_close(struct execution *e)
 	session_close(&e->s);
 }
 
+static json_t *ended_run(const struct run_row *row)
+{
+	json_t *o = facts_run(row);
+
+	json_object_set_new(o, "cache_failures", json_integer((json_int_t)row->cache_failures));
+	return o;
+}
+
 int execution_conclude(struct cli *cli, struct execution *e, int result, const struct run_row *row, const struct err *err)
 {
 	int code;
@@ -46,6 +54,6 @@ int execution_conclude(struct cli *cli, struct execution *e, int result, const s
 	if (result < 0 && row->id)
 		cli_note(cli, "the run %s can go on where it stopped: cairn resume %s", row->id, row->id);
 	if (cli->json && row->id)
-		cli_print_json(cli, facts_run(row));
+		cli_print_json(cli, ended_run(row));
 	return code;
 }

@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "record/manifest.h"
 #include "run/internal.h"
+#include "storage/remote/tier.h"
 
 static enum run_state end_state(const struct run *r, bool cancelled)
 {
@@ -41,6 +42,7 @@ static void tell_cache_failures(struct run *r)
 	struct err first;
 	uint64_t n = publisher_failed(r->publisher, &first);
 
+	r->row.cache_failures += n;
 	if (n == 0)
 		return;
 	str_addf(&text, "%llu result%s could not be written to the store's records (others won't find them): %s", (unsigned long long)n,
@@ -55,10 +57,25 @@ static void tell_unsent(struct run *r)
 	struct err first = { 0 };
 	uint64_t n = store_unsent(r->ctx->store, &first);
 
+	r->row.cache_failures += n;
 	if (n == 0)
 		return;
 	str_addf(&text, "%llu object%s could not be sent to %s (`cairn store push` tries again): %s", (unsigned long long)n, n == 1 ? "" : "s",
 		 store_uri(r->ctx->store), first.msg);
+	OBSERVE(r, notice, text.s);
+}
+
+/* Of earlier runs of this directory. When that fails, it is told with the rest. */
+static void send_what_was_left(struct run *r)
+{
+	static const struct store_gc_options walk = { .manifest_refs = manifest_refs, .manifest_walk = manifest_walk };
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct remote_sent sent;
+	struct err e = { 0 };
+
+	if (!store_is_shared(r->ctx->store) || tier_send_unsent(r->ctx->store, &walk, &sent, &e) == 0)
+		return;
+	str_addf(&text, "what earlier runs could not send to %s is still here: %s", store_uri(r->ctx->store), e.msg);
 	OBSERVE(r, notice, text.s);
 }
 
@@ -90,7 +107,7 @@ int run_finish(struct run *r, struct err *err)
 {
 	struct clock *c = loop_clock(r->ctx->loop);
 
-	if (publisher_finish(r->publisher, err) < 0)
+	if (publisher_make_up(r->publisher, err) < 0 || publisher_finish(r->publisher, err) < 0)
 		return -1;
 	plan_count(r->plan, &r->row.counts);
 	r->row.ended_ns = c->wall_ns(c);
@@ -99,6 +116,7 @@ int run_finish(struct run *r, struct err *err)
 	r->row.pid_start = 0;
 	if (write_end(r, err) < 0)
 		return -1;
+	send_what_was_left(r);
 	tell_cache_failures(r);
 	tell_unsent(r);
 	return 0;

@@ -103,6 +103,8 @@ struct task_history *history_of(struct run *r, struct plan_task *t, bool make);
 /* publish.c: action records, after their content is durable */
 int publisher_new(struct run *r, struct publisher **ret, struct err *err);
 void publisher_add(struct publisher *p, const struct active *a);
+/* Of hits that the database answered: records that no store has, since the engine that made the results was killed before it wrote them. */
+int publisher_make_up(struct publisher *p, struct err *err);
 int publisher_finish(struct publisher *p, struct err *err); /* waits; the number of records that couldn't be written is in *ret_failed */
 uint64_t publisher_failed(const struct publisher *p, struct err *ret_first);
 void publisher_free(struct publisher *p);

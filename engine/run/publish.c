@@ -5,7 +5,10 @@
  */
 #include "run/internal.h"
 #include "storage/action.h"
+#include "storage/remote/tier.h"
 
+/* Others who share the store wait for results: what there is goes off so often, while the run goes on. */
+#define SHARE_EVERY_NS (5 * NS_PER_S)
 /* A batch costs one flush of the disk: enough records to make it cheap, few enough to be soon. */
 #define BATCH 256
 
@@ -24,6 +27,9 @@ struct publisher {
 	struct run *run;
 	struct pool *pool;
 	struct batch *open;
+	bool shares;
+	int64_t sent_off_ns;	    /* monotonic; 0: nothing was yet */
+	struct loop_source *timer; /* when the open batch is to go */
 	uint64_t failed;
 	struct err first;
 };
@@ -76,6 +82,8 @@ static void write_batch(void *arg)
 		if (b->failed++ == 0)
 			b->err = e;
 	}
+	if (b->p->shares && b->failed == 0 && store_sync(s, &b->err) < 0) /* the records themselves */
+		b->failed = b->records.n;
 }
 
 static void batch_done(void *arg)
@@ -88,12 +96,39 @@ static void batch_done(void *arg)
 	batch_free(b);
 }
 
+static int64_t now_ns(const struct publisher *p)
+{
+	struct clock *c = loop_clock(p->run->ctx->loop);
+
+	return c->mono_ns(c);
+}
+
 static void send_off(struct publisher *p)
 {
 	if (!p->open)
 		return;
 	pool_submit(p->pool, write_batch, batch_done, p->open);
 	p->open = NULL;
+	p->sent_off_ns = now_ns(p);
+	loop_remove(p->run->ctx->loop, TAKE_PTR(p->timer));
+}
+
+static void time_is_up(void *arg)
+{
+	struct publisher *p = arg;
+
+	p->timer = NULL;
+	send_off(p);
+}
+
+static void send_off_soon(struct publisher *p)
+{
+	int64_t at_ns = p->sent_off_ns ? p->sent_off_ns + SHARE_EVERY_NS : 0;
+
+	if (p->open->records.n >= BATCH || (p->shares && at_ns <= now_ns(p)))
+		send_off(p);
+	else if (p->shares && !p->timer)
+		p->timer = loop_add_timer(p->run->ctx->loop, at_ns, time_is_up, p);
 }
 
 static int by_name(const void *a, const void *b)
@@ -101,17 +136,35 @@ static int by_name(const void *a, const void *b)
 	return strcmp(((const struct action_output *)a)->name, ((const struct action_output *)b)->name);
 }
 
-void publisher_add(struct publisher *p, const struct active *a)
+static struct batch *open_batch(struct publisher *p)
+{
+	if (!p->open) {
+		p->open = xcalloc(1, sizeof(*p->open));
+		p->open->p = p;
+		p->open->arena = arena_new();
+	}
+	return p->open;
+}
+
+/* Takes key and metrics. */
+static void add(struct publisher *p, struct action_record *rec, const struct str *key, const struct str *metrics, bool replace)
 {
 	struct batch *b = p->open;
+
+	qsort(rec->outputs, rec->n_outputs, sizeof(*rec->outputs), by_name);
+	VEC_PUSH(&b->records, *rec);
+	VEC_PUSH(&b->keys, *key);
+	VEC_PUSH(&b->metrics, *metrics);
+	VEC_PUSH(&b->replace, replace);
+	send_off_soon(p);
+}
+
+void publisher_add(struct publisher *p, const struct active *a)
+{
+	struct batch *b = open_batch(p);
 	struct action_record rec = { .key = a->task->key, .log = a->result.log, .started_ns = a->result.started_ns, .ended_ns = a->result.ended_ns };
 	struct str key = { 0 }, metrics = { 0 };
 
-	if (!b) {
-		b = p->open = xcalloc(1, sizeof(*b));
-		b->p = p;
-		b->arena = arena_new();
-	}
 	rec.run_id = p->run->row.id;
 	rec.task = arena_strdup(b->arena, a->label);
 	rec.node = a->result.node ? arena_strdup(b->arena, a->result.node) : NULL;
@@ -119,16 +172,74 @@ void publisher_add(struct publisher *p, const struct active *a)
 	rec.outputs = arena_alloc(b->arena, (rec.n_outputs + 1) * sizeof(*rec.outputs));
 	for (size_t i = 0; i < rec.n_outputs; i++)
 		rec.outputs[i] = (struct action_output){ a->step->outputs[i].name, a->result.outputs[i] };
-	qsort(rec.outputs, rec.n_outputs, sizeof(*rec.outputs), by_name);
 	str_addn(&key, a->command.key_record.s, a->command.key_record.len);
 	if (a->n_metrics)
 		metrics_json(a->metrics, a->n_metrics, &metrics);
-	VEC_PUSH(&b->records, rec);
-	VEC_PUSH(&b->keys, key);
-	VEC_PUSH(&b->metrics, metrics);
-	VEC_PUSH(&b->replace, a->task->miss == MISS_BLOBS_GONE);
-	if (b->records.n >= BATCH)
-		send_off(p);
+	add(p, &rec, &key, &metrics, a->task->miss == MISS_BLOBS_GONE);
+}
+
+/* --- results of the database ------------------------------------------------------------------------------------------------------ */
+
+/* An attempt as the database has it. 1: it lacks something of it (another project's database, an old one). */
+static int add_recorded(struct publisher *p, const struct plan_task *t, struct err *err)
+{
+	struct batch *b = open_batch(p);
+	struct str key = { 0 }, metrics = { 0 };
+	struct cached_result res;
+	struct attempt_row a;
+	struct run_row run;
+	struct action_record rec;
+	struct err e = { 0 };
+
+	if (record_attempt(p->run->ctx->db, t->attempt, b->arena, &a, &run, &e) <= 0 || record_outputs(p->run->ctx->db, t->attempt, b->arena, &res, &e) < 0 ||
+	    record_key_bytes(p->run->ctx->db, &t->key, &key, &e) < 0) {
+		str_deinit(&key);
+		return e.code && e.code != ERR_NOT_FOUND ? err_set(err, e.code, "%s", e.msg) : 1;
+	}
+	rec = (struct action_record){ .key = t->key, .log = a.log, .started_ns = a.started_ns, .ended_ns = a.ended_ns, .run_id = run.id, .task = a.task,
+				      .node = a.node, .n_outputs = res.n_outputs };
+	rec.outputs = arena_alloc(b->arena, (res.n_outputs + 1) * sizeof(*rec.outputs));
+	for (size_t i = 0; i < res.n_outputs; i++)
+		rec.outputs[i] = (struct action_output){ res.outputs[i].name, res.outputs[i].id };
+	if (res.n_metrics)
+		metrics_json(res.metrics, res.n_metrics, &metrics);
+	add(p, &rec, &key, &metrics, false);
+	return 0;
+}
+
+static bool is_recorded_hit(const struct run *r, const struct plan_task *t)
+{
+	return t->state == TASK_STATE_HIT && !t->from_store && !t->absent && t->attempt && plan_pipeline(r->plan)->steps[t->step].cache;
+}
+
+int publisher_make_up(struct publisher *p, struct err *err)
+{
+	struct run *r = p->run;
+	VEC(const struct plan_task *) hits = { 0 };
+	VEC(struct digest) keys = { 0 };
+	_cleanup_(freep) bool *there = NULL;
+	int got = 0;
+
+	if (!p->shares)
+		return 0;
+	for (size_t s = 0; s < plan_n_steps(r->plan); s++)
+		for (size_t i = 0; plan_step_expanded(r->plan, s) && i < plan_n_tasks(r->plan, s); i++) {
+			const struct plan_task *t = plan_task_at(r->plan, s, i);
+
+			if (!is_recorded_hit(r, t))
+				continue;
+			VEC_PUSH(&hits, t);
+			VEC_PUSH(&keys, t->key);
+		}
+	there = xcalloc(hits.n + 1, sizeof(*there));
+	if (hits.n)
+		got = tier_has_here(r->ctx->store, STORE_ACTION, keys.v, keys.n, there, err);
+	for (size_t i = 0; i < hits.n && got >= 0; i++)
+		if (!there[i])
+			got = add_recorded(p, hits.v[i], err);
+	VEC_FREE(&hits);
+	VEC_FREE(&keys);
+	return got < 0 ? -1 : 0;
 }
 
 int publisher_new(struct run *r, struct publisher **ret, struct err *err)
@@ -136,6 +247,7 @@ int publisher_new(struct run *r, struct publisher **ret, struct err *err)
 	struct publisher *p = xcalloc(1, sizeof(*p));
 
 	p->run = r;
+	p->shares = store_is_shared(r->ctx->store);
 	if (pool_new(r->ctx->loop, loop_clock(r->ctx->loop)->is_virtual ? 0 : 1, &p->pool, err) < 0) {
 		free(p);
 		return -1;
@@ -163,6 +275,7 @@ void publisher_free(struct publisher *p)
 {
 	if (!p)
 		return;
+	loop_remove(p->run->ctx->loop, p->timer);
 	pool_free(p->pool);
 	batch_free(p->open);
 	free(p);

@@ -16,9 +16,6 @@
 #include "storage/remote/internal.h"
 
 #define LOCK_PREFIX "gc/lock-"
-#define LOCK_EXPIRY_NS (3600 * NS_PER_S)
-#define LOCK_RENEW_NS (600 * NS_PER_S)
-#define LEASE_EXPIRY_NS (3600 * NS_PER_S)
 /* Servers give times in whole seconds. */
 #define CLOCK_GRAIN_NS (2 * NS_PER_S)
 #define DELETES_AT_ONCE 1000
@@ -51,6 +48,12 @@ struct collector {
 	struct map *pack_sizes; /* packs that have an index */
 	enum store_space space;
 };
+
+/* A lock or a lease that is so old is a dead process's. */
+static int64_t expiry_ns(const struct collector *c)
+{
+	return c->o->lease_expiry_ns ? c->o->lease_expiry_ns : c->r->o.lease_ns;
+}
 
 /* --- lock and leases ------------------------------------------------------------------------------------------------------------ */
 
@@ -104,7 +107,7 @@ static int take_lock(struct collector *c, struct err *err)
 	if (look.mine_ns == 0)
 		return err_set(err, ERR_IO, "%s doesn't list what was just written; collecting isn't safe there", remote_uri(c->r));
 	c->now_ns = look.mine_ns;
-	if (look.others_ns > c->now_ns - LOCK_EXPIRY_NS)
+	if (look.others_ns > c->now_ns - expiry_ns(c))
 		return err_set(err, ERR_BUSY, "another `cairn store gc` is at work in %s", remote_uri(c->r));
 	return 0;
 }
@@ -114,21 +117,21 @@ static int still_locked(struct collector *c, struct err *err)
 {
 	int64_t age_ns = remote_boottime_ns(c->r) - c->locked_at_ns;
 
-	if (age_ns > LOCK_EXPIRY_NS / 2)
+	if (age_ns > expiry_ns(c) / 2)
 		return err_set(err, ERR_BUSY, "this `cairn store gc` was held up for too long; begin anew");
-	return age_ns > LOCK_RENEW_NS ? write_lock(c, err) : 0;
+	return age_ns > expiry_ns(c) / 6 ? write_lock(c, err) : 0;
 }
 
 static int see_lease(void *arg, const struct bucket_object *o)
 {
 	struct collector *c = arg;
-	int64_t expiry_ns = c->o->lease_expiry_ns ? c->o->lease_expiry_ns : LEASE_EXPIRY_NS, started_ns = o->mtime_ns;
+	int64_t started_ns = o->mtime_ns;
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct err e = { 0 };
 
 	if (c->r->lease.key && str_eq(o->key, c->r->lease.key))
 		return 0; /* our own: we believe in nothing */
-	if (o->mtime_ns < c->now_ns - expiry_ns) {
+	if (o->mtime_ns < c->now_ns - expiry_ns(c)) {
 		VEC_PUSH(&c->plain, xstrdup(o->key));
 		return 0;
 	}
@@ -443,7 +446,7 @@ static int see_orphan(void *arg, const struct bucket_object *o)
 
 	if (!remote_name_in(o->key, strlen("packs/"), &name) || map_has(c->pack_sizes, name.b, DIGEST_BYTES))
 		return 0;
-	if (o->mtime_ns <= c->now_ns - MAX(c->base.grace_ns, LOCK_EXPIRY_NS) && o->mtime_ns + CLOCK_GRAIN_NS < c->oldest_lease_ns) {
+	if (o->mtime_ns <= c->now_ns - MAX(c->base.grace_ns, expiry_ns(c)) && o->mtime_ns + CLOCK_GRAIN_NS < c->oldest_lease_ns) {
 		VEC_PUSH(&c->plain, xstrdup(o->key));
 		c->res->base.temporaries++;
 		c->res->base.temporary_bytes += o->size;
@@ -608,7 +611,7 @@ static int sweep_directory(struct collector *c, struct err *err)
 
 	if (!s->ops->leftovers)
 		return 0;
-	if (s->ops->leftovers(s, LEFTOVER_TEMPORARY, now_ns - MAX(c->base.grace_ns, LOCK_EXPIRY_NS), false, &n, &bytes, err) < 0 ||
+	if (s->ops->leftovers(s, LEFTOVER_TEMPORARY, now_ns - MAX(c->base.grace_ns, expiry_ns(c)), false, &n, &bytes, err) < 0 ||
 	    s->ops->leftovers(s, LEFTOVER_CORRUPT, now_ns - UPLOAD_STALE_NS, false, &n, &bytes, err) < 0)
 		return -1;
 	return 0;

@@ -111,6 +111,11 @@ int condemned_load(struct remote *r, struct err *err);
 int condemned_parse(const void *bytes, size_t n, int64_t mtime_ns, struct condemned **ret, size_t *ret_n);
 void condemned_encode(const struct condemned *v, size_t n, struct str *ret); /* since_ns 0: new in this one */
 int condemned_order(const void *a, const void *b);
+/* tier.c, for transfer.c */
+struct unsent_record;
+void tier_take_unsent(struct store *s, struct unsent_record **ret, size_t *ret_n); /* the caller's */
+void tier_sent_unsent(struct store *s, const struct err *failure); /* NULL: all of it */
+
 #define CONDEMNED_KEY "gc/condemned"
 #define LEASES_PREFIX "leases/"
 

@@ -5,9 +5,6 @@
 #include "base/thread.h"
 #include "storage/remote/internal.h"
 
-#define RENEW_EVERY_NS (600 * NS_PER_S)
-/* A lease that wasn't renewed for so long is as good as lost: collectors wait for an hour. */
-#define LAPSED_NS (2400 * NS_PER_S)
 #define MAGIC "cairn-bucket-condemned/1\n"
 #define MAGIC_LEN (sizeof(MAGIC) - 1)
 #define ENTRY_LEN (1 + DIGEST_BYTES + 8)
@@ -149,13 +146,19 @@ static int begin_again(struct remote *r, struct err *err)
 	return got < 0 ? -1 : 1;
 }
 
+/* A lease that wasn't renewed for so long is as good as lost: collectors wait for half as long again. */
+static int64_t lapses_after_ns(const struct remote *r)
+{
+	return r->o.lease_ns * 2 / 3;
+}
+
 bool lease_is_good(struct remote *r)
 {
 	int64_t now_ns = remote_boottime_ns(r);
 	bool good;
 
 	pthread_mutex_lock(&r->lock);
-	good = r->lease.key && now_ns - r->lease.renewed_at_ns <= LAPSED_NS;
+	good = r->lease.key && now_ns - r->lease.renewed_at_ns <= lapses_after_ns(r);
 	pthread_mutex_unlock(&r->lock);
 	return good;
 }
@@ -169,7 +172,7 @@ int remote_renew(struct remote *r, struct err *err)
 	pthread_mutex_lock(&r->lock);
 	key = r->lease.key ? xstrdup(r->lease.key) : NULL;
 	started_ns = r->lease.started_ns;
-	lapsed = key && now_ns - r->lease.renewed_at_ns > LAPSED_NS;
+	lapsed = key && now_ns - r->lease.renewed_at_ns > lapses_after_ns(r);
 	pthread_mutex_unlock(&r->lock);
 	if (!key)
 		return 0;
@@ -187,7 +190,7 @@ int remote_renew(struct remote *r, struct err *err)
 static void *keep_lease(void *arg)
 {
 	struct remote *r = arg;
-	int64_t every_ns = r->o.lease_every_ns ? r->o.lease_every_ns : RENEW_EVERY_NS;
+	int64_t every_ns = r->o.lease_every_ns ? r->o.lease_every_ns : r->o.lease_ns / 6;
 
 	pthread_mutex_lock(&r->lock);
 	while (!r->lease.stop) {
@@ -197,7 +200,7 @@ static void *keep_lease(void *arg)
 		until.tv_sec += (time_t)(every_ns / NS_PER_S);
 		if (pthread_cond_timedwait(&r->lease.wake, &r->lock, &until) != ETIMEDOUT)
 			continue;
-		if (remote_boottime_ns(r) - r->lease.renewed_at_ns > LAPSED_NS)
+		if (remote_boottime_ns(r) - r->lease.renewed_at_ns > lapses_after_ns(r))
 			continue; /* whoever uses the store must learn of it */
 		pthread_mutex_unlock(&r->lock);
 		remote_renew(r, NULL);

@@ -8,6 +8,7 @@
 #define VERSION_KEY "version"
 #define VERSION_LINE "cairn bucket store 1\n"
 #define VERSION_MAX 4096
+#define LEASE_NS (3600 * NS_PER_S)
 
 /* --- names --------------------------------------------------------------------------------------------------------------- */
 
@@ -145,6 +146,8 @@ int remote_open(struct bucket *b, const struct remote_options *o, struct remote 
 	r->bucket = b;
 	r->o = *o;
 	r->o.dir = NULL;
+	if (!r->o.lease_ns)
+		r->o.lease_ns = LEASE_NS;
 	if (!r->o.clock)
 		r->o.clock = clock_system();
 	r->dir = -1;

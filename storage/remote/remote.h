@@ -26,7 +26,8 @@ struct remote_options {
 	const char *dir;     /* a directory for what is remembered between processes (indexes, what was seen there); NULL: nothing is */
 	bool writes;	     /* may make the store, sends, holds a lease */
 	struct clock *clock; /* NULL: the system's */
-	int64_t lease_every_ns;	 /* how often the lease is renewed; 0: ten minutes; -1: only by remote_renew() */
+	int64_t lease_ns;	 /* for how long a lease counts that isn't renewed; 0: an hour. All who use the store must agree */
+	int64_t lease_every_ns;	 /* how often the lease is renewed; 0: a sixth of that; -1: only by remote_renew() */
 };
 /* `b` becomes the remote's, also when this fails. Doesn't talk to the bucket yet. */
 int remote_open(struct bucket *b, const struct remote_options *o, struct remote **ret, struct err *err);
@@ -82,7 +83,7 @@ struct remote_gc_options {
 	struct store_gc_options base;
 	/* Reads what lies in the bucket (a tier; its local part keeps what was read). */
 	struct store *reader;
-	int64_t lease_expiry_ns; /* 0: an hour */
+	int64_t lease_expiry_ns; /* 0: lease_ns of the options */
 };
 struct remote_gc_result {
 	struct store_gc_result base;

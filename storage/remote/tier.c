@@ -16,6 +16,7 @@
 #include "storage/remote/evict.h"
 #include "storage/remote/internal.h"
 #include "storage/remote/tier.h"
+#include "storage/remote/unsent.h"
 
 /* After a failure the bucket is left alone for so long: the client below has tried for a while already. */
 #define TRY_AGAIN_NS (30 * NS_PER_S)
@@ -41,6 +42,7 @@ struct tier {
 	uint64_t added_bytes; /* to the directory, since it was last looked at */
 	bool was_scanned;
 	struct evict_user *user;
+	struct unsent *unsent; /* what must be sent though we die; or NULL */
 };
 
 static struct tier *tier_of(struct store *s)
@@ -382,10 +384,16 @@ static int tier_bring_records(struct store *s, enum store_space space, const str
 static int tier_put(struct store *s, enum store_space space, const struct digest *name, const void *bytes, size_t n, bool replace, struct err *err)
 {
 	struct tier *t = tier_of(s);
-	int r = t->local->ops->put(t->local, space, name, bytes, n, replace, err);
+	bool noted = t->unsent && space > STORE_TREE;
+	int r;
 
+	if (noted)
+		unsent_add(t->unsent, &(struct unsent_record){ .space = space, .name = *name, .replace = replace });
+	r = t->local->ops->put(t->local, space, name, bytes, n, replace, err);
 	if (r >= 0)
 		enqueue(t, space, name, n, space <= STORE_TREE, replace);
+	if (noted)
+		unsent_added(t->unsent);
 	return r;
 }
 
@@ -484,6 +492,15 @@ static void doubt_all(struct tier *t)
 	pthread_mutex_unlock(&t->base.lock);
 }
 
+/* The queue may have grown since it was taken. */
+static void clear_unsent(struct tier *t, bool taken_over)
+{
+	pthread_mutex_lock(&t->base.lock);
+	if (t->unsent && t->n_unsent == 0)
+		unsent_clear(t->unsent, taken_over);
+	pthread_mutex_unlock(&t->base.lock);
+}
+
 static int send_queue(struct tier *t, struct remote_sent *sent, struct err *err)
 {
 	struct remote_object *v;
@@ -531,10 +548,43 @@ static int tier_sync(struct store *s, struct err *err)
 		note_failure(t, &e);
 	else {
 		note_success(t);
+		clear_unsent(t, false);
 		bound(t);
 	}
 	pthread_mutex_unlock(&t->sending);
 	return 0;
+}
+
+int tier_has_here(struct store *s, enum store_space space, const struct digest *names, size_t n, bool *ret, struct err *err)
+{
+	_cleanup_(freep) uint64_t *sizes = NULL;
+
+	memset(ret, true, n * sizeof(*ret));
+	if (!tier_local(s) || !tier_of(s)->writes)
+		return 0;
+	sizes = xcalloc(n + 1, sizeof(*sizes));
+	memset(ret, false, n * sizeof(*ret));
+	memset(sizes, 0xff, n * sizeof(*sizes)); /* UINT64_MAX: not known */
+	return tier_of(s)->local->ops->has(tier_of(s)->local, space, names, sizes, n, ret, err);
+}
+
+/* What ended processes left unsent, if the bucket may be asked now. */
+void tier_take_unsent(struct store *s, struct unsent_record **ret, size_t *ret_n)
+{
+	struct tier *t = tier_of(s);
+
+	*ret = NULL;
+	*ret_n = 0;
+	if (t->unsent && may_try(t))
+		unsent_take_over(t->unsent, ret, ret_n);
+}
+
+void tier_sent_unsent(struct store *s, const struct err *failure)
+{
+	if (failure)
+		note_failure(tier_of(s), failure);
+	else
+		clear_unsent(tier_of(s), true);
 }
 
 static int tier_attach(struct store *s, struct err *err)
@@ -595,6 +645,7 @@ static void tier_free(struct store *s)
 
 	remote_free(t->remote);
 	evict_user_free(t->user);
+	unsent_free(t->unsent);
 	store_free(t->local);
 	map_free(t->index);
 	map_free(t->touched);
@@ -680,11 +731,16 @@ int store_tier_open(const char *uri, const struct store_options *o, bool create,
 		return 0;
 	}
 	dir = memory_dir(o->local, uri);
-	ro = (struct remote_options){ .dir = dir, .writes = o->mode == STORE_READ_WRITE };
+	ro = (struct remote_options){ .dir = dir, .writes = o->mode == STORE_READ_WRITE, .lease_ns = o->lease_ns };
 	if (bucket_open(uri, o->bucket, &b, err) < 0 || remote_open(b, &ro, &remote, err) < 0) {
 		store_free(local);
 		return -1;
 	}
 	*ret = tier_new(local, remote, o);
+	if (o->mode == STORE_READ_WRITE) {
+		_cleanup_(freep) char *unsent = fs_join(dir, "unsent");
+
+		tier_of(*ret)->unsent = unsent_new(unsent);
+	}
 	return 0;
 }

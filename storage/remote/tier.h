@@ -18,6 +18,11 @@ struct tier_wanted {
 };
 /* Sends what the bucket lacks. ret->missing: the local store doesn't have it. */
 int tier_push(struct store *s, const struct tier_wanted *w, struct remote_sent *ret, struct err *err);
+/* Sends records that earlier processes put into the directory and couldn't send, or were killed before they could, with all that they name. Looks at nothing
+ * else, and asks nobody when there is none. `walk` as above. */
+int tier_send_unsent(struct store *s, const struct store_gc_options *walk, struct remote_sent *ret, struct err *err);
+/* Which of these does the directory have? All of them, when nothing is to be sent from it (no tier, or one that only reads). */
+int tier_has_here(struct store *s, enum store_space space, const struct digest *names, size_t n, bool *ret, struct err *err);
 struct tier_pulled {
 	uint64_t objects, fetched, missing; /* named; brought now; not to be had */
 };

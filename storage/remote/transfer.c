@@ -6,6 +6,7 @@
 #include "storage/action.h"
 #include "storage/remote/internal.h"
 #include "storage/remote/tier.h"
+#include "storage/remote/unsent.h"
 
 #define MANIFEST_MAX GIB
 /* Objects that go through one call: bounds what it keeps in memory. */
@@ -68,6 +69,15 @@ static int add_manifest(struct closure *c, const struct digest *hash, struct err
 	return c->walk->manifest_walk ? c->walk->manifest_walk(c->s, bytes.s, bytes.len, &sink, err) : 0;
 }
 
+static void add_named(struct closure *c, const struct action_record *a)
+{
+	for (size_t k = 0; k < a->n_outputs; k++)
+		add_content(c, &a->outputs[k].id);
+	add_content(c, &a->key_record);
+	add_content(c, &a->metrics);
+	add_content(c, &a->log);
+}
+
 /* A record that isn't there names nothing. */
 static void add_record(struct closure *c, const struct digest *key)
 {
@@ -83,11 +93,7 @@ static void add_record(struct closure *c, const struct digest *key)
 		if (i)
 			action_observation_name(key, (unsigned)i, &name);
 		add_object(c, STORE_ACTION, &name, UINT64_MAX);
-		for (size_t k = 0; k < v[i].n_outputs; k++)
-			add_content(c, &v[i].outputs[k].id);
-		add_content(c, &v[i].key_record);
-		add_content(c, &v[i].metrics);
-		add_content(c, &v[i].log);
+		add_named(c, &v[i]);
 	}
 }
 
@@ -120,6 +126,14 @@ static int next_level(struct closure *c, struct err *err)
 	return 0;
 }
 
+static int add_trees(struct closure *c, struct err *err)
+{
+	while (c->trees.n)
+		if (next_level(c, err) < 0)
+			return -1;
+	return 0;
+}
+
 static int find_closure(struct closure *c, const struct tier_wanted *w, struct err *err)
 {
 	c->walk = w->walk;
@@ -127,10 +141,7 @@ static int find_closure(struct closure *c, const struct tier_wanted *w, struct e
 		if (add_manifest(c, &w->manifests[i], err) < 0)
 			return -1;
 	add_records(c);
-	while (c->trees.n)
-		if (next_level(c, err) < 0)
-			return -1;
-	return 0;
+	return add_trees(c, err);
 }
 
 static void closure_deinit(struct closure *c)
@@ -217,6 +228,52 @@ int tier_push(struct store *s, const struct tier_wanted *w, struct remote_sent *
 		r = send_batch(&p, c.objects.v, c.objects.n, err);
 	closure_deinit(&c);
 	return r;
+}
+
+/* --- what was left unsent -------------------------------------------------------------------------------------------------------------- */
+
+/* One that is gone meanwhile (collected, damaged) can't be sent, and isn't waited for. */
+static void add_unsent(struct closure *c, const struct unsent_record *u)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	struct action_record a;
+	size_t before = c->objects.n;
+
+	if (u->space == STORE_RUN)
+		add_manifest(c, &u->name, NULL);
+	else if (store_get(c->s, STORE_ACTION, &u->name, ACTION_RECORD_MAX, &bytes, NULL) == 0 && action_decode(bytes.s, bytes.len, arena, &a, NULL) == 0) {
+		add_object(c, STORE_ACTION, &u->name, UINT64_MAX);
+		add_named(c, &a);
+	}
+	if (c->objects.n > before)
+		c->objects.v[before].replace = u->replace;
+}
+
+int tier_send_unsent(struct store *s, const struct store_gc_options *walk, struct remote_sent *ret, struct err *err)
+{
+	struct closure c = { .s = tier_local(s), .walk = walk };
+	_cleanup_(freep) struct unsent_record *v = NULL;
+	struct push p = { c.s, tier_remote(s), ret };
+	struct err e = { 0 };
+	size_t n = 0;
+	int r = 0;
+
+	*ret = (struct remote_sent){ 0 };
+	if (p.remote)
+		tier_take_unsent(s, &v, &n);
+	if (n == 0)
+		return 0;
+	c.seen = map_new();
+	for (size_t i = 0; i < n; i++)
+		add_unsent(&c, &v[i]);
+	add_records(&c);
+	r = add_trees(&c, &e);
+	if (r == 0)
+		r = send_batch(&p, c.objects.v, c.objects.n, &e);
+	closure_deinit(&c);
+	tier_sent_unsent(s, r < 0 ? &e : NULL);
+	return r < 0 ? err_set(err, e.code, "%s", e.msg) : 0;
 }
 
 /* --- pull --------------------------------------------------------------------------------------------------------------------------- */

@@ -1,0 +1,187 @@
+/* A file of 33-byte entries, appended to with one write each: a process that is killed leaves whole ones, and a torn last one counts for nothing. The lock on
+ * the file says that its process lives; the kernel gives it up with the process. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/fs.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "storage/remote/unsent.h"
+
+#define MAGIC "cairn-unsent/1\n"
+#define MAGIC_LEN (sizeof(MAGIC) - 1)
+#define ENTRY_LEN (1 + DIGEST_BYTES)
+#define REPLACE 0x80
+#define NAMES_MAX 100
+/* Records of one process that are taken over: 64 MiB is a run of two million tasks. */
+#define FILE_MAX (64 * MIB)
+
+struct unsent {
+	pthread_mutex_t lock;
+	char *dir, *path; /* path NULL: no file yet */
+	int fd;
+	bool broken;	  /* it can't be written: not tried again */
+	unsigned adding;  /* between unsent_add() and unsent_added() */
+	struct map *others; /* what was taken over: entry → 1 */
+};
+
+struct unsent *unsent_new(const char *dir)
+{
+	struct unsent *u = xcalloc(1, sizeof(*u));
+
+	pthread_mutex_init(&u->lock, NULL);
+	u->dir = xstrdup(dir);
+	u->fd = -1;
+	u->others = map_new();
+	return u;
+}
+
+/* A new file, of no process that had this number before. */
+static int make_file(const char *dir, char **ret_path)
+{
+	static atomic_uint counter;
+	int fd = -1;
+
+	for (int i = 0; i < NAMES_MAX && fd < 0; i++) {
+		free(*ret_path);
+		*ret_path = xasprintf("%s/%ld-%u", dir, (long)getpid(), atomic_fetch_add(&counter, 1));
+		fd = open(*ret_path, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
+		if (fd < 0 && errno != EEXIST)
+			break;
+	}
+	return fd;
+}
+
+/* Somebody may take it for a dead one's between its making and its lock: then it is gone, and this process goes without. */
+static bool open_own(struct unsent *u)
+{
+	struct stat st;
+
+	if (u->fd >= 0 || u->broken)
+		return u->fd >= 0 && !u->broken;
+	u->broken = true;
+	if (fs_mkdir_p(u->dir, NULL) < 0 || (u->fd = make_file(u->dir, &u->path)) < 0)
+		return false;
+	if (fs_lock(u->fd, false, NULL) != 0 || fstat(u->fd, &st) < 0 || st.st_nlink == 0 || write(u->fd, MAGIC, MAGIC_LEN) != (ssize_t)MAGIC_LEN)
+		return false;
+	u->broken = false;
+	return true;
+}
+
+static void append(struct unsent *u, const uint8_t entry[ENTRY_LEN])
+{
+	if (open_own(u) && write(u->fd, entry, ENTRY_LEN) != (ssize_t)ENTRY_LEN)
+		u->broken = true;
+}
+
+void unsent_add(struct unsent *u, const struct unsent_record *r)
+{
+	uint8_t entry[ENTRY_LEN];
+
+	entry[0] = (uint8_t)(r->space | (r->replace ? REPLACE : 0));
+	memcpy(entry + 1, r->name.b, DIGEST_BYTES);
+	pthread_mutex_lock(&u->lock);
+	u->adding++;
+	append(u, entry);
+	pthread_mutex_unlock(&u->lock);
+}
+
+void unsent_added(struct unsent *u)
+{
+	pthread_mutex_lock(&u->lock);
+	u->adding--;
+	pthread_mutex_unlock(&u->lock);
+}
+
+/* Entries of a file that nobody writes any more. What isn't one (another version, garbage) is left out. */
+static void read_entries(struct unsent *u, int dir, const char *name)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+
+	if (fs_read_file_at(dir, name, FILE_MAX, &bytes, NULL) < 0 || bytes.len < MAGIC_LEN || memcmp(bytes.s, MAGIC, MAGIC_LEN) != 0)
+		return;
+	for (size_t at = MAGIC_LEN; at + ENTRY_LEN <= bytes.len; at += ENTRY_LEN) {
+		uint8_t space = (uint8_t)bytes.s[at] & (uint8_t)~REPLACE;
+		bool is_new;
+
+		if (space != STORE_ACTION && space != STORE_RUN)
+			continue;
+		*map_slot(u->others, bytes.s + at, ENTRY_LEN, &is_new) = u;
+		if (is_new)
+			append(u, (const uint8_t *)bytes.s + at);
+	}
+}
+
+/* Ours has all of it before theirs goes. */
+static void take_file(struct unsent *u, int dir, const char *name)
+{
+	_cleanup_(fd_closep) int fd = openat(dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	struct stat st;
+
+	if (fd < 0 || fs_lock(fd, false, NULL) != 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink == 0)
+		return;
+	read_entries(u, dir, name);
+	if (!u->broken)
+		unlinkat(dir, name, 0);
+}
+
+void unsent_take_over(struct unsent *u, struct unsent_record **ret, size_t *ret_n)
+{
+	DIR *d = opendir(u->dir);
+	struct dirent *e;
+
+	pthread_mutex_lock(&u->lock);
+	while (d && (e = readdir(d)))
+		if (e->d_name[0] != '.' && (!u->path || !str_eq(e->d_name, strrchr(u->path, '/') + 1)))
+			take_file(u, dirfd(d), e->d_name);
+	*ret = xcalloc(map_len(u->others) + 1, sizeof(**ret));
+	*ret_n = 0;
+	for (size_t i = 0; i < map_len(u->others); i++) {
+		struct unsent_record *r = &(*ret)[(*ret_n)++];
+		const void *key;
+		size_t len;
+
+		map_at(u->others, i, &key, &len);
+		r->space = *(const uint8_t *)key & (uint8_t)~REPLACE;
+		r->replace = *(const uint8_t *)key & REPLACE;
+		memcpy(r->name.b, (const uint8_t *)key + 1, DIGEST_BYTES);
+	}
+	pthread_mutex_unlock(&u->lock);
+	if (d)
+		closedir(d);
+}
+
+void unsent_clear(struct unsent *u, bool taken_over)
+{
+	pthread_mutex_lock(&u->lock);
+	if (taken_over) {
+		map_free(u->others);
+		u->others = map_new();
+	}
+	if (u->fd >= 0 && u->adding == 0 && map_len(u->others) == 0)
+		(void)!ftruncate(u->fd, MAGIC_LEN);
+	pthread_mutex_unlock(&u->lock);
+}
+
+void unsent_free(struct unsent *u)
+{
+	struct stat st;
+
+	if (!u)
+		return;
+	if (u->fd >= 0) {
+		if (fstat(u->fd, &st) == 0 && st.st_size <= (off_t)MAGIC_LEN)
+			unlink(u->path);
+		close(u->fd);
+	}
+	map_free(u->others);
+	free(u->dir);
+	free(u->path);
+	pthread_mutex_destroy(&u->lock);
+	free(u);
+}
