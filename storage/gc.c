@@ -30,11 +30,12 @@ struct collector {
 	struct store *s;
 	const struct store_gc_options *o;
 	struct store_gc_result *res;
-	struct map *live[STORE_SPACES];
-	struct map *keys; /* of action records to keep */
+	struct digest_set *live[STORE_SPACES];
+	struct digest_set *keys; /* of action records to keep */
 	VEC(struct content_id) trees; /* live, still to be gone through */
-	struct map *condemned; /* key → when it was first found dead */
+	struct str condemned; /* the last note, sorted: what was found dead before, and when */
 	struct str note; /* the next one */
+	size_t note_shard; /* where its last shard begins: entries before it are sorted */
 	VEC(struct listed {
 		struct digest name;
 		int64_t mtime_ns;
@@ -53,15 +54,12 @@ static bool is_young(const struct collector *c, int64_t mtime_ns)
 
 static bool is_live(const struct collector *c, enum store_space space, const struct digest *d)
 {
-	return map_has(c->live[space], d->b, DIGEST_BYTES);
+	return digest_set_has(c->live[space], d);
 }
 
 static bool mark(struct collector *c, enum store_space space, const struct digest *d)
 {
-	bool is_new;
-
-	*map_slot(c->live[space], d->b, DIGEST_BYTES, &is_new) = c;
-	return is_new;
+	return digest_set_add(c->live[space], d);
 }
 
 static int mark_content(void *arg, const struct content_id *id)
@@ -79,7 +77,7 @@ static int mark_key(void *arg, const struct digest *key)
 {
 	struct collector *c = arg;
 
-	*map_slot(c->keys, key->b, DIGEST_BYTES, NULL) = c;
+	digest_set_add(c->keys, key);
 	return 0;
 }
 
@@ -161,7 +159,7 @@ static bool outputs_are_live(const struct collector *c, const struct action_reco
 
 static bool keeps_action(struct collector *c, const struct action_record *a, int64_t mtime_ns)
 {
-	return is_young(c, mtime_ns) || map_has(c->keys, a->key.b, DIGEST_BYTES) || (c->o->keep_action && c->o->keep_action(c->o->arg, &a->key)) ||
+	return is_young(c, mtime_ns) || digest_set_has(c->keys, &a->key) || (c->o->keep_action && c->o->keep_action(c->o->arg, &a->key)) ||
 	       outputs_are_live(c, a);
 }
 
@@ -244,34 +242,83 @@ static int mark_all(struct collector *c, struct err *err)
 	return mark_records(c) < 0 ? err_set(err, c->err.code, "%s", c->err.msg) : 0;
 }
 
-/* --- the note ---------------------------------------------------------------------------------------------------------------- */
+/* --- the note ----------------------------------------------------------------------------------------------------------------
+ *
+ * Both notes are kept as the bytes that they are in their files, sorted by space and digest: a million entries are 41 MB each. A directory lists
+ * shard by shard, so that sorting each shard as it ends sorts the whole. */
 
-/* A damaged note is none: the marks begin anew. A time that is still to come is now (the clock was wrong). */
+/* In the order of the sweep, in which records go before what they name: the highest space first. */
+static int by_key(const void *a, const void *b)
+{
+	const uint8_t *x = a, *y = b;
+
+	return x[0] != y[0] ? y[0] - x[0] : memcmp(x, y, KEY_LEN);
+}
+
+static void sort_entries(struct str *note, size_t from)
+{
+	if (note->len > from + ENTRY_LEN)
+		qsort(note->s + from, (note->len - from) / ENTRY_LEN, ENTRY_LEN, by_key);
+}
+
+static bool is_sorted(const struct str *note)
+{
+	for (size_t at = MAGIC_LEN; at + 2 * ENTRY_LEN <= note->len; at += ENTRY_LEN)
+		if (by_key(note->s + at, note->s + at + ENTRY_LEN) > 0)
+			return false;
+	return true;
+}
+
+/* A damaged note is none: the marks begin anew. */
 static int read_note(struct collector *c, struct err *err)
 {
-	_cleanup_(str_deinit) struct str bytes = { 0 };
+	struct str *note = &c->condemned;
 	struct err e = { 0 };
 
-	if (c->s->ops->read_note(c->s, &bytes, &e) < 0 && e.code != ERR_NOT_FOUND)
+	if (c->s->ops->read_note(c->s, note, &e) < 0 && e.code != ERR_NOT_FOUND)
 		return err_set(err, e.code, "%s", e.msg);
-	if (bytes.len < MAGIC_LEN || memcmp(bytes.s, MAGIC, MAGIC_LEN) != 0 || (bytes.len - MAGIC_LEN) % ENTRY_LEN)
-		return 0;
-	for (const char *at = bytes.s + MAGIC_LEN; at < bytes.s + bytes.len; at += ENTRY_LEN) {
-		uint64_t when = 0;
-
-		for (int i = 7; i >= 0; i--)
-			when = when << 8 | (uint8_t)at[KEY_LEN + i];
-		*map_slot(c->condemned, at, KEY_LEN, NULL) = (void *)(uintptr_t)MIN(when, (uint64_t)c->o->now_ns);
-	}
+	if (note->len < MAGIC_LEN || memcmp(note->s, MAGIC, MAGIC_LEN) != 0 || (note->len - MAGIC_LEN) % ENTRY_LEN)
+		str_deinit(note);
+	else if (!is_sorted(note)) /* an older cairn's */
+		sort_entries(note, MAGIC_LEN);
 	return 0;
+}
+
+/* When an object was first found dead, 0: not before. A time that is still to come is now (the clock was wrong). */
+static int64_t condemned_since(const struct collector *c, const uint8_t key[KEY_LEN])
+{
+	const struct str *note = &c->condemned;
+	uint64_t when = 0;
+	const char *entry;
+
+	if (note->len <= MAGIC_LEN)
+		return 0;
+	entry = bsearch(key, note->s + MAGIC_LEN, (note->len - MAGIC_LEN) / ENTRY_LEN, ENTRY_LEN, by_key);
+	if (!entry)
+		return 0;
+	for (int i = 7; i >= 0; i--)
+		when = when << 8 | (uint8_t)entry[KEY_LEN + i];
+	return (int64_t)MIN(when, (uint64_t)c->o->now_ns);
 }
 
 static void note_dead(struct collector *c, const uint8_t key[KEY_LEN], int64_t since_ns)
 {
+	if (c->note.len > c->note_shard && memcmp(c->note.s + c->note_shard, key, 2) != 0) { /* another space, or another first byte */
+		sort_entries(&c->note, c->note_shard);
+		c->note_shard = c->note.len;
+	}
 	str_addn(&c->note, key, KEY_LEN);
 	str_add_u64(&c->note, (uint64_t)since_ns);
 	if (c->res->sweep_after_ns == 0 || since_ns + c->o->mark_gap_ns < c->res->sweep_after_ns)
 		c->res->sweep_after_ns = since_ns + c->o->mark_gap_ns;
+}
+
+static int write_note(struct collector *c, struct err *err)
+{
+	sort_entries(&c->note, c->note_shard);
+	if (!is_sorted(&c->note)) /* a store that lists in another order */
+		sort_entries(&c->note, MAGIC_LEN);
+	return c->s->ops->write_note(c->s, c->note.len > MAGIC_LEN ? &c->note : NULL, err);
 }
 
 /* --- sweep -------------------------------------------------------------------------------------------------------------------- */
@@ -303,6 +350,7 @@ static int sweep_object(void *arg, const struct digest *name, uint64_t size, int
 	struct collector *c = arg;
 	uint8_t key[KEY_LEN] = { (uint8_t)c->space };
 	int64_t since_ns;
+	bool known;
 
 	if (is_live(c, c->space, name)) {
 		c->res->live++;
@@ -315,10 +363,11 @@ static int sweep_object(void *arg, const struct digest *name, uint64_t size, int
 	c->res->condemned++;
 	c->res->condemned_bytes += size;
 	memcpy(key + 1, name->b, DIGEST_BYTES);
-	since_ns = (int64_t)(uintptr_t)map_get(c->condemned, key, KEY_LEN);
-	if (since_ns == 0 || mtime_ns > since_ns)
+	since_ns = condemned_since(c, key);
+	known = since_ns != 0;
+	if (!known || mtime_ns > since_ns)
 		since_ns = c->o->now_ns;
-	if (since_ns > c->o->now_ns - c->o->mark_gap_ns || !map_has(c->condemned, key, KEY_LEN)) {
+	if (since_ns > c->o->now_ns - c->o->mark_gap_ns || !known) {
 		note_dead(c, key, since_ns);
 		return 0;
 	}
@@ -345,11 +394,12 @@ static int sweep(struct collector *c, struct err *err)
 	static const enum store_space order[] = { STORE_RUN, STORE_ACTION, STORE_TREE, STORE_BLOB };
 
 	str_addn(&c->note, MAGIC, MAGIC_LEN);
+	c->note_shard = MAGIC_LEN;
 	for (size_t i = 0; i < ARRAY_LEN(order); i++)
 		if (visit(c, order[i], sweep_object, err) < 0)
 			return -1;
 	c->res->first_mark = c->eligible == 0 && c->res->condemned > 0;
-	if (!c->o->dry_run && c->s->ops->write_note(c->s, c->note.len > MAGIC_LEN ? &c->note : NULL, err) < 0)
+	if (!c->o->dry_run && write_note(c, err) < 0)
 		return -1;
 	return sweep_leftovers(c, err);
 }
@@ -369,10 +419,9 @@ static int collect(struct collector *c, struct err *err)
 static void collector_deinit(struct collector *c)
 {
 	for (int space = 0; space < STORE_SPACES; space++)
-		if (c->live[space])
-			map_free(c->live[space]);
-	map_free(c->keys);
-	map_free(c->condemned);
+		digest_set_free(c->live[space]);
+	digest_set_free(c->keys);
+	str_deinit(&c->condemned);
 	VEC_FREE(&c->trees);
 	VEC_FREE(&c->records);
 	str_deinit(&c->note);
@@ -380,10 +429,10 @@ static void collector_deinit(struct collector *c)
 
 static void collector_init(struct collector *c, struct store *s, const struct store_gc_options *o, struct store_gc_result *res)
 {
-	*c = (struct collector){ .s = s, .o = o, .res = res, .keys = map_new(), .condemned = map_new() };
+	*c = (struct collector){ .s = s, .o = o, .res = res, .keys = digest_set_new() };
 	*res = (struct store_gc_result){ 0 };
 	for (int space = 0; space < STORE_SPACES; space++)
-		c->live[space] = map_new();
+		c->live[space] = digest_set_new();
 }
 
 int store_gc(struct store *s, const struct store_gc_options *o, struct store_gc_result *ret, struct err *err)
@@ -398,7 +447,7 @@ int store_gc(struct store *s, const struct store_gc_options *o, struct store_gc_
 	return r;
 }
 
-int store_mark(struct store *s, const struct store_gc_options *o, struct map *ret_live[STORE_SPACES], struct store_gc_result *ret, struct err *err)
+int store_mark(struct store *s, const struct store_gc_options *o, struct digest_set *ret_live[STORE_SPACES], struct store_gc_result *ret, struct err *err)
 {
 	struct collector c;
 	struct err e = { 0 };

@@ -6,6 +6,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "storage/content.h"
+#include "storage/digest_set.h"
 
 enum store_leftover { LEFTOVER_TEMPORARY, LEFTOVER_CORRUPT };
 extern const char *const store_space_names[STORE_SPACES]; /* blobs, trees, actions, runs */
@@ -58,8 +59,8 @@ struct store {
 	char *uri;
 	pthread_mutex_t lock; /* guards what follows, and the implementation's own state where it says so */
 	struct origins *origins; /* origin.c: what is known of content that lies outside; or NULL */
-	struct map *complete; /* trees whose members were all found, in this process */
-	struct map *verified; /* blobs whose bytes were checked in this process */
+	struct digest_set *complete; /* trees whose members were all found, in this process */
+	struct digest_set *verified; /* blobs whose bytes were checked in this process */
 };
 
 /* Files up to this size go through memory: one read, one write. */
@@ -67,10 +68,10 @@ struct store {
 /* A path has at most 4,096 bytes, so that no program makes directories deeper than this. */
 #define CONTENT_DEPTH_MAX 2048
 
-/* gc.c: only the mark. The maps (digest → anything) become the caller's when it succeeds; of *ret only `lost` means something. */
+/* gc.c: only the mark. The sets become the caller's when it succeeds; of *ret only `lost` means something. */
 struct store_gc_options;
 struct store_gc_result;
-int store_mark(struct store *s, const struct store_gc_options *o, struct map *ret_live[STORE_SPACES], struct store_gc_result *ret, struct err *err);
+int store_mark(struct store *s, const struct store_gc_options *o, struct digest_set *ret_live[STORE_SPACES], struct store_gc_result *ret, struct err *err);
 
 int store_dir_open(const char *path, bool create, struct store **ret, struct err *err);
 struct store *store_memory_new(void);

@@ -1,7 +1,7 @@
 #include "storage/internal.h"
 #include "storage/origin_internal.h"
 
-/* How many digests a process remembers as complete or verified; enough for any run on one machine (about 100 bytes each). */
+/* How many digests a process remembers as complete or verified; enough for any run on one machine (about 42 bytes each). */
 #define REMEMBER_MAX 2000000
 
 const char *const store_space_names[STORE_SPACES] = { "blobs", "trees", "actions", "runs" };
@@ -11,16 +11,16 @@ void store_base_init(struct store *s, const struct store_ops *ops, const char *u
 	s->ops = ops;
 	s->uri = xstrdup(uri);
 	pthread_mutex_init(&s->lock, NULL);
-	s->complete = map_new();
-	s->verified = map_new();
+	s->complete = digest_set_new();
+	s->verified = digest_set_new();
 }
 
 void store_base_deinit(struct store *s)
 {
 	origins_free(s->origins);
 	free(s->uri);
-	map_free(s->complete);
-	map_free(s->verified);
+	digest_set_free(s->complete);
+	digest_set_free(s->verified);
 	pthread_mutex_destroy(&s->lock);
 }
 
@@ -176,22 +176,22 @@ uint64_t store_unsent(struct store *s, struct err *ret_first)
 	return s->ops->unsent ? s->ops->unsent(s, ret_first) : 0;
 }
 
-/* The maps are passed by address: store_forget() changes them under the lock. */
-static bool remembers(struct store *s, struct map *const *m, const struct digest *d)
+/* The sets are passed by address: store_forget() changes them under the lock. */
+static bool remembers(struct store *s, struct digest_set *const *set, const struct digest *d)
 {
 	bool r;
 
 	pthread_mutex_lock(&s->lock);
-	r = map_get(*m, d->b, DIGEST_BYTES) != NULL;
+	r = digest_set_has(*set, d);
 	pthread_mutex_unlock(&s->lock);
 	return r;
 }
 
-static void remember(struct store *s, struct map *const *m, const struct digest *d)
+static void remember(struct store *s, struct digest_set *const *set, const struct digest *d)
 {
 	pthread_mutex_lock(&s->lock);
-	if (map_len(*m) < REMEMBER_MAX)
-		*map_slot(*m, d->b, DIGEST_BYTES, NULL) = s;
+	if (digest_set_len(*set) < REMEMBER_MAX)
+		digest_set_add(*set, d);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -218,11 +218,10 @@ void store_note_complete(struct store *s, const struct digest *d)
 void store_forget(struct store *s, const struct digest *d)
 {
 	pthread_mutex_lock(&s->lock);
-	if (map_len(s->complete)) { /* any tree may have had it as a member */
-		map_free(s->complete);
-		s->complete = map_new();
+	if (digest_set_len(s->complete)) { /* any tree may have had it as a member */
+		digest_set_free(s->complete);
+		s->complete = digest_set_new();
 	}
-	if (map_has(s->verified, d->b, DIGEST_BYTES))
-		*map_slot(s->verified, d->b, DIGEST_BYTES, NULL) = NULL;
+	digest_set_remove(s->verified, d);
 	pthread_mutex_unlock(&s->lock);
 }

@@ -36,7 +36,7 @@ struct collector {
 	char *lock;
 	int64_t now_ns, locked_at_ns; /* the server's; boot time */
 	int64_t oldest_lease_ns;      /* INT64_MAX: nobody is at work */
-	struct map *live[STORE_SPACES];
+	struct digest_set *live[STORE_SPACES];
 	VEC(struct condemned) dead; /* the next list */
 	VEC(struct doomed {
 		uint8_t kind;
@@ -217,7 +217,7 @@ static bool is_young(const struct collector *c, int64_t mtime_ns)
 
 static bool is_live(const struct collector *c, enum store_space space, const struct digest *name)
 {
-	return map_has(c->live[space], name->b, DIGEST_BYTES);
+	return digest_set_has(c->live[space], name);
 }
 
 static const struct condemned *was_condemned(const struct collector *c, enum remote_kind kind, const struct digest *name)
@@ -642,8 +642,7 @@ int remote_gc(struct remote *r, const struct remote_gc_options *o, struct remote
 		got = collect(&c, err ? err : &e);
 	unlock(&c);
 	for (int i = 0; i < STORE_SPACES; i++)
-		if (c.live[i])
-			map_free(c.live[i]);
+		digest_set_free(c.live[i]);
 	for (size_t i = 0; i < c.plain.n; i++)
 		free(c.plain.v[i]);
 	VEC_FREE(&c.plain);

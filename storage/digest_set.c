@@ -1,0 +1,163 @@
+/* Open addressing with linear probing; a place of zeros is free, so that the digest of zeros is kept apart. Removal moves back what had to step aside
+ * (Knuth, The Art of Computer Programming 3, 6.4, algorithm R), so that there are no tombstones. */
+#include "storage/digest_set.h"
+
+#include <string.h>
+#include <sys/random.h>
+#include "base/clock.h"
+#include "base/mem.h"
+
+#define TABLES 256
+#define CAP_MIN 8
+
+struct table {
+	struct digest *v;
+	size_t cap, n; /* n at most 7/8 of cap */
+};
+
+struct digest_set {
+	struct table tables[TABLES];
+	uint64_t seed;
+	size_t n;
+	bool has_zero;
+};
+
+static const struct digest zero;
+
+struct digest_set *digest_set_new(void)
+{
+	struct digest_set *s = xcalloc(1, sizeof(*s));
+
+	if (getrandom(&s->seed, sizeof(s->seed), GRND_NONBLOCK) != (ssize_t)sizeof(s->seed))
+		s->seed = (uint64_t)clock_system()->mono_ns(clock_system());
+	s->seed |= 1;
+	return s;
+}
+
+void digest_set_free(struct digest_set *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < TABLES; i++)
+		free(s->tables[i].v);
+	free(s);
+}
+
+/* Multiply and xor-shift over all words: a stranger can choose digests, but not what they come to with our seed. */
+static uint64_t hash(const struct digest_set *s, const struct digest *d)
+{
+	uint64_t w[4], h = s->seed;
+
+	memcpy(w, d->b, sizeof(w));
+	for (size_t i = 0; i < 4; i++) {
+		h = (h ^ w[i]) * (s->seed | 0x9e3779b97f4a7c15ULL);
+		h ^= h >> 29;
+	}
+	return h;
+}
+
+static struct table *table_of(const struct digest_set *s, uint64_t h)
+{
+	return (struct table *)&s->tables[h % TABLES];
+}
+
+/* Where a digest would like to lie. */
+static size_t home(const struct table *t, uint64_t h)
+{
+	return (size_t)((h >> 8) % t->cap);
+}
+
+/* Its place, or the free one where it belongs. Needs a free one. */
+static size_t find(const struct table *t, const struct digest *d, uint64_t h)
+{
+	size_t i = home(t, h);
+
+	while (!digest_eq(&t->v[i], &zero) && !digest_eq(&t->v[i], d))
+		i = i + 1 == t->cap ? 0 : i + 1;
+	return i;
+}
+
+static void grow(struct digest_set *s, struct table *t)
+{
+	struct table old = *t;
+
+	t->cap = old.cap < CAP_MIN ? CAP_MIN : old.cap + old.cap / 4;
+	t->v = xcalloc(t->cap, sizeof(*t->v));
+	for (size_t i = 0; i < old.cap; i++)
+		if (!digest_eq(&old.v[i], &zero))
+			t->v[find(t, &old.v[i], hash(s, &old.v[i]))] = old.v[i];
+	free(old.v);
+}
+
+bool digest_set_add(struct digest_set *s, const struct digest *d)
+{
+	uint64_t h = hash(s, d);
+	struct table *t = table_of(s, h);
+	size_t i;
+
+	if (digest_eq(d, &zero)) {
+		bool is_new = !s->has_zero;
+
+		s->has_zero = true;
+		s->n += is_new;
+		return is_new;
+	}
+	if (t->n + 1 > t->cap - t->cap / 8)
+		grow(s, t);
+	i = find(t, d, h);
+	if (digest_eq(&t->v[i], d))
+		return false;
+	t->v[i] = *d;
+	t->n++;
+	s->n++;
+	return true;
+}
+
+bool digest_set_has(const struct digest_set *s, const struct digest *d)
+{
+	uint64_t h = hash(s, d);
+	const struct table *t = table_of(s, h);
+
+	if (digest_eq(d, &zero))
+		return s->has_zero;
+	return t->n && digest_eq(&t->v[find(t, d, h)], d);
+}
+
+/* Is `at` in the cyclic range (from, to]? */
+static bool between(size_t from, size_t at, size_t to)
+{
+	return from <= to ? from < at && at <= to : from < at || at <= to;
+}
+
+void digest_set_remove(struct digest_set *s, const struct digest *d)
+{
+	uint64_t h = hash(s, d);
+	struct table *t = table_of(s, h);
+	size_t gap;
+
+	if (!digest_set_has(s, d))
+		return;
+	s->n--;
+	if (digest_eq(d, &zero)) {
+		s->has_zero = false;
+		return;
+	}
+	gap = find(t, d, h);
+	t->v[gap] = zero;
+	t->n--;
+	for (size_t i = gap;;) {
+		i = i + 1 == t->cap ? 0 : i + 1;
+		if (digest_eq(&t->v[i], &zero))
+			return;
+		if (between(gap, home(t, hash(s, &t->v[i])), i))
+			continue;
+		t->v[gap] = t->v[i];
+		t->v[i] = zero;
+		gap = i;
+	}
+}
+
+size_t digest_set_len(const struct digest_set *s)
+{
+	return s->n;
+}
