@@ -12,8 +12,10 @@ class Failed(Exception):
 
 
 class Sample:
-    def __init__(self, seconds, rss_bytes):
-        self.seconds, self.rss_bytes = seconds, rss_bytes
+    """seconds: by the clock; cpu: of the program and the programs that it waited for, user and system."""
+
+    def __init__(self, seconds, rss_bytes, cpu=0.0):
+        self.seconds, self.rss_bytes, self.cpu = seconds, rss_bytes, cpu
 
 
 def once(argv, cwd, log):
@@ -34,7 +36,7 @@ def once(argv, cwd, log):
         with open(log, errors="replace") as f:
             tail = f.read()[-2000:]
         raise Failed(f"{' '.join(argv)} in {cwd}: status {status}\n{tail}")
-    return Sample(seconds, usage.ru_maxrss * 1024)
+    return Sample(seconds, usage.ru_maxrss * 1024, usage.ru_utime + usage.ru_stime)
 
 
 class Contender:
@@ -59,6 +61,6 @@ def interleaved(contenders, rounds, log, warm=1):
                 continue
             if r >= 0:
                 samples[c.name].append(sample)
-    medians = {name: Sample(statistics.median(s.seconds for s in got), max(s.rss_bytes for s in got))
+    medians = {name: Sample(statistics.median(s.seconds for s in got), max(s.rss_bytes for s in got), statistics.median(s.cpu for s in got))
                for name, got in samples.items() if got and name not in reasons}
     return medians, reasons
