@@ -108,3 +108,18 @@ bool digest_prefix_range(const char *hex, struct digest *ret_first, struct diges
 	}
 	return true;
 }
+
+static const char *const kind_names[] = { "none", "blob", "tree", "reference" };
+
+const char *content_kind_name(unsigned kind)
+{
+	return kind < ARRAY_LEN(kind_names) ? kind_names[kind] : "unknown";
+}
+
+enum content_kind content_kind_parse(const char *name)
+{
+	for (unsigned i = CONTENT_BLOB; i < ARRAY_LEN(kind_names); i++)
+		if (strcmp(kind_names[i], name) == 0)
+			return (enum content_kind)i;
+	return CONTENT_NONE;
+}

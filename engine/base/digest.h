@@ -20,6 +20,9 @@ struct digest {
 
 enum content_kind { CONTENT_NONE = 0, CONTENT_BLOB = 1, CONTENT_TREE = 2, CONTENT_REFERENCE = 3 };
 #define CONTENT_KIND_MAX CONTENT_REFERENCE
+const char *content_kind_name(unsigned kind); /* "none", "blob", "tree", "reference" */
+/* CONTENT_NONE when it is none of them. */
+enum content_kind content_kind_parse(const char *name);
 
 struct content_id {
 	struct digest digest;

@@ -118,7 +118,7 @@ static void add_artifact(struct lineage *l, const struct content_id *id)
 	if (!l->nodes)
 		dot_node(l, text, arena_printf(l->cli->arena, "%.19s %s", text, size), ", shape=note");
 	else
-		json_array_append_new(l->nodes, json_pack("{s:s, s:s, s:s, s:I}", "id", text, "kind", "artifact", "content", id->kind == CONTENT_TREE ? "tree" : "blob",
+		json_array_append_new(l->nodes, json_pack("{s:s, s:s, s:s, s:I}", "id", text, "kind", "artifact", "content", content_kind_name(id->kind),
 							  "size", (json_int_t)id->size_bytes));
 }
 

@@ -100,36 +100,60 @@ static int one_task(struct search *s, const struct facts_task *tasks, size_t n, 
 	return found ? 0 : err_set(err, ERR_NOT_FOUND, "run %s has no task `%s`", s->ret->run.id, what);
 }
 
-/* The log of its last attempt in this run; of a hit, that of the execution that made the result. */
-static int task_log(struct search *s, const struct facts_task *t, struct content_id *ret, struct err *err)
+/* The attempt that made what the run has of this task: its last one in the run; of a hit, the one whose result it was. 1 known, 0 not. */
+static int task_attempt(struct search *s, const struct facts_task *t, struct attempt_row *ret, struct err *err)
 {
-	struct attempt_row *a, made;
 	struct cached_result hit;
-	struct action_record rec;
+	struct attempt_row *a;
 	struct run_row of;
-	struct store *store;
 	size_t n;
 	int r;
 
 	if (record_run_attempts(s->db, s->ret->run.rowid, s->cli->arena, &a, &n, err) < 0)
 		return -1;
-	*ret = (struct content_id){ 0 };
-	for (size_t i = 0; i < n; i++)
-		if (str_eq(a[i].task, t->task) && a[i].log.kind)
-			*ret = a[i].log;
-	if (ret->kind)
-		return 0;
+	for (size_t i = n; i-- > 0;)
+		if (str_eq(a[i].task, t->task)) {
+			*ret = a[i];
+			return 1;
+		}
 	r = record_lookup(s->db, &t->key, s->cli->arena, &hit, err);
-	if (r > 0 && (r = record_attempt(s->db, hit.attempt, s->cli->arena, &made, &of, err)) > 0)
-		*ret = made.log;
-	else if (r == 0 && cli_store(s->cli, false, &store, NULL) == 0 && action_get(store, &t->key, s->cli->arena, &rec, NULL) == 0)
+	return r <= 0 ? r : record_attempt(s->db, hit.attempt, s->cli->arena, ret, &of, err);
+}
+
+static int task_log(struct search *s, const struct facts_task *t, struct content_id *ret, struct err *err)
+{
+	struct action_record rec;
+	struct attempt_row a;
+	struct store *store;
+	int r = task_attempt(s, t, &a, err);
+
+	*ret = r > 0 ? a.log : (struct content_id){ 0 };
+	if (r == 0 && cli_store(s->cli, false, &store, NULL) == 0 && action_get(store, &t->key, s->cli->arena, &rec, NULL) == 0)
 		*ret = rec.log;
 	if (r < 0)
 		return -1;
 	return ret->kind ? 0 : err_set(err, ERR_NOT_FOUND, "no log of %s is on record", t->task);
 }
 
-static int pinned(struct search *s, const char *name, const char *what, struct content_id *ret, struct err *err)
+/* The tree of code that it was given is among what it read. */
+static int task_code(struct search *s, const struct facts_task *t, struct content_id *ret, struct err *err)
+{
+	struct named_content *in;
+	struct attempt_row a;
+	size_t n;
+	int r = task_attempt(s, t, &a, err);
+
+	if (r < 0 || (r > 0 && record_inputs(s->db, a.id, s->cli->arena, &in, &n, err) < 0))
+		return -1;
+	for (size_t i = 0; r > 0 && i < n; i++)
+		if (str_eq(in[i].name, "(code)")) {
+			*ret = in[i].id;
+			return 0;
+		}
+	return err_set(err, ERR_NOT_FOUND, "no code of %s is on record: it was given none", t->task);
+}
+
+static int run_input(struct search *s, const char *name, struct content_id *ret, struct err *err)
 {
 	struct run_input_row *in;
 	size_t n;
@@ -137,11 +161,11 @@ static int pinned(struct search *s, const char *name, const char *what, struct c
 	if (record_run_inputs(s->db, s->ret->run.rowid, s->cli->arena, &in, &n, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n; i++)
-		if (str_eq(in[i].name, name)) {
+		if (str_has_prefix(in[i].name, "input:") && str_eq(in[i].name + 6, name)) {
 			*ret = in[i].id;
 			return 0;
 		}
-	return err_set(err, ERR_NOT_FOUND, "run %s has no %s", s->ret->run.id, what);
+	return err_set(err, ERR_NOT_FOUND, "run %s has no input `%s`", s->ret->run.id, name);
 }
 
 static int metric_of(struct search *s, const struct facts_task *tasks, size_t n, const char *task, struct err *err)
@@ -172,8 +196,7 @@ static int metric_of(struct search *s, const struct facts_task *tasks, size_t n,
 static int content_part(struct search *s, const struct facts_task *t, struct err *err)
 {
 	struct arena *arena = s->cli->arena;
-	int r = s->part == PART_LOG ? task_log(s, t, &s->ret->id, err) :
-				      pinned(s, arena_printf(arena, "code:%s", t->step), arena_printf(arena, "code of step %s on record", t->step), &s->ret->id, err);
+	int r = s->part == PART_LOG ? task_log(s, t, &s->ret->id, err) : task_code(s, t, &s->ret->id, err);
 
 	s->ret->kind = WHAT_CONTENT;
 	s->ret->task = t;
@@ -279,7 +302,7 @@ static int in_run(struct search *s, const char *what, struct err *err)
 		s->ret->name = s->part_name;
 		if (*what || !(s->allowed & WHAT_CONTENT))
 			return 0;
-		return LOOKED(s, pinned(s, s->part_name, arena_printf(s->cli->arena, "input `%s`", s->part_name), &s->ret->id, &_e), err);
+		return LOOKED(s, run_input(s, s->part_name, &s->ret->id, &_e), err);
 	}
 	if (s->part == PART_NONE && !*what) {
 		s->ret->kind = WHAT_RUN;

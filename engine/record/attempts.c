@@ -164,6 +164,16 @@ static int contradicted(struct db *db, const struct digest *key, const struct di
 	return r;
 }
 
+static int note_nondeterminism(struct db *db, const struct digest *key, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "INSERT OR IGNORE INTO nondeterministic (key) VALUES (?)", err);
+
+	if (!s)
+		return -1;
+	bind_digest(s, 1, key);
+	return db_run(db, s, err);
+}
+
 int record_result(struct db *db, int64_t attempt, const struct digest *key, bool cacheable, const struct named_content *inputs, size_t n_inputs,
 		  const struct named_content *outputs, size_t n_outputs, struct err *err)
 {
@@ -182,7 +192,9 @@ int record_result(struct db *db, int64_t attempt, const struct digest *key, bool
 	bind_digest(s, 2, key);
 	sqlite3_bind_int(s, 3, cacheable);
 	bind_digest(s, 4, &d);
-	return db_run(db, s, err) < 0 ? -1 : other;
+	if (db_run(db, s, err) < 0 || (other && note_nondeterminism(db, key, err) < 0))
+		return -1;
+	return other;
 }
 
 int record_metrics(struct db *db, int64_t attempt, const struct metric_value *m, size_t n, struct err *err)
@@ -425,8 +437,8 @@ int record_step_duration(struct db *db, const char *pipeline, const char *step, 
 
 int record_nondeterminism(struct db *db, struct arena *arena, struct nondeterminism_row **ret, size_t *ret_n, struct err *err)
 {
-	sqlite3_stmt *s = db_prepare(db, "SELECT result.key, max(attempt.task), count(DISTINCT result.outputs) FROM result JOIN attempt ON attempt.id = result.attempt"
-					 " GROUP BY result.key HAVING count(DISTINCT result.outputs) > 1 ORDER BY 2", err);
+	sqlite3_stmt *s = db_prepare(db, "SELECT result.key, max(attempt.task), count(DISTINCT result.outputs) FROM nondeterministic JOIN result ON result.key = nondeterministic.key"
+					 " JOIN attempt ON attempt.id = result.attempt GROUP BY result.key ORDER BY 2", err);
 	VEC(struct nondeterminism_row) out = { 0 };
 	int r;
 

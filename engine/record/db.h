@@ -75,6 +75,7 @@ struct run_row {
 	struct digest reproduces; /* the past run that it is a reproduction of */
 	const char *git_remote;	  /* without credentials; or NULL */
 	uint64_t cache_failures;  /* not on record: what the engine that just ended couldn't write where others find it */
+	const char *git_submodules; /* JSON: [{"path", "commit", "dirty"}]; or NULL: none */
 };
 
 /* Makes a fresh id from r->pipeline, sets r->id (in arena) and r->rowid. */

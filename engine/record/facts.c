@@ -196,7 +196,7 @@ json_t *facts_content(const struct content_id *id)
 	if (id->kind == CONTENT_NONE)
 		return json_null();
 	snprintf(text, sizeof(text), "sha256:%s", digest_hex(&id->digest, hex));
-	return json_pack("{s:s, s:s, s:I}", "id", text, "kind", id->kind == CONTENT_TREE ? "tree" : "blob", "size", (json_int_t)id->size_bytes);
+	return json_pack("{s:s, s:s, s:I}", "id", text, "kind", content_kind_name(id->kind), "size", (json_int_t)id->size_bytes);
 }
 
 /* Names of outputs and metrics are keys: they must be text. */

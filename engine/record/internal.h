@@ -44,7 +44,8 @@ void read_run_row(sqlite3_stmt *s, struct arena *arena, struct run_row *ret);
 
 #define RUN_COLUMNS                                                                                                                     \
 	"rowid_, id, pipeline, path, state, started_ns, ended_ns, hash, pipeline_blob, results, params_json, options_json, total, executed, "   \
-	"hits, failed, skipped, blocked, saved_ns, git_commit, git_dirty, message, cancel, pid, pid_start, host, schedule, nominal_ns, reproduces, git_remote"
+	"hits, failed, skipped, blocked, saved_ns, git_commit, git_dirty, message, cancel, pid, pid_start, host, schedule, nominal_ns, reproduces, git_remote, "          \
+	"git_submodules"
 #define ATTEMPT_COLUMNS                                                                                                                 \
 	"attempt.id, attempt.run, attempt.task, attempt.step, attempt.number, attempt.key, attempt.started_ns, attempt.ended_ns, "         \
 	"attempt.failure, attempt.exit_status, attempt.signo, attempt.max_rss_bytes, attempt.cpu_ns, attempt.log, attempt.node, "          \

@@ -6,32 +6,58 @@
 #ifndef CAIRN_RECORD_MANIFEST_H
 #define CAIRN_RECORD_MANIFEST_H
 
+#include "record/attempt_record.h"
 #include "record/results.h"
 
 struct manifest_code {
-	const char *step;
+	const char *step; /* as the run pinned it: what a step's `code` says */
 	struct content_id tree;
 };
 struct manifest_input {
 	const char *name, *origin; /* origin: "path:data/raw/" or a URI */
 	struct content_id id;
 };
+struct manifest_variable {
+	const char *name, *value;
+};
+/* What there is to say of a step, beside what the pipeline says. */
+struct manifest_step {
+	const char *name, *builtin; /* builtin: "shard", or NULL */
+	struct content_id code;	    /* tree that its tasks were given; or CONTENT_NONE */
+	const char *const *secrets; /* names */
+	size_t n_secrets;
+	const struct manifest_variable *threads; /* OMP_NUM_THREADS and the like, as it declares them */
+	size_t n_threads;
+	const char *image, *image_digest; /* NULL: it ran without */
+};
 struct manifest {
-	const struct run_row *run; /* id, pipeline, path, state, times, params, counts, git, message */
+	const struct run_row *run; /* id, pipeline, path, state, times, params, counts, git, message, schedule, reproduces */
 	struct content_id pipeline_tree;
-	const struct manifest_input *inputs;
+	const struct manifest_input *inputs; /* pins: "input:raw", "tool:python3 --version" */
 	size_t n_inputs;
 	const struct manifest_code *code;
 	size_t n_code;
-	struct content_id results;
-	const struct attempt_row *attempts; /* executed in this run */
+	struct content_id results; /* all tasks; of a run that was stopped, what they had come to: those that hadn't ended are RESULT_BLOCKED */
+	const struct manifest_step *steps; /* those of which there is something to say */
+	size_t n_steps;
+	const struct manifest_variable *tools; /* what each declared tool said: "python3 --version" → "Python 3.11.2" */
+	size_t n_tools;
+	/* manifest_store: executed in this run. */
+	const struct attempt_record *attempts;
 	size_t n_attempts;
+	/* manifest_load: where they are (manifest_each_attempt), and the canonical JSON of record/environment.h. */
+	struct content_id attempts_blob;
+	const char *environment_json;
 };
-/* Stores attempts as a blob, then the manifest; sets *ret to the run hash. The caller calls store_sync before and after. Environment
- * fingerprint (kernel, cpu model and flags, libc, cairn version, thread count) is gathered here. */
+/* Stores attempts as a blob, makes all that was put so far durable, then stores the manifest; sets *ret to the run hash. The caller calls store_sync after it. The
+ * environment's fingerprint (record/environment.h) is gathered here. */
 int manifest_store(struct store *s, const struct manifest *m, struct digest *ret, struct err *err);
-/* Decoded into arena-held structs; `run` is filled too. */
+/* Decoded into arena-held structs; `run` is filled too (its rowid is 0). Bytes that aren't those of the hash are ERR_CORRUPT. */
 int manifest_load(struct store *s, const struct digest *hash, struct arena *arena, struct manifest *ret, struct err *err);
+/* Each attempt of the blob, in their order; what it points to is gone after the call. fn's result other than 0 stops and is
+ * returned. ERR_INVALID for a line that isn't one. */
+int manifest_each_attempt(struct store *s, const struct content_id *attempts, int (*fn)(void *arg, const struct attempt_record *r, struct err *err), void *arg,
+			  struct err *err);
 /* Content that a manifest names itself, for gc (see storage/maintain.h). */
 int manifest_refs(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id), void *arg, struct err *err);
 /* What it names through its blobs: outputs and keys of all tasks (results table), logs and keys of what was executed (attempts; a run

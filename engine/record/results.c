@@ -266,6 +266,11 @@ size_t results_n_steps(const struct results *r)
 	return r->steps.n;
 }
 
+const char *results_step_name(const struct results *r, size_t i)
+{
+	return r->steps.v[i].name;
+}
+
 const char *results_output_name(const struct results *r, const struct result_entry *e, size_t i)
 {
 	const struct step_entry *s = &r->steps.v[e->step_index];

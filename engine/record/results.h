@@ -47,6 +47,7 @@ void results_first(const struct results *r, struct results_cursor *c);
 bool results_next(struct results_cursor *c, struct result_entry *ret); /* false at the end */
 bool results_seek_step(const struct results *r, const char *step, struct results_cursor *c); /* to the step's first task */
 size_t results_n_steps(const struct results *r);
+const char *results_step_name(const struct results *r, size_t i); /* i < results_n_steps() */
 const char *results_output_name(const struct results *r, const struct result_entry *e, size_t i);
 void results_output(const struct result_entry *e, size_t i, struct content_id *ret);
 void results_metric(const struct result_entry *e, size_t i, struct metric_value *ret);

@@ -2,6 +2,7 @@
 #include <sys/random.h>
 #include "base/process.h"
 #include "record/internal.h"
+#include "record/run_query.h"
 #include "record/tags.h"
 
 const char *run_state_name(enum run_state s)
@@ -59,6 +60,7 @@ static void bind_run(sqlite3_stmt *s, const struct run_row *r)
 	if (r->has_reproduces)
 		bind_digest(s, 16, &r->reproduces);
 	bind_text(s, 17, r->git_remote);
+	bind_text(s, 18, r->git_submodules);
 }
 
 int record_run_add(struct db *db, struct run_row *r, struct arena *arena, struct err *err)
@@ -66,8 +68,8 @@ int record_run_add(struct db *db, struct run_row *r, struct arena *arena, struct
 	for (int tries = 0; tries < 100; tries++) {
 		sqlite3_stmt *s = db_prepare(db,
 					     "INSERT INTO run (id, pipeline, path, state, started_ns, pipeline_blob, params_json, options_json, git_commit,"
-					     " git_dirty, pid, pid_start, host, schedule, nominal_ns, reproduces, git_remote)"
-					     " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING",
+					     " git_dirty, pid, pid_start, host, schedule, nominal_ns, reproduces, git_remote, git_submodules)"
+					     " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING",
 					     err);
 
 		if (!s)
@@ -78,7 +80,7 @@ int record_run_add(struct db *db, struct run_row *r, struct arena *arena, struct
 			return -1;
 		if (sqlite3_changes(db->sql) == 1) {
 			r->rowid = sqlite3_last_insert_rowid(db->sql);
-			return 0;
+			return record_run_params(db, r, err);
 		}
 	}
 	return err_set(err, ERR_EXISTS, "no free run id was found for pipeline %s", r->pipeline);
@@ -174,6 +176,7 @@ void read_run_row(sqlite3_stmt *s, struct arena *arena, struct run_row *ret)
 		.pid = sqlite3_column_int(s, 23),	.pid_start = (uint64_t)sqlite3_column_int64(s, 24), .host = column_text(s, 25, arena),
 		.schedule = column_text(s, 26, arena),	.nominal_ns = sqlite3_column_int64(s, 27), .git_remote = column_text(s, 29, arena),
 	};
+	ret->git_submodules = column_text(s, 30, arena);
 	ret->has_reproduces = column_digest(s, 28, &ret->reproduces);
 	ret->has_hash = column_digest(s, 7, &ret->hash);
 	column_id(s, 8, &ret->pipeline_blob);

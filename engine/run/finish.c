@@ -1,6 +1,7 @@
 /* The end of a run: results table, manifest, run hash. Write order: content, records, manifest, and only then the row that names it. */
 #include "base/text.h"
 #include "record/manifest.h"
+#include "record/run_query.h"
 #include "run/internal.h"
 #include "storage/remote/tier.h"
 
@@ -11,27 +12,119 @@ static enum run_state end_state(const struct run *r, bool cancelled)
 	return r->failed ? RUN_FAILED : RUN_SUCCEEDED;
 }
 
-static int write_manifest(struct run *r, struct err *err)
+/* --- what there is to say of steps --------------------------------------------------------------------------------------------- */
+
+static const char *const thread_variables[] = { "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "BLIS_NUM_THREADS",
+						"TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "RAYON_NUM_THREADS", "CUDA_VISIBLE_DEVICES" };
+
+/* Only what a step declares reaches its tasks; a value that is worked out for each is in their key records. */
+static void add_threads(struct run *r, const struct step *s, struct manifest_step *ret)
 {
-	const struct run_context *ctx = r->ctx;
+	struct manifest_variable *v = arena_alloc(r->arena, ARRAY_LEN(thread_variables) * sizeof(*v));
+
+	for (size_t i = 0; i < ARRAY_LEN(thread_variables); i++)
+		for (size_t k = 0; k < s->n_env; k++) {
+			const char *value = str_eq(s->env[k].name, thread_variables[i]) ? template_literal(s->env[k].value) : NULL;
+
+			if (value)
+				v[ret->n_threads++] = (struct manifest_variable){ thread_variables[i], value };
+		}
+	ret->threads = v;
+}
+
+static void add_steps(struct run *r, struct manifest *m)
+{
+	struct manifest_step *v = arena_alloc(r->arena, (r->pipeline->n_steps + 1) * sizeof(*v));
+
+	for (size_t i = 0; i < r->pipeline->n_steps; i++) {
+		const struct step *s = &r->pipeline->steps[i];
+		struct manifest_step *e = &v[m->n_steps];
+
+		*e = (struct manifest_step){ .name = s->name, .builtin = s->builtin, .code = plan_step_code(r->plan, i), .secrets = s->secrets, .n_secrets = s->n_secrets };
+		add_threads(r, s, e);
+		m->n_steps += e->builtin || e->code.kind || e->n_secrets || e->n_threads;
+	}
+	m->steps = v;
+}
+
+/* What a tool said of its version is pinned content; here the beginning of it, for people. */
+#define TOOL_SHOWN_BYTES 1000
+
+static int add_tools(struct run *r, const struct plan_pin *pins, size_t n, struct manifest *m, struct err *err)
+{
+	struct manifest_variable *v = arena_alloc(r->arena, (n + 1) * sizeof(*v));
+
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_(str_deinit) struct str text = { 0 };
+
+		if (!str_has_prefix(pins[i].name, "tool:"))
+			continue;
+		if (content_read(r->ctx->store, &pins[i].id, MIB, &text, err) < 0)
+			return err_wrap(err, "%s", pins[i].name);
+		while (text.len && text.s[text.len - 1] == '\n')
+			text.len--;
+		v[m->n_tools++] = (struct manifest_variable){ pins[i].name + 5, arena_strndup(r->arena, text.len ? text.s : "", MIN(text.len, TOOL_SHOWN_BYTES)) };
+	}
+	m->tools = v;
+	return 0;
+}
+
+/* --- the manifest ------------------------------------------------------------------------------------------------------------------ */
+
+/* Key records by which `why` compares: those of results that others may take are in the store already. */
+static int keep_key_records(struct run *r, const struct manifest *m, struct err *err)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	struct err first;
+	bool published = publisher_failed(r->publisher, &first) == 0;
+	struct content_id id;
+
+	for (size_t i = 0; i < m->n_attempts; i++) {
+		const struct attempt_record *a = &m->attempts[i];
+
+		if (!a->key_record_bytes || (a->cacheable && published))
+			continue;
+		str_reset(&bytes);
+		if (record_key_bytes(r->ctx->db, &a->row.key, &bytes, err) < 0 || content_put_bytes(r->ctx->store, bytes.s, bytes.len, &id, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int fill_manifest(struct run *r, struct manifest *m, struct err *err)
+{
 	size_t n_pins;
 	const struct plan_pin *pins = plan_pins(r->plan, &n_pins);
 	struct manifest_input *in = arena_alloc(r->arena, (n_pins + 1) * sizeof(*in));
 	struct manifest_code *code = arena_alloc(r->arena, (n_pins + 1) * sizeof(*code));
-	struct manifest m = { .run = &r->row, .pipeline_tree = r->row.pipeline_blob, .inputs = in, .code = code, .results = r->row.results };
-	struct attempt_row *attempts;
+	struct attempt_record *attempts;
 
 	for (size_t i = 0; i < n_pins; i++) {
 		if (str_has_prefix(pins[i].name, "code:"))
-			code[m.n_code++] = (struct manifest_code){ pins[i].name + 5, pins[i].id };
+			code[m->n_code++] = (struct manifest_code){ pins[i].name + 5, pins[i].id };
 		else
-			in[m.n_inputs++] = (struct manifest_input){ pins[i].name, pins[i].origin, pins[i].id };
+			in[m->n_inputs++] = (struct manifest_input){ pins[i].name, pins[i].origin, pins[i].id };
 	}
-	if (record_run_attempts(ctx->db, r->row.rowid, r->arena, &attempts, &m.n_attempts, err) < 0)
+	m->inputs = in;
+	m->code = code;
+	add_steps(r, m);
+	if (record_run_records(r->ctx->db, r->row.rowid, r->arena, &attempts, &m->n_attempts, err) < 0)
 		return -1;
-	m.attempts = attempts;
-	if (manifest_store(ctx->store, &m, &r->row.hash, err) < 0)
+	m->attempts = attempts;
+	return add_tools(r, pins, n_pins, m, err);
+}
+
+/* A run that was stopped can go on, and has no table in the database; its manifest has one of what it had come to. */
+static int write_manifest(struct run *r, struct err *err)
+{
+	const struct run_context *ctx = r->ctx;
+	struct manifest m = { .run = &r->row, .pipeline_tree = r->row.pipeline_blob };
+
+	if (plan_store_results(r->plan, ctx->store, &m.results, err) < 0 || fill_manifest(r, &m, err) < 0 || keep_key_records(r, &m, err) < 0 ||
+	    manifest_store(ctx->store, &m, &r->row.hash, err) < 0)
 		return -1;
+	if (!r->interrupted)
+		r->row.results = m.results;
 	r->row.has_hash = true;
 	return 0;
 }
@@ -90,13 +183,11 @@ static int write_end(struct run *r, struct err *err)
 {
 	const struct run_context *ctx = r->ctx;
 
-	if (!r->interrupted && plan_store_results(r->plan, ctx->store, &r->row.results, err) < 0)
-		return -1;
-	if (store_sync(ctx->store, err) < 0 || write_manifest(r, err) < 0 || store_sync(ctx->store, err) < 0)
+	if (write_manifest(r, err) < 0 || store_sync(ctx->store, err) < 0)
 		return -1;
 	if (db_begin(ctx->db, err) < 0)
 		return -1;
-	if (record_run_update(ctx->db, &r->row, err) < 0) {
+	if (record_run_update(ctx->db, &r->row, err) < 0 || record_run_results(ctx->db, ctx->store, &r->row, err) < 0) {
 		db_rollback(ctx->db);
 		return -1;
 	}

@@ -250,6 +250,7 @@ static int start(struct run *r, struct run_row *ret, struct err *err)
 {
 	struct clock *c = clock_of(r);
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
+	struct git_facts git_facts;
 	struct git_look *git;
 	char *json;
 	int result;
@@ -269,7 +270,11 @@ static int start(struct run *r, struct run_row *ret, struct err *err)
 		return -1;
 	git = git_look_start(r->ctx->config->project_root, r->ctx->config->state_dir);
 	result = make_plan(r, NULL, 0, err) < 0 || clear_leftovers(r, err) < 0 ? -1 : 0;
-	git_look_end(git, r->arena, &r->row.git_commit, &r->row.git_dirty);
+	git_look_end(git, r->arena, &git_facts);
+	r->row.git_commit = git_facts.commit;
+	r->row.git_dirty = git_facts.dirty;
+	r->row.git_remote = git_facts.remote;
+	r->row.git_submodules = git_facts.submodules_json;
 	if (result < 0 || write_start(r, err) < 0)
 		return -1;
 	OBSERVE(r, started, &r->row, 0);

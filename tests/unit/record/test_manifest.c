@@ -36,7 +36,7 @@ static struct content_id put_tree(struct store *s, const char *member)
 struct fixture {
 	struct store *s;
 	struct run_row run;
-	struct attempt_row attempt;
+	struct attempt_record attempt;
 	struct manifest_input input;
 	struct manifest_code code;
 	struct manifest m;
@@ -74,7 +74,7 @@ static int setup(void **state)
 				   .params_json = "{\"lr\":0.1}", .options_json = "{}", .counts = { .total = 2, .executed = 1, .saved_ns = 4 },
 				   .git_commit = "abc", .git_dirty = true, .message = "it failed" };
 	f->run.pipeline_blob = keep(f, put_tree(f->s, "pipeline: p"));
-	f->attempt = (struct attempt_row){ .id = 1, .task = "train", .step = "train", .number = 1, .key = key, .log = keep(f, put(f->s, "said")) };
+	f->attempt = (struct attempt_record){ .row = { .id = 1, .task = "train", .step = "train", .number = 1, .key = key, .log = keep(f, put(f->s, "said")) } };
 	f->input = (struct manifest_input){ "raw", "path:data/", keep(f, put(f->s, "raw data")) };
 	f->code = (struct manifest_code){ "train", keep(f, put_tree(f->s, "train.py")) };
 	f->m = (struct manifest){ .run = &f->run, .pipeline_tree = f->run.pipeline_blob, .inputs = &f->input, .n_inputs = 1, .code = &f->code, .n_code = 1,
@@ -133,7 +133,7 @@ static void test_hash(void **state)
 	f->run.params_json = "{\"lr\":0.2}";
 	assert_int_equal(manifest_store(f->s, &f->m, &again, NULL), 0);
 	assert_false(digest_eq(&again, &f->hash));
-	f->attempt.exit_status = 1;
+	f->attempt.row.exit_status = 1;
 	f->run.params_json = "{\"lr\":0.1}";
 	assert_int_equal(manifest_store(f->s, &f->m, &again, NULL), 0);
 	assert_false(digest_eq(&again, &f->hash));
@@ -184,7 +184,7 @@ static void test_gc_keeps_what_a_stopped_run_gave(void **state)
 {
 	struct fixture *f = *state;
 	struct action_output out = { "model", put(f->s, "of a stopped run") };
-	struct action_record a = { .key = f->attempt.key, .outputs = &out, .n_outputs = 1, .run_id = "p-22222", .task = "train", .node = "n" };
+	struct action_record a = { .key = f->attempt.row.key, .outputs = &out, .n_outputs = 1, .run_id = "p-22222", .task = "train", .node = "n" };
 
 	assert_int_equal(action_put(f->s, &a, NULL), 0);
 	f->run.results = f->m.results = (struct content_id){ .kind = CONTENT_NONE };

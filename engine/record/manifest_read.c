@@ -1,0 +1,354 @@
+/* The run manifest: reading, and what it names for gc. */
+#include <string.h>
+#include "base/json.h"
+#include "base/mem.h"
+#include "record/manifest.h"
+#include "storage/maintain.h"
+
+#define MANIFEST_MAX (256 * MIB)
+#define ATTEMPTS_MAX (4 * GIB) /* some 800 bytes each */
+#define ATTEMPTS_ARENA_BYTES (4 * MIB)
+#define FORMAT 1
+
+static bool read_id(const json_t *o, struct content_id *ret)
+{
+	const char *digest, *kind;
+	uint64_t size;
+
+	memset(ret, 0, sizeof(*ret));
+	if (!json_is_object(o) || json_get_str(o, "digest", &digest, NULL) < 0 || json_get_str(o, "kind", &kind, NULL) < 0 ||
+	    json_get_uint(o, "size", &size, NULL) < 0 || digest_parse(digest, &ret->digest, NULL) < 0)
+		return false;
+	ret->kind = content_kind_parse(kind);
+	ret->size_bytes = size;
+	return ret->kind != CONTENT_NONE;
+}
+
+static int parse(const void *bytes, size_t n, json_t **ret, struct err *err)
+{
+	struct err why = { 0 };
+
+	if (n > MANIFEST_MAX)
+		return err_set(err, ERR_TOO_LARGE, "a run manifest is larger than any that cairn writes");
+	return json_parse("run manifest", bytes, n, ret, &why) < 0 ? err_set(err, ERR_CORRUPT, "%s", why.msg) : 0;
+}
+
+/* Every object in it that has the shape of a content id. */
+static int emit_ids(const json_t *j, int (*emit)(void *arg, const struct content_id *id), void *arg)
+{
+	struct content_id id;
+	const char *key;
+	json_t *v;
+	size_t i;
+	int r = 0;
+
+	if (read_id(j, &id))
+		return emit(arg, &id);
+	if (json_is_object(j)) {
+		json_object_foreach ((json_t *)j, key, v)
+			if ((r = emit_ids(v, emit, arg)) != 0)
+				break;
+	} else if (json_is_array(j)) {
+		json_array_foreach (j, i, v)
+			if ((r = emit_ids(v, emit, arg)) != 0)
+				break;
+	}
+	return r;
+}
+
+int manifest_refs(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id), void *arg, struct err *err)
+{
+	json_t *j;
+	int r;
+
+	if (parse(bytes, n, &j, err) < 0)
+		return -1;
+	r = emit_ids(j, emit, arg);
+	json_decref(j);
+	return r;
+}
+
+/* What is gone or damaged can't say what it names; any other failure means that we don't know. */
+static int lost(const struct err *e, struct err *err)
+{
+	return e->code == ERR_NOT_FOUND || e->code == ERR_CORRUPT ? 0 : err_set(err, e->code, "%s", e->msg);
+}
+
+static int walk_task(const struct result_entry *e, const struct store_gc_sink *sink)
+{
+	static const struct digest none;
+	struct content_id id;
+
+	if (!digest_eq(&e->key, &none) && sink->key(sink->arg, &e->key) < 0)
+		return -1;
+	for (size_t i = 0; i < e->n_outputs; i++) {
+		results_output(e, i, &id);
+		if (sink->content(sink->arg, &id) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int walk_results(struct store *s, const struct content_id *table, const struct store_gc_sink *sink, struct err *err)
+{
+	struct results_cursor c;
+	struct result_entry e;
+	struct results *res;
+	struct err why = { 0 };
+	int r = 0;
+
+	if (results_open(s, table, &res, &why) < 0)
+		return lost(&why, err);
+	results_first(res, &c);
+	while (r == 0 && results_next(&c, &e))
+		r = walk_task(&e, sink);
+	results_free(res);
+	return r;
+}
+
+int manifest_each_attempt(struct store *s, const struct content_id *attempts, int (*fn)(void *arg, const struct attempt_record *r, struct err *err), void *arg,
+			  struct err *err)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	struct arena *arena = NULL;
+	int r = 0;
+
+	if (content_read(s, attempts, ATTEMPTS_MAX, &bytes, err) < 0)
+		return -1;
+	for (size_t at = 0; at < bytes.len && r == 0;) {
+		const char *end = memchr(bytes.s + at, '\n', bytes.len - at);
+		size_t n = (end ? (size_t)(end - bytes.s) : bytes.len) - at;
+		struct attempt_record rec;
+
+		if (arena && arena_bytes(arena) > ATTEMPTS_ARENA_BYTES) {
+			arena_free(arena);
+			arena = NULL;
+		}
+		if (!arena)
+			arena = arena_new();
+		r = attempt_record_decode(bytes.s + at, n, arena, &rec, err);
+		if (r == 0)
+			r = fn(arg, &rec, err);
+		at += n + 1;
+	}
+	arena_free(arena);
+	return r;
+}
+
+static int emit_contents(const struct named_content *v, size_t n, const struct store_gc_sink *sink)
+{
+	for (size_t i = 0; i < n; i++)
+		if (sink->content(sink->arg, &v[i].id) < 0)
+			return -1;
+	return 0;
+}
+
+static int walk_attempt(void *arg, const struct attempt_record *a, struct err *err)
+{
+	const struct store_gc_sink *sink = arg;
+	struct content_id key_record = attempt_key_record(a);
+
+	if (sink->key(sink->arg, &a->row.key) < 0 || (a->row.log.kind && sink->content(sink->arg, &a->row.log) < 0) ||
+	    (key_record.kind && sink->content(sink->arg, &key_record) < 0))
+		return -1;
+	return emit_contents(a->inputs, a->n_inputs, sink) < 0 || emit_contents(a->outputs, a->n_outputs, sink) < 0 ? -1 : 0;
+}
+
+static int walk_attempts(struct store *s, const struct content_id *attempts, const struct store_gc_sink *sink, struct err *err)
+{
+	struct store_gc_sink copy = *sink;
+	struct err why = { 0 };
+
+	if (manifest_each_attempt(s, attempts, walk_attempt, &copy, &why) == 0)
+		return 0;
+	return why.code ? lost(&why, err) : -1;
+}
+
+int manifest_walk(struct store *s, const void *bytes, size_t n, const struct store_gc_sink *sink, struct err *err)
+{
+	struct content_id id;
+	json_t *j;
+	int r = 0;
+
+	if (parse(bytes, n, &j, err) < 0)
+		return -1;
+	if (read_id(json_object_get(j, "results"), &id))
+		r = walk_results(s, &id, sink, err);
+	if (r == 0 && read_id(json_object_get(j, "attempts"), &id))
+		r = walk_attempts(s, &id, sink, err);
+	json_decref(j);
+	return r;
+}
+
+static const char *keep_text(const json_t *o, const char *key, struct arena *arena)
+{
+	_cleanup_(str_deinit) struct str raw = { 0 };
+	const char *s;
+
+	if (json_get_str(o, key, &s, NULL) < 0 || json_name_decode(&raw, s, NULL) < 0)
+		return NULL;
+	return arena_strndup(arena, raw.len ? raw.s : "", raw.len);
+}
+
+static const char *keep_json(const json_t *o, const char *key, struct arena *arena)
+{
+	_cleanup_(str_deinit) struct str out = { 0 };
+	json_t *v = json_object_get(o, key);
+
+	if (!v || json_is_null(v))
+		return NULL;
+	json_add_canonical(&out, v);
+	return arena_strndup(arena, out.s, out.len);
+}
+
+static void read_cause(const json_t *o, struct arena *arena, struct run_row *r)
+{
+	json_t *schedule = json_object_get(o, "schedule");
+	const char *hash = keep_text(o, "reproduces", arena);
+
+	if (json_is_object(schedule)) {
+		r->schedule = keep_text(schedule, "name", arena);
+		json_get_int(schedule, "nominal_ns", &r->nominal_ns, NULL);
+	}
+	r->has_reproduces = hash && digest_parse(hash, &r->reproduces, NULL) == 0;
+}
+
+static void read_run(const json_t *o, struct arena *arena, struct run_row *r)
+{
+	json_t *git = json_object_get(o, "git"), *counts = json_object_get(o, "counts");
+	const char *state = keep_text(o, "state", arena);
+
+	read_cause(o, arena, r);
+	r->id = keep_text(o, "run", arena);
+	r->pipeline = keep_text(o, "pipeline", arena);
+	r->path = keep_text(o, "path", arena);
+	r->message = keep_text(o, "message", arena);
+	r->params_json = keep_json(o, "params", arena);
+	r->options_json = keep_json(o, "options", arena);
+	for (int s = RUN_RUNNING; state && s <= RUN_INTERRUPTED; s++)
+		if (str_eq(state, run_state_name((enum run_state)s)))
+			r->state = (enum run_state)s;
+	json_get_int(o, "started_ns", &r->started_ns, NULL);
+	json_get_int(o, "ended_ns", &r->ended_ns, NULL);
+	read_id(json_object_get(o, "pipeline_files"), &r->pipeline_blob);
+	r->git_commit = git ? keep_text(git, "commit", arena) : NULL;
+	r->git_remote = git ? keep_text(git, "remote", arena) : NULL;
+	r->git_submodules = git && json_array_size(json_object_get(git, "submodules")) ? keep_json(git, "submodules", arena) : NULL;
+	if (git)
+		json_get_bool_opt(git, "dirty", false, &r->git_dirty, NULL);
+	if (!counts)
+		return;
+	json_get_uint(counts, "total", &r->counts.total, NULL);
+	json_get_uint(counts, "executed", &r->counts.executed, NULL);
+	json_get_uint(counts, "hits", &r->counts.hits, NULL);
+	json_get_uint(counts, "failed", &r->counts.failed, NULL);
+	json_get_uint(counts, "skipped", &r->counts.skipped, NULL);
+	json_get_uint(counts, "blocked", &r->counts.blocked, NULL);
+	json_get_int(counts, "saved_ns", &r->counts.saved_ns, NULL);
+}
+
+static void read_lists(const json_t *o, struct arena *arena, struct manifest *m)
+{
+	json_t *inputs = json_object_get(o, "inputs"), *code = json_object_get(o, "code");
+	struct manifest_input *in = arena_alloc(arena, (json_array_size(inputs) + 1) * sizeof(*in));
+	struct manifest_code *c = arena_alloc(arena, (json_array_size(code) + 1) * sizeof(*c));
+
+	for (size_t i = 0; i < json_array_size(inputs); i++) {
+		const json_t *e = json_array_get(inputs, i);
+
+		in[m->n_inputs].name = keep_text(e, "name", arena);
+		in[m->n_inputs].origin = keep_text(e, "origin", arena);
+		if (in[m->n_inputs].name && read_id(json_object_get(e, "content"), &in[m->n_inputs].id))
+			m->n_inputs++;
+	}
+	for (size_t i = 0; i < json_array_size(code); i++) {
+		const json_t *e = json_array_get(code, i);
+
+		c[m->n_code].step = keep_text(e, "step", arena);
+		if (c[m->n_code].step && read_id(json_object_get(e, "tree"), &c[m->n_code].tree))
+			m->n_code++;
+	}
+	m->inputs = in;
+	m->code = c;
+}
+
+static void read_variables(const json_t *o, const char *key, struct arena *arena, const struct manifest_variable **ret, size_t *ret_n)
+{
+	json_t *list = json_object_get(o, key), *v;
+	struct manifest_variable *out = arena_alloc(arena, (json_object_size(list) + 1) * sizeof(*out));
+	const char *name;
+	size_t n = 0;
+
+	json_object_foreach (list, name, v) {
+		out[n].name = arena_strdup(arena, name);
+		out[n].value = keep_text(list, name, arena);
+		n += out[n].value != NULL;
+	}
+	*ret = out;
+	*ret_n = n;
+}
+
+static void read_step(const json_t *o, struct arena *arena, struct manifest_step *ret)
+{
+	json_t *secrets = json_object_get(o, "secrets");
+	const char **names = arena_alloc(arena, (json_array_size(secrets) + 1) * sizeof(*names));
+
+	for (size_t i = 0; i < json_array_size(secrets); i++)
+		if (json_is_string(json_array_get(secrets, i)))
+			names[ret->n_secrets++] = arena_strdup(arena, json_string_value(json_array_get(secrets, i)));
+	ret->secrets = names;
+	ret->builtin = keep_text(o, "uses", arena);
+	read_id(json_object_get(o, "code"), &ret->code);
+	read_variables(o, "threads", arena, &ret->threads, &ret->n_threads);
+	ret->image = keep_text(o, "image", arena);
+	ret->image_digest = keep_text(o, "image_digest", arena);
+}
+
+static void read_steps(const json_t *o, struct arena *arena, struct manifest *m)
+{
+	json_t *list = json_object_get(o, "steps");
+	struct manifest_step *v = arena_alloc(arena, (json_array_size(list) + 1) * sizeof(*v));
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		v[m->n_steps].name = keep_text(json_array_get(list, i), "name", arena);
+		if (v[m->n_steps].name)
+			read_step(json_array_get(list, i), arena, &v[m->n_steps++]);
+	}
+	m->steps = v;
+	read_variables(o, "tools", arena, &m->tools, &m->n_tools);
+	m->environment_json = keep_json(o, "environment", arena);
+}
+
+/* A run that was stopped has no table of its own, for it can still go on: that of its manifest is of what it had come to. */
+static void read_results(const json_t *o, struct run_row *run, struct manifest *m)
+{
+	read_id(json_object_get(o, "results"), &m->results);
+	read_id(json_object_get(o, "attempts"), &m->attempts_blob);
+	run->results = run->state == RUN_SUCCEEDED || run->state == RUN_FAILED ? m->results : (struct content_id){ 0 };
+}
+
+int manifest_load(struct store *s, const struct digest *hash, struct arena *arena, struct manifest *ret, struct err *err)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	struct run_row *run = arena_alloc(arena, sizeof(*run));
+	int64_t format = 0;
+	json_t *o;
+
+	if (store_get(s, STORE_RUN, hash, MANIFEST_MAX, &bytes, err) < 0 || parse(bytes.len ? bytes.s : "", bytes.len, &o, err) < 0)
+		return -1;
+	json_get_int(o, "cairn_manifest", &format, NULL);
+	if (format != FORMAT) {
+		json_decref(o);
+		return err_set(err, format > FORMAT ? ERR_NEWER : ERR_CORRUPT, "this run manifest has format %lld; this cairn knows %d", (long long)format, FORMAT);
+	}
+	*ret = (struct manifest){ .run = run };
+	read_run(o, arena, run);
+	run->has_hash = true;
+	run->hash = *hash;
+	read_lists(o, arena, ret);
+	read_steps(o, arena, ret);
+	read_results(o, run, ret);
+	ret->pipeline_tree = run->pipeline_blob;
+	json_decref(o);
+	return run->id && run->pipeline ? 0 : err_set(err, ERR_CORRUPT, "a run manifest is damaged");
+}
