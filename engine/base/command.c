@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/process.h"
 
 extern char **environ;
 
@@ -75,20 +76,30 @@ static char **environment(const struct command *c)
 static int start(const struct command *c, int out_fd, pid_t *ret, struct err *err)
 {
 	_cleanup_(freep) char **env = environment(c);
+	int high[COMMAND_FDS_MAX], r = 0;
 	posix_spawn_file_actions_t a;
 	posix_spawnattr_t attr;
 	sigset_t none;
-	int r;
 
 	sigemptyset(&none);
 	posix_spawn_file_actions_init(&a);
 	posix_spawn_file_actions_addopen(&a, 0, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_adddup2(&a, out_fd, 1);
+	/* First above them all, so that none is overwritten before its turn. */
+	for (size_t i = 0; i < c->n_fds; i++) {
+		high[i] = fcntl(c->fds[i], F_DUPFD_CLOEXEC, 3 + COMMAND_FDS_MAX);
+		r = high[i] < 0 ? errno : r;
+		posix_spawn_file_actions_adddup2(&a, high[i], 3 + (int)i);
+	}
 	posix_spawnattr_init(&attr);
 	posix_spawnattr_setsigmask(&attr, &none);
 	posix_spawnattr_setpgroup(&attr, 0);
 	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-	r = posix_spawnp(ret, c->argv[0], &a, &attr, (char *const *)c->argv, env);
+	if (r == 0)
+		r = posix_spawnp(ret, c->argv[0], &a, &attr, (char *const *)c->argv, env);
+	for (size_t i = 0; i < c->n_fds; i++)
+		if (high[i] >= 0)
+			close(high[i]);
 	posix_spawn_file_actions_destroy(&a);
 	posix_spawnattr_destroy(&attr);
 	errno = r;
@@ -119,10 +130,14 @@ int command_output(const struct command *c, struct str *out, int *ret_status, st
 	close(fds[1]);
 	if (r < 0)
 		return -1;
+	if (c->on_loop)
+		process_note_child(pid);
 	r = read_output(in, c, out, err);
 	if (r < 0)
 		kill(-pid, SIGKILL);
 	*ret_status = wait_for(pid);
+	if (c->on_loop)
+		process_forget_child(pid);
 	return r;
 }
 

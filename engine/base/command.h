@@ -1,6 +1,7 @@
-/* engine/base/command.h — asks a program: runs it and takes what it prints. For helpers that give credentials.
+/* engine/base/command.h — asks a program: runs it and takes what it prints. For helpers that give credentials, or that read what is hostile.
  *
- * Any thread. The program leads a process group of its own, which is killed when it takes too long or prints too much. Standard input is
+ * Any thread; in a process that also runs programs by base/process.h, set `on_loop` and call from the loop's thread, or its reaper may take the program for an
+ * orphan and end it. The program leads a process group of its own, which is killed when it takes too long or prints too much. Standard input is
  * /dev/null, standard error the caller's. What it printed may be secret: wipe it (command_wipe).
  */
 #ifndef CAIRN_BASE_COMMAND_H
@@ -9,11 +10,16 @@
 #include "base/err.h"
 #include "base/str.h"
 
+#define COMMAND_FDS_MAX 4
+
 struct command {
 	const char *const *argv; /* argv[0] is looked up in PATH; NULL-terminated */
 	const char *const *env;	 /* "NAME=value" beside the caller's environment, in place of what is of that name there; or NULL */
 	int64_t timeout_ns;
 	size_t max_bytes;
+	int fds[COMMAND_FDS_MAX]; /* of ours: 3, 4, … there */
+	size_t n_fds;
+	bool on_loop;
 };
 /* 0: it ended; *ret_status is its exit code, or 128 + the signal. ERR_NOT_FOUND: no such program; ERR_IO: it took too long; ERR_TOO_LARGE. Messages go behind
  * the name of what was asked: "it didn't end within 60 seconds". */
