@@ -4,6 +4,9 @@
  * records things like times (tar, gzip, zstd, zip, PNG, npz, JSON), are held against each other once more in a normalised form by a program of its
  * own, `cairn-steps normalise`, because what it decodes is hostile; what is the same only then is named so, with the normaliser, and is never called identical.
  *
+ * A file that only one side of a tree has makes the tree different. Content that differs is verified before it is compared: damaged bytes are an answer too.
+ * Blocks; call it from the loop's thread where there is a loop (it starts programs: base/command.h).
+ *
  * Errors: only what stops the comparison altogether (ERR_IO, ERR_NO_SPACE). Content that isn't in the store is an answer, not an error.
  */
 #ifndef CAIRN_RUN_COMPARE_H
@@ -26,8 +29,8 @@ const char *compare_verdict_name(enum compare_verdict v); /* "identical", "ident
 
 struct compare_result {
 	enum compare_verdict verdict;
-	const char *normaliser; /* of the first file that needed one: "gzip+tar"; or NULL */
-	const char *path;	/* the first file, in tree order, that isn't identical; "" for a single file; NULL when all are */
+	const char *normaliser; /* of that file, when it is the same after it: "gzip+tar"; else NULL */
+	const char *path;	/* the first file, in tree order, of the worst verdict; "" for a single file; NULL when all are identical */
 	bool has_offset;
 	uint64_t offset;	     /* first differing byte of that file */
 	const char *detail;	     /* one line for people: "array `weights` differs at [3,17]: 0.25 → 0.26", "mtime of member a.txt"; or NULL */

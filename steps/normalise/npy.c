@@ -102,7 +102,8 @@ struct differences {
 	struct str was, is;
 };
 
-static void note_difference(struct normalise_job *j, const struct array *a, const struct array *b, const uint64_t *index, const uint8_t *pa, const uint8_t *pb, struct differences *d)
+static void note_difference(struct normalise_job *j, const struct array *a, const struct array *b, const uint64_t *index, const uint8_t *pa, const uint8_t *pb,
+			    struct differences *d)
 {
 	struct npy one = { .kind = 'f', .item_bytes = a->h.item_bytes }, other = one;
 
