@@ -210,13 +210,20 @@ const struct cli_command cli_commands[] = {
 	  EXAMPLES({ "cairn diff", "the newest two runs" }, { "cairn diff digits-7kq2m last", "an older one with the newest" }),
 	  .complete = COMPLETE_RUN, .run = cmd_diff },
 	{ "lineage", "where content came from, and what was made of it", "WHAT", 1, 1,
-	  "WHAT is a content id or its beginning, a file (looked up by its content), or TASK/OUTPUT of a run. Shows the attempts that made it "
-	  "and all that they read, back to the pipeline's inputs.",
+	  "WHAT is RUN/TASK/OUTPUT, TASK/OUTPUT of the newest run, a task, a metric (TASK@metric.NAME), a file on disk or a content id. Shows who made it, "
+	  "with which params, code and tools, and all that was read for it, up to the inputs and where they came from. --down shows what was made of it, and "
+	  "ends with a list of what is affected: outputs with their runs and names. A file that lies inside of a directory on record is found in it (the "
+	  "newest 500 directories are looked through).",
 	  OPTIONS({ 'd', "down", NULL, "the other way: what was made of it" }, { 0, "depth", "N", "at most N steps away" }, OPT_RUN,
-		  { 0, "dot", NULL, "as a graph for Graphviz" }),
-	  .json = "{\"artifact\", \"nodes\": [{\"id\", \"kind\": \"artifact\"|\"attempt\", ...}], \"edges\": [{\"from\", \"to\", \"name\"}]}",
+		  { 0, "dot", NULL, "as a graph for Graphviz" }, { 0, "svg", "FILE", "draw into FILE (-: standard output)", .complete = COMPLETE_FILE }, OPT_STORE),
+	  .json = "{\"artifact\": ID of the first node, \"member\": PATH|null, \"truncated\", \"nodes\": [{\"id\", \"kind\": \"artifact\", \"name\", "
+		  "\"content\": \"blob\"|\"tree\", \"size\", \"origin\": {\"input\", \"uri\", \"run\"}|null} | {\"id\", \"kind\": \"attempt\", \"task\", "
+		  "\"step\", \"run\", \"pipeline\", \"hash\", \"key\", \"started\", \"git_commit\", \"git_dirty\", \"params\", \"tools\", \"code\"}], "
+		  "\"edges\": [{\"from\", \"to\", \"name\"}]}; of a metric also \"metric\": {\"name\", \"value\"}; with --down also \"affected\": [{\"run\", "
+		  "\"task\", \"output\", \"id\", \"tags\": [NAME]}]",
 	  EXAMPLES({ "cairn lineage evaluate/report", "of the newest run" }, { "cairn lineage model.bin", "of a file on disk" },
-		   { "cairn lineage --down sha256:5feceb66", "what was made of it" }),
+		   { "cairn lineage fashion/best@metric.accuracy", "how a number came about" },
+		   { "cairn lineage --down labels.csv", "these labels were wrong: which models are tainted?" }),
 	  .complete = COMPLETE_FILE, .run = cmd_lineage },
 	{ "get", "copy an output of a run out of the store", "WHAT", 1, 1,
 	  "WHAT is TASK/OUTPUT (or STEP, when it has one output and one task) or a content id. The copy is yours: changing it doesn't touch the "

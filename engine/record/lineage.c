@@ -103,6 +103,43 @@ int lineage_find(struct db *db, const char *hex, struct content_id *ret, struct 
 	return 0;
 }
 
+int lineage_knows(struct db *db, const struct content_id *id, bool *ret, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "SELECT 1 FROM content WHERE digest = ? AND kind = ?", err);
+	int r;
+
+	if (!s)
+		return -1;
+	bind_digest(s, 1, &id->digest);
+	sqlite3_bind_int(s, 2, id->kind);
+	r = db_step(db, s, err);
+	sqlite3_reset(s);
+	*ret = r > 0;
+	return r < 0 ? -1 : 0;
+}
+
+int lineage_newest_trees(struct db *db, size_t max, struct arena *arena, struct content_id **ret, size_t *ret_n, struct err *err)
+{
+	/* Rows are numbered as they come: no sorting of all of them. The inner bound is on what is looked at where few are directories. */
+	sqlite3_stmt *s = db_prepare(db, "SELECT digest, kind, size FROM (SELECT * FROM content ORDER BY id DESC LIMIT ?1 * 100) WHERE kind = 2 LIMIT ?1", err);
+	struct content_id *v = arena_alloc(arena, (max + 1) * sizeof(*v));
+	size_t n = 0;
+	int r;
+
+	if (!s)
+		return -1;
+	sqlite3_bind_int64(s, 1, (int64_t)max);
+	while ((r = db_step(db, s, err)) > 0 && n < max)
+		if (column_digest(s, 0, &v[n].digest)) {
+			v[n].kind = (uint8_t)sqlite3_column_int(s, 1);
+			v[n++].size_bytes = (uint64_t)sqlite3_column_int64(s, 2);
+		}
+	sqlite3_reset(s);
+	*ret = v;
+	*ret_n = n;
+	return r < 0 ? -1 : 0;
+}
+
 const char *record_run_id(struct db *db, int64_t run, struct arena *arena)
 {
 	sqlite3_stmt *s = db_prepare(db, "SELECT id FROM run WHERE rowid_ = ?", NULL);

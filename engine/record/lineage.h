@@ -19,6 +19,10 @@ int lineage_neighbours(struct db *db, const struct content_id *id, enum lineage_
 		       struct attempt_row **ret, size_t *ret_n, struct err *err);
 /* Content whose digest begins with these hex digits; ERR_NOT_FOUND; ERR_INVALID when several do. */
 int lineage_find(struct db *db, const char *hex, struct content_id *ret, struct err *err);
+/* Is it on record at all? */
+int lineage_knows(struct db *db, const struct content_id *id, bool *ret, struct err *err);
+/* Directories that attempts made or read, newest first. */
+int lineage_newest_trees(struct db *db, size_t max, struct arena *arena, struct content_id **ret, size_t *ret_n, struct err *err);
 /* The id of the run of a row, for people; NULL when it is gone. */
 const char *record_run_id(struct db *db, int64_t run, struct arena *arena);
 

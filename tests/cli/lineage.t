@@ -75,8 +75,10 @@ test_expect 'by content id, its beginning, and a file with these bytes' '
 	test_is "$(tasks out)" ""
 	test_code 4 cairn lineage sha256:ffffffff 2>err
 	test_lines 1 err
-	test_code 3 cairn lineage sha256:xyz 2>err
-	test_grep "hex digits" err
+	cairn lineage file >out
+	test_grep "no run on record made it" out
+	test_code 4 cairn lineage sha256:xyz 2>err
+	test_lines 1 err
 	test_code 4 cairn lineage no/such 2>err
 	test_lines 1 err
 '
@@ -105,5 +107,125 @@ test_expect 'hostile names stay inside of their quotes' '
 	cairn run -q odd.yaml
 	cairn lineage "s[\" ]; x [ \\]/o" --dot >odd.dot
 	test_is "$(python3 quoted.py odd.dot)" "Q [label=Q];"
+'
+
+# --- what is meant, and what is said of it -----------------------------------------------------------------------------------
+
+mkdir -p fan
+cd fan || exit 1
+echo '# project' >cairn.yaml
+write pipeline.yaml <<'YAML'
+pipeline: fan
+params: {n: 1, other: x}
+inputs: {raw: raw.txt}
+steps:
+  split:
+    run: "sh split.sh ${{ inputs.r }} ${{ outputs.d }} ${{ params.n }}"
+    code: [split.sh]
+    inputs: {r: "${{ inputs.raw }}"}
+    outputs: {d: d/}
+  each:
+    each: "${{ steps.split.outputs.d }}/*.txt"
+    run: "(cat ${{ inputs.x }}; echo e) >o"
+    inputs: {x: "${{ item }}"}
+    outputs: {o: o}
+  join:
+    run: "cat ${{ inputs.o }}/* >o; echo '{\"acc\": 0.5}' >m.json"
+    inputs: {o: "${{ steps.each.outputs.o }}"}
+    outputs: {o: o}
+    metrics: m.json
+YAML
+echo 'mkdir -p $2/deep; for i in 1 2; do (cat $1; echo $i $3) >$2/$i.txt; done; echo deep $3 >$2/deep/er' >split.sh
+echo raw >raw.txt
+
+test_expect 'all the way up, through lists and gathered directories, to the input with its origin, params and code' '
+	cd fan
+	cairn run -q
+	cairn lineage join/o >out
+	test_grep "made by join in fan-" out
+	test_grep "made by each\[2\.txt\] in fan-" out
+	test_is "$(grep -c "made by split" out)" 2
+	test_is "$(grep -c "made by split.*(above)" out)" 1
+	test_grep "params n=1 · code sha256:" out
+	test_no_grep "other=" out
+	test_grep "input raw: path:raw.txt" out
+	cairn lineage join/o --json >up
+	test_is "$(json up "[n[\"origin\"][\"uri\"] for n in d[\"nodes\"] if n.get(\"origin\")]")" "[\"path:raw.txt\"]"
+	test_is "$(json up "[n[\"params\"] for n in d[\"nodes\"] if n.get(\"task\") == \"split\"]")" "[{\"n\": \"1\"}]"
+	test_is "$(json up "d[\"truncated\"]")" false
+	cairn lineage raw.txt >out
+	test_grep "raw.txt .* input raw: path:raw.txt" out
+'
+test_expect 'a task, a metric, an output of a named run' '
+	cd fan
+	cairn lineage join@metric.acc >out
+	test_grep "^acc = 0.5$" out
+	test_grep "^ +made by join" out
+	test_grep "path:raw.txt" out
+	cairn lineage join@metric.acc --json >up
+	test_is "$(json up "d[\"metric\"]")" "{\"name\": \"acc\", \"value\": 0.5}"
+	test_is "$(json up "d[\"nodes\"][0][\"task\"]")" join
+	cairn lineage split --json >up
+	test_is "$(json up "d[\"nodes\"][0][\"task\"]")" split
+	run=$(cairn runs --json | python3 -c "import json,sys; print(json.load(sys.stdin)[\"runs\"][0][\"id\"])")
+	cairn run -q -p n=2
+	cairn lineage "$run/join.o" >out
+	test_grep "made by join in $run" out
+	cairn lineage "$run/split" >out
+	test_grep "params n=1" out
+	cairn lineage split/d >out
+	test_grep "params n=2" out
+	# a hit: made by the run that executed it
+	cairn run -q -p n=1
+	cairn lineage last/join@metric.acc >out
+	test_grep "made by join in $run" out
+'
+test_expect 'a file inside of a directory that a task made' '
+	cd fan
+	cairn get split/d -o copy
+	cairn lineage copy/deep/er >out
+	test_grep "which holds copy/deep/er as deep/er" out
+	test_grep "made by split" out
+	cairn lineage copy/deep/er --json >up
+	test_is "$(json up "d[\"member\"]")" deep/er
+	cairn lineage copy/2.txt >out
+	test_grep "made by split" out
+	cairn lineage copy >out
+	test_grep "made by split" out
+'
+test_expect 'down: everything that is affected, in all runs, with the names of runs that hold it' '
+	cd fan
+	cairn lineage --down raw.txt >out
+	test_grep "^affected: 8 outputs" out
+	test_is "$(grep -c "join/o" out)" 2
+	cairn lineage --down copy/2.txt >out
+	test_grep "^affected: 2 outputs" out
+	test_no_grep "each\[1" out
+	cairn lineage --down raw.txt --json >down
+	test_is "$(json down "sorted({a[\"task\"] for a in d[\"affected\"]})")" "[\"each[1.txt]\", \"each[2.txt]\", \"join\", \"split\"]"
+	cairn lineage --down join/o >out
+	test_grep "no run on record read it" out
+	test_grep "nothing was made of it" out
+'
+if cairn tag --help >/dev/null 2>&1; then
+	test_expect 'down: a name of a run that took the result from the cache is told too' '
+		cd fan
+		cairn tag last good/one
+		cairn lineage --down raw.txt >out
+		test_grep "join/o .* good/one" out
+		cairn lineage --down raw.txt --json >down
+		test_is "$(json down "{a[\"task\"] for a in d[\"affected\"] if a[\"tags\"] == [\"good/one\"]} >= {\"join\", \"split\"}")" true
+	'
+else
+	test_skip 'down: names of runs' 'no command tag yet'
+fi
+test_expect 'SVG: well-formed, every node once, on standard output too' '
+	cd fan
+	cairn lineage join/o --svg out.svg
+	python3 -c "import xml.dom.minidom as m; d = m.parse(\"out.svg\"); assert len(d.getElementsByTagName(\"rect\")) >= 10"
+	cairn lineage join/o --svg - >again.svg
+	cmp out.svg again.svg
+	test_grep "join in fan-" out.svg
+	test_code 2 cairn lineage join/o --svg x.svg --json 2>err
 '
 test_done
