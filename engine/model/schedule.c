@@ -137,8 +137,8 @@ static void read_on_change(struct loader *l, const struct yaml_node *n, struct s
 
 		if (at == 0)
 			bad(d, names[i], "the pipeline has no input `%.60s`%s", names[i]->text, suggest_key(l, names[i]->text, l->input_index));
-		else if (l->inputs.v[at - 1].origin == INPUT_ARTIFACT)
-			bad(d, names[i], "input `%.60s` is an artifact, which never changes", names[i]->text);
+		else if (l->inputs.v[at - 1].origin != INPUT_PATH)
+			bad(d, names[i], "`on_change` watches paths in the project; input `%.60s` is none", names[i]->text);
 		else
 			inputs[s->n_on_change++] = (uint32_t)(at - 1);
 	}

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include "base/process.h"
+#include "base/text.h"
 #include "record/internal.h"
 
 const char *firing_cause_name(enum firing_cause c)
@@ -17,6 +18,12 @@ const char *firing_state_name(enum firing_state s)
 	static const char *const names[] = { "waiting", "started", "retrying", "succeeded", "failed", "cancelled", "skipped", "missed" };
 
 	return (unsigned)s < ARRAY_LEN(names) ? names[s] : "unknown";
+}
+
+void firing_add_name(struct str *out, const char *schedule, int64_t nominal_ns)
+{
+	str_addf(out, "%s@", schedule);
+	text_add_time(out, nominal_ns, nominal_ns % NS_PER_S ? 9 : 0);
 }
 
 /* --- firings -------------------------------------------------------------------------------------------------------------- */
@@ -241,6 +248,14 @@ int record_schedules(struct db *db, struct arena *arena, struct schedule_row **r
 	*ret_n = out.n;
 	VEC_FREE(&out);
 	return r;
+}
+
+void schedule_row_pause(struct schedule_row *s, bool paused, int64_t wall_ns)
+{
+	if (paused == (s->paused_ns != 0))
+		return;
+	s->paused_ns = paused ? wall_ns : 0;
+	s->seen_ns = s->alerted_ns = wall_ns;
 }
 
 /* --- servers ------------------------------------------------------------------------------------------------------------------ */

@@ -57,6 +57,8 @@ struct firing_filter {
 	int64_t since_ns;	     /* nominal >= since */
 	uint64_t limit;		     /* 0: all */
 };
+/* "nightly@2026-03-29T01:00:00Z": what `cairn run --schedule` takes; nanoseconds only where there are some. */
+void firing_add_name(struct str *out, const char *schedule, int64_t nominal_ns);
 /* Newest nominal time first, unless `open`. */
 int record_firings(struct db *db, const struct firing_filter *f, struct arena *arena, struct firing **ret, size_t *ret_n, struct err *err);
 
@@ -74,6 +76,9 @@ struct schedule_row {
 int record_schedule(struct db *db, const char *path, const char *name, struct arena *arena, struct schedule_row *ret, struct err *err);
 int record_schedule_put(struct db *db, const struct schedule_row *s, struct err *err);
 int record_schedules(struct db *db, struct arena *arena, struct schedule_row **ret, size_t *ret_n, struct err *err);
+
+/* A pause, or its end: what would have fired meanwhile is nobody's. Idempotent. */
+void schedule_row_pause(struct schedule_row *s, bool paused, int64_t wall_ns);
 
 /* --- servers ------------------------------------------------------------------------------------------------------------ */
 

@@ -1,6 +1,6 @@
 /* serve/scheduler.h — fires the schedules of several projects, each firing once, whatever stops or doubles the server.
  *
- * The owner (the daemon, `cairn schedule trigger --here`, a test) gives a loop and a table of functions; the scheduler asks it to start and
+ * The owner (the daemon, a test) gives a loop and a table of functions; the scheduler asks it to start and
  * stop runs and to tell people. It keeps all that matters in each project's database (record/firings.h): a row is committed before
  * start() is called, and everything in memory can be lost at any moment. On the next scheduler_add_project() what was left open is taken up:
  * a firing that never started is started; one whose run exists and is running elsewhere is followed; one whose run was interrupted is
@@ -70,7 +70,6 @@ struct scheduler_options {
 	bool (*server_lives)(void *arg, const char *server);
 	unsigned max_runs;   /* at once, over all projects; 0: no limit. The others wait */
 	int64_t poll_ns;     /* how often rows that others made and files are looked at; 0: 2 s */
-	bool once;	     /* only what is in the database already: no rule fires (`schedule trigger --here`) */
 };
 
 int scheduler_new(struct loop *l, const struct scheduler_ops *ops, void *arg, const struct scheduler_options *o, struct scheduler **ret, struct err *err);
@@ -86,7 +85,7 @@ void *scheduler_project_owner(const struct scheduler_project *p);
 struct db *scheduler_project_db(const struct scheduler_project *p);
 
 /* Loads a pipeline file (relative to the root) and watches it from now on. 1: it can't be loaded now (told by an alert with every diagnostic);
- * it is tried again when it changes. */
+ * it is tried again when it changes. -1: the database can't be used. */
 int scheduler_add_pipeline(struct scheduler_project *p, const char *path, struct err *err);
 /* No longer: its schedules don't fire any more; what runs is followed to its end. */
 void scheduler_drop_pipeline(struct scheduler_project *p, const char *path);

@@ -1,0 +1,531 @@
+/* The scheduler's life: projects, the clock, the heap, and the calls of its owner. What a schedule does is in scheduler_fire.c (from a time to
+ * rows) and scheduler_run.c (from rows to runs and back). */
+#include "serve/scheduler.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include "serve/scheduler_internal.h"
+
+int64_t wall_now(const struct scheduler *s)
+{
+	return s->clock->wall_ns(s->clock);
+}
+
+/* --- telling ------------------------------------------------------------------------------------------------------------ */
+
+static struct scheduled about(struct scheduler_project *p, const struct schedule *sc, const struct firing *f)
+{
+	struct scheduled d = { .project = p, .pipeline = sc ? sc->file->pipeline : NULL, .decl = sc ? sc->decl : NULL };
+
+	if (f)
+		d.firing = *f;
+	else if (sc)
+		d.firing = (struct firing){ .path = sc->file->path, .schedule = sc->name };
+	return d;
+}
+
+void note(struct scheduler_project *p, const struct schedule *sc, const struct firing *f, const char *fmt, ...)
+{
+	struct scheduled d = about(p, sc, f);
+	char text[512];
+	va_list ap;
+
+	if (!p->s->ops->note)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	p->s->ops->note(p->s->arg, &d, text);
+}
+
+void alert(struct scheduler_project *p, enum schedule_alert kind, const struct schedule *sc, const struct firing *f, const char *text)
+{
+	struct scheduled d = about(p, sc, f);
+
+	p->s->counts.alerts++;
+	if (p->s->ops->alert)
+		p->s->ops->alert(p->s->arg, kind, &d, text);
+}
+
+/* --- transactions --------------------------------------------------------------------------------------------------------- */
+
+void project_trouble(struct scheduler_project *p, const struct err *err)
+{
+	if (!p->trouble)
+		alert(p, SCHEDULE_ALERT_TROUBLE, NULL, NULL, err->msg);
+	p->trouble = true;
+}
+
+int project_begin(struct scheduler_project *p)
+{
+	struct err err = { 0 };
+
+	if (db_begin(p->db, &err) == 0)
+		return 0;
+	project_trouble(p, &err);
+	return -1;
+}
+
+int project_end(struct scheduler_project *p, int result, const struct err *err)
+{
+	struct err at_commit = { 0 };
+
+	if (result < 0) {
+		db_rollback(p->db);
+		project_trouble(p, err);
+		return -1;
+	}
+	if (db_commit(p->db, &at_commit) < 0) {
+		project_trouble(p, &at_commit);
+		return -1;
+	}
+	p->trouble = false;
+	return result;
+}
+
+/* --- the clock ------------------------------------------------------------------------------------------------------------ */
+
+static void on_timer(void *arg);
+
+/* One timer for the heap's first entry; the wall clock may change meanwhile, so it never waits for long. */
+void rearm(struct scheduler *s)
+{
+	struct due *first = due_first(&s->heap);
+	int64_t mono = s->clock->mono_ns(s->clock), at;
+
+	if (s->ticking || s->closing)
+		return;
+	at = mono + (first ? MAX(MIN(first->at_ns - wall_now(s), LOOK_NS), 0) : LOOK_NS);
+	if (s->timer && s->timer_at_ns == at)
+		return;
+	loop_remove(s->loop, s->timer);
+	s->timer = loop_add_timer(s->loop, at, on_timer, s);
+	s->timer_at_ns = at;
+}
+
+/* The clock went back: what was handled "in the future" is not to silence a schedule until then. Its rows still say what has fired. */
+static void rebase(struct scheduler_project *p, int64_t now)
+{
+	struct err err = { 0 };
+	struct arena *arena = arena_new();
+	int r = project_begin(p);
+
+	for (size_t i = 0; r == 0 && i < p->files.n; i++)
+		for (size_t k = 0; r == 0 && k < map_len(p->files.v[i]->schedules); k++) {
+			struct schedule *sc = map_at(p->files.v[i]->schedules, k, NULL, NULL);
+			struct schedule_row row;
+
+			if (!sc || sc->seen_ns <= now)
+				continue;
+			r = record_schedule(p->db, p->files.v[i]->path, sc->name, arena, &row, &err) < 0 ? -1 : 0;
+			if (r == 0 && row.seen_ns > now) {
+				row.seen_ns = now;
+				row.alerted_ns = MIN(row.alerted_ns, now);
+				r = record_schedule_put(p->db, &row, &err);
+			}
+			sc->seen_ns = now;
+			schedule_arm(sc);
+		}
+	if (r == 0 || err.code)
+		project_end(p, r, &err);
+	arena_free(arena);
+}
+
+/* A turn handles so much; the rest is due at once. */
+#define TURN_MAX 1000
+
+static void on_timer(void *arg)
+{
+	struct scheduler *s = arg;
+	int64_t now = wall_now(s);
+	struct due *d;
+
+	s->timer = NULL;
+	s->ticking = true;
+	if (now < s->last_wall_ns)
+		for (size_t i = 0; i < s->projects.n; i++)
+			rebase(s->projects.v[i], now);
+	s->last_wall_ns = now;
+	for (int n = 0; n < TURN_MAX && (d = due_first(&s->heap)) && d->at_ns <= now; n++) {
+		due_clear(&s->heap, d);
+		d->fn(d->arg);
+	}
+	s->ticking = false;
+	rearm(s);
+}
+
+/* --- polling --------------------------------------------------------------------------------------------------------------- */
+
+static void beat(struct scheduler_project *p, int64_t now)
+{
+	struct err err = { 0 };
+
+	if (now - p->beat_ns < BEAT_NS && now >= p->beat_ns)
+		return;
+	if (project_begin(p) == 0 && project_end(p, record_server_beat(p->db, p->s->server, now, &err), &err) == 0)
+		p->beat_ns = now;
+}
+
+static void poll_project(struct scheduler_project *p)
+{
+	struct err err = { 0 };
+
+	beat(p, wall_now(p->s));
+	for (size_t i = 0; i < p->files.n; i++)
+		if (!p->files.v[i]->dropped && file_load(p->files.v[i], false, &err) < 0)
+			project_trouble(p, &err);
+	sweep(p);
+}
+
+void scheduler_poke(struct scheduler *s)
+{
+	for (size_t i = 0; i < s->projects.n; i++)
+		poll_project(s->projects.v[i]);
+	due_set(&s->heap, &s->poll, wall_now(s) + s->options.poll_ns);
+	rearm(s);
+}
+
+static void on_poll(void *arg)
+{
+	scheduler_poke(arg);
+}
+
+static void each_schedule(struct scheduler *s, void (*fn)(struct schedule *sc))
+{
+	for (size_t i = 0; i < s->projects.n; i++)
+		for (size_t k = 0; k < s->projects.v[i]->files.n; k++) {
+			struct map *m = s->projects.v[i]->files.v[k]->schedules;
+
+			for (size_t j = 0; j < map_len(m); j++)
+				if (map_at(m, j, NULL, NULL))
+					fn(map_at(m, j, NULL, NULL));
+		}
+}
+
+static void on_refresh(void *arg)
+{
+	struct scheduler *s = arg;
+
+	if (zone_refresh(s->zones))
+		each_schedule(s, schedule_arm);
+	due_set(&s->heap, &s->refresh, wall_now(s) + ZONES_NS);
+}
+
+/* --- life -------------------------------------------------------------------------------------------------------------------- */
+
+int scheduler_new(struct loop *l, const struct scheduler_ops *ops, void *arg, const struct scheduler_options *o, struct scheduler **ret, struct err *err)
+{
+	struct scheduler *s = xcalloc(1, sizeof(*s));
+
+	*s = (struct scheduler){ .loop = l, .clock = loop_clock(l), .ops = ops, .arg = arg, .arena = arena_new() };
+	if (o)
+		s->options = *o;
+	if (!s->options.poll_ns)
+		s->options.poll_ns = POLL_NS;
+	s->server = s->options.server ? arena_strdup(s->arena, s->options.server) : server_name_self(s->arena);
+	s->zones = zone_set_new(NULL);
+	s->poll = (struct due){ .fn = on_poll, .arg = s };
+	s->refresh = (struct due){ .fn = on_refresh, .arg = s };
+	s->last_wall_ns = wall_now(s);
+	if (pool_new(l, s->clock->is_virtual ? 0 : 1, &s->pool, err) < 0) {
+		scheduler_free(s);
+		return -1;
+	}
+	due_set(&s->heap, &s->poll, wall_now(s) + s->options.poll_ns);
+	due_set(&s->heap, &s->refresh, wall_now(s) + ZONES_NS);
+	rearm(s);
+	*ret = s;
+	return 0;
+}
+
+static void project_free(struct scheduler_project *p)
+{
+	for (size_t i = 0; i < p->files.n; i++)
+		file_free(p->files.v[i]);
+	for (size_t i = 0; i < p->begun.n; i++)
+		begun_free(p->begun.v[i]);
+	VEC_FREE(&p->files);
+	VEC_FREE(&p->begun);
+	free(p->root);
+	free(p->cache_dir);
+	free(p);
+}
+
+void scheduler_free(struct scheduler *s)
+{
+	if (!s)
+		return;
+	s->closing = true;
+	loop_remove(s->loop, s->timer);
+	for (size_t i = 0; i < s->projects.n; i++)
+		project_free(s->projects.v[i]);
+	VEC_FREE(&s->projects);
+	pool_free(s->pool);
+	due_heap_deinit(&s->heap);
+	zone_set_free(s->zones);
+	arena_free(s->arena);
+	free(s);
+}
+
+int scheduler_add_project(struct scheduler *s, const char *root, const char *cache_dir, struct db *db, void *owner, struct scheduler_project **ret,
+			  struct err *err)
+{
+	struct scheduler_project *p = xcalloc(1, sizeof(*p));
+	int r;
+
+	*p = (struct scheduler_project){ .s = s, .root = xstrdup(root), .cache_dir = cache_dir ? xstrdup(cache_dir) : NULL, .db = db, .owner = owner };
+	r = db_begin(db, err);
+	if (r == 0) {
+		r = record_server_beat(db, s->server, wall_now(s), err);
+		if (r < 0)
+			db_rollback(db);
+		else
+			r = db_commit(db, err);
+	}
+	if (r < 0) {
+		project_free(p);
+		return -1;
+	}
+	p->beat_ns = wall_now(s);
+	VEC_PUSH(&s->projects, p);
+	*ret = p;
+	return 0;
+}
+
+const char *scheduler_project_root(const struct scheduler_project *p)
+{
+	return p->root;
+}
+
+void *scheduler_project_owner(const struct scheduler_project *p)
+{
+	return p->owner;
+}
+
+struct db *scheduler_project_db(const struct scheduler_project *p)
+{
+	return p->db;
+}
+
+/* --- files ------------------------------------------------------------------------------------------------------------------ */
+
+static struct watched_file *find_file(const struct scheduler_project *p, const char *path)
+{
+	for (size_t i = 0; i < p->files.n; i++)
+		if (str_eq(p->files.v[i]->path, path))
+			return p->files.v[i];
+	return NULL;
+}
+
+struct schedule *find_schedule(const struct scheduler_project *p, const char *path, const char *name)
+{
+	struct watched_file *f = find_file(p, path);
+
+	return f ? map_get_str(f->schedules, name) : NULL;
+}
+
+int scheduler_add_pipeline(struct scheduler_project *p, const char *path, struct err *err)
+{
+	struct watched_file *f = find_file(p, path);
+	int r;
+
+	if (!f) {
+		f = xcalloc(1, sizeof(*f));
+		*f = (struct watched_file){ .project = p, .path = xstrdup(path), .schedules = map_new() };
+		VEC_PUSH(&p->files, f);
+	}
+	f->dropped = false;
+	r = file_load(f, true, err);
+	if (r >= 0)
+		sweep(p);
+	rearm(p->s);
+	return r;
+}
+
+void scheduler_drop_pipeline(struct scheduler_project *p, const char *path)
+{
+	struct watched_file *f = find_file(p, path);
+
+	if (!f)
+		return;
+	f->dropped = true;
+	for (size_t i = 0; i < map_len(f->schedules); i++)
+		if (map_at(f->schedules, i, NULL, NULL))
+			schedule_arm(map_at(f->schedules, i, NULL, NULL));
+	rearm(p->s);
+}
+
+int scheduler_reload(struct scheduler *s)
+{
+	struct err err = { 0 };
+	int broken = 0;
+
+	for (size_t i = 0; i < s->projects.n; i++) {
+		struct scheduler_project *p = s->projects.v[i];
+
+		for (size_t k = 0; k < p->files.n; k++) {
+			int r = p->files.v[k]->dropped ? 0 : file_load(p->files.v[k], true, &err);
+
+			if (r < 0)
+				project_trouble(p, &err);
+			broken += r != 0;
+		}
+	}
+	if (zone_refresh(s->zones))
+		each_schedule(s, schedule_arm);
+	rearm(s);
+	return broken;
+}
+
+/* --- by hand ------------------------------------------------------------------------------------------------------------------ */
+
+static int need_schedule(struct scheduler_project *p, const char *path, const char *name, struct schedule **ret, struct err *err)
+{
+	struct watched_file *f = find_file(p, path);
+	struct str hint = { 0 };
+	const char **names;
+
+	*ret = find_schedule(p, path, name);
+	if (*ret)
+		return 0;
+	if (!f)
+		return err_set(err, ERR_NOT_FOUND, "no pipeline file `%s` is served here", path);
+	names = xcalloc(map_len(f->schedules) + 1, sizeof(*names));
+	for (size_t i = 0, n = 0; i < map_len(f->schedules); i++)
+		if (map_at(f->schedules, i, NULL, NULL))
+			names[n++] = ((struct schedule *)map_at(f->schedules, i, NULL, NULL))->name;
+	for (size_t n = 0; names[n]; n++)
+		if (!hint.len && text_nearest(name, &names[n], 1))
+			text_add_suggestion(&hint, name, &names[n], 1);
+	err_set(err, ERR_NOT_FOUND, "%s has no schedule `%.60s`%s", path, name, hint.s ? hint.s : "");
+	free(names);
+	str_deinit(&hint);
+	return -1;
+}
+
+int scheduler_trigger(struct scheduler_project *p, const char *path, const char *name, int64_t *ret_nominal_ns, struct err *err)
+{
+	struct schedule *sc;
+	int64_t nominal = wall_now(p->s);
+	int r;
+
+	if (need_schedule(p, path, name, &sc, err) < 0 || db_begin(p->db, err) < 0)
+		return -1;
+	while ((r = claim_by_hand(sc, nominal, FIRING_MANUAL, err)) == 0)
+		nominal++;
+	if (r < 0) {
+		db_rollback(p->db);
+		return -1;
+	}
+	if (db_commit(p->db, err) < 0)
+		return -1;
+	*ret_nominal_ns = nominal;
+	p->s->counts.fired++;
+	pump(sc);
+	rearm(p->s);
+	return 0;
+}
+
+int scheduler_pause(struct scheduler_project *p, const char *path, const char *name, bool paused, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	int64_t now = wall_now(p->s);
+	struct schedule_row row;
+	struct schedule *sc;
+	int r;
+
+	if (need_schedule(p, path, name, &sc, err) < 0 || db_begin(p->db, err) < 0)
+		return -1;
+	r = record_schedule(p->db, path, name, arena, &row, err);
+	if (r >= 0) {
+		schedule_row_pause(&row, paused, now);
+		r = record_schedule_put(p->db, &row, err);
+	}
+	if (r < 0) {
+		db_rollback(p->db);
+		return -1;
+	}
+	if (db_commit(p->db, err) < 0)
+		return -1;
+	sc->paused_ns = row.paused_ns;
+	sc->seen_ns = row.seen_ns;
+	sc->watch_ns = 0;
+	schedule_arm(sc);
+	rearm(p->s);
+	return 0;
+}
+
+/* --- the end, and looking in ---------------------------------------------------------------------------------------------------- */
+
+void scheduler_run_ended(struct scheduler *s, struct scheduler_project *p, const char *path, const char *schedule, int64_t nominal_ns, const char *problem)
+{
+	struct begun *b = find_begun(p, path, schedule, nominal_ns);
+
+	if (!b || b->ended)
+		return;
+	b->ended = true;
+	b->problem = problem ? xstrdup(problem) : NULL;
+	s->running--;
+	finish_begun(p, b);
+	rearm(s);
+}
+
+void scheduler_drain(struct scheduler *s)
+{
+	struct err err = { 0 };
+
+	s->draining = true;
+	each_schedule(s, schedule_arm);
+	for (size_t i = 0; i < s->projects.n; i++) {
+		struct scheduler_project *p = s->projects.v[i];
+
+		if (project_begin(p) == 0)
+			project_end(p, record_firing_release(p->db, s->server, &err) < 0 ? -1 : record_server_gone(p->db, s->server, &err), &err);
+	}
+	rearm(s);
+}
+
+bool scheduler_idle(const struct scheduler *s)
+{
+	return s->running == 0;
+}
+
+void scheduler_each(struct scheduler *s, void (*fn)(void *arg, const struct schedule_facts *f), void *arg)
+{
+	for (size_t i = 0; i < s->projects.n; i++)
+		for (size_t k = 0; k < s->projects.v[i]->files.n; k++) {
+			struct watched_file *f = s->projects.v[i]->files.v[k];
+
+			for (size_t j = 0; !f->dropped && j < map_len(f->schedules); j++) {
+				struct schedule *sc = map_at(f->schedules, j, NULL, NULL);
+				bool fires = sc && sc->next_ns != CALENDAR_NEVER && !sc->paused_ns;
+				struct schedule_facts facts = { .project = f->project, .path = f->path, .pipeline = f->pipeline, .broken = f->broken };
+
+				if (!sc)
+					continue;
+				facts.decl = sc->decl;
+				facts.next_ns = fires ? sc->next_ns : 0;
+				facts.next_due_ns = fires ? sc->fire.at_ns : 0;
+				facts.paused_ns = sc->paused_ns;
+				facts.open = sc->open;
+				fn(arg, &facts);
+			}
+		}
+}
+
+static void count_one(void *arg, const struct schedule_facts *f)
+{
+	struct scheduler_counts *c = arg;
+
+	c->schedules++;
+	c->open += f->open;
+}
+
+struct scheduler_counts scheduler_counts(const struct scheduler *s)
+{
+	struct scheduler_counts c = s->counts;
+
+	c.running = s->running;
+	scheduler_each((struct scheduler *)(uintptr_t)s, count_one, &c);
+	return c;
+}

@@ -1,0 +1,334 @@
+/* From a time to rows: which nominal times are due, which of them become firings, and what else has its hour (dead man, looks at inputs).
+ *
+ * Everything is decided inside of one transaction from the schedule's row, which another server or the command line may have changed. A firing
+ * that was claimed is a row; pump() starts it afterwards. */
+#include <stdio.h>
+#include <string.h>
+#include "serve/scheduler_internal.h"
+
+/* --- which are due -------------------------------------------------------------------------------------------------------- */
+
+/* Nominal times later than what was seen whose due time has come, ascending: the newest CATCH_UP_MAX of those that may still be run. */
+struct due_times {
+	int64_t v[CATCH_UP_MAX];
+	size_t n;
+	int64_t newest; /* of all that are due, also those too old to run; 0: none */
+};
+
+static int64_t due_at(const struct schedule *sc, int64_t nominal)
+{
+	return nominal + calendar_jitter(sc->file->path, sc->name, nominal, sc->decl->jitter_ns);
+}
+
+static int64_t window_of(const struct schedule_decl *d)
+{
+	if (str_eq(d->catch_up, "none"))
+		return GRACE_NS;
+	return d->catch_up_window_ns ? d->catch_up_window_ns : CATCH_UP_WINDOW_NS;
+}
+
+static void add_due(struct due_times *t, int64_t nominal)
+{
+	if (t->n == CATCH_UP_MAX) {
+		memmove(t->v, t->v + 1, (CATCH_UP_MAX - 1) * sizeof(*t->v));
+		t->n--;
+	}
+	t->v[t->n++] = nominal;
+	t->newest = nominal;
+}
+
+static void collect_due(const struct schedule *sc, int64_t seen, int64_t now, struct due_times *t)
+{
+	int64_t oldest = now - window_of(sc->decl) - sc->decl->jitter_ns - 1, nominal;
+
+	t->n = 0;
+	t->newest = 0;
+	nominal = calendar_next(&sc->calendar, MAX(seen, oldest));
+	for (; nominal != CALENDAR_NEVER && nominal <= now && due_at(sc, nominal) <= now; nominal = calendar_next(&sc->calendar, nominal))
+		if (due_at(sc, nominal) >= now - window_of(sc->decl))
+			add_due(t, nominal);
+		else
+			t->newest = nominal;
+	if (t->newest || seen >= oldest)
+		return;
+	nominal = calendar_previous(&sc->calendar, oldest + 1);
+	if (nominal > seen)
+		t->newest = nominal;
+}
+
+/* --- claims --------------------------------------------------------------------------------------------------------------------- */
+
+struct claims {
+	struct schedule *sc;
+	struct db *db;
+	struct arena *arena;
+	int64_t now;
+	struct firing *open;
+	size_t n_open;
+	bool any; /* something may be started */
+};
+
+static int find_open(struct claims *c, struct err *err)
+{
+	struct firing_filter open = { .path = c->sc->file->path, .schedule = c->sc->name, .open = true };
+
+	return record_firings(c->db, &open, c->arena, &c->open, &c->n_open, err);
+}
+
+static int close_firing(struct claims *c, struct firing *f, enum firing_state state, const char *message, struct err *err)
+{
+	f->state = state;
+	f->message = message;
+	f->ended_ns = c->now;
+	return record_firing_update(c->db, f, err);
+}
+
+/* Those that wait give way; the one that runs is asked to stop by pump(), which sees the message. */
+static int replace_open(struct claims *c, int64_t by, struct err *err)
+{
+	const char *message = arena_printf(c->arena, "%s", REPLACED);
+
+	for (size_t i = 0; i < c->n_open; i++) {
+		struct firing *f = &c->open[i];
+
+		if (f->state == FIRING_STARTED) {
+			f->message = message;
+			if (record_firing_update(c->db, f, err) < 0)
+				return -1;
+		} else if (f->nominal_ns < by && close_firing(c, f, f->state == FIRING_WAITING ? FIRING_SKIPPED : FIRING_CANCELLED, message, err) < 0) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static int claim(struct claims *c, int64_t nominal, enum firing_cause cause, struct err *err)
+{
+	struct schedule *sc = c->sc;
+	struct scheduler *s = sc->file->project->s;
+	struct firing f = { .path = sc->file->path, .schedule = sc->name, .nominal_ns = nominal, .cause = cause, .state = FIRING_WAITING,
+			    .claimed_ns = c->now, .server = s->server };
+	bool plain = cause == FIRING_TIME || cause == FIRING_CHANGE;
+	int r;
+
+	if (c->n_open >= OPEN_MAX) {
+		f.state = FIRING_SKIPPED;
+		f.message = "too many firings of this schedule wait";
+	} else if (plain && c->n_open && str_eq(sc->decl->overlap, "skip")) {
+		f.state = FIRING_SKIPPED;
+		f.message = arena_printf(c->arena, "%s was still going", c->open[0].run ? c->open[0].run : "the firing before");
+	}
+	r = record_firing_claim(c->db, &f, err);
+	if (r <= 0)
+		return r; /* another server was first */
+	if (f.state == FIRING_SKIPPED) {
+		s->counts.skipped++;
+		note(sc->file->project, sc, &f, "skipped: %s", f.message);
+		return 1;
+	}
+	if (plain && c->n_open && str_eq(sc->decl->overlap, "replace") && replace_open(c, nominal, err) < 0)
+		return -1;
+	s->counts.fired++;
+	c->any = true;
+	c->n_open++; /* find_open() left room for nothing: only the number counts from here */
+	return 1;
+}
+
+/* For the record: nothing ran for it. It gives way when its time comes after all (a clock that went ahead). */
+static int claim_missed(struct claims *c, int64_t nominal, struct err *err)
+{
+	struct firing f = { .path = c->sc->file->path, .schedule = c->sc->name, .nominal_ns = nominal, .cause = FIRING_TIME, .state = FIRING_MISSED,
+			    .claimed_ns = c->now, .message = "no server ran at that time" };
+	int r = record_firing_claim(c->db, &f, err);
+
+	if (r > 0) {
+		c->sc->file->project->s->counts.missed++;
+		note(c->sc->file->project, c->sc, &f, "missed");
+	}
+	return r;
+}
+
+static int claim_due(struct claims *c, const struct due_times *t, struct err *err)
+{
+	const char *catch_up = c->sc->decl->catch_up;
+	size_t first = str_eq(catch_up, "all") || t->n == 0 ? 0 : t->n - 1;
+
+	if (t->n == 0)
+		return t->newest ? claim_missed(c, t->newest, err) : 0;
+	for (size_t i = first; i < t->n; i++) {
+		bool on_time = i == t->n - 1 && c->now - due_at(c->sc, t->v[i]) <= GRACE_NS;
+
+		if (claim(c, t->v[i], on_time ? FIRING_TIME : FIRING_CATCH_UP, err) < 0 || find_open(c, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* --- the hour of a schedule -------------------------------------------------------------------------------------------------------- */
+
+/* Another server, or the command line, may be further than we are. */
+static int fire_from_row(struct claims *c, struct schedule_row *row, struct due_times *t, struct err *err)
+{
+	struct schedule *sc = c->sc;
+
+	if (record_schedule(c->db, sc->file->path, sc->name, c->arena, row, err) < 0)
+		return -1;
+	sc->paused_ns = row->paused_ns;
+	collect_due(sc, row->seen_ns, c->now, t);
+	if (!t->newest)
+		return 0;
+	if (!row->paused_ns && (find_open(c, err) < 0 || claim_due(c, t, err) < 0))
+		return -1;
+	row->seen_ns = t->newest;
+	if (row->paused_ns)
+		row->alerted_ns = t->newest;
+	return record_schedule_put(c->db, row, err);
+}
+
+void on_fire(void *arg)
+{
+	struct schedule *sc = arg;
+	struct scheduler_project *p = sc->file->project;
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct claims c = { .sc = sc, .db = p->db, .arena = arena, .now = wall_now(p->s) };
+	struct due_times *t = arena_alloc(arena, sizeof(*t));
+	struct schedule_row row = { 0 };
+	struct err err = { 0 };
+
+	p->s->counts.lag_ns = c.now - sc->fire.at_ns;
+	if (project_begin(p) < 0 || project_end(p, fire_from_row(&c, &row, t, &err), &err) < 0) {
+		due_set(&p->s->heap, &sc->fire, c.now + AGAIN_NS);
+		return;
+	}
+	sc->seen_ns = row.seen_ns;
+	schedule_arm(sc);
+	if (t->newest && !row.paused_ns)
+		schedule_arm_dead_man(sc, t->newest);
+	if (c.any)
+		pump(sc);
+}
+
+int claim_by_hand(struct schedule *sc, int64_t nominal, enum firing_cause cause, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct claims c = { .sc = sc, .db = sc->file->project->db, .arena = arena, .now = wall_now(sc->file->project->s) };
+
+	return find_open(&c, err) < 0 ? -1 : claim(&c, nominal, cause, err);
+}
+
+/* --- dead man ------------------------------------------------------------------------------------------------------------------------ */
+
+/* 1 somebody has to be told; 0 not. */
+static int is_missed(struct schedule *sc, struct arena *arena, struct err *err)
+{
+	struct firing_filter since = { .path = sc->file->path, .schedule = sc->name, .since_ns = sc->watch_ns, .ended_runs = true };
+	struct schedule_row row;
+	struct firing *f;
+	size_t n;
+
+	if (record_schedule(sc->file->project->db, sc->file->path, sc->name, arena, &row, err) < 0 ||
+	    record_firings(sc->file->project->db, &since, arena, &f, &n, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		if (f[i].state == FIRING_SUCCEEDED)
+			return 0;
+	if (row.paused_ns || row.alerted_ns >= sc->watch_ns)
+		return 0;
+	row.alerted_ns = sc->watch_ns;
+	return record_schedule_put(sc->file->project->db, &row, err) < 0 ? -1 : 1;
+}
+
+static void tell_missed(struct schedule *sc, int64_t nominal)
+{
+	struct firing f = { .path = sc->file->path, .schedule = sc->name, .nominal_ns = nominal };
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	str_add(&text, "no run of schedule ");
+	str_addf(&text, "%s has succeeded for ", sc->name);
+	text_add_time(&text, nominal, 0);
+	str_add(&text, " or later, ");
+	text_add_duration(&text, sc->decl->alert_after_ns);
+	str_add(&text, " after that time");
+	sc->file->project->s->counts.missed++;
+	alert(sc->file->project, SCHEDULE_ALERT_MISSED, sc, &f, text.s);
+}
+
+void on_dead_man(void *arg)
+{
+	struct schedule *sc = arg;
+	struct scheduler_project *p = sc->file->project;
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct err err = { 0 };
+	int r = project_begin(p);
+
+	if (r == 0)
+		r = project_end(p, is_missed(sc, arena, &err), &err);
+	if (r < 0) {
+		due_set(&p->s->heap, &sc->dead_man, wall_now(p->s) + AGAIN_NS);
+		return;
+	}
+	if (r > 0)
+		tell_missed(sc, sc->watch_ns);
+	sc->watch_ns = 0;
+}
+
+/* --- inputs ---------------------------------------------------------------------------------------------------------------------------- */
+
+/* A change counts when it looks the same for a second time: a copy that is under way isn't one yet. While an earlier firing is open and
+ * `overlap` says skip, the change waits: it isn't lost. */
+static int fire_if_changed(struct claims *c, const char *hex, struct err *err)
+{
+	struct schedule *sc = c->sc;
+	struct schedule_row row;
+	int64_t nominal = c->now;
+	int r;
+
+	if (record_schedule(c->db, sc->file->path, sc->name, c->arena, &row, err) < 0 || find_open(c, err) < 0)
+		return -1;
+	sc->paused_ns = row.paused_ns;
+	if (str_eq(row.inputs, hex)) {
+		sc->candidate[0] = '\0';
+		return 0;
+	}
+	if (row.inputs && !row.paused_ns) {
+		bool settled = str_eq(sc->candidate, hex);
+
+		snprintf(sc->candidate, sizeof(sc->candidate), "%s", hex);
+		if (!settled || (c->n_open && str_eq(sc->decl->overlap, "skip")))
+			return 0;
+		while ((r = claim(c, nominal, FIRING_CHANGE, err)) == 0)
+			nominal++;
+		if (r < 0)
+			return -1;
+	}
+	row.inputs = hex;
+	return record_schedule_put(c->db, &row, err);
+}
+
+static void looked(struct schedule *sc, const char *hex, const struct err *why)
+{
+	struct scheduler_project *p = sc->file->project;
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct claims c = { .sc = sc, .db = p->db, .arena = arena, .now = wall_now(p->s) };
+	struct err err = { 0 };
+	int r = 0;
+
+	if (p->s->closing || p->s->draining)
+		return;
+	due_set(&p->s->heap, &sc->look, c.now + sc->decl->poll_ns);
+	if (!hex)
+		note(p, sc, NULL, "%s", why->msg);
+	else if (project_begin(p) == 0)
+		r = project_end(p, fire_if_changed(&c, hex, &err), &err);
+	if (r >= 0 && c.any)
+		pump(sc);
+	rearm(p->s);
+}
+
+void on_look(void *arg)
+{
+	struct schedule *sc = arg;
+
+	if (!sc->looking)
+		inputs_look(sc, looked);
+}

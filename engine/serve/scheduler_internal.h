@@ -1,0 +1,138 @@
+/* serve/scheduler_internal.h — the scheduler's state, for scheduler*.c and inputs.c.
+ *
+ *	scheduler ─▶ projects ─▶ files ─▶ schedules
+ *	                    └──▶ begun: firings that start() began here and that have not ended
+ *
+ * The heap holds one entry for each thing that waits for its time on the wall clock: a schedule's next firing, its dead man's hour, its next look
+ * at inputs, its next retry. One loop timer stands for the heap's first entry and fires at least every LOOK_NS.
+ * Decisions are made inside of a transaction, from rows (another server may have been there); start(), stop() and alert() are called after it.
+ */
+#ifndef CAIRN_SERVE_SCHEDULER_INTERNAL_H
+#define CAIRN_SERVE_SCHEDULER_INTERNAL_H
+
+#include <sys/stat.h>
+#include "base/map.h"
+#include "base/text.h"
+#include "serve/calendar.h"
+#include "serve/due.h"
+#include "serve/scheduler.h"
+
+#define LOOK_NS (30 * NS_PER_S)	  /* the clock may jump, the machine may sleep: look again after so long */
+#define POLL_NS (2 * NS_PER_S)
+#define BEAT_NS (30 * NS_PER_S)
+#define ZONES_NS (60 * NS_PER_S)  /* how often tzdata is looked at */
+#define GRACE_NS (60 * NS_PER_S)  /* so late is still on time */
+#define CATCH_UP_WINDOW_NS (7 * 86400 * NS_PER_S)
+#define CATCH_UP_MAX 1000	  /* firings made up for at once */
+#define OPEN_MAX 1000		  /* firings of one schedule that wait: more are skipped */
+#define AGAIN_NS (5 * NS_PER_S)	  /* after trouble with the database */
+#define RESUMES_MAX 20		  /* starts beyond the retries of one firing: something kills every run */
+
+#define REPLACED "replaced by a later firing" /* message of a firing that is asked to stop for that */
+
+struct schedule {
+	struct watched_file *file;
+	const struct schedule_decl *decl; /* in file->pipeline */
+	char *name;
+	struct calendar calendar;
+	bool unusable; /* its time zone went away */
+	struct due fire, dead_man, look, retry;
+	int64_t seen_ns, next_ns; /* nominal; next CALENDAR_NEVER: none */
+	int64_t watch_ns;	  /* the nominal time whose success is waited for; 0: none */
+	int64_t paused_ns;
+	unsigned open; /* as of the last look */
+	bool starved;  /* something waits only because max_runs run */
+	struct input_look *looking;	  /* a job that is out */
+	char candidate[DIGEST_HEX_MAX]; /* fingerprint of inputs that was seen once */
+};
+
+struct watched_file {
+	struct scheduler_project *project;
+	char *path; /* relative to the root */
+	struct pipeline *pipeline; /* NULL: never loaded */
+	struct stat *seen;	   /* of the pipeline's files, or of the one that can't be loaded */
+	size_t n_seen;
+	bool broken, dropped;
+	char *broken_text; /* what was told about it */
+	struct map *schedules; /* name → struct schedule * */
+};
+
+/* A firing that start() began. */
+struct begun {
+	char *path, *schedule;
+	int64_t nominal_ns;
+	bool stopping;
+	bool ended; /* but the database couldn't be told yet */
+	char *problem;
+};
+
+struct scheduler_project {
+	struct scheduler *s;
+	char *root, *cache_dir;
+	struct db *db;
+	void *owner;
+	VEC(struct watched_file *) files;
+	VEC(struct begun *) begun;
+	bool trouble;
+	int64_t beat_ns; /* when it was last noted that this server lives */
+};
+
+struct scheduler {
+	struct loop *loop;
+	struct clock *clock;
+	const struct scheduler_ops *ops;
+	void *arg;
+	struct scheduler_options options;
+	struct arena *arena;
+	const char *server;
+	struct zone_set *zones;
+	struct pool *pool;
+	struct due_heap heap;
+	struct due poll, refresh;
+	struct loop_source *timer;
+	int64_t timer_at_ns; /* monotonic */
+	int64_t last_wall_ns;
+	VEC(struct scheduler_project *) projects;
+	struct scheduler_counts counts;
+	unsigned running;
+	bool draining, closing, ticking;
+};
+
+/* --- scheduler.c */
+int64_t wall_now(const struct scheduler *s);
+void rearm(struct scheduler *s);
+void note(struct scheduler_project *p, const struct schedule *sc, const struct firing *f, const char *fmt, ...) _printf_(4, 5);
+void alert(struct scheduler_project *p, enum schedule_alert kind, const struct schedule *sc, const struct firing *f, const char *text);
+struct schedule *find_schedule(const struct scheduler_project *p, const char *path, const char *name);
+/* Transactions that tell trouble. begin: 0, or -1 told. */
+int project_begin(struct scheduler_project *p);
+int project_end(struct scheduler_project *p, int result, const struct err *err); /* commits when result >= 0; -1 told */
+void project_trouble(struct scheduler_project *p, const struct err *err);
+
+/* --- scheduler_files.c */
+int file_load(struct watched_file *f, bool always, struct err *err); /* 0 loaded or unchanged, 1 broken, -1 database */
+void file_free(struct watched_file *f);
+void schedule_free(struct schedule *sc);
+void schedule_arm(struct schedule *sc); /* its next firing, from seen_ns */
+void schedule_arm_dead_man(struct schedule *sc, int64_t nominal_ns);
+
+/* --- scheduler_fire.c: from a time to rows */
+void on_fire(void *arg);
+void on_dead_man(void *arg);
+void on_look(void *arg);
+int claim_by_hand(struct schedule *sc, int64_t nominal_ns, enum firing_cause cause, struct err *err); /* in a transaction */
+
+/* --- scheduler_run.c: from rows to runs and back */
+void pump(struct schedule *sc);
+void on_retry(void *arg);
+void sweep(struct scheduler_project *p);
+struct begun *find_begun(const struct scheduler_project *p, const char *path, const char *schedule, int64_t nominal_ns);
+void begun_free(struct begun *b);
+void finish_begun(struct scheduler_project *p, struct begun *b);
+
+/* --- inputs.c */
+/* Starts looking at the inputs of on_change on a worker; done(sc, hex) on the loop, with NULL and *err when it can't be told. */
+void inputs_look(struct schedule *sc, void (*done)(struct schedule *sc, const char *hex, const struct err *err));
+void inputs_forget(struct schedule *sc); /* done isn't called any more */
+
+#endif

@@ -1,0 +1,508 @@
+/* From rows to runs and back: what waits is started when its schedule lets it, what has ended is written down, what others left is taken up.
+ *
+ * pump() looks at the open firings of one schedule and starts what may start. settle() looks at a STARTED firing whose run may have ended and
+ * says what became of it; it is the same for a run that was begun here, one of a dead server, and one that another process ran. Both believe only
+ * the database. */
+#include <stdio.h>
+#include <string.h>
+#include "serve/scheduler_internal.h"
+
+/* --- what was begun here ----------------------------------------------------------------------------------------------------- */
+
+struct begun *find_begun(const struct scheduler_project *p, const char *path, const char *schedule, int64_t nominal_ns)
+{
+	for (size_t i = 0; i < p->begun.n; i++) {
+		struct begun *b = p->begun.v[i];
+
+		if (b->nominal_ns == nominal_ns && str_eq(b->schedule, schedule) && str_eq(b->path, path))
+			return b;
+	}
+	return NULL;
+}
+
+static struct begun *add_begun(struct scheduler_project *p, const struct firing *f)
+{
+	struct begun *b = xcalloc(1, sizeof(*b));
+
+	*b = (struct begun){ .path = xstrdup(f->path), .schedule = xstrdup(f->schedule), .nominal_ns = f->nominal_ns };
+	VEC_PUSH(&p->begun, b);
+	return b;
+}
+
+void begun_free(struct begun *b)
+{
+	free(b->path);
+	free(b->schedule);
+	free(b->problem);
+	free(b);
+}
+
+static void remove_begun(struct scheduler_project *p, struct begun *b)
+{
+	for (size_t i = 0; i < p->begun.n; i++)
+		if (p->begun.v[i] == b) {
+			p->begun.v[i] = p->begun.v[--p->begun.n];
+			break;
+		}
+	begun_free(b);
+}
+
+/* --- starting ---------------------------------------------------------------------------------------------------------------------- */
+
+static int64_t backoff(const struct schedule_decl *d, uint32_t number)
+{
+	int64_t ns = d->retry_min_ns;
+
+	for (uint32_t i = 1; i < number && ns < d->retry_max_ns; i++)
+		ns = ns > d->retry_max_ns / 2 ? d->retry_max_ns : ns * 2;
+	return MIN(ns, d->retry_max_ns);
+}
+
+/* A run that was interrupted goes on at once, unless it is interrupted again and again. */
+static int64_t retry_at(const struct schedule_decl *d, const struct firing *f)
+{
+	return f->ended_ns + (f->run && f->number <= 1 ? 0 : backoff(d, f->number));
+}
+
+struct choice {
+	struct firing *open;
+	size_t n_open;
+	VEC(size_t) start, stop; /* indices into open */
+	int64_t retry_ns;   /* when to look again for a retry; INT64_MAX: never */
+	bool starved;
+};
+
+static bool may_start(struct schedule *sc, struct choice *c, const struct firing *f, int64_t now)
+{
+	const struct scheduler *s = sc->file->project->s;
+
+	if (!str_eq(f->server, s->server) || f->state == FIRING_STARTED)
+		return false;
+	if (f->state == FIRING_RETRYING && retry_at(sc->decl, f) > now) {
+		c->retry_ns = MIN(c->retry_ns, retry_at(sc->decl, f));
+		return false;
+	}
+	if (s->options.max_runs && s->running + c->start.n >= s->options.max_runs) {
+		c->starved = true;
+		return false;
+	}
+	return true;
+}
+
+/* With `allow` everything that waits; else one at a time, whoever's it is: what runs, or is tried again, comes before what waits. */
+static int choose(struct schedule *sc, struct arena *arena, struct choice *c, struct err *err)
+{
+	struct firing_filter open = { .path = sc->file->path, .schedule = sc->name, .open = true };
+	bool allow = str_eq(sc->decl->overlap, "allow"), busy = false;
+	int64_t now = wall_now(sc->file->project->s);
+
+	c->start.n = c->stop.n = 0;
+	c->retry_ns = INT64_MAX;
+	c->starved = false;
+	if (record_firings(sc->file->project->db, &open, arena, &c->open, &c->n_open, err) < 0)
+		return -1;
+	for (size_t i = 0; i < c->n_open; i++) {
+		busy |= c->open[i].state != FIRING_WAITING;
+		if (c->open[i].state == FIRING_STARTED && str_eq(c->open[i].message, REPLACED))
+			VEC_PUSH(&c->stop, i);
+	}
+	for (size_t i = 0; i < c->n_open; i++) {
+		const struct firing *f = &c->open[i];
+
+		if ((allow || (f->state == FIRING_RETRYING ? busy : !busy && c->start.n == 0)) && may_start(sc, c, f, now))
+			VEC_PUSH(&c->start, i);
+	}
+	sc->open = (unsigned)c->n_open;
+	sc->starved = c->starved;
+	if (c->retry_ns != INT64_MAX)
+		due_set(&sc->file->project->s->heap, &sc->retry, c->retry_ns);
+	return 0;
+}
+
+static int write_starts(struct schedule *sc, struct choice *c, struct err *err)
+{
+	struct scheduler_project *p = sc->file->project;
+
+	for (size_t i = 0; i < c->start.n; i++) {
+		struct firing *f = &c->open[c->start.v[i]];
+
+		f->state = FIRING_STARTED;
+		f->number++;
+		f->started_ns = wall_now(p->s);
+		f->ended_ns = 0;
+		f->message = NULL;
+		if (record_firing_update(p->db, f, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* A run of another process, or of a dead server, is cancelled as `cairn cancel` does it. */
+static int write_stops(struct schedule *sc, struct choice *c, struct arena *arena, struct err *err)
+{
+	struct scheduler_project *p = sc->file->project;
+
+	for (size_t i = 0; i < c->stop.n; i++) {
+		struct firing *f = &c->open[c->stop.v[i]];
+		struct run_row run;
+
+		if (find_begun(p, f->path, f->schedule, f->nominal_ns) || !f->run)
+			continue;
+		if (record_find_run(p->db, f->run, arena, &run, NULL) == 0 && run.state == RUN_RUNNING &&
+		    record_run_request_cancel(p->db, run.rowid, false, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static struct scheduled described(struct schedule *sc, const struct firing *f)
+{
+	return (struct scheduled){ .project = sc->file->project, .pipeline = sc->file->pipeline, .decl = sc->decl, .firing = *f };
+}
+
+static void begin(struct schedule *sc, const struct firing *f)
+{
+	struct scheduler_project *p = sc->file->project;
+	struct scheduled d = described(sc, f);
+	struct begun *b = add_begun(p, f);
+	struct err err = { 0 };
+
+	p->s->counts.started++;
+	p->s->running++;
+	if (p->s->ops->start(p->s->arg, &d, &err) == 0)
+		return;
+	p->s->running--;
+	b->ended = true;
+	b->problem = xstrdup(err.msg);
+	due_set(&p->s->heap, &sc->retry, wall_now(p->s)); /* not here: what fails at once would nest */
+}
+
+static void stop(struct schedule *sc, const struct firing *f)
+{
+	struct scheduler_project *p = sc->file->project;
+	struct begun *b = find_begun(p, f->path, f->schedule, f->nominal_ns);
+	struct scheduled d = described(sc, f);
+
+	if (!b || b->stopping || b->ended)
+		return;
+	b->stopping = true;
+	if (p->s->ops->stop)
+		p->s->ops->stop(p->s->arg, &d);
+}
+
+void pump(struct schedule *sc)
+{
+	struct scheduler_project *p = sc->file->project;
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct choice c = { 0 };
+	struct err err = { 0 };
+	int r = 0;
+
+	if (p->s->draining || p->s->closing || !sc->decl || sc->file->dropped)
+		return;
+	if (choose(sc, arena, &c, &err) < 0) {
+		project_trouble(p, &err);
+	} else if (c.start.n || c.stop.n) {
+		r = project_begin(p);
+		if (r == 0)
+			r = project_end(p, choose(sc, arena, &c, &err) < 0 || write_starts(sc, &c, &err) < 0 || write_stops(sc, &c, arena, &err) < 0 ? -1 : 0, &err);
+		for (size_t i = 0; r == 0 && i < c.stop.n; i++)
+			stop(sc, &c.open[c.stop.v[i]]);
+		for (size_t i = 0; r == 0 && i < c.start.n; i++)
+			begin(sc, &c.open[c.start.v[i]]);
+	}
+	VEC_FREE(&c.start);
+	VEC_FREE(&c.stop);
+	rearm(p->s);
+}
+
+/* --- ending ------------------------------------------------------------------------------------------------------------------------- */
+
+struct outcome {
+	bool ended; /* the firing is closed, as `firing` says */
+	bool recovered;
+	struct firing firing;
+};
+
+static void close_as(struct outcome *o, struct firing *f, enum firing_state state, int64_t now, const char *message)
+{
+	f->state = state;
+	f->ended_ns = now;
+	f->message = message;
+	o->ended = state >= FIRING_SUCCEEDED;
+}
+
+/* Its last run before this one failed, or was told to be missing. */
+static int has_recovered(struct schedule *sc, const struct firing *f, struct arena *arena, bool *ret, struct err *err)
+{
+	struct firing_filter before = { .path = f->path, .schedule = f->schedule, .before_ns = f->nominal_ns, .ended_runs = true, .limit = 1 };
+	struct db *db = sc->file->project->db;
+	struct schedule_row row;
+	struct firing *last;
+	size_t n;
+
+	if (record_firings(db, &before, arena, &last, &n, err) < 0 || record_schedule(db, f->path, f->schedule, arena, &row, err) < 0)
+		return -1;
+	*ret = (n && last->state == FIRING_FAILED) || ((!n || last->nominal_ns < row.alerted_ns) && row.alerted_ns <= f->nominal_ns && row.alerted_ns &&
+						       calendar_next(&sc->calendar, row.alerted_ns - 1) == row.alerted_ns);
+	return 0;
+}
+
+static void failed(struct schedule *sc, struct firing *f, const char *why, int64_t now, struct outcome *o)
+{
+	if (sc && f->number <= sc->decl->retry_max) {
+		close_as(o, f, FIRING_RETRYING, now, why);
+		f->run = NULL;
+		sc->file->project->s->counts.retried++;
+	} else {
+		close_as(o, f, FIRING_FAILED, now, why);
+	}
+}
+
+static void interrupted(struct scheduler *s, struct schedule *sc, struct firing *f, int64_t now, struct outcome *o)
+{
+	if (s->draining)
+		return; /* the next server goes on with it */
+	if (!sc || f->number > sc->decl->retry_max + RESUMES_MAX)
+		close_as(o, f, FIRING_FAILED, now, "its run was interrupted again and again");
+	else
+		close_as(o, f, FIRING_RETRYING, now, "its run was interrupted");
+}
+
+/* In a transaction; `f` is STARTED. `problem`: why there may be no run; NULL: nobody here knows, and it is to be started again. */
+static int settle(struct scheduler_project *p, struct schedule *sc, struct firing *f, bool was_begun, const char *problem, struct arena *arena,
+		  struct outcome *o, struct err *err)
+{
+	int64_t now = wall_now(p->s);
+	bool replaced = str_eq(f->message, REPLACED);
+	struct run_row run = { .state = RUN_FAILED };
+
+	*o = (struct outcome){ 0 };
+	if (f->run && record_find_run(p->db, f->run, arena, &run, NULL) < 0)
+		run.message = "its run is no longer on record";
+	else if (!f->run)
+		run.message = problem ? problem : "no run came of it";
+	if (run.state == RUN_RUNNING && record_run_engine(&run) != RUN_ENGINE_DIED)
+		return 0; /* somebody else's process is at it */
+	if (!f->run && !was_begun && !replaced) {
+		f->state = FIRING_WAITING; /* its server died before anything came of it: that was no try */
+		f->number--;
+	} else if (run.state == RUN_SUCCEEDED) {
+		close_as(o, f, FIRING_SUCCEEDED, now, NULL);
+		if (sc && has_recovered(sc, f, arena, &o->recovered, err) < 0)
+			return -1;
+	} else if (replaced || run.state == RUN_CANCELLED) {
+		close_as(o, f, FIRING_CANCELLED, now, replaced ? REPLACED : "cancelled");
+	} else if (run.state == RUN_FAILED) {
+		failed(sc, f, run.message ? run.message : "failed", now, o);
+	} else {
+		interrupted(p->s, sc, f, now, o);
+	}
+	o->firing = *f;
+	return record_firing_update(p->db, f, err);
+}
+
+static void settle_dead_man(struct schedule *sc, const struct firing *f)
+{
+	if (!sc->watch_ns || f->nominal_ns < sc->watch_ns)
+		return;
+	sc->watch_ns = 0;
+	due_clear(&sc->file->project->s->heap, &sc->dead_man);
+	if (sc->seen_ns > f->nominal_ns && calendar_next(&sc->calendar, sc->seen_ns - 1) == sc->seen_ns)
+		schedule_arm_dead_man(sc, sc->seen_ns);
+}
+
+static void tell(struct scheduler_project *p, struct schedule *sc, const struct outcome *o)
+{
+	const struct firing *f = &o->firing;
+
+	if (!o->ended)
+		return;
+	note(p, sc, f, "%s%s%s", firing_state_name(f->state), f->message ? ": " : "", f->message ? f->message : "");
+	if (f->state == FIRING_SUCCEEDED) {
+		p->s->counts.succeeded++;
+		if (sc)
+			settle_dead_man(sc, f);
+		alert(p, o->recovered ? SCHEDULE_ALERT_RECOVERED : SCHEDULE_ALERT_SUCCEEDED, sc, f, o->recovered ? "it works again" : "");
+	} else if (f->state == FIRING_FAILED) {
+		p->s->counts.failed++;
+		alert(p, SCHEDULE_ALERT_FAILED, sc, f, f->message);
+	}
+}
+
+static void pump_starved(struct scheduler *s)
+{
+	for (size_t i = 0; i < s->projects.n; i++)
+		for (size_t k = 0; k < s->projects.v[i]->files.n; k++) {
+			struct map *m = s->projects.v[i]->files.v[k]->schedules;
+
+			for (size_t j = 0; j < map_len(m); j++) {
+				struct schedule *sc = map_at(m, j, NULL, NULL);
+
+				if (sc && sc->starved && (!s->options.max_runs || s->running < s->options.max_runs))
+					pump(sc);
+			}
+		}
+}
+
+void finish_begun(struct scheduler_project *p, struct begun *b)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct schedule *sc = find_schedule(p, b->path, b->schedule);
+	struct outcome o = { 0 };
+	struct err err = { 0 };
+	struct firing f;
+	int r = project_begin(p);
+
+	if (r == 0) {
+		r = record_firing(p->db, b->path, b->schedule, b->nominal_ns, arena, &f, &err);
+		if (r > 0 && f.state == FIRING_STARTED && str_eq(f.server, p->s->server))
+			r = settle(p, sc, &f, true, b->problem, arena, &o, &err);
+		r = project_end(p, MIN(r, 0), &err);
+	}
+	if (r < 0)
+		return; /* it stays `ended`; the next sweep tries again */
+	remove_begun(p, b);
+	tell(p, sc, &o);
+	if (sc)
+		pump(sc);
+	if (p->s->options.max_runs)
+		pump_starved(p->s);
+}
+
+static void finish_ended(struct scheduler_project *p)
+{
+	for (size_t i = 0; i < p->begun.n;) {
+		size_t n = p->begun.n;
+
+		if (p->begun.v[i]->ended)
+			finish_begun(p, p->begun.v[i]);
+		if (p->begun.n == n)
+			i++;
+		else if (p->begun.n > n)
+			break; /* something was started: the rest comes with the next look */
+	}
+}
+
+void on_retry(void *arg)
+{
+	struct schedule *sc = arg;
+
+	finish_ended(sc->file->project);
+	pump(sc);
+}
+
+/* --- what others left ------------------------------------------------------------------------------------------------------------------- */
+
+/* 1: nobody looks after it, or we do; 0: a server that lives does. */
+static int is_ours_to_take(struct scheduler_project *p, const struct firing *f, struct err *err)
+{
+	struct scheduler *s = p->s;
+	bool lives;
+
+	if (!f->server || str_eq(f->server, s->server))
+		return 1;
+	if (s->options.server_lives)
+		return !s->options.server_lives(s->arg, f->server);
+	return record_server_lives(p->db, f->server, wall_now(s), &lives, err) < 0 ? -1 : !lives;
+}
+
+static bool file_is_certain(const struct scheduler_project *p, const char *path)
+{
+	for (size_t i = 0; i < p->files.n; i++)
+		if (str_eq(p->files.v[i]->path, path))
+			return p->files.v[i]->pipeline && !p->files.v[i]->broken && !p->files.v[i]->dropped;
+	return false;
+}
+
+/* One open firing: taken if nobody has it, settled if its run may have ended. Returns 1 when something was written. */
+static int sweep_one(struct scheduler_project *p, struct firing *f, struct arena *arena, struct outcome *o, struct err *err)
+{
+	struct schedule *sc = find_schedule(p, f->path, f->schedule);
+	bool mine = str_eq(f->server, p->s->server);
+	int r = is_ours_to_take(p, f, err);
+
+	if (r <= 0 || (!sc && !file_is_certain(p, f->path)))
+		return MIN(r, 0);
+	if (!mine) {
+		r = record_firing_take(p->db, f, f->server, p->s->server, err);
+		if (r <= 0)
+			return r; /* another server was first */
+		p->s->counts.taken_up++;
+		f->server = p->s->server;
+		note(p, sc, f, "taken up");
+	}
+	if (!sc && f->state != FIRING_STARTED) {
+		close_as(o, f, FIRING_CANCELLED, wall_now(p->s), "its schedule is gone");
+		o->firing = *f;
+		return record_firing_update(p->db, f, err) < 0 ? -1 : 1;
+	}
+	if (f->state != FIRING_STARTED || find_begun(p, f->path, f->schedule, f->nominal_ns))
+		return !mine;
+	return settle(p, sc, f, !sc, NULL, arena, o, err) < 0 ? -1 : 1;
+}
+
+/* Is there anything to write at all? A look that finds nothing takes no lock. */
+static bool needs_sweep(struct scheduler_project *p, const struct firing *f)
+{
+	if (!str_eq(f->server, p->s->server))
+		return is_ours_to_take(p, f, NULL) > 0;
+	return f->state == FIRING_STARTED ? !find_begun(p, f->path, f->schedule, f->nominal_ns) : !find_schedule(p, f->path, f->schedule);
+}
+
+static int sweep_all(struct scheduler_project *p, struct firing *open, size_t n, struct arena *arena, struct outcome *outcomes, struct err *err)
+{
+	for (size_t i = 0; i < n; i++)
+		if (sweep_one(p, &open[i], arena, &outcomes[i], err) < 0)
+			return -1;
+	return 0;
+}
+
+static void pump_of(struct scheduler_project *p, const struct firing *open, size_t n)
+{
+	_cleanup_(map_freep) struct map *seen = map_new();
+
+	for (size_t i = 0; i < n; i++) {
+		struct schedule *sc = find_schedule(p, open[i].path, open[i].schedule);
+		bool is_new;
+
+		map_slot(seen, &sc, sizeof(sc), &is_new);
+		if (sc && is_new)
+			pump(sc);
+	}
+}
+
+void sweep(struct scheduler_project *p)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct firing_filter filter = { .open = true };
+	struct outcome *outcomes;
+	struct firing *open;
+	struct err err = { 0 };
+	bool any = false;
+	size_t n;
+	int r = 0;
+
+	finish_ended(p);
+	if (p->s->draining)
+		return;
+	if (record_firings(p->db, &filter, arena, &open, &n, &err) < 0) {
+		project_trouble(p, &err);
+		return;
+	}
+	for (size_t i = 0; i < n && !any; i++)
+		any = needs_sweep(p, &open[i]);
+	outcomes = arena_alloc(arena, (n + 1) * sizeof(*outcomes));
+	if (any) {
+		r = project_begin(p);
+		if (r == 0 && record_firings(p->db, &filter, arena, &open, &n, &err) < 0)
+			r = project_end(p, -1, &err);
+		outcomes = arena_alloc(arena, (n + 1) * sizeof(*outcomes));
+		if (r == 0)
+			r = project_end(p, sweep_all(p, open, n, arena, outcomes, &err), &err);
+	}
+	for (size_t i = 0; r == 0 && any && i < n; i++)
+		tell(p, find_schedule(p, open[i].path, open[i].schedule), &outcomes[i]);
+	if (r == 0)
+		pump_of(p, open, n);
+}
