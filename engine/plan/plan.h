@@ -95,10 +95,14 @@ struct plan_context {
 	const char *steps_program; /* path of the built-in steps' program where tasks run; NULL: found on PATH */
 	const struct plan_pin *pins; /* given by a resumed run, else NULL */
 	size_t n_pins;
+	const struct schedule_times *schedule; /* what `schedule.*` stands for; NULL: no schedule made this run */
 	/* Results of this run so far, for tasks that the cache may not answer (cache: false, --force) on resume: 1 known, 0 not. */
 	int (*run_result)(void *arg, const char *task, const struct digest *key, int64_t *ret_attempt);
 	void *arg;
 };
+
+/* The text of a REF_SCHEDULE. ERR_INVALID without times. */
+int plan_schedule_value(const struct schedule_times *t, const struct ref *ref, struct value *ret, struct err *err);
 
 struct plan;
 /* Selects, pins the pipeline's inputs, code and tools, expands what can be. ERR_INVALID for unknown targets, ERR_UNSUPPORTED for

@@ -107,6 +107,15 @@ static int item_value(struct task_scope *sc, const struct ref *ref, struct value
 	}
 }
 
+int plan_schedule_value(const struct schedule_times *t, const struct ref *ref, struct value *ret, struct err *err)
+{
+	const char *const texts[] = { t ? t->time : NULL, t ? t->name : NULL, t ? t->interval_start : NULL, t ? t->interval_end : NULL };
+
+	if (!t)
+		return err_set(err, ERR_INVALID, "`schedule.%s` has a value only in runs of a schedule: `cairn run --schedule NAME[@TIME]`", ref->name);
+	return ref->index < ARRAY_LEN(texts) ? text_value(ret, texts[ref->index]) : not_here(ref, err);
+}
+
 int scope_resolve(void *arg, const struct ref *ref, struct value *ret, struct err *err)
 {
 	struct task_scope *sc = arg;
@@ -135,7 +144,7 @@ int scope_resolve(void *arg, const struct ref *ref, struct value *ret, struct er
 	case REF_STEP_METRIC:
 		return metric_value(sc, ref, ret, err);
 	case REF_SCHEDULE:
-		return err_set(err, ERR_UNSUPPORTED, "`schedule.%s` has a value only in runs that a schedule starts, which this build doesn't have", ref->name);
+		return plan_schedule_value(sc->plan->ctx.schedule, ref, ret, err);
 	default:
 		return not_here(ref, err);
 	}

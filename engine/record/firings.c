@@ -131,6 +131,91 @@ int record_firing_set_run(struct db *db, const struct firing *f, const char *run
 	return run_counting(db, s, err);
 }
 
+static int already(const struct firing *f, struct err *err)
+{
+	struct str name = { 0 };
+
+	firing_add_name(&name, f->schedule, f->nominal_ns);
+	if (f->state == FIRING_WAITING)
+		err_set(err, ERR_BUSY, "%s waits for its turn in a server", name.s);
+	else if (f->state == FIRING_RETRYING)
+		err_set(err, ERR_BUSY, "%s is going to be tried again by a server", name.s);
+	else if (f->state == FIRING_STARTED)
+		err_set(err, ERR_BUSY, "%s is running as %s", name.s, f->run ? f->run : "a run that begins");
+	else
+		err_set(err, ERR_EXISTS, "%s has fired already: %s%s%s", name.s, firing_state_name(f->state), f->run ? ", run " : "", f->run ? f->run : "");
+	str_deinit(&name);
+	return -1;
+}
+
+/* May a run begin for a firing that is there? */
+static int may_begin(struct db *db, const struct firing *f, const struct firing_begin *b, struct err *err)
+{
+	bool lives = true;
+
+	switch (f->state) {
+	case FIRING_STARTED:
+		return f->run ? already(f, err) : 0;
+	case FIRING_WAITING:
+		if (f->server && record_server_lives(db, f->server, b->wall_ns, &lives, err) < 0)
+			return -1;
+		return f->server && lives ? already(f, err) : 0;
+	case FIRING_MISSED:
+		return 0;
+	case FIRING_FAILED:
+	case FIRING_CANCELLED:
+	case FIRING_SKIPPED:
+		return b->again ? 0 : already(f, err);
+	default:
+		return already(f, err);
+	}
+}
+
+int record_firing_begin(struct db *db, const struct firing_begin *b, struct arena *arena, struct err *err)
+{
+	struct firing f;
+	int r = record_firing(db, b->path, b->schedule, b->nominal_ns, arena, &f, err);
+
+	if (r < 0)
+		return -1;
+	if (r == 0) {
+		f = (struct firing){ .path = b->path, .schedule = b->schedule, .nominal_ns = b->nominal_ns, .cause = b->cause, .state = FIRING_WAITING,
+				     .claimed_ns = b->wall_ns };
+		if (record_firing_claim(db, &f, err) < 0)
+			return -1;
+	} else if (may_begin(db, &f, b, err) < 0) {
+		return -1;
+	}
+	if (f.state != FIRING_STARTED) { /* else it was a server that started this very process */
+		f.state = FIRING_STARTED;
+		f.server = server_name_self(arena);
+		f.started_ns = b->wall_ns;
+		f.ended_ns = 0;
+		f.number++;
+		f.message = NULL;
+	}
+	f.run = b->run;
+	return record_firing_update(db, &f, err);
+}
+
+int record_firing_ended(struct db *db, const struct run_row *run, struct arena *arena, struct err *err)
+{
+	struct firing f;
+	bool lives = false;
+	int r = run->path ? record_firing(db, run->path, run->schedule, run->nominal_ns, arena, &f, err) : 0;
+
+	if (r <= 0 || f.state != FIRING_STARTED || !str_eq(f.run, run->id) || run->state == RUN_RUNNING || run->state == RUN_INTERRUPTED)
+		return MIN(r, 0);
+	if (f.server && !str_eq(f.server, server_name_self(arena)) && record_server_lives(db, f.server, run->ended_ns, &lives, err) < 0)
+		return -1;
+	if (lives)
+		return 0;
+	f.state = run->state == RUN_SUCCEEDED ? FIRING_SUCCEEDED : run->state == RUN_FAILED ? FIRING_FAILED : FIRING_CANCELLED;
+	f.ended_ns = run->ended_ns;
+	f.message = run->message;
+	return record_firing_update(db, &f, err);
+}
+
 int record_firing_release(struct db *db, const char *server, struct err *err)
 {
 	sqlite3_stmt *s = db_prepare(db, "UPDATE firing SET server=NULL WHERE state IN (0, 2) AND server=?", err);
@@ -269,10 +354,18 @@ const char *server_name_self(struct arena *arena)
 	return arena_printf(arena, "%s:%d:%llu", host, (int)pid, (unsigned long long)process_start_time(pid));
 }
 
+#define SERVER_KEEP_NS (30LL * 86400 * NS_PER_S)
+
 int record_server_beat(struct db *db, const char *server, int64_t wall_ns, struct err *err)
 {
-	sqlite3_stmt *s = db_prepare(db, "INSERT OR REPLACE INTO server (name, beat_ns) VALUES (?,?)", err);
+	sqlite3_stmt *s = db_prepare(db, "DELETE FROM server WHERE beat_ns<? AND NOT EXISTS (SELECT 1 FROM firing WHERE state<3 AND server=name)", err);
 
+	if (!s)
+		return -1;
+	sqlite3_bind_int64(s, 1, wall_ns - SERVER_KEEP_NS);
+	if (db_run(db, s, err) < 0)
+		return -1;
+	s = db_prepare(db, "INSERT OR REPLACE INTO server (name, beat_ns) VALUES (?,?)", err);
 	if (!s)
 		return -1;
 	bind_text(s, 1, server);
@@ -282,7 +375,7 @@ int record_server_beat(struct db *db, const char *server, int64_t wall_ns, struc
 
 int record_server_gone(struct db *db, const char *server, struct err *err)
 {
-	sqlite3_stmt *s = db_prepare(db, "DELETE FROM server WHERE name=?", err);
+	sqlite3_stmt *s = db_prepare(db, "UPDATE server SET beat_ns=-1 WHERE name=?", err);
 
 	if (!s)
 		return -1;
@@ -326,7 +419,7 @@ int record_server_lives(struct db *db, const char *server, int64_t wall_ns, bool
 		return -1;
 	bind_text(s, 1, server);
 	r = db_step(db, s, err);
-	*ret = r > 0 && beat_is_fresh(sqlite3_column_int64(s, 0), wall_ns);
+	*ret = r == 0 || beat_is_fresh(sqlite3_column_int64(s, 0), wall_ns); /* a `cairn run` of another machine has no heart that beats */
 	sqlite3_reset(s);
 	return r < 0 ? -1 : 0;
 }

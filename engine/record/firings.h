@@ -46,6 +46,18 @@ int record_firing_update(struct db *db, const struct firing *f, struct err *err)
 int record_firing_take(struct db *db, const struct firing *f, const char *from, const char *to, struct err *err);
 /* Names the run of a STARTED firing that has none: 1 named, 0 it has one or isn't started. */
 int record_firing_set_run(struct db *db, const struct firing *f, const char *run, struct err *err);
+/* The run of a firing begins: in the transaction that makes its row. A server's firing gets its run's name; one that nobody has made, or that
+ * waits for nobody, is made and belongs to this process. ERR_EXISTS when it has fired, ERR_BUSY when somebody has it. */
+struct firing_begin {
+	const char *path, *schedule;
+	int64_t nominal_ns, wall_ns;
+	enum firing_cause cause; /* for one that is made here */
+	bool again;		 /* one that failed, was cancelled or skipped may run again */
+	const char *run;
+};
+int record_firing_begin(struct db *db, const struct firing_begin *b, struct arena *arena, struct err *err);
+/* The run has ended: so has its firing, unless a server that lives looks after it: that ends it, or tries again. */
+int record_firing_ended(struct db *db, const struct run_row *run, struct arena *arena, struct err *err);
 /* All that `server` owns and that aren't started: nobody's again. */
 int record_firing_release(struct db *db, const char *server, struct err *err);
 
@@ -87,7 +99,8 @@ const char *server_name_self(struct arena *arena);
 /* Notes that it lives. */
 int record_server_beat(struct db *db, const char *server, int64_t wall_ns, struct err *err);
 int record_server_gone(struct db *db, const char *server, struct err *err);
-/* Does it? On this machine its process is asked; of another one, whether it was heard of within SERVER_SILENT_NS. */
+/* Does it? On this machine its process is asked; of another one, whether it was heard of within SERVER_SILENT_NS (one that never was is a
+ * `cairn run`, and trusted). */
 #define SERVER_SILENT_NS (300 * NS_PER_S)
 int record_server_lives(struct db *db, const char *server, int64_t wall_ns, bool *ret, struct err *err);
 /* The server of this project that lives, if any; NULL when none. */

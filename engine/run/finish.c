@@ -1,6 +1,7 @@
 /* The end of a run: results table, manifest, run hash. Write order: content, records, manifest, and only then the row that names it. */
 #include "base/text.h"
 #include "record/manifest.h"
+#include "record/firings.h"
 #include "record/run_query.h"
 #include "run/internal.h"
 #include "storage/remote/tier.h"
@@ -187,7 +188,8 @@ static int write_end(struct run *r, struct err *err)
 		return -1;
 	if (db_begin(ctx->db, err) < 0)
 		return -1;
-	if (record_run_update(ctx->db, &r->row, err) < 0 || record_run_results(ctx->db, ctx->store, &r->row, err) < 0) {
+	if (record_run_update(ctx->db, &r->row, err) < 0 || record_run_results(ctx->db, ctx->store, &r->row, err) < 0 ||
+	    (r->row.schedule && record_firing_ended(ctx->db, &r->row, r->arena, err) < 0)) {
 		db_rollback(ctx->db);
 		return -1;
 	}

@@ -11,6 +11,17 @@ static json_t *names(const char *const *v, size_t n)
 	return a;
 }
 
+static json_t *schedule_json(const struct schedule_times *t)
+{
+	json_t *j = json_object();
+
+	json_object_set_new(j, "name", json_string(t->name));
+	json_object_set_new(j, "time", json_string(t->time));
+	json_object_set_new(j, "interval_start", json_string(t->interval_start));
+	json_object_set_new(j, "interval_end", json_string(t->interval_end));
+	return j;
+}
+
 char *options_to_json(const struct run_options *o)
 {
 	struct str out = { 0 };
@@ -23,6 +34,8 @@ char *options_to_json(const struct run_options *o)
 	json_object_set_new(j, "keep_going", json_boolean(o->keep_going));
 	json_object_set_new(j, "keep_workspace", json_boolean(o->keep_workspace));
 	json_object_set_new(j, "jobs", json_integer(o->jobs));
+	if (o->schedule)
+		json_object_set_new(j, "schedule", schedule_json(o->schedule));
 	json_add_canonical(&out, j);
 	json_decref(j);
 	return str_take(&out);
@@ -46,6 +59,16 @@ static const char *read_name(const json_t *j, const char *key, struct arena *are
 	return s ? arena_strdup(arena, s) : NULL;
 }
 
+static const struct schedule_times *read_schedule(const json_t *options, struct arena *arena)
+{
+	const json_t *j = json_object_get(options, "schedule");
+	struct schedule_times *t = arena_alloc(arena, sizeof(*t));
+
+	*t = (struct schedule_times){ read_name(j, "name", arena), read_name(j, "time", arena), read_name(j, "interval_start", arena),
+				      read_name(j, "interval_end", arena) };
+	return t->name && t->time && t->interval_start && t->interval_end ? t : NULL;
+}
+
 int options_from_json(const char *json, struct arena *arena, struct run_options *ret, struct err *err)
 {
 	json_t *j;
@@ -60,6 +83,7 @@ int options_from_json(const char *json, struct arena *arena, struct run_options 
 	ret->keep_going = json_is_true(json_object_get(j, "keep_going"));
 	ret->keep_workspace = json_is_true(json_object_get(j, "keep_workspace"));
 	ret->jobs = (unsigned)MAX(json_integer_value(json_object_get(j, "jobs")), 0);
+	ret->schedule = read_schedule(j, arena);
 	json_decref(j);
 	return 0;
 }

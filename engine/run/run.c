@@ -2,6 +2,7 @@
 #include <signal.h>
 #include "base/fs.h"
 #include "base/process.h"
+#include "record/firings.h"
 #include "run/git.h"
 #include "run/internal.h"
 
@@ -64,7 +65,8 @@ static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, 
 {
 	const struct run_options *o = r->o;
 	struct plan_context pc = { .config = r->ctx->config, .pipeline = r->pipeline, .params = r->params, .store = r->ctx->store, .db = r->ctx->db,
-				   .cache = r->ctx->cache, .steps_program = r->ctx->steps_program, .pins = pins, .n_pins = n_pins, .arg = r };
+				   .cache = r->ctx->cache, .steps_program = r->ctx->steps_program, .pins = pins, .n_pins = n_pins, .schedule = o->schedule,
+				   .arg = r };
 	struct plan_options po = { .targets = o->targets, .n_targets = o->n_targets, .from = o->from, .until = o->until, .force = o->force,
 				   .n_force = o->n_force, .hash_threads = r->ctx->hash_threads };
 	const char *shell[] = { o->shell_step };
@@ -96,6 +98,15 @@ static void fill_engine(struct run *r)
 	r->row.host = arena_strdup(r->arena, host);
 }
 
+/* A firing has one run: the rows of both come together. */
+static int write_firing(struct run *r, struct err *err)
+{
+	struct firing_begin b = { .path = r->row.path, .schedule = r->row.schedule, .nominal_ns = r->row.nominal_ns, .wall_ns = r->row.started_ns,
+				  .cause = FIRING_MANUAL, .again = r->o->again, .run = r->row.id };
+
+	return r->row.schedule ? record_firing_begin(r->ctx->db, &b, r->arena, err) : 0;
+}
+
 static int write_start(struct run *r, struct err *err)
 {
 	struct db *db = r->ctx->db;
@@ -106,6 +117,8 @@ static int write_start(struct run *r, struct err *err)
 	if (db_begin(db, err) < 0)
 		return -1;
 	result = record_run_add(db, &r->row, r->arena, err);
+	if (result == 0)
+		result = write_firing(r, err);
 	for (size_t i = 0; i < n && result == 0; i++)
 		result = record_run_input(db, r->row.rowid, pins[i].name, pins[i].origin, &pins[i].id, err);
 	if (result < 0) {
@@ -259,6 +272,10 @@ static int start(struct run *r, struct run_row *ret, struct err *err)
 		return -1;
 	r->row = (struct run_row){ .pipeline = r->pipeline->name, .state = RUN_RUNNING, .started_ns = c->wall_ns(c) };
 	r->row.path = path_in_project(r);
+	if (r->o->schedule) {
+		r->row.schedule = r->o->schedule->name;
+		r->row.nominal_ns = r->o->nominal_ns;
+	}
 	json = params_to_json(r->pipeline, r->params);
 	r->row.params_json = arena_strdup(r->arena, json);
 	free(json);

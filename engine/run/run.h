@@ -29,6 +29,9 @@ struct run_options {
 	bool keep_workspace;
 	unsigned jobs;		   /* tasks at once; 0: from the configuration */
 	const char *shell_step;	   /* open a shell in this task's workspace instead of running it */
+	const struct schedule_times *schedule; /* the run is a schedule's firing, which must not have run (record/firings.h); or NULL */
+	int64_t nominal_ns;
+	bool again;		   /* unless it failed, was cancelled or skipped */
 };
 
 enum task_outcome { TASK_HIT, TASK_DONE, TASK_FAILED, TASK_SKIPPED, TASK_BLOCKED, TASK_CANCELLED };

@@ -282,8 +282,8 @@ static int settle(struct scheduler_project *p, struct schedule *sc, struct firin
 		run.message = "its run is no longer on record";
 	else if (!f->run)
 		run.message = problem ? problem : "no run came of it";
-	if (run.state == RUN_RUNNING && record_run_engine(&run) != RUN_ENGINE_DIED)
-		return 0; /* somebody else's process is at it */
+	if (run.state == RUN_RUNNING && (record_run_engine(&run) == RUN_ENGINE_LIVES || (was_begun && record_run_engine(&run) == RUN_ENGINE_ELSEWHERE)))
+		return 0; /* somebody else's process is at it. One of another machine whose server died is taken for dead */
 	if (!f->run && !was_begun && !replaced) {
 		f->state = FIRING_WAITING; /* its server died before anything came of it: that was no try */
 		f->number--;
