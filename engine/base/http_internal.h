@@ -16,6 +16,7 @@
 	X(easy_cleanup)   \
 	X(easy_setopt)    \
 	X(easy_getinfo)   \
+	X(easy_perform)   \
 	X(easy_strerror)  \
 	X(slist_append)   \
 	X(slist_free_all) \

@@ -79,6 +79,8 @@ int cli_config(struct cli *cli, const struct config **ret, struct err *err);
 int cli_db(struct cli *cli, enum db_open_flags flags, struct db **ret, struct err *err);
 /* create: make an absent one; else ERR_NOT_FOUND. */
 int cli_store(struct cli *cli, bool create, struct store **ret, struct err *err);
+/* The same of any configuration; the caller frees it. */
+int cli_open_store(const struct config *c, bool create, struct store **ret, struct err *err);
 /* Path of the built-in steps' program, which lies beside this one; in cli->arena. */
 const char *cli_steps_program(struct cli *cli);
 /* `path` as the user typed it (NULL: pipeline.yaml in the working directory). Prints every error and warning, with the line of the file

@@ -233,6 +233,34 @@ const struct cli_command cli_commands[] = {
 	  .json = "{\"id\", \"path\", \"bytes\": N}",
 	  EXAMPLES({ "cairn get train/model", "of the newest run" }, { "cairn get evaluate/report -r digits-7kq2m -o /tmp/report", "of a certain one" }),
 	  .complete = COMPLETE_STEP, .run = cmd_get },
+	{ "serve", "run schedules unattended, and answer over HTTP", "[PROJECT_DIR...]", 0, CLI_ANY,
+	  "Runs every schedule of the projects (default: the one here), each run as a process of its own. Stays in the foreground and logs a line an event. "
+	  "Pipeline files with schedules are found in the project's root and in pipelines/; an edit is taken up by itself, a broken one keeps the old "
+	  "schedule and says so.\n"
+	  "\n"
+	  "SIGHUP loads everything again. SIGTERM and SIGINT drain: nothing new begins, runs that are going on have --drain-timeout, then they are asked to "
+	  "stop; `cairn resume` goes on with them. A second signal asks at once, a third one leaves them running. After kill -9 runs go on too, and "
+	  "the next server follows them: no firing is lost, none happens twice.\n"
+	  "\n"
+	  "HTTP: /healthz, /readyz, /metrics (OpenMetrics), and the API under /api/v1 that /api/v1/openapi.json describes. At a loopback address or a Unix "
+	  "socket reading is free; what changes something needs the token as `Authorization: Bearer TOKEN`. Any other address needs a token for all "
+	  "but health, and isn't listened at without one; put TLS in front of it.\n"
+	  "\n"
+	  "As a service: `cairn serve --unit` prints a unit for systemd (readiness, watchdog, reload and socket activation are spoken). In a container:\n"
+	  " docker run -d --init --name cairn -v /srv/project:/project -w /project -v /etc/cairn/token:/run/token:ro \\\n"
+	  "   -p 127.0.0.1:8410:8410 --stop-timeout 660 IMAGE cairn serve --listen 0.0.0.0:8410 --token-file /run/token --drain-timeout 10m",
+	  OPTIONS({ 0, "listen", "ADDRESS", "ADDR:PORT, unix:PATH or none (default: 127.0.0.1:8410, or systemd's sockets); port 0: any", .repeats = true },
+		  { 0, "token-file", "FILE", "the token that changes need, one line (or CAIRN_SERVE_TOKEN)", .complete = COMPLETE_FILE },
+		  { 0, "pipeline", "FILE", "serve this pipeline file, instead of all that have schedules", .repeats = true, .complete = COMPLETE_YAML },
+		  { 0, "drain-timeout", "DURATION", "how long runs may go on when the server is to end (default 5m)" },
+		  { 0, "max-runs", "N", "at most N runs at once, over all projects" },
+		  { 0, "log", "FORMAT", "how events are logged: text or json", .choices = "text|json", .complete = COMPLETE_CHOICE },
+		  { 0, "unit", NULL, "print a unit file for systemd, and do nothing else" }),
+	  EXIT_CODES({ 0, "it was asked to end, and did" }, { 2, "wrong usage, or an address that needs a token" }, { 3, "a configuration is invalid" },
+		     { 4, "the environment: database, disk, an address that is taken" }),
+	  EXAMPLES({ "cairn serve", "the project here, API at 127.0.0.1:8410" }, { "cairn serve /srv/a /srv/b --token-file /etc/cairn/token", "two projects; the API may start runs" },
+		   { "cairn serve --unit >/etc/systemd/system/cairn.service", "as a service" }),
+	  .complete = COMPLETE_DIR, .ignores_sigpipe = true, .run = cmd_serve },
 	{ "secret", "keep secrets for steps", .subcommands = secret_commands,
 	  .description = "Secrets reach the steps that name them as environment variables, and nothing else: they aren't keyed, stored with results, "
 			 "or logged. CAIRN_SECRET_NAME in the environment wins over what is kept.",

@@ -212,7 +212,7 @@ int64_t cli_test_duration(const char *name, int64_t normal_ns)
 	return v && text_parse_duration(v, &ns, NULL) == 0 ? ns : normal_ns;
 }
 
-static int open_store(const struct config *c, bool create, struct store **ret, struct err *err)
+int cli_open_store(const struct config *c, bool create, struct store **ret, struct err *err)
 {
 	const struct bucket_options bucket = {
 		.endpoint = c->store_options.endpoint,
@@ -245,7 +245,7 @@ int cli_store(struct cli *cli, bool create, struct store **ret, struct err *err)
 
 	if (cli_config(cli, &config, err) < 0)
 		return -1;
-	if (!cli->store && open_store(config, create, &cli->store, err) < 0)
+	if (!cli->store && cli_open_store(config, create, &cli->store, err) < 0)
 		return -1;
 	*ret = cli->store;
 	return 0;

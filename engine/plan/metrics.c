@@ -97,7 +97,7 @@ void metrics_json(const struct metric_value *m, size_t n, struct str *out)
 	json_decref(o);
 }
 
-static bool gate_holds(enum gate_op op, double v, double bound)
+bool gate_holds(enum gate_op op, double v, double bound)
 {
 	switch (op) {
 	case GATE_GE:

@@ -16,4 +16,6 @@ void metrics_json(const struct metric_value *m, size_t n, struct str *out);
 /* 0 when every gate holds; -1 with ERR_FAILED naming the first that doesn't ("gate failed: accuracy is 0.81, must be >= 0.85"). */
 int metrics_gate(const struct step *s, const struct metric_value *m, size_t n, struct err *err);
 
+bool gate_holds(enum gate_op op, double value, double bound); /* NaN holds nothing but != */
+
 #endif

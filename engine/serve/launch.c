@@ -353,9 +353,14 @@ void launches_free(struct launches *v)
 	free(v);
 }
 
-size_t launches_running(const struct launches *v)
+size_t launches_running(struct launches *v)
 {
-	return v->running.n;
+	size_t n;
+
+	pthread_mutex_lock(&v->lock);
+	n = v->running.n;
+	pthread_mutex_unlock(&v->lock);
+	return n;
 }
 
 void launches_stop_all(struct launches *v)

@@ -4,7 +4,7 @@
  * goes on, and the database says so to the next one. What it prints goes to .cairn/serve/NAME.log, its facts (`--json`) to NAME.json; the
  * newest LAUNCH_KEPT of them are kept, and a log that grows over LAUNCH_LOG_MAX loses its beginning.
  *
- * The loop's thread. launches_find() may be called by any.
+ * The loop's thread, where it doesn't say otherwise.
  */
 #ifndef CAIRN_SERVE_LAUNCH_H
 #define CAIRN_SERVE_LAUNCH_H
@@ -39,7 +39,7 @@ const char *launch_name(const struct launch *l);
 /* Once: stop in order; twice: at once. Its run stays resumable. */
 void launch_stop(struct launch *l);
 
-size_t launches_running(const struct launches *v);
+size_t launches_running(struct launches *v); /* any thread */
 void launches_stop_all(struct launches *v);
 
 /* What is known of a launch by its name, an object: {"launch", "project", "state": "running"|"ended", "pid", "started", "exit", "run", "run_state", "problem"};

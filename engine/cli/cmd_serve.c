@@ -1,0 +1,101 @@
+/* `cairn serve`. */
+#include <string.h>
+#include "base/fs.h"
+#include "cli/cli.h"
+#include "serve/daemon.h"
+#include "serve/web.h"
+
+#define TOKEN_FILE_MAX 4096
+
+/* One line of a file, or of the environment; never of the command line, which everybody can read. */
+static int read_token(struct cli *cli, const struct cli_args *args, const char **ret, struct err *err)
+{
+	const char *file = cli_value(args, "token-file"), *token = getenv("CAIRN_SERVE_TOKEN");
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	*ret = NULL;
+	if (file) {
+		if (fs_read_file(file, TOKEN_FILE_MAX, &text, err) < 0)
+			return err_wrap(err, "--token-file");
+		while (text.len && strchr("\r\n \t", text.s[text.len - 1]))
+			text.s[--text.len] = '\0';
+		token = text.len ? text.s : "";
+	}
+	if (!token || (!*token && !file))
+		return 0;
+	if (strlen(token) < WEB_TOKEN_MIN)
+		return err_set(err, ERR_USAGE, "the token has fewer than %d characters: `openssl rand -hex 32` makes one", WEB_TOKEN_MIN);
+	for (const char *c = token; *c; c++)
+		if ((unsigned char)*c <= ' ' || (unsigned char)*c >= 0x7f)
+			return err_set(err, ERR_USAGE, "the token must be one line of printable characters");
+	*ret = arena_strdup(cli->arena, token);
+	return 0;
+}
+
+static bool wants_http(const struct cli_args *args)
+{
+	return !(cli_count(args, "listen") == 1 && str_eq(cli_value(args, "listen"), "none"));
+}
+
+static const char unit[] =
+	"# /etc/systemd/system/cairn.service — cairn serve as a service; change user and directory.\n"
+	"[Unit]\n"
+	"Description=Cairn: schedules and API of /srv/project\n"
+	"After=network-online.target\n"
+	"Wants=network-online.target\n"
+	"\n"
+	"[Service]\n"
+	"Type=notify\n"
+	"User=cairn\n"
+	"WorkingDirectory=/srv/project\n"
+	"# One line in that file is the token; `openssl rand -hex 32` makes one.\n"
+	"LoadCredential=token:/etc/cairn/token\n"
+	"ExecStart=/usr/local/bin/cairn serve --drain-timeout 10m --token-file %d/token\n"
+	"ExecReload=/bin/kill -HUP $MAINPID\n"
+	"# Drains: running runs get 10 minutes, are then asked to stop, and can be resumed.\n"
+	"KillMode=mixed\n"
+	"TimeoutStopSec=11min\n"
+	"Restart=on-failure\n"
+	"WatchdogSec=60\n"
+	"LimitNOFILE=65536\n"
+	"NoNewPrivileges=yes\n"
+	"PrivateTmp=yes\n"
+	"ProtectSystem=full\n"
+	"\n"
+	"[Install]\n"
+	"WantedBy=multi-user.target\n"
+	"\n"
+	"# For socket activation put this into /etc/systemd/system/cairn.socket:\n"
+	"# [Socket]\n"
+	"# ListenStream=127.0.0.1:8410\n"
+	"# [Install]\n"
+	"# WantedBy=sockets.target\n";
+
+int cmd_serve(struct cli *cli, const struct cli_args *args)
+{
+	static const char *const here[] = { "." };
+	_cleanup_(freep) const char **listen = NULL, **pipelines = NULL;
+	struct daemon_options o = { .projects = args->n_operands ? args->operands : here, .n_projects = args->n_operands ? args->n_operands : 1,
+				    .drain_ns = 300 * NS_PER_S, .verbosity = cli->verbosity, .open_store = cli_open_store };
+	uint64_t max_runs = 0;
+	struct err err = { 0 };
+
+	if (cli_flag(args, "unit")) {
+		cli_printf(cli, "%s", unit);
+		return CLI_OK;
+	}
+	o.no_http = !wants_http(args);
+	listen = cli_values(args, "listen", &o.n_listen);
+	pipelines = cli_values(args, "pipeline", &o.n_pipelines);
+	o.listen = listen;
+	o.pipelines = pipelines;
+	o.log_json = str_eq(cli_value(args, "log"), "json");
+	if (o.n_projects > DAEMON_PROJECTS_MAX || o.n_listen > DAEMON_LISTEN_MAX)
+		return cli_usage_error(cli, "at most %d projects and %d addresses", DAEMON_PROJECTS_MAX, DAEMON_LISTEN_MAX);
+	if (read_token(cli, args, &o.token, &err) < 0 || cli_duration_value(args, "drain-timeout", &o.drain_ns, &err) < 0 ||
+	    cli_uint(args, "max-runs", 1, 10000, &max_runs, &err) < 0)
+		return cli_fail(cli, &err);
+	o.max_runs = (unsigned)max_runs;
+	unsetenv("CAIRN_SERVE_TOKEN");
+	return daemon_run(&o, &err) < 0 ? cli_fail(cli, &err) : CLI_OK;
+}

@@ -1,0 +1,183 @@
+/* The log of an attempt as a stream: from the store when it has ended, from its file while it runs, and then on from the store. */
+#include <fcntl.h>
+#include <sys/stat.h>
+#include "base/clock.h"
+#include "record/pages.h"
+#include "runners/runner.h"
+#include "serve/internal.h"
+#include "storage/content.h"
+
+/* How often the database is asked whether a task that says nothing still runs. */
+#define ASK_NS NS_PER_S
+
+struct log_stream {
+	struct project *project;
+	int64_t attempt;
+	int fd;
+	bool live;   /* from its file */
+	bool follow;
+	off_t at;
+	int64_t asked_ns;
+	char *path; /* of the live file */
+};
+
+static void log_free(void *arg)
+{
+	struct log_stream *s = arg;
+
+	fd_closep(&s->fd);
+	free(s->path);
+	free(s);
+}
+
+/* A log whose attempt ended is emptied, moved away and used again: what was read is only its own while its name still leads to it. */
+static bool is_still(const struct log_stream *s)
+{
+	struct stat named, opened;
+
+	return stat(s->path, &named) == 0 && fstat(s->fd, &opened) == 0 && named.st_ino == opened.st_ino && named.st_dev == opened.st_dev;
+}
+
+/* 1 it runs, 0 it has ended (*ret_log says with what), -1 nobody can tell. */
+static int still_runs(struct log_stream *s, struct content_id *ret_log)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct attempt_row row;
+	struct run_row run;
+	struct db *db;
+	int found;
+
+	if (project_reader(s->project, &db, NULL) < 0)
+		return -1;
+	found = record_attempt(db, s->attempt, arena, &row, &run, NULL);
+	project_reader_return(s->project, db);
+	if (found <= 0)
+		return -1;
+	*ret_log = row.log;
+	return row.ended_ns == 0 && record_run_engine(&run) != RUN_ENGINE_DIED;
+}
+
+/* From where the file was left, of what was kept. */
+static ssize_t go_on_from_store(struct log_stream *s, const struct content_id *log, char *buf, size_t max)
+{
+	struct store *store;
+	ssize_t n;
+
+	fd_closep(&s->fd);
+	s->fd = -1;
+	s->live = false;
+	if (log->kind == CONTENT_NONE)
+		return WEB_STREAM_END;
+	if (project_store(s->project, &store, NULL) < 0 || content_open(store, log, &s->fd, NULL) < 0)
+		return WEB_STREAM_FAILED;
+	n = pread(s->fd, buf, max, s->at);
+	s->at += MAX(n, 0);
+	return n > 0 ? n : n == 0 ? WEB_STREAM_END : WEB_STREAM_FAILED;
+}
+
+static ssize_t log_read(void *arg, char *buf, size_t max)
+{
+	struct log_stream *s = arg;
+	struct clock *c = clock_system();
+	struct content_id log;
+	ssize_t n = s->fd >= 0 ? pread(s->fd, buf, max, s->at) : 0;
+
+	if (n > 0 && (!s->live || is_still(s))) {
+		s->at += n;
+		return n;
+	}
+	if (n < 0 || !s->live)
+		return n < 0 ? WEB_STREAM_FAILED : WEB_STREAM_END;
+	if (!s->follow)
+		return WEB_STREAM_END;
+	if (n == 0 && c->mono_ns(c) - s->asked_ns < ASK_NS)
+		return WEB_STREAM_WAIT;
+	s->asked_ns = c->mono_ns(c);
+	switch (still_runs(s, &log)) {
+	case 1:
+		return WEB_STREAM_WAIT;
+	case 0:
+		return go_on_from_store(s, &log, buf, max);
+	default:
+		return WEB_STREAM_END;
+	}
+}
+
+/* --- which one ------------------------------------------------------------------------------------------------------------------ */
+
+static bool several_tasks(const struct attempt_row *rows, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		if (!str_eq(rows[i].task, rows[0].task))
+			return true;
+	return false;
+}
+
+/* The last attempt of the task in this run, or the one of that number; of a hit, the execution that made the result. */
+static bool find_attempt(struct api *a, const struct run_row *run, struct attempt_row *ret)
+{
+	struct attempt_page p = { .run = run->rowid, .task = web_param(a->x, "task"), .limit = 100, .newest_first = true };
+	uint64_t number = 0;
+	struct attempt_row *rows;
+	struct err err = { 0 };
+	int found = 1;
+	size_t n;
+
+	if (!p.task)
+		web_problem(a->x, 400, "parameter `task` is missing: a task or a step of the run");
+	if (!p.task || !api_uint(a, "attempt", 1, UINT32_MAX, &number))
+		return false;
+	p.number = (uint32_t)number;
+	if (record_page_attempts(a->db, &p, a->arena, &rows, &n, &err) < 0)
+		found = -1;
+	else if (n)
+		*ret = rows[0];
+	else
+		found = number ? 0 : record_previous_attempt(a->db, run->pipeline, p.task, 0, a->arena, ret, &err);
+	if (found < 0)
+		web_problem_err(a->x, &err);
+	else if (found == 0)
+		web_problem(a->x, 404, "run %s has no log of `%s`", run->id, p.task);
+	else if (n && several_tasks(rows, n))
+		web_problem(a->x, 400, "parameter `task`: step `%s` has several tasks, such as %s: name one", p.task, rows[0].task);
+	return !a->x->status;
+}
+
+static bool open_log(struct api *a, struct log_stream *s, const struct attempt_row *row)
+{
+	struct err err = { 0 };
+	struct store *store;
+
+	if (row->ended_ns == 0) {
+		s->path = runner_local_log_path(a->project->config->state_dir, (uint64_t)row->id);
+		s->fd = open(s->path, O_RDONLY | O_CLOEXEC);
+		s->live = true;
+		return true;
+	}
+	if (row->log.kind == CONTENT_NONE)
+		return true;
+	if (project_store(a->project, &store, &err) == 0 && content_open(store, &row->log, &s->fd, &err) == 0)
+		return true;
+	web_problem_err(a->x, &err);
+	return false;
+}
+
+void api_run_log(struct api *a)
+{
+	struct log_stream *s;
+	struct attempt_row row;
+	struct run_row run;
+	bool follow = false;
+
+	if (!api_run(a, &run) || !api_bool(a, "follow", &follow) || !find_attempt(a, &run, &row))
+		return;
+	s = xcalloc(1, sizeof(*s));
+	*s = (struct log_stream){ .project = a->project, .attempt = row.id, .fd = -1, .follow = follow };
+	if (!open_log(a, s, &row)) {
+		log_free(s);
+		return;
+	}
+	a->x->status = 200;
+	a->x->type = "text/plain; charset=utf-8";
+	a->x->stream = (struct web_stream){ .read = log_read, .free = log_free, .arg = s, .follows = s->live && follow };
+}

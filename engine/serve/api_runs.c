@@ -1,0 +1,180 @@
+/* Runs, their attempts, tasks and metrics: the facts that `cairn runs`, `status` and `metrics` print, in the same shapes. */
+#include "record/facts.h"
+#include "record/pages.h"
+#include "serve/internal.h"
+
+static bool parse_state(struct api *a, struct run_page *p, bool *ret_died)
+{
+	const char *word = web_param(a->x, "state");
+
+	*ret_died = str_eq(word, "died");
+	p->state = word ? RUN_RUNNING : -1;
+	if (!word || *ret_died)
+		return true;
+	for (int s = RUN_RUNNING; s <= RUN_INTERRUPTED; s++)
+		if (str_eq(word, run_state_name((enum run_state)s))) {
+			p->state = s;
+			return true;
+		}
+	web_problem(a->x, 400, "parameter `state` must be running, died, succeeded, failed, cancelled or interrupted");
+	return false;
+}
+
+void api_runs(struct api *a)
+{
+	struct run_page p = { .pipeline = web_param(a->x, "pipeline"), .schedule = web_param(a->x, "schedule"), .limit = API_LIMIT_DEFAULT };
+	uint64_t cursor = 0;
+	struct err err = { 0 };
+	struct run_row *rows;
+	bool died;
+	json_t *list;
+	size_t n;
+
+	if (!parse_state(a, &p, &died) || !api_uint(a, "limit", 1, API_LIMIT_MAX, &p.limit) || !api_uint(a, "cursor", 1, INT64_MAX, &cursor) ||
+	    !api_time(a, "since", &p.since_ns) || !api_time(a, "until", &p.until_ns))
+		return;
+	p.before = (int64_t)cursor;
+	if (record_page_runs(a->db, &p, a->arena, &rows, &n, &err) < 0) {
+		web_problem_err(a->x, &err);
+		return;
+	}
+	list = json_array();
+	for (size_t i = 0; i < n; i++) /* whether an engine lives no query can tell */
+		if (p.state != RUN_RUNNING || facts_engine_died(&rows[i]) == died)
+			json_array_append_new(list, facts_run(&rows[i]));
+	api_answer_page(a, "runs", list, n == p.limit ? (uint64_t)rows[n - 1].rowid : 0);
+}
+
+void api_run_one(struct api *a)
+{
+	struct run_row run;
+
+	if (api_run(a, &run))
+		web_answer_json(a->x, 200, facts_run(&run));
+}
+
+void api_run_attempts(struct api *a)
+{
+	struct attempt_page p = { .task = web_param(a->x, "task"), .limit = API_LIMIT_DEFAULT };
+	uint64_t cursor = 0;
+	struct attempt_row *rows;
+	struct err err = { 0 };
+	struct run_row run;
+	json_t *list;
+	bool died;
+	size_t n;
+
+	if (!api_run(a, &run) || !api_uint(a, "limit", 1, API_LIMIT_MAX, &p.limit) || !api_uint(a, "cursor", 1, INT64_MAX, &cursor))
+		return;
+	p.run = run.rowid;
+	p.after = (int64_t)cursor;
+	if (record_page_attempts(a->db, &p, a->arena, &rows, &n, &err) < 0) {
+		web_problem_err(a->x, &err);
+		return;
+	}
+	died = facts_engine_died(&run);
+	list = json_array();
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, facts_attempt(&rows[i], died));
+	api_answer_page(a, "attempts", list, n == p.limit ? (uint64_t)rows[n - 1].id : 0);
+}
+
+/* --- tasks ---------------------------------------------------------------------------------------------------------------------- */
+
+struct task_walk {
+	struct api *a;
+	const char *step, *task;
+	bool only_metrics;
+	uint64_t skip, limit, at, next; /* tasks that match, counted */
+	json_t *out;			/* array of tasks, or object of metrics */
+};
+
+static void walk_task(struct task_walk *w, const struct facts_task *t)
+{
+	if ((w->step && !str_eq(w->step, t->step)) || (w->task && !str_eq(w->task, t->task)) || (w->only_metrics && !t->n_metrics))
+		return;
+	if (w->at++ < w->skip || w->next)
+		return;
+	if (w->at > w->skip + w->limit) {
+		w->next = w->at - 1;
+		return;
+	}
+	if (w->only_metrics) {
+		json_t *name = facts_text(t->task);
+
+		json_object_set_new(w->out, json_string_value(name), facts_metrics(t));
+		json_decref(name);
+	} else {
+		json_array_append_new(w->out, facts_task_json(t));
+	}
+}
+
+/* One table in memory at a time: that of a million tasks has 200 MB. */
+static int walk_results(struct task_walk *w, const struct run_row *run, struct err *err)
+{
+	static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+	struct results_cursor c;
+	struct result_entry e;
+	struct results *r;
+	struct store *s;
+	int result;
+
+	if (project_store(w->a->project, &s, err) < 0)
+		return -1;
+	pthread_mutex_lock(&one);
+	result = results_open(s, &run->results, &r, err);
+	if (result == 0) {
+		results_first(r, &c);
+		while (!w->next && results_next(&c, &e)) {
+			_cleanup_(arena_freep) struct arena *arena = arena_new();
+			struct facts_task t;
+
+			facts_of_entry(r, &e, arena, &t);
+			walk_task(w, &t);
+		}
+		results_free(r);
+	}
+	pthread_mutex_unlock(&one);
+	return result;
+}
+
+static int walk(struct task_walk *w, const struct run_row *run, struct err *err)
+{
+	struct facts_task *tasks;
+	size_t n;
+
+	if (run->results.kind)
+		return walk_results(w, run, err);
+	if (facts_read_tasks(w->a->db, NULL, run, w->a->arena, &tasks, &n, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		walk_task(w, &tasks[i]);
+	return 0;
+}
+
+static void answer_tasks(struct api *a, const char *key, bool only_metrics)
+{
+	struct task_walk w = { .a = a, .step = web_param(a->x, "step"), .task = web_param(a->x, "task"), .only_metrics = only_metrics, .limit = API_LIMIT_DEFAULT };
+	struct err err = { 0 };
+	struct run_row run;
+
+	if (!api_run(a, &run) || !api_uint(a, "limit", 1, API_LIMIT_MAX, &w.limit) || !api_uint(a, "cursor", 1, INT64_MAX / 2, &w.skip))
+		return;
+	w.out = only_metrics ? json_object() : json_array();
+	if (walk(&w, &run, &err) < 0) {
+		json_decref(w.out);
+		web_problem_err(a->x, &err);
+		return;
+	}
+	api_answer_page(a, key, w.out, w.next);
+}
+
+void api_run_tasks(struct api *a)
+{
+	answer_tasks(a, "tasks", false);
+}
+
+void api_run_metrics(struct api *a)
+{
+	answer_tasks(a, "metrics", true);
+}

@@ -1,0 +1,19 @@
+/* serve/calls.h — a thread that answers HTTP has something done by the loop's thread, and waits for it.
+ *
+ * The wait ends when the loop has run it, or when the calls are closed (the daemon is about to end): so web_free() may be called
+ * on the loop's thread after calls_close().
+ */
+#ifndef CAIRN_SERVE_CALLS_H
+#define CAIRN_SERVE_CALLS_H
+
+#include <stdbool.h>
+#include "base/loop.h"
+
+struct calls;
+struct calls *calls_new(struct loop *l);
+void calls_free(struct calls *c); /* NULL is fine; closed, and no thread is in calls_run() */
+/* Any thread but the loop's. False: it wasn't run, and won't be. */
+bool calls_run(struct calls *c, loop_fn fn, void *arg);
+void calls_close(struct calls *c); /* the loop's thread */
+
+#endif

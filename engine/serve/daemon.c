@@ -1,0 +1,445 @@
+/* The daemon's life: open everything, serve, drain, end. What may fail at the start fails it, in words; what fails later is logged and gone round. */
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/json.h"
+#include "serve/event.h"
+#include "serve/internal.h"
+
+#define BEAT_NS	     NS_PER_S
+#define LOOK_BEATS   10	 /* how often pipeline files are looked for */
+#define LAG_WINDOW   60	 /* beats that lag_max covers */
+#define END_WAIT_NS  (30 * NS_PER_S) /* for runs that were asked to stop */
+#define PIPELINE_MAX (4 * MIB)
+#define PIPELINES_MAX 10000
+
+static int64_t mono(const struct daemon *d)
+{
+	struct clock *c = loop_clock(d->loop);
+
+	return c->mono_ns(c);
+}
+
+/* --- pipelines -------------------------------------------------------------------------------------------------------------------- */
+
+static bool has_line(const char *text, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *at = text; at; at = strchr(at, '\n'), at = at ? at + 1 : NULL)
+		if (strncmp(at, word, n) == 0)
+			return true;
+	return false;
+}
+
+/* A pipeline with schedules, as far as can be told without reading it as one: a broken one must be found too. */
+static bool looks_scheduled(const char *path)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	if (fs_read_file(path, PIPELINE_MAX, &text, NULL) < 0 || text.len == 0)
+		return false;
+	return has_line(text.s, "pipeline:") && has_line(text.s, "schedules:");
+}
+
+struct found {
+	VEC(char *) v;
+};
+
+static void look_in(struct daemon *d, size_t project, const char *folder, struct found *f)
+{
+	_cleanup_(freep) char *dir = fs_join(d->projects[project]->root, folder);
+	DIR *handle = opendir(dir);
+	struct dirent *e;
+
+	while (handle && (e = readdir(handle)) && f->v.n < PIPELINES_MAX) {
+		_cleanup_(freep) char *path = fs_join(dir, e->d_name), *relative = fs_join(folder, e->d_name), *normal = fs_normalise(relative);
+
+		if (e->d_name[0] == '.' || str_eq(e->d_name, "cairn.yaml") || (!str_has_suffix(e->d_name, ".yaml") && !str_has_suffix(e->d_name, ".yml")))
+			continue;
+		if (looks_scheduled(path))
+			VEC_PUSH(&f->v, xasprintf("%zu:%s", project, normal));
+	}
+	if (handle)
+		closedir(handle);
+}
+
+static bool is_in(char *const *v, size_t n, const char *s)
+{
+	for (size_t i = 0; i < n; i++)
+		if (str_eq(v[i], s))
+			return true;
+	return false;
+}
+
+/* Also one that was missed at the last look. */
+static bool is_known(const struct daemon *d, const char *entry)
+{
+	_cleanup_(freep) char *missed = xasprintf("-%s", entry);
+
+	return is_in(d->found, d->n_found, entry) || is_in(d->found, d->n_found, missed);
+}
+
+static struct scheduler_project *scheduled_of(struct daemon *d, const char *entry, const char **ret_path)
+{
+	size_t project = strtoul(entry, NULL, 10);
+
+	*ret_path = strchr(entry, ':') + 1;
+	return d->projects[project]->scheduled;
+}
+
+static void take_found(struct daemon *d, const struct found *f)
+{
+	const char *path;
+
+	for (size_t i = 0; i < f->v.n; i++) {
+		struct scheduler_project *p = scheduled_of(d, f->v.v[i], &path);
+		struct err err = { 0 };
+
+		if (!is_known(d, f->v.v[i]) && scheduler_add_pipeline(p, path, &err) < 0)
+			event_err("pipeline-failed", path, &err);
+	}
+}
+
+/* One that isn't there may be half of an editor's rename: it goes when it is gone at two looks. */
+static void drop_gone(struct daemon *d, struct found *f)
+{
+	const char *path;
+
+	for (size_t i = 0; i < d->n_found; i++) {
+		bool missed = d->found[i][0] == '-';
+		const char *entry = d->found[i] + missed;
+
+		if (is_in(f->v.v, f->v.n, entry))
+			continue;
+		if (missed) {
+			struct scheduler_project *p = scheduled_of(d, entry, &path);
+
+			scheduler_drop_pipeline(p, path);
+			event(EVENT_INFO, "pipeline-gone", "{s:s}", "path", path);
+		} else {
+			VEC_PUSH(&f->v, xasprintf("-%s", entry));
+		}
+	}
+}
+
+void daemon_find_pipelines(struct daemon *d)
+{
+	struct found f = { 0 };
+
+	for (size_t i = 0; i < d->n_projects; i++) {
+		for (size_t k = 0; k < d->o->n_pipelines; k++)
+			VEC_PUSH(&f.v, xasprintf("%zu:%s", i, d->o->pipelines[k]));
+		if (d->o->n_pipelines)
+			continue;
+		look_in(d, i, ".", &f);
+		look_in(d, i, "pipelines", &f);
+	}
+	take_found(d, &f);
+	drop_gone(d, &f);
+	for (size_t i = 0; i < d->n_found; i++)
+		free(d->found[i]);
+	free(d->found);
+	d->found = f.v.v;
+	d->n_found = f.v.n;
+}
+
+/* --- projects ------------------------------------------------------------------------------------------------------------------------ */
+
+static bool name_taken(const struct daemon *d, const char *name)
+{
+	for (size_t i = 0; i < d->n_projects; i++)
+		if (str_eq(d->projects[i]->name, name))
+			return true;
+	return false;
+}
+
+static int add_project(struct daemon *d, const char *dir, struct err *err)
+{
+	struct project *p;
+
+	if (project_open(dir, d->o->open_store, &p, err) < 0)
+		return -1;
+	for (size_t i = 0; i < d->n_projects; i++)
+		if (str_eq(d->projects[i]->root, p->root)) {
+			project_free(p); /* named twice */
+			return 0;
+		}
+	if (name_taken(d, p->name))
+		project_rename(p, (unsigned)d->n_projects + 1);
+	d->projects[d->n_projects++] = p;
+	return 0;
+}
+
+static int open_projects(struct daemon *d, struct err *err)
+{
+	d->projects = xcalloc(d->o->n_projects, sizeof(struct project *));
+	for (size_t i = 0; i < d->o->n_projects; i++)
+		if (add_project(d, d->o->projects[i], err) < 0)
+			return -1;
+	return d->n_projects > 1 && d->o->n_pipelines ? err_set(err, ERR_USAGE, "--pipeline goes with one project; %zu are served", d->n_projects) : 0;
+}
+
+static int schedule_projects(struct daemon *d, struct err *err)
+{
+	const struct scheduler_options o = { .max_runs = d->o->max_runs };
+
+	if (scheduler_new(d->loop, &daemon_scheduler_ops, d, &o, &d->scheduler, err) < 0)
+		return -1;
+	for (size_t i = 0; i < d->n_projects; i++) {
+		struct project *p = d->projects[i];
+		_cleanup_(freep) char *cache = fs_join(p->config->state_dir, "cache");
+
+		if (scheduler_add_project(d->scheduler, p->root, cache, p->db, p, &p->scheduled, err) < 0)
+			return err_wrap(err, "%s", p->root);
+	}
+	daemon_find_pipelines(d);
+	return 0;
+}
+
+/* --- HTTP ------------------------------------------------------------------------------------------------------------------------------- */
+
+static int open_listeners(struct daemon *d, struct listener *v, size_t *ret_n, struct err *err)
+{
+	static const char *const standard[] = { DAEMON_DEFAULT_LISTEN };
+	const char *const *addresses = d->o->n_listen ? d->o->listen : standard;
+	size_t n = d->o->n_listen ? d->o->n_listen : 1;
+
+	for (size_t i = 0; i < d->systemd.n_listen; i++, ++*ret_n)
+		if (listener_adopt(d->systemd.listen_fds[i], &v[i], err) < 0)
+			return -1;
+	if (d->systemd.n_listen && !d->o->n_listen)
+		return 0;
+	for (size_t i = 0; i < n && *ret_n < DAEMON_LISTEN_MAX; i++, ++*ret_n)
+		if (listener_open(addresses[i], &v[*ret_n], err) < 0)
+			return -1;
+	return 0;
+}
+
+static int check_token(const struct daemon *d, const struct listener *v, size_t n, struct err *err)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!v[i].local && !d->o->token)
+			return err_set(err, ERR_USAGE, "%s can be reached from other machines: that needs a token (--token-file FILE, or CAIRN_SERVE_TOKEN)", v[i].text);
+	return 0;
+}
+
+static int open_web(struct daemon *d, struct err *err)
+{
+	struct listener *v = d->listeners;
+	struct web_options o = { .listeners = v, .token = d->o->token, .route = api_route, .handle = api_handle, .arg = d };
+	int r = open_listeners(d, v, &o.n_listeners, err);
+
+	if (r == 0)
+		r = check_token(d, v, o.n_listeners, err);
+	for (size_t i = 0; r == 0 && i < o.n_listeners; i++)
+		event(EVENT_INFO, "listening", "{s:s}", "address", v[i].text);
+	if (r == 0)
+		r = web_new(d->loop, &o, &d->web, err);
+	for (size_t i = 0; r < 0 && i < o.n_listeners; i++)
+		listener_close(&v[i]);
+	return r;
+}
+
+/* --- the end -------------------------------------------------------------------------------------------------------------------------------- */
+
+static void end_if_idle(struct daemon *d)
+{
+	if (atomic_load(&d->phase) >= DAEMON_DRAINING && launches_running(d->launches) == 0)
+		loop_stop(d->loop);
+}
+
+static void leave_them(void *arg)
+{
+	struct daemon *d = arg;
+
+	d->drain_timer = NULL;
+	event(EVENT_WARNING, "left-running", "{s:i}", "runs", (int)launches_running(d->launches));
+	loop_stop(d->loop);
+}
+
+static void ask_to_stop(void *arg)
+{
+	struct daemon *d = arg;
+
+	event(EVENT_WARNING, "stopping-runs", "{s:i, s:s}", "runs", (int)launches_running(d->launches), "hint", "cairn resume goes on with them");
+	launches_stop_all(d->launches);
+	d->drain_timer = loop_add_timer(d->loop, mono(d) + END_WAIT_NS, leave_them, d);
+}
+
+static void drain(struct daemon *d)
+{
+	atomic_store(&d->phase, DAEMON_DRAINING);
+	sdnotify_stopping(&d->systemd);
+	scheduler_drain(d->scheduler);
+	event(EVENT_INFO, "draining", "{s:i, s:I}", "runs", (int)launches_running(d->launches), "seconds", (json_int_t)(d->o->drain_ns / NS_PER_S));
+	d->drain_timer = loop_add_timer(d->loop, mono(d) + d->o->drain_ns, ask_to_stop, d);
+	end_if_idle(d);
+}
+
+static void on_stop_signal(void *arg, int signo)
+{
+	struct daemon *d = arg;
+
+	switch (d->stops++) {
+	case 0:
+		drain(d);
+		break;
+	case 1:
+		loop_remove(d->loop, d->drain_timer);
+		ask_to_stop(d);
+		end_if_idle(d);
+		break;
+	default:
+		leave_them(d);
+	}
+}
+
+/* --- reload and the beat ---------------------------------------------------------------------------------------------------------------------- */
+
+void daemon_reload(struct daemon *d)
+{
+	int broken;
+
+	sdnotify_reloading(&d->systemd);
+	for (size_t i = 0; i < d->n_projects; i++) {
+		struct err err = { 0 };
+
+		if (project_reload(d->projects[i], &err) < 0)
+			event_err("config-broken", d->projects[i]->root, &err);
+	}
+	daemon_find_pipelines(d);
+	broken = scheduler_reload(d->scheduler);
+	event(broken ? EVENT_WARNING : EVENT_INFO, "reloaded", "{s:i}", "broken", broken);
+	sdnotify_ready(&d->systemd);
+}
+
+static void on_reload_signal(void *arg, int signo)
+{
+	daemon_reload(arg);
+}
+
+static void tell_status(struct daemon *d)
+{
+	struct scheduler_counts c = scheduler_counts(d->scheduler);
+	char text[160];
+
+	snprintf(text, sizeof(text), "%llu schedules, %zu runs going on%s", (unsigned long long)c.schedules, launches_running(d->launches),
+		 atomic_load(&d->phase) >= DAEMON_DRAINING ? ", draining" : "");
+	sdnotify_status(&d->systemd, text);
+}
+
+static void measure_lag(struct daemon *d, int64_t now, unsigned beats)
+{
+	int64_t lag = MAX(now - d->beat_due_ns, 0);
+
+	atomic_store(&d->lag_ns, lag);
+	atomic_store(&d->turn_ns, now);
+	if (beats % LAG_WINDOW == 0 || lag > atomic_load(&d->lag_max_ns))
+		atomic_store(&d->lag_max_ns, lag);
+}
+
+/* What other threads may read of what is ours. */
+static void publish(struct daemon *d)
+{
+	pthread_mutex_lock(&d->lock);
+	d->seen = (struct daemon_seen){ .scheduler = scheduler_counts(d->scheduler), .notify = notifier_counts(d->notifier), .notify_pending = notifier_pending(d->notifier) };
+	pthread_mutex_unlock(&d->lock);
+}
+
+static void on_beat(void *arg)
+{
+	struct daemon *d = arg;
+	int64_t now = mono(d);
+	unsigned beats = ++d->beats;
+
+	measure_lag(d, now, beats);
+	publish(d);
+	if (d->systemd.watchdog_ns)
+		sdnotify_watchdog(&d->systemd);
+	if (beats % LOOK_BEATS == 0 && atomic_load(&d->phase) == DAEMON_SERVING)
+		daemon_find_pipelines(d);
+	if (beats % LOOK_BEATS == 1)
+		tell_status(d);
+	end_if_idle(d);
+	d->beat_due_ns = now + MIN(BEAT_NS, d->systemd.watchdog_ns ? MAX(d->systemd.watchdog_ns / 3, NS_PER_MS) : BEAT_NS);
+	d->beat = loop_add_timer(d->loop, d->beat_due_ns, on_beat, d);
+}
+
+/* --- life -------------------------------------------------------------------------------------------------------------------------------------- */
+
+static int add_signals(struct daemon *d, struct err *err)
+{
+	static const int ends[] = { SIGTERM, SIGINT };
+
+	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
+		if (loop_add_signal(d->loop, ends[i], on_stop_signal, d, NULL, err) < 0)
+			return -1;
+	return loop_add_signal(d->loop, SIGHUP, on_reload_signal, d, NULL, err);
+}
+
+/* Signals first: threads that are made later have them blocked. */
+static int open_all(struct daemon *d, struct err *err)
+{
+	if (sdnotify_init(&d->systemd, err) < 0 || open_projects(d, err) < 0 || loop_new(clock_system(), &d->loop, err) < 0 || add_signals(d, err) < 0 ||
+	    launches_new(d->loop, &d->launches, err) < 0 || notifier_new(d->loop, &d->notifier, err) < 0 || pool_new(d->loop, 1, &d->pool, err) < 0)
+		return -1;
+	d->calls = calls_new(d->loop);
+	if (!d->o->no_http && open_web(d, err) < 0)
+		return -1;
+	return schedule_projects(d, err);
+}
+
+static void close_all(struct daemon *d)
+{
+	atomic_store(&d->phase, DAEMON_STOPPING);
+	if (d->calls)
+		calls_close(d->calls);
+	web_free(d->web);
+	calls_free(d->calls);
+	if (d->loop) {
+		pool_free(d->pool);
+		scheduler_free(d->scheduler);
+		notifier_free(d->notifier);
+		launches_free(d->launches);
+		daemon_outs_free(d);
+		loop_free(d->loop);
+	}
+	for (size_t i = 0; i < d->n_projects; i++)
+		project_free(d->projects[i]);
+	free(d->projects);
+	for (size_t i = 0; i < d->n_found; i++)
+		free(d->found[i]);
+	free(d->found);
+	sdnotify_deinit(&d->systemd);
+	str_deinit(&d->sums);
+	pthread_mutex_destroy(&d->lock);
+}
+
+int daemon_run(const struct daemon_options *o, struct err *err)
+{
+	struct daemon d = { .o = o, .systemd = { .fd = -1 } };
+	struct clock *c = clock_system();
+	int r;
+
+	event_init(o->log_json, o->verbosity < 0 ? EVENT_WARNING : o->verbosity > 0 ? EVENT_DEBUG : EVENT_INFO);
+	d.started_wall_ns = c->wall_ns(c);
+	pthread_mutex_init(&d.lock, NULL);
+	r = open_all(&d, err);
+	if (r == 0) {
+		d.beat_due_ns = mono(&d);
+		on_beat(&d);
+		atomic_store(&d.phase, DAEMON_SERVING);
+		sdnotify_ready(&d.systemd);
+		event(EVENT_INFO, "serving", "{s:i, s:i, s:s}", "projects", (int)d.n_projects, "pid", (int)getpid(), "version", CAIRN_VERSION);
+		r = loop_run(d.loop, err);
+		event(EVENT_INFO, "ended", NULL);
+	}
+	close_all(&d);
+	return r;
+}

@@ -1,0 +1,36 @@
+/* serve/daemon.h — `cairn serve`: schedules, their runs, HTTP and notifications of some projects, in one process, for months.
+ *
+ * Signals: SIGHUP loads everything again (a broken edit keeps what was); SIGTERM and SIGINT drain: nothing new begins, runs may go on for
+ * drain_ns, then they are asked to stop (and can be resumed); a second one asks at once, a third one leaves them alone and ends.
+ *
+ * The loop's thread owns everything but what web.h and calls.h say. daemon_run() returns when the daemon has ended.
+ */
+#ifndef CAIRN_SERVE_DAEMON_H
+#define CAIRN_SERVE_DAEMON_H
+
+#include "serve/project.h"
+
+#define DAEMON_DEFAULT_LISTEN "127.0.0.1:8410"
+#define DAEMON_PROJECTS_MAX   64
+#define DAEMON_LISTEN_MAX     8
+
+struct daemon_options {
+	const char *const *projects; /* directories; at least one */
+	size_t n_projects;
+	const char *const *pipelines; /* relative to the (only) project's root; none: all that have schedules are found */
+	size_t n_pipelines;
+	const char *const *listen; /* addresses; none: systemd's sockets, else DAEMON_DEFAULT_LISTEN */
+	size_t n_listen;
+	bool no_http;
+	const char *token; /* or NULL */
+	int64_t drain_ns;
+	unsigned max_runs; /* at once; 0: no limit */
+	bool log_json;
+	int verbosity;
+	project_open_store_fn open_store;
+};
+
+/* 0 when it ended in order. */
+int daemon_run(const struct daemon_options *o, struct err *err);
+
+#endif

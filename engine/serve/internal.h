@@ -1,0 +1,143 @@
+/* engine/serve/internal.h — what the files of the daemon share. */
+#ifndef CAIRN_SERVE_INTERNAL_H
+#define CAIRN_SERVE_INTERNAL_H
+
+#include <stdatomic.h>
+#include "serve/calls.h"
+#include "serve/daemon.h"
+#include "serve/launch.h"
+#include "serve/notify.h"
+#include "serve/scheduler.h"
+#include "serve/sdnotify.h"
+#include "serve/web.h"
+
+enum daemon_phase { DAEMON_STARTING, DAEMON_SERVING, DAEMON_DRAINING, DAEMON_STOPPING };
+
+/* What the beat copies for other threads, once a second. */
+struct daemon_seen {
+	struct scheduler_counts scheduler;
+	struct notify_counts notify;
+	size_t notify_pending;
+};
+
+struct daemon {
+	const struct daemon_options *o;
+	struct loop *loop;
+	struct project **projects; /* fixed once HTTP begins: any thread may read the list */
+	size_t n_projects;
+	struct launches *launches;
+	struct scheduler *scheduler;
+	struct notifier *notifier;
+	struct pool *pool; /* for what reads the store */
+	struct calls *calls;
+	struct web *web; /* or NULL */
+	struct sdnotify systemd;
+	struct out **outs; /* firings that were begun, and haven't ended */
+	size_t n_outs;
+	struct loop_source *beat, *drain_timer;
+	int64_t beat_due_ns, started_wall_ns, drain_until_ns;
+	unsigned beats;
+	unsigned stops; /* signals that asked for the end */
+	char **found;	/* pipeline files, "N:path", that the scheduler was given */
+	size_t n_found;
+	struct listener listeners[DAEMON_LISTEN_MAX + SDNOTIFY_LISTEN_MAX];
+	pthread_mutex_t lock; /* of what follows */
+	struct daemon_seen seen;
+	struct str sums; /* of all runs, as metrics; read every run, so kept for a while */
+	int64_t sums_ns;
+	/* Any thread. */
+	atomic_int phase; /* enum daemon_phase */
+	atomic_int_least64_t lag_ns, lag_max_ns, turn_ns /* when the loop last turned, monotonic */;
+};
+
+/* --- api.c and its parts: run on HTTP threads ------------------------------------------------------------------------------------ */
+
+/* One request with what handlers need: the project that it is about and a reader of its database. */
+struct api {
+	struct daemon *d;
+	struct web_exchange *x;
+	struct project *project;
+	struct db *db;
+	struct arena *arena;
+	json_t *body; /* object; or NULL */
+};
+
+enum api_in { API_QUERY, API_PATH };
+struct api_param {
+	const char *name;
+	enum api_in in;
+	const char *schema; /* JSON Schema, as text */
+	const char *help;
+};
+
+enum api_flags { API_CHANGES = 1 /* needs the token */, API_PROJECT = 2 /* is about one project: ?project= */, API_DB = 4 /* reads its database */, API_HEALTH = 8 };
+
+struct api_route {
+	const char *method, *path; /* "/api/v1/runs/{run}" */
+	const char *id, *summary;
+	unsigned flags;
+	void (*handle)(struct api *a);
+	const struct api_param *params; /* of the query; ends with a NULL name; or NULL */
+	const char *body;	/* schema's name in components, or NULL */
+	unsigned status;	/* of success */
+	const char *answer;	/* schema's name, or a media type with a '/' */
+};
+
+extern const struct api_route api_routes[]; /* ends with a NULL method */
+extern const char api_schemas[];	    /* components.schemas, as JSON text */
+
+void api_route(void *arg, struct web_exchange *x);  /* arg: struct daemon */
+void api_handle(void *arg, struct web_exchange *x);
+json_t *api_openapi(void);
+
+/* Checked params; false: a problem was answered. */
+bool api_uint(struct api *a, const char *name, uint64_t min, uint64_t max, uint64_t *ret);
+bool api_time(struct api *a, const char *name, int64_t *ret_ns);
+bool api_bool(struct api *a, const char *name, bool *ret);
+/* The run of {run}. */
+bool api_run(struct api *a, struct run_row *ret);
+/* {KEY: [...], "next": CURSOR|null}; takes the list. */
+void api_answer_page(struct api *a, const char *key, json_t *list, uint64_t next);
+bool api_call(struct api *a, loop_fn fn, void *arg); /* calls_run(); false: a problem was answered */
+
+#define API_LIMIT_DEFAULT 50
+#define API_LIMIT_MAX	  500
+
+#define API_HANDLER(name) void api_##name(struct api *a)
+API_HANDLER(index);
+API_HANDLER(projects);
+API_HANDLER(healthz);
+API_HANDLER(readyz);
+API_HANDLER(openapi_json);
+API_HANDLER(metrics);
+API_HANDLER(runs);
+API_HANDLER(run_one);
+API_HANDLER(run_attempts);
+API_HANDLER(run_tasks);
+API_HANDLER(run_metrics);
+API_HANDLER(run_log);
+API_HANDLER(lineage);
+API_HANDLER(schedules);
+API_HANDLER(schedule_next);
+API_HANDLER(schedule_history);
+API_HANDLER(schedule_trigger);
+API_HANDLER(schedule_pause);
+API_HANDLER(schedule_resume);
+API_HANDLER(run_start);
+API_HANDLER(run_cancel);
+API_HANDLER(launch);
+
+/* /metrics: OpenMetrics text. */
+void metrics_text(struct daemon *d, struct str *out);
+
+/* --- daemon's, on the loop's thread --------------------------------------------------------------------------------------------------- */
+
+void daemon_reload(struct daemon *d);
+/* Pipeline files with schedules that came or went since the last look. */
+void daemon_find_pipelines(struct daemon *d);
+
+/* schedules.c: between the scheduler, the runs' processes and the notifications. */
+extern const struct scheduler_ops daemon_scheduler_ops;
+void daemon_outs_free(struct daemon *d);
+
+#endif
