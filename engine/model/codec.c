@@ -247,6 +247,14 @@ static void c_gate(struct codec *c, struct gate_rule *g)
 	c_pos(c, &g->pos);
 }
 
+static void c_tolerance(struct codec *c, struct tolerance_rule *t)
+{
+	c_name(c, &t->metric);
+	c_f64(c, &t->bound);
+	C_BOOL(c, t->relative);
+	c_pos(c, &t->pos);
+}
+
 static void c_with_at(struct codec *c, struct with_node *w, unsigned depth)
 {
 	C_ENUM(c, w->kind, WITH_MAP + 1);
@@ -307,6 +315,7 @@ static bool same_policy(const struct step *a, const struct step *b)
 {
 	return a->cache == b->cache && !a->salt && !b->salt && !a->seed && !b->seed && a->key_resources == b->key_resources &&
 	       a->timeout_ns == b->timeout_ns && memcmp(&a->retry, &b->retry, sizeof(a->retry)) == 0 && a->n_gates == 0 && b->n_gates == 0 &&
+	       a->n_tolerances == 0 && b->n_tolerances == 0 &&
 	       a->resources.cpu_milli == b->resources.cpu_milli && a->resources.memory_bytes == b->resources.memory_bytes &&
 	       a->resources.gpus == b->resources.gpus && !a->concurrency.group && !b->concurrency.group &&
 	       a->concurrency.max == b->concurrency.max && !a->distributed.framework && !b->distributed.framework &&
@@ -357,6 +366,7 @@ static void c_policy(struct codec *c, struct step *s)
 	c_i64(c, &s->timeout_ns);
 	c_retry(c, &s->retry);
 	C_ARRAY(c, s->gates, s->n_gates, ITEM_GATE, c_gate);
+	C_ARRAY(c, s->tolerances, s->n_tolerances, ITEM_TOLERANCE, c_tolerance);
 	C_U32(c, s->resources.cpu_milli);
 	c_u64(c, &s->resources.memory_bytes);
 	C_U32(c, s->resources.gpus);

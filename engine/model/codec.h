@@ -57,7 +57,7 @@ void c_named_template(struct codec *c, struct named_template *t);
 void c_condition(struct codec *c, const struct expr **e);
 
 /* The fewest bytes that one of them takes; less than it really is does no harm. */
-enum { ITEM_ANY = 1, ITEM_VALUE = 1, ITEM_PART = 2, ITEM_ARG = 4, ITEM_NAMED = 6, ITEM_IO = 6, ITEM_DEP = 6, ITEM_GATE = 14, ITEM_PARAM = 20,
+enum { ITEM_ANY = 1, ITEM_VALUE = 1, ITEM_PART = 2, ITEM_ARG = 4, ITEM_NAMED = 6, ITEM_IO = 6, ITEM_DEP = 6, ITEM_GATE = 14, ITEM_TOLERANCE = 12, ITEM_PARAM = 20,
 	ITEM_STEP = 10 };
 
 #define C_MAX(c, field, max)                                                  \

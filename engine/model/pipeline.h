@@ -129,6 +129,14 @@ struct gate_rule {
 	struct pos pos;
 };
 
+/* How far a metric may be off when a run is reproduced and still count as the same; never keyed. */
+struct tolerance_rule {
+	const char *metric;
+	double bound; /* >= 0 */
+	bool relative; /* a part of the recorded value, not a distance */
+	struct pos pos;
+};
+
 struct resources_decl {
 	uint32_t cpu_milli; /* default 1000 */
 	uint64_t memory_bytes;
@@ -212,6 +220,8 @@ struct step {
 	struct retry_policy retry;
 	const struct gate_rule *gates;
 	size_t n_gates;
+	const struct tolerance_rule *tolerances;
+	size_t n_tolerances;
 	const char *metrics;	/* file in the workspace, or NULL */
 	const char *checkpoint; /* or NULL */
 	struct resources_decl resources;

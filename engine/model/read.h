@@ -168,6 +168,7 @@ void step_read_retry(struct reader *r, const struct yaml_node *n);
 void step_read_gate(struct reader *r, const struct yaml_node *n);
 /* The operator that `text` begins with: its length, or 0. */
 size_t gate_op_parse(const char *text, enum gate_op *ret);
+void step_read_tolerance(struct reader *r, const struct yaml_node *n);
 void step_read_resources(struct reader *r, const struct yaml_node *n);
 void step_read_concurrency(struct reader *r, const struct yaml_node *n);
 void step_read_distributed(struct reader *r, const struct yaml_node *n);

@@ -159,6 +159,7 @@ static const struct key_rule {
 	{ "spot", key_spot, CONTEXT_ALL },
 	{ "step", key_elsewhere, CONTEXT_FILE },
 	{ "timeout", step_read_timeout, CONTEXT_ALL },
+	{ "tolerance", step_read_tolerance, CONTEXT_NOT_DEFAULTS },
 	{ "tools", step_read_tools, CONTEXT_COMMAND | CONTEXT_DEFAULTS },
 	{ "uses", key_elsewhere, CONTEXT_BUILTIN | CONTEXT_WRAP | CONTEXT_USE },
 	{ "volumes", step_read_volumes, CONTEXT_ALL },
@@ -341,6 +342,9 @@ static void finish_step(struct build *b, unsigned context)
 	}
 	if (s->n_gates && !s->metrics && !s->builtin && !(b->file && b->file->broken))
 		bad_at(b->doc->l->diags, &s->gates[0].pos, "`gate` of step `%s` needs `metrics`: the file that the step writes its metrics to", s->name);
+	if (s->n_tolerances && !s->metrics && !s->builtin && !(b->file && b->file->broken))
+		bad_at(b->doc->l->diags, &s->tolerances[0].pos, "`tolerance` of step `%s` needs `metrics`: the file that the step writes its metrics to",
+		       s->name);
 	step_finish_builtin(b);
 	if (s->builtin && !yaml_get(b->node, "with")) {
 		struct reader r = { .l = b->doc->l, .b = b, .s = s, .d = b->doc };

@@ -151,6 +151,44 @@ void step_read_gate(struct reader *r, const struct yaml_node *n)
 	r->s->n_gates = n->len;
 }
 
+/* --- tolerance ------------------------------------------------------------------------------------------------------ */
+
+/* 0.001: a distance; 1%: a part of the recorded value. */
+static bool parse_tolerance(const char *text, struct tolerance_rule *t)
+{
+	_cleanup_(freep) char *number = xstrdup(text);
+	size_t n = strlen(number);
+
+	t->relative = n && number[n - 1] == '%';
+	if (t->relative)
+		number[n - 1] = '\0';
+	if (!text_parse_double(number, &t->bound) || !isfinite(t->bound) || t->bound < 0)
+		return false;
+	if (t->relative)
+		t->bound /= 100;
+	return true;
+}
+
+void step_read_tolerance(struct reader *r, const struct yaml_node *n)
+{
+	struct tolerance_rule *rules;
+
+	if (!want_map(r->d, n, "`tolerance`"))
+		return;
+	rules = arena_alloc(r->l->arena, n->len * sizeof(*rules));
+	for (size_t i = 0; i < n->len; i++) {
+		const struct yaml_node *key = n->pairs[i].key, *value = n->pairs[i].value;
+
+		rules[i] = (struct tolerance_rule){ .metric = copy_text(r->d, key), .pos = pos_of(r->d, key) };
+		if (key->len == 0)
+			bad(r->d, key, "`tolerance` names no metric");
+		if (value->kind != YAML_KIND_SCALAR || !parse_tolerance(value->text, &rules[i]))
+			bad(r->d, value, "a tolerance is a distance or a part of the recorded value, such as %s: 0.001 or 1%%", rules[i].metric);
+	}
+	r->s->tolerances = rules;
+	r->s->n_tolerances = n->len;
+}
+
 /* --- resources ------------------------------------------------------------------------------------------------------ */
 
 void step_read_resources(struct reader *r, const struct yaml_node *n)

@@ -277,6 +277,9 @@ static void test_everything(void **state)
 	assert_int_equal(s->inputs[2].from.index, s->inputs[3].from.index);
 	assert_non_null(s->inputs[1].subpath);
 	assert_int_equal(s->n_gates, 6);
+	assert_int_equal(s->n_tolerances, 5);
+	assert_true(s->tolerances[0].bound == 0.001 && !s->tolerances[0].relative);
+	assert_true(s->tolerances[1].bound == 0.01 && s->tolerances[1].relative);
 	assert_int_equal(s->retry.budget[FAILURE_FAILED], 1);
 	assert_int_equal(s->timeout_ns, 5400 * NS_PER_S);
 	assert_true(s->key_resources);
