@@ -387,8 +387,17 @@ static void make_tasks(struct plan *p, struct plan_step *s)
 	p->counts.total += s->n_tasks;
 }
 
+static void only_stand_in(struct plan *p, struct plan_step *s)
+{
+	s->n_tasks = 1;
+	s->items = arena_alloc(p->arena, sizeof(*s->items));
+	s->items[0].path = "*";
+}
+
 static int expand_items(struct plan *p, struct plan_step *s, struct plan_task *stand_in, struct err *err)
 {
+	struct err why = { 0 };
+
 	if (s->decl->n_axes)
 		return expand_matrix(p, s, err);
 	if (!s->decl->each || s->decl->each->is_list) {
@@ -396,12 +405,21 @@ static int expand_items(struct plan *p, struct plan_step *s, struct plan_task *s
 		return s->decl->each ? items_of_list(p, s, err) : 0;
 	}
 	if (each_source_lost(p, s, stand_in) || !s->selected) {
-		s->n_tasks = 1;
-		s->items = arena_alloc(p->arena, sizeof(*s->items));
-		s->items[0].path = "*";
+		only_stand_in(p, s);
 		return 0;
 	}
-	return items_of_tree(p, s, err);
+	if (!p->ctx.again)
+		return items_of_tree(p, s, err);
+	if (items_of_tree(p, s, &why) == 0)
+		return 0;
+	lose(p, s->decl->name, why.msg);
+	if (p->replay) {
+		replay_items(p, s); /* by name, for what they made then is known */
+		return 0;
+	}
+	stand_in->need_failed = true; /* its items are unknown: one task stands for all */
+	only_stand_in(p, s);
+	return 0;
 }
 
 int expand_step(struct plan *p, uint32_t step, struct err *err)

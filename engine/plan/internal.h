@@ -63,6 +63,8 @@ struct plan_wait {
 	struct plan_task *producer, *waiter;
 };
 
+struct replay; /* replay.c */
+
 struct plan {
 	struct plan_context ctx;
 	struct plan_options options;
@@ -85,6 +87,8 @@ struct plan {
 	struct results *previous; /* last results table of this pipeline, or NULL */
 	struct previous_step *previous_steps;
 	const char *gate_message; /* of the first hit that fails its gate */
+	struct map *lost;	  /* task's label, or step's name → why; NULL: none */
+	struct replay *replay;	  /* NULL: this plan isn't one */
 	bool stopped;
 	bool expand_again; /* a step has ended: what ranges over it may expand now */
 	struct str scratch;    /* labels */
@@ -175,6 +179,32 @@ int lookup_expect(struct plan *p, struct plan_task *const *tasks, size_t n, stru
 int lookup_task(struct plan *p, struct plan_task *t, struct lookup_hit *ret, struct err *err);
 /* The same, without the last results table: what others may have recorded meanwhile. */
 int lookup_recorded(struct plan *p, struct plan_task *t, struct lookup_hit *ret, struct err *err);
+
+int lookup_this_run(struct plan *p, const struct plan_task *t, struct lookup_hit *ret, struct err *err); /* what it did before its engine died */
+/* Named outputs → the step's order. False when one is missing. */
+bool lookup_order_outputs(struct plan *p, const struct step *s, const struct named_content *named, size_t n, struct content_id **ret);
+
+/* replay.c */
+void replay_new(struct plan *p);
+void replay_free(struct plan *p);
+void replay_items(struct plan *p, struct plan_step *s); /* the members that `each` ranged over, by the names of the tasks on record */
+bool replay_goes(const struct plan *p); /* all tasks are known: from here on they are executed */
+int replay_resolve(struct plan *p, struct err *err);
+/* What a task gave now. False: the replay left it out. */
+struct task_result {
+	enum task_state state;
+	const struct content_id *outputs; /* or NULL */
+	const struct metric_value *metrics;
+	size_t n_metrics;
+	int64_t duration_ns, attempt;
+};
+void replay_end(struct plan *p, const struct plan_task *t, const struct task_result *made); /* copies */
+bool replay_result(const struct plan *p, const struct plan_task *t, struct task_result *ret);
+
+/* plan.c */
+int task_key(struct plan *p, struct plan_task *t, struct arena *arena, struct err *err);
+void end_task(struct plan *p, struct plan_task *t, enum task_state state);
+void lose(struct plan *p, const char *name, const char *why);
 
 /* select.c */
 int select_tasks(struct plan *p, struct err *err);

@@ -85,8 +85,8 @@ static bool from_previous(struct plan *p, const struct plan_task *t, struct look
 	return true;
 }
 
-/* Named outputs → the step's order. False when one is missing: the record is of another shape and can't answer. */
-static bool order_outputs(struct plan *p, const struct step *s, const struct named_content *named, size_t n, struct content_id **ret)
+/* One that is missing: the record is of another shape and can't answer. */
+bool lookup_order_outputs(struct plan *p, const struct step *s, const struct named_content *named, size_t n, struct content_id **ret)
 {
 	struct content_id *v = arena_alloc(p->arena, (s->n_outputs + 1) * sizeof(*v));
 
@@ -105,7 +105,7 @@ static bool order_outputs(struct plan *p, const struct step *s, const struct nam
 
 static void take_result(struct plan *p, const struct step *s, const struct cached_result *r, struct lookup_hit *ret)
 {
-	ret->found = order_outputs(p, s, r->outputs, r->n_outputs, &ret->outputs);
+	ret->found = lookup_order_outputs(p, s, r->outputs, r->n_outputs, &ret->outputs);
 	ret->metrics = r->metrics;
 	ret->n_metrics = r->n_metrics;
 	ret->duration_ns = r->duration_ns;
@@ -149,13 +149,13 @@ static void from_store(struct plan *p, const struct plan_task *t, struct lookup_
 	named = xcalloc(a.n_outputs + 1, sizeof(*named));
 	for (size_t i = 0; i < a.n_outputs; i++)
 		named[i] = (struct named_content){ a.outputs[i].name, a.outputs[i].id };
-	ret->found = order_outputs(p, s, named, a.n_outputs, &ret->outputs);
+	ret->found = lookup_order_outputs(p, s, named, a.n_outputs, &ret->outputs);
 	ret->duration_ns = a.ended_ns - a.started_ns;
 	ret->from_store = true;
 }
 
 /* What this very run did before its engine died answers also for tasks that the cache may not answer. */
-static int from_this_run(struct plan *p, const struct plan_task *t, struct lookup_hit *ret, struct err *err)
+int lookup_this_run(struct plan *p, const struct plan_task *t, struct lookup_hit *ret, struct err *err)
 {
 	struct cached_result r = { 0 };
 	int64_t attempt;
@@ -210,7 +210,7 @@ int lookup_task(struct plan *p, struct plan_task *t, struct lookup_hit *ret, str
 	const struct step *s = p->steps[t->step].decl;
 
 	*ret = (struct lookup_hit){ 0 };
-	if (p->ctx.db && from_this_run(p, t, ret, err) < 0)
+	if (p->ctx.db && lookup_this_run(p, t, ret, err) < 0)
 		return -1;
 	if (ret->found)
 		return 0;

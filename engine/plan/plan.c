@@ -59,6 +59,8 @@ int plan_new(const struct plan_context *ctx, const struct plan_options *o, struc
 	p->pin_by_name = map_new();
 	p->code_memo = map_new();
 	make_steps(p);
+	if (ctx->recorded)
+		replay_new(p);
 	if (select_tasks(p, err) < 0 || sources_pin(p, err) < 0 || lookup_open(p, err) < 0)
 		return -1;
 	if (expand_all(p, err) < 0)
@@ -72,6 +74,8 @@ void plan_free(struct plan *p)
 	if (!p)
 		return;
 	lookup_close(p);
+	replay_free(p);
+	map_free(p->lost);
 	for (size_t i = 0; i < p->n_steps; i++) {
 		free(p->steps[i].tasks);
 		free(p->steps[i].axis_index);
@@ -167,13 +171,15 @@ static void count_state(struct plan *p, enum task_state state, int64_t duration_
 	}
 }
 
-static void end_task(struct plan *p, struct plan_task *t, enum task_state state)
+void end_task(struct plan *p, struct plan_task *t, enum task_state state)
 {
 	struct plan_step *s = &p->steps[t->step];
 
 	t->state = (uint8_t)state;
 	s->n_ended++;
 	count_state(p, state, t->duration_ns);
+	if (replay_goes(p))
+		return; /* what depends on it knew before */
 	if (t->revived)
 		absent_returned(p, t);
 	else
@@ -186,7 +192,13 @@ void plan_task_end(struct plan *p, struct plan_task *t, enum task_state state, c
 		   const struct metric_value *metrics, size_t n_metrics, int64_t duration_ns, int64_t attempt)
 {
 	size_t n = p->steps[t->step].decl->n_outputs;
+	struct task_result made = { state, outputs, metrics, n_metrics, duration_ns, attempt };
 
+	if (replay_goes(p)) {
+		replay_end(p, t, &made);
+		end_task(p, t, state);
+		return;
+	}
 	if (outputs)
 		t->outputs = n ? arena_memdup(p->arena, outputs, n * sizeof(*outputs)) : arena_alloc(p->arena, sizeof(*outputs));
 	t->n_metrics = (uint32_t)n_metrics;
@@ -198,9 +210,30 @@ void plan_task_end(struct plan *p, struct plan_task *t, enum task_state state, c
 	end_task(p, t, state);
 }
 
+/* --- what can't be had ------------------------------------------------------------------------------------------------- */
+
+void lose(struct plan *p, const char *name, const char *why)
+{
+	if (!p->lost)
+		p->lost = map_new();
+	*map_slot_str(p->lost, name) = arena_strdup(p->arena, why);
+}
+
+void plan_lose(struct plan *p, struct plan_task *t, const char *why)
+{
+	plan_task_label(p, t, &p->scratch);
+	lose(p, p->scratch.s, why);
+	end_task(p, t, TASK_STATE_BLOCKED);
+}
+
+const char *plan_lost(const struct plan *p, const char *task_or_step)
+{
+	return p->lost ? map_get_str(p->lost, task_or_step) : NULL;
+}
+
 /* --- keys and hits ---------------------------------------------------------------------------------------------------- */
 
-static int task_key(struct plan *p, struct plan_task *t, struct arena *arena, struct err *err)
+int task_key(struct plan *p, struct plan_task *t, struct arena *arena, struct err *err)
 {
 	struct task_input *inputs;
 	struct str script = { 0 };
@@ -299,6 +332,7 @@ struct wave {
 static int make_keys(struct plan *p, struct wave *w, struct err *err)
 {
 	struct arena *arena = arena_new();
+	struct err why = { 0 };
 	int r = 0;
 
 	while (p->wave.n && w->tasks.n < WAVE_MAX && r >= 0) {
@@ -307,7 +341,12 @@ static int make_keys(struct plan *p, struct wave *w, struct err *err)
 		r = end_without_key(p, t, err);
 		if (r != 0)
 			continue;
-		r = task_key(p, t, arena, err);
+		r = task_key(p, t, arena, p->ctx.again ? &why : err);
+		if (r < 0 && p->ctx.again) {
+			plan_lose(p, t, why.msg);
+			r = 0;
+			continue;
+		}
 		if (r < 0)
 			break;
 		VEC_PUSH(&w->tasks, t);
@@ -381,6 +420,8 @@ int plan_resolve(struct plan *p, struct err *err)
 	struct wave w = { 0 };
 	int r = 0;
 
+	if (p->replay)
+		return replay_resolve(p, err);
 	while (r == 0 && (p->wave.n || p->expand_again)) {
 		if (p->expand_again) {
 			p->expand_again = false;
@@ -537,12 +578,13 @@ int plan_store_results(struct plan *p, struct store *s, struct content_id *ret, 
 		results_writer_step(w, ps->decl->name, ps->decl->n_outputs, names);
 		for (size_t k = 0; k < ps->n_tasks; k++) {
 			const struct plan_task *t = &ps->tasks[k];
+			struct task_result res = { (enum task_state)t->state, t->outputs, t->metrics, t->n_metrics, t->duration_ns, t->attempt };
 
-			if (t->state == TASK_STATE_UNSELECTED)
+			if (t->state == TASK_STATE_UNSELECTED || (p->replay && !replay_result(p, t, &res)))
 				continue;
 			plan_task_label(p, t, &p->scratch);
-			results_writer_task(w, p->scratch.s, result_state_of(t->state), &t->key, t->duration_ns, t->attempt, t->outputs, t->metrics,
-					    t->n_metrics);
+			results_writer_task(w, p->scratch.s, result_state_of(res.state), &t->key, res.duration_ns, res.attempt, res.outputs, res.metrics,
+					    res.n_metrics);
 		}
 	}
 	r = results_writer_store(w, s, ret, err);

@@ -74,6 +74,9 @@ struct plan_options {
 	const char *from, *until;
 	const char *const *force;
 	size_t n_force;
+	/* A replay's: tasks or steps to execute (none: all of them), and those to leave out. */
+	const char *const *only, *const *skip;
+	size_t n_only, n_skip;
 	bool hash_only;	 /* `cairn plan`: don't copy inputs into the store unless their listing is needed */
 	unsigned hash_threads;
 };
@@ -99,6 +102,11 @@ struct plan_context {
 	/* Results of this run so far, for tasks that the cache may not answer (cache: false, --force) on resume: 1 known, 0 not. */
 	int (*run_result)(void *arg, const char *task, const struct digest *key, int64_t *ret_attempt);
 	void *arg;
+	/* A past run is made again: the pins are that run's, and content that is gone costs only the tasks that need it (plan_lost()). */
+	bool again;
+	/* Its results: then the plan is a replay. Every task ends as it is on record there; what depends on it is given that, whatever it makes now.
+	 * Once all tasks are known so, they become ready, each by itself. NULL: tasks are given what was made now. */
+	struct results *recorded;
 };
 
 /* The text of a REF_SCHEDULE. ERR_INVALID without times. */
@@ -132,6 +140,10 @@ struct plan_task *plan_take_ready(struct plan *p);
 void plan_requeue(struct plan *p, struct plan_task *t); /* a taken one: ready again, behind all that are */
 /* The same for one that failed and is tried again. content_failed: what it reads could not be had; what is gone from the store is made again first. */
 int plan_retry(struct plan *p, struct plan_task *t, bool content_failed, struct err *err);
+/* Of a run that is made again: the content that this task (or a step, by its name) needs is gone, or it lacks something else that isn't its own
+ * fault. The taken task ends as BLOCKED. */
+void plan_lose(struct plan *p, struct plan_task *t, const char *why);
+const char *plan_lost(const struct plan *p, const char *task_or_step); /* why, or NULL */
 const char *plan_gate_message(const struct plan *p); /* which result on record fails its gate, and how; NULL when none does */
 size_t plan_n_ready(const struct plan *p);
 
@@ -148,7 +160,7 @@ void plan_count(const struct plan *p, struct run_counts *ret);
 void plan_task_label(const struct plan *p, const struct plan_task *t, struct str *out);
 const struct plan_pin *plan_pins(const struct plan *p, size_t *ret_n);
 struct content_id plan_step_code(const struct plan *p, size_t step); /* CONTENT_NONE when it has none */
-/* Every member of the results table, in expansion order. */
+/* Every member of the results table, in expansion order. A replay's: what was made now, of the tasks that it executed. */
 int plan_store_results(struct plan *p, struct store *s, struct content_id *ret, struct err *err);
 
 /* All that executing a task takes: rendered from the model, owned by `arena`. Also what its key record holds. */

@@ -270,8 +270,14 @@ static int pin_tool(struct plan *p, const char *command, const char **ret, struc
 	const struct plan_pin *pin = find_pin(p, name);
 	struct content_id id;
 	struct str text = { 0 };
-	int r = pin ? content_read(p->ctx.store, &pin->id, TOOL_TEXT_MAX, &text, err) : run_tool(p, command, &text, err);
+	struct err why = { 0 };
+	int r = pin ? content_read(p->ctx.store, &pin->id, TOOL_TEXT_MAX, &text, err) : run_tool(p, command, &text, p->ctx.again ? &why : err);
 
+	if (r < 0 && p->ctx.again && !pin) { /* the tasks may do without it: what they make is held against what they made */
+		str_reset(&text);
+		str_addf(&text, "(%s)\n", why.msg);
+		r = 0;
+	}
 	if (r == 0 && !pin) {
 		r = content_put_bytes(p->ctx.store, text.len ? text.s : "", text.len, &id, err);
 		if (r == 0)

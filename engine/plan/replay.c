@@ -1,0 +1,233 @@
+/* A plan whose tasks are given what is on record of a past run.
+ *
+ * First all tasks end as they did then, in waves like any plan's, so that steps expand, conditions hold and inputs are gathered exactly as they were.
+ * Then the chosen ones become ready, all at once: none waits for another, because what it reads doesn't come from there. `outputs` and `metrics` of
+ * a task stay the recorded ones to the end; what it gives now is kept beside them.
+ */
+#include "plan/internal.h"
+
+struct replay {
+	bool goes;
+	struct map *recorded; /* task's label → struct result_entry * */
+	struct map *made;     /* struct plan_task * → struct task_result * */
+	struct map *only, *skip;
+};
+
+static struct map *set_of(const char *const *names, size_t n)
+{
+	struct map *m = map_new();
+
+	for (size_t i = 0; i < n; i++)
+		*map_slot_str(m, names[i]) = m;
+	return m;
+}
+
+void replay_new(struct plan *p)
+{
+	struct replay *r = p->replay = xcalloc(1, sizeof(*r));
+	struct results_cursor c;
+	struct result_entry e;
+
+	r->recorded = map_new();
+	r->made = map_new();
+	r->only = set_of(p->options.only, p->options.n_only);
+	r->skip = set_of(p->options.skip, p->options.n_skip);
+	results_first(p->ctx.recorded, &c);
+	while (results_next(&c, &e))
+		*map_slot_str(r->recorded, e.task) = arena_memdup(p->arena, &e, sizeof(e));
+}
+
+void replay_free(struct plan *p)
+{
+	struct replay *r = p->replay;
+
+	if (!r)
+		return;
+	map_free(r->recorded);
+	map_free(r->made);
+	map_free(r->only);
+	map_free(r->skip);
+	free(r);
+}
+
+bool replay_goes(const struct plan *p)
+{
+	return p->replay && p->replay->goes;
+}
+
+static const struct result_entry *entry_of(struct plan *p, const struct plan_task *t)
+{
+	plan_task_label(p, t, &p->scratch);
+	return map_get_str(p->replay->recorded, p->scratch.s);
+}
+
+void replay_items(struct plan *p, struct plan_step *s)
+{
+	size_t prefix = strlen(s->decl->name) + 1;
+	VEC(struct plan_item) items = { 0 };
+	struct results_cursor c;
+	struct result_entry e;
+
+	if (results_seek_step(p->ctx.recorded, s->decl->name, &c))
+		while (results_next(&c, &e) && str_eq(e.step, s->decl->name)) {
+			size_t len = strlen(e.task);
+
+			if (len > prefix && e.task[len - 1] == ']')
+				VEC_PUSH(&items, ((struct plan_item){ .path = arena_strndup(p->arena, e.task + prefix, len - prefix - 1) }));
+		}
+	s->items = arena_alloc(p->arena, (items.n + 1) * sizeof(*s->items));
+	if (items.n)
+		memcpy(s->items, items.v, items.n * sizeof(*s->items));
+	s->n_tasks = items.n;
+	VEC_FREE(&items);
+}
+
+/* --- as it was ----------------------------------------------------------------------------------------------------------------------- */
+
+static bool take_outputs(struct plan *p, struct plan_task *t, const struct result_entry *e)
+{
+	_cleanup_(freep) struct named_content *named = xcalloc(e->n_outputs + 1, sizeof(*named));
+
+	for (size_t i = 0; i < e->n_outputs; i++) {
+		named[i].name = results_output_name(p->ctx.recorded, e, i);
+		results_output(e, i, &named[i].id);
+	}
+	return lookup_order_outputs(p, p->steps[t->step].decl, named, e->n_outputs, &t->outputs);
+}
+
+static void take_recorded(struct plan *p, struct plan_task *t, const struct result_entry *e)
+{
+	bool shaped = take_outputs(p, t, e);
+
+	t->n_metrics = (uint32_t)e->n_metrics;
+	t->metrics = arena_alloc(p->arena, (e->n_metrics + 1) * sizeof(*t->metrics));
+	for (size_t i = 0; i < e->n_metrics; i++)
+		results_metric(e, i, &t->metrics[i]);
+	if (e->state == RESULT_SUCCEEDED && !shaped) {
+		lose(p, e->task, "its outputs on record aren't those that the step declares");
+		end_task(p, t, TASK_STATE_BLOCKED);
+		return;
+	}
+	end_task(p, t, e->state == RESULT_SUCCEEDED ? TASK_STATE_HIT : TASK_STATE_FAILED);
+}
+
+static void end_as_recorded(struct plan *p, struct plan_task *t)
+{
+	const struct result_entry *e = t->unselected ? NULL : entry_of(p, t);
+
+	if (!e)
+		end_task(p, t, TASK_STATE_UNSELECTED);
+	else if (e->state == RESULT_SKIPPED)
+		end_task(p, t, TASK_STATE_SKIPPED);
+	else if (e->state == RESULT_BLOCKED)
+		end_task(p, t, TASK_STATE_BLOCKED);
+	else
+		take_recorded(p, t, e);
+}
+
+/* --- and once more --------------------------------------------------------------------------------------------------------------------- */
+
+static bool chosen(struct plan *p, const struct plan_task *t)
+{
+	const struct replay *r = p->replay;
+	const char *step = p->steps[t->step].decl->name;
+
+	if (t->state != TASK_STATE_HIT && t->state != TASK_STATE_FAILED)
+		return false;
+	plan_task_label(p, t, &p->scratch);
+	if (map_get_str(r->skip, step) || map_get_str(r->skip, p->scratch.s))
+		return false;
+	return map_len(r->only) == 0 || map_get_str(r->only, step) || map_get_str(r->only, p->scratch.s);
+}
+
+void replay_end(struct plan *p, const struct plan_task *t, const struct task_result *made)
+{
+	struct task_result *m = arena_memdup(p->arena, made, sizeof(*made));
+	size_t n = p->steps[t->step].decl->n_outputs;
+	struct metric_value *metrics = arena_alloc(p->arena, (made->n_metrics + 1) * sizeof(*metrics));
+
+	if (made->outputs)
+		m->outputs = n ? arena_memdup(p->arena, made->outputs, n * sizeof(*made->outputs)) : arena_alloc(p->arena, sizeof(*made->outputs));
+	for (size_t i = 0; i < made->n_metrics; i++)
+		metrics[i] = (struct metric_value){ arena_strdup(p->arena, made->metrics[i].name), made->metrics[i].value };
+	m->metrics = metrics;
+	*map_slot(p->replay->made, &t, sizeof(t), NULL) = m;
+}
+
+bool replay_result(const struct plan *p, const struct plan_task *t, struct task_result *ret)
+{
+	const struct task_result *m = map_get(p->replay->made, &t, sizeof(t));
+
+	if (m) {
+		*ret = *m;
+		return true;
+	}
+	*ret = (struct task_result){ .state = (enum task_state)t->state };
+	return t->state == TASK_STATE_SKIPPED || t->state == TASK_STATE_BLOCKED;
+}
+
+/* Ready, or ended by this run already before its engine died, or lost. */
+static int start_again(struct plan *p, struct plan_task *t, struct arena *arena, struct err *err)
+{
+	struct lookup_hit hit = { 0 };
+	struct task_result made = { .state = TASK_STATE_DONE };
+	const char *lost = plan_lost(p, p->steps[t->step].decl->name);
+	struct err why = { 0 };
+
+	p->counts.total++;
+	p->steps[t->step].n_ended--;
+	t->forced = true;
+	t->miss = MISS_FORCED;
+	if (lost || task_key(p, t, arena, &why) < 0) {
+		plan_lose(p, t, lost ? lost : why.msg);
+		return 0;
+	}
+	if (p->ctx.db && lookup_this_run(p, t, &hit, err) < 0)
+		return -1;
+	if (!hit.found) {
+		t->state = TASK_READY;
+		queue_push(&p->ready, t);
+		return 0;
+	}
+	made.outputs = hit.outputs;
+	made.metrics = hit.metrics;
+	made.n_metrics = hit.n_metrics;
+	made.duration_ns = hit.duration_ns;
+	made.attempt = hit.attempt;
+	replay_end(p, t, &made);
+	end_task(p, t, TASK_STATE_DONE);
+	return 0;
+}
+
+static int start_chosen(struct plan *p, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+
+	p->counts = (struct run_counts){ 0 };
+	p->replay->goes = true;
+	for (size_t i = 0; i < p->n_steps; i++) {
+		struct plan_step *s = &p->steps[p->ctx.pipeline->order[i]];
+
+		for (size_t k = 0; k < s->n_tasks; k++)
+			if (chosen(p, &s->tasks[k]) && start_again(p, &s->tasks[k], arena, err) < 0)
+				return -1;
+	}
+	return 0;
+}
+
+int replay_resolve(struct plan *p, struct err *err)
+{
+	struct plan_task *t;
+
+	if (p->replay->goes)
+		return 0;
+	while (p->wave.n || p->expand_again) {
+		p->expand_again = false;
+		for (size_t i = 0; i < p->n_steps; i++)
+			if (expand_step(p, p->ctx.pipeline->order[i], err) < 0)
+				return -1;
+		while ((t = queue_pop(&p->wave)))
+			end_as_recorded(p, t);
+	}
+	return start_chosen(p, err);
+}
