@@ -247,7 +247,7 @@ static json_t *content_json(const struct lineage_node *n)
 	json_object_set_new(o, "id", json_string(n->key));
 	json_object_set_new(o, "kind", json_string("artifact"));
 	json_object_set_new(o, "name", facts_text(n->name));
-	json_object_set_new(o, "content", json_string(n->id.kind == CONTENT_TREE ? "tree" : "blob"));
+	json_object_set_new(o, "content", json_string(content_kind_name(n->id.kind)));
 	json_object_set_new(o, "size", json_integer((json_int_t)n->id.size_bytes));
 	json_object_set_new(o, "origin", origin);
 	return o;

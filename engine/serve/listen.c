@@ -141,7 +141,7 @@ int listener_open(const char *text, struct listener *ret, struct err *err)
 	bool is_unix = str_has_prefix(text, "unix:");
 	_cleanup_(fd_closep) int fd = -1;
 	union address a = { 0 };
-	socklen_t len;
+	socklen_t len = 0;
 
 	if ((is_unix ? parse_unix(text + 5, &a, &len, err) : parse_inet(text, &a, &len, err)) < 0)
 		return -1;

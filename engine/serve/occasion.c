@@ -57,7 +57,7 @@ int occasion_of(const struct schedule_decl *d, const char *path, int64_t nominal
 {
 	struct zone_set *zones = zone_set_new(NULL);
 	struct calendar c;
-	int64_t start;
+	int64_t start = 0;
 	int r = calendar_of(d, zones, &c, err);
 
 	if (r == 0)

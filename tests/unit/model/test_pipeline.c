@@ -169,7 +169,7 @@ static void test_fashion(void **state)
 	assert_string_equal(p->inputs[0].uri, "data/raw");
 	assert_true(p->inputs[0].optional_dir);
 	assert_int_equal(p->inputs[1].origin, INPUT_S3);
-	assert_true(p->inputs[2].by_reference);
+	assert_int_equal(p->inputs[2].mode, INPUT_REFERENCE);
 
 	s = pipeline_find_step(p, "shard");
 	assert_string_equal(s->builtin, "shard");
@@ -273,7 +273,7 @@ static void test_everything(void **state)
 	assert_string_equal(s->shell, "bash");
 	assert_string_equal(s->tools[0], "python3 --version");
 	assert_string_equal(s->tools[1], "gcc --version");
-	assert_string_equal(s->outputs[1].export_uri, "s3://bucket/log.txt");
+	assert_string_equal(template_literal(s->outputs[1].export), "s3://bucket/log.txt");
 	assert_int_equal(s->inputs[2].from.index, s->inputs[3].from.index);
 	assert_non_null(s->inputs[1].subpath);
 	assert_int_equal(s->n_gates, 6);
