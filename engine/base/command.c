@@ -37,7 +37,7 @@ static int read_output(int fd, const struct command *c, struct str *out, struct 
 		if (n < 0)
 			return err_errno(err, "cannot read what it prints");
 		if (out->len + (size_t)n > c->max_bytes)
-			return err_set(err, ERR_TOO_LARGE, "it prints over %zu bytes", c->max_bytes);
+			return err_set(err, ERR_TOO_LARGE, "it prints too much, over %zu bytes", c->max_bytes);
 		if (n == 0)
 			return 0;
 		str_addn(out, piece, (size_t)n);

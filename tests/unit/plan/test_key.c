@@ -139,7 +139,7 @@ static void test_content(void **state)
 
 static void test_content_of_no_kind_is_refused(void **state)
 {
-	static const uint8_t kinds[] = { CONTENT_NONE, 3, 255 };
+	static const uint8_t kinds[] = { CONTENT_NONE, CONTENT_KIND_MAX + 1, 255 };
 	struct content_id id = { 0 }, got;
 	struct key_fact *f;
 	const char *path;

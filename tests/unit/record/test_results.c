@@ -159,7 +159,7 @@ static size_t walk(const struct results *r)
 		assert_non_null(e.step);
 		for (size_t i = 0; i < e.n_outputs; i++) {
 			results_output(&e, i, &id);
-			assert_true(id.kind <= CONTENT_TREE);
+			assert_true(id.kind <= CONTENT_KIND_MAX);
 		}
 		for (size_t i = 0; i < e.n_metrics; i++) {
 			results_metric(&e, i, &v);
