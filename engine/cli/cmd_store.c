@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/facts.h"
+#include "cli/origins.h"
 #include "record/manifest.h"
 #include "storage/remote/tier.h"
 
@@ -190,7 +191,7 @@ int cmd_store_verify(struct cli *cli, const struct cli_args *args)
 	struct verified res = { 0 };
 	struct err err = { 0 };
 	struct store *s;
-	json_t *findings;
+	json_t *findings, *origins;
 	size_t n_findings;
 	double sample;
 	int r = sample_of(args, &sample, &err);
@@ -203,14 +204,16 @@ int cmd_store_verify(struct cli *cli, const struct cli_args *args)
 		return cli_fail(cli, &err);
 	}
 	findings = nondeterminism(cli, &n_findings);
+	origins = origins_check(cli, s);
 	if (cli->json) {
-		cli_print_json(cli, json_pack("{s:I, s:o, s:I, s:o}", "objects", (json_int_t)res.objects, "problems", v.problems, "repaired", (json_int_t)res.repaired,
-					      "nondeterminism", findings));
+		cli_print_json(cli, json_pack("{s:I, s:o, s:I, s:o, s:o}", "objects", (json_int_t)res.objects, "problems", v.problems, "repaired",
+					      (json_int_t)res.repaired, "nondeterminism", findings, "origins", origins));
 	} else {
 		cli_printf(cli, "%llu objects read back, %lld problem%s", (unsigned long long)res.objects, (long long)res.problems, res.problems == 1 ? "" : "s");
 		cli_printf(cli, res.repaired ? ", %llu repaired from the other side\n" : "\n", (unsigned long long)res.repaired);
 		json_decref(v.problems);
 		json_decref(findings);
+		json_decref(origins);
 	}
 	return res.problems > (int64_t)res.repaired ? CLI_TASK_FAILED : CLI_OK;
 }

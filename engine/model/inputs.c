@@ -93,8 +93,8 @@ static int read_uri(const struct doc *d, const struct yaml_node *n, enum input_o
 		problem = has_bad_char(n->text) ? "it has spaces or control characters" : schemes[i].check(n->text + strlen(schemes[i].prefix));
 		if (n->len > PATH_TEXT_MAX)
 			problem = "it is too long";
-		if (problem) /* up to where somebody may have written a password */
-			bad(d, n, "`%.*s` is not a valid URI: %s", (int)MIN(strcspn(n->text, "@"), (size_t)80), n->text, problem);
+		if (problem) /* without what may be a password */
+			bad(d, n, "`%.*s` is not a valid URI: %s", strchr(n->text, '@') ? (int)strlen(schemes[i].prefix) : 80, n->text, problem);
 		*ret = schemes[i].origin;
 		return problem ? -1 : 1;
 	}

@@ -82,9 +82,9 @@ static const char *const db_migrations[] = {
 	"CREATE TABLE reproduction (run INTEGER PRIMARY KEY REFERENCES run, original BLOB NOT NULL, mode INTEGER NOT NULL, verdict INTEGER NOT NULL,"
 	" report BLOB) STRICT;"
 	"CREATE INDEX reproduction_original ON reproduction(original);"
-	/* Exports: what was copied out, to where. */
-	"CREATE TABLE export (attempt INTEGER NOT NULL, output TEXT NOT NULL, uri TEXT NOT NULL, content BLOB NOT NULL, at_ns INTEGER NOT NULL, message TEXT,"
-	" PRIMARY KEY (attempt, output)) STRICT, WITHOUT ROWID;"
+	/* Exports: what a run copied out, to where; with a message: what it couldn't. */
+	"CREATE TABLE export (run INTEGER NOT NULL REFERENCES run, task TEXT NOT NULL, output TEXT NOT NULL, uri TEXT NOT NULL, content BLOB NOT NULL,"
+	" at_ns INTEGER NOT NULL, message TEXT, PRIMARY KEY (run, task, output)) STRICT, WITHOUT ROWID;"
 	"CREATE INDEX export_uri ON export(uri, at_ns);",
 };
 

@@ -200,7 +200,7 @@ int run_finish(struct run *r, struct err *err)
 {
 	struct clock *c = loop_clock(r->ctx->loop);
 
-	if (publisher_make_up(r->publisher, err) < 0 || publisher_finish(r->publisher, err) < 0)
+	if (publisher_make_up(r->publisher, err) < 0 || publisher_finish(r->publisher, err) < 0 || run_export(r, err) < 0)
 		return -1;
 	plan_count(r->plan, &r->row.counts);
 	r->row.ended_ns = c->wall_ns(c);

@@ -109,6 +109,9 @@ int publisher_finish(struct publisher *p, struct err *err); /* waits; the number
 uint64_t publisher_failed(const struct publisher *p, struct err *ret_first);
 void publisher_free(struct publisher *p);
 
+/* export.c: copies outputs to where their steps say. A failure to do so is the run's (r->failed, its message), not an error. */
+int run_export(struct run *r, struct err *err);
+
 /* finish.c */
 int run_finish(struct run *r, struct err *err);
 

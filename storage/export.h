@@ -1,0 +1,32 @@
+/* storage/export.h — content copied out of a store, to where others read it: a bucket, or a directory of this machine.
+ *
+ * Readers never see half of it, if they look at the mark: `.cairn-export.json` in the directory that is exported, or NAME.cairn.json beside a single file. It is
+ * written last, and says which files there are, with size and SHA-256 of their bytes. In a bucket an old mark goes before the first object is
+ * written, and objects that only the old mark names go after the new one is there; objects that the old mark names with the same bytes aren't sent
+ * again. On this machine a directory takes its name when it is whole, in place of an older one of ours; what cairn didn't export is never replaced.
+ * Symbolic links become links on this machine, and stand in the mark only in a bucket, which has none.
+ */
+#ifndef CAIRN_STORAGE_EXPORT_H
+#define CAIRN_STORAGE_EXPORT_H
+
+#include "storage/content.h"
+
+#define EXPORT_MARK ".cairn-export.json"
+#define EXPORT_MARK_SUFFIX ".cairn.json"
+
+struct export_ask {
+	const char *uri;  /* s3://BUCKET/KEY, gs://BUCKET/KEY, file:///PATH or /PATH; one that ends in `/` gets a single file under its own name */
+	const char *name; /* of a single file */
+	struct content_id id;
+	const char *pipeline, *task, *output, *run; /* stand in the mark */
+	int64_t now_ns;
+};
+struct export_done {
+	uint64_t files, bytes, sent; /* in the mark; sent now */
+};
+/* The buckets are those of origin.h. Errors as in bucket.h; ERR_EXISTS: something that cairn didn't put there is in the way. */
+int content_export(struct store *s, const struct export_ask *ask, struct export_done *ret, struct err *err);
+/* Two that would write to one place have equal ones: without slash at its end, without file://. Caller frees. */
+char *export_place(const struct export_ask *ask);
+
+#endif
