@@ -1,14 +1,53 @@
 /* `cairn status`. */
 #include "cli/facts.h"
 #include "cli/table.h"
+#include "record/outside.h"
 
-static void print_json(struct cli *cli, const struct run_row *run, const struct attempt_row *a, size_t n)
+/* What it copied out, or couldn't. */
+struct exports {
+	struct export_row *v;
+	size_t n;
+};
+
+static json_t *json_exports(const struct exports *x)
+{
+	json_t *out = json_array();
+
+	for (size_t i = 0; i < x->n; i++) {
+		const struct export_row *e = &x->v[i];
+		json_t *j = json_pack("{s:o, s:o, s:o, s:s}", "task", json_name(e->task, strlen(e->task)), "output", json_name(e->output, strlen(e->output)), "uri",
+				      json_name(e->uri, strlen(e->uri)), "state", e->message ? "failed" : "exported");
+
+		if (e->message)
+			json_object_set_new(j, "message", json_name(e->message, strlen(e->message)));
+		json_array_append_new(out, j);
+	}
+	return out;
+}
+
+static void print_exports(struct cli *cli, const struct exports *x)
+{
+	_cleanup_(table_freep) struct table *t = table_new();
+
+	table_column(t, "", 0);
+	table_column(t, "export of", TABLE_CUT);
+	table_column(t, "to", TABLE_CUT);
+	for (size_t i = 0; i < x->n; i++) {
+		table_cell(t, x->v[i].message ? STYLE_RED : STYLE_GREEN, "%s", x->v[i].message ? "failed" : "exported");
+		table_cell(t, STYLE_PLAIN, "%s %s", x->v[i].task, x->v[i].output);
+		table_cell(t, STYLE_DIM, "%s", x->v[i].uri);
+	}
+	if (table_rows(t))
+		table_print(t, cli);
+}
+
+static void print_json(struct cli *cli, const struct run_row *run, const struct attempt_row *a, size_t n, const struct exports *x)
 {
 	json_t *tasks = json_array();
 
 	for (size_t i = 0; i < n; i++)
 		json_array_append_new(tasks, facts_attempt(&a[i], facts_engine_died(run)));
-	cli_print_json(cli, json_pack("{s:o, s:o}", "run", facts_run(run), "tasks", tasks));
+	cli_print_json(cli, json_pack("{s:o, s:o, s:o}", "run", facts_run(run), "tasks", tasks, "exports", json_exports(x)));
 }
 
 static void print_head(struct cli *cli, const struct run_row *r)
@@ -74,19 +113,22 @@ static void print_attempts(struct cli *cli, const struct run_row *run, const str
 int cmd_status(struct cli *cli, const struct cli_args *args)
 {
 	struct attempt_row *attempts;
+	struct exports x;
 	struct run_row run;
 	struct err err = { 0 };
 	struct db *db;
 	size_t n;
 
 	if (cli_db(cli, DB_READ, &db, &err) < 0 || facts_find_run(cli, db, cli_operand(args, 0), &run, &err) < 0 ||
-	    record_run_attempts(db, run.rowid, cli->arena, &attempts, &n, &err) < 0)
+	    record_run_attempts(db, run.rowid, cli->arena, &attempts, &n, &err) < 0 ||
+	    record_run_exports(db, run.rowid, cli->arena, &x.v, &x.n, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli->json) {
-		print_json(cli, &run, attempts, n);
+		print_json(cli, &run, attempts, n, &x);
 		return CLI_OK;
 	}
 	print_head(cli, &run);
 	print_attempts(cli, &run, attempts, n);
+	print_exports(cli, &x);
 	return CLI_OK;
 }
