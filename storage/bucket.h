@@ -25,7 +25,7 @@ struct bucket_options {
 	const char *ca_file;
 	unsigned max_connections; /* 0: 64 */
 	bool anonymous;	      /* unsigned requests: public data */
-	unsigned tries;	      /* of one request that fails transiently; 0: 10 */
+	unsigned tries;	      /* of one request that fails transiently; 0: AWS_MAX_ATTEMPTS (S3), or 10 */
 };
 int bucket_open(const char *uri, const struct bucket_options *o, struct bucket **ret, struct err *err);
 void bucket_free(struct bucket *b);

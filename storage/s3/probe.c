@@ -64,7 +64,7 @@ int s3_probe(struct bucket *b, struct bucket_abilities *ret, struct err *err)
 
 	if (status == 501)
 		status = put(s, key, "probe ok", false, false, &server_ns, &why);
-	if (status < 200 || status > 299) {
+	if ((status < 200 || status > 299) && status != 412) { /* 412: it is our own, whose answer was lost: nobody else makes one of this name */
 		if (err)
 			*err = why;
 		return -1;

@@ -105,6 +105,15 @@ static int make_clients(struct s3 *s, const struct bucket_options *o, struct err
 	return http_client_new(&far, &s->http, err) < 0 || http_client_new(&near, &s->near, err) < 0 ? -1 : 0;
 }
 
+/* AWS_MAX_ATTEMPTS, as other clients know it. What isn't such a number counts for nothing. */
+static unsigned tries(const struct bucket_options *o)
+{
+	const char *v = getenv("AWS_MAX_ATTEMPTS");
+	unsigned long n = v ? strtoul(v, NULL, 10) : 0;
+
+	return o->tries ? o->tries : n <= 100 ? (unsigned)n : 0;
+}
+
 static int set_up(struct s3 *s, const struct bucket_options *o, struct err *err)
 {
 	struct credentials_options co = { .profile = o->profile, .region = o->region, .fetch = fetch_near, .arg = s };
@@ -123,7 +132,7 @@ static int set_up(struct s3 *s, const struct bucket_options *o, struct err *err)
 		s->virtual_host = o->style == BUCKET_STYLE_VIRTUAL;
 	if (!o->anonymous)
 		s->chain = credentials_chain_new(&co);
-	s->transfer = transfer_new(o->max_connections, o->tries);
+	s->transfer = transfer_new(o->max_connections, tries(o));
 	return 0;
 }
 
