@@ -1,19 +1,22 @@
 /* Fetching: from packs by ranges, neighbours together; what lies alone by its name. Everything is verified before it gets a name in the local store.
  *
- * One batch takes at most BATCH_BYTES of memory, whatever is asked for; large blobs go through files.
+ * Work is cut into batches, of which THREADS are under way: while the bytes of one arrive, those of another are hashed and written. A batch takes at most
+ * BATCH_BYTES of memory, whatever is asked for; large blobs go through files.
  */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include "base/fs.h"
 #include "storage/remote/internal.h"
+#include "storage/transfer.h"
 
 /* A hole of so many bytes between two members is fetched along: it costs less than another request. */
 #define HOLE_MAX (128 * KIB)
 #define RANGE_MAX (8 * MIB)
-#define BATCH_BYTES (32 * MIB)
+#define THREADS 3
+#define BATCH_BYTES (16 * MIB)
 #define BATCH_OBJECTS 1024
-#define FILES_AT_ONCE 32
+#define FILES_AT_ONCE 16
 
 struct item {
 	struct remote_object *o;
@@ -26,7 +29,56 @@ struct fetcher {
 	struct store *to;
 	VEC(struct item) packed;
 	VEC(struct remote_object *) small, large; /* that lie alone, if anywhere */
+	pthread_mutex_t lock;
+	struct err err; /* the first failure: batches that haven't begun won't */
 };
+
+/* What is fetched together: a part of one of the lists, by places. */
+struct batch {
+	size_t first, end;
+};
+
+typedef int batch_fn(struct fetcher *f, const struct batch *b, struct err *err);
+
+struct batches {
+	struct fetcher *f;
+	batch_fn *fn;
+	VEC(struct batch) v;
+};
+
+static void run_batch(struct work_queue *q, void *arg, size_t i)
+{
+	struct batches *b = arg;
+	struct err e = { 0 };
+	bool stop;
+
+	pthread_mutex_lock(&b->f->lock);
+	stop = b->f->err.code != ERR_NONE;
+	pthread_mutex_unlock(&b->f->lock);
+	if (stop || b->fn(b->f, &b->v.v[i], &e) == 0)
+		return;
+	pthread_mutex_lock(&b->f->lock);
+	if (b->f->err.code == ERR_NONE)
+		b->f->err = e;
+	pthread_mutex_unlock(&b->f->lock);
+}
+
+static int run_batches(struct batches *b, struct err *err)
+{
+	work_run(THREADS, (struct work){ run_batch, b, b->v.n });
+	VEC_FREE(&b->v);
+	return b->f->err.code ? err_set(err, b->f->err.code, "%s", b->f->err.msg) : 0;
+}
+
+/* Pieces of a list of n. */
+static int in_batches(struct fetcher *f, size_t n, size_t at_once, batch_fn *fn, struct err *err)
+{
+	struct batches b = { .f = f, .fn = fn };
+
+	for (size_t i = 0; i < n; i += at_once)
+		VEC_PUSH(&b.v, ((struct batch){ i, MIN(n, i + at_once) }));
+	return run_batches(&b, err);
+}
 
 /* Does it match its name? Then it is put. Damaged: that copy (of a pack, or the one that lies alone) isn't there. */
 static int accept(struct fetcher *f, struct remote_object *o, uint32_t pack, const struct str *bytes, struct err *err)
@@ -117,8 +169,10 @@ static int fetch_ranges(struct fetcher *f, struct range *v, size_t n, struct err
 	struct bucket_get **gets = xcalloc(n + 1, sizeof(*gets));
 	int got;
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		v[i].g.key = v[i].key;
 		gets[i] = &v[i].g;
+	}
 	got = bucket_get_many(f->r->bucket, gets, n, err);
 	for (size_t i = 0; i < n; i++) {
 		if (got == 0)
@@ -132,47 +186,60 @@ static int fetch_ranges(struct fetcher *f, struct range *v, size_t n, struct err
 /* A member that was too large to come alone: through a file. */
 static int fetch_large_member(struct fetcher *f, struct item *it, struct err *err);
 
-static int fetch_packed(struct fetcher *f, struct err *err)
+static bool is_large_member(const struct item *it)
 {
-	struct range *v = xcalloc(BATCH_OBJECTS, sizeof(*v));
-	size_t n = 0;
-	uint64_t bytes = 0;
-	int got = 0;
+	return it->m.stored > RANGE_MAX && it->m.space == STORE_BLOB;
+}
 
-	if (f->packed.n)
-		qsort(f->packed.v, f->packed.n, sizeof(*f->packed.v), by_place);
-	for (size_t i = 0; i < f->packed.n && got == 0;) {
-		struct range *range = &v[n];
+static int fetch_packed_batch(struct fetcher *f, const struct batch *b, struct err *err)
+{
+	VEC(struct range) v = { 0 };
+	int got;
+
+	if (is_large_member(&f->packed.v[b->first]))
+		return fetch_large_member(f, &f->packed.v[b->first], err);
+	for (size_t i = b->first; i < b->end;) {
+		struct range *range = VEC_ADD(&v);
 		uint64_t size;
 
-		if (f->packed.v[i].m.stored > RANGE_MAX && f->packed.v[i].m.space == STORE_BLOB) {
-			got = fetch_large_member(f, &f->packed.v[i++], err);
-			continue;
-		}
 		*range = (struct range){ .first = i, .end = range_end(f, i, &size) };
 		pthread_mutex_lock(&f->r->lock);
 		remote_pack_key(range->key, &f->r->packs.v[f->packed.v[i].pack].name, false);
 		pthread_mutex_unlock(&f->r->lock);
-		range->g = (struct bucket_get){ .key = range->key, .offset = f->packed.v[i].m.offset, .size = size, .fd = -1, .max_bytes = size };
+		range->g = (struct bucket_get){ .offset = f->packed.v[i].m.offset, .size = size, .fd = -1, .max_bytes = size };
 		i = range->end;
-		bytes += size;
-		if (++n == BATCH_OBJECTS || bytes >= BATCH_BYTES) {
-			got = fetch_ranges(f, v, n, err);
-			n = 0;
-			bytes = 0;
-		}
 	}
-	if (got == 0 && n)
-		got = fetch_ranges(f, v, n, err);
-	free(v);
+	got = fetch_ranges(f, v.v, v.n, err);
+	VEC_FREE(&v);
 	return got;
+}
+
+static int fetch_packed(struct fetcher *f, struct err *err)
+{
+	struct batches b = { .f = f, .fn = fetch_packed_batch };
+
+	if (f->packed.n)
+		qsort(f->packed.v, f->packed.n, sizeof(*f->packed.v), by_place);
+	for (size_t i = 0; i < f->packed.n;) {
+		struct batch *one = VEC_ADD(&b.v);
+		uint64_t bytes = 0, size;
+		size_t n = 0;
+
+		*one = (struct batch){ i, i + 1 };
+		for (; i < f->packed.n && n < BATCH_OBJECTS && bytes < BATCH_BYTES && !is_large_member(&f->packed.v[i]); n++, bytes += size)
+			one->end = i = range_end(f, i, &size);
+		i = one->end;
+	}
+	return run_batches(&b, err);
 }
 
 /* --- alone, in memory ------------------------------------------------------------------------------------------------------------ */
 
 /* Small records, all at once. */
-static int fetch_small(struct fetcher *f, struct remote_object *const *v, size_t n, struct err *err)
+static int fetch_small(struct fetcher *f, const struct batch *b, struct err *err)
 {
+	struct remote_object *const *v = f->small.v + b->first;
+	size_t n = b->end - b->first;
 	struct bucket_get *g = xcalloc(n, sizeof(*g)), **gets = xcalloc(n, sizeof(*gets));
 	char(*keys)[REMOTE_KEY_MAX] = xcalloc(n, sizeof(*keys));
 	int got;
@@ -212,115 +279,156 @@ static int scratch_file(struct remote *r, struct err *err)
 	return fd < 0 ? err_errno(err, "cannot make a temporary file") : fd;
 }
 
-/* From a file of stored bytes into the store. Takes fd. */
-static int accept_file(struct fetcher *f, struct remote_object *o, uint32_t pack, int stored, bool encoded, struct err *err)
+/* A file to which bytes come: the store's own, that can become the blob; elsewhere a scratch file. */
+struct landing {
+	int fd;
+	char *temp; /* NULL: scratch */
+};
+
+static int landing_open(struct fetcher *f, struct landing *l, struct err *err)
 {
-	_cleanup_(fd_closep) int in = stored;
-	struct store *s = f->to;
+	*l = (struct landing){ .fd = -1 };
+	if (f->to->ops->open_temp)
+		return f->to->ops->open_temp(f->to, &l->fd, &l->temp, err);
+	l->fd = scratch_file(f->r, err);
+	return l->fd < 0 ? -1 : 0;
+}
+
+static void landing_drop(struct fetcher *f, struct landing *l)
+{
+	if (l->temp)
+		f->to->ops->publish_temp(f->to, l->fd, TAKE_PTR(l->temp), NULL, NULL);
+	else if (l->fd >= 0)
+		close(l->fd);
+	l->fd = -1;
+}
+
+/* Of decoded bytes. */
+static int check_landed(const struct landing *l, const struct digest *name, struct err *err)
+{
+	off_t end = lseek(l->fd, 0, SEEK_END);
 	struct digest d;
-	uint64_t size = 0;
-	char *temp = NULL;
-	int out, got;
+
+	if (end < 0)
+		return err_errno(err, "cannot read what was fetched");
+	if (content_hash_fd(l->fd, (uint64_t)end, THREADS, &d, err) < 0)
+		return -1;
+	return digest_eq(&d, name) ? 0 : err_set(err, ERR_CORRUPT, "it doesn't match its name");
+}
+
+static int decode_landed(struct fetcher *f, const struct remote_object *o, struct landing *l, struct err *err)
+{
+	struct landing plain;
+	uint64_t size;
+	int got;
+
+	if (landing_open(f, &plain, err) < 0)
+		return -1;
+	got = decode_file(l->fd, plain.fd, o->size != UINT64_MAX ? o->size : 1ULL << 46, &size, err);
+	landing_drop(f, l);
+	*l = plain;
+	return got;
+}
+
+/* From a file of stored bytes into the store. Takes l. */
+static int accept_file(struct fetcher *f, struct remote_object *o, uint32_t pack, struct landing *l, bool encoded, struct err *err)
+{
 	struct err e = { 0 };
+	int got = encoded ? decode_landed(f, o, l, &e) : 0;
 
-	if (s->ops->open_temp(s, &out, &temp, err) < 0)
-		return -1;
-	if (encoded)
-		got = decode_file(in, out, o->size != UINT64_MAX ? o->size : 1ULL << 46, &size, &e);
-	else
-		got = fs_copy_fd(in, out, &e);
-	if (got == 0) {
-		off_t end = lseek(out, 0, SEEK_END);
-
-		size = end < 0 ? 0 : (uint64_t)end;
-		got = content_hash_fd(out, size, 2, &d, &e);
-	}
-	if (got == 0 && !digest_eq(&d, &o->name))
-		got = err_set(&e, ERR_CORRUPT, "it doesn't match its name");
-	if (s->ops->publish_temp(s, out, temp, got == 0 ? &o->name : NULL, err) < 0)
-		return -1;
-	if (got == 0) {
-		o->there = true;
-		store_note_verified(s, &o->name);
+	if (got == 0)
+		got = check_landed(l, &o->name, &e);
+	if (got < 0) {
+		landing_drop(f, l);
+		if (e.code != ERR_CORRUPT)
+			return err_set(err, e.code, "%s", e.msg);
+		presence_note_bad(f->r, o->space, &o->name, pack);
 		return 0;
 	}
-	if (e.code == ERR_CORRUPT)
-		presence_note_bad(f->r, o->space, &o->name, pack);
-	return e.code == ERR_CORRUPT ? 0 : err_set(err, e.code, "%s", e.msg);
+	if (f->to->ops->publish_temp(f->to, l->fd, TAKE_PTR(l->temp), &o->name, err) < 0)
+		return -1;
+	o->there = true;
+	store_note_verified(f->to, &o->name);
+	return 0;
 }
 
 /* A store without files takes it from memory. */
-static int accept_file_in_memory(struct fetcher *f, struct remote_object *o, uint32_t pack, int stored, bool encoded, struct err *err)
+static int accept_file_in_memory(struct fetcher *f, struct remote_object *o, uint32_t pack, struct landing *l, bool encoded, struct err *err)
 {
-	_cleanup_(fd_closep) int in = stored;
-	_cleanup_(fd_closep) int plain = -1;
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 	struct err e = { 0 };
-	uint64_t size;
 	char path[64];
+	int got = encoded ? decode_landed(f, o, l, &e) : 0;
 
-	if (encoded) {
-		plain = scratch_file(f->r, err);
-		if (plain < 0)
-			return -1;
-		if (decode_file(in, plain, o->size != UINT64_MAX ? o->size : GIB, &size, &e) < 0) {
-			presence_note_bad(f->r, o->space, &o->name, pack);
-			return e.code == ERR_CORRUPT ? 0 : err_set(err, e.code, "%s", e.msg);
-		}
-	}
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", encoded ? plain : in);
-	return fs_read_file(path, 4 * GIB, &bytes, err) < 0 ? -1 : accept(f, o, pack, &bytes, err);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", l->fd);
+	if (got == 0)
+		got = fs_read_file(path, 4 * GIB, &bytes, &e);
+	landing_drop(f, l);
+	if (got == 0)
+		return accept(f, o, pack, &bytes, err);
+	if (e.code != ERR_CORRUPT)
+		return err_set(err, e.code, "%s", e.msg);
+	presence_note_bad(f->r, o->space, &o->name, pack);
+	return 0;
 }
 
-static int accept_any(struct fetcher *f, struct remote_object *o, uint32_t pack, int stored, bool encoded, struct err *err)
+static int accept_any(struct fetcher *f, struct remote_object *o, uint32_t pack, struct landing *l, bool encoded, struct err *err)
 {
-	return f->to->ops->open_temp ? accept_file(f, o, pack, stored, encoded, err) : accept_file_in_memory(f, o, pack, stored, encoded, err);
+	return f->to->ops->open_temp ? accept_file(f, o, pack, l, encoded, err) : accept_file_in_memory(f, o, pack, l, encoded, err);
 }
 
 static int fetch_large_member(struct fetcher *f, struct item *it, struct err *err)
 {
 	char key[REMOTE_KEY_MAX];
-	struct bucket_get g = { .key = key, .offset = it->m.offset, .size = it->m.stored, .fd = scratch_file(f->r, err) }, *v = &g;
+	struct bucket_get g = { .key = key, .offset = it->m.offset, .size = it->m.stored }, *v = &g;
+	struct landing l;
 
-	if (g.fd < 0)
+	if (landing_open(f, &l, err) < 0)
 		return -1;
+	g.fd = l.fd;
 	pthread_mutex_lock(&f->r->lock);
 	remote_pack_key(key, &f->r->packs.v[it->pack].name, false);
 	pthread_mutex_unlock(&f->r->lock);
 	if (bucket_get_many(f->r->bucket, &v, 1, err) < 0 || g.result < 0) {
-		close(g.fd);
+		landing_drop(f, &l);
 		if (g.result < 0)
 			err_set(err, g.err.code, "%s", g.err.msg);
 		return g.result < 0 && g.err.code == ERR_NOT_FOUND ? 0 : -1;
 	}
 	it->o->size = it->m.size;
-	return accept_any(f, it->o, it->pack, g.fd, it->m.encoding == PACK_ZSTD, err);
+	return accept_any(f, it->o, it->pack, &l, it->m.encoding == PACK_ZSTD, err);
 }
 
-static int fetch_large(struct fetcher *f, struct remote_object *const *v, size_t n, struct err *err)
+static int fetch_large(struct fetcher *f, const struct batch *b, struct err *err)
 {
+	struct remote_object *const *v = f->large.v + b->first;
+	size_t n = b->end - b->first;
 	struct bucket_get *g = xcalloc(n, sizeof(*g)), **gets = xcalloc(n, sizeof(*gets));
+	struct landing *l = xcalloc(n, sizeof(*l));
 	char(*keys)[REMOTE_KEY_MAX] = xcalloc(n, sizeof(*keys));
 	int got = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		g[i] = (struct bucket_get){ .key = remote_key(keys[i], v[i]->space, &v[i]->name), .size = UINT64_MAX, .fd = got < 0 ? -1 : scratch_file(f->r, err) };
+		l[i].fd = -1;
+		if (got == 0)
+			got = landing_open(f, &l[i], err);
+		g[i] = (struct bucket_get){ .key = remote_key(keys[i], v[i]->space, &v[i]->name), .size = UINT64_MAX, .fd = l[i].fd };
 		gets[i] = &g[i];
-		if (g[i].fd < 0)
-			got = -1;
 	}
 	if (got == 0)
 		got = bucket_get_many(f->r->bucket, gets, n, err);
 	for (size_t i = 0; i < n; i++) {
 		if (got == 0 && g[i].result < 0 && g[i].err.code != ERR_NOT_FOUND)
 			got = err_set(err, g[i].err.code, "%s", g[i].err.msg);
-		if (got == 0 && g[i].result == 0)
-			got = accept_any(f, v[i], BAD_ALONE, TAKE_FD(g[i].fd), str_eq(g[i].encoding, "zstd"), err);
-		if (g[i].fd >= 0)
-			close(g[i].fd);
+		if (got == 0 && g[i].result == 0) {
+			got = accept_any(f, v[i], BAD_ALONE, &l[i], str_eq(g[i].encoding, "zstd"), err);
+			l[i] = (struct landing){ .fd = -1 };
+		}
+		landing_drop(f, &l[i]);
 	}
 	free(g);
 	free(gets);
+	free(l);
 	free(keys);
 	return got;
 }
@@ -353,11 +461,9 @@ static int fetch_all(struct fetcher *f, struct remote_object *v, size_t n, struc
 	f->packed.n = f->small.n = f->large.n = 0;
 	sort_out(f, v, n);
 	got = fetch_packed(f, err);
-	for (size_t i = 0; i < f->small.n && got == 0; i += BATCH_OBJECTS)
-		got = fetch_small(f, f->small.v + i, MIN(f->small.n - i, (size_t)BATCH_OBJECTS), err);
-	for (size_t i = 0; i < f->large.n && got == 0; i += FILES_AT_ONCE)
-		got = fetch_large(f, f->large.v + i, MIN(f->large.n - i, (size_t)FILES_AT_ONCE), err);
-	return got;
+	if (got == 0)
+		got = in_batches(f, f->small.n, BATCH_OBJECTS, fetch_small, err);
+	return got == 0 ? in_batches(f, f->large.n, FILES_AT_ONCE, fetch_large, err) : got;
 }
 
 static bool lacks_content(const struct remote_object *v, size_t n)
@@ -370,7 +476,7 @@ static bool lacks_content(const struct remote_object *v, size_t n)
 
 int remote_fetch(struct remote *r, struct store *to, struct remote_object *v, size_t n, struct err *err)
 {
-	struct fetcher f = { .r = r, .to = to };
+	struct fetcher f = { .r = r, .to = to, .lock = PTHREAD_MUTEX_INITIALIZER };
 	bool again = false;
 	uint64_t damaged;
 	int got;

@@ -1,24 +1,38 @@
-/* Sending: what the bucket lacks goes up, in packs or alone; then records, then manifests. */
+/* Sending: what the bucket lacks goes up, in packs or alone; then records, then manifests.
+ *
+ * While one pack goes up the next is filled; while some large blobs go up others are hashed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include "base/fs.h"
 #include "storage/remote/internal.h"
+#include "storage/transfer.h"
 
-/* Large blobs whose files are open at once. */
-#define LOOSE_AT_ONCE 64
+/* Large blobs whose files are open at once, and how many such batches are. */
+#define LOOSE_AT_ONCE 32
+#define THREADS 2
 #define RECORDS_AT_ONCE 512
 /* Listings up to this size go through memory; a longer one is a directory of millions of files. */
 #define MEMBER_MAX (256 * MIB)
 
-struct sender {
-	struct remote *r;
-	struct store *from;
-	struct remote_sent *sent;
-	/* The pack that is being filled */
+/* A pack and what is in it. */
+struct parcel {
 	struct pack_writer *w;
 	VEC(struct remote_object *) in;
 	uint64_t in_bytes;
+};
+
+struct sender {
+	struct remote *r;
+	struct store *from;
+	pthread_mutex_t lock; /* guards the counters */
+	struct remote_sent *sent;
+	struct parcel filling, leaving; /* leaving: its thread's, until it was joined */
+	pthread_t thread;
+	bool has_thread;
+	int left; /* how it went */
+	uint64_t left_bytes;
+	struct err left_err;
 };
 
 static bool is_absent(const struct err *e)
@@ -31,7 +45,9 @@ static int missing(struct sender *s, const struct err *e, struct err *err)
 {
 	if (!is_absent(e))
 		return err_set(err, e->code, "%s", e->msg);
+	pthread_mutex_lock(&s->lock);
 	s->sent->missing++;
+	pthread_mutex_unlock(&s->lock);
 	return 0;
 }
 
@@ -56,38 +72,74 @@ int remote_send_pack(struct remote *r, struct pack_writer *w, uint64_t *ret_byte
 	return 0;
 }
 
-static void drop_pack(struct sender *s)
+static void parcel_deinit(struct parcel *p)
 {
-	pack_writer_free(TAKE_PTR(s->w));
-	s->in.n = 0;
-	s->in_bytes = 0;
+	pack_writer_free(p->w);
+	VEC_FREE(&p->in);
+	*p = (struct parcel){ 0 };
 }
 
+static void *send_leaving(void *arg)
+{
+	struct sender *s = arg;
+
+	s->left = remote_send_pack(s->r, s->leaving.w, &s->left_bytes, &s->left_err);
+	return NULL;
+}
+
+/* Waits for the pack that is going up: what is in it has arrived when this returns 0. */
+static int await_pack(struct sender *s, struct err *err)
+{
+	if (!s->leaving.w)
+		return 0;
+	if (s->has_thread)
+		pthread_join(s->thread, NULL);
+	s->has_thread = false;
+	s->sent->requests += 2;
+	for (size_t i = 0; i < s->leaving.in.n && s->left == 0; i++)
+		s->leaving.in.v[i]->there = true;
+	if (s->left == 0) {
+		s->sent->sent_bytes += s->left_bytes;
+		s->sent->objects += s->leaving.in.n;
+		s->sent->bytes += s->leaving.in_bytes;
+	}
+	parcel_deinit(&s->leaving);
+	return s->left < 0 ? err_set(err, s->left_err.code, "%s", s->left_err.msg) : 0;
+}
+
+/* The pack goes up, as soon as the one before it has. */
 static int close_pack(struct sender *s, struct err *err)
 {
-	uint64_t sent = 0;
-	int got = 0;
+	if (await_pack(s, err) < 0)
+		return -1;
+	if (!s->filling.w)
+		return 0;
+	s->leaving = s->filling;
+	s->filling = (struct parcel){ 0 };
+	s->has_thread = pthread_create(&s->thread, NULL, send_leaving, s) == 0;
+	if (!s->has_thread)
+		send_leaving(s);
+	return 0;
+}
 
-	if (s->w && pack_writer_members(s->w)) {
-		got = remote_send_pack(s->r, s->w, &sent, err);
-		s->sent->requests += 2;
-	}
-	for (size_t i = 0; i < s->in.n && got == 0; i++)
-		s->in.v[i]->there = true;
-	if (got == 0) {
-		s->sent->sent_bytes += sent;
-		s->sent->objects += s->in.n;
-		s->sent->bytes += s->in_bytes;
-	}
-	drop_pack(s);
-	return got;
+static void drop_packs(struct sender *s)
+{
+	await_pack(s, NULL);
+	parcel_deinit(&s->filling);
 }
 
 static int room_for(struct sender *s, uint64_t n, struct err *err)
 {
-	if (s->w && pack_writer_is_full(s->w, n) && close_pack(s, err) < 0)
+	if (s->filling.w && pack_writer_is_full(s->filling.w, n) && close_pack(s, err) < 0)
 		return -1;
-	return s->w ? 0 : pack_writer_new(s->r->dir, &s->w, err);
+	return s->filling.w ? 0 : pack_writer_new(s->r->dir, &s->filling.w, err);
+}
+
+/* After it was written: a pack without members isn't sent. */
+static void note_packed(struct sender *s, struct remote_object *o, uint64_t n)
+{
+	VEC_PUSH(&s->filling.in, o);
+	s->filling.in_bytes += n;
 }
 
 static int pack_small(struct sender *s, struct remote_object *o, struct err *err)
@@ -97,11 +149,10 @@ static int pack_small(struct sender *s, struct remote_object *o, struct err *err
 
 	if (store_get(s->from, o->space, &o->name, MEMBER_MAX, &bytes, &e) < 0)
 		return missing(s, &e, err);
-	if (room_for(s, bytes.len, err) < 0)
+	if (room_for(s, bytes.len, err) < 0 || pack_writer_add(s->filling.w, o->space, &o->name, bytes.s ? bytes.s : "", bytes.len, err) < 0)
 		return -1;
-	VEC_PUSH(&s->in, o);
-	s->in_bytes += bytes.len;
-	return pack_writer_add(s->w, o->space, &o->name, bytes.s ? bytes.s : "", bytes.len, err);
+	note_packed(s, o, bytes.len);
+	return 0;
 }
 
 /* --- alone -------------------------------------------------------------------------------------------------------------------- */
@@ -116,7 +167,7 @@ static int open_sound(struct sender *s, const struct remote_object *o, int *ret_
 	if (s->from->ops->open(s->from, &o->name, &fd, ret_size, &e) < 0)
 		return missing(s, &e, err) < 0 ? -1 : 1;
 	if (!o->sound && !store_is_verified(s->from, &o->name)) {
-		if (content_hash_fd(fd, *ret_size, 1, &d, err) < 0)
+		if (content_hash_fd(fd, *ret_size, THREADS, &d, err) < 0)
 			return -1;
 		if (!digest_eq(&d, &o->name)) {
 			store_damaged(s->from, STORE_BLOB, &o->name, &e);
@@ -136,10 +187,9 @@ static int pack_large(struct sender *s, struct remote_object *o, struct err *err
 
 	if (got)
 		return got < 0 ? -1 : 0;
-	if (room_for(s, size, err) < 0 || pack_writer_add_fd(s->w, STORE_BLOB, &o->name, fd, size, err) < 0)
+	if (room_for(s, size, err) < 0 || pack_writer_add_fd(s->filling.w, STORE_BLOB, &o->name, fd, size, err) < 0)
 		return -1;
-	VEC_PUSH(&s->in, o);
-	s->in_bytes += size;
+	note_packed(s, o, size);
 	return 0;
 }
 
@@ -182,6 +232,7 @@ static int prepare_loose(struct sender *s, struct loose *l, struct remote_object
 	return got ? got : encode_loose(s, l, err);
 }
 
+/* With the lock held. */
 static int sent_loose(struct sender *s, struct loose *l, struct err *err)
 {
 	s->sent->requests++;
@@ -212,10 +263,13 @@ static int send_loose(struct sender *s, struct remote_object *const *v, size_t n
 		}
 	}
 	got = got < 0 ? -1 : 0;
-	if (got == 0 && m && (got = bucket_put_many(s->r->bucket, puts, m, err)) == 0)
-		for (size_t i = 0; i < m; i++)
-			if (sent_loose(s, &l[i], got == 0 ? err : NULL) < 0)
-				got = -1;
+	if (got == 0 && m)
+		got = bucket_put_many(s->r->bucket, puts, m, err);
+	pthread_mutex_lock(&s->lock);
+	for (size_t i = 0, sent = got == 0 ? m : 0; i < sent; i++)
+		if (sent_loose(s, &l[i], got == 0 ? err : NULL) < 0)
+			got = -1;
+	pthread_mutex_unlock(&s->lock);
 	for (size_t i = 0; i < n; i++)
 		if (l[i].o && l[i].p.fd >= 0)
 			close(l[i].p.fd);
@@ -294,6 +348,38 @@ static int send_records(struct sender *s, struct remote_object *const *v, size_t
 
 typedef VEC(struct remote_object *) object_list;
 
+struct crew {
+	struct sender *s;
+	struct remote_object *const *v;
+	size_t n;
+	struct err err; /* the first failure; under the sender's lock */
+};
+
+static void crew_send(struct work_queue *q, void *arg, size_t i)
+{
+	struct crew *c = arg;
+	struct err e = { 0 };
+	bool stop;
+
+	pthread_mutex_lock(&c->s->lock);
+	stop = c->err.code != ERR_NONE;
+	pthread_mutex_unlock(&c->s->lock);
+	if (stop || send_loose(c->s, c->v + i * LOOSE_AT_ONCE, MIN((size_t)LOOSE_AT_ONCE, c->n - i * LOOSE_AT_ONCE), &e) == 0)
+		return;
+	pthread_mutex_lock(&c->s->lock);
+	if (!c->err.code)
+		c->err = e;
+	pthread_mutex_unlock(&c->s->lock);
+}
+
+static int send_alone(struct sender *s, const object_list *l, struct err *err)
+{
+	struct crew c = { .s = s, .v = l->v, .n = l->n };
+
+	work_run(THREADS, (struct work){ crew_send, &c, (l->n + LOOSE_AT_ONCE - 1) / LOOSE_AT_ONCE });
+	return c.err.code ? err_set(err, c.err.code, "%s", c.err.msg) : 0;
+}
+
 static int in_batches(struct sender *s, const object_list *l, size_t at_once, int (*fn)(struct sender *s, struct remote_object *const *v, size_t n, struct err *err),
 		      struct err *err)
 {
@@ -327,7 +413,9 @@ static int send_contents(struct sender *s, struct remote_object *v, size_t n, st
 	if (got == 0)
 		got = close_pack(s, err);
 	if (got == 0)
-		got = in_batches(s, &alone, LOOSE_AT_ONCE, send_loose, err);
+		got = await_pack(s, err);
+	if (got == 0)
+		got = send_alone(s, &alone, err);
 	VEC_FREE(&alone);
 	return got;
 }
@@ -367,7 +455,7 @@ static int ask_contents(struct sender *s, struct remote_object *v, size_t n, str
 
 int remote_send(struct remote *r, struct store *from, struct remote_object *v, size_t n, struct remote_sent *ret, struct err *err)
 {
-	struct sender s = { .r = r, .from = from, .sent = ret };
+	struct sender s = { .r = r, .from = from, .sent = ret, .lock = PTHREAD_MUTEX_INITIALIZER };
 	int got;
 
 	if (remote_attach(r, err) < 0)
@@ -384,7 +472,6 @@ int remote_send(struct remote *r, struct store *from, struct remote_object *v, s
 		got = send_space(&s, STORE_ACTION, v, n, err);
 	if (got == 0)
 		got = send_space(&s, STORE_RUN, v, n, err);
-	drop_pack(&s);
-	VEC_FREE(&s.in);
+	drop_packs(&s);
 	return got;
 }
