@@ -1,15 +1,14 @@
-/* `cairn diff`: two runs side by side. */
+/* `cairn diff`: why two runs gave something else, from where it began; then the two side by side. */
 #include "base/map.h"
-#include "cli/facts.h"
+#include "cli/cause.h"
 #include "cli/table.h"
+#include "cli/what.h"
+
+#define SENTENCES_SHOWN 20
 
 struct side {
-	struct run_row run;
+	struct cause_side is;
 	json_t *params;
-	struct run_input_row *pins; /* inputs, code, tools */
-	size_t n_pins;
-	struct facts_task *tasks;
-	size_t n_tasks;
 };
 
 struct diff {
@@ -17,17 +16,22 @@ struct diff {
 	bool all;
 	struct side a, b;
 	struct table *table;
-	json_t *params, *code, *inputs, *tasks, *metrics;
+	json_t *params, *code, *inputs, *tasks, *metrics, *because;
+	struct causes causes;
+	struct str sentences;
+	size_t n_sentences;
+	const char *first; /* where the first difference began, in words; or NULL */
+	json_t *first_json;
 };
 
 static int load_side(struct cli *cli, struct db *db, struct side *s, struct err *err)
 {
-	s->params = s->run.params_json ? json_loads(s->run.params_json, 0, NULL) : NULL;
+	s->params = s->is.run.params_json ? json_loads(s->is.run.params_json, 0, NULL) : NULL;
 	if (!s->params)
 		s->params = json_object();
-	if (record_run_inputs(db, s->run.rowid, cli->arena, &s->pins, &s->n_pins, err) < 0)
+	if (record_run_inputs(db, s->is.run.rowid, cli->arena, &s->is.pins, &s->is.n_pins, err) < 0)
 		return -1;
-	return facts_tasks(cli, db, &s->run, &s->tasks, &s->n_tasks, err);
+	return facts_tasks(cli, db, &s->is.run, &s->is.tasks, &s->is.n_tasks, err);
 }
 
 static void row(struct diff *d, const char *what, const char *name, const char *a, const char *b)
@@ -107,9 +111,9 @@ static json_t *full_id(const struct content_id *id)
 
 static const struct content_id *pin(const struct side *s, const char *name)
 {
-	for (size_t i = 0; i < s->n_pins; i++)
-		if (str_eq(s->pins[i].name, name))
-			return &s->pins[i].id;
+	for (size_t i = 0; i < s->is.n_pins; i++)
+		if (str_eq(s->is.pins[i].name, name))
+			return &s->is.pins[i].id;
 	return NULL;
 }
 
@@ -125,11 +129,11 @@ static void diff_pin(struct diff *d, const char *name)
 
 static void diff_pins(struct diff *d)
 {
-	for (size_t i = 0; i < d->a.n_pins; i++)
-		diff_pin(d, d->a.pins[i].name);
-	for (size_t i = 0; i < d->b.n_pins; i++)
-		if (!pin(&d->a, d->b.pins[i].name))
-			diff_pin(d, d->b.pins[i].name);
+	for (size_t i = 0; i < d->a.is.n_pins; i++)
+		diff_pin(d, d->a.is.pins[i].name);
+	for (size_t i = 0; i < d->b.is.n_pins; i++)
+		if (!pin(&d->a, d->b.is.pins[i].name))
+			diff_pin(d, d->b.is.pins[i].name);
 }
 
 /* --- tasks ---------------------------------------------------------------------------------------------------------------------- */
@@ -204,18 +208,109 @@ static void diff_tasks(struct diff *d)
 {
 	_cleanup_(map_freep) struct map *in_a = map_new(), *in_b = map_new();
 
-	for (size_t i = 0; i < d->b.n_tasks; i++)
-		*map_slot_str(in_b, d->b.tasks[i].task) = &d->b.tasks[i];
-	for (size_t i = 0; i < d->a.n_tasks; i++) {
-		*map_slot_str(in_a, d->a.tasks[i].task) = &d->a.tasks[i];
-		diff_task(d, d->a.tasks[i].task, &d->a.tasks[i], map_get_str(in_b, d->a.tasks[i].task));
+	for (size_t i = 0; i < d->b.is.n_tasks; i++)
+		*map_slot_str(in_b, d->b.is.tasks[i].task) = &d->b.is.tasks[i];
+	for (size_t i = 0; i < d->a.is.n_tasks; i++) {
+		*map_slot_str(in_a, d->a.is.tasks[i].task) = &d->a.is.tasks[i];
+		diff_task(d, d->a.is.tasks[i].task, &d->a.is.tasks[i], map_get_str(in_b, d->a.is.tasks[i].task));
 	}
-	for (size_t i = 0; i < d->b.n_tasks; i++)
-		if (!map_get_str(in_a, d->b.tasks[i].task))
-			diff_task(d, d->b.tasks[i].task, NULL, &d->b.tasks[i]);
+	for (size_t i = 0; i < d->b.is.n_tasks; i++)
+		if (!map_get_str(in_a, d->b.is.tasks[i].task))
+			diff_task(d, d->b.is.tasks[i].task, NULL, &d->b.is.tasks[i]);
+}
+
+/* --- because ---------------------------------------------------------------------------------------------------------------------- */
+
+static json_t *cause_json(const char *task, const struct cause *c)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "task", facts_text(task));
+	json_object_set_new(o, "kind", json_string(cause_kind_name(c->kind)));
+	json_object_set_new(o, "what", facts_text(c->what));
+	json_object_set_new(o, "name", facts_text(c->name));
+	json_object_set_new(o, "a", facts_text(c->a));
+	json_object_set_new(o, "b", facts_text(c->b));
+	json_object_set_new(o, "detail", facts_text(c->detail));
+	return o;
+}
+
+/* "train/model" or "train/model, train/log": what of the task isn't the same; NULL when nothing is. */
+static const char *differing(struct diff *d, const struct facts_task *a, const struct facts_task *b)
+{
+	const struct facts_task *t = a ? a : b;
+	_cleanup_(str_deinit) struct str s = { 0 };
+
+	for (size_t i = 0; i < t->n_outputs; i++) {
+		const struct content_id *ia = output(a, t->outputs[i].name), *ib = output(b, t->outputs[i].name);
+
+		if (!ia || !ib || !content_id_eq(ia, ib))
+			str_addf(&s, "%s%s/%s", s.len ? ", " : "", t->task, t->outputs[i].name);
+	}
+	for (size_t i = 0; s.len == 0 && i < t->n_metrics; i++) {
+		const struct metric_value *ma = metric(a, t->metrics[i].name), *mb = metric(b, t->metrics[i].name);
+
+		if (!ma || !mb || ma->value != mb->value)
+			str_addf(&s, "%s@metric.%s", t->task, t->metrics[i].name);
+	}
+	if (s.len == 0 && (!a || !b || a->state != b->state))
+		str_add(&s, t->task);
+	return s.len ? arena_strndup(d->cli->arena, s.s, s.len) : NULL;
+}
+
+static int explain_task(struct diff *d, const struct facts_task *a, const struct facts_task *b, struct err *err)
+{
+	const char *task = a ? a->task : b->task, *subject = differing(d, a, b), *sentence;
+	const struct explanation *e;
+	json_t *o, *causes;
+
+	if (!subject)
+		return 0;
+	if (causes_of(&d->causes, task, &e, err) < 0 || causes_sentence(&d->causes, subject, task, &sentence, err) < 0)
+		return -1;
+	if (d->n_sentences++ < SENTENCES_SHOWN)
+		str_addf(&d->sentences, "%s\n", sentence);
+	causes = json_array();
+	for (size_t i = 0; i < e->n; i++) {
+		json_array_append_new(causes, cause_json(task, &e->v[i]));
+		if (d->first || e->v[i].kind == CAUSE_MADE)
+			continue;
+		d->first = arena_printf(d->cli->arena, "%s, in %s", cause_text(d->cli, &e->v[i]), cli_text(d->cli, task));
+		d->first_json = cause_json(task, &e->v[i]);
+	}
+	o = json_object();
+	json_object_set_new(o, "task", facts_text(task));
+	json_object_set_new(o, "differs", facts_text(subject));
+	json_object_set_new(o, "sentence", facts_text(sentence));
+	json_object_set_new(o, "causes", causes);
+	json_array_append_new(d->because, o);
+	return 0;
+}
+
+/* In the order in which the first run's tasks stand, which is that of the DAG; so the first cause is where it began. */
+static int explain(struct diff *d, struct db *db, struct err *err)
+{
+	int r = causes_open(&d->causes, d->cli, db, &d->a.is, &d->b.is, err);
+
+	for (size_t i = 0; r == 0 && i < d->a.is.n_tasks; i++)
+		r = explain_task(d, &d->a.is.tasks[i], map_get_str(d->b.is.by_name, d->a.is.tasks[i].task), err);
+	for (size_t i = 0; r == 0 && i < d->b.is.n_tasks; i++)
+		if (!map_get_str(d->a.is.by_name, d->b.is.tasks[i].task))
+			r = explain_task(d, NULL, &d->b.is.tasks[i], err);
+	return r;
 }
 
 /* --- the two runs ------------------------------------------------------------------------------------------------------------------ */
+
+static int find_run(struct cli *cli, struct db *db, const char *text, struct run_row *ret, struct err *err)
+{
+	struct what w;
+
+	if (what_find(cli, db, text, WHAT_RUN, NULL, &w, err) < 0)
+		return -1;
+	*ret = w.run;
+	return 0;
+}
 
 /* None: the newest two; one: it and the run of the same pipeline before it. */
 static int find_runs(struct cli *cli, struct db *db, const struct cli_args *args, struct run_row *a, struct run_row *b, struct err *err)
@@ -225,8 +320,8 @@ static int find_runs(struct cli *cli, struct db *db, const struct cli_args *args
 	size_t n;
 
 	if (args->n_operands == 2)
-		return record_find_run(db, args->operands[0], cli->arena, a, err) < 0 ? -1 : record_find_run(db, args->operands[1], cli->arena, b, err);
-	if (record_find_run(db, args->n_operands ? args->operands[0] : "last", cli->arena, b, err) < 0)
+		return find_run(cli, db, args->operands[0], a, err) < 0 ? -1 : find_run(cli, db, args->operands[1], b, err);
+	if (find_run(cli, db, args->n_operands ? args->operands[0] : "last", b, err) < 0)
 		return -1;
 	f.pipeline = b->pipeline;
 	if (record_list_runs(db, &f, cli->arena, &rows, &n, err) < 0)
@@ -239,50 +334,73 @@ static int find_runs(struct cli *cli, struct db *db, const struct cli_args *args
 	return err_set(err, ERR_NOT_FOUND, "run %s is the first of pipeline %s: there is none to hold it against", b->id, b->pipeline);
 }
 
+static void print_because(struct diff *d)
+{
+	if (d->first)
+		cli_printf(d->cli, "%sfirst difference:%s %s\n\n%s", cli_style(d->cli, STYLE_BOLD), cli_style(d->cli, STYLE_PLAIN), d->first, d->sentences.s);
+	if (d->n_sentences > SENTENCES_SHOWN)
+		cli_printf(d->cli, "… and %zu more: see --json\n", d->n_sentences - SENTENCES_SHOWN);
+	if (d->first)
+		cli_printf(d->cli, "\n");
+}
+
 static void print(struct diff *d)
 {
 	struct cli *cli = d->cli;
 
 	if (cli->json) {
-		cli_print_json(cli, json_pack("{s:s, s:s, s:O, s:O, s:O, s:O, s:O}", "a", d->a.run.id, "b", d->b.run.id, "params", d->params, "code", d->code,
-					      "inputs", d->inputs, "tasks", d->tasks, "metrics", d->metrics));
+		json_t *j = json_pack("{s:s, s:s, s:O, s:O, s:O, s:O, s:O, s:O}", "a", d->a.is.run.id, "b", d->b.is.run.id, "params", d->params, "code", d->code,
+				      "inputs", d->inputs, "tasks", d->tasks, "metrics", d->metrics, "because", d->because);
+
+		json_object_set_new(j, "first", or_null(d->first_json));
+		cli_print_json(cli, j);
 		return;
 	}
+	print_because(d);
 	if (table_rows(d->table))
 		table_print(d->table, cli);
 	else
-		cli_printf(cli, "%s and %s are the same in params, code, inputs, outputs and metrics\n", d->a.run.id, d->b.run.id);
+		cli_printf(cli, "%s and %s are the same in params, code, inputs, outputs and metrics\n", d->a.is.run.id, d->b.is.run.id);
+}
+
+static void compare(struct diff *d)
+{
+	table_column(d->table, "", 0);
+	table_column(d->table, "", TABLE_CUT);
+	table_column(d->table, d->a.is.run.id, 0);
+	table_column(d->table, d->b.is.run.id, 0);
+	diff_params(d);
+	diff_pins(d);
+	diff_tasks(d);
 }
 
 int cmd_diff(struct cli *cli, const struct cli_args *args)
 {
 	struct diff d = { .cli = cli, .all = cli_flag(args, "all"), .table = table_new() };
+	json_t **const lists[] = { &d.params, &d.code, &d.inputs, &d.tasks, &d.metrics, &d.because };
 	struct err err = { 0 };
 	struct db *db;
 	int r = cli_db(cli, DB_READ, &db, &err);
 
-	json_t **const lists[] = { &d.params, &d.code, &d.inputs, &d.tasks, &d.metrics };
-
 	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
 		*lists[i] = json_array();
 	if (r == 0)
-		r = find_runs(cli, db, args, &d.a.run, &d.b.run, &err);
+		r = find_runs(cli, db, args, &d.a.is.run, &d.b.is.run, &err);
 	if (r == 0 && load_side(cli, db, &d.a, &err) == 0 && load_side(cli, db, &d.b, &err) == 0) {
-		table_column(d.table, "", 0);
-		table_column(d.table, "", TABLE_CUT);
-		table_column(d.table, d.a.run.id, 0);
-		table_column(d.table, d.b.run.id, 0);
-		diff_params(&d);
-		diff_pins(&d);
-		diff_tasks(&d);
-		print(&d);
+		compare(&d);
+		r = explain(&d, db, &err);
+		if (r == 0)
+			print(&d);
+		causes_close(&d.causes);
 	} else {
 		r = -1;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
 		json_decref(*lists[i]);
+	json_decref(d.first_json);
 	json_decref(d.a.params);
 	json_decref(d.b.params);
+	str_deinit(&d.sentences);
 	table_free(d.table);
 	return r < 0 ? cli_fail(cli, &err) : CLI_OK;
 }

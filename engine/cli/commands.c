@@ -203,12 +203,15 @@ const struct cli_command cli_commands[] = {
 		   { "cairn metrics --tensorboard tb/", "event files for TensorBoard" },
 		   { "cairn metrics --sort=-accuracy --filter 'lr<0.1'", "best first, small learning rates" }),
 	  .complete = COMPLETE_RUN, .run = cmd_metrics },
-	{ "diff", "two runs side by side", "[RUN [RUN]]", 0, 2,
-	  "Shows how two runs differ in params, code, inputs, outputs and metrics. One run is held against the run of the same pipeline before it; "
+	{ "diff", "why two runs gave something else", "[RUN [RUN]]", 0, 2,
+	  "Says where two runs began to differ, and follows each output that isn't the same back to it: a param, code, an input, a tool, or a step that isn't "
+	  "deterministic. Then shows params, code, inputs, outputs and metrics side by side. One run is held against the run of the same pipeline before it; "
 	  "none: the newest two.",
 	  OPTIONS({ 'a', "all", NULL, "also what is the same" }),
-	  .json = "{\"a\": RUN ID, \"b\": RUN ID, \"params\": [{\"name\", \"a\", \"b\"}], \"code\": [...], \"inputs\": [...], \"tasks\": [...], "
-		  "\"metrics\": [{\"task\", \"name\", \"a\", \"b\"}]}",
+	  .json = "{\"a\": RUN ID, \"b\": RUN ID, \"first\": CAUSE|null, \"because\": [{\"task\", \"differs\", \"sentence\", \"causes\": [CAUSE]}], "
+		  "\"params\": [{\"name\", \"a\", \"b\"}], \"code\": [...], \"inputs\": [...], \"tasks\": [...], "
+		  "\"metrics\": [{\"task\", \"name\", \"a\", \"b\"}]}; CAUSE: {\"task\", \"kind\": \"fact\"|\"made\"|\"pinned\"|\"nondeterminism\"|\"outcome\"|"
+		  "\"absent\"|\"unknown\", \"what\", \"name\", \"a\", \"b\", \"detail\"}",
 	  EXAMPLES({ "cairn diff", "the newest two runs" }, { "cairn diff digits-7kq2m last", "an older one with the newest" }),
 	  .complete = COMPLETE_RUN, .run = cmd_diff },
 	{ "lineage", "where content came from, and what was made of it", "WHAT", 1, 1,

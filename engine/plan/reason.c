@@ -1,7 +1,7 @@
 /* Why a task runs: its key record held against that of the nearest earlier execution of the same task. */
 #include "base/text.h"
+#include "plan/difference.h"
 #include "plan/internal.h"
-#include "storage/reference.h"
 
 /* Causes named before the rest is only counted. */
 #define CAUSES_MAX 3
@@ -25,52 +25,13 @@ static void add_cause(struct causes *c, const char *fmt, ...)
 	va_end(ap);
 }
 
-static bool same_reference(const struct tree_entry *a, const struct tree_entry *b)
-{
-	struct content_id x, y;
-
-	if (a->kind != TREE_REFERENCE)
-		return true;
-	return reference_put(NULL, a->ref, &x, NULL) == 0 && reference_put(NULL, b->ref, &y, NULL) == 0 && content_id_eq(&x, &y);
-}
-
-/* First path below which two trees differ: "train/a.png", with how. Empty when they can't be read. */
-static void first_difference(struct store *s, const struct content_id *was, const struct content_id *now, struct str *path, struct str *out)
-{
-	_cleanup_(tree_freep) struct tree *a = NULL;
-	_cleanup_(tree_freep) struct tree *b = NULL;
-	struct err ignored = { 0 };
-	size_t i = 0, k = 0;
-
-	if (was->kind != CONTENT_TREE || now->kind != CONTENT_TREE || tree_load(s, was, &a, &ignored) < 0 || tree_load(s, now, &b, &ignored) < 0)
-		return;
-	while (i < tree_len(a) || k < tree_len(b)) {
-		const struct tree_entry *ea = i < tree_len(a) ? tree_at(a, i) : NULL, *eb = k < tree_len(b) ? tree_at(b, k) : NULL;
-		int order = !ea ? 1 : !eb ? -1 : strcmp(ea->name, eb->name);
-		const struct tree_entry *e = order < 0 ? ea : eb;
-		size_t len = path->len;
-
-		if (order == 0 && ea->kind == eb->kind && content_id_eq(&ea->id, &eb->id) && ea->target_len == eb->target_len && same_reference(ea, eb)) {
-			i++, k++;
-			continue;
-		}
-		str_addf(path, "%s%s", path->len ? "/" : "", e->name);
-		if (order == 0 && ea->kind == TREE_DIR && eb->kind == TREE_DIR)
-			first_difference(s, &ea->id, &eb->id, path, out);
-		if (out->len == 0)
-			str_addf(out, "%s%s", path->s, order < 0 ? " removed" : order > 0 ? " added" : "");
-		path->len = len;
-		return;
-	}
-}
-
 /* ": shard/train-00017.tar (made by shard)" for an input that changed. */
 static void describe_input(struct plan *p, const struct plan_task *t, const char *name, const struct content_id *was, const struct content_id *now, struct str *out)
 {
 	const struct step *s = p->steps[t->step].decl;
-	struct str path = { 0 }, where = { 0 };
+	struct str where = { 0 };
 
-	first_difference(p->ctx.store, was, now, &path, &where);
+	tree_first_difference(p->ctx.store, was, now, &where);
 	if (where.len)
 		str_addf(out, ": %s", where.s);
 	for (size_t i = 0; i < s->n_inputs; i++)
@@ -78,7 +39,6 @@ static void describe_input(struct plan *p, const struct plan_task *t, const char
 			str_addf(out, " (made by %s)", p->steps[s->inputs[i].from.step].decl->name);
 		else if (str_eq(s->inputs[i].name, name) && s->inputs[i].from.kind == REF_PIPELINE_INPUT)
 			str_addf(out, " (%s)", p->input_uris[s->inputs[i].from.index]);
-	str_deinit(&path);
 	str_deinit(&where);
 }
 
@@ -108,7 +68,7 @@ static void compare_fact(struct plan *p, const struct plan_task *t, struct cause
 			if (now->kind == KEY_INPUT)
 				describe_input(p, t, name, &ia, &ib, &a);
 			else
-				first_difference(p->ctx.store, &ia, &ib, &b, &a);
+				tree_first_difference(p->ctx.store, &ia, &ib, &a);
 			if (now->kind == KEY_INPUT)
 				add_cause(c, "input %s changed%s", name, a.s);
 			else
@@ -119,7 +79,7 @@ static void compare_fact(struct plan *p, const struct plan_task *t, struct cause
 		add_cause(c, "env %s changed: %.*s → %.*s", name, (int)MIN(was->value_len, 60), was->value, (int)MIN(now->value_len, 60), now->value);
 		break;
 	case KEY_SCRIPT:
-		/* Params and paths that are filled in change the text too: named by themselves where they can be. */
+		add_cause(c, "command changed");
 		break;
 	default:
 		add_cause(c, "%s%s%s changed", key_fact_kind_name(now->kind), *name ? " " : "", name);
@@ -129,41 +89,21 @@ static void compare_fact(struct plan *p, const struct plan_task *t, struct cause
 	str_deinit(&b);
 }
 
-static int fact_order(const struct key_fact *a, const struct key_fact *b)
+struct comparison {
+	struct plan *p;
+	const struct plan_task *t;
+	struct causes *c;
+};
+
+static void note_difference(void *arg, const struct key_fact *was, const struct key_fact *now)
 {
-	int r = a->kind - b->kind;
+	struct comparison *cmp = arg;
+	const struct key_fact *f = was ? was : now;
 
-	if (r == 0)
-		r = memcmp(a->name, b->name, MIN(a->name_len, b->name_len));
-	return r ? r : a->name_len < b->name_len ? -1 : a->name_len > b->name_len;
-}
-
-static bool script_differs(const struct key_fact *was, const struct key_fact *now)
-{
-	return was->kind == KEY_SCRIPT && (was->value_len != now->value_len || memcmp(was->value, now->value, now->value_len) != 0);
-}
-
-static void compare_records(struct plan *p, const struct plan_task *t, struct causes *c, const struct key_fact *was, size_t n_was,
-			    const struct key_fact *now, size_t n_now)
-{
-	bool script = false;
-
-	for (size_t i = 0, k = 0; i < n_was || k < n_now;) {
-		int order = i == n_was ? 1 : k == n_now ? -1 : fact_order(&was[i], &now[k]);
-
-		if (order == 0) {
-			if (was[i].value_len != now[k].value_len || memcmp(was[i].value, now[k].value, was[i].value_len) != 0)
-				compare_fact(p, t, c, &was[i], &now[k]);
-			script |= script_differs(&was[i], &now[k]);
-			i++, k++;
-		} else {
-			const struct key_fact *f = order < 0 ? &was[i++] : &now[k++];
-
-			add_cause(c, "%s %.*s %s", key_fact_kind_name(f->kind), (int)f->name_len, f->name, order < 0 ? "removed" : "added");
-		}
-	}
-	if (script && c->n == 0)
-		add_cause(c, "command changed");
+	if (was && now)
+		compare_fact(cmp->p, cmp->t, cmp->c, was, now);
+	else
+		add_cause(cmp->c, "%s %.*s %s", key_fact_kind_name(f->kind), (int)f->name_len, f->name, was ? "removed" : "added");
 }
 
 static int explain(struct plan *p, const struct plan_task *t, const struct attempt_row *earlier, const struct str *key_record, struct str *out, struct err *err)
@@ -180,7 +120,7 @@ static int explain(struct plan *p, const struct plan_task *t, const struct attem
 	else if (key_record_decode(key_record->s, key_record->len, &now, &n_now, err) < 0)
 		r = -1;
 	else
-		compare_records(p, t, &c, was, n_was, now, n_now);
+		key_differences(was, n_was, now, n_now, note_difference, &(struct comparison){ p, t, &c });
 	if (c.n > CAUSES_MAX)
 		str_addf(out, "; and %zu more", c.n - CAUSES_MAX);
 	free(was);
