@@ -1,6 +1,7 @@
 /* The table of all commands. Whoever writes a command keeps its entry true: help, man page, completion and the check of the
  * command line are made from it. The order is that of `cairn --help`: from the first thing that a newcomer does to the last. */
 #include "cli/cli.h"
+#include "cli/command_table.h"
 
 const struct cli_option cli_global_options[] = {
 	{ 'C', "directory", "DIR", "work as if started in DIR", .complete = COMPLETE_DIR },
@@ -11,30 +12,6 @@ const struct cli_option cli_global_options[] = {
 	{ 0 },
 };
 const struct cli_option cli_json_option = { 0, "json", NULL, "print facts as one JSON document" };
-
-#define OPTIONS(...) .options = (const struct cli_option[]){ __VA_ARGS__, { 0 } }
-#define EXAMPLES(...) .examples = (const struct cli_example[]){ __VA_ARGS__, { 0 } }
-#define EXIT_CODES(...) .exit_codes = (const struct cli_exit_code[]){ __VA_ARGS__, { 0 } }
-
-/* Options that several commands share. */
-#define OPT_PARAMS                                                                                                              \
-	{ 'p', "param", "NAME=VALUE", "set a param of the pipeline", .repeats = true },                                          \
-	{                                                                                                                        \
-		'P', "params-file", "FILE", "set params from a YAML file; -p wins over it", .repeats = true, .complete = COMPLETE_YAML \
-	}
-#define OPT_SELECT                                                                                                                           \
-	{ 0, "from", "STEP", "this step and all after it; what is before it must be cached", .complete = COMPLETE_STEP },                     \
-	{ 0, "until", "STEP", "everything up to this step, included", .complete = COMPLETE_STEP },                                            \
-	{                                                                                                                                     \
-		'f', "force", "STEP", "execute STEP whatever the cache says; alone: all that is selected", .bare = "*", .repeats = true,      \
-			.complete = COMPLETE_STEP                                                                                             \
-	}
-#define OPT_STORE { 0, "store", "URI", "keep content there instead of where cairn.yaml says", .complete = COMPLETE_DIR }
-#define OPT_CACHE \
-	{ 0, "cache", "MODE", "how a shared store is used: read-write, read-only or off", .choices = "read-write|read-only|off", .complete = COMPLETE_CHOICE }
-#define OPT_ON    { 0, "on", "RUNNER", "where tasks run: local or kubernetes (default: cairn.yaml)", .choices = "local|kubernetes", .complete = COMPLETE_CHOICE }
-#define OPT_JOBS { 'j', "jobs", "N", "at most N tasks at once (default: one a cpu, or cairn.yaml)" }
-#define OPT_RUN  { 'r', "run", "RUN", "run id, run hash or the beginning of one (default: the newest run)", .complete = COMPLETE_RUN }
 
 static const struct cli_command store_commands[] = {
 	{ "verify", "read everything in the store back and check it", "", 0, 0,
@@ -122,6 +99,7 @@ const struct cli_command cli_commands[] = {
 	  "\n"
 	  "Ctrl-C once lets running tasks stop in order; twice stops at once. `cairn resume` goes on where a run stopped, whatever stopped it.",
 	  OPTIONS(OPT_PARAMS, OPT_SELECT, OPT_JOBS, { 'k', "keep-going", NULL, "after a failure, go on with all that doesn't need it" },
+		  { 0, "schedule", "NAME[@TIME]", "as this schedule's firing: its params and times; without TIME the newest that has come, if it has not run yet" },
 		  { 0, "keep-workspace", NULL, "leave the tasks' working directories in .cairn/work" },
 		  { 0, "shell", "TASK", "open a shell in this task's workspace instead of running it", .complete = COMPLETE_STEP }, OPT_ON, OPT_STORE, OPT_CACHE),
 	  .json = "{\"id\", \"hash\", \"pipeline\", \"state\": \"succeeded\"|\"failed\"|\"cancelled\"|\"interrupted\", \"started\": TIME, "
@@ -131,7 +109,8 @@ const struct cli_command cli_commands[] = {
 		     { 4, "the environment: store, disk, database" }, { 130, "interrupted" }),
 	  EXAMPLES({ "cairn run", "run pipeline.yaml" }, { "cairn run train.yaml -p lr=0.1 -j 4", "another file, a param, four tasks at once" },
 		   { "cairn run pipeline.yaml evaluate", "one step and what it needs" },
-		   { "cairn run --force train --keep-going", "train again, and don't stop at a failure" }),
+		   { "cairn run --force train --keep-going", "train again, and don't stop at a failure" },
+		   { "cairn run --schedule nightly@2026-03-01T03:00Z", "what the schedule would have run at that time" }),
 	  .complete = COMPLETE_YAML, .ignores_sigpipe = true, .run = cmd_run },
 	{ "resume", "go on with a run that was stopped", "[RUN]", 0, 1,
 	  "Takes up a run that was interrupted, or whose engine died (default: the newest such run). The pipeline, params, inputs and code are "
@@ -238,6 +217,11 @@ const struct cli_command cli_commands[] = {
 	  .json = "{\"id\", \"path\", \"bytes\": N}",
 	  EXAMPLES({ "cairn get train/model", "of the newest run" }, { "cairn get evaluate/report -r digits-7kq2m -o /tmp/report", "of a certain one" }),
 	  .complete = COMPLETE_STEP, .run = cmd_get },
+	{ "schedule", "see and steer what runs by itself", .subcommands = schedule_commands, .bare = "write",
+	  .description = "Schedules stand in pipeline files; `cairn serve` fires them. What they did, pauses and triggers are on record in the project, so that "
+			 "these commands work with and without a server. SCHEDULE is a schedule's name, or FILE:NAME where two pipelines have one of that name.",
+	  EXAMPLES({ "cairn schedule list", "what there is, and when it comes next" }, { "cairn schedule trigger nightly", "now" },
+		   { "cairn schedule --to crontab", "for an operator who prefers cron; the same as `cairn schedule write --to crontab`" }) },
 	{ "serve", "run schedules unattended, and answer over HTTP", "[PROJECT_DIR...]", 0, CLI_ANY,
 	  "Runs every schedule of the projects (default: the one here), each run as a process of its own. Stays in the foreground and logs a line an event. "
 	  "Pipeline files with schedules are found in the project's root and in pipelines/; an edit is taken up by itself, a broken one keeps the old "

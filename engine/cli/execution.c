@@ -57,3 +57,20 @@ int execution_conclude(struct cli *cli, struct execution *e, int result, const s
 		cli_print_json(cli, ended_run(row));
 	return code;
 }
+
+int execution_run(struct cli *cli, const struct pipeline *p, const struct run_options *o, struct run_row *row)
+{
+	struct err err = { 0 };
+	struct execution e;
+	int result = execution_open(&e, cli, &err);
+
+	*row = (struct run_row){ 0 };
+	for (size_t i = 0; result == 0 && i < p->n_steps; i++)
+		if (p->steps[i].metrics)
+			progress_has_metrics(e.progress);
+	if (result == 0 && o->shell_step)
+		progress_plain(e.progress); /* the terminal is the shell's */
+	if (result == 0)
+		result = run_start(&e.ctx, p, o, cli->arena, row, &err);
+	return execution_conclude(cli, &e, result, row, &err);
+}

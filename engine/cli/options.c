@@ -213,6 +213,14 @@ static int find_word(struct cli_args *a, const struct cli_command *table, int ar
 	return *ret ? 0 : unknown_command(a, table, argv[i], err);
 }
 
+/* `cairn schedule --to X`: the option says which subcommand is meant. */
+static const struct cli_command *bare_subcommand(const struct cli_command *parent, const char *word)
+{
+	const struct cli_command *c = parent->bare && word && str_has_prefix(word, "--") ? cli_find_command(parent->subcommands, parent->bare) : NULL;
+
+	return c && c->options && find_in(c->options, word + 2, strcspn(word + 2, "="), 0) ? c : NULL;
+}
+
 /* Sets command and parent; places[] are the indices of the words that named them. */
 static int parse_command(struct cli_args *a, int argc, char **argv, int places[2], struct err *err)
 {
@@ -224,6 +232,11 @@ static int parse_command(struct cli_args *a, int argc, char **argv, int places[2
 		return 0;
 	a->parent = TAKE_PTR(a->command);
 	places[1] = places[0] + 1;
+	a->command = bare_subcommand(a->parent, places[1] < argc ? argv[places[1]] : NULL);
+	if (a->command) {
+		places[1] = argc;
+		return 0;
+	}
 	if (find_word(a, a->parent->subcommands, argc, argv, &places[1], &a->command, err) < 0)
 		return -1;
 	if (!a->command) /* `cairn store --help`, or an error of use */

@@ -50,6 +50,7 @@ struct cli_command {
 	const struct cli_exit_code *exit_codes; /* ends with a when of NULL; or NULL: the usual ones */
 	const char *json;		    /* the shape that --json prints, or NULL: the command has no --json */
 	const struct cli_command *subcommands; /* ends with a name of NULL; or NULL. A command with some isn't run itself */
+	const char *bare; /* the subcommand that is meant when an option of its own stands in its place: `cairn schedule --to X`; or NULL */
 	enum cli_completion complete;	    /* operands */
 	const char *operand_choices;	    /* for COMPLETE_CHOICE: "bash|zsh|fish"; anything else is exit 2 */
 	bool raw; /* everything behind its name is another program's: operands, options and --help alike */

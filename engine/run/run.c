@@ -102,7 +102,7 @@ static void fill_engine(struct run *r)
 static int write_firing(struct run *r, struct err *err)
 {
 	struct firing_begin b = { .path = r->row.path, .schedule = r->row.schedule, .nominal_ns = r->row.nominal_ns, .wall_ns = r->row.started_ns,
-				  .cause = FIRING_MANUAL, .again = r->o->again, .run = r->row.id };
+				  .cause = r->o->cause, .again = r->o->again, .run = r->row.id };
 
 	return r->row.schedule ? record_firing_begin(r->ctx->db, &b, r->arena, err) : 0;
 }

@@ -10,7 +10,7 @@
 #include "base/loop.h"
 #include "model/config.h"
 #include "model/pipeline.h"
-#include "record/db.h"
+#include "record/firings.h"
 #include "runners/runner.h"
 #include "storage/content.h"
 #include "storage/statcache.h"
@@ -31,6 +31,7 @@ struct run_options {
 	const char *shell_step;	   /* open a shell in this task's workspace instead of running it */
 	const struct schedule_times *schedule; /* the run is a schedule's firing, which must not have run (record/firings.h); or NULL */
 	int64_t nominal_ns;
+	enum firing_cause cause;
 	bool again;		   /* unless it failed, was cancelled or skipped */
 };
 

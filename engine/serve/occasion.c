@@ -129,5 +129,6 @@ int occasion_options(const struct occasion *oc, struct arena *arena, struct run_
 	o->schedule = &oc->times;
 	o->nominal_ns = oc->nominal_ns;
 	o->again = oc->explicit_time;
+	o->cause = oc->explicit_time ? FIRING_MANUAL : FIRING_TIME;
 	return 0;
 }
