@@ -74,24 +74,31 @@ const struct api_route api_routes[] = {
 const char api_schemas[] =
 	"{\"Problem\":" OBJECT("\"type\",\"title\",\"status\",\"detail\"", "\"type\":" S ",\"title\":" S ",\"status\":" N ",\"detail\":" S)
 	",\"Health\":" OBJECT("\"status\"", "\"status\":{\"const\":\"alive\"}")
-	",\"Readiness\":" OBJECT("\"ready\",\"checks\"", "\"ready\":" B ",\"checks\":{\"type\":\"array\",\"items\":" OBJECT("\"name\",\"ok\",\"detail\"", "\"name\":" S ",\"ok\":" B ",\"detail\":" S_NULL) "}")
+	",\"Readiness\":" OBJECT("\"ready\",\"checks\"", "\"ready\":" B
+			       ",\"checks\":{\"type\":\"array\",\"items\":" OBJECT("\"name\",\"ok\",\"detail\"", "\"name\":" S ",\"ok\":" B ",\"detail\":" S_NULL) "}")
 	",\"Index\":" OBJECT("\"name\",\"version\",\"openapi\"", "\"name\":" S ",\"version\":" S ",\"openapi\":" S)
 	",\"OpenAPI\":{\"type\":\"object\"}"
 	",\"Projects\":" OBJECT("\"projects\"", "\"projects\":{\"type\":\"array\",\"items\":" OBJECT("\"project\",\"root\"", "\"project\":" S ",\"root\":" S) "}")
-	",\"Counts\":" OBJECT("\"total\",\"executed\",\"hits\",\"failed\",\"skipped\",\"blocked\"", "\"total\":" N ",\"executed\":" N ",\"hits\":" N ",\"failed\":" N ",\"skipped\":" N ",\"blocked\":" N)
+	",\"Counts\":" OBJECT("\"total\",\"executed\",\"hits\",\"failed\",\"skipped\",\"blocked\"", "\"total\":" N ",\"executed\":" N
+			       ",\"hits\":" N ",\"failed\":" N ",\"skipped\":" N ",\"blocked\":" N)
 	",\"Run\":" OBJECT("\"id\",\"hash\",\"pipeline\",\"path\",\"state\",\"started\",\"duration_ns\",\"params\",\"counts\",\"message\"",
 			   "\"id\":" S ",\"hash\":" S_NULL ",\"pipeline\":" S ",\"path\":" S_NULL
-			   ",\"state\":{\"enum\":[\"running\",\"died\",\"succeeded\",\"failed\",\"cancelled\",\"interrupted\"]},\"started\":" T_NULL ",\"duration_ns\":" N ",\"saved_ns\":" N
+			   ",\"state\":{\"enum\":[\"running\",\"died\",\"succeeded\",\"failed\",\"cancelled\",\"interrupted\"]},\"started\":" T_NULL
+			   ",\"duration_ns\":" N ",\"saved_ns\":" N
 			   ",\"params\":{\"type\":\"object\"},\"git_commit\":" S_NULL ",\"git_dirty\":" B ",\"counts\":" REF("Counts") ",\"message\":" S_NULL)
 	",\"Runs\":" OBJECT("\"runs\",\"next\"", "\"runs\":" LIST("Run") "," NEXT)
 	",\"Attempt\":" OBJECT("\"id\",\"task\",\"step\",\"attempt\",\"state\",\"started\",\"duration_ns\",\"exit\",\"failure\",\"message\",\"reason\"",
-			       "\"id\":" N ",\"task\":" S ",\"step\":" S ",\"attempt\":" N ",\"state\":{\"enum\":[\"running\",\"lost\",\"succeeded\",\"failed\"]},\"started\":" T_NULL
-			       ",\"duration_ns\":" N ",\"exit\":" N_NULL ",\"failure\":" S_NULL ",\"message\":" S_NULL ",\"reason\":" S_NULL ",\"continues\":{\"type\":\"array\",\"items\":" N "}")
+			       "\"id\":" N ",\"task\":" S ",\"step\":" S ",\"attempt\":" N
+			       ",\"state\":{\"enum\":[\"running\",\"lost\",\"succeeded\",\"failed\"]},\"started\":" T_NULL
+			       ",\"duration_ns\":" N ",\"exit\":" N_NULL ",\"failure\":" S_NULL ",\"message\":" S_NULL ",\"reason\":" S_NULL
+			       ",\"continues\":{\"type\":\"array\",\"items\":" N "}")
 	",\"Attempts\":" OBJECT("\"attempts\",\"next\"", "\"attempts\":" LIST("Attempt") "," NEXT)
-	",\"Content\":{\"type\":[\"object\",\"null\"],\"required\":[\"id\",\"kind\",\"size\"],\"properties\":{\"id\":" S ",\"kind\":{\"enum\":[\"blob\",\"tree\"]},\"size\":" N "}}"
+	",\"Content\":{\"type\":[\"object\",\"null\"],\"required\":[\"id\",\"kind\",\"size\"],\"properties\":{\"id\":" S
+			       ",\"kind\":{\"enum\":[\"blob\",\"tree\"]},\"size\":" N "}}"
 	",\"Metrics\":{\"type\":\"object\",\"additionalProperties\":{\"type\":[\"number\",\"null\"]}}"
 	",\"Task\":" OBJECT("\"task\",\"step\",\"state\",\"key\",\"duration_ns\",\"outputs\",\"metrics\"",
-			    "\"task\":" S ",\"step\":" S ",\"state\":{\"enum\":[\"succeeded\",\"failed\",\"skipped\",\"blocked\",\"unknown\"]},\"key\":" S_NULL ",\"duration_ns\":" N
+			    "\"task\":" S ",\"step\":"
+			    S ",\"state\":{\"enum\":[\"succeeded\",\"failed\",\"skipped\",\"blocked\",\"unknown\"]},\"key\":" S_NULL ",\"duration_ns\":" N
 			    ",\"outputs\":{\"type\":\"object\",\"additionalProperties\":" REF("Content") "},\"metrics\":" REF("Metrics"))
 	",\"Tasks\":" OBJECT("\"tasks\",\"next\"", "\"tasks\":" LIST("Task") "," NEXT)
 	",\"RunMetrics\":" OBJECT("\"metrics\",\"next\"", "\"metrics\":{\"type\":\"object\",\"additionalProperties\":" REF("Metrics") "}," NEXT)
@@ -100,12 +107,14 @@ const char api_schemas[] =
 				  "\"steps\":{\"type\":\"array\",\"maxItems\":100,\"items\":" S "},\"keep_going\":{\"type\":\"boolean\",\"default\":false}")
 	",\"Launched\":" OBJECT("\"launch\",\"project\"", "\"launch\":" S ",\"project\":" S)
 	",\"Launch\":" OBJECT("\"launch\",\"project\",\"state\",\"pid\",\"started\",\"ended\",\"exit\",\"run\",\"run_state\",\"problem\"",
-			      "\"launch\":" S ",\"project\":" S ",\"state\":{\"enum\":[\"running\",\"ended\"]},\"pid\":" N ",\"started\":" T_NULL ",\"ended\":" T_NULL ",\"exit\":" N_NULL
+			      "\"launch\":" S ",\"project\":" S ",\"state\":{\"enum\":[\"running\",\"ended\"]},\"pid\":" N ",\"started\":" T_NULL
+			      ",\"ended\":" T_NULL ",\"exit\":" N_NULL
 			      ",\"run\":" S_NULL ",\"run_state\":" S_NULL ",\"problem\":" S_NULL)
 	",\"CancelRequest\":" CLOSED("\"now\":{\"type\":\"boolean\",\"default\":false,\"description\":\"Don't wait for tasks to end in order\"}")
 	",\"Cancelled\":" OBJECT("\"run\",\"now\"", "\"run\":" S ",\"now\":" B)
 	",\"Lineage\":" OBJECT("\"artifact\",\"nodes\",\"edges\",\"complete\"",
-			       "\"artifact\":" S ",\"nodes\":{\"type\":\"array\",\"items\":" OBJECT("\"id\",\"kind\"", "\"id\":" S ",\"kind\":{\"enum\":[\"artifact\",\"attempt\"]}") "},"
+			       "\"artifact\":" S ",\"nodes\":{\"type\":\"array\",\"items\":" OBJECT("\"id\",\"kind\"", "\"id\":" S
+			       ",\"kind\":{\"enum\":[\"artifact\",\"attempt\"]}") "},"
 			       "\"edges\":{\"type\":\"array\",\"items\":" OBJECT("\"from\",\"to\",\"name\"", "\"from\":" S ",\"to\":" S ",\"name\":" S) "},\"complete\":" B)
 	",\"Schedule\":" OBJECT("\"schedule\",\"path\",\"pipeline\",\"cron\",\"timezone\",\"next\",\"paused\",\"open\",\"broken\"",
 				"\"schedule\":" S ",\"path\":" S ",\"pipeline\":" S ",\"cron\":" S_NULL ",\"timezone\":" S_NULL ",\"overlap\":" S_NULL ",\"catch_up\":" S_NULL
@@ -113,7 +122,8 @@ const char api_schemas[] =
 	",\"Schedules\":" OBJECT("\"schedules\"", "\"schedules\":" LIST("Schedule"))
 	",\"ScheduleNext\":" OBJECT("\"schedule\",\"path\",\"next\"", "\"schedule\":" S ",\"path\":" S ",\"next\":{\"type\":\"array\",\"items\":" S "}")
 	",\"Firing\":" OBJECT("\"schedule\",\"path\",\"nominal\",\"cause\",\"state\",\"number\",\"run\",\"message\"",
-			      "\"schedule\":" S ",\"path\":" S ",\"nominal\":" T_NULL ",\"cause\":" S ",\"state\":" S ",\"number\":" N ",\"claimed\":" T_NULL ",\"started\":" T_NULL
+			      "\"schedule\":" S ",\"path\":" S ",\"nominal\":" T_NULL ",\"cause\":" S ",\"state\":" S ",\"number\":" N
+			      ",\"claimed\":" T_NULL ",\"started\":" T_NULL
 			      ",\"ended\":" T_NULL ",\"run\":" S_NULL ",\"message\":" S_NULL)
 	",\"Firings\":" OBJECT("\"firings\",\"next\"", "\"firings\":" LIST("Firing") "," NEXT)
 	",\"Triggered\":" OBJECT("\"schedule\",\"path\",\"nominal\"", "\"schedule\":" S ",\"path\":" S ",\"nominal\":" T_NULL)

@@ -90,16 +90,15 @@ void event(enum event_level level, const char *name, const char *fmt, ...)
 	va_list ap;
 
 	atomic_fetch_add_explicit(&events.count[level], 1, memory_order_relaxed);
-	if (level > events.max)
-		return;
-	if (fmt) {
+	if (fmt) { /* also when it isn't shown: it takes references */
 		va_start(ap, fmt);
 		fields = json_vpack_ex(NULL, 0, fmt, ap);
 		va_end(ap);
 	}
 	if (!fields)
 		fields = json_object();
-	say(level, name, fields);
+	if (level <= events.max)
+		say(level, name, fields);
 	json_decref(fields);
 }
 

@@ -145,8 +145,13 @@ static void make_sums(struct daemon *d, struct str *out)
 	family(out, "cairn_runs", "gauge", NULL, "Runs on record, by state");
 	each_run(out, v, d->n_projects, "cairn_runs", run_count);
 	family(out, "cairn_run_duration_seconds", "summary", "seconds", "How long the runs on record took");
-	each_run(out, v, d->n_projects, "cairn_run_duration_seconds_count", run_count);
-	each_run(out, v, d->n_projects, "cairn_run_duration_seconds_sum", run_seconds);
+	for (size_t i = 0; i < d->n_projects; i++)
+		for (size_t k = 0; k < v[i].n; k++) { /* the two of one series stand together */
+			struct sums one = { v[i].project, &v[i].v[k], 1 };
+
+			each_run(out, &one, 1, "cairn_run_duration_seconds_count", run_count);
+			each_run(out, &one, 1, "cairn_run_duration_seconds_sum", run_seconds);
+		}
 	add_tasks(out, v, d->n_projects);
 	family(out, "cairn_saved_seconds", "gauge", "seconds", "Time that cache hits of the runs on record had taken when they were executed");
 	each_run(out, v, d->n_projects, "cairn_saved_seconds", saved_seconds);

@@ -271,7 +271,7 @@ def private(tree):
 
 FOLDERS = {"engine", "storage", "runners", "steps", "pipelines", "examples", "tests", ".ci"}
 TOP_FILES = {"CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE"}
-TEST_FOLDERS = {"unit", "core", "cli", "net", "fault", "fuzz", "bench", "cluster", "lint"}
+TEST_FOLDERS = {"unit", "core", "cli", "net", "fault", "fuzz", "bench", "cluster", "lint", "serve"}
 FILE_BYTES_MAX = 1 << 20
 
 
