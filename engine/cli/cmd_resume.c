@@ -1,5 +1,5 @@
 /* `cairn resume`. */
-#include "cli/execution.h"
+#include "cli/reproduce.h"
 
 /* The newest run that can go on. */
 static int find_resumable(struct cli *cli, struct db *db, const char **ret, struct err *err)
@@ -18,6 +18,7 @@ static int find_resumable(struct cli *cli, struct db *db, const char **ret, stru
 int cmd_resume(struct cli *cli, const struct cli_args *args)
 {
 	const char *id = cli_operand(args, 0);
+	struct reproduction *rep = NULL;
 	struct run_row row = { 0 };
 	struct err err = { 0 };
 	struct execution e;
@@ -30,6 +31,6 @@ int cmd_resume(struct cli *cli, const struct cli_args *args)
 	if (result == 0 && !id)
 		result = find_resumable(cli, e.s.db, &id, &err);
 	if (result == 0)
-		result = run_resume(&e.ctx, id, (unsigned)jobs, cli->arena, &row, &err);
-	return execution_conclude(cli, &e, result, &row, &err);
+		result = run_resume(&e.ctx, id, (unsigned)jobs, cli->arena, &row, &rep, &err);
+	return reproduce_conclude(cli, &e, result, &row, rep, NULL, &err);
 }

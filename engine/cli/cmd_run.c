@@ -1,5 +1,6 @@
 /* `cairn run`. */
 #include "cli/execution.h"
+#include "cli/reproduce.h"
 #include "cli/schedules.h"
 #include "serve/occasion.h"
 
@@ -34,6 +35,45 @@ static int as_scheduled(struct cli *cli, const struct pipeline *p, const char *t
 	return fired;
 }
 
+/* What this run executed, by its attempts. */
+static int executed(struct cli *cli, struct db *db, const struct run_row *row, struct reproduce_options *ret, struct err *err)
+{
+	struct attempt_row *rows;
+	const char **only;
+	size_t n;
+
+	if (record_run_attempts(db, row->rowid, cli->arena, &rows, &n, err) < 0)
+		return -1;
+	only = arena_alloc(cli->arena, (n + 1) * sizeof(*only));
+	for (size_t i = 0; i < n; i++)
+		if (rows[i].ended_ns && (rows[i].failure == FAILURE_NONE || rows[i].failure == FAILURE_GATE))
+			only[ret->n_only++] = rows[i].task;
+	ret->only = only;
+	return 0;
+}
+
+/* Once more, each task with the inputs that it had: what comes out differently isn't deterministic. */
+static int run_twice(struct cli *cli, struct execution *e, const struct run_row *first, unsigned jobs)
+{
+	struct reproduce_options o = { .jobs = jobs };
+	struct reproduction *rep = NULL;
+	struct run_row row = { 0 };
+	struct err err = { 0 };
+	int code, result = executed(cli, e->s.db, first, &o, &err);
+
+	if (result == 0 && o.n_only == 0) {
+		cli_note(cli, "nothing was executed, so nothing was executed twice (--force executes what is on record, too)");
+		return execution_conclude(cli, e, 0, first, &err);
+	}
+	execution_close(e); /* the display of the first run has said its last words */
+	if (result == 0)
+		result = execution_open(e, cli, &err);
+	if (result == 0)
+		result = run_reproduce(&e->ctx, &first->hash, &o, cli->arena, &row, &rep, &err);
+	code = reproduce_conclude(cli, e, result, &row, rep, NULL, &err);
+	return code == CLI_OK && first->state != RUN_SUCCEEDED ? CLI_TASK_FAILED : code;
+}
+
 int cmd_run(struct cli *cli, const struct cli_args *args)
 {
 	struct session_operands op = session_operands(cli, args);
@@ -41,6 +81,7 @@ int cmd_run(struct cli *cli, const struct cli_args *args)
 	const char *schedule = cli_value(args, "schedule");
 	struct err err = { 0 };
 	struct run_options o;
+	struct execution e;
 	struct run_row row;
 	uint64_t jobs = 0;
 	int r;
@@ -54,5 +95,8 @@ int cmd_run(struct cli *cli, const struct cli_args *args)
 	r = schedule ? as_scheduled(cli, p, schedule, &o, &err) : 0;
 	if (r)
 		return r < 0 ? cli_fail(cli, &err) : CLI_OK;
-	return execution_run(cli, p, &o, &row);
+	r = execution_begin(&e, cli, p, &o, &row, &err);
+	if (r == 0 && cli_flag(args, "twice") && (row.state == RUN_SUCCEEDED || row.state == RUN_FAILED))
+		return run_twice(cli, &e, &row, o.jobs);
+	return execution_conclude(cli, &e, r, &row, &err);
 }

@@ -6,6 +6,7 @@
 #include "cli/facts.h"
 #include "cli/origins.h"
 #include "record/manifest.h"
+#include "record/reproductions.h"
 #include "storage/remote/tier.h"
 
 static const char *const space_names[STORE_SPACES] = { "blobs", "trees", "actions", "runs" };
@@ -277,6 +278,23 @@ static bool keep_all(void *arg, const struct digest *key)
 	return true;
 }
 
+/* Kept by both names until somebody drops it (`cairn reproduce --drop`). */
+static int add_reproductions(struct db *db, struct arena *arena, struct roots *roots, struct err *err)
+{
+	struct reproduction_row *rows;
+	size_t n;
+
+	if (record_reproductions(db, arena, &rows, &n, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		VEC_PUSH(&roots->manifests, rows[i].original);
+		VEC_PUSH(&roots->contents, rows[i].report);
+		if (rows[i].has_hash)
+			VEC_PUSH(&roots->manifests, rows[i].hash);
+	}
+	return 0;
+}
+
 static int find_roots(struct db *db, const struct retention *ret, struct arena *arena, struct roots *roots, struct err *err)
 {
 	_cleanup_(map_freep) struct map *newer = map_new();
@@ -295,10 +313,12 @@ static int find_roots(struct db *db, const struct retention *ret, struct arena *
 		if (!is_unfinished(&rows[i], keep))
 			continue;
 		roots->unfinished = true;
+		if (rows[i].has_reproduces)
+			VEC_PUSH(&roots->manifests, rows[i].reproduces);
 		if (add_running(db, &rows[i], arena, roots, err) < 0)
 			return -1;
 	}
-	return 0;
+	return add_reproductions(db, arena, roots, err);
 }
 
 /* --- roots that others made: a shared store is everybody's ------------------------------------------------------------------------ */

@@ -101,16 +101,19 @@ const struct cli_command cli_commands[] = {
 	  OPTIONS(OPT_PARAMS, OPT_SELECT, OPT_JOBS, { 'k', "keep-going", NULL, "after a failure, go on with all that doesn't need it" },
 		  { 0, "schedule", "NAME[@TIME]", "as this schedule's firing: its params and times; without TIME the newest that has come, if it has not run yet" },
 		  { 0, "keep-workspace", NULL, "leave the tasks' working directories in .cairn/work" },
+		  { 0, "twice", NULL, "execute what is executed a second time with the same inputs, and compare: finds what isn't deterministic" },
 		  { 0, "shell", "TASK", "open a shell in this task's workspace instead of running it", .complete = COMPLETE_STEP }, OPT_ON, OPT_STORE, OPT_CACHE),
 	  .json = "{\"id\", \"hash\", \"pipeline\", \"state\": \"succeeded\"|\"failed\"|\"cancelled\"|\"interrupted\", \"started\": TIME, "
 		  "\"duration_ns\": N, \"saved_ns\": N, \"counts\": {\"total\", \"executed\", \"hits\", \"failed\", \"skipped\", \"blocked\"}, "
 		  "\"message\"|null, \"cache_failures\": N}",
 	  EXIT_CODES({ 0, "done" }, { 1, "a task failed" }, { 2, "wrong usage" }, { 3, "the pipeline or the configuration is invalid" },
-		     { 4, "the environment: store, disk, database" }, { 130, "interrupted" }),
+		     { 4, "the environment: store, disk, database" }, { 10, "--twice: the same within tolerance, or after a named normalisation" },
+		     { 11, "--twice: a task is not deterministic" }, { 12, "--twice: something could not be compared" }, { 130, "interrupted" }),
 	  EXAMPLES({ "cairn run", "run pipeline.yaml" }, { "cairn run train.yaml -p lr=0.1 -j 4", "another file, a param, four tasks at once" },
 		   { "cairn run pipeline.yaml evaluate", "one step and what it needs" },
 		   { "cairn run --force train --keep-going", "train again, and don't stop at a failure" },
-		   { "cairn run --schedule nightly@2026-03-01T03:00Z", "what the schedule would have run at that time" }),
+		   { "cairn run --schedule nightly@2026-03-01T03:00Z", "what the schedule would have run at that time" },
+		   { "cairn run --twice --force", "is every step deterministic?" }),
 	  .complete = COMPLETE_YAML, .ignores_sigpipe = true, .run = cmd_run },
 	{ "resume", "go on with a run that was stopped", "[RUN]", 0, 1,
 	  "Takes up a run that was interrupted, or whose engine died (default: the newest such run). The pipeline, params, inputs and code are "
@@ -222,6 +225,34 @@ const struct cli_command cli_commands[] = {
 			 "these commands work with and without a server. SCHEDULE is a schedule's name, or FILE:NAME where two pipelines have one of that name.",
 	  EXAMPLES({ "cairn schedule list", "what there is, and when it comes next" }, { "cairn schedule trigger nightly", "now" },
 		   { "cairn schedule --to crontab", "for an operator who prefers cron; the same as `cairn schedule write --to crontab`" }) },
+	{ "reproduce", "run a past run again, and prove whether its outputs are the same bytes", "RUN", 1, 1,
+	  "RUN is a run hash or its beginning, a run id or a tag. Everything that the run was comes from the store: pipeline, params, code and inputs. Neither the "
+	  "checkout nor the machine that it ran on is needed: in an empty directory, name the store. Nothing is taken from the cache, and what is made answers for no "
+	  "other run.\n"
+	  "\n"
+	  "Each task is given the inputs on record, so one pass finds every task that isn't deterministic; with --chained it is given what was made just now. Outputs are "
+	  "held against each other file by file, metrics number by number, within the `tolerance` that the step declares. Outputs that differ only in what their format "
+	  "records beside the content (times in a tar) are named as the same after that normalisation, which is not the same bytes: exit 10, like a metric within "
+	  "tolerance. What differs around it (tools, kernel, cpu) is listed. Tasks that can't be run again (an input, code or secret that is gone) say what is missing; "
+	  "the others go on.\n"
+	  "\n"
+	  "Both runs are kept, whatever the retention says, until the reproduction is dropped. A reproduction that was interrupted goes on with `cairn resume`.",
+	  OPTIONS({ 0, "chained", NULL, "feed each task what was made now, instead of what is on record" },
+		  { 0, "step", "STEP", "only this step or task (chained: and what it needs)", .repeats = true, .complete = COMPLETE_STEP },
+		  { 0, "skip", "STEP", "leave this step or task out, such as one that acts on the world", .repeats = true, .complete = COMPLETE_STEP }, OPT_JOBS,
+		  { 0, "html", "FILE", "also write the report as a page", .complete = COMPLETE_FILE },
+		  { 'o', "output", "DIR", "keep its state there, in DIR/.cairn, instead of in the project", .complete = COMPLETE_DIR },
+		  { 0, "keep-workspace", NULL, "leave the tasks' working directories in .cairn/work" },
+		  { 0, "drop", NULL, "don't keep the reproductions that RUN is part of any longer; nothing is run" }, OPT_ON, OPT_STORE, OPT_CACHE),
+	  .json = "{\"verdict\", \"tasks\"}",
+	  EXIT_CODES({ 0, "all outputs are the same bytes" }, { 10, "the same within declared tolerance, or after a named normalisation" }, { 11, "something is different" },
+		     { 12, "something could not be compared" }, { 2, "wrong usage" }, { 3, "RUN has no such step" }, { 4, "the environment: store, disk, database" },
+		     { 130, "interrupted" }),
+	  EXAMPLES({ "cairn reproduce 1f0c9b", "every step, by the beginning of the run hash" },
+		   { "cairn reproduce 1f0c9b --store s3://team/cairn -o /tmp/again", "on a machine that has nothing else" },
+		   { "cairn reproduce last --step train --chained", "one step and what it needs" },
+		   { "cairn reproduce fashion/best --html report.html", "by its tag, with a page" }),
+	  .complete = COMPLETE_RUN, .ignores_sigpipe = true, .run = cmd_reproduce },
 	{ "serve", "run schedules unattended, and answer over HTTP", "[PROJECT_DIR...]", 0, CLI_ANY,
 	  "Runs every schedule of the projects (default: the one here), each run as a process of its own. Stays in the foreground and logs a line an event. "
 	  "Pipeline files with schedules are found in the project's root and in pipelines/; an edit is taken up by itself, a broken one keeps the old "

@@ -26,7 +26,7 @@ int execution_open(struct execution *e, struct cli *cli, struct err *err)
 	return progress_attach(e->progress, e->s.loop, err);
 }
 
-static void execution_close(struct execution *e)
+void execution_close(struct execution *e)
 {
 	if (e->progress)
 		progress_detach(e->progress);
@@ -58,19 +58,24 @@ int execution_conclude(struct cli *cli, struct execution *e, int result, const s
 	return code;
 }
 
+int execution_begin(struct execution *e, struct cli *cli, const struct pipeline *p, const struct run_options *o, struct run_row *row, struct err *err)
+{
+	*row = (struct run_row){ 0 };
+	if (execution_open(e, cli, err) < 0)
+		return -1;
+	for (size_t i = 0; i < p->n_steps; i++)
+		if (p->steps[i].metrics)
+			progress_has_metrics(e->progress);
+	if (o->shell_step)
+		progress_plain(e->progress); /* the terminal is the shell's */
+	return run_start(&e->ctx, p, o, cli->arena, row, err);
+}
+
 int execution_run(struct cli *cli, const struct pipeline *p, const struct run_options *o, struct run_row *row)
 {
 	struct err err = { 0 };
 	struct execution e;
-	int result = execution_open(&e, cli, &err);
+	int result = execution_begin(&e, cli, p, o, row, &err);
 
-	*row = (struct run_row){ 0 };
-	for (size_t i = 0; result == 0 && i < p->n_steps; i++)
-		if (p->steps[i].metrics)
-			progress_has_metrics(e.progress);
-	if (result == 0 && o->shell_step)
-		progress_plain(e.progress); /* the terminal is the shell's */
-	if (result == 0)
-		result = run_start(&e.ctx, p, o, cli->arena, row, &err);
 	return execution_conclude(cli, &e, result, row, &err);
 }

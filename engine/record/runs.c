@@ -202,7 +202,7 @@ static int one_run(struct db *db, sqlite3_stmt *s, struct arena *arena, struct r
 
 int record_last_results(struct db *db, const char *pipeline, struct arena *arena, struct run_row *ret, struct err *err)
 {
-	sqlite3_stmt *s = db_prepare(db, "SELECT " RUN_COLUMNS " FROM run WHERE pipeline = ? AND results IS NOT NULL ORDER BY rowid_ DESC LIMIT 1", err);
+	sqlite3_stmt *s = db_prepare(db, "SELECT " RUN_COLUMNS " FROM run WHERE pipeline = ? AND results IS NOT NULL AND reproduces IS NULL ORDER BY rowid_ DESC LIMIT 1", err);
 
 	if (!s)
 		return -1;

@@ -9,7 +9,8 @@
 
 #include "base/map.h"
 #include "plan/plan.h"
-#include "run/run.h"
+#include "record/manifest.h"
+#include "run/reproduce.h"
 #include "run/slots.h"
 
 /* Failures so far of a task that had any. */
@@ -42,6 +43,14 @@ struct active {
 
 struct publisher;
 
+/* The run that a reproduction makes again. */
+struct past_run {
+	struct digest hash;
+	struct manifest manifest;
+	struct results *results;
+	struct config config; /* the project's, with what is as it was */
+};
+
 /* A failed task that is tried again later. */
 struct retry {
 	struct run *run;
@@ -57,6 +66,7 @@ struct run {
 	struct arena *arena;
 	struct run_row row;
 	struct plan *plan;
+	const struct past_run *past; /* NULL: a run of its own */
 	struct value *params;
 	struct slots slots;
 	struct map *history; /* struct plan_task * → struct task_history * */
@@ -85,6 +95,23 @@ struct run {
 	size_t n_earlier;
 	struct map *earlier_done; /* task label → attempt_row * that succeeded in this run */
 };
+
+/* run.c */
+void run_init(struct run *r, const struct run_context *ctx, const struct pipeline *p, const struct run_options *o, struct arena *arena);
+void run_deinit(struct run *r);
+/* Plan from the pins, rows in the journal, execution to the end. */
+int run_begin(struct run *r, const struct plan_pin *pins, size_t n_pins, struct run_row *ret, struct err *err);
+
+/* reproduce.c */
+int past_run_load(const struct run_context *ctx, const struct digest *hash, const char *salt, struct arena *arena, struct past_run *ret, struct err *err);
+void past_run_deinit(struct past_run *past);
+/* Before it is executed: 1 it can be, 0 something that it needs is not here and it has ended, -1 error. */
+int reproduce_admit(struct run *r, struct active *a, struct err *err);
+
+/* reproduce_report.c: after the end */
+int reproduce_report(struct run *r, struct reproduction **ret, struct err *err);
+/* reproduce_environment.c */
+int reproduce_environment(struct run *r, struct reproduction *rep, struct err *err);
 
 /* turn.c */
 void run_turn(void *arg); /* idle hook */

@@ -2,6 +2,8 @@
 #include "base/json.h"
 #include "run/internal.h"
 
+static const char *const kind_names[] = { [RUN_NEW] = "", [RUN_ISOLATED] = "isolated", [RUN_CHAINED] = "chained" };
+
 static json_t *names(const char *const *v, size_t n)
 {
 	json_t *a = json_array();
@@ -36,6 +38,13 @@ char *options_to_json(const struct run_options *o)
 	json_object_set_new(j, "jobs", json_integer(o->jobs));
 	if (o->schedule)
 		json_object_set_new(j, "schedule", schedule_json(o->schedule));
+	if (o->salt)
+		json_object_set_new(j, "salt", json_name(o->salt, strlen(o->salt)));
+	if (o->kind != RUN_NEW) {
+		json_object_set_new(j, "reproduces", json_string(kind_names[o->kind]));
+		json_object_set_new(j, "only", names(o->only, o->n_only));
+		json_object_set_new(j, "skip", names(o->skip, o->n_skip));
+	}
 	json_add_canonical(&out, j);
 	json_decref(j);
 	return str_take(&out);
@@ -57,6 +66,15 @@ static const char *read_name(const json_t *j, const char *key, struct arena *are
 	const char *s = json_string_value(json_object_get(j, key));
 
 	return s ? arena_strdup(arena, s) : NULL;
+}
+
+/* Any bytes. */
+static const char *read_text(const json_t *j, const char *key, struct arena *arena)
+{
+	_cleanup_(str_deinit) struct str raw = { 0 };
+	const char *s = json_string_value(json_object_get(j, key));
+
+	return s && json_name_decode(&raw, s, NULL) == 0 ? arena_strndup(arena, raw.len ? raw.s : "", raw.len) : NULL;
 }
 
 static const struct schedule_times *read_schedule(const json_t *options, struct arena *arena)
@@ -84,6 +102,12 @@ int options_from_json(const char *json, struct arena *arena, struct run_options 
 	ret->keep_workspace = json_is_true(json_object_get(j, "keep_workspace"));
 	ret->jobs = (unsigned)MAX(json_integer_value(json_object_get(j, "jobs")), 0);
 	ret->schedule = read_schedule(j, arena);
+	ret->salt = read_text(j, "salt", arena);
+	ret->only = read_names(j, "only", arena, &ret->n_only);
+	ret->skip = read_names(j, "skip", arena, &ret->n_skip);
+	for (size_t i = RUN_ISOLATED; i < ARRAY_LEN(kind_names); i++)
+		if (str_eq(json_string_value(json_object_get(j, "reproduces")), kind_names[i]))
+			ret->kind = (enum run_kind)i;
 	json_decref(j);
 	return 0;
 }

@@ -50,10 +50,21 @@ static void batch_free(struct batch *b)
 	free(b);
 }
 
+/* A reproduction's result is no answer for others, but an observation beside the one that is. */
+static bool answers_alone(struct batch *b, size_t i)
+{
+	struct err ignored = { 0 };
+	struct action_record first;
+
+	return b->p->run->past && action_get(b->p->run->ctx->store, &b->records.v[i].key, b->arena, &first, &ignored) < 0;
+}
+
 static int write_record(struct batch *b, size_t i, struct err *err)
 {
 	struct store *s = b->p->run->ctx->store;
 
+	if (answers_alone(b, i))
+		return 0;
 	return (b->replace.v[i] ? action_replace(s, &b->records.v[i], err) : action_put(s, &b->records.v[i], err)) < 0 ? -1 : 0;
 }
 
@@ -175,7 +186,7 @@ void publisher_add(struct publisher *p, const struct active *a)
 	str_addn(&key, a->command.key_record.s, a->command.key_record.len);
 	if (a->n_metrics)
 		metrics_json(a->metrics, a->n_metrics, &metrics);
-	add(p, &rec, &key, &metrics, a->task->miss == MISS_BLOBS_GONE);
+	add(p, &rec, &key, &metrics, a->task->miss == MISS_BLOBS_GONE && !p->run->past);
 }
 
 /* --- results of the database ------------------------------------------------------------------------------------------------------ */
@@ -220,7 +231,7 @@ int publisher_make_up(struct publisher *p, struct err *err)
 	_cleanup_(freep) bool *there = NULL;
 	int got = 0;
 
-	if (!p->shares)
+	if (!p->shares || r->past)
 		return 0;
 	for (size_t s = 0; s < plan_n_steps(r->plan); s++)
 		for (size_t i = 0; plan_step_expanded(r->plan, s) && i < plan_n_tasks(r->plan, s); i++) {

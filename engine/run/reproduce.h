@@ -60,4 +60,22 @@ struct reproduction {
 	size_t n_environment;
 };
 
+struct reproduce_options {
+	enum reproduce_mode mode;
+	const char *const *only; /* tasks or steps; none: all. Chained: what they need comes along */
+	size_t n_only;
+	const char *const *skip; /* tasks or steps to leave out, such as those that act on the world */
+	size_t n_skip;
+	unsigned jobs; /* 0: from the configuration */
+	bool keep_workspace;
+};
+
+/* Executes the run whose manifest has this hash once more and holds what it makes against what it made. Needs the store and nothing else: not the
+ * checkout, not the database that the run was in. What can't be had (an input, code, a secret) costs the tasks that need it, and the others go on.
+ *
+ * Fills *ret as run_start() does. *ret_reproduction (in `arena`) is set when the run ended by itself, NULL when it was interrupted; it can be resumed then.
+ * ERR_NOT_FOUND, ERR_CORRUPT when there is nothing to begin with: no manifest, pipeline or table of results; ERR_INVALID for unknown names. */
+int run_reproduce(const struct run_context *ctx, const struct digest *original, const struct reproduce_options *o, struct arena *arena,
+		  struct run_row *ret, struct reproduction **ret_reproduction, struct err *err);
+
 #endif

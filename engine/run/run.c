@@ -13,7 +13,7 @@ static struct clock *clock_of(const struct run *r)
 
 /* --- life -------------------------------------------------------------------------------------------------------------------- */
 
-static void run_init(struct run *r, const struct run_context *ctx, const struct pipeline *p, const struct run_options *o, struct arena *arena)
+void run_init(struct run *r, const struct run_context *ctx, const struct pipeline *p, const struct run_options *o, struct arena *arena)
 {
 	*r = (struct run){ .ctx = ctx, .pipeline = p, .o = o, .arena = arena, .remaining_ns = -1 };
 	r->history = map_new();
@@ -24,7 +24,7 @@ static void run_init(struct run *r, const struct run_context *ctx, const struct 
 	slots_init(&r->slots, ctx->config, o->jobs);
 }
 
-static void run_deinit(struct run *r)
+void run_deinit(struct run *r)
 {
 	loop_remove_idle(r->ctx->loop, run_turn, r);
 	for (size_t i = 0; i < ARRAY_LEN(r->signals); i++)
@@ -64,14 +64,26 @@ static int run_result(void *arg, const char *task, const struct digest *key, int
 static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, struct err *err)
 {
 	const struct run_options *o = r->o;
-	struct plan_context pc = { .config = r->ctx->config, .pipeline = r->pipeline, .params = r->params, .store = r->ctx->store, .db = r->ctx->db,
+	struct plan_context pc = { .config = r->past ? &r->past->config : r->ctx->config, .pipeline = r->pipeline, .params = r->params, .store = r->ctx->store, .db = r->ctx->db,
 				   .cache = r->ctx->cache, .steps_program = r->ctx->steps_program, .pins = pins, .n_pins = n_pins, .schedule = o->schedule,
 				   .arg = r };
 	struct plan_options po = { .targets = o->targets, .n_targets = o->n_targets, .from = o->from, .until = o->until, .force = o->force,
 				   .n_force = o->n_force, .hash_threads = r->ctx->hash_threads };
+	static const char *const everything[] = { "*" };
 	const char *shell[] = { o->shell_step };
 
 	pc.run_result = map_len(r->earlier_done) ? run_result : NULL;
+	pc.again = r->past != NULL;
+	if (o->kind == RUN_ISOLATED) {
+		pc.recorded = r->past->results;
+		po.only = o->only;
+		po.n_only = o->n_only;
+		po.skip = o->skip;
+		po.n_skip = o->n_skip;
+	} else if (o->kind == RUN_CHAINED) {
+		po.force = everything;
+		po.n_force = 1;
+	}
 	if (o->shell_step) { /* only that task and what it needs, and that one whatever is on record */
 		char *step = arena_strndup(r->arena, o->shell_step, strcspn(o->shell_step, "["));
 
@@ -259,10 +271,19 @@ static const char *path_in_project(struct run *r)
 	return arena_strdup(r->arena, rel ? rel : r->pipeline->path);
 }
 
+static int write_start_and_execute(struct run *r, struct run_row *ret, struct err *err)
+{
+	if (write_start(r, err) < 0)
+		return -1;
+	OBSERVE(r, started, &r->row, 0);
+	return execute_and_tell(r, ret, err);
+}
+
 static int start(struct run *r, struct run_row *ret, struct err *err)
 {
 	struct clock *c = clock_of(r);
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
+	struct run_options with_salt = *r->o;
 	struct git_facts git_facts;
 	struct git_look *git;
 	char *json;
@@ -276,10 +297,11 @@ static int start(struct run *r, struct run_row *ret, struct err *err)
 		r->row.schedule = r->o->schedule->name;
 		r->row.nominal_ns = r->o->nominal_ns;
 	}
+	with_salt.salt = r->ctx->config->salt; /* keys can be made again where there is no cairn.yaml */
 	json = params_to_json(r->pipeline, r->params);
 	r->row.params_json = arena_strdup(r->arena, json);
 	free(json);
-	json = options_to_json(r->o);
+	json = options_to_json(&with_salt);
 	r->row.options_json = arena_strdup(r->arena, json);
 	free(json);
 	fill_engine(r);
@@ -292,10 +314,19 @@ static int start(struct run *r, struct run_row *ret, struct err *err)
 	r->row.git_dirty = git_facts.dirty;
 	r->row.git_remote = git_facts.remote;
 	r->row.git_submodules = git_facts.submodules_json;
-	if (result < 0 || write_start(r, err) < 0)
+	return result < 0 ? -1 : write_start_and_execute(r, ret, err);
+}
+
+int run_begin(struct run *r, const struct plan_pin *pins, size_t n_pins, struct run_row *ret, struct err *err)
+{
+	char *json = options_to_json(r->o);
+
+	r->row.options_json = arena_strdup(r->arena, json);
+	free(json);
+	fill_engine(r);
+	if (make_plan(r, pins, n_pins, err) < 0 || clear_leftovers(r, err) < 0)
 		return -1;
-	OBSERVE(r, started, &r->row, 0);
-	return execute_and_tell(r, ret, err);
+	return write_start_and_execute(r, ret, err);
 }
 
 int run_start(const struct run_context *ctx, const struct pipeline *p, const struct run_options *o, struct arena *arena, struct run_row *ret, struct err *err)
@@ -383,29 +414,49 @@ static int resume(struct run *r, struct run_row *ret, struct err *err)
 	return execute_and_tell(r, ret, err);
 }
 
-int run_resume(const struct run_context *ctx, const char *run_id, unsigned jobs, struct arena *arena, struct run_row *ret, struct err *err)
+static int resume_row(const struct run_context *ctx, const struct run_row *row, const struct run_options *o, const struct past_run *past, struct arena *arena,
+		      struct run_row *ret, struct reproduction **ret_reproduction, struct err *err)
 {
-	struct run_options o;
-	struct run_row row;
 	struct pipeline *p;
 	struct run r;
 	int result;
 
+	if (pipeline_files_load(ctx->store, &row->pipeline_blob, row->path, &p, err) < 0)
+		return -1;
+	run_init(&r, ctx, p, o, arena);
+	r.row = *row;
+	r.past = past;
+	result = resume(&r, ret, err);
+	if (result == 0 && past)
+		result = reproduce_report(&r, ret_reproduction, err);
+	run_deinit(&r);
+	pipeline_free(p);
+	return result;
+}
+
+int run_resume(const struct run_context *ctx, const char *run_id, unsigned jobs, struct arena *arena, struct run_row *ret,
+	       struct reproduction **ret_reproduction, struct err *err)
+{
+	struct past_run past = { 0 };
+	struct run_options o;
+	struct run_row row;
+	int result;
+
 	*ret = (struct run_row){ 0 };
+	*ret_reproduction = NULL;
 	if (record_find_run(ctx->db, run_id, arena, &row, err) < 0)
 		return -1;
 	if (record_run_engine(&row) == RUN_ENGINE_LIVES)
 		return err_set(err, ERR_BUSY, "run %s is still running (process %d); `cairn status %s` shows it", row.id, row.pid, row.id);
 	if (row.state == RUN_SUCCEEDED)
 		return err_set(err, ERR_INVALID, "run %s has succeeded: there is nothing to resume", row.id);
-	if (options_from_json(row.options_json, arena, &o, err) < 0 || pipeline_files_load(ctx->store, &row.pipeline_blob, row.path, &p, err) < 0)
+	if (options_from_json(row.options_json, arena, &o, err) < 0)
 		return err_wrap(err, "run %s", row.id);
 	if (jobs)
 		o.jobs = jobs;
-	run_init(&r, ctx, p, &o, arena);
-	r.row = row;
-	result = resume(&r, ret, err);
-	run_deinit(&r);
-	pipeline_free(p);
+	if (o.kind != RUN_NEW && past_run_load(ctx, &row.reproduces, o.salt, arena, &past, err) < 0)
+		return err_wrap(err, "run %s reproduces a past one", row.id);
+	result = resume_row(ctx, &row, &o, o.kind != RUN_NEW ? &past : NULL, arena, ret, ret_reproduction, err);
+	past_run_deinit(&past);
 	return result;
 }

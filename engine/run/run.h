@@ -33,6 +33,11 @@ struct run_options {
 	int64_t nominal_ns;
 	enum firing_cause cause;
 	bool again;		   /* unless it failed, was cancelled or skipped */
+	/* A reproduction's (run/reproduce.h), which run_reproduce() and run_resume() fill in. */
+	enum run_kind { RUN_NEW, RUN_ISOLATED, RUN_CHAINED } kind;
+	const char *const *only, *const *skip; /* tasks or steps */
+	size_t n_only, n_skip;
+	const char *salt; /* the project's, as it was; NULL: as it is */
 };
 
 enum task_outcome { TASK_HIT, TASK_DONE, TASK_FAILED, TASK_SKIPPED, TASK_BLOCKED, TASK_CANCELLED };
@@ -70,8 +75,10 @@ struct run_context {
  * what stopped it (store gone, disk full): then the run stays resumable. 0 when the run ended by itself, see ret->state. */
 int run_start(const struct run_context *ctx, const struct pipeline *p, const struct run_options *o, struct arena *arena,
 	      struct run_row *ret, struct err *err);
+struct reproduction;
 /* Goes on with a run that isn't running any more (ERR_BUSY when its engine lives). The pipeline, params, inputs and code are those of
- * its start, from the store. */
-int run_resume(const struct run_context *ctx, const char *run_id, unsigned jobs /* 0: as it was */, struct arena *arena, struct run_row *ret, struct err *err);
+ * its start, from the store. A reproduction goes on as one: *ret_reproduction is what came out of it, in `arena`; else NULL. */
+int run_resume(const struct run_context *ctx, const char *run_id, unsigned jobs /* 0: as it was */, struct arena *arena, struct run_row *ret,
+	       struct reproduction **ret_reproduction, struct err *err);
 
 #endif

@@ -187,6 +187,20 @@ static bool wants_shell(const struct run *r, const struct active *a)
 	return r->o->shell_step && (str_eq(r->o->shell_step, a->label) || str_eq(r->o->shell_step, a->step->name));
 }
 
+/* Checkpoints are kept under it. A reproduction goes on from its own, and from nobody else's. */
+static const struct digest *checkpoint_key(struct run *r, struct active *a)
+{
+	struct digest *d;
+	char *text;
+
+	if (!r->past)
+		return &a->task->key;
+	d = arena_alloc(a->arena, sizeof(*d));
+	text = arena_printf(a->arena, "%s %s", r->row.id, a->label);
+	digest_bytes(text, strlen(text), d);
+	return d;
+}
+
 static int fill_attempt(struct run *r, struct active *a, struct err *err)
 {
 	struct task_history *h = history_of(r, a->task, false);
@@ -194,7 +208,7 @@ static int fill_attempt(struct run *r, struct active *a, struct err *err)
 	a->attempt.run_id = r->row.id;
 	a->attempt.task = a->label;
 	a->attempt.number = h ? h->attempts + 1 : 1;
-	a->attempt.key = &a->task->key;
+	a->attempt.key = checkpoint_key(r, a);
 	a->attempt.argv = a->command.argv;
 	a->attempt.env = a->command.env;
 	a->attempt.code = a->command.code.kind ? &a->command.code : NULL;
@@ -223,7 +237,9 @@ static int write_rows(struct run *r, struct active *a, struct err *err)
 	a->row = (struct attempt_row){ .run = r->row.rowid, .task = a->label, .step = a->step->name, .number = a->attempt.number,
 				       .key = a->task->key, .started_ns = c->wall_ns(c) };
 	str_add(&reason, "");
-	result = a->attempt.number > 1 ? (str_add(&reason, "retry"), 0) : plan_task_reason(r->plan, a->task, &a->command.key_record, &reason, err);
+	result = a->attempt.number > 1 ? (str_add(&reason, "retry"), 0) :
+		 r->past	       ? (str_addf(&reason, "reproduces %s", r->past->manifest.run->id), 0) :
+				       plan_task_reason(r->plan, a->task, &a->command.key_record, &reason, err);
 	if (result == 0) {
 		a->row.reason = arena_strndup(a->arena, reason.s, reason.len);
 		result = record_attempt_start(r->ctx->db, &a->row, err);
@@ -286,7 +302,7 @@ static int begin(struct run *r, struct active *a, struct err *err)
 	if (write_rows(r, a, err) < 0)
 		return -1;
 	if (begins_anew(r, a) && ops->drop_checkpoint)
-		ops->drop_checkpoint(r->ctx->runner, &a->task->key);
+		ops->drop_checkpoint(r->ctx->runner, a->attempt.key);
 	*map_slot(r->actives, &a->attempt.id, sizeof(a->attempt.id), NULL) = a;
 	VEC_PUSH(&r->to_submit, a);
 	r->n_running++;
@@ -311,7 +327,7 @@ static int claim_key(struct run *r, struct plan_task *t, struct err *err)
 	struct active *same;
 	int busy;
 
-	if (!r->pipeline->steps[t->step].cache)
+	if (!r->pipeline->steps[t->step].cache || r->past) /* what a reproduction executes answers for nobody */
 		return 1;
 	same = map_get(r->running_keys, t->key.b, DIGEST_BYTES);
 	if (same)
@@ -346,8 +362,13 @@ int start_task(struct run *r, struct plan_task *t, struct err *err)
 	if (claimed <= 0)
 		return claimed;
 	a = active_new(r, t);
-	a->has_lease = a->step->cache;
+	a->has_lease = a->step->cache && !r->past;
 	result = plan_task_command(r->plan, t, a->arena, &a->command, err);
+	if (result == 0 && r->past && (result = reproduce_admit(r, a, err)) <= 0) {
+		active_free(a);
+		return result;
+	}
+	result = MIN(result, 0);
 	if (result == 0 && slots_want(&r->slots, &a->step->resources, MAX(a->step->distributed.nodes, 1), h ? h->memory_factor : 1, &a->attempt.resources, &why) < 0) {
 		a->attempt.resources = (struct runner_resources){ 0 };
 		if (a->has_lease)

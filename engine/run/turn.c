@@ -90,7 +90,7 @@ static int journal_result(struct run *r, struct active *a, struct err *err)
 		memcpy(in + a->command.n_inputs + 1, sources, n_sources * sizeof(*in));
 	for (size_t i = 0; i < n; i++)
 		out[i] = (struct named_content){ a->step->outputs[i].name, a->result.outputs[i] };
-	differs = record_result(r->ctx->db, a->row.id, &a->task->key, a->step->cache, in, a->command.n_inputs + 1 + n_sources, out, n, err);
+	differs = record_result(r->ctx->db, a->row.id, &a->task->key, a->step->cache && !r->past, in, a->command.n_inputs + 1 + n_sources, out, n, err);
 	if (differs < 0 || record_metrics(r->ctx->db, a->row.id, a->metrics, a->n_metrics, err) < 0)
 		return -1;
 	if (differs > 0) {
@@ -155,6 +155,8 @@ static bool may_retry(struct run *r, struct active *a, int64_t *ret_delay_ns)
 	enum failure_class f = a->result.failure;
 
 	h->attempts = a->attempt.number;
+	if (r->past && f == FAILURE_STORE) /* content that is gone stays gone: nothing makes it again here */
+		return false;
 	if (f == FAILURE_CANCELLED || f == FAILURE_GATE || f == FAILURE_UNSCHEDULABLE || a->attempt.shell || r->stopping)
 		return false;
 	if (h->failures[f]++ >= p->budget[f])
@@ -244,7 +246,7 @@ static void apply_end(struct run *r, struct active *a)
 	if (has_result(a) && a->step->cache)
 		publisher_add(r->publisher, a);
 	if (has_result(a) && a->step->checkpoint && r->ctx->runner->ops->drop_checkpoint)
-		r->ctx->runner->ops->drop_checkpoint(r->ctx->runner, &a->task->key);
+		r->ctx->runner->ops->drop_checkpoint(r->ctx->runner, a->attempt.key);
 	if (f == FAILURE_NONE && a->attempt.shell) {
 		plan_task_end(r->plan, a->task, TASK_STATE_BLOCKED, NULL, NULL, 0, 0, 0);
 	} else if (f == FAILURE_NONE) {

@@ -1,0 +1,179 @@
+/* What was different around a reproduction: machine and tools, from the two manifests. */
+#include "base/json.h"
+#include "run/internal.h"
+
+#define MANIFEST_MAX (256 * MIB)
+#define TOOL_TEXT_MAX (64 * KIB)
+
+struct differences {
+	struct arena *arena;
+	VEC(struct environment_difference) v;
+};
+
+static void add(struct differences *d, const char *what, const char *was, const char *is)
+{
+	if (str_eq(was, is))
+		return;
+	VEC_PUSH(&d->v, ((struct environment_difference){ arena_strdup(d->arena, what), arena_strdup(d->arena, was), arena_strdup(d->arena, is) }));
+}
+
+/* --- the machine ------------------------------------------------------------------------------------------------------------------------ */
+
+static int load_environment(struct store *s, const struct digest *hash, json_t **ret, struct err *err)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	json_t *o;
+
+	if (store_get(s, STORE_RUN, hash, MANIFEST_MAX, &bytes, err) < 0 || json_parse("run manifest", bytes.len ? bytes.s : "", bytes.len, &o, err) < 0)
+		return -1;
+	*ret = json_incref(json_object_get(o, "environment"));
+	json_decref(o);
+	return 0;
+}
+
+static bool has_word(const char *text, const char *word, size_t n)
+{
+	for (const char *at = text; *at;) {
+		size_t len = strcspn(at, " ");
+
+		if (len == n && memcmp(at, word, n) == 0)
+			return true;
+		at += len + (at[len] == ' ');
+	}
+	return false;
+}
+
+/* Words of `a` that `b` hasn't. */
+static void words_only_in(const char *a, const char *b, struct str *out)
+{
+	for (const char *at = a; *at;) {
+		size_t len = strcspn(at, " ");
+
+		if (len && !has_word(b, at, len)) {
+			if (out->len)
+				str_addc(out, ' ');
+			str_addn(out, at, len);
+		}
+		at += len + (at[len] == ' ');
+	}
+	if (out->len == 0)
+		str_add(out, "-");
+}
+
+/* Some hundred words: only those that one machine has and the other hasn't say something. */
+static void add_words(struct differences *d, const char *what, const char *was, const char *is)
+{
+	_cleanup_(str_deinit) struct str a = { 0 }, b = { 0 };
+
+	words_only_in(was, is, &a);
+	words_only_in(is, was, &b);
+	add(d, what, a.s, b.s);
+}
+
+static const char *text_of(struct arena *arena, const json_t *v)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	if (!v || json_is_null(v))
+		return "-";
+	if (json_is_string(v)) {
+		if (json_name_decode(&text, json_string_value(v), NULL) < 0)
+			return "-";
+	} else {
+		json_add_canonical(&text, v);
+	}
+	return arena_strndup(arena, text.len ? text.s : "", text.len);
+}
+
+static const char *title_of(const char *key)
+{
+	static const struct {
+		const char *key, *title;
+	} titles[] = { { "cpu_flags", "cpu flags" }, { "cpu_model", "cpu" }, { "cpus", "number of cpus" }, { "machine", "architecture" }, { "gpus", "gpu" } };
+
+	for (size_t i = 0; i < ARRAY_LEN(titles); i++)
+		if (str_eq(titles[i].key, key))
+			return titles[i].title;
+	return key;
+}
+
+static void add_member(struct differences *d, const char *key, const json_t *was, const json_t *is)
+{
+	const char *a = text_of(d->arena, was), *b = text_of(d->arena, is);
+
+	if (str_eq(key, "host")) /* another machine by itself makes no difference */
+		return;
+	if (str_eq(key, "cpu_flags"))
+		add_words(d, title_of(key), a, b);
+	else
+		add(d, title_of(key), a, b);
+}
+
+static int add_machine(struct run *r, struct differences *d, struct err *err)
+{
+	json_t *was = NULL, *is = NULL, *v;
+	const char *key;
+	int result = load_environment(r->ctx->store, &r->past->hash, &was, err);
+
+	if (result == 0)
+		result = load_environment(r->ctx->store, &r->row.hash, &is, err);
+	if (result == 0) {
+		json_object_foreach (was, key, v)
+			add_member(d, key, v, json_object_get(is, key));
+		json_object_foreach (is, key, v)
+			if (!json_object_get(was, key))
+				add_member(d, key, NULL, v);
+	}
+	json_decref(was);
+	json_decref(is);
+	return result;
+}
+
+/* --- tools ----------------------------------------------------------------------------------------------------------------------------- */
+
+static const char *tool_text(struct store *s, const struct content_id *id, struct arena *arena)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct err ignored = { 0 };
+
+	if (content_read(s, id, TOOL_TEXT_MAX, &text, &ignored) < 0)
+		return "(not in the store any more)";
+	while (text.len && text.s[text.len - 1] == '\n')
+		text.len--;
+	return arena_strndup(arena, text.len ? text.s : "", text.len);
+}
+
+static void add_tools(struct run *r, struct differences *d)
+{
+	const struct manifest *m = &r->past->manifest;
+	size_t n;
+	const struct plan_pin *pins = plan_pins(r->plan, &n);
+
+	for (size_t i = 0; i < m->n_inputs; i++) {
+		const struct manifest_input *was = &m->inputs[i];
+
+		for (size_t k = 0; k < n && str_has_prefix(was->name, "tool:"); k++) {
+			if (!str_eq(pins[k].name, was->name) || content_id_eq(&pins[k].id, &was->id))
+				continue;
+			add(d, arena_printf(d->arena, "tool %s", was->name + strlen("tool:")), tool_text(r->ctx->store, &was->id, d->arena),
+			    tool_text(r->ctx->store, &pins[k].id, d->arena));
+		}
+	}
+}
+
+int reproduce_environment(struct run *r, struct reproduction *rep, struct err *err)
+{
+	struct differences d = { .arena = r->arena };
+
+	add_tools(r, &d);
+	if (add_machine(r, &d, err) < 0) {
+		VEC_FREE(&d.v);
+		return err_wrap(err, "comparing the surroundings");
+	}
+	rep->environment = arena_alloc(r->arena, (d.v.n + 1) * sizeof(*rep->environment));
+	if (d.v.n)
+		memcpy(rep->environment, d.v.v, d.v.n * sizeof(*rep->environment));
+	rep->n_environment = d.v.n;
+	VEC_FREE(&d.v);
+	return 0;
+}
