@@ -7,7 +7,7 @@ setup_python sklearn matplotlib
 
 have_sklearn() { python3 -c 'import sklearn, matplotlib' 2>/dev/null; }
 
-for example in digits textstats fashion; do
+for example in digits dice textstats fashion; do
 	cp -R "$SRC/examples/$example" "$example"
 	rm -rf "$example/.cairn"
 	test_expect "$example: is valid" "cd $example; cairn check pipeline.yaml"
@@ -26,6 +26,11 @@ test_expect 'textstats: an empty text and a new one' '
 	: >texts/empty.txt
 	echo "one two two" >"texts/a new one.txt"
 	cairn run pipeline.yaml >../out 2>&1
+'
+test_expect 'dice: runs, and --twice says which step cannot be repeated' '
+	cd dice
+	test_code 11 cairn run --twice pipeline.yaml >../out 2>&1
+	test_grep "urandom diverged first" ../out
 '
 if have_sklearn; then
 	test_expect 'digits: runs, and again, and with a changed param' '
