@@ -142,6 +142,7 @@ void plan_requeue(struct plan *p, struct plan_task *t); /* a taken one: ready ag
 int plan_retry(struct plan *p, struct plan_task *t, bool content_failed, struct err *err);
 /* Of a run that is made again: the content that this task (or a step, by its name) needs is gone, or it lacks something else that isn't its own
  * fault. The taken task ends as BLOCKED. */
+bool plan_needs_pending(const struct plan *p, const struct plan_task *t); /* is anything that it needs yet to end? In a replay it may be */
 void plan_lose(struct plan *p, struct plan_task *t, const char *why);
 const char *plan_lost(const struct plan *p, const char *task_or_step); /* why, or NULL */
 const char *plan_gate_message(const struct plan *p); /* which result on record fails its gate, and how; NULL when none does */

@@ -166,6 +166,21 @@ bool replay_result(const struct plan *p, const struct plan_task *t, struct task_
 	return t->state == TASK_STATE_SKIPPED || t->state == TASK_STATE_BLOCKED;
 }
 
+bool plan_needs_pending(const struct plan *p, const struct plan_task *t)
+{
+	const struct plan_step *s = &p->steps[t->step];
+
+	for (size_t i = 0; i < s->decl->n_deps; i++) {
+		const struct plan_dep *d = &s->deps[i];
+		uint32_t g = dep_group_of(d, t);
+
+		for (size_t k = 0; k < dep_group_size(p, d, g); k++)
+			if (!task_state_ended(dep_group_task(p, d, g, k)->state))
+				return true;
+	}
+	return false;
+}
+
 /* Ready, or ended by this run already before its engine died, or lost. */
 static int start_again(struct plan *p, struct plan_task *t, struct arena *arena, struct err *err)
 {

@@ -105,7 +105,8 @@ int run_begin(struct run *r, const struct plan_pin *pins, size_t n_pins, struct 
 /* reproduce.c */
 int past_run_load(const struct run_context *ctx, const struct digest *hash, const char *salt, struct arena *arena, struct past_run *ret, struct err *err);
 void past_run_deinit(struct past_run *past);
-/* Before it is executed: 1 it can be, 0 something that it needs is not here and it has ended, -1 error. */
+/* Before it is executed: 1 it can be; 2 what it reads is gone, but may come back when what made it has been executed again; 0 something that it
+ * needs is not here, and it has ended; -1 error. */
 int reproduce_admit(struct run *r, struct active *a, struct err *err);
 
 /* reproduce_report.c: after the end */

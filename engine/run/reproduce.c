@@ -20,7 +20,7 @@ int past_run_load(const struct run_context *ctx, const struct digest *hash, cons
 		return err_wrap(err, "the manifest of run %.12s", digest_hex(hash, hex));
 	run = ret->manifest.run;
 	if (ret->manifest.results.kind == CONTENT_NONE)
-		return err_set(err, ERR_INVALID, "run %s was %s before its end: there is nothing to hold a reproduction against", run->id, run_state_name(run->state));
+		return err_set(err, ERR_NOT_FOUND, "run %s was %s before its end: there is nothing to hold a reproduction against", run->id, run_state_name(run->state));
 	if (results_open(ctx->store, &ret->manifest.results, &ret->results, err) < 0)
 		return err_wrap(err, "the results of run %s", run->id);
 	ret->config.salt = salt;
@@ -50,31 +50,42 @@ static const struct plan_pin *pins_of(const struct manifest *m, struct arena *ar
 
 /* --- what is asked for ------------------------------------------------------------------------------------------------------------------- */
 
-static bool in_results(const struct past_run *past, const char *name)
+/* Steps and tasks of the run. */
+static struct map *names_of(const struct past_run *past, const struct pipeline *p)
 {
+	struct map *names = map_new();
 	struct results_cursor c;
 	struct result_entry e;
 
+	for (size_t i = 0; i < p->n_steps; i++)
+		*map_slot_str(names, p->steps[i].name) = names;
 	results_first(past->results, &c);
 	while (results_next(&c, &e))
-		if (str_eq(e.step, name) || str_eq(e.task, name))
-			return true;
-	return false;
+		*map_slot_str(names, e.task) = names;
+	return names;
 }
 
-static int check_names(const struct past_run *past, const struct pipeline *p, const char *const *names, size_t n, struct err *err)
+static int unknown_name(const struct past_run *past, const struct pipeline *p, const char *name, struct err *err)
 {
 	_cleanup_(freep) const char **steps = xcalloc(p->n_steps + 1, sizeof(*steps));
+	const char *nearest;
 
 	for (size_t i = 0; i < p->n_steps; i++)
 		steps[i] = p->steps[i].name;
-	for (size_t i = 0; i < n; i++) {
-		const char *nearest = text_nearest(names[i], steps, p->n_steps);
+	nearest = text_nearest(name, steps, p->n_steps);
+	return err_set(err, ERR_INVALID, "run %s has no step or task `%s`%s%s%s", past->manifest.run->id, name, nearest ? " (did you mean `" : "",
+		       nearest ? nearest : "", nearest ? "`?)" : "");
+}
 
-		if (pipeline_find_step(p, names[i]) || in_results(past, names[i]))
-			continue;
-		return err_set(err, ERR_INVALID, "run %s has no step or task `%s`%s%s%s", past->manifest.run->id, names[i], nearest ? " (did you mean `" : "",
-			       nearest ? nearest : "", nearest ? "`?)" : "");
+static int check_names(const struct past_run *past, const struct pipeline *p, const struct reproduce_options *o, struct err *err)
+{
+	_cleanup_(map_freep) struct map *known = o->n_only + o->n_skip ? names_of(past, p) : NULL;
+
+	for (size_t i = 0; i < o->n_only + o->n_skip; i++) {
+		const char *name = i < o->n_only ? o->only[i] : o->skip[i - o->n_only];
+
+		if (!map_get_str(known, name))
+			return unknown_name(past, p, name, err);
 	}
 	return 0;
 }
@@ -151,6 +162,8 @@ int reproduce_admit(struct run *r, struct active *a, struct err *err)
 		str_add(&why, "left out (--skip)");
 	else if (lacks_content(r, a, &why, err) < 0)
 		return -1;
+	else if (why.len && plan_needs_pending(r->plan, a->task))
+		return 2;
 	else
 		lacks_secrets(r, a, &why);
 	if (why.len == 0)
@@ -196,7 +209,7 @@ int run_reproduce(const struct run_context *ctx, const struct digest *original, 
 	if (options_of(&past, o, arena, &ro, err) < 0 ||
 	    pipeline_files_load(ctx->store, &past.manifest.pipeline_tree, past.manifest.run->path, &p, err) < 0)
 		return err_wrap(err, "run %s", past.manifest.run->id);
-	if (check_names(&past, p, o->only, o->n_only, err) < 0 || check_names(&past, p, o->skip, o->n_skip, err) < 0)
+	if (check_names(&past, p, o, err) < 0)
 		return -1;
 	past.config.salt = ro.salt;
 	run_init(&r, ctx, p, &ro, arena);

@@ -299,6 +299,10 @@ static void conclude(struct report *rp)
 	if (rp->tasks.n)
 		memcpy(rep->tasks, rp->tasks.v, rp->tasks.n * sizeof(*rep->tasks));
 	rep->n_tasks = rep->first = rp->tasks.n;
+	rep->verdict = COMPARE_UNKNOWN; /* of nothing there is nothing to say */
+	for (size_t i = 0; i < rep->n_tasks; i++)
+		if (rep->tasks[i].verdict != NOT_SELECTED)
+			rep->verdict = COMPARE_IDENTICAL;
 	for (size_t i = rep->n_tasks; i-- > 0;) {
 		rep->verdict = MAX(rep->verdict, verdict_of(&rep->tasks[i]));
 		if (rep->tasks[i].verdict == DIVERGED)

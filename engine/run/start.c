@@ -364,9 +364,9 @@ int start_task(struct run *r, struct plan_task *t, struct err *err)
 	a = active_new(r, t);
 	a->has_lease = a->step->cache && !r->past;
 	result = plan_task_command(r->plan, t, a->arena, &a->command, err);
-	if (result == 0 && r->past && (result = reproduce_admit(r, a, err)) <= 0) {
+	if (result == 0 && r->past && (result = reproduce_admit(r, a, err)) != 1) {
 		active_free(a);
-		return result;
+		return result == 2 ? defer(r, t) : result;
 	}
 	result = MIN(result, 0);
 	if (result == 0 && slots_want(&r->slots, &a->step->resources, MAX(a->step->distributed.nodes, 1), h ? h->memory_factor : 1, &a->attempt.resources, &why) < 0) {
