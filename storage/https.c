@@ -282,7 +282,8 @@ static int https_head(struct bucket *b, const char *key, struct bucket_object *r
 		version_of(&c.reply, version);
 		empty = add_text(strings, "");
 		at = add_text(strings, version);
-		*ret = (struct bucket_object){ .key = key, .size = r ? 0 : size_of(&c.reply, again), .etag = strings->s + at, .version = strings->s + empty, .encoding = strings->s + empty };
+		*ret = (struct bucket_object){ .key = key, .size = r ? 0 : size_of(&c.reply, again), .etag = strings->s + at };
+		ret->version = ret->encoding = strings->s + empty;
 	}
 	clear(&c);
 	return r < 0 ? err_set(err, e.code, "%s", e.msg) : 0;

@@ -19,7 +19,8 @@ static const struct cli_command store_commands[] = {
 	  "aside, so that the next run that needs it makes it again. With a shared store both sides are read: a damaged copy here is fetched anew, and one "
 	  "there is sent anew when it is sound here.",
 	  OPTIONS({ 0, "sample", "PART", "of a shared store read only so much: 5%, or 0.05; another part each time" }, OPT_STORE),
-	  .json = "{\"objects\": N, \"problems\": [{\"space\", \"name\", \"problem\"}], \"repaired\": N, \"nondeterminism\": [{\"key\", \"task\"}], \"origins\": {\"unchanged\": N, \"changed\": N, "
+	  .json = "{\"objects\": N, \"problems\": [{\"space\", \"name\", \"problem\"}], \"repaired\": N, "
+		  "\"nondeterminism\": [{\"key\", \"task\"}], \"origins\": {\"unchanged\": N, \"changed\": N, "
 		  "\"gone\": N, \"unreachable\": N, \"problems\": [{\"uri\", \"state\", \"why\"}]}}",
 	  EXIT_CODES({ 0, "everything is sound, or was repaired" }, { 1, "problems were found; each was printed" }),
 	  EXAMPLES({ "cairn store verify", "check all content" }), .run = cmd_store_verify },

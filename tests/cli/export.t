@@ -134,7 +134,8 @@ fi
 if server_can fake-gcs-server && [ -x "$BUCKET_TOOL" ]; then
 	server gcs fake-gcs-server || test_bail 'fake-gcs-server does not start'
 	GCS=http://127.0.0.1:$(server_port gcs)
-	export GCS STORAGE_EMULATOR_HOST=127.0.0.1:$(server_port gcs)
+	STORAGE_EMULATOR_HOST=${GCS#http://}
+	export GCS STORAGE_EMULATOR_HOST
 	curl -sf -H 'Content-Type: application/json' -d '{"name":"exports"}' "$GCS/storage/v1/b" >/dev/null
 	b() { "$BUCKET_TOOL" gs://exports "$@"; }
 	suite gcs gs ""

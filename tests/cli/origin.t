@@ -18,7 +18,9 @@ pipeline() {
 	printf 'reference_above: 1Ki\n%s\n' "${CONFIG:-}" >"$1/cairn.yaml"
 	printf 'pipeline: p\ninputs: %s\nsteps:\n%s\n' "$2" "$3" >"$1/pipeline.yaml"
 }
+# shellcheck disable=SC2089,SC2090 # quotes of YAML
 USE='  use: {run: "cat ${{ inputs.a }} >${{ outputs.o }}", inputs: {a: "${{ inputs.a }}"}, outputs: {o: o.txt}}'
+# shellcheck disable=SC2090
 export USE W
 : >web.log
 seq 1 100 >files/small.csv
@@ -276,7 +278,8 @@ if server_can versitygw && [ -x "$BUCKET_TOOL" ]; then
 	server gw versitygw || test_bail 'versitygw does not start'
 	cp -r files/b/raw gw.data/inb/
 	export AWS_ACCESS_KEY_ID=$SERVER_KEY AWS_SECRET_ACCESS_KEY=$SERVER_SECRET AWS_REGION=us-east-1
-	export AWS_ENDPOINT_URL_TEST=http://127.0.0.1:$(server_port gw)
+	AWS_ENDPOINT_URL_TEST=http://127.0.0.1:$(server_port gw)
+	export AWS_ENDPOINT_URL_TEST
 	# Through the server, so that ETags are its own.
 	cat >put-s3 <<-SH
 	#!/bin/sh
@@ -310,8 +313,9 @@ else
 fi
 if server_can fake-gcs-server; then
 	server gcs fake-gcs-server || test_bail 'fake-gcs-server does not start'
-	export GCS=http://127.0.0.1:$(server_port gcs)
-	export STORAGE_EMULATOR_HOST=127.0.0.1:$(server_port gcs)
+	GCS=http://127.0.0.1:$(server_port gcs)
+	STORAGE_EMULATOR_HOST=${GCS#http://}
+	export GCS STORAGE_EMULATOR_HOST
 	curl -sf -H 'Content-Type: application/json' -d '{"name":"inb"}' "$GCS/storage/v1/b" >/dev/null
 	urlencode() { python3 -c 'import sys, urllib.parse; print(urllib.parse.quote(sys.argv[1], ""))' "$1"; }
 	cat >put-gcs <<-SH
