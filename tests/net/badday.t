@@ -232,7 +232,7 @@ stops() {
 	shift 3
 	team "$what"
 	[ $# -eq 0 ] || printf '%s\n' "$@" | rules front
-	AWS_MAX_ATTEMPTS=2 test_code "$code" cairn -C ann run 2>err
+	AWS_MAX_ATTEMPTS=2 test_code "$code" cairn -C ann run 2>err || { cat err; return 1; }
 	test_grep "$pattern" err
 	test_is "$(grep -c "^cairn: \|^error" err)" 1
 	test_no_grep "$SERVER_SECRET" err
@@ -244,7 +244,7 @@ stops() {
 export -f stops
 
 test_expect 'the bucket does not exist' '
-	stops nobucket 3 "bucket doesn.t exist" "{\"status\": 404, \"body\": \"<Error><Code>NoSuchBucket</Code></Error>\"}"
+	stops nobucket 4 "bucket doesn.t exist" "{\"status\": 404, \"body\": \"<Error><Code>NoSuchBucket</Code></Error>\"}"
 '
 test_expect 'a redirect that goes in a circle' '
 	stops circle 3 "region|elsewhere" "{\"status\": 301, \"headers\": {\"Location\": \"/elsewhere\"}}"
