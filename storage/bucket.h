@@ -23,6 +23,7 @@ struct bucket_options {
 	const char *profile;  /* NULL: AWS_PROFILE, or default */
 	enum { BUCKET_STYLE_AUTO, BUCKET_STYLE_PATH, BUCKET_STYLE_VIRTUAL } style;
 	const char *ca_file;
+	const char *uploads_dir; /* absolute: where uploads that can't be listed are remembered, to go on after a crash; NULL: nowhere */
 	unsigned max_connections; /* 0: 64 */
 	bool anonymous;	      /* unsigned requests: public data */
 	unsigned tries;	      /* of one request that fails transiently; 0: AWS_MAX_ATTEMPTS (S3), or 10 */

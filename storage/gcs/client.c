@@ -261,6 +261,7 @@ static void gcs_free(struct bucket *b)
 {
 	struct gcs *g = CONTAINER_OF(b, struct gcs, base);
 
+	free(g->uploads_dir);
 	http_client_free(g->http);
 	http_client_free(g->near);
 	transfer_free(g->transfer);
@@ -311,6 +312,7 @@ static int set_up(struct gcs *g, const struct bucket_options *o, struct err *err
 
 	if (set_endpoint(g, o, err) < 0 || http_client_new(&far, &g->http, err) < 0 || http_client_new(&near, &g->near, err) < 0)
 		return -1;
+	g->uploads_dir = o->uploads_dir ? xstrdup(o->uploads_dir) : NULL;
 	g->transfer = transfer_new(o->max_connections, o->tries);
 	if (!o->anonymous && !g->emulator)
 		g->tokens = token_source_new(&to);

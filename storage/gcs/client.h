@@ -21,6 +21,7 @@ struct gcs {
 	struct transfer *transfer;
 	struct token_source *tokens; /* NULL: anonymous, or an emulator */
 	char *endpoint;		     /* without a slash at its end */
+	char *uploads_dir;	     /* or NULL */
 	bool emulator;
 	atomic_bool no_ranges;
 };
@@ -70,6 +71,8 @@ struct gcs_object {
 };
 int gcs_read_object(const json_t *j, struct gcs_object *ret, struct err *err);
 
+/* Is this address on the service's own host? An upload goes nowhere else. */
+bool gcs_same_host(const struct gcs *g, const char *url);
 int gcs_put_many(struct bucket *b, struct bucket_put *const *v, size_t n, struct err *err);
 int gcs_get_many(struct bucket *b, struct bucket_get *const *v, size_t n, struct err *err);
 int gcs_head_many(struct bucket *b, const char *const *keys, size_t n, bool *ret_there, uint64_t *ret_sizes, struct err *err);

@@ -336,13 +336,6 @@ int gcs_list(struct bucket *b, const char *prefix, const char *start_after, char
 	return r;
 }
 
-/* Sessions end by themselves after a week. */
-int gcs_abort_stale(struct bucket *b, int64_t before_ns, uint64_t *ret_n, struct err *err)
-{
-	*ret_n = 0;
-	return 0;
-}
-
 /* --- probe ------------------------------------------------------------------------------------------------------------------- */
 
 static char *probe_key(const struct gcs *g)

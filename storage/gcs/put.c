@@ -1,11 +1,13 @@
 /* storage/gcs/put.c — uploads: up to 16 MiB in one request, larger ones by a resumable session, chunk by chunk. What the service says it has is compared by CRC-32C.
  *
- * A session whose chunk failed is asked how far it came, and goes on from there. An emulator may take that question for the end: there it starts anew. */
+ * A session whose chunk failed is asked how far it came, and goes on from there; so is one that a crash cut off (session.h). An emulator may take that question
+ * for the end: there it starts anew. */
 #include "storage/gcs/client.h"
 
 #include <stdio.h>
 #include "base/json.h"
 #include "storage/gcs/crc32c.h"
+#include "storage/gcs/session.h"
 
 #define SINGLE_MAX CONTENT_PART_BYTES
 #define CHUNK_BYTES CONTENT_PART_BYTES /* a multiple of 256 KiB, as the service wants */
@@ -119,7 +121,7 @@ static int put_single(struct gcs *g, struct bucket_put *p, const char *crc, stru
 
 /* --- resumable sessions ---------------------------------------------------------------------------------------------------- */
 
-static bool same_host(const struct gcs *g, const char *url)
+bool gcs_same_host(const struct gcs *g, const char *url)
 {
 	const char *path = strstr(url, "://") ? strchr(strstr(url, "://") + 3, '/') : NULL;
 	const char *own = strstr(g->endpoint, "://") + 3;
@@ -161,7 +163,7 @@ static int start_session(struct gcs *g, struct bucket_put *p, char **ret, struct
 		r = 1;
 	if (r == 0) {
 		*ret = transfer_header(&c.reply, "Location", 8192);
-		if (!*ret || !same_host(g, *ret)) {
+		if (!*ret || !gcs_same_host(g, *ret)) {
 			free(*ret);
 			*ret = NULL;
 			r = err_set(err, ERR_INVALID, "gs://%s/%s: the server sends the upload to another host", g->base.name, p->key);
@@ -214,16 +216,23 @@ static int session_step(struct gcs *g, struct bucket_put *p, const char *session
 	return read_session(c, sent, at);
 }
 
-/* 0 written, 1 was there, 2 begin anew, -1 */
-static int run_session(struct gcs *g, struct bucket_put *p, const char *session, struct gcs_call *c, struct err *err)
+/* 0 written, 1 was there, 2 begin anew, -1. `ask`: somebody else may have sent some of it. */
+static int run_session(struct gcs *g, struct bucket_put *p, const char *session, bool ask, struct gcs_call *c, struct err *err)
 {
 	uint64_t at = 0, before;
 	unsigned tries = 0;
 
 	for (;;) {
-		int r;
+		int r = 1;
 
 		before = at;
+		if (ask)
+			r = session_step(g, p, session, &at, 0, true, c, err);
+		if (ask && r != 1)
+			return r == 0 ? 0 : 2;
+		ask = false;
+		if (at >= p->size)
+			return 2;
 		r = session_step(g, p, session, &at, MIN(CHUNK_BYTES, p->size - at), false, c, err);
 		if (r == -1 && transfer_transient(&c->reply)) {
 			if (!transfer_retry(g->transfer, ++tries, transfer_retry_after(&c->reply)))
@@ -244,24 +253,74 @@ static int run_session(struct gcs *g, struct bucket_put *p, const char *session,
 	}
 }
 
-static int put_resumable(struct gcs *g, struct bucket_put *p, const char *crc, struct err *err)
+static int put_by_session(struct gcs *g, struct bucket_put *p, const char *crc, const char *session, bool ask, struct err *err)
 {
 	struct gcs_call c = { 0 };
-	int r = 2;
+	int r = run_session(g, p, session, ask, &c, err);
 
-	for (unsigned i = 0; r == 2 && i < CORRUPT_TRIES; i++) {
-		_cleanup_(freep) char *session = NULL;
-
-		r = start_session(g, p, &session, err);
-		if (r == 0)
-			r = run_session(g, p, session, &c, err);
-		if (r == 0) {
-			r = check_taken(g, p, &c, crc, err);
-			r = r == 1 ? 2 : r;
-		}
+	if (r == 0) {
+		r = check_taken(g, p, &c, crc, err);
+		r = r == 1 ? 2 : r;
 	}
 	gcs_call_deinit(&c);
+	return r;
+}
+
+static int put_resumable(struct gcs *g, struct bucket_put *p, const char *crc, struct err *err)
+{
+	struct session_file file;
+	char *session;
+	int r = 2;
+
+	session_take(g, p, crc, &file, &session);
+	if (session && !g->emulator)
+		r = put_by_session(g, p, crc, session, true, err);
+	for (unsigned i = 0; r == 2 && i < CORRUPT_TRIES; i++) {
+		free(TAKE_PTR(session));
+		r = start_session(g, p, &session, err);
+		if (r == 0) {
+			session_write(&file, p, crc, session);
+			r = put_by_session(g, p, crc, session, false, err);
+		}
+	}
+	free(session);
+	session_give_back(&file, r != -1); /* what failed for now may be gone on with */
 	return r == 2 ? -1 : r;
+}
+
+/* --- leftovers ------------------------------------------------------------------------------------------------------------------- */
+
+struct stale_sessions {
+	struct gcs *g;
+	uint64_t n;
+};
+
+/* The service answers 499 when it gives up a session, 404 or 410 when it has none of that name. */
+static int cancel_session(void *arg, const char *url, struct err *err)
+{
+	struct stale_sessions *s = arg;
+	const char *headers[] = { "Content-Length: 0", NULL };
+	struct gcs_call c = { .method = "DELETE", .url = url, .headers = headers, .body_fd = -1 };
+	struct err why = { 0 };
+	int r = gcs_send(s->g, &c, &why);
+	long status = gcs_status(&c);
+
+	c.headers = NULL;
+	gcs_call_deinit(&c);
+	if (r < 0 && status != 499 && status != 404 && status != 410)
+		return err_set(err, why.code, "ending an upload that was cut off: %s", why.msg);
+	s->n++;
+	return 0;
+}
+
+/* Those that this machine began. All end by themselves after a week. */
+int gcs_abort_stale(struct bucket *b, int64_t before_ns, uint64_t *ret_n, struct err *err)
+{
+	struct stale_sessions s = { .g = CONTAINER_OF(b, struct gcs, base) };
+	int r = session_each_stale(s.g, before_ns, cancel_session, &s, err);
+
+	*ret_n = s.n;
+	return r;
 }
 
 /* --- batches -------------------------------------------------------------------------------------------------------------------- */

@@ -715,7 +715,8 @@ static char *memory_dir(const char *local, const char *uri)
 
 int store_tier_open(const char *uri, const struct store_options *o, bool create, struct store **ret, struct err *err)
 {
-	_cleanup_(freep) char *dir = NULL;
+	_cleanup_(freep) char *dir = NULL, *uploads = NULL;
+	struct bucket_options bo;
 	struct remote_options ro = { 0 };
 	struct store *local = NULL;
 	struct remote *remote;
@@ -732,7 +733,10 @@ int store_tier_open(const char *uri, const struct store_options *o, bool create,
 	}
 	dir = memory_dir(o->local, uri);
 	ro = (struct remote_options){ .dir = dir, .writes = o->mode == STORE_READ_WRITE, .lease_ns = o->lease_ns };
-	if (bucket_open(uri, o->bucket, &b, err) < 0 || remote_open(b, &ro, &remote, err) < 0) {
+	bo = o->bucket ? *o->bucket : (struct bucket_options){ 0 };
+	uploads = fs_join(dir, "uploads");
+	bo.uploads_dir = uploads;
+	if (bucket_open(uri, &bo, &b, err) < 0 || remote_open(b, &ro, &remote, err) < 0) {
 		store_free(local);
 		return -1;
 	}

@@ -1,6 +1,6 @@
 /* The bucket interface from the command line: what the tests against real servers drive.
  *
- *   bucket_tool [--endpoint URL] [--region R] [--profile P] [--style path|virtual] [--ca FILE] [--tries N] [--connections N] [--anonymous] URI COMMAND…
+ *   bucket_tool [--endpoint URL] [--region R] [--profile P] [--style path|virtual] [--ca FILE] [--uploads DIR] [--tries N] [--connections N] [--anonymous] URI COMMAND…
  *   put FILE KEY [if-absent] [ENCODING]   get KEY FILE [OFFSET SIZE [VERSION]]   cat KEY [VERSION]   putdir DIR   getdir DIR   head KEY   exist KEY…
  *   rm KEY…   rmall PREFIX   rmif KEY VERSION   ls [PREFIX [AFTER [DELIMITER]]]   count   stale   probe
  *
@@ -345,6 +345,8 @@ int main(int argc, char **argv)
 			o.profile = argv[i];
 		else if (str_eq(name, "style"))
 			o.style = str_eq(argv[i], "virtual") ? BUCKET_STYLE_VIRTUAL : BUCKET_STYLE_PATH;
+		else if (str_eq(name, "uploads"))
+			o.uploads_dir = argv[i];
 		else if (str_eq(name, "ca"))
 			o.ca_file = argv[i];
 		else if (str_eq(name, "tries"))
