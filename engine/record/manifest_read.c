@@ -4,9 +4,9 @@
 #include "base/mem.h"
 #include "record/manifest.h"
 #include "storage/maintain.h"
+#include "storage/window.h"
 
 #define MANIFEST_MAX (256 * MIB)
-#define ATTEMPTS_MAX (4 * GIB) /* some 800 bytes each */
 #define ATTEMPTS_ARENA_BYTES (4 * MIB)
 #define FORMAT 1
 
@@ -74,8 +74,9 @@ static int lost(const struct err *e, struct err *err)
 	return e->code == ERR_NOT_FOUND || e->code == ERR_CORRUPT ? 0 : err_set(err, e->code, "%s", e->msg);
 }
 
-static int walk_task(const struct result_entry *e, const struct store_gc_sink *sink)
+static int walk_task(void *arg, const struct result_entry *e)
 {
+	const struct store_gc_sink *sink = arg;
 	static const struct digest none;
 	struct content_id id;
 
@@ -91,47 +92,65 @@ static int walk_task(const struct result_entry *e, const struct store_gc_sink *s
 
 static int walk_results(struct store *s, const struct content_id *table, const struct store_gc_sink *sink, struct err *err)
 {
-	struct results_cursor c;
-	struct result_entry e;
-	struct results *res;
+	struct store_gc_sink copy = *sink;
 	struct err why = { 0 };
+
+	if (results_each(s, table, walk_task, &copy, &why) == 0)
+		return 0;
+	return why.code ? lost(&why, err) : -1;
+}
+
+struct attempt_reader {
+	int (*fn)(void *arg, const struct attempt_record *r, struct err *err);
+	void *arg;
+	struct arena *arena;
+};
+
+static int read_attempt(struct attempt_reader *a, const uint8_t *line, size_t n, struct err *err)
+{
+	struct attempt_record rec;
+
+	if (arena_bytes(a->arena) > ATTEMPTS_ARENA_BYTES) {
+		arena_free(a->arena);
+		a->arena = arena_new();
+	}
+	return attempt_record_decode((const char *)line, n, a->arena, &rec, err) < 0 ? -1 : a->fn(a->arg, &rec, err);
+}
+
+/* The whole lines that the window shows. */
+static int read_attempts(struct attempt_reader *a, const struct window *w, size_t *ret_used, struct err *err)
+{
+	size_t at = 0;
 	int r = 0;
 
-	if (results_open(s, table, &res, &why) < 0)
-		return lost(&why, err);
-	results_first(res, &c);
-	while (r == 0 && results_next(&c, &e))
-		r = walk_task(&e, sink);
-	results_free(res);
+	while (r == 0 && at < w->n) {
+		const uint8_t *end = memchr(w->bytes + at, '\n', w->n - at);
+		size_t n = end ? (size_t)(end - w->bytes) - at : w->n - at;
+
+		if (!end && !w->is_last)
+			break;
+		r = read_attempt(a, w->bytes + at, n, err);
+		at += n + (end != NULL);
+	}
+	*ret_used = at;
 	return r;
 }
 
 int manifest_each_attempt(struct store *s, const struct content_id *attempts, int (*fn)(void *arg, const struct attempt_record *r, struct err *err), void *arg,
 			  struct err *err)
 {
-	_cleanup_(str_deinit) struct str bytes = { 0 };
-	struct arena *arena = NULL;
-	int r = 0;
+	struct attempt_reader a = { .fn = fn, .arg = arg };
+	struct window w;
+	size_t used;
+	int r;
 
-	if (content_read(s, attempts, ATTEMPTS_MAX, &bytes, err) < 0)
+	if (window_open(s, attempts, &w, err) < 0)
 		return -1;
-	for (size_t at = 0; at < bytes.len && r == 0;) {
-		const char *end = memchr(bytes.s + at, '\n', bytes.len - at);
-		size_t n = (end ? (size_t)(end - bytes.s) : bytes.len) - at;
-		struct attempt_record rec;
-
-		if (arena && arena_bytes(arena) > ATTEMPTS_ARENA_BYTES) {
-			arena_free(arena);
-			arena = NULL;
-		}
-		if (!arena)
-			arena = arena_new();
-		r = attempt_record_decode(bytes.s + at, n, arena, &rec, err);
-		if (r == 0)
-			r = fn(arg, &rec, err);
-		at += n + 1;
-	}
-	arena_free(arena);
+	a.arena = arena_new();
+	while ((r = read_attempts(&a, &w, &used, err)) == 0 && !w.is_last && (r = window_move(&w, used, err)) == 0)
+		;
+	arena_free(a.arena);
+	window_close(&w);
 	return r;
 }
 

@@ -9,6 +9,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "record/results.h"
+#include "storage/window.h"
 
 #define MAGIC "cairn-results/1\n"
 #define MAGIC_LEN (sizeof(MAGIC) - 1)
@@ -184,7 +185,8 @@ static bool read_task(const struct results *r, size_t n_outputs, size_t *at, str
 	return true;
 }
 
-int results_decode(const void *bytes, size_t n, struct results **ret, struct err *err)
+/* Takes bytes. */
+static int decode(uint8_t *bytes, size_t n, struct results **ret, struct err *err)
 {
 	struct results *r = xcalloc(1, sizeof(*r));
 	bool good = n >= MAGIC_LEN && memcmp(bytes, MAGIC, MAGIC_LEN) == 0;
@@ -192,8 +194,7 @@ int results_decode(const void *bytes, size_t n, struct results **ret, struct err
 
 	r->arena = arena_new();
 	r->by_name = map_new();
-	r->bytes = xmalloc(n + 1);
-	memcpy(r->bytes, bytes, n);
+	r->bytes = bytes;
 	r->n = n;
 	for (size_t at = MAGIC_LEN; good && at < n;) {
 		uint8_t tag = r->bytes[at++];
@@ -208,13 +209,78 @@ int results_decode(const void *bytes, size_t n, struct results **ret, struct err
 	return 0;
 }
 
+int results_decode(const void *bytes, size_t n, struct results **ret, struct err *err)
+{
+	uint8_t *copy = xmalloc(n + 1);
+
+	memcpy(copy, bytes, n);
+	return decode(copy, n, ret, err);
+}
+
 int results_open(struct store *s, const struct content_id *id, struct results **ret, struct err *err)
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 
 	if (content_read(s, id, TABLE_MAX, &bytes, err) < 0)
 		return -1;
-	return results_decode(bytes.s ? bytes.s : "", bytes.len, ret, err);
+	str_add(&bytes, "");
+	return decode((uint8_t *)TAKE_PTR(bytes.s), bytes.len, ret, err);
+}
+
+/* Of a step, only how many outputs its tasks have. */
+static bool skip_step(const struct results *r, size_t *at, size_t *ret_outputs)
+{
+	const char *text;
+	uint32_t n;
+
+	if (!get_text(r, at, &text) || !get_u32(r, at, &n) || n > OUTPUTS_MAX)
+		return false;
+	for (uint32_t i = 0; i < n; i++)
+		if (!get_text(r, at, &text))
+			return false;
+	*ret_outputs = n;
+	return true;
+}
+
+/* The whole records of what is in the window; *at stops at the one that isn't whole. -1: fn's. */
+static int each_whole(const struct results *r, size_t *at, size_t *n_outputs, int (*fn)(void *arg, const struct result_entry *e), void *arg)
+{
+	for (size_t next = *at; next < r->n; *at = next) {
+		struct result_entry e = { 0 };
+		uint8_t tag = r->bytes[next++];
+
+		if (tag == 'S' ? !skip_step(r, &next, n_outputs) : tag != 'T' || *n_outputs == SIZE_MAX || !read_task(r, *n_outputs, &next, &e))
+			return 0;
+		if (tag == 'T' && fn(arg, &e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int results_each(struct store *s, const struct content_id *id, int (*fn)(void *arg, const struct result_entry *e), void *arg, struct err *err)
+{
+	size_t n_outputs = SIZE_MAX, at = MAGIC_LEN;
+	struct results r = { 0 };
+	struct window w;
+	int got = 0;
+
+	if (window_open(s, id, &w, err) < 0)
+		return -1;
+	if (w.n < MAGIC_LEN || memcmp(w.bytes, MAGIC, MAGIC_LEN) != 0)
+		got = err_set(err, ERR_CORRUPT, "a results table is damaged");
+	while (got == 0) {
+		r.bytes = (uint8_t *)w.bytes;
+		r.n = w.n;
+		got = each_whole(&r, &at, &n_outputs, fn, arg);
+		if (got < 0 || w.is_last)
+			break;
+		got = window_move(&w, at, err);
+		at = 0;
+	}
+	if (got == 0 && at != w.n)
+		got = err_set(err, ERR_CORRUPT, "a results table is damaged");
+	window_close(&w);
+	return got;
 }
 
 void results_free(struct results *r)

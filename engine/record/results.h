@@ -36,6 +36,9 @@ int results_writer_store(struct results_writer *w, struct store *s, struct conte
 
 struct results;
 int results_open(struct store *s, const struct content_id *id, struct results **ret, struct err *err);
+/* Every task in turn, through a window: nothing of the table stays in memory, and what `e` points to is gone when fn returns. Its step_index is 0 and its step NULL.
+ * fn's return < 0 ends it. */
+int results_each(struct store *s, const struct content_id *id, int (*fn)(void *arg, const struct result_entry *e), void *arg, struct err *err);
 int results_decode(const void *bytes, size_t n, struct results **ret, struct err *err);
 void results_free(struct results *r);
 /* Sequential reading. */

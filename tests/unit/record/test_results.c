@@ -257,6 +257,56 @@ static const struct {
 #undef B
 };
 
+#define MANY 30000
+
+struct seen {
+	uint64_t n, outputs;
+};
+
+static int see(void *arg, const struct result_entry *e)
+{
+	struct seen *seen = arg;
+
+	assert_int_equal(e->duration_ns, (int64_t)seen->n);
+	assert_int_equal(e->key.b[0], (uint8_t)seen->n);
+	seen->n++;
+	seen->outputs += e->n_outputs;
+	return 0;
+}
+
+static void a_table_larger_than_the_window_is_read_task_by_task(void **state)
+{
+	static const char *const names[] = { "o", "p" };
+	struct store *store = open_store();
+	struct results_writer *w = results_writer_new();
+	struct content_id outputs[2] = { { .kind = CONTENT_BLOB }, { .kind = CONTENT_TREE } }, id, cut;
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	struct seen seen = { 0 };
+	struct err err = { 0 };
+
+	for (uint64_t i = 0; i < MANY; i++) {
+		struct digest key = { .b = { (uint8_t)i } };
+
+		if (i % 10000 == 0)
+			results_writer_step(w, "step", 2, names);
+		results_writer_task(w, "a label of some length, so that there is more than one window", RESULT_SUCCEEDED, &key, (int64_t)i, 0, i % 3 ? outputs : NULL, NULL, 0);
+	}
+	assert_int_equal(results_writer_store(w, store, &id, NULL), 0);
+	results_writer_free(w);
+	assert_true(id.size_bytes > 3 * MIB);
+	assert_int_equal(results_each(store, &id, see, &seen, NULL), 0);
+	assert_int_equal(seen.n, MANY);
+	assert_int_equal(seen.outputs, 2 * (MANY - MANY / 3));
+
+	assert_int_equal(content_read(store, &id, GIB, &bytes, NULL), 0);
+	assert_int_equal(content_put_bytes(store, bytes.s, bytes.len - 1, &cut, NULL), 0);
+	seen = (struct seen){ 0 };
+	assert_int_equal(results_each(store, &cut, see, &seen, &err), -1);
+	assert_int_equal(err.code, ERR_CORRUPT);
+	assert_int_equal(seen.n, MANY - 1);
+	store_free(store);
+}
+
 static void damage_of_each_kind_is_refused(void **state)
 {
 	for (size_t i = 0; i < ARRAY_LEN(damaged); i++) {
@@ -274,6 +324,7 @@ int main(void)
 		cmocka_unit_test(what_is_written_is_read_back),
 		cmocka_unit_test(cut_and_changed_bytes_are_refused_or_readable),
 		cmocka_unit_test(damage_of_each_kind_is_refused),
+		cmocka_unit_test(a_table_larger_than_the_window_is_read_task_by_task),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
