@@ -103,9 +103,7 @@ static int put_large_copy(struct putter *p, int fd, const struct stat *st, struc
 
 	if (p->store->ops->open_temp(p->store, &out, &temp, err) < 0)
 		return -1;
-	r = fs_copy_fd(fd, out, err);
-	if (r == 0)
-		r = content_hash_fd(out, (uint64_t)st->st_size, p->o->n_threads, &ret->digest, err);
+	r = content_copy_fd(fd, out, (uint64_t)st->st_size, p->o->n_threads, &ret->digest, err);
 	if (r == 0)
 		r = check_unchanged(p, fd, st, err);
 	if (p->store->ops->publish_temp(p->store, out, temp, r == 0 ? &ret->digest : NULL, err) < 0)

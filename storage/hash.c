@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+#include "base/fs.h"
 #include "storage/internal.h"
 
 #define MAX_PARTS 8192
@@ -115,6 +117,8 @@ struct part_job {
 	struct digest *digests;
 	pthread_mutex_t lock;
 	size_t next;
+	size_t ready; /* parts that can be hashed: all, unless they are still being copied */
+	pthread_cond_t more;
 	struct err err;
 };
 
@@ -127,6 +131,8 @@ static void *hash_parts(void *arg)
 		size_t i;
 
 		pthread_mutex_lock(&j->lock);
+		while (j->next < j->n_parts && j->next >= j->ready && !j->err.code)
+			pthread_cond_wait(&j->more, &j->lock);
 		i = j->err.code ? j->n_parts : j->next++;
 		pthread_mutex_unlock(&j->lock);
 		if (i >= j->n_parts)
@@ -139,30 +145,88 @@ static void *hash_parts(void *arg)
 	}
 }
 
+static void part_job_init(struct part_job *j, int fd, uint64_t size)
+{
+	*j = (struct part_job){ .fd = fd, .size = size, .lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER };
+	j->part_bytes = content_part_bytes(size);
+	j->n_parts = (size + j->part_bytes - 1) / j->part_bytes;
+	j->digests = xcalloc(j->n_parts, sizeof(*j->digests));
+}
+
+/* This thread copies if there is something to copy; then it hashes as the others do. */
+static int part_job_run(struct part_job *j, unsigned n_threads, void (*first)(struct part_job *j, int from), int from, struct digest *ret, struct err *err)
+{
+	pthread_t threads[16];
+	size_t n = 0;
+	int r;
+
+	while (n + 1 < MIN(n_threads, ARRAY_LEN(threads)) && pthread_create(&threads[n], NULL, hash_parts, j) == 0)
+		n++;
+	if (first)
+		first(j, from);
+	hash_parts(j);
+	while (n)
+		pthread_join(threads[--n], NULL);
+	r = j->err.code ? err_set(err, j->err.code, "%s", j->err.msg) : 0;
+	if (r == 0)
+		digest_bytes(j->digests, j->n_parts * DIGEST_BYTES, ret);
+	free(j->digests);
+	pthread_mutex_destroy(&j->lock);
+	pthread_cond_destroy(&j->more);
+	return r;
+}
+
+static bool is_sparse(int fd, uint64_t size)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && (uint64_t)st.st_blocks * 512 < size;
+}
+
 int content_hash_fd(int fd, uint64_t size, unsigned n_threads, struct digest *ret, struct err *err)
 {
-	struct part_job j = { .fd = fd, .size = size, .lock = PTHREAD_MUTEX_INITIALIZER };
-	pthread_t threads[16];
-	struct stat st;
-	size_t n = 0;
+	struct part_job j;
 
 	if (size <= CONTENT_PART_BYTES)
 		return hash_range(fd, 0, size, false, ret, err);
-	j.sparse = fstat(fd, &st) == 0 && (uint64_t)st.st_blocks * 512 < size;
-	j.part_bytes = content_part_bytes(size);
-	j.n_parts = (size + j.part_bytes - 1) / j.part_bytes;
-	j.digests = xcalloc(j.n_parts, sizeof(*j.digests));
-	while (n + 1 < MIN(n_threads, ARRAY_LEN(threads)) && pthread_create(&threads[n], NULL, hash_parts, &j) == 0)
-		n++;
-	hash_parts(&j);
-	while (n)
-		pthread_join(threads[--n], NULL);
-	if (j.err.code) {
-		if (err)
-			*err = j.err;
-	} else {
-		digest_bytes(j.digests, j.n_parts * DIGEST_BYTES, ret);
+	part_job_init(&j, fd, size);
+	j.sparse = is_sparse(fd, size);
+	j.ready = j.n_parts;
+	return part_job_run(&j, n_threads, NULL, -1, ret, err);
+}
+
+static void copy_parts(struct part_job *j, int from)
+{
+	struct err e = { 0 };
+	int r = 0;
+
+	for (size_t i = 0; i < j->n_parts && r == 0; i++) {
+		uint64_t at = i * j->part_bytes;
+
+		r = fs_copy_range(from, j->fd, (off_t)at, (off_t)MIN(at + j->part_bytes, j->size), &e);
+		pthread_mutex_lock(&j->lock);
+		if (r == 0)
+			j->ready++;
+		else if (!j->err.code)
+			j->err = e;
+		r = j->err.code ? -1 : 0;
+		pthread_cond_broadcast(&j->more);
+		pthread_mutex_unlock(&j->lock);
 	}
-	free(j.digests);
-	return j.err.code ? -1 : 0;
+}
+
+int content_copy_fd(int from, int to, uint64_t size, unsigned n_threads, struct digest *ret, struct err *err)
+{
+	struct part_job j;
+
+	/* A reflink needs no copy, and holes are to stay holes. */
+	if (size <= CONTENT_PART_BYTES || n_threads < 2 || is_sparse(from, size) || fs_reflink(from, to) == 0)
+		return fs_copy_fd(from, to, err) < 0 ? -1 : content_hash_fd(to, size, n_threads, ret, err);
+	part_job_init(&j, to, size);
+	return part_job_run(&j, n_threads, copy_parts, from, ret, err);
+}
+
+unsigned content_threads(void)
+{
+	return (unsigned)MIN(MAX(sysconf(_SC_NPROCESSORS_ONLN), 1), 4);
 }

@@ -83,6 +83,11 @@ void store_base_deinit(struct store *s);
 /* hash.c: the identity of a blob whose bytes come from a descriptor. */
 uint64_t content_part_bytes(uint64_t size); /* for blobs larger than CONTENT_PART_BYTES */
 int content_hash_fd(int fd, uint64_t size, unsigned n_threads, struct digest *ret, struct err *err);
+/* Copies `size` bytes into the empty file `to` (reflinked, where that is possible), and says what the copy holds: parts are hashed while those behind them are still
+ * copied. One of n_threads copies, in order, so that a file that a power cut leaves is too short rather than wrong. */
+int content_copy_fd(int from, int to, uint64_t size, unsigned n_threads, struct digest *ret, struct err *err);
+/* Threads for contents whose user says nothing about them. */
+unsigned content_threads(void);
 /* Streaming over bytes that arrive in order, of a known size. */
 struct blob_hasher {
 	struct digester *part, *whole;

@@ -136,6 +136,8 @@ static int copy_small(struct store *s, const struct content_id *id, int in, int 
 
 static int copy_blob(struct maker *m, const struct content_id *id, int in, int out, struct err *err)
 {
+	struct digest d;
+
 	if (id->size_bytes == 0)
 		return 0;
 	if (id->size_bytes >= REFLINK_MIN && !m->no_reflink) {
@@ -145,7 +147,12 @@ static int copy_blob(struct maker *m, const struct content_id *id, int in, int o
 	}
 	if (id->size_bytes <= CONTENT_SMALL_BYTES)
 		return copy_small(m->store, id, in, out, err);
-	return fs_copy_fd(in, out, err) < 0 ? -1 : verify_fd(m->store, id, out, err);
+	if (content_copy_fd(in, out, id->size_bytes, content_threads(), &d, err) < 0)
+		return err_wrap(err, "copying out of the store");
+	if (!digest_eq(&d, &id->digest))
+		return store_damaged(m->store, STORE_BLOB, &id->digest, err);
+	store_note_verified(m->store, &id->digest);
+	return 0;
 }
 
 static int exists_or_errno(const struct maker *m, const char *what, struct err *err)

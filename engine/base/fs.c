@@ -240,7 +240,7 @@ static int copy_by_buffer(int from, int to, off_t at, off_t end, struct err *err
 	return 0;
 }
 
-static int copy_extent(int from, int to, off_t at, off_t end, struct err *err)
+int fs_copy_range(int from, int to, off_t at, off_t end, struct err *err)
 {
 	while (at < end) {
 		off_t in = at, out = at;
@@ -274,7 +274,7 @@ int fs_copy_fd(int from, int to, struct err *err)
 		hole = lseek(from, data, SEEK_HOLE);
 		if (hole < 0 || hole > st.st_size)
 			hole = st.st_size;
-		if (copy_extent(from, to, data, hole, err) < 0)
+		if (fs_copy_range(from, to, data, hole, err) < 0)
 			return -1;
 		at = hole;
 	}

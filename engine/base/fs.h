@@ -67,6 +67,8 @@ int fs_reflink(int from, int to);
 /* All bytes of `from`, whatever its offset, into the empty file `to`: by reflink, else copy_file_range, else read and
  * write; holes stay holes. ERR_CHANGED when `from` gets shorter meanwhile. */
 int fs_copy_fd(int from, int to, struct err *err);
+/* Only the bytes from `at` to `end`, to the same place; without reflinks, and with holes as zeros. */
+int fs_copy_range(int from, int to, off_t at, off_t end, struct err *err);
 /* The same by names; `to` must not exist (ERR_EXISTS) and gets exactly `mode`; it is removed again on error. `from` must
  * be a regular file and is not followed when it is a symlink. */
 int fs_copy_file_at(int from_dir, const char *from, int to_dir, const char *to, mode_t mode, struct err *err);
