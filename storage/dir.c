@@ -386,7 +386,7 @@ static int sync_each(struct dir_store *d, const struct pending *p, size_t n)
 	if (!atomic_exchange(&d->shard_made, false))
 		return 0;
 	for (int space = 0; space < STORE_SPACES; space++)
-		if (sync_path(d, store_space_names[space]) < 0)
+		if (sync_path(d, store_space_names[space]) < 0 && errno != ENOENT) /* tags/: not there until there is one */
 			return -1;
 	return 0;
 }

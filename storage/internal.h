@@ -9,7 +9,7 @@
 #include "storage/digest_set.h"
 
 enum store_leftover { LEFTOVER_TEMPORARY, LEFTOVER_CORRUPT };
-extern const char *const store_space_names[STORE_SPACES]; /* blobs, trees, actions, runs */
+extern const char *const store_space_names[STORE_SPACES]; /* blobs, trees, actions, runs, tags */
 
 /* One table a kind of store. Objects are whole files of a space; names are digests. All may be called from any thread. */
 struct store_ops {

@@ -4,7 +4,7 @@
 /* How many digests a process remembers as complete or verified; enough for any run on one machine (about 42 bytes each). */
 #define REMEMBER_MAX 2000000
 
-const char *const store_space_names[STORE_SPACES] = { "blobs", "trees", "actions", "runs" };
+const char *const store_space_names[STORE_SPACES] = { "blobs", "trees", "actions", "runs", "tags" };
 
 void store_base_init(struct store *s, const struct store_ops *ops, const char *uri)
 {

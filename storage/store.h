@@ -1,8 +1,8 @@
 /* storage/store.h — where content lives: one interface, few verbs, each verified by digest.
  *
- * Objects lie in four spaces. Blobs and trees are named by their content (content is truth); an action record is named
- * by the key under which a task's result was found (a claim); a manifest by the run hash. Objects never change once
- * they are there. Puts publish atomically: temporary name, then rename or link; a crash leaves only a temporary.
+ * Objects lie in five spaces. Blobs and trees are named by their content (content is truth); an action record is named
+ * by the key under which a task's result was found (a claim); a manifest by the run hash; a change of a run's name
+ * by the digest of its record. Objects never change once they are there. Puts publish atomically: temporary name, then rename or link; a crash leaves only a temporary.
  *
  * Durability is batched: an object that was put is visible at once and durable after store_sync(). Whoever publishes
  * a record that names blobs calls store_sync() first (write order: blobs, trees, action records, manifests).
@@ -17,7 +17,7 @@
 #include "base/digest.h"
 #include "base/str.h"
 
-enum store_space { STORE_BLOB, STORE_TREE, STORE_ACTION, STORE_RUN, STORE_SPACES };
+enum store_space { STORE_BLOB, STORE_TREE, STORE_ACTION, STORE_RUN, STORE_TAG, STORE_SPACES };
 
 struct store;
 

@@ -2,7 +2,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 #include "base/fs.h"
-#include "cli/what.h"
+#include "base/text.h"
+#include "cli/get_run.h"
 #include "storage/content.h"
 
 static int to_stdout(struct cli *cli, struct store *s, const struct content_id *id, struct err *err)
@@ -37,28 +38,97 @@ static int to_path(struct store *s, const struct content_id *id, const char *pat
 	return rename(temp, path) < 0 ? err_errno(err, "cannot make %s", path) : 0;
 }
 
-int cmd_get(struct cli *cli, const struct cli_args *args)
+static int print_content(struct cli *cli, const struct what *w, const char *path)
 {
-	const char *path = cli_value(args, "output");
-	struct err err = { 0 };
-	struct what w;
-	struct store *s;
-	struct db *db;
 	char hex[DIGEST_HEX_MAX];
 
-	if (cli_db(cli, DB_READ, &db, &err) < 0 || what_find(cli, db, cli_operand(args, 0), WHAT_CONTENT, cli_value(args, "run"), &w, &err) < 0 ||
-	    cli_store(cli, false, &s, &err) < 0)
-		return cli_fail(cli, &err);
-	if (path && str_eq(path, "-"))
-		return to_stdout(cli, s, &w.id, &err) < 0 ? cli_fail(cli, &err) : CLI_OK;
-	if (!path)
-		path = w.name;
-	if (to_path(s, &w.id, path, cli_flag(args, "replace"), &err) < 0)
-		return cli_fail(cli, &err);
 	if (cli->json)
-		cli_print_json(cli, json_pack("{s:s+, s:o, s:I}", "id", "sha256:", digest_hex(&w.id.digest, hex), "path", json_name(path, strlen(path)), "bytes",
-					      (json_int_t)w.id.size_bytes));
+		cli_print_json(cli, json_pack("{s:s+, s:o, s:I}", "id", "sha256:", digest_hex(&w->id.digest, hex), "path", json_name(path, strlen(path)), "bytes",
+					      (json_int_t)w->id.size_bytes));
 	else
 		cli_note(cli, "%s", cli_text(cli, path));
 	return CLI_OK;
+}
+
+static int content(struct cli *cli, const struct cli_args *args, const struct what *w)
+{
+	const char *path = cli_value(args, "output");
+	struct err err = { 0 };
+	struct store *s;
+
+	if (cli_store(cli, false, &s, &err) < 0)
+		return cli_fail(cli, &err);
+	if (path && str_eq(path, "-"))
+		return to_stdout(cli, s, &w->id, &err) < 0 ? cli_fail(cli, &err) : CLI_OK;
+	if (!path)
+		path = arena_printf(cli->arena, "%s", w->name);
+	if (to_path(s, &w->id, path, cli_flag(args, "replace"), &err) < 0)
+		return cli_fail(cli, &err);
+	return print_content(cli, w, path);
+}
+
+static int print_run(struct cli *cli, const struct what *w, const char *path, const struct got_run *got)
+{
+	size_t missing = json_array_size(got->missing);
+	char hex[DIGEST_HEX_MAX];
+
+	for (size_t i = 0; i < missing && !cli->json; i++)
+		cli_warn(cli, "not restored: %s", json_string_value(json_array_get(got->missing, i)));
+	if (cli->json)
+		cli_print_json(cli, json_pack("{s:s+, s:o, s:o, s:I, s:I, s:O}", "id", "sha256:", digest_hex(&w->run.hash, hex), "run", facts_text(w->run.id), "path",
+					      json_name(path, strlen(path)), "contents", (json_int_t)got->contents, "bytes", (json_int_t)got->bytes, "missing", got->missing));
+	else
+		cli_note(cli, "%s", cli_text(cli, path));
+	return missing ? CLI_TASK_FAILED : CLI_OK;
+}
+
+/* Beside it first, as content is. */
+static int run(struct cli *cli, const struct cli_args *args, struct db *db, const struct what *w)
+{
+	const char *path = cli_value(args, "output") ? cli_value(args, "output") : w->run.id;
+	_cleanup_(freep) char *temp = xasprintf("%s.tmp-%d", path, (int)getpid());
+	struct got_run got = { 0 };
+	struct err err = { 0 };
+	int r = 0, code;
+
+	if (str_eq(path, "-"))
+		r = err_set(&err, ERR_USAGE, "a run is a directory: give -o PATH");
+	else if (!cli_flag(args, "replace") && faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		r = err_set(&err, ERR_EXISTS, "%s exists already: give another -o PATH, or --replace", path);
+	if (r == 0 && (r = get_run(cli, db, &w->run, temp, cli_flag(args, "inputs"), &got, &err)) < 0)
+		fs_remove_tree(temp, NULL);
+	if (r == 0 && cli_flag(args, "replace"))
+		r = fs_remove_tree(path, &err);
+	if (r == 0 && rename(temp, path) < 0)
+		r = err_errno(&err, "cannot make %s", path);
+	code = r < 0 ? cli_fail(cli, &err) : print_run(cli, w, path, &got);
+	json_decref(got.missing);
+	return code;
+}
+
+static int metric(struct cli *cli, const struct what *w)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	text_add_double(&text, w->value);
+	if (cli->json)
+		cli_print_json(cli, json_pack("{s:o, s:o, s:o, s:f}", "run", facts_text(w->run.id), "task", facts_text(w->task->task), "metric", facts_text(w->metric),
+					      "value", w->value));
+	else
+		cli_printf(cli, "%s\n", text.s);
+	return CLI_OK;
+}
+
+int cmd_get(struct cli *cli, const struct cli_args *args)
+{
+	const char *text = cli_operand(args, 0);
+	struct err err = { 0 };
+	struct what w;
+	struct db *db;
+
+	if (what_db(cli, text, &db, &err) < 0 || what_find(cli, db, text, WHAT_RUN | WHAT_CONTENT | WHAT_METRIC, cli_value(args, "run"), &w, &err) < 0)
+		return cli_fail(cli, &err);
+	if (w.kind == WHAT_RUN)
+		return run(cli, args, db, &w);
+	return w.kind == WHAT_METRIC ? metric(cli, &w) : content(cli, args, &w);
 }

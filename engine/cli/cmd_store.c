@@ -7,9 +7,10 @@
 #include "cli/origins.h"
 #include "record/manifest.h"
 #include "record/reproductions.h"
+#include "record/tag_store.h"
 #include "storage/remote/tier.h"
 
-static const char *const space_names[STORE_SPACES] = { "blobs", "trees", "actions", "runs" };
+static const char *const space_names[STORE_SPACES] = { "blobs", "trees", "actions", "runs", "tags" };
 
 /* --- stat ------------------------------------------------------------------------------------------------------------------ */
 
@@ -295,13 +296,32 @@ static int add_reproductions(struct db *db, struct arena *arena, struct roots *r
 	return 0;
 }
 
+/* A run that some name means stays, whoever gave it. */
+static int add_tagged(struct db *db, struct arena *arena, struct roots *roots, struct err *err)
+{
+	struct tag_row *tags;
+	struct run_row run;
+	size_t n;
+
+	if (record_tags(db, NULL, arena, &tags, &n, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		int found = record_find_run_named(db, tags[i].name, arena, &run, NULL);
+
+		VEC_PUSH(&roots->manifests, tags[i].run);
+		if (found > 0 && run.has_hash && !digest_eq(&run.hash, &tags[i].run)) /* it was taken up again since */
+			VEC_PUSH(&roots->manifests, run.hash);
+	}
+	return 0;
+}
+
 static int find_roots(struct db *db, const struct retention *ret, struct arena *arena, struct roots *roots, struct err *err)
 {
 	_cleanup_(map_freep) struct map *newer = map_new();
 	struct run_row *rows;
 	size_t n;
 
-	if (record_all_runs(db, arena, &rows, &n, err) < 0)
+	if (add_tagged(db, arena, roots, err) < 0 || record_all_runs(db, arena, &rows, &n, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n; i++) {
 		void **seen = map_slot_str(newer, rows[i].pipeline);
@@ -454,7 +474,7 @@ int cmd_store_gc(struct cli *cli, const struct cli_args *args)
 	int r = -1;
 
 	if (cli_config(cli, &config, &err) == 0 && gc_options(cli, args, config, &o, &ret, &err) == 0 && cli_db(cli, DB_WRITE, &db, &err) == 0 &&
-	    cli_store(cli, false, &s, &err) == 0)
+	    cli_store(cli, false, &s, &err) == 0 && tag_store_take_in(db, s, &err) >= 0)
 		r = find_roots(db, &ret, arena, &roots, &err);
 	if (r == 0 && tier_remote(s))
 		r = add_shared(&ret, s, arena, &roots, &err);

@@ -53,9 +53,17 @@ static const struct cli_command store_commands[] = {
 	  "condition and answers to ranges, and how far the two clocks are apart. The store works without any of these; with them it needs fewer bytes.",
 	  OPTIONS(OPT_STORE), .json = "{\"if_absent\": BOOL, \"checks_body\": BOOL, \"delete_if\": BOOL, \"ranges\": BOOL, \"clock_skew_ms\": N}",
 	  EXAMPLES({ "cairn store probe", "is this bucket fit?" }), .run = cmd_store_probe },
+	{ "reindex", "build the database anew from what the store has", "", 0, 0,
+	  "Reads every run manifest in the store, and in the shared store behind it, and builds the database of runs, metrics, lineage and names out of them: after "
+	  "the database was lost or damaged, or to know the runs of colleagues. The old database stays as cairn.db.before-reindex; what only it has (runs that "
+	  "haven't ended, or whose manifests were collected; schedules) is taken along when it can be read.",
+	  OPTIONS(OPT_STORE),
+	  .json = "{\"runs\": N, \"attempts\": N, \"tags\": N, \"carried\": N, \"superseded\": N, \"damaged\": N, \"renumbered\": BOOL}",
+	  EXIT_CODES({ 0, "done" }, { 1, "done, but manifests that can't be read were left out; each was named" }, { 4, "a run is going on, or the store can't be read" }),
+	  EXAMPLES({ "cairn store reindex", "all runs that the store knows" }), .run = cmd_store_reindex },
 	{ "stat", "what the store holds, in numbers", "", 0, 0, "Counts objects and bytes by kind, and what crashes left behind.",
 	  OPTIONS(OPT_STORE),
-	  .json = "{\"blobs\": {\"objects\", \"bytes\"}, \"trees\", \"actions\", \"runs\", \"temporaries\", \"set_aside\", \"uri\", \"shared\"}",
+	  .json = "{\"blobs\": {\"objects\", \"bytes\"}, \"trees\", \"actions\", \"runs\", \"tags\", \"temporaries\", \"set_aside\", \"uri\", \"shared\"}",
 	  EXAMPLES({ "cairn store stat", "objects and bytes" }), .run = cmd_store_stat },
 	{ 0 },
 };
@@ -143,14 +151,24 @@ const struct cli_command cli_commands[] = {
 	  OPTIONS({ 0, "now", NULL, "don't wait for tasks to end in order" }), .json = "{\"cancelled\": [RUN ID]}",
 	  EXAMPLES({ "cairn cancel", "the running one" }, { "cairn cancel digits-7kq2m --now", "at once" }), .complete = COMPLETE_RUN,
 	  .run = cmd_cancel },
-	{ "runs", "list past and present runs", "", 0, 0, "Newest first, with what was found nondeterministic.",
+	{ "runs", "list past and present runs", "", 0, 0,
+	  "Newest first, with what was found nondeterministic. Several conditions must all hold. A metric is that of any task of the run, executed or hit; "
+	  "STEP.NAME is that of one step.",
 	  OPTIONS({ 'n', "limit", "N", "at most N runs (default 20; 0: all)" }, { 0, "pipeline", "NAME", "only runs of this pipeline" },
 		  { 0, "state", "STATE", "only runs in this state", .choices = "running|died|succeeded|failed|cancelled|interrupted",
-		    .complete = COMPLETE_CHOICE }),
+		    .complete = COMPLETE_CHOICE },
+		  { 0, "since", "TIME", "started since: 2d (ago), 2025-03-01, 2025-03-01T12:00Z" }, { 0, "until", "TIME", "started before" },
+		  { 'p', "param", "CONDITION", "only where it holds: lr=0.1, lr>0.01, optimizer!=sgd", .repeats = true },
+		  { 'm', "metric", "CONDITION", "likewise of a metric: 'accuracy>=0.9'", .repeats = true },
+		  { 't', "tag", "NAME", "only the run of this name" }, { 0, "commit", "HEX", "only of this commit, or the beginning of one" },
+		  { 0, "schedule", "NAME", "only runs that this schedule made" },
+		  { 's', "sort", "METRIC", "by this metric, smallest first; -METRIC: largest first" }),
 	  .json = "{\"runs\": [{\"id\", \"hash\"|null, \"pipeline\", \"path\", \"state\", \"started\": TIME, \"duration_ns\": N, \"saved_ns\": N, "
 		  "\"params\": {NAME: VALUE}, \"git_commit\"|null, \"git_dirty\": BOOL, \"counts\": {\"total\", \"executed\", \"hits\", \"failed\", "
-		  "\"skipped\", \"blocked\"}, \"message\"|null}]}",
-	  EXAMPLES({ "cairn runs", "the newest 20" }, { "cairn runs --state failed --json", "failed ones, for a program" }), .run = cmd_runs },
+		  "\"skipped\", \"blocked\"}, \"message\"|null, \"tags\": [NAME]}]}",
+	  EXAMPLES({ "cairn runs", "the newest 20" }, { "cairn runs --state failed --json", "failed ones, for a program" },
+		   { "cairn runs --since 7d --metric 'accuracy>=0.9' -p lr=0.1", "good ones of this week" }, { "cairn runs --sort=-accuracy -n 5", "the best five" }),
+	  .run = cmd_runs },
 	{ "why", "why a task ran, or would run now", "[PIPELINE] STEP...", 1, CLI_ANY,
 	  "Compares the task's key record with the nearest earlier one and names what differs: a param, an input file and who made it, the "
 	  "code, the environment, a tool.",
@@ -213,14 +231,30 @@ const struct cli_command cli_commands[] = {
 		   { "cairn lineage fashion/best@metric.accuracy", "how a number came about" },
 		   { "cairn lineage --down labels.csv", "these labels were wrong: which models are tainted?" }),
 	  .complete = COMPLETE_FILE, .run = cmd_lineage },
-	{ "get", "copy an output of a run out of the store", "WHAT", 1, 1,
-	  "WHAT is TASK/OUTPUT (or STEP, when it has one output and one task) or a content id. The copy is yours: changing it doesn't touch the "
-	  "store.",
-	  OPTIONS(OPT_RUN, { 'o', "output", "PATH", "where to (default: the output's own name; -: standard output)", .complete = COMPLETE_FILE },
-		  { 0, "replace", NULL, "replace what is there" }, OPT_STORE),
-	  .json = "{\"id\", \"path\", \"bytes\": N}",
-	  EXAMPLES({ "cairn get train/model", "of the newest run" }, { "cairn get evaluate/report -r digits-7kq2m -o /tmp/report", "of a certain one" }),
+	{ "get", "copy an output, log, code or a whole run out of the store", "WHAT", 1, 1,
+	  "WHAT is TASK/OUTPUT of the newest run (or STEP, when it has one output and one task), RUN/TASK/OUTPUT, RUN:OUTPUT, TASK@log, TASK@code, RUN@input.NAME, "
+	  "RUN@metric.NAME, a content id or its beginning, or a RUN: id, run hash or the beginning of one, or a name that `cairn tag` gave. A run becomes a directory with "
+	  "pipeline/, code/STEP/, outputs/TASK/OUTPUT, logs/TASK.log, metrics.json and manifest.json. A run hash may be that of a run which only the shared store "
+	  "knows.\n\nThe copy is yours: changing it doesn't touch the store.",
+	  OPTIONS(OPT_RUN, { 'o', "output", "PATH", "where to (default: the output's own name, or the run's id; -: standard output)", .complete = COMPLETE_FILE },
+		  { 0, "replace", NULL, "replace what is there" }, { 0, "inputs", NULL, "of a run: its inputs too" }, OPT_STORE),
+	  .json = "{\"id\", \"path\", \"bytes\": N}; of a run: {\"id\", \"run\", \"path\", \"contents\": N, \"bytes\": N, \"missing\": [TEXT]}; of a metric: "
+		  "{\"run\", \"task\", \"metric\", \"value\"}",
+	  EXIT_CODES({ 0, "done" }, { 1, "of a run: some of its content isn't in the store any more" }, { 4, "it isn't there" }),
+	  EXAMPLES({ "cairn get train/model", "of the newest run" }, { "cairn get evaluate/report -r digits-7kq2m -o /tmp/report", "of a certain one" },
+		   { "cairn get fashion/best:model", "of the run that has this name" }, { "cairn get 1f0c9b2a -o run/", "a whole run" },
+		   { "cairn get train@log -o -", "what a task printed" }),
 	  .complete = COMPLETE_STEP, .run = cmd_get },
+	{ "tag", "give names to runs", "[RUN NAME]", 0, 2,
+	  "A name such as v2 or fashion/best stands for a run everywhere a run can be named, and what it stands for is not removed by `cairn store gc`. Given again, it "
+	  "moves; each change is kept, with time, author and note. With a shared store the names are everybody's. Without operands: the list.\n\n"
+	  "Small letters, digits and . _ - /, at most 100, and nothing that reads like a run id or hash.",
+	  OPTIONS({ 'l', "list", NULL, "what each name means now" }, { 0, "history", "NAME", "what the name meant, newest first" },
+		  { 0, "delete", "NAME", "take the name away; its history stays" }, { 'm', "note", "TEXT", "why; kept with the change" }, OPT_STORE),
+	  .json = "{\"tags\": [{\"name\", \"hash\"|null, \"run\"|null, \"at\": TIME, \"author\"|null, \"note\"|null}]}",
+	  EXAMPLES({ "cairn tag last fashion/best -m 'first over 0.9'", "name the newest run" }, { "cairn get fashion/best:model", "what it made" },
+		   { "cairn tag --history fashion/best", "what it was before" }),
+	  .complete = COMPLETE_RUN, .run = cmd_tag },
 	{ "schedule", "see and steer what runs by itself", .subcommands = schedule_commands, .bare = "write",
 	  .description = "Schedules stand in pipeline files; `cairn serve` fires them. What they did, pauses and triggers are on record in the project, so that "
 			 "these commands work with and without a server. SCHEDULE is a schedule's name, or FILE:NAME where two pipelines have one of that name.",

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include "cli/what.h"
 #include "record/lineage.h"
+#include "record/reindex.h"
+#include "record/tag_store.h"
 #include "storage/action.h"
 #include "storage/content.h"
 
@@ -101,7 +103,7 @@ static int one_task(struct search *s, const struct facts_task *tasks, size_t n, 
 }
 
 /* The attempt that made what the run has of this task: its last one in the run; of a hit, the one whose result it was. 1 known, 0 not. */
-static int task_attempt(struct search *s, const struct facts_task *t, struct attempt_row *ret, struct err *err)
+static int task_attempt(struct cli *cli, struct db *db, const struct run_row *run, const struct facts_task *t, struct attempt_row *ret, struct err *err)
 {
 	struct cached_result hit;
 	struct attempt_row *a;
@@ -109,26 +111,26 @@ static int task_attempt(struct search *s, const struct facts_task *t, struct att
 	size_t n;
 	int r;
 
-	if (record_run_attempts(s->db, s->ret->run.rowid, s->cli->arena, &a, &n, err) < 0)
+	if (record_run_attempts(db, run->rowid, cli->arena, &a, &n, err) < 0)
 		return -1;
 	for (size_t i = n; i-- > 0;)
 		if (str_eq(a[i].task, t->task)) {
 			*ret = a[i];
 			return 1;
 		}
-	r = record_lookup(s->db, &t->key, s->cli->arena, &hit, err);
-	return r <= 0 ? r : record_attempt(s->db, hit.attempt, s->cli->arena, ret, &of, err);
+	r = record_lookup(db, &t->key, cli->arena, &hit, err);
+	return r <= 0 ? r : record_attempt(db, hit.attempt, cli->arena, ret, &of, err);
 }
 
-static int task_log(struct search *s, const struct facts_task *t, struct content_id *ret, struct err *err)
+int what_task_log(struct cli *cli, struct db *db, const struct run_row *run, const struct facts_task *t, struct content_id *ret, struct err *err)
 {
 	struct action_record rec;
 	struct attempt_row a;
 	struct store *store;
-	int r = task_attempt(s, t, &a, err);
+	int r = task_attempt(cli, db, run, t, &a, err);
 
 	*ret = r > 0 ? a.log : (struct content_id){ 0 };
-	if (r == 0 && cli_store(s->cli, false, &store, NULL) == 0 && action_get(store, &t->key, s->cli->arena, &rec, NULL) == 0)
+	if (r == 0 && cli_store(cli, false, &store, NULL) == 0 && action_get(store, &t->key, cli->arena, &rec, NULL) == 0)
 		*ret = rec.log;
 	if (r < 0)
 		return -1;
@@ -141,7 +143,7 @@ static int task_code(struct search *s, const struct facts_task *t, struct conten
 	struct named_content *in;
 	struct attempt_row a;
 	size_t n;
-	int r = task_attempt(s, t, &a, err);
+	int r = task_attempt(s->cli, s->db, &s->ret->run, t, &a, err);
 
 	if (r < 0 || (r > 0 && record_inputs(s->db, a.id, s->cli->arena, &in, &n, err) < 0))
 		return -1;
@@ -196,7 +198,7 @@ static int metric_of(struct search *s, const struct facts_task *tasks, size_t n,
 static int content_part(struct search *s, const struct facts_task *t, struct err *err)
 {
 	struct arena *arena = s->cli->arena;
-	int r = s->part == PART_LOG ? task_log(s, t, &s->ret->id, err) : task_code(s, t, &s->ret->id, err);
+	int r = s->part == PART_LOG ? what_task_log(s->cli, s->db, &s->ret->run, t, &s->ret->id, err) : task_code(s, t, &s->ret->id, err);
 
 	s->ret->kind = WHAT_CONTENT;
 	s->ret->task = t;
@@ -453,4 +455,74 @@ int what_find(struct cli *cli, struct db *db, const char *text, unsigned allowed
 	if (r == 0)
 		r = nothing(&s, err);
 	return r < 0 ? -1 : 0;
+}
+
+/* --- runs that only the store knows ------------------------------------------------------------------------------------------------------------ */
+
+/* The hash at the beginning of the text: up to what may be behind a run. */
+static const char *leading_hash(struct cli *cli, const char *text)
+{
+	const char *hex = str_has_prefix(text, "sha256:") ? text + 7 : text;
+	size_t n = strspn(hex, "0123456789abcdef");
+
+	if (n < CONTENT_DIGITS_MIN || n >= DIGEST_HEX_MAX || (hex[n] && !strchr("/:@", hex[n])))
+		return NULL;
+	return arena_strndup(cli->arena, hex, n);
+}
+
+/* The run that a name means, when this project doesn't know it: as its hash. */
+static const char *tagged_hash(struct cli *cli, struct db *db, const char *text)
+{
+	struct run_row row;
+	struct tag_row tag;
+	char *hex;
+
+	for (size_t at = strlen(text); at > 0; at--) {
+		if (text[at] && !strchr("/:@", text[at]))
+			continue;
+		if (record_tag_find(db, arena_strndup(cli->arena, text, at), cli->arena, &tag, NULL) <= 0 || !tag.has_run)
+			continue;
+		if (record_run_by_hash(db, &tag.run, cli->arena, &row, NULL) > 0)
+			return NULL;
+		hex = arena_alloc(cli->arena, DIGEST_HEX_MAX);
+		return digest_hex(&tag.run, hex);
+	}
+	return NULL;
+}
+
+/* 1 a run came in, 0 not. */
+static int adopt(struct cli *cli, const char *hash, struct err *err)
+{
+	struct digest found[2];
+	struct run_row row;
+	struct store *s;
+	struct db *db;
+	size_t n;
+
+	if (cli_store(cli, false, &s, err) < 0 || record_store_runs(s, hash, found, ARRAY_LEN(found), &n, err) < 0)
+		return -1;
+	if (n != 1)
+		return n == 0 ? 0 : err_set(err, ERR_INVALID, "`%s` is the beginning of %zu run hashes in %s; give more of it", hash, n, store_uri(s));
+	if (cli_db(cli, DB_WRITE, &db, err) < 0 || record_import_run(db, s, &found[0], cli->arena, &row, err) < 0)
+		return -1;
+	return 1;
+}
+
+int what_db(struct cli *cli, const char *text, struct db **ret, struct err *err)
+{
+	const char *hash = text ? leading_hash(cli, text) : NULL;
+	struct run_row row;
+	struct err e = { 0 };
+	struct db *db = NULL;
+	int r = cli_db(cli, DB_READ, &db, &e);
+
+	if (r < 0 && e.code != ERR_NOT_FOUND)
+		return err_set(err, e.code, "%s", e.msg);
+	if (r == 0 && hash && record_find_run(db, hash, cli->arena, &row, NULL) == 0)
+		hash = NULL;
+	else if (r == 0 && !hash && text)
+		hash = tagged_hash(cli, db, text);
+	if (hash && adopt(cli, hash, err) < 0)
+		return -1;
+	return cli_db(cli, DB_READ, ret, err);
 }

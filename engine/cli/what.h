@@ -30,8 +30,15 @@ struct what {
 	double value;
 };
 
+/* The database, for text that may mean a run which only the store knows (a run hash or the beginning of one, with whatever is behind it): such a run is taken
+ * into the database first, so that all commands know it. Opens it as cli_db(DB_READ), or for writing when a run came in. text may be NULL. */
+int what_db(struct cli *cli, const char *text, struct db **ret, struct err *err);
+
 /* `allowed`: kinds that make sense to the caller, or'ed; of several meanings the first in the order of the enum that is allowed wins. `run`: the value
  * of --run, or NULL. ERR_NOT_FOUND says all that was tried; ERR_INVALID when several match, and lists them. In cli->arena. */
 int what_find(struct cli *cli, struct db *db, const char *text, unsigned allowed, const char *run, struct what *ret, struct err *err);
+
+/* The log of a task of that run: of its last attempt there; of a hit, of the execution that made the result. ERR_NOT_FOUND when none is on record. */
+int what_task_log(struct cli *cli, struct db *db, const struct run_row *run, const struct facts_task *t, struct content_id *ret, struct err *err);
 
 #endif

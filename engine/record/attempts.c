@@ -437,8 +437,8 @@ int record_step_duration(struct db *db, const char *pipeline, const char *step, 
 
 int record_nondeterminism(struct db *db, struct arena *arena, struct nondeterminism_row **ret, size_t *ret_n, struct err *err)
 {
-	sqlite3_stmt *s = db_prepare(db, "SELECT result.key, max(attempt.task), count(DISTINCT result.outputs) FROM nondeterministic JOIN result ON result.key = nondeterministic.key"
-					 " JOIN attempt ON attempt.id = result.attempt GROUP BY result.key ORDER BY 2", err);
+	sqlite3_stmt *s = db_prepare(db, "SELECT result.key, max(attempt.task), count(DISTINCT result.outputs) FROM nondeterministic JOIN result"
+					 " ON result.key = nondeterministic.key JOIN attempt ON attempt.id = result.attempt GROUP BY result.key ORDER BY 2", err);
 	VEC(struct nondeterminism_row) out = { 0 };
 	int r;
 

@@ -148,12 +148,24 @@ bool column_id(sqlite3_stmt *s, int i, struct content_id *ret)
 
 /* --- transactions ------------------------------------------------------------------------------------------------------- */
 
+/* What would be written into a file that has lost its name would be lost. */
+static bool was_replaced(const struct db *db)
+{
+	struct stat st;
+
+	return db->lock_fd >= 0 && db->ino && (stat(db->path, &st) < 0 || st.st_dev != db->dev || st.st_ino != db->ino);
+}
+
 int db_begin(struct db *db, struct err *err)
 {
 	if (db->in_txn)
 		abort(); /* they don't nest */
 	if (db->lock_fd >= 0 && fs_lock(db->lock_fd, true, err) < 0)
 		return err_wrap(err, "database %s", db->path);
+	if (was_replaced(db)) {
+		fs_unlock(db->lock_fd);
+		return err_set(err, ERR_BUSY, "the database %s was built anew meanwhile (cairn store reindex); start again", db->path);
+	}
 	if (db_exec(db, "BEGIN IMMEDIATE", err) < 0) {
 		if (db->lock_fd >= 0)
 			fs_unlock(db->lock_fd);
@@ -337,6 +349,16 @@ static int open_lock(struct db *db, const char *path, struct err *err)
 	return err_errno(err, "cannot open %s", lock);
 }
 
+static void remember_file(struct db *db)
+{
+	struct stat st;
+
+	if (db->lock_fd < 0 || stat(db->path, &st) < 0)
+		return;
+	db->dev = st.st_dev;
+	db->ino = st.st_ino;
+}
+
 int db_open(const char *path, enum db_open_flags flags, struct db **ret, struct err *err)
 {
 	struct db *db = xcalloc(1, sizeof(*db));
@@ -345,7 +367,8 @@ int db_open(const char *path, enum db_open_flags flags, struct db **ret, struct 
 	db->path = xstrdup(path);
 	db->lock_fd = -1;
 	db->writable = flags & DB_WRITE;
-	if ((db->writable && !memory && open_lock(db, path, err) < 0) || open_file(db, path, err) < 0 || configure(db, err) < 0 || migrate(db, err) < 0) {
+	if ((db->writable && !memory && open_lock(db, path, err) < 0) || open_file(db, path, err) < 0 || configure(db, err) < 0 ||
+	    (remember_file(db), migrate(db, err)) < 0) {
 		db_close(db);
 		return -1;
 	}

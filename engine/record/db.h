@@ -80,6 +80,8 @@ struct run_row {
 
 /* Makes a fresh id from r->pipeline, sets r->id (in arena) and r->rowid. */
 int record_run_add(struct db *db, struct run_row *r, struct arena *arena, struct err *err);
+/* The same under the id that r->id says (record/reindex); 1 when there is a run of that id already. */
+int record_run_insert(struct db *db, struct run_row *r, struct err *err);
 int record_run_input(struct db *db, int64_t run, const char *name, const char *origin, const struct content_id *id, struct err *err);
 /* state, ended, hash, results, counts, message, pid. */
 int record_run_update(struct db *db, const struct run_row *r, struct err *err);

@@ -3,6 +3,7 @@
 #define CAIRN_RECORD_INTERNAL_H
 
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include "record/db.h"
 
 enum { DB_STATEMENTS_MAX = 64 };
@@ -12,6 +13,8 @@ struct db {
 	char *path;
 	int lock_fd; /* -1: in memory */
 	bool in_txn, in_snapshot, writable;
+	dev_t dev; /* of the file when it was opened: another one takes its place when it is built anew (reindex.h) */
+	ino_t ino;
 	struct {
 		const char *text; /* the literal's address is the key */
 		sqlite3_stmt *stmt;

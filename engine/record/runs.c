@@ -63,25 +63,34 @@ static void bind_run(sqlite3_stmt *s, const struct run_row *r)
 	bind_text(s, 18, r->git_submodules);
 }
 
+int record_run_insert(struct db *db, struct run_row *r, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db,
+				     "INSERT INTO run (id, pipeline, path, state, started_ns, pipeline_blob, params_json, options_json, git_commit,"
+				     " git_dirty, pid, pid_start, host, schedule, nominal_ns, reproduces, git_remote, git_submodules)"
+				     " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING",
+				     err);
+
+	if (!s)
+		return -1;
+	bind_run(s, r);
+	if (db_run(db, s, err) < 0)
+		return -1;
+	if (sqlite3_changes(db->sql) == 0)
+		return 1;
+	r->rowid = sqlite3_last_insert_rowid(db->sql);
+	return record_run_params(db, r, err);
+}
+
 int record_run_add(struct db *db, struct run_row *r, struct arena *arena, struct err *err)
 {
 	for (int tries = 0; tries < 100; tries++) {
-		sqlite3_stmt *s = db_prepare(db,
-					     "INSERT INTO run (id, pipeline, path, state, started_ns, pipeline_blob, params_json, options_json, git_commit,"
-					     " git_dirty, pid, pid_start, host, schedule, nominal_ns, reproduces, git_remote, git_submodules)"
-					     " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING",
-					     err);
+		int taken;
 
-		if (!s)
-			return -1;
 		make_id(r, arena);
-		bind_run(s, r);
-		if (db_run(db, s, err) < 0)
-			return -1;
-		if (sqlite3_changes(db->sql) == 1) {
-			r->rowid = sqlite3_last_insert_rowid(db->sql);
-			return record_run_params(db, r, err);
-		}
+		taken = record_run_insert(db, r, err);
+		if (taken <= 0)
+			return taken;
 	}
 	return err_set(err, ERR_EXISTS, "no free run id was found for pipeline %s", r->pipeline);
 }

@@ -83,10 +83,10 @@ int record_tag_find(struct db *db, const char *name, struct arena *arena, struct
 
 int record_tags(struct db *db, const struct digest *run, struct arena *arena, struct tag_row **ret, size_t *ret_n, struct err *err)
 {
-	sqlite3_stmt *s = db_prepare(db,
-				     "SELECT " TAG_COLUMNS " FROM tag t WHERE run IS NOT NULL AND (?1 IS NULL OR run = ?1) AND NOT EXISTS"
-				     " (SELECT 1 FROM tag later WHERE later.name = t.name AND (later.at_ns, later.digest) > (t.at_ns, t.digest)) ORDER BY name",
-				     err);
+#define NEWEST " AND NOT EXISTS (SELECT 1 FROM tag later WHERE later.name = t.name AND (later.at_ns, later.digest) > (t.at_ns, t.digest)) ORDER BY name"
+	sqlite3_stmt *s = run ? db_prepare(db, "SELECT " TAG_COLUMNS " FROM tag t WHERE run = ?" NEWEST, err) :
+				db_prepare(db, "SELECT " TAG_COLUMNS " FROM tag t WHERE run IS NOT NULL" NEWEST, err);
+#undef NEWEST
 
 	if (!s)
 		return -1;

@@ -472,6 +472,8 @@ int remote_send(struct remote *r, struct store *from, struct remote_object *v, s
 		got = send_space(&s, STORE_ACTION, v, n, err);
 	if (got == 0)
 		got = send_space(&s, STORE_RUN, v, n, err);
+	if (got == 0)
+		got = send_space(&s, STORE_TAG, v, n, err);
 	drop_packs(&s);
 	return got;
 }

@@ -26,7 +26,7 @@ test_expect --needs bash 'bash: commands, subcommands, options, values' '
 	bash complete.sh cairn st >out
 	test_is "$(sort out | xargs)" "status step store"
 	bash complete.sh cairn store "" >out
-	test_is "$(sort out | xargs)" "gc probe pull push stat verify"
+	test_is "$(sort out | xargs)" "gc probe pull push reindex stat verify"
 	bash complete.sh cairn store gc --keep >out
 	test_is "$(sort out | xargs)" "--keep --keep-runs"
 	bash complete.sh cairn -C run r >out

@@ -3,12 +3,15 @@
 . "$(dirname "$0")/../lib.sh"
 
 touch cairn.yaml
+echo in >in.txt
 write pipeline.yaml <<'Y'
 pipeline: two
 params:
   word: {type: string, default: hello}
+inputs: {in: in.txt}
 steps:
   a:
+    inputs: {x: "${{ inputs.in }}"}
     run: echo said ${{ params.word }}; echo ${{ params.word }} >${{ outputs.o }}
     outputs: {o: o.txt}
   b:
@@ -94,6 +97,42 @@ test_expect 'one grammar of what is meant: RUN/TASK/OUTPUT, RUN:TASK.OUTPUT, an 
 		test_lines 0 out
 		test_lines 1 err
 	done
+'
+test_expect 'a whole run as a directory: of a run with hits too; its manifest is what the run hash is of' '
+	cairn run -q -p word=third --until a 2>err
+	cairn run -q -p word=third
+	cairn -q get last -o run --inputs
+	test_is "$(cd run; find . -type f | sort | tr "\n" " ")" \
+		"./inputs/in ./logs/a.log ./manifest.json ./metrics.json ./outputs/a/o ./outputs/b/p ./pipeline/pipeline.yaml "
+	test_is "$(cat run/outputs/b/p)" third
+	test_is "$(grep -c "said third" run/logs/a.log)" 1
+	test_cmp pipeline.yaml run/pipeline/pipeline.yaml
+	cairn runs --json -n 1 >out
+	test_is "$(sha256sum <run/manifest.json | cut -c1-64)" "$(json out "d[\"runs\"][0][\"hash\"]")"
+	test_is "$(json run/metrics.json "d[\"b\"][\"score\"]")" 0.5
+	test_is "$(cairn get last@metric.score)" 0.5
+	test_is "$(cairn get last@input.in -o -)" in
+	test_code 4 cairn get last -o run 2>err
+	cairn -q get last -o run --replace
+	test_missing run/inputs
+	test_code 2 cairn get last -o - 2>err
+'
+test_expect 'content that is gone is named, and the rest restored' '
+	f=$(sha256sum run/outputs/b/p | cut -c1-64)
+	rm -f ".cairn/store/blobs/${f:0:2}/$f"
+	test_code 1 cairn get last -o part 2>err
+	test_grep "outputs/b/p" err
+	test_grep "outputs/a/o" err
+	test_exists part/logs/a.log
+	test_missing part/outputs/b/p
+'
+test_expect 'a manifest that was edited is not believed' '
+	hash=$(json out "d[\"runs\"][0][\"hash\"]")
+	chmod u+w ".cairn/store/runs/${hash:0:2}/$hash"
+	sed -i s/third/fourt/ ".cairn/store/runs/${hash:0:2}/$hash"
+	test_code 4 cairn get "$hash" -o edited 2>err
+	test_grep "manifest of run" err
+	test_missing edited
 '
 test_expect 'what is not there is one error' '
 	for c in "get nosuch" "logs nosuch" "status nosuch-run" "lineage nosuch" "cancel nosuch-run"; do

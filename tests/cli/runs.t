@@ -47,6 +47,59 @@ test_expect 'newest first; by pipeline, by state, at most N' '
 	test_lines 2 out
 '
 
+test_expect 'by time, param, metric, commit, name; sorted by a metric' '
+	mkdir q
+	cd q
+	echo "# project" >cairn.yaml
+	cat >pipeline.yaml <<-"Y"
+	pipeline: q
+	params: {lr: 0.5, opt: sgd, flag: true, code: "007"}
+	steps:
+	  train:
+	    run: echo "{\"acc\":${{ params.lr }}, \"val\":{\"loss\":1}}" >m.json; echo ${{ params.opt }} ${{ params.flag }} ${{ params.code }} >o
+	    outputs: {o: o}
+	    metrics: m.json
+	Y
+	git init -q
+	for lr in 0.5 0.25 0.75; do
+		cairn run -q -p lr=$lr
+		git add .gitignore cairn.yaml pipeline.yaml 2>/dev/null || git add cairn.yaml pipeline.yaml
+		git commit -q --allow-empty -m $lr
+	done
+	cairn run -q -p lr=0.25 -p opt=adam -p flag=false -p code=7
+	lrs() { cairn runs --json -n 0 "$@" >out; json out "\" \".join(str(r[\"params\"][\"lr\"]) + r[\"params\"][\"opt\"][0] for r in d[\"runs\"])"; }
+	test_is "$(lrs)" "0.25a 0.75s 0.25s 0.5s"
+	test_is "$(lrs --param lr=0.25)" "0.25a 0.25s"
+	test_is "$(lrs -p "lr>0.3" -p opt=sgd)" "0.75s 0.5s"
+	test_is "$(lrs -p "lr!=0.25")" "0.75s 0.5s"
+	test_is "$(lrs -p opt!=sgd)" 0.25a
+	test_is "$(lrs -p flag=false)" 0.25a
+	test_is "$(lrs -p code=007)" "0.75s 0.25s 0.5s"
+	test_is "$(lrs -p code=7)" 0.25a
+	test_is "$(lrs --metric "acc>=0.5")" "0.75s 0.5s"
+	test_is "$(lrs --metric "train.acc<0.5" -p opt=adam)" 0.25a
+	test_is "$(lrs --metric "val.loss=1" | wc -w)" 4
+	test_is "$(lrs --metric "train.val.loss=1" | wc -w)" 4
+	test_is "$(lrs --metric "nosuch=1")" ""
+	test_is "$(lrs --sort=-acc -n 2)" "0.75s 0.5s"
+	test_is "$(lrs --sort acc -p opt=sgd)" "0.25s 0.5s 0.75s"
+	test_is "$(lrs --since 1h | wc -w)" 4
+	test_is "$(lrs --until 1h)" ""
+	test_is "$(lrs --until 2020-01-01)" ""
+	test_is "$(lrs --since 2020-01-01T00:00Z | wc -w)" 4
+	test_is "$(lrs --commit "$(git rev-parse HEAD~1 | cut -c1-7)")" "0.75s"
+	cairn tag "$(json out "d[\"runs\"][0][\"id\"]")" best/one
+	test_is "$(lrs --tag best/one)" "0.75s"
+	test_is "$(json out "d[\"runs\"][0][\"tags\"]")" "[\"best/one\"]"
+	cairn runs >out
+	test_grep "best/one" out
+	for bad in "--since x" "--until 32" "--param lr" "--metric =1" "--commit xyz" "--commit 12"; do
+		test_code 2 cairn runs $bad >out 2>err
+		test_lines 1 err
+		test_lines 0 out
+	done
+'
+
 test_expect 'while it runs' '
 	start run cairn run -q two.yaml
 	wait_until 30 test -s "$HOME/pid"

@@ -1,0 +1,195 @@
+#include "record/import.h"
+#include "record/internal.h"
+#include "record/run_query.h"
+
+#define KEY_RECORD_MAX (16 * MIB)
+
+struct import {
+	struct db *db;
+	struct store *s;
+	enum import_ids ids;
+	struct arena *arena;
+	int64_t run;
+	struct map_of_ids {
+		int64_t was, is;
+	} *renamed; /* in the order of `was` as they came; only those that changed */
+	size_t n_renamed, cap;
+	uint64_t attempts;
+	bool clash;
+};
+
+/* What is gone or damaged is left out; anything else is an error. */
+static int unless_gone(const struct err *e, struct err *err)
+{
+	return e->code == ERR_NOT_FOUND || e->code == ERR_CORRUPT ? 0 : err_set(err, e->code, "%s", e->msg);
+}
+
+/* --- the run -------------------------------------------------------------------------------------------------------------------- */
+
+static int add_run(struct db *db, struct store *s, struct run_row *r, struct arena *arena, struct err *err)
+{
+	struct err e = { 0 };
+	char hex[DIGEST_HEX_MAX];
+	struct run_row other;
+	int r2 = record_run_insert(db, r, err);
+
+	if (r2 > 0) { /* the id is taken: by this run, or by one of another project that drew the same letters */
+		if (record_find_run_named(db, r->id, arena, &other, err) < 0)
+			return -1;
+		if (other.started_ns == r->started_ns && str_eq(other.pipeline, r->pipeline)) {
+			*r = other;
+			return 1;
+		}
+		r->id = arena_printf(arena, "%s-%.6s", r->id, digest_hex(&r->hash, hex));
+		r2 = record_run_insert(db, r, err);
+	}
+	if (r2 != 0)
+		return r2;
+	if (record_run_update(db, r, err) < 0)
+		return -1;
+	return record_run_results(db, s, r, &e) < 0 ? unless_gone(&e, err) : 0;
+}
+
+static int add_pins(struct db *db, const struct manifest *m, struct arena *arena, struct err *err)
+{
+	for (size_t i = 0; i < m->n_inputs; i++)
+		if (record_run_input(db, m->run->rowid, m->inputs[i].name, m->inputs[i].origin, &m->inputs[i].id, err) < 0)
+			return -1;
+	for (size_t i = 0; i < m->n_code; i++)
+		if (record_run_input(db, m->run->rowid, arena_printf(arena, "code:%s", m->code[i].step), "code", &m->code[i].tree, err) < 0)
+			return -1;
+	return 0;
+}
+
+/* --- attempts -------------------------------------------------------------------------------------------------------------------- */
+
+static int64_t renamed(const struct import *im, int64_t was)
+{
+	for (size_t i = im->n_renamed; i-- > 0;)
+		if (im->renamed[i].was == was)
+			return im->renamed[i].is;
+	return im->ids == IMPORT_NEW_IDS ? 0 : was;
+}
+
+/* "12 15": numbers of earlier attempts, of this run or of others; what can't be told any more is left out. */
+static const char *renamed_all(const struct import *im, const char *ids)
+{
+	_cleanup_(str_deinit) struct str out = { 0 };
+	char *end;
+
+	if (!ids || im->ids == IMPORT_KEEP_IDS)
+		return ids;
+	for (const char *at = ids; *at; at = end) {
+		long long was = strtoll(at, &end, 10);
+
+		if (end == at)
+			break;
+		if (was > 0 && renamed(im, was))
+			str_addf(&out, "%s%lld", out.len ? " " : "", (long long)renamed(im, was));
+	}
+	return out.len ? arena_strndup(im->arena, out.s, out.len) : NULL;
+}
+
+static int insert_attempt(struct import *im, const struct attempt_row *a, bool keep_id, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(im->db,
+				     "INSERT INTO attempt (id, run, task, step, pipeline, number, key, started_ns, reason) SELECT ?8, ?1, ?2, ?3, pipeline, ?4, ?5, ?6, ?7"
+				     " FROM run WHERE rowid_ = ?1 ON CONFLICT DO NOTHING",
+				     err);
+
+	if (!s)
+		return -1;
+	sqlite3_bind_int64(s, 1, im->run);
+	bind_text(s, 2, a->task);
+	bind_text(s, 3, a->step);
+	sqlite3_bind_int64(s, 4, a->number);
+	bind_digest(s, 5, &a->key);
+	sqlite3_bind_int64(s, 6, a->started_ns);
+	bind_text(s, 7, a->reason);
+	if (keep_id)
+		sqlite3_bind_int64(s, 8, a->id);
+	if (db_run(im->db, s, err) < 0)
+		return -1;
+	return sqlite3_changes(im->db->sql) == 0;
+}
+
+/* 1: its number is taken, and it may have no other. */
+static int add_row(struct import *im, struct attempt_row *a, struct err *err)
+{
+	int64_t was = a->id;
+	int r = insert_attempt(im, a, im->ids != IMPORT_NEW_IDS, err);
+
+	if (r > 0 && im->ids == IMPORT_IDS_IF_FREE)
+		r = insert_attempt(im, a, false, err);
+	if (r != 0)
+		return r;
+	a->id = sqlite3_last_insert_rowid(im->db->sql);
+	if (a->id == was)
+		return 0;
+	if (im->n_renamed == im->cap) {
+		im->cap = im->cap ? im->cap * 2 : 16;
+		im->renamed = xreallocarray(im->renamed, im->cap, sizeof(*im->renamed));
+	}
+	im->renamed[im->n_renamed++] = (struct map_of_ids){ was, a->id };
+	return 0;
+}
+
+static int add_key(struct import *im, const struct attempt_record *rec, struct err *err)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	struct content_id id = attempt_key_record(rec);
+	struct err e = { 0 };
+
+	if (!id.kind || rec->row.number > 1)
+		return 0;
+	if (content_read(im->s, &id, KEY_RECORD_MAX, &bytes, &e) < 0)
+		return unless_gone(&e, err);
+	return record_key(im->db, &rec->row.key, bytes.s, bytes.len, err);
+}
+
+static int add_attempt(void *arg, const struct attempt_record *rec, struct err *err)
+{
+	struct import *im = arg;
+	struct attempt_row a = rec->row;
+	int r;
+
+	a.run = im->run;
+	r = add_row(im, &a, err);
+	if (r != 0) {
+		im->clash = r > 0;
+		return -1;
+	}
+	a.continues = renamed_all(im, a.continues);
+	im->attempts++;
+	if (record_attempt_end(im->db, &a, err) < 0 || add_key(im, rec, err) < 0)
+		return -1;
+	if (rec->has_result &&
+	    record_result(im->db, a.id, &a.key, rec->cacheable, rec->inputs, rec->n_inputs, rec->outputs, rec->n_outputs, err) < 0)
+		return -1;
+	return record_metrics(im->db, a.id, rec->metrics, rec->n_metrics, err);
+}
+
+int import_manifest(struct db *db, struct store *s, struct manifest *m, enum import_ids ids, struct arena *arena, uint64_t *ret_attempts, struct err *err)
+{
+	struct run_row row = *m->run;
+	struct import im = { .db = db, .s = s, .ids = ids, .arena = arena };
+	struct err e = { 0 };
+	int r = add_run(db, s, &row, arena, err);
+
+	if (r < 0)
+		return -1;
+	m->run = arena_memdup(arena, &row, sizeof(row));
+	if (r > 0)
+		return IMPORT_KNOWN;
+	im.run = row.rowid;
+	if (add_pins(db, m, arena, err) < 0)
+		return -1;
+	r = m->attempts_blob.kind ? manifest_each_attempt(s, &m->attempts_blob, add_attempt, &im, &e) : 0;
+	free(im.renamed);
+	*ret_attempts += im.attempts;
+	if (im.clash)
+		return IMPORT_CLASH;
+	if (r < 0 && unless_gone(&e, err) < 0)
+		return -1;
+	return IMPORT_DONE;
+}

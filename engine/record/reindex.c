@@ -1,0 +1,473 @@
+/* A reindex in three looks: at all manifests for who ran when (streamed; some dozen bytes of each are kept), at each again in the order of time to write it
+ * down, at the old database for what no manifest has. Built as PATH.reindex without waiting for the disk, made durable at the end, and renamed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/fs.h"
+#include "base/map.h"
+#include "record/carry.h"
+#include "record/import.h"
+#include "record/internal.h"
+#include "record/reindex.h"
+#include "record/tag_store.h"
+#include "storage/remote/tier.h"
+
+#define RUNS_PER_TRANSACTION 500
+/* Manifests that a shared store is asked for at a time. */
+#define EXPECTED_AT_ONCE 1000
+
+struct entry {
+	struct digest hash;
+	const char *id;
+	int64_t started_ns, ended_ns;
+	int64_t old_row; /* a run that only the old database has; 0: a manifest */
+};
+
+struct reindex {
+	struct store *s;
+	struct db *db;
+	const struct reindex_options *o;
+	struct reindex_result *res;
+	struct arena *arena;
+	VEC(struct digest) hashes;
+	VEC(struct entry) entries;
+	enum import_ids ids;
+	bool has_old;
+};
+
+static void warn(const struct reindex *x, const char *text)
+{
+	if (x->o->on_warning)
+		x->o->on_warning(x->o->arg, text);
+}
+
+/* --- the manifests there are ------------------------------------------------------------------------------------------------------ */
+
+struct finder {
+	const char *prefix;
+	struct map *seen;
+	struct digest *ret;
+	size_t max, n;
+};
+
+static int see_prefixed(void *arg, const struct digest *name, uint64_t size, int64_t mtime_ns)
+{
+	struct finder *f = arg;
+	char hex[DIGEST_HEX_MAX];
+	bool is_new;
+
+	if (!str_has_prefix(digest_hex(name, hex), f->prefix))
+		return 0;
+	*map_slot(f->seen, name->b, DIGEST_BYTES, &is_new) = f;
+	if (!is_new)
+		return 0;
+	if (f->n < f->max)
+		f->ret[f->n] = *name;
+	f->n++;
+	return 0;
+}
+
+int record_store_runs(struct store *s, const char *prefix, struct digest *ret, size_t max, size_t *ret_n, struct err *err)
+{
+	struct finder f = { .prefix = str_has_prefix(prefix, "sha256:") ? prefix + 7 : prefix, .seen = map_new(), .ret = ret, .max = max };
+	int r = store_list(s, STORE_RUN, see_prefixed, &f, err);
+
+	if (r == 0 && tier_remote(s))
+		r = remote_list(tier_remote(s), STORE_RUN, see_prefixed, &f, err);
+	map_free(f.seen);
+	*ret_n = f.n;
+	return r;
+}
+
+static int see_run(void *arg, const struct digest *name, uint64_t size, int64_t mtime_ns)
+{
+	struct reindex *x = arg;
+
+	VEC_PUSH(&x->hashes, *name);
+	return 0;
+}
+
+static int by_digest(const void *a, const void *b)
+{
+	return memcmp(a, b, DIGEST_BYTES);
+}
+
+static int list_manifests(struct reindex *x, struct err *err)
+{
+	size_t n = 0;
+
+	if (store_list(x->s, STORE_RUN, see_run, x, err) < 0 || (tier_remote(x->s) && remote_list(tier_remote(x->s), STORE_RUN, see_run, x, err) < 0))
+		return -1;
+	if (x->hashes.n)
+		qsort(x->hashes.v, x->hashes.n, sizeof(*x->hashes.v), by_digest);
+	for (size_t i = 0; i < x->hashes.n; i++)
+		if (i == 0 || !digest_eq(&x->hashes.v[i], &x->hashes.v[n - 1]))
+			x->hashes.v[n++] = x->hashes.v[i];
+	x->hashes.n = n;
+	return 0;
+}
+
+static bool is_damage(const struct err *e)
+{
+	return e->code == ERR_CORRUPT || e->code == ERR_NOT_FOUND || e->code == ERR_NEWER || e->code == ERR_INVALID || e->code == ERR_TOO_LARGE;
+}
+
+static int read_entry(struct reindex *x, const struct digest *hash, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct entry en = { .hash = *hash };
+	struct err e = { 0 };
+	struct manifest m;
+
+	if (manifest_load(x->s, hash, arena, &m, &e) < 0) {
+		char hex[DIGEST_HEX_MAX];
+
+		if (!is_damage(&e))
+			return err_set(err, e.code, "%s", e.msg);
+		x->res->damaged++;
+		warn(x, arena_printf(arena, "run %.12s is left out: %s", digest_hex(hash, hex), e.msg));
+		return 0;
+	}
+	en.id = arena_strdup(x->arena, m.run->id);
+	en.started_ns = m.run->started_ns;
+	en.ended_ns = m.run->ended_ns;
+	VEC_PUSH(&x->entries, en);
+	return 0;
+}
+
+/* Manifests of one run together, the last one first. */
+static int by_run(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+	int c = strcmp(x->id, y->id);
+
+	if (c || x->started_ns != y->started_ns)
+		return c ? c : x->started_ns < y->started_ns ? -1 : 1;
+	if (x->ended_ns != y->ended_ns)
+		return x->ended_ns > y->ended_ns ? -1 : 1;
+	return memcmp(y->hash.b, x->hash.b, DIGEST_BYTES);
+}
+
+/* A run that was taken up again has a manifest of each end: the last one counts. */
+static void drop_superseded(struct reindex *x)
+{
+	size_t n = 0;
+
+	if (x->entries.n)
+		qsort(x->entries.v, x->entries.n, sizeof(*x->entries.v), by_run);
+	for (size_t i = 0; i < x->entries.n; i++) {
+		const struct entry *e = &x->entries.v[i];
+
+		if (n && str_eq(e->id, x->entries.v[n - 1].id) && e->started_ns == x->entries.v[n - 1].started_ns)
+			x->res->superseded++;
+		else
+			x->entries.v[n++] = *e;
+	}
+	x->entries.n = n;
+}
+
+static int read_manifests(struct reindex *x, struct err *err)
+{
+	for (size_t i = 0; i < x->hashes.n; i++) {
+		if (i % EXPECTED_AT_ONCE == 0)
+			store_expect(x->s, STORE_RUN, x->hashes.v + i, MIN(x->hashes.n - i, EXPECTED_AT_ONCE));
+		if (read_entry(x, &x->hashes.v[i], err) < 0)
+			return -1;
+	}
+	drop_superseded(x);
+	return 0;
+}
+
+/* --- the old database ------------------------------------------------------------------------------------------------------------------ */
+
+static int by_start(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	if (x->started_ns != y->started_ns)
+		return x->started_ns < y->started_ns ? -1 : 1;
+	return x->old_row != y->old_row ? (x->old_row < y->old_row ? -1 : 1) : strcmp(x->id, y->id);
+}
+
+static int add_old_runs(struct reindex *x, struct err *err)
+{
+	_cleanup_(map_freep) struct map *known = map_new();
+	struct carry_run *runs;
+	size_t n;
+
+	if (carry_list(x->db, x->arena, &runs, &n, err) < 0)
+		return -1;
+	for (size_t i = 0; i < x->entries.n; i++)
+		*map_slot_str(known, x->entries.v[i].id) = (void *)(uintptr_t)(i + 1);
+	for (size_t i = 0; i < n; i++) {
+		struct entry en = { .id = runs[i].id, .started_ns = runs[i].started_ns, .old_row = runs[i].rowid };
+		size_t at = (size_t)(uintptr_t)map_get_str(known, runs[i].id);
+
+		if (at == 0)
+			VEC_PUSH(&x->entries, en);
+		else if (runs[i].unfinished && x->entries.v[at - 1].started_ns == en.started_ns)
+			x->entries.v[at - 1] = en;
+	}
+	return 0;
+}
+
+/* Brought to this version. 1: there is none, or it can't be read. */
+static int prepare_old(struct reindex *x, const char *path, struct err *err)
+{
+	struct err e = { 0 };
+	struct db *db = NULL;
+	int r;
+
+	if (access(path, F_OK) < 0)
+		return 1;
+	r = db_open(path, DB_WRITE, &db, &e) < 0 || db_check(db, &e) < 0 ? -1 : 0;
+	db_close(db);
+	if (r == 0)
+		return 0;
+	if (e.code != ERR_CORRUPT && e.code != ERR_NEWER)
+		return err_set(err, e.code, "%s", e.msg);
+	warn(x, "the old database can't be read: what no manifest has (runs that didn't end, schedules) won't be in the new one");
+	return 1;
+}
+
+/* Nobody may be running. */
+static int check_idle(struct reindex *x, const char *path, struct err *err)
+{
+	struct run_row *rows;
+	struct db *db;
+	size_t n;
+	int r;
+
+	if (db_open(path, DB_READ, &db, err) < 0)
+		return -1;
+	r = record_running(db, x->arena, &rows, &n, err);
+	db_close(db);
+	for (size_t i = 0; i < n && r == 0; i++) {
+		enum run_engine engine = record_run_engine(&rows[i]);
+
+		if (engine == RUN_ENGINE_LIVES || engine == RUN_ENGINE_ELSEWHERE)
+			r = err_set(err, ERR_BUSY, "run %s is going on%s%s; reindex when it has ended", rows[i].id, engine == RUN_ENGINE_ELSEWHERE ? " on " : "",
+				    engine == RUN_ENGINE_ELSEWHERE ? rows[i].host : "");
+	}
+	return r;
+}
+
+/* --- building ---------------------------------------------------------------------------------------------------------------------------- */
+
+static int write_entry(struct reindex *x, const struct entry *en, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct err e = { 0 };
+	struct manifest m;
+	int r;
+
+	if (en->old_row) {
+		x->res->carried++;
+		return carry_one(x->db, en->old_row, err) < 0 ? -1 : IMPORT_DONE;
+	}
+	if (manifest_load(x->s, &en->hash, arena, &m, &e) < 0) {
+		x->res->damaged += is_damage(&e);
+		return is_damage(&e) ? IMPORT_KNOWN : err_set(err, e.code, "%s", e.msg);
+	}
+	r = import_manifest(x->db, x->s, &m, x->ids, arena, &x->res->attempts, err);
+	x->res->runs += r == IMPORT_DONE;
+	return r;
+}
+
+static int write_some(struct reindex *x, size_t from, size_t to, struct err *err)
+{
+	int r = 0;
+
+	if (db_begin(x->db, err) < 0)
+		return -1;
+	for (size_t i = from; i < to && r >= 0 && r != IMPORT_CLASH; i++)
+		r = write_entry(x, &x->entries.v[i], err);
+	if (r >= 0 && r != IMPORT_CLASH)
+		return db_commit(x->db, err);
+	db_rollback(x->db);
+	return r;
+}
+
+static int write_all(struct reindex *x, struct err *err)
+{
+	for (size_t at = 0; at < x->entries.n; at += RUNS_PER_TRANSACTION) {
+		int r = write_some(x, at, MIN(at + RUNS_PER_TRANSACTION, x->entries.n), err);
+
+		if (r != 0)
+			return r;
+		if (x->o->on_progress)
+			x->o->on_progress(x->o->arg, MIN(at + RUNS_PER_TRANSACTION, x->entries.n), x->entries.n);
+	}
+	return 0;
+}
+
+static int write_rest(struct reindex *x, struct err *err)
+{
+	int n;
+
+	if (x->has_old) {
+		if (db_begin(x->db, err) < 0)
+			return -1;
+		if (carry_rest(x->db, err) < 0) {
+			db_rollback(x->db);
+			return -1;
+		}
+		if (db_commit(x->db, err) < 0 || carry_detach(x->db, err) < 0)
+			return -1;
+	}
+	n = tag_store_take_in(x->db, x->s, err);
+	x->res->tags = n < 0 ? 0 : (uint64_t)n;
+	return n < 0 ? -1 : 0;
+}
+
+static void remove_database(const char *path)
+{
+	static const char *const suffixes[] = { "", "-wal", "-shm", "-journal", ".lock" };
+
+	for (size_t i = 0; i < ARRAY_LEN(suffixes); i++) {
+		_cleanup_(freep) char *one = xasprintf("%s%s", path, suffixes[i]);
+
+		unlink(one);
+	}
+}
+
+/* 0 built and durable, IMPORT_CLASH, -1. */
+static int build(struct reindex *x, const char *path, const char *old_path, struct err *err)
+{
+	int r;
+
+	remove_database(path);
+	x->res->runs = x->res->attempts = x->res->carried = 0;
+	if (db_open(path, DB_WRITE, &x->db, err) < 0 || db_exec(x->db, "PRAGMA journal_mode=TRUNCATE; PRAGMA synchronous=OFF", err) < 0 ||
+	    (x->has_old && carry_attach(x->db, old_path, err) < 0))
+		r = -1;
+	else
+		r = 0;
+	if (r == 0 && x->has_old && x->ids == IMPORT_KEEP_IDS)
+		r = add_old_runs(x, err);
+	if (r == 0 && x->entries.n)
+		qsort(x->entries.v, x->entries.n, sizeof(*x->entries.v), by_start);
+	if (r == 0)
+		r = write_all(x, err);
+	if (r == 0)
+		r = write_rest(x, err);
+	if (r == 0)
+		r = db_check(x->db, err);
+	db_close(x->db);
+	x->db = NULL;
+	return r;
+}
+
+/* --- taking its place -------------------------------------------------------------------------------------------------------------------------- */
+
+static int sync_file(const char *path, struct err *err)
+{
+	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 || fsync(fd) < 0 ? err_errno(err, "cannot make %s durable", path) : 0;
+}
+
+/* All of the old one into its one file, so that it is whole without its WAL. */
+static int settle_old(const char *path, struct err *err)
+{
+	struct db *db;
+	int code;
+
+	if (db_open(path, DB_READ, &db, err) < 0)
+		return -1;
+	code = sqlite3_wal_checkpoint_v2(db->sql, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+	if (code != SQLITE_OK)
+		db_fail(db, err, "cannot set the old database aside");
+	db_close(db);
+	return code == SQLITE_OK ? 0 : -1;
+}
+
+/* Under the lock of all writers. A WAL beside a database that it isn't of would be taken for its own: it goes first. */
+static int replace(struct reindex *x, const char *path, const char *built, struct err *err)
+{
+	_cleanup_(freep) char *before = xasprintf("%s.before-reindex", path), *wal = xasprintf("%s-wal", path), *shm = xasprintf("%s-shm", path),
+			      *wal_before = xasprintf("%s-wal", before), *dir = fs_dirname(path);
+
+	if (x->has_old && settle_old(path, err) < 0)
+		return -1;
+	remove_database(before);
+	if (access(path, F_OK) == 0) {
+		if (link(path, before) < 0)
+			return err_errno(err, "cannot keep the old database as %s", before);
+		x->res->kept_old = true;
+		if (!x->has_old && rename(wal, wal_before) < 0 && errno != ENOENT)
+			return err_errno(err, "cannot keep %s", wal);
+		unlink(wal);
+		unlink(shm);
+	}
+	if (sync_file(built, err) < 0)
+		return -1;
+	if (rename(built, path) < 0)
+		return err_errno(err, "cannot put the new database in place of %s", path);
+	return fs_sync_dir_at(AT_FDCWD, dir, err);
+}
+
+static int read_and_build(struct reindex *x, const char *path, const char *built, struct err *err)
+{
+	int r;
+
+	if (list_manifests(x, err) < 0 || read_manifests(x, err) < 0)
+		return -1;
+	x->ids = IMPORT_KEEP_IDS;
+	r = build(x, built, path, err);
+	if (r == IMPORT_CLASH) {
+		x->res->renumbered = true;
+		x->ids = IMPORT_NEW_IDS;
+		r = build(x, built, path, err);
+	}
+	return r;
+}
+
+int record_reindex(const char *path, struct store *s, const struct reindex_options *o, struct reindex_result *ret, struct err *err)
+{
+	_cleanup_(freep) char *lock_path = xasprintf("%s.lock", path), *built = xasprintf("%s.reindex", path), *built_lock = xasprintf("%s.lock", built);
+	_cleanup_(fd_closep) int lock = -1;
+	struct reindex x = { .s = s, .o = o, .res = ret, .arena = arena_new() };
+	int r;
+
+	*ret = (struct reindex_result){ 0 };
+	r = prepare_old(&x, path, err);
+	x.has_old = r == 0;
+	/* From here on nobody writes; who opened the old one finds that it was replaced (db_begin). */
+	if (r >= 0)
+		r = fs_lock_path(lock_path, true, &lock, err);
+	if (r >= 0 && x.has_old)
+		r = check_idle(&x, path, err);
+	if (r >= 0)
+		r = read_and_build(&x, path, built, err);
+	if (r >= 0)
+		r = replace(&x, path, built, err);
+	unlink(built_lock);
+	if (r < 0)
+		remove_database(built);
+	VEC_FREE(&x.hashes);
+	VEC_FREE(&x.entries);
+	arena_free(x.arena);
+	return r < 0 ? -1 : 0;
+}
+
+/* --- one -------------------------------------------------------------------------------------------------------------------------------------------- */
+
+int record_import_run(struct db *db, struct store *s, const struct digest *hash, struct arena *arena, struct run_row *ret, struct err *err)
+{
+	struct manifest m;
+	uint64_t attempts = 0;
+	int r;
+
+	if (manifest_load(s, hash, arena, &m, err) < 0 || db_begin(db, err) < 0)
+		return -1;
+	r = import_manifest(db, s, &m, IMPORT_IDS_IF_FREE, arena, &attempts, err);
+	if (r < 0) {
+		db_rollback(db);
+		return -1;
+	}
+	*ret = *m.run;
+	return db_commit(db, err) < 0 ? -1 : r == IMPORT_DONE;
+}

@@ -1,0 +1,147 @@
+#include "base/json.h"
+#include "record/internal.h"
+#include "record/tag_store.h"
+#include "storage/remote/tier.h"
+
+#define RECORD_MAX (64 * KIB)
+#define FORMAT 1
+
+static json_t *text(const char *s)
+{
+	return s ? json_name(s, strlen(s)) : json_null();
+}
+
+int tag_store_put(struct store *s, struct tag_row *t, struct err *err)
+{
+	_cleanup_(str_deinit) struct str out = { 0 };
+	char hex[DIGEST_HEX_MAX];
+	json_t *o = json_pack("{s:i, s:I}", "cairn_tag", FORMAT, "at_ns", (json_int_t)t->at_ns);
+
+	json_object_set_new(o, "name", text(t->name));
+	json_object_set_new(o, "run", t->has_run ? json_string(digest_hex(&t->run, hex)) : json_null());
+	json_object_set_new(o, "run_id", text(t->run_id));
+	json_object_set_new(o, "author", text(t->author));
+	json_object_set_new(o, "note", text(t->note));
+	json_add_canonical(&out, o);
+	json_decref(o);
+	digest_bytes(out.s, out.len, &t->digest);
+	return store_put(s, STORE_TAG, &t->digest, out.s, out.len, err) < 0 ? err_wrap(err, "keeping the name %s", t->name) : 0;
+}
+
+static const char *keep(const json_t *o, const char *key, struct arena *arena)
+{
+	_cleanup_(str_deinit) struct str raw = { 0 };
+	const char *s;
+
+	if (json_get_str(o, key, &s, NULL) < 0 || json_name_decode(&raw, s, NULL) < 0 || memchr(raw.len ? raw.s : "", '\0', raw.len))
+		return NULL;
+	return arena_strndup(arena, raw.len ? raw.s : "", raw.len);
+}
+
+static bool read_tag(const json_t *o, struct arena *arena, struct tag_row *ret)
+{
+	const char *run = keep(o, "run", arena);
+	json_t *j = json_object_get(o, "run");
+
+	ret->name = keep(o, "name", arena);
+	ret->run_id = keep(o, "run_id", arena);
+	ret->author = keep(o, "author", arena);
+	ret->note = keep(o, "note", arena);
+	ret->has_run = run && digest_parse(run, &ret->run, NULL) == 0;
+	return ret->name && tag_name_check(ret->name, NULL) == 0 && json_get_int(o, "at_ns", &ret->at_ns, NULL) == 0 && ret->at_ns > 0 &&
+	       (ret->has_run || json_is_null(j)) && (!ret->note || strlen(ret->note) <= TAG_NOTE_MAX);
+}
+
+int tag_store_load(struct store *s, const struct digest *name, struct arena *arena, struct tag_row *ret, struct err *err)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	struct err why = { 0 };
+	int64_t format = 0;
+	json_t *o;
+	bool good;
+
+	*ret = (struct tag_row){ .digest = *name };
+	if (store_get(s, STORE_TAG, name, RECORD_MAX, &bytes, err) < 0)
+		return -1;
+	if (json_parse("name of a run", bytes.len ? bytes.s : "", bytes.len, &o, &why) < 0)
+		return err_set(err, ERR_CORRUPT, "%s", why.msg);
+	json_get_int(o, "cairn_tag", &format, NULL);
+	good = format == FORMAT && read_tag(o, arena, ret);
+	json_decref(o);
+	if (format > FORMAT)
+		return err_set(err, ERR_NEWER, "a name in the store was given by a newer cairn");
+	return good ? 0 : err_set(err, ERR_CORRUPT, "the record of a name is damaged");
+}
+
+/* --- all --------------------------------------------------------------------------------------------------------------------- */
+
+struct names {
+	VEC(struct digest) v;
+};
+
+static int see(void *arg, const struct digest *name, uint64_t size, int64_t mtime_ns)
+{
+	struct names *n = arg;
+
+	VEC_PUSH(&n->v, *name);
+	return 0;
+}
+
+static int is_known(struct db *db, const struct digest *name, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "SELECT 1 FROM tag WHERE digest = ?", err);
+	int r;
+
+	if (!s)
+		return -1;
+	bind_digest(s, 1, name);
+	r = db_step(db, s, err);
+	sqlite3_reset(s);
+	return r;
+}
+
+/* Those that aren't on record yet, read. A damaged one names nothing. */
+static int read_new(struct db *db, struct store *s, const struct names *names, struct arena *arena, struct tag_row *out, size_t *ret_n, struct err *err)
+{
+	for (size_t i = 0; i < names->v.n; i++) {
+		struct err e = { 0 };
+		int known = is_known(db, &names->v.v[i], err);
+
+		if (known < 0)
+			return -1;
+		if (known)
+			continue;
+		if (tag_store_load(s, &names->v.v[i], arena, &out[*ret_n], &e) == 0)
+			++*ret_n;
+		else if (e.code != ERR_CORRUPT && e.code != ERR_NOT_FOUND && e.code != ERR_NEWER)
+			return err_set(err, e.code, "%s", e.msg);
+	}
+	return 0;
+}
+
+int tag_store_take_in(struct db *db, struct store *s, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct names names = { 0 };
+	struct tag_row *rows;
+	size_t n = 0;
+	int r = store_list(s, STORE_TAG, see, &names, err);
+
+	if (r == 0 && tier_remote(s))
+		r = remote_list(tier_remote(s), STORE_TAG, see, &names, err);
+	rows = arena_alloc(arena, (names.v.n + 1) * sizeof(*rows));
+	if (r == 0)
+		r = read_new(db, s, &names, arena, rows, &n, err);
+	VEC_FREE(&names.v);
+	if (r < 0 || n == 0)
+		return r < 0 ? -1 : 0;
+	if (db_begin(db, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n && r >= 0; i++)
+		r = record_tag_add(db, &rows[i], err);
+	if (r < 0) {
+		db_rollback(db);
+		return -1;
+	}
+	return db_commit(db, err) < 0 ? -1 : (int)n;
+}
