@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "run/compare.h"
+#include "storage/reference.h"
 
 #define PIECE (1 * MIB)
 #define DEPTH_MAX 200
@@ -270,7 +271,7 @@ static bool is_file(const struct tree_entry *e)
 
 static const char *kind_text(const struct tree_entry *e)
 {
-	return e->kind == TREE_DIR ? "a directory" : e->kind == TREE_SYMLINK ? "a symbolic link" : "a file";
+	return e->kind == TREE_DIR ? "a directory" : e->kind == TREE_REFERENCE ? "a reference to an object outside" : e->kind == TREE_SYMLINK ? "a symbolic link" : "a file";
 }
 
 static const char *shown(struct walk *w, const char *s, size_t n)
@@ -290,6 +291,37 @@ static int compare_links(struct walk *w, const struct tree_entry *a, const struc
 	return 0;
 }
 
+/* Objects outside aren't fetched: the same version of the same object, or another one. */
+static void compare_references(struct walk *w, const struct reference *a, const struct reference *b)
+{
+	w->ret->n_files++;
+	if (!str_eq(a->uri, b->uri))
+		note_plain(w, COMPARE_DIFFERENT, arena_printf(w->c->arena, "%s → %s", shown(w, a->uri, strlen(a->uri)), shown(w, b->uri, strlen(b->uri))));
+	else if (!str_eq(a->version, b->version) || a->size_bytes != b->size_bytes)
+		note_plain(w, COMPARE_DIFFERENT,
+			   arena_printf(w->c->arena, "version of %s: %s → %s", shown(w, a->uri, strlen(a->uri)), shown(w, a->version, strlen(a->version)),
+					shown(w, b->version, strlen(b->version))));
+	else if (!str_eq(a->options, b->options))
+		note_plain(w, COMPARE_DIFFERENT, arena_printf(w->c->arena, "options of %s", shown(w, a->uri, strlen(a->uri))));
+}
+
+static int compare_reference_ids(struct walk *w, const struct content_id *was, const struct content_id *is, struct err *err)
+{
+	struct reference a, b;
+	struct err why = { 0 };
+
+	if (content_id_eq(was, is)) {
+		w->ret->n_files++;
+		return 0;
+	}
+	if (reference_load(w->c->store, was, w->c->arena, &a, &why) < 0)
+		return note_unreadable(w, was, &why, err) < 0 ? -1 : 0;
+	if (reference_load(w->c->store, is, w->c->arena, &b, &why) < 0)
+		return note_unreadable(w, is, &why, err) < 0 ? -1 : 0;
+	compare_references(w, &a, &b);
+	return 0;
+}
+
 static int compare_entries(struct walk *w, const struct tree_entry *a, const struct tree_entry *b, struct err *err)
 {
 	size_t len = push(w, a);
@@ -299,6 +331,8 @@ static int compare_entries(struct walk *w, const struct tree_entry *a, const str
 		r = compare_trees(w, &a->id, &b->id, err);
 	} else if (a->kind == TREE_SYMLINK && b->kind == TREE_SYMLINK) {
 		r = compare_links(w, a, b);
+	} else if (a->kind == TREE_REFERENCE && b->kind == TREE_REFERENCE) {
+		compare_references(w, a->ref, b->ref);
 	} else if (!is_file(a) || !is_file(b)) {
 		w->ret->n_files++;
 		note_plain(w, COMPARE_DIFFERENT, arena_printf(w->c->arena, "was %s, is %s", kind_text(a), kind_text(b)));
@@ -381,7 +415,9 @@ int compare_contents(const struct comparer *c, const struct content_id *was, con
 		return 0;
 	}
 	if (was->kind != is->kind)
-		note_plain(&w, COMPARE_DIFFERENT, was->kind == CONTENT_TREE ? "was a directory, is a file" : "was a file, is a directory");
+		note_plain(&w, COMPARE_DIFFERENT, arena_printf(c->arena, "was a %s, is a %s", content_kind_name(was->kind), content_kind_name(is->kind)));
+	else if (was->kind == CONTENT_REFERENCE)
+		r = compare_reference_ids(&w, was, is, err);
 	else if (was->kind == CONTENT_TREE)
 		r = compare_trees(&w, was, is, err);
 	else
