@@ -28,7 +28,7 @@ void firing_add_name(struct str *out, const char *schedule, int64_t nominal_ns)
 
 /* --- firings -------------------------------------------------------------------------------------------------------------- */
 
-#define FIRING_COLUMNS "path, schedule, nominal_ns, cause, state, number, claimed_ns, started_ns, ended_ns, run, server, message"
+#define FIRING_COLUMNS "path, schedule, nominal_ns, cause, state, number, claimed_ns, started_ns, ended_ns, run, server, message, resumes"
 
 static void bind_key(sqlite3_stmt *s, int first, const struct firing *f)
 {
@@ -46,8 +46,8 @@ static int run_counting(struct db *db, sqlite3_stmt *s, struct err *err)
 int record_firing_claim(struct db *db, const struct firing *f, struct err *err)
 {
 	sqlite3_stmt *s = db_prepare(db,
-				     "INSERT INTO firing (" FIRING_COLUMNS ") VALUES (?1,?2,?3,?4,?5,0,?6,0,0,NULL,?7,?8) ON CONFLICT DO UPDATE SET cause=?4,"
-				     " state=?5, number=0, claimed_ns=?6, started_ns=0, ended_ns=0, run=NULL, server=?7, message=?8 WHERE state=7 AND ?5<>7",
+				     "INSERT INTO firing (" FIRING_COLUMNS ") VALUES (?1,?2,?3,?4,?5,0,?6,0,0,NULL,?7,?8,0) ON CONFLICT DO UPDATE SET cause=?4,"
+				     " state=?5, number=0, resumes=0, claimed_ns=?6, started_ns=0, ended_ns=0, run=NULL, server=?7, message=?8 WHERE state=7 AND ?5<>7",
 				     err);
 
 	if (!s)
@@ -68,7 +68,7 @@ static void read_firing(sqlite3_stmt *s, struct arena *arena, struct firing *ret
 		.cause = (enum firing_cause)sqlite3_column_int(s, 3), .state = (enum firing_state)sqlite3_column_int(s, 4),
 		.number = (uint32_t)sqlite3_column_int(s, 5), .claimed_ns = sqlite3_column_int64(s, 6), .started_ns = sqlite3_column_int64(s, 7),
 		.ended_ns = sqlite3_column_int64(s, 8), .run = column_text(s, 9, arena), .server = column_text(s, 10, arena),
-		.message = column_text(s, 11, arena),
+		.message = column_text(s, 11, arena), .resumes = (uint32_t)sqlite3_column_int(s, 12),
 	};
 }
 
@@ -91,7 +91,7 @@ int record_firing(struct db *db, const char *path, const char *schedule, int64_t
 int record_firing_update(struct db *db, const struct firing *f, struct err *err)
 {
 	sqlite3_stmt *s = db_prepare(db,
-				     "UPDATE firing SET state=?4, number=?5, started_ns=?6, ended_ns=?7, run=?8, server=?9, message=?10"
+				     "UPDATE firing SET state=?4, number=?5, started_ns=?6, ended_ns=?7, run=?8, server=?9, message=?10, resumes=?11"
 				     " WHERE path=?1 AND schedule=?2 AND nominal_ns=?3",
 				     err);
 
@@ -105,6 +105,7 @@ int record_firing_update(struct db *db, const struct firing *f, struct err *err)
 	bind_text(s, 8, f->run);
 	bind_text(s, 9, f->server);
 	bind_text(s, 10, f->message);
+	sqlite3_bind_int64(s, 11, f->resumes);
 	return db_run(db, s, err);
 }
 

@@ -29,7 +29,8 @@ struct firing {
 	int64_t nominal_ns;
 	enum firing_cause cause;
 	enum firing_state state;
-	uint32_t number; /* starts so far */
+	uint32_t number; /* runs that were started for it */
+	uint32_t resumes; /* how often the last of them was taken up again */
 	int64_t claimed_ns, started_ns, ended_ns; /* of the last start; 0: not yet. RETRYING: ended is when the last one failed */
 	const char *run;    /* id of the run of the last start, or NULL */
 	const char *server; /* or NULL */

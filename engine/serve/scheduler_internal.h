@@ -26,7 +26,7 @@
 #define CATCH_UP_MAX 1000	  /* firings made up for at once */
 #define OPEN_MAX 1000		  /* firings of one schedule that wait: more are skipped */
 #define AGAIN_NS (5 * NS_PER_S)	  /* after trouble with the database */
-#define RESUMES_MAX 20		  /* starts beyond the retries of one firing: something kills every run */
+#define RESUMES_MAX 20		  /* of one run: something interrupts it each time */
 
 #define REPLACED "replaced by a later firing" /* message of a firing that is asked to stop for that */
 

@@ -61,7 +61,9 @@ static int64_t backoff(const struct schedule_decl *d, uint32_t number)
 /* A run that was interrupted goes on at once, unless it is interrupted again and again. */
 static int64_t retry_at(const struct schedule_decl *d, const struct firing *f)
 {
-	return f->ended_ns + (f->run && f->number <= 1 ? 0 : backoff(d, f->number));
+	if (f->run)
+		return f->ended_ns + (f->resumes ? backoff(d, f->resumes) : 0);
+	return f->ended_ns + backoff(d, f->number);
 }
 
 struct choice {
@@ -127,7 +129,8 @@ static int write_starts(struct schedule *sc, struct choice *c, struct err *err)
 		struct firing *f = &c->open[c->start.v[i]];
 
 		f->state = FIRING_STARTED;
-		f->number++;
+		f->number += !f->run;
+		f->resumes = f->run ? f->resumes + 1 : 0;
 		f->started_ns = wall_now(p->s);
 		f->ended_ns = 0;
 		f->message = NULL;
@@ -263,7 +266,7 @@ static void interrupted(struct scheduler *s, struct schedule *sc, struct firing 
 {
 	if (s->draining)
 		return; /* the next server goes on with it */
-	if (!sc || f->number > sc->decl->retry_max + RESUMES_MAX)
+	if (!sc || f->resumes >= RESUMES_MAX)
 		close_as(o, f, FIRING_FAILED, now, "its run was interrupted again and again");
 	else
 		close_as(o, f, FIRING_RETRYING, now, "its run was interrupted");
