@@ -284,7 +284,7 @@ static int settle(struct scheduler_project *p, struct schedule *sc, struct firin
 	if (f->run && record_find_run(p->db, f->run, arena, &run, NULL) < 0)
 		run.message = "its run is no longer on record";
 	else if (!f->run)
-		run.message = problem ? problem : "no run came of it";
+		run.message = problem ? arena_strdup(arena, problem) : "no run came of it"; /* it outlives the begun one */
 	if (run.state == RUN_RUNNING && (record_run_engine(&run) == RUN_ENGINE_LIVES || (was_begun && record_run_engine(&run) == RUN_ENGINE_ELSEWHERE)))
 		return 0; /* somebody else's process is at it. One of another machine whose server died is taken for dead */
 	if (!f->run && !was_begun && !replaced) {
