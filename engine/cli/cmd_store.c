@@ -419,7 +419,8 @@ static int gc_options(struct cli *cli, const struct cli_args *args, const struct
 	struct clock *c = clock_system();
 
 	*ret = (struct retention){ .keep_runs = config->keep_runs, .keep_ns = config->keep_ns, .now_ns = c->wall_ns(c) };
-	*o = (struct store_gc_options){ .now_ns = ret->now_ns, .grace_ns = 3600 * NS_PER_S, .mark_gap_ns = cli_test_duration("CAIRN_TEST_MARK_GAP", 3600 * NS_PER_S), .manifest_refs = manifest_refs,
+	*o = (struct store_gc_options){ .now_ns = ret->now_ns, .grace_ns = 3600 * NS_PER_S, .manifest_refs = manifest_refs,
+					.mark_gap_ns = cli_test_duration("CAIRN_TEST_MARK_GAP", 3600 * NS_PER_S),
 					.manifest_walk = manifest_walk, .dry_run = cli_flag(args, "dry-run") };
 	if (cli_uint(args, "keep-runs", 1, UINT32_MAX, &ret->keep_runs, err) < 0 || cli_duration_value(args, "keep", &ret->keep_ns, err) < 0)
 		return -1;

@@ -39,7 +39,8 @@ static const struct cli_command store_commands[] = {
 	{ "push", "send runs to the shared store", "[RUN...]", 0, CLI_ANY,
 	  "Sends what the shared store lacks of these runs: manifest, results, content, and the records that make it a hit elsewhere. Without RUN: everything "
 	  "that the local store has. `cairn run` does it by itself; this makes good what could not be sent, or was made before the store was shared.",
-	  OPTIONS({ 0, "unsent", NULL, "only what runs left that were killed, or found the store away" }, OPT_STORE), .json = "{\"objects\": N, \"bytes\": N, \"sent_bytes\": N, \"requests\": N, \"skipped\": N, \"missing\": N}",
+	  OPTIONS({ 0, "unsent", NULL, "only what runs left that were killed, or found the store away" }, OPT_STORE),
+	  .json = "{\"objects\": N, \"bytes\": N, \"sent_bytes\": N, \"requests\": N, \"skipped\": N, \"missing\": N}",
 	  EXIT_CODES({ 0, "the shared store has all of it" }, { 1, "something is missing here, too" }),
 	  EXAMPLES({ "cairn store push", "share everything" }, { "cairn store push last", "share the newest run" }), .complete = COMPLETE_RUN, .run = cmd_store_push },
 	{ "pull", "fetch runs from the shared store", "[RUN...]", 0, CLI_ANY,
