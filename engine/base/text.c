@@ -229,3 +229,17 @@ void text_add_printable(struct str *out, const char *s, size_t n)
 		}
 	}
 }
+
+void text_hide(char *text, const char *secret)
+{
+	size_t len = secret ? strlen(secret) : 0;
+
+	for (char *p = text; len && *p; p++) {
+		size_t n = 0;
+
+		while (n < len && p[n] == secret[n])
+			n++;
+		if (n == len || (n >= 8 && p[n] == '\0'))
+			memset(p, '*', n);
+	}
+}

@@ -206,6 +206,8 @@ int gcs_send(struct gcs *g, struct gcs_call *c, struct err *err)
 		if (g->tokens && token_get(g->tokens, refused, &token, err) < 0)
 			return -1;
 		v = try_once(g, c, token);
+		text_hide(c->error.message, token);
+		text_hide(c->error.reason, token);
 		if (v == DONE)
 			return 0;
 		if (v == REFUSED || c->once || (v == AGAIN_TOKEN && refused))

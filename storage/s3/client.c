@@ -378,6 +378,8 @@ int s3_send(struct s3 *s, struct s3_call *c, struct err *err)
 		}
 		v = try_once(s, c, &a);
 		free(refused);
+		text_hide(c->error.message, a.who.token);
+		text_hide(c->error.message, a.who.secret); /* it isn't sent, but a server may know it */
 		refused = v == AGAIN_CREDENTIALS ? xstrdup(a.who.key_id) : NULL;
 		attempt_deinit(&a);
 		if (v == DONE)

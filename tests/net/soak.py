@@ -16,7 +16,7 @@ import time
 
 PIPELINE = """
 pipeline: soak
-params: {shared: 0, own: none}
+params: {shared: 0, own: none, work: 0}
 steps:
   many:
     run: for i in $(seq 40); do echo "$i of ${{ params.shared }}" >${{ outputs.d }}/$i; done; mkdir ${{ outputs.d }}/deep; seq ${{ params.shared }}000 >${{ outputs.d }}/deep/er
@@ -34,6 +34,10 @@ steps:
   mine:
     run: echo "${{ params.own }}" >${{ outputs.o }}
     outputs: {o: o.txt}
+  long:
+    run: sleep ${{ params.work }} # work that goes on while others collect
+    inputs: {f: "${{ steps.many.outputs.d }}/7"}
+    cache: false
 """
 SHARED = 12  # values of the param that both writers use: fewer runs are kept, so that content comes and goes
 
@@ -64,7 +68,7 @@ class Soak:
     def cairn(self, path, args, may_die, fine):
         """Runs it; kills it at any time when it may die. fine: exit statuses that are no surprise."""
         p = subprocess.Popen(["cairn", "-C", path, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        killer = threading.Timer(self.roll(2500) / 1000, p.send_signal, [signal.SIGKILL]) if may_die else None
+        killer = threading.Timer(self.roll(2500 if self.roll(2) else 8000) / 1000, p.send_signal, [signal.SIGKILL]) if may_die else None
         if killer:
             killer.start()
         out, err = p.communicate()
@@ -85,7 +89,7 @@ class Soak:
             n += 1
             what, may_die = self.roll(20), self.roll(3) == 0
             if what < 13:
-                args = ["run", "-q", "-p", f"shared={self.roll(SHARED)}", "-p", f"own={name}{n if what < 6 else n % 3}"]
+                args = ["run", "-q", "-p", f"shared={self.roll(SHARED)}", "-p", f"own={name}{n if what < 6 else n % 3}", "-p", f"work={self.roll(7) * self.roll(2)}"]
                 if self.cairn(path, args, may_die, (0,))[0] == -signal.SIGKILL and self.roll(2):
                     self.cairn(path, ["resume", "-q"], self.roll(4) == 0, (0, 2, 3, 4))
             elif what < 15:

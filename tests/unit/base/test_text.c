@@ -306,6 +306,30 @@ static void test_hostile_random(void **state)
 	}
 }
 
+static void test_hide(void **state)
+{
+	static const struct { const char *text, *secret, *want; } rows[] = {
+		{ "no secret here", "hunter2hunter2", "no secret here" },
+		{ "it is hunter2hunter2.", "hunter2hunter2", "it is **************." },
+		{ "hunter2hunter2hunter2hunter2", "hunter2hunter2", "****************************" },
+		{ "cut off: hunter2hu", "hunter2hunter2", "cut off: *********" },
+		{ "cut off: hunter2", "hunter2hunter2", "cut off: hunter2" }, /* says too little */
+		{ "hunter2hu, not at the end", "hunter2hunter2", "hunter2hu, not at the end" },
+		{ "short ab", "ab", "short **" },
+		{ "", "x", "" },
+		{ "text", "", "text" },
+		{ "text", NULL, "text" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char text[64];
+
+		snprintf(text, sizeof(text), "%s", rows[i].text);
+		text_hide(text, rows[i].secret);
+		assert_string_equal(text, rows[i].want);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -313,6 +337,7 @@ int main(void)
 		cmocka_unit_test(test_nearest),	       cmocka_unit_test(test_nearest_bounds), cmocka_unit_test(test_nearest_random),
 		cmocka_unit_test(test_suggestion),     cmocka_unit_test(test_shell_quoting), cmocka_unit_test(test_shell_agrees),
 		cmocka_unit_test(test_printable),      cmocka_unit_test(test_width),	    cmocka_unit_test(test_column),
+		cmocka_unit_test(test_hide),
 		cmocka_unit_test(test_hostile_random),
 	};
 
