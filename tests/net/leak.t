@@ -103,7 +103,7 @@ test_expect 'keys of a file, of a process, of a web identity: as little' '
 		aws_secret_access_key = $SERVER_SECRET
 	E
 	printf "{\"Version\": 1, \"AccessKeyId\": \"%s\", \"SecretAccessKey\": \"%s\"}" "$SERVER_KEY" "$SERVER_SECRET" >"$HOME/keys.json"
-	printf "[profile asked]\ncredential_process = cat %s\n[profile broken]\ncredential_process = sh -c \"cat %s; cat %s >&2; exit 1\"\n" "$HOME/keys.json" "$HOME/keys.json" "$HOME/keys.json" >"$HOME/.aws/config"
+	printf "[profile asked]\ncredential_process = cat %s\n[profile broken]\ncredential_process = sh -c \"cat %s; exit 1\"\n" "$HOME/keys.json" "$HOME/keys.json" >"$HOME/.aws/config"
 	unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
 	for profile in filed asked; do
 		AWS_PROFILE=$profile cairn -vv -C project run -p n="$([ $profile = filed ] && echo 41 || echo 42)" >said.$profile 2>&1
