@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include "base/fs.h"
+#include "base/thread.h"
 #include "storage/internal.h"
 #include "storage/statcache.h"
 
@@ -315,7 +316,7 @@ static int put_all_names(struct putter *p, int fd, char **names, struct tree_ent
 				return -1;
 		return 0;
 	}
-	while (t + 1 < MIN(p->o->n_threads, ARRAY_LEN(threads)) && pthread_create(&threads[t], NULL, put_names, &j) == 0)
+	while (t + 1 < MIN(p->o->n_threads, ARRAY_LEN(threads)) && thread_start(&threads[t], NULL, put_names, &j) == 0)
 		t++;
 	put_names(&j);
 	while (t)

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/fs.h"
+#include "base/thread.h"
 #include "storage/internal.h"
 
 #define MAX_PARTS 8192
@@ -160,7 +161,7 @@ static int part_job_run(struct part_job *j, unsigned n_threads, void (*first)(st
 	size_t n = 0;
 	int r;
 
-	while (n + 1 < MIN(n_threads, ARRAY_LEN(threads)) && pthread_create(&threads[n], NULL, hash_parts, j) == 0)
+	while (n + 1 < MIN(n_threads, ARRAY_LEN(threads)) && thread_start(&threads[n], NULL, hash_parts, j) == 0)
 		n++;
 	if (first)
 		first(j, from);

@@ -343,6 +343,9 @@ static int find_roots(struct db *db, const struct retention *ret, struct arena *
 
 /* --- roots that others made: a shared store is everybody's ------------------------------------------------------------------------ */
 
+/* Manifests that are brought in one batch. */
+#define MANIFESTS_AT_ONCE 1024
+
 struct shared_run {
 	struct digest hash;
 	const char *pipeline;
@@ -372,12 +375,15 @@ static int newest_first(const void *a, const void *b)
 static int read_shared_runs(struct shared_runs *s, struct store *store, struct arena *arena, struct err *err)
 {
 	for (size_t i = 0; i < s->hashes.n; i++) {
+		_cleanup_(arena_freep) struct arena *own = arena_new();
 		struct shared_run run = { .hash = s->hashes.v[i], .pipeline = "" };
 		struct manifest m = { 0 };
 		struct err e = { 0 };
 
-		if (manifest_load(store, &run.hash, arena, &m, &e) == 0) {
-			run.pipeline = m.run->pipeline;
+		if (i % MANIFESTS_AT_ONCE == 0)
+			store_expect(store, STORE_RUN, s->hashes.v + i, MIN(s->hashes.n - i, (size_t)MANIFESTS_AT_ONCE));
+		if (manifest_load(store, &run.hash, own, &m, &e) == 0) {
+			run.pipeline = arena_strdup(arena, m.run->pipeline);
 			run.started_ns = m.run->started_ns;
 		} else if (e.code != ERR_NOT_FOUND && e.code != ERR_CORRUPT) {
 			return err_set(err, e.code, "%s", e.msg);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include "base/fs.h"
+#include "base/thread.h"
 #include "storage/remote/internal.h"
 #include "storage/transfer.h"
 
@@ -116,7 +117,7 @@ static int close_pack(struct sender *s, struct err *err)
 		return 0;
 	s->leaving = s->filling;
 	s->filling = (struct parcel){ 0 };
-	s->has_thread = pthread_create(&s->thread, NULL, send_leaving, s) == 0;
+	s->has_thread = thread_start(&s->thread, NULL, send_leaving, s) == 0;
 	if (!s->has_thread)
 		send_leaving(s);
 	return 0;

@@ -1,7 +1,7 @@
 /* Pushing and pulling: what manifests reach, or everything.
  *
  * What manifests reach is found by going through them level by level, in one store: the directory when it is to be sent, the tier when it is to be brought (then
- * each level of trees comes in one batch).
+ * each level of trees comes in one batch). Of each object only its name and size are kept, by space; either way they go on in batches, contents before records.
  */
 #include "storage/action.h"
 #include "storage/remote/internal.h"
@@ -15,23 +15,25 @@
 struct closure {
 	struct store *s;
 	const struct store_gc_options *walk;
-	struct map *seen;
-	VEC(struct remote_object) objects;
+	struct digest_set *seen[STORE_SPACES];
+	struct found {
+		VEC(struct found_object {
+			struct digest name;
+			uint64_t size;
+			bool replace;
+		}) v;
+	} objects[STORE_SPACES];
 	VEC(struct content_id) trees; /* still to be gone through */
 	VEC(struct digest) keys;
 };
 
 static bool add_object(struct closure *c, enum store_space space, const struct digest *name, uint64_t size)
 {
-	struct remote_object o = { .space = space, .name = *name, .size = size };
-	uint8_t key[NAME_LEN];
-	bool is_new;
+	struct found_object o = { .name = *name, .size = size };
+	bool is_new = digest_set_add(c->seen[space], name);
 
-	key[0] = (uint8_t)space;
-	memcpy(key + 1, name->b, DIGEST_BYTES);
-	*map_slot(c->seen, key, NAME_LEN, &is_new) = c;
 	if (is_new)
-		VEC_PUSH(&c->objects, o);
+		VEC_PUSH(&c->objects[space].v, o);
 	return is_new;
 }
 
@@ -134,9 +136,16 @@ static int add_trees(struct closure *c, struct err *err)
 	return 0;
 }
 
+static void closure_init(struct closure *c)
+{
+	for (int space = 0; space < STORE_SPACES; space++)
+		c->seen[space] = digest_set_new();
+}
+
 static int find_closure(struct closure *c, const struct tier_wanted *w, struct err *err)
 {
 	c->walk = w->walk;
+	closure_init(c);
 	for (size_t i = 0; i < w->n_manifests; i++)
 		if (add_manifest(c, &w->manifests[i], err) < 0)
 			return -1;
@@ -146,8 +155,10 @@ static int find_closure(struct closure *c, const struct tier_wanted *w, struct e
 
 static void closure_deinit(struct closure *c)
 {
-	map_free(c->seen);
-	VEC_FREE(&c->objects);
+	for (int space = 0; space < STORE_SPACES; space++) {
+		digest_set_free(c->seen[space]);
+		VEC_FREE(&c->objects[space].v);
+	}
 	VEC_FREE(&c->trees);
 	VEC_FREE(&c->keys);
 }
@@ -195,6 +206,30 @@ static int move_everything(struct everything *e, struct store *local, struct rem
 	return r;
 }
 
+static int take_found(struct everything *e, const struct found_object *f)
+{
+	struct remote_object o = { .space = e->space, .name = f->name, .size = f->size, .replace = f->replace };
+
+	VEC_PUSH(&e->batch, o);
+	return e->batch.n >= BATCH_MAX ? flush(e) : 0;
+}
+
+static int move_closure(struct everything *e, const struct closure *c, struct err *err)
+{
+	int r = 0;
+
+	e->err = err;
+	for (int space = 0; space < STORE_SPACES && r == 0; space++) {
+		e->space = (enum store_space)space;
+		for (size_t i = 0; i < c->objects[space].v.n && r == 0; i++)
+			r = take_found(e, &c->objects[space].v.v[i]);
+		if (r == 0)
+			r = flush(e);
+	}
+	VEC_FREE(&e->batch);
+	return r;
+}
+
 /* --- push --------------------------------------------------------------------------------------------------------------------------- */
 
 struct push {
@@ -222,10 +257,9 @@ int tier_push(struct store *s, const struct tier_wanted *w, struct remote_sent *
 		return err_set(err, ERR_USAGE, "%s is a directory: there is nowhere to push to; name an object store (`store:` in cairn.yaml, or --store)", s->uri);
 	if (w->n_manifests == 0)
 		return move_everything(&all, p.local, NULL, err);
-	c.seen = map_new();
 	r = find_closure(&c, w, err);
 	if (r == 0)
-		r = send_batch(&p, c.objects.v, c.objects.n, err);
+		r = move_closure(&all, &c, err);
 	closure_deinit(&c);
 	return r;
 }
@@ -238,7 +272,7 @@ static void add_unsent(struct closure *c, const struct unsent_record *u)
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 	struct action_record a;
-	size_t before = c->objects.n;
+	size_t before = c->objects[u->space].v.n;
 
 	if (u->space == STORE_RUN)
 		add_manifest(c, &u->name, NULL);
@@ -246,8 +280,8 @@ static void add_unsent(struct closure *c, const struct unsent_record *u)
 		add_object(c, STORE_ACTION, &u->name, UINT64_MAX);
 		add_named(c, &a);
 	}
-	if (c->objects.n > before)
-		c->objects.v[before].replace = u->replace;
+	if (c->objects[u->space].v.n > before)
+		c->objects[u->space].v.v[before].replace = u->replace;
 }
 
 int tier_send_unsent(struct store *s, const struct store_gc_options *walk, struct remote_sent *ret, struct err *err)
@@ -255,6 +289,7 @@ int tier_send_unsent(struct store *s, const struct store_gc_options *walk, struc
 	struct closure c = { .s = tier_local(s), .walk = walk };
 	_cleanup_(freep) struct unsent_record *v = NULL;
 	struct push p = { c.s, tier_remote(s), ret };
+	struct everything all = { .move = send_batch, .arg = &p };
 	struct err e = { 0 };
 	size_t n = 0;
 	int r = 0;
@@ -264,13 +299,13 @@ int tier_send_unsent(struct store *s, const struct store_gc_options *walk, struc
 		tier_take_unsent(s, &v, &n);
 	if (n == 0)
 		return 0;
-	c.seen = map_new();
+	closure_init(&c);
 	for (size_t i = 0; i < n; i++)
 		add_unsent(&c, &v[i]);
 	add_records(&c);
 	r = add_trees(&c, &e);
 	if (r == 0)
-		r = send_batch(&p, c.objects.v, c.objects.n, &e);
+		r = move_closure(&all, &c, &e);
 	closure_deinit(&c);
 	tier_sent_unsent(s, r < 0 ? &e : NULL);
 	return r < 0 ? err_set(err, e.code, "%s", e.msg) : 0;
@@ -323,7 +358,7 @@ static int fetch_listed(void *arg, struct remote_object *v, size_t n, struct err
 int tier_pull(struct store *s, const struct tier_wanted *w, struct tier_pulled *ret, struct err *err)
 {
 	struct pull p = { tier_local(s), tier_remote(s), ret };
-	struct everything all = { .move = fetch_listed, .arg = &p };
+	struct everything all = { .move = w->n_manifests ? fetch_batch : fetch_listed, .arg = &p };
 	struct closure c = { .s = s };
 	int r;
 
@@ -335,10 +370,9 @@ int tier_pull(struct store *s, const struct tier_wanted *w, struct tier_pulled *
 	if (w->n_manifests == 0)
 		r = move_everything(&all, NULL, p.remote, err);
 	else {
-		c.seen = map_new();
 		r = find_closure(&c, w, err);
 		if (r == 0)
-			r = fetch_batch(&p, c.objects.v, c.objects.n, err);
+			r = move_closure(&all, &c, err);
 		closure_deinit(&c);
 	}
 	return r == 0 ? p.local->ops->sync(p.local, err) : r;
