@@ -232,6 +232,18 @@ const struct cli_command cli_commands[] = {
 		   { "cairn lineage fashion/best@metric.accuracy", "how a number came about" },
 		   { "cairn lineage --down labels.csv", "these labels were wrong: which models are tainted?" }),
 	  .complete = COMPLETE_FILE, .run = cmd_lineage },
+	{ "export", "a run in the words of other tools", "WHAT", 1, 1,
+	  "openlineage: START and COMPLETE, FAIL or ABORT events of the run and of each attempt that it executed, one JSON object a line, to a file or, one by one, "
+	  "by POST to a URL (with OPENLINEAGE_API_KEY as bearer token, when that is set). slsa: provenance v1 in an in-toto statement; WHAT may name one task or "
+	  "output (RUN/TASK/OUTPUT), else it is about all. ro-crate: a new directory with ro-crate-metadata.json, the pipeline, inputs and outputs.",
+	  OPTIONS({ 'f', "format", "FORMAT", "openlineage, slsa or ro-crate", .choices = "openlineage|slsa|ro-crate", .complete = COMPLETE_CHOICE },
+		  { 't', "to", "PLACE", "a file (-: standard output, the default), a URL, or for ro-crate a new directory (default: RUN-crate)", .complete = COMPLETE_FILE },
+		  { 0, "namespace", "NAME", "OpenLineage: namespace of jobs and of what they make (default: cairn)" },
+		  { 0, "license", "URI", "RO-Crate: the licence of what is in it" }, OPT_STORE),
+	  EXAMPLES({ "cairn export last --format openlineage --to http://localhost:5000/api/v1/lineage", "to Marquez" },
+		   { "cairn export last/train/model --format slsa --to model.intoto.json", "where a model came from, for a verifier" },
+		   { "cairn export fashion/best --format ro-crate --to crate/", "a run as a research object" }),
+	  .complete = COMPLETE_RUN, .run = cmd_export },
 	{ "get", "copy an output, log, code or a whole run out of the store", "WHAT", 1, 1,
 	  "WHAT is TASK/OUTPUT of the newest run (or STEP, when it has one output and one task), RUN/TASK/OUTPUT, RUN:OUTPUT, TASK@log, TASK@code, RUN@input.NAME, "
 	  "RUN@metric.NAME, a content id or its beginning, or a RUN: id, run hash or the beginning of one, or a name that `cairn tag` gave. A run becomes a directory with "
