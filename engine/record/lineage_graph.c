@@ -122,6 +122,13 @@ int lineage_find_any_origin(struct db *db, const struct content_id *id, struct a
 
 /* --- the walk ----------------------------------------------------------------------------------------------------------------- */
 
+static void go_on(struct lineage_graph *g, uint32_t content, struct pending *p)
+{
+	if (!g->nodes.v[content].walked)
+		VEC_PUSH(&p->next, content);
+	g->nodes.v[content].walked = true;
+}
+
 /* All that an attempt read and made; what the walk goes on with is left in p->next. */
 static int add_io(struct lineage_graph *g, struct db *db, uint32_t node, struct pending *p, struct err *err)
 {
@@ -146,15 +153,15 @@ static int add_io(struct lineage_graph *g, struct db *db, uint32_t node, struct 
 				return -1;
 			c->has_origin = r > 0;
 		}
-		if (is_new && g->direction == LINEAGE_UP)
-			VEC_PUSH(&p->next, at);
+		if (g->direction == LINEAGE_UP)
+			go_on(g, at, p);
 	}
 	for (size_t i = 0; i < made.n_outputs; i++) {
 		uint32_t at = add_content(g, &made.outputs[i].id, made.outputs[i].name, &is_new);
 
 		add_edge(g, node, at, made.outputs[i].name);
-		if (is_new && g->direction == LINEAGE_DOWN)
-			VEC_PUSH(&p->next, at);
+		if (g->direction == LINEAGE_DOWN)
+			go_on(g, at, p);
 	}
 	return 0;
 }
@@ -209,8 +216,8 @@ int lineage_graph_of_content(struct lineage_graph *g, struct db *db, const struc
 	bool is_new;
 	int r;
 
-	VEC_PUSH(&p.next, add_content(g, id, name, &is_new));
-	root = &g->nodes.v[p.next.v[0]];
+	go_on(g, add_content(g, id, name, &is_new), &p);
+	root = &g->nodes.v[0];
 	r = lineage_find_any_origin(db, id, g->arena, &root->origin, err);
 	if (r < 0) {
 		VEC_FREE(&p.next);

@@ -23,7 +23,7 @@ struct lineage_node {
 	const char *name; /* under which a content was met first: "model"; task of an attempt */
 	/* content */
 	struct content_id id;
-	bool has_origin;
+	bool has_origin, walked; /* walked: the walk goes on from it; others only stand beside an attempt */
 	struct lineage_origin origin;
 	/* attempt */
 	struct attempt_row attempt;

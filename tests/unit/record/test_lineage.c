@@ -1,4 +1,4 @@
-/* record/lineage: closures against a naive model, prefixes, bounds. */
+/* record/lineage, lineage_graph: walks against a naive model, prefixes, bounds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
-#include "record/lineage.h"
+#include "record/lineage_graph.h"
 
 enum { CONTENTS = 40, ATTEMPTS = 60, IO_MAX = 3 };
 
@@ -90,7 +90,7 @@ static void naive(const struct model *m, unsigned from, bool up, bool *member)
 	}
 }
 
-static void compare(struct db *db, struct arena *arena, const struct model *m, unsigned from, bool up)
+static void compare_closure(struct db *db, struct arena *arena, const struct model *m, unsigned from, bool up)
 {
 	struct content_id id = content(from);
 	struct attempt_row *got;
@@ -111,6 +111,67 @@ static void compare(struct db *db, struct arena *arena, const struct model *m, u
 	assert_true(n <= 2 && (n == 2 || n == at));
 }
 
+/* Attempts of a graph, by their place in the model; each once. */
+static void members(const struct lineage_graph *g, const struct model *m, bool *ret)
+{
+	memset(ret, 0, ATTEMPTS * sizeof(*ret));
+	for (size_t n = 0; n < g->nodes.n; n++) {
+		unsigned i = 0;
+
+		if (!g->nodes.v[n].is_attempt)
+			continue;
+		while (i < ATTEMPTS && m->id[i] != g->nodes.v[n].attempt.id)
+			i++;
+		assert_true(i < ATTEMPTS && !ret[i]);
+		ret[i] = true;
+	}
+}
+
+/* Every edge is one of the model, and every input and output of an attempt that is there has its edge. */
+static void check_edges(const struct lineage_graph *g, const struct model *m, const bool *member)
+{
+	size_t want = 0;
+
+	for (unsigned i = 0; i < ATTEMPTS; i++)
+		want += member[i] ? m->n_in[i] + 1 : 0;
+	assert_int_equal(g->edges.n, want);
+	for (size_t e = 0; e < g->edges.n; e++) {
+		const struct lineage_node *from = &g->nodes.v[g->edges.v[e].from], *to = &g->nodes.v[g->edges.v[e].to];
+
+		assert_true(from->is_attempt != to->is_attempt);
+		assert_true(from->is_attempt ? str_eq(g->edges.v[e].name, "o") : strlen(g->edges.v[e].name) == 1 && strchr("abc", *g->edges.v[e].name));
+	}
+}
+
+static void compare(struct db *db, struct arena *arena, const struct model *m, unsigned from, bool up)
+{
+	struct content_id id = content(from);
+	struct lineage_graph g;
+	struct err err = { 0 };
+	bool want[ATTEMPTS], got[ATTEMPTS];
+
+	naive(m, from, up, want);
+	lineage_graph_init(&g, up ? LINEAGE_UP : LINEAGE_DOWN, arena);
+	assert_int_equal(lineage_graph_of_content(&g, db, &id, "it", LINEAGE_DEPTH_ALL, &err), 0);
+	members(&g, m, got);
+	assert_memory_equal(want, got, sizeof(got));
+	check_edges(&g, m, got);
+	assert_true(g.nodes.n && !g.nodes.v[0].is_attempt && content_id_eq(&g.nodes.v[0].id, &id) && !g.truncated);
+	lineage_graph_deinit(&g);
+
+	/* One step: those next to it, and no further. */
+	lineage_graph_init(&g, up ? LINEAGE_UP : LINEAGE_DOWN, arena);
+	assert_int_equal(lineage_graph_of_content(&g, db, &id, "it", 1, &err), 0);
+	members(&g, m, got);
+	for (unsigned i = 0; i < ATTEMPTS; i++) {
+		bool reach[CONTENTS] = { false };
+
+		reach[from] = true;
+		assert_int_equal(got[i], up ? reach[m->out[i]] : reads_any(m, i, reach));
+	}
+	lineage_graph_deinit(&g);
+}
+
 static void test_closure(void **state)
 {
 	(void)state;
@@ -123,6 +184,8 @@ static void test_closure(void **state)
 		assert_int_equal(db_open(":memory:", DB_WRITE, &db, &err), 0);
 		fill(db, arena, &m, seed);
 		for (unsigned c = 0; c < CONTENTS; c++) {
+			compare_closure(db, arena, &m, c, true);
+			compare_closure(db, arena, &m, c, false);
 			compare(db, arena, &m, c, true);
 			compare(db, arena, &m, c, false);
 		}
