@@ -376,7 +376,7 @@ static void on_stream_free(void *arg)
 {
 	struct streaming *s = arg;
 
-	atomic_fetch_sub(&s->web->n_streams, 1);
+	atomic_fetch_sub(&s->web->n_streams, s->s.follows);
 	if (s->s.free)
 		s->s.free(s->s.arg);
 	free(s);
@@ -388,7 +388,7 @@ static struct MHD_Response *stream_response(struct web *w, struct request *r)
 
 	*s = (struct streaming){ .web = w, .mhd = r->mhd, .s = r->x.stream, .fd = r->connection->fd };
 	r->x.stream = (struct web_stream){ 0 };
-	atomic_fetch_add(&w->n_streams, 1);
+	atomic_fetch_add(&w->n_streams, s->s.follows);
 	pthread_mutex_lock(&w->lock);
 	r->connection->streams = s->s.follows;
 	pthread_mutex_unlock(&w->lock);
@@ -446,7 +446,7 @@ static enum MHD_Result answer(struct web *w, struct request *r)
 
 	if (!r->x.status)
 		web_problem(&r->x, 500, "no answer was found");
-	if (r->x.stream.read && atomic_load(&w->n_streams) >= WEB_STREAMS_MAX) {
+	if (r->x.stream.follows && atomic_load(&w->n_streams) >= WEB_STREAMS_MAX) {
 		r->x.stream.free(r->x.stream.arg);
 		r->x.stream = (struct web_stream){ 0 };
 		r->x.status = 0;

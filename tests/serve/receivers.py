@@ -1,0 +1,68 @@
+"""receivers.py KIND LOG: stands for whom a notification goes to, on a free port of loopback, which it prints.
+
+webhook: answers 503 to the first request of each delivery, 302 to /redirect, 400 to /refuse, else 204. smtp: takes mails; login me:mail-password.
+What comes is written to LOG, a JSON object a line."""
+
+import http.server
+import json
+import sys
+
+kind, log = sys.argv[1], open(sys.argv[2], "a", buffering=1)
+
+
+def note(**what):
+    log.write(json.dumps(what) + "\n")
+
+
+class Hook(http.server.BaseHTTPRequestHandler):
+    seen = set()
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        delivery = self.headers["Cairn-Delivery"]
+        status = 503 if delivery not in self.seen else 204
+        self.seen.add(delivery)
+        status = {"/redirect": 302, "/refuse": 400}.get(self.path, status)
+        note(path=self.path, status=status, headers=dict(self.headers), body=body)
+        self.send_response(status)
+        if status == 302:
+            self.send_header("Location", "/hook")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *args):
+        pass
+
+
+def webhook():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+    print(server.server_port, flush=True)
+    server.serve_forever()
+
+
+def smtp():
+    from aiosmtpd.controller import Controller
+    from aiosmtpd.smtp import AuthResult, SMTP
+    import threading
+
+    def login(server, session, envelope, mechanism, data):
+        good = data.login == b"me" and data.password == b"mail-password"
+        note(login=good)
+        return AuthResult(success=good)
+
+    class Take:
+        async def handle_DATA(self, server, session, envelope):
+            note(sender=envelope.mail_from, to=envelope.rcpt_tos, text=envelope.content.decode())
+            return "250 taken"
+
+    class Here(Controller):
+        def factory(self):
+            return SMTP(self.handler, authenticator=login, auth_require_tls=False, enable_SMTPUTF8=True)
+
+    taker = Here(Take(), hostname="127.0.0.1", port=int(sys.argv[3]))
+    taker.start()
+    print(sys.argv[3], flush=True)
+    threading.Event().wait()
+
+
+{"webhook": webhook, "smtp": smtp}[kind]()
