@@ -369,13 +369,24 @@ static json_t *notice_json(const struct notice *w, int64_t now_ns)
 	return o;
 }
 
+/* Where nobody says who writes: this program on this machine. */
+static const char *sender(struct arena *arena)
+{
+	char host[256] = "";
+	const char *address;
+
+	gethostname(host, sizeof(host) - 1);
+	address = arena_printf(arena, "cairn@%s", host);
+	return mail_address_is_valid(address) ? address : "cairn@localhost";
+}
+
 static void copy_decl(struct delivery *d, const struct notify_decl *decl)
 {
 	d->kind = decl->kind;
 	d->command = decl->command ? arena_strdup(d->arena, decl->command) : NULL;
 	d->url = decl->url ? arena_strdup(d->arena, decl->url) : NULL;
 	d->secret = decl->secret ? arena_strdup(d->arena, decl->secret) : NULL;
-	d->from = decl->from ? arena_strdup(d->arena, decl->from) : NULL;
+	d->from = decl->from ? arena_strdup(d->arena, decl->from) : sender(d->arena);
 	d->to = arena_alloc(d->arena, (decl->n_to + 1) * sizeof(*d->to));
 	for (d->n_to = 0; d->n_to < decl->n_to; d->n_to++)
 		d->to[d->n_to] = arena_strdup(d->arena, decl->to[d->n_to]);
