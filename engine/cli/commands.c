@@ -115,7 +115,7 @@ const struct cli_command cli_commands[] = {
 		  { 0, "shell", "TASK", "open a shell in this task's workspace instead of running it", .complete = COMPLETE_STEP }, OPT_ON, OPT_STORE, OPT_CACHE),
 	  .json = "{\"id\", \"hash\", \"pipeline\", \"state\": \"succeeded\"|\"failed\"|\"cancelled\"|\"interrupted\", \"started\": TIME, "
 		  "\"duration_ns\": N, \"saved_ns\": N, \"counts\": {\"total\", \"executed\", \"hits\", \"failed\", \"skipped\", \"blocked\"}, "
-		  "\"message\"|null, \"cache_failures\": N}",
+		  "\"message\"|null, \"cache_failures\": N}; with --twice, when anything was executed: as `cairn reproduce --json`",
 	  EXIT_CODES({ 0, "done" }, { 1, "a task failed" }, { 2, "wrong usage" }, { 3, "the pipeline or the configuration is invalid" },
 		     { 4, "the environment: store, disk, database" }, { 10, "--twice: the same within tolerance, or after a named normalisation" },
 		     { 11, "--twice: a task is not deterministic" }, { 12, "--twice: something could not be compared" }, { 130, "interrupted" }),
@@ -165,7 +165,7 @@ const struct cli_command cli_commands[] = {
 		  { 0, "schedule", "NAME", "only runs that this schedule made" },
 		  { 's', "sort", "METRIC", "by this metric, smallest first; -METRIC: largest first" }),
 	  .json = "{\"runs\": [{\"id\", \"hash\"|null, \"pipeline\", \"path\", \"state\", \"started\": TIME, \"duration_ns\": N, \"saved_ns\": N, "
-		  "\"params\": {NAME: VALUE}, \"git_commit\"|null, \"git_dirty\": BOOL, \"counts\": {\"total\", \"executed\", \"hits\", \"failed\", "
+		  "\"params\": {NAME: VALUE}, \"git_commit\"|null, \"git_dirty\": BOOL, \"reproduces\": HASH|null, \"counts\": {\"total\", \"executed\", \"hits\", \"failed\", "
 		  "\"skipped\", \"blocked\"}, \"message\"|null, \"tags\": [NAME]}]}",
 	  EXAMPLES({ "cairn runs", "the newest 20" }, { "cairn runs --state failed --json", "failed ones, for a program" },
 		   { "cairn runs --since 7d --metric 'accuracy>=0.9' -p lr=0.1", "good ones of this week" }, { "cairn runs --sort=-accuracy -n 5", "the best five" }),
@@ -292,7 +292,11 @@ const struct cli_command cli_commands[] = {
 		  { 'o', "output", "DIR", "keep its state there, in DIR/.cairn, instead of in the project", .complete = COMPLETE_DIR },
 		  { 0, "keep-workspace", NULL, "leave the tasks' working directories in .cairn/work" },
 		  { 0, "drop", NULL, "don't keep the reproductions that RUN is part of any longer; nothing is run" }, OPT_ON, OPT_STORE, OPT_CACHE),
-	  .json = "{\"verdict\", \"tasks\"}",
+	  .json = "{\"original\": HASH, \"was\": RUN, \"is\": RUN (both as in `cairn runs --json`), \"mode\": \"isolated\"|\"chained\", \"verdict\", \"first\": TASK|null, "
+		  "\"tasks\": [{\"task\", \"step\", \"verdict\": \"reproduced\"|\"diverged\"|\"not comparable\"|\"not selected\", \"why\"|null, \"after_divergence\": BOOL, "
+		  "\"was_duration_ns\": N, \"duration_ns\": N, \"outputs\": [{\"name\", \"was\", \"is\", \"verdict\", \"normaliser\"|null, \"path\"|null, \"offset\": N|null, "
+		  "\"detail\"|null, \"files\": {...}}], \"metrics\": [{\"name\", \"was\", \"is\", \"tolerance\"|null, \"verdict\"}]}], \"environment\": [{\"what\", \"was\", "
+		  "\"is\"}]}; with --drop: {\"dropped\": N}",
 	  EXIT_CODES({ 0, "all outputs are the same bytes" }, { 10, "the same within declared tolerance, or after a named normalisation" }, { 11, "something is different" },
 		     { 12, "something could not be compared" }, { 2, "wrong usage" }, { 3, "RUN has no such step" }, { 4, "the environment: store, disk, database" },
 		     { 130, "interrupted" }),

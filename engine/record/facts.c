@@ -39,6 +39,7 @@ json_t *facts_run(const struct run_row *r)
 	json_object_set_new(o, "counts", json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "total", (json_int_t)c->total, "executed", (json_int_t)c->executed,
 						    "hits", (json_int_t)c->hits, "failed", (json_int_t)c->failed, "skipped", (json_int_t)c->skipped,
 						    "blocked", (json_int_t)c->blocked));
+	json_object_set_new(o, "reproduces", r->has_reproduces ? json_string(digest_hex(&r->reproduces, hex)) : json_null());
 	json_object_set_new(o, "message", facts_text(r->message));
 	return o;
 }

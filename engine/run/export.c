@@ -191,7 +191,7 @@ int run_export(struct run *r, struct err *err)
 	struct exporter x = { .run = r, .arena = arena_new(), .places = map_new() };
 	int result = 0;
 
-	if (!r->interrupted && !r->o->shell_step)
+	if (!r->interrupted && !r->o->shell_step && !r->past) /* a reproduction replaces nothing of anybody's */
 		result = add_all(&x, err);
 	if (result == 0 && x.jobs.n)
 		result = carry_out(&x, err);

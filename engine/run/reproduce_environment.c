@@ -2,7 +2,6 @@
 #include "base/json.h"
 #include "run/internal.h"
 
-#define MANIFEST_MAX (256 * MIB)
 #define TOOL_TEXT_MAX (64 * KIB)
 
 struct differences {
@@ -18,18 +17,6 @@ static void add(struct differences *d, const char *what, const char *was, const 
 }
 
 /* --- the machine ------------------------------------------------------------------------------------------------------------------------ */
-
-static int load_environment(struct store *s, const struct digest *hash, json_t **ret, struct err *err)
-{
-	_cleanup_(str_deinit) struct str bytes = { 0 };
-	json_t *o;
-
-	if (store_get(s, STORE_RUN, hash, MANIFEST_MAX, &bytes, err) < 0 || json_parse("run manifest", bytes.len ? bytes.s : "", bytes.len, &o, err) < 0)
-		return -1;
-	*ret = json_incref(json_object_get(o, "environment"));
-	json_decref(o);
-	return 0;
-}
 
 static bool has_word(const char *text, const char *word, size_t n)
 {
@@ -89,7 +76,8 @@ static const char *title_of(const char *key)
 {
 	static const struct {
 		const char *key, *title;
-	} titles[] = { { "cpu_flags", "cpu flags" }, { "cpu_model", "cpu" }, { "cpus", "number of cpus" }, { "machine", "architecture" }, { "gpus", "gpu" } };
+	} titles[] = { { "cpu_flags", "cpu flags" }, { "cpu_model", "cpu" }, { "cpus", "number of cpus" }, { "machine", "architecture" }, { "gpus", "gpu" },
+		     { "cpus_usable", "cpus usable" }, { "gpu_driver", "gpu driver" }, { "memory_bytes", "memory" } };
 
 	for (size_t i = 0; i < ARRAY_LEN(titles); i++)
 		if (str_eq(titles[i].key, key))
@@ -97,36 +85,78 @@ static const char *title_of(const char *key)
 	return key;
 }
 
-static void add_member(struct differences *d, const char *key, const json_t *was, const json_t *is)
+static void add_object(struct differences *d, const char *prefix, const json_t *was, const json_t *is);
+
+static void add_member(struct differences *d, const char *prefix, const char *key, const json_t *was, const json_t *is)
 {
-	const char *a = text_of(d->arena, was), *b = text_of(d->arena, is);
+	const char *title = arena_printf(d->arena, "%s%s", prefix, title_of(key));
 
 	if (str_eq(key, "host")) /* another machine by itself makes no difference */
 		return;
-	if (str_eq(key, "cpu_flags"))
-		add_words(d, title_of(key), a, b);
+	if (json_is_object(was) || json_is_object(is))
+		add_object(d, str_eq(key, "variables") ? "variable " : arena_printf(d->arena, "%s ", title), was, is);
+	else if (str_eq(key, "cpu_flags"))
+		add_words(d, title, text_of(d->arena, was), text_of(d->arena, is));
 	else
-		add(d, title_of(key), a, b);
+		add(d, title, text_of(d->arena, was), text_of(d->arena, is));
 }
 
-static int add_machine(struct run *r, struct differences *d, struct err *err)
+static void add_object(struct differences *d, const char *prefix, const json_t *was, const json_t *is)
 {
-	json_t *was = NULL, *is = NULL, *v;
 	const char *key;
-	int result = load_environment(r->ctx->store, &r->past->hash, &was, err);
+	json_t *v;
+
+	json_object_foreach ((json_t *)was, key, v)
+		add_member(d, prefix, key, v, json_object_get(is, key));
+	json_object_foreach ((json_t *)is, key, v)
+		if (!json_object_get(was, key))
+			add_member(d, prefix, key, NULL, v);
+}
+
+static int parse_environment(const struct manifest *m, json_t **ret, struct err *err)
+{
+	const char *text = m->environment_json ? m->environment_json : "{}";
+
+	return json_parse("the environment of a run", text, strlen(text), ret, err);
+}
+
+static int add_machine(struct differences *d, const struct manifest *was, const struct manifest *is, struct err *err)
+{
+	json_t *a = NULL, *b = NULL;
+	int result = parse_environment(was, &a, err);
 
 	if (result == 0)
-		result = load_environment(r->ctx->store, &r->row.hash, &is, err);
-	if (result == 0) {
-		json_object_foreach (was, key, v)
-			add_member(d, key, v, json_object_get(is, key));
-		json_object_foreach (is, key, v)
-			if (!json_object_get(was, key))
-				add_member(d, key, NULL, v);
-	}
-	json_decref(was);
-	json_decref(is);
+		result = parse_environment(is, &b, err);
+	if (result == 0)
+		add_object(d, "", a, b);
+	json_decref(a);
+	json_decref(b);
 	return result;
+}
+
+/* --- steps: images and threads, where the pipeline doesn't fix them --------------------------------------------------------------------- */
+
+static const char *variable_of(const struct manifest_step *s, const char *name)
+{
+	for (size_t i = 0; i < s->n_threads; i++)
+		if (str_eq(s->threads[i].name, name))
+			return s->threads[i].value;
+	return "-";
+}
+
+static void add_step(struct differences *d, const struct manifest_step *was, const struct manifest_step *is)
+{
+	add(d, arena_printf(d->arena, "image of %s", was->name), was->image_digest ? was->image_digest : "-", is->image_digest ? is->image_digest : "-");
+	for (size_t i = 0; i < was->n_threads; i++)
+		add(d, arena_printf(d->arena, "%s of %s", was->threads[i].name, was->name), was->threads[i].value, variable_of(is, was->threads[i].name));
+}
+
+static void add_steps(struct differences *d, const struct manifest *was, const struct manifest *is)
+{
+	for (size_t i = 0; i < was->n_steps; i++)
+		for (size_t k = 0; k < is->n_steps; k++)
+			if (str_eq(was->steps[i].name, is->steps[k].name))
+				add_step(d, &was->steps[i], &is->steps[k]);
 }
 
 /* --- tools ----------------------------------------------------------------------------------------------------------------------------- */
@@ -164,9 +194,13 @@ static void add_tools(struct run *r, struct differences *d)
 int reproduce_environment(struct run *r, struct reproduction *rep, struct err *err)
 {
 	struct differences d = { .arena = r->arena };
+	struct manifest is;
 
+	if (manifest_load(r->ctx->store, &r->row.hash, r->arena, &is, err) < 0)
+		return err_wrap(err, "the manifest of run %s", r->row.id);
 	add_tools(r, &d);
-	if (add_machine(r, &d, err) < 0) {
+	add_steps(&d, &r->past->manifest, &is);
+	if (add_machine(&d, &r->past->manifest, &is, err) < 0) {
 		VEC_FREE(&d.v);
 		return err_wrap(err, "comparing the surroundings");
 	}

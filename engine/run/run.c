@@ -448,6 +448,8 @@ int run_resume(const struct run_context *ctx, const char *run_id, unsigned jobs,
 		return -1;
 	if (record_run_engine(&row) == RUN_ENGINE_LIVES)
 		return err_set(err, ERR_BUSY, "run %s is still running (process %d); `cairn status %s` shows it", row.id, row.pid, row.id);
+	if (row.state == RUN_SUCCEEDED && row.has_reproduces)
+		return err_set(err, ERR_INVALID, "reproduction %s has ended: `cairn reproduce` does it once more", row.id);
 	if (row.state == RUN_SUCCEEDED)
 		return err_set(err, ERR_INVALID, "run %s has succeeded: there is nothing to resume", row.id);
 	if (options_from_json(row.options_json, arena, &o, err) < 0)
