@@ -282,7 +282,7 @@ const struct cli_command cli_commands[] = {
 	  "held against each other file by file, metrics number by number, within the `tolerance` that the step declares. Outputs that differ only in what their format "
 	  "records beside the content (times in a tar) are named as the same after that normalisation, which is not the same bytes: exit 10, like a metric within "
 	  "tolerance. What differs around it (tools, kernel, cpu) is listed. Tasks that can't be run again (an input, code or secret that is gone) say what is missing; "
-	  "the others go on.\n"
+	  "the others go on. Outputs are exported nowhere; a step that acts on the world by itself does so again, unless --skip leaves it out.\n"
 	  "\n"
 	  "Both runs are kept, whatever the retention says, until the reproduction is dropped. A reproduction that was interrupted goes on with `cairn resume`.",
 	  OPTIONS({ 0, "chained", NULL, "feed each task what was made now, instead of what is on record" },

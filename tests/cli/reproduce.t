@@ -270,6 +270,39 @@ test_expect 'a run that was interrupted has nothing to be held against' '
 	test_code 12 cairn reproduce last 2>err
 '
 
+test_expect --needs git 'a checkout with edits and with files that git does not know' '
+	git init -q checkout
+	cd checkout
+	printf "cat two.sh >\$1\n" >one.sh
+	touch cairn.yaml
+	git add .
+	git commit -qm first
+	echo "# edited" >>one.sh
+	echo untracked >two.sh
+	printf "pipeline: dirty\nsteps:\n  a: {run: \"sh one.sh \${{ outputs.o }}\", code: [two.sh], outputs: {o: o.txt}}\n" >pipeline.yaml
+	cairn run -q
+	cairn runs --json >../runs.json
+	hash=$(json ../runs.json "d[\"runs\"][0][\"hash\"]")
+	test_is "$(json ../runs.json "d[\"runs\"][0][\"git_dirty\"]")" true
+	mv .cairn/store ../checkout-store
+	cd ..
+	rm -rf checkout
+	cairn reproduce -q "$hash" --store checkout-store -o from-dirty
+	cd from-dirty
+	test_is "$(cairn get a/o -r last --store ../checkout-store -o -)" untracked
+'
+test_expect 'the keys are those of then, the salt of the project included' '
+	mkdir salted
+	cd salted
+	echo "salt: pepper" >cairn.yaml
+	printf "pipeline: salted\nsteps:\n  a: {run: \"date +%%N >\${{ outputs.o }}\", outputs: {o: o.txt}}\n" >pipeline.yaml
+	cairn run -q
+	echo "salt: sugar" >cairn.yaml
+	test_code 11 cairn reproduce -q last
+	cairn store verify --json >../verified
+	test_is "$(json ../verified "[n[\"task\"] for n in d[\"nondeterminism\"]]")" "[\"a\"]"
+'
+
 # ---- kill -9 ----------------------------------------------------------------------------------------------------------
 
 test_expect 'kill -9 in mid-reproduction: resume goes on with it, as it was asked for' '
