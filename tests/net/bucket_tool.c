@@ -2,7 +2,7 @@
  *
  *   bucket_tool [--endpoint URL] [--region R] [--profile P] [--style path|virtual] [--ca FILE] [--uploads DIR] [--tries N] [--connections N] [--anonymous] URI COMMAND…
  *   put FILE KEY [if-absent] [ENCODING]   get KEY FILE [OFFSET SIZE [VERSION]]   cat KEY [VERSION]   putdir DIR   getdir DIR   head KEY   exist KEY…
- *   rm KEY…   rmall PREFIX   rmif KEY VERSION   ls [PREFIX [AFTER [DELIMITER]]]   count   stale   probe
+ *   rm KEY…   rmall PREFIX   rmif KEY VERSION   ls [PREFIX [AFTER [DELIMITER]]]   count   stale   probe   presign METHOD KEY
  *
  * Exit 0; 1: there already, or not that version; 4 with the message on stderr. */
 #include <dirent.h>
@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "storage/bucket.h"
+#include "storage/s3/sigv4.h"
 
 static int failed(const struct err *err)
 {
@@ -268,6 +269,25 @@ static int count(struct bucket *b)
 	return r < 0 ? failed(&err) : 0;
 }
 
+/* The URL that gives whoever has it this one request for a minute: endpoint and keys of the environment. */
+static int presign(const char *uri, const char *method, const char *key)
+{
+	const char *endpoint = getenv("AWS_ENDPOINT_URL"), *id = getenv("AWS_ACCESS_KEY_ID"), *secret = getenv("AWS_SECRET_ACCESS_KEY");
+	_cleanup_(freep) char *path = xasprintf("/%s/%s", uri + strlen("s3://"), key);
+	struct sigv4_header host = { "host", endpoint ? strstr(endpoint, "://") + 3 : "" };
+	struct clock *clock = clock_system();
+	struct sigv4_request r = { .method = method, .path = path, .headers = &host, .n_headers = 1, .payload_hash = SIGV4_UNSIGNED, .region = "us-east-1",
+				   .service = "s3", .key_id = id, .secret = secret, .time_ns = clock->wall_ns(clock) };
+	struct str query = { 0 };
+
+	if (!endpoint || !id || !secret)
+		return 2;
+	sigv4_presign(&r, NULL, 60, &query);
+	printf("%s%s?%s\n", endpoint, path, query.s);
+	str_deinit(&query);
+	return 0;
+}
+
 static int probe(struct bucket *b)
 {
 	struct bucket_abilities a;
@@ -360,7 +380,10 @@ int main(int argc, char **argv)
 	}
 	if (bucket_open(argv[i], &o, &b, &err) < 0)
 		return failed(&err);
-	r = command(b, argv[i + 1], argv + i + 2, argc - i - 2);
+	if (str_eq(argv[i + 1], "presign") && argc - i == 4)
+		r = presign(argv[i], argv[i + 2], argv[i + 3]);
+	else
+		r = command(b, argv[i + 1], argv + i + 2, argc - i - 2);
 	bucket_free(b);
 	return r;
 }

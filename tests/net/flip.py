@@ -2,7 +2,8 @@
 
     python3 tests/net/flip.py DIR HOST:PORT
 
-DIR/flip says what, one word: signature, method, path, query, body, or a header's name; "none": nothing. One bit of it, in each request that has it.
+DIR/flip says what, one word: signature, method, path, query, body, or a header's name; "none": nothing. One bit of it, in each request that has it. A second
+word, a method, and a third, text of the query ("-": there is none), choose among requests.
 DIR/port: where it listens. DIR/seen: what was changed and the status that came, a line each.
 """
 import http.client
@@ -52,8 +53,11 @@ class Between(http.server.BaseHTTPRequestHandler):
     def handle_any(self):
         where, upstream = self.server.where, self.server.upstream
         with open(os.path.join(where, "flip")) as f:
-            what = f.read().strip()
+            what, wanted, query = (f.read().split() + ["", ""])[:3]
         method, target = self.command, self.path
+        own = target.partition("?")[2]
+        if wanted not in ("", method) or (bool(own) if query == "-" else query not in own):
+            what = "none"
         headers = dict(self.headers.items())
         if "100-continue" in headers.pop("Expect", "").lower():
             self.send_response_only(100)
@@ -66,7 +70,10 @@ class Between(http.server.BaseHTTPRequestHandler):
         c.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
         for name, value in headers.items():
             c.putheader(name, value)
-        c.endheaders(body)
+        try:
+            c.endheaders(body)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # refused before the body was read: the answer may lie there already
         r = c.getresponse()
         answer = r.read()
         with open(os.path.join(where, "seen"), "a") as f:

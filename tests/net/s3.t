@@ -145,7 +145,7 @@ flipped() {
 	: >flip/seen
 	b "$@" >/dev/null 2>err && { echo "taken with another $what: $*"; return 1; }
 	echo none >flip/flip
-	grep -q ' flipped 4' flip/seen || { echo "nothing of $what was changed in: $*"; cat flip/seen err; return 1; }
+	grep -q ' flipped 4' flip/seen || { echo "nothing of $what was changed in: $*"; tail -n 5 flip/seen err; return 1; }
 }
 
 test_expect 'each request is refused when a bit of what is signed is another' '
@@ -169,6 +169,76 @@ test_expect 'each request is refused when a bit of what is signed is another' '
 	flipped query put big kbig
 	flipped signature stale
 	flipped method rm k
+'
+
+# at METHOD QUERY WHAT COMMAND...: only in those requests; QUERY -: none
+at() {
+	local which="$1 $2" what=$3
+	shift 3
+	flipped "$what $which" "$@"
+}
+
+test_expect 'each class of requests by itself: those before and after it are as they were' '
+	b put small k
+	for what in signature path x-amz-date x-amz-content-sha256; do
+		at PUT - $what put small k                # PUT
+		at GET - $what cat k                      # GET
+		at HEAD - $what head k                    # HEAD
+		at POST delete $what rm k k2 k3           # batch delete
+		b put small k
+		at POST uploads $what put big kbig        # multipart: begin
+		at PUT partNumber=2 $what put big kbig    # a part
+		at POST uploadId $what put big kbig       # its end
+		at GET list-type $what ls                 # LIST
+		at GET uploads $what stale                # LIST of uploads
+	done
+	at GET - range get k out 5 10                     # ranged GET
+	at PUT - body put small k
+	at PUT partNumber=2 body put big kbig
+	at PUT partNumber=2 query put big kbig
+	at POST uploadId query put big kbig
+	at POST uploadId body put big kbig
+	at POST uploads query put big kbig
+	at POST delete body rm k k2 k3
+	at GET list-type query ls
+'
+
+test_expect 'DELETE of one, with and without a condition, and of an upload' '
+	for what in signature path x-amz-date x-amz-content-sha256 if-match; do
+		b put small k
+		etag=$(b head k | sed "s/.*etag=\(\S*\).*/\1/")
+		echo "$what DELETE" >flip/flip
+		: >flip/seen
+		b rmif k "$etag" >out 2>err && { echo "taken with another $what"; false; }
+		echo none >flip/flip
+		grep -q "^DELETE flipped 4" flip/seen
+		test_is "$(b exist k)" "k yes 1000"
+	done
+	id=$(python3 "$SRC/tests/net/begin_upload.py" s3://tbucket/pre left)
+	for what in signature path query x-amz-date; do
+		echo "$what DELETE uploadId" >flip/flip
+		: >flip/seen
+		b stale >out 2>err || :
+		echo none >flip/flip
+		grep -q "^DELETE flipped 4" flip/seen || { echo "not refused with another $what"; cat flip/seen out err; false; }
+	done
+	test_is "$(b stale)" 1
+	test_is "$(b stale)" 0
+'
+
+test_expect 'a presigned URL: taken as it is, refused with any part of it changed' '
+	b put small k
+	url=$(b presign GET k)
+	http GET "$url" | tail -c +5 | cmp - small
+	test_is "$(http PUT "$(b presign PUT k4)" sixteen | head -n 1)" 200
+	b cat k4 | cmp - sixteen
+	for change in "s/Signature=(.)/Signature=\1\1/" "s/-Expires=60/-Expires=61/" "s/Date=20/Date=19/" "s,/k\?,/k4?," "s/us-east-1/us-west-1/" "s/Credential=./Credential=x/"; do
+		other=$(sed -E "$change" <<<"$url")
+		test "$other" != "$url"
+		status=$(http GET "$other" | head -n 1 | tr -d "\0")
+		test "${status:0:1}" = 4 || { echo "taken: $other"; false; }
+	done
+	test_is "$(http PUT "$url" small | head -n 1)" 403 # another method
 '
 
 # ---- addresses and certificates ---------------------------------------------------------------------------------------
