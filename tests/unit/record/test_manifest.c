@@ -67,6 +67,9 @@ static struct content_id table(struct fixture *f, const struct digest *key)
 static int setup(void **state)
 {
 	struct fixture *f = xcalloc(1, sizeof(*f));
+	static const struct manifest_variable threads = { "OMP_NUM_THREADS", "3" }, tool = { "python3 --version", "Python 3.11.2" };
+	static const char *const secrets[] = { "TOKEN" };
+	static struct manifest_step step = { .name = "train", .secrets = secrets, .n_secrets = 1, .threads = &threads, .n_threads = 1 };
 	struct digest key = { { 7 } };
 
 	assert_int_equal(store_open("memory:", true, &f->s, NULL), 0);
@@ -80,6 +83,11 @@ static int setup(void **state)
 	f->m = (struct manifest){ .run = &f->run, .pipeline_tree = f->run.pipeline_blob, .inputs = &f->input, .n_inputs = 1, .code = &f->code, .n_code = 1,
 				  .attempts = &f->attempt, .n_attempts = 1 };
 	f->run.results = f->m.results = table(f, &key);
+	f->run.git_submodules = "[{\"commit\":null,\"dirty\":false,\"path\":\"m\"}]";
+	f->m.steps = &step;
+	f->m.tools = &tool;
+	f->m.n_steps = f->m.n_tools = 1;
+	step.code = f->code.tree;
 	*state = f;
 	return 0;
 }
@@ -119,6 +127,73 @@ static void test_round_trip(void **state)
 	assert_true(content_id_eq(&got.inputs[0].id, &f->input.id));
 	assert_int_equal(got.n_code, 1);
 	assert_true(content_id_eq(&got.code[0].tree, &f->code.tree));
+	assert_int_equal(got.n_steps, 1);
+	assert_string_equal(got.steps[0].name, "train");
+	assert_true(content_id_eq(&got.steps[0].code, &f->code.tree));
+	assert_string_equal(got.steps[0].secrets[0], "TOKEN");
+	assert_string_equal(got.steps[0].threads[0].value, "3");
+	assert_string_equal(got.tools[0].value, "Python 3.11.2");
+	assert_true(strstr(got.environment_json, "\"kernel\":") && strstr(got.environment_json, "\"cpus\":"));
+	assert_string_equal(got.run->git_submodules, "[{\"commit\":null,\"dirty\":false,\"path\":\"m\"}]");
+}
+
+static int same_attempt(void *arg, const struct attempt_record *r, struct err *err)
+{
+	const struct fixture *f = arg;
+	const struct attempt_record *want = &f->attempt;
+	_cleanup_(str_deinit) struct str a = { 0 }, b = { 0 };
+
+	attempt_record_encode(want, &a);
+	attempt_record_encode(r, &b);
+	assert_string_equal(a.s, b.s);
+	assert_true(r->has_result && r->cacheable);
+	assert_int_equal(r->n_inputs, 2);
+	assert_true(content_id_eq(&r->inputs[1].id, &want->inputs[1].id));
+	assert_true(r->metrics[0].value == 0.1);
+	assert_string_equal(r->row.message, want->row.message);
+	assert_string_equal(r->row.continues, "3 4");
+	assert_int_equal(r->row.max_rss_bytes, 1ULL << 40);
+	return 7;
+}
+
+/* All that is on record of an attempt comes back, whatever bytes its names are of. */
+static void test_attempts(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct named_content in[] = { { "(code)", f->code.tree }, { "d\xff\\", f->input.id } }, out[] = { { "model", put(f->s, "the model") } };
+	struct metric_value metric = { "val.\"x\"", 0.1 };
+	struct manifest got;
+
+	f->attempt.has_result = f->attempt.cacheable = true;
+	f->attempt.inputs = in;
+	f->attempt.n_inputs = 2;
+	f->attempt.outputs = out;
+	f->attempt.n_outputs = 1;
+	f->attempt.metrics = &metric;
+	f->attempt.n_metrics = 1;
+	f->attempt.key_record_bytes = 5;
+	f->attempt.row.message = "line\nline\x01";
+	f->attempt.row.continues = "3 4";
+	f->attempt.row.max_rss_bytes = 1ULL << 40;
+	f->attempt.row.failure = FAILURE_GATE;
+	assert_int_equal(manifest_store(f->s, &f->m, &f->hash, NULL), 0);
+	assert_int_equal(manifest_load(f->s, &f->hash, arena, &got, NULL), 0);
+	assert_int_equal(manifest_each_attempt(f->s, &got.attempts_blob, same_attempt, f, NULL), 7);
+}
+
+/* Of a run that was stopped the manifest has what it had come to, and the run's row no table: it can go on. */
+static void test_stopped(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct manifest got;
+
+	f->run.state = RUN_INTERRUPTED;
+	assert_int_equal(manifest_store(f->s, &f->m, &f->hash, NULL), 0);
+	assert_int_equal(manifest_load(f->s, &f->hash, arena, &got, NULL), 0);
+	assert_int_equal(got.run->results.kind, CONTENT_NONE);
+	assert_true(content_id_eq(&got.results, &f->m.results));
 }
 
 /* The same run has the same hash; anything else in it has another. */
@@ -265,6 +340,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_attempts, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_stopped, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hash, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_gc_keeps_what_a_run_gave, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_gc_keeps_what_a_stopped_run_gave, setup, teardown),
