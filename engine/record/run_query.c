@@ -167,7 +167,12 @@ int run_condition_parse(const char *text, struct arena *arena, struct run_condit
 
 /* --- the query --------------------------------------------------------------------------------------------------------------------- */
 
+/* A condition that so many things meet is asked of each run in turn, newest first: the first ones come soon. One that few meet is asked first, and gives
+ * the runs. */
+#define COMMON 2000
+
 struct builder {
+	struct db *db;
 	struct str sql;
 	struct {
 		enum { BIND_TEXT, BIND_INT, BIND_NUMBER } kind;
@@ -209,10 +214,31 @@ static const char *operator_text(enum run_operator op)
 	return text[op];
 }
 
+/* Do more than COMMON rows come? `sql` has the name and the value as its first two places. */
+static bool is_common(struct builder *b, const char *rows, const struct run_condition *c)
+{
+	_cleanup_(str_deinit) struct str sql = { 0 };
+	sqlite3_stmt *s;
+	bool common;
+
+	str_addf(&sql, "SELECT count(*) FROM (SELECT 1 FROM %s WHERE name = ? AND value %s ? LIMIT %d)", rows, operator_text(c->op), COMMON + 1);
+	if (sqlite3_prepare_v2(b->db->sql, sql.s, -1, &s, NULL) != SQLITE_OK)
+		return false;
+	bind_text(s, 1, c->name);
+	if (c->is_number)
+		sqlite3_bind_double(s, 2, c->number);
+	else
+		bind_text(s, 2, c->text);
+	common = sqlite3_step(s) == SQLITE_ROW && sqlite3_column_int(s, 0) > COMMON;
+	sqlite3_finalize(s);
+	return common;
+}
+
 /* Numbers sort before texts in SQLite: each is only held against its own kind. A value that reads as a number may also be meant as text ("007"). */
 static void where_param(struct builder *b, const struct run_condition *c)
 {
-	where(b, "run.rowid_ IN (SELECT run FROM run_param WHERE name = ? AND (value ");
+	where(b, is_common(b, "run_param", c) ? "EXISTS (SELECT 1 FROM run_param WHERE run_param.run = run.rowid_ AND name = ? AND (value " :
+						"run.rowid_ IN (SELECT run FROM run_param WHERE name = ? AND (value ");
 	bind_a_text(b, c->name);
 	str_addf(&b->sql, "%s ? AND typeof(value) %s 'text'", operator_text(c->op), c->is_number ? "<>" : "=");
 	bind_a_number(b, c);
@@ -223,21 +249,55 @@ static void where_param(struct builder *b, const struct run_condition *c)
 	str_add(&b->sql, "))");
 }
 
+/* The part behind the first dot: what the metric would be called if the part before it is a step. */
+static const char *behind_step(const char *name)
+{
+	const char *dot = strchr(name, '.');
+
+	return dot && dot[1] ? dot + 1 : NULL;
+}
+
+/* By the table's own key: the plus keeps SQLite from looking through all that have such a value, for each run. */
+static void where_common_metric(struct builder *b, const struct run_condition *c)
+{
+	const char *rest = behind_step(c->name);
+	_cleanup_(str_deinit) struct str sql = { 0 };
+
+	str_addf(&sql, "EXISTS (SELECT 1 FROM set_metric m WHERE m.result_set = run.result_set AND +m.value %s ? AND (m.name = ?%s))", operator_text(c->op),
+		 rest ? " OR m.name = ? AND m.step = substr(?, 1, ?)" : "");
+	where(b, sql.s);
+	bind_a_number(b, c);
+	bind_a_text(b, c->name);
+	if (!rest)
+		return;
+	bind_a_text(b, rest);
+	bind_a_text(b, c->name);
+	bind_an_int(b, rest - 1 - c->name);
+}
+
+static bool metric_is_common(struct builder *b, const struct run_condition *c)
+{
+	struct run_condition rest = *c;
+
+	rest.name = behind_step(c->name);
+	return is_common(b, "set_metric", c) || (rest.name && is_common(b, "set_metric", &rest));
+}
+
 /* "evaluate.accuracy" is the metric of that name, or `accuracy` of the step `evaluate`. */
 static void metric_sets(struct builder *b, const struct run_condition *c)
 {
-	const char *dot = strchr(c->name, '.');
+	const char *rest = behind_step(c->name);
 
 	str_addf(&b->sql, "SELECT result_set FROM set_metric WHERE name = ? AND value %s ?", operator_text(c->op));
 	bind_a_text(b, c->name);
 	bind_a_number(b, c);
-	if (!dot || !dot[1])
+	if (!rest)
 		return;
 	str_addf(&b->sql, " UNION ALL SELECT result_set FROM set_metric WHERE name = ? AND value %s ? AND step = substr(?, 1, ?)", operator_text(c->op));
-	bind_a_text(b, dot + 1);
+	bind_a_text(b, rest);
 	bind_a_number(b, c);
 	bind_a_text(b, c->name);
-	bind_an_int(b, dot - c->name);
+	bind_an_int(b, rest - 1 - c->name);
 }
 
 static void add_conditions(struct builder *b, const struct run_query *q)
@@ -245,6 +305,10 @@ static void add_conditions(struct builder *b, const struct run_query *q)
 	for (size_t i = 0; i < q->n_params; i++)
 		where_param(b, &q->params[i]);
 	for (size_t i = 0; i < q->n_metrics; i++) {
+		if (metric_is_common(b, &q->metrics[i])) {
+			where_common_metric(b, &q->metrics[i]);
+			continue;
+		}
 		where(b, "run.result_set IN (");
 		metric_sets(b, &q->metrics[i]);
 		str_addc(&b->sql, ')');
@@ -328,7 +392,7 @@ static bool has_row(const struct run_row *v, size_t n, int64_t rowid)
 
 int record_query_runs(struct db *db, const struct run_query *q, struct arena *arena, struct run_row **ret, size_t *ret_n, struct err *err)
 {
-	struct builder b = { 0 };
+	struct builder b = { .db = db };
 	VEC(struct run_row) out = { 0 };
 	sqlite3_stmt *s;
 	int r;
