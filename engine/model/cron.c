@@ -160,12 +160,18 @@ static int read_weekday_of_month(struct reading *r, const struct field *f, int w
 	return 1;
 }
 
+/* Where steps end: 7 is Sunday once more, for those who write it. */
+static int last_of(const struct field *f)
+{
+	return f == &fields[DAY_OF_WEEK] ? 6 : f->max;
+}
+
 /* What stands behind the first number: a range, or a step from it on. */
 static int read_range(struct reading *r, const struct field *f, int from, int *to)
 {
 	*to = from;
 	if (*r->p == '/') {
-		*to = f->max; /* 5/10: from 5 on, every 10 */
+		*to = MAX(last_of(f), from); /* 5/10: from 5 on, every 10 */
 	} else if (*r->p == '-') {
 		r->p++;
 		if (read_number(r, f, to) < 0)
@@ -180,7 +186,7 @@ static int read_range(struct reading *r, const struct field *f, int from, int *t
 
 static int read_item(struct reading *r, const struct field *f)
 {
-	int from = f->min, to = f->max, step = 1, special;
+	int from = f->min, to = last_of(f), step = 1, special;
 
 	if (*r->p == '*' || (*r->p == '?' && (f == &fields[DAY_OF_MONTH] || f == &fields[DAY_OF_WEEK]))) {
 		r->p++;
