@@ -88,7 +88,8 @@ test_expect 'dice: the nondeterministic step is found, named and located; what i
 '
 test_expect 'dice: the exit code says how far it is the same' '
 	cd dice
-	cairn reproduce -q "$(cat ../first)" --step seeded
+	cairn tag "$(cat ../first)" dice/first
+	cairn reproduce -q dice/first --step seeded
 	test_code 10 cairn reproduce -q "$(cat ../first)" --step seeded --step mean --json >../report
 	test_is "$(json ../report "d[\"verdict\"]")" "within tolerance"
 	test_code 10 cairn reproduce -q "$(cat ../first)" --step pack
