@@ -39,7 +39,7 @@ var parts = map[string]func(){
 	"kube-scheduler":          func() { command(scheduler.NewSchedulerCommand()) },
 	"kubelet":                 func() { command(kubelet.NewKubeletCommand(context.Background())) },
 	"kubectl": func() {
-		_ = logs.GlogSetter(kubectl.GetLogVerbosity(os.Args))
+		_, _ = logs.GlogSetter(kubectl.GetLogVerbosity(os.Args))
 		util.CheckErr(cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()))
 	},
 }
