@@ -223,7 +223,9 @@ int origin_locate(struct store *s, const char *uri, const char *options, struct 
 	}
 	if (r == 0) {
 		*ret = *slot;
-		*ret_key = origin_in_bucket(uri) ? arena_strdup(arena, *rest ? rest + 1 : "") : arena_strndup(arena, rest, strcspn(rest, "#"));
+		*ret_key = origin_in_bucket(uri) ? arena_strdup(arena, *rest ? rest + 1 : "") :
+			   *rest && *rest != '#' ? arena_strndup(arena, rest, strcspn(rest, "#")) :
+						   "/";
 	}
 	pthread_mutex_unlock(&o->lock);
 	return r;

@@ -17,7 +17,9 @@ static const struct cli_command store_commands[] = {
 	{ "verify", "read everything in the store back and check it", "", 0, 0,
 	  "Reads every object of the store: digests of content, records, and whether what they name is there. A damaged copy is set "
 	  "aside, so that the next run that needs it makes it again. With a shared store both sides are read: a damaged copy here is fetched anew, and one "
-	  "there is sent anew when it is sound here.",
+	  "there is sent anew when it is sound here.\n\n"
+	  "Inputs that runs of this project took by reference are asked for at their origins: what has changed there, is gone, or can't be reached is said and "
+	  "counted, but is no problem of the store.",
 	  OPTIONS({ 0, "sample", "PART", "of a shared store read only so much: 5%, or 0.05; another part each time" }, OPT_STORE),
 	  .json = "{\"objects\": N, \"problems\": [{\"space\", \"name\", \"problem\"}], \"repaired\": N, "
 		  "\"nondeterminism\": [{\"key\", \"task\"}], \"origins\": {\"unchanged\": N, \"changed\": N, "

@@ -159,6 +159,8 @@ static bool may_retry(struct run *r, struct active *a, int64_t *ret_delay_ns)
 		return false;
 	if (f == FAILURE_CANCELLED || f == FAILURE_GATE || f == FAILURE_UNSCHEDULABLE || a->attempt.shell || r->stopping)
 		return false;
+	if (f == FAILURE_STORE && a->result.err.code == ERR_CHANGED)
+		return false; /* an origin isn't again what was pinned */
 	if (h->failures[f]++ >= p->budget[f])
 		return false;
 	if (f == FAILURE_OOM && p->oom_memory_factor > 1)

@@ -95,7 +95,7 @@ static void must_fail(struct fixture *f, const char *uri, enum err_code code, co
 		fail_msg("%s", err.msg);
 }
 
-static uint64_t gets(void)
+static uint64_t n_gets(void)
 {
 	struct bucket_memory_counts c;
 
@@ -254,16 +254,16 @@ static void test_prefix(void **state)
 	assert_int_equal(copy.objects, 5);
 	assert_int_equal(copy.bytes, 8);
 	assert_int_equal(copy.fetched, 5);
-	assert_int_equal(gets(), 5);
+	assert_int_equal(n_gets(), 5);
 	again = pin(f, BUCKET "/p/", ORIGIN_AUTO);
 	assert_true(content_id_eq(&copy.id, &again.id));
-	assert_int_equal(gets(), 5);
+	assert_int_equal(n_gets(), 5);
 	ref = pin(f, BUCKET "/p/", ORIGIN_REFERENCE);
 	assert_true(ref.by_reference);
-	assert_int_equal(gets(), 5);
+	assert_int_equal(n_gets(), 5);
 	lay_out(f, &copy.id, "copy");
 	lay_out(f, &ref.id, "ref");
-	assert_int_equal(gets(), 5); /* the copy's bytes serve */
+	assert_int_equal(n_gets(), 5); /* the copy's bytes serve */
 	content_is(f, "copy/a/deep/d.txt", "dd");
 	content_is(f, "ref/a/deep/d.txt", "dd");
 	content_is(f, "ref/a-b/c.csv", "ccc");
