@@ -454,9 +454,19 @@ static int ask_contents(struct sender *s, struct remote_object *v, size_t n, str
 	return got;
 }
 
+/* What is missing here, too, may be what a record names. */
+static bool all_contents_there(const struct remote_object *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (v[i].space <= STORE_TREE && !v[i].there)
+			return false;
+	return true;
+}
+
 int remote_send(struct remote *r, struct store *from, struct remote_object *v, size_t n, struct remote_sent *ret, struct err *err)
 {
 	struct sender s = { .r = r, .from = from, .sent = ret, .lock = PTHREAD_MUTEX_INITIALIZER };
+	bool whole;
 	int got;
 
 	if (remote_attach(r, err) < 0)
@@ -469,9 +479,10 @@ int remote_send(struct remote *r, struct store *from, struct remote_object *v, s
 	/* This machine may have slept since the bucket was asked. */
 	if (got == 0 && !lease_is_good(r))
 		got = err_set(err, ERR_CHANGED, "the lease in %s lapsed while contents were sent; they are sent again", remote_uri(r));
-	if (got == 0)
+	whole = got == 0 && all_contents_there(v, n);
+	if (whole)
 		got = send_space(&s, STORE_ACTION, v, n, err);
-	if (got == 0)
+	if (whole && got == 0)
 		got = send_space(&s, STORE_RUN, v, n, err);
 	if (got == 0)
 		got = send_space(&s, STORE_TAG, v, n, err);

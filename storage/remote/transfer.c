@@ -236,18 +236,113 @@ struct push {
 	struct store *local;
 	struct remote *remote;
 	struct remote_sent *sent;
+	const struct store_gc_options *walk;
+	struct store *tier;
+	bool closed;  /* what is moved has all that its records name */
+	bool lacking; /* some content that was to be moved is in neither place */
 };
 
+/* One that is gone meanwhile (collected, damaged) can't be sent, and isn't waited for. */
+static int add_unsent(struct closure *c, const struct unsent_record *u)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	struct action_record a;
+	size_t before = c->objects[u->space].v.n;
+	int r = 0;
+
+	if (u->space == STORE_RUN)
+		r = add_manifest(c, &u->name, NULL);
+	else if (store_get(c->s, STORE_ACTION, &u->name, ACTION_RECORD_MAX, &bytes, NULL) == 0 && action_decode(bytes.s, bytes.len, arena, &a, NULL) == 0) {
+		add_object(c, STORE_ACTION, &u->name, UINT64_MAX);
+		add_named(c, &a);
+	}
+	if (c->objects[u->space].v.n > before)
+		c->objects[u->space].v.v[before].replace = u->replace;
+	return r;
+}
+
+/* Are all contents that were found in the bucket? */
+static int contents_are_there(struct push *p, const struct closure *c, bool *ret, struct err *err)
+{
+	VEC(struct remote_object) v = { 0 };
+	int r = 0;
+
+	for (int space = STORE_BLOB; space <= STORE_TREE; space++)
+		for (size_t i = 0; i < c->objects[space].v.n; i++) {
+			const struct found_object *f = &c->objects[space].v.v[i];
+			struct remote_object o = { .space = (enum store_space)space, .name = f->name, .size = f->size };
+
+			VEC_PUSH(&v, o);
+		}
+	if (v.n)
+		r = remote_has(p->remote, v.v, v.n, err);
+	for (size_t i = 0; i < v.n; i++)
+		*ret &= v.v[i].there;
+	VEC_FREE(&v);
+	return r;
+}
+
+/* Does the bucket have all that this record names? */
+static int is_whole(struct push *p, const struct remote_object *o, bool *ret, struct err *err)
+{
+	struct closure c = { .s = p->tier, .walk = p->walk }; /* what isn't here is looked for there */
+	const struct unsent_record u = { .space = o->space, .name = o->name };
+	int r;
+
+	closure_init(&c);
+	*ret = add_unsent(&c, &u) == 0 && c.objects[o->space].v.n > 0;
+	r = add_trees(&c, err);
+	if (r == 0)
+		r = contents_are_there(p, &c, ret, err); /* records of its keys go by themselves */
+	closure_deinit(&c);
+	return r;
+}
+
+/* Only those that are whole there: what a directory lacks (it was pulled while somebody collected, it is damaged) may be gone from the bucket, too. */
+static int send_whole(struct push *p, struct remote_object *v, size_t n, struct err *err)
+{
+	size_t m = 0;
+
+	if (remote_has(p->remote, v, n, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		bool whole = true;
+
+		if (v[i].there && !v[i].replace) {
+			p->sent->skipped++;
+			continue;
+		}
+		if (v[i].space == STORE_RUN && !p->walk)
+			continue; /* nobody says what it names */
+		if (is_whole(p, &v[i], &whole, err) < 0)
+			return -1;
+		if (whole)
+			v[m++] = v[i];
+		else
+			p->sent->missing++;
+	}
+	return m ? remote_send(p->remote, p->local, v, m, p->sent, err) : 0;
+}
+
+/* A batch is of one space; contents come before what names them. */
 static int send_batch(void *arg, struct remote_object *v, size_t n, struct err *err)
 {
 	struct push *p = arg;
+	bool records = v[0].space == STORE_ACTION || v[0].space == STORE_RUN;
 
-	return remote_send(p->remote, p->local, v, n, p->sent, err);
+	if (records && (p->lacking || !p->closed))
+		return send_whole(p, v, n, err);
+	if (remote_send(p->remote, p->local, v, n, p->sent, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n && v[i].space <= STORE_TREE; i++)
+		p->lacking |= !v[i].there;
+	return 0;
 }
 
 int tier_push(struct store *s, const struct tier_wanted *w, struct remote_sent *ret, struct err *err)
 {
-	struct push p = { tier_local(s), tier_remote(s), ret };
+	struct push p = { .local = tier_local(s), .remote = tier_remote(s), .sent = ret, .walk = w->walk, .tier = s, .closed = w->n_manifests > 0 };
 	struct everything all = { .move = send_batch, .arg = &p };
 	struct closure c = { .s = p.local };
 	int r;
@@ -266,29 +361,11 @@ int tier_push(struct store *s, const struct tier_wanted *w, struct remote_sent *
 
 /* --- what was left unsent -------------------------------------------------------------------------------------------------------------- */
 
-/* One that is gone meanwhile (collected, damaged) can't be sent, and isn't waited for. */
-static void add_unsent(struct closure *c, const struct unsent_record *u)
-{
-	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	_cleanup_(str_deinit) struct str bytes = { 0 };
-	struct action_record a;
-	size_t before = c->objects[u->space].v.n;
-
-	if (u->space == STORE_RUN)
-		add_manifest(c, &u->name, NULL);
-	else if (store_get(c->s, STORE_ACTION, &u->name, ACTION_RECORD_MAX, &bytes, NULL) == 0 && action_decode(bytes.s, bytes.len, arena, &a, NULL) == 0) {
-		add_object(c, STORE_ACTION, &u->name, UINT64_MAX);
-		add_named(c, &a);
-	}
-	if (c->objects[u->space].v.n > before)
-		c->objects[u->space].v.v[before].replace = u->replace;
-}
-
 int tier_send_unsent(struct store *s, const struct store_gc_options *walk, struct remote_sent *ret, struct err *err)
 {
 	struct closure c = { .s = tier_local(s), .walk = walk };
 	_cleanup_(freep) struct unsent_record *v = NULL;
-	struct push p = { c.s, tier_remote(s), ret };
+	struct push p = { .local = c.s, .remote = tier_remote(s), .sent = ret, .walk = walk, .tier = s, .closed = true };
 	struct everything all = { .move = send_batch, .arg = &p };
 	struct err e = { 0 };
 	size_t n = 0;

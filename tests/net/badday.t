@@ -300,11 +300,12 @@ slow_team() {
 	done
 	rm -f "$TRASH/started" "$TRASH/go"
 }
-# killed_run: until the last step has started, and no further
+# killed_run [FILE-PATTERN]: until the last step has started (and such a file is there), and no further
 killed_run() {
 	rm -f "$TRASH/work"/run.{pid,rc}
 	start run cairn -C "$PWD/ann" run
 	wait_until 30 test -e "$TRASH/started"
+	[ $# -eq 0 ] || wait_until 30 eval "find ann/.cairn/store/remote -path '$1' -type f | grep -q ."
 	kill -9 "$(cat "$TRASH/work/run.pid")"
 	wait_until 30 test -s "$TRASH/work/run.rc"
 	touch "$TRASH/go"
@@ -326,7 +327,7 @@ test_expect 'killed before what is on record here was sent: resume sends it' '
 test_expect 'killed so: another run of other steps sends it, without looking at all that there is' '
 	slow_team kill2
 	rules front <<<"{\"method\": \"PUT\", \"path\": \"*/actions/*\", \"hold\": \"start\"}"
-	killed_run
+	killed_run "*unsent*"
 	rm front/rules 2>/dev/null || rm "$TRASH/work/front/rules"
 	test_is "$(find ann/.cairn/store/remote -path "*unsent*" -type f | wc -l)" 1
 	echo "{pipeline: other, steps: {x: {run: echo}}}" >ann/other.yaml
@@ -343,7 +344,7 @@ test_expect 'killed so: store push --unsent sends just that' '
 	echo "{pipeline: other, steps: {x: {run: \"seq 1000 >\${{ outputs.o }}\", outputs: {o: o}}}}" >ann/other.yaml
 	AWS_ENDPOINT_URL=http://127.0.0.1:$(port front refused) AWS_MAX_ATTEMPTS=1 cairn -C ann run -q --cache=off other.yaml # made alone: no business of --unsent
 	rules front <<<"{\"method\": \"PUT\", \"path\": \"*/actions/*\", \"hold\": \"start\"}"
-	killed_run
+	killed_run "*unsent*"
 	calm
 	cairn -C ann store push --unsent --json >out
 	test "$(json out "d[\"objects\"]")" -ge 1

@@ -62,6 +62,9 @@ server_answers() { python3 -c 'import socket, sys; socket.create_connection(("12
 SERVER_KEY=testkey SERVER_SECRET=testsecret-not-to-be-shown
 export SERVER_KEY SERVER_SECRET
 
+# server_again NAME PROGRAM [OPTION...]: one that was stopped, on its old port, with its old data.
+server_again() { SERVER_PORT=$(server_port "$1") server "$@"; }
+
 # Files of the servers: where `start` puts its own.
 server_file() { echo "${TEST_START_DIR:-$TRASH/work}/$1"; }
 
@@ -73,7 +76,7 @@ server() {
 	mkdir -p "$data"
 	[ "$program" = fake-gcs-server ] || mkdir -p "$data/tbucket"
 	for try in 1 2 3; do # somebody else may take the port
-		port=$(server_free_port)
+		port=${SERVER_PORT:-$(server_free_port)}
 		rm -f "$(server_file "$name")".{pid,rc,sid}
 		case $program in
 		versitygw) start "$name" env ROOT_ACCESS_KEY="$SERVER_KEY" ROOT_SECRET_KEY="$SERVER_SECRET" "$servers_cache/bin/versitygw" --port "127.0.0.1:$port" "$@" posix "$data" ;;
