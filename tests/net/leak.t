@@ -10,7 +10,8 @@ export SERVER_KEY=leaktestkeyid SERVER_SECRET=LeakTestSecret/With+Odd==Parts TOK
 server gw versitygw || test_bail 'versitygw does not start'
 server_env gw versitygw
 hostile front --no-tls --upstream "127.0.0.1:$(server_port gw)" || test_bail 'the hostile server does not start'
-export AWS_ENDPOINT_URL=http://127.0.0.1:$(port front http) AWS_MAX_ATTEMPTS=2
+AWS_ENDPOINT_URL=http://127.0.0.1:$(port front http)
+export AWS_ENDPOINT_URL AWS_MAX_ATTEMPTS=2
 
 # Each step says what it can see of the engine and its helpers: arguments of all processes but this test's own servers, its own environment.
 write project/pipeline.yaml <<'YAML'

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Two writers with partly the same keys, clients killed with -9 at any time, a collector that never rests: at the end every manifest that is left is whole,
-# by a walker that knows nothing of our code. A minute; ten with tests/run --full, or CAIRN_SOAK_SECONDS.
+# by a walker that knows nothing of our code. A minute; ten with tests/run --full, or CAIRN_TEST_SOAK_SECONDS.
 . "$(dirname "$0")/servers.sh"
 . "$(dirname "$0")/../lib.sh"
 
