@@ -49,27 +49,6 @@ int lineage_neighbours(struct db *db, const struct content_id *id, enum lineage_
 	return read_attempts(db, s, id, max, arena, ret, ret_n, err);
 }
 
-/* Hex digits → the first and the last digest that begin with them. */
-static bool prefix_range(const char *hex, struct digest *first, struct digest *last)
-{
-	size_t n = strlen(hex);
-
-	if (n < 4 || n > 64)
-		return false;
-	memset(first, 0, sizeof(*first));
-	memset(last, 0xff, sizeof(*last));
-	for (size_t i = 0; i < n; i++) {
-		int v = hex[i] >= '0' && hex[i] <= '9' ? hex[i] - '0' : hex[i] >= 'a' && hex[i] <= 'f' ? hex[i] - 'a' + 10 : -1;
-		int shift = i % 2 ? 0 : 4;
-
-		if (v < 0)
-			return false;
-		first->b[i / 2] = (uint8_t)(first->b[i / 2] | v << shift);
-		last->b[i / 2] = (uint8_t)((last->b[i / 2] & ~(0xf << shift)) | v << shift);
-	}
-	return true;
-}
-
 int lineage_find(struct db *db, const char *hex, struct content_id *ret, struct err *err)
 {
 	/* A blob and a tree can have one digest; a third row is another one. */
@@ -82,7 +61,7 @@ int lineage_find(struct db *db, const char *hex, struct content_id *ret, struct 
 		return -1;
 	if (str_has_prefix(hex, "sha256:"))
 		hex += 7;
-	if (!prefix_range(hex, &first, &last))
+	if (!digest_prefix_range(hex, &first, &last))
 		return err_set(err, ERR_INVALID, "`%s` is not the beginning of a content id (4 to 64 hex digits)", hex);
 	bind_digest(s, 1, &first);
 	bind_digest(s, 2, &last);

@@ -72,7 +72,8 @@ static const char *const db_migrations[] = {
 	"CREATE INDEX tag_run ON tag(run);"
 	/* Firings: the row is there before anything starts, and only once. */
 	"CREATE TABLE firing (path TEXT NOT NULL, schedule TEXT NOT NULL, nominal_ns INTEGER NOT NULL, cause INTEGER NOT NULL, state INTEGER NOT NULL,"
-	" number INTEGER NOT NULL DEFAULT 0, resumes INTEGER NOT NULL DEFAULT 0, claimed_ns INTEGER NOT NULL, started_ns INTEGER NOT NULL DEFAULT 0, ended_ns INTEGER NOT NULL DEFAULT 0,"
+	" number INTEGER NOT NULL DEFAULT 0, resumes INTEGER NOT NULL DEFAULT 0, claimed_ns INTEGER NOT NULL, started_ns INTEGER NOT NULL DEFAULT 0,"
+	" ended_ns INTEGER NOT NULL DEFAULT 0,"
 	" run TEXT, server TEXT, message TEXT, PRIMARY KEY (path, schedule, nominal_ns)) STRICT, WITHOUT ROWID;"
 	"CREATE INDEX firing_state ON firing(state) WHERE state < 3;"
 	"CREATE TABLE schedule (path TEXT NOT NULL, name TEXT NOT NULL, seen_ns INTEGER NOT NULL DEFAULT 0, paused_ns INTEGER NOT NULL DEFAULT 0,"
