@@ -1,6 +1,13 @@
 #include "record/facts.h"
 #include "record/lineage_graph.h"
 
+/* What is known of a run: asked for once, not for each content that its attempts read. */
+struct known_run {
+	struct run_row row;
+	struct run_input_row *pins;
+	size_t n_pins;
+};
+
 struct pending {
 	VEC(uint32_t) now, next; /* nodes from which the walk goes on */
 };
@@ -56,9 +63,14 @@ static int run_of(struct lineage_graph *g, struct db *db, int64_t attempt, struc
 	if (r <= 0)
 		return r;
 	slot = map_slot(g->runs, &ret->run, sizeof(ret->run), &is_new);
-	if (is_new)
-		*slot = arena_memdup(g->arena, &row, sizeof(row));
-	*ret_run = *slot;
+	if (is_new) {
+		struct known_run known = { .row = row };
+
+		if (record_run_inputs(db, row.rowid, g->arena, &known.pins, &known.n_pins, err) < 0)
+			return -1;
+		*slot = arena_memdup(g->arena, &known, sizeof(known));
+	}
+	*ret_run = &((struct known_run *)*slot)->row;
 	return 1;
 }
 
@@ -90,6 +102,16 @@ static void add_edge(struct lineage_graph *g, uint32_t from, uint32_t to, const 
 	VEC_PUSH(&g->edges, e);
 }
 
+static bool origin_in(const struct run_input_row *pins, size_t n, const struct run_row *run, const struct content_id *id, struct lineage_origin *ret)
+{
+	for (size_t i = 0; i < n; i++)
+		if (str_has_prefix(pins[i].name, "input:") && content_id_eq(&pins[i].id, id)) {
+			*ret = (struct lineage_origin){ pins[i].name + strlen("input:"), pins[i].origin, run->id };
+			return true;
+		}
+	return false;
+}
+
 int lineage_find_origin(struct db *db, const struct run_row *run, const struct content_id *id, struct arena *arena, struct lineage_origin *ret, struct err *err)
 {
 	struct run_input_row *pins;
@@ -97,12 +119,7 @@ int lineage_find_origin(struct db *db, const struct run_row *run, const struct c
 
 	if (!run || record_run_inputs(db, run->rowid, arena, &pins, &n, err) < 0)
 		return run ? -1 : 0;
-	for (size_t i = 0; i < n; i++)
-		if (str_has_prefix(pins[i].name, "input:") && content_id_eq(&pins[i].id, id)) {
-			*ret = (struct lineage_origin){ pins[i].name + strlen("input:"), pins[i].origin, run->id };
-			return 1;
-		}
-	return 0;
+	return origin_in(pins, n, run, id, ret);
 }
 
 int lineage_find_any_origin(struct db *db, const struct content_id *id, struct arena *arena, struct lineage_origin *ret, struct err *err)
@@ -146,12 +163,10 @@ static int add_io(struct lineage_graph *g, struct db *db, uint32_t node, struct 
 		struct lineage_node *c = &g->nodes.v[at];
 
 		add_edge(g, at, node, inputs[i].name);
-		if (!c->has_origin) {
-			int r = lineage_find_origin(db, run, &inputs[i].id, g->arena, &c->origin, err);
+		if (!c->has_origin && run) {
+			const struct known_run *known = CONTAINER_OF(run, const struct known_run, row);
 
-			if (r < 0)
-				return -1;
-			c->has_origin = r > 0;
+			c->has_origin = origin_in(known->pins, known->n_pins, run, &inputs[i].id, &c->origin);
 		}
 		if (g->direction == LINEAGE_UP)
 			go_on(g, at, p);

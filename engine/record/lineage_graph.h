@@ -40,7 +40,7 @@ struct lineage_graph {
 	VEC(struct lineage_edge) edges;
 	bool truncated;
 	struct map *index; /* key → number of the node + 1 */
-	struct map *runs;  /* rowid → struct run_row */
+	struct map *runs;  /* rowid → what is known of it */
 };
 
 void lineage_graph_init(struct lineage_graph *g, enum lineage_direction direction, struct arena *arena);
