@@ -7,6 +7,7 @@ import sqlite3
 TASKS = 12  # a run: 3 to prepare, 8 folds, 1 to evaluate
 OUTPUTS = 3  # each
 SHARED = 20  # runs whose first three tasks are the same
+RUNS = 100000  # on record; those beyond the ones that made something were all hits
 
 
 def digest(*what):
@@ -19,13 +20,18 @@ def fill(path, artifacts, pipeline="bench"):
     db.execute("PRAGMA synchronous=OFF")
     content = db.execute("SELECT coalesce(max(id), 0) FROM content").fetchone()[0]
     attempt = db.execute("SELECT coalesce(max(id), 0) FROM attempt").fetchone()[0]
+    first = db.execute("SELECT coalesce(max(rowid_), 0) + 1 FROM run").fetchone()[0]
     made, run, last = 0, 0, None
     contents, attempts, results, io = [], [], [], []
+
+    def add_runs(numbers):
+        db.executemany("INSERT INTO run (rowid_, id, pipeline, state, started_ns, ended_ns, params_json) VALUES (?,?,?,1,?,?,'{}')",
+                       ((first + n, f"{pipeline}-{n:06}", pipeline, first + n, first + n + 1) for n in numbers))
 
     def make(task, key, reads):
         nonlocal content, attempt, made
         attempt += 1
-        attempts.append((attempt, 1, task, task, pipeline, 1, key, attempt, attempt + 1))
+        attempts.append((attempt, first + run, task, task, pipeline, 1, key, attempt, attempt + 1))
         out = []
         for k in range(OUTPUTS):
             content += 1
@@ -55,6 +61,8 @@ def fill(path, artifacts, pipeline="bench"):
             db.executemany("INSERT INTO io (attempt, dir, name, content) VALUES (?,?,?,?)", io)
             db.commit()
             contents, attempts, results, io = [], [], [], []
+    add_runs(range(max(run, RUNS * artifacts // 1000000)))
+    db.commit()
     found = db.execute("SELECT digest FROM content WHERE id = ?", (last[0],)).fetchone()[0].hex()
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     db.close()
