@@ -225,6 +225,7 @@ static void note_time(struct cli *cli, struct backfill *b, int64_t nominal, cons
 static int backfill_one(struct cli *cli, const struct cli_args *args, struct backfill *b, int64_t nominal)
 {
 	bool json = cli->json;
+	FILE *out = cli->out;
 	struct err err = { 0 };
 	struct firing f;
 	struct run_row row = { 0 };
@@ -245,9 +246,11 @@ static int backfill_one(struct cli *cli, const struct cli_args *args, struct bac
 		note_time(cli, b, nominal, "waiting", NULL);
 		return CLI_OK;
 	}
-	cli->json = false; /* one document for all of them */
+	cli->json = false; /* one document for all of them: what runs say goes elsewhere */
+	cli->out = json ? cli->err : out;
 	code = run_here(cli, args, b->e, nominal, FIRING_BACKFILL, &row);
 	cli->json = json;
+	cli->out = out;
 	note_time(cli, b, nominal, row.id ? run_state_name(row.state) : "failed", row.id);
 	return code;
 }

@@ -302,7 +302,6 @@ def compare(tool, rule, zone_name, dst, r, points):
     return compared
 
 
-
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("tool")
