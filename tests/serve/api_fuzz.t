@@ -30,7 +30,7 @@ if [ -n "${serve_why:-}" ]; then
 else
 	test_expect 'schemathesis finds nothing' '
 		HOME=$TRASH/home "$SERVE_PYTHON" -m schemathesis.cli run "$(serve_url srv)/api/v1/openapi.json" --url "$(serve_url srv)" \
-			-H "Authorization: Bearer $SERVE_TOKEN" --seed 7 --max-examples "${CAIRN_API_EXAMPLES:-40}" --phases examples,coverage,fuzzing --workers 2 \
+			-H "Authorization: Bearer $SERVE_TOKEN" --seed 7 --max-examples "${CAIRN_TEST_API_EXAMPLES:-40}" --phases examples,coverage,fuzzing --workers 2 \
 			--checks not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,response_schema_conformance,unsupported_method \
 			--request-timeout 30 --no-color >said 2>&1 || { tail -n 120 said; exit 1; }
 		get srv /healthz
@@ -52,7 +52,7 @@ test_expect --needs wrk 'load: every request is answered, memory and descriptors
 	wrk -t 2 -c 32 -d 2s "$(serve_url srv)/api/v1/runs" >/dev/null
 	before=$(rss) open=$(fds)
 	for path in /healthz /api/v1/runs /api/v1/runs/last/tasks /metrics "/api/v1/runs/last/log?task=s"; do
-		wrk -t 2 -c 64 -d "${CAIRN_LOAD_SECONDS:-3}s" --timeout 20s "$(serve_url srv)$path" >said
+		wrk -t 2 -c 64 -d "${CAIRN_TEST_LOAD_SECONDS:-3}s" --timeout 20s "$(serve_url srv)$path" >said
 		cat said
 		test_grep "requests in" said
 		test_no_grep "Non-2xx" said
