@@ -320,9 +320,10 @@ const struct cli_command cli_commands[] = {
 	  "socket reading is free; what changes something needs the token as `Authorization: Bearer TOKEN`. Any other address needs a token for all "
 	  "but health, and isn't listened at without one; put TLS in front of it.\n"
 	  "\n"
-	  "As a service: `cairn serve --unit` prints a unit for systemd (readiness, watchdog, reload and socket activation are spoken). In a container:\n"
-	  " docker run -d --init --name cairn -v /srv/project:/project -w /project -v /etc/cairn/token:/run/token:ro \\\n"
-	  "   -p 127.0.0.1:8410:8410 --stop-timeout 660 IMAGE cairn serve --listen 0.0.0.0:8410 --token-file /run/token --drain-timeout 10m",
+	  "As a service: `cairn serve --unit` prints a unit for systemd (readiness, watchdog, reload and socket activation are spoken). In a container, whose "
+	  "time to stop must be longer than the drain's:\n"
+	  " docker run -d -v /srv/project:/project -w /project -v /etc/cairn/token:/run/token:ro \\\n"
+	  "   -p 127.0.0.1:8410:8410 IMAGE cairn serve --listen 0.0.0.0:8410 --token-file /run/token",
 	  OPTIONS({ 0, "listen", "ADDRESS", "ADDR:PORT, unix:PATH or none (default: 127.0.0.1:8410, or systemd's sockets); port 0: any", .repeats = true },
 		  { 0, "token-file", "FILE", "the token that changes need, one line (or CAIRN_SERVE_TOKEN)", .complete = COMPLETE_FILE },
 		  { 0, "pipeline", "FILE", "serve this pipeline file, instead of all that have schedules", .repeats = true, .complete = COMPLETE_YAML },
