@@ -1,6 +1,9 @@
 /* What a reproduction made, held against what the past run made. */
+#include <dirent.h>
 #include <math.h>
+#include <stdio.h>
 #include "base/fs.h"
+#include "base/process.h"
 #include "run/internal.h"
 
 struct report {
@@ -340,11 +343,26 @@ static int fill(struct report *rp, struct err *err)
 	return reproduce_environment(rp->run, rp->rep, err);
 }
 
+/* What an engine left that died while it compared. */
+static void clear_temps(const char *state_dir)
+{
+	DIR *d = opendir(state_dir);
+	struct dirent *e;
+	int pid;
+
+	while (d && (e = readdir(d)))
+		if (sscanf(e->d_name, "compare-%d-", &pid) == 1 && process_start_time(pid) == 0)
+			fs_remove_tree_at(dirfd(d), e->d_name, NULL);
+	if (d)
+		closedir(d);
+}
+
 /* Where the normaliser's files lie, for as long as the comparison takes. */
 static char *make_temp(const struct run *r, struct err *err)
 {
-	char *dir = xasprintf("%s/compare-XXXXXX", r->ctx->config->state_dir);
+	char *dir = xasprintf("%s/compare-%d-XXXXXX", r->ctx->config->state_dir, (int)getpid());
 
+	clear_temps(r->ctx->config->state_dir);
 	if (mkdtemp(dir))
 		return dir;
 	err_errno(err, "cannot make %s", dir);
