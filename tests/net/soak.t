@@ -52,7 +52,7 @@ test_expect 'others find what is left' '
 	cairn -C new store pull --json >out
 	test_is "$(json out "d[\"missing\"]")" 0
 	cairn -C new run -q --json -p shared=1 -p own=ann-last >out
-	test_is "$(json out "d[\"counts\"][\"executed\"]")" 0
+	test_is "$(json out "[d[\"counts\"][\"executed\"], d[\"counts\"][\"hits\"]]")" "[1, 5]" # one step may not be taken from the cache
 	cairn -C new store verify -q
 '
 test_done
