@@ -94,7 +94,7 @@ static int list(struct cli *cli, struct db *db, const char *state, struct run_qu
 /* --- showing ------------------------------------------------------------------------------------------------------------------ */
 
 /* Names of the run, for people: "fashion/best, v2"; "" when it has none. */
-static const char *names_of(struct cli *cli, struct db *db, const struct run_row *r, json_t *list)
+static const char *names_of(struct cli *cli, struct db *db, const struct run_row *r)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct tag_row *tags;
@@ -102,18 +102,15 @@ static const char *names_of(struct cli *cli, struct db *db, const struct run_row
 
 	if (!r->has_hash || record_tags(db, &r->hash, cli->arena, &tags, &n, NULL) < 0)
 		return "";
-	for (size_t i = 0; i < n; i++) {
-		if (list)
-			json_array_append_new(list, facts_text(tags[i].name));
+	for (size_t i = 0; i < n; i++)
 		str_addf(&text, "%s%s", i ? ", " : "", tags[i].name);
-	}
 	return text.len ? arena_strndup(cli->arena, text.s, text.len) : "";
 }
 
 static void add_row(struct cli *cli, struct db *db, struct table *t, const struct run_row *r)
 {
 	const struct run_counts *c = &r->counts;
-	const char *names = names_of(cli, db, r, NULL);
+	const char *names = names_of(cli, db, r);
 
 	table_cell(t, STYLE_BOLD, "%s", r->id);
 	table_cell(t, STYLE_DIM, "%s", r->has_hash ? cli_hash(cli, &r->hash) : "");
@@ -158,13 +155,8 @@ static void print_json(struct cli *cli, struct db *db, const struct run_row *row
 {
 	json_t *runs = json_array();
 
-	for (size_t i = 0; i < n; i++) {
-		json_t *o = facts_run(&rows[i]), *names = json_array();
-
-		names_of(cli, db, &rows[i], names);
-		json_object_set_new(o, "tags", names);
-		json_array_append_new(runs, o);
-	}
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(runs, facts_named_run(db, &rows[i], cli->arena));
 	cli_print_json(cli, json_pack("{s:o}", "runs", runs));
 }
 

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "record/facts.h"
+#include "record/tags.h"
 
 json_t *facts_text(const char *s)
 {
@@ -41,6 +42,19 @@ json_t *facts_run(const struct run_row *r)
 						    "blocked", (json_int_t)c->blocked));
 	json_object_set_new(o, "reproduces", r->has_reproduces ? json_string(digest_hex(&r->reproduces, hex)) : json_null());
 	json_object_set_new(o, "message", facts_text(r->message));
+	return o;
+}
+
+json_t *facts_named_run(struct db *db, const struct run_row *r, struct arena *arena)
+{
+	json_t *o = facts_run(r), *names = json_array();
+	struct tag_row *tags;
+	size_t n;
+
+	if (r->has_hash && record_tags(db, &r->hash, arena, &tags, &n, NULL) == 0)
+		for (size_t i = 0; i < n; i++)
+			json_array_append_new(names, facts_text(tags[i].name));
+	json_object_set_new(o, "tags", names);
 	return o;
 }
 

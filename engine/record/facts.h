@@ -7,6 +7,8 @@
 
 json_t *facts_time(int64_t wall_ns); /* ISO 8601 with milliseconds; null for 0 */
 json_t *facts_run(const struct run_row *r); /* as `cairn runs --json` documents */
+/* The same and "tags", the names that it has. */
+json_t *facts_named_run(struct db *db, const struct run_row *r, struct arena *arena);
 json_t *facts_text(const char *s);	     /* null for NULL; any bytes */
 
 /* A run that says it is running, but whose engine is gone. */

@@ -41,7 +41,7 @@ void api_runs(struct api *a)
 	list = json_array();
 	for (size_t i = 0; i < n; i++) /* whether an engine lives no query can tell */
 		if (p.state != RUN_RUNNING || facts_engine_died(&rows[i]) == died)
-			json_array_append_new(list, facts_run(&rows[i]));
+			json_array_append_new(list, facts_named_run(a->db, &rows[i], a->arena));
 	api_answer_page(a, "runs", list, n == p.limit ? (uint64_t)rows[n - 1].rowid : 0);
 }
 
@@ -50,7 +50,7 @@ void api_run_one(struct api *a)
 	struct run_row run;
 
 	if (api_run(a, &run))
-		web_answer_json(a->x, 200, facts_run(&run));
+		web_answer_json(a->x, 200, facts_named_run(a->db, &run, a->arena));
 }
 
 void api_run_attempts(struct api *a)

@@ -85,7 +85,8 @@ const char api_schemas[] =
 			   "\"id\":" S ",\"hash\":" S_NULL ",\"pipeline\":" S ",\"path\":" S_NULL
 			   ",\"state\":{\"enum\":[\"running\",\"died\",\"succeeded\",\"failed\",\"cancelled\",\"interrupted\"]},\"started\":" T_NULL
 			   ",\"duration_ns\":" N ",\"saved_ns\":" N
-			   ",\"params\":{\"type\":\"object\"},\"git_commit\":" S_NULL ",\"git_dirty\":" B ",\"counts\":" REF("Counts") ",\"message\":" S_NULL)
+			   ",\"params\":{\"type\":\"object\"},\"git_commit\":" S_NULL ",\"git_dirty\":" B ",\"counts\":" REF("Counts") ",\"message\":" S_NULL
+			   ",\"reproduces\":" S_NULL ",\"tags\":{\"type\":\"array\",\"items\":" S "}")
 	",\"Runs\":" OBJECT("\"runs\",\"next\"", "\"runs\":" LIST("Run") "," NEXT)
 	",\"Attempt\":" OBJECT("\"id\",\"task\",\"step\",\"attempt\",\"state\",\"started\",\"duration_ns\",\"exit\",\"failure\",\"message\",\"reason\"",
 			       "\"id\":" N ",\"task\":" S ",\"step\":" S ",\"attempt\":" N
