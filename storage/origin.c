@@ -13,6 +13,7 @@ struct origins {
 	struct bucket_options defaults;
 	struct map *buckets; /* options, address → struct bucket * */
 	struct map *urls;    /* public URI → the URL with its credentials */
+	struct map *trusted; /* endpoints that our credentials may be shown to */
 	struct origin_memo *memo;
 };
 
@@ -30,6 +31,7 @@ struct origins *origins_of(struct store *s)
 		o->arena = arena_new();
 		o->buckets = map_new();
 		o->urls = map_new();
+		o->trusted = map_new();
 		o->defaults.tries = TRIES;
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -44,6 +46,7 @@ void origins_free(struct origins *o)
 		bucket_free(map_at(o->buckets, i, NULL, NULL));
 	map_free(o->buckets);
 	map_free(o->urls);
+	map_free(o->trusted);
 	origin_memo_free(o->memo);
 	arena_free(o->arena);
 	pthread_mutex_destroy(&o->lock);
@@ -67,6 +70,15 @@ void store_set_origins(struct store *s, const struct bucket_options *b)
 	o->defaults.ca_file = keep(o->arena, b->ca_file);
 	if (!o->defaults.tries)
 		o->defaults.tries = TRIES;
+	pthread_mutex_unlock(&o->lock);
+}
+
+void store_trust_endpoint(struct store *s, const char *endpoint)
+{
+	struct origins *o = origins_of(s);
+
+	pthread_mutex_lock(&o->lock);
+	*map_slot_str(o->trusted, endpoint) = o;
 	pthread_mutex_unlock(&o->lock);
 }
 
@@ -168,21 +180,26 @@ bool origin_in_bucket(const char *uri)
 }
 
 /* An input that says how its bucket is reached says all of it; but a certificate is a matter of the machine. */
-static bool options_for(const struct origins *o, const struct store *s, const char *uri, const char *text, struct arena *arena, struct bucket_options *ret)
+static int options_for(const struct origins *o, const struct store *s, const char *uri, const char *text, struct arena *arena, struct bucket_options *ret,
+		       struct err *err)
 {
 	struct reference_options own = { 0 };
 	bool stores_kind = str_has_prefix(uri, str_has_prefix(s->uri, "gs://") ? "gs://" : "s3://");
 
 	*ret = *text || !stores_kind ? (struct bucket_options){ .ca_file = o->defaults.ca_file, .tries = o->defaults.tries } : o->defaults;
 	if (!*text)
-		return true;
+		return 0;
 	if (!reference_options_parse(text, arena, &own))
-		return false;
+		return err_set(err, ERR_CORRUPT, "the options of a reference are damaged");
+	/* Whoever can write to a shared store can write references: what they name must not make us show our credentials to anybody. */
+	if (own.endpoint && !own.anonymous && !str_eq(own.endpoint, o->defaults.endpoint) && !map_get_str(o->trusted, own.endpoint))
+		return err_set(err, ERR_INVALID, "%s at %s: neither the pipeline nor store_options in cairn.yaml names this endpoint, so it isn't shown our credentials", uri,
+			       own.endpoint);
 	ret->endpoint = own.endpoint;
 	ret->region = own.region;
 	ret->profile = own.profile;
 	ret->anonymous = own.anonymous;
-	return true;
+	return 0;
 }
 
 static int open_bucket(struct origins *o, const struct store *s, const char *address, const char *options, struct arena *arena, struct bucket **ret, struct err *err)
@@ -193,9 +210,7 @@ static int open_bucket(struct origins *o, const struct store *s, const char *add
 		b = (struct bucket_options){ .tries = o->defaults.tries };
 		return bucket_https_open(address, &b, ret, err);
 	}
-	if (!options_for(o, s, address, options, arena, &b))
-		return err_set(err, ERR_CORRUPT, "the options of a reference are damaged");
-	return bucket_open(address, &b, ret, err);
+	return options_for(o, s, address, options, arena, &b, err) < 0 ? -1 : bucket_open(address, &b, ret, err);
 }
 
 int origin_locate(struct store *s, const char *uri, const char *options, struct arena *arena, struct bucket **ret, const char **ret_key, struct err *err)

@@ -20,6 +20,8 @@
 struct bucket_options;
 /* How buckets are reached that no input says more about: those of the store's own kind (s3:// for a directory). Strings are copied. */
 void store_set_origins(struct store *s, const struct bucket_options *o);
+/* An endpoint that the project itself names: references may be asked for there with our credentials. At any other, and none is the store's own, it is refused. */
+void store_trust_endpoint(struct store *s, const char *endpoint);
 /* A URL whose query holds a signature or a token: it is known by origin_public_uri() from here on, and asked for as it is. */
 void store_know_origin(struct store *s, const char *uri);
 /* The URI without user, fragment, and those parameters of the query that are credentials (signatures, tokens, keys, expiry): what is recorded. */

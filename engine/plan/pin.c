@@ -80,6 +80,8 @@ static void know_uri(struct plan *p, size_t i)
 	_cleanup_(str_deinit) struct str public = { 0 };
 
 	p->input_uris[i] = in->uri;
+	if (in->access.endpoint)
+		store_trust_endpoint(p->ctx.store, in->access.endpoint);
 	if (in->origin != INPUT_HTTPS)
 		return;
 	origin_public_uri(in->uri, &public);

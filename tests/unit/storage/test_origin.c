@@ -457,6 +457,27 @@ static void test_gc(void **state)
 
 /* --- URLs ------------------------------------------------------------------------------------------------------------------------- */
 
+/* A reference that somebody put into a shared store must not make us sign requests for a server of his. */
+static void test_strange_endpoint(void **state)
+{
+	const struct reference r = { "s3://bucket/key", "v", "endpoint=http://127.0.0.1:1\nregion=eu\n", 5 };
+	const struct bucket_options defaults = { .tries = 1 };
+	struct fixture *f = *state;
+	struct content_id id;
+	struct err err = { 0 };
+
+	setenv("AWS_ACCESS_KEY_ID", "id", 1);
+	setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
+	store_set_origins(f->s, &defaults);
+	assert_int_equal(origin_fetch(f->s, &r, 1, &id, &err), -1);
+	assert_non_null(strstr(err.msg, "isn't shown our credentials"));
+	store_trust_endpoint(f->s, "http://127.0.0.1:1");
+	err = (struct err){ 0 };
+	assert_int_equal(origin_fetch(f->s, &r, 1, &id, &err), -1);
+	assert_null(strstr(err.msg, "isn't shown"));
+	assert_int_equal(err.code, ERR_IO);
+}
+
 static void test_public(void **state)
 {
 	static const struct {
@@ -614,7 +635,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(test_record), cmocka_unit_test(test_bad_references), T(test_listing), T(test_prefix), T(test_globs), T(test_single), T(test_impossible),
-		T(test_changed), T(test_memo), T(test_check), T(test_gc), cmocka_unit_test(test_corpus), cmocka_unit_test(test_public), T(test_export_order), T(test_export_cut),
+		T(test_changed), T(test_memo), T(test_check), T(test_gc), T(test_strange_endpoint), cmocka_unit_test(test_corpus), cmocka_unit_test(test_public), T(test_export_order), T(test_export_cut),
 		cmocka_unit_test(test_export_place),
 	};
 
