@@ -1,20 +1,6 @@
 #include "record/internal.h"
 #include "record/lineage.h"
 
-/* Contents that are walked for each attempt that may be read: more than attempts have inputs and outputs, on average. */
-#define CONTENTS_PER_ATTEMPT 16
-
-/* UNION over content alone: with a depth in the row, every path counts and the closure grows by orders of magnitude. */
-static const char closure_up[] =
-	"WITH RECURSIVE reach(c) AS (SELECT id FROM content WHERE digest = ?1 AND kind = ?2 UNION"
-	" SELECT i.content FROM reach JOIN io o ON o.content = reach.c AND o.dir = 1 JOIN io i ON i.attempt = o.attempt AND i.dir = 0 LIMIT ?4)"
-	" SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE id IN (SELECT io.attempt FROM reach JOIN io ON io.content = reach.c AND io.dir = 1 LIMIT ?4)"
-	" ORDER BY id DESC LIMIT ?3";
-static const char closure_down[] =
-	"WITH RECURSIVE reach(c) AS (SELECT id FROM content WHERE digest = ?1 AND kind = ?2 UNION"
-	" SELECT o.content FROM reach JOIN io i ON i.content = reach.c AND i.dir = 0 JOIN io o ON o.attempt = i.attempt AND o.dir = 1 LIMIT ?4)"
-	" SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE id IN (SELECT io.attempt FROM reach JOIN io ON io.content = reach.c AND io.dir = 0 LIMIT ?4)"
-	" ORDER BY id DESC LIMIT ?3";
 static const char neighbours[] = "SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE id IN (SELECT io.attempt FROM content JOIN io ON io.content = content.id"
 				 " WHERE content.digest = ?1 AND content.kind = ?2 AND io.dir = ?4) ORDER BY id LIMIT ?3";
 
@@ -25,17 +11,6 @@ static int read_attempts(struct db *db, sqlite3_stmt *s, const struct content_id
 	sqlite3_bind_int(s, 2, id->kind);
 	sqlite3_bind_int64(s, 3, (int64_t)max);
 	return read_attempt_rows(db, s, arena, ret, ret_n, err);
-}
-
-int lineage_closure(struct db *db, const struct content_id *id, enum lineage_direction direction, size_t max, struct arena *arena, struct attempt_row **ret,
-		    size_t *ret_n, struct err *err)
-{
-	sqlite3_stmt *s = db_prepare(db, direction == LINEAGE_UP ? closure_up : closure_down, err);
-
-	if (!s)
-		return -1;
-	sqlite3_bind_int64(s, 4, (int64_t)MIN(max, SIZE_MAX / 2 / CONTENTS_PER_ATTEMPT) * CONTENTS_PER_ATTEMPT);
-	return read_attempts(db, s, id, max, arena, ret, ret_n, err);
 }
 
 int lineage_neighbours(struct db *db, const struct content_id *id, enum lineage_direction direction, size_t max, struct arena *arena,

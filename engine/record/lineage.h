@@ -10,10 +10,6 @@
 
 enum lineage_direction { LINEAGE_UP, LINEAGE_DOWN };
 
-/* Attempts of the closure, newest first. `max` bounds how many are read, and the work: beyond some times as many contents the walk ends,
- * and what was found so far is given. */
-int lineage_closure(struct db *db, const struct content_id *id, enum lineage_direction direction, size_t max, struct arena *arena, struct attempt_row **ret,
-		    size_t *ret_n, struct err *err);
 /* Attempts that made (UP) or read (DOWN) exactly this content, oldest first. */
 int lineage_neighbours(struct db *db, const struct content_id *id, enum lineage_direction direction, size_t max, struct arena *arena,
 		       struct attempt_row **ret, size_t *ret_n, struct err *err);

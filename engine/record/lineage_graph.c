@@ -14,7 +14,7 @@ struct pending {
 
 void lineage_graph_init(struct lineage_graph *g, enum lineage_direction direction, struct arena *arena)
 {
-	*g = (struct lineage_graph){ .arena = arena, .direction = direction, .index = map_new(), .runs = map_new() };
+	*g = (struct lineage_graph){ .arena = arena, .direction = direction, .attempts_max = LINEAGE_ATTEMPTS_MAX, .index = map_new(), .runs = map_new() };
 }
 
 void lineage_graph_deinit(struct lineage_graph *g)
@@ -189,10 +189,10 @@ static int step_from(struct lineage_graph *g, struct db *db, uint32_t content, s
 	size_t n;
 	int r;
 
-	if (lineage_neighbours(db, &id, g->direction, LINEAGE_ATTEMPTS_MAX, g->arena, &a, &n, err) < 0)
+	if (lineage_neighbours(db, &id, g->direction, g->attempts_max + 1, g->arena, &a, &n, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n; i++) {
-		if (*n_attempts >= LINEAGE_ATTEMPTS_MAX) {
+		if (*n_attempts >= g->attempts_max) {
 			g->truncated = true;
 			return 0;
 		}

@@ -38,6 +38,7 @@ struct lineage_graph {
 	enum lineage_direction direction;
 	VEC(struct lineage_node) nodes; /* [0]: where it began */
 	VEC(struct lineage_edge) edges;
+	size_t attempts_max; /* init sets LINEAGE_ATTEMPTS_MAX; may be made less */
 	bool truncated;
 	struct map *index; /* key → number of the node + 1 */
 	struct map *runs;  /* rowid → what is known of it */

@@ -113,10 +113,10 @@ const char api_schemas[] =
 			      ",\"run\":" S_NULL ",\"run_state\":" S_NULL ",\"problem\":" S_NULL)
 	",\"CancelRequest\":" CLOSED("\"now\":{\"type\":\"boolean\",\"default\":false,\"description\":\"Don't wait for tasks to end in order\"}")
 	",\"Cancelled\":" OBJECT("\"run\",\"now\"", "\"run\":" S ",\"now\":" B)
-	",\"Lineage\":" OBJECT("\"artifact\",\"nodes\",\"edges\",\"complete\"",
+	",\"Lineage\":" OBJECT("\"artifact\",\"nodes\",\"edges\",\"truncated\"",
 			       "\"artifact\":" S ",\"nodes\":{\"type\":\"array\",\"items\":" OBJECT("\"id\",\"kind\"", "\"id\":" S
 			       ",\"kind\":{\"enum\":[\"artifact\",\"attempt\"]}") "},"
-			       "\"edges\":{\"type\":\"array\",\"items\":" OBJECT("\"from\",\"to\",\"name\"", "\"from\":" S ",\"to\":" S ",\"name\":" S) "},\"complete\":" B)
+			       "\"edges\":{\"type\":\"array\",\"items\":" OBJECT("\"from\",\"to\",\"name\"", "\"from\":" S ",\"to\":" S ",\"name\":" S) "},\"truncated\":" B)
 	",\"Schedule\":" OBJECT("\"schedule\",\"path\",\"pipeline\",\"cron\",\"timezone\",\"next\",\"paused\",\"open\",\"broken\"",
 				"\"schedule\":" S ",\"path\":" S ",\"pipeline\":" S ",\"cron\":" S_NULL ",\"timezone\":" S_NULL ",\"overlap\":" S_NULL ",\"catch_up\":" S_NULL
 				",\"dst\":" S_NULL ",\"next\":" T_NULL ",\"paused\":" T_NULL ",\"open\":" N ",\"broken\":" B)

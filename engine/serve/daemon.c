@@ -1,5 +1,4 @@
 /* The daemon's life: open everything, serve, drain, end. What may fail at the start fails it, in words; what fails later is logged and gone round. */
-#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/json.h"
+#include "serve/discover.h"
 #include "serve/event.h"
 #include "serve/internal.h"
 
@@ -15,8 +15,6 @@
 #define LOOK_BEATS   10	 /* how often pipeline files are looked for */
 #define LAG_WINDOW   60	 /* beats that lag_max covers */
 #define END_WAIT_NS  (30 * NS_PER_S) /* for runs that were asked to stop */
-#define PIPELINE_MAX (4 * MIB)
-#define PIPELINES_MAX 10000
 
 static int64_t mono(const struct daemon *d)
 {
@@ -27,46 +25,20 @@ static int64_t mono(const struct daemon *d)
 
 /* --- pipelines -------------------------------------------------------------------------------------------------------------------- */
 
-static bool has_line(const char *text, const char *word)
-{
-	size_t n = strlen(word);
-
-	for (const char *at = text; at; at = strchr(at, '\n'), at = at ? at + 1 : NULL)
-		if (strncmp(at, word, n) == 0)
-			return true;
-	return false;
-}
-
-/* A pipeline with schedules, as far as can be told without reading it as one: a broken one must be found too. */
-static bool looks_scheduled(const char *path)
-{
-	_cleanup_(str_deinit) struct str text = { 0 };
-
-	if (fs_read_file(path, PIPELINE_MAX, &text, NULL) < 0 || text.len == 0)
-		return false;
-	return has_line(text.s, "pipeline:") && has_line(text.s, "schedules:");
-}
-
+/* Entries are PROJECT:PATH. */
 struct found {
 	VEC(char *) v;
 };
 
-static void look_in(struct daemon *d, size_t project, const char *folder, struct found *f)
+static void look_in(struct daemon *d, size_t project, struct found *f)
 {
-	_cleanup_(freep) char *dir = fs_join(d->projects[project]->root, folder);
-	DIR *handle = opendir(dir);
-	struct dirent *e;
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	const char **paths;
+	size_t n;
 
-	while (handle && (e = readdir(handle)) && f->v.n < PIPELINES_MAX) {
-		_cleanup_(freep) char *path = fs_join(dir, e->d_name), *relative = fs_join(folder, e->d_name), *normal = fs_normalise(relative);
-
-		if (e->d_name[0] == '.' || str_eq(e->d_name, "cairn.yaml") || (!str_has_suffix(e->d_name, ".yaml") && !str_has_suffix(e->d_name, ".yml")))
-			continue;
-		if (looks_scheduled(path))
-			VEC_PUSH(&f->v, xasprintf("%zu:%s", project, normal));
-	}
-	if (handle)
-		closedir(handle);
+	discover_scheduled(d->projects[project]->root, arena, &paths, &n);
+	for (size_t i = 0; i < n; i++)
+		VEC_PUSH(&f->v, xasprintf("%zu:%s", project, paths[i]));
 }
 
 static bool is_in(char *const *v, size_t n, const char *s)
@@ -137,8 +109,7 @@ void daemon_find_pipelines(struct daemon *d)
 			VEC_PUSH(&f.v, xasprintf("%zu:%s", i, d->o->pipelines[k]));
 		if (d->o->n_pipelines)
 			continue;
-		look_in(d, i, ".", &f);
-		look_in(d, i, "pipelines", &f);
+		look_in(d, i, &f);
 	}
 	take_found(d, &f);
 	drop_gone(d, &f);

@@ -19,6 +19,7 @@ static bool has_line(const char *text, const char *word)
 	return false;
 }
 
+/* As far as can be told without reading it as a pipeline: a broken one must be found too. */
 static bool is_scheduled(const char *path)
 {
 	struct str text = { 0 };
