@@ -3,13 +3,17 @@
 # it goes away without a trace.
 cluster=$(cd "$(dirname "$0")" && pwd)
 lacks=$("$cluster/build" --check)
-XDG_CACHE_HOME=${XDG_CACHE_HOME:-$HOME/.cache} # lib.sh takes HOME away
-export XDG_CACHE_HOME
+programs=${XDG_CACHE_HOME:-$HOME/.cache} # lib.sh takes both away
 . "$cluster/../lib.sh"
 [ -z "$lacks" ] || test_skip_all "$lacks"
-export cluster PATH=$XDG_CACHE_HOME/cairn-tests/cluster/bin:$PATH
+export cluster XDG_CACHE_HOME=$programs PATH=$programs/cairn-tests/cluster/bin:$PATH
 
-state() { { grep -c cairn-test /proc/self/mounts; ip link 2>/dev/null | grep -c cni0; find /sys/fs/cgroup -maxdepth 3 -type d -name 'cairn-test-*' | wc -l; sysctl -n vm.overcommit_memory kernel.panic; } 2>/dev/null; }
+state() {
+	{ grep -c cairn-test /proc/self/mounts || true; } # mounts, bridges, control groups, sysctls
+	{ ip -o link | grep -c cni0 || true; }
+	find /sys/fs/cgroup -maxdepth 3 -type d -name 'cairn-test-*' | wc -l
+	sysctl -n vm.overcommit_memory kernel.panic
+}
 state >before
 trap '"$cluster/down" "$PWD/c" >/dev/null 2>&1; test_exit' EXIT
 "$cluster/up" "$PWD/c" >up.out 2>&1 || { test_say <up.out; test_say <c/log/node.log; test_bail 'the cluster does not come up'; }

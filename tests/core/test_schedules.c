@@ -29,7 +29,7 @@ struct interval {
 
 /* What the test knows of one schedule. */
 struct known {
-	char name[8];
+	char name[16];
 	const char *overlap, *catch_up;
 	int64_t window_ns, jitter_ns;
 	unsigned retries, fail_percent;

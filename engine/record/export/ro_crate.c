@@ -250,7 +250,6 @@ static void describe_crate(struct crate *c)
 
 static int fill(struct crate *c, struct err *err)
 {
-	_cleanup_(str_deinit) struct str text = { 0 };
 	char *dumped;
 	json_t *all;
 	int r;
