@@ -528,6 +528,7 @@ static void *on_request_line(void *arg, const char *uri, struct MHD_Connection *
 }
 
 /* What clients do wrong is no news, and must not fill a disk. */
+static void on_log(void *arg, const char *fmt, va_list ap) _printf_(2, 0);
 static void on_log(void *arg, const char *fmt, va_list ap)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
