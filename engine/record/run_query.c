@@ -350,10 +350,23 @@ static void add_filters(struct builder *b, const struct run_query *q)
 	add_conditions(b, q);
 }
 
-/* By a metric: its index in order, each run once, by the best of its tasks. */
+/* Is there a condition that few runs meet? */
+static bool few_meet(struct builder *b, const struct run_query *q)
+{
+	for (size_t i = 0; i < q->n_params; i++)
+		if (!is_common(b, "run_param", &q->params[i]))
+			return true;
+	for (size_t i = 0; i < q->n_metrics; i++)
+		if (!metric_is_common(b, &q->metrics[i]))
+			return true;
+	return q->tag || q->commit;
+}
+
+/* By a metric, each run once, by the best of its tasks: the metric's index in order, until enough runs have come; or, when few can come, those, and then sorted. */
 static void build_sorted(struct builder *b, const struct run_query *q)
 {
-	str_add(&b->sql, "SELECT " RUN_COLUMNS " FROM set_metric CROSS JOIN run ON run.result_set = set_metric.result_set WHERE set_metric.name = ?");
+	str_addf(&b->sql, "SELECT " RUN_COLUMNS " FROM %s ON run.result_set = set_metric.result_set WHERE set_metric.name = ?",
+		 few_meet(b, q) ? "run CROSS JOIN set_metric" : "set_metric CROSS JOIN run");
 	bind_a_text(b, q->sort);
 	add_filters(b, q);
 	str_addf(&b->sql, " ORDER BY set_metric.value %s", q->largest_first ? "DESC" : "ASC");

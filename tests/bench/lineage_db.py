@@ -25,8 +25,16 @@ def fill(path, artifacts, pipeline="bench"):
     contents, attempts, results, io = [], [], [], []
 
     def add_runs(numbers):
-        db.executemany("INSERT INTO run (rowid_, id, pipeline, state, started_ns, ended_ns, params_json) VALUES (?,?,?,1,?,?,'{}')",
-                       ((first + n, f"{pipeline}-{n:06}", pipeline, first + n, first + n + 1) for n in numbers))
+        """Each with two params and a metric: what `cairn runs` asks for."""
+        rates, seconds = (0.1, 0.01, 0.001), 10**9
+        db.executemany("INSERT INTO result_set (id, results) VALUES (?,?)", ((first + n, digest("results", n)) for n in numbers))
+        db.executemany("INSERT INTO run (rowid_, id, pipeline, state, started_ns, ended_ns, params_json, result_set) VALUES (?,?,?,1,?,?,?,?)",
+                       ((first + n, f"{pipeline}-{n:06}", pipeline, (first + n) * seconds, (first + n + 1) * seconds,
+                         f'{{"lr":{rates[n % 3]},"seed":{n % 50}}}', first + n) for n in numbers))
+        db.executemany("INSERT INTO run_param (run, name, value) VALUES (?,?,?)",
+                       (row for n in numbers for row in ((first + n, "lr", rates[n % 3]), (first + n, "seed", n % 50))))
+        db.executemany("INSERT INTO set_metric (result_set, name, task, step, value) VALUES (?,'accuracy','evaluate','evaluate',?)",
+                       ((first + n, n * 7919 % 10007 / 10007) for n in numbers))
 
     def make(task, key, reads):
         nonlocal content, attempt, made
