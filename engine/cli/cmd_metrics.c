@@ -5,6 +5,7 @@
 #include "cli/facts.h"
 #include "cli/plot.h"
 #include "cli/table.h"
+#include "record/run_query.h"
 
 struct line {
 	const struct run_row *run;
@@ -63,39 +64,17 @@ static const char *param_text(struct metrics *m, const struct line *l, const cha
 
 /* --- conditions: NAME OP VALUE ------------------------------------------------------------------------------------------------- */
 
-static const char *const operators[] = { ">=", "<=", "!=", "==", ">", "<", "=" };
-
-static bool holds(const char *op, int order)
-{
-	switch (op[0]) {
-	case '>':
-		return order > 0 || (op[1] && order == 0);
-	case '<':
-		return order < 0 || (op[1] && order == 0);
-	case '!':
-		return order != 0;
-	default:
-		return order == 0;
-	}
-}
-
 /* 1 it holds, 0 it doesn't, -1 the condition is malformed. */
 static int judge(struct metrics *m, const struct line *l, const char *condition, struct err *err)
 {
-	size_t n = strcspn(condition, "<>=!");
-	_cleanup_(freep) char *name = xstrndup(condition, n);
-	const char *op = NULL, *value;
-	double have, want;
+	struct run_condition c;
+	double have;
 
-	for (size_t i = 0; i < ARRAY_LEN(operators) && !op; i++)
-		if (str_has_prefix(condition + n, operators[i]))
-			op = operators[i];
-	if (n == 0 || !op || !condition[n + strlen(op)])
-		return err_set(err, ERR_USAGE, "--filter `%s`: write NAME, an operator (= != < <= > >=) and a value, such as 'accuracy>=0.9'", condition);
-	value = condition + n + strlen(op);
-	if (text_parse_double(value, &want))
-		return number_of(l, name, &have) && holds(op, have < want ? -1 : have > want);
-	return json_object_get(l->params, name) && holds(op, strcmp(param_text(m, l, name), value));
+	if (run_condition_parse(condition, m->cli->arena, &c, err) < 0)
+		return err_wrap(err, "--filter");
+	if (c.is_number)
+		return number_of(l, c.name, &have) && run_condition_holds(&c, have < c.number ? -1 : have > c.number);
+	return json_object_get(l->params, c.name) && run_condition_holds(&c, strcmp(param_text(m, l, c.name), c.text));
 }
 
 static int passes(struct metrics *m, const struct line *l, const struct cli_args *args, struct err *err)

@@ -165,6 +165,25 @@ int run_condition_parse(const char *text, struct arena *arena, struct run_condit
 	return 0;
 }
 
+bool run_condition_holds(const struct run_condition *c, int order)
+{
+	switch (c->op) {
+	case RUN_EQ:
+		return order == 0;
+	case RUN_NE:
+		return order != 0;
+	case RUN_LT:
+		return order < 0;
+	case RUN_LE:
+		return order <= 0;
+	case RUN_GT:
+		return order > 0;
+	case RUN_GE:
+		return order >= 0;
+	}
+	return false;
+}
+
 /* --- the query --------------------------------------------------------------------------------------------------------------------- */
 
 /* A condition that so many things meet is asked of each run in turn, newest first: the first ones come soon. One that few meet is asked first, and gives

@@ -20,6 +20,8 @@ struct run_condition {
 };
 /* "lr=0.1" "accuracy>=0.9" "optimizer!=sgd"; strings in `arena`. ERR_USAGE. */
 int run_condition_parse(const char *text, struct arena *arena, struct run_condition *ret, struct err *err);
+/* order: of what is there against the condition's value: < 0, 0, > 0. */
+bool run_condition_holds(const struct run_condition *c, int order);
 
 #define RUN_CONDITIONS_MAX 32
 
