@@ -1,40 +1,6 @@
 #include "record/internal.h"
 #include "record/pages.h"
 
-int record_page_runs(struct db *db, const struct run_page *p, struct arena *arena, struct run_row **ret, size_t *ret_n, struct err *err)
-{
-	/* Of one pipeline the index on (pipeline, rowid_) is walked; the rest is walked by row number, newest first. */
-	sqlite3_stmt *s = p->pipeline ? db_prepare(db,
-						   "SELECT " RUN_COLUMNS " FROM run WHERE pipeline = ?1 AND rowid_ < ?2 AND (?3 < 0 OR state = ?3) AND started_ns >= ?4"
-						   " AND started_ns < ?5 AND (?6 IS NULL OR schedule = ?6) ORDER BY rowid_ DESC LIMIT ?7",
-						   err) :
-					db_prepare(db,
-						   "SELECT " RUN_COLUMNS " FROM run WHERE ?1 IS NULL AND rowid_ < ?2 AND (?3 < 0 OR state = ?3) AND started_ns >= ?4"
-						   " AND started_ns < ?5 AND (?6 IS NULL OR schedule = ?6) ORDER BY rowid_ DESC LIMIT ?7",
-						   err);
-	VEC(struct run_row) out = { 0 };
-	int r;
-
-	if (!s)
-		return -1;
-	bind_text(s, 1, p->pipeline);
-	sqlite3_bind_int64(s, 2, p->before ? p->before : INT64_MAX);
-	sqlite3_bind_int(s, 3, p->state);
-	sqlite3_bind_int64(s, 4, p->since_ns ? p->since_ns : INT64_MIN);
-	sqlite3_bind_int64(s, 5, p->until_ns ? p->until_ns : INT64_MAX);
-	bind_text(s, 6, p->schedule);
-	sqlite3_bind_int64(s, 7, (int64_t)p->limit);
-	while ((r = db_step(db, s, err)) > 0)
-		read_run_row(s, arena, VEC_ADD(&out));
-	sqlite3_reset(s);
-	*ret = arena_alloc(arena, (out.n + 1) * sizeof(**ret));
-	if (out.n)
-		memcpy(*ret, out.v, out.n * sizeof(**ret));
-	*ret_n = out.n;
-	VEC_FREE(&out);
-	return r;
-}
-
 #define ATTEMPTS_WHERE                                                                                                              \
 	"SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE run = ?1 AND id > ?2 AND (?3 IS NULL OR task = ?3 OR step = ?3)"              \
 	" AND (?4 = 0 OR number = ?4) ORDER BY id "

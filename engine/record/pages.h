@@ -7,15 +7,6 @@
 
 #include "record/db.h"
 
-struct run_page {
-	const char *pipeline, *schedule; /* or NULL */
-	int state;			 /* enum run_state, or -1 */
-	int64_t since_ns, until_ns;	 /* started in [since, until); 0: no bound */
-	int64_t before;			 /* rowid: only older ones; 0: from the newest */
-	uint64_t limit;
-};
-int record_page_runs(struct db *db, const struct run_page *p, struct arena *arena, struct run_row **ret, size_t *ret_n, struct err *err); /* newest first */
-
 struct attempt_page {
 	int64_t run;
 	const char *task; /* of this task or step; or NULL */

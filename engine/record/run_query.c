@@ -198,7 +198,7 @@ struct builder {
 		const char *text;
 		int64_t number;
 		double real;
-	} binds[8 + 6 * RUN_CONDITIONS_MAX];
+	} binds[9 + 6 * RUN_CONDITIONS_MAX];
 	int n;
 };
 
@@ -361,6 +361,10 @@ static void add_filters(struct builder *b, const struct run_query *q)
 		where(b, "run.started_ns < ?");
 		bind_an_int(b, q->until_ns);
 	}
+	if (q->before) {
+		where(b, "run.rowid_ < ?");
+		bind_an_int(b, q->before);
+	}
 	/* A name that was moved away from a run doesn't find it any more. */
 	if (q->tag) {
 		where(b, "run.hash = (SELECT run FROM tag WHERE name = ? ORDER BY at_ns DESC, digest DESC LIMIT 1)");
@@ -399,7 +403,7 @@ static void build(struct builder *b, const struct run_query *q)
 	}
 	str_add(&b->sql, "SELECT " RUN_COLUMNS " FROM run");
 	add_filters(b, q);
-	str_add(&b->sql, q->since_ns || q->until_ns ? " ORDER BY run.started_ns DESC, run.rowid_ DESC" : " ORDER BY run.rowid_ DESC");
+	str_add(&b->sql, (q->since_ns || q->until_ns) && !q->paged ? " ORDER BY run.started_ns DESC, run.rowid_ DESC" : " ORDER BY run.rowid_ DESC");
 }
 
 static void bind_all(sqlite3_stmt *s, const struct builder *b)

@@ -36,6 +36,9 @@ struct run_query {
 	const char *sort; /* by this metric; runs that don't have it are left out. NULL: newest first */
 	bool largest_first;
 	uint64_t limit; /* 0: all */
+	/* A page at a time: by row, newest first, whatever the times of the starts; before: only older rows (0: from the newest). Not together with sort. */
+	bool paged;
+	int64_t before;
 };
 int record_query_runs(struct db *db, const struct run_query *q, struct arena *arena, struct run_row **ret, size_t *ret_n, struct err *err);
 

@@ -1,28 +1,60 @@
 /* Runs, their attempts, tasks and metrics: the facts that `cairn runs`, `status` and `metrics` print, in the same shapes. */
 #include "record/facts.h"
 #include "record/pages.h"
+#include "record/run_query.h"
 #include "serve/internal.h"
 
-static bool parse_state(struct api *a, struct run_page *p, bool *ret_died)
+static bool parse_state(struct api *a, struct run_query *q, bool *ret_died)
 {
 	const char *word = web_param(a->x, "state");
 
 	*ret_died = str_eq(word, "died");
-	p->state = word ? RUN_RUNNING : -1;
+	q->has_state = word != NULL;
+	q->state = RUN_RUNNING;
 	if (!word || *ret_died)
 		return true;
 	for (int s = RUN_RUNNING; s <= RUN_INTERRUPTED; s++)
 		if (str_eq(word, run_state_name((enum run_state)s))) {
-			p->state = s;
+			q->state = (enum run_state)s;
 			return true;
 		}
 	web_problem(a->x, 400, "parameter `state` must be running, died, succeeded, failed, cancelled or interrupted");
 	return false;
 }
 
+/* True with *ret_n 0 when the parameter isn't given. */
+static bool parse_condition(struct api *a, const char *name, struct run_condition *ret, size_t *ret_n)
+{
+	const char *text = web_param(a->x, name);
+	struct err err = { 0 };
+
+	*ret_n = text != NULL;
+	if (!text || run_condition_parse(text, a->arena, ret, &err) == 0)
+		return true;
+	web_problem(a->x, 400, "parameter `%s`: %s", name, err.msg);
+	return false;
+}
+
+static bool parse_sort(struct api *a, struct run_query *q)
+{
+	const char *sort = web_param(a->x, "sort");
+
+	q->paged = !sort;
+	if (!sort)
+		return true;
+	q->largest_first = *sort == '-';
+	q->sort = sort + q->largest_first;
+	if (*q->sort && !q->before)
+		return true;
+	web_problem(a->x, 400, q->before ? "`cursor` has no meaning with `sort`" : "parameter `sort` must be a metric's name, with `-` before it for the largest first");
+	return false;
+}
+
 void api_runs(struct api *a)
 {
-	struct run_page p = { .pipeline = web_param(a->x, "pipeline"), .schedule = web_param(a->x, "schedule"), .limit = API_LIMIT_DEFAULT };
+	struct run_query q = { .pipeline = web_param(a->x, "pipeline"), .schedule = web_param(a->x, "schedule"), .tag = web_param(a->x, "tag"),
+			       .commit = web_param(a->x, "commit"), .limit = API_LIMIT_DEFAULT };
+	struct run_condition param, metric;
 	uint64_t cursor = 0;
 	struct err err = { 0 };
 	struct run_row *rows;
@@ -30,19 +62,24 @@ void api_runs(struct api *a)
 	json_t *list;
 	size_t n;
 
-	if (!parse_state(a, &p, &died) || !api_uint(a, "limit", 1, API_LIMIT_MAX, &p.limit) || !api_uint(a, "cursor", 1, INT64_MAX, &cursor) ||
-	    !api_time(a, "since", &p.since_ns) || !api_time(a, "until", &p.until_ns))
+	if (!parse_state(a, &q, &died) || !api_uint(a, "limit", 1, API_LIMIT_MAX, &q.limit) || !api_uint(a, "cursor", 1, INT64_MAX, &cursor) ||
+	    !api_time(a, "since", &q.since_ns) || !api_time(a, "until", &q.until_ns) || !parse_condition(a, "param", &param, &q.n_params) ||
+	    !parse_condition(a, "metric", &metric, &q.n_metrics))
 		return;
-	p.before = (int64_t)cursor;
-	if (record_page_runs(a->db, &p, a->arena, &rows, &n, &err) < 0) {
+	q.params = &param;
+	q.metrics = &metric;
+	q.before = (int64_t)cursor;
+	if (!parse_sort(a, &q))
+		return;
+	if (record_query_runs(a->db, &q, a->arena, &rows, &n, &err) < 0) {
 		web_problem_err(a->x, &err);
 		return;
 	}
 	list = json_array();
 	for (size_t i = 0; i < n; i++) /* whether an engine lives no query can tell */
-		if (p.state != RUN_RUNNING || facts_engine_died(&rows[i]) == died)
+		if (!q.has_state || q.state != RUN_RUNNING || facts_engine_died(&rows[i]) == died)
 			json_array_append_new(list, facts_named_run(a->db, &rows[i], a->arena));
-	api_answer_page(a, "runs", list, n == p.limit ? (uint64_t)rows[n - 1].rowid : 0);
+	api_answer_page(a, "runs", list, q.paged && n == q.limit ? (uint64_t)rows[n - 1].rowid : 0);
 }
 
 void api_run_one(struct api *a)

@@ -66,6 +66,12 @@ test_expect 'runs: as cairn runs says it, by filters, in pages' '
 	test_is "$(json body "[r[\"params\"][\"n\"] for r in d[\"runs\"]]")" "[7]"
 	get srv "/api/v1/runs?pipeline=two"
 	test_is "$(json body "d[\"runs\"]")" "[]"
+	get srv "/api/v1/runs?param=n%3E%3D2"
+	test_is "$(json body "[r[\"params\"][\"n\"] for r in d[\"runs\"]]")" "[7, 2]"
+	cairn tag "$(json want "d[\"runs\"][1][\"id\"]")" good/two -q
+	get srv "/api/v1/runs?tag=good/two"
+	test_is "$(json body "[(r[\"params\"][\"n\"], r[\"tags\"]) for r in d[\"runs\"]]")" "[[2, [\"good/two\"]]]"
+	cairn runs --json >want
 	get srv "/api/v1/runs?since=2100-01-01"
 	test_is "$(json body "d[\"runs\"]")" "[]"
 	get srv "/api/v1/runs?limit=2"
@@ -156,6 +162,9 @@ bad '/api/v1/runs?since=then' 400 'since'
 bad '/api/v1/runs?project=other' 404 'no project'
 bad '/api/v1/runs/last/log' 400 'task. is missing'
 bad '/api/v1/runs/last/log?task=none' 404 'no log'
+bad '/api/v1/runs?param=lr' 400 'param.*NAME, an operator'
+bad '/api/v1/runs?sort=-' 400 'sort'
+bad '/api/v1/runs?sort=x&cursor=3' 400 'cursor'
 bad '/api/v1/lineage' 400 'content. is missing'
 bad '/api/v1/lineage?content=xyz' 400 'content id'
 bad '/api/v1/lineage?content=sha256:00000000' 404 'no attempt'
