@@ -499,7 +499,7 @@ import json, os, sys
 rank, ckpt, where = int(os.environ["RANK"]), os.environ["CAIRN_CHECKPOINT"], os.environ["DIR"]
 state = {"step": 0, "w": 1.0}
 path = f"{ckpt}/state.json"
-assert all(n in ("state.json",) for n in os.listdir(ckpt)), os.listdir(ckpt)
+assert all(n in ("state.json", "state.json.tmp") for n in os.listdir(ckpt)), os.listdir(ckpt)  # the other rank may be about to rename
 if os.path.exists(path):
     state = json.load(open(path))
 stop = int(open(f"{where}/stop").read()) if os.path.exists(f"{where}/stop") else 0
