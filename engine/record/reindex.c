@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "base/clock.h"
 #include "base/fs.h"
 #include "base/map.h"
 #include "record/carry.h"
+#include "record/firings.h"
 #include "record/import.h"
 #include "record/internal.h"
 #include "record/reindex.h"
@@ -232,9 +234,11 @@ static int prepare_old(struct reindex *x, const char *path, struct err *err)
 	return 1;
 }
 
-/* Nobody may be running. */
+/* Nobody may be running, and no server may hold the database open. */
 static int check_idle(struct reindex *x, const char *path, struct err *err)
 {
+	struct clock *clock = clock_system();
+	const char *server = NULL;
 	struct run_row *rows;
 	struct db *db;
 	size_t n;
@@ -243,7 +247,11 @@ static int check_idle(struct reindex *x, const char *path, struct err *err)
 	if (db_open(path, DB_READ, &db, err) < 0)
 		return -1;
 	r = record_running(db, x->arena, &rows, &n, err);
+	if (r == 0)
+		r = record_server_any(db, clock->wall_ns(clock), x->arena, &server, err);
 	db_close(db);
+	if (r == 0 && server)
+		return err_set(err, ERR_BUSY, "`cairn serve` (%s) is at work in this project; reindex when it has ended", server);
 	for (size_t i = 0; i < n && r == 0; i++) {
 		enum run_engine engine = record_run_engine(&rows[i]);
 

@@ -176,6 +176,14 @@ test_expect 'a manifest that was tampered with is found when it is read, and lef
 	cairn runs --json -n 0 >runs.2
 	test_is "$(json runs.2 "\"$hash\" in [r[\"hash\"] for r in d[\"runs\"]]")" false
 '
+test_expect 'not under a server that is at work' '
+	start serve cairn serve --listen none
+	wait_until 60 grep -q " serving " serve.out
+	test_code 4 cairn store reindex 2>err
+	test_grep "cairn serve. .* is at work in this project" err
+	test_is "$(stop serve)" 0
+	cairn store reindex >out
+'
 test_expect 'a database that is damaged is set aside and built anew' '
 	cairn runs --json -n 0 >runs.1
 	head -c 20000 /dev/urandom >.cairn/cairn.db
