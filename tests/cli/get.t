@@ -117,7 +117,7 @@ test_expect 'a whole run as a directory: of a run with hits too; its manifest is
 	test_missing run/inputs
 	test_code 2 cairn get last -o - 2>err
 '
-test_expect 'content that is gone is named, and the rest restored' '
+test_expect --needs LOCAL_STORE 'content that is gone is named, and the rest restored' '
 	f=$(sha256sum run/outputs/b/p | cut -c1-64)
 	rm -f ".cairn/store/blobs/${f:0:2}/$f"
 	test_code 1 cairn get last -o part 2>err
