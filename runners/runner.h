@@ -14,6 +14,7 @@
 #include "base/digest.h"
 #include "base/failure.h"
 #include "base/loop.h"
+#include "base/str.h"
 
 struct runner_input {
 	const char *name; /* as declared by the step */
@@ -31,7 +32,13 @@ struct runner_resources {
 	uint32_t cpu_milli;
 	uint64_t memory_bytes; /* 0: not stated */
 	uint32_t gpus;
-	uint32_t gpu_ids[16]; /* which ones: handed out by the engine's scheduler, `gpus` of them */
+	uint32_t gpu_ids[16]; /* which ones: handed out by the engine's scheduler, `gpus` of them (local runner) */
+};
+
+/* Several nodes that start, run and end together. */
+struct runner_gang {
+	const char *framework; /* NULL: one node */
+	uint32_t nodes, procs_per_node, servers;
 };
 
 /* One attempt to execute. Everything is borrowed. */
@@ -60,6 +67,12 @@ struct runner_attempt {
 	bool forwards_signals; /* the program passes a gentle end on to what it started: it alone is told */
 	bool keep_workspace; /* leave the working directory where it is, whatever happens */
 	bool shell;	     /* interactive: the terminal is the program's (local runner only) */
+	/* On a cluster only. */
+	const char *step;	    /* name of the step */
+	const char *image;	    /* "registry/name@sha256:…"; NULL: Cairn's own (built-in steps) */
+	const char *placement_json; /* what the step says of volumes, spot, resources by name and Kubernetes (model/placement.h); or NULL */
+	struct runner_gang gang;
+	uint32_t pack;		    /* so many of the step's attempts may share a pod; 0, 1: none */
 };
 
 struct runner_result {
@@ -85,15 +98,21 @@ struct runner_events {
 	/* The newest numbers of a series, at most once a second: for people, not for the record. May be NULL. */
 	void (*metric)(void *arg, uint64_t attempt_id, const char *name, double value);
 	void (*finished)(void *arg, uint64_t attempt_id, struct runner_result *result);
+	/* Why a submitted attempt doesn't run yet, in words for people ("no node has 2 nvidia.com/gpu"), whenever that changes; NULL: nothing holds it up any more. May be NULL. */
+	void (*waiting)(void *arg, uint64_t attempt_id, const char *why);
 	void *arg;
 };
 
 struct runner;
 struct runner_ops {
 	const char *name; /* "local", "kubernetes", "fake" */
+	/* Attempts live on when the engine dies: a resumed run submits an attempt that has no end again, as it was (the same id, number and key), and submit() takes it up. */
+	bool durable;
 	int (*submit)(struct runner *r, const struct runner_attempt *a, struct err *err);
 	/* Takes up an attempt that an earlier engine submitted: 1 adopted (reports will follow), 0 it is gone. */
 	int (*adopt)(struct runner *r, const struct runner_attempt *a, struct err *err);
+	/* The end of an attempt is on record: what was kept of it until then can go. Idempotent. NULL: nothing was. */
+	void (*settled)(struct runner *r, uint64_t attempt_id);
 	/* Removes what a dead engine left of an attempt that had ended (its workspace); cheap when there is nothing. NULL: nothing is left. */
 	void (*forget)(struct runner *r, uint64_t attempt_id);
 	/* Forgets what attempts of this key left in their checkpoint: its result is on record, or it is to begin anew. NULL: none are kept. */
@@ -118,6 +137,11 @@ struct runner_staging {
 	int (*collect)(void *arg, const struct runner_attempt *a, int dir_fd, struct content_id *ret_ids, struct err *err);
 	/* Puts the finished log, open at fd, into the store. */
 	int (*put_log)(void *arg, int fd, struct content_id *ret, struct err *err);
+	/* For runners elsewhere (may be NULL for the local one). publish: puts `bytes`, and makes sure that it and all that `attempts` read are where pods reach them (ERR_IO: they couldn't be sent; ERR_NOT_FOUND:
+	 * content is gone). fetch: a blob of at most `max` bytes. drop_checkpoint: runner_ops' on the store. */
+	int (*publish)(void *arg, const struct runner_attempt *const *attempts, size_t n, const void *bytes, size_t n_bytes, struct content_id *ret, struct err *err);
+	int (*fetch)(void *arg, const struct content_id *id, uint64_t max, struct str *ret, struct err *err);
+	int (*drop_checkpoint)(void *arg, const struct digest *key, struct err *err);
 	void *arg;
 };
 

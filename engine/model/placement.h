@@ -1,0 +1,38 @@
+/* model/placement.h — where a step wants to run on a cluster, and with what beside it: `spot`, `volumes`, resources by name, and the block `kubernetes`. Never part of the key; the local runner passes it over.
+ *
+ *	resources: {cpu: 4, memory: 8Gi, gpu: 2, gpu_type: nvidia.com/mig-1g.10gb, shm: 2Gi, disk: 20Gi, rdma/ib: 1}   # a name with a slash: an extended resource of that name
+ *	spot: true
+ *	volumes:
+ *	  scratch: {claim: scratch-pvc, mount: /scratch, read_only: true, sub_path: a}     # a PersistentVolumeClaim
+ *	  conf: {config_map: train-conf, mount: /etc/train}
+ *	  keys: {secret: registry, mount: /keys}
+ *	  tmp: {size: 10Gi, memory: true, mount: /fast}                                     # an emptyDir, of memory
+ *	kubernetes:
+ *	  node_selector: {disk: ssd}
+ *	  tolerations: [{key: sku, operator: Equal, value: gpu, effect: NoSchedule}]
+ *	  affinity: {…}                     # as in a pod
+ *	  topology_spread: [{…}]            # topologySpreadConstraints
+ *	  priority_class: high
+ *	  runtime_class: nvidia
+ *	  service_account: reader           # of the pod; its token is mounted only with  token: true
+ *	  queue: team-a                     # Kueue's LocalQueue
+ *	  env_from: [wandb]                 # Secrets whose entries become the program's environment
+ *	  image_pull_secrets: [registry]
+ *	  labels: {…}, annotations: {…}     # of the pods
+ *	  pod_template: {spec: {…}}         # merged strategically, last
+ *
+ * All of it becomes one canonical JSON object, runner_attempt.placement_json: {"disk_bytes", "env_from", "extended": {name: n}, "gpu_type", "kubernetes" keys flat …, "shm_bytes", "spot", "volumes"}, absent where not said.
+ * cairn.yaml's `kubernetes` takes the same keys for all steps (a step's own win), and those of struct config.
+ */
+#ifndef CAIRN_MODEL_PLACEMENT_H
+#define CAIRN_MODEL_PLACEMENT_H
+
+#include "base/diag.h"
+#include "base/json.h"
+#include "base/yaml.h"
+
+/* Reads the block `kubernetes` of a step or of cairn.yaml into `into` (an object); keys that aren't placement's are left to the caller when `others` is given: called with each, false when it doesn't know it, either. */
+void placement_read_kubernetes(const struct yaml_node *n, struct diag_list *d, json_t *into, bool (*others)(void *arg, const char *key, const struct yaml_node *value), void *arg);
+void placement_read_volumes(const struct yaml_node *n, struct diag_list *d, json_t *into);
+
+#endif

@@ -1,0 +1,29 @@
+/* engine/run/pod.h — what runs beside the program in a pod: the sidecar, `cairn pod`.
+ *
+ * It fetches and verifies code and inputs of its attempts (runners/kubernetes/pod_spec.h) and the checkpoint of their key, lays them out under POD_ROOT, puts the static helper there,
+ * says that the program may start, and waits for what the helper says (runners/kubernetes/init/protocol.h). Then it collects outputs, metrics and series, puts them, the log and the checkpoint into the store, writes
+ * the result to the termination log, and lets the helper end. On SIGTERM without an end of the program (the container died; the pod must go) it saves log and checkpoint. While the program runs, the
+ * checkpoint is saved every few minutes when it has changed, so that a lost node costs minutes.
+ *
+ * The program is hostile to it: it may have replaced any path below POD_ROOT by a link, and none is followed: nothing from outside of the workspace can become an output, a log or a checkpoint.
+ *
+ * Surroundings, from the environment (engine/cli/session.c writes them, pod_store_open() reads them): CAIRN_POD_SPEC (content id), CAIRN_STORE, CAIRN_STORE_ENDPOINT, CAIRN_STORE_REGION, CAIRN_STORE_STYLE,
+ * CAIRN_STORE_CA, CAIRN_STORE_ANONYMOUS; credentials as the store's chain finds them.
+ */
+#ifndef CAIRN_RUN_POD_H
+#define CAIRN_RUN_POD_H
+
+#include "storage/store.h"
+
+struct pod_options {
+	const char *root;	 /* NULL: POD_ROOT; for tests */
+	const char *message_path; /* NULL: /dev/termination-log */
+	const char *init_program, *launch_program; /* the static programs that are put into POD_BIN; NULL: /usr/lib/cairn/cairn-init, cairn-launch */
+	int64_t checkpoint_every_ns; /* 0: 5 min */
+};
+/* To the end of the pod. 0 when the result is told, also when it is a failure; an error when nothing can be told. */
+int pod_serve(struct store *store, const char *spec, const struct pod_options *o, struct err *err);
+/* The startup probe: waits until the program may start (0), or it is certain that it can't (-1, with why). */
+int pod_wait_ready(const char *root, struct err *err);
+
+#endif

@@ -1,0 +1,77 @@
+/* runners/kubernetes/facts.h — what the cluster says of a Job and its pods, as plain facts; and what that means for the attempt: pure functions of them.
+ *
+ * The watches make facts of objects on their own threads; the runner (runner.h) keeps the newest of each and asks for the verdict. The class of a failure comes from states, reasons that the API
+ * documents as such (OOMKilled, Evicted, DeletionByTaintManager, ErrImagePull, Unschedulable …), exit codes and conditions; messages are for people only.
+ */
+#ifndef CAIRN_RUNNERS_KUBERNETES_FACTS_H
+#define CAIRN_RUNNERS_KUBERNETES_FACTS_H
+
+#include "base/failure.h"
+#include "base/json.h"
+#include "base/mem.h"
+
+enum pod_phase { POD_PENDING, POD_RUNNING, POD_SUCCEEDED, POD_FAILED, POD_UNKNOWN };
+
+/* One container. */
+struct container_facts {
+	enum { CONTAINER_WAITING, CONTAINER_RUNNING, CONTAINER_TERMINATED } state;
+	char reason[64];   /* "ErrImagePull", "OOMKilled", "Error", … */
+	char *message;	   /* for people (of a terminated sidecar: its result), or NULL */
+	int exit_code, signal;
+	int64_t started_ns, ended_ns; /* wall clock; 0 unknown */
+	unsigned restarts;
+	bool ready, started;
+};
+
+struct pod_facts {
+	char uid[64], name[254], node[254], version[32];
+	uint64_t attempt_id; /* KUBE_LABEL_ATTEMPT; 0: not ours */
+	unsigned index;
+	enum pod_phase phase;
+	char reason[64];  /* status.reason: "Evicted", "NodeLost", … */
+	char *message;	  /* or NULL */
+	bool scheduled, unschedulable;
+	char *unschedulable_message; /* or NULL */
+	char disruption[64];	     /* reason of the condition DisruptionTarget: "PreemptionByScheduler", … or "" */
+	int64_t created_ns, deleted_ns /* deletionTimestamp */, grace_s;
+	bool gone;		     /* DELETED was seen */
+	struct container_facts main, sidecar;
+};
+struct job_facts {
+	char uid[64], name[254], version[32];
+	uint64_t attempt_id;
+	char *owner; /* KUBE_NOTE_OWNER */
+	bool suspended, complete, failed, gone;
+	char reason[64]; /* of the condition Failed or FailureTarget: "PodFailurePolicy", "BackoffLimitExceeded", "DeadlineExceeded" */
+	char *message;
+	unsigned active, ready, succeeded, failed_pods;
+	int64_t created_ns;
+};
+/* -1: it isn't such an object (hostile or newer): it is passed over. Strings belong to the facts: *_deinit. */
+int pod_facts_of(const json_t *object, struct pod_facts *ret);
+int job_facts_of(const json_t *object, struct job_facts *ret);
+void pod_facts_deinit(struct pod_facts *f);
+void job_facts_deinit(struct job_facts *f);
+
+/* How it stands with an attempt. */
+enum kube_stage {
+	STAGE_CREATED,	     /* no pod yet: a quota, or the controller is slow */
+	STAGE_UNSCHEDULABLE, /* no node has what it asks for */
+	STAGE_IMAGE,	     /* an image can't be had */
+	STAGE_STARTING,	     /* scheduled: images, volumes, inputs */
+	STAGE_RUNNING,	     /* the program runs */
+	STAGE_SAVING,	     /* it has ended; outputs go up */
+	STAGE_ENDED,	     /* all that there will be is known */
+};
+struct kube_verdict {
+	enum kube_stage stage;
+	int64_t since_ns;	  /* wall clock of the stage's beginning, as far as it is known */
+	enum failure_class class; /* when ENDED, from the cluster's side: NONE means that the sidecar's result counts */
+	char text[512];		  /* for people: why it doesn't run yet, or how it ended. "" when there is nothing to say */
+	const char *result;	  /* ENDED: the sidecar's message (lent by the facts), or NULL */
+	bool program_ran;
+};
+/* pods: all that there are or were of this attempt's Job, n of them; nodes: how many there should be. job may be NULL (not seen, or gone). `gone`: the Job was there and isn't any more. */
+void kube_judge(const struct job_facts *job, bool gone, const struct pod_facts *const *pods, size_t n, unsigned nodes, int64_t now_ns, struct kube_verdict *ret);
+
+#endif

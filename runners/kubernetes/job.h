@@ -1,0 +1,69 @@
+/* runners/kubernetes/job.h — the objects that are made for an attempt, as JSON: pure functions, nothing is asked or sent.
+ *
+ * One Job an attempt, or a pack of them (pod_spec.h): backoffLimit 0, since retries are the engine's; a podFailurePolicy that ends it at once when its pod is disrupted
+ * (preempted, evicted), so that the reason stands in the Job's conditions; a time to live as a safety net only. Several nodes: an Indexed Job, a headless Service and a
+ * NetworkPolicy, both owned by the Job.
+ *
+ * The pod: first the native sidecar `cairn` (initContainers, restartPolicy Always) from Cairn's own image, which has the credentials of the store; then `main` from the step's image, whose
+ * first process is the static helper, and which has neither those nor a service account's token. All pass `restricted` Pod Security. Then presets of the cloud, what the step says, and last the
+ * templates of cairn.yaml and of the step, merged strategically (merge.h).
+ *
+ * Source of the rules: pkg/apis/batch/validation (Kubernetes 1.31), pod-security-admission/policy.
+ */
+#ifndef CAIRN_RUNNERS_KUBERNETES_JOB_H
+#define CAIRN_RUNNERS_KUBERNETES_JOB_H
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "runners/runner.h"
+
+/* On every object that we make. Selectors for watches: KUBE_LABEL_RUN. */
+#define KUBE_LABEL_MANAGED "app.kubernetes.io/managed-by" /* = "cairn" */
+#define KUBE_LABEL_PROJECT "cairn/project"
+#define KUBE_LABEL_RUN "cairn/run"
+#define KUBE_LABEL_STEP "cairn/step"
+#define KUBE_LABEL_ATTEMPT "cairn/attempt" /* id of the (first) attempt */
+#define KUBE_NOTE_OWNER "cairn/owner"	   /* annotation: kube_job_owner(): a Job of our name without it is somebody else's */
+#define KUBE_NOTE_TASK "cairn/task"	   /* annotation: the task, for people */
+#define KUBE_NOTE_SPEC "cairn/spec"	   /* annotation of pods and Jobs: content id of the specification */
+#define KUBE_MAIN "main"
+#define KUBE_SIDECAR "cairn"
+
+/* What all pods of a project have. Made of cairn.yaml by engine/cli/session.c; NULL or 0: not said. Everything is borrowed and outlives the runner. */
+struct kube_profile {
+	const char *project;	/* 16 hexadecimal digits that stand for the project's database */
+	const char *namespace_;
+	const char *cairn_image; /* the sidecar's, and of steps that are built in */
+	const char *image_pull_policy; /* "IfNotPresent" */
+	const char *store_uri;
+	const char *const *store_env; /* "NAME=value", NULL-terminated: what `cairn pod` needs to find the store (engine/run/pod.h); no secret */
+	const char *store_secret;     /* Secret whose entries are the sidecar's environment */
+	const char *store_account;    /* service account whose token is mounted into the sidecar alone: web identity */
+	const char *store_ca;	      /* ConfigMap with the entry ca.crt */
+	const char *store_claim;      /* PersistentVolumeClaim that is mounted at store_uri, which is a directory then */
+	const char *secrets;	      /* Secret that holds the steps' secrets by name; NULL: "cairn-secrets" */
+	const char *const *image_pull_secrets; /* NULL-terminated */
+	const char *service_account, *priority_class, *runtime_class, *queue;
+	const char *cloud;	      /* "gke", "eks", "aks" */
+	const json_t *pod_template;   /* {metadata: …, spec: …} */
+	int64_t ttl_s;		      /* after the end; 0: a day */
+	int64_t upload_ns;	      /* that the sidecar has beside the step's grace time to save things when a pod must go; 0: 60 s */
+	struct runner_resources sidecar; /* 0: 100m, 256Mi */
+};
+
+/* "train-fold-0-3f2a…": at most 52 characters, a DNS label, the same for the same run, task and attempt number. */
+void kube_job_name(const struct runner_attempt *a, char ret[64]);
+char *kube_job_owner(const struct kube_profile *p, const struct runner_attempt *a); /* the caller frees */
+
+struct kube_job {
+	const struct kube_profile *profile;
+	const struct runner_attempt *const *attempts; /* several: a pack; the first one names it */
+	size_t n;
+	const struct content_id *spec; /* of pod_spec_write() */
+};
+/* New references. ERR_INVALID: what the step asks for contradicts itself or the templates (the message names it); ERR_UNSUPPORTED. */
+int kube_job_object(const struct kube_job *j, json_t **ret, struct err *err);
+/* For several nodes: Service and NetworkPolicy, in this order, owned by the Job of that uid (NULL: to show). *ret_n is 0 for one node. */
+int kube_gang_objects(const struct kube_job *j, const char *job_uid, json_t *ret[2], size_t *ret_n, struct err *err);
+
+#endif

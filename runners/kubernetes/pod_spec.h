@@ -1,0 +1,50 @@
+/* runners/kubernetes/pod_spec.h — what a pod is told and what it tells back: the two messages between the engine and `cairn pod` (engine/run/pod.h).
+ *
+ * The specification is a blob in the shared store, whose id stands in the Job: all that the pod needs of its attempts, as canonical JSON. No secret is in it. The result comes
+ * back as the termination message of the sidecar: canonical JSON, or, when it is longer than POD_MESSAGE_MAX, {"result": CONTENT} that names it in the store. It is the sidecar's word: what
+ * became of the containers is the pod's status' (facts.h), and that wins.
+ *
+ * Both are hostile when read: bounded, every field checked. ERR_INVALID says which field.
+ */
+#ifndef CAIRN_RUNNERS_KUBERNETES_POD_SPEC_H
+#define CAIRN_RUNNERS_KUBERNETES_POD_SPEC_H
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "runners/runner.h"
+
+#define POD_MESSAGE_MAX 4096	   /* k8s.io/kubelet: the end of a longer termination message is cut off */
+#define POD_SPEC_MAX (16 * MIB)
+#define POD_RESULT_MAX (16 * MIB)  /* of one in the store */
+
+/* Where things are in a pod. One emptyDir, seen by both containers. */
+#define POD_ROOT "/cairn"
+#define POD_BIN POD_ROOT "/bin"	      /* the sidecar puts the helper there: POD_INIT, and the launcher of ranks: POD_LAUNCH */
+#define POD_INIT POD_BIN "/cairn-init"
+#define POD_LAUNCH POD_BIN "/cairn-launch"
+#define POD_RUN POD_ROOT "/run"	      /* what the sidecar and the helper tell each other: runners/kubernetes/init/protocol.h */
+/* Of attempt i of the pod (0 unless it is packed): POD_ROOT/I/w is its workspace, POD_ROOT/I/tmp its TMPDIR. Inputs are mounted over it, read-only. */
+#define POD_WORKSPACE_FMT POD_ROOT "/%zu/w"
+#define POD_STEPS "/usr/bin/cairn-steps" /* the built-in steps, in Cairn's own image */
+#define POD_CAIRN "/usr/bin/cairn"
+
+/* Several attempts: packed, they run one after the other in one pod, in this order. Paths of inputs, outputs … are relative to each one's workspace. */
+int pod_spec_write(const struct runner_attempt *const *attempts, size_t n, struct str *out, struct err *err);
+int pod_spec_read(const char *text, size_t len, struct arena *arena, struct runner_attempt **ret, size_t *ret_n, struct err *err);
+
+/* What became of one attempt, as the sidecar saw it. */
+struct pod_result {
+	uint64_t attempt_id;
+	unsigned index;	 /* of the pod in its Job (JOB_COMPLETION_INDEX); 0 */
+	bool ran;	 /* the program was started; the rest isn't known otherwise */
+	bool main_died;	 /* the container ended and the helper didn't say how: the pod's status says */
+	bool stopped;	 /* the pod was told to end (SIGTERM) before the program had */
+	struct runner_result r; /* all but node. In `arena` when read. failure: FAILED, TIMEOUT, OUTPUT, STORE or NONE; max_rss_bytes, cpu_ns, outputs, log … */
+};
+/* In the order of the specification; those that weren't reached are left out. The message is at most POD_MESSAGE_MAX bytes: a long one goes through `put`. */
+int pod_result_write(const struct pod_result *results, size_t n,
+		     int (*put)(void *arg, const void *bytes, size_t n, struct content_id *ret, struct err *err), void *arg, struct str *ret_message, struct err *err);
+/* n_outputs of each attempt must fit. 1: it is in the store, and *ret_where says where: get it (at most POD_RESULT_MAX) and call again with that. */
+int pod_result_read(const char *text, size_t len, struct arena *arena, struct pod_result **ret, size_t *ret_n, struct content_id *ret_where, struct err *err);
+
+#endif
