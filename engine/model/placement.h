@@ -1,4 +1,5 @@
-/* model/placement.h — where a step wants to run on a cluster, and with what beside it: `spot`, `volumes`, resources by name, and the block `kubernetes`. Never part of the key; the local runner passes it over.
+/* model/placement.h — where a step wants to run on a cluster, and with what beside it: `spot`, `volumes`, resources by name, and the block `kubernetes`. Never part of
+ * the key; the local runner passes it over.
  *
  *	resources: {cpu: 4, memory: 8Gi, gpu: 2, gpu_type: nvidia.com/mig-1g.10gb, shm: 2Gi, disk: 20Gi, rdma/ib: 1}   # a name with a slash: an extended resource of that name
  *	spot: true
@@ -21,7 +22,8 @@
  *	  labels: {…}, annotations: {…}     # of the pods
  *	  pod_template: {spec: {…}}         # merged strategically, last
  *
- * All of it becomes one canonical JSON object, runner_attempt.placement_json: {"disk_bytes", "env_from", "extended": {name: n}, "gpu_type", "kubernetes" keys flat …, "shm_bytes", "spot", "volumes"}, absent where not said.
+ * All of it becomes one canonical JSON object, runner_attempt.placement_json: {"disk_bytes", "env_from", "extended": {name: n}, "gpu_type", "kubernetes" keys flat …,
+ * "shm_bytes", "spot", "volumes"}, absent where not said.
  * cairn.yaml's `kubernetes` takes the same keys for all steps (a step's own win), and those of struct config.
  */
 #ifndef CAIRN_MODEL_PLACEMENT_H
@@ -31,7 +33,8 @@
 #include "base/json.h"
 #include "base/yaml.h"
 
-/* Reads the block `kubernetes` of a step or of cairn.yaml into `into` (an object); keys that aren't placement's are left to the caller when `others` is given: called with each, false when it doesn't know it, either. */
+/* Reads the block `kubernetes` of a step or of cairn.yaml into `into` (an object); keys that aren't placement's are left to the caller when `others` is given: called
+ * with each, false when it doesn't know it, either. */
 void placement_read_kubernetes(const struct yaml_node *n, struct diag_list *d, json_t *into, bool (*others)(void *arg, const char *key, const struct yaml_node *value), void *arg);
 void placement_read_volumes(const struct yaml_node *n, struct diag_list *d, json_t *into);
 

@@ -1,13 +1,18 @@
 /* engine/run/pod.h — what runs beside the program in a pod: the sidecar, `cairn pod`.
  *
- * It fetches and verifies code and inputs of its attempts (runners/kubernetes/pod_spec.h) and the checkpoint of their key, lays them out under POD_ROOT, puts the static helper there,
- * says that the program may start, and waits for what the helper says (runners/kubernetes/init/protocol.h). Then it collects outputs, metrics and series, puts them, the log and the checkpoint into the store, writes
- * the result to the termination log, and lets the helper end. On SIGTERM without an end of the program (the container died; the pod must go) it saves log and checkpoint. While the program runs, the
+ * It fetches and verifies code and inputs of its attempts (runners/kubernetes/pod_spec.h) and the checkpoint of their key, lays them out under POD_ROOT, puts the static
+ * helper there,
+ * says that the program may start, and waits for what the helper says (runners/kubernetes/init/protocol.h). Then it collects outputs, metrics and series, puts them, the
+ * log and the checkpoint into the store, writes
+ * the result to the termination log, and lets the helper end. On SIGTERM without an end of the program (the container died; the pod must go) it saves log and checkpoint.
+ * While the program runs, the
  * checkpoint is saved every few minutes when it has changed, so that a lost node costs minutes.
  *
- * The program is hostile to it: it may have replaced any path below POD_ROOT by a link, and none is followed: nothing from outside of the workspace can become an output, a log or a checkpoint.
+ * The program is hostile to it: it may have replaced any path below POD_ROOT by a link, and none is followed: nothing from outside of the workspace can become an output,
+ * a log or a checkpoint.
  *
- * Surroundings, from the environment (engine/cli/session.c writes them, pod_store_open() reads them): CAIRN_POD_SPEC (content id), CAIRN_STORE, CAIRN_STORE_ENDPOINT, CAIRN_STORE_REGION, CAIRN_STORE_STYLE,
+ * Surroundings, from the environment (engine/cli/session.c writes them, pod_store_open() reads them): CAIRN_POD_SPEC (content id), CAIRN_STORE, CAIRN_STORE_ENDPOINT,
+ * CAIRN_STORE_REGION, CAIRN_STORE_STYLE,
  * CAIRN_STORE_CA, CAIRN_STORE_ANONYMOUS; credentials as the store's chain finds them.
  */
 #ifndef CAIRN_RUN_POD_H

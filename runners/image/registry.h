@@ -1,6 +1,7 @@
 /* runners/image/registry.h — a container registry over its HTTP API: what a tag stands for, and images sent there.
  *
- * Sources: OCI Distribution Specification 1.1 (end points, digests, chunked and monolithic uploads), OCI Image Specification 1.1 (manifest, index, config), Docker Registry v2 token authentication
+ * Sources: OCI Distribution Specification 1.1 (end points, digests, chunked and monolithic uploads), OCI Image Specification 1.1 (manifest, index, config), Docker
+ * Registry v2 token authentication
  * (WWW-Authenticate: Bearer realm, service, scope). Answers are hostile: bounded, digests checked.
  *
  * Errors: ERR_NOT_FOUND (no such image or tag), ERR_INVALID (not a reference; credentials refused; an answer that isn't what it should be), ERR_IO (no answer after retries).
@@ -19,7 +20,8 @@ struct image_ref {
 int image_ref_parse(const char *text, struct arena *arena, struct image_ref *ret, struct err *err);
 void image_ref_add(struct str *out, const struct image_ref *r); /* whole, as it is written in a pod */
 
-/* Who we are there. Docker's config.json ("auths" with auth, username/password, identitytoken; credHelpers, credsStore: docker-credential-X get) from DOCKER_CONFIG or ~/.docker, and such files given as text (the
+/* Who we are there. Docker's config.json ("auths" with auth, username/password, identitytoken; credHelpers, credsStore: docker-credential-X get) from DOCKER_CONFIG or
+ * ~/.docker, and such files given as text (the
  * .dockerconfigjson of a cluster's image pull secrets), which come first. */
 struct registry_options {
 	const char *const *docker_configs; /* JSON texts, NULL-terminated, or NULL */
@@ -31,7 +33,8 @@ struct registry;
 int registry_new(const struct registry_options *o, struct registry **ret, struct err *err);
 void registry_free(struct registry *r); /* NULL is fine */
 
-/* The digest that `ref` stands for now, on `platform` ("linux/amd64"): of the image itself when it is an index. ret_digest: "sha256:…", what a pod is given (the index's own where there is one, so that any node finds its own).
+/* The digest that `ref` stands for now, on `platform` ("linux/amd64"): of the image itself when it is an index. ret_digest: "sha256:…", what a pod is given (the
+ * index's own where there is one, so that any node finds its own).
  * ret_platform: of the image's manifest. Any thread. */
 int registry_resolve(struct registry *r, const char *ref, const char *platform, char ret_digest[80], char ret_platform_digest[80], struct err *err);
 

@@ -1,6 +1,7 @@
 /* runners/kubernetes/facts.h — what the cluster says of a Job and its pods, as plain facts; and what that means for the attempt: pure functions of them.
  *
- * The watches make facts of objects on their own threads; the runner (runner.h) keeps the newest of each and asks for the verdict. The class of a failure comes from states, reasons that the API
+ * The watches make facts of objects on their own threads; the runner (runner.h) keeps the newest of each and asks for the verdict. The class of a failure comes from
+ * states, reasons that the API
  * documents as such (OOMKilled, Evicted, DeletionByTaintManager, ErrImagePull, Unschedulable …), exit codes and conditions; messages are for people only.
  */
 #ifndef CAIRN_RUNNERS_KUBERNETES_FACTS_H
@@ -71,7 +72,8 @@ struct kube_verdict {
 	const char *result;	  /* ENDED: the sidecar's message (lent by the facts), or NULL */
 	bool program_ran;
 };
-/* pods: all that there are or were of this attempt's Job, n of them; nodes: how many there should be. job may be NULL (not seen, or gone). `gone`: the Job was there and isn't any more. */
+/* pods: all that there are or were of this attempt's Job, n of them; nodes: how many there should be. job may be NULL (not seen, or gone). `gone`: the Job was there
+ * and isn't any more. */
 void kube_judge(const struct job_facts *job, bool gone, const struct pod_facts *const *pods, size_t n, unsigned nodes, int64_t now_ns, struct kube_verdict *ret);
 
 #endif

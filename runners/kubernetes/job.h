@@ -4,8 +4,10 @@
  * (preempted, evicted), so that the reason stands in the Job's conditions; a time to live as a safety net only. Several nodes: an Indexed Job, a headless Service and a
  * NetworkPolicy, both owned by the Job.
  *
- * The pod: first the native sidecar `cairn` (initContainers, restartPolicy Always) from Cairn's own image, which has the credentials of the store; then `main` from the step's image, whose
- * first process is the static helper, and which has neither those nor a service account's token. All pass `restricted` Pod Security. Then presets of the cloud, what the step says, and last the
+ * The pod: first the native sidecar `cairn` (initContainers, restartPolicy Always) from Cairn's own image, which has the credentials of the store; then `main` from the
+ * step's image, whose
+ * first process is the static helper, and which has neither those nor a service account's token. All pass `restricted` Pod Security. Then presets of the cloud, what the
+ * step says, and last the
  * templates of cairn.yaml and of the step, merged strategically (merge.h).
  *
  * Source of the rules: pkg/apis/batch/validation (Kubernetes 1.31), pod-security-admission/policy.

@@ -1,6 +1,8 @@
 /* runners/kubernetes/merge.h — strategic merge patch of a pod template, as kubectl's: maps are merged, null deletes, lists that have a merge key (containers by name, env by
- * name, volumes by name, volumeMounts by mountPath, ports by containerPort, imagePullSecrets by name, topologySpreadConstraints by topologyKey, hostAliases by ip …) are merged by it,
- * others are replaced; `$patch: replace | delete | merge` is honoured. Source: api-conventions and strategic-merge-patch.md of kubernetes/community; patchMergeKey tags of k8s.io/api.
+ * name, volumes by name, volumeMounts by mountPath, ports by containerPort, imagePullSecrets by name, topologySpreadConstraints by topologyKey, hostAliases by ip …) are
+ * merged by it,
+ * others are replaced; `$patch: replace | delete | merge` is honoured. Source: api-conventions and strategic-merge-patch.md of kubernetes/community; patchMergeKey tags of
+ * k8s.io/api.
  */
 #ifndef CAIRN_RUNNERS_KUBERNETES_MERGE_H
 #define CAIRN_RUNNERS_KUBERNETES_MERGE_H

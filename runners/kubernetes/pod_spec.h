@@ -1,7 +1,8 @@
 /* runners/kubernetes/pod_spec.h — what a pod is told and what it tells back: the two messages between the engine and `cairn pod` (engine/run/pod.h).
  *
  * The specification is a blob in the shared store, whose id stands in the Job: all that the pod needs of its attempts, as canonical JSON. No secret is in it. The result comes
- * back as the termination message of the sidecar: canonical JSON, or, when it is longer than POD_MESSAGE_MAX, {"result": CONTENT} that names it in the store. It is the sidecar's word: what
+ * back as the termination message of the sidecar: canonical JSON, or, when it is longer than POD_MESSAGE_MAX, {"result": CONTENT} that names it in the store. It is the
+ * sidecar's word: what
  * became of the containers is the pod's status' (facts.h), and that wins.
  *
  * Both are hostile when read: bounded, every field checked. ERR_INVALID says which field.

@@ -1,10 +1,13 @@
 /* runners/kubernetes/runner.h — attempts as Jobs on a cluster: struct runner_ops "kubernetes".
  *
- * submit() puts the specification and what the attempt reads into the shared store, and creates the Job, under a name of its own that is the same whoever creates it: submitted again (after a crash),
- * it is found there and taken up. One watch of Jobs and one of pods a run, none of the API server's objects is polled. What is seen goes through facts.h; when an attempt has ended, its result is reported, and the Job
+ * submit() puts the specification and what the attempt reads into the shared store, and creates the Job, under a name of its own that is the same whoever creates it:
+ * submitted again (after a crash),
+ * it is found there and taken up. One watch of Jobs and one of pods a run, none of the API server's objects is polled. What is seen goes through facts.h; when an attempt
+ * has ended, its result is reported, and the Job
  * is deleted once the engine says that the end is on record (settled()), not before: kill -9 loses nothing. The time to live of a Job is only a net below that.
  *
- * Blocking requests run on a pool of workers; state belongs to the loop's thread. Requests an attempt: create and delete; the Service and NetworkPolicy of several nodes two more; a log where the sidecar couldn't
+ * Blocking requests run on a pool of workers; state belongs to the loop's thread. Requests an attempt: create and delete; the Service and NetworkPolicy of several nodes
+ * two more; a log where the sidecar couldn't
  * save it one more.
  */
 #ifndef CAIRN_RUNNERS_KUBERNETES_RUNNER_H
@@ -26,7 +29,8 @@ struct runner_kubernetes_options {
 };
 int runner_kubernetes_new(struct loop *l, const struct runner_kubernetes_options *o, struct runner **ret, struct err *err);
 
-/* For `cairn logs -f`: what `main` of the attempt's pod has printed so far and prints on, to `sink`, until it ends (0) or `sink` returns != 0. Blocks; any thread. From one pod of several: `index`.
+/* For `cairn logs -f`: what `main` of the attempt's pod has printed so far and prints on, to `sink`, until it ends (0) or `sink` returns != 0. Blocks; any thread. From
+ * one pod of several: `index`.
  * ERR_NOT_FOUND: there is no such pod (any more). A stream that breaks off is taken up where it ended. */
 int kube_follow_log(struct kube_client *c, const char *namespace_, uint64_t attempt_id, const char *project, unsigned index,
 		    int (*sink)(void *arg, const void *bytes, size_t n, struct err *err), void *arg, struct err *err);

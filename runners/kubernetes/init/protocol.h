@@ -1,4 +1,5 @@
-/* runners/kubernetes/init/protocol.h — what the sidecar (engine/run/pod.h) and the static helper `cairn-init`, process 1 of the main container, tell each other: files in POD_RUN, a directory that both see.
+/* runners/kubernetes/init/protocol.h — what the sidecar (engine/run/pod.h) and the static helper `cairn-init`, process 1 of the main container, tell each other: files
+ * in POD_RUN, a directory that both see.
  * Each is written under another name and renamed, so that it is whole when it is there; both look on with inotify.
  *
  *	ready		sidecar → probe: everything is laid out, `plan` is there
@@ -9,7 +10,8 @@
  *	I/saved		sidecar → helper: "0" when its outputs are in the store, "1" when that failed. After the last one the helper ends
  *	beat		sidecar: touched every few seconds while it lives; stale for INIT_STALE_S with nothing saved: the helper ends with INIT_EXIT_SIDECAR
  *
- * The helper is linked statically, makes no use of names or locales of the system, runs in any image as any user with a read-only root. As process 1 it reaps what is left over, passes SIGTERM, SIGINT, SIGHUP,
+ * The helper is linked statically, makes no use of names or locales of the system, runs in any image as any user with a read-only root. As process 1 it reaps what is left
+ * over, passes SIGTERM, SIGINT, SIGHUP,
  * SIGUSR1 and SIGUSR2 on, sends SIGKILL after the grace time, and enforces the timeout. It exits as the (last) program did: its status, or 128 + the signal.
  */
 #ifndef CAIRN_RUNNERS_KUBERNETES_INIT_PROTOCOL_H
