@@ -10,6 +10,9 @@
  * step says, and last the
  * templates of cairn.yaml and of the step, merged strategically (merge.h).
  *
+ * Told to the containers: CAIRN_POD_SPEC ("sha256:…") and CAIRN_POD_SPEC_BYTES to the sidecar; JOB_COMPLETION_INDEX (by Kubernetes) and CAIRN_POD_SERVICE to both of each pod of
+ * several: rank r is the host $CAIRN_POD_SERVICE-r.$CAIRN_POD_SERVICE.
+ *
  * Source of the rules: pkg/apis/batch/validation (Kubernetes 1.31), pod-security-admission/policy.
  */
 #ifndef CAIRN_RUNNERS_KUBERNETES_JOB_H
@@ -28,6 +31,7 @@
 #define KUBE_NOTE_OWNER "cairn/owner"	   /* annotation: kube_job_owner(): a Job of our name without it is somebody else's */
 #define KUBE_NOTE_TASK "cairn/task"	   /* annotation: the task, for people */
 #define KUBE_NOTE_SPEC "cairn/spec"	   /* annotation of pods and Jobs: content id of the specification */
+#define KUBE_STORE_CA "/etc/cairn/ca/ca.crt" /* where the sidecar finds store_ca: its CAIRN_STORE_CA */
 #define KUBE_MAIN "main"
 #define KUBE_SIDECAR "cairn"
 
@@ -44,10 +48,8 @@ struct kube_profile {
 	const char *store_ca;	      /* ConfigMap with the entry ca.crt */
 	const char *store_claim;      /* PersistentVolumeClaim that is mounted at store_uri, which is a directory then */
 	const char *secrets;	      /* Secret that holds the steps' secrets by name; NULL: "cairn-secrets" */
-	const char *const *image_pull_secrets; /* NULL-terminated */
-	const char *service_account, *priority_class, *runtime_class, *queue;
 	const char *cloud;	      /* "gke", "eks", "aks" */
-	const json_t *pod_template;   /* {metadata: …, spec: …} */
+	const json_t *placement;      /* what cairn.yaml says for all steps, in the form of runner_attempt.placement_json (model/placement.h); a step's own wins */
 	int64_t ttl_s;		      /* after the end; 0: a day */
 	int64_t upload_ns;	      /* that the sidecar has beside the step's grace time to save things when a pod must go; 0: 60 s */
 	struct runner_resources sidecar; /* 0: 100m, 256Mi */
