@@ -29,7 +29,12 @@
 #define POD_STEPS "/usr/bin/cairn-steps" /* the built-in steps, in Cairn's own image */
 #define POD_CAIRN "/usr/bin/cairn"
 
-/* Several attempts: packed, they run one after the other in one pod, in this order. Paths of inputs, outputs … are relative to each one's workspace. */
+/* "blob:SIZE:HEX": a content id as text, as it stands in the specification, in CAIRN_POD_SPEC and in KUBE_NOTE_SPEC. */
+void pod_content_write(const struct content_id *id, struct str *out);
+int pod_content_read(const char *text, struct content_id *ret, struct err *err);
+
+/* Of an attempt goes in what the pod needs: not image, placement, resources, pack; of `secrets` the names alone, and they come back as names.
+ * Several attempts: packed, they run one after the other in one pod, in this order. Paths of inputs, outputs … are relative to each one's workspace. */
 int pod_spec_write(const struct runner_attempt *const *attempts, size_t n, struct str *out, struct err *err);
 int pod_spec_read(const char *text, size_t len, struct arena *arena, struct runner_attempt **ret, size_t *ret_n, struct err *err);
 
@@ -40,12 +45,14 @@ struct pod_result {
 	bool ran;	 /* the program was started; the rest isn't known otherwise */
 	bool main_died;	 /* the container ended and the helper didn't say how: the pod's status says */
 	bool stopped;	 /* the pod was told to end (SIGTERM) before the program had */
-	struct runner_result r; /* all but node. In `arena` when read. failure: FAILED, TIMEOUT, OUTPUT, STORE or NONE; max_rss_bytes, cpu_ns, outputs, log … */
+	size_t n_outputs; /* places in r.outputs; 0 when nothing was collected */
+	struct runner_result r; /* all but node, workspace. In `arena` when read. failure: FAILED, TIMEOUT, OOM, OUTPUT, STORE or NONE */
 };
-/* In the order of the specification; those that weren't reached are left out. The message is at most POD_MESSAGE_MAX bytes: a long one goes through `put`. */
+/* In the order of the specification; those that weren't reached are left out. The message is at most POD_MESSAGE_MAX bytes: a long
+ * one goes through `put`. */
 int pod_result_write(const struct pod_result *results, size_t n,
 		     int (*put)(void *arg, const void *bytes, size_t n, struct content_id *ret, struct err *err), void *arg, struct str *ret_message, struct err *err);
-/* n_outputs of each attempt must fit. 1: it is in the store, and *ret_where says where: get it (at most POD_RESULT_MAX) and call again with that. */
+/* Whoever reads holds n_outputs of each against its attempt's (or 0). 1: it is in the store, and *ret_where says where: get it (at most POD_RESULT_MAX) and call again with that. */
 int pod_result_read(const char *text, size_t len, struct arena *arena, struct pod_result **ret, size_t *ret_n, struct content_id *ret_where, struct err *err);
 
 #endif

@@ -48,8 +48,9 @@ struct init_exit {
 
 /* A plan as bytes: magic "cairn-plan 1\n", then fields of a 4-byte little-endian length each. malloc'ed; *ret_n bytes. */
 char *init_plan_encode(const struct init_program *programs, size_t n, size_t *ret_len);
-/* The strings point into `bytes`, arrays are malloc'ed and never freed (the helper reads one plan). -1: malformed. */
+/* The strings point into `bytes`, which is written to. -1: malformed. */
 int init_plan_decode(char *bytes, size_t len, struct init_program **ret, size_t *ret_n);
+void init_plan_free(struct init_program *programs, size_t n);
 /* One line of text, "exit 0 signal 0 timeout 0 told 0 oom 0 started N ended N cpu N rss N\n". Returns its length, < cap. */
 size_t init_exit_encode(const struct init_exit *e, char *buf, size_t cap);
 int init_exit_decode(const char *text, struct init_exit *ret); /* hostile; -1: malformed */
