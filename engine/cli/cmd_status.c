@@ -74,7 +74,7 @@ static void print_head(struct cli *cli, const struct run_row *r)
 
 static const char *remark(struct cli *cli, const struct attempt_row *a)
 {
-	const char *text = a->message ? a->message : a->reason ? a->reason : "";
+	const char *text = a->message ? a->message : a->waiting ? a->waiting : a->reason ? a->reason : "";
 
 	if (!a->continues)
 		return text;

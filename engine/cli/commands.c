@@ -137,7 +137,7 @@ const struct cli_command cli_commands[] = {
 	  "Shows a run (default: the newest): its state, counts, running tasks and failures.",
 	  .json = "{\"run\": as in `cairn runs --json`, \"tasks\": [{\"task\", \"step\", \"attempt\": N, \"id\": N, \"continues\": [ID of an "
 		  "attempt whose checkpoint it went on from], \"state\", "
-		  "\"started\": TIME, \"duration_ns\": N, \"exit\": N|null, \"failure\"|null, \"message\"|null, \"reason\"|null}], "
+		  "\"started\": TIME, \"duration_ns\": N, \"exit\": N|null, \"failure\"|null, \"message\"|null, \"reason\"|null, \"waiting\"|null, \"image\"|null}], "
 		  "\"exports\": [{\"task\", \"output\", \"uri\", \"state\": exported|failed, \"message\"}]}",
 	  EXAMPLES({ "cairn status", "the newest run" }, { "cairn status digits-7kq2m --json", "for a program" }), .complete = COMPLETE_RUN,
 	  .run = cmd_status },

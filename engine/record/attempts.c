@@ -4,8 +4,8 @@
 int record_attempt_start(struct db *db, struct attempt_row *a, struct err *err)
 {
 	sqlite3_stmt *s = db_prepare(db,
-				     "INSERT INTO attempt (run, task, step, pipeline, number, key, started_ns, reason)"
-				     " SELECT ?1, ?2, ?3, pipeline, ?4, ?5, ?6, ?7 FROM run WHERE rowid_ = ?1",
+				     "INSERT INTO attempt (run, task, step, pipeline, number, key, started_ns, reason, image)"
+				     " SELECT ?1, ?2, ?3, pipeline, ?4, ?5, ?6, ?7, ?8 FROM run WHERE rowid_ = ?1",
 				     err);
 
 	if (!s)
@@ -17,6 +17,7 @@ int record_attempt_start(struct db *db, struct attempt_row *a, struct err *err)
 	bind_digest(s, 5, &a->key);
 	sqlite3_bind_int64(s, 6, a->started_ns);
 	bind_text(s, 7, a->reason);
+	bind_text(s, 8, a->image);
 	if (db_run(db, s, err) < 0)
 		return -1;
 	a->id = sqlite3_last_insert_rowid(db->sql);
@@ -27,7 +28,7 @@ int record_attempt_end(struct db *db, const struct attempt_row *a, struct err *e
 {
 	sqlite3_stmt *s = db_prepare(db,
 				     "UPDATE attempt SET started_ns=?, ended_ns=?, failure=?, exit_status=?, signo=?, max_rss_bytes=?, cpu_ns=?, log=?, node=?,"
-				     " message=?, workspace=?, continues=? WHERE id=?",
+				     " message=?, workspace=?, continues=?, waiting=NULL WHERE id=?",
 				     err);
 
 	if (!s)
@@ -45,6 +46,17 @@ int record_attempt_end(struct db *db, const struct attempt_row *a, struct err *e
 	bind_text(s, 11, a->workspace);
 	bind_text(s, 12, a->continues);
 	sqlite3_bind_int64(s, 13, a->id);
+	return db_run(db, s, err);
+}
+
+int record_attempt_waiting(struct db *db, int64_t id, const char *why, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "UPDATE attempt SET waiting = ? WHERE id = ? AND ended_ns = 0", err);
+
+	if (!s)
+		return -1;
+	bind_text(s, 1, why);
+	sqlite3_bind_int64(s, 2, id);
 	return db_run(db, s, err);
 }
 
@@ -331,7 +343,7 @@ void read_attempt_row(sqlite3_stmt *s, struct arena *arena, struct attempt_row *
 		.exit_status = sqlite3_column_int(s, 9),  .signo = sqlite3_column_int(s, 10),	     .max_rss_bytes = (uint64_t)sqlite3_column_int64(s, 11),
 		.cpu_ns = sqlite3_column_int64(s, 12),	  .node = column_text(s, 14, arena),	     .message = column_text(s, 15, arena),
 		.workspace = column_text(s, 16, arena),	  .reason = column_text(s, 17, arena),
-		.continues = column_text(s, 18, arena),
+		.continues = column_text(s, 18, arena),	  .waiting = column_text(s, 19, arena),	     .image = column_text(s, 20, arena),
 	};
 	column_digest(s, 5, &ret->key);
 	column_id(s, 13, &ret->log);

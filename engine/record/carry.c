@@ -63,8 +63,9 @@ static const char *const steps_of_one[] = {
 	" THEN (SELECT max(id) FROM main.attempt) + row_number() OVER (ORDER BY a.id) + (SELECT max(id) FROM old.attempt) ELSE a.id END"
 	" FROM old.attempt a WHERE a.run = ?1",
 	"INSERT INTO attempt (id, run, task, step, pipeline, number, key, started_ns, ended_ns, failure, exit_status, signo, max_rss_bytes, cpu_ns, log, node, message,"
-	" workspace, reason, continues) SELECT c.now, n.rowid_, a.task, a.step, a.pipeline, a.number, a.key, a.started_ns, a.ended_ns, a.failure, a.exit_status, a.signo,"
-	" a.max_rss_bytes, a.cpu_ns, a.log, a.node, a.message, a.workspace, a.reason, a.continues FROM old.attempt a JOIN temp.carried c ON c.was = a.id"
+	" workspace, reason, continues, waiting, image)"
+	" SELECT c.now, n.rowid_, a.task, a.step, a.pipeline, a.number, a.key, a.started_ns, a.ended_ns, a.failure, a.exit_status, a.signo,"
+	" a.max_rss_bytes, a.cpu_ns, a.log, a.node, a.message, a.workspace, a.reason, a.continues, a.waiting, a.image FROM old.attempt a JOIN temp.carried c ON c.was = a.id"
 	" JOIN old.run o ON o.rowid_ = a.run JOIN main.run n ON n.id = o.id WHERE a.run = ?1 ORDER BY a.id",
 	"INSERT OR IGNORE INTO key_record SELECT k.key, k.bytes FROM old.attempt a JOIN old.key_record k ON k.key = a.key WHERE a.run = ?1",
 	"INSERT OR IGNORE INTO content (digest, kind, size) SELECT x.digest, x.kind, x.size FROM old.attempt a JOIN old.io ON io.attempt = a.id"

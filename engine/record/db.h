@@ -105,6 +105,8 @@ struct attempt_row {
 	const char *node, *message, *workspace; /* NULL when none */
 	const char *continues; /* earlier attempts whose checkpoint it went on from: "12 15"; NULL: it began from nothing */
 	const char *reason; /* why the task ran: "input data changed: …" (plan/reason) */
+	const char *waiting; /* while it hasn't ended: why it doesn't run yet, in words; or NULL */
+	const char *image;   /* "registry/name@sha256:…" that its program ran in; NULL: none, or Cairn's own */
 };
 
 struct named_content {
@@ -115,6 +117,8 @@ struct named_content {
 /* Allocates a->id. */
 int record_attempt_start(struct db *db, struct attempt_row *a, struct err *err);
 int record_attempt_end(struct db *db, const struct attempt_row *a, struct err *err);
+/* What holds up an attempt that was submitted; NULL: nothing any more. Its end takes it away. */
+int record_attempt_waiting(struct db *db, int64_t id, const char *why, struct err *err);
 /* The key record's bytes, once per key; for `why`. */
 int record_key(struct db *db, const struct digest *key, const void *bytes, size_t n, struct err *err);
 /* What an attempt that succeeded (or failed only at its gate) read and made; one observation. Returns 1 when an earlier

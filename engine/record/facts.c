@@ -116,6 +116,8 @@ json_t *facts_attempt(const struct attempt_row *a, bool died)
 	json_object_set_new(o, "failure", a->failure == FAILURE_NONE ? json_null() : json_string(failure_class_name(a->failure)));
 	json_object_set_new(o, "message", facts_text(a->message));
 	json_object_set_new(o, "reason", facts_text(a->reason));
+	json_object_set_new(o, "waiting", a->ended_ns ? json_null() : facts_text(a->waiting));
+	json_object_set_new(o, "image", facts_text(a->image));
 	return o;
 }
 

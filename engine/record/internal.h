@@ -52,6 +52,6 @@ void read_run_row(sqlite3_stmt *s, struct arena *arena, struct run_row *ret);
 #define ATTEMPT_COLUMNS                                                                                                                 \
 	"attempt.id, attempt.run, attempt.task, attempt.step, attempt.number, attempt.key, attempt.started_ns, attempt.ended_ns, "         \
 	"attempt.failure, attempt.exit_status, attempt.signo, attempt.max_rss_bytes, attempt.cpu_ns, attempt.log, attempt.node, "          \
-	"attempt.message, attempt.workspace, attempt.reason, attempt.continues"
+	"attempt.message, attempt.workspace, attempt.reason, attempt.continues, attempt.waiting, attempt.image"
 
 #endif

@@ -95,7 +95,7 @@ const char api_schemas[] =
 			       "\"id\":" N ",\"task\":" S ",\"step\":" S ",\"attempt\":" N
 			       ",\"state\":{\"enum\":[\"running\",\"lost\",\"succeeded\",\"failed\"]},\"started\":" T_NULL
 			       ",\"duration_ns\":" N ",\"exit\":" N_NULL ",\"failure\":" S_NULL ",\"message\":" S_NULL ",\"reason\":" S_NULL
-			       ",\"continues\":{\"type\":\"array\",\"items\":" N "}")
+			       ",\"waiting\":" S_NULL ",\"image\":" S_NULL ",\"continues\":{\"type\":\"array\",\"items\":" N "}")
 	",\"Attempts\":" OBJECT("\"attempts\",\"next\"", "\"attempts\":" LIST("Attempt") "," NEXT)
 	",\"Content\":{\"type\":[\"object\",\"null\"],\"required\":[\"id\",\"kind\",\"size\"],\"properties\":{\"id\":" S
 			       ",\"kind\":{\"enum\":[\"blob\",\"tree\"]},\"size\":" N "}}"

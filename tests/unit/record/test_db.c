@@ -449,10 +449,44 @@ static void stored_databases_of_older_versions_are_upgraded(void **state)
 		assert_int_equal(result.outputs[0].id.size_bytes, 5);
 		assert_int_equal(result.n_metrics, 1);
 		assert_true(result.metrics[0].value == 0.75);
+		assert_null(attempts[0].waiting);
+		if (version >= 4)
+			assert_true(str_has_prefix(attempts[0].image, "registry.example/train@sha256:2222"));
+		else
+			assert_null(attempts[0].image);
 		assert_int_equal(write_one(db, 1, 10, NULL), 0);
 		db_close(db);
 		put_copy(f, &dump, 0);
 	}
+}
+
+/* --- attempts on a cluster ---------------------------------------------------------------------------------------------- */
+
+static void what_holds_up_an_attempt_is_on_record_until_its_end(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct db *db = open_db(f->path);
+	struct run_row run = { .pipeline = "p", .path = "p.yaml", .started_ns = 1, .params_json = "{}", .options_json = "{}" };
+	struct attempt_row a = { .task = "t", .step = "s", .number = 1, .started_ns = 1, .image = "r/i@sha256:00" }, *rows;
+	size_t n;
+
+	assert_int_equal(db_begin(db, NULL), 0);
+	assert_int_equal(record_run_add(db, &run, arena, NULL), 0);
+	a.run = run.rowid;
+	assert_int_equal(record_attempt_start(db, &a, NULL), 0);
+	assert_int_equal(record_attempt_waiting(db, a.id, "no node has 2 nvidia.com/gpu", NULL), 0);
+	assert_int_equal(record_run_attempts(db, run.rowid, arena, &rows, &n, NULL), 0);
+	assert_string_equal(rows[0].waiting, "no node has 2 nvidia.com/gpu");
+	assert_string_equal(rows[0].image, "r/i@sha256:00");
+	a.ended_ns = 2;
+	assert_int_equal(record_attempt_end(db, &a, NULL), 0);
+	assert_int_equal(record_attempt_waiting(db, a.id, "too late", NULL), 0);
+	assert_int_equal(record_run_attempts(db, run.rowid, arena, &rows, &n, NULL), 0);
+	assert_null(rows[0].waiting);
+	assert_string_equal(rows[0].image, "r/i@sha256:00");
+	assert_int_equal(db_commit(db, NULL), 0);
+	db_close(db);
 }
 
 /* --- results and keys ------------------------------------------------------------------------------------------------- */
@@ -517,6 +551,7 @@ int main(void)
 		TEST(damage_is_an_error_in_words),
 		TEST(a_damaged_log_loses_its_end_only),
 		TEST(stored_databases_of_older_versions_are_upgraded),
+		TEST(what_holds_up_an_attempt_is_on_record_until_its_end),
 		TEST(the_first_observation_counts_and_a_second_one_is_noticed),
 	};
 
