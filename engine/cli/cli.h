@@ -172,6 +172,7 @@ CLI_COMMAND(store_pull);
 CLI_COMMAND(store_probe);
 CLI_COMMAND(store_reindex);
 CLI_COMMAND(doctor);
+CLI_COMMAND(image);
 CLI_COMMAND(step);
 CLI_COMMAND(version);
 CLI_COMMAND(help);

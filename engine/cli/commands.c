@@ -345,6 +345,22 @@ const struct cli_command cli_commands[] = {
 	  .description = "Secrets reach the steps that name them as environment variables, and nothing else: they aren't keyed, stored with results, "
 			 "or logged. CAIRN_SECRET_NAME in the environment wins over what is kept.",
 	  EXAMPLES({ "cairn secret set REGISTRY_TOKEN", "keep one" }, { "cairn secret list", "which are there" }) },
+	{ "image", "write Cairn's own container image, without Docker", "", 0, 0,
+	  "The image holds this very program, the built-in steps, the helpers that run beside tasks, every shared library that they need, CA certificates and time "
+	  "zones, and no shell. Pods that run tasks, and `cairn serve` on a cluster, are made of it. It is read from the files that this program runs on (nothing is "
+	  "downloaded, nothing executed), and the same files give the same bytes and digest, whenever and wherever it is made. Its user is 10001:10001, and its root "
+	  "may be read-only.\n"
+	  "\n"
+	  "--output DIR writes an OCI image layout. --output FILE.tar writes the same as one file, which `docker load`, `ctr images import` and `podman load` take. "
+	  "--push sends it to a registry, with the credentials of `docker login` (DOCKER_CONFIG, ~/.docker/config.json) or of a docker-credential helper named there; "
+	  "blobs that are there already aren't sent again.",
+	  OPTIONS({ 'o', "output", "PATH", "a directory that is empty or doesn't exist, or FILE.tar", .complete = COMPLETE_FILE },
+		  { 0, "push", "REGISTRY/NAME:TAG", "send it to a registry" }, { 0, "name", "NAME:TAG", "what it is called (default: as pushed, or cairn:VERSION)" },
+		  { 0, "plain-http", NULL, "the registry speaks HTTP; one on this machine may anyway" }),
+	  .json = "{\"digest\", \"name\", \"output\"|null, \"pushed\"|null, \"size\": N, \"files\": N, \"architecture\"}",
+	  EXAMPLES({ "cairn image --output cairn.tar && docker load -i cairn.tar", "for this machine" },
+		   { "cairn image --push registry.example/tools/cairn:0.1", "for a cluster; name it in cairn.yaml as kubernetes.image" }),
+	  .run = cmd_image },
 	{ "step", "run a built-in step by itself", "NAME [OPTION...]", 0, CLI_ANY,
 	  "The steps that a pipeline names with `uses`: shard, augment, train, evaluate. `cairn step` lists them, `cairn step NAME --help` says what "
 	  "one reads, makes and can be told. Everything behind NAME is the step's own.",

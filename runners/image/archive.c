@@ -1,0 +1,158 @@
+/* A layout that is there: what is in it, and as one tar. */
+#include <stdio.h>
+#include <string.h>
+#include "base/digest.h"
+#include "base/fs.h"
+#include "base/json.h"
+#include "runners/image/layout.h"
+#include "runners/image/tar.h"
+
+#define DOCUMENT_MAX (4 * MIB) /* what registries take as a manifest */
+#define LAYERS_MAX 1024
+
+/* --- reading ------------------------------------------------------------------------------------------------------------------------ */
+
+static int read_descriptor(const json_t *j, struct image_blob *ret, struct err *err)
+{
+	struct image_blob b = { .size = 0 };
+	const char *digest, *type;
+	struct digest d;
+	char hex[DIGEST_HEX_MAX];
+
+	if (json_get_str(j, "digest", &digest, err) < 0 || json_get_str(j, "mediaType", &type, err) < 0 || json_get_uint(j, "size", &b.size, err) < 0)
+		return -1;
+	if (digest_parse(digest, &d, err) < 0)
+		return -1;
+	if (strlen(type) >= sizeof(b.media_type))
+		return err_set(err, ERR_INVALID, "`mediaType` is too long");
+	snprintf(b.digest, sizeof(b.digest), "sha256:%s", digest_hex(&d, hex));
+	strcpy(b.media_type, type);
+	*ret = b;
+	return 0;
+}
+
+/* The only element of an array of descriptors. */
+static int read_only_one(const json_t *j, const char *key, struct image_blob *ret, struct err *err)
+{
+	json_t *list;
+
+	if (json_get_array(j, key, &list, err) < 0)
+		return -1;
+	if (json_array_size(list) != 1)
+		return err_set(err, ERR_UNSUPPORTED, "`%s` has %zu entries instead of one", key, json_array_size(list));
+	return read_descriptor(json_array_get(list, 0), ret, err);
+}
+
+static int read_manifest(const json_t *j, struct arena *arena, struct image_layout *ret, struct err *err)
+{
+	json_t *config, *layers, *layer;
+	size_t i;
+
+	if (json_get_object(j, "config", &config, err) < 0 || json_get_array(j, "layers", &layers, err) < 0)
+		return -1;
+	if (json_array_size(layers) > LAYERS_MAX)
+		return err_set(err, ERR_TOO_LARGE, "more than %d layers", LAYERS_MAX);
+	ret->n_blobs = 1 + json_array_size(layers);
+	ret->blobs = arena_alloc(arena, ret->n_blobs * sizeof(*ret->blobs));
+	if (read_descriptor(config, &ret->blobs[0], err) < 0)
+		return -1;
+	json_array_foreach(layers, i, layer)
+		if (read_descriptor(layer, &ret->blobs[1 + i], err) < 0)
+			return -1;
+	return 0;
+}
+
+int image_layout_read(const char *dir, struct arena *arena, struct image_layout *ret, struct err *err)
+{
+	_cleanup_(freep) char *index_path = fs_join(dir, "index.json"), *path = NULL;
+	struct image_layout l = { .n_blobs = 0 };
+	json_t *j;
+	int r;
+
+	if (json_read_file(index_path, DOCUMENT_MAX, &j, err) < 0)
+		return -1;
+	r = read_only_one(j, "manifests", &l.manifest, err);
+	json_decref(j);
+	if (r < 0)
+		return err_wrap(err, "%s", index_path);
+	path = image_blob_path(dir, l.manifest.digest);
+	if (json_read_file(path, DOCUMENT_MAX, &j, err) < 0)
+		return -1;
+	r = read_manifest(j, arena, &l, err);
+	json_decref(j);
+	if (r < 0)
+		return err_wrap(err, "%s", path);
+	*ret = l;
+	return 0;
+}
+
+/* --- one tar -------------------------------------------------------------------------------------------------------------------------- */
+
+static int to_fd(void *arg, const void *bytes, size_t n, struct err *err)
+{
+	return fs_write_all(*(int *)arg, bytes, n, err);
+}
+
+static const char *hex_of(const struct image_blob *b)
+{
+	return b->digest + strlen("sha256:");
+}
+
+static int by_digest(const void *a, const void *b)
+{
+	return strcmp(((const struct image_blob *)a)->digest, ((const struct image_blob *)b)->digest);
+}
+
+static int add_blobs(struct tar_writer *w, const char *dir, const struct image_layout *l, struct arena *arena, struct err *err)
+{
+	struct image_blob *all = arena_alloc(arena, (l->n_blobs + 1) * sizeof(*all));
+	int r = 0;
+
+	memcpy(all, l->blobs, l->n_blobs * sizeof(*all));
+	all[l->n_blobs] = l->manifest;
+	qsort(all, l->n_blobs + 1, sizeof(*all), by_digest);
+	for (size_t i = 0; i <= l->n_blobs && r == 0; i++) {
+		_cleanup_(freep) char *source = image_blob_path(dir, all[i].digest), *path = xasprintf("blobs/sha256/%s", hex_of(&all[i]));
+
+		if (i == 0 || by_digest(&all[i - 1], &all[i]) != 0)
+			r = tar_add_file(w, path, 0644, source, err);
+	}
+	return r;
+}
+
+/* What `docker load` reads: Docker Image Specification v1.2, "Combined Image JSON + Filesystem Changeset Format". */
+static int add_docker_manifest(struct tar_writer *w, const struct image_layout *l, const char *ref, struct err *err)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	json_t *layers = json_array(), *j;
+
+	for (size_t i = 1; i < l->n_blobs; i++)
+		json_array_append_new(layers, json_sprintf("blobs/sha256/%s", hex_of(&l->blobs[i])));
+	j = json_pack("[{s:o, s:o, s:o}]", "Config", json_sprintf("blobs/sha256/%s", hex_of(&l->blobs[0])), "RepoTags", ref ? json_pack("[s]", ref) : json_array(), "Layers",
+		      layers);
+	json_add_canonical(&text, j);
+	json_decref(j);
+	return tar_add_bytes(w, "manifest.json", 0644, text.s, text.len, err);
+}
+
+static int add_all(struct tar_writer *w, const char *dir, const char *ref, const struct image_layout *l, struct arena *arena, struct err *err)
+{
+	_cleanup_(freep) char *index = fs_join(dir, "index.json"), *version = fs_join(dir, "oci-layout");
+
+	if (tar_add_dir(w, "blobs", 0755, err) < 0 || tar_add_dir(w, "blobs/sha256", 0755, err) < 0 || add_blobs(w, dir, l, arena, err) < 0)
+		return -1;
+	if (tar_add_file(w, "index.json", 0644, index, err) < 0 || add_docker_manifest(w, l, ref, err) < 0 || tar_add_file(w, "oci-layout", 0644, version, err) < 0)
+		return -1;
+	return tar_end(w, err);
+}
+
+int image_tar_write(const char *layout_dir, const char *ref, int fd, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct tar_writer w = { to_fd, &fd };
+	struct image_layout l;
+
+	if (image_layout_read(layout_dir, arena, &l, err) < 0)
+		return -1;
+	return add_all(&w, layout_dir, ref, &l, arena, err);
+}

@@ -1,0 +1,300 @@
+/* What is in the image. All libraries lie in one directory, that of the C library, whatever directory they are found in here: the loader looks there without being told. */
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/fs.h"
+#include "base/map.h"
+#include "runners/image/elf.h"
+#include "runners/image/layout.h"
+
+#define CERTIFICATES "/etc/ssl/certs/ca-certificates.crt"
+#define ZONES "/usr/share/zoneinfo"
+#define C_LIBRARY "libc.so.6"
+#define LIBRARIES_MAX 1024
+#define ZONES_DEPTH_MAX 4
+
+struct builder {
+	struct arena *arena;
+	struct elf_cache *cache;
+	VEC(struct image_file) files;
+	struct map *paths; /* of files */
+	struct map *libraries; /* names that were looked for */
+	VEC(const struct elf_facts *) found; /* programs and libraries; those from `done` on are to be looked at */
+	size_t done;
+	VEC(const char *) names; /* of found[i]: how it was asked for; NULL for a program */
+};
+
+/* --- entries ------------------------------------------------------------------------------------------------------------------------- */
+
+static void add(struct builder *b, const struct image_file *f)
+{
+	bool fresh;
+
+	*map_slot(b->paths, f->path, strlen(f->path), &fresh) = b;
+	if (fresh)
+		VEC_PUSH(&b->files, *f);
+}
+
+static void add_dir(struct builder *b, const char *path, unsigned mode)
+{
+	add(b, &(struct image_file){ .path = path, .mode = mode });
+}
+
+static void add_file(struct builder *b, const char *path, const char *source, unsigned mode)
+{
+	add(b, &(struct image_file){ .path = path, .source = source, .mode = mode });
+}
+
+static void add_text(struct builder *b, const char *path, const char *text)
+{
+	add(b, &(struct image_file){ .path = path, .text = text, .mode = 0644 });
+}
+
+static void add_parents(struct builder *b)
+{
+	for (size_t i = 0, n = b->files.n; i < n; i++) {
+		const char *path = b->files.v[i].path;
+
+		for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/'))
+			add_dir(b, arena_strndup(b->arena, path, (size_t)(slash - path)), 0755);
+	}
+}
+
+/* --- programs and libraries -------------------------------------------------------------------------------------------------------------- */
+
+static void note(struct builder *b, const struct elf_facts *f, const char *name)
+{
+	VEC_PUSH(&b->found, arena_memdup(b->arena, f, sizeof(*f)));
+	VEC_PUSH(&b->names, name);
+}
+
+/* The loader itself is among what libraries need: it has its own place. */
+static bool is_loader(const char *name)
+{
+	return str_has_prefix(name, "ld-linux") || str_has_prefix(name, "ld64.so") || str_has_prefix(name, "ld.so");
+}
+
+static int want(struct builder *b, const char *name, const struct elf_facts *by, struct err *err)
+{
+	struct elf_facts f;
+
+	if (is_loader(name) || map_has(b->libraries, name, strlen(name)))
+		return 0;
+	if (b->found.n == LIBRARIES_MAX)
+		return err_set(err, ERR_TOO_LARGE, "%s needs more than %d libraries", b->found.v[0]->path, LIBRARIES_MAX);
+	if (elf_find(b->cache, name, by, b->arena, &f, err) < 0)
+		return -1;
+	*map_slot_str(b->libraries, name) = b;
+	note(b, &f, fs_basename(name));
+	return 0;
+}
+
+static int want_needed(struct builder *b, struct err *err)
+{
+	for (; b->done < b->found.n; b->done++) {
+		const struct elf_facts *f = b->found.v[b->done];
+
+		for (size_t i = 0; i < f->n_needed; i++)
+			if (want(b, f->needed[i], f, err) < 0)
+				return -1;
+	}
+	return 0;
+}
+
+/* "a|b|c": the first that is there. "?a": none is fine. */
+static int want_opened(struct builder *b, const char *names, struct err *err)
+{
+	bool optional = *names == '?';
+	struct err why = { 0 };
+
+	for (const char *at = names + optional, *end; at; at = *end ? end + 1 : NULL) {
+		end = strchrnul(at, '|');
+		if (want(b, arena_strndup(b->arena, at, (size_t)(end - at)), b->found.v[0], at == names ? &why : NULL) == 0)
+			return 0;
+	}
+	return optional ? 0 : err_set(err, ERR_NOT_FOUND, "%s isn't on this machine, and cairn opens it when it needs it", names);
+}
+
+static int read_programs(struct builder *b, const struct image_ask *ask, struct err *err)
+{
+	struct elf_facts f;
+
+	for (size_t i = 0; i < ask->n; i++) {
+		if (elf_read(ask->programs[i], b->arena, &f, err) < 0)
+			return -1;
+		if (i > 0 && f.machine != b->found.v[0]->machine)
+			return err_set(err, ERR_INVALID, "%s is made for another processor than %s", f.path, b->found.v[0]->path);
+		note(b, &f, NULL);
+		add_file(b, ask->targets[i], f.path, 0755);
+	}
+	return 0;
+}
+
+/* "/lib/x" and "/usr/lib/x" are one place: in the image, too. */
+static const char *below_usr(struct arena *arena, const char *path)
+{
+	path += *path == '/';
+	return str_has_prefix(path, "usr/") ? arena_strdup(arena, path) : arena_printf(arena, "usr/%s", path);
+}
+
+static const char *library_dir(struct builder *b)
+{
+	for (size_t i = 0; i < b->found.n; i++)
+		if (str_eq(b->names.v[i], C_LIBRARY)) {
+			_cleanup_(freep) char *real = realpath(b->found.v[i]->path, NULL);
+			_cleanup_(freep) char *dir = fs_dirname(real ? real : b->found.v[i]->path);
+
+			return below_usr(b->arena, dir);
+		}
+	return "usr/lib";
+}
+
+/* "/lib64/ld-linux-x86-64.so.2" → usr/lib64/…, with a link lib64 → usr/lib64. */
+static int add_loader(struct builder *b, const char *interp, struct err *err)
+{
+	const char *slash;
+
+	if (*interp != '/' || !(slash = strchr(interp + 1, '/')))
+		return err_set(err, ERR_INVALID, "`%s` is no place for a loader", interp);
+	add_file(b, below_usr(b->arena, interp), interp, 0755);
+	if (str_has_prefix(interp, "/usr/"))
+		return 0;
+	add(b, &(struct image_file){ .path = arena_strndup(b->arena, interp + 1, (size_t)(slash - interp - 1)),
+				     .target = arena_printf(b->arena, "usr%.*s", (int)(slash - interp), interp) });
+	return 0;
+}
+
+static int add_libraries(struct builder *b, struct err *err)
+{
+	const char *dir = library_dir(b);
+
+	add_dir(b, "usr/lib", 0755);
+	add(b, &(struct image_file){ .path = "lib", .target = "usr/lib" });
+	for (size_t i = 0; i < b->found.n; i++) {
+		const struct elf_facts *f = b->found.v[i];
+
+		if (b->names.v[i])
+			add_file(b, arena_printf(b->arena, "%s/%s", dir, b->names.v[i]), f->path, 0644);
+		else if (f->interp && add_loader(b, f->interp, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int gather_programs(struct builder *b, const struct image_ask *ask, struct err *err)
+{
+	if (read_programs(b, ask, err) < 0)
+		return -1;
+	if (want_needed(b, err) < 0)
+		return -1;
+	for (const char *const *name = ask->dlopened; name && *name; name++)
+		if (want_opened(b, *name, err) < 0)
+			return -1;
+	if (want_needed(b, err) < 0)
+		return -1;
+	return add_libraries(b, err);
+}
+
+/* --- what else the C library, curl and the calendar look for ------------------------------------------------------------------------------- */
+
+/* Zones without leap seconds only, and nothing that says which zone this machine is in. */
+static bool is_zone(const char *name)
+{
+	static const char *const others[] = { "right", "posix", "posixrules", "localtime" };
+
+	if (*name == '.')
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		if (strcmp(name, others[i]) == 0)
+			return false;
+	return true;
+}
+
+static int add_zones(struct builder *b, const char *dir, const char *target, unsigned depth, struct err *err)
+{
+	DIR *d = opendir(dir);
+	struct dirent *e;
+	struct stat st;
+	int r = 0;
+
+	if (!d)
+		return err_errno(err, "no time zones in %s (package tzdata)", dir);
+	while (r == 0 && (e = readdir(d))) {
+		const char *path = arena_printf(b->arena, "%s/%s", dir, e->d_name), *to = arena_printf(b->arena, "%s/%s", target, e->d_name);
+
+		if (!is_zone(e->d_name) || stat(path, &st) < 0)
+			continue;
+		if (S_ISREG(st.st_mode))
+			add_file(b, to, path, 0644);
+		else if (S_ISDIR(st.st_mode) && depth < ZONES_DEPTH_MAX)
+			r = add_zones(b, path, to, depth + 1, err);
+	}
+	closedir(d);
+	return r;
+}
+
+static int add_surroundings(struct builder *b, const struct image_ask *ask, struct err *err)
+{
+	static const char *const dirs[] = { "dev", "etc", "proc", "run", "sys", "usr", "var" };
+	const char *certificates = ask->certificates ? ask->certificates : CERTIFICATES;
+
+	if (access(certificates, R_OK) < 0)
+		return err_errno(err, "no CA certificates: %s (package ca-certificates)", certificates);
+	add_file(b, "etc/ssl/certs/ca-certificates.crt", certificates, 0644);
+	add_text(b, "etc/passwd", "root:x:0:0:root:/root:/usr/sbin/nologin\ncairn:x:10001:10001:Cairn:/tmp:/usr/sbin/nologin\n");
+	add_text(b, "etc/group", "root:x:0:\ncairn:x:10001:\n");
+	add_text(b, "etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n");
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+		add_dir(b, dirs[i], 0755);
+	add_dir(b, "tmp", 01777);
+	add_dir(b, "var/tmp", 01777);
+	return add_zones(b, ask->zones ? ask->zones : ZONES, "usr/share/zoneinfo", 0, err);
+}
+
+/* --- all ------------------------------------------------------------------------------------------------------------------------------------ */
+
+static int by_path(const void *a, const void *b)
+{
+	return strcmp(((const struct image_file *)a)->path, ((const struct image_file *)b)->path);
+}
+
+static int architecture_of(uint16_t machine, const char **ret, struct err *err)
+{
+	static const struct {
+		uint16_t machine;
+		const char *name; /* GOARCH, as the specification says */
+	} known[] = { { EM_X86_64, "amd64" }, { EM_AARCH64, "arm64" }, { EM_RISCV, "riscv64" }, { EM_PPC64, "ppc64le" }, { EM_S390, "s390x" } };
+
+	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+		if (known[i].machine == machine) {
+			*ret = known[i].name;
+			return 0;
+		}
+	return err_set(err, ERR_UNSUPPORTED, "images for this processor (ELF machine %u) have no name", machine);
+}
+
+int image_files(const struct image_ask *ask, struct arena *arena, struct image_content *ret, struct err *err)
+{
+	struct builder b = { .arena = arena, .cache = elf_cache_new(NULL), .paths = map_new(), .libraries = map_new() };
+	const char *architecture = NULL;
+	int r = gather_programs(&b, ask, err);
+
+	if (r == 0)
+		r = architecture_of(b.found.v[0]->machine, &architecture, err);
+	if (r == 0)
+		r = add_surroundings(&b, ask, err);
+	if (r == 0) {
+		add_parents(&b);
+		qsort(b.files.v, b.files.n, sizeof(*b.files.v), by_path);
+		*ret = (struct image_content){ arena_memdup(arena, b.files.v, b.files.n * sizeof(*b.files.v)), b.files.n, architecture };
+	}
+	elf_cache_free(b.cache);
+	map_free(b.paths);
+	map_free(b.libraries);
+	VEC_FREE(&b.files);
+	VEC_FREE(&b.found);
+	VEC_FREE(&b.names);
+	return r;
+}

@@ -1,0 +1,245 @@
+/* An OCI layout with one image of one layer. The layer is written once, through two digests: of the tar, which the configuration names, and of the gzip stream around it.
+ * zlib is linked statically, so that its version is this program's, and with it the bytes. */
+#include "runners/image/layout.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <zlib.h>
+#include "base/digest.h"
+#include "base/fs.h"
+#include "base/json.h"
+#include "runners/image/tar.h"
+
+#define GZIP_LEVEL 6
+#define GZIP_WRAPPER 16 /* zlib.h, deflateInit2: a gzip header, which says neither name nor time */
+#define EPOCH "1970-01-01T00:00:00Z"
+#define OCI "application/vnd.oci.image."
+#define BUFFER (64 * KIB)
+
+char *image_blob_path(const char *dir, const char *digest)
+{
+	return xasprintf("%s/blobs/sha256/%s", dir, digest + strlen("sha256:"));
+}
+
+/* --- a layer -------------------------------------------------------------------------------------------------------------------- */
+
+struct layer {
+	int fd;
+	z_stream z;
+	struct digester *plain, *packed;
+	uint64_t n_packed;
+	unsigned char out[BUFFER];
+};
+
+static int drain(struct layer *l, int flush, struct err *err)
+{
+	int state;
+
+	do {
+		size_t n;
+
+		l->z.next_out = l->out;
+		l->z.avail_out = sizeof(l->out);
+		state = deflate(&l->z, flush);
+		n = sizeof(l->out) - l->z.avail_out;
+		digester_update(l->packed, l->out, n);
+		l->n_packed += n;
+		if (n && fs_write_all(l->fd, l->out, n, err) < 0)
+			return -1;
+	} while (l->z.avail_out == 0 || (flush == Z_FINISH && state != Z_STREAM_END));
+	return 0;
+}
+
+static int layer_write(void *arg, const void *bytes, size_t n, struct err *err)
+{
+	struct layer *l = arg;
+
+	digester_update(l->plain, bytes, n);
+	l->z.next_in = (unsigned char *)bytes;
+	l->z.avail_in = (unsigned)n; /* at most tar.c's buffer, or a small text */
+	return drain(l, Z_NO_FLUSH, err);
+}
+
+static int add_entry(struct tar_writer *w, const struct image_file *f, struct err *err)
+{
+	if (f->source)
+		return tar_add_file(w, f->path, f->mode, f->source, err);
+	if (f->target)
+		return tar_add_link(w, f->path, f->target, err);
+	if (f->text)
+		return tar_add_bytes(w, f->path, f->mode, f->text, strlen(f->text), err);
+	return tar_add_dir(w, f->path, f->mode, err);
+}
+
+static void blob_of(struct digester *d, uint64_t size, const char *type, struct image_blob *ret)
+{
+	struct digest digest;
+	char hex[DIGEST_HEX_MAX];
+
+	digester_final(d, &digest);
+	*ret = (struct image_blob){ .size = size };
+	snprintf(ret->digest, sizeof(ret->digest), "sha256:%s", digest_hex(&digest, hex));
+	snprintf(ret->media_type, sizeof(ret->media_type), OCI "%s", type);
+}
+
+static int fill_layer(struct layer *l, const struct image_content *content, struct err *err)
+{
+	struct tar_writer w = { layer_write, l };
+	int r = 0;
+
+	if (deflateInit2(&l->z, GZIP_LEVEL, Z_DEFLATED, GZIP_WRAPPER + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+		mem_die(sizeof(*l));
+	for (size_t i = 0; i < content->n && r == 0; i++)
+		r = add_entry(&w, &content->files[i], err);
+	if (r == 0)
+		r = tar_end(&w, err);
+	if (r == 0)
+		r = drain(l, Z_FINISH, err);
+	deflateEnd(&l->z);
+	return r;
+}
+
+static int write_layer(const char *dir, const struct image_content *content, struct image_blob *ret, char ret_diff[IMAGE_DIGEST_MAX], struct err *err)
+{
+	_cleanup_(freep) char *temporary = xasprintf("%s/blobs/sha256/layer", dir), *path = NULL;
+	_cleanup_(freep) struct layer *l = xcalloc(1, sizeof(*l));
+	struct image_blob plain;
+	int r;
+
+	l->fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	if (l->fd < 0)
+		return err_errno(err, "cannot make %s", temporary);
+	l->plain = digester_new();
+	l->packed = digester_new();
+	r = fill_layer(l, content, err);
+	if (close(l->fd) < 0 && r == 0)
+		r = err_errno(err, "cannot write %s", temporary);
+	blob_of(l->plain, 0, "", &plain);
+	memcpy(ret_diff, plain.digest, sizeof(plain.digest));
+	blob_of(l->packed, l->n_packed, "layer.v1.tar+gzip", ret);
+	digester_free(l->plain);
+	digester_free(l->packed);
+	path = image_blob_path(dir, ret->digest);
+	if (r == 0 && rename(temporary, path) < 0)
+		r = err_errno(err, "cannot make %s", path);
+	return r;
+}
+
+/* --- documents ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Takes the reference. */
+static int write_document(const char *dir, json_t *j, const char *type, struct image_blob *ret, struct err *err)
+{
+	struct digester *d = digester_new();
+	_cleanup_(str_deinit) struct str text = { 0 };
+	_cleanup_(freep) char *path = NULL;
+
+	json_add_canonical(&text, j);
+	json_decref(j);
+	digester_update(d, text.s, text.len);
+	blob_of(d, text.len, type, ret);
+	digester_free(d);
+	path = image_blob_path(dir, ret->digest);
+	return fs_write_atomic(path, text.s, text.len, err);
+}
+
+static json_t *string_list(const char *const *v)
+{
+	json_t *a = json_array();
+
+	for (; v && *v; v++)
+		json_array_append_new(a, json_string(*v));
+	return a;
+}
+
+static json_t *label_map(const char *const *v)
+{
+	json_t *o = json_object();
+
+	for (; v && *v; v++) {
+		const char *eq = strchrnul(*v, '=');
+
+		json_object_setn_new(o, *v, (size_t)(eq - *v), json_string(*eq ? eq + 1 : ""));
+	}
+	return o;
+}
+
+static json_t *configuration(const struct image_config *c, const char *diff)
+{
+	return json_pack("{s:s, s:s, s:s, s:{s:s, s:o, s:o, s:o, s:s}, s:{s:s, s:[s]}, s:[{s:s, s:s}]}", "architecture", c->architecture, "os", "linux", "created", EPOCH,
+			 "config", "User", c->user, "Env", string_list(c->env), "Entrypoint", string_list(c->entrypoint), "Labels", label_map(c->labels), "WorkingDir",
+			 "/", "rootfs", "type", "layers", "diff_ids", diff, "history", "created", EPOCH, "created_by", "cairn image");
+}
+
+static json_t *descriptor(const struct image_blob *b)
+{
+	return json_pack("{s:s, s:s, s:I}", "mediaType", b->media_type, "digest", b->digest, "size", (json_int_t)b->size);
+}
+
+/* containerd's name is the whole reference, the specification's only the tag. */
+static json_t *index_of(const struct image_blob *manifest, const struct image_config *c, const char *ref)
+{
+	json_t *d = descriptor(manifest);
+	const char *tag = ref ? strrchr(fs_basename(ref), ':') : NULL;
+
+	json_object_set_new(d, "platform", json_pack("{s:s, s:s}", "architecture", c->architecture, "os", "linux"));
+	if (ref)
+		json_object_set_new(d, "annotations", json_pack("{s:s, s:s}", "io.containerd.image.name", ref, "org.opencontainers.image.ref.name", tag ? tag + 1 : "latest"));
+	return json_pack("{s:i, s:s, s:[o]}", "schemaVersion", 2, "mediaType", OCI "index.v1+json", "manifests", d);
+}
+
+/* --- the layout --------------------------------------------------------------------------------------------------------------------------- */
+
+static int make_empty(const char *dir, struct err *err)
+{
+	_cleanup_(freep) char *blobs = xasprintf("%s/blobs/sha256", dir);
+	struct dirent *e;
+	bool empty = true;
+	DIR *d;
+
+	if (fs_mkdir_p(dir, err) < 0)
+		return -1;
+	d = opendir(dir);
+	if (!d)
+		return err_errno(err, "cannot read %s", dir);
+	while (empty && (e = readdir(d)))
+		empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+	closedir(d);
+	return empty ? fs_mkdir_p(blobs, err) : err_set(err, ERR_EXISTS, "%s is not empty", dir);
+}
+
+static int write_json(const char *dir, const char *name, json_t *j, struct err *err)
+{
+	_cleanup_(freep) char *path = fs_join(dir, name);
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	json_add_canonical(&text, j);
+	json_decref(j);
+	return fs_write_atomic(path, text.s, text.len, err);
+}
+
+int image_layout_write(const char *dir, const struct image_content *content, const struct image_config *c, const char *ref, char ret_digest[IMAGE_DIGEST_MAX], struct err *err)
+{
+	struct image_blob layer, config, manifest;
+	char diff[IMAGE_DIGEST_MAX];
+
+	if (make_empty(dir, err) < 0)
+		return -1;
+	if (write_layer(dir, content, &layer, diff, err) < 0)
+		return -1;
+	if (write_document(dir, configuration(c, diff), "config.v1+json", &config, err) < 0)
+		return -1;
+	if (write_document(dir, json_pack("{s:i, s:s, s:o, s:[o]}", "schemaVersion", 2, "mediaType", OCI "manifest.v1+json", "config", descriptor(&config), "layers",
+					  descriptor(&layer)),
+			   "manifest.v1+json", &manifest, err) < 0)
+		return -1;
+	if (write_json(dir, "index.json", index_of(&manifest, c, ref), err) < 0)
+		return -1;
+	if (write_json(dir, "oci-layout", json_pack("{s:s}", "imageLayoutVersion", "1.0.0"), err) < 0)
+		return -1;
+	memcpy(ret_digest, manifest.digest, sizeof(manifest.digest));
+	return 0;
+}

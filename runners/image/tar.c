@@ -1,0 +1,182 @@
+#include "runners/image/tar.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "base/mem.h"
+#include "base/str.h"
+
+#define BLOCK 512
+#define USTAR_SIZE_MAX ((1ULL << 33) - 1) /* 11 octal digits */
+
+/* pax Interchange Format, "ustar Interchange Format": one block. */
+struct ustar {
+	char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type, linkname[100], magic[6], version[2], uname[32], gname[32], major[8], minor[8],
+		prefix[155], padding[12];
+};
+_Static_assert(sizeof(struct ustar) == BLOCK, "a header is one block");
+
+struct entry {
+	const char *path, *target; /* target: "" when it is no link */
+	char type;
+	unsigned mode;
+	uint64_t size;
+};
+
+static void octal(char *field, size_t width, uint64_t v)
+{
+	for (size_t i = width - 1; i-- > 0; v >>= 3)
+		field[i] = (char)('0' + (v & 7));
+}
+
+/* "prefix/name": false when no slash divides it well. */
+static bool set_name(struct ustar *h, const char *path)
+{
+	size_t n = strlen(path);
+
+	if (n <= sizeof(h->name)) {
+		memcpy(h->name, path, n);
+		return true;
+	}
+	for (size_t i = MIN(n - 1, sizeof(h->prefix)); i > 0; i--) {
+		if (path[i] != '/' || n - i - 1 > sizeof(h->name) || n - i - 1 == 0)
+			continue;
+		memcpy(h->prefix, path, i);
+		memcpy(h->name, path + i + 1, n - i - 1);
+		return true;
+	}
+	memcpy(h->name, path, sizeof(h->name));
+	return false;
+}
+
+static int put_header(struct tar_writer *w, struct ustar *h, const struct entry *e, struct err *err)
+{
+	unsigned sum = 0;
+
+	octal(h->mode, sizeof(h->mode), e->mode);
+	octal(h->uid, sizeof(h->uid), 0);
+	octal(h->gid, sizeof(h->gid), 0);
+	octal(h->size, sizeof(h->size), MIN(e->size, USTAR_SIZE_MAX));
+	octal(h->mtime, sizeof(h->mtime), 0);
+	h->type = e->type;
+	memcpy(h->linkname, e->target, MIN(strlen(e->target), sizeof(h->linkname)));
+	memcpy(h->magic, "ustar", 6);
+	memcpy(h->version, "00", 2);
+	octal(h->major, sizeof(h->major), 0);
+	octal(h->minor, sizeof(h->minor), 0);
+	memset(h->checksum, ' ', sizeof(h->checksum));
+	for (size_t i = 0; i < BLOCK; i++)
+		sum += ((const unsigned char *)h)[i];
+	octal(h->checksum, 7, sum);
+	return w->write(w->arg, h, BLOCK, err);
+}
+
+static int pad(struct tar_writer *w, uint64_t size, struct err *err)
+{
+	static const char zeros[BLOCK];
+	size_t rest = (size_t)(size % BLOCK);
+
+	return rest ? w->write(w->arg, zeros, BLOCK - rest, err) : 0;
+}
+
+/* "LENGTH key=value\n", where the length counts itself. */
+static void add_record(struct str *out, const char *key, const char *value)
+{
+	size_t rest = strlen(key) + strlen(value) + 3, n = rest + 1;
+	char digits[24];
+
+	while (rest + (size_t)snprintf(digits, sizeof(digits), "%zu", n) != n)
+		n++;
+	str_addf(out, "%zu %s=%s\n", n, key, value);
+}
+
+static int put_pax(struct tar_writer *w, const struct str *records, struct err *err)
+{
+	struct entry e = { "pax", "", 'x', 0644, records->len };
+	struct ustar h = { 0 };
+
+	set_name(&h, e.path);
+	if (put_header(w, &h, &e, err) < 0 || w->write(w->arg, records->s, records->len, err) < 0)
+		return -1;
+	return pad(w, records->len, err);
+}
+
+static int begin(struct tar_writer *w, const struct entry *e, struct err *err)
+{
+	_cleanup_(str_deinit) struct str records = { 0 };
+	struct ustar h = { 0 };
+	char digits[24];
+
+	if (strlen(e->target) > sizeof(h.linkname))
+		add_record(&records, "linkpath", e->target);
+	if (!set_name(&h, e->path))
+		add_record(&records, "path", e->path);
+	snprintf(digits, sizeof(digits), "%llu", (unsigned long long)e->size);
+	if (e->size > USTAR_SIZE_MAX)
+		add_record(&records, "size", digits);
+	if (records.len && put_pax(w, &records, err) < 0)
+		return -1;
+	return put_header(w, &h, e, err);
+}
+
+int tar_add_dir(struct tar_writer *w, const char *path, unsigned mode, struct err *err)
+{
+	_cleanup_(freep) char *name = xasprintf("%s/", path);
+
+	return begin(w, &(struct entry){ name, "", '5', mode, 0 }, err);
+}
+
+int tar_add_link(struct tar_writer *w, const char *path, const char *target, struct err *err)
+{
+	return begin(w, &(struct entry){ path, target, '2', 0777, 0 }, err);
+}
+
+int tar_add_bytes(struct tar_writer *w, const char *path, unsigned mode, const void *bytes, size_t n, struct err *err)
+{
+	if (begin(w, &(struct entry){ path, "", '0', mode, n }, err) < 0 || (n && w->write(w->arg, bytes, n, err) < 0))
+		return -1;
+	return pad(w, n, err);
+}
+
+static int put_content(struct tar_writer *w, int fd, const char *source, uint64_t size, struct err *err)
+{
+	_cleanup_(freep) char *buf = xmalloc(256 * KIB);
+
+	for (uint64_t left = size; left > 0;) {
+		ssize_t n = read(fd, buf, MIN(left, 256 * KIB));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_errno(err, "cannot read %s", source);
+		if (n == 0)
+			return err_set(err, ERR_CHANGED, "%s became shorter while it was read", source);
+		if (w->write(w->arg, buf, (size_t)n, err) < 0)
+			return -1;
+		left -= (uint64_t)n;
+	}
+	return pad(w, size, err);
+}
+
+int tar_add_file(struct tar_writer *w, const char *path, unsigned mode, const char *source, struct err *err)
+{
+	_cleanup_(fd_closep) int fd = open(source, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_errno(err, "cannot read %s", source);
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, ERR_INVALID, "%s is not a regular file", source);
+	if (begin(w, &(struct entry){ path, "", '0', mode, (uint64_t)st.st_size }, err) < 0)
+		return -1;
+	return put_content(w, fd, source, (uint64_t)st.st_size, err);
+}
+
+int tar_end(struct tar_writer *w, struct err *err)
+{
+	static const char zeros[2 * BLOCK];
+
+	return w->write(w->arg, zeros, sizeof(zeros), err);
+}
