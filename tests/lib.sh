@@ -35,7 +35,7 @@ test_find_binary() {
 		[ -n "$c" ] && [ -x "$c" ] && { realpath "$c"; return; }
 	done
 	# shellcheck disable=SC2012 # our own build folders: newest first is what ls is for
-	ls -t "$SRC"/build-*/cairn 2>/dev/null | head -n 1
+	ls -t "$SRC"/build-*/cairn 2>/dev/null | sed -n 1p
 }
 
 # ---- reports -------------------------------------------------------------------------------------------------------

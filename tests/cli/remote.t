@@ -96,7 +96,7 @@ test_expect 'verify repairs each side from the other' '
 	blob=ann/.cairn/store/blobs/${id:0:2}/$id
 	chmod 644 "$blob"
 	printf X | dd of="$blob" conv=notrunc status=none
-	pack=$(ls -S team/cache/packs/* | grep -v idx | head -n 1)
+	pack=$(ls -S team/cache/packs/* | grep -v idx | sed -n 1p)
 	printf XXXX | dd of="$pack" bs=1 seek=60 conv=notrunc status=none
 	cairn -C ann store verify --json >out || test $? = 1 # what only bob has ann can not repair
 	test "$(json out "len(d[\"problems\"])")" -ge 2

@@ -165,8 +165,8 @@ test_expect 'the first rank that fails stops the others at once; the error names
 	test_grep "rank 1 ended with exit status 7; the others were stopped" both
 	cairn logs train >log
 	test_grep "^--- last lines of rank 1 ---$" log
-	test_is "$(sed "1,/^--- last/d" log | head -n 20 | tail -n 1)" "out of memory"
-	test_is "$(sed "1,/^--- last/d" log | head -n 1)" "line 12"
+	test_is "$(sed "1,/^--- last/d" log | sed -n 20p)" "out of memory"
+	test_is "$(sed "1,/^--- last/d" log | sed -n 1p)" "line 12"
 '
 
 test_expect 'a rank that was killed is told as killed' '

@@ -316,6 +316,31 @@ def shell(tree):
         yield f"shellcheck:1: exit {run.returncode}"
 
 
+# What reads no more than it needs: the producer may die of SIGPIPE. GNU grep also stops early when it writes to /dev/null.
+STOPS_EARLY = re.compile(r"""(?<!\|)\|&?\s*(?:\w+=\S*\s+)*(?:(head)\b|(grep)\b(?=[^|;)]*(?:\s-\w*[qm]|\s--(?:quiet|silent|max-count)|>\s*/dev/null))|
+                              (sed)\b(?=[^|]*[\s'"{;/\d$]q\s*(?:['"};]|$))|(awk)\b(?=[^|]*\bexit\b)|(read)\b)""", re.X)
+
+
+def has_status(before):
+    """Whether somebody looks at how the pipeline ends: not in <( ), and not in `sh -c`, which has no pipefail."""
+    inside = before[before.rfind("<("):] if "<(" in before else ""
+    return inside.count("(") <= inside.count(")") and not re.search(r"(?<!ba)\bsh -c ", before)
+
+
+@rule
+def pipes(tree):
+    """Nothing is piped into a command that stops reading early: under pipefail, whether the producer dies of it is luck."""
+    for f in tree.shell():
+        before = ""
+        for n, line in enumerate(tree.lines(f), start=1):
+            text = before + re.sub(r"^\s*#.*", "", line)
+            for m in STOPS_EARLY.finditer(text):
+                if m.end() > len(before) and has_status(text[:m.start()]):
+                    name = next(x for x in m.groups() if x)
+                    yield f"{f}:{n}: `| {name}` may end before its producer: write to a file first, or `| sed -n 1p`"
+            before = text[:-1] if text.endswith("\\") else text if text.endswith("|") else ""
+
+
 @rule
 def shell_tests(tree):
     """A shell test ends with test_done, and waits for events only."""

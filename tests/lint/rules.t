@@ -205,6 +205,35 @@ test_expect 'shell_tests: sleeps, does not end' '
 	sample tests/cli/a.t <<<"test_expect a true"
 	rejects shell_tests "test_done"
 '
+# (Cut in two by a +, so that the rule doesn't find its own samples.)
+for bad in '| he+ad -n 1' '| gr+ep -q x' '| gr+ep -Eiq x' '| gr+ep x >/dev/null' '| gr+ep -m 1 x' '| se+d 3q' '| se+d -n "/x/{p;q}"' '| re+ad x' '| aw+k "{ print; exit }"' \
+	'|+
+	head -n 1' '|& he+ad' '| LC_ALL=C gr+ep -q x'; do
+	test_expect "pipes: ls $(tr -d '+\n' <<<"$bad")" "
+		sample tests/cli/a.t <<'E'
+ls ${bad//+/}
+E
+		rejects pipes '^tests/cli/a.t:[12]: '
+	"
+done
+test_expect 'pipes: readers to the end, files, where there is no status to lose' '
+	sample tests/cli/a.t <<"E"
+ls | sed -n 1p; head -n 1 out; grep -q x out || head err
+ls | while read -r x; do echo "$x"; done
+ls | grep x | sed "s/q/r/" | tail -n 1
+cmp x <(cat y | head -c 3)
+wait_until 3 sh -c "cat y | grep -q x"
+# ls | head
+E
+	accepts pipes
+	sample tests/cli/a.t <<"E"
+cmp x <(cat y) | he+ad
+bash -c "cat y | gr+ep -q x"
+E
+	sed -i s/+// tree/tests/cli/a.t
+	rejects pipes "a.t:1"
+	test_grep "a.t:2" said
+'
 test_expect 'an unknown rule and an empty tree are errors' '
 	sample a <<<""
 	test_code 2 lint nosuchrule >said

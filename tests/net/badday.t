@@ -305,7 +305,7 @@ killed_run() {
 	rm -f "$TRASH/work"/run.{pid,rc}
 	start run cairn -C "$PWD/ann" run
 	wait_until 30 test -e "$TRASH/started"
-	[ $# -eq 0 ] || wait_until 30 eval "find ann/.cairn/store/remote -path '$1' -type f | grep -q ."
+	[ $# -eq 0 ] || wait_until 30 eval "[ -n \"\$(find ann/.cairn/store/remote -path '$1' -type f)\" ]"
 	kill -9 "$(cat "$TRASH/work/run.pid")"
 	wait_until 30 test -s "$TRASH/work/run.rc"
 	touch "$TRASH/go"

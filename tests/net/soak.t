@@ -30,7 +30,7 @@ test_expect 'the walker finds what is missing, and what is not as it was' '
 	rm "$blob"
 	test_must_fail walk
 	cp kept "$blob"
-	pack=$(ls gw.data/tbucket/small/packs/* | grep -v idx | head -n 1)
+	pack=$(ls gw.data/tbucket/small/packs/* | grep -v idx | sed -n 1p)
 	printf XXXX | dd of="$pack" bs=1 seek=40 conv=notrunc status=none
 	test_must_fail walk
 	test_grep "has other bytes" problems

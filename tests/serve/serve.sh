@@ -33,7 +33,7 @@ serve() {
 	[ ! -s "$TRASH/work/$name.rc" ] || { cat "$TRASH/work/$name.out" >&2; return 1; }
 }
 serve_is_up() { [ -s "$TRASH/work/$1.rc" ] || grep -q ' serving ' "$TRASH/work/$1.out"; }
-serve_url() { sed -n 's/.* listening address=\(127[^ ]*\).*/http:\/\/\1/p' "$TRASH/work/$1.out" | head -n 1; }
+serve_url() { sed -n 's/.* listening address=\(127[^ ]*\).*/http:\/\/\1/p' "$TRASH/work/$1.out" | sed -n 1p; }
 # serve_again NAME: what `start` left of the last one is cleared away.
 serve_forget() { rm -f "$TRASH/work/$1".{pid,rc,sid,out}; }
 
