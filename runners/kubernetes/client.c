@@ -406,7 +406,7 @@ static int64_t again_ns(const struct kube_call *call, const struct http_request 
 	bool safe = call->repeatable || str_eq(call->method, "GET");
 	int64_t told = result == 0 ? retry_after_ns(r) : -1;
 
-	if (call->sink && r->reply.body_bytes)
+	if (call->once || (call->sink && r->reply.body_bytes))
 		return -1;
 	if (result == 0 && (r->reply.status == 429 || r->reply.status >= 500) && told >= 0)
 		return tries < TRIES_MAX ? told + wait_ns(0) : -1;

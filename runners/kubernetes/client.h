@@ -41,6 +41,7 @@ struct kube_call {
 	const char *content_type; /* of the body; NULL: application/json */
 	const char *accept;	  /* NULL: application/json */
 	bool repeatable;
+	bool once;	    /* not tried again, whatever the answer: whoever asks has a deadline */
 	int64_t timeout_ns;	/* of one try; 0: 60 s */
 	/* An answer that goes on: its bytes as they come (on the client's thread), no retry after the first. */
 	int (*sink)(void *arg, const void *bytes, size_t n, struct err *err);

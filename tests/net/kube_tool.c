@@ -4,12 +4,14 @@
  *   access                       what kubeconfig says, as JSON (no secrets: their lengths)
  *   call METHOD PATH [JSON [CONTENT-TYPE]] [repeatable]     prints the status and the answer
  *   watch GROUP VERSION RESOURCE [SELECTOR]   a line an event, until standard input ends
+ *   lease NAME WHO DURATION-MS WITHIN-MS RETRY-MS   a line a change ("MS STATE HOLDER: WHY"), until standard input ends; then it is released
  *
  * Exit 0; 4 with the message on stderr. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "runners/kubernetes/lease.h"
 #include "runners/kubernetes/watch.h"
 
 static int failed(const struct err *err)
@@ -89,6 +91,31 @@ static void on_trouble(void *arg, const struct err *err)
 	fprintf(stderr, "trouble: %s\n", err ? err->msg : "over");
 }
 
+static void on_lease(void *arg, enum kube_lease_state s, const char *holder, const char *why)
+{
+	static const char *const names[] = { "waiting", "held", "lost" };
+
+	printf("%lld %s %s%s%s\n", (long long)(clock_system()->mono_ns(clock_system()) / NS_PER_MS), names[s], holder ? holder : "-", why ? ": " : "", why ? why : "");
+	fflush(stdout);
+}
+
+static int lease(const struct kube_access *a, char **v)
+{
+	struct kube_lease_options o = { .name = v[0], .identity = v[1], .duration_ns = atoi(v[2]) * NS_PER_MS, .renew_within_ns = atoi(v[3]) * NS_PER_MS,
+					.retry_ns = atoi(v[4]) * NS_PER_MS, .told = on_lease };
+	struct kube_lease *l;
+	struct err err = { 0 };
+	char c;
+
+	if (kube_lease_new(a, &o, &l, &err) < 0)
+		return failed(&err);
+	while (read(0, &c, 1) > 0)
+		;
+	printf("ending %s\n", kube_lease_is_held(l) ? "held" : "not held");
+	kube_lease_free(l, true);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct kube_access_options ao = { 0 };
@@ -118,6 +145,8 @@ int main(int argc, char **argv)
 		r = print_access(&a);
 	} else if (str_eq(argv[i], "call") && argc - i > 2) {
 		r = request(&a, argv + i + 1, argc - i - 1);
+	} else if (str_eq(argv[i], "lease") && argc - i > 5) {
+		r = lease(&a, argv + i + 1);
 	} else if (str_eq(argv[i], "watch") && argc - i > 3) {
 		wo.group = argv[i + 1];
 		wo.version = argv[i + 2];

@@ -3,12 +3,14 @@
 
     kubeapi.py DIR [--token T] [--tls CERT KEY CLIENT-CA]
 
-Serves any resource below /api/v1 and /apis/GROUP/VERSION: create, get, list (limit, continue, labelSelector), delete, merge patch, watch (bookmarks, timeoutSeconds,
+Serves any resource below /api/v1 and /apis/GROUP/VERSION: create, get, list (limit, continue, labelSelector), replace (resourceVersion), delete, merge patch, watch (bookmarks, timeoutSeconds,
 sendInitialEvents, 410 for versions that are forgotten). Writes DIR/port and DIR/pid when it listens; DIR/log has a line a request.
 
 DIR/faults, read at each request: JSON objects a line, each {"match": "METHOD PATH-GLOB?", "times": N, "do": …}:
     {"do": "status", "code": 429, "after": 0, "reason": "TooManyRequests", "message": "…"}
     {"do": "reset"}             the connection ends without an answer
+    {"do": "lost"}              done, and then the connection ends without an answer
+    {"do": "late", "for": S}    the answer comes S seconds late
     {"do": "event-410"}         a watch: one ERROR event of code 410 after what it has told
     {"do": "half"}              a watch: half of the next event, then the connection ends
     {"do": "twice"}             a watch: the next event twice
@@ -97,8 +99,13 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
+    hold = kept = None
+
     def answer(self, code, obj, headers=()):
         body = json.dumps(obj).encode()
+        if self.hold:  # nothing is locked when it goes out
+            self.kept = (code, obj, headers)
+            return
         self.send_response(code)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -120,11 +127,14 @@ class Handler(BaseHTTPRequestHandler):
                               "auth": (self.headers.get("Authorization") or "").split(" ")[0]}) + "\n")
         if url.path.startswith("/_"):
             return self.control(url.path)
-        f = fault(self.command, self.path, ("status", "reset"))
+        f = fault(self.command, self.path, ("status", "reset", "lost", "late"))
         if f and f["do"] == "reset":
             self.connection.close()
             self.close_connection = True
             return None
+        self.hold = f if f and f["do"] in ("lost", "late") else None
+        if self.hold:
+            f = None
         if f:
             headers = [("Retry-After", str(f["after"]))] if "after" in f else []
             return self.refuse(f["code"], f.get("reason", "Unknown"), f.get("message", "as it was told"), headers)
@@ -139,7 +149,17 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(201, {"status": {"allowed": name not in self.setting("denied", "").split(",")}})
         if query.get("dryRun") == "All":
             return self.answer(201, json.loads(body))
-        return self.resource(url.path, query, body)
+        self.resource(url.path, query, body)
+        return self.let_go()
+
+    def let_go(self):
+        hold, self.hold = self.hold, None
+        if hold and hold["do"] == "lost":
+            self.connection.close()
+            self.close_connection = True
+        elif hold:
+            time.sleep(hold["for"])
+            self.answer(*self.kept)
 
     do_GET = do_POST = do_DELETE = do_PATCH = do_PUT = handle_one
 
@@ -177,6 +197,8 @@ class Handler(BaseHTTPRequestHandler):
                 return self.refuse(404, "NotFound", f'{parts[depth]} "{name}" not found')
             if self.command == "GET":
                 return self.answer(200, have)
+            if self.command == "PUT":
+                return self.replace(collection, name, have, json.loads(body))
             if self.command == "PATCH":
                 merge(have, json.loads(body))
                 change("MODIFIED", collection, have)
@@ -189,6 +211,18 @@ class Handler(BaseHTTPRequestHandler):
                 change("DELETED", collection, have)
                 return self.answer(200, have)
         return self.refuse(405, "MethodNotAllowed", "not done here")
+
+    def replace(self, collection, name, have, obj):
+        """Only what is still as it was read, if the writer says what that is."""
+        meta = obj["metadata"]
+        if meta.get("resourceVersion") not in (None, "", have["metadata"]["resourceVersion"]):
+            return self.refuse(409, "Conflict", f'Operation cannot be fulfilled on "{name}": the object has been modified')
+        if meta.get("uid", have["metadata"]["uid"]) != have["metadata"]["uid"]:
+            return self.refuse(409, "Conflict", "Precondition failed: UID in precondition differs")
+        meta["uid"] = have["metadata"]["uid"]
+        objects[(collection, name)] = obj
+        change("MODIFIED", collection, obj)
+        return self.answer(200, obj)
 
     def create(self, collection, obj):
         name = obj["metadata"]["name"]
