@@ -428,6 +428,29 @@ static int has_links(int dir_fd, const char *path)
 	return 0;
 }
 
+/* Resolved by the kernel at the moment of opening, so that there is no time in which it could be changed. Directories below it are never left: each is opened from the one
+ * above, and no link is followed there. */
+static int put_beneath(struct putter *p, int dir_fd, const char *path, struct content_id *ret, struct err *err)
+{
+	_cleanup_(fd_closep) int fd = fs_open_beneath(dir_fd, path, O_PATH, true);
+	struct content_put_options o = *p->o;
+	struct stat st;
+
+	if (fd < 0 && (errno == EXDEV || errno == ELOOP))
+		return err_set(err, ERR_INVALID, "%s is reached by a symbolic link that leads out of the directory; copy what it means into it", path);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_errno(err, "cannot read %s", path);
+	o.flags &= ~CONTENT_PUT_MOVE;
+	p->o = &o;
+	if (S_ISDIR(st.st_mode)) {
+		p->depth++;
+		return put_dir(p, fd, ".", ret, err);
+	}
+	fd_closep(&fd);
+	fd = fs_open_file_beneath(dir_fd, path, true, &st, err);
+	return fd < 0 ? -1 : put_open_file(p, -1, NULL, fd, &st, ret, err);
+}
+
 int content_put_at(struct store *s, int dir_fd, const char *path, const struct content_put_options *o, struct content_id *ret, struct err *err)
 {
 	static const struct content_put_options defaults;
@@ -437,6 +460,12 @@ int content_put_at(struct store *s, int dir_fd, const char *path, const struct c
 	struct stat st;
 	int r;
 
+	if (p.o->flags & CONTENT_PUT_BENEATH) {
+		str_add(&p.path, path);
+		r = put_beneath(&p, dir_fd, path, ret, err);
+		str_deinit(&p.path);
+		return r;
+	}
 	if (fstatat(dir_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_errno(err, "cannot read %s", path);
 	if ((S_ISLNK(st.st_mode) || ((p.o->flags & CONTENT_PUT_MOVE) && has_links(dir_fd, path))) && follow(dir_fd, path, &real, &st, err) < 0)

@@ -28,6 +28,8 @@ enum content_put_flags {
 	CONTENT_PUT_MOVE = 1 << 0,
 	/* Only compute the id; store nothing. */
 	CONTENT_PUT_HASH_ONLY = 1 << 1,
+	/* Somebody hostile laid it out, and may still be changing it: whatever links there are, nothing outside of dir_fd is read. Wins over MOVE. */
+	CONTENT_PUT_BENEATH = 1 << 2,
 };
 
 struct content_put_options {

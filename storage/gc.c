@@ -11,6 +11,7 @@
  */
 #include "base/fs.h"
 #include "storage/action.h"
+#include "storage/checkpoint.h"
 #include "storage/internal.h"
 #include "storage/maintain.h"
 
@@ -159,6 +160,8 @@ static bool outputs_are_live(const struct collector *c, const struct action_reco
 
 static bool keeps_action(struct collector *c, const struct action_record *a, int64_t mtime_ns)
 {
+	if (checkpoint_is_record(a) && mtime_ns > c->o->now_ns - CHECKPOINT_KEEP_NS)
+		return true;
 	return is_young(c, mtime_ns) || digest_set_has(c->keys, &a->key) || (c->o->keep_action && c->o->keep_action(c->o->arg, &a->key)) ||
 	       outputs_are_live(c, a);
 }

@@ -46,6 +46,10 @@ struct store_ops {
 	int (*bring)(struct store *s, const struct content_id *ids, size_t n, bool only_these, struct err *err);
 	/* Tiers: brings records here. What isn't there is left out. */
 	int (*bring_records)(struct store *s, enum store_space space, const struct digest *names, size_t n, struct err *err);
+	/* Tiers: what others wrote there meanwhile (store_refresh). */
+	int (*refresh)(struct store *s, enum store_space space, const struct digest *names, size_t n, struct err *err);
+	/* Tiers: out of the bucket. */
+	int (*drop)(struct store *s, enum store_space space, const struct digest *name, struct err *err);
 	/* Tiers: does the bucket take us? One that can't be reached is no error. */
 	int (*attach)(struct store *s, struct err *err);
 	/* Tiers: how many objects didn't reach the shared store, and why not. */

@@ -160,6 +160,18 @@ int store_attach(struct store *s, struct err *err)
 	return s->ops->attach ? s->ops->attach(s, err) : 0;
 }
 
+int store_refresh(struct store *s, enum store_space space, const struct digest *names, size_t n, struct err *err)
+{
+	return s->ops->refresh ? s->ops->refresh(s, space, names, n, err) : 0;
+}
+
+int store_drop(struct store *s, enum store_space space, const struct digest *name, struct err *err)
+{
+	if (s->ops->drop && s->ops->drop(s, space, name, err) < 0)
+		return -1;
+	return s->ops->del(s, space, name, err);
+}
+
 bool store_is_shared(const struct store *s)
 {
 	return s->ops->bring_records != NULL;

@@ -64,6 +64,11 @@ int store_sync(struct store *s, struct err *err);
 int store_attach(struct store *s, struct err *err);
 /* These records are going to be asked for: a shared store brings them in one batch. Nothing is lost when it can't. */
 void store_expect(struct store *s, enum store_space space, const struct digest *names, size_t n);
+/* Others write to a shared store, too: content that it was found to lack is looked for again from now on, and these records are brought as they are there
+ * now; those that aren't there are gone here, too. Nothing to do elsewhere. */
+int store_refresh(struct store *s, enum store_space space, const struct digest *names, size_t n, struct err *err);
+/* Removes a record here and there. What doesn't exist is fine. */
+int store_drop(struct store *s, enum store_space space, const struct digest *name, struct err *err);
 bool store_is_shared(const struct store *s);
 /* Objects that a shared store should have got and has not, and why not. 0 elsewhere. */
 uint64_t store_unsent(struct store *s, struct err *ret_first);

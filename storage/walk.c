@@ -67,7 +67,7 @@ static int complete_listing(struct walk *w, const struct content_id *tree, bool 
 
 		if (m->kind == TREE_DIR)
 			walk_into(w, &m->id);
-		else if (tree_entry_is_kept(m))
+		if (tree_entry_is_kept(m)) /* listings, too: what a tier finds here is sent by its next sync */
 			VEC_PUSH(&w->batch, m->id);
 		if (w->batch.n >= BATCH_MAX && all_present(w, ret, err) < 0)
 			return -1;

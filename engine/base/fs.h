@@ -23,6 +23,12 @@ static inline int fs_read_file(const char *path, uint64_t max_bytes, struct str 
 	return fs_read_file_at(AT_FDCWD, path, max_bytes, ret, err);
 }
 
+/* openat(2) for a path below dir_fd that somebody hostile laid out, or is changing at this moment: nothing outside of dir_fd is ever opened, whatever links there are on the
+ * way; without `links`, none is followed. -1 with errno: EXDEV or ELOOP when one leads out, or none may be. */
+int fs_open_beneath(int dir_fd, const char *path, int flags, bool links);
+/* The same for reading, of a regular file only (ERR_INVALID elsewhere); never waits. */
+int fs_open_file_beneath(int dir_fd, const char *path, bool links, struct stat *ret, struct err *err);
+
 enum fs_write_flags {
 	FS_WRITE_NO_SYNC = 1 << 0, /* leave durability to a later sync */
 	FS_WRITE_NEW = 1 << 1,	   /* ERR_EXISTS instead of replacing */

@@ -4,6 +4,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "run/staging.h"
+#include "storage/checkpoint.h"
 
 /* Code is laid out writable: it is this attempt's own copy, and programs write caches beside it. */
 static int lay_out_code(struct store *s, const struct content_id *tree, int dir_fd, struct err *err)
@@ -50,31 +51,55 @@ static int prepare(void *arg, const struct runner_attempt *a, int dir_fd, struct
 	return 0;
 }
 
-static int collect_one(struct store *s, const struct runner_output *o, int dir_fd, struct content_id *ret, struct err *err)
+static int missing(const struct runner_output *o, struct err *err)
 {
-	const struct content_put_options options = { .flags = CONTENT_PUT_MOVE };
+	return err_set(err, ERR_NOT_FOUND, "the command ended well but did not make its output `%s` (%s%s)", o->name, o->path, o->is_dir ? "/" : "");
+}
+
+/* A link may stand for the output as long as it stays in the working directory. What it leads to elsewhere isn't even looked at. */
+static int look_at(const struct runner_output *o, int dir_fd, struct err *err)
+{
+	_cleanup_(fd_closep) int fd = fs_open_beneath(dir_fd, o->path, O_PATH, true);
 	struct stat st;
 
-	if (fstatat(dir_fd, o->path, &st, 0) < 0) {
-		if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP)
-			return err_set(err, ERR_NOT_FOUND, "the command ended well but did not make its output `%s` (%s%s)", o->name, o->path,
-				       o->is_dir ? "/" : "");
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return missing(o, err);
+	if (fd < 0 && (errno == EXDEV || errno == ELOOP))
+		return err_set(err, ERR_INVALID, "output `%s` (%s) is a symbolic link that leads out of the working directory, or to itself; copy what it means into it", o->name,
+			       o->path);
+	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_errno(err, "cannot read output `%s`", o->name);
-	}
+	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+		return err_set(err, ERR_INVALID, "output `%s` (%s) is neither a file nor a directory", o->name, o->path);
 	if (S_ISDIR(st.st_mode) != o->is_dir)
 		return err_set(err, ERR_INVALID, "output `%s` (%s) is a %s; declare it %s a trailing slash", o->name, o->path,
 			       o->is_dir ? "file" : "directory", o->is_dir ? "without" : "with");
-	if (content_put_at(s, dir_fd, o->path, &options, ret, err) < 0)
-		return err_wrap(err, "keeping output `%s`", o->name);
+	return 0;
+}
+
+static int collect_all(struct store *s, const struct runner_attempt *a, int dir_fd, int flags, struct content_id *ret_ids, struct err *err)
+{
+	const struct content_put_options options = { .flags = flags };
+
+	for (size_t i = 0; i < a->n_outputs; i++) {
+		const struct runner_output *o = &a->outputs[i];
+
+		if (look_at(o, dir_fd, err) < 0)
+			return -1;
+		if (content_put_at(s, dir_fd, o->path, &options, &ret_ids[i], err) < 0)
+			return err_wrap(err, "keeping output `%s`", o->name);
+	}
 	return 0;
 }
 
 static int collect(void *arg, const struct runner_attempt *a, int dir_fd, struct content_id *ret_ids, struct err *err)
 {
-	for (size_t i = 0; i < a->n_outputs; i++)
-		if (collect_one(arg, &a->outputs[i], dir_fd, &ret_ids[i], err) < 0)
-			return -1;
-	return 0;
+	return collect_all(arg, a, dir_fd, CONTENT_PUT_MOVE, ret_ids, err);
+}
+
+int staging_collect_hostile(struct store *store, const struct runner_attempt *a, int dir_fd, struct content_id *ret_ids, struct err *err)
+{
+	return collect_all(store, a, dir_fd, CONTENT_PUT_BENEATH, ret_ids, err);
 }
 
 static int put_log(void *arg, int fd, struct content_id *ret, struct err *err)
@@ -82,7 +107,92 @@ static int put_log(void *arg, int fd, struct content_id *ret, struct err *err)
 	return content_put_fd(arg, fd, ret, err);
 }
 
+/* --- for runners elsewhere --------------------------------------------------------------------------------------------------- */
+
+struct needs {
+	VEC(struct content_id) ids;
+	VEC(char *) names; /* for people */
+};
+
+static void need(struct needs *n, const struct content_id *id, char *name)
+{
+	VEC_PUSH(&n->ids, *id);
+	VEC_PUSH(&n->names, name);
+}
+
+static void gather(struct needs *n, const struct runner_attempt *a)
+{
+	if (a->code)
+		need(n, a->code, xasprintf("the code of %s", a->task));
+	for (size_t i = 0; i < a->n_inputs; i++)
+		need(n, &a->inputs[i].id, xasprintf("input `%s` of %s", a->inputs[i].name, a->task));
+}
+
+static void needs_deinit(struct needs *n)
+{
+	for (size_t i = 0; i < n->names.n; i++)
+		free(n->names.v[i]);
+	VEC_FREE(&n->names);
+	VEC_FREE(&n->ids);
+}
+
+static const char *first_missing(const struct needs *n, const bool *there)
+{
+	for (size_t i = 0; i < n->ids.n; i++)
+		if (!there[i])
+			return n->names.v[i];
+	return NULL;
+}
+
+/* What a pod made may lie where this process hasn't looked since. */
+static int check_complete(struct store *s, const struct needs *n, struct err *err)
+{
+	_cleanup_(freep) bool *there = xcalloc(n->ids.n + 1, sizeof(*there));
+	const char *what;
+
+	if (content_complete(s, n->ids.v, n->ids.n, there, err) < 0)
+		return -1;
+	if (!first_missing(n, there))
+		return 0;
+	if (store_refresh(s, STORE_ACTION, NULL, 0, err) < 0 || content_complete(s, n->ids.v, n->ids.n, there, err) < 0)
+		return -1;
+	what = first_missing(n, there);
+	return what ? err_set(err, ERR_NOT_FOUND, "%s is gone from the store %s", what, store_uri(s)) : 0;
+}
+
+static int publish(void *arg, const struct runner_attempt *const *attempts, size_t n, const void *bytes, size_t n_bytes, struct content_id *ret, struct err *err)
+{
+	struct needs needs = { 0 };
+	struct err why = { 0 };
+	int r;
+
+	for (size_t i = 0; i < n; i++)
+		gather(&needs, attempts[i]);
+	r = content_put_bytes(arg, bytes, n_bytes, ret, err);
+	if (r == 0)
+		r = check_complete(arg, &needs, err);
+	needs_deinit(&needs);
+	if (r < 0 || store_sync(arg, err) < 0)
+		return err_wrap(err, "bringing it to where pods reach it");
+	return store_unsent(arg, &why) ? err_set(err, ERR_IO, "bringing it to where pods reach it: %s", why.msg) : 0;
+}
+
+static int fetch(void *arg, const struct content_id *id, uint64_t max, struct str *ret, struct err *err)
+{
+	if (id->kind != CONTENT_BLOB || id->size_bytes > max)
+		return err_set(err, ERR_TOO_LARGE, "it has %llu bytes, more than %llu", (unsigned long long)id->size_bytes, (unsigned long long)max);
+	if (store_refresh(arg, STORE_ACTION, NULL, 0, err) < 0)
+		return -1;
+	return content_read(arg, id, max, ret, err);
+}
+
+static int drop_checkpoint(void *arg, const struct digest *key, struct err *err)
+{
+	return checkpoint_forget(arg, key, err);
+}
+
 struct runner_staging staging_of(struct store *store)
 {
-	return (struct runner_staging){ .prepare = prepare, .collect = collect, .put_log = put_log, .arg = store };
+	return (struct runner_staging){ .prepare = prepare, .collect = collect, .put_log = put_log, .publish = publish, .fetch = fetch,
+					.drop_checkpoint = drop_checkpoint, .arg = store };
 }

@@ -5,7 +5,10 @@
 #include "runners/runner.h"
 #include "storage/content.h"
 
-/* Functions for runner_local_options.staging; `store` must outlive the runner. Any thread. */
+/* Functions for a runner's options; `store` must outlive the runner. Any thread. */
 struct runner_staging staging_of(struct store *store);
+
+/* runner_staging's collect of a working directory that the program may still be changing: nothing is moved, and no link leads out of dir_fd. */
+int staging_collect_hostile(struct store *store, const struct runner_attempt *a, int dir_fd, struct content_id *ret_ids, struct err *err);
 
 #endif

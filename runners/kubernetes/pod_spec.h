@@ -52,7 +52,8 @@ struct pod_result {
  * one goes through `put`. */
 int pod_result_write(const struct pod_result *results, size_t n,
 		     int (*put)(void *arg, const void *bytes, size_t n, struct content_id *ret, struct err *err), void *arg, struct str *ret_message, struct err *err);
-/* Whoever reads holds n_outputs of each against its attempt's (or 0). 1: it is in the store, and *ret_where says where: get it (at most POD_RESULT_MAX) and call again with that. */
+/* Whoever reads holds n_outputs of each against its attempt's (or 0). 1: it is in the store, and *ret_where says where: get it (at most
+ * POD_RESULT_MAX) and call again with that. */
 int pod_result_read(const char *text, size_t len, struct arena *arena, struct pod_result **ret, size_t *ret_n, struct content_id *ret_where, struct err *err);
 
 #endif

@@ -312,6 +312,13 @@ int presence_load(struct remote *r, struct err *err)
 	return got < 0 ? err_wrap(err, "looking for packs in %s", remote_uri(r)) : 0;
 }
 
+void remote_expect_news(struct remote *r)
+{
+	pthread_mutex_lock(&r->lock);
+	r->packs_old = true;
+	pthread_mutex_unlock(&r->lock);
+}
+
 int presence_refresh_if_old(struct remote *r, bool *ret_did, struct err *err)
 {
 	bool old;

@@ -62,6 +62,9 @@ struct remote_sent {
  * `there` says so). Contents arrived when this returns 0; a failure leaves what arrived. *ret is added to. */
 int remote_send(struct remote *r, struct store *from, struct remote_object *v, size_t n, struct remote_sent *ret, struct err *err);
 
+/* Others have written since packs were listed: what isn't found is looked for in a new list. */
+void remote_expect_news(struct remote *r);
+
 /* All objects of a space, each once, condemned ones too, with the content's size where it is known and else the stored one's. */
 int remote_list(struct remote *r, enum store_space space, int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns), void *arg,
 		struct err *err);

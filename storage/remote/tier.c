@@ -379,6 +379,54 @@ static int tier_bring_records(struct store *s, enum store_space space, const str
 	return space == STORE_ACTION ? bring_metrics(tier_of(s), names, n, err) : 0;
 }
 
+static void forget_absent(struct tier *t, const struct digest *name)
+{
+	pthread_mutex_lock(&t->base.lock);
+	*map_slot(t->absent, name->b, DIGEST_BYTES, NULL) = NULL;
+	pthread_mutex_unlock(&t->base.lock);
+}
+
+/* The directory's copy becomes what the bucket has. */
+static int take_fresh(struct tier *t, struct store *fresh, const struct remote_object *o, struct err *err)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+
+	forget_absent(t, &o->name);
+	if (!o->there)
+		return t->local->ops->del(t->local, o->space, &o->name, err);
+	if (fresh->ops->get(fresh, o->space, &o->name, REMOTE_RECORD_MAX, &bytes, err) < 0)
+		return -1;
+	return t->local->ops->put(t->local, o->space, &o->name, bytes.s ? bytes.s : "", bytes.len, true, err) < 0 ? -1 : 0;
+}
+
+static int tier_refresh(struct store *s, enum store_space space, const struct digest *names, size_t n, struct err *err)
+{
+	struct tier *t = tier_of(s);
+	struct store *fresh = n ? store_memory_new() : NULL;
+	struct remote_object *v = xcalloc(n + 1, sizeof(*v));
+	int r = 0;
+
+	remote_expect_news(t->remote);
+	for (size_t i = 0; i < n; i++)
+		v[i] = (struct remote_object){ .space = space, .name = names[i], .size = UINT64_MAX };
+	if (n)
+		r = remote_fetch(t->remote, fresh, v, n, err);
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = take_fresh(t, fresh, &v[i], err);
+	store_free(fresh);
+	free(v);
+	return r;
+}
+
+static int tier_drop(struct store *s, enum store_space space, const struct digest *name, struct err *err)
+{
+	struct tier *t = tier_of(s);
+
+	if (!t->writes)
+		return err_set(err, ERR_READ_ONLY, "%s is used read-only", s->uri);
+	return remote_drop(t->remote, space, name, err);
+}
+
 /* --- writing ------------------------------------------------------------------------------------------------------------------------- */
 
 static int tier_put(struct store *s, enum store_space space, const struct digest *name, const void *bytes, size_t n, bool replace, struct err *err)
@@ -660,13 +708,13 @@ static const struct store_ops tier_ops = {
 	.has = tier_has, .get = tier_get, .put = tier_put, .del = tier_del, .list = tier_list, .sync = tier_sync, .open = tier_open,
 	.set_aside = tier_set_aside, .del_old = tier_del_old, .read_note = tier_read_note, .write_note = tier_write_note, .lock_gc = tier_lock_gc,
 	.leftovers = tier_leftovers, .open_temp = tier_open_temp, .publish_temp = tier_publish_temp, .move_in = tier_move_in, .bring = tier_bring,
-	.bring_records = tier_bring_records, .attach = tier_attach, .unsent = tier_unsent, .free = tier_free,
+	.bring_records = tier_bring_records, .refresh = tier_refresh, .drop = tier_drop, .attach = tier_attach, .unsent = tier_unsent, .free = tier_free,
 };
 /* In front of a store in memory, which has no files. */
 static const struct store_ops memory_tier_ops = {
 	.has = tier_has, .get = tier_get, .put = tier_put, .del = tier_del, .list = tier_list, .sync = tier_sync, .open = tier_open,
 	.set_aside = tier_set_aside, .del_old = tier_del_old, .read_note = tier_read_note, .write_note = tier_write_note, .lock_gc = tier_lock_gc,
-	.bring = tier_bring, .bring_records = tier_bring_records, .attach = tier_attach, .unsent = tier_unsent, .free = tier_free,
+	.bring = tier_bring, .bring_records = tier_bring_records, .refresh = tier_refresh, .drop = tier_drop, .attach = tier_attach, .unsent = tier_unsent, .free = tier_free,
 };
 
 struct store *tier_new(struct store *local, struct remote *remote, const struct store_options *o)

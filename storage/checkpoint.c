@@ -1,0 +1,206 @@
+/* A checkpoint's record is an action record: its key is made of the task's key and the node's index, its output is the tree, its metrics are a note of JSON with what else
+ * there is to know. The two slots are the first record and the first observation of that key. So everything that can treat action records (gc, verify, push, pull) treats these. */
+#include <string.h>
+#include "base/json.h"
+#include "storage/checkpoint.h"
+#include "storage/internal.h"
+
+#define SLOTS 2
+#define NOTE_MAX (256 * KIB)
+/* Nodes whose records are asked for at once. */
+#define AT_ONCE 16
+
+static void record_key(const struct digest *key, unsigned index, struct digest *ret)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	str_add_field(&text, "checkpoint", 10);
+	str_addn(&text, key->b, DIGEST_BYTES);
+	str_add_u32(&text, index);
+	digest_bytes(text.s, text.len, ret);
+}
+
+static void slot_name(const struct digest *key, unsigned index, unsigned slot, struct digest *ret)
+{
+	struct digest record;
+
+	record_key(key, index, &record);
+	*ret = record;
+	if (slot)
+		action_observation_name(&record, slot, ret);
+}
+
+bool checkpoint_is_record(const struct action_record *a)
+{
+	return a->n_outputs == 1 && strcmp(a->outputs[0].name, CHECKPOINT_OUTPUT) == 0;
+}
+
+/* --- reading -------------------------------------------------------------------------------------------------------------------- */
+
+static int read_note(struct store *s, const struct action_record *a, struct arena *arena, struct checkpoint *ret, struct err *err)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	_cleanup_(json_decrefp) json_t *note = NULL;
+	uint64_t index;
+	const char *attempts;
+
+	if (a->metrics.kind != CONTENT_BLOB || content_read(s, &a->metrics, NOTE_MAX, &text, err) < 0 ||
+	    json_parse("the note of a checkpoint", text.s ? text.s : "", text.len, &note, err) < 0 || json_get_uint(note, "epoch", &ret->epoch, err) < 0 ||
+	    json_get_uint(note, "sequence", &ret->sequence, err) < 0 || json_get_uint(note, "index", &index, err) < 0 ||
+	    json_get_str(note, "attempts", &attempts, err) < 0)
+		return -1;
+	ret->index = (unsigned)index;
+	ret->attempts = arena_strdup(arena, attempts);
+	return 0;
+}
+
+/* 1: nothing that could be used is there. A record that is damaged, or whose content has gone, is as if it weren't. */
+static int read_slot(struct store *s, const struct digest *key, unsigned index, unsigned slot, struct arena *arena, struct checkpoint *ret, struct err *err)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	struct checkpoint c = { .key = *key };
+	struct action_record a;
+	struct err e = { 0 };
+	struct digest name, record;
+	bool whole = false;
+
+	slot_name(key, index, slot, &name);
+	record_key(key, index, &record);
+	if (store_get(s, STORE_ACTION, &name, ACTION_RECORD_MAX, &bytes, &e) < 0)
+		return e.code == ERR_NOT_FOUND ? 1 : err_set(err, e.code, "%s", e.msg);
+	if (action_decode(bytes.s ? bytes.s : "", bytes.len, arena, &a, NULL) < 0 || !digest_eq(&a.key, &record) || !checkpoint_is_record(&a) ||
+	    a.outputs[0].id.kind != CONTENT_TREE)
+		return 1;
+	if (read_note(s, &a, arena, &c, &e) < 0)
+		return e.code == ERR_IO ? err_set(err, e.code, "%s", e.msg) : 1;
+	if (content_complete(s, &a.outputs[0].id, 1, &whole, err) < 0)
+		return -1;
+	c.tree = a.outputs[0].id;
+	c.run_id = a.run_id;
+	c.task = a.task;
+	c.node = a.node;
+	c.saved_ns = a.ended_ns;
+	c.index = index;
+	*ret = c;
+	return whole ? 0 : 1;
+}
+
+static bool is_newer(const struct checkpoint *a, const struct checkpoint *b)
+{
+	return b->tree.kind == CONTENT_NONE || a->epoch > b->epoch || (a->epoch == b->epoch && a->sequence > b->sequence);
+}
+
+/* *ret_slot: where the newest lies. */
+static int newest_of(struct store *s, const struct digest *key, unsigned index, struct arena *arena, struct checkpoint *ret, unsigned *ret_slot, struct err *err)
+{
+	*ret = (struct checkpoint){ .key = *key, .index = index };
+	*ret_slot = SLOTS - 1; /* the first is written to slot 0 */
+	for (unsigned slot = 0; slot < SLOTS; slot++) {
+		struct checkpoint c;
+		int r = read_slot(s, key, index, slot, arena, &c, err);
+
+		if (r < 0)
+			return -1;
+		if (r == 0 && is_newer(&c, ret)) {
+			*ret = c;
+			*ret_slot = slot;
+		}
+	}
+	return 0;
+}
+
+static int refresh(struct store *s, const struct digest *key, unsigned first, unsigned n, struct err *err)
+{
+	_cleanup_(freep) struct digest *names = xcalloc((size_t)n * SLOTS, sizeof(*names));
+
+	for (unsigned i = 0; i < n * SLOTS; i++)
+		slot_name(key, first + i / SLOTS, i % SLOTS, &names[i]);
+	return store_refresh(s, STORE_ACTION, names, (size_t)n * SLOTS, err);
+}
+
+int checkpoint_newest(struct store *s, const struct digest *key, unsigned n, struct arena *arena, struct checkpoint *ret, struct err *err)
+{
+	unsigned slot;
+
+	if (refresh(s, key, 0, n, err) < 0)
+		return err_wrap(err, "looking for a checkpoint");
+	for (unsigned i = 0; i < n; i++)
+		if (newest_of(s, key, i, arena, &ret[i], &slot, err) < 0)
+			return err_wrap(err, "looking for a checkpoint");
+	return 0;
+}
+
+/* --- writing --------------------------------------------------------------------------------------------------------------------- */
+
+static int put_note(struct store *s, const struct checkpoint *c, struct content_id *ret, struct err *err)
+{
+	_cleanup_(json_decrefp) json_t *note = json_pack("{s:I, s:I, s:I, s:s}", "epoch", (json_int_t)c->epoch, "sequence", (json_int_t)c->sequence, "index",
+							 (json_int_t)c->index, "attempts", c->attempts);
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	json_add_canonical(&text, note);
+	return content_put_bytes(s, text.s, text.len, ret, err);
+}
+
+static int arrived(struct store *s, struct err *err)
+{
+	struct err why = { 0 };
+
+	if (store_sync(s, err) < 0)
+		return -1;
+	return store_unsent(s, &why) ? err_set(err, why.code ? why.code : ERR_IO, "%s", why.msg) : 0;
+}
+
+static int put_record(struct store *s, const struct checkpoint *c, unsigned slot, struct err *err)
+{
+	struct action_output output = { CHECKPOINT_OUTPUT, c->tree };
+	struct action_record a = { .outputs = &output, .n_outputs = 1, .started_ns = c->saved_ns, .ended_ns = c->saved_ns, .run_id = c->run_id, .task = c->task,
+				   .node = c->node };
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	struct digest name;
+
+	record_key(&c->key, c->index, &a.key);
+	if (put_note(s, c, &a.metrics, err) < 0 || arrived(s, err) < 0) /* nothing names content that isn't there for good */
+		return -1;
+	action_encode(&a, &bytes);
+	slot_name(&c->key, c->index, slot, &name);
+	if (s->ops->put(s, STORE_ACTION, &name, bytes.s, bytes.len, true, err) < 0)
+		return -1;
+	return arrived(s, err);
+}
+
+int checkpoint_save(struct store *s, const struct checkpoint *c, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct checkpoint there;
+	unsigned slot;
+
+	if (refresh(s, &c->key, c->index, 1, err) < 0 || newest_of(s, &c->key, c->index, arena, &there, &slot, err) < 0)
+		return err_wrap(err, "saving a checkpoint");
+	if (there.epoch > c->epoch)
+		return 1;
+	return put_record(s, c, (slot + 1) % SLOTS, err) < 0 ? err_wrap(err, "saving a checkpoint") : 0;
+}
+
+/* How many nodes there were isn't known: on until a whole lot of them has none. */
+int checkpoint_forget(struct store *s, const struct digest *key, struct err *err)
+{
+	bool any = true;
+
+	for (unsigned first = 0; any; first += AT_ONCE) {
+		any = false;
+		if (refresh(s, key, first, AT_ONCE, err) < 0)
+			return err_wrap(err, "dropping a checkpoint");
+		for (unsigned i = 0; i < AT_ONCE * SLOTS; i++) {
+			uint64_t size = UINT64_MAX;
+			struct digest name;
+			bool there;
+
+			slot_name(key, first + i / SLOTS, i % SLOTS, &name);
+			if (s->ops->has(s, STORE_ACTION, &name, &size, 1, &there, err) < 0 || (there && store_drop(s, STORE_ACTION, &name, err) < 0))
+				return err_wrap(err, "dropping a checkpoint");
+			any |= there;
+		}
+	}
+	return 0;
+}
