@@ -320,7 +320,7 @@ static bool same_policy(const struct step *a, const struct step *b)
 	       a->resources.gpus == b->resources.gpus && !a->concurrency.group && !b->concurrency.group &&
 	       a->concurrency.max == b->concurrency.max && !a->distributed.framework && !b->distributed.framework &&
 	       a->distributed.nodes == b->distributed.nodes && a->distributed.procs_per_node == b->distributed.procs_per_node &&
-	       a->spot == b->spot && a->pack == b->pack && strcmp(a->shell, b->shell) == 0;
+	       a->pack == b->pack && strcmp(a->shell, b->shell) == 0;
 }
 
 static void copy_policy(struct step *s, const struct step *from)
@@ -332,7 +332,6 @@ static void copy_policy(struct step *s, const struct step *from)
 	s->resources = from->resources;
 	s->concurrency.max = from->concurrency.max;
 	s->distributed = from->distributed;
-	s->spot = from->spot;
 	s->pack = from->pack;
 	s->shell = from->shell;
 }
@@ -350,7 +349,7 @@ static unsigned what_it_has(const struct step *s)
 	has |= s->n_env ? HAS_ENV : 0;
 	has |= s->n_code || s->n_secrets || s->n_tools ? HAS_LISTS : 0;
 	has |= s->metrics || s->checkpoint ? HAS_FILES : 0;
-	has |= s->image || s->description || s->volumes_json ? HAS_PLACE : 0;
+	has |= s->image || s->description || s->placement_json ? HAS_PLACE : 0;
 	has |= s->condition ? HAS_CONDITION : 0;
 	has |= s->index == 0 || !same_policy(s - 1, s) ? HAS_POLICY : 0;
 	return has;
@@ -376,8 +375,7 @@ static void c_policy(struct codec *c, struct step *s)
 	C_U32(c, s->distributed.nodes);
 	C_U32(c, s->distributed.procs_per_node);
 	C_U32(c, s->distributed.servers);
-	C_BOOL(c, s->spot);
-	C_BOOL(c, s->pack);
+	C_U32(c, s->pack);
 }
 
 static void c_program(struct codec *c, struct step *s, unsigned has)
@@ -406,7 +404,7 @@ static void c_program(struct codec *c, struct step *s, unsigned has)
 	if (has & HAS_PLACE) {
 		c_str(c, &s->image);
 		c_str(c, &s->description);
-		c_str(c, &s->volumes_json);
+		c_str(c, &s->placement_json);
 	}
 	if (has & HAS_CONDITION)
 		c_condition(c, &s->condition);

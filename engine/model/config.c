@@ -2,8 +2,7 @@
  * working directory, as whoever wrote it would expect. */
 #include <unistd.h>
 #include "base/fs.h"
-#include "model/config.h"
-#include "model/read.h"
+#include "model/config_read.h"
 
 static const char *const runners[] = { "local", "kubernetes" };
 static const char *const cache_modes[] = { "read-write", "read-only", "off" };
@@ -44,30 +43,39 @@ static void read_store(const struct doc *d, const struct yaml_node *n, struct co
 		c->store_uri = uri;
 }
 
-static const char *text_of(const struct doc *d, const struct yaml_node *n, const char *what)
+const char *config_text(const struct doc *d, const struct yaml_node *n, const char *what)
 {
 	return want_text(d, n, what) ? copy_text(d, n) : NULL;
+}
+
+/* The keys that this machine and pods may say differently. */
+void config_read_access(const struct doc *d, const struct yaml_node *n, struct config_access *a)
+{
+	const struct yaml_node *v;
+
+	if ((v = yaml_get(n, "endpoint")) && (*a->endpoint = config_text(d, v, "`endpoint`")) && !str_has_prefix(v->text, "https://") &&
+	    !str_has_prefix(v->text, "http://"))
+		bad(d, v, "`endpoint`: `%.80s` must begin with https:// or http://", v->text);
+	if ((v = yaml_get(n, "region")))
+		*a->region = config_text(d, v, "`region`");
+	if ((v = yaml_get(n, "style")))
+		read_choice(d, v, "`style`", styles, ARRAY_LEN(styles), a->style);
+	if ((v = yaml_get(n, "anonymous")))
+		read_bool(d, v, "`anonymous`", a->anonymous);
 }
 
 static void read_store_options(const struct doc *d, const struct yaml_node *n, struct config *c)
 {
 	static const char *const keys[] = { "endpoint", "region", "profile", "style", "ca", "anonymous" };
+	struct config_access a = { &c->store_options.endpoint, &c->store_options.region, &c->store_options.style, &c->store_options.anonymous };
 	const struct yaml_node *v;
 
 	if (!want_map(d, n, "`store_options`"))
 		return;
 	check_keys(d, n, keys, ARRAY_LEN(keys));
-	if ((v = yaml_get(n, "endpoint")) && (c->store_options.endpoint = text_of(d, v, "`endpoint`")) && !str_has_prefix(v->text, "https://") &&
-	    !str_has_prefix(v->text, "http://"))
-		bad(d, v, "`endpoint`: `%.80s` must begin with https:// or http://", v->text);
-	if ((v = yaml_get(n, "region")))
-		c->store_options.region = text_of(d, v, "`region`");
+	config_read_access(d, n, &a);
 	if ((v = yaml_get(n, "profile")))
-		c->store_options.profile = text_of(d, v, "`profile`");
-	if ((v = yaml_get(n, "style")))
-		read_choice(d, v, "`style`", styles, ARRAY_LEN(styles), &c->store_options.style);
-	if ((v = yaml_get(n, "anonymous")))
-		read_bool(d, v, "`anonymous`", &c->store_options.anonymous);
+		c->store_options.profile = config_text(d, v, "`profile`");
 	if ((v = yaml_get(n, "ca")) && want_text(d, v, "`ca`")) {
 		_cleanup_(freep) char *joined = fs_join(c->project_root, v->text);
 
@@ -95,28 +103,35 @@ static void read_reference_above(const struct doc *d, const struct yaml_node *n,
 		bad(d, n, "`reference_above`: %s", err.msg);
 }
 
+void config_read_machine(const struct doc *d, const struct yaml_node *n, const char *otherwise, uint32_t *ret_cpu_milli, uint64_t *ret_memory_bytes)
+{
+	const struct yaml_node *v;
+	struct err err = { 0 };
+
+	if ((v = yaml_get(n, "cpu")) && want_scalar(d, v, "`cpu`")) {
+		if (text_parse_cpu(v->text, ret_cpu_milli, &err) < 0)
+			bad(d, v, "`cpu`: %s", err.msg);
+		else if (*ret_cpu_milli == 0)
+			bad(d, v, "`cpu` must be more than 0; leave it out for %s", otherwise);
+	}
+	if ((v = yaml_get(n, "memory")) && want_scalar(d, v, "`memory`")) {
+		if (text_parse_bytes(v->text, ret_memory_bytes, &err) < 0)
+			bad(d, v, "`memory`: %s", err.msg);
+		else if (*ret_memory_bytes == 0)
+			bad(d, v, "`memory` must be more than 0; leave it out for %s", otherwise);
+	}
+}
+
 static void read_resources(const struct doc *d, const struct yaml_node *n, struct config *c)
 {
 	static const char *const keys[] = { "cpu", "memory", "gpu" };
 	const struct yaml_node *v;
-	struct err err = { 0 };
 	int64_t gpus;
 
 	if (!want_map(d, n, "`resources`"))
 		return;
 	check_keys(d, n, keys, ARRAY_LEN(keys));
-	if ((v = yaml_get(n, "cpu")) && want_scalar(d, v, "`cpu`")) {
-		if (text_parse_cpu(v->text, &c->cpu_milli, &err) < 0)
-			bad(d, v, "`cpu`: %s", err.msg);
-		else if (c->cpu_milli == 0)
-			bad(d, v, "`cpu` must be more than 0; leave it out for all that the machine has");
-	}
-	if ((v = yaml_get(n, "memory")) && want_scalar(d, v, "`memory`")) {
-		if (text_parse_bytes(v->text, &c->memory_bytes, &err) < 0)
-			bad(d, v, "`memory`: %s", err.msg);
-		else if (c->memory_bytes == 0)
-			bad(d, v, "`memory` must be more than 0; leave it out for all that the machine has");
-	}
+	config_read_machine(d, n, "all that the machine has", &c->cpu_milli, &c->memory_bytes);
 	if ((v = yaml_get(n, "gpu")) && read_count(d, v, "`gpu`", 0, 1024, &gpus))
 		c->gpus = (int32_t)gpus;
 }
@@ -134,22 +149,6 @@ static void read_retention(const struct doc *d, const struct yaml_node *n, struc
 		c->keep_runs = (uint64_t)runs;
 	if ((v = yaml_get(n, "age")) && read_duration(d, v, "`age`", &c->keep_ns) && c->keep_ns == 0)
 		bad(d, v, "`age` must be more than 0; leave it out to keep runs for ever");
-}
-
-static void read_kubernetes(const struct doc *d, const struct yaml_node *n, struct config *c)
-{
-	static const char *const keys[] = { "context", "namespace", "kubeconfig" };
-	const struct yaml_node *v;
-
-	if (!want_map(d, n, "`kubernetes`"))
-		return;
-	check_keys(d, n, keys, ARRAY_LEN(keys));
-	if ((v = yaml_get(n, "context")) && want_scalar(d, v, "`context`"))
-		c->kubernetes.context = copy_text(d, v);
-	if ((v = yaml_get(n, "namespace")) && want_scalar(d, v, "`namespace`"))
-		c->kubernetes.namespace_ = copy_text(d, v);
-	if ((v = yaml_get(n, "kubeconfig")) && want_scalar(d, v, "`kubeconfig`"))
-		c->kubernetes.kubeconfig = v->text[0] == '/' ? copy_text(d, v) : arena_printf(c->arena, "%s/%s", c->project_root, v->text);
 }
 
 static void read_config(const struct doc *d, const struct yaml_node *root, struct config *c)
@@ -182,7 +181,7 @@ static void read_config(const struct doc *d, const struct yaml_node *root, struc
 	if ((v = yaml_get(root, "retention")))
 		read_retention(d, v, c);
 	if ((v = yaml_get(root, "kubernetes")))
-		read_kubernetes(d, v, c);
+		config_read_kubernetes(d, v, c);
 }
 
 static int load_file(struct config *c, struct diag_list *diags, struct err *err)
@@ -277,6 +276,7 @@ int config_load(const char *start_dir, struct diag_list *diags, struct config **
 	c = arena_alloc(arena, sizeof(*c));
 	*c = (struct config){ .project_root = arena_strdup(arena, root), .runner = runners[0], .cache = cache_modes[0], .gpus = -1, .reference_above = GIB, .arena = arena };
 	c->store_options.style = styles[0];
+	config_kubernetes_init(c);
 	find_state_dir(c);
 	store = fs_join(c->state_dir, "store");
 	c->local_store = arena_strdup(arena, store);
@@ -285,7 +285,7 @@ int config_load(const char *start_dir, struct diag_list *diags, struct config **
 	if (r == 0 && diag_errors(diags) > before)
 		r = diag_to_err(diags, "the environment", err);
 	if (r < 0) {
-		arena_free(arena);
+		config_free(c);
 		return r;
 	}
 	if (!c->store_uri)
@@ -296,6 +296,8 @@ int config_load(const char *start_dir, struct diag_list *diags, struct config **
 
 void config_free(struct config *c)
 {
-	if (c)
-		arena_free(c->arena);
+	if (!c)
+		return;
+	json_decref(c->kubernetes.placement);
+	arena_free(c->arena);
 }

@@ -12,7 +12,30 @@
  *	jobs: 8                      # tasks at once; 0 or nothing: as many as there are cpus           CAIRN_JOBS
  *	resources: {cpu: 8, memory: 32Gi, gpu: 1}   # what local tasks may use in all
  *	retention: {runs: 50, age: 90d}             # what `cairn store gc` keeps
- *	kubernetes: {context: lab, namespace: ml, kubeconfig: conf/lab.yaml}   # which cluster; else what kubectl would take
+ *	kubernetes:
+ *	  context: lab               # which cluster; else what kubectl would take
+ *	  namespace: ml
+ *	  kubeconfig: conf/lab.yaml
+ *	  image: registry.example/cairn:0.1          # Cairn's own, made by `cairn image`: of the sidecar and of built-in steps
+ *	  image_pull_policy: IfNotPresent            # or Always, Never
+ *	  registries: ["registry.test:5000"]         # that speak plain HTTP
+ *	  store_secret: cairn-store  # Secret whose entries (AWS_ACCESS_KEY_ID …) are the sidecar's environment
+ *	  store_account: cairn-store # or a service account that stands for an identity of the cloud
+ *	  store_ca: cairn-ca         # ConfigMap whose entry ca.crt the store's certificate is checked with
+ *	  store_claim: shared        # PersistentVolumeClaim with the store in it, mounted at `store`, which is a directory then
+ *	  store_options: {endpoint: https://s3.example.org}   # where pods see another address than this machine; keys as above
+ *	  secrets: cairn-secrets     # Secret that has the steps' secrets by name
+ *	  cloud: gke                 # or eks, aks: what spot and GPU nodes are called there
+ *	  jobs: 500                  # attempts on the cluster at once
+ *	  sidecar: {cpu: 100m, memory: 256Mi}
+ *	  ttl: 1d                    # a Job that nobody deleted goes so long after its end
+ *	  schedule_within: 15m       # a pod that gets no place (or no quota) fails as `unschedulable`
+ *	  image_within: 5m           # likewise for an image
+ *	  gang_within: 10m           # all pods of several nodes have to run so long after the first does
+ *	  lost_within: 30s           # a pod that should have ended counts as lost
+ *	  upload_within: 1m          # beside a step's grace time, for logs and checkpoint of a pod that must go
+ *	  requests: {per_second: 20, burst: 30}      # to the API server
+ *	  node_selector: {disk: ssd} # and the other keys of placement.h: for all steps, a step's own win
  *
  * CAIRN_DIR puts the state elsewhere than into .cairn/.
  */
@@ -20,6 +43,7 @@
 #define CAIRN_MODEL_CONFIG_H
 
 #include "base/diag.h"
+#include "base/json.h"
 #include "model/pipeline.h"
 
 #define CONFIG_JOBS_MAX 100000
@@ -40,6 +64,20 @@ struct config {
 	const char *runner;	  /* "local" (default) or "kubernetes" */
 	struct {
 		const char *context, *namespace_, *kubeconfig; /* NULL: not said; kubeconfig is an absolute path */
+		const char *image, *image_pull_policy;
+		const char *store_secret, *store_account, *store_ca, *store_claim, *secrets;
+		struct {
+			const char *endpoint, *region, *style;
+			bool anonymous;
+		} store_options; /* as pods see the store: where nothing is said, as this machine does */
+		const char *cloud;
+		const char *const *registries; /* NULL-terminated, never NULL: "host:port" */
+		uint32_t jobs;		       /* 0: not said */
+		uint32_t sidecar_cpu_milli;    /* 0: not said, as all of these */
+		uint64_t sidecar_memory_bytes;
+		int64_t ttl_ns, schedule_within_ns, image_within_ns, gang_within_ns, lost_within_ns, upload_within_ns;
+		uint32_t requests_per_second, requests_burst;
+		json_t *placement; /* the keys of placement.h, an object; goes with the config */
 	} kubernetes;
 	const char *salt;	  /* project salt of every key, or NULL */
 	uint32_t jobs;		  /* 0: one a cpu */

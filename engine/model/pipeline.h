@@ -31,6 +31,7 @@
 #include "model/expr.h"
 
 #define PIPELINE_NAME_MAX 40
+#define PACK_MAX 256
 
 struct pos {
 	const char *file; /* as the user named it */
@@ -228,10 +229,9 @@ struct step {
 	struct concurrency_decl concurrency;
 	struct distributed_decl distributed;
 	const char *image;
-	bool spot;
 	const char *description;
-	const char *volumes_json; /* validated, kept for the Kubernetes runner; or NULL */
-	bool pack;		  /* many small files: kept for later work */
+	const char *placement_json; /* where on a cluster, and with what beside it (model/placement.h); or NULL */
+	uint32_t pack;		    /* so many of its tasks may share a pod; 1: none */
 };
 
 /* What the launcher of ranks adds to the outputs: the metrics over time, a JSON object a line ({"step": 3, "loss": 0.2}). */

@@ -23,19 +23,25 @@
  *	  pod_template: {spec: {…}}         # merged strategically, last
  *
  * All of it becomes one canonical JSON object, runner_attempt.placement_json: {"disk_bytes", "env_from", "extended": {name: n}, "gpu_type", "kubernetes" keys flat …,
- * "shm_bytes", "spot", "volumes"}, absent where not said.
+ * "shm_bytes", "spot", "volumes"}, absent where not said; a volume's `size` is "size_bytes" there.
  * cairn.yaml's `kubernetes` takes the same keys for all steps (a step's own win), and those of struct config.
  */
 #ifndef CAIRN_MODEL_PLACEMENT_H
 #define CAIRN_MODEL_PLACEMENT_H
 
-#include "base/diag.h"
 #include "base/json.h"
 #include "base/yaml.h"
 
-/* Reads the block `kubernetes` of a step or of cairn.yaml into `into` (an object); keys that aren't placement's are left to the caller when `others` is given: called
- * with each, false when it doesn't know it, either. */
-void placement_read_kubernetes(const struct yaml_node *n, struct diag_list *d, json_t *into, bool (*others)(void *arg, const char *key, const struct yaml_node *value), void *arg);
-void placement_read_volumes(const struct yaml_node *n, struct diag_list *d, json_t *into);
+struct doc; /* model/read.h: where errors are reported */
+
+/* Reads the block `kubernetes` of a step or of cairn.yaml into `into` (an object). Keys in `others` are left to the caller; unknown ones are reported. */
+void placement_read_kubernetes(const struct doc *d, const struct yaml_node *n, const char *const *others, size_t n_others, json_t *into);
+void placement_read_volumes(const struct doc *d, const struct yaml_node *n, json_t *into);
+/* A key of `resources`: false when it isn't one of gpu_type, shm, disk and names with a slash. */
+bool placement_read_resource(const struct doc *d, const struct yaml_node *key, const struct yaml_node *value, json_t *into);
+/* Forgets what placement_read_resource() put into it. */
+void placement_drop_resources(json_t *placement);
+/* The name of an object of the cluster: lower-case letters, digits, `-` and `.`. False after a report. */
+bool placement_read_name(const struct doc *d, const struct yaml_node *n, const char *what, const char **ret);
 
 #endif

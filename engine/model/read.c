@@ -290,6 +290,21 @@ bool check_name(const struct doc *d, const struct yaml_node *n, enum name_kind k
 	return true;
 }
 
+bool check_image_name(const struct doc *d, const struct yaml_node *n)
+{
+	if (!want_text(d, n, "`image`"))
+		return false;
+	for (const char *p = n->text; *p; p++) {
+		bool alnum = ((*p | 32) >= 'a' && (*p | 32) <= 'z') || (*p >= '0' && *p <= '9');
+
+		if (!alnum && (p == n->text || !strchr("._-/:@", *p))) {
+			bad(d, n, "`%.80s` is not the name of an image: registry/name:tag", n->text);
+			return false;
+		}
+	}
+	return true;
+}
+
 void check_keys(const struct doc *d, const struct yaml_node *map, const char *const *names, size_t n)
 {
 	for (size_t i = 0; i < map->len; i++) {

@@ -113,6 +113,7 @@ bool read_list_value(const struct doc *d, const struct yaml_node *n, const char 
 const struct expr_template *read_template(const struct doc *d, const struct yaml_node *n);
 struct expr_template *literal_template(const struct doc *d, const struct yaml_node *n, const char *text, size_t len);
 
+bool check_image_name(const struct doc *d, const struct yaml_node *n); /* registry/name:tag, or @sha256:… */
 enum name_kind { NAME_PIPELINE, NAME_STEP, NAME_IDENT, NAME_ENV };
 bool check_name(const struct doc *d, const struct yaml_node *n, enum name_kind kind, const char *what);
 /* Unknown keys of a map with few fixed ones. */
@@ -173,6 +174,8 @@ void step_read_resources(struct reader *r, const struct yaml_node *n);
 void step_read_concurrency(struct reader *r, const struct yaml_node *n);
 void step_read_distributed(struct reader *r, const struct yaml_node *n);
 void step_read_volumes(struct reader *r, const struct yaml_node *n);
+void step_read_spot(struct reader *r, const struct yaml_node *n);
+void step_read_kubernetes(struct reader *r, const struct yaml_node *n);
 void step_read_env(struct reader *r, const struct yaml_node *n);
 void step_read_secrets(struct reader *r, const struct yaml_node *n);
 void step_read_tools(struct reader *r, const struct yaml_node *n);

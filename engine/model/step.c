@@ -92,27 +92,16 @@ static void key_key(struct reader *r, const struct yaml_node *n)
 
 static void key_image(struct reader *r, const struct yaml_node *n)
 {
-	if (!want_text(r->d, n, "`image`"))
-		return;
-	for (const char *p = n->text; *p; p++) {
-		bool alnum = ((*p | 32) >= 'a' && (*p | 32) <= 'z') || (*p >= '0' && *p <= '9');
-
-		if (!alnum && (p == n->text || !strchr("._-/:@", *p))) {
-			bad(r->d, n, "`%.80s` is not the name of an image: registry/name:tag", n->text);
-			return;
-		}
-	}
-	r->s->image = copy_text(r->d, n);
-}
-
-static void key_spot(struct reader *r, const struct yaml_node *n)
-{
-	read_bool(r->d, n, "`spot`", &r->s->spot);
+	if (check_image_name(r->d, n))
+		r->s->image = copy_text(r->d, n);
 }
 
 static void key_pack(struct reader *r, const struct yaml_node *n)
 {
-	read_bool(r->d, n, "`pack`", &r->s->pack);
+	int64_t pack;
+
+	if (read_count(r->d, n, "`pack`", 1, PACK_MAX, &pack))
+		r->s->pack = (uint32_t)pack;
 }
 
 static void key_elsewhere(struct reader *r, const struct yaml_node *n)
@@ -143,6 +132,7 @@ static const struct key_rule {
 	{ "image", key_image, CONTEXT_ALL },
 	{ "inputs", step_read_inputs, CONTEXT_NOT_DEFAULTS },
 	{ "key", key_key, CONTEXT_ALL },
+	{ "kubernetes", step_read_kubernetes, CONTEXT_ALL },
 	{ "matrix", step_read_matrix, CONTEXT_ANY_STEP },
 	{ "metrics", step_read_metrics, CONTEXT_COMMAND | CONTEXT_BUILTIN },
 	{ "needs", key_needs, CONTEXT_ANY_STEP },
@@ -156,7 +146,7 @@ static const struct key_rule {
 	{ "secrets", step_read_secrets, CONTEXT_ALL },
 	{ "seed", key_seed, CONTEXT_ALL },
 	{ "shell", key_shell, CONTEXT_COMMAND | CONTEXT_DEFAULTS },
-	{ "spot", key_spot, CONTEXT_ALL },
+	{ "spot", step_read_spot, CONTEXT_ALL },
 	{ "step", key_elsewhere, CONTEXT_FILE },
 	{ "timeout", step_read_timeout, CONTEXT_ALL },
 	{ "tolerance", step_read_tolerance, CONTEXT_NOT_DEFAULTS },
@@ -245,7 +235,7 @@ static void read_layer(struct reader *r, const struct yaml_node *map)
 
 static void built_in_defaults(struct step *s)
 {
-	*s = (struct step){ .shell = "sh", .cache = true, .resources = { .cpu_milli = 1000 }, .concurrency = { .max = 1 } };
+	*s = (struct step){ .shell = "sh", .cache = true, .resources = { .cpu_milli = 1000 }, .concurrency = { .max = 1 }, .pack = 1 };
 	retry_defaults(&s->retry);
 }
 

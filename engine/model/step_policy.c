@@ -1,7 +1,5 @@
 /* How a step is carried out: retries, limits, resources, gates. */
-#include <jansson.h>
 #include <math.h>
-#include "base/json.h"
 #include "model/read.h"
 
 /* What happens to a step that says nothing: what isn't the step's fault is tried again by itself. */
@@ -189,38 +187,7 @@ void step_read_tolerance(struct reader *r, const struct yaml_node *n)
 	r->s->n_tolerances = n->len;
 }
 
-/* --- resources ------------------------------------------------------------------------------------------------------ */
-
-void step_read_resources(struct reader *r, const struct yaml_node *n)
-{
-	static const char *const keys[] = { "cpu", "memory", "gpu" };
-	struct resources_decl res = { .cpu_milli = 1000 };
-	const struct yaml_node *cpu, *memory, *gpu;
-	struct err err = { 0 };
-	int64_t gpus;
-
-	if (!want_map(r->d, n, "`resources`"))
-		return;
-	check_keys(r->d, n, keys, ARRAY_LEN(keys));
-	cpu = yaml_get(n, "cpu");
-	memory = yaml_get(n, "memory");
-	gpu = yaml_get(n, "gpu");
-	if (cpu && want_scalar(r->d, cpu, "`cpu`")) {
-		if (text_parse_cpu(cpu->text, &res.cpu_milli, &err) < 0)
-			bad(r->d, cpu, "`cpu`: %s", err.msg);
-		else if (res.cpu_milli == 0)
-			bad(r->d, cpu, "`cpu` must be more than 0");
-	}
-	if (memory && want_scalar(r->d, memory, "`memory`")) {
-		if (text_parse_bytes(memory->text, &res.memory_bytes, &err) < 0)
-			bad(r->d, memory, "`memory`: %s", err.msg);
-		else if (res.memory_bytes == 0)
-			bad(r->d, memory, "`memory` must be more than 0");
-	}
-	if (gpu && read_count(r->d, gpu, "`gpu`", 0, 1024, &gpus))
-		res.gpus = (uint32_t)gpus;
-	r->s->resources = res;
-}
+/* --- limits --------------------------------------------------------------------------------------------------------- */
 
 void step_read_timeout(struct reader *r, const struct yaml_node *n)
 {
@@ -283,55 +250,4 @@ void step_read_distributed(struct reader *r, const struct yaml_node *n)
 	else if (servers && read_count(r->d, servers, "`servers`", 0, 1024, &v))
 		dist.servers = (uint32_t)v;
 	r->s->distributed = dist;
-}
-
-static json_t *read_volume(struct reader *r, const struct yaml_node *name, const struct yaml_node *n)
-{
-	static const char *const keys[] = { "claim", "mount", "sub_path", "read_only" };
-	const char *claim = NULL, *mount = NULL, *sub = NULL;
-	const struct yaml_node *v;
-	bool read_only = false;
-	json_t *j = json_object();
-
-	if (!want_map(r->d, n, "a volume"))
-		return j;
-	check_keys(r->d, n, keys, ARRAY_LEN(keys));
-	if ((v = yaml_get(n, "claim")))
-		read_text(r->d, v, "`claim`", &claim);
-	else
-		bad(r->d, name, "volume `%.60s` has no `claim`", name->text);
-	if ((v = yaml_get(n, "mount")))
-		read_text(r->d, v, "`mount`", &mount);
-	else
-		bad(r->d, name, "volume `%.60s` has no `mount`", name->text);
-	if (mount && (*mount != '/' || !mount[1]))
-		bad(r->d, v, "`mount` must be an absolute path in the container, such as /scratch");
-	if ((v = yaml_get(n, "sub_path")))
-		read_text(r->d, v, "`sub_path`", &sub);
-	if ((v = yaml_get(n, "read_only")))
-		read_bool(r->d, v, "`read_only`", &read_only);
-	json_object_set_new(j, "claim", json_string(claim ? claim : ""));
-	json_object_set_new(j, "mount", json_string(mount ? mount : ""));
-	if (sub)
-		json_object_set_new(j, "sub_path", json_string(sub));
-	json_object_set_new(j, "read_only", json_boolean(read_only));
-	return j;
-}
-
-void step_read_volumes(struct reader *r, const struct yaml_node *n)
-{
-	struct str text = { 0 };
-	json_t *all;
-
-	if (!want_map(r->d, n, "`volumes`"))
-		return;
-	all = json_object();
-	for (size_t i = 0; i < n->len; i++) {
-		check_name(r->d, n->pairs[i].key, NAME_PIPELINE, "volume");
-		json_object_set_new(all, n->pairs[i].key->text, read_volume(r, n->pairs[i].key, n->pairs[i].value));
-	}
-	json_add_canonical(&text, all);
-	r->s->volumes_json = arena_strdup(r->l->arena, text.s);
-	str_deinit(&text);
-	json_decref(all);
 }

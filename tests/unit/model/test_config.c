@@ -227,9 +227,112 @@ static void test_nowhere(void **state)
 	assert_non_null(strstr(err.msg, "cairn init"));
 }
 
+static const char *const cluster_yaml =
+	"kubernetes:\n"
+	"  context: lab\n"
+	"  namespace: ml\n"
+	"  kubeconfig: conf/lab.yaml\n"
+	"  image: registry.test:5000/cairn@sha256:0123\n"
+	"  image_pull_policy: Always\n"
+	"  registries: [\"registry.test:5000\"]\n"
+	"  store_secret: s3\n"
+	"  store_ca: ca\n"
+	"  store_options: {endpoint: \"http://s3.test:7070\", style: path, anonymous: true}\n"
+	"  secrets: mine\n"
+	"  cloud: eks\n"
+	"  jobs: 300\n"
+	"  sidecar: {cpu: 50m, memory: 64Mi}\n"
+	"  ttl: 2h\n"
+	"  schedule_within: 3s\n"
+	"  image_within: 4s\n"
+	"  gang_within: 5s\n"
+	"  lost_within: 6s\n"
+	"  upload_within: 7s\n"
+	"  requests: {per_second: 100, burst: 200}\n"
+	"  queue: team-a\n"
+	"  node_selector: {spot: true}\n"
+	"  image_pull_secrets: [pull]\n";
+
+static void test_cluster(void **state)
+{
+	struct str placement = { 0 };
+	struct config *c;
+
+	put(cluster_yaml);
+	assert_non_null(c = load(".", NULL, NULL));
+	assert_string_equal(c->kubernetes.namespace_, "ml");
+	assert_path(c->kubernetes.kubeconfig, "conf/lab.yaml");
+	assert_string_equal(c->kubernetes.image, "registry.test:5000/cairn@sha256:0123");
+	assert_string_equal(c->kubernetes.image_pull_policy, "Always");
+	assert_string_equal(c->kubernetes.registries[0], "registry.test:5000");
+	assert_null(c->kubernetes.registries[1]);
+	assert_string_equal(c->kubernetes.store_secret, "s3");
+	assert_null(c->kubernetes.store_account);
+	assert_string_equal(c->kubernetes.store_ca, "ca");
+	assert_string_equal(c->kubernetes.store_options.endpoint, "http://s3.test:7070");
+	assert_string_equal(c->kubernetes.store_options.style, "path");
+	assert_true(c->kubernetes.store_options.anonymous);
+	assert_null(c->store_options.endpoint);
+	assert_string_equal(c->kubernetes.secrets, "mine");
+	assert_string_equal(c->kubernetes.cloud, "eks");
+	assert_int_equal(c->kubernetes.jobs, 300);
+	assert_int_equal(c->kubernetes.sidecar_cpu_milli, 50);
+	assert_int_equal(c->kubernetes.sidecar_memory_bytes, 64 * MIB);
+	assert_int_equal(c->kubernetes.ttl_ns, 7200 * NS_PER_S);
+	assert_int_equal(c->kubernetes.schedule_within_ns, 3 * NS_PER_S);
+	assert_int_equal(c->kubernetes.image_within_ns, 4 * NS_PER_S);
+	assert_int_equal(c->kubernetes.gang_within_ns, 5 * NS_PER_S);
+	assert_int_equal(c->kubernetes.lost_within_ns, 6 * NS_PER_S);
+	assert_int_equal(c->kubernetes.upload_within_ns, 7 * NS_PER_S);
+	assert_int_equal(c->kubernetes.requests_per_second, 100);
+	assert_int_equal(c->kubernetes.requests_burst, 200);
+	json_add_canonical(&placement, c->kubernetes.placement);
+	assert_string_equal(placement.s, "{\"image_pull_secrets\":[\"pull\"],\"node_selector\":{\"spot\":\"true\"},\"queue\":\"team-a\"}");
+	str_deinit(&placement);
+	config_free(c);
+	put("");
+	assert_non_null(c = load(".", NULL, NULL));
+	assert_null(c->kubernetes.registries[0]);
+	assert_int_equal(json_object_size(c->kubernetes.placement), 0);
+	config_free(c);
+}
+
+static void test_bad_cluster(void **state)
+{
+	static const struct {
+		const char *yaml, *want;
+	} cases[] = {
+		{ "kubernetes: {imagee: x}", ":1:14: unknown key `imagee` (did you mean `image`?)" },
+		{ "kubernetes: {namespace: A_b}", ":1:25: `namespace`: `A_b` can't be the name of an object" },
+		{ "kubernetes: {image: \"a b\"}", ":1:21: `a b` is not the name of an image" },
+		{ "kubernetes: {cloud: gcp}", ":1:21: `cloud` must be gke, eks or aks, not `gcp`" },
+		{ "kubernetes: {registries: [\"http://x\"]}", ":1:27: `registries`: `http://x` is not a host or host:port" },
+		{ "kubernetes: {jobs: 0}", ":1:20: `jobs` must be from 1 to" },
+		{ "kubernetes: {ttl: 1ms}", ":1:19: `ttl` must be at least a second" },
+		{ "kubernetes: {sidecar: {memory: 0}}", ":1:32: `memory` must be more than 0" },
+		{ "kubernetes: {requests: {per_second: 0}}", ":1:37: `per_second` must be from 1" },
+		{ "kubernetes: {store_options: {endpoint: s3.test}}", ":1:40: `endpoint`: `s3.test` must begin with" },
+		{ "kubernetes: {store_account: a, service_account: b}", ":1:49: a pod has one service account" },
+		{ "kubernetes: {store_claim: a, store_secret: b}", ":1:27: `store_claim` is a store in a volume" },
+		{ "kubernetes: {tolerations: [{key: a, efect: x}]}", ":1:37: unknown key `efect` (did you mean `effect`?)" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		char *said = NULL;
+
+		put(cases[i].yaml);
+		assert_null(load(".", &said, NULL));
+		if (!strstr(said, cases[i].want))
+			fail_msg("%s: %s", cases[i].yaml, said);
+		free(said);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_cluster, enter_temp, leave_temp),
+		cmocka_unit_test_setup_teardown(test_bad_cluster, enter_temp, leave_temp),
 		cmocka_unit_test_setup_teardown(test_defaults, enter_temp, leave_temp),
 		cmocka_unit_test_setup_teardown(test_bad_store_options, enter_temp, leave_temp),
 		cmocka_unit_test_setup_teardown(test_file, enter_temp, leave_temp),

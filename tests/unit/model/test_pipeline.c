@@ -204,8 +204,8 @@ static void test_fashion(void **state)
 	assert_int_equal(s->resources.gpus, 2);
 	assert_string_equal(s->distributed.framework, "torch");
 	assert_int_equal(s->distributed.nodes, 4);
-	assert_true(s->spot);
-	assert_string_equal(s->volumes_json, "{\"scratch\":{\"claim\":\"scratch-pvc\",\"mount\":\"/scratch\",\"read_only\":false}}");
+	assert_string_equal(s->placement_json, "{\"spot\":true,\"volumes\":{\"scratch\":{\"claim\":\"scratch-pvc\",\"mount\":\"/scratch\"}}}");
+	assert_int_equal(s->pack, 1);
 	assert_int_equal(s->retry.budget[FAILURE_FAILED], 2);
 	assert_int_equal(s->retry.budget[FAILURE_TIMEOUT], 2);
 	assert_int_equal(s->retry.budget[FAILURE_PREEMPTED], 20);

@@ -1,0 +1,185 @@
+/* `kubernetes` of cairn.yaml: which cluster, what pods need to find the store, limits; and, by placement.c, what holds for all steps. */
+#include "model/config_read.h"
+#include "model/placement.h"
+
+static const char *const pull_policies[] = { "IfNotPresent", "Always", "Never" };
+static const char *const clouds[] = { "gke", "eks", "aks" };
+
+static const char *const own_keys[] = {
+	"context", "namespace", "kubeconfig", "image", "image_pull_policy", "registries", "store_secret", "store_account", "store_ca", "store_claim", "store_options",
+	"secrets", "cloud", "jobs", "sidecar", "ttl", "schedule_within", "image_within", "gang_within", "lost_within", "upload_within", "requests",
+};
+
+void config_kubernetes_init(struct config *c)
+{
+	static const char *const none[] = { NULL };
+
+	c->kubernetes.registries = none;
+	c->kubernetes.placement = json_object();
+}
+
+static void read_cluster(const struct doc *d, const struct yaml_node *n, struct config *c)
+{
+	const struct yaml_node *v;
+
+	if ((v = yaml_get(n, "context")) && want_scalar(d, v, "`context`"))
+		c->kubernetes.context = copy_text(d, v);
+	if ((v = yaml_get(n, "namespace")))
+		placement_read_name(d, v, "`namespace`", &c->kubernetes.namespace_);
+	if ((v = yaml_get(n, "kubeconfig")) && want_scalar(d, v, "`kubeconfig`"))
+		c->kubernetes.kubeconfig = v->text[0] == '/' ? copy_text(d, v) : arena_printf(c->arena, "%s/%s", c->project_root, v->text);
+	if ((v = yaml_get(n, "cloud")))
+		read_choice(d, v, "`cloud`", clouds, ARRAY_LEN(clouds), &c->kubernetes.cloud);
+}
+
+/* --- images --------------------------------------------------------------------------------------------------------- */
+
+static void read_registries(const struct doc *d, const struct yaml_node *n, struct config *c)
+{
+	const char **list;
+	size_t count = 0;
+
+	if (!want_list(d, n, "`registries`"))
+		return;
+	list = arena_alloc(c->arena, (n->len + 1) * sizeof(*list));
+	for (size_t i = 0; i < n->len; i++) {
+		const struct yaml_node *v = n->items[i];
+
+		if (!want_text(d, v, "a registry"))
+			continue;
+		if (strspn(v->text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:[]") != v->len)
+			bad(d, v, "`registries`: `%.80s` is not a host or host:port", v->text);
+		else
+			list[count++] = copy_text(d, v);
+	}
+	c->kubernetes.registries = list;
+}
+
+static void read_image(const struct doc *d, const struct yaml_node *n, struct config *c)
+{
+	if (check_image_name(d, n))
+		c->kubernetes.image = copy_text(d, n);
+}
+
+static void read_images(const struct doc *d, const struct yaml_node *n, struct config *c)
+{
+	const struct yaml_node *v;
+
+	if ((v = yaml_get(n, "image")))
+		read_image(d, v, c);
+	if ((v = yaml_get(n, "image_pull_policy")))
+		read_choice(d, v, "`image_pull_policy`", pull_policies, ARRAY_LEN(pull_policies), &c->kubernetes.image_pull_policy);
+	if ((v = yaml_get(n, "registries")))
+		read_registries(d, v, c);
+}
+
+/* --- the store ------------------------------------------------------------------------------------------------------ */
+
+static void read_store_options(const struct doc *d, const struct yaml_node *n, struct config *c)
+{
+	static const char *const keys[] = { "endpoint", "region", "style", "anonymous" };
+	struct config_access a = { &c->kubernetes.store_options.endpoint, &c->kubernetes.store_options.region, &c->kubernetes.store_options.style,
+				   &c->kubernetes.store_options.anonymous };
+
+	if (!want_map(d, n, "`store_options`"))
+		return;
+	check_keys(d, n, keys, ARRAY_LEN(keys));
+	config_read_access(d, n, &a);
+}
+
+static void read_store(const struct doc *d, const struct yaml_node *n, struct config *c)
+{
+	const struct {
+		const char *key, **ret;
+	} names[] = {
+		{ "store_secret", &c->kubernetes.store_secret }, { "store_account", &c->kubernetes.store_account }, { "store_ca", &c->kubernetes.store_ca },
+		{ "store_claim", &c->kubernetes.store_claim },	 { "secrets", &c->kubernetes.secrets },
+	};
+	const struct yaml_node *v;
+	char what[32];
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		snprintf(what, sizeof(what), "`%s`", names[i].key);
+		if ((v = yaml_get(n, names[i].key)))
+			placement_read_name(d, v, what, names[i].ret);
+	}
+	if ((v = yaml_get(n, "store_options")))
+		read_store_options(d, v, c);
+}
+
+/* --- limits --------------------------------------------------------------------------------------------------------- */
+
+static void read_requests(const struct doc *d, const struct yaml_node *n, struct config *c)
+{
+	static const char *const keys[] = { "per_second", "burst" };
+	const struct yaml_node *v;
+	int64_t count;
+
+	if (!want_map(d, n, "`requests`"))
+		return;
+	check_keys(d, n, keys, ARRAY_LEN(keys));
+	if ((v = yaml_get(n, "per_second")) && read_count(d, v, "`per_second`", 1, 100000, &count))
+		c->kubernetes.requests_per_second = (uint32_t)count;
+	if ((v = yaml_get(n, "burst")) && read_count(d, v, "`burst`", 1, 100000, &count))
+		c->kubernetes.requests_burst = (uint32_t)count;
+}
+
+static void read_sidecar(const struct doc *d, const struct yaml_node *n, struct config *c)
+{
+	static const char *const keys[] = { "cpu", "memory" };
+
+	if (!want_map(d, n, "`sidecar`"))
+		return;
+	check_keys(d, n, keys, ARRAY_LEN(keys));
+	config_read_machine(d, n, "the default", &c->kubernetes.sidecar_cpu_milli, &c->kubernetes.sidecar_memory_bytes);
+}
+
+static void read_limits(const struct doc *d, const struct yaml_node *n, struct config *c)
+{
+	const struct {
+		const char *key;
+		int64_t *ret;
+	} times[] = {
+		{ "ttl", &c->kubernetes.ttl_ns },		  { "schedule_within", &c->kubernetes.schedule_within_ns },
+		{ "image_within", &c->kubernetes.image_within_ns }, { "gang_within", &c->kubernetes.gang_within_ns },
+		{ "lost_within", &c->kubernetes.lost_within_ns }, { "upload_within", &c->kubernetes.upload_within_ns },
+	};
+	const struct yaml_node *v;
+	int64_t jobs;
+	char what[32];
+
+	for (size_t i = 0; i < ARRAY_LEN(times); i++) {
+		snprintf(what, sizeof(what), "`%s`", times[i].key);
+		if ((v = yaml_get(n, times[i].key)) && read_duration(d, v, what, times[i].ret) && *times[i].ret < NS_PER_S)
+			bad(d, v, "%s must be at least a second; leave it out for the default", what);
+	}
+	if ((v = yaml_get(n, "jobs")) && read_count(d, v, "`jobs`", 1, CONFIG_JOBS_MAX, &jobs))
+		c->kubernetes.jobs = (uint32_t)jobs;
+	if ((v = yaml_get(n, "requests")))
+		read_requests(d, v, c);
+	if ((v = yaml_get(n, "sidecar")))
+		read_sidecar(d, v, c);
+}
+
+/* What holds only together with other keys, once all are read. */
+static void check_together(const struct doc *d, const struct yaml_node *n, const struct config *c)
+{
+	const char *of_steps = json_string_value(json_object_get(c->kubernetes.placement, "service_account"));
+
+	if (c->kubernetes.store_account && of_steps && strcmp(of_steps, c->kubernetes.store_account) != 0)
+		bad(d, yaml_get(n, "service_account"), "a pod has one service account: `store_account` is another one");
+	if (c->kubernetes.store_claim && (c->kubernetes.store_secret || c->kubernetes.store_account))
+		bad(d, yaml_get(n, "store_claim"), "`store_claim` is a store in a volume: it takes no credentials");
+}
+
+void config_read_kubernetes(const struct doc *d, const struct yaml_node *n, struct config *c)
+{
+	if (!want_map(d, n, "`kubernetes`"))
+		return;
+	placement_read_kubernetes(d, n, own_keys, ARRAY_LEN(own_keys), c->kubernetes.placement);
+	read_cluster(d, n, c);
+	read_images(d, n, c);
+	read_store(d, n, c);
+	read_limits(d, n, c);
+	check_together(d, n, c);
+}
