@@ -22,6 +22,9 @@ struct container_facts {
 	int64_t started_ns, ended_ns; /* wall clock; 0 unknown */
 	unsigned restarts;
 	bool ready, started;
+	char last_reason[64]; /* of the time before a restart; "" when there was none */
+	char *last_message;   /* or NULL */
+	int last_exit_code;
 };
 
 struct pod_facts {
@@ -34,19 +37,22 @@ struct pod_facts {
 	bool scheduled, unschedulable;
 	char *unschedulable_message; /* or NULL */
 	char disruption[64];	     /* reason of the condition DisruptionTarget: "PreemptionByScheduler", … or "" */
-	int64_t created_ns, deleted_ns /* deletionTimestamp */, grace_s;
+	int64_t created_ns, scheduled_ns, deleted_ns /* deletionTimestamp: when it was to be gone, its grace time included */, grace_s;
 	bool gone;		     /* DELETED was seen */
 	struct container_facts main, sidecar;
+	char other_name[64];	     /* of another container (a template's) that failed, or can't start; "" none */
+	struct container_facts other;
 };
 struct job_facts {
 	char uid[64], name[254], version[32];
 	uint64_t attempt_id;
 	char *owner; /* KUBE_NOTE_OWNER */
+	char *spec;  /* KUBE_NOTE_SPEC */
 	bool suspended, complete, failed, gone;
 	char reason[64]; /* of the condition Failed or FailureTarget: "PodFailurePolicy", "BackoffLimitExceeded", "DeadlineExceeded" */
 	char *message;
 	unsigned active, ready, succeeded, failed_pods;
-	int64_t created_ns;
+	int64_t created_ns, failed_ns; /* of the condition Failed */
 };
 /* -1: it isn't such an object (hostile or newer): it is passed over. Strings belong to the facts: *_deinit. */
 int pod_facts_of(const json_t *object, struct pod_facts *ret);
@@ -59,6 +65,7 @@ enum kube_stage {
 	STAGE_CREATED,	     /* no pod yet: a quota, or the controller is slow */
 	STAGE_UNSCHEDULABLE, /* no node has what it asks for */
 	STAGE_IMAGE,	     /* an image can't be had */
+	STAGE_REFUSED,	     /* a container can't be made as it is described: a Secret that isn't there, … */
 	STAGE_STARTING,	     /* scheduled: images, volumes, inputs */
 	STAGE_RUNNING,	     /* the program runs */
 	STAGE_SAVING,	     /* it has ended; outputs go up */
@@ -68,6 +75,8 @@ struct kube_verdict {
 	enum kube_stage stage;
 	int64_t since_ns;	  /* wall clock of the stage's beginning, as far as it is known */
 	enum failure_class class; /* when ENDED, from the cluster's side: NONE means that the sidecar's result counts */
+	enum failure_class stopped; /* … what it is when that says that the program was told to end before it had */
+	int exit_code, signal;	  /* of the program as its container ended, when there is no result: -1 and 0 when unknown */
 	char text[512];		  /* for people: why it doesn't run yet, or how it ended. "" when there is nothing to say */
 	const char *result;	  /* ENDED: the sidecar's message (lent by the facts), or NULL */
 	bool program_ran;

@@ -1,0 +1,293 @@
+/* From objects of the API server to facts. Everything is hostile: of the right type and short, or as if it weren't there. */
+#include "runners/kubernetes/facts.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/text.h"
+#include "runners/kubernetes/job.h"
+
+/* A termination message has at most 4 KiB; messages for people are cut to this, too. */
+#define MESSAGE_MAX 8192
+
+static const json_t *at(const json_t *o, const char *key)
+{
+	return json_is_object(o) ? json_object_get(o, key) : NULL;
+}
+
+static const char *text_at(const json_t *o, const char *key)
+{
+	return json_string_value(at(o, key));
+}
+
+/* "" when it isn't there or too long to be what it should be. */
+static void take_word(const json_t *o, const char *key, char *ret, size_t cap)
+{
+	const char *v = text_at(o, key);
+
+	if (v && strlen(v) < cap)
+		snprintf(ret, cap, "%s", v);
+	else
+		*ret = '\0';
+}
+#define TAKE_WORD(o, key, field) take_word(o, key, field, sizeof(field))
+
+static char *take_message(const json_t *o, const char *key)
+{
+	const char *v = text_at(o, key);
+
+	return v && *v ? xstrndup(v, MESSAGE_MAX) : NULL;
+}
+
+static int64_t time_at(const json_t *o, const char *key)
+{
+	const char *v = text_at(o, key);
+	int64_t ns;
+
+	return v && text_parse_time(v, &ns, NULL) == 0 && ns > 0 ? ns : 0;
+}
+
+static int64_t number_at(const json_t *o, const char *key, int64_t low, int64_t high)
+{
+	const json_t *v = at(o, key);
+	int64_t n = json_is_integer(v) ? json_integer_value(v) : low;
+
+	return MIN(MAX(n, low), high);
+}
+
+static uint64_t attempt_of(const json_t *meta)
+{
+	const char *v = text_at(at(meta, "labels"), KUBE_LABEL_ATTEMPT);
+	int64_t id;
+
+	return v && text_parse_int(v, &id) && id > 0 ? (uint64_t)id : 0;
+}
+
+/* -1: an object without a name or uid is none. */
+static int take_identity(const json_t *meta, char *uid, size_t uid_cap, char *name, size_t name_cap, char *version, size_t version_cap)
+{
+	take_word(meta, "uid", uid, uid_cap);
+	take_word(meta, "name", name, name_cap);
+	take_word(meta, "resourceVersion", version, version_cap);
+	return *uid && *name ? 0 : -1;
+}
+#define TAKE_IDENTITY(meta, f) take_identity(meta, (f)->uid, sizeof((f)->uid), (f)->name, sizeof((f)->name), (f)->version, sizeof((f)->version))
+
+/* --- containers ---------------------------------------------------------------------------------------------------------------- */
+
+static void take_terminated(const json_t *t, struct container_facts *c)
+{
+	c->state = CONTAINER_TERMINATED;
+	TAKE_WORD(t, "reason", c->reason);
+	c->message = take_message(t, "message");
+	c->exit_code = (int)number_at(t, "exitCode", -1, 255);
+	c->signal = (int)number_at(t, "signal", 0, 64);
+	if (c->signal == 0 && c->exit_code > 128 && c->exit_code <= 128 + 64)
+		c->signal = c->exit_code - 128;
+	c->started_ns = time_at(t, "startedAt");
+	c->ended_ns = time_at(t, "finishedAt");
+}
+
+static void take_container(const json_t *status, struct container_facts *c)
+{
+	const json_t *state = at(status, "state"), *last = at(at(status, "lastState"), "terminated"), *s;
+
+	if ((s = at(state, "terminated"))) {
+		take_terminated(s, c);
+	} else if ((s = at(state, "running"))) {
+		c->state = CONTAINER_RUNNING;
+		c->started_ns = time_at(s, "startedAt");
+	} else if ((s = at(state, "waiting"))) {
+		TAKE_WORD(s, "reason", c->reason);
+		c->message = take_message(s, "message");
+	}
+	if (json_is_object(last)) {
+		TAKE_WORD(last, "reason", c->last_reason);
+		c->last_message = take_message(last, "message");
+		c->last_exit_code = (int)number_at(last, "exitCode", -1, 255);
+	}
+	c->restarts = (unsigned)number_at(status, "restartCount", 0, INT32_MAX);
+	c->ready = json_is_true(at(status, "ready"));
+	c->started = json_is_true(at(status, "started"));
+}
+
+static void container_deinit(struct container_facts *c)
+{
+	free(c->message);
+	free(c->last_message);
+}
+
+/* A container of a template that keeps the pod from its work. Ones that run, wait for their turn or ended well don't. */
+static bool is_trouble(const struct container_facts *c)
+{
+	static const char *const fine[] = { "", "PodInitializing", "ContainerCreating" };
+
+	if (c->state == CONTAINER_TERMINATED)
+		return c->exit_code != 0;
+	for (size_t i = 0; c->state == CONTAINER_WAITING && i < ARRAY_LEN(fine); i++)
+		if (str_eq(c->reason, fine[i]))
+			return false;
+	return c->state == CONTAINER_WAITING;
+}
+
+static void take_other(const json_t *status, struct pod_facts *f)
+{
+	struct container_facts c = { 0 };
+
+	if (*f->other_name)
+		return;
+	take_container(status, &c);
+	TAKE_WORD(status, "name", f->other_name);
+	if (*f->other_name && is_trouble(&c)) {
+		f->other = c;
+		return;
+	}
+	*f->other_name = '\0';
+	container_deinit(&c);
+}
+
+static void take_containers(const json_t *list, struct pod_facts *f, bool init)
+{
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *s = json_array_get(list, i);
+		const char *name = text_at(s, "name");
+		struct container_facts *c = init ? &f->sidecar : &f->main;
+
+		if (!name)
+			continue;
+		if (!str_eq(name, init ? KUBE_SIDECAR : KUBE_MAIN)) {
+			take_other(s, f);
+			continue;
+		}
+		container_deinit(c);
+		*c = (struct container_facts){ 0 };
+		take_container(s, c);
+	}
+}
+
+/* --- pods ------------------------------------------------------------------------------------------------------------------------ */
+
+static enum pod_phase phase_of(const char *text)
+{
+	static const char *const names[] = { "Pending", "Running", "Succeeded", "Failed" };
+
+	for (size_t i = 0; text && i < ARRAY_LEN(names); i++)
+		if (str_eq(text, names[i]))
+			return (enum pod_phase)i;
+	return text ? POD_UNKNOWN : POD_PENDING;
+}
+
+static void take_pod_condition(const json_t *c, struct pod_facts *f)
+{
+	const char *type = text_at(c, "type"), *status = text_at(c, "status");
+	bool is_true = str_eq(status, "True");
+
+	if (str_eq(type, "DisruptionTarget") && is_true) {
+		TAKE_WORD(c, "reason", f->disruption);
+		if (!*f->disruption)
+			snprintf(f->disruption, sizeof(f->disruption), "Unknown");
+	}
+	if (!str_eq(type, "PodScheduled"))
+		return;
+	if (is_true) {
+		f->scheduled = true;
+		f->scheduled_ns = time_at(c, "lastTransitionTime");
+	} else if (str_eq(text_at(c, "reason"), "Unschedulable") && !f->unschedulable) {
+		f->unschedulable = true;
+		f->unschedulable_message = take_message(c, "message");
+	}
+}
+
+static unsigned index_of(const json_t *meta)
+{
+	const char *v = text_at(at(meta, "annotations"), "batch.kubernetes.io/job-completion-index");
+	int64_t n;
+
+	if (!v)
+		v = text_at(at(meta, "labels"), "batch.kubernetes.io/job-completion-index");
+	return v && text_parse_int(v, &n) && n >= 0 && n < INT32_MAX ? (unsigned)n : 0;
+}
+
+int pod_facts_of(const json_t *object, struct pod_facts *ret)
+{
+	const json_t *meta = at(object, "metadata"), *status = at(object, "status"), *conditions = at(status, "conditions");
+
+	*ret = (struct pod_facts){ 0 };
+	if (TAKE_IDENTITY(meta, ret) < 0)
+		return -1;
+	ret->attempt_id = attempt_of(meta);
+	ret->index = index_of(meta);
+	ret->created_ns = time_at(meta, "creationTimestamp");
+	ret->deleted_ns = time_at(meta, "deletionTimestamp");
+	ret->grace_s = number_at(meta, "deletionGracePeriodSeconds", 0, INT32_MAX);
+	TAKE_WORD(at(object, "spec"), "nodeName", ret->node);
+	ret->scheduled = *ret->node;
+	ret->phase = phase_of(text_at(status, "phase"));
+	TAKE_WORD(status, "reason", ret->reason);
+	ret->message = take_message(status, "message");
+	for (size_t i = 0; i < json_array_size(conditions); i++)
+		take_pod_condition(json_array_get(conditions, i), ret);
+	take_containers(at(status, "initContainerStatuses"), ret, true);
+	take_containers(at(status, "containerStatuses"), ret, false);
+	return 0;
+}
+
+void pod_facts_deinit(struct pod_facts *f)
+{
+	free(f->message);
+	free(f->unschedulable_message);
+	container_deinit(&f->main);
+	container_deinit(&f->sidecar);
+	container_deinit(&f->other);
+	*f = (struct pod_facts){ 0 };
+}
+
+/* --- Jobs -------------------------------------------------------------------------------------------------------------------------- */
+
+static void take_job_condition(const json_t *c, struct job_facts *f)
+{
+	const char *type = text_at(c, "type");
+
+	if (!type || !str_eq(text_at(c, "status"), "True"))
+		return;
+	f->suspended |= str_eq(type, "Suspended");
+	f->complete |= str_eq(type, "Complete");
+	if (str_eq(type, "Failed")) {
+		f->failed = true;
+		f->failed_ns = time_at(c, "lastTransitionTime");
+	}
+	if (!*f->reason && (str_eq(type, "Failed") || str_eq(type, "FailureTarget"))) {
+		TAKE_WORD(c, "reason", f->reason);
+		free(f->message);
+		f->message = take_message(c, "message");
+	}
+}
+
+int job_facts_of(const json_t *object, struct job_facts *ret)
+{
+	const json_t *meta = at(object, "metadata"), *status = at(object, "status"), *conditions = at(status, "conditions"), *notes = at(meta, "annotations");
+
+	*ret = (struct job_facts){ 0 };
+	if (TAKE_IDENTITY(meta, ret) < 0)
+		return -1;
+	ret->attempt_id = attempt_of(meta);
+	ret->owner = take_message(notes, KUBE_NOTE_OWNER);
+	ret->spec = take_message(notes, KUBE_NOTE_SPEC);
+	ret->created_ns = time_at(meta, "creationTimestamp");
+	ret->suspended = json_is_true(at(at(object, "spec"), "suspend"));
+	for (size_t i = 0; i < json_array_size(conditions); i++)
+		take_job_condition(json_array_get(conditions, i), ret);
+	ret->active = (unsigned)number_at(status, "active", 0, INT32_MAX);
+	ret->ready = (unsigned)number_at(status, "ready", 0, INT32_MAX);
+	ret->succeeded = (unsigned)number_at(status, "succeeded", 0, INT32_MAX);
+	ret->failed_pods = (unsigned)number_at(status, "failed", 0, INT32_MAX);
+	return 0;
+}
+
+void job_facts_deinit(struct job_facts *f)
+{
+	free(f->owner);
+	free(f->spec);
+	free(f->message);
+	*f = (struct job_facts){ 0 };
+}

@@ -1,0 +1,456 @@
+/* runners/kubernetes/judge.c — from facts to a verdict: how it stands with an attempt, and why it ended.
+ *
+ * The order of the questions decides, from what nothing else can have caused to what anything can: a program that ended well and whose outputs are kept has succeeded,
+ * whatever happened to its pod then; a kill for memory; a disruption, which the control plane writes into a condition before it acts; what the kubelet gives as the pod's
+ * reason; the sidecar; the program's exit; and only then a pod that is simply gone. */
+#include "runners/kubernetes/facts.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/text.h"
+#include "runners/kubernetes/init/protocol.h"
+
+/* The sidecar of a pod whose containers have all ended is told to have ended so long after them at the latest. */
+#define SIDECAR_LATE_NS (30 * NS_PER_S)
+/* A sidecar that ends so often before the program could start won't do better. */
+#define SIDECAR_RESTARTS 3
+/* What is on its way is worth a word after this. */
+#define WORTH_A_WORD_NS (3 * NS_PER_S)
+
+static void say(struct kube_verdict *v, const char *fmt, ...) _printf_(2, 3);
+static void say(struct kube_verdict *v, const char *fmt, ...)
+{
+	va_list ap;
+	size_t n;
+
+	va_start(ap, fmt);
+	n = (size_t)MAX(vsnprintf(v->text, sizeof(v->text), fmt, ap), 0);
+	va_end(ap);
+	if (n >= sizeof(v->text)) /* not in the middle of a character */
+		for (n = sizeof(v->text) - 1; n > 0 && !text_is_utf8(v->text, n); n--)
+			v->text[n - 1] = '\0';
+	for (char *c = v->text; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 127)
+			*c = ' ';
+}
+
+static void end_as(struct kube_verdict *v, enum failure_class class)
+{
+	v->stage = STAGE_ENDED;
+	v->class = class;
+}
+
+static bool one_of(const char *word, const char *const *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (str_eq(word, list[i]))
+			return true;
+	return false;
+}
+#define ONE_OF(word, ...) one_of(word, (const char *const[]){ __VA_ARGS__ }, ARRAY_LEN(((const char *const[]){ __VA_ARGS__ })))
+
+/* The words that the API gives, or others. */
+static const char *or_else(const char *message, const char *other)
+{
+	return message && *message ? message : other;
+}
+
+/* --- the sidecar's word ------------------------------------------------------------------------------------------------------------ */
+
+/* It writes an object, or nothing. One that was started again has said its word before. */
+static const char *result_of(const struct pod_facts *p)
+{
+	const struct container_facts *s = &p->sidecar;
+
+	if (s->state == CONTAINER_TERMINATED && s->message && *s->message == '{')
+		return s->message;
+	return s->last_message && *s->last_message == '{' ? s->last_message : NULL;
+}
+
+static bool ended_well(const struct pod_facts *p)
+{
+	return result_of(p) && p->main.state == CONTAINER_TERMINATED && p->main.exit_code == 0;
+}
+
+/* --- why it ended -------------------------------------------------------------------------------------------------------------------- */
+
+static bool judge_memory(const struct pod_facts *p, struct kube_verdict *v)
+{
+	const struct container_facts *s = &p->sidecar;
+
+	if (str_eq(p->main.reason, "OOMKilled")) {
+		end_as(v, FAILURE_OOM);
+		say(v, "killed for memory: it used more than its limit (resources: memory)");
+		return true;
+	}
+	if (str_eq(s->reason, "OOMKilled") || (str_eq(s->last_reason, "OOMKilled") && !result_of(p))) {
+		end_as(v, FAILURE_STORE);
+		say(v, "the sidecar was killed for memory while it brought inputs or kept outputs");
+		return true;
+	}
+	return false;
+}
+
+/* The pod's end was asked for, and its node was there to say how it went, or wasn't. */
+static bool is_confirmed(const struct pod_facts *p)
+{
+	return p->phase == POD_SUCCEEDED || p->phase == POD_FAILED;
+}
+
+static bool judge_disruption(const struct pod_facts *p, struct kube_verdict *v)
+{
+	const char *d = p->disruption, *node = or_else(p->node, "its node");
+
+	if (!*d)
+		return false;
+	if (str_eq(d, "DeletionByPodGC")) {
+		end_as(v, FAILURE_LOST);
+		say(v, "%s is gone, and the pod with it", node);
+	} else if (str_eq(d, "DeletionByTaintManager") && !is_confirmed(p)) {
+		end_as(v, FAILURE_LOST);
+		say(v, "%s does not answer any more: nobody knows how it ended", node);
+	} else {
+		end_as(v, FAILURE_PREEMPTED);
+		say(v, str_eq(d, "PreemptionByScheduler")  ? "preempted by a pod of a higher priority%s%s" :
+		       str_eq(d, "EvictionByEvictionAPI")  ? "evicted%s%s (drained, or by an autoscaler)" :
+		       str_eq(d, "DeletionByTaintManager") ? "evicted%s%s by a taint" :
+							     "ended by the kubelet%s%s", *p->node ? " from " : "", p->node);
+		if (str_eq(d, "TerminationByKubelet") && p->message)
+			say(v, "ended by the kubelet: %s", p->message);
+	}
+	return true;
+}
+
+/* status.reason: the kubelet's word for a pod that it ended as a whole, or didn't take. */
+static bool judge_pod_reason(const struct pod_facts *p, struct kube_verdict *v)
+{
+	const char *r = p->reason;
+
+	if (!*r)
+		return false;
+	if (str_eq(r, "Evicted")) { /* without a disruption: for what it did itself */
+		end_as(v, FAILURE_FAILED);
+		say(v, "evicted by the kubelet: %s", or_else(p->message, "it used more local storage than it may (resources: disk)"));
+	} else if (str_eq(r, "DeadlineExceeded")) {
+		end_as(v, FAILURE_TIMEOUT);
+		say(v, "its pod ran longer than it may: %s", or_else(p->message, r));
+	} else if (str_eq(r, "NodeLost")) {
+		end_as(v, FAILURE_LOST);
+		say(v, "%s does not answer any more: nobody knows how it ended", or_else(p->node, "its node"));
+	} else if (ONE_OF(r, "Preempting", "Terminated", "NodeShutdown", "Shutdown")) {
+		end_as(v, FAILURE_PREEMPTED);
+		say(v, "ended by the kubelet: %s", or_else(p->message, r));
+	} else if (str_has_prefix(r, "OutOf") || ONE_OF(r, "NodeAffinity", "NodeSelectorMismatching", "UnexpectedAdmissionError", "TopologyAffinityError", "PodOSNotSupported")) {
+		end_as(v, FAILURE_LOST);
+		say(v, "%s did not take the pod: %s", or_else(p->node, "its node"), or_else(p->message, r));
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static bool judge_sidecar(const struct pod_facts *p, struct kube_verdict *v)
+{
+	const struct container_facts *s = &p->sidecar;
+	int code = p->main.state == CONTAINER_TERMINATED ? p->main.exit_code : -1;
+
+	if (result_of(p))
+		return false;
+	if (code == INIT_EXIT_SIDECAR || code == INIT_EXIT_UPLOAD || code == INIT_EXIT_REFUSED) {
+		end_as(v, FAILURE_STORE);
+		say(v, code == INIT_EXIT_SIDECAR ? "the sidecar fell silent: its outputs could not be kept" :
+		       code == INIT_EXIT_UPLOAD	 ? "it ended well, but its outputs could not be kept" :
+						   "its inputs could not be brought");
+	} else if (code > 0) {
+		return false;
+	} else if ((s->state == CONTAINER_TERMINATED && s->exit_code != 0) || s->restarts) {
+		const char *why = s->state == CONTAINER_TERMINATED ? s->message : s->last_message;
+
+		end_as(v, FAILURE_STORE);
+		say(v, "the sidecar died (exit status %d%s%s)", s->state == CONTAINER_TERMINATED ? s->exit_code : s->last_exit_code, why ? "): " : "", why ? why : ")");
+	} else if (code == 0) {
+		end_as(v, FAILURE_STORE);
+		say(v, "it ended well, but the sidecar left no result");
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static bool judge_other(const struct pod_facts *p, struct kube_verdict *v)
+{
+	if (!*p->other_name || p->other.state != CONTAINER_TERMINATED || p->main.state == CONTAINER_TERMINATED)
+		return false;
+	end_as(v, FAILURE_FAILED);
+	say(v, "container `%s` of the pod template failed with exit status %d%s%s", p->other_name, p->other.exit_code, p->other.message ? ": " : "",
+	    or_else(p->other.message, ""));
+	return true;
+}
+
+/* Exit of the program, when nobody could tell more. */
+static bool judge_exit(const struct pod_facts *p, struct kube_verdict *v)
+{
+	const struct container_facts *m = &p->main;
+
+	if (m->state != CONTAINER_TERMINATED || p->deleted_ns)
+		return false;
+	if (ONE_OF(m->reason, "StartError", "ContainerCannotRun")) {
+		end_as(v, FAILURE_FAILED);
+		say(v, "it could not be started: %s", or_else(m->message, m->reason));
+		v->program_ran = false;
+		return true;
+	}
+	if (m->exit_code == 0)
+		return false;
+	end_as(v, FAILURE_FAILED);
+	if (m->signal)
+		say(v, "killed by SIG%s", sigabbrev_np(m->signal) ? sigabbrev_np(m->signal) : "?");
+	else
+		say(v, "exit status %d", m->exit_code);
+	return true;
+}
+
+static void judge_end(const struct pod_facts *p, struct kube_verdict *v)
+{
+	const struct container_facts *m = &p->main;
+
+	v->result = result_of(p);
+	v->program_ran = m->state == CONTAINER_RUNNING || (m->state == CONTAINER_TERMINATED && m->started_ns);
+	v->exit_code = m->state == CONTAINER_TERMINATED && m->exit_code <= 128 ? m->exit_code : -1;
+	v->signal = m->state == CONTAINER_TERMINATED ? m->signal : 0;
+	v->stopped = *p->disruption ? FAILURE_PREEMPTED : FAILURE_LOST;
+	v->since_ns = m->ended_ns ? m->ended_ns : p->deleted_ns;
+	end_as(v, FAILURE_NONE);
+	if (ended_well(p) || judge_memory(p, v) || judge_disruption(p, v) || judge_pod_reason(p, v) || judge_sidecar(p, v) || judge_other(p, v))
+		return;
+	if (v->result && (m->state == CONTAINER_TERMINATED || !p->deleted_ns))
+		return; /* it knows what became of the program */
+	if (judge_exit(p, v))
+		return;
+	end_as(v, FAILURE_LOST);
+	say(v, p->deleted_ns || p->gone ? "its pod was deleted%s%s" : "its pod ended%s%s, and nobody knows how", *p->node ? " on " : "", p->node);
+}
+
+/* --- why it doesn't run yet ---------------------------------------------------------------------------------------------------------- */
+
+static bool no_image(const struct container_facts *c)
+{
+	return c->state == CONTAINER_WAITING && ONE_OF(c->reason, "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
+						       "RegistryUnavailable", "SignatureValidationFailed");
+}
+
+static bool refused(const struct container_facts *c)
+{
+	return c->state == CONTAINER_WAITING && ONE_OF(c->reason, "CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError",
+						       "PreCreateHookError", "StartError", "ContainerCannotRun");
+}
+
+static bool judge_container(const struct container_facts *c, const char *name, struct kube_verdict *v)
+{
+	if (no_image(c)) {
+		v->stage = STAGE_IMAGE;
+		if (ONE_OF(c->reason, "InvalidImageName", "ErrImageNeverPull")) /* nothing is tried again */
+			end_as(v, FAILURE_IMAGE);
+		say(v, "the image of %s can't be had: %s", name, or_else(c->message, c->reason));
+		return true;
+	}
+	if (!refused(c))
+		return false;
+	v->stage = STAGE_REFUSED;
+	say(v, "%s can't be made: %s", name, or_else(c->message, c->reason));
+	return true;
+}
+
+/* Before the program could begin. */
+static bool judge_hopeless_sidecar(const struct pod_facts *p, struct kube_verdict *v)
+{
+	const struct container_facts *s = &p->sidecar;
+
+	if (p->main.state != CONTAINER_WAITING || (s->state != CONTAINER_TERMINATED && s->restarts == 0))
+		return false;
+	v->result = result_of(p);
+	v->stopped = FAILURE_LOST;
+	end_as(v, FAILURE_NONE);
+	if (v->result)
+		return true;
+	v->stage = STAGE_STARTING;
+	if (s->restarts < SIDECAR_RESTARTS)
+		return false;
+	return judge_memory(p, v) || judge_sidecar(p, v);
+}
+
+static void judge_start(const struct pod_facts *p, int64_t now_ns, struct kube_verdict *v)
+{
+	v->since_ns = p->created_ns;
+	v->stage = STAGE_CREATED;
+	if (p->unschedulable && !p->scheduled) {
+		v->stage = STAGE_UNSCHEDULABLE;
+		say(v, "no node has room for it: %s", or_else(p->unschedulable_message, "the scheduler does not say why"));
+		return;
+	}
+	if (!p->scheduled)
+		return;
+	v->since_ns = p->scheduled_ns ? p->scheduled_ns : p->created_ns;
+	v->stage = STAGE_STARTING;
+	if (judge_hopeless_sidecar(p, v) || judge_container(&p->sidecar, "the sidecar", v) || judge_container(&p->main, "the step", v) ||
+	    (*p->other_name && judge_container(&p->other, p->other_name, v)))
+		return;
+	if (now_ns - v->since_ns < WORTH_A_WORD_NS)
+		return;
+	say(v, p->sidecar.started			? "it starts on %s" :
+	       p->sidecar.state == CONTAINER_RUNNING	? "its inputs are brought to %s" :
+							  "its pod is made on %s", p->node);
+}
+
+/* --- one pod -------------------------------------------------------------------------------------------------------------------------- */
+
+static bool has_ended(const struct pod_facts *p, int64_t now_ns)
+{
+	if (p->gone)
+		return true;
+	if (p->phase != POD_SUCCEEDED && p->phase != POD_FAILED)
+		return false;
+	return p->sidecar.state != CONTAINER_RUNNING || now_ns - p->main.ended_ns > SIDECAR_LATE_NS;
+}
+
+static void judge_pod(const struct pod_facts *p, int64_t now_ns, struct kube_verdict *v)
+{
+	*v = (struct kube_verdict){ .exit_code = -1 };
+	if (has_ended(p, now_ns)) {
+		judge_end(p, v);
+	} else if (p->main.state == CONTAINER_TERMINATED || p->phase == POD_SUCCEEDED || p->phase == POD_FAILED) {
+		v->stage = STAGE_SAVING;
+		v->since_ns = p->main.ended_ns;
+	} else if (p->main.state == CONTAINER_RUNNING) {
+		v->stage = STAGE_RUNNING;
+		v->since_ns = p->main.started_ns;
+	} else {
+		judge_start(p, now_ns, v);
+	}
+	v->program_ran |= v->stage == STAGE_RUNNING || v->stage == STAGE_SAVING;
+}
+
+/* Of two pods of one index: one that ended well, one that lives, the newer one. */
+static const struct pod_facts *better(const struct pod_facts *a, const struct pod_facts *b, int64_t now_ns)
+{
+	if (!a || !b)
+		return a ? a : b;
+	if (ended_well(a) != ended_well(b))
+		return ended_well(a) ? a : b;
+	if (has_ended(a, now_ns) != has_ended(b, now_ns))
+		return has_ended(a, now_ns) ? b : a;
+	return b->created_ns >= a->created_ns ? b : a;
+}
+
+static const struct pod_facts *pod_of(const struct pod_facts *const *pods, size_t n, unsigned nodes, unsigned index, int64_t now_ns)
+{
+	const struct pod_facts *best = NULL;
+
+	for (size_t i = 0; i < n; i++)
+		if (nodes <= 1 || pods[i]->index == index)
+			best = better(best, pods[i], now_ns);
+	return best;
+}
+
+/* --- the Job -------------------------------------------------------------------------------------------------------------------------- */
+
+/* Without a pod that tells more. */
+static void judge_job_end(const struct job_facts *job, struct kube_verdict *v)
+{
+	const char *r = job ? job->reason : "";
+
+	if (str_eq(r, "DeadlineExceeded")) {
+		end_as(v, FAILURE_TIMEOUT);
+		say(v, "its Job ran longer than it may");
+	} else if (str_eq(r, "PodFailurePolicy")) {
+		end_as(v, FAILURE_PREEMPTED);
+		say(v, "its pod was disrupted: %s", or_else(job->message, "the Job does not say how"));
+	} else {
+		end_as(v, FAILURE_LOST);
+		say(v, job ? "its Job failed (%s), and its pod is gone" : "its Job was deleted%s", job ? or_else(r, "no reason is given") : "");
+	}
+}
+
+static void judge_no_pod(const struct job_facts *job, bool gone, struct kube_verdict *v)
+{
+	*v = (struct kube_verdict){ .exit_code = -1, .since_ns = job ? job->created_ns : 0 };
+	if (gone || (job && job->failed))
+		judge_job_end(gone ? NULL : job, v);
+	else if (job && job->suspended)
+		say(v, "its queue has not let it in yet (the Job is suspended)");
+}
+
+/* A pod whose end nobody saw, though all is over. */
+static bool is_overdue(const struct job_facts *job, const struct kube_verdict *v, int64_t now_ns)
+{
+	return v->stage != STAGE_ENDED && job && job->failed && job->failed_ns && now_ns - job->failed_ns > SIDECAR_LATE_NS;
+}
+
+/* --- several nodes ---------------------------------------------------------------------------------------------------------------------- */
+
+/* The other pods of a Job that failed are deleted: the one that failed by itself, or first, is the reason. */
+static bool is_cause(const struct kube_verdict *a, const struct kube_verdict *than)
+{
+	bool self = a->class != FAILURE_LOST, other = than->class != FAILURE_LOST;
+
+	if (self != other)
+		return self;
+	return a->since_ns && (than->since_ns == 0 || a->since_ns < than->since_ns);
+}
+
+/* Failed: a class of the cluster's, or a program that didn't end well (its sidecar knows more). */
+static bool has_failed(const struct kube_verdict *v, const struct pod_facts *p)
+{
+	return v->stage == STAGE_ENDED && (v->class != FAILURE_NONE || !p || p->main.exit_code != 0 || p->main.state != CONTAINER_TERMINATED);
+}
+
+static void prefix(struct kube_verdict *v, unsigned index, unsigned nodes)
+{
+	struct kube_verdict copy = *v;
+
+	if (*copy.text)
+		say(v, "node %u of %u: %s", index, nodes, copy.text);
+}
+
+static void judge_gang(const struct job_facts *job, bool gone, const struct pod_facts *const *pods, size_t n, unsigned nodes, int64_t now_ns, struct kube_verdict *ret)
+{
+	struct kube_verdict cause = { 0 }, slowest = { .stage = STAGE_ENDED }, first = { 0 };
+	bool failed = false, set = false;
+
+	for (unsigned i = 0; i < nodes; i++) {
+		const struct pod_facts *p = pod_of(pods, n, nodes, i, now_ns);
+		struct kube_verdict v;
+
+		p ? judge_pod(p, now_ns, &v) : judge_no_pod(job, gone, &v);
+		prefix(&v, i, nodes);
+		if (has_failed(&v, p) && (!failed || is_cause(&v, &cause))) {
+			cause = v;
+			failed = true;
+		}
+		if (i == 0)
+			first = v;
+		if (v.stage < slowest.stage || !set || (v.stage == slowest.stage && v.since_ns > slowest.since_ns))
+			slowest = v;
+		set = true;
+	}
+	*ret = failed ? cause : slowest.stage == STAGE_ENDED ? first : slowest;
+	if (failed && !ret->result)
+		ret->result = first.result;
+	ret->program_ran |= first.program_ran;
+}
+
+void kube_judge(const struct job_facts *job, bool gone, const struct pod_facts *const *pods, size_t n, unsigned nodes, int64_t now_ns, struct kube_verdict *ret)
+{
+	const struct pod_facts *p = pod_of(pods, n, nodes, 0, now_ns);
+
+	if (nodes > 1)
+		judge_gang(job, gone, pods, n, nodes, now_ns, ret);
+	else if (p)
+		judge_pod(p, now_ns, ret);
+	else
+		judge_no_pod(job, gone, ret);
+	if (is_overdue(job, ret, now_ns))
+		judge_job_end(job, ret);
+}
