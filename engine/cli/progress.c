@@ -317,6 +317,27 @@ static void on_task_ended(void *arg, uint64_t attempt, const char *task, enum ta
 		live_touch(p);
 }
 
+/* In the place of its newest number, which it hasn't yet; without a block, a line of its own. */
+static void on_waiting(void *arg, uint64_t attempt, const char *task, const char *why)
+{
+	struct progress *p = arg;
+	struct row *r = row_find(p, attempt);
+
+	if (!r)
+		return;
+	str_reset(&r->metric);
+	if (why)
+		text_add_printable(&r->metric, why, strlen(why));
+	if (p->o.live || !why || p->o.verbosity < 0 || p->tokens < 1) {
+		live_touch(p);
+		return;
+	}
+	(void)line_allowed(p);
+	lines_begin(p);
+	str_addf(&p->buf, "  %s waits: %s\n", r->name.s, r->metric.s);
+	lines_end(p);
+}
+
 static void on_metric(void *arg, uint64_t attempt, const char *name, double value)
 {
 	progress_metric(arg, attempt, name, value);
@@ -368,7 +389,8 @@ struct progress *progress_new(const struct progress_options *o)
 	p->tokens = LINES_BURST;
 	p->frame_ns = -FRAME_NS;
 	p->started_ns = p->last_line_ns = progress_now(p);
-	p->observer = (struct run_observer){ on_started, on_progress, on_task_started, on_task_ended, on_attempt_failed, on_metric, on_notice, on_ended, p };
+	p->observer = (struct run_observer){ on_started, on_progress, on_task_started, on_task_ended, on_attempt_failed, on_metric, on_waiting, on_notice,
+					     on_ended, p };
 	return p;
 }
 

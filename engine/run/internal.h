@@ -33,6 +33,8 @@ struct active {
 	bool has_lease, in_group;
 	uint64_t group_offset; /* lock that stands for its place in a concurrency group */
 	bool submitted;
+	bool taken_up; /* its row is an earlier engine's */
+	const char *waiting_for, *told; /* why it doesn't run yet, and what of that is on record; or NULL */
 	struct plan_task **waiting; /* tasks with the same key */
 	size_t n_waiting;
 	/* once it ended: */
@@ -74,6 +76,8 @@ struct run {
 	struct map *actives;	  /* attempt id → struct active *, NULL when it has ended */
 	VEC(struct active *) ended; /* queued for the next turn */
 	VEC(struct active *) to_submit; /* rows written in this turn */
+	VEC(uint64_t) news;	/* attempts that wait for something else than is on record */
+	VEC(uint64_t) settled;	/* whose end is written in this turn */
 	VEC(struct plan_task *) parked; /* ready, but no slots for them; tried first */
 	unsigned passed_over;		/* how often others went ahead of parked[0] */
 	VEC(struct plan_task *) deferred; /* another engine has the key, or the concurrency group is full */
@@ -93,6 +97,7 @@ struct run {
 	/* resume */
 	struct attempt_row *earlier;
 	size_t n_earlier;
+	struct map *earlier_open; /* task label → attempt_row * that lives on where a durable runner executes it, NULL once it was taken up */
 	struct map *earlier_done; /* task label → attempt_row * that succeeded in this run */
 };
 
@@ -119,6 +124,7 @@ void run_turn(void *arg); /* idle hook */
 void run_on_started(void *arg, uint64_t attempt_id, int64_t wall_ns, pid_t pid);
 void run_on_metric(void *arg, uint64_t attempt_id, const char *name, double value);
 void run_on_finished(void *arg, uint64_t attempt_id, struct runner_result *result);
+void run_on_waiting(void *arg, uint64_t attempt_id, const char *why);
 void run_on_signal(void *arg, int signo);
 
 /* start.c: from a ready task to a submitted attempt */
@@ -127,6 +133,14 @@ int start_task(struct run *r, struct plan_task *t, struct err *err);
 void active_free(struct active *a);
 void active_release(struct active *a); /* slots, lease, group, waiting tasks */
 struct task_history *history_of(struct run *r, struct plan_task *t, bool make);
+
+/* earlier.c: attempts of this run that an earlier engine left */
+int earlier_take_up(struct run *r, struct err *err);
+/* The row of this task's attempt that still goes on; NULL: it has none. One of another key is closed. -1: error. */
+int earlier_row(struct run *r, const struct active *a, struct attempt_row **ret, struct err *err);
+unsigned earlier_number(const struct run *r, const char *task); /* of its last attempt; 0 */
+/* Whatever nobody took up: the run has ended without it. */
+int earlier_close(struct run *r, struct err *err);
 
 /* publish.c: action records, after their content is durable */
 int publisher_new(struct run *r, struct publisher **ret, struct err *err);

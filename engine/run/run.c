@@ -20,8 +20,9 @@ void run_init(struct run *r, const struct run_context *ctx, const struct pipelin
 	r->running_keys = map_new();
 	r->actives = map_new();
 	r->earlier_done = map_new();
+	r->earlier_open = map_new();
 	r->params = arena_alloc(arena, (p->n_params + 1) * sizeof(*r->params));
-	slots_init(&r->slots, ctx->config, o->jobs);
+	slots_init(&r->slots, ctx->config, o->jobs, ctx->runner && ctx->runner->ops->durable);
 }
 
 void run_deinit(struct run *r)
@@ -37,6 +38,8 @@ void run_deinit(struct run *r)
 		active_free(map_at(r->actives, i, NULL, NULL));
 	VEC_FREE(&r->ended);
 	VEC_FREE(&r->to_submit);
+	VEC_FREE(&r->news);
+	VEC_FREE(&r->settled);
 	VEC_FREE(&r->parked);
 	VEC_FREE(&r->deferred);
 	VEC_FREE(&r->due);
@@ -45,6 +48,7 @@ void run_deinit(struct run *r)
 	map_free(r->running_keys);
 	map_free(r->actives);
 	map_free(r->earlier_done);
+	map_free(r->earlier_open);
 	plan_free(r->plan);
 }
 
@@ -157,6 +161,8 @@ static int clear_leftover(struct run *r, int64_t id, struct err *err)
 	engine = record_run_engine(&of);
 	if (engine == RUN_ENGINE_LIVES || engine == RUN_ENGINE_ELSEWHERE || (a.ended_ns && a.workspace))
 		return 0;
+	if (a.ended_ns == 0 && ops->durable)
+		return 0; /* it lives; its run takes it up again, or is cancelled */
 	if (a.ended_ns == 0) {
 		struct runner_attempt gone = { .id = (uint64_t)id, .task = a.task, .run_id = of.id };
 
@@ -191,11 +197,14 @@ static int watch_signals(struct run *r, struct err *err)
 	return 0;
 }
 
-/* Stops what runs after an error that the run can't survive, so that nothing is left behind by an engine that ends. */
+/* Stops what runs after an error that the run can't survive, so that nothing is left behind by an engine that ends. What lives without it goes
+ * on, for the run that is resumed. */
 static void stop_runner(struct run *r)
 {
 	struct err ignored = { 0 };
 
+	if (r->ctx->runner->ops->durable)
+		return;
 	for (size_t i = 0; i < map_len(r->actives); i++) {
 		struct active *a = map_at(r->actives, i, NULL, NULL);
 
@@ -210,7 +219,8 @@ static int execute(struct run *r, struct err *err)
 {
 	int turned = 1;
 
-	r->ctx->runner->events = (struct runner_events){ .started = run_on_started, .metric = run_on_metric, .finished = run_on_finished, .arg = r };
+	r->ctx->runner->events = (struct runner_events){ .started = run_on_started, .metric = run_on_metric, .finished = run_on_finished,
+							  .waiting = run_on_waiting, .arg = r };
 	if (publisher_new(r, &r->publisher, err) < 0 || watch_signals(r, err) < 0)
 		return -1;
 	loop_add_idle(r->ctx->loop, run_turn, r);
@@ -226,7 +236,7 @@ static int execute(struct run *r, struct err *err)
 		*err = r->fatal;
 		return -1;
 	}
-	return run_finish(r, err);
+	return earlier_close(r, err) < 0 ? -1 : run_finish(r, err);
 }
 
 /* A run whose engine stops on an error stays resumable, and says why it stopped. */
@@ -343,46 +353,6 @@ int run_start(const struct run_context *ctx, const struct pipeline *p, const str
 
 /* --- resume ----------------------------------------------------------------------------------------------------------------------------------- */
 
-/* Attempts that have no end died with their engine: it isn't the task's failure and costs no retry. */
-static int close_lost(struct run *r, struct attempt_row *a, struct err *err)
-{
-	struct clock *c = clock_of(r);
-	struct runner_attempt gone = { .id = (uint64_t)a->id, .task = a->task, .run_id = r->row.id };
-
-	if (r->ctx->runner->ops->adopt(r->ctx->runner, &gone, err) < 0)
-		return -1;
-	a->ended_ns = c->wall_ns(c);
-	a->failure = FAILURE_LOST;
-	a->exit_status = -1;
-	a->message = "the engine that ran it died";
-	return record_attempt_end(r->ctx->db, a, err);
-}
-
-static int take_up_attempts(struct run *r, struct err *err)
-{
-	int result = 0;
-
-	if (record_run_attempts(r->ctx->db, r->row.rowid, r->arena, &r->earlier, &r->n_earlier, err) < 0 || db_begin(r->ctx->db, err) < 0)
-		return -1;
-	for (size_t i = 0; i < r->n_earlier && result == 0; i++) {
-		struct attempt_row *a = &r->earlier[i];
-
-		if (a->ended_ns && !a->workspace && r->ctx->runner->ops->forget)
-			r->ctx->runner->ops->forget(r->ctx->runner, (uint64_t)a->id);
-		if (a->ended_ns == 0)
-			result = close_lost(r, a, err);
-		else if (a->failure == FAILURE_NONE)
-			*map_slot_str(r->earlier_done, a->task) = a;
-	}
-	if (result == 0)
-		result = record_run_update(r->ctx->db, &r->row, err);
-	if (result < 0) {
-		db_rollback(r->ctx->db);
-		return -1;
-	}
-	return db_commit(r->ctx->db, err);
-}
-
 static int load_pins(struct run *r, struct plan_pin **ret, size_t *ret_n, struct err *err)
 {
 	struct run_input_row *rows;
@@ -408,7 +378,7 @@ static int resume(struct run *r, struct run_row *ret, struct err *err)
 	r->row.ended_ns = 0;
 	r->row.message = NULL;
 	fill_engine(r);
-	if (take_up_attempts(r, err) < 0 || make_plan(r, pins, n, err) < 0)
+	if (earlier_take_up(r, err) < 0 || make_plan(r, pins, n, err) < 0)
 		return -1;
 	OBSERVE(r, started, &r->row, 0);
 	return execute_and_tell(r, ret, err);

@@ -52,6 +52,7 @@ struct run_observer {
 	void (*task_ended)(void *arg, uint64_t attempt, const char *task, enum task_outcome outcome, int64_t duration_ns);
 	void (*attempt_failed)(void *arg, uint64_t attempt, const char *task, unsigned number, const struct runner_result *result, bool will_retry, int64_t delay_ns);
 	void (*metric)(void *arg, uint64_t attempt, const char *name, double value); /* the newest number of a running task */
+	void (*waiting)(void *arg, uint64_t attempt, const char *task, const char *why); /* a started task doesn't run yet; NULL: nothing holds it up any more */
 	void (*notice)(void *arg, const char *text); /* one line: waiting for another run, nondeterminism found, … */
 	void (*ended)(void *arg, const struct run_row *run);
 	void *arg;

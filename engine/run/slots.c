@@ -18,12 +18,17 @@ static uint32_t count_gpus(void)
 	return n;
 }
 
-void slots_init(struct slots *s, const struct config *c, unsigned jobs)
+/* Of a cluster that says itself what it has room for; a bound for what we hold in our hands at once. */
+#define REMOTE_JOBS 500
+
+void slots_init(struct slots *s, const struct config *c, unsigned jobs, bool remote)
 {
 	uint32_t cpus = (uint32_t)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
 	struct sysinfo si;
 
-	*s = (struct slots){ 0 };
+	*s = (struct slots){ .remote = remote, .jobs = jobs ? jobs : c->jobs ? c->jobs : REMOTE_JOBS };
+	if (remote)
+		return;
 	s->cpu_milli = c->cpu_milli ? c->cpu_milli : cpus * 1000;
 	s->jobs = jobs ? jobs : c->jobs ? c->jobs : cpus;
 	/* -j 8 on two cpus means what it says: eight ordinary tasks at once. */
@@ -38,6 +43,11 @@ int slots_want(const struct slots *s, const struct resources_decl *r, uint32_t n
 	double memory = (double)r->memory_bytes * (memory_factor > 1 ? memory_factor : 1) * nodes;
 	uint64_t gpus = (uint64_t)r->gpus * nodes;
 
+	if (s->remote) {
+		*ret = (struct runner_resources){ .cpu_milli = r->cpu_milli, .gpus = r->gpus };
+		ret->memory_bytes = (uint64_t)MIN((double)r->memory_bytes * (memory_factor > 1 ? memory_factor : 1), (double)INT64_MAX);
+		return 0;
+	}
 	*ret = (struct runner_resources){ .cpu_milli = (uint32_t)MIN((uint64_t)r->cpu_milli * nodes, s->cpu_milli), .gpus = (uint32_t)MIN(gpus, UINT32_MAX) };
 	ret->memory_bytes = memory >= (double)s->memory_bytes ? MIN((uint64_t)s->memory_bytes, (uint64_t)INT64_MAX) : (uint64_t)memory;
 	if (gpus > s->gpus || gpus > ARRAY_LEN(ret->gpu_ids))
@@ -49,6 +59,8 @@ bool slots_take(struct slots *s, struct runner_resources *r)
 {
 	uint32_t free_gpus = 0, got = 0;
 
+	if (s->remote)
+		return s->jobs_used < s->jobs && ++s->jobs_used;
 	for (uint32_t g = 0; g < s->gpus; g++)
 		free_gpus += !s->gpu_used[g];
 	if (s->jobs_used >= s->jobs || s->cpu_used + r->cpu_milli > s->cpu_milli || s->memory_used + r->memory_bytes > s->memory_bytes ||
@@ -68,6 +80,8 @@ bool slots_take(struct slots *s, struct runner_resources *r)
 void slots_give(struct slots *s, const struct runner_resources *r)
 {
 	s->jobs_used--;
+	if (s->remote)
+		return;
 	s->cpu_used -= r->cpu_milli;
 	s->memory_used -= r->memory_bytes;
 	for (uint32_t i = 0; i < r->gpus; i++)

@@ -6,6 +6,7 @@
 #include "runners/runner.h"
 
 struct slots {
+	bool remote; /* tasks run elsewhere: only their number is bounded here */
 	uint32_t jobs, jobs_used;
 	uint32_t cpu_milli, cpu_used;
 	uint64_t memory_bytes, memory_used;
@@ -14,9 +15,9 @@ struct slots {
 };
 
 /* From flag, configuration and machine. */
-void slots_init(struct slots *s, const struct config *c, unsigned jobs);
+void slots_init(struct slots *s, const struct config *c, unsigned jobs, bool remote);
 /* What a step asks for, cut down to what there is at all: the same file runs on a laptop. gpus are not cut: returns -1 with
- * ERR_INVALID when there are too few. */
+ * ERR_INVALID when there are too few. Elsewhere: of one node, as it stands. */
 int slots_want(const struct slots *s, const struct resources_decl *r, uint32_t nodes, double memory_factor, struct runner_resources *ret, struct err *err);
 /* Takes them; false when they aren't free now. Fills gpu_ids. */
 bool slots_take(struct slots *s, struct runner_resources *r);

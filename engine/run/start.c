@@ -201,13 +201,22 @@ static const struct digest *checkpoint_key(struct run *r, struct active *a)
 	return d;
 }
 
+static void fill_gang(struct active *a)
+{
+	const struct distributed_decl *d = &a->step->distributed;
+
+	if (d->nodes > 1)
+		a->attempt.gang = (struct runner_gang){ .framework = d->framework, .nodes = d->nodes, .procs_per_node = d->procs_per_node, .servers = d->servers };
+}
+
 static int fill_attempt(struct run *r, struct active *a, struct err *err)
 {
 	struct task_history *h = history_of(r, a->task, false);
 
 	a->attempt.run_id = r->row.id;
 	a->attempt.task = a->label;
-	a->attempt.number = h ? h->attempts + 1 : 1;
+	a->attempt.number = h ? h->attempts + 1 : r->ctx->runner->ops->durable ? earlier_number(r, a->label) + 1 : 1;
+	a->attempt.step = a->step->name;
 	a->attempt.key = checkpoint_key(r, a);
 	a->attempt.argv = a->command.argv;
 	a->attempt.env = a->command.env;
@@ -219,6 +228,7 @@ static int fill_attempt(struct run *r, struct active *a, struct err *err)
 	a->attempt.grace_ns = a->command.grace_ns;
 	a->attempt.timeout_ns = a->step->timeout_ns;
 	a->attempt.keep_workspace = r->o->keep_workspace;
+	fill_gang(a);
 	if (wants_shell(r, a)) {
 		a->attempt.shell = true;
 		a->attempt.argv = shell_argv(a);
@@ -228,14 +238,33 @@ static int fill_attempt(struct run *r, struct active *a, struct err *err)
 	return fill_secrets(r, a, err);
 }
 
+/* The attempt that an earlier engine submitted and that goes on where it runs: 1 it is this one; 0 there is none. */
+static int take_up(struct run *r, struct active *a, struct err *err)
+{
+	struct attempt_row *row;
+
+	if (earlier_row(r, a, &row, err) < 0)
+		return -1;
+	if (!row)
+		return 0;
+	a->row = *row;
+	a->told = row->waiting;
+	a->taken_up = true;
+	a->attempt.number = row->number;
+	a->attempt.id = (uint64_t)row->id;
+	return 1;
+}
+
 static int write_rows(struct run *r, struct active *a, struct err *err)
 {
 	struct clock *c = clock_of(r);
 	struct str reason = { 0 };
-	int result;
+	int result = take_up(r, a, err);
 
+	if (result)
+		return MIN(result, 0);
 	a->row = (struct attempt_row){ .run = r->row.rowid, .task = a->label, .step = a->step->name, .number = a->attempt.number,
-				       .key = a->task->key, .started_ns = c->wall_ns(c) };
+				       .key = a->task->key, .started_ns = c->wall_ns(c), .image = a->attempt.image };
 	str_add(&reason, "");
 	result = a->attempt.number > 1 ? (str_add(&reason, "retry"), 0) :
 		 r->past	       ? (str_addf(&reason, "reproduces %s", r->past->manifest.run->id), 0) :

@@ -1,4 +1,5 @@
 /* A turn of the run: what happened is journaled and applied, then what can be started is started. */
+#include <signal.h>
 #include "base/text.h"
 #include "run/internal.h"
 
@@ -30,6 +31,20 @@ void run_on_metric(void *arg, uint64_t attempt_id, const char *name, double valu
 	OBSERVE(r, metric, attempt_id, name, value);
 }
 
+/* On record in the next turn, where other processes see it; what a person looks at is told at once. */
+void run_on_waiting(void *arg, uint64_t attempt_id, const char *why)
+{
+	struct run *r = arg;
+	struct active *a = map_get(r->actives, &attempt_id, sizeof(attempt_id));
+
+	if (!a || str_eq(a->waiting_for, why))
+		return;
+	a->waiting_for = why ? arena_strdup(a->arena, why) : NULL;
+	VEC_PUSH(&r->news, attempt_id);
+	r->wake = true;
+	OBSERVE(r, waiting, attempt_id, a->label, why);
+}
+
 static const char *keep(struct arena *arena, const char *s)
 {
 	return s ? arena_strdup(arena, s) : NULL;
@@ -49,6 +64,7 @@ void run_on_finished(void *arg, uint64_t attempt_id, struct runner_result *resul
 	a->result.workspace = (char *)keep(a->arena, result->workspace);
 	a->result.continues = (char *)keep(a->arena, result->continues);
 	a->result.node = keep(a->arena, result->node);
+	a->waiting_for = NULL;
 	VEC_PUSH(&r->ended, a);
 	r->wake = true;
 }
@@ -157,8 +173,10 @@ static bool may_retry(struct run *r, struct active *a, int64_t *ret_delay_ns)
 	h->attempts = a->attempt.number;
 	if (r->past && f == FAILURE_STORE) /* content that is gone stays gone: nothing makes it again here */
 		return false;
-	if (f == FAILURE_CANCELLED || f == FAILURE_GATE || f == FAILURE_UNSCHEDULABLE || a->attempt.shell || r->stopping)
+	if (f == FAILURE_CANCELLED || f == FAILURE_GATE || a->attempt.shell || r->stopping)
 		return false;
+	if (f == FAILURE_UNSCHEDULABLE && !r->ctx->runner->ops->durable)
+		return false; /* this machine won't grow */
 	if (f == FAILURE_STORE && a->result.err.code == ERR_CHANGED)
 		return false; /* an origin isn't again what was pinned */
 	if (h->failures[f]++ >= p->budget[f])
@@ -265,6 +283,7 @@ static void apply_end(struct run *r, struct active *a)
 			fail_task(r, a);
 	}
 	*map_slot(r->actives, &a->attempt.id, sizeof(a->attempt.id), NULL) = NULL;
+	VEC_PUSH(&r->settled, a->attempt.id);
 	r->n_running--;
 	active_release(a);
 	active_free(a);
@@ -429,10 +448,36 @@ static bool nothing_to_do(const struct run *r)
 	       (r->interrupted || (plan_n_ready(r->plan) == 0 && r->parked.n == 0 && r->deferred.n == 0 && r->due.n == 0 && r->n_retrying == 0));
 }
 
+static int journal_news(struct run *r, struct err *err)
+{
+	for (size_t i = 0; i < r->news.n; i++) {
+		struct active *a = map_get(r->actives, &r->news.v[i], sizeof(r->news.v[i]));
+
+		if (!a || str_eq(a->told, a->waiting_for))
+			continue;
+		if (record_attempt_waiting(r->ctx->db, a->row.id, a->waiting_for, err) < 0)
+			return -1;
+		a->told = a->waiting_for;
+	}
+	r->news.n = 0;
+	return 0;
+}
+
+static void tell_settled(struct run *r)
+{
+	const struct runner_ops *ops = r->ctx->runner->ops;
+
+	for (size_t i = 0; ops->settled && i < r->settled.n; i++)
+		ops->settled(r->ctx->runner, r->settled.v[i]);
+	r->settled.n = 0;
+}
+
 static int journal_and_apply(struct run *r, struct err *err)
 {
 	size_t n = r->ended.n;
 
+	if (journal_news(r, err) < 0)
+		return -1;
 	for (size_t i = 0; i < n; i++) {
 		judge(r->ended.v[i]);
 		if (journal_end(r, r->ended.v[i], err) < 0)
@@ -463,6 +508,7 @@ void run_turn(void *arg)
 		}
 		if (db_commit(r->ctx->db, err) < 0)
 			break;
+		tell_settled(r);
 		submit_all(r);
 	} while (r->ended.n); /* what failed at once */
 	if (err->code == ERR_NONE)
@@ -473,12 +519,29 @@ void run_turn(void *arg)
 
 /* --- stopping ---------------------------------------------------------------------------------------------------------------------------------- */
 
+static bool cancel_requested(struct run *r)
+{
+	struct run_row now;
+
+	return record_find_run_named(r->ctx->db, r->row.id, r->arena, &now, NULL) > 0 && now.cancel_requested;
+}
+
+/* A service that is stopped (its pod moves, its machine restarts) isn't a wish to stop what runs elsewhere: that goes on, and a resumed run takes it up. */
+static bool leaves(struct run *r, int signo)
+{
+	if (signo != SIGTERM || r->interrupted || !r->ctx->runner->ops->durable || cancel_requested(r))
+		return false;
+	err_set(&r->fatal, ERR_CANCELLED, "the engine was told to end; what it started goes on");
+	r->done = true;
+	return true;
+}
+
 void run_on_signal(void *arg, int signo)
 {
 	struct run *r = arg;
 	bool now = r->interrupted;
 
-	if (r->interrupted_now)
+	if (r->interrupted_now || r->done || leaves(r, signo))
 		return;
 	OBSERVE(r, notice, now ? "stopping at once" : "stopping: running tasks get their grace time; once more stops at once");
 	r->interrupted = r->wake = true;

@@ -1,0 +1,134 @@
+/* What an earlier engine of this run left: attempts without an end.
+ *
+ * Those of a runner on this machine died with their engine. Those of a durable one go on: each is taken up under its own id when its task is to be executed again, and
+ * closed when it isn't: its task has come to a result otherwise, has another key now, or the run has ended. */
+#include "run/internal.h"
+
+/* It isn't the task's failure and costs no retry. */
+static int close_as(struct run *r, struct attempt_row *a, enum failure_class class, const char *why, struct err *err)
+{
+	struct clock *c = loop_clock(r->ctx->loop);
+
+	a->ended_ns = c->wall_ns(c);
+	a->failure = class;
+	a->exit_status = -1;
+	a->message = why;
+	return record_attempt_end(r->ctx->db, a, err);
+}
+
+static int close_lost(struct run *r, struct attempt_row *a, struct err *err)
+{
+	struct runner_attempt gone = { .id = (uint64_t)a->id, .task = a->task, .run_id = r->row.id };
+
+	if (r->ctx->runner->ops->adopt(r->ctx->runner, &gone, err) < 0)
+		return -1;
+	return close_as(r, a, FAILURE_LOST, "the engine that ran it died", err);
+}
+
+/* Of two open ones of a task, the later is the one that goes on. */
+static int keep_open(struct run *r, struct attempt_row *a, struct err *err)
+{
+	struct attempt_row **slot = (struct attempt_row **)map_slot_str(r->earlier_open, a->task), *before = *slot;
+
+	*slot = a;
+	if (!before)
+		return 0;
+	VEC_PUSH(&r->settled, (uint64_t)before->id);
+	return close_as(r, before, FAILURE_CANCELLED, "a later attempt took its place", err);
+}
+
+static void forget(struct run *r, uint64_t id)
+{
+	const struct runner_ops *ops = r->ctx->runner->ops;
+
+	if (ops->forget)
+		ops->forget(r->ctx->runner, id);
+}
+
+/* After the rows that say so are committed. */
+static void forget_settled(struct run *r)
+{
+	for (size_t i = 0; i < r->settled.n; i++)
+		forget(r, r->settled.v[i]);
+	r->settled.n = 0;
+}
+
+int earlier_take_up(struct run *r, struct err *err)
+{
+	int result = 0;
+
+	if (record_run_attempts(r->ctx->db, r->row.rowid, r->arena, &r->earlier, &r->n_earlier, err) < 0 || db_begin(r->ctx->db, err) < 0)
+		return -1;
+	for (size_t i = 0; i < r->n_earlier && result == 0; i++) {
+		struct attempt_row *a = &r->earlier[i];
+
+		if (a->ended_ns && !a->workspace)
+			forget(r, (uint64_t)a->id);
+		if (a->ended_ns == 0)
+			result = r->ctx->runner->ops->durable ? keep_open(r, a, err) : close_lost(r, a, err);
+		else if (a->failure == FAILURE_NONE)
+			*map_slot_str(r->earlier_done, a->task) = a;
+	}
+	if (result == 0)
+		result = record_run_update(r->ctx->db, &r->row, err);
+	if (result < 0) {
+		db_rollback(r->ctx->db);
+		return -1;
+	}
+	if (db_commit(r->ctx->db, err) < 0)
+		return -1;
+	forget_settled(r);
+	return 0;
+}
+
+int earlier_row(struct run *r, const struct active *a, struct attempt_row **ret, struct err *err)
+{
+	struct attempt_row *row = map_get_str(r->earlier_open, a->label);
+
+	*ret = NULL;
+	if (!row)
+		return 0;
+	*map_slot_str(r->earlier_open, a->label) = NULL;
+	if (digest_eq(&row->key, &a->task->key)) {
+		*ret = row;
+		return 0;
+	}
+	VEC_PUSH(&r->settled, (uint64_t)row->id);
+	return close_as(r, row, FAILURE_CANCELLED, "what its task reads has changed since", err);
+}
+
+unsigned earlier_number(const struct run *r, const char *task)
+{
+	unsigned last = 0;
+
+	for (size_t i = 0; i < r->n_earlier; i++)
+		if (r->earlier[i].number > last && str_eq(r->earlier[i].task, task))
+			last = r->earlier[i].number;
+	return last;
+}
+
+int earlier_close(struct run *r, struct err *err)
+{
+	int result = 0;
+
+	if (map_len(r->earlier_open) == 0)
+		return 0;
+	if (db_begin(r->ctx->db, err) < 0)
+		return -1;
+	for (size_t i = 0; i < map_len(r->earlier_open) && result == 0; i++) {
+		struct attempt_row *a = map_at(r->earlier_open, i, NULL, NULL);
+
+		if (!a)
+			continue;
+		VEC_PUSH(&r->settled, (uint64_t)a->id);
+		result = close_as(r, a, FAILURE_CANCELLED, r->interrupted ? "stopped on request" : "its task came to a result without it", err);
+	}
+	if (result < 0) {
+		db_rollback(r->ctx->db);
+		return -1;
+	}
+	if (db_commit(r->ctx->db, err) < 0)
+		return -1;
+	forget_settled(r);
+	return 0;
+}
