@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/mem.h"
 #include "base/process.h"
 
@@ -73,7 +74,25 @@ static char **environment(const struct command *c)
 	return v;
 }
 
-static int start(const struct command *c, int out_fd, pid_t *ret, struct err *err)
+/* The other end of a pipe that holds all of it. */
+static int open_input(const struct command *c, int *ret, struct err *err)
+{
+	int fds[2], r = 0;
+
+	*ret = -1;
+	if (!c->input)
+		return 0;
+	if (strlen(c->input) > COMMAND_INPUT_MAX)
+		return err_set(err, ERR_TOO_LARGE, "it is told too much, over %d bytes", COMMAND_INPUT_MAX);
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_errno(err, "no pipe");
+	r = fs_write_all(fds[1], c->input, strlen(c->input), err);
+	close(fds[1]);
+	*ret = fds[0];
+	return r;
+}
+
+static int start(const struct command *c, int in_fd, int out_fd, pid_t *ret, struct err *err)
 {
 	_cleanup_(freep) char **env = environment(c);
 	int high[COMMAND_FDS_MAX], r = 0;
@@ -83,7 +102,10 @@ static int start(const struct command *c, int out_fd, pid_t *ret, struct err *er
 
 	sigemptyset(&none);
 	posix_spawn_file_actions_init(&a);
-	posix_spawn_file_actions_addopen(&a, 0, "/dev/null", O_RDONLY, 0);
+	if (in_fd >= 0)
+		posix_spawn_file_actions_adddup2(&a, in_fd, 0);
+	else
+		posix_spawn_file_actions_addopen(&a, 0, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_adddup2(&a, out_fd, 1);
 	/* First above them all, so that none is overwritten before its turn. */
 	for (size_t i = 0; i < c->n_fds; i++) {
@@ -119,14 +141,16 @@ static int wait_for(pid_t pid)
 
 int command_output(const struct command *c, struct str *out, int *ret_status, struct err *err)
 {
-	_cleanup_(fd_closep) int in = -1;
+	_cleanup_(fd_closep) int in = -1, told = -1;
 	int fds[2], r;
 	pid_t pid;
 
+	if (open_input(c, &told, err) < 0)
+		return -1;
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_errno(err, "no pipe");
 	in = fds[0];
-	r = start(c, fds[1], &pid, err);
+	r = start(c, told, fds[1], &pid, err);
 	close(fds[1]);
 	if (r < 0)
 		return -1;

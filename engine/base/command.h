@@ -2,7 +2,7 @@
  *
  * Any thread; in a process that also runs programs by base/process.h, set `on_loop` and call from the loop's thread, or its reaper may take the program for an
  * orphan and end it. The program leads a process group of its own, which is killed when it takes too long or prints too much. Standard input is
- * /dev/null, standard error the caller's. What it printed may be secret: wipe it (command_wipe).
+ * `input` or /dev/null, standard error the caller's. What it printed may be secret: wipe it (command_wipe).
  */
 #ifndef CAIRN_BASE_COMMAND_H
 #define CAIRN_BASE_COMMAND_H
@@ -11,10 +11,12 @@
 #include "base/str.h"
 
 #define COMMAND_FDS_MAX 4
+#define COMMAND_INPUT_MAX 4096 /* what a pipe takes without a reader */
 
 struct command {
 	const char *const *argv; /* argv[0] is looked up in PATH; NULL-terminated */
 	const char *const *env;	 /* "NAME=value" beside the caller's environment, in place of what is of that name there; or NULL */
+	const char *input;	 /* its standard input, at most COMMAND_INPUT_MAX bytes; or NULL */
 	int64_t timeout_ns;
 	size_t max_bytes;
 	int fds[COMMAND_FDS_MAX]; /* of ours: 3, 4, … there */
