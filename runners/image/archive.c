@@ -26,7 +26,7 @@ static int read_descriptor(const json_t *j, struct image_blob *ret, struct err *
 	if (strlen(type) >= sizeof(b.media_type))
 		return err_set(err, ERR_INVALID, "`mediaType` is too long");
 	snprintf(b.digest, sizeof(b.digest), "sha256:%s", digest_hex(&d, hex));
-	strcpy(b.media_type, type);
+	memcpy(b.media_type, type, strlen(type) + 1);
 	*ret = b;
 	return 0;
 }

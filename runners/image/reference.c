@@ -59,12 +59,16 @@ static bool is_path(const char *s, size_t n)
 
 static bool is_port(const char *s, size_t n)
 {
+	unsigned port = 0;
+
 	if (n == 0 || n > 5)
 		return false;
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		if (s[i] < '0' || s[i] > '9')
 			return false;
-	return atoi(s) <= 65535;
+		port = port * 10 + (unsigned)(s[i] - '0');
+	}
+	return port > 0 && port <= 65535;
 }
 
 /* Letters, digits and dashes between dots; or an IPv6 address in brackets; then perhaps a port. */

@@ -1,16 +1,372 @@
-/* Placeholder until the registry's client is here: everything is refused. */
+/* Requests to registries. A host is spoken to over TLS, unless it was named as one that isn't, or it is on this machine and doesn't. Redirects are followed without our
+ * credentials as soon as they lead elsewhere. */
 #include "runners/image/registry.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/text.h"
+#include "base/thread.h"
+#include "runners/image/registry_internal.h"
+
+#define PATIENCE_NS (30 * NS_PER_S)
+#define PAUSE_NS (200 * NS_PER_MS)
+#define PAUSE_MAX_NS (5 * NS_PER_S)
+#define REDIRECTS_MAX 5
+#define PROBE_NS (5 * NS_PER_S)
+#define REQUEST_NS (60 * NS_PER_S) /* without a body from a file */
+
+static int64_t now_ns(void)
+{
+	return clock_system()->mono_ns(clock_system());
+}
+
+/* --- patience --------------------------------------------------------------------------------------------------------------------- */
+
+void patience_begin(struct patience *p, const struct registry *r)
+{
+	*p = (struct patience){ now_ns() + r->patience_ns, PAUSE_NS };
+}
+
+bool status_passes(long status)
+{
+	return status == 429 || status == 408 || (status >= 500 && status != 501 && status != 505);
+}
+
+/* Seconds only: a date would need the server's clock to be right. -1: it says nothing. */
+static int64_t told_ns(const struct http_request *q)
+{
+	_cleanup_(freep) char *text = NULL;
+	const char *value;
+	int64_t s;
+	size_t n;
+
+	if (!q || !(value = http_header(q, "Retry-After", &n)))
+		return -1;
+	text = xstrndup(value, n);
+	return text_parse_int(text, &s) && s >= 0 && s < 86400 ? s * NS_PER_S : -1;
+}
+
+bool patience_wait(struct patience *p, const struct http_request *answer)
+{
+	int64_t told = told_ns(answer), pause = told >= 0 ? MAX(told, PAUSE_NS) : p->pause_ns;
+	struct timespec t = { pause / NS_PER_S, pause % NS_PER_S };
+
+	if (now_ns() + pause > p->until_ns)
+		return false;
+	nanosleep(&t, NULL);
+	p->pause_ns = MIN(p->pause_ns * 2, PAUSE_MAX_NS);
+	return true;
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------------------------- */
+
+static const char **copy_list(struct arena *arena, const char *const *v)
+{
+	size_t n = 0;
+	const char **copy;
+
+	while (v && v[n])
+		n++;
+	copy = arena_alloc(arena, (n + 1) * sizeof(*copy));
+	for (size_t i = 0; i < n; i++)
+		copy[i] = arena_strdup(arena, v[i]);
+	return copy;
+}
 
 int registry_new(const struct registry_options *o, struct registry **ret, struct err *err)
 {
-	return err_set(err, ERR_UNSUPPORTED, "this build can't talk to registries: write the image with --output");
+	struct registry *r = xcalloc(1, sizeof(*r));
+
+	r->patience_ns = o->patience_ns ? o->patience_ns : PATIENCE_NS;
+	r->arena = arena_new();
+	r->plain_http = copy_list(r->arena, o->plain_http);
+	r->bases = map_new();
+	r->grants = map_new();
+	pthread_mutex_init(&r->lock, NULL);
+	if (docker_config_new(o->docker_configs, &r->docker, err) < 0 || http_client_new(&(struct http_options){ .ca_pem = o->ca_pem }, &r->http, err) < 0) {
+		registry_free(r);
+		return -1;
+	}
+	*ret = r;
+	return 0;
 }
 
 void registry_free(struct registry *r)
 {
+	if (!r)
+		return;
+	http_client_free(r->http);
+	docker_config_free(r->docker);
+	for (size_t i = 0; i < map_len(r->bases); i++)
+		free(map_at(r->bases, i, NULL, NULL));
+	for (size_t i = 0; i < map_len(r->grants); i++)
+		grant_free(map_at(r->grants, i, NULL, NULL));
+	map_free(r->bases);
+	map_free(r->grants);
+	arena_free(r->arena);
+	pthread_mutex_destroy(&r->lock);
+	free(r);
 }
 
-int registry_push(struct registry *r, const char *layout_dir, const char *ref, char ret_digest[80], struct err *err)
+/* --- hosts ---------------------------------------------------------------------------------------------------------------------------- */
+
+static bool speaks_tls(struct registry *r, const char *host)
 {
-	return err_set(err, ERR_UNSUPPORTED, "this build can't talk to registries");
+	_cleanup_(freep) char *url = xasprintf("https://%s/v2/", host);
+	struct http_request q = { .method = "GET", .url = url, .body_fd = -1, .timeout_ns = PROBE_NS };
+	bool does = http_do(r->http, &q, NULL) == 0;
+
+	http_request_deinit(&q);
+	return does;
+}
+
+static char *find_base(struct registry *r, const char *host)
+{
+	for (const char **plain = r->plain_http; *plain; plain++)
+		if (strcmp(*plain, host) == 0)
+			return xasprintf("http://%s", host);
+	if (strcmp(host, "docker.io") == 0)
+		return xstrdup("https://registry-1.docker.io");
+	return xasprintf("%s://%s", is_loopback(host) && !speaks_tls(r, host) ? "http" : "https", host);
+}
+
+/* Lent by the map. */
+static const char *base_of(struct registry *r, const char *host)
+{
+	char *base, *found;
+
+	pthread_mutex_lock(&r->lock);
+	found = map_get_str(r->bases, host);
+	pthread_mutex_unlock(&r->lock);
+	if (found)
+		return found;
+	base = find_base(r, host);
+	pthread_mutex_lock(&r->lock);
+	found = map_get_str(r->bases, host);
+	if (!found)
+		*map_slot_str(r->bases, host) = found = TAKE_PTR(base);
+	pthread_mutex_unlock(&r->lock);
+	free(base);
+	return found;
+}
+
+/* --- authentication ----------------------------------------------------------------------------------------------------------------------- */
+
+static char *grant_key(const struct registry_call *c)
+{
+	return xasprintf("%s %s %s", c->ref->host, c->ref->path, c->scope);
+}
+
+/* What was granted before; the caller frees. NULL: nothing, or no more. */
+static char *known_grant(const struct registry_call *c)
+{
+	_cleanup_(freep) char *key = grant_key(c);
+	const struct grant *g;
+	char *header;
+
+	pthread_mutex_lock(&c->r->lock);
+	g = map_get_str(c->r->grants, key);
+	header = g && g->until_ns > now_ns() ? xstrdup(g->header) : NULL;
+	pthread_mutex_unlock(&c->r->lock);
+	return header;
+}
+
+/* 1: there is something new to say. */
+static int answer_challenge(const struct registry_call *c, const char *base, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	_cleanup_(freep) char *key = grant_key(c);
+	struct auth_challenge challenge;
+	struct grant g;
+	void **slot;
+
+	auth_challenge_parse(c->reply.reply.headers.len ? c->reply.reply.headers.s : "", c->reply.reply.headers.len, arena, &challenge);
+	if (challenge.scheme == AUTH_NONE)
+		return 0;
+	if (grant_get(c->r, c->ref, c->scope, base, &challenge, &g, err) < 0)
+		return -1;
+	if (!g.header)
+		return 0;
+	pthread_mutex_lock(&c->r->lock);
+	slot = map_slot_str(c->r->grants, key);
+	grant_free(*slot);
+	*slot = xmalloc(sizeof(g));
+	memcpy(*slot, &g, sizeof(g));
+	pthread_mutex_unlock(&c->r->lock);
+	return 1;
+}
+
+/* --- one request -------------------------------------------------------------------------------------------------------------------------- */
+
+static void wipe(char *secret)
+{
+	if (secret)
+		explicit_bzero(secret, strlen(secret));
+	free(secret);
+}
+
+static int send_once(struct registry_call *c, const char *authorization, struct err *err)
+{
+	_cleanup_(freep) char *accept = c->accept ? xasprintf("Accept: %s", c->accept) : NULL, *type = c->type ? xasprintf("Content-Type: %s", c->type) : NULL,
+			      *range = c->range ? xasprintf("Content-Range: %s", c->range) : NULL;
+	const char *headers[5], *all[] = { authorization, accept, type, range };
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		if (all[i])
+			headers[n++] = all[i];
+	headers[n] = NULL;
+	http_request_deinit(&c->reply);
+	c->reply = (struct http_request){ .method = c->method, .url = c->at, .headers = headers, .body = c->body, .body_len = c->body_len,
+					  .body_fd = c->body_from_fd ? c->body_fd : -1, .body_offset = c->body_offset, .max_bytes = REGISTRY_DOCUMENT_MAX,
+					  .timeout_ns = c->body_from_fd ? 0 : REQUEST_NS };
+	int r = http_do(c->r->http, &c->reply, err);
+
+	c->reply.headers = NULL;
+	return r;
+}
+
+/* scheme://authority of a URL. */
+static size_t origin_len(const char *url)
+{
+	const char *slashes = strstr(url, "://");
+
+	return slashes ? (size_t)(slashes + 3 - url) + strcspn(slashes + 3, "/?#") : 0;
+}
+
+char *registry_location(const struct registry_call *c)
+{
+	size_t n, origin = origin_len(c->at);
+	const char *v = http_header(&c->reply, "Location", &n);
+
+	if (!v || n == 0 || n > REGISTRY_URL_MAX)
+		return NULL;
+	if (*v == '/')
+		return v[1] == '/' ? NULL : xasprintf("%.*s%.*s", (int)origin, c->at, (int)n, v);
+	if (strncasecmp(v, "https://", 8) == 0 || (strncasecmp(v, "http://", 7) == 0 && str_has_prefix(c->at, "http://")))
+		return xstrndup(v, n);
+	return NULL;
+}
+
+static bool is_redirect(long status)
+{
+	return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
+
+static int follow(struct registry_call *c, unsigned *redirects, struct err *err)
+{
+	char *to = registry_location(c);
+
+	if (!to || ++*redirects > REDIRECTS_MAX) {
+		free(to);
+		return err_set(err, ERR_INVALID, "%s sends us %s", c->ref->host, to ? "round in circles" : "to a place where we can't go");
+	}
+	free(c->at);
+	c->at = to;
+	if (c->reply.reply.status == 303) {
+		c->method = strcmp(c->method, "HEAD") == 0 ? "HEAD" : "GET";
+		c->body = NULL;
+		c->body_len = 0;
+		c->body_from_fd = false;
+		c->type = c->range = NULL;
+	}
+	return 0;
+}
+
+static bool is_at(const char *url, const char *base)
+{
+	return origin_len(url) == strlen(base) && strncmp(url, base, strlen(base)) == 0;
+}
+
+/* 0: that is the answer; 1: once more. */
+static int judge(struct registry_call *c, const char *base, struct patience *p, bool *challenged, unsigned *redirects, struct err *err)
+{
+	long status = c->reply.reply.status;
+
+	if (status == 401 && !*challenged && is_at(c->at, base)) {
+		*challenged = true;
+		return answer_challenge(c, base, err);
+	}
+	if (is_redirect(status))
+		return follow(c, redirects, err) < 0 ? -1 : 1;
+	return status_passes(status) && !c->once && patience_wait(p, &c->reply);
+}
+
+int registry_do(struct registry_call *c, struct err *err)
+{
+	const char *base = base_of(c->r, c->ref->host);
+	bool challenged = false;
+	unsigned redirects = 0;
+	struct patience p;
+	int r;
+
+	patience_begin(&p, c->r);
+	free(c->at);
+	c->at = c->url ? xstrdup(c->url) : xasprintf("%s/v2/%s/%s", base, c->ref->path, c->below);
+	do {
+		char *authorization = is_at(c->at, base) ? known_grant(c) : NULL;
+		struct err why = { 0 };
+
+		r = send_once(c, authorization, &why);
+		wipe(authorization);
+		if (r == 0)
+			r = judge(c, base, &p, &challenged, &redirects, err);
+		else if (why.code == ERR_IO && !c->once && patience_wait(&p, NULL))
+			r = 1;
+		else if (err)
+			*err = why;
+	} while (r == 1);
+	return r;
+}
+
+void registry_call_deinit(struct registry_call *c)
+{
+	http_request_deinit(&c->reply);
+	free(c->at);
+	c->at = NULL;
+}
+
+/* --- what went wrong ------------------------------------------------------------------------------------------------------------------------- */
+
+/* {"errors": [{"code", "message"}]}, behind ": ", or nothing. */
+static void add_reason(struct str *out, const struct registry_call *c)
+{
+	const struct str *body = &c->reply.reply.body;
+	const json_t *first;
+	const char *text;
+	json_t *j;
+
+	if (body->len == 0 || json_parse("answer", body->s, body->len, &j, NULL) < 0)
+		return;
+	first = json_array_get(json_object_get(j, "errors"), 0);
+	text = json_string_value(json_object_get(first, "message"));
+	if (!text || !*text)
+		text = json_string_value(json_object_get(first, "code"));
+	if (text && *text) {
+		str_add(out, ": ");
+		text_add_printable(out, text, strnlen(text, 200));
+	}
+	json_decref(j);
+}
+
+int registry_refused(const struct registry_call *c, struct err *err)
+{
+	_cleanup_(str_deinit) struct str name = { 0 }, why = { 0 };
+	long status = c->reply.reply.status;
+	const char *host = c->ref->host;
+
+	image_ref_add(&name, c->ref);
+	str_add(&why, "");
+	add_reason(&why, c);
+	if (status == 401)
+		return err_set(err, ERR_INVALID, "%s lets nobody at %s without credentials that it knows (status 401%s); log in with `docker login %s`", host, name.s, why.s, host);
+	if (status == 403)
+		return err_set(err, ERR_INVALID, "%s doesn't allow us %s of %s (status 403%s)", host, c->scope, name.s, why.s);
+	if (status == 404)
+		return err_set(err, ERR_NOT_FOUND, "%s has no image %s%s", host, name.s, why.s);
+	return err_set(err, status_passes(status) ? ERR_IO : ERR_INVALID, "%s answers %ld about %s%s", host, status, name.s, why.s);
 }

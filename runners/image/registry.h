@@ -33,10 +33,10 @@ struct registry;
 int registry_new(const struct registry_options *o, struct registry **ret, struct err *err);
 void registry_free(struct registry *r); /* NULL is fine */
 
-/* The digest that `ref` stands for now, on `platform` ("linux/amd64"): of the image itself when it is an index. ret_digest: "sha256:…", what a pod is given (the
- * index's own where there is one, so that any node finds its own).
- * ret_platform: of the image's manifest. Any thread. */
-int registry_resolve(struct registry *r, const char *ref, const char *platform, char ret_digest[80], char ret_platform_digest[80], struct err *err);
+/* The digest that `ref` stands for now: "sha256:…", what a pod is given (an index's own where there is one, so that any node finds its own). ret_platform_digest: of the
+ * image's manifest for `platform` ("linux/amd64"); ERR_NOT_FOUND when it isn't made for that. NULL: isn't asked; then the registry's word is enough where it gives one (HEAD,
+ * which no registry counts as a pull). Any thread. */
+int registry_resolve(struct registry *r, const char *ref, const char *platform, char ret_digest[80], char *ret_platform_digest, struct err *err);
 
 /* Sends an OCI layout (a directory, layout.h) as `ref`: blobs that aren't there yet, then the manifest. */
 int registry_push(struct registry *r, const char *layout_dir, const char *ref, char ret_digest[80], struct err *err);

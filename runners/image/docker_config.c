@@ -1,0 +1,298 @@
+/* Docker's config.json (docs.docker.com, "docker login"; the Kubernetes documentation, "Config.json interpretation"): whose words for which registry. */
+#include <stdio.h>
+#include <string.h>
+#include "base/base64.h"
+#include "base/command.h"
+#include "base/fs.h"
+#include "base/json.h"
+#include "runners/image/registry_internal.h"
+
+#define CONFIG_MAX (4 * MIB)
+#define HELPER_NS (60 * NS_PER_S) /* it may ask a cloud, or unlock a ring */
+#define HELPER_BYTES (256 * KIB)
+#define TOKEN_USER "<token>" /* what helpers say instead of a name when the secret is an identity token */
+#define DOCKER_HUB_KEY "https://index.docker.io/v1/"
+
+struct docker_config {
+	VEC(json_t *) files;
+};
+
+/* --- reading ------------------------------------------------------------------------------------------------------------------------------ */
+
+/* The older form, without `auths` around it, is what Secrets of type kubernetes.io/dockercfg hold. */
+static json_t *with_auths(json_t *j)
+{
+	if (json_object_get(j, "auths") || json_object_get(j, "credsStore") || json_object_get(j, "credHelpers") || json_object_size(j) == 0)
+		return j;
+	return json_pack("{s:o}", "auths", j);
+}
+
+static int take_text(struct docker_config *c, const char *what, const char *text, size_t n, struct err *err)
+{
+	json_t *j;
+
+	if (json_parse(what, text, n, &j, err) < 0)
+		return -1;
+	if (!json_is_object(j)) {
+		json_decref(j);
+		return err_set(err, ERR_INVALID, "%s is not an object", what);
+	}
+	VEC_PUSH(&c->files, j);
+	return 0;
+}
+
+static char *own_path(void)
+{
+	const char *dir = getenv("DOCKER_CONFIG"), *home = getenv("HOME");
+
+	if (dir && *dir)
+		return xasprintf("%s/config.json", dir);
+	return home && *home ? xasprintf("%s/.docker/config.json", home) : NULL;
+}
+
+static int take_own(struct docker_config *c, struct err *err)
+{
+	_cleanup_(freep) char *path = own_path();
+	struct str text = { 0 };
+	struct err why = { 0 };
+	int r;
+
+	if (!path)
+		return 0;
+	r = fs_read_file(path, CONFIG_MAX, &text, &why);
+	if (r < 0 && why.code == ERR_NOT_FOUND)
+		r = 0;
+	else if (r < 0)
+		*err = why;
+	else if (text.len)
+		r = take_text(c, path, text.s, text.len, err);
+	command_wipe(&text);
+	return r;
+}
+
+int docker_config_new(const char *const *texts, struct docker_config **ret, struct err *err)
+{
+	struct docker_config *c = xcalloc(1, sizeof(*c));
+	int r = 0;
+
+	for (; texts && *texts && r == 0; texts++) {
+		r = take_text(c, "image pull secret", *texts, strlen(*texts), err);
+		if (r == 0)
+			c->files.v[c->files.n - 1] = with_auths(c->files.v[c->files.n - 1]);
+	}
+	if (r == 0)
+		r = take_own(c, err);
+	if (r < 0) {
+		docker_config_free(c);
+		return -1;
+	}
+	*ret = c;
+	return 0;
+}
+
+void docker_config_free(struct docker_config *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; i < c->files.n; i++)
+		json_decref(c->files.v[i]);
+	VEC_FREE(&c->files);
+	free(c);
+}
+
+void credential_wipe(struct registry_credential *c)
+{
+	command_wipe(&c->user);
+	command_wipe(&c->password);
+	command_wipe(&c->identity);
+	command_wipe(&c->bearer);
+}
+
+/* --- keys: "registry.example", "https://registry.example:5000/v2/", "*.example/team" ----------------------------------------------------------- */
+
+/* "*.azurecr.io" fits "a.azurecr.io", not "b.a.azurecr.io": a star stands for what is within one part. */
+static bool host_fits(const char *p, const char *p_end, const char *h)
+{
+	const char *star = NULL, *from = NULL;
+
+	while (*h) {
+		if (p < p_end && *p == '*') {
+			star = ++p;
+			from = h;
+		} else if (p < p_end && *p == *h) {
+			p++;
+			h++;
+		} else if (star && *from != '.') {
+			p = star;
+			h = ++from;
+		} else {
+			return false;
+		}
+	}
+	while (p < p_end && *p == '*')
+		p++;
+	return p == p_end;
+}
+
+static bool is_docker_hub(const char *host, size_t n)
+{
+	static const char *const names[] = { "docker.io", "index.docker.io", "registry-1.docker.io" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (strlen(names[i]) == n && memcmp(names[i], host, n) == 0)
+			return true;
+	return false;
+}
+
+/* How well does the key name this image? 0: not at all; a longer path is better. */
+static size_t key_fits(const char *key, const char *host, const char *path)
+{
+	const char *at = strstr(key, "://") ? strstr(key, "://") + 3 : key, *slash = strchrnul(at, '/'), *below = *slash ? slash + 1 : slash;
+	size_t n = strlen(below);
+	bool hub = is_docker_hub(host, strlen(host)) && is_docker_hub(at, (size_t)(slash - at));
+
+	if (!hub && !host_fits(at, slash, host))
+		return 0;
+	while (n > 0 && below[n - 1] == '/')
+		n--;
+	if (n == 0 || (n == 2 && (memcmp(below, "v1", 2) == 0 || memcmp(below, "v2", 2) == 0)))
+		return 1;
+	return strncmp(path, below, n) == 0 && (path[n] == '\0' || path[n] == '/') ? 1 + n : 0;
+}
+
+static const json_t *best_entry(const json_t *map, const char *host, const char *path)
+{
+	const json_t *best = NULL;
+	size_t best_fit = 0, fit;
+	const char *key;
+	json_t *entry;
+
+	if (!json_is_object(map))
+		return NULL;
+	json_object_foreach((json_t *)map, key, entry) {
+		fit = key_fits(key, host, path);
+		if (fit > best_fit) {
+			best = entry;
+			best_fit = fit;
+		}
+	}
+	return best;
+}
+
+/* --- one entry -------------------------------------------------------------------------------------------------------------------------------------- */
+
+static void take_string(struct str *into, const json_t *entry, const char *key)
+{
+	const char *text = json_string_value(json_object_get(entry, key));
+
+	if (text && *text)
+		str_add(into, text);
+}
+
+/* base64 of "user:password"; some write NULs behind it. */
+static int take_auth(const json_t *entry, const char *host, struct registry_credential *ret, struct err *err)
+{
+	const char *text = json_string_value(json_object_get(entry, "auth")), *colon;
+	struct str plain = { 0 };
+	int r = 0;
+
+	if (!text || !*text)
+		return 0;
+	r = base64_decode(&plain, text, strlen(text), NULL);
+	colon = r == 0 && plain.len ? strchr(plain.s, ':') : NULL;
+	if (!colon) {
+		r = err_set(err, ERR_INVALID, "Docker's configuration: `auth` of %s is not the base64 of user:password", host);
+	} else {
+		str_addn(&ret->user, plain.s, (size_t)(colon - plain.s));
+		str_add(&ret->password, colon + 1);
+	}
+	command_wipe(&plain);
+	return r;
+}
+
+static int take_entry(const json_t *entry, const char *host, struct registry_credential *ret, struct err *err)
+{
+	take_string(&ret->bearer, entry, "registrytoken");
+	take_string(&ret->identity, entry, "identitytoken");
+	if (take_auth(entry, host, ret, err) < 0)
+		return -1;
+	if (!ret->user.len) {
+		take_string(&ret->user, entry, "username");
+		take_string(&ret->password, entry, "password");
+	}
+	return 0;
+}
+
+static bool is_said(const struct registry_credential *c)
+{
+	return c->user.len || c->identity.len || c->bearer.len;
+}
+
+/* --- helpers: docker-credential-NAME get ------------------------------------------------------------------------------------------------------------------ */
+
+static int take_answer(const char *name, const struct str *out, struct registry_credential *ret, struct err *err)
+{
+	const char *user, *secret;
+	json_t *j;
+	int r;
+
+	if (json_parse(name, out->len ? out->s : "", out->len, &j, NULL) < 0) /* its error might quote the secret */
+		return err_set(err, ERR_INVALID, "%s gives something that isn't JSON", name);
+	r = json_get_str(j, "Username", &user, err) < 0 || json_get_str(j, "Secret", &secret, err) < 0 ? err_wrap(err, "%s", name) : 0;
+	if (r == 0 && strcmp(user, TOKEN_USER) == 0) {
+		str_add(&ret->identity, secret);
+	} else if (r == 0) {
+		str_add(&ret->user, user);
+		str_add(&ret->password, secret);
+	}
+	json_decref(j);
+	return r;
+}
+
+static bool is_helper_name(const char *s)
+{
+	return *s && strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == strlen(s);
+}
+
+static int ask_helper(const char *helper, const char *host, struct registry_credential *ret, struct err *err)
+{
+	_cleanup_(freep) char *name = xasprintf("docker-credential-%s", helper);
+	const char *const argv[] = { name, "get", NULL };
+	struct command c = { .argv = argv, .input = is_docker_hub(host, strlen(host)) ? DOCKER_HUB_KEY : host, .timeout_ns = HELPER_NS, .max_bytes = HELPER_BYTES };
+	struct str out = { 0 };
+	int status, r;
+
+	if (!is_helper_name(helper))
+		return err_set(err, ERR_INVALID, "Docker's configuration names a credential helper that can't be one");
+	r = command_output(&c, &out, &status, err) < 0 ? err_wrap(err, "%s", name) : 0;
+	if (r == 0 && status == 0)
+		r = take_answer(name, &out, ret, err);
+	else if (r == 0 && !memmem(out.s ? out.s : "", out.len, "credentials not found", 21))
+		r = err_set(err, ERR_INVALID, "%s can't give credentials for %s: exit status %d", name, host, status);
+	command_wipe(&out);
+	return r;
+}
+
+static int find_in(const json_t *config, const char *host, const char *path, struct registry_credential *ret, struct err *err)
+{
+	const json_t *entry = best_entry(json_object_get(config, "auths"), host, path);
+	const char *helper = json_string_value(best_entry(json_object_get(config, "credHelpers"), host, path));
+
+	if (!helper && !entry)
+		return 0;
+	if (!helper && take_entry(entry, host, ret, err) < 0)
+		return -1;
+	if (!helper && !is_said(ret))
+		helper = json_string_value(json_object_get(config, "credsStore"));
+	return helper ? ask_helper(helper, host, ret, err) : 0;
+}
+
+int docker_config_find(const struct docker_config *c, const char *host, const char *path, struct registry_credential *ret, struct err *err)
+{
+	for (size_t i = 0; i < c->files.n && !is_said(ret); i++)
+		if (find_in(c->files.v[i], host, path, ret, err) < 0) {
+			credential_wipe(ret);
+			return -1;
+		}
+	return 0;
+}

@@ -1,0 +1,181 @@
+/* What a tag stands for. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include "base/digest.h"
+#include "base/text.h"
+#include "runners/image/registry_internal.h"
+
+#define OCI_INDEX "application/vnd.oci.image.index.v1+json"
+#define OCI_MANIFEST "application/vnd.oci.image.manifest.v1+json"
+#define DOCKER_INDEX "application/vnd.docker.distribution.manifest.list.v2+json"
+#define DOCKER_MANIFEST "application/vnd.docker.distribution.manifest.v2+json"
+#define ACCEPT OCI_INDEX ", " DOCKER_INDEX ", " OCI_MANIFEST ", " DOCKER_MANIFEST
+#define DIGEST_TEXT 80
+#define ENTRIES_MAX 4096
+
+struct resolution {
+	struct registry_call call;
+	struct image_ref ref;
+	const char *given, *platform;
+	char digest[DIGEST_TEXT], below[160];
+};
+
+static bool is_digest(const char *s, size_t n)
+{
+	return n == 7 + 64 && memcmp(s, "sha256:", 7) == 0 && strspn(s + 7, "0123456789abcdef") >= 64;
+}
+
+/* What the registry says it is; "" when it doesn't, or in a way that we don't know. */
+static void announced(const struct registry_call *c, char ret[DIGEST_TEXT])
+{
+	size_t n;
+	const char *v = http_header(&c->reply, "Docker-Content-Digest", &n);
+	char text[DIGEST_TEXT] = "";
+
+	if (v && n < sizeof(text))
+		memcpy(text, v, n);
+	snprintf(ret, DIGEST_TEXT, "%s", is_digest(text, strlen(text)) ? text : "");
+}
+
+static void digest_text(const void *bytes, size_t n, char ret[DIGEST_TEXT])
+{
+	struct digest d;
+	char hex[DIGEST_HEX_MAX];
+
+	digest_bytes(bytes, n, &d);
+	snprintf(ret, DIGEST_TEXT, "sha256:%s", digest_hex(&d, hex));
+}
+
+/* --- an index: one manifest a platform ------------------------------------------------------------------------------------------------- */
+
+static void add_platform(struct str *out, const json_t *entry)
+{
+	const json_t *p = json_object_get(entry, "platform");
+	const char *os = json_string_value(json_object_get(p, "os")), *arch = json_string_value(json_object_get(p, "architecture"));
+
+	str_addf(out, "%s/%s", os ? os : "unknown", arch ? arch : "unknown");
+}
+
+static int pick(const struct resolution *s, const json_t *list, char ret[DIGEST_TEXT], struct err *err)
+{
+	_cleanup_(str_deinit) struct str seen = { 0 }, one = { 0 }, shown = { 0 };
+	json_t *entry;
+	size_t i;
+
+	if (json_array_size(list) > ENTRIES_MAX)
+		return err_set(err, ERR_TOO_LARGE, "%s: more than %d platforms", s->given, ENTRIES_MAX);
+	json_array_foreach((json_t *)list, i, entry) {
+		const char *digest = json_string_value(json_object_get(entry, "digest"));
+
+		str_reset(&one);
+		add_platform(&one, entry);
+		if (strcmp(one.s, s->platform) == 0) {
+			if (!digest || !is_digest(digest, strlen(digest)))
+				return err_set(err, ERR_INVALID, "%s: %s gives no digest for %s", s->given, s->ref.host, s->platform);
+			snprintf(ret, DIGEST_TEXT, "%s", digest);
+			return 0;
+		}
+		if (!strstr(one.s, "unknown") && seen.len < 200)
+			str_addf(&seen, "%s%s", seen.len ? ", " : "", one.s);
+	}
+	text_add_printable(&shown, seen.len ? seen.s : "nothing", seen.len ? seen.len : 7);
+	return err_set(err, ERR_NOT_FOUND, "%s isn't made for %s; there is: %s", s->given, s->platform, shown.s);
+}
+
+static int read_manifest(const struct resolution *s, char ret_platform[DIGEST_TEXT], struct err *err)
+{
+	const struct str *body = &s->call.reply.reply.body;
+	const json_t *list;
+	json_t *j;
+	int r = 0;
+
+	if (json_parse("manifest", body->len ? body->s : "", body->len, &j, err) < 0)
+		return err_wrap(err, "%s: %s", s->given, s->ref.host);
+	list = json_object_get(j, "manifests");
+	if (json_is_array(list))
+		r = pick(s, list, ret_platform, err);
+	else if (json_is_object(json_object_get(j, "config")))
+		snprintf(ret_platform, DIGEST_TEXT, "%s", s->digest);
+	else
+		r = err_set(err, ERR_UNSUPPORTED, "%s: %s gives a manifest of a kind that isn't known (schema version 1, perhaps)", s->given, s->ref.host);
+	json_decref(j);
+	return r;
+}
+
+/* --- asking ------------------------------------------------------------------------------------------------------------------------------- */
+
+static int ask(struct resolution *s, const char *method, struct err *err)
+{
+	registry_call_deinit(&s->call);
+	s->call.method = method;
+	return registry_do(&s->call, err);
+}
+
+/* All of it, held against the digest that was asked for, or that the registry says. */
+static int get(struct resolution *s, struct err *err)
+{
+	const struct str *body = &s->call.reply.reply.body;
+	const char *wanted = s->ref.digest;
+	char said[DIGEST_TEXT];
+
+	if (ask(s, "GET", err) < 0)
+		return -1;
+	if (s->call.reply.reply.status != 200)
+		return registry_refused(&s->call, err);
+	digest_text(body->len ? body->s : "", body->len, s->digest);
+	announced(&s->call, said);
+	if (!wanted && *said)
+		wanted = said;
+	if (wanted && strcmp(wanted, s->digest) != 0)
+		return err_set(err, ERR_INVALID, "%s: %s gave a manifest of digest %s instead of %s", s->given, s->ref.host, s->digest, wanted);
+	return 0;
+}
+
+/* 1: the header of HEAD says it, which costs nothing where pulls are counted. 0: it doesn't. */
+static int head(struct resolution *s, struct err *err)
+{
+	long status;
+
+	if (ask(s, "HEAD", err) < 0)
+		return -1;
+	status = s->call.reply.reply.status;
+	if (status == 405 || status == 501)
+		return 0;
+	if (status != 200)
+		return registry_refused(&s->call, err);
+	announced(&s->call, s->digest);
+	if (*s->digest && s->ref.digest && strcmp(s->digest, s->ref.digest) != 0)
+		return err_set(err, ERR_INVALID, "%s: %s says that its digest is %s", s->given, s->ref.host, s->digest);
+	return *s->digest != '\0';
+}
+
+static int resolve(struct resolution *s, char *ret_platform, struct err *err)
+{
+	int r = ret_platform ? 0 : head(s, err);
+
+	if (r == 0)
+		r = get(s, err) < 0 ? -1 : ret_platform ? read_manifest(s, ret_platform, err) : 0;
+	return r < 0 ? -1 : 0;
+}
+
+int registry_resolve(struct registry *r, const char *ref, const char *platform, char ret_digest[80], char *ret_platform_digest, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct resolution s = { .given = ref, .platform = platform };
+	char for_platform[DIGEST_TEXT];
+	int result;
+
+	if (image_ref_parse(ref, arena, &s.ref, err) < 0)
+		return -1;
+	snprintf(s.below, sizeof(s.below), "manifests/%s", s.ref.digest ? s.ref.digest : s.ref.tag);
+	s.call = (struct registry_call){ .r = r, .ref = &s.ref, .scope = "pull", .below = s.below, .accept = ACCEPT };
+	result = resolve(&s, ret_platform_digest ? for_platform : NULL, err);
+	registry_call_deinit(&s.call);
+	if (result < 0)
+		return -1;
+	memcpy(ret_digest, s.digest, DIGEST_TEXT);
+	if (ret_platform_digest)
+		memcpy(ret_platform_digest, for_platform, DIGEST_TEXT);
+	return 0;
+}
