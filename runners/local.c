@@ -16,6 +16,7 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include "base/fs.h"
 #include "base/map.h"
@@ -30,6 +31,8 @@
 /* A program that gets a TERM has this long when its step doesn't say. */
 #define DEFAULT_GRACE_NS (10 * NS_PER_S)
 #define COPY_BYTES (64 * KIB)
+/* A device with less than this free is full: a file needs blocks and a name. */
+#define NO_ROOM_BYTES (16 * KIB)
 /* Nobody tells us when the last of a tree has gone, once its leader has. */
 #define LOOK_AGAIN_NS (20 * NS_PER_MS)
 
@@ -60,10 +63,11 @@ struct local_attempt {
 	int pipe_fd;
 	struct redactor *redactor;
 	int64_t grace_end_ns; /* after a TERM of ours; 0: none was sent */
-	bool cancelled, cancel_hard, timed_out, killed_by_us;
+	bool cancelled, cancel_hard, timed_out, killed_by_us, device_full;
 	struct process_exit ex;
 	struct runner_result result;
 	struct err *err; /* &result.err */
+	struct err log_err; /* the first that writing or keeping the log gave */
 };
 
 static struct local *local_of(struct runner *r)
@@ -111,12 +115,22 @@ static void free_attempt(struct local_attempt *la)
 	free(la);
 }
 
+static void add_device_full(struct local_attempt *la)
+{
+	struct err why = *la->err;
+
+	if (la->device_full || la->log_err.code == ERR_NO_SPACE)
+		err_set(la->err, why.code, "%s; no space is left on the device that holds %s", why.msg, la->l->state_dir);
+}
+
 static void report(struct local_attempt *la)
 {
 	struct local *l = la->l;
 	uint64_t id = la->a->id;
 	char *dir = la->w.dir ? xstrdup(la->w.dir) : NULL;
 
+	if (la->result.failure == FAILURE_FAILED)
+		add_device_full(la);
 	if (la->cancelled && la->result.failure != FAILURE_NONE) {
 		la->result.failure = FAILURE_CANCELLED;
 		err_set(la->err, ERR_CANCELLED, "stopped on request");
@@ -177,7 +191,7 @@ static void collect(void *arg)
 {
 	struct local_attempt *la = arg;
 	const struct runner_staging *s = &la->l->o.staging;
-	struct err log_err = { 0 };
+	struct err put_err = { 0 };
 	struct stat st;
 
 	/* What a person did in a shell is no result. */
@@ -187,9 +201,11 @@ static void collect(void *arg)
 		return;
 	if (la->result.failure != FAILURE_NONE)
 		la->result.log_tail = workspace_log_tail(la->w.log_fd);
-	if (s->put_log(s->arg, la->w.log_fd, &la->result.log, &log_err) < 0 && la->result.failure == FAILURE_NONE) {
+	if (s->put_log(s->arg, la->w.log_fd, &la->result.log, &put_err) < 0 && la->log_err.code == ERR_NONE)
+		la->log_err = put_err;
+	if (la->log_err.code != ERR_NONE && la->result.failure == FAILURE_NONE) {
 		fail(la, FAILURE_STORE);
-		*la->err = log_err;
+		*la->err = la->log_err;
 		err_wrap(la->err, "keeping the log");
 	}
 }
@@ -219,6 +235,14 @@ static bool was_oom(struct local_attempt *la)
 
 	la->l->oom_kills = machine_oom_kills();
 	return la->ex.signo == SIGKILL && !la->killed_by_us && la->l->oom_kills > before;
+}
+
+/* What the program wanted to say of it may not have found room in the log. */
+static bool no_room_left(int fd)
+{
+	struct statvfs v;
+
+	return fstatvfs(fd, &v) == 0 && v.f_blocks && ((uint64_t)v.f_bavail * v.f_frsize < NO_ROOM_BYTES || (v.f_files && v.f_favail == 0));
 }
 
 static void classify(struct local_attempt *la)
@@ -278,6 +302,8 @@ static void on_exit_status(void *arg, const struct process_exit *ex)
 	struct clock *c = loop_clock(la->l->loop);
 
 	la->ex = *ex;
+	if (ex->signo || ex->status) /* asked now: another attempt's end may make room */
+		la->device_full = no_room_left(la->w.dir_fd);
 	la->result.ended_ns = c->wall_ns(c);
 	la->result.max_rss_bytes = (uint64_t)ex->usage.ru_maxrss * 1024;
 	la->result.cpu_ns = (ex->usage.ru_utime.tv_sec + ex->usage.ru_stime.tv_sec) * NS_PER_S +
@@ -293,6 +319,15 @@ static void on_exit_status(void *arg, const struct process_exit *ex)
 
 /* --- while it runs -------------------------------------------------------------------------------------------------------------- */
 
+static void write_log(struct local_attempt *la, struct str *text)
+{
+	struct err e = { 0 };
+
+	if (text->len && fs_write_all(la->w.log_fd, text->s, text->len, &e) < 0 && la->log_err.code == ERR_NONE)
+		la->log_err = e;
+	str_reset(text);
+}
+
 static void drain_pipe(struct local_attempt *la, bool end)
 {
 	char buf[COPY_BYTES];
@@ -303,14 +338,11 @@ static void drain_pipe(struct local_attempt *la, bool end)
 	/* Bounded work a turn; at the end, what is in the pipe is all there is. */
 	while ((n = read(la->pipe_fd, buf, sizeof(buf))) > 0 && (end || rounds++ < 16)) {
 		redactor_feed(la->redactor, buf, (size_t)n, false, &clean);
-		if (clean.len)
-			(void)fs_write_all(la->w.log_fd, clean.s, clean.len, NULL);
-		str_reset(&clean);
+		write_log(la, &clean);
 	}
 	if (end || n == 0) {
 		redactor_feed(la->redactor, "", 0, true, &clean);
-		if (clean.len)
-			(void)fs_write_all(la->w.log_fd, clean.s, clean.len, NULL);
+		write_log(la, &clean);
 		loop_remove(la->l->loop, la->pipe_source);
 		la->pipe_source = NULL;
 		fd_closep(&la->pipe_fd);

@@ -148,6 +148,35 @@ test_expect --needs ROOT 'a full disk: one clear error, and the run goes on when
 	cairn store verify
 '
 
+test_expect --needs ROOT 'a program that meets the full disk first, and a log that does not fit: the error says what its own words could not' '
+	mkdir -p full/.cairn/work # only these: the database has room
+	mount -t tmpfs -o size=1m none full/.cairn/work
+	test_when_finished "umount -l \"$TRASH/work/full/.cairn/work\""
+	cp cairn.yaml full
+	write full/pipeline.yaml <<-"YAML"
+	pipeline: fills
+	steps:
+	  f: {run: "cat /dev/zero >o"}
+	YAML
+	write full/room.yaml <<-"YAML"
+	pipeline: room
+	steps:
+	  f: {run: "exit 3"}
+	YAML
+	write full/log.yaml <<-"YAML"
+	pipeline: log
+	steps:
+	  f: {run: "seq 500000", secrets: [WORD]}
+	YAML
+	cd full
+	test_code 1 cairn run room.yaml -q 2>../err
+	test_grep "f failed .*: exit status 3$" ../err
+	test_code 1 cairn run pipeline.yaml -q 2>../err
+	test_grep "f failed .*: exit status 1; no space is left on the device that holds .*/full/.cairn" ../err
+	CAIRN_SECRET_WORD=something test_code 1 cairn run log.yaml -q 2>../err
+	test_grep "keeping the log: .*[Nn]o space" ../err
+'
+
 test_expect 'a store that cannot be written to: one clear error' '
 	mkdir ro
 	cp cairn.yaml ro
