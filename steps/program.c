@@ -15,8 +15,6 @@
 #define THREADS_MAX 1024
 #define WITH_MAX (16 * MIB)
 
-static const struct step_impl *const impls[] = { &step_shard, &step_augment, &step_train, &step_evaluate };
-
 struct line {
 	struct arena *arena;
 	VEC(struct step_port) inputs, outputs;
@@ -318,7 +316,16 @@ static int list_steps(FILE *to)
 	return to == stdout ? 0 : 2;
 }
 
-int step_main(int argc, char **argv)
+static int run_line(const struct step_impl *const *impls, const struct step_spec *spec, const struct line *l, struct err *err)
+{
+	while (*impls && strcmp((*impls)->name, spec->name) != 0)
+		impls++;
+	if (!*impls)
+		return err_set(err, ERR_UNSUPPORTED, "this program is the launcher of ranks, which has no other step than `train`");
+	return run_step(*impls, spec, l, err);
+}
+
+int step_main(const struct step_impl *const *impls, int argc, char **argv)
 {
 	const struct step_spec *spec = argc > 0 ? step_spec_find(argv[0]) : NULL;
 	const struct sigaction ignore = { .sa_handler = SIG_IGN };
@@ -340,9 +347,8 @@ int step_main(int argc, char **argv)
 	if (read_line(&l, spec, argc - 1, argv + 1, &err) == 0) {
 		if (l.help)
 			print_help(spec);
-		for (size_t i = 0; i < ARRAY_LEN(impls) && !l.help; i++)
-			if (strcmp(impls[i]->name, spec->name) == 0)
-				r = run_step(impls[i], spec, &l, &err);
+		else
+			r = run_line(impls, spec, &l, &err);
 	}
 	if (err.code)
 		fprintf(stderr, "%s: error: %s\n", spec->name, err.msg);

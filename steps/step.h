@@ -73,7 +73,7 @@ struct step_stream {
 };
 int step_stream(unsigned threads, const struct step_stream *s, struct err *err);
 
-/* The program behind `cairn step`: argv[0] is the step's name. Returns the exit code. */
-int step_main(int argc, char **argv);
+/* The program behind `cairn step`: argv[0] is the step's name, `impls` (NULL at the end) what it can run. Returns the exit code. */
+int step_main(const struct step_impl *const *impls, int argc, char **argv);
 
 #endif

@@ -4,9 +4,13 @@
  * docs.jax.dev, jax.distributed.initialize; ps-lite's and BytePS's documentation (DMLC_*). */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "steps/train/gang.h"
 
 extern char **environ;
+
+/* Of one machine; more than the largest have. */
+#define GPUS_MAX 64
 
 struct env {
 	VEC(char *) v;
@@ -43,31 +47,34 @@ static void set_default(struct env *e, const char *name, unsigned value)
 
 static void rendezvous(const struct gang *g, struct env *e)
 {
-	set(e, "MASTER_ADDR", "%s", g->master);
-	set(e, "MASTER_PORT", "%u", g->ports[0]);
-	set(e, "PET_MASTER_ADDR", "%s", g->master);
-	set(e, "PET_MASTER_PORT", "%u", g->ports[0]);
+	_cleanup_(str_deinit) struct str master = { 0 };
+
+	add_host(g, 0, &master);
+	set(e, "MASTER_ADDR", "%s", master.s);
+	set(e, "MASTER_PORT", "%u", port_of(g, ROLE_WORKER, 0));
+	set(e, "PET_MASTER_ADDR", "%s", master.s);
+	set(e, "PET_MASTER_PORT", "%u", port_of(g, ROLE_WORKER, 0));
 	set(e, "PET_NNODES", "%u", g->nodes);
 	set(e, "PET_NPROC_PER_NODE", "%u", g->procs_per_node);
 }
 
-/* One machine: all ranks are local ones, whatever `nodes` says, so that each finds a device of its own. */
+/* On one machine all ranks are local ones, whatever `nodes` says, so that each finds a device of its own. */
 static void torch_rank(const struct gang *g, const struct member *m, struct env *e)
 {
 	unsigned world = g->nodes * g->procs_per_node;
 
 	rendezvous(g, e);
-	set(e, "PET_NODE_RANK", "%u", g->starts_nodes ? m->index : 0);
+	set(e, "PET_NODE_RANK", "%u", g->starts_nodes ? m->index : g->where.here);
 	if (g->starts_nodes) {
 		set(e, "NODE_RANK", "%u", m->index);
 		return;
 	}
 	set(e, "RANK", "%u", m->index);
 	set(e, "WORLD_SIZE", "%u", world);
-	set(e, "LOCAL_RANK", "%u", m->index);
-	set(e, "LOCAL_WORLD_SIZE", "%u", world);
-	set(e, "GROUP_RANK", "0");
-	set(e, "GROUP_WORLD_SIZE", "1");
+	set(e, "LOCAL_RANK", "%u", m->local);
+	set(e, "LOCAL_WORLD_SIZE", "%u", g->workers_here);
+	set(e, "GROUP_RANK", "%u", g->where.here);
+	set(e, "GROUP_WORLD_SIZE", "%u", g->where.apart ? g->nodes : 1);
 	set(e, "ROLE_NAME", "default");
 	set(e, "ROLE_RANK", "%u", m->index);
 	set(e, "ROLE_WORLD_SIZE", "%u", world);
@@ -78,16 +85,16 @@ static void torch_rank(const struct gang *g, const struct member *m, struct env 
 
 /* --- the others ------------------------------------------------------------------------------------------------------------ */
 
-static json_t *hosts(const struct gang *g, enum role role)
+static json_t *hosts(const struct gang *g, enum role role, unsigned n)
 {
+	_cleanup_(str_deinit) struct str host = { 0 };
 	json_t *list = json_array();
 
-	for (unsigned i = 0; i < g->n_members; i++) {
-		char host[96];
-
-		snprintf(host, sizeof(host), "%s:%u", g->master, g->ports[i]);
-		if (g->members[i].role == role)
-			json_array_append_new(list, json_string(host));
+	for (unsigned i = 0; i < n; i++) {
+		str_reset(&host);
+		add_host(g, node_of(g, role, i), &host);
+		str_addf(&host, ":%u", port_of(g, role, i));
+		json_array_append_new(list, json_string(host.s));
 	}
 	return list;
 }
@@ -97,9 +104,9 @@ static void tensorflow_task(const struct gang *g, const struct member *m, struct
 	_cleanup_(str_deinit) struct str text = { 0 };
 	json_t *cluster = json_object(), *all = json_object();
 
-	json_object_set_new(cluster, "worker", hosts(g, ROLE_WORKER));
+	json_object_set_new(cluster, "worker", hosts(g, ROLE_WORKER, g->workers));
 	if (g->servers)
-		json_object_set_new(cluster, "ps", hosts(g, ROLE_SERVER));
+		json_object_set_new(cluster, "ps", hosts(g, ROLE_SERVER, g->servers));
 	json_object_set_new(all, "cluster", cluster);
 	json_object_set_new(all, "task", json_pack("{sssi}", "type", m->role == ROLE_SERVER ? "ps" : "worker", "index", (int)m->index));
 	json_add_canonical(&text, all);
@@ -110,30 +117,35 @@ static void tensorflow_task(const struct gang *g, const struct member *m, struct
 static void jax_process(const struct gang *g, const struct member *m, struct env *e)
 {
 	static const char *const prefixes[] = { "JAX_", "" }; /* jax reads the first, wrappers the second */
+	_cleanup_(str_deinit) struct str master = { 0 };
+
+	add_host(g, 0, &master);
 
 	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++) {
 		char name[64];
 
 		snprintf(name, sizeof(name), "%sCOORDINATOR_ADDRESS", prefixes[i]);
 		if (*prefixes[i])
-			set(e, name, "%s:%u", g->master, g->ports[0]);
+			set(e, name, "%s:%u", master.s, port_of(g, ROLE_WORKER, 0));
 		else
-			set(e, name, "%s", g->master);
+			set(e, name, "%s", master.s);
 		snprintf(name, sizeof(name), "%sNUM_PROCESSES", prefixes[i]);
 		set(e, name, "%u", g->workers);
 		snprintf(name, sizeof(name), "%sPROCESS_ID", prefixes[i]);
 		set(e, name, "%u", m->index);
 	}
-	set(e, "COORDINATOR_PORT", "%u", g->ports[0]);
+	set(e, "COORDINATOR_PORT", "%u", port_of(g, ROLE_WORKER, 0));
 }
 
 static void ps_node(const struct gang *g, const struct member *m, struct env *e)
 {
 	static const char *const roles[] = { [ROLE_WORKER] = "worker", [ROLE_SERVER] = "server", [ROLE_SCHEDULER] = "scheduler" };
+	_cleanup_(str_deinit) struct str root = { 0 };
 
 	set(e, "DMLC_ROLE", "%s", roles[m->role]);
-	set(e, "DMLC_PS_ROOT_URI", "%s", g->master);
-	set(e, "DMLC_PS_ROOT_PORT", "%u", g->ports[0]);
+	add_address(g, 0, &root); /* ps-lite takes no names */
+	set(e, "DMLC_PS_ROOT_URI", "%s", root.s);
+	set(e, "DMLC_PS_ROOT_PORT", "%u", port_of(g, ROLE_SCHEDULER, 0));
 	set(e, "DMLC_NUM_WORKER", "%u", g->workers);
 	set(e, "DMLC_NUM_SERVER", "%u", g->servers);
 	if (m->role != ROLE_SCHEDULER)
@@ -161,21 +173,40 @@ static void share(unsigned n, unsigned of, unsigned i, unsigned *from, unsigned 
 	*to = (unsigned)((uint64_t)n * (i + 1) / of);
 }
 
+/* A pod sees no other devices than its own, and they count from 0; nothing but their files tells how many there are. */
+static void add_devices(struct str *out)
+{
+	char path[64];
+
+	for (unsigned i = 0, n = 0; i < GPUS_MAX; i++) {
+		snprintf(path, sizeof(path), "/dev/nvidia%u", i);
+		if (access(path, F_OK) == 0)
+			str_addf(out, "%s%u", n ? "," : "", n), n++;
+	}
+}
+
 static void own_gpus(const struct gang *g, const struct member *m, struct env *e)
 {
-	const char *all = getenv("CUDA_VISIBLE_DEVICES"), *at = all;
-	_cleanup_(str_deinit) struct str mine = { 0 };
+	const char *all = getenv("CUDA_VISIBLE_DEVICES"), *at;
+	_cleanup_(str_deinit) struct str mine = { 0 }, found = { 0 };
 	unsigned n = 1, from, to, i = 0;
 
-	if (!g->own_gpus || !all || !*all)
+	if (!g->own_gpus)
 		return;
+	if (!all && g->where.apart) {
+		add_devices(&found);
+		all = found.s;
+	}
+	if (!all || !*all)
+		return;
+	at = all;
 	if (m->role != ROLE_WORKER) {
 		set(e, "CUDA_VISIBLE_DEVICES", "%s", "");
 		return;
 	}
 	for (const char *c = all; *c; c++)
 		n += *c == ',';
-	share(n, g->workers, m->index, &from, &to);
+	share(n, g->workers_here, m->local, &from, &to);
 	for (;; i++) {
 		size_t len = strcspn(at, ",");
 
@@ -193,9 +224,9 @@ bool cpus_of(const struct gang *g, const struct member *m, cpu_set_t *ret)
 	unsigned from, to, i = 0;
 	cpu_set_t all;
 
-	if (!g->pins || m->role != ROLE_WORKER || sched_getaffinity(0, sizeof(all), &all) < 0 || (unsigned)CPU_COUNT(&all) < g->workers)
+	if (!g->pins || m->role != ROLE_WORKER || sched_getaffinity(0, sizeof(all), &all) < 0 || (unsigned)CPU_COUNT(&all) < g->workers_here)
 		return false;
-	share((unsigned)CPU_COUNT(&all), g->workers, m->index, &from, &to);
+	share((unsigned)CPU_COUNT(&all), g->workers_here, m->local, &from, &to);
 	CPU_ZERO(ret);
 	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
 		if (CPU_ISSET(cpu, &all) && i++ >= from && i <= to)

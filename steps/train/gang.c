@@ -117,7 +117,7 @@ static void print_line(struct member *m, const char *line, size_t n)
 		series_line(g->series, line, n);
 	if (is_mpi(g) && worker) {
 		str_addf(&g->out, "[rank %u] ", rank);
-	} else if (g->n_members > 1) {
+	} else if (g->n_members > 1 || g->where.apart) {
 		str_addc(&g->out, '[');
 		add_name(&g->out, m);
 		str_add(&g->out, "] ");

@@ -2,6 +2,9 @@
  *
  * train.c reads the settings and tells the end; gang.c starts and watches; environment.c says what each rank is told; lines.c and series.c make
  * metrics of what rank 0 prints. All on one thread and one loop.
+ *
+ * On one machine all ranks of all nodes run here. Where nodes are apart (nodes.c), each has a launcher of its own, which starts the ranks of its node; they
+ * meet as their framework does it, at an address that every node knows before it starts.
  */
 #ifndef CAIRN_STEPS_TRAIN_GANG_H
 #define CAIRN_STEPS_TRAIN_GANG_H
@@ -29,6 +32,7 @@ struct member {
 	struct gang *gang;
 	enum role role;
 	unsigned index;	 /* within its role: a worker's is its rank */
+	unsigned local;	 /* among those of its role on this node */
 	struct process *process;
 	struct loop_source *source;
 	int fd;		 /* what it prints */
@@ -39,15 +43,27 @@ struct member {
 	int status, signo;
 };
 
+/* Where the ranks of the other nodes are, from the environment: CAIRN_GANG_HOSTS is the name of each node, %u in it the node's number; CAIRN_GANG_NODE which one this is
+ * (else JOB_COMPLETION_INDEX); CAIRN_GANG_NODES how many there are; CAIRN_GANG_PORT the first port that ranks may meet at; CAIRN_GANG_ADDRESSES the nodes' IP addresses in
+ * order, a comma between, for what takes no names. Without CAIRN_GANG_HOSTS all ranks are here. */
+struct nodes {
+	bool apart;
+	unsigned here;
+	const char *hosts, *addresses; /* lent by the environment */
+	uint16_t port;
+};
+#define GANG_PORT 29500 /* torch's; a pod has all ports for itself */
+
 struct gang {
+	struct nodes where;
 	struct step_args *args;
 	enum framework framework;
 	unsigned nodes, procs_per_node, servers, workers; /* workers: processes that are started as such */
+	unsigned workers_here, servers_here;		  /* of them on this node */
 	bool starts_nodes, own_gpus, pins, metric_lines;
 	int64_t grace_ns, stall_ns;
 	unsigned threads; /* cpus of the step */
-	char master[64];
-	uint16_t *ports; /* the first is the rendezvous's; for tensorflow one a member */
+	uint16_t *ports; /* on one machine: the first is the rendezvous's; for tensorflow one a member */
 	unsigned n_ports;
 	struct member *members;
 	unsigned n_members, n_running, n_workers_left;
@@ -65,6 +81,16 @@ struct gang {
 
 /* gang.c */
 int gang_run(struct gang *g, struct err *err); /* 0: every worker ended well */
+
+/* nodes.c */
+/* ERR_INVALID: what the environment says contradicts itself or the settings. */
+int nodes_read(struct gang *g, struct err *err);
+unsigned node_of(const struct gang *g, enum role role, unsigned index);
+void add_host(const struct gang *g, unsigned node, struct str *out);
+/* "192.0.2.3", where the environment says it; else the name. */
+void add_address(const struct gang *g, unsigned node, struct str *out);
+/* Where a member of a role is reached by the others. */
+uint16_t port_of(const struct gang *g, enum role role, unsigned index);
 
 /* environment.c: "NAME=value" of one member, ours included; free with environment_free(). */
 char **environment_of(const struct gang *g, const struct member *m);

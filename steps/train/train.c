@@ -26,10 +26,11 @@ static bool has_whole_machine(unsigned threads)
 	return sched_getaffinity(0, sizeof(all), &all) == 0 && threads >= (unsigned)CPU_COUNT(&all);
 }
 
-static void read_settings(struct gang *g, struct step_args *a)
+static int read_settings(struct gang *g, struct step_args *a, struct err *err)
 {
 	static const enum framework frameworks[] = { TORCH, TENSORFLOW, JAX, MPI, HOROVOD, PS };
 	enum { AUTO, YES, NO } pin = (int)step_choice(a, "pin"), gpus = (int)step_choice(a, "gpus");
+	unsigned threads_here;
 
 	g->args = a;
 	g->mpi_guilty = -1;
@@ -44,26 +45,37 @@ static void read_settings(struct gang *g, struct step_args *a)
 	g->threads = a->threads;
 	g->own_gpus = gpus == NO || (gpus == AUTO && !chooses_its_gpu(g->framework)); /* auto|all|own */
 	g->workers = g->framework == MPI || g->framework == HOROVOD ? 1 : g->starts_nodes ? g->nodes : g->nodes * g->procs_per_node;
-	g->pins = pin == YES || (pin == AUTO && g->workers > 1 && has_whole_machine(a->threads));
-	strcpy(g->master, "127.0.0.1"); /* lint: strcpy fits */
+	if (nodes_read(g, err) < 0)
+		return -1;
+	threads_here = g->where.apart ? a->threads / g->nodes : a->threads;
+	g->pins = pin == YES || (pin == AUTO && g->workers > 1 && has_whole_machine(threads_here));
+	return 0;
+}
+
+/* Those of a role that run on this node, in order. */
+static unsigned add_members(struct gang *g, enum role role, unsigned n)
+{
+	unsigned local = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		if (node_of(g, role, i) == g->where.here) {
+			if (g->n_members < MEMBERS_MAX)
+				g->members[g->n_members] = (struct member){ .gang = g, .fd = -1, .role = role, .index = i, .local = local };
+			g->n_members++;
+			local++;
+		}
+	return local;
 }
 
 static int make_members(struct gang *g, struct err *err)
 {
-	unsigned scheduler = g->framework == PS;
-	uint64_t n = (uint64_t)g->workers + g->servers + scheduler;
-
-	if (n > MEMBERS_MAX)
-		return err_set(err, ERR_TOO_LARGE, "%llu ranks on one machine; at most %d", (unsigned long long)n, MEMBERS_MAX);
-	g->n_members = (unsigned)n;
-	g->members = xcalloc(n, sizeof(*g->members));
-	for (unsigned i = 0; i < n; i++) {
-		struct member *m = &g->members[i];
-
-		*m = (struct member){ .gang = g, .fd = -1 };
-		m->role = i < scheduler ? ROLE_SCHEDULER : i < scheduler + g->servers ? ROLE_SERVER : ROLE_WORKER;
-		m->index = m->role == ROLE_SCHEDULER ? 0 : m->role == ROLE_SERVER ? i - scheduler : i - scheduler - g->servers;
-	}
+	g->members = xcalloc(MEMBERS_MAX, sizeof(*g->members));
+	if (g->framework == PS)
+		add_members(g, ROLE_SCHEDULER, 1);
+	g->servers_here = add_members(g, ROLE_SERVER, g->servers);
+	g->workers_here = add_members(g, ROLE_WORKER, g->workers);
+	if (g->n_members > MEMBERS_MAX)
+		return err_set(err, ERR_TOO_LARGE, "%u ranks on one machine; at most %d", g->n_members, MEMBERS_MAX);
 	return 0;
 }
 
@@ -87,6 +99,8 @@ static int find_ports(struct gang *g, struct err *err)
 	unsigned n = 0;
 	int r = 0;
 
+	if (g->where.apart)
+		return 0;
 	g->n_ports = g->framework == TENSORFLOW ? g->n_members : 1;
 	g->ports = xcalloc(g->n_ports, sizeof(*g->ports));
 	fds = xcalloc(g->n_ports, sizeof(*fds));
@@ -131,10 +145,16 @@ static char *kept_series(void)
 	return xasprintf("%s/%s" KEPT_SERIES, checkpoint, lstat(checkpoint, &st) == 0 && S_ISLNK(st.st_mode) ? "../" : ".cairn-");
 }
 
+/* Where rank 0 is: what comes of a gang comes from there. */
+static bool is_first_node(const struct gang *g)
+{
+	return g->where.here == 0;
+}
+
 static int run_gang(struct gang *g, struct step_args *a, struct err *err)
 {
-	const struct step_port *series = step_output(a, "series");
-	_cleanup_(freep) char *kept = kept_series();
+	const struct step_port *series = is_first_node(g) ? step_output(a, "series") : NULL;
+	_cleanup_(freep) char *kept = is_first_node(g) ? kept_series() : NULL;
 	json_t *last = json_object();
 	struct err why = { 0 };
 	int r;
@@ -146,7 +166,9 @@ static int run_gang(struct gang *g, struct step_args *a, struct err *err)
 	r = gang_run(g, err);
 	if (series_finish(g->series, last, r == 0 ? err : &why) < 0)
 		r = -1;
-	if (r == 0)
+	if (!is_first_node(g))
+		a->metrics_path = NULL;
+	else if (r == 0)
 		give_metrics(a, last);
 	json_decref(last);
 	series_free(g->series);
@@ -168,8 +190,7 @@ static int run(struct step_args *a, struct err *err)
 
 	if (!a->command || !*a->command)
 		return err_set(err, ERR_USAGE, "which command? cairn step train [OPTION...] -- COMMAND...");
-	read_settings(&g, a);
-	r = make_members(&g, err);
+	r = read_settings(&g, a, err) < 0 ? -1 : make_members(&g, err);
 	allow_files(&g);
 	if (r == 0)
 		r = find_ports(&g, err) < 0 ? -1 : run_gang(&g, a, err);
