@@ -92,6 +92,7 @@ int cmd_run(struct cli *cli, const struct cli_args *args)
 	o.keep_going = cli_flag(args, "keep-going");
 	o.keep_workspace = cli_flag(args, "keep-workspace");
 	o.shell_step = cli_value(args, "shell");
+	o.served = !schedule && getenv("CAIRN_SERVED");
 	r = schedule ? as_scheduled(cli, p, schedule, &o, &err) : 0;
 	if (r)
 		return r < 0 ? cli_fail(cli, &err) : CLI_OK;

@@ -37,6 +37,31 @@ static bool wants_http(const struct cli_args *args)
 	return !(cli_count(args, "listen") == 1 && str_eq(cli_value(args, "listen"), "none"));
 }
 
+/* The one that the option or the project's cairn.yaml names; NULL: none. A broken file is the daemon's to tell. */
+static int find_lease(struct cli *cli, const struct cli_args *args, const char *dir, struct daemon_lease *l, const struct daemon_lease **ret, struct err *err)
+{
+	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
+	struct kube_access *access = arena_alloc(cli->arena, sizeof(*access));
+	struct kube_access_options o = { 0 };
+	struct config *c = NULL;
+	int r = 0;
+
+	l->name = cli_value(args, "lease");
+	if (config_load(dir, diags, &c, NULL) == 0) {
+		o = (struct kube_access_options){ c->kubernetes.kubeconfig, c->kubernetes.context, c->kubernetes.namespace_, NULL };
+		if (!l->name && c->serve.lease)
+			l->name = arena_strdup(cli->arena, c->serve.lease);
+	}
+	if (l->name) {
+		r = kube_access_load(&o, cli->arena, access, err);
+		l->access = access;
+		l->duration_ns = cli_test_duration("CAIRN_TEST_KUBE_LEASE", 0);
+		*ret = l;
+	}
+	config_free(c);
+	return r < 0 ? err_wrap(err, "the Lease %s", l->name) : 0;
+}
+
 static const char unit[] =
 	"# /etc/systemd/system/cairn.service — cairn serve as a service; change user and directory.\n"
 	"[Unit]\n"
@@ -77,6 +102,7 @@ int cmd_serve(struct cli *cli, const struct cli_args *args)
 	_cleanup_(freep) const char **listen = NULL, **pipelines = NULL;
 	struct daemon_options o = { .projects = args->n_operands ? args->operands : here, .n_projects = args->n_operands ? args->n_operands : 1,
 				    .drain_ns = 300 * NS_PER_S, .verbosity = cli->verbosity, .open_store = cli_open_store };
+	struct daemon_lease lease = { 0 };
 	uint64_t max_runs = 0;
 	struct err err = { 0 };
 
@@ -94,6 +120,8 @@ int cmd_serve(struct cli *cli, const struct cli_args *args)
 		return cli_usage_error(cli, "at most %d projects and %d addresses", DAEMON_PROJECTS_MAX, DAEMON_LISTEN_MAX);
 	if (read_token(cli, args, &o.token, &err) < 0 || cli_duration_value(args, "drain-timeout", &o.drain_ns, &err) < 0 ||
 	    cli_uint(args, "max-runs", 1, 10000, &max_runs, &err) < 0)
+		return cli_fail(cli, &err);
+	if (find_lease(cli, args, o.projects[0], &lease, &o.lease, &err) < 0)
 		return cli_fail(cli, &err);
 	o.max_runs = (unsigned)max_runs;
 	unsetenv("CAIRN_SERVE_TOKEN");

@@ -324,6 +324,9 @@ const struct cli_command cli_commands[] = {
 	  "CAIRN_MESSAGE and others; a webhook gets it as a POST, signed with its secret: `Cairn-Signature: t=SECONDS,v1=HEX`, where HEX is the HMAC-SHA256 of "
 	  "SECONDS, a dot and the body. What may go better is tried again for half a minute.\n"
 	  "\n"
+	  "On a cluster: with a Lease (cairn.yaml's serve.lease, or --lease) several servers may be started by mistake or on purpose: one acts, the others stand by and take over "
+	  "when it is gone. Who loses the Lease ends at once; Jobs go on, and the next one takes its runs up. runners/kubernetes/deploy has the manifests.\n"
+	  "\n"
 	  "As a service: `cairn serve --unit` prints a unit for systemd (readiness, watchdog, reload and socket activation are spoken). In a container, whose "
 	  "time to stop must be longer than the drain's:\n"
 	  " docker run -d -v /srv/project:/project -w /project -v /etc/cairn/token:/run/token:ro \\\n"
@@ -333,6 +336,7 @@ const struct cli_command cli_commands[] = {
 		  { 0, "pipeline", "FILE", "serve this pipeline file, instead of all that have schedules", .repeats = true, .complete = COMPLETE_YAML },
 		  { 0, "drain-timeout", "DURATION", "how long runs may go on when the server is to end (default 5m)" },
 		  { 0, "max-runs", "N", "at most N runs at once, over all projects" },
+		  { 0, "lease", "NAME", "of several servers of these projects only the one that holds this Lease of Kubernetes acts (default: cairn.yaml's serve.lease)" },
 		  { 0, "log", "FORMAT", "how events are logged: text or json", .choices = "text|json", .complete = COMPLETE_CHOICE },
 		  { 0, "unit", NULL, "print a unit file for systemd, and do nothing else" }),
 	  EXIT_CODES({ 0, "it was asked to end, and did" }, { 2, "wrong usage, or an address that needs a token" }, { 3, "a configuration is invalid" },

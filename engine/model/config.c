@@ -1,5 +1,6 @@
 /* cairn.yaml and the CAIRN_* variables. A relative path in the file is seen from the project root, one in a variable from the
  * working directory, as whoever wrote it would expect. */
+#include <string.h>
 #include <unistd.h>
 #include "base/fs.h"
 #include "model/config_read.h"
@@ -151,9 +152,48 @@ static void read_retention(const struct doc *d, const struct yaml_node *n, struc
 		bad(d, v, "`age` must be more than 0; leave it out to keep runs for ever");
 }
 
+bool config_is_server_url(const char *text)
+{
+	return (str_has_prefix(text, "http://") || str_has_prefix(text, "https://")) && !strpbrk(strchr(text, ':') + 3, "?#@ \"\\") && strlen(strchr(text, ':') + 3) > 0;
+}
+
+static const char *server_url(struct arena *arena, const char *text)
+{
+	size_t n = strlen(text);
+
+	while (n && text[n - 1] == '/')
+		n--;
+	return arena_strndup(arena, text, n);
+}
+
+/* RFC 1123: what names of objects are. */
+static bool is_object_name(const char *s)
+{
+	size_t n = strlen(s);
+
+	return n > 0 && n < 254 && strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == n && s[0] != '-' && s[0] != '.' && s[n - 1] != '-' && s[n - 1] != '.';
+}
+
+static void read_serve(const struct doc *d, const struct yaml_node *n, struct config *c)
+{
+	static const char *const keys[] = { "lease", "url" };
+	const struct yaml_node *v;
+
+	if (!want_map(d, n, "`serve`"))
+		return;
+	check_keys(d, n, keys, ARRAY_LEN(keys));
+	if ((v = yaml_get(n, "lease")) && (c->serve.lease = text_of(d, v, "`lease`")) && !is_object_name(v->text))
+		bad(d, v, "`lease`: `%.80s` is no name of an object: lower-case letters, digits, - and .", v->text);
+	if ((v = yaml_get(n, "url")) && want_text(d, v, "`url`")) {
+		c->serve.url = server_url(c->arena, v->text);
+		if (!config_is_server_url(v->text))
+			bad(d, v, "`url`: `%.80s` must be http://HOST[:PORT] or https://HOST[:PORT]", v->text);
+	}
+}
+
 static void read_config(const struct doc *d, const struct yaml_node *root, struct config *c)
 {
-	static const char *const keys[] = { "store", "runner", "salt", "jobs", "resources", "retention", "kubernetes", "cache", "cache_size", "store_options", "reference_above" };
+	static const char *const keys[] = { "store", "runner", "salt", "jobs", "resources", "retention", "kubernetes", "cache", "cache_size", "store_options", "reference_above", "serve" };
 	const struct yaml_node *v;
 	int64_t jobs;
 
@@ -180,6 +220,8 @@ static void read_config(const struct doc *d, const struct yaml_node *root, struc
 		read_resources(d, v, c);
 	if ((v = yaml_get(root, "retention")))
 		read_retention(d, v, c);
+	if ((v = yaml_get(root, "serve")))
+		read_serve(d, v, c);
 	if ((v = yaml_get(root, "kubernetes")))
 		config_read_kubernetes(d, v, c);
 }
@@ -243,6 +285,11 @@ static void read_variables(struct config *c, struct diag_list *diags)
 			bad_variable(diags, "CAIRN_RUNNER", "must be local or kubernetes");
 		else
 			c->runner = arena_strdup(c->arena, v);
+	}
+	if ((v = variable("CAIRN_SERVER"))) {
+		c->serve.url = server_url(c->arena, v);
+		if (!config_is_server_url(v))
+			bad_variable(diags, "CAIRN_SERVER", "must be http://HOST[:PORT] or https://HOST[:PORT]");
 	}
 	if ((v = variable("CAIRN_JOBS"))) {
 		if (!text_parse_int(v, &jobs) || jobs < 0 || jobs > CONFIG_JOBS_MAX)

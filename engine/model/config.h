@@ -36,6 +36,7 @@
  *	  upload_within: 1m          # beside a step's grace time, for logs and checkpoint of a pod that must go
  *	  requests: {per_second: 20, burst: 30}      # to the API server
  *	  node_selector: {disk: ssd} # and the other keys of placement.h: for all steps, a step's own win
+ *	serve: {lease: cairn, url: https://cairn.example.org}   # of several servers the one that holds this Lease; where `run --detach` goes   CAIRN_SERVER
  *
  * CAIRN_DIR puts the state elsewhere than into .cairn/.
  */
@@ -79,6 +80,9 @@ struct config {
 		uint32_t requests_per_second, requests_burst;
 		json_t *placement; /* the keys of placement.h, an object; goes with the config */
 	} kubernetes;
+	struct {
+		const char *lease, *url; /* NULL: not said; the URL has no slash at its end */
+	} serve;
 	const char *salt;	  /* project salt of every key, or NULL */
 	uint32_t jobs;		  /* 0: one a cpu */
 	uint32_t cpu_milli;	  /* what local tasks may use in all; 0: what the machine has */
@@ -92,6 +96,8 @@ struct config {
 /* start_dir: where to look for the project root from (cairn.yaml, .cairn or .git upward). ERR_NOT_FOUND when there is none: the message
  * says `cairn init`. All that is wrong with the file and the variables goes to `diags`; then ERR_INVALID. */
 int config_load(const char *start_dir, struct diag_list *diags, struct config **ret, struct err *err);
+/* "http://HOST[:PORT][/PATH]", or https. */
+bool config_is_server_url(const char *text);
 void config_free(struct config *c); /* NULL is fine */
 
 #endif

@@ -40,6 +40,10 @@ char *options_to_json(const struct run_options *o)
 		json_object_set_new(j, "schedule", schedule_json(o->schedule));
 	if (o->salt)
 		json_object_set_new(j, "salt", json_name(o->salt, strlen(o->salt)));
+	if (o->served)
+		json_object_set_new(j, "served", json_true());
+	if (o->request)
+		json_object_set_new(j, "request", json_string(o->request));
 	if (o->kind != RUN_NEW) {
 		json_object_set_new(j, "reproduces", json_string(kind_names[o->kind]));
 		json_object_set_new(j, "only", names(o->only, o->n_only));
@@ -103,6 +107,8 @@ int options_from_json(const char *json, struct arena *arena, struct run_options 
 	ret->jobs = (unsigned)MAX(json_integer_value(json_object_get(j, "jobs")), 0);
 	ret->schedule = read_schedule(j, arena);
 	ret->salt = read_text(j, "salt", arena);
+	ret->served = json_is_true(json_object_get(j, "served"));
+	ret->request = read_name(j, "request", arena);
 	ret->only = read_names(j, "only", arena, &ret->n_only);
 	ret->skip = read_names(j, "skip", arena, &ret->n_skip);
 	for (size_t i = RUN_ISOLATED; i < ARRAY_LEN(kind_names); i++)

@@ -38,6 +38,9 @@ struct run_options {
 	const char *const *only, *const *skip; /* tasks or steps */
 	size_t n_only, n_skip;
 	const char *salt; /* the project's, as it was; NULL: as it is */
+	/* A server has it, and goes on with it by itself when its engine dies. `request`: what a run that was handed over was asked for by (run/handover.h), or NULL. */
+	bool served;
+	const char *request;
 };
 
 enum task_outcome { TASK_HIT, TASK_DONE, TASK_FAILED, TASK_SKIPPED, TASK_BLOCKED, TASK_CANCELLED };

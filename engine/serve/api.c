@@ -85,6 +85,18 @@ static void check_params(const struct api_route *r, struct web_exchange *x)
 	}
 }
 
+/* Before it serves, nothing of the projects may be touched. */
+static void not_yet(struct daemon *d, struct web_exchange *x)
+{
+	char holder[256];
+
+	pthread_mutex_lock(&d->lock);
+	memcpy(holder, d->leader.holder, sizeof(holder));
+	pthread_mutex_unlock(&d->lock);
+	x->retry_after_s = 5;
+	web_problem(x, 503, "this server stands by: %s%s", *holder ? "the lease is held by " : "it is about to take over", holder);
+}
+
 void api_route(void *arg, struct web_exchange *x)
 {
 	_cleanup_(str_deinit) struct str allow = { 0 };
@@ -99,6 +111,10 @@ void api_route(void *arg, struct web_exchange *x)
 		return;
 	if (!r) {
 		no_route(x, &allow);
+		return;
+	}
+	if (atomic_load(&d->phase) < DAEMON_SERVING && !(r->flags & API_HEALTH)) {
+		not_yet(d, x);
 		return;
 	}
 	x->route = r;

@@ -5,12 +5,12 @@
 #include "base/text.h"
 #include "record/facts.h"
 #include "run/cancel.h"
+#include "serve/event.h"
 #include "serve/internal.h"
 
 #define PARAMS_MAX	100
 #define STEPS_MAX	100
 #define PARAM_BYTES_MAX 4096
-#define RUNS_AT_ONCE	64
 
 /* --- run --------------------------------------------------------------------------------------------------------------------------- */
 
@@ -156,6 +156,16 @@ static bool check_pipeline(struct start *s)
 	return check_steps(s, p);
 }
 
+/* A crash of its engine leaves it to be gone on with. */
+static void on_end(void *arg, const struct launch_end *end)
+{
+	struct daemon *d = arg;
+	struct err err = { 0 };
+
+	if (!end->run && atomic_load(&d->phase) == DAEMON_SERVING && served_take_up(d, &err) < 0)
+		event_err("run-not-taken-up", end->name, &err);
+}
+
 static void start_on_loop(void *arg)
 {
 	struct start *s = arg;
@@ -166,7 +176,7 @@ static void start_on_loop(void *arg)
 	if (atomic_load(&d->phase) != DAEMON_SERVING)
 		s->result = err_set(&s->err, ERR_BUSY, "the server is about to end and starts nothing any more");
 	else if (!s->busy)
-		s->result = launch_start(d->launches, s->a->project, "api", s->argv, NULL, NULL, &l, &s->err);
+		s->result = launch_start(d->launches, s->a->project, "api", s->argv, on_end, d, &l, &s->err);
 	if (!s->busy && s->result == 0)
 		s->launch = arena_strdup(s->a->arena, launch_name(l));
 }

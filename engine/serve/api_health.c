@@ -22,14 +22,26 @@ static void add_check(json_t *checks, const char *name, bool ok, const char *det
 	*all = *all && ok;
 }
 
+static const char *leader_text(struct api *a)
+{
+	const char *text;
+
+	pthread_mutex_lock(&a->d->lock);
+	text = arena_printf(a->arena, "standing by%s%s%s%s", a->d->leader.holder[0] ? " for " : "", a->d->leader.holder, a->d->leader.why[0] ? ": " : "", a->d->leader.why);
+	pthread_mutex_unlock(&a->d->lock);
+	return text;
+}
+
 static void check_loop(struct api *a, json_t *checks, bool *all)
 {
 	struct clock *c = clock_system();
 	int phase = atomic_load(&a->d->phase);
 	int64_t since = c->mono_ns(c) - atomic_load(&a->d->turn_ns);
 
+	if (a->d->o->lease)
+		add_check(checks, "lease held", phase > DAEMON_STANDBY, phase > DAEMON_STANDBY ? NULL : leader_text(a), all);
 	add_check(checks, "schedules loaded", phase == DAEMON_SERVING, phase < DAEMON_SERVING ? "starting" : phase > DAEMON_SERVING ? "ending" : NULL, all);
-	add_check(checks, "loop turns", phase == DAEMON_STARTING || since < TURN_MAX_NS,
+	add_check(checks, "loop turns", phase <= DAEMON_STARTING || since < TURN_MAX_NS,
 		  since < TURN_MAX_NS ? NULL : arena_printf(a->arena, "not for %lld s", (long long)(since / NS_PER_S)), all);
 }
 
@@ -57,7 +69,7 @@ void api_readyz(struct api *a)
 	bool all = true;
 
 	check_loop(a, checks, &all);
-	for (size_t i = 0; i < a->d->n_projects; i++)
+	for (size_t i = 0; atomic_load(&a->d->phase) >= DAEMON_SERVING && i < a->d->n_projects; i++)
 		check_project(a, a->d->projects[i], checks, &all);
 	web_answer_json(a->x, all ? 200 : 503, json_pack("{s:b, s:o}", "ready", all, "checks", checks));
 }

@@ -147,7 +147,7 @@ static int add_project(struct daemon *d, const char *dir, struct err *err)
 	return 0;
 }
 
-static int open_projects(struct daemon *d, struct err *err)
+int daemon_open_projects(struct daemon *d, struct err *err)
 {
 	d->projects = xcalloc(d->o->n_projects, sizeof(struct project *));
 	for (size_t i = 0; i < d->o->n_projects; i++)
@@ -247,7 +247,9 @@ static void drain(struct daemon *d)
 {
 	atomic_store(&d->phase, DAEMON_DRAINING);
 	sdnotify_stopping(&d->systemd);
-	scheduler_drain(d->scheduler);
+	if (d->scheduler)
+		scheduler_drain(d->scheduler);
+	leader_hand_over(d);
 	event(EVENT_INFO, "draining", "{s:i, s:I}", "runs", (int)launches_running(d->launches), "seconds", (json_int_t)(d->o->drain_ns / NS_PER_S));
 	d->drain_timer = loop_add_timer(d->loop, mono(d) + d->o->drain_ns, ask_to_stop, d);
 	end_if_idle(d);
@@ -285,7 +287,7 @@ void daemon_reload(struct daemon *d)
 			event_err("config-broken", d->projects[i]->root, &err);
 	}
 	daemon_find_pipelines(d);
-	broken = scheduler_reload(d->scheduler);
+	broken = d->scheduler ? scheduler_reload(d->scheduler) : 0;
 	event(broken ? EVENT_WARNING : EVENT_INFO, "reloaded", "{s:i}", "broken", broken);
 	sdnotify_ready(&d->systemd);
 }
@@ -297,9 +299,13 @@ static void on_reload_signal(void *arg, int signo)
 
 static void tell_status(struct daemon *d)
 {
-	struct scheduler_counts c = scheduler_counts(d->scheduler);
+	struct scheduler_counts c = d->scheduler ? scheduler_counts(d->scheduler) : (struct scheduler_counts){ 0 };
 	char text[160];
 
+	if (atomic_load(&d->phase) == DAEMON_STANDBY) {
+		sdnotify_status(&d->systemd, "standing by");
+		return;
+	}
 	snprintf(text, sizeof(text), "%llu schedules, %zu runs going on%s", (unsigned long long)c.schedules, launches_running(d->launches),
 		 atomic_load(&d->phase) >= DAEMON_DRAINING ? ", draining" : "");
 	sdnotify_status(&d->systemd, text);
@@ -319,7 +325,7 @@ static void measure_lag(struct daemon *d, int64_t now, unsigned beats)
 static void publish(struct daemon *d)
 {
 	pthread_mutex_lock(&d->lock);
-	d->seen = (struct daemon_seen){ .scheduler = scheduler_counts(d->scheduler), .notify = notifier_counts(d->notifier), .notify_pending = notifier_pending(d->notifier) };
+	d->seen = (struct daemon_seen){ .scheduler = d->scheduler ? scheduler_counts(d->scheduler) : (struct scheduler_counts){ 0 }, .notify = notifier_counts(d->notifier), .notify_pending = notifier_pending(d->notifier) };
 	pthread_mutex_unlock(&d->lock);
 }
 
@@ -335,6 +341,7 @@ static void on_beat(void *arg)
 		sdnotify_watchdog(&d->systemd);
 	if (beats % LOOK_BEATS == 0 && atomic_load(&d->phase) == DAEMON_SERVING)
 		daemon_find_pipelines(d);
+	served_look(d);
 	if (beats % LOOK_BEATS == 1)
 		tell_status(d);
 	end_if_idle(d);
@@ -357,13 +364,23 @@ static int add_signals(struct daemon *d, struct err *err)
 /* Signals first: threads that are made later have them blocked. */
 static int open_all(struct daemon *d, struct err *err)
 {
-	if (sdnotify_init(&d->systemd, err) < 0 || open_projects(d, err) < 0 || loop_new(clock_system(), &d->loop, err) < 0 || add_signals(d, err) < 0 ||
+	if (sdnotify_init(&d->systemd, err) < 0 || (!d->o->lease && daemon_open_projects(d, err) < 0) || loop_new(clock_system(), &d->loop, err) < 0 || add_signals(d, err) < 0 ||
 	    launches_new(d->loop, &d->launches, err) < 0 || notifier_new(d->loop, &d->notifier, err) < 0 || pool_new(d->loop, 1, &d->pool, err) < 0)
 		return -1;
 	d->calls = calls_new(d->loop);
-	if (!d->o->no_http && open_web(d, err) < 0)
+	return d->o->no_http ? 0 : open_web(d, err);
+}
+
+int daemon_begin(struct daemon *d, struct err *err)
+{
+	atomic_store(&d->phase, DAEMON_STARTING);
+	if (schedule_projects(d, err) < 0 || served_take_up(d, err) < 0)
 		return -1;
-	return schedule_projects(d, err);
+	atomic_store(&d->phase, DAEMON_SERVING);
+	served_look(d);
+	sdnotify_ready(&d->systemd);
+	event(EVENT_INFO, "serving", "{s:i, s:i, s:s}", "projects", (int)d->n_projects, "pid", (int)getpid(), "version", CAIRN_VERSION);
+	return 0;
 }
 
 static void close_all(struct daemon *d)
@@ -374,7 +391,9 @@ static void close_all(struct daemon *d)
 	web_free(d->web);
 	calls_free(d->calls);
 	if (d->loop) {
+		leader_end(d);
 		pool_free(d->pool);
+		served_free(d);
 		scheduler_free(d->scheduler);
 		notifier_free(d->notifier);
 		launches_free(d->launches);
@@ -394,7 +413,7 @@ static void close_all(struct daemon *d)
 
 int daemon_run(const struct daemon_options *o, struct err *err)
 {
-	struct daemon d = { .o = o, .systemd = { .fd = -1 } };
+	struct daemon d = { .o = o, .systemd = { .fd = -1 }, .phase = o->lease ? DAEMON_STANDBY : DAEMON_STARTING };
 	struct clock *c = clock_system();
 	int r;
 
@@ -402,15 +421,18 @@ int daemon_run(const struct daemon_options *o, struct err *err)
 	d.started_wall_ns = c->wall_ns(c);
 	pthread_mutex_init(&d.lock, NULL);
 	r = open_all(&d, err);
+	if (r == 0)
+		r = o->lease ? leader_start(&d, err) : daemon_begin(&d, err);
 	if (r == 0) {
 		d.beat_due_ns = mono(&d);
 		on_beat(&d);
-		atomic_store(&d.phase, DAEMON_SERVING);
-		sdnotify_ready(&d.systemd);
-		event(EVENT_INFO, "serving", "{s:i, s:i, s:s}", "projects", (int)d.n_projects, "pid", (int)getpid(), "version", CAIRN_VERSION);
 		r = loop_run(d.loop, err);
 		event(EVENT_INFO, "ended", NULL);
 	}
 	close_all(&d);
+	if (r == 0 && d.failure.code) {
+		*err = d.failure;
+		r = -1;
+	}
 	return r;
 }

@@ -8,11 +8,19 @@
 #ifndef CAIRN_SERVE_DAEMON_H
 #define CAIRN_SERVE_DAEMON_H
 
+#include "runners/kubernetes/access.h"
 #include "serve/project.h"
 
 #define DAEMON_DEFAULT_LISTEN "127.0.0.1:8410"
 #define DAEMON_PROJECTS_MAX   64
 #define DAEMON_LISTEN_MAX     8
+
+/* Of several servers with the same projects only the one that holds this Lease does anything; the others stand by. */
+struct daemon_lease {
+	const struct kube_access *access;
+	const char *name;
+	int64_t duration_ns; /* 0: 15 s; else at least 1 s */
+};
 
 struct daemon_options {
 	const char *const *projects; /* directories; at least one */
@@ -28,9 +36,10 @@ struct daemon_options {
 	bool log_json;
 	int verbosity;
 	project_open_store_fn open_store;
+	const struct daemon_lease *lease; /* or NULL */
 };
 
-/* 0 when it ended in order. */
+/* 0 when it ended in order; ERR_BUSY: the lease was lost. */
 int daemon_run(const struct daemon_options *o, struct err *err);
 
 #endif

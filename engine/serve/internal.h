@@ -3,6 +3,7 @@
 #define CAIRN_SERVE_INTERNAL_H
 
 #include <stdatomic.h>
+#include "runners/kubernetes/lease.h"
 #include "serve/calls.h"
 #include "serve/daemon.h"
 #include "serve/launch.h"
@@ -11,7 +12,7 @@
 #include "serve/sdnotify.h"
 #include "serve/web.h"
 
-enum daemon_phase { DAEMON_STARTING, DAEMON_SERVING, DAEMON_DRAINING, DAEMON_STOPPING };
+enum daemon_phase { DAEMON_STANDBY, DAEMON_STARTING, DAEMON_SERVING, DAEMON_DRAINING, DAEMON_STOPPING };
 
 /* What the beat copies for other threads, once a second. */
 struct daemon_seen {
@@ -32,6 +33,9 @@ struct daemon {
 	struct calls *calls;
 	struct web *web; /* or NULL */
 	struct sdnotify systemd;
+	struct kube_lease *lease; /* or NULL */
+	struct err failure;	  /* why the loop was stopped */
+	struct served *served;	  /* a list */
 	struct out **outs; /* firings that were begun, and haven't ended */
 	size_t n_outs;
 	struct loop_source *beat, *drain_timer;
@@ -43,6 +47,10 @@ struct daemon {
 	struct listener listeners[DAEMON_LISTEN_MAX + SDNOTIFY_LISTEN_MAX];
 	pthread_mutex_t lock; /* of what follows */
 	struct daemon_seen seen;
+	struct leader {
+		enum kube_lease_state state;
+		char holder[256], why[256];
+	} leader; /* of the lease, as it was last told */
 	struct str sums; /* of all runs, as metrics; read every run, so kept for a while */
 	int64_t sums_ns;
 	/* Any thread. */
@@ -135,6 +143,23 @@ void metrics_text(struct daemon *d, struct str *out);
 void daemon_reload(struct daemon *d);
 /* Pipeline files with schedules that came or went since the last look. */
 void daemon_find_pipelines(struct daemon *d);
+
+/* What the holder of the lease opens, and where serving begins. */
+int daemon_open_projects(struct daemon *d, struct err *err);
+int daemon_begin(struct daemon *d, struct err *err);
+
+/* leader.c */
+int leader_start(struct daemon *d, struct err *err);
+void leader_hand_over(struct daemon *d); /* we are about to end, and another goes on */
+void leader_end(struct daemon *d);	 /* when nothing is done any more */
+
+/* served.c */
+#define RUNS_AT_ONCE 64 /* where nothing else is said */
+int served_take_up(struct daemon *d, struct err *err);
+void served_add(struct daemon *d, struct project *p, const char *run);
+void served_look(struct daemon *d); /* starts what is due and has a place */
+void served_reconsider(struct daemon *d, struct project *p, const char *run); /* it has ended without us */
+void served_free(struct daemon *d);
 
 /* schedules.c: between the scheduler, the runs' processes and the notifications. */
 extern const struct scheduler_ops daemon_scheduler_ops;

@@ -38,6 +38,8 @@ struct launches {
 	pthread_mutex_t lock;		/* of what follows, against launches_find() */
 	VEC(struct launch *) running;	/* in the order of their starts */
 	VEC(struct launch *) ended;	/* newest last, LAUNCH_KEPT at most */
+	bool closed;			/* nothing is started any more */
+	bool leashed;			/* they die with us; not under lock */
 };
 
 static void launch_free(struct launch *l)
@@ -238,7 +240,7 @@ static void on_exit_of(void *arg, const struct process_exit *ex)
 
 static bool is_passed_on(const char *variable)
 {
-	static const char *const ours[] = { "CAIRN_SERVE_TOKEN=", "CAIRN_DIR=" };
+	static const char *const ours[] = { "CAIRN_SERVE_TOKEN=", "CAIRN_DIR=", "CAIRN_SERVED=" };
 
 	for (size_t i = 0; i < ARRAY_LEN(ours); i++)
 		if (str_has_prefix(variable, ours[i]))
@@ -246,8 +248,8 @@ static bool is_passed_on(const char *variable)
 	return true;
 }
 
-/* Ours, but for what is the daemon's own business. */
-static const char **environment(const struct project *p, char **ret_dir)
+/* Ours, but for what is the daemon's own business. served: what dies with this server is the next one's to go on with. */
+static const char **environment(const struct project *p, bool served, char **ret_dir)
 {
 	VEC(const char *) v = { 0 };
 
@@ -259,6 +261,8 @@ static const char **environment(const struct project *p, char **ret_dir)
 		*ret_dir = xasprintf("CAIRN_DIR=%s", p->config->state_dir);
 		VEC_PUSH(&v, *ret_dir);
 	}
+	if (served)
+		VEC_PUSH(&v, "CAIRN_SERVED=1");
 	VEC_PUSH(&v, NULL);
 	return v.v;
 }
@@ -266,9 +270,9 @@ static const char **environment(const struct project *p, char **ret_dir)
 static int start_process(struct launch *l, const char *const *args, int facts_fd, struct err *err)
 {
 	_cleanup_(freep) char *dir = NULL;
-	const char **env = environment(l->project, &dir);
+	const char **env = environment(l->project, l->owner->leashed, &dir);
 	VEC(const char *) argv = { 0 };
-	struct process_spec spec = { .env = env, .cwd = l->project->root, .stdin_fd = -1, .stdout_fd = facts_fd, .stderr_fd = l->log_fd, .outlives = true };
+	struct process_spec spec = { .env = env, .cwd = l->project->root, .stdin_fd = -1, .stdout_fd = facts_fd, .stderr_fd = l->log_fd, .outlives = !l->owner->leashed };
 	int r;
 
 	VEC_PUSH(&argv, l->owner->program);
@@ -282,13 +286,26 @@ static int start_process(struct launch *l, const char *const *args, int facts_fd
 	return r;
 }
 
+static bool is_closed(struct launches *v)
+{
+	bool closed;
+
+	pthread_mutex_lock(&v->lock);
+	closed = v->closed;
+	pthread_mutex_unlock(&v->lock);
+	return closed;
+}
+
 int launch_start(struct launches *v, struct project *p, const char *what, const char *const *args, launch_end_fn on_end, void *arg,
 		 struct launch **ret, struct err *err)
 {
 	struct clock *c = loop_clock(v->loop);
 	_cleanup_(fd_closep) int facts = -1;
-	struct launch *l = xcalloc(1, sizeof(*l));
+	struct launch *l;
 
+	if (is_closed(v))
+		return err_set(err, ERR_BUSY, "this server starts nothing any more");
+	l = xcalloc(1, sizeof(*l));
 	*l = (struct launch){ .owner = v, .project = p, .started_ns = c->wall_ns(c), .on_end = on_end, .arg = arg, .log_fd = -1 };
 	l->name = new_name(what, l->started_ns);
 	if (open_files(p, l->name, &l->log_fd, &facts, err) < 0 || start_process(l, args, facts, err) < 0) {
@@ -298,6 +315,8 @@ int launch_start(struct launches *v, struct project *p, const char *what, const 
 	l->pid = process_pid(l->process);
 	pthread_mutex_lock(&v->lock);
 	VEC_PUSH(&v->running, l);
+	if (v->closed) /* in this very moment */
+		kill(l->pid, SIGKILL);
 	pthread_mutex_unlock(&v->lock);
 	event(EVENT_INFO, "run-started", "{s:s, s:s, s:i}", "project", p->name, "launch", l->name, "pid", (int)l->pid);
 	*ret = l;
@@ -361,6 +380,21 @@ size_t launches_running(struct launches *v)
 	n = v->running.n;
 	pthread_mutex_unlock(&v->lock);
 	return n;
+}
+
+void launches_leash(struct launches *v)
+{
+	v->leashed = true;
+}
+
+void launches_kill(struct launches *v, const struct project *p)
+{
+	pthread_mutex_lock(&v->lock);
+	v->closed |= !p;
+	for (size_t i = 0; i < v->running.n; i++)
+		if ((!p || v->running.v[i]->project == p) && v->running.v[i]->process)
+			kill(v->running.v[i]->pid, SIGKILL);
+	pthread_mutex_unlock(&v->lock);
 }
 
 void launches_stop_all(struct launches *v)

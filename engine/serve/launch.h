@@ -39,7 +39,11 @@ const char *launch_name(const struct launch *l);
 /* Once: stop in order; twice: at once. Its run stays resumable. */
 void launch_stop(struct launch *l);
 
+/* From now on they die with this process: runs of an engine that must be the only one. Before the first. */
+void launches_leash(struct launches *v);
 size_t launches_running(struct launches *v); /* any thread */
+/* Kills those of `p` (NULL: all) as a crash would: what runs elsewhere on their behalf goes on. Nothing is started afterwards (for NULL). Any thread. */
+void launches_kill(struct launches *v, const struct project *p);
 void launches_stop_all(struct launches *v);
 
 /* What is known of a launch by its name, an object: {"launch", "project", "state": "running"|"ended", "pid", "started", "exit", "run", "run_state", "problem"};

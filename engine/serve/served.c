@@ -1,0 +1,176 @@
+/* Runs that this server answers for, beside those of schedules: what was handed over to it. Their rows say so (run_options.served), so the next server knows as well.
+ *
+ * Each is a row in the database before anything starts, and is started by `cairn resume`, again and again, until it has ended by itself: after a crash of its engine,
+ * of this server, of the machine; and after an error that a run doesn't survive (the store is gone, the disk full), with a growing pause. */
+#include "base/clock.h"
+#include "run/served.h"
+#include "serve/event.h"
+#include "serve/internal.h"
+
+#define PAUSE_MIN_NS (5 * NS_PER_S)
+#define PAUSE_MAX_NS (600 * NS_PER_S)
+/* A run that can't even begin so often is wrong, not unlucky. */
+#define USELESS_MAX 8
+
+struct served {
+	struct daemon *d;
+	struct project *project;
+	char *run;
+	struct launch *launch; /* or NULL: waits for `due_ns` and for a place */
+	int64_t due_ns;	       /* monotonic */
+	unsigned tries, useless;
+	struct served *next;
+};
+
+static int64_t mono(const struct daemon *d)
+{
+	struct clock *c = loop_clock(d->loop);
+
+	return c->mono_ns(c);
+}
+
+static void forget(struct served *s)
+{
+	for (struct served **p = &s->d->served; *p; p = &(*p)->next)
+		if (*p == s) {
+			*p = s->next;
+			break;
+		}
+	free(s->run);
+	free(s);
+}
+
+void served_free(struct daemon *d)
+{
+	while (d->served)
+		forget(d->served);
+}
+
+/* False: it is known already. */
+static bool add(struct daemon *d, struct project *p, const char *run)
+{
+	struct served **end = &d->served, *s;
+
+	for (; *end; end = &(*end)->next)
+		if ((*end)->project == p && str_eq((*end)->run, run))
+			return false;
+	s = *end = xcalloc(1, sizeof(*s));
+	*s = (struct served){ .d = d, .project = p, .run = xstrdup(run), .due_ns = mono(d) };
+	return true;
+}
+
+/* --- one -------------------------------------------------------------------------------------------------------------------- */
+
+static void give_up(struct served *s, const char *why)
+{
+	struct err err = { 0 };
+
+	event(EVENT_ERROR, "run-given-up", "{s:s, s:s, s:s}", "project", s->project->name, "run", s->run, "why", why);
+	if (served_run_failed(s->project->db, s->run, why, &err) < 0)
+		event_err("run-given-up", s->run, &err);
+	forget(s);
+}
+
+static void on_end(void *arg, const struct launch_end *end)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct served *s = arg;
+	struct run_row row;
+	struct err err = { 0 };
+	int64_t pause;
+
+	s->launch = NULL;
+	if (record_find_run(s->project->db, s->run, arena, &row, &err) < 0) {
+		event_err("run-lost", s->run, &err);
+		forget(s);
+		return;
+	}
+	if (row.state != RUN_RUNNING && row.state != RUN_INTERRUPTED) {
+		forget(s);
+		return;
+	}
+	s->useless = end->run || end->signo ? 0 : s->useless + 1;
+	if (s->useless >= USELESS_MAX) {
+		give_up(s, end->problem ? end->problem : "its engine ends before it begins");
+		return;
+	}
+	pause = MIN(PAUSE_MIN_NS << MIN(s->tries, 10u), PAUSE_MAX_NS);
+	s->tries++;
+	s->due_ns = mono(s->d) + pause;
+}
+
+static void start(struct served *s)
+{
+	const char *argv[] = { "resume", "-q", "--json", s->run, NULL };
+	struct err err = { 0 };
+
+	if (launch_start(s->d->launches, s->project, s->run, argv, on_end, s, &s->launch, &err) == 0)
+		return;
+	event_err("run-not-started", s->run, &err);
+	s->due_ns = mono(s->d) + PAUSE_MIN_NS;
+}
+
+/* An engine that outlived the last server goes on by itself. */
+static bool is_alive(struct served *s)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct run_row row;
+
+	if (record_find_run(s->project->db, s->run, arena, &row, NULL) < 0)
+		return false;
+	return record_run_engine(&row) == RUN_ENGINE_LIVES || record_run_engine(&row) == RUN_ENGINE_ELSEWHERE;
+}
+
+void served_look(struct daemon *d)
+{
+	size_t room = d->o->max_runs ? d->o->max_runs : RUNS_AT_ONCE, out = launches_running(d->launches);
+	int64_t now = mono(d);
+
+	if (atomic_load(&d->phase) != DAEMON_SERVING)
+		return;
+	for (struct served *s = d->served, *next; s && out < room; s = next) {
+		next = s->next;
+		if (s->launch || s->due_ns > now)
+			continue;
+		if (is_alive(s)) {
+			s->due_ns = now + PAUSE_MIN_NS;
+			continue;
+		}
+		start(s);
+		out += s->launch != NULL;
+	}
+}
+
+/* --- all -------------------------------------------------------------------------------------------------------------------- */
+
+int served_take_up(struct daemon *d, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+
+	for (size_t i = 0; i < d->n_projects; i++) {
+		const char **runs;
+		size_t n;
+
+		if (served_runs(d->projects[i]->db, arena, &runs, &n, err) < 0)
+			return err_wrap(err, "%s", d->projects[i]->root);
+		for (size_t k = n; k-- > 0;) /* the oldest first */
+			if (add(d, d->projects[i], runs[k]))
+				event(EVENT_INFO, "run-taken-up", "{s:s, s:s}", "project", d->projects[i]->name, "run", runs[k]);
+	}
+	return 0;
+}
+
+void served_add(struct daemon *d, struct project *p, const char *run)
+{
+	add(d, p, run);
+	served_look(d);
+}
+
+void served_reconsider(struct daemon *d, struct project *p, const char *run)
+{
+	for (struct served *s = d->served, *next; s; s = next) {
+		next = s->next;
+		if (s->project == p && str_eq(s->run, run) && !s->launch)
+			forget(s);
+	}
+}
