@@ -57,7 +57,7 @@ bool patience_wait(struct patience *p, const struct http_request *answer)
 
 	if (now_ns() + pause > p->until_ns)
 		return false;
-	nanosleep(&t, NULL);
+	nanosleep(&t, NULL); /* lint: nanosleep because a registry is asked from threads that have no loop, in true time */
 	p->pause_ns = MIN(p->pause_ns * 2, PAUSE_MAX_NS);
 	return true;
 }

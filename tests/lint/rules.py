@@ -245,7 +245,7 @@ def unfinished(tree):
 # Hosts that documents, schemas and licences may name. A package registry, a mirror or a machine of ours is none of them.
 HOSTS = re.compile(r"(?:[\w-]+\.)*(?:example|example\.(?:com|org|net)|invalid|test|localhost|github\.com|github\.io|githubusercontent\.com|apache\.org|json-schema\.org|"
                    r"schemastore\.org|w3\.org|ietf\.org|rfc-editor\.org|sqlite\.org|kernel\.org|debian\.org|no-color\.org|yaml\.org|"
-                   r"scikit-learn\.org|ninja-build\.org|kubernetes\.io|man7\.org|unicode\.org|openlineage\.io|slsa\.dev|in-toto\.io|w3id\.org|schema\.org|spdx\.org|editorconfig\.org|shellcheck\.net|\d+\.\d+\.\d+\.\d+)")
+                   r"scikit-learn\.org|ninja-build\.org|kubernetes\.io|man7\.org|unicode\.org|openlineage\.io|slsa\.dev|in-toto\.io|w3id\.org|schema\.org|spdx\.org|docker\.(?:io|com)|editorconfig\.org|shellcheck\.net|\d+\.\d+\.\d+\.\d+)")
 PRIVATE_PATH = re.compile(r"(?<![\w.$}/*~-])/(?:w[o]rk|r[o]ot|Us[e]rs|h[o]me/(?!user\b|me\b|alice\b)\w+)/\w")
 PRIVATE_ADDRESS = re.compile(r"(?<![\w.])(?:10\.\d+|172\.(?:1[6-9]|2\d|3[01])|192\.168)\.\d+\.\d+(?![\w.])")
 KEY = re.compile(r"BEGIN (?:RSA |EC |OPENSSH )?PRIVATE KEY|\bAKIA(?!IOSFODNN7EXAMPLE)[0-9A-Z]{16}\b")
