@@ -182,7 +182,7 @@ static void read_serve(const struct doc *d, const struct yaml_node *n, struct co
 	if (!want_map(d, n, "`serve`"))
 		return;
 	check_keys(d, n, keys, ARRAY_LEN(keys));
-	if ((v = yaml_get(n, "lease")) && (c->serve.lease = text_of(d, v, "`lease`")) && !is_object_name(v->text))
+	if ((v = yaml_get(n, "lease")) && (c->serve.lease = config_text(d, v, "`lease`")) && !is_object_name(v->text))
 		bad(d, v, "`lease`: `%.80s` is no name of an object: lower-case letters, digits, - and .", v->text);
 	if ((v = yaml_get(n, "url")) && want_text(d, v, "`url`")) {
 		c->serve.url = server_url(c->arena, v->text);
