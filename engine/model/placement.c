@@ -199,7 +199,8 @@ static void read_affinity(const struct doc *d, const struct yaml_node *n, const 
 
 static void read_spread(const struct doc *d, const struct yaml_node *n, const char *key, json_t *into)
 {
-	static const char *const keys[] = { "maxSkew", "topologyKey", "whenUnsatisfiable", "labelSelector", "minDomains", "nodeAffinityPolicy", "nodeTaintsPolicy", "matchLabelKeys" };
+	static const char *const keys[] = { "maxSkew",		 "topologyKey",	     "whenUnsatisfiable", "labelSelector", "minDomains",
+					    "nodeAffinityPolicy", "nodeTaintsPolicy", "matchLabelKeys" };
 
 	if (!want_list(d, n, "`topology_spread`"))
 		return;

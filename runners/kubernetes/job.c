@@ -223,7 +223,7 @@ static int build_init(struct pod_build *b, const struct kube_job *j, struct err 
 /* One that is disrupted ends the Job at once: the attempt is over, and the engine makes another. */
 static json_t *job_spec(const struct pod_build *b, json_t *template)
 {
-	json_t *spec = json_pack("{s:i, s:I, s:{s:[{s:s, s:[{s:s, s:s}]}]}, s:o}", "backoffLimit", 0, "ttlSecondsAfterFinished",
+	json_t *spec = json_pack("{s:i, s:I, s:{s:[{s:s, s:[{s:s, s:s}]}]}, s:O}", "backoffLimit", 0, "ttlSecondsAfterFinished",
 				 (json_int_t)(b->p->ttl_s ? b->p->ttl_s : DAY_S), "podFailurePolicy", "rules", "action", "FailJob", "onPodConditions", "type",
 				 "DisruptionTarget", "status", "True", "template", template);
 
@@ -247,11 +247,13 @@ static json_t *job_metadata(const struct pod_build *b)
 static int make_job(struct pod_build *b, json_t **ret, struct err *err)
 {
 	_cleanup_(json_decrefp) json_t *spec = NULL, *job = NULL;
-	json_t *template;
+	_cleanup_(json_decrefp) json_t *template = NULL;
 
 	if (pod_spec_object(b, &spec, err) < 0)
 		return -1;
 	template = json_pack("{s:{s:O, s:O}, s:O}", "metadata", "labels", b->labels, "annotations", b->annotations, "spec", spec);
+	if (kube_merge_templates(b, template, err) < 0)
+		return -1;
 	job = json_pack("{s:s, s:s, s:o, s:o}", "apiVersion", "batch/v1", "kind", "Job", "metadata", job_metadata(b), "spec", job_spec(b, template));
 	if (json_dumpb(job, NULL, 0, JSON_COMPACT) > KUBE_OBJECT_MAX)
 		return err_set(err, ERR_TOO_LARGE, "the Job of %s has more than 1 MiB: give the step fewer inputs (a directory counts as one) or smaller templates", b->a->task);

@@ -47,6 +47,8 @@ bool kube_gpu_type_is_resource(const char *gpu_type); /* "nvidia.com/mig-1g.10gb
 int kube_add_volumes(struct pod_build *b, struct err *err);
 /* job_pod.c: new references. */
 int kube_containers(struct pod_build *b, json_t **ret_main, json_t **ret_sidecar, struct err *err);
+/* job_template.c */
+int kube_merge_templates(const struct pod_build *b, json_t *template, struct err *err);
 json_t *kube_names(const json_t *list); /* ["a"] → [{"name": "a"}] */
 void kube_set_str(json_t *object, const char *key, const char *value); /* NULL: left out */
 
