@@ -230,7 +230,7 @@ int command_key_record(struct plan *p, const struct plan_task *t, const struct t
 	add_params(p, s, record);
 	if (add_seed(s, &es, arena, record, err) < 0)
 		return -1;
-	for (size_t i = 0; i < s->n_tools; i++)
+	for (size_t i = 0; i < s->n_tools && ps->tool_text; i++)
 		key_record_add(record, KEY_TOOL, s->tools[i], ps->tool_text[i], strlen(ps->tool_text[i]));
 	add_outputs(s, record);
 	for (size_t i = 0; i < n; i++)
@@ -244,7 +244,10 @@ int command_key_record(struct plan *p, const struct plan_task *t, const struct t
 		snprintf(text, sizeof(text), "cpu %um memory %llu gpu %u", r.cpu_milli, (unsigned long long)r.memory_bytes, r.gpus);
 		key_record_add(record, KEY_RESOURCES, "", text, strlen(text));
 	}
-	return s->builtin || s->distributed.framework ? builtin_key(p, t, inputs, n, arena, record, err) : 0;
+	if ((s->builtin || s->distributed.framework) && builtin_key(p, t, inputs, n, arena, record, err) < 0)
+		return -1;
+	image_key(p, ps, record);
+	return 0;
 }
 
 /* --- the whole command -------------------------------------------------------------------------------------------------- */
@@ -323,6 +326,7 @@ int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *a
 	}
 	c.argv = shell_argv(s, arena, c.script);
 	c.secrets = s->secrets;
+	c.image = plan_step_image(p, t->step);
 	if ((s->builtin || s->distributed.framework) && builtin_argv(p, t, arena, &c, err) < 0) {
 		str_deinit(&c.key_record);
 		return -1;

@@ -48,7 +48,8 @@ struct plan_step {
 	const char **only; /* task labels named as targets; NULL: all */
 	size_t n_only;
 	struct content_id code;
-	const char **tool_text; /* per declared tool, its output */
+	const char **tool_text; /* per declared tool, its output; NULL: it isn't keyed */
+	const char *image, *platform; /* "registry/name@sha256:…" that its commands run in; NULL: none */
 	uint32_t rank;	       /* place in topological order */
 };
 
@@ -112,6 +113,10 @@ int put_path(struct plan *p, const char *path, bool hash_only, struct content_id
 const struct plan_pin *find_pin(const struct plan *p, const char *name);
 void add_pin(struct plan *p, const char *name, const char *origin, const struct content_id *id);
 bool plan_is_resumed(const struct plan *p);
+
+/* image.c: what commands run in */
+int images_pin(struct plan *p, struct err *err);
+void image_key(const struct plan *p, const struct plan_step *s, struct str *record);
 
 /* pin.c: the pipeline's inputs, from the project and from outside */
 int pin_inputs(struct plan *p, struct err *err);

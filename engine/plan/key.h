@@ -28,6 +28,7 @@ enum key_fact_kind {
 	KEY_BUILTIN,	/* name of the built-in step, its version */
 	KEY_WITH,	/* setting, its canonical JSON */
 	KEY_DISTRIBUTED, /* framework and number of ranks */
+	KEY_IMAGE,	/* where commands run in containers: "sha256:… linux/amd64"; not by which name it was found */
 };
 
 struct key_fact {

@@ -81,11 +81,20 @@ struct plan_options {
 	unsigned hash_threads;
 };
 
-/* Content pinned at the start of a run, by name: "input:raw", "code:train.py lib/", "tool:python3 --version". A resumed run
+/* Content pinned at the start of a run, by name: "input:raw", "code:train.py lib/", "tool:python3 --version",
+ * "image:team/train:2.4". A resumed run
  * gives what its start recorded; then nothing is read from the project. */
 struct plan_pin {
 	const char *name, *origin;
 	struct content_id id;
+};
+
+/* Where the programs of `run` steps run in containers: what names of images stand for. */
+struct plan_images {
+	/* Of each of n different names, "registry/name@sha256:…" in `arena`. Asked once a plan, for those that no pin answers. *ret_failed: the one that the error is about. */
+	int (*resolve)(void *arg, const char *const *names, size_t n, struct arena *arena, const char **ret_refs, size_t *ret_failed, struct err *err);
+	const char *platform; /* "linux/amd64": the nodes' */
+	void *arg;
 };
 
 struct plan_context {
@@ -96,6 +105,7 @@ struct plan_context {
 	struct db *db;
 	struct statcache *cache;
 	const char *steps_program; /* path of the built-in steps' program where tasks run; NULL: found on PATH */
+	const struct plan_images *images; /* NULL: programs run as they are on this machine, and declared tools are keyed instead */
 	const struct plan_pin *pins; /* given by a resumed run, else NULL */
 	size_t n_pins;
 	const struct schedule_times *schedule; /* what `schedule.*` stands for; NULL: no schedule made this run */
@@ -160,6 +170,7 @@ void plan_count(const struct plan *p, struct run_counts *ret);
 /* "train[fold=0]", into `out` (reset first). */
 void plan_task_label(const struct plan *p, const struct plan_task *t, struct str *out);
 const struct plan_pin *plan_pins(const struct plan *p, size_t *ret_n);
+const char *plan_step_image(const struct plan *p, size_t step); /* as in task_command */
 struct content_id plan_step_code(const struct plan *p, size_t step); /* CONTENT_NONE when it has none */
 /* Every member of the results table, in expansion order. A replay's: what was made now, of the tasks that it executed. */
 int plan_store_results(struct plan *p, struct store *s, struct content_id *ret, struct err *err);
@@ -178,6 +189,7 @@ struct task_command {
 	const char *script;
 	const char *concurrency_group; /* rendered, or NULL */
 	int64_t grace_ns; /* between SIGTERM and SIGKILL; 0: the runner's own */
+	const char *image; /* "registry/name@sha256:…"; NULL: Cairn's own, or none */
 	struct str key_record; /* bytes whose digest is the key; str_deinit by the caller */
 };
 /* Only for tasks whose needs have ended. */

@@ -48,6 +48,33 @@ static void param_text(const struct key_fact *f, struct str *out)
 	value_canonical_text(f->value, f->value_len, out);
 }
 
+/* "sha256:0123456789ab linux/amd64" */
+static void image_text(const struct key_fact *f, bool with_platform, struct str *out)
+{
+	const char *space = memchr(f->value, ' ', f->value_len);
+	size_t digest = space ? (size_t)(space - f->value) : f->value_len;
+
+	str_addn(out, f->value, MIN(digest, strlen("sha256:") + 12));
+	if (with_platform)
+		str_addn(out, f->value + digest, f->value_len - digest);
+}
+
+static void describe_image(struct plan *p, const struct plan_task *t, struct causes *c, const struct key_fact *was, const struct key_fact *now)
+{
+	_cleanup_(str_deinit) struct str a = { 0 }, b = { 0 };
+	const char *name = p->steps[t->step].decl->image;
+
+	image_text(was, false, &a);
+	image_text(now, false, &b);
+	if (a.len && b.len && strcmp(a.s, b.s) == 0) {
+		str_reset(&a);
+		str_reset(&b);
+		image_text(was, true, &a);
+		image_text(now, true, &b);
+	}
+	add_cause(c, "image %s changed: %s → %s", name ? name : "", a.len ? a.s : "", b.len ? b.s : "");
+}
+
 static void compare_fact(struct plan *p, const struct plan_task *t, struct causes *c, const struct key_fact *was, const struct key_fact *now)
 {
 	struct str a = { 0 }, b = { 0 };
@@ -80,6 +107,9 @@ static void compare_fact(struct plan *p, const struct plan_task *t, struct cause
 		break;
 	case KEY_SCRIPT:
 		add_cause(c, "command changed");
+		break;
+	case KEY_IMAGE:
+		describe_image(p, t, c, was, now);
 		break;
 	default:
 		add_cause(c, "%s%s%s changed", key_fact_kind_name(now->kind), *name ? " " : "", name);

@@ -309,10 +309,10 @@ int sources_pin(struct plan *p, struct err *err)
 		if (!p->steps[i].selected || !p->steps[i].decl->run)
 			continue;
 		r = pin_code(p, &p->steps[i], &set, err);
-		if (r == 0 && p->steps[i].decl->n_tools)
+		if (r == 0 && p->steps[i].decl->n_tools && !p->ctx.images)
 			r = pin_tools(p, &p->steps[i], err);
 	}
 	VEC_FREE(&set.entries);
 	str_deinit(&set.joined);
-	return r;
+	return r < 0 ? -1 : images_pin(p, err);
 }

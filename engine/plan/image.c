@@ -1,0 +1,134 @@
+/* Images that commands run in, where they run in containers: a name stands for what the registry says when the run starts, and for that until its end. A step's key holds the
+ * digest and the platform, so the same image is the same under any name. Built-in steps run in Cairn's own image, whose digest is in no key: their name and version are. */
+#include "base/map.h"
+#include "plan/internal.h"
+
+#define PINNED_MAX 1024
+
+const char *plan_step_image(const struct plan *p, size_t step)
+{
+	return p->steps[step].image;
+}
+
+static bool runs_in_image(const struct plan *p, const struct plan_step *s)
+{
+	return p->ctx.images && s->selected && s->decl->run;
+}
+
+static int at_step(const struct step *s, struct err *err)
+{
+	return err_wrap(err, "%s:%d:%d: step `%s`: image `%s`", s->pos.file, s->pos.line, s->pos.col, s->name, s->image);
+}
+
+static int all_have_one(const struct plan *p, struct err *err)
+{
+	for (size_t i = 0; i < p->n_steps; i++) {
+		const struct step *s = p->steps[i].decl;
+
+		if (runs_in_image(p, &p->steps[i]) && !s->image)
+			return err_set(err, ERR_INVALID, "%s:%d:%d: step `%s` has no `image`, and on Kubernetes its command needs one: say `image:` there, or for all steps under `defaults:`",
+				       s->pos.file, s->pos.line, s->pos.col, s->name);
+	}
+	return 0;
+}
+
+/* --- pins: "registry/name@sha256:… linux/amd64" ----------------------------------------------------------------------------------------- */
+
+static char *pin_name(const char *image)
+{
+	return xasprintf("image:%s", image);
+}
+
+static int take_pin(struct plan *p, const struct plan_pin *pin, struct plan_step *s, struct err *err)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	const char *space, *at;
+
+	if (content_read(p->ctx.store, &pin->id, PINNED_MAX, &text, err) < 0)
+		return err_wrap(err, "%s", pin->name);
+	at = text.len ? strstr(text.s, "@sha256:") : NULL;
+	space = at ? strchr(at, ' ') : NULL;
+	if (!space || strlen(text.s) != text.len)
+		return err_set(err, ERR_CORRUPT, "the run's record of %s is damaged", pin->name);
+	s->image = arena_strndup(p->arena, text.s, (size_t)(space - text.s));
+	s->platform = arena_strdup(p->arena, space + 1);
+	return 0;
+}
+
+static int keep_pin(struct plan *p, const char *image, const char *ref, struct err *err)
+{
+	_cleanup_(freep) char *name = pin_name(image), *text = xasprintf("%s %s", ref, p->ctx.images->platform);
+	struct content_id id;
+
+	if (content_put_bytes(p->ctx.store, text, strlen(text), &id, err) < 0)
+		return -1;
+	add_pin(p, name, ref, &id);
+	return 0;
+}
+
+/* --- asking ------------------------------------------------------------------------------------------------------------------------------ */
+
+struct asking {
+	struct map *seen;
+	VEC(const char *) names;
+	VEC(const struct step *) by; /* the first step that names it */
+};
+
+static void note_unknown(struct plan *p, struct asking *a)
+{
+	for (size_t i = 0; i < p->n_steps; i++) {
+		const struct step *s = p->steps[i].decl;
+		_cleanup_(freep) char *name = s->image ? pin_name(s->image) : NULL;
+
+		if (!runs_in_image(p, &p->steps[i]) || find_pin(p, name) || map_has(a->seen, name, strlen(name)))
+			continue;
+		*map_slot_str(a->seen, name) = a;
+		VEC_PUSH(&a->names, s->image);
+		VEC_PUSH(&a->by, s);
+	}
+}
+
+static int ask(struct plan *p, const struct asking *a, struct err *err)
+{
+	const char **refs = arena_alloc(p->arena, (a->names.n + 1) * sizeof(*refs));
+	size_t failed = 0;
+
+	if (a->names.n == 0)
+		return 0;
+	if (p->ctx.images->resolve(p->ctx.images->arg, a->names.v, a->names.n, p->arena, refs, &failed, err) < 0)
+		return at_step(a->by.v[failed], err);
+	for (size_t i = 0; i < a->names.n; i++)
+		if (keep_pin(p, a->names.v[i], refs[i], err) < 0)
+			return at_step(a->by.v[i], err);
+	return 0;
+}
+
+int images_pin(struct plan *p, struct err *err)
+{
+	struct asking a = { .seen = map_new() };
+	int r = all_have_one(p, err);
+
+	if (r == 0) {
+		note_unknown(p, &a);
+		r = ask(p, &a, err);
+	}
+	for (size_t i = 0; i < p->n_steps && r == 0; i++) {
+		_cleanup_(freep) char *name = p->steps[i].decl->image ? pin_name(p->steps[i].decl->image) : NULL;
+
+		if (runs_in_image(p, &p->steps[i]))
+			r = take_pin(p, find_pin(p, name), &p->steps[i], err);
+	}
+	map_free(a.seen);
+	VEC_FREE(&a.names);
+	VEC_FREE(&a.by);
+	return r;
+}
+
+void image_key(const struct plan *p, const struct plan_step *s, struct str *record)
+{
+	const char *at = s->image ? strchr(s->image, '@') : NULL;
+	_cleanup_(freep) char *text = at ? xasprintf("%s %s", at + 1, s->platform) : NULL;
+
+	if (text)
+		key_record_add(record, KEY_IMAGE, "", text, strlen(text));
+}

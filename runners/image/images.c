@@ -1,0 +1,249 @@
+#include "runners/image/images.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "base/base64.h"
+#include "base/command.h"
+#include "base/map.h"
+#include "base/thread.h"
+
+#define WORKERS_MAX 8
+#define CONFIG_MAX (1 * MIB) /* the API server's own limit of a Secret */
+
+struct images {
+	struct images_options o;
+	struct registry *registry; /* made when it is needed first */
+	struct map *known;	   /* name → char *ref */
+};
+
+struct images *images_new(const struct images_options *o)
+{
+	struct images *i = xcalloc(1, sizeof(*i));
+
+	i->o = *o;
+	i->known = map_new();
+	return i;
+}
+
+void images_free(struct images *i)
+{
+	if (!i)
+		return;
+	for (size_t k = 0; k < map_len(i->known); k++)
+		free(map_at(i->known, k, NULL, NULL));
+	map_free(i->known);
+	registry_free(i->registry);
+	free(i);
+}
+
+const char *images_platform(void)
+{
+#if defined(__aarch64__)
+	return "linux/arm64";
+#elif defined(__riscv)
+	return "linux/riscv64";
+#elif defined(__powerpc64__)
+	return "linux/ppc64le";
+#elif defined(__s390x__)
+	return "linux/s390x";
+#else
+	return "linux/amd64";
+#endif
+}
+
+/* --- pull secrets ------------------------------------------------------------------------------------------------------------------- */
+
+struct secret_texts {
+	VEC(char *) v; /* and a NULL */
+};
+
+static void secret_texts_wipe(struct secret_texts *t)
+{
+	for (size_t i = 0; i < t->v.n; i++)
+		if (t->v.v[i]) {
+			explicit_bzero(t->v.v[i], strlen(t->v.v[i]));
+			free(t->v.v[i]);
+		}
+	VEC_FREE(&t->v);
+}
+
+static int take_secret(const json_t *secret, const char *name, struct secret_texts *t, struct err *err)
+{
+	static const char *const keys[] = { ".dockerconfigjson", ".dockercfg" };
+	const json_t *data = json_object_get(secret, "data");
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		const char *text = json_string_value(json_object_get(data, keys[i]));
+		struct str plain = { 0 };
+
+		if (!text)
+			continue;
+		if (strlen(text) > CONFIG_MAX * 2 || base64_decode(&plain, text, strlen(text), NULL) < 0 || plain.len == 0) {
+			command_wipe(&plain);
+			return err_set(err, ERR_INVALID, "%s of image pull secret %s is not base64 of a Docker configuration", keys[i], name);
+		}
+		VEC_PUSH(&t->v, xstrndup(plain.s, plain.len));
+		command_wipe(&plain);
+		return 0;
+	}
+	return 0;
+}
+
+/* One that isn't there, or that we may not read, is the kubelet's business: what it holds isn't needed where Docker's configuration, or nobody, is let in as well. */
+static int read_secret(const struct images *i, const char *name, struct secret_texts *t, struct err *err)
+{
+	_cleanup_(str_deinit) struct str path = { 0 };
+	struct kube_call call = { .method = "GET" };
+	struct err why = { 0 };
+	int r;
+
+	kube_add_path(&path, "", "v1", i->o.namespace_, "secrets", name);
+	call.path = path.s;
+	r = kube_do(i->o.client, &call, &why);
+	if (r == 0)
+		r = take_secret(call.json, name, t, err);
+	else
+		r = why.code == ERR_NOT_FOUND || why.code == ERR_INVALID ? 0 : err_set(err, why.code, "reading image pull secret %s: %s", name, why.msg);
+	kube_call_deinit(&call);
+	return r;
+}
+
+static int read_secrets(const struct images *i, struct secret_texts *t, struct err *err)
+{
+	for (const char *const *name = i->o.pull_secrets; i->o.client && name && *name; name++)
+		if (read_secret(i, *name, t, err) < 0)
+			return -1;
+	VEC_PUSH(&t->v, NULL);
+	return 0;
+}
+
+static int open_registry(struct images *i, struct err *err)
+{
+	struct secret_texts t = { .v = { 0 } };
+	int r = i->registry ? 0 : read_secrets(i, &t, err);
+
+	if (r == 0 && !i->registry)
+		r = registry_new(&(struct registry_options){ .docker_configs = (const char *const *)t.v.v, .plain_http = i->o.plain_http, .ca_pem = i->o.ca_pem,
+							     .patience_ns = i->o.patience_ns },
+				 &i->registry, err);
+	secret_texts_wipe(&t);
+	return r;
+}
+
+/* --- asking --------------------------------------------------------------------------------------------------------------------------- */
+
+struct question {
+	const char *name;
+	struct image_ref ref; /* in the caller's arena */
+	char *answer;
+	struct err err;
+};
+
+struct batch {
+	struct images *images;
+	struct question *v;
+	size_t n, next;
+};
+
+static char *pinned(const struct image_ref *r, const char *digest)
+{
+	struct str out = { 0 };
+
+	image_ref_add(&out, &(struct image_ref){ .host = r->host, .path = r->path, .digest = digest });
+	return str_take(&out);
+}
+
+static void answer(struct batch *b, struct question *q)
+{
+	char digest[80];
+
+	if (registry_resolve(b->images->registry, q->name, images_platform(), digest, NULL, &q->err) == 0)
+		q->answer = pinned(&q->ref, digest);
+}
+
+static void *work(void *arg)
+{
+	struct batch *b = arg;
+	size_t i;
+
+	while ((i = __atomic_fetch_add(&b->next, 1, __ATOMIC_RELAXED)) < b->n)
+		answer(b, &b->v[i]);
+	return NULL;
+}
+
+static void ask_all(struct batch *b)
+{
+	pthread_t threads[WORKERS_MAX];
+	size_t n = 0;
+
+	while (n + 1 < MIN(b->n, WORKERS_MAX) && thread_start(&threads[n], NULL, work, b) == 0)
+		n++;
+	work(b);
+	while (n > 0)
+		pthread_join(threads[--n], NULL);
+}
+
+/* Known ones and those with a digest are answered here; *ret_asked is how many others there are, which come first in q. */
+static int sort_out(struct images *i, const char *const *names, size_t n, struct arena *arena, struct question *q, size_t *ret_asked, size_t *ret_failed, struct err *err)
+{
+	size_t asked = 0;
+
+	for (size_t k = 0; k < n; k++) {
+		struct image_ref ref;
+
+		*ret_failed = k;
+		if (map_get_str(i->known, names[k]))
+			continue;
+		if (image_ref_parse(names[k], arena, &ref, err) < 0)
+			return -1;
+		if (ref.digest)
+			*map_slot_str(i->known, names[k]) = pinned(&ref, ref.digest);
+		else
+			q[asked++] = (struct question){ .name = names[k], .ref = ref };
+	}
+	*ret_asked = asked;
+	return 0;
+}
+
+static void keep_answers(struct images *i, struct question *q, size_t n)
+{
+	for (size_t k = 0; k < n; k++) {
+		void **slot = q[k].answer ? map_slot_str(i->known, q[k].name) : NULL;
+
+		if (!slot)
+			continue;
+		free(*slot); /* asked for twice in one call */
+		*slot = TAKE_PTR(q[k].answer);
+	}
+}
+
+static int fail(const struct question *q, size_t n_asked, const char *const *names, size_t n, size_t *ret_failed, struct err *err)
+{
+	for (size_t k = 0; k < n_asked; k++)
+		for (size_t i = 0; q[k].err.code && i < n; i++)
+			if (names[i] == q[k].name) {
+				*ret_failed = i;
+				if (err)
+					*err = q[k].err;
+				return -1;
+			}
+	return 0;
+}
+
+int images_resolve(struct images *i, const char *const *names, size_t n, struct arena *arena, const char **ret_refs, size_t *ret_failed, struct err *err)
+{
+	_cleanup_(freep) struct question *q = xcalloc(n + 1, sizeof(*q));
+	struct batch b = { .images = i, .v = q };
+
+	if (sort_out(i, names, n, arena, q, &b.n, ret_failed, err) < 0)
+		return -1;
+	if (b.n && open_registry(i, err) < 0)
+		return -1;
+	ask_all(&b);
+	keep_answers(i, q, b.n);
+	if (fail(q, b.n, names, n, ret_failed, err) < 0)
+		return -1;
+	for (size_t k = 0; k < n; k++)
+		ret_refs[k] = arena_strdup(arena, map_get_str(i->known, names[k]));
+	return 0;
+}

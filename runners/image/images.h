@@ -1,0 +1,32 @@
+/* runners/image/images.h — the images of a run: each name is asked for once, all at the same time.
+ *
+ * Credentials: the image pull Secrets of the cluster, if they are named and the account may read them, then Docker's configuration (registry.h). A name that has a digest
+ * isn't asked about at all: then no registry has to be there. Any thread; one call at a time.
+ */
+#ifndef CAIRN_RUNNERS_IMAGE_IMAGES_H
+#define CAIRN_RUNNERS_IMAGE_IMAGES_H
+
+#include "base/mem.h"
+#include "runners/image/registry.h"
+#include "runners/kubernetes/client.h"
+
+/* All borrowed until images_free(). */
+struct images_options {
+	struct kube_client *client; /* NULL: no Secrets */
+	const char *namespace_;
+	const char *const *pull_secrets; /* names, NULL-terminated; or NULL */
+	const char *const *plain_http;	 /* as in registry_options */
+	const char *ca_pem;
+	int64_t patience_ns;
+};
+struct images;
+struct images *images_new(const struct images_options *o);
+void images_free(struct images *i); /* NULL is fine */
+
+/* "registry/name@sha256:…" of each, in `arena`. *ret_failed: the index of the one that the error is about. */
+int images_resolve(struct images *i, const char *const *names, size_t n, struct arena *arena, const char **ret_refs, size_t *ret_failed, struct err *err);
+
+/* "linux/amd64": this machine's own. */
+const char *images_platform(void);
+
+#endif
