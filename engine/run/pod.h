@@ -28,7 +28,8 @@ struct pod_options {
 };
 /* To the end of the pod. 0 when the result is told, also when it is a failure; an error when nothing can be told. */
 int pod_serve(struct store *store, const char *spec, const struct pod_options *o, struct err *err);
-/* The startup probe: waits until the program may start (0), or it is certain that it can't (-1, with why). */
+/* The sidecar's postStart hook (`cairn pod --ready`): waits until main may be made: `placed` or `failed` (protocol.h), at most 20 s. 0 for both, since the helper tells why; -1 after that time.
+ * Short, as the kubelet doesn't interrupt it, not even to delete the pod; a startup probe would cost every step 1 to 2 s (measured: a probe starts at its next period only). */
 int pod_wait_ready(const char *root, struct err *err);
 
 #endif

@@ -2,8 +2,12 @@
  * in POD_RUN, a directory that both see.
  * Each is written under another name and renamed, so that it is whole when it is there; both look on with inotify.
  *
- *	ready		sidecar → probe: everything is laid out, `plan` is there
- *	failed		sidecar → probe, helper: why the program can't start; the helper ends with INIT_EXIT_REFUSED
+ *	placed		sidecar → its postStart hook: the helper is in POD_BIN, and there is something of the right kind (an empty directory, an empty file) wherever main
+ *			mounts an input: main may be made. Content comes in place later: the same inodes, since mounts hold them
+ *	ready		sidecar → helper: everything is laid out, `plan` is there
+ *	failed		sidecar → hook, helper: why the program can't start; the helper ends with INIT_EXIT_REFUSED
+ *	alive		locked by the helper (flock, LOCK_EX) from before it does anything else: the kernel lets go of it when it dies, however it dies. The sidecar ends by
+ *			itself as soon as the result is told and this is free: the kubelet sees both ends in one look, where telling the sidecar to end takes it two more
  *	plan		sidecar → helper: what to run, init_plan_*() below
  *	I/log		helper: all that program I printed, secrets taken out; it goes to the container's output, too
  *	I/exit		helper → sidecar: how program I ended, init_exit_*() below
