@@ -362,7 +362,7 @@ const struct cli_command cli_commands[] = {
 		  { 0, "push", "REGISTRY/NAME:TAG", "send it to a registry" }, { 0, "name", "NAME:TAG", "what it is called (default: as pushed, or cairn:VERSION)" },
 		  { 0, "plain-http", NULL, "the registry speaks HTTP; one on this machine may anyway" }),
 	  .json = "{\"digest\", \"name\", \"output\"|null, \"pushed\"|null, \"size\": N, \"files\": N, \"architecture\"}",
-	  EXAMPLES({ "cairn image --output cairn.tar && docker load -i cairn.tar", "for this machine" },
+	  EXAMPLES({ "cairn image --output cairn.tar", "for this machine: docker load takes it" },
 		   { "cairn image --push registry.example/tools/cairn:0.1", "for a cluster; name it in cairn.yaml as kubernetes.image" }),
 	  .run = cmd_image },
 	{ "step", "run a built-in step by itself", "NAME [OPTION...]", 0, CLI_ANY,
