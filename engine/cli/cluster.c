@@ -1,0 +1,137 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include "base/fs.h"
+#include "cli/cluster.h"
+
+#define ID_DIGITS 16
+
+int cluster_access(const struct config *c, struct arena *arena, struct kube_access *ret, struct err *err)
+{
+	const struct kube_access_options o = { .kubeconfig = c->kubernetes.kubeconfig, .context = c->kubernetes.context, .namespace_ = c->kubernetes.namespace_ };
+
+	return kube_access_load(&o, arena, ret, err);
+}
+
+/* --- who the project is --------------------------------------------------------------------------------------------- */
+
+/* 1 there is none yet. */
+static int read_id(const char *path, char ret[ID_DIGITS + 1], struct err *err)
+{
+	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return errno == ENOENT ? 1 : err_errno(err, "cannot open %s", path);
+	n = read(fd, ret, ID_DIGITS);
+	if (n < 0)
+		return err_errno(err, "cannot read %s", path);
+	ret[n] = '\0';
+	if (strspn(ret, "0123456789abcdef") != ID_DIGITS)
+		return err_set(err, ERR_CORRUPT, "%s doesn't hold an id of 16 hexadecimal digits: remove it when no Job of this project runs", path);
+	return 0;
+}
+
+/* Whole when it is there, and the first one's when two make it at once. */
+static int make_id(const char *path, struct err *err)
+{
+	_cleanup_(freep) char *temp = xasprintf("%s.%d", path, (int)getpid());
+	char text[ID_DIGITS + 2];
+	uint64_t rnd;
+	int r = 0;
+
+	if (getrandom(&rnd, sizeof(rnd), 0) != sizeof(rnd))
+		return err_errno(err, "cannot get random bytes");
+	snprintf(text, sizeof(text), "%016" PRIx64 "\n", rnd);
+	if (fs_write_atomic(temp, text, strlen(text), err) < 0)
+		return -1;
+	if (link(temp, path) < 0 && errno != EEXIST)
+		r = err_errno(err, "cannot make %s", path);
+	unlink(temp);
+	return r;
+}
+
+static int project_id(const struct config *c, struct arena *arena, const char **ret, struct err *err)
+{
+	_cleanup_(freep) char *path = xasprintf("%s/project-id", c->state_dir);
+	char id[ID_DIGITS + 1];
+	int r = read_id(path, id, err);
+
+	if (r > 0 && (fs_mkdir_p(c->state_dir, err) < 0 || make_id(path, err) < 0 || read_id(path, id, err) < 0))
+		return -1;
+	if (r < 0)
+		return -1;
+	*ret = arena_strdup(arena, id);
+	return 0;
+}
+
+/* --- how pods find the store ----------------------------------------------------------------------------------------- */
+
+static bool is_bucket(const char *uri)
+{
+	return str_has_prefix(uri, "s3://") || str_has_prefix(uri, "gs://");
+}
+
+static int check_store(const struct config *c, struct err *err)
+{
+	if (is_bucket(c->store_uri) && c->kubernetes.store_claim)
+		return err_set(err, ERR_INVALID, "cairn.yaml: `kubernetes.store_claim` is for a store in a directory, and `store` is %s", c->store_uri);
+	if (!is_bucket(c->store_uri) && !c->kubernetes.store_claim)
+		return err_set(err, ERR_INVALID, "pods can't reach the store %s: name an s3:// or gs:// one as `store` in cairn.yaml, or the volume that it is in as `kubernetes.store_claim`",
+			       c->store_uri);
+	if (c->store_options.ca && !c->kubernetes.store_ca)
+		return err_set(err, ERR_INVALID, "the store's certificate is checked with %s, which pods don't have: put it into a ConfigMap as ca.crt and name that as "
+						 "`kubernetes.store_ca` in cairn.yaml", c->store_options.ca);
+	return 0;
+}
+
+static void add(struct arena *arena, const char **env, size_t *n, const char *name, const char *value)
+{
+	if (value)
+		env[(*n)++] = arena_printf(arena, "%s=%s", name, value);
+}
+
+/* As this machine sees it, but for what cairn.yaml says of pods. */
+static const char *const *store_env(const struct config *c, struct arena *arena)
+{
+	const char **env = arena_alloc(arena, 6 * sizeof(*env)), *style = c->kubernetes.store_options.style;
+	size_t n = 0;
+
+	if (!style)
+		style = c->store_options.style;
+	add(arena, env, &n, "CAIRN_STORE", c->store_uri);
+	add(arena, env, &n, "CAIRN_STORE_ENDPOINT", c->kubernetes.store_options.endpoint ? c->kubernetes.store_options.endpoint : c->store_options.endpoint);
+	add(arena, env, &n, "CAIRN_STORE_REGION", c->kubernetes.store_options.region ? c->kubernetes.store_options.region : c->store_options.region);
+	add(arena, env, &n, "CAIRN_STORE_STYLE", str_eq(style, "auto") ? NULL : style);
+	add(arena, env, &n, "CAIRN_STORE_ANONYMOUS", c->kubernetes.store_options.anonymous || c->store_options.anonymous ? "1" : NULL);
+	return env;
+}
+
+int cluster_profile(const struct config *c, const struct kube_access *a, struct arena *arena, struct kube_profile *ret, struct err *err)
+{
+	if (!c->kubernetes.image)
+		return err_set(err, ERR_INVALID, "cairn.yaml doesn't name Cairn's own image, of which each pod needs the sidecar: `cairn image` makes it; name it as `kubernetes.image`");
+	if (check_store(c, err) < 0)
+		return -1;
+	*ret = (struct kube_profile){
+		.namespace_ = a->namespace_,
+		.cairn_image = c->kubernetes.image,
+		.image_pull_policy = c->kubernetes.image_pull_policy,
+		.store_uri = c->store_uri,
+		.store_env = store_env(c, arena),
+		.store_secret = c->kubernetes.store_secret,
+		.store_account = c->kubernetes.store_account,
+		.store_ca = c->kubernetes.store_ca,
+		.store_claim = c->kubernetes.store_claim,
+		.secrets = c->kubernetes.secrets,
+		.cloud = c->kubernetes.cloud,
+		.placement = c->kubernetes.placement,
+		.ttl_s = c->kubernetes.ttl_ns / NS_PER_S,
+		.upload_ns = c->kubernetes.upload_within_ns,
+		.sidecar = { .cpu_milli = c->kubernetes.sidecar_cpu_milli, .memory_bytes = c->kubernetes.sidecar_memory_bytes },
+	};
+	return project_id(c, arena, &ret->project, err);
+}

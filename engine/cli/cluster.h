@@ -1,0 +1,15 @@
+/* cli/cluster.h — a project's cluster, out of cairn.yaml: how it is reached, and what pods have to have there. */
+#ifndef CAIRN_CLI_CLUSTER_H
+#define CAIRN_CLI_CLUSTER_H
+
+#include "model/config.h"
+#include "runners/kubernetes/access.h"
+#include "runners/kubernetes/job.h"
+
+/* Strings in `arena`. */
+int cluster_access(const struct config *c, struct arena *arena, struct kube_access *ret, struct err *err);
+/* Strings in `arena`; the placement is lent by `c`. ERR_INVALID: cairn.yaml lacks what pods need, such as Cairn's image or a store that they reach. Makes the file
+ * `project-id` in the state directory when it isn't there: what tells this project's Jobs from others'. */
+int cluster_profile(const struct config *c, const struct kube_access *a, struct arena *arena, struct kube_profile *ret, struct err *err);
+
+#endif
