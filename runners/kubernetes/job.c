@@ -85,11 +85,10 @@ static json_t *our_annotations(const struct pod_build *b)
 {
 	_cleanup_(freep) char *owner = kube_job_owner(b->p, b->a);
 	_cleanup_(str_deinit) struct str task = { 0 }, spec = { 0 };
-	char hex[DIGEST_HEX_MAX];
 	json_t *notes = json_object();
 
 	text_add_printable(&task, b->a->task, MIN(strlen(b->a->task), (size_t)KUBE_PATH_MAX));
-	str_addf(&spec, "sha256:%s", digest_hex(&b->job->spec->digest, hex));
+	pod_content_write(b->job->spec, &spec);
 	json_object_set_new(notes, KUBE_NOTE_OWNER, json_string(owner));
 	json_object_set_new(notes, KUBE_NOTE_TASK, json_string(task.s));
 	json_object_set_new(notes, KUBE_NOTE_SPEC, json_string(spec.s));

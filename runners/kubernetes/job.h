@@ -10,7 +10,7 @@
  * step says, and last the
  * templates of cairn.yaml and of the step, merged strategically (merge.h).
  *
- * Told to the containers: CAIRN_POD_SPEC ("sha256:…") and CAIRN_POD_SPEC_BYTES to the sidecar; JOB_COMPLETION_INDEX (by Kubernetes) and CAIRN_POD_SERVICE to both of each pod of
+ * Told to the containers: CAIRN_POD_SPEC (pod_content_write()) to the sidecar; JOB_COMPLETION_INDEX (by Kubernetes) and CAIRN_POD_SERVICE to both of each pod of
  * several: rank r is the host $CAIRN_POD_SERVICE-r.$CAIRN_POD_SERVICE.
  *
  * Source of the rules: pkg/apis/batch/validation (Kubernetes 1.31), pod-security-admission/policy.

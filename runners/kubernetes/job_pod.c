@@ -132,13 +132,11 @@ static json_t *main_env(const struct pod_build *b)
 
 static json_t *sidecar_env(const struct pod_build *b)
 {
-	char hex[DIGEST_HEX_MAX], text[DIGEST_HEX_MAX + 8], size[24];
+	_cleanup_(str_deinit) struct str spec = { 0 };
 	json_t *env = json_array();
 
-	snprintf(text, sizeof(text), "sha256:%s", digest_hex(&b->job->spec->digest, hex));
-	snprintf(size, sizeof(size), "%llu", (unsigned long long)b->job->spec->size_bytes);
-	add_env(env, "CAIRN_POD_SPEC", strlen("CAIRN_POD_SPEC"), text);
-	add_env(env, "CAIRN_POD_SPEC_BYTES", strlen("CAIRN_POD_SPEC_BYTES"), size);
+	pod_content_write(b->job->spec, &spec);
+	add_env(env, "CAIRN_POD_SPEC", strlen("CAIRN_POD_SPEC"), spec.s);
 	for (const char *const *e = b->p->store_env; e && *e; e++) {
 		size_t n = strcspn(*e, "=");
 
