@@ -9,6 +9,8 @@
 
 /* A termination message has at most 4 KiB; messages for people are cut to this, too. */
 #define MESSAGE_MAX 8192
+/* Attempts in one pod, as init/protocol.h has it. */
+#define ATTEMPTS_MAX 256
 
 static const json_t *at(const json_t *o, const char *key)
 {
@@ -263,6 +265,25 @@ static void take_job_condition(const json_t *c, struct job_facts *f)
 	}
 }
 
+/* "12 13 14". What isn't an id ends it. */
+static void take_attempts(const json_t *notes, struct job_facts *f)
+{
+	const char *at_ = text_at(notes, KUBE_NOTE_ATTEMPTS);
+	VEC(uint64_t) ids = { 0 };
+	char *end;
+
+	while (at_ && ids.n < ATTEMPTS_MAX && *at_ >= '1' && *at_ <= '9') {
+		unsigned long long id = strtoull(at_, &end, 10);
+
+		if (id == 0 || id > INT64_MAX)
+			break;
+		VEC_PUSH(&ids, (uint64_t)id);
+		at_ = *end == ' ' ? end + 1 : end;
+	}
+	f->attempts = ids.v;
+	f->n_attempts = ids.n;
+}
+
 int job_facts_of(const json_t *object, struct job_facts *ret)
 {
 	const json_t *meta = at(object, "metadata"), *status = at(object, "status"), *conditions = at(status, "conditions"), *notes = at(meta, "annotations");
@@ -273,7 +294,9 @@ int job_facts_of(const json_t *object, struct job_facts *ret)
 	ret->attempt_id = attempt_of(meta);
 	ret->owner = take_message(notes, KUBE_NOTE_OWNER);
 	ret->spec = take_message(notes, KUBE_NOTE_SPEC);
+	take_attempts(notes, ret);
 	ret->created_ns = time_at(meta, "creationTimestamp");
+	ret->deleted = text_at(meta, "deletionTimestamp") != NULL;
 	ret->suspended = json_is_true(at(at(object, "spec"), "suspend"));
 	for (size_t i = 0; i < json_array_size(conditions); i++)
 		take_job_condition(json_array_get(conditions, i), ret);
@@ -288,6 +311,7 @@ void job_facts_deinit(struct job_facts *f)
 {
 	free(f->owner);
 	free(f->spec);
+	free(f->attempts);
 	free(f->message);
 	*f = (struct job_facts){ 0 };
 }

@@ -48,7 +48,9 @@ struct job_facts {
 	uint64_t attempt_id;
 	char *owner; /* KUBE_NOTE_OWNER */
 	char *spec;  /* KUBE_NOTE_SPEC */
-	bool suspended, complete, failed, gone;
+	uint64_t *attempts; /* KUBE_NOTE_ATTEMPTS: all that it was made for, when there are several */
+	size_t n_attempts;
+	bool suspended, complete, failed, deleted; /* deleted: it is on its way out */
 	char reason[64]; /* of the condition Failed or FailureTarget: "PodFailurePolicy", "BackoffLimitExceeded", "DeadlineExceeded" */
 	char *message;
 	unsigned active, ready, succeeded, failed_pods;

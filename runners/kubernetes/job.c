@@ -81,6 +81,17 @@ static json_t *our_labels(const struct pod_build *b)
 	return labels;
 }
 
+/* Who takes a pack up after a crash has to know whom it holds. */
+static void add_attempts(const struct pod_build *b, json_t *notes)
+{
+	_cleanup_(str_deinit) struct str ids = { 0 };
+
+	for (size_t i = 0; i < b->job->n && b->job->n > 1; i++)
+		str_addf(&ids, "%s%llu", i ? " " : "", (unsigned long long)b->job->attempts[i]->id);
+	if (ids.len)
+		json_object_set_new(notes, KUBE_NOTE_ATTEMPTS, json_string(ids.s));
+}
+
 static json_t *our_annotations(const struct pod_build *b)
 {
 	_cleanup_(freep) char *owner = kube_job_owner(b->p, b->a);
@@ -92,6 +103,7 @@ static json_t *our_annotations(const struct pod_build *b)
 	json_object_set_new(notes, KUBE_NOTE_OWNER, json_string(owner));
 	json_object_set_new(notes, KUBE_NOTE_TASK, json_string(task.s));
 	json_object_set_new(notes, KUBE_NOTE_SPEC, json_string(spec.s));
+	add_attempts(b, notes);
 	return notes;
 }
 

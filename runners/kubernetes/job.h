@@ -32,6 +32,7 @@
 #define KUBE_NOTE_TASK "cairn/task"	   /* annotation: the task, for people */
 #define KUBE_NOTE_SPEC "cairn/spec"	   /* annotation of pods and Jobs: content id of the specification */
 #define KUBE_STORE_CA "/etc/cairn/ca/ca.crt" /* where the sidecar finds store_ca: its CAIRN_STORE_CA */
+#define KUBE_NOTE_ATTEMPTS "cairn/attempts" /* annotation of a Job for several attempts: their ids, "12 13 14" */
 #define KUBE_MAIN "main"
 #define KUBE_SIDECAR "cairn"
 

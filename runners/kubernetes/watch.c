@@ -13,6 +13,7 @@
 #include <sys/random.h>
 #include <time.h>
 #include "base/clock.h"
+#include "base/thread.h"
 
 #define QUIET_NS	(180 * NS_PER_S)
 #define WATCH_MIN_S	300
@@ -371,7 +372,7 @@ int kube_watch_new(const struct kube_access *a, const struct kube_watch_options 
 		watch_deinit(w);
 		return -1;
 	}
-	errno = pthread_create(&w->thread, NULL, watch_main, w);
+	errno = thread_start(&w->thread, NULL, watch_main, w);
 	if (errno) {
 		err_errno(err, "cannot start a thread for the watch");
 		watch_deinit(w);

@@ -1,0 +1,257 @@
+/* The end of a bundle: the sidecar's word is read (from the store, when it was long), a log that it couldn't keep is taken from the API, and each attempt is told. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "base/fs.h"
+#include "runners/kubernetes/runner_internal.h"
+
+/* Of a log that the sidecar couldn't keep: what the kubelet keeps of one (containerLogMaxSize). */
+#define LOG_MAX_BYTES (64 * MIB)
+#define TAIL_BYTES    4096
+
+struct ending {
+	struct bundle *b;
+	struct kube *k;
+	struct arena *arena;
+	struct kube_verdict v;
+	char *message; /* the sidecar's, or NULL */
+	char pod[254], node[254];
+	bool wants_log;
+	int64_t started_ns, ended_ns; /* of main; 0 */
+
+	/* found out */
+	struct pod_result *results;
+	size_t n_results;
+	struct content_id log;
+	char *log_tail;
+	struct err err; /* why there is no result */
+};
+
+/* --- on a worker -------------------------------------------------------------------------------------------------------------------- */
+
+static int read_result(struct ending *e)
+{
+	const struct runner_staging *s = &e->k->o.staging;
+	_cleanup_(str_deinit) struct str whole = { 0 };
+	struct content_id where;
+	int r = pod_result_read(e->message, strlen(e->message), e->arena, &e->results, &e->n_results, &where, &e->err);
+
+	if (r <= 0)
+		return r;
+	if (s->fetch(s->arg, &where, POD_RESULT_MAX, &whole, &e->err) < 0)
+		return err_wrap(&e->err, "the result of the pod");
+	r = pod_result_read(whole.s ? whole.s : "", whole.len, e->arena, &e->results, &e->n_results, &where, &e->err);
+	return r > 0 ? err_set(&e->err, ERR_INVALID, "the result of the pod names another one") : r;
+}
+
+struct log_file {
+	int fd;
+	uint64_t bytes;
+};
+
+static int log_sink(void *arg, const void *bytes, size_t n, struct err *err)
+{
+	struct log_file *f = arg;
+
+	n = MIN(n, (size_t)(LOG_MAX_BYTES - f->bytes));
+	f->bytes += n;
+	return n ? fs_write_all(f->fd, bytes, n, err) : 0;
+}
+
+static void keep_tail(struct ending *e, const struct log_file *f)
+{
+	off_t from = f->bytes > TAIL_BYTES ? (off_t)(f->bytes - TAIL_BYTES) : 0;
+	char *tail = arena_alloc(e->arena, TAIL_BYTES + 1);
+
+	if (pread(f->fd, tail, TAIL_BYTES, from) > 0)
+		e->log_tail = tail;
+}
+
+/* Best effort: the pod may be gone, and what isn't there isn't the failure that is told. */
+static void take_log(struct ending *e)
+{
+	_cleanup_(fd_closep) int fd = memfd_create("log", MFD_CLOEXEC);
+	_cleanup_(str_deinit) struct str path = { 0 };
+	struct log_file f = { .fd = fd };
+	struct kube_call call = { .method = "GET", .sink = log_sink, .arg = &f, .accept = "*/*", .timeout_ns = 60 * NS_PER_S };
+
+	kube_add_path(&path, "", "v1", e->k->o.profile->namespace_, "pods", e->pod);
+	str_addf(&path, "/log?container=" KUBE_MAIN "&limitBytes=%llu", (unsigned long long)LOG_MAX_BYTES);
+	call.path = path.s;
+	if (fd < 0 || kube_do(e->k->client, &call, NULL) < 0 || f.bytes == 0 || lseek(fd, 0, SEEK_SET) < 0) {
+		kube_call_deinit(&call);
+		return;
+	}
+	kube_call_deinit(&call);
+	keep_tail(e, &f);
+	if (e->k->o.staging.put_log(e->k->o.staging.arg, fd, &e->log, NULL) < 0)
+		e->log = (struct content_id){ 0 };
+}
+
+/* A log of what ran, by the sidecar or the one that is told. */
+static bool has_log(const struct ending *e)
+{
+	for (size_t i = 0; i < e->n_results; i++)
+		if (e->results[i].r.log.kind != CONTENT_NONE)
+			return true;
+	return false;
+}
+
+static bool sidecar_failed(const struct ending *e)
+{
+	for (size_t i = 0; i < e->n_results; i++)
+		if (e->results[i].r.failure == FAILURE_STORE || e->results[i].main_died)
+			return true;
+	return e->n_results == 0;
+}
+
+static void end(void *arg)
+{
+	struct ending *e = arg;
+
+	if (atomic_load(&e->k->closing))
+		return;
+	if (e->message && read_result(e) < 0)
+		e->n_results = 0;
+	if (e->wants_log && !has_log(e) && sidecar_failed(e))
+		take_log(e);
+}
+
+/* --- on the loop's thread -------------------------------------------------------------------------------------------------------------- */
+
+static const struct pod_result *result_for(const struct ending *e, const struct runner_attempt *a)
+{
+	for (size_t i = 0; i < e->n_results; i++)
+		if (e->results[i].attempt_id == a->id && (e->results[i].n_outputs == 0 || e->results[i].n_outputs == a->n_outputs))
+			return &e->results[i];
+	return NULL;
+}
+
+static void fail(struct runner_result *r, enum failure_class class, const char *text)
+{
+	r->failure = class;
+	err_set(&r->err, class == FAILURE_CANCELLED ? ERR_CANCELLED : ERR_FAILED, "%s", *text ? text : failure_class_name(class));
+}
+
+/* The container ended, and nothing in it could say how. */
+static void judge_death(const struct ending *e, struct runner_result *r)
+{
+	char text[64];
+
+	r->exit_status = e->v.exit_code;
+	r->signo = e->v.signal;
+	if (r->signo)
+		snprintf(text, sizeof(text), "killed by SIG%s", sigabbrev_np(r->signo) ? sigabbrev_np(r->signo) : "?");
+	else
+		snprintf(text, sizeof(text), "exit status %d", r->exit_status);
+	fail(r, FAILURE_FAILED, text);
+}
+
+/* It ended before whatever ended the pod. */
+static bool stands(const struct pod_result *p)
+{
+	return p && p->ran && !p->stopped && !p->main_died;
+}
+
+static void judge_attempt(const struct ending *e, const struct pod_result *p, bool packed, struct runner_result *r)
+{
+	bool reached = stands(p);
+
+	if (e->v.class != FAILURE_NONE && !(reached && packed))
+		fail(r, e->v.class, e->v.text);
+	else if (!p && e->message && e->err.code)
+		fail(r, FAILURE_STORE, e->err.msg);
+	else if (!p && packed)
+		fail(r, FAILURE_LOST, "its pod ended before its turn came");
+	else if (!p)
+		fail(r, FAILURE_STORE, "the result of the pod does not tell of this attempt");
+	else if (p->main_died)
+		judge_death(e, r);
+	else if (p->stopped)
+		fail(r, e->v.stopped, e->v.stopped == FAILURE_PREEMPTED ? "its pod was disrupted while it ran" : "its pod was deleted while it ran");
+	else if (p->r.failure == FAILURE_NONE && !p->ran)
+		fail(r, FAILURE_STORE, "the pod ended without having started it");
+}
+
+static void report(struct ending *e, struct member *m, bool packed)
+{
+	const struct pod_result *p = result_for(e, m->a);
+	struct runner_result r = { .exit_status = e->v.exit_code, .signo = e->v.signal };
+
+	if (p)
+		r = p->r;
+	judge_attempt(e, p, packed, &r);
+	if (m->cancelled && r.failure != FAILURE_NONE)
+		fail(&r, FAILURE_CANCELLED, "stopped on request");
+	if ((r.failure == FAILURE_NONE || r.failure == FAILURE_GATE) && p->n_outputs != m->a->n_outputs)
+		fail(&r, FAILURE_STORE, "the result of the pod lacks outputs");
+	if (r.failure != FAILURE_NONE && e->b->imposed_code && e->v.class == r.failure)
+		r.err.code = e->b->imposed_code;
+	if (r.log.kind == CONTENT_NONE)
+		r.log = e->log;
+	if (!r.log_tail)
+		r.log_tail = e->log_tail;
+	if (!r.started_ns)
+		r.started_ns = e->started_ns ? e->started_ns : kube_wall(e->k);
+	if (!r.ended_ns)
+		r.ended_ns = e->ended_ns ? e->ended_ns : MAX(r.started_ns, kube_wall(e->k));
+	r.node = *e->node ? e->node : NULL;
+	r.workspace = NULL;
+	member_report(m, &r);
+}
+
+static void ended(void *arg)
+{
+	struct ending *e = arg;
+	struct bundle *b = e->b;
+	bool packed = b->ids.n > 1;
+
+	b->state = BUNDLE_REPORTED;
+	while (b->members.n)
+		report(e, b->members.v[b->members.n - 1], packed);
+	arena_free(e->arena);
+	free(e->message);
+	free(e);
+	bundle_settle(b);
+}
+
+/* Whose word counts, or, if nobody's does, whose pod was last there. */
+static const struct pod_facts *spokesman(const struct bundle *b, const struct kube_verdict *v)
+{
+	const struct pod_facts *last = NULL;
+
+	for (size_t i = 0; i < b->pods.n; i++) {
+		const struct pod_facts *f = &b->pods.v[i]->f;
+
+		if (v->result && (f->sidecar.message == v->result || f->sidecar.last_message == v->result))
+			return f;
+		if (!last || f->index < last->index || f->created_ns > last->created_ns)
+			last = f;
+	}
+	return last;
+}
+
+void bundle_end(struct bundle *b, const struct kube_verdict *v)
+{
+	const struct pod_facts *f = spokesman(b, v);
+	struct ending *e = xcalloc(1, sizeof(*e));
+
+	e->b = b;
+	e->k = b->k;
+	e->arena = arena_new();
+	e->v = *v;
+	e->v.result = NULL;
+	e->message = v->result ? xstrdup(v->result) : NULL;
+	if (f) {
+		memcpy(e->pod, f->name, sizeof(e->pod));
+		memcpy(e->node, f->node, sizeof(e->node));
+		e->started_ns = f->main.started_ns;
+		e->ended_ns = f->main.ended_ns;
+		e->wants_log = v->program_ran && !f->gone && v->class != FAILURE_CANCELLED;
+	}
+	b->state = BUNDLE_ENDING;
+	pool_submit(b->k->pool, end, ended, e);
+}

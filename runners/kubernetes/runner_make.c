@@ -1,0 +1,423 @@
+/* Requests for a bundle, each a job on a worker that owns what it touches: making its Job, deleting it, asking what events say. */
+#include <stdio.h>
+#include <string.h>
+#include "runners/kubernetes/runner_internal.h"
+
+/* What couldn't be made for reasons that pass is tried again so late: doubling. */
+#define AGAIN_MIN_NS (1 * NS_PER_S)
+#define AGAIN_MAX_NS (60 * NS_PER_S)
+
+/* --- making ---------------------------------------------------------------------------------------------------------------------------- */
+
+struct making {
+	struct bundle *b;
+	struct kube *k;
+	struct arena *arena;
+	const struct runner_attempt **attempts; /* of members, which stay until it is over */
+	size_t n;
+	struct content_id spec;
+	char name[64], uid[64];
+	enum { MADE, PUT_OFF, NO_QUOTA, NO_STORE, WRONG } outcome;
+	struct err err;
+};
+
+static int put_off(struct making *m)
+{
+	switch (m->err.code) {
+	case ERR_IO:
+	case ERR_CHANGED:
+	case ERR_BUSY:
+	case ERR_CANCELLED:
+		m->outcome = PUT_OFF;
+		break;
+	case ERR_NO_SPACE:
+		m->outcome = NO_QUOTA;
+		break;
+	default:
+		m->outcome = WRONG;
+	}
+	return -1;
+}
+
+static int publish(struct making *m)
+{
+	const struct runner_staging *s = &m->k->o.staging;
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+
+	if (m->spec.kind != CONTENT_NONE)
+		return 0;
+	m->outcome = WRONG;
+	if (pod_spec_write(m->attempts, m->n, &bytes, &m->err) < 0)
+		return -1;
+	m->outcome = NO_STORE;
+	if (s->publish(s->arg, m->attempts, m->n, bytes.s, bytes.len, &m->spec, &m->err) < 0)
+		return -1;
+	return 0;
+}
+
+static int create(struct making *m, const char *group, const char *resource, const json_t *object, struct kube_call *call)
+{
+	_cleanup_(str_deinit) struct str path = { 0 };
+	int r;
+
+	kube_add_path(&path, group, "v1", m->k->o.profile->namespace_, resource, NULL);
+	*call = (struct kube_call){ .method = "POST", .path = path.s, .body = object, .repeatable = true };
+	r = kube_do(m->k->client, call, &m->err);
+	call->path = NULL;
+	call->body = NULL;
+	return r;
+}
+
+/* A Job of our name: ours, from before a crash or from a request whose answer was lost; or somebody else's. */
+static int adopt(struct making *m)
+{
+	_cleanup_(str_deinit) struct str path = { 0 };
+	_cleanup_(freep) char *owner = kube_job_owner(m->k->o.profile, m->attempts[0]);
+	struct kube_call call = { .method = "GET" };
+	struct job_facts f = { 0 };
+	int r;
+
+	m->err = (struct err){ 0 };
+	kube_add_path(&path, "batch", "v1", m->k->o.profile->namespace_, "jobs", m->name);
+	call.path = path.s;
+	r = kube_do(m->k->client, &call, &m->err);
+	if (r < 0 && m->err.code == ERR_NOT_FOUND)
+		m->err.code = ERR_CHANGED; /* it was on its way out: again */
+	if (r == 0 && job_facts_of(call.json, &f) < 0)
+		r = err_set(&m->err, ERR_INVALID, "Kubernetes: Job %s is none", m->name);
+	if (r == 0 && !str_eq(f.owner, owner))
+		r = err_set(&m->err, ERR_EXISTS, "there is a Job %s in %s already that is not this attempt's (its %s is %s)", m->name, m->k->o.profile->namespace_,
+			    KUBE_NOTE_OWNER, f.owner ? f.owner : "missing");
+	if (r == 0 && f.deleted)
+		r = err_set(&m->err, ERR_BUSY, "Job %s of before is still being deleted", m->name);
+	if (r == 0)
+		memcpy(m->uid, f.uid, sizeof(m->uid));
+	job_facts_deinit(&f);
+	kube_call_deinit(&call);
+	return r < 0 ? put_off(m) : 0;
+}
+
+static int make_job(struct making *m, const struct kube_job *j)
+{
+	struct kube_call call = { 0 };
+	struct job_facts f = { 0 };
+	json_t *object;
+	int r;
+
+	m->outcome = WRONG;
+	if (kube_job_object(j, &object, &m->err) < 0)
+		return -1;
+	r = create(m, "batch", "jobs", object, &call);
+	json_decref(object);
+	if (r == 0 && job_facts_of(call.json, &f) == 0)
+		memcpy(m->uid, f.uid, sizeof(m->uid));
+	job_facts_deinit(&f);
+	kube_call_deinit(&call);
+	if (r == 0)
+		return 0;
+	return m->err.code == ERR_EXISTS ? adopt(m) : put_off(m);
+}
+
+static int make_gang(struct making *m, const struct kube_job *j)
+{
+	static const struct {
+		const char *group, *resource;
+	} kinds[] = { { "", "services" }, { "networking.k8s.io", "networkpolicies" } };
+	json_t *objects[2] = { 0 };
+	size_t n = 0;
+	int r = 0;
+
+	m->outcome = WRONG;
+	if (kube_gang_objects(j, m->uid, objects, &n, &m->err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		struct kube_call call = { 0 };
+
+		if (r == 0 && create(m, kinds[i].group, kinds[i].resource, objects[i], &call) < 0 && m->err.code != ERR_EXISTS)
+			r = put_off(m);
+		kube_call_deinit(&call);
+		json_decref(objects[i]);
+	}
+	if (r == 0)
+		m->err = (struct err){ 0 };
+	return r;
+}
+
+static void make(void *arg)
+{
+	struct making *m = arg;
+	struct kube_job j = { .profile = m->k->o.profile, .attempts = m->attempts, .n = m->n, .spec = &m->spec };
+
+	m->outcome = PUT_OFF;
+	if (atomic_load(&m->k->closing))
+		return;
+	if (publish(m) < 0 || make_job(m, &j) < 0 || make_gang(m, &j) < 0)
+		return;
+	m->outcome = MADE;
+}
+
+static void give_up(struct bundle *b, enum failure_class class, const struct err *why)
+{
+	b->imposed = class;
+	snprintf(b->imposed_text, sizeof(b->imposed_text), "%.500s", why->msg);
+	b->state = BUNDLE_THERE;
+}
+
+static void pause_making(struct bundle *b, const char *why)
+{
+	int64_t wait = AGAIN_MIN_NS << MIN(b->tries, 6u);
+
+	b->tries++;
+	b->again_ns = kube_mono(b->k) + MIN(wait, AGAIN_MAX_NS);
+	b->state = BUNDLE_PAUSED;
+	free(b->trouble);
+	b->trouble = xstrdup(why);
+}
+
+static void made(void *arg)
+{
+	struct making *m = arg;
+	struct bundle *b = m->b;
+
+	b->spec = m->spec;
+	b->no_quota = m->outcome == NO_QUOTA;
+	if (m->outcome == NO_QUOTA) {
+		_cleanup_(freep) char *why = xasprintf("no quota is left: %s", m->err.msg);
+
+		pause_making(b, why);
+	} else if (m->outcome == PUT_OFF) {
+		pause_making(b, m->err.msg);
+	} else if (m->outcome == MADE) {
+		b->state = BUNDLE_THERE;
+		b->stage_ns = kube_mono(b->k);
+		free(b->trouble);
+		b->trouble = NULL;
+		memcpy(b->name, m->name, sizeof(b->name));
+		memcpy(b->uid, m->uid, sizeof(b->uid));
+	} else {
+		give_up(b, m->outcome == NO_STORE ? FAILURE_STORE : FAILURE_FAILED, &m->err);
+		b->imposed_code = m->err.code;
+	}
+	arena_free(m->arena);
+	if (b->cancelled && b->state == BUNDLE_THERE && *b->uid)
+		bundle_delete(b);
+	bundle_look(b);
+	free(m);
+}
+
+void bundle_make(struct bundle *b)
+{
+	struct making *m = xcalloc(1, sizeof(*m));
+
+	m->b = b;
+	m->k = b->k;
+	m->arena = arena_new();
+	m->n = b->members.n;
+	m->attempts = arena_alloc(m->arena, (m->n + 1) * sizeof(*m->attempts));
+	for (size_t i = 0; i < m->n; i++)
+		m->attempts[i] = b->members.v[i]->a;
+	m->spec = b->spec;
+	kube_job_name(m->attempts[0], m->name);
+	b->state = BUNDLE_MAKING;
+	pool_submit(b->k->pool, make, made, m);
+}
+
+/* --- deleting --------------------------------------------------------------------------------------------------------------------------- */
+
+struct deletion {
+	struct kube *k;
+	uint64_t id; /* of the bundle, if it is still there then */
+	const char *group, *resource;
+	char name[254], uid[64];
+	bool at_once, job;
+	int result;
+	struct err err;
+};
+
+static int delete_now(struct kube *k, const struct deletion *d, struct err *err)
+{
+	_cleanup_(str_deinit) struct str path = { 0 };
+	struct kube_call call = { .method = "DELETE", .repeatable = true };
+	json_t *body = json_pack("{s:s, s:s, s:s, s:{s:s}}", "kind", "DeleteOptions", "apiVersion", "v1", "propagationPolicy", "Background", "preconditions", "uid", d->uid);
+	int r;
+
+	if (d->at_once)
+		json_object_set_new(body, "gracePeriodSeconds", json_integer(0));
+	kube_add_path(&path, d->group, "v1", k->o.profile->namespace_, d->resource, d->name);
+	call.path = path.s;
+	call.body = body;
+	r = kube_do(k->client, &call, err);
+	kube_call_deinit(&call);
+	json_decref(body);
+	if (r < 0 && (err->code == ERR_NOT_FOUND || err->code == ERR_CHANGED))
+		return 0; /* it has gone already, or another has its name now */
+	return r;
+}
+
+static void run_deletion(void *arg)
+{
+	struct deletion *d = arg;
+
+	d->result = delete_now(d->k, d, &d->err);
+}
+
+static void deletion_done(void *arg)
+{
+	struct deletion *d = arg;
+	struct bundle *b = map_get(d->k->bundles, &d->id, sizeof(d->id));
+
+	if (b && d->job) {
+		b->deleting = false;
+		b->deleted |= d->result == 0;
+		if (d->result == 0) {
+			b->gone = true;
+			b->members.n ? bundle_look(b) : bundle_settle(b);
+		}
+	}
+	free(d);
+}
+
+void bundle_delete(struct bundle *b)
+{
+	struct deletion *d;
+
+	if (b->deleting || b->deleted || !*b->uid)
+		return;
+	b->deleting = true;
+	d = xcalloc(1, sizeof(*d));
+	*d = (struct deletion){ .k = b->k, .id = b->id, .group = "batch", .resource = "jobs", .job = true };
+	snprintf(d->name, sizeof(d->name), "%s", b->name);
+	memcpy(d->uid, b->uid, sizeof(d->uid));
+	pool_submit(b->k->pool, run_deletion, deletion_done, d);
+}
+
+void bundle_delete_pods(struct bundle *b)
+{
+	for (size_t i = 0; i < b->pods.n && !b->hard_done; i++) {
+		const struct pod_facts *f = &b->pods.v[i]->f;
+		struct deletion *d;
+
+		if (f->gone || f->phase == POD_SUCCEEDED || f->phase == POD_FAILED)
+			continue;
+		d = xcalloc(1, sizeof(*d));
+		*d = (struct deletion){ .k = b->k, .id = b->id, .group = "", .resource = "pods", .at_once = true };
+		memcpy(d->name, f->name, sizeof(d->name));
+		memcpy(d->uid, f->uid, sizeof(d->uid));
+		pool_submit(b->k->pool, run_deletion, deletion_done, d);
+	}
+	b->hard_done = true;
+}
+
+/* --- events -------------------------------------------------------------------------------------------------------------------------------- */
+
+struct question {
+	struct kube *k;
+	uint64_t id;
+	char uid[64];
+	char *answer;
+};
+
+/* The newest warning. */
+static char *newest_warning(const json_t *list)
+{
+	const json_t *items = json_object_get(list, "items");
+	const char *best = "", *text = NULL;
+
+	for (size_t i = 0; i < json_array_size(items); i++) {
+		const json_t *e = json_array_get(items, i);
+		const char *when = json_string_value(json_object_get(e, "lastTimestamp")), *message = json_string_value(json_object_get(e, "message"));
+
+		if (!when)
+			when = json_string_value(json_object_get(e, "eventTime"));
+		if (message && str_eq(json_string_value(json_object_get(e, "type")), "Warning") && strcmp(when ? when : "", best) >= 0) {
+			best = when ? when : "";
+			text = message;
+		}
+	}
+	return text ? xstrndup(text, 1024) : NULL;
+}
+
+static void ask(void *arg)
+{
+	struct question *q = arg;
+	_cleanup_(str_deinit) struct str path = { 0 };
+	struct kube_call call = { .method = "GET", .timeout_ns = 10 * NS_PER_S };
+
+	if (atomic_load(&q->k->closing))
+		return;
+	kube_add_path(&path, "", "v1", q->k->o.profile->namespace_, "events", NULL);
+	str_addf(&path, "?limit=100&fieldSelector=involvedObject.uid%%3D%s", q->uid);
+	call.path = path.s;
+	if (kube_do(q->k->client, &call, NULL) == 0)
+		q->answer = newest_warning(call.json);
+	kube_call_deinit(&call);
+}
+
+static void asked(void *arg)
+{
+	struct question *q = arg;
+	struct bundle *b = map_get(q->k->bundles, &q->id, sizeof(q->id));
+
+	if (b) {
+		b->asking = false;
+		free(b->trouble);
+		b->trouble = q->answer;
+		q->answer = NULL;
+		bundle_look(b);
+	}
+	free(q->answer);
+	free(q);
+}
+
+void bundle_ask_events(struct bundle *b, const char *of_uid)
+{
+	struct question *q;
+
+	if (b->asking)
+		return;
+	b->asking = true;
+	b->asked_ns = kube_mono(b->k);
+	q = xcalloc(1, sizeof(*q));
+	*q = (struct question){ .k = b->k, .id = b->id };
+	snprintf(q->uid, sizeof(q->uid), "%.*s", (int)strspn(of_uid, "0123456789abcdefABCDEF-"), of_uid);
+	pool_submit(b->k->pool, ask, asked, q);
+}
+
+/* --- at the end ------------------------------------------------------------------------------------------------------------------------------- */
+
+static bool is_done(struct kube *k, const struct job_facts *f)
+{
+	bool done = map_get(k->done, &f->attempt_id, sizeof(f->attempt_id)) != NULL;
+
+	for (size_t i = 0; i < f->n_attempts; i++)
+		done &= map_get(k->done, &f->attempts[i], sizeof(f->attempts[i])) != NULL;
+	return done;
+}
+
+void runner_sweep(struct kube *k)
+{
+	_cleanup_(str_deinit) struct str path = { 0 };
+	struct kube_call call = { .method = "GET", .timeout_ns = 10 * NS_PER_S };
+	const json_t *items;
+
+	if (!k->run_id || map_len(k->done) == 0)
+		return;
+	kube_add_path(&path, "batch", "v1", k->o.profile->namespace_, "jobs", NULL);
+	str_addf(&path, "?limit=500&labelSelector=" KUBE_LABEL_PROJECT "%%3D%s%%2C" KUBE_LABEL_RUN "%%3D%s", k->o.profile->project, k->run_id);
+	call.path = path.s;
+	if (kube_do(k->client, &call, NULL) == 0) {
+		items = json_object_get(call.json, "items");
+		for (size_t i = 0; i < json_array_size(items); i++) {
+			struct deletion d = { .k = k, .group = "batch", .resource = "jobs" };
+			struct job_facts f;
+
+			if (job_facts_of(json_array_get(items, i), &f) == 0 && is_done(k, &f)) {
+				memcpy(d.name, f.name, sizeof(d.name));
+				memcpy(d.uid, f.uid, sizeof(d.uid));
+				delete_now(k, &d, &d.err);
+			}
+			job_facts_deinit(&f);
+		}
+	}
+	kube_call_deinit(&call);
+}

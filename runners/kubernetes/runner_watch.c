@@ -1,0 +1,279 @@
+/* From the watches' threads to the loop: facts are made there, and taken in here. */
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "runners/kubernetes/runner_internal.h"
+
+/* A loop that lags makes the watches wait, and they the server: news are small, but thousands of pods change at once. */
+#define INBOX_MAX 8192
+/* Bounded work a turn. */
+#define NEWS_A_TURN 512
+
+static void news_free(struct news *n)
+{
+	job_facts_deinit(&n->job);
+	pod_facts_deinit(&n->pod);
+	free(n->text);
+	free(n);
+}
+
+/* --- threads of the watches ------------------------------------------------------------------------------------------------------ */
+
+static void put(struct kube *k, struct news *n)
+{
+	struct inbox *in = &k->inbox;
+	bool closed;
+
+	pthread_mutex_lock(&in->lock);
+	while (in->n >= INBOX_MAX && !in->closed)
+		pthread_cond_wait(&in->room, &in->lock);
+	closed = in->closed;
+	if (!closed) {
+		*in->last = n;
+		in->last = &n->next;
+		in->n++;
+	}
+	pthread_mutex_unlock(&in->lock);
+	if (closed)
+		news_free(n);
+	else
+		(void)!write(in->fd, &(uint64_t){ 1 }, sizeof(uint64_t));
+}
+
+static void on_event(void *arg, enum kube_event e, const json_t *object)
+{
+	struct view *v = arg;
+	struct news *n = xcalloc(1, sizeof(*n));
+
+	n->kind = v->kind;
+	n->event = e;
+	if (e != KUBE_SYNC_BEGIN && e != KUBE_SYNC_END && (v->kind == NEWS_JOB ? job_facts_of(object, &n->job) : pod_facts_of(object, &n->pod)) < 0)
+		news_free(n);
+	else
+		put(v->k, n);
+}
+
+static void on_trouble(void *arg, const struct err *err)
+{
+	struct view *v = arg;
+	struct news *n = xcalloc(1, sizeof(*n));
+
+	n->kind = v->kind;
+	n->trouble = true;
+	n->text = err ? xstrdup(err->msg) : NULL;
+	put(v->k, n);
+}
+
+/* --- taking in --------------------------------------------------------------------------------------------------------------------- */
+
+/* Of a Job that was deleted, late news may come. */
+static bool of_interest(struct kube *k, uint64_t id)
+{
+	return id && map_get(k->done, &id, sizeof(id)) != DELETED;
+}
+
+/* The cluster's clock isn't ours: the newest time stamp is never later than its now. */
+static void learn_time(struct kube *k, int64_t stamp_ns)
+{
+	int64_t skew = stamp_ns - kube_wall(k);
+
+	if (stamp_ns && skew > k->skew_ns)
+		k->skew_ns = skew;
+}
+
+static void take_job(struct kube *k, struct news *n)
+{
+	struct bundle *b;
+
+	if (!of_interest(k, n->job.attempt_id))
+		return;
+	b = bundle_of(k, n->job.attempt_id);
+	if (*b->uid && strcmp(b->uid, n->job.uid) != 0 && b->state != BUNDLE_SEEN)
+		return; /* an earlier Job of that name */
+	learn_time(k, n->job.created_ns);
+	job_facts_deinit(&b->job);
+	b->job = n->job;
+	n->job = (struct job_facts){ 0 };
+	b->has_job = true;
+	b->generation = k->jobs.generation;
+	memcpy(b->name, b->job.name, MIN(strlen(b->job.name) + 1, sizeof(b->name) - 1));
+	memcpy(b->uid, b->job.uid, sizeof(b->uid));
+	for (size_t i = 0; i < b->job.n_attempts; i++)
+		bundle_hold(b, b->job.attempts[i]);
+	b->gone |= n->event == KUBE_DELETED;
+	bundle_settle(b);
+}
+
+static struct pod *pod_of(struct bundle *b, const char *uid)
+{
+	struct pod *p;
+
+	for (size_t i = 0; i < b->pods.n; i++)
+		if (str_eq(b->pods.v[i]->f.uid, uid))
+			return b->pods.v[i];
+	p = xcalloc(1, sizeof(*p));
+	VEC_PUSH(&b->pods, p);
+	return p;
+}
+
+static void take_pod(struct kube *k, struct news *n)
+{
+	struct bundle *b;
+	struct pod *p;
+	bool was_gone;
+
+	if (!of_interest(k, n->pod.attempt_id))
+		return;
+	b = bundle_of(k, n->pod.attempt_id);
+	if (b->deleted)
+		return;
+	p = pod_of(b, n->pod.uid);
+	was_gone = p->f.gone;
+	pod_facts_deinit(&p->f);
+	p->f = n->pod;
+	n->pod = (struct pod_facts){ 0 };
+	p->f.gone = was_gone || n->event == KUBE_DELETED;
+	p->generation = k->pods.generation;
+	learn_time(k, p->f.created_ns);
+	learn_time(k, p->f.scheduled_ns);
+	learn_time(k, p->f.main.started_ns);
+	learn_time(k, p->f.main.ended_ns);
+	learn_time(k, p->f.sidecar.ended_ns);
+}
+
+/* What a list didn't tell of is gone. */
+static void end_sync(struct kube *k, struct view *v)
+{
+	v->synced = true;
+	for (size_t i = 0; i < map_len(k->bundles); i++) {
+		struct bundle *b = map_at(k->bundles, i, NULL, NULL);
+
+		if (!b)
+			continue;
+		if (v->kind == NEWS_JOB && b->has_job && b->generation < v->generation)
+			b->gone = true;
+		for (size_t p = 0; v->kind == NEWS_POD && p < b->pods.n; p++)
+			b->pods.v[p]->f.gone |= b->pods.v[p]->generation < v->generation;
+	}
+	runner_flush(k);
+	runner_look_all(k);
+}
+
+static void take(struct kube *k, struct news *n)
+{
+	struct view *v = n->kind == NEWS_JOB ? &k->jobs : &k->pods;
+	uint64_t id = n->kind == NEWS_JOB ? n->job.attempt_id : n->pod.attempt_id;
+	struct bundle *b;
+
+	if (n->trouble) {
+		free(v->trouble);
+		v->trouble = n->text;
+		n->text = NULL;
+		runner_look_all(k);
+	} else if (n->event == KUBE_SYNC_BEGIN) {
+		v->generation++;
+	} else if (n->event == KUBE_SYNC_END) {
+		end_sync(k, v);
+	} else {
+		n->kind == NEWS_JOB ? take_job(k, n) : take_pod(k, n);
+		b = map_get(k->bundles, &id, sizeof(id));
+		if (b)
+			bundle_look(b);
+	}
+}
+
+static struct news *get(struct inbox *in)
+{
+	struct news *n;
+
+	pthread_mutex_lock(&in->lock);
+	n = in->first;
+	if (n) {
+		in->first = n->next;
+		if (!in->first)
+			in->last = &in->first;
+		in->n--;
+		pthread_cond_broadcast(&in->room);
+	}
+	pthread_mutex_unlock(&in->lock);
+	return n;
+}
+
+static void on_inbox(void *arg, int fd, uint32_t events)
+{
+	struct kube *k = arg;
+	struct news *n;
+	uint64_t count;
+	int rounds = 0;
+
+	(void)!read(fd, &count, sizeof(count));
+	while (rounds++ < NEWS_A_TURN && (n = get(&k->inbox))) {
+		take(k, n);
+		news_free(n);
+	}
+	if (rounds > NEWS_A_TURN)
+		(void)!write(fd, &(uint64_t){ 1 }, sizeof(uint64_t));
+}
+
+/* --- life ------------------------------------------------------------------------------------------------------------------------------ */
+
+int inbox_open(struct kube *k, struct err *err)
+{
+	struct inbox *in = &k->inbox;
+
+	in->last = &in->first;
+	pthread_mutex_init(&in->lock, NULL);
+	pthread_cond_init(&in->room, NULL);
+	in->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (in->fd < 0)
+		return err_errno(err, "cannot make an event descriptor");
+	return loop_add_fd(k->loop, in->fd, EPOLLIN, on_inbox, k, &k->inbox_source, err);
+}
+
+void inbox_close(struct kube *k)
+{
+	struct inbox *in = &k->inbox;
+	struct news *n;
+
+	pthread_mutex_lock(&in->lock);
+	in->closed = true;
+	pthread_cond_broadcast(&in->room);
+	pthread_mutex_unlock(&in->lock);
+	kube_watch_free(k->jobs.watch);
+	kube_watch_free(k->pods.watch);
+	k->jobs.watch = k->pods.watch = NULL;
+	loop_remove(k->loop, k->inbox_source);
+	while ((n = get(in)))
+		news_free(n);
+	if (in->fd >= 0)
+		close(in->fd);
+	free(k->jobs.trouble);
+	free(k->pods.trouble);
+	pthread_cond_destroy(&in->room);
+	pthread_mutex_destroy(&in->lock);
+}
+
+static int watch(struct kube *k, struct view *v, const char *group, const char *resource, const char *selector, struct err *err)
+{
+	const struct kube_watch_options o = { .group = group, .version = "v1", .ns = k->o.profile->namespace_, .resource = resource, .label_selector = selector,
+					      .event = on_event, .trouble = on_trouble, .arg = v };
+
+	return kube_watch_new(k->o.access, &o, &v->watch, err);
+}
+
+int runner_watch(struct kube *k, const char *run_id, struct err *err)
+{
+	_cleanup_(freep) char *selector = NULL;
+
+	if (k->run_id)
+		return 0;
+	selector = xasprintf(KUBE_LABEL_MANAGED "=cairn," KUBE_LABEL_PROJECT "=%s," KUBE_LABEL_RUN "=%s", k->o.profile->project, run_id);
+	k->jobs = (struct view){ .k = k, .kind = NEWS_JOB };
+	k->pods = (struct view){ .k = k, .kind = NEWS_POD };
+	if (watch(k, &k->jobs, "batch", "jobs", selector, err) < 0 || watch(k, &k->pods, "", "pods", selector, err) < 0)
+		return -1;
+	k->run_id = xstrdup(run_id);
+	return 0;
+}
