@@ -38,6 +38,8 @@ int session_open(struct session *s, struct cli *cli, bool executing, struct err 
 	cache = xasprintf("%s/statcache", s->config->state_dir);
 	if (cli_store(cli, true, &s->store, err) < 0 || cli_db(cli, DB_WRITE, &s->db, err) < 0 || statcache_open(cache, &s->cache, err) < 0)
 		return -1;
+	if (str_eq(s->config->runner, "kubernetes") && cli_images_new(s->config, &s->images, err) < 0)
+		return -1;
 	return executing && (open_leases(s, err) < 0 || open_runner(s, err) < 0) ? -1 : 0;
 }
 
@@ -47,6 +49,7 @@ void session_close(struct session *s)
 		s->runner->ops->free(s->runner);
 	loop_free(s->loop);
 	statcache_free(s->cache);
+	cli_images_free(s->images);
 	fd_closep(&s->leases_fd);
 	*s = (struct session){ .leases_fd = -1 };
 }
@@ -83,7 +86,7 @@ int session_plan(struct session *s, struct cli *cli, const struct pipeline *p, c
 	struct value *params = arena_alloc(cli->arena, (p->n_params + 1) * sizeof(*params));
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
 	struct plan_context pc = { .config = s->config, .pipeline = p, .params = params, .store = s->store, .db = s->db, .cache = s->cache,
-				   .steps_program = s->steps_program };
+				   .steps_program = s->steps_program, .images = cli_images_plan(s->images) };
 	struct plan_options po = { .targets = o->targets, .n_targets = o->n_targets, .from = o->from, .until = o->until, .force = o->force,
 				   .n_force = o->n_force, .hash_only = true, .hash_threads = cpus() };
 

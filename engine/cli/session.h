@@ -3,6 +3,7 @@
 #define CAIRN_CLI_SESSION_H
 
 #include "cli/cli.h"
+#include "cli/images.h"
 #include "plan/plan.h"
 #include "run/run.h"
 
@@ -15,6 +16,7 @@ struct session {
 	struct runner *runner; /* only when executing */
 	int leases_fd;
 	const char *steps_program;
+	struct cli_images *images; /* NULL: commands don't run in containers */
 };
 
 /* executing: also a loop and the runner that the configuration names (ERR_UNSUPPORTED for one that isn't in this build). */

@@ -43,7 +43,9 @@ static void add_steps(struct run *r, struct manifest *m)
 
 		*e = (struct manifest_step){ .name = s->name, .builtin = s->builtin, .code = plan_step_code(r->plan, i), .secrets = s->secrets, .n_secrets = s->n_secrets };
 		add_threads(r, s, e);
-		m->n_steps += e->builtin || e->code.kind || e->n_secrets || e->n_threads;
+		e->image_digest = plan_step_image(r->plan, i);
+		e->image = e->image_digest ? s->image : NULL;
+		m->n_steps += e->builtin || e->code.kind || e->n_secrets || e->n_threads || e->image_digest;
 	}
 	m->steps = v;
 }

@@ -69,7 +69,7 @@ static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, 
 {
 	const struct run_options *o = r->o;
 	struct plan_context pc = { .config = r->past ? &r->past->config : r->ctx->config, .pipeline = r->pipeline, .params = r->params, .store = r->ctx->store, .db = r->ctx->db,
-				   .cache = r->ctx->cache, .steps_program = r->ctx->steps_program, .pins = pins, .n_pins = n_pins, .schedule = o->schedule,
+				   .cache = r->ctx->cache, .steps_program = r->ctx->steps_program, .images = r->ctx->images, .pins = pins, .n_pins = n_pins, .schedule = o->schedule,
 				   .arg = r };
 	struct plan_options po = { .targets = o->targets, .n_targets = o->n_targets, .from = o->from, .until = o->until, .force = o->force,
 				   .n_force = o->n_force, .hash_threads = r->ctx->hash_threads };

@@ -61,6 +61,7 @@ struct run_observer {
 	void *arg;
 };
 
+struct plan_images;
 struct run_context {
 	const struct config *config;
 	struct loop *loop;
@@ -68,6 +69,7 @@ struct run_context {
 	struct store *store;
 	struct statcache *cache; /* or NULL */
 	struct runner *runner;
+	const struct plan_images *images; /* where the runner's attempts run in containers (plan/plan.h); else NULL */
 	const char *steps_program; /* path of the built-in steps' program; NULL: found on PATH */
 	int leases_fd;		 /* file whose byte ranges are key leases between engines; -1: no other engine (tests) */
 	unsigned hash_threads;

@@ -220,6 +220,7 @@ static int fill_attempt(struct run *r, struct active *a, struct err *err)
 	a->attempt.key = checkpoint_key(r, a);
 	a->attempt.argv = a->command.argv;
 	a->attempt.env = a->command.env;
+	a->attempt.image = a->command.image;
 	a->attempt.code = a->command.code.kind ? &a->command.code : NULL;
 	a->attempt.metrics_path = a->step->metrics;
 	a->attempt.series_path = step_is_launched(a->step) ? STEP_SERIES_PATH : NULL;

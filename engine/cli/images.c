@@ -1,0 +1,95 @@
+#include "cli/images.h"
+
+#include "runners/image/images.h"
+
+struct cli_images {
+	const struct config *config;
+	struct arena *arena;
+	struct kube_access access;
+	struct kube_client *client; /* only where there are pull secrets to read */
+	struct images *images;
+	struct plan_images plan;
+	const char *own;
+};
+
+static int resolve(void *arg, const char *const *names, size_t n, struct arena *arena, const char **ret_refs, size_t *ret_failed, struct err *err)
+{
+	struct cli_images *i = arg;
+
+	return images_resolve(i->images, names, n, arena, ret_refs, ret_failed, err);
+}
+
+/* As in a pod: [{"name": …}]. */
+static const char *const *pull_secrets(const struct config *c, struct arena *arena)
+{
+	const json_t *list = c->kubernetes.placement ? json_object_get(c->kubernetes.placement, "image_pull_secrets") : NULL;
+	const char **v = arena_alloc(arena, (json_array_size(list) + 1) * sizeof(*v));
+	json_t *entry;
+	size_t i, n = 0;
+
+	json_array_foreach ((json_t *)list, i, entry) {
+		const char *name = json_string_value(json_is_object(entry) ? json_object_get(entry, "name") : entry);
+
+		if (name)
+			v[n++] = name;
+	}
+	return v;
+}
+
+static int open_client(struct cli_images *i, struct err *err)
+{
+	const struct config *c = i->config;
+	const struct kube_access_options o = { .kubeconfig = c->kubernetes.kubeconfig, .context = c->kubernetes.context, .namespace_ = c->kubernetes.namespace_ };
+
+	if (kube_access_load(&o, i->arena, &i->access, err) < 0)
+		return -1;
+	return kube_client_new(&i->access, &(struct kube_client_options){ .patience_ns = 10 * NS_PER_S }, &i->client, err);
+}
+
+int cli_images_new(const struct config *c, struct cli_images **ret, struct err *err)
+{
+	struct cli_images *i = xcalloc(1, sizeof(*i));
+	struct images_options o = { .plain_http = c->kubernetes.registries };
+
+	i->config = c;
+	i->arena = arena_new();
+	o.pull_secrets = pull_secrets(c, i->arena);
+	if (*o.pull_secrets && open_client(i, err) < 0) {
+		cli_images_free(i);
+		return -1;
+	}
+	o.client = i->client;
+	o.namespace_ = i->access.namespace_;
+	i->images = images_new(&o);
+	i->plan = (struct plan_images){ .resolve = resolve, .platform = images_platform(), .arg = i };
+	*ret = i;
+	return 0;
+}
+
+void cli_images_free(struct cli_images *i)
+{
+	if (!i)
+		return;
+	images_free(i->images);
+	kube_client_free(i->client);
+	arena_free(i->arena);
+	free(i);
+}
+
+const struct plan_images *cli_images_plan(const struct cli_images *i)
+{
+	return i ? &i->plan : NULL;
+}
+
+int cli_images_own(struct cli_images *i, const char **ret, struct err *err)
+{
+	const char *name = i->config->kubernetes.image;
+	size_t failed;
+
+	if (!name)
+		return err_set(err, ERR_USAGE, "cairn.yaml doesn't say which image pods have Cairn from: make one (`cairn image --push REGISTRY/NAME:TAG`) and name it as kubernetes.image");
+	if (!i->own && images_resolve(i->images, &name, 1, i->arena, &i->own, &failed, err) < 0)
+		return err_wrap(err, "kubernetes.image");
+	*ret = i->own;
+	return 0;
+}
