@@ -230,8 +230,6 @@ int action_observations(struct store *s, const struct digest *key, struct arena 
 		else if (e.code == ERR_NOT_FOUND)
 			break;
 	}
-	*ret = arena_memdup(arena, out.v, out.n * sizeof(*out.v));
-	*ret_n = out.n;
-	VEC_FREE(&out);
+	VEC_TO_ARENA(&out, arena, ret, ret_n);
 	return 0;
 }

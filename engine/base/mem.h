@@ -58,5 +58,14 @@ size_t arena_bytes(const struct arena *a); /* bytes taken from the system */
 		(vec)->v = NULL;               \
 		(vec)->n = (vec)->cap = 0;     \
 	} while (0)
+/* What is in it goes to *ret (an array in the arena, never NULL) and *ret_n; the vector is freed. */
+#define VEC_TO_ARENA(vec, arena, ret, ret_n)                                          \
+	do {                                                                          \
+		*(ret) = arena_alloc((arena), ((vec)->n + 1) * sizeof(*(vec)->v));    \
+		if ((vec)->n)                                                         \
+			__builtin_memcpy(*(ret), (vec)->v, (vec)->n * sizeof(*(vec)->v)); \
+		*(ret_n) = (vec)->n;                                                  \
+		VEC_FREE(vec);                                                        \
+	} while (0)
 
 #endif

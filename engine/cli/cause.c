@@ -334,11 +334,7 @@ int causes_of(struct causes *c, const char *task, const struct explanation **ret
 		r = explain(c, task, &list, err);
 		if (list.n > 1)
 			qsort(list.v, list.n, sizeof(*list.v), by_root);
-		e->v = arena_alloc(c->cli->arena, (list.n + 1) * sizeof(*e->v));
-		if (list.n)
-			memcpy(e->v, list.v, list.n * sizeof(*e->v));
-		e->n = list.n;
-		VEC_FREE(&list);
+		VEC_TO_ARENA(&list, c->cli->arena, &e->v, &e->n);
 	}
 	*ret = map_get_str(c->explained, task);
 	return r;

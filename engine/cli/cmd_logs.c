@@ -288,11 +288,7 @@ static int add_hits(struct logs *l, const struct cli_args *args, struct attempt_
 		if (found)
 			VEC_PUSH(&out, a);
 	}
-	*rows = arena_alloc(l->cli->arena, (out.n + 1) * sizeof(**rows));
-	if (out.n)
-		memcpy(*rows, out.v, out.n * sizeof(**rows));
-	*n = out.n;
-	VEC_FREE(&out);
+	VEC_TO_ARENA(&out, l->cli->arena, rows, n);
 	return 0;
 }
 

@@ -274,11 +274,7 @@ int plan_task_sources(struct plan *p, const struct plan_task *t, struct arena *a
 		if (in->from.kind == REF_ITEM || in->subpath)
 			r = add_whole(p, &s, t, in->name, from, err);
 	}
-	*ret = arena_alloc(arena, (s.out.n + 1) * sizeof(**ret));
-	if (s.out.n)
-		memcpy(*ret, s.out.v, s.out.n * sizeof(**ret));
-	*ret_n = s.out.n;
-	VEC_FREE(&s.out);
+	VEC_TO_ARENA(&s.out, arena, ret, ret_n);
 	str_deinit(&s.name);
 	return r;
 }

@@ -76,11 +76,7 @@ int metrics_parse(const char *json, struct arena *arena, struct metric_value **r
 	}
 	if (f.out.n)
 		qsort(f.out.v, f.out.n, sizeof(*f.out.v), by_name);
-	*ret = arena_alloc(arena, (f.out.n + 1) * sizeof(**ret));
-	if (f.out.n)
-		memcpy(*ret, f.out.v, f.out.n * sizeof(**ret));
-	*ret_n = f.out.n;
-	VEC_FREE(&f.out);
+	VEC_TO_ARENA(&f.out, arena, ret, ret_n);
 	return 0;
 }
 

@@ -75,11 +75,7 @@ void replay_items(struct plan *p, struct plan_step *s)
 			if (len > prefix && e.task[len - 1] == ']')
 				VEC_PUSH(&items, ((struct plan_item){ .path = arena_strndup(p->arena, e.task + prefix, len - prefix - 1) }));
 		}
-	s->items = arena_alloc(p->arena, (items.n + 1) * sizeof(*s->items));
-	if (items.n)
-		memcpy(s->items, items.v, items.n * sizeof(*s->items));
-	s->n_tasks = items.n;
-	VEC_FREE(&items);
+	VEC_TO_ARENA(&items, p->arena, &s->items, &s->n_tasks);
 }
 
 /* --- as it was ----------------------------------------------------------------------------------------------------------------------- */

@@ -18,10 +18,21 @@ int record_attempt_start(struct db *db, struct attempt_row *a, struct err *err)
 	sqlite3_bind_int64(s, 6, a->started_ns);
 	bind_text(s, 7, a->reason);
 	bind_text(s, 8, a->image);
+	if (id)
+		sqlite3_bind_int64(s, 9, id);
 	if (db_run(db, s, err) < 0)
 		return -1;
+	if (sqlite3_changes(db->sql) == 0)
+		return 1;
 	a->id = sqlite3_last_insert_rowid(db->sql);
 	return 0;
+}
+
+int record_attempt_start(struct db *db, struct attempt_row *a, struct err *err)
+{
+	int r = attempt_insert(db, a, 0, err);
+
+	return r > 0 ? err_set(err, ERR_EXISTS, "attempt %u of %s is on record already", (unsigned)a->number, a->task) : r;
 }
 
 int record_attempt_end(struct db *db, const struct attempt_row *a, struct err *err)
@@ -258,11 +269,7 @@ static int read_io(struct db *db, int64_t attempt, int dir, struct arena *arena,
 			VEC_PUSH(&out, c);
 	}
 	sqlite3_reset(s);
-	*ret = arena_alloc(arena, (out.n + 1) * sizeof(**ret));
-	if (out.n)
-		memcpy(*ret, out.v, out.n * sizeof(**ret));
-	*ret_n = out.n;
-	VEC_FREE(&out);
+	VEC_TO_ARENA(&out, arena, ret, ret_n);
 	return r;
 }
 
@@ -281,11 +288,7 @@ static int read_metrics(struct db *db, int64_t attempt, struct arena *arena, str
 		VEC_PUSH(&out, m);
 	}
 	sqlite3_reset(s);
-	*ret = arena_alloc(arena, (out.n + 1) * sizeof(**ret));
-	if (out.n)
-		memcpy(*ret, out.v, out.n * sizeof(**ret));
-	*ret_n = out.n;
-	VEC_FREE(&out);
+	VEC_TO_ARENA(&out, arena, ret, ret_n);
 	return r;
 }
 
@@ -359,11 +362,7 @@ int read_attempt_rows(struct db *db, sqlite3_stmt *s, struct arena *arena, struc
 	while ((r = db_step(db, s, err)) > 0)
 		read_attempt_row(s, arena, VEC_ADD(&out));
 	sqlite3_reset(s);
-	*ret = arena_alloc(arena, (out.n + 1) * sizeof(**ret));
-	if (out.n)
-		memcpy(*ret, out.v, out.n * sizeof(**ret));
-	*ret_n = out.n;
-	VEC_FREE(&out);
+	VEC_TO_ARENA(&out, arena, ret, ret_n);
 	return r;
 }
 

@@ -42,9 +42,7 @@ int carry_list(struct db *db, struct arena *arena, struct carry_run **ret, size_
 		VEC_PUSH(&out, c);
 	}
 	sqlite3_reset(s);
-	*ret = arena_memdup(arena, out.n ? out.v : (struct carry_run[1]){ { 0 } }, MAX(out.n, 1) * sizeof(**ret));
-	*ret_n = out.n;
-	VEC_FREE(&out);
+	VEC_TO_ARENA(&out, arena, ret, ret_n);
 	return r;
 }
 

@@ -189,11 +189,7 @@ int facts_read_tasks(struct db *db, struct store *s, const struct run_row *run, 
 	struct task_list l = { 0 };
 	int r = run->results.kind ? from_table(s, run, arena, &l, err) : from_attempts(db, run, arena, &l, err);
 
-	*ret = arena_alloc(arena, (l.v.n + 1) * sizeof(**ret));
-	if (l.v.n)
-		memcpy(*ret, l.v.v, l.v.n * sizeof(**ret));
-	*ret_n = l.v.n;
-	VEC_FREE(&l.v);
+	VEC_TO_ARENA(&l.v, arena, ret, ret_n);
 	return r;
 }
 

@@ -263,11 +263,7 @@ int record_firings(struct db *db, const struct firing_filter *f, struct arena *a
 	while ((r = db_step(db, s, err)) > 0)
 		read_firing(s, arena, VEC_ADD(&out));
 	sqlite3_reset(s);
-	*ret = arena_alloc(arena, (out.n + 1) * sizeof(**ret));
-	if (out.n)
-		memcpy(*ret, out.v, out.n * sizeof(**ret));
-	*ret_n = out.n;
-	VEC_FREE(&out);
+	VEC_TO_ARENA(&out, arena, ret, ret_n);
 	return r;
 }
 
@@ -328,11 +324,7 @@ int record_schedules(struct db *db, struct arena *arena, struct schedule_row **r
 	while ((r = db_step(db, s, err)) > 0)
 		read_schedule(s, arena, VEC_ADD(&out));
 	sqlite3_reset(s);
-	*ret = arena_alloc(arena, (out.n + 1) * sizeof(**ret));
-	if (out.n)
-		memcpy(*ret, out.v, out.n * sizeof(**ret));
-	*ret_n = out.n;
-	VEC_FREE(&out);
+	VEC_TO_ARENA(&out, arena, ret, ret_n);
 	return r;
 }
 

@@ -20,11 +20,7 @@ int record_origins(struct db *db, struct arena *arena, struct run_input_row **re
 			VEC_PUSH(&out, row);
 	}
 	sqlite3_reset(s);
-	*ret = arena_alloc(arena, (out.n + 1) * sizeof(**ret));
-	if (out.n)
-		memcpy(*ret, out.v, out.n * sizeof(**ret));
-	*ret_n = out.n;
-	VEC_FREE(&out);
+	VEC_TO_ARENA(&out, arena, ret, ret_n);
 	return r;
 }
 
@@ -80,10 +76,6 @@ int record_run_exports(struct db *db, int64_t run, struct arena *arena, struct e
 		VEC_PUSH(&out, e);
 	}
 	sqlite3_reset(s);
-	*ret = arena_alloc(arena, (out.n + 1) * sizeof(**ret));
-	if (out.n)
-		memcpy(*ret, out.v, out.n * sizeof(**ret));
-	*ret_n = out.n;
-	VEC_FREE(&out);
+	VEC_TO_ARENA(&out, arena, ret, ret_n);
 	return r;
 }

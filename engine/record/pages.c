@@ -44,10 +44,6 @@ int record_run_sums(struct db *db, size_t max, struct arena *arena, struct run_s
 	while ((r = db_step(db, s, err)) > 0)
 		read_sum(s, arena, VEC_ADD(&out));
 	sqlite3_reset(s);
-	*ret = arena_alloc(arena, (out.n + 1) * sizeof(**ret));
-	if (out.n)
-		memcpy(*ret, out.v, out.n * sizeof(**ret));
-	*ret_n = out.n;
-	VEC_FREE(&out);
+	VEC_TO_ARENA(&out, arena, ret, ret_n);
 	return r;
 }

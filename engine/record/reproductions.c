@@ -36,11 +36,7 @@ int record_reproductions(struct db *db, struct arena *arena, struct reproduction
 			VEC_PUSH(&out, row);
 	}
 	sqlite3_reset(s);
-	*ret = arena_alloc(arena, (out.n + 1) * sizeof(**ret));
-	if (out.n)
-		memcpy(*ret, out.v, out.n * sizeof(**ret));
-	*ret_n = out.n;
-	VEC_FREE(&out);
+	VEC_TO_ARENA(&out, arena, ret, ret_n);
 	return r < 0 ? -1 : 0;
 }
 

@@ -446,8 +446,6 @@ int record_query_runs(struct db *db, const struct run_query *q, struct arena *ar
 			read_run_row(s, arena, VEC_ADD(&out));
 	}
 	sqlite3_finalize(s);
-	*ret = out.n ? arena_memdup(arena, out.v, out.n * sizeof(**ret)) : NULL;
-	*ret_n = out.n;
-	VEC_FREE(&out);
+	VEC_TO_ARENA(&out, arena, ret, ret_n);
 	return r < 0 ? -1 : 0;
 }

@@ -124,11 +124,7 @@ int record_run_inputs(struct db *db, int64_t run, struct arena *arena, struct ru
 			VEC_PUSH(&out, row);
 	}
 	sqlite3_reset(s);
-	*ret = arena_alloc(arena, (out.n + 1) * sizeof(**ret));
-	if (out.n)
-		memcpy(*ret, out.v, out.n * sizeof(**ret));
-	*ret_n = out.n;
-	VEC_FREE(&out);
+	VEC_TO_ARENA(&out, arena, ret, ret_n);
 	return r;
 }
 
@@ -361,11 +357,7 @@ static int read_runs(struct db *db, sqlite3_stmt *s, struct arena *arena, struct
 	while ((r = db_step(db, s, err)) > 0)
 		read_run_row(s, arena, VEC_ADD(&out));
 	sqlite3_reset(s);
-	*ret = arena_alloc(arena, (out.n + 1) * sizeof(**ret));
-	if (out.n)
-		memcpy(*ret, out.v, out.n * sizeof(**ret));
-	*ret_n = out.n;
-	VEC_FREE(&out);
+	VEC_TO_ARENA(&out, arena, ret, ret_n);
 	return r;
 }
 

@@ -58,11 +58,7 @@ static int read_tags(struct db *db, sqlite3_stmt *s, struct arena *arena, struct
 	while ((r = db_step(db, s, err)) > 0)
 		read_tag(s, arena, VEC_ADD(&out));
 	sqlite3_reset(s);
-	*ret = arena_alloc(arena, (out.n + 1) * sizeof(**ret));
-	if (out.n)
-		memcpy(*ret, out.v, out.n * sizeof(**ret));
-	*ret_n = out.n;
-	VEC_FREE(&out);
+	VEC_TO_ARENA(&out, arena, ret, ret_n);
 	return r;
 }
 

@@ -204,10 +204,6 @@ int reproduce_environment(struct run *r, struct reproduction *rep, struct err *e
 		VEC_FREE(&d.v);
 		return err_wrap(err, "comparing the surroundings");
 	}
-	rep->environment = arena_alloc(r->arena, (d.v.n + 1) * sizeof(*rep->environment));
-	if (d.v.n)
-		memcpy(rep->environment, d.v.v, d.v.n * sizeof(*rep->environment));
-	rep->n_environment = d.v.n;
-	VEC_FREE(&d.v);
+	VEC_TO_ARENA(&d.v, r->arena, &rep->environment, &rep->n_environment);
 	return 0;
 }

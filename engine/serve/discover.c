@@ -63,9 +63,5 @@ void discover_scheduled(const char *root, struct arena *arena, const char ***ret
 	look_in(root, "pipelines", arena, &f);
 	if (f.v.n)
 		qsort(f.v.v, f.v.n, sizeof(*f.v.v), by_text);
-	*ret = arena_alloc(arena, (f.v.n + 1) * sizeof(**ret));
-	if (f.v.n)
-		memcpy(*ret, f.v.v, f.v.n * sizeof(**ret));
-	*ret_n = f.v.n;
-	VEC_FREE(&f.v);
+	VEC_TO_ARENA(&f.v, arena, ret, ret_n);
 }
