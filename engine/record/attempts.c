@@ -1,11 +1,11 @@
 /* Attempts, what they read and made, and results by key. */
 #include "record/internal.h"
 
-int record_attempt_start(struct db *db, struct attempt_row *a, struct err *err)
+int attempt_insert(struct db *db, struct attempt_row *a, int64_t id, struct err *err)
 {
 	sqlite3_stmt *s = db_prepare(db,
-				     "INSERT INTO attempt (run, task, step, pipeline, number, key, started_ns, reason, image)"
-				     " SELECT ?1, ?2, ?3, pipeline, ?4, ?5, ?6, ?7, ?8 FROM run WHERE rowid_ = ?1",
+				     "INSERT INTO attempt (id, run, task, step, pipeline, number, key, started_ns, reason, image)"
+				     " SELECT ?9, ?1, ?2, ?3, pipeline, ?4, ?5, ?6, ?7, ?8 FROM run WHERE rowid_ = ?1 ON CONFLICT DO NOTHING",
 				     err);
 
 	if (!s)
@@ -462,10 +462,6 @@ int record_nondeterminism(struct db *db, struct arena *arena, struct nondetermin
 			VEC_PUSH(&out, row);
 	}
 	sqlite3_reset(s);
-	*ret = arena_alloc(arena, (out.n + 1) * sizeof(**ret));
-	if (out.n)
-		memcpy(*ret, out.v, out.n * sizeof(**ret));
-	*ret_n = out.n;
-	VEC_FREE(&out);
+	VEC_TO_ARENA(&out, arena, ret, ret_n);
 	return r;
 }

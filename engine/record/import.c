@@ -90,42 +90,16 @@ static const char *renamed_all(const struct import *im, const char *ids)
 	return out.len ? arena_strndup(im->arena, out.s, out.len) : NULL;
 }
 
-static int insert_attempt(struct import *im, const struct attempt_row *a, bool keep_id, struct err *err)
-{
-	sqlite3_stmt *s = db_prepare(im->db,
-				     "INSERT INTO attempt (id, run, task, step, pipeline, number, key, started_ns, reason) SELECT ?8, ?1, ?2, ?3, pipeline, ?4, ?5, ?6, ?7"
-				     " FROM run WHERE rowid_ = ?1 ON CONFLICT DO NOTHING",
-				     err);
-
-	if (!s)
-		return -1;
-	sqlite3_bind_int64(s, 1, im->run);
-	bind_text(s, 2, a->task);
-	bind_text(s, 3, a->step);
-	sqlite3_bind_int64(s, 4, a->number);
-	bind_digest(s, 5, &a->key);
-	sqlite3_bind_int64(s, 6, a->started_ns);
-	bind_text(s, 7, a->reason);
-	if (keep_id)
-		sqlite3_bind_int64(s, 8, a->id);
-	if (db_run(im->db, s, err) < 0)
-		return -1;
-	return sqlite3_changes(im->db->sql) == 0;
-}
-
 /* 1: its number is taken, and it may have no other. */
 static int add_row(struct import *im, struct attempt_row *a, struct err *err)
 {
 	int64_t was = a->id;
-	int r = insert_attempt(im, a, im->ids != IMPORT_NEW_IDS, err);
+	int r = attempt_insert(im->db, a, im->ids != IMPORT_NEW_IDS ? was : 0, err);
 
 	if (r > 0 && im->ids == IMPORT_IDS_IF_FREE)
-		r = insert_attempt(im, a, false, err);
-	if (r != 0)
+		r = attempt_insert(im->db, a, 0, err);
+	if (r != 0 || a->id == was)
 		return r;
-	a->id = sqlite3_last_insert_rowid(im->db->sql);
-	if (a->id == was)
-		return 0;
 	if (im->n_renamed == im->cap) {
 		im->cap = im->cap ? im->cap * 2 : 16;
 		im->renamed = xreallocarray(im->renamed, im->cap, sizeof(*im->renamed));

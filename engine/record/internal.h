@@ -40,6 +40,8 @@ bool column_id(sqlite3_stmt *s, int i, struct content_id *ret);	     /* likewise
 
 /* Row of `content` for an id, made when it is new. */
 int content_row(struct db *db, const struct content_id *id, int64_t *ret, struct err *err);
+/* A new row, under `id` or the next one that is free (0); sets a->id. 1: the id is taken, or the run has an attempt of that task and number. */
+int attempt_insert(struct db *db, struct attempt_row *a, int64_t id, struct err *err);
 void read_attempt_row(sqlite3_stmt *s, struct arena *arena, struct attempt_row *ret);
 /* All that the prepared statement gives; resets it. */
 int read_attempt_rows(struct db *db, sqlite3_stmt *s, struct arena *arena, struct attempt_row **ret, size_t *ret_n, struct err *err);
