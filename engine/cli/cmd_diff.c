@@ -3,6 +3,7 @@
 #include "cli/cause.h"
 #include "cli/table.h"
 #include "cli/what.h"
+#include "record/run_query.h"
 
 #define SENTENCES_SHOWN 20
 
@@ -315,7 +316,7 @@ static int find_run(struct cli *cli, struct db *db, const char *text, struct run
 /* None: the newest two; one: it and the run of the same pipeline before it. */
 static int find_runs(struct cli *cli, struct db *db, const struct cli_args *args, struct run_row *a, struct run_row *b, struct err *err)
 {
-	struct run_filter f = { .any_state = true, .limit = 0 };
+	struct run_query before = { .paged = true, .limit = 1 };
 	struct run_row *rows;
 	size_t n;
 
@@ -323,15 +324,14 @@ static int find_runs(struct cli *cli, struct db *db, const struct cli_args *args
 		return find_run(cli, db, args->operands[0], a, err) < 0 ? -1 : find_run(cli, db, args->operands[1], b, err);
 	if (find_run(cli, db, args->n_operands ? args->operands[0] : "last", b, err) < 0)
 		return -1;
-	f.pipeline = b->pipeline;
-	if (record_list_runs(db, &f, cli->arena, &rows, &n, err) < 0)
+	before.pipeline = b->pipeline;
+	before.before = b->rowid;
+	if (record_query_runs(db, &before, cli->arena, &rows, &n, err) < 0)
 		return -1;
-	for (size_t i = 0; i < n; i++)
-		if (rows[i].rowid < b->rowid) {
-			*a = rows[i];
-			return 0;
-		}
-	return err_set(err, ERR_NOT_FOUND, "run %s is the first of pipeline %s: there is none to hold it against", b->id, b->pipeline);
+	if (n == 0)
+		return err_set(err, ERR_NOT_FOUND, "run %s is the first of pipeline %s: there is none to hold it against", b->id, b->pipeline);
+	*a = rows[0];
+	return 0;
 }
 
 static void print_because(struct diff *d)

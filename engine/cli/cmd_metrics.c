@@ -138,30 +138,26 @@ static int add_named(struct metrics *m, struct db *db, const struct cli_args *ar
 /* Newest first, until `limit` of them had something to show. More are asked for as it turns out that they are needed. */
 static int add_newest(struct metrics *m, struct db *db, const struct cli_args *args, struct err *err)
 {
-	struct run_filter f = { .pipeline = cli_value(args, "pipeline"), .any_state = true };
+	struct run_query q = { .pipeline = cli_value(args, "pipeline"), .paged = true };
 	uint64_t limit = 20, shown = 0;
-	int64_t before = INT64_MAX;
 	struct run_row *runs;
 	size_t n;
 
 	if (cli_uint(args, "limit", 0, UINT32_MAX, &limit, err) < 0)
 		return -1;
-	f.limit = limit;
+	q.limit = limit;
 	do {
-		if (record_list_runs(db, &f, m->cli->arena, &runs, &n, err) < 0)
+		if (record_query_runs(db, &q, m->cli->arena, &runs, &n, err) < 0)
 			return -1;
 		for (size_t i = 0; i < n && (!limit || shown < limit); i++) {
 			size_t lines = m->lines.n;
 
-			if (runs[i].rowid >= before)
-				continue;
-			before = runs[i].rowid;
+			q.before = runs[i].rowid;
 			if (add_run(m, db, &runs[i], args, err) < 0)
 				return -1;
 			shown += m->lines.n > lines;
 		}
-		f.limit *= 8;
-	} while (limit && shown < limit && n == f.limit / 8);
+	} while (limit && shown < limit && n == limit);
 	return 0;
 }
 

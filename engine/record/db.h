@@ -153,16 +153,9 @@ int record_find_run(struct db *db, const char *what, struct arena *arena, struct
 int record_find_run_named(struct db *db, const char *what, struct arena *arena, struct run_row *ret, struct err *err);
 int record_run_by_hash(struct db *db, const struct digest *hash, struct arena *arena, struct run_row *ret, struct err *err); /* 1 found, 0 not */
 int record_running(struct db *db, struct arena *arena, struct run_row **ret, size_t *ret_n, struct err *err); /* state says running */
-struct run_filter {
-	const char *pipeline; /* or NULL */
-	bool any_state;
-	enum run_state state;
-	uint64_t limit; /* 0: all */
-};
 /* Where a run's engine is. Of another machine nobody can tell from here. */
 enum run_engine { RUN_ENGINE_NONE /* it has ended */, RUN_ENGINE_LIVES, RUN_ENGINE_DIED, RUN_ENGINE_ELSEWHERE };
 enum run_engine record_run_engine(const struct run_row *r);
-int record_list_runs(struct db *db, const struct run_filter *f, struct arena *arena, struct run_row **ret, size_t *ret_n, struct err *err); /* newest first */
 int record_all_runs(struct db *db, struct arena *arena, struct run_row **ret, size_t *ret_n, struct err *err); /* newest first */
 /* Keys under which executions gave different outputs. */
 struct nondeterminism_row {

@@ -381,16 +381,3 @@ int record_all_runs(struct db *db, struct arena *arena, struct run_row **ret, si
 
 	return s ? read_runs(db, s, arena, ret, ret_n, err) : -1;
 }
-
-int record_list_runs(struct db *db, const struct run_filter *f, struct arena *arena, struct run_row **ret, size_t *ret_n, struct err *err)
-{
-	sqlite3_stmt *s = db_prepare(db, "SELECT " RUN_COLUMNS " FROM run WHERE (?1 IS NULL OR pipeline = ?1) AND (?2 < 0 OR state = ?2)"
-					 " ORDER BY rowid_ DESC LIMIT ?3", err);
-
-	if (!s)
-		return -1;
-	bind_text(s, 1, f->pipeline);
-	sqlite3_bind_int(s, 2, f->any_state ? -1 : (int)f->state);
-	sqlite3_bind_int64(s, 3, f->limit ? (int64_t)f->limit : -1);
-	return read_runs(db, s, arena, ret, ret_n, err);
-}

@@ -1,6 +1,7 @@
 /* Is it alive, is it ready, what does it count. Asked by machines every few seconds: cheap, and without the loop's help. */
 #include <string.h>
 #include "base/clock.h"
+#include "record/run_query.h"
 #include "serve/internal.h"
 
 /* A loop that hasn't turned for so long is stuck. */
@@ -48,14 +49,14 @@ static void check_loop(struct api *a, json_t *checks, bool *all)
 static void check_project(struct api *a, struct project *p, json_t *checks, bool *all)
 {
 	struct err db_err = { 0 }, store_err = { 0 };
-	struct run_filter newest = { .any_state = true, .limit = 1 };
+	const struct run_query newest = { .limit = 1 };
 	struct run_row *rows;
 	struct store *s;
 	struct db *db = NULL;
 	bool ok;
 	size_t n;
 
-	ok = project_reader(p, &db, &db_err) == 0 && record_list_runs(db, &newest, a->arena, &rows, &n, &db_err) == 0;
+	ok = project_reader(p, &db, &db_err) == 0 && record_query_runs(db, &newest, a->arena, &rows, &n, &db_err) == 0;
 	project_reader_return(p, db);
 	add_check(checks, arena_printf(a->arena, "database of %s", p->name), ok, ok ? NULL : db_err.msg, all);
 	/* One that nothing was put into yet is made by the first run. */
