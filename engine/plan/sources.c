@@ -4,12 +4,13 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
+#include "base/command.h"
 #include "base/fs.h"
 #include "plan/internal.h"
 
 /* What a tool says of its version is kept whole up to this size: enough for any --version. */
 #define TOOL_TEXT_MAX (64 * KIB)
+#define TOOL_TIMEOUT_NS (300 * NS_PER_S)
 
 const struct plan_pin *find_pin(const struct plan *p, const char *name)
 {
@@ -247,20 +248,14 @@ static int pin_code(struct plan *p, struct plan_step *s, struct code_set *set, s
 static int run_tool(const struct plan *p, const char *command, struct str *out, struct err *err)
 {
 	_cleanup_(freep) char *full = xasprintf("cd '/' && { %s\n} 2>&1 </dev/null", command);
-	FILE *f = popen(full, "re"); /* lint: popen because a tool is a shell command by definition, and the loop isn't running yet */
-	char buf[4096];
-	size_t n;
+	const char *argv[] = { "/bin/sh", "-c", full, NULL };
+	struct command c = { .argv = argv, .timeout_ns = TOOL_TIMEOUT_NS, .max_bytes = TOOL_TEXT_MAX };
 	int status;
 
-	if (!f)
-		return err_errno(err, "cannot start a shell");
-	while ((n = fread(buf, 1, sizeof(buf), f)) > 0)
-		if (out->len + n <= TOOL_TEXT_MAX)
-			str_addn(out, buf, n);
-	status = pclose(f);
+	if (command_output(&c, out, &status, err) < 0)
+		return err_wrap(err, "tool `%s` can't say its version", command);
 	if (status != 0)
-		return err_set(err, ERR_NOT_FOUND, "tool `%s` can't say its version (exit status %d): %.200s", command,
-			       WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), out->len ? out->s : "");
+		return err_set(err, ERR_NOT_FOUND, "tool `%s` can't say its version (exit status %d): %.200s", command, status, out->len ? out->s : "");
 	return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <openssl/evp.h>
+#include "base/base64.h"
 
 #define COMPARE_MAX MIB
 
@@ -187,7 +188,8 @@ static int delete_page(struct s3 *s, const char *const *keys, size_t n, struct e
 	struct sigv4_header h[2] = { { "content-type", "application/xml" } };
 	struct str body = { 0 };
 	struct delete_answer a = { 0 };
-	unsigned char md5[EVP_MAX_MD_SIZE], md5_text[EVP_MAX_MD_SIZE * 2];
+	_cleanup_(str_deinit) struct str md5_text = { 0 };
+	unsigned char md5[EVP_MAX_MD_SIZE];
 	unsigned md5_n = 0;
 	int r;
 
@@ -201,8 +203,8 @@ static int delete_page(struct s3 *s, const char *const *keys, size_t n, struct e
 	c.headers = h;
 	c.n_headers = 1;
 	if (EVP_Digest(body.s, body.len, md5, &md5_n, EVP_md5(), NULL) == 1) { /* not in FIPS mode; the signed SHA-256 is enough for most */
-		EVP_EncodeBlock(md5_text, md5, (int)md5_n);
-		h[c.n_headers++] = (struct sigv4_header){ "content-md5", (const char *)md5_text };
+		base64_add(&md5_text, md5, md5_n);
+		h[c.n_headers++] = (struct sigv4_header){ "content-md5", md5_text.s };
 	}
 	c.body = body.s;
 	c.body_len = body.len;
