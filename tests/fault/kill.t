@@ -166,7 +166,7 @@ test_expect --needs ROOT 'a program that meets the full disk first, and a log th
 	write full/log.yaml <<-"YAML"
 	pipeline: log
 	steps:
-	  f: {run: "seq 500000", secrets: [WORD]}
+	  f: {run: "seq 500000", secrets: [WORD], retry: {store: 0}}
 	YAML
 	cd full
 	test_code 1 cairn run room.yaml -q 2>../err
