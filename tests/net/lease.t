@@ -38,7 +38,7 @@ leave() {
 }
 told() { cut -d" " -f2- "$1.out"; }
 hears() { wait_until 60 heard "$@"; }
-heard() { told "$1" | grep -q -E -- "$2"; }
+heard() { [ -n "$(told "$1" | grep -E -- "$2")" ]; }
 at() { awk -v s="$2" '$2 == s { print $1; exit }' "$1.out"; }
 
 mkdir -p api
@@ -84,7 +84,7 @@ test_expect 'one that was killed is followed after the time that it asked for, c
 			\"acquireTime\": \"${skew}T00:00:00.000000Z\", \"renewTime\": \"${skew}T00:00:00.000000Z\"}}" >/dev/null
 		contend "d$skew" "skew-$skew" 15000 10000 50
 		hears "d$skew" "^held d$skew$"
-		test_is "$(told "d$skew" | head -n 1)" "waiting dead"
+		test_is "$(told "d$skew" | sed -n 1p)" "waiting dead"
 		[ $(($(at "d$skew" held) - $(at "d$skew" waiting))) -ge 1900 ]
 		test_is "$(spec "skew-$skew" leaseTransitions)" 5
 		leave "d$skew"
