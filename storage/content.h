@@ -57,6 +57,7 @@ int content_open(struct store *s, const struct content_id *id, int *ret_fd, stru
 
 enum content_materialise_mode {
 	CONTENT_COPY_WRITABLE, /* reflink or copy; the user's own files (cairn get) */
+	CONTENT_COPY_FOR_ALL,  /* the same, writable for every user (as far as umask lets): the program may be another one than we are */
 	CONTENT_LINK_READONLY, /* reflink; or hard link where that is safe (we are not root, file is 0444); or copy. A program that
 				  writes to what it was given can never damage the store, whoever it runs as. */
 };
@@ -64,6 +65,9 @@ enum content_materialise_mode {
  * writable for CONTENT_COPY_WRITABLE and for LINK_READONLY 0555. `executable` concerns a single blob. */
 int content_materialise_at(struct store *s, const struct content_id *id, bool executable, enum content_materialise_mode mode,
 			   int dir_fd, const char *path, struct err *err);
+
+/* The same into an empty directory or file that is there and stays the same object: somebody may have mounted it already. What a failure leaves in it is undefined. */
+int content_fill_at(struct store *s, const struct content_id *id, enum content_materialise_mode mode, int dir_fd, const char *path, struct err *err);
 
 /* Is everything that `ids` name present, members of trees included? ret[i] per id; batched; trees seen before in this
  * process aren't walked again unless something was deleted meanwhile. */

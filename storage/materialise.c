@@ -106,6 +106,7 @@ struct maker {
 	struct str path; /* for messages */
 	const struct content_id *root;
 	bool brought; /* what references mean is in the store */
+	bool in_place; /* the top is there, empty */
 };
 
 /* Small blobs: read, hash, write; three calls and no second look. */
@@ -160,21 +161,28 @@ static int exists_or_errno(const struct maker *m, const char *what, struct err *
 	return errno == EEXIST ? err_set(err, ERR_EXISTS, "%s exists already", m->path.s) : err_errno(err, "cannot make %s%s", what, m->path.s);
 }
 
+static bool is_in_place(const struct maker *m)
+{
+	return m->in_place && m->depth == 0;
+}
+
 static int make_file(struct maker *m, const struct content_id *id, bool executable, int dir_fd, const char *name, struct err *err)
 {
-	mode_t mode = m->mode == CONTENT_COPY_WRITABLE ? (executable ? 0755 : 0644) : (executable ? 0555 : 0444);
+	static const mode_t modes[] = { [CONTENT_COPY_WRITABLE] = 0644, [CONTENT_COPY_FOR_ALL] = 0666, [CONTENT_LINK_READONLY] = 0444 };
+	mode_t mode = modes[m->mode] | (executable ? modes[m->mode] >> 2 & 0111 : 0);
 	_cleanup_(fd_closep) int in = -1, out = -1;
 
 	if (content_open(m->store, id, &in, err) < 0)
 		return err_wrap(err, "%s", m->path.s);
-	out = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+	out = openat(dir_fd, name, O_RDWR | (is_in_place(m) ? 0 : O_CREAT | O_EXCL) | O_CLOEXEC | O_NOFOLLOW, mode);
 	if (out < 0)
 		return exists_or_errno(m, "", err);
 	if (copy_blob(m, id, in, out, err) < 0) {
-		unlinkat(dir_fd, name, 0);
+		if (!is_in_place(m))
+			unlinkat(dir_fd, name, 0);
 		return err_wrap(err, "%s", m->path.s);
 	}
-	return 0;
+	return is_in_place(m) && fchmod(out, mode) < 0 ? err_errno(err, "cannot protect %s", m->path.s) : 0;
 }
 
 /* --- directories -------------------------------------------------------------------------------------------------------------- */
@@ -275,13 +283,33 @@ static int make_dir(struct maker *m, const struct content_id *id, int dir_fd, co
 		return err_set(err, ERR_TOO_LARGE, "%.300s...: directories are nested deeper than %d levels", m->path.s, CONTENT_DEPTH_MAX);
 	if (tree_load(m->store, id, &t, err) < 0)
 		return err_wrap(err, "%s", m->path.s);
-	if (mkdirat(dir_fd, name, 0777) < 0)
+	if (!is_in_place(m) && mkdirat(dir_fd, name, 0777) < 0)
 		return exists_or_errno(m, "directory ", err);
 	m->depth++;
 	r = fill_dir(m, t, dir_fd, name, err);
 	m->depth--;
-	if (r < 0 && m->depth == 0) /* all or nothing */
+	if (r < 0 && m->depth == 0 && !m->in_place) /* all or nothing */
 		fs_remove_tree_at(dir_fd, name, NULL);
+	return r;
+}
+
+static int make_any(struct maker *m, bool executable, int dir_fd, const char *path, struct err *err)
+{
+	const struct content_id *id = m->root;
+	int r;
+
+	if (m->store->ops->bring && m->store->ops->bring(m->store, id, 1, false, err) < 0)
+		return -1;
+	str_add(&m->path, path);
+	if (id->kind == CONTENT_TREE)
+		r = make_dir(m, id, dir_fd, path, err);
+	else if (id->kind == CONTENT_BLOB)
+		r = make_file(m, id, executable, dir_fd, path, err);
+	else if (id->kind == CONTENT_REFERENCE)
+		r = make_reference(m, id, dir_fd, path, err);
+	else
+		r = err_set(err, ERR_INVALID, "there is no content to put at %s", path);
+	str_deinit(&m->path);
 	return r;
 }
 
@@ -289,19 +317,13 @@ int content_materialise_at(struct store *s, const struct content_id *id, bool ex
 			   int dir_fd, const char *path, struct err *err)
 {
 	struct maker m = { .store = s, .mode = mode, .root = id };
-	int r;
 
-	if (s->ops->bring && s->ops->bring(s, id, 1, false, err) < 0)
-		return -1;
-	str_add(&m.path, path);
-	if (id->kind == CONTENT_TREE)
-		r = make_dir(&m, id, dir_fd, path, err);
-	else if (id->kind == CONTENT_BLOB)
-		r = make_file(&m, id, executable, dir_fd, path, err);
-	else if (id->kind == CONTENT_REFERENCE)
-		r = make_reference(&m, id, dir_fd, path, err);
-	else
-		r = err_set(err, ERR_INVALID, "there is no content to put at %s", path);
-	str_deinit(&m.path);
-	return r;
+	return make_any(&m, executable, dir_fd, path, err);
+}
+
+int content_fill_at(struct store *s, const struct content_id *id, enum content_materialise_mode mode, int dir_fd, const char *path, struct err *err)
+{
+	struct maker m = { .store = s, .mode = mode, .root = id, .in_place = true };
+
+	return make_any(&m, false, dir_fd, path, err);
 }

@@ -174,6 +174,7 @@ CLI_COMMAND(store_reindex);
 CLI_COMMAND(doctor);
 CLI_COMMAND(image);
 CLI_COMMAND(step);
+CLI_COMMAND(pod);
 CLI_COMMAND(version);
 CLI_COMMAND(help);
 CLI_COMMAND(man);

@@ -210,6 +210,8 @@ static int find_word(struct cli_args *a, const struct cli_command *table, int ar
 	if (i >= argc)
 		return 0;
 	*ret = cli_find_command(table, argv[i]);
+	if (!*ret && table == cli_commands)
+		*ret = cli_find_command(cli_hidden_commands, argv[i]);
 	return *ret ? 0 : unknown_command(a, table, argv[i], err);
 }
 

@@ -60,6 +60,7 @@ struct cli_command {
 #define CLI_ANY 65536u
 
 extern const struct cli_command cli_commands[]; /* in the order of help; ends with a name of NULL */
+extern const struct cli_command cli_hidden_commands[]; /* for programs of ours, not for people: in no list, no manual page, no completion */
 extern const struct cli_option cli_global_options[];
 extern const struct cli_option cli_json_option;
 

@@ -33,6 +33,16 @@ static int make_parents(int dir_fd, const char *path, bool itself, struct err *e
 	return str_eq(parent, ".") ? 0 : fs_mkdir_p_at(dir_fd, parent, 0777, err);
 }
 
+int staging_make_places(const struct runner_attempt *a, int dir_fd, struct err *err)
+{
+	for (size_t i = 0; i < a->n_outputs; i++)
+		if (make_parents(dir_fd, a->outputs[i].path, a->outputs[i].is_dir, err) < 0)
+			return err_wrap(err, "making room for output `%s`", a->outputs[i].name);
+	if (a->metrics_path && make_parents(dir_fd, a->metrics_path, false, err) < 0)
+		return err_wrap(err, "making room for the metrics file");
+	return 0;
+}
+
 static int prepare(void *arg, const struct runner_attempt *a, int dir_fd, struct err *err)
 {
 	struct store *s = arg;
@@ -43,12 +53,7 @@ static int prepare(void *arg, const struct runner_attempt *a, int dir_fd, struct
 		if (make_parents(dir_fd, a->inputs[i].path, false, err) < 0 ||
 		    content_materialise_at(s, &a->inputs[i].id, false, CONTENT_LINK_READONLY, dir_fd, a->inputs[i].path, err) < 0)
 			return err_wrap(err, "bringing input `%s`", a->inputs[i].name);
-	for (size_t i = 0; i < a->n_outputs; i++)
-		if (make_parents(dir_fd, a->outputs[i].path, a->outputs[i].is_dir, err) < 0)
-			return err_wrap(err, "making room for output `%s`", a->outputs[i].name);
-	if (a->metrics_path && make_parents(dir_fd, a->metrics_path, false, err) < 0)
-		return err_wrap(err, "making room for the metrics file");
-	return 0;
+	return staging_make_places(a, dir_fd, err);
 }
 
 static int missing(const struct runner_output *o, struct err *err)

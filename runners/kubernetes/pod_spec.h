@@ -40,7 +40,7 @@ int pod_spec_read(const char *text, size_t len, struct arena *arena, struct runn
 
 /* What became of one attempt, as the sidecar saw it. */
 struct pod_result {
-	uint64_t attempt_id;
+	uint64_t attempt_id; /* 0: of whichever the pod was for; the specification couldn't be read */
 	unsigned index;	 /* of the pod in its Job (JOB_COMPLETION_INDEX); 0 */
 	bool ran;	 /* the program was started; the rest isn't known otherwise */
 	bool main_died;	 /* the container ended and the helper didn't say how: the pod's status says */

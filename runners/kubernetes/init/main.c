@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -32,6 +33,7 @@ struct helper {
 	int64_t beat_seen_ns; /* … and when that changed */
 	struct init_program *programs;
 	size_t n;
+	bool ran;
 };
 
 _noreturn_ static void stop(int status, const char *what, const char *why)
@@ -60,7 +62,14 @@ static bool has_fallen_silent(struct helper *h)
 	return now - h->beat_seen_ns >= h->stale_ns;
 }
 
-/* Something happened in a directory that is watched, or it is time to look at the beat. Nothing that we are told matters any more: we end when the sidecar is done. */
+/* Before anything runs, there is nothing to wait for. */
+static void end_if_told(const struct signalfd_siginfo *info, bool running)
+{
+	if (!running && (info->ssi_signo == SIGTERM || info->ssi_signo == SIGINT))
+		_exit(128 + (int)info->ssi_signo);
+}
+
+/* Something happened in a directory that is watched, or it is time to look at the beat. After the programs nothing that we are told matters any more: we end when the sidecar is done. */
 static void wait_for_sidecar(struct helper *h)
 {
 	struct pollfd fds[] = { { .fd = h->inotify, .events = POLLIN }, { .fd = h->s.signals, .events = POLLIN } };
@@ -71,7 +80,7 @@ static void wait_for_sidecar(struct helper *h)
 		while (read(h->inotify, events, sizeof(events)) > 0)
 			;
 		while (read(h->s.signals, &info, sizeof(info)) > 0)
-			;
+			end_if_told(&info, h->ran);
 	}
 	while (waitpid(-1, NULL, WNOHANG) > 0)
 		;
@@ -117,7 +126,7 @@ static void read_plan(struct helper *h)
 	char *bytes;
 	size_t len;
 
-	while (!is_there(h, "plan") && !is_there(h, "failed"))
+	while (!is_there(h, "ready") && !is_there(h, "failed"))
 		wait_for_sidecar(h);
 	if (is_there(h, "failed")) {
 		bytes = read_whole(h, "failed", 64 * KIB, &len);
@@ -191,6 +200,7 @@ static int run_all(struct helper *h)
 	int unsaved = 0;
 	size_t n = 0;
 
+	h->ran = true;
 	for (; n < h->n && !told; n++)
 		heard[n] = run_one(h, n, &told, &last);
 	h->beat_seen_ns = init_now_ns(); /* nobody looked while the programs ran */
@@ -199,6 +209,15 @@ static int run_all(struct helper *h)
 	if (last.signo)
 		return 128 + last.signo;
 	return last.status == 0 && unsaved ? INIT_EXIT_UPLOAD : last.status;
+}
+
+/* Held until the kernel lets go of it, with our end. The byte says that we were here. */
+static void hold_alive(struct helper *h)
+{
+	int fd = openat(h->run, "alive", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+
+	if (fd >= 0 && flock(fd, LOCK_EX) == 0)
+		(void)!write(fd, "1", 1);
 }
 
 /* --- life --------------------------------------------------------------------------------------------------------------------------- */
@@ -237,6 +256,7 @@ int main(int argc, char **argv)
 	h.run = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (h.s.signals < 0 || h.inotify < 0 || h.run < 0)
 		stop(INIT_EXIT_REFUSED, "cairn-init: cannot begin", strerror(errno));
+	hold_alive(&h);
 	h.beat_seen_ns = init_now_ns();
 	watch_dir(&h, NULL);
 	read_plan(&h);
