@@ -274,7 +274,7 @@ static int make_job(struct pod_build *b, json_t **ret, struct err *err)
 
 int kube_job_object(const struct kube_job *j, json_t **ret, struct err *err)
 {
-	_cleanup_(build_deinit) struct pod_build b;
+	_cleanup_(build_deinit) struct pod_build b = { 0 };
 
 	if (build_init(&b, j, err) < 0 || make_job(&b, ret, err) < 0)
 		return err_wrap(err, "%s", j->attempts[0]->step ? j->attempts[0]->step : j->attempts[0]->task);
@@ -303,7 +303,7 @@ static json_t *gang_selector(const struct pod_build *b)
 
 int kube_gang_objects(const struct kube_job *j, const char *job_uid, json_t *ret[2], size_t *ret_n, struct err *err)
 {
-	_cleanup_(build_deinit) struct pod_build b;
+	_cleanup_(build_deinit) struct pod_build b = { 0 };
 
 	*ret_n = 0;
 	if (j->attempts[0]->gang.nodes <= 1)
