@@ -1,4 +1,5 @@
 /* `cairn run`. */
+#include "cli/dry_run.h"
 #include "cli/execution.h"
 #include "cli/reproduce.h"
 #include "cli/schedules.h"
@@ -93,6 +94,10 @@ int cmd_run(struct cli *cli, const struct cli_args *args)
 	o.keep_workspace = cli_flag(args, "keep-workspace");
 	o.shell_step = cli_value(args, "shell");
 	o.served = !schedule && getenv("CAIRN_SERVED");
+	if (cli_value(args, "dry-run"))
+		return dry_run(cli, args, p, &o);
+	if (cli_value(args, "output"))
+		return cli_usage_error(cli, "--output goes with --dry-run");
 	r = schedule ? as_scheduled(cli, p, schedule, &o, &err) : 0;
 	if (r)
 		return r < 0 ? cli_fail(cli, &err) : CLI_OK;

@@ -114,10 +114,13 @@ const struct cli_command cli_commands[] = {
 		  { 0, "schedule", "NAME[@TIME]", "as this schedule's firing: its params and times; without TIME the newest that has come, if it has not run yet" },
 		  { 0, "keep-workspace", NULL, "leave the tasks' working directories in .cairn/work" },
 		  { 0, "twice", NULL, "execute what is executed a second time with the same inputs, and compare: finds what isn't deterministic" },
-		  { 0, "shell", "TASK", "open a shell in this task's workspace instead of running it", .complete = COMPLETE_STEP }, OPT_ON, OPT_STORE, OPT_CACHE),
+		  { 0, "shell", "TASK", "open a shell in this task's workspace instead of running it", .complete = COMPLETE_STEP },
+		  { 0, "dry-run", "HOW", "show the objects of the cluster instead: client: nothing is sent; server: as it would make them", .choices = "client|server",
+		    .complete = COMPLETE_CHOICE, .bare = "client" },
+		  { 'o', "output", "FORMAT", "of --dry-run: yaml (default) or json", .choices = "yaml|json", .complete = COMPLETE_CHOICE }, OPT_ON, OPT_STORE, OPT_CACHE),
 	  .json = "{\"id\", \"hash\", \"pipeline\", \"state\": \"succeeded\"|\"failed\"|\"cancelled\"|\"interrupted\", \"started\": TIME, "
 		  "\"duration_ns\": N, \"saved_ns\": N, \"counts\": {\"total\", \"executed\", \"hits\", \"failed\", \"skipped\", \"blocked\"}, "
-		  "\"message\"|null, \"cache_failures\": N}; with --twice, when anything was executed: as `cairn reproduce --json`",
+		  "\"message\"|null, \"cache_failures\": N}; with --twice, when anything was executed: as `cairn reproduce --json`; with --dry-run: a List of objects",
 	  EXIT_CODES({ 0, "done" }, { 1, "a task failed" }, { 2, "wrong usage" }, { 3, "the pipeline or the configuration is invalid" },
 		     { 4, "the environment: store, disk, database" }, { 10, "--twice: the same within tolerance, or after a named normalisation" },
 		     { 11, "--twice: a task is not deterministic" }, { 12, "--twice: something could not be compared" }, { 130, "interrupted" }),
@@ -125,7 +128,8 @@ const struct cli_command cli_commands[] = {
 		   { "cairn run pipeline.yaml evaluate", "one step and what it needs" },
 		   { "cairn run --force train --keep-going", "train again, and don't stop at a failure" },
 		   { "cairn run --schedule nightly@2026-03-01T03:00Z", "what the schedule would have run at that time" },
-		   { "cairn run --twice --force", "is every step deterministic?" }),
+		   { "cairn run --twice --force", "is every step deterministic?" },
+		   { "cairn run --on kubernetes --dry-run=server", "would the cluster take it?" }),
 	  .complete = COMPLETE_YAML, .ignores_sigpipe = true, .run = cmd_run },
 	{ "resume", "go on with a run that was stopped", "[RUN]", 0, 1,
 	  "Takes up a run that was interrupted, or whose engine died (default: the newest such run). The pipeline, params, inputs and code are "

@@ -6,6 +6,7 @@
 #define VALUE_MAX 63	/* of a label */
 #define DAY_S 86400
 #define UPLOAD_NS (60 * NS_PER_S)
+#define DEFAULT_GRACE_NS (10 * NS_PER_S) /* as the helper's, init/program.c */
 
 /* --- names --------------------------------------------------------------------------------------------------------- */
 
@@ -131,7 +132,7 @@ static int64_t termination_grace_s(const struct pod_build *b)
 	int64_t ns = 0;
 
 	for (size_t i = 0; i < b->job->n; i++)
-		ns = MAX(ns, b->job->attempts[i]->grace_ns);
+		ns = MAX(ns, b->job->attempts[i]->grace_ns ? b->job->attempts[i]->grace_ns : DEFAULT_GRACE_NS);
 	ns += b->p->upload_ns ? b->p->upload_ns : UPLOAD_NS;
 	return (ns + NS_PER_S - 1) / NS_PER_S;
 }

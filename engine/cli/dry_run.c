@@ -1,0 +1,339 @@
+/* A task whose inputs aren't known yet gets the objects that it will have but for what depends on them: the specification in the store, files' endings in the paths of its inputs.
+ * Tasks that aren't known (`each` over what hasn't been made) are shown as one. */
+#include "cli/dry_run.h"
+
+#include "base/text.h"
+#include "base/yaml_json.h"
+#include "cli/cluster.h"
+#include "runners/kubernetes/client.h"
+#include "runners/kubernetes/pod_spec.h"
+
+#define RUN_ID "dry-run"
+
+struct dry_run {
+	struct cli *cli;
+	const struct pipeline *pipeline;
+	struct session s;
+	struct plan *plan;
+	struct kube_access access;
+	struct kube_profile profile;
+	struct kube_client *client; /* NULL: nothing is asked */
+	json_t *items;		    /* of a List; NULL: YAML, as they come */
+	uint64_t next_id;
+	size_t n_objects, n_refused, n_hits, n_unknown;
+	struct str yaml;
+};
+
+/* One task, or one for all of a step that aren't known. */
+struct shown_task {
+	struct runner_attempt a;
+	struct task_command command;
+	bool known;
+};
+
+/* --- attempts ------------------------------------------------------------------------------------------------------- */
+
+static void fill_step(struct dry_run *d, const struct step *s, struct arena *arena, struct runner_attempt *a)
+{
+	const struct distributed_decl *dist = &s->distributed;
+	struct runner_output *out = arena_alloc(arena, (s->n_outputs + 1) * sizeof(*out));
+	const char **secrets = arena_alloc(arena, (s->n_secrets + 1) * sizeof(*secrets));
+
+	for (size_t i = 0; i < s->n_outputs; i++)
+		out[i] = (struct runner_output){ s->outputs[i].name, s->outputs[i].path, s->outputs[i].is_dir };
+	for (size_t i = 0; i < s->n_secrets; i++)
+		secrets[i] = arena_printf(arena, "%s=", s->secrets[i]); /* the value is the cluster's */
+	*a = (struct runner_attempt){ .id = d->next_id++, .run_id = RUN_ID, .number = 1, .step = s->name, .secrets = secrets, .outputs = out, .n_outputs = s->n_outputs,
+				      .metrics_path = s->metrics, .series_path = step_is_launched(s) ? STEP_SERIES_PATH : NULL, .checkpoint_path = s->checkpoint,
+				      .timeout_ns = s->timeout_ns, .forwards_signals = step_is_launched(s), .image = s->run ? s->image : NULL,
+				      .placement_json = s->placement_json, .pack = s->pack,
+				      .resources = { .cpu_milli = s->resources.cpu_milli, .memory_bytes = s->resources.memory_bytes, .gpus = s->resources.gpus } };
+	if (dist->nodes > 1)
+		a->gang = (struct runner_gang){ dist->framework, dist->nodes, dist->procs_per_node, dist->servers };
+}
+
+static int fill_known(struct dry_run *d, const struct plan_task *t, struct arena *arena, struct shown_task *st, struct err *err)
+{
+	struct task_command *c = &st->command;
+	struct runner_input *in;
+
+	if (plan_task_command(d->plan, t, arena, c, err) < 0)
+		return -1;
+	in = arena_alloc(arena, (c->n_inputs + 1) * sizeof(*in));
+	for (size_t i = 0; i < c->n_inputs; i++)
+		in[i] = (struct runner_input){ c->inputs[i].name, c->inputs[i].path, c->inputs[i].id };
+	st->a.inputs = in;
+	st->a.n_inputs = c->n_inputs;
+	st->a.argv = c->argv;
+	st->a.env = c->env;
+	st->a.code = c->code.kind ? &c->code : NULL;
+	st->a.key = &t->key;
+	st->a.grace_ns = c->grace_ns;
+	st->known = true;
+	return 0;
+}
+
+static void fill_unknown(const struct step *s, struct arena *arena, struct shown_task *st)
+{
+	static const struct digest none;
+	static const char *const no_words[] = { NULL };
+	struct runner_input *in = arena_alloc(arena, (s->n_inputs + 1) * sizeof(*in));
+
+	for (size_t i = 0; i < s->n_inputs; i++)
+		in[i] = (struct runner_input){ .name = s->inputs[i].name, .path = arena_printf(arena, "inputs/%s", s->inputs[i].name) };
+	st->a.inputs = in;
+	st->a.n_inputs = s->n_inputs;
+	st->a.argv = st->a.env = no_words;
+	st->a.key = &none;
+}
+
+static void forget(struct shown_task *tasks, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		str_deinit(&tasks[i].command.key_record);
+}
+
+/* --- objects -------------------------------------------------------------------------------------------------------- */
+
+/* Comments are for YAML; elsewhere they are told beside it. */
+static void comment(struct dry_run *d, const char *text)
+{
+	_cleanup_(str_deinit) struct str line = { 0 };
+
+	text_add_printable(&line, text, strlen(text));
+	if (d->items)
+		cli_note(d->cli, "%s", line.s);
+	else
+		str_addf(&d->yaml, "# %s\n", line.s);
+}
+
+static void print_object(struct dry_run *d, const json_t *o)
+{
+	if (d->items)
+		json_array_append(d->items, (json_t *)o);
+	else
+		yaml_add_json(&d->yaml, o);
+	d->n_objects++;
+	if (!d->items) {
+		cli_printf(d->cli, "%s%s", d->n_objects > 1 ? "---\n" : "", d->yaml.s);
+		str_reset(&d->yaml);
+	}
+}
+
+/* What the server would make of it; *ret stays NULL when it refuses. -1: it can't be asked. */
+static int ask_server(struct dry_run *d, const json_t *o, json_t **ret, struct err *why, struct err *err)
+{
+	static const struct {
+		const char *kind, *group, *version, *resource;
+	} kinds[] = { { "Job", "batch", "v1", "jobs" }, { "Service", "", "v1", "services" }, { "NetworkPolicy", "networking.k8s.io", "v1", "networkpolicies" } };
+	_cleanup_(str_deinit) struct str path = { 0 };
+	struct kube_call call = { .method = "POST", .body = o, .repeatable = true };
+	const char *kind = json_string_value(json_object_get(o, "kind"));
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if (strcmp(kinds[i].kind, kind) == 0)
+			kube_add_path(&path, kinds[i].group, kinds[i].version, d->profile.namespace_, kinds[i].resource, NULL);
+	str_add(&path, "?dryRun=All&fieldValidation=Strict");
+	call.path = path.s;
+	if (kube_do(d->client, &call, why) == 0)
+		*ret = json_incref(call.json);
+	else if (call.status == 0)
+		r = err_set(err, why->code, "%s", why->msg);
+	kube_call_deinit(&call);
+	return r;
+}
+
+static int show_object(struct dry_run *d, const char *task, const json_t *o, struct err *err)
+{
+	_cleanup_(json_decrefp) json_t *made = NULL;
+	_cleanup_(freep) char *refused = NULL;
+	struct err why = { 0 };
+
+	if (d->client && ask_server(d, o, &made, &why, err) < 0)
+		return -1;
+	if (d->client && !made) {
+		d->n_refused++;
+		refused = xasprintf("%s: %s", task, why.msg);
+		cli_warn(d->cli, "%s", refused);
+		if (!d->items)
+			comment(d, "refused by the server:");
+		if (!d->items)
+			comment(d, why.msg);
+	}
+	print_object(d, made ? made : o);
+	return 0;
+}
+
+static int specification(const struct runner_attempt *const *attempts, size_t n, struct content_id *ret, struct err *err)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	*ret = (struct content_id){ .kind = CONTENT_BLOB };
+	if (pod_spec_write(attempts, n, &text, err) < 0)
+		return -1;
+	digest_bytes(text.s, text.len, &ret->digest);
+	ret->size_bytes = text.len;
+	return 0;
+}
+
+static void describe(struct dry_run *d, const struct shown_task *tasks, size_t n)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	for (size_t i = 0; i < n; i++)
+		str_addf(&text, "%s%s", i ? ", " : "", tasks[i].a.task);
+	if (!tasks[0].known)
+		str_add(&text, ": waits for what is not made yet; its specification is not known");
+	comment(d, text.s);
+}
+
+/* The objects of one pod's tasks, or of one task's pods. */
+static int show_pack(struct dry_run *d, const struct shown_task *tasks, size_t n, struct err *err)
+{
+	_cleanup_(freep) const struct runner_attempt **attempts = xcalloc(n, sizeof(*attempts));
+	struct content_id spec = { .kind = CONTENT_BLOB };
+	const struct kube_job job = { .profile = &d->profile, .attempts = attempts, .n = n, .spec = &spec };
+	json_t *objects[3] = { NULL };
+	size_t more = 0;
+	int r;
+
+	for (size_t i = 0; i < n; i++)
+		attempts[i] = &tasks[i].a;
+	if (tasks[0].known && specification(attempts, n, &spec, err) < 0)
+		return -1;
+	r = kube_job_object(&job, &objects[0], err);
+	if (r == 0)
+		r = kube_gang_objects(&job, NULL, objects + 1, &more, err);
+	if (r == 0 && !d->client)
+		describe(d, tasks, n);
+	for (size_t i = 0; i < 1 + more && r == 0; i++)
+		r = show_object(d, tasks[0].a.task, objects[i], err);
+	for (size_t i = 0; i < ARRAY_LEN(objects); i++)
+		json_decref(objects[i]);
+	return r;
+}
+
+/* --- tasks ---------------------------------------------------------------------------------------------------------- */
+
+static void name_task(struct dry_run *d, const struct plan_task *t, struct arena *arena, struct shown_task *st)
+{
+	_cleanup_(str_deinit) struct str label = { 0 };
+
+	if (t)
+		plan_task_label(d->plan, t, &label);
+	st->a.task = t ? arena_strdup(arena, label.s) : arena_printf(arena, "%s[…]", st->a.step);
+}
+
+static int show_unknown(struct dry_run *d, const struct step *s, const struct plan_task *t, struct arena *arena, struct err *err)
+{
+	struct shown_task st = { 0 };
+
+	fill_step(d, s, arena, &st.a);
+	name_task(d, t, arena, &st);
+	fill_unknown(s, arena, &st);
+	d->n_unknown++;
+	return show_pack(d, &st, 1, err);
+}
+
+/* Ready tasks of a step, so many as share a pod at once. */
+static int show_ready(struct dry_run *d, const struct step *s, struct arena *arena, struct err *err)
+{
+	size_t max = s->distributed.nodes > 1 ? 1 : MAX(s->pack, 1), n = 0;
+	struct shown_task *tasks = arena_alloc(arena, max * sizeof(*tasks));
+	int r = 0;
+
+	for (size_t i = 0; i <= plan_n_tasks(d->plan, s->index) && r == 0; i++) {
+		const struct plan_task *t = i < plan_n_tasks(d->plan, s->index) ? plan_task_at(d->plan, s->index, i) : NULL;
+
+		if (t && t->state == TASK_READY) {
+			tasks[n] = (struct shown_task){ 0 };
+			fill_step(d, s, arena, &tasks[n].a);
+			name_task(d, t, arena, &tasks[n]);
+			r = fill_known(d, t, arena, &tasks[n], err);
+			n++;
+		}
+		if (r == 0 && n && (!t || n == max)) {
+			r = show_pack(d, tasks, n, err);
+			forget(tasks, n);
+			n = 0;
+		}
+	}
+	forget(tasks, n);
+	return r;
+}
+
+static int show_step(struct dry_run *d, const struct step *s, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+
+	if (!plan_step_expanded(d->plan, s->index))
+		return show_unknown(d, s, NULL, arena, err);
+	for (size_t i = 0; i < plan_n_tasks(d->plan, s->index); i++)
+		d->n_hits += plan_task_at(d->plan, s->index, i)->state == TASK_STATE_HIT;
+	if (show_ready(d, s, arena, err) < 0)
+		return -1;
+	for (size_t i = 0; i < plan_n_tasks(d->plan, s->index); i++) {
+		const struct plan_task *t = plan_task_at(d->plan, s->index, i);
+
+		if (t->state == TASK_WAITING && show_unknown(d, s, t, arena, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* --- the command ---------------------------------------------------------------------------------------------------- */
+
+static int open_cluster(struct dry_run *d, bool server, struct err *err)
+{
+	if (cluster_access(d->s.config, d->cli->arena, &d->access, err) < 0 || cluster_profile(d->s.config, &d->access, d->cli->arena, &d->profile, err) < 0)
+		return -1;
+	return server ? kube_client_new(&d->access, &(struct kube_client_options){ .qps = 100, .burst = 200 }, &d->client, err) : 0;
+}
+
+static int show_all(struct dry_run *d, const struct run_options *o, bool server, struct err *err)
+{
+	int r = 0;
+
+	if (session_open(&d->s, d->cli, false, err) < 0)
+		return -1;
+	if (!str_eq(d->s.config->runner, "kubernetes"))
+		return err_set(err, ERR_USAGE, "--dry-run shows what a cluster is given, and tasks run on this machine: add --on kubernetes (`cairn plan` says what would run)");
+	d->s.steps_program = POD_STEPS;
+	if (open_cluster(d, server, err) < 0 || session_plan(&d->s, d->cli, d->pipeline, o, &d->plan, err) < 0)
+		return -1;
+	for (size_t i = 0; i < d->pipeline->n_steps && r == 0; i++)
+		r = show_step(d, &d->pipeline->steps[d->pipeline->order[i]], err);
+	return r;
+}
+
+static void conclude(struct dry_run *d)
+{
+	if (d->items)
+		cli_print_json(d->cli, json_pack("{s:s, s:s, s:o}", "apiVersion", "v1", "kind", "List", "items", d->items));
+	cli_note(d->cli, "%zu object%s%s; %zu task%s on record, without a pod", d->n_objects, d->n_objects == 1 ? "" : "s", d->client ? ", as the server would make them" : "",
+		 d->n_hits, d->n_hits == 1 ? "" : "s");
+	if (d->n_unknown)
+		cli_note(d->cli, "%zu of them for what isn't known before others ran", d->n_unknown);
+}
+
+int dry_run(struct cli *cli, const struct cli_args *args, const struct pipeline *p, const struct run_options *o)
+{
+	struct dry_run d = { .cli = cli, .pipeline = p, .next_id = 1, .s = { .leases_fd = -1 } };
+	bool server = str_eq(cli_value(args, "dry-run"), "server");
+	struct err err = { 0 };
+	int r;
+
+	if (cli->json || str_eq(cli_value(args, "output"), "json"))
+		d.items = json_array();
+	r = show_all(&d, o, server, &err);
+	if (r == 0)
+		conclude(&d);
+	else
+		json_decref(d.items);
+	kube_client_free(d.client);
+	plan_free(d.plan);
+	session_close(&d.s);
+	str_deinit(&d.yaml);
+	return r < 0 ? cli_fail(cli, &err) : d.n_refused ? CLI_INVALID : CLI_OK;
+}
