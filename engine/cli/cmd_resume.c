@@ -15,6 +15,21 @@ static int find_resumable(struct cli *cli, struct db *db, const char **ret, stru
 	return 0;
 }
 
+/* Where what it started goes on, unless it is said otherwise. */
+static int choose_runner(struct cli *cli, const char **id, struct err *err)
+{
+	const char *runner;
+	struct run_row row;
+	struct db *db;
+
+	if (cli_db(cli, DB_WRITE, &db, err) < 0 || (!*id && find_resumable(cli, db, id, err) < 0) || record_find_run(db, *id, cli->arena, &row, err) < 0)
+		return -1;
+	runner = run_durable_runner(row.options_json, cli->arena);
+	if (runner && !cli->runner_option)
+		cli->config->runner = cli->runner_option = runner;
+	return 0;
+}
+
 int cmd_resume(struct cli *cli, const struct cli_args *args)
 {
 	const char *id = cli_operand(args, 0);
@@ -25,11 +40,9 @@ int cmd_resume(struct cli *cli, const struct cli_args *args)
 	uint64_t jobs = 0;
 	int result = cli_uint(args, "jobs", 1, 10000, &jobs, &err);
 
-	if (result < 0)
+	if (result < 0 || choose_runner(cli, &id, &err) < 0)
 		return cli_fail(cli, &err);
 	result = execution_open(&e, cli, &err);
-	if (result == 0 && !id)
-		result = find_resumable(cli, e.s.db, &id, &err);
 	if (result == 0)
 		result = run_resume(&e.ctx, id, (unsigned)jobs, cli->arena, &row, &rep, &err);
 	return reproduce_conclude(cli, &e, result, &row, rep, NULL, &err);

@@ -1,8 +1,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include "base/fs.h"
+#include "cli/cluster.h"
 #include "cli/session.h"
 #include "run/staging.h"
+#include "runners/kubernetes/pod_spec.h"
+#include "runners/kubernetes/runner.h"
 
 static unsigned cpus(void)
 {
@@ -17,30 +20,69 @@ static int open_leases(struct session *s, struct err *err)
 	return s->leases_fd < 0 ? err_errno(err, "cannot open %s", path) : 0;
 }
 
-static int open_runner(struct session *s, struct err *err)
+static bool on_kubernetes(const struct session *s)
+{
+	return str_eq(s->config->runner, "kubernetes");
+}
+
+static int open_local(struct session *s, struct err *err)
 {
 	struct runner_local_options o = { .state_dir = s->config->state_dir, .staging = staging_of(s->store) };
 
-	if (!str_eq(s->config->runner, "local"))
-		return err_set(err, ERR_UNSUPPORTED, "runner `%s` is not in this build yet; use runner: local", s->config->runner);
+	return runner_local_new(s->loop, &o, &s->runner, err);
+}
+
+/* The sidecar runs in the image that the run was started with, whatever its tag means later. */
+static int open_kubernetes(struct session *s, struct cli *cli, struct err *err)
+{
+	const struct config *c = s->config;
+	struct kube_access *access = arena_alloc(cli->arena, sizeof(*access));
+	struct kube_profile *profile = arena_alloc(cli->arena, sizeof(*profile));
+	struct runner_kubernetes_options o = { .access = access, .profile = profile, .staging = staging_of(s->store) };
+
+	if (cluster_access(c, cli->arena, access, err) < 0 || cluster_profile(c, access, cli->arena, profile, err) < 0 ||
+	    cli_images_own(s->images, &profile->cairn_image, err) < 0)
+		return -1;
+	o.client = (struct kube_client_options){ .qps = c->kubernetes.requests_per_second, .burst = c->kubernetes.requests_burst };
+	o.schedule_within_ns = c->kubernetes.schedule_within_ns;
+	o.image_within_ns = c->kubernetes.image_within_ns;
+	o.gang_within_ns = c->kubernetes.gang_within_ns;
+	o.lost_within_ns = c->kubernetes.lost_within_ns;
+	return runner_kubernetes_new(s->loop, &o, &s->runner, err);
+}
+
+static int open_runner(struct session *s, struct cli *cli, struct err *err)
+{
 	if (loop_new(clock_system(), &s->loop, err) < 0)
 		return -1;
-	return runner_local_new(s->loop, &o, &s->runner, err);
+	return on_kubernetes(s) ? open_kubernetes(s, cli, err) : open_local(s, err);
+}
+
+static void find_programs(struct session *s, struct cli *cli)
+{
+	s->steps_here = s->steps_program = cli_steps_program(cli);
+	if (!on_kubernetes(s))
+		return;
+	s->steps_program = POD_STEPS;
+	s->launch_program = POD_LAUNCH;
 }
 
 int session_open(struct session *s, struct cli *cli, bool executing, struct err *err)
 {
 	_cleanup_(freep) char *cache = NULL;
 
-	*s = (struct session){ .leases_fd = -1, .steps_program = cli_steps_program(cli) };
-	if (cli_config(cli, &s->config, err) < 0 || fs_mkdir_p(s->config->state_dir, err) < 0)
+	*s = (struct session){ .leases_fd = -1 };
+	if (cli_config(cli, &s->config, err) < 0)
+		return -1;
+	find_programs(s, cli);
+	if (fs_mkdir_p(s->config->state_dir, err) < 0)
 		return -1;
 	cache = xasprintf("%s/statcache", s->config->state_dir);
 	if (cli_store(cli, true, &s->store, err) < 0 || cli_db(cli, DB_WRITE, &s->db, err) < 0 || statcache_open(cache, &s->cache, err) < 0)
 		return -1;
-	if (str_eq(s->config->runner, "kubernetes") && cli_images_new(s->config, &s->images, err) < 0)
+	if (on_kubernetes(s) && cli_images_new(s->config, &s->images, err) < 0)
 		return -1;
-	return executing && (open_leases(s, err) < 0 || open_runner(s, err) < 0) ? -1 : 0;
+	return executing && (open_leases(s, err) < 0 || open_runner(s, cli, err) < 0) ? -1 : 0;
 }
 
 void session_close(struct session *s)
@@ -86,7 +128,7 @@ int session_plan(struct session *s, struct cli *cli, const struct pipeline *p, c
 	struct value *params = arena_alloc(cli->arena, (p->n_params + 1) * sizeof(*params));
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
 	struct plan_context pc = { .config = s->config, .pipeline = p, .params = params, .store = s->store, .db = s->db, .cache = s->cache,
-				   .steps_program = s->steps_program, .images = cli_images_plan(s->images) };
+				   .steps_program = s->steps_program, .launch_program = s->launch_program, .images = cli_images_plan(s->images) };
 	struct plan_options po = { .targets = o->targets, .n_targets = o->n_targets, .from = o->from, .until = o->until, .force = o->force,
 				   .n_force = o->n_force, .hash_only = true, .hash_threads = cpus() };
 

@@ -15,7 +15,8 @@ struct session {
 	struct loop *loop;
 	struct runner *runner; /* only when executing */
 	int leases_fd;
-	const char *steps_program;
+	const char *steps_program, *launch_program; /* where tasks run */
+	const char *steps_here;
 	struct cli_images *images; /* NULL: commands don't run in containers */
 };
 

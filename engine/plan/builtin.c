@@ -169,6 +169,14 @@ static int64_t launcher_grace(const json_t *with)
 	return text && text_parse_duration(text, &ns, NULL) == 0 ? ns + LAUNCHER_GRACE_NS : 0;
 }
 
+/* Ranks are started in the step's own image, where nothing else of ours is. */
+static const char *program_of(const struct plan *p, const struct step *s)
+{
+	if (p->ctx.launch_program && step_is_launched(s))
+		return p->ctx.launch_program;
+	return p->ctx.steps_program ? p->ctx.steps_program : "cairn-steps";
+}
+
 int builtin_argv(struct plan *p, const struct plan_task *t, struct arena *arena, struct task_command *c, struct err *err)
 {
 	const struct step *s = p->steps[t->step].decl;
@@ -181,7 +189,7 @@ int builtin_argv(struct plan *p, const struct plan_task *t, struct arena *arena,
 	json_add_canonical(&text, with);
 	c->grace_ns = launcher_grace(with);
 	json_decref(with);
-	VEC_PUSH(&w.v, p->ctx.steps_program ? p->ctx.steps_program : "cairn-steps");
+	VEC_PUSH(&w.v, program_of(p, s));
 	VEC_PUSH(&w.v, s->builtin ? s->builtin : "train");
 	add_option(&w, "--with-json", arena_strdup(arena, text.s));
 	if (s->metrics)

@@ -105,6 +105,7 @@ struct plan_context {
 	struct db *db;
 	struct statcache *cache;
 	const char *steps_program; /* path of the built-in steps' program where tasks run; NULL: found on PATH */
+	const char *launch_program; /* … of the launcher of ranks, where it is a program of its own; NULL: the same */
 	const struct plan_images *images; /* NULL: programs run as they are on this machine, and declared tools are keyed instead */
 	const struct plan_pin *pins; /* given by a resumed run, else NULL */
 	size_t n_pins;

@@ -40,6 +40,8 @@ char *options_to_json(const struct run_options *o)
 		json_object_set_new(j, "schedule", schedule_json(o->schedule));
 	if (o->salt)
 		json_object_set_new(j, "salt", json_name(o->salt, strlen(o->salt)));
+	if (o->runner)
+		json_object_set_new(j, "runner", json_string(o->runner));
 	if (o->served)
 		json_object_set_new(j, "served", json_true());
 	if (o->request)
@@ -107,6 +109,7 @@ int options_from_json(const char *json, struct arena *arena, struct run_options 
 	ret->jobs = (unsigned)MAX(json_integer_value(json_object_get(j, "jobs")), 0);
 	ret->schedule = read_schedule(j, arena);
 	ret->salt = read_text(j, "salt", arena);
+	ret->runner = read_name(j, "runner", arena);
 	ret->served = json_is_true(json_object_get(j, "served"));
 	ret->request = read_name(j, "request", arena);
 	ret->only = read_names(j, "only", arena, &ret->n_only);
@@ -172,4 +175,11 @@ int params_from_json(const struct pipeline *p, const char *json, struct arena *a
 	}
 	json_decref(j);
 	return 0;
+}
+
+const char *run_durable_runner(const char *options_json, struct arena *arena)
+{
+	struct run_options o;
+
+	return options_from_json(options_json, arena, &o, NULL) == 0 ? o.runner : NULL;
 }

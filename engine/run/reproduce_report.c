@@ -386,7 +386,7 @@ int reproduce_report(struct run *r, struct reproduction **ret, struct err *err)
 	rp.made = map_new();
 	rp.attempts = map_new();
 	rp.diverged = map_new();
-	rp.comparer = (struct comparer){ r->ctx->store, r->ctx->steps_program, temp, r->arena };
+	rp.comparer = (struct comparer){ r->ctx->store, r->ctx->steps_here ? r->ctx->steps_here : r->ctx->steps_program, temp, r->arena };
 	rp.rep = arena_alloc(r->arena, sizeof(*rp.rep));
 	*rp.rep = (struct reproduction){ .original = r->past->hash, .was = *r->past->manifest.run, .is = r->row,
 					 .mode = r->o->kind == RUN_CHAINED ? REPRODUCE_CHAINED : REPRODUCE_ISOLATED };

@@ -69,7 +69,8 @@ static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, 
 {
 	const struct run_options *o = r->o;
 	struct plan_context pc = { .config = r->past ? &r->past->config : r->ctx->config, .pipeline = r->pipeline, .params = r->params, .store = r->ctx->store, .db = r->ctx->db,
-				   .cache = r->ctx->cache, .steps_program = r->ctx->steps_program, .images = r->ctx->images, .pins = pins, .n_pins = n_pins, .schedule = o->schedule,
+				   .cache = r->ctx->cache, .steps_program = r->ctx->steps_program,
+				   .launch_program = r->ctx->launch_program, .images = r->ctx->images, .pins = pins, .n_pins = n_pins, .schedule = o->schedule,
 				   .arg = r };
 	struct plan_options po = { .targets = o->targets, .n_targets = o->n_targets, .from = o->from, .until = o->until, .force = o->force,
 				   .n_force = o->n_force, .hash_threads = r->ctx->hash_threads };
@@ -289,6 +290,13 @@ static int write_start_and_execute(struct run *r, struct run_row *ret, struct er
 	return execute_and_tell(r, ret, err);
 }
 
+static const char *durable_name(const struct run *r)
+{
+	const struct runner_ops *ops = r->ctx->runner->ops;
+
+	return ops->durable ? ops->name : NULL;
+}
+
 static int start(struct run *r, struct run_row *ret, struct err *err)
 {
 	struct clock *c = clock_of(r);
@@ -307,6 +315,7 @@ static int start(struct run *r, struct run_row *ret, struct err *err)
 		r->row.schedule = r->o->schedule->name;
 		r->row.nominal_ns = r->o->nominal_ns;
 	}
+	with_salt.runner = durable_name(r);
 	with_salt.salt = r->ctx->config->salt; /* keys can be made again where there is no cairn.yaml */
 	json = params_to_json(r->pipeline, r->params);
 	r->row.params_json = arena_strdup(r->arena, json);
@@ -329,8 +338,11 @@ static int start(struct run *r, struct run_row *ret, struct err *err)
 
 int run_begin(struct run *r, const struct plan_pin *pins, size_t n_pins, struct run_row *ret, struct err *err)
 {
-	char *json = options_to_json(r->o);
+	struct run_options o = *r->o;
+	char *json;
 
+	o.runner = durable_name(r);
+	json = options_to_json(&o);
 	r->row.options_json = arena_strdup(r->arena, json);
 	free(json);
 	fill_engine(r);
@@ -426,6 +438,8 @@ int run_resume(const struct run_context *ctx, const char *run_id, unsigned jobs,
 		return err_wrap(err, "run %s", row.id);
 	if (jobs)
 		o.jobs = jobs;
+	if (o.runner && !str_eq(o.runner, ctx->runner->ops->name))
+		return err_set(err, ERR_INVALID, "run %s executes on %s, and what it started may go on there: cairn resume --on %s %s", row.id, o.runner, o.runner, row.id);
 	if (o.kind != RUN_NEW && past_run_load(ctx, &row.reproduces, o.salt, arena, &past, err) < 0)
 		return err_wrap(err, "run %s reproduces a past one", row.id);
 	result = resume_row(ctx, &row, &o, o.kind != RUN_NEW ? &past : NULL, arena, ret, ret_reproduction, err);

@@ -37,6 +37,7 @@ struct run_options {
 	enum run_kind { RUN_NEW, RUN_ISOLATED, RUN_CHAINED } kind;
 	const char *const *only, *const *skip; /* tasks or steps */
 	size_t n_only, n_skip;
+	const char *runner; /* where attempts outlive the engine; NULL: nowhere. Filled in when the run starts */
 	const char *salt; /* the project's, as it was; NULL: as it is */
 	/* A server has it, and goes on with it by itself when its engine dies. `request`: what a run that was handed over was asked for by (run/handover.h), or NULL. */
 	bool served;
@@ -70,7 +71,9 @@ struct run_context {
 	struct statcache *cache; /* or NULL */
 	struct runner *runner;
 	const struct plan_images *images; /* where the runner's attempts run in containers (plan/plan.h); else NULL */
-	const char *steps_program; /* path of the built-in steps' program; NULL: found on PATH */
+	const char *steps_program; /* path of the built-in steps' program where the runner's attempts run; NULL: found on PATH */
+	const char *launch_program; /* … of the launcher of ranks, where it is a program of its own; NULL: the same */
+	const char *steps_here;	   /* … of the former on this machine; NULL: the same */
 	int leases_fd;		 /* file whose byte ranges are key leases between engines; -1: no other engine (tests) */
 	unsigned hash_threads;
 	const struct run_observer *observer; /* or NULL */
@@ -81,6 +84,8 @@ struct run_context {
  * what stopped it (store gone, disk full): then the run stays resumable. 0 when the run ended by itself, see ret->state. */
 int run_start(const struct run_context *ctx, const struct pipeline *p, const struct run_options *o, struct arena *arena,
 	      struct run_row *ret, struct err *err);
+/* The runner that a run's attempts live on with when its engine doesn't (run_row.options_json); NULL: none. In `arena`. */
+const char *run_durable_runner(const char *options_json, struct arena *arena);
 struct reproduction;
 /* Goes on with a run that isn't running any more (ERR_BUSY when its engine lives). The pipeline, params, inputs and code are those of
  * its start, from the store. A reproduction goes on as one: *ret_reproduction is what came out of it, in `arena`; else NULL. */

@@ -26,7 +26,7 @@ void slots_init(struct slots *s, const struct config *c, unsigned jobs, bool rem
 	uint32_t cpus = (uint32_t)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
 	struct sysinfo si;
 
-	*s = (struct slots){ .remote = remote, .jobs = jobs ? jobs : c->jobs ? c->jobs : REMOTE_JOBS };
+	*s = (struct slots){ .remote = remote, .jobs = jobs ? jobs : c->kubernetes.jobs ? c->kubernetes.jobs : REMOTE_JOBS };
 	if (remote)
 		return;
 	s->cpu_milli = c->cpu_milli ? c->cpu_milli : cpus * 1000;

@@ -145,7 +145,8 @@ static int fill_secrets(struct run *r, struct active *a, struct err *err)
 
 	for (size_t i = 0; i < a->step->n_secrets; i++) {
 		str_reset(&value);
-		if (secret_get(r->ctx->config, a->step->secrets[i], &value, err) < 0) {
+		/* Elsewhere a program is given what is kept there under the name. */
+		if (!r->ctx->runner->ops->durable && secret_get(r->ctx->config, a->step->secrets[i], &value, err) < 0) {
 			str_deinit(&value);
 			return -1;
 		}
@@ -205,7 +206,7 @@ static void fill_gang(struct active *a)
 {
 	const struct distributed_decl *d = &a->step->distributed;
 
-	if (d->nodes > 1)
+	if (d->framework)
 		a->attempt.gang = (struct runner_gang){ .framework = d->framework, .nodes = d->nodes, .procs_per_node = d->procs_per_node, .servers = d->servers };
 }
 
@@ -217,6 +218,8 @@ static int fill_attempt(struct run *r, struct active *a, struct err *err)
 	a->attempt.task = a->label;
 	a->attempt.number = h ? h->attempts + 1 : r->ctx->runner->ops->durable ? earlier_number(r, a->label) + 1 : 1;
 	a->attempt.step = a->step->name;
+	a->attempt.placement_json = a->step->placement_json;
+	a->attempt.pack = a->step->pack;
 	a->attempt.key = checkpoint_key(r, a);
 	a->attempt.argv = a->command.argv;
 	a->attempt.env = a->command.env;
