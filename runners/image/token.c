@@ -1,5 +1,6 @@
 /* Token authentication (distribution's "Token Authentication Specification", "OAuth2"): credentials go to the realm that the registry names, over TLS unless the registry itself
  * has none, and what comes back goes to the registry. */
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/base64.h"
@@ -136,9 +137,15 @@ static int ask_realm(struct registry *r, const char *host, const char *realm, co
 
 /* --- all ------------------------------------------------------------------------------------------------------------------------------------- */
 
+/* An address, not a name that looks like one ("127.0.0.1.example"). */
 bool is_loopback(const char *host)
 {
-	return strcmp(host, "localhost") == 0 || str_has_prefix(host, "localhost:") || str_has_prefix(host, "127.") || str_has_prefix(host, "[::1]");
+	_cleanup_(freep) char *name = xstrndup(host, *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/?#"));
+	struct in_addr a;
+
+	if (strcmp(name, "localhost") == 0 || strcmp(name, "[::1]") == 0)
+		return true;
+	return inet_pton(AF_INET, name, &a) == 1 && ntohl(a.s_addr) >> 24 == 127;
 }
 
 /* A registry that speaks TLS must not make us say a password in the clear. */
