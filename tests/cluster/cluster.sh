@@ -6,7 +6,8 @@
 #   cluster_namespace NAME [restricted]   with the Secrets that pods need, and made the current one
 #   cluster_yaml NAMESPACE [LINE…]        cairn.yaml for it; LINEs are added to `kubernetes`
 #   cluster_jobs, cluster_pods   what was ever created there (names), from the API server's own audit: cluster_audit
-# shellcheck disable=SC2034 # used by the tests
+# shellcheck disable=SC2034,SC2154 # used by the tests; of lib.sh
+
 
 cluster=$SRC/tests/cluster
 CLUSTER=$TRASH/cluster
