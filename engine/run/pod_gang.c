@@ -113,15 +113,15 @@ static int wait_for_name(struct meeting *m, unsigned index, struct str *ret_firs
 	return 0;
 }
 
-/* Those that can't be told names. */
-static bool needs_addresses(const char *framework)
+/* Where launchers must reach each other, which resolve no names. */
+static bool needs_addresses(const struct runner_gang *g)
 {
-	return str_eq(framework, "mpi") || str_eq(framework, "horovod") || str_eq(framework, "ps");
+	return g->servers || str_eq(g->framework, "mpi") || str_eq(g->framework, "horovod") || str_eq(g->framework, "ps");
 }
 
-static int find_members(struct meeting *m, const char *framework, struct str *addresses, struct err *err)
+static int find_members(struct meeting *m, const struct runner_gang *g, struct str *addresses, struct err *err)
 {
-	bool all = needs_addresses(framework);
+	bool all = needs_addresses(g);
 
 	for (unsigned i = 0; i < (all ? m->nodes : 1); i++) {
 		if (i)
@@ -130,22 +130,38 @@ static int find_members(struct meeting *m, const char *framework, struct str *ad
 			return -1;
 	}
 	if (addresses->len > ADDRESSES_MAX)
-		return err_set(err, ERR_TOO_LARGE, "%u nodes are more than the framework `%s` can be told of", m->nodes, framework);
+		return err_set(err, ERR_TOO_LARGE, "%u nodes are more than the framework `%s` can be told of", m->nodes, g->framework);
 	if (!all)
 		str_reset(addresses);
 	return 0;
 }
 
-static const char *const *environment(const struct meeting *m, const struct str *addresses, struct arena *arena)
+/* The same in each pod of the attempt, and nowhere in the cluster's objects: made of what stands in the specification alone. */
+static const char *token_of(const struct runner_attempt *a, struct arena *arena)
 {
-	const char **env = arena_alloc(arena, 5 * sizeof(*env));
+	_cleanup_(str_deinit) struct str text = { 0 };
+	char hex[DIGEST_HEX_MAX];
+	struct digest d;
+
+	str_addf(&text, "cairn gang %llu %s ", (unsigned long long)a->id, a->run_id ? a->run_id : "");
+	if (a->key)
+		str_add(&text, digest_hex(a->key, hex));
+	digest_bytes(text.s, text.len, &d);
+	return arena_strdup(arena, digest_hex(&d, hex));
+}
+
+static const char *const *environment(const struct meeting *m, const struct runner_attempt *a, const struct str *addresses, struct arena *arena)
+{
+	const char **env = arena_alloc(arena, 6 * sizeof(*env));
 	size_t n = 0;
 
 	env[n++] = arena_printf(arena, "CAIRN_GANG_HOSTS=%s-%%u.%s", m->service, m->service);
 	env[n++] = arena_printf(arena, "CAIRN_GANG_NODE=%u", m->here);
 	env[n++] = arena_printf(arena, "CAIRN_GANG_NODES=%u", m->nodes);
-	if (addresses->len)
+	if (addresses->len) {
 		env[n++] = arena_printf(arena, "CAIRN_GANG_ADDRESSES=%s", addresses->s);
+		env[n++] = arena_printf(arena, "CAIRN_GANG_TOKEN=%s", token_of(a, arena));
+	}
 	env[n] = NULL;
 	return env;
 }
@@ -182,8 +198,8 @@ int pod_gang_meet(const struct runner_attempt *a, const char *service, const cha
 		m.world.wait = wait_a_while;
 	if (!m.world.look_up)
 		m.world.look_up = look_up;
-	if (surroundings(&m, service, index, err) < 0 || wait_for_all(&m, err) < 0 || find_members(&m, a->gang.framework, &addresses, err) < 0)
+	if (surroundings(&m, service, index, err) < 0 || wait_for_all(&m, err) < 0 || find_members(&m, &a->gang, &addresses, err) < 0)
 		return -1;
-	*ret_env = environment(&m, &addresses, arena);
+	*ret_env = environment(&m, a, &addresses, arena);
 	return 0;
 }

@@ -3,7 +3,7 @@
 
 static const struct spec_option options[] = {
 	{ "framework", SPEC_CHOICE, "\"torch\"", .engine = true, .choices = "torch|tensorflow|jax|mpi|horovod|ps", .help = "whose rendezvous the ranks use" },
-	{ "nodes", SPEC_INT, "1", .engine = true, .min = 1, .max = 4096, .help = "machines; their ranks all run here, on this one" },
+	{ "nodes", SPEC_INT, "1", .engine = true, .min = 1, .max = 4096, .help = "machines: on a cluster a pod each; elsewhere their ranks all run on this one" },
 	{ "procs_per_node", SPEC_INT, "1", .engine = true, .min = 1, .max = 128, .help = "ranks on each machine" },
 	{ "servers", SPEC_INT, "0", .engine = true, .min = 0, .max = 1024, .help = "parameter servers beside the workers (ps, tensorflow)" },
 	{ "starts", SPEC_CHOICE, "\"ranks\"", .choices = "ranks|nodes",

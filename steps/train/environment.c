@@ -275,23 +275,73 @@ void environment_free(char **env)
 
 /* --- the command -------------------------------------------------------------------------------------------------------------- */
 
-/* mpirun starts the ranks itself; on one machine it needs no remote shell for that (plm isolated). */
-const char *const *command_of(struct gang *g)
+char *mpi_marker(const struct gang *g)
 {
-	static char np[16], marker[64];
-	static const char *const mpirun[] = { "mpirun", "--mca", "plm", "isolated", "--oversubscribe", "--bind-to", "none", "--tag-output",
-					      "-x", marker, "-np", np };
-	const char **v;
-	size_t n = 0;
+	return g->where.apart ? xasprintf(MPI_RANK_MARKER "=%u-%s", g->where.port, g->where.token) : xasprintf(MPI_RANK_MARKER "=%d", (int)getpid());
+}
 
-	if (g->framework != MPI && g->framework != HOROVOD)
-		return g->args->command;
-	snprintf(np, sizeof(np), "%u", g->nodes * g->procs_per_node);
-	snprintf(marker, sizeof(marker), MPI_RANK_MARKER "=%d", (int)getpid());
-	while (g->args->command[n])
-		n++;
-	v = xcalloc(ARRAY_LEN(mpirun) + n + 1, sizeof(*v));
-	memcpy(v, mpirun, sizeof(mpirun));
-	memcpy(v + ARRAY_LEN(mpirun), g->args->command, n * sizeof(*v));
-	return v;
+struct words {
+	VEC(const char *) v;
+	struct arena *arena;
+};
+
+static void add_words(struct words *w, const char *const *words)
+{
+	for (; *words; words++)
+		VEC_PUSH(&w->v, *words);
+}
+
+/* Where its daemons run, by address, so that no node needs the others' names; `plm rsh` starts them through us. */
+static void add_nodes(const struct gang *g, struct words *w)
+{
+	static const char *const fixed[] = { "--mca", "plm", "rsh", "--mca", "plm_rsh_no_tree_spawn", "1", "--leave-session-attached", "--mca", "plm_rsh_agent", NULL };
+	_cleanup_(str_deinit) struct str hosts = { 0 };
+	char self[4096];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	self[MAX(n, 0)] = 0;
+	for (unsigned i = 0; i < g->nodes; i++) {
+		if (i)
+			str_addc(&hosts, ',');
+		add_address(g, i, &hosts);
+		str_addf(&hosts, ":%u", g->procs_per_node);
+	}
+	add_words(w, fixed);
+	VEC_PUSH(&w->v, arena_printf(w->arena, "%s mpi-agent", self));
+	VEC_PUSH(&w->v, "--host");
+	VEC_PUSH(&w->v, arena_strdup(w->arena, hosts.s));
+}
+
+/* mpirun starts the ranks itself; on one machine it needs no remote shell for that (plm isolated). */
+static const char *const *mpirun_of(const struct gang *g, struct arena *arena)
+{
+	static const char *const isolated[] = { "--mca", "plm", "isolated", NULL };
+	static const char *const options[] = { "--oversubscribe", "--bind-to", "none", "--tag-output", "-x", NULL };
+	_cleanup_(freep) char *marker = mpi_marker(g);
+	struct words w = { .arena = arena };
+	const char *const *all;
+
+	VEC_PUSH(&w.v, "mpirun");
+	if (g->where.apart)
+		add_nodes(g, &w);
+	else
+		add_words(&w, isolated);
+	add_words(&w, options);
+	VEC_PUSH(&w.v, arena_strdup(arena, marker));
+	VEC_PUSH(&w.v, "-np");
+	VEC_PUSH(&w.v, arena_printf(arena, "%u", g->nodes * g->procs_per_node));
+	add_words(&w, g->args->command);
+	VEC_PUSH(&w.v, NULL);
+	all = arena_memdup(arena, w.v.v, w.v.n * sizeof(*w.v.v));
+	VEC_FREE(&w.v);
+	return all;
+}
+
+const char *const *command_of(const struct gang *g, const struct member *m, struct arena *arena)
+{
+	const char *const shell[] = { "/bin/sh", "-c", m->daemon, NULL };
+
+	if (m->daemon)
+		return arena_memdup(arena, shell, sizeof(shell));
+	return g->framework == MPI || g->framework == HOROVOD ? mpirun_of(g, arena) : g->args->command;
 }

@@ -40,7 +40,9 @@ static void add_name(struct str *s, const struct member *m)
 {
 	static const char *const names[] = { [ROLE_WORKER] = "rank", [ROLE_SERVER] = "server", [ROLE_SCHEDULER] = "scheduler" };
 
-	if (is_mpi(m->gang))
+	if (m->daemon)
+		str_addf(s, "mpirun's daemon on node %u", m->gang->where.here);
+	else if (is_mpi(m->gang))
 		str_add(s, m->gang->mpi_guilty >= 0 ? "rank " : "mpirun");
 	else if (m->gang->starts_nodes)
 		str_addf(s, "node %u", m->index);
@@ -48,7 +50,7 @@ static void add_name(struct str *s, const struct member *m)
 		str_add(s, names[m->role]);
 	else
 		str_addf(s, "%s %u", names[m->role], m->index);
-	if (is_mpi(m->gang) && m->gang->mpi_guilty >= 0)
+	if (!m->daemon && is_mpi(m->gang) && m->gang->mpi_guilty >= 0)
 		str_addf(s, "%d", m->gang->mpi_guilty);
 }
 
@@ -117,7 +119,7 @@ static void print_line(struct member *m, const char *line, size_t n)
 		series_line(g->series, line, n);
 	if (is_mpi(g) && worker) {
 		str_addf(&g->out, "[rank %u] ", rank);
-	} else if (g->n_members > 1 || g->where.apart) {
+	} else if (!is_mpi(g) && (g->n_members > 1 || g->where.apart)) {
 		str_addc(&g->out, '[');
 		add_name(&g->out, m);
 		str_add(&g->out, "] ");
@@ -199,7 +201,7 @@ static void on_output(void *arg, int fd, uint32_t events)
 /* mpirun isn't told of a gentle end: it would pass it on, a second later, to ranks that save already, and kill them a second after that. */
 static void signal_mpi_ranks(struct gang *g, int signo)
 {
-	_cleanup_(freep) char *marker = xasprintf(MPI_RANK_MARKER "=%d", (int)getpid());
+	_cleanup_(freep) char *marker = mpi_marker(g);
 
 	if (process_signal_marked(marker, signo) == 0)
 		process_signal_tree(g->members[0].process, signo); /* none has begun yet */
@@ -240,6 +242,8 @@ static void kill_all(void *arg)
 
 static void stop(struct gang *g, int64_t grace_ns)
 {
+	if (g->n_running == 0)
+		g->done = true; /* nothing is to be waited for: mpirun may not have called yet */
 	if (g->stopping || g->n_running == 0)
 		return;
 	g->stopping = true;
@@ -275,12 +279,25 @@ static void look_for_stall(void *arg)
 	stop(g, g->grace_ns);
 }
 
+/* --- other nodes' launchers ---------------------------------------------------------------------------------------------------------- */
+
+void gang_all_over(struct gang *g)
+{
+	stop(g, g->grace_ns);
+}
+
 /* --- ends -------------------------------------------------------------------------------------------------------------------------- */
 
 static void end_leftovers(struct member *m)
 {
 	if (m->process && process_left_orphans(m->process))
 		process_kill_leftovers(m->process);
+}
+
+/* How mpirun's daemon exits says nothing of its own: mpirun tells, on the first node. */
+static bool ended_with_mpirun(const struct member *m)
+{
+	return m->daemon && !m->signo;
 }
 
 static void finish_member(struct member *m)
@@ -299,13 +316,13 @@ static void finish_member(struct member *m)
 	flush(g);
 	g->n_running--;
 	g->n_workers_left -= m->role == ROLE_WORKER;
-	if (m->status != 0 && !g->stopping && !g->guilty) {
+	if (m->status != 0 && !ended_with_mpirun(m) && !g->stopping && !g->guilty) {
 		g->guilty = m;
 		stop(g, FAILURE_GRACE_NS);
-	} else if (g->n_workers_left == 0 && m->role == ROLE_WORKER) {
+	} else if (g->n_workers_left == 0 && m->role == ROLE_WORKER && !g->stopping && !peers_workers_done(g)) {
 		stop(g, g->grace_ns); /* servers and scheduler, who never end by themselves */
 	}
-	if (g->n_running == 0)
+	if (g->n_running == 0 && (g->stopping || !peers_pending(g)))
 		g->done = true;
 }
 
@@ -329,7 +346,8 @@ static int start_process(struct member *m, int write_fd, struct err *err)
 	struct gang *g = m->gang;
 	char **env = environment_of(g, m);
 	_cleanup_(freep) char *marker = xasprintf("CAIRN_GANG=%d.%u", (int)getpid(), (unsigned)(m - g->members));
-	struct process_spec spec = { .argv = command_of(g), .env = (const char *const *)env, .stdin_fd = -1, .stdout_fd = write_fd, .stderr_fd = write_fd,
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct process_spec spec = { .argv = command_of(g, m, arena), .env = (const char *const *)env, .stdin_fd = -1, .stdout_fd = write_fd, .stderr_fd = write_fd,
 				     .marker = marker };
 	cpu_set_t before, mine;
 	bool pinned = cpus_of(g, m, &mine) && sched_getaffinity(0, sizeof(before), &before) == 0;
@@ -340,8 +358,6 @@ static int start_process(struct member *m, int write_fd, struct err *err)
 	r = process_start(g->loop, &spec, on_exit_status, m, &m->process, err);
 	if (pinned)
 		sched_setaffinity(0, sizeof(before), &before);
-	if (spec.argv != g->args->command)
-		free((void *)(uintptr_t)spec.argv);
 	environment_free(env);
 	return r;
 }
@@ -366,6 +382,19 @@ static int start_member(struct member *m, struct err *err)
 	return r;
 }
 
+int gang_run_daemon(struct gang *g, const char *command, struct err *err)
+{
+	struct member *m = &g->members[0];
+
+	if (g->n_members)
+		return err_set(err, ERR_EXISTS, "this node has its daemon already");
+	if (g->stop_signal)
+		return err_set(err, ERR_CANCELLED, "this node was told to end");
+	*m = (struct member){ .gang = g, .fd = -1, .role = ROLE_WORKER, .index = g->where.here, .daemon = xstrdup(command) };
+	g->n_members = 1;
+	return start_member(m, err);
+}
+
 static int start_all(struct gang *g, struct err *err)
 {
 	static const int signals[] = { SIGTERM, SIGINT };
@@ -373,6 +402,8 @@ static int start_all(struct gang *g, struct err *err)
 	for (size_t i = 0; i < ARRAY_LEN(signals); i++)
 		if (loop_add_signal(g->loop, signals[i], on_signal, g, &g->signals[i], err) < 0)
 			return -1;
+	if (peers_begin(g, err) < 0)
+		return -1;
 	for (unsigned i = 0; i < g->n_members; i++)
 		if (start_member(&g->members[i], err) < 0)
 			return is_mpi(g) && err->code == ERR_NOT_FOUND ?
@@ -421,13 +452,15 @@ static int verdict(struct gang *g, struct err *err)
 		text_add_duration(&s, g->stall_ns);
 		return err_set(err, ERR_FAILED, "no rank printed anything for %s (stall_timeout): stopped", s.s);
 	}
+	if (g->forsaken)
+		return err_set(err, ERR_FAILED, "the launcher of the first node went without a word");
 	if (!g->guilty)
 		return 0;
 	show_tail(g->guilty);
 	add_name(&s, g->guilty);
 	str_addc(&s, ' ');
 	add_how(&s, g->guilty);
-	return err_set(err, ERR_FAILED, "%s%s", s.s, g->n_members > 1 ? "; the others were stopped" : "");
+	return err_set(err, ERR_FAILED, "%s%s", s.s, g->n_members > 1 || g->where.apart ? "; the others were stopped" : "");
 }
 
 int gang_run(struct gang *g, struct err *err)
@@ -452,10 +485,12 @@ int gang_run(struct gang *g, struct err *err)
 		fd_closep(&m->fd);
 		process_free(m->process);
 		str_deinit(&m->line);
+		free(m->daemon);
 		m->process = NULL;
 		for (unsigned k = 0; k < TAIL_LINES; k++)
 			free(m->tail[k]);
 	}
+	peers_free(g);
 	str_deinit(&g->out);
 	loop_free(g->loop);
 	return r;

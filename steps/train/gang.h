@@ -39,20 +39,23 @@ struct member {
 	struct str line; /* what has come of the line that isn't ended yet */
 	char *tail[TAIL_LINES]; /* a ring of its last lines */
 	unsigned n_lines;
+	char *daemon; /* mpirun's on this node: a shell command; NULL: the step's own */
 	bool exited, ended; /* exited: its process; ended: with all that it started */
 	int status, signo;
 };
 
 /* Where the ranks of the other nodes are, from the environment: CAIRN_GANG_HOSTS is the name of each node, %u in it the node's number; CAIRN_GANG_NODE which one this is
  * (else JOB_COMPLETION_INDEX); CAIRN_GANG_NODES how many there are; CAIRN_GANG_PORT the first port that ranks may meet at; CAIRN_GANG_ADDRESSES the nodes' IP addresses in
- * order, a comma between, for what takes no names. Without CAIRN_GANG_HOSTS all ranks are here. */
+ * order, a comma between, for what takes no names; CAIRN_GANG_TOKEN what only this gang's launchers know. Without CAIRN_GANG_HOSTS all ranks are here. */
 struct nodes {
 	bool apart;
 	unsigned here;
 	const char *hosts, *addresses; /* lent by the environment */
+	const char *token;
 	uint16_t port;
 };
-#define GANG_PORT 29500 /* torch's; a pod has all ports for itself */
+#define GANG_PORT 29500 /* torch's; a pod has all ports for itself. Launchers talk at the one before it */
+#define GANG_NO_TOKEN "-"
 
 struct gang {
 	struct nodes where;
@@ -71,16 +74,29 @@ struct gang {
 	struct loop *loop;
 	struct loop_source *kill_timer, *stall_timer, *signals[2];
 	int64_t last_output_ns;
+	struct peers *peers; /* NULL: nothing to be settled with other nodes' launchers */
 	struct series *series;
 	struct str out;	       /* lines on their way to our standard output */
 	struct member *guilty; /* the first that failed */
 	int mpi_guilty;	       /* the rank that mpirun names as such, or -1 */
 	int stop_signal;       /* we were told to stop */
 	bool stopping, killed, stalled, done;
+	bool forsaken; /* the first node's launcher went without a word */
 };
 
 /* gang.c */
 int gang_run(struct gang *g, struct err *err); /* 0: every worker ended well */
+/* For peers.c. */
+void gang_all_over(struct gang *g); /* the workers of all nodes ended well */
+int gang_run_daemon(struct gang *g, const char *command, struct err *err);
+
+/* peers.c: see there. */
+bool gang_has_daemons(const struct gang *g); /* mpirun's, on each node but the first */
+int peers_begin(struct gang *g, struct err *err);
+bool peers_workers_done(struct gang *g); /* of this node; false: nobody else is to be waited for */
+bool peers_pending(const struct gang *g); /* the end is still to come */
+void peers_free(struct gang *g);
+int peers_agent_main(int argc, char **argv); /* `mpi-agent ADDRESS COMMAND...` */
 
 /* nodes.c */
 /* ERR_INVALID: what the environment says contradicts itself or the settings. */
@@ -95,7 +111,9 @@ uint16_t port_of(const struct gang *g, enum role role, unsigned index);
 /* environment.c: "NAME=value" of one member, ours included; free with environment_free(). */
 char **environment_of(const struct gang *g, const struct member *m);
 void environment_free(char **env);
-const char *const *command_of(struct gang *g); /* what is started: the command, or mpirun around it; lives as long as the gang's args */
+const char *const *command_of(const struct gang *g, const struct member *m, struct arena *arena); /* what is started: the command, or mpirun around it */
+/* What mpirun's ranks on this node have in their environment. The caller frees. */
+char *mpi_marker(const struct gang *g);
 /* Cpus of a worker; false when they aren't divided. */
 bool cpus_of(const struct gang *g, const struct member *m, cpu_set_t *ret);
 

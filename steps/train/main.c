@@ -1,11 +1,14 @@
 /* The program `cairn-launch`: the step `train` alone, linked statically, so that ranks can be started in any image. */
+#include <string.h>
 #include "base/mem.h"
-#include "steps/step.h"
+#include "steps/train/gang.h"
 
 int main(int argc, char **argv)
 {
 	static const struct step_impl *const impls[] = { &step_train, NULL };
 
+	if (argc > 1 && strcmp(argv[1], "mpi-agent") == 0)
+		return peers_agent_main(argc - 2, argv + 2);
 	json_set_alloc_funcs(xmalloc, free);
 	return step_main(impls, argc - 1, argv + 1);
 }

@@ -49,6 +49,13 @@ static int read_addresses(struct gang *g, struct err *err)
 	return 0;
 }
 
+static const char *token_of(void)
+{
+	const char *token = getenv("CAIRN_GANG_TOKEN");
+
+	return token && *token && !strpbrk(token, " \n") ? token : GANG_NO_TOKEN;
+}
+
 int nodes_read(struct gang *g, struct err *err)
 {
 	const char *hosts = getenv("CAIRN_GANG_HOSTS");
@@ -69,9 +76,9 @@ int nodes_read(struct gang *g, struct err *err)
 	if (n != g->nodes)
 		return err_set(err, ERR_INVALID, "CAIRN_GANG_NODES says %u nodes, the step %u", n, g->nodes);
 	last = port + (g->framework == TENSORFLOW ? g->workers + g->servers : 1);
-	if (port == 0 || last > UINT16_MAX)
+	if (port <= 1 || last > UINT16_MAX)
 		return err_set(err, ERR_INVALID, "CAIRN_GANG_PORT is %u: ports %u to %u are needed", port, port, last);
-	g->where = (struct nodes){ .apart = true, .here = here, .hosts = hosts, .port = (uint16_t)port };
+	g->where = (struct nodes){ .apart = true, .here = here, .hosts = hosts, .port = (uint16_t)port, .token = token_of() };
 	return read_addresses(g, err);
 }
 

@@ -84,7 +84,8 @@ static void test_all_are_waited_for(void **state)
 	assert_null(env[3]);
 	assert_int_equal(meet(&d, "mpi", 4, "train-1", "0", arena, &env, &err), 0);
 	assert_string_equal(env[3], "CAIRN_GANG_ADDRESSES=192.0.2.1,192.0.2.2,192.0.2.3,192.0.2.4"); /* in the order of the nodes */
-	assert_null(env[4]);
+	assert_int_equal(strlen(env[4]), strlen("CAIRN_GANG_TOKEN=") + 64);
+	assert_null(env[5]);
 }
 
 static void test_one_node_waits_for_nobody(void **state)
