@@ -116,7 +116,8 @@ struct each_decl {
 
 struct retry_policy {
 	uint32_t budget[FAILURE_CLASSES]; /* extra attempts per class; `max` sets failed and timeout; lost, preempted and store have
-					     defaults (3, 20, 2) even without a retry block */
+					     defaults (3, 20, 2) even without a retry block,
+					     unschedulable has one of 3 for several nodes */
 	int64_t backoff_min_ns, backoff_max_ns; /* doubles from min to max, full jitter */
 	double oom_memory_factor;		/* 1 when not stated */
 };

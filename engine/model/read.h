@@ -187,6 +187,7 @@ void step_finish_builtin(struct build *b);
 void step_make_locals(struct build *b);
 void step_check_locals(struct build *b);
 void retry_defaults(struct retry_policy *p);
+void retry_finish(struct step *s); /* what depends on the rest of the step */
 /* Names of a list, each once. */
 size_t read_name_list(const struct doc *d, const struct yaml_node *n, const char *what, const struct yaml_node ***ret);
 

@@ -343,6 +343,7 @@ static void finish_step(struct build *b, unsigned context)
 	}
 	step_check_paths(b);
 	check_env(b);
+	retry_finish(s);
 }
 
 static void read_step(struct loader *l, struct build *b)

@@ -6,6 +6,9 @@
 #define RETRY_LOST 3
 #define RETRY_PREEMPTED 20
 #define RETRY_STORE 2
+/* Gangs that hold each other up let go of what they have: of a few tries at different times, one finds room. */
+#define RETRY_GANG 3
+#define RETRY_UNSTATED UINT32_MAX
 #define RETRY_BACKOFF_MIN_NS (10 * NS_PER_S)
 #define RETRY_BACKOFF_MAX_NS (300 * NS_PER_S)
 #define RETRY_MEMORY_MAX 16 /* a factor: more than that is a slip of the pen */
@@ -16,6 +19,15 @@ void retry_defaults(struct retry_policy *p)
 	p->budget[FAILURE_LOST] = RETRY_LOST;
 	p->budget[FAILURE_PREEMPTED] = RETRY_PREEMPTED;
 	p->budget[FAILURE_STORE] = RETRY_STORE;
+	p->budget[FAILURE_UNSCHEDULABLE] = RETRY_UNSTATED;
+}
+
+void retry_finish(struct step *s)
+{
+	uint32_t *n = &s->retry.budget[FAILURE_UNSCHEDULABLE];
+
+	if (*n == RETRY_UNSTATED)
+		*n = s->distributed.nodes > 1 ? RETRY_GANG : 0;
 }
 
 static void read_max(const struct doc *d, const struct yaml_node *n, struct retry_policy *p)

@@ -183,7 +183,8 @@ static bool may_retry(struct run *r, struct active *a, int64_t *ret_delay_ns)
 		return false;
 	if (f == FAILURE_OOM && p->oom_memory_factor > 1)
 		h->memory_factor *= p->oom_memory_factor;
-	*ret_delay_ns = backoff(p, h->failures[f], a->attempt.id);
+	/* What held two gangs up at once mustn't do so again: never the same moment for both. */
+	*ret_delay_ns = backoff(p, h->failures[f] + (f == FAILURE_UNSCHEDULABLE), a->attempt.id);
 	return true;
 }
 

@@ -562,6 +562,37 @@ static void test_params_file(void **state)
 	arena_free(arena);
 }
 
+/* --- what depends on the rest of a step ----------------------------------------------------------------------------------------- */
+
+static void test_gang_retry(void **state)
+{
+	static const struct {
+		const char *defaults, *step;
+		uint32_t want;
+	} cases[] = {
+		{ "", "", 0 },
+		{ "", "distributed: {framework: torch}", 0 },
+		{ "", "distributed: {framework: torch, nodes: 2}", 3 },
+		{ "", "distributed: {framework: torch, nodes: 2}, retry: 5", 3 },
+		{ "", "retry: {max: 1}, distributed: {framework: torch, nodes: 2}", 3 },
+		{ "", "retry: {unschedulable: 0}, distributed: {framework: torch, nodes: 2}", 0 },
+		{ "", "distributed: {framework: torch, nodes: 2}, retry: {unschedulable: 7}", 7 },
+		{ "", "retry: {unschedulable: 7}", 7 },
+		{ "defaults: {retry: {unschedulable: 1}}\n", "distributed: {framework: torch, nodes: 2}", 1 },
+		{ "defaults: {retry: 1}\n", "distributed: {framework: torch, nodes: 2}", 3 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		_cleanup_(freep) char *yaml = xasprintf(P "%ssteps:\n  a: {run: x%s%s}\n", cases[i].defaults, *cases[i].step ? ", " : "", cases[i].step);
+		struct pipeline *p = NULL;
+
+		free(parse(yaml, &p));
+		assert_non_null(p);
+		assert_int_equal(p->steps[0].retry.budget[FAILURE_UNSCHEDULABLE], cases[i].want);
+		pipeline_free(p);
+	}
+}
+
 /* --- sources in the store ------------------------------------------------------------------------------------------- */
 
 static void test_sources(void **state)
@@ -595,7 +626,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bad),	   cmocka_unit_test(test_good),	  cmocka_unit_test(test_fashion), cmocka_unit_test(test_everything),
 		cmocka_unit_test(test_short),	   cmocka_unit_test(test_order),  cmocka_unit_test(test_long_chain),
-		cmocka_unit_test(test_params),	   cmocka_unit_test(test_params_file), cmocka_unit_test(test_sources),
+		cmocka_unit_test(test_params),	   cmocka_unit_test(test_params_file), cmocka_unit_test(test_sources), cmocka_unit_test(test_gang_retry),
 	};
 	int r;
 
