@@ -1,5 +1,6 @@
 /* `cairn cancel`. */
 #include "cli/facts.h"
+#include "cli/server.h"
 #include "run/cancel.h"
 
 static int cancel(struct cli *cli, struct db *db, const struct run_row *r, bool now, struct err *err)
@@ -27,13 +28,17 @@ static int find_running(struct cli *cli, struct db *db, struct run_row **ret, si
 
 int cmd_cancel(struct cli *cli, const struct cli_args *args)
 {
-	json_t *done = json_array();
+	size_t n = args->n_operands;
 	struct err err = { 0 };
 	struct run_row *rows;
 	struct db *db;
-	size_t n = args->n_operands;
-	int r = cli_db(cli, DB_WRITE, &db, &err);
+	json_t *done;
+	int r;
 
+	if (cli_flag(args, "server"))
+		return server_cancel(cli, args);
+	done = json_array();
+	r = cli_db(cli, DB_WRITE, &db, &err);
 	if (r == 0 && n == 0) {
 		r = find_running(cli, db, &rows, &n, &err);
 		if (r == 0 && n != 1)

@@ -3,6 +3,7 @@
 #include "cli/execution.h"
 #include "cli/reproduce.h"
 #include "cli/schedules.h"
+#include "cli/server.h"
 #include "serve/occasion.h"
 
 /* Somebody has run it, or is about to: two cron daemons that call us are no mistake. A start that has no run yet may be our own: a server's. */
@@ -98,6 +99,8 @@ int cmd_run(struct cli *cli, const struct cli_args *args)
 		return dry_run(cli, args, p, &o);
 	if (cli_value(args, "output"))
 		return cli_usage_error(cli, "--output goes with --dry-run");
+	if (cli_flag(args, "detach"))
+		return server_run(cli, args, p, &o);
 	r = schedule ? as_scheduled(cli, p, schedule, &o, &err) : 0;
 	if (r)
 		return r < 0 ? cli_fail(cli, &err) : CLI_OK;

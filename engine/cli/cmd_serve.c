@@ -1,36 +1,7 @@
 /* `cairn serve`. */
 #include <string.h>
-#include "base/fs.h"
-#include "cli/cli.h"
+#include "cli/server.h"
 #include "serve/daemon.h"
-#include "serve/web.h"
-
-#define TOKEN_FILE_MAX 4096
-
-/* One line of a file, or of the environment; never of the command line, which everybody can read. */
-static int read_token(struct cli *cli, const struct cli_args *args, const char **ret, struct err *err)
-{
-	const char *file = cli_value(args, "token-file"), *token = getenv("CAIRN_SERVE_TOKEN");
-	_cleanup_(str_deinit) struct str text = { 0 };
-
-	*ret = NULL;
-	if (file) {
-		if (fs_read_file(file, TOKEN_FILE_MAX, &text, err) < 0)
-			return err_wrap(err, "--token-file");
-		while (text.len && strchr("\r\n \t", text.s[text.len - 1]))
-			text.s[--text.len] = '\0';
-		token = text.len ? text.s : "";
-	}
-	if (!token || (!*token && !file))
-		return 0;
-	if (strlen(token) < WEB_TOKEN_MIN)
-		return err_set(err, ERR_USAGE, "the token has fewer than %d characters: `openssl rand -hex 32` makes one", WEB_TOKEN_MIN);
-	for (const char *c = token; *c; c++)
-		if ((unsigned char)*c <= ' ' || (unsigned char)*c >= 0x7f)
-			return err_set(err, ERR_USAGE, "the token must be one line of printable characters");
-	*ret = arena_strdup(cli->arena, token);
-	return 0;
-}
 
 static bool wants_http(const struct cli_args *args)
 {
@@ -118,7 +89,7 @@ int cmd_serve(struct cli *cli, const struct cli_args *args)
 	o.log_json = str_eq(cli_value(args, "log"), "json");
 	if (o.n_projects > DAEMON_PROJECTS_MAX || o.n_listen > DAEMON_LISTEN_MAX)
 		return cli_usage_error(cli, "at most %d projects and %d addresses", DAEMON_PROJECTS_MAX, DAEMON_LISTEN_MAX);
-	if (read_token(cli, args, &o.token, &err) < 0 || cli_duration_value(args, "drain-timeout", &o.drain_ns, &err) < 0 ||
+	if (server_token(cli, args, &o.token, &err) < 0 || cli_duration_value(args, "drain-timeout", &o.drain_ns, &err) < 0 ||
 	    cli_uint(args, "max-runs", 1, 10000, &max_runs, &err) < 0)
 		return cli_fail(cli, &err);
 	if (find_lease(cli, args, o.projects[0], &lease, &o.lease, &err) < 0)

@@ -1,5 +1,6 @@
 /* `cairn status`. */
 #include "cli/facts.h"
+#include "cli/server.h"
 #include "cli/table.h"
 #include "record/outside.h"
 
@@ -119,6 +120,8 @@ int cmd_status(struct cli *cli, const struct cli_args *args)
 	struct db *db;
 	size_t n;
 
+	if (cli_flag(args, "server"))
+		return server_status(cli, args);
 	if (cli_db(cli, DB_READ, &db, &err) < 0 || facts_find_run(cli, db, cli_operand(args, 0), &run, &err) < 0 ||
 	    record_run_attempts(db, run.rowid, cli->arena, &attempts, &n, &err) < 0 ||
 	    record_run_exports(db, run.rowid, cli->arena, &x.v, &x.n, &err) < 0)

@@ -25,6 +25,11 @@
 #define OPT_CACHE \
 	{ 0, "cache", "MODE", "how a shared store is used: read-write, read-only or off", .choices = "read-write|read-only|off", .complete = COMPLETE_CHOICE }
 #define OPT_ON    { 0, "on", "RUNNER", "where tasks run: local or kubernetes (default: cairn.yaml)", .choices = "local|kubernetes", .complete = COMPLETE_CHOICE }
+#define OPT_SERVER                                                                                                                             \
+	{ 0, "server", "URL", "ask the `cairn serve` there (alone: the one that CAIRN_SERVER or cairn.yaml names)", .bare = "" },              \
+	{                                                                                                                                      \
+		0, "token-file", "FILE", "the server's token, one line (or CAIRN_SERVE_TOKEN)", .complete = COMPLETE_FILE                      \
+	}
 #define OPT_JOBS { 'j', "jobs", "N", "at most N tasks at once (default: one a cpu, or cairn.yaml)" }
 #define OPT_RUN  { 'r', "run", "RUN", "run id, run hash or the beginning of one (default: the newest run)", .complete = COMPLETE_RUN }
 

@@ -117,10 +117,11 @@ const struct cli_command cli_commands[] = {
 		  { 0, "shell", "TASK", "open a shell in this task's workspace instead of running it", .complete = COMPLETE_STEP },
 		  { 0, "dry-run", "HOW", "show the objects of the cluster instead: client: nothing is sent; server: as it would make them", .choices = "client|server",
 		    .complete = COMPLETE_CHOICE, .bare = "client" },
-		  { 'o', "output", "FORMAT", "of --dry-run: yaml (default) or json", .choices = "yaml|json", .complete = COMPLETE_CHOICE }, OPT_ON, OPT_STORE, OPT_CACHE),
+		  { 'o', "output", "FORMAT", "of --dry-run: yaml (default) or json", .choices = "yaml|json", .complete = COMPLETE_CHOICE },
+		  { 0, "detach", NULL, "hand the run to a `cairn serve` elsewhere, and return: all that it needs goes into the shared store" }, OPT_SERVER, OPT_ON, OPT_STORE, OPT_CACHE),
 	  .json = "{\"id\", \"hash\", \"pipeline\", \"state\": \"succeeded\"|\"failed\"|\"cancelled\"|\"interrupted\", \"started\": TIME, "
 		  "\"duration_ns\": N, \"saved_ns\": N, \"counts\": {\"total\", \"executed\", \"hits\", \"failed\", \"skipped\", \"blocked\"}, "
-		  "\"message\"|null, \"cache_failures\": N}; with --twice, when anything was executed: as `cairn reproduce --json`; with --dry-run: a List of objects",
+		  "\"message\"|null, \"cache_failures\": N}; with --detach: {\"run\", \"project\", \"server\"}; with --twice, when anything was executed: as `cairn reproduce --json`; with --dry-run: a List of objects",
 	  EXIT_CODES({ 0, "done" }, { 1, "a task failed" }, { 2, "wrong usage" }, { 3, "the pipeline or the configuration is invalid" },
 		     { 4, "the environment: store, disk, database" }, { 10, "--twice: the same within tolerance, or after a named normalisation" },
 		     { 11, "--twice: a task is not deterministic" }, { 12, "--twice: something could not be compared" }, { 130, "interrupted" }),
@@ -129,7 +130,8 @@ const struct cli_command cli_commands[] = {
 		   { "cairn run --force train --keep-going", "train again, and don't stop at a failure" },
 		   { "cairn run --schedule nightly@2026-03-01T03:00Z", "what the schedule would have run at that time" },
 		   { "cairn run --twice --force", "is every step deterministic?" },
-		   { "cairn run --on kubernetes --dry-run=server", "would the cluster take it?" }),
+		   { "cairn run --on kubernetes --dry-run=server", "would the cluster take it?" },
+		   { "cairn run --detach --server https://cairn.example.org", "on a cluster, while this laptop sleeps" }),
 	  .complete = COMPLETE_YAML, .ignores_sigpipe = true, .run = cmd_run },
 	{ "resume", "go on with a run that was stopped", "[RUN]", 0, 1,
 	  "Takes up a run that was interrupted, or whose engine died (default: the newest such run). The pipeline, params, inputs and code are "
@@ -138,7 +140,7 @@ const struct cli_command cli_commands[] = {
 	  EXAMPLES({ "cairn resume", "the newest run that can go on" }, { "cairn resume digits-7kq2m", "this one" }), .complete = COMPLETE_RUN,
 	  .ignores_sigpipe = true, .run = cmd_resume },
 	{ "status", "what a run is doing, or did", "[RUN]", 0, 1,
-	  "Shows a run (default: the newest): its state, counts, running tasks and failures.",
+	  "Shows a run (default: the newest): its state, counts, running tasks and failures.", OPTIONS(OPT_SERVER),
 	  .json = "{\"run\": as in `cairn runs --json`, \"tasks\": [{\"task\", \"step\", \"attempt\": N, \"id\": N, \"continues\": [ID of an "
 		  "attempt whose checkpoint it went on from], \"state\", "
 		  "\"started\": TIME, \"duration_ns\": N, \"exit\": N|null, \"failure\"|null, \"message\"|null, \"reason\"|null, \"waiting\"|null, \"image\"|null}], "
@@ -149,13 +151,13 @@ const struct cli_command cli_commands[] = {
 	  "Prints the logs of the named tasks or steps of a run; without names, of the tasks that failed, or of the only one that there is.",
 	  OPTIONS(OPT_RUN, { 'f', "follow", NULL, "go on while the task runs" }, { 'n', "lines", "N", "only the last N lines" },
 		  { 0, "attempt", "N", "the Nth attempt instead of the last" },
-		  { 0, "rank", "N", "only what rank N of a distributed step printed" }),
+		  { 0, "rank", "N", "only what rank N of a distributed step printed" }, OPT_SERVER),
 	  EXAMPLES({ "cairn logs train", "of the newest run" }, { "cairn logs -r digits-7kq2m 'train[fold=0]'", "one task of a certain run" },
 		   { "cairn logs -f train", "as it goes" }, { "cairn logs train --rank 1 -n 20", "the last lines of one rank" }),
 	  .complete = COMPLETE_STEP, .run = cmd_logs },
 	{ "cancel", "stop runs that another process is running", "[RUN...]", 0, CLI_ANY,
 	  "Asks the run's engine to stop (default: the only run that is running). Tasks get SIGTERM and their time of grace.",
-	  OPTIONS({ 0, "now", NULL, "don't wait for tasks to end in order" }), .json = "{\"cancelled\": [RUN ID]}",
+	  OPTIONS({ 0, "now", NULL, "don't wait for tasks to end in order" }, OPT_SERVER), .json = "{\"cancelled\": [RUN ID]}",
 	  EXAMPLES({ "cairn cancel", "the running one" }, { "cairn cancel digits-7kq2m --now", "at once" }), .complete = COMPLETE_RUN,
 	  .run = cmd_cancel },
 	{ "runs", "list past and present runs", "", 0, 0,

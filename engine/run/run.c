@@ -419,6 +419,8 @@ static int resume_row(const struct run_context *ctx, const struct run_row *row, 
 int run_resume(const struct run_context *ctx, const char *run_id, unsigned jobs, struct arena *arena, struct run_row *ret,
 	       struct reproduction **ret_reproduction, struct err *err)
 {
+	struct config config = *ctx->config;
+	struct run_context here = *ctx;
 	struct past_run past = { 0 };
 	struct run_options o;
 	struct run_row row;
@@ -440,6 +442,11 @@ int run_resume(const struct run_context *ctx, const char *run_id, unsigned jobs,
 		o.jobs = jobs;
 	if (o.runner && !str_eq(o.runner, ctx->runner->ops->name))
 		return err_set(err, ERR_INVALID, "run %s executes on %s, and what it started may go on there: cairn resume --on %s %s", row.id, o.runner, o.runner, row.id);
+	if (o.request) { /* its keys are those of the project that it came from */
+		config.salt = o.salt;
+		here.config = &config;
+		ctx = &here;
+	}
 	if (o.kind != RUN_NEW && past_run_load(ctx, &row.reproduces, o.salt, arena, &past, err) < 0)
 		return err_wrap(err, "run %s reproduces a past one", row.id);
 	result = resume_row(ctx, &row, &o, o.kind != RUN_NEW ? &past : NULL, arena, ret, ret_reproduction, err);

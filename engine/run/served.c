@@ -22,7 +22,7 @@ int served_runs(struct db *db, struct arena *arena, const char ***ret, size_t *r
 	return 0;
 }
 
-int served_run_failed(struct db *db, const char *run, const char *why, struct err *err)
+int served_run_end(struct db *db, const char *run, enum run_state state, const char *why, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct clock *c = clock_system();
@@ -34,7 +34,7 @@ int served_run_failed(struct db *db, const char *run, const char *why, struct er
 		db_rollback(db);
 		return -1;
 	}
-	row.state = RUN_FAILED;
+	row.state = state;
 	row.message = why;
 	row.ended_ns = c->wall_ns(c);
 	row.pid = 0;

@@ -6,7 +6,7 @@
 
 /* Ids of those that haven't ended, newest first. */
 int served_runs(struct db *db, struct arena *arena, const char ***ret, size_t *ret_n, struct err *err);
-/* It never will. Makes its own transaction. */
-int served_run_failed(struct db *db, const char *run, const char *why, struct err *err);
+/* One that no engine has. Makes its own transaction. */
+int served_run_end(struct db *db, const char *run, enum run_state state, const char *why, struct err *err);
 
 #endif

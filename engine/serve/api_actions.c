@@ -240,6 +240,21 @@ void api_launch(struct api *a)
 
 /* --- cancel ---------------------------------------------------------------------------------------------------------------------------- */
 
+/* A run that waits for its next engine has none that could be told. */
+struct waiting {
+	struct api *a;
+	const char *run;
+	int result;
+	struct err err;
+};
+
+static void cancel_on_loop(void *arg)
+{
+	struct waiting *w = arg;
+
+	w->result = served_cancel(w->a->d, w->a->project, w->run, &w->err);
+}
+
 void api_run_cancel(struct api *a)
 {
 	static const char *const keys[] = { "now" };
@@ -254,6 +269,18 @@ void api_run_cancel(struct api *a)
 	if (json_get_bool_opt(a->body, "now", false, &now, &err) < 0) {
 		web_problem(a->x, 400, "body: %s", err.msg);
 		return;
+	}
+	if (run.state == RUN_INTERRUPTED || facts_engine_died(&run)) {
+		struct waiting w = { .a = a, .run = run.id };
+
+		if (!api_call(a, cancel_on_loop, &w))
+			return;
+		if (w.result < 0)
+			web_problem_err(a->x, &w.err);
+		if (w.result > 0)
+			web_answer_json(a->x, 202, json_pack("{s:o, s:b}", "run", facts_text(run.id), "now", now));
+		if (w.result)
+			return;
 	}
 	r = db_open(a->project->db_path, DB_WRITE, &writer, &err);
 	if (r == 0)

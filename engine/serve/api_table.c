@@ -28,6 +28,8 @@ const struct api_route api_routes[] = {
 	  .status = 200, .answer = "Runs" },
 	{ "POST", "/api/v1/runs", "startRun", "Run a pipeline of the project; it goes on as a process of its own", API_PROJECT | API_CHANGES, api_run_start, .body = "RunRequest",
 	  .status = 202, .answer = "Launched" },
+	{ "POST", "/api/v1/handovers", "handOver", "Take a run that was prepared elsewhere; its content is in the store", API_PROJECT | API_CHANGES, api_handover,
+	  .body = "Handover", .status = 202, .answer = "HandedOver" },
 	{ "GET", "/api/v1/runs/{run}", "run", "One run, by its id, its hash or the beginning of one; `last`: the newest", READS, api_run_one, .status = 200, .answer = "Run" },
 	{ "GET", "/api/v1/runs/{run}/attempts", "attempts", "What was executed, in the order of the starts", READS, api_run_attempts,
 	  PARAMS({ "task", API_QUERY, TEXT, "Only of this task or step" }, LIMIT, CURSOR), .status = 200, .answer = "Attempts" },
@@ -109,6 +111,15 @@ const char api_schemas[] =
 	",\"RunRequest\":" CLOSED("\"pipeline\":{\"type\":\"string\",\"description\":\"Its file, from the project's root\",\"default\":\"pipeline.yaml\"},"
 				  "\"params\":{\"type\":\"object\",\"maxProperties\":100,\"additionalProperties\":{\"type\":[\"string\",\"number\",\"boolean\"]}},"
 				  "\"steps\":{\"type\":\"array\",\"maxItems\":100,\"items\":" S "},\"keep_going\":{\"type\":\"boolean\",\"default\":false}")
+	",\"Handover\":{\"type\":\"object\",\"required\":[\"request\",\"store\",\"pipeline\",\"path\",\"files\",\"params\",\"options\",\"inputs\"],\"properties\":{"
+			    "\"request\":{\"type\":\"string\",\"pattern\":\"^[0-9a-f]{32}$\",\"description\":\"Made by who asks: asked for twice, there is one run\"},"
+			    "\"store\":{\"type\":\"string\",\"description\":\"Where the content was put\"},\"pipeline\":" S ",\"path\":" S ",\"files\":" REF("ContentId")
+			    ",\"params\":{\"type\":\"object\"},\"options\":{\"type\":\"object\"},\"inputs\":{\"type\":\"array\",\"maxItems\":20000,\"items\":" OBJECT(
+				    "\"name\",\"origin\",\"content\"",
+				    "\"name\":{\"type\":\"string\",\"pattern\":\"^(input|code):\"},\"origin\":" S ",\"content\":" REF("ContentId")) "}"
+			    ",\"git\":{\"type\":[\"object\",\"null\"],\"properties\":{\"commit\":" S_NULL ",\"dirty\":" B ",\"remote\":" S_NULL ",\"submodules\":" S_NULL "}}}}"
+	",\"ContentId\":" OBJECT("\"id\",\"kind\",\"size\"", "\"id\":" S ",\"kind\":{\"enum\":[\"blob\",\"tree\",\"reference\"]},\"size\":{\"type\":\"integer\",\"minimum\":0}")
+	",\"HandedOver\":" OBJECT("\"run\",\"project\",\"new\"", "\"run\":" S ",\"project\":" S ",\"new\":" B)
 	",\"Launched\":" OBJECT("\"launch\",\"project\"", "\"launch\":" S ",\"project\":" S)
 	",\"Launch\":" OBJECT("\"launch\",\"project\",\"state\",\"pid\",\"started\",\"ended\",\"exit\",\"run\",\"run_state\",\"problem\"",
 			      "\"launch\":" S ",\"project\":" S ",\"state\":{\"enum\":[\"running\",\"ended\"]},\"pid\":" N ",\"started\":" T_NULL

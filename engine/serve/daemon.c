@@ -325,7 +325,9 @@ static void measure_lag(struct daemon *d, int64_t now, unsigned beats)
 static void publish(struct daemon *d)
 {
 	pthread_mutex_lock(&d->lock);
-	d->seen = (struct daemon_seen){ .scheduler = d->scheduler ? scheduler_counts(d->scheduler) : (struct scheduler_counts){ 0 }, .notify = notifier_counts(d->notifier), .notify_pending = notifier_pending(d->notifier) };
+	d->seen = (struct daemon_seen){ .notify = notifier_counts(d->notifier), .notify_pending = notifier_pending(d->notifier) };
+	if (d->scheduler)
+		d->seen.scheduler = scheduler_counts(d->scheduler);
 	pthread_mutex_unlock(&d->lock);
 }
 

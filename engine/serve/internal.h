@@ -133,6 +133,7 @@ API_HANDLER(schedule_pause);
 API_HANDLER(schedule_resume);
 API_HANDLER(run_start);
 API_HANDLER(run_cancel);
+API_HANDLER(handover);
 API_HANDLER(launch);
 
 /* /metrics: OpenMetrics text. */
@@ -158,7 +159,8 @@ void leader_end(struct daemon *d);	 /* when nothing is done any more */
 int served_take_up(struct daemon *d, struct err *err);
 void served_add(struct daemon *d, struct project *p, const char *run);
 void served_look(struct daemon *d); /* starts what is due and has a place */
-void served_reconsider(struct daemon *d, struct project *p, const char *run); /* it has ended without us */
+/* One that waits to be gone on with, instead: 1 it is cancelled, 0 it is no such. */
+int served_cancel(struct daemon *d, struct project *p, const char *run, struct err *err);
 void served_free(struct daemon *d);
 
 /* schedules.c: between the scheduler, the runs' processes and the notifications. */

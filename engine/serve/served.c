@@ -66,7 +66,7 @@ static void give_up(struct served *s, const char *why)
 	struct err err = { 0 };
 
 	event(EVENT_ERROR, "run-given-up", "{s:s, s:s, s:s}", "project", s->project->name, "run", s->run, "why", why);
-	if (served_run_failed(s->project->db, s->run, why, &err) < 0)
+	if (served_run_end(s->project->db, s->run, RUN_FAILED, why, &err) < 0)
 		event_err("run-given-up", s->run, &err);
 	forget(s);
 }
@@ -166,11 +166,15 @@ void served_add(struct daemon *d, struct project *p, const char *run)
 	served_look(d);
 }
 
-void served_reconsider(struct daemon *d, struct project *p, const char *run)
+int served_cancel(struct daemon *d, struct project *p, const char *run, struct err *err)
 {
-	for (struct served *s = d->served, *next; s; s = next) {
-		next = s->next;
-		if (s->project == p && str_eq(s->run, run) && !s->launch)
-			forget(s);
+	for (struct served *s = d->served; s; s = s->next) {
+		if (s->project != p || !str_eq(s->run, run) || s->launch || is_alive(s))
+			continue;
+		if (served_run_end(p->db, run, RUN_CANCELLED, NULL, err) < 0)
+			return -1;
+		forget(s);
+		return 1;
 	}
+	return 0;
 }

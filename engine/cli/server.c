@@ -1,0 +1,183 @@
+#include "cli/server.h"
+
+#include <string.h>
+#include <time.h>
+#include "base/fs.h"
+#include "serve/web.h"
+
+#define TOKEN_FILE_MAX 4096
+#define ANSWER_MAX     (16 * MIB)
+#define ASK_NS	       (60 * NS_PER_S)
+#define TRIES	       6
+
+int server_token(struct cli *cli, const struct cli_args *args, const char **ret, struct err *err)
+{
+	const char *file = cli_value(args, "token-file"), *token = getenv("CAIRN_SERVE_TOKEN");
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	*ret = NULL;
+	if (file) {
+		if (fs_read_file(file, TOKEN_FILE_MAX, &text, err) < 0)
+			return err_wrap(err, "--token-file");
+		while (text.len && strchr("\r\n \t", text.s[text.len - 1]))
+			text.s[--text.len] = '\0';
+		token = text.len ? text.s : "";
+	}
+	if (!token || (!*token && !file))
+		return 0;
+	if (strlen(token) < WEB_TOKEN_MIN)
+		return err_set(err, ERR_USAGE, "the token has fewer than %d characters: `openssl rand -hex 32` makes one", WEB_TOKEN_MIN);
+	for (const char *c = token; *c; c++)
+		if ((unsigned char)*c <= ' ' || (unsigned char)*c >= 0x7f)
+			return err_set(err, ERR_USAGE, "the token must be one line of printable characters");
+	*ret = arena_strdup(cli->arena, token);
+	return 0;
+}
+
+static int find_url(struct cli *cli, const struct cli_args *args, const char **ret, struct err *err)
+{
+	const char *given = cli_value(args, "server");
+	const struct config *c;
+	size_t n;
+
+	if (given && *given) {
+		if (!config_is_server_url(given))
+			return err_set(err, ERR_USAGE, "--server: `%.80s` must be http://HOST[:PORT] or https://HOST[:PORT]", given);
+		for (n = strlen(given); n && given[n - 1] == '/';)
+			n--;
+		*ret = arena_strndup(cli->arena, given, n);
+		return 0;
+	}
+	if (cli_config(cli, &c, err) < 0)
+		return -1;
+	if (!c->serve.url)
+		return err_set(err, ERR_USAGE, "which server? Say --server URL, or set CAIRN_SERVER, or serve.url in cairn.yaml");
+	*ret = c->serve.url;
+	return 0;
+}
+
+int server_open(struct cli *cli, const struct cli_args *args, struct server *ret, struct err *err)
+{
+	const struct http_options o = { .max_connections = 2 };
+
+	*ret = (struct server){ 0 };
+	if (find_url(cli, args, &ret->url, err) < 0 || server_token(cli, args, &ret->token, err) < 0)
+		return -1;
+	return http_client_new(&o, &ret->http, err);
+}
+
+void server_close(struct server *s)
+{
+	http_client_free(s->http);
+	s->http = NULL;
+}
+
+/* --- asking ---------------------------------------------------------------------------------------------------------------- */
+
+/* In the server's words (RFC 9457), else by its status. */
+static int refused(const struct server *s, const struct http_request *r, struct err *err)
+{
+	_cleanup_(json_decrefp) json_t *j = NULL;
+	const char *detail = NULL;
+	enum err_code code = ERR_IO;
+
+	if (json_parse("answer", r->reply.body.s ? r->reply.body.s : "", r->reply.body.len, &j, NULL) == 0)
+		detail = json_string_value(json_object_get(j, "detail"));
+	switch (r->reply.status) {
+	case 401:
+		return err_set(err, ERR_INVALID, "%s: the token is %s: the server's own is needed, in CAIRN_SERVE_TOKEN or by --token-file", s->url,
+			       s->token ? "wrong" : "missing");
+	case 400:
+	case 409:
+	case 413:
+		code = ERR_INVALID;
+		break;
+	case 404:
+		code = ERR_NOT_FOUND;
+		break;
+	case 429:
+	case 503:
+		code = ERR_BUSY;
+		break;
+	default:
+		break;
+	}
+	if (detail)
+		return err_set(err, code, "%s: %.800s", s->url, detail);
+	return err_set(err, code, "%s: status %ld: is it a `cairn serve`?", s->url, r->reply.status);
+}
+
+static int ask_once(struct server *s, struct http_request *r, struct err *err)
+{
+	_cleanup_(str_deinit) struct str auth = { 0 };
+	const char *headers[] = { "Accept: application/json", r->body ? "Content-Type: application/json" : NULL, NULL, NULL };
+	int result;
+
+	if (s->token) {
+		str_addf(&auth, "Authorization: Bearer %s", s->token);
+		headers[r->body ? 2 : 1] = auth.s;
+	}
+	r->headers = headers;
+	result = http_do(s->http, r, err);
+	r->headers = NULL;
+	if (auth.s)
+		explicit_bzero(auth.s, auth.cap);
+	if (result < 0)
+		return err_wrap(err, "the server %s", s->url);
+	return r->reply.status >= 200 && r->reply.status < 300 ? 0 : refused(s, r, err);
+}
+
+/* What may be over soon: no answer, a server that stands by or is busy. */
+static bool may_pass(const struct http_request *r, const struct err *err)
+{
+	return err->code == ERR_IO ? r->reply.status == 0 || r->reply.status >= 500 : r->reply.status == 503;
+}
+
+int server_ask(struct server *s, const char *method, const char *path, const json_t *body, bool again, json_t **ret, struct err *err)
+{
+	_cleanup_(freep) char *url = xasprintf("%s%s", s->url, path);
+	_cleanup_(str_deinit) struct str text = { 0 };
+	int result = -1;
+
+	if (body)
+		json_add_canonical(&text, body);
+	for (unsigned tries = 0; tries < TRIES; tries++) {
+		const struct timespec pause = { .tv_sec = 1L << tries >> 1, .tv_nsec = tries ? 0 : NS_PER_S / 4 };
+		struct http_request r = { .method = method, .url = url, .body = text.len ? text.s : NULL, .body_len = text.len, .body_fd = -1, .max_bytes = ANSWER_MAX,
+					  .timeout_ns = ASK_NS };
+		struct err why = { 0 };
+		bool go_on;
+
+		result = ask_once(s, &r, &why);
+		if (result == 0)
+			result = json_parse("the server's answer", r.reply.body.s ? r.reply.body.s : "", r.reply.body.len, ret, &why);
+		go_on = result < 0 && again && may_pass(&r, &why) && tries + 1 < TRIES;
+		http_request_deinit(&r);
+		if (!go_on) {
+			if (result < 0)
+				*err = why;
+			break;
+		}
+		nanosleep(&pause, NULL);
+	}
+	return result;
+}
+
+static int print_bytes(void *arg, const void *bytes, size_t n, struct err *err)
+{
+	struct cli *cli = arg;
+
+	if (fwrite(bytes, 1, n, cli->out) != n || fflush(cli->out) != 0)
+		return err_errno(err, "cannot write");
+	return 0;
+}
+
+int server_stream(struct server *s, struct cli *cli, const char *path, struct err *err)
+{
+	_cleanup_(freep) char *url = xasprintf("%s%s", s->url, path);
+	struct http_request r = { .method = "GET", .url = url, .body_fd = -1, .max_bytes = UINT64_MAX, .sink = print_bytes, .arg = cli, .quiet_timeout_ns = INT64_MAX / 4 };
+	int result = ask_once(s, &r, err);
+
+	http_request_deinit(&r);
+	return result;
+}
