@@ -379,6 +379,25 @@ static int load_pins(struct run *r, struct plan_pin **ret, size_t *ret_n, struct
 	return 0;
 }
 
+/* One that was handed over brings no versions of tools, no images' digests: what is found out here holds from now on. */
+static int keep_new_pins(struct run *r, size_t n_given, struct err *err)
+{
+	struct db *db = r->ctx->db;
+	size_t n;
+	const struct plan_pin *pins = plan_pins(r->plan, &n);
+	int result = 0;
+
+	if (n <= n_given || store_sync(r->ctx->store, err) < 0 || db_begin(db, err) < 0)
+		return n <= n_given ? 0 : -1;
+	for (size_t i = n_given; i < n && result == 0; i++)
+		result = record_run_input(db, r->row.rowid, pins[i].name, pins[i].origin, &pins[i].id, err);
+	if (result < 0) {
+		db_rollback(db);
+		return -1;
+	}
+	return db_commit(db, err);
+}
+
 static int resume(struct run *r, struct run_row *ret, struct err *err)
 {
 	struct plan_pin *pins;
@@ -390,7 +409,7 @@ static int resume(struct run *r, struct run_row *ret, struct err *err)
 	r->row.ended_ns = 0;
 	r->row.message = NULL;
 	fill_engine(r);
-	if (earlier_take_up(r, err) < 0 || make_plan(r, pins, n, err) < 0)
+	if (earlier_take_up(r, err) < 0 || make_plan(r, pins, n, err) < 0 || keep_new_pins(r, n, err) < 0)
 		return -1;
 	OBSERVE(r, started, &r->row, 0);
 	return execute_and_tell(r, ret, err);
