@@ -288,7 +288,7 @@ static void check_pipeline(struct doctor *d, const char *path)
 		return;
 	}
 	doctor_found(d, DOCTOR_OK, "pipeline", NULL, "%s: %zu step%s", p->path, p->n_steps, p->n_steps == 1 ? "" : "s");
-	for (size_t i = 0; i < p->n_steps; i++)
+	for (size_t i = 0; i < p->n_steps && str_eq(d->config->runner, "local"); i++) /* else they are the images' */
 		check_step_tools(d, &p->steps[i], &n);
 	if (n && d->problem == before)
 		doctor_found(d, DOCTOR_OK, "tools", NULL, "all %zu that the pipeline names are in PATH", n);
@@ -312,8 +312,11 @@ int cmd_doctor(struct cli *cli, const struct cli_args *args)
 	check_time(&d);
 	if (d.config)
 		check_pipeline(&d, cli_operand(args, 0));
-	if (d.config && str_eq(d.config->runner, "kubernetes"))
+	if (d.config && str_eq(d.config->runner, "kubernetes")) {
 		doctor_kubernetes(&d);
+		if (cli_flag(args, "deep"))
+			doctor_pod(&d);
+	}
 	if (d.checks)
 		cli_print_json(cli, json_pack("{s:o, s:b}", "checks", d.checks, "healthy", !d.problem));
 	return d.problem ? CLI_TASK_FAILED : CLI_OK;

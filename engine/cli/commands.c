@@ -382,11 +382,13 @@ const struct cli_command cli_commands[] = {
 	  EXAMPLES({ "cairn store stat", "how much is in it" }, { "cairn store gc --dry-run", "how much could be freed" }) },
 	{ "doctor", "check that everything that runs need is in order", "[PIPELINE]", 0, 1,
 	  "Looks at the state directory, store, database, disk, time, libraries, and the tools that the pipeline names, and says what to do about "
-	  "what isn't right. On Kubernetes also at the cluster: its version, the account's rights, whether it would take a Job (dry run; nothing is made), quotas, GPUs.",
-	  OPTIONS(OPT_ON),
+	  "what isn't right. On Kubernetes also at the cluster: its version, the account's rights, whether it would take a Job (dry run; nothing is made), quotas, GPUs; "
+	  "with --deep a pod is run there as a task's would be, which reads from the store and writes to it, and removed again.",
+	  OPTIONS(OPT_ON, { 0, "deep", NULL, "on Kubernetes: run a pod, too" }),
 	  .json = "{\"checks\": [{\"name\", \"state\": \"ok\"|\"warning\"|\"problem\", \"detail\", \"advice\"|null}], \"healthy\": BOOL}",
 	  EXIT_CODES({ 0, "no problem, perhaps warnings" }, { 1, "a problem was found" }), EXAMPLES({ "cairn doctor", "check this project and machine" },
-		   { "cairn doctor --on kubernetes", "and the cluster that the kubeconfig names" }),
+		   { "cairn doctor --on kubernetes", "and the cluster that the kubeconfig names" },
+		   { "cairn doctor --on kubernetes --deep", "does a pod reach the store?" }),
 	  .complete = COMPLETE_YAML, .run = cmd_doctor },
 	{ "version", "print the version", "", 0, 0, "With -v also how it was built and which libraries it uses.",
 	  .json = "{\"version\", \"compiler\", \"built_for\", \"libraries\": {NAME: VERSION}}",

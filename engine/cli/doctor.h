@@ -17,5 +17,7 @@ struct doctor {
 void doctor_found(struct doctor *d, enum doctor_verdict v, const char *name, const char *advice, const char *fmt, ...) _printf_(5, 6);
 
 void doctor_kubernetes(struct doctor *d);
+/* Runs a pod, and takes it away again. */
+void doctor_pod(struct doctor *d);
 
 #endif

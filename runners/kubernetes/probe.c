@@ -6,7 +6,7 @@
 
 struct probe {
 	struct kube_client *client;
-	const char *ns;
+	const char *ns, *lease;
 	kube_found_fn found;
 	void *arg;
 };
@@ -73,21 +73,24 @@ struct right {
 	const char *verbs; /* with a space between */
 };
 static const struct right rights[] = {
-	{ "batch", "jobs", NULL, "create get list watch patch delete" },
-	{ "", "pods", NULL, "get list watch delete" },
+	{ "batch", "jobs", NULL, "create get list watch delete" },
+	{ "", "pods", NULL, "list watch delete" },
 	{ "", "pods", "log", "get" },
-	{ "", "services", NULL, "create get delete" },
-	{ "", "secrets", NULL, "create get delete" },
-	{ "networking.k8s.io", "networkpolicies", NULL, "create get delete" },
+	{ "", "events", NULL, "list" },
+	{ "", "services", NULL, "create" },
+	{ "networking.k8s.io", "networkpolicies", NULL, "create" },
 };
+static const struct right lease_rights[] = { { "coordination.k8s.io", "leases", NULL, "create" }, { "coordination.k8s.io", "leases", NULL, "get update" } };
 
 /* 1 allowed, 0 not, -1 can't be asked. */
-static int may(struct probe *p, const struct right *r, const char *verb, struct err *err)
+static int may(struct probe *p, const struct right *r, const char *verb, const char *name, struct err *err)
 {
 	json_t *what = json_pack("{s:s, s:s, s:s, s:s}", "namespace", p->ns, "group", r->group, "resource", r->resource, "verb", verb), *body;
 	struct kube_call call = { .method = "POST", .path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", .repeatable = true };
 	int result;
 
+	if (name)
+		json_object_set_new(what, "name", json_string(name));
 	if (r->subresource)
 		json_object_set_new(what, "subresource", json_string(r->subresource));
 	body = json_pack("{s:s, s:s, s:{s:o}}", "apiVersion", "authorization.k8s.io/v1", "kind", "SelfSubjectAccessReview", "spec", "resourceAttributes", what);
@@ -101,7 +104,7 @@ static int may(struct probe *p, const struct right *r, const char *verb, struct 
 }
 
 /* Adds what is lacking as "create jobs". -1: can't be asked. */
-static int probe_right(struct probe *p, const struct right *r, struct str *lacking, struct err *err)
+static int probe_right(struct probe *p, const struct right *r, const char *name, struct str *lacking, struct err *err)
 {
 	for (const char *at = r->verbs; *at;) {
 		size_t n = strcspn(at, " ");
@@ -109,7 +112,7 @@ static int probe_right(struct probe *p, const struct right *r, struct str *lacki
 		int allowed;
 
 		snprintf(verb, sizeof(verb), "%.*s", (int)n, at);
-		allowed = may(p, r, verb, err);
+		allowed = may(p, r, verb, name, err);
 		if (allowed < 0)
 			return -1;
 		if (!allowed)
@@ -124,13 +127,18 @@ static void probe_rights(struct probe *p)
 	_cleanup_(str_deinit) struct str lacking = { 0 };
 	struct err err = { 0 };
 
-	for (size_t i = 0; i < ARRAY_LEN(rights); i++)
-		if (probe_right(p, &rights[i], &lacking, &err) < 0) {
-			say(p, KUBE_WARNING, "rights", NULL, "can't be asked for: %s", err.msg);
-			return;
-		}
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(rights); i++)
+		r = probe_right(p, &rights[i], NULL, &lacking, &err);
+	for (size_t i = 0; r == 0 && p->lease && i < ARRAY_LEN(lease_rights); i++) /* a name can't be said of a create */
+		r = probe_right(p, &lease_rights[i], i ? p->lease : NULL, &lacking, &err);
+	if (r < 0) {
+		say(p, KUBE_WARNING, "rights", NULL, "can't be asked for: %s", err.msg);
+		return;
+	}
 	if (lacking.len)
-		say(p, KUBE_PROBLEM, "rights", "give the account a Role with them in this namespace", "in the namespace %s these are missing: %s", p->ns, lacking.s);
+		say(p, KUBE_PROBLEM, "rights", "give the account a Role with them in this namespace: runners/kubernetes/deploy/role.yaml has it", "in the namespace %s these are missing: %s", p->ns, lacking.s);
 	else
 		say(p, KUBE_FINE, "rights", NULL, "all that are needed in the namespace %s", p->ns);
 }
@@ -251,9 +259,9 @@ static void probe_nodes(struct probe *p)
 	kube_call_deinit(&call);
 }
 
-void kube_probe(struct kube_client *c, kube_found_fn found, void *arg)
+void kube_probe(struct kube_client *c, const char *lease, kube_found_fn found, void *arg)
 {
-	struct probe p = { c, kube_client_access(c)->namespace_, found, arg };
+	struct probe p = { c, kube_client_access(c)->namespace_, lease, found, arg };
 
 	if (probe_version(&p) < 0)
 		return;

@@ -14,7 +14,7 @@
 enum kube_finding { KUBE_FINE, KUBE_WARNING, KUBE_PROBLEM };
 /* `advice` may be NULL. Strings are lent for the call. */
 typedef void (*kube_found_fn)(void *arg, enum kube_finding verdict, const char *name, const char *detail, const char *advice);
-/* Goes on after each thing that is wrong; what can't be asked is a finding, too. */
-void kube_probe(struct kube_client *c, kube_found_fn found, void *arg);
+/* `lease`: the Lease that servers of the project share, or NULL. Goes on after each thing that is wrong; what can't be asked is a finding, too. */
+void kube_probe(struct kube_client *c, const char *lease, kube_found_fn found, void *arg);
 
 #endif

@@ -108,7 +108,7 @@ test_expect 'cairn doctor: fit, and what an account lacks' '
 	sed "/^users:/d" c/kubeconfig >weak.yaml
 	echo "users: [{name: user, user: {token: $(kubectl create token weak)}}]" >>weak.yaml
 	KUBECONFIG=weak.yaml test_code 1 cairn doctor --on kubernetes >out
-	test_grep "^problem  *rights .*these are missing: create jobs, patch jobs, delete jobs, delete pods, get pods/log, create services" out
+	test_grep "^problem  *rights .*these are missing: create jobs, delete jobs, delete pods, get pods/log, list events, create services, create networkpolicies" out
 	test_grep "^problem  *jobs .*forbidden" out
 	kubectl create quota tight --hard=count/jobs.batch=0 >/dev/null
 	test_code 1 cairn doctor --on kubernetes >out
