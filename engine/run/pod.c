@@ -83,6 +83,35 @@ static void *tick(void *arg)
 
 /* --- the mourner ------------------------------------------------------------------------------------------------------------------------ */
 
+static void ignore_nudge(int signo)
+{
+}
+
+/* A wait for a lock ends only by a signal that somebody handles. */
+static void allow_nudges(void)
+{
+	struct sigaction act = { .sa_handler = ignore_nudge };
+	sigset_t set;
+
+	sigaction(SIGUSR1, &act, NULL);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static void end_mourner(struct pod *p)
+{
+	struct timespec until;
+
+	do { /* it may have been just before its wait */
+		pthread_kill(p->mourner, SIGUSR1);
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += 10 * NS_PER_MS;
+		until.tv_sec += until.tv_nsec / NS_PER_S;
+		until.tv_nsec %= NS_PER_S;
+	} while (pthread_timedjoin_np(p->mourner, NULL, &until) == ETIMEDOUT);
+}
+
 /* The helper writes a byte when it has the lock. A program that has it too only keeps us longer, until its container is gone. */
 static void *mourn(void *arg)
 {
@@ -94,12 +123,12 @@ static void *mourn(void *arg)
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", p->alive_fd);
 	if (inotify < 0 || inotify_add_watch(inotify, path, IN_MODIFY) < 0)
 		return NULL;
-	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL); /* it holds nothing that anybody else needs */
+	allow_nudges();
 	while (fstat(p->alive_fd, &st) == 0 && st.st_size == 0)
-		if (read(inotify, buf, sizeof(buf)) < 0 && errno != EINTR)
+		if (read(inotify, buf, sizeof(buf)) < 0 && (errno != EINTR || atomic_load(&p->done)))
 			return NULL;
 	while (flock(p->alive_fd, LOCK_EX) < 0)
-		if (errno != EINTR)
+		if (errno != EINTR || atomic_load(&p->done))
 			return NULL;
 	flock(p->alive_fd, LOCK_UN);
 	wake(p, &p->gone);
@@ -113,6 +142,7 @@ static int start_threads(struct pod *p, struct err *err)
 	sigemptyset(&term);
 	sigaddset(&term, SIGTERM);
 	sigaddset(&term, SIGINT);
+	sigaddset(&term, SIGUSR1); /* the mourner's */
 	pthread_sigmask(SIG_BLOCK, &term, NULL); /* before any other thread is there: all are to have it so */
 	p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	p->alive_fd = openat(p->run_fd, "alive", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
@@ -326,10 +356,8 @@ static void pod_deinit(struct pod *p)
 		pthread_kill(p->ticker, SIGTERM);
 		pthread_join(p->ticker, NULL);
 	}
-	if (p->has_mourner) {
-		pthread_cancel(p->mourner);
-		pthread_join(p->mourner, NULL);
-	}
+	if (p->has_mourner)
+		end_mourner(p);
 	for (size_t i = 0; i < p->n && p->slots; i++) {
 		pod_checkpoint_deinit(&p->slots[i].ck);
 		fd_closep(&p->slots[i].run_fd);

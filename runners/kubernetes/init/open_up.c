@@ -18,7 +18,7 @@ static void open_up_entry(int dir, const char *name, int depth)
 
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid != geteuid() || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
 		return;
-	want = (st.st_mode & 07777) | (S_ISDIR(st.st_mode) ? 0755 : 0444);
+	want = (st.st_mode & 07777) | (S_ISDIR(st.st_mode) ? 0555 : 0444);
 	/* No process of the program lives any more, so that nobody puts a link in the place of what was just looked at. */
 	if (want != (st.st_mode & 07777))
 		(void)!fchmodat(dir, name, want, 0);

@@ -1,0 +1,394 @@
+#!/bin/bash
+# The two containers of a pod as two processes that share a directory: `cairn pod` and `cairn-init`, against a directory as the store and against a real bucket.
+. "$(dirname "$0")/../lib.sh"
+
+BUILD=$(dirname "$(realpath "$(command -v cairn)")")
+TOOL=$BUILD/tests/pod_tool
+INIT=$BUILD/cairn-init
+{ [ -x "$TOOL" ] && [ -x "$INIT" ]; } || test_skip_all 'no pod_tool, or no cairn-init, beside cairn'
+export TOOL INIT
+
+cat >"$TRASH/spec.py" <<'PY'
+"""spec.py DIR [KEY=VALUE…]: a specification with one attempt a --next; values are JSON."""
+import hashlib, json, sys
+attempts, a = [], None
+def new(i):
+    return {"id": i, "number": 1, "run": "r1", "task": "t%d" % i, "step": "t", "key": hashlib.sha256(b"key").hexdigest(), "argv": ["sh", "-c", "true"],
+            "env": [], "secrets": [], "inputs": [], "outputs": []}
+a = new(7)
+for arg in sys.argv[1:]:
+    if arg == "--next":
+        attempts.append(a)
+        a = new(a["id"] + 1)
+    else:
+        k, v = arg.split("=", 1)
+        a[k] = json.loads(v)
+        if k == "argv":  # bytes that aren't UTF-8 have a form of their own, and so has the backslash
+            a[k] = [x.replace("\\", "\\\\") for x in a[k]]
+attempts.append(a)
+print(json.dumps({"cairn_pod": 1, "attempts": attempts}))
+PY
+
+# sh_of SCRIPT: argv that runs it.
+sh_of() { python3 -c 'import json, sys; print("argv=" + json.dumps(["sh", "-c", sys.argv[1]]))' "$1"; }
+
+# pod NAME [KEY=VALUE…]: the directories and the specification of one pod.
+pod() {
+	local name=$1
+	shift
+	mkdir -p "$name/root" "$name/state"
+	: >"$name/message"
+	python3 "$TRASH/spec.py" "$@" >"$name/spec.json"
+	"$TOOL" spec "$STORE" "$name/spec.json" >"$name/spec"
+}
+
+sidecar() { # NAME [ARGUMENT…]
+	local name=$1
+	shift
+	rm -f "$name-side.rc" "$name-side.pid"
+	start "$name-side" env CAIRN_POD_SPEC="$(cat "$name/spec")" CAIRN_STORE="$STORE" cairn pod --root "$PWD/$name/root" --state "$PWD/$name/state" \
+		--message "$PWD/$name/message" --helper "$INIT" --save-within 3s "$@"
+}
+
+main() { # NAME [ARGUMENT…]
+	local name=$1
+	shift
+	cairn pod --ready --root "$PWD/$name/root"
+	start "$name-main" "$PWD/$name/root/bin/cairn-init" --root "$PWD/$name/root" "$@"
+}
+
+# Ends by itself: nobody tells it.
+ended() { # NAME
+	wait_until 60 test -s "$1-main.rc"
+	wait_until 60 test -s "$1-side.rc"
+	test_is "$(cat "$1-side.rc")" 0 || { cat "$1-side.out" >&2; return 1; }
+	"$TOOL" result "$STORE" "$1/message" >"$1.json" || { cat "$1/message" >&2; return 1; }
+}
+
+run_pod() { # NAME [KEY=VALUE…]
+	pod "$@"
+	sidecar "$1"
+	main "$1"
+	ended "$1"
+}
+
+result() { json "$1.json" "d['results'][${3:-0}]$2"; }
+export -f sh_of pod sidecar main ended run_pod result
+lines_of() { grep -c "$1" "$2" || true; }
+
+suite() {
+test_expect "$1: a program runs, its inputs are there, its outputs and log are kept" '
+	mkdir -p in/sub
+	echo one >in/a
+	echo "zwei ü" >"in/sub/b ä"
+	echo x=1 >file
+	tree=$("$TOOL" put "$STORE" in)
+	blob=$("$TOOL" put "$STORE" file)
+	mkdir -p code
+	echo "cat data/a \"data/sub/b ä\" conf/x; echo made >out/m; echo {\\\"acc\\\": 0.5} >m.json; echo \$GREETING; echo err >&2" >code/go.sh
+	code=$("$TOOL" put "$STORE" code)
+	run_pod first "inputs=[{\"name\":\"d\",\"path\":\"data\",\"id\":\"$tree\"},{\"name\":\"c\",\"path\":\"conf/x\",\"id\":\"$blob\"}]" "code=\"$code\"" \
+		"argv=[\"sh\",\"go.sh\"]" "env=[\"GREETING=hällo\"]" "outputs=[{\"name\":\"o\",\"path\":\"out\",\"dir\":true}]" "metrics=\"m.json\""
+	test_is "$(cat first-main.rc)" 0
+	test_is "$(result first "[\"ran\"]")" true
+	test_is "$(result first ".get(\"failure\")")" null
+	test_is "$(result first "[\"metrics\"]")" "{\"acc\": 0.5}"
+	"$TOOL" get "$STORE" "$(result first "[\"outputs\"][0]")" got
+	test_is "$(cat got/m)" made
+	"$TOOL" get "$STORE" "$(result first "[\"log\"]")" log
+	printf "one\nzwei ü\nx=1\nhällo\nerr\n" >want
+	test_cmp want log
+	test_cmp want first-main.out
+	test_missing first/root/0/w/data/x
+	test_is "$(stat -c %a first/root/0/w/data first/root/0/w/data/a first/root/0/w/conf/x | tr "\n" " ")" "555 444 444 "
+'
+
+test_expect "$1: failing, dying, and being too slow are told apart" '
+	run_pod fails "$(sh_of "echo no; exit 3")" &
+	run_pod dies "$(sh_of "kill -SEGV \$\$")" &
+	run_pod slow "$(sh_of "trap : TERM; while :; do sleep 0.05; done")" timeout_ns=300000000 grace_ns=200000000 &
+	wait
+	test_is "$(cat fails-main.rc) $(result fails "[\"failure\"]") $(result fails "[\"exit\"]") $(result fails "[\"error\"]")" "3 failed 3 exit status 3"
+	test_is "$(result fails "[\"log_tail\"]")" "no"
+	test_is "$(cat dies-main.rc) $(result dies "[\"failure\"]") $(result dies "[\"signal\"]") $(result dies "[\"error\"]")" "139 failed 11 killed by SIGSEGV"
+	test_is "$(cat slow-main.rc) $(result slow "[\"failure\"]") $(result slow "[\"signal\"]")" "137 timeout 9"
+'
+
+test_expect "$1: a missing output and one of the wrong kind" '
+	run_pod lacks "outputs=[{\"name\":\"model\",\"path\":\"m\"}]" &
+	run_pod kind "$(sh_of "mkdir m")" "outputs=[{\"name\":\"model\",\"path\":\"m\"}]" &
+	run_pod nometrics "metrics=\"m.json\"" &
+	wait
+	test_is "$(result lacks "[\"failure\"]") $(cat lacks-main.rc)" "output 0"
+	test_grep "did not make its output .model." lacks.json
+	test_is "$(result kind "[\"failure\"]")" output
+	test_is "$(result nometrics "[\"failure\"]")" output
+'
+
+test_expect "$1: told to end, the program has its grace time, checkpoint and log are kept" '
+	pod told "$(sh_of "trap \"echo saved >ckpt/s; echo bye; exit 0\" TERM; echo begun; touch up; while :; do sleep 0.05; done")" "checkpoint=\"ckpt\"" \
+		"outputs=[{\"name\":\"o\",\"path\":\"o\"}]" grace_ns=20000000000
+	sidecar told
+	main told
+	wait_until 20 test -e told/root/0/w/up
+	kill -TERM "$(cat told-main.pid)"
+	ended told
+	test_is "$(cat told-main.rc)" 0
+	test_is "$(result told "[\"stopped\"]") $(result told "[\"failure\"]") $(result told ".get(\"outputs\")")" "true failed null"
+	"$TOOL" get "$STORE" "$(result told "[\"log\"]")" log-told
+	test_is "$(grep -c -e begun -e bye log-told)" 2
+	run_pod again "$(sh_of "cat ckpt/s; cp ckpt/s o")" "id=8" "checkpoint=\"ckpt\"" "outputs=[{\"name\":\"o\",\"path\":\"o\"}]"
+	test_is "$(result again "[\"continues\"]") $(result again ".get(\"failure\")")" "7 null"
+	test_is "$(cat again-main.out)" saved
+	"$TOOL" forget "$STORE" "$(printf key | sha256sum | cut -c 1-64)"
+	run_pod anew "$(sh_of "ls ckpt")" "id=9" "checkpoint=\"ckpt\""
+	test_is "$(result anew ".get(\"continues\")") $(wc -c <anew-main.out)" "null 0"
+'
+
+test_expect "$1: the checkpoint is saved while the program runs, and goes on after kill -9 of everything" '
+	pod ck "$(sh_of "echo 1 >ckpt/n; touch up; while :; do sleep 0.05; done")" "checkpoint=\"ckpt\"" "key=\"$(printf ck | sha256sum | cut -c 1-64)\""
+	sidecar ck --checkpoint-every 100ms
+	main ck
+	wait_until 20 grep -q saved ck/state/cairn-pod.json
+	kill -9 "$(cat ck-side.pid)" "$(cat ck-main.pid)"
+	wait_until 20 test -s ck-main.rc
+	run_pod ck2 "$(sh_of "cat ckpt/n")" "checkpoint=\"ckpt\"" "id=8" "key=\"$(printf ck | sha256sum | cut -c 1-64)\""
+	test_is "$(result ck2 "[\"continues\"]") $(cat ck2-main.out)" "7 1"
+'
+
+test_expect "$1: several programs run one after the other, each with its own result" '
+	run_pod pack "$(sh_of "echo a >o")" "outputs=[{\"name\":\"o\",\"path\":\"o\"}]" --next "$(sh_of "exit 4")" --next "$(sh_of "echo c >o")" \
+		"outputs=[{\"name\":\"o\",\"path\":\"o\"}]"
+	test_is "$(json pack.json "[[r[\"attempt\"], r.get(\"failure\"), r.get(\"exit\")] for r in d[\"results\"]]")" "[[7, null, null], [8, \"failed\", 4], [9, null, null]]"
+	"$TOOL" get "$STORE" "$(result pack "[\"outputs\"][0]" 2)" third
+	test_is "$(cat third)" c
+'
+
+test_expect "$1: a result that is too long for a message goes through the store" '
+	run_pod long "$(sh_of "printf \"{\\\"a\\\": 1%05000d}\" 0 >m.json")" "metrics=\"m.json\""
+	test_is "$(test $(stat -c %s long/message) -le 4096 && echo small)" small
+	test_grep "\"result\":\"blob:" long/message
+	test_is "$(result long "[\"metrics\"]" | wc -c)" 5009
+'
+
+test_expect "$1: of several nodes each saves its own, all go on from all of it" '
+	key="key=\"$(printf gang | sha256sum | cut -c 1-64)\""
+	gang="gang={\"framework\":\"torch\",\"nodes\":2}"
+	one() { # NAME INDEX ARGUMENT…
+		local name=$1 index=$2
+		shift 2
+		pod "$name" "$@"
+		export JOB_COMPLETION_INDEX=$index
+		sidecar "$name"
+		main "$name"
+		ended "$name"
+	}
+	(one g0 0 "$key" "$gang" "checkpoint=\"ckpt\"" "$(sh_of "echo zero >ckpt/r0; echo first >ckpt/both; exit 1")")
+	(one g1 1 "$key" "$gang" "checkpoint=\"ckpt\"" "$(sh_of "echo one >ckpt/r1; echo second >ckpt/both; exit 1")")
+	(one h1 1 "$key" "$gang" "checkpoint=\"ckpt\"" id=8 "$(sh_of "cat ckpt/r0 ckpt/r1 ckpt/both; echo more >>ckpt/r1; exit 1")")
+	test_is "$(tr "\n" " " <h1-main.out)" "zero one first "
+	(one i0 0 "$key" "$gang" "checkpoint=\"ckpt\"" id=9 "$(sh_of "cat ckpt/r0 ckpt/r1 ckpt/both")")
+	test_is "$(tr "\n" " " <i0-main.out)" "zero one more first "
+	test_is "$(result i0 ".get(\"index\")") $(result h1 "[\"index\"]")" "null 1"
+'
+}
+
+export STORE=$TRASH/store-dir
+suite directory
+
+test_expect 'links that lead out of the workspace bring nothing in' '
+	echo "top secret" >secret
+	mkdir secrets
+	cp secret secrets/x
+	P=$PWD
+	out="outputs=[{\"name\":\"o\",\"path\":\"o\"}]"
+	dir="outputs=[{\"name\":\"o\",\"path\":\"o\",\"dir\":true}]"
+	run_pod l1 "$(sh_of "ln -s $P/secret o")" "$out" &
+	run_pod l2 "$(sh_of "rmdir o; ln -s $P/secrets o")" "$dir" &
+	run_pod l3 "$(sh_of "ln -s ../../../../secret o")" "$out" &
+	run_pod l4 "$(sh_of "ln -s $P/secrets d")" "outputs=[{\"name\":\"o\",\"path\":\"d/x\"}]" "argv=[\"sh\",\"-c\",\"rmdir d; ln -s $P/secrets d\"]" &
+	run_pod l5 "$(sh_of "ln -s $P/secret m.json")" "metrics=\"m.json\"" &
+	run_pod l6 "$(sh_of "ln -sf $P/secret ../../run/0/log; exit 1")" &
+	run_pod l7 "$(sh_of "rmdir ckpt; ln -s $P/secrets ckpt; exit 1")" "checkpoint=\"ckpt\"" "key=\"$(printf l7 | sha256sum | cut -c 1-64)\"" &
+	run_pod l8 "$(sh_of "mkfifo o")" "$out" &
+	wait
+	for p in l1 l2 l3 l4 l5 l8; do
+		test_is "$p $(result $p "[\"failure\"]")" "$p output"
+	done
+	test_grep "leads out" l1.json
+	test_is "$(result l6 ".get(\"log\")")" null
+	test_grep "log isn.t a regular file" l6-side.out
+	test_grep "leads out|isn.t a directory|symbolic" l7-side.out
+	test_is "$(grep -rl "top secret" store-dir */root/0/w 2>/dev/null | wc -l)" 0
+	test_is "$(grep -rl "top secret" "$STORE" | wc -l)" 0
+'
+
+test_expect 'links that stay inside are followed, links in a directory are kept as text' '
+	run_pod in "$(sh_of "mkdir real; echo yes >real/f; ln -s real o; ln -s /etc/passwd real/p; ln -s real/f f")" \
+		"outputs=[{\"name\":\"f\",\"path\":\"f\"}]"
+	test_is "$(result in ".get(\"failure\")")" null
+	run_pod in2 "$(sh_of "rmdir o; mkdir real; echo yes >real/f; ln -s real o; ln -s /etc/passwd real/p")" "outputs=[{\"name\":\"o\",\"path\":\"o\",\"dir\":true}]"
+	"$TOOL" get "$STORE" "$(result in2 "[\"outputs\"][0]")" links
+	test_is "$(readlink links/p)" /etc/passwd
+'
+
+test_expect 'the run directory taken over by the program costs only itself' '
+	mkdir -p elsewhere
+	P=$PWD
+	run_pod over "$(sh_of "rm -rf ../../run/0; ln -s $P/elsewhere ../../run/0; rm ../../run/beat; ln -s $P/elsewhere/b ../../run/beat; echo hi")" &
+	wait_until 20 test -L over/root/run/0
+	wait_until 20 test -s over-main.rc
+	wait || true
+	test_is "$(ls elsewhere | grep -v -e exit -e saved | wc -l)" 0
+	test_missing elsewhere/saved elsewhere/b
+'
+
+test_expect 'an input that is damaged in the store ends the pod with class store' '
+	echo "good bytes" >in-bad
+	id=$("$TOOL" put "$STORE" in-bad)
+	hex=${id##*:}
+	f=$STORE/blobs/$(echo $hex | cut -c 1-2)/$hex
+	chmod u+w $f
+	echo "evil bytes" >$f
+	run_pod bad "inputs=[{\"name\":\"data\",\"path\":\"d\",\"id\":\"$id\"}]" "$(sh_of "echo ran")"
+	test_is "$(cat bad-main.rc)" 121
+	test_is "$(result bad "[\"failure\"]") $(result bad ".get(\"ran\")")" "store null"
+	test_grep "input .data." bad.json
+	test_grep "input .data." bad-main.out
+	test_no_grep "^ran" bad-main.out
+'
+
+test_expect 'a specification that is not there, and a store that is not there' '
+	pod none
+	echo "blob:5:$(printf nothing | sha256sum | cut -c 1-64)" >none/spec
+	sidecar none
+	main none
+	ended none
+	test_is "$(cat none-main.rc) $(result none "[\"failure\"]") $(result none ".get(\"attempt\")")" "121 store null"
+	pod nostore
+	STORE=$TRASH/no-such-store sidecar nostore
+	main nostore
+	ended nostore
+	test_is "$(cat nostore-main.rc) $(result nostore "[\"failure\"]")" "121 store"
+'
+
+test_expect 'secrets are taken out of the log, also across two writes' '
+	pod red "$(sh_of "printf \"a \$TOKEN b\\n\"; printf hush; sleep 0.1; printf -- \"-hush\\n\"; echo \$TOKEN >o")" "secrets=[\"TOKEN\"]" \
+		"outputs=[{\"name\":\"o\",\"path\":\"o\"}]"
+	sidecar red
+	cairn pod --ready --root "$PWD/red/root"
+	start red-main env TOKEN=hush-hush "$PWD/red/root/bin/cairn-init" --root "$PWD/red/root"
+	ended red
+	printf "a *** b\n***\n" >want
+	test_cmp want red-main.out
+	"$TOOL" get "$STORE" "$(result red "[\"log\"]")" log-red
+	test_cmp want log-red
+'
+
+test_expect 'the sidecar falls silent: the helper ends' '
+	pod silent "$(sh_of "echo done >o")" "outputs=[{\"name\":\"o\",\"path\":\"o\"}]"
+	sidecar silent
+	wait_until 20 test -e silent/root/run/ready
+	kill -9 "$(cat silent-side.pid)"
+	wait_until 20 test -s silent-side.rc
+	main silent --stale 0.3
+	wait_until 20 test -s silent-main.rc
+	test_is "$(cat silent-main.rc)" 122
+	test_grep "fallen silent" silent-main.out
+'
+
+test_expect 'the sidecar is killed and started again: nothing is lost' '
+	pod twice "$(sh_of "touch up; while ! test -e go; do sleep 0.02; done; echo done >o")" "outputs=[{\"name\":\"o\",\"path\":\"o\"}]" "checkpoint=\"ckpt\"" \
+		"key=\"$(printf twice | sha256sum | cut -c 1-64)\""
+	sidecar twice
+	main twice
+	wait_until 20 test -e twice/root/0/w/up
+	kill -9 "$(cat twice-side.pid)"
+	wait_until 20 test -s twice-side.rc
+	sidecar twice
+	touch twice/root/0/w/go
+	ended twice
+	test_is "$(cat twice-main.rc) $(result twice ".get(\"failure\")")" "0 null"
+'
+
+test_expect 'the helper is killed: the sidecar says so and keeps log and checkpoint' '
+	key="key=\"$(printf hk | sha256sum | cut -c 1-64)\""
+	pod hk "$(sh_of "echo begun; echo 5 >ckpt/n; touch up; while :; do sleep 0.05; done")" "checkpoint=\"ckpt\"" "$key"
+	sidecar hk
+	main hk
+	wait_until 20 test -e hk/root/0/w/up
+	wait_until 20 grep -q begun hk/root/run/0/log
+	children=$(pgrep -P "$(cat hk-main.pid)")
+	kill -9 "$(cat hk-main.pid)" $children
+	wait_until 20 test -s hk-side.rc
+	test_is "$(cat hk-side.rc)" 0
+	"$TOOL" result "$STORE" hk/message >hk.json
+	test_is "$(result hk "[\"main_died\"]") $(result hk "[\"ran\"]") $(result hk "[\"log_tail\"]")" "true true begun"
+	run_pod hk2 "$(sh_of "cat ckpt/n")" "checkpoint=\"ckpt\"" "$key" id=8
+	test_is "$(cat hk2-main.out)" 5
+'
+
+test_expect 'SIGTERM before the program began ends both at once' '
+	pod early
+	sidecar early
+	cairn pod --ready --root "$PWD/early/root"
+	wait_until 20 test -e early/root/run/ready
+	kill -TERM "$(cat early-side.pid)"
+	wait_until 20 test -s early-side.rc
+	"$TOOL" result "$STORE" early/message >early.json
+	test_is "$(result early ".get(\"ran\")") $(result early "[\"main_died\"]")" "null true"
+	mkdir -p wait/root/run
+	start wait-main "$INIT" --root "$PWD/wait/root"
+	kill -TERM "$(cat wait-main.pid)"
+	wait_until 20 test -s wait-main.rc
+	test_is "$(cat wait-main.rc)" 143
+'
+
+test_expect 'what the program leaves running ends with it; a shell that dies of the TERM leaves its child the grace time' '
+	run_pod left "$(sh_of "(trap : TERM; sleep 300; echo late) & echo \$! >child; exit 0")"
+	test_is "$(cat left-main.rc)" 0
+	wait_until 5 test_gone "$(cat left/root/0/w/child)"
+	pod tree "argv=[\"sh\",\"-c\",\"sh -c '\''trap \\\"sleep 0.3; echo saved; exit\\\" TERM; touch up; while :; do sleep 0.02; done'\'' ; echo never\"]" grace_ns=20000000000
+	sidecar tree
+	main tree
+	wait_until 20 test -e tree/root/0/w/up
+	kill -TERM "$(cat tree-main.pid)"
+	ended tree
+	test_grep saved tree-main.out
+'
+
+test_expect 'a kill for memory is told by the group, of both versions' '
+	mkdir -p cg2 cg1/memory
+	echo "oom_kill 3" >cg2/memory.events
+	printf "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n" >cg1/memory/memory.oom_control
+	for v in 1 2; do
+		file=$PWD/cg2/memory.events
+		[ $v = 2 ] || file=$PWD/cg1/memory/memory.oom_control
+		pod oom$v "$(sh_of "echo oom_kill 9 >$file; kill -9 \$\$")"
+		sidecar oom$v
+		main oom$v --cgroup "$PWD/cg$v"
+		ended oom$v
+		test_is "$(result oom$v "[\"failure\"]") $(cat oom$v-main.rc)" "oom 137"
+	done
+'
+
+test_expect --needs ROOT 'a full disk ends nobody, and the log says what is missing' '
+	mkdir -p full/root
+	mount -t tmpfs -o size=3m tmpfs full/root || exit 0
+	test_when_finished "umount -l full/root"
+	run_pod full "$(sh_of "cat /dev/zero >fill 2>/dev/null; i=0; while [ \$i -lt 3000 ]; do echo line \$i; i=\$((i+1)); done; rm fill; echo end; echo ok >o")" \
+		"outputs=[{\"name\":\"o\",\"path\":\"o\"}]"
+	test_is "$(cat full-main.rc) $(result full ".get(\"failure\")")" "0 null"
+	test_lines 3001 full-main.out
+	"$TOOL" get "$STORE" "$(result full "[\"log\"]")" log-full
+	test_grep "bytes are missing here: the disk was full" log-full
+	test_is "$(tail -n 1 log-full)" end
+'
+
+test_expect 'a program that is not there' '
+	run_pod nop "argv=[\"/no/such/program\"]"
+	test_is "$(cat nop-main.rc) $(result nop "[\"exit\"]")" "127 127"
+	test_grep "cannot run /no/such/program" nop-main.out
+'
+
+test_done
