@@ -1,11 +1,21 @@
 #!/bin/bash
 # The two containers of a pod as two processes that share a directory: `cairn pod` and `cairn-init`, against a directory as the store and against a real bucket.
 . "$(dirname "$0")/../lib.sh"
+# shellcheck source=../net/servers.sh
+HOME=$test_home XDG_CACHE_HOME=$test_xdg . "$SRC/tests/net/servers.sh"
 
 BUILD=$(dirname "$(realpath "$(command -v cairn)")")
-TOOL=$BUILD/tests/pod_tool
+TOOL=$TRASH/bin/pod-tool
 INIT=$BUILD/cairn-init
-{ [ -x "$TOOL" ] && [ -x "$INIT" ]; } || test_skip_all 'no pod_tool, or no cairn-init, beside cairn'
+{ [ -x "$BUILD/tests/pod_tool" ] && [ -x "$INIT" ]; } || test_skip_all 'no pod_tool, or no cairn-init, beside cairn'
+# Another machine each time: what it finds is in the shared store.
+cat >"$TOOL" <<SH
+#!/bin/sh
+chmod -R u+w "$TRASH/tool-local" 2>/dev/null
+rm -rf "$TRASH/tool-local"
+exec env POD_TOOL_LOCAL="$TRASH/tool-local" CAIRN_STORE_ENDPOINT="\${AWS_ENDPOINT_URL:-}" "$BUILD/tests/pod_tool" "\$@"
+SH
+chmod +x "$TOOL"
 export TOOL INIT
 
 cat >"$TRASH/spec.py" <<'PY'
@@ -391,4 +401,29 @@ test_expect 'a program that is not there' '
 	test_grep "cannot run /no/such/program" nop-main.out
 '
 
+if server_can versitygw; then
+	rm -rf "$TRASH"/work/*
+	server gw versitygw || test_bail 'versitygw does not start'
+	server_env gw versitygw
+	export AWS_MAX_ATTEMPTS=2 STORE=$SERVER_URI/pods
+	suite s3
+	test_expect 's3: the store is away when the program has ended: class store, and the exit status says it' '
+		pod away "$(sh_of "touch up; while ! test -e go; do sleep 0.02; done; echo >o")" "outputs=[{\"name\":\"o\",\"path\":\"o\"}]"
+		sidecar away
+		main away
+		wait_until 20 test -e away/root/0/w/up
+		stop gw KILL
+		touch away/root/0/w/go
+		wait_until 60 test -s away-main.rc
+		wait_until 60 test -s away-side.rc
+		test_is "$(cat away-main.rc) $(cat away-side.rc)" "123 0"
+		cp away/message away.json
+		test_is "$(result away "[\"failure\"]") $(result away ".get(\"outputs\")")" "store null"
+		test_grep "keeping what the program made" away.json
+		test_no_grep "$SERVER_SECRET" away.json
+		test_no_grep "$SERVER_SECRET" away-side.out
+	'
+else
+	test_skip 'pods with a bucket' 'no versitygw'
+fi
 test_done

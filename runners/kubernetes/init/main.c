@@ -55,7 +55,7 @@ static bool has_fallen_silent(struct helper *h)
 	struct stat st;
 	int64_t now = init_now_ns();
 
-	if (fstatat(h->run, "beat", &st, AT_SYMLINK_NOFOLLOW) == 0 && (st.st_mtim.tv_sec != h->beat.tv_sec || st.st_mtim.tv_nsec != h->beat.tv_nsec)) {
+	if (fstatat(h->run, "beat", &st, AT_SYMLINK_NOFOLLOW) == 0 && memcmp(&st.st_mtim, &h->beat, sizeof(h->beat)) != 0) {
 		h->beat = st.st_mtim;
 		h->beat_seen_ns = now;
 	}
