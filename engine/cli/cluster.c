@@ -113,7 +113,7 @@ static const char *const *store_env(const struct config *c, struct arena *arena)
 int cluster_profile(const struct config *c, const struct kube_access *a, struct arena *arena, struct kube_profile *ret, struct err *err)
 {
 	if (!c->kubernetes.image)
-		return err_set(err, ERR_INVALID, "cairn.yaml doesn't name Cairn's own image, of which each pod needs the sidecar: `cairn image` makes it; name it as `kubernetes.image`");
+		return err_set(err, ERR_INVALID, "cairn.yaml doesn't name Cairn's own image, whose sidecar each pod needs: `cairn image` makes it; name it as `kubernetes.image`");
 	if (check_store(c, err) < 0)
 		return -1;
 	*ret = (struct kube_profile){

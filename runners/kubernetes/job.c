@@ -164,9 +164,24 @@ static int set_identity(const struct pod_build *b, json_t *spec, struct err *err
 	return 0;
 }
 
+/* A constraint that doesn't say which pods are to be spread means those of its step in this run: without a selector it would mean none. */
+static json_t *topology_spread(const struct pod_build *b)
+{
+	json_t *list = json_deep_copy(json_object_get(b->placement, "topology_spread")), *c, *labels;
+	size_t i;
+
+	json_array_foreach (list, i, c) {
+		if (!json_is_object(c) || json_object_get(c, "labelSelector"))
+			continue;
+		labels = json_pack("{s:O, s:O*}", KUBE_LABEL_RUN, json_object_get(b->labels, KUBE_LABEL_RUN), KUBE_LABEL_STEP, json_object_get(b->labels, KUBE_LABEL_STEP));
+		json_object_set_new(c, "labelSelector", json_pack("{s:o}", "matchLabels", labels));
+	}
+	return list;
+}
+
 static void set_places(const struct pod_build *b, json_t *spec)
 {
-	json_t *spread = json_object_get(b->placement, "topology_spread");
+	_cleanup_(json_decrefp) json_t *spread = topology_spread(b);
 
 	if (json_object_size(b->selector))
 		json_object_set(spec, "nodeSelector", b->selector);

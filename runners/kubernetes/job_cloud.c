@@ -17,30 +17,43 @@ static void select_node(struct pod_build *b, const char *label, const char *valu
 		kube_set_str(b->selector, label, value);
 }
 
+/* The member `key`, an object; made when it isn't one. */
+static json_t *object_in(json_t *o, const char *key)
+{
+	if (!json_is_object(json_object_get(o, key)))
+		json_object_set_new(o, key, json_object());
+	return json_object_get(o, key);
+}
+
+/* A term of the step's with what `mine` asks for, too. What isn't a term is left for the server to say so. */
+static json_t *both_terms(const json_t *theirs, const json_t *mine)
+{
+	json_t *both = json_deep_copy(theirs);
+
+	if (!json_is_object(both))
+		return both;
+	if (!json_is_array(json_object_get(both, "matchExpressions")))
+		json_object_set_new(both, "matchExpressions", json_array());
+	json_array_extend(json_object_get(both, "matchExpressions"), json_object_get(mine, "matchExpressions"));
+	return both;
+}
+
 /* Nodes that meet any of `terms` (nodeSelectorTerms) and what the step's affinity asks for: each of its terms with each of ours. Takes `terms`. */
 static void require_any(struct pod_build *b, json_t *terms)
 {
-	json_t *affinity, *required, *own, *out = json_array(), *mine, *theirs;
+	json_t *required, *own, *out = json_array(), *mine, *theirs;
 	size_t i, k;
 
 	if (!b->affinity)
 		b->affinity = json_object();
-	if (!(affinity = json_object_get(b->affinity, "nodeAffinity")))
-		json_object_set_new(b->affinity, "nodeAffinity", affinity = json_object());
-	required = json_object_get(affinity, "requiredDuringSchedulingIgnoredDuringExecution");
+	required = object_in(object_in(b->affinity, "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution");
 	own = json_object_get(required, "nodeSelectorTerms");
 	json_array_foreach (own, k, theirs)
-		json_array_foreach (terms, i, mine) {
-			json_t *both = json_deep_copy(theirs), *expressions = json_object_get(both, "matchExpressions");
-
-			if (!expressions)
-				json_object_set_new(both, "matchExpressions", expressions = json_array());
-			json_array_extend(expressions, json_object_get(mine, "matchExpressions"));
-			json_array_append_new(out, both);
-		}
+		json_array_foreach (terms, i, mine)
+			json_array_append_new(out, both_terms(theirs, mine));
 	if (json_array_size(own) == 0)
 		json_array_extend(out, terms);
-	json_object_set_new(affinity, "requiredDuringSchedulingIgnoredDuringExecution", json_pack("{s:o}", "nodeSelectorTerms", out));
+	json_object_set_new(required, "nodeSelectorTerms", out);
 	json_decref(terms);
 }
 

@@ -112,7 +112,7 @@ int kube_place(struct pod_build *b, struct err *err)
 		return -1;
 	if (selector)
 		json_object_update(b->selector, (json_t *)selector);
-	if (affinity)
+	if (json_is_object(affinity))
 		b->affinity = json_deep_copy(affinity);
 	add_tolerations(b);
 	return kube_place_cloud(b, err);

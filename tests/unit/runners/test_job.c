@@ -1,0 +1,487 @@
+/* The objects of an attempt: golden files (job/NAME.yaml; CAIRN_GOLDEN=write writes them), contradictions, and what must hold for any attempt. tests/cluster/objects.t has a real
+ * API server check the golden files. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+#include "base/fs.h"
+#include "base/yaml_json.h"
+#include "runners/kubernetes/job.h"
+#include "runners/kubernetes/pod_spec.h"
+
+static const struct content_id spec = { .digest = { { 0xab, 0xcd } }, .kind = CONTENT_BLOB, .size_bytes = 321 };
+static const struct digest key = { { 7 } };
+static const char *const env[] = { "CAIRN_STORE=s3://bucket/prefix", "CAIRN_STORE_ENDPOINT=http://s3.test:7070/$(HOME)", NULL };
+
+static struct kube_profile lab(void)
+{
+	return (struct kube_profile){ .project = "0123456789abcdef", .namespace_ = "ml", .cairn_image = "registry.test/cairn:1", .store_uri = "s3://bucket/prefix",
+				      .store_env = env, .store_secret = "store" };
+}
+
+static struct runner_attempt plain(void)
+{
+	return (struct runner_attempt){ .id = 7, .run_id = "digits-7kq2m", .task = "train[fold=0]", .step = "train", .number = 1, .key = &key,
+					.image = "registry.test/train@sha256:0123456789012345678901234567890123456789012345678901234567890123",
+					.grace_ns = 30 * NS_PER_S, .resources = { .cpu_milli = 1500, .memory_bytes = GIB } };
+}
+
+/* --- golden files --------------------------------------------------------------------------------------------------- */
+
+static const struct runner_input two_inputs[] = { { .name = "data", .path = "inputs/data" }, { .name = "labels", .path = "inputs/labels.csv" } };
+static const char *const two_secrets[] = { "TOKEN=hidden", "KEY=hidden as well", NULL };
+
+struct golden {
+	const char *name;
+	const char *placement, *defaults; /* of the step, of cairn.yaml */
+	const char *cloud;
+	uint32_t gpus;
+	unsigned nodes;
+	size_t packed;
+	void (*more)(struct kube_profile *p, struct runner_attempt *a);
+};
+
+static void with_inputs(struct kube_profile *p, struct runner_attempt *a)
+{
+	a->inputs = two_inputs;
+	a->n_inputs = 2;
+	a->checkpoint_path = "ckpt";
+}
+
+static void with_secrets(struct kube_profile *p, struct runner_attempt *a)
+{
+	a->secrets = two_secrets;
+	p->secrets = "mine";
+}
+
+static void built_in(struct kube_profile *p, struct runner_attempt *a)
+{
+	a->image = NULL;
+	a->resources.memory_bytes = 0;
+	p->image_pull_policy = "Always";
+	p->ttl_s = 60;
+	p->upload_ns = 5 * NS_PER_S;
+	p->sidecar = (struct runner_resources){ .cpu_milli = 10, .memory_bytes = 64 * MIB };
+}
+
+static void by_account(struct kube_profile *p, struct runner_attempt *a)
+{
+	p->store_secret = NULL;
+	p->store_account = "cairn-store";
+	p->store_ca = "store-ca";
+}
+
+static void in_a_volume(struct kube_profile *p, struct runner_attempt *a)
+{
+	static const char *const dir_env[] = { "CAIRN_STORE=/shared/store", NULL };
+
+	p->store_secret = NULL;
+	p->store_uri = "/shared/store";
+	p->store_env = dir_env;
+	p->store_claim = "shared";
+}
+
+#define PLACES                                                                                                                             \
+	"\"node_selector\":{\"disk\":\"ssd\"},\"tolerations\":[{\"key\":\"sku\",\"operator\":\"Equal\",\"value\":\"gpu\",\"effect\":\"NoSchedule\"}],"     \
+	"\"affinity\":{\"podAntiAffinity\":{\"preferredDuringSchedulingIgnoredDuringExecution\":[{\"weight\":1,\"podAffinityTerm\":{\"topologyKey\":" \
+	"\"kubernetes.io/hostname\",\"labelSelector\":{\"matchLabels\":{\"cairn/step\":\"train\"}}}}]}},"                                       \
+	"\"topology_spread\":[{\"maxSkew\":1,\"topologyKey\":\"topology.kubernetes.io/zone\",\"whenUnsatisfiable\":\"ScheduleAnyway\"}],"           \
+	"\"priority_class\":\"high\",\"runtime_class\":\"nvidia\",\"labels\":{\"team\":\"a\"},\"annotations\":{\"example.org/why\":\"any: text\"}"
+
+static const struct golden goldens[] = {
+	{ "plain" },
+	{ "built-in", .more = built_in },
+	{ "inputs", .more = with_inputs },
+	{ "secrets", "{\"env_from\":[\"wandb\"],\"image_pull_secrets\":[\"registry\"]}", .more = with_secrets },
+	{ "gpu", .gpus = 2 },
+	{ "gpu-product", "{\"gpu_type\":\"NVIDIA-A100\"}", .gpus = 1 },
+	{ "gpu-gke", "{\"gpu_type\":\"nvidia-l4\"}", .cloud = "gke", .gpus = 1 },
+	{ "gpu-eks", "{\"gpu_type\":\"NVIDIA-A10G\"}", .cloud = "eks", .gpus = 1 },
+	{ "gpu-aks", "{\"gpu_type\":\"NVIDIA-A100\"}", .cloud = "aks", .gpus = 1 },
+	{ "mig", "{\"gpu_type\":\"nvidia.com/mig-1g.10gb\",\"shm_bytes\":268435456}", .gpus = 1 },
+	{ "amd", "{\"gpu_type\":\"amd.com/gpu\"}", .gpus = 1 },
+	{ "spot-gke", "{\"spot\":true}", .cloud = "gke" },
+	{ "spot-eks", "{\"spot\":true,\"affinity\":{\"nodeAffinity\":{\"requiredDuringSchedulingIgnoredDuringExecution\":{\"nodeSelectorTerms\":[{\"matchExpressions\":"
+		      "[{\"key\":\"arch\",\"operator\":\"In\",\"values\":[\"arm\"]}]}]}}}}", .cloud = "eks" },
+	{ "spot-aks", "{\"spot\":true}", .cloud = "aks" },
+	{ "spot-anywhere", "{\"spot\":true}" },
+	{ "volumes", "{\"volumes\":{\"scratch\":{\"claim\":\"scratch-pvc\",\"mount\":\"/scratch\",\"read_only\":true,\"sub_path\":\"a\"},\"conf\":{\"config_map\":\"train-conf\","
+		     "\"mount\":\"/etc/train\"},\"keys\":{\"secret\":\"registry\",\"mount\":\"/keys\"},\"fast\":{\"size_bytes\":1048576,\"memory\":true,\"mount\":\"/fast\"},"
+		     "\"tmp\":{\"size_bytes\":2097152,\"mount\":\"/tmp\"}}}" },
+	{ "resources", "{\"disk_bytes\":21474836480,\"shm_bytes\":134217728,\"extended\":{\"rdma/ib\":1}}" },
+	{ "places", "{" PLACES "}" },
+	{ "account-token", "{\"service_account\":\"reader\",\"token\":true}" },
+	{ "store-account", NULL, .cloud = "eks", .more = by_account },
+	{ "store-claim", NULL, .more = in_a_volume },
+	{ "kueue", "{\"queue\":\"team-a\"}", "{\"queue\":\"everybody\",\"labels\":{\"team\":\"all\"}}" },
+	{ "gang", .nodes = 4, .gpus = 2 },
+	{ "packed", .packed = 3 },
+	{ "template",
+	  "{\"pod_template\":{\"metadata\":{\"annotations\":{\"a\":\"b\"}},\"spec\":{\"securityContext\":{\"runAsUser\":2000},\"containers\":[{\"name\":\"main\",\"env\":[{\"name\":"
+	  "\"HOME\",\"value\":\"/scratch\"},{\"name\":\"EXTRA\",\"value\":\"1\"}]}],\"tolerations\":null}}}",
+	  "{\"pod_template\":{\"spec\":{\"priority\":null,\"dnsConfig\":{\"options\":[{\"name\":\"ndots\",\"value\":\"2\"}]},\"initContainers\":[{\"name\":\"setup\",\"image\":"
+	  "\"registry.test/setup:1\",\"securityContext\":{\"allowPrivilegeEscalation\":false,\"capabilities\":{\"drop\":[\"ALL\"]}}}]}}}" },
+};
+
+static json_t *parse(const char *text)
+{
+	json_t *j = NULL;
+
+	if (text)
+		assert_int_equal(json_parse("test", text, strlen(text), &j, NULL), 0);
+	return j;
+}
+
+static void add_document(struct str *out, json_t *o)
+{
+	if (out->len)
+		str_add(out, "---\n");
+	yaml_add_json(out, o);
+	json_decref(o);
+}
+
+/* The objects as one file. */
+static void make(const struct golden *g, struct str *out)
+{
+	struct kube_profile p = lab();
+	struct runner_attempt a[4];
+	const struct runner_attempt *attempts[4];
+	size_t n = g->packed ? g->packed : 1, n_more;
+	struct kube_job job = { .profile = &p, .attempts = attempts, .n = n, .spec = &spec };
+	json_t *defaults = parse(g->defaults), *o = NULL, *more[2];
+	struct err err = { 0 };
+
+	p.cloud = g->cloud;
+	p.placement = defaults;
+	for (size_t i = 0; i < n; i++) {
+		a[i] = plain();
+		a[i].id += i;
+		a[i].resources.gpus = g->gpus;
+		a[i].placement_json = g->placement;
+		a[i].pack = (uint32_t)g->packed;
+		if (g->nodes)
+			a[i].gang = (struct runner_gang){ "torch", g->nodes, 2, 0 };
+		if (g->packed)
+			with_inputs(&p, &a[i]);
+		if (g->more)
+			g->more(&p, &a[i]);
+		attempts[i] = &a[i];
+	}
+	if (kube_job_object(&job, &o, &err) < 0 || kube_gang_objects(&job, g->nodes ? "0b5e7b7e-0000-4000-8000-000000000000" : NULL, more, &n_more, &err) < 0)
+		fail_msg("%s: %s", g->name, err.msg);
+	assert_int_equal(n_more, g->nodes ? 2 : 0);
+	add_document(out, o);
+	for (size_t i = 0; i < n_more; i++)
+		add_document(out, more[i]);
+	json_decref(defaults);
+}
+
+static void test_golden(void **state)
+{
+	const char *mode = getenv("CAIRN_GOLDEN");
+	bool write = mode && strcmp(mode, "write") == 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(goldens); i++) {
+		struct str got = { 0 }, want = { 0 };
+		char *path = xasprintf("tests/unit/runners/job/%s.yaml", goldens[i].name);
+
+		make(&goldens[i], &got);
+		if (write)
+			assert_int_equal(fs_write_atomic(path, got.s, got.len, NULL), 0);
+		assert_int_equal(fs_read_file(path, MIB, &want, NULL), 0);
+		if (strcmp(got.s, want.s) != 0)
+			fail_msg("%s isn't what is made now (CAIRN_GOLDEN=write writes it anew):\n%s", path, got.s);
+		str_deinit(&got);
+		str_deinit(&want);
+		free(path);
+	}
+}
+
+/* A secret's value is never in an object. */
+static void test_no_secret_values(void **state)
+{
+	struct str got = { 0 };
+
+	for (size_t i = 0; i < ARRAY_LEN(goldens); i++)
+		make(&goldens[i], &got);
+	assert_non_null(strstr(got.s, "TOKEN"));
+	assert_null(strstr(got.s, "hidden"));
+	str_deinit(&got);
+}
+
+/* --- contradictions ------------------------------------------------------------------------------------------------- */
+
+static const struct bad {
+	const char *placement, *want;
+	uint32_t gpus;
+	const char *store_account, *cloud;
+	unsigned nodes;
+	size_t packed;
+	const char *input_path;
+} bads[] = {
+	{ "{\"volumes\":{\"a\":{\"claim\":\"c\",\"mount\":\"/cairn/x\"}}}", "volume `a`: nothing can be mounted below /cairn" },
+	{ "{\"volumes\":{\"a\":{\"claim\":\"c\",\"mount\":\"/cairn\"}}}", "nothing can be mounted below /cairn" },
+	{ "{\"volumes\":{\"a\":{\"claim\":\"c\",\"mount\":\"/dev/x\"}}}", "below /dev" },
+	{ "{\"volumes\":{\"a\":{\"claim\":\"c\",\"mount\":\"/var/run/secrets/kubernetes.io/serviceaccount\"}}}", "below /var/run/secrets" },
+	{ "{\"volumes\":{\"a\":{\"claim\":\"c\",\"mount\":\"x\"}}}", "isn't an absolute path" },
+	{ "{\"volumes\":{\"a\":{\"claim\":\"c\",\"mount\":\"/a/../b\"}}}", "isn't an absolute path" },
+	{ "{\"volumes\":{\"a\":{\"claim\":\"c\",\"mount\":\"/\"}}}", "isn't an absolute path" },
+	{ "{\"volumes\":{\"a\":{\"claim\":\"c\",\"mount\":\"/m\"},\"b\":{\"claim\":\"c\",\"mount\":\"/m\"}}}", "volume `b`: there is something else at /m" },
+	{ "{\"volumes\":{\"a\":{\"claim\":\"c\"}}}", "volume `a`: `mount` is missing" },
+	{ "{\"volumes\":{\"a\":5}}", "volume `a`" },
+	{ "{\"volumes\":{\"a\":{\"size_bytes\":5,\"mount\":\"/dev/shm\"}},\"shm_bytes\":5}", "a volume is mounted at /dev/shm" },
+	{ "{\"shm_bytes\":2147483648}", "`resources.shm` is more than `resources.memory`" },
+	{ "{\"gpu_type\":\"amd.com/gpu\"}", "no `gpu` is asked for" },
+	{ "{\"extended\":{\"nvidia.com/gpu\":1}}", "asks for nvidia.com/gpu twice", .gpus = 1 },
+	{ "{\"labels\":{\"cairn/run\":\"x\"}}", "`cairn/run` is set by Cairn" },
+	{ "{\"service_account\":\"a\"}", "a pod has one service account: the step wants `a`, the store `b`", .store_account = "b" },
+	{ "{\"pod_template\":{\"spec\":{\"restartPolicy\":\"OnFailure\"}}}", "it changes `restartPolicy` of the pod" },
+	{ "{\"pod_template\":{\"spec\":{\"automountServiceAccountToken\":true}}}", "it changes `automountServiceAccountToken`" },
+	{ "{\"pod_template\":{\"spec\":{\"containers\":[{\"name\":\"main\",\"command\":[\"x\"]}]}}}", "it changes `command` of the container `main`" },
+	{ "{\"pod_template\":{\"spec\":{\"containers\":[{\"name\":\"main\",\"$patch\":\"delete\"}]}}}", "it removes the container `main`" },
+	{ "{\"pod_template\":{\"spec\":{\"initContainers\":null}}}", "it removes the container `cairn`" },
+	{ "{\"pod_template\":{\"spec\":{\"containers\":[{\"name\":\"main\",\"volumeMounts\":null}]}}}", "it removes the volume `cairn` from" },
+	{ "{\"pod_template\":{\"metadata\":{\"labels\":{\"cairn/attempt\":\"1\"}}}}", "it changes `cairn/attempt` of the labels" },
+	{ "{\"pod_template\":{\"spec\":{\"containers\":[{\"image\":\"x\"}]}}}", "`kubernetes.pod_template`: spec: containers: [0] has no `name`" },
+	{ "{\"pod_template\":{\"spec\":{\"$patch\":\"x\"}}}", "`$patch` must be" },
+	{ "{\"pod_template\":5}", "a pod template must be an object" },
+	{ "[]", "must be an object" },
+	{ "{", "placement" },
+	{ NULL, "`kubernetes.cloud`: `moon`", .cloud = "moon" },
+	{ NULL, "can't share its pods", .nodes = 2, .packed = 2 },
+	{ NULL, "can't mount a path with a colon", .input_path = "a:b" },
+};
+
+static void test_contradictions(void **state)
+{
+	for (size_t i = 0; i < ARRAY_LEN(bads); i++) {
+		const struct bad *b = &bads[i];
+		struct runner_input in = { .name = "in", .path = b->input_path };
+		struct kube_profile p = lab();
+		struct runner_attempt a = plain();
+		const struct runner_attempt *attempts[2] = { &a, &a };
+		struct kube_job job = { .profile = &p, .attempts = attempts, .n = b->packed ? b->packed : 1, .spec = &spec };
+		struct err err = { 0 };
+		json_t *o = NULL;
+
+		a.placement_json = b->placement;
+		a.resources.gpus = b->gpus;
+		a.gang.nodes = b->nodes;
+		p.store_account = b->store_account;
+		p.cloud = b->cloud;
+		if (b->input_path) {
+			a.inputs = &in;
+			a.n_inputs = 1;
+		}
+		assert_int_equal(kube_job_object(&job, &o, &err), -1);
+		assert_null(o);
+		if (!strstr(err.msg, b->want) || err.code != ERR_INVALID)
+			fail_msg("%zu: %s", i, err.msg);
+	}
+}
+
+static void test_too_large(void **state)
+{
+	struct runner_input *in = xcalloc(20000, sizeof(*in));
+	struct kube_profile p = lab();
+	struct runner_attempt a = plain();
+	const struct runner_attempt *attempts = &a;
+	struct kube_job job = { .profile = &p, .attempts = &attempts, .n = 1, .spec = &spec };
+	struct err err = { 0 };
+	json_t *o = NULL;
+
+	for (size_t i = 0; i < 20000; i++)
+		in[i] = (struct runner_input){ .name = "in", .path = "inputs/some-name" };
+	a.inputs = in;
+	a.n_inputs = 20000;
+	assert_int_equal(kube_job_object(&job, &o, &err), -1);
+	assert_int_equal(err.code, ERR_TOO_LARGE);
+	free(in);
+}
+
+/* --- what must hold for any attempt ---------------------------------------------------------------------------------- */
+
+static uint64_t rnd_state = 1;
+
+static uint32_t rnd(uint32_t n)
+{
+	rnd_state = rnd_state * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (uint32_t)((rnd_state >> 33) % n);
+}
+
+static void check_name(const char *name, size_t max)
+{
+	size_t n = strlen(name);
+
+	assert_in_range(n, 1, max);
+	assert_int_equal(strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-"), n);
+	assert_in_range(name[0], 'a', 'z');
+	assert_int_not_equal(name[n - 1], '-');
+}
+
+static void check_restricted(const json_t *container)
+{
+	const json_t *sc = json_object_get(container, "securityContext");
+
+	assert_true(json_is_false(json_object_get(sc, "allowPrivilegeEscalation")));
+	assert_true(json_is_true(json_object_get(sc, "readOnlyRootFilesystem")));
+	assert_string_equal(json_string_value(json_array_get(json_object_get(json_object_get(sc, "capabilities"), "drop"), 0)), "ALL");
+	assert_null(json_object_get(sc, "privileged"));
+}
+
+static void check_mounts(const json_t *container, const json_t *volumes)
+{
+	json_t *m, *other, *v, *mounts = json_object_get(container, "volumeMounts");
+	size_t i, k;
+
+	json_array_foreach (mounts, i, m) {
+		bool found = false;
+
+		json_array_foreach (volumes, k, v)
+			found |= json_equal(json_object_get(v, "name"), json_object_get(m, "name"));
+		assert_true(found);
+		json_array_foreach (mounts, k, other)
+			assert_true(i == k || !json_equal(json_object_get(other, "mountPath"), json_object_get(m, "mountPath")));
+	}
+}
+
+static void check_labels(const json_t *metadata)
+{
+	const char *k;
+	json_t *v;
+
+	json_object_foreach (json_object_get(metadata, "labels"), k, v) {
+		size_t n = json_string_length(v);
+
+		assert_in_range(n, 1, 63);
+		assert_int_equal(strspn(json_string_value(v), "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."), n);
+	}
+}
+
+static void check_job(const json_t *job)
+{
+	const json_t *template = json_object_get(json_object_get(job, "spec"), "template"), *pod = json_object_get(template, "spec");
+	const json_t *sc = json_object_get(pod, "securityContext");
+	const char *lists[] = { "initContainers", "containers" };
+	json_t *c;
+	size_t i;
+
+	check_name(json_string_value(json_object_get(json_object_get(job, "metadata"), "name")), 52);
+	check_labels(json_object_get(job, "metadata"));
+	check_labels(json_object_get(template, "metadata"));
+	assert_true(json_is_true(json_object_get(sc, "runAsNonRoot")));
+	assert_int_not_equal(json_integer_value(json_object_get(sc, "runAsUser")), 0);
+	assert_string_equal(json_string_value(json_object_get(json_object_get(sc, "seccompProfile"), "type")), "RuntimeDefault");
+	assert_true(json_is_false(json_object_get(pod, "automountServiceAccountToken")));
+	for (size_t l = 0; l < 2; l++)
+		json_array_foreach (json_object_get(pod, lists[l]), i, c) {
+			check_restricted(c);
+			check_mounts(c, json_object_get(pod, "volumes"));
+		}
+}
+
+/* A text of any bytes, in a buffer of its own. */
+static const char *noise(char *buf, size_t max)
+{
+	size_t n = 1 + rnd((uint32_t)max - 1);
+
+	for (size_t i = 0; i < n; i++)
+		buf[i] = (char)(rnd(3) ? 'a' + (char)rnd(26) : 1 + (char)rnd(126));
+	buf[n] = '\0';
+	return buf;
+}
+
+static void test_any_attempt(void **state)
+{
+	static const char *const placements[] = { NULL, "{\"spot\":true}", "{\"shm_bytes\":4096}", "{\"volumes\":{\"a\":{\"claim\":\"c\",\"mount\":\"/m\"}}}", "{" PLACES "}" };
+	static const char *const clouds[] = { NULL, "gke", "eks", "aks" };
+	char task[300], run[100], other[64], name[64];
+
+	for (size_t i = 0; i < 3000; i++) {
+		struct kube_profile p = lab();
+		struct runner_attempt a = plain();
+		const struct runner_attempt *attempts = &a;
+		struct kube_job job = { .profile = &p, .attempts = &attempts, .n = 1, .spec = &spec };
+		struct err err = { 0 };
+		json_t *o = NULL;
+
+		a.task = noise(task, 290);
+		a.run_id = noise(run, 90);
+		a.step = rnd(2) ? "train" : NULL;
+		a.id = rnd(1000000);
+		a.number = rnd(9) + 1;
+		a.placement_json = placements[rnd(ARRAY_LEN(placements))];
+		a.resources.gpus = rnd(3);
+		a.gang.nodes = rnd(4);
+		a.inputs = two_inputs;
+		a.n_inputs = rnd(3);
+		p.cloud = clouds[rnd(ARRAY_LEN(clouds))];
+		if (kube_job_object(&job, &o, &err) < 0)
+			fail_msg("%s: %s", a.placement_json, err.msg);
+		check_job(o);
+		json_decref(o);
+		kube_job_name(&a, name);
+		a.number++;
+		kube_job_name(&a, other);
+		assert_string_not_equal(name, other);
+	}
+}
+
+/* What a cached model says is believed by nobody: any value anywhere gives an object or an error, and no harm. */
+static void test_hostile_placement(void **state)
+{
+	static const char *const keys[] = { "labels", "annotations", "node_selector", "tolerations", "affinity", "topology_spread", "priority_class", "queue", "service_account",
+					    "token", "env_from", "image_pull_secrets", "pod_template", "volumes", "extended", "gpu_type", "shm_bytes", "disk_bytes", "spot" };
+	static const char *const values[] = { "5", "-5", "\"x\"", "null", "true", "[]", "[5]", "[[]]", "{}", "{\"a\":5}", "{\"a\":{}}", "{\"nodeAffinity\":5}", "{\"spec\":[]}",
+					      "{\"nodeAffinity\":{\"requiredDuringSchedulingIgnoredDuringExecution\":{\"nodeSelectorTerms\":[5,{\"matchExpressions\":5}]}}}",
+					      "{\"metadata\":5}", "[{\"name\":5}]", "\"a/b\"", "9223372036854775807" };
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		for (size_t k = 0; k < ARRAY_LEN(values); k++)
+			for (size_t cloud = 0; cloud < 2; cloud++) {
+				char *text = xasprintf("{\"spot\":true,\"%s\":%s}", keys[i], values[k]);
+				struct kube_profile p = lab();
+				struct runner_attempt a = plain();
+				const struct runner_attempt *attempts = &a;
+				struct kube_job job = { .profile = &p, .attempts = &attempts, .n = 1, .spec = &spec };
+				struct err err = { 0 };
+				json_t *o = NULL;
+
+				a.placement_json = strcmp(keys[i], "spot") == 0 ? "{\"spot\":5}" : text;
+				a.resources.gpus = 1;
+				p.cloud = cloud ? "eks" : NULL;
+				if (kube_job_object(&job, &o, &err) < 0)
+					assert_int_not_equal(err.code, ERR_NONE);
+				json_decref(o);
+				free(text);
+			}
+}
+
+static void test_owner(void **state)
+{
+	struct kube_profile p = lab();
+	struct runner_attempt a = plain();
+	char *one = kube_job_owner(&p, &a), *same = kube_job_owner(&p, &a), *other;
+
+	assert_string_equal(one, same);
+	p.project = "ffff456789abcdef";
+	other = kube_job_owner(&p, &a);
+	assert_string_not_equal(one, other);
+	free(one);
+	free(same);
+	free(other);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_golden),	  cmocka_unit_test(test_no_secret_values), cmocka_unit_test(test_contradictions), cmocka_unit_test(test_too_large),
+		cmocka_unit_test(test_any_attempt), cmocka_unit_test(test_hostile_placement), cmocka_unit_test(test_owner),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
