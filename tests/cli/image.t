@@ -10,7 +10,7 @@ place() { # DIR: programs as they lie beside each other; helpers that aren't bui
 		if [ -e "$built/$name" ]; then
 			cp "$built/$name" "$1/$name"
 		else
-			cp "$(command -v true)" "$1/$name"
+			cp "$(type -P true)" "$1/$name"
 		fi
 	done
 }

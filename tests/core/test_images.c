@@ -1,0 +1,357 @@
+/* Images of steps where they run in containers: asked for once a run, by digest in keys, attempts and manifests; pinned for a resumed run and a reproduction; named by `why`. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/fs.h"
+#include "plan/plan.h"
+#include "record/manifest.h"
+#include "run/reproduce.h"
+
+#define A "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define B "sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+#define C "sha256:cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc"
+
+static const char yaml[] = "pipeline: boxes\n"
+			   "defaults: {image: \"team/train:2.4\"}\n"
+			   "inputs: {raw: raw/}\n"
+			   "steps:\n"
+			   "  a: {run: work a, outputs: {o: o}}\n"
+			   "  b: {run: work b, image: \"team/other:1\", outputs: {o: o}}\n"
+			   "  again: {run: work again, tools: [\"exit 9\"], outputs: {o: o}}\n"
+			   "  cut: {uses: shard, with: {samples_per_shard: 2}, inputs: {data: \"${{ inputs.raw }}\"}, outputs: {train: t/}}\n";
+
+/* --- a registry, and a world around it --------------------------------------------------------------------------------------------------- */
+
+struct hub {
+	const char *train, *other; /* digests */
+	unsigned calls, names;
+	bool gone;
+};
+
+static int resolve(void *arg, const char *const *names, size_t n, struct arena *arena, const char **ret_refs, size_t *ret_failed, struct err *err)
+{
+	struct hub *h = arg;
+
+	h->calls++;
+	h->names += (unsigned)n;
+	for (size_t i = 0; i < n; i++) {
+		bool other = str_has_prefix(names[i], "team/other");
+
+		*ret_failed = i;
+		if (h->gone || !(str_has_prefix(names[i], "team/train") || other))
+			return err_set(err, ERR_NOT_FOUND, "there is no %s", names[i]);
+		ret_refs[i] = arena_printf(arena, "docker.io/team/%s@%s", other ? "other" : "train", other ? h->other : h->train);
+	}
+	return 0;
+}
+
+struct world {
+	char dir[64];
+	struct hub hub;
+	struct plan_images images;
+	struct clock clock;
+	struct loop *loop;
+	struct store *store;
+	struct db *db;
+	struct runner *runner;
+	struct arena *arena;
+	struct config config;
+	unsigned executed;
+	bool has_images;
+	char a[200], cut[200]; /* images that attempts of these steps were given */
+};
+
+static void execute(void *arg, const struct runner_attempt *at, enum failure_class *ret_failure, int64_t *ret_duration_ns, struct content_id *ret_outputs,
+		    char **ret_metrics_json)
+{
+	struct world *w = arg;
+	struct content_id file = { .kind = 0 };
+
+	w->executed++;
+	if (str_eq(at->task, "a"))
+		snprintf(w->a, sizeof(w->a), "%s", at->image ? at->image : "none");
+	if (str_eq(at->task, "cut"))
+		snprintf(w->cut, sizeof(w->cut), "%s", at->image ? at->image : "none");
+	assert_int_equal(content_put_bytes(w->store, at->task, strlen(at->task), &file, NULL), 0);
+	for (size_t i = 0; i < at->n_outputs; i++)
+		ret_outputs[i] = file;
+}
+
+static void put_file(struct world *w, const char *name, const char *text)
+{
+	_cleanup_(freep) char *path = xasprintf("%s/%s", w->dir, name), *dir = fs_dirname(path);
+
+	assert_int_equal(fs_mkdir_p(dir, NULL), 0);
+	assert_int_equal(fs_write_atomic(path, text, strlen(text), NULL), 0);
+}
+
+static int set_up(void **state)
+{
+	struct world *w = xcalloc(1, sizeof(*w));
+	struct runner_fake_options o = { .script = execute, .arg = w };
+
+	strcpy(w->dir, "/tmp/cairn-images-XXXXXX"); /* lint: strcpy because both are here */
+	assert_non_null(mkdtemp(w->dir));
+	w->arena = arena_new();
+	clock_virtual_init(&w->clock, 1700000000LL * NS_PER_S);
+	assert_int_equal(loop_new(&w->clock, &w->loop, NULL), 0);
+	assert_int_equal(store_open("memory:", true, &w->store, NULL), 0);
+	assert_int_equal(db_open(":memory:", DB_WRITE, &w->db, NULL), 0);
+	assert_int_equal(runner_fake_new(w->loop, &o, &w->runner, NULL), 0);
+	w->config = (struct config){ .project_root = w->dir, .state_dir = w->dir, .runner = "kubernetes", .cpu_milli = 8000, .memory_bytes = GIB };
+	w->hub = (struct hub){ .train = A, .other = B };
+	w->images = (struct plan_images){ resolve, "linux/amd64", &w->hub };
+	w->has_images = true;
+	put_file(w, "raw/x.txt", "x");
+	*state = w;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct world *w = *state;
+
+	w->runner->ops->free(w->runner);
+	db_close(w->db);
+	store_free(w->store);
+	loop_free(w->loop);
+	arena_free(w->arena);
+	fs_remove_tree(w->dir, NULL);
+	free(w);
+	return 0;
+}
+
+static struct pipeline *load(struct world *w, const char *text)
+{
+	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
+	_cleanup_(freep) char *path = xasprintf("%s/pipeline.yaml", w->dir);
+	struct pipeline_load_options o = { .project_root = w->dir };
+	struct pipeline *p = NULL;
+	struct err err = { 0 };
+
+	put_file(w, "pipeline.yaml", text);
+	if (pipeline_load(path, &o, diags, &p, &err) < 0)
+		fail_msg("%s", err.msg);
+	return p;
+}
+
+static struct run_row run(struct world *w, const char *text)
+{
+	_cleanup_(pipeline_freep) struct pipeline *p = load(w, text);
+	struct run_context ctx = { .config = &w->config, .loop = w->loop, .db = w->db, .store = w->store, .runner = w->runner, .leases_fd = -1,
+				   .images = w->has_images ? &w->images : NULL };
+	struct run_row row = { 0 };
+	struct err err = { 0 };
+
+	w->executed = 0;
+	if (run_start(&ctx, p, &(struct run_options){ .jobs = 2 }, w->arena, &row, &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_int_equal(row.state, RUN_SUCCEEDED);
+	return row;
+}
+
+/* A plan by itself, with or without pins. */
+static int plan(struct world *w, struct pipeline *p, const struct plan_pin *pins, size_t n_pins, struct plan **ret, struct err *err)
+{
+	struct plan_context c = { .config = &w->config, .pipeline = p, .store = w->store, .db = w->db, .images = &w->images, .pins = pins, .n_pins = n_pins };
+
+	if (plan_new(&c, &(struct plan_options){ .hash_only = false }, ret, err) < 0)
+		return -1;
+	return plan_resolve(*ret, err);
+}
+
+static void key_of(const struct plan *p, size_t step, struct digest *ret)
+{
+	*ret = plan_task_at(p, step, 0)->key;
+}
+
+/* --- one run ------------------------------------------------------------------------------------------------------------------------------- */
+
+static void test_attempts_and_manifest(void **state)
+{
+	struct world *w = *state;
+	struct run_row row = run(w, yaml);
+	struct attempt_row *attempts;
+	struct manifest m;
+	size_t n, found = 0;
+
+	assert_int_equal(w->hub.calls, 1);
+	assert_int_equal(w->hub.names, 2); /* three steps, two names */
+	assert_string_equal(w->a, "docker.io/team/train@" A);
+	assert_string_equal(w->cut, "none");
+	assert_int_equal(record_run_attempts(w->db, row.rowid, w->arena, &attempts, &n, NULL), 0);
+	assert_int_equal(n, 4);
+	for (size_t i = 0; i < n; i++)
+		if (str_eq(attempts[i].task, "b"))
+			assert_string_equal(attempts[i].image, "docker.io/team/other@" B);
+		else if (str_eq(attempts[i].task, "cut"))
+			assert_null(attempts[i].image);
+	assert_int_equal(manifest_load(w->store, &row.hash, w->arena, &m, NULL), 0);
+	for (size_t i = 0; i < m.n_steps; i++)
+		if (str_eq(m.steps[i].name, "a")) {
+			assert_string_equal(m.steps[i].image, "team/train:2.4");
+			assert_string_equal(m.steps[i].image_digest, "docker.io/team/train@" A);
+			found++;
+		} else if (str_eq(m.steps[i].name, "cut")) {
+			assert_null(m.steps[i].image_digest);
+			found++;
+		}
+	assert_int_equal(found, 2);
+}
+
+/* --- keys and reasons ------------------------------------------------------------------------------------------------------------------------- */
+
+static const char *reason_of(struct world *w, const struct run_row *row, const char *task)
+{
+	struct attempt_row *attempts;
+	size_t n;
+
+	assert_int_equal(record_run_attempts(w->db, row->rowid, w->arena, &attempts, &n, NULL), 0);
+	for (size_t i = 0; i < n; i++)
+		if (str_eq(attempts[i].task, task))
+			return attempts[i].reason;
+	return "not executed";
+}
+
+static char *replaced(const char *text, const char *was, const char *is)
+{
+	struct str out = { 0 };
+	const char *at = strstr(text, was);
+
+	assert_non_null(at);
+	str_addn(&out, text, (size_t)(at - text));
+	str_add(&out, is);
+	str_add(&out, at + strlen(was));
+	return str_take(&out);
+}
+
+static void test_what_a_key_depends_on(void **state)
+{
+	struct world *w = *state;
+	_cleanup_(freep) char *other_tag = replaced(yaml, "train:2.4", "train:3.0");
+	struct run_row row;
+
+	run(w, yaml);
+	assert_int_equal(w->executed, 4);
+	run(w, yaml);
+	assert_int_equal(w->executed, 0);
+	run(w, other_tag); /* the same image by another name */
+	assert_int_equal(w->executed, 0);
+	w->hub.train = C;
+	row = run(w, yaml);
+	assert_int_equal(w->executed, 2); /* a and again, not b, not the built-in step */
+	assert_string_equal(reason_of(w, &row, "a"), "image team/train:2.4 changed: sha256:aaaaaaaaaaaa → sha256:cccccccccccc");
+	w->images.platform = "linux/arm64";
+	row = run(w, yaml);
+	assert_int_equal(w->executed, 3);
+	assert_string_equal(reason_of(w, &row, "a"), "image team/train:2.4 changed: sha256:cccccccccccc linux/amd64 → sha256:cccccccccccc linux/arm64");
+	w->images.platform = "linux/amd64";
+	w->hub.train = A;
+	run(w, yaml);
+	assert_int_equal(w->executed, 0);
+}
+
+/* On this machine images count for nothing, and tools do. */
+static void test_without_containers(void **state)
+{
+	struct world *w = *state;
+	_cleanup_(freep) char *tool = replaced(yaml, "exit 9", "echo 1");
+	_cleanup_(freep) char *other_image = replaced(tool, "train:2.4", "elsewhere:1");
+
+	run(w, yaml);
+	w->has_images = false;
+	w->config.runner = "local";
+	run(w, tool);
+	assert_int_equal(w->executed, 3); /* the built-in step has the same key everywhere */
+	assert_string_equal(w->a, "none");
+	run(w, other_image);
+	assert_int_equal(w->executed, 0);
+	assert_int_equal(w->hub.calls, 1);
+}
+
+/* --- pins ------------------------------------------------------------------------------------------------------------------------------------- */
+
+static void test_a_resumed_run_takes_its_pins(void **state)
+{
+	struct world *w = *state;
+	_cleanup_(pipeline_freep) struct pipeline *p = load(w, yaml);
+	_cleanup_(plan_freep) struct plan *first = NULL;
+	_cleanup_(plan_freep) struct plan *resumed = NULL;
+	_cleanup_(plan_freep) struct plan *later = NULL;
+	const struct plan_pin *pins;
+	struct digest k1, k2, k3;
+	struct err err = { 0 };
+	size_t n;
+
+	if (plan(w, p, NULL, 0, &first, &err) < 0)
+		fail_msg("%s", err.msg);
+	pins = plan_pins(first, &n);
+	w->hub = (struct hub){ .gone = true };
+	w->images.platform = "linux/arm64";
+	if (plan(w, p, pins, n, &resumed, &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_int_equal(w->hub.calls, 0);
+	assert_string_equal(plan_step_image(resumed, 0), "docker.io/team/train@" A);
+	key_of(first, 0, &k1);
+	key_of(resumed, 0, &k2);
+	assert_true(digest_eq(&k1, &k2));
+	w->hub = (struct hub){ .train = C, .other = B };
+	assert_int_equal(plan(w, p, NULL, 0, &later, NULL), 0);
+	key_of(later, 0, &k3);
+	assert_false(digest_eq(&k1, &k3));
+}
+
+static void test_a_reproduction_takes_the_recorded_images(void **state)
+{
+	struct world *w = *state;
+	struct run_row first = run(w, yaml), row;
+	struct run_context ctx = { .config = &w->config, .loop = w->loop, .db = w->db, .store = w->store, .runner = w->runner, .leases_fd = -1, .images = &w->images };
+	struct reproduction *rep = NULL;
+	struct err err = { 0 };
+
+	w->hub = (struct hub){ .gone = true };
+	w->executed = 0;
+	w->a[0] = '\0';
+	if (run_reproduce(&ctx, &first.hash, &(struct reproduce_options){ .mode = REPRODUCE_ISOLATED, .jobs = 2 }, w->arena, &row, &rep, &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_int_equal(w->executed, 4);
+	assert_int_equal(w->hub.calls, 0);
+	assert_string_equal(w->a, "docker.io/team/train@" A);
+	assert_int_equal(rep->verdict, COMPARE_IDENTICAL);
+}
+
+/* --- errors ------------------------------------------------------------------------------------------------------------------------------------- */
+
+static void refused(struct world *w, const char *text, const char *want)
+{
+	_cleanup_(pipeline_freep) struct pipeline *p = load(w, text);
+	_cleanup_(plan_freep) struct plan *none = NULL;
+	struct err err = { 0 };
+
+	assert_int_equal(plan(w, p, NULL, 0, &none, &err), -1);
+	if (!strstr(err.msg, want))
+		fail_msg("`%s` is not in `%s`", want, err.msg);
+}
+
+static void test_errors_say_where(void **state)
+{
+	struct world *w = *state;
+	_cleanup_(freep) char *unknown = replaced(yaml, "team/other:1", "team/nobody:1"), *without = replaced(yaml, "defaults: {image: \"team/train:2.4\"}\n", "");
+
+	refused(w, unknown, "pipeline.yaml:6:3: step `b`: image `team/nobody:1`: there is no team/nobody:1");
+	refused(w, without, "pipeline.yaml:4:3: step `a` has no `image`, and on Kubernetes its command needs one");
+}
+
+int main(void)
+{
+#define ONE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+	const struct CMUnitTest tests[] = { ONE(test_attempts_and_manifest), ONE(test_what_a_key_depends_on), ONE(test_without_containers), ONE(test_a_resumed_run_takes_its_pins),
+					    ONE(test_a_reproduction_takes_the_recorded_images), ONE(test_errors_say_where) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
