@@ -5,6 +5,7 @@
  * reason; the sidecar; the program's exit; and only then a pod that is simply gone. */
 #include "runners/kubernetes/facts.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,10 @@
 
 /* The sidecar of a pod whose containers have all ended is told to have ended so long after them at the latest. */
 #define SIDECAR_LATE_NS (30 * NS_PER_S)
+/* Ends of pods that are told by clocks of different machines, in seconds. */
+#define SAME_TIME_NS (2 * NS_PER_S)
+/* After one node's failure: more than any pod has to save and to go. */
+#define GANG_LATE_NS (15 * 60 * NS_PER_S)
 /* A sidecar that ends so often before the program could start won't do better. */
 #define SIDECAR_RESTARTS 3
 /* What is on its way is worth a word after this. */
@@ -23,13 +28,13 @@ static void say(struct kube_verdict *v, const char *fmt, ...) _printf_(2, 3);
 static void say(struct kube_verdict *v, const char *fmt, ...)
 {
 	va_list ap;
-	size_t n;
+	int len;
 
 	va_start(ap, fmt);
-	n = (size_t)MAX(vsnprintf(v->text, sizeof(v->text), fmt, ap), 0);
+	len = vsnprintf(v->text, sizeof(v->text), fmt, ap);
 	va_end(ap);
-	if (n >= sizeof(v->text)) /* not in the middle of a character */
-		for (n = sizeof(v->text) - 1; n > 0 && !text_is_utf8(v->text, n); n--)
+	if (len >= (int)sizeof(v->text)) /* not in the middle of a character */
+		for (size_t n = sizeof(v->text) - 1; n > 0 && !text_is_utf8(v->text, n); n--)
 			v->text[n - 1] = '\0';
 	for (char *c = v->text; *c; c++)
 		if ((unsigned char)*c < ' ' || *c == 127)
@@ -390,14 +395,33 @@ static bool is_overdue(const struct job_facts *job, const struct kube_verdict *v
 
 /* --- several nodes ---------------------------------------------------------------------------------------------------------------------- */
 
-/* The other pods of a Job that failed are deleted: the one that failed by itself, or first, is the reason. */
-static bool is_cause(const struct kube_verdict *a, const struct kube_verdict *than)
+/* How much the end of one node says of why the gang ended, when others ended at the same time: times are told in whole seconds, and a rank whose peer was killed fails
+ * within milliseconds. */
+static int weight(const struct kube_verdict *v, const struct pod_facts *p)
 {
-	bool self = a->class != FAILURE_LOST, other = than->class != FAILURE_LOST;
+	int code = p && p->main.state == CONTAINER_TERMINATED ? p->main.exit_code : 0;
 
-	if (self != other)
-		return self;
-	return a->since_ns && (than->since_ns == 0 || a->since_ns < than->since_ns);
+	if (v->class == FAILURE_LOST || code == 128 + SIGTERM)
+		return 0; /* the other pods of a Job that failed are deleted */
+	if (v->class != FAILURE_NONE && v->class != FAILURE_FAILED)
+		return 3;
+	return code > 128 && code != 128 + SIGABRT ? 2 : 1; /* killed; a library that misses its peer aborts */
+}
+
+struct culprit {
+	struct kube_verdict v;
+	int weight; /* -1: none */
+};
+
+static bool is_cause(const struct culprit *a, const struct culprit *than)
+{
+	int64_t apart = a->v.since_ns - than->v.since_ns;
+
+	if (than->weight < 0 || (a->weight == 0) != (than->weight == 0))
+		return than->weight <= 0;
+	if (a->weight != than->weight && a->v.since_ns && than->v.since_ns && apart <= SAME_TIME_NS && apart >= -SAME_TIME_NS)
+		return a->weight > than->weight;
+	return a->v.since_ns && (than->v.since_ns == 0 || apart < 0);
 }
 
 /* Failed: a class of the cluster's, or a program that didn't end well (its sidecar knows more). */
@@ -414,29 +438,42 @@ static void prefix(struct kube_verdict *v, unsigned index, unsigned nodes)
 		say(v, "node %u of %u: %s", index, nodes, copy.text);
 }
 
+/* The others save what they have before they go: until then the gang isn't at its end, and nothing of it is started anew. */
+static void await_others(const struct kube_verdict *cause, const struct kube_verdict *slowest, int64_t now_ns, struct kube_verdict *ret)
+{
+	*ret = *cause;
+	if (slowest->stage == STAGE_ENDED || now_ns - cause->since_ns > GANG_LATE_NS)
+		return;
+	ret->stage = STAGE_SAVING;
+	ret->class = FAILURE_NONE;
+}
+
 static void judge_gang(const struct job_facts *job, bool gone, const struct pod_facts *const *pods, size_t n, unsigned nodes, int64_t now_ns, struct kube_verdict *ret)
 {
-	struct kube_verdict cause = { 0 }, slowest = { .stage = STAGE_ENDED }, first = { 0 };
-	bool failed = false, set = false;
+	struct culprit cause = { .weight = -1 };
+	struct kube_verdict slowest = { .stage = STAGE_ENDED }, first = { 0 };
+	bool set = false;
 
 	for (unsigned i = 0; i < nodes; i++) {
 		const struct pod_facts *p = pod_of(pods, n, nodes, i, now_ns);
-		struct kube_verdict v;
+		struct culprit c = { .weight = -1 };
 
-		p ? judge_pod(p, now_ns, &v) : judge_no_pod(job, gone, &v);
-		prefix(&v, i, nodes);
-		if (has_failed(&v, p) && (!failed || is_cause(&v, &cause))) {
-			cause = v;
-			failed = true;
-		}
+		p ? judge_pod(p, now_ns, &c.v) : judge_no_pod(job, gone, &c.v);
+		prefix(&c.v, i, nodes);
+		c.weight = has_failed(&c.v, p) ? weight(&c.v, p) : -1;
+		if (c.weight >= 0 && is_cause(&c, &cause))
+			cause = c;
 		if (i == 0)
-			first = v;
-		if (v.stage < slowest.stage || !set || (v.stage == slowest.stage && v.since_ns > slowest.since_ns))
-			slowest = v;
+			first = c.v;
+		if (c.v.stage < slowest.stage || !set || (c.v.stage == slowest.stage && c.v.since_ns > slowest.since_ns))
+			slowest = c.v;
 		set = true;
 	}
-	*ret = failed ? cause : slowest.stage == STAGE_ENDED ? first : slowest;
-	if (failed && !ret->result)
+	if (cause.weight >= 0)
+		await_others(&cause.v, &slowest, now_ns, ret);
+	else
+		*ret = slowest.stage == STAGE_ENDED ? first : slowest;
+	if (cause.weight >= 0 && !ret->result)
 		ret->result = first.result;
 	ret->program_ran |= first.program_ran;
 }
@@ -451,6 +488,6 @@ void kube_judge(const struct job_facts *job, bool gone, const struct pod_facts *
 		judge_pod(p, now_ns, ret);
 	else
 		judge_no_pod(job, gone, ret);
-	if (is_overdue(job, ret, now_ns))
+	if (nodes <= 1 && is_overdue(job, ret, now_ns))
 		judge_job_end(job, ret);
 }
