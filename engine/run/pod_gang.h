@@ -24,7 +24,7 @@ struct pod_gang_world {
 	void *arg;
 };
 
-/* `service`, `index`: from the environment (NULL: absent). Blocks. *ret_env: what the program's environment gets for it, NULL-terminated, in `arena`: CAIRN_GANG_* of steps/train/gang.h;
+/* `service`, `index`: from the environment (NULL: absent). Blocks. *ret_env: what the program gets for it, NULL-terminated, in `arena`: CAIRN_GANG_* of steps/train/gang.h;
  * empty for an attempt on one node. ERR_CANCELLED: stopped; ERR_INVALID: the environment isn't that of a gang's pod; ERR_IO: DNS doesn't know the pods. */
 int pod_gang_meet(const struct runner_attempt *a, const char *service, const char *index, const struct pod_gang_world *world, struct arena *arena,
 		  const char *const **ret_env, struct err *err);

@@ -174,7 +174,7 @@ static void join(struct member *m, struct bundle *b)
 	m->b = b;
 	VEC_PUSH(&b->members, m);
 	bundle_hold(b, m->a->id);
-	b->nodes = MAX(m->a->gang.nodes + m->a->gang.servers, 1u);
+	b->nodes = MAX(m->a->gang.nodes, 1u);
 }
 
 /* --- making Jobs --------------------------------------------------------------------------------------------------------------------- */

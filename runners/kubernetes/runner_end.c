@@ -21,11 +21,13 @@ struct ending {
 	char pod[254], node[254];
 	bool wants_log;
 	int64_t started_ns, ended_ns; /* of main; 0 */
+	struct gang_part *parts; /* of several nodes */
 
 	/* found out */
 	struct pod_result *results;
 	size_t n_results;
 	struct content_id log;
+	struct content_id gang_log; /* of all nodes */
 	char *log_tail;
 	struct err err; /* why there is no result */
 };
@@ -118,6 +120,8 @@ static void end(void *arg)
 		e->n_results = 0;
 	if (e->wants_log && !has_log(e) && sidecar_failed(e))
 		take_log(e);
+	if (e->parts)
+		gang_log(e->k, e->parts, e->b->nodes, e->b->id, e->pod, &e->log, &e->gang_log);
 }
 
 /* --- on the loop's thread -------------------------------------------------------------------------------------------------------------- */
@@ -190,7 +194,9 @@ static void report(struct ending *e, struct member *m, bool packed)
 		fail(&r, FAILURE_STORE, "the result of the pod lacks outputs");
 	if (r.failure != FAILURE_NONE && e->b->imposed_code && e->v.class == r.failure)
 		r.err.code = e->b->imposed_code;
-	if (r.log.kind == CONTENT_NONE)
+	if (e->gang_log.kind != CONTENT_NONE)
+		r.log = e->gang_log;
+	else if (r.log.kind == CONTENT_NONE)
 		r.log = e->log;
 	if (!r.log_tail)
 		r.log_tail = e->log_tail;
@@ -212,6 +218,7 @@ static void ended(void *arg)
 	b->state = BUNDLE_REPORTED;
 	while (b->members.n)
 		report(e, b->members.v[b->members.n - 1], packed);
+	gang_parts_free(e->parts, b->nodes);
 	arena_free(e->arena);
 	free(e->message);
 	free(e);
@@ -252,6 +259,7 @@ void bundle_end(struct bundle *b, const struct kube_verdict *v)
 		e->ended_ns = f->main.ended_ns;
 		e->wants_log = v->program_ran && !f->gone && v->class != FAILURE_CANCELLED;
 	}
+	e->parts = gang_parts(b);
 	b->state = BUNDLE_ENDING;
 	pool_submit(b->k->pool, end, ended, e);
 }

@@ -170,6 +170,15 @@ void bundle_ask_events(struct bundle *b, const char *of_uid);
 /* Deletes Jobs of the run whose attempts' ends are on record; on the caller's thread. */
 void runner_sweep(struct kube *k);
 
+/* runner_gang.c: the log of several nodes. */
+struct gang_part; /* what one node's pod left */
+struct gang_part *gang_parts(const struct bundle *b); /* on the loop's thread: of b->nodes nodes; NULL for one node */
+void gang_parts_free(struct gang_part *parts, unsigned nodes);
+/* On a worker: the logs of all nodes as one, each after a line that names its node, in the store; NONE when there is none. `other`: of the pod `other_pod`, whose
+ * sidecar kept none. */
+void gang_log(struct kube *k, const struct gang_part *parts, unsigned nodes, uint64_t attempt_id, const char *other_pod, const struct content_id *other,
+	      struct content_id *ret);
+
 /* runner_end.c */
 void bundle_end(struct bundle *b, const struct kube_verdict *v);
 

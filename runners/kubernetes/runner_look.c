@@ -79,16 +79,16 @@ static bool no_sidecar(const struct bundle *b)
 static void limit_gang(struct bundle *b, const struct kube_verdict *v, int64_t now)
 {
 	unsigned running = 0;
-	char what[64];
+	_cleanup_(str_deinit) struct str time = { 0 };
 
 	for (size_t i = 0; i < b->pods.n; i++)
-		running += b->pods.v[i]->f.main.state == CONTAINER_RUNNING;
+		running += b->pods.v[i]->f.main.state == CONTAINER_RUNNING && !b->pods.v[i]->f.gone;
 	if (running && !b->first_running_ns)
 		b->first_running_ns = now;
-	if (v->stage >= STAGE_RUNNING || !b->first_running_ns || now - b->first_running_ns <= b->k->o.gang_within_ns)
+	if (v->stage >= STAGE_RUNNING || b->imposed != FAILURE_NONE || server_trouble(b->k) || !b->first_running_ns || now - b->first_running_ns <= b->k->o.gang_within_ns)
 		return;
-	snprintf(what, sizeof(what), "only %u of %u nodes started", running, b->nodes);
-	say_late(b, FAILURE_UNSCHEDULABLE, what, b->k->o.gang_within_ns, v->text);
+	text_add_duration(&time, b->k->o.gang_within_ns);
+	impose(b, FAILURE_UNSCHEDULABLE, "%u of %u pods started within %s; released%s%.400s", running, b->nodes, time.s, *v->text ? ": " : "", v->text);
 }
 
 static void limit(struct bundle *b, const struct kube_verdict *v)

@@ -1,0 +1,105 @@
+/* What the pods of several nodes leave is one attempt's: their logs become one text, node by node, each line of a rank behind the rank's number as the launcher wrote it. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "base/fs.h"
+#include "runners/kubernetes/runner_internal.h"
+
+/* Of all nodes together, in memory until it is in the store; each has an equal part of it at least. */
+#define GANG_LOG_MAX (256 * MIB)
+
+struct gang_part {
+	char pod[254], node[254];
+	char *message; /* the sidecar's, or NULL */
+};
+
+static const char *word_of(const struct pod_facts *f)
+{
+	return f->sidecar.message ? f->sidecar.message : f->sidecar.last_message;
+}
+
+struct gang_part *gang_parts(const struct bundle *b)
+{
+	struct gang_part *parts = b->nodes > 1 ? xcalloc(b->nodes, sizeof(*parts)) : NULL;
+
+	for (size_t i = 0; parts && i < b->pods.n; i++) {
+		const struct pod_facts *f = &b->pods.v[i]->f;
+		struct gang_part *part = f->index < b->nodes ? &parts[f->index] : NULL;
+
+		if (!part || (part->message && !word_of(f)))
+			continue;
+		memcpy(part->pod, f->name, sizeof(part->pod));
+		memcpy(part->node, f->node, sizeof(part->node));
+		free(part->message);
+		part->message = word_of(f) ? xstrdup(word_of(f)) : NULL;
+	}
+	return parts;
+}
+
+void gang_parts_free(struct gang_part *parts, unsigned nodes)
+{
+	for (unsigned i = 0; parts && i < nodes; i++)
+		free(parts[i].message);
+	free(parts);
+}
+
+/* --- on a worker --------------------------------------------------------------------------------------------------------------------- */
+
+/* What the pod says where its log is; NONE. */
+static struct content_id log_of(struct kube *k, const struct gang_part *part, uint64_t attempt_id)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	_cleanup_(str_deinit) struct str whole = { 0 };
+	const struct runner_staging *s = &k->o.staging;
+	struct pod_result *results;
+	struct content_id where, none = { 0 };
+	size_t n;
+	int r = part->message ? pod_result_read(part->message, strlen(part->message), arena, &results, &n, &where, NULL) : -1;
+
+	if (r > 0)
+		r = s->fetch(s->arg, &where, POD_RESULT_MAX, &whole, NULL) < 0 ? -1 : pod_result_read(whole.s, whole.len, arena, &results, &n, &where, NULL);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		if (results[i].attempt_id == attempt_id)
+			return results[i].r.log;
+	return none;
+}
+
+/* 1: something of a log is there. */
+static int add_part(struct kube *k, const struct gang_part *part, unsigned index, unsigned nodes, const struct content_id *id, int fd)
+{
+	const struct runner_staging *s = &k->o.staging;
+	_cleanup_(str_deinit) struct str text = { 0 }, head = { 0 };
+	struct err err = { 0 };
+	bool there = id->kind != CONTENT_NONE && s->fetch(s->arg, id, GANG_LOG_MAX / nodes, &text, &err) == 0;
+
+	str_addf(&head, "=== node %u of %u", index, nodes);
+	if (*part->node)
+		str_addf(&head, ", on %s", part->node);
+	if (id->kind == CONTENT_NONE)
+		str_add(&head, ": printed nothing that could be kept");
+	else if (!there)
+		str_addf(&head, ": %s", err.msg);
+	str_add(&head, " ===\n");
+	if (there && text.len && text.s[text.len - 1] != '\n')
+		str_addc(&text, '\n');
+	return fs_write_all(fd, head.s, head.len, NULL) < 0 || (there && text.len && fs_write_all(fd, text.s, text.len, NULL) < 0) ? -1 : there;
+}
+
+void gang_log(struct kube *k, const struct gang_part *parts, unsigned nodes, uint64_t attempt_id, const char *other_pod, const struct content_id *other,
+	      struct content_id *ret)
+{
+	_cleanup_(fd_closep) int fd = memfd_create("log", MFD_CLOEXEC);
+	int r = 0, any = 0;
+
+	for (unsigned i = 0; i < nodes && fd >= 0 && r >= 0; i++) {
+		struct content_id id = log_of(k, &parts[i], attempt_id);
+
+		if (id.kind == CONTENT_NONE && strcmp(parts[i].pod, other_pod) == 0)
+			id = *other;
+		r = add_part(k, &parts[i], i, nodes, &id, fd);
+		any |= r > 0;
+	}
+	if (r < 0 || !any || lseek(fd, 0, SEEK_SET) < 0 || k->o.staging.put_log(k->o.staging.arg, fd, ret, NULL) < 0)
+		*ret = (struct content_id){ 0 };
+}
