@@ -26,6 +26,7 @@ struct pod_checkpoint {
 
 struct pod_slot {
 	const struct runner_attempt *a;
+	const char *const *gang_env; /* of several nodes: what the launcher is told of the others */
 	int run_fd, w_fd; /* POD_RUN/I, POD_ROOT/I/w */
 	bool ended;	  /* its result is complete */
 	bool saved;

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include "base/fs.h"
+#include "run/pod_gang.h"
 #include "run/pod_internal.h"
 #include "run/staging.h"
 
@@ -112,12 +113,15 @@ static bool has_name(const char *const *env, const char *name)
 }
 
 /* As on the local runner: text is UTF-8, whatever the image says. */
-static const char *const *environment(struct pod *p, const struct runner_attempt *a)
+static const char *const *environment(struct pod *p, const struct pod_slot *s)
 {
+	const struct runner_attempt *a = s->a;
 	VEC(const char *) v = { 0 };
 	const char *const *kept;
 
 	for (const char *const *e = a->env; *e; e++)
+		VEC_PUSH(&v, *e);
+	for (const char *const *e = s->gang_env; e && *e; e++)
 		VEC_PUSH(&v, *e);
 	if (!has_name(a->env, "LC_ALL"))
 		VEC_PUSH(&v, "LC_ALL=C.UTF-8");
@@ -137,7 +141,7 @@ static int write_plan(struct pod *p, struct err *err)
 		const struct runner_attempt *a = &p->attempts[i];
 
 		v[i] = (struct init_program){ .dir = arena_printf(p->arena, "%s/%zu/w", p->o.root, i), .tmp = arena_printf(p->arena, "%s/%zu/tmp", p->o.root, i),
-					      .argv = a->argv, .env = environment(p, a), .redact = a->secrets, .timeout_ns = a->timeout_ns, .grace_ns = a->grace_ns,
+					      .argv = a->argv, .env = environment(p, &p->slots[i]), .redact = a->secrets, .timeout_ns = a->timeout_ns, .grace_ns = a->grace_ns,
 					      .forwards_signals = a->forwards_signals };
 	}
 	bytes = init_plan_encode(v, p->n, &len);
@@ -213,11 +217,20 @@ static int lay_out_all(struct pod *p, struct err *err)
 	return 0;
 }
 
+/* Last, so that all pods of the gang bring their inputs at the same time. SIGTERM ends the process (pod.c). */
+static int meet_all(struct pod *p, struct err *err)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (pod_gang_meet(p->slots[i].a, getenv(POD_GANG_SERVICE), getenv(POD_GANG_INDEX), NULL, p->arena, &p->slots[i].gang_env, err) < 0)
+			return blame(p, i, err);
+	return 0;
+}
+
 int pod_stage(struct pod *p, struct err *err)
 {
 	if (pod_put_programs(p, err) < 0)
 		return err_wrap(err, "putting the helper where the program's container finds it");
-	if (pod_read_spec(p, err) < 0 || place_all(p, err) < 0 || lay_out_all(p, err) < 0 || pod_state_write(p, err) < 0 || write_plan(p, err) < 0)
+	if (pod_read_spec(p, err) < 0 || place_all(p, err) < 0 || lay_out_all(p, err) < 0 || pod_state_write(p, err) < 0 || meet_all(p, err) < 0 || write_plan(p, err) < 0)
 		return -1;
 	/* What was fetched is in the workspaces now; the copies may go. */
 	return store_sync(p->store, err);
