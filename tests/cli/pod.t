@@ -395,6 +395,67 @@ test_expect --needs ROOT 'a full disk ends nobody, and the log says what is miss
 	test_is "$(tail -n 1 log-full)" end
 '
 
+test_expect 'a directory swapped for a link while its checkpoint is saved brings nothing in' '
+	mkdir -p hidden/a
+	echo "deep secret" >hidden/f
+	echo "deep secret" >hidden/a/f
+	P=$PWD
+	pod swap "$(sh_of "mkdir ckpt/a; echo 1 >ckpt/a/f; echo 2 >ckpt/f
+		i=0; while [ \$i -lt 400 ]; do echo \$i >ckpt/n; mv ckpt real; ln -s $P/hidden ckpt; rm ckpt; mv real ckpt; mv ckpt/a real; ln -s $P/hidden ckpt/a; mv ckpt/f fx
+		ln -s $P/hidden/f ckpt/f; rm ckpt/a ckpt/f; mv real ckpt/a; mv fx ckpt/f; i=\$((i+1)); done; exit 1")" "checkpoint=\"ckpt\"" \
+		"key=\"$(printf swap | sha256sum | cut -c 1-64)\""
+	sidecar swap --checkpoint-every 3ms
+	main swap
+	ended swap
+	test_is "$(grep -rl "deep secret" "$STORE" | wc -l)" 0
+	test_is "$(test "$(json swap/state/cairn-pod.json "d[\"slots\"][0][\"sequence\"]")" -gt 2 && echo saved)" saved
+	run_pod swap2 "$(sh_of "cat ckpt/n ckpt/a/f ckpt/f")" "checkpoint=\"ckpt\"" "key=\"$(printf swap | sha256sum | cut -c 1-64)\"" id=8
+	test_is "$(tr "\n" " " <swap2-main.out)" "399 1 2 "
+'
+
+test_expect --needs 'ROOT unshare chroot' 'as process 1 of a container: another user, an image with nothing in it, a read-only root' '
+	chmod o+x "$TRASH" "$TRASH/work"
+	mkdir -p jail
+	J=$PWD/jail
+	echo one >one
+	id=$("$TOOL" put "$STORE" one)
+	cp "$(dirname "$(realpath "$(command -v cairn)")")/cairn-init" code-init
+	mkdir -p jailcode
+	cp code-init jailcode/prog
+	code=$("$TOOL" put "$STORE" jailcode)
+	pod jailed "argv=[\"./prog\",\"--what\"]" "inputs=[{\"name\":\"d\",\"path\":\"in/one\",\"id\":\"$id\"}]" "code=\"$code\""
+	mkdir -p "$J$PWD/jailed/root"
+	sidecar jailed
+	cairn pod --ready --root "$PWD/jailed/root"
+	start jailed-main unshare -mpf --kill-child sh -c "mount --bind $J $J && mount -o remount,ro,bind $J && mount --bind $PWD/jailed/root $J$PWD/jailed/root || exit 1
+		exec chroot --userspec=65534:65534 $J $PWD/jailed/root/bin/cairn-init --root $PWD/jailed/root"
+	ended jailed
+	test_is "$(cat jailed-main.rc) $(result jailed "[\"failure\"]") $(result jailed "[\"exit\"]")" "2 failed 2"
+	test_grep usage: jailed-main.out
+'
+
+test_expect --needs 'ROOT unshare setpriv' 'process 1 passes signals on, reaps, and leaves nothing; what another user made for itself alone is collected' '
+	chmod o+x "$TRASH" "$TRASH/work"
+	pod one "$(sh_of "umask 077; mkdir o; echo mine >o/f; chmod 0 o/f; (setsid sleep 300 & sleep 0.01); trap \"exit 5\" USR1; touch up; while :; do sleep 0.02; done")" \
+		"outputs=[{\"name\":\"o\",\"path\":\"o\",\"dir\":true}]"
+	python3 - one/spec.json <<-"PY"
+		import json, sys
+		d = json.load(open(sys.argv[1]))
+		d["attempts"][0]["argv"][2] = d["attempts"][0]["argv"][2].replace("mkdir o; ", "").replace("exit 5", "exit 0")
+		json.dump(d, open(sys.argv[1], "w"))
+	PY
+	"$TOOL" spec "$STORE" one/spec.json >one/spec
+	sidecar one
+	cairn pod --ready --root "$PWD/one/root"
+	start one-main unshare -mpf --kill-child setpriv --reuid 65534 --regid 65534 --clear-groups "$PWD/one/root/bin/cairn-init" --root "$PWD/one/root"
+	wait_until 20 test -e one/root/0/w/up
+	kill -USR1 "$(pgrep -f "^$PWD/one/root/bin/cairn-init" | tail -n 1)"
+	ended one
+	test_is "$(cat one-main.rc) $(result one ".get(\"failure\")")" "0 null"
+	"$TOOL" get "$STORE" "$(result one "[\"outputs\"][0]")" mine
+	test_is "$(cat mine/f)" mine
+'
+
 test_expect 'a program that is not there' '
 	run_pod nop "argv=[\"/no/such/program\"]"
 	test_is "$(cat nop-main.rc) $(result nop "[\"exit\"]")" "127 127"
