@@ -11,9 +11,9 @@ INIT=$BUILD/cairn-init
 # Another machine each time: what it finds is in the shared store.
 cat >"$TOOL" <<SH
 #!/bin/sh
-chmod -R u+w "$TRASH/tool-local" 2>/dev/null
-rm -rf "$TRASH/tool-local"
-exec env POD_TOOL_LOCAL="$TRASH/tool-local" CAIRN_STORE_ENDPOINT="\${AWS_ENDPOINT_URL:-}" "$BUILD/tests/pod_tool" "\$@"
+local=\$(mktemp -d "$TRASH/tool.XXXXXX")
+trap 'chmod -R u+w "\$local"; rm -rf "\$local"' EXIT
+env POD_TOOL_LOCAL="\$local" CAIRN_STORE_ENDPOINT="\${AWS_ENDPOINT_URL:-}" "$BUILD/tests/pod_tool" "\$@"
 SH
 chmod +x "$TOOL"
 export TOOL INIT
@@ -179,27 +179,6 @@ test_expect "$1: a result that is too long for a message goes through the store"
 	test_is "$(test $(stat -c %s long/message) -le 4096 && echo small)" small
 	test_grep "\"result\":\"blob:" long/message
 	test_is "$(result long "[\"metrics\"]" | wc -c)" 5009
-'
-
-test_expect "$1: of several nodes each saves its own, all go on from all of it" '
-	key="key=\"$(printf gang | sha256sum | cut -c 1-64)\""
-	gang="gang={\"framework\":\"torch\",\"nodes\":2}"
-	one() { # NAME INDEX ARGUMENT…
-		local name=$1 index=$2
-		shift 2
-		pod "$name" "$@"
-		export JOB_COMPLETION_INDEX=$index
-		sidecar "$name"
-		main "$name"
-		ended "$name"
-	}
-	(one g0 0 "$key" "$gang" "checkpoint=\"ckpt\"" "$(sh_of "echo zero >ckpt/r0; echo first >ckpt/both; exit 1")")
-	(one g1 1 "$key" "$gang" "checkpoint=\"ckpt\"" "$(sh_of "echo one >ckpt/r1; echo second >ckpt/both; exit 1")")
-	(one h1 1 "$key" "$gang" "checkpoint=\"ckpt\"" id=8 "$(sh_of "cat ckpt/r0 ckpt/r1 ckpt/both; echo more >>ckpt/r1; exit 1")")
-	test_is "$(tr "\n" " " <h1-main.out)" "zero one first "
-	(one i0 0 "$key" "$gang" "checkpoint=\"ckpt\"" id=9 "$(sh_of "cat ckpt/r0 ckpt/r1 ckpt/both")")
-	test_is "$(tr "\n" " " <i0-main.out)" "zero one more first "
-	test_is "$(result i0 ".get(\"index\")") $(result h1 "[\"index\"]")" "null 1"
 '
 }
 
@@ -436,23 +415,23 @@ test_expect --needs 'ROOT unshare chroot' 'as process 1 of a container: another 
 
 test_expect --needs 'ROOT unshare setpriv' 'process 1 passes signals on, reaps, and leaves nothing; what another user made for itself alone is collected' '
 	chmod o+x "$TRASH" "$TRASH/work"
-	pod one "$(sh_of "umask 077; mkdir o; echo mine >o/f; chmod 0 o/f; (setsid sleep 300 & sleep 0.01); trap \"exit 5\" USR1; touch up; while :; do sleep 0.02; done")" \
+	pod pid1 "$(sh_of "umask 077; mkdir o; echo mine >o/f; chmod 0 o/f; (setsid sleep 300 & sleep 0.01); trap \"exit 5\" USR1; touch up; while :; do sleep 0.02; done")" \
 		"outputs=[{\"name\":\"o\",\"path\":\"o\",\"dir\":true}]"
-	python3 - one/spec.json <<-"PY"
+	python3 - pid1/spec.json <<-"PY"
 		import json, sys
 		d = json.load(open(sys.argv[1]))
 		d["attempts"][0]["argv"][2] = d["attempts"][0]["argv"][2].replace("mkdir o; ", "").replace("exit 5", "exit 0")
 		json.dump(d, open(sys.argv[1], "w"))
 	PY
-	"$TOOL" spec "$STORE" one/spec.json >one/spec
-	sidecar one
-	cairn pod --ready --root "$PWD/one/root"
-	start one-main unshare -mpf --kill-child setpriv --reuid 65534 --regid 65534 --clear-groups "$PWD/one/root/bin/cairn-init" --root "$PWD/one/root"
-	wait_until 20 test -e one/root/0/w/up
-	kill -USR1 "$(pgrep -f "^$PWD/one/root/bin/cairn-init" | tail -n 1)"
-	ended one
-	test_is "$(cat one-main.rc) $(result one ".get(\"failure\")")" "0 null"
-	"$TOOL" get "$STORE" "$(result one "[\"outputs\"][0]")" mine
+	"$TOOL" spec "$STORE" pid1/spec.json >pid1/spec
+	sidecar pid1
+	cairn pod --ready --root "$PWD/pid1/root"
+	start pid1-main unshare -mpf --kill-child setpriv --reuid 65534 --regid 65534 --clear-groups "$PWD/pid1/root/bin/cairn-init" --root "$PWD/pid1/root"
+	wait_until 20 test -e pid1/root/0/w/up
+	kill -USR1 "$(pgrep -f "^$PWD/pid1/root/bin/cairn-init" | tail -n 1)"
+	ended pid1
+	test_is "$(cat pid1-main.rc) $(result pid1 ".get(\"failure\")")" "0 null"
+	"$TOOL" get "$STORE" "$(result pid1 "[\"outputs\"][0]")" mine
 	test_is "$(cat mine/f)" mine
 '
 
