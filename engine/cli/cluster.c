@@ -80,7 +80,7 @@ static int check_store(const struct config *c, struct err *err)
 	if (is_bucket(c->store_uri) && c->kubernetes.store_claim)
 		return err_set(err, ERR_INVALID, "cairn.yaml: `kubernetes.store_claim` is for a store in a directory, and `store` is %s", c->store_uri);
 	if (!is_bucket(c->store_uri) && !c->kubernetes.store_claim)
-		return err_set(err, ERR_INVALID, "pods can't reach the store %s: name an s3:// or gs:// one as `store` in cairn.yaml, or the volume that it is in as `kubernetes.store_claim`",
+		return err_set(err, ERR_INVALID, "pods can't reach the store %s: name an s3:// or gs:// one as `store` in cairn.yaml, or its volume as `kubernetes.store_claim`",
 			       c->store_uri);
 	if (c->store_options.ca && !c->kubernetes.store_ca)
 		return err_set(err, ERR_INVALID, "the store's certificate is checked with %s, which pods don't have: put it into a ConfigMap as ca.crt and name that as "

@@ -45,7 +45,7 @@ static void fill_step(struct dry_run *d, const struct step *s, struct arena *are
 		secrets[i] = arena_printf(arena, "%s=", s->secrets[i]); /* the value is the cluster's */
 	*a = (struct runner_attempt){ .id = d->next_id++, .run_id = RUN_ID, .number = 1, .step = s->name, .secrets = secrets, .outputs = out, .n_outputs = s->n_outputs,
 				      .metrics_path = s->metrics, .series_path = step_is_launched(s) ? STEP_SERIES_PATH : NULL, .checkpoint_path = s->checkpoint,
-				      .timeout_ns = s->timeout_ns, .forwards_signals = step_is_launched(s), .image = s->run ? s->image : NULL,
+				      .timeout_ns = s->timeout_ns, .forwards_signals = step_is_launched(s), .image = plan_step_image(d->plan, s->index),
 				      .placement_json = s->placement_json, .pack = s->pack,
 				      .resources = { .cpu_milli = s->resources.cpu_milli, .memory_bytes = s->resources.memory_bytes, .gpus = s->resources.gpus } };
 	if (dist->nodes > 1)
@@ -284,10 +284,20 @@ static int show_step(struct dry_run *d, const struct step *s, struct err *err)
 
 /* --- the command ---------------------------------------------------------------------------------------------------- */
 
+/* The image by its digest, as pods would have it; where the registry can't be asked, by its name. */
+static void find_own_image(struct dry_run *d)
+{
+	struct err why = { 0 };
+
+	if (cli_images_own(d->s.images, &d->profile.cairn_image, &why) < 0)
+		cli_note(d->cli, "%s: its digest isn't shown: %s", d->profile.cairn_image, why.msg);
+}
+
 static int open_cluster(struct dry_run *d, bool server, struct err *err)
 {
 	if (cluster_access(d->s.config, d->cli->arena, &d->access, err) < 0 || cluster_profile(d->s.config, &d->access, d->cli->arena, &d->profile, err) < 0)
 		return -1;
+	find_own_image(d);
 	return server ? kube_client_new(&d->access, &(struct kube_client_options){ .qps = 100, .burst = 200 }, &d->client, err) : 0;
 }
 
@@ -299,7 +309,6 @@ static int show_all(struct dry_run *d, const struct run_options *o, bool server,
 		return -1;
 	if (!str_eq(d->s.config->runner, "kubernetes"))
 		return err_set(err, ERR_USAGE, "--dry-run shows what a cluster is given, and tasks run on this machine: add --on kubernetes (`cairn plan` says what would run)");
-	d->s.steps_program = POD_STEPS;
 	if (open_cluster(d, server, err) < 0 || session_plan(&d->s, d->cli, d->pipeline, o, &d->plan, err) < 0)
 		return -1;
 	for (size_t i = 0; i < d->pipeline->n_steps && r == 0; i++)

@@ -87,7 +87,7 @@ test_expect 'run --dry-run=client and =server; nothing is made' '
 	cat >cairn.yaml <<-E
 		runner: kubernetes
 		store: $PWD/store
-		kubernetes: {namespace: ml, image: "registry.test/cairn:1", store_claim: shared, cloud: gke}
+		kubernetes: {namespace: ml, image: "registry.test/cairn@sha256:0123456789012345678901234567890123456789012345678901234567890123", store_claim: shared, cloud: gke}
 	E
 	cat >pipeline.yaml <<-E
 		pipeline: p

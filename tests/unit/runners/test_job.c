@@ -121,8 +121,8 @@ static const struct golden goldens[] = {
 	{ "gang", .nodes = 4, .gpus = 2 },
 	{ "packed", .packed = 3 },
 	{ "template",
-	  "{\"pod_template\":{\"metadata\":{\"annotations\":{\"a\":\"b\"}},\"spec\":{\"securityContext\":{\"runAsUser\":2000},\"containers\":[{\"name\":\"main\",\"env\":[{\"name\":"
-	  "\"HOME\",\"value\":\"/scratch\"},{\"name\":\"EXTRA\",\"value\":\"1\"}]}],\"tolerations\":null}}}",
+	  "{\"pod_template\":{\"metadata\":{\"annotations\":{\"a\":\"b\"}},\"spec\":{\"securityContext\":{\"runAsUser\":2000},\"containers\":[{\"name\":\"main\",\"env\":["
+	  "{\"name\":\"HOME\",\"value\":\"/scratch\"},{\"name\":\"EXTRA\",\"value\":\"1\"}]}],\"tolerations\":null}}}",
 	  "{\"pod_template\":{\"spec\":{\"priority\":null,\"dnsConfig\":{\"options\":[{\"name\":\"ndots\",\"value\":\"2\"}]},\"initContainers\":[{\"name\":\"setup\",\"image\":"
 	  "\"registry.test/setup:1\",\"securityContext\":{\"allowPrivilegeEscalation\":false,\"capabilities\":{\"drop\":[\"ALL\"]}}}]}}}" },
 };
