@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include "base/text.h"
 #include "cli/facts.h"
+#include "cli/logs_pod.h"
+#include "run/run.h"
 #include "cli/server.h"
 #include "runners/runner.h"
 #include "storage/content.h"
@@ -215,6 +217,33 @@ static int print_rest(struct logs *l, const struct attempt_row *a, off_t at, str
 	return n < 0 ? err_errno(err, "cannot read the log") : 0;
 }
 
+static void show_and_flush(void *arg, const char *bytes, size_t n)
+{
+	struct logs *l = arg;
+
+	show(l, bytes, n);
+	fflush(l->cli->out);
+}
+
+/* A pod may not be there yet, and then it is gone once its log is in the store. */
+static int print_pod(struct logs *l, const struct attempt_row *a, struct err *err)
+{
+	struct attempt_row now = *a;
+	bool runs;
+	int r;
+
+	do {
+		runs = still_running(l, a, &now);
+		if (!runs && now.ended_ns)
+			return print_stored(l, &now, err);
+		r = logs_of_pod(l->config, (uint64_t)a->id, l->follow, show_and_flush, l, err);
+		if (r > 0 && l->follow && runs)
+			poll(NULL, 0, 500);
+	} while (r > 0 && l->follow && runs);
+	end_rank(l);
+	return MIN(r, 0);
+}
+
 static int print_live(struct logs *l, const struct attempt_row *a, struct err *err)
 {
 	_cleanup_(freep) char *path = runner_local_log_path(l->config->state_dir, (uint64_t)a->id);
@@ -251,7 +280,9 @@ static int print_attempt(struct logs *l, const struct attempt_row *a, struct err
 	if (l->many)
 		cli_printf(l->cli, "%s==> %s%s <==%s\n", cli_style(l->cli, STYLE_BOLD), cli_text(l->cli, a->task), a->number > 1 ? " (again)" : "",
 			   cli_style(l->cli, STYLE_PLAIN));
-	return a->ended_ns ? print_stored(l, a, err) : print_live(l, a, err);
+	if (a->ended_ns)
+		return print_stored(l, a, err);
+	return str_eq(run_durable_runner(l->run.options_json, l->cli->arena), "kubernetes") ? print_pod(l, a, err) : print_live(l, a, err);
 }
 
 static bool wanted(const struct cli_args *args, const struct attempt_row *a, size_t n_attempts)

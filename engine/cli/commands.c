@@ -156,7 +156,8 @@ const struct cli_command cli_commands[] = {
 		   { "cairn logs -f train", "as it goes" }, { "cairn logs train --rank 1 -n 20", "the last lines of one rank" }),
 	  .complete = COMPLETE_STEP, .run = cmd_logs },
 	{ "cancel", "stop runs that another process is running", "[RUN...]", 0, CLI_ANY,
-	  "Asks the run's engine to stop (default: the only run that is running). Tasks get SIGTERM and their time of grace.",
+	  "Asks the run's engine to stop (default: the only run that is running). Tasks get SIGTERM and their time of grace. Of a run whose engine died, the "
+	  "Jobs that go on are deleted.",
 	  OPTIONS({ 0, "now", NULL, "don't wait for tasks to end in order" }, OPT_SERVER), .json = "{\"cancelled\": [RUN ID]}",
 	  EXAMPLES({ "cairn cancel", "the running one" }, { "cairn cancel digits-7kq2m --now", "at once" }), .complete = COMPLETE_RUN,
 	  .run = cmd_cancel },

@@ -45,3 +45,48 @@ int run_cancel(struct db *db, const struct run_row *r, bool now, struct err *err
 		return -1;
 	return signal_engine(r, now) < 0 ? err_errno(err, "cannot signal the engine of run %s (process %d)", r->id, r->pid) : 0;
 }
+
+static int close_attempts(struct db *db, const struct run_row *r, int64_t now_ns, struct arena *arena, struct err *err)
+{
+	struct attempt_row *rows;
+	size_t n;
+
+	if (record_run_attempts(db, r->rowid, arena, &rows, &n, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		if (rows[i].ended_ns)
+			continue;
+		rows[i].ended_ns = now_ns;
+		rows[i].failure = FAILURE_CANCELLED;
+		rows[i].exit_status = -1;
+		rows[i].message = "stopped on request";
+		if (record_attempt_end(db, &rows[i], err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int run_cancel_dead(struct db *db, const struct run_row *r, int64_t now_ns, struct arena *arena, struct err *err)
+{
+	struct run_row now;
+	int result;
+
+	if (db_begin(db, err) < 0)
+		return -1;
+	result = record_find_run_named(db, r->id, arena, &now, err) > 0 ? 0 : -1;
+	if (result == 0 && record_run_engine(&now) == RUN_ENGINE_LIVES)
+		result = err_set(err, ERR_BUSY, "run %s was taken up again meanwhile: cancel it once more", r->id);
+	now.state = RUN_CANCELLED;
+	now.ended_ns = now_ns;
+	now.pid = 0;
+	now.message = "stopped on request";
+	if (result == 0)
+		result = close_attempts(db, &now, now_ns, arena, err);
+	if (result == 0)
+		result = record_run_update(db, &now, err);
+	if (result < 0) {
+		db_rollback(db);
+		return -1;
+	}
+	return db_commit(db, err);
+}

@@ -7,4 +7,8 @@
 /* `db` is open for writing, without a transaction. now: tasks get no time to end in order. ERR_INVALID when no engine of this machine has it. */
 int run_cancel(struct db *db, const struct run_row *r, bool now, struct err *err);
 
+/* After the Jobs of a run whose engine died were deleted: its attempts and the run itself have ended. ERR_BUSY when an engine has it again. */
+int run_cancel_dead(struct db *db, const struct run_row *r, int64_t now_ns, struct arena *arena, struct err *err);
+
 #endif
+

@@ -31,8 +31,11 @@ int runner_kubernetes_new(struct loop *l, const struct runner_kubernetes_options
 
 /* For `cairn logs -f`: what `main` of the attempt's pod has printed so far and prints on, to `sink`, until it ends (0) or `sink` returns != 0. Blocks; any thread. From
  * one pod of several: `index`.
- * ERR_NOT_FOUND: there is no such pod (any more). A stream that breaks off is taken up where it ended. */
-int kube_follow_log(struct kube_client *c, const char *namespace_, uint64_t attempt_id, const char *project, unsigned index,
+ * ERR_NOT_FOUND: there is no such pod (any more). A stream that breaks off is taken up where it ended. Without `follow`: only what there is so far. */
+int kube_follow_log(struct kube_client *c, const char *namespace_, uint64_t attempt_id, const char *project, unsigned index, bool follow,
 		    int (*sink)(void *arg, const void *bytes, size_t n, struct err *err), void *arg, struct err *err);
+
+/* Deletes all Jobs of a run, whose engine is dead; *ret_n: so many. Their pods get their grace time. */
+int kube_delete_run(struct kube_client *c, const char *namespace_, const char *project, const char *run_id, size_t *ret_n, struct err *err);
 
 #endif

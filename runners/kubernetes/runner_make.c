@@ -234,7 +234,7 @@ struct deletion {
 	struct err err;
 };
 
-static int delete_now(struct kube *k, const struct deletion *d, struct err *err)
+static int delete_at(struct kube_client *c, const char *ns, const struct deletion *d, struct err *err)
 {
 	_cleanup_(str_deinit) struct str path = { 0 };
 	struct kube_call call = { .method = "DELETE", .repeatable = true };
@@ -243,15 +243,20 @@ static int delete_now(struct kube *k, const struct deletion *d, struct err *err)
 
 	if (d->at_once)
 		json_object_set_new(body, "gracePeriodSeconds", json_integer(0));
-	kube_add_path(&path, d->group, "v1", k->o.profile->namespace_, d->resource, d->name);
+	kube_add_path(&path, d->group, "v1", ns, d->resource, d->name);
 	call.path = path.s;
 	call.body = body;
-	r = kube_do(k->client, &call, err);
+	r = kube_do(c, &call, err);
 	kube_call_deinit(&call);
 	json_decref(body);
 	if (r < 0 && (err->code == ERR_NOT_FOUND || err->code == ERR_CHANGED))
 		return 0; /* it has gone already, or another has its name now */
 	return r;
+}
+
+static int delete_now(struct kube *k, const struct deletion *d, struct err *err)
+{
+	return delete_at(k->client, k->o.profile->namespace_, d, err);
 }
 
 static void run_deletion(void *arg)
@@ -420,4 +425,48 @@ void runner_sweep(struct kube *k)
 		}
 	}
 	kube_call_deinit(&call);
+}
+
+/* --- a run without an engine ------------------------------------------------------------------------------------------------------------------ */
+
+static int delete_all(struct kube_client *c, const char *ns, const json_t *items, size_t *ret_n, struct err *err)
+{
+	for (size_t i = 0; i < json_array_size(items); i++) {
+		struct deletion d = { .group = "batch", .resource = "jobs" };
+		struct job_facts f;
+		int r = 0;
+
+		if (job_facts_of(json_array_get(items, i), &f) == 0) {
+			memcpy(d.name, f.name, sizeof(d.name));
+			memcpy(d.uid, f.uid, sizeof(d.uid));
+			r = delete_at(c, ns, &d, err);
+			*ret_n += r == 0;
+		}
+		job_facts_deinit(&f);
+		if (r < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int kube_delete_run(struct kube_client *c, const char *namespace_, const char *project, const char *run_id, size_t *ret_n, struct err *err)
+{
+	size_t before;
+	int r;
+
+	*ret_n = 0;
+	do { /* what was deleted isn't in the next list */
+		_cleanup_(str_deinit) struct str path = { 0 };
+		struct kube_call call = { .method = "GET" };
+
+		before = *ret_n;
+		kube_add_path(&path, "batch", "v1", namespace_, "jobs", NULL);
+		str_addf(&path, "?limit=500&labelSelector=" KUBE_LABEL_MANAGED "%%3Dcairn%%2C" KUBE_LABEL_PROJECT "%%3D%s%%2C" KUBE_LABEL_RUN "%%3D%s", project, run_id);
+		call.path = path.s;
+		r = kube_do(c, &call, err);
+		if (r == 0)
+			r = delete_all(c, namespace_, json_object_get(call.json, "items"), ret_n, err);
+		kube_call_deinit(&call);
+	} while (r == 0 && *ret_n - before >= 500);
+	return r;
 }

@@ -1,0 +1,232 @@
+/* `cairn logs -f` of a pod: lines come with time stamps, by which a stream that broke off is taken up where it ended. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include "base/clock.h"
+#include "base/text.h"
+#include "runners/kubernetes/facts.h"
+#include "runners/kubernetes/runner.h"
+
+#define STAMP_MAX    64
+#define LOOK_AGAIN_NS (500 * NS_PER_MS)
+#define QUIET_NS     (180 * NS_PER_S)
+/* Streams that end without a byte while the container runs: then the pod is beyond our reach. */
+#define BROKEN_MAX   20
+
+struct follower {
+	struct kube_client *c;
+	const char *ns;
+	int (*sink)(void *arg, const void *bytes, size_t n, struct err *err);
+	void *arg;
+	bool any; /* something was printed */
+	bool refused; /* by the sink */
+
+	/* where we are: lines of one nanosecond are told apart by their number */
+	int64_t last_ns;
+	uint64_t n_last;      /* whole lines of that stamp that were passed on */
+	uint64_t last_partial; /* bytes of the line behind them that were */
+
+	/* in the stream */
+	char stamp[STAMP_MAX];
+	size_t stamp_len;
+	bool in_line;
+	int64_t line_ns;
+	uint64_t n_line; /* lines of its stamp before it in this stream */
+	uint64_t skip;	 /* bytes of this line that are known; UINT64_MAX: all */
+	uint64_t passed; /* bytes of it so far, without the stamp */
+};
+
+/* --- lines -------------------------------------------------------------------------------------------------------------------------- */
+
+static void begin_line(struct follower *f)
+{
+	int64_t ns = f->line_ns;
+
+	f->stamp[f->stamp_len] = '\0';
+	if (text_parse_time(f->stamp, &ns, NULL) < 0)
+		ns = f->line_ns; /* the rest of a line that the kubelet cut */
+	f->n_line = ns == f->line_ns ? f->n_line + 1 : 0;
+	f->line_ns = ns;
+	f->in_line = true;
+	f->passed = 0;
+	if (ns < f->last_ns || (ns == f->last_ns && f->n_line < f->n_last))
+		f->skip = UINT64_MAX;
+	else
+		f->skip = ns == f->last_ns && f->n_line == f->n_last ? f->last_partial : 0;
+}
+
+static int pass(struct follower *f, const char *bytes, size_t n, struct err *err)
+{
+	uint64_t known = f->skip > f->passed ? MIN(f->skip - f->passed, (uint64_t)n) : 0;
+
+	f->passed += n;
+	if (known == n)
+		return 0;
+	if (f->line_ns != f->last_ns)
+		f->n_last = 0;
+	f->last_ns = f->line_ns;
+	f->n_last = f->n_line;
+	f->last_partial = f->passed;
+	f->any = true;
+	f->refused = f->sink(f->arg, bytes + known, n - known, err) != 0;
+	return f->refused ? -1 : 0;
+}
+
+static void end_line(struct follower *f)
+{
+	f->in_line = false;
+	f->stamp_len = 0;
+	if (f->skip == UINT64_MAX || f->line_ns != f->last_ns)
+		return;
+	f->n_last = f->n_line + 1;
+	f->last_partial = 0;
+}
+
+static int on_bytes(void *arg, const void *bytes, size_t n, struct err *err)
+{
+	struct follower *f = arg;
+	const char *at = bytes, *end = at + n;
+
+	while (at < end) {
+		const char *newline;
+		size_t len;
+
+		if (!f->in_line) {
+			if (*at == ' ' || f->stamp_len == STAMP_MAX - 1) {
+				begin_line(f);
+				at += *at == ' ';
+			} else {
+				f->stamp[f->stamp_len++] = *at++;
+			}
+			continue;
+		}
+		newline = memchr(at, '\n', (size_t)(end - at));
+		len = newline ? (size_t)(newline - at) + 1 : (size_t)(end - at);
+		if (pass(f, at, len, err) < 0)
+			return -1;
+		if (newline)
+			end_line(f);
+		at += len;
+	}
+	return 0;
+}
+
+/* From the last second on: the server doesn't look closer. */
+static int stream(struct follower *f, const char *pod, bool follow, struct err *err)
+{
+	_cleanup_(str_deinit) struct str path = { 0 };
+	struct kube_call call = { .method = "GET", .accept = "*/*", .sink = on_bytes, .arg = f, .quiet_timeout_ns = QUIET_NS };
+	int r;
+
+	kube_add_path(&path, "", "v1", f->ns, "pods", pod);
+	str_add(&path, "/log?container=" KUBE_MAIN "&timestamps=true");
+	if (follow)
+		str_add(&path, "&follow=true");
+	if (f->last_ns) {
+		str_add(&path, "&sinceTime=");
+		text_add_time(&path, f->last_ns / NS_PER_S * NS_PER_S, 0);
+	}
+	f->in_line = false;
+	f->stamp_len = 0;
+	f->line_ns = 0;
+	f->n_line = 0;
+	call.path = path.s;
+	r = kube_do(f->c, &call, err);
+	kube_call_deinit(&call);
+	return r;
+}
+
+/* --- pods ----------------------------------------------------------------------------------------------------------------------------- */
+
+static bool holds(const json_t *object, const struct pod_facts *p, uint64_t attempt_id)
+{
+	const char *ids = json_string_value(json_object_get(json_object_get(json_object_get(object, "metadata"), "annotations"), KUBE_NOTE_ATTEMPTS));
+	char *end;
+
+	if (p->attempt_id == attempt_id)
+		return true;
+	for (; ids && *ids >= '1' && *ids <= '9'; ids = *end == ' ' ? end + 1 : end)
+		if (strtoull(ids, &end, 10) == attempt_id)
+			return true;
+	return false;
+}
+
+/* The newest one. `any`: of all pods of the project, since a pack is labelled with its first attempt only. */
+static int find_pod(struct follower *f, const char *project, uint64_t attempt_id, unsigned index, bool any, struct pod_facts *ret, struct err *err)
+{
+	_cleanup_(str_deinit) struct str path = { 0 };
+	struct kube_call call = { .method = "GET" };
+	const json_t *items;
+	int found = 0;
+
+	kube_add_path(&path, "", "v1", f->ns, "pods", NULL);
+	str_addf(&path, "?limit=1000&labelSelector=" KUBE_LABEL_MANAGED "%%3Dcairn%%2C" KUBE_LABEL_PROJECT "%%3D%s", project);
+	if (!any)
+		str_addf(&path, "%%2C" KUBE_LABEL_ATTEMPT "%%3D%llu", (unsigned long long)attempt_id);
+	call.path = path.s;
+	if (kube_do(f->c, &call, err) < 0) {
+		kube_call_deinit(&call);
+		return -1;
+	}
+	items = json_object_get(call.json, "items");
+	for (size_t i = 0; i < json_array_size(items); i++) {
+		const json_t *object = json_array_get(items, i);
+		struct pod_facts p;
+
+		if (pod_facts_of(object, &p) < 0 || p.index != index || !holds(object, &p, attempt_id) || (found && p.created_ns < ret->created_ns)) {
+			pod_facts_deinit(&p);
+			continue;
+		}
+		if (found)
+			pod_facts_deinit(ret);
+		*ret = p;
+		found = 1;
+	}
+	kube_call_deinit(&call);
+	return found;
+}
+
+static int look(struct follower *f, const char *project, uint64_t attempt_id, unsigned index, struct pod_facts *ret, struct err *err)
+{
+	int found = find_pod(f, project, attempt_id, index, false, ret, err);
+
+	return found ? found : find_pod(f, project, attempt_id, index, true, ret, err);
+}
+
+static void pause_briefly(void)
+{
+	const struct timespec t = { .tv_nsec = LOOK_AGAIN_NS };
+
+	nanosleep(&t, NULL); /* lint: nanosleep because a person waits for what a pod prints, in true time, and nothing tells us of pods */
+}
+
+int kube_follow_log(struct kube_client *c, const char *namespace_, uint64_t attempt_id, const char *project, unsigned index, bool follow,
+		    int (*sink)(void *arg, const void *bytes, size_t n, struct err *err), void *arg, struct err *err)
+{
+	struct follower f = { .c = c, .ns = namespace_, .sink = sink, .arg = arg };
+	unsigned broken = 0;
+
+	for (;;) {
+		struct pod_facts p = { 0 };
+		struct err why = { 0 };
+		int found = look(&f, project, attempt_id, index, &p, err), r = 0;
+		bool ended = found > 0 && p.main.state == CONTAINER_TERMINATED, before = f.any;
+		int64_t at = f.last_ns;
+
+		if (found > 0 && p.main.state != CONTAINER_WAITING)
+			r = stream(&f, p.name, follow && !ended, &why);
+		pod_facts_deinit(&p);
+		if (found < 0)
+			return -1;
+		if (found == 0)
+			return before ? 0 : err_set(err, ERR_NOT_FOUND, "attempt %llu has no pod in %s (any more)", (unsigned long long)attempt_id, namespace_);
+		if (r == 0 && (ended || !follow))
+			return 0;
+		if (r < 0 && (why.code == ERR_CANCELLED || f.refused || (broken > BROKEN_MAX && f.last_ns == at))) {
+			*err = why;
+			return -1;
+		}
+		broken = f.last_ns == at && r < 0 ? broken + 1 : 0;
+		pause_briefly();
+	}
+}
