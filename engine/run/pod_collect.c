@@ -224,7 +224,8 @@ static void save_checkpoint(struct pod *p, struct pod_slot *s)
 	struct err e = { 0 };
 
 	s->result.r.continues = s->ck.continues;
-	if (s->a->checkpoint_path && s->result.r.failure != FAILURE_NONE && pod_checkpoint_save(p, s, &e) < 0)
+	/* That this node ended well doesn't mean that the others do, with which it begins again then. */
+	if (s->a->checkpoint_path && (s->result.r.failure != FAILURE_NONE || s->a->gang.nodes > 1) && pod_checkpoint_save(p, s, &e) < 0)
 		fprintf(stderr, "cairn pod: the checkpoint of %s: %s\n", s->a->task, e.msg);
 }
 
