@@ -34,7 +34,7 @@ struct pod_slot {
 	struct pod_checkpoint ck;
 };
 
-enum pod_work { POD_LAYING_OUT, POD_SERVING, POD_TOLD };
+enum pod_work { POD_LAYING_OUT, POD_SERVING };
 
 struct pod {
 	struct store *store;

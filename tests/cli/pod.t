@@ -69,8 +69,8 @@ main() { # NAME [ARGUMENT…]
 
 # Ends by itself: nobody tells it.
 ended() { # NAME
-	wait_until 60 test -s "$1-main.rc"
-	wait_until 60 test -s "$1-side.rc"
+	wait_until 120 test -s "$1-main.rc"
+	wait_until 120 test -s "$1-side.rc"
 	test_is "$(cat "$1-side.rc")" 0 || { cat "$1-side.out" >&2; return 1; }
 	"$TOOL" result "$STORE" "$1/message" >"$1.json" || { cat "$1/message" >&2; return 1; }
 }
@@ -380,7 +380,7 @@ test_expect 'a directory swapped for a link while its checkpoint is saved brings
 	echo "deep secret" >hidden/a/f
 	P=$PWD
 	pod swap "$(sh_of "mkdir ckpt/a; echo 1 >ckpt/a/f; echo 2 >ckpt/f
-		i=0; while [ \$i -lt 400 ]; do echo \$i >ckpt/n; mv ckpt real; ln -s $P/hidden ckpt; rm ckpt; mv real ckpt; mv ckpt/a real; ln -s $P/hidden ckpt/a; mv ckpt/f fx
+		i=0; while [ \$i -lt 60 ]; do echo \$i >ckpt/n; mv ckpt real; ln -s $P/hidden ckpt; rm ckpt; mv real ckpt; mv ckpt/a real; ln -s $P/hidden ckpt/a; mv ckpt/f fx
 		ln -s $P/hidden/f ckpt/f; rm ckpt/a ckpt/f; mv real ckpt/a; mv fx ckpt/f; i=\$((i+1)); done; exit 1")" "checkpoint=\"ckpt\"" \
 		"key=\"$(printf swap | sha256sum | cut -c 1-64)\""
 	sidecar swap --checkpoint-every 3ms
@@ -389,7 +389,7 @@ test_expect 'a directory swapped for a link while its checkpoint is saved brings
 	test_is "$(grep -rl "deep secret" "$STORE" | wc -l)" 0
 	test_is "$(test "$(json swap/state/cairn-pod.json "d[\"slots\"][0][\"sequence\"]")" -gt 2 && echo saved)" saved
 	run_pod swap2 "$(sh_of "cat ckpt/n ckpt/a/f ckpt/f")" "checkpoint=\"ckpt\"" "key=\"$(printf swap | sha256sum | cut -c 1-64)\"" id=8
-	test_is "$(tr "\n" " " <swap2-main.out)" "399 1 2 "
+	test_is "$(tr "\n" " " <swap2-main.out)" "59 1 2 "
 '
 
 test_expect --needs 'ROOT unshare chroot' 'as process 1 of a container: another user, an image with nothing in it, a read-only root' '
