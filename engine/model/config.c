@@ -193,7 +193,8 @@ static void read_serve(const struct doc *d, const struct yaml_node *n, struct co
 
 static void read_config(const struct doc *d, const struct yaml_node *root, struct config *c)
 {
-	static const char *const keys[] = { "store", "runner", "salt", "jobs", "resources", "retention", "kubernetes", "cache", "cache_size", "store_options", "reference_above", "serve" };
+	static const char *const keys[] = { "store", "runner",	   "salt",	 "jobs",	  "resources",	     "retention", "kubernetes",
+					    "cache", "cache_size", "store_options", "reference_above", "serve" };
 	const struct yaml_node *v;
 	int64_t jobs;
 

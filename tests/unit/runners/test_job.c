@@ -150,7 +150,7 @@ static void make(const struct golden *g, struct str *out)
 	struct kube_profile p = lab();
 	struct runner_attempt a[4];
 	const struct runner_attempt *attempts[4];
-	size_t n = g->packed ? g->packed : 1, n_more;
+	size_t n = g->packed ? g->packed : 1, n_more = 0;
 	struct kube_job job = { .profile = &p, .attempts = attempts, .n = n, .spec = &spec };
 	json_t *defaults = parse(g->defaults), *o = NULL, *more[2];
 	struct err err = { 0 };
