@@ -68,12 +68,14 @@ static int add_step(struct planned *pl, size_t step, struct err *err)
 
 	if (known < 0)
 		return -1;
+	if (!plan_step_expanded(pl->plan, step) && !plan_step_selected(pl->plan, step))
+		return 0;
 	if (!plan_step_expanded(pl->plan, step))
 		return add_unexpanded(pl, step, known > 0, median);
 	for (size_t i = 0; i < plan_n_tasks(pl->plan, step); i++) {
 		const struct plan_task *t = plan_task_at(pl->plan, step, i);
 
-		if (t->state == TASK_STATE_UNSELECTED)
+		if (t->state == TASK_STATE_UNSELECTED || (t->state == TASK_WAITING && t->unselected))
 			continue;
 		plan_task_label(pl->plan, t, &pl->label);
 		count(pl, t, known > 0, median);

@@ -267,6 +267,8 @@ static int show_step(struct dry_run *d, const struct step *s, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 
+	if (!plan_step_expanded(d->plan, s->index) && !plan_step_selected(d->plan, s->index))
+		return 0;
 	if (!plan_step_expanded(d->plan, s->index))
 		return show_unknown(d, s, NULL, arena, err);
 	for (size_t i = 0; i < plan_n_tasks(d->plan, s->index); i++)
@@ -276,7 +278,7 @@ static int show_step(struct dry_run *d, const struct step *s, struct err *err)
 	for (size_t i = 0; i < plan_n_tasks(d->plan, s->index); i++) {
 		const struct plan_task *t = plan_task_at(d->plan, s->index, i);
 
-		if (t->state == TASK_WAITING && show_unknown(d, s, t, arena, err) < 0)
+		if (t->state == TASK_WAITING && !t->unselected && show_unknown(d, s, t, arena, err) < 0)
 			return -1;
 	}
 	return 0;

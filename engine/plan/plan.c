@@ -517,6 +517,11 @@ bool plan_step_expanded(const struct plan *p, size_t step)
 	return p->steps[step].expanded;
 }
 
+bool plan_step_selected(const struct plan *p, size_t step)
+{
+	return p->steps[step].selected;
+}
+
 size_t plan_n_tasks(const struct plan *p, size_t step)
 {
 	return p->steps[step].n_tasks;

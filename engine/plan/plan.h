@@ -164,6 +164,7 @@ size_t plan_n_ready(const struct plan *p);
 const struct pipeline *plan_pipeline(const struct plan *p);
 size_t plan_n_steps(const struct plan *p); /* the pipeline's, in its order */
 bool plan_step_expanded(const struct plan *p, size_t step);
+bool plan_step_selected(const struct plan *p, size_t step); /* some of its tasks may be executed */
 size_t plan_n_tasks(const struct plan *p, size_t step); /* 0 until expanded; a matrix's number is known from the start */
 size_t plan_step_left(const struct plan *p, size_t step); /* tasks that haven't ended */
 struct plan_task *plan_task_at(const struct plan *p, size_t step, size_t index);

@@ -73,6 +73,13 @@ test_expect 'JSON: a List that kubectl takes' '
 	test_is "$(json out.json "len($jobs[\"train\"][\"spec\"][\"template\"][\"spec\"][\"affinity\"][\"nodeAffinity\"][\"requiredDuringSchedulingIgnoredDuringExecution\"][\"nodeSelectorTerms\"])")" 2
 '
 
+test_expect 'only what is asked for' '
+	cairn run --on kubernetes --dry-run=client prep >some.yaml 2>/dev/null
+	test_is "$(grep -c "^kind:" some.yaml)" 1
+	cairn plan --json prep >plan.json
+	test_is "$(json plan.json "[t[\"task\"] for t in d[\"tasks\"]]")" "[\"prep\"]"
+'
+
 test_expect 'the same names each time: the id of the project is kept' '
 	cairn run --on kubernetes --dry-run >again.yaml 2>/dev/null
 	test_cmp out.yaml again.yaml
