@@ -127,7 +127,7 @@ static void take_pod(struct kube *k, struct news *n)
 	if (!of_interest(k, n->pod.attempt_id))
 		return;
 	b = bundle_of(k, n->pod.attempt_id);
-	if (b->deleted)
+	if (b->state == BUNDLE_REPORTED)
 		return;
 	p = pod_of(b, n->pod.uid);
 	was_gone = p->f.gone;
