@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "runners/image/registry.h"
 
-#define NAME_MAX_BYTES 255
+#define NAME_MAX_BYTES 255 /* of a host; of a path, with `library/` where that is left out */
 #define TAG_MAX_BYTES 128
 #define DEFAULT_HOST "docker.io"
 
@@ -142,10 +142,10 @@ static int parse_name(const char *text, size_t n, struct arena *arena, struct im
 	const char *slash = memchr(text, '/', n), *path = text;
 	const char *host = DEFAULT_HOST;
 
-	if (n == 0 || n > NAME_MAX_BYTES)
-		return not_one(text, n ? "more than 255 bytes" : "it is empty", err);
+	if (n == 0)
+		return not_one(text, "it is empty", err);
 	if (slash && slash > text && names_host(text, (size_t)(slash - text))) {
-		if (!is_host(text, (size_t)(slash - text)))
+		if (slash - text > NAME_MAX_BYTES || !is_host(text, (size_t)(slash - text)))
 			return not_one(text, "what is before the first slash is not a host", err);
 		host = arena_strndup(arena, text, (size_t)(slash - text));
 		path = slash + 1;
@@ -157,7 +157,7 @@ static int parse_name(const char *text, size_t n, struct arena *arena, struct im
 		host = DEFAULT_HOST;
 	ret->host = host;
 	ret->path = str_eq(host, DEFAULT_HOST) && !memchr(path, '/', n) ? arena_printf(arena, "library/%.*s", (int)n, path) : arena_strndup(arena, path, n);
-	return 0;
+	return strlen(ret->path) <= NAME_MAX_BYTES ? 0 : not_one(text, "its path has more than 255 bytes", err);
 }
 
 int image_ref_parse(const char *text, struct arena *arena, struct image_ref *ret, struct err *err)
