@@ -36,6 +36,15 @@ static const char *const *pull_secrets(const struct config *c, struct arena *are
 	return v;
 }
 
+/* The nodes' platform, where cairn.yaml picks nodes by it; else this machine's. */
+static const char *platform(const struct config *c, struct arena *arena)
+{
+	const json_t *selector = c->kubernetes.placement ? json_object_get(c->kubernetes.placement, "node_selector") : NULL;
+	const char *arch = json_string_value(json_object_get(selector, "kubernetes.io/arch"));
+
+	return arch ? arena_printf(arena, "linux/%s", arch) : images_platform();
+}
+
 static int open_client(struct cli_images *i, struct err *err)
 {
 	const struct config *c = i->config;
@@ -61,7 +70,7 @@ int cli_images_new(const struct config *c, struct cli_images **ret, struct err *
 	o.client = i->client;
 	o.namespace_ = i->access.namespace_;
 	i->images = images_new(&o);
-	i->plan = (struct plan_images){ .resolve = resolve, .platform = images_platform(), .arg = i };
+	i->plan = (struct plan_images){ .resolve = resolve, .platform = platform(c, i->arena), .arg = i };
 	*ret = i;
 	return 0;
 }
