@@ -36,7 +36,8 @@ class Api:
 def job(i):
     container = {"name": "main", "image": "fake:1", "command": ["true", str(i)], "resources": {"requests": {"cpu": "100m", "memory": "32Mi"}}}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": f"b-{i}"},
-            "spec": {"backoffLimit": 0, "template": {"spec": {"restartPolicy": "Never", "automountServiceAccountToken": False, "nodeSelector": {"type": "kwok"},
+            "spec": {"backoffLimit": 0, "template": {"spec": {"restartPolicy": "Never", "automountServiceAccountToken": False, "nodeSelector": {"simulated": "true"},
+                                                              "tolerations": [{"key": "simulated", "operator": "Exists"}],
                                                               "containers": [container]}}}}
 
 
