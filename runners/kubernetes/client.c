@@ -133,8 +133,8 @@ int kube_client_new(const struct kube_access *a, const struct kube_client_option
 
 	c->access = a;
 	c->o = *o;
-	c->o.qps = o->qps > 0 ? o->qps : 20;
-	c->o.burst = o->burst ? o->burst : 30;
+	c->o.qps = o->qps > 0 ? o->qps : 100;
+	c->o.burst = o->burst ? o->burst : 200;
 	c->o.patience_ns = o->patience_ns ? o->patience_ns : PATIENCE_DEFAULT_NS;
 	c->tokens = c->o.burst;
 	c->tokens_at_ns = mono_ns();

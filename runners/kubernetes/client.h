@@ -23,8 +23,8 @@
 struct kube_client;
 
 struct kube_client_options {
-	double qps;	/* 0: 20 */
-	unsigned burst; /* 0: 30 */
+	double qps;	/* 0: 100: a task costs two or three, and a server that has enough of them says so (429) */
+	unsigned burst; /* 0: 200 */
 	unsigned max_connections; /* 0: 16 */
 	int64_t patience_ns; /* how long GETs and repeatable requests are tried while the server doesn't answer; 0: 60 s */
 };
