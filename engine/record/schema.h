@@ -88,8 +88,8 @@ static const char *const db_migrations[] = {
 	" at_ns INTEGER NOT NULL, message TEXT, PRIMARY KEY (run, task, output)) STRICT, WITHOUT ROWID;"
 	"CREATE INDEX export_uri ON export(uri, at_ns);",
 	/* 4: attempts on a cluster: why one that was submitted doesn't run yet; the image that it ran in, by digest */
-	"ALTER TABLE attempt ADD COLUMN waiting TEXT;"
-	"ALTER TABLE attempt ADD COLUMN image TEXT;",
+	("ALTER TABLE attempt ADD COLUMN waiting TEXT;"
+	 "ALTER TABLE attempt ADD COLUMN image TEXT;"),
 };
 
 #endif
