@@ -59,10 +59,15 @@ static int take_index(unsigned *ret, struct err *err)
 	return 0;
 }
 
+static void say(const char *text)
+{
+	fprintf(stderr, "cairn pod: %s\n", text);
+}
+
 static int serve(const struct cli_args *args, struct err *err)
 {
 	struct pod_options o = { .root = cli_value(args, "root"), .message_path = cli_value(args, "message"), .init_program = cli_value(args, "helper"),
-				 .launch_program = cli_value(args, "launcher"), .state_dir = cli_value(args, "state") };
+				 .launch_program = cli_value(args, "launcher"), .state_dir = cli_value(args, "state"), .say = say };
 	const char *spec = not_empty("CAIRN_POD_SPEC");
 	struct store *s = NULL;
 	int r;

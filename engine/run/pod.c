@@ -20,6 +20,18 @@
 #define CHECKPOINT_EVERY_NS (300 * NS_PER_S)
 #define SAVE_WITHIN_NS (120 * NS_PER_S)
 
+void pod_say(const struct pod *p, const char *fmt, ...)
+{
+	char text[1200];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (p->o.say)
+		p->o.say(text);
+}
+
 static int64_t now_ns(void)
 {
 	return clock_system()->mono_ns(clock_system());
@@ -39,7 +51,7 @@ _noreturn_ static void end_before_start(struct pod *p)
 {
 	struct err e = { 0 };
 
-	fprintf(stderr, "cairn pod: told to end before the program began\n");
+	pod_say(p, "told to end before the program began");
 	if (atomic_load(&p->knows)) {
 		struct pod_slot *s = &p->slots[0];
 
@@ -221,7 +233,7 @@ static int64_t save_now(struct pod *p, struct pod_slot *s)
 	int r = s->a->checkpoint_path ? pod_checkpoint_save(p, s, &e) : 0;
 
 	if (r < 0)
-		fprintf(stderr, "cairn pod: saving the checkpoint of %s: %s\n", s->a->task, e.msg);
+		pod_say(p, "saving the checkpoint of %s: %s", s->a->task, e.msg);
 	return now_ns() + (r > 0 ? p->o.checkpoint_every_ns / 16 : p->o.checkpoint_every_ns);
 }
 
@@ -306,7 +318,7 @@ static void blame(struct pod *p, const struct err *why)
 /* The container starts all the same, so that its helper says why and the pod ends: a pod that never gets ready would wait for somebody to look. */
 static int refuse(struct pod *p, const struct err *why, struct err *err)
 {
-	fprintf(stderr, "cairn pod: %s\n", why->msg);
+	pod_say(p, "%s", why->msg);
 	blame(p, why);
 	if (pod_tell(p, err) < 0 || fs_write_atomic_at(p->run_fd, "failed", why->msg, strlen(why->msg), 0644, FS_WRITE_NO_SYNC, err) < 0)
 		return -1;
@@ -331,7 +343,7 @@ static int begin(struct pod *p, struct err *err)
 static int take_up(struct pod *p, struct err *err)
 {
 	atomic_store(&p->work, POD_SERVING);
-	fprintf(stderr, "cairn pod: started again; the program goes on\n");
+	pod_say(p, "started again; the program goes on");
 	if (pod_read_spec(p, err) < 0 || pod_reopen(p, err) < 0)
 		return -1;
 	return pod_state_read(p, err);

@@ -26,6 +26,7 @@ struct pod_options {
 	const char *init_program, *launch_program; /* the static programs that are put into POD_BIN; NULL: /usr/lib/cairn/cairn-init, cairn-launch */
 	const char *state_dir;	 /* of the sidecar alone, outlives its container: NULL: /tmp */
 	unsigned index;		 /* of the pod in its Job */
+	void (*say)(const char *text); /* a line for whoever reads the sidecar's log; any thread; NULL: nobody */
 	int64_t checkpoint_every_ns; /* 0: 5 min */
 	int64_t save_within_ns;	 /* for how long a store that can't be reached is tried again; 0: 2 min */
 };
@@ -35,7 +36,8 @@ int pod_serve(struct store *store, const char *spec, const struct pod_options *o
 /* Where even the store can't be opened: tells why, has the helper end, and ends with it. */
 int pod_refuse(const struct pod_options *o, const struct err *why, struct err *err);
 /* The sidecar's postStart hook (`cairn pod --ready`): waits until main may be made: `placed` or `failed` (protocol.h), at most 20 s. 0 for both, since the helper tells why; -1
- * after that time. Short, as the kubelet doesn't interrupt it, not even to delete the pod; a startup probe would cost every step 1 to 2 s (measured: a probe starts at its next period only). */
+ * after that time. Short, as the kubelet doesn't interrupt it, not even to delete the pod;
+ * a startup probe would cost every step 1 to 2 s (measured: a probe starts at its next period only). */
 int pod_wait_ready(const char *root, struct err *err);
 
 #endif

@@ -22,6 +22,13 @@ static int64_t now_ns(void)
 
 /* --- the store ---------------------------------------------------------------------------------------------------------------------- */
 
+static void pause_ns(int64_t ns)
+{
+	struct timespec t = { .tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S };
+
+	nanosleep(&t, NULL); /* lint: nanosleep because a pod waits for a real server */
+}
+
 /* A shared store is left alone for half a minute after a failure (tier.c), so that some tries are none. */
 int pod_settle(struct pod *p, struct err *err)
 {
@@ -36,8 +43,7 @@ int pod_settle(struct pod *p, struct err *err)
 			return 0;
 		if (now_ns() >= until)
 			return err_set(err, why.code ? why.code : ERR_IO, "%s", why.msg);
-		nanosleep(&(struct timespec){ .tv_nsec = MIN(TRY_AGAIN_NS, p->o.save_within_ns / 8 + 1) % NS_PER_S,
-					      .tv_sec = MIN(TRY_AGAIN_NS, p->o.save_within_ns / 8 + 1) / NS_PER_S }, NULL);
+		pause_ns(MIN(TRY_AGAIN_NS, p->o.save_within_ns / 8 + 1));
 	}
 }
 
@@ -214,7 +220,7 @@ static void collect_log(struct pod *p, struct pod_slot *s)
 	if (s->result.r.failure == FAILURE_NONE)
 		fail(s, FAILURE_STORE, &e);
 	else
-		fprintf(stderr, "cairn pod: %s\n", e.msg);
+		pod_say(p, "%s", e.msg);
 }
 
 /* --- all ---------------------------------------------------------------------------------------------------------------------------------- */
@@ -226,7 +232,7 @@ static void save_checkpoint(struct pod *p, struct pod_slot *s)
 	s->result.r.continues = s->ck.continues;
 	/* That this node ended well doesn't mean that the others do, with which it begins again then. */
 	if (s->a->checkpoint_path && (s->result.r.failure != FAILURE_NONE || s->a->gang.nodes > 1) && pod_checkpoint_save(p, s, &e) < 0)
-		fprintf(stderr, "cairn pod: the checkpoint of %s: %s\n", s->a->task, e.msg);
+		pod_say(p, "the checkpoint of %s: %s", s->a->task, e.msg);
 }
 
 static void settle(struct pod *p, struct pod_slot *s)
@@ -236,7 +242,7 @@ static void settle(struct pod *p, struct pod_slot *s)
 	if (pod_settle(p, &e) == 0)
 		return;
 	err_wrap(&e, "keeping what the program made");
-	fprintf(stderr, "cairn pod: %s\n", e.msg);
+	pod_say(p, "%s", e.msg);
 	s->result.r.log = (struct content_id){ 0 };
 	if (s->result.r.failure != FAILURE_NONE)
 		return;

@@ -55,6 +55,8 @@ struct pod {
 	int wake;	 /* eventfd: `told` or `gone` was set */
 };
 
+void pod_say(const struct pod *p, const char *fmt, ...) _printf_(2, 3);
+
 /* pod_stage.c: puts the programs there, reads the specification, lays out. */
 int pod_stage(struct pod *p, struct err *err);
 int pod_put_programs(struct pod *p, struct err *err);

@@ -69,7 +69,8 @@ static void end_if_told(const struct signalfd_siginfo *info, bool running)
 		_exit(128 + (int)info->ssi_signo);
 }
 
-/* Something happened in a directory that is watched, or it is time to look at the beat. After the programs nothing that we are told matters any more: we end when the sidecar is done. */
+/* Something happened in a directory that is watched, or it is time to look at the beat.
+ * After the programs nothing that we are told matters any more: we end when the sidecar is done. */
 static void wait_for_sidecar(struct helper *h)
 {
 	struct pollfd fds[] = { { .fd = h->inotify, .events = POLLIN }, { .fd = h->s.signals, .events = POLLIN } };
@@ -168,7 +169,7 @@ static bool run_one(struct helper *h, size_t i, bool *told, struct init_exit *re
 	snprintf(name, sizeof(name), "%zu", i);
 	dir = openat(h->run, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
-		stop(INIT_EXIT_REFUSED, "cairn-init: cannot open the directory of the program", strerror(errno));
+		stop(INIT_EXIT_REFUSED, "cairn-init: cannot open the directory of the program", strerrordesc_np(errno));
 	watch_dir(h, name);
 	exit_fd = open_exit(dir);
 	init_run(&h->programs[i], &h->s, dir, told, ret);
@@ -255,7 +256,7 @@ int main(int argc, char **argv)
 	h.inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	h.run = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (h.s.signals < 0 || h.inotify < 0 || h.run < 0)
-		stop(INIT_EXIT_REFUSED, "cairn-init: cannot begin", strerror(errno));
+		stop(INIT_EXIT_REFUSED, "cairn-init: cannot begin", strerrordesc_np(errno));
 	hold_alive(&h);
 	h.beat_seen_ns = init_now_ns();
 	watch_dir(&h, NULL);

@@ -109,12 +109,12 @@ _noreturn_ static void become(const struct init_program *p, int out)
 	dup2(out, 1);
 	dup2(out, 2);
 	if (chdir(p->dir) < 0) {
-		dprintf(2, "cairn-init: cannot go to %s: %s\n", p->dir, strerror(errno));
+		dprintf(2, "cairn-init: cannot go to %s: %s\n", p->dir, strerrordesc_np(errno));
 		_exit(126);
 	}
 	environ = environment(p);
 	execvp(p->argv[0], (char *const *)p->argv);
-	dprintf(2, "cairn-init: cannot run %s: %s\n", p->argv[0], strerror(errno));
+	dprintf(2, "cairn-init: cannot run %s: %s\n", p->argv[0], strerrordesc_np(errno));
 	_exit(errno == ENOENT ? 127 : 126);
 }
 
@@ -322,7 +322,7 @@ void init_run(const struct init_program *p, const struct init_surroundings *s, i
 	init_log_open(&r.log, dir_fd, p->redact);
 	if (start(&r) < 0) {
 		char text[128];
-		int n = snprintf(text, sizeof(text), "cairn-init: cannot start a process: %s\n", strerror(errno));
+		int n = snprintf(text, sizeof(text), "cairn-init: cannot start a process: %s\n", strerrordesc_np(errno));
 
 		init_log_feed(&r.log, text, (size_t)n, false);
 		ret->status = 126;
