@@ -18,6 +18,8 @@ DIR/faults, read at each request: JSON objects a line, each {"match": "METHOD PA
     {"do": "garbage"}           a watch: a line that is no JSON
     {"do": "huge"}              a watch: a line without an end
     {"do": "no-watchlist"}      sendInitialEvents is answered as an etcd without progress notifications does
+    {"match": "CREATED PATH-GLOB", "do": "reset"}   a POST has made its object, and the connection ends without an answer
+--cluster STORE: Jobs get pods that run, and end as DIR/plays says (kube_cluster.py).
 DIR/minor: the minor version that it says; DIR/denied: rights that the account lacks ("create jobs,get pods/log").
 POST /_forget: all versions so far are forgotten. POST /_end: watches end. POST /_bookmark: watches get one now.
 """
@@ -34,11 +36,15 @@ import urllib.parse
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import kube_cluster
+
 parser = argparse.ArgumentParser()
 parser.add_argument("dir")
 parser.add_argument("--token")
 parser.add_argument("--tls", nargs=3)
 parser.add_argument("--no-watchlist", action="store_true")
+parser.add_argument("--cluster", metavar="STORE", help="play the rest of a cluster, too, with a store in this directory (kube_cluster.py)")
+parser.add_argument("--port", type=int, default=0)
 args = parser.parse_args()
 
 lock = threading.RLock()
@@ -81,6 +87,14 @@ def change(kind, collection, obj):
     history.append((state["version"], kind, collection, json.loads(json.dumps(obj))))
     for q in list(watchers):
         q.put("news")
+
+
+class Api:
+    """What the rest of the cluster sees of us."""
+    lock, objects, change = lock, objects, staticmethod(change)
+
+
+cluster = kube_cluster.Cluster(args.dir, args.cluster, Api) if args.cluster else None
 
 
 def matches(obj, selector):
@@ -189,6 +203,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.refuse(404, "NotFound", "the server could not find the requested resource")
         if self.command == "GET" and not name:
             return self.watch(collection, query) if query.get("watch") in ("1", "true") else self.list(collection, query)
+        if cluster and path.endswith("/log"):
+            return self.log(name, query)
         with lock:
             have = objects.get((collection, name))
             if self.command == "POST":
@@ -207,8 +223,13 @@ class Handler(BaseHTTPRequestHandler):
                 uid = (json.loads(body or b"{}").get("preconditions") or {}).get("uid")
                 if uid and uid != have["metadata"]["uid"]:
                     return self.refuse(409, "Conflict", "the UID in the precondition does not match")
+                if cluster and collection.endswith("/pods"):
+                    cluster.go(collection, name, 1)
+                    return self.answer(200, have)
                 del objects[(collection, name)]
                 change("DELETED", collection, have)
+                if cluster and collection.endswith("/jobs"):
+                    cluster.deleted(collection, have)
                 return self.answer(200, have)
         return self.refuse(405, "MethodNotAllowed", "not done here")
 
@@ -230,7 +251,13 @@ class Handler(BaseHTTPRequestHandler):
             return self.refuse(409, "AlreadyExists", f'"{name}" already exists')
         obj["metadata"].setdefault("uid", str(uuid.uuid4()))
         objects[(collection, name)] = obj
+        if cluster and collection.endswith("/jobs"):
+            cluster.created(collection, obj)
         change("ADDED", collection, obj)
+        if fault("CREATED", self.path, ("reset",)):  # it is made, and nobody is told
+            self.connection.close()
+            self.close_connection = True
+            return None
         return self.answer(201, obj)
 
     def list(self, collection, query):
@@ -240,12 +267,54 @@ class Handler(BaseHTTPRequestHandler):
                 return self.refuse(410, "Expired", "The provided continue parameter is too old")
             version = start.split(":")[0] if start else str(state["version"])
             names = sorted(n for c, n in objects if c == collection and matches(objects[(c, n)], query.get("labelSelector")))
+            if query.get("fieldSelector", "").startswith("involvedObject.uid="):
+                names = [n for n in names if objects[(collection, n)]["involvedObject"]["uid"] == query["fieldSelector"].partition("=")[2]]
             names = [n for n in names if n > start.partition(":")[2]] if start else names
             limit = int(query.get("limit", "0")) or len(names)
             meta = {"resourceVersion": version}
             if len(names) > limit:
                 meta["continue"] = f"{version}:{names[limit - 1]}"
             return self.answer(200, {"kind": "List", "metadata": meta, "items": [objects[(collection, n)] for n in names[:limit]]})
+
+    # --- logs
+
+    def log(self, name, query):
+        if not any(n == name for _, n in objects):
+            return self.refuse(404, "NotFound", f'pods "{name}" not found')
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        since = query.get("sinceTime", "")
+        at = 0
+        try:
+            while True:
+                with cluster.news:
+                    lines = cluster.logs.get(name, [])[at:]
+                at += len(lines)
+                for ns, line in lines:
+                    when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(ns // 10**9))
+                    if when + "Z" < since:
+                        continue
+                    prefix = f"{when}.{ns % 10**9:09d}Z ".encode() if query.get("timestamps") == "true" else b""
+                    f = fault("LOG", self.path, ("half",))
+                    if f:
+                        self.chunk((prefix + line)[:len(prefix) + len(line) // 2])
+                        self.connection.close()
+                        self.close_connection = True
+                        return None
+                    self.chunk(prefix + line)
+                with lock:
+                    pod = next((o for (_, n), o in objects.items() if n == name), {"status": {}})
+                over = all("running" not in c["state"] for c in pod["status"].get("containerStatuses", []))
+                if query.get("follow") != "true" or over and not cluster.logs.get(name, [])[at:]:
+                    break
+                with cluster.news:
+                    cluster.news.wait(0.05)
+            self.chunk(b"")
+        except OSError:
+            self.close_connection = True
+        return None
 
     # --- watching
 
@@ -349,7 +418,7 @@ def merge(into, patch):
             into[key] = value
 
 
-server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+server = ThreadingHTTPServer(("127.0.0.1", args.port), Handler)
 server.daemon_threads = True
 if args.tls:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -1,0 +1,448 @@
+#!/bin/bash
+# Whole runs on a cluster that isn't one (kubeapi.py --cluster): Jobs get pods that really execute, and that end as it is told. What a real cluster can't be made to do.
+# shellcheck disable=SC2016 # expansions are the tests'
+. "$(dirname "$0")/../lib.sh"
+
+api() { # a cluster with the directory api
+	mkdir -p "$TRASH/work/api"
+	start api.server python3 "$SRC/tests/net/kubeapi.py" "$TRASH/work/api" --cluster "$TRASH/work/store"
+	wait_until 60 test -s "$TRASH/work/api/port"
+}
+faults() {
+	cat >api/faults.new
+	mv api/faults.new api/faults
+}
+plays() { # JSON objects a line; counts begin again
+	cat >api/plays.new
+	mv api/plays.new api/plays
+}
+fresh() { # forgets what was counted
+	: >api/made
+	: >api/executed
+	rm -rf api/go api/faults api/plays api/broken
+}
+objects() { python3 -c 'import json, sys, urllib.request
+port = open("api/port").read().strip()
+print(len(json.load(urllib.request.urlopen(f"http://127.0.0.1:{port}{sys.argv[1]}"))["items"]))' "$1"; }
+no_jobs() { test "$(objects /apis/batch/v1/namespaces/lab/jobs)" = 0; }
+status() { cairn status --json "$@" >status.json; }
+words() { status && grep -q -E -- "$1" status.json; }
+state() { status && json status.json 'd["run"]["state"]'; }
+is_state() { test "$(state)" = "$1"; }
+at_least() { test "$(wc -l <"$2")" -ge "$1"; }
+once() { # every program was executed once, and every Job made once
+	sort api/executed | uniq -d >again
+	sort api/made | uniq -d >>again
+	test_lines 0 again
+}
+run() { timeout 120 cairn run --on kubernetes "$@"; }
+
+api || test_bail 'the API server does not start'
+digest=$(printf '%064d' 7)
+cat >kubeconfig <<E
+apiVersion: v1
+kind: Config
+current-context: here
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:$(cat api/port)/"}}]
+users: [{name: u, user: {}}]
+contexts: [{name: here, context: {cluster: c, user: u, namespace: lab}}]
+E
+cat >cairn.yaml <<E
+store: $TRASH/work/store
+kubernetes:
+  kubeconfig: kubeconfig
+  image: registry.test/cairn@sha256:$digest
+  store_claim: store
+  lost_within: 1s
+  requests: {per_second: 500, burst: 500}
+E
+cat >pipeline.yaml <<E
+pipeline: small
+defaults: {image: "registry.test/x@sha256:$digest"}
+steps:
+  a:
+    run: echo working; echo made by a > \${{ outputs.o }}
+    outputs: {o: o.txt}
+  b:
+    matrix: {x: [1, 2, 3]}
+    run: cat \${{ inputs.i }} > \${{ outputs.o }}; echo \${{ matrix.x }} >> \${{ outputs.o }}
+    inputs: {i: "\${{ steps.a.outputs.o }}"}
+    outputs: {o: o.txt}
+E
+like() { # NAME [SED]: the small pipeline under another name, which makes what nobody has made yet
+	sed "s/^pipeline: .*/pipeline: $1/; s/made by/$1 by/; ${2:-}" pipeline.yaml >"$1.yaml"
+}
+one() { # NAME [SED]: a pipeline of one step
+	cat >"$1.yaml" <<-Y
+		pipeline: $1
+		defaults: {image: "registry.test/x@sha256:$digest"}
+		steps:
+		  t:
+		    run: echo $1 says; echo $1 > \${{ outputs.o }}
+		    outputs: {o: o.txt}
+		    retry: {max: 0, backoff: 10ms, lost: 0, preempted: 0, store: 0}
+	Y
+	[ -z "${2:-}" ] || sed -i "$2" "$1.yaml"
+}
+
+# ---- what goes well ------------------------------------------------------------------------------------------------------
+
+test_expect 'a pipeline runs as Jobs, whose logs and outputs are kept; then none of them is left' '
+	run -q
+	cairn get "b[x=2]/o" -o got
+	printf "made by a\n2\n" >want
+	test_cmp want got
+	cairn logs a >log
+	test_is "$(cat log)" working
+	test_lines 4 api/made
+	once
+	wait_until 30 no_jobs
+'
+
+test_expect 'a hit costs no pod and no request that makes one' '
+	fresh
+	run -q
+	test_lines 0 api/made
+	status
+	test_is "$(json status.json "d[\"run\"][\"counts\"][\"hits\"]")" 4
+'
+
+test_expect 'a task takes a create and a delete' '
+	fresh
+	wc -l <api/log >mark
+	one two
+	run -q two.yaml
+	tail -n +"$(($(cat mark) + 1))" api/log >new
+	test_is "$(grep -c "\"method\": \"POST\"" new)" 1
+	test_is "$(grep -c "\"method\": \"DELETE\"" new)" 1
+	test_is "$(grep -c "\"method\": \"GET\"" new)" 2
+'
+
+test_expect 'a result that is longer than a termination message is fetched from the store' '
+	fresh
+	one long
+	plays <<-E
+		{"play": "long-result"}
+	E
+	run -q long.yaml
+	test_is "$(state)" succeeded
+'
+
+test_expect 'small tasks share a pod' '
+	fresh
+	like packed "s/x: \[1, 2, 3\]/x: [4, 5, 6, 7, 8]/; s/^    matrix/    pack: 4\n    matrix/"
+	run -q packed.yaml
+	test_lines 6 api/executed
+	test_lines 3 api/made
+	once
+	wait_until 30 no_jobs
+'
+
+# ---- how attempts end ----------------------------------------------------------------------------------------------------
+
+# ends PLAY CLASS RE: one attempt that ends as PLAY says.
+ends() {
+	fresh
+	one "e-$1"
+	printf '{"play": "%s"}\n' "$1" | plays
+	test_code 1 timeout 60 cairn run --on kubernetes -q "e-$1.yaml" 2>err
+	status
+	test_is "$(json status.json 'd["tasks"][0]["failure"]')" "$2"
+	json status.json 'd["tasks"][0]["message"]' >message
+	test_grep "$3" message
+	test_missing api/broken
+	wait_until 30 no_jobs
+}
+
+while read -r play class re; do
+	test_expect "$play is $class" "ends $play $class '$re'"
+done <<'E'
+oom oom used more than its limit
+killed failed killed by SIGKILL
+evicted preempted evicted from node-1
+preempted preempted higher priority
+taint preempted by a taint
+node-lost lost does not answer any more
+node-deleted lost node-1 is gone
+pod-deleted lost its pod was deleted
+job-deleted lost deleted
+disk-full failed local storage
+bad-image image image of the step can.t be had
+sidecar-dies store sidecar
+sidecar-loops store no such bucket
+upload-fails store read-only
+no-result store no result
+lies store attempt
+deadline timeout longer than it may
+E
+
+test_expect 'what only the container has of a log is taken from there' '
+	ends sidecar-dies store sidecar
+	cairn logs t >log
+	test_grep "only the container has this" log
+'
+
+test_expect 'each class has its budget: a preempted attempt is made again, as another Job' '
+	fresh
+	one again "s/preempted: 0/preempted: 3/"
+	plays <<-E
+		{"play": "preempted", "times": 2}
+	E
+	run -q again.yaml
+	status
+	test_is "$(json status.json "\" \".join(str(t[\"failure\"]) for t in d[\"tasks\"])")" "preempted preempted None"
+	test_lines 3 api/made
+	once
+'
+
+# ---- why it doesn't run --------------------------------------------------------------------------------------------------
+
+# waits PLAY RE GATE: says RE while it waits, and runs once GATE is there.
+waits() {
+	fresh
+	mkdir api/go
+	touch api/go/t
+	one "w-$1"
+	printf '{"play": "%s"}\n' "$1" | plays
+	start "w-$1" cairn run --on kubernetes -q "w-$1.yaml"
+	wait_until 30 words "$2"
+	touch "api/go/$3"
+	wait_until 30 is_state succeeded
+}
+
+test_expect 'no room: in words in the status, then it runs' '
+	waits room-later "no node has room for it: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu" room
+'
+test_expect 'a quota that lets no pod be made: likewise' '
+	waits quota-later "exceeded quota: compute" quota
+'
+test_expect 'a quota of Jobs: likewise' '
+	fresh
+	one jobquota
+	faults <<-E
+		{"match": "POST *jobs", "times": 2, "do": "status", "code": 403, "reason": "Forbidden", "message": "jobs is forbidden: exceeded quota: count"}
+	E
+	start jobquota cairn run --on kubernetes -q jobquota.yaml
+	wait_until 30 words "no quota is left.*exceeded quota"
+	wait_until 30 is_state succeeded
+	test_lines 1 api/made
+'
+
+# late PLAY CLASS RE: its time is up.
+late() {
+	fresh
+	one "l-$1"
+	printf '{"play": "%s"}\n' "$1" | plays
+	cp cairn.yaml cairn.was
+	printf '  schedule_within: 3s\n  image_within: 2s\n' >>cairn.yaml
+	test_when_finished 'mv cairn.was cairn.yaml'
+	test_code 1 timeout 60 cairn run --on kubernetes -q "l-$1.yaml" 2>err
+	status
+	test_is "$(json status.json 'd["tasks"][0]["failure"]')" "$2"
+	json status.json 'd["tasks"][0]["message"]' >message
+	test_grep "$3" message
+	wait_until 30 no_jobs
+}
+test_expect 'no room for long: unschedulable' 'late no-room unschedulable "within 3.*Insufficient nvidia.com/gpu"'
+test_expect 'no pod for long: unschedulable, in the words of the quota' 'late quota unschedulable "within 3.*exceeded quota"'
+test_expect 'no image for long: image' 'late no-image image "within 2.*not found"'
+test_expect 'a Secret that is missing: failed' 'late no-secret failed "within 2.*secret .cairn-secrets. not found"'
+
+# ---- a server that misbehaves --------------------------------------------------------------------------------------------
+
+# goes NAME <<faults: all of the small pipeline is executed, once.
+goes() {
+	fresh
+	faults
+	like "$1"
+	run -q "$1.yaml"
+	test_lines 4 api/executed
+	once
+	wait_until 30 no_jobs
+}
+
+test_expect '410 in mid-stream, half events, no JSON, events twice' '
+	goes bad-watch <<-E
+		{"match": "WATCH *pods*", "times": 2, "do": "event-410"}
+		{"match": "WATCH *pods*", "times": 2, "do": "half"}
+		{"match": "WATCH *pods*", "times": 1, "do": "garbage"}
+		{"match": "WATCH *jobs*", "times": 1, "do": "event-410"}
+		{"match": "WATCH *jobs*", "times": 1, "do": "half"}
+		{"match": "WATCH *", "times": 8, "do": "twice"}
+	E
+'
+test_expect 'states that come twice and out of order' '
+	fresh
+	one order
+	plays <<-E
+		{"play": "twice"}
+	E
+	run -q order.yaml
+	once
+'
+test_expect 'no lists as streams' '
+	goes no-watchlist <<-E
+		{"match": "GET *", "times": 4, "do": "no-watchlist"}
+	E
+'
+test_expect 'a storm of 429, then 500s' '
+	goes storm <<-E
+		{"match": "POST *", "times": 6, "do": "status", "code": 429, "after": 0, "reason": "TooManyRequests"}
+		{"match": "POST *", "times": 4, "do": "status", "code": 500}
+		{"match": "DELETE *", "times": 4, "do": "status", "code": 503}
+		{"match": "GET *pods*", "times": 2, "do": "status", "code": 500}
+	E
+'
+test_expect 'a Job is made, and nobody is told: it is taken up, not made twice' '
+	goes unheard <<-E
+		{"match": "CREATED *jobs*", "times": 3, "do": "reset"}
+	E
+'
+test_expect 'connections that end without an answer' '
+	goes reset <<-E
+		{"match": "POST *", "times": 3, "do": "reset"}
+		{"match": "DELETE *", "times": 3, "do": "reset"}
+		{"match": "GET *", "times": 2, "do": "reset"}
+	E
+'
+test_expect 'an object that the server refuses: failed, in its words' '
+	fresh
+	one refused
+	faults <<-E
+		{"match": "POST *jobs", "times": 1, "do": "status", "code": 422, "reason": "Invalid", "message": "Job.batch is invalid: spec.template: no such field"}
+	E
+	test_code 1 timeout 60 cairn run --on kubernetes -q refused.yaml 2>err
+	words "no such field"
+	test_is "$(json status.json "d[\"tasks\"][0][\"failure\"]")" failed
+	test_lines 0 api/made
+'
+
+# ---- engines that die ----------------------------------------------------------------------------------------------------
+
+held() { # NAME: a run of the small pipeline whose program `a` doesn't end
+	fresh
+	mkdir api/go
+	like "$1"
+	start "$1" cairn run --on kubernetes -q "$1.yaml"
+	wait_until 60 test -s api/executed
+}
+let_go() { rm -rf api/go; }
+jobs_ended() { test "$(python3 -c 'import json, urllib.request
+items = json.load(urllib.request.urlopen("http://127.0.0.1:%s/apis/batch/v1/namespaces/lab/jobs" % open("api/port").read().strip()))["items"]
+print(sum(not j.get("status", {}).get("conditions") for j in items))')" = 0; }
+
+test_expect 'kill -9 while a Job runs: resume takes it up' '
+	held killed
+	stop killed KILL
+	status
+	test_is "$(json status.json "d[\"tasks\"][0][\"state\"]")" lost
+	let_go
+	timeout 60 cairn resume -q
+	test_lines 4 api/executed
+	test_lines 4 api/made
+	once
+	wait_until 30 no_jobs
+	status
+	test_is "$(json status.json "[t[\"attempt\"] for t in d[\"tasks\"]]")" "[1, 1, 1, 1]"
+'
+test_expect 'SIGTERM ends the engine alone: what it started goes on' '
+	held told
+	stop told TERM
+	test_is "$(objects /apis/batch/v1/namespaces/lab/jobs)" 1
+	let_go
+	timeout 60 cairn resume -q
+	test_lines 4 api/made
+	once
+'
+test_expect 'a Job that ended while no engine was there counts' '
+	held absent
+	stop absent KILL
+	let_go
+	wait_until 30 jobs_ended
+	timeout 60 cairn resume -q
+	test_lines 4 api/made
+	once
+'
+test_expect 'a pack is taken up whole' '
+	fresh
+	mkdir api/go
+	touch api/go/a
+	like packkill "s/^    matrix/    pack: 3\n    matrix/"
+	start packkill cairn run --on kubernetes -q packkill.yaml
+	wait_until 60 at_least 2 api/executed
+	stop packkill KILL
+	let_go
+	timeout 60 cairn resume -q
+	test_lines 4 api/executed
+	test_lines 2 api/made
+	once
+	wait_until 30 no_jobs
+'
+test_expect 'cancel of a run whose engine died deletes its Jobs' '
+	held orphan
+	stop orphan KILL
+	status
+	cairn cancel "$(json status.json "d[\"run\"][\"id\"]")" >out
+	test_grep "1 Job deleted" out
+	wait_until 30 no_jobs
+	let_go
+	test_is "$(state)" cancelled
+'
+test_expect 'cancel of a run that goes on ends its pods' '
+	held stopped
+	cairn cancel
+	wait_until 30 no_jobs
+	wait_until 30 is_state cancelled
+	let_go
+'
+test_expect 'killed at random moments and resumed until it is done: every program is executed once' '
+	fresh
+	like random "s/x: \[1, 2, 3\]/x: [1, 2, 3, 4, 5, 6, 7, 8]/"
+	start random0 cairn run --on kubernetes -q random.yaml
+	wait_until 60 words "\"pipeline\": *\"random\""
+	for n in 0 1 2 3 4 5 6 7 8 9 10 11; do
+		timeout 0.$((RANDOM % 4))$((RANDOM % 10)) tail -f /dev/null || true
+		stop random$n KILL || true
+		if is_state succeeded; then break; fi
+		start random$((n + 1)) cairn resume -q
+	done
+	wait_until 60 is_state succeeded
+	once
+	sed "s/^[0-9]* //" api/executed | sort | uniq -d >again
+	test_lines 0 again
+	test_lines 9 api/executed
+	wait_until 30 no_jobs
+'
+test_expect 'the API server is away for a while: nothing fails, and it is told' '
+	held away
+	kill -STOP "$(cat api/pid)"
+	printf "{\"match\": \"GET *\", \"times\": 60, \"do\": \"status\", \"code\": 503}\n" | faults
+	kill -CONT "$(cat api/pid)"
+	python3 -c "import urllib.request; urllib.request.urlopen(urllib.request.Request(\"http://127.0.0.1:$(cat api/port)/_end\", method=\"POST\", data=b\"\"))"
+	wait_until 30 words "does not answer, what runs there goes on"
+	rm api/faults
+	let_go
+	wait_until 60 is_state succeeded
+	test_lines 4 api/made
+	once
+'
+
+# ---- logs ------------------------------------------------------------------------------------------------------------------
+
+test_expect 'logs -f follows a pod, over streams that break off' '
+	fresh
+	mkdir api/go
+	one talk "s/run: echo talk says/run: for i in 1 2 3 4 5 6 7 8 9; do echo line \$i; done/"
+	faults <<-E
+		{"match": "LOG *", "times": 3, "do": "half"}
+	E
+	start talk cairn run --on kubernetes -q talk.yaml
+	wait_until 60 test -s api/executed
+	start follow cairn logs -f t
+	wait_until 60 grep -q "line 9" follow.out
+	rm -rf api/go
+	wait_until 60 test -s follow.rc
+	for i in 1 2 3 4 5 6 7 8 9; do echo "line $i"; done >want
+	test_cmp want follow.out
+'
+test_done
