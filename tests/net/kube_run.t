@@ -25,7 +25,7 @@ objects() { python3 -c 'import json, sys, urllib.request
 port = open("api/port").read().strip()
 print(len(json.load(urllib.request.urlopen(f"http://127.0.0.1:{port}{sys.argv[1]}"))["items"]))' "$1"; }
 no_jobs() { test "$(objects /apis/batch/v1/namespaces/lab/jobs)" = 0; }
-status() { cairn status --json "$@" >status.json; }
+status() { cairn status --json >status.json; }
 words() { status && grep -q -E -- "$1" status.json; }
 state() { status && json status.json 'd["run"]["state"]'; }
 is_state() { test "$(state)" = "$1"; }
