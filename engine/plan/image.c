@@ -26,7 +26,8 @@ static int all_have_one(const struct plan *p, struct err *err)
 		const struct step *s = p->steps[i].decl;
 
 		if (runs_in_image(p, &p->steps[i]) && !s->image)
-			return err_set(err, ERR_INVALID, "%s:%d:%d: step `%s` has no `image`, and on Kubernetes its command needs one: say `image:` there, or for all steps under `defaults:`",
+			return err_set(err, ERR_INVALID,
+				       "%s:%d:%d: step `%s` has no `image`, and on Kubernetes its command needs one: say `image:` there, or for all steps under `defaults:`",
 				       s->pos.file, s->pos.line, s->pos.col, s->name);
 	}
 	return 0;
