@@ -69,7 +69,7 @@ struct bundle {
 	int64_t again_ns;
 	int64_t asked_ns;  /* for events, last */
 	char *trouble;	   /* why it couldn't be made, or the events' words; NULL: none */
-	bool no_quota, asking, cancelled, deleting, deleted, hard_done;
+	bool no_quota, cancelled, deleting, deleted, hard_done;
 	enum failure_class imposed; /* ended by us: its time was up */
 	enum err_code imposed_code;
 	char imposed_text[512];
@@ -121,6 +121,8 @@ struct kube {
 	struct map *holders; /* attempt id → struct bundle * that holds it */
 	struct map *done;    /* attempt id → DONE: its end is on record; DELETED: its Job is gone, too */
 	VEC(struct member *) held; /* submitted, not in a bundle yet */
+	bool asking;	     /* for events, on behalf of any bundle */
+	int64_t asked_ns;    /* last; 0: never */
 	int64_t skew_ns;     /* added to our wall clock: the cluster's, as far as its time stamps tell */
 	char node[256];
 };

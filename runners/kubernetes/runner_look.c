@@ -8,6 +8,9 @@
 #define NO_POD_NS     (2 * NS_PER_S)
 #define NO_SIDECAR_NS (15 * NS_PER_S)
 #define ASK_AGAIN_NS  (15 * NS_PER_S)
+/* The server goes through all events of the namespace for each question: one at a time, this far apart, each bundle in its turn. */
+#define ASK_APART_NS	 (1 * NS_PER_S)
+#define ASK_AGAIN_MAX_NS (300 * NS_PER_S)
 
 static void tell_waiting(struct member *m, const char *why)
 {
@@ -124,11 +127,19 @@ static void limit(struct bundle *b, const struct kube_verdict *v)
 	}
 }
 
+static bool may_ask(const struct bundle *b, int64_t now)
+{
+	const struct kube *k = b->k;
+	int64_t turn = MIN(MAX((int64_t)map_len(k->bundles) * ASK_APART_NS, ASK_AGAIN_NS), ASK_AGAIN_MAX_NS);
+
+	return !(b->asked_ns && now - b->asked_ns < turn) && !k->asking && !(k->asked_ns && now - k->asked_ns < ASK_APART_NS);
+}
+
 static void ask_why(struct bundle *b, const struct kube_verdict *v)
 {
 	int64_t now = kube_mono(b->k), waited = now - b->stage_ns;
 
-	if ((b->asked_ns && now - b->asked_ns < ASK_AGAIN_NS) || server_trouble(b->k))
+	if (!may_ask(b, now) || server_trouble(b->k))
 		return;
 	if (v->stage == STAGE_CREATED && b->pods.n == 0 && waited > NO_POD_NS && *b->uid && !(b->has_job && b->job.suspended))
 		bundle_ask_events(b, b->uid);

@@ -363,8 +363,8 @@ static void asked(void *arg)
 	struct question *q = arg;
 	struct bundle *b = map_get(q->k->bundles, &q->id, sizeof(q->id));
 
+	q->k->asking = false;
 	if (b) {
-		b->asking = false;
 		free(b->trouble);
 		b->trouble = q->answer;
 		q->answer = NULL;
@@ -378,10 +378,8 @@ void bundle_ask_events(struct bundle *b, const char *of_uid)
 {
 	struct question *q;
 
-	if (b->asking)
-		return;
-	b->asking = true;
-	b->asked_ns = kube_mono(b->k);
+	b->k->asking = true;
+	b->asked_ns = b->k->asked_ns = kube_mono(b->k);
 	q = xcalloc(1, sizeof(*q));
 	*q = (struct question){ .k = b->k, .id = b->id };
 	snprintf(q->uid, sizeof(q->uid), "%.*s", (int)strspn(of_uid, "0123456789abcdefABCDEF-"), of_uid);
