@@ -41,7 +41,8 @@ int pod_settle(struct pod *p, struct err *err)
 			return -1;
 		if (!store_unsent(p->store, &why))
 			return 0;
-		if (now_ns() >= until)
+		/* Rights don't come back by waiting. */
+		if (why.code == ERR_INVALID || why.code == ERR_READ_ONLY || now_ns() >= until)
 			return err_set(err, why.code ? why.code : ERR_IO, "%s", why.msg);
 		pause_ns(MIN(TRY_AGAIN_NS, p->o.save_within_ns / 8 + 1));
 	}
