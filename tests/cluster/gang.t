@@ -3,17 +3,17 @@
 . "$(dirname "$0")/../lib.sh"
 . "$SRC/tests/cluster/cluster.sh"
 [ -x "$(dirname "$CAIRN")/cairn-launch" ] || test_skip_all 'no cairn-launch: libjansson.a was not there when it was built'
-lacks=$(cluster_do "$cluster/torch_image" --check)
+lacks=$(cluster_do "$SRC/tests/cluster/torch_image" --check)
 [ -z "$lacks" ] || test_skip_all "$lacks"
 cluster_begin s3 registry
 cluster_images
-torch=$(cluster_do "$cluster/torch_image" 2>&1) || { test_say <<<"$torch"; test_bail 'no image of PyTorch'; }
+torch=$(cluster_do "$SRC/tests/cluster/torch_image" 2>&1) || { test_say <<<"$torch"; test_bail 'no image of PyTorch'; }
 cluster_push "$torch" torch:1 || { tail -n 20 "$TRASH/push.log" | test_say; test_bail 'the image of PyTorch is not taken'; }
 export TORCH=$REGISTRY/torch:1
 
 cluster_namespace gang restricted || test_bail 'no namespace'
 cluster_yaml gang 'gang_within: 8s' >cairn.yaml
-cp "$cluster/gang_train.py" train.py
+cp "$SRC/tests/cluster/gang_train.py" train.py
 
 # torch NAME IMAGE [LINE…]: a pipeline with one step over two nodes.
 torch() {
@@ -38,7 +38,7 @@ torch() {
 # rank_on INDEX: the process of the training in the pod with this number, as the node sees it.
 rank_on() {
 	cluster_inside sh -c 'for p in $(pgrep -f "^/usr/bin/python3 train.py"); do
-		if tr "\0" "\n" </proc/$p/environ 2>/dev/null | grep -q "^JOB_COMPLETION_INDEX=$0$"; then echo $p; fi
+		if [ -n "$(tr "\0" "\n" </proc/$p/environ 2>/dev/null | sed -n "/^JOB_COMPLETION_INDEX=$0\$/p")" ]; then echo $p; fi
 	done' "$1"
 }
 main_of() { kubectl logs -l "cairn/step=train,batch.kubernetes.io/job-completion-index=$1" -c main --tail=-1 2>/dev/null; }
@@ -69,7 +69,7 @@ test_expect 'two pods of PyTorch give the bytes that one pod with two ranks give
 test_expect 'a rank is killed: all of them begin again from the checkpoint and end with the same bytes' '
 	torch cut "env: {SLOW: \"0.6\"}" "retry: {max: 2, backoff: 1s}"
 	start cut cairn run cut.yaml
-	wait_until 120 eval "main_of 0 | grep -q step=18"
+	wait_until 120 eval "[ -n \"\$(main_of 0 | sed -n /step=18/p)\" ]"
 	kubectl get networkpolicy,service -l cairn/step=train -o json >objects
 	pid=$(rank_on 1)
 	cluster_inside kill -9 $pid
@@ -130,7 +130,7 @@ test_expect 'a gang that finds room for two of three is released in time, in wor
 '
 
 test_expect 'mpi: ranks in two pods, by mpirun, without ssh' '
-	mpi=$(cluster_do "$cluster/debian_image" mpi openmpi-bin 2>&1) || { echo "$mpi"; exit 1; }
+	mpi=$(cluster_do "$SRC/tests/cluster/debian_image" mpi openmpi-bin 2>&1) || { echo "$mpi"; exit 1; }
 	cluster_push "$mpi" mpi:1
 	write bin/mpirun <<-"E" # a link of no package
 	#!/bin/sh
