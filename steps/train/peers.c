@@ -17,6 +17,7 @@
 #include <time.h>
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/text.h"
 #include "steps/train/gang.h"
 
 /* A daemon's command line names every node: bounded by what execve() takes of one string (Linux, MAX_ARG_STRLEN). */
@@ -351,7 +352,7 @@ static int connect_patiently(const union address *at, socklen_t len)
 		if (fd < 0 || connect(fd, &at->any, len) == 0)
 			return fd;
 		close(fd);
-		nanosleep(&pause, NULL);
+		nanosleep(&pause, NULL); /* lint: nanosleep because the agent has no loop, and nothing else to do */
 	}
 	return -1;
 }
@@ -380,11 +381,14 @@ int peers_agent_main(int argc, char **argv)
 {
 	_cleanup_(str_deinit) struct str said = { 0 };
 	_cleanup_(fd_closep) int fd = -1;
-	const char *port = getenv("CAIRN_GANG_PORT");
+	const char *said_port = getenv("CAIRN_GANG_PORT");
+	int64_t port = GANG_PORT;
 	union address at;
 	socklen_t len;
 
-	if (argc < 2 || parse_address(argv[0], (uint16_t)((port ? atoi(port) : GANG_PORT) - 1), &at, &len) < 0) {
+	if (said_port && (!text_parse_int(said_port, &port) || port <= 1 || port > UINT16_MAX))
+		port = GANG_PORT; /* nodes_read() has refused it where it counts */
+	if (argc < 2 || parse_address(argv[0], (uint16_t)(port - 1), &at, &len) < 0) {
 		fprintf(stderr, "usage: mpi-agent ADDRESS COMMAND...: called by mpirun\n");
 		return 2;
 	}

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
 #include "runners/kubernetes/facts.h"
@@ -34,7 +35,7 @@ static void pod_of(const struct node *n, unsigned index, struct pod_facts *p)
 	p->main.exit_code = n->code;
 	p->main.ended_ns = AT(n->at);
 	if (n->how == OOM)
-		strcpy(p->main.reason, "OOMKilled");
+		snprintf(p->main.reason, sizeof(p->main.reason), "OOMKilled");
 	if (n->how == SAVES)
 		return;
 	p->phase = n->code ? POD_FAILED : POD_SUCCEEDED;
