@@ -114,10 +114,9 @@ const char api_schemas[] =
 	",\"Handover\":{\"type\":\"object\",\"required\":[\"request\",\"store\",\"pipeline\",\"path\",\"files\",\"params\",\"options\",\"inputs\"],\"properties\":{"
 			    "\"request\":{\"type\":\"string\",\"pattern\":\"^[0-9a-f]{32}$\",\"description\":\"Made by who asks: asked for twice, there is one run\"},"
 			    "\"store\":{\"type\":\"string\",\"description\":\"Where the content was put\"},\"pipeline\":" S ",\"path\":" S ",\"files\":" REF("ContentId")
-			    ",\"params\":{\"type\":\"object\"},\"options\":{\"type\":\"object\"},\"inputs\":{\"type\":\"array\",\"maxItems\":20000,\"items\":" OBJECT(
-				    "\"name\",\"origin\",\"content\"",
-				    "\"name\":{\"type\":\"string\",\"pattern\":\"^(input|code):\"},\"origin\":" S ",\"content\":" REF("ContentId")) "}"
-			    ",\"git\":{\"type\":[\"object\",\"null\"],\"properties\":{\"commit\":" S_NULL ",\"dirty\":" B ",\"remote\":" S_NULL ",\"submodules\":" S_NULL "}}}}"
+			    ",\"params\":{\"type\":\"object\"},\"options\":{\"type\":\"object\"},\"inputs\":{\"type\":\"array\",\"maxItems\":20000,\"items\":{\"type\":\"object\"},"
+			    "\"description\":\"Of each {name, origin, content}; the name begins with input: or code:\"},"
+			    "\"git\":{\"type\":\"object\",\"description\":\"{commit, dirty, remote, submodules}\"}}}"
 	",\"ContentId\":" OBJECT("\"id\",\"kind\",\"size\"", "\"id\":" S ",\"kind\":{\"enum\":[\"blob\",\"tree\",\"reference\"]},\"size\":{\"type\":\"integer\",\"minimum\":0}")
 	",\"HandedOver\":" OBJECT("\"run\",\"project\",\"new\"", "\"run\":" S ",\"project\":" S ",\"new\":" B)
 	",\"Launched\":" OBJECT("\"launch\",\"project\"", "\"launch\":" S ",\"project\":" S)

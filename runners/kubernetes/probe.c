@@ -138,7 +138,8 @@ static void probe_rights(struct probe *p)
 		return;
 	}
 	if (lacking.len)
-		say(p, KUBE_PROBLEM, "rights", "give the account a Role with them in this namespace: runners/kubernetes/deploy/role.yaml has it", "in the namespace %s these are missing: %s", p->ns, lacking.s);
+		say(p, KUBE_PROBLEM, "rights", "give the account a Role with them in this namespace: runners/kubernetes/deploy/role.yaml has it",
+		    "in the namespace %s these are missing: %s", p->ns, lacking.s);
 	else
 		say(p, KUBE_FINE, "rights", NULL, "all that are needed in the namespace %s", p->ns);
 }

@@ -57,6 +57,7 @@ forward() {
 answers() { [ "$(curl -s -o /dev/null -w '%{http_code}' --max-time 5 "$SERVER/readyz")" = 200 ]; }
 ready() { wait_until 120 answers; }
 from_outside() { (cd outside && CAIRN_SERVE_TOKEN=$TOKEN CAIRN_SERVER=$SERVER cairn "$@"); }
+# shellcheck disable=SC2034 # run is the tests'
 detach() { from_outside run --json --detach "$@" >handed.json && run=$(json handed.json 'd["run"]'); }
 state() { from_outside status --json "$1" --server >state.json 2>/dev/null && json state.json 'd["run"]["state"]'; }
 state_is() { [ "$(state "$1")" = "$2" ]; }
