@@ -137,8 +137,9 @@ struct runner_staging {
 	int (*collect)(void *arg, const struct runner_attempt *a, int dir_fd, struct content_id *ret_ids, struct err *err);
 	/* Puts the finished log, open at fd, into the store. */
 	int (*put_log)(void *arg, int fd, struct content_id *ret, struct err *err);
-	/* For runners elsewhere (may be NULL for the local one). publish: puts `bytes`, and makes sure that it and all that `attempts` read are where pods reach them (ERR_IO: they couldn't be sent; ERR_NOT_FOUND:
-	 * content is gone). fetch: a blob of at most `max` bytes. drop_checkpoint: runner_ops' on the store. */
+	/* For runners elsewhere (may be NULL for the local one). publish: puts `bytes`, and makes sure that it and all that `attempts` read are where pods
+	 * reach them (ERR_IO: they couldn't be sent; ERR_NOT_FOUND: content is gone). fetch: a blob of at most `max` bytes. drop_checkpoint: runner_ops' on
+	 * the store. */
 	int (*publish)(void *arg, const struct runner_attempt *const *attempts, size_t n, const void *bytes, size_t n_bytes,
 		       struct content_id *ret, struct err *err);
 	int (*fetch)(void *arg, const struct content_id *id, uint64_t max, struct str *ret, struct err *err);

@@ -118,10 +118,12 @@ const struct cli_command cli_commands[] = {
 		  { 0, "dry-run", "HOW", "show the objects of the cluster instead: client: nothing is sent; server: as it would make them", .choices = "client|server",
 		    .complete = COMPLETE_CHOICE, .bare = "client" },
 		  { 'o', "output", "FORMAT", "of --dry-run: yaml (default) or json", .choices = "yaml|json", .complete = COMPLETE_CHOICE },
-		  { 0, "detach", NULL, "hand the run to a `cairn serve` elsewhere, and return: all that it needs goes into the shared store" }, OPT_SERVER, OPT_ON, OPT_STORE, OPT_CACHE),
+		  { 0, "detach", NULL, "hand the run to a `cairn serve` elsewhere, and return: all that it needs goes into the shared store" },
+		  OPT_SERVER, OPT_ON, OPT_STORE, OPT_CACHE),
 	  .json = "{\"id\", \"hash\", \"pipeline\", \"state\": \"succeeded\"|\"failed\"|\"cancelled\"|\"interrupted\", \"started\": TIME, "
 		  "\"duration_ns\": N, \"saved_ns\": N, \"counts\": {\"total\", \"executed\", \"hits\", \"failed\", \"skipped\", \"blocked\"}, "
-		  "\"message\"|null, \"cache_failures\": N}; with --detach: {\"run\", \"project\", \"server\"}; with --twice, when anything was executed: as `cairn reproduce --json`; with --dry-run: a List of objects",
+		  "\"message\"|null, \"cache_failures\": N}; with --detach: {\"run\", \"project\", \"server\"}; "
+		  "with --twice, when anything was executed: as `cairn reproduce --json`; with --dry-run: a List of objects",
 	  EXIT_CODES({ 0, "done" }, { 1, "a task failed" }, { 2, "wrong usage" }, { 3, "the pipeline or the configuration is invalid" },
 		     { 4, "the environment: store, disk, database" }, { 10, "--twice: the same within tolerance, or after a named normalisation" },
 		     { 11, "--twice: a task is not deterministic" }, { 12, "--twice: something could not be compared" }, { 130, "interrupted" }),

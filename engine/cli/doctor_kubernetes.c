@@ -41,7 +41,8 @@ void doctor_kubernetes(struct doctor *d)
 		kube_probe(c, d->config->serve.lease, found, d);
 	kube_client_free(c);
 	if (!d->config->kubernetes.image)
-		doctor_found(d, DOCTOR_WARNING, "image", "`cairn image --push` makes it; name it as kubernetes.image in cairn.yaml", "pods need Cairn's own image, and none is named");
+		doctor_found(d, DOCTOR_WARNING, "image", "`cairn image --push` makes it; name it as kubernetes.image in cairn.yaml",
+			     "pods need Cairn's own image, and none is named");
 	if (str_has_prefix(d->config->store_uri, "s3:") || str_has_prefix(d->config->store_uri, "gs:"))
 		doctor_found(d, DOCTOR_OK, "pods", NULL, "would reach the store at %s", d->config->store_uri);
 	else

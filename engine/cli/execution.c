@@ -21,7 +21,8 @@ int execution_open(struct execution *e, struct cli *cli, struct err *err)
 		return -1;
 	e->progress = progress_for(cli, clock_system());
 	e->ctx = (struct run_context){ .config = e->s.config, .loop = e->s.loop, .db = e->s.db, .store = e->s.store, .cache = e->s.cache,
-				       .runner = e->s.runner, .images = cli_images_plan(e->s.images), .leases_fd = e->s.leases_fd, .steps_program = e->s.steps_program, .launch_program = e->s.launch_program,
+				       .runner = e->s.runner, .images = cli_images_plan(e->s.images), .leases_fd = e->s.leases_fd,
+				       .steps_program = e->s.steps_program, .launch_program = e->s.launch_program,
 				       .steps_here = e->s.steps_here, .observer = progress_observer(e->progress),
 				       .hash_threads = (unsigned)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1), .handle_signals = true };
 	return progress_attach(e->progress, e->s.loop, err);

@@ -158,7 +158,7 @@ int server_ask(struct server *s, const char *method, const char *path, const jso
 				*err = why;
 			break;
 		}
-		nanosleep(&pause, NULL);
+		nanosleep(&pause, NULL); /* lint: nanosleep because it is another machine that is waited for */
 	}
 	return result;
 }

@@ -169,7 +169,8 @@ static int choose(struct server *s, const char *run, bool follow, json_t **ret, 
 	else if (json_array_size(all) == 1)
 		*ret = json_incref(all);
 	else
-		return err_set(err, ERR_INVALID, json_array_size(all) ? "run %s has %zu tasks so far: name one (`cairn status --server` lists them)" : "run %s has no tasks yet", run,
+		return err_set(err, ERR_INVALID,
+			       json_array_size(all) ? "run %s has %zu tasks so far: name one (`cairn status --server` lists them)" : "run %s has no tasks yet", run,
 			       json_array_size(all));
 	return 0;
 }

@@ -11,4 +11,3 @@ int run_cancel(struct db *db, const struct run_row *r, bool now, struct err *err
 int run_cancel_dead(struct db *db, const struct run_row *r, int64_t now_ns, struct arena *arena, struct err *err);
 
 #endif
-

@@ -20,6 +20,7 @@ start bad python3 "$SRC/tests/net/registryd.py" "$PWD/bad"
 wait_until 20 test -s bad/port || test_bail 'the lying registry does not start'
 read -r port elsewhere secure <bad/port
 export bad=127.0.0.1:$port elsewhere secure=localhost:$secure REGISTRY_PLAIN=127.0.0.1:$port
+# shellcheck disable=SC2120 # the tests' scripts are strings: it is called with words there
 mode() { # WORDS…: what is wrong from now on; the log begins anew
 	echo "$*" >bad/mode
 	: >bad/log
@@ -207,7 +208,8 @@ test_expect 'redirects: blobs elsewhere without our credentials, no circles, no 
 
 if [ -x "$CAIRN_TEST_REGISTRY" ]; then
 	port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
-	export open=127.0.0.1:$(port) locked=127.0.0.1:$(port) tls=localhost:$(port)
+	open=127.0.0.1:$(port) locked=127.0.0.1:$(port) tls=localhost:$(port)
+	export open locked tls
 	start open "$SRC/tests/cluster/registry/serve" "$PWD/open.d" "$open"
 	start locked "$SRC/tests/cluster/registry/serve" "$PWD/locked.d" "$locked" u:p
 	start tls "$SRC/tests/cluster/registry/serve" "$PWD/tls.d" "127.0.0.1:${tls#*:}" - "$PWD/bad/cert.pem" "$PWD/bad/key.pem"
