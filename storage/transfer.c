@@ -168,13 +168,14 @@ static void pause_ns(int64_t ns)
 
 bool transfer_retry(struct transfer *t, unsigned tries, unsigned retry_after_s)
 {
-	int64_t wait;
+	int64_t wait, budget_wait;
 
 	if (tries >= t->tries)
 		return false;
 	wait = transfer_jitter_ns(tries, random_bits());
 	wait = MAX(wait, (int64_t)MIN(retry_after_s, RETRY_AFTER_MAX_S) * NS_PER_S);
-	wait = MAX(wait, spend(t));
+	budget_wait = spend(t); /* not within MAX, which may evaluate it twice */
+	wait = MAX(wait, budget_wait);
 	pause_ns(wait);
 	return true;
 }
