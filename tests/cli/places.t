@@ -46,11 +46,11 @@ test_expect '--store: seen from the working directory, and wins over CAIRN_STORE
 	cairn store verify -q --store other
 	rm -r sub
 '
-test_expect '--store and --on of what this build does not have, or what cannot be' '
+test_expect '--store and --on of what is not there, or what cannot be' '
 	test_code 2 cairn run --store= 2>err
 	test_grep "store" err
-	test_code 3 cairn run --on kubernetes 2>err
-	test_grep "not in this build yet" err
+	test_code 4 cairn run --on kubernetes 2>err
+	test_grep "no kubeconfig is there .*: set KUBECONFIG" err
 	test_code 2 cairn run --on moon 2>err
 	cairn run -q --on local
 '
