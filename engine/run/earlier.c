@@ -53,6 +53,19 @@ static void forget_settled(struct run *r)
 	r->settled.n = 0;
 }
 
+/* Commits, or undoes what failed. */
+static int end_transaction(struct run *r, int result, struct err *err)
+{
+	if (result < 0) {
+		db_rollback(r->ctx->db);
+		return -1;
+	}
+	if (db_commit(r->ctx->db, err) < 0)
+		return -1;
+	forget_settled(r);
+	return 0;
+}
+
 int earlier_take_up(struct run *r, struct err *err)
 {
 	int result = 0;
@@ -71,14 +84,7 @@ int earlier_take_up(struct run *r, struct err *err)
 	}
 	if (result == 0)
 		result = record_run_update(r->ctx->db, &r->row, err);
-	if (result < 0) {
-		db_rollback(r->ctx->db);
-		return -1;
-	}
-	if (db_commit(r->ctx->db, err) < 0)
-		return -1;
-	forget_settled(r);
-	return 0;
+	return end_transaction(r, result, err);
 }
 
 int earlier_row(struct run *r, const struct active *a, struct attempt_row **ret, struct err *err)
@@ -123,12 +129,5 @@ int earlier_close(struct run *r, struct err *err)
 		VEC_PUSH(&r->settled, (uint64_t)a->id);
 		result = close_as(r, a, FAILURE_CANCELLED, r->interrupted ? "stopped on request" : "its task came to a result without it", err);
 	}
-	if (result < 0) {
-		db_rollback(r->ctx->db);
-		return -1;
-	}
-	if (db_commit(r->ctx->db, err) < 0)
-		return -1;
-	forget_settled(r);
-	return 0;
+	return end_transaction(r, result, err);
 }

@@ -7,9 +7,9 @@
 #include "base/fs.h"
 #include "run/pod_internal.h"
 #include "run/staging.h"
+#include "runners/workspace.h"
 
 #define METRICS_MAX (1 * MIB)
-#define TAIL_BYTES 4096
 #define EXIT_MAX 512
 /* More isn't read by anybody, and a file can say that it is as large as it likes. */
 #define LOG_MAX (16 * GIB)
@@ -175,21 +175,11 @@ static void collect_outputs(struct pod *p, struct pod_slot *s)
 
 /* --- the log --------------------------------------------------------------------------------------------------------------------------- */
 
-static char *tail_of(struct pod *p, int fd, uint64_t size)
+static char *tail_of(struct pod *p, int fd)
 {
-	char buf[TAIL_BYTES + 1], *start = buf;
-	uint64_t from = size > TAIL_BYTES ? size - TAIL_BYTES : 0;
-	ssize_t n = pread(fd, buf, TAIL_BYTES, (off_t)from);
+	_cleanup_(freep) char *tail = workspace_log_tail(fd);
 
-	if (n <= 0)
-		return NULL;
-	buf[n] = '\0';
-	if (from && memchr(buf, '\n', (size_t)n)) /* begin at a whole line */
-		start = (char *)memchr(buf, '\n', (size_t)n) + 1;
-	for (char *c = start; c < buf + n; c++)
-		if (*c == '\0')
-			*c = ' ';
-	return *start ? arena_strdup(p->arena, start) : NULL;
+	return tail ? arena_strdup(p->arena, tail) : NULL;
 }
 
 static int put_log(struct pod *p, struct pod_slot *s, struct err *err)
@@ -204,7 +194,7 @@ static int put_log(struct pod *p, struct pod_slot *s, struct err *err)
 	if (st.st_size == 0)
 		return 0;
 	if (s->result.r.failure != FAILURE_NONE)
-		s->result.r.log_tail = tail_of(p, fd, (uint64_t)st.st_size);
+		s->result.r.log_tail = tail_of(p, fd);
 	if ((uint64_t)st.st_size > LOG_MAX)
 		return err_set(err, ERR_TOO_LARGE, "it is larger than %llu GiB", LOG_MAX / GIB);
 	return content_put_fd(p->store, fd, &s->result.r.log, err);
