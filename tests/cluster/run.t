@@ -156,7 +156,8 @@ example() {
 	image=$(cluster_do "$cluster/debian_image" "$name" "$@") || return 1
 	cluster_push "$image" "$name:1" || { tail -n 5 "$TRASH/push.log"; return 1; }
 	cp -R "$SRC/examples/$name" "$name"
-	cp -R "$SRC/examples/$name" "$name-here"
+	rm -rf "$name/.cairn" # of one who tried the example in this checkout
+	cp -R "$name" "$name-here"
 	cluster_yaml one >"$name/cairn.yaml"
 	echo 'runner: local' >"$name-here/cairn.yaml"
 	sed -i "s|^steps:|defaults: {image: $REGISTRY/$name:1, resources: {cpu: 400m, memory: 512Mi}}\nsteps:|; s/cpu: 2, memory: 2Gi/cpu: 1, memory: 2Gi/" "$name/pipeline.yaml"
