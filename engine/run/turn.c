@@ -65,6 +65,8 @@ void run_on_finished(void *arg, uint64_t attempt_id, struct runner_result *resul
 	a->result.continues = (char *)keep(a->arena, result->continues);
 	a->result.node = keep(a->arena, result->node);
 	a->waiting_for = NULL;
+	if (r->ctx->runner->ops->durable) /* what it made was put into the store by somebody else */
+		store_refresh(r->ctx->store, STORE_ACTION, NULL, 0, NULL);
 	VEC_PUSH(&r->ended, a);
 	r->wake = true;
 }

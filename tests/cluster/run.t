@@ -167,6 +167,25 @@ example() {
 }
 
 if python3 -c 'import sklearn, matplotlib' 2>/dev/null; then
+test_expect 'a fan-out over what a pod made' '
+	write fan.yaml <<-E
+		pipeline: fan
+		defaults: {image: $BUSYBOX, resources: {cpu: 100m, memory: 64Mi}}
+		steps:
+		  make:
+		    run: "mkdir -p parts; for i in 1 2 3; do echo \$i >parts/\$i; done"
+		    outputs: {parts: parts/}
+		  double:
+		    each: "\${{ steps.make.outputs.parts }}/*"
+		    pack: 3
+		    inputs: {part: "\${{ item }}"}
+		    run: cat \${{ inputs.part }} \${{ inputs.part }} >\${{ outputs.o }}
+		    outputs: {o: o}
+	E
+	cairn run fan.yaml --json >fan
+	test_is "$(counts fan)" "4 0 0 0"
+'
+
 	test_expect 'the example digits, end to end, gives the same bytes as here' '
 		example digits python3 python3-sklearn python3-matplotlib python3-joblib fonts-dejavu-core
 		same digits-here digits extract/digits prepare/train prepare/test "train[kernel=rbf,c=1]/model" "train[kernel=linear,c=10]/model" evaluate/evaluation report/report
