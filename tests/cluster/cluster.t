@@ -8,13 +8,15 @@ programs=${XDG_CACHE_HOME:-$HOME/.cache} # lib.sh takes both away
 [ -z "$lacks" ] || test_skip_all "$lacks"
 export cluster XDG_CACHE_HOME=$programs PATH=$programs/cairn-tests/cluster/bin:$PATH
 
-state() {
-	{ grep -c cairn-test /proc/self/mounts || true; } # mounts, bridges, control groups, sysctls
-	{ ip -o link | grep -c cni0 || true; }
-	find /sys/fs/cgroup -maxdepth 3 -type d -name 'cairn-test-*' | wc -l
-	sysctl -n vm.overcommit_memory kernel.panic
+settings() { sysctl -n vm.overcommit_memory kernel.panic; }
+# Of this cluster alone: others may come and go beside it.
+traces() { # GROUP
+	find /sys/fs/cgroup -maxdepth 3 -type d -name "$1"
+	grep -F "$PWD/c/" /proc/self/mounts || true
+	ip -o link | grep cni0 || true
+	grep -l -s -z -F "$PWD/c/" /proc/[0-9]*/cmdline || true
 }
-state >before
+settings >before
 trap '"$cluster/down" "$PWD/c" >/dev/null 2>&1; test_exit' EXIT
 "$cluster/up" "$PWD/c" >up.out 2>&1 || { test_say <up.out; test_say <c/log/node.log; test_bail 'the cluster does not come up'; }
 export KUBECONFIG=$PWD/c/kubeconfig
@@ -126,9 +128,15 @@ test_expect 'a restricted namespace takes our kind of Job' '
 '
 
 test_expect 'down leaves nothing' '
+	group=$(cat c/group)
+	traces "$group" >there
+	test_grep "/$group\$" there
+	test_grep "^/proc/[0-9]*/cmdline" there
 	"$cluster/down" "$PWD/c"
 	test_missing c
-	state >after
+	traces "$group" >left
+	test_lines 0 left
+	settings >after
 	test_cmp before after
 '
 test_done

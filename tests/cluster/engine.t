@@ -51,8 +51,8 @@ volume() {
 # The Service, at a port of loopback, for as long as the cluster is up, whichever pod is behind it.
 forward() {
 	kubectl -n "$NS" get service cairn -o 'jsonpath={.spec.clusterIP}' >cluster-ip
-	start relay-in "$cluster/inside" "$CLUSTER" socat "UNIX-LISTEN:$CLUSTER/engine.sock,fork,unlink-early" "TCP:$(cat cluster-ip):8410"
-	start relay socat "TCP-LISTEN:$PORT,bind=127.0.0.1,fork,reuseaddr" "UNIX-CONNECT:$CLUSTER/engine.sock"
+	start relay-in "$cluster/inside" "$CLUSTER" env -C "$CLUSTER" socat UNIX-LISTEN:engine.sock,fork,unlink-early "TCP:$(cat cluster-ip):8410"
+	start relay env -C "$CLUSTER" socat "TCP-LISTEN:$PORT,bind=127.0.0.1,fork,reuseaddr" UNIX-CONNECT:engine.sock
 }
 answers() { [ "$(curl -s -o /dev/null -w '%{http_code}' --max-time 5 "$SERVER/readyz")" = 200 ]; }
 ready() { wait_until 120 answers; }
