@@ -421,3 +421,18 @@ json_t *json_name(const void *bytes, size_t n)
 	json_name_encode(&text, bytes, n);
 	return json_stringn(text.s, text.len);
 }
+
+void json_array_add_new(json_t *list, const json_t *more)
+{
+	json_t *v, *have;
+	size_t i, k;
+
+	json_array_foreach (more, i, v) {
+		bool known = false;
+
+		json_array_foreach (list, k, have)
+			known |= json_equal(have, v);
+		if (!known)
+			json_array_append(list, v);
+	}
+}

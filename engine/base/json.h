@@ -50,4 +50,7 @@ void json_name_encode(struct str *out, const void *bytes, size_t n);
 int json_name_decode(struct str *out, const char *text, struct err *err);
 json_t *json_name(const void *bytes, size_t n); /* a new JSON string */
 
+/* Appends to the array `list` what of `more` (an array, or anything: then nothing) isn't equal to a member of it. */
+void json_array_add_new(json_t *list, const json_t *more);
+
 #endif

@@ -12,21 +12,6 @@ static bool is_one_of(const char *key, const char *const *names, size_t n)
 	return false;
 }
 
-static void append_new_ones(json_t *list, const json_t *more)
-{
-	json_t *v, *have;
-	size_t i, k;
-
-	json_array_foreach (more, i, v) {
-		bool known = false;
-
-		json_array_foreach (list, k, have)
-			known |= json_equal(have, v);
-		if (!known)
-			json_array_append(list, v);
-	}
-}
-
 static void overlay(json_t *into, const char *key, json_t *v)
 {
 	json_t *have = json_object_get(into, key);
@@ -38,7 +23,7 @@ static void overlay(json_t *into, const char *key, json_t *v)
 	} else if (have && json_is_object(have) && json_is_object(v) && is_one_of(key, joined_maps, ARRAY_LEN(joined_maps))) {
 		json_object_update(have, v);
 	} else if (have && json_is_array(have) && json_is_array(v) && is_one_of(key, joined_lists, ARRAY_LEN(joined_lists))) {
-		append_new_ones(have, v);
+		json_array_add_new(have, v);
 	} else {
 		json_object_set(into, key, v);
 	}
@@ -100,7 +85,7 @@ static void add_tolerations(struct pod_build *b)
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
 		json_array_append_new(b->tolerations, json_pack("{s:s, s:s, s:s, s:i}", "key", keys[i], "operator", "Exists", "effect", "NoExecute", "tolerationSeconds",
 								KUBE_TOLERATE_S));
-	append_new_ones(b->tolerations, own);
+	json_array_add_new(b->tolerations, own);
 }
 
 int kube_place(struct pod_build *b, struct err *err)

@@ -230,21 +230,6 @@ static int merge_objects(json_t *into, const json_t *patch, const struct field *
 	return 0;
 }
 
-static void merge_values(json_t *into, const json_t *patch)
-{
-	json_t *v, *have;
-	size_t i, k;
-
-	json_array_foreach (patch, i, v) {
-		bool known = false;
-
-		json_array_foreach (into, k, have)
-			known |= json_equal(have, v);
-		if (!known)
-			json_array_append(into, v);
-	}
-}
-
 /* --- maps ----------------------------------------------------------------------------------------------------------- */
 
 static int merge_member(json_t *into, const char *key, const json_t *v, const struct field *f, struct err *err)
@@ -271,7 +256,7 @@ static int merge_member(json_t *into, const char *key, const json_t *v, const st
 		return merge_objects(have, v, f, err);
 	}
 	if (json_is_array(v) && json_is_array(have) && f->key) {
-		merge_values(have, v);
+		json_array_add_new(have, v);
 		return 0;
 	}
 	if (plain_copy(v, &copy, err) < 0)
