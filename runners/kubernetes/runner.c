@@ -134,10 +134,11 @@ static struct runner_attempt *copy_attempt(struct arena *arena, const struct run
 	return a;
 }
 
-static struct member *member_new(const struct runner_attempt *a)
+static struct member *member_new(struct kube *k, const struct runner_attempt *a)
 {
 	struct member *m = xcalloc(1, sizeof(*m));
 
+	m->k = k;
 	m->arena = arena_new();
 	m->a = copy_attempt(m->arena, a);
 	return m;
@@ -149,7 +150,7 @@ static void member_free(struct member *m)
 {
 	uint64_t id = m->a->id;
 
-	*map_slot(m->b->k->members, &id, sizeof(id), NULL) = NULL;
+	*map_slot(m->k->members, &id, sizeof(id), NULL) = NULL;
 	free(m->waiting);
 	arena_free(m->arena);
 	free(m);
@@ -157,9 +158,9 @@ static void member_free(struct member *m)
 
 void member_report(struct member *m, struct runner_result *r)
 {
-	struct kube *k = m->b->k;
+	struct kube *k = m->k;
 
-	for (size_t i = 0; i < m->b->members.n; i++)
+	for (size_t i = 0; m->b && i < m->b->members.n; i++)
 		if (m->b->members.v[i] == m) {
 			m->b->members.v[i] = m->b->members.v[--m->b->members.n];
 			break;
@@ -266,7 +267,7 @@ static int kube_submit(struct runner *r, const struct runner_attempt *a, struct 
 		return err_set(err, ERR_UNSUPPORTED, "a shell needs the local runner (--on local)");
 	if (runner_watch(k, a->run_id, err) < 0)
 		return -1;
-	*slot = member_new(a);
+	*slot = member_new(k, a);
 	VEC_PUSH(&k->held, *slot);
 	if (!k->ticker)
 		k->ticker = loop_add_timer(k->loop, kube_mono(k) + TICK_NS, tick, k);
@@ -319,14 +320,19 @@ static void kube_drop_checkpoint(struct runner *r, const struct digest *key)
 	pool_submit(d->k->pool, drop, free, d);
 }
 
-static bool all_cancelled(const struct bundle *b, bool *ret_hard)
+static bool all_cancelled(const struct bundle *b)
 {
-	*ret_hard = true;
-	for (size_t i = 0; i < b->members.n; i++) {
+	for (size_t i = 0; i < b->members.n; i++)
 		if (!b->members.v[i]->cancelled)
 			return false;
-		*ret_hard &= b->members.v[i]->hard;
-	}
+	return b->members.n > 0;
+}
+
+bool bundle_hard(const struct bundle *b)
+{
+	for (size_t i = 0; i < b->members.n; i++)
+		if (!b->members.v[i]->hard)
+			return false;
 	return b->members.n > 0;
 }
 
@@ -334,7 +340,6 @@ static bool all_cancelled(const struct bundle *b, bool *ret_hard)
 static void cancel_held(struct kube *k, struct member *m)
 {
 	struct runner_result r = { .failure = FAILURE_CANCELLED, .exit_status = -1, .started_ns = kube_wall(k), .ended_ns = kube_wall(k) };
-	struct bundle nowhere = { .k = k };
 
 	for (size_t i = 0; i < k->held.n; i++)
 		if (k->held.v[i] == m) {
@@ -342,7 +347,6 @@ static void cancel_held(struct kube *k, struct member *m)
 			break;
 		}
 	err_set(&r.err, ERR_CANCELLED, "stopped on request");
-	m->b = &nowhere;
 	member_report(m, &r);
 }
 
@@ -352,7 +356,6 @@ static void kube_cancel(struct runner *r, uint64_t attempt_id, bool gentle)
 	struct kube *k = kube_of(r);
 	struct member *m = map_get(k->members, &attempt_id, sizeof(attempt_id));
 	struct bundle *b = m ? m->b : NULL;
-	bool hard;
 
 	if (!m)
 		return;
@@ -362,12 +365,12 @@ static void kube_cancel(struct runner *r, uint64_t attempt_id, bool gentle)
 		cancel_held(k, m);
 		return;
 	}
-	if (!all_cancelled(b, &hard))
+	if (!all_cancelled(b))
 		return;
 	b->cancelled = true;
 	if (b->state == BUNDLE_THERE)
 		bundle_delete(b);
-	if (b->state == BUNDLE_THERE && hard)
+	if (b->state == BUNDLE_THERE && bundle_hard(b))
 		bundle_delete_pods(b);
 	bundle_look(b);
 }
@@ -376,15 +379,11 @@ static void kube_cancel(struct runner *r, uint64_t attempt_id, bool gentle)
 
 static void free_all(struct kube *k)
 {
-	struct bundle nowhere = { .k = k };
-
 	for (size_t i = 0; i < map_len(k->members); i++) {
 		struct member *m = map_at(k->members, i, NULL, NULL);
 
-		if (!m)
-			continue;
-		m->b = &nowhere;
-		member_free(m);
+		if (m)
+			member_free(m);
 	}
 	for (size_t i = 0; i < map_len(k->bundles); i++) {
 		struct bundle *b = map_at(k->bundles, i, NULL, NULL);

@@ -34,19 +34,19 @@ struct ending {
 
 /* --- on a worker -------------------------------------------------------------------------------------------------------------------- */
 
-static int read_result(struct ending *e)
+int runner_read_result(struct kube *k, const char *message, struct arena *arena, struct pod_result **ret, size_t *ret_n, struct err *err)
 {
-	const struct runner_staging *s = &e->k->o.staging;
+	const struct runner_staging *s = &k->o.staging;
 	_cleanup_(str_deinit) struct str whole = { 0 };
 	struct content_id where;
-	int r = pod_result_read(e->message, strlen(e->message), e->arena, &e->results, &e->n_results, &where, &e->err);
+	int r = pod_result_read(message, strlen(message), arena, ret, ret_n, &where, err);
 
 	if (r <= 0)
 		return r;
-	if (s->fetch(s->arg, &where, POD_RESULT_MAX, &whole, &e->err) < 0)
-		return err_wrap(&e->err, "the result of the pod");
-	r = pod_result_read(whole.s ? whole.s : "", whole.len, e->arena, &e->results, &e->n_results, &where, &e->err);
-	return r > 0 ? err_set(&e->err, ERR_INVALID, "the result of the pod names another one") : r;
+	if (s->fetch(s->arg, &where, POD_RESULT_MAX, &whole, err) < 0)
+		return err_wrap(err, "the result of the pod");
+	r = pod_result_read(whole.s ? whole.s : "", whole.len, arena, ret, ret_n, &where, err);
+	return r > 0 ? err_set(err, ERR_INVALID, "the result of the pod names another one") : r;
 }
 
 struct log_file {
@@ -116,7 +116,7 @@ static void end(void *arg)
 
 	if (atomic_load(&e->k->closing))
 		return;
-	if (e->message && read_result(e) < 0)
+	if (e->message && runner_read_result(e->k, e->message, e->arena, &e->results, &e->n_results, &e->err) < 0)
 		e->n_results = 0;
 	if (e->wants_log && !has_log(e) && sidecar_failed(e))
 		take_log(e);

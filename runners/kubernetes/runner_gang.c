@@ -50,16 +50,13 @@ void gang_parts_free(struct gang_part *parts, unsigned nodes)
 static struct content_id log_of(struct kube *k, const struct gang_part *part, uint64_t attempt_id)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	_cleanup_(str_deinit) struct str whole = { 0 };
-	const struct runner_staging *s = &k->o.staging;
+	struct content_id none = { 0 };
 	struct pod_result *results;
-	struct content_id where, none = { 0 };
 	size_t n;
-	int r = part->message ? pod_result_read(part->message, strlen(part->message), arena, &results, &n, &where, NULL) : -1;
 
-	if (r > 0)
-		r = s->fetch(s->arg, &where, POD_RESULT_MAX, &whole, NULL) < 0 ? -1 : pod_result_read(whole.s, whole.len, arena, &results, &n, &where, NULL);
-	for (size_t i = 0; r == 0 && i < n; i++)
+	if (!part->message || runner_read_result(k, part->message, arena, &results, &n, NULL) < 0)
+		return none;
+	for (size_t i = 0; i < n; i++)
 		if (results[i].attempt_id == attempt_id)
 			return results[i].r.log;
 	return none;

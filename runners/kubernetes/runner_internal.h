@@ -23,6 +23,7 @@ struct kube;
 
 /* An attempt that the engine waits for. */
 struct member {
+	struct kube *k;
 	struct arena *arena;
 	const struct runner_attempt *a; /* in it */
 	struct bundle *b; /* NULL: not in a Job yet */
@@ -151,6 +152,7 @@ static inline int64_t kube_wall(const struct kube *k)
 struct bundle *bundle_of(struct kube *k, uint64_t id); /* by its first attempt; made when it isn't known */
 void bundle_hold(struct bundle *b, uint64_t attempt_id); /* one more of `ids` */
 void bundle_free(struct bundle *b);
+bool bundle_hard(const struct bundle *b); /* all that wait for it were cancelled without grace */
 void bundle_settle(struct bundle *b); /* deletes the Job when the ends of all its attempts are on record */
 void runner_flush(struct kube *k);    /* makes Jobs for what is held, or finds theirs */
 void member_report(struct member *m, struct runner_result *r); /* finished(); frees it */
@@ -182,6 +184,8 @@ void gang_log(struct kube *k, const struct gang_part *parts, unsigned nodes, uin
 	      struct content_id *ret);
 
 /* runner_end.c */
+/* On a worker: pod_result_read() of a sidecar's message, or of what it names in the store. */
+int runner_read_result(struct kube *k, const char *message, struct arena *arena, struct pod_result **ret, size_t *ret_n, struct err *err);
 void bundle_end(struct bundle *b, const struct kube_verdict *v);
 
 #endif

@@ -14,7 +14,7 @@
 
 static void tell_waiting(struct member *m, const char *why)
 {
-	struct runner *r = &(m->b ? m->b->k : NULL)->base;
+	struct runner *r = &m->k->base;
 
 	if (why && !*why)
 		why = NULL;
@@ -197,14 +197,6 @@ static void judge(struct bundle *b, struct kube_verdict *v)
 	b->trouble = NULL;
 }
 
-static bool hard(const struct bundle *b)
-{
-	for (size_t i = 0; i < b->members.n; i++)
-		if (!b->members.v[i]->hard)
-			return false;
-	return b->members.n > 0;
-}
-
 static void look_there(struct bundle *b)
 {
 	struct kube_verdict v;
@@ -212,7 +204,7 @@ static void look_there(struct bundle *b)
 	judge(b, &v);
 	if (b->members.n == 0)
 		return;
-	if (b->cancelled && hard(b))
+	if (b->cancelled && bundle_hard(b))
 		impose(b, FAILURE_CANCELLED, "stopped on request");
 	if (v.stage != STAGE_ENDED && b->imposed == FAILURE_NONE)
 		limit(b, &v);
@@ -263,7 +255,7 @@ void bundle_look(struct bundle *b)
 		look_there(b);
 		break;
 	case BUNDLE_MAKING:
-		if (b->cancelled && hard(b))
+		if (b->cancelled && bundle_hard(b))
 			break;
 		if (server_trouble(b->k))
 			tell_all(b, server_trouble(b->k));
@@ -280,14 +272,8 @@ void bundle_look(struct bundle *b)
 /* What is held waits for the list of Jobs. */
 static void look_held(struct kube *k)
 {
-	const char *why = server_trouble(k);
-	struct bundle nowhere = { .k = k };
-
-	for (size_t i = 0; i < k->held.n; i++) {
-		k->held.v[i]->b = &nowhere;
-		tell_waiting(k->held.v[i], why);
-		k->held.v[i]->b = NULL;
-	}
+	for (size_t i = 0; i < k->held.n; i++)
+		tell_waiting(k->held.v[i], server_trouble(k));
 }
 
 void runner_look_all(struct kube *k)

@@ -6,6 +6,7 @@
 /* What couldn't be made for reasons that pass is tried again so late: doubling. */
 #define AGAIN_MIN_NS (1 * NS_PER_S)
 #define AGAIN_MAX_NS (60 * NS_PER_S)
+#define JOBS_A_PAGE  500
 
 /* --- making ---------------------------------------------------------------------------------------------------------------------------- */
 
@@ -254,16 +255,11 @@ static int delete_at(struct kube_client *c, const char *ns, const struct deletio
 	return r;
 }
 
-static int delete_now(struct kube *k, const struct deletion *d, struct err *err)
-{
-	return delete_at(k->client, k->o.profile->namespace_, d, err);
-}
-
 static void run_deletion(void *arg)
 {
 	struct deletion *d = arg;
 
-	d->result = delete_now(d->k, d, &d->err);
+	d->result = delete_at(d->k->client, d->k->o.profile->namespace_, d, &d->err);
 }
 
 static void deletion_done(void *arg)
@@ -397,74 +393,58 @@ static bool is_done(struct kube *k, const struct job_facts *f)
 	return done;
 }
 
-void runner_sweep(struct kube *k)
+/* Deletes the Jobs on a page of the run's that `picked` (NULL: all) says yes to. *ret_n: how many went. */
+static int delete_page(struct kube_client *c, const char *ns, const char *project, const char *run_id, int64_t timeout_ns,
+		       bool (*picked)(struct kube *k, const struct job_facts *f), struct kube *k, size_t *ret_n, struct err *err)
 {
 	_cleanup_(str_deinit) struct str path = { 0 };
-	struct kube_call call = { .method = "GET", .timeout_ns = 10 * NS_PER_S };
+	struct kube_call call = { .method = "GET", .timeout_ns = timeout_ns };
 	const json_t *items;
+	int r;
 
-	if (!k->run_id || map_len(k->done) == 0)
-		return;
-	kube_add_path(&path, "batch", "v1", k->o.profile->namespace_, "jobs", NULL);
-	str_addf(&path, "?limit=500&labelSelector=" KUBE_LABEL_PROJECT "%%3D%s%%2C" KUBE_LABEL_RUN "%%3D%s", k->o.profile->project, k->run_id);
+	*ret_n = 0;
+	kube_add_path(&path, "batch", "v1", ns, "jobs", NULL);
+	str_addf(&path, "?limit=%d&labelSelector=" KUBE_LABEL_MANAGED "%%3Dcairn%%2C" KUBE_LABEL_PROJECT "%%3D%s%%2C" KUBE_LABEL_RUN "%%3D%s", JOBS_A_PAGE, project, run_id);
 	call.path = path.s;
-	if (kube_do(k->client, &call, NULL) == 0) {
-		items = json_object_get(call.json, "items");
-		for (size_t i = 0; i < json_array_size(items); i++) {
-			struct deletion d = { .k = k, .group = "batch", .resource = "jobs" };
-			struct job_facts f;
-
-			if (job_facts_of(json_array_get(items, i), &f) == 0 && is_done(k, &f)) {
-				memcpy(d.name, f.name, sizeof(d.name));
-				memcpy(d.uid, f.uid, sizeof(d.uid));
-				delete_now(k, &d, &d.err);
-			}
-			job_facts_deinit(&f);
-		}
-	}
-	kube_call_deinit(&call);
-}
-
-/* --- a run without an engine ------------------------------------------------------------------------------------------------------------------ */
-
-static int delete_all(struct kube_client *c, const char *ns, const json_t *items, size_t *ret_n, struct err *err)
-{
-	for (size_t i = 0; i < json_array_size(items); i++) {
+	r = kube_do(c, &call, err);
+	items = r == 0 ? json_object_get(call.json, "items") : NULL;
+	for (size_t i = 0; i < json_array_size(items) && r == 0; i++) {
 		struct deletion d = { .group = "batch", .resource = "jobs" };
 		struct job_facts f;
-		int r = 0;
 
-		if (job_facts_of(json_array_get(items, i), &f) == 0) {
+		if (job_facts_of(json_array_get(items, i), &f) == 0 && (!picked || picked(k, &f))) {
 			memcpy(d.name, f.name, sizeof(d.name));
 			memcpy(d.uid, f.uid, sizeof(d.uid));
 			r = delete_at(c, ns, &d, err);
 			*ret_n += r == 0;
 		}
 		job_facts_deinit(&f);
-		if (r < 0)
-			return -1;
 	}
-	return 0;
+	kube_call_deinit(&call);
+	return r;
 }
+
+/* The first page will do, and a server that refuses isn't asked on: what is left goes with its time to live. */
+void runner_sweep(struct kube *k)
+{
+	struct err ignored = { 0 };
+	size_t n;
+
+	if (k->run_id && map_len(k->done))
+		delete_page(k->client, k->o.profile->namespace_, k->o.profile->project, k->run_id, 10 * NS_PER_S, is_done, k, &n, &ignored);
+}
+
+/* --- a run without an engine ------------------------------------------------------------------------------------------------------------------ */
 
 int kube_delete_run(struct kube_client *c, const char *namespace_, const char *project, const char *run_id, size_t *ret_n, struct err *err)
 {
-	size_t before;
+	size_t n;
 	int r;
 
 	*ret_n = 0;
 	do { /* what was deleted isn't in the next list */
-		_cleanup_(str_deinit) struct str path = { 0 };
-		struct kube_call call = { .method = "GET" };
-
-		before = *ret_n;
-		kube_add_path(&path, "batch", "v1", namespace_, "jobs", NULL);
-		str_addf(&path, "?limit=500&labelSelector=" KUBE_LABEL_MANAGED "%%3Dcairn%%2C" KUBE_LABEL_PROJECT "%%3D%s%%2C" KUBE_LABEL_RUN "%%3D%s", project, run_id);
-		call.path = path.s;
-		r = kube_do(c, &call, err);
-		if (r == 0)
-			r = delete_all(c, namespace_, json_object_get(call.json, "items"), ret_n, err);
-		kube_call_deinit(&call);
-	} while (r == 0 && *ret_n - before >= 500);
+		r = delete_page(c, namespace_, project, run_id, 0, NULL, NULL, &n, err);
+		*ret_n += n;
+	} while (r == 0 && n >= JOBS_A_PAGE);
 	return r;
 }
