@@ -34,6 +34,10 @@ void kube_client_free(struct kube_client *c); /* NULL is fine */
 void kube_client_cancel(struct kube_client *c); /* any thread: all that is under way and comes later ends */
 const struct kube_access *kube_client_access(const struct kube_client *c);
 
+/* `accept` of who needs an object's metadata only: much less to write and to read. A server that can't leaves the rest in. */
+#define KUBE_METADATA_ONLY "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+#define KUBE_METADATA_LIST "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+
 struct kube_call {
 	const char *method; /* "GET", "POST", "PATCH", "DELETE" */
 	const char *path;   /* "/apis/batch/v1/namespaces/default/jobs?limit=500" */

@@ -62,7 +62,7 @@ static int create(struct making *m, const char *group, const char *resource, con
 	int r;
 
 	kube_add_path(&path, group, "v1", m->k->o.profile->namespace_, resource, NULL);
-	*call = (struct kube_call){ .method = "POST", .path = path.s, .body = object, .repeatable = true };
+	*call = (struct kube_call){ .method = "POST", .path = path.s, .body = object, .repeatable = true, .accept = KUBE_METADATA_ONLY };
 	r = kube_do(m->k->client, call, &m->err);
 	call->path = NULL;
 	call->body = NULL;
@@ -74,7 +74,7 @@ static int adopt(struct making *m)
 {
 	_cleanup_(str_deinit) struct str path = { 0 };
 	_cleanup_(freep) char *owner = kube_job_owner(m->k->o.profile, m->attempts[0]);
-	struct kube_call call = { .method = "GET" };
+	struct kube_call call = { .method = "GET", .accept = KUBE_METADATA_ONLY };
 	struct job_facts f = { 0 };
 	int r;
 
@@ -398,7 +398,7 @@ static int delete_page(struct kube_client *c, const char *ns, const char *projec
 		       bool (*picked)(struct kube *k, const struct job_facts *f), struct kube *k, size_t *ret_n, struct err *err)
 {
 	_cleanup_(str_deinit) struct str path = { 0 };
-	struct kube_call call = { .method = "GET", .timeout_ns = timeout_ns };
+	struct kube_call call = { .method = "GET", .timeout_ns = timeout_ns, .accept = KUBE_METADATA_LIST };
 	const json_t *items;
 	int r;
 
