@@ -52,6 +52,8 @@ _noreturn_ static void end_before_start(struct pod *p)
 	struct err e = { 0 };
 
 	pod_say(p, "told to end before the program began");
+	if (!atomic_load(&p->knows))
+		(void)pod_tell_text(p, "it had not read from the store yet what to do", &e);
 	if (atomic_load(&p->knows)) {
 		struct pod_slot *s = &p->slots[0];
 

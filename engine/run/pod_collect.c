@@ -295,11 +295,24 @@ static void shorten(struct pod_result *v, size_t n, const struct err *why)
 	}
 }
 
+static int tell(struct pod *p, const char *text, size_t len, struct err *err)
+{
+	_cleanup_(fd_closep) int fd = open(p->o.message_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+
+	if (fd < 0 || fs_write_all(fd, text, len, NULL) < 0)
+		return err_errno(err, "cannot write %s", p->o.message_path);
+	return 0;
+}
+
+int pod_tell_text(struct pod *p, const char *text, struct err *err)
+{
+	return tell(p, text, strlen(text), err);
+}
+
 int pod_tell(struct pod *p, struct err *err)
 {
 	_cleanup_(freep) struct pod_result *v = xcalloc(p->n + 1, sizeof(*v));
 	_cleanup_(str_deinit) struct str text = { 0 };
-	_cleanup_(fd_closep) int fd = -1;
 	struct err e = { 0 };
 	size_t n = 0;
 
@@ -312,8 +325,5 @@ int pod_tell(struct pod *p, struct err *err)
 		if (pod_result_write(v, n, put_message, p, &text, err) < 0)
 			return -1;
 	}
-	fd = open(p->o.message_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	if (fd < 0 || fs_write_all(fd, text.s, text.len, NULL) < 0)
-		return err_errno(err, "cannot write %s", p->o.message_path);
-	return 0;
+	return tell(p, text.s, text.len, err);
 }

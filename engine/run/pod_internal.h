@@ -71,6 +71,7 @@ void pod_collect(struct pod *p, struct pod_slot *s);
 void pod_collect_remains(struct pod *p, struct pod_slot *s);
 /* That the content is where others find it; tries for a while. */
 int pod_settle(struct pod *p, struct err *err);
+int pod_tell_text(struct pod *p, const char *text, struct err *err); /* words instead of a result: why there is none */
 int pod_tell(struct pod *p, struct err *err); /* results of all slots that ended, as the termination message */
 
 /* pod_checkpoint.c */

@@ -2,7 +2,6 @@
 #include "base/map.h"
 #include "runners/kubernetes/job_internal.h"
 
-#define READY_WITHIN_S 3600 /* that one call of the startup probe may wait for inputs; then it is called again */
 #define SIDECAR_CPU_MILLI 100
 #define SIDECAR_MEMORY (256 * MIB)
 
@@ -168,8 +167,7 @@ static json_t *sidecar_container(const struct pod_build *b)
 	json_object_set_new(c, "env", sidecar_env(b));
 	if (b->p->store_secret)
 		json_object_set_new(c, "envFrom", json_pack("[{s:{s:s}}]", "secretRef", "name", b->p->store_secret));
-	json_object_set_new(c, "startupProbe", json_pack("{s:{s:[s, s, s]}, s:i, s:i, s:i}", "exec", "command", POD_CAIRN, "pod", "--ready", "timeoutSeconds",
-							 READY_WITHIN_S, "periodSeconds", 1, "failureThreshold", 3));
+	json_object_set_new(c, "lifecycle", json_pack("{s:{s:{s:[s, s, s]}}}", "postStart", "exec", "command", POD_CAIRN, "pod", "--ready"));
 	json_object_set_new(c, "resources", sidecar_resources(b->p));
 	json_object_set(c, "volumeMounts", b->sidecar_mounts);
 	return c;

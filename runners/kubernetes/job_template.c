@@ -45,8 +45,8 @@ static int check_same(const json_t *before, const json_t *after, const char *con
 
 static int check_container(const json_t *before, const json_t *after, const char *list, const char *name, struct err *err)
 {
-	static const char *const keys[] = { "command", "args", "restartPolicy", "startupProbe", "workingDir", "terminationMessagePath", "terminationMessagePolicy" };
-	size_t at = 0;
+	static const char *const keys[] = { "command", "args", "restartPolicy", "startupProbe", "workingDir", "terminationMessagePath", "terminationMessagePolicy", "lifecycle" };
+	size_t at = 0, n_keys = ARRAY_LEN(keys) - str_eq(name, KUBE_MAIN); /* main may have hooks */
 	const json_t *was = find_named(json_object_get(before, list), name, &at), *is = find_named(json_object_get(after, list), name, &at);
 	char what[64];
 
@@ -55,7 +55,7 @@ static int check_container(const json_t *before, const json_t *after, const char
 		return err_set(err, ERR_INVALID, "it removes %s", what);
 	if (!find_named(json_object_get(is, "volumeMounts"), KUBE_VOLUME_SHARED, &at))
 		return err_set(err, ERR_INVALID, "it removes the volume `" KUBE_VOLUME_SHARED "` from %s", what);
-	return check_same(was, is, keys, ARRAY_LEN(keys), what, err);
+	return check_same(was, is, keys, n_keys, what, err);
 }
 
 static int check_labels(const json_t *before, const json_t *after, struct err *err)

@@ -126,12 +126,20 @@ static void end(void *arg)
 
 /* --- on the loop's thread -------------------------------------------------------------------------------------------------------------- */
 
+/* A sidecar that couldn't read its specification doesn't know whose failure it tells: it is everybody's. */
 static const struct pod_result *result_for(const struct ending *e, const struct runner_attempt *a)
 {
-	for (size_t i = 0; i < e->n_results; i++)
-		if (e->results[i].attempt_id == a->id && (e->results[i].n_outputs == 0 || e->results[i].n_outputs == a->n_outputs))
-			return &e->results[i];
-	return NULL;
+	const struct pod_result *nameless = NULL;
+
+	for (size_t i = 0; i < e->n_results; i++) {
+		const struct pod_result *p = &e->results[i];
+
+		if (p->attempt_id == a->id && (p->n_outputs == 0 || p->n_outputs == a->n_outputs))
+			return p;
+		if (p->attempt_id == 0 && p->r.failure != FAILURE_NONE)
+			nameless = p;
+	}
+	return nameless;
 }
 
 static void fail(struct runner_result *r, enum failure_class class, const char *text)

@@ -196,6 +196,18 @@ static int fetch_one(struct tier *t, enum store_space space, const struct digest
 	return absent ? 1 : fetch(t, &o, 1, err);
 }
 
+/* `e`: what the directory says. Always -1. */
+static int not_to_be_had(struct tier *t, const struct err *e, struct err *err)
+{
+	struct err why = { 0 };
+
+	pthread_mutex_lock(&t->base.lock);
+	if (t->failed_at_ns)
+		why = t->failure;
+	pthread_mutex_unlock(&t->base.lock);
+	return why.code ? err_set(err, e->code, "%s, and %s does not answer: %s", e->msg, t->base.uri, why.msg) : err_set(err, e->code, "%s", e->msg);
+}
+
 static int tier_get(struct store *s, enum store_space space, const struct digest *name, uint64_t max_bytes, struct str *ret, struct err *err)
 {
 	struct tier *t = tier_of(s);
@@ -211,7 +223,7 @@ static int tier_get(struct store *s, enum store_space space, const struct digest
 	r = fetch_one(t, space, name, err);
 	if (r == 0)
 		return t->local->ops->get(t->local, space, name, max_bytes, ret, err);
-	return r < 0 ? -1 : err_set(err, e.code, "%s", e.msg);
+	return r < 0 ? -1 : not_to_be_had(t, &e, err);
 }
 
 static int tier_open(struct store *s, const struct digest *name, int *ret_fd, uint64_t *ret_size, struct err *err)
@@ -229,7 +241,7 @@ static int tier_open(struct store *s, const struct digest *name, int *ret_fd, ui
 	r = fetch_one(t, STORE_BLOB, name, err);
 	if (r == 0)
 		return t->local->ops->open(t->local, name, ret_fd, ret_size, err);
-	return r < 0 ? -1 : err_set(err, e.code, "%s", e.msg);
+	return r < 0 ? -1 : not_to_be_had(t, &e, err);
 }
 
 static int tier_list(struct store *s, enum store_space space, int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns), void *arg,

@@ -68,8 +68,8 @@ test_expect 'an output that is not made is told by name' '
 test_expect 'killed: failed, with the signal' '
 	step "sleep 987; echo x >o"
 	go
-	wait_until 20 sh -c "test -n \"\$(pgrep -f \"^sleep 987\")\""
-	kill -KILL $(pgrep -f "^sleep 987")
+	wait_until 20 cluster_inside pgrep -f "^sleep 987"
+	cluster_inside sh -c "kill -KILL \$(pgrep -f \"^sleep 987\")"
 	ended
 	attempts >classes
 	said >words
@@ -161,7 +161,7 @@ test_expect 'a store that pods may only read: store, and nothing is said to be d
 test_expect 'the sidecar is killed: it comes back and the outputs are kept, or the attempt is lost and tried again' '
 	step "sleep 5; echo x >o" "retry: {max: 2, backoff: 1s..1s}"
 	go
-	kill -KILL $(pgrep -f "^/usr/bin/cairn pod$" | sed -n 1p)
+	cluster_inside sh -c "kill -KILL \$(pgrep -f \"^/usr/bin/cairn pod\\\$\")"
 	ended
 	test_is "$(cat go.rc)" 0
 	cairn get s/o -o - >o
@@ -212,6 +212,24 @@ test_expect 'an API server that is away for a while' '
 	wait_until 20 sh -c "! timeout 2 kubectl get --raw /readyz"
 	timeout 12 tail -f /dev/null || true # as long as it is away; nothing is waited for
 	kill -CONT $(pgrep -f "kube-apiserver --etcd-servers.*$CLUSTER/" | sed -n 1p)
+	ended
+	test_is "$(cat go.rc)" 0
+'
+
+unplaced() { kubectl get pods -o json | python3 -c 'import json, sys
+sys.exit(not any(c.get("reason") == "Unschedulable" for p in json.load(sys.stdin)["items"] for c in p["status"].get("conditions", [])))'; }
+has_failed() { attempts | grep -x "$1" >/dev/null; }
+test_expect 'the object store is away when a pod starts: in words, and tried again' '
+	step "echo x >o" "kubernetes: {node_selector: {room: made}}"
+	cluster_yaml bad "schedule_within: 5m" >cairn.yaml
+	begin
+	wait_until 60 unplaced
+	cluster_stop s3
+	kubectl label nodes --all room=made >/dev/null
+	wait_until 120 has_failed store
+	said >words
+	cluster_serve s3
+	test_grep "s3://tbucket/bad does not answer" words
 	ended
 	test_is "$(cat go.rc)" 0
 '

@@ -242,6 +242,7 @@ static const struct bad {
 	{ "{\"pod_template\":{\"spec\":{\"restartPolicy\":\"OnFailure\"}}}", "it changes `restartPolicy` of the pod" },
 	{ "{\"pod_template\":{\"spec\":{\"automountServiceAccountToken\":true}}}", "it changes `automountServiceAccountToken`" },
 	{ "{\"pod_template\":{\"spec\":{\"containers\":[{\"name\":\"main\",\"command\":[\"x\"]}]}}}", "it changes `command` of the container `main`" },
+	{ "{\"pod_template\":{\"spec\":{\"initContainers\":[{\"name\":\"cairn\",\"lifecycle\":null}]}}}", "it changes `lifecycle` of the container `cairn`" },
 	{ "{\"pod_template\":{\"spec\":{\"containers\":[{\"name\":\"main\",\"$patch\":\"delete\"}]}}}", "it removes the container `main`" },
 	{ "{\"pod_template\":{\"spec\":{\"initContainers\":null}}}", "it removes the container `cairn`" },
 	{ "{\"pod_template\":{\"spec\":{\"containers\":[{\"name\":\"main\",\"volumeMounts\":null}]}}}", "it removes the volume `cairn` from" },
