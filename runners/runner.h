@@ -109,7 +109,8 @@ struct runner_ops {
 	/* Attempts live on when the engine dies: a resumed run submits an attempt that has no end again, as it was (the same id, number and key), and submit() takes it up. */
 	bool durable;
 	int (*submit)(struct runner *r, const struct runner_attempt *a, struct err *err);
-	/* Takes up an attempt that an earlier engine submitted: 1 adopted (reports will follow), 0 it is gone. */
+	/* Takes up an attempt that an earlier engine submitted: 1 adopted (reports will follow), 0 it is gone. A durable one is told of one attempt of a resumed run before
+	 * anything is submitted or forgotten: it says that the run was there before, and what lives of it is found when it is submitted again. */
 	int (*adopt)(struct runner *r, const struct runner_attempt *a, struct err *err);
 	/* The end of an attempt is on record: what was kept of it until then can go. Idempotent. NULL: nothing was. */
 	void (*settled)(struct runner *r, uint64_t attempt_id);

@@ -66,11 +66,22 @@ static int end_transaction(struct run *r, int result, struct err *err)
 	return 0;
 }
 
+/* Before anything of it is submitted or forgotten, a durable runner hears that there were attempts: what they left is to be found first. */
+static int tell_durable(struct run *r, struct err *err)
+{
+	const struct runner_ops *ops = r->ctx->runner->ops;
+	const struct attempt_row *last = r->n_earlier ? &r->earlier[r->n_earlier - 1] : NULL;
+
+	if (!ops->durable || !last)
+		return 0;
+	return MIN(ops->adopt(r->ctx->runner, &(struct runner_attempt){ .id = (uint64_t)last->id, .task = last->task, .run_id = r->row.id }, err), 0);
+}
+
 int earlier_take_up(struct run *r, struct err *err)
 {
 	int result = 0;
 
-	if (record_run_attempts(r->ctx->db, r->row.rowid, r->arena, &r->earlier, &r->n_earlier, err) < 0 || db_begin(r->ctx->db, err) < 0)
+	if (record_run_attempts(r->ctx->db, r->row.rowid, r->arena, &r->earlier, &r->n_earlier, err) < 0 || tell_durable(r, err) < 0 || db_begin(r->ctx->db, err) < 0)
 		return -1;
 	for (size_t i = 0; i < r->n_earlier && result == 0; i++) {
 		struct attempt_row *a = &r->earlier[i];
