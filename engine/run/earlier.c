@@ -77,6 +77,21 @@ static int tell_durable(struct run *r, struct err *err)
 	return MIN(ops->adopt(r->ctx->runner, &(struct runner_attempt){ .id = (uint64_t)last->id, .task = last->task, .run_id = r->row.id }, err), 0);
 }
 
+static void note_past(struct run *r, const struct attempt_row *a)
+{
+	struct task_past **slot = (struct task_past **)map_slot_str(r->earlier_past, a->task), *p = *slot;
+
+	if (!p)
+		p = *slot = arena_alloc(r->arena, sizeof(*p));
+	p->last = MAX(p->last, a->number);
+	if (a->ended_ns == 0)
+		return;
+	if (str_eq(a->reason, REASON_RESUMED))
+		memset(p->failures, 0, sizeof(p->failures));
+	p->failures[a->failure]++;
+	p->ended = a;
+}
+
 int earlier_take_up(struct run *r, struct err *err)
 {
 	int result = 0;
@@ -86,6 +101,8 @@ int earlier_take_up(struct run *r, struct err *err)
 	for (size_t i = 0; i < r->n_earlier && result == 0; i++) {
 		struct attempt_row *a = &r->earlier[i];
 
+		if (r->ctx->runner->ops->durable)
+			note_past(r, a);
 		if (a->ended_ns && !a->workspace)
 			forget(r, (uint64_t)a->id);
 		if (a->ended_ns == 0)
@@ -116,12 +133,39 @@ int earlier_row(struct run *r, const struct active *a, struct attempt_row **ret,
 
 unsigned earlier_number(const struct run *r, const char *task)
 {
-	unsigned last = 0;
+	const struct task_past *p = map_get_str(r->earlier_past, task);
 
-	for (size_t i = 0; i < r->n_earlier; i++)
-		if (r->earlier[i].number > last && str_eq(r->earlier[i].task, task))
-			last = r->earlier[i].number;
-	return last;
+	return p ? p->last : 0;
+}
+
+/* Of classes that are never tried again nothing is known here: those tasks' results, if they have any, are found as results are. */
+static bool is_spent(const struct retry_policy *policy, const struct task_past *p)
+{
+	enum failure_class f = p->ended ? p->ended->failure : FAILURE_NONE;
+
+	return f != FAILURE_NONE && f != FAILURE_CANCELLED && f != FAILURE_GATE && p->failures[f] > policy->budget[f];
+}
+
+int earlier_history(struct run *r, struct plan_task *t, const struct attempt_row **ret)
+{
+	const struct retry_policy *policy = &r->pipeline->steps[t->step].retry;
+	_cleanup_(str_deinit) struct str label = { 0 };
+	const struct task_past *p;
+	struct task_history *h;
+
+	if (!r->goes_on || map_len(r->earlier_past) == 0)
+		return 0;
+	plan_task_label(r->plan, t, &label);
+	p = map_get_str(r->earlier_past, label.s);
+	if (!p)
+		return 0;
+	h = history_of(r, t, true);
+	memcpy(h->failures, p->failures, sizeof(h->failures));
+	h->attempts = p->last;
+	for (uint32_t i = 0; i < MIN(h->failures[FAILURE_OOM], policy->budget[FAILURE_OOM]) && policy->oom_memory_factor > 1; i++)
+		h->memory_factor *= policy->oom_memory_factor;
+	*ret = p->ended;
+	return is_spent(policy, p) && !map_get_str(r->earlier_open, label.s);
 }
 
 int earlier_close(struct run *r, struct err *err)

@@ -20,6 +20,15 @@ struct task_history {
 	double memory_factor;
 };
 
+/* What earlier engines of this run did for a task, when it goes on elsewhere without them. */
+struct task_past {
+	uint32_t failures[FAILURE_CLASSES]; /* since the run was last asked for */
+	unsigned last;			    /* number of its last attempt */
+	const struct attempt_row *ended;    /* the last that has; NULL: none */
+};
+/* Why an attempt came to be, when somebody asked for a run that had ended: with new budgets. */
+#define REASON_RESUMED "the run was resumed"
+
 /* A task that is being executed. */
 struct active {
 	struct run *run;
@@ -99,6 +108,8 @@ struct run {
 	size_t n_earlier;
 	struct map *earlier_open; /* task label → attempt_row * that lives on where a durable runner executes it, NULL once it was taken up */
 	struct map *earlier_done; /* task label → attempt_row * that succeeded in this run */
+	struct map *earlier_past; /* task label → struct task_past *; of a durable runner only */
+	bool goes_on;		  /* nobody asked: its engine died, or was told to leave */
 };
 
 /* run.c */
@@ -139,6 +150,8 @@ int earlier_take_up(struct run *r, struct err *err);
 /* The row of this task's attempt that still goes on; NULL: it has none. One of another key is closed. -1: error. */
 int earlier_row(struct run *r, const struct active *a, struct attempt_row **ret, struct err *err);
 unsigned earlier_number(const struct run *r, const char *task); /* of its last attempt; 0 */
+/* A run that goes on by itself goes on with what is left of a task's retries: fills its history from them. 1: none is left, *ret is how it ended. */
+int earlier_history(struct run *r, struct plan_task *t, const struct attempt_row **ret);
 /* Whatever nobody took up: the run has ended without it. */
 int earlier_close(struct run *r, struct err *err);
 

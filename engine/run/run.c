@@ -21,6 +21,7 @@ void run_init(struct run *r, const struct run_context *ctx, const struct pipelin
 	r->actives = map_new();
 	r->earlier_done = map_new();
 	r->earlier_open = map_new();
+	r->earlier_past = map_new();
 	r->params = arena_alloc(arena, (p->n_params + 1) * sizeof(*r->params));
 	slots_init(&r->slots, ctx->config, o->jobs, ctx->runner && ctx->runner->ops->durable);
 }
@@ -49,6 +50,7 @@ void run_deinit(struct run *r)
 	map_free(r->actives);
 	map_free(r->earlier_done);
 	map_free(r->earlier_open);
+	map_free(r->earlier_past);
 	plan_free(r->plan);
 }
 
@@ -405,6 +407,7 @@ static int resume(struct run *r, struct run_row *ret, struct err *err)
 
 	if (params_from_json(r->pipeline, r->row.params_json, r->arena, r->params, err) < 0 || load_pins(r, &pins, &n, err) < 0)
 		return -1;
+	r->goes_on = r->ctx->runner->ops->durable && (r->row.state == RUN_RUNNING || (r->row.state == RUN_INTERRUPTED && !r->row.has_hash));
 	r->row.state = RUN_RUNNING;
 	r->row.ended_ns = 0;
 	r->row.message = NULL;

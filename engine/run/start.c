@@ -270,7 +270,7 @@ static int write_rows(struct run *r, struct active *a, struct err *err)
 	a->row = (struct attempt_row){ .run = r->row.rowid, .task = a->label, .step = a->step->name, .number = a->attempt.number,
 				       .key = a->task->key, .started_ns = c->wall_ns(c), .image = a->attempt.image };
 	str_add(&reason, "");
-	result = a->attempt.number > 1 ? (str_add(&reason, "retry"), 0) :
+	result = a->attempt.number > 1 ? (str_add(&reason, history_of(r, a->task, false) ? "retry" : REASON_RESUMED), 0) :
 		 r->past	       ? (str_addf(&reason, "reproduces %s", r->past->manifest.run->id), 0) :
 				       plan_task_reason(r->plan, a->task, &a->command.key_record, &reason, err);
 	if (result == 0) {
@@ -385,13 +385,28 @@ static int park(struct run *r, struct plan_task *t)
 	return 0;
 }
 
+/* It had failed for good before the engine died: that stands. */
+static void fail_as_before(struct run *r, struct plan_task *t, const struct attempt_row *last)
+{
+	if (!r->row.message)
+		r->row.message = arena_printf(r->arena, "%s: %s", last->task, last->message ? last->message : failure_class_name(last->failure));
+	plan_task_end(r->plan, t, TASK_STATE_FAILED, NULL, NULL, 0, last->ended_ns - last->started_ns, last->id);
+}
+
 int start_task(struct run *r, struct plan_task *t, struct err *err)
 {
 	struct task_history *h = history_of(r, t, false);
+	const struct attempt_row *last;
 	struct active *a;
 	struct err why = { 0 };
-	int claimed = claim_key(r, t, err), result;
+	int claimed, result;
 
+	if (!h && earlier_history(r, t, &last)) {
+		fail_as_before(r, t, last);
+		return 0;
+	}
+	h = history_of(r, t, false);
+	claimed = claim_key(r, t, err);
 	if (claimed <= 0)
 		return claimed;
 	a = active_new(r, t);

@@ -355,9 +355,10 @@ static int act(struct run *r, struct err *err)
 		hits = c.hits + c.failed;
 		if (r->interrupted)
 			return 0;
-		if (c.failed && !r->failed) { /* a gate that a hit failed */
+		if (c.failed && !r->failed) { /* a gate that a hit failed, or what had failed before an engine died */
 			r->failed = true;
-			r->row.message = plan_gate_message(r->plan);
+			if (!r->row.message)
+				r->row.message = plan_gate_message(r->plan);
 			if (r->row.message)
 				OBSERVE(r, notice, r->row.message);
 			if (!r->o->keep_going)
