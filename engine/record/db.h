@@ -86,6 +86,7 @@ int record_run_input(struct db *db, int64_t run, const char *name, const char *o
 /* state, ended, hash, results, counts, message, pid. */
 int record_run_update(struct db *db, const struct run_row *r, struct err *err);
 int record_run_request_cancel(struct db *db, int64_t run, bool now, struct err *err);
+int record_run_forget_cancel(struct db *db, int64_t run, struct err *err); /* it is to go on */
 
 /* --- attempts and lineage ----------------------------------------------------------------------------------------- */
 

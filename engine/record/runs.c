@@ -168,6 +168,16 @@ int record_run_request_cancel(struct db *db, int64_t run, bool now, struct err *
 	return db_run(db, s, err);
 }
 
+int record_run_forget_cancel(struct db *db, int64_t run, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "UPDATE run SET cancel = 0 WHERE rowid_ = ?", err);
+
+	if (!s)
+		return -1;
+	sqlite3_bind_int64(s, 1, run);
+	return db_run(db, s, err);
+}
+
 void read_run_row(sqlite3_stmt *s, struct arena *arena, struct run_row *ret)
 {
 	int cancel = sqlite3_column_int(s, 22);

@@ -112,6 +112,8 @@ int earlier_take_up(struct run *r, struct err *err)
 	}
 	if (result == 0)
 		result = record_run_update(r->ctx->db, &r->row, err);
+	if (result == 0 && r->row.cancel_requested && !r->interrupted)
+		result = record_run_forget_cancel(r->ctx->db, r->row.rowid, err);
 	return end_transaction(r, result, err);
 }
 

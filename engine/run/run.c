@@ -408,6 +408,8 @@ static int resume(struct run *r, struct run_row *ret, struct err *err)
 	if (params_from_json(r->pipeline, r->row.params_json, r->arena, r->params, err) < 0 || load_pins(r, &pins, &n, err) < 0)
 		return -1;
 	r->goes_on = r->ctx->runner->ops->durable && (r->row.state == RUN_RUNNING || (r->row.state == RUN_INTERRUPTED && !r->row.has_hash));
+	/* Its engine was asked to end it, and died before it had: what goes on elsewhere is ended now. A run that was cancelled is asked for anew. */
+	r->interrupted = r->row.cancel_requested && r->row.state == RUN_RUNNING && r->ctx->runner->ops->durable;
 	r->row.state = RUN_RUNNING;
 	r->row.ended_ns = 0;
 	r->row.message = NULL;
