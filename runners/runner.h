@@ -169,11 +169,24 @@ struct runner_fake_options {
 	 * pure function of the attempt and the seed for runs to be comparable. */
 	void (*script)(void *arg, const struct runner_attempt *a, enum failure_class *ret_failure, int64_t *ret_duration_ns,
 		       struct content_id *ret_outputs, char **ret_metrics_json);
+	/* Durable only: false when the engine is dead: what it asks for from here on has no effect. Asked before each effect and after it. NULL: it lives. */
+	bool (*alive)(void *arg);
 	void *arg;
 };
 int runner_fake_new(struct loop *l, const struct runner_fake_options *o, struct runner **ret, struct err *err);
 /* What the fake saw, for assertions. */
 size_t runner_fake_submitted(const struct runner *r);
 size_t runner_fake_running(const struct runner *r);
+
+/* A durable one. Attempts belong to a world, as they do to a cluster, which outlives runners and engines: there a Job is made for what is submitted (one for several
+ * attempts that may share it), runs whether or not somebody looks, and stays with its result until all its attempts are settled. A runner learns of the world's Jobs
+ * a while after it was first asked for something; until then only one that was told of earlier attempts (adopt) waits. */
+struct runner_fake_world;
+struct runner_fake_world *runner_fake_world_new(struct clock *c, const struct runner_fake_options *o);
+void runner_fake_world_free(struct runner_fake_world *w); /* after its runners */
+int runner_fake_durable_new(struct loop *l, struct runner_fake_world *w, struct runner **ret, struct err *err);
+size_t runner_fake_world_jobs(const struct runner_fake_world *w); /* that are there, running or ended */
+/* How often the program of this attempt was started, in any Job. */
+unsigned runner_fake_world_executions(const struct runner_fake_world *w, uint64_t attempt_id);
 
 #endif
