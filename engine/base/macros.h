@@ -14,9 +14,18 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define CONTAINER_OF(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
-/* Arguments are evaluated twice: nothing that has an effect. */
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
+/* Each argument is evaluated once; both are converted to their common type first, as by `a < b ? a : b`. Not where a constant is asked for (the size of an array). */
+#define MIN(a, b) PICK_(a, b, <, __COUNTER__)
+#define MAX(a, b) PICK_(a, b, >, __COUNTER__)
+#define PICK_(a, b, op, n) PICK_NUMBERED_(a, b, op, n) /* with names of its own, since one may stand in another */
+#define PICK_NUMBERED_(a, b, op, n) PICK_AS_(a, b, op, _a##n, _b##n)
+#define PICK_AS_(a, b, op, x, y)                                                       \
+	({                                                                             \
+		__typeof__(1 ? (a) : (b)) x = (a), y = (b);                            \
+		if (0) /* for the compiler's word on a comparison of unlike signs */   \
+			(void)((a)op(b));                                              \
+		x op y ? x : y;                                                        \
+	})
 
 #define NS_PER_S 1000000000LL
 #define NS_PER_MS 1000000LL
