@@ -22,6 +22,8 @@ export AWS_EC2_METADATA_DISABLED=true GCE_METADATA_HOST=127.0.0.1:1
 
 SRC=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 test_file=$(basename "$0")
+test_build=${CAIRN_BUILD:-${CAIRN:+$(dirname "$CAIRN")}}
+test_build=${test_build:+$(realpath -m "$test_build")}
 test_count=0 test_failed=0 test_ended=0
 TEST_TICK=0.02 # pause between two looks of wait_until, in seconds
 
@@ -36,6 +38,15 @@ test_find_binary() {
 	done
 	# shellcheck disable=SC2012 # our own build folders: newest first is what ls is for
 	ls -t "$SRC"/build-*/cairn 2>/dev/null | sed -n 1p
+}
+
+# test_tool NAME: the path of a program that was built for tests; fails when there is none. The one beside the binary under test, before any other.
+test_tool() {
+	local c
+	for c in "${test_build:+$test_build/tests/$1}" "${CAIRN:+$(dirname "$CAIRN")/tests/$1}" "$SRC"/b/tests/"$1" "$SRC"/build*/tests/"$1"; do
+		[ -n "$c" ] && [ -x "$c" ] && { realpath "$c"; return; }
+	done
+	return 1
 }
 
 # ---- reports -------------------------------------------------------------------------------------------------------

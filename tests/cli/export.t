@@ -119,7 +119,7 @@ suite() {
 		test_grep "could not be exported to ${B%exports}nosuchbucket/f.txt" <(cat err; cairn -C "$S-none" status)
 	'
 }
-BUCKET_TOOL=$(dirname "$(realpath "$(command -v cairn)")")/tests/bucket_tool
+BUCKET_TOOL=$(test_tool bucket_tool)
 if server_can versitygw && [ -x "$BUCKET_TOOL" ]; then
 	mkdir -p gw.data/exports
 	server gw versitygw || test_bail 'versitygw does not start'

@@ -271,8 +271,7 @@ echo "raw 3" >files/b/raw/top.csv
 head -c 20000000 /dev/urandom >files/b/raw/big.bin
 echo other >new
 
-BUCKET_TOOL=$(dirname "$(command -v cairn)")/tests/bucket_tool
-[ -x "$BUCKET_TOOL" ] || BUCKET_TOOL=$(dirname "$(realpath "$(command -v cairn)")")/tests/bucket_tool
+BUCKET_TOOL=$(test_tool bucket_tool)
 if server_can versitygw && [ -x "$BUCKET_TOOL" ]; then
 	mkdir -p gw.data/inb
 	server gw versitygw || test_bail 'versitygw does not start'

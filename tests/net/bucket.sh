@@ -1,13 +1,8 @@
 # shellcheck shell=bash
 # tests/net/bucket.sh: for *.t files that drive storage/bucket.h against a server; source it after lib.sh.
 
-# The tool beside the binary under test.
-BUCKET_TOOL=''
-for test_v in "${CAIRN_BUILD:+$CAIRN_BUILD/tests/bucket_tool}" "${CAIRN:+$(dirname "$CAIRN")/tests/bucket_tool}" "$SRC"/b/tests/bucket_tool "$SRC"/build*/tests/bucket_tool; do
-	[ -n "$test_v" ] && [ -x "$test_v" ] && { BUCKET_TOOL=$(realpath "$test_v"); break; }
-done
+BUCKET_TOOL=$(test_tool bucket_tool) || test_skip_all 'there is no bucket_tool: build it'
 export BUCKET_TOOL
-[ -n "$BUCKET_TOOL" ] || test_skip_all 'there is no bucket_tool: build it'
 
 head -c 1000 /dev/urandom >small
 head -c 16777216 /dev/urandom >sixteen

@@ -2,16 +2,11 @@
 # The registry's client: against the Distribution project's registry (tests/cluster/registry) with and without a password, and one that lies on request (registryd.py).
 # shellcheck disable=SC2016 # expansions are the tests'
 TEST_NEEDS_CAIRN=0
-TOOL_AT=${CAIRN_BUILD:+$CAIRN_BUILD/tests/registry_tool}
-TOOL_AT=${TOOL_AT:-${CAIRN:+$(dirname "$CAIRN")/tests/registry_tool}}
 CAIRN_TEST_REGISTRY=${XDG_CACHE_HOME:-$HOME/.cache}/cairn-tests/cluster/bin/registry
 export CAIRN_TEST_REGISTRY
 . "$(dirname "$0")/../lib.sh"
 
-for test_v in "${TOOL_AT:-}" "$SRC"/b/tests/registry_tool "$SRC"/build*/tests/registry_tool; do
-	[ ! -x "$test_v" ] || { tool=$(realpath "$test_v") && break; }
-done
-[ -n "${tool:-}" ] || test_skip_all 'there is no registry_tool: build it'
+tool=$(test_tool registry_tool) || test_skip_all 'there is no registry_tool: build it'
 export tool DOCKER_CONFIG=$TRASH/docker REGISTRY_PATIENCE_MS=20000
 mkdir -p "$DOCKER_CONFIG" bad
 

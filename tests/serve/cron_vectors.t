@@ -16,10 +16,8 @@ environment() {
 	fi >/dev/null 2>&1
 	[ -x "$venv/bin/python" ] || return 1
 }
-for tool in "${CAIRN_BUILD:+$CAIRN_BUILD/tests/calendar_tool}" "${CAIRN:+$(dirname "$CAIRN")/tests/calendar_tool}" "$SRC"/b/tests/calendar_tool "$SRC"/build*/tests/calendar_tool; do
-	[ -x "$tool" ] && break
-done
-[ -x "$tool" ] || test_skip_all 'there is no calendar_tool: build it'
+export tool
+tool=$(test_tool calendar_tool) || test_skip_all 'there is no calendar_tool: build it'
 [ -e /usr/share/zoneinfo/Europe/Berlin ] || test_skip_all 'this machine has no tzdata'
 environment || test_skip_all 'croniter cannot be installed from the package registry here'
 
