@@ -1,16 +1,10 @@
 #!/bin/bash
 # cairn doctor --on kubernetes: which cluster, as whom, what it can and what the account may. The API server is the one of tests/net that keeps its objects in memory.
 . "$(dirname "$0")/../lib.sh"
+. "$SRC/tests/net/kube.sh"
 
-mkdir api
-start api.server python3 "$SRC/tests/net/kubeapi.py" "$PWD/api"
-wait_until 60 test -s api/port || test_bail 'the API server does not start'
-cat >kubeconfig <<-E
-	current-context: here
-	clusters: [{name: c, cluster: {server: "http://127.0.0.1:$(cat api/port)"}}]
-	users: [{name: u, user: {token: not-to-be-shown}}]
-	contexts: [{name: here, context: {cluster: c, user: u, namespace: lab}}, {name: there, context: {cluster: none}}]
-E
+kube_api api || test_bail 'the API server does not start'
+kube_config api 'token: not-to-be-shown' | sed '/^contexts:/s/]$/, {name: there, context: {cluster: none}}]/' >kubeconfig
 touch cairn.yaml
 export KUBECONFIG=$PWD/kubeconfig
 

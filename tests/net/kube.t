@@ -2,47 +2,17 @@
 # The Kubernetes client against an API server that keeps its objects in memory and misbehaves on request (kubeapi.py): kubeconfig, credentials, retries, lists, watches.
 # shellcheck disable=SC2016 # expansions are the tests'
 TEST_NEEDS_CAIRN=0
-KUBE_TOOL_AT=${CAIRN_BUILD:+$CAIRN_BUILD/tests/kube_tool}
-KUBE_TOOL_AT=${KUBE_TOOL_AT:-${CAIRN:+$(dirname "$CAIRN")/tests/kube_tool}}
 . "$(dirname "$0")/../lib.sh"
+. "$SRC/tests/net/kube.sh"
+kube_tool
 
-for test_v in "${KUBE_TOOL_AT:-}" "$SRC"/b/tests/kube_tool "$SRC"/build*/tests/kube_tool; do
-	[ ! -x "$test_v" ] || { tool=$(realpath "$test_v") && break; }
-done
-[ -n "${tool:-}" ] || test_skip_all 'there is no kube_tool: build it'
-export tool
-kube() { "$tool" "$@"; }
-
-# api NAME [OPTION...]: starts an API server with the directory NAME.
-api() {
-	local name=$1
-	shift
-	mkdir -p "$TRASH/work/$name"
-	start "$name.api" python3 "$SRC/tests/net/kubeapi.py" "$TRASH/work/$name" "$@"
-	wait_until 60 test -s "$TRASH/work/$name/port"
-}
-faults() { # NAME <<lines
-	cat >"$TRASH/work/$1/faults.new"
-	mv "$TRASH/work/$1/faults.new" "$TRASH/work/$1/faults"
-}
-asked() { grep -c -E -- "$2" "$TRASH/work/$1/log"; }
 control() { python3 -c 'import sys, urllib.request; urllib.request.urlopen(urllib.request.Request(sys.argv[1], method="POST", data=b""))' "http://127.0.0.1:$(cat "$TRASH/work/$1/port")/_$2"; }
-config() { # NAME [USER-LINES]: kubeconfig of a server
-	cat <<-EOF
-		apiVersion: v1
-		kind: Config
-		current-context: here
-		clusters: [{name: c, cluster: {server: "http://127.0.0.1:$(cat "$TRASH/work/$1/port")/"}}]
-		users: [{name: u, user: {${2:-}}}]
-		contexts: [{name: here, context: {cluster: c, user: u, namespace: lab}}]
-	EOF
-}
 pods=/api/v1/namespaces/lab/pods
 pod() { printf '{"metadata":{"name":"%s","labels":{"app":"%s"}}}' "$1" "${2:-x}"; }
 add() { local p; for p; do kube call POST "$pods" "$(pod "$p")" >/dev/null || return 1; done; }
 
-api one || test_bail 'the API server does not start'
-config one >kubeconfig
+kube_api one || test_bail 'the API server does not start'
+kube_config one >kubeconfig
 export KUBECONFIG=$PWD/kubeconfig
 
 # ---- kubeconfig ----------------------------------------------------------------------------------------------------
@@ -164,10 +134,10 @@ test_expect 'nobody listens: one clear error' '
 # ---- who we are ------------------------------------------------------------------------------------------------------
 
 echo secret-1 >token
-api guarded --token "$PWD/token" || test_bail 'the API server does not start'
+kube_api guarded --token "$PWD/token" || test_bail 'the API server does not start'
 
 test_expect 'a token file is read again when it is refused' '
-	config guarded "tokenFile: token" >guarded.yaml
+	kube_config guarded "tokenFile: token" >guarded.yaml
 	export KUBECONFIG=$PWD/guarded.yaml
 	kube call GET /version >out
 	test_grep fake out
@@ -186,7 +156,7 @@ test_expect 'a program gives the token; it is asked again when that is refused' 
 		echo "{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":{\"token\":\"$t\"}}"
 	E
 	chmod +x plugin
-	config guarded "exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin, interactiveMode: Never, provideClusterInfo: true, args: [\"a b\"], env: [{name: X, value: y}]}" >exec.yaml
+	kube_config guarded "exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin, interactiveMode: Never, provideClusterInfo: true, args: [\"a b\"], env: [{name: X, value: y}]}" >exec.yaml
 	KUBECONFIG=exec.yaml kube call GET /version >out
 	test_grep "^200 2$" out
 	test_is "$(json <(tail -n 1 asked) "\" \".join(map(str, (d[\"kind\"], d[\"spec\"][\"cluster\"][\"server\"].startswith(\"http://127\"), d[\"spec\"][\"interactive\"])))")" "ExecCredential True False"
@@ -208,7 +178,7 @@ test_expect 'a client certificate, inline, over TLS with a private authority and
 		openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$who" -keyout $who.key -out $who.csr 2>/dev/null
 		openssl x509 -req -in $who.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile <(echo "subjectAltName=DNS:kubernetes.lab") -out $who.crt 2>/dev/null
 	done
-	api tls --tls server.crt server.key ca.crt
+	kube_api tls --tls server.crt server.key ca.crt
 	cat >tls.yaml <<-E
 		current-context: x
 		clusters: [{name: c, cluster: {server: "https://127.0.0.1:$(cat tls/port)", tls-server-name: kubernetes.lab, certificate-authority-data: $(base64 -w0 ca.crt)}}]

@@ -2,16 +2,8 @@
 # Whole runs on a cluster that isn't one (kubeapi.py --cluster): Jobs get pods that really execute, and that end as it is told. What a real cluster can't be made to do.
 # shellcheck disable=SC2016 # expansions are the tests'
 . "$(dirname "$0")/../lib.sh"
+. "$SRC/tests/net/kube.sh"
 
-api() { # a cluster with the directory api
-	mkdir -p "$TRASH/work/api"
-	start api.server python3 "$SRC/tests/net/kubeapi.py" "$TRASH/work/api" --cluster "$TRASH/work/store"
-	wait_until 60 test -s "$TRASH/work/api/port"
-}
-faults() {
-	cat >api/faults.new
-	mv api/faults.new api/faults
-}
 plays() { # JSON objects a line; counts begin again
 	cat >api/plays.new
 	mv api/plays.new api/plays
@@ -43,16 +35,9 @@ once() { # every program was executed once, and every Job made once
 }
 run() { timeout 120 cairn run --on kubernetes "$@"; }
 
-api || test_bail 'the API server does not start'
+kube_api api --cluster "$TRASH/work/store" || test_bail 'the API server does not start'
+kube_config api >kubeconfig
 digest=$(printf '%064d' 7)
-cat >kubeconfig <<E
-apiVersion: v1
-kind: Config
-current-context: here
-clusters: [{name: c, cluster: {server: "http://127.0.0.1:$(cat api/port)/"}}]
-users: [{name: u, user: {}}]
-contexts: [{name: here, context: {cluster: c, user: u, namespace: lab}}]
-E
 cat >cairn.yaml <<E
 store: $TRASH/work/store
 kubernetes:

@@ -2,18 +2,9 @@
 # A Lease of coordination.k8s.io/v1 as runners/kubernetes/lease.c holds it, against an API server that keeps its objects in memory and misbehaves on request (kubeapi.py).
 # shellcheck disable=SC2016 # expansions are the tests'
 TEST_NEEDS_CAIRN=0
-KUBE_TOOL_AT=${CAIRN_BUILD:+$CAIRN_BUILD/tests/kube_tool}
-KUBE_TOOL_AT=${KUBE_TOOL_AT:-${CAIRN:+$(dirname "$CAIRN")/tests/kube_tool}}
 . "$(dirname "$0")/../lib.sh"
-
-for test_v in "${KUBE_TOOL_AT:-}" "$SRC"/b/tests/kube_tool "$SRC"/build*/tests/kube_tool; do
-	[ ! -x "$test_v" ] || { tool=$(realpath "$test_v") && break; }
-done
-[ -n "${tool:-}" ] || test_skip_all 'there is no kube_tool: build it'
-export tool
-kube() { "$tool" "$@"; }
-faults() { cat >api/faults.new && mv api/faults.new api/faults; }
-asked() { grep -c -E -- "$1" api/log || :; }
+. "$SRC/tests/net/kube.sh"
+kube_tool
 leases=/apis/coordination.k8s.io/v1/namespaces/lab/leases
 spec() { kube call GET "$leases/$1" | tail -n 1 >lease.json && json lease.json "d['spec'].get('$2')"; }
 
@@ -41,14 +32,8 @@ hears() { wait_until 60 heard "$@"; }
 heard() { [ -n "$(told "$1" | grep -E -- "$2")" ]; }
 at() { awk -v s="$2" '$2 == s { print $1; exit }' "$1.out"; }
 
-mkdir -p api
-start api.server python3 "$SRC/tests/net/kubeapi.py" "$TRASH/work/api"
-wait_until 60 test -s api/port || test_bail 'the API server does not start'
-cat >kubeconfig <<-EOF
-	current-context: here
-	clusters: [{name: c, cluster: {server: "http://127.0.0.1:$(cat api/port)/"}}]
-	contexts: [{name: here, context: {cluster: c, namespace: lab}}]
-EOF
+kube_api api || test_bail 'the API server does not start'
+kube_config api >kubeconfig
 export KUBECONFIG=$PWD/kubeconfig
 
 test_expect 'the first one makes it, writes what the API says, and renews it by one request a time' '
@@ -57,14 +42,14 @@ test_expect 'the first one makes it, writes what the API says, and renews it by 
 	test_is "$(spec one holderIdentity) $(spec one leaseDurationSeconds) $(spec one leaseTransitions)" "a 15 0"
 	test_is "$(spec one renewTime | grep -c -E "^20[0-9]{2}-[0-9-]{5}T[0-9:]{8}\.[0-9]{6}Z$")" 1
 	first=$(spec one renewTime)
-	asked_more() { [ "$(asked "\"PUT\".*leases/one")" -ge 3 ]; }
+	asked_more() { [ "$(asked api "\"PUT\".*leases/one")" -ge 3 ]; }
 	wait_until 60 asked_more
 	[ "$(spec one renewTime)" ">" "$first" ]
 	test_is "$(spec one acquireTime | cut -c1-2)" 20
 	leave a
 	test_is "$(told a | tr "\n" " ")" "held a held "
 	test_is "$(spec one holderIdentity) $(spec one leaseDurationSeconds)" "null 1"
-	test_is "$(asked "\"GET\".*leases/one")" 10 # one to look, nine by this test
+	test_is "$(asked api "\"GET\".*leases/one")" 10 # one to look, nine by this test
 '
 
 test_expect 'a second one stands by, is told who has it, and takes over when it is given back' '
@@ -104,8 +89,8 @@ test_expect 'a renewal whose answer got lost is no loss' '
 	contend f lost 15000 10000 100
 	hears f "^held f$"
 	faults <<<"{\"match\": \"PUT *leases/lost\", \"do\": \"lost\", \"times\": 2}"
-	n=$(asked "\"PUT\".*leases/lost")
-	more() { [ "$(asked "\"PUT\".*leases/lost")" -ge $((n + 5)) ]; }
+	n=$(asked api "\"PUT\".*leases/lost")
+	more() { [ "$(asked api "\"PUT\".*leases/lost")" -ge $((n + 5)) ]; }
 	wait_until 60 more
 	test_is "$(told f | tr "\n" " ")" "held f "
 	leave f

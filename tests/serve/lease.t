@@ -3,18 +3,12 @@
 # shellcheck source=serve.sh
 . "$(dirname "$0")/serve.sh"
 . "$(dirname "$0")/../lib.sh"
+. "$SRC/tests/net/kube.sh"
 test_have curl || test_skip_all 'needs curl'
 
-mkdir -p api
-start api.server python3 "$SRC/tests/net/kubeapi.py" "$TRASH/work/api"
-wait_until 60 test -s api/port || test_bail 'the API server does not start'
-cat >kubeconfig <<-EOF
-	current-context: here
-	clusters: [{name: c, cluster: {server: "http://127.0.0.1:$(cat api/port)/"}}]
-	contexts: [{name: here, context: {cluster: c, namespace: lab}}]
-EOF
+kube_api api || test_bail 'the API server does not start'
+kube_config api >kubeconfig
 export KUBECONFIG=$PWD/kubeconfig CAIRN_TEST_KUBE_LEASE=3s
-faults() { cat >api/faults.new && mv api/faults.new api/faults; }
 
 echo 'serve: {lease: engine}' >cairn.yaml
 write pipeline.yaml <<'YAML'
