@@ -46,7 +46,7 @@ char *workspace_dir(const char *state_dir, uint64_t attempt_id);
  * name once, the attempt's before the host's. Free with workspace_env_free. */
 char **workspace_env(const struct runner_attempt *a, const struct workspace *w, const char *attempt_marker, const char *engine_marker);
 void workspace_env_free(char **env);
-/* The last lines of the log, at most 4 KiB; NULL when it is empty. */
+/* The last lines of a log, whoever kept it: text, at most 4 KiB, from the beginning of a line if one begins in them; NULL when it is empty. */
 char *workspace_log_tail(int log_fd);
 
 #endif

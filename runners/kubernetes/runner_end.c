@@ -7,10 +7,10 @@
 #include <unistd.h>
 #include "base/fs.h"
 #include "runners/kubernetes/runner_internal.h"
+#include "runners/workspace.h"
 
 /* Of a log that the sidecar couldn't keep: what the kubelet keeps of one (containerLogMaxSize). */
 #define LOG_MAX_BYTES (64 * MIB)
-#define TAIL_BYTES    4096
 
 struct ending {
 	struct bundle *b;
@@ -63,15 +63,6 @@ static int log_sink(void *arg, const void *bytes, size_t n, struct err *err)
 	return n ? fs_write_all(f->fd, bytes, n, err) : 0;
 }
 
-static void keep_tail(struct ending *e, const struct log_file *f)
-{
-	off_t from = f->bytes > TAIL_BYTES ? (off_t)(f->bytes - TAIL_BYTES) : 0;
-	char *tail = arena_alloc(e->arena, TAIL_BYTES + 1);
-
-	if (pread(f->fd, tail, TAIL_BYTES, from) > 0)
-		e->log_tail = tail;
-}
-
 /* Best effort: the pod may be gone, and what isn't there isn't the failure that is told. */
 static void take_log(struct ending *e)
 {
@@ -88,7 +79,7 @@ static void take_log(struct ending *e)
 		return;
 	}
 	kube_call_deinit(&call);
-	keep_tail(e, &f);
+	e->log_tail = workspace_log_tail(fd);
 	if (e->k->o.staging.put_log(e->k->o.staging.arg, fd, &e->log, NULL) < 0)
 		e->log = (struct content_id){ 0 };
 }
@@ -229,6 +220,7 @@ static void ended(void *arg)
 	gang_parts_free(e->parts, b->nodes);
 	arena_free(e->arena);
 	free(e->message);
+	free(e->log_tail);
 	free(e);
 	bundle_settle(b);
 }
