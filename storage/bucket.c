@@ -17,9 +17,7 @@ int bucket_base_init(struct bucket *b, const char *uri, const char *scheme, stru
 		return err_set(err, ERR_INVALID, "the bucket's name must be of letters, digits, dots and dashes: %sBUCKET/PREFIX", scheme);
 	while (slash && *slash == '/')
 		slash++;
-	prefix_n = slash ? strlen(slash) : 0;
-	while (prefix_n && slash[prefix_n - 1] == '/')
-		prefix_n--;
+	prefix_n = slash ? str_len_without(slash, '/') : 0;
 	if (prefix_n > KEY_MAX_BYTES / 2)
 		return err_set(err, ERR_INVALID, "the prefix is longer than %d bytes", KEY_MAX_BYTES / 2);
 	b->uri = xstrdup(uri);

@@ -128,3 +128,12 @@ bool str_has_suffix(const char *s, const char *suffix)
 
 	return n >= m && memcmp(s + n - m, suffix, m) == 0;
 }
+
+size_t str_len_without(const char *s, char last)
+{
+	size_t n = strlen(s);
+
+	while (n && s[n - 1] == last)
+		n--;
+	return n;
+}

@@ -38,15 +38,10 @@ static int find_url(struct cli *cli, const struct cli_args *args, const char **r
 {
 	const char *given = cli_value(args, "server");
 	const struct config *c;
-	size_t n;
 
 	if (given && *given) {
-		if (!config_is_server_url(given))
-			return err_set(err, ERR_USAGE, "--server: `%.80s` must be http://HOST[:PORT] or https://HOST[:PORT]", given);
-		for (n = strlen(given); n && given[n - 1] == '/';)
-			n--;
-		*ret = arena_strndup(cli->arena, given, n);
-		return 0;
+		*ret = config_server_url(cli->arena, given, err);
+		return *ret ? 0 : err_wrap(err, "--server");
 	}
 	if (cli_config(cli, &c, err) < 0)
 		return -1;

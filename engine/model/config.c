@@ -152,18 +152,15 @@ static void read_retention(const struct doc *d, const struct yaml_node *n, struc
 		bad(d, v, "`age` must be more than 0; leave it out to keep runs for ever");
 }
 
-bool config_is_server_url(const char *text)
+const char *config_server_url(struct arena *arena, const char *text, struct err *err)
 {
-	return (str_has_prefix(text, "http://") || str_has_prefix(text, "https://")) && !strpbrk(strchr(text, ':') + 3, "?#@ \"\\") && strlen(strchr(text, ':') + 3) > 0;
-}
+	const char *host = str_has_prefix(text, "http://") || str_has_prefix(text, "https://") ? strchr(text, ':') + 3 : "";
 
-static const char *server_url(struct arena *arena, const char *text)
-{
-	size_t n = strlen(text);
-
-	while (n && text[n - 1] == '/')
-		n--;
-	return arena_strndup(arena, text, n);
+	if (!*host || *host == '/' || strpbrk(host, "?#@ \"\\")) {
+		err_set(err, ERR_USAGE, "`%.80s` must be http://HOST[:PORT] or https://HOST[:PORT]", text);
+		return NULL;
+	}
+	return arena_strndup(arena, text, str_len_without(text, '/'));
 }
 
 /* RFC 1123: what names of objects are. */
@@ -178,17 +175,15 @@ static void read_serve(const struct doc *d, const struct yaml_node *n, struct co
 {
 	static const char *const keys[] = { "lease", "url" };
 	const struct yaml_node *v;
+	struct err why = { 0 };
 
 	if (!want_map(d, n, "`serve`"))
 		return;
 	check_keys(d, n, keys, ARRAY_LEN(keys));
 	if ((v = yaml_get(n, "lease")) && (c->serve.lease = config_text(d, v, "`lease`")) && !is_object_name(v->text))
 		bad(d, v, "`lease`: `%.80s` is no name of an object: lower-case letters, digits, - and .", v->text);
-	if ((v = yaml_get(n, "url")) && want_text(d, v, "`url`")) {
-		c->serve.url = server_url(c->arena, v->text);
-		if (!config_is_server_url(v->text))
-			bad(d, v, "`url`: `%.80s` must be http://HOST[:PORT] or https://HOST[:PORT]", v->text);
-	}
+	if ((v = yaml_get(n, "url")) && want_text(d, v, "`url`") && !(c->serve.url = config_server_url(c->arena, v->text, &why)))
+		bad(d, v, "`url`: %s", why.msg);
 }
 
 static void read_config(const struct doc *d, const struct yaml_node *root, struct config *c)
@@ -265,6 +260,7 @@ static void read_variables(struct config *c, struct diag_list *diags)
 {
 	_cleanup_(freep) char *cwd = getcwd(NULL, 0);
 	const char *v, *problem, *uri;
+	struct err why = { 0 };
 	int64_t jobs;
 
 	if ((v = variable("CAIRN_STORE"))) {
@@ -287,11 +283,8 @@ static void read_variables(struct config *c, struct diag_list *diags)
 		else
 			c->runner = arena_strdup(c->arena, v);
 	}
-	if ((v = variable("CAIRN_SERVER"))) {
-		c->serve.url = server_url(c->arena, v);
-		if (!config_is_server_url(v))
-			bad_variable(diags, "CAIRN_SERVER", "must be http://HOST[:PORT] or https://HOST[:PORT]");
-	}
+	if ((v = variable("CAIRN_SERVER")) && !(c->serve.url = config_server_url(c->arena, v, &why)))
+		bad_variable(diags, "CAIRN_SERVER", why.msg);
 	if ((v = variable("CAIRN_JOBS"))) {
 		if (!text_parse_int(v, &jobs) || jobs < 0 || jobs > CONFIG_JOBS_MAX)
 			bad_variable(diags, "CAIRN_JOBS", "must be a number of tasks to run at once");

@@ -96,8 +96,8 @@ struct config {
 /* start_dir: where to look for the project root from (cairn.yaml, .cairn or .git upward). ERR_NOT_FOUND when there is none: the message
  * says `cairn init`. All that is wrong with the file and the variables goes to `diags`; then ERR_INVALID. */
 int config_load(const char *start_dir, struct diag_list *diags, struct config **ret, struct err *err);
-/* "http://HOST[:PORT][/PATH]", or https. */
-bool config_is_server_url(const char *text);
+/* "http://HOST[:PORT][/PATH]", or https, as requests begin: without a slash at the end. NULL, with what it must be in `err`: it is none. */
+const char *config_server_url(struct arena *arena, const char *text, struct err *err);
 void config_free(struct config *c); /* NULL is fine */
 
 #endif

@@ -173,15 +173,6 @@ static int current_context(struct kubeconfig *k, const char **ret, struct err *e
 
 /* --- what they say --------------------------------------------------------------------------------------------------------- */
 
-static const char *without_slash(struct kubeconfig *k, const char *server)
-{
-	size_t n = strlen(server);
-
-	while (n && server[n - 1] == '/')
-		n--;
-	return arena_strndup(k->arena, server, n);
-}
-
 static int read_cluster(struct kubeconfig *k, const struct place *p, struct kube_access *a, struct err *err)
 {
 	const char *server, *name, *proxy;
@@ -195,7 +186,7 @@ static int read_cluster(struct kubeconfig *k, const struct place *p, struct kube
 		return bad(p, p->node, err, "the cluster has no `server`");
 	if (!str_has_prefix(server, "https://") && !str_has_prefix(server, "http://"))
 		return bad(p, yaml_get(p->node, "server"), err, "must be an https:// URL");
-	a->server = without_slash(k, server);
+	a->server = arena_strndup(k->arena, server, str_len_without(server, '/'));
 	a->tls_server_name = keep(k, name);
 	a->proxy = keep(k, proxy);
 	return 0;

@@ -95,6 +95,7 @@ static void test_compare(void **state)
 	assert_false(str_eq(NULL, ""));
 	assert_false(str_eq("", NULL));
 	assert_true(str_eq("a", "a"));
+	assert_true(str_len_without("a/b//", '/') == 3 && str_len_without("//", '/') == 0 && str_len_without("a", '/') == 1 && str_len_without("", '/') == 0);
 	assert_true(str_has_prefix("abc", "ab") && str_has_prefix("abc", "") && !str_has_prefix("ab", "abc"));
 	assert_true(str_has_suffix("abc", "bc") && str_has_suffix("abc", "") && !str_has_suffix("bc", "abc"));
 }

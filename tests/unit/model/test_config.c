@@ -328,11 +328,44 @@ static void test_bad_cluster(void **state)
 	}
 }
 
+static void test_server(void **state)
+{
+	static const char *const bad[] = { "", "x", "ftp://x", "http://", "https:///", "http://u@x", "http://x?q", "http://x#f", "http://a b", "http://a\\b" };
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct config *c;
+	char *said = NULL;
+
+	assert_string_equal(config_server_url(arena, "http://x:1", NULL), "http://x:1");
+	assert_string_equal(config_server_url(arena, "https://x/at//", NULL), "https://x/at");
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct err err = { 0 };
+
+		assert_null(config_server_url(arena, bad[i], &err));
+		assert_int_equal(err.code, ERR_USAGE);
+	}
+	put("serve: {url: \"http://x:1/\"}");
+	assert_non_null(c = load(".", NULL, NULL));
+	assert_string_equal(c->serve.url, "http://x:1");
+	config_free(c);
+	setenv("CAIRN_SERVER", "https://other//", 1);
+	assert_non_null(c = load(".", NULL, NULL));
+	assert_string_equal(c->serve.url, "https://other");
+	config_free(c);
+	setenv("CAIRN_SERVER", "other", 1);
+	put("serve: {url: x}");
+	assert_null(load(".", &said, NULL));
+	assert_non_null(strstr(said, ":1:14: `url`: `x` must be http://HOST[:PORT] or https://HOST[:PORT]"));
+	assert_non_null(strstr(said, "CAIRN_SERVER: `other` must be http://HOST[:PORT] or https://HOST[:PORT]"));
+	free(said);
+	unsetenv("CAIRN_SERVER");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_cluster, enter_temp, leave_temp),
 		cmocka_unit_test_setup_teardown(test_bad_cluster, enter_temp, leave_temp),
+		cmocka_unit_test_setup_teardown(test_server, enter_temp, leave_temp),
 		cmocka_unit_test_setup_teardown(test_defaults, enter_temp, leave_temp),
 		cmocka_unit_test_setup_teardown(test_bad_store_options, enter_temp, leave_temp),
 		cmocka_unit_test_setup_teardown(test_file, enter_temp, leave_temp),
