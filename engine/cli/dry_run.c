@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "base/yaml_json.h"
 #include "cli/cluster.h"
+#include "run/attempt.h"
 #include "runners/kubernetes/client.h"
 #include "runners/kubernetes/pod_spec.h"
 
@@ -30,62 +31,6 @@ struct shown_task {
 	struct task_command command;
 	bool known;
 };
-
-/* --- attempts ------------------------------------------------------------------------------------------------------- */
-
-static void fill_step(struct dry_run *d, const struct step *s, struct arena *arena, struct runner_attempt *a)
-{
-	const struct distributed_decl *dist = &s->distributed;
-	struct runner_output *out = arena_alloc(arena, (s->n_outputs + 1) * sizeof(*out));
-	const char **secrets = arena_alloc(arena, (s->n_secrets + 1) * sizeof(*secrets));
-
-	for (size_t i = 0; i < s->n_outputs; i++)
-		out[i] = (struct runner_output){ s->outputs[i].name, s->outputs[i].path, s->outputs[i].is_dir };
-	for (size_t i = 0; i < s->n_secrets; i++)
-		secrets[i] = arena_printf(arena, "%s=", s->secrets[i]); /* the value is the cluster's */
-	*a = (struct runner_attempt){ .id = d->next_id++, .run_id = RUN_ID, .number = 1, .step = s->name, .secrets = secrets, .outputs = out, .n_outputs = s->n_outputs,
-				      .metrics_path = s->metrics, .series_path = step_is_launched(s) ? STEP_SERIES_PATH : NULL, .checkpoint_path = s->checkpoint,
-				      .timeout_ns = s->timeout_ns, .forwards_signals = step_is_launched(s), .image = plan_step_image(d->plan, s->index),
-				      .placement_json = s->placement_json, .pack = s->pack,
-				      .resources = { .cpu_milli = s->resources.cpu_milli, .memory_bytes = s->resources.memory_bytes, .gpus = s->resources.gpus } };
-	if (dist->nodes > 1)
-		a->gang = (struct runner_gang){ dist->framework, dist->nodes, dist->procs_per_node, dist->servers };
-}
-
-static int fill_known(struct dry_run *d, const struct plan_task *t, struct arena *arena, struct shown_task *st, struct err *err)
-{
-	struct task_command *c = &st->command;
-	struct runner_input *in;
-
-	if (plan_task_command(d->plan, t, arena, c, err) < 0)
-		return -1;
-	in = arena_alloc(arena, (c->n_inputs + 1) * sizeof(*in));
-	for (size_t i = 0; i < c->n_inputs; i++)
-		in[i] = (struct runner_input){ c->inputs[i].name, c->inputs[i].path, c->inputs[i].id };
-	st->a.inputs = in;
-	st->a.n_inputs = c->n_inputs;
-	st->a.argv = c->argv;
-	st->a.env = c->env;
-	st->a.code = c->code.kind ? &c->code : NULL;
-	st->a.key = &t->key;
-	st->a.grace_ns = c->grace_ns;
-	st->known = true;
-	return 0;
-}
-
-static void fill_unknown(const struct step *s, struct arena *arena, struct shown_task *st)
-{
-	static const struct digest none;
-	static const char *const no_words[] = { NULL };
-	struct runner_input *in = arena_alloc(arena, (s->n_inputs + 1) * sizeof(*in));
-
-	for (size_t i = 0; i < s->n_inputs; i++)
-		in[i] = (struct runner_input){ .name = s->inputs[i].name, .path = arena_printf(arena, "inputs/%s", s->inputs[i].name) };
-	st->a.inputs = in;
-	st->a.n_inputs = s->n_inputs;
-	st->a.argv = st->a.env = no_words;
-	st->a.key = &none;
-}
 
 static void forget(struct shown_task *tasks, size_t n)
 {
@@ -216,24 +161,33 @@ static int show_pack(struct dry_run *d, const struct shown_task *tasks, size_t n
 
 /* --- tasks ---------------------------------------------------------------------------------------------------------- */
 
-static void name_task(struct dry_run *d, const struct plan_task *t, struct arena *arena, struct shown_task *st)
+/* `t`: NULL for all of a step that aren't known. */
+static int make_task(struct dry_run *d, const struct step *s, const struct plan_task *t, bool known, struct arena *arena, struct shown_task *ret, struct err *err)
 {
+	static const struct digest none;
 	_cleanup_(str_deinit) struct str label = { 0 };
 
+	*ret = (struct shown_task){ .known = known };
+	if (known && plan_task_command(d->plan, t, arena, &ret->command, err) < 0)
+		return -1;
 	if (t)
 		plan_task_label(d->plan, t, &label);
-	st->a.task = t ? arena_strdup(arena, label.s) : arena_printf(arena, "%s[…]", st->a.step);
+	attempt_of_step(s, known ? &ret->command : NULL, arena, &ret->a);
+	ret->a.id = d->next_id++;
+	ret->a.run_id = RUN_ID;
+	ret->a.number = 1;
+	ret->a.task = t ? arena_strdup(arena, label.s) : arena_printf(arena, "%s[…]", s->name);
+	ret->a.key = known ? &t->key : &none;
+	ret->a.image = plan_step_image(d->plan, s->index);
+	return 0;
 }
 
 static int show_unknown(struct dry_run *d, const struct step *s, const struct plan_task *t, struct arena *arena, struct err *err)
 {
-	struct shown_task st = { 0 };
+	struct shown_task st;
 
-	fill_step(d, s, arena, &st.a);
-	name_task(d, t, arena, &st);
-	fill_unknown(s, arena, &st);
 	d->n_unknown++;
-	return show_pack(d, &st, 1, err);
+	return make_task(d, s, t, false, arena, &st, err) < 0 ? -1 : show_pack(d, &st, 1, err);
 }
 
 /* Ready tasks of a step, so many as share a pod at once. */
@@ -247,10 +201,7 @@ static int show_ready(struct dry_run *d, const struct step *s, struct arena *are
 		const struct plan_task *t = i < plan_n_tasks(d->plan, s->index) ? plan_task_at(d->plan, s->index, i) : NULL;
 
 		if (t && t->state == TASK_READY) {
-			tasks[n] = (struct shown_task){ 0 };
-			fill_step(d, s, arena, &tasks[n].a);
-			name_task(d, t, arena, &tasks[n]);
-			r = fill_known(d, t, arena, &tasks[n], err);
+			r = make_task(d, s, t, true, arena, &tasks[n], err);
 			n++;
 		}
 		if (r == 0 && n && (!t || n == max)) {

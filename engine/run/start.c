@@ -1,5 +1,6 @@
 /* From a ready task to an attempt: lease on its key, a last look at what is on record, slots, rows in the journal. */
 #include "base/fs.h"
+#include "run/attempt.h"
 #include "run/internal.h"
 #include "run/secret.h"
 
@@ -141,18 +142,14 @@ static int enter_group(struct run *r, struct active *a, struct err *err)
 static int fill_secrets(struct run *r, struct active *a, struct err *err)
 {
 	const char **v = arena_alloc(a->arena, (a->step->n_secrets + 1) * sizeof(*v));
-	struct str value = { 0 };
+	_cleanup_(str_deinit) struct str value = { 0 };
 
 	for (size_t i = 0; i < a->step->n_secrets; i++) {
 		str_reset(&value);
-		/* Elsewhere a program is given what is kept there under the name. */
-		if (!r->ctx->runner->ops->durable && secret_get(r->ctx->config, a->step->secrets[i], &value, err) < 0) {
-			str_deinit(&value);
+		if (secret_get(r->ctx->config, a->step->secrets[i], &value, err) < 0)
 			return -1;
-		}
 		v[i] = arena_printf(a->arena, "%s=%s", a->step->secrets[i], value.len ? value.s : "");
 	}
-	str_deinit(&value);
 	a->attempt.secrets = v;
 	return 0;
 }
@@ -166,21 +163,6 @@ static const char *const *shell_argv(struct active *a)
 	if (shell && *shell == '/')
 		v[0] = shell;
 	return v;
-}
-
-static void fill_io(struct active *a)
-{
-	struct runner_input *in = arena_alloc(a->arena, (a->command.n_inputs + 1) * sizeof(*in));
-	struct runner_output *out = arena_alloc(a->arena, (a->step->n_outputs + 1) * sizeof(*out));
-
-	for (size_t i = 0; i < a->command.n_inputs; i++)
-		in[i] = (struct runner_input){ a->command.inputs[i].name, a->command.inputs[i].path, a->command.inputs[i].id };
-	for (size_t i = 0; i < a->step->n_outputs; i++)
-		out[i] = (struct runner_output){ a->step->outputs[i].name, a->step->outputs[i].path, a->step->outputs[i].is_dir };
-	a->attempt.inputs = in;
-	a->attempt.n_inputs = a->command.n_inputs;
-	a->attempt.outputs = out;
-	a->attempt.n_outputs = a->step->n_outputs;
 }
 
 static bool wants_shell(const struct run *r, const struct active *a)
@@ -202,44 +184,25 @@ static const struct digest *checkpoint_key(struct run *r, struct active *a)
 	return d;
 }
 
-static void fill_gang(struct active *a)
-{
-	const struct distributed_decl *d = &a->step->distributed;
-
-	if (d->framework)
-		a->attempt.gang = (struct runner_gang){ .framework = d->framework, .nodes = d->nodes, .procs_per_node = d->procs_per_node, .servers = d->servers };
-}
-
 static int fill_attempt(struct run *r, struct active *a, struct err *err)
 {
 	struct task_history *h = history_of(r, a->task, false);
+	const struct runner_resources given = a->attempt.resources;
 
+	attempt_of_step(a->step, &a->command, a->arena, &a->attempt);
 	a->attempt.run_id = r->row.id;
 	a->attempt.task = a->label;
 	a->attempt.number = h ? h->attempts + 1 : r->ctx->runner->ops->durable ? earlier_number(r, a->label) + 1 : 1;
-	a->attempt.step = a->step->name;
-	a->attempt.placement_json = a->step->placement_json;
-	a->attempt.pack = a->step->pack;
 	a->attempt.key = checkpoint_key(r, a);
-	a->attempt.argv = a->command.argv;
-	a->attempt.env = a->command.env;
-	a->attempt.image = a->command.image;
-	a->attempt.code = a->command.code.kind ? &a->command.code : NULL;
-	a->attempt.metrics_path = a->step->metrics;
-	a->attempt.series_path = step_is_launched(a->step) ? STEP_SERIES_PATH : NULL;
-	a->attempt.checkpoint_path = a->step->checkpoint;
-	a->attempt.forwards_signals = step_is_launched(a->step);
-	a->attempt.grace_ns = a->command.grace_ns;
-	a->attempt.timeout_ns = a->step->timeout_ns;
+	a->attempt.resources = given;
 	a->attempt.keep_workspace = r->o->keep_workspace;
-	fill_gang(a);
 	if (wants_shell(r, a)) {
 		a->attempt.shell = true;
 		a->attempt.argv = shell_argv(a);
 		a->attempt.timeout_ns = 0;
 	}
-	fill_io(a);
-	return fill_secrets(r, a, err);
+	/* Elsewhere a program is given what is kept there under the name. */
+	return r->ctx->runner->ops->durable ? 0 : fill_secrets(r, a, err);
 }
 
 /* The attempt that an earlier engine submitted and that goes on where it runs: 1 it is this one; 0 there is none. */
