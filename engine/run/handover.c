@@ -26,14 +26,6 @@ static const char *new_request(struct arena *arena)
 	return arena_strdup(arena, hex);
 }
 
-static const char *path_in_project(const struct config *c, const struct pipeline *p, struct arena *arena)
-{
-	_cleanup_(freep) char *real = realpath(p->path, NULL);
-	_cleanup_(freep) char *rel = real ? fs_relative(c->project_root, real) : NULL;
-
-	return arena_strdup(arena, rel ? rel : p->path);
-}
-
 static int plan_pins_of(const struct run_context *ctx, const struct pipeline *p, const struct value *params, const struct run_options *o, struct arena *arena,
 			struct handover *h, struct err *err)
 {
@@ -57,20 +49,11 @@ static int plan_pins_of(const struct run_context *ctx, const struct pipeline *p,
 	return 0;
 }
 
-static const char *keep(struct arena *arena, char *text)
-{
-	const char *kept = arena_strdup(arena, text);
-
-	free(text);
-	return kept;
-}
-
 int handover_prepare(const struct run_context *ctx, const struct pipeline *p, const struct run_options *o, struct arena *arena, struct handover *ret, struct err *err)
 {
 	struct value *params = arena_alloc(arena, (p->n_params + 1) * sizeof(*params));
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
 	struct run_options asked = *o;
-	struct git_facts git;
 	struct git_look *look;
 	int r;
 
@@ -79,20 +62,13 @@ int handover_prepare(const struct run_context *ctx, const struct pipeline *p, co
 		return err_errno(err, "no random bytes are to be had");
 	if (params_resolve(p, o->overrides, o->n_overrides, arena, params, diags, err) < 0)
 		return -1;
-	asked.salt = ctx->config->salt; /* keys are ours, wherever it runs */
 	asked.served = true;
 	asked.request = ret->request;
-	ret->row = (struct run_row){ .pipeline = p->name, .path = path_in_project(ctx->config, p, arena), .params_json = keep(arena, params_to_json(p, params)),
-				     .options_json = keep(arena, options_to_json(&asked)) };
-	if (pipeline_files_store(p, ctx->config->project_root, ctx->store, &ret->row.pipeline_blob, err) < 0)
+	if (row_describe(ctx, p, params, &asked, arena, &ret->row, err) < 0)
 		return -1;
 	look = git_look_start(ctx->config->project_root, ctx->config->state_dir);
 	r = plan_pins_of(ctx, p, params, o, arena, ret, err);
-	git_look_end(look, arena, &git);
-	ret->row.git_commit = git.commit;
-	ret->row.git_dirty = git.dirty;
-	ret->row.git_remote = git.remote;
-	ret->row.git_submodules = git.submodules_json;
+	row_add_git(&ret->row, look, arena);
 	return r;
 }
 
@@ -260,7 +236,7 @@ static int read_options(const json_t *j, struct arena *arena, struct handover *r
 	o->served = true;
 	o->keep_workspace = false;
 	o->request = ret->request;
-	ret->row.options_json = keep(arena, options_to_json(o));
+	ret->row.options_json = options_to_json(o, arena);
 	return 0;
 }
 
@@ -302,7 +278,7 @@ static int check_params(const json_t *j, const struct pipeline *p, struct arena 
 	for (size_t i = 0; i < p->n_params; i++)
 		if (param_check_value(&p->params[i], &given[i], &checked[i], err) < 0)
 			return err_wrap(err, "`params`: `%s`", p->params[i].name);
-	row->params_json = keep(arena, params_to_json(p, checked));
+	row->params_json = params_to_json(p, checked, arena);
 	return 0;
 }
 

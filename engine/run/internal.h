@@ -10,6 +10,7 @@
 #include "base/map.h"
 #include "plan/plan.h"
 #include "record/manifest.h"
+#include "run/git.h"
 #include "run/reproduce.h"
 #include "run/slots.h"
 
@@ -170,13 +171,20 @@ int run_export(struct run *r, struct err *err);
 /* finish.c */
 int run_finish(struct run *r, struct err *err);
 
-/* options.c: what resume needs, as canonical JSON */
-char *options_to_json(const struct run_options *o);
+/* row.c: what the row of a run says of what is run, whether that happens here or is handed over */
+/* Path, params, options (with our salt: keys can be made again where there is no cairn.yaml), the pipeline's files. The name is its own. */
+int row_describe(const struct run_context *ctx, const struct pipeline *p, const struct value *params, const struct run_options *o, struct arena *arena, struct run_row *row,
+		 struct err *err);
+/* Waits for the look (NULL is fine) and frees it. */
+void row_add_git(struct run_row *row, struct git_look *look, struct arena *arena);
+
+/* options.c: what resume needs, as canonical JSON in `arena` */
+const char *options_to_json(const struct run_options *o, struct arena *arena);
 int options_from_json(const char *json, struct arena *arena, struct run_options *ret, struct err *err);
-char *params_to_json(const struct pipeline *p, const struct value *params);
+const char *params_to_json(const struct pipeline *p, const struct value *params, struct arena *arena);
 int params_from_json(const struct pipeline *p, const char *json, struct arena *arena, struct value *ret, struct err *err);
 
-/* sources.c of this folder: the pipeline's own files in the store */
+/* files.c: the pipeline's own files in the store */
 int pipeline_files_store(const struct pipeline *p, const char *project_root, struct store *s, struct content_id *ret, struct err *err);
 int pipeline_files_load(struct store *s, const struct content_id *tree, const char *path, struct pipeline **ret, struct err *err);
 

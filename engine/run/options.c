@@ -24,9 +24,17 @@ static json_t *schedule_json(const struct schedule_times *t)
 	return j;
 }
 
-char *options_to_json(const struct run_options *o)
+static const char *canonical(json_t *j, struct arena *arena)
 {
-	struct str out = { 0 };
+	_cleanup_(str_deinit) struct str out = { 0 };
+
+	json_add_canonical(&out, j);
+	json_decref(j);
+	return arena_strndup(arena, out.s, out.len);
+}
+
+const char *options_to_json(const struct run_options *o, struct arena *arena)
+{
 	json_t *j = json_object();
 
 	json_object_set_new(j, "targets", names(o->targets, o->n_targets));
@@ -51,9 +59,7 @@ char *options_to_json(const struct run_options *o)
 		json_object_set_new(j, "only", names(o->only, o->n_only));
 		json_object_set_new(j, "skip", names(o->skip, o->n_skip));
 	}
-	json_add_canonical(&out, j);
-	json_decref(j);
-	return str_take(&out);
+	return canonical(j, arena);
 }
 
 static const char *const *read_names(const json_t *j, const char *key, struct arena *arena, size_t *ret_n)
@@ -123,9 +129,8 @@ int options_from_json(const char *json, struct arena *arena, struct run_options 
 
 /* --- params -------------------------------------------------------------------------------------------------------------- */
 
-char *params_to_json(const struct pipeline *p, const struct value *params)
+const char *params_to_json(const struct pipeline *p, const struct value *params, struct arena *arena)
 {
-	struct str out = { 0 };
 	json_t *j = json_object();
 
 	for (size_t i = 0; i < p->n_params; i++) {
@@ -135,9 +140,7 @@ char *params_to_json(const struct pipeline *p, const struct value *params)
 		json_object_set_new(j, p->params[i].name, json_loads(text.s, JSON_DECODE_ANY, NULL));
 		str_deinit(&text);
 	}
-	json_add_canonical(&out, j);
-	json_decref(j);
-	return str_take(&out);
+	return canonical(j, arena);
 }
 
 static void value_of_json(const json_t *j, struct arena *arena, struct value *ret)

@@ -3,7 +3,6 @@
 #include "base/fs.h"
 #include "base/process.h"
 #include "record/firings.h"
-#include "run/git.h"
 #include "run/internal.h"
 
 static struct clock *clock_of(const struct run *r)
@@ -276,14 +275,6 @@ static int execute_and_tell(struct run *r, struct run_row *ret, struct err *err)
 
 /* --- start ---------------------------------------------------------------------------------------------------------------------------------- */
 
-static const char *path_in_project(struct run *r)
-{
-	_cleanup_(freep) char *real = realpath(r->pipeline->path, NULL);
-	_cleanup_(freep) char *rel = real ? fs_relative(r->ctx->config->project_root, real) : NULL;
-
-	return arena_strdup(r->arena, rel ? rel : r->pipeline->path);
-}
-
 static int write_start_and_execute(struct run *r, struct run_row *ret, struct err *err)
 {
 	if (write_start(r, err) < 0)
@@ -303,50 +294,33 @@ static int start(struct run *r, struct run_row *ret, struct err *err)
 {
 	struct clock *c = clock_of(r);
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
-	struct run_options with_salt = *r->o;
-	struct git_facts git_facts;
+	struct run_options o = *r->o;
 	struct git_look *git;
-	char *json;
 	int result;
 
 	if (params_resolve(r->pipeline, r->o->overrides, r->o->n_overrides, r->arena, r->params, diags, err) < 0)
 		return -1;
-	r->row = (struct run_row){ .pipeline = r->pipeline->name, .state = RUN_RUNNING, .started_ns = c->wall_ns(c) };
-	r->row.path = path_in_project(r);
+	r->row = (struct run_row){ .state = RUN_RUNNING, .started_ns = c->wall_ns(c) };
 	if (r->o->schedule) {
 		r->row.schedule = r->o->schedule->name;
 		r->row.nominal_ns = r->o->nominal_ns;
 	}
-	with_salt.runner = durable_name(r);
-	with_salt.salt = r->ctx->config->salt; /* keys can be made again where there is no cairn.yaml */
-	json = params_to_json(r->pipeline, r->params);
-	r->row.params_json = arena_strdup(r->arena, json);
-	free(json);
-	json = options_to_json(&with_salt);
-	r->row.options_json = arena_strdup(r->arena, json);
-	free(json);
+	o.runner = durable_name(r);
 	fill_engine(r);
-	if (pipeline_files_store(r->pipeline, r->ctx->config->project_root, r->ctx->store, &r->row.pipeline_blob, err) < 0)
+	if (row_describe(r->ctx, r->pipeline, r->params, &o, r->arena, &r->row, err) < 0)
 		return -1;
 	git = git_look_start(r->ctx->config->project_root, r->ctx->config->state_dir);
 	result = make_plan(r, NULL, 0, err) < 0 || clear_leftovers(r, err) < 0 ? -1 : 0;
-	git_look_end(git, r->arena, &git_facts);
-	r->row.git_commit = git_facts.commit;
-	r->row.git_dirty = git_facts.dirty;
-	r->row.git_remote = git_facts.remote;
-	r->row.git_submodules = git_facts.submodules_json;
+	row_add_git(&r->row, git, r->arena);
 	return result < 0 ? -1 : write_start_and_execute(r, ret, err);
 }
 
 int run_begin(struct run *r, const struct plan_pin *pins, size_t n_pins, struct run_row *ret, struct err *err)
 {
 	struct run_options o = *r->o;
-	char *json;
 
 	o.runner = durable_name(r);
-	json = options_to_json(&o);
-	r->row.options_json = arena_strdup(r->arena, json);
-	free(json);
+	r->row.options_json = options_to_json(&o, r->arena);
 	fill_engine(r);
 	if (make_plan(r, pins, n_pins, err) < 0 || clear_leftovers(r, err) < 0)
 		return -1;
