@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/fs.h"
+#include "core/fixture.h"
 #include "plan/plan.h"
 #include "record/manifest.h"
 #include "run/reproduce.h"
@@ -54,11 +54,7 @@ struct world {
 	char dir[64];
 	struct hub hub;
 	struct plan_images images;
-	struct clock clock;
-	struct loop *loop;
-	struct store *store;
-	struct db *db;
-	struct runner *runner;
+	struct engine e;
 	struct arena *arena;
 	struct config config;
 	unsigned executed;
@@ -77,7 +73,7 @@ static void execute(void *arg, const struct runner_attempt *at, enum failure_cla
 		snprintf(w->a, sizeof(w->a), "%s", at->image ? at->image : "none");
 	if (str_eq(at->task, "cut"))
 		snprintf(w->cut, sizeof(w->cut), "%s", at->image ? at->image : "none");
-	assert_int_equal(content_put_bytes(w->store, at->task, strlen(at->task), &file, NULL), 0);
+	assert_int_equal(content_put_bytes(w->e.store, at->task, strlen(at->task), &file, NULL), 0);
 	for (size_t i = 0; i < at->n_outputs; i++)
 		ret_outputs[i] = file;
 }
@@ -98,11 +94,7 @@ static int set_up(void **state)
 	strcpy(w->dir, "/tmp/cairn-images-XXXXXX"); /* lint: strcpy because both are here */
 	assert_non_null(mkdtemp(w->dir));
 	w->arena = arena_new();
-	clock_virtual_init(&w->clock, 1700000000LL * NS_PER_S);
-	assert_int_equal(loop_new(&w->clock, &w->loop, NULL), 0);
-	assert_int_equal(store_open("memory:", true, &w->store, NULL), 0);
-	assert_int_equal(db_open(":memory:", DB_WRITE, &w->db, NULL), 0);
-	assert_int_equal(runner_fake_new(w->loop, &o, &w->runner, NULL), 0);
+	engine_open(&w->e, &o);
 	w->config = (struct config){ .project_root = w->dir, .state_dir = w->dir, .runner = "kubernetes", .cpu_milli = 8000, .memory_bytes = GIB };
 	w->hub = (struct hub){ .train = A, .other = B };
 	w->images = (struct plan_images){ resolve, "linux/amd64", &w->hub };
@@ -116,38 +108,21 @@ static int tear_down(void **state)
 {
 	struct world *w = *state;
 
-	w->runner->ops->free(w->runner);
-	db_close(w->db);
-	store_free(w->store);
-	loop_free(w->loop);
+	engine_close(&w->e);
 	arena_free(w->arena);
 	fs_remove_tree(w->dir, NULL);
 	free(w);
 	return 0;
 }
 
-static struct pipeline *load(struct world *w, const char *text)
-{
-	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
-	_cleanup_(freep) char *path = xasprintf("%s/pipeline.yaml", w->dir);
-	struct pipeline_load_options o = { .project_root = w->dir };
-	struct pipeline *p = NULL;
-	struct err err = { 0 };
-
-	put_file(w, "pipeline.yaml", text);
-	if (pipeline_load(path, &o, diags, &p, &err) < 0)
-		fail_msg("%s", err.msg);
-	return p;
-}
-
 static struct run_row run(struct world *w, const char *text)
 {
-	_cleanup_(pipeline_freep) struct pipeline *p = load(w, text);
-	struct run_context ctx = { .config = &w->config, .loop = w->loop, .db = w->db, .store = w->store, .runner = w->runner, .leases_fd = -1,
-				   .images = w->has_images ? &w->images : NULL };
+	_cleanup_(pipeline_freep) struct pipeline *p = engine_pipeline(w->dir, text);
+	struct run_context ctx = engine_context(&w->e, &w->config);
 	struct run_row row = { 0 };
 	struct err err = { 0 };
 
+	ctx.images = w->has_images ? &w->images : NULL;
 	w->executed = 0;
 	if (run_start(&ctx, p, &(struct run_options){ .jobs = 2 }, w->arena, &row, &err) < 0)
 		fail_msg("%s", err.msg);
@@ -158,7 +133,7 @@ static struct run_row run(struct world *w, const char *text)
 /* A plan by itself, with or without pins. */
 static int plan(struct world *w, struct pipeline *p, const struct plan_pin *pins, size_t n_pins, struct plan **ret, struct err *err)
 {
-	struct plan_context c = { .config = &w->config, .pipeline = p, .store = w->store, .db = w->db, .images = &w->images, .pins = pins, .n_pins = n_pins };
+	struct plan_context c = { .config = &w->config, .pipeline = p, .store = w->e.store, .db = w->e.db, .images = &w->images, .pins = pins, .n_pins = n_pins };
 
 	if (plan_new(&c, &(struct plan_options){ .hash_only = false }, ret, err) < 0)
 		return -1;
@@ -184,14 +159,14 @@ static void test_attempts_and_manifest(void **state)
 	assert_int_equal(w->hub.names, 2); /* three steps, two names */
 	assert_string_equal(w->a, "docker.io/team/train@" A);
 	assert_string_equal(w->cut, "none");
-	assert_int_equal(record_run_attempts(w->db, row.rowid, w->arena, &attempts, &n, NULL), 0);
+	assert_int_equal(record_run_attempts(w->e.db, row.rowid, w->arena, &attempts, &n, NULL), 0);
 	assert_int_equal(n, 4);
 	for (size_t i = 0; i < n; i++)
 		if (str_eq(attempts[i].task, "b"))
 			assert_string_equal(attempts[i].image, "docker.io/team/other@" B);
 		else if (str_eq(attempts[i].task, "cut"))
 			assert_null(attempts[i].image);
-	assert_int_equal(manifest_load(w->store, &row.hash, w->arena, &m, NULL), 0);
+	assert_int_equal(manifest_load(w->e.store, &row.hash, w->arena, &m, NULL), 0);
 	for (size_t i = 0; i < m.n_steps; i++)
 		if (str_eq(m.steps[i].name, "a")) {
 			assert_string_equal(m.steps[i].image, "team/train:2.4");
@@ -211,7 +186,7 @@ static const char *reason_of(struct world *w, const struct run_row *row, const c
 	struct attempt_row *attempts;
 	size_t n;
 
-	assert_int_equal(record_run_attempts(w->db, row->rowid, w->arena, &attempts, &n, NULL), 0);
+	assert_int_equal(record_run_attempts(w->e.db, row->rowid, w->arena, &attempts, &n, NULL), 0);
 	for (size_t i = 0; i < n; i++)
 		if (str_eq(attempts[i].task, task))
 			return attempts[i].reason;
@@ -279,7 +254,7 @@ static void test_without_containers(void **state)
 static void test_a_resumed_run_takes_its_pins(void **state)
 {
 	struct world *w = *state;
-	_cleanup_(pipeline_freep) struct pipeline *p = load(w, yaml);
+	_cleanup_(pipeline_freep) struct pipeline *p = engine_pipeline(w->dir, yaml);
 	_cleanup_(plan_freep) struct plan *first = NULL;
 	_cleanup_(plan_freep) struct plan *resumed = NULL;
 	_cleanup_(plan_freep) struct plan *later = NULL;
@@ -310,10 +285,11 @@ static void test_a_reproduction_takes_the_recorded_images(void **state)
 {
 	struct world *w = *state;
 	struct run_row first = run(w, yaml), row;
-	struct run_context ctx = { .config = &w->config, .loop = w->loop, .db = w->db, .store = w->store, .runner = w->runner, .leases_fd = -1, .images = &w->images };
+	struct run_context ctx = engine_context(&w->e, &w->config);
 	struct reproduction *rep = NULL;
 	struct err err = { 0 };
 
+	ctx.images = &w->images;
 	w->hub = (struct hub){ .gone = true };
 	w->executed = 0;
 	w->a[0] = '\0';
@@ -329,7 +305,7 @@ static void test_a_reproduction_takes_the_recorded_images(void **state)
 
 static void refused(struct world *w, const char *text, const char *want)
 {
-	_cleanup_(pipeline_freep) struct pipeline *p = load(w, text);
+	_cleanup_(pipeline_freep) struct pipeline *p = engine_pipeline(w->dir, text);
 	_cleanup_(plan_freep) struct plan *none = NULL;
 	struct err err = { 0 };
 
