@@ -56,22 +56,6 @@ static void add_name(struct str *s, const struct member *m)
 
 /* --- what they print ---------------------------------------------------------------------------------------------------------- */
 
-/* mpirun --tag-output: "[1,0]<stdout>:text" */
-static bool mpi_tag(const char *line, size_t n, unsigned *ret_rank, size_t *ret_len)
-{
-	unsigned job, rank;
-	char stream[8];
-	int len = 0;
-	char head[48];
-
-	snprintf(head, sizeof(head), "%.*s", (int)MIN(n, sizeof(head) - 1), line);
-	if (sscanf(head, "[%u,%u]<%7[a-z]>:%n", &job, &rank, stream, &len) < 3 || len == 0)
-		return false;
-	*ret_rank = rank;
-	*ret_len = (size_t)len;
-	return true;
-}
-
 /* What mpirun says of the first rank that failed; only for the message. */
 static void look_for_guilty_rank(struct gang *g, const char *line, size_t n)
 {
@@ -91,34 +75,16 @@ static void keep_tail(struct member *m, const char *line, size_t n)
 	*slot = xstrndup(line, MIN(n, TAIL_LINE_BYTES));
 }
 
-/* Who said it: false when it is none of the ranks (a server, mpirun itself). */
-static bool speaker(struct member *m, const char **line, size_t *n, unsigned *ret_rank)
-{
-	size_t tag;
-
-	*ret_rank = m->index;
-	if (!is_mpi(m->gang))
-		return m->role == ROLE_WORKER;
-	if (!mpi_tag(*line, *n, ret_rank, &tag)) {
-		look_for_guilty_rank(m->gang, *line, *n);
-		return false;
-	}
-	*line += tag;
-	*n -= tag;
-	return true;
-}
-
-static void print_line(struct member *m, const char *line, size_t n)
+/* `rank`: who said it, or -1: none of the ranks (a server, mpirun itself). */
+static void print_line(struct member *m, int rank, const char *line, size_t n)
 {
 	struct gang *g = m->gang;
-	unsigned rank;
-	bool worker = speaker(m, &line, &n, &rank);
 	size_t at = g->out.len;
 
-	if (worker && rank == 0 && g->metric_lines)
+	if (rank == 0 && g->metric_lines)
 		series_line(g->series, line, n);
-	if (is_mpi(g) && worker) {
-		str_addf(&g->out, "[rank %u] ", rank);
+	if (is_mpi(g) && rank >= 0) {
+		str_addf(&g->out, "[rank %d] ", rank);
 	} else if (!is_mpi(g) && (g->n_members > 1 || g->where.apart)) {
 		str_addc(&g->out, '[');
 		add_name(&g->out, m);
@@ -131,6 +97,21 @@ static void print_line(struct member *m, const char *line, size_t n)
 	str_addc(&g->out, '\n');
 }
 
+static void print_mpi_line(void *arg, int rank, const char *line, size_t n)
+{
+	struct member *m = arg;
+
+	if (rank < 0)
+		look_for_guilty_rank(m->gang, line, n);
+	print_line(m, rank, line, n);
+}
+
+static void print_own_line(struct member *m)
+{
+	print_line(m, m->role == ROLE_WORKER ? (int)m->index : -1, m->line.len ? m->line.s : "", m->line.len);
+	str_reset(&m->line);
+}
+
 static void flush(struct gang *g)
 {
 	if (g->out.len)
@@ -140,17 +121,17 @@ static void flush(struct gang *g)
 
 static void take_bytes(struct member *m, const char *buf, size_t n)
 {
-	while (n) {
+	if (m->mpi)
+		mpi_output_add(m->mpi, buf, n);
+	while (n && !m->mpi) {
 		const char *nl = memchr(buf, '\n', n);
 		size_t len = nl ? (size_t)(nl - buf) : MIN(n, LINE_MAX_BYTES - MIN(m->line.len, LINE_MAX_BYTES));
 
 		str_addn(&m->line, buf, len);
 		buf += len + (nl != NULL);
 		n -= len + (nl != NULL);
-		if (nl || m->line.len >= LINE_MAX_BYTES) {
-			print_line(m, m->line.len ? m->line.s : "", m->line.len);
-			str_reset(&m->line);
-		}
+		if (nl || m->line.len >= LINE_MAX_BYTES)
+			print_own_line(m);
 	}
 }
 
@@ -159,8 +140,9 @@ static void finish_member(struct member *m);
 static void close_output(struct member *m)
 {
 	if (m->line.len)
-		print_line(m, m->line.s, m->line.len);
-	str_reset(&m->line);
+		print_own_line(m);
+	if (m->mpi)
+		mpi_output_end(m->mpi);
 	loop_remove(m->gang->loop, m->source);
 	m->source = NULL;
 	fd_closep(&m->fd);
@@ -371,6 +353,8 @@ static int start_member(struct member *m, struct err *err)
 		return err_errno(err, "cannot make a pipe");
 	fcntl(fds[0], F_SETFL, O_NONBLOCK);
 	m->fd = fds[0];
+	if (is_mpi(g))
+		m->mpi = mpi_output_new(g->nodes * g->procs_per_node, print_mpi_line, m);
 	r = loop_add_fd(g->loop, m->fd, EPOLLIN, on_output, m, &m->source, err);
 	if (r == 0)
 		r = start_process(m, fds[1], err);
@@ -485,6 +469,7 @@ int gang_run(struct gang *g, struct err *err)
 		fd_closep(&m->fd);
 		process_free(m->process);
 		str_deinit(&m->line);
+		mpi_output_free(m->mpi);
 		free(m->daemon);
 		m->process = NULL;
 		for (unsigned k = 0; k < TAIL_LINES; k++)

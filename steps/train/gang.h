@@ -1,7 +1,7 @@
 /* steps/train/gang.h — the ranks of a training program on this machine.
  *
  * train.c reads the settings and tells the end; gang.c starts and watches; environment.c says what each rank is told; lines.c and series.c make
- * metrics of what rank 0 prints. All on one thread and one loop.
+ * metrics of what rank 0 prints; mpi_output.c tells whose mpirun's lines are. All on one thread and one loop.
  *
  * On one machine all ranks of all nodes run here. Where nodes are apart (nodes.c), each has a launcher of its own, which starts the ranks of its node; they
  * meet as their framework does it, at an address that every node knows before it starts.
@@ -37,6 +37,7 @@ struct member {
 	struct loop_source *source;
 	int fd;		 /* what it prints */
 	struct str line; /* what has come of the line that isn't ended yet */
+	struct mpi_output *mpi; /* mpirun's: its lines are its ranks'; NULL: no mpirun */
 	char *tail[TAIL_LINES]; /* a ring of its last lines */
 	unsigned n_lines;
 	char *daemon; /* mpirun's on this node: a shell command; NULL: the step's own */
@@ -116,6 +117,13 @@ const char *const *command_of(const struct gang *g, const struct member *m, stru
 char *mpi_marker(const struct gang *g);
 /* Cpus of a worker; false when they aren't divided. */
 bool cpus_of(const struct gang *g, const struct member *m, cpu_set_t *ret);
+
+/* mpi_output.c: see there. fn() gets each line without its end, of a rank below n_ranks, or -1: of mpirun itself; one longer than LINE_MAX_BYTES in pieces. */
+struct mpi_output;
+struct mpi_output *mpi_output_new(unsigned n_ranks, void (*fn)(void *arg, int rank, const char *line, size_t n), void *arg);
+void mpi_output_add(struct mpi_output *o, const char *bytes, size_t n);
+void mpi_output_end(struct mpi_output *o); /* nothing more comes: lines that have no end are lines, too */
+void mpi_output_free(struct mpi_output *o);
 
 /* lines.c */
 /* Is this line one of metrics? Then calls fn for each number; `step` counts as one of them. */

@@ -118,6 +118,25 @@ test_expect --needs mpirun 'mpi: real ranks by mpirun, each line behind its rank
 	test_is "$(json m "d[\"runs\"][0][\"metrics\"][\"train\"][\"loss\"]")" 0.25
 '
 
+test_expect --needs mpirun 'mpi: lines that are written in pieces, by several ranks at once, are whole in log and series' '
+	cd "$WORK"
+	pipeline pieces "{framework: mpi, procs_per_node: 2}" "
+		r=\$OMPI_COMM_WORLD_RANK i=0
+		while [ \$i -lt 300 ]; do
+		i=\$((i + 1))
+		printf \"loss=\$i.5\"; printf \" step=\"; printf \$i; echo
+		done"
+	sed -i "s/^      \t\t/      /" pieces.yaml
+	cairn -q run pieces.yaml
+	cairn logs train >log
+	for r in 0 1; do
+		for i in $(seq 300); do echo "[rank $r] loss=$i.5 step=$i"; done >want
+		grep "^.rank $r\]" log >got
+		test_cmp want got
+	done
+	test_is "$(cairn get train/series -o - | wc -l)" 300
+'
+
 test_expect --needs mpirun 'mpi: the rank that failed ends the gang' '
 	cd "$WORK"
 	pipeline mpifail "{framework: horovod, procs_per_node: 2}" "echo here
