@@ -1,6 +1,7 @@
 #!/bin/bash
 # Steps of tensorflow, jax, mpi and parameter servers over two pods of a real cluster (gang.t has torch). A small program meets its other ranks where the launcher says
-# they are, and must give the bytes that it gives on this machine.
+# they are, and must give the bytes that it gives on this machine; with CAIRN_TEST_FULL=1 so must JAX and TensorFlow themselves. Horovod itself is not here: it has no
+# wheel and no Debian package; what it needs of us is mpirun over the pods, which the test of mpi shows.
 . "$(dirname "$0")/../lib.sh"
 . "$SRC/tests/cluster/cluster.sh"
 [ -x "$(dirname "$CAIRN")/cairn-launch" ] || test_skip_all 'no cairn-launch: libjansson.a was not there when it was built'
@@ -117,4 +118,55 @@ test_expect 'mpi: four ranks gather by MPI over two pods, which mpirun reached w
 	test_grep "^\[rank 0\] met rank 3 in pod 1" mpi.log
 	test_no_grep "<stdout>" mpi.log
 '
+
+# --- the frameworks themselves ----------------------------------------------------------------------------------------------------------
+
+# itself FRAMEWORK PACKAGE==VERSION: two workers of it in two pods give the bytes of two on this machine. Without Debian's own packages, which are others here than there.
+itself() {
+	local framework=$1 image
+	if [ "${CAIRN_TEST_FULL:-0}" = 0 ]; then
+		test_skip "$framework itself" 'takes minutes and gigabytes: CAIRN_TEST_FULL=1'
+		return
+	fi
+	if ! image=$(cluster_do "$SRC/tests/cluster/python_image" "$@" 2>"$TRASH/image.log"); then
+		test_skip "$framework itself" "no image of it can be made: $(tail -n 1 "$TRASH/image.log")"
+		return
+	fi
+	export IMAGE_TAR=$image FRAMEWORK=$framework
+	cp "$SRC/tests/cluster/${framework}_train.py" .
+	cat >itself.yaml <<-Y
+		pipeline: itself-$framework
+		steps:
+		  train:
+		    run: /usr/bin/python3 -S ${framework}_train.py \${{ outputs.model }}
+		    image: $REGISTRY/$framework:1
+		    code: [${framework}_train.py]
+		    env: {PYTHONPATH: /opt/site}
+		    outputs: {model: model.bin}
+		    distributed: {framework: $framework, nodes: 2}
+		    resources: {cpu: 200m, memory: 2Gi}
+	Y
+	test_expect "$framework itself: two pods give the bytes of two processes on this machine" '
+		test_when_finished "rm -rf site"
+		mkdir site
+		cluster_do "$SRC/tests/cluster/python_image" --site "$IMAGE_TAR" site
+		sed "s|/opt/site|$PWD/site|" itself.yaml >itself-here.yaml
+		cairn -q run --on local itself-here.yaml
+		cairn get train/model -o $FRAMEWORK.itself-here
+		cairn get train/series -o $FRAMEWORK.itself-here-series
+		cluster_push "$IMAGE_TAR" $FRAMEWORK:1
+		cairn run itself.yaml >out 2>&1 || { cat out; cairn logs train; kubectl get events | tail -n 20; exit 1; }
+		cairn get train/model -o $FRAMEWORK.itself
+		cairn get train/series -o $FRAMEWORK.itself-series
+		cmp $FRAMEWORK.itself-here $FRAMEWORK.itself
+		test_cmp $FRAMEWORK.itself-here-series $FRAMEWORK.itself-series
+		test_lines 10 $FRAMEWORK.itself-series
+		cairn logs train >log
+		test_grep "^=== node 1 of 2, on node1 ===$" log
+		weights=$(sha256sum <$FRAMEWORK.itself)
+		for r in 0 1; do test_grep "^\[rank $r\] weights ${weights%% *}$" log; done
+	'
+}
+itself jax jax==0.10.2 jaxlib==0.10.2
+itself tensorflow tensorflow-cpu==2.21.0
 test_done
