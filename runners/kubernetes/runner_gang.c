@@ -46,35 +46,42 @@ void gang_parts_free(struct gang_part *parts, unsigned nodes)
 
 /* --- on a worker --------------------------------------------------------------------------------------------------------------------- */
 
-/* What the pod says where its log is; NONE. */
-static struct content_id log_of(struct kube *k, const struct gang_part *part, uint64_t attempt_id)
+struct part_log {
+	struct content_id id; /* NONE: there is none */
+	bool silent;	      /* because nothing was printed, as on the nodes that mpirun doesn't run on */
+};
+
+/* What the pod says where its log is. */
+static struct part_log log_of(struct kube *k, const struct gang_part *part, uint64_t attempt_id)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	struct content_id none = { 0 };
+	struct part_log log = { 0 };
 	struct pod_result *results;
 	size_t n;
 
 	if (!part->message || runner_read_result(k, part->message, arena, &results, &n, NULL) < 0)
-		return none;
-	for (size_t i = 0; i < n; i++)
-		if (results[i].attempt_id == attempt_id)
-			return results[i].r.log;
-	return none;
+		return log;
+	for (size_t i = 0; i < n && log.id.kind == CONTENT_NONE; i++)
+		if (results[i].attempt_id == attempt_id) {
+			log.id = results[i].r.log;
+			log.silent = log.id.kind == CONTENT_NONE && results[i].r.failure == FAILURE_NONE;
+		}
+	return log;
 }
 
 /* 1: something of a log is there. */
-static int add_part(struct kube *k, const struct gang_part *part, unsigned index, unsigned nodes, const struct content_id *id, int fd)
+static int add_part(struct kube *k, const struct gang_part *part, unsigned index, unsigned nodes, const struct part_log *log, int fd)
 {
 	const struct runner_staging *s = &k->o.staging;
 	_cleanup_(str_deinit) struct str text = { 0 }, head = { 0 };
 	struct err err = { 0 };
-	bool there = id->kind != CONTENT_NONE && s->fetch(s->arg, id, GANG_LOG_MAX / nodes, &text, &err) == 0;
+	bool there = log->id.kind != CONTENT_NONE && s->fetch(s->arg, &log->id, GANG_LOG_MAX / nodes, &text, &err) == 0;
 
 	str_addf(&head, "=== node %u of %u", index, nodes);
 	if (*part->node)
 		str_addf(&head, ", on %s", part->node);
-	if (id->kind == CONTENT_NONE)
-		str_add(&head, ": printed nothing that could be kept");
+	if (log->id.kind == CONTENT_NONE)
+		str_add(&head, log->silent ? ": printed nothing" : ": printed nothing that could be kept");
 	else if (!there)
 		str_addf(&head, ": %s", err.msg);
 	str_add(&head, " ===\n");
@@ -90,11 +97,11 @@ void gang_log(struct kube *k, const struct gang_part *parts, unsigned nodes, uin
 	int r = 0, any = 0;
 
 	for (unsigned i = 0; i < nodes && fd >= 0 && r >= 0; i++) {
-		struct content_id id = log_of(k, &parts[i], attempt_id);
+		struct part_log log = log_of(k, &parts[i], attempt_id);
 
-		if (id.kind == CONTENT_NONE && strcmp(parts[i].pod, other_pod) == 0)
-			id = *other;
-		r = add_part(k, &parts[i], i, nodes, &id, fd);
+		if (log.id.kind == CONTENT_NONE && strcmp(parts[i].pod, other_pod) == 0)
+			log.id = *other;
+		r = add_part(k, &parts[i], i, nodes, &log, fd);
 		any |= r > 0;
 	}
 	if (r < 0 || !any || lseek(fd, 0, SEEK_SET) < 0 || k->o.staging.put_log(k->o.staging.arg, fd, ret, NULL) < 0)

@@ -117,6 +117,7 @@ test_expect 'mpi: four ranks gather by MPI over two pods, which mpirun reached w
 	for r in 0 1 2 3; do test_grep "^\[rank $r\] rank $r of 4 begins at 0 in pod $((r / 2))" mpi.log; done
 	test_grep "^\[rank 0\] met rank 3 in pod 1" mpi.log
 	test_no_grep "<stdout>" mpi.log
+	test_grep "^=== node 1 of 2, on node1: printed nothing ===$" mpi.log # mpirun has it all
 '
 
 # --- the frameworks themselves ----------------------------------------------------------------------------------------------------------
