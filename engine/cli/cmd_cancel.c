@@ -1,5 +1,5 @@
 /* `cairn cancel`. */
-#include "cli/cluster.h"
+#include "run/cluster.h"
 #include "cli/facts.h"
 #include "cli/server.h"
 #include "run/cancel.h"

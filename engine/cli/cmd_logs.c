@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 #include "base/text.h"
 #include "cli/facts.h"
-#include "cli/logs_pod.h"
-#include "run/run.h"
 #include "cli/server.h"
+#include "run/pod_log.h"
+#include "run/run.h"
 #include "runners/runner.h"
 #include "storage/content.h"
 
@@ -217,32 +217,51 @@ static int print_rest(struct logs *l, const struct attempt_row *a, off_t at, str
 	return n < 0 ? err_errno(err, "cannot read the log") : 0;
 }
 
-static void show_and_flush(void *arg, const char *bytes, size_t n)
-{
-	struct logs *l = arg;
+/* --- of a pod ------------------------------------------------------------------------------------------------------------ */
 
-	show(l, bytes, n);
-	fflush(l->cli->out);
+struct in_pod {
+	struct logs *l;
+	const struct attempt_row *a;
+	struct attempt_row now;
+};
+
+static bool pod_runs(void *arg)
+{
+	struct in_pod *p = arg;
+
+	return still_running(p->l, p->a, &p->now);
+}
+
+static int show_and_flush(void *arg, const void *bytes, size_t n, struct err *err)
+{
+	struct in_pod *p = arg;
+
+	show(p->l, bytes, n);
+	fflush(p->l->cli->out);
+	return 0;
 }
 
 /* A pod may not be there yet, and then it is gone once its log is in the store. */
 static int print_pod(struct logs *l, const struct attempt_row *a, struct err *err)
 {
-	struct attempt_row now = *a;
-	bool runs;
+	struct in_pod p = { l, a, *a };
+	const struct pod_log_options o = { (uint64_t)a->id, l->follow, -1, pod_runs, show_and_flush, &p };
+	struct pod_log *pod;
 	int r;
 
-	do {
-		runs = still_running(l, a, &now);
-		if (!runs && now.ended_ns)
-			return print_stored(l, &now, err);
-		r = logs_of_pod(l->config, (uint64_t)a->id, l->follow, show_and_flush, l, err);
-		if (r > 0 && l->follow && runs)
-			poll(NULL, 0, 500);
-	} while (r > 0 && l->follow && runs);
+	if (!pod_runs(&p) && p.now.ended_ns)
+		return print_stored(l, &p.now, err);
+	if (pod_log_open(l->config, &pod, err) < 0)
+		return -1;
+	r = pod_log_print(pod, &o, err);
+	pod_log_close(pod);
+	if (r == POD_LOG_NO_POD && !pod_runs(&p) && p.now.ended_ns)
+		return print_stored(l, &p.now, err);
 	end_rank(l);
 	return MIN(r, 0);
 }
+
+/* --- of this machine ------------------------------------------------------------------------------------------------------ */
 
 static int print_live(struct logs *l, const struct attempt_row *a, struct err *err)
 {

@@ -4,8 +4,8 @@
 
 #include "base/text.h"
 #include "base/yaml_json.h"
-#include "cli/cluster.h"
 #include "run/attempt.h"
+#include "run/cluster.h"
 #include "runners/kubernetes/client.h"
 #include "runners/kubernetes/pod_spec.h"
 

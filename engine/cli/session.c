@@ -1,7 +1,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include "base/fs.h"
-#include "cli/cluster.h"
+#include "run/cluster.h"
 #include "cli/session.h"
 #include "run/staging.h"
 #include "runners/kubernetes/pod_spec.h"

@@ -1,9 +1,11 @@
-/* The log of an attempt as a stream: from the store when it has ended, from its file while it runs, and then on from the store. */
+/* The log of an attempt as a stream: from the store when it has ended, from its file or its pod while it runs, and then on from the store. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include "base/clock.h"
 #include "record/pages.h"
+#include "run/run.h"
 #include "runners/runner.h"
+#include "serve/api_log_pod.h"
 #include "serve/internal.h"
 #include "storage/content.h"
 
@@ -14,8 +16,10 @@ struct log_stream {
 	struct project *project;
 	int64_t attempt;
 	int fd;
-	bool live;   /* from its file */
+	bool live;   /* from its file, or its pod */
 	bool follow;
+	bool in_pod;
+	struct api_log_pod *pod; /* once it was begun */
 	off_t at;
 	int64_t asked_ns;
 	char *path; /* of the live file */
@@ -25,6 +29,7 @@ static void log_free(void *arg)
 {
 	struct log_stream *s = arg;
 
+	api_log_pod_free(s->pod);
 	fd_closep(&s->fd);
 	free(s->path);
 	free(s);
@@ -75,9 +80,32 @@ static ssize_t go_on_from_store(struct log_stream *s, const struct content_id *l
 	return n > 0 ? n : n == 0 ? WEB_STREAM_END : WEB_STREAM_FAILED;
 }
 
-static ssize_t log_read(void *arg, char *buf, size_t max)
+static bool pod_runs(void *arg)
 {
-	struct log_stream *s = arg;
+	struct content_id log;
+
+	return still_runs(arg, &log) == 1;
+}
+
+/* Of a pod that is gone before it was seen, the whole log is in the store. */
+static ssize_t read_pod(struct log_stream *s, char *buf, size_t max)
+{
+	struct content_id log;
+	ssize_t n;
+
+	if (!s->pod && still_runs(s, &log) == 0)
+		return go_on_from_store(s, &log, buf, max);
+	if (!s->pod)
+		s->pod = api_log_pod_new(s->project->config, (uint64_t)s->attempt, s->follow, pod_runs, s);
+	n = api_log_pod_read(s->pod, buf, max);
+	if (n == WEB_STREAM_END && api_log_pod_was_missing(s->pod) && still_runs(s, &log) == 0)
+		return go_on_from_store(s, &log, buf, max);
+	s->at += MAX(n, 0);
+	return n;
+}
+
+static ssize_t read_file(struct log_stream *s, char *buf, size_t max)
+{
 	struct clock *c = clock_system();
 	struct content_id log;
 	ssize_t n = s->fd >= 0 ? pread(s->fd, buf, max, s->at) : 0;
@@ -101,6 +129,13 @@ static ssize_t log_read(void *arg, char *buf, size_t max)
 	default:
 		return WEB_STREAM_END;
 	}
+}
+
+static ssize_t log_read(void *arg, char *buf, size_t max)
+{
+	struct log_stream *s = arg;
+
+	return s->live && s->in_pod ? read_pod(s, buf, max) : read_file(s, buf, max);
 }
 
 /* --- which one ------------------------------------------------------------------------------------------------------------------ */
@@ -143,15 +178,18 @@ static bool find_attempt(struct api *a, const struct run_row *run, struct attemp
 	return !a->x->status;
 }
 
-static bool open_log(struct api *a, struct log_stream *s, const struct attempt_row *row)
+static bool open_log(struct api *a, struct log_stream *s, const struct run_row *run, const struct attempt_row *row)
 {
 	struct err err = { 0 };
 	struct store *store;
 
-	if (row->ended_ns == 0) {
+	s->live = row->ended_ns == 0;
+	s->in_pod = s->live && str_eq(run_durable_runner(run->options_json, a->arena), "kubernetes");
+	if (s->in_pod)
+		return true;
+	if (s->live) {
 		s->path = runner_local_log_path(a->project->config->state_dir, (uint64_t)row->id);
 		s->fd = open(s->path, O_RDONLY | O_CLOEXEC);
-		s->live = true;
 		return true;
 	}
 	if (row->log.kind == CONTENT_NONE)
@@ -173,11 +211,11 @@ void api_run_log(struct api *a)
 		return;
 	s = xcalloc(1, sizeof(*s));
 	*s = (struct log_stream){ .project = a->project, .attempt = row.id, .fd = -1, .follow = follow };
-	if (!open_log(a, s, &row)) {
+	if (!open_log(a, s, &run, &row)) {
 		log_free(s);
 		return;
 	}
 	a->x->status = 200;
 	a->x->type = "text/plain; charset=utf-8";
-	a->x->stream = (struct web_stream){ .read = log_read, .free = log_free, .arg = s, .follows = s->live && follow };
+	a->x->stream = (struct web_stream){ .read = log_read, .free = log_free, .arg = s, .follows = s->live && (follow || s->in_pod) };
 }

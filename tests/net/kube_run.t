@@ -436,4 +436,61 @@ test_expect 'logs -f follows a pod, over streams that break off' '
 	for i in 1 2 3 4 5 6 7 8 9; do echo "line $i"; done >want
 	test_cmp want follow.out
 '
+
+server() { # as the token says, of the project here
+	start served env CAIRN_SERVE_TOKEN=0123456789abcdef0123456789abcdef cairn serve --listen 127.0.0.1:0 --drain-timeout 20s
+	wait_until 60 grep -q " serving " served.out
+	sed -n 's/.* listening address=\(127[^ ]*\).*/http:\/\/\1/p' served.out | sed -n 1p >served.url
+}
+streams_open() { test "$(curl -s "$(cat served.url)/metrics" | sed -n 's/^cairn_http_streams_open //p')" = "$1"; }
+test_expect --needs curl 'logs -f --server follows a pod while it runs' '
+	fresh
+	mkdir api/go
+	one aloud "s/run: echo aloud says/run: for i in 1 2 3 4 5 6 7 8 9; do echo line \$i; done/"
+	faults <<-E
+		{"match": "LOG *", "times": 3, "do": "half"}
+	E
+	server
+	start aloud cairn run --on kubernetes -q aloud.yaml
+	wait_until 60 test -s api/executed
+	start far cairn logs -f t --server "$(cat served.url)"
+	start leaves cairn logs -f t --server "$(cat served.url)"
+	wait_until 60 grep -q "line 9" far.out
+	wait_until 60 grep -q "line 9" leaves.out
+	test_missing far.rc
+	stop leaves KILL
+	wait_until 60 streams_open 1
+	cairn logs t --server "$(cat served.url)" >sofar
+	rm -rf api/go
+	wait_until 60 test -s far.rc
+	test_is "$(cat far.rc)" 0
+	for i in 1 2 3 4 5 6 7 8 9; do echo "line $i"; done >want
+	test_cmp want far.out
+	test_cmp want sofar
+	wait_until 60 is_state succeeded
+	wait_until 60 streams_open 0
+	cairn logs -f t --server "$(cat served.url)" >log
+	test_cmp want log
+	test_is "$(stop served TERM)" 0
+	test_no_grep log-not-followed served.out
+'
+test_expect --needs curl 'logs -f --server waits for a pod that isn.t there yet' '
+	fresh
+	mkdir api/go
+	touch api/go/t
+	one tardy
+	printf "{\"play\": \"quota-later\"}\n" | plays
+	rm -f served.*
+	server
+	start tardy cairn run --on kubernetes -q tardy.yaml
+	wait_until 30 words "exceeded quota"
+	start patient cairn logs -f t --server "$(cat served.url)"
+	wait_until 60 streams_open 1
+	touch api/go/quota
+	wait_until 60 test -s patient.rc
+	test_is "$(cat patient.rc)$(cat patient.out)" "0tardy says"
+	wait_until 30 is_state succeeded
+	test_is "$(stop served TERM)" 0
+	test_no_grep log-not-followed served.out
+'
 test_done

@@ -1,6 +1,6 @@
-/* cli/cluster.h — a project's cluster, out of cairn.yaml: how it is reached, and what pods have to have there. */
-#ifndef CAIRN_CLI_CLUSTER_H
-#define CAIRN_CLI_CLUSTER_H
+/* run/cluster.h — a project's cluster, out of cairn.yaml: how it is reached, and what pods have to have there. */
+#ifndef CAIRN_RUN_CLUSTER_H
+#define CAIRN_RUN_CLUSTER_H
 
 #include "model/config.h"
 #include "runners/kubernetes/access.h"

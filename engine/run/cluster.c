@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include "base/fs.h"
-#include "cli/cluster.h"
+#include "run/cluster.h"
 
 #define ID_DIGITS 16
 
