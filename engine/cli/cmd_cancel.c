@@ -75,7 +75,9 @@ int cmd_cancel(struct cli *cli, const struct cli_args *args)
 	if (cli_flag(args, "server"))
 		return server_cancel(cli, args);
 	done = json_array();
-	r = cli_db(cli, DB_WRITE, &db, &err);
+	r = server_unused(args, &err);
+	if (r == 0)
+		r = cli_db(cli, DB_WRITE, &db, &err);
 	if (r == 0 && n == 0) {
 		r = find_running(cli, db, &rows, &n, &err);
 		if (r == 0 && n != 1)

@@ -380,7 +380,7 @@ int cmd_logs(struct cli *cli, const struct cli_args *args)
 
 	if (cli_flag(args, "server"))
 		return server_logs(cli, args);
-	if (cli_uint(args, "lines", 1, UINT32_MAX, &l.lines, &err) < 0 || cli_uint(args, "attempt", 1, UINT32_MAX, &l.number, &err) < 0 ||
+	if (server_unused(args, &err) < 0 || cli_uint(args, "lines", 1, UINT32_MAX, &l.lines, &err) < 0 || cli_uint(args, "attempt", 1, UINT32_MAX, &l.number, &err) < 0 ||
 	    cli_uint(args, "rank", 0, UINT32_MAX, &rank, &err) < 0 || cli_config(cli, &l.config, &err) < 0 || cli_db(cli, DB_READ, &l.db, &err) < 0 ||
 	    cli_store(cli, false, &l.store, &err) < 0 || facts_find_run(cli, l.db, cli_value(args, "run"), &l.run, &err) < 0)
 		return cli_fail(cli, &err);

@@ -101,6 +101,10 @@ int cmd_run(struct cli *cli, const struct cli_args *args)
 		return cli_usage_error(cli, "--output goes with --dry-run");
 	if (cli_flag(args, "detach"))
 		return server_run(cli, args, p, &o);
+	if (cli_flag(args, "server"))
+		return cli_usage_error(cli, "--server goes with --detach");
+	if (server_unused(args, &err) < 0)
+		return cli_fail(cli, &err);
 	r = schedule ? as_scheduled(cli, p, schedule, &o, &err) : 0;
 	if (r)
 		return r < 0 ? cli_fail(cli, &err) : CLI_OK;

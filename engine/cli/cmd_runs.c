@@ -2,7 +2,8 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/facts.h"
-#include "cli/table.h"
+#include "cli/runs_table.h"
+#include "cli/server.h"
 #include "record/run_query.h"
 #include "record/tags.h"
 
@@ -17,8 +18,7 @@ static void parse_state(const char *word, struct run_query *q)
 			q->state = (enum run_state)s;
 }
 
-/* "2d": so long ago; or a date, or a time. */
-static int parse_when(const char *option, const char *text, int64_t *ret, struct err *err)
+int runs_parse_when(const char *option, const char *text, int64_t *ret, struct err *err)
 {
 	struct clock *c = clock_system();
 	int64_t ago;
@@ -66,7 +66,7 @@ static int parse(struct cli *cli, const struct cli_args *args, struct run_query 
 		q->sort = sort + q->largest_first;
 	}
 	if (cli_uint(args, "limit", 0, UINT32_MAX, &q->limit, err) < 0 || parse_commit(cli_value(args, "commit"), &q->commit, err) < 0 ||
-	    parse_when("since", cli_value(args, "since"), &q->since_ns, err) < 0 || parse_when("until", cli_value(args, "until"), &q->until_ns, err) < 0)
+	    runs_parse_when("since", cli_value(args, "since"), &q->since_ns, err) < 0 || runs_parse_when("until", cli_value(args, "until"), &q->until_ns, err) < 0)
 		return -1;
 	return parse_conditions(cli, args, "param", &q->params, &q->n_params, err) < 0 ||
 			       parse_conditions(cli, args, "metric", &q->metrics, &q->n_metrics, err) < 0 ?
@@ -107,35 +107,18 @@ static const char *names_of(struct cli *cli, struct db *db, const struct run_row
 	return text.len ? arena_strndup(cli->arena, text.s, text.len) : "";
 }
 
-static void add_row(struct cli *cli, struct db *db, struct table *t, const struct run_row *r)
-{
-	const struct run_counts *c = &r->counts;
-	const char *names = names_of(cli, db, r);
-
-	table_cell(t, STYLE_BOLD, "%s", r->id);
-	table_cell(t, STYLE_DIM, "%s", r->has_hash ? cli_hash(cli, &r->hash) : "");
-	table_cell(t, facts_engine_died(r) ? STYLE_RED : cli_run_state_style(r->state), "%s", facts_state(r));
-	table_cell(t, STYLE_PLAIN, "%s", cli_ago(cli, r->started_ns));
-	table_cell(t, STYLE_PLAIN, "%s", r->ended_ns ? cli_duration(cli, r->ended_ns - r->started_ns) : "");
-	table_cell(t, STYLE_PLAIN, "%llu", (unsigned long long)c->executed);
-	table_cell(t, STYLE_PLAIN, "%llu", (unsigned long long)c->hits);
-	table_cell(t, r->message ? STYLE_RED : STYLE_CYAN, "%s%s%s", names, *names && r->message ? ": " : "", r->message ? r->message : "");
-}
-
 static void print_table(struct cli *cli, struct db *db, const struct run_row *rows, size_t n)
 {
-	_cleanup_(table_freep) struct table *t = table_new();
+	_cleanup_(table_freep) struct table *t = runs_table_new();
 
-	table_column(t, "run", 0);
-	table_column(t, "hash", 0);
-	table_column(t, "state", 0);
-	table_column(t, "started", 0);
-	table_column(t, "took", TABLE_RIGHT);
-	table_column(t, "executed", TABLE_RIGHT);
-	table_column(t, "hits", TABLE_RIGHT);
-	table_column(t, "", TABLE_CUT);
-	for (size_t i = 0; i < n; i++)
-		add_row(cli, db, t, &rows[i]);
+	for (size_t i = 0; i < n; i++) {
+		const struct run_row *r = &rows[i];
+		const struct runs_line line = { .id = r->id, .hash = r->has_hash ? cli_hash(cli, &r->hash) : "", .state = facts_state(r), .names = names_of(cli, db, r),
+						.message = r->message, .started_ns = r->started_ns, .took_ns = r->ended_ns ? r->ended_ns - r->started_ns : 0,
+						.executed = r->counts.executed, .hits = r->counts.hits };
+
+		runs_table_add(t, cli, &line);
+	}
 	table_print(t, cli);
 }
 
@@ -168,7 +151,9 @@ int cmd_runs(struct cli *cli, const struct cli_args *args)
 	struct db *db;
 	size_t n;
 
-	if (parse(cli, args, &q, &err) < 0 || cli_db(cli, DB_READ, &db, &err) < 0)
+	if (cli_flag(args, "server"))
+		return server_runs(cli, args);
+	if (server_unused(args, &err) < 0 || parse(cli, args, &q, &err) < 0 || cli_db(cli, DB_READ, &db, &err) < 0)
 		return cli_fail(cli, &err);
 	db_snapshot(db);
 	if (list(cli, db, cli_value(args, "state"), &q, &rows, &n, &err) < 0)

@@ -122,7 +122,7 @@ int cmd_status(struct cli *cli, const struct cli_args *args)
 
 	if (cli_flag(args, "server"))
 		return server_status(cli, args);
-	if (cli_db(cli, DB_READ, &db, &err) < 0 || facts_find_run(cli, db, cli_operand(args, 0), &run, &err) < 0 ||
+	if (server_unused(args, &err) < 0 || cli_db(cli, DB_READ, &db, &err) < 0 || facts_find_run(cli, db, cli_operand(args, 0), &run, &err) < 0 ||
 	    record_run_attempts(db, run.rowid, cli->arena, &attempts, &n, &err) < 0 ||
 	    record_run_exports(db, run.rowid, cli->arena, &x.v, &x.n, &err) < 0)
 		return cli_fail(cli, &err);

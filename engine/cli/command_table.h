@@ -27,6 +27,7 @@
 #define OPT_ON    { 0, "on", "RUNNER", "where tasks run: local or kubernetes (default: cairn.yaml)", .choices = "local|kubernetes", .complete = COMPLETE_CHOICE }
 #define OPT_SERVER                                                                                                                             \
 	{ 0, "server", "URL", "ask the `cairn serve` there (alone: the one that CAIRN_SERVER or cairn.yaml names)", .bare = "" },              \
+	{ 0, "project", "NAME", "with --server: which of its projects, where it serves several" },                                            \
 	{                                                                                                                                      \
 		0, "token-file", "FILE", "the server's token, one line (or CAIRN_SERVE_TOKEN)", .complete = COMPLETE_FILE                      \
 	}

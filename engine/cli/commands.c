@@ -174,7 +174,7 @@ const struct cli_command cli_commands[] = {
 		  { 'm', "metric", "CONDITION", "likewise of a metric: 'accuracy>=0.9'", .repeats = true },
 		  { 't', "tag", "NAME", "only the run of this name" }, { 0, "commit", "HEX", "only of this commit, or the beginning of one" },
 		  { 0, "schedule", "NAME", "only runs that this schedule made" },
-		  { 's', "sort", "METRIC", "by this metric, smallest first; -METRIC: largest first" }),
+		  { 's', "sort", "METRIC", "by this metric, smallest first; -METRIC: largest first" }, OPT_SERVER),
 	  .json = "{\"runs\": [{\"id\", \"hash\"|null, \"pipeline\", \"path\", \"state\", \"started\": TIME, \"duration_ns\": N, \"saved_ns\": N, "
 		  "\"params\": {NAME: VALUE}, \"git_commit\"|null, \"git_dirty\": BOOL, \"reproduces\": HASH|null, \"counts\": {\"total\", \"executed\", \"hits\", \"failed\", "
 		  "\"skipped\", \"blocked\"}, \"message\"|null, \"tags\": [NAME]}]}",

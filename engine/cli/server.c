@@ -34,20 +34,21 @@ int server_token(struct cli *cli, const struct cli_args *args, const char **ret,
 	return 0;
 }
 
-static int find_url(struct cli *cli, const struct cli_args *args, const char **ret, struct err *err)
+static int find_server(struct cli *cli, const struct cli_args *args, struct server *ret, struct err *err)
 {
 	const char *given = cli_value(args, "server");
 	const struct config *c;
 
 	if (given && *given) {
-		*ret = config_server_url(cli->arena, given, err);
-		return *ret ? 0 : err_wrap(err, "--server");
+		ret->url = config_server_url(cli->arena, given, err);
+		return ret->url ? 0 : err_wrap(err, "--server");
 	}
 	if (cli_config(cli, &c, err) < 0)
 		return -1;
 	if (!c->serve.url)
 		return err_set(err, ERR_USAGE, "which server? Say --server URL, or set CAIRN_SERVER, or serve.url in cairn.yaml");
-	*ret = c->serve.url;
+	ret->url = c->serve.url;
+	ret->project = c->serve.project;
 	return 0;
 }
 
@@ -56,9 +57,16 @@ int server_open(struct cli *cli, const struct cli_args *args, struct server *ret
 	const struct http_options o = { .max_connections = 2 };
 
 	*ret = (struct server){ 0 };
-	if (find_url(cli, args, &ret->url, err) < 0 || server_token(cli, args, &ret->token, err) < 0)
+	if (find_server(cli, args, ret, err) < 0 || server_token(cli, args, &ret->token, err) < 0)
 		return -1;
+	if (cli_value(args, "project"))
+		ret->project = cli_value(args, "project");
 	return http_client_new(&o, &ret->http, err);
+}
+
+int server_unused(const struct cli_args *args, struct err *err)
+{
+	return cli_count(args, "project") ? err_set(err, ERR_USAGE, "--project names a project of a server: --server is missing") : 0;
 }
 
 void server_close(struct server *s)
@@ -128,9 +136,21 @@ static bool may_pass(const struct http_request *r, const struct err *err)
 	return err->code == ERR_IO ? r->reply.status == 0 || r->reply.status >= 500 : r->reply.status == 503;
 }
 
+static char *url_of(const struct server *s, const char *path)
+{
+	struct str url = { 0 };
+
+	str_addf(&url, "%s%s", s->url, path);
+	if (s->project) {
+		str_add(&url, strchr(path, '?') ? "&project=" : "?project=");
+		http_escape(&url, s->project, strlen(s->project), false);
+	}
+	return url.s;
+}
+
 int server_ask(struct server *s, const char *method, const char *path, const json_t *body, bool again, json_t **ret, struct err *err)
 {
-	_cleanup_(freep) char *url = xasprintf("%s%s", s->url, path);
+	_cleanup_(freep) char *url = url_of(s, path);
 	_cleanup_(str_deinit) struct str text = { 0 };
 	int result = -1;
 
@@ -169,7 +189,7 @@ static int print_bytes(void *arg, const void *bytes, size_t n, struct err *err)
 
 int server_stream(struct server *s, struct cli *cli, const char *path, struct err *err)
 {
-	_cleanup_(freep) char *url = xasprintf("%s%s", s->url, path);
+	_cleanup_(freep) char *url = url_of(s, path);
 	struct http_request r = { .method = "GET", .url = url, .body_fd = -1, .max_bytes = UINT64_MAX, .sink = print_bytes, .arg = cli, .quiet_timeout_ns = INT64_MAX / 4 };
 	int result = ask_once(s, &r, err);
 

@@ -28,6 +28,9 @@ static void tell(struct cli *cli, const struct server *to, const char *run, bool
 	bool named = cli->config && str_eq(cli->config->serve.url, to->url);
 	const char *server = named ? "--server" : arena_printf(cli->arena, "--server %s", to->url);
 
+	if (to->project && !(named && str_eq(cli->config->serve.project, to->project)))
+		server = arena_printf(cli->arena, "%s --project %s", server, to->project);
+
 	cli_printf(cli, "%s%s%s: %s %s\n", cli_style(cli, STYLE_BOLD), run, cli_style(cli, STYLE_PLAIN), is_new ? "handed over to" : "was handed over already to", to->url);
 	cli_printf(cli, "  cairn status %s %s\n  cairn logs TASK -f --run %s %s\n  cairn cancel %s %s\n", run, server, run, server, run, server);
 }

@@ -173,7 +173,7 @@ static bool is_object_name(const char *s)
 
 static void read_serve(const struct doc *d, const struct yaml_node *n, struct config *c)
 {
-	static const char *const keys[] = { "lease", "url" };
+	static const char *const keys[] = { "lease", "project", "url" };
 	const struct yaml_node *v;
 	struct err why = { 0 };
 
@@ -182,6 +182,8 @@ static void read_serve(const struct doc *d, const struct yaml_node *n, struct co
 	check_keys(d, n, keys, ARRAY_LEN(keys));
 	if ((v = yaml_get(n, "lease")) && (c->serve.lease = config_text(d, v, "`lease`")) && !is_object_name(v->text))
 		bad(d, v, "`lease`: `%.80s` is no name of an object: lower-case letters, digits, - and .", v->text);
+	if ((v = yaml_get(n, "project")))
+		c->serve.project = config_text(d, v, "`project`");
 	if ((v = yaml_get(n, "url")) && want_text(d, v, "`url`") && !(c->serve.url = config_server_url(c->arena, v->text, &why)))
 		bad(d, v, "`url`: %s", why.msg);
 }

@@ -36,7 +36,8 @@
  *	  upload_within: 1m          # beside a step's grace time, for logs and checkpoint of a pod that must go
  *	  requests: {per_second: 20, burst: 30}      # to the API server
  *	  node_selector: {disk: ssd} # and the other keys of placement.h: for all steps, a step's own win
- *	serve: {lease: cairn, url: https://cairn.example.org}   # of several servers the one that holds this Lease; where `run --detach` goes   CAIRN_SERVER
+ *	serve: {lease: cairn,                                   # of several servers the one that holds this Lease
+ *		url: https://cairn.example.org, project: fashion}   # where `run --detach` goes, and which of its projects that is   CAIRN_SERVER
  *
  * CAIRN_DIR puts the state elsewhere than into .cairn/.
  */
@@ -81,7 +82,7 @@ struct config {
 		json_t *placement; /* the keys of placement.h, an object; goes with the config */
 	} kubernetes;
 	struct {
-		const char *lease, *url; /* NULL: not said; the URL has no slash at its end */
+		const char *lease, *url, *project; /* NULL: not said; the URL has no slash at its end */
 	} serve;
 	const char *salt;	  /* project salt of every key, or NULL */
 	uint32_t jobs;		  /* 0: one a cpu */

@@ -5,6 +5,9 @@
 #include "serve/event.h"
 #include "serve/internal.h"
 
+/* Of a server with many projects: enough to see how they are called; /api/v1/projects has all. */
+#define NAMES_MAX 20
+
 /* --- routes ------------------------------------------------------------------------------------------------------------------- */
 
 /* "/api/v1/runs/{run}" against a path; captures point into the arena. */
@@ -125,6 +128,19 @@ void api_route(void *arg, struct web_exchange *x)
 
 /* --- handling ------------------------------------------------------------------------------------------------------------------- */
 
+/* "a, b, c and 3 more". */
+static const char *project_names(struct api *a)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	size_t n = a->d->n_projects, shown = MIN(n, NAMES_MAX);
+
+	for (size_t i = 0; i < shown; i++)
+		str_addf(&text, "%s%s", i ? ", " : "", a->d->projects[i]->name);
+	if (shown < n)
+		str_addf(&text, " and %zu more", n - shown);
+	return arena_strdup(a->arena, text.s);
+}
+
 static void choose_project(struct api *a)
 {
 	const char *name = web_param(a->x, "project");
@@ -135,9 +151,9 @@ static void choose_project(struct api *a)
 	if (a->project)
 		return;
 	if (name)
-		web_problem(a->x, 404, "no project `%s` is served here; /api/v1/projects lists them", name);
+		web_problem(a->x, 404, "no project `%.80s` is served here: there is %s", name, project_names(a));
 	else
-		web_problem(a->x, 400, "parameter `project` is missing: several projects are served here; /api/v1/projects lists them");
+		web_problem(a->x, 400, "several projects are served here: %s; name one (--project NAME, the parameter `project`)", project_names(a));
 }
 
 /* No body is an empty object. */

@@ -137,6 +137,50 @@ test_expect 'its engine is killed: this server goes on with it' '
 	test_is "$(wc -l <"$HOME/firsts")" 1
 '
 
+test_expect 'a server of several projects is told which one' '
+	mkdir -p pair/one pair/two
+	cp there/cairn.yaml pair/one
+	cp there/cairn.yaml pair/two
+	serve both pair/one pair/two
+	url=$(serve_url both)
+	test_code 3 laptop run --detach --server "$url" 2>err
+	test_grep "several projects are served here: one, two; name one .--project NAME" err
+	test_is "$(wc -l <err)" 1
+	test_code 4 laptop runs --server "$url" --project three 2>err
+	test_grep "no project .three. is served here: there is one, two" err
+	rm -f "$HOME/go" "$HOME/begun"
+	laptop run --detach --server "$url" --project two -p n=21 >handed
+	test_grep "cairn status .* --server $url --project two" handed
+	run=$(sed "s/:.*//;q" handed)
+	wait_until 60 begun 1
+	laptop status "$run" --server "$url" --project two >out
+	test_grep "^$run running" out
+	laptop runs --server "$url" --project two --state running --json >there.json
+	test_is "$(json there.json "[r[\"id\"] for r in d[\"runs\"]]")" "[\"$run\"]"
+	laptop cancel "$run" --server "$url" --project two
+	pair_state() { test "$(cd "pair/$1" && cairn status --json "$2" | json /dev/stdin "d[\"run\"][\"state\"]")" = "$3"; }
+	wait_until 60 pair_state two "$run" cancelled
+	laptop logs first --run "$run" --server "$url" --project two >out
+	laptop runs --server "$url" --project one --json >there.json
+	test_is "$(json there.json "d[\"runs\"]")" "[]"
+	cp laptop/cairn.yaml laptop.was
+	test_when_finished "mv laptop.was laptop/cairn.yaml"
+	printf "serve: {url: \"%s\", project: two}\n" "$url" >>laptop/cairn.yaml
+	touch "$HOME/go"
+	(cd laptop && CAIRN_SERVE_TOKEN=$SERVE_TOKEN cairn run --detach -p n=22 --json >../handed.json)
+	run=$(json handed.json "d[\"run\"]")
+	wait_until 60 pair_state two "$run" succeeded
+	(cd laptop && cairn runs --server >../out)
+	test_grep "^$run .* succeeded" out
+	test_is "$(wc -l <out)" 3
+	(cd laptop && cairn runs --server --limit 0 --since 1h --json >../there.json)
+	(cd pair/two && cairn runs --json >../../here.json)
+	test_is "$(json there.json d)" "$(json here.json d)"
+	test_code 2 laptop status --project two 2>err
+	test_grep "project names a project of a server: --server is missing" err
+	test_is "$(stop both TERM)" 0
+'
+
 test_expect 'refusals, each in one clear line' '
 	test_code 3 env CAIRN_SERVE_TOKEN=wrong-wrong-wrong-wrong bash -c "cd laptop && cairn run --detach --server $(serve_url srv)" 2>err
 	test_grep "the token is wrong: .*CAIRN_SERVE_TOKEN" err

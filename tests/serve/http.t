@@ -332,7 +332,10 @@ test_expect 'two projects: each by its name; without one it asks' '
 	test_is "$(json body "[p[\"project\"] for p in d[\"projects\"]]")" "[\"p\", \"p-2\"]"
 	get two /api/v1/runs
 	status_is 400
-	test_grep "project. is missing" body
+	test_grep "several projects are served here: p, p-2; name one" body
+	get two "/api/v1/runs?project=q"
+	status_is 404
+	test_grep "no project .q. is served here: there is p, p-2" body
 	get two "/api/v1/runs?project=p-2"
 	status_is 200
 	test_is "$(stop two TERM)" 0
