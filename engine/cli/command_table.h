@@ -22,8 +22,11 @@
 			.complete = COMPLETE_STEP                                                                                             \
 	}
 #define OPT_STORE { 0, "store", "URI", "keep content there instead of where cairn.yaml says", .complete = COMPLETE_DIR }
-#define OPT_CACHE \
-	{ 0, "cache", "MODE", "how a shared store is used: read-write, read-only or off", .choices = "read-write|read-only|off", .complete = COMPLETE_CHOICE }
+#define OPT_CACHE                                                                                                                                        \
+	{                                                                                                                                                \
+		0, "cache", "MODE", "results that others left in a shared store: read-write, read-only (takes them, sends none; not on Kubernetes) or off", \
+			.choices = "read-write|read-only|off", .complete = COMPLETE_CHOICE                                                               \
+	}
 #define OPT_ON    { 0, "on", "RUNNER", "where tasks run: local or kubernetes (default: cairn.yaml)", .choices = "local|kubernetes", .complete = COMPLETE_CHOICE }
 #define OPT_SERVER                                                                                                                             \
 	{ 0, "server", "URL", "ask the `cairn serve` there (alone: the one that CAIRN_SERVER or cairn.yaml names)", .bare = "" },              \

@@ -212,6 +212,14 @@ int64_t cli_test_duration(const char *name, int64_t normal_ns)
 	return v && text_parse_duration(v, &ns, NULL) == 0 ? ns : normal_ns;
 }
 
+/* What pods make comes through the store, whatever results are worth. */
+static enum store_mode store_mode(const struct config *c)
+{
+	if (str_eq(c->cache, "off"))
+		return str_eq(c->runner, "kubernetes") ? STORE_READ_WRITE : STORE_OFF;
+	return str_eq(c->cache, "read-only") ? STORE_READ_ONLY : STORE_READ_WRITE;
+}
+
 int cli_open_store(const struct config *c, bool create, struct store **ret, struct err *err)
 {
 	const struct bucket_options bucket = {
@@ -227,7 +235,7 @@ int cli_open_store(const struct config *c, bool create, struct store **ret, stru
 	const struct store_options o = {
 		.local = c->local_store,
 		.cache_max = c->cache_bytes,
-		.mode = str_eq(c->cache, "off") ? STORE_OFF : str_eq(c->cache, "read-only") ? STORE_READ_ONLY : STORE_READ_WRITE,
+		.mode = store_mode(c),
 		.bucket = &bucket,
 		.lease_ns = cli_test_duration("CAIRN_TEST_LEASE", 0),
 	};

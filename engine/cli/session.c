@@ -51,6 +51,15 @@ static int open_kubernetes(struct session *s, struct cli *cli, struct err *err)
 	return runner_kubernetes_new(s->loop, &o, &s->runner, err);
 }
 
+/* What pods make gets to the engine, and to the next pods, through the store only. */
+static int check_cache(const struct session *s, struct err *err)
+{
+	if (!on_kubernetes(s) || !str_eq(s->config->cache, "read-only"))
+		return 0;
+	return err_set(err, ERR_INVALID, "pods put what they make into the store, and `cache: read-only` forbids that: say --cache off to take nobody's results all the same, or "
+					 "--cache read-write");
+}
+
 static int open_runner(struct session *s, struct cli *cli, struct err *err)
 {
 	if (loop_new(clock_system(), &s->loop, err) < 0)
@@ -72,7 +81,7 @@ int session_open(struct session *s, struct cli *cli, bool executing, struct err 
 	_cleanup_(freep) char *cache = NULL;
 
 	*s = (struct session){ .leases_fd = -1 };
-	if (cli_config(cli, &s->config, err) < 0)
+	if (cli_config(cli, &s->config, err) < 0 || (executing && check_cache(s, err) < 0))
 		return -1;
 	find_programs(s, cli);
 	if (fs_mkdir_p(s->config->state_dir, err) < 0)

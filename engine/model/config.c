@@ -152,6 +152,11 @@ static void read_retention(const struct doc *d, const struct yaml_node *n, struc
 		bad(d, v, "`age` must be more than 0; leave it out to keep runs for ever");
 }
 
+bool config_takes_results(const struct config *c)
+{
+	return !str_eq(c->cache, "off") || !str_eq(c->runner, "kubernetes");
+}
+
 const char *config_server_url(struct arena *arena, const char *text, struct err *err)
 {
 	const char *host = str_has_prefix(text, "http://") || str_has_prefix(text, "https://") ? strchr(text, ':') + 3 : "";

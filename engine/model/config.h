@@ -99,6 +99,9 @@ struct config {
 int config_load(const char *start_dir, struct diag_list *diags, struct config **ret, struct err *err);
 /* "http://HOST[:PORT][/PATH]", or https, as requests begin: without a slash at the end. NULL, with what it must be in `err`: it is none. */
 const char *config_server_url(struct arena *arena, const char *text, struct err *err);
+/* Does a run take results that others left in the store? With `cache: off` only where the store has nobody else's: on this machine, whose own directory is asked then. Pods
+ * have to share it. */
+bool config_takes_results(const struct config *c);
 void config_free(struct config *c); /* NULL is fine */
 
 #endif

@@ -175,7 +175,7 @@ int lookup_recorded(struct plan *p, struct plan_task *t, struct lookup_hit *ret,
 {
 	if (p->ctx.db && from_database(p, t, ret, err) < 0)
 		return -1;
-	if (!ret->found)
+	if (!ret->found && config_takes_results(p->ctx.config))
 		from_store(p, t, ret);
 	return 0;
 }
@@ -186,7 +186,7 @@ int lookup_expect(struct plan *p, struct plan_task *const *tasks, size_t n, stru
 	_cleanup_(freep) struct digest *keys = NULL;
 	size_t m = 0;
 
-	if (n < 2 || !store_is_shared(p->ctx.store))
+	if (n < 2 || !store_is_shared(p->ctx.store) || !config_takes_results(p->ctx.config))
 		return 0;
 	keys = xcalloc(n, sizeof(*keys));
 	for (size_t i = 0; i < n; i++) {

@@ -493,4 +493,33 @@ test_expect --needs curl 'logs -f --server waits for a pod that isn.t there yet'
 	test_is "$(stop served TERM)" 0
 	test_no_grep log-not-followed served.out
 '
+
+# ---- results of others ---------------------------------------------------------------------------------------------------
+
+test_expect '--cache off: nobody.s results are taken, and what pods make comes through the store all the same' '
+	fresh
+	one shared
+	run -q shared.yaml
+	test_lines 1 api/made
+	fresh
+	CAIRN_DIR=$PWD/elsewhere run -q shared.yaml
+	test_lines 0 api/made
+	fresh
+	CAIRN_DIR=$PWD/alone run -q --cache off shared.yaml
+	test_lines 1 api/made
+	CAIRN_DIR=$PWD/alone cairn get t/o -o got
+	test_is "$(cat got)" shared
+	CAIRN_DIR=$PWD/alone run -q --cache off shared.yaml
+	test_lines 1 api/made
+'
+test_expect '--cache read-only is refused before anything is made' '
+	fresh
+	one readonly
+	test_code 3 timeout 60 cairn run --on kubernetes --cache read-only -q readonly.yaml 2>err
+	test_is "$(wc -l <err)" 1
+	test_grep "pods put what they make into the store, and .cache: read-only. forbids that: say --cache off" err
+	test_lines 0 api/made
+	CAIRN_CACHE=read-only cairn plan readonly.yaml >out
+	test_grep t out
+'
 test_done
