@@ -21,8 +21,8 @@
 #define GANG_LATE_NS (15 * 60 * NS_PER_S)
 /* A sidecar that ends so often before the program could start won't do better. */
 #define SIDECAR_RESTARTS 3
-/* What is on its way is worth a word after this. */
-#define WORTH_A_WORD_NS (3 * NS_PER_S)
+/* A start is worth a word, and one only, when it takes longer than starts do. */
+#define WORTH_A_WORD_NS (30 * NS_PER_S)
 
 static void say(struct kube_verdict *v, const char *fmt, ...) _printf_(2, 3);
 static void say(struct kube_verdict *v, const char *fmt, ...)
@@ -304,9 +304,7 @@ static void judge_start(const struct pod_facts *p, int64_t now_ns, struct kube_v
 		return;
 	if (now_ns - v->since_ns < WORTH_A_WORD_NS)
 		return;
-	say(v, p->sidecar.started			? "it starts on %s" :
-	       p->sidecar.state == CONTAINER_RUNNING	? "its inputs are brought to %s" :
-							  "its pod is made on %s", p->node);
+	say(v, "it takes long to start on %s: its image, volumes or inputs", p->node);
 }
 
 /* --- one pod -------------------------------------------------------------------------------------------------------------------------- */

@@ -1,0 +1,66 @@
+/* Before a program runs: what holds it up is said at once, a start that goes as starts go isn't. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include "base/clock.h"
+#include "runners/kubernetes/facts.h"
+
+#define AT(s) ((1000 + (s)) * NS_PER_S)
+
+/* A pod that was given a node in second 1. */
+static struct pod_facts pod(const char *sidecar, bool sidecar_started, const char *main)
+{
+	struct pod_facts p = { .node = "n1", .phase = POD_PENDING, .scheduled = true, .created_ns = AT(0), .scheduled_ns = AT(1) };
+
+	p.sidecar.state = *sidecar ? CONTAINER_WAITING : CONTAINER_RUNNING;
+	p.sidecar.started = sidecar_started;
+	p.main.state = CONTAINER_WAITING;
+	snprintf(p.sidecar.reason, sizeof(p.sidecar.reason), "%s", sidecar);
+	snprintf(p.main.reason, sizeof(p.main.reason), "%s", main);
+	return p;
+}
+
+static const char *says(const struct pod_facts *p, int64_t now)
+{
+	static struct kube_verdict v;
+
+	kube_judge(NULL, false, &p, 1, 1, AT(now), &v);
+	return v.text;
+}
+
+static void test_start(void **state)
+{
+	static const struct {
+		const char *sidecar;
+		bool started;
+	} phases[] = { { "PodInitializing", false }, { "", false }, { "", true } };
+
+	for (size_t i = 0; i < ARRAY_LEN(phases); i++) {
+		struct pod_facts p = pod(phases[i].sidecar, phases[i].started, "PodInitializing");
+
+		assert_string_equal(says(&p, 2), "");
+		assert_string_equal(says(&p, 30), "");
+		assert_string_equal(says(&p, 60), "it takes long to start on n1: its image, volumes or inputs"); /* the same in every phase */
+	}
+}
+
+static void test_held_up(void **state)
+{
+	struct pod_facts p = pod("ImagePullBackOff", false, "PodInitializing");
+
+	assert_string_equal(says(&p, 2), "the image of the sidecar can't be had: ImagePullBackOff");
+	p = pod("", true, "CreateContainerConfigError");
+	assert_string_equal(says(&p, 2), "the step can't be made: CreateContainerConfigError");
+	p = (struct pod_facts){ .phase = POD_PENDING, .unschedulable = true, .created_ns = AT(0) };
+	assert_string_equal(says(&p, 1), "no node has room for it: the scheduler does not say why");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_start), cmocka_unit_test(test_held_up) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
