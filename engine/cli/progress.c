@@ -117,6 +117,7 @@ static void row_add(struct progress *p, uint64_t attempt, const char *task, unsi
 	r->started_ns = progress_now(p);
 	str_reset(&r->name);
 	str_reset(&r->metric);
+	str_reset(&r->told);
 	text_add_printable(&r->name, task, strlen(task));
 	str_add(&r->name, "");
 }
@@ -317,7 +318,18 @@ static void on_task_ended(void *arg, uint64_t attempt, const char *task, enum ta
 		live_touch(p);
 }
 
-/* In the place of its newest number, which it hasn't yet; without a block, a line of its own. */
+/* But for numbers: how many nodes are full, or which of several pods it is, changes all the time. */
+static bool says_the_same(const char *a, const char *b)
+{
+	for (;; a++, b++) {
+		a += strspn(a, "0123456789");
+		b += strspn(b, "0123456789");
+		if (*a != *b || !*a)
+			return *a == *b;
+	}
+}
+
+/* In the place of its newest number, which it hasn't yet; without a block, a line of its own, once for each reason. */
 static void on_waiting(void *arg, uint64_t attempt, const char *task, const char *why)
 {
 	struct progress *p = arg;
@@ -328,11 +340,13 @@ static void on_waiting(void *arg, uint64_t attempt, const char *task, const char
 	str_reset(&r->metric);
 	if (why)
 		text_add_printable(&r->metric, why, strlen(why));
-	if (p->o.live || !why || p->o.verbosity < 0 || p->tokens < 1) {
+	if (p->o.live || !why || p->o.verbosity < 0 || (r->told.s && says_the_same(r->told.s, r->metric.s)) || p->tokens < 1) {
 		live_touch(p);
 		return;
 	}
 	(void)line_allowed(p);
+	str_reset(&r->told);
+	str_add(&r->told, r->metric.s);
 	lines_begin(p);
 	str_addf(&p->buf, "  %s waits: %s\n", r->name.s, r->metric.s);
 	lines_end(p);
@@ -419,6 +433,7 @@ void progress_free(struct progress *p)
 	for (size_t i = 0; i < p->rows.n; i++) {
 		str_deinit(&p->rows.v[i].name);
 		str_deinit(&p->rows.v[i].metric);
+		str_deinit(&p->rows.v[i].told);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(p->failed); i++)
 		str_deinit(&p->failed[i]);

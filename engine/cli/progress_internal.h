@@ -15,6 +15,7 @@ struct row {
 	int64_t started_ns;
 	struct str name; /* printable */
 	struct str metric;
+	struct str told; /* why it waits, as a line said it last; "" none did */
 };
 
 struct progress {

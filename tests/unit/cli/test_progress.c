@@ -424,6 +424,34 @@ static void test_plain(void **state)
 	close_fixture(&f);
 }
 
+static void test_plain_waiting(void **state)
+{
+	static struct fixture f;
+
+	open_fixture(&f, false, 0, 80, 24);
+	f.o->started(f.o->arg, row(RUN_RUNNING, COUNTS(0)), 0);
+	f.o->task_started(f.o->arg, 1, "a", 1, NULL);
+	f.o->task_started(f.o->arg, 2, "b", 1, NULL);
+	f.o->waiting(f.o->arg, 1, "a", "no room: 0/3 nodes");
+	f.o->waiting(f.o->arg, 1, "a", "no room: 0/12 nodes"); /* the same reason */
+	f.o->waiting(f.o->arg, 1, "a", NULL);
+	f.o->waiting(f.o->arg, 1, "a", "no room: 1/3 nodes");
+	f.o->waiting(f.o->arg, 2, "b", "no room: 0/3 nodes"); /* another task */
+	f.o->waiting(f.o->arg, 1, "a", "no image");
+	f.o->waiting(f.o->arg, 1, "a", "no image, nor room");
+	f.o->task_ended(f.o->arg, 1, "a", TASK_DONE, 1500 * NS_PER_MS);
+	f.o->task_started(f.o->arg, 3, "a", 2, NULL);
+	f.o->waiting(f.o->arg, 3, "a", "no image, nor room"); /* another attempt */
+	prints(&f, "digits-7kq2m: pipeline.yaml\n"
+		   "  a waits: no room: 0/3 nodes\n"
+		   "  b waits: no room: 0/3 nodes\n"
+		   "  a waits: no image\n"
+		   "  a waits: no image, nor room\n"
+		   "✓ a 1.5s\n"
+		   "  a waits: no image, nor room\n");
+	close_fixture(&f);
+}
+
 static void test_quiet(void **state)
 {
 	static struct fixture f;
@@ -549,7 +577,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_live),	  cmocka_unit_test(test_live_failures_scroll), cmocka_unit_test(test_live_many_rows),
 		cmocka_unit_test(test_live_random), cmocka_unit_test(test_live_short), cmocka_unit_test(test_plain_from_now_on), cmocka_unit_test(test_timer_and_resize),
-		cmocka_unit_test(test_plain),	       cmocka_unit_test(test_quiet),
+		cmocka_unit_test(test_plain),	  cmocka_unit_test(test_plain_waiting),	       cmocka_unit_test(test_quiet),
 		cmocka_unit_test(test_verbose),	  cmocka_unit_test(test_plain_is_bounded),     cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_next_is_quoted), cmocka_unit_test(test_cost),
 	};
