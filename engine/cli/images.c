@@ -1,22 +1,27 @@
 #include "cli/images.h"
 
+#include "run/cluster.h"
 #include "runners/image/images.h"
+#include "runners/kubernetes/client.h"
 
 struct cli_images {
 	const struct config *config;
 	struct arena *arena;
 	struct kube_access access;
-	struct kube_client *client; /* only where there are pull secrets to read */
+	struct kube_client *client; /* once there were pull secrets to read */
 	struct images *images;
 	struct plan_images plan;
 	const char *own;
 };
 
-static int resolve(void *arg, const char *const *names, size_t n, struct arena *arena, const char **ret_refs, size_t *ret_failed, struct err *err)
+static int resolve(void *arg, const struct plan_image_wanted *wanted, size_t n, struct arena *arena, const char **ret_refs, size_t *ret_failed, struct err *err)
 {
+	_cleanup_(freep) struct image_wanted *v = xcalloc(n + 1, sizeof(*v));
 	struct cli_images *i = arg;
 
-	return images_resolve(i->images, names, n, arena, ret_refs, ret_failed, err);
+	for (size_t k = 0; k < n; k++)
+		v[k] = (struct image_wanted){ wanted[k].name, wanted[k].pull_secrets };
+	return images_resolve(i->images, v, n, arena, ret_refs, ret_failed, err);
 }
 
 /* As in a pod: [{"name": …}]. */
@@ -45,30 +50,26 @@ static const char *platform(const struct config *c, struct arena *arena)
 	return arch ? arena_printf(arena, "linux/%s", arch) : images_platform();
 }
 
-static int open_client(struct cli_images *i, struct err *err)
+static int client(void *arg, struct kube_client **ret, const char **ret_namespace, struct err *err)
 {
-	const struct config *c = i->config;
-	const struct kube_access_options o = { .kubeconfig = c->kubernetes.kubeconfig, .context = c->kubernetes.context, .namespace_ = c->kubernetes.namespace_ };
+	struct cli_images *i = arg;
 
-	if (kube_access_load(&o, i->arena, &i->access, err) < 0)
+	if (!i->client && (cluster_access(i->config, i->arena, &i->access, err) < 0 ||
+			   kube_client_new(&i->access, &(struct kube_client_options){ .patience_ns = 10 * NS_PER_S }, &i->client, err) < 0))
 		return -1;
-	return kube_client_new(&i->access, &(struct kube_client_options){ .patience_ns = 10 * NS_PER_S }, &i->client, err);
+	*ret = i->client;
+	*ret_namespace = i->access.namespace_;
+	return 0;
 }
 
 int cli_images_new(const struct config *c, struct cli_images **ret, struct err *err)
 {
 	struct cli_images *i = xcalloc(1, sizeof(*i));
-	struct images_options o = { .plain_http = c->kubernetes.registries };
+	struct images_options o = { .plain_http = c->kubernetes.registries, .client = client, .arg = i };
 
 	i->config = c;
 	i->arena = arena_new();
 	o.pull_secrets = pull_secrets(c, i->arena);
-	if (*o.pull_secrets && open_client(i, err) < 0) {
-		cli_images_free(i);
-		return -1;
-	}
-	o.client = i->client;
-	o.namespace_ = i->access.namespace_;
 	i->images = images_new(&o);
 	i->plan = (struct plan_images){ .resolve = resolve, .platform = platform(c, i->arena), .arg = i };
 	*ret = i;
@@ -92,13 +93,13 @@ const struct plan_images *cli_images_plan(const struct cli_images *i)
 
 int cli_images_own(struct cli_images *i, const char **ret, struct err *err)
 {
-	const char *name = i->config->kubernetes.image;
+	const struct image_wanted own = { i->config->kubernetes.image, NULL };
 	size_t failed;
 
-	if (!name)
+	if (!own.name)
 		return err_set(err, ERR_USAGE,
 			       "cairn.yaml doesn't say which image pods have Cairn from: make one (`cairn image --push REGISTRY/NAME:TAG`) and name it as kubernetes.image");
-	if (!i->own && images_resolve(i->images, &name, 1, i->arena, &i->own, &failed, err) < 0)
+	if (!i->own && images_resolve(i->images, &own, 1, i->arena, &i->own, &failed, err) < 0)
 		return err_wrap(err, "kubernetes.image");
 	*ret = i->own;
 	return 0;

@@ -18,7 +18,7 @@
  *	  service_account: reader           # of the pod; its token is mounted only with  token: true
  *	  queue: team-a                     # Kueue's LocalQueue
  *	  env_from: [wandb]                 # Secrets whose entries become the program's environment
- *	  image_pull_secrets: [registry]
+ *	  image_pull_secrets: [registry]      # … to pull with, and to ask the registry what a tag stands for
  *	  labels: {…}, annotations: {…}     # of the pods
  *	  pod_template: {spec: {…}}         # merged strategically, last
  *

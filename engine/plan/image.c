@@ -70,36 +70,73 @@ static int keep_pin(struct plan *p, const char *image, const char *ref, struct e
 /* --- asking ------------------------------------------------------------------------------------------------------------------------------ */
 
 struct asking {
-	struct map *seen;
-	VEC(const char *) names;
+	struct map *seen; /* name → number + 1 */
+	VEC(struct plan_image_wanted) wanted;
 	VEC(const struct step *) by; /* the first step that names it */
 };
 
+static void add_secret(struct plan *p, struct plan_image_wanted *w, const char *name)
+{
+	size_t n = 0;
+	const char **v;
+
+	for (; w->pull_secrets[n]; n++)
+		if (str_eq(w->pull_secrets[n], name))
+			return;
+	v = arena_alloc(p->arena, (n + 2) * sizeof(*v));
+	for (size_t i = 0; i < n; i++)
+		v[i] = w->pull_secrets[i];
+	v[n] = arena_strdup(p->arena, name);
+	w->pull_secrets = v;
+}
+
+/* What lets its pod pull lets us ask. */
+static void add_secrets(struct plan *p, const struct step *s, struct plan_image_wanted *w)
+{
+	json_t *placement = s->placement_json ? json_loads(s->placement_json, 0, NULL) : NULL, *entry;
+	size_t i;
+
+	json_array_foreach (json_object_get(placement, "image_pull_secrets"), i, entry) {
+		const char *name = json_string_value(json_is_object(entry) ? json_object_get(entry, "name") : entry);
+
+		if (name)
+			add_secret(p, w, name);
+	}
+	json_decref(placement);
+}
+
 static void note_unknown(struct plan *p, struct asking *a)
 {
+	static const char *const none[] = { NULL };
+
 	for (size_t i = 0; i < p->n_steps; i++) {
 		const struct step *s = p->steps[i].decl;
 		_cleanup_(freep) char *name = s->image ? pin_name(s->image) : NULL;
+		void **seen;
 
-		if (!runs_in_image(p, &p->steps[i]) || find_pin(p, name) || map_has(a->seen, name, strlen(name)))
+		if (!runs_in_image(p, &p->steps[i]) || find_pin(p, name))
 			continue;
-		*map_slot_str(a->seen, name) = a;
-		VEC_PUSH(&a->names, s->image);
-		VEC_PUSH(&a->by, s);
+		seen = map_slot_str(a->seen, name);
+		if (!*seen) {
+			VEC_PUSH(&a->wanted, ((struct plan_image_wanted){ s->image, none }));
+			VEC_PUSH(&a->by, s);
+			*seen = (void *)(uintptr_t)a->wanted.n;
+		}
+		add_secrets(p, s, &a->wanted.v[(uintptr_t)*seen - 1]);
 	}
 }
 
 static int ask(struct plan *p, const struct asking *a, struct err *err)
 {
-	const char **refs = arena_alloc(p->arena, (a->names.n + 1) * sizeof(*refs));
+	const char **refs = arena_alloc(p->arena, (a->wanted.n + 1) * sizeof(*refs));
 	size_t failed = 0;
 
-	if (a->names.n == 0)
+	if (a->wanted.n == 0)
 		return 0;
-	if (p->ctx.images->resolve(p->ctx.images->arg, a->names.v, a->names.n, p->arena, refs, &failed, err) < 0)
+	if (p->ctx.images->resolve(p->ctx.images->arg, a->wanted.v, a->wanted.n, p->arena, refs, &failed, err) < 0)
 		return at_step(a->by.v[failed], err);
-	for (size_t i = 0; i < a->names.n; i++)
-		if (keep_pin(p, a->names.v[i], refs[i], err) < 0)
+	for (size_t i = 0; i < a->wanted.n; i++)
+		if (keep_pin(p, a->wanted.v[i].name, refs[i], err) < 0)
 			return at_step(a->by.v[i], err);
 	return 0;
 }
@@ -120,7 +157,7 @@ int images_pin(struct plan *p, struct err *err)
 			r = take_pin(p, find_pin(p, name), &p->steps[i], err);
 	}
 	map_free(a.seen);
-	VEC_FREE(&a.names);
+	VEC_FREE(&a.wanted);
 	VEC_FREE(&a.by);
 	return r;
 }

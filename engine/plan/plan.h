@@ -90,9 +90,13 @@ struct plan_pin {
 };
 
 /* Where the programs of `run` steps run in containers: what names of images stand for. */
+struct plan_image_wanted {
+	const char *name;
+	const char *const *pull_secrets; /* of the steps that name it, beside those of cairn.yaml; NULL-terminated */
+};
 struct plan_images {
 	/* Of each of n different names, "registry/name@sha256:…" in `arena`. Asked once a plan, for those that no pin answers. *ret_failed: the one that the error is about. */
-	int (*resolve)(void *arg, const char *const *names, size_t n, struct arena *arena, const char **ret_refs, size_t *ret_failed, struct err *err);
+	int (*resolve)(void *arg, const struct plan_image_wanted *wanted, size_t n, struct arena *arena, const char **ret_refs, size_t *ret_failed, struct err *err);
 	const char *platform; /* "linux/amd64": the nodes' */
 	void *arg;
 };

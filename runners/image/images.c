@@ -12,8 +12,8 @@
 
 struct images {
 	struct images_options o;
-	struct registry *registry; /* made when it is needed first */
-	struct map *known;	   /* name → char *ref */
+	struct map *registries; /* names of Secrets, a line each → struct registry *: who we are there */
+	struct map *known;	/* name → char *ref */
 };
 
 struct images *images_new(const struct images_options *o)
@@ -22,6 +22,7 @@ struct images *images_new(const struct images_options *o)
 
 	i->o = *o;
 	i->known = map_new();
+	i->registries = map_new();
 	return i;
 }
 
@@ -32,7 +33,9 @@ void images_free(struct images *i)
 	for (size_t k = 0; k < map_len(i->known); k++)
 		free(map_at(i->known, k, NULL, NULL));
 	map_free(i->known);
-	registry_free(i->registry);
+	for (size_t k = 0; k < map_len(i->registries); k++)
+		registry_free(map_at(i->registries, k, NULL, NULL));
+	map_free(i->registries);
 	free(i);
 }
 
@@ -94,12 +97,16 @@ static int read_secret(const struct images *i, const char *name, struct secret_t
 {
 	_cleanup_(str_deinit) struct str path = { 0 };
 	struct kube_call call = { .method = "GET" };
+	struct kube_client *client;
 	struct err why = { 0 };
+	const char *ns;
 	int r;
 
-	kube_add_path(&path, "", "v1", i->o.namespace_, "secrets", name);
+	if (i->o.client(i->o.arg, &client, &ns, err) < 0)
+		return -1;
+	kube_add_path(&path, "", "v1", ns, "secrets", name);
 	call.path = path.s;
-	r = kube_do(i->o.client, &call, &why);
+	r = kube_do(client, &call, &why);
 	if (r == 0)
 		r = take_secret(call.json, name, t, err);
 	else
@@ -108,24 +115,37 @@ static int read_secret(const struct images *i, const char *name, struct secret_t
 	return r;
 }
 
-static int read_secrets(const struct images *i, struct secret_texts *t, struct err *err)
+static int read_secrets(const struct images *i, const char *const *names, struct secret_texts *t, struct err *err)
 {
-	for (const char *const *name = i->o.pull_secrets; i->o.client && name && *name; name++)
-		if (read_secret(i, *name, t, err) < 0)
+	for (; i->o.client && names && *names; names++)
+		if (read_secret(i, *names, t, err) < 0)
 			return -1;
-	VEC_PUSH(&t->v, NULL);
 	return 0;
 }
 
-static int open_registry(struct images *i, struct err *err)
+/* The one where who asks has these Secrets. */
+static int open_registry(struct images *i, const char *const *own, struct registry **ret, struct err *err)
 {
+	_cleanup_(str_deinit) struct str who = { 0 };
 	struct secret_texts t = { .v = { 0 } };
-	int r = i->registry ? 0 : read_secrets(i, &t, err);
+	struct registry *registry;
+	int r;
 
-	if (r == 0 && !i->registry)
+	str_add(&who, "");
+	for (const char *const *name = own; name && *name; name++)
+		str_addf(&who, "%s\n", *name);
+	if ((*ret = map_get_str(i->registries, who.s)))
+		return 0;
+	r = read_secrets(i, own, &t, err);
+	if (r == 0)
+		r = read_secrets(i, i->o.pull_secrets, &t, err);
+	VEC_PUSH(&t.v, NULL);
+	if (r == 0)
 		r = registry_new(&(struct registry_options){ .docker_configs = (const char *const *)t.v.v, .plain_http = i->o.plain_http, .ca_pem = i->o.ca_pem,
 							     .patience_ns = i->o.patience_ns },
-				 &i->registry, err);
+				 &registry, err);
+	if (r == 0)
+		*map_slot_str(i->registries, who.s) = *ret = registry;
 	secret_texts_wipe(&t);
 	return r;
 }
@@ -134,13 +154,14 @@ static int open_registry(struct images *i, struct err *err)
 
 struct question {
 	const char *name;
+	size_t number; /* among what was wanted */
+	struct registry *registry;
 	struct image_ref ref; /* in the caller's arena */
 	char *answer;
 	struct err err;
 };
 
 struct batch {
-	struct images *images;
 	struct question *v;
 	size_t n, next;
 };
@@ -153,11 +174,11 @@ static char *pinned(const struct image_ref *r, const char *digest)
 	return str_take(&out);
 }
 
-static void answer(struct batch *b, struct question *q)
+static void answer(struct question *q)
 {
 	char digest[80];
 
-	if (registry_resolve(b->images->registry, q->name, images_platform(), digest, NULL, &q->err) == 0)
+	if (registry_resolve(q->registry, q->name, images_platform(), digest, NULL, &q->err) == 0)
 		q->answer = pinned(&q->ref, digest);
 }
 
@@ -167,7 +188,7 @@ static void *work(void *arg)
 	size_t i;
 
 	while ((i = __atomic_fetch_add(&b->next, 1, __ATOMIC_RELAXED)) < b->n)
-		answer(b, &b->v[i]);
+		answer(&b->v[i]);
 	return NULL;
 }
 
@@ -184,7 +205,7 @@ static void ask_all(struct batch *b)
 }
 
 /* Known ones and those with a digest are answered here; *ret_asked is how many others there are, which come first in q. */
-static int sort_out(struct images *i, const char *const *names, size_t n, struct arena *arena, struct question *q, size_t *ret_asked, size_t *ret_failed, struct err *err)
+static int sort_out(struct images *i, const struct image_wanted *wanted, size_t n, struct arena *arena, struct question *q, size_t *ret_asked, size_t *ret_failed, struct err *err)
 {
 	size_t asked = 0;
 
@@ -192,14 +213,17 @@ static int sort_out(struct images *i, const char *const *names, size_t n, struct
 		struct image_ref ref;
 
 		*ret_failed = k;
-		if (map_get_str(i->known, names[k]))
+		if (map_get_str(i->known, wanted[k].name))
 			continue;
-		if (image_ref_parse(names[k], arena, &ref, err) < 0)
+		if (image_ref_parse(wanted[k].name, arena, &ref, err) < 0)
 			return -1;
-		if (ref.digest)
-			*map_slot_str(i->known, names[k]) = pinned(&ref, ref.digest);
-		else
-			q[asked++] = (struct question){ .name = names[k], .ref = ref };
+		if (ref.digest) {
+			*map_slot_str(i->known, wanted[k].name) = pinned(&ref, ref.digest);
+			continue;
+		}
+		q[asked] = (struct question){ .name = wanted[k].name, .number = k, .ref = ref };
+		if (open_registry(i, wanted[k].pull_secrets, &q[asked++].registry, err) < 0)
+			return -1;
 	}
 	*ret_asked = asked;
 	return 0;
@@ -217,33 +241,31 @@ static void keep_answers(struct images *i, struct question *q, size_t n)
 	}
 }
 
-static int fail(const struct question *q, size_t n_asked, const char *const *names, size_t n, size_t *ret_failed, struct err *err)
+static int fail(const struct question *q, size_t n_asked, size_t *ret_failed, struct err *err)
 {
-	for (size_t k = 0; k < n_asked; k++)
-		for (size_t i = 0; q[k].err.code && i < n; i++)
-			if (names[i] == q[k].name) {
-				*ret_failed = i;
-				if (err)
-					*err = q[k].err;
-				return -1;
-			}
+	for (size_t k = 0; k < n_asked; k++) {
+		if (!q[k].err.code)
+			continue;
+		*ret_failed = q[k].number;
+		if (err)
+			*err = q[k].err;
+		return -1;
+	}
 	return 0;
 }
 
-int images_resolve(struct images *i, const char *const *names, size_t n, struct arena *arena, const char **ret_refs, size_t *ret_failed, struct err *err)
+int images_resolve(struct images *i, const struct image_wanted *wanted, size_t n, struct arena *arena, const char **ret_refs, size_t *ret_failed, struct err *err)
 {
 	_cleanup_(freep) struct question *q = xcalloc(n + 1, sizeof(*q));
-	struct batch b = { .images = i, .v = q };
+	struct batch b = { .v = q };
 
-	if (sort_out(i, names, n, arena, q, &b.n, ret_failed, err) < 0)
-		return -1;
-	if (b.n && open_registry(i, err) < 0)
+	if (sort_out(i, wanted, n, arena, q, &b.n, ret_failed, err) < 0)
 		return -1;
 	ask_all(&b);
 	keep_answers(i, q, b.n);
-	if (fail(q, b.n, names, n, ret_failed, err) < 0)
+	if (fail(q, b.n, ret_failed, err) < 0)
 		return -1;
 	for (size_t k = 0; k < n; k++)
-		ret_refs[k] = arena_strdup(arena, map_get_str(i->known, names[k]));
+		ret_refs[k] = arena_strdup(arena, map_get_str(i->known, wanted[k].name));
 	return 0;
 }

@@ -31,20 +31,25 @@ struct hub {
 	const char *train, *other; /* digests */
 	unsigned calls, names;
 	bool gone;
+	char secrets[64]; /* of the last one that was asked for */
 };
 
-static int resolve(void *arg, const char *const *names, size_t n, struct arena *arena, const char **ret_refs, size_t *ret_failed, struct err *err)
+static int resolve(void *arg, const struct plan_image_wanted *wanted, size_t n, struct arena *arena, const char **ret_refs, size_t *ret_failed, struct err *err)
 {
 	struct hub *h = arg;
 
 	h->calls++;
 	h->names += (unsigned)n;
 	for (size_t i = 0; i < n; i++) {
-		bool other = str_has_prefix(names[i], "team/other");
+		const char *name = wanted[i].name;
+		bool other = str_has_prefix(name, "team/other");
 
+		h->secrets[0] = '\0';
+		for (size_t k = 0; wanted[i].pull_secrets[k]; k++)
+			strncat(strncat(h->secrets, wanted[i].pull_secrets[k], 8), " ", 2);
 		*ret_failed = i;
-		if (h->gone || !(str_has_prefix(names[i], "team/train") || other))
-			return err_set(err, ERR_NOT_FOUND, "there is no %s", names[i]);
+		if (h->gone || !(str_has_prefix(name, "team/train") || other))
+			return err_set(err, ERR_NOT_FOUND, "there is no %s", name);
 		ret_refs[i] = arena_printf(arena, "docker.io/team/%s@%s", other ? "other" : "train", other ? h->other : h->train);
 	}
 	return 0;
@@ -249,6 +254,23 @@ static void test_without_containers(void **state)
 	assert_int_equal(w->hub.calls, 1);
 }
 
+/* Of an image that several steps name, those of all. */
+static void test_pull_secrets(void **state)
+{
+	struct world *w = *state;
+
+	run(w, "pipeline: secret\n"
+	       "defaults: {image: \"team/train:1\"}\n"
+	       "steps:\n"
+	       "  a: {run: work a, outputs: {o: o}, kubernetes: {image_pull_secrets: [mine, ours]}}\n"
+	       "  b: {run: work b, outputs: {o: o}}\n"
+	       "  c: {run: work c, outputs: {o: o}, kubernetes: {image_pull_secrets: [ours, theirs]}}\n");
+	assert_int_equal(w->hub.names, 1);
+	assert_string_equal(w->hub.secrets, "mine ours theirs ");
+	run(w, yaml);
+	assert_string_equal(w->hub.secrets, "");
+}
+
 /* --- pins ------------------------------------------------------------------------------------------------------------------------------------- */
 
 static void test_a_resumed_run_takes_its_pins(void **state)
@@ -326,7 +348,7 @@ static void test_errors_say_where(void **state)
 int main(void)
 {
 #define ONE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-	const struct CMUnitTest tests[] = { ONE(test_attempts_and_manifest), ONE(test_what_a_key_depends_on), ONE(test_without_containers), ONE(test_a_resumed_run_takes_its_pins),
+	const struct CMUnitTest tests[] = { ONE(test_pull_secrets), ONE(test_attempts_and_manifest), ONE(test_what_a_key_depends_on), ONE(test_without_containers), ONE(test_a_resumed_run_takes_its_pins),
 					    ONE(test_a_reproduction_takes_the_recorded_images), ONE(test_errors_say_where) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -201,6 +201,82 @@ test_expect 'redirects: blobs elsewhere without our credentials, no circles, no 
 	test_grep "where we can.t go" err
 '
 
+# A step's own Secret, in a cluster that has nothing but Secrets.
+if command -v cairn >/dev/null; then
+	mkdir -p api project
+	start api python3 "$SRC/tests/net/kubeapi.py" "$PWD/api"
+	wait_until 20 test -s api/port || test_bail 'the API server does not start'
+	secret() { # NAME USER:PASSWORD
+		python3 - "$@" <<-'P'
+			import base64, json, os, sys, urllib.request
+			auth = base64.b64encode(sys.argv[2].encode()).decode()
+			config = json.dumps({"auths": {os.environ["bad"]: {"auth": auth}}})
+			body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": sys.argv[1]}, "type": "kubernetes.io/dockerconfigjson",
+			        "data": {".dockerconfigjson": base64.b64encode(config.encode()).decode()}}
+			url = f"http://127.0.0.1:{open('api/port').read().strip()}/api/v1/namespaces/lab/secrets"
+			urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"}))
+		P
+	}
+	cat >project/kubeconfig <<-E
+		apiVersion: v1
+		kind: Config
+		current-context: here
+		clusters: [{name: c, cluster: {server: "http://127.0.0.1:$(cat api/port)/"}}]
+		users: [{name: u, user: {}}]
+		contexts: [{name: here, context: {cluster: c, user: u, namespace: lab}}]
+	E
+	cat >project/cairn.yaml <<-E
+		store: $PWD/store
+		kubernetes:
+		  kubeconfig: kubeconfig
+		  image: registry.test/cairn@sha256:$(printf '%064d' 7)
+		  store_claim: store
+	E
+	pipeline() { # SECRET…: of the step
+		cat >project/pipeline.yaml <<-E
+			pipeline: small
+			steps:
+			  t: {run: "true", image: "$bad/team/small:1", kubernetes: {image_pull_secrets: [$*]}}
+		E
+	}
+	objects() { (cd project && timeout 60 cairn run --on kubernetes --dry-run=client); }
+	export -f secret pipeline objects
+	test_expect 'a step.s own Secret lets its image be asked for' '
+		nobody
+		secret mine u:p
+		secret wrong u:wrong
+		mode basic
+		pipeline
+		test_code 3 objects 2>err
+		test_grep "step .t.: image .*without credentials" err
+		pipeline mine
+		objects >out
+		test_grep "image: .*$bad/team/small@$(cat small.digest)" out
+		test_grep "name: .?mine" out
+		pipeline missing, mine
+		objects >out
+		test_grep "small@$(cat small.digest)" out
+		pipeline wrong
+		test_code 3 objects 2>err
+		test_no_grep "dTp3cm9uZw" err
+		mode
+	'
+	test_expect 'where several steps name an image, the Secret of one is enough; cairn.yaml.s are for all' '
+		mode basic
+		pipeline
+		echo "  u: {run: \"echo u\", image: \"$bad/team/small:1\", kubernetes: {image_pull_secrets: [mine]}}" >>project/pipeline.yaml
+		objects >out
+		test_is "$(grep -c "image: .*small@" out)" 2
+		pipeline
+		cp project/cairn.yaml cairn.was
+		test_when_finished "mv cairn.was project/cairn.yaml"
+		echo "  image_pull_secrets: [mine]" >>project/cairn.yaml
+		objects >out
+		test_grep "small@$(cat small.digest)" out
+		mode
+	'
+fi
+
 if [ -x "$CAIRN_TEST_REGISTRY" ]; then
 	port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 	open=127.0.0.1:$(port) locked=127.0.0.1:$(port) tls=localhost:$(port)
