@@ -507,8 +507,8 @@ test_expect '--cache off: nobody.s results are taken, and what pods make comes t
 	fresh
 	CAIRN_DIR=$PWD/alone run -q --cache off shared.yaml
 	test_lines 1 api/made
-	CAIRN_DIR=$PWD/alone cairn get t/o -o got
-	test_is "$(cat got)" shared
+	CAIRN_DIR=$PWD/alone cairn get t/o -o alone.got
+	test_is "$(cat alone.got)" shared
 	CAIRN_DIR=$PWD/alone run -q --cache off shared.yaml
 	test_lines 1 api/made
 '
