@@ -67,7 +67,8 @@ static void say(const char *text)
 static int serve(const struct cli_args *args, struct err *err)
 {
 	struct pod_options o = { .root = cli_value(args, "root"), .message_path = cli_value(args, "message"), .init_program = cli_value(args, "helper"),
-				 .launch_program = cli_value(args, "launcher"), .state_dir = cli_value(args, "state"), .say = say };
+				 .launch_program = cli_value(args, "launcher"), .state_dir = cli_value(args, "state"), .say = say,
+				 .series_every_ns = cli_test_duration("CAIRN_TEST_POD_SERIES", 0) };
 	const char *spec = not_empty("CAIRN_POD_SPEC");
 	struct store *s = NULL;
 	int r;

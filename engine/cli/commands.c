@@ -200,7 +200,8 @@ const struct cli_command cli_commands[] = {
 	  .complete = COMPLETE_YAML, .run = cmd_graph },
 	{ "metrics", "compare metrics of runs", "[RUN...]", 0, CLI_ANY,
 	  "A table with a line a run (default: the newest 20 that have metrics) and a column for each metric and each param that differs. "
-	  "Those of the last steps come first.",
+	  "Those of the last steps come first. What a step gives is here once it has ended; while it runs, `cairn run` shows its newest numbers on a terminal (in a pod: "
+	  "those of the last ten seconds), and `cairn logs -f` what it prints.",
 	  OPTIONS({ 0, "pipeline", "NAME", "only runs of this pipeline" }, { 0, "step", "STEP", "only metrics of this step", .repeats = true },
 		  { 's', "sort", "NAME", "by this metric or param, smallest first; -NAME: largest first" },
 		  { 0, "filter", "CONDITION", "only where it holds, such as 'accuracy>=0.9' or 'lr=0.1'", .repeats = true },

@@ -403,7 +403,7 @@ struct progress *progress_new(const struct progress_options *o)
 	p->tokens = LINES_BURST;
 	p->frame_ns = -FRAME_NS;
 	p->started_ns = p->last_line_ns = progress_now(p);
-	p->observer = (struct run_observer){ on_started, on_progress, on_task_started, on_task_ended, on_attempt_failed, on_metric, on_waiting, on_notice,
+	p->observer = (struct run_observer){ on_started, on_progress, on_task_started, on_task_ended, on_attempt_failed, o->live ? on_metric : NULL, on_waiting, on_notice,
 					     on_ended, p };
 	return p;
 }

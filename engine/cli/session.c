@@ -48,6 +48,7 @@ static int open_kubernetes(struct session *s, struct cli *cli, struct err *err)
 	o.image_within_ns = c->kubernetes.image_within_ns;
 	o.gang_within_ns = c->kubernetes.gang_within_ns;
 	o.lost_within_ns = c->kubernetes.lost_within_ns;
+	o.series_every_ns = cli_test_duration("CAIRN_TEST_KUBE_SERIES", 0);
 	return runner_kubernetes_new(s->loop, &o, &s->runner, err);
 }
 

@@ -18,6 +18,7 @@
 
 #define BEAT_S 5
 #define CHECKPOINT_EVERY_NS (300 * NS_PER_S)
+#define SERIES_EVERY_NS (10 * NS_PER_S)
 #define SAVE_WITHIN_NS (120 * NS_PER_S)
 
 void pod_say(const struct pod *p, const char *fmt, ...)
@@ -242,7 +243,7 @@ static int64_t save_now(struct pod *p, struct pod_slot *s)
 static int watch(struct pod *p, struct err *err)
 {
 	_cleanup_(fd_closep) int inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	int64_t save_at = now_ns() + p->o.checkpoint_every_ns;
+	int64_t save_at = now_ns() + p->o.checkpoint_every_ns, say_at = now_ns() + p->o.series_every_ns;
 	struct pod_slot *s;
 
 	if (inotify < 0)
@@ -250,17 +251,21 @@ static int watch(struct pod *p, struct err *err)
 	watch_slots(p, inotify);
 	while (conclude_all(p, err) == 0 && (s = current(p))) {
 		struct pollfd fds[] = { { .fd = inotify, .events = POLLIN }, { .fd = p->wake, .events = POLLIN } };
-		int64_t left = save_at - now_ns();
+		int64_t now = now_ns(), left = s->a->series_path ? MIN(save_at, say_at) - now : save_at - now;
 
 		/* The kubelet ends us after main's container. Its last word may have come between the two looks. */
 		if ((atomic_load(&p->told) || atomic_load(&p->gone)) && !has_exit(s)) {
 			pod_collect_remains(p, s);
 			return conclude(p, s, err);
 		}
-		if (left <= 0)
+		if (save_at <= now) {
 			save_at = save_now(p, s);
-		else if (poll(fds, ARRAY_LEN(fds), (int)MIN(left / NS_PER_MS + 1, 60000LL)) > 0)
+		} else if (left <= 0) {
+			pod_series_look(p, s);
+			say_at = now + p->o.series_every_ns;
+		} else if (poll(fds, ARRAY_LEN(fds), (int)MIN(left / NS_PER_MS + 1, 60000LL)) > 0) {
 			drain(inotify);
+		}
 	}
 	return err->code ? -1 : 0;
 }
@@ -281,6 +286,7 @@ static void fill_in(struct pod_options *o)
 	o->launch_program = o->launch_program ? o->launch_program : "/usr/lib/cairn/cairn-launch";
 	o->state_dir = o->state_dir ? o->state_dir : "/tmp";
 	o->checkpoint_every_ns = o->checkpoint_every_ns ? o->checkpoint_every_ns : CHECKPOINT_EVERY_NS;
+	o->series_every_ns = o->series_every_ns ? o->series_every_ns : SERIES_EVERY_NS;
 	o->save_within_ns = o->save_within_ns ? o->save_within_ns : SAVE_WITHIN_NS;
 }
 
@@ -374,6 +380,7 @@ static void pod_deinit(struct pod *p)
 		end_mourner(p);
 	for (size_t i = 0; i < p->n && p->slots; i++) {
 		pod_checkpoint_deinit(&p->slots[i].ck);
+		pod_series_deinit(&p->slots[i]);
 		fd_closep(&p->slots[i].run_fd);
 		fd_closep(&p->slots[i].w_fd);
 	}

@@ -28,6 +28,7 @@ struct pod_options {
 	unsigned index;		 /* of the pod in its Job */
 	void (*say)(const char *text); /* a line for whoever reads the sidecar's log; any thread; NULL: nobody */
 	int64_t checkpoint_every_ns; /* 0: 5 min */
+	int64_t series_every_ns; /* that the newest numbers of a training are said; 0: 10 s */
 	int64_t save_within_ns;	 /* for how long a store that can't be reached is tried again; 0: 2 min */
 };
 /* `spec`: as in CAIRN_POD_SPEC, pod_content_write()'s text or "sha256:HEX". To the end of the pod, which is told by SIGTERM: that signal is taken, in all threads. Killed and

@@ -32,6 +32,7 @@ struct pod_slot {
 	bool saved;
 	struct pod_result result;
 	struct pod_checkpoint ck;
+	struct series_tail *series; /* or NULL: nobody has looked yet */
 };
 
 enum pod_work { POD_LAYING_OUT, POD_SERVING };
@@ -81,6 +82,9 @@ int pod_checkpoint_restore(struct pod *p, struct pod_slot *s, struct err *err);
 /* 0 saved, or there was nothing new; 1: it changes too fast just now. */
 int pod_checkpoint_save(struct pod *p, struct pod_slot *s, struct err *err);
 void pod_checkpoint_deinit(struct pod_checkpoint *c);
+/* pod_series.c: says the newest numbers when there are new ones. */
+void pod_series_look(struct pod *p, struct pod_slot *s);
+void pod_series_deinit(struct pod_slot *s);
 /* What a sidecar that is started again must know. */
 int pod_state_write(struct pod *p, struct err *err);
 int pod_state_read(struct pod *p, struct err *err);

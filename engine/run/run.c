@@ -219,9 +219,10 @@ static void stop_runner(struct run *r)
 
 static int execute(struct run *r, struct err *err)
 {
+	bool watched = r->ctx->observer && r->ctx->observer->metric; /* a pod's are asked for only then */
 	int turned = 1;
 
-	r->ctx->runner->events = (struct runner_events){ .started = run_on_started, .metric = run_on_metric, .finished = run_on_finished,
+	r->ctx->runner->events = (struct runner_events){ .started = run_on_started, .metric = watched ? run_on_metric : NULL, .finished = run_on_finished,
 							  .waiting = run_on_waiting, .arg = r };
 	if (publisher_new(r, &r->publisher, err) < 0 || watch_signals(r, err) < 0)
 		return -1;

@@ -26,6 +26,7 @@
 #define POD_RUN POD_ROOT "/run"	      /* what the sidecar and the helper tell each other: runners/kubernetes/init/protocol.h */
 /* Of attempt i of the pod (0 unless it is packed): POD_ROOT/I/w is its workspace, POD_ROOT/I/tmp its TMPDIR. Inputs are mounted over it, read-only. */
 #define POD_WORKSPACE_FMT POD_ROOT "/%zu/w"
+#define POD_SERIES_KEY "cairn_series" /* in a line of the sidecar's log, the newest numbers of a training: {this: attempt id, "loss": 0.2, …} */
 #define POD_STEPS "/usr/bin/cairn-steps" /* the built-in steps, in Cairn's own image */
 #define POD_CAIRN "/usr/bin/cairn"
 

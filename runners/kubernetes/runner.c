@@ -252,6 +252,7 @@ static void tick(void *arg)
 
 	k->ticker = loop_add_timer(k->loop, kube_mono(k) + TICK_NS, tick, k);
 	runner_look_all(k);
+	runner_ask_series(k);
 }
 
 /* --- what the engine asks for ----------------------------------------------------------------------------------------------------------- */

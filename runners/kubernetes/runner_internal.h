@@ -69,6 +69,7 @@ struct bundle {
 	unsigned tries;
 	int64_t again_ns;
 	int64_t asked_ns;  /* for events, last */
+	int64_t series_ns; /* for numbers of a training, last */
 	char *trouble;	   /* why it couldn't be made, or the events' words; NULL: none */
 	bool no_quota, cancelled, deleting, deleted, hard_done;
 	enum failure_class imposed; /* ended by us: its time was up */
@@ -122,7 +123,7 @@ struct kube {
 	struct map *holders; /* attempt id → struct bundle * that holds it */
 	struct map *done;    /* attempt id → DONE: its end is on record; DELETED: its Job is gone, too */
 	VEC(struct member *) held; /* submitted, not in a bundle yet */
-	bool asking;	     /* for events, on behalf of any bundle */
+	bool asking, asking_series; /* for events, for numbers: on behalf of any bundle */
 	int64_t asked_ns;    /* last; 0: never */
 	int64_t skew_ns;     /* added to our wall clock: the cluster's, as far as its time stamps tell */
 	char node[256];
@@ -182,6 +183,9 @@ void gang_parts_free(struct gang_part *parts, unsigned nodes);
  * sidecar kept none. */
 void gang_log(struct kube *k, const struct gang_part *parts, unsigned nodes, uint64_t attempt_id, const char *other_pod, const struct content_id *other,
 	      struct content_id *ret);
+
+/* runner_series.c */
+void runner_ask_series(struct kube *k);
 
 /* runner_end.c */
 /* On a worker: pod_result_read() of a sidecar's message, or of what it names in the store. */

@@ -87,6 +87,34 @@ export -f sh_of pod sidecar main ended run_pod result
 lines_of() { grep -c "$1" "$2" || true; }
 
 suite() {
+test_expect "$1: the newest numbers of a training are said while it runs, and only its own" '
+	export CAIRN_TEST_POD_SERIES=20ms
+	pod live "$(sh_of "while read -r x; do echo \"\$x\" >>s.jsonl; done <$PWD/live.in; echo x >o")" "series=\"s.jsonl\"" "outputs=[{\"name\":\"o\",\"path\":\"o\"}]"
+	mkfifo live.in
+	sidecar live
+	main live
+	exec 8>live.in
+	echo "{\"step\": 1, \"loss\": 0.5, \"lr\": 0.1}" >&8
+	wait_until 60 grep -q "cairn pod: {\"cairn_series\":7,\"loss\":0.5,\"lr\":0.1" live-side.out
+	echo "{\"step\": 2, \"loss\": 0.25, \"cairn_series\": 9, \"words\": \"no\"}" >&8
+	wait_until 60 grep -q "{\"cairn_series\":7,\"loss\":0.25}" live-side.out
+	exec 8>&-
+	ended live
+	test_is "$(lines_of cairn_series live-side.out)" 2
+	echo "{\"secret\": 42}" >secret.jsonl
+	echo >>secret.jsonl
+	pod linked "$(sh_of "ln -s $PWD d; read -r x <$PWD/linked.in; echo x >o")" "series=\"d/secret.jsonl\"" "outputs=[{\"name\":\"o\",\"path\":\"o\"}]"
+	mkfifo linked.in
+	sidecar linked
+	main linked
+	exec 8>linked.in
+	wait_until 60 test -L linked/root/0/w/d
+	timeout 0.2 tail -f /dev/null || true # ten looks
+	exec 8>&-
+	ended linked
+	test_no_grep "42|secret" linked-side.out
+'
+
 test_expect "$1: a program runs, its inputs are there, its outputs and log are kept" '
 	mkdir -p in/sub
 	echo one >in/a

@@ -494,6 +494,36 @@ test_expect --needs curl 'logs -f --server waits for a pod that isn.t there yet'
 	test_no_grep log-not-followed served.out
 '
 
+# ---- numbers -------------------------------------------------------------------------------------------------------------
+
+test_expect --needs script 'the newest numbers of a training in a pod are shown while it runs, where somebody watches' '
+	fresh
+	mkdir api/go
+	cat >trains.yaml <<-E
+		pipeline: trains
+		defaults: {image: "registry.test/x@sha256:$digest"}
+		steps:
+		  t:
+		    run: "echo loss=0.25 step=3; echo x > \${{ outputs.o }}"
+		    outputs: {o: o.txt}
+		    distributed: {framework: torch, procs_per_node: 1}
+		    cache: false
+	E
+	start trains env TERM=xterm CAIRN_TEST_KUBE_SERIES=50ms script -qec "timeout 120 cairn run --on kubernetes trains.yaml" /dev/null
+	wait_until 60 grep -q "loss=0.25" trains.out
+	test_missing trains.rc
+	touch api/go/t
+	wait_until 60 test -s trains.rc
+	is_state succeeded
+	test_grep "tailLines" api/log
+	wc -l <api/log >mark
+	start unseen env CAIRN_TEST_KUBE_SERIES=50ms timeout 120 cairn run --on kubernetes -q trains.yaml
+	wait_until 60 test -s unseen.rc
+	is_state succeeded
+	tail -n +"$(($(cat mark) + 1))" api/log >new
+	test_no_grep tailLines new
+'
+
 # ---- results of others ---------------------------------------------------------------------------------------------------
 
 test_expect '--cache off: nobody.s results are taken, and what pods make comes through the store all the same' '

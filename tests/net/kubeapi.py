@@ -285,6 +285,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/plain")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
+        if query.get("container") == "cairn":
+            self.chunk(cluster.sidecars.get(name, "cairn pod: nothing yet\n").encode())
+            return self.chunk(b"")
         since = query.get("sinceTime", "")
         at = 0
         try:

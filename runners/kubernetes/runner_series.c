@@ -1,0 +1,114 @@
+/* The newest numbers of trainings, for people who watch: what their sidecars said last (engine/run/pod_series.c), out of their logs. One question at a time, and of each
+ * pod one in so many seconds: where a hundred train, each is asked the less often. Best effort: whatever isn't there is passed over. */
+#include <string.h>
+#include "runners/kubernetes/runner_internal.h"
+
+#define SERIES_EVERY_NS (10 * NS_PER_S)
+
+struct series_question {
+	struct kube *k;
+	uint64_t id; /* of the bundle */
+	char pod[254];
+	char *text;
+};
+
+static void ask(void *arg)
+{
+	struct series_question *q = arg;
+	_cleanup_(str_deinit) struct str path = { 0 };
+	struct kube_call call = { .method = "GET", .accept = "*/*", .once = true, .timeout_ns = 10 * NS_PER_S };
+
+	if (atomic_load(&q->k->closing))
+		return;
+	kube_add_path(&path, "", "v1", q->k->o.profile->namespace_, "pods", q->pod);
+	str_add(&path, "/log?container=" KUBE_SIDECAR "&tailLines=4&limitBytes=8192");
+	call.path = path.s;
+	if (kube_do(q->k->client, &call, NULL) == 0 && call.text.len)
+		q->text = xstrndup(call.text.s, call.text.len);
+	kube_call_deinit(&call);
+}
+
+/* The last line that has some. */
+static json_t *newest(const char *text)
+{
+	json_t *last = NULL;
+
+	for (const char *at = text; at && (at = strstr(at, "{\"" POD_SERIES_KEY "\":")); at = strchr(at, '\n')) {
+		json_t *j = NULL;
+
+		if (json_parse("series", at, strcspn(at, "\n"), &j, NULL) < 0)
+			continue;
+		json_decref(last);
+		last = j;
+	}
+	return last;
+}
+
+static void tell(struct bundle *b, const json_t *numbers)
+{
+	struct runner *r = &b->k->base;
+	uint64_t attempt = (uint64_t)json_integer_value(json_object_get(numbers, POD_SERIES_KEY));
+	const struct member *m = map_get(b->k->members, &attempt, sizeof(attempt));
+	const char *name;
+	json_t *v;
+
+	if (!m || m->b != b || !r->events.metric)
+		return;
+	json_object_foreach ((json_t *)numbers, name, v)
+		if (json_is_number(v) && strcmp(name, POD_SERIES_KEY) != 0)
+			r->events.metric(r->events.arg, attempt, name, json_number_value(v));
+}
+
+static void asked(void *arg)
+{
+	struct series_question *q = arg;
+	struct bundle *b = map_get(q->k->bundles, &q->id, sizeof(q->id));
+	json_t *numbers = q->text ? newest(q->text) : NULL;
+
+	q->k->asking_series = false;
+	if (b && numbers)
+		tell(b, numbers);
+	json_decref(numbers);
+	free(q->text);
+	free(q);
+}
+
+/* The pod to be asked: of several nodes the first one's, where rank 0 is. */
+static const struct pod_facts *training(const struct bundle *b)
+{
+	bool trains = false;
+
+	for (size_t i = 0; i < b->members.n; i++)
+		trains |= b->members.v[i]->a->series_path != NULL;
+	for (size_t i = 0; trains && b->state == BUNDLE_THERE && i < b->pods.n; i++) {
+		const struct pod_facts *f = &b->pods.v[i]->f;
+
+		if (!f->gone && f->index == 0 && f->main.state == CONTAINER_RUNNING)
+			return f;
+	}
+	return NULL;
+}
+
+void runner_ask_series(struct kube *k)
+{
+	int64_t now = kube_mono(k), every = k->o.series_every_ns ? k->o.series_every_ns : SERIES_EVERY_NS;
+	struct series_question *q;
+	struct bundle *next = NULL;
+
+	if (!k->base.events.metric || k->asking_series || k->pods.trouble)
+		return;
+	for (size_t i = 0; i < map_len(k->bundles); i++) {
+		struct bundle *b = map_at(k->bundles, i, NULL, NULL);
+
+		if (b && now - b->series_ns >= every && (!next || b->series_ns < next->series_ns) && training(b))
+			next = b;
+	}
+	if (!next)
+		return;
+	next->series_ns = now;
+	k->asking_series = true;
+	q = xcalloc(1, sizeof(*q));
+	*q = (struct series_question){ .k = k, .id = next->id };
+	memcpy(q->pod, training(next)->name, sizeof(q->pod));
+	pool_submit(k->pool, ask, asked, q);
+}
