@@ -1,46 +1,24 @@
 /* `cairn cancel`. */
-#include "run/cluster.h"
 #include "cli/facts.h"
 #include "cli/server.h"
 #include "run/cancel.h"
-#include "run/run.h"
-#include "runners/kubernetes/runner.h"
 
 /* Nobody is there to be asked, but what it started on a cluster goes on. */
 static int cancel_jobs(struct cli *cli, struct db *db, const struct run_row *r, struct err *err)
 {
-	struct clock *clock = clock_system();
 	const struct config *config;
-	struct kube_client *client = NULL;
-	struct kube_access access;
-	struct kube_profile profile;
 	size_t n = 0;
-	int result = cli_config(cli, &config, err);
 
-	if (result == 0)
-		result = cluster_access(config, cli->arena, &access, err);
-	if (result == 0)
-		result = cluster_profile(config, &access, cli->arena, &profile, err);
-	if (result == 0)
-		result = kube_client_new(&access, &(struct kube_client_options){ 0 }, &client, err);
-	if (result == 0)
-		result = kube_delete_run(client, access.namespace_, profile.project, r->id, &n, err);
-	kube_client_free(client);
-	if (result < 0 || run_cancel_dead(db, r, clock->wall_ns(clock), cli->arena, err) < 0)
+	if (cli_config(cli, &config, err) < 0 || run_cancel_jobs(config, db, r, &n, err) < 0)
 		return -1;
 	if (!cli->json)
 		cli_printf(cli, "%s: cancelled; %zu Job%s deleted\n", r->id, n, n == 1 ? "" : "s");
 	return 0;
 }
 
-static bool has_jobs(struct cli *cli, const struct run_row *r)
-{
-	return (facts_engine_died(r) || r->state == RUN_INTERRUPTED) && str_eq(run_durable_runner(r->options_json, cli->arena), "kubernetes");
-}
-
 static int cancel(struct cli *cli, struct db *db, const struct run_row *r, bool now, struct err *err)
 {
-	if (has_jobs(cli, r))
+	if (run_has_only_jobs(r))
 		return cancel_jobs(cli, db, r, err);
 	if (run_cancel(db, r, now, err) < 0)
 		return -1;

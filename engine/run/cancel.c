@@ -1,9 +1,16 @@
 /* The request goes into the database, then the engine is told to look. */
 #include <errno.h>
 #include <signal.h>
+#include "base/clock.h"
 #include "base/process.h"
 #include "record/facts.h"
 #include "run/cancel.h"
+#include "run/cluster.h"
+#include "run/run.h"
+#include "runners/kubernetes/runner.h"
+
+/* Somebody waits for the answer. */
+#define PATIENCE_NS (20 * NS_PER_S)
 
 static int request(struct db *db, const struct run_row *r, bool now, struct err *err)
 {
@@ -89,4 +96,32 @@ int run_cancel_dead(struct db *db, const struct run_row *r, int64_t now_ns, stru
 		return -1;
 	}
 	return db_commit(db, err);
+}
+
+/* --- Jobs without an engine ---------------------------------------------------------------------------------------------------- */
+
+bool run_has_only_jobs(const struct run_row *r)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+
+	return (facts_engine_died(r) || r->state == RUN_INTERRUPTED) && str_eq(run_durable_runner(r->options_json, arena), "kubernetes");
+}
+
+int run_cancel_jobs(const struct config *c, struct db *db, const struct run_row *r, size_t *ret_n, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct clock *clock = clock_system();
+	struct kube_client *client = NULL;
+	struct kube_access access;
+	struct kube_profile profile;
+	int result = cluster_access(c, arena, &access, err);
+
+	if (result == 0)
+		result = cluster_profile(c, &access, arena, &profile, err);
+	if (result == 0)
+		result = kube_client_new(&access, &(struct kube_client_options){ .patience_ns = PATIENCE_NS }, &client, err);
+	if (result == 0)
+		result = kube_delete_run(client, access.namespace_, profile.project, r->id, ret_n, err);
+	kube_client_free(client);
+	return result < 0 ? -1 : run_cancel_dead(db, r, clock->wall_ns(clock), arena, err);
 }

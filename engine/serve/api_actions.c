@@ -261,7 +261,8 @@ void api_run_cancel(struct api *a)
 	struct err err = { 0 };
 	struct db *writer = NULL;
 	struct run_row run;
-	bool now;
+	size_t n_jobs;
+	bool now, dead;
 	int r;
 
 	if (!known_keys(a, keys, ARRAY_LEN(keys)) || !api_run(a, &run))
@@ -270,6 +271,7 @@ void api_run_cancel(struct api *a)
 		web_problem(a->x, 400, "body: %s", err.msg);
 		return;
 	}
+	dead = run_has_only_jobs(&run);
 	if (run.state == RUN_INTERRUPTED || facts_engine_died(&run)) {
 		struct waiting w = { .a = a, .run = run.id };
 
@@ -277,14 +279,14 @@ void api_run_cancel(struct api *a)
 			return;
 		if (w.result < 0)
 			web_problem_err(a->x, &w.err);
-		if (w.result > 0)
+		if (w.result > 0 && !dead)
 			web_answer_json(a->x, 202, json_pack("{s:o, s:b}", "run", facts_text(run.id), "now", now));
-		if (w.result)
+		if (a->x->status)
 			return;
 	}
 	r = db_open(a->project->db_path, DB_WRITE, &writer, &err);
 	if (r == 0)
-		r = run_cancel(writer, &run, now, &err);
+		r = dead ? run_cancel_jobs(a->project->config, writer, &run, &n_jobs, &err) : run_cancel(writer, &run, now, &err);
 	db_close(writer);
 	if (r == 0)
 		web_answer_json(a->x, 202, json_pack("{s:o, s:b}", "run", facts_text(run.id), "now", now));

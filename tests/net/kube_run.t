@@ -474,6 +474,21 @@ test_expect --needs curl 'logs -f --server follows a pod while it runs' '
 	test_is "$(stop served TERM)" 0
 	test_no_grep log-not-followed served.out
 '
+test_expect --needs curl 'cancel --server of a run that has no engine any more deletes its Jobs' '
+	rm -f served.*
+	server
+	held orphaned
+	stop orphaned KILL
+	status
+	run=$(json status.json "d[\"run\"][\"id\"]")
+	test_is "$(objects /apis/batch/v1/namespaces/lab/jobs)" 1
+	CAIRN_SERVE_TOKEN=0123456789abcdef0123456789abcdef cairn cancel "$run" --server "$(cat served.url)"
+	wait_until 30 no_jobs
+	test_is "$(state)" cancelled
+	test_is "$(json status.json "d[\"tasks\"][0][\"message\"]")" "stopped on request"
+	let_go
+	test_is "$(stop served TERM)" 0
+'
 test_expect --needs curl 'logs -f --server waits for a pod that isn.t there yet' '
 	fresh
 	mkdir api/go
