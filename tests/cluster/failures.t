@@ -233,4 +233,66 @@ test_expect 'the object store is away when a pod starts: in words, and tried aga
 	ended
 	test_is "$(cat go.rc)" 0
 '
+
+# api_pid; api_kill: as when its machine dies; api_again: with the same command line, on the node.
+api_pid() { pgrep -f "kube-apiserver --etcd-servers.*$CLUSTER/" | sed -n 1p; }
+api_kill() {
+	tr '\0' '\n' <"/proc/$(api_pid)/cmdline" >api.args
+	kill -KILL "$(api_pid)"
+}
+api_again() {
+	mapfile -t api_args <api.args
+	start "api$RANDOM" env HOME="$test_home" XDG_CACHE_HOME="$test_xdg" "$cluster/inside" "$CLUSTER" "${api_args[@]}"
+	wait_until 60 timeout 2 kubectl get --raw /readyz
+}
+three_run() { test "$(kubectl get pods --field-selector=status.phase=Running -o name | wc -l)" = 3; }
+if [ "${CAIRN_TEST_FULL:-0}" = 1 ]; then
+	test_expect 'an API server that is dead for three minutes: in words, nothing is lost, no Job is made twice' '
+		mkdir away
+		cluster_yaml bad >away/cairn.yaml # scheduler and controllers need a while to come back, too
+		cd away
+		cat >pipeline.yaml <<-E
+			pipeline: away
+			defaults: {image: $BUSYBOX, resources: {cpu: 50m, memory: 32Mi}}
+			steps:
+			  early:
+			    matrix: {n: [1, 2, 3]}
+			    cache: false
+			    run: "sleep 40; echo \${{ matrix.n }} >o; echo \${{ matrix.n }} is done"
+			    outputs: {o: o}
+			  late:
+			    inputs: {all: "\${{ steps.early.outputs.o }}"}
+			    run: "cat \${{ inputs.all }}/* >o"
+			    outputs: {o: o}
+		E
+		before=$(cluster_count jobs bad)
+		rm -f ../go.*
+		start go timeout 500 cairn run
+		wait_until 60 three_run
+		api_kill
+		test_when_finished "test -n \"\$(api_pid)\" || api_again"
+		died=$SECONDS
+		wait_until 60 sh -c "cairn status >now 2>&1; grep -q \"the cluster does not answer, what runs there goes on\" now"
+		timeout $((died + 180 - SECONDS)) tail -f /dev/null || true # as long as it is dead, the programs end; nothing is waited for
+		test_missing ../go.rc
+		cairn status >now
+		test_grep "does not answer" now
+		api_again
+		wait_until 300 test -s ../go.rc
+		test_is "$(cat ../go.rc)" 0
+		attempts >classes
+		test_is "$(sort classes | uniq -c | tr -s " ")" " 4 ok"
+		cairn get late/o -o got
+		test_is "$(sort got | tr "\n" " ")" "1 2 3 "
+		cairn logs "early[n=2]" >log
+		test_is "$(cat log)" "2 is done"
+		cluster_created jobs bad | tail -n +$((before + 1)) >made
+		test_lines 4 made
+		sort made | uniq -d >twice
+		test_lines 0 twice
+		wait_until 60 sh -c "test -z \"\$(kubectl get jobs -o name)\""
+	'
+else
+	test_skip 'an API server that is dead for three minutes' 'takes four minutes: CAIRN_TEST_FULL=1'
+fi
 test_done
