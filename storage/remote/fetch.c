@@ -478,7 +478,7 @@ int remote_fetch(struct remote *r, struct store *to, struct remote_object *v, si
 {
 	struct fetcher f = { .r = r, .to = to, .lock = PTHREAD_MUTEX_INITIALIZER };
 	bool again = false;
-	uint64_t damaged;
+	uint64_t damaged, seen;
 	int got;
 
 	if (remote_attach(r, err) < 0)
@@ -486,11 +486,18 @@ int remote_fetch(struct remote *r, struct store *to, struct remote_object *v, si
 	damaged = r->damaged;
 	for (size_t i = 0; i < n; i++)
 		v[i].there = false;
+	seen = presence_lists(r);
 	got = fetch_all(&f, v, n, err);
-	if (got == 0 && lacks_content(v, n) && presence_refresh_if_old(r, &again, err) < 0)
-		got = -1;
-	if (got == 0 && (again || r->damaged != damaged)) /* another copy may be sound */
+	for (int tries = 0; tries < 2 && got == 0; tries++) {
+		again = false;
+		if (lacks_content(v, n))
+			got = presence_refresh_if_old(r, seen, &again, err);
+		if (got < 0 || (!again && r->damaged == damaged)) /* another copy may be sound */
+			break;
+		damaged = r->damaged;
+		seen = presence_lists(r);
 		got = fetch_all(&f, v, n, err);
+	}
 	VEC_FREE(&f.packed);
 	VEC_FREE(&f.small);
 	VEC_FREE(&f.large);

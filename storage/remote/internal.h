@@ -64,6 +64,7 @@ struct remote {
 	VEC(struct digest) bad_indexes;
 	bool slots_old; /* packs were added since */
 	bool packs_old; /* a record was read since they were listed: it may name what lies in a newer one */
+	uint64_t n_lists; /* of packs that were made */
 	struct map *bad; /* name and pack (or BAD_ALONE): copies that didn't match their name; they count as absent */
 	struct map *known; /* blobs and records that lie alone there: name → 1 */
 	VEC(uint8_t) seen; /* names that became known, to be remembered */
@@ -97,7 +98,9 @@ void presence_note_bad(struct remote *r, enum store_space space, const struct di
 bool presence_is_condemned_locked(const struct remote *r, enum remote_kind kind, const struct digest *name);
 void presence_remember(struct remote *r); /* writes what became known into the directory */
 void presence_recall(struct remote *r);
-int presence_refresh_if_old(struct remote *r, bool *ret_did, struct err *err);
+uint64_t presence_lists(struct remote *r); /* how many were made so far */
+/* Lists packs when they are old. *ret_did: a look at what was known when there were `seen` lists has to be made again; another thread may have listed meanwhile. */
+int presence_refresh_if_old(struct remote *r, uint64_t seen, bool *ret_did, struct err *err);
 void presence_free(struct remote *r);
 
 /* send.c: the pack, then its index */

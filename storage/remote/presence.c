@@ -302,6 +302,9 @@ int presence_load(struct remote *r, struct err *err)
 	got = bucket_list(r->bucket, "packs/", NULL, 0, see_pack, &l, err);
 	if (got == 0)
 		got = load_wanted(r, &l, err);
+	pthread_mutex_lock(&r->lock);
+	r->n_lists += got == 0;
+	pthread_mutex_unlock(&r->lock);
 	if (got == 0) {
 		drop_unlisted(r, l.listed);
 		if (first)
@@ -319,19 +322,30 @@ void remote_expect_news(struct remote *r)
 	pthread_mutex_unlock(&r->lock);
 }
 
-int presence_refresh_if_old(struct remote *r, bool *ret_did, struct err *err)
+uint64_t presence_lists(struct remote *r)
 {
-	bool old;
+	uint64_t n;
+
+	pthread_mutex_lock(&r->lock);
+	n = r->n_lists;
+	pthread_mutex_unlock(&r->lock);
+	return n;
+}
+
+int presence_refresh_if_old(struct remote *r, uint64_t seen, bool *ret_did, struct err *err)
+{
+	bool old, newer;
 	int got = 0;
 
 	pthread_mutex_lock(&r->io);
 	pthread_mutex_lock(&r->lock);
 	old = r->packs_old;
+	newer = r->n_lists != seen; /* by another thread, which we waited for: what it brought hasn't been looked at */
 	pthread_mutex_unlock(&r->lock);
-	if (old)
+	if (old && !newer)
 		got = presence_load(r, err);
 	pthread_mutex_unlock(&r->io);
-	*ret_did = old;
+	*ret_did = old || newer;
 	return got;
 }
 
@@ -453,13 +467,14 @@ static bool may_lie_alone(struct remote *r, const struct remote_object *o)
 }
 
 /* Marks what is known to be there; the places of what has to be asked for go to *ask. */
-static void look(struct remote *r, struct remote_object *v, size_t n, size_t *ask, size_t *ret_ask, size_t *ret_missing)
+static void look(struct remote *r, struct remote_object *v, size_t n, size_t *ask, size_t *ret_ask, size_t *ret_missing, uint64_t *ret_seen)
 {
 	struct pack_member m;
 	uint32_t pack;
 
 	*ret_ask = *ret_missing = 0;
 	pthread_mutex_lock(&r->lock);
+	*ret_seen = r->n_lists;
 	for (size_t i = 0; i < n; i++) {
 		if (v[i].there)
 			continue;
@@ -499,23 +514,38 @@ static int ask_heads(struct remote *r, struct remote_object *v, const size_t *as
 	return got;
 }
 
-int remote_has(struct remote *r, struct remote_object *v, size_t n, struct err *err)
+static int has(struct remote *r, struct remote_object *v, size_t n, bool fresh, struct err *err)
 {
 	_cleanup_(freep) size_t *ask = xcalloc(n + 1, sizeof(*ask));
 	size_t n_ask, missing;
+	uint64_t seen;
 	bool did = false;
 
 	if (remote_attach(r, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n; i++)
 		v[i].there = false;
-	look(r, v, n, ask, &n_ask, &missing);
-	if (missing > n_ask && presence_refresh_if_old(r, &did, err) < 0)
-		return -1;
-	if (did)
-		look(r, v, n, ask, &n_ask, &missing);
+	look(r, v, n, ask, &n_ask, &missing, &seen);
+	/* A list that another thread made meanwhile may have begun before this call; the one after it hasn't. */
+	for (int lists = 0; fresh && lists < 2 && missing > n_ask; lists++) {
+		if (presence_refresh_if_old(r, seen, &did, err) < 0)
+			return -1;
+		if (!did)
+			break;
+		look(r, v, n, ask, &n_ask, &missing, &seen);
+	}
 	for (size_t i = 0; i < n_ask; i += HEADS_AT_ONCE)
 		if (ask_heads(r, v, ask + i, MIN(n_ask - i, (size_t)HEADS_AT_ONCE), err) < 0)
 			return err_wrap(err, "looking into %s", remote_uri(r));
 	return 0;
+}
+
+int remote_has(struct remote *r, struct remote_object *v, size_t n, struct err *err)
+{
+	return has(r, v, n, true, err);
+}
+
+int remote_has_as_listed(struct remote *r, struct remote_object *v, size_t n, struct err *err)
+{
+	return has(r, v, n, false, err);
 }

@@ -49,6 +49,8 @@ struct remote_object {
 };
 /* Sets `there` of each. What is condemned isn't. Few requests: packs answer for small content, the rest is asked for in parallel or listed. */
 int remote_has(struct remote *r, struct remote_object *v, size_t n, struct err *err);
+/* The same without a new list of packs, whatever others have written since the last one: says perhaps of too little that it is there. */
+int remote_has_as_listed(struct remote *r, struct remote_object *v, size_t n, struct err *err);
 /* Brings each into `to`, verified; `there` says which are there now. What doesn't match its digest isn't, and is counted. */
 int remote_fetch(struct remote *r, struct store *to, struct remote_object *v, size_t n, struct err *err);
 
