@@ -48,6 +48,8 @@ struct store_ops {
 	int (*bring_records)(struct store *s, enum store_space space, const struct digest *names, size_t n, struct err *err);
 	/* Tiers: what others wrote there meanwhile (store_refresh). */
 	int (*refresh)(struct store *s, enum store_space space, const struct digest *names, size_t n, struct err *err);
+	/* Tiers: store_told(). */
+	void (*told)(struct store *s, const struct content_id *ids, size_t n);
 	/* Tiers: out of the bucket. */
 	int (*drop)(struct store *s, enum store_space space, const struct digest *name, struct err *err);
 	/* Tiers: does the bucket take us? One that can't be reached is no error. */

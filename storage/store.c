@@ -165,6 +165,12 @@ int store_refresh(struct store *s, enum store_space space, const struct digest *
 	return s->ops->refresh ? s->ops->refresh(s, space, names, n, err) : 0;
 }
 
+void store_told(struct store *s, const struct content_id *ids, size_t n)
+{
+	if (s->ops->told)
+		s->ops->told(s, ids, n);
+}
+
 int store_drop(struct store *s, enum store_space space, const struct digest *name, struct err *err)
 {
 	if (s->ops->drop && s->ops->drop(s, space, name, err) < 0)

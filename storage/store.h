@@ -67,6 +67,9 @@ void store_expect(struct store *s, enum store_space space, const struct digest *
 /* Others write to a shared store, too: content that it was found to lack is looked for again from now on, and these records are brought as they are there
  * now; those that aren't there are gone here, too. Nothing to do elsewhere. */
 int store_refresh(struct store *s, enum store_space space, const struct digest *names, size_t n, struct err *err);
+/* Whoever put this content, and all that it reaches, into a shared store has said so: it is believed to be there without a look at the store. n = 0: something that was said
+ * wasn't so; nothing is believed any more. Nothing to do elsewhere. */
+void store_told(struct store *s, const struct content_id *ids, size_t n);
 /* Removes a record here and there. What doesn't exist is fine. */
 int store_drop(struct store *s, enum store_space space, const struct digest *name, struct err *err);
 bool store_is_shared(const struct store *s);

@@ -50,6 +50,18 @@ static const char *keep(struct arena *arena, const char *s)
 	return s ? arena_strdup(arena, s) : NULL;
 }
 
+/* What it made was put into the store by somebody else: it is there, whoever reads it next, and a look that misses something has to be a new one. */
+static void learn_of_store(struct run *r, const struct active *a)
+{
+	enum failure_class f = a->result.failure;
+
+	store_refresh(r->ctx->store, STORE_ACTION, NULL, 0, NULL);
+	if ((f == FAILURE_NONE || f == FAILURE_GATE) && a->result.outputs)
+		store_told(r->ctx->store, a->result.outputs, a->step->n_outputs);
+	else if (f == FAILURE_STORE) /* perhaps it lacked what another had said to be there */
+		store_told(r->ctx->store, NULL, 0);
+}
+
 void run_on_finished(void *arg, uint64_t attempt_id, struct runner_result *result)
 {
 	struct run *r = arg;
@@ -65,8 +77,8 @@ void run_on_finished(void *arg, uint64_t attempt_id, struct runner_result *resul
 	a->result.continues = (char *)keep(a->arena, result->continues);
 	a->result.node = keep(a->arena, result->node);
 	a->waiting_for = NULL;
-	if (r->ctx->runner->ops->durable) /* what it made was put into the store by somebody else */
-		store_refresh(r->ctx->store, STORE_ACTION, NULL, 0, NULL);
+	if (r->ctx->runner->ops->durable)
+		learn_of_store(r, a);
 	VEC_PUSH(&r->ended, a);
 	r->wake = true;
 }

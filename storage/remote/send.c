@@ -434,6 +434,25 @@ static int send_space(struct sender *s, enum store_space space, struct remote_ob
 	return got;
 }
 
+/* Fewer are sent for nothing, at worst, than a new list of packs costs. */
+#define WORTH_A_LIST 64
+
+/* All that the bucket lacks can be sent from here. What can't may lie there in newer packs. */
+static bool can_send(struct sender *s, const struct remote_object *v, size_t n)
+{
+	size_t lacks = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		bool here = false;
+
+		if (v[i].there)
+			continue;
+		if (++lacks > WORTH_A_LIST || s->from->ops->has(s->from, v[i].space, &v[i].name, &v[i].size, 1, &here, NULL) < 0 || !here)
+			return false;
+	}
+	return true;
+}
+
 /* Records aren't asked for: putting them asks. */
 static int ask_contents(struct sender *s, struct remote_object *v, size_t n, struct err *err)
 {
@@ -445,6 +464,8 @@ static int ask_contents(struct sender *s, struct remote_object *v, size_t n, str
 		if (v[i].space <= STORE_TREE)
 			contents[m++] = v[i];
 	if (m)
+		got = remote_has_as_listed(s->r, contents, m, err);
+	if (got == 0 && !can_send(s, contents, m))
 		got = remote_has(s->r, contents, m, err);
 	for (size_t i = 0; i < n && got == 0; i++) {
 		v[i].there = v[i].space <= STORE_TREE && contents[at++].there;

@@ -38,6 +38,7 @@ struct tier {
 	int64_t failed_at_ns; /* monotonic; 0: the last try went well */
 	struct err failure;   /* the first since it went well */
 	struct map *absent;   /* records that the bucket was just asked for in vain: name → second of the monotonic clock */
+	struct digest_set *told; /* contents that are in the bucket, say those who put them there */
 	struct map *touched;  /* objects that were read by this process, when the directory is bounded */
 	uint64_t added_bytes; /* to the directory, since it was last looked at */
 	bool was_scanned;
@@ -133,6 +134,14 @@ static void touch(struct tier *t, enum store_space space, const struct digest *n
 
 /* --- reading ---------------------------------------------------------------------------------------------------------------------- */
 
+static void take_told(struct tier *t, const struct digest *names, size_t n, bool *ret)
+{
+	pthread_mutex_lock(&t->base.lock);
+	for (size_t i = 0; i < n && digest_set_len(t->told); i++)
+		ret[i] |= digest_set_has(t->told, &names[i]);
+	pthread_mutex_unlock(&t->base.lock);
+}
+
 static int ask_remote(struct tier *t, enum store_space space, const struct digest *names, const uint64_t *sizes, size_t n, bool *ret, struct err *err)
 {
 	struct remote_object *v = xcalloc(n + 1, sizeof(*v));
@@ -162,6 +171,8 @@ static int tier_has(struct store *s, enum store_space space, const struct digest
 	for (size_t i = 0; i < n; i++)
 		if (ret[i])
 			enqueue(t, space, &names[i], sizes[i], false, false);
+	if (space <= STORE_TREE)
+		take_told(t, names, n, ret);
 	return ask_remote(t, space, names, sizes, n, ret, err);
 }
 
@@ -428,6 +439,28 @@ static int tier_refresh(struct store *s, enum store_space space, const struct di
 	store_free(fresh);
 	free(v);
 	return r;
+}
+
+/* A listing that is there with all that it reaches needn't be read to find that out. */
+static void tier_told(struct store *s, const struct content_id *ids, size_t n)
+{
+	static const struct digest any = { { 0 } };
+	struct tier *t = tier_of(s);
+
+	pthread_mutex_lock(&s->lock);
+	if (n == 0) {
+		digest_set_free(t->told);
+		t->told = digest_set_new();
+	}
+	for (size_t i = 0; i < n; i++)
+		if (ids[i].kind != CONTENT_NONE)
+			digest_set_add(t->told, &ids[i].digest);
+	pthread_mutex_unlock(&s->lock);
+	if (n == 0)
+		store_forget(s, &any);
+	for (size_t i = 0; i < n; i++)
+		if (ids[i].kind == CONTENT_TREE)
+			store_note_complete(s, &ids[i].digest);
 }
 
 static int tier_drop(struct store *s, enum store_space space, const struct digest *name, struct err *err)
@@ -710,6 +743,7 @@ static void tier_free(struct store *s)
 	map_free(t->index);
 	map_free(t->touched);
 	map_free(t->absent);
+	digest_set_free(t->told);
 	VEC_FREE(&t->objects);
 	pthread_mutex_destroy(&t->sending);
 	store_base_deinit(s);
@@ -720,13 +754,14 @@ static const struct store_ops tier_ops = {
 	.has = tier_has, .get = tier_get, .put = tier_put, .del = tier_del, .list = tier_list, .sync = tier_sync, .open = tier_open,
 	.set_aside = tier_set_aside, .del_old = tier_del_old, .read_note = tier_read_note, .write_note = tier_write_note, .lock_gc = tier_lock_gc,
 	.leftovers = tier_leftovers, .open_temp = tier_open_temp, .publish_temp = tier_publish_temp, .move_in = tier_move_in, .bring = tier_bring,
-	.bring_records = tier_bring_records, .refresh = tier_refresh, .drop = tier_drop, .attach = tier_attach, .unsent = tier_unsent, .free = tier_free,
+	.bring_records = tier_bring_records, .refresh = tier_refresh, .told = tier_told, .drop = tier_drop, .attach = tier_attach, .unsent = tier_unsent, .free = tier_free,
 };
 /* In front of a store in memory, which has no files. */
 static const struct store_ops memory_tier_ops = {
 	.has = tier_has, .get = tier_get, .put = tier_put, .del = tier_del, .list = tier_list, .sync = tier_sync, .open = tier_open,
 	.set_aside = tier_set_aside, .del_old = tier_del_old, .read_note = tier_read_note, .write_note = tier_write_note, .lock_gc = tier_lock_gc,
-	.bring = tier_bring, .bring_records = tier_bring_records, .refresh = tier_refresh, .drop = tier_drop, .attach = tier_attach, .unsent = tier_unsent, .free = tier_free,
+	.bring = tier_bring, .bring_records = tier_bring_records, .refresh = tier_refresh, .told = tier_told, .drop = tier_drop, .attach = tier_attach,
+	.unsent = tier_unsent, .free = tier_free,
 };
 
 struct store *tier_new(struct store *local, struct remote *remote, const struct store_options *o)
@@ -741,6 +776,7 @@ struct store *tier_new(struct store *local, struct remote *remote, const struct 
 	t->index = map_new();
 	t->touched = map_new();
 	t->absent = map_new();
+	t->told = digest_set_new();
 	/* Others may bound the directory: they must know of us. When it can't be said, they may only cost us another fetch. */
 	if (local->ops->open_temp)
 		evict_user_new(local->uri, &t->user, NULL);
