@@ -350,14 +350,15 @@ static bool live(struct world *w, const struct pipeline *p)
 	struct reproduction *rep;
 	struct run_row *rows;
 	struct err err = { 0 };
-	int64_t ended_before_ns;
+	struct run_row before = { 0 };
 	size_t n;
 	int r;
 
 	assert_int_equal(loop_new(&w->clock, &ctx.loop, NULL), 0);
 	assert_int_equal(runner_fake_durable_new(ctx.loop, w->jobs, &ctx.runner, NULL), 0);
 	assert_int_equal(record_all_runs(w->db, w->arena, &rows, &n, NULL), 0);
-	ended_before_ns = n ? rows[0].ended_ns : 0;
+	if (n)
+		before = rows[0];
 	w->lives++;
 	r = n ? run_resume(&ctx, rows[0].id, 0, w->arena, &w->row, &rep, &err) : run_start(&ctx, p, &o, w->arena, &w->row, &err);
 	ctx.runner->ops->free(ctx.runner);
@@ -370,7 +371,7 @@ static bool live(struct world *w, const struct pipeline *p)
 		bury(w, &rows[0]);
 	if (n)
 		w->row = rows[0];
-	return n && rows[0].state != RUN_RUNNING && rows[0].ended_ns != ended_before_ns;
+	return n && rows[0].state != RUN_RUNNING && (rows[0].ended_ns != before.ended_ns || rows[0].state != before.state);
 }
 
 static void wake(unsigned long kill_at)
@@ -440,7 +441,8 @@ static void check_nothing_left(struct world *w)
 	struct attempt_row *rows;
 	size_t n;
 
-	if (runner_fake_world_jobs(w->jobs))
+	/* One that died between the run's last row and its own end leaves them to their time to live. */
+	if (runner_fake_world_jobs(w->jobs) && !engine.dead)
 		fail_msg("seed %llu: %zu Jobs are left", (unsigned long long)w->number, runner_fake_world_jobs(w->jobs));
 	assert_int_equal(record_run_attempts(w->db, w->row.rowid, w->arena, &rows, &n, NULL), 0);
 	for (size_t i = 0; i < n; i++)
