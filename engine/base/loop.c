@@ -239,19 +239,15 @@ void loop_post(struct loop *l, loop_fn fn, void *arg)
 
 static bool read_mail(struct loop *l)
 {
-	VEC(struct mail) mail = { 0 };
 	bool any;
 
 	pthread_mutex_lock(&l->lock);
-	mail.v = l->mailbox.v;
-	mail.n = l->mailbox.n;
-	l->mailbox.v = NULL;
-	l->mailbox.n = l->mailbox.cap = 0;
+	__auto_type mail = VEC_TAKE(&l->mailbox);
 	pthread_mutex_unlock(&l->lock);
 	any = mail.n > 0;
 	for (size_t i = 0; i < mail.n; i++)
 		mail.v[i].fn(mail.v[i].arg);
-	free(mail.v);
+	VEC_FREE(&mail);
 	return any;
 }
 

@@ -58,6 +58,8 @@ size_t arena_bytes(const struct arena *a); /* bytes taken from the system */
 		(vec)->v = NULL;               \
 		(vec)->n = (vec)->cap = 0;     \
 	} while (0)
+/* All that is in it, for `__auto_type taken`, which the caller VEC_FREEs; it is empty then. */
+#define VEC_TAKE(vec) ({ __auto_type _taken = *(vec); (vec)->v = NULL; (vec)->n = (vec)->cap = 0; _taken; })
 /* What is in it goes to *ret (an array in the arena, never NULL) and *ret_n; the vector is freed. */
 #define VEC_TO_ARENA(vec, arena, ret, ret_n)                                          \
 	do {                                                                          \

@@ -308,20 +308,18 @@ static void apply_end(struct run *r, struct active *a)
 
 static int start_parked(struct run *r, struct err *err)
 {
-	size_t n = r->parked.n, started = 0;
-	struct plan_task **v = r->parked.v;
+	__auto_type tried = VEC_TAKE(&r->parked);
+	size_t started = 0;
 	int result = 0;
 
-	r->parked.v = NULL;
-	r->parked.n = r->parked.cap = 0;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < tried.n; i++) {
 		int s;
 
 		if (result < 0 || r->slots.jobs_used >= r->slots.jobs) {
-			VEC_PUSH(&r->parked, v[i]);
+			VEC_PUSH(&r->parked, tried.v[i]);
 			continue;
 		}
-		s = start_task(r, v[i], err);
+		s = start_task(r, tried.v[i], err);
 		if (s < 0)
 			result = -1;
 		if (s > 0 && i == 0)
@@ -329,7 +327,7 @@ static int start_parked(struct run *r, struct err *err)
 		started += s > 0 && i > 0;
 	}
 	r->passed_over += (unsigned)started;
-	free(v);
+	VEC_FREE(&tried);
 	return result;
 }
 

@@ -153,17 +153,12 @@ static void shut_late(struct web *w, int64_t now)
 
 static void resume_waiting(struct web *w)
 {
-	VEC(struct MHD_Connection *) v;
-
 	pthread_mutex_lock(&w->lock);
-	v.v = w->waiting.v;
-	v.n = w->waiting.n;
-	w->waiting.v = NULL;
-	w->waiting.n = w->waiting.cap = 0;
+	__auto_type waiting = VEC_TAKE(&w->waiting);
 	pthread_mutex_unlock(&w->lock);
-	for (size_t i = 0; i < v.n; i++)
-		w->api->resume_connection(v.v[i]);
-	free(v.v);
+	for (size_t i = 0; i < waiting.n; i++)
+		w->api->resume_connection(waiting.v[i]);
+	VEC_FREE(&waiting);
 }
 
 static void on_tick(void *arg)

@@ -33,7 +33,11 @@ static void test_arena_random(void **state)
 			for (size_t k = 0; k < got.v[i].n; k++)
 				assert_int_equal(got.v[i].p[k], i % 251 + 1);
 		assert_true(arena_bytes(a) > 0);
-		VEC_FREE(&got);
+		__auto_type taken = VEC_TAKE(&got);
+		assert_null(got.v);
+		assert_int_equal(got.n + got.cap, 0);
+		VEC_FREE(&taken);
+		assert_null(taken.v);
 		arena_free(a);
 	}
 	arena_free(NULL);
