@@ -77,26 +77,42 @@ const char *bucket_uri(const struct bucket *b)
 
 /* --- keys --------------------------------------------------------------------------------------------------------------- */
 
-/* Whole keys of a batch; what they replace is put back after the call. */
+/* Whole keys of a batch. */
 struct keys {
 	struct arena *arena;
 	const char **whole;
+	const char ***places; /* where they stand for the length of a call */
+	const char **given;   /* what stood there before */
+	size_t n;
 };
 
 static void keys_init(struct keys *k, size_t n)
 {
-	k->arena = arena_new();
+	*k = (struct keys){ .arena = arena_new() };
 	k->whole = arena_alloc(k->arena, (n + 1) * sizeof(*k->whole));
+	k->places = arena_alloc(k->arena, (n + 1) * sizeof(*k->places));
+	k->given = arena_alloc(k->arena, (n + 1) * sizeof(*k->given));
+}
+
+static void keys_add(struct keys *k, const struct bucket *b, const char *key)
+{
+	k->whole[k->n++] = arena_printf(k->arena, "%s%s", b->prefix, key);
+}
+
+static void keys_add_in_place(struct keys *k, const struct bucket *b, const char **place)
+{
+	k->places[k->n] = place;
+	k->given[k->n] = *place;
+	keys_add(k, b, *place);
+	*place = k->whole[k->n - 1];
 }
 
 static void keys_deinit(struct keys *k)
 {
+	for (size_t i = 0; i < k->n; i++)
+		if (k->places[i])
+			*k->places[i] = k->given[i];
 	arena_free(k->arena);
-}
-
-static const char *whole(struct keys *k, const struct bucket *b, const char *key)
-{
-	return arena_printf(k->arena, "%s%s", b->prefix, key);
 }
 
 int bucket_put_many(struct bucket *b, struct bucket_put *const *v, size_t n, struct err *err)
@@ -106,12 +122,8 @@ int bucket_put_many(struct bucket *b, struct bucket_put *const *v, size_t n, str
 
 	keys_init(&k, n);
 	for (size_t i = 0; i < n; i++)
-		k.whole[i] = v[i]->key;
-	for (size_t i = 0; i < n; i++)
-		v[i]->key = whole(&k, b, k.whole[i]);
+		keys_add_in_place(&k, b, &v[i]->key);
 	r = b->ops->put_many(b, v, n, err);
-	for (size_t i = 0; i < n; i++)
-		v[i]->key = k.whole[i];
 	keys_deinit(&k);
 	return r;
 }
@@ -123,21 +135,10 @@ int bucket_get_many(struct bucket *b, struct bucket_get *const *v, size_t n, str
 
 	keys_init(&k, n);
 	for (size_t i = 0; i < n; i++)
-		k.whole[i] = v[i]->key;
-	for (size_t i = 0; i < n; i++)
-		v[i]->key = whole(&k, b, k.whole[i]);
+		keys_add_in_place(&k, b, &v[i]->key);
 	r = b->ops->get_many(b, v, n, err);
-	for (size_t i = 0; i < n; i++)
-		v[i]->key = k.whole[i];
 	keys_deinit(&k);
 	return r;
-}
-
-static void take_keys(struct keys *k, const struct bucket *b, const char *const *keys, size_t n)
-{
-	keys_init(k, n);
-	for (size_t i = 0; i < n; i++)
-		k->whole[i] = whole(k, b, keys[i]);
 }
 
 int bucket_head_many(struct bucket *b, const char *const *keys, size_t n, bool *ret_there, uint64_t *ret_sizes, struct err *err)
@@ -145,7 +146,9 @@ int bucket_head_many(struct bucket *b, const char *const *keys, size_t n, bool *
 	struct keys k;
 	int r;
 
-	take_keys(&k, b, keys, n);
+	keys_init(&k, n);
+	for (size_t i = 0; i < n; i++)
+		keys_add(&k, b, keys[i]);
 	r = b->ops->head_many(b, k.whole, n, ret_there, ret_sizes, err);
 	keys_deinit(&k);
 	return r;
@@ -156,7 +159,9 @@ int bucket_delete_many(struct bucket *b, const char *const *keys, size_t n, stru
 	struct keys k;
 	int r;
 
-	take_keys(&k, b, keys, n);
+	keys_init(&k, n);
+	for (size_t i = 0; i < n; i++)
+		keys_add(&k, b, keys[i]);
 	r = b->ops->delete_many(b, k.whole, n, err);
 	keys_deinit(&k);
 	return r;
