@@ -99,7 +99,7 @@ int record_key_bytes(struct db *db, const struct digest *key, struct str *ret, s
 	return r < 0 ? -1 : 0;
 }
 
-int content_row(struct db *db, const struct content_id *id, int64_t *ret, struct err *err)
+int content_row_find(struct db *db, const struct content_id *id, int64_t *ret, struct err *err)
 {
 	sqlite3_stmt *s = db_prepare(db, "SELECT id FROM content WHERE digest = ? AND kind = ?", err);
 	int r;
@@ -112,6 +112,15 @@ int content_row(struct db *db, const struct content_id *id, int64_t *ret, struct
 	if (r > 0)
 		*ret = sqlite3_column_int64(s, 0);
 	sqlite3_reset(s);
+	return r;
+}
+
+/* The same, made when it is new. */
+static int content_row(struct db *db, const struct content_id *id, int64_t *ret, struct err *err)
+{
+	int r = content_row_find(db, id, ret, err);
+	sqlite3_stmt *s;
+
 	if (r != 0)
 		return r < 0 ? -1 : 0;
 	s = db_prepare(db, "INSERT INTO content (digest, kind, size) VALUES (?,?,?)", err);

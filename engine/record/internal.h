@@ -38,8 +38,8 @@ const char *column_text(sqlite3_stmt *s, int i, struct arena *arena); /* NULL wh
 bool column_digest(sqlite3_stmt *s, int i, struct digest *ret);	     /* false when null or of another size */
 bool column_id(sqlite3_stmt *s, int i, struct content_id *ret);	     /* likewise; then CONTENT_NONE */
 
-/* Row of `content` for an id, made when it is new. */
-int content_row(struct db *db, const struct content_id *id, int64_t *ret, struct err *err);
+/* Row of `content` for an id: 1 it has one, 0 it has none. */
+int content_row_find(struct db *db, const struct content_id *id, int64_t *ret, struct err *err);
 /* A new row, under `id` or the next one that is free (0); sets a->id. 1: the id is taken, or the run has an attempt of that task and number. */
 int attempt_insert(struct db *db, struct attempt_row *a, int64_t id, struct err *err);
 void read_attempt_row(sqlite3_stmt *s, struct arena *arena, struct attempt_row *ret);

@@ -59,15 +59,9 @@ int lineage_find(struct db *db, const char *hex, struct content_id *ret, struct 
 
 int lineage_knows(struct db *db, const struct content_id *id, bool *ret, struct err *err)
 {
-	sqlite3_stmt *s = db_prepare(db, "SELECT 1 FROM content WHERE digest = ? AND kind = ?", err);
-	int r;
+	int64_t row;
+	int r = content_row_find(db, id, &row, err);
 
-	if (!s)
-		return -1;
-	bind_digest(s, 1, &id->digest);
-	sqlite3_bind_int(s, 2, id->kind);
-	r = db_step(db, s, err);
-	sqlite3_reset(s);
 	*ret = r > 0;
 	return r < 0 ? -1 : 0;
 }
