@@ -38,19 +38,21 @@ step() {
 		echo "    $line"
 	done
 }
+again=('checkpoint: ckpt/' 'retry: {max: 2, backoff: 1s}')
 {
 	printf 'pipeline: frames\nsteps:\n'
 	step tensorflow 'servers: 1' ''
-	step jax 'procs_per_node: 1' ', PAUSE_AT: "20"' 'checkpoint: ckpt/' 'retry: {max: 2, backoff: 1s}'
+	step jax 'procs_per_node: 1' ', PAUSE_AT: "20"' "${again[@]}"
 	step ps 'servers: 2' ''
-	step mpi 'procs_per_node: 2' ''
+	step mpi 'procs_per_node: 2' ', PAUSE_AT: "20"' "${again[@]}"
 } >frames.yaml
 main_of() { kubectl logs -l "cairn/step=$1,batch.kubernetes.io/job-completion-index=$2" -c main --tail=-1 2>/dev/null; }
-# rank_on INDEX: the process of `jax` in the pod with this number, as the node sees it.
-rank_on() {
-	cluster_inside sh -c 'for p in $(pgrep -f "^/usr/bin/python3 train.py jax"); do
-		if [ -n "$(tr "\0" "\n" </proc/$p/environ 2>/dev/null | sed -n "/^JOB_COMPLETION_INDEX=$0\$/p")" ]; then echo $p; fi
-	done' "$1"
+# kill_paused STEP POD VARIABLE=VALUE: the rank that has this in its environment, once the log of the pod with this number says that it waits.
+kill_paused() {
+	wait_until 120 eval "[ -n \"\$(main_of $1 $2 | sed -n /paused/p)\" ]"
+	cluster_inside sh -c 'for p in $(pgrep -f "^/usr/bin/python3 train.py $0"); do
+		if [ -n "$(tr "\0" "\n" </proc/$p/environ 2>/dev/null | sed -n "/^$1\$/p")" ]; then kill -9 $p; fi
+	done' "$1" "$3"
 }
 # whole STEP: its bytes and its series are those of the local run, and each rank says so of its weights.
 whole() {
@@ -66,7 +68,7 @@ whole() {
 	test_is "$(sed -n 's/^\[rank [0-9]*\] weights //p' "$1.log" | sort -u)" "${weights%% *}"
 }
 
-test_expect 'four frameworks, two pods each, in one run; a process of jax is killed' '
+test_expect 'four frameworks, two pods each, in one run; a rank of jax and one of mpi are killed' '
 	sed "s/, PAUSE_AT: .20.//" frames.yaml >here.yaml
 	cairn -q run --on local here.yaml
 	for s in tensorflow jax ps mpi; do
@@ -76,11 +78,11 @@ test_expect 'four frameworks, two pods each, in one run; a process of jax is kil
 	cmp tensorflow.here jax.here # whatever the way that gradients go
 	cmp tensorflow.here ps.here
 	start frames cairn run -k frames.yaml
-	wait_until 120 eval "[ -n \"\$(main_of jax 1 | sed -n /paused/p)\" ]"
-	cluster_inside kill -9 $(rank_on 1)
+	kill_paused jax 1 JAX_PROCESS_ID=1
+	kill_paused mpi 0 OMPI_COMM_WORLD_RANK=3 # in pod 1
 	wait_until 120 test -s frames.rc
 	test_is "$(cat frames.rc)" 0 || { cat frames.out; kubectl get pods -o wide; kubectl get events | tail -n 20; exit 1; }
-	test_is "$(cluster_count jobs frames)" 5 # one each, and one again
+	test_is "$(cluster_count jobs frames)" 6 # one each, and two again
 '
 
 test_expect 'tensorflow: TF_CONFIG names each member where it listens, the parameter server too' '
@@ -112,12 +114,16 @@ test_expect 'ps: servers in both pods get what the workers push, by way of the s
 	for s in 0 1; do test_grep "^\[server $s\] served $(cut -d " " -f 1 half$s)" ps.log; done
 '
 
-test_expect 'mpi: four ranks gather by MPI over two pods, which mpirun reached without ssh' '
+test_expect 'mpi: four ranks gather by MPI over two pods, which mpirun reached without ssh; one was killed' '
 	whole mpi
-	for r in 0 1 2 3; do test_grep "^\[rank $r\] rank $r of 4 begins at 0 in pod $((r / 2))" mpi.log; done
+	for r in 0 1 2 3; do test_grep "^\[rank $r\] rank $r of 4 begins at 16 in pod $((r / 2))" mpi.log; done
 	test_grep "^\[rank 0\] met rank 3 in pod 1" mpi.log
 	test_no_grep "<stdout>" mpi.log
 	test_grep "^=== node 1 of 2, on node1: printed nothing ===$" mpi.log # mpirun has it all
+	cairn logs mpi --attempt 1 >first.log
+	test_grep "^\[rank 3\] rank 3 of 4 begins at 0 in pod 1" first.log
+	test_grep "^train: error: rank 3 (was killed by SIGKILL|ended with exit status 137); the others were stopped" first.log
+	test_grep "train: error: rank 3 (was killed by SIGKILL|ended with exit status 137)" frames.out
 '
 
 # --- the frameworks themselves ----------------------------------------------------------------------------------------------------------
