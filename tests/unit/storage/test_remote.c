@@ -641,6 +641,56 @@ static void test_threads(void **state)
 	store_free(b);
 }
 
+struct other {
+	struct store *s;
+	struct content_id news;
+	bool went;
+};
+
+/* Another thread of ours, which reads what is new, and so lists the packs. */
+static void other_reads(void *arg, const char *what, const char *key)
+{
+	struct other *o = arg;
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	struct err err = { 0 };
+
+	if (o->went || !str_eq(what, "get"))
+		return;
+	o->went = true;
+	ok(content_read(o->s, &o->news, 100, &bytes, &err), &err);
+}
+
+/* That the news were listed by somebody else meanwhile is no reason not to look again. */
+static void test_news_that_another_found(void **state)
+{
+	struct store *w = machine("a", STORE_READ_WRITE), *s, *to = store_memory_new();
+	struct other o = { 0 };
+	struct content_id old, news[2];
+	struct remote_object v[2] = { { 0 } };
+	struct err err = { 0 };
+
+	ok(content_put_bytes(w, "old", 3, &old, &err), &err);
+	ok(store_sync(w, &err), &err);
+	o.s = s = machine("b", STORE_READ_WRITE);
+	v[0] = (struct remote_object){ .space = STORE_BLOB, .name = old.digest, .size = 3 };
+	ok(remote_has(tier_remote(s), v, 1, &err), &err);
+	assert_true(v[0].there);
+
+	for (int i = 0; i < 2; i++)
+		ok(content_put_bytes(w, i ? "new1" : "new0", 4, &news[i], &err), &err);
+	ok(store_sync(w, &err), &err);
+	ok(store_refresh(s, STORE_ACTION, NULL, 0, &err), &err); /* news are expected */
+	o.news = news[1];
+	v[1] = (struct remote_object){ .space = STORE_BLOB, .name = news[0].digest, .size = 4 };
+	faults((struct bucket_memory_faults){ .before = other_reads, .arg = &o });
+	ok(remote_fetch(tier_remote(s), to, v, 2, &err), &err);
+	faults((struct bucket_memory_faults){ 0 });
+	assert_true(o.went && v[0].there && v[1].there);
+	store_free(to);
+	store_free(s);
+	store_free(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -656,6 +706,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_least_recently_used_goes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_what_is_in_use_stays, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_news_that_another_found, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
