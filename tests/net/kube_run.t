@@ -481,9 +481,9 @@ test_expect --needs curl 'cancel --server of a run that has no engine any more d
 	stop orphaned KILL
 	status
 	run=$(json status.json "d[\"run\"][\"id\"]")
-	test_is "$(objects /apis/batch/v1/namespaces/lab/jobs)" 1
+	test_must_fail jobs_ended
 	CAIRN_SERVE_TOKEN=0123456789abcdef0123456789abcdef cairn cancel "$run" --server "$(cat served.url)"
-	wait_until 30 no_jobs
+	wait_until 30 jobs_ended # deleted, that is: its program is held
 	test_is "$(state)" cancelled
 	test_is "$(json status.json "d[\"tasks\"][0][\"message\"]")" "stopped on request"
 	let_go
