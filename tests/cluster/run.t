@@ -205,4 +205,40 @@ if [ "${CAIRN_TEST_FULL:-0}" = 1 ] && python3 -c 'import torch' 2>/dev/null; the
 else
 	test_skip 'the example fashion, end to end' 'takes minutes: CAIRN_TEST_FULL=1'
 fi
+
+test_expect '--cache off: nobody.s results are taken, though all goes through the bucket' '
+	cat >off.yaml <<-E
+		pipeline: alone
+		defaults: {image: $BUSYBOX, resources: {cpu: 50m, memory: 32Mi}}
+		steps:
+		  a: {run: "echo from a >o", outputs: {o: o}}
+		  b: {run: "cat \${{ inputs.i }} >o", inputs: {i: "\${{ steps.a.outputs.o }}"}, outputs: {o: o}}
+	E
+	before=$(cluster_count jobs one)
+	cairn run off.yaml >plain.out 2>&1
+	test_no_grep waits plain.out
+	CAIRN_DIR=$PWD/off.state cairn run -q --cache off off.yaml
+	test_is "$(cluster_count jobs one)" $((before + 4))
+	CAIRN_DIR=$PWD/off.state cairn get b/o -o off.o
+	test_is "$(cat off.o)" "from a"
+	CAIRN_DIR=$PWD/on.state cairn run -q off.yaml
+	test_is "$(cluster_count jobs one)" $((before + 4))
+'
+test_expect --needs script 'the newest numbers of a training in a pod are shown while it runs' '
+	cat >trains.yaml <<-E
+		pipeline: trains
+		defaults: {image: $BUSYBOX, resources: {cpu: 50m, memory: 64Mi}}
+		steps:
+		  t:
+		    run: "i=0; while [ \$i -lt 25 ]; do i=\$((i + 1)); echo loss=0.\$i step=\$i; sleep 1; done; echo x >o"
+		    outputs: {o: o}
+		    cache: false
+		    distributed: {framework: torch, procs_per_node: 1}
+	E
+	start trains env TERM=xterm CAIRN_TEST_KUBE_SERIES=1s script -qec "cairn run trains.yaml" /dev/null
+	wait_until 60 grep -q "loss=0\.[0-9]" trains.out
+	test_missing trains.rc
+	wait_until 60 test -s trains.rc
+	test_is "$(cat trains.rc)" 0
+'
 test_done
