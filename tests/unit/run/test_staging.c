@@ -70,7 +70,7 @@ static uint64_t lists(void)
 	return c.lists;
 }
 
-static uint64_t gets(void)
+static uint64_t fetches(void)
 {
 	struct bucket_memory_counts c;
 
@@ -92,13 +92,13 @@ static void test_chains_list_nothing(void **state)
 		struct content_id id = made_by_pod(i);
 
 		lists_before = lists();
-		gets_before = gets();
+		gets_before = fetches();
 		store_refresh(s, STORE_ACTION, NULL, 0, NULL); /* as run_on_finished() does */
 		store_told(s, &id, 1);
 		if (publish(s, &id, i, &err) < 0)
 			fail_msg("%s", err.msg);
 		by_engine_lists += lists() - lists_before;
-		by_engine_gets += gets() - gets_before;
+		by_engine_gets += fetches() - gets_before;
 	}
 	assert_true(by_engine_lists <= 2);
 	assert_true(by_engine_gets <= 2);
