@@ -383,22 +383,37 @@ int kube_lease_new(const struct kube_access *a, const struct kube_lease_options 
 	return 0;
 }
 
-/* The record without a holder: the next one who looks takes it. */
-static void release_it(struct kube_lease *l)
+static int put_without_holder(struct kube_lease *l, struct err *err)
 {
-	const struct kube_client_options co = { .qps = 100, .burst = 100, .max_connections = 1, .patience_ns = NS_PER_S };
-	const struct kube_access *a = kube_client_access(l->client);
 	json_t *body = json_deep_copy(l->seen), *spec = json_object_get(body, "spec"), *answer = NULL;
-	struct err err = { 0 };
+	int r;
 
 	json_object_del(spec, "holderIdentity");
 	json_object_set_new(spec, "leaseDurationSeconds", json_integer(1));
 	json_object_set_new(spec, "renewTime", time_text());
+	r = ask(l, "PUT", body, RELEASE_NS, &answer, err);
+	json_decref(answer);
+	json_decref(body);
+	return r;
+}
+
+/* The record without a holder: the next one who looks takes it. A renewal that was cancelled may have got there all the same: then what is known is older than the record. */
+static void release_it(struct kube_lease *l)
+{
+	const struct kube_client_options co = { .qps = 100, .burst = 100, .max_connections = 1, .patience_ns = NS_PER_S };
+	const struct kube_access *a = kube_client_access(l->client);
+	struct err err = { 0 };
+	json_t *now = NULL;
+
 	kube_client_free(l->client); /* cancelled */
 	l->client = NULL;
-	if (kube_client_new(a, &co, &l->client, &err) == 0 && ask(l, "PUT", body, RELEASE_NS, &answer, &err) == 0)
-		json_decref(answer);
-	json_decref(body);
+	if (kube_client_new(a, &co, &l->client, &err) < 0 || put_without_holder(l, &err) == 0 || err.code != ERR_CHANGED)
+		return;
+	if (ask(l, "GET", NULL, RELEASE_NS, &now, NULL) < 0)
+		return;
+	see(l, now);
+	if (str_eq(holder_of(now), l->identity))
+		put_without_holder(l, NULL);
 }
 
 void kube_lease_free(struct kube_lease *l, bool release)
