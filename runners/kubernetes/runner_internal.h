@@ -114,6 +114,7 @@ struct kube {
 	struct pool *pool;
 	char *run_id; /* that is watched; NULL: none yet */
 	struct view jobs, pods;
+	char *trouble; /* of the two, what was told first, until both are well: words that stay as long as it lasts */
 	struct inbox inbox;
 	struct loop_source *inbox_source, *ticker, *flusher;
 	bool resumed;	     /* earlier Jobs may be there: nothing is made before they are known */

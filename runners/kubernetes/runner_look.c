@@ -44,11 +44,6 @@ static void tell_started(struct bundle *b, int64_t wall_ns)
 	}
 }
 
-static const char *server_trouble(const struct kube *k)
-{
-	return k->jobs.trouble ? k->jobs.trouble : k->pods.trouble;
-}
-
 static void impose(struct bundle *b, enum failure_class class, const char *fmt, ...) _printf_(3, 4);
 static void impose(struct bundle *b, enum failure_class class, const char *fmt, ...)
 {
@@ -88,7 +83,7 @@ static void limit_gang(struct bundle *b, const struct kube_verdict *v, int64_t n
 		running += b->pods.v[i]->f.main.state == CONTAINER_RUNNING && !b->pods.v[i]->f.gone;
 	if (running && !b->first_running_ns)
 		b->first_running_ns = now;
-	if (v->stage >= STAGE_RUNNING || b->imposed != FAILURE_NONE || server_trouble(b->k) || !b->first_running_ns || now - b->first_running_ns <= b->k->o.gang_within_ns)
+	if (v->stage >= STAGE_RUNNING || b->imposed != FAILURE_NONE || b->k->trouble || !b->first_running_ns || now - b->first_running_ns <= b->k->o.gang_within_ns)
 		return;
 	text_add_duration(&time, b->k->o.gang_within_ns);
 	impose(b, FAILURE_UNSCHEDULABLE, "%u of %u pods started within %s; released%s%.400s", running, b->nodes, time.s, *v->text ? ": " : "", v->text);
@@ -102,7 +97,7 @@ static void limit(struct bundle *b, const struct kube_verdict *v)
 
 	if (b->nodes > 1)
 		limit_gang(b, v, now);
-	if (b->imposed != FAILURE_NONE || server_trouble(b->k))
+	if (b->imposed != FAILURE_NONE || b->k->trouble)
 		return;
 	switch (v->stage) {
 	case STAGE_CREATED:
@@ -139,7 +134,7 @@ static void ask_why(struct bundle *b, const struct kube_verdict *v)
 {
 	int64_t now = kube_mono(b->k), waited = now - b->stage_ns;
 
-	if (!may_ask(b, now) || server_trouble(b->k))
+	if (!may_ask(b, now) || b->k->trouble)
 		return;
 	if (v->stage == STAGE_CREATED && b->pods.n == 0 && waited > NO_POD_NS && *b->uid && !(b->has_job && b->job.suspended))
 		bundle_ask_events(b, b->uid);
@@ -151,7 +146,7 @@ static void ask_why(struct bundle *b, const struct kube_verdict *v)
 
 static void say_why(struct bundle *b, const struct kube_verdict *v)
 {
-	const char *away = server_trouble(b->k);
+	const char *away = b->k->trouble;
 
 	if (away) {
 		_cleanup_(freep) char *text = xasprintf("the cluster does not answer, what runs there goes on: %s", away);
@@ -204,7 +199,7 @@ static void look_there(struct bundle *b)
 	judge(b, &v);
 	if (b->members.n == 0)
 		return;
-	if (b->cancelled && bundle_hard(b))
+	if (b->cancelled && bundle_hard(b) && !b->deleting) /* who reads that it is over finds nothing that goes on */
 		impose(b, FAILURE_CANCELLED, "stopped on request");
 	if (v.stage != STAGE_ENDED && b->imposed == FAILURE_NONE)
 		limit(b, &v);
@@ -257,8 +252,8 @@ void bundle_look(struct bundle *b)
 	case BUNDLE_MAKING:
 		if (b->cancelled && bundle_hard(b))
 			break;
-		if (server_trouble(b->k))
-			tell_all(b, server_trouble(b->k));
+		if (b->k->trouble)
+			tell_all(b, b->k->trouble);
 		break;
 	case BUNDLE_SEEN:
 	case BUNDLE_REPORTED:
@@ -273,7 +268,7 @@ void bundle_look(struct bundle *b)
 static void look_held(struct kube *k)
 {
 	for (size_t i = 0; i < k->held.n; i++)
-		tell_waiting(k->held.v[i], server_trouble(k));
+		tell_waiting(k->held.v[i], k->trouble);
 }
 
 void runner_look_all(struct kube *k)

@@ -270,10 +270,11 @@ static void deletion_done(void *arg)
 	if (b && d->job) {
 		b->deleting = false;
 		b->deleted |= d->result == 0;
-		if (d->result == 0) {
-			b->gone = true;
-			b->members.n ? bundle_look(b) : bundle_settle(b);
-		}
+		b->gone |= d->result == 0;
+		if (b->members.n)
+			bundle_look(b);
+		else if (b->gone)
+			bundle_settle(b);
 	}
 	free(d);
 }

@@ -161,6 +161,20 @@ static void end_sync(struct kube *k, struct view *v)
 	runner_look_all(k);
 }
 
+static void take_trouble(struct kube *k, struct view *v, struct news *n)
+{
+	free(v->trouble);
+	v->trouble = n->text;
+	n->text = NULL;
+	if (!k->jobs.trouble && !k->pods.trouble) {
+		free(k->trouble);
+		k->trouble = NULL;
+	} else if (!k->trouble) {
+		k->trouble = xstrdup(k->jobs.trouble ? k->jobs.trouble : k->pods.trouble);
+	}
+	runner_look_all(k);
+}
+
 static void take(struct kube *k, struct news *n)
 {
 	struct view *v = n->kind == NEWS_JOB ? &k->jobs : &k->pods;
@@ -168,10 +182,7 @@ static void take(struct kube *k, struct news *n)
 	struct bundle *b;
 
 	if (n->trouble) {
-		free(v->trouble);
-		v->trouble = n->text;
-		n->text = NULL;
-		runner_look_all(k);
+		take_trouble(k, v, n);
 	} else if (n->event == KUBE_SYNC_BEGIN) {
 		v->generation++;
 	} else if (n->event == KUBE_SYNC_END) {
@@ -249,6 +260,7 @@ void inbox_close(struct kube *k)
 		news_free(n);
 	if (in->fd >= 0)
 		close(in->fd);
+	free(k->trouble);
 	free(k->jobs.trouble);
 	free(k->pods.trouble);
 	pthread_cond_destroy(&in->room);

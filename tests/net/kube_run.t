@@ -386,6 +386,20 @@ test_expect 'cancel of a run that goes on ends its pods' '
 	wait_until 30 is_state cancelled
 	let_go
 '
+test_expect 'a run is not over before what it stopped was told to go' '
+	held stubborn
+	faults <<<"{\"match\": \"DELETE *\", \"do\": \"status\", \"code\": 503, \"after\": 1, \"times\": 1000000}"
+	refused() { [ "$(asked api "\"DELETE\".*jobs/")" -ge "$1" ]; }
+	kill -INT "$(cat "$TRASH/work/stubborn.pid")"
+	wait_until 30 refused 1
+	kill -INT "$(cat "$TRASH/work/stubborn.pid")"
+	wait_until 30 refused $(($(asked api "\"DELETE\".*jobs/") + 2))
+	if is_state interrupted; then false; fi
+	faults </dev/null
+	wait_until 30 is_state interrupted
+	no_jobs
+	let_go
+'
 test_expect 'killed at random moments and resumed until it is done: every program is executed once' '
 	fresh
 	like random "s/x: \[1, 2, 3\]/x: [1, 2, 3, 4, 5, 6, 7, 8]/"
