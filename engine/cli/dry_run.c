@@ -246,9 +246,23 @@ static void find_own_image(struct dry_run *d)
 		cli_note(d->cli, "%s: its digest isn't shown: %s", d->profile.cairn_image, why.msg);
 }
 
+/* What is only written down needs no cluster. */
+static int find_cluster(struct dry_run *d, bool server, struct err *err)
+{
+	const char *namespace_ = d->s.config->kubernetes.namespace_;
+	struct err why = { 0 };
+
+	if (cluster_access(d->s.config, d->cli->arena, &d->access, &why) == 0)
+		return 0;
+	if (server || why.code != ERR_NOT_FOUND || d->s.config->kubernetes.kubeconfig)
+		return err_set(err, why.code, "%s", why.msg);
+	d->access = (struct kube_access){ .namespace_ = namespace_ ? namespace_ : "default" };
+	return 0;
+}
+
 static int open_cluster(struct dry_run *d, bool server, struct err *err)
 {
-	if (cluster_access(d->s.config, d->cli->arena, &d->access, err) < 0 || cluster_profile(d->s.config, &d->access, d->cli->arena, &d->profile, err) < 0)
+	if (find_cluster(d, server, err) < 0 || cluster_profile(d->s.config, &d->access, d->cli->arena, &d->profile, err) < 0)
 		return -1;
 	find_own_image(d);
 	return server ? kube_client_new(&d->access, &(struct kube_client_options){ .qps = 100, .burst = 200 }, &d->client, err) : 0;

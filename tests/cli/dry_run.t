@@ -46,6 +46,17 @@ test_expect 'what runs on this machine has no objects' '
 	test_grep "goes with --dry-run" said
 '
 
+test_expect 'without a kubeconfig the objects can be written down, and no server can be asked' '
+	KUBECONFIG=$PWD/none cairn run --on kubernetes --dry-run=client >there 2>said
+	cairn run --on kubernetes --dry-run=client 2>said | sed "s/namespace: ml$/namespace: default/" >want
+	test_grep "^  namespace: default$" there
+	sed "/cairn\/owner: /d" there >a
+	sed "/cairn\/owner: /d" want >b
+	test_cmp b a
+	KUBECONFIG=$PWD/none test_code 4 cairn run --on kubernetes --dry-run=server 2>said
+	test_grep "no kubeconfig is there" said
+'
+
 test_expect 'YAML: a document an object, with what is known of it' '
 	cairn run --on kubernetes --dry-run >out.yaml 2>said
 	test_is "$(grep -c "^kind: Job" out.yaml)" 5
