@@ -222,15 +222,16 @@ has_failed() { attempts >classes && grep -q -x "$1" classes; }
 test_expect 'the object store is away when a pod starts: in words, and tried again' '
 	step "echo x >o" "kubernetes: {node_selector: {room: made}}"
 	cluster_yaml bad "schedule_within: 5m" >cairn.yaml
-	begin
+	rm -f go.*
+	start go timeout 500 cairn run
 	wait_until 60 unplaced
 	cluster_stop s3
 	kubectl label nodes --all room=made >/dev/null
-	wait_until 120 has_failed store
+	wait_until 240 has_failed store
 	said >words
 	cluster_serve s3
 	test_grep "s3://tbucket/bad does not answer" words
-	ended
+	wait_until 240 test -s go.rc
 	test_is "$(cat go.rc)" 0
 '
 
