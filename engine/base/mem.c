@@ -1,13 +1,13 @@
-/* Arena: a chain of zeroed chunks, each twice the one before up to CHUNK_MAX, so that a small tree costs a page and a
- * large one few calls. What doesn't fit in a quarter of a chunk gets a chunk of its own behind the current one, so that
- * a large string doesn't waste the rest of the chunk in use. */
+/* Arena: a chain of zeroed chunks, each twice the one before up to CHUNK_MAX, so that a small tree costs a kilobyte (ten
+ * thousand attempts that wait have one each) and a large one few calls. What doesn't fit in a quarter of a chunk gets a
+ * chunk of its own behind the current one, so that a large string doesn't waste the rest of the chunk in use. */
 #include "base/mem.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#define CHUNK_MIN 4096UL
+#define CHUNK_MIN 1024UL
 #define CHUNK_MAX (1024UL * 1024) /* above malloc's mmap threshold: comes zeroed from the kernel and goes back to it */
 #define ALIGN 16UL
 
