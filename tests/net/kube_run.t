@@ -397,7 +397,7 @@ test_expect 'a run is not over before what it stopped was told to go' '
 	if is_state interrupted; then false; fi
 	faults </dev/null
 	wait_until 30 is_state interrupted
-	no_jobs
+	wait_until 30 no_jobs # the last of them may still be on its way
 	let_go
 '
 test_expect 'killed at random moments and resumed until it is done: every program is executed once' '
