@@ -109,19 +109,15 @@ bool run_has_only_jobs(const struct run_row *r)
 
 int run_cancel_jobs(const struct config *c, struct db *db, const struct run_row *r, size_t *ret_n, struct err *err)
 {
-	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct clock *clock = clock_system();
-	struct kube_client *client = NULL;
-	struct kube_access access;
-	struct kube_profile profile;
-	int result = cluster_access(c, arena, &access, err);
+	struct cluster k;
+	int result;
 
+	if (cluster_open(c, &(struct kube_client_options){ .patience_ns = PATIENCE_NS }, &k, err) < 0)
+		return -1;
+	result = kube_delete_run(k.client, k.access.namespace_, k.profile.project, r->id, ret_n, err);
 	if (result == 0)
-		result = cluster_profile(c, &access, arena, &profile, err);
-	if (result == 0)
-		result = kube_client_new(&access, &(struct kube_client_options){ .patience_ns = PATIENCE_NS }, &client, err);
-	if (result == 0)
-		result = kube_delete_run(client, access.namespace_, profile.project, r->id, ret_n, err);
-	kube_client_free(client);
-	return result < 0 ? -1 : run_cancel_dead(db, r, clock->wall_ns(clock), arena, err);
+		result = run_cancel_dead(db, r, clock->wall_ns(clock), k.arena, err);
+	cluster_close(&k);
+	return result;
 }

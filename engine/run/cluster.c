@@ -135,3 +135,22 @@ int cluster_profile(const struct config *c, const struct kube_access *a, struct 
 	};
 	return project_id(c, arena, &ret->project, err);
 }
+
+/* --- all of it ------------------------------------------------------------------------------------------------------- */
+
+int cluster_open(const struct config *c, const struct kube_client_options *o, struct cluster *ret, struct err *err)
+{
+	*ret = (struct cluster){ .arena = arena_new() };
+	if (cluster_access(c, ret->arena, &ret->access, err) < 0 || cluster_profile(c, &ret->access, ret->arena, &ret->profile, err) < 0 ||
+	    kube_client_new(&ret->access, o, &ret->client, err) < 0) {
+		cluster_close(ret);
+		return -1;
+	}
+	return 0;
+}
+
+void cluster_close(struct cluster *k)
+{
+	kube_client_free(k->client);
+	arena_free(k->arena);
+}

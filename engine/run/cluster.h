@@ -3,7 +3,7 @@
 #define CAIRN_RUN_CLUSTER_H
 
 #include "model/config.h"
-#include "runners/kubernetes/access.h"
+#include "runners/kubernetes/client.h"
 #include "runners/kubernetes/job.h"
 
 /* Strings in `arena`. */
@@ -11,5 +11,16 @@ int cluster_access(const struct config *c, struct arena *arena, struct kube_acce
 /* Strings in `arena`; the placement is lent by `c`. ERR_INVALID: cairn.yaml lacks what pods need, such as Cairn's image or a store that they reach. Makes the file
  * `project-id` in the state directory when it isn't there: what tells this project's Jobs from others'. */
 int cluster_profile(const struct config *c, const struct kube_access *a, struct arena *arena, struct kube_profile *ret, struct err *err);
+
+/* Both, and a client: for who asks the cluster about this project. Stays where it was opened. */
+struct cluster {
+	struct arena *arena;
+	struct kube_access access;
+	struct kube_profile profile;
+	struct kube_client *client;
+};
+/* `c` outlives it. On failure there is nothing to close. */
+int cluster_open(const struct config *c, const struct kube_client_options *o, struct cluster *ret, struct err *err);
+void cluster_close(struct cluster *k);
 
 #endif
