@@ -103,7 +103,7 @@ struct view {
 	struct kube_watch *watch;
 	uint64_t generation;
 	bool synced;
-	char *trouble; /* why the server can't be asked; NULL: it can */
+	bool troubled; /* the server can't be asked */
 };
 
 struct kube {
@@ -114,7 +114,7 @@ struct kube {
 	struct pool *pool;
 	char *run_id; /* that is watched; NULL: none yet */
 	struct view jobs, pods;
-	char *trouble; /* of the two, what was told first, until both are well: words that stay as long as it lasts */
+	char *trouble; /* why the server can't be asked, as the first of the two said it: words that stay until both are well; NULL: it can */
 	struct inbox inbox;
 	struct loop_source *inbox_source, *ticker, *flusher;
 	bool resumed;	     /* earlier Jobs may be there: nothing is made before they are known */

@@ -95,7 +95,7 @@ void runner_ask_series(struct kube *k)
 	struct series_question *q;
 	struct bundle *next = NULL;
 
-	if (!k->base.events.metric || k->asking_series || k->pods.trouble)
+	if (!k->base.events.metric || k->asking_series || k->pods.troubled)
 		return;
 	for (size_t i = 0; i < map_len(k->bundles); i++) {
 		struct bundle *b = map_at(k->bundles, i, NULL, NULL);

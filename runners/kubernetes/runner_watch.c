@@ -163,14 +163,12 @@ static void end_sync(struct kube *k, struct view *v)
 
 static void take_trouble(struct kube *k, struct view *v, struct news *n)
 {
-	free(v->trouble);
-	v->trouble = n->text;
-	n->text = NULL;
-	if (!k->jobs.trouble && !k->pods.trouble) {
+	v->troubled = n->text != NULL;
+	if (!k->jobs.troubled && !k->pods.troubled) {
 		free(k->trouble);
 		k->trouble = NULL;
 	} else if (!k->trouble) {
-		k->trouble = xstrdup(k->jobs.trouble ? k->jobs.trouble : k->pods.trouble);
+		k->trouble = TAKE_PTR(n->text);
 	}
 	runner_look_all(k);
 }
@@ -261,8 +259,6 @@ void inbox_close(struct kube *k)
 	if (in->fd >= 0)
 		close(in->fd);
 	free(k->trouble);
-	free(k->jobs.trouble);
-	free(k->pods.trouble);
 	pthread_cond_destroy(&in->room);
 	pthread_mutex_destroy(&in->lock);
 }
