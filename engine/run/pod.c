@@ -53,9 +53,9 @@ _noreturn_ static void end_before_start(struct pod *p)
 	struct err e = { 0 };
 
 	pod_say(p, "told to end before the program began");
-	if (!atomic_load(&p->knows))
+	if (!atomic_load(&p->knows)) {
 		(void)pod_tell_text(p, "it had not read from the store yet what to do", &e);
-	if (atomic_load(&p->knows)) {
+	} else {
 		struct pod_slot *s = &p->slots[0];
 
 		err_set(&e, ERR_FAILED, "the pod was told to end before the program began");
