@@ -203,15 +203,16 @@ test_expect 'the log is whole, though the kubelet has cut its own into pieces' '
 	test_is "$(grep "^line" log | awk "\$2 != NR" | wc -l)" 0
 '
 
+api_pid() { pgrep -f "kube-apiserver --etcd-servers.*$CLUSTER/" | sed -n 1p; }
 test_expect 'an API server that is away for a while' '
 	step "sleep 6; echo x >o"
 	go
 	api=$(cat "$CLUSTER/relay.pid")
-	kill -STOP $(pgrep -f "kube-apiserver --etcd-servers.*$CLUSTER/" | sed -n 1p)
-	test_when_finished "kill -CONT \$(pgrep -f \"kube-apiserver --etcd-servers.*$CLUSTER/\") 2>/dev/null"
+	kill -STOP "$(api_pid)"
+	test_when_finished "kill -CONT \"\$(api_pid)\" 2>/dev/null"
 	wait_until 20 sh -c "! timeout 2 kubectl get --raw /readyz"
 	timeout 12 tail -f /dev/null || true # as long as it is away; nothing is waited for
-	kill -CONT $(pgrep -f "kube-apiserver --etcd-servers.*$CLUSTER/" | sed -n 1p)
+	kill -CONT "$(api_pid)"
 	ended
 	test_is "$(cat go.rc)" 0
 '
@@ -235,8 +236,7 @@ test_expect 'the object store is away when a pod starts: in words, and tried aga
 	test_is "$(cat go.rc)" 0
 '
 
-# api_pid; api_kill: as when its machine dies; api_again: with the same command line, on the node.
-api_pid() { pgrep -f "kube-apiserver --etcd-servers.*$CLUSTER/" | sed -n 1p; }
+# api_kill: as when its machine dies; api_again: with the same command line, on the node.
 api_kill() {
 	tr '\0' '\n' <"/proc/$(api_pid)/cmdline" >api.args
 	kill -KILL "$(api_pid)"
