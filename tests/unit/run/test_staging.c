@@ -7,43 +7,28 @@
 #include <stdio.h>
 #include "base/mem.h"
 #include "run/staging.h"
-#include "storage/bucket_memory.h"
-#include "storage/internal.h"
-#include "storage/remote/tier.h"
+#include "unit/storage/machine.h"
 
 #define NAME   "staging"
 #define BUCKET "mem-bucket://staging/p"
 
 static struct store *open_machine(void)
 {
-	const struct remote_options ro = { .writes = true, .lease_every_ns = -1 };
-	const struct store_options o = { .mode = STORE_READ_WRITE };
-	struct remote *r = NULL;
-	struct bucket *b;
-	struct err err = { 0 };
-
-	if (bucket_open(BUCKET, NULL, &b, &err) < 0 || remote_open(b, &ro, &r, &err) < 0)
-		fail_msg("%s", err.msg);
-	return tier_new(store_memory_new(), r, &o);
+	return machine_open(BUCKET, STORE_READ_WRITE, NULL);
 }
 
 /* A directory with one file, made and sent by a pod of its own. */
 static struct content_id made_by_pod(unsigned i)
 {
 	struct store *s = open_machine();
-	struct tree_builder *b = tree_builder_new();
-	struct tree_entry e = { .name = "model", .name_len = 5, .kind = TREE_FILE };
-	struct content_id id = { 0 };
+	struct content_id id;
 	char text[32];
 	struct err err = { 0 };
 
 	snprintf(text, sizeof(text), "made by pod %u", i);
-	assert_int_equal(content_put_bytes(s, text, strlen(text), &e.id, NULL), 0);
-	assert_int_equal(tree_builder_add(b, &e, NULL), 0);
-	assert_int_equal(tree_builder_store(b, s, &id, NULL), 0);
+	id = machine_put_model(s, text);
 	assert_int_equal(store_sync(s, &err), 0);
 	assert_int_equal(store_unsent(s, &err), 0);
-	tree_builder_free(b);
 	store_free(s);
 	return id;
 }

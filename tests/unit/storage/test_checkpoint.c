@@ -7,38 +7,15 @@
 #include <stdio.h>
 #include "base/clock.h"
 #include "base/mem.h"
-#include "storage/bucket_memory.h"
 #include "storage/checkpoint.h"
-#include "storage/internal.h"
-#include "storage/remote/tier.h"
+#include "unit/storage/machine.h"
 
 #define NAME "checkpoint"
 #define BUCKET "mem-bucket://checkpoint/p"
 
 static struct store *open_machine(void)
 {
-	const struct remote_options ro = { .writes = true, .lease_every_ns = -1 };
-	const struct store_options o = { .mode = STORE_READ_WRITE };
-	struct remote *r = NULL;
-	struct bucket *b;
-	struct err err = { 0 };
-
-	if (bucket_open(BUCKET, NULL, &b, &err) < 0 || remote_open(b, &ro, &r, &err) < 0)
-		fail_msg("%s", err.msg);
-	return tier_new(store_memory_new(), r, &o);
-}
-
-static struct content_id tree_with(struct store *s, const char *text)
-{
-	struct tree_builder *b = tree_builder_new();
-	struct tree_entry e = { .name = "model", .name_len = 5, .kind = TREE_FILE };
-	struct content_id id = { 0 };
-
-	assert_int_equal(content_put_bytes(s, text, strlen(text), &e.id, NULL), 0);
-	assert_int_equal(tree_builder_add(b, &e, NULL), 0);
-	assert_int_equal(tree_builder_store(b, s, &id, NULL), 0);
-	tree_builder_free(b);
-	return id;
+	return machine_open(BUCKET, STORE_READ_WRITE, NULL);
 }
 
 static struct digest the_key(void)
@@ -51,7 +28,7 @@ static struct digest the_key(void)
 
 static struct checkpoint make(struct store *s, unsigned index, uint64_t epoch, uint64_t sequence, const char *text)
 {
-	return (struct checkpoint){ .key = the_key(), .index = index, .epoch = epoch, .sequence = sequence, .tree = tree_with(s, text), .attempts = "12 15",
+	return (struct checkpoint){ .key = the_key(), .index = index, .epoch = epoch, .sequence = sequence, .tree = machine_put_model(s, text), .attempts = "12 15",
 				    .run_id = "r", .task = "train", .node = "n", .saved_ns = 7 };
 }
 

@@ -6,10 +6,8 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include "base/mem.h"
-#include "storage/bucket_memory.h"
-#include "storage/internal.h"
 #include "storage/remote/internal.h"
-#include "storage/remote/tier.h"
+#include "unit/storage/machine.h"
 
 #define NAME "gc"
 #define BUCKET "mem-bucket://gc/p"
@@ -55,15 +53,7 @@ static uint64_t pick(struct world *w, uint64_t n)
 
 static struct store *open_store(struct world *w, enum store_mode mode)
 {
-	const struct remote_options ro = { .writes = mode == STORE_READ_WRITE, .clock = &w->clock, .lease_every_ns = -1 };
-	const struct store_options o = { .mode = mode };
-	struct remote *r = NULL;
-	struct bucket *b;
-	struct err err = { 0 };
-
-	if (bucket_open(BUCKET, NULL, &b, &err) < 0 || remote_open(b, &ro, &r, &err) < 0)
-		fail_msg("%s", err.msg);
-	return tier_new(store_memory_new(), r, &o);
+	return machine_open(BUCKET, mode, &w->clock);
 }
 
 /* --- contents -------------------------------------------------------------------------------------------------------------------- */
