@@ -110,12 +110,12 @@ static int show_object(struct dry_run *d, const char *task, const json_t *o, str
 	return 0;
 }
 
-static int specification(const struct runner_attempt *const *attempts, size_t n, struct content_id *ret, struct err *err)
+static int specification(const struct runner_attempt *const *attempts, size_t n, size_t per_pod, struct content_id *ret, struct err *err)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 
 	*ret = (struct content_id){ .kind = CONTENT_BLOB };
-	if (pod_spec_write(attempts, n, &text, err) < 0)
+	if (pod_spec_write(attempts, n, per_pod, &text, err) < 0)
 		return -1;
 	digest_bytes(text.s, text.len, &ret->digest);
 	ret->size_bytes = text.len;
@@ -133,19 +133,19 @@ static void describe(struct dry_run *d, const struct shown_task *tasks, size_t n
 	comment(d, text.s);
 }
 
-/* The objects of one pod's tasks, or of one task's pods. */
-static int show_pack(struct dry_run *d, const struct shown_task *tasks, size_t n, struct err *err)
+/* The objects of one Job's tasks. */
+static int show_job(struct dry_run *d, const struct shown_task *tasks, size_t n, size_t per_pod, struct err *err)
 {
 	_cleanup_(freep) const struct runner_attempt **attempts = xcalloc(n, sizeof(*attempts));
 	struct content_id spec = { .kind = CONTENT_BLOB };
-	const struct kube_job job = { .profile = &d->profile, .attempts = attempts, .n = n, .spec = &spec };
+	const struct kube_job job = { .profile = &d->profile, .attempts = attempts, .n = n, .per_pod = per_pod, .spec = &spec };
 	json_t *objects[3] = { NULL };
 	size_t more = 0;
 	int r;
 
 	for (size_t i = 0; i < n; i++)
 		attempts[i] = &tasks[i].a;
-	if (tasks[0].known && specification(attempts, n, &spec, err) < 0)
+	if (tasks[0].known && specification(attempts, n, per_pod, &spec, err) < 0)
 		return -1;
 	r = kube_job_object(&job, &objects[0], err);
 	if (r == 0)
@@ -187,28 +187,37 @@ static int show_unknown(struct dry_run *d, const struct step *s, const struct pl
 	struct shown_task st;
 
 	d->n_unknown++;
-	return make_task(d, s, t, false, arena, &st, err) < 0 ? -1 : show_pack(d, &st, 1, err);
+	return make_task(d, s, t, false, arena, &st, err) < 0 ? -1 : show_job(d, &st, 1, 0, err);
 }
 
-/* Ready tasks of a step, so many as share a pod at once. */
+/* Of a step's ready tasks the first ones that share a Job, as the runner has it; how many. */
+static size_t sharing(struct dry_run *d, const struct shown_task *tasks, size_t n, size_t *ret_per_pod)
+{
+	struct kube_room room;
+	size_t many = 1;
+
+	kube_job_room(&d->profile, &tasks[0].a, &room);
+	while (many < n && many < room.pods * room.per_pod && kube_job_takes(&tasks[0].a, &tasks[many].a, room.pods == 1))
+		many++;
+	*ret_per_pod = many > room.per_pod ? room.per_pod : 0;
+	return many;
+}
+
 static int show_ready(struct dry_run *d, const struct step *s, struct arena *arena, struct err *err)
 {
-	size_t max = s->distributed.nodes > 1 ? 1 : MAX(s->pack, 1), n = 0;
-	struct shown_task *tasks = arena_alloc(arena, max * sizeof(*tasks));
+	size_t n_tasks = plan_n_tasks(d->plan, s->index), n = 0, per_pod;
+	struct shown_task *tasks = arena_alloc(arena, (n_tasks + 1) * sizeof(*tasks));
 	int r = 0;
 
-	for (size_t i = 0; i <= plan_n_tasks(d->plan, s->index) && r == 0; i++) {
-		const struct plan_task *t = i < plan_n_tasks(d->plan, s->index) ? plan_task_at(d->plan, s->index, i) : NULL;
+	for (size_t i = 0; i < n_tasks && r == 0; i++) {
+		const struct plan_task *t = plan_task_at(d->plan, s->index, i);
 
-		if (t && t->state == TASK_READY) {
-			r = make_task(d, s, t, true, arena, &tasks[n], err);
-			n++;
-		}
-		if (r == 0 && n && (!t || n == max)) {
-			r = show_pack(d, tasks, n, err);
-			forget(tasks, n);
-			n = 0;
-		}
+		if (t->state == TASK_READY)
+			r = make_task(d, s, t, true, arena, &tasks[n++], err);
+	}
+	for (size_t i = 0, many; i < n && r == 0; i += many) {
+		many = sharing(d, tasks + i, n - i, &per_pod);
+		r = show_job(d, tasks + i, many, per_pod, err);
 	}
 	forget(tasks, n);
 	return r;

@@ -27,6 +27,7 @@
  *	  secrets: cairn-secrets     # Secret that has the steps' secrets by name
  *	  cloud: gke                 # or eks, aks: what spot and GPU nodes are called there
  *	  jobs: 500                  # attempts on the cluster at once
+ *	  array: 64                  # pods of one Job, at most, for tasks of a step that are ready together; 1: a Job each
  *	  sidecar: {cpu: 100m, memory: 256Mi}
  *	  ttl: 1d                    # a Job that nobody deleted goes so long after its end
  *	  schedule_within: 15m       # a pod that gets no place (or no quota) fails as `unschedulable`
@@ -49,6 +50,7 @@
 #include "model/pipeline.h"
 
 #define CONFIG_JOBS_MAX 100000
+#define CONFIG_ARRAY_MAX 1024 /* as the runner has it */
 
 struct config {
 	const char *project_root; /* absolute */
@@ -74,7 +76,7 @@ struct config {
 		} store_options; /* as pods see the store: where nothing is said, as this machine does */
 		const char *cloud;
 		const char *const *registries; /* NULL-terminated, never NULL: "host:port" */
-		uint32_t jobs;		       /* 0: not said */
+		uint32_t jobs, array;	       /* 0: not said */
 		uint32_t sidecar_cpu_milli;    /* 0: not said, as all of these */
 		uint64_t sidecar_memory_bytes;
 		int64_t ttl_ns, schedule_within_ns, image_within_ns, gang_within_ns, lost_within_ns, upload_within_ns;

@@ -7,7 +7,7 @@ static const char *const clouds[] = { "gke", "eks", "aks" };
 
 static const char *const own_keys[] = {
 	"context", "namespace", "kubeconfig", "image", "image_pull_policy", "registries", "store_secret", "store_account", "store_ca", "store_claim", "store_options",
-	"secrets", "cloud", "jobs", "sidecar", "ttl", "schedule_within", "image_within", "gang_within", "lost_within", "upload_within", "requests",
+	"secrets", "cloud", "jobs", "array", "sidecar", "ttl", "schedule_within", "image_within", "gang_within", "lost_within", "upload_within", "requests",
 };
 
 void config_kubernetes_init(struct config *c)
@@ -145,7 +145,7 @@ static void read_limits(const struct doc *d, const struct yaml_node *n, struct c
 		{ "lost_within", &c->kubernetes.lost_within_ns }, { "upload_within", &c->kubernetes.upload_within_ns },
 	};
 	const struct yaml_node *v;
-	int64_t jobs;
+	int64_t count;
 	char what[32];
 
 	for (size_t i = 0; i < ARRAY_LEN(times); i++) {
@@ -153,8 +153,10 @@ static void read_limits(const struct doc *d, const struct yaml_node *n, struct c
 		if ((v = yaml_get(n, times[i].key)) && read_duration(d, v, what, times[i].ret) && *times[i].ret < NS_PER_S)
 			bad(d, v, "%s must be at least a second; leave it out for the default", what);
 	}
-	if ((v = yaml_get(n, "jobs")) && read_count(d, v, "`jobs`", 1, CONFIG_JOBS_MAX, &jobs))
-		c->kubernetes.jobs = (uint32_t)jobs;
+	if ((v = yaml_get(n, "jobs")) && read_count(d, v, "`jobs`", 1, CONFIG_JOBS_MAX, &count))
+		c->kubernetes.jobs = (uint32_t)count;
+	if ((v = yaml_get(n, "array")) && read_count(d, v, "`array`", 1, CONFIG_ARRAY_MAX, &count))
+		c->kubernetes.array = (uint32_t)count;
 	if ((v = yaml_get(n, "requests")))
 		read_requests(d, v, c);
 	if ((v = yaml_get(n, "sidecar")))

@@ -129,6 +129,7 @@ int cluster_profile(const struct config *c, const struct kube_access *a, struct 
 		.secrets = c->kubernetes.secrets,
 		.cloud = c->kubernetes.cloud,
 		.placement = c->kubernetes.placement,
+		.array = c->kubernetes.array,
 		.ttl_s = c->kubernetes.ttl_ns / NS_PER_S,
 		.upload_ns = c->kubernetes.upload_within_ns,
 		.sidecar = { .cpu_milli = c->kubernetes.sidecar_cpu_milli, .memory_bytes = c->kubernetes.sidecar_memory_bytes },

@@ -20,8 +20,10 @@ int pod_read_spec(struct pod *p, struct err *err)
 	}
 	if (content_read(p->store, &id, POD_SPEC_MAX, &text, err) < 0)
 		return err_wrap(err, "the pod's specification");
-	if (pod_spec_read(text.s ? text.s : "", text.len, p->arena, &p->attempts, &p->n, err) < 0)
+	if (pod_spec_read(text.s ? text.s : "", text.len, p->o.index, p->arena, &p->attempts, &p->n, err) < 0)
 		return -1;
+	if (p->attempts[0].gang.nodes <= 1)
+		p->o.index = 0; /* it was the array's, and said which attempts are ours */
 	p->slots = arena_alloc(p->arena, p->n * sizeof(*p->slots));
 	for (size_t i = 0; i < p->n; i++) {
 		struct pod_slot *s = &p->slots[i];

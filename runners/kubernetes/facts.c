@@ -9,8 +9,8 @@
 
 /* A termination message has at most 4 KiB; messages for people are cut to this, too. */
 #define MESSAGE_MAX 8192
-/* Attempts in one pod, as init/protocol.h has it. */
-#define ATTEMPTS_MAX 256
+/* Of the two lists of an array's indexes together: each has the length of its numbers at most. */
+#define INDEXES_MAX (16 * KUBE_JOB_ATTEMPTS_MAX)
 
 static const json_t *at(const json_t *o, const char *key)
 {
@@ -202,23 +202,26 @@ static void take_pod_condition(const json_t *c, struct pod_facts *f)
 
 static unsigned index_of(const json_t *meta)
 {
-	const char *v = text_at(at(meta, "annotations"), "batch.kubernetes.io/job-completion-index");
+	const char *v = text_at(at(meta, "annotations"), KUBE_INDEX);
 	int64_t n;
 
 	if (!v)
-		v = text_at(at(meta, "labels"), "batch.kubernetes.io/job-completion-index");
+		v = text_at(at(meta, "labels"), KUBE_INDEX);
 	return v && text_parse_int(v, &n) && n >= 0 && n < INT32_MAX ? (unsigned)n : 0;
 }
 
 int pod_facts_of(const json_t *object, struct pod_facts *ret)
 {
 	const json_t *meta = at(object, "metadata"), *status = at(object, "status"), *conditions = at(status, "conditions");
+	const char *ids;
 
 	*ret = (struct pod_facts){ 0 };
 	if (TAKE_IDENTITY(meta, ret) < 0)
 		return -1;
 	ret->attempt_id = attempt_of(meta);
 	ret->index = index_of(meta);
+	ids = text_at(at(meta, "annotations"), KUBE_NOTE_ATTEMPTS);
+	ret->array = ids && strchr(ids, ',');
 	ret->created_ns = time_at(meta, "creationTimestamp");
 	ret->deleted_ns = time_at(meta, "deletionTimestamp");
 	ret->grace_s = number_at(meta, "deletionGracePeriodSeconds", 0, INT32_MAX);
@@ -265,23 +268,54 @@ static void take_job_condition(const json_t *c, struct job_facts *f)
 	}
 }
 
-/* "12 13 14". What isn't an id ends it. */
+/* "12 13,14 15". What isn't an id ends it. */
 static void take_attempts(const json_t *notes, struct job_facts *f)
 {
 	const char *at_ = text_at(notes, KUBE_NOTE_ATTEMPTS);
 	VEC(uint64_t) ids = { 0 };
 	char *end;
 
-	while (at_ && ids.n < ATTEMPTS_MAX && *at_ >= '1' && *at_ <= '9') {
+	while (at_ && ids.n < KUBE_JOB_ATTEMPTS_MAX && *at_ >= '1' && *at_ <= '9') {
 		unsigned long long id = strtoull(at_, &end, 10);
 
 		if (id == 0 || id > INT64_MAX)
 			break;
 		VEC_PUSH(&ids, (uint64_t)id);
-		at_ = *end == ' ' ? end + 1 : end;
+		if (*end == ',' && !f->per_pod)
+			f->per_pod = ids.n;
+		at_ = *end == ' ' || *end == ',' ? end + 1 : end;
 	}
 	f->attempts = ids.v;
 	f->n_attempts = ids.n;
+}
+
+static void take_indexes(const json_t *status, struct job_facts *f)
+{
+	const char *well = text_at(status, "completedIndexes"), *ill = text_at(status, "failedIndexes");
+
+	if ((well && *well) || (ill && *ill))
+		f->over = xasprintf("%.*s,%.*s", INDEXES_MAX, well ? well : "", INDEXES_MAX, ill ? ill : "");
+}
+
+/* "3" or "3-5". */
+static bool has_index(const char *range, size_t n, unsigned index)
+{
+	size_t first = MIN(strspn(range, "0123456789"), n), last = first < n && range[first] == '-' ? MIN(strspn(range + first + 1, "0123456789"), n - first - 1) : 0;
+	unsigned long from = strtoul(range, NULL, 10), to = first == n ? from : last ? strtoul(range + first + 1, NULL, 10) : 0;
+
+	return first && first + (last ? last + 1 : 0) == n && index >= from && index <= to;
+}
+
+bool job_is_over(const struct job_facts *f, unsigned index)
+{
+	size_t n;
+
+	for (const char *range = f->per_pod ? f->over : NULL; range && *range; range += n + (range[n] == ',')) {
+		n = strcspn(range, ",");
+		if (has_index(range, n, index))
+			return true;
+	}
+	return f->complete || f->failed;
 }
 
 int job_facts_of(const json_t *object, struct job_facts *ret)
@@ -304,6 +338,7 @@ int job_facts_of(const json_t *object, struct job_facts *ret)
 	ret->ready = (unsigned)number_at(status, "ready", 0, INT32_MAX);
 	ret->succeeded = (unsigned)number_at(status, "succeeded", 0, INT32_MAX);
 	ret->failed_pods = (unsigned)number_at(status, "failed", 0, INT32_MAX);
+	take_indexes(status, ret);
 	return 0;
 }
 
@@ -312,6 +347,7 @@ void job_facts_deinit(struct job_facts *f)
 	free(f->owner);
 	free(f->spec);
 	free(f->attempts);
+	free(f->over);
 	free(f->message);
 	*f = (struct job_facts){ 0 };
 }

@@ -30,7 +30,8 @@ struct container_facts {
 struct pod_facts {
 	char uid[64], name[254], node[254], version[32];
 	uint64_t attempt_id; /* KUBE_LABEL_ATTEMPT; 0: not ours */
-	unsigned index;
+	unsigned index;	 /* in its Job; 0 */
+	bool array;	 /* KUBE_NOTE_ATTEMPTS: each index executes others */
 	enum pod_phase phase;
 	char reason[64];  /* status.reason: "Evicted", "NodeLost", … */
 	char *message;	  /* or NULL */
@@ -49,7 +50,8 @@ struct job_facts {
 	char *owner; /* KUBE_NOTE_OWNER */
 	char *spec;  /* KUBE_NOTE_SPEC */
 	uint64_t *attempts; /* KUBE_NOTE_ATTEMPTS: all that it was made for, when there are several */
-	size_t n_attempts;
+	size_t n_attempts, per_pod; /* per_pod: of the first pod, all but the last have as many; 0: there is one pod, or a gang */
+	char *over; /* of an array, status.completedIndexes and failedIndexes: "1,3-5,7"; NULL: none */
 	bool suspended, complete, failed, deleted; /* deleted: it is on its way out */
 	char reason[64]; /* of the condition Failed or FailureTarget: "PodFailurePolicy", "BackoffLimitExceeded", "DeadlineExceeded" */
 	char *message;
@@ -61,6 +63,8 @@ int pod_facts_of(const json_t *object, struct pod_facts *ret);
 int job_facts_of(const json_t *object, struct job_facts *ret);
 void pod_facts_deinit(struct pod_facts *f);
 void job_facts_deinit(struct job_facts *f);
+/* Nothing more will come of this pod of it: the Job is over, or its index is. */
+bool job_is_over(const struct job_facts *f, unsigned index);
 
 /* How it stands with an attempt. */
 enum kube_stage {
@@ -83,8 +87,14 @@ struct kube_verdict {
 	const char *result;	  /* ENDED: the sidecar's message (lent by the facts), or NULL */
 	bool program_ran;
 };
-/* pods: all that there are or were of this attempt's Job, n of them; nodes: how many there should be. job may be NULL (not seen, or gone). `gone`: the Job was there
- * and isn't any more. */
-void kube_judge(const struct job_facts *job, bool gone, const struct pod_facts *const *pods, size_t n, unsigned nodes, int64_t now_ns, struct kube_verdict *ret);
+struct kube_seen {
+	const struct job_facts *job; /* NULL: not seen, or gone */
+	bool gone;		     /* it was there and isn't any more */
+	bool podless;		     /* it (or this index of it) is over, and no pod of it will be heard of any more */
+	const struct pod_facts *const *pods; /* all that there are or were, n of them; of an array those of one index */
+	size_t n;
+	unsigned nodes; /* how many there should be */
+};
+void kube_judge(const struct kube_seen *s, int64_t now_ns, struct kube_verdict *ret);
 
 #endif

@@ -1,8 +1,10 @@
 /* `cairn logs -f` of a pod: lines come with time stamps, by which a stream that broke off is taken up where it ended. */
 #include <stdio.h>
 #include <string.h>
+#include <string.h>
 #include <time.h>
 #include "base/clock.h"
+#include "base/http.h"
 #include "base/text.h"
 #include "runners/kubernetes/facts.h"
 #include "runners/kubernetes/runner.h"
@@ -138,21 +140,20 @@ static int stream(struct follower *f, const char *pod, bool follow, struct err *
 
 /* --- pods ----------------------------------------------------------------------------------------------------------------------------- */
 
-static bool holds(const json_t *object, const struct pod_facts *p, uint64_t attempt_id)
-{
-	const char *ids = json_string_value(json_object_get(json_object_get(json_object_get(object, "metadata"), "annotations"), KUBE_NOTE_ATTEMPTS));
-	char *end;
+/* Where an attempt's pods are found: by the label that they share with their Job, and the index of one of them. */
+struct place {
+	uint64_t label;
+	unsigned index;
+	bool array; /* the index tells pods of one Job apart that have nothing else in common */
+};
 
-	if (p->attempt_id == attempt_id)
-		return true;
-	for (; ids && *ids >= '1' && *ids <= '9'; ids = *end == ' ' ? end + 1 : end)
-		if (strtoull(ids, &end, 10) == attempt_id)
-			return true;
-	return false;
+static void use_selector(struct str *path, const char *project)
+{
+	str_addf(path, "labelSelector=" KUBE_LABEL_MANAGED "%%3Dcairn%%2C" KUBE_LABEL_PROJECT "%%3D%s", project);
 }
 
-/* The newest one. `any`: of all pods of the project, since a pack is labelled with its first attempt only. */
-static int find_pod(struct follower *f, const char *project, uint64_t attempt_id, unsigned index, bool any, struct pod_facts *ret, struct err *err)
+/* The newest one. 0: none is there (yet). */
+static int find_pod(struct follower *f, const char *project, const struct place *at, struct pod_facts *ret, struct err *err)
 {
 	_cleanup_(str_deinit) struct str path = { 0 };
 	struct kube_call call = { .method = "GET" };
@@ -160,9 +161,11 @@ static int find_pod(struct follower *f, const char *project, uint64_t attempt_id
 	int found = 0;
 
 	kube_add_path(&path, "", "v1", f->ns, "pods", NULL);
-	str_addf(&path, "?limit=1000&labelSelector=" KUBE_LABEL_MANAGED "%%3Dcairn%%2C" KUBE_LABEL_PROJECT "%%3D%s", project);
-	if (!any)
-		str_addf(&path, "%%2C" KUBE_LABEL_ATTEMPT "%%3D%llu", (unsigned long long)attempt_id);
+	str_add(&path, "?limit=1000&");
+	use_selector(&path, project);
+	str_addf(&path, "%%2C" KUBE_LABEL_ATTEMPT "%%3D%llu", (unsigned long long)at->label);
+	if (at->array)
+		str_addf(&path, "%%2C" KUBE_INDEX "%%3D%u", at->index);
 	call.path = path.s;
 	if (kube_do(f->c, &call, err) < 0) {
 		kube_call_deinit(&call);
@@ -170,10 +173,9 @@ static int find_pod(struct follower *f, const char *project, uint64_t attempt_id
 	}
 	items = json_object_get(call.json, "items");
 	for (size_t i = 0; i < json_array_size(items); i++) {
-		const json_t *object = json_array_get(items, i);
 		struct pod_facts p;
 
-		if (pod_facts_of(object, &p) < 0 || p.index != index || !holds(object, &p, attempt_id) || (found && p.created_ns < ret->created_ns)) {
+		if (pod_facts_of(json_array_get(items, i), &p) < 0 || p.index != at->index || p.attempt_id != at->label || (found && p.created_ns < ret->created_ns)) {
 			pod_facts_deinit(&p);
 			continue;
 		}
@@ -186,11 +188,61 @@ static int find_pod(struct follower *f, const char *project, uint64_t attempt_id
 	return found;
 }
 
+static bool is_in(const json_t *job, uint64_t attempt_id, struct place *ret)
+{
+	struct job_facts j;
+	size_t i = 0;
+	bool found;
+
+	if (job_facts_of(job, &j) < 0)
+		return false;
+	while (i < j.n_attempts && j.attempts[i] != attempt_id)
+		i++;
+	found = i < j.n_attempts;
+	*ret = (struct place){ .label = j.attempt_id, .index = j.per_pod ? (unsigned)(i / j.per_pod) : 0, .array = j.per_pod > 0 };
+	job_facts_deinit(&j);
+	return found;
+}
+
+/* A Job for several attempts is labelled with the first; all Jobs of the project, page by page. */
+static int find_place(struct follower *f, const char *project, uint64_t attempt_id, struct place *ret, struct err *err)
+{
+	_cleanup_(str_deinit) struct str next = { 0 };
+	int found = 0;
+
+	do {
+		_cleanup_(str_deinit) struct str path = { 0 };
+		struct kube_call call = { .method = "GET", .accept = KUBE_METADATA_LIST };
+		const json_t *items;
+		const char *more;
+
+		kube_add_path(&path, "batch", "v1", f->ns, "jobs", NULL);
+		str_add(&path, "?limit=500&");
+		use_selector(&path, project);
+		if (next.len)
+			str_addf(&path, "&continue=%s", next.s);
+		call.path = path.s;
+		found = kube_do(f->c, &call, err);
+		items = json_object_get(call.json, "items");
+		for (size_t i = 0; i < json_array_size(items) && found == 0; i++)
+			found = is_in(json_array_get(items, i), attempt_id, ret);
+		more = json_string_value(json_object_get(json_object_get(call.json, "metadata"), "continue"));
+		next.len = 0;
+		if (more)
+			http_escape(&next, more, strlen(more), false);
+		kube_call_deinit(&call);
+	} while (found == 0 && next.len);
+	return found;
+}
+
 static int look(struct follower *f, const char *project, uint64_t attempt_id, unsigned index, struct pod_facts *ret, struct err *err)
 {
-	int found = find_pod(f, project, attempt_id, index, false, ret, err);
+	struct place at = { .label = attempt_id, .index = index };
+	int found = find_pod(f, project, &at, ret, err);
 
-	return found ? found : find_pod(f, project, attempt_id, index, true, ret, err);
+	if (found == 0 && (found = find_place(f, project, attempt_id, &at, err)) > 0)
+		found = find_pod(f, project, &at, ret, err);
+	return found;
 }
 
 static void pause_briefly(void)

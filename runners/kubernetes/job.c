@@ -82,13 +82,13 @@ static json_t *our_labels(const struct pod_build *b)
 	return labels;
 }
 
-/* Who takes a pack up after a crash has to know whom it holds. */
+/* Who takes a Job up after a crash has to know whom it holds. */
 static void add_attempts(const struct pod_build *b, json_t *notes)
 {
 	_cleanup_(str_deinit) struct str ids = { 0 };
 
 	for (size_t i = 0; i < b->job->n && b->job->n > 1; i++)
-		str_addf(&ids, "%s%llu", i ? " " : "", (unsigned long long)b->job->attempts[i]->id);
+		str_addf(&ids, "%s%llu", i == 0 ? "" : i % b->per_pod ? " " : ",", (unsigned long long)b->job->attempts[i]->id);
 	if (ids.len)
 		json_object_set_new(notes, KUBE_NOTE_ATTEMPTS, json_string(ids.s));
 }
@@ -100,6 +100,8 @@ static json_t *our_annotations(const struct pod_build *b)
 	json_t *notes = json_object();
 
 	text_add_printable(&task, b->a->task, MIN(strlen(b->a->task), (size_t)KUBE_PATH_MAX));
+	if (b->job->n > 1)
+		str_addf(&task, " and %zu more", b->job->n - 1);
 	pod_content_write(b->job->spec, &spec);
 	json_object_set_new(notes, KUBE_NOTE_OWNER, json_string(owner));
 	json_object_set_new(notes, KUBE_NOTE_TASK, json_string(task.s));
@@ -232,6 +234,8 @@ static void build_deinit(struct pod_build *b)
 static int build_init(struct pod_build *b, const struct kube_job *j, struct err *err)
 {
 	*b = (struct pod_build){ .job = j, .p = j->profile, .a = j->attempts[0] };
+	b->per_pod = j->per_pod ? MIN(j->per_pod, j->n) : j->n;
+	b->n_pods = (j->n + b->per_pod - 1) / b->per_pod;
 	kube_job_name(b->a, b->name);
 	if (j->n > 1 && b->a->gang.nodes > 1)
 		return err_set(err, ERR_INVALID, "a step over %u nodes can't share its pods: leave out `pack`", b->a->gang.nodes);
@@ -247,17 +251,19 @@ static int build_init(struct pod_build *b, const struct kube_job *j, struct err 
 	return kube_place(b, err);
 }
 
-/* One that is disrupted ends the Job at once: the attempt is over, and the engine makes another. */
+/* One that is disrupted ends the Job (or its index) at once: the attempt is over, and the engine makes another. */
 static json_t *job_spec(const struct pod_build *b, json_t *template)
 {
-	json_t *spec = json_pack("{s:i, s:I, s:{s:[{s:s, s:[{s:s, s:s}]}]}, s:O}", "backoffLimit", 0, "ttlSecondsAfterFinished",
-				 (json_int_t)(b->p->ttl_s ? b->p->ttl_s : DAY_S), "podFailurePolicy", "rules", "action", "FailJob", "onPodConditions", "type",
-				 "DisruptionTarget", "status", "True", "template", template);
+	bool array = b->n_pods > 1;
+	json_int_t pods = (json_int_t)(array ? b->n_pods : b->a->gang.nodes);
+	json_t *spec = json_pack("{s:i, s:I, s:{s:[{s:s, s:[{s:s, s:s}]}]}, s:O}", array ? "backoffLimitPerIndex" : "backoffLimit", 0, "ttlSecondsAfterFinished",
+				 (json_int_t)(b->p->ttl_s ? b->p->ttl_s : DAY_S), "podFailurePolicy", "rules", "action", array ? "FailIndex" : "FailJob",
+				 "onPodConditions", "type", "DisruptionTarget", "status", "True", "template", template);
 
-	if (b->a->gang.nodes > 1) {
+	if (pods > 1) {
 		kube_set_str(spec, "completionMode", "Indexed");
-		json_object_set_new(spec, "completions", json_integer(b->a->gang.nodes));
-		json_object_set_new(spec, "parallelism", json_integer(b->a->gang.nodes));
+		json_object_set_new(spec, "completions", json_integer(pods));
+		json_object_set_new(spec, "parallelism", json_integer(pods));
 	}
 	return spec;
 }

@@ -1,8 +1,10 @@
-/* runners/kubernetes/job.h — the objects that are made for an attempt, as JSON: pure functions, nothing is asked or sent.
+/* runners/kubernetes/job.h — the objects that are made for attempts, as JSON: pure functions, nothing is asked or sent.
  *
- * One Job an attempt, or a pack of them (pod_spec.h): backoffLimit 0, since retries are the engine's; a podFailurePolicy that ends it at once when its pod is disrupted
- * (preempted, evicted), so that the reason stands in the Job's conditions; a time to live as a safety net only. Several nodes: an Indexed Job, a headless Service and a
- * NetworkPolicy, both owned by the Job.
+ * One Job for an attempt: backoffLimit 0, since retries are the engine's; a podFailurePolicy that ends it at once when its pod is disrupted (preempted, evicted), so that the
+ * reason stands in the Job's conditions; a time to live as a safety net only. Several nodes: an Indexed Job, a headless Service and a NetworkPolicy, both owned by the Job.
+ *
+ * Attempts of one step that are ready together share a Job, an array: an Indexed Job whose pod i executes the i-th of them (or the i-th pack of them, one after the other). The
+ * control plane has half as much to do then as with a Job for each. Each index fails for itself (backoffLimitPerIndex 0).
  *
  * The pod: first the native sidecar `cairn` (initContainers, restartPolicy Always) from Cairn's own image, which has the credentials of the store; then `main` from the
  * step's image, whose
@@ -32,7 +34,11 @@
 #define KUBE_NOTE_TASK "cairn/task"	   /* annotation: the task, for people */
 #define KUBE_NOTE_SPEC "cairn/spec"	   /* annotation of pods and Jobs: content id of the specification */
 #define KUBE_STORE_CA "/etc/cairn/ca/ca.crt" /* where the sidecar finds store_ca: its CAIRN_STORE_CA */
-#define KUBE_NOTE_ATTEMPTS "cairn/attempts" /* annotation of a Job for several attempts: their ids, "12 13 14" */
+#define KUBE_NOTE_ATTEMPTS "cairn/attempts" /* annotation of pods and Jobs for several attempts: their ids, those of a pod "12 13 14", of several pods "12 13,14 15" */
+#define KUBE_INDEX "batch.kubernetes.io/job-completion-index" /* label and annotation of an Indexed Job's pods, by Kubernetes */
+#define KUBE_POD_ATTEMPTS_MAX 256	/* in a pod, as init/protocol.h has it */
+#define KUBE_JOB_ATTEMPTS_MAX 1024
+#define KUBE_ARRAY_DEFAULT 64
 #define KUBE_MAIN "main"
 #define KUBE_SIDECAR "cairn"
 
@@ -51,6 +57,7 @@ struct kube_profile {
 	const char *secrets;	      /* Secret that holds the steps' secrets by name; NULL: "cairn-secrets" */
 	const char *cloud;	      /* "gke", "eks", "aks" */
 	const json_t *placement;      /* what cairn.yaml says for all steps, in the form of runner_attempt.placement_json (model/placement.h); a step's own wins */
+	uint32_t array;		      /* pods of a Job at most, when attempts of a step are ready together; 1: a Job for each; 0: KUBE_ARRAY_DEFAULT */
 	int64_t ttl_s;		      /* after the end; 0: a day */
 	int64_t upload_ns;	      /* that the sidecar has beside the step's grace time to save things when a pod must go; 0: 60 s */
 	struct runner_resources sidecar; /* 0: 100m, 256Mi */
@@ -62,12 +69,20 @@ char *kube_job_owner(const struct kube_profile *p, const struct runner_attempt *
 
 struct kube_job {
 	const struct kube_profile *profile;
-	const struct runner_attempt *const *attempts; /* several: a pack; the first one names it */
+	const struct runner_attempt *const *attempts; /* the first one names it */
 	size_t n;
+	size_t per_pod; /* attempts of a pod; 0: all are one pod's (or one gang's) */
 	const struct content_id *spec; /* of pod_spec_write() */
 };
 /* New references. ERR_INVALID: what the step asks for contradicts itself or the templates (the message names it); ERR_UNSUPPORTED. */
 int kube_job_object(const struct kube_job *j, json_t **ret, struct err *err);
+/* How many of the likes of `a` a Job may be made for: so many pods, so many attempts in each. */
+struct kube_room {
+	size_t pods, per_pod;
+};
+void kube_job_room(const struct kube_profile *p, const struct runner_attempt *a, struct kube_room *ret);
+/* May `a` share the Job of `first`; in its pod, or in one of its own? */
+bool kube_job_takes(const struct runner_attempt *first, const struct runner_attempt *a, bool one_pod);
 /* For several nodes: Service and NetworkPolicy, in this order, owned by the Job of that uid (NULL: to show). *ret_n is 0 for one node. */
 int kube_gang_objects(const struct kube_job *j, const char *job_uid, json_t *ret[2], size_t *ret_n, struct err *err);
 

@@ -28,6 +28,7 @@ struct pod_build {
 	json_t *selector, *tolerations; /* nodeSelector, tolerations */
 	json_t *affinity;		/* NULL: none */
 	json_t *volumes, *main_mounts, *sidecar_mounts;
+	size_t per_pod, n_pods; /* of attempts in turn; n_pods is 1 for a gang, too */
 };
 
 /* job_placement.c */

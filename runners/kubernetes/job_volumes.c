@@ -198,7 +198,7 @@ int kube_add_volumes(struct pod_build *b, struct err *err)
 {
 	add_volume(b, KUBE_VOLUME_SHARED, "emptyDir", empty_dir(kube_placement_uint(b->placement, "disk_bytes"), false));
 	add_mount(b->main_mounts, KUBE_VOLUME_SHARED, POD_ROOT);
-	for (size_t i = 0; i < b->job->n; i++)
+	for (size_t i = 0; i < b->per_pod; i++)
 		if (mount_inputs(b, i, err) < 0)
 			return -1;
 	if (add_step_volumes(b, err) < 0 || add_shm(b, err) < 0)

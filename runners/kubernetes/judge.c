@@ -347,13 +347,13 @@ static const struct pod_facts *better(const struct pod_facts *a, const struct po
 	return b->created_ns >= a->created_ns ? b : a;
 }
 
-static const struct pod_facts *pod_of(const struct pod_facts *const *pods, size_t n, unsigned nodes, unsigned index, int64_t now_ns)
+static const struct pod_facts *pod_of(const struct kube_seen *s, unsigned index, int64_t now_ns)
 {
 	const struct pod_facts *best = NULL;
 
-	for (size_t i = 0; i < n; i++)
-		if (nodes <= 1 || pods[i]->index == index)
-			best = better(best, pods[i], now_ns);
+	for (size_t i = 0; i < s->n; i++)
+		if (s->nodes <= 1 || s->pods[i]->index == index)
+			best = better(best, s->pods[i], now_ns);
 	return best;
 }
 
@@ -372,16 +372,17 @@ static void judge_job_end(const struct job_facts *job, struct kube_verdict *v)
 		say(v, "its pod was disrupted: %s", or_else(job->message, "the Job does not say how"));
 	} else {
 		end_as(v, FAILURE_LOST);
-		say(v, job ? "its Job failed (%s), and its pod is gone" : "its Job was deleted%s", job ? or_else(r, "no reason is given") : "");
+		say(v, !job ? "its Job was deleted%s" : job->failed ? "its Job failed (%s), and its pod is gone" : "its pod is gone, and what it said with it%s",
+		    job && job->failed ? or_else(r, "no reason is given") : "");
 	}
 }
 
-static void judge_no_pod(const struct job_facts *job, bool gone, struct kube_verdict *v)
+static void judge_no_pod(const struct kube_seen *s, struct kube_verdict *v)
 {
-	*v = (struct kube_verdict){ .exit_code = -1, .since_ns = job ? job->created_ns : 0 };
-	if (gone || (job && job->failed))
-		judge_job_end(gone ? NULL : job, v);
-	else if (job && job->suspended)
+	*v = (struct kube_verdict){ .exit_code = -1, .since_ns = s->job ? s->job->created_ns : 0 };
+	if (s->gone || s->podless)
+		judge_job_end(s->gone ? NULL : s->job, v);
+	else if (s->job && s->job->suspended)
 		say(v, "its queue has not let it in yet (the Job is suspended)");
 }
 
@@ -446,18 +447,18 @@ static void await_others(const struct kube_verdict *cause, const struct kube_ver
 	ret->class = FAILURE_NONE;
 }
 
-static void judge_gang(const struct job_facts *job, bool gone, const struct pod_facts *const *pods, size_t n, unsigned nodes, int64_t now_ns, struct kube_verdict *ret)
+static void judge_gang(const struct kube_seen *s, int64_t now_ns, struct kube_verdict *ret)
 {
 	struct culprit cause = { .weight = -1 };
 	struct kube_verdict slowest = { .stage = STAGE_ENDED }, first = { 0 };
 	bool set = false;
 
-	for (unsigned i = 0; i < nodes; i++) {
-		const struct pod_facts *p = pod_of(pods, n, nodes, i, now_ns);
+	for (unsigned i = 0; i < s->nodes; i++) {
+		const struct pod_facts *p = pod_of(s, i, now_ns);
 		struct culprit c = { .weight = -1 };
 
-		p ? judge_pod(p, now_ns, &c.v) : judge_no_pod(job, gone, &c.v);
-		prefix(&c.v, i, nodes);
+		p ? judge_pod(p, now_ns, &c.v) : judge_no_pod(s, &c.v);
+		prefix(&c.v, i, s->nodes);
 		c.weight = has_failed(&c.v, p) ? weight(&c.v, p) : -1;
 		if (c.weight >= 0 && is_cause(&c, &cause))
 			cause = c;
@@ -476,16 +477,16 @@ static void judge_gang(const struct job_facts *job, bool gone, const struct pod_
 	ret->program_ran |= first.program_ran;
 }
 
-void kube_judge(const struct job_facts *job, bool gone, const struct pod_facts *const *pods, size_t n, unsigned nodes, int64_t now_ns, struct kube_verdict *ret)
+void kube_judge(const struct kube_seen *s, int64_t now_ns, struct kube_verdict *ret)
 {
-	const struct pod_facts *p = pod_of(pods, n, nodes, 0, now_ns);
+	const struct pod_facts *p = pod_of(s, 0, now_ns);
 
-	if (nodes > 1)
-		judge_gang(job, gone, pods, n, nodes, now_ns, ret);
+	if (s->nodes > 1)
+		judge_gang(s, now_ns, ret);
 	else if (p)
 		judge_pod(p, now_ns, ret);
 	else
-		judge_no_pod(job, gone, ret);
-	if (nodes <= 1 && is_overdue(job, ret, now_ns))
-		judge_job_end(job, ret);
+		judge_no_pod(s, ret);
+	if (s->nodes <= 1 && is_overdue(s->job, ret, now_ns))
+		judge_job_end(s->job, ret);
 }

@@ -159,7 +159,7 @@ static json_t *attempt_of(const struct runner_attempt *a)
 	return o;
 }
 
-int pod_spec_write(const struct runner_attempt *const *attempts, size_t n, struct str *out, struct err *err)
+int pod_spec_write(const struct runner_attempt *const *attempts, size_t n, size_t per_pod, struct str *out, struct err *err)
 {
 	json_t *top = json_object(), *list = json_array();
 	size_t from = out->len;
@@ -168,6 +168,7 @@ int pod_spec_write(const struct runner_attempt *const *attempts, size_t n, struc
 		json_array_append_new(list, attempt_of(attempts[i]));
 	json_object_set_new(top, "cairn_pod", json_integer(VERSION));
 	json_object_set_new(top, "attempts", list);
+	set_int(top, "per_pod", (int64_t)per_pod);
 	json_add_canonical(out, top);
 	json_decref(top);
 	return out->len - from > POD_SPEC_MAX ? err_set(err, ERR_TOO_LARGE, "what a pod would have to be told of %s takes more than %llu MiB", attempts[0]->task,
@@ -444,31 +445,36 @@ static int parse(const char *what, const char *name, uint64_t max, const char *t
 						(long long)version, VERSION);
 }
 
-static int read_attempts(const json_t *top, struct reader *r, struct runner_attempt **ret, size_t *ret_n)
+static int read_attempts(const json_t *top, unsigned index, struct reader *r, struct runner_attempt **ret, size_t *ret_n)
 {
+	uint64_t per_pod, from;
 	json_t *list;
 	size_t n;
 
-	if (json_get_array(top, "attempts", &list, r->err) < 0)
+	if (json_get_array(top, "attempts", &list, r->err) < 0 || take_uint(r, top, "per_pod", INIT_PROGRAMS_MAX, &per_pod) < 0)
 		return -1;
+	from = per_pod * index;
 	n = json_array_size(list);
+	if (per_pod && n && from >= n)
+		return err_set(r->err, ERR_INVALID, "it has nothing for pod %u", index);
+	n = per_pod ? MIN(per_pod, n - from) : n;
 	if (n == 0 || n > INIT_PROGRAMS_MAX)
 		return err_set(r->err, ERR_INVALID, "`attempts` must have 1 to %d", INIT_PROGRAMS_MAX);
 	*ret = arena_alloc(r->arena, n * sizeof(**ret));
 	for (size_t i = 0; i < n; i++)
-		if (read_attempt(r, json_array_get(list, i), &(*ret)[i]) < 0)
-			return err_wrap(r->err, "attempt %zu", i);
+		if (read_attempt(r, json_array_get(list, from + i), &(*ret)[i]) < 0)
+			return err_wrap(r->err, "attempt %zu", (size_t)from + i);
 	*ret_n = n;
 	return 0;
 }
 
-int pod_spec_read(const char *text, size_t len, struct arena *arena, struct runner_attempt **ret, size_t *ret_n, struct err *err)
+int pod_spec_read(const char *text, size_t len, unsigned index, struct arena *arena, struct runner_attempt **ret, size_t *ret_n, struct err *err)
 {
 	struct reader r = { arena, err };
 	json_t *top = NULL;
 	int result = parse("the pod's specification", "cairn_pod", POD_SPEC_MAX, text, len, &top, err);
 
-	if (result == 0 && read_attempts(top, &r, ret, ret_n) < 0)
+	if (result == 0 && read_attempts(top, index, &r, ret, ret_n) < 0)
 		result = err_wrap(err, "the pod's specification");
 	json_decref(top);
 	return result;

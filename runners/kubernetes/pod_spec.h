@@ -35,14 +35,16 @@ void pod_content_write(const struct content_id *id, struct str *out);
 int pod_content_read(const char *text, struct content_id *ret, struct err *err);
 
 /* Of an attempt goes in what the pod needs: not image, placement, resources, pack; of `secrets` the names alone, and they come back as names.
- * Several attempts: packed, they run one after the other in one pod, in this order. Paths of inputs, outputs … are relative to each one's workspace. */
-int pod_spec_write(const struct runner_attempt *const *attempts, size_t n, struct str *out, struct err *err);
-int pod_spec_read(const char *text, size_t len, struct arena *arena, struct runner_attempt **ret, size_t *ret_n, struct err *err);
+ * Several attempts of a pod run one after the other, in this order. Paths of inputs, outputs … are relative to each one's workspace. per_pod: so many of them are each pod's
+ * of an array; 0: all are every pod's. */
+int pod_spec_write(const struct runner_attempt *const *attempts, size_t n, size_t per_pod, struct str *out, struct err *err);
+/* Those of the pod with that index in its Job. */
+int pod_spec_read(const char *text, size_t len, unsigned index, struct arena *arena, struct runner_attempt **ret, size_t *ret_n, struct err *err);
 
 /* What became of one attempt, as the sidecar saw it. */
 struct pod_result {
 	uint64_t attempt_id; /* 0: of whichever the pod was for; the specification couldn't be read */
-	unsigned index;	 /* of the pod in its Job (JOB_COMPLETION_INDEX); 0 */
+	unsigned index;	 /* of the gang's node; 0 */
 	bool ran;	 /* the program was started; the rest isn't known otherwise */
 	bool main_died;	 /* the container ended and the helper didn't say how: the pod's status says */
 	bool stopped;	 /* the pod was told to end (SIGTERM) before the program had */

@@ -1,4 +1,4 @@
-/* runners/kubernetes/runner.c — what the engine asks for. What is submitted in one turn is made into Jobs at its end, so that neighbours can share one. */
+/* runners/kubernetes/runner.c — what the engine asks for. What is submitted within a moment is made into Jobs together, so that neighbours share one. */
 #include "runners/kubernetes/runner.h"
 
 #include <errno.h>
@@ -8,76 +8,13 @@
 
 #define WORKERS_DEFAULT 8
 #define TICK_NS		NS_PER_S
+#define GATHER_NS	(20 * NS_PER_MS) /* of quiet, until Jobs are made for what was submitted */
+#define GATHER_MAX_NS	(100 * NS_PER_MS) /* but no longer than so */
+#define GATHER_LONG_NS	(500 * NS_PER_MS) /* where so many are made and haven't started: BACKLOG */
+#define BACKLOG		32
+#define FRESH_LOOK	64 /* of the newest Jobs of a turn, whether one has a place */
 #define PATIENCE_NS	(10 * NS_PER_S) /* then it is told, and tried again */
 #define SKEW_UNKNOWN	(-(1LL << 60))
-
-/* --- bundles ---------------------------------------------------------------------------------------------------------------------- */
-
-void bundle_hold(struct bundle *b, uint64_t attempt_id)
-{
-	for (size_t i = 0; i < b->ids.n; i++)
-		if (b->ids.v[i] == attempt_id)
-			return;
-	VEC_PUSH(&b->ids, attempt_id);
-	*map_slot(b->k->holders, &attempt_id, sizeof(attempt_id), NULL) = b;
-}
-
-struct bundle *bundle_of(struct kube *k, uint64_t id)
-{
-	struct bundle **slot = (struct bundle **)map_slot(k->bundles, &id, sizeof(id), NULL), *b = *slot;
-
-	if (b)
-		return b;
-	b = xcalloc(1, sizeof(*b));
-	b->k = k;
-	b->id = id;
-	b->nodes = 1;
-	b->stage_ns = kube_mono(k);
-	*slot = b;
-	bundle_hold(b, id);
-	return b;
-}
-
-void bundle_free(struct bundle *b)
-{
-	struct kube *k = b->k;
-
-	*map_slot(k->bundles, &b->id, sizeof(b->id), NULL) = NULL;
-	for (size_t i = 0; i < b->ids.n; i++)
-		if (map_get(k->holders, &b->ids.v[i], sizeof(b->ids.v[i])) == b)
-			*map_slot(k->holders, &b->ids.v[i], sizeof(b->ids.v[i]), NULL) = NULL;
-	for (size_t i = 0; i < b->pods.n; i++) {
-		pod_facts_deinit(&b->pods.v[i]->f);
-		free(b->pods.v[i]);
-	}
-	job_facts_deinit(&b->job);
-	VEC_FREE(&b->pods);
-	VEC_FREE(&b->ids);
-	VEC_FREE(&b->members);
-	free(b->trouble);
-	free(b);
-}
-
-static bool is_settled(const struct bundle *b)
-{
-	for (size_t i = 0; i < b->ids.n; i++)
-		if (!map_get(b->k->done, &b->ids.v[i], sizeof(b->ids.v[i])))
-			return false;
-	return true;
-}
-
-void bundle_settle(struct bundle *b)
-{
-	if (b->deleting || b->state == BUNDLE_MAKING || b->state == BUNDLE_ENDING || b->members.n || !is_settled(b))
-		return;
-	if (!b->gone && *b->uid) {
-		bundle_delete(b);
-	} else if (b->gone || b->state != BUNDLE_SEEN) {
-		for (size_t i = 0; i < b->ids.n && b->gone; i++)
-			*map_slot(b->k->done, &b->ids.v[i], sizeof(b->ids.v[i]), NULL) = DELETED;
-		bundle_free(b);
-	}
-}
 
 /* --- what was asked for, as a copy: workers read it, and an engine that leaves doesn't wait for them ---------------------------------- */
 
@@ -150,6 +87,7 @@ static void member_free(struct member *m)
 {
 	uint64_t id = m->a->id;
 
+	m->k->n_waiting -= m->b && !m->started;
 	*map_slot(m->k->members, &id, sizeof(id), NULL) = NULL;
 	free(m->waiting);
 	arena_free(m->arena);
@@ -170,61 +108,58 @@ void member_report(struct member *m, struct runner_result *r)
 	member_free(m);
 }
 
-static void join(struct member *m, struct bundle *b)
+/* --- Jobs for them ------------------------------------------------------------------------------------------------------------------- */
+
+/* Of one that is being filled, pod by pod. */
+static size_t n_members(const struct job *j)
 {
-	m->b = b;
-	VEC_PUSH(&b->members, m);
-	bundle_hold(b, m->a->id);
-	b->nodes = MAX(m->a->gang.nodes, 1u);
+	size_t last = j->bundles.n - 1;
+
+	return last * j->room.per_pod + j->bundles.v[last]->members.n;
 }
 
-/* --- making Jobs --------------------------------------------------------------------------------------------------------------------- */
-
-/* May these two share a pod? What stands in the Job is of the first one. */
-static bool alike(const struct runner_attempt *a, const struct runner_attempt *b)
+/* The place in a Job that is made in this turn: its index. NULL: there is none. */
+static struct bundle *shared(const struct member *m, struct job *const *fresh, size_t n)
 {
-	return str_eq(a->step, b->step) && str_eq(a->image, b->image) && str_eq(a->placement_json, b->placement_json) && a->pack == b->pack &&
-	       a->resources.cpu_milli == b->resources.cpu_milli && a->resources.memory_bytes == b->resources.memory_bytes && a->resources.gpus == b->resources.gpus &&
-	       a->grace_ns == b->grace_ns && a->gang.nodes <= 1 && b->gang.nodes <= 1;
-}
+	for (size_t i = n; i-- > 0 && n - i <= FRESH_LOOK;) {
+		struct job *j = fresh[i];
+		size_t there = n_members(j), index = there / j->room.per_pod;
 
-static struct bundle *pack_for(const struct member *m, struct bundle *const *fresh, size_t n)
-{
-	for (size_t i = n; m->a->pack > 1 && i-- > 0;) {
-		const struct bundle *b = fresh[i];
-
-		if (b->members.n < MIN(m->a->pack, (uint32_t)PACK_MAX) && alike(b->members.v[0]->a, m->a))
-			return fresh[i];
+		if (index < j->room.pods && kube_job_takes(j->bundles.v[0]->members.v[0]->a, m->a, j->room.pods == 1))
+			return job_bundle(j, (unsigned)index);
 	}
 	return NULL;
 }
 
-/* Jobs that are known to hold it; else a new one, or a place in one that is made in this turn. */
-static void place(struct kube *k, struct member *m, struct bundle ***fresh, size_t *n)
+/* A Job that is known to hold it; else a place in one that is made in this turn, or a new one. */
+static void place(struct kube *k, struct member *m, struct job ***fresh, size_t *n)
 {
 	uint64_t id = m->a->id;
 	struct bundle *b = map_get(k->holders, &id, sizeof(id));
+	struct job *j = b ? b->j : NULL;
 
-	if (b && (b->state == BUNDLE_SEEN || b->state == BUNDLE_THERE) && (b->has_job || b->pods.n)) {
-		if (b->state == BUNDLE_SEEN)
+	if (j && (j->state == JOB_SEEN || j->state == JOB_THERE) && (j->seen || b->pods.n)) {
+		if (!b->members.n)
 			b->stage_ns = kube_mono(k);
-		b->state = BUNDLE_THERE;
-		join(m, b);
+		j->state = JOB_THERE;
+		bundle_join(b, m);
 		return;
 	}
-	b = pack_for(m, *fresh, *n);
+	b = shared(m, *fresh, *n);
 	if (!b) {
-		b = bundle_of(k, id);
-		b->state = BUNDLE_PAUSED;
+		j = job_of(k, id);
+		j->state = JOB_PAUSED;
+		kube_job_room(k->o.profile, m->a, &j->room);
 		*fresh = xreallocarray(*fresh, *n + 1, sizeof(**fresh));
-		(*fresh)[(*n)++] = b;
+		(*fresh)[(*n)++] = j;
+		b = j->bundles.v[0];
 	}
-	join(m, b);
+	bundle_join(b, m);
 }
 
 void runner_flush(struct kube *k)
 {
-	_cleanup_(freep) struct bundle **fresh = NULL;
+	_cleanup_(freep) struct job **fresh = NULL;
 	size_t n = 0, n_held = k->held.n;
 
 	if (k->resumed && !k->jobs.synced)
@@ -233,17 +168,35 @@ void runner_flush(struct kube *k)
 		place(k, k->held.v[i], &fresh, &n);
 	k->held.n = 0;
 	for (size_t i = 0; i < n; i++)
-		bundle_make(fresh[i]);
+		job_make(fresh[i]);
 	if (n_held > n)
 		runner_look_all(k);
 }
 
+/* What comes within a moment is made together: an engine gives out what became ready task by task. Where many wait for their turn already, a longer moment costs nothing. */
 static void flush(void *arg)
 {
 	struct kube *k = arg;
+	bool hurry = k->n_waiting < BACKLOG;
+	int64_t until = hurry ? MIN(k->joined_ns + GATHER_NS, k->held_ns + GATHER_MAX_NS) : k->held_ns + GATHER_LONG_NS;
 
 	k->flusher = NULL;
-	runner_flush(k);
+	if (k->held.n < KUBE_ARRAY_DEFAULT && kube_mono(k) < until)
+		k->flusher = loop_add_timer(k->loop, MIN(until, kube_mono(k) + GATHER_MAX_NS), flush, k);
+	else
+		runner_flush(k);
+}
+
+void runner_hold(struct kube *k, struct member *m)
+{
+	k->joined_ns = kube_mono(k);
+	if (!k->held.n)
+		k->held_ns = k->joined_ns;
+	k->n_waiting -= m->b && !m->started;
+	m->b = NULL;
+	VEC_PUSH(&k->held, m);
+	if (!k->flusher)
+		k->flusher = loop_add_timer(k->loop, k->joined_ns + GATHER_NS, flush, k);
 }
 
 static void tick(void *arg)
@@ -269,11 +222,9 @@ static int kube_submit(struct runner *r, const struct runner_attempt *a, struct 
 	if (runner_watch(k, a->run_id, err) < 0)
 		return -1;
 	*slot = member_new(k, a);
-	VEC_PUSH(&k->held, *slot);
+	runner_hold(k, *slot);
 	if (!k->ticker)
 		k->ticker = loop_add_timer(k->loop, kube_mono(k) + TICK_NS, tick, k);
-	if (!k->flusher)
-		k->flusher = loop_add_timer(k->loop, kube_mono(k), flush, k);
 	return 0;
 }
 
@@ -295,7 +246,7 @@ static void kube_settled(struct runner *r, uint64_t attempt_id)
 	if (!*done)
 		*done = DONE;
 	if (b)
-		bundle_settle(b);
+		job_settle(b->j);
 }
 
 struct drop {
@@ -321,22 +272,6 @@ static void kube_drop_checkpoint(struct runner *r, const struct digest *key)
 	pool_submit(d->k->pool, drop, free, d);
 }
 
-static bool all_cancelled(const struct bundle *b)
-{
-	for (size_t i = 0; i < b->members.n; i++)
-		if (!b->members.v[i]->cancelled)
-			return false;
-	return b->members.n > 0;
-}
-
-bool bundle_hard(const struct bundle *b)
-{
-	for (size_t i = 0; i < b->members.n; i++)
-		if (!b->members.v[i]->hard)
-			return false;
-	return b->members.n > 0;
-}
-
 /* It isn't in a Job: nothing has to end. */
 static void cancel_held(struct kube *k, struct member *m)
 {
@@ -351,29 +286,36 @@ static void cancel_held(struct kube *k, struct member *m)
 	member_report(m, &r);
 }
 
-/* Only a Job as a whole can be ended: one of a pack ends with the last. */
+static void end_job(struct job *j, bool hard)
+{
+	if (j->state == JOB_THERE)
+		job_delete(j);
+	for (size_t i = 0; i < j->bundles.n && j->state == JOB_THERE && hard; i++)
+		bundle_delete_pods(j->bundles.v[i], true);
+	job_look(j);
+}
+
+/* Only a pod as a whole can be ended: one of a pack ends with the last. Others of the Job go on; a look at it finds what has to go (runner_look.c), once all that are
+ * cancelled together have been. */
 static void kube_cancel(struct runner *r, uint64_t attempt_id, bool gentle)
 {
 	struct kube *k = kube_of(r);
 	struct member *m = map_get(k->members, &attempt_id, sizeof(attempt_id));
-	struct bundle *b = m ? m->b : NULL;
 
 	if (!m)
 		return;
 	m->cancelled = true;
 	m->hard |= !gentle;
-	if (!b) {
+	if (!m->b) {
 		cancel_held(k, m);
 		return;
 	}
-	if (!all_cancelled(b))
-		return;
-	b->cancelled = true;
-	if (b->state == BUNDLE_THERE)
-		bundle_delete(b);
-	if (b->state == BUNDLE_THERE && bundle_hard(b))
-		bundle_delete_pods(b);
-	bundle_look(b);
+	for (size_t i = 0; i < m->b->members.n; i++)
+		if (!m->b->members.v[i]->cancelled)
+			return;
+	m->b->cancelled = true;
+	if (job_is_cancelled(m->b->j))
+		end_job(m->b->j, !gentle);
 }
 
 /* --- life -------------------------------------------------------------------------------------------------------------------------------- */
@@ -386,15 +328,15 @@ static void free_all(struct kube *k)
 		if (m)
 			member_free(m);
 	}
-	for (size_t i = 0; i < map_len(k->bundles); i++) {
-		struct bundle *b = map_at(k->bundles, i, NULL, NULL);
+	for (size_t i = 0; i < map_len(k->known); i++) {
+		struct job *j = map_at(k->known, i, NULL, NULL);
 
-		if (b)
-			bundle_free(b);
+		if (j)
+			job_free(j);
 	}
 	VEC_FREE(&k->held);
 	map_free(k->members);
-	map_free(k->bundles);
+	map_free(k->known);
 	map_free(k->holders);
 	map_free(k->done);
 	free(k->run_id);
@@ -436,7 +378,7 @@ int runner_kubernetes_new(struct loop *l, const struct runner_kubernetes_options
 	k->o.lost_within_ns = o->lost_within_ns ? o->lost_within_ns : 30 * NS_PER_S;
 	k->skew_ns = SKEW_UNKNOWN;
 	k->members = map_new();
-	k->bundles = map_new();
+	k->known = map_new();
 	k->holders = map_new();
 	k->done = map_new();
 	if (inbox_open(k, err) < 0 || kube_client_new(o->access, &co, &k->client, err) < 0 ||

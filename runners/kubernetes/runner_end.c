@@ -112,7 +112,7 @@ static void end(void *arg)
 	if (e->wants_log && !has_log(e) && sidecar_failed(e))
 		take_log(e);
 	if (e->parts)
-		gang_log(e->k, e->parts, e->b->nodes, e->b->id, e->pod, &e->log, &e->gang_log);
+		gang_log(e->k, e->parts, e->b->nodes, e->b->ids.v[0], e->pod, &e->log, &e->gang_log);
 }
 
 /* --- on the loop's thread -------------------------------------------------------------------------------------------------------------- */
@@ -215,6 +215,7 @@ static void ended(void *arg)
 	bool packed = b->ids.n > 1;
 
 	b->state = BUNDLE_REPORTED;
+	b->reported_ns = kube_mono(e->k);
 	while (b->members.n)
 		report(e, b->members.v[b->members.n - 1], packed);
 	gang_parts_free(e->parts, b->nodes);
@@ -222,7 +223,7 @@ static void ended(void *arg)
 	free(e->message);
 	free(e->log_tail);
 	free(e);
-	bundle_settle(b);
+	job_settle(b->j);
 }
 
 /* Whose word counts, or, if nobody's does, whose pod was last there. */

@@ -1,10 +1,11 @@
 /* runners/kubernetes/runner_internal.h — the runner's state, for its files.
  *
- * A bundle is a Job and what we know of it: the attempts that it executes (one, or a pack), its facts, its pods'. It is found by the id of its first attempt, which is its
- * label, and by each attempt that it holds. Facts come in through the inbox (runner_watch.c); look() holds them against what was told so far and acts (runner_look.c); what
- * takes time or the network is a job on a worker (runner_make.c, runner_end.c) that owns all that it touches.
+ * A job is a Job of the cluster and what we know of it. It holds bundles: the attempts that one of its pods executes (one, or a pack), or that all pods of a gang do. A job has
+ * one bundle, or, as an array, one for each index. It is found by the id of its first attempt, which is its label; bundles by each attempt that they hold. Facts come in
+ * through the inbox (runner_watch.c); look() holds them against what was told so far and acts (runner_look.c); what takes time or the network is work on a thread of the
+ * pool (runner_make.c, runner_end.c) that owns all that it touches.
  *
- * A bundle lives from its submission, or from the first event that tells of it, until its Job is deleted. */
+ * A job lives from its submission, or from the first event that tells of it, until it is deleted on the cluster; its bundles live as long. */
 #ifndef CAIRN_RUNNERS_KUBERNETES_RUNNER_INTERNAL_H
 #define CAIRN_RUNNERS_KUBERNETES_RUNNER_INTERNAL_H
 
@@ -17,9 +18,9 @@
 #include "runners/kubernetes/runner.h"
 #include "runners/kubernetes/watch.h"
 
-#define PACK_MAX 256 /* attempts in a pod, as init/protocol.h has it */
-
 struct kube;
+struct job;
+struct bundle;
 
 /* An attempt that the engine waits for. */
 struct member {
@@ -35,46 +36,65 @@ struct member {
 struct pod {
 	struct pod_facts f;
 	uint64_t generation; /* of the list that told of it */
+	enum { POD_LEFT_ALONE, POD_TOLD, POD_KILLED } end_asked; /* we have deleted it: with its grace time, without */
 };
 
 enum bundle_state {
-	BUNDLE_SEEN,	 /* an event told of it; nobody has submitted it (yet) */
-	BUNDLE_MAKING,	 /* on a worker */
-	BUNDLE_PAUSED,	 /* could not be made; tried again at `again_ns` */
-	BUNDLE_THERE,	 /* the Job is, or was */
+	BUNDLE_OPEN,	 /* not at its end, as far as we know */
 	BUNDLE_ENDING,	 /* its result is being read, on a worker */
 	BUNDLE_REPORTED, /* all members have been told */
 };
-
 struct bundle {
 	struct kube *k;
-	uint64_t id;	  /* of the first attempt */
-	VEC(uint64_t) ids; /* of all that the Job was made for */
+	struct job *j;
+	unsigned index;	   /* in it */
+	VEC(uint64_t) ids; /* of the attempts that it was made for */
 	VEC(struct member *) members;
 	enum bundle_state state;
-	char name[64];	/* of the Job */
-	char uid[64];	/* "" unknown */
 	unsigned nodes;
-	struct content_id spec; /* once published */
-
-	struct job_facts job;
-	uint64_t generation;
-	bool has_job, gone; /* seen; and not there any more */
 	VEC(struct pod *) pods;
 
 	/* how far we are */
 	enum kube_stage stage;
 	int64_t stage_ns; /* monotonic: when it came there, as far as we saw */
 	int64_t first_running_ns; /* of several nodes: when the first one ran; 0 */
+	int64_t podless_ns; /* since when it is over without a pod that we know of; 0: it isn't */
+	int64_t reported_ns;
+	int64_t asked_ns;  /* for events of its pod, last */
+	int64_t series_ns; /* for numbers of a training, last */
+	char *trouble;	   /* the words of its pod's events; NULL: none */
+	bool cancelled;
+	enum failure_class imposed; /* ended by us: its time was up, … */
+	enum err_code imposed_code;
+	char *imposed_text;
+};
+
+enum job_state {
+	JOB_SEEN,   /* an event told of it; nobody has submitted it (yet) */
+	JOB_MAKING, /* on a worker */
+	JOB_PAUSED, /* could not be made; tried again at `again_ns` */
+	JOB_THERE,  /* is, or was */
+};
+struct job {
+	struct kube *k;
+	uint64_t id; /* of the first attempt */
+	enum job_state state;
+	struct kube_room room;
+	VEC(struct bundle *) bundles; /* by index: one at least */
+	char name[64];
+	char uid[64];		/* "" unknown */
+	struct content_id spec; /* once published */
+
+	struct job_facts f;
+	uint64_t generation;
+	bool seen, gone; /* f is known; it is not there any more */
+
+	int64_t begun_ns; /* monotonic */
 	unsigned tries;
 	int64_t again_ns;
-	int64_t asked_ns;  /* for events, last */
-	int64_t series_ns; /* for numbers of a training, last */
-	char *trouble;	   /* why it couldn't be made, or the events' words; NULL: none */
-	bool no_quota, cancelled, deleting, deleted, hard_done;
-	enum failure_class imposed; /* ended by us: its time was up */
-	enum err_code imposed_code;
-	char imposed_text[512];
+	int64_t asked_ns; /* for events, last */
+	char *trouble;	  /* why it couldn't be made, or the words of its events; NULL: none */
+	bool no_quota, deleting, deleted;
 };
 
 /* From a watch's thread to the loop's. */
@@ -120,10 +140,12 @@ struct kube {
 	bool resumed;	     /* earlier Jobs may be there: nothing is made before they are known */
 	atomic_bool closing; /* workers begin nothing new */
 	struct map *members; /* attempt id → struct member * */
-	struct map *bundles; /* id of a first attempt → struct bundle * */
+	struct map *known;   /* id of a first attempt → struct job * */
 	struct map *holders; /* attempt id → struct bundle * that holds it */
 	struct map *done;    /* attempt id → DONE: its end is on record; DELETED: its Job is gone, too */
 	VEC(struct member *) held; /* submitted, not in a bundle yet */
+	int64_t held_ns, joined_ns; /* since when the first of them is, and the last */
+	size_t n_waiting; /* members that are in Jobs and haven't started */
 	bool asking, asking_series; /* for events, for numbers: on behalf of any bundle */
 	int64_t asked_ns;    /* last; 0: never */
 	int64_t skew_ns;     /* added to our wall clock: the cluster's, as far as its time stamps tell */
@@ -150,12 +172,19 @@ static inline int64_t kube_wall(const struct kube *k)
 	return c->wall_ns(c);
 }
 
-/* runner.c */
-struct bundle *bundle_of(struct kube *k, uint64_t id); /* by its first attempt; made when it isn't known */
+/* runner_jobs.c */
+struct job *job_of(struct kube *k, uint64_t id); /* by its first attempt; made when it isn't known */
+struct bundle *job_bundle(struct job *j, unsigned index); /* made when it isn't there */
+void job_take_layout(struct job *j, const struct job_facts *f); /* which attempts are whose, as it stands on the Job. Members that it isn't made for are held again. */
+bool job_is_cancelled(const struct job *j); /* all that wait for it are */
+void job_settle(struct job *j); /* deletes it when the ends of all its attempts are on record, and else what isn't needed any more of it */
+void job_free(struct job *j);
 void bundle_hold(struct bundle *b, uint64_t attempt_id); /* one more of `ids` */
-void bundle_free(struct bundle *b);
+void bundle_join(struct bundle *b, struct member *m);
 bool bundle_hard(const struct bundle *b); /* all that wait for it were cancelled without grace */
-void bundle_settle(struct bundle *b); /* deletes the Job when the ends of all its attempts are on record */
+
+/* runner.c */
+void runner_hold(struct kube *k, struct member *m); /* puts it into a Job soon */
 void runner_flush(struct kube *k);    /* makes Jobs for what is held, or finds theirs */
 void member_report(struct member *m, struct runner_result *r); /* finished(); frees it */
 
@@ -165,14 +194,18 @@ int inbox_open(struct kube *k, struct err *err);
 void inbox_close(struct kube *k); /* after this nothing comes */
 
 /* runner_look.c */
+void job_look(struct job *j);
 void bundle_look(struct bundle *b);
+void bundle_impose(struct bundle *b, enum failure_class class, const char *fmt, ...) _printf_(3, 4);
 void runner_look_all(struct kube *k);
 
-/* runner_make.c: blocking work of a bundle */
-void bundle_make(struct bundle *b);
-void bundle_delete(struct bundle *b); /* Background, precondition: its uid */
-void bundle_delete_pods(struct bundle *b); /* at once */
-void bundle_ask_events(struct bundle *b, const char *of_uid);
+/* runner_make.c: blocking work */
+void job_make(struct job *j);
+void job_delete(struct job *j); /* Background, precondition: its uid */
+void bundle_delete_pods(struct bundle *b, bool at_once); /* those that live */
+void bundle_forget_pods(struct bundle *b); /* those that have ended */
+void ask_events_of_job(struct job *j);
+void ask_events_of_pod(struct bundle *b, const char *uid);
 /* Deletes Jobs of the run whose attempts' ends are on record; on the caller's thread. */
 void runner_sweep(struct kube *k);
 

@@ -1,4 +1,5 @@
-/* How it stands with a bundle, held against what was told of it; and what follows: words, a start, an end. Idempotent: it may be called at any time. */
+/* How it stands with a Job and its bundles, held against what was told of them; and what follows: words, a start, an end. Idempotent: it may be called at any time. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/text.h"
@@ -11,6 +12,8 @@
 /* The server goes through all events of the namespace for each question: one at a time, this far apart, each bundle in its turn. */
 #define ASK_APART_NS	 (1 * NS_PER_S)
 #define ASK_AGAIN_MAX_NS (300 * NS_PER_S)
+/* A pod's news come so long after its Job's at most. */
+#define PODLESS_NS (5 * NS_PER_S)
 
 static void tell_waiting(struct member *m, const char *why)
 {
@@ -40,29 +43,39 @@ static void tell_started(struct bundle *b, int64_t wall_ns)
 		if (b->members.v[i]->started)
 			continue;
 		b->members.v[i]->started = true;
+		b->k->n_waiting--;
 		r->events.started(r->events.arg, b->members.v[i]->a->id, wall_ns ? wall_ns : kube_wall(b->k), 0);
 	}
 }
 
-static void impose(struct bundle *b, enum failure_class class, const char *fmt, ...) _printf_(3, 4);
-static void impose(struct bundle *b, enum failure_class class, const char *fmt, ...)
+void bundle_impose(struct bundle *b, enum failure_class class, const char *fmt, ...)
 {
+	char text[512];
 	va_list ap;
 
-	b->imposed = class;
 	va_start(ap, fmt);
-	vsnprintf(b->imposed_text, sizeof(b->imposed_text), fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	free(b->imposed_text);
+	b->imposed = class;
+	b->imposed_text = xstrdup(text);
 }
 
 /* --- time limits ---------------------------------------------------------------------------------------------------------------------- */
 
+static void add_late(struct str *out, const char *what, int64_t within_ns, const char *why)
+{
+	str_addf(out, "%s within ", what);
+	text_add_duration(out, within_ns);
+	str_addf(out, "%s%.400s", why && *why ? ": " : "", why ? why : "");
+}
+
 static void say_late(struct bundle *b, enum failure_class class, const char *what, int64_t within_ns, const char *why)
 {
-	_cleanup_(str_deinit) struct str time = { 0 };
+	_cleanup_(str_deinit) struct str text = { 0 };
 
-	text_add_duration(&time, within_ns);
-	impose(b, class, "%s within %s%s%.400s", what, time.s, why && *why ? ": " : "", why ? why : "");
+	add_late(&text, what, within_ns, why);
+	bundle_impose(b, class, "%s", text.s);
 }
 
 static bool no_sidecar(const struct bundle *b)
@@ -86,14 +99,19 @@ static void limit_gang(struct bundle *b, const struct kube_verdict *v, int64_t n
 	if (v->stage >= STAGE_RUNNING || b->imposed != FAILURE_NONE || b->k->trouble || !b->first_running_ns || now - b->first_running_ns <= b->k->o.gang_within_ns)
 		return;
 	text_add_duration(&time, b->k->o.gang_within_ns);
-	impose(b, FAILURE_UNSCHEDULABLE, "%u of %u pods started within %s; released%s%.400s", running, b->nodes, time.s, *v->text ? ": " : "", v->text);
+	bundle_impose(b, FAILURE_UNSCHEDULABLE, "%u of %u pods started within %s; released%s%.400s", running, b->nodes, time.s, *v->text ? ": " : "", v->text);
+}
+
+static bool is_suspended(const struct job *j)
+{
+	return j->seen && j->f.suspended;
 }
 
 static void limit(struct bundle *b, const struct kube_verdict *v)
 {
 	const struct runner_kubernetes_options *o = &b->k->o;
 	int64_t now = kube_mono(b->k), waited = now - b->stage_ns;
-	const char *why = *v->text ? v->text : b->trouble;
+	const char *why = *v->text ? v->text : v->stage == STAGE_CREATED ? b->j->trouble : b->trouble;
 
 	if (b->nodes > 1)
 		limit_gang(b, v, now);
@@ -102,7 +120,7 @@ static void limit(struct bundle *b, const struct kube_verdict *v)
 	switch (v->stage) {
 	case STAGE_CREATED:
 	case STAGE_UNSCHEDULABLE:
-		if (waited > o->schedule_within_ns && !(b->has_job && b->job.suspended))
+		if (waited > o->schedule_within_ns && !is_suspended(b->j))
 			say_late(b, FAILURE_UNSCHEDULABLE, "it got no place", o->schedule_within_ns, why);
 		break;
 	case STAGE_STARTING:
@@ -122,24 +140,24 @@ static void limit(struct bundle *b, const struct kube_verdict *v)
 	}
 }
 
-static bool may_ask(const struct bundle *b, int64_t now)
+static bool may_ask(const struct kube *k, int64_t asked_ns, int64_t now)
 {
-	const struct kube *k = b->k;
-	int64_t turn = MIN(MAX((int64_t)map_len(k->bundles) * ASK_APART_NS, ASK_AGAIN_NS), ASK_AGAIN_MAX_NS);
+	int64_t turn = MIN(MAX((int64_t)map_len(k->known) * ASK_APART_NS, ASK_AGAIN_NS), ASK_AGAIN_MAX_NS);
 
-	return !(b->asked_ns && now - b->asked_ns < turn) && !k->asking && !(k->asked_ns && now - k->asked_ns < ASK_APART_NS);
+	return !(asked_ns && now - asked_ns < turn) && !k->asking && !(k->asked_ns && now - k->asked_ns < ASK_APART_NS);
 }
 
 static void ask_why(struct bundle *b, const struct kube_verdict *v)
 {
 	int64_t now = kube_mono(b->k), waited = now - b->stage_ns;
+	struct job *j = b->j;
 
-	if (!may_ask(b, now) || b->k->trouble)
+	if (b->k->trouble)
 		return;
-	if (v->stage == STAGE_CREATED && b->pods.n == 0 && waited > NO_POD_NS && *b->uid && !(b->has_job && b->job.suspended))
-		bundle_ask_events(b, b->uid);
-	else if (v->stage == STAGE_STARTING && b->pods.n && waited > NO_SIDECAR_NS && no_sidecar(b))
-		bundle_ask_events(b, b->pods.v[b->pods.n - 1]->f.uid);
+	if (v->stage == STAGE_CREATED && b->pods.n == 0 && waited > NO_POD_NS && *j->uid && !is_suspended(j) && may_ask(b->k, j->asked_ns, now))
+		ask_events_of_job(j);
+	else if (v->stage == STAGE_STARTING && b->pods.n && waited > NO_SIDECAR_NS && no_sidecar(b) && may_ask(b->k, b->asked_ns, now))
+		ask_events_of_pod(b, b->pods.v[b->pods.n - 1]->f.uid);
 }
 
 /* --- words -------------------------------------------------------------------------------------------------------------------------------- */
@@ -154,7 +172,9 @@ static void say_why(struct bundle *b, const struct kube_verdict *v)
 		tell_all(b, text);
 	} else if (v->stage >= STAGE_RUNNING) {
 		tell_all(b, NULL);
-	} else if (b->trouble && (v->stage == STAGE_CREATED || (v->stage == STAGE_STARTING && no_sidecar(b)))) {
+	} else if (b->j->trouble && v->stage == STAGE_CREATED) {
+		tell_all(b, b->j->trouble);
+	} else if (b->trouble && v->stage == STAGE_STARTING && no_sidecar(b)) {
 		tell_all(b, b->trouble);
 	} else {
 		tell_all(b, v->text);
@@ -174,15 +194,30 @@ static void give_up_pods(struct bundle *b, int64_t now_ns)
 	}
 }
 
+/* Pods and Jobs are told by two watches, which may be apart: that it is over without a pod counts after a while. */
+static bool is_podless(struct bundle *b)
+{
+	if (b->nodes > 1)
+		return b->j->seen && b->j->f.failed;
+	if (b->pods.n || !b->j->seen || b->j->gone || !job_is_over(&b->j->f, b->index)) {
+		b->podless_ns = 0;
+		return false;
+	}
+	if (!b->podless_ns)
+		b->podless_ns = kube_mono(b->k);
+	return b->k->pods.synced && kube_mono(b->k) - b->podless_ns >= PODLESS_NS;
+}
+
 static void judge(struct bundle *b, struct kube_verdict *v)
 {
 	_cleanup_(freep) const struct pod_facts **pods = xcalloc(b->pods.n + 1, sizeof(*pods));
 	int64_t now = kube_wall(b->k) + b->k->skew_ns;
+	struct kube_seen seen = { .job = b->j->seen ? &b->j->f : NULL, .gone = b->j->gone, .podless = is_podless(b), .pods = pods, .n = b->pods.n, .nodes = b->nodes };
 
 	give_up_pods(b, now);
 	for (size_t i = 0; i < b->pods.n; i++)
 		pods[i] = &b->pods.v[i]->f;
-	kube_judge(b->has_job ? &b->job : NULL, b->gone, pods, b->pods.n, b->nodes, now, v);
+	kube_judge(&seen, now, v);
 	if (v->stage == b->stage)
 		return;
 	b->stage = v->stage;
@@ -192,6 +227,17 @@ static void judge(struct bundle *b, struct kube_verdict *v)
 	b->trouble = NULL;
 }
 
+/* What was cancelled: with the whole Job it is deleted (runner.c), or here, while others of it go on. */
+static void look_cancelled(struct bundle *b)
+{
+	bool whole = job_is_cancelled(b->j);
+
+	if (!whole)
+		bundle_delete_pods(b, bundle_hard(b));
+	if (whole ? bundle_hard(b) && !b->j->deleting : b->pods.n == 0) /* who reads that it is over finds nothing that goes on */
+		bundle_impose(b, FAILURE_CANCELLED, "stopped on request");
+}
+
 static void look_there(struct bundle *b)
 {
 	struct kube_verdict v;
@@ -199,14 +245,14 @@ static void look_there(struct bundle *b)
 	judge(b, &v);
 	if (b->members.n == 0)
 		return;
-	if (b->cancelled && bundle_hard(b) && !b->deleting) /* who reads that it is over finds nothing that goes on */
-		impose(b, FAILURE_CANCELLED, "stopped on request");
+	if (b->cancelled)
+		look_cancelled(b);
 	if (v.stage != STAGE_ENDED && b->imposed == FAILURE_NONE)
 		limit(b, &v);
 	if (b->imposed != FAILURE_NONE && v.stage != STAGE_ENDED) {
 		v.stage = STAGE_ENDED;
 		v.class = b->imposed;
-		memcpy(v.text, b->imposed_text, sizeof(v.text));
+		snprintf(v.text, sizeof(v.text), "%s", b->imposed_text);
 	}
 	if (v.program_ran)
 		tell_started(b, v.stage == STAGE_RUNNING ? v.since_ns : 0);
@@ -218,50 +264,75 @@ static void look_there(struct bundle *b)
 	say_why(b, &v);
 }
 
-/* There is no Job, as far as is known: one whose creation wasn't answered shows up in the watch, and goes then. */
-static void look_paused(struct bundle *b)
-{
-	struct kube_verdict v = { .stage = STAGE_ENDED, .class = FAILURE_CANCELLED, .text = "stopped on request", .exit_code = -1 };
-	int64_t now = kube_mono(b->k);
-
-	if (b->cancelled) {
-		bundle_end(b, &v);
-	} else if (b->no_quota && now - b->stage_ns > b->k->o.schedule_within_ns) {
-		say_late(b, FAILURE_UNSCHEDULABLE, "it got no place", b->k->o.schedule_within_ns, b->trouble);
-		v.class = b->imposed;
-		memcpy(v.text, b->imposed_text, sizeof(v.text));
-		bundle_end(b, &v);
-	} else {
-		tell_all(b, b->trouble);
-		if (now >= b->again_ns)
-			bundle_make(b);
-	}
-}
-
 void bundle_look(struct bundle *b)
 {
 	if (atomic_load(&b->k->closing))
 		return;
-	switch (b->state) {
-	case BUNDLE_PAUSED:
-		look_paused(b);
-		break;
-	case BUNDLE_THERE:
+	if (b->state == BUNDLE_OPEN && b->j->state == JOB_THERE)
 		look_there(b);
-		break;
-	case BUNDLE_MAKING:
-		if (b->cancelled && bundle_hard(b))
-			break;
-		if (b->k->trouble)
-			tell_all(b, b->k->trouble);
-		break;
-	case BUNDLE_SEEN:
-	case BUNDLE_REPORTED:
-		bundle_settle(b);
-		break;
-	case BUNDLE_ENDING:
-		break;
+	if (b->state == BUNDLE_REPORTED || b->members.n == 0)
+		job_settle(b->j);
+}
+
+/* --- one Job ---------------------------------------------------------------------------------------------------------------------------------- */
+
+static void end_all(struct job *j, enum failure_class class, const char *text)
+{
+	struct kube_verdict v = { .stage = STAGE_ENDED, .class = class, .exit_code = -1 };
+
+	snprintf(v.text, sizeof(v.text), "%s", text);
+	for (size_t i = 0; i < j->bundles.n; i++)
+		if (j->bundles.v[i]->state == BUNDLE_OPEN)
+			bundle_end(j->bundles.v[i], &v);
+}
+
+static void tell_job(struct job *j, const char *why)
+{
+	for (size_t i = 0; i < j->bundles.n; i++)
+		tell_all(j->bundles.v[i], why);
+}
+
+static bool is_awaited(const struct job *j)
+{
+	for (size_t i = 0; i < j->bundles.n; i++)
+		if (j->bundles.v[i]->state == BUNDLE_OPEN && j->bundles.v[i]->members.n)
+			return true;
+	return false;
+}
+
+/* There is no Job, as far as is known: one whose creation wasn't answered shows up in the watch, and goes then. */
+static void look_paused(struct job *j)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	int64_t now = kube_mono(j->k), within = j->k->o.schedule_within_ns;
+
+	if (!is_awaited(j))
+		return;
+	if (job_is_cancelled(j)) {
+		end_all(j, FAILURE_CANCELLED, "stopped on request");
+	} else if (j->no_quota && now - j->begun_ns > within) {
+		add_late(&text, "it got no place", within, j->trouble);
+		end_all(j, FAILURE_UNSCHEDULABLE, text.s);
+	} else {
+		tell_job(j, j->trouble);
+		if (now >= j->again_ns)
+			job_make(j);
 	}
+}
+
+void job_look(struct job *j)
+{
+	uint64_t id = j->id;
+	struct kube *k = j->k;
+
+	if (atomic_load(&k->closing))
+		return;
+	if (j->state == JOB_PAUSED)
+		look_paused(j);
+	else if (j->state == JOB_MAKING && k->trouble && !job_is_cancelled(j))
+		tell_job(j, k->trouble);
+	for (size_t i = 0; (j = map_get(k->known, &id, sizeof(id))) && i < j->bundles.n; i++) /* a look may be its end */
+		bundle_look(j->bundles.v[i]);
 }
 
 /* What is held waits for the list of Jobs. */
@@ -274,10 +345,10 @@ static void look_held(struct kube *k)
 void runner_look_all(struct kube *k)
 {
 	look_held(k);
-	for (size_t i = 0; i < map_len(k->bundles); i++) {
-		struct bundle *b = map_at(k->bundles, i, NULL, NULL);
+	for (size_t i = 0; i < map_len(k->known); i++) {
+		struct job *j = map_at(k->known, i, NULL, NULL);
 
-		if (b)
-			bundle_look(b);
+		if (j)
+			job_look(j);
 	}
 }

@@ -1,4 +1,4 @@
-/* Requests for a bundle, each a job on a worker that owns what it touches: making its Job, deleting it, asking what events say. */
+/* Requests for a Job, each on a worker that owns what it touches: making it, deleting it, asking what events say. */
 #include <stdio.h>
 #include <string.h>
 #include "runners/kubernetes/runner_internal.h"
@@ -11,13 +11,14 @@
 /* --- making ---------------------------------------------------------------------------------------------------------------------------- */
 
 struct making {
-	struct bundle *b;
+	struct job *j;
 	struct kube *k;
 	struct arena *arena;
 	const struct runner_attempt **attempts; /* of members, which stay until it is over */
-	size_t n;
+	size_t n, per_pod;
 	struct content_id spec;
 	char name[64], uid[64];
+	struct job_facts found; /* of one that was there already */
 	enum { MADE, PUT_OFF, NO_QUOTA, NO_STORE, WRONG } outcome;
 	struct err err;
 };
@@ -48,7 +49,7 @@ static int publish(struct making *m)
 	if (m->spec.kind != CONTENT_NONE)
 		return 0;
 	m->outcome = WRONG;
-	if (pod_spec_write(m->attempts, m->n, &bytes, &m->err) < 0)
+	if (pod_spec_write(m->attempts, m->n, m->per_pod, &bytes, &m->err) < 0)
 		return -1;
 	m->outcome = NO_STORE;
 	if (s->publish(s->arg, m->attempts, m->n, bytes.s, bytes.len, &m->spec, &m->err) < 0)
@@ -91,8 +92,11 @@ static int adopt(struct making *m)
 			    KUBE_NOTE_OWNER, f.owner ? f.owner : "missing");
 	if (r == 0 && f.deleted)
 		r = err_set(&m->err, ERR_BUSY, "Job %s of before is still being deleted", m->name);
-	if (r == 0)
+	if (r == 0) {
 		memcpy(m->uid, f.uid, sizeof(m->uid));
+		m->found = f;
+		f = (struct job_facts){ 0 };
+	}
 	job_facts_deinit(&f);
 	kube_call_deinit(&call);
 	return r < 0 ? put_off(m) : 0;
@@ -147,7 +151,7 @@ static int make_gang(struct making *m, const struct kube_job *j)
 static void make(void *arg)
 {
 	struct making *m = arg;
-	struct kube_job j = { .profile = m->k->o.profile, .attempts = m->attempts, .n = m->n, .spec = &m->spec };
+	struct kube_job j = { .profile = m->k->o.profile, .attempts = m->attempts, .n = m->n, .per_pod = m->per_pod, .spec = &m->spec };
 
 	m->outcome = PUT_OFF;
 	if (atomic_load(&m->k->closing))
@@ -157,77 +161,89 @@ static void make(void *arg)
 	m->outcome = MADE;
 }
 
-static void give_up(struct bundle *b, enum failure_class class, const struct err *why)
+static void give_up(struct job *j, enum failure_class class, const struct err *why)
 {
-	b->imposed = class;
-	snprintf(b->imposed_text, sizeof(b->imposed_text), "%.500s", why->msg);
-	b->state = BUNDLE_THERE;
+	j->state = JOB_THERE;
+	for (size_t i = 0; i < j->bundles.n; i++) {
+		bundle_impose(j->bundles.v[i], class, "%.500s", why->msg);
+		j->bundles.v[i]->imposed_code = why->code;
+	}
 }
 
-static void pause_making(struct bundle *b, const char *why)
+static void pause_making(struct job *j, const char *why)
 {
-	int64_t wait = AGAIN_MIN_NS << MIN(b->tries, 6u);
+	int64_t wait = AGAIN_MIN_NS << MIN(j->tries, 6u);
 
-	b->tries++;
-	b->again_ns = kube_mono(b->k) + MIN(wait, AGAIN_MAX_NS);
-	b->state = BUNDLE_PAUSED;
-	free(b->trouble);
-	b->trouble = xstrdup(why);
+	j->tries++;
+	j->again_ns = kube_mono(j->k) + MIN(wait, AGAIN_MAX_NS);
+	j->state = JOB_PAUSED;
+	free(j->trouble);
+	j->trouble = xstrdup(why);
+}
+
+/* One that was found may have been made by an engine that died before it knew, for others, too, or for fewer. */
+static void is_there(struct job *j, const struct making *m)
+{
+	j->state = JOB_THERE;
+	free(j->trouble);
+	j->trouble = NULL;
+	memcpy(j->name, m->name, sizeof(j->name));
+	memcpy(j->uid, m->uid, sizeof(j->uid));
+	if (*m->found.uid)
+		job_take_layout(j, &m->found);
+	for (size_t i = 0; i < j->bundles.n; i++)
+		j->bundles.v[i]->stage_ns = kube_mono(j->k);
 }
 
 static void made(void *arg)
 {
 	struct making *m = arg;
-	struct bundle *b = m->b;
+	struct job *j = m->j;
 
-	b->spec = m->spec;
-	b->no_quota = m->outcome == NO_QUOTA;
+	j->spec = m->spec;
+	j->no_quota = m->outcome == NO_QUOTA;
 	if (m->outcome == NO_QUOTA) {
 		_cleanup_(freep) char *why = xasprintf("no quota is left: %s", m->err.msg);
 
-		pause_making(b, why);
+		pause_making(j, why);
 	} else if (m->outcome == PUT_OFF) {
-		pause_making(b, m->err.msg);
+		pause_making(j, m->err.msg);
 	} else if (m->outcome == MADE) {
-		b->state = BUNDLE_THERE;
-		b->stage_ns = kube_mono(b->k);
-		free(b->trouble);
-		b->trouble = NULL;
-		memcpy(b->name, m->name, sizeof(b->name));
-		memcpy(b->uid, m->uid, sizeof(b->uid));
+		is_there(j, m);
 	} else {
-		give_up(b, m->outcome == NO_STORE ? FAILURE_STORE : FAILURE_FAILED, &m->err);
-		b->imposed_code = m->err.code;
+		give_up(j, m->outcome == NO_STORE ? FAILURE_STORE : FAILURE_FAILED, &m->err);
 	}
+	job_facts_deinit(&m->found);
 	arena_free(m->arena);
-	if (b->cancelled && b->state == BUNDLE_THERE && *b->uid)
-		bundle_delete(b);
-	bundle_look(b);
+	if (job_is_cancelled(j) && j->state == JOB_THERE)
+		job_delete(j);
+	job_look(j);
 	free(m);
 }
 
-void bundle_make(struct bundle *b)
+void job_make(struct job *j)
 {
 	struct making *m = xcalloc(1, sizeof(*m));
 
-	m->b = b;
-	m->k = b->k;
+	m->j = j;
+	m->k = j->k;
 	m->arena = arena_new();
-	m->n = b->members.n;
-	m->attempts = arena_alloc(m->arena, (m->n + 1) * sizeof(*m->attempts));
-	for (size_t i = 0; i < m->n; i++)
-		m->attempts[i] = b->members.v[i]->a;
-	m->spec = b->spec;
+	m->per_pod = j->bundles.n > 1 ? j->room.per_pod : 0;
+	m->attempts = arena_alloc(m->arena, (j->bundles.n * j->room.per_pod + 1) * sizeof(*m->attempts));
+	for (size_t b = 0; b < j->bundles.n; b++)
+		for (size_t i = 0; i < j->bundles.v[b]->members.n; i++)
+			m->attempts[m->n++] = j->bundles.v[b]->members.v[i]->a;
+	m->spec = j->spec;
 	kube_job_name(m->attempts[0], m->name);
-	b->state = BUNDLE_MAKING;
-	pool_submit(b->k->pool, make, made, m);
+	j->state = JOB_MAKING;
+	pool_submit(j->k->pool, make, made, m);
 }
 
 /* --- deleting --------------------------------------------------------------------------------------------------------------------------- */
 
 struct deletion {
 	struct kube *k;
-	uint64_t id; /* of the bundle, if it is still there then */
+	uint64_t id; /* of the Job, if it is still known then */
 	const char *group, *resource;
 	char name[254], uid[64];
 	bool at_once, job;
@@ -265,56 +281,69 @@ static void run_deletion(void *arg)
 static void deletion_done(void *arg)
 {
 	struct deletion *d = arg;
-	struct bundle *b = map_get(d->k->bundles, &d->id, sizeof(d->id));
+	struct job *j = map_get(d->k->known, &d->id, sizeof(d->id));
 
-	if (b && d->job) {
-		b->deleting = false;
-		b->deleted |= d->result == 0;
-		b->gone |= d->result == 0;
-		if (b->members.n)
-			bundle_look(b);
-		else if (b->gone)
-			bundle_settle(b);
+	if (j && d->job) {
+		j->deleting = false;
+		j->deleted |= d->result == 0;
+		j->gone |= d->result == 0;
+		job_look(j);
 	}
 	free(d);
 }
 
-void bundle_delete(struct bundle *b)
+void job_delete(struct job *j)
 {
 	struct deletion *d;
 
-	if (b->deleting || b->deleted || !*b->uid)
+	if (j->deleting || j->deleted || !*j->uid)
 		return;
-	b->deleting = true;
+	j->deleting = true;
 	d = xcalloc(1, sizeof(*d));
-	*d = (struct deletion){ .k = b->k, .id = b->id, .group = "batch", .resource = "jobs", .job = true };
-	snprintf(d->name, sizeof(d->name), "%s", b->name);
-	memcpy(d->uid, b->uid, sizeof(d->uid));
+	*d = (struct deletion){ .k = j->k, .id = j->id, .group = "batch", .resource = "jobs", .job = true };
+	snprintf(d->name, sizeof(d->name), "%s", j->name);
+	memcpy(d->uid, j->uid, sizeof(d->uid));
+	pool_submit(j->k->pool, run_deletion, deletion_done, d);
+}
+
+static void delete_pod(struct bundle *b, struct pod *p, bool at_once)
+{
+	struct deletion *d = xcalloc(1, sizeof(*d));
+
+	*d = (struct deletion){ .k = b->k, .id = b->j->id, .group = "", .resource = "pods", .at_once = at_once };
+	memcpy(d->name, p->f.name, sizeof(d->name));
+	memcpy(d->uid, p->f.uid, sizeof(d->uid));
+	p->end_asked = at_once ? POD_KILLED : POD_TOLD;
 	pool_submit(b->k->pool, run_deletion, deletion_done, d);
 }
 
-void bundle_delete_pods(struct bundle *b)
+static bool is_over(const struct pod_facts *f)
 {
-	for (size_t i = 0; i < b->pods.n && !b->hard_done; i++) {
-		const struct pod_facts *f = &b->pods.v[i]->f;
-		struct deletion *d;
+	return f->phase == POD_SUCCEEDED || f->phase == POD_FAILED;
+}
 
-		if (f->gone || f->phase == POD_SUCCEEDED || f->phase == POD_FAILED)
-			continue;
-		d = xcalloc(1, sizeof(*d));
-		*d = (struct deletion){ .k = b->k, .id = b->id, .group = "", .resource = "pods", .at_once = true };
-		memcpy(d->name, f->name, sizeof(d->name));
-		memcpy(d->uid, f->uid, sizeof(d->uid));
-		pool_submit(b->k->pool, run_deletion, deletion_done, d);
+void bundle_delete_pods(struct bundle *b, bool at_once)
+{
+	for (size_t i = 0; i < b->pods.n; i++) {
+		struct pod *p = b->pods.v[i];
+
+		if (!p->f.gone && !is_over(&p->f) && p->end_asked < (at_once ? POD_KILLED : POD_TOLD))
+			delete_pod(b, p, at_once);
 	}
-	b->hard_done = true;
+}
+
+void bundle_forget_pods(struct bundle *b)
+{
+	for (size_t i = 0; i < b->pods.n; i++)
+		if (!b->pods.v[i]->f.gone && is_over(&b->pods.v[i]->f) && b->pods.v[i]->end_asked == POD_LEFT_ALONE)
+			delete_pod(b, b->pods.v[i], false);
 }
 
 /* --- events -------------------------------------------------------------------------------------------------------------------------------- */
 
 struct question {
 	struct kube *k;
-	uint64_t id;
+	uint64_t job_id, attempt_id; /* for whose Job; for whose pod, or 0 */
 	char uid[64];
 	char *answer;
 };
@@ -358,29 +387,43 @@ static void ask(void *arg)
 static void asked(void *arg)
 {
 	struct question *q = arg;
-	struct bundle *b = map_get(q->k->bundles, &q->id, sizeof(q->id));
+	struct job *j = map_get(q->k->known, &q->job_id, sizeof(q->job_id));
+	struct bundle *b = map_get(q->k->holders, &q->attempt_id, sizeof(q->attempt_id));
+	char **trouble = !q->attempt_id && j ? &j->trouble : q->attempt_id && b ? &b->trouble : NULL;
 
 	q->k->asking = false;
-	if (b) {
-		free(b->trouble);
-		b->trouble = q->answer;
+	if (trouble) {
+		free(*trouble);
+		*trouble = q->answer;
 		q->answer = NULL;
-		bundle_look(b);
 	}
+	if (j)
+		job_look(j);
 	free(q->answer);
 	free(q);
 }
 
-void bundle_ask_events(struct bundle *b, const char *of_uid)
+static void ask_events(struct job *j, uint64_t attempt_id, const char *of_uid)
 {
-	struct question *q;
+	struct question *q = xcalloc(1, sizeof(*q));
 
-	b->k->asking = true;
-	b->asked_ns = b->k->asked_ns = kube_mono(b->k);
-	q = xcalloc(1, sizeof(*q));
-	*q = (struct question){ .k = b->k, .id = b->id };
+	j->k->asking = true;
+	j->k->asked_ns = kube_mono(j->k);
+	*q = (struct question){ .k = j->k, .job_id = j->id, .attempt_id = attempt_id };
 	snprintf(q->uid, sizeof(q->uid), "%.*s", (int)strspn(of_uid, "0123456789abcdefABCDEF-"), of_uid);
-	pool_submit(b->k->pool, ask, asked, q);
+	pool_submit(j->k->pool, ask, asked, q);
+}
+
+void ask_events_of_job(struct job *j)
+{
+	j->asked_ns = kube_mono(j->k);
+	ask_events(j, 0, j->uid);
+}
+
+void ask_events_of_pod(struct bundle *b, const char *uid)
+{
+	b->asked_ns = kube_mono(b->k);
+	ask_events(b->j, b->ids.v[0], uid);
 }
 
 /* --- at the end ------------------------------------------------------------------------------------------------------------------------------- */

@@ -7,7 +7,7 @@
 
 struct series_question {
 	struct kube *k;
-	uint64_t id; /* of the bundle */
+	uint64_t id; /* of an attempt that the pod has */
 	char pod[254];
 	char *text;
 };
@@ -62,7 +62,7 @@ static void tell(struct bundle *b, const json_t *numbers)
 static void asked(void *arg)
 {
 	struct series_question *q = arg;
-	struct bundle *b = map_get(q->k->bundles, &q->id, sizeof(q->id));
+	struct bundle *b = map_get(q->k->holders, &q->id, sizeof(q->id));
 	json_t *numbers = q->text ? newest(q->text) : NULL;
 
 	q->k->asking_series = false;
@@ -80,10 +80,10 @@ static const struct pod_facts *training(const struct bundle *b)
 
 	for (size_t i = 0; i < b->members.n; i++)
 		trains |= b->members.v[i]->a->series_path != NULL;
-	for (size_t i = 0; trains && b->state == BUNDLE_THERE && i < b->pods.n; i++) {
+	for (size_t i = 0; trains && b->state == BUNDLE_OPEN && i < b->pods.n; i++) {
 		const struct pod_facts *f = &b->pods.v[i]->f;
 
-		if (!f->gone && f->index == 0 && f->main.state == CONTAINER_RUNNING)
+		if (!f->gone && (b->nodes == 1 || f->index == 0) && f->main.state == CONTAINER_RUNNING)
 			return f;
 	}
 	return NULL;
@@ -97,8 +97,9 @@ void runner_ask_series(struct kube *k)
 
 	if (!k->base.events.metric || k->asking_series || k->pods.troubled)
 		return;
-	for (size_t i = 0; i < map_len(k->bundles); i++) {
-		struct bundle *b = map_at(k->bundles, i, NULL, NULL);
+	for (size_t i = 0; i < map_len(k->members); i++) {
+		const struct member *m = map_at(k->members, i, NULL, NULL);
+		struct bundle *b = m ? m->b : NULL;
 
 		if (b && now - b->series_ns >= every && (!next || b->series_ns < next->series_ns) && training(b))
 			next = b;
@@ -108,7 +109,7 @@ void runner_ask_series(struct kube *k)
 	next->series_ns = now;
 	k->asking_series = true;
 	q = xcalloc(1, sizeof(*q));
-	*q = (struct series_question){ .k = k, .id = next->id };
+	*q = (struct series_question){ .k = k, .id = next->ids.v[0] };
 	memcpy(q->pod, training(next)->name, sizeof(q->pod));
 	pool_submit(k->pool, ask, asked, q);
 }

@@ -85,25 +85,29 @@ static void learn_time(struct kube *k, int64_t stamp_ns)
 
 static void take_job(struct kube *k, struct news *n)
 {
-	struct bundle *b;
+	uint64_t id = n->job.attempt_id;
+	struct job *j;
 
-	if (!of_interest(k, n->job.attempt_id))
+	if (!of_interest(k, id))
 		return;
-	b = bundle_of(k, n->job.attempt_id);
-	if (*b->uid && strcmp(b->uid, n->job.uid) != 0 && b->state != BUNDLE_SEEN)
+	j = job_of(k, id);
+	if (*j->uid && strcmp(j->uid, n->job.uid) != 0 && j->state != JOB_SEEN)
 		return; /* an earlier Job of that name */
 	learn_time(k, n->job.created_ns);
-	job_facts_deinit(&b->job);
-	b->job = n->job;
+	job_facts_deinit(&j->f);
+	j->f = n->job;
 	n->job = (struct job_facts){ 0 };
-	b->has_job = true;
-	b->generation = k->jobs.generation;
-	memcpy(b->name, b->job.name, MIN(strlen(b->job.name) + 1, sizeof(b->name) - 1));
-	memcpy(b->uid, b->job.uid, sizeof(b->uid));
-	for (size_t i = 0; i < b->job.n_attempts; i++)
-		bundle_hold(b, b->job.attempts[i]);
-	b->gone |= n->event == KUBE_DELETED;
-	bundle_settle(b);
+	j->seen = true;
+	j->generation = k->jobs.generation;
+	memcpy(j->name, j->f.name, MIN(strlen(j->f.name) + 1, sizeof(j->name) - 1));
+	memcpy(j->uid, j->f.uid, sizeof(j->uid));
+	if (j->state == JOB_SEEN)
+		job_take_layout(j, &j->f);
+	j->gone |= n->event == KUBE_DELETED;
+	job_settle(j);
+	j = map_get(k->known, &id, sizeof(id));
+	if (j)
+		job_look(j);
 }
 
 static struct pod *pod_of(struct bundle *b, const char *uid)
@@ -124,10 +128,8 @@ static void take_pod(struct kube *k, struct news *n)
 	struct pod *p;
 	bool was_gone;
 
-	if (!of_interest(k, n->pod.attempt_id))
-		return;
-	b = bundle_of(k, n->pod.attempt_id);
-	if (b->state == BUNDLE_REPORTED)
+	b = job_bundle(job_of(k, n->pod.attempt_id), n->pod.array ? n->pod.index : 0);
+	if (b->state == BUNDLE_REPORTED && b->j->bundles.n == 1)
 		return;
 	p = pod_of(b, n->pod.uid);
 	was_gone = p->f.gone;
@@ -141,21 +143,26 @@ static void take_pod(struct kube *k, struct news *n)
 	learn_time(k, p->f.main.started_ns);
 	learn_time(k, p->f.main.ended_ns);
 	learn_time(k, p->f.sidecar.ended_ns);
+	bundle_look(b);
+}
+
+static void end_sync_of_pods(struct bundle *b, uint64_t generation)
+{
+	for (size_t i = 0; i < b->pods.n; i++)
+		b->pods.v[i]->f.gone |= b->pods.v[i]->generation < generation;
 }
 
 /* What a list didn't tell of is gone. */
 static void end_sync(struct kube *k, struct view *v)
 {
 	v->synced = true;
-	for (size_t i = 0; i < map_len(k->bundles); i++) {
-		struct bundle *b = map_at(k->bundles, i, NULL, NULL);
+	for (size_t i = 0; i < map_len(k->known); i++) {
+		struct job *j = map_at(k->known, i, NULL, NULL);
 
-		if (!b)
-			continue;
-		if (v->kind == NEWS_JOB && b->has_job && b->generation < v->generation)
-			b->gone = true;
-		for (size_t p = 0; v->kind == NEWS_POD && p < b->pods.n; p++)
-			b->pods.v[p]->f.gone |= b->pods.v[p]->generation < v->generation;
+		if (j && v->kind == NEWS_JOB && j->seen && j->generation < v->generation)
+			j->gone = true;
+		for (size_t b = 0; j && v->kind == NEWS_POD && b < j->bundles.n; b++)
+			end_sync_of_pods(j->bundles.v[b], v->generation);
 	}
 	runner_flush(k);
 	runner_look_all(k);
@@ -176,20 +183,16 @@ static void take_trouble(struct kube *k, struct view *v, struct news *n)
 static void take(struct kube *k, struct news *n)
 {
 	struct view *v = n->kind == NEWS_JOB ? &k->jobs : &k->pods;
-	uint64_t id = n->kind == NEWS_JOB ? n->job.attempt_id : n->pod.attempt_id;
-	struct bundle *b;
-
 	if (n->trouble) {
 		take_trouble(k, v, n);
 	} else if (n->event == KUBE_SYNC_BEGIN) {
 		v->generation++;
 	} else if (n->event == KUBE_SYNC_END) {
 		end_sync(k, v);
-	} else {
-		n->kind == NEWS_JOB ? take_job(k, n) : take_pod(k, n);
-		b = map_get(k->bundles, &id, sizeof(id));
-		if (b)
-			bundle_look(b);
+	} else if (n->kind == NEWS_JOB) {
+		take_job(k, n);
+	} else if (of_interest(k, n->pod.attempt_id) && n->pod.index < KUBE_JOB_ATTEMPTS_MAX) {
+		take_pod(k, n);
 	}
 }
 

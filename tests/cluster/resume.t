@@ -25,9 +25,9 @@ kills=6
 [ "${CAIRN_TEST_FULL:-0}" = 0 ] || kills=50
 export kills
 
-test_expect 'killed at random points, resumed: each Job is made once, nothing is lost' '
+test_expect 'killed at random points, resumed: each Job and each pod is made once, nothing is lost' '
 	for round in $(seq $kills); do
-		before=$(cluster_count jobs again)
+		before=$(cluster_count pods again)
 		rm -f run.*
 		start run cairn run -p round=$round
 		# Not to wait for something: the point at which it dies is what varies.
@@ -40,8 +40,8 @@ test_expect 'killed at random points, resumed: each Job is made once, nothing is
 		cairn get sum/o -o - >got
 		printf "$round 1\n$round 2\n$round 3\n" >want
 		test_cmp want got
-		made=$(($(cluster_count jobs again) - before))
-		test "$made" -eq 4 || { echo "$made Jobs in round $round"; exit 1; }
+		made=$(($(cluster_count pods again) - before))
+		test "$made" -eq 4 || { echo "$made pods in round $round"; exit 1; }
 	done
 	cluster_created jobs again | sort | uniq -d >twice
 	test_lines 0 twice

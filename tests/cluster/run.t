@@ -72,7 +72,7 @@ test_expect 'a pipeline runs as Jobs, in a restricted namespace' '
 	cairn get up/tree -o tree
 	test -x tree/run
 	test_is "$(readlink tree/link)" sub/file
-	test_is "$(cluster_count jobs one)" 4
+	test_is "$(cluster_count jobs one) $(cluster_count pods one)" "3 4" # the two of count share one
 	cairn metrics >metrics
 	test_grep "lines" metrics
 '
@@ -91,7 +91,7 @@ test_expect 'Jobs go when their end is on record' '
 test_expect 'a second run makes no pod' '
 	CAIRN_SECRET_TOKEN=very-much-hidden cairn run --json >second
 	test_is "$(counts second)" "0 4 0 0"
-	test_is "$(cluster_count jobs one) $(cluster_count pods one)" "4 4"
+	test_is "$(cluster_count jobs one) $(cluster_count pods one)" "3 4"
 '
 
 test_expect 'the same bytes as on this machine' '
@@ -105,7 +105,7 @@ test_expect 'the same bytes as on this machine' '
 test_expect 'a changed param costs the pods of what it changes, no others' '
 	CAIRN_SECRET_TOKEN=very-much-hidden cairn run -p word=bye --json >third
 	test_is "$(counts third)" "1 3 0 0" # its outputs are the same: what is after it is a hit
-	test_is "$(cluster_count jobs one)" 5
+	test_is "$(cluster_count pods one)" 5
 '
 
 test_expect 'logs -f shows what a pod prints while it runs' '
@@ -140,13 +140,49 @@ test_expect 'small neighbours share a pod' '
 		    run: echo \${{ matrix.n }} >\${{ outputs.n }}
 		    outputs: {n: n}
 	E
-	before=$(cluster_count jobs one)
+	before=$(cluster_count pods one)
 	cairn run pack.yaml -j 8 --json >packed
 	test_is "$(counts packed)" "8 0 0 0"
-	made=$(($(cluster_count jobs one) - before))
+	made=$(($(cluster_count pods one) - before))
 	test $made -le 3
 	cairn get "each[n=7]/n" -o - >n
 	test_is "$(cat n)" 7
+'
+
+# Of five tasks, two a pod, the last pod has one; it is deleted, and its task made again alone.
+test_expect 'tasks that are ready together are the pods of one Job, and each ends for itself' '
+	write many.yaml <<-E
+		pipeline: many
+		steps:
+		  each:
+		    image: $BUSYBOX
+		    resources: {cpu: 50m, memory: 32Mi}
+		    matrix: {n: [1, 2, 3, 4, 5]}
+		    pack: 2
+		    retry: {lost: 1}
+		    inputs: {first: data/a.txt}
+		    run: |
+		      [ \${{ matrix.n }} != 5 ] || sleep 5
+		      [ -z "\${JOB_COMPLETION_INDEX:-}" ]
+		      cat \${{ inputs.first }} >\${{ outputs.n }}; echo \${{ matrix.n }} >>\${{ outputs.n }}
+		    outputs: {n: n}
+	E
+	jobs=$(cluster_count jobs one) pods=$(cluster_count pods one)
+	start many cairn run many.yaml
+	third() { kubectl get pods -l batch.kubernetes.io/job-completion-index=2 -o jsonpath="{.items[*].metadata.name} {.items[*].status.phase}"; }
+	wait_until 60 sh -c "$(declare -f third); third | grep Running"
+	kubectl delete pod "$(third | cut -d" " -f1)" >/dev/null
+	wait_until 120 test -s many.rc
+	test_is "$(cat many.rc)" 0
+	test_is "$(($(cluster_count jobs one) - jobs)) $(($(cluster_count pods one) - pods))" "2 4"
+	cairn status --json >status.json
+	test_is "$(json status.json "[(t[\"failure\"], t[\"attempt\"]) for t in d[\"tasks\"] if t[\"task\"] == \"each[n=5]\"]")" "[[\"lost\", 1], [null, 2]]"
+	for n in 1 2 3 4 5; do
+		cairn get "each[n=$n]/n" -o - >got
+		{ cat data/a.txt; echo $n; } >want
+		test_cmp want got
+	done
+	wait_until 60 sh -c "test -z \"\$(kubectl get jobs,pods -o name)\""
 '
 
 # example NAME PACKAGE…: on the cluster and here, from the same files.

@@ -18,10 +18,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		const struct pod_facts *pods[] = { &pod, &pod };
 
 		for (unsigned nodes = 1; nodes < 3; nodes++) {
-			kube_judge(&job, false, pods, 1, nodes, INT64_MAX / 2, &v);
+			kube_judge(&(struct kube_seen){ .job = &job, .pods = pods, .n = 1, .nodes = nodes }, INT64_MAX / 2, &v);
 			if (strlen(v.text) >= sizeof(v.text) || !text_is_utf8(v.text, strlen(v.text)))
 				abort();
-			kube_judge(NULL, true, pods, 2, nodes, 0, &v);
+			kube_judge(&(struct kube_seen){ .gone = true, .pods = pods, .n = 2, .nodes = nodes }, 0, &v);
 		}
 		pod_facts_deinit(&pod);
 	}

@@ -43,10 +43,10 @@ static void spec(const uint8_t *data, size_t size, struct arena *arena)
 	const struct runner_attempt *first;
 	size_t n, m;
 
-	if (pod_spec_read((const char *)data, size, arena, &v, &n, NULL) != 0)
+	if (pod_spec_read((const char *)data, size, 0, arena, &v, &n, NULL) != 0)
 		return;
 	first = v;
-	must(pod_spec_write(&first, 1, &text, NULL) == 0 && pod_spec_read(text.s, text.len, arena, &again, &m, NULL) == 0, "a specification that can't be read");
+	must(pod_spec_write(&first, 1, 0, &text, NULL) == 0 && pod_spec_read(text.s, text.len, 0, arena, &again, &m, NULL) == 0, "a specification that can't be read");
 }
 
 static void protocol(const uint8_t *data, size_t size)

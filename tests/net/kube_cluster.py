@@ -163,6 +163,8 @@ class Cluster:
     def go(self, pods, name, grace):
         with self.api.lock:
             pod = self.api.objects.get((pods, name))
+            if pod and pod["status"]["phase"] in ("Succeeded", "Failed"):
+                return self.remove(pods, name)
             if pod and "deletionTimestamp" not in pod["metadata"]:
                 pod["metadata"]["deletionTimestamp"] = stamp(time.time() + grace)
                 pod["metadata"]["deletionGracePeriodSeconds"] = grace
@@ -193,6 +195,16 @@ class Cluster:
         with self.api.lock:
             have = self.api.objects.get((where, job["metadata"]["name"]))
             if have and have["metadata"]["uid"] == job["metadata"]["uid"]:
+                if "index" in job:
+                    ended = job["ended"]
+                    ended[job["index"]] = kind
+                    status = have.setdefault("status", {})
+                    for key, k in (("completedIndexes", "Complete"), ("failedIndexes", "Failed")):
+                        status[key] = ",".join(str(i) for i in sorted(ended) if ended[i] == k)
+                    if len(ended) < job["n"]:
+                        self.api.change("MODIFIED", where, have)
+                        return
+                    kind, reason = ("Failed", "FailedIndexes") if "Failed" in ended.values() else ("Complete", None)
                 c = {"type": kind, "status": "True", "lastTransitionTime": stamp(), "message": message}
                 if reason:
                     c["reason"] = reason
@@ -209,9 +221,10 @@ class Cluster:
 
     def make_pod(self, ns, job, status):
         pods, meta = f"/api/v1/namespaces/{ns}/pods", job["spec"]["template"]["metadata"]
+        index = {"batch.kubernetes.io/job-completion-index": str(job["index"])} if "index" in job else {}
         name = f'{job["metadata"]["name"]}-{uuid.uuid4().hex[:5]}'
-        pod = {"metadata": {"name": name, "uid": str(uuid.uuid4()), "labels": {**job["metadata"].get("labels", {}), **meta.get("labels", {})},
-                            "annotations": meta.get("annotations", {}), "creationTimestamp": stamp(),
+        pod = {"metadata": {"name": name, "uid": str(uuid.uuid4()), "labels": {**job["metadata"].get("labels", {}), **meta.get("labels", {}), **index},
+                            "annotations": {**meta.get("annotations", {}), **index}, "creationTimestamp": stamp(),
                             "ownerReferences": [{"kind": "Job", "name": job["metadata"]["name"], "uid": job["metadata"]["uid"]}]},
                "spec": {"nodeName": ""}, "status": {"phase": "Pending", **status}}
         with self.api.lock:
@@ -231,13 +244,24 @@ class Cluster:
     # --- a Job's life
 
     def live(self, ns, job):
-        spec = job["metadata"]["annotations"]["cairn/spec"]
-        task = job["metadata"]["annotations"]["cairn/task"]
+        spec = json.loads(self.store.get(job["metadata"]["annotations"]["cairn/spec"]))
+        attempts, per_pod = spec["attempts"], spec.get("per_pod", 0)
+        if not per_pod:
+            return self.live_one(ns, job, attempts)
+        n = -(-len(attempts) // per_pod)
+        assert (job["spec"]["completions"], job["spec"]["parallelism"], job["spec"]["completionMode"], job["spec"]["backoffLimitPerIndex"]) == (n, n, "Indexed", 0)
+        ended = {}
+        for i in range(n):
+            one = {**job, "index": i, "ended": ended, "n": n}
+            threading.Thread(target=self.live_one, args=(ns, one, attempts[i * per_pod:(i + 1) * per_pod]), daemon=True).start()
+
+    def live_one(self, ns, job, attempts):
+        """A Job with one pod, or one index of an array."""
+        task = attempts[0]["task"]
         play = self.play(task)
         time.sleep(TICK)
-        handler = getattr(self, "play_" + play.replace("-", "_"))
         try:
-            handler(ns, job, json.loads(self.store.get(spec))["attempts"])
+            getattr(self, "play_" + play.replace("-", "_"))(ns, job, attempts)
         except Exception as e:  # a test has to see it
             self.note("broken", f"{task}: {play}: {e!r}")
 

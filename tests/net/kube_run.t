@@ -85,7 +85,7 @@ test_expect 'a pipeline runs as Jobs, whose logs and outputs are kept; then none
 	test_cmp want got
 	cairn logs a >log
 	test_is "$(cat log)" working
-	test_lines 4 api/made
+	test_lines 2 api/made # the three of b share one
 	once
 	wait_until 30 no_jobs
 '
@@ -124,7 +124,7 @@ test_expect 'small tasks share a pod' '
 	like packed "s/x: \[1, 2, 3\]/x: [4, 5, 6, 7, 8]/; s/^    matrix/    pack: 4\n    matrix/"
 	run -q packed.yaml
 	test_lines 6 api/executed
-	test_lines 3 api/made
+	test_lines 2 api/made
 	once
 	wait_until 30 no_jobs
 '
@@ -330,7 +330,7 @@ test_expect 'kill -9 while a Job runs: resume takes it up' '
 	let_go
 	timeout 60 cairn resume -q
 	test_lines 4 api/executed
-	test_lines 4 api/made
+	test_lines 2 api/made
 	once
 	wait_until 30 no_jobs
 	status
@@ -342,7 +342,7 @@ test_expect 'SIGTERM ends the engine alone: what it started goes on' '
 	test_is "$(objects /apis/batch/v1/namespaces/lab/jobs)" 1
 	let_go
 	timeout 60 cairn resume -q
-	test_lines 4 api/made
+	test_lines 2 api/made
 	once
 '
 test_expect 'a Job that ended while no engine was there counts' '
@@ -351,7 +351,7 @@ test_expect 'a Job that ended while no engine was there counts' '
 	let_go
 	wait_until 30 jobs_ended
 	timeout 60 cairn resume -q
-	test_lines 4 api/made
+	test_lines 2 api/made
 	once
 '
 test_expect 'a pack is taken up whole' '
@@ -369,6 +369,164 @@ test_expect 'a pack is taken up whole' '
 	once
 	wait_until 30 no_jobs
 '
+
+# ---- arrays ----------------------------------------------------------------------------------------------------------------
+
+array() { # NAME [SED]: a step of four tasks that are ready at once
+	cat >"$1.yaml" <<-Y
+		pipeline: $1
+		defaults: {image: "registry.test/x@sha256:$digest"}
+		steps:
+		  t:
+		    matrix: {x: [1, 2, 3, 4]}
+		    run: echo $1 \${{ matrix.x }} > \${{ outputs.o }}
+		    outputs: {o: o.txt}
+		    retry: {max: 0, backoff: 10ms}
+	Y
+	[ -z "${2:-}" ] || sed -i "$2" "$1.yaml"
+}
+held_array() { # NAME: one whose programs all run, and wait
+	fresh
+	mkdir api/go
+	array "$1"
+	start "$1" cairn run --on kubernetes -q "$1.yaml"
+	wait_until 60 at_least 4 api/executed
+}
+pods() { # of the array of this run: index and name
+	status && python3 -c 'import json, urllib.request
+port, run = open("api/port").read().strip(), json.load(open("status.json"))["run"]["id"]
+url = f"http://127.0.0.1:{port}/api/v1/namespaces/lab/pods?labelSelector=cairn/run%3D{run}"
+for pod in json.load(urllib.request.urlopen(url))["items"]:
+    print(pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"], pod["metadata"]["name"])' | sort >pods
+}
+pods_are() { pods && test "$(cut -d" " -f1 pods | tr "\n" " ")" = "$1"; }
+attempts() { status && json status.json "\" \".join(\"%s:%s\" % (t[\"task\"][-2:-1], t[\"attempt\"]) for t in sorted(d[\"tasks\"], key=lambda t: (t[\"task\"], t[\"attempt\"])))"; }
+
+test_expect 'tasks of a step that are ready together share a Job, each with a pod and a log of its own' '
+	fresh
+	array many
+	run -q many.yaml
+	test_lines 4 api/executed
+	test_lines 1 api/made
+	cairn get "t[x=3]/o" -o third
+	test_is "$(cat third)" "many 3"
+	wait_until 30 no_jobs
+'
+test_expect 'with array: 1 each task has a Job' '
+	fresh
+	array single
+	sed "s/^kubernetes:/kubernetes:\n  array: 1/" cairn.yaml >other.yaml
+	cp cairn.yaml kept.yaml
+	test_when_finished "mv kept.yaml cairn.yaml"
+	cp other.yaml cairn.yaml
+	run -q single.yaml
+	test_lines 4 api/made
+	once
+'
+test_expect 'an index that is disrupted is made again alone, the others count' '
+	fresh
+	array hit
+	plays <<-E
+		{"task": "t[[]x=2]", "play": "preempted"}
+	E
+	run -q hit.yaml
+	test_is "$(attempts)" "1:1 2:1 2:2 3:1 4:1"
+	test_lines 2 api/made
+	test_lines 4 api/executed
+	wait_until 30 no_jobs
+'
+test_expect 'a pod that gets no place is given up, and goes, while the others run' '
+	cp cairn.yaml kept.yaml
+	test_when_finished "mv kept.yaml cairn.yaml"
+	sed "s/^kubernetes:/kubernetes:\n  schedule_within: 1s/" kept.yaml >cairn.yaml
+	fresh
+	mkdir api/go
+	array crowded
+	printf "{\"task\": \"t[[]x=2]\", \"play\": \"no-room\"}\n" | plays
+	start crowded cairn run --on kubernetes --keep-going -q crowded.yaml
+	wait_until 60 at_least 3 api/executed
+	wait_until 60 pods_are "0 2 3 "
+	words "got no place within 1.0s"
+	let_go
+	wait_until 60 test -s crowded.rc
+	test_is "$(cat crowded.rc)" 1
+	status
+	test_is "$(json status.json "d[\"run\"][\"counts\"][\"executed\"]")" 3
+	test_lines 1 api/made
+	wait_until 30 no_jobs
+'
+test_expect 'a pod of an array that somebody deletes is lost, and its task is made again' '
+	held_array robbed
+	pods
+	curl -s -X DELETE "http://127.0.0.1:$(cat api/port)/api/v1/namespaces/lab/pods/$(sed -n "s/^1 //p" pods)" >/dev/null
+	wait_until 60 at_least 2 api/made
+	let_go
+	wait_until 60 is_state succeeded
+	test_is "$(attempts)" "1:1 2:1 2:2 3:1 4:1"
+	wait_until 30 no_jobs
+'
+test_expect 'kill -9 while an array runs: resume takes up each of its tasks' '
+	held_array taken
+	stop taken KILL
+	let_go
+	timeout 60 cairn resume -q
+	test_lines 4 api/executed
+	test_lines 1 api/made
+	test_is "$(attempts)" "1:1 2:1 3:1 4:1"
+	wait_until 30 no_jobs
+'
+test_expect 'what ended while no engine was there, and whose pod is gone, is made again; the rest is not' '
+	held_array away
+	stop away KILL
+	touch "api/go/t[x=2]"
+	ended_one() { curl -s "http://127.0.0.1:$(cat api/port)/apis/batch/v1/namespaces/lab/jobs" >jobs.json && grep -q "completedIndexes" jobs.json; }
+	wait_until 30 ended_one
+	pods
+	python3 - "$(cat api/port)" "$(sed -n "s/^1 //p" pods)" <<-"E"
+		import sys, urllib.request
+		urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{sys.argv[1]}/api/v1/namespaces/lab/pods/{sys.argv[2]}", method="DELETE"))
+	E
+	wait_until 30 pods_are "0 2 3 "
+	let_go
+	timeout 60 cairn resume -q
+	test_is "$(attempts)" "1:1 2:1 2:2 3:1 4:1"
+	test_lines 5 api/executed
+	test_lines 2 api/made
+	wait_until 30 no_jobs
+'
+test_expect 'cancel ends all pods of an array at once' '
+	held_array ended
+	grep -c "\"DELETE\"" api/log >before
+	cairn cancel
+	wait_until 30 is_state cancelled
+	wait_until 30 no_jobs
+	test_is "$(($(grep -c "\"DELETE\"" api/log) - $(cat before)))" 1
+	let_go
+'
+test_expect 'a pod that has ended goes when the rest of its Job takes long' '
+	held_array slow
+	touch "api/go/t[x=2]"
+	wait_until 60 pods_are "0 2 3 "
+	test_is "$(objects /apis/batch/v1/namespaces/lab/jobs)" 1
+	let_go
+	wait_until 60 is_state succeeded
+	test_is "$(attempts)" "1:1 2:1 3:1 4:1"
+	wait_until 30 no_jobs
+'
+test_expect 'logs -f finds the pod of one of many' '
+	fresh
+	mkdir api/go
+	array chorus "s/run: .*/run: echo voice \${{ matrix.x }}; echo > \${{ outputs.o }}/"
+	start chorus cairn run --on kubernetes -q chorus.yaml
+	wait_until 60 at_least 4 api/executed
+	start listen cairn logs -f "t[x=3]"
+	wait_until 60 grep -q "voice 3" listen.out
+	let_go
+	wait_until 60 test -s listen.rc
+	test_is "$(cat listen.out)" "voice 3"
+	wait_until 60 is_state succeeded
+'
+
 test_expect 'cancel of a run whose engine died deletes its Jobs' '
 	held orphan
 	stop orphan KILL
@@ -428,7 +586,7 @@ test_expect 'the API server is away for a while: nothing fails, and it is told' 
 	rm api/faults
 	let_go
 	wait_until 60 is_state succeeded
-	test_lines 4 api/made
+	test_lines 2 api/made
 	once
 '
 

@@ -65,7 +65,7 @@ static void spec(struct store *s, const char *path)
 	size_t n;
 
 	must(fs_read_file(path, POD_SPEC_MAX, &text, &err));
-	must(pod_spec_read(text.s, text.len, arena, &v, &n, &err));
+	must(pod_spec_read(text.s, text.len, 0, arena, &v, &n, &err));
 	must(content_put_bytes(s, text.s, text.len, &id, &err));
 	print_id(s, &id);
 	str_deinit(&text);

@@ -79,13 +79,19 @@ static bool has_name(const char *const *env, const char *name)
 	return false;
 }
 
+/* Ours, not the program's: TMPDIR, and the index of a pod that isn't one of a gang. */
+static bool is_hidden(const char *assignment)
+{
+	return is_named(assignment, "TMPDIR") || (is_named(assignment, "JOB_COMPLETION_INDEX") && !getenv("CAIRN_POD_SERVICE"));
+}
+
 /* The container's environment, with the program's over it. */
 static char **environment(const struct init_program *p)
 {
 	VEC(char *) v = { 0 };
 
 	for (char **e = environ; *e; e++)
-		if (!has_name(p->env, *e) && !is_named(*e, "TMPDIR"))
+		if (!has_name(p->env, *e) && !is_hidden(*e))
 			VEC_PUSH(&v, *e);
 	for (const char *const *e = p->env; *e; e++)
 		VEC_PUSH(&v, (char *)*e);

@@ -65,7 +65,7 @@ static void pods_are_judged_by_their_facts(void **state)
 		assert_int_equal(json_parse("row", text, strlen(text), &j, NULL), 0);
 		assert_int_equal(pod_facts_of(j, &f), 0);
 		assert_int_equal(f.attempt_id, 7);
-		kube_judge(NULL, false, &one, 1, 1, 0, &v);
+		kube_judge(&(struct kube_seen){ .pods = &one, .n = 1, .nodes = 1 }, 0, &v);
 		if (v.stage != pods[i].stage || v.class != pods[i].class || !strstr(v.text, pods[i].text))
 			fail_msg("row %zu: stage %d, %s: %s", i, v.stage, failure_class_name(v.class), v.text);
 		pod_facts_deinit(&f);
@@ -91,9 +91,91 @@ static void what_is_no_object_is_passed_over(void **state)
 	}
 }
 
+#define ATTEMPTS(ids) "\"annotations\":{\"cairn/attempts\":\"" ids "\"}"
+
+static void job_of(const char *meta, const char *status, struct job_facts *ret)
+{
+	_cleanup_(freep) char *text = xasprintf("{\"metadata\":{\"name\":\"j\",\"uid\":\"u\",%s},\"status\":{%s}}", meta, status);
+	json_t *j;
+
+	assert_int_equal(json_parse("job", text, strlen(text), &j, NULL), 0);
+	assert_int_equal(job_facts_of(j, ret), 0);
+	json_decref(j);
+}
+
+static void which_attempts_are_whose(void **state)
+{
+	static const struct {
+		const char *meta;
+		size_t n, per_pod;
+	} rows[] = {
+		{ "\"annotations\":{}", 0, 0 },	 { ATTEMPTS("12 13 14"), 3, 0 },	    { ATTEMPTS("12,13,14"), 3, 1 }, { ATTEMPTS("12 13,14 15,16"), 5, 2 },
+		{ ATTEMPTS("12,x"), 1, 1 },	 { ATTEMPTS("99999999999999999999"), 0, 0 }, { ATTEMPTS(",12"), 0, 0 },	    { ATTEMPTS("12  13"), 1, 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct job_facts f;
+
+		job_of(rows[i].meta, "", &f);
+		if (f.n_attempts != rows[i].n || f.per_pod != rows[i].per_pod)
+			fail_msg("%s: %zu attempts, %zu a pod", rows[i].meta, f.n_attempts, f.per_pod);
+		job_facts_deinit(&f);
+	}
+}
+
+static void which_indexes_are_over(void **state)
+{
+	static const struct {
+		const char *status;
+		const char *over; /* a digit for each of ten */
+	} rows[] = {
+		{ "", "0000000000" },
+		{ "\"completedIndexes\":\"1,3-5,7\"", "0101110100" },
+		{ "\"failedIndexes\":\"0,2\",\"completedIndexes\":\"8-9\"", "1010000011" },
+		{ "\"failedIndexes\":\"4\"", "0000100000" },
+		{ "\"completedIndexes\":\"-\",\"failedIndexes\":\"x,5-\"", "0000000000" }, /* hostile */
+		{ "\"completedIndexes\":\"9-1\"", "0000000000" },
+		{ "\"conditions\":[{\"type\":\"Failed\",\"status\":\"True\"}]", "1111111111" },
+		{ "\"conditions\":[{\"type\":\"Complete\",\"status\":\"True\"}]", "1111111111" },
+	};
+
+	struct job_facts gang;
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct job_facts f;
+
+		job_of(ATTEMPTS("10,11,12,13,14,15,16,17,18,19"), rows[i].status, &f);
+		for (unsigned n = 0; n < 10; n++)
+			if (job_is_over(&f, n) != (rows[i].over[n] == '1'))
+				fail_msg("%s: index %u", rows[i].status, n);
+		job_facts_deinit(&f);
+	}
+	job_of("\"annotations\":{}", "\"completedIndexes\":\"0-3\"", &gang);
+	assert_false(job_is_over(&gang, 1)); /* its indexes are nodes: only the whole is over */
+	job_facts_deinit(&gang);
+}
+
+/* A pod that somebody removed took its result with it. */
+static void an_end_without_a_pod_is_lost(void **state)
+{
+	struct kube_verdict v;
+	struct job_facts f;
+
+	job_of(ATTEMPTS("10,11"), "\"completedIndexes\":\"1\"", &f);
+	kube_judge(&(struct kube_seen){ .job = &f, .nodes = 1 }, 0, &v);
+	assert_int_equal(v.stage, STAGE_CREATED);
+	kube_judge(&(struct kube_seen){ .job = &f, .nodes = 1, .podless = true }, 0, &v);
+	assert_int_equal(v.stage, STAGE_ENDED);
+	assert_int_equal(v.class, FAILURE_LOST);
+	assert_non_null(strstr(v.text, "its pod is gone"));
+	job_facts_deinit(&f);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(pods_are_judged_by_their_facts), cmocka_unit_test(what_is_no_object_is_passed_over) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(pods_are_judged_by_their_facts), cmocka_unit_test(what_is_no_object_is_passed_over),
+					     cmocka_unit_test(which_attempts_are_whose), cmocka_unit_test(which_indexes_are_over),
+					     cmocka_unit_test(an_end_without_a_pod_is_lost) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,6 +42,7 @@ struct golden {
 	uint32_t gpus;
 	unsigned nodes;
 	size_t packed;
+	size_t many, per_pod; /* of an array */
 	void (*more)(struct kube_profile *p, struct runner_attempt *a);
 };
 
@@ -120,6 +121,8 @@ static const struct golden goldens[] = {
 	{ "kueue", "{\"queue\":\"team-a\"}", "{\"queue\":\"everybody\",\"labels\":{\"team\":\"all\"}}" },
 	{ "gang", .nodes = 4, .gpus = 2 },
 	{ "packed", .packed = 3 },
+	{ "array", .many = 3, .per_pod = 1, .more = with_inputs },
+	{ "array-of-packs", .many = 5, .per_pod = 2, .more = with_inputs },
 	{ "template",
 	  "{\"pod_template\":{\"metadata\":{\"annotations\":{\"a\":\"b\"}},\"spec\":{\"securityContext\":{\"runAsUser\":2000},\"containers\":[{\"name\":\"main\",\"env\":["
 	  "{\"name\":\"HOME\",\"value\":\"/scratch\"},{\"name\":\"EXTRA\",\"value\":\"1\"}]}],\"tolerations\":null}}}",
@@ -148,10 +151,10 @@ static void add_document(struct str *out, json_t *o)
 static void make(const struct golden *g, struct str *out)
 {
 	struct kube_profile p = lab();
-	struct runner_attempt a[4];
-	const struct runner_attempt *attempts[4];
-	size_t n = g->packed ? g->packed : 1, n_more = 0;
-	struct kube_job job = { .profile = &p, .attempts = attempts, .n = n, .spec = &spec };
+	struct runner_attempt a[5];
+	const struct runner_attempt *attempts[5];
+	size_t n = g->packed ? g->packed : g->many ? g->many : 1, n_more = 0;
+	struct kube_job job = { .profile = &p, .attempts = attempts, .n = n, .per_pod = g->per_pod, .spec = &spec };
 	json_t *defaults = parse(g->defaults), *o = NULL, *more[2];
 	struct err err = { 0 };
 
@@ -462,6 +465,53 @@ static void test_hostile_placement(void **state)
 			}
 }
 
+/* What stands in a Job's one template must be so for all; a queue lets Jobs in as a whole. */
+static void test_sharing(void **state)
+{
+	struct runner_input elsewhere[] = { two_inputs[0], two_inputs[1] };
+	struct kube_profile p = lab();
+	struct runner_attempt a = plain(), b = plain();
+	struct kube_room room;
+
+	b.id++;
+	kube_job_room(&p, &a, &room);
+	assert_int_equal(room.pods, KUBE_ARRAY_DEFAULT);
+	assert_int_equal(room.per_pod, 1);
+	assert_true(kube_job_takes(&a, &b, false));
+	b.resources.memory_bytes++;
+	assert_false(kube_job_takes(&a, &b, false));
+	b = plain();
+	b.image = "registry.test/other@sha256:1";
+	assert_false(kube_job_takes(&a, &b, false));
+	b = plain();
+	with_inputs(&p, &a);
+	with_inputs(&p, &b);
+	elsewhere[1].path = "elsewhere";
+	b.inputs = elsewhere;
+	assert_false(kube_job_takes(&a, &b, false));
+	assert_true(kube_job_takes(&a, &b, true)); /* in a pod each has mounts of its own */
+	a.pack = 100;
+	kube_job_room(&p, &a, &room);
+	assert_int_equal(room.per_pod, 100);
+	assert_int_equal(room.pods, KUBE_JOB_ATTEMPTS_MAX / 100);
+	a.n_inputs = 1000000; /* one pod's, if need be */
+	kube_job_room(&p, &a, &room);
+	assert_int_equal(room.pods, 1);
+	a = plain();
+	a.placement_json = "{\"queue\":\"q\"}";
+	kube_job_room(&p, &a, &room);
+	assert_int_equal(room.pods, 1);
+	a = plain();
+	a.gang = (struct runner_gang){ "torch", 2, 1, 0 };
+	kube_job_room(&p, &a, &room);
+	assert_int_equal(room.pods * room.per_pod, 1);
+	assert_false(kube_job_takes(&a, &a, true));
+	p.array = 1;
+	a = plain();
+	kube_job_room(&p, &a, &room);
+	assert_int_equal(room.pods, 1);
+}
+
 static void test_owner(void **state)
 {
 	struct kube_profile p = lab();
@@ -481,7 +531,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_golden),	  cmocka_unit_test(test_no_secret_values), cmocka_unit_test(test_contradictions), cmocka_unit_test(test_too_large),
-		cmocka_unit_test(test_any_attempt), cmocka_unit_test(test_hostile_placement), cmocka_unit_test(test_owner),
+		cmocka_unit_test(test_any_attempt), cmocka_unit_test(test_hostile_placement), cmocka_unit_test(test_owner), cmocka_unit_test(test_sharing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,7 +90,7 @@ static void test_reason(void **state)
 			pod_of(&cases[i].nodes[k], k, &pods[k]);
 			in[2 - k] = &pods[k]; /* in any order */
 		}
-		kube_judge(&job, false, in, 3, 3, AT(cases[i].now), &v);
+		kube_judge(&(struct kube_seen){ .job = &job, .pods = in, .n = 3, .nodes = 3 }, AT(cases[i].now), &v);
 		if (v.stage != cases[i].stage || v.class != cases[i].class)
 			print_error("case %zu: stage %d class %d %s\n", i, v.stage, v.class, v.text);
 		assert_int_equal(v.stage, cases[i].stage);
@@ -108,9 +108,12 @@ static void test_pods_that_are_missing(void **state)
 	struct job_facts job = { .created_ns = AT(0) };
 	struct kube_verdict v;
 
-	kube_judge(&job, false, NULL, 0, 3, AT(1), &v);
+	kube_judge(&(struct kube_seen){ .job = &job, .nodes = 3 }, AT(1), &v);
 	assert_int_equal(v.stage, STAGE_CREATED);
-	kube_judge(&job, true, NULL, 0, 3, AT(1), &v);
+	kube_judge(&(struct kube_seen){ .job = &job, .nodes = 3, .podless = true }, AT(1), &v);
+	assert_int_equal(v.stage, STAGE_ENDED);
+	assert_int_equal(v.class, FAILURE_LOST);
+	kube_judge(&(struct kube_seen){ .job = &job, .gone = true, .nodes = 3 }, AT(1), &v);
 	assert_int_equal(v.stage, STAGE_ENDED);
 	assert_int_equal(v.class, FAILURE_LOST);
 }

@@ -27,7 +27,7 @@ static const char *says(const struct pod_facts *p, int64_t now)
 {
 	static struct kube_verdict v;
 
-	kube_judge(NULL, false, &p, 1, 1, AT(now), &v);
+	kube_judge(&(struct kube_seen){ .pods = &p, .n = 1, .nodes = 1 }, AT(now), &v);
 	return v.text;
 }
 

@@ -53,9 +53,9 @@ static void a_specification_comes_back(void **state)
 	const struct runner_attempt *both[] = { &a, &a }, *read[2];
 	size_t n;
 
-	assert_int_equal(pod_spec_write(both, 2, &text, NULL), 0);
+	assert_int_equal(pod_spec_write(both, 2, 0, &text, NULL), 0);
 	assert_null(strstr(text.s, "hush"));
-	assert_int_equal(pod_spec_read(text.s, text.len, arena, &got, &n, NULL), 0);
+	assert_int_equal(pod_spec_read(text.s, text.len, 0, arena, &got, &n, NULL), 0);
 	assert_int_equal(n, 2);
 	assert_int_equal(got[1].id, 42);
 	assert_int_equal(got[1].number, 3);
@@ -70,8 +70,38 @@ static void a_specification_comes_back(void **state)
 	assert_int_equal(got[1].gang.nodes, 4);
 	read[0] = &got[0];
 	read[1] = &got[1];
-	assert_int_equal(pod_spec_write(read, 2, &again, NULL), 0);
+	assert_int_equal(pod_spec_write(read, 2, 0, &again, NULL), 0);
 	assert_string_equal(again.s, text.s);
+}
+
+/* Of an array each pod has its own, the last one what is left. */
+static void each_pod_reads_its_own(void **state)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct runner_input in;
+	struct runner_output out;
+	struct content_id code;
+	struct digest key;
+	struct runner_attempt a[5], *got;
+	const struct runner_attempt *all[5];
+	struct err err = { 0 };
+	size_t n;
+
+	for (size_t i = 0; i < 5; i++) {
+		a[i] = example(&in, &out, &code, &key);
+		a[i].id = 10 + i;
+		all[i] = &a[i];
+	}
+	assert_int_equal(pod_spec_write(all, 5, 2, &text, NULL), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(pod_spec_read(text.s, text.len, i, arena, &got, &n, NULL), 0);
+		assert_int_equal(n, i < 2 ? 2 : 1);
+		assert_int_equal(got[0].id, 10 + 2 * i);
+	}
+	assert_int_equal(pod_spec_read(text.s, text.len, 3, arena, &got, &n, &err), -1);
+	assert_non_null(strstr(err.msg, "nothing for pod 3"));
+	assert_int_equal(pod_spec_read(text.s, text.len, UINT32_MAX, arena, &got, &n, &err), -1);
 }
 
 /* The example with one text in place of another. */
@@ -86,7 +116,7 @@ static char *spoiled(const char *old, const char *new)
 	const struct runner_attempt *one = &a;
 	char *at;
 
-	assert_int_equal(pod_spec_write(&one, 1, &text, NULL), 0);
+	assert_int_equal(pod_spec_write(&one, 1, 0, &text, NULL), 0);
 	at = strstr(text.s, old);
 	assert_non_null(at);
 	str_addn(&out, text.s, (size_t)(at - text.s));
@@ -103,6 +133,8 @@ static void a_hostile_specification_is_refused(void **state)
 	} cases[] = {
 		{ "\"cairn_pod\":1", "\"cairn_pod\":2", "version 2" },
 		{ "\"cairn_pod\":1", "\"x\":1", "isn't one of cairn's" },
+		{ "\"cairn_pod\":1", "\"cairn_pod\":1,\"per_pod\":-1", "`per_pod`" },
+		{ "\"cairn_pod\":1", "\"cairn_pod\":1,\"per_pod\":9999999", "`per_pod`" },
 		{ "\"path\":\"model\"", "\"path\":\"../model\"", "inside of the working directory" },
 		{ "\"path\":\"model\"", "\"path\":\"/etc\"", "inside of the working directory" },
 		{ "\"path\":\"model\"", "\"path\":\"a//b\"", "inside of the working directory" },
@@ -128,7 +160,7 @@ static void a_hostile_specification_is_refused(void **state)
 		struct err err = { 0 };
 		size_t n;
 
-		if (pod_spec_read(text, strlen(text), arena, &got, &n, &err) == 0)
+		if (pod_spec_read(text, strlen(text), 0, arena, &got, &n, &err) == 0)
 			assert_string_equal(cases[i].new, "\"id\":\"tree:9");
 		else if (!strstr(err.msg, cases[i].want) || (*cases[i].want && err.code != ERR_INVALID))
 			fail_msg("%s: %s", cases[i].new, err.msg);
@@ -144,7 +176,7 @@ static void any_cut_of_a_specification_is_refused(void **state)
 		struct runner_attempt *got;
 		size_t n;
 
-		assert_int_equal(pod_spec_read(text, len, arena, &got, &n, NULL), -1);
+		assert_int_equal(pod_spec_read(text, len, 0, arena, &got, &n, NULL), -1);
 	}
 }
 
@@ -306,6 +338,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_specification_comes_back),
+		cmocka_unit_test(each_pod_reads_its_own),
 		cmocka_unit_test(a_hostile_specification_is_refused),
 		cmocka_unit_test(any_cut_of_a_specification_is_refused),
 		cmocka_unit_test(a_result_comes_back),

@@ -1,0 +1,208 @@
+/* What we know of Jobs, and which attempts are whose: from the first that is known of one until it is gone. */
+#include <string.h>
+#include "runners/kubernetes/runner_internal.h"
+
+/* A pod that has ended keeps its files on its node. Where its Job goes on for others, it goes so long after its end is on record. */
+#define FORGET_NS (30 * NS_PER_S)
+
+/* --- bundles ---------------------------------------------------------------------------------------------------------------------- */
+
+void bundle_hold(struct bundle *b, uint64_t attempt_id)
+{
+	for (size_t i = 0; i < b->ids.n; i++)
+		if (b->ids.v[i] == attempt_id)
+			return;
+	VEC_PUSH(&b->ids, attempt_id);
+	*map_slot(b->k->holders, &attempt_id, sizeof(attempt_id), NULL) = b;
+}
+
+void bundle_join(struct bundle *b, struct member *m)
+{
+	b->k->n_waiting += !m->b && !m->started;
+	m->b = b;
+	VEC_PUSH(&b->members, m);
+	bundle_hold(b, m->a->id);
+	b->nodes = MAX(m->a->gang.nodes, 1u);
+}
+
+static void bundle_let_go(struct bundle *b)
+{
+	for (size_t i = 0; i < b->ids.n; i++)
+		if (map_get(b->k->holders, &b->ids.v[i], sizeof(b->ids.v[i])) == b)
+			*map_slot(b->k->holders, &b->ids.v[i], sizeof(b->ids.v[i]), NULL) = NULL;
+	b->ids.n = 0;
+}
+
+static void bundle_free(struct bundle *b)
+{
+	bundle_let_go(b);
+	for (size_t i = 0; i < b->pods.n; i++) {
+		pod_facts_deinit(&b->pods.v[i]->f);
+		free(b->pods.v[i]);
+	}
+	VEC_FREE(&b->pods);
+	VEC_FREE(&b->ids);
+	VEC_FREE(&b->members);
+	free(b->trouble);
+	free(b->imposed_text);
+	free(b);
+}
+
+bool bundle_hard(const struct bundle *b)
+{
+	for (size_t i = 0; i < b->members.n; i++)
+		if (!b->members.v[i]->hard)
+			return false;
+	return b->members.n > 0;
+}
+
+static bool on_record(const struct bundle *b)
+{
+	for (size_t i = 0; i < b->ids.n; i++)
+		if (!map_get(b->k->done, &b->ids.v[i], sizeof(b->ids.v[i])))
+			return false;
+	return b->members.n == 0 && b->state != BUNDLE_ENDING;
+}
+
+/* --- Jobs ---------------------------------------------------------------------------------------------------------------------------- */
+
+struct bundle *job_bundle(struct job *j, unsigned index)
+{
+	while (j->bundles.n <= index) {
+		struct bundle *b = xcalloc(1, sizeof(*b));
+
+		b->k = j->k;
+		b->j = j;
+		b->index = (unsigned)j->bundles.n;
+		b->nodes = 1;
+		b->stage_ns = kube_mono(j->k);
+		VEC_PUSH(&j->bundles, b);
+	}
+	return j->bundles.v[index];
+}
+
+struct job *job_of(struct kube *k, uint64_t id)
+{
+	struct job **slot = (struct job **)map_slot(k->known, &id, sizeof(id), NULL), *j = *slot;
+
+	if (j)
+		return j;
+	j = xcalloc(1, sizeof(*j));
+	j->k = k;
+	j->id = id;
+	j->begun_ns = kube_mono(k);
+	*slot = j;
+	bundle_hold(job_bundle(j, 0), id);
+	return j;
+}
+
+void job_free(struct job *j)
+{
+	*map_slot(j->k->known, &j->id, sizeof(j->id), NULL) = NULL;
+	for (size_t i = 0; i < j->bundles.n; i++)
+		bundle_free(j->bundles.v[i]);
+	VEC_FREE(&j->bundles);
+	job_facts_deinit(&j->f);
+	free(j->trouble);
+	free(j);
+}
+
+bool job_is_cancelled(const struct job *j)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < j->bundles.n; i++) {
+		if (j->bundles.v[i]->members.n && !j->bundles.v[i]->cancelled)
+			return false;
+		any |= j->bundles.v[i]->members.n > 0;
+	}
+	return any;
+}
+
+/* --- layout -------------------------------------------------------------------------------------------------------------------------- */
+
+static unsigned index_at(const struct job_facts *f, size_t i)
+{
+	return f->per_pod ? (unsigned)(i / f->per_pod) : 0;
+}
+
+static bool is_laid_out(const struct job *j, const struct job_facts *f)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < j->bundles.n; i++)
+		for (size_t n = 0; n < j->bundles.v[i]->ids.n; n++, at++)
+			if (at >= f->n_attempts || f->attempts[at] != j->bundles.v[i]->ids.v[n] || index_at(f, at) != i)
+				return false;
+	return at == f->n_attempts;
+}
+
+void job_take_layout(struct job *j, const struct job_facts *f)
+{
+	VEC(struct member *) members = { 0 };
+
+	if (f->n_attempts == 0 || is_laid_out(j, f))
+		return;
+	for (size_t i = 0; i < j->bundles.n; i++) {
+		struct bundle *b = j->bundles.v[i];
+
+		for (size_t n = 0; n < b->members.n; n++)
+			VEC_PUSH(&members, b->members.v[n]);
+		b->members.n = 0;
+		bundle_let_go(b);
+	}
+	for (size_t i = 0; i < f->n_attempts; i++)
+		bundle_hold(job_bundle(j, index_at(f, i)), f->attempts[i]);
+	for (size_t i = 0; i < members.n; i++) {
+		struct member *m = members.v[i];
+		struct bundle *b = map_get(j->k->holders, &m->a->id, sizeof(m->a->id));
+
+		if (b && b->j == j)
+			bundle_join(b, m);
+		else
+			runner_hold(j->k, m);
+	}
+	VEC_FREE(&members);
+}
+
+/* --- the end ------------------------------------------------------------------------------------------------------------------------- */
+
+static void job_is_gone(struct job *j)
+{
+	for (size_t b = 0; b < j->bundles.n && j->gone; b++)
+		for (size_t i = 0; i < j->bundles.v[b]->ids.n; i++) {
+			const uint64_t *id = &j->bundles.v[b]->ids.v[i];
+
+			*map_slot(j->k->done, id, sizeof(*id), NULL) = DELETED;
+		}
+	job_free(j);
+}
+
+/* What is still there of one that nobody waits for, while its Job goes on for others. */
+static void release(struct bundle *b)
+{
+	if (b->j->gone)
+		return;
+	bundle_delete_pods(b, false);
+	if (kube_mono(b->k) > b->reported_ns + FORGET_NS)
+		bundle_forget_pods(b);
+}
+
+void job_settle(struct job *j)
+{
+	bool settled = true;
+
+	if (j->deleting || j->state == JOB_MAKING)
+		return;
+	for (size_t i = 0; i < j->bundles.n; i++)
+		settled &= on_record(j->bundles.v[i]);
+	for (size_t i = 0; i < j->bundles.n && !settled && j->bundles.n > 1; i++)
+		if (on_record(j->bundles.v[i]))
+			release(j->bundles.v[i]);
+	if (!settled)
+		return;
+	if (!j->gone && *j->uid)
+		job_delete(j);
+	else if (j->gone || j->state != JOB_SEEN)
+		job_is_gone(j);
+}
