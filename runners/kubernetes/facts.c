@@ -253,6 +253,8 @@ static void take_job_condition(const json_t *c, struct job_facts *f)
 {
 	const char *type = text_at(c, "type");
 
+	if (type && str_eq(type, "Suspended"))
+		f->suspension_ns = time_at(c, "lastTransitionTime");
 	if (!type || !str_eq(text_at(c, "status"), "True"))
 		return;
 	f->suspended |= str_eq(type, "Suspended");

@@ -57,6 +57,7 @@ struct job_facts {
 	char *message;
 	unsigned active, ready, succeeded, failed_pods;
 	int64_t created_ns, failed_ns; /* of the condition Failed */
+	int64_t suspension_ns;	       /* when it was last suspended, or let in again; 0 never */
 };
 /* -1: it isn't such an object (hostile or newer): it is passed over. Strings belong to the facts: *_deinit. */
 int pod_facts_of(const json_t *object, struct pod_facts *ret);
@@ -68,6 +69,7 @@ bool job_is_over(const struct job_facts *f, unsigned index);
 
 /* How it stands with an attempt. */
 enum kube_stage {
+	STAGE_QUEUED = -1,   /* the Job is suspended: a queue (Kueue's) has not let it in yet, which may take as long as it takes */
 	STAGE_CREATED,	     /* no pod yet: a quota, or the controller is slow */
 	STAGE_UNSCHEDULABLE, /* no node has what it asks for */
 	STAGE_IMAGE,	     /* an image can't be had */

@@ -128,6 +128,17 @@ static bool judge_disruption(const struct pod_facts *p, struct kube_verdict *v)
 	return true;
 }
 
+/* A queue (Kueue's) that wants a place back suspends the Job again; the Job's controller then deletes the pods, and says nothing in them. By the time that they have ended
+ * the Job may have been let in again. */
+static bool judge_suspension(const struct job_facts *job, const struct pod_facts *p, struct kube_verdict *v)
+{
+	if (!job || !(p->deleted_ns || p->gone) || !(job->suspended || job->suspension_ns > p->created_ns + SAME_TIME_NS))
+		return false;
+	end_as(v, FAILURE_PREEMPTED);
+	say(v, "its queue took its place back (the Job was suspended)");
+	return true;
+}
+
 /* status.reason: the kubelet's word for a pod that it ended as a whole, or didn't take. */
 static bool judge_pod_reason(const struct pod_facts *p, struct kube_verdict *v)
 {
@@ -217,7 +228,7 @@ static bool judge_exit(const struct pod_facts *p, struct kube_verdict *v)
 	return true;
 }
 
-static void judge_end(const struct pod_facts *p, struct kube_verdict *v)
+static void judge_end(const struct job_facts *job, const struct pod_facts *p, struct kube_verdict *v)
 {
 	const struct container_facts *m = &p->main;
 
@@ -228,7 +239,8 @@ static void judge_end(const struct pod_facts *p, struct kube_verdict *v)
 	v->stopped = *p->disruption ? FAILURE_PREEMPTED : FAILURE_LOST;
 	v->since_ns = m->ended_ns ? m->ended_ns : p->deleted_ns;
 	end_as(v, FAILURE_NONE);
-	if (ended_well(p) || judge_memory(p, v) || judge_disruption(p, v) || judge_pod_reason(p, v) || judge_sidecar(p, v) || judge_other(p, v))
+	if (ended_well(p) || judge_memory(p, v) || judge_disruption(p, v) || judge_suspension(job, p, v) || judge_pod_reason(p, v) || judge_sidecar(p, v) ||
+	    judge_other(p, v))
 		return;
 	if (v->result && (m->state == CONTAINER_TERMINATED || !p->deleted_ns))
 		return; /* it knows what became of the program */
@@ -318,11 +330,11 @@ static bool has_ended(const struct pod_facts *p, int64_t now_ns)
 	return p->sidecar.state != CONTAINER_RUNNING || now_ns - p->main.ended_ns > SIDECAR_LATE_NS;
 }
 
-static void judge_pod(const struct pod_facts *p, int64_t now_ns, struct kube_verdict *v)
+static void judge_pod(const struct job_facts *job, const struct pod_facts *p, int64_t now_ns, struct kube_verdict *v)
 {
 	*v = (struct kube_verdict){ .exit_code = -1 };
 	if (has_ended(p, now_ns)) {
-		judge_end(p, v);
+		judge_end(job, p, v);
 	} else if (p->main.state == CONTAINER_TERMINATED || p->phase == POD_SUCCEEDED || p->phase == POD_FAILED) {
 		v->stage = STAGE_SAVING;
 		v->since_ns = p->main.ended_ns;
@@ -380,10 +392,12 @@ static void judge_job_end(const struct job_facts *job, struct kube_verdict *v)
 static void judge_no_pod(const struct kube_seen *s, struct kube_verdict *v)
 {
 	*v = (struct kube_verdict){ .exit_code = -1, .since_ns = s->job ? s->job->created_ns : 0 };
-	if (s->gone || s->podless)
+	if (s->gone || s->podless) {
 		judge_job_end(s->gone ? NULL : s->job, v);
-	else if (s->job && s->job->suspended)
+	} else if (s->job && s->job->suspended) {
+		v->stage = STAGE_QUEUED;
 		say(v, "its queue has not let it in yet (the Job is suspended)");
+	}
 }
 
 /* A pod whose end nobody saw, though all is over. */
@@ -457,7 +471,7 @@ static void judge_gang(const struct kube_seen *s, int64_t now_ns, struct kube_ve
 		const struct pod_facts *p = pod_of(s, i, now_ns);
 		struct culprit c = { .weight = -1 };
 
-		p ? judge_pod(p, now_ns, &c.v) : judge_no_pod(s, &c.v);
+		p ? judge_pod(s->job, p, now_ns, &c.v) : judge_no_pod(s, &c.v);
 		prefix(&c.v, i, s->nodes);
 		c.weight = has_failed(&c.v, p) ? weight(&c.v, p) : -1;
 		if (c.weight >= 0 && is_cause(&c, &cause))
@@ -481,10 +495,10 @@ void kube_judge(const struct kube_seen *s, int64_t now_ns, struct kube_verdict *
 {
 	const struct pod_facts *p = pod_of(s, 0, now_ns);
 
-	if (s->nodes > 1)
+	if (s->nodes > 1 && s->n > 0)
 		judge_gang(s, now_ns, ret);
 	else if (p)
-		judge_pod(p, now_ns, ret);
+		judge_pod(s->job, p, now_ns, ret);
 	else
 		judge_no_pod(s, ret);
 	if (s->nodes <= 1 && is_overdue(s->job, ret, now_ns))

@@ -73,6 +73,58 @@ static void pods_are_judged_by_their_facts(void **state)
 	}
 }
 
+/* A Job as its controller leaves it, and one of its pods, made in second 2. */
+#define SUSPENDED(status, at) "\"conditions\":[{\"type\":\"Suspended\",\"status\":\"" status "\",\"lastTransitionTime\":\"2026-01-01T00:00:" at "Z\"}]"
+#define DELETED_ "\"deletionTimestamp\":\"2026-01-01T00:01:00Z\","
+
+static const struct {
+	const char *suspend, *job, *meta, *pod;
+	enum kube_stage stage;
+	enum failure_class class;
+} suspensions[] = {
+	{ "true", SUSPENDED("True", "30"), DELETED_, FAILED_ SIDE("0", RESULT) "," MAIN("143", "Error"), STAGE_ENDED, FAILURE_PREEMPTED },
+	{ "true", SUSPENDED("True", "30"), DELETED_, FAILED_ MAIN("143", "Error"), STAGE_ENDED, FAILURE_PREEMPTED },
+	/* the condition follows the wish, and the watch of pods isn't that of Jobs */
+	{ "true", SUSPENDED("False", "02"), DELETED_, FAILED_ MAIN("143", "Error"), STAGE_ENDED, FAILURE_PREEMPTED },
+	/* let in again before the pod had ended */
+	{ "false", SUSPENDED("False", "40"), DELETED_, FAILED_ MAIN("143", "Error"), STAGE_ENDED, FAILURE_PREEMPTED },
+	/* let in once, a moment after its pod was made as its controller's clock has it; then somebody deleted the pod */
+	{ "false", SUSPENDED("False", "03"), DELETED_, FAILED_ MAIN("143", "Error"), STAGE_ENDED, FAILURE_LOST },
+	{ "false", "\"conditions\":[]", DELETED_, FAILED_ MAIN("143", "Error"), STAGE_ENDED, FAILURE_LOST },
+	/* it had ended well, and what it made is kept; it failed, and nobody deleted it; it still saves */
+	{ "true", SUSPENDED("True", "30"), DELETED_, "\"phase\":\"Succeeded\"," SIDE("0", RESULT) "," MAIN("0", "Completed"), STAGE_ENDED, FAILURE_NONE },
+	{ "true", SUSPENDED("True", "30"), "", FAILED_ SIDE("0", "") "," MAIN("3", "Error"), STAGE_ENDED, FAILURE_FAILED },
+	{ "true", SUSPENDED("True", "30"), DELETED_, FAILED_ SIDE("0", RESULT) "," MAIN("137", "OOMKilled"), STAGE_ENDED, FAILURE_OOM },
+	{ "true", SUSPENDED("True", "30"), DELETED_, "\"phase\":\"Running\"," SIDE_RUNS "," MAIN("143", "Error"), STAGE_SAVING, FAILURE_NONE },
+};
+
+static void a_pod_whose_job_was_suspended_is_preempted(void **state)
+{
+	for (size_t i = 0; i < ARRAY_LEN(suspensions); i++) {
+		_cleanup_(freep) char *job_text = xasprintf("{\"metadata\":{\"name\":\"j\",\"uid\":\"v\"},\"spec\":{\"suspend\":%s},\"status\":{%s}}", suspensions[i].suspend,
+							    suspensions[i].job);
+		_cleanup_(freep) char *text = xasprintf("{\"metadata\":{%s\"name\":\"p\",\"uid\":\"u\",\"creationTimestamp\":\"2026-01-01T00:00:02Z\"},\"status\":{%s}}",
+							suspensions[i].meta, suspensions[i].pod);
+		struct kube_verdict v;
+		struct job_facts job;
+		struct pod_facts f;
+		const struct pod_facts *one = &f;
+		json_t *j, *p;
+
+		assert_int_equal(json_parse("job", job_text, strlen(job_text), &j, NULL), 0);
+		assert_int_equal(json_parse("pod", text, strlen(text), &p, NULL), 0);
+		assert_int_equal(job_facts_of(j, &job), 0);
+		assert_int_equal(pod_facts_of(p, &f), 0);
+		kube_judge(&(struct kube_seen){ .job = &job, .pods = &one, .n = 1, .nodes = 1 }, 0, &v);
+		if (v.stage != suspensions[i].stage || v.class != suspensions[i].class)
+			fail_msg("row %zu: stage %d, %s: %s", i, v.stage, failure_class_name(v.class), v.text);
+		pod_facts_deinit(&f);
+		job_facts_deinit(&job);
+		json_decref(j);
+		json_decref(p);
+	}
+}
+
 static void what_is_no_object_is_passed_over(void **state)
 {
 	static const char *const rows[] = { "{}", "[]", "{\"metadata\":{\"name\":\"p\"}}", "{\"metadata\":{\"name\":3,\"uid\":\"u\"}}" };
@@ -173,9 +225,9 @@ static void an_end_without_a_pod_is_lost(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(pods_are_judged_by_their_facts), cmocka_unit_test(what_is_no_object_is_passed_over),
-					     cmocka_unit_test(which_attempts_are_whose), cmocka_unit_test(which_indexes_are_over),
-					     cmocka_unit_test(an_end_without_a_pod_is_lost) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(pods_are_judged_by_their_facts), cmocka_unit_test(a_pod_whose_job_was_suspended_is_preempted),
+					     cmocka_unit_test(what_is_no_object_is_passed_over), cmocka_unit_test(which_attempts_are_whose),
+					     cmocka_unit_test(which_indexes_are_over), cmocka_unit_test(an_end_without_a_pod_is_lost) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,9 +58,36 @@ static void test_held_up(void **state)
 	assert_string_equal(says(&p, 1), "no node has room for it: the scheduler does not say why");
 }
 
+/* A suspended Job waits for its queue, a gang's as well: no stage that a limit of time is for. */
+static void test_queued(void **state)
+{
+	static const struct {
+		bool suspended;
+		unsigned nodes;
+		enum kube_stage stage;
+		const char *text;
+	} rows[] = {
+		{ true, 1, STAGE_QUEUED, "its queue has not let it in yet (the Job is suspended)" },
+		{ true, 3, STAGE_QUEUED, "its queue has not let it in yet (the Job is suspended)" },
+		{ false, 1, STAGE_CREATED, "" },
+		{ false, 3, STAGE_CREATED, "" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct job_facts job = { .suspended = rows[i].suspended, .created_ns = AT(0) };
+		struct kube_verdict v;
+
+		kube_judge(&(struct kube_seen){ .job = &job, .nodes = rows[i].nodes }, AT(5000), &v);
+		assert_int_equal(v.stage, rows[i].stage);
+		assert_string_equal(v.text, rows[i].text);
+		kube_judge(&(struct kube_seen){ .job = &job, .gone = true, .nodes = rows[i].nodes }, AT(5000), &v);
+		assert_int_equal(v.stage, STAGE_ENDED);
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_start), cmocka_unit_test(test_held_up) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_start), cmocka_unit_test(test_held_up), cmocka_unit_test(test_queued) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
