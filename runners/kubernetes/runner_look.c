@@ -102,11 +102,6 @@ static void limit_gang(struct bundle *b, const struct kube_verdict *v, int64_t n
 	bundle_impose(b, FAILURE_UNSCHEDULABLE, "%u of %u pods started within %s; released%s%.400s", running, b->nodes, time.s, *v->text ? ": " : "", v->text);
 }
 
-static bool is_suspended(const struct job *j)
-{
-	return j->seen && j->f.suspended;
-}
-
 static void limit(struct bundle *b, const struct kube_verdict *v)
 {
 	const struct runner_kubernetes_options *o = &b->k->o;
@@ -120,7 +115,7 @@ static void limit(struct bundle *b, const struct kube_verdict *v)
 	switch (v->stage) {
 	case STAGE_CREATED:
 	case STAGE_UNSCHEDULABLE:
-		if (waited > o->schedule_within_ns && !is_suspended(b->j))
+		if (waited > o->schedule_within_ns)
 			say_late(b, FAILURE_UNSCHEDULABLE, "it got no place", o->schedule_within_ns, why);
 		break;
 	case STAGE_STARTING:
@@ -154,7 +149,7 @@ static void ask_why(struct bundle *b, const struct kube_verdict *v)
 
 	if (b->k->trouble)
 		return;
-	if (v->stage == STAGE_CREATED && b->pods.n == 0 && waited > NO_POD_NS && *j->uid && !is_suspended(j) && may_ask(b->k, j->asked_ns, now))
+	if (v->stage == STAGE_CREATED && b->pods.n == 0 && waited > NO_POD_NS && *j->uid && may_ask(b->k, j->asked_ns, now))
 		ask_events_of_job(j);
 	else if (v->stage == STAGE_STARTING && b->pods.n && waited > NO_SIDECAR_NS && no_sidecar(b) && may_ask(b->k, b->asked_ns, now))
 		ask_events_of_pod(b, b->pods.v[b->pods.n - 1]->f.uid);
