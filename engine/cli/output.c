@@ -172,3 +172,25 @@ void cli_terminal_size(FILE *stream, unsigned *ret_columns, unsigned *ret_lines)
 	if (!*ret_lines)
 		*ret_lines = ws.ws_row ? ws.ws_row : 24;
 }
+
+void cli_print_log(struct cli *cli, const char *bytes, size_t n)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	if (!cli->tty_out) {
+		fwrite(bytes, 1, n, cli->out);
+		return;
+	}
+	while (n) {
+		const char *eol = memchr(bytes, '\n', n);
+		size_t len = eol ? (size_t)(eol - bytes) : n;
+
+		text_add_printable(&text, bytes, len);
+		if (eol)
+			str_addc(&text, '\n');
+		n -= len + (eol != NULL);
+		bytes += len + (eol != NULL);
+	}
+	if (text.len)
+		fwrite(text.s, 1, text.len, cli->out);
+}

@@ -182,7 +182,8 @@ static int print_bytes(void *arg, const void *bytes, size_t n, struct err *err)
 {
 	struct cli *cli = arg;
 
-	if (fwrite(bytes, 1, n, cli->out) != n || fflush(cli->out) != 0)
+	cli_print_log(cli, bytes, n);
+	if (fflush(cli->out) != 0 || ferror(cli->out))
 		return err_errno(err, "cannot write");
 	return 0;
 }

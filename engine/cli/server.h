@@ -4,6 +4,7 @@
 
 #include "base/http.h"
 #include "cli/cli.h"
+#include "run/log_part.h"
 #include "run/run.h"
 
 struct server {
@@ -32,6 +33,8 @@ int server_status(struct cli *cli, const struct cli_args *args);
 int server_logs(struct cli *cli, const struct cli_args *args);
 int server_cancel(struct cli *cli, const struct cli_args *args);
 int server_runs(struct cli *cli, const struct cli_args *args);
+/* `cairn logs`, with or without --server: --lines, --rank and --attempt (0: the last). */
+int logs_wanted(const struct cli_args *args, struct log_wanted *ret, uint64_t *ret_attempt, struct err *err);
 /* Without --server: options that have no meaning then are an error. */
 int server_unused(const struct cli_args *args, struct err *err);
 

@@ -175,46 +175,53 @@ static int choose(struct server *s, const char *run, bool follow, json_t **ret, 
 	return 0;
 }
 
-static int print_log(struct cli *cli, struct server *s, const struct cli_args *args, const char *run, const char *task, bool headed, struct err *err)
+struct wanted {
+	const char *run;
+	struct log_wanted part;
+	uint64_t attempt; /* 0: the last */
+	bool follow, headed;
+};
+
+static int print_log(struct cli *cli, struct server *s, const struct wanted *w, const char *task, struct err *err)
 {
 	_cleanup_(str_deinit) struct str path = { 0 };
-	uint64_t number = 0;
 
-	if (cli_uint(args, "attempt", 1, UINT32_MAX, &number, err) < 0)
-		return -1;
-	add_run(&path, run);
+	add_run(&path, w->run);
 	str_add(&path, "/log?task=");
 	http_escape(&path, task, strlen(task), false);
-	if (number)
-		str_addf(&path, "&attempt=%llu", (unsigned long long)number);
-	if (cli_flag(args, "follow"))
+	if (w->attempt)
+		str_addf(&path, "&attempt=%llu", (unsigned long long)w->attempt);
+	if (w->part.lines)
+		str_addf(&path, "&lines=%llu", (unsigned long long)w->part.lines);
+	if (w->part.of_rank)
+		str_addf(&path, "&rank=%u", w->part.rank);
+	if (w->follow)
 		str_add(&path, "&follow=true");
-	if (headed)
+	if (w->headed)
 		cli_printf(cli, "==> %s <==\n", cli_text(cli, task));
 	return server_stream(s, cli, path.s, err);
 }
 
 int server_logs(struct cli *cli, const struct cli_args *args)
 {
-	const char *run = cli_value(args, "run") ? cli_value(args, "run") : "last";
+	struct wanted w = { .run = cli_value(args, "run") ? cli_value(args, "run") : "last", .follow = cli_flag(args, "follow") };
 	_cleanup_(json_decrefp) json_t *tasks = json_array();
-	bool follow = cli_flag(args, "follow");
 	struct server s = { 0 };
 	struct err err = { 0 };
-	int r;
+	int r = logs_wanted(args, &w.part, &w.attempt, &err);
 
-	if (cli_count(args, "lines") || cli_count(args, "rank"))
-		return cli_usage_error(cli, "--server gives whole logs: --lines and --rank don't go with it");
 	for (size_t i = 0; i < args->n_operands; i++)
 		json_array_append_new(tasks, json_string(args->operands[i]));
-	r = server_open(cli, args, &s, &err);
+	if (r == 0)
+		r = server_open(cli, args, &s, &err);
 	if (r == 0 && args->n_operands == 0) {
 		json_decref(tasks);
 		tasks = NULL;
-		r = choose(&s, run, follow, &tasks, &err);
+		r = choose(&s, w.run, w.follow, &tasks, &err);
 	}
+	w.headed = json_array_size(tasks) > 1;
 	for (size_t i = 0; r == 0 && i < json_array_size(tasks); i++)
-		r = print_log(cli, &s, args, run, json_string_value(json_array_get(tasks, i)), json_array_size(tasks) > 1, &err);
+		r = print_log(cli, &s, &w, json_string_value(json_array_get(tasks, i)), &err);
 	server_close(&s);
 	return r < 0 ? cli_fail(cli, &err) : CLI_OK;
 }

@@ -1,8 +1,12 @@
-/* run/pod_log.h — the log of an attempt that runs in a pod, while it does. */
+/* run/pod_log.h — the log of an attempt that runs in a pod, or in the pods of several nodes, while it does. */
 #ifndef CAIRN_RUN_POD_LOG_H
 #define CAIRN_RUN_POD_LOG_H
 
 #include "model/config.h"
+#include "run/log_part.h"
+
+/* A node that is followed takes a thread and a connection: of a wider gang the first ones are. */
+#define POD_LOG_NODES_MAX 64
 
 enum pod_log_end {
 	POD_LOG_WHOLE = 0, /* it has ended, or all so far was told */
@@ -11,10 +15,13 @@ enum pod_log_end {
 
 struct pod_log_options {
 	uint64_t attempt_id;
+	struct log_wanted wanted; /* of several nodes that are followed: of each */
 	bool follow;  /* what it prints on, until it ends; and a pod that isn't there yet is waited for while runs() */
 	int wake_fd; /* -1, or one that is readable once nobody wants more: ends that wait */
-	bool (*runs)(void *arg);
-	int (*sink)(void *arg, const void *bytes, size_t n, struct err *err); /* < 0 ends it */
+	bool (*runs)(void *arg); /* on the caller's thread */
+	/* < 0 ends it. One call at a time, on any thread. Of several nodes that are followed whole lines come, in the order in which they do; else node by node, each under a line
+	 * that says which. */
+	int (*sink)(void *arg, const void *bytes, size_t n, struct err *err);
 	void *arg;
 };
 

@@ -11,6 +11,8 @@
 
 /* How often the database is asked whether a task that says nothing still runs. */
 #define ASK_NS NS_PER_S
+/* Of a log of which little is wanted, so much is read before others have their turn. */
+#define READ_MAX (4 * MIB)
 
 struct log_stream {
 	struct project *project;
@@ -20,7 +22,9 @@ struct log_stream {
 	bool follow;
 	bool in_pod;
 	struct api_log_pod *pod; /* once it was begun */
-	off_t at;
+	struct log_part part;
+	bool sought; /* of a file: where the last lines begin */
+	off_t at;    /* in the log, whatever of it is wanted */
 	int64_t asked_ns;
 	char *path; /* of the live file */
 };
@@ -62,6 +66,14 @@ static int still_runs(struct log_stream *s, struct content_id *ret_log)
 	return row.ended_ns == 0 && record_run_engine(&run) != RUN_ENGINE_DIED;
 }
 
+/* Of a file that is being followed, only once: what comes behind is shown. */
+static void seek(struct log_stream *s)
+{
+	if (s->fd >= 0 && !s->sought)
+		s->at = log_part_seek(&s->part, s->fd);
+	s->sought |= s->fd >= 0;
+}
+
 /* From where the file was left, of what was kept. */
 static ssize_t go_on_from_store(struct log_stream *s, const struct content_id *log, char *buf, size_t max)
 {
@@ -75,6 +87,7 @@ static ssize_t go_on_from_store(struct log_stream *s, const struct content_id *l
 		return WEB_STREAM_END;
 	if (project_store(s->project, &store, NULL) < 0 || content_open(store, log, &s->fd, NULL) < 0)
 		return WEB_STREAM_FAILED;
+	seek(s);
 	n = pread(s->fd, buf, max, s->at);
 	s->at += MAX(n, 0);
 	return n > 0 ? n : n == 0 ? WEB_STREAM_END : WEB_STREAM_FAILED;
@@ -96,11 +109,10 @@ static ssize_t read_pod(struct log_stream *s, char *buf, size_t max)
 	if (!s->pod && still_runs(s, &log) == 0)
 		return go_on_from_store(s, &log, buf, max);
 	if (!s->pod)
-		s->pod = api_log_pod_new(s->project->config, (uint64_t)s->attempt, s->follow, pod_runs, s);
+		s->pod = api_log_pod_new(&(struct api_log_pod_options){ s->project->config, (uint64_t)s->attempt, s->part.wanted, s->follow, pod_runs, s });
 	n = api_log_pod_read(s->pod, buf, max);
 	if (n == WEB_STREAM_END && api_log_pod_was_missing(s->pod) && still_runs(s, &log) == 0)
 		return go_on_from_store(s, &log, buf, max);
-	s->at += MAX(n, 0);
 	return n;
 }
 
@@ -135,7 +147,18 @@ static ssize_t log_read(void *arg, char *buf, size_t max)
 {
 	struct log_stream *s = arg;
 
-	return s->live && s->in_pod ? read_pod(s, buf, max) : read_file(s, buf, max);
+	for (size_t read = 0; read < READ_MAX;) {
+		ssize_t n = s->live && s->in_pod ? read_pod(s, buf, max) : read_file(s, buf, max);
+		size_t kept;
+
+		if (n <= 0 || (s->live && s->in_pod)) /* a pod's has been through it */
+			return n;
+		kept = log_part_keep(&s->part, buf, (size_t)n);
+		if (kept)
+			return (ssize_t)kept;
+		read += (size_t)n;
+	}
+	return WEB_STREAM_WAIT;
 }
 
 /* --- which one ------------------------------------------------------------------------------------------------------------------ */
@@ -190,27 +213,43 @@ static bool open_log(struct api *a, struct log_stream *s, const struct run_row *
 	if (s->live) {
 		s->path = runner_local_log_path(a->project->config->state_dir, (uint64_t)row->id);
 		s->fd = open(s->path, O_RDONLY | O_CLOEXEC);
+		seek(s);
 		return true;
 	}
 	if (row->log.kind == CONTENT_NONE)
 		return true;
-	if (project_store(a->project, &store, &err) == 0 && content_open(store, &row->log, &s->fd, &err) == 0)
+	if (project_store(a->project, &store, &err) == 0 && content_open(store, &row->log, &s->fd, &err) == 0) {
+		seek(s);
 		return true;
+	}
 	web_problem_err(a->x, &err);
 	return false;
 }
 
+static bool read_wanted(struct api *a, struct log_wanted *ret)
+{
+	uint64_t rank = 0;
+
+	if (!api_uint(a, "lines", 1, UINT32_MAX, &ret->lines) || !api_uint(a, "rank", 0, UINT32_MAX, &rank))
+		return false;
+	ret->of_rank = web_param(a->x, "rank") != NULL;
+	ret->rank = (uint32_t)rank;
+	return true;
+}
+
 void api_run_log(struct api *a)
 {
+	struct log_wanted wanted = { 0 };
 	struct log_stream *s;
 	struct attempt_row row;
 	struct run_row run;
 	bool follow = false;
 
-	if (!api_run(a, &run) || !api_bool(a, "follow", &follow) || !find_attempt(a, &run, &row))
+	if (!api_run(a, &run) || !api_bool(a, "follow", &follow) || !read_wanted(a, &wanted) || !find_attempt(a, &run, &row))
 		return;
 	s = xcalloc(1, sizeof(*s));
 	*s = (struct log_stream){ .project = a->project, .attempt = row.id, .fd = -1, .follow = follow };
+	log_part_init(&s->part, &wanted);
 	if (!open_log(a, s, &run, &row)) {
 		log_free(s);
 		return;

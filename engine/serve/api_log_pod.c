@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <sys/socket.h>
 #include "base/fs.h"
-#include "run/pod_log.h"
 #include "serve/event.h"
 #include "serve/web.h"
 
@@ -15,20 +14,19 @@ struct api_log_pod {
 	pthread_mutex_t lock;
 	pthread_t thread;
 	bool threaded;
-	const struct config *config;
-	bool (*runs)(void *arg);
-	void *arg;
+	struct api_log_pod_options asked;
 	int ours, theirs; /* the thread's end of the socket, and the stream's */
 	/* The thread's, until it has closed its end. */
 	int result;
 	bool any;
+	struct err err;
 };
 
 static bool runs(void *arg)
 {
 	struct api_log_pod *p = arg;
 
-	return p->runs(p->arg);
+	return p->asked.runs(p->asked.arg);
 }
 
 static int hand_on(void *arg, const void *bytes, size_t n, struct err *err)
@@ -55,7 +53,7 @@ static int print(struct api_log_pod *p, struct err *err)
 	struct pod_log *log = NULL;
 	bool gone;
 
-	if (pod_log_open(p->config, &log, err) < 0)
+	if (pod_log_open(p->asked.config, &log, err) < 0)
 		return -1;
 	pthread_mutex_lock(&p->lock);
 	p->log = log;
@@ -67,27 +65,26 @@ static int print(struct api_log_pod *p, struct err *err)
 static void *run(void *arg)
 {
 	struct api_log_pod *p = arg;
-	struct err err = { 0 };
 
-	p->result = print(p, &err);
-	if (p->result < 0 && err.code != ERR_CANCELLED)
-		event_err("log-not-followed", NULL, &err);
+	p->result = print(p, &p->err);
+	if (p->result < 0 && p->err.code != ERR_CANCELLED)
+		event_err("log-not-followed", NULL, &p->err);
 	shutdown(p->ours, SHUT_WR); /* what was written comes before the end, and the result before both */
 	return NULL;
 }
 
-struct api_log_pod *api_log_pod_new(const struct config *c, uint64_t attempt_id, bool follow, bool (*still)(void *arg), void *arg)
+struct api_log_pod *api_log_pod_new(const struct api_log_pod_options *o)
 {
 	struct api_log_pod *p = xcalloc(1, sizeof(*p));
 	int ends[2] = { -1, -1 };
 
-	*p = (struct api_log_pod){ .config = c, .runs = still, .arg = arg, .ours = -1, .theirs = -1, .result = -1 };
+	*p = (struct api_log_pod){ .asked = *o, .ours = -1, .theirs = -1, .result = -1 };
 	pthread_mutex_init(&p->lock, NULL);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return p;
 	p->ours = ends[0];
 	p->theirs = ends[1];
-	p->o = (struct pod_log_options){ attempt_id, follow, p->ours, runs, hand_on, p };
+	p->o = (struct pod_log_options){ o->attempt_id, o->wanted, o->follow, p->ours, runs, hand_on, p };
 	p->threaded = pthread_create(&p->thread, NULL, run, p) == 0;
 	if (!p->threaded)
 		fd_closep(&p->ours);
@@ -121,6 +118,11 @@ ssize_t api_log_pod_read(struct api_log_pod *p, char *buf, size_t max)
 	if (n < 0)
 		return p->theirs >= 0 && (errno == EAGAIN || errno == EINTR) ? WEB_STREAM_WAIT : WEB_STREAM_FAILED;
 	return p->result < 0 ? WEB_STREAM_FAILED : WEB_STREAM_END;
+}
+
+const char *api_log_pod_why(const struct api_log_pod *p)
+{
+	return p->err.code && p->err.code != ERR_CANCELLED ? p->err.msg : NULL;
 }
 
 bool api_log_pod_was_missing(const struct api_log_pod *p)

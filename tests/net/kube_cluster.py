@@ -219,7 +219,7 @@ class Cluster:
             self.api.objects[(where, name)] = e
             self.api.change("ADDED", where, e)
 
-    def make_pod(self, ns, job, status):
+    def make_pod(self, ns, job, status, index=None):
         pods, meta = f"/api/v1/namespaces/{ns}/pods", job["spec"]["template"]["metadata"]
         index = {"batch.kubernetes.io/job-completion-index": str(job["index"])} if "index" in job else {}
         name = f'{job["metadata"]["name"]}-{uuid.uuid4().hex[:5]}'
@@ -227,6 +227,8 @@ class Cluster:
                             "annotations": {**meta.get("annotations", {}), **index}, "creationTimestamp": stamp(),
                             "ownerReferences": [{"kind": "Job", "name": job["metadata"]["name"], "uid": job["metadata"]["uid"]}]},
                "spec": {"nodeName": ""}, "status": {"phase": "Pending", **status}}
+        if index is not None:
+            pod["metadata"]["annotations"] = {**pod["metadata"]["annotations"], "batch.kubernetes.io/job-completion-index": str(index)}
         with self.api.lock:
             if (f"/apis/batch/v1/namespaces/{ns}/jobs", job["metadata"]["name"]) not in self.api.objects:
                 return pods, name
@@ -299,6 +301,23 @@ class Cluster:
         if wrap:
             text = json.dumps({"cairn_result": 1, "result": self.store.put(text.encode())})
         self.finish(ns, job, pods, name, code, text)
+
+    def play_gang(self, ns, job, attempts):
+        """The pods of several nodes, two ranks each, which talk in turn; at the end all of them fail."""
+        a, nodes = attempts[0], job["spec"]["completions"]
+        pods = [self.start(ns, job, self.make_pod(ns, job, {}, index=i)) for i in range(nodes)]
+        self.note("executed", f'{a["id"]} {a["task"]}')
+        for line in ("first", "second", "third"):
+            for i, (_, name) in enumerate(pods):
+                for rank in (2 * i, 2 * i + 1):
+                    self.print(name, f"[rank {rank}] {line} of {rank}\n".encode())
+        self.hold(a["task"], pods[0][1])
+        for i, (_, name) in enumerate(pods):
+            self.print(name, f"[rank {2 * i}] end of {2 * i}\n".encode())
+            self.print(name, f"[rank {2 * i + 1}] end of {2 * i + 1}".encode())  # without an end
+        for where, name in pods:
+            log = self.store.put(self.log_of(name))
+            self.finish(ns, job, where, name, 1, [{"attempt": a["id"], "ran": True, "exit": 1, "failure": "failed", "error": "it was told to", "error_code": 15, "log": log}])
 
     def play_long_result(self, ns, job, attempts):
         self.play_well(ns, job, attempts, wrap=True)

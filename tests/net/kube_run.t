@@ -646,6 +646,54 @@ test_expect --needs curl 'logs -f --server follows a pod while it runs' '
 	test_is "$(stop served TERM)" 0
 	test_no_grep log-not-followed served.out
 '
+gang() { # NAME: a step over two nodes, as play_gang has it
+	fresh
+	mkdir api/go
+	one "$1" "s/retry: .*/distributed: {framework: torch, nodes: 2, procs_per_node: 2}/"
+	printf "{\"play\": \"gang\"}\n" | plays
+}
+each() { # WORD...: what ranks 0 to 3 say of each
+	for w; do for r in 0 1 2 3; do echo "[rank $r] $w of $r"; done; done
+}
+test_expect --needs curl 'logs of a gang that runs: all nodes, one rank, the last lines; here and over the server' '
+	gang wide
+	rm -f served.*
+	server
+	start wide cairn run --on kubernetes -q wide.yaml
+	wait_until 60 test -s api/executed
+	where=$(cat served.url)
+	start all cairn logs -f t
+	start far cairn logs -f t --server "$where"
+	start one cairn logs -f t --rank 3 -n 1
+	start farone cairn logs -f t --rank 3 -n 1 --server "$where"
+	for f in all far; do for r in 0 1 2 3; do wait_until 60 grep -q "third of $r" $f.out; done; done
+	for f in one farone; do wait_until 60 grep -q "third of 3" $f.out; done
+	cairn logs t >sofar
+	cairn logs t --server "$where" >farsofar
+	test_cmp sofar farsofar
+	{ echo "=== node 0 of 2 ==="; each first second third | sed -n "/\[rank [01]\]/p"; echo "=== node 1 of 2 ==="; each first second third | sed -n "/\[rank [23]\]/p"; } >want
+	test_cmp want sofar
+	for more in "" "--server $where"; do
+		cairn logs t -n 3 $more >got
+		tail -n 3 want | test_cmp - got
+		cairn logs t --rank 2 -n 2 $more >got
+		printf "second of 2\nthird of 2\n" | test_cmp - got
+		cairn logs t --rank 4 $more >got
+		test_lines 0 got
+	done
+	rm -rf api/go
+	for f in all far one farone; do wait_until 60 test -s $f.rc; test_is "$(cat $f.rc)" 0; done
+	each first second third end | sort >want
+	for f in all far; do sort $f.out | test_cmp want -; done
+	for f in one farone; do printf "third of 3\nend of 3\n" | test_cmp - $f.out; done
+	wait_until 60 is_state failed
+	cairn logs t --rank 3 >here
+	cairn logs t --rank 3 --server "$where" >there
+	test_cmp here there
+	test_lines 4 here
+	test_is "$(stop served TERM)" 0
+	test_no_grep log-not-followed served.out
+'
 test_expect --needs curl 'cancel --server of a run that has no engine any more deletes its Jobs' '
 	rm -f served.*
 	server
