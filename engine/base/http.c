@@ -415,5 +415,6 @@ void http_cancel(struct http_client *c)
 void http_request_deinit(struct http_request *r)
 {
 	str_deinit(&r->reply.headers);
+	str_deinit(&r->reply.trailers);
 	str_deinit(&r->reply.body);
 }

@@ -63,7 +63,8 @@ struct http_request {
 	/* answered */
 	struct {
 		long status;
-		struct str headers; /* as they came, "Name: value\r\n" each; without the status line, 1xx answers and trailers */
+		struct str headers; /* as they came, "Name: value\r\n" each; without the status line and 1xx answers */
+		struct str trailers; /* likewise, behind a chunked body */
 		struct str body;
 		uint64_t body_bytes; /* also those that went to the sink */
 		int64_t duration_ns;
@@ -73,6 +74,7 @@ struct http_request {
 void http_request_deinit(struct http_request *r); /* what was answered */
 /* Value of a header of the answer, the last of that name (any case), or NULL. Lent. */
 const char *http_header(const struct http_request *r, const char *name, size_t *ret_len);
+const char *http_trailer(const struct http_request *r, const char *name, size_t *ret_len);
 
 /* Runs them all, at most `parallel` at once (0: as many as the client may). Each says for itself how it ended. `more`, if set, is called on the client's
  * thread whenever one has ended, also by cancelling, and may give another request to run (or NULL): so a queue stays full. With n = 0 it is never called.

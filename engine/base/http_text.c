@@ -32,9 +32,9 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-const char *http_header(const struct http_request *r, const char *name, size_t *ret_len)
+static const char *find_value(const struct str *fields, const char *name, size_t *ret_len)
 {
-	const char *line = r->reply.headers.s ? r->reply.headers.s : "", *end = line + r->reply.headers.len, *found = NULL;
+	const char *line = fields->s ? fields->s : "", *end = line + fields->len, *found = NULL;
 	size_t name_len = strlen(name);
 
 	while (line < end) {
@@ -55,6 +55,16 @@ const char *http_header(const struct http_request *r, const char *name, size_t *
 		line = stop < end ? stop + 1 : end;
 	}
 	return found;
+}
+
+const char *http_header(const struct http_request *r, const char *name, size_t *ret_len)
+{
+	return find_value(&r->reply.headers, name, ret_len);
+}
+
+const char *http_trailer(const struct http_request *r, const char *name, size_t *ret_len)
+{
+	return find_value(&r->reply.trailers, name, ret_len);
 }
 
 void http_add_place(struct str *out, const char *method, const char *url)

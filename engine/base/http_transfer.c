@@ -82,32 +82,41 @@ static int check_length(struct http_transfer *t, const char *line, size_t len)
 	return 0;
 }
 
+/* Without its end. */
+static void add_field(struct str *fields, const char *line, size_t len)
+{
+	if (len == 0)
+		return;
+	str_addn(fields, line, len);
+	str_addn(fields, "\r\n", 2);
+}
+
 static size_t on_header(char *line, size_t size, size_t n, void *arg)
 {
 	struct http_transfer *t = arg;
 	struct str *headers = &t->r->reply.headers;
 	size_t len = size * n;
+	bool trails = t->body_begun || (t->headers_whole && strncasecmp(line, "HTTP/", MIN(len, 5u)) != 0);
 
 	t->header_bytes += len;
 	if (t->header_bytes > HTTP_HEADERS_MAX) {
 		err_set(&t->r->err, ERR_TOO_LARGE, "the answer's headers are over %llu KiB", HTTP_HEADERS_MAX / KIB);
 		return 0;
 	}
-	if (t->body_begun || (t->headers_whole && strncasecmp(line, "HTTP/", MIN(len, 5u)) != 0)) /* trailers */
-		return len;
-	if (len >= 5 && strncasecmp(line, "HTTP/", 5) == 0) { /* again after a 1xx */
+	if (!trails && len >= 5 && strncasecmp(line, "HTTP/", 5) == 0) { /* again after a 1xx */
 		str_reset(headers);
 		t->headers_whole = false;
 		return len;
 	}
 	while (len && (line[len - 1] == '\n' || line[len - 1] == '\r' || line[len - 1] == ' '))
 		len--;
+	if (trails) {
+		add_field(&t->r->reply.trailers, line, len);
+		return size * n;
+	}
 	if (check_length(t, line, len) < 0)
 		return 0;
-	if (len) {
-		str_addn(headers, line, len);
-		str_addn(headers, "\r\n", 2);
-	}
+	add_field(headers, line, len);
 	t->headers_whole = !len;
 	return size * n;
 }

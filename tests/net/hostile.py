@@ -58,6 +58,7 @@ DAYS = {
     "chunked-garbage": {"chunked": "garbage"},          # a size that is no number
     "chunked-huge": {"chunked": "huge"},                # a size over 64 bits
     "chunked-no-end": {"chunked": "no-end", "close": True},
+    "chunked-trailer": {"chunked": "trailer"},
     "chunked-trailers": {"chunked": "trailers"},        # endless ones
     "endless-headers": {"endless": "headers"},
     "endless-header": {"endless": "header"},            # one line
@@ -397,6 +398,7 @@ def pattern(n):
 def chunks(kind, body):
     good = b"%x\r\n%s\r\n" % (len(body), body)
     return {"good": good + b"0\r\n\r\n", "garbage": good + b"zebra\r\n", "huge": b"fffffffffffffffff0\r\nabc", "no-end": good,
+            "trailer": good + b"0\r\nX-Trailer: one \r\nx-trailer:two\r\n\r\n",
             "trailers": good + b"0\r\n" + b"X-Trailer: %s\r\n" % (b"t" * 1000) * 2000 + b"\r\n"}[kind]
 
 

@@ -440,6 +440,7 @@ static const struct day {
 	{ "chunked-garbage", ERR_IO, 0, "chunked" },
 	{ "chunked-huge", ERR_IO, 0, "chunked" },
 	{ "chunked-no-end", ERR_IO, 0, "outstanding" },
+	{ "chunked-trailer", 0, 200, NULL },
 	{ "chunked-trailers", ERR_TOO_LARGE, 0, "over 256 KiB" },
 	{ "endless-headers", ERR_TOO_LARGE, 0, "over 256 KiB" },
 	{ "endless-header", ERR_TOO_LARGE, 0, "too long" },
@@ -479,6 +480,32 @@ static void assert_day(const struct day *d, const struct http_request *r)
 	assert_true(r->reply.headers.len <= HTTP_HEADERS_MAX);
 	assert_true(r->reply.body.cap <= 4 * MIB);
 	assert_true(r->reply.duration_ns < 60 * SECOND);
+}
+
+/* They are no headers, and the other way round. */
+static void trailers(void **state)
+{
+	static const struct { const char *day, *value; } cases[] = { { "chunked-trailer", "two" }, { "chunked", NULL }, { "flip", NULL } };
+	struct http_client *c = client((struct http_options){ 0 });
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		_cleanup_(freep) char *path = xasprintf("/day/%s", cases[i].day), *u = url(path);
+		struct http_request r = request("GET", u);
+		const char *v;
+		size_t n = 0;
+
+		assert_int_equal(http_do(c, &r, NULL), 0);
+		v = http_trailer(&r, "X-Trailer", &n);
+		assert_int_equal(v != NULL, cases[i].value != NULL);
+		if (v) {
+			assert_int_equal(n, strlen(cases[i].value));
+			assert_memory_equal(v, cases[i].value, n);
+		}
+		assert_null(http_header(&r, "X-Trailer", &n));
+		assert_null(http_trailer(&r, "Content-Type", &n));
+		http_request_deinit(&r);
+	}
+	http_client_free(c);
 }
 
 static void bad_days_one_by_one(void **state)
@@ -905,6 +932,7 @@ int main(void)
 		cmocka_unit_test(bodies_that_cannot_be_read),
 		cmocka_unit_test(headers_are_sent),
 		cmocka_unit_test(bad_requests),
+		cmocka_unit_test(trailers),
 		cmocka_unit_test(bad_days_one_by_one),
 		cmocka_unit_test(bad_days_all_at_once),
 		cmocka_unit_test(bad_days_of_uploads),
