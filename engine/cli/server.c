@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 #include "base/fs.h"
+#include "base/text.h"
 #include "serve/web.h"
 
 #define TOKEN_FILE_MAX 4096
@@ -113,12 +114,19 @@ static int refused(const struct server *s, const struct http_request *r, struct 
 static int ask_once(struct server *s, struct http_request *r, struct err *err)
 {
 	_cleanup_(str_deinit) struct str auth = { 0 };
-	const char *headers[] = { "Accept: application/json", r->body ? "Content-Type: application/json" : NULL, NULL, NULL };
+	const char *headers[6] = { "Accept: application/json" };
+	size_t n = 1;
 	int result;
 
+	if (r->body)
+		headers[n++] = "Content-Type: application/json";
+	if (r->sink) { /* a stream may say at its end why it comes too early */
+		headers[n++] = "TE: trailers";
+		headers[n++] = "Connection: TE";
+	}
 	if (s->token) {
 		str_addf(&auth, "Authorization: Bearer %s", s->token);
-		headers[r->body ? 2 : 1] = auth.s;
+		headers[n++] = auth.s;
 	}
 	r->headers = headers;
 	result = http_do(s->http, r, err);
@@ -193,7 +201,15 @@ int server_stream(struct server *s, struct cli *cli, const char *path, struct er
 	_cleanup_(freep) char *url = url_of(s, path);
 	struct http_request r = { .method = "GET", .url = url, .body_fd = -1, .max_bytes = UINT64_MAX, .sink = print_bytes, .arg = cli, .quiet_timeout_ns = INT64_MAX / 4 };
 	int result = ask_once(s, &r, err);
+	const char *why;
+	size_t n;
 
+	if (result == 0 && (why = http_trailer(&r, WEB_PROBLEM_TRAILER, &n))) {
+		_cleanup_(str_deinit) struct str text = { 0 };
+
+		text_add_printable(&text, why, n);
+		result = err_set(err, ERR_IO, "%s: the log breaks off: %.*s", s->url, WEB_PROBLEM_MAX, text.s ? text.s : "");
+	}
 	http_request_deinit(&r);
 	return result;
 }

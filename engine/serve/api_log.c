@@ -27,6 +27,7 @@ struct log_stream {
 	off_t at;    /* in the log, whatever of it is wanted */
 	int64_t asked_ns;
 	char *path; /* of the live file */
+	struct err err; /* why it breaks off */
 };
 
 static void log_free(void *arg)
@@ -48,7 +49,7 @@ static bool is_still(const struct log_stream *s)
 }
 
 /* 1 it runs, 0 it has ended (*ret_log says with what), -1 nobody can tell. */
-static int still_runs(struct log_stream *s, struct content_id *ret_log)
+static int still_runs(struct log_stream *s, struct content_id *ret_log, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct attempt_row row;
@@ -56,14 +57,20 @@ static int still_runs(struct log_stream *s, struct content_id *ret_log)
 	struct db *db;
 	int found;
 
-	if (project_reader(s->project, &db, NULL) < 0)
+	if (project_reader(s->project, &db, err) < 0)
 		return -1;
-	found = record_attempt(db, s->attempt, arena, &row, &run, NULL);
+	found = record_attempt(db, s->attempt, arena, &row, &run, err);
 	project_reader_return(s->project, db);
 	if (found <= 0)
 		return -1;
 	*ret_log = row.log;
 	return row.ended_ns == 0 && record_run_engine(&run) != RUN_ENGINE_DIED;
+}
+
+static ssize_t unread(struct log_stream *s)
+{
+	err_errno(&s->err, "cannot read the log");
+	return WEB_STREAM_FAILED;
 }
 
 /* Of a file that is being followed, only once: what comes behind is shown. */
@@ -85,19 +92,19 @@ static ssize_t go_on_from_store(struct log_stream *s, const struct content_id *l
 	s->live = false;
 	if (log->kind == CONTENT_NONE)
 		return WEB_STREAM_END;
-	if (project_store(s->project, &store, NULL) < 0 || content_open(store, log, &s->fd, NULL) < 0)
+	if (project_store(s->project, &store, &s->err) < 0 || content_open(store, log, &s->fd, &s->err) < 0)
 		return WEB_STREAM_FAILED;
 	seek(s);
 	n = pread(s->fd, buf, max, s->at);
 	s->at += MAX(n, 0);
-	return n > 0 ? n : n == 0 ? WEB_STREAM_END : WEB_STREAM_FAILED;
+	return n > 0 ? n : n == 0 ? WEB_STREAM_END : unread(s);
 }
 
 static bool pod_runs(void *arg)
 {
 	struct content_id log;
 
-	return still_runs(arg, &log) == 1;
+	return still_runs(arg, &log, NULL) == 1;
 }
 
 /* Of a pod that is gone before it was seen, the whole log is in the store. */
@@ -106,12 +113,12 @@ static ssize_t read_pod(struct log_stream *s, char *buf, size_t max)
 	struct content_id log;
 	ssize_t n;
 
-	if (!s->pod && still_runs(s, &log) == 0)
+	if (!s->pod && still_runs(s, &log, NULL) == 0)
 		return go_on_from_store(s, &log, buf, max);
 	if (!s->pod)
 		s->pod = api_log_pod_new(&(struct api_log_pod_options){ s->project->config, (uint64_t)s->attempt, s->part.wanted, s->follow, pod_runs, s });
 	n = api_log_pod_read(s->pod, buf, max);
-	if (n == WEB_STREAM_END && api_log_pod_was_missing(s->pod) && still_runs(s, &log) == 0)
+	if (n == WEB_STREAM_END && api_log_pod_was_missing(s->pod) && still_runs(s, &log, NULL) == 0)
 		return go_on_from_store(s, &log, buf, max);
 	return n;
 }
@@ -127,19 +134,19 @@ static ssize_t read_file(struct log_stream *s, char *buf, size_t max)
 		return n;
 	}
 	if (n < 0 || !s->live)
-		return n < 0 ? WEB_STREAM_FAILED : WEB_STREAM_END;
+		return n < 0 ? unread(s) : WEB_STREAM_END;
 	if (!s->follow)
 		return WEB_STREAM_END;
 	if (n == 0 && c->mono_ns(c) - s->asked_ns < ASK_NS)
 		return WEB_STREAM_WAIT;
 	s->asked_ns = c->mono_ns(c);
-	switch (still_runs(s, &log)) {
+	switch (still_runs(s, &log, &s->err)) {
 	case 1:
 		return WEB_STREAM_WAIT;
 	case 0:
 		return go_on_from_store(s, &log, buf, max);
 	default:
-		return WEB_STREAM_END;
+		return s->err.code ? WEB_STREAM_FAILED : WEB_STREAM_END;
 	}
 }
 
@@ -159,6 +166,13 @@ static ssize_t log_read(void *arg, char *buf, size_t max)
 		read += (size_t)n;
 	}
 	return WEB_STREAM_WAIT;
+}
+
+static const char *log_why(void *arg)
+{
+	const struct log_stream *s = arg;
+
+	return s->err.code ? s->err.msg : s->pod ? api_log_pod_why(s->pod) : NULL;
 }
 
 /* --- which one ------------------------------------------------------------------------------------------------------------------ */
@@ -256,5 +270,5 @@ void api_run_log(struct api *a)
 	}
 	a->x->status = 200;
 	a->x->type = "text/plain; charset=utf-8";
-	a->x->stream = (struct web_stream){ .read = log_read, .free = log_free, .arg = s, .follows = s->live && (follow || s->in_pod) };
+	a->x->stream = (struct web_stream){ .read = log_read, .why = log_why, .free = log_free, .arg = s, .follows = s->live && (follow || s->in_pod) };
 }

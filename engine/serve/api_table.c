@@ -37,7 +37,7 @@ const struct api_route api_routes[] = {
 	  PARAMS({ "step", API_QUERY, TEXT, "Only of this step" }, { "task", API_QUERY, TEXT, "Only this task" }, LIMIT, CURSOR), .status = 200, .answer = "Tasks" },
 	{ "GET", "/api/v1/runs/{run}/metrics", "runMetrics", "Metrics of those tasks that have some", READS, api_run_metrics,
 	  PARAMS({ "step", API_QUERY, TEXT, "Only of this step" }, { "task", API_QUERY, TEXT, "Only this task" }, LIMIT, CURSOR), .status = 200, .answer = "RunMetrics" },
-	{ "GET", "/api/v1/runs/{run}/log", "log", "What a task printed", READS, api_run_log,
+	{ "GET", "/api/v1/runs/{run}/log", "log", "What a task printed; where it breaks off, the trailer Cairn-Problem says why to who says TE: trailers", READS, api_run_log,
 	  PARAMS({ "task", API_QUERY, TEXT, "A task, or a step that has one (required)" },
 		 { "attempt", API_QUERY, "{\"type\":\"integer\",\"minimum\":1,\"maximum\":4294967295}", "Its nth attempt; default: the last" },
 		 { "follow", API_QUERY, "{\"type\":\"boolean\",\"default\":false}", "Go on while it runs" },

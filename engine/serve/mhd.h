@@ -13,6 +13,7 @@
 	X(create_response_from_buffer) \
 	X(create_response_from_callback) \
 	X(add_response_header)       \
+	X(add_response_footer)       \
 	X(queue_response)            \
 	X(destroy_response)          \
 	X(lookup_connection_value)   \

@@ -13,7 +13,9 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
+#include <time.h>
 #include "base/digest.h"
+#include "base/text.h"
 #include "serve/event.h"
 #include "serve/mhd.h"
 #include "serve/web.h"
@@ -25,6 +27,9 @@
 #define CONNECTIONS_OVER 64
 #define STREAM_BLOCK	 16384
 #define STREAM_MAX_S	 86400
+/* At the end of the server: for what is told to streams about it to be taken. */
+#define LAST_WORDS_S	 2
+#define STOPPING	 "the server was told to stop"
 
 enum phase { PHASE_HEADERS, PHASE_BODY, PHASE_ANSWER };
 
@@ -65,6 +70,7 @@ struct web {
 	atomic_uint_least64_t connections_total, timeouts;
 	atomic_int_least64_t busy_ns;
 	atomic_uint n_streams;
+	pthread_cond_t stream_ended;
 };
 
 static int64_t now_ns(void)
@@ -328,6 +334,8 @@ struct streaming {
 	struct web *web;
 	struct MHD_Connection *mhd;
 	struct web_stream s;
+	struct MHD_Response *response; /* outlives this */
+	bool trailers; /* the client knows them */
 	int fd;
 };
 
@@ -336,6 +344,26 @@ static bool client_is_gone(int fd)
 	char c;
 
 	return recv(fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+static ssize_t fail_stream(struct streaming *s, const char *why)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	if (!why || !s->trailers)
+		return MHD_CONTENT_READER_END_WITH_ERROR;
+	text_add_printable(&text, why, MIN(strlen(why), (size_t)WEB_PROBLEM_MAX));
+	return s->web->api->add_response_footer(s->response, WEB_PROBLEM_TRAILER, text.s) == MHD_YES ? MHD_CONTENT_READER_END_OF_STREAM : MHD_CONTENT_READER_END_WITH_ERROR;
+}
+
+static bool is_stopping(struct web *w)
+{
+	bool stopping;
+
+	pthread_mutex_lock(&w->lock);
+	stopping = w->stopping;
+	pthread_mutex_unlock(&w->lock);
+	return stopping;
 }
 
 static ssize_t wait_for_more(struct streaming *s)
@@ -352,7 +380,7 @@ static ssize_t wait_for_more(struct streaming *s)
 		VEC_PUSH(&w->waiting, s->mhd);
 	}
 	pthread_mutex_unlock(&w->lock);
-	return stopping ? MHD_CONTENT_READER_END_OF_STREAM : 0;
+	return stopping ? fail_stream(s, STOPPING) : 0;
 }
 
 static ssize_t on_stream_read(void *arg, uint64_t pos, char *buf, size_t max)
@@ -360,10 +388,12 @@ static ssize_t on_stream_read(void *arg, uint64_t pos, char *buf, size_t max)
 	struct streaming *s = arg;
 	ssize_t n = s->s.read(s->s.arg, buf, max);
 
+	if (n > 0 && s->s.follows && is_stopping(s->web))
+		return fail_stream(s, STOPPING);
 	if (n == WEB_STREAM_WAIT)
 		return wait_for_more(s);
 	if (n == WEB_STREAM_FAILED)
-		return MHD_CONTENT_READER_END_WITH_ERROR;
+		return fail_stream(s, s->s.why ? s->s.why(s->s.arg) : NULL);
 	return n == WEB_STREAM_END ? MHD_CONTENT_READER_END_OF_STREAM : n;
 }
 
@@ -371,23 +401,41 @@ static void on_stream_free(void *arg)
 {
 	struct streaming *s = arg;
 
-	atomic_fetch_sub(&s->web->n_streams, s->s.follows);
+	struct web *w = s->web;
+
 	if (s->s.free)
 		s->s.free(s->s.arg);
+	pthread_mutex_lock(&w->lock);
+	atomic_fetch_sub(&w->n_streams, s->s.follows);
+	pthread_cond_signal(&w->stream_ended);
+	pthread_mutex_unlock(&w->lock);
 	free(s);
+}
+
+static bool takes_trailers(struct request *r)
+{
+	const char *te = header(r, "TE");
+
+	for (; te && *te; te += strcspn(te, ","), te += *te == ',') {
+		te += strspn(te, " \t");
+		if (strncasecmp(te, "trailers", 8) == 0 && strchr(" \t,", te[8]))
+			return true;
+	}
+	return false;
 }
 
 static struct MHD_Response *stream_response(struct web *w, struct request *r)
 {
 	struct streaming *s = xcalloc(1, sizeof(*s));
 
-	*s = (struct streaming){ .web = w, .mhd = r->mhd, .s = r->x.stream, .fd = r->connection->fd };
+	*s = (struct streaming){ .web = w, .mhd = r->mhd, .s = r->x.stream, .trailers = takes_trailers(r), .fd = r->connection->fd };
 	r->x.stream = (struct web_stream){ 0 };
 	atomic_fetch_add(&w->n_streams, s->s.follows);
 	pthread_mutex_lock(&w->lock);
 	r->connection->streams = s->s.follows;
 	pthread_mutex_unlock(&w->lock);
-	return w->api->create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, on_stream_read, s, on_stream_free);
+	s->response = w->api->create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, on_stream_read, s, on_stream_free);
+	return s->response;
 }
 
 /* --- answers ------------------------------------------------------------------------------------------------------------------------ */
@@ -558,10 +606,15 @@ static int start(struct web *w, size_t i, struct err *err)
 int web_new(struct loop *l, const struct web_options *o, struct web **ret, struct err *err)
 {
 	struct web *w = xcalloc(1, sizeof(*w));
+	pthread_condattr_t monotonic;
 
 	w->loop = l;
 	w->o = *o;
 	pthread_mutex_init(&w->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&w->stream_ended, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	if (o->token)
 		digest_bytes(o->token, strlen(o->token), &w->token);
 	w->listeners = o->listeners;
@@ -580,15 +633,29 @@ int web_new(struct loop *l, const struct web_options *o, struct web **ret, struc
 	return 0;
 }
 
+/* libmicrohttpd cuts what is under way when it is stopped. */
+static void end_streams(struct web *w)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += LAST_WORDS_S;
+	pthread_mutex_lock(&w->lock);
+	w->stopping = true;
+	pthread_mutex_unlock(&w->lock);
+	resume_waiting(w);
+	pthread_mutex_lock(&w->lock);
+	while (atomic_load(&w->n_streams) && pthread_cond_timedwait(&w->stream_ended, &w->lock, &until) == 0)
+		;
+	pthread_mutex_unlock(&w->lock);
+}
+
 void web_free(struct web *w)
 {
 	if (!w)
 		return;
 	loop_remove(w->loop, w->tick);
-	pthread_mutex_lock(&w->lock);
-	w->stopping = true;
-	pthread_mutex_unlock(&w->lock);
-	resume_waiting(w);
+	end_streams(w);
 	for (size_t i = 0; i < w->n_listeners; i++) {
 		if (w->daemons[i])
 			w->api->stop_daemon(w->daemons[i]);
@@ -597,6 +664,7 @@ void web_free(struct web *w)
 	}
 	VEC_FREE(&w->connections);
 	VEC_FREE(&w->waiting);
+	pthread_cond_destroy(&w->stream_ended);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
 }

@@ -32,9 +32,16 @@
 
 enum { WEB_STREAM_WAIT = 0, WEB_STREAM_END = -1, WEB_STREAM_FAILED = -2 };
 
-/* A body that comes piece by piece. read: how many bytes, or one of the above; WAIT: ask again in a while. On a thread of the server's. */
+/* The trailer that says why a body ends early, for who says `TE: trailers` (RFC 9110, 6.5 and 10.1.4). Anybody else, who would take such an end for the whole, meets a
+ * connection that breaks off. */
+#define WEB_PROBLEM_TRAILER "Cairn-Problem"
+#define WEB_PROBLEM_MAX	    1000
+
+/* A body that comes piece by piece. read: how many bytes, or one of the above; WAIT: ask again in a while. On a thread of the server's.
+ * why: once it has FAILED; NULL: nobody knows. May be NULL itself. */
 struct web_stream {
 	ssize_t (*read)(void *arg, char *buf, size_t max);
+	const char *(*why)(void *arg);
 	void (*free)(void *arg);
 	void *arg;
 	bool follows; /* may WAIT for hours */

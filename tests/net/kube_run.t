@@ -646,6 +646,32 @@ test_expect --needs curl 'logs -f --server follows a pod while it runs' '
 	test_is "$(stop served TERM)" 0
 	test_no_grep log-not-followed served.out
 '
+test_expect --needs curl 'logs -f --server that breaks off says why, once; who can.t hear it sees that it broke off' '
+	fresh
+	mkdir api/go
+	one broken "s/run: echo broken says/run: for i in 1 2 3; do echo line \$i; done/"
+	rm -f served.*
+	server
+	start broken cairn run --on kubernetes -q broken.yaml
+	wait_until 60 test -s api/executed
+	start hears sh -c "cairn logs -f t --server $(cat served.url) 2>hears.err"
+	start deaf curl -sSN "$(cat served.url)/api/v1/runs/last/log?task=t&follow=true"
+	for f in hears deaf; do wait_until 60 grep -q "line 3" $f.out; done
+	faults <<-E
+		{"match": "GET *pods?*cairn/attempt*", "times": 100, "do": "status", "code": 403, "reason": "Forbidden", "message": "no more looking"}
+	E
+	rm -rf api/go
+	for f in hears deaf; do wait_until 60 test -s $f.rc; done
+	test_is "$(cat hears.rc)" 4
+	printf "line 1\nline 2\nline 3\n" | test_cmp - hears.out
+	test_lines 1 hears.err
+	test_grep "^cairn: $(cat served.url): the log breaks off: .*no more looking" hears.err
+	test_is "$(cat deaf.rc)" 18
+	test_grep "line 3" deaf.out
+	wait_until 60 is_state succeeded
+	test_is "$(stop served TERM)" 0
+	test_grep log-not-followed served.out
+'
 gang() { # NAME: a step over two nodes, as play_gang has it
 	fresh
 	mkdir api/go

@@ -93,6 +93,23 @@ test_expect 'while it runs: so far, and on' '
 	test_is "$(cat there)" y
 '
 
+test_expect 'a server that is stopped while a log is followed: the follower says so' '
+	rm -f "$HOME/go" live.rc live.pid
+	start live cairn run -q live.yaml
+	so_far() { cairn logs s >seen && grep -q "rank 1. x" seen; }
+	wait_until 30 so_far
+	serve second
+	start left sh -c "cairn logs s -f --server $(serve_url second) 2>left.err"
+	wait_until 30 grep -q "rank 1. x" left.out
+	test_is "$(stop second TERM)" 0
+	wait_until 30 test -s left.rc
+	test_is "$(cat left.rc)" 4
+	test_lines 1 left.err
+	test_grep "the log breaks off: the server was told to stop" left.err
+	touch "$HOME/go"
+	wait_until 30 test -s live.rc
+'
+
 test_expect --needs script 'hostile bytes reach no terminal from there either' '
 	write odd.yaml <<-"YAML"
 	pipeline: odd
