@@ -13,8 +13,13 @@
 #define TOKEN_USER "<token>" /* what helpers say instead of a name when the secret is an identity token */
 #define DOCKER_HUB_KEY "https://index.docker.io/v1/"
 
+struct docker_file {
+	char *name;
+	json_t *json;
+};
+
 struct docker_config {
-	VEC(json_t *) files;
+	VEC(struct docker_file) files;
 };
 
 /* --- reading ------------------------------------------------------------------------------------------------------------------------------ */
@@ -27,17 +32,17 @@ static json_t *with_auths(json_t *j)
 	return json_pack("{s:o}", "auths", j);
 }
 
-static int take_text(struct docker_config *c, const char *what, const char *text, size_t n, struct err *err)
+static int take_text(struct docker_config *c, const char *name, const char *path, const char *text, size_t n, struct err *err)
 {
 	json_t *j;
 
-	if (json_parse(what, text, n, &j, err) < 0)
+	if (json_parse(path, text, n, &j, err) < 0)
 		return -1;
 	if (!json_is_object(j)) {
 		json_decref(j);
-		return err_set(err, ERR_INVALID, "%s is not an object", what);
+		return err_set(err, ERR_INVALID, "%s is not an object", path);
 	}
-	VEC_PUSH(&c->files, j);
+	VEC_PUSH(&c->files, ((struct docker_file){ xstrdup(name), j }));
 	return 0;
 }
 
@@ -65,20 +70,20 @@ static int take_own(struct docker_config *c, struct err *err)
 	else if (r < 0)
 		*err = why;
 	else if (text.len)
-		r = take_text(c, path, text.s, text.len, err);
+		r = take_text(c, "Docker's configuration", path, text.s, text.len, err);
 	command_wipe(&text);
 	return r;
 }
 
-int docker_config_new(const char *const *texts, struct docker_config **ret, struct err *err)
+int docker_config_new(const struct docker_text *texts, struct docker_config **ret, struct err *err)
 {
 	struct docker_config *c = xcalloc(1, sizeof(*c));
 	int r = 0;
 
-	for (; texts && *texts && r == 0; texts++) {
-		r = take_text(c, "image pull secret", *texts, strlen(*texts), err);
+	for (; texts && texts->text && r == 0; texts++) {
+		r = take_text(c, texts->name, texts->name, texts->text, strlen(texts->text), err);
 		if (r == 0)
-			c->files.v[c->files.n - 1] = with_auths(c->files.v[c->files.n - 1]);
+			c->files.v[c->files.n - 1].json = with_auths(c->files.v[c->files.n - 1].json);
 	}
 	if (r == 0)
 		r = take_own(c, err);
@@ -94,8 +99,10 @@ void docker_config_free(struct docker_config *c)
 {
 	if (!c)
 		return;
-	for (size_t i = 0; i < c->files.n; i++)
-		json_decref(c->files.v[i]);
+	for (size_t i = 0; i < c->files.n; i++) {
+		free(c->files.v[i].name);
+		json_decref(c->files.v[i].json);
+	}
 	VEC_FREE(&c->files);
 	free(c);
 }
@@ -287,12 +294,22 @@ static int find_in(const json_t *config, const char *host, const char *path, str
 	return helper ? ask_helper(helper, host, ret, err) : 0;
 }
 
-int docker_config_find(const struct docker_config *c, const char *host, const char *path, struct registry_credential *ret, struct err *err)
+int docker_config_find(const struct docker_config *c, const char *host, const char *path, size_t from, struct registry_credential *ret, size_t *ret_which, struct err *err)
 {
-	for (size_t i = 0; i < c->files.n && !is_said(ret); i++)
-		if (find_in(c->files.v[i], host, path, ret, err) < 0) {
+	for (size_t i = from; i < c->files.n; i++) {
+		if (find_in(c->files.v[i].json, host, path, ret, err) < 0) {
 			credential_wipe(ret);
 			return -1;
 		}
+		if (is_said(ret)) {
+			*ret_which = i;
+			return 1;
+		}
+	}
 	return 0;
+}
+
+const char *docker_config_name(const struct docker_config *c, size_t which)
+{
+	return c->files.v[which].name;
 }

@@ -57,16 +57,19 @@ const char *images_platform(void)
 /* --- pull secrets ------------------------------------------------------------------------------------------------------------------- */
 
 struct secret_texts {
-	VEC(char *) v; /* and a NULL */
+	VEC(struct docker_text) v; /* and one without a text */
 };
 
 static void secret_texts_wipe(struct secret_texts *t)
 {
-	for (size_t i = 0; i < t->v.n; i++)
-		if (t->v.v[i]) {
-			explicit_bzero(t->v.v[i], strlen(t->v.v[i]));
-			free(t->v.v[i]);
-		}
+	for (size_t i = 0; i < t->v.n; i++) {
+		char *text = (char *)t->v.v[i].text;
+
+		if (text)
+			explicit_bzero(text, strlen(text));
+		free(text);
+		free((char *)t->v.v[i].name);
+	}
 	VEC_FREE(&t->v);
 }
 
@@ -85,7 +88,7 @@ static int take_secret(const json_t *secret, const char *name, struct secret_tex
 			command_wipe(&plain);
 			return err_set(err, ERR_INVALID, "%s of image pull secret %s is not base64 of a Docker configuration", keys[i], name);
 		}
-		VEC_PUSH(&t->v, xstrndup(plain.s, plain.len));
+		VEC_PUSH(&t->v, ((struct docker_text){ xasprintf("image pull secret `%s`", name), xstrndup(plain.s, plain.len) }));
 		command_wipe(&plain);
 		return 0;
 	}
@@ -139,9 +142,9 @@ static int open_registry(struct images *i, const char *const *own, struct regist
 	r = read_secrets(i, own, &t, err);
 	if (r == 0)
 		r = read_secrets(i, i->o.pull_secrets, &t, err);
-	VEC_PUSH(&t.v, NULL);
+	VEC_PUSH(&t.v, (struct docker_text){ 0 });
 	if (r == 0)
-		r = registry_new(&(struct registry_options){ .docker_configs = (const char *const *)t.v.v, .plain_http = i->o.plain_http, .ca_pem = i->o.ca_pem,
+		r = registry_new(&(struct registry_options){ .docker_configs = t.v.v, .plain_http = i->o.plain_http, .ca_pem = i->o.ca_pem,
 							     .patience_ns = i->o.patience_ns },
 				 &registry, err);
 	if (r == 0)

@@ -1,8 +1,7 @@
 /* runners/image/images.h — the images of a run: each name is asked for once, all at the same time.
  *
- * Credentials: the image pull Secrets of the cluster, an image's own before all images', if they are named and the account may read them, then Docker's configuration
- * (registry.h). A name that has a digest
- * isn't asked about at all: then no registry has to be there. Any thread; one call at a time.
+ * Credentials, in the order in which they are tried (registry.h): the image pull Secrets of the cluster, an image's own before all images', if they are named and the account
+ * may read them, then Docker's configuration. A name that has a digest isn't asked about at all: then no registry has to be there. Any thread; one call at a time.
  */
 #ifndef CAIRN_RUNNERS_IMAGE_IMAGES_H
 #define CAIRN_RUNNERS_IMAGE_IMAGES_H

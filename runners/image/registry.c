@@ -161,43 +161,89 @@ static char *grant_key(const struct registry_call *c)
 	return xasprintf("%s %s %s", c->ref->host, c->ref->path, c->scope);
 }
 
+/* What is said to the registry in one call, and what it said to it. */
+struct login {
+	struct arena *arena; /* of the challenge */
+	struct auth_challenge challenge;
+	bool challenged;
+	bool named;   /* the last request had a credential, … */
+	size_t which; /* … this one */
+};
+
 /* What was granted before; the caller frees. NULL: nothing, or no more. */
-static char *known_grant(const struct registry_call *c)
+static char *known_grant(const struct registry_call *c, struct login *l)
 {
 	_cleanup_(freep) char *key = grant_key(c);
 	const struct grant *g;
-	char *header;
+	char *header = NULL;
 
 	pthread_mutex_lock(&c->r->lock);
 	g = map_get_str(c->r->grants, key);
-	header = g && g->until_ns > now_ns() ? xstrdup(g->header) : NULL;
+	if (g && g->until_ns > now_ns()) {
+		header = xstrdup(g->header);
+		l->named = g->named;
+		l->which = g->which;
+	}
 	pthread_mutex_unlock(&c->r->lock);
 	return header;
 }
 
-/* 1: there is something new to say. */
-static int answer_challenge(const struct registry_call *c, const char *base, struct err *err)
+static void keep_grant(const struct registry_call *c, const struct grant *g)
 {
-	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	_cleanup_(freep) char *key = grant_key(c);
-	struct auth_challenge challenge;
-	struct grant g;
 	void **slot;
 
-	auth_challenge_parse(c->reply.reply.headers.len ? c->reply.reply.headers.s : "", c->reply.reply.headers.len, arena, &challenge);
-	if (challenge.scheme == AUTH_NONE)
-		return 0;
-	if (grant_get(c->r, c->ref, c->scope, base, &challenge, &g, err) < 0)
-		return -1;
-	if (!g.header)
-		return 0;
 	pthread_mutex_lock(&c->r->lock);
 	slot = map_slot_str(c->r->grants, key);
 	grant_free(*slot);
-	*slot = xmalloc(sizeof(g));
-	memcpy(*slot, &g, sizeof(g));
+	*slot = xmalloc(sizeof(*g));
+	memcpy(*slot, g, sizeof(*g));
 	pthread_mutex_unlock(&c->r->lock);
-	return 1;
+}
+
+static void note_refused(struct registry_call *c, size_t which)
+{
+	const char *name = docker_config_name(c->r->docker, which);
+
+	str_addf(&c->refused, "%s%s", c->refused.len ? ", " : "", name);
+}
+
+/* 1: there is something new to say, by the next credential that isn't refused at once, or is none for this registry. */
+static int say_who(struct registry_call *c, const struct login *l, const char *base, size_t from, struct err *err)
+{
+	for (;;) {
+		struct grant g;
+		int r = grant_get(c->r, c->ref, c->scope, base, &l->challenge, from, &g, err);
+
+		if (r < 0)
+			return c->refused.len ? err_wrap(err, "%s lets nobody in with %s", c->ref->host, c->refused.s) : -1;
+		if (r == GRANT_GIVEN && g.header) {
+			keep_grant(c, &g);
+			return 1;
+		}
+		if (!g.named)
+			return 0;
+		if (r == GRANT_REFUSED)
+			note_refused(c, g.which);
+		from = g.which + 1;
+	}
+}
+
+/* 401: the first one asks who we are. A credential that was granted before may only be out of date. After that, it wasn't taken. */
+static int answer_challenge(struct registry_call *c, struct login *l, const char *base, struct err *err)
+{
+	const struct str *headers = &c->reply.reply.headers;
+	bool first = !l->challenged;
+
+	if (first) {
+		l->challenged = true;
+		auth_challenge_parse(headers->len ? headers->s : "", headers->len, l->arena, &l->challenge);
+		return l->challenge.scheme == AUTH_NONE ? 0 : say_who(c, l, base, l->named ? l->which : 0, err);
+	}
+	if (!l->named)
+		return 0;
+	note_refused(c, l->which);
+	return say_who(c, l, base, l->which + 1, err);
 }
 
 /* --- one request -------------------------------------------------------------------------------------------------------------------------- */
@@ -283,14 +329,12 @@ static bool is_at(const char *url, const char *base)
 }
 
 /* 0: that is the answer; 1: once more. */
-static int judge(struct registry_call *c, const char *base, struct patience *p, bool *challenged, unsigned *redirects, struct err *err)
+static int judge(struct registry_call *c, const char *base, struct patience *p, struct login *l, unsigned *redirects, struct err *err)
 {
 	long status = c->reply.reply.status;
 
-	if (status == 401 && !*challenged && is_at(c->at, base)) {
-		*challenged = true;
-		return answer_challenge(c, base, err);
-	}
+	if ((status == 401 || (status == 403 && l->challenged)) && is_at(c->at, base))
+		return answer_challenge(c, l, base, err);
 	if (is_redirect(status))
 		return follow(c, redirects, err) < 0 ? -1 : 1;
 	return status_passes(status) && !c->once && patience_wait(p, &c->reply);
@@ -299,33 +343,36 @@ static int judge(struct registry_call *c, const char *base, struct patience *p, 
 int registry_do(struct registry_call *c, struct err *err)
 {
 	const char *base = base_of(c->r, c->ref->host);
-	bool challenged = false;
+	struct login l = { .arena = arena_new() };
 	unsigned redirects = 0;
 	struct patience p;
 	int r;
 
 	patience_begin(&p, c->r);
+	str_reset(&c->refused);
 	free(c->at);
 	c->at = c->url ? xstrdup(c->url) : xasprintf("%s/v2/%s/%s", base, c->ref->path, c->below);
 	do {
-		char *authorization = is_at(c->at, base) ? known_grant(c) : NULL;
+		char *authorization = is_at(c->at, base) ? known_grant(c, &l) : NULL;
 		struct err why = { 0 };
 
 		r = send_once(c, authorization, &why);
 		wipe(authorization);
 		if (r == 0)
-			r = judge(c, base, &p, &challenged, &redirects, err);
+			r = judge(c, base, &p, &l, &redirects, err);
 		else if (why.code == ERR_IO && !c->once && patience_wait(&p, NULL))
 			r = 1;
 		else if (err)
 			*err = why;
 	} while (r == 1);
+	arena_free(l.arena);
 	return r;
 }
 
 void registry_call_deinit(struct registry_call *c)
 {
 	http_request_deinit(&c->reply);
+	str_deinit(&c->refused);
 	free(c->at);
 	c->at = NULL;
 }
@@ -362,6 +409,9 @@ int registry_refused(const struct registry_call *c, struct err *err)
 	image_ref_add(&name, c->ref);
 	str_add(&why, "");
 	add_reason(&why, c);
+	if (c->refused.len && (status == 401 || status == 403))
+		return err_set(err, ERR_INVALID, "%s refuses what it is told for %s by %s (status %ld%s); log in with `docker login %s`, or put what that gives into a Secret",
+			       host, name.s, c->refused.s, status, why.s, host);
 	if (status == 401)
 		return err_set(err, ERR_INVALID, "%s lets nobody at %s without credentials that it knows (status 401%s); log in with `docker login %s`", host, name.s, why.s, host);
 	if (status == 403)

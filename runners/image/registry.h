@@ -21,10 +21,14 @@ int image_ref_parse(const char *text, struct arena *arena, struct image_ref *ret
 void image_ref_add(struct str *out, const struct image_ref *r); /* whole, as it is written in a pod */
 
 /* Who we are there. Docker's config.json ("auths" with auth, username/password, identitytoken; credHelpers, credsStore: docker-credential-X get) from DOCKER_CONFIG or
- * ~/.docker, and such files given as text (the
- * .dockerconfigjson of a cluster's image pull secrets), which come first. */
+ * ~/.docker, and such files given as text (the .dockerconfigjson of a cluster's image pull secrets), which come first. Where a registry refuses what one of them says
+ * (401, 403), the next one that says something about the image is tried, as the kubelet does. */
+struct docker_text {
+	const char *name; /* for errors: "image pull secret x" */
+	const char *text; /* JSON */
+};
 struct registry_options {
-	const char *const *docker_configs; /* JSON texts, NULL-terminated, or NULL */
+	const struct docker_text *docker_configs; /* ends with a NULL text; or NULL */
 	const char *const *plain_http;	   /* hosts that speak HTTP; NULL-terminated. Loopback does anyway when it doesn't speak TLS */
 	const char *ca_pem;		   /* or NULL */
 	int64_t patience_ns;		   /* 0: 30 s */

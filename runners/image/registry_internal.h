@@ -14,7 +14,7 @@
 
 struct docker_config;
 /* Texts first, then the file of DOCKER_CONFIG or ~/.docker. A file that isn't there is fine. ERR_INVALID. */
-int docker_config_new(const char *const *texts, struct docker_config **ret, struct err *err);
+int docker_config_new(const struct docker_text *texts, struct docker_config **ret, struct err *err);
 void docker_config_free(struct docker_config *c); /* NULL is fine */
 
 /* All secret: credential_wipe(). Empty: nobody in particular. */
@@ -23,8 +23,10 @@ struct registry_credential {
 	struct str identity;	   /* a refresh token instead */
 	struct str bearer;	   /* a token to be used as it is */
 };
-/* For an image of this host and path. Asks a credential helper when the configuration says so. Any thread. */
-int docker_config_find(const struct docker_config *c, const char *host, const char *path, struct registry_credential *ret, struct err *err);
+/* For an image of this host and path: 1, the first that is said from the *from'th of the texts on; *ret_which is whose it is. 0: nobody says anything. Asks a credential
+ * helper when the configuration says so. Any thread. */
+int docker_config_find(const struct docker_config *c, const char *host, const char *path, size_t from, struct registry_credential *ret, size_t *ret_which, struct err *err);
+const char *docker_config_name(const struct docker_config *c, size_t which); /* lent */
 void credential_wipe(struct registry_credential *c);
 
 /* --- challenge.c: WWW-Authenticate (RFC 9110, 11.6.1) ------------------------------------------------------------------------------------ */
@@ -76,6 +78,7 @@ struct registry_call {
 
 	struct http_request reply;
 	char *at; /* where the answer came from */
+	struct str refused; /* whose credentials the registry didn't take, a comma between */
 };
 /* 0: an answer. 401s were answered as well as we can, redirects followed, 429 and 5xx waited for as long as there is patience. */
 int registry_do(struct registry_call *c, struct err *err);
@@ -90,8 +93,13 @@ char *registry_location(const struct registry_call *c);
 struct grant {
 	char *header;	  /* NULL: there is nothing that we could say */
 	int64_t until_ns; /* monotonic */
+	bool named;	  /* by a credential, … */
+	size_t which;	  /* … this one of docker_config's */
 };
-int grant_get(struct registry *r, const struct image_ref *ref, const char *scope, const char *base, const struct auth_challenge *challenge, struct grant *ret, struct err *err);
+enum grant_end { GRANT_GIVEN = 0, GRANT_REFUSED = 1 /* by the realm, to that credential */ };
+/* With the first credential from the `from`th on; 0 and none left: with no name. */
+int grant_get(struct registry *r, const struct image_ref *ref, const char *scope, const char *base, const struct auth_challenge *challenge, size_t from, struct grant *ret,
+	      struct err *err);
 void grant_free(struct grant *g);
 bool is_loopback(const char *host);
 

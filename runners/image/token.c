@@ -102,9 +102,8 @@ static int judge(const struct http_request *q, const char *realm, const char *ho
 {
 	if (q->reply.status >= 200 && q->reply.status < 300)
 		return take_token(q, realm, ret, err);
-	if (q->reply.status == 400 || q->reply.status == 401 || q->reply.status == 403)
-		return err_set(err, ERR_INVALID, "%s refuses what Docker's configuration says of %s (status %ld); log in anew with `docker login %s`", realm, host, q->reply.status,
-			       host);
+	if (ret->named && (q->reply.status == 400 || q->reply.status == 401 || q->reply.status == 403))
+		return GRANT_REFUSED;
 	return err_set(err, status_passes(q->reply.status) ? ERR_IO : ERR_INVALID, "%s answers %ld when asked for a token for %s", realm, q->reply.status, host);
 }
 
@@ -169,14 +168,20 @@ static int get_bearer(struct registry *r, const struct image_ref *ref, const cha
 	return ask_realm(r, ref->host, challenge->realm, &query, who, ret, err);
 }
 
-int grant_get(struct registry *r, const struct image_ref *ref, const char *scope, const char *base, const struct auth_challenge *challenge, struct grant *ret, struct err *err)
+int grant_get(struct registry *r, const struct image_ref *ref, const char *scope, const char *base, const struct auth_challenge *challenge, size_t from, struct grant *ret,
+	      struct err *err)
 {
 	struct registry_credential who = { 0 };
-	int result = 0;
+	int result;
 
 	*ret = (struct grant){ .until_ns = INT64_MAX };
-	if (docker_config_find(r->docker, ref->host, ref->path, &who, err) < 0)
+	result = docker_config_find(r->docker, ref->host, ref->path, from, &who, &ret->which, err);
+	if (result < 0)
 		return -1;
+	ret->named = result > 0;
+	result = 0;
+	if (!ret->named && from)
+		return GRANT_GIVEN;
 	if (who.bearer.len) {
 		ret->header = xasprintf("Authorization: Bearer %s", who.bearer.s);
 	} else if (challenge->scheme == AUTH_BEARER) {

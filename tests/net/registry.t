@@ -261,6 +261,32 @@ if command -v cairn >/dev/null; then
 		test_no_grep "dTp3cm9uZw" err
 		mode
 	'
+	test_expect 'a credential that is refused: the next one is tried, in order; none that is taken: all of them are named' '
+		secret other u:other
+		cp project/cairn.yaml cairn.was
+		test_when_finished "mv cairn.was project/cairn.yaml; nobody; mode"
+		for m in basic token "token token-once" "basic forbids"; do
+			mode $m
+			nobody
+			pipeline wrong, other, mine
+			objects >out
+			test_grep "small@$(cat small.digest)" out
+			pipeline wrong
+			echo "  image_pull_secrets: [other, mine]" >>project/cairn.yaml
+			objects >out
+			test_grep "small@$(cat small.digest)" out
+			cp cairn.was project/cairn.yaml
+			as u:p
+			objects >out
+			test_grep "small@$(cat small.digest)" out
+			as u:wrong
+			pipeline other, missing, wrong
+			test_code 3 objects 2>err
+			test_lines 1 err
+			test_grep "refuses what it is told for $bad/team/small:1 by image pull secret .other., image pull secret .wrong., Docker.s configuration .status 40[13]" err
+			test_no_grep "dTp3cm9uZw" err
+		done
+	'
 	test_expect 'where several steps name an image, the Secret of one is enough; cairn.yaml.s are for all' '
 		mode basic
 		pipeline

@@ -6,7 +6,7 @@ a line a request: door, method, path, how it was authorised.
 
     token           asks for a token: user u, password p, or the refresh token R; `token-once`: each is good for one request
     realm=URL       … from there
-    basic           asks for u:p
+    basic           asks for u:p; `forbids`: 403 to others instead of 401
     body=X          manifests are other bytes than their digest says; `header`: Docker-Content-Digest is another; `no-header`: there is none; `no-head`: HEAD isn't known
     huge            manifests are 5 MiB; `rubbish`: no JSON; `index`: an index with linux/amd64 and linux/arm64
     busy=N          the first N requests are answered 429; `down=N`: 503; `cut=N`: the connection ends
@@ -76,6 +76,9 @@ class Registry(BaseHTTPRequestHandler):
         if "basic" in m:
             if said == "Basic " + base64.b64encode(b"u:p").decode():
                 return True
+            if said and "forbids" in m:
+                self.refuse(403, "not you")
+                return False
             self.refuse(401, "no password", WWW_Authenticate='Basic realm="test"')
             return False
         if "token" in m or "token-once" in m:

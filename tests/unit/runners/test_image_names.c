@@ -119,13 +119,14 @@ static void test_challenges(void **state)
 /* "user:password", "token", … of an image by this configuration; "" when there is nothing. */
 static void find(const char *config, const char *host, const char *path, char *out, size_t size)
 {
-	const char *const texts[] = { config, NULL };
+	const struct docker_text texts[] = { { "a secret", config }, { 0 } };
 	struct registry_credential who = { 0 };
 	struct docker_config *c;
 	struct err err = { 0 };
+	size_t which;
 
 	assert_int_equal(docker_config_new(texts, &c, &err), 0);
-	if (docker_config_find(c, host, path, &who, &err) < 0)
+	if (docker_config_find(c, host, path, 0, &who, &which, &err) < 0)
 		snprintf(out, size, "error %d", err.code);
 	else
 		snprintf(out, size, "%s%s%s%s%s", who.user.len ? who.user.s : "", who.user.len ? ":" : "", who.password.len ? who.password.s : "",
@@ -186,12 +187,37 @@ static void test_configurations_that_are_none(void **state)
 	struct docker_config *c;
 
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		const char *const texts[] = { bad[i], NULL };
+		const struct docker_text texts[] = { { "a secret", bad[i] }, { 0 } };
 		struct err err = { 0 };
 
 		assert_int_equal(docker_config_new(texts, &c, &err), -1);
 		assert_int_equal(err.code, ERR_INVALID);
 	}
+}
+
+/* Those that say nothing of the image are passed over. */
+static void test_one_after_the_other(void **state)
+{
+	const struct docker_text texts[] = { { "one", "{\"auths\": {\"r.example\": {\"username\": \"a\", \"password\": \"x\"}}}" },
+					     { "two", "{\"auths\": {\"s.example\": {\"username\": \"b\", \"password\": \"x\"}}}" },
+					     { "three", "{\"auths\": {\"r.example\": {\"username\": \"c\", \"password\": \"x\"}}}" },
+					     { 0 } };
+	static const struct { size_t from; int found; const char *user, *name; } rows[] = { { 0, 1, "a", "one" }, { 1, 1, "c", "three" }, { 2, 1, "c", "three" }, { 3, 0 }, { 9, 0 } };
+	struct docker_config *c;
+
+	assert_int_equal(docker_config_new(texts, &c, NULL), 0);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct registry_credential who = { 0 };
+		size_t which = 99;
+
+		assert_int_equal(docker_config_find(c, "r.example", "team/a", rows[i].from, &who, &which, NULL), rows[i].found);
+		if (rows[i].found) {
+			assert_string_equal(who.user.s, rows[i].user);
+			assert_string_equal(docker_config_name(c, which), rows[i].name);
+		}
+		credential_wipe(&who);
+	}
+	docker_config_free(c);
 }
 
 /* A secret's own words come before the file's; the file is DOCKER_CONFIG's. */
@@ -248,7 +274,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names), cmocka_unit_test(test_what_is_no_name), cmocka_unit_test(test_challenges), cmocka_unit_test(test_docker_config),
-		cmocka_unit_test(test_configurations_that_are_none), cmocka_unit_test(test_order),
+		cmocka_unit_test(test_configurations_that_are_none), cmocka_unit_test(test_order), cmocka_unit_test(test_one_after_the_other),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
