@@ -250,6 +250,19 @@ int task_key(struct plan *p, struct plan_task *t, struct arena *arena, struct er
 	return r;
 }
 
+/* Stopped, the plan begins nothing new. */
+static bool may_begin(struct plan *p, const struct plan_task *t)
+{
+	const struct expr *c = p->steps[t->step].decl->condition;
+
+	if (!p->stopped || (c && expr_handles_failure(c)))
+		return true;
+	if (!p->ctx.begun)
+		return false;
+	plan_task_label(p, t, &p->scratch);
+	return p->ctx.begun(p->ctx.arg, p->scratch.s);
+}
+
 /* Ends tasks that need no key: 1 ended, 0 goes on. */
 static int end_without_key(struct plan *p, struct plan_task *t, struct err *err)
 {
@@ -260,7 +273,7 @@ static int end_without_key(struct plan *p, struct plan_task *t, struct err *err)
 		end_task(p, t, TASK_STATE_UNSELECTED);
 		return 1;
 	}
-	if ((t->need_failed || p->stopped) && !handles) {
+	if ((t->need_failed && !handles) || !may_begin(p, t)) {
 		end_task(p, t, TASK_STATE_BLOCKED);
 		return 1;
 	}
@@ -464,9 +477,8 @@ void plan_stop(struct plan *p)
 	p->stopped = true;
 	while (n--) {
 		struct plan_task *t = queue_pop(&p->ready);
-		const struct expr *c = p->steps[t->step].decl->condition;
 
-		if (c && expr_handles_failure(c))
+		if (may_begin(p, t))
 			queue_push(&p->ready, t);
 		else
 			end_task(p, t, TASK_STATE_BLOCKED);

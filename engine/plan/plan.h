@@ -116,6 +116,8 @@ struct plan_context {
 	const struct schedule_times *schedule; /* what `schedule.*` stands for; NULL: no schedule made this run */
 	/* Results of this run so far, for tasks that the cache may not answer (cache: false, --force) on resume: 1 known, 0 not. */
 	int (*run_result)(void *arg, const char *task, const struct digest *key, int64_t *ret_attempt);
+	/* Of a run that goes on after its engine died: plan_stop() spares this task, since it runs already, or has ended. NULL: there is none. */
+	bool (*begun)(void *arg, const char *task);
 	void *arg;
 	/* A past run is made again: the pins are that run's, and content that is gone costs only the tasks that need it (plan_lost()). */
 	bool again;
@@ -147,7 +149,7 @@ void plan_task_end(struct plan *p, struct plan_task *t, enum task_state state, c
 /* Looks a taken task up again, after another engine or task may have made its result: 1 it is a hit now and ended, 0 still to be
  * executed. */
 int plan_task_lookup(struct plan *p, struct plan_task *t, struct err *err);
-/* From now on nothing new is to be started: what isn't running ends as BLOCKED, except steps whose `if` handles failure. */
+/* From now on nothing new is to be started: what isn't running ends as BLOCKED, except steps whose `if` handles failure, and what the context says has begun. */
 void plan_stop(struct plan *p);
 
 /* Takes the next task to execute (RUNNING from now on), in the order in which they became ready; NULL when there is none. */

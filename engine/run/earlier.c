@@ -170,6 +170,31 @@ int earlier_history(struct run *r, struct plan_task *t, const struct attempt_row
 	return is_spent(policy, p) && !map_get_str(r->earlier_open, label.s);
 }
 
+static bool had_failed(const struct run *r, const struct task_past *p)
+{
+	const char *step = p->ended ? p->ended->step : NULL;
+
+	for (size_t i = 0; step && i < r->pipeline->n_steps; i++)
+		if (str_eq(r->pipeline->steps[i].name, step))
+			return is_spent(&r->pipeline->steps[i].retry, p) && !map_get_str(r->earlier_open, p->ended->task);
+	return false;
+}
+
+bool earlier_stands(const struct run *r, const char *task)
+{
+	const struct task_past *p = map_get_str(r->earlier_past, task);
+
+	return map_get_str(r->earlier_open, task) || (r->goes_on && p && had_failed(r, p));
+}
+
+bool earlier_failed(const struct run *r)
+{
+	for (size_t i = 0; r->goes_on && i < map_len(r->earlier_past); i++)
+		if (had_failed(r, map_at(r->earlier_past, i, NULL, NULL)))
+			return true;
+	return false;
+}
+
 int earlier_close(struct run *r, struct err *err)
 {
 	int result = 0;

@@ -110,6 +110,7 @@ struct run {
 	struct map *earlier_open; /* task label → attempt_row * that lives on where a durable runner executes it, NULL once it was taken up */
 	struct map *earlier_done; /* task label → attempt_row * that succeeded in this run */
 	struct map *earlier_past; /* task label → struct task_past *; of a durable runner only */
+	bool looked_back;	  /* for failures from then */
 	bool goes_on;		  /* nobody asked: its engine died, or was told to leave */
 };
 
@@ -138,6 +139,7 @@ void run_on_metric(void *arg, uint64_t attempt_id, const char *name, double valu
 void run_on_finished(void *arg, uint64_t attempt_id, struct runner_result *result);
 void run_on_waiting(void *arg, uint64_t attempt_id, const char *why);
 void run_on_signal(void *arg, int signo);
+bool may_go_on(const struct run *r, const struct plan_task *t); /* though nothing new is to be started */
 
 /* start.c: from a ready task to a submitted attempt */
 /* 1 started (row written, in to_submit), 0 it waits or has ended otherwise, -1 error. */
@@ -153,6 +155,10 @@ int earlier_row(struct run *r, const struct active *a, struct attempt_row **ret,
 unsigned earlier_number(const struct run *r, const char *task); /* of its last attempt; 0 */
 /* A run that goes on by itself goes on with what is left of a task's retries: fills its history from them. 1: none is left, *ret is how it ended. */
 int earlier_history(struct run *r, struct plan_task *t, const struct attempt_row **ret);
+/* An attempt of this task goes on; or it failed for good, and that is to be told. */
+bool earlier_stands(const struct run *r, const char *task);
+/* A task of a run that goes on by itself had failed for good. */
+bool earlier_failed(const struct run *r);
 /* Whatever nobody took up: the run has ended without it. */
 int earlier_close(struct run *r, struct err *err);
 

@@ -66,6 +66,11 @@ static int run_result(void *arg, const char *task, const struct digest *key, int
 	return 1;
 }
 
+static bool begun(void *arg, const char *task)
+{
+	return earlier_stands(arg, task);
+}
+
 static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, struct err *err)
 {
 	const struct run_options *o = r->o;
@@ -79,6 +84,7 @@ static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, 
 	const char *shell[] = { o->shell_step };
 
 	pc.run_result = map_len(r->earlier_done) ? run_result : NULL;
+	pc.begun = map_len(r->earlier_past) ? begun : NULL;
 	pc.again = r->past != NULL;
 	if (o->kind == RUN_ISOLATED) {
 		pc.recorded = r->past->results;

@@ -372,6 +372,12 @@ int start_task(struct run *r, struct plan_task *t, struct err *err)
 	claimed = claim_key(r, t, err);
 	if (claimed <= 0)
 		return claimed;
+	if (r->stopping && !may_go_on(r, t)) { /* it waited for another's result, and there is none */
+		if (r->pipeline->steps[t->step].cache && !r->past)
+			drop_lease(r, t);
+		plan_task_end(r->plan, t, TASK_STATE_BLOCKED, NULL, NULL, 0, 0, 0);
+		return 0;
+	}
 	a = active_new(r, t);
 	a->has_lease = a->step->cache && !r->past;
 	result = plan_task_command(r->plan, t, a->arena, &a->command, err);

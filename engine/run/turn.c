@@ -222,13 +222,26 @@ static bool handles_failure(const struct run *r, const struct plan_task *t)
 	return s->condition && expr_handles_failure(s->condition);
 }
 
+/* What an earlier engine began goes on, as it would have there. */
+bool may_go_on(const struct run *r, const struct plan_task *t)
+{
+	_cleanup_(str_deinit) struct str label = { 0 };
+
+	if (handles_failure(r, t))
+		return true;
+	if (map_len(r->earlier_past) == 0)
+		return false;
+	plan_task_label(r->plan, t, &label);
+	return earlier_stands(r, label.s);
+}
+
 /* Tasks that the run holds but hasn't started. */
 static void block_all(struct run *r, struct plan_task **v, size_t *n)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < *n; i++) {
-		if (handles_failure(r, v[i]))
+		if (may_go_on(r, v[i]))
 			v[kept++] = v[i];
 		else
 			plan_task_end(r->plan, v[i], TASK_STATE_BLOCKED, NULL, NULL, 0, 0, 0);
@@ -236,10 +249,19 @@ static void block_all(struct run *r, struct plan_task **v, size_t *n)
 	*n = kept;
 }
 
+/* Those whose time hasn't come don't hold the run's end up. */
 static void block_retries(struct run *r)
 {
 	size_t kept = 0;
 
+	for (size_t i = 0; i < r->retries.n; i++) {
+		struct retry *re = r->retries.v[i];
+
+		if (!re->timer || handles_failure(r, re->task))
+			continue;
+		loop_remove(r->ctx->loop, re->timer);
+		retry_due(re);
+	}
 	for (size_t i = 0; i < r->due.n; i++) {
 		if (handles_failure(r, r->due.v[i]->task))
 			r->due.v[kept++] = r->due.v[i];
@@ -374,6 +396,9 @@ static int act(struct run *r, struct err *err)
 			if (!r->o->keep_going)
 				stop_starting(r);
 		}
+		if (!r->looked_back && !r->o->keep_going && earlier_failed(r)) /* what has no place yet is not begun before that is told */
+			stop_starting(r);
+		r->looked_back = true;
 		if (r->parked.n && start_parked(r, err) < 0)
 			return -1;
 		while (r->slots.jobs_used < r->slots.jobs && r->parked.n < LOOK_AHEAD && r->passed_over < PATIENCE) {
