@@ -44,6 +44,9 @@ test_expect 'a layout' '
 	LC_ALL=C sort -c <(sed "s:/$::" files)
 	echo "$layer" >layer
 '
+test_expect 'libarchive, of which two readers are used, brings no library of 31 MB along' '
+	test_no_grep "libxml2|libicu" files
+'
 test_expect 'another directory, umask, time zone, time, and files of other times and rights: the same bytes' '
 	cp -r here there
 	find there -type f -exec touch -d 2001-02-03 {} + -exec chmod 700 {} +
