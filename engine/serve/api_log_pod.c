@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
 #include "base/fs.h"
 #include "serve/event.h"
@@ -16,7 +17,8 @@ struct api_log_pod {
 	bool threaded;
 	struct api_log_pod_options asked;
 	int ours, theirs; /* the thread's end of the socket, and the stream's */
-	/* The thread's, until it has closed its end. */
+	/* The thread's, until it has told. */
+	atomic_bool told;
 	int result;
 	bool any;
 	struct err err;
@@ -69,6 +71,7 @@ static void *run(void *arg)
 	p->result = print(p, &p->err);
 	if (p->result < 0 && p->err.code != ERR_CANCELLED)
 		event_err("log-not-followed", NULL, &p->err);
+	p->told = true;
 	shutdown(p->ours, SHUT_WR); /* what was written comes before the end, and the result before both */
 	return NULL;
 }
@@ -117,15 +120,15 @@ ssize_t api_log_pod_read(struct api_log_pod *p, char *buf, size_t max)
 		return n;
 	if (n < 0)
 		return p->theirs >= 0 && (errno == EAGAIN || errno == EINTR) ? WEB_STREAM_WAIT : WEB_STREAM_FAILED;
-	return p->result < 0 ? WEB_STREAM_FAILED : WEB_STREAM_END;
+	return !p->told || p->result < 0 ? WEB_STREAM_FAILED : WEB_STREAM_END;
 }
 
 const char *api_log_pod_why(const struct api_log_pod *p)
 {
-	return p->err.code && p->err.code != ERR_CANCELLED ? p->err.msg : NULL;
+	return p->told && p->err.code && p->err.code != ERR_CANCELLED ? p->err.msg : NULL;
 }
 
 bool api_log_pod_was_missing(const struct api_log_pod *p)
 {
-	return p->result == POD_LOG_NO_POD && !p->any;
+	return p->told && p->result == POD_LOG_NO_POD && !p->any;
 }

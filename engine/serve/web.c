@@ -622,14 +622,15 @@ int web_new(struct loop *l, const struct web_options *o, struct web **ret, struc
 		web_free(w);
 		return -1;
 	}
+	*ret = w; /* the first request may come before we are through */
 	for (w->n_listeners = 0; w->n_listeners < MIN(o->n_listeners, ARRAY_LEN(w->daemons)); w->n_listeners++)
 		if (start(w, w->n_listeners, err) < 0) {
 			w->n_listeners++;
+			*ret = NULL;
 			web_free(w);
 			return -1;
 		}
 	w->tick = loop_add_timer(l, now_ns() + TICK_NS, on_tick, w);
-	*ret = w;
 	return 0;
 }
 
