@@ -66,6 +66,29 @@ test_expect 'two pods of PyTorch give the bytes that one pod with two ranks give
 	test_is "$(cluster_count jobs gang)" 2
 '
 
+test_expect 'logs of a gang while it runs: all nodes, or one rank' '
+	cat >talk.yaml <<-Y
+		pipeline: talk
+		steps:
+		  train:
+		    run: echo begin \$RANK; for i in 1 2 3 4 5 6 7 8; do sleep 1; done; echo end \$RANK
+		    image: $BUSYBOX
+		    distributed: {framework: torch, nodes: 2}
+		    resources: {cpu: 50m, memory: 64Mi}
+	Y
+	start talk cairn run talk.yaml
+	wait_until 90 eval "[ -n \"\$(main_of 0)\" ] && [ -n \"\$(main_of 1)\" ]"
+	start all cairn logs -f train
+	start one cairn logs -f train --rank 1
+	wait_until 30 grep -q "begin 1" one.out
+	cairn logs train >sofar
+	test_missing talk.rc
+	printf "=== node 0 of 2 ===\n[rank 0] begin 0\n=== node 1 of 2 ===\n[rank 1] begin 1\n" | test_cmp - sofar
+	for f in talk all one; do wait_until 120 test -s $f.rc; test_is "$(cat $f.rc)" 0 || { cat $f.out; exit 1; }; done
+	printf "begin 1\nend 1\n" | test_cmp - one.out
+	for line in "rank 0. begin 0" "rank 1. begin 1" "rank 0. end 0" "rank 1. end 1"; do test_grep "^.$line$" all.out; done
+'
+
 test_expect 'a rank is killed: all of them begin again from the checkpoint and end with the same bytes' '
 	torch cut "env: {SLOW: \"0.6\"}" "retry: {max: 2, backoff: 1s}"
 	start cut cairn run cut.yaml
