@@ -216,6 +216,12 @@ static void await_end(struct member *m, struct job *j)
 	m->timer = loop_add_timer(d->loop, j->ended_ns, on_end, m);
 }
 
+/* It has no Job yet. A cancelled one gets none: its end is on its way. */
+static bool is_held(const struct member *m)
+{
+	return !m->job && !m->cancelled;
+}
+
 /* A Job for `first` and for what may share it. */
 static void make(struct durable *d, struct member *first)
 {
@@ -225,7 +231,7 @@ static void make(struct durable *d, struct member *first)
 	struct job *j = job_named(w, first->a->id);
 
 	for (struct member *m = d->members; m && n < max; m = m->next)
-		if (m != first && !m->job && alike(m->a, first->a) && !(d->listed && job_with(w, m->a->id)))
+		if (m != first && is_held(m) && alike(m->a, first->a) && !(d->listed && job_with(w, m->a->id)))
 			v[n++] = m;
 	if (!alive(d))
 		return;
@@ -246,7 +252,7 @@ static struct member *oldest_held(const struct durable *d)
 	struct member *oldest = NULL;
 
 	for (struct member *m = d->members; m; m = m->next)
-		if (!m->job)
+		if (is_held(m))
 			oldest = m;
 	return oldest;
 }
