@@ -303,7 +303,7 @@ static int follow_all(struct printing *p, struct err *err)
 
 /* --- which --------------------------------------------------------------------------------------------------------------------------------- */
 
-/* Of its Job; 0: there is none, or we may not know. */
+/* Of its Job; 0: there is none, or we may not know. The pods of one that attempts share are not nodes of this attempt. */
 static int nodes_of(struct pod_log *l, uint64_t attempt_id, unsigned *ret, struct err *err)
 {
 	_cleanup_(str_deinit) struct str path = { 0 };
@@ -318,8 +318,9 @@ static int nodes_of(struct pod_log *l, uint64_t attempt_id, unsigned *ret, struc
 	r = kube_do(l->cluster.client, &call, &why);
 	if (r == 0) {
 		const json_t *job = json_array_get(json_object_get(call.json, "items"), 0);
+		bool shared = json_object_get(json_object_get(json_object_get(job, "metadata"), "annotations"), KUBE_NOTE_ATTEMPTS) != NULL;
 
-		*ret = (unsigned)MIN(MAX(json_integer_value(json_object_get(json_object_get(job, "spec"), "completions")), 0), UINT16_MAX);
+		*ret = shared ? 1 : (unsigned)MIN(MAX(json_integer_value(json_object_get(json_object_get(job, "spec"), "completions")), 0), UINT16_MAX);
 	} else if (why.code == ERR_INVALID || why.code == ERR_NOT_FOUND) {
 		*ret = 0;
 		r = 0;

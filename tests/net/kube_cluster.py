@@ -219,7 +219,7 @@ class Cluster:
             self.api.objects[(where, name)] = e
             self.api.change("ADDED", where, e)
 
-    def make_pod(self, ns, job, status, index=None):
+    def make_pod(self, ns, job, status):
         pods, meta = f"/api/v1/namespaces/{ns}/pods", job["spec"]["template"]["metadata"]
         index = {"batch.kubernetes.io/job-completion-index": str(job["index"])} if "index" in job else {}
         name = f'{job["metadata"]["name"]}-{uuid.uuid4().hex[:5]}'
@@ -227,8 +227,6 @@ class Cluster:
                             "annotations": {**meta.get("annotations", {}), **index}, "creationTimestamp": stamp(),
                             "ownerReferences": [{"kind": "Job", "name": job["metadata"]["name"], "uid": job["metadata"]["uid"]}]},
                "spec": {"nodeName": ""}, "status": {"phase": "Pending", **status}}
-        if index is not None:
-            pod["metadata"]["annotations"] = {**pod["metadata"]["annotations"], "batch.kubernetes.io/job-completion-index": str(index)}
         with self.api.lock:
             if (f"/apis/batch/v1/namespaces/{ns}/jobs", job["metadata"]["name"]) not in self.api.objects:
                 return pods, name
@@ -305,7 +303,7 @@ class Cluster:
     def play_gang(self, ns, job, attempts):
         """The pods of several nodes, two ranks each, which talk in turn; at the end all of them fail."""
         a, nodes = attempts[0], job["spec"]["completions"]
-        pods = [self.start(ns, job, self.make_pod(ns, job, {}, index=i)) for i in range(nodes)]
+        pods = [self.start(ns, job, self.make_pod(ns, {**job, "index": i}, {})) for i in range(nodes)]
         self.note("executed", f'{a["id"]} {a["task"]}')
         for line in ("first", "second", "third"):
             for i, (_, name) in enumerate(pods):
