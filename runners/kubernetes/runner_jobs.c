@@ -56,8 +56,11 @@ bool bundle_hard(const struct bundle *b)
 	return b->members.n > 0;
 }
 
+/* Whose pod was seen before its Job was may be anybody's. */
 static bool on_record(const struct bundle *b)
 {
+	if (b->ids.n == 0)
+		return b->j->seen && b->pods.n == 0;
 	for (size_t i = 0; i < b->ids.n; i++)
 		if (!map_get(b->k->done, &b->ids.v[i], sizeof(b->ids.v[i])))
 			return false;

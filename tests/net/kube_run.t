@@ -475,6 +475,21 @@ test_expect 'kill -9 while an array runs: resume takes up each of its tasks' '
 	test_is "$(attempts)" "1:1 2:1 3:1 4:1"
 	wait_until 30 no_jobs
 '
+test_expect 'pods that are known before their Job is are left alone' '
+	held_array early
+	stop early KILL
+	listed() { grep -c "\"GET\", \"path\": \"[^\"]*/jobs\"" api/log; }
+	before=$(listed)
+	faults <<<"{\"match\": \"GET */jobs[?]*\", \"times\": 3, \"do\": \"status\", \"code\": 503}"
+	start early2 cairn resume -q
+	listed_more() { test "$(listed)" -ge $((before + 4)); }
+	wait_until 30 listed_more
+	let_go
+	wait_until 60 is_state succeeded
+	test_lines 4 api/executed
+	test_is "$(attempts)" "1:1 2:1 3:1 4:1"
+	wait_until 30 no_jobs
+'
 test_expect 'what ended while no engine was there, and whose pod is gone, is made again; the rest is not' '
 	held_array away
 	stop away KILL
@@ -519,11 +534,15 @@ test_expect 'logs -f finds the pod of one of many' '
 	array chorus "s/run: .*/run: echo voice \${{ matrix.x }}; echo > \${{ outputs.o }}/"
 	start chorus cairn run --on kubernetes -q chorus.yaml
 	wait_until 60 at_least 4 api/executed
-	start listen cairn logs -f "t[x=3]"
-	wait_until 60 grep -q "voice 3" listen.out
+	for n in 1 3; do # the id of the first is the label of all pods
+		start listen$n cairn logs -f "t[x=$n]"
+		wait_until 60 grep -q "voice $n" listen$n.out
+	done
 	let_go
-	wait_until 60 test -s listen.rc
-	test_is "$(cat listen.out)" "voice 3"
+	for n in 1 3; do
+		wait_until 60 test -s listen$n.rc
+		test_is "$(cat listen$n.out)" "voice $n"
+	done
 	wait_until 60 is_state succeeded
 '
 
@@ -564,7 +583,7 @@ test_expect 'killed at random moments and resumed until it is done: every progra
 	start random0 cairn run --on kubernetes -q random.yaml
 	wait_until 60 words "\"pipeline\": *\"random\""
 	for n in 0 1 2 3 4 5 6 7 8 9 10 11; do
-		timeout 0.$((RANDOM % 4))$((RANDOM % 10)) tail -f /dev/null || true
+		timeout 0.$((RANDOM % 4))$((RANDOM % 10))1 tail -f /dev/null || true # 0 would be for ever
 		stop random$n KILL || true
 		if is_state succeeded; then break; fi
 		start random$((n + 1)) cairn resume -q
