@@ -1,7 +1,6 @@
 /* `cairn logs -f` of a pod: lines come with time stamps, by which a stream that broke off is taken up where it ended. */
 #include <stdio.h>
 #include <string.h>
-#include <string.h>
 #include <time.h>
 #include "base/clock.h"
 #include "base/http.h"

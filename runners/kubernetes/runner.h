@@ -1,8 +1,8 @@
 /* runners/kubernetes/runner.h — attempts as Jobs on a cluster: struct runner_ops "kubernetes".
  *
  * submit() puts the specification and what the attempt reads into the shared store, and creates the Job, under a name of its own that is the same whoever creates it:
- * submitted again (after a crash), it is found there and taken up. What is submitted within 20 ms (where many wait for their pods, half a second) is made together, and what
- * of it is alike becomes one Job with a pod for each (job.h). One watch of Jobs and one of pods a run, none of the API server's objects is polled. What is seen goes through facts.h; when an attempt
+ * submitted again (after a crash), it is found there and taken up. What is submitted within 20 ms (where many wait for their pods, half a second) is made together,
+ * and what of it is alike becomes one Job with a pod for each (job.h). One watch of Jobs and one of pods a run, none of the API server's objects is polled. What is seen goes through facts.h; when an attempt
  * has ended, its result is reported, and the Job
  * is deleted once the engine says that the end is on record (settled()), not before: kill -9 loses nothing. The time to live of a Job is only a net below that.
  *
