@@ -2,9 +2,9 @@
  *
  * submit() puts the specification and what the attempt reads into the shared store, and creates the Job, under a name of its own that is the same whoever creates it:
  * submitted again (after a crash), it is found there and taken up. What is submitted within 20 ms (where many wait for their pods, half a second) is made together,
- * and what of it is alike becomes one Job with a pod for each (job.h). One watch of Jobs and one of pods a run, none of the API server's objects is polled. What is seen goes through facts.h; when an attempt
- * has ended, its result is reported, and the Job
- * is deleted once the engine says that the end is on record (settled()), not before: kill -9 loses nothing. The time to live of a Job is only a net below that.
+ * and what of it is alike becomes one Job with a pod for each (job.h). One watch of Jobs and one of pods a run, none of the API server's objects is polled. What is seen
+ * goes through facts.h; when an attempt has ended, its result is reported, and the Job is deleted once the engine says that the ends of all its attempts are on record
+ * (settled()), not before: kill -9 loses nothing. The time to live of a Job is only a net below that.
  *
  * Blocking requests run on a pool of workers; state belongs to the loop's thread. Requests a Job: create and delete; the Service and NetworkPolicy of several nodes
  * two more; a log where the sidecar couldn't
