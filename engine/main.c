@@ -1,6 +1,10 @@
 /* The program. Everything that takes time is left to the command that needs it: `cairn version` has 3 ms. */
 #include <fcntl.h>
+#include <malloc.h>
 #include "cli/cli.h"
+
+/* Of malloc(): a thread has one to itself otherwise, and what is free in one is of no use to others. At 10,000 tasks on a cluster that was 4 MB of 52. */
+#define ARENAS 2
 
 /* A program that was started with a closed 0, 1 or 2 must not write messages into the first file that it opens. */
 static void open_standard_fds(void)
@@ -16,6 +20,7 @@ int main(int argc, char **argv)
 	int code;
 
 	open_standard_fds();
+	mallopt(M_ARENA_MAX, ARENAS);
 	cli_init(&cli, stdout, stderr);
 	code = cli_main(&cli, argc, argv);
 	cli_deinit(&cli);
