@@ -1,4 +1,4 @@
-"""tests/bench/bare_jobs.py KUBECONFIG TASKS: makes one-pod Jobs as fast as the API server takes them, waits until all are complete, and deletes them."""
+"""tests/bench/bare_jobs.py KUBECONFIG PODS A_JOB: makes Jobs of so many pods each as fast as the API server takes them, waits until all are complete, and deletes them."""
 import concurrent.futures
 import http.client
 import json
@@ -33,21 +33,24 @@ class Api:
         return json.loads(text)
 
 
-def job(i):
+def job(i, pods):
     container = {"name": "main", "image": "fake:1", "command": ["true", str(i)], "resources": {"requests": {"cpu": "100m", "memory": "32Mi"}}}
+    several = {"completionMode": "Indexed", "completions": pods, "parallelism": pods} if pods > 1 else {}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": f"b-{i}"},
-            "spec": {"backoffLimit": 0, "template": {"spec": {"restartPolicy": "Never", "automountServiceAccountToken": False, "nodeSelector": {"simulated": "true"},
+            "spec": {"backoffLimit": 0, **several, "template": {"spec": {"restartPolicy": "Never", "automountServiceAccountToken": False, "nodeSelector": {"simulated": "true"},
                                                               "tolerations": [{"key": "simulated", "operator": "Exists"}],
                                                               "containers": [container]}}}}
 
 
 def main():
-    api, n = Api(sys.argv[1]), int(sys.argv[2])
+    api, pods, a_job = Api(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    sizes = [min(a_job, pods - i) for i in range(0, pods, a_job)]
+    n = len(sizes)
     stream = api.connect()
     stream.request("GET", api.jobs + "?watch=1", None, api.headers)
     events = stream.getresponse()
     with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
-        made = [pool.submit(api.ask, "POST", api.jobs, job(i)) for i in range(n)]
+        made = [pool.submit(api.ask, "POST", api.jobs, job(i, size)) for i, size in enumerate(sizes)]
         complete, gone = set(), []
         while len(complete) < n:
             o = json.loads(events.readline())["object"]
