@@ -106,14 +106,14 @@ test_expect 'run --dry-run=client and =server; nothing is made' '
 		    outputs: {m: m/}
 	E
 	cairn run --dry-run -o yaml >client.yaml 2>said
-	test_grep "^6 objects; 0 tasks on record, without a pod" said
-	test_grep "^# many\[1\], many\[2\]" client.yaml
+	test_grep "^5 objects; 0 tasks on record, without a pod" said
+	test_grep "^# many\[1\], many\[2\], many\[3\]" client.yaml
 	test_grep "^# train: waits" client.yaml
 	kubectl create --dry-run=server --validate=strict -f client.yaml -o name >out 2>said
 	test_cmp /dev/null said
-	test_is "$(grep -c . out)" 6
+	test_is "$(grep -c . out)" 5
 	cairn run --dry-run=server -o json >server.json 2>said
-	test_is "$(json server.json "sorted(o[\"kind\"] for o in d[\"items\"])")" "[\"Job\", \"Job\", \"Job\", \"Job\", \"NetworkPolicy\", \"Service\"]"
+	test_is "$(json server.json "sorted(o[\"kind\"] for o in d[\"items\"])")" "[\"Job\", \"Job\", \"Job\", \"NetworkPolicy\", \"Service\"]"
 	test_is "$(json server.json "all(o[\"metadata\"][\"uid\"] for o in d[\"items\"])")" true
 	test_is "$(kubectl -n ml get jobs,services,networkpolicies -o name)" ""
 	test_missing .cairn/work
