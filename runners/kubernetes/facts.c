@@ -299,6 +299,11 @@ static void take_indexes(const json_t *status, struct job_facts *f)
 		f->over = xasprintf("%.*s,%.*s", INDEXES_MAX, well ? well : "", INDEXES_MAX, ill ? ill : "");
 }
 
+unsigned job_index_of(const struct job_facts *f, size_t i)
+{
+	return f->per_pod ? (unsigned)(i / f->per_pod) : 0;
+}
+
 /* "3" or "3-5". */
 static bool has_index(const char *range, size_t n, unsigned index)
 {

@@ -64,6 +64,8 @@ int pod_facts_of(const json_t *object, struct pod_facts *ret);
 int job_facts_of(const json_t *object, struct job_facts *ret);
 void pod_facts_deinit(struct pod_facts *f);
 void job_facts_deinit(struct job_facts *f);
+/* Of the pod that executes the i-th of `attempts`; 0 where one pod, or a gang, does. */
+unsigned job_index_of(const struct job_facts *f, size_t i);
 /* Nothing more will come of this pod of it: the Job is over, or its index is. */
 bool job_is_over(const struct job_facts *f, unsigned index);
 

@@ -198,7 +198,7 @@ static bool is_in(const json_t *job, uint64_t attempt_id, struct place *ret)
 	while (i < j.n_attempts && j.attempts[i] != attempt_id)
 		i++;
 	found = i < j.n_attempts;
-	*ret = (struct place){ .label = j.attempt_id, .index = j.per_pod ? (unsigned)(i / j.per_pod) : 0, .array = j.per_pod > 0 };
+	*ret = (struct place){ .label = j.attempt_id, .index = job_index_of(&j, i), .array = j.per_pod > 0 };
 	job_facts_deinit(&j);
 	return found;
 }

@@ -124,18 +124,13 @@ bool job_is_cancelled(const struct job *j)
 
 /* --- layout -------------------------------------------------------------------------------------------------------------------------- */
 
-static unsigned index_at(const struct job_facts *f, size_t i)
-{
-	return f->per_pod ? (unsigned)(i / f->per_pod) : 0;
-}
-
 static bool is_laid_out(const struct job *j, const struct job_facts *f)
 {
 	size_t at = 0;
 
 	for (size_t i = 0; i < j->bundles.n; i++)
 		for (size_t n = 0; n < j->bundles.v[i]->ids.n; n++, at++)
-			if (at >= f->n_attempts || f->attempts[at] != j->bundles.v[i]->ids.v[n] || index_at(f, at) != i)
+			if (at >= f->n_attempts || f->attempts[at] != j->bundles.v[i]->ids.v[n] || job_index_of(f, at) != i)
 				return false;
 	return at == f->n_attempts;
 }
@@ -155,7 +150,7 @@ void job_take_layout(struct job *j, const struct job_facts *f)
 		bundle_let_go(b);
 	}
 	for (size_t i = 0; i < f->n_attempts; i++)
-		bundle_hold(job_bundle(j, index_at(f, i)), f->attempts[i]);
+		bundle_hold(job_bundle(j, job_index_of(f, i)), f->attempts[i]);
 	for (size_t i = 0; i < members.n; i++) {
 		struct member *m = members.v[i];
 		struct bundle *b = map_get(j->k->holders, &m->a->id, sizeof(m->a->id));
