@@ -27,6 +27,11 @@ def pod():
     return "pod " + socket.gethostname().rpartition("-")[2] if apart else "here"
 
 
+def say(*words):
+    """A line in one write: two threads' print()s tear each other's lines."""
+    os.write(1, (" ".join(map(str, words)) + "\n").encode())
+
+
 # --- messages: a length and bytes -------------------------------------------------------------------------------------------
 
 
@@ -76,7 +81,7 @@ def introduce(s, me):
     other = receive(s).decode()
     if apart and other.endswith(pod()) != (s.getpeername()[0] == s.getsockname()[0]):
         sys.exit(f"{other} is reached at {s.getpeername()[0]} from {s.getsockname()[0]} in {pod()}")
-    print("met", other, flush=True)
+    say("met", other)
     return other.split(" in ")[0]
 
 
@@ -221,7 +226,7 @@ class ParameterServers:
                 for i, p in enumerate(pushed):
                     send(workers[f"worker {i}"], hashlib.sha256(p).digest() + pack(weights))
         except EOFError:  # the workers are done
-            print("served", hashlib.sha256(pack(weights)).hexdigest(), flush=True)
+            say("served", hashlib.sha256(pack(weights)).hexdigest())
             forever()
 
     def work(self, root):
@@ -260,7 +265,7 @@ class Mpi:
             sys.exit("MPI and mpirun's environment number the ranks differently")
         for i, where in enumerate(self.gather(pod().ljust(32).encode())):
             if i != self.rank:
-                print("met rank", i, "in", where.decode().rstrip(), flush=True)
+                say("met rank", i, "in", where.decode().rstrip())
 
     def do(self, name, *args):
         if getattr(self.lib, name)(*args) != 0:
@@ -289,19 +294,19 @@ def main():
         with open(path, "rb") as f:
             data = f.read()
         begin, weights = struct.unpack("<I", data[:4])[0], unpack(data[4:])
-    print(f"rank {gang.rank} of {gang.world} begins at {begin} in {pod()}", flush=True)
+    say(f"rank {gang.rank} of {gang.world} begins at {begin} in {pod()}")
     for step in range(begin, STEPS):
         if step == int(env.get("PAUSE_AT", -1)) and gang.rank == gang.world - 1 and begin == 0:
-            print("paused", flush=True)
+            say("paused")
             forever()
         weights = gang.step(weights, gradient(weights, step, gang.rank, gang.world))
         if gang.rank == 0:
-            print(f"norm={sum(w * w for w in weights)!r} step={step + 1}", flush=True)
+            say(f"norm={sum(w * w for w in weights)!r} step={step + 1}")
         if gang.rank == 0 and path and (step + 1) % EVERY == 0:
             with open(path + ".tmp", "wb") as f:
                 f.write(struct.pack("<I", step + 1) + pack(weights))
             os.replace(path + ".tmp", path)
-    print("weights", hashlib.sha256(pack(weights)).hexdigest(), flush=True)
+    say("weights", hashlib.sha256(pack(weights)).hexdigest())
     if gang.rank == 0:
         with open(sys.argv[2], "wb") as f:
             f.write(pack(weights))
