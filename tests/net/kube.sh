@@ -11,6 +11,12 @@ kube_api() {
 	wait_until 60 test -s "$TRASH/work/$name/port"
 }
 
+# kube_ask NAME METHOD PATH: as somebody else asks; prints the answer.
+kube_ask() {
+	python3 -c 'import sys, urllib.request as r; print(r.urlopen(r.Request(sys.argv[1], method=sys.argv[2])).read().decode())' \
+		"http://127.0.0.1:$(cat "$TRASH/work/$1/port")$3" "$2"
+}
+
 # kube_config NAME [USER]: a kubeconfig of it, on standard output: context `here`, namespace `lab`. USER is what YAML has in a user's braces.
 kube_config() {
 	cat <<-EOF

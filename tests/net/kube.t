@@ -6,7 +6,6 @@ TEST_NEEDS_CAIRN=0
 . "$SRC/tests/net/kube.sh"
 kube_tool
 
-control() { python3 -c 'import sys, urllib.request; urllib.request.urlopen(urllib.request.Request(sys.argv[1], method="POST", data=b""))' "http://127.0.0.1:$(cat "$TRASH/work/$1/port")/_$2"; }
 pods=/api/v1/namespaces/lab/pods
 pod() { printf '{"metadata":{"name":"%s","labels":{"app":"%s"}}}' "$1" "${2:-x}"; }
 add() { local p; for p; do kube call POST "$pods" "$(pod "$p")" >/dev/null || return 1; done; }
@@ -255,7 +254,7 @@ test_expect '410 as an answer, and as an event in mid-stream: listed anew' '
 	watching w --no-stream watch "" v1 pods
 	sees w end
 	faults one <<<"{\"match\": \"GET *watch=1*\", \"do\": \"status\", \"code\": 410, \"reason\": \"Expired\", \"times\": 1}"
-	control one end
+	kube_ask one POST /_end
 	wait_until 60 eval "[ \$(grep -c ^end w.out) -ge 2 ]"
 	unwatch w
 '
@@ -268,7 +267,7 @@ test_expect 'half a frame, nonsense, the same event twice, a stream that ends: n
 		faults one <<<"{\"match\": \"WATCH *\", \"do\": \"$bad\", \"times\": 1}"
 		add "x-$bad" "y-$bad"
 		sees w "added x-$bad" && sees w "added y-$bad"
-		control one end
+		kube_ask one POST /_end
 		add "z-$bad"
 		sees w "added z-$bad"
 		unwatch w

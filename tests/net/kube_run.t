@@ -13,14 +13,12 @@ fresh() { # forgets what was counted
 	: >api/executed
 	rm -rf api/go api/faults api/plays api/broken
 }
-objects() { python3 -c 'import json, sys, urllib.request
-port = open("api/port").read().strip()
-print(len(json.load(urllib.request.urlopen(f"http://127.0.0.1:{port}{sys.argv[1]}"))["items"]))' "$1"; }
-no_jobs() { test "$(objects /apis/batch/v1/namespaces/lab/jobs)" = 0; }
+objects() { kube_ask api GET "$1" >objects.json && json objects.json 'len(d["items"])'; }
+jobs=/apis/batch/v1/namespaces/lab/jobs
+no_jobs() { test "$(objects $jobs)" = 0; }
 # What an engine that was killed after the end of its run leaves goes with its time to live.
-none_but_ended() { python3 -c 'import json, urllib.request
-port = open("api/port").read().strip()
-for job in json.load(urllib.request.urlopen(f"http://127.0.0.1:{port}/apis/batch/v1/namespaces/lab/jobs"))["items"]:
+none_but_ended() { kube_ask api GET $jobs | python3 -c 'import json, sys
+for job in json.load(sys.stdin)["items"]:
     assert job["spec"]["ttlSecondsAfterFinished"] > 0, job
     assert any(c["type"] in ("Complete", "Failed") for c in job["status"].get("conditions", [])), job' 2>none.err; }
 status() { cairn status --json >status.json; }
@@ -318,9 +316,7 @@ held() { # NAME: a run of the small pipeline whose program `a` doesn't end
 	wait_until 60 test -s api/executed
 }
 let_go() { rm -rf api/go; }
-jobs_ended() { test "$(python3 -c 'import json, urllib.request
-items = json.load(urllib.request.urlopen("http://127.0.0.1:%s/apis/batch/v1/namespaces/lab/jobs" % open("api/port").read().strip()))["items"]
-print(sum(not j.get("status", {}).get("conditions") for j in items))')" = 0; }
+jobs_ended() { kube_ask api GET $jobs >jobs.json && test "$(json jobs.json 'sum(not j.get("status", {}).get("conditions") for j in d["items"])')" = 0; }
 
 test_expect 'kill -9 while a Job runs: resume takes it up' '
 	held killed
@@ -339,7 +335,7 @@ test_expect 'kill -9 while a Job runs: resume takes it up' '
 test_expect 'SIGTERM ends the engine alone: what it started goes on' '
 	held told
 	stop told TERM
-	test_is "$(objects /apis/batch/v1/namespaces/lab/jobs)" 1
+	test_is "$(objects $jobs)" 1
 	let_go
 	timeout 60 cairn resume -q
 	test_lines 2 api/made
@@ -393,10 +389,8 @@ held_array() { # NAME: one whose programs all run, and wait
 	wait_until 60 at_least 4 api/executed
 }
 pods() { # of the array of this run: index and name
-	status && python3 -c 'import json, urllib.request
-port, run = open("api/port").read().strip(), json.load(open("status.json"))["run"]["id"]
-url = f"http://127.0.0.1:{port}/api/v1/namespaces/lab/pods?labelSelector=cairn/run%3D{run}"
-for pod in json.load(urllib.request.urlopen(url))["items"]:
+	status && kube_ask api GET "/api/v1/namespaces/lab/pods?labelSelector=cairn/run%3D$(json status.json 'd["run"]["id"]')" | python3 -c 'import json, sys
+for pod in json.load(sys.stdin)["items"]:
     print(pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"], pod["metadata"]["name"])' | sort >pods
 }
 pods_are() { pods && test "$(cut -d" " -f1 pods | tr "\n" " ")" = "$1"; }
@@ -458,7 +452,7 @@ test_expect 'a pod that gets no place is given up, and goes, while the others ru
 test_expect 'a pod of an array that somebody deletes is lost, and its task is made again' '
 	held_array robbed
 	pods
-	curl -s -X DELETE "http://127.0.0.1:$(cat api/port)/api/v1/namespaces/lab/pods/$(sed -n "s/^1 //p" pods)" >/dev/null
+	kube_ask api DELETE "/api/v1/namespaces/lab/pods/$(sed -n "s/^1 //p" pods)" >/dev/null
 	wait_until 60 at_least 2 api/made
 	let_go
 	wait_until 60 is_state succeeded
@@ -494,13 +488,10 @@ test_expect 'what ended while no engine was there, and whose pod is gone, is mad
 	held_array away
 	stop away KILL
 	touch "api/go/t[x=2]"
-	ended_one() { curl -s "http://127.0.0.1:$(cat api/port)/apis/batch/v1/namespaces/lab/jobs" >jobs.json && grep -q "completedIndexes" jobs.json; }
+	ended_one() { kube_ask api GET $jobs >jobs.json && grep -q completedIndexes jobs.json; }
 	wait_until 30 ended_one
 	pods
-	python3 - "$(cat api/port)" "$(sed -n "s/^1 //p" pods)" <<-"E"
-		import sys, urllib.request
-		urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{sys.argv[1]}/api/v1/namespaces/lab/pods/{sys.argv[2]}", method="DELETE"))
-	E
+	kube_ask api DELETE "/api/v1/namespaces/lab/pods/$(sed -n "s/^1 //p" pods)" >/dev/null
 	wait_until 30 pods_are "0 2 3 "
 	let_go
 	timeout 60 cairn resume -q
@@ -522,7 +513,7 @@ test_expect 'a pod that has ended goes when the rest of its Job takes long' '
 	held_array slow
 	touch "api/go/t[x=2]"
 	wait_until 60 pods_are "0 2 3 "
-	test_is "$(objects /apis/batch/v1/namespaces/lab/jobs)" 1
+	test_is "$(objects $jobs)" 1
 	let_go
 	wait_until 60 is_state succeeded
 	test_is "$(attempts)" "1:1 2:1 3:1 4:1"
@@ -600,7 +591,7 @@ test_expect 'the API server is away for a while: nothing fails, and it is told' 
 	kill -STOP "$(cat api/pid)"
 	printf "{\"match\": \"GET *\", \"times\": 60, \"do\": \"status\", \"code\": 503}\n" | faults
 	kill -CONT "$(cat api/pid)"
-	python3 -c "import urllib.request; urllib.request.urlopen(urllib.request.Request(\"http://127.0.0.1:$(cat api/port)/_end\", method=\"POST\", data=b\"\"))"
+	kube_ask api POST /_end
 	wait_until 30 words "does not answer, what runs there goes on"
 	rm api/faults
 	let_go
@@ -677,7 +668,7 @@ test_expect --needs curl 'logs -f --server that breaks off says why, once; who c
 	start deaf curl -sSN "$(cat served.url)/api/v1/runs/last/log?task=t&follow=true"
 	for f in hears deaf; do wait_until 60 grep -q "line 3" $f.out; done
 	faults <<-E
-		{"match": "GET *pods?*cairn/attempt*", "times": 100, "do": "status", "code": 403, "reason": "Forbidden", "message": "no more looking"}
+		{"match": "GET *pods?*cairn%2Fattempt*", "times": 100, "do": "status", "code": 403, "reason": "Forbidden", "message": "no more looking"}
 	E
 	rm -rf api/go
 	for f in hears deaf; do wait_until 60 test -s $f.rc; done
