@@ -306,14 +306,15 @@ static int follow_all(struct printing *p, struct err *err)
 /* Of its Job; 0: there is none, or we may not know. The pods of one that attempts share are not nodes of this attempt. */
 static int nodes_of(struct pod_log *l, uint64_t attempt_id, unsigned *ret, struct err *err)
 {
+	_cleanup_(freep) char *selector = kube_selector(l->cluster.profile.project, KUBE_LABEL_ATTEMPT "=%llu", (unsigned long long)attempt_id);
 	_cleanup_(str_deinit) struct str path = { 0 };
 	struct kube_call call = { .method = "GET" };
 	struct err why = { 0 };
 	int r;
 
 	kube_add_path(&path, "batch", "v1", l->cluster.access.namespace_, "jobs", NULL);
-	str_addf(&path, "?limit=10&labelSelector=" KUBE_LABEL_MANAGED "%%3Dcairn%%2C" KUBE_LABEL_PROJECT "%%3D%s%%2C" KUBE_LABEL_ATTEMPT "%%3D%llu", l->cluster.profile.project,
-		 (unsigned long long)attempt_id);
+	str_add(&path, "?limit=10&");
+	kube_add_selector(&path, selector);
 	call.path = path.s;
 	r = kube_do(l->cluster.client, &call, &why);
 	if (r == 0) {

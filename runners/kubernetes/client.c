@@ -479,3 +479,9 @@ void kube_add_path(struct str *out, const char *group, const char *version, cons
 		http_escape(out, name, strlen(name), false);
 	}
 }
+
+void kube_add_selector(struct str *out, const char *selector)
+{
+	str_add(out, "labelSelector=");
+	http_escape(out, selector, strlen(selector), false);
+}

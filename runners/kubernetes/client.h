@@ -63,6 +63,8 @@ void kube_call_deinit(struct kube_call *call);
 
 /* "/apis/batch/v1/namespaces/NS/jobs/NAME": group "" is the core, NS or NAME NULL leave their part out. Escaped. */
 void kube_add_path(struct str *out, const char *group, const char *version, const char *ns, const char *resource, const char *name);
+/* "labelSelector=…" of a query, escaped. */
+void kube_add_selector(struct str *out, const char *selector);
 
 /* How many requests went out so far, retries counted. */
 uint64_t kube_client_requests(const struct kube_client *c);

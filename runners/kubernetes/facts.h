@@ -44,6 +44,11 @@ struct pod_facts {
 	char other_name[64];	     /* of another container (a template's) that failed, or can't start; "" none */
 	struct container_facts other;
 };
+/* Its node says so; it may be gone without. */
+static inline bool pod_is_over(const struct pod_facts *f)
+{
+	return f->phase == POD_SUCCEEDED || f->phase == POD_FAILED;
+}
 struct job_facts {
 	char uid[64], name[254], version[32];
 	uint64_t attempt_id;

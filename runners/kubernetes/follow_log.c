@@ -146,25 +146,19 @@ struct place {
 	bool array; /* the index tells pods of one Job apart that have nothing else in common */
 };
 
-static void use_selector(struct str *path, const char *project)
-{
-	str_addf(path, "labelSelector=" KUBE_LABEL_MANAGED "%%3Dcairn%%2C" KUBE_LABEL_PROJECT "%%3D%s", project);
-}
-
 /* The newest one. 0: none is there (yet). */
 static int find_pod(struct follower *f, const char *project, const struct place *at, struct pod_facts *ret, struct err *err)
 {
 	_cleanup_(str_deinit) struct str path = { 0 };
+	_cleanup_(freep) char *selector = at->array ? kube_selector(project, KUBE_LABEL_ATTEMPT "=%llu," KUBE_INDEX "=%u", (unsigned long long)at->label, at->index) :
+						      kube_selector(project, KUBE_LABEL_ATTEMPT "=%llu", (unsigned long long)at->label);
 	struct kube_call call = { .method = "GET" };
 	const json_t *items;
 	int found = 0;
 
 	kube_add_path(&path, "", "v1", f->ns, "pods", NULL);
 	str_add(&path, "?limit=1000&");
-	use_selector(&path, project);
-	str_addf(&path, "%%2C" KUBE_LABEL_ATTEMPT "%%3D%llu", (unsigned long long)at->label);
-	if (at->array)
-		str_addf(&path, "%%2C" KUBE_INDEX "%%3D%u", at->index);
+	kube_add_selector(&path, selector);
 	call.path = path.s;
 	if (kube_do(f->c, &call, err) < 0) {
 		kube_call_deinit(&call);
@@ -206,6 +200,7 @@ static bool is_in(const json_t *job, uint64_t attempt_id, struct place *ret)
 /* A Job for several attempts is labelled with the first; all Jobs of the project, page by page. */
 static int find_place(struct follower *f, const char *project, uint64_t attempt_id, struct place *ret, struct err *err)
 {
+	_cleanup_(freep) char *selector = kube_selector(project, NULL);
 	_cleanup_(str_deinit) struct str next = { 0 };
 	int found = 0;
 
@@ -217,7 +212,7 @@ static int find_place(struct follower *f, const char *project, uint64_t attempt_
 
 		kube_add_path(&path, "batch", "v1", f->ns, "jobs", NULL);
 		str_add(&path, "?limit=500&");
-		use_selector(&path, project);
+		kube_add_selector(&path, selector);
 		if (next.len)
 			str_addf(&path, "&continue=%s", next.s);
 		call.path = path.s;

@@ -1,4 +1,5 @@
 /* Names, labels and the Job itself. What is in its pod is in job_pod.c (containers), job_volumes.c, job_placement.c and job_cloud.c (where it runs). */
+#include <stdarg.h>
 #include "runners/kubernetes/job_internal.h"
 
 #define NAME_MAX_ 52	/* leaves room for "-<index>-<five characters>" in the 63 of a pod's name */
@@ -52,6 +53,21 @@ char *kube_job_owner(const struct kube_profile *p, const struct runner_attempt *
 	char hex[DIGEST_HEX_MAX];
 
 	return xasprintf("%s/%s/%llu/%s", p->project, a->run_id, (unsigned long long)a->id, digest_hex(a->key, hex));
+}
+
+char *kube_selector(const char *project, const char *fmt, ...)
+{
+	struct str s = { 0 };
+	char more[512] = "";
+	va_list ap;
+
+	if (fmt) {
+		va_start(ap, fmt);
+		vsnprintf(more, sizeof(more), fmt, ap);
+		va_end(ap);
+	}
+	str_addf(&s, KUBE_LABEL_MANAGED "=cairn," KUBE_LABEL_PROJECT "=%s%s%s", project, *more ? "," : "", more);
+	return str_take(&s);
 }
 
 /* A label's value: what isn't one becomes a slug of it. */

@@ -36,7 +36,6 @@
 #define KUBE_STORE_CA "/etc/cairn/ca/ca.crt" /* where the sidecar finds store_ca: its CAIRN_STORE_CA */
 #define KUBE_NOTE_ATTEMPTS "cairn/attempts" /* annotation of pods and Jobs for several attempts: their ids, those of a pod "12 13 14", of several pods "12 13,14 15" */
 #define KUBE_INDEX "batch.kubernetes.io/job-completion-index" /* label and annotation of an Indexed Job's pods, by Kubernetes */
-#define KUBE_POD_ATTEMPTS_MAX 256	/* in a pod, as init/protocol.h has it */
 #define KUBE_JOB_ATTEMPTS_MAX 1024
 #define KUBE_ARRAY_DEFAULT 64
 #define KUBE_MAIN "main"
@@ -66,6 +65,8 @@ struct kube_profile {
 /* "train-fold-0-3f2a…": at most 52 characters, a DNS label, the same for the same run, task and attempt number. */
 void kube_job_name(const struct runner_attempt *a, char ret[64]);
 char *kube_job_owner(const struct kube_profile *p, const struct runner_attempt *a); /* the caller frees */
+/* A label selector for what is made for the project, and (fmt, or NULL) with more labels: KUBE_LABEL_RUN "=%s". The caller frees. */
+char *kube_selector(const char *project, const char *fmt, ...) _printf_(2, 3);
 
 struct kube_job {
 	const struct kube_profile *profile;

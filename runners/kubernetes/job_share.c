@@ -1,4 +1,5 @@
 /* Which attempts share a Job, and which of these a pod (kube_job_room()). */
+#include "runners/kubernetes/init/protocol.h"
 #include "runners/kubernetes/job_internal.h"
 
 /* Each pod reads the specification of all: of so many inputs and outputs in it, at most. */
@@ -49,7 +50,7 @@ void kube_job_room(const struct kube_profile *p, const struct runner_attempt *a,
 	*ret = (struct kube_room){ .pods = 1, .per_pod = 1 };
 	if (a->gang.nodes > 1)
 		return;
-	ret->per_pod = MIN(MAX((size_t)a->pack, (size_t)1), (size_t)KUBE_POD_ATTEMPTS_MAX);
+	ret->per_pod = MIN(MAX((size_t)a->pack, (size_t)1), (size_t)INIT_PROGRAMS_MAX);
 	most = MIN(most, SHARED_PATHS_MAX / paths) / ret->per_pod;
 	ret->pods = MAX(MIN((size_t)(p->array ? p->array : KUBE_ARRAY_DEFAULT), most), (size_t)1);
 	if (ret->pods > 1 && is_queued(p, a))

@@ -98,12 +98,6 @@ static bool judge_memory(const struct pod_facts *p, struct kube_verdict *v)
 	return false;
 }
 
-/* The pod's end was asked for, and its node was there to say how it went, or wasn't. */
-static bool is_confirmed(const struct pod_facts *p)
-{
-	return p->phase == POD_SUCCEEDED || p->phase == POD_FAILED;
-}
-
 static bool judge_disruption(const struct pod_facts *p, struct kube_verdict *v)
 {
 	const char *d = p->disruption, *node = or_else(p->node, "its node");
@@ -113,7 +107,7 @@ static bool judge_disruption(const struct pod_facts *p, struct kube_verdict *v)
 	if (str_eq(d, "DeletionByPodGC")) {
 		end_as(v, FAILURE_LOST);
 		say(v, "%s is gone, and the pod with it", node);
-	} else if (str_eq(d, "DeletionByTaintManager") && !is_confirmed(p)) {
+	} else if (str_eq(d, "DeletionByTaintManager") && !pod_is_over(p)) {
 		end_as(v, FAILURE_LOST);
 		say(v, "%s does not answer any more: nobody knows how it ended", node);
 	} else {
@@ -325,7 +319,7 @@ static bool has_ended(const struct pod_facts *p, int64_t now_ns)
 {
 	if (p->gone)
 		return true;
-	if (p->phase != POD_SUCCEEDED && p->phase != POD_FAILED)
+	if (!pod_is_over(p))
 		return false;
 	return p->sidecar.state != CONTAINER_RUNNING || now_ns - p->main.ended_ns > SIDECAR_LATE_NS;
 }
@@ -335,7 +329,7 @@ static void judge_pod(const struct job_facts *job, const struct pod_facts *p, in
 	*v = (struct kube_verdict){ .exit_code = -1 };
 	if (has_ended(p, now_ns)) {
 		judge_end(job, p, v);
-	} else if (p->main.state == CONTAINER_TERMINATED || p->phase == POD_SUCCEEDED || p->phase == POD_FAILED) {
+	} else if (p->main.state == CONTAINER_TERMINATED || pod_is_over(p)) {
 		v->stage = STAGE_SAVING;
 		v->since_ns = p->main.ended_ns;
 	} else if (p->main.state == CONTAINER_RUNNING) {

@@ -194,7 +194,7 @@ int inbox_open(struct kube *k, struct err *err);
 void inbox_close(struct kube *k); /* after this nothing comes */
 
 /* runner_look.c */
-void job_look(struct job *j);
+void job_look(struct job *j); /* it may be gone after this, like what bundle_look() has looked at */
 void bundle_look(struct bundle *b);
 void bundle_impose(struct bundle *b, enum failure_class class, const char *fmt, ...) _printf_(3, 4);
 void runner_look_all(struct kube *k);

@@ -184,7 +184,7 @@ static void give_up_pods(struct bundle *b, int64_t now_ns)
 	for (size_t i = 0; i < b->pods.n; i++) {
 		struct pod_facts *f = &b->pods.v[i]->f;
 
-		if (f->deleted_ns && f->phase != POD_SUCCEEDED && f->phase != POD_FAILED && now_ns > f->deleted_ns + b->k->o.lost_within_ns)
+		if (f->deleted_ns && !pod_is_over(f) && now_ns > f->deleted_ns + b->k->o.lost_within_ns)
 			f->gone = true;
 	}
 }
@@ -259,14 +259,18 @@ static void look_there(struct bundle *b)
 	say_why(b, &v);
 }
 
+static void look_open(struct bundle *b)
+{
+	if (b->state == BUNDLE_OPEN && b->j->state == JOB_THERE)
+		look_there(b);
+}
+
 void bundle_look(struct bundle *b)
 {
 	if (atomic_load(&b->k->closing))
 		return;
-	if (b->state == BUNDLE_OPEN && b->j->state == JOB_THERE)
-		look_there(b);
-	if (b->state == BUNDLE_REPORTED || b->members.n == 0)
-		job_settle(b->j);
+	look_open(b);
+	job_settle(b->j);
 }
 
 /* --- one Job ---------------------------------------------------------------------------------------------------------------------------------- */
@@ -317,17 +321,15 @@ static void look_paused(struct job *j)
 
 void job_look(struct job *j)
 {
-	uint64_t id = j->id;
-	struct kube *k = j->k;
-
-	if (atomic_load(&k->closing))
+	if (atomic_load(&j->k->closing))
 		return;
 	if (j->state == JOB_PAUSED)
 		look_paused(j);
-	else if (j->state == JOB_MAKING && k->trouble && !job_is_cancelled(j))
-		tell_job(j, k->trouble);
-	for (size_t i = 0; (j = map_get(k->known, &id, sizeof(id))) && i < j->bundles.n; i++) /* a look may be its end */
-		bundle_look(j->bundles.v[i]);
+	else if (j->state == JOB_MAKING && j->k->trouble && !job_is_cancelled(j))
+		tell_job(j, j->k->trouble);
+	for (size_t i = 0; i < j->bundles.n; i++)
+		look_open(j->bundles.v[i]);
+	job_settle(j);
 }
 
 /* What is held waits for the list of Jobs. */

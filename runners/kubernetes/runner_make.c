@@ -317,17 +317,12 @@ static void delete_pod(struct bundle *b, struct pod *p, bool at_once)
 	pool_submit(b->k->pool, run_deletion, deletion_done, d);
 }
 
-static bool is_over(const struct pod_facts *f)
-{
-	return f->phase == POD_SUCCEEDED || f->phase == POD_FAILED;
-}
-
 void bundle_delete_pods(struct bundle *b, bool at_once)
 {
 	for (size_t i = 0; i < b->pods.n; i++) {
 		struct pod *p = b->pods.v[i];
 
-		if (!p->f.gone && !is_over(&p->f) && p->end_asked < (at_once ? POD_KILLED : POD_TOLD))
+		if (!p->f.gone && !pod_is_over(&p->f) && p->end_asked < (at_once ? POD_KILLED : POD_TOLD))
 			delete_pod(b, p, at_once);
 	}
 }
@@ -335,7 +330,7 @@ void bundle_delete_pods(struct bundle *b, bool at_once)
 void bundle_forget_pods(struct bundle *b)
 {
 	for (size_t i = 0; i < b->pods.n; i++)
-		if (!b->pods.v[i]->f.gone && is_over(&b->pods.v[i]->f) && b->pods.v[i]->end_asked == POD_LEFT_ALONE)
+		if (!b->pods.v[i]->f.gone && pod_is_over(&b->pods.v[i]->f) && b->pods.v[i]->end_asked == POD_LEFT_ALONE)
 			delete_pod(b, b->pods.v[i], false);
 }
 
@@ -441,6 +436,7 @@ static bool is_done(struct kube *k, const struct job_facts *f)
 static int delete_page(struct kube_client *c, const char *ns, const char *project, const char *run_id, int64_t timeout_ns,
 		       bool (*picked)(struct kube *k, const struct job_facts *f), struct kube *k, size_t *ret_n, struct err *err)
 {
+	_cleanup_(freep) char *selector = kube_selector(project, KUBE_LABEL_RUN "=%s", run_id);
 	_cleanup_(str_deinit) struct str path = { 0 };
 	struct kube_call call = { .method = "GET", .timeout_ns = timeout_ns, .accept = KUBE_METADATA_LIST };
 	const json_t *items;
@@ -448,7 +444,8 @@ static int delete_page(struct kube_client *c, const char *ns, const char *projec
 
 	*ret_n = 0;
 	kube_add_path(&path, "batch", "v1", ns, "jobs", NULL);
-	str_addf(&path, "?limit=%d&labelSelector=" KUBE_LABEL_MANAGED "%%3Dcairn%%2C" KUBE_LABEL_PROJECT "%%3D%s%%2C" KUBE_LABEL_RUN "%%3D%s", JOBS_A_PAGE, project, run_id);
+	str_addf(&path, "?limit=%d&", JOBS_A_PAGE);
+	kube_add_selector(&path, selector);
 	call.path = path.s;
 	r = kube_do(c, &call, err);
 	items = r == 0 ? json_object_get(call.json, "items") : NULL;

@@ -104,10 +104,7 @@ static void take_job(struct kube *k, struct news *n)
 	if (j->state == JOB_SEEN)
 		job_take_layout(j, &j->f);
 	j->gone |= n->event == KUBE_DELETED;
-	job_settle(j);
-	j = map_get(k->known, &id, sizeof(id));
-	if (j)
-		job_look(j);
+	job_look(j);
 }
 
 static struct pod *pod_of(struct bundle *b, const char *uid)
@@ -280,7 +277,7 @@ int runner_watch(struct kube *k, const char *run_id, struct err *err)
 
 	if (k->run_id)
 		return 0;
-	selector = xasprintf(KUBE_LABEL_MANAGED "=cairn," KUBE_LABEL_PROJECT "=%s," KUBE_LABEL_RUN "=%s", k->o.profile->project, run_id);
+	selector = kube_selector(k->o.profile->project, KUBE_LABEL_RUN "=%s", run_id);
 	k->jobs = (struct view){ .k = k, .kind = NEWS_JOB };
 	k->pods = (struct view){ .k = k, .kind = NEWS_POD };
 	if (watch(k, &k->jobs, "batch", "jobs", selector, err) < 0 || watch(k, &k->pods, "", "pods", selector, err) < 0)

@@ -26,7 +26,7 @@ struct kube_watch {
 	struct kube_client *client;
 	struct kube_watch_options o;
 	struct str path; /* without a query */
-	char *selector;	 /* escaped, or NULL */
+	char *selector;	 /* as a query has it, or NULL */
 	pthread_t thread;
 	atomic_bool stop;
 	pthread_mutex_t lock;
@@ -84,7 +84,7 @@ static void add_query(struct kube_watch *w, struct str *path, const char *fmt, .
 	str_addv(path, fmt, ap);
 	va_end(ap);
 	if (w->selector)
-		str_addf(path, "&labelSelector=%s", w->selector);
+		str_addf(path, "&%s", w->selector);
 }
 
 static void tell_items(struct kube_watch *w, const json_t *list)
@@ -360,7 +360,7 @@ int kube_watch_new(const struct kube_access *a, const struct kube_watch_options 
 	w->version = xstrdup("");
 	kube_add_path(&w->path, o->group, o->version, o->ns, o->resource, NULL);
 	if (o->label_selector) {
-		http_escape(&escaped, o->label_selector, strlen(o->label_selector), false);
+		kube_add_selector(&escaped, o->label_selector);
 		w->selector = str_take(&escaped);
 	}
 	pthread_mutex_init(&w->lock, NULL);
