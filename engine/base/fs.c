@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/statfs.h>
 #include "base/fs.h"
@@ -113,6 +114,15 @@ int fs_temp_at(int dir_fd, const char *path, mode_t mode, int *ret_fd, char **re
 			return fs_errno(err, "cannot write", path);
 	}
 	return err_set(err, ERR_EXISTS, "cannot find a free temporary name beside %s", path);
+}
+
+int fs_unnamed_at(int dir_fd, const char *dir, struct err *err)
+{
+	int fd = dir_fd != -1 ? openat(dir_fd, dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : -1;
+
+	if (fd < 0)
+		fd = memfd_create("cairn", MFD_CLOEXEC);
+	return fd < 0 ? err_errno(err, "cannot make a temporary file") : fd;
 }
 
 int fs_sync_dir_at(int dir_fd, const char *path, struct err *err)

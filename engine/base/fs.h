@@ -47,6 +47,9 @@ int fs_write_all(int fd, const void *bytes, size_t n, struct err *err);
 /* A file of this process's own beside `path`'s last component, opened O_RDWR|O_EXCL|O_CLOEXEC; *ret_name is the path
  * relative to dir_fd (free it). Rename it into place, or unlink it. */
 int fs_temp_at(int dir_fd, const char *path, mode_t mode, int *ret_fd, char **ret_name, struct err *err);
+/* A file without a name that goes when it is closed, on the disk of dir_fd's directory `dir`; in memory where there is none (dir_fd -1) or it can't have one. The descriptor,
+ * O_RDWR|O_CLOEXEC; -1. */
+int fs_unnamed_at(int dir_fd, const char *dir, struct err *err);
 int fs_sync_dir_at(int dir_fd, const char *path, struct err *err);
 
 /* --- directories ------------------------------------------------------------------------------------------------- */

@@ -5,7 +5,6 @@
  */
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/mman.h>
 #include "base/fs.h"
 #include "storage/remote/internal.h"
 #include "storage/transfer.h"
@@ -269,16 +268,6 @@ static int fetch_small(struct fetcher *f, const struct batch *b, struct err *err
 
 /* --- through files ------------------------------------------------------------------------------------------------------------------ */
 
-/* To where bytes go that are decoded first. */
-static int scratch_file(struct remote *r, struct err *err)
-{
-	int fd = r->dir >= 0 ? openat(r->dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : -1;
-
-	if (fd < 0)
-		fd = memfd_create("cairn-fetch", MFD_CLOEXEC);
-	return fd < 0 ? err_errno(err, "cannot make a temporary file") : fd;
-}
-
 /* A file to which bytes come: the store's own, that can become the blob; elsewhere a scratch file. */
 struct landing {
 	int fd;
@@ -290,7 +279,7 @@ static int landing_open(struct fetcher *f, struct landing *l, struct err *err)
 	*l = (struct landing){ .fd = -1 };
 	if (f->to->ops->open_temp)
 		return f->to->ops->open_temp(f->to, &l->fd, &l->temp, err);
-	l->fd = scratch_file(f->r, err);
+	l->fd = fs_unnamed_at(f->r->dir, ".", err); /* decoded from there */
 	return l->fd < 0 ? -1 : 0;
 }
 

@@ -1,7 +1,6 @@
 /* Packs and their indexes. */
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <zstd.h>
 #include "base/fs.h"
@@ -44,13 +43,6 @@ static int read_some(int fd, void *buf, size_t room, uint64_t at, size_t *ret, s
 	return 0;
 }
 
-static int open_temp(int dir_fd)
-{
-	int fd = dir_fd >= 0 ? openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : -1;
-
-	return fd >= 0 ? fd : memfd_create("cairn-pack", MFD_CLOEXEC);
-}
-
 static void make_nonce(uint8_t nonce[NONCE_LEN])
 {
 	for (size_t done = 0; done < NONCE_LEN;) {
@@ -64,9 +56,9 @@ int pack_writer_new(int dir_fd, struct pack_writer **ret, struct err *err)
 {
 	_cleanup_(pack_writer_freep) struct pack_writer *w = xcalloc(1, sizeof(*w));
 
-	w->fd = open_temp(dir_fd);
+	w->fd = fs_unnamed_at(dir_fd, ".", err);
 	if (w->fd < 0)
-		return err_errno(err, "cannot make a pack");
+		return err_wrap(err, "making a pack");
 	make_nonce(w->nonce);
 	if (fs_write_all(w->fd, PACK_MAGIC, PACK_MAGIC_LEN, err) < 0 || fs_write_all(w->fd, w->nonce, NONCE_LEN, err) < 0)
 		return err_wrap(err, "making a pack");

@@ -3,7 +3,6 @@
  * While one pack goes up the next is filled; while some large blobs go up others are hashed. */
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include "base/fs.h"
 #include "base/thread.h"
 #include "storage/remote/internal.h"
@@ -208,12 +207,8 @@ static int encode_loose(struct sender *s, struct loose *l, struct err *err)
 
 	if (!encode_pays_fd(l->p.fd, l->size))
 		return 0;
-	to = s->r->dir >= 0 ? openat(s->r->dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : -1;
-	if (to < 0)
-		to = memfd_create("cairn-zstd", MFD_CLOEXEC);
-	if (to < 0)
-		return err_errno(err, "cannot make a temporary file");
-	if (encode_file(l->p.fd, l->size, to, &stored, err) < 0)
+	to = fs_unnamed_at(s->r->dir, ".", err);
+	if (to < 0 || encode_file(l->p.fd, l->size, to, &stored, err) < 0)
 		return -1;
 	close(l->p.fd);
 	l->p.fd = TAKE_FD(to);
