@@ -6,8 +6,23 @@
 
 #define IO_MAX 1000000 /* of one attempt: more than a gathered directory may have members */
 #define METRICS_READ_MAX 100000
+#define RECORDS_A_PAGE 1000
 
 /* --- from the database ------------------------------------------------------------------------------------------------------ */
+
+/* Attempts of a run: `most` of those whose ids are higher than `after`. */
+struct page {
+	int64_t run, after, most;
+};
+
+static void bind_page(sqlite3_stmt *s, const struct page *p, int64_t last)
+{
+	sqlite3_bind_int64(s, 1, p->run);
+	sqlite3_bind_int64(s, 2, p->after);
+	sqlite3_bind_int64(s, 3, last);
+}
+
+#define OF_PAGE " WHERE attempt.run = ?1 AND attempt.id > ?2 AND attempt.id <= ?3"
 
 /* Rows of several attempts, in their order: which of `v` the row (whose first column is the attempt) belongs to; n: none. */
 static size_t owner(const struct attempt_record *v, size_t n, size_t at, sqlite3_stmt *s)
@@ -19,11 +34,11 @@ static size_t owner(const struct attempt_record *v, size_t n, size_t at, sqlite3
 	return at < n && v[at].row.id == id ? at : n;
 }
 
-static int read_io_of_all(struct db *db, int64_t run, int dir, struct arena *arena, struct attempt_record *v, size_t n, struct err *err)
+static int read_io_of_all(struct db *db, const struct page *p, int dir, struct arena *arena, struct attempt_record *v, size_t n, struct err *err)
 {
 	sqlite3_stmt *s = db_prepare(db,
 				     "SELECT io.attempt, io.name, content.digest, content.kind, content.size FROM attempt JOIN io ON io.attempt = attempt.id"
-				     " JOIN content ON content.id = io.content WHERE attempt.run = ? AND io.dir = ? ORDER BY io.attempt, io.name",
+				     " JOIN content ON content.id = io.content" OF_PAGE " AND io.dir = ?4 ORDER BY io.attempt, io.name",
 				     err);
 	VEC(struct named_content) all = { 0 };
 	VEC(size_t) owners = { 0 };
@@ -32,8 +47,8 @@ static int read_io_of_all(struct db *db, int64_t run, int dir, struct arena *are
 
 	if (!s)
 		return -1;
-	sqlite3_bind_int64(s, 1, run);
-	sqlite3_bind_int(s, 2, dir);
+	bind_page(s, p, v[n - 1].row.id);
+	sqlite3_bind_int(s, 4, dir);
 	while ((r = db_step(db, s, err)) > 0) {
 		struct named_content c = { .name = column_text(s, 1, arena) };
 		size_t found = owner(v, n, at, s);
@@ -58,10 +73,10 @@ static int read_io_of_all(struct db *db, int64_t run, int dir, struct arena *are
 	return r;
 }
 
-static int read_metrics_of_all(struct db *db, int64_t run, struct arena *arena, struct attempt_record *v, size_t n, struct err *err)
+static int read_metrics_of_all(struct db *db, const struct page *p, struct arena *arena, struct attempt_record *v, size_t n, struct err *err)
 {
 	sqlite3_stmt *s = db_prepare(db,
-				     "SELECT metric.attempt, metric.name, metric.value FROM attempt JOIN metric ON metric.attempt = attempt.id WHERE attempt.run = ?"
+				     "SELECT metric.attempt, metric.name, metric.value FROM attempt JOIN metric ON metric.attempt = attempt.id" OF_PAGE
 				     " ORDER BY metric.attempt, metric.name",
 				     err);
 	VEC(struct metric_value) all = { 0 };
@@ -71,7 +86,7 @@ static int read_metrics_of_all(struct db *db, int64_t run, struct arena *arena, 
 
 	if (!s)
 		return -1;
-	sqlite3_bind_int64(s, 1, run);
+	bind_page(s, p, v[n - 1].row.id);
 	while ((r = db_step(db, s, err)) > 0) {
 		struct metric_value m = { column_text(s, 1, arena), sqlite3_column_double(s, 2) };
 		size_t found = owner(v, n, at, s);
@@ -96,18 +111,18 @@ static int read_metrics_of_all(struct db *db, int64_t run, struct arena *arena, 
 	return r;
 }
 
-static int read_results_of_all(struct db *db, int64_t run, struct attempt_record *v, size_t n, struct err *err)
+static int read_results_of_all(struct db *db, const struct page *p, struct attempt_record *v, size_t n, struct err *err)
 {
 	sqlite3_stmt *s = db_prepare(db,
 				     "SELECT attempt.id, result.cacheable, length(key_record.bytes) FROM attempt LEFT JOIN result ON result.attempt = attempt.id"
-				     " LEFT JOIN key_record ON key_record.key = attempt.key WHERE attempt.run = ? ORDER BY attempt.id",
+				     " LEFT JOIN key_record ON key_record.key = attempt.key" OF_PAGE " ORDER BY attempt.id",
 				     err);
 	size_t at = 0;
 	int r;
 
 	if (!s)
 		return -1;
-	sqlite3_bind_int64(s, 1, run);
+	bind_page(s, p, v[n - 1].row.id);
 	while ((r = db_step(db, s, err)) > 0) {
 		size_t found = owner(v, n, at, s);
 
@@ -122,23 +137,53 @@ static int read_results_of_all(struct db *db, int64_t run, struct attempt_record
 	return r;
 }
 
-int record_run_records(struct db *db, int64_t run, struct arena *arena, struct attempt_record **ret, size_t *ret_n, struct err *err)
+static int read_page(struct db *db, const struct page *p, struct arena *arena, struct attempt_record **ret, size_t *ret_n, struct err *err)
 {
+	sqlite3_stmt *s = db_prepare(db, "SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE run = ? AND id > ? ORDER BY id LIMIT ?", err);
 	struct attempt_record *v;
 	struct attempt_row *rows;
 	size_t n;
 
-	if (record_run_attempts(db, run, arena, &rows, &n, err) < 0)
+	if (!s)
+		return -1;
+	bind_page(s, p, p->most);
+	if (read_attempt_rows(db, s, arena, &rows, &n, err) < 0)
 		return -1;
 	v = arena_alloc(arena, (n + 1) * sizeof(*v));
 	for (size_t i = 0; i < n; i++)
 		v[i].row = rows[i];
-	if (n && (read_io_of_all(db, run, 0, arena, v, n, err) < 0 || read_io_of_all(db, run, 1, arena, v, n, err) < 0 ||
-		  read_metrics_of_all(db, run, arena, v, n, err) < 0 || read_results_of_all(db, run, v, n, err) < 0))
+	if (n && (read_io_of_all(db, p, 0, arena, v, n, err) < 0 || read_io_of_all(db, p, 1, arena, v, n, err) < 0 ||
+		  read_metrics_of_all(db, p, arena, v, n, err) < 0 || read_results_of_all(db, p, v, n, err) < 0))
 		return -1;
 	*ret = v;
 	*ret_n = n;
 	return 0;
+}
+
+int record_run_records(struct db *db, int64_t run, struct arena *arena, struct attempt_record **ret, size_t *ret_n, struct err *err)
+{
+	const struct page all = { .run = run, .most = -1 };
+
+	return read_page(db, &all, arena, ret, ret_n, err);
+}
+
+int record_each_record(struct db *db, int64_t run, int (*fn)(void *arg, const struct attempt_record *r, struct err *err), void *arg, struct err *err)
+{
+	struct page p = { .run = run, .most = RECORDS_A_PAGE };
+	size_t n;
+	int r;
+
+	do {
+		_cleanup_(arena_freep) struct arena *arena = arena_new();
+		struct attempt_record *v;
+
+		r = read_page(db, &p, arena, &v, &n, err);
+		for (size_t i = 0; i < n && r == 0; i++) {
+			r = fn(arg, &v[i], err);
+			p.after = v[i].row.id;
+		}
+	} while (r == 0 && n == RECORDS_A_PAGE);
+	return r;
 }
 
 struct content_id attempt_key_record(const struct attempt_record *r)

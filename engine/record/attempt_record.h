@@ -22,6 +22,8 @@ struct attempt_record {
 
 /* Of the run, in the order of their ids. A few queries, whatever their number. */
 int record_run_records(struct db *db, int64_t run, struct arena *arena, struct attempt_record **ret, size_t *ret_n, struct err *err);
+/* Each of them in turn, however many there are; what it points to is gone after the call. fn's result other than 0 stops and is returned; it may ask the database. */
+int record_each_record(struct db *db, int64_t run, int (*fn)(void *arg, const struct attempt_record *r, struct err *err), void *arg, struct err *err);
 /* Appends one line with its newline. */
 void attempt_record_encode(const struct attempt_record *r, struct str *out);
 /* A line without its newline. ERR_INVALID. */

@@ -1,8 +1,10 @@
 /* The run manifest as canonical JSON: writing. manifest_read.c reads it. */
 #include <string.h>
+#include "base/fs.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "record/environment.h"
+#include "record/internal.h"
 #include "record/manifest.h"
 
 #define FORMAT 1
@@ -23,14 +25,58 @@ static json_t *json_text(const char *s)
 	return s ? json_name(s, strlen(s)) : json_null();
 }
 
-static int store_attempts(struct store *s, const struct manifest *m, struct content_id *ret, struct err *err)
-{
-	_cleanup_(str_deinit) struct str out = { 0 };
+/* --- attempts ------------------------------------------------------------------------------------------------------------------------- */
 
-	for (size_t i = 0; i < m->n_attempts; i++)
-		attempt_record_encode(&m->attempts[i], &out);
-	return content_put_bytes(s, out.len ? out.s : "", out.len, ret, err);
+#define WRITE_BYTES (256 * KIB)
+
+struct attempts_writer {
+	struct str lines; /* not written yet */
+	int fd;		  /* -1: nothing was written yet */
+	const struct db *db;
+};
+
+static int write_lines(struct attempts_writer *w, struct err *err)
+{
+	if (w->fd < 0) {
+		_cleanup_(freep) char *dir = fs_dirname(w->db->path);
+
+		w->fd = fs_unnamed_at(AT_FDCWD, dir, err);
+	}
+	if (w->fd < 0 || fs_write_all(w->fd, w->lines.s, w->lines.len, err) < 0)
+		return -1;
+	w->lines.len = 0;
+	return 0;
 }
+
+static int add_attempt(void *arg, const struct attempt_record *r, struct err *err)
+{
+	struct attempts_writer *w = arg;
+
+	attempt_record_encode(r, &w->lines);
+	return w->lines.len < WRITE_BYTES ? 0 : write_lines(w, err);
+}
+
+/* A few lines don't need a file. */
+static int put_lines(struct attempts_writer *w, struct store *s, struct content_id *ret, struct err *err)
+{
+	if (w->fd < 0)
+		return content_put_bytes(s, w->lines.len ? w->lines.s : "", w->lines.len, ret, err);
+	return write_lines(w, err) < 0 ? -1 : content_put_fd(s, w->fd, ret, err);
+}
+
+int manifest_put_attempts(struct db *db, struct store *s, int64_t run, struct content_id *ret, struct err *err)
+{
+	struct attempts_writer w = { .fd = -1, .db = db };
+	int r = record_each_record(db, run, add_attempt, &w, err);
+
+	if (r == 0)
+		r = put_lines(&w, s, ret, err);
+	str_deinit(&w.lines);
+	fd_closep(&w.fd);
+	return r < 0 ? err_wrap(err, "keeping the run's attempts") : 0;
+}
+
+/* --- the manifest --------------------------------------------------------------------------------------------------------------------- */
 
 static json_t *named_list(const struct manifest *m)
 {
@@ -136,11 +182,10 @@ int manifest_store(struct store *s, const struct manifest *m, struct digest *ret
 	char hex[DIGEST_HEX_MAX];
 	_cleanup_(str_deinit) struct str out = { 0 };
 	const struct run_row *r = m->run;
-	struct content_id attempts;
 	json_t *o;
 
-	if (store_attempts(s, m, &attempts, err) < 0 || store_sync(s, err) < 0)
-		return err_wrap(err, "keeping the run's attempts");
+	if (store_sync(s, err) < 0)
+		return err_wrap(err, "keeping what the run's manifest names");
 	o = json_object();
 	json_object_set_new(o, "cairn_manifest", json_integer(FORMAT));
 	json_object_set_new(o, "run", json_text(r->id));
@@ -160,7 +205,7 @@ int manifest_store(struct store *s, const struct manifest *m, struct digest *ret
 	json_object_set_new(o, "inputs", named_list(m));
 	json_object_set_new(o, "code", code_list(m));
 	json_object_set_new(o, "results", json_id(&m->results));
-	json_object_set_new(o, "attempts", json_id(&attempts));
+	json_object_set_new(o, "attempts", json_id(&m->attempts_blob));
 	json_object_set_new(o, "steps", steps_json(m));
 	json_object_set_new(o, "tools", variables_json(m->tools, m->n_tools));
 	json_object_set_new(o, "environment", environment_json());

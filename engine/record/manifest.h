@@ -42,15 +42,14 @@ struct manifest {
 	size_t n_steps;
 	const struct manifest_variable *tools; /* what each declared tool said: "python3 --version" → "Python 3.11.2" */
 	size_t n_tools;
-	/* manifest_store: executed in this run. */
-	const struct attempt_record *attempts;
-	size_t n_attempts;
-	/* manifest_load: where they are (manifest_each_attempt), and the canonical JSON of record/environment.h. */
-	struct content_id attempts_blob;
+	struct content_id attempts_blob; /* executed in this run (manifest_put_attempts, manifest_each_attempt) */
+	/* manifest_load: the canonical JSON of record/environment.h. */
 	const char *environment_json;
 };
-/* Stores attempts as a blob, makes all that was put so far durable, then stores the manifest; sets *ret to the run hash. The caller calls store_sync after it. The
- * environment's fingerprint (record/environment.h) is gathered here. */
+/* The run's attempts as a blob: lines of record/attempt_record.h. Of any number: they go through a file beside the database. */
+int manifest_put_attempts(struct db *db, struct store *s, int64_t run, struct content_id *ret, struct err *err);
+/* Makes all that was put so far durable, then stores the manifest; sets *ret to the run hash. The caller calls store_sync after it. The environment's fingerprint
+ * (record/environment.h) is gathered here. */
 int manifest_store(struct store *s, const struct manifest *m, struct digest *ret, struct err *err);
 /* Decoded into arena-held structs; `run` is filled too (its rowid is 0). Bytes that aren't those of the hash are ERR_CORRUPT. */
 int manifest_load(struct store *s, const struct digest *hash, struct arena *arena, struct manifest *ret, struct err *err);

@@ -74,24 +74,33 @@ static int add_tools(struct run *r, const struct plan_pin *pins, size_t n, struc
 
 /* --- the manifest ------------------------------------------------------------------------------------------------------------------ */
 
-/* Key records by which `why` compares: those of results that others may take are in the store already. */
-static int keep_key_records(struct run *r, const struct manifest *m, struct err *err)
+struct key_keeper {
+	struct run *r;
+	bool published; /* all that others may take */
+	struct str bytes;
+};
+
+static int keep_key_record(void *arg, const struct attempt_record *a, struct err *err)
 {
-	_cleanup_(str_deinit) struct str bytes = { 0 };
-	struct err first;
-	bool published = publisher_failed(r->publisher, &first) == 0;
+	struct key_keeper *k = arg;
+	const struct run_context *ctx = k->r->ctx;
 	struct content_id id;
 
-	for (size_t i = 0; i < m->n_attempts; i++) {
-		const struct attempt_record *a = &m->attempts[i];
+	if (!a->key_record_bytes || (a->cacheable && k->published))
+		return 0;
+	str_reset(&k->bytes);
+	return record_key_bytes(ctx->db, &a->row.key, &k->bytes, err) < 0 ? -1 : content_put_bytes(ctx->store, k->bytes.s, k->bytes.len, &id, err);
+}
 
-		if (!a->key_record_bytes || (a->cacheable && published))
-			continue;
-		str_reset(&bytes);
-		if (record_key_bytes(r->ctx->db, &a->row.key, &bytes, err) < 0 || content_put_bytes(r->ctx->store, bytes.s, bytes.len, &id, err) < 0)
-			return -1;
-	}
-	return 0;
+/* Key records by which `why` compares: those of results that others may take are in the store already. */
+static int keep_key_records(struct run *r, struct err *err)
+{
+	struct err first;
+	struct key_keeper k = { .r = r, .published = publisher_failed(r->publisher, &first) == 0 };
+	int ret = record_each_record(r->ctx->db, r->row.rowid, keep_key_record, &k, err);
+
+	str_deinit(&k.bytes);
+	return ret;
 }
 
 static int fill_manifest(struct run *r, struct manifest *m, struct err *err)
@@ -100,7 +109,6 @@ static int fill_manifest(struct run *r, struct manifest *m, struct err *err)
 	const struct plan_pin *pins = plan_pins(r->plan, &n_pins);
 	struct manifest_input *in = arena_alloc(r->arena, (n_pins + 1) * sizeof(*in));
 	struct manifest_code *code = arena_alloc(r->arena, (n_pins + 1) * sizeof(*code));
-	struct attempt_record *attempts;
 
 	for (size_t i = 0; i < n_pins; i++) {
 		if (str_has_prefix(pins[i].name, "code:"))
@@ -111,9 +119,6 @@ static int fill_manifest(struct run *r, struct manifest *m, struct err *err)
 	m->inputs = in;
 	m->code = code;
 	add_steps(r, m);
-	if (record_run_records(r->ctx->db, r->row.rowid, r->arena, &attempts, &m->n_attempts, err) < 0)
-		return -1;
-	m->attempts = attempts;
 	return add_tools(r, pins, n_pins, m, err);
 }
 
@@ -123,8 +128,8 @@ static int write_manifest(struct run *r, struct err *err)
 	const struct run_context *ctx = r->ctx;
 	struct manifest m = { .run = &r->row, .pipeline_tree = r->row.pipeline_blob };
 
-	if (plan_store_results(r->plan, ctx->store, &m.results, err) < 0 || fill_manifest(r, &m, err) < 0 || keep_key_records(r, &m, err) < 0 ||
-	    manifest_store(ctx->store, &m, &r->row.hash, err) < 0)
+	if (plan_store_results(r->plan, ctx->store, &m.results, err) < 0 || fill_manifest(r, &m, err) < 0 || keep_key_records(r, err) < 0 ||
+	    manifest_put_attempts(ctx->db, ctx->store, r->row.rowid, &m.attempts_blob, err) < 0 || manifest_store(ctx->store, &m, &r->row.hash, err) < 0)
 		return -1;
 	if (!r->interrupted)
 		r->row.results = m.results;

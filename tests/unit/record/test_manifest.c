@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdio.h>
+#include <string.h>
 #include "base/clock.h"
 #include "record/manifest.h"
 #include "storage/action.h"
@@ -64,6 +65,16 @@ static struct content_id table(struct fixture *f, const struct digest *key)
 	return keep(f, id);
 }
 
+static struct content_id attempts(struct fixture *f)
+{
+	_cleanup_(str_deinit) struct str line = { 0 };
+	struct content_id id;
+
+	attempt_record_encode(&f->attempt, &line);
+	assert_int_equal(content_put_bytes(f->s, line.s, line.len, &id, NULL), 0);
+	return id;
+}
+
 static int setup(void **state)
 {
 	struct fixture *f = xcalloc(1, sizeof(*f));
@@ -81,7 +92,7 @@ static int setup(void **state)
 	f->input = (struct manifest_input){ "raw", "path:data/", keep(f, put(f->s, "raw data")) };
 	f->code = (struct manifest_code){ "train", keep(f, put_tree(f->s, "train.py")) };
 	f->m = (struct manifest){ .run = &f->run, .pipeline_tree = f->run.pipeline_blob, .inputs = &f->input, .n_inputs = 1, .code = &f->code, .n_code = 1,
-				  .attempts = &f->attempt, .n_attempts = 1 };
+				  .attempts_blob = attempts(f) };
 	f->run.results = f->m.results = table(f, &key);
 	f->run.git_submodules = "[{\"commit\":null,\"dirty\":false,\"path\":\"m\"}]";
 	f->m.steps = &step;
@@ -177,9 +188,80 @@ static void test_attempts(void **state)
 	f->attempt.row.continues = "3 4";
 	f->attempt.row.max_rss_bytes = 1ULL << 40;
 	f->attempt.row.failure = FAILURE_GATE;
+	f->m.attempts_blob = attempts(f);
 	assert_int_equal(manifest_store(f->s, &f->m, &f->hash, NULL), 0);
 	assert_int_equal(manifest_load(f->s, &f->hash, arena, &got, NULL), 0);
 	assert_int_equal(manifest_each_attempt(f->s, &got.attempts_blob, same_attempt, f, NULL), 7);
+}
+
+/* Attempts with an input, outputs, a metric and a key record here and there; of two runs that wrote in turns. */
+static void add_attempts(struct db *db, int64_t run, int64_t other, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct attempt_row a = { .run = run, .task = "t", .step = "s", .number = i + 1, .started_ns = 1, .key.b = { 1, (uint8_t)i, (uint8_t)(i >> 8) } }, b = a;
+		struct named_content in = { "i", { .kind = CONTENT_BLOB, .size_bytes = i, .digest.b = { 2, (uint8_t)i } } };
+		struct named_content out[2] = { { "a", { .kind = CONTENT_BLOB, .size_bytes = 1, .digest.b = { 3 } } }, { "b", { .kind = CONTENT_TREE, .digest.b = { 4 } } } };
+		struct metric_value metric = { "loss", i };
+
+		assert_int_equal(record_attempt_start(db, &a, NULL), 0);
+		b.run = other;
+		assert_int_equal(record_attempt_start(db, &b, NULL), 0);
+		a.ended_ns = 2 + i;
+		assert_int_equal(record_attempt_end(db, &a, NULL), 0);
+		if (i % 7 == 0)
+			assert_int_equal(record_key(db, &a.key, "key", 3, NULL), 0);
+		if (i % 3 != 2)
+			assert_int_equal(record_result(db, a.id, &a.key, i % 3 == 0, &in, i % 2, out, i % 5 ? 2 : 1, NULL), 0);
+		if (i % 11 == 0)
+			assert_int_equal(record_metrics(db, a.id, &metric, 1, NULL), 0);
+	}
+}
+
+static int take_line(void *arg, const struct attempt_record *r, struct err *err)
+{
+	struct str *lines = arg;
+
+	(void)err;
+	attempt_record_encode(r, lines);
+	return lines->len > 4 * MIB ? 5 : 0;
+}
+
+/* Read in pages or all at once, kept by way of a file or not: the same lines. */
+static void test_put_attempts(void **state)
+{
+	static const unsigned of[] = { 0, 1, 999, 1000, 1001, 2500 };
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(of); i++) {
+		_cleanup_(arena_freep) struct arena *arena = arena_new();
+		_cleanup_(str_deinit) struct str want = { 0 }, paged = { 0 }, kept = { 0 };
+		struct run_row run = { .pipeline = "p", .started_ns = 1 }, other = { .pipeline = "q", .started_ns = 1 };
+		struct attempt_record *all;
+		struct content_id id;
+		struct db *db;
+		size_t n;
+
+		assert_int_equal(db_open(":memory:", DB_WRITE, &db, NULL), 0);
+		assert_int_equal(db_begin(db, NULL), 0);
+		assert_int_equal(record_run_add(db, &run, arena, NULL), 0);
+		assert_int_equal(record_run_add(db, &other, arena, NULL), 0);
+		add_attempts(db, run.rowid, other.rowid, of[i]);
+		assert_int_equal(record_run_records(db, run.rowid, arena, &all, &n, NULL), 0);
+		assert_int_equal(n, of[i]);
+		for (size_t k = 0; k < n; k++) {
+			assert_int_equal(all[k].row.number, k + 1);
+			assert_int_equal(all[k].n_outputs, k % 3 == 2 ? 0 : k % 5 ? 2 : 1);
+			attempt_record_encode(&all[k], &want);
+		}
+		assert_int_equal(record_each_record(db, run.rowid, take_line, &paged, NULL), 0);
+		assert_int_equal(manifest_put_attempts(db, f->s, run.rowid, &id, NULL), 0);
+		assert_int_equal(content_read(f->s, &id, 16 * MIB, &kept, NULL), 0);
+		assert_int_equal(paged.len, want.len);
+		assert_int_equal(kept.len, want.len);
+		assert_true(want.len == 0 || (memcmp(paged.s, want.s, want.len) == 0 && memcmp(kept.s, want.s, want.len) == 0));
+		assert_int_equal(db_commit(db, NULL), 0);
+		db_close(db);
+	}
 }
 
 /* Of a run that was stopped the manifest has what it had come to, and the run's row no table: it can go on. */
@@ -209,6 +291,7 @@ static void test_hash(void **state)
 	assert_int_equal(manifest_store(f->s, &f->m, &again, NULL), 0);
 	assert_false(digest_eq(&again, &f->hash));
 	f->attempt.row.exit_status = 1;
+	f->m.attempts_blob = attempts(f);
 	f->run.params_json = "{\"lr\":0.1}";
 	assert_int_equal(manifest_store(f->s, &f->m, &again, NULL), 0);
 	assert_false(digest_eq(&again, &f->hash));
@@ -341,6 +424,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_attempts, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_put_attempts, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stopped, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hash, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_gc_keeps_what_a_run_gave, setup, teardown),
