@@ -149,7 +149,7 @@ static void ask_why(struct bundle *b, const struct kube_verdict *v)
 
 	if (b->k->trouble)
 		return;
-	if (v->stage == STAGE_CREATED && b->pods.n == 0 && waited > NO_POD_NS && *j->uid && may_ask(b->k, j->asked_ns, now))
+	if ((v->stage == STAGE_CREATED || v->stage == STAGE_QUEUED) && b->pods.n == 0 && waited > NO_POD_NS && *j->uid && may_ask(b->k, j->asked_ns, now))
 		ask_events_of_job(j);
 	else if (v->stage == STAGE_STARTING && b->pods.n && waited > NO_SIDECAR_NS && no_sidecar(b) && may_ask(b->k, b->asked_ns, now))
 		ask_events_of_pod(b, b->pods.v[b->pods.n - 1]->f.uid);
@@ -169,6 +169,10 @@ static void say_why(struct bundle *b, const struct kube_verdict *v)
 		tell_all(b, NULL);
 	} else if (b->j->trouble && v->stage == STAGE_CREATED) {
 		tell_all(b, b->j->trouble);
+	} else if (b->j->trouble && v->stage == STAGE_QUEUED) {
+		_cleanup_(freep) char *text = xasprintf("%s: %s", v->text, b->j->trouble);
+
+		tell_all(b, text);
 	} else if (b->trouble && v->stage == STAGE_STARTING && no_sidecar(b)) {
 		tell_all(b, b->trouble);
 	} else {
@@ -215,6 +219,11 @@ static void judge(struct bundle *b, struct kube_verdict *v)
 	kube_judge(&seen, now, v);
 	if (v->stage == b->stage)
 		return;
+	if (b->stage == STAGE_QUEUED) { /* what kept it there says nothing of what comes now */
+		free(b->j->trouble);
+		b->j->trouble = NULL;
+		b->j->asked_ns = 0;
+	}
 	b->stage = v->stage;
 	b->stage_ns = kube_mono(b->k);
 	b->asked_ns = 0;

@@ -363,20 +363,51 @@ static char *newest_warning(const json_t *list)
 	return text ? xstrndup(text, 1024) : NULL;
 }
 
+/* Kueue tells of a Job that waits in a queue in events of a Workload, which it names in one of the Job's: "Created Workload: NAMESPACE/NAME". */
+static char *workload_of(const json_t *list)
+{
+	const json_t *items = json_object_get(list, "items");
+
+	for (size_t i = 0; i < json_array_size(items); i++) {
+		const json_t *e = json_array_get(items, i);
+		const char *message = json_string_value(json_object_get(e, "message")), *slash = message ? strchr(message, '/') : NULL;
+		size_t n = slash ? strspn(slash + 1, "abcdefghijklmnopqrstuvwxyz0123456789-.") : 0;
+
+		if (n > 0 && n < 254 && slash[1 + n] == '\0' && str_eq(json_string_value(json_object_get(e, "reason")), "CreatedWorkload"))
+			return xstrdup(slash + 1);
+	}
+	return NULL;
+}
+
+/* What the newest warning of an object says. ret_workload: of a Job's; or NULL. */
+static char *ask_of(struct question *q, const char *selector, const char *value, char **ret_workload)
+{
+	_cleanup_(str_deinit) struct str path = { 0 };
+	struct kube_call call = { .method = "GET", .timeout_ns = 10 * NS_PER_S };
+	char *answer = NULL;
+
+	kube_add_path(&path, "", "v1", q->k->o.profile->namespace_, "events", NULL);
+	str_addf(&path, "?limit=100&fieldSelector=%s%%3D%s", selector, value);
+	call.path = path.s;
+	if (kube_do(q->k->client, &call, NULL) == 0) {
+		answer = newest_warning(call.json);
+		if (ret_workload)
+			*ret_workload = workload_of(call.json);
+	}
+	kube_call_deinit(&call);
+	return answer;
+}
+
 static void ask(void *arg)
 {
 	struct question *q = arg;
-	_cleanup_(str_deinit) struct str path = { 0 };
-	struct kube_call call = { .method = "GET", .timeout_ns = 10 * NS_PER_S };
+	_cleanup_(freep) char *workload = NULL;
 
 	if (atomic_load(&q->k->closing))
 		return;
-	kube_add_path(&path, "", "v1", q->k->o.profile->namespace_, "events", NULL);
-	str_addf(&path, "?limit=100&fieldSelector=involvedObject.uid%%3D%s", q->uid);
-	call.path = path.s;
-	if (kube_do(q->k->client, &call, NULL) == 0)
-		q->answer = newest_warning(call.json);
-	kube_call_deinit(&call);
+	q->answer = ask_of(q, "involvedObject.uid", q->uid, q->attempt_id ? NULL : &workload);
+	if (!q->answer && workload && !atomic_load(&q->k->closing))
+		q->answer = ask_of(q, "involvedObject.kind%3DWorkload%2CinvolvedObject.name", workload, NULL);
 }
 
 static void asked(void *arg)

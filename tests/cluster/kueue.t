@@ -100,6 +100,7 @@ test_expect 'quota for one: two steps run one after the other; the second says w
 	cluster_count jobs queued >before
 	begin two
 	wait_until 60 is_queued
+	wait_until 30 says "its queue has not let it in yet .*: couldn.t assign flavors to pod set main: insufficient unused quota for cpu in flavor any, 100m more needed"
 	ended two 0
 	cairn status --json >status.json
 	python3 -c "if True:
@@ -116,7 +117,7 @@ test_expect 'a step that the quota can never hold waits in words; an engine that
 	cluster_count pods queued >before
 	cluster_count jobs queued >jobs
 	begin huge
-	wait_until 60 is_queued
+	wait_until 30 says "its queue has not let it in yet .*: couldn.t assign flavors to pod set main: insufficient quota for cpu in flavor any"
 	wait_until 30 workload_is "waits 1"
 	stop huge KILL >/dev/null
 	start again cairn resume

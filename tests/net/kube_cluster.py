@@ -211,10 +211,12 @@ class Cluster:
                 have.setdefault("status", {}).setdefault("conditions", []).append(c)
                 self.api.change("MODIFIED", where, have)
 
-    def event(self, ns, job, reason, message):
+    def event(self, ns, job, reason, message, kind="Warning"):
+        self.event_of(ns, {"kind": "Job", "name": job["metadata"]["name"], "uid": job["metadata"]["uid"]}, reason, message, kind)
+
+    def event_of(self, ns, involved, reason, message, kind="Warning"):
         where, name = f"/api/v1/namespaces/{ns}/events", f"e-{uuid.uuid4()}"
-        e = {"metadata": {"name": name, "uid": name}, "type": "Warning", "reason": reason, "message": message, "lastTimestamp": stamp(),
-             "involvedObject": {"uid": job["metadata"]["uid"]}}
+        e = {"metadata": {"name": name, "uid": name}, "type": kind, "reason": reason, "message": message, "lastTimestamp": stamp(), "involvedObject": involved}
         with self.api.lock:
             self.api.objects[(where, name)] = e
             self.api.change("ADDED", where, e)
@@ -410,6 +412,27 @@ class Cluster:
     def play_quota_later(self, ns, job, attempts):
         self.play_quota(ns, job, attempts)
         self.hold("quota")
+        self.play_well(ns, job, attempts)
+
+    def suspend(self, ns, job, yes):
+        where = f"/apis/batch/v1/namespaces/{ns}/jobs"
+        with self.api.lock:
+            have = self.api.objects.get((where, job["metadata"]["name"]))
+            if have:
+                have["spec"]["suspend"] = yes
+                self.api.change("MODIFIED", where, have)
+
+    def play_queue_later(self, ns, job, attempts):
+        """As Kueue does: it makes a Workload for the Job, and says of that why it waits."""
+        name = f'job-{job["metadata"]["name"]}-12ab3'
+        self.suspend(ns, job, True)
+        self.event(ns, job, "Suspended", "Job suspended", "Normal")
+        self.event(ns, job, "CreatedWorkload", f"Created Workload: {ns}/{name}", "Normal")
+        self.event_of(ns, {"kind": "Workload", "name": name, "uid": str(uuid.uuid4())}, "Pending", "couldn't assign flavors to pod set main: insufficient unused quota")
+        self.hold("queue")
+        self.suspend(ns, job, False)
+        self.event(ns, job, "FailedCreate", "exceeded quota: compute")
+        self.hold("pod")
         self.play_well(ns, job, attempts)
 
     def play_sidecar_dies(self, ns, job, attempts):

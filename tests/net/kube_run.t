@@ -205,6 +205,20 @@ test_expect 'no room: in words in the status, then it runs' '
 test_expect 'a quota that lets no pod be made: likewise' '
 	waits quota-later "exceeded quota: compute" quota
 '
+test_expect 'a queue that has no room: in the words that it has for it, until it lets the step in' '
+	fresh
+	mkdir api/go
+	touch api/go/t
+	one queue
+	printf "{\"play\": \"queue-later\"}\n" | plays
+	start queue cairn run --on kubernetes -q queue.yaml
+	wait_until 30 words "its queue has not let it in yet .the Job is suspended.: couldn.t assign flavors to pod set main: insufficient unused quota"
+	touch api/go/queue
+	wait_until 30 words "\"exceeded quota: compute"
+	touch api/go/pod
+	wait_until 30 is_state succeeded
+	test_lines 1 api/executed
+'
 test_expect 'a quota of Jobs: likewise' '
 	fresh
 	one jobquota

@@ -267,8 +267,9 @@ class Handler(BaseHTTPRequestHandler):
                 return self.refuse(410, "Expired", "The provided continue parameter is too old")
             version = start.split(":")[0] if start else str(state["version"])
             names = sorted(n for c, n in objects if c == collection and matches(objects[(c, n)], query.get("labelSelector")))
-            if query.get("fieldSelector", "").startswith("involvedObject.uid="):
-                names = [n for n in names if objects[(collection, n)]["involvedObject"]["uid"] == query["fieldSelector"].partition("=")[2]]
+            for term in filter(None, query.get("fieldSelector", "").split(",")):  # of events alone
+                field, _, want = term.partition("=")
+                names = [n for n in names if objects[(collection, n)]["involvedObject"].get(field.removeprefix("involvedObject.")) == want]
             names = [n for n in names if n > start.partition(":")[2]] if start else names
             limit = int(query.get("limit", "0")) or len(names)
             meta = {"resourceVersion": version}
