@@ -7,10 +7,8 @@
  * control plane has half as much to do then as with a Job for each. Each index fails for itself (backoffLimitPerIndex 0).
  *
  * The pod: first the native sidecar `cairn` (initContainers, restartPolicy Always) from Cairn's own image, which has the credentials of the store; then `main` from the
- * step's image, whose
- * first process is the static helper, and which has neither those nor a service account's token. All pass `restricted` Pod Security. Then presets of the cloud, what the
- * step says, and last the
- * templates of cairn.yaml and of the step, merged strategically (merge.h).
+ * step's image, whose first process is the static helper, and which has neither those nor a service account's token. All pass `restricted` Pod Security. Then presets of
+ * the cloud, what the step says, and last the templates of cairn.yaml and of the step, merged strategically (merge.h).
  *
  * Told to the containers: CAIRN_POD_SPEC (pod_content_write()) to the sidecar; JOB_COMPLETION_INDEX (by Kubernetes) and CAIRN_POD_SERVICE to both of each pod of
  * several: rank r is the host $CAIRN_POD_SERVICE-r.$CAIRN_POD_SERVICE.

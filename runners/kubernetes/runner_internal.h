@@ -204,10 +204,12 @@ void job_make(struct job *j);
 void job_delete(struct job *j); /* Background, precondition: its uid */
 void bundle_delete_pods(struct bundle *b, bool at_once); /* those that live */
 void bundle_forget_pods(struct bundle *b); /* those that have ended */
-void ask_events_of_job(struct job *j);
-void ask_events_of_pod(struct bundle *b, const char *uid);
 /* Deletes Jobs of the run whose attempts' ends are on record; on the caller's thread. */
 void runner_sweep(struct kube *k);
+
+/* runner_events.c: the newest warning becomes the `trouble` of the Job or of the bundle */
+void ask_events_of_job(struct job *j); /* or of Kueue's Workload for it */
+void ask_events_of_pod(struct bundle *b, const char *uid);
 
 /* runner_gang.c: the log of several nodes. */
 struct gang_part; /* what one node's pod left */

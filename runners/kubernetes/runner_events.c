@@ -1,0 +1,121 @@
+/* What the cluster's events say of why a Job has no pod, a pod no containers, a queue no place: asked for when it takes long. Blocking work. */
+#include <stdio.h>
+#include <string.h>
+#include "base/text.h"
+#include "runners/kubernetes/runner_internal.h"
+
+struct question {
+	struct kube *k;
+	uint64_t job_id, attempt_id; /* for whose Job; for whose pod, or 0 */
+	char uid[64];
+	char *answer;
+};
+
+/* The newest warning. */
+static char *newest_warning(const json_t *list)
+{
+	const json_t *items = json_object_get(list, "items");
+	const char *best = "", *text = NULL;
+
+	for (size_t i = 0; i < json_array_size(items); i++) {
+		const json_t *e = json_array_get(items, i);
+		const char *when = json_string_value(json_object_get(e, "lastTimestamp")), *message = json_string_value(json_object_get(e, "message"));
+
+		if (!when)
+			when = json_string_value(json_object_get(e, "eventTime"));
+		if (message && str_eq(json_string_value(json_object_get(e, "type")), "Warning") && strcmp(when ? when : "", best) >= 0) {
+			best = when ? when : "";
+			text = message;
+		}
+	}
+	return text ? xstrndup(text, 1024) : NULL;
+}
+
+/* Kueue tells of a Job that waits in a queue in events of a Workload, which it names in one of the Job's: "Created Workload: NAMESPACE/NAME". */
+static char *workload_of(const json_t *list)
+{
+	const json_t *items = json_object_get(list, "items");
+
+	for (size_t i = 0; i < json_array_size(items); i++) {
+		const json_t *e = json_array_get(items, i);
+		const char *message = json_string_value(json_object_get(e, "message")), *slash = message ? strchr(message, '/') : NULL;
+		size_t n = slash ? strspn(slash + 1, "abcdefghijklmnopqrstuvwxyz0123456789-.") : 0;
+
+		if (n > 0 && n < 254 && slash[1 + n] == '\0' && str_eq(json_string_value(json_object_get(e, "reason")), "CreatedWorkload"))
+			return xstrdup(slash + 1);
+	}
+	return NULL;
+}
+
+/* What the newest warning of an object says. ret_workload: of a Job's; or NULL. */
+static char *ask_of(struct question *q, const char *selector, const char *value, char **ret_workload)
+{
+	_cleanup_(str_deinit) struct str path = { 0 };
+	struct kube_call call = { .method = "GET", .timeout_ns = 10 * NS_PER_S };
+	char *answer = NULL;
+
+	kube_add_path(&path, "", "v1", q->k->o.profile->namespace_, "events", NULL);
+	str_addf(&path, "?limit=100&fieldSelector=%s%%3D%s", selector, value);
+	call.path = path.s;
+	if (kube_do(q->k->client, &call, NULL) == 0) {
+		answer = newest_warning(call.json);
+		if (ret_workload)
+			*ret_workload = workload_of(call.json);
+	}
+	kube_call_deinit(&call);
+	return answer;
+}
+
+static void ask(void *arg)
+{
+	struct question *q = arg;
+	_cleanup_(freep) char *workload = NULL;
+
+	if (atomic_load(&q->k->closing))
+		return;
+	q->answer = ask_of(q, "involvedObject.uid", q->uid, q->attempt_id ? NULL : &workload);
+	if (!q->answer && workload && !atomic_load(&q->k->closing))
+		q->answer = ask_of(q, "involvedObject.kind%3DWorkload%2CinvolvedObject.name", workload, NULL);
+}
+
+static void asked(void *arg)
+{
+	struct question *q = arg;
+	struct job *j = map_get(q->k->known, &q->job_id, sizeof(q->job_id));
+	struct bundle *b = map_get(q->k->holders, &q->attempt_id, sizeof(q->attempt_id));
+	char **trouble = !q->attempt_id && j ? &j->trouble : q->attempt_id && b ? &b->trouble : NULL;
+
+	q->k->asking = false;
+	if (trouble) {
+		free(*trouble);
+		*trouble = q->answer;
+		q->answer = NULL;
+	}
+	if (j)
+		job_look(j);
+	free(q->answer);
+	free(q);
+}
+
+static void ask_events(struct job *j, uint64_t attempt_id, const char *of_uid)
+{
+	struct question *q = xcalloc(1, sizeof(*q));
+
+	j->k->asking = true;
+	j->k->asked_ns = kube_mono(j->k);
+	*q = (struct question){ .k = j->k, .job_id = j->id, .attempt_id = attempt_id };
+	snprintf(q->uid, sizeof(q->uid), "%.*s", (int)strspn(of_uid, "0123456789abcdefABCDEF-"), of_uid);
+	pool_submit(j->k->pool, ask, asked, q);
+}
+
+void ask_events_of_job(struct job *j)
+{
+	j->asked_ns = kube_mono(j->k);
+	ask_events(j, 0, j->uid);
+}
+
+void ask_events_of_pod(struct bundle *b, const char *uid)
+{
+	b->asked_ns = kube_mono(b->k);
+	ask_events(b->j, b->ids.v[0], uid);
+}
