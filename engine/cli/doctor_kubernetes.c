@@ -23,6 +23,7 @@ void doctor_kubernetes(struct doctor *d)
 	const struct kube_access_options o = { .kubeconfig = d->config->kubernetes.kubeconfig, .context = d->config->kubernetes.context,
 					       .namespace_ = d->config->kubernetes.namespace_ };
 	const struct kube_client_options co = { .qps = 50, .burst = 100, .patience_ns = 10 * NS_PER_S };
+	const struct kube_probe_options po = { .lease = d->config->serve.lease, .arrays = d->config->kubernetes.array != 1 };
 	struct kube_client *c = NULL;
 	struct kube_access a;
 	struct err err = { 0 };
@@ -38,7 +39,7 @@ void doctor_kubernetes(struct doctor *d)
 	if (kube_client_new(&a, &co, &c, &err) < 0)
 		doctor_found(d, DOCTOR_PROBLEM, "cluster", NULL, "%s", err.msg);
 	else
-		kube_probe(c, d->config->serve.lease, found, d);
+		kube_probe(c, &po, found, d);
 	kube_client_free(c);
 	if (!d->config->kubernetes.image)
 		doctor_found(d, DOCTOR_WARNING, "image", "`cairn image --push` makes it; name it as kubernetes.image in cairn.yaml",

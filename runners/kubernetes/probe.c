@@ -6,7 +6,8 @@
 
 struct probe {
 	struct kube_client *client;
-	const char *ns, *lease;
+	const char *ns;
+	const struct kube_probe_options *o;
 	kube_found_fn found;
 	void *arg;
 };
@@ -131,8 +132,8 @@ static void probe_rights(struct probe *p)
 
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(rights); i++)
 		r = probe_right(p, &rights[i], NULL, &lacking, &err);
-	for (size_t i = 0; r == 0 && p->lease && i < ARRAY_LEN(lease_rights); i++) /* a name can't be said of a create */
-		r = probe_right(p, &lease_rights[i], i ? p->lease : NULL, &lacking, &err);
+	for (size_t i = 0; r == 0 && p->o->lease && i < ARRAY_LEN(lease_rights); i++) /* a name can't be said of a create */
+		r = probe_right(p, &lease_rights[i], i ? p->o->lease : NULL, &lacking, &err);
 	if (r < 0) {
 		say(p, KUBE_WARNING, "rights", NULL, "can't be asked for: %s", err.msg);
 		return;
@@ -156,8 +157,8 @@ static json_t *small(void)
 	return json_pack("{s:{s:s, s:s}, s:{s:s, s:s}}", "requests", "cpu", "100m", "memory", "64Mi", "limits", "cpu", "100m", "memory", "64Mi");
 }
 
-/* All features that the runner's Jobs use, none of its content. */
-static json_t *sample_job(void)
+/* All features that the runner's Jobs use, none of its content; one for a task, or for several. */
+static json_t *sample_job(bool array)
 {
 	json_t *sidecar = json_pack("{s:s, s:s, s:s, s:o, s:o}", "name", "cairn", "image", "cairn.invalid/probe:1", "restartPolicy", "Always", "securityContext", restricted(),
 				    "resources", small());
@@ -165,29 +166,42 @@ static json_t *sample_job(void)
 	json_t *pod = json_pack("{s:s, s:b, s:b, s:{s:b, s:i, s:{s:s}}, s:[o], s:[o]}", "restartPolicy", "Never", "automountServiceAccountToken", 0, "enableServiceLinks", 0,
 				"securityContext", "runAsNonRoot", 1, "runAsUser", 10001, "seccompProfile", "type", "RuntimeDefault", "initContainers", sidecar, "containers",
 				main_container);
-	json_t *policy = json_pack("{s:[{s:s, s:[{s:s, s:s}]}]}", "rules", "action", "FailJob", "onPodConditions", "type", "DisruptionTarget", "status", "True");
-	json_t *spec = json_pack("{s:i, s:i, s:i, s:s, s:i, s:o, s:{s:o}}", "backoffLimit", 0, "completions", 1, "parallelism", 1, "completionMode", "Indexed",
-				 "ttlSecondsAfterFinished", 3600, "podFailurePolicy", policy, "template", "spec", pod);
+	json_t *policy = json_pack("{s:[{s:s, s:[{s:s, s:s}]}]}", "rules", "action", array ? "FailIndex" : "FailJob", "onPodConditions", "type", "DisruptionTarget",
+				   "status", "True");
+	json_t *spec = json_pack("{s:i, s:i, s:i, s:s, s:i, s:o, s:{s:o}}", array ? "backoffLimitPerIndex" : "backoffLimit", 0, "completions", 1 + array, "parallelism",
+				 1 + array, "completionMode", "Indexed", "ttlSecondsAfterFinished", 3600, "podFailurePolicy", policy, "template", "spec", pod);
 
 	return json_pack("{s:s, s:s, s:{s:s}, s:o}", "apiVersion", "batch/v1", "kind", "Job", "metadata", "generateName", "cairn-probe-", "spec", spec);
 }
 
-static void probe_job(struct probe *p)
+static int try_job(struct probe *p, bool array, struct err *err)
 {
 	_cleanup_(str_deinit) struct str path = { 0 };
-	json_t *job = sample_job();
+	json_t *job = sample_job(array);
 	struct kube_call call = { .method = "POST", .body = job, .repeatable = true };
-	struct err err = { 0 };
+	int r;
 
 	kube_add_path(&path, "batch", "v1", p->ns, "jobs", NULL);
 	str_add(&path, "?dryRun=All&fieldValidation=Strict");
 	call.path = path.s;
-	if (kube_do(p->client, &call, &err) == 0)
-		say(p, KUBE_FINE, "jobs", NULL, "a Job with a sidecar, a pod failure policy and restricted rights would be taken");
-	else
-		say(p, KUBE_PROBLEM, "jobs", "see the server's words", "a Job of the kind that tasks become would be refused: %s", err.msg);
+	r = kube_do(p->client, &call, err);
 	kube_call_deinit(&call);
 	json_decref(job);
+	return r;
+}
+
+static void probe_jobs(struct probe *p)
+{
+	struct err err = { 0 };
+
+	if (try_job(p, false, &err) < 0)
+		say(p, KUBE_PROBLEM, "jobs", "see the server's words", "a Job of the kind that tasks become would be refused: %s", err.msg);
+	else if (p->o->arrays && try_job(p, true, &err) < 0)
+		say(p, KUBE_PROBLEM, "jobs", "see the server's words; with `kubernetes: {array: 1}` in cairn.yaml each task has a Job of its own",
+		    "a Job that several tasks share would be refused: %s", err.msg);
+	else
+		say(p, KUBE_FINE, "jobs", NULL, "a Job with a sidecar, a pod failure policy and restricted rights would be taken%s",
+		    p->o->arrays ? ", for one task or several" : "");
 }
 
 /* --- quotas, GPUs ------------------------------------------------------------------------------------------------------------------------ */
@@ -260,14 +274,14 @@ static void probe_nodes(struct probe *p)
 	kube_call_deinit(&call);
 }
 
-void kube_probe(struct kube_client *c, const char *lease, kube_found_fn found, void *arg)
+void kube_probe(struct kube_client *c, const struct kube_probe_options *o, kube_found_fn found, void *arg)
 {
-	struct probe p = { c, kube_client_access(c)->namespace_, lease, found, arg };
+	struct probe p = { c, kube_client_access(c)->namespace_, o, found, arg };
 
 	if (probe_version(&p) < 0)
 		return;
 	probe_rights(&p);
-	probe_job(&p);
+	probe_jobs(&p);
 	probe_quotas(&p);
 	probe_nodes(&p);
 }

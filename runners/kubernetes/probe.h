@@ -1,7 +1,8 @@
 /* runners/kubernetes/probe.h — what a cluster supports and what the account may do there, found by asking it. Nothing is made.
  *
- * Version (1.31 or newer: Indexed Jobs, podFailurePolicy and native sidecars work), each right that the runner needs (SelfSubjectAccessReview), a Job of the kind that it makes
- * (server-side dry run with fieldValidation=Strict: also what admission, quotas and Pod Security say), what quotas leave, and GPUs of the nodes, where they may be looked at.
+ * Version (1.31 or newer: Indexed Jobs, podFailurePolicy and native sidecars work), each right that the runner needs (SelfSubjectAccessReview), Jobs of the kinds that it
+ * makes (server-side dry run with fieldValidation=Strict: also what admission, quotas and Pod Security say), what quotas leave, and GPUs of the nodes, where they may be
+ * looked at.
  */
 #ifndef CAIRN_RUNNERS_KUBERNETES_PROBE_H
 #define CAIRN_RUNNERS_KUBERNETES_PROBE_H
@@ -14,7 +15,11 @@
 enum kube_finding { KUBE_FINE, KUBE_WARNING, KUBE_PROBLEM };
 /* `advice` may be NULL. Strings are lent for the call. */
 typedef void (*kube_found_fn)(void *arg, enum kube_finding verdict, const char *name, const char *detail, const char *advice);
-/* `lease`: the Lease that servers of the project share, or NULL. Goes on after each thing that is wrong; what can't be asked is a finding, too. */
-void kube_probe(struct kube_client *c, const char *lease, kube_found_fn found, void *arg);
+struct kube_probe_options {
+	const char *lease; /* that servers of the project share; or NULL */
+	bool arrays;	   /* tasks may share a Job (kube_profile.array isn't 1) */
+};
+/* Goes on after each thing that is wrong; what can't be asked is a finding, too. */
+void kube_probe(struct kube_client *c, const struct kube_probe_options *o, kube_found_fn found, void *arg);
 
 #endif

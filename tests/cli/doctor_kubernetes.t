@@ -17,7 +17,7 @@ test_expect 'a cluster that is fit' '
 	test_grep "^ok  *nodes  *3; nvidia.com/gpu: 16 on 2" out
 	test_grep "^warning  *pods  *can.t reach the store" out
 	test_no_grep not-to-be-shown out
-	test_is "$(grep -c "\"POST\", \"path\": \"/apis/batch" api/log)" 1
+	test_is "$(grep -c "\"POST\", \"path\": \"/apis/batch" api/log)" 2
 	test_grep "dryRun.*All" api/log
 '
 
@@ -33,6 +33,18 @@ test_expect 'a version that is too old' '
 	test_code 1 cairn doctor --on kubernetes >out
 	test_grep "^problem  *version  *v1.29" out
 	rm api/minor
+'
+
+test_expect 'a cluster whose Jobs no tasks can share' '
+	echo no >api/arrays
+	test_code 1 cairn doctor --on kubernetes >out
+	test_grep "^problem  *jobs  *a Job that several tasks share would be refused: .*FailIndex" out
+	test_grep "array: 1" out
+	printf "kubernetes: {array: 1}\n" >cairn.yaml
+	cairn doctor --on kubernetes >out
+	test_grep "^ok  *jobs" out
+	: >cairn.yaml
+	rm api/arrays
 '
 
 test_expect 'cairn.yaml names context, namespace and file' '

@@ -20,7 +20,7 @@ DIR/faults, read at each request: JSON objects a line, each {"match": "METHOD PA
     {"do": "no-watchlist"}      sendInitialEvents is answered as an etcd without progress notifications does
     {"match": "CREATED PATH-GLOB", "do": "reset"}   a POST has made its object, and the connection ends without an answer
 --cluster STORE: Jobs get pods that run, and end as DIR/plays says (kube_cluster.py).
-DIR/minor: the minor version that it says; DIR/denied: rights that the account lacks ("create jobs,get pods/log").
+DIR/minor: the minor version that it says; DIR/arrays: "no": no Job may have a limit of each index; DIR/denied: rights that the account lacks ("create jobs,get pods/log").
 POST /_forget: all versions so far are forgotten. POST /_end: watches end. POST /_bookmark: watches get one now.
 """
 
@@ -162,6 +162,8 @@ class Handler(BaseHTTPRequestHandler):
             name = f'{what["verb"]} {what["resource"]}' + ("/" + what["subresource"] if "subresource" in what else "")
             return self.answer(201, {"status": {"allowed": name not in self.setting("denied", "").split(",")}})
         if query.get("dryRun") == "All":
+            if "backoffLimitPerIndex" in json.loads(body)["spec"] and self.setting("arrays", "yes") == "no":
+                return self.refuse(422, "Invalid", "spec.podFailurePolicy.rules[0].action: Invalid value: FailIndex: requires the backoffLimitPerIndex to be set")
             return self.answer(201, json.loads(body))
         self.resource(url.path, query, body)
         return self.let_go()
