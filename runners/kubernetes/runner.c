@@ -141,6 +141,7 @@ static void place(struct kube *k, struct member *m, struct job ***fresh, size_t 
 	if (j && (j->state == JOB_SEEN || j->state == JOB_THERE) && (j->seen || b->pods.n)) {
 		if (!b->members.n)
 			b->stage_ns = kube_mono(k);
+		j->half_made = j->state == JOB_SEEN && m->a->gang.nodes > 1;
 		j->state = JOB_THERE;
 		bundle_join(b, m);
 		return;

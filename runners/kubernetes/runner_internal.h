@@ -95,6 +95,7 @@ struct job {
 	int64_t asked_ns; /* for events, last */
 	char *trouble;	  /* why it couldn't be made, or the words of its events; NULL: none */
 	bool no_quota, deleting, deleted;
+	bool half_made, mending; /* a gang's, of an engine that is gone: its Service and policy may be missing; they are being made */
 };
 
 /* From a watch's thread to the loop's. */
@@ -201,6 +202,7 @@ void runner_look_all(struct kube *k);
 
 /* runner_make.c: blocking work */
 void job_make(struct job *j);
+void job_mend(struct job *j); /* of a gang that waits for it: makes what an earlier engine didn't come to */
 void job_delete(struct job *j); /* Background, precondition: its uid */
 void bundle_delete_pods(struct bundle *b, bool at_once); /* those that live */
 void bundle_forget_pods(struct bundle *b); /* those that have ended */

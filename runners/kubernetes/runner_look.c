@@ -258,6 +258,8 @@ static void look_there(struct bundle *b)
 		v.class = b->imposed;
 		snprintf(v.text, sizeof(v.text), "%s", b->imposed_text);
 	}
+	if (b->j->half_made && v.stage != STAGE_ENDED)
+		job_mend(b->j);
 	if (v.program_ran)
 		tell_started(b, v.stage == STAGE_RUNNING ? v.since_ns : 0);
 	if (v.stage == STAGE_ENDED) {

@@ -6,6 +6,7 @@
 /* What couldn't be made for reasons that pass is tried again so late: doubling. */
 #define AGAIN_MIN_NS (1 * NS_PER_S)
 #define AGAIN_MAX_NS (60 * NS_PER_S)
+#define MEND_AGAIN_NS (10 * NS_PER_S)
 #define JOBS_A_PAGE  500
 
 /* --- making ---------------------------------------------------------------------------------------------------------------------------- */
@@ -57,14 +58,14 @@ static int publish(struct making *m)
 	return 0;
 }
 
-static int create(struct making *m, const char *group, const char *resource, const json_t *object, struct kube_call *call)
+static int create(struct kube *k, const char *group, const char *resource, const json_t *object, struct kube_call *call, struct err *err)
 {
 	_cleanup_(str_deinit) struct str path = { 0 };
 	int r;
 
-	kube_add_path(&path, group, "v1", m->k->o.profile->namespace_, resource, NULL);
+	kube_add_path(&path, group, "v1", k->o.profile->namespace_, resource, NULL);
 	*call = (struct kube_call){ .method = "POST", .path = path.s, .body = object, .repeatable = true, .accept = KUBE_METADATA_ONLY };
-	r = kube_do(m->k->client, call, &m->err);
+	r = kube_do(k->client, call, err);
 	call->path = NULL;
 	call->body = NULL;
 	return r;
@@ -112,7 +113,7 @@ static int make_job(struct making *m, const struct kube_job *j)
 	m->outcome = WRONG;
 	if (kube_job_object(j, &object, &m->err) < 0)
 		return -1;
-	r = create(m, "batch", "jobs", object, &call);
+	r = create(m->k, "batch", "jobs", object, &call, &m->err);
 	json_decref(object);
 	if (r == 0 && job_facts_of(call.json, &f) == 0)
 		memcpy(m->uid, f.uid, sizeof(m->uid));
@@ -123,29 +124,40 @@ static int make_job(struct making *m, const struct kube_job *j)
 	return m->err.code == ERR_EXISTS ? adopt(m) : put_off(m);
 }
 
-static int make_gang(struct making *m, const struct kube_job *j)
+/* A gang's Service and NetworkPolicy, which may be there already. */
+static int make_parts(struct kube *k, json_t *const parts[2], size_t n, struct err *err)
 {
 	static const struct {
 		const char *group, *resource;
 	} kinds[] = { { "", "services" }, { "networking.k8s.io", "networkpolicies" } };
-	json_t *objects[2] = { 0 };
-	size_t n = 0;
 	int r = 0;
 
-	m->outcome = WRONG;
-	if (kube_gang_objects(j, m->uid, objects, &n, &m->err) < 0)
-		return -1;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n && r == 0; i++) {
 		struct kube_call call = { 0 };
 
-		if (r == 0 && create(m, kinds[i].group, kinds[i].resource, objects[i], &call) < 0 && m->err.code != ERR_EXISTS)
-			r = put_off(m);
+		r = create(k, kinds[i].group, kinds[i].resource, parts[i], &call, err);
 		kube_call_deinit(&call);
-		json_decref(objects[i]);
+		if (r < 0 && err->code == ERR_EXISTS) {
+			*err = (struct err){ 0 };
+			r = 0;
+		}
 	}
-	if (r == 0)
-		m->err = (struct err){ 0 };
 	return r;
+}
+
+static int make_gang(struct making *m, const struct kube_job *j)
+{
+	json_t *parts[2] = { 0 };
+	size_t n = 0;
+	int r;
+
+	m->outcome = WRONG;
+	if (kube_gang_objects(j, m->uid, parts, &n, &m->err) < 0)
+		return -1;
+	r = make_parts(m->k, parts, n, &m->err);
+	json_decref(parts[0]);
+	json_decref(parts[1]);
+	return r < 0 ? put_off(m) : 0;
 }
 
 static void make(void *arg)
@@ -237,6 +249,60 @@ void job_make(struct job *j)
 	kube_job_name(m->attempts[0], m->name);
 	j->state = JOB_MAKING;
 	pool_submit(j->k->pool, make, made, m);
+}
+
+/* --- the rest of a gang ------------------------------------------------------------------------------------------------------------------ */
+
+struct mending {
+	struct kube *k;
+	uint64_t id;
+	json_t *parts[2];
+	size_t n;
+	int result;
+};
+
+static void mend(void *arg)
+{
+	struct mending *m = arg;
+	struct err ignored = { 0 }; /* the gang's own time limit tells */
+
+	m->result = atomic_load(&m->k->closing) ? -1 : make_parts(m->k, m->parts, m->n, &ignored);
+}
+
+static void mended(void *arg)
+{
+	struct mending *m = arg;
+	struct job *j = map_get(m->k->known, &m->id, sizeof(m->id));
+
+	if (j) {
+		j->half_made = m->result < 0;
+		j->mending = false;
+		j->again_ns = kube_mono(j->k) + MEND_AGAIN_NS;
+	}
+	json_decref(m->parts[0]);
+	json_decref(m->parts[1]);
+	free(m);
+}
+
+void job_mend(struct job *j)
+{
+	const struct bundle *b = j->bundles.v[0];
+	const struct kube_job of = { .profile = j->k->o.profile, .attempts = &(const struct runner_attempt *){ b->members.v[0]->a }, .n = 1, .spec = &j->spec };
+	struct mending *m;
+	struct err ignored = { 0 };
+
+	if (j->mending || !*j->uid || kube_mono(j->k) < j->again_ns)
+		return;
+	m = xcalloc(1, sizeof(*m));
+	m->k = j->k;
+	m->id = j->id;
+	if (pod_content_read(j->f.spec ? j->f.spec : "", &j->spec, &ignored) < 0 || kube_gang_objects(&of, j->uid, m->parts, &m->n, &ignored) < 0) {
+		j->half_made = false; /* not as this engine makes them */
+		free(m);
+		return;
+	}
+	j->mending = true;
+	pool_submit(j->k->pool, mend, mended, m);
 }
 
 /* --- deleting --------------------------------------------------------------------------------------------------------------------------- */

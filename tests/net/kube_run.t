@@ -744,6 +744,27 @@ test_expect --needs curl 'logs of a gang that runs: all nodes, one rank, the las
 	test_is "$(stop served TERM)" 0
 	test_no_grep log-not-followed served.out
 '
+test_expect 'a gang whose engine was killed before its Service and policy were made gets them from the next engine' '
+	gang cut
+	faults <<<"{\"match\": \"POST *services\", \"times\": 1000, \"do\": \"status\", \"code\": 503}"
+	services() { objects /api/v1/namespaces/lab/services; }
+	policies() { objects /apis/networking.k8s.io/v1/namespaces/lab/networkpolicies; }
+	services >services.before
+	policies >policies.before
+	start cut cairn run --on kubernetes -q cut.yaml
+	wait_until 60 test -s api/executed
+	stop cut KILL
+	rm api/faults
+	test_is "$(services)" "$(cat services.before)"
+	start cut2 cairn resume -q
+	more_policies() { test "$(policies)" = $(($(cat policies.before) + 1)); }
+	wait_until 30 more_policies
+	test_is "$(services)" $(($(cat services.before) + 1))
+	let_go
+	wait_until 60 is_state failed
+	test_lines 1 api/made
+	wait_until 30 no_jobs
+'
 test_expect --needs curl 'cancel --server of a run that has no engine any more deletes its Jobs' '
 	rm -f served.*
 	server
