@@ -344,11 +344,24 @@ static void free_all(struct kube *k)
 	free(k);
 }
 
+/* Nobody will be there any more to see them counted. */
+static void leave(struct kube *k)
+{
+	k->leaving = true;
+	for (size_t i = 0; i < map_len(k->known); i++) {
+		struct job *j = map_at(k->known, i, NULL, NULL);
+
+		if (j)
+			job_settle(j);
+	}
+}
+
 /* Jobs live on. What is on its way to be deleted is, when the server answers; what was to be made isn't any more. */
 static void kube_free(struct runner *r)
 {
 	struct kube *k = kube_of(r);
 
+	leave(k);
 	atomic_store(&k->closing, true);
 	loop_remove(k->loop, k->ticker);
 	loop_remove(k->loop, k->flusher);

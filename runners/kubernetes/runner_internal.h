@@ -138,6 +138,7 @@ struct kube {
 	char *trouble; /* why the server can't be asked, as the first of the two said it: words that stay until both are well; NULL: it can */
 	struct inbox inbox;
 	struct loop_source *inbox_source, *ticker, *flusher;
+	bool leaving;	     /* what can go goes now */
 	bool resumed;	     /* earlier Jobs may be there: nothing is made before they are known */
 	atomic_bool closing; /* workers begin nothing new */
 	struct map *members; /* attempt id → struct member * */

@@ -4,6 +4,8 @@
 
 /* A pod that has ended keeps its files on its node. Where its Job goes on for others, it goes so long after its end is on record. */
 #define FORGET_NS (30 * NS_PER_S)
+/* The controller is given so long for its accounts. */
+#define COUNT_NS (5 * NS_PER_S)
 
 /* --- bundles ---------------------------------------------------------------------------------------------------------------------- */
 
@@ -186,6 +188,18 @@ static void release(struct bundle *b)
 		bundle_forget_pods(b);
 }
 
+/* The Job's controller lets go of each pod that has ended (a finalizer), in turns of a second. Of a Job that is deleted before it has, the same is done twice. */
+static bool is_counting(const struct job *j)
+{
+	int64_t last_ns = 0;
+
+	if (j->k->leaving || !j->seen || j->f.complete || j->f.failed || j->f.deleted || j->bundles.n == 1)
+		return false;
+	for (size_t i = 0; i < j->bundles.n; i++)
+		last_ns = MAX(last_ns, j->bundles.v[i]->reported_ns);
+	return kube_mono(j->k) - last_ns < COUNT_NS;
+}
+
 void job_settle(struct job *j)
 {
 	bool settled = true;
@@ -199,8 +213,10 @@ void job_settle(struct job *j)
 			release(j->bundles.v[i]);
 	if (!settled)
 		return;
-	if (!j->gone && *j->uid)
-		job_delete(j);
-	else if (j->gone || j->state != JOB_SEEN)
+	if (!j->gone && *j->uid) {
+		if (!is_counting(j))
+			job_delete(j);
+	} else if (j->gone || j->state != JOB_SEEN) {
 		job_is_gone(j);
+	}
 }

@@ -281,6 +281,8 @@ class Cluster:
         side = {"exitCode": sidecar_code, "reason": "Completed", "startedAt": stamp(), "finishedAt": stamp(), "message": message}
         going = self.is_going(name)
         self.patch(pods, name, **{"phase": "Failed" if code else "Succeeded", **containers({"terminated": side}, {"terminated": ended}), **status})
+        if job.get("late"):
+            self.hold("count")
         self.end_job(ns, job, "Failed" if code else "Complete", "BackoffLimitExceeded" if code else None)
         if going:
             self.remove(pods, name)
@@ -301,6 +303,10 @@ class Cluster:
         if wrap:
             text = json.dumps({"cairn_result": 1, "result": self.store.put(text.encode())})
         self.finish(ns, job, pods, name, code, text)
+
+    def play_count_later(self, ns, job, attempts):
+        """The pod has ended, but the Job's controller doesn't come to it."""
+        self.play_well(ns, {**job, "late": True}, attempts)
 
     def play_gang(self, ns, job, attempts):
         """The pods of several nodes, two ranks each, which talk in turn; at the end all of them fail."""

@@ -514,6 +514,23 @@ test_expect 'what ended while no engine was there, and whose pod is gone, is mad
 	test_lines 2 api/made
 	wait_until 30 no_jobs
 '
+test_expect 'a Job whose pods have all ended goes, though its controller does not come to say so' '
+	fresh
+	mkdir api/go
+	for x in 1 2 3 4; do touch "api/go/t[x=$x]"; done
+	array uncounted
+	printf "  u:\n    run: echo u\n    cache: false\n" >>uncounted.yaml
+	printf "{\"task\": \"t[[]x=2]\", \"play\": \"count-later\"}\n" | plays
+	start uncounted cairn run --on kubernetes -q uncounted.yaml
+	one_job() { test "$(objects $jobs)" = 1; }
+	wait_until 60 at_least 5 api/executed
+	wait_until 60 one_job
+	is_state running
+	let_go
+	wait_until 60 is_state succeeded
+	once
+	wait_until 30 no_jobs
+'
 test_expect 'cancel ends all pods of an array at once' '
 	held_array ended
 	grep -c "\"DELETE\"" api/log >before
