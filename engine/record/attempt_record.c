@@ -15,14 +15,14 @@ struct page {
 	int64_t run, after, most;
 };
 
+#define OF_PAGE " WHERE attempt.run = ?1 AND attempt.id > ?2 AND attempt.id <= ?3"
+
 static void bind_page(sqlite3_stmt *s, const struct page *p, int64_t last)
 {
 	sqlite3_bind_int64(s, 1, p->run);
 	sqlite3_bind_int64(s, 2, p->after);
 	sqlite3_bind_int64(s, 3, last);
 }
-
-#define OF_PAGE " WHERE attempt.run = ?1 AND attempt.id > ?2 AND attempt.id <= ?3"
 
 /* Rows of several attempts, in their order: which of `v` the row (whose first column is the attempt) belongs to; n: none. */
 static size_t owner(const struct attempt_record *v, size_t n, size_t at, sqlite3_stmt *s)
@@ -146,7 +146,9 @@ static int read_page(struct db *db, const struct page *p, struct arena *arena, s
 
 	if (!s)
 		return -1;
-	bind_page(s, p, p->most);
+	sqlite3_bind_int64(s, 1, p->run);
+	sqlite3_bind_int64(s, 2, p->after);
+	sqlite3_bind_int64(s, 3, p->most);
 	if (read_attempt_rows(db, s, arena, &rows, &n, err) < 0)
 		return -1;
 	v = arena_alloc(arena, (n + 1) * sizeof(*v));

@@ -33,6 +33,8 @@ struct attempts_writer {
 	struct str lines; /* not written yet */
 	int fd;		  /* -1: nothing was written yet */
 	const struct db *db;
+	int (*each)(void *arg, const struct attempt_record *r, struct err *err);
+	void *arg;
 };
 
 static int write_lines(struct attempts_writer *w, struct err *err)
@@ -52,6 +54,8 @@ static int add_attempt(void *arg, const struct attempt_record *r, struct err *er
 {
 	struct attempts_writer *w = arg;
 
+	if (w->each && w->each(w->arg, r, err) < 0)
+		return -1;
 	attempt_record_encode(r, &w->lines);
 	return w->lines.len < WRITE_BYTES ? 0 : write_lines(w, err);
 }
@@ -64,9 +68,10 @@ static int put_lines(struct attempts_writer *w, struct store *s, struct content_
 	return write_lines(w, err) < 0 ? -1 : content_put_fd(s, w->fd, ret, err);
 }
 
-int manifest_put_attempts(struct db *db, struct store *s, int64_t run, struct content_id *ret, struct err *err)
+int manifest_put_attempts(struct db *db, struct store *s, int64_t run, int (*each)(void *arg, const struct attempt_record *r, struct err *err), void *arg,
+			  struct content_id *ret, struct err *err)
 {
-	struct attempts_writer w = { .fd = -1, .db = db };
+	struct attempts_writer w = { .fd = -1, .db = db, .each = each, .arg = arg };
 	int r = record_each_record(db, run, add_attempt, &w, err);
 
 	if (r == 0)

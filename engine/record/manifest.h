@@ -46,8 +46,10 @@ struct manifest {
 	/* manifest_load: the canonical JSON of record/environment.h. */
 	const char *environment_json;
 };
-/* The run's attempts as a blob: lines of record/attempt_record.h. Of any number: they go through a file beside the database. */
-int manifest_put_attempts(struct db *db, struct store *s, int64_t run, struct content_id *ret, struct err *err);
+/* The run's attempts as a blob: lines of record/attempt_record.h. Of any number: they go through a file beside the database. `each` (or NULL) is called with every one on
+ * the way, as record_each_record() does; below 0 ends it. */
+int manifest_put_attempts(struct db *db, struct store *s, int64_t run, int (*each)(void *arg, const struct attempt_record *r, struct err *err), void *arg,
+			  struct content_id *ret, struct err *err);
 /* Makes all that was put so far durable, then stores the manifest; sets *ret to the run hash. The caller calls store_sync after it. The environment's fingerprint
  * (record/environment.h) is gathered here. */
 int manifest_store(struct store *s, const struct manifest *m, struct digest *ret, struct err *err);

@@ -92,15 +92,15 @@ static int keep_key_record(void *arg, const struct attempt_record *a, struct err
 	return record_key_bytes(ctx->db, &a->row.key, &k->bytes, err) < 0 ? -1 : content_put_bytes(ctx->store, k->bytes.s, k->bytes.len, &id, err);
 }
 
-/* Key records by which `why` compares: those of results that others may take are in the store already. */
-static int keep_key_records(struct run *r, struct err *err)
+/* The attempts; and key records by which `why` compares: those of results that others may take are in the store already. */
+static int keep_attempts(struct run *r, struct content_id *ret, struct err *err)
 {
 	struct err first;
 	struct key_keeper k = { .r = r, .published = publisher_failed(r->publisher, &first) == 0 };
-	int ret = record_each_record(r->ctx->db, r->row.rowid, keep_key_record, &k, err);
+	int result = manifest_put_attempts(r->ctx->db, r->ctx->store, r->row.rowid, keep_key_record, &k, ret, err);
 
 	str_deinit(&k.bytes);
-	return ret;
+	return result;
 }
 
 static int fill_manifest(struct run *r, struct manifest *m, struct err *err)
@@ -128,8 +128,8 @@ static int write_manifest(struct run *r, struct err *err)
 	const struct run_context *ctx = r->ctx;
 	struct manifest m = { .run = &r->row, .pipeline_tree = r->row.pipeline_blob };
 
-	if (plan_store_results(r->plan, ctx->store, &m.results, err) < 0 || fill_manifest(r, &m, err) < 0 || keep_key_records(r, err) < 0 ||
-	    manifest_put_attempts(ctx->db, ctx->store, r->row.rowid, &m.attempts_blob, err) < 0 || manifest_store(ctx->store, &m, &r->row.hash, err) < 0)
+	if (plan_store_results(r->plan, ctx->store, &m.results, err) < 0 || fill_manifest(r, &m, err) < 0 || keep_attempts(r, &m.attempts_blob, err) < 0 ||
+	    manifest_store(ctx->store, &m, &r->row.hash, err) < 0)
 		return -1;
 	if (!r->interrupted)
 		r->row.results = m.results;

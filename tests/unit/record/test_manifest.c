@@ -234,7 +234,7 @@ static void test_put_attempts(void **state)
 
 	for (size_t i = 0; i < ARRAY_LEN(of); i++) {
 		_cleanup_(arena_freep) struct arena *arena = arena_new();
-		_cleanup_(str_deinit) struct str want = { 0 }, paged = { 0 }, kept = { 0 };
+		_cleanup_(str_deinit) struct str want = { 0 }, paged = { 0 }, told = { 0 }, kept = { 0 };
 		struct run_row run = { .pipeline = "p", .started_ns = 1 }, other = { .pipeline = "q", .started_ns = 1 };
 		struct attempt_record *all;
 		struct content_id id;
@@ -254,10 +254,11 @@ static void test_put_attempts(void **state)
 			attempt_record_encode(&all[k], &want);
 		}
 		assert_int_equal(record_each_record(db, run.rowid, take_line, &paged, NULL), 0);
-		assert_int_equal(manifest_put_attempts(db, f->s, run.rowid, &id, NULL), 0);
+		assert_int_equal(manifest_put_attempts(db, f->s, run.rowid, take_line, &told, &id, NULL), 0);
 		assert_int_equal(content_read(f->s, &id, 16 * MIB, &kept, NULL), 0);
 		assert_int_equal(paged.len, want.len);
 		assert_int_equal(kept.len, want.len);
+		assert_int_equal(told.len, want.len);
 		assert_true(want.len == 0 || (memcmp(paged.s, want.s, want.len) == 0 && memcmp(kept.s, want.s, want.len) == 0));
 		assert_int_equal(db_commit(db, NULL), 0);
 		db_close(db);
