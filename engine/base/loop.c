@@ -43,6 +43,13 @@ struct mail {
 	void *arg;
 };
 
+/* Mail that was taken out of the box, on the stack of read_mail(). They nest where a mail frees a pool. */
+struct batch {
+	struct mail *v;
+	size_t n;
+	struct batch *outer;
+};
+
 struct loop {
 	struct clock *clock;
 	int epoll, event;
@@ -58,6 +65,7 @@ struct loop {
 	bool stopped;
 	pthread_mutex_t lock;
 	VEC(struct mail) mailbox; /* under lock */
+	struct batch *reading;	  /* mail that is being read; loop's thread only */
 	size_t jobs_out;	  /* pool jobs that haven't come back; loop's thread only */
 	VEC(struct pool *) inline_pools;
 };
@@ -235,18 +243,40 @@ void loop_post(struct loop *l, loop_fn fn, void *arg)
 	}
 }
 
+static void nothing(void *arg)
+{
+}
+
+/* Mail that is being read is in `reading`: a function of the same batch may free the receiver of a later one. */
+void loop_unpost(struct loop *l, loop_fn fn, void *arg)
+{
+	pthread_mutex_lock(&l->lock);
+	for (size_t i = 0; i < l->mailbox.n; i++)
+		if (l->mailbox.v[i].fn == fn && l->mailbox.v[i].arg == arg)
+			l->mailbox.v[i].fn = nothing;
+	pthread_mutex_unlock(&l->lock);
+	for (struct batch *b = l->reading; b; b = b->outer)
+		for (size_t i = 0; i < b->n; i++)
+			if (b->v[i].fn == fn && b->v[i].arg == arg)
+				b->v[i].fn = nothing;
+}
+
 /* --- turns -------------------------------------------------------------------------------------------------------------- */
 
 static bool read_mail(struct loop *l)
 {
+	struct batch batch;
 	bool any;
 
 	pthread_mutex_lock(&l->lock);
 	__auto_type mail = VEC_TAKE(&l->mailbox);
 	pthread_mutex_unlock(&l->lock);
 	any = mail.n > 0;
+	batch = (struct batch){ .v = mail.v, .n = mail.n, .outer = l->reading };
+	l->reading = &batch;
 	for (size_t i = 0; i < mail.n; i++)
 		mail.v[i].fn(mail.v[i].arg);
+	l->reading = batch.outer;
 	VEC_FREE(&mail);
 	return any;
 }

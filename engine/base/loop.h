@@ -37,6 +37,9 @@ void loop_remove_idle(struct loop *l, loop_fn fn, void *arg);
 
 /* Any thread: run fn(arg) on the loop's thread soon; those of one thread in order. */
 void loop_post(struct loop *l, loop_fn fn, void *arg);
+/* The loop's thread: forget what was posted of fn(arg) and has not run. Who frees `arg` calls it first, so that no order of
+ * freeing can run it later. Nobody may post it any more. */
+void loop_unpost(struct loop *l, loop_fn fn, void *arg);
 
 /* Handle what is ready; sleep at most until the next timer (or `max_wait_ns`, -1 for no limit) when nothing is.
  * Returns 1 when something was handled, 0 when nothing ever can be (no sources, no pending jobs), -1 on error. */

@@ -192,12 +192,15 @@ static bool may_go_better(CURLcode code, long answer)
 
 static void set_up(const struct curl_api *api, CURL *easy, const struct mail *m, const struct server *s, struct reading *r, struct curl_slist *to, const char *from)
 {
+	const char *ca_file = getenv("SSL_CERT_FILE"); /* as base/http.c does: libcurl itself doesn't look at it */
 	bool must_hide = m->password && !s->local;
 
 	api->easy_setopt(easy, CURLOPT_URL, s->url);
 	api->easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "smtp,smtps");
 	api->easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
 	api->easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+	if (ca_file && *ca_file)
+		api->easy_setopt(easy, CURLOPT_CAINFO, ca_file);
 	api->easy_setopt(easy, CURLOPT_USE_SSL, (long)(must_hide ? CURLUSESSL_ALL : CURLUSESSL_TRY));
 	api->easy_setopt(easy, CURLOPT_MAIL_FROM, from);
 	api->easy_setopt(easy, CURLOPT_MAIL_RCPT, to);

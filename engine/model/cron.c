@@ -176,8 +176,8 @@ static int read_range(struct reading *r, const struct field *f, int from, int *t
 		r->p++;
 		if (read_number(r, f, to) < 0)
 			return -1;
-		if (*to == 0 && f == &fields[DAY_OF_WEEK])
-			*to = 7; /* fri-sun */
+		if (*to == 0 && from > 0 && f == &fields[DAY_OF_WEEK])
+			*to = 7; /* fri-sun; sun-sun is Sunday alone */
 		if (*to < from)
 			return fail(r, f, "the range goes backwards");
 	}

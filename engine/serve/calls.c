@@ -27,16 +27,6 @@ struct calls *calls_new(struct loop *l)
 	return c;
 }
 
-void calls_free(struct calls *c)
-{
-	if (!c)
-		return;
-	VEC_FREE(&c->waiting);
-	pthread_cond_destroy(&c->ended);
-	pthread_mutex_destroy(&c->lock);
-	free(c);
-}
-
 /* The lock is given back while one runs: others may queue meanwhile. */
 static void run_waiting(void *arg)
 {
@@ -57,6 +47,17 @@ static void run_waiting(void *arg)
 	pthread_mutex_unlock(&c->lock);
 }
 
+void calls_free(struct calls *c)
+{
+	if (!c)
+		return;
+	loop_unpost(c->loop, run_waiting, c);
+	VEC_FREE(&c->waiting);
+	pthread_cond_destroy(&c->ended);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
 bool calls_run(struct calls *c, loop_fn fn, void *arg)
 {
 	struct call call = { fn, arg, false, false };
@@ -73,6 +74,16 @@ bool calls_run(struct calls *c, loop_fn fn, void *arg)
 	}
 	pthread_mutex_unlock(&c->lock);
 	return call.ran;
+}
+
+size_t calls_waiting(struct calls *c)
+{
+	size_t n;
+
+	pthread_mutex_lock(&c->lock);
+	n = c->waiting.n;
+	pthread_mutex_unlock(&c->lock);
+	return n;
 }
 
 void calls_close(struct calls *c)

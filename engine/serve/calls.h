@@ -7,6 +7,7 @@
 #define CAIRN_SERVE_CALLS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include "base/loop.h"
 
 struct calls;
@@ -14,6 +15,7 @@ struct calls *calls_new(struct loop *l);
 void calls_free(struct calls *c); /* NULL is fine; closed, and no thread is in calls_run() */
 /* Any thread but the loop's. False: it wasn't run, and won't be. */
 bool calls_run(struct calls *c, loop_fn fn, void *arg);
+size_t calls_waiting(struct calls *c); /* any thread */
 void calls_close(struct calls *c); /* the loop's thread */
 
 #endif

@@ -10,16 +10,22 @@ echo '# project' >cairn.yaml
 printf hook-secret | cairn secret set HOOK_KEY
 printf mail-password | cairn secret set MAIL_PASSWORD
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
-receiver() { # KIND [PORT]
+receiver() { # KIND [PORT [CERTIFICATE]]
 	local python=python3
-	[ "$1" = webhook ] || python=$SERVE_PYTHON
-	start "$1" "$python" "$SRC/tests/serve/receivers.py" "$1" "$TRASH/work/$1.log" "${2:-}"
+	[ "$1" = smtp ] && python=$SERVE_PYTHON
+	start "$1" "$python" "$SRC/tests/serve/receivers.py" "$1" "$TRASH/work/$1.log" "${@:2}"
 	wait_until 30 test -s "$TRASH/work/$1.out"
 }
 receiver webhook
 HOOK=http://127.0.0.1:$(cat webhook.out)
 MAIL_PORT=$(free_port)
 [ -n "${serve_why:-}" ] || receiver smtp "$MAIL_PORT"
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=mail -addext subjectAltName=IP:127.0.0.1 \
+	-keyout tls.pem -out ca.pem 2>/dev/null
+cat ca.pem >>tls.pem
+SMTPS_PORT=$(free_port)
+receiver smtps "$SMTPS_PORT" "$TRASH/work/tls.pem"
+export SSL_CERT_FILE=$TRASH/work/ca.pem
 
 pipeline() { # the schedules of pipeline.yaml
 	{
@@ -38,6 +44,7 @@ by-hook: {cron: "0 0 1 1 *", notify: {webhook: {url: "$HOOK/hook", secret: HOOK_
 by-metric: {cron: "0 0 1 1 *", notify: {webhook: "$HOOK/metric", when: {metric: "acc < last"}}}
 badly: {cron: "0 0 1 1 *", notify: [{webhook: "$HOOK/redirect", when: failure}, {webhook: "$HOOK/refuse", when: failure}, {command: "exit 3", when: failure}]}
 by-mail: {cron: "0 0 1 1 *", notify: {email: {to: [a@example.org, b@example.org], smtp: "smtp://me@127.0.0.1:$MAIL_PORT", from: cairn@example.org, secret: MAIL_PASSWORD}, when: failure}}
+by-smtps: {cron: "0 0 1 1 *", notify: {email: {to: a@example.org, smtp: "smtps://127.0.0.1:$SMTPS_PORT"}, when: failure}}
 to-nobody: {cron: "0 0 1 1 *", notify: {email: {to: a@example.org, smtp: "smtp://127.0.0.1:$(free_port)"}, when: failure}}
 YAML
 echo '{"acc": 0.9}' >"$HOME/acc"
@@ -140,6 +147,12 @@ else
 		test_no_grep mail-password srv.out
 	'
 fi
+
+test_expect 'a mail over TLS, whose authority SSL_CERT_FILE names' '
+	fire by-smtps failed
+	wait_until 60 grep -q "Subject: .*by-smtps of work" smtps.log
+	test_no_grep problem smtps.log
+'
 
 test_expect 'a mail server that is not there is tried again, and blocks nothing' '
 	fire to-nobody failed

@@ -1,6 +1,7 @@
 """receivers.py KIND LOG: stands for whom a notification goes to, on a free port of loopback, which it prints.
 
 webhook: answers 503 to the first request of each delivery, 302 to /redirect, 400 to /refuse, else 204. smtp: takes mails; login me:mail-password.
+smtps: takes mails over TLS.
 What comes is written to LOG, a JSON object a line."""
 
 import http.server
@@ -65,4 +66,39 @@ def smtp():
     threading.Event().wait()
 
 
-{"webhook": webhook, "smtp": smtp}[kind]()
+def smtps():
+    """SMTP over TLS with the certificate of argument 4, as much of it as one mail needs."""
+    import socket
+    import ssl
+
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(sys.argv[4])
+    listening = socket.create_server(("127.0.0.1", int(sys.argv[3])))
+    print(sys.argv[3], flush=True)
+    while True:
+        raw, _ = listening.accept()
+        try:
+            talk(tls.wrap_socket(raw, server_side=True))
+        except (OSError, ssl.SSLError) as problem:
+            note(problem=str(problem))
+
+
+def talk(peer):
+    lines = peer.makefile("rw", newline="\r\n", encoding="latin-1")
+
+    def say(text):
+        lines.write(text + "\r\n")
+        lines.flush()
+
+    say("220 here")
+    for line in lines:
+        verb = line[:4].upper()
+        if verb == "QUIT":
+            break
+        say("354 go on" if verb == "DATA" else "250 fine")
+        if verb == "DATA":
+            note(text="".join(iter(lines.readline, ".\r\n")))
+            say("250 taken")
+
+
+{"webhook": webhook, "smtp": smtp, "smtps": smtps}[kind]()

@@ -344,6 +344,50 @@ static void max_wait_bounds_a_turn(void **state)
 	loop_remove(w->loop, s);
 }
 
+/* --- mail that nobody wants any more --------------------------------------------------------- */
+
+static void on_unwanted(void *arg)
+{
+	fail_msg("it was taken back");
+}
+
+struct taker {
+	struct loop *loop;
+	void *arg;
+};
+
+static void take_back(void *arg)
+{
+	struct taker *t = arg;
+
+	loop_unpost(t->loop, on_unwanted, t->arg);
+}
+
+static void nothing_to_do(void *arg)
+{
+}
+
+/* Also by a mail of the same batch, and by what pool_free() reads. */
+static void what_is_unposted_never_runs(void **state)
+{
+	struct world *w = *state;
+	struct taker t = { w->loop, xmalloc(1) };
+	struct pool *p;
+
+	loop_post(w->loop, on_unwanted, t.arg);
+	loop_unpost(w->loop, on_unwanted, t.arg);
+	assert_int_equal(loop_turn(w->loop, 0, NULL), 1);
+	loop_post(w->loop, take_back, &t);
+	loop_post(w->loop, on_unwanted, t.arg);
+	assert_int_equal(loop_turn(w->loop, 0, NULL), 1);
+	assert_int_equal(pool_new(w->loop, 1, &p, NULL), 0);
+	pool_submit(p, nothing_to_do, nothing_to_do, NULL);
+	loop_post(w->loop, on_unwanted, t.arg);
+	loop_unpost(w->loop, on_unwanted, t.arg);
+	free(t.arg);
+	pool_free(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -355,6 +399,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(bad_descriptor_is_an_error, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(signals_arrive, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(posts_arrive_in_each_threads_order, set_up_real, tear_down),
+		cmocka_unit_test_setup_teardown(what_is_unposted_never_runs, set_up_real, tear_down),
 		cmocka_unit_test_setup_teardown(hooks_run_after_work_only, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(real_timer_fires_when_due, set_up_real, tear_down),
 		cmocka_unit_test_setup_teardown(max_wait_bounds_a_turn, set_up_real, tear_down),
