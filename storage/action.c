@@ -5,7 +5,6 @@
 
 #define MAGIC "cairn-action/1\n"
 #define MAGIC_LEN (sizeof(MAGIC) - 1)
-#define OUTPUTS_MAX 100000
 
 static void add_id(struct str *out, const struct content_id *id)
 {
@@ -102,7 +101,7 @@ int action_decode(const void *bytes, size_t n, struct arena *arena, struct actio
 	a.task = take_text(&r, arena);
 	a.node = take_text(&r, arena);
 	a.n_outputs = (size_t)take_uint(&r, 4);
-	if (r.bad || a.n_outputs > OUTPUTS_MAX || a.n_outputs > n)
+	if (r.bad || a.n_outputs > ACTION_OUTPUTS_MAX || a.n_outputs > n)
 		return err_set(err, ERR_CORRUPT, "an action record is damaged");
 	a.outputs = arena_alloc(arena, (a.n_outputs + 1) * sizeof(*a.outputs));
 	for (size_t i = 0; i < a.n_outputs && !r.bad; i++) {
@@ -157,6 +156,8 @@ static int put_record(struct store *s, const struct digest *name, const struct a
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 
 	action_encode(r, &bytes);
+	if (store_check_size(STORE_ACTION, bytes.len, err) < 0)
+		return -1;
 	return s->ops->put(s, STORE_ACTION, name, bytes.s, bytes.len, replace, err);
 }
 

@@ -3,9 +3,6 @@
 
 #include "base/str.h"
 
-#define NAME_MAX_BYTES 255
-#define KEY_MAX_BYTES 1024 /* of S3 and GCS alike */
-
 /* --- life ------------------------------------------------------------------------------------------------------------ */
 
 int bucket_base_init(struct bucket *b, const char *uri, const char *scheme, struct err *err)
@@ -13,13 +10,13 @@ int bucket_base_init(struct bucket *b, const char *uri, const char *scheme, stru
 	const char *name = uri + strlen(scheme), *slash = strchr(name, '/');
 	size_t n = slash ? (size_t)(slash - name) : strlen(name), prefix_n;
 
-	if (n == 0 || n > NAME_MAX_BYTES || strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._:") < n)
+	if (n == 0 || n > BUCKET_NAME_MAX || strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._:") < n)
 		return err_set(err, ERR_INVALID, "the bucket's name must be of letters, digits, dots and dashes: %sBUCKET/PREFIX", scheme);
 	while (slash && *slash == '/')
 		slash++;
 	prefix_n = slash ? str_len_without(slash, '/') : 0;
-	if (prefix_n > KEY_MAX_BYTES / 2)
-		return err_set(err, ERR_INVALID, "the prefix is longer than %d bytes", KEY_MAX_BYTES / 2);
+	if (prefix_n > BUCKET_KEY_MAX / 2)
+		return err_set(err, ERR_INVALID, "the prefix is longer than %d bytes", BUCKET_KEY_MAX / 2);
 	b->uri = xstrdup(uri);
 	b->name = xstrndup(name, n);
 	b->prefix = prefix_n ? xasprintf("%.*s/", (int)prefix_n, slash) : xstrdup("");

@@ -62,7 +62,7 @@ struct bucket_get {
 	/* Where the bytes go: a file from file_offset on (written in place), or memory. */
 	int fd; /* -1: `body` */
 	uint64_t file_offset;
-	uint64_t max_bytes; /* 0: `size`, or 1 GiB */
+	uint64_t max_bytes; /* 0: `size`; or BUCKET_BODY_MAX in memory, CONTENT_BLOB_MAX in a file */
 	/* answered */
 	struct str body;
 	char encoding[16];

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "storage/bucket.h"
+#include "storage/limits.h"
 
 /* Meanings, threads and errors as in bucket.h. Keys are whole: bucket.c has put the prefix before them, and takes it off what list gives. */
 struct bucket_ops {
@@ -28,6 +29,14 @@ struct bucket {
 /* Takes the URI apart; ERR_INVALID. The kinds' `free` only releases what is theirs, and the struct. */
 int bucket_base_init(struct bucket *b, const char *uri, const char *scheme, struct err *err);
 void bucket_base_deinit(struct bucket *b);
+
+/* How many bytes a get takes at most. What goes to a file isn't bound by memory. */
+static inline uint64_t bucket_get_limit(const struct bucket_get *g)
+{
+	if (g->max_bytes || g->size != UINT64_MAX)
+		return g->max_bytes ? g->max_bytes : g->size;
+	return g->fd < 0 ? BUCKET_BODY_MAX : CONTENT_BLOB_MAX;
+}
 
 int bucket_s3_open(const char *uri, const struct bucket_options *o, struct bucket **ret, struct err *err);
 int bucket_gcs_open(const char *uri, const struct bucket_options *o, struct bucket **ret, struct err *err);

@@ -269,7 +269,7 @@ static int memory_put_many(struct bucket *b, struct bucket_put *const *v, size_t
 static int write_got(struct bucket_get *g, const uint8_t *bytes, uint64_t n)
 {
 	if (g->fd < 0) {
-		uint64_t max = g->max_bytes ? g->max_bytes : g->size != UINT64_MAX ? g->size : GIB;
+		uint64_t max = bucket_get_limit(g);
 
 		if (n > max)
 			return err_set(&g->err, ERR_TOO_LARGE, "%s has %llu bytes; at most %llu are read here", g->key, (unsigned long long)n, (unsigned long long)max);

@@ -132,6 +132,8 @@ static int put_open_file(struct putter *p, int dir_fd, const char *name, int fd,
 
 	ret->kind = CONTENT_BLOB;
 	ret->size_bytes = (uint64_t)st->st_size;
+	if (store_check_size(STORE_BLOB, ret->size_bytes, err) < 0)
+		return err_wrap(err, "%s", p->path.s);
 	if (hash_only || move) {
 		r = small ? put_small(p, fd, st, false, ret, err) : content_hash_fd(fd, (uint64_t)st->st_size, p->o->n_threads, &ret->digest, err);
 		if (r < 0 || check_unchanged(p, fd, st, err) < 0)

@@ -16,9 +16,8 @@
 #ifndef CAIRN_STORAGE_CONTENT_H
 #define CAIRN_STORAGE_CONTENT_H
 
+#include "storage/limits.h"
 #include "storage/store.h"
-
-#define CONTENT_PART_BYTES (16 * MIB)
 
 struct reference;
 struct statcache; /* statcache.h: remembers path + stat → id, so that unchanged files are not read again */

@@ -140,7 +140,8 @@ static int dir_get(struct store *s, enum store_space space, const struct digest 
 	return 0;
 }
 
-static int dir_open_blob(struct store *s, const struct digest *name, int *ret_fd, uint64_t *ret_size, struct err *err)
+static int dir_open_blob(struct store *s, const struct digest *name, uint64_t size, int *ret_fd, uint64_t *ret_size,
+			 struct err *err)
 {
 	struct stat st;
 	int fd = open_object(dir_of(s), STORE_BLOB, name, &st, err);

@@ -19,7 +19,6 @@
 #define MAGIC_LEN (sizeof(MAGIC) - 1)
 #define KEY_LEN (1 + DIGEST_BYTES)   /* space, digest */
 #define ENTRY_LEN (KEY_LEN + 8)	     /* and the time */
-#define MANIFEST_MAX GIB
 /* Trees and records that are brought and looked at together. */
 #define BATCH_MAX 1024
 /* However short the grace time: a large file may be being written, and its hash computed. */
@@ -132,7 +131,7 @@ static int mark_manifest(struct collector *c, const struct digest *hash, struct 
 
 	if (!mark(c, STORE_RUN, hash))
 		return 0;
-	if (store_get(c->s, STORE_RUN, hash, MANIFEST_MAX, &bytes, &e) < 0)
+	if (store_get(c->s, STORE_RUN, hash, RUN_MANIFEST_MAX, &bytes, &e) < 0)
 		return lost(c, &e, err);
 	if ((o->manifest_refs && o->manifest_refs(bytes.s, bytes.len, mark_content, c, err) < 0) ||
 	    (o->manifest_keys && o->manifest_keys(bytes.s, bytes.len, mark_key, c, err) < 0) ||

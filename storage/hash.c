@@ -7,13 +7,11 @@
 #include "base/thread.h"
 #include "storage/internal.h"
 
-#define MAX_PARTS 8192
-
 uint64_t content_part_bytes(uint64_t size)
 {
 	uint64_t part = CONTENT_PART_BYTES;
 
-	while ((size + part - 1) / part > MAX_PARTS)
+	while (size / part + (size % part != 0) > CONTENT_PARTS_MAX)
 		part *= 2;
 	return part;
 }

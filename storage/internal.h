@@ -21,8 +21,10 @@ struct store_ops {
 	int (*list)(struct store *s, enum store_space space, int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns),
 		    void *arg, struct err *err);
 	int (*sync)(struct store *s, struct err *err);
-	/* A blob's bytes on a descriptor, for streaming, and how many there are. */
-	int (*open)(struct store *s, const struct digest *name, int *ret_fd, uint64_t *ret_size, struct err *err);
+	/* A blob's bytes on a descriptor, for streaming, and how many there are. `size`: how many whoever names it
+	 * expects, which bounds what is fetched; UINT64_MAX: not known. */
+	int (*open)(struct store *s, const struct digest *name, uint64_t size, int *ret_fd, uint64_t *ret_size,
+		    struct err *err);
 	/* Moves a wrong object out of the way. False when the store can't be written to. */
 	bool (*set_aside)(struct store *s, enum store_space space, const struct digest *name);
 	/* Directory stores: an empty file on the store's file system that can become a blob by publish_temp; NULL otherwise. */
@@ -71,8 +73,6 @@ struct store {
 
 /* Files up to this size go through memory: one read, one write. */
 #define CONTENT_SMALL_BYTES (256 * KIB)
-/* A path has at most 4,096 bytes, so that no program makes directories deeper than this. */
-#define CONTENT_DEPTH_MAX 2048
 
 /* gc.c: only the mark. The sets become the caller's when it succeeds; of *ret only `lost` means something. */
 struct store_gc_options;
@@ -106,6 +106,8 @@ void blob_hasher_final(struct blob_hasher *h, struct digest *ret); /* also frees
 /* walk.c: every listing that a tree reaches, its own first, each once; fn's -1 ends it. By a list, not by recursion: how deep it is nested is a stranger's choice. */
 int tree_each_listing(struct store *s, const struct content_id *root, int (*fn)(void *arg, const struct tree *t, struct err *err), void *arg, struct err *err);
 
+/* Can an object of this size be kept? What no reader takes isn't written. ERR_TOO_LARGE. */
+int store_check_size(enum store_space space, uint64_t n, struct err *err);
 /* What this process knows about contents. */
 bool store_is_verified(struct store *s, const struct digest *d);
 void store_note_verified(struct store *s, const struct digest *d);
@@ -117,6 +119,5 @@ int store_damaged(struct store *s, enum store_space space, const struct digest *
 /* The name under which the n-th observation (from 1) beside the first record of a key lies. */
 void action_observation_name(const struct digest *key, unsigned number, struct digest *ret);
 #define ACTION_OBSERVATIONS_MAX 100 /* nobody learns more from the hundredth different result */
-#define ACTION_RECORD_MAX (16 * MIB)
 
 #endif

@@ -5,7 +5,6 @@
 #include "storage/maintain.h"
 
 /* A manifest is held in memory while it is checked. */
-#define MANIFEST_MAX GIB
 
 /* --- stat ---------------------------------------------------------------------------------------------------------------- */
 
@@ -159,7 +158,7 @@ static int verify_object(void *arg, const struct digest *name, uint64_t size, in
 		r = verify_action(v, name, &e);
 		break;
 	default:
-		r = store_get(v->s, v->space, name, MANIFEST_MAX, &bytes, &e);
+		r = store_get(v->s, v->space, name, RUN_MANIFEST_MAX, &bytes, &e);
 	}
 	if (r < 0 && !has_gone(v, name, &e))
 		problem(v, name, &e);

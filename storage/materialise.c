@@ -59,9 +59,9 @@ int content_find(struct store *s, const struct digest *digest, struct content_id
 		return -1;
 	if (!there[0] && !there[1])
 		return err_set(err, ERR_NOT_FOUND, "sha256:%s is not in the store %s", digest_hex(digest, hex), s->uri);
-	if (there[0] && store_get(s, STORE_TREE, digest, GIB, &listing, err) < 0)
+	if (there[0] && store_get(s, STORE_TREE, digest, TREE_LISTING_MAX, &listing, err) < 0)
 		return -1;
-	if (!there[0] && s->ops->open(s, digest, &fd, &ids[1].size_bytes, err) < 0)
+	if (!there[0] && s->ops->open(s, digest, UINT64_MAX, &fd, &ids[1].size_bytes, err) < 0)
 		return -1;
 	ids[0].size_bytes = listing.len;
 	*ret = ids[there[0] ? 0 : 1];
@@ -73,7 +73,7 @@ int content_open(struct store *s, const struct content_id *id, int *ret_fd, stru
 	uint64_t size;
 	int fd;
 
-	if (s->ops->open(s, &id->digest, &fd, &size, err) < 0)
+	if (s->ops->open(s, &id->digest, id->size_bytes, &fd, &size, err) < 0)
 		return -1;
 	if (size != id->size_bytes) {
 		wrong_size(s, id, fd, size, err);

@@ -157,7 +157,8 @@ static int memory_sync(struct store *s, struct err *err)
 	return 0;
 }
 
-static int memory_open(struct store *s, const struct digest *name, int *ret_fd, uint64_t *ret_size, struct err *err)
+static int memory_open(struct store *s, const struct digest *name, uint64_t size, int *ret_fd, uint64_t *ret_size,
+		       struct err *err)
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 	_cleanup_(fd_closep) int fd = -1;

@@ -9,9 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/mem.h"
-#include "storage/content.h"
+#include "storage/bucket_internal.h"
 
-#define BODY_MAX_DEFAULT GIB
 #define ETAG_MAX 256
 
 struct fetch {
@@ -86,7 +85,7 @@ static int take_bytes(void *arg, const void *bytes, size_t n, struct err *err)
 {
 	struct part *p = arg;
 	const char *s = bytes;
-	uint64_t limit = p->f->g->max_bytes ? p->f->g->max_bytes : p->f->g->size != UINT64_MAX ? p->f->g->size : BODY_MAX_DEFAULT, take;
+	uint64_t limit = bucket_get_limit(p->f->g), take;
 
 	if (!p->started && start(p, p->asked.reply, err) < 0)
 		return -1;
@@ -242,7 +241,7 @@ static void fan_out(struct fetch *f, const struct part *first, struct work_queue
 
 static int check_size(struct fetch *f, const struct part *first, struct err *err)
 {
-	uint64_t limit = f->g->max_bytes ? f->g->max_bytes : BODY_MAX_DEFAULT;
+	uint64_t limit = bucket_get_limit(f->g);
 
 	if (f->g->size == UINT64_MAX && first->object_size != UINT64_MAX && first->object_size - f->g->offset > limit)
 		return err_set(err, ERR_TOO_LARGE, "%s is larger than %llu bytes", f->g->key, (unsigned long long)limit);
@@ -273,7 +272,7 @@ static void ranged_get(const struct ranged *store, struct bucket_get *g, struct 
 	first = *store->no_ranges ? g->size : MIN(g->size, f->part_bytes);
 	str_reset(&g->body);
 	if (g->fd < 0)
-		str_reserve(&g->body, (g->size == UINT64_MAX ? 64 * KIB : MIN(first, BODY_MAX_DEFAULT)) + 1);
+		str_reserve(&g->body, (g->size == UINT64_MAX ? 64 * KIB : MIN(first, BUCKET_BODY_MAX)) + 1);
 	if (first)
 		r = request_part(f, 0, first, &p, &err);
 	if (r == 0 && first && p.ignored && g->offset)

@@ -134,8 +134,29 @@ int store_get(struct store *s, enum store_space space, const struct digest *name
 	return 0;
 }
 
+int store_check_size(enum store_space space, uint64_t n, struct err *err)
+{
+	static const struct {
+		const char *what;
+		uint64_t max;
+	} limits[STORE_SPACES] = {
+		[STORE_BLOB] = { "a file", CONTENT_BLOB_MAX },
+		[STORE_TREE] = { "a directory's listing", TREE_LISTING_MAX },
+		[STORE_ACTION] = { "a task's record", ACTION_RECORD_MAX },
+		[STORE_RUN] = { "a run's manifest", RUN_MANIFEST_MAX },
+		[STORE_TAG] = { "the record of a tag", REMOTE_RECORD_MAX },
+	};
+
+	if (n <= limits[space].max)
+		return 0;
+	return err_set(err, ERR_TOO_LARGE, "%s of %llu bytes can't be kept: the largest has %llu", limits[space].what, (unsigned long long)n,
+		       (unsigned long long)limits[space].max);
+}
+
 int store_put(struct store *s, enum store_space space, const struct digest *name, const void *bytes, size_t n, struct err *err)
 {
+	if (store_check_size(space, n, err) < 0)
+		return -1;
 	return s->ops->put(s, space, name, bytes, n, false, err);
 }
 

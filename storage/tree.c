@@ -8,8 +8,6 @@
 
 #define MAGIC "cairn-tree/1\n"
 #define MAGIC_LEN (sizeof(MAGIC) - 1)
-/* A listing is held in memory: 256 MiB are about three million entries in one directory. */
-#define LISTING_MAX (256 * MIB)
 
 struct tree {
 	uint8_t *bytes;
@@ -46,7 +44,7 @@ static bool read_bytes(struct reader *r, size_t n, uint8_t **ret)
 
 static bool good_name(const char *name, size_t n)
 {
-	if (n == 0 || n > 255 || memchr(name, '/', n) || memchr(name, '\0', n))
+	if (n == 0 || n > TREE_NAME_MAX || memchr(name, '/', n) || memchr(name, '\0', n))
 		return false;
 	return !(n == 1 && name[0] == '.') && !(n == 2 && name[0] == '.' && name[1] == '.');
 }
@@ -196,7 +194,7 @@ int tree_load(struct store *s, const struct content_id *id, struct tree **ret, s
 
 	if (id->kind != CONTENT_TREE)
 		return err_set(err, ERR_INVALID, "this content is a file, not a directory");
-	if (content_read(s, id, LISTING_MAX, &bytes, err) < 0)
+	if (content_read(s, id, TREE_LISTING_MAX, &bytes, err) < 0)
 		return -1;
 	return tree_decode(bytes.s ? bytes.s : "", bytes.len, ret, err);
 }
@@ -352,7 +350,7 @@ int tree_builder_store(struct tree_builder *b, struct store *s, struct content_i
 		if (b->entries.v[i].kind == TREE_REFERENCE)
 			last = &b->entries.v[i];
 	}
-	if (out.len > LISTING_MAX)
+	if (out.len > TREE_LISTING_MAX)
 		return err_set(err, ERR_TOO_LARGE, "a directory has too many entries for one listing (%zu)", b->entries.n);
 	ret->kind = CONTENT_TREE;
 	ret->size_bytes = out.len;

@@ -6,7 +6,6 @@
 #include "storage/maintain.h"
 #include "storage/window.h"
 
-#define MANIFEST_MAX (256 * MIB)
 #define ATTEMPTS_ARENA_BYTES (4 * MIB)
 #define FORMAT 1
 
@@ -28,7 +27,7 @@ static int parse(const void *bytes, size_t n, json_t **ret, struct err *err)
 {
 	struct err why = { 0 };
 
-	if (n > MANIFEST_MAX)
+	if (n > RUN_MANIFEST_MAX)
 		return err_set(err, ERR_TOO_LARGE, "a run manifest is larger than any that cairn writes");
 	return json_parse("run manifest", bytes, n, ret, &why) < 0 ? err_set(err, ERR_CORRUPT, "%s", why.msg) : 0;
 }
@@ -353,7 +352,7 @@ int manifest_load(struct store *s, const struct digest *hash, struct arena *aren
 	int64_t format = 0;
 	json_t *o;
 
-	if (store_get(s, STORE_RUN, hash, MANIFEST_MAX, &bytes, err) < 0 || parse(bytes.len ? bytes.s : "", bytes.len, &o, err) < 0)
+	if (store_get(s, STORE_RUN, hash, RUN_MANIFEST_MAX, &bytes, err) < 0 || parse(bytes.len ? bytes.s : "", bytes.len, &o, err) < 0)
 		return -1;
 	json_get_int(o, "cairn_manifest", &format, NULL);
 	if (format != FORMAT) {

@@ -14,8 +14,6 @@
 #define MAGIC "cairn-results/1\n"
 #define MAGIC_LEN (sizeof(MAGIC) - 1)
 #define OUTPUT_BYTES (1 + 8 + DIGEST_BYTES)
-#define TABLE_MAX (4 * GIB)
-#define OUTPUTS_MAX 100000
 
 struct step_entry {
 	const char *name;
@@ -148,7 +146,7 @@ static bool check_step(struct results *r, size_t *at)
 	struct step_entry *s = VEC_ADD(&r->steps);
 	uint32_t n;
 
-	if (!get_text(r, at, &s->name) || !get_u32(r, at, &n) || n > OUTPUTS_MAX || n > r->n)
+	if (!get_text(r, at, &s->name) || !get_u32(r, at, &n) || n > ACTION_OUTPUTS_MAX || n > r->n)
 		return false;
 	s->outputs = arena_alloc(r->arena, ((size_t)n + 1) * sizeof(*s->outputs));
 	s->n_outputs = n;
@@ -221,7 +219,7 @@ int results_open(struct store *s, const struct content_id *id, struct results **
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 
-	if (content_read(s, id, TABLE_MAX, &bytes, err) < 0)
+	if (content_read(s, id, RUN_RESULTS_MAX, &bytes, err) < 0)
 		return -1;
 	str_add(&bytes, "");
 	return decode((uint8_t *)TAKE_PTR(bytes.s), bytes.len, ret, err);
@@ -233,7 +231,7 @@ static bool skip_step(const struct results *r, size_t *at, size_t *ret_outputs)
 	const char *text;
 	uint32_t n;
 
-	if (!get_text(r, at, &text) || !get_u32(r, at, &n) || n > OUTPUTS_MAX)
+	if (!get_text(r, at, &text) || !get_u32(r, at, &n) || n > ACTION_OUTPUTS_MAX)
 		return false;
 	for (uint32_t i = 0; i < n; i++)
 		if (!get_text(r, at, &text))

@@ -172,11 +172,12 @@ static bool view_set_aside(struct store *s, enum store_space space, const struct
 	return reader->ops->set_aside(reader, space, name);
 }
 
-static int view_open(struct store *s, const struct digest *name, int *ret_fd, uint64_t *ret_size, struct err *err)
+static int view_open(struct store *s, const struct digest *name, uint64_t size, int *ret_fd, uint64_t *ret_size,
+		     struct err *err)
 {
 	struct store *reader = CONTAINER_OF(s, struct view, base)->reader;
 
-	return reader->ops->open(reader, name, ret_fd, ret_size, err);
+	return reader->ops->open(reader, name, size, ret_fd, ret_size, err);
 }
 
 static int view_bring(struct store *s, const struct content_id *ids, size_t n, bool only_these, struct err *err)

@@ -1,7 +1,8 @@
 /* Fetching: from packs by ranges, neighbours together; what lies alone by its name. Everything is verified before it gets a name in the local store.
  *
  * Work is cut into batches, of which THREADS are under way: while the bytes of one arrive, those of another are hashed and written. A batch takes at most
- * BATCH_BYTES of memory, whatever is asked for; large blobs go through files.
+ * BATCH_BYTES of memory, whatever is asked for; large blobs go through files, and so do blobs that become large when they are
+ * decoded.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 
 /* A hole of so many bytes between two members is fetched along: it costs less than another request. */
 #define HOLE_MAX (128 * KIB)
-#define RANGE_MAX (8 * MIB)
+#define RANGE_MAX PACK_MEMORY_MAX
 #define THREADS 3
 #define BATCH_BYTES (16 * MIB)
 #define BATCH_OBJECTS 1024
@@ -132,12 +133,21 @@ static int take_member(struct fetcher *f, struct item *it, const struct bucket_g
 	uint64_t at = it->m.offset - g->offset;
 	struct err e = { 0 };
 
-	if (at + it->m.stored > g->body.len || it->m.size > PACK_BYTES_MAX * 4 ||
+	if (at + it->m.stored > g->body.len || it->m.size > TREE_LISTING_MAX ||
 	    pack_decode(it->m.encoding, g->body.s + at, (size_t)it->m.stored, it->m.size, &bytes, &e) < 0) {
 		presence_note_bad(f->r, it->o->space, &it->o->name, it->pack);
 		return 0;
 	}
 	return accept(f, it->o, it->pack, &bytes, err);
+}
+
+/* Removed since it was listed: its members may lie elsewhere. */
+static void pack_is_gone(struct fetcher *f, uint32_t pack)
+{
+	pthread_mutex_lock(&f->r->lock);
+	f->r->packs.v[pack].gone = true;
+	f->r->slots_old = f->r->packs_old = true;
+	pthread_mutex_unlock(&f->r->lock);
 }
 
 struct range {
@@ -149,10 +159,7 @@ struct range {
 static int take_range(struct fetcher *f, struct range *range, struct err *err)
 {
 	if (range->g.result < 0 && range->g.err.code == ERR_NOT_FOUND) {
-		pthread_mutex_lock(&f->r->lock);
-		f->r->packs.v[f->packed.v[range->first].pack].gone = true; /* removed meanwhile: its members may lie elsewhere */
-		f->r->slots_old = f->r->packs_old = true;
-		pthread_mutex_unlock(&f->r->lock);
+		pack_is_gone(f, f->packed.v[range->first].pack);
 		return 0;
 	}
 	if (range->g.result < 0)
@@ -182,12 +189,12 @@ static int fetch_ranges(struct fetcher *f, struct range *v, size_t n, struct err
 	return got;
 }
 
-/* A member that was too large to come alone: through a file. */
+/* A member that is too large for memory: through a file. */
 static int fetch_large_member(struct fetcher *f, struct item *it, struct err *err);
 
 static bool is_large_member(const struct item *it)
 {
-	return it->m.stored > RANGE_MAX && it->m.space == STORE_BLOB;
+	return MAX(it->m.stored, it->m.size) > PACK_MEMORY_MAX && it->m.space == STORE_BLOB;
 }
 
 static int fetch_packed_batch(struct fetcher *f, const struct batch *b, struct err *err)
@@ -313,10 +320,20 @@ static int decode_landed(struct fetcher *f, const struct remote_object *o, struc
 
 	if (landing_open(f, &plain, err) < 0)
 		return -1;
-	got = decode_file(l->fd, plain.fd, o->size != UINT64_MAX ? o->size : 1ULL << 46, &size, err);
+	got = decode_file(l->fd, plain.fd, o->size, &size, err);
 	landing_drop(f, l);
 	*l = plain;
 	return got;
+}
+
+/* Damaged: that copy isn't there. Larger than whatever names it says: that is the fault of what names it. */
+static int not_taken(struct fetcher *f, const struct remote_object *o, uint32_t pack, const struct err *e, struct err *err)
+{
+	if (e->code != ERR_CORRUPT && e->code != ERR_TOO_LARGE)
+		return err_set(err, e->code, "%s", e->msg);
+	if (e->code == ERR_CORRUPT)
+		presence_note_bad(f->r, o->space, &o->name, pack);
+	return 0;
 }
 
 /* From a file of stored bytes into the store. Takes l. */
@@ -329,10 +346,7 @@ static int accept_file(struct fetcher *f, struct remote_object *o, uint32_t pack
 		got = check_landed(l, &o->name, &e);
 	if (got < 0) {
 		landing_drop(f, l);
-		if (e.code != ERR_CORRUPT)
-			return err_set(err, e.code, "%s", e.msg);
-		presence_note_bad(f->r, o->space, &o->name, pack);
-		return 0;
+		return not_taken(f, o, pack, &e, err);
 	}
 	if (f->to->ops->publish_temp(f->to, l->fd, TAKE_PTR(l->temp), &o->name, err) < 0)
 		return -1;
@@ -351,14 +365,11 @@ static int accept_file_in_memory(struct fetcher *f, struct remote_object *o, uin
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", l->fd);
 	if (got == 0)
-		got = fs_read_file(path, 4 * GIB, &bytes, &e);
+		got = fs_read_file(path, CONTENT_BLOB_MAX, &bytes, &e);
 	landing_drop(f, l);
 	if (got == 0)
 		return accept(f, o, pack, &bytes, err);
-	if (e.code != ERR_CORRUPT)
-		return err_set(err, e.code, "%s", e.msg);
-	presence_note_bad(f->r, o->space, &o->name, pack);
-	return 0;
+	return not_taken(f, o, pack, &e, err);
 }
 
 static int accept_any(struct fetcher *f, struct remote_object *o, uint32_t pack, struct landing *l, bool encoded, struct err *err)
@@ -380,12 +391,19 @@ static int fetch_large_member(struct fetcher *f, struct item *it, struct err *er
 	pthread_mutex_unlock(&f->r->lock);
 	if (bucket_get_many(f->r->bucket, &v, 1, err) < 0 || g.result < 0) {
 		landing_drop(f, &l);
-		if (g.result < 0)
-			err_set(err, g.err.code, "%s", g.err.msg);
-		return g.result < 0 && g.err.code == ERR_NOT_FOUND ? 0 : -1;
+		if (g.result == 0 || g.err.code != ERR_NOT_FOUND)
+			return g.result == 0 ? -1 : err_set(err, g.err.code, "%s", g.err.msg);
+		pack_is_gone(f, it->pack);
+		return 0;
 	}
 	it->o->size = it->m.size;
 	return accept_any(f, it->o, it->pack, &l, it->m.encoding == PACK_ZSTD, err);
+}
+
+/* Stored bytes of a content: compressed ones may have a few more, since only samples of it were tried. */
+static uint64_t stored_max(uint64_t size)
+{
+	return size == UINT64_MAX ? CONTENT_BLOB_MAX : size + size / 64 + 64 * KIB;
 }
 
 static int fetch_large(struct fetcher *f, const struct batch *b, struct err *err)
@@ -401,13 +419,14 @@ static int fetch_large(struct fetcher *f, const struct batch *b, struct err *err
 		l[i].fd = -1;
 		if (got == 0)
 			got = landing_open(f, &l[i], err);
-		g[i] = (struct bucket_get){ .key = remote_key(keys[i], v[i]->space, &v[i]->name), .size = UINT64_MAX, .fd = l[i].fd };
+		g[i] = (struct bucket_get){ .key = remote_key(keys[i], v[i]->space, &v[i]->name), .size = UINT64_MAX, .fd = l[i].fd,
+					    .max_bytes = stored_max(v[i]->size) };
 		gets[i] = &g[i];
 	}
 	if (got == 0)
 		got = bucket_get_many(f->r->bucket, gets, n, err);
 	for (size_t i = 0; i < n; i++) {
-		if (got == 0 && g[i].result < 0 && g[i].err.code != ERR_NOT_FOUND)
+		if (got == 0 && g[i].result < 0 && g[i].err.code != ERR_NOT_FOUND && g[i].err.code != ERR_TOO_LARGE)
 			got = err_set(err, g[i].err.code, "%s", g[i].err.msg);
 		if (got == 0 && g[i].result == 0) {
 			got = accept_any(f, v[i], BAD_ALONE, &l[i], str_eq(g[i].encoding, "zstd"), err);

@@ -10,9 +10,6 @@
 #include "storage/remote/pack.h"
 #include "storage/remote/remote.h"
 
-/* Blobs of at least so many bytes lie alone; below, they are in packs. Part of the format: what is smaller is never looked for alone. */
-#define REMOTE_LOOSE_MIN (256 * KIB)
-#define REMOTE_RECORD_MAX (1 * GIB)
 #define REMOTE_KEY_MAX 96
 #define NAME_LEN (1 + DIGEST_BYTES)
 

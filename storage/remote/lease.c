@@ -8,7 +8,6 @@
 #define MAGIC "cairn-bucket-condemned/1\n"
 #define MAGIC_LEN (sizeof(MAGIC) - 1)
 #define ENTRY_LEN (1 + DIGEST_BYTES + 8)
-#define CONDEMNED_MAX (1 * GIB)
 
 /* --- the list ----------------------------------------------------------------------------------------------------------------- */
 

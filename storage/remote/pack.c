@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/random.h>
+#include <sys/statvfs.h>
 #include <zstd.h>
 #include "base/fs.h"
 #include "base/mem.h"
@@ -232,12 +233,12 @@ uint64_t pack_index_pack_size(const void *bytes)
 	return end;
 }
 
-/* What no pack of ours is larger than: one large object that had to be packed. */
-#define PLACE_MAX (1ULL << 46)
+_Static_assert(INDEX_HEADER_LEN + (uint64_t)PACK_MEMBERS_MAX * MEMBER_LEN <= PACK_INDEX_MAX, "an index can be fetched");
 
 static bool good_member(const struct pack_member *m)
 {
-	return m->space <= STORE_TREE && m->encoding <= PACK_ZSTD && m->offset >= PACK_HEADER_LEN && m->offset < PLACE_MAX && m->stored < PLACE_MAX && m->size < PLACE_MAX &&
+	return m->space <= STORE_TREE && m->encoding <= PACK_ZSTD && m->offset >= PACK_HEADER_LEN &&
+	       m->offset < PACK_PLACE_MAX && m->stored < PACK_PLACE_MAX && m->size < PACK_PLACE_MAX &&
 	       (m->encoding != PACK_PLAIN || m->stored == m->size);
 }
 
@@ -342,6 +343,24 @@ int encode_file(int from, uint64_t size, int to, uint64_t *ret_stored, struct er
 	return r;
 }
 
+/* A few bytes can stand for terabytes: how much is to come is known, and has room, before the first byte is written. */
+static int bound_by_header(const uint8_t *in, size_t n, int to, uint64_t *max_bytes, struct err *err)
+{
+	unsigned long long size = ZSTD_getFrameContentSize(in, n);
+	struct statvfs fs; /* all zero where there is no limit */
+
+	if (size == ZSTD_CONTENTSIZE_ERROR || (size == ZSTD_CONTENTSIZE_UNKNOWN && *max_bytes > CONTENT_BLOB_MAX))
+		return err_set(err, ERR_CORRUPT, "the compressed bytes of an object are damaged");
+	if (size == ZSTD_CONTENTSIZE_UNKNOWN)
+		size = *max_bytes;
+	if (size > MIN(*max_bytes, CONTENT_BLOB_MAX))
+		return err_set(err, ERR_TOO_LARGE, "an object has %llu bytes, more than whatever names it says", size);
+	if (size > PACK_MEMORY_MAX && fstatvfs(to, &fs) == 0 && fs.f_blocks && size > (uint64_t)fs.f_bavail * fs.f_frsize)
+		return err_set(err, ERR_NO_SPACE, "no room for an object of %llu bytes; free some, or type `cairn store gc`", size);
+	*max_bytes = size;
+	return 0;
+}
+
 static int decode_stream(ZSTD_DCtx *d, int from, int to, uint64_t max_bytes, uint64_t *ret_size, struct err *err)
 {
 	size_t in_room = ZSTD_DStreamInSize(), out_room = ZSTD_DStreamOutSize(), n = 0, state = 1;
@@ -355,6 +374,8 @@ static int decode_stream(ZSTD_DCtx *d, int from, int to, uint64_t max_bytes, uin
 			return -1;
 		if (n == 0)
 			break;
+		if (at == 0 && bound_by_header(in, n, to, &max_bytes, err) < 0)
+			return -1;
 		at += n;
 		i.size = n;
 		for (bool full = true; i.pos < i.size || full;) {

@@ -6,12 +6,8 @@
 #ifndef CAIRN_STORAGE_REMOTE_PACK_H
 #define CAIRN_STORAGE_REMOTE_PACK_H
 
+#include "storage/limits.h"
 #include "storage/store.h"
-
-#define PACK_BYTES_MAX (64 * MIB)
-#define PACK_MEMBERS_FULL 65536 /* writers begin another pack then: an index has 4 MB at most */
-#define PACK_MEMBERS_MAX 1000000 /* readers refuse more */
-#define PACK_INDEX_MAX (64 * MIB)
 
 enum pack_encoding { PACK_PLAIN = 0, PACK_ZSTD = 1 };
 
@@ -62,7 +58,9 @@ bool encode_pays(const void *sample, size_t n);
 /* Decodes `n` stored bytes that must give exactly `size`. ERR_CORRUPT. */
 int pack_decode(enum pack_encoding encoding, const void *stored, size_t n, uint64_t size, struct str *ret, struct err *err);
 bool encode_pays_fd(int fd, uint64_t size); /* by samples from all over it */
-/* Whole files, by streams, to where `to` stands. max_bytes bounds what comes out. */
+/* Whole files, by streams, to where `to` stands. max_bytes bounds what comes out, and so does the size that the
+ * stored bytes announce (encode_file() always writes it). ERR_TOO_LARGE: they announce more than max_bytes;
+ * ERR_NO_SPACE: more than there is room for; ERR_CORRUPT: they are damaged. */
 int encode_file(int from, uint64_t size, int to, uint64_t *ret_stored, struct err *err);
 int decode_file(int from, int to, uint64_t max_bytes, uint64_t *ret_size, struct err *err);
 

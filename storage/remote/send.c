@@ -12,8 +12,6 @@
 #define LOOSE_AT_ONCE 32
 #define THREADS 2
 #define RECORDS_AT_ONCE 512
-/* Listings up to this size go through memory; a longer one is a directory of millions of files. */
-#define MEMBER_MAX (256 * MIB)
 
 /* A pack and what is in it. */
 struct parcel {
@@ -147,7 +145,7 @@ static int pack_small(struct sender *s, struct remote_object *o, struct err *err
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 	struct err e = { 0 };
 
-	if (store_get(s->from, o->space, &o->name, MEMBER_MAX, &bytes, &e) < 0)
+	if (store_get(s->from, o->space, &o->name, TREE_LISTING_MAX, &bytes, &e) < 0)
 		return missing(s, &e, err);
 	if (room_for(s, bytes.len, err) < 0 || pack_writer_add(s->filling.w, o->space, &o->name, bytes.s ? bytes.s : "", bytes.len, err) < 0)
 		return -1;
@@ -164,7 +162,7 @@ static int open_sound(struct sender *s, const struct remote_object *o, int *ret_
 	struct err e = { 0 };
 	struct digest d;
 
-	if (s->from->ops->open(s->from, &o->name, &fd, ret_size, &e) < 0)
+	if (s->from->ops->open(s->from, &o->name, o->size, &fd, ret_size, &e) < 0)
 		return missing(s, &e, err) < 0 ? -1 : 1;
 	if (!o->sound && !store_is_verified(s->from, &o->name)) {
 		if (content_hash_fd(fd, *ret_size, THREADS, &d, err) < 0)
@@ -178,7 +176,8 @@ static int open_sound(struct sender *s, const struct remote_object *o, int *ret_
 	return 0;
 }
 
-/* A large blob whose own name is condemned goes up under a new one: as a pack of one. */
+/* A large blob whose own name is condemned goes up under a new one: as a pack of one. Nothing else is in it, so that whoever
+ * moves small members to another pack never has to hold it. */
 static int pack_large(struct sender *s, struct remote_object *o, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -187,10 +186,11 @@ static int pack_large(struct sender *s, struct remote_object *o, struct err *err
 
 	if (got)
 		return got < 0 ? -1 : 0;
-	if (room_for(s, size, err) < 0 || pack_writer_add_fd(s->filling.w, STORE_BLOB, &o->name, fd, size, err) < 0)
+	if ((s->filling.in.n && close_pack(s, err) < 0) || room_for(s, size, err) < 0 ||
+	    pack_writer_add_fd(s->filling.w, STORE_BLOB, &o->name, fd, size, err) < 0)
 		return -1;
 	note_packed(s, o, size);
-	return 0;
+	return close_pack(s, err);
 }
 
 struct loose {
@@ -385,6 +385,18 @@ static int in_batches(struct sender *s, const object_list *l, size_t at_once, in
 	return 0;
 }
 
+/* Which way a blob goes is decided by its size, and not everybody who asks for one to be sent knows it. */
+static void find_size(struct sender *s, struct remote_object *o)
+{
+	uint64_t size;
+	int fd;
+
+	if (o->space != STORE_BLOB || o->size != UINT64_MAX || s->from->ops->open(s->from, &o->name, UINT64_MAX, &fd, &size, NULL) < 0)
+		return;
+	close(fd);
+	o->size = size;
+}
+
 /* Large ones alone, in parallel; small ones and those whose name can't be used in packs. */
 static int send_contents(struct sender *s, struct remote_object *v, size_t n, struct err *err)
 {
@@ -392,10 +404,12 @@ static int send_contents(struct sender *s, struct remote_object *v, size_t n, st
 	int got = 0;
 
 	for (size_t i = 0; i < n && got == 0; i++) {
-		bool large = v[i].space == STORE_BLOB && v[i].size != UINT64_MAX && v[i].size >= REMOTE_LOOSE_MIN, condemned;
+		bool large, condemned;
 
 		if (v[i].there || v[i].space > STORE_TREE)
 			continue;
+		find_size(s, &v[i]);
+		large = v[i].space == STORE_BLOB && v[i].size != UINT64_MAX && v[i].size >= REMOTE_LOOSE_MIN;
 		pthread_mutex_lock(&s->r->lock);
 		condemned = presence_is_condemned_locked(s->r, KIND_BLOB, &v[i].name);
 		pthread_mutex_unlock(&s->r->lock);

@@ -192,9 +192,9 @@ static int fetch(struct tier *t, struct remote_object *v, size_t n, struct err *
 	return v[0].there ? 0 : 1;
 }
 
-static int fetch_one(struct tier *t, enum store_space space, const struct digest *name, struct err *err)
+static int fetch_one(struct tier *t, enum store_space space, const struct digest *name, uint64_t size, struct err *err)
 {
-	struct remote_object o = { .space = space, .name = *name, .size = UINT64_MAX };
+	struct remote_object o = { .space = space, .name = *name, .size = size };
 	bool absent = false;
 	uintptr_t when_s;
 
@@ -231,27 +231,28 @@ static int tier_get(struct store *s, enum store_space space, const struct digest
 	}
 	if (e.code != ERR_NOT_FOUND)
 		return err_set(err, e.code, "%s", e.msg);
-	r = fetch_one(t, space, name, err);
+	r = fetch_one(t, space, name, UINT64_MAX, err);
 	if (r == 0)
 		return t->local->ops->get(t->local, space, name, max_bytes, ret, err);
 	return r < 0 ? -1 : not_to_be_had(t, &e, err);
 }
 
-static int tier_open(struct store *s, const struct digest *name, int *ret_fd, uint64_t *ret_size, struct err *err)
+static int tier_open(struct store *s, const struct digest *name, uint64_t size, int *ret_fd, uint64_t *ret_size,
+		     struct err *err)
 {
 	struct tier *t = tier_of(s);
 	struct err e = { 0 };
 	int r;
 
-	if (t->local->ops->open(t->local, name, ret_fd, ret_size, &e) == 0) {
+	if (t->local->ops->open(t->local, name, size, ret_fd, ret_size, &e) == 0) {
 		touch(t, STORE_BLOB, name);
 		return 0;
 	}
 	if (e.code != ERR_NOT_FOUND)
 		return err_set(err, e.code, "%s", e.msg);
-	r = fetch_one(t, STORE_BLOB, name, err);
+	r = fetch_one(t, STORE_BLOB, name, size, err);
 	if (r == 0)
-		return t->local->ops->open(t->local, name, ret_fd, ret_size, err);
+		return t->local->ops->open(t->local, name, size, ret_fd, ret_size, err);
 	return r < 0 ? -1 : not_to_be_had(t, &e, err);
 }
 

@@ -8,7 +8,6 @@
 #include "storage/remote/tier.h"
 #include "storage/remote/unsent.h"
 
-#define MANIFEST_MAX GIB
 /* Objects that go through one call: bounds what it keeps in memory. */
 #define BATCH_MAX 100000
 
@@ -63,7 +62,7 @@ static int add_manifest(struct closure *c, const struct digest *hash, struct err
 
 	if (!add_object(c, STORE_RUN, hash, UINT64_MAX))
 		return 0;
-	if (store_get(c->s, STORE_RUN, hash, MANIFEST_MAX, &bytes, err) < 0)
+	if (store_get(c->s, STORE_RUN, hash, RUN_MANIFEST_MAX, &bytes, err) < 0)
 		return err_wrap(err, "reading the manifest of a run");
 	if ((c->walk->manifest_refs && c->walk->manifest_refs(bytes.s, bytes.len, add_content, c, err) < 0) ||
 	    (c->walk->manifest_keys && c->walk->manifest_keys(bytes.s, bytes.len, add_key, c, err) < 0))

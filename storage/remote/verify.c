@@ -194,7 +194,7 @@ static int repair(struct verifier *v, struct err *err)
 			return -1;
 		if (!here)
 			continue;
-		if (o.space == STORE_BLOB && local->ops->open(local, &o.name, &fd, &o.size, NULL) == 0)
+		if (o.space == STORE_BLOB && local->ops->open(local, &o.name, UINT64_MAX, &fd, &o.size, NULL) == 0)
 			close(fd);
 		v->damaged.v[m++] = o;
 	}
