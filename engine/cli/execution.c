@@ -8,7 +8,7 @@ static int exit_code(const struct run_row *r)
 	case RUN_SUCCEEDED:
 		return CLI_OK;
 	case RUN_FAILED:
-		return CLI_TASK_FAILED;
+		return r->only_store_failed ? CLI_ENVIRONMENT : CLI_TASK_FAILED;
 	default:
 		return CLI_INTERRUPTED;
 	}

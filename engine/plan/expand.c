@@ -258,10 +258,10 @@ static void count_remaining(struct plan *p, struct plan_step *s, struct plan_dep
 	_cleanup_(freep) uint32_t *ended = xcalloc(d->n_groups, sizeof(*ended));
 	_cleanup_(freep) uint32_t *skipped = xcalloc(d->n_groups, sizeof(*skipped));
 
-	for (size_t i = 0; i < u->n_tasks && u->n_ended; i++) {
+	for (size_t i = 0; i < u->n_tasks; i++) {
 		uint32_t g = d->decl->n_shared ? dep_group_of_upstream(p, d, &u->tasks[i]) : 0;
 
-		ended[g] += task_state_ended(u->tasks[i].state);
+		ended[g] += u->tasks[i].told; /* also one whose bytes are being made again: who needs them waits for it by itself */
 		skipped[g] += u->tasks[i].state == TASK_STATE_SKIPPED;
 		d->failed[g] |= u->tasks[i].state == TASK_STATE_FAILED || u->tasks[i].state == TASK_STATE_BLOCKED;
 	}

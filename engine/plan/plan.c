@@ -1,7 +1,8 @@
 /* engine/plan/plan.c — resolving tasks in waves.
  *
- * Invariants: a task is in `wave` exactly once, when its `pending` reaches 0; every ended task has told its dependents;
- * `counts` agrees with the tasks' states. Content of hits is checked for a whole wave at once, since asking the store
+ * Invariants: a task is in `wave` exactly once, when its `pending` reaches 0; every ended task has told its dependents, once: one whose content
+ * is made again (absent.c) has ended in their eyes all the while, and only those that wait for its bytes hear of its second end, unless that end is a bad one;
+ * `counts` agrees with the tasks' states. plan_prove_ended() checks them at the end of a run. Content of hits is checked for a whole wave at once, since asking the store
  * costs more than computing keys.
  */
 #include "base/text.h"
@@ -144,6 +145,30 @@ static void tell_dependents(struct plan *p, const struct plan_task *t)
 	}
 }
 
+/* What was made again has failed this time, or was left out: whoever was counted on its first end and hasn't begun hears of it. */
+static void tell_of_bad_end(struct plan *p, const struct plan_task *t)
+{
+	struct plan_step *u = &p->steps[t->step];
+
+	for (size_t i = 0; i < u->dependents.n; i++) {
+		struct plan_step *s = &p->steps[u->dependents.v[i].step];
+		struct plan_dep *d = s->expanded ? &s->deps[u->dependents.v[i].dep] : NULL;
+		uint32_t g = d && d->decl->n_shared ? dep_group_of_upstream(p, d, t) : 0;
+		size_t n = !d ? 0 : d->down_start ? d->down_start[g + 1] - d->down_start[g] : s->n_tasks;
+
+		if (!d)
+			continue;
+		d->failed[g] |= t->state == TASK_STATE_FAILED || t->state == TASK_STATE_BLOCKED;
+		d->skipped[g] = d->remaining[g] == 0 && group_all_skipped(p, d, g);
+		for (size_t k = 0; k < n && d->remaining[g] == 0; k++) {
+			struct plan_task *w = &s->tasks[d->down_tasks ? d->down_tasks[d->down_start[g] + k] : k];
+
+			w->need_failed |= w->state == TASK_WAITING && d->failed[g];
+			w->need_skipped |= w->state == TASK_WAITING && d->skipped[g] && d->decl->data;
+		}
+	}
+}
+
 static void count_state(struct plan *p, enum task_state state, int64_t duration_ns)
 {
 	switch (state) {
@@ -180,10 +205,13 @@ void end_task(struct plan *p, struct plan_task *t, enum task_state state)
 	count_state(p, state, t->duration_ns);
 	if (replay_goes(p))
 		return; /* what depends on it knew before */
+	if (!t->told)
+		tell_dependents(p, t);
+	else if (state != TASK_STATE_HIT && state != TASK_STATE_DONE)
+		tell_of_bad_end(p, t);
+	t->told = true;
 	if (t->revived)
 		absent_returned(p, t);
-	else
-		tell_dependents(p, t);
 	if (s->n_ended == s->n_tasks)
 		p->expand_again = true;
 }
@@ -400,7 +428,7 @@ static int end_or_ready(struct plan *p, struct wave *w, const bool *present, str
 
 		for (size_t k = 0; k < n; k++)
 			complete &= present[at++];
-		if (w->hits.v[i].found && (complete || absent_may_stay(p, t))) {
+		if (w->hits.v[i].found && (complete || (!t->revived && absent_may_stay(p, t)))) {
 			t->absent = !complete;
 			p->n_absent += !complete;
 			end_hit(p, t, &w->hits.v[i]);
@@ -468,6 +496,48 @@ int plan_task_lookup(struct plan *p, struct plan_task *t, struct err *err)
 			return 0;
 	end_hit(p, t, &hit);
 	return 1;
+}
+
+/* --- the proof ------------------------------------------------------------------------------------------------------------ */
+
+#define SHOWN_WITHOUT_END 10
+
+int plan_prove_ended(struct plan *p, struct err *err)
+{
+	_cleanup_(str_deinit) struct str list = { 0 };
+	struct run_counts seen = { 0 }, *said = &p->counts;
+	size_t open = 0;
+
+	for (size_t s = 0; s < p->n_steps; s++) {
+		const struct plan_step *ps = &p->steps[s];
+
+		if (!ps->expanded && open++ < SHOWN_WITHOUT_END)
+			str_addf(&list, "%s%s (never expanded)", list.len ? ", " : "", ps->decl->name);
+		for (size_t i = 0; ps->expanded && i < ps->n_tasks; i++) {
+			const struct plan_task *t = &ps->tasks[i];
+
+			seen.total += t->state != TASK_STATE_UNSELECTED;
+			seen.hits += t->state == TASK_STATE_HIT;
+			seen.executed += t->state == TASK_STATE_DONE;
+			seen.failed += t->state == TASK_STATE_FAILED;
+			seen.skipped += t->state == TASK_STATE_SKIPPED;
+			seen.blocked += t->state == TASK_STATE_BLOCKED;
+			if (task_state_ended(t->state) || open++ >= SHOWN_WITHOUT_END)
+				continue;
+			plan_task_label(p, t, &p->scratch);
+			str_addf(&list, "%s%s", list.len ? ", " : "", p->scratch.s);
+		}
+	}
+	if (open)
+		return err_set(err, ERR_IO, "internal error: the run came to its end, but %zu of its tasks did not: %s%s", open, list.s,
+			       open > SHOWN_WITHOUT_END ? ", …" : "");
+	if (replay_goes(p)) /* its counts are of what was executed again only */
+		return 0;
+	if (seen.total != said->total || seen.hits != said->hits || seen.executed != said->executed || seen.failed != said->failed ||
+	    seen.skipped != said->skipped || seen.blocked != said->blocked)
+		return err_set(err, ERR_IO, "internal error: the run's counts are not those of its tasks: %llu of %llu ended",
+			       (unsigned long long)(said->hits + said->executed + said->failed + said->skipped + said->blocked), (unsigned long long)said->total);
+	return 0;
 }
 
 void plan_stop(struct plan *p)

@@ -60,6 +60,7 @@ struct plan_task {
 	bool unselected;
 	bool absent;			  /* the hit's content is gone from the store; nobody has needed it so far */
 	bool revived;			  /* … somebody does: it is made again */
+	bool told;			  /* its dependents know that it has ended; a revived one told them when it was a hit */
 	bool from_store;		  /* the hit was the store's record, not the database's */
 };
 
@@ -162,6 +163,9 @@ int plan_retry(struct plan *p, struct plan_task *t, bool content_failed, struct 
 bool plan_needs_pending(const struct plan *p, const struct plan_task *t); /* is anything that it needs yet to end? In a replay it may be */
 void plan_lose(struct plan *p, struct plan_task *t, const char *why);
 const char *plan_lost(const struct plan *p, const char *task_or_step); /* why, or NULL */
+/* At the end of a run: does each task have an end, and exactly one, and do the counts say so? 0 they do. Otherwise ERR_IO, and a text
+ * that lists what has none (at most ten) in the error. */
+int plan_prove_ended(struct plan *p, struct err *err);
 const char *plan_gate_message(const struct plan *p); /* which result on record fails its gate, and how; NULL when none does */
 size_t plan_n_ready(const struct plan *p);
 

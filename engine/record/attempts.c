@@ -301,6 +301,26 @@ static int read_metrics(struct db *db, int64_t attempt, struct arena *arena, str
 	return r;
 }
 
+int record_each_end(struct db *db, int64_t run, int (*fn)(void *arg, const struct attempt_end *e, struct err *err), void *arg, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "SELECT id, ended_ns, task, key, failure FROM attempt WHERE run = ? ORDER BY id", err);
+	int r, stopped = 0;
+
+	if (!s)
+		return -1;
+	sqlite3_bind_int64(s, 1, run);
+	while (stopped == 0 && (r = db_step(db, s, err)) > 0) {
+		struct attempt_end e = { .id = sqlite3_column_int64(s, 0), .ended_ns = sqlite3_column_int64(s, 1),
+					 .task = (const char *)sqlite3_column_text(s, 2), .failure = (enum failure_class)sqlite3_column_int(s, 4) };
+
+		if (!e.task || !column_digest(s, 3, &e.key))
+			e = (struct attempt_end){ .id = e.id, .task = "?" };
+		stopped = fn(arg, &e, err);
+	}
+	sqlite3_reset(s);
+	return stopped ? stopped : r;
+}
+
 static int attempt_duration(struct db *db, int64_t attempt, int64_t *ret, struct err *err)
 {
 	sqlite3_stmt *s = db_prepare(db, "SELECT ended_ns - started_ns FROM attempt WHERE id = ?", err);

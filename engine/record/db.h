@@ -6,7 +6,8 @@
  * what it says of content can be rebuilt from the manifests in the store.
  *
  * A handle belongs to one thread. Errors: ERR_CORRUPT (not a database, or a damaged one: says what to do), ERR_NEWER (written
- * by a newer cairn), ERR_NO_SPACE, ERR_READ_ONLY, ERR_BUSY (lock not had within 30 s), ERR_IO. A failed transaction is rolled
+ * by a newer cairn), ERR_NO_SPACE, ERR_READ_ONLY, ERR_BUSY (the database was replaced by another one, or is
+ * held by a program that isn't cairn), ERR_IO. A writer waits for the lock as long as another one has it: transactions hold rows only and are short. A failed transaction is rolled
  * back whole.
  */
 #ifndef CAIRN_RECORD_DB_H
@@ -32,7 +33,8 @@ int db_commit(struct db *db, struct err *err);	     /* visible to others; surviv
 int db_commit_durable(struct db *db, struct err *err); /* and power loss */
 void db_rollback(struct db *db);
 
-/* Many reads as of one moment: each by itself would lock and unlock the file. Best effort, and nothing inside of a transaction. */
+/* Many reads as of one moment: each by itself would lock and unlock the file. Best effort, and nothing inside of a transaction. End it before anything
+ * that can take long, like printing: as long as it lasts the WAL can't be emptied. */
 void db_snapshot(struct db *db);
 void db_snapshot_end(struct db *db);
 int db_check(struct db *db, struct err *err); /* integrity_check, foreign keys, application id */
@@ -75,6 +77,7 @@ struct run_row {
 	struct digest reproduces; /* the past run that it is a reproduction of */
 	const char *git_remote;	  /* without credentials; or NULL */
 	uint64_t cache_failures;  /* not on record: what the engine that just ended couldn't write where others find it */
+	bool only_store_failed;	  /* not on record: no task failed by itself; content couldn't be brought or kept */
 	const char *git_submodules; /* JSON: [{"path", "commit", "dirty"}]; or NULL: none */
 };
 
@@ -176,6 +179,14 @@ int record_run_inputs(struct db *db, int64_t run, struct arena *arena, struct ru
 int record_inputs(struct db *db, int64_t attempt, struct arena *arena, struct named_content **ret, size_t *ret_n, struct err *err);
 /* Newest run of the pipeline that has a results table; 1 found, 0 none. */
 int record_last_results(struct db *db, const char *pipeline, struct arena *arena, struct run_row *ret, struct err *err);
+/* How each attempt of the run ended, in the order of their ids; `task` is borrowed for the call. fn's result other than 0 stops and is returned. */
+struct attempt_end {
+	int64_t id, ended_ns;
+	const char *task;
+	struct digest key;
+	enum failure_class failure;
+};
+int record_each_end(struct db *db, int64_t run, int (*fn)(void *arg, const struct attempt_end *e, struct err *err), void *arg, struct err *err);
 int record_run_attempts(struct db *db, int64_t run, struct arena *arena, struct attempt_row **ret, size_t *ret_n, struct err *err);
 /* One attempt with its run; 1 found, 0 none. */
 int record_attempt(struct db *db, int64_t id, struct arena *arena, struct attempt_row *ret, struct run_row *ret_run, struct err *err);

@@ -209,8 +209,11 @@ int run_finish(struct run *r, struct err *err)
 
 	if (publisher_make_up(r->publisher, err) < 0 || publisher_finish(r->publisher, err) < 0 || run_export(r, err) < 0)
 		return -1;
+	if (!r->interrupted && run_prove_end(r, err) < 0)
+		return -1;
 	plan_count(r->plan, &r->row.counts);
 	r->row.ended_ns = c->wall_ns(c);
+	r->row.only_store_failed = r->failed && !r->failed_itself && !plan_gate_message(r->plan);
 	r->row.state = end_state(r, r->interrupted && was_cancelled(r));
 	r->row.pid = 0;
 	r->row.pid_start = 0;

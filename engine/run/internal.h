@@ -98,6 +98,7 @@ struct run {
 	size_t n_retrying, n_running;
 	struct publisher *publisher;
 	bool failed, stopping, interrupted, interrupted_now, told_waiting;
+	bool failed_itself; /* some task did: not only because content couldn't be brought or kept */
 	bool wake; /* something happened that a turn must handle */
 	bool done;
 	struct err fatal;
@@ -149,7 +150,8 @@ void active_release(struct active *a); /* slots, lease, group, waiting tasks */
 struct task_history *history_of(struct run *r, struct plan_task *t, bool make);
 
 /* earlier.c: attempts of this run that an earlier engine left */
-int earlier_take_up(struct run *r, struct err *err);
+/* The run is this engine's from here on. `seen`: its row as it was read; ERR_BUSY when another process has taken it up since then. */
+int earlier_take_up(struct run *r, const struct run_row *seen, struct err *err);
 /* The row of this task's attempt that still goes on; NULL: it has none. One of another key is closed. -1: error. */
 int earlier_row(struct run *r, const struct active *a, struct attempt_row **ret, struct err *err);
 unsigned earlier_number(const struct run *r, const char *task); /* of its last attempt; 0 */
@@ -173,6 +175,10 @@ void publisher_free(struct publisher *p);
 
 /* export.c: copies outputs to where their steps say. A failure to do so is the run's (r->failed, its message), not an error. */
 int run_export(struct run *r, struct err *err);
+
+/* prove.c: before a run that wasn't stopped is said to have ended: each of its tasks has an end, in the plan and on record. ERR_IO, an internal
+ * error, with the list of those that have none. */
+int run_prove_end(struct run *r, struct err *err);
 
 /* finish.c */
 int run_finish(struct run *r, struct err *err);

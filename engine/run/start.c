@@ -353,6 +353,7 @@ static void fail_as_before(struct run *r, struct plan_task *t, const struct atte
 {
 	if (!r->row.message)
 		r->row.message = arena_printf(r->arena, "%s: %s", last->task, last->message ? last->message : failure_class_name(last->failure));
+	r->failed_itself |= last->failure != FAILURE_STORE;
 	plan_task_end(r->plan, t, TASK_STATE_FAILED, NULL, NULL, 0, last->ended_ns - last->started_ns, last->id);
 }
 

@@ -287,6 +287,7 @@ static void fail_task(struct run *r, struct active *a)
 	if (!r->failed)
 		r->row.message = arena_printf(r->arena, "%s: %s", a->label, a->result.err.msg);
 	r->failed = true;
+	r->failed_itself |= a->result.failure != FAILURE_STORE;
 	plan_task_end(r->plan, a->task, TASK_STATE_FAILED, a->result.failure == FAILURE_GATE ? a->result.outputs : NULL, a->metrics, a->n_metrics,
 		      a->result.ended_ns - a->result.started_ns, a->row.id);
 	OBSERVE(r, task_ended, a->attempt.id, a->label, TASK_FAILED, a->result.ended_ns - a->result.started_ns);
