@@ -107,9 +107,9 @@ static const char *names_of(struct cli *cli, struct db *db, const struct run_row
 	return text.len ? arena_strndup(cli->arena, text.s, text.len) : "";
 }
 
-static void print_table(struct cli *cli, struct db *db, const struct run_row *rows, size_t n)
+static struct table *make_table(struct cli *cli, struct db *db, const struct run_row *rows, size_t n)
 {
-	_cleanup_(table_freep) struct table *t = runs_table_new();
+	struct table *t = runs_table_new();
 
 	for (size_t i = 0; i < n; i++) {
 		const struct run_row *r = &rows[i];
@@ -119,19 +119,23 @@ static void print_table(struct cli *cli, struct db *db, const struct run_row *ro
 
 		runs_table_add(t, cli, &line);
 	}
-	table_print(t, cli);
+	return t;
 }
 
-static void print_nondeterminism(struct cli *cli, struct db *db)
+/* All is read before anything is printed: a pager that isn't read must hold nobody's database up. */
+static void print_runs(struct cli *cli, struct db *db, const struct run_row *rows, size_t n)
 {
-	struct nondeterminism_row *rows;
-	size_t n;
+	_cleanup_(table_freep) struct table *t = make_table(cli, db, rows, n);
+	struct nondeterminism_row *odd;
+	size_t n_odd = 0;
 
-	if (record_nondeterminism(db, cli->arena, &rows, &n, NULL) < 0)
-		return;
-	for (size_t i = 0; i < n; i++)
+	if (record_nondeterminism(db, cli->arena, &odd, &n_odd, NULL) < 0)
+		n_odd = 0;
+	db_snapshot_end(db);
+	table_print(t, cli);
+	for (size_t i = 0; i < n_odd; i++)
 		cli_printf(cli, "%snondeterministic%s: %s gave %llu different results under one key\n", cli_style(cli, STYLE_YELLOW), cli_style(cli, STYLE_PLAIN),
-			   cli_text(cli, rows[i].task), (unsigned long long)rows[i].n_results);
+			   cli_text(cli, odd[i].task), (unsigned long long)odd[i].n_results);
 }
 
 static void print_json(struct cli *cli, struct db *db, const struct run_row *rows, size_t n)
@@ -140,6 +144,7 @@ static void print_json(struct cli *cli, struct db *db, const struct run_row *row
 
 	for (size_t i = 0; i < n; i++)
 		json_array_append_new(runs, facts_named_run(db, &rows[i], cli->arena));
+	db_snapshot_end(db);
 	cli_print_json(cli, json_pack("{s:o}", "runs", runs));
 }
 
@@ -162,7 +167,6 @@ int cmd_runs(struct cli *cli, const struct cli_args *args)
 		print_json(cli, db, rows, n);
 		return CLI_OK;
 	}
-	print_table(cli, db, rows, n);
-	print_nondeterminism(cli, db);
+	print_runs(cli, db, rows, n);
 	return CLI_OK;
 }

@@ -55,7 +55,7 @@ static int read_io_of_all(struct db *db, const struct page *p, int dir, struct a
 
 		c.id.kind = (uint8_t)sqlite3_column_int(s, 3);
 		c.id.size_bytes = (uint64_t)sqlite3_column_int64(s, 4);
-		if (found == n || !c.name || !column_digest(s, 2, &c.id.digest) || (c.id.kind != CONTENT_BLOB && c.id.kind != CONTENT_TREE))
+		if (found == n || !c.name || !column_digest(s, 2, &c.id.digest) || c.id.kind < CONTENT_BLOB || c.id.kind > CONTENT_KIND_MAX)
 			continue;
 		at = found;
 		VEC_PUSH(&all, c);
@@ -274,6 +274,8 @@ void attempt_record_encode(const struct attempt_record *r, struct str *out)
 	add_int(out, "ended_ns", a->ended_ns);
 	add_int(out, "exit_status", a->exit_status);
 	add_int(out, "id", a->id);
+	if (a->image) /* the record of one that ran without is as it always was */
+		add_text(out, "image", a->image);
 	add_contents(out, "inputs", r->inputs, r->n_inputs);
 	add_text(out, "key", digest_hex(&a->key, hex));
 	add_int(out, "key_record", (int64_t)r->key_record_bytes);
@@ -428,6 +430,7 @@ static bool read_record(const json_t *o, struct arena *arena, struct attempt_rec
 	a->message = keep_text(o, "message", arena);
 	a->reason = keep_text(o, "reason", arena);
 	a->continues = keep_text(o, "continues", arena);
+	a->image = keep_text(o, "image", arena);
 	ret->has_result = result != NULL;
 	ret->cacheable = str_eq(result, "cacheable");
 	return a->task && a->step && key && digest_parse(key, &a->key, NULL) == 0 && read_class(o, &a->failure) && read_numbers(o, ret) &&

@@ -1,9 +1,10 @@
 /* record/attempt_record.h — all that is on record of an attempt: what it read and made, its metrics, how it ended.
  *
- * A line of the manifest's blob of attempts, canonical JSON, so that the database can be rebuilt from it. Keys: class, continues, cpu_ns, ended_ns,
- * exit_status, id, inputs, key, key_record, log, max_rss_bytes, message, metrics, node, number, outputs, reason, result, signal, started_ns, step, task.
- * inputs and outputs are objects from name to content ("blob:12:HEX", "tree:…"); result is "cacheable", "kept" (cache: false, or its blobs are gone) or
- * null (it gave none). key_record is the size of the blob whose bytes the key is the digest of. Hostile when read.
+ * A line of the manifest's blob of attempts, canonical JSON, so that the database can be rebuilt from it. Keys: class, continues,
+ * cpu_ns, ended_ns, exit_status, id, image (only where there was one), inputs, key, key_record, log, max_rss_bytes, message,
+ * metrics, node, number, outputs, reason, result, signal, started_ns, step, task. inputs and outputs are objects from name to
+ * content ("blob:12:HEX", "tree:…", "reference:…"); result is "cacheable", "kept" (cache: false, or its blobs are gone) or null (it gave
+ * none). key_record is the size of the blob whose bytes the key is the digest of. Hostile when read.
  */
 #ifndef CAIRN_RECORD_ATTEMPT_RECORD_H
 #define CAIRN_RECORD_ATTEMPT_RECORD_H

@@ -44,24 +44,45 @@ int db_fail(struct db *db, struct err *err, const char *doing)
 
 /* --- statements ------------------------------------------------------------------------------------------------------- */
 
+/* The place of the one that was asked for longest ago and that nobody can be using any more. Of DB_STATEMENTS_MAX at most DB_STATEMENTS_KEPT were
+ * asked for lately; that all others are in the middle of their rows takes as many nested loops. */
+static size_t place_for_statement(struct db *db)
+{
+	size_t oldest = DB_STATEMENTS_MAX;
+
+	if (db->n_cache < DB_STATEMENTS_MAX)
+		return db->n_cache++;
+	for (size_t i = 0; i < db->n_cache; i++)
+		if (!sqlite3_stmt_busy(db->cache[i].stmt) && db->cache[i].used + DB_STATEMENTS_KEPT < db->n_asked &&
+		    (oldest == DB_STATEMENTS_MAX || db->cache[i].used < db->cache[oldest].used))
+			oldest = i;
+	if (oldest == DB_STATEMENTS_MAX)
+		abort(); /* statements are never reset: a defect */
+	sqlite3_finalize(db->cache[oldest].stmt);
+	return oldest;
+}
+
 sqlite3_stmt *db_prepare(struct db *db, const char *text, struct err *err)
 {
 	sqlite3_stmt *s;
+	size_t i;
 
-	for (size_t i = 0; i < db->n_cache; i++)
+	db->n_asked++;
+	for (i = 0; i < db->n_cache; i++)
 		if (db->cache[i].text == text) {
 			sqlite3_reset(db->cache[i].stmt);
 			sqlite3_clear_bindings(db->cache[i].stmt);
+			db->cache[i].used = db->n_asked;
 			return db->cache[i].stmt;
 		}
 	if (sqlite3_prepare_v3(db->sql, text, -1, SQLITE_PREPARE_PERSISTENT, &s, NULL) != SQLITE_OK) {
 		db_fail(db, err, "cannot ask");
 		return NULL;
 	}
-	if (db->n_cache == DB_STATEMENTS_MAX)
-		sqlite3_finalize(db->cache[--db->n_cache].stmt);
-	db->cache[db->n_cache].text = text;
-	db->cache[db->n_cache++].stmt = s;
+	i = place_for_statement(db);
+	db->cache[i].text = text;
+	db->cache[i].stmt = s;
+	db->cache[i].used = db->n_asked;
 	return s;
 }
 
@@ -188,14 +209,22 @@ void db_snapshot_end(struct db *db)
 	db->in_snapshot = false;
 }
 
-/* Still under the lock. A checkpoint that can't be finished because of readers is finished by a later one. */
+/* Still under the lock, on a thread that has a run to carry on: a checkpoint never waits for anybody. What readers keep from being moved or truncated is left to a later one,
+ * which is tried when the WAL has grown by as much again, for each costs a flush of the disk. */
 static void checkpoint_if_due(struct db *db, uint64_t max_bytes)
 {
 	_cleanup_(freep) char *wal = xasprintf("%s-wal", db->path);
 	struct stat st;
 
-	if (stat(wal, &st) == 0 && (uint64_t)st.st_size > max_bytes)
-		sqlite3_wal_checkpoint_v2(db->sql, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+	if (stat(wal, &st) < 0)
+		return;
+	if ((uint64_t)st.st_size < db->wal_left_bytes)
+		db->wal_left_bytes = 0; /* another process emptied it */
+	if ((uint64_t)st.st_size <= db->wal_left_bytes + max_bytes)
+		return;
+	sqlite3_busy_timeout(db->sql, 0);
+	db->wal_left_bytes = sqlite3_wal_checkpoint_v2(db->sql, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL) == SQLITE_OK ? 0 : (uint64_t)st.st_size;
+	sqlite3_busy_timeout(db->sql, BUSY_MS);
 }
 
 static int end_txn(struct db *db, const char *how, uint64_t wal_max_bytes, struct err *err)

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include "record/db.h"
 
-enum { DB_STATEMENTS_MAX = 64 };
+enum { DB_STATEMENTS_MAX = 64, DB_STATEMENTS_KEPT = 32 };
 
 struct db {
 	sqlite3 *sql;
@@ -18,11 +18,15 @@ struct db {
 	struct {
 		const char *text; /* the literal's address is the key */
 		sqlite3_stmt *stmt;
+		uint64_t used; /* when it was asked for last, counted in asks */
 	} cache[DB_STATEMENTS_MAX];
 	size_t n_cache;
+	uint64_t n_asked;
+	uint64_t wal_left_bytes; /* size of the WAL after a checkpoint that readers kept from emptying it; 0: it was emptied */
 };
 
-/* A cached statement for a string literal, reset and unbound. NULL on error. */
+/* A cached statement for a string literal, reset and unbound. NULL on error. It is the caller's as long as it has rows to give (until it is reset), and
+ * through the next DB_STATEMENTS_KEPT asks: a function may prepare several before it runs them. */
 sqlite3_stmt *db_prepare(struct db *db, const char *text, struct err *err);
 int db_fail(struct db *db, struct err *err, const char *doing);
 /* Steps: 1 a row, 0 done, -1 error. */

@@ -92,12 +92,32 @@ static void note_past(struct run *r, const struct attempt_row *a)
 	p->ended = a;
 }
 
-int earlier_take_up(struct run *r, struct err *err)
+/* Of several that take a run up at once the first one has it: what was read of it before the transaction began may be old. */
+static int still_ours_to_take(struct run *r, const struct run_row *seen, struct err *err)
 {
-	int result = 0;
+	struct run_row now;
 
-	if (record_run_attempts(r->ctx->db, r->row.rowid, r->arena, &r->earlier, &r->n_earlier, err) < 0 || tell_durable(r, err) < 0 || db_begin(r->ctx->db, err) < 0)
+	if (record_find_run_named(r->ctx->db, seen->id, r->arena, &now, err) <= 0)
+		return err && err->code ? -1 : err_set(err, ERR_NOT_FOUND, "run %s is not on record any more", seen->id);
+	if (record_run_engine(&now) == RUN_ENGINE_LIVES)
+		return err_set(err, ERR_BUSY, "run %s was taken up by another process (%d) at the same moment; `cairn status %s` shows it", now.id, now.pid, now.id);
+	if (now.state != seen->state || now.pid != seen->pid || now.pid_start != seen->pid_start || now.ended_ns != seen->ended_ns)
+		return err_set(err, ERR_BUSY, "run %s was taken up by another process meanwhile, and is %s now; `cairn status %s` shows it", now.id,
+			       run_state_name(now.state), now.id);
+	return 0;
+}
+
+int earlier_take_up(struct run *r, const struct run_row *seen, struct err *err)
+{
+	int result;
+
+	if (db_begin(r->ctx->db, err) < 0)
 		return -1;
+	result = still_ours_to_take(r, seen, err);
+	if (result == 0)
+		result = record_run_attempts(r->ctx->db, r->row.rowid, r->arena, &r->earlier, &r->n_earlier, err);
+	if (result == 0)
+		result = tell_durable(r, err);
 	for (size_t i = 0; i < r->n_earlier && result == 0; i++) {
 		struct attempt_row *a = &r->earlier[i];
 

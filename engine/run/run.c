@@ -383,6 +383,7 @@ static int keep_new_pins(struct run *r, size_t n_given, struct err *err)
 
 static int resume(struct run *r, struct run_row *ret, struct err *err)
 {
+	const struct run_row seen = r->row;
 	struct plan_pin *pins;
 	size_t n;
 
@@ -395,7 +396,7 @@ static int resume(struct run *r, struct run_row *ret, struct err *err)
 	r->row.ended_ns = 0;
 	r->row.message = NULL;
 	fill_engine(r);
-	if (earlier_take_up(r, err) < 0 || make_plan(r, pins, n, err) < 0 || keep_new_pins(r, n, err) < 0)
+	if (earlier_take_up(r, &seen, err) < 0 || make_plan(r, pins, n, err) < 0 || keep_new_pins(r, n, err) < 0)
 		return -1;
 	OBSERVE(r, started, &r->row, 0);
 	return execute_and_tell(r, ret, err);
