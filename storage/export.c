@@ -1,8 +1,28 @@
-/* Content out of a store: what is to be there as a list and a mark, then into a bucket or a directory. See export.h for the order. */
+/* Content out of a store: what is to be there as a list and a mark, then into a bucket or a directory.
+ *
+ * In a bucket objects are overwritten one by one, so two notes say what can be relied on. The mark says: these objects are
+ * there, whole. The note of what is under way says: these names may be there, and some of them are to go. The order:
+ *
+ *   1. Read both. Whatever can't be read, or isn't ours, ends the export: "not there" is the only answer that counts as none.
+ *   2. List what is there. An object that the mark names with the bytes that are wanted isn't sent again, if size and tag
+ *      (ETag, generation) are still those that were seen when the mark was written. Nothing else is trusted.
+ *   3. Write the note, with the names of the mark, of the note that was there, and the new ones.
+ *   4. Delete the mark: from here on no reader believes anything.
+ *   5. Send. List again: each object must be there with its size, and its tag goes into the mark.
+ *   6. Write the mark. Delete what only the note names. Delete the note.
+ *
+ * Wherever this stops, either no mark is there or a true one, and every object of ours is named by the mark or the note, so that
+ * the next export removes what nobody wants. When step 2 finds everything, only the mark is written.
+ *
+ * On this machine a directory is made beside the place and takes its name when it is whole; a file's mark goes before the
+ * file does, with the same note.
+ */
 #include "storage/export.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include "base/fs.h"
@@ -18,6 +38,10 @@ struct file {
 	struct content_id id;
 	struct digest sha256; /* of the bytes, whatever their number */
 	bool executable, there;
+	/* In a bucket, as it was last looked at. */
+	bool seen;
+	const char *tag; /* what tells versions of the object apart; NULL: the store says nothing of the kind */
+	uint64_t size_there;
 };
 
 struct link {
@@ -52,6 +76,9 @@ static int add_listing(struct export *x, const char *dir, const struct content_i
 			return -1;
 		if (e->kind == TREE_REFERENCE)
 			return err_set(err, ERR_INVALID, "`%s` is a reference, which isn't exported", path);
+		if (!*dir && (str_eq(e->name, EXPORT_MARK) || str_eq(e->name, EXPORT_PENDING)))
+			return err_set(err, ERR_INVALID, "the output has a file `%s`, which is where the export keeps its own list of files; "
+					"give it another name", path);
 		if (e->kind == TREE_SYMLINK)
 			VEC_PUSH(&x->links, ((struct link){ path, arena_strdup(x->arena, e->target) }));
 		if (e->kind == TREE_FILE || e->kind == TREE_EXECUTABLE)
@@ -60,26 +87,37 @@ static int add_listing(struct export *x, const char *dir, const struct content_i
 	return 0;
 }
 
-/* Up to one part, the content's own digest is that of its bytes. */
+/* Reads it whole: what goes out is what its id says. Small files are checked when they are sent, from memory. */
 static int hash_file(struct export *x, struct file *f, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
+	struct blob_hasher h;
 	struct digester *d;
+	struct digest id;
 	char buf[65536];
 	ssize_t n;
 
-	f->sha256 = f->id.digest;
-	if (f->id.size_bytes <= CONTENT_PART_BYTES)
+	f->sha256 = f->id.digest; /* up to one part, a content's digest is that of its bytes */
+	if (f->id.size_bytes <= SMALL_MAX || (f->id.size_bytes <= CONTENT_PART_BYTES && store_is_verified(x->s, &f->id.digest)))
 		return 0;
 	if (content_open(x->s, &f->id, &fd, err) < 0)
 		return -1;
 	d = digester_new();
+	blob_hasher_init(&h, f->id.size_bytes);
 	while ((n = read(fd, buf, sizeof(buf))) > 0 || (n < 0 && errno == EINTR))
-		if (n > 0)
+		if (n > 0) {
 			digester_update(d, buf, (size_t)n);
+			blob_hasher_update(&h, buf, (size_t)n);
+		}
 	digester_final(d, &f->sha256);
 	digester_free(d);
-	return n < 0 ? err_errno(err, "cannot read from the store") : 0;
+	blob_hasher_final(&h, &id);
+	if (n < 0)
+		return err_errno(err, "cannot read from the store");
+	if (!digest_eq(&id, &f->id.digest))
+		return store_damaged(x->s, STORE_BLOB, &f->id.digest, err);
+	store_note_verified(x->s, &f->id.digest);
+	return 0;
 }
 
 static int collect(struct export *x, struct err *err)
@@ -111,6 +149,8 @@ static json_t *mark_file(const struct export *x, const struct file *f)
 
 	if (f->executable)
 		json_object_set_new(j, "executable", json_true());
+	if (f->tag)
+		json_object_set_new(j, "tag", json_string(f->tag));
 	return j;
 }
 
@@ -133,18 +173,30 @@ static void make_mark(const struct export *x, struct str *out)
 	json_decref(mark);
 }
 
-static bool is_mark(const json_t *j)
+static bool is_note(const json_t *j, const char *format, const char *list)
 {
 	int64_t version;
 
-	return json_is_object(j) && json_get_int(j, "cairn_export", &version, NULL) == 0 && version == 1 && json_is_array(json_object_get(j, "files"));
+	return json_is_object(j) && json_get_int(j, format, &version, NULL) == 0 && version == 1 && json_is_array(json_object_get(j, list));
+}
+
+static bool is_mark(const json_t *j)
+{
+	return is_note(j, "cairn_export", "files");
+}
+
+static bool is_pending(const json_t *j)
+{
+	return is_note(j, "cairn_export_pending", "names");
 }
 
 /* --- a bucket ------------------------------------------------------------------------------------------------------------------- */
 
 struct target {
 	struct bucket *bucket;
-	const char *key, *mark; /* key: of the single file, or with a slash at its end */
+	const char *key, *mark, *pending; /* key: of the single file, or with a slash at its end */
+	struct map *by_name; /* of the mark's names: struct file * */
+	struct map *named;   /* all names that are, or may be, there by our doing */
 };
 
 static const char *key_of(const struct export *x, const struct target *t, const char *path)
@@ -152,70 +204,153 @@ static const char *key_of(const struct export *x, const struct target *t, const 
 	return arena_printf(x->arena, "%s%s", t->key, path);
 }
 
+static const char *name_of(const struct export *x, const struct file *f)
+{
+	return *f->path ? f->path : fs_basename(x->place);
+}
+
 static int find_target(struct export *x, struct target *t, struct err *err)
 {
+	bool tree = x->ask->id.kind == CONTENT_TREE;
+
 	if (origin_locate(x->s, x->place, "", x->arena, &t->bucket, &t->key, err) < 0)
 		return -1;
 	if (!*t->key)
 		return err_set(err, ERR_INVALID, "a name in the bucket is missing");
-	if (x->ask->id.kind == CONTENT_TREE)
+	if (tree)
 		t->key = arena_printf(x->arena, "%s/", t->key);
-	t->mark = arena_printf(x->arena, "%s%s", t->key, x->ask->id.kind == CONTENT_TREE ? EXPORT_MARK : EXPORT_MARK_SUFFIX);
+	t->mark = arena_printf(x->arena, "%s%s", t->key, tree ? EXPORT_MARK : EXPORT_MARK_SUFFIX);
+	t->pending = arena_printf(x->arena, "%s%s", t->key, tree ? EXPORT_PENDING : EXPORT_PENDING_SUFFIX);
+	for (size_t i = 0; i < x->files.n; i++)
+		*map_slot_str(t->by_name, name_of(x, &x->files.v[i])) = &x->files.v[i];
 	return 0;
 }
 
-/* NULL: there is none, or it isn't ours. */
-static json_t *old_mark(const struct target *t)
+/* *ret NULL: there is none. Anything else than ours ends the export. */
+static int read_note(const struct export *x, const struct target *t, const char *key, bool (*is_ours)(const json_t *j), json_t **ret, struct err *err)
 {
-	struct bucket_get g = { .key = t->mark, .size = UINT64_MAX, .fd = -1, .max_bytes = MARK_MAX };
-	struct bucket_get *v = &g;
-	json_t *mark = NULL;
+	struct bucket_get g = { .key = key, .size = UINT64_MAX, .fd = -1, .max_bytes = MARK_MAX }, *v = &g;
+	json_t *j = NULL;
+	int r = bucket_get_many(t->bucket, &v, 1, err);
 
-	if (bucket_get_many(t->bucket, &v, 1, NULL) == 0 && g.result == 0)
-		json_parse("the mark", g.body.s ? g.body.s : "", g.body.len, &mark, NULL);
+	*ret = NULL;
+	if (r == 0 && g.result == 0 && (json_parse("the mark", g.body.s ? g.body.s : "", g.body.len, &j, NULL) < 0 || !is_ours(j)))
+		r = err_set(err, ERR_EXISTS, "%s is there already, and this cairn didn't write it; remove it, or export to another place", key);
+	else if (r == 0 && g.result < 0 && g.err.code != ERR_NOT_FOUND)
+		r = err_set(err, g.err.code, "looking for what was exported to %s before: %s", x->place, g.err.msg);
 	str_deinit(&g.body);
-	if (mark && !is_mark(mark)) {
-		json_decref(mark);
-		mark = NULL;
-	}
-	return mark;
+	if (r == 0)
+		*ret = j;
+	else
+		json_decref(j);
+	return r;
 }
 
-/* What the old mark names with the same bytes is there already, if the bucket says so too. Its other names, sorted out: *ret_stale. */
-static int compare_old(struct export *x, const struct target *t, const json_t *old, struct map *stale, struct err *err)
+/* Notes are other people's to change: a name that isn't one under the destination is skipped. */
+static bool note_name(const struct target *t, const json_t *text, struct str *name)
 {
-	json_t *list = json_object_get(old, "files"), *j;
-	_cleanup_(map_freep) struct map *by_name = map_new();
-	const char **keys = arena_alloc(x->arena, (x->files.n + 1) * sizeof(*keys));
-	struct file **same = arena_alloc(x->arena, (x->files.n + 1) * sizeof(*same));
-	_cleanup_(freep) bool *there = xcalloc(x->files.n + 1, sizeof(*there));
-	_cleanup_(freep) uint64_t *sizes = xcalloc(x->files.n + 1, sizeof(*sizes));
-	size_t i, n = 0;
+	str_reset(name);
+	return json_is_string(text) && json_name_decode(name, json_string_value(text), NULL) == 0 && name->s && *name->s &&
+	       strlen(name->s) == name->len && !str_eq(name->s, EXPORT_MARK) && !str_eq(name->s, EXPORT_PENDING);
+}
 
-	for (i = 0; i < x->files.n; i++)
-		*map_slot_str(by_name, *x->files.v[i].path ? x->files.v[i].path : fs_basename(x->place)) = &x->files.v[i];
-	json_array_foreach(list, i, j) {
-		_cleanup_(str_deinit) struct str name = { 0 };
-		const char *text, *sha256;
+static void note_seen(const struct export *x, struct file *f, const struct bucket_object *o)
+{
+	f->seen = true;
+	f->size_there = o->size;
+	f->tag = *o->etag || *o->version ? arena_printf(x->arena, "%s %s", o->etag, o->version) : NULL;
+}
+
+static int note_object(void *arg, const struct bucket_object *o)
+{
+	const struct { struct export *x; const struct target *t; } *at = arg;
+	struct file *f = map_get_str(at->t->by_name, o->key + strlen(at->t->key));
+
+	if (f)
+		note_seen(at->x, f, o);
+	return 0;
+}
+
+/* Gives each file its size and tag, as they are there now. */
+static int look(struct export *x, const struct target *t, struct err *err)
+{
+	struct { struct export *x; const struct target *t; } at = { x, t };
+	_cleanup_(str_deinit) struct str strings = { 0 };
+	struct bucket_object o;
+	struct err e = { 0 };
+
+	for (size_t i = 0; i < x->files.n; i++)
+		x->files.v[i].seen = false;
+	if (x->ask->id.kind == CONTENT_TREE)
+		return bucket_list(t->bucket, t->key, NULL, 0, note_object, &at, err) < 0 ? -1 : 0;
+	if (bucket_head(t->bucket, t->key, &o, &strings, &e) < 0)
+		return e.code == ERR_NOT_FOUND ? 0 : err_set(err, e.code, "%s", e.msg);
+	note_seen(x, &x->files.v[0], &o);
+	return 0;
+}
+
+/* Which files are there already, by what the mark says and what is seen; and every name that may be there. */
+static void compare_old(struct target *t, const json_t *mark, const json_t *pending)
+{
+	_cleanup_(str_deinit) struct str name = { 0 };
+	json_t *j;
+	size_t i;
+
+	json_array_foreach(json_object_get(pending, "names"), i, j)
+		if (note_name(t, j, &name))
+			map_slot_str(t->named, name.s);
+	json_array_foreach(json_object_get(mark, "files"), i, j) {
+		const char *sha256, *tag;
 		struct digest d;
 		struct file *f;
 
-		if (json_get_str(j, "name", &text, NULL) < 0 || json_get_str(j, "sha256", &sha256, NULL) < 0 || json_name_decode(&name, text, NULL) < 0 ||
-		    digest_parse(sha256, &d, NULL) < 0 || !name.s || strlen(name.s) != name.len)
+		if (!note_name(t, json_object_get(j, "name"), &name))
 			continue;
-		f = map_get_str(by_name, name.s);
-		if (!f && x->ask->id.kind == CONTENT_TREE) {
-			map_slot_str(stale, name.s);
-		} else if (f && digest_eq(&d, &f->sha256)) {
-			keys[n] = key_of(x, t, f->path);
-			same[n++] = f;
-		}
+		map_slot_str(t->named, name.s);
+		f = map_get_str(t->by_name, name.s);
+		if (!f || !f->seen || !f->tag || json_get_str(j, "sha256", &sha256, NULL) < 0 || json_get_str(j, "tag", &tag, NULL) < 0 ||
+		    digest_parse(sha256, &d, NULL) < 0)
+			continue;
+		f->there = digest_eq(&d, &f->sha256) && str_eq(tag, f->tag) && f->size_there == f->id.size_bytes;
 	}
-	if (n && bucket_head_many(t->bucket, keys, n, there, sizes, err) < 0)
+}
+
+static int put_note(const struct target *t, const char *key, const struct str *text, struct err *err)
+{
+	struct bucket_put p = { .key = key, .fd = -1, .content_type = "application/json", .bytes = text->s, .size = text->len }, *v = &p;
+
+	if (text->len > MARK_MAX)
+		return err_set(err, ERR_TOO_LARGE, "the export has too many files for one list of them");
+	if (bucket_put_many(t->bucket, &v, 1, err) < 0)
 		return -1;
-	for (i = 0; i < n; i++)
-		same[i]->there = there[i] && sizes[i] == same[i]->id.size_bytes;
-	return 0;
+	return p.result < 0 ? err_set(err, p.err.code, "%s", p.err.msg) : 0;
+}
+
+static void make_pending(const struct map *named, struct str *out)
+{
+	json_t *names = json_array(), *j;
+	const void *name;
+	size_t len;
+
+	for (size_t i = 0; i < map_len(named); i++) {
+		map_at(named, i, &name, &len);
+		json_array_append_new(names, json_name(name, len));
+	}
+	j = json_pack("{s:i, s:o}", "cairn_export_pending", 1, "names", names);
+	if (j)
+		json_add_canonical(out, j);
+	str_addc(out, '\n');
+	json_decref(j);
+}
+
+static int put_pending(struct export *x, struct target *t, struct err *err)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	for (size_t i = 0; i < x->files.n; i++)
+		map_slot_str(t->named, name_of(x, &x->files.v[i]));
+	make_pending(t->named, &text);
+	return put_note(t, t->pending, &text, err);
 }
 
 static int begin_put(struct export *x, const struct target *t, const struct file *f, struct bucket_put *p, struct str *bytes, struct err *err)
@@ -270,67 +405,92 @@ static int put_files(struct export *x, const struct target *t, struct err *err)
 	return 0;
 }
 
+/* What the mark is going to say is looked at first. */
+static int check_arrived(struct export *x, const struct target *t, struct err *err)
+{
+	if (look(x, t, err) < 0)
+		return -1;
+	for (size_t i = 0; i < x->files.n; i++)
+		if (!x->files.v[i].seen || x->files.v[i].size_there != x->files.v[i].id.size_bytes)
+			return err_set(err, ERR_CHANGED, "`%s` was removed or written by somebody else meanwhile", name_of(x, &x->files.v[i]));
+	return 0;
+}
+
 static int put_mark(struct export *x, const struct target *t, struct err *err)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
-	struct bucket_put p = { .key = t->mark, .fd = -1, .content_type = "application/json" }, *v = &p;
 
 	make_mark(x, &text);
-	p.bytes = text.s;
-	p.size = text.len;
-	if (bucket_put_many(t->bucket, &v, 1, err) < 0)
-		return -1;
-	return p.result < 0 ? err_set(err, p.err.code, "%s", p.err.msg) : 0;
+	return put_note(t, t->mark, &text, err);
 }
 
-/* Failing here leaves objects that no mark names: no reason to fail. */
-static void delete_stale(struct export *x, const struct target *t, struct map *stale)
+/* Failing here is no reason to fail: the note stays, and the next export finds it. */
+static void delete_stale(struct export *x, const struct target *t)
 {
-	size_t n = map_len(stale);
+	size_t n = map_len(t->named), m = 0;
 	const char **keys = arena_alloc(x->arena, (n + 1) * sizeof(*keys));
 
 	for (size_t i = 0; i < n; i++) {
-		const void *name;
+		const char *name;
+		const void *bytes;
 		size_t len;
 
-		map_at(stale, i, &name, &len);
-		keys[i] = key_of(x, t, arena_strndup(x->arena, name, len));
+		map_at(t->named, i, &bytes, &len);
+		name = arena_strndup(x->arena, bytes, len);
+		if (!map_get_str(t->by_name, name))
+			keys[m++] = key_of(x, t, name);
 	}
-	if (n)
-		bucket_delete_many(t->bucket, keys, n, NULL);
+	if (m == 0 || bucket_delete_many(t->bucket, keys, m, NULL) == 0)
+		bucket_delete_many(t->bucket, &t->pending, 1, NULL);
+}
+
+static bool nothing_to_do(const struct export *x, const struct target *t)
+{
+	bool same = map_len(t->named) == x->files.n;
+
+	for (size_t i = 0; i < x->files.n && same; i++)
+		same = x->files.v[i].there;
+	return same;
+}
+
+static int change(struct export *x, struct target *t, bool marked, struct err *err)
+{
+	if (put_pending(x, t, err) < 0 || (marked && bucket_delete_many(t->bucket, &t->mark, 1, err) < 0))
+		return -1;
+	if (put_files(x, t, err) < 0 || check_arrived(x, t, err) < 0 || put_mark(x, t, err) < 0)
+		return -1;
+	delete_stale(x, t);
+	return 0;
 }
 
 static int to_bucket(struct export *x, struct err *err)
 {
-	_cleanup_(map_freep) struct map *stale = map_new();
-	struct target t;
-	json_t *old;
-	bool marked;
-	int r;
+	_cleanup_(map_freep) struct map *by_name = map_new(), *named = map_new();
+	struct target t = { .by_name = by_name, .named = named };
+	json_t *mark = NULL, *pending = NULL;
+	int r = find_target(x, &t, err);
 
-	if (find_target(x, &t, err) < 0)
-		return -1;
-	old = old_mark(&t);
-	marked = old != NULL;
-	r = old ? compare_old(x, &t, old, stale, err) : 0;
-	json_decref(old);
-	if (r == 0 && marked)
-		r = bucket_delete_many(t.bucket, &t.mark, 1, err);
 	if (r == 0)
-		r = put_files(x, &t, err);
+		r = read_note(x, &t, t.mark, is_mark, &mark, err);
 	if (r == 0)
-		r = put_mark(x, &t, err);
-	if (r == 0)
-		delete_stale(x, &t, stale);
+		r = read_note(x, &t, t.pending, is_pending, &pending, err);
+	if (r == 0 && mark)
+		r = look(x, &t, err);
+	if (r == 0) {
+		compare_old(&t, mark, pending);
+		r = mark && !pending && nothing_to_do(x, &t) ? put_mark(x, &t, err) : change(x, &t, mark != NULL, err);
+	}
+	json_decref(mark);
+	json_decref(pending);
 	return r;
 }
 
 /* --- a directory of this machine ---------------------------------------------------------------------------------------------------- */
 
-static bool is_ours(const char *mark)
+static bool is_ours(const char *path, bool (*is)(const json_t *j))
 {
 	json_t *j = NULL;
-	bool ours = json_read_file(mark, MARK_MAX, &j, NULL) == 0 && is_mark(j);
+	bool ours = json_read_file(path, MARK_MAX, &j, NULL) == 0 && is(j);
 
 	json_decref(j);
 	return ours;
@@ -360,7 +520,7 @@ static int to_dir(struct export *x, const char *temp, struct err *err)
 {
 	_cleanup_(freep) char *mark = fs_join(x->place, EXPORT_MARK), *own = fs_join(temp, EXPORT_MARK);
 
-	if (access(x->place, F_OK) == 0 && !is_ours(mark))
+	if (access(x->place, F_OK) == 0 && !is_ours(mark, is_mark))
 		return err_set(err, ERR_EXISTS, "%s is there already, and cairn didn't export it; remove it, or export to another place", x->place);
 	if (content_materialise_at(x->s, &x->ask->id, false, CONTENT_COPY_WRITABLE, AT_FDCWD, temp, err) < 0 || write_mark(x, own, err) < 0)
 		return -1;
@@ -370,24 +530,54 @@ static int to_dir(struct export *x, const char *temp, struct err *err)
 static int to_file(struct export *x, const char *temp, struct err *err)
 {
 	_cleanup_(freep) char *mark = xasprintf("%s%s", x->place, EXPORT_MARK_SUFFIX);
+	_cleanup_(freep) char *pending = xasprintf("%s%s", x->place, EXPORT_PENDING_SUFFIX);
+	_cleanup_(map_freep) struct map *named = map_new();
+	_cleanup_(str_deinit) struct str text = { 0 };
 
-	if (access(x->place, F_OK) == 0 && !is_ours(mark))
+	if (access(x->place, F_OK) == 0 && !is_ours(mark, is_mark) && !is_ours(pending, is_pending))
 		return err_set(err, ERR_EXISTS, "%s is there already, and cairn didn't export it; remove it, or export to another place", x->place);
-	if (content_materialise_at(x->s, &x->ask->id, false, CONTENT_COPY_WRITABLE, AT_FDCWD, temp, err) < 0)
+	map_slot_str(named, fs_basename(x->place));
+	make_pending(named, &text);
+	if (content_materialise_at(x->s, &x->ask->id, false, CONTENT_COPY_WRITABLE, AT_FDCWD, temp, err) < 0 ||
+	    fs_write_atomic(pending, text.s, text.len, err) < 0)
 		return -1;
-	/* A mark that is there goes on being true until the name changes hands: then it is older than the file for a moment, and its digest tells. */
-	if (rename(temp, x->place) < 0)
+	if ((unlink(mark) < 0 && errno != ENOENT) || rename(temp, x->place) < 0)
 		return err_errno(err, "cannot make %s", x->place);
-	return write_mark(x, mark, err);
+	if (write_mark(x, mark, err) < 0)
+		return -1;
+	unlink(pending);
+	return 0;
+}
+
+/* What exports to this place left that were killed: named after the host and the process that made it. */
+static void remove_leftovers(const char *parent, const char *prefix, const char *host)
+{
+	DIR *d = opendir(parent);
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		const char *rest = str_has_prefix(e->d_name, prefix) ? e->d_name + strlen(prefix) : NULL;
+		char *end = NULL;
+		long pid = rest ? strtol(rest, &end, 10) : 0;
+
+		if (pid > 0 && *end == '-' && str_eq(end + 1, host) && kill((pid_t)pid, 0) < 0 && errno == ESRCH)
+			fs_remove_tree_at(dirfd(d), e->d_name, NULL);
+	}
+	if (d)
+		closedir(d);
 }
 
 static int to_machine(struct export *x, struct err *err)
 {
-	_cleanup_(freep) char *parent = fs_dirname(x->place), *temp = xasprintf("%s/.cairn-export-%ld-%s", parent, (long)getpid(), fs_basename(x->place));
+	char host[256] = "";
+	_cleanup_(freep) char *parent = fs_dirname(x->place), *prefix = xasprintf(".cairn-export-%s-", fs_basename(x->place)), *temp = NULL;
 	int r;
 
+	gethostname(host, sizeof(host) - 1);
+	temp = xasprintf("%s/%s%ld-%s", parent, prefix, (long)getpid(), host);
 	if (fs_mkdir_p(parent, err) < 0)
 		return -1;
+	remove_leftovers(parent, prefix, host);
 	fs_remove_tree(temp, NULL); /* of a dead process with this number */
 	r = x->ask->id.kind == CONTENT_TREE ? to_dir(x, temp, err) : to_file(x, temp, err);
 	if (r < 0)

@@ -62,6 +62,24 @@ test_expect 'what cairn did not put there stays; the task stays a success, and t
 	cairn -C b status >s
 	test_grep "make d .*$OUT/mine" s
 '
+test_expect 'what a killed export left is cleaned up by the next one; a file whose mark is gone is still known as ours' '
+	pipeline k "  make: {run: \"echo \${{ params.n }} >\${{ outputs.f }}; echo x >\${{ outputs.d }}/x\", outputs: {f: {path: f.txt, export: $OUT/k/f.txt}, d: {path: d/, export: $OUT/k/d}}}"
+	cairn -C k run -q
+	sh -c "echo \$\$" >dead # a process that has ended
+	mkdir "$OUT/k/.cairn-export-d-$(cat dead)-$(uname -n)" "$OUT/k/.cairn-export-d-$(cat dead)-elsewhere"
+	mv "$OUT/k/f.txt.cairn.json" away
+	echo "{\"cairn_export_pending\":1,\"names\":[\"f.txt\"]}" >"$OUT/k/f.txt.cairn.pending.json"
+	sed -i "s/echo x/echo y/" k/pipeline.yaml
+	cairn -C k run -q -p n=2
+	test_is "$(cat "$OUT/k/f.txt" "$OUT/k/d/x" | tr "\n" " ")" "2 y "
+	test_is "$(ls -A "$OUT/k" | tr "\n" " ")" ".cairn-export-d-$(cat dead)-elsewhere d f.txt f.txt.cairn.json "
+'
+test_expect 'an output with a file of the name of the mark is refused in words' '
+	pipeline o "  make: {run: \"echo 1 >\${{ outputs.d }}/.cairn-export.json\", outputs: {d: {path: d/, export: $OUT/o}}}"
+	test_code 1 cairn -C o run -q 2>err
+	test_grep "cairn-export.json., which is where the export keeps its own list of files; give it another name" <(cat err; cairn -C o status)
+	test_missing "$OUT/o"
+'
 test_expect 'each task of a matrix has its place; two with one place are an error of check' '
 	pipeline m "  make: {matrix: {k: [x, y]}, run: \"echo \${{ matrix.k }} >\${{ outputs.o }}\", outputs: {o: {path: o.txt, export: \"$OUT/m/\${{ params.n }}-\${{ matrix.k }}.txt\"}}}"
 	cairn -C m run -q
