@@ -61,6 +61,7 @@ int checkpoint_attach(const char *state_dir, const struct digest *key, uint64_t 
 {
 	_cleanup_(freep) char *dir = directory_of(state_dir, key), *data = xasprintf("%s/data", dir), *series = xasprintf("%s/series.jsonl", dir);
 	_cleanup_(freep) char *continues = NULL, *parent = fs_dirname(path);
+	_cleanup_(fd_closep) int parent_fd = -1;
 	bool empty;
 
 	if (fs_mkdir_p(data, err) < 0)
@@ -70,9 +71,10 @@ int checkpoint_attach(const char *state_dir, const struct digest *key, uint64_t 
 		(void)unlink(series);
 	if (note_attempt(dir, attempt_id, empty, &continues, err) < 0)
 		return err_wrap(err, "keeping a checkpoint");
-	if (strcmp(parent, ".") != 0 && fs_mkdir_p_at(dir_fd, parent, 0777, err) < 0)
+	parent_fd = fs_make_beneath(dir_fd, parent, 0777, err);
+	if (parent_fd < 0)
 		return err_wrap(err, "making room for the checkpoint");
-	if (symlinkat(data, dir_fd, path) < 0)
+	if (symlinkat(data, parent_fd, fs_basename(path)) < 0)
 		return err_errno(err, "cannot put the checkpoint at %s", path);
 	*ret_continues = TAKE_PTR(continues);
 	return 0;

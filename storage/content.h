@@ -65,6 +65,11 @@ enum content_materialise_mode {
 int content_materialise_at(struct store *s, const struct content_id *id, bool executable, enum content_materialise_mode mode,
 			   int dir_fd, const char *path, struct err *err);
 
+/* The same where `path` comes from a manifest, a tree or a pipeline: missing parents are made, and none of them may be a
+ * symbolic link (fs_make_beneath). What a failure had made of the content is removed, and nothing else. */
+int content_materialise_beneath(struct store *s, const struct content_id *id, enum content_materialise_mode mode, int dir_fd,
+				const char *path, struct err *err);
+
 /* The same into an empty directory or file that is there and stays the same object: somebody may have mounted it already. What a failure leaves in it is undefined. */
 int content_fill_at(struct store *s, const struct content_id *id, enum content_materialise_mode mode, int dir_fd, const char *path, struct err *err);
 

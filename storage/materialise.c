@@ -321,6 +321,20 @@ int content_materialise_at(struct store *s, const struct content_id *id, bool ex
 	return make_any(&m, executable, dir_fd, path, err);
 }
 
+int content_materialise_beneath(struct store *s, const struct content_id *id, enum content_materialise_mode mode, int dir_fd,
+				const char *path, struct err *err)
+{
+	_cleanup_(freep) char *parent = fs_dirname(path);
+	_cleanup_(fd_closep) int fd = fs_make_beneath(dir_fd, parent, 0777, err);
+	const char *name = fs_basename(path);
+
+	if (fd < 0)
+		return -1;
+	if (!*name || str_eq(name, ".") || str_eq(name, ".."))
+		return err_set(err, ERR_INVALID, "%s is not a path below the directory", path);
+	return content_materialise_at(s, id, false, mode, fd, name, err);
+}
+
 int content_fill_at(struct store *s, const struct content_id *id, enum content_materialise_mode mode, int dir_fd, const char *path, struct err *err)
 {
 	struct maker m = { .store = s, .mode = mode, .root = id, .in_place = true };

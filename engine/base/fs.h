@@ -26,6 +26,10 @@ static inline int fs_read_file(const char *path, uint64_t max_bytes, struct str 
 /* openat(2) for a path below dir_fd that somebody hostile laid out, or is changing at this moment: nothing outside of dir_fd is ever opened, whatever links there are on the
  * way; without `links`, none is followed. -1 with errno: EXDEV or ELOOP when one leads out, or none may be. */
 int fs_open_beneath(int dir_fd, const char *path, int flags, bool links);
+/* Makes directory `path` and what lacks of its parents, through real directories only: ERR_INVALID when the path goes up,
+ * is absolute, or has a symbolic link on its way. Existing directories are fine. The one function for places that a
+ * manifest, a tree, an archive or a pipeline names. Returns the directory, opened O_PATH for the *at() calls; -1. */
+int fs_make_beneath(int dir_fd, const char *path, mode_t mode, struct err *err);
 /* The same for reading, of a regular file only (ERR_INVALID elsewhere); never waits. */
 int fs_open_file_beneath(int dir_fd, const char *path, bool links, struct stat *ret, struct err *err);
 
@@ -120,6 +124,8 @@ char *fs_normalise(const char *path);
 bool fs_is_inside(const char *root, const char *path);
 /* `path` as seen from `root`, when it is inside ("." for root itself); else NULL. */
 char *fs_relative(const char *root, const char *path);
+/* Any text as one name in a directory: `/`, `%` and a leading dot as %XX; a long one is cut and gets a digest. Never empty. */
+char *fs_file_name(const char *text);
 const char *fs_basename(const char *path); /* the part after the last '/', lent; "" for "a/" */
 char *fs_dirname(const char *path);	   /* "." when there is no '/' */
 

@@ -1,4 +1,4 @@
-/* Opening what somebody hostile may have laid out, or is changing now. */
+/* Opening and making what somebody hostile may have laid out, or is changing now. */
 #include <errno.h>
 #include <linux/openat2.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static int open_by_components(int dir_fd, const char *path, int flags)
 			errno = EXDEV;
 			return -1;
 		}
-		next = openat(at < 0 ? dir_fd : at, name, last ? flags | O_NOFOLLOW : O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		next = openat(at < 0 ? dir_fd : at, name, last ? flags | O_NOFOLLOW : O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0666);
 		if (next < 0 || last)
 			return next;
 		fd_closep(&at);
@@ -46,6 +46,29 @@ int fs_open_beneath(int dir_fd, const char *path, int flags, bool links)
 	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
 		return open_by_components(dir_fd, path, flags | O_CLOEXEC);
 	return (int)fd;
+}
+
+/* Name by name, on every kernel: a directory that has to be made can't be opened in one call anyway. */
+int fs_make_beneath(int dir_fd, const char *path, mode_t mode, struct err *err)
+{
+	_cleanup_(freep) char *copy = xstrdup(path);
+	int at = openat(dir_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	for (char *name = copy, *end; at >= 0 && name; name = end) {
+		_cleanup_(fd_closep) int parent = at;
+
+		end = strchr(name, '/');
+		if (end)
+			*end++ = '\0';
+		if (!*name || str_eq(name, ".."))
+			return err_set(err, ERR_INVALID, "%s is not a path below the directory", path);
+		if (mkdirat(parent, name, mode) < 0 && errno != EEXIST)
+			return err_errno(err, "cannot make directory %s", path);
+		at = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (at < 0 && (errno == ENOTDIR || errno == ELOOP))
+			return err_set(err, ERR_INVALID, "%s: %s is there and isn't a directory", path, name);
+	}
+	return at < 0 ? err_errno(err, "cannot make directory %s", path) : at;
 }
 
 int fs_open_file_beneath(int dir_fd, const char *path, bool links, struct stat *ret, struct err *err)

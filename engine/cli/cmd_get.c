@@ -53,6 +53,7 @@ static int print_content(struct cli *cli, const struct what *w, const char *path
 static int content(struct cli *cli, const struct cli_args *args, const struct what *w)
 {
 	const char *path = cli_value(args, "output");
+	_cleanup_(freep) char *own = NULL;
 	struct err err = { 0 };
 	struct store *s;
 
@@ -60,8 +61,8 @@ static int content(struct cli *cli, const struct cli_args *args, const struct wh
 		return cli_fail(cli, &err);
 	if (path && str_eq(path, "-"))
 		return to_stdout(cli, s, &w->id, &err) < 0 ? cli_fail(cli, &err) : CLI_OK;
-	if (!path)
-		path = arena_printf(cli->arena, "%s", w->name);
+	if (!path) /* a name from the record */
+		path = own = fs_file_name(w->name);
 	if (to_path(s, &w->id, path, cli_flag(args, "replace"), &err) < 0)
 		return cli_fail(cli, &err);
 	return print_content(cli, w, path);

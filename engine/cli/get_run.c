@@ -5,8 +5,6 @@
 #include "record/manifest.h"
 #include "storage/content.h"
 
-#define NAME_BYTES_MAX 200
-
 struct getter {
 	struct cli *cli;
 	struct db *db;
@@ -18,25 +16,12 @@ struct getter {
 	struct got_run *ret;
 };
 
-/* A task's label as one name in a directory. */
+/* A task's label, or another name of the manifest's, as one name in a directory. */
 static const char *file_name(struct getter *g, const char *label)
 {
-	_cleanup_(str_deinit) struct str out = { 0 };
-	struct digest d;
-	char hex[DIGEST_HEX_MAX];
+	_cleanup_(freep) char *name = fs_file_name(label);
 
-	for (const char *p = label; *p; p++) {
-		if (*p == '/' || *p == '%' || (*p == '.' && p == label))
-			str_addf(&out, "%%%02X", (unsigned char)*p);
-		else
-			str_addc(&out, *p);
-	}
-	if (out.len > NAME_BYTES_MAX) {
-		digest_bytes(label, strlen(label), &d);
-		out.len = NAME_BYTES_MAX - 20;
-		str_addf(&out, "-%.16s", digest_hex(&d, hex));
-	}
-	return arena_strndup(g->cli->arena, out.s ? out.s : "", out.len);
+	return arena_strdup(g->cli->arena, name);
 }
 
 /* What isn't in the store any more is named; everything else is restored. */
@@ -54,20 +39,15 @@ static int lacks(struct getter *g, const char *path, const struct err *why, stru
 
 static int put(struct getter *g, const struct content_id *id, const char *path, struct err *err)
 {
-	_cleanup_(freep) char *parent = fs_dirname(path);
 	struct err e = { 0 };
 
 	if (id->kind == CONTENT_NONE)
 		return 0;
-	if (fs_mkdir_p_at(g->dir, parent, 0777, err) < 0)
-		return -1;
-	if (content_materialise_at(g->s, id, false, CONTENT_COPY_WRITABLE, g->dir, path, &e) == 0) {
-		g->ret->contents++;
-		g->ret->bytes += id->size_bytes;
-		return 0;
-	}
-	fs_remove_tree_at(g->dir, path, NULL); /* a directory that is there in part looks whole */
-	return lacks(g, path, &e, err);
+	if (content_materialise_beneath(g->s, id, CONTENT_COPY_WRITABLE, g->dir, path, &e) < 0)
+		return lacks(g, path, &e, err);
+	g->ret->contents++;
+	g->ret->bytes += id->size_bytes;
+	return 0;
 }
 
 /* --- the parts -------------------------------------------------------------------------------------------------------------- */
@@ -102,6 +82,8 @@ static int put_pipeline(struct getter *g, struct err *err)
 			return err_set(err, ERR_CORRUPT, "the pipeline of run %s has a file outside of its project", g->run->id);
 		if (tree_lookup(g->s, tree, arena_printf(arena, "%zu", n++), arena, &e, &gone) < 0)
 			return lacks(g, "pipeline", &gone, err);
+		if (e.kind != TREE_FILE && e.kind != TREE_EXECUTABLE)
+			return err_set(err, ERR_CORRUPT, "the pipeline of run %s has something that isn't a file", g->run->id);
 		if (put(g, &e.id, arena_printf(arena, "pipeline/%s", path), err) < 0)
 			return -1;
 	}

@@ -137,25 +137,13 @@ void tensorboard_add(struct str *out, const struct series *s)
 
 /* --- files ------------------------------------------------------------------------------------------------------------------------ */
 
-/* One directory's name: what would lead elsewhere is written as %XX. */
-static void add_component(struct str *out, const char *name)
-{
-	for (const char *c = name; *c; c++)
-		if (*c == '/' || *c == '%' || (unsigned char)*c < ' ' || (*c == '.' && c == name))
-			str_addf(out, "%%%02X", (unsigned char)*c);
-		else
-			str_addc(out, *c);
-}
-
 int tensorboard_write(const char *dir, const struct series *v, size_t n, struct err *err)
 {
 	for (size_t i = 0; i < n; i++) {
+		_cleanup_(freep) char *run = fs_file_name(v[i].run), *task = fs_file_name(v[i].task);
 		_cleanup_(str_deinit) struct str path = { 0 }, bytes = { 0 };
 
-		str_addf(&path, "%s/", dir);
-		add_component(&path, v[i].run);
-		str_addc(&path, '/');
-		add_component(&path, v[i].task);
+		str_addf(&path, "%s/%s/%s", dir, run, task);
 		if (fs_mkdir_p(path.s, err) < 0)
 			return -1;
 		str_addf(&path, "/events.out.tfevents.%lld.cairn", (long long)(v[i].started_ns / NS_PER_S));

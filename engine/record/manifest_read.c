@@ -1,5 +1,6 @@
 /* The run manifest: reading, and what it names for gc. */
 #include <string.h>
+#include "base/fs.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "record/manifest.h"
@@ -8,6 +9,7 @@
 
 #define ATTEMPTS_ARENA_BYTES (4 * MIB)
 #define FORMAT 1
+#define RECORD_NAME_MAX 255 /* bytes: a file name */
 
 static bool read_id(const json_t *o, struct content_id *ret)
 {
@@ -345,6 +347,46 @@ static void read_results(const json_t *o, struct run_row *run, struct manifest *
 	run->results = run->state == RUN_SUCCEEDED || run->state == RUN_FAILED ? m->results : (struct content_id){ 0 };
 }
 
+/* --- what a stranger may have written -------------------------------------------------------------------------------------- */
+
+/* A name as cairn gives them: one component of a path wherever it lands. */
+static bool is_name(const char *s)
+{
+	size_t n = s ? strlen(s) : 0;
+
+	if (n == 0 || n > RECORD_NAME_MAX || *s == '.' || *s == '-')
+		return false;
+	for (; *s; s++)
+		if (*s == '/' || (unsigned char)*s <= ' ' || *s == 0x7f)
+			return false;
+	return true;
+}
+
+static bool is_path_inside(const char *path)
+{
+	return !path || (*path && path[0] != '/' && fs_is_inside(".", path));
+}
+
+/* Whoever writes to the store wrote this. Names become parts of paths and words of commands that we suggest. */
+static int check(const struct manifest *m, struct err *err)
+{
+	const struct run_row *run = m->run;
+
+	if (!run->id || !run->pipeline)
+		return err_set(err, ERR_CORRUPT, "a run manifest is damaged");
+	if (!is_name(run->id))
+		return err_set(err, ERR_CORRUPT, "a run manifest is refused: `%.60s` is no run id", run->id);
+	if (!is_name(run->pipeline) || !is_path_inside(run->path))
+		return err_set(err, ERR_CORRUPT, "the manifest of run %s is refused: it names a pipeline outside of its project", run->id);
+	for (size_t i = 0; i < m->n_steps; i++)
+		if (!is_name(m->steps[i].name))
+			return err_set(err, ERR_CORRUPT, "the manifest of run %s is refused: `%.60s` is no name of a step", run->id, m->steps[i].name);
+	for (size_t i = 0; i < m->n_code; i++)
+		if (!is_name(m->code[i].step))
+			return err_set(err, ERR_CORRUPT, "the manifest of run %s is refused: `%.60s` is no name of a step", run->id, m->code[i].step);
+	return 0;
+}
+
 int manifest_load(struct store *s, const struct digest *hash, struct arena *arena, struct manifest *ret, struct err *err)
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
@@ -368,5 +410,5 @@ int manifest_load(struct store *s, const struct digest *hash, struct arena *aren
 	read_results(o, run, ret);
 	ret->pipeline_tree = run->pipeline_blob;
 	json_decref(o);
-	return run->id && run->pipeline ? 0 : err_set(err, ERR_CORRUPT, "a run manifest is damaged");
+	return check(ret, err);
 }

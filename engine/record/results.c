@@ -141,17 +141,23 @@ static bool get_text(const struct results *r, size_t *at, const char **ret)
 	return memchr(*ret, '\0', n) == NULL;
 }
 
+/* Names of steps and outputs become parts of paths: a table with others isn't one of ours. */
+static bool get_name(const struct results *r, size_t *at, const char **ret)
+{
+	return get_text(r, at, ret) && **ret && **ret != '.' && !strchr(*ret, '/');
+}
+
 static bool check_step(struct results *r, size_t *at)
 {
 	struct step_entry *s = VEC_ADD(&r->steps);
 	uint32_t n;
 
-	if (!get_text(r, at, &s->name) || !get_u32(r, at, &n) || n > ACTION_OUTPUTS_MAX || n > r->n)
+	if (!get_name(r, at, &s->name) || !get_u32(r, at, &n) || n > ACTION_OUTPUTS_MAX || n > r->n)
 		return false;
 	s->outputs = arena_alloc(r->arena, ((size_t)n + 1) * sizeof(*s->outputs));
 	s->n_outputs = n;
 	for (uint32_t i = 0; i < n; i++)
-		if (!get_text(r, at, &s->outputs[i]))
+		if (!get_name(r, at, &s->outputs[i]))
 			return false;
 	s->first_task = *at;
 	*map_slot_str(r->by_name, s->name) = (void *)(uintptr_t)r->steps.n;

@@ -104,9 +104,10 @@ int pod_checkpoint_restore(struct pod *p, struct pod_slot *s, struct err *err)
 {
 	unsigned n = MAX(s->a->gang.nodes, 1u);
 	_cleanup_(freep) struct checkpoint *v = xcalloc(n, sizeof(*v));
-	_cleanup_(fd_closep) int to = -1;
+	_cleanup_(fd_closep) int to = -1, place = -1;
 
-	if (checkpoint_newest(p->store, s->a->key, n, p->arena, v, err) < 0 || fs_mkdir_p_at(s->w_fd, s->a->checkpoint_path, 0777, err) < 0)
+	if (checkpoint_newest(p->store, s->a->key, n, p->arena, v, err) < 0 ||
+	    (place = fs_make_beneath(s->w_fd, s->a->checkpoint_path, 0777, err)) < 0)
 		return -1;
 	to = fs_open_beneath(s->w_fd, s->a->checkpoint_path, O_RDONLY | O_DIRECTORY, false);
 	if (to < 0)

@@ -155,14 +155,13 @@ static int write_plan(struct pod *p, struct err *err)
 /* What main mounts has to be there before it is made, of the right kind: a mount holds the object, so that its content can come later. */
 static int make_place(int dir_fd, const struct runner_input *in, struct err *err)
 {
+	bool is_dir = in->id.kind == CONTENT_TREE;
 	_cleanup_(freep) char *parent = fs_dirname(in->path);
-	_cleanup_(fd_closep) int fd = -1;
+	_cleanup_(fd_closep) int dir = fs_make_beneath(dir_fd, is_dir ? in->path : parent, 0777, err), fd = -1;
 
-	if (!str_eq(parent, ".") && fs_mkdir_p_at(dir_fd, parent, 0777, err) < 0)
-		return -1;
-	if (in->id.kind == CONTENT_TREE)
-		return fs_mkdir_p_at(dir_fd, in->path, 0777, err);
-	fd = openat(dir_fd, in->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+	if (dir < 0 || is_dir)
+		return dir < 0 ? -1 : 0;
+	fd = openat(dir, fs_basename(in->path), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
 	return fd < 0 ? err_errno(err, "cannot make %s", in->path) : 0;
 }
 

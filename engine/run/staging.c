@@ -24,21 +24,24 @@ static int lay_out_code(struct store *s, const struct content_id *tree, int dir_
 	return 0;
 }
 
-static int make_parents(int dir_fd, const char *path, bool itself, struct err *err)
+/* A link in the code may stand for a directory of the workspace; none may lead out of it. */
+static int make_place(int dir_fd, const char *path, bool itself, struct err *err)
 {
 	_cleanup_(freep) char *parent = fs_dirname(path);
+	const char *dir = itself ? path : parent;
+	_cleanup_(fd_closep) int fd = fs_open_beneath(dir_fd, dir, O_PATH | O_DIRECTORY, true);
 
-	if (itself)
-		return fs_mkdir_p_at(dir_fd, path, 0777, err);
-	return str_eq(parent, ".") ? 0 : fs_mkdir_p_at(dir_fd, parent, 0777, err);
+	if (fd < 0)
+		fd = fs_make_beneath(dir_fd, dir, 0777, err);
+	return fd < 0 ? -1 : 0;
 }
 
 int staging_make_places(const struct runner_attempt *a, int dir_fd, struct err *err)
 {
 	for (size_t i = 0; i < a->n_outputs; i++)
-		if (make_parents(dir_fd, a->outputs[i].path, a->outputs[i].is_dir, err) < 0)
+		if (make_place(dir_fd, a->outputs[i].path, a->outputs[i].is_dir, err) < 0)
 			return err_wrap(err, "making room for output `%s`", a->outputs[i].name);
-	if (a->metrics_path && make_parents(dir_fd, a->metrics_path, false, err) < 0)
+	if (a->metrics_path && make_place(dir_fd, a->metrics_path, false, err) < 0)
 		return err_wrap(err, "making room for the metrics file");
 	return 0;
 }
@@ -50,8 +53,7 @@ static int prepare(void *arg, const struct runner_attempt *a, int dir_fd, struct
 	if (a->code && lay_out_code(s, a->code, dir_fd, err) < 0)
 		return err_wrap(err, "laying out the code");
 	for (size_t i = 0; i < a->n_inputs; i++)
-		if (make_parents(dir_fd, a->inputs[i].path, false, err) < 0 ||
-		    content_materialise_at(s, &a->inputs[i].id, false, CONTENT_LINK_READONLY, dir_fd, a->inputs[i].path, err) < 0)
+		if (content_materialise_beneath(s, &a->inputs[i].id, CONTENT_LINK_READONLY, dir_fd, a->inputs[i].path, err) < 0)
 			return err_wrap(err, "bringing input `%s`", a->inputs[i].name);
 	return staging_make_places(a, dir_fd, err);
 }

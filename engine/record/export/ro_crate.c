@@ -68,17 +68,14 @@ static const char *escaped(struct crate *c, const char *path)
 static int add_data(struct crate *c, const char *path, const char *name, const char *origin, const struct content_id *id, struct err *err)
 {
 	struct export_run *x = c->x;
-	_cleanup_(freep) char *parent = fs_dirname(path);
 	struct err why = { 0 };
 	const char *uri;
 	void **slot;
 	bool is_new;
 	json_t *o;
 
-	if (fs_mkdir_p_at(c->dir, parent, 0777, err) < 0)
-		return -1;
 	uri = arena_printf(x->arena, "%s%s", escaped(c, path), id->kind == CONTENT_TREE ? "/" : "");
-	if (content_materialise_at(x->store, id, false, CONTENT_COPY_WRITABLE, c->dir, path, &why) < 0) {
+	if (content_materialise_beneath(x->store, id, CONTENT_COPY_WRITABLE, c->dir, path, &why) < 0) {
 		if (why.code != ERR_NOT_FOUND)
 			return err_set(err, why.code, "%s: %s", path, why.msg);
 		uri = arena_printf(x->arena, "urn:cairn:content:sha256:%s", export_hex(x->arena, &id->digest));
@@ -105,26 +102,29 @@ static int add_data(struct crate *c, const char *path, const char *name, const c
 	return 0;
 }
 
+/* A name of the record's as one in the crate: that of a task, or of an input that is written as a URI, may hold a slash. */
+static const char *place(struct crate *c, const char *where, const char *name)
+{
+	_cleanup_(freep) char *safe = fs_file_name(name);
+
+	return arena_printf(c->x->arena, "%s/%s", where, safe);
+}
+
 static int add_inputs(struct crate *c, struct err *err)
 {
 	for (size_t i = 0; i < c->x->n_pins; i++) {
 		const struct run_input_row *p = &c->x->pins[i];
+		const char *name = str_has_prefix(p->name, "input:") ? p->name + strlen("input:") : NULL;
 
-		if (str_has_prefix(p->name, "input:") &&
-		    add_data(c, arena_printf(c->x->arena, "inputs/%s", p->name + strlen("input:")), p->name + strlen("input:"), p->origin, &p->id, err) < 0)
+		if (name && add_data(c, place(c, "inputs", name), name, p->origin, &p->id, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-/* A label may hold a slash: it is one name here. */
 static const char *output_path(struct crate *c, const char *task, const char *output)
 {
-	_cleanup_(freep) char *safe = xstrdup(task);
-
-	for (char *p = safe; *p; p++)
-		*p = *p == '/' ? '_' : *p;
-	return arena_printf(c->x->arena, "outputs/%s/%s", safe, output);
+	return place(c, place(c, "outputs", task), output);
 }
 
 static int add_outputs(struct crate *c, struct err *err)

@@ -616,6 +616,55 @@ static void test_project_root(void **state)
 		assert_non_null(strstr(err.msg, "cairn init"));
 }
 
+/* Whatever lies on the way, nothing is made outside. */
+static void test_make_beneath(void **state)
+{
+	static const char *const refused[] = { "../x", "a/../../x", "/tmp/x", "out/x", "out/x/y", "inner/x", "a//b", "a/file/x", "" };
+	struct err err = { 0 };
+	int dir, fd;
+
+	assert_int_equal(mkdirat(base_fd, "below", 0755), 0);
+	assert_int_equal(mkdirat(base_fd, "beside", 0755), 0);
+	dir = openat(base_fd, "below", O_RDONLY | O_DIRECTORY);
+	assert_int_equal(symlinkat("../beside", dir, "out"), 0);
+	for (size_t i = 0; i < 2; i++) {
+		fd = fs_make_beneath(dir, "a/./b/c", 0755, &err);
+		assert_true(fd >= 0);
+		assert_int_equal(faccessat(dir, "a/b/c", F_OK, 0), 0);
+		close(fd);
+	}
+	assert_int_equal(symlinkat("a", dir, "inner"), 0);
+	put("below/a/file", "");
+	for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
+		assert_int_equal(fs_make_beneath(dir, refused[i], 0755, &err), -1);
+		assert_int_equal(err.code, ERR_INVALID);
+		assert_int_equal(faccessat(base_fd, "beside/x", F_OK, 0), -1);
+		assert_int_equal(faccessat(base_fd, "x", F_OK, 0), -1);
+	}
+	fd = fs_make_beneath(dir, ".", 0755, &err);
+	assert_true(fd >= 0);
+	close(fd);
+	close(dir);
+}
+
+static void test_file_name(void **state)
+{
+	static const char *const cases[][2] = { { "model", "model" }, { "../../x", "%2E.%2F..%2Fx" }, { ".", "%2E" }, { "a.b", "a.b" }, { "", "%" }, { "%", "%25" } };
+	char text[400];
+	char *name;
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		name = fs_file_name(cases[i][0]);
+		assert_string_equal(name, cases[i][1]);
+		free(name);
+	}
+	memset(text, 'a', sizeof(text));
+	text[sizeof(text) - 1] = '\0';
+	name = fs_file_name(text);
+	assert_true(strlen(name) <= 200);
+	free(name);
+}
+
 static void test_network_name(void **state)
 {
 	assert_null(fs_network_name("/proc"));
@@ -649,6 +698,8 @@ int main(void)
 		cmocka_unit_test(test_inside),
 		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_project_root),
+		cmocka_unit_test(test_make_beneath),
+		cmocka_unit_test(test_file_name),
 		cmocka_unit_test(test_network_name),
 	};
 
