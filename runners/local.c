@@ -6,7 +6,8 @@
  *
  * The guard: a process of our own that does nothing but wait for us to die. If we are killed, the direct children die by
  * PR_SET_PDEATHSIG, and the guard kills what they started. It is forked at the first attempt, before the first worker thread (they
- * come with the jobs): it allocates, and after a fork in a process with threads any lock may be held for ever.
+ * come with the jobs): it allocates, and after a fork in a process with threads any lock may be held for ever. The one thread that is there before, which listens
+ * for signals (base/stop.c), takes none that the guard needs.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* engine/run/run.c — a run from its start, or from where its engine died, to its end. */
-#include <signal.h>
 #include "base/fs.h"
 #include "base/process.h"
+#include "base/stop.h"
 #include "record/firings.h"
 #include "run/internal.h"
 
@@ -28,8 +28,8 @@ void run_init(struct run *r, const struct run_context *ctx, const struct pipelin
 void run_deinit(struct run *r)
 {
 	loop_remove_idle(r->ctx->loop, run_turn, r);
-	for (size_t i = 0; i < ARRAY_LEN(r->signals); i++)
-		loop_remove(r->ctx->loop, r->signals[i]);
+	if (r->listens)
+		stop_unlisten();
 	loop_remove(r->ctx->loop, r->defer_timer);
 	for (size_t i = 0; i < r->retries.n; i++)
 		loop_remove(r->ctx->loop, r->retries.v[i]->timer);
@@ -197,12 +197,13 @@ static int clear_leftovers(struct run *r, struct err *err)
 
 static int watch_signals(struct run *r, struct err *err)
 {
-	static const int signals[] = { SIGINT, SIGTERM };
+	_cleanup_(str_deinit) struct str last_words = { 0 };
 
-	for (size_t i = 0; r->ctx->handle_signals && i < ARRAY_LEN(signals); i++)
-		if (loop_add_signal(r->ctx->loop, signals[i], run_on_signal, r, &r->signals[i], err) < 0)
-			return -1;
-	return 0;
+	if (!r->ctx->handle_signals)
+		return 0;
+	str_addf(&last_words, "cairn: ended at once; the run can go on where it stopped: cairn resume %s", r->row.id);
+	r->listens = true;
+	return stop_listen(r->ctx->loop, last_words.s, run_on_signal, r, err);
 }
 
 /* Stops what runs after an error that the run can't survive, so that nothing is left behind by an engine that ends. What lives without it goes

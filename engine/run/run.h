@@ -77,7 +77,9 @@ struct run_context {
 	int leases_fd;		 /* file whose byte ranges are key leases between engines; -1: no other engine (tests) */
 	unsigned hash_threads;
 	const struct run_observer *observer; /* or NULL */
-	bool handle_signals; /* SIGINT, SIGTERM: once stops gently (running tasks get TERM and their grace time), twice at once */
+	/* SIGINT, SIGTERM, SIGHUP: once stops gently (running tasks get TERM and their grace time), twice at once: the process ends within a second, whatever it
+	 * waits for (base/stop.h). */
+	bool handle_signals;
 };
 
 /* Executes `p` as a new run. Fills *ret (strings in `arena`) when a run came to be, whatever its end; the error says why none did or

@@ -569,7 +569,7 @@ static bool cancel_requested(struct run *r)
 /* A service that is stopped (its pod moves, its machine restarts) isn't a wish to stop what runs elsewhere: that goes on, and a resumed run takes it up. */
 static bool leaves(struct run *r, int signo)
 {
-	if (signo != SIGTERM || r->interrupted || !r->ctx->runner->ops->durable || cancel_requested(r))
+	if ((signo != SIGTERM && signo != SIGHUP) || r->interrupted || !r->ctx->runner->ops->durable || cancel_requested(r))
 		return false;
 	err_set(&r->fatal, ERR_CANCELLED, "the engine was told to end; what it started goes on");
 	r->done = true;
@@ -581,6 +581,9 @@ void run_on_signal(void *arg, int signo)
 	struct run *r = arg;
 	bool now = r->interrupted;
 
+	if (r->done && !r->told_to_end && !r->fatal.code)
+		OBSERVE(r, notice, "all tasks have ended and what they gave is being kept: once more ends at once, and cairn resume does the rest");
+	r->told_to_end |= r->done;
 	if (r->interrupted_now || r->done || leaves(r, signo))
 		return;
 	OBSERVE(r, notice, now ? "stopping at once" : "stopping: running tasks get their grace time; once more stops at once");

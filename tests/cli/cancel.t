@@ -26,6 +26,21 @@ test_expect 'a running run is asked to stop, and says that it was cancelled' '
 	cairn status >out
 	grep -q "cancelled" out
 '
+test_expect 'a terminal that closes is a wish to stop: running tasks get their grace time' '
+	write hup.yaml <<-Y
+	pipeline: hup
+	steps:
+	  a: {run: "trap \"echo in peace >$PWD/peace; exit 0\" TERM; touch $PWD/hup-started; while :; do sleep 0.05; done"}
+	Y
+	start hup cairn run hup.yaml
+	wait_until 20 test -e hup-started
+	kill -HUP "$(cat hup.pid)"
+	kill -HUP "$(cat hup.pid)" # it comes by several ways, and still means it once
+	wait_until 20 test -s hup.rc
+	test_is "$(cat hup.rc)" 130
+	test_is "$(cat peace)" "in peace"
+	test_is "$(cairn status --json last:hup | json /dev/stdin "d[\"run\"][\"state\"]")" interrupted
+'
 test_expect 'what is over is not cancelled' '
 	if cairn cancel last >out 2>err; then return 1; fi
 	grep -q "not running" err
