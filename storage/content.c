@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include "base/fs.h"
@@ -18,6 +19,8 @@
 
 /* On a network file system times come from its server: its clock may be behind ours by this much. */
 #define SERVER_CLOCK_NS (60 * NS_PER_S)
+/* Pages that were written to longer ago than this have been written back: ten times what kernels take. */
+#define DIRTY_NS (300 * NS_PER_S)
 
 void content_id_of_bytes(const void *bytes, size_t n, struct content_id *ret)
 {
@@ -128,6 +131,7 @@ static int put_open_file(struct putter *p, int dir_fd, const char *name, int fd,
 {
 	bool hash_only = p->o->flags & CONTENT_PUT_HASH_ONLY, small = (uint64_t)st->st_size <= CONTENT_SMALL_BYTES;
 	bool move = (p->o->flags & CONTENT_PUT_MOVE) && p->store->ops->move_in && st->st_nlink == 1;
+	struct stat still;
 	int r;
 
 	ret->kind = CONTENT_BLOB;
@@ -143,8 +147,12 @@ static int put_open_file(struct putter *p, int dir_fd, const char *name, int fd,
 		r = p->store->ops->move_in(p->store, dir_fd, name, &ret->digest, err);
 		if (r <= 0)
 			return r;
-		if (lseek(fd, 0, SEEK_SET) < 0)
+		/* It stays where it is, but its mode may have been changed on the way, and its ctime with it. */
+		if (fstat(fd, &still) < 0 || lseek(fd, 0, SEEK_SET) < 0)
 			return err_errno(err, "cannot read %s", p->path.s);
+		if (still.st_size != st->st_size || still.st_mtim.tv_sec != st->st_mtim.tv_sec || still.st_mtim.tv_nsec != st->st_mtim.tv_nsec)
+			return changed(p, err);
+		st = &still;
 	}
 	if (small || !p->store->ops->open_temp) {
 		r = small ? put_small(p, fd, st, true, ret, err) : put_large_in_memory(p, fd, st, ret, err);
@@ -176,11 +184,30 @@ static int64_t wall_ns(void)
 	return t.tv_sec * NS_PER_S + t.tv_nsec;
 }
 
+/* Will the file's times tell of every change from now on? Writes by mmap move them only when the kernel sees the first one to a clean
+ * page: never again on file systems in memory; elsewhere not while the page is dirty. So dirty pages are sent on their way
+ * first, without waiting for them. Kernels do it themselves after half a minute. */
+static bool times_tell(int fd, const struct stat *st, int64_t now_ns)
+{
+	static const unsigned long in_memory[] = { 0x01021994, 0x858458f6, 0x958458f6 }; /* linux/magic.h: tmpfs, ramfs, hugetlbfs */
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs) < 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(in_memory); i++)
+		if ((unsigned long)fs.f_type == in_memory[i])
+			return false;
+	if (now_ns - MAX(st->st_mtim.tv_sec, st->st_ctim.tv_sec) * NS_PER_S < DIRTY_NS)
+		(void)!sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+	return true;
+}
+
 /* With the stat cache, an unchanged file isn't even opened. */
 static int put_file(struct putter *p, int dir_fd, const char *name, const struct stat *seen, struct content_id *ret, struct err *err)
 {
 	bool hash_only = p->o->flags & CONTENT_PUT_HASH_ONLY;
 	_cleanup_(fd_closep) int fd = -1;
+	bool remember = false;
 	int64_t began;
 	struct stat st;
 
@@ -192,9 +219,11 @@ static int put_file(struct putter *p, int dir_fd, const char *name, const struct
 		return err_errno(err, "cannot read %s", p->path.s);
 	if (!S_ISREG(st.st_mode))
 		return changed(p, err);
+	if (p->o->cache && !(p->o->flags & CONTENT_PUT_MOVE))
+		remember = times_tell(fd, &st, began);
 	if (put_open_file(p, dir_fd, name, fd, &st, ret, err) < 0)
 		return -1;
-	if (p->o->cache && !(p->o->flags & CONTENT_PUT_MOVE))
+	if (remember)
 		statcache_put(p->o->cache, p->path.s, &st, began - p->clock_lag_ns, ret);
 	return 0;
 }

@@ -490,7 +490,10 @@ static int leftover(int fd, const char *name, int64_t before_ns, bool dry, uint6
 
 	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec >= before_ns)
 		return 0;
-	if (!dry && unlinkat(fd, name, 0) < 0)
+	/* A directory is somebody's scratch store, who was killed. */
+	if (!dry && S_ISDIR(st.st_mode) && fs_remove_tree_at(fd, name, NULL) < 0)
+		return -1;
+	if (!dry && !S_ISDIR(st.st_mode) && unlinkat(fd, name, 0) < 0)
 		return errno == ENOENT ? 0 : -1;
 	++*n;
 	*bytes += (uint64_t)st.st_size;

@@ -9,7 +9,8 @@
 #include "base/mem.h"
 #include "storage/statcache.h"
 
-#define MAGIC "cairn-statcache/2"
+/* 3: entries of 2 may be of file systems whose times don't tell. */
+#define MAGIC "cairn-statcache/3"
 /* Above this the file is started anew: it holds 2.3 million files. */
 #define FILE_MAX (256 * MIB)
 /* Times on ext4, xfs and btrfs are those of the kernel's last tick (1 to 10 ms ago): a change bears a time up to 10 ms before the moment

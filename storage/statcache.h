@@ -2,7 +2,8 @@
  *
  * Trusts an entry only when device, inode, size, mtime_ns and ctime_ns are the same and the entry isn't racy: both times
  * older than the moment at which the file was hashed by more than the file system's granularity (git's racy rule, with
- * ctime, which catches same-size rewrites with mtime set back, and inode reuse). One sorted file, rewritten atomically;
+ * ctime, which catches same-size rewrites with mtime set back, and inode reuse). Whoever puts an entry has made sure that the
+ * file system's times tell of every change (content.c). One sorted file, rewritten atomically;
  * a broken or foreign file is ignored and made anew. Thread-safe.
  */
 #ifndef CAIRN_STORAGE_STATCACHE_H

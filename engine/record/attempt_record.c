@@ -406,7 +406,7 @@ static bool read_numbers(const json_t *o, struct attempt_record *ret)
 
 	if (json_get_int(o, "id", &a->id, NULL) < 0 || json_get_int(o, "number", &number, NULL) < 0 || json_get_int(o, "started_ns", &a->started_ns, NULL) < 0 ||
 	    json_get_int(o, "ended_ns", &a->ended_ns, NULL) < 0 || json_get_int(o, "exit_status", &exit_status, NULL) < 0 ||
-	    json_get_int(o, "signal", &signo, NULL) < 0 || a->id < 1 || number < 1 || number > UINT32_MAX || a->started_ns < 0 || a->ended_ns < 0)
+	    json_get_int(o, "signal", &signo, NULL) < 0 || a->id < 1 || number < 1 || number > UINT32_MAX)
 		return false;
 	a->number = (uint32_t)number;
 	a->exit_status = (int32_t)exit_status;

@@ -108,6 +108,7 @@ static void note_success(struct tier *t)
 {
 	pthread_mutex_lock(&t->base.lock);
 	t->failed_at_ns = 0;
+	t->failure = (struct err){ 0 };
 	pthread_mutex_unlock(&t->base.lock);
 }
 

@@ -217,6 +217,22 @@ static void add_attempts(struct db *db, int64_t run, int64_t other, unsigned n)
 	}
 }
 
+/* What was written while the machine's clock stood before 1970 can be read: else nothing could be collected any more. */
+static void test_times_before_1970(void **state)
+{
+	struct attempt_record r = { .row = { .id = 1, .number = 1, .task = "t", .step = "s", .started_ns = -5 * NS_PER_S, .ended_ns = -1 } }, back;
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	_cleanup_(str_deinit) struct str line = { 0 };
+	struct err err = { 0 };
+
+	(void)state;
+	attempt_record_encode(&r, &line);
+	if (attempt_record_decode(line.s, line.len - 1, arena, &back, &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_int_equal(back.row.started_ns, -5 * NS_PER_S);
+	assert_int_equal(back.row.ended_ns, -1);
+}
+
 static int take_line(void *arg, const struct attempt_record *r, struct err *err)
 {
 	struct str *lines = arg;
@@ -426,6 +442,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_attempts, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_put_attempts, setup, teardown),
+		cmocka_unit_test(test_times_before_1970),
 		cmocka_unit_test_setup_teardown(test_stopped, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hash, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_gc_keeps_what_a_run_gave, setup, teardown),

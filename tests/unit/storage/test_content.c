@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -551,13 +552,87 @@ static void test_glob(void **state)
 	arena_free(arena);
 }
 
+static void ok(int r, const struct err *err)
+{
+	if (r < 0)
+		fail_msg("%s", err->msg);
+}
+
+/* File systems' clocks tick every few milliseconds: until what is written next has later times than `path`, by as much as the stat cache wants. */
+static void wait_for_ticks(const char *path)
+{
+	struct stat st;
+	struct timespec now;
+
+	assert_int_equal(stat(path, &st), 0);
+	do
+		assert_int_equal(clock_gettime(CLOCK_REALTIME, &now), 0);
+	while ((now.tv_sec - st.st_ctim.tv_sec) * NS_PER_S + now.tv_nsec - st.st_ctim.tv_nsec < 30 * NS_PER_MS);
+}
+
+/* A program that keeps its file mapped writes to it between two looks, and flushes nothing. */
+static void test_writes_by_mmap(void **state)
+{
+	static const char *const dirs[] = { "/tmp", "/dev/shm" };
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
+		_cleanup_(freep) char *path = xasprintf("%s/cairn-mmap-%ld", dirs[i], (long)getpid()), *cache = xasprintf("%s.cache", path);
+		_cleanup_(fd_closep) int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+		struct content_put_options o = { 0 };
+		struct content_id first, second;
+		struct err err = { 0 };
+		volatile char *map;
+
+		if (fd < 0)
+			continue; /* no such directory here */
+		assert_int_equal(ftruncate(fd, 4096), 0);
+		map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		assert_true(map != MAP_FAILED);
+		map[0] = 'a';
+		wait_for_ticks(path);
+		assert_int_equal(statcache_open(cache, &o.cache, NULL), 0);
+		ok(content_put_at(f->s, AT_FDCWD, path, &o, &first, &err), &err);
+		wait_for_ticks(path);
+		map[0] = 'b';
+		ok(content_put_at(f->s, AT_FDCWD, path, &o, &second, &err), &err);
+		assert_false(content_id_eq(&first, &second));
+		statcache_free(o.cache);
+		munmap((void *)(uintptr_t)map, 4096);
+		unlink(path);
+	}
+}
+
+/* Files that are ours but lie on another file system than the store are copied, whatever their mode and size. */
+static void test_another_file_system(void **state)
+{
+	static const struct content_put_options o = { .flags = CONTENT_PUT_MOVE };
+	static const uint64_t sizes[] = { 0, 5, CONTENT_SMALL_BYTES, CONTENT_SMALL_BYTES + 1, MIB };
+	struct fixture *f = *state;
+	struct stat there, store;
+	struct err err = { 0 };
+
+	if (stat("/dev/shm", &there) < 0 || stat(store_uri(f->s), &store) < 0 || there.st_dev == store.st_dev)
+		skip();
+	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+		_cleanup_(freep) char *name = xasprintf("cairn-other-%ld", (long)getpid());
+		_cleanup_(fd_closep) int dir = open("/dev/shm", O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = openat(dir, name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
+		struct content_id id;
+
+		assert_int_equal(ftruncate(fd, (off_t)sizes[i]), 0);
+		ok(content_put_at(f->s, dir, name, &o, &id, &err), &err);
+		ok(content_verify(f->s, &id, &err), &err);
+		unlinkat(dir, name, 0);
+	}
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_round_trip), T(test_identity), T(test_golden), cmocka_unit_test(test_hostile_listings), T(test_damage), T(test_inputs_are_copies),
 		T(test_move_leaves_shared_files), T(test_threads), T(test_kill_leaves_temporaries_only), T(test_special_files), T(test_complete),
-		T(test_actions), cmocka_unit_test(test_action_hostile), T(test_gc), T(test_statcache), T(test_glob),
+		T(test_actions), cmocka_unit_test(test_action_hostile), T(test_gc), T(test_statcache), T(test_writes_by_mmap), T(test_another_file_system), T(test_glob),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -414,6 +414,19 @@ static void age(const struct fixture *f, const char *name, int64_t ns)
 	assert_int_equal(utimensat(AT_FDCWD, path, t, 0), 0);
 }
 
+/* What a `store verify` that was killed leaves: a store of its own. */
+static void age_scratch(const struct fixture *f, int64_t ns)
+{
+	_cleanup_(freep) char *path = xasprintf("%s/tmp/verify-1", f->path);
+	const struct timespec t[2] = { { ns / NS_PER_S, 0 }, { ns / NS_PER_S, 0 } };
+	struct store *s;
+
+	assert_int_equal(store_dir_open(path, true, &s, NULL), 0);
+	assert_int_equal(store_put(s, STORE_BLOB, &(struct digest){ { 1 } }, "x", 1, NULL), 0);
+	store_free(s);
+	assert_int_equal(utimensat(AT_FDCWD, path, t, 0), 0);
+}
+
 static void test_leftovers(void **state)
 {
 	struct fixture *f = *state;
@@ -425,19 +438,20 @@ static void test_leftovers(void **state)
 	assert_int_equal(mkdir(corrupt, 0777), 0);
 	age(f, "tmp/1-2-3", f->now_ns - 2 * HOUR);
 	age(f, "tmp/4-5-6", f->now_ns - HOUR / 2);
+	age_scratch(f, f->now_ns - 2 * HOUR);
 	age(f, "corrupt/blobs-x", f->now_ns - 8 * 24 * HOUR);
 	age(f, "corrupt/blobs-y", f->now_ns - 6 * 24 * HOUR);
 	assert_int_equal(store_stat_all(f->s, &st, NULL), 0);
-	assert_true(st.temporaries == 2 && st.temporary_bytes == 10 && st.set_aside == 2);
+	assert_true(st.temporaries == 3 && st.temporary_bytes >= 10 && st.set_aside == 2);
 	o.grace_ns = 0; /* an hour all the same: somebody may be writing */
 	o.dry_run = true;
 	assert_int_equal(store_gc(f->s, &o, &r, NULL), 0);
-	assert_true(r.temporaries == 2 && r.temporary_bytes == 10);
+	assert_true(r.temporaries == 3 && r.temporary_bytes >= 10);
 	assert_int_equal(store_stat_all(f->s, &st, NULL), 0);
-	assert_int_equal(st.temporaries, 2);
+	assert_int_equal(st.temporaries, 3);
 	o.dry_run = false;
 	assert_int_equal(store_gc(f->s, &o, &r, NULL), 0);
-	assert_int_equal(r.temporaries, 2);
+	assert_int_equal(r.temporaries, 3);
 	assert_int_equal(store_stat_all(f->s, &st, NULL), 0);
 	assert_true(st.temporaries == 1 && st.set_aside == 1);
 }
