@@ -1,38 +1,82 @@
+/* runners/redact.c — the stream: at each place the longest piece of a secret that begins there,
+ * and how far such pieces reach.
+ *
+ * A byte is masked when a piece that began at or before it reaches beyond it: `covered` counts
+ * the bytes from here on that are. One pass, each byte looked at once; few places have four bytes
+ * that begin a piece, which a bitmap of their hash tells. Pieces are sorted, so that those with a
+ * beginning in common lie together. `held` keeps the end of the stream from the first place on
+ * where the bytes so far may begin a piece.
+ */
+#include <assert.h>
 #include <string.h>
 #include "base/mem.h"
 #include "runners/redact.h"
 
-struct redactor {
-	VEC(char *) values; /* longest first */
-	size_t longest;
-	struct str held; /* end of the stream so far that may be the beginning of a value */
+#define HASH_BITS 16
+
+struct piece {
+	char *s;
+	size_t n;
 };
 
-static void add_value(struct redactor *r, const char *s, size_t n)
-{
-	size_t i;
+struct redactor {
+	VEC(struct piece) pieces;             /* sorted, none twice */
+	uint8_t begins[(1 << HASH_BITS) / 8]; /* by the hash of a piece's first bytes */
+	struct str held;
+	size_t covered; /* of what follows, by pieces that began before it */
+	bool masking;   /* what was given last is a mask */
+};
 
-	if (n < REDACT_MIN)
-		return;
-	VEC_PUSH(&r->values, NULL);
-	for (i = r->values.n - 1; i && strlen(r->values.v[i - 1]) < n; i--)
-		r->values.v[i] = r->values.v[i - 1];
-	r->values.v[i] = xstrndup(s, n);
-	r->longest = MAX(r->longest, n);
+static uint32_t hash_at(const char *s)
+{
+	uint32_t v;
+
+	static_assert(REDACT_MIN == sizeof(v),
+		      "the hash is of as many bytes as the shortest piece has");
+	memcpy(&v, s, sizeof(v));
+	return v * 2654435761u >> (32 - HASH_BITS);
+}
+
+static void add_piece(void *arg, const char *s, size_t n)
+{
+	struct redactor *r = arg;
+	uint32_t h = hash_at(s);
+
+	assert(n >= REDACT_MIN && n <= REDACT_PIECE);
+	VEC_PUSH(&r->pieces, ((struct piece){ xmalloc(n), n }));
+	memcpy(r->pieces.v[r->pieces.n - 1].s, s, n);
+	r->begins[h / 8] |= (uint8_t)(1u << h % 8);
+}
+
+static void free_piece(struct piece *p)
+{
+	explicit_bzero(p->s, p->n);
+	free(p->s);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+	const struct piece *x = a, *y = b;
+	int order = memcmp(x->s, y->s, MIN(x->n, y->n));
+
+	return order ? order : (x->n > y->n) - (x->n < y->n);
 }
 
 struct redactor *redactor_new(const char *const *values, size_t n)
 {
 	struct redactor *r = xcalloc(1, sizeof(*r));
+	size_t kept = 0;
 
 	for (size_t i = 0; i < n; i++)
-		for (const char *s = values[i]; *s;) {
-			size_t len = strcspn(s, "\r\n");
-
-			add_value(r, s, len);
-			s += len;
-			s += strspn(s, "\r\n");
-		}
+		redact_forms(values[i], strlen(values[i]), add_piece, r);
+	if (r->pieces.n)
+		qsort(r->pieces.v, r->pieces.n, sizeof(*r->pieces.v), by_bytes);
+	for (size_t i = 0; i < r->pieces.n; i++)
+		if (kept && by_bytes(&r->pieces.v[kept - 1], &r->pieces.v[i]) == 0)
+			free_piece(&r->pieces.v[i]);
+		else
+			r->pieces.v[kept++] = r->pieces.v[i];
+	r->pieces.n = kept;
 	return r;
 }
 
@@ -40,54 +84,112 @@ void redactor_free(struct redactor *r)
 {
 	if (!r)
 		return;
-	for (size_t i = 0; i < r->values.n; i++)
-		free(r->values.v[i]);
-	VEC_FREE(&r->values);
+	for (size_t i = 0; i < r->pieces.n; i++)
+		free_piece(&r->pieces.v[i]);
+	VEC_FREE(&r->pieces);
+	if (r->held.s)
+		explicit_bzero(r->held.s, r->held.cap);
 	str_deinit(&r->held);
 	free(r);
 }
 
-/* Length of the value that begins at s; 0 none; *ret_maybe when the bytes end before that can be told. */
-static size_t value_at(const struct redactor *r, const char *s, size_t n, bool *ret_maybe)
+/* The first piece that isn't less than these bytes. */
+static size_t first_from(const struct redactor *r, const char *s, size_t n)
 {
-	for (size_t i = 0; i < r->values.n; i++) {
-		size_t len = strlen(r->values.v[i]);
+	struct piece key = { (char *)s, n };
+	size_t low = 0, high = r->pieces.n;
 
-		if (n >= len && memcmp(s, r->values.v[i], len) == 0)
-			return *ret_maybe ? 0 : len;
-		if (n < len && memcmp(s, r->values.v[i], n) == 0)
-			*ret_maybe = true;
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (by_bytes(&r->pieces.v[mid], &key) < 0)
+			low = mid + 1;
+		else
+			high = mid;
 	}
-	return 0;
+	return low;
+}
+
+/* Length of the longest piece that begins at s, of which n bytes are there; 0: none. */
+static size_t longest_at(const struct redactor *r, const char *s, size_t n)
+{
+	size_t longest = 0;
+
+	for (size_t i = first_from(r, s, REDACT_MIN);
+	     i < r->pieces.n && memcmp(r->pieces.v[i].s, s, REDACT_MIN) == 0; i++)
+		if (r->pieces.v[i].n <= n && r->pieces.v[i].n > longest &&
+		    memcmp(r->pieces.v[i].s, s, r->pieces.v[i].n) == 0)
+			longest = r->pieces.v[i].n;
+	return longest;
+}
+
+/* Are these n bytes, and more, the beginning of a piece? Such a one would be the first that is
+ * greater. */
+static bool may_begin(const struct redactor *r, const char *s, size_t n)
+{
+	size_t i = first_from(r, s, n);
+
+	while (i < r->pieces.n && r->pieces.v[i].n == n && memcmp(r->pieces.v[i].s, s, n) == 0)
+		i++;
+	return i < r->pieces.n && r->pieces.v[i].n > n && memcmp(r->pieces.v[i].s, s, n) == 0;
+}
+
+/* Where what can't be told yet begins. */
+static size_t undecided_from(const struct redactor *r, const char *s, size_t n)
+{
+	size_t at = n - MIN(n, REDACT_PIECE - 1);
+
+	while (at < n && !may_begin(r, s + at, n - at))
+		at++;
+	return at;
+}
+
+static bool may_match(const struct redactor *r, const char *s)
+{
+	uint32_t h = hash_at(s);
+
+	return r->begins[h / 8] >> h % 8 & 1;
+}
+
+/* All places up to `until` are told; pieces that begin there may reach up to n. */
+static void give(struct redactor *r, const char *s, size_t n, size_t until, struct str *out)
+{
+	size_t at = 0, clear = 0; /* what lies between them is given as it is */
+
+	while (at < until) {
+		size_t len = n - at >= REDACT_MIN && may_match(r, s + at)
+				     ? longest_at(r, s + at, n - at)
+				     : 0;
+
+		r->covered = MAX(r->covered, len);
+		if (!r->covered) {
+			at++;
+			continue;
+		}
+		if (at > clear || !r->masking) {
+			str_addn(out, s + clear, at - clear);
+			str_add(out, REDACT_MASK);
+		}
+		r->masking = true;
+		r->covered--;
+		clear = ++at;
+	}
+	str_addn(out, s + clear, until - clear);
+	if (until > clear)
+		r->masking = false;
 }
 
 void redactor_feed(struct redactor *r, const char *bytes, size_t n, bool end, struct str *out)
 {
-	size_t at = 0;
+	size_t until;
 
 	str_addn(&r->held, bytes, n);
-	while (at < r->held.len) {
-		bool maybe = false;
-		size_t len = value_at(r, r->held.s + at, r->held.len - at, &maybe);
-
-		if (maybe && !end)
-			break; /* a longer value may still come: wait for the rest */
-		if (maybe) {
-			maybe = false;
-			for (size_t i = 0; i < r->values.n && !len; i++) {
-				size_t l = strlen(r->values.v[i]);
-
-				if (r->held.len - at >= l && memcmp(r->held.s + at, r->values.v[i], l) == 0)
-					len = l;
-			}
-		}
-		if (len)
-			str_add(out, "***");
-		else
-			str_addc(out, r->held.s[at]);
-		at += len ? len : 1;
+	until = end ? r->held.len : undecided_from(r, r->held.s, r->held.len);
+	give(r, r->held.s, r->held.len, until, out);
+	memmove(r->held.s, r->held.s + until, r->held.len - until);
+	r->held.len -= until;
+	if (end) {
+		r->covered = 0;
+		r->masking = false;
 	}
-	if (at)
-		memmove(r->held.s, r->held.s + at, r->held.len - at);
-	r->held.len -= at;
 }
