@@ -32,6 +32,8 @@
 /* A program that gets a TERM has this long when its step doesn't say. */
 #define DEFAULT_GRACE_NS (10 * NS_PER_S)
 #define COPY_BYTES (64 * KIB)
+/* Of a pipe, before others get their turn. */
+#define DRAIN_BYTES (1 * MIB)
 /* A device with less than this free is full: a file needs blocks and a name. */
 #define NO_ROOM_BYTES (16 * KIB)
 /* Nobody tells us when the last of a tree has gone, once its leader has. */
@@ -65,6 +67,7 @@ struct local_attempt {
 	struct redactor *redactor;
 	int64_t grace_end_ns; /* after a TERM of ours; 0: none was sent */
 	bool cancelled, cancel_hard, timed_out, killed_by_us, device_full;
+	bool exited; /* never asked of clocks: those may be set back */
 	struct process_exit ex;
 	struct runner_result result;
 	struct err *err; /* &result.err */
@@ -303,9 +306,10 @@ static void on_exit_status(void *arg, const struct process_exit *ex)
 	struct clock *c = loop_clock(la->l->loop);
 
 	la->ex = *ex;
+	la->exited = true;
 	if (ex->signo || ex->status) /* asked now: another attempt's end may make room */
 		la->device_full = no_room_left(la->w.dir_fd);
-	la->result.ended_ns = c->wall_ns(c);
+	la->result.ended_ns = MAX(la->result.started_ns, c->wall_ns(c));
 	la->result.max_rss_bytes = (uint64_t)ex->usage.ru_maxrss * 1024;
 	la->result.cpu_ns = (ex->usage.ru_utime.tv_sec + ex->usage.ru_stime.tv_sec) * NS_PER_S +
 			    (ex->usage.ru_utime.tv_usec + ex->usage.ru_stime.tv_usec) * 1000LL;
@@ -329,19 +333,27 @@ static void write_log(struct local_attempt *la, struct str *text)
 	str_reset(text);
 }
 
+/* Bounded work a turn. At the end, as much as a pipe holds: what comes later is written by nobody
+ * of ours. */
 static void drain_pipe(struct local_attempt *la, bool end)
 {
+	int holds = end ? fcntl(la->pipe_fd, F_GETPIPE_SZ) : -1;
+	size_t left = holds > 0 ? (size_t)holds : DRAIN_BYTES;
 	char buf[COPY_BYTES];
 	struct str clean = { 0 };
-	ssize_t n;
-	int rounds = 0;
+	ssize_t n = 1;
 
-	/* Bounded work a turn; at the end, what is in the pipe is all there is. */
-	while ((n = read(la->pipe_fd, buf, sizeof(buf))) > 0 && (end || rounds++ < 16)) {
+	while (left && n) {
+		n = read(la->pipe_fd, buf, MIN(left, sizeof(buf)));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			break;
 		redactor_feed(la->redactor, buf, (size_t)n, false, &clean);
 		write_log(la, &clean);
+		left -= (size_t)n;
 	}
-	if (end || n == 0) {
+	if (end || n == 0 || (n < 0 && errno != EAGAIN)) {
 		redactor_feed(la->redactor, "", 0, true, &clean);
 		write_log(la, &clean);
 		loop_remove(la->l->loop, la->pipe_source);
@@ -370,7 +382,7 @@ static void look_at_series(void *arg)
 	struct clock *c = loop_clock(la->l->loop);
 
 	la->series_timer = NULL;
-	if (la->result.ended_ns > la->result.started_ns)
+	if (la->exited)
 		return;
 	series_look(&la->series, la->w.dir_fd, la->a->series_path, tell_metric, la);
 	la->series_timer = loop_add_timer(la->l->loop, c->mono_ns(c) + SERIES_INTERVAL_NS, look_at_series, la);
@@ -392,7 +404,7 @@ static void terminate(struct local_attempt *la)
 	loop_remove(la->l->loop, la->timer);
 	la->killed_by_us = true;
 	if (la->a->forwards_signals)
-		kill(process_pid(la->process), SIGTERM);
+		process_signal(la->process, SIGTERM);
 	else
 		process_signal_tree(la->process, SIGTERM);
 	la->grace_end_ns = c->mono_ns(c) + (la->a->grace_ns ? la->a->grace_ns : DEFAULT_GRACE_NS);
@@ -575,7 +587,7 @@ static void local_cancel(struct runner *r, uint64_t attempt_id, bool gentle)
 		return;
 	la->cancelled = true;
 	la->cancel_hard = !gentle;
-	if (!la->process || la->result.ended_ns > la->result.started_ns)
+	if (!la->process || la->exited)
 		return; /* not started yet, or ended: the next step looks at the flag */
 	if (gentle) {
 		terminate(la);

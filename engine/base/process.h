@@ -46,6 +46,10 @@ uint64_t process_start_time(pid_t pid); /* clock ticks since boot from /proc/PID
 /* Signals the process group, then every marked or descended process outside of it, each once. SIGKILL stops them all first, so
  * that nothing forks faster than we look. Doesn't wait. Returns how many were signalled. */
 int process_signal_tree(struct process *p, int signo);
+/* Signals it alone, or its process group; never who has its number after it was reaped: then -1
+ * with ESRCH. */
+int process_signal(struct process *p, int signo);
+int process_signal_group(struct process *p, int signo);
 /* The same for a tree whose leader isn't ours (left by a dead engine): all processes whose environment holds `marker`, or
  * begins with it when it ends in '/'. SIGKILL is repeated until none is left, for 2 s at most. */
 int process_signal_marked(const char *marker, int signo);

@@ -320,6 +320,22 @@ int process_signal_tree(struct process *p, int signo)
 	return n;
 }
 
+int process_signal(struct process *p, int signo)
+{
+	if (!p->reaped)
+		return kill(p->pid, signo);
+	errno = ESRCH;
+	return -1;
+}
+
+int process_signal_group(struct process *p, int signo)
+{
+	if (!p->reaped)
+		return kill(-p->pid, signo);
+	errno = ESRCH;
+	return -1;
+}
+
 /* --- until nothing is left ------------------------------------------------------------------------------------------------------ */
 
 static int64_t now_ns(void)

@@ -199,7 +199,8 @@ static void signal_all(struct gang *g, int signo)
 		if (is_mpi(g) && signo != SIGKILL)
 			signal_mpi_ranks(g, signo);
 		else if (g->n_members > TREES_MAX && !m->exited)
-			kill(-process_pid(m->process), signo); /* each leads a group; what escaped from it goes when it ends */
+			/* Each leads a group; what escaped from it goes when it ends. */
+			process_signal_group(m->process, signo);
 		else
 			process_signal_tree(m->process, signo);
 	}

@@ -260,6 +260,22 @@ static void exits_are_told_as_they_were(void **state)
 	}
 }
 
+/* Its number may be another's by then: here its group still has it. */
+static void nothing_is_signalled_once_it_was_reaped(void **state)
+{
+	struct bench *b = *state;
+
+	start(b, "sleep 1000 & exit 0");
+	turn_until(b, has_ended);
+	assert_int_equal(kill(-process_pid(b->p), 0), 0);
+	assert_int_equal(process_signal_group(b->p, SIGKILL), -1);
+	assert_int_equal(errno, ESRCH);
+	assert_int_equal(process_signal(b->p, SIGKILL), -1);
+	assert_int_equal(errno, ESRCH);
+	assert_int_equal(kill(-process_pid(b->p), 0), 0);
+	process_kill_leftovers(b->p);
+}
+
 static void on_exit_frees(void *arg, const struct process_exit *ex)
 {
 	struct bench *b = arg;
@@ -434,6 +450,7 @@ int main(void)
 		TEST(it_starts_clean),
 		TEST(foreground_stays_in_the_session_in_a_group_of_its_own),
 		TEST(exits_are_told_as_they_were),
+		TEST(nothing_is_signalled_once_it_was_reaped),
 		TEST(it_may_be_freed_in_its_exit_and_before),
 		TEST(a_tree_is_killed_whole),
 		TEST(leftovers_are_seen_and_killed),

@@ -411,6 +411,33 @@ static void cancel_is_gentle_then_hard(void **state)
 	}
 }
 
+static int64_t mono(struct clock *c)
+{
+	return clock_system()->mono_ns(clock_system());
+}
+
+static int64_t wall_that_goes_back(struct clock *c)
+{
+	return c->now_ns -= 3600 * NS_PER_S;
+}
+
+/* That an attempt has ended isn't read off the clock: finished() asserts the order of its times. */
+static void a_clock_may_be_set_back(void **state)
+{
+	struct clock clock = { mono, wall_that_goes_back, .now_ns = 1000000 * NS_PER_S };
+	struct bench b;
+	struct script s;
+	struct runner_attempt *a;
+
+	open_bench(&b, &clock);
+	a = script(&s, &b, 1, "echo . >$1; exec sleep 1000");
+	b.cancel_when_ready = true;
+	assert_int_equal(run_one(&b, a)->failure, FAILURE_CANCELLED);
+	b.cancel_when_ready = false;
+	assert_int_equal(run_one(&b, script(&s, &b, 2, "exit 3"))->exit_status, 3);
+	close_bench(&b);
+}
+
 static void a_cancel_before_it_started_starts_nothing(void **state)
 {
 	struct bench b;
@@ -547,6 +574,31 @@ static void secrets_are_taken_out_across_pieces(void **state)
 		found++;
 	assert_int_equal(found, 11);
 	assert_string_equal(o->log.s + o->log.len - strlen("hun|***\nhunter2-"), "hun|***\nhunter2-"); /* what only begins like it stays */
+	close_bench(&b);
+}
+
+/* Faster than it is read, so that the engine turns to others with the pipe still full. */
+static void no_byte_of_a_long_log_is_lost_beside_a_secret(void **state)
+{
+	static const char *const secrets[] = { "TOKEN=hunter2-x", NULL };
+	struct bench b;
+	struct script s;
+	struct runner_attempt *a;
+	struct outcome *o;
+	size_t at = 0;
+	char line[32];
+
+	open_bench(&b, clock_system());
+	a = script(&s, &b, 1, "seq 1500000; echo $TOKEN");
+	a->secrets = secrets;
+	o = run_one(&b, a);
+	for (int i = 1; i <= 1500000; i++) {
+		size_t n = (size_t)snprintf(line, sizeof(line), "%d\n", i);
+
+		assert_true(at + n <= o->log.len && memcmp(o->log.s + at, line, n) == 0);
+		at += n;
+	}
+	assert_string_equal(o->log.s + at, "***\n");
 	close_bench(&b);
 }
 
@@ -696,10 +748,12 @@ int main(void)
 		cmocka_unit_test(submit_is_idempotent_by_id),
 		cmocka_unit_test(a_timeout_ends_it),
 		cmocka_unit_test(cancel_is_gentle_then_hard),
+		cmocka_unit_test(a_clock_may_be_set_back),
 		cmocka_unit_test(a_cancel_before_it_started_starts_nothing),
 		cmocka_unit_test(daemonised_children_go_with_it_and_the_guard_stays),
 		cmocka_unit_test(the_tail_of_a_long_log_is_bounded),
 		cmocka_unit_test(secrets_are_taken_out_across_pieces),
+		cmocka_unit_test(no_byte_of_a_long_log_is_lost_beside_a_secret),
 		cmocka_unit_test(a_workspace_is_kept_on_request_only),
 		cmocka_unit_test(names_are_passed_as_they_are),
 		cmocka_unit_test(nothing_of_the_host_leaks_in),
