@@ -1,6 +1,9 @@
+#include <string.h>
+#include "base/map.h"
 #include "base/text.h"
 #include "cli/execution.h"
 #include "cli/facts.h"
+#include "run/secret.h"
 
 static int exit_code(const struct run_row *r)
 {
@@ -60,6 +63,28 @@ int execution_conclude(struct cli *cli, struct execution *e, int result, const s
 	return code;
 }
 
+/* On a cluster they aren't ours to read; process 1 of the pod says it in the log. */
+static void warn_of_secrets(struct cli *cli, const struct execution *e, const struct pipeline *p)
+{
+	struct map *seen = map_new();
+
+	for (size_t i = 0; i < p->n_steps; i++)
+		for (size_t k = 0; k < p->steps[i].n_secrets; k++) {
+			_cleanup_(secret_wipe) struct str value = { 0 };
+			const char *name = p->steps[i].secrets[k];
+			bool is_new;
+
+			map_slot(seen, name, strlen(name), &is_new);
+			if (is_new && secret_get(e->s.config, name, &value, NULL) == 0 &&
+			    value.len && !secret_is_maskable(value.s, value.len))
+				cli_warn(cli,
+					 "the value of secret %s is too short to be masked: logs "
+					 "show it",
+					 name);
+		}
+	map_free(seen);
+}
+
 int execution_begin(struct execution *e, struct cli *cli, const struct pipeline *p, const struct run_options *o, struct run_row *row, struct err *err)
 {
 	*row = (struct run_row){ 0 };
@@ -68,6 +93,8 @@ int execution_begin(struct execution *e, struct cli *cli, const struct pipeline 
 	for (size_t i = 0; i < p->n_steps; i++)
 		if (p->steps[i].metrics)
 			progress_has_metrics(e->progress);
+	if (!e->ctx.runner->ops->durable)
+		warn_of_secrets(cli, e, p);
 	if (o->shell_step)
 		progress_plain(e->progress); /* the terminal is the shell's */
 	return run_start(&e->ctx, p, o, cli->arena, row, err);

@@ -1,10 +1,13 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "base/fs.h"
 #include "base/mem.h"
 #include "run/secret.h"
+#include "runners/redact.h"
 
 #define ENV_PREFIX "CAIRN_SECRET_"
 
@@ -27,9 +30,29 @@ static int check_name(const char *name, struct err *err)
 		       SECRET_NAME_MAX);
 }
 
-static char *path_of(const struct config *c, const char *name)
+/* The directory of those that are kept, as we made it: a link, or what others may change, would
+ * give or take our secrets. -1 with ERR_NOT_FOUND when there is none. */
+static int open_dir(const struct config *c, struct err *err)
 {
-	return xasprintf("%s/secrets/%s", c->state_dir, name);
+	_cleanup_(freep) char *path = fs_join(c->state_dir, "secrets");
+	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 && (errno == ELOOP || errno == ENOTDIR))
+		return err_set(err, ERR_INVALID,
+			       "%s must be a directory, not a link or a file: remove it", path);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_errno(err, "cannot read %s", path);
+	if (st.st_uid != geteuid())
+		return err_set(err, ERR_INVALID,
+			       "%s belongs to another user (%u): secrets are kept in directories "
+			       "of their owner alone",
+			       path, st.st_uid);
+	if (st.st_mode & 022)
+		return err_set(err, ERR_INVALID,
+			       "others may write to %s; check what is in it, then `chmod 700` it",
+			       path);
+	return TAKE_FD(fd);
 }
 
 void secret_wipe(struct str *v)
@@ -48,25 +71,63 @@ static int check_value(const char *name, const char *value, size_t len, struct e
 	return 0;
 }
 
-/* A secret that somebody else may read isn't one. */
-static int check_mode(const char *path, struct err *err)
+bool secret_is_maskable(const char *value, size_t len)
+{
+	return redact_can_mask(value, len);
+}
+
+/* A secret that somebody else may read, or has put there, isn't one. */
+static int check_file(int fd, const char *path, struct err *err)
 {
 	struct stat st;
 
-	if (lstat(path, &st) < 0)
+	if (fstat(fd, &st) < 0)
 		return err_errno(err, "cannot read %s", path);
 	if (!S_ISREG(st.st_mode))
 		return err_set(err, ERR_INVALID, "%s is not a regular file", path);
+	if (st.st_uid != geteuid())
+		return err_set(err, ERR_INVALID,
+			       "the secret %s belongs to another user (%u); set it yourself", path,
+			       st.st_uid);
 	if (st.st_mode & 077)
 		return err_set(err, ERR_INVALID, "others may read the secret %s; change the secret, then `chmod 600` it", path);
 	return 0;
 }
 
+/* ERR_NOT_FOUND, without words, when none is kept. */
+static int read_kept(const struct config *c, const char *name, struct str *ret, struct err *err)
+{
+	_cleanup_(freep) char *path = xasprintf("%s/secrets/%s", c->state_dir, name);
+	_cleanup_(fd_closep) int dir = open_dir(c, err), fd = -1;
+	struct stat st;
+	char buf[4096];
+	ssize_t n;
+
+	if (dir < 0)
+		return -1;
+	fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0 && errno == ELOOP)
+		return err_set(err, ERR_INVALID, "%s is not a regular file", path);
+	if (fd < 0)
+		return err_errno(err, "cannot read %s", path);
+	if (check_file(fd, path, err) < 0 || fstat(fd, &st) < 0)
+		return -1;
+	if (st.st_size > (off_t)SECRET_VALUE_MAX)
+		return err_set(err, ERR_TOO_LARGE, "%s is longer than 64 KiB", path);
+	str_reserve(ret,
+		    SECRET_VALUE_MAX + sizeof(buf)); /* never moved, so that no copy stays behind */
+	while ((n = read(fd, buf, sizeof(buf))) > 0 && ret->len <= SECRET_VALUE_MAX)
+		str_addn(ret, buf, (size_t)n);
+	explicit_bzero(buf, sizeof(buf));
+	return n < 0 ? err_errno(err, "cannot read %s", path) : 0;
+}
+
 int secret_get(const struct config *c, const char *name, struct str *ret, struct err *err)
 {
-	_cleanup_(freep) char *variable = NULL, *path = NULL;
+	_cleanup_(freep) char *variable = NULL;
 	const char *value;
 	size_t before = ret->len;
+	struct err why = { 0 };
 
 	if (check_name(name, err) < 0)
 		return -1;
@@ -78,42 +139,48 @@ int secret_get(const struct config *c, const char *name, struct str *ret, struct
 		str_add(ret, value);
 		return 0;
 	}
-	path = path_of(c, name);
-	if (access(path, F_OK) < 0 && errno == ENOENT)
+	if (read_kept(c, name, ret, &why) == 0)
+		return check_value(name, ret->s + before, ret->len - before, err);
+	if (why.code == ERR_NOT_FOUND)
 		return err_set(err, ERR_NOT_FOUND, "secret %s is not set; set it with `cairn secret set %s`, or as %s in the environment", name, name,
 			       variable);
-	if (check_mode(path, err) < 0 || fs_read_file(path, SECRET_VALUE_MAX, ret, err) < 0)
-		return -1;
-	return check_value(name, ret->s ? ret->s + before : "", ret->len - before, err);
+	return err_set(err, why.code, "%s", why.msg);
 }
 
 int secret_set(const struct config *c, const char *name, const char *value, size_t len, struct err *err)
 {
-	_cleanup_(freep) char *path = NULL, *dir = NULL;
+	_cleanup_(freep) char *path = fs_join(c->state_dir, "secrets");
+	_cleanup_(fd_closep) int dir = -1;
 
 	if (check_name(name, err) < 0 || check_value(name, value, len, err) < 0)
 		return -1;
-	path = path_of(c, name);
-	dir = fs_dirname(path);
-	if (fs_mkdir_p_at(AT_FDCWD, dir, 0700, err) < 0)
+	if (!secret_is_maskable(value, len))
+		return err_set(err, ERR_INVALID,
+			       "the value of %s is too short: logs would show it, since nothing "
+			       "under %d bytes can be masked without hitting ordinary text; "
+			       "what isn't secret belongs into `env:` or `params:`",
+			       name, REDACT_MIN);
+	if (fs_mkdir_p_at(AT_FDCWD, path, 0700, err) < 0 || (dir = open_dir(c, err)) < 0)
 		return -1;
-	if (chmod(dir, 0700) < 0)
-		return err_errno(err, "cannot keep %s from others", dir);
-	return fs_write_atomic_at(AT_FDCWD, path, value, len, 0600, 0, err);
+	if (fchmod(dir, 0700) < 0)
+		return err_errno(err, "cannot keep %s from others", path);
+	return fs_write_atomic_at(dir, name, value, len, 0600, 0, err);
 }
 
 int secret_remove(const struct config *c, const char *name, struct err *err)
 {
-	_cleanup_(freep) char *path = NULL;
+	_cleanup_(fd_closep) int dir = -1;
+	struct err why = { 0 };
 
 	if (check_name(name, err) < 0)
 		return -1;
-	path = path_of(c, name);
-	if (unlink(path) == 0)
+	dir = open_dir(c, &why);
+	if (dir >= 0 && unlinkat(dir, name, 0) == 0)
 		return 0;
-	if (errno == ENOENT)
+	if (dir < 0 ? why.code == ERR_NOT_FOUND : errno == ENOENT)
 		return err_set(err, ERR_NOT_FOUND, "no secret %s is kept here; see `cairn secret list`", name);
-	return err_errno(err, "cannot remove %s", path);
+	return dir < 0 ? err_set(err, why.code, "%s", why.msg)
+		       : err_errno(err, "cannot remove the secret %s", name);
 }
 
 /* --- list -------------------------------------------------------------------------------------------------------------------- */
@@ -153,13 +220,20 @@ static void list_environment(struct list *l)
 	}
 }
 
-static int list_files(struct list *l, const char *path, struct err *err)
+static int list_files(struct list *l, const struct config *c, struct err *err)
 {
-	DIR *d = opendir(path);
+	struct err why = { 0 };
+	int fd = open_dir(c, &why);
 	struct dirent *e;
+	DIR *d;
 
-	if (!d)
-		return errno == ENOENT ? 0 : err_errno(err, "cannot read %s", path);
+	if (fd < 0)
+		return why.code == ERR_NOT_FOUND ? 0 : err_set(err, why.code, "%s", why.msg);
+	d = fdopendir(fd);
+	if (!d) {
+		fd_closep(&fd);
+		return err_errno(err, "cannot list the secrets");
+	}
 	while ((e = readdir(d)))
 		add(l, e->d_name, false);
 	closedir(d);
@@ -168,11 +242,10 @@ static int list_files(struct list *l, const char *path, struct err *err)
 
 int secret_list(const struct config *c, struct secret_entry **ret, size_t *ret_n, struct err *err)
 {
-	_cleanup_(freep) char *path = fs_join(c->state_dir, "secrets");
 	struct list l = { 0 };
 
 	list_environment(&l);
-	if (list_files(&l, path, err) < 0) {
+	if (list_files(&l, c, err) < 0) {
 		for (size_t i = 0; i < l.entries.n; i++)
 			free(l.entries.v[i].name);
 		VEC_FREE(&l.entries);

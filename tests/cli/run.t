@@ -351,6 +351,32 @@ test_expect 'a secret reaches the step and nothing else: not the log, the databa
 	test_must_fail grep -rq hunter2 .cairn
 '
 
+write forms.yaml <<'YAML'
+pipeline: forms
+steps:
+  s:
+    run: |
+      printf %s "$TOKEN" | base64
+      printf 'user:%s' "$TOKEN" | base64
+      python3 -c 'import os, urllib.parse as u; print(u.quote(os.environ["TOKEN"], safe=""))'
+      python3 -c 'import os, json; print(json.dumps(os.environ["TOKEN"]))'
+      seq 2000000
+    secrets: [TOKEN]
+YAML
+
+test_expect 'its usual encodings are masked, too, and no other byte of the log is lost' '
+	export CAIRN_SECRET_TOKEN="p\"ss/wörd-9f4b"
+	cairn run forms.yaml
+	cairn logs s >log
+	head -4 log | tr -d "\"" | sed "s/[A-Za-z0-9]*\(\*\*\*\)[A-Za-z0-9=]*/\1/" >forms
+	test_is "$(sort -u forms)" "***"
+	tail -n +5 log | cmp - <(seq 2000000)
+'
+test_expect 'a secret that is too short to be masked is told' '
+	CAIRN_SECRET_TOKEN=abc cairn run secret.yaml 2>err
+	test_grep "warning: the value of secret TOKEN is too short to be masked" err
+'
+
 write retry.yaml <<'YAML'
 pipeline: retry
 steps:

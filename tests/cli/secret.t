@@ -25,6 +25,8 @@ test_expect 'wrong names, empty and impossible values are refused' '
 	printf "a\0b" >nul
 	test_code 3 cairn secret set NUL 2>err <nul
 	test_grep "NUL byte" err
+	test_code 3 cairn secret set SHORT 2>err <<<abc
+	test_grep "too short" err
 	head -c 70000 /dev/zero | tr "\0" x >big
 	test_code 3 cairn secret set BIG 2>err <big
 	cairn secret list >out

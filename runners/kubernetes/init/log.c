@@ -9,14 +9,23 @@
 /* That our output may be behind before the program has to wait. */
 #define OUT_MAX (1 * MIB)
 
-static struct redactor *redactor_of(const char *const *names)
+/* *ret_short: what the log has to say of those that it can't be kept free of. */
+static struct redactor *redactor_of(const char *const *names, struct str *ret_short)
 {
 	VEC(const char *) values = { 0 };
 	struct redactor *r;
 
-	for (; *names; names++)
-		if (getenv(*names))
-			VEC_PUSH(&values, getenv(*names));
+	for (; *names; names++) {
+		const char *value = getenv(*names);
+
+		if (!value || !*value)
+			continue;
+		VEC_PUSH(&values, value);
+		if (!redact_can_mask(value, strlen(value)))
+			str_addf(ret_short,
+				 "[cairn: the value of secret %s is too short to be masked here]\n",
+				 *names);
+	}
 	r = values.n ? redactor_new(values.v, values.n) : NULL;
 	VEC_FREE(&values);
 	return r;
@@ -25,11 +34,15 @@ static struct redactor *redactor_of(const char *const *names)
 void init_log_open(struct init_log *l, int dir_fd, const char *const *names)
 {
 	int flags = fcntl(1, F_GETFL);
+	struct str too_short = { 0 };
 
-	*l = (struct init_log){ .redactor = redactor_of(names) };
+	*l = (struct init_log){ .redactor = redactor_of(names, &too_short) };
 	l->fd = openat(dir_fd, "log", O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
 	if (flags >= 0)
 		fcntl(1, F_SETFL, flags | O_NONBLOCK);
+	if (too_short.len)
+		init_log_feed(l, too_short.s, too_short.len, false);
+	str_deinit(&too_short);
 }
 
 static size_t write_some(int fd, const char *bytes, size_t n)

@@ -60,7 +60,7 @@ static void test_set_get_remove(void **state)
 	struct err err = { 0 };
 	mode_t old = umask(0);
 
-	assert_int_equal(secret_set(&config, "TOKEN", "one", 3, &err), 0);
+	assert_int_equal(secret_set(&config, "TOKEN", "first", 5, &err), 0);
 	assert_int_equal(secret_set(&config, "TOKEN", "tw o\n", 5, &err), 0); /* replaces */
 	umask(old);
 	assert_int_equal(mode_of("secrets"), 0700);
@@ -113,7 +113,10 @@ static void test_refused(void **state)
 	assert_int_equal(secret_set(&config, "BIG", big, SECRET_VALUE_MAX + 1, &err), -1);
 	assert_int_equal(err.code, ERR_TOO_LARGE);
 	free(big);
-	assert_int_equal(secret_set(&config, "OPEN", "x", 1, &err), 0);
+	assert_int_equal(secret_set(&config, "SHORT", "abc\n", 4, &err), -1);
+	assert_int_equal(err.code, ERR_INVALID);
+	assert_non_null(strstr(err.msg, "too short"));
+	assert_int_equal(secret_set(&config, "OPEN", "long", 4, &err), 0);
 	assert_int_equal(chmod(path, 0640), 0);
 	assert_int_equal(secret_get(&config, "OPEN", &value, &err), -1);
 	assert_int_equal(err.code, ERR_INVALID);
@@ -124,6 +127,41 @@ static void test_refused(void **state)
 	assert_int_equal(value.len, 0);
 }
 
+/* A repository may bring a link along: what is set would go where it leads, and what lies there
+ * would be a secret. */
+static void test_a_link_is_no_directory(void **state)
+{
+	_cleanup_(secret_wipe) struct str value = { 0 };
+	_cleanup_(freep) char *dir = fs_join(root, "secrets");
+	_cleanup_(freep) char *elsewhere = fs_join(root, "elsewhere");
+	struct secret_entry *v;
+	struct err err = { 0 };
+	size_t n;
+
+	assert_int_equal(mkdir(elsewhere, 0700), 0);
+	assert_int_equal(symlink(elsewhere, dir), 0);
+	assert_int_equal(secret_set(&config, "TOKEN", "value", 5, &err), -1);
+	assert_int_equal(err.code, ERR_INVALID);
+	assert_non_null(strstr(err.msg, "must be a directory"));
+	assert_int_equal(secret_get(&config, "TOKEN", &value, &err), -1);
+	assert_int_equal(err.code, ERR_INVALID);
+	assert_int_equal(secret_list(&config, &v, &n, &err), -1);
+	assert_int_equal(secret_remove(&config, "TOKEN", &err), -1);
+	assert_int_equal(err.code, ERR_INVALID);
+	assert_int_equal(unlink(dir), 0);
+	assert_int_equal(rmdir(elsewhere), 0); /* nothing was written there */
+	assert_int_equal(mkdir(dir, 0700), 0);
+	assert_int_equal(chmod(dir, 0770), 0);
+	assert_int_equal(secret_set(&config, "TOKEN", "value", 5, &err), -1);
+	assert_non_null(strstr(err.msg, "others may write"));
+	if (geteuid() == 0) {
+		assert_int_equal(chmod(dir, 0700), 0);
+		assert_int_equal(chown(dir, 65534, (gid_t)-1), 0);
+		assert_int_equal(secret_set(&config, "TOKEN", "value", 5, &err), -1);
+		assert_non_null(strstr(err.msg, "another user"));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -131,6 +169,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_set_get_remove, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_environment_wins, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_link_is_no_directory, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
