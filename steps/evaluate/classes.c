@@ -225,8 +225,10 @@ int classes_resolve(struct step_args *a, struct data *d, struct source *truth, s
 
 	if (json_array_size(list)) {
 		r = listed_classes(d, list, err);
+		d->n_averaged = d->n_classes;
 	} else if (model->score_classes) {
 		r = given_classes(d, model->path, model->score_classes, model->scores->n_names, err);
+		d->n_averaged = d->n_classes;
 	} else {
 		collect(&texts, truth, truth->label, d->n);
 		collect(&texts, model, model->prediction, d->n);
@@ -259,7 +261,7 @@ static int decide_block(void *arg, size_t b, struct err *err)
 	for (size_t i = b * BLOCK; i < MIN((b + 1) * BLOCK, d->n); i++) {
 		size_t best = 0;
 
-		if (d->n_classes == 2) {
+		if (d->n_classes == 2 && (s->width == 1 || d->thresholded)) {
 			bool yes = side_score(s, i, s->width == 2 ? d->positive : 0) >= d->threshold;
 
 			s->predicted[i] = (uint32_t)(yes ? d->positive : 1 - d->positive);
@@ -286,10 +288,28 @@ static void predictions(struct data *d, struct source *s, struct side *side, uns
 		step_parallel(threads, (d->n + BLOCK - 1) / BLOCK, decide_block, &x, NULL);
 }
 
+/* A class that nobody named, that is in no label and that nobody predicted counts in no average, as in scikit-learn. */
+static size_t averaged(const struct data *d)
+{
+	const uint32_t *codes[] = { d->truth, d->model.predicted, d->baseline.predicted };
+	uint8_t *there = xcalloc(d->n_classes + 1, 1);
+	size_t n = 0;
+
+	for (size_t k = 0; k < ARRAY_LEN(codes); k++)
+		for (size_t i = 0; codes[k] && i < d->n; i++)
+			there[codes[k][i]] = 1;
+	for (size_t c = 0; c < d->n_classes; c++)
+		n += there[c];
+	free(there);
+	return n;
+}
+
 void classes_apply(struct data *d, struct source *truth, struct source *model, struct source *baseline, unsigned threads)
 {
 	d->truth = source_take_codes(truth, truth->label, d->n);
 	predictions(d, model, &d->model, threads);
 	if (baseline)
 		predictions(d, baseline, &d->baseline, threads);
+	if (!d->n_averaged)
+		d->n_averaged = averaged(d);
 }

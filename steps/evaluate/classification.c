@@ -136,6 +136,20 @@ static void ranks_block(void *arg, size_t from, size_t to, void *partial)
 	}
 }
 
+/* Of two scores that aren't probabilities (logits, votes) it is their difference that tells the classes apart. Halved, so that it can't overflow. */
+static struct ranked *order_by_difference(const struct meter *m)
+{
+	size_t yes = m->d->positive;
+	double *v = xmalloc(MAX(m->d->n, 1) * sizeof(*v));
+	struct ranked *order;
+
+	for (size_t i = 0; i < m->d->n; i++)
+		v[i] = side_score(m->s, i, yes) / 2 - side_score(m->s, i, 1 - yes) / 2;
+	order = order_by_score(v, 1, m->d->truth, m->d->n, m->o.threads);
+	free(v);
+	return order;
+}
+
 static void prepare_orders(struct meter *m)
 {
 	m->n_orders = is_binary(m) ? 1 : m->s->width;
@@ -143,6 +157,10 @@ static void prepare_orders(struct meter *m)
 	for (size_t k = 0; k < m->n_orders; k++) {
 		size_t column = is_binary(m) ? positive_column(m) : k;
 
+		if (is_binary(m) && m->s->width == 2 && m->why_not) {
+			m->orders[k] = order_by_difference(m);
+			continue;
+		}
 		m->orders[k] = order_by_score(m->s->scores + column * m->s->column_stride, m->s->row_stride, m->d->truth, m->d->n, m->o.threads);
 	}
 }
@@ -156,12 +174,12 @@ void classification_prepare(struct meter *m)
 	m->why_not = m->s->scores ? NULL : "there are no scores, only predicted classes";
 	if (!m->s->scores || m->d->n_classes < 2)
 		return;
+	m->why_not = why_no_probabilities(m);
 	prepare_orders(m);
 	if (!is_binary(m)) {
 		m->rank = xmalloc(n * sizeof(*m->rank));
 		free(meter_blocks(m->d->n, m->o.threads, 0, ranks_block, m, &blocks));
 	}
-	m->why_not = why_no_probabilities(m);
 	if (m->why_not)
 		return;
 	m->loss = xmalloc(n * sizeof(double));
@@ -272,12 +290,12 @@ static double correlation(const struct class_measures *v, size_t k, uint64_t rig
 	return pp > 0 && tt > 0 ? (c - sum_value(&pt)) / sqrt(pp) / sqrt(tt) : 0;
 }
 
-static void add_averages(const struct class_measures *v, size_t k, uint64_t n, const char *why, struct measures *ret)
+static void add_averages(const struct data *d, const struct class_measures *v, uint64_t n, const char *why, struct measures *ret)
 {
 	struct sum p = { 0 }, r = { 0 }, f = { 0 }, wp = { 0 }, wr = { 0 }, wf = { 0 };
-	double classes = (double)MAX(k, 1), rows = (double)MAX(n, 1);
+	double classes = (double)MAX(d->n_averaged, 1), rows = (double)MAX(n, 1);
 
-	for (size_t i = 0; i < k; i++) {
+	for (size_t i = 0; i < d->n_classes; i++) {
 		double w = (double)v[i].support;
 
 		sum_add(&p, or_zero(v[i].precision));
@@ -323,7 +341,7 @@ static void add_confusion(const struct meter *m, const uint32_t *w, unsigned thr
 	measures_add(ret, "balanced_accuracy", sum_value(&recalls) / (double)MAX(present, 1), why);
 	if (is_binary(m))
 		add_positive(&v[m->d->positive], why, ret);
-	add_averages(v, k, n, why, ret);
+	add_averages(m->d, v, n, why, ret);
 	measures_add(ret, "f1_micro", (double)right / (double)MAX(n, 1), why); /* each row has one class: micro precision and recall are the same */
 	measures_add(ret, "mcc", correlation(v, k, right, n), why);
 	*ret_rows = n;

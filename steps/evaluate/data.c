@@ -290,7 +290,9 @@ int data_load(struct step_args *a, struct data *ret, struct err *err)
 	struct loading *l = xcalloc(1, sizeof(*l));
 	int r;
 
-	*ret = (struct data){ .task = (enum task)step_choice(a, "task"), .arena = arena_new(), .threshold = step_float(a->with, "threshold") };
+	*ret = (struct data){ .task = (enum task)step_choice(a, "task"), .arena = arena_new() };
+	ret->thresholded = step_value(a->with, "threshold") != NULL;
+	ret->threshold = ret->thresholded ? step_float(a->with, "threshold") : 0.5;
 	*l = (struct loading){ .a = a, .d = ret, .skip = step_choice(a, "on_bad") == 1 };
 	r = load(l, err);
 	source_deinit(&l->model);

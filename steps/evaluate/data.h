@@ -34,6 +34,8 @@ struct data {
 	uint64_t rows_read, rows_skipped; /* of the predictions; left out by on_bad: skip */
 	char **classes; /* in the order of the score columns */
 	size_t n_classes, positive; /* positive: with two classes */
+	size_t n_averaged; /* classes that macro averages are over: those that occur; all that `classes` or prob_* name */
+	bool thresholded;  /* a threshold was given: it decides of two score columns, too */
 	double threshold;
 	uint32_t *truth; /* a class */
 	double *target;	 /* a number: regression, ranking */

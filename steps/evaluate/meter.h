@@ -26,6 +26,7 @@ struct meter {
 	const char *names[CUTS_MAX];
 
 	/* regression */
+	int scale; /* numbers are divided by 2^scale before they are squared */
 	double *error, *size; /* size: |error| */
 	struct ranked *by_error, *by_size;
 
@@ -36,6 +37,8 @@ struct meter {
 
 static inline void measures_add(struct measures *m, const char *name, double v, const char *why)
 {
+	if (!why && !isfinite(v))
+		why = "it is beyond what a 64-bit float can hold";
 	m->v[m->n++] = (struct measure){ name, why ? NAN : v, why };
 }
 

@@ -14,7 +14,7 @@ struct spread_part {
 struct pass {
 	const struct meter *m;
 	const uint32_t *w;
-	double mean_truth, mean_error;
+	double mean_truth, mean_error; /* scaled */
 };
 
 static void errors_block(void *arg, size_t from, size_t to, void *partial)
@@ -27,6 +27,19 @@ static void errors_block(void *arg, size_t from, size_t to, void *partial)
 	}
 }
 
+/* Squares of numbers beyond 2^±500 leave what a double holds: an infinite or lost sum would make r2 a 1. Divided by a power of two, which is exact,
+ * they don't; everything else is as it was. */
+static int find_scale(const struct meter *m)
+{
+	double top = 0;
+	int e = 0;
+
+	for (size_t i = 0; i < m->d->n; i++)
+		top = fmax(top, fmax(fabs(m->d->target[i]), fabs(side_score(m->s, i, 0))));
+	frexp(top, &e);
+	return e > 400 || e < -400 ? e : 0;
+}
+
 void regression_prepare(struct meter *m)
 {
 	size_t n = m->d->n, blocks;
@@ -34,8 +47,19 @@ void regression_prepare(struct meter *m)
 	m->error = xmalloc(MAX(n, 1) * sizeof(double));
 	m->size = xmalloc(MAX(n, 1) * sizeof(double));
 	free(meter_blocks(n, m->o.threads, 0, errors_block, m, &blocks));
+	m->scale = find_scale(m);
 	m->by_error = order_by_score(m->error, 1, NULL, n, m->o.threads);
 	m->by_size = order_by_score(m->size, 1, NULL, n, m->o.threads);
+}
+
+static inline void scale(const struct pass *x, size_t i, double *truth, double *error)
+{
+	*truth = x->m->d->target[i];
+	*error = x->m->error[i];
+	if (x->m->scale) {
+		*truth = ldexp(*truth, -x->m->scale);
+		*error = ldexp(side_score(x->m->s, i, 0), -x->m->scale) - *truth;
+	}
 }
 
 static void sums_block(void *arg, size_t from, size_t to, void *partial)
@@ -50,11 +74,12 @@ static void sums_block(void *arg, size_t from, size_t to, void *partial)
 		if (!k)
 			continue;
 		p->n += k;
+		sum_add(&p->percent, w * (fabs(e) / fmax(fabs(truth), DBL_EPSILON)));
+		scale(x, i, &truth, &e);
 		sum_add(&p->error, w * e);
 		sum_add(&p->size, w * fabs(e));
 		sum_add(&p->square, w * (e * e));
 		sum_add(&p->truth, w * truth);
-		sum_add(&p->percent, w * (fabs(e) / fmax(fabs(truth), DBL_EPSILON)));
 	}
 }
 
@@ -64,8 +89,11 @@ static void spread_block(void *arg, size_t from, size_t to, void *partial)
 	struct spread_part *p = partial;
 
 	for (size_t i = from; i < to; i++) {
-		double w = (double)weight(x->w, i), t = x->m->d->target[i] - x->mean_truth, e = x->m->error[i] - x->mean_error;
+		double w = (double)weight(x->w, i), t, e;
 
+		scale(x, i, &t, &e);
+		t -= x->mean_truth;
+		e -= x->mean_error;
 		sum_add(&p->truth, w * (t * t));
 		sum_add(&p->error, w * (e * e));
 	}
@@ -171,12 +199,12 @@ void regression_measure(const struct meter *m, const uint32_t *w, unsigned threa
 	x.mean_error = sum_value(&all.error) / n;
 	if (all.n)
 		add_spread(&x, threads, &spread);
-	measures_add(ret, "mae", sum_value(&all.size) / n, why);
-	measures_add(ret, "mse", sum_value(&all.square) / n, why);
-	measures_add(ret, "rmse", sqrt(sum_value(&all.square) / n), why);
+	measures_add(ret, "mae", ldexp(sum_value(&all.size) / n, m->scale), why);
+	measures_add(ret, "mse", ldexp(sum_value(&all.square) / n, 2 * m->scale), why);
+	measures_add(ret, "rmse", ldexp(sqrt(sum_value(&all.square) / n), m->scale), why);
 	measures_add(ret, "r2", explained(sum_value(&all.square), sum_value(&spread.truth)), few);
 	measures_add(ret, "explained_variance", explained(sum_value(&spread.error), sum_value(&spread.truth)), why);
 	measures_add(ret, "mape", sum_value(&all.percent) / n, why);
-	measures_add(ret, "mean_error", x.mean_error, why);
+	measures_add(ret, "mean_error", ldexp(x.mean_error, m->scale), why);
 	add_quantiles(m, w, all.n, why, ret);
 }

@@ -28,8 +28,8 @@ static const struct spec_option options[] = {
 	{ "query", SPEC_STRING, .help = "ranking: the column that says which rows compete" },
 	{ "classes", SPEC_LIST, .min = 0, .max = 2000, .sub = class, .help = "the classes, in the order of the score columns; without it those that occur, sorted" },
 	{ "positive", SPEC_ANY, .help = "the positive one of two classes; without it the last" },
-	{ "threshold", SPEC_FLOAT, "0.5", .min = SPEC_UNBOUNDED_MIN, .max = SPEC_UNBOUNDED_MAX,
-	  .help = "of two classes, the positive one is predicted from this score on, where no column says the class" },
+	{ "threshold", SPEC_FLOAT, .min = SPEC_UNBOUNDED_MIN, .max = SPEC_UNBOUNDED_MAX,
+	  .help = "of two classes, the positive one is predicted from this score on, where no column says the class; without it 0.5, or the larger of two scores" },
 	{ "top_k", SPEC_LIST, "[5]", .min = 0, .max = 16, .sub = cut, .help = "top-k accuracies, for each k below the number of classes" },
 	{ "k", SPEC_LIST, "[10]", .min = 0, .max = 16, .sub = cut, .help = "ranking: where NDCG is cut off, ndcg_at_10" },
 	{ "gain", SPEC_CHOICE, "\"linear\"", .choices = "linear|exponential", .help = "ranking: what a label is worth in NDCG: itself, or 2^label - 1" },
@@ -54,7 +54,8 @@ const struct step_spec spec_evaluate = {
 		"\n"
 		"classification: accuracy, balanced_accuracy, mcc, f1_micro, {precision,recall,f1}_{macro,weighted}, classes.NAME.{precision,recall,f1,support};\n"
 		"  of two classes also precision, recall, f1 of the positive one; with scores roc_auc, pr_auc, log_loss, brier, ece; of more classes roc_auc_ovr,\n"
-		"  roc_auc_ovr_weighted, roc_auc_ovo, top_5_accuracy. Without a column of predicted classes they follow from the scores.\n"
+		"  roc_auc_ovr_weighted, roc_auc_ovo, top_5_accuracy. Without a column of predicted classes they follow from the scores:\n"
+		"  the column with the largest one, or one column held against the threshold. Macro averages are over the classes that occur, or all that are named.\n"
 		"regression: mae, mse, rmse, r2, explained_variance, mape, mean_error, max_error, median_absolute_error, abs_error_p90, error_p05 … error_p95.\n"
 		"ranking: ndcg, ndcg_at_10, mrr, map, queries; by the column `query`.\n"
 		"Always: rows, rows_skipped; ci.METRIC.{low,high}; slices.COLUMN.VALUE.METRIC; with a baseline baseline.METRIC, difference.METRIC.{value,low,high,p}\n"
@@ -64,7 +65,7 @@ const struct step_spec spec_evaluate = {
 		"as -i labels=FILE. A JSON lines field may hold a list of scores. A directory counts as one table of its files.\n"
 		"\n"
 		"  cairn step evaluate -i predictions=p.csv -o report=report/ -w label=y -w score=p_yes -w gate.roc_auc='>= 0.9'",
-	.version = 1,
+	.version = 2,
 	.inputs = inputs,
 	.outputs = outputs,
 	.options = options,

@@ -44,8 +44,8 @@ test_expect 'the bytes depend on the seed, not on the threads' '
 	test_must_fail cmp -s t1/metrics.json t8/metrics.json
 '
 # A change of these bytes is a change of the step: raise its version in steps/spec/evaluate.c, then write the new digest here.
-test_expect 'the bytes are those of version 1' '
-	test_grep "version 1\)" <("$STEPS" evaluate --help)
+test_expect 'the bytes are those of version 2' '
+	test_grep "version 2\)" <("$STEPS" evaluate --help)
 	(cd t1 && sha256sum metrics.json report.html summary.md confusion.svg roc.svg pr.svg calibration.svg) >sums
 	test_is "$(sha256sum <sums | cut -c 1-16)" c99a749111e95f88 || { cat sums; false; }
 '
@@ -125,6 +125,37 @@ test_expect 'what is not defined is null, with its reason' '
 	evaluate -i predictions=logits.csv -o report=out/ 2>log
 	test_is "$(metric roc_auc) $(metric log_loss)" "1.0 null"
 	test_grep "no probabilities: row 1 has one outside" out/metrics.json
+'
+
+test_expect 'of two score columns the larger decides, and their difference orders the rows; a threshold given decides by the positive one' '
+	printf "label,p_a,p_b\na,-1.5,-2\nb,-3,-2.5\nb,0.2,0.4\na,3,2.5\n" >two.csv
+	evaluate -i predictions=two.csv -o report=out/ -w "score=p_*" 2>log
+	test_is "$(metric accuracy) $(metric roc_auc) $(metric log_loss)" "1.0 1.0 null"
+	evaluate -i predictions=two.csv -o report=out/ -w "score=p_*" -w threshold=0.4 2>log
+	test_is "$(metric accuracy) $(metric roc_auc) $(metric confusion/counts)" "0.5 1.0 [[1, 1], [1, 1]]"
+	printf "label,p_a,p_b\na,.6,.4\nb,.45,.55\nb,.3,.7\na,.2,.8\n" >two.csv
+	evaluate -i predictions=two.csv -o report=out/ -w "score=p_*" 2>log
+	test_is "$(metric accuracy) $(metric roc_auc)" "0.75 0.5"
+'
+test_expect 'macro averages are over the classes that occur, or that are listed' '
+	printf "label,prediction\n0,0\n0,0\n" >same.csv
+	evaluate -i predictions=same.csv -o report=out/ 2>log
+	test_is "$(metric f1_macro) $(metric precision_macro) $(metric accuracy)" "1.0 1.0 1.0"
+	evaluate -i predictions=same.csv -o report=out/ -w classes="[0, 1]" 2>log
+	test_is "$(metric f1_macro)" 0.5
+	printf "label,score\n0,.1\n0,.2\n" >same.csv
+	evaluate -i predictions=same.csv -o report=out/ 2>log
+	test_is "$(metric f1_macro)" 1.0
+'
+test_expect 'numbers whose squares leave the range of a double: r2 is right, what cannot be held is null with a reason' '
+	for e in 0 200 -200 307 -300; do
+		printf "label,prediction\n1e$e,2e$e\n2e$e,2e$e\n3e$e,5e$e\n" >far.csv
+		evaluate -i predictions=far.csv -o report=out/ -w task=regression 2>log
+		test_is "$e $(metric r2)" "$e -1.5"
+	done
+	printf "label,prediction\n1e200,2e200\n2e200,5e200\n" >far.csv
+	test_code 1 evaluate -i predictions=far.csv -o report=out/ -w task=regression -w gate.mse="<= 1" 2>log
+	test_is "$(metric mse) $(metric undefined/mse)" "null it is beyond what a 64-bit float can hold"
 '
 
 # ---- errors ----------------------------------------------------------------------------------------------------------------------
