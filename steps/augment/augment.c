@@ -13,7 +13,7 @@
 #include "steps/step.h"
 
 #define COPIES_AT_ONCE 8
-#define NOTES_MAX 10 /* broken images that are told one by one; metrics count all */
+#define NOTES_MAX 10 /* bad samples that are told one by one; metrics count all */
 #define ZSTD_LEVEL 3
 
 /* A sample that several items work on. */
@@ -277,8 +277,6 @@ static int work_through(struct step *s, struct err *err)
 
 	if (step_stream(s->a->threads, &stream, err) < 0 || write_up_to(s, s->n_shards, err) < 0 || close_writer(s, err) < 0)
 		return -1;
-	if (s->samples_in > 0 && s->images == 0 && s->skipped + s->kept == 0)
-		step_note("no sample has a field that is an image (see the setting `image`); all are written as they were");
 	step_metric(s->a, "samples_in", (double)s->samples_in);
 	step_metric(s->a, "samples_out", (double)s->samples_out);
 	step_metric(s->a, "images", (double)s->images);

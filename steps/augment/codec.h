@@ -17,12 +17,14 @@ struct codec_options {
 	bool has_background;
 	uint8_t background[3];
 	bool indices; /* a palette's indices are what counts, not its colours */
+	bool levels;  /* 16-bit gray levels stay so; without it they become 8-bit ones */
 };
 
 struct image_info {
 	enum image_format format;
 	uint32_t w, h;	      /* upright */
 	unsigned orientation; /* as in EXIF: 1 to 8; 1 when it isn't followed */
+	bool deep, colour;    /* PNG: 16 bits a channel; more than gray */
 };
 
 /* A window, in pixels of the upright image at full size; and by what the image is made smaller: 1; for JPEG also 2, 4, 8. */
@@ -34,14 +36,14 @@ struct image_part {
 enum image_format codec_sniff(const void *data, size_t n);
 int codec_probe(const void *data, size_t n, const struct codec_options *o, struct image_info *ret, struct err *err);
 /* All pixels that the window touches: from floor(x / denom) up to ceil((x + w) / denom), the same ones that a whole image would have there. `other` is for its
- * own use. */
+ * own use. A 16-bit level that stays is the first two bytes of a colour pixel, the low one first: ops that move whole pixels keep it. */
 int codec_read(const void *data, size_t n, const struct codec_options *o, const struct image_info *info, const struct image_part *part, struct image *ret,
 	       struct image *other, struct err *err);
 
-/* Appended to *out. */
+/* Appended to *out. `deep`: what codec_read() made of 16-bit levels, written as such. */
 int codec_write_jpeg(const struct image *im, int quality, struct str *out, struct err *err);
-int codec_write_png(const struct image *im, int compression, struct str *out, struct err *err);
-void codec_write_npy(const struct image *im, struct str *out);
+int codec_write_png(const struct image *im, bool deep, int compression, struct str *out, struct err *err);
+void codec_write_npy(const struct image *im, bool deep, struct str *out);
 /* (level / 255 - mean) / std as little-endian float32; `first`: channels first. */
 void codec_write_npy_float(const struct image *im, const double mean[3], const double std[3], bool first, struct str *out);
 

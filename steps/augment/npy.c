@@ -173,20 +173,20 @@ static void add_header(struct str *out, const char *descr, const char *shape)
 	str_addc(out, '\n');
 }
 
-void codec_write_npy(const struct image *im, struct str *out)
+void codec_write_npy(const struct image *im, bool deep, struct str *out)
 {
 	char shape[64];
 
-	snprintf(shape, sizeof(shape), im->channels == 1 ? "%u, %u" : "%u, %u, 3", im->h, im->w);
-	add_header(out, "|u1", shape);
-	str_reserve(out, (size_t)im->w * im->h * im->channels);
+	snprintf(shape, sizeof(shape), deep || im->channels == 1 ? "%u, %u" : "%u, %u, 3", im->h, im->w);
+	add_header(out, deep ? "<u2" : "|u1", shape);
+	str_reserve(out, (size_t)im->w * im->h * (deep ? 2 : im->channels));
 	for (uint32_t y = 0; y < im->h; y++) {
 		const uint8_t *p = image_row(im, y);
 
 		if (im->channels == 1)
 			str_addn(out, p, im->w);
 		for (uint32_t x = 0; x < im->w && im->channels == 3; x++)
-			str_addn(out, p + (size_t)x * 4, 3);
+			str_addn(out, p + (size_t)x * 4, deep ? 2 : 3);
 	}
 }
 

@@ -1,4 +1,4 @@
-/* steps/augment/png.c — PNG through libpng: any kind in, 8-bit gray or colour out. Errors jump, as in jpeg.c. */
+/* steps/augment/png.c — PNG through libpng: any kind in; 8-bit gray or colour out, or 16-bit gray levels. Errors jump, as in jpeg.c. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
@@ -71,6 +71,47 @@ static unsigned find_orientation(png_structp png, png_infop info)
 	return png_get_eXIf_1(png, info, &n, &exif) && exif ? exif_orientation(exif, n) : 1;
 }
 
+static bool is_deep_gray(png_structp png, png_infop info)
+{
+	return png_get_bit_depth(png, info) == 16 && !(png_get_color_type(png, info) & PNG_COLOR_MASK_COLOR);
+}
+
+/* Pixels of two bytes become pixels of four, from the last on. */
+static void spread_levels(struct image *im)
+{
+	for (uint32_t y = 0; y < im->h; y++) {
+		uint8_t *row = image_row(im, y);
+
+		for (uint32_t x = im->w; x-- > 0;) {
+			const uint8_t low = row[(size_t)x * 2], high = row[(size_t)x * 2 + 1];
+
+			memcpy(row + (size_t)x * 4, (const uint8_t[]){ low, high, 0, 255 }, 4);
+		}
+	}
+}
+
+static void read_rows(png_structp png, png_infop info, struct png_job *j, struct image *ret)
+{
+	if (png_get_rowbytes(png, info) > ret->stride)
+		png_error(png, "its rows are longer than they should be");
+	j->rows = xreallocarray(NULL, ret->h, sizeof(*j->rows));
+	for (uint32_t y = 0; y < ret->h; y++)
+		j->rows[y] = image_row(ret, y);
+	png_read_image(png, j->rows);
+	png_read_end(png, NULL);
+}
+
+static void read_levels(png_structp png, png_infop info, struct png_job *j, struct image *ret)
+{
+	png_set_strip_alpha(png);
+	png_set_swap(png);
+	png_set_interlace_handling(png);
+	png_read_update_info(png, info);
+	image_make(ret, png_get_image_width(png, info), png_get_image_height(png, info), 3);
+	read_rows(png, info, j, ret);
+	spread_levels(ret);
+}
+
 static void read_image(png_structp png, png_infop info, struct png_job *j, const struct codec_options *o, struct image *ret)
 {
 	bool indices = o->indices && png_get_color_type(png, info) == PNG_COLOR_TYPE_PALETTE;
@@ -92,13 +133,7 @@ static void read_image(png_structp png, png_infop info, struct png_job *j, const
 	png_set_interlace_handling(png);
 	png_read_update_info(png, info);
 	image_make(ret, png_get_image_width(png, info), png_get_image_height(png, info), colour ? 3 : 1);
-	if (png_get_rowbytes(png, info) > ret->stride)
-		png_error(png, "its rows are longer than they should be");
-	j->rows = xreallocarray(NULL, ret->h, sizeof(*j->rows));
-	for (uint32_t y = 0; y < ret->h; y++)
-		j->rows[y] = image_row(ret, y);
-	png_read_image(png, j->rows);
-	png_read_end(png, NULL);
+	read_rows(png, info, j, ret);
 	if (alpha && o->has_background)
 		codec_compose(ret, o->background);
 }
@@ -120,10 +155,17 @@ static int read_any(const void *data, size_t n, const struct codec_options *o, s
 		return err_set(err, ERR_INVALID, "%s", j.msg);
 	}
 	start(png, info, &j);
-	if (ret)
+	if (ret && o->levels && is_deep_gray(png, info))
+		read_levels(png, info, &j, ret);
+	else if (ret)
 		read_image(png, info, &j, o, ret);
 	else
-		*probe = (struct image_info){ IMAGE_PNG, png_get_image_width(png, info), png_get_image_height(png, info), find_orientation(png, info) };
+		*probe = (struct image_info){ .format = IMAGE_PNG,
+					      .w = png_get_image_width(png, info),
+					      .h = png_get_image_height(png, info),
+					      .orientation = find_orientation(png, info),
+					      .deep = png_get_bit_depth(png, info) == 16,
+					      .colour = png_get_color_type(png, info) & PNG_COLOR_MASK_COLOR };
 	png_destroy_read_struct(&png, &info, NULL);
 	free(j.rows);
 	return 0;
@@ -141,21 +183,39 @@ int png_read(const void *data, size_t n, const struct codec_options *o, struct i
 
 /* --- writing ------------------------------------------------------------------------------------------------------------------- */
 
-static void write_image(png_structp png, png_infop info, struct png_job *j, const struct image *im, int compression)
+static void write_levels(png_structp png, const struct image *im)
 {
+	uint8_t *row = png_malloc(png, (size_t)im->w * 2); /* a write into memory doesn't fail */
+
+	for (uint32_t y = 0; y < im->h; y++) {
+		for (uint32_t x = 0; x < im->w; x++) {
+			row[(size_t)x * 2] = image_row(im, y)[(size_t)x * 4 + 1];
+			row[(size_t)x * 2 + 1] = image_row(im, y)[(size_t)x * 4];
+		}
+		png_write_row(png, row);
+	}
+	png_free(png, row);
+}
+
+static void write_image(png_structp png, png_infop info, struct png_job *j, const struct image *im, bool deep, int compression)
+{
+	bool gray = deep || im->channels == 1;
+
 	png_set_write_fn(png, j, add_bytes, flush_bytes);
 	png_set_compression_level(png, compression);
-	png_set_IHDR(png, info, im->w, im->h, 8, im->channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
+	png_set_IHDR(png, info, im->w, im->h, deep ? 16 : 8, gray ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
 		     PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
 	png_write_info(png, info);
-	if (im->channels == 3)
+	if (deep)
+		write_levels(png, im);
+	else if (im->channels == 3)
 		png_set_filler(png, 0, PNG_FILLER_AFTER);
-	for (uint32_t y = 0; y < im->h; y++)
+	for (uint32_t y = 0; y < im->h && !deep; y++)
 		png_write_row(png, image_row(im, y));
 	png_write_end(png, NULL);
 }
 
-int codec_write_png(const struct image *im, int compression, struct str *out, struct err *err)
+int codec_write_png(const struct image *im, bool deep, int compression, struct str *out, struct err *err)
 {
 	struct png_job j = { .out = out };
 	png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &j, fail, say_nothing);
@@ -169,7 +229,7 @@ int codec_write_png(const struct image *im, int compression, struct str *out, st
 		png_destroy_write_struct(&png, &info);
 		return err_set(err, ERR_INVALID, "%s", j.msg);
 	}
-	write_image(png, info, &j, im, compression);
+	write_image(png, info, &j, im, deep, compression);
 	png_destroy_write_struct(&png, &info);
 	return 0;
 }

@@ -115,6 +115,7 @@ struct job {
 	struct random_key key;
 	struct workspace *ws;
 	bool mask, keep_decoded;
+	bool deep; /* a mask of 16-bit levels */
 };
 
 /* How much smaller it may be decoded: at least twice the size that is wanted must be left. */
@@ -171,6 +172,7 @@ static int change_image(const struct job *j, uint32_t copy, json_t *record, stru
 	const struct plan *p = j->p;
 	struct op_target t = { j->info.w, j->info.h, j->mask };
 	struct drawn d = { 0 };
+	struct op op;
 	int done = 0;
 
 	if (p->n_ops > 0 && op_draw(&p->ops[0], &j->key, copy, 0, &t, &d, err) < 0)
@@ -183,8 +185,11 @@ static int change_image(const struct job *j, uint32_t copy, json_t *record, stru
 		t.h = j->ws->cur.h;
 		if (i > 0 && op_draw(&p->ops[i], &j->key, copy, (uint32_t)i, &t, &d, err) < 0)
 			return -1;
+		op = p->ops[i];
+		if (j->deep)
+			op.fill[1] = op.fill[2] = 0; /* a level's high byte, and nothing */
 		if (i > 0 || !done)
-			op_apply(&p->ops[i], &d, &j->key, copy, (uint32_t)i, j->ws, j->mask);
+			op_apply(&op, &d, &j->key, copy, (uint32_t)i, j->ws, j->mask);
 		if (record)
 			json_array_append_new(record, op_record(&p->ops[i], &d));
 	}
@@ -214,12 +219,12 @@ static int write_image(const struct job *j, struct str *out, struct err *err)
 	case IMAGE_JPEG:
 		return codec_write_jpeg(im, j->p->quality, out, err);
 	case IMAGE_PNG:
-		return codec_write_png(im, j->p->compression, out, err);
+		return codec_write_png(im, j->deep, j->p->compression, out, err);
 	default:
 		if (normalize && !j->mask)
 			codec_write_npy_float(im, normalize->mean, normalize->std, normalize->flag, out);
 		else
-			codec_write_npy(im, out);
+			codec_write_npy(im, j->deep, out);
 		return 0;
 	}
 }
@@ -295,16 +300,28 @@ static int name_field(struct err *err, const char *name)
 	return err_wrap(err, "%s", printable.s ? printable.s : "");
 }
 
+/* Half of a 16-bit level is another label, or another depth: a mask keeps it, and an image loses it only where the settings name the field. */
+static int check_levels(const struct job *j, struct err *err)
+{
+	if (!j->info.deep || (!j->mask && (j->info.colour || is_listed(j->p->image, j->field->name))))
+		return 0;
+	if (j->mask && j->info.colour)
+		return err_set(err, ERR_INVALID, "a mask has labels, not 16-bit colours");
+	return j->mask ? 0 : err_set(err, ERR_INVALID,
+		"its gray levels have 16 bits, as labels and depths do: name the field in `masks` to keep them, or in `image` to make them 8-bit levels");
+}
+
 /* One field of the sample in all copies. */
 static int augment_field(struct job *j, const struct shard_sample *s, size_t at, uint32_t first, uint32_t n, struct made *ret, json_t **records, struct err *err)
 {
 	j->field = &s->fields[at];
 	j->mask = is_listed(j->p->masks, j->field->name);
 	j->codec = j->p->codec;
-	j->codec.indices = j->mask;
+	j->codec.indices = j->codec.levels = j->mask;
 	memset(j->ws->have, 0, sizeof(j->ws->have));
-	if (codec_probe(j->field->data, j->field->n, &j->codec, &j->info, err) < 0)
+	if (codec_probe(j->field->data, j->field->n, &j->codec, &j->info, err) < 0 || check_levels(j, err) < 0)
 		return name_field(err, j->field->name);
+	j->deep = j->mask && j->info.deep;
 	for (uint32_t i = 0; i < n; i++)
 		if (make_field(j, first + i, &ret[i].fields[at], &ret[i], records ? records[i] : NULL, err) < 0)
 			return name_field(err, j->field->name);
@@ -332,10 +349,57 @@ static void add_record(const struct plan *p, struct made *m, uint32_t copy, json
 	m->n_fields++;
 }
 
+/* Both upright. Which way up a mask was drawn can be told by its own EXIF, or by its size. */
+static int check_fit(const struct image_info *image, const struct image_info *mask, struct err *err)
+{
+	if (mask->w != image->w || mask->h != image->h)
+		return err_set(err, ERR_INVALID, "the mask has %u x %u pixels, its image %u x %u", mask->w, mask->h, image->w, image->h);
+	if (mask->orientation == image->orientation || (mask->orientation == 1 && image->orientation >= 5 && image->w != image->h))
+		return 0;
+	return err_set(err, ERR_INVALID,
+		       "EXIF turns its image (orientation %u) and the mask otherwise (%u), so it can't be told whether they fit: "
+		       "turn the images upright first, or set `orientation: ignore` if the mask was drawn on what is stored",
+		       image->orientation, mask->orientation);
+}
+
+/* Each mask lies over an image of its sample: the first one that has its size, or else the first. */
+static int check_masks(const struct job *j, const struct shard_sample *s, struct err *err)
+{
+	struct image_info images[16], mask;
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_fields && n < ARRAY_LEN(images) && json_array_size(j->p->masks); i++) {
+		const struct shard_field *f = &s->fields[i];
+
+		if (!is_image(j->p, s, f->name) || is_listed(j->p->masks, f->name))
+			continue;
+		if (codec_probe(f->data, f->n, &j->p->codec, &images[n++], err) < 0)
+			return name_field(err, f->name);
+	}
+	for (size_t i = 0; i < s->n_fields && n > 0; i++) {
+		const struct shard_field *f = &s->fields[i];
+		size_t k = 0;
+
+		if (!is_listed(j->p->masks, f->name))
+			continue;
+		if (codec_probe(f->data, f->n, &j->p->codec, &mask, err) < 0)
+			return name_field(err, f->name);
+		while (k + 1 < n && (images[k].w != mask.w || images[k].h != mask.h))
+			k++;
+		if (images[k].w != mask.w || images[k].h != mask.h)
+			k = 0;
+		if (check_fit(&images[k], &mask, err) < 0)
+			return name_field(err, f->name);
+	}
+	return 0;
+}
+
 static int augment_fields(struct job *j, const struct shard_sample *s, uint32_t first, uint32_t n, struct made *ret, json_t **records, struct err *err)
 {
 	int images = 0;
 
+	if (check_masks(j, s, err) < 0)
+		return -1;
 	for (size_t i = 0; i < s->n_fields; i++) {
 		if (!is_image(j->p, s, s->fields[i].name) && !is_listed(j->p->masks, s->fields[i].name))
 			continue;
@@ -343,8 +407,11 @@ static int augment_fields(struct job *j, const struct shard_sample *s, uint32_t 
 			return -1;
 		images++;
 	}
+	if (images == 0)
+		return err_set(err, ERR_INVALID, json_array_size(j->p->image) ? "it has none of the fields that `image` names"
+			: "it has no image: no field ends in jpg, jpeg, png or npy (`image` names others)");
 	for (uint32_t i = 0; i < n; i++) {
-		if (records && images)
+		if (records)
 			add_record(j->p, &ret[i], first + i, records[i]);
 		if (check_names(&ret[i], err) < 0)
 			return -1;

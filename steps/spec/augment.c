@@ -163,7 +163,7 @@ static const struct spec_option options[] = {
 	{ .name = "scaled_decode", .type = SPEC_BOOL, .def = "true",
 	  .help = "read a JPEG at 1/2, 1/4 or 1/8 when the first op shrinks to at most half of that" },
 	{ .name = "on_bad", .type = SPEC_CHOICE, .def = "\"fail\"", .choices = "fail|skip|keep",
-	  .help = "a broken image ends the step, drops its sample, or is passed on as it is" },
+	  .help = "a sample with a broken image, or without one, ends the step, is dropped, or is passed on as it is" },
 	{ .name = "record", .type = SPEC_BOOL, .def = "false", .help = "add a field augment.json with what was drawn for each image" },
 	{ .name = "max_pixels", .type = SPEC_INT, .def = "100000000", .min = 1, .max = 1e9, .help = "a larger image is a broken one" },
 	{ 0 },
@@ -187,12 +187,16 @@ static const char about[] =
 	"Philox4x32-10 (Salmon et al. 2011) with the key SHA-256(\"cairn augment\", seed, the sample's key)[0..8) and the counter (n, i, c, 0). All images of a\n"
 	"sample get the same draws, so that an image and its mask stay together. `record: true` writes down what was drawn.\n"
 	"\n"
-	"Pixels: 8 bits a channel, gray or RGB. 16-bit PNG is scaled to 8, palettes are looked up, transparency goes (see `background`), CMYK JPEG becomes RGB\n"
+	"Pixels: 8 bits a channel, gray or RGB. 16-bit colour PNG is scaled to 8, palettes are looked up, transparency goes (see `background`), CMYK JPEG becomes RGB\n"
 	"without a colour profile. Resizing, rotation and colours follow Pillow and torchvision to the pixel, or within 2 levels. When the first op takes\n"
 	"a part of a JPEG, only that part is decoded; that gives the same pixels. `scaled_decode` doesn't: it averages in blocks of 2, 4 or 8 first, and then resizes\n"
 	"from there, from at least twice the size that is wanted.\n"
 	"\n"
-	"A broken image is one that can't be decoded, is cut off, or has more than `max_pixels`. `on_bad` says what happens; metrics count them.";
+	"A 16-bit gray PNG keeps its levels as a mask (labels, depths); as an image it is scaled to 8 bits if `image` names it, and refused if not.\n"
+	"\n"
+	"A mask has the size of an image of its sample, both upright. Where EXIF turns the image and nothing tells which way up the mask was drawn, the\n"
+	"sample is bad. So is one without any image, and one with a broken image: it can't be decoded, is cut off, or has more than `max_pixels`.\n"
+	"`on_bad` says what happens to bad samples; metrics count them. Hue is turned as torchvision does with tensors, not as Pillow does.";
 
 static const char example[] =
 	"  augment:\n"
@@ -211,7 +215,7 @@ const struct step_spec spec_augment = {
 	.name = "augment",
 	.summary = "changes the images of shards: crops, flips, colours, RandAugment; the same for a seed",
 	.about = about,
-	.version = 1,
+	.version = 2,
 	.inputs = inputs,
 	.outputs = outputs,
 	.options = options,

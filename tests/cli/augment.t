@@ -45,9 +45,9 @@ test_expect 'the same bytes whatever the number of threads' '
 
 # When this fails, the step gives other bytes than before for the same input: raise `version` in steps/spec/augment.c, then write the new digests here. The first
 # two are arithmetic alone; the third has libjpeg-turbo's decoder in it, the last ones its encoder and zlib, as Debian 12 has them.
-test_expect 'golden: the digests of version 1' '
+test_expect 'golden: the digests of version 2' '
 	cairn step augment --help >help
-	test_grep "\(version 1\)" help
+	test_grep "\(version 2\)" help
 	cat >want <<END
 128431264a31b42efb1318d83dcb58a0
 6ebc8d5b0515525249a8fb9c49a8daeb
@@ -153,10 +153,39 @@ test_expect 'broken images: fatal, dropped or passed on; named and counted' '
 	test_grep "sample .s000.: npy: random_crop: the image has 20 x 30 pixels, too small for 300 x 300" err
 '
 
-test_expect 'shards without images are passed on, with a note' '
-	augment in/none.tar o.tar "{\"ops\": [\"flip\"]}"
+test_expect 'samples without an image are bad ones: fatal, dropped or passed on' '
+	test_must_fail augment in/none.tar o.tar "{\"ops\": [\"flip\"]}"
+	test_grep "in/none.tar: sample .t.: it has no image: no field ends in jpg" err
+	test_must_fail augment in/pngs.tar o.tar "{\"ops\": [\"flip\"], \"image\": \"other.png\"}"
+	test_grep "it has none of the fields that .image. names" err
+	augment in/none.tar o.tar "{\"ops\": [\"flip\"], \"on_bad\": \"keep\"}" --metrics m.json
 	$shards same in/none.tar t.txt o.tar t.txt
-	test_grep "no sample has a field that is an image" err
+	test_is "$(json m.json "[d[\"errors\"][\"kept\"], d[\"images\"]]")" "[1, 0]"
+'
+
+test_expect 'masks of 16 bits keep their labels; as images they are refused, or scaled where that is said' '
+	augment in/deep.tar o.tar "{\"ops\": [{\"rotate\": {\"degrees\": [90, 90], \"expand\": true}}, {\"random_crop\": {\"size\": 40, \"pad_if_needed\": true, \"fill\": 9}}], \"masks\": \"ids.png\"}"
+	test_is "$($shards levels16 o.tar d.ids.png)" "9 300 301 1000 65535"
+	augment in/deep.tar o.tar "{\"ops\": [], \"masks\": \"ids.png\", \"to\": \"npy\"}"
+	test_is "$($shards shape o.tar d.ids.npy)" "npy {'\''descr'\'': '\''<u2'\'', '\''fortran_order'\'': False, '\''shape'\'': (20, 30), }"
+	test_must_fail augment in/deep.tar o.tar "{\"ops\": []}"
+	test_grep "sample .d.: ids.png: its gray levels have 16 bits" err
+	augment in/deep.tar o.tar "{\"ops\": [], \"image\": [\"png\", \"ids.png\"]}"
+	test_is "$($shards shape o.tar d.ids.png)" "png 20 30 1"
+'
+
+test_expect 'a mask that does not fit its image is refused' '
+	test_must_fail augment in/misfit-size.tar o.tar "{\"ops\": [], \"masks\": \"seg.png\"}"
+	test_grep "sample .m.: seg.png: the mask has 29 x 20 pixels, its image 30 x 20" err
+	for o in misfit-square misfit-half; do
+		test_must_fail augment in/$o.tar o.tar "{\"ops\": [], \"masks\": \"seg.png\"}"
+		test_grep "sample .m.: seg.png: EXIF turns its image .orientation [36]. and the mask otherwise .1." err
+		augment in/$o.tar o.tar "{\"ops\": [], \"masks\": \"seg.png\", \"orientation\": \"ignore\"}"
+	done
+	test_must_fail augment in/misfit-stored.tar o.tar "{\"ops\": [], \"masks\": \"seg.png\"}"
+	test_grep "the mask has 30 x 20 pixels, its image 20 x 30" err
+	augment in/fit-upright.tar o.tar "{\"ops\": [], \"masks\": \"seg.png\"}"
+	test_is "$($shards shape o.tar m.png) $($shards shape o.tar m.seg.png)" "png 20 30 1 png 20 30 1"
 '
 
 test_expect 'wrong settings are told before anything is read' '

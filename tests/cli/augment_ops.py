@@ -283,7 +283,7 @@ def decoders():
     deep = rng.integers(0, 65536, (20, 30), dtype="u2")
     path = os.path.join(WORK, "deep.tar")
     write_shard(path, {"deep": {"png": as_bytes(Image.fromarray(deep.astype("i4"), "I"), "PNG")}})
-    judge("16-bit PNG", [(array(augment(path, [])["deep"]), (deep / 257.0).round())])
+    judge("16-bit PNG", [(array(augment(path, [], image=["png"])["deep"]), (deep / 257.0).round())])
     return False
 
 

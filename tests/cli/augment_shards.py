@@ -6,6 +6,7 @@ keys FILE          key.field of each member, a line each
 sums FILE          with the digests of their bytes
 shape FILE KEY.FIELD
 same FILE KEY.FIELD FILE KEY.FIELD
+levels16 FILE KEY.FIELD   the different levels of a 16-bit gray PNG
 """
 
 import hashlib
@@ -41,11 +42,38 @@ def png(w, h, channels, at, kind=None):
     return png_of(w, h, kind or {0: 0, 1: 0, 3: 2}[channels], zlib.compress(rows))
 
 
-def png_of(w, h, kind, data):
+def png_of(w, h, kind, data, bits=8, orientation=1):
     def chunk(name, body):
         return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
 
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", w, h, 8, kind, 0, 0, 0)) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+    exif = b"II*\0" + struct.pack("<IHHHIHHI", 8, 1, 0x0112, 3, 1, orientation, 0, 0)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", w, h, bits, kind, 0, 0, 0)) + (chunk(b"eXIf", exif) if orientation > 1 else b"")
+            + chunk(b"IDAT", data) + chunk(b"IEND", b""))
+
+
+def gray(w, h, orientation=1):
+    return png_of(w, h, 0, zlib.compress(b"".join(b"\0" + levels(w, 1, 1, y) for y in range(h))), orientation=orientation)
+
+
+def levels16(data):
+    """Of a PNG that codec_write_png() made: chunks in order, any filter."""
+    w, h, bits, kind = struct.unpack(">IIBB", data[16:26])
+    assert (bits, kind) == (16, 0), (bits, kind)
+    at, packed = 8, b""
+    while at < len(data):
+        n, name = struct.unpack(">I4s", data[at:at + 8])
+        packed += data[at + 8:at + 8 + n] if name == b"IDAT" else b""
+        at += 12 + n
+    raw, above, found = zlib.decompress(packed), bytes(2 * w), set()
+    for y in range(h):
+        kind, row = raw[y * (2 * w + 1)], bytearray(raw[y * (2 * w + 1) + 1:(y + 1) * (2 * w + 1)])
+        for x in range(2 * w):
+            a, b, c = (row[x - 2], above[x], above[x - 2]) if x > 1 else (0, above[x], 0)
+            paeth = min((abs(b - c), 0, a), (abs(a - c), 1, b), (abs(a + b - 2 * c), 2, c))[2]
+            row[x] = (row[x] + (0, a, b, (a + b) // 2, paeth)[kind]) % 256
+        found |= {v for (v,) in struct.iter_unpack(">H", row)}
+        above = row
+    return sorted(found)
 
 
 def write(path, samples):
@@ -78,6 +106,12 @@ def make(where):
     write(at("jpegs.tar"), [(f"j{i}", {"cls": b"1", "jpg": photo}) for i in range(6)])
     write(at("none.tar"), [("t", {"txt": b"no image"})])
     write(at("empty.tar"), [])
+    ids = b"".join(b"\0" + struct.pack(">30H", *((300, 301, 1000, 65535)[(x + y) // 8 % 4] for x in range(30))) for y in range(20))
+    write(at("deep.tar"), [("d", {"png": gray(30, 20), "ids.png": png_of(30, 20, 0, zlib.compress(ids), bits=16)})])
+    for name, image, mask in (("misfit-size", gray(30, 20), gray(29, 20)), ("misfit-square", gray(20, 20, 6), gray(20, 20)),
+                              ("misfit-half", gray(30, 20, 3), gray(30, 20)), ("misfit-stored", gray(30, 20, 6), gray(30, 20)),
+                              ("fit-upright", gray(20, 30, 6), gray(30, 20))):
+        write(at(f"{name}.tar"), [("m", {"png": image, "seg.png": mask})])
     bad = {"cut.jpg": photo[:len(photo) // 2], "cut.png": png(40, 30, 3, 1)[:200], "zero.png": b"", "text.jpg": b"not an image",
            "bomb.png": png_of(60000, 60000, 2, zlib.compress(b"\0" * 1000))}
     for name, data in bad.items():
@@ -114,6 +148,8 @@ def main(what, *a):
         print("\n".join(f"{hashlib.sha256(d).hexdigest()[:16]} {n}" for n, d in read(a[0]).items()))
     elif what == "shape":
         print(shape(read(a[0])[a[1]]))
+    elif what == "levels16":
+        print(*levels16(read(a[0])[a[1]]))
     elif what == "same":
         return 0 if read(a[0])[a[1]] == read(a[2])[a[3]] else 1
     return 0

@@ -46,13 +46,13 @@ static void write_all(struct workspace *ws)
 	struct image_info info;
 	struct str s = { 0 };
 
-	must(codec_write_png(&ws->cur, 1, &s, NULL) == 0, "PNG isn't written");
+	must(codec_write_png(&ws->cur, false, 1, &s, NULL) == 0, "PNG isn't written");
 	must(codec_probe(s.s, s.len, &options, &info, NULL) == 0 && info.w == ws->cur.w, "the PNG can't be read");
 	str_reset(&s);
 	must(codec_write_jpeg(&ws->cur, 90, &s, NULL) == 0, "JPEG isn't written");
 	must(codec_probe(s.s, s.len, &options, &info, NULL) == 0 && info.h == ws->cur.h, "the JPEG can't be read");
 	str_reset(&s);
-	codec_write_npy(&ws->cur, &s);
+	codec_write_npy(&ws->cur, false, &s);
 	must(codec_probe(s.s, s.len, &options, &info, NULL) == 0 && info.w == ws->cur.w && info.h == ws->cur.h, "the NPY can't be read");
 	str_deinit(&s);
 }

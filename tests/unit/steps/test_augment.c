@@ -418,7 +418,7 @@ static void test_sizes(void **state)
 			json_t *with;
 
 			fill(&im, sizes[k / 2][0], sizes[k / 2][1], k % 2 ? 3 : 1, 3);
-			codec_write_npy(&im, &npy);
+			codec_write_npy(&im, false, &npy);
 			struct shard_field field = { "x", npy.s, npy.len };
 			struct shard_sample sample = { .key = (char *)"k", .fields = &field, .n_fields = 1 };
 
