@@ -5,8 +5,9 @@
  *	write_shards()  shard by shard, on all threads
  *	write_facts()   index.json, stats.json, metrics
  *
- * Memory grows with the number of samples and the length of their names, never with their bytes: those stay in their files, or, when they can only
- * be read from the front (archives, gzip, tables), wait in the spool, an unlinked file beside the output.
+ * Memory grows with the number of samples and the length of their names, never with their bytes (each thread holds
+ * a few MiB of them): those stay in their files, or, when they can only be read from the front (archives, gzip, tables),
+ * wait in the spool, an unlinked file beside the output.
  */
 #ifndef CAIRN_STEPS_SHARD_INTERNAL_H
 #define CAIRN_STEPS_SHARD_INTERNAL_H
@@ -168,14 +169,30 @@ int set_add(struct set *s, const struct draft *d, struct err *err);
 /* A part from bytes: small ones in memory, the others in the spool. */
 int set_part(struct set *s, const char *field, const void *bytes, size_t n, struct part *ret, struct err *err);
 
+/* What is larger isn't held in memory by a thread that writes, nor is what comes after so many bytes of a sample. */
+#define PART_HELD_MAX (8 * MIB)
+
+/* A part whose bytes stay where they are until they are wanted. */
+struct part_bytes {
+	const struct set *set;
+	const struct part *part;
+	int fd; /* -1: the spool */
+	uint64_t n;
+};
+/* 1: it has more than `most` bytes, is open as *large, and part_read() gives them; 0: as part_load(). */
+int part_get(const struct set *s, const struct part *p, uint64_t most, struct str *out, struct part_bytes *large, struct err *err);
+void part_close(struct part_bytes *b);
+/* A shard_field's read(): `arg` is the part_bytes. A file that is shorter than it was is an error. */
+int part_read(const void *arg, uint64_t at, void *to, size_t n, struct err *err);
 /* Appends a part's bytes, encoded. Any thread. ERR_TOO_LARGE over max_file. */
 int part_load(const struct set *s, const struct part *p, struct str *out, struct err *err);
 int pixels_add_png(struct str *out, const struct pixels *p, const void *raw, struct err *err);
 
 /* The text of a rule for a sample: 1 and a copy in *out, 0 for none, -1. */
 int rule_word(const struct set *s, const struct rule *r, const struct draft *d, struct str *out, struct err *err);
-/* The text of a string, number or truth value of an object; false where there is none. */
-bool json_column_text(const json_t *object, const char *name, struct str *out);
+/* The text of a string, number or truth value of a JSON line; false where there is none. Integers of any size are as they are written. */
+struct jsonl_member;
+bool json_column_text(const struct jsonl_member *v, size_t n, const char *name, struct str *out);
 int rule_read(struct rule *r, const json_t *with, const char *name, struct err *err);
 void rule_deinit(struct rule *r);
 

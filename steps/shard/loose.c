@@ -1,7 +1,10 @@
 /* steps/shard/loose.c — files and members that become samples: names taken apart, then sorted, so that what has one key stands together. */
 #include <ctype.h>
 #include <string.h>
+#include "base/text.h"
 #include "steps/shard/internal.h"
+
+#define TWINS_LOOK 32 /* members of a sample that are compared with each one */
 
 /* Where the key ends, by the setting: the key may then hold dots that readers would cut at. */
 static size_t key_end(const struct set *s, const char *name, size_t first_dot)
@@ -43,9 +46,35 @@ static int by_key(const void *a, const void *b)
 	return c ? c : strcmp(x->part.field, y->part.field);
 }
 
+/* Members `0.jpg` and `1.jpg` are what `scene.0.jpg` and `scene.1.jpg` become when the key ends at the first dot: often samples that were meant to be two. */
+static bool has_twins(const struct part *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = i + 1; k < n && k < i + TWINS_LOOK; k++) {
+			const char *a = strrchr(v[i].field, '.'), *b = strrchr(v[k].field, '.');
+
+			if (a && b && strcmp(a, b) == 0)
+				return true;
+		}
+	return false;
+}
+
+static void note_twins(uint64_t samples, const char *key, const struct set *s)
+{
+	_cleanup_(str_deinit) struct str printable = { 0 };
+
+	if (!samples || s->with.last_dot)
+		return;
+	text_add_printable(&printable, key, strlen(key));
+	step_note("%llu sample%s, `%s` first, ha%s several members of one kind: names are cut at the first dot. If each is a sample, set `suffix: last_dot`",
+		  (unsigned long long)samples, samples == 1 ? "" : "s", printable.s, samples == 1 ? "s" : "ve");
+}
+
 int loose_add_all(struct set *s, struct loose_list *l, bool adjacent, struct err *err)
 {
 	VEC(struct part) parts = { 0 };
+	const char *first = NULL;
+	uint64_t twins = 0;
 	int r = 0;
 
 	if (l->all.n)
@@ -59,10 +88,13 @@ int loose_add_all(struct set *s, struct loose_list *l, bool adjacent, struct err
 				break; /* another sample by that key: assign() sees to it */
 			VEC_PUSH(&parts, l->all.v[next].part);
 		}
+		if (has_twins(parts.v, parts.n) && !twins++)
+			first = d.key;
 		d.parts = parts.v;
 		d.n_parts = parts.n;
 		r = set_add(s, &d, err);
 	}
+	note_twins(twins, first, s);
 	VEC_FREE(&parts);
 	VEC_FREE(&l->all);
 	return r < 0 ? -1 : 0;

@@ -22,7 +22,7 @@ static int open_beneath(const struct set *s, const char *path)
 	return fd < 0 && errno == ENOSYS ? openat(s->files_fd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW) : fd;
 }
 
-static int open_part(const struct set *s, const struct part *p, struct err *err)
+static int open_file(const struct set *s, const struct part *p, struct err *err)
 {
 	struct stat st;
 	int fd;
@@ -42,14 +42,26 @@ static int open_part(const struct set *s, const struct part *p, struct err *err)
 	return fd;
 }
 
-/* Until a read gives nothing: on some file systems a short one isn't the end. */
-static int load_file(const struct set *s, const struct part *p, struct str *out, struct err *err)
+static int too_large(const struct set *s, const struct part *p, struct err *err)
 {
-	_cleanup_(fd_closep) int fd = open_part(s, p, err);
+	return err_set(err, ERR_TOO_LARGE, "%s/%s is larger than max_file, %llu bytes", s->files_root, p->at, (unsigned long long)s->with.max_file);
+}
+
+/* Until a read gives nothing: on some file systems a short one isn't the end. */
+static int load_file(const struct set *s, const struct part *p, uint64_t most, struct str *out, struct part_bytes *large, struct err *err)
+{
+	_cleanup_(fd_closep) int fd = open_file(s, p, err);
 	size_t begin = out->len, want = READ_STEP;
+	struct stat st;
 
 	if (fd < 0)
 		return -1;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size > most) {
+		if ((uint64_t)st.st_size > s->with.max_file)
+			return too_large(s, p, err);
+		*large = (struct part_bytes){ s, p, TAKE_FD(fd), (uint64_t)st.st_size };
+		return 1;
+	}
 	for (;;) {
 		ssize_t n;
 
@@ -61,13 +73,43 @@ static int load_file(const struct set *s, const struct part *p, struct str *out,
 			return err_errno(err, "cannot read %s/%s", s->files_root, p->at);
 		out->len += (size_t)n;
 		if (out->len - begin > s->with.max_file)
-			return err_set(err, ERR_TOO_LARGE, "%s/%s is larger than max_file, %llu bytes", s->files_root, p->at,
-				       (unsigned long long)s->with.max_file);
+			return too_large(s, p, err);
 		if (n == 0)
 			break;
 		want = (size_t)n == want ? MIN(want * 2, 16 * MIB) : want;
 	}
 	out->s[out->len] = '\0';
+	return 0;
+}
+
+/* --- what is too large to be held --------------------------------------------------------------------------------------------------- */
+
+void part_close(struct part_bytes *b)
+{
+	if (b->fd >= 0)
+		close(b->fd);
+	b->fd = -1;
+}
+
+int part_read(const void *arg, uint64_t at, void *to, size_t n, struct err *err)
+{
+	const struct part_bytes *b = arg;
+
+	if (b->fd < 0)
+		return spool_read(&b->set->spool, b->part->offset + at, to, n, err);
+	while (n) {
+		ssize_t got = pread(b->fd, to, n, (off_t)at);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return err_errno(err, "cannot read %s/%s", b->set->files_root, b->part->at);
+		if (got == 0)
+			return err_set(err, ERR_CHANGED, "%s/%s changed while it was read", b->set->files_root, b->part->at);
+		to = (char *)to + got;
+		at += (uint64_t)got;
+		n -= (size_t)got;
+	}
 	return 0;
 }
 
@@ -124,7 +166,7 @@ static int load_pixels(const struct set *s, const struct part *p, struct str *ou
 	return 0;
 }
 
-int part_load(const struct set *s, const struct part *p, struct str *out, struct err *err)
+int part_get(const struct set *s, const struct part *p, uint64_t most, struct str *out, struct part_bytes *large, struct err *err)
 {
 	if (p->pixels)
 		return load_pixels(s, p, out, err);
@@ -133,11 +175,20 @@ int part_load(const struct set *s, const struct part *p, struct str *out, struct
 		return 0;
 	}
 	if (p->where != PART_SPOOL)
-		return load_file(s, p, out, err);
+		return load_file(s, p, most, out, large, err);
+	if (p->n > most) {
+		*large = (struct part_bytes){ s, p, -1, p->n };
+		return 1;
+	}
 	str_reserve(out, p->n);
 	if (spool_read(&s->spool, p->offset, out->s + out->len, p->n, err) < 0)
 		return -1;
 	out->len += p->n;
 	out->s[out->len] = '\0';
 	return 0;
+}
+
+int part_load(const struct set *s, const struct part *p, struct str *out, struct err *err)
+{
+	return part_get(s, p, UINT64_MAX, out, NULL, err);
 }

@@ -1,8 +1,11 @@
 /* steps/shard/rule.c — the words about a sample: its class, group, split. */
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 #include "base/text.h"
 #include "steps/shard/internal.h"
+#include "steps/table/jsonl.h"
+#include "steps/table/number.h"
 
 /* --- words -------------------------------------------------------------------------------------------------------------------------- */
 
@@ -117,17 +120,36 @@ static int field_of(const struct set *s, const char *field, const struct draft *
 	return part_load(s, &d->parts[i], out, err) < 0 ? -1 : 1;
 }
 
-bool json_column_text(const json_t *object, const char *name, struct str *out)
+static void add_number(struct str *out, const struct jsonl_member *m)
 {
-	const json_t *v = json_object_get(object, name);
+	size_t digits = m->n && *m->s == '-' ? 1 : 0;
+	json_t *real;
+	double v;
+
+	while (digits < m->n && m->s[digits] >= '0' && m->s[digits] <= '9')
+		digits++;
+	if (digits < m->n && number_parse(m->s, m->n, &v) && isfinite(v)) {
+		real = json_real(v);
+		json_add_canonical(out, real);
+		json_decref(real);
+	} else if (m->n == 2 && memcmp(m->s, "-0", 2) == 0) {
+		str_addc(out, '0');
+	} else {
+		str_addn(out, m->s, m->n);
+	}
+}
+
+bool json_column_text(const struct jsonl_member *v, size_t n, const char *name, struct str *out)
+{
+	const struct jsonl_member *m = jsonl_find(v, n, name);
 
 	str_reset(out);
-	if (!v || json_is_null(v) || json_is_array(v) || json_is_object(v))
+	if (!m || m->kind == JSONL_NULL || m->kind == JSONL_ARRAY || m->kind == JSONL_OBJECT)
 		return false;
-	if (json_is_string(v))
-		str_addn(out, json_string_value(v), json_string_length(v));
+	if (m->kind == JSONL_NUMBER)
+		add_number(out, m);
 	else
-		json_add_canonical(out, v);
+		str_addn(out, m->s, m->n);
 	return true;
 }
 
@@ -135,15 +157,23 @@ bool json_column_text(const json_t *object, const char *name, struct str *out)
 static int carried_column(const struct set *s, const struct rule *r, const struct draft *d, struct str *out, struct err *err)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
-	json_t *object;
+	const struct jsonl_member *v;
+	struct jsonl *j;
+	size_t n;
 	int found = field_of(s, "json", d, &text, err);
 
 	if (found <= 0)
 		return found;
-	if (json_parse("json", text.s ? text.s : "", text.len, &object, err) < 0)
-		return err_wrap(err, "sample `%.200s`", d->key);
-	found = json_column_text(object, r->name, out);
-	json_decref(object);
+	for (size_t i = 0; i < text.len; i++) /* the object may be written over several lines; a string never is */
+		if (text.s[i] == '\n')
+			text.s[i] = ' ';
+	j = jsonl_new("json", text.s ? text.s : "", text.len, 1);
+	found = jsonl_next(j, &v, &n, err);
+	if (found < 0)
+		err_wrap(err, "sample `%.200s`", d->key);
+	else if (found > 0)
+		found = json_column_text(v, n, r->name, out);
+	jsonl_free(j);
 	return found;
 }
 

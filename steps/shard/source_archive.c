@@ -4,6 +4,7 @@
 #include "steps/shards/members.h"
 
 #define RATIO_FROM (64 * MIB)
+#define BLOCK (256 * KIB)
 
 struct archive_reading {
 	struct set *set;
@@ -23,18 +24,38 @@ static bool is_hidden(const char *name)
 	return (slash ? slash[1] : name[0]) == '.' || str_has_prefix(name, "__MACOSX/");
 }
 
+/* What is larger than one block goes to the spool as it comes. */
+static int take_bytes(struct set *s, struct member_reader *m, const char *field, struct part *ret, struct err *err)
+{
+	_cleanup_(str_deinit) struct str block = { 0 };
+	size_t n, first = 0;
+	int more;
+
+	str_reserve(&block, BLOCK);
+	while (first < BLOCK && (more = member_reader_read(m, block.s + first, BLOCK - first, &n, err)) != 0) {
+		if (more < 0)
+			return -1;
+		first += n;
+	}
+	if (set_part(s, field, block.s, first, ret, err) < 0)
+		return -1;
+	while (first == BLOCK && (more = member_reader_read(m, block.s, BLOCK, &n, err)) != 0) {
+		if (more < 0 || spool_add(&s->spool, block.s, n, err) < 0)
+			return -1;
+		ret->n += n;
+	}
+	return 0;
+}
+
 static int take_member(struct archive_reading *r, struct member_reader *m, const char *name, struct err *err)
 {
-	_cleanup_(str_deinit) struct str data = { 0 };
 	struct loose l = { 0 };
 	const char *field;
 	int code = loose_name(r->set, r->path, name, &l.key, &field, err);
 
 	if (code)
 		return code < 0 ? -1 : 0;
-	if (member_reader_data(m, &data, err) < 0)
-		return -1;
-	if (set_part(r->set, field, data.s ? data.s : "", data.len, &l.part, err) < 0)
+	if (take_bytes(r->set, m, field, &l.part, err) < 0)
 		return -1;
 	if (r->shards && (!r->key || strcmp(r->key, l.key) != 0))
 		r->run++;

@@ -11,8 +11,8 @@
 #include "base/text.h"
 #include "steps/shard/internal.h"
 #include "steps/table/csv.h"
+#include "steps/table/jsonl.h"
 
-#define LINE_MAX_BYTES (64 * MIB)
 #define KEY_DIGITS 16 /* 64 bits: no two different rows of a billion have one key, almost surely */
 
 struct table {
@@ -25,8 +25,9 @@ struct table {
 	struct map *columns; /* name → place + 1 */
 	const struct csv_field *cells;
 	/* JSON lines */
-	const json_t *object;
-	struct str text; /* of a number */
+	const struct jsonl_member *members;
+	size_t n_members;
+	struct str text; /* of a column */
 };
 
 /* --- one row ------------------------------------------------------------------------------------------------------------------------ */
@@ -47,7 +48,7 @@ static bool json_column(void *arg, const char *name, const char **ret, size_t *r
 {
 	struct table *t = arg;
 
-	if (!json_column_text(t->object, name, &t->text))
+	if (!json_column_text(t->members, t->n_members, name, &t->text))
 		return false;
 	*ret = t->text.s;
 	*ret_n = t->text.len;
@@ -59,12 +60,12 @@ static int no_column(const struct table *t, const char *name, struct err *err)
 	return err_set(err, ERR_INVALID, "%s:%llu: the row has no `%.100s`", t->path, (unsigned long long)t->line, name);
 }
 
-static int column_text(const struct table *t, const struct draft *d, const char *name, struct str *out, struct err *err)
+static int column_text(const struct table *t, const struct draft *d, const char *name, bool may_be_empty, struct str *out, struct err *err)
 {
 	const char *s;
 	size_t n;
 
-	if (!d->column(d->arg, name, &s, &n) || !n)
+	if (!d->column(d->arg, name, &s, &n) || (!n && !may_be_empty))
 		return no_column(t, name, err);
 	if (memchr(s, '\0', n))
 		return err_set(err, ERR_INVALID, "%s:%llu: a NUL in `%.100s`", t->path, (unsigned long long)t->line, name);
@@ -94,7 +95,7 @@ static int add_file(struct table *t, const struct draft *d, struct part *part, c
 	_cleanup_(str_deinit) struct str path = { 0 };
 	char where[64];
 
-	if (column_text(t, d, t->set->with.file, &path, err) < 0)
+	if (column_text(t, d, t->set->with.file, false, &path, err) < 0)
 		return set_bad(t->set, BAD_ROW, err);
 	*part = (struct part){ .where = PART_NAMED, .at = arena_strdup(t->set->arena, path.s) };
 	snprintf(where, sizeof(where), "line %llu", (unsigned long long)t->line);
@@ -109,9 +110,9 @@ static int add_members(struct table *t, const struct draft *d, struct part *part
 
 	json_object_foreach((json_t *)t->set->with.members, field, column) {
 		str_reset(&text);
-		if (column_text(t, d, json_string_value(column), &text, err) < 0)
+		if (column_text(t, d, json_string_value(column), true, &text, err) < 0)
 			return set_bad(t->set, BAD_ROW, err);
-		if (set_part(t->set, field, text.s, text.len, &parts[(*n)++], err) < 0)
+		if (set_part(t->set, field, text.s ? text.s : "", text.len, &parts[(*n)++], err) < 0)
 			return -1;
 	}
 	return 0;
@@ -127,7 +128,7 @@ static int set_key(struct table *t, struct draft *d, struct err *err)
 			d->key = digest_key(t);
 		return 0;
 	}
-	if (column_text(t, d, t->set->with.key, &key, err) < 0)
+	if (column_text(t, d, t->set->with.key, false, &key, err) < 0)
 		return set_bad(t->set, BAD_ROW, err);
 	slash = strrchr(key.s, '/');
 	for (char *p = slash ? key.s + (slash - key.s) : key.s; *p && t->set->with.last_dot; p++)
@@ -251,10 +252,10 @@ static int read_csv_text(struct table *t, const char *text, size_t n, struct err
 
 /* --- JSON lines ------------------------------------------------------------------------------------------------------------------------- */
 
-/* 1: a row to add, 0: nothing in the line or a bad row that was skipped, -1. */
-static int parse_line(struct table *t, const char *s, size_t n, json_t **ret, struct err *err)
+/* 1: a row to add, whose members are lent by *ret; 0: nothing in the line or a bad row that was skipped; -1. */
+static int parse_line(struct table *t, const char *s, size_t n, struct jsonl **ret, struct err *err)
 {
-	char what[64];
+	int r;
 
 	while (n && strchr(" \t\r", s[n - 1]))
 		n--;
@@ -262,18 +263,10 @@ static int parse_line(struct table *t, const char *s, size_t n, json_t **ret, st
 		s++;
 		n--;
 	}
-	if (!n)
-		return 0;
-	snprintf(what, sizeof(what), "line %llu", (unsigned long long)t->line);
-	if (n > LINE_MAX_BYTES)
-		err_set(err, ERR_INVALID, "%s: longer than %llu bytes", what, (unsigned long long)LINE_MAX_BYTES);
-	else if (json_parse(what, s, n, ret, err) == 0 && !json_is_object(*ret))
-		err_set(err, ERR_INVALID, "%s: must be an object, not %s", what, json_describe(*ret));
-	if (err->code) {
-		json_decref(TAKE_PTR(*ret));
-		err_wrap(err, "%s", t->path);
-		return set_bad(t->set, BAD_ROW, err) < 0 ? -1 : 0;
-	}
+	*ret = jsonl_new(t->path, s, n, t->line);
+	r = jsonl_next(*ret, &t->members, &t->n_members, err);
+	if (r <= 0)
+		return r < 0 && set_bad(t->set, BAD_ROW, err) < 0 ? -1 : 0;
 	str_reset(&t->json);
 	str_addn(&t->json, s, n);
 	return 1;
@@ -283,20 +276,21 @@ static int read_jsonl_text(struct table *t, const char *text, size_t n, struct e
 {
 	const char *end = text + n;
 
+	if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) /* a byte order mark */
+		text += 3;
 	t->line = 0;
 	for (const char *p = text, *eol; p < end; p = eol + 1) {
 		struct draft d = { .column = json_column };
-		json_t *object = NULL;
+		struct jsonl *row = NULL;
 		int r;
 
 		eol = memchr(p, '\n', (size_t)(end - p));
 		eol = eol ? eol : end;
 		t->line++;
-		r = parse_line(t, p, (size_t)(eol - p), &object, err);
-		t->object = object;
+		r = parse_line(t, p, (size_t)(eol - p), &row, err);
 		if (r > 0)
 			r = add_row(t, &d, err);
-		json_decref(object);
+		jsonl_free(row);
 		if (r < 0)
 			return -1;
 	}

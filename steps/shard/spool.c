@@ -35,12 +35,14 @@ int spool_add(struct spool *s, const void *bytes, size_t n, struct err *err)
 
 int spool_read(const struct spool *s, uint64_t at, void *to, size_t n, struct err *err)
 {
-	if (at >= s->flushed) {
-		memcpy(to, s->buf.s + (at - s->flushed), n);
-		return 0;
-	}
-	while (n) { /* what is added at once is flushed at once, so that it is never half here */
-		ssize_t got = pread(s->fd, to, n, (off_t)at);
+	while (n) {
+		ssize_t got;
+
+		if (at >= s->flushed) {
+			memcpy(to, s->buf.s + (at - s->flushed), n);
+			return 0;
+		}
+		got = pread(s->fd, to, (size_t)MIN(n, s->flushed - at), (off_t)at);
 
 		if (got < 0 && errno == EINTR)
 			continue;

@@ -24,6 +24,8 @@ struct shard_out {
 	uint64_t in_part;
 	struct str keys, offsets; /* of that part, JSON */
 	struct str bytes;	  /* of the sample at hand */
+	struct part_bytes *large; /* those of its parts that aren't held */
+	size_t n_large;
 	struct fingerprint *content;
 };
 
@@ -77,6 +79,7 @@ static int rename_first(struct shard_out *o, struct err *err)
 /* --- one sample -------------------------------------------------------------------------------------------------------------------------- */
 
 #define CLASS_TEXT_MAX (WORD_MAX + 1)
+#define READ_STEP (256 * KIB)
 
 /* The member that says the class, unless the sample has one of that name. */
 static bool class_field(const struct set *s, const struct sample *x, struct shard_field *ret, char text[CLASS_TEXT_MAX])
@@ -100,28 +103,49 @@ static bool class_field(const struct set *s, const struct sample *x, struct shar
 	return true;
 }
 
-/* The bytes of all parts one behind the other; where each begins goes to `fields` as a number until all are there. */
+static void close_large(struct shard_out *o)
+{
+	while (o->n_large)
+		part_close(&o->large[--o->n_large]);
+}
+
+/* The bytes of all parts one behind the other, but for those that are too large: these are read when they are written. */
 static int load_sample(struct shard_out *o, const struct sample *x, struct shard_field *fields, struct err *err)
 {
 	size_t *begin = xcalloc(x->n_parts + 1, sizeof(*begin));
+	uint64_t sum = 0;
 	int r = 0;
 
 	str_reset(&o->bytes);
-	for (uint32_t i = 0; i < x->n_parts && r == 0; i++) {
-		r = part_load(o->w->set, &x->parts[i], &o->bytes, err);
-		begin[i + 1] = o->bytes.len;
-		if (r == 0 && o->bytes.len > SHARD_SAMPLE_MAX)
+	for (uint32_t i = 0; i < x->n_parts && r >= 0; i++) {
+		struct part_bytes *large = &o->large[o->n_large];
+
+		fields[i] = (struct shard_field){ .name = x->parts[i].field };
+		begin[i] = o->bytes.len;
+		r = part_get(o->w->set, &x->parts[i], PART_HELD_MAX - MIN(o->bytes.len, PART_HELD_MAX), &o->bytes, large, err);
+		if (r > 0) {
+			fields[i].read = part_read;
+			fields[i].arg = large;
+			fields[i].n = large->n;
+			o->n_large++;
+		} else {
+			fields[i].n = o->bytes.len - begin[i];
+		}
+		sum += fields[i].n;
+		if (r >= 0 && sum > SHARD_SAMPLE_MAX)
 			r = err_set(err, ERR_TOO_LARGE, "larger than a sample may be");
 	}
-	for (uint32_t i = 0; i < x->n_parts && r == 0; i++)
-		fields[i] = (struct shard_field){ x->parts[i].field, o->bytes.s + begin[i], begin[i + 1] - begin[i] };
+	for (uint32_t i = 0; i < x->n_parts; i++)
+		fields[i].data = o->bytes.s + begin[i];
 	free(begin);
 	return r < 0 ? err_wrap(err, "sample `%.200s`", x->key) : 0;
 }
 
-static void take_fingerprint(struct shard_out *o, struct sample *x, const struct shard_field *fields)
+/* Reads what isn't held, too: a sample that can't be read is found here, before any of it is written. */
+static int take_fingerprint(struct shard_out *o, struct sample *x, const struct shard_field *fields, struct err *err)
 {
 	_cleanup_(str_deinit) struct str head = { 0 };
+	_cleanup_(freep) char *step = o->n_large ? xmalloc(READ_STEP) : NULL;
 
 	fingerprint_begin(o->content);
 	for (uint32_t i = 0; i < x->n_parts; i++) {
@@ -129,9 +153,18 @@ static void take_fingerprint(struct shard_out *o, struct sample *x, const struct
 		str_add_field(&head, fields[i].name, strlen(fields[i].name));
 		str_add_u64(&head, fields[i].n);
 		fingerprint_add(o->content, head.s, head.len);
-		fingerprint_add(o->content, fields[i].data, fields[i].n);
+		if (!fields[i].read)
+			fingerprint_add(o->content, fields[i].data, fields[i].n);
+		for (uint64_t at = 0; fields[i].read && at < fields[i].n; at += READ_STEP) {
+			size_t n = (size_t)MIN(fields[i].n - at, READ_STEP);
+
+			if (fields[i].read(fields[i].arg, at, step, n, err) < 0)
+				return err_wrap(err, "sample `%.200s`", x->key);
+			fingerprint_add(o->content, step, n);
+		}
 	}
 	fingerprint_end(o->content, x->content);
+	return 0;
 }
 
 static void count_field(struct shard_result *r, const struct shard_field *f)
@@ -203,17 +236,16 @@ static int cut_when_full(struct shard_out *o, uint64_t more, struct err *err)
 static int write_sample(struct shard_out *o, struct sample *x, struct shard_field *fields, struct err *err)
 {
 	char text[CLASS_TEXT_MAX];
-	struct shard_field c;
+	struct shard_field c = { 0 };
 	size_t n = x->n_parts;
 	uint64_t offset;
 	int r;
 
-	if (load_sample(o, x, fields, err) < 0) {
+	if (load_sample(o, x, fields, err) < 0 || take_fingerprint(o, x, fields, err) < 0) {
 		r = set_bad(o->w->set, err->code == ERR_TOO_LARGE ? BAD_TOO_LARGE : BAD_UNREADABLE, err);
 		x->skipped = r > 0;
 		return r < 0 ? -1 : 0;
 	}
-	take_fingerprint(o, x, fields);
 	if (class_field(o->w->set, x, &c, text))
 		insert_class(fields, n++, c);
 	if (cut_when_full(o, tar_bytes(fields, n), err) < 0 || shard_writer_add(o->writer, x->key, fields, n, &offset, err) < 0)
@@ -238,8 +270,10 @@ static int write_shard(void *arg, size_t i, struct err *err)
 	struct shard_field *fields = xcalloc(SHARD_FIELDS_MAX + 1, sizeof(*fields));
 	int r = open_part(&o, err);
 
+	o.large = xcalloc(SHARD_FIELDS_MAX, sizeof(*o.large));
 	for (size_t k = 0; k < o.r->n && r == 0; k++) {
 		r = write_sample(&o, &w->set->samples.v[o.r->first + k], fields, err);
+		close_large(&o);
 		step_progress(atomic_fetch_add(&w->done, 1) + 1, w->set->samples.n, "samples");
 	}
 	if (r == 0)
@@ -249,6 +283,7 @@ static int write_shard(void *arg, size_t i, struct err *err)
 	str_deinit(&o.keys);
 	str_deinit(&o.offsets);
 	str_deinit(&o.bytes);
+	free(o.large);
 	free(fields);
 	return r;
 }

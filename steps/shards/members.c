@@ -24,8 +24,8 @@ struct member_reader {
 	struct archive_entry *entry;
 	locale_t utf8;
 	char *name; /* of the member that next() gave */
-	uint64_t archive_bytes, unpacked;
-	bool can_go_on, ended;
+	uint64_t archive_bytes, unpacked, got; /* got: of that member */
+	bool can_go_on, ended, in_hole; /* in_hole: libarchive has no more of that member */
 };
 
 /* --- under C.UTF-8 ---------------------------------------------------------------------------------------------------------- */
@@ -199,6 +199,8 @@ int member_reader_next(struct member_reader *r, const char **ret_name, uint64_t 
 	if (r->ended)
 		return 0;
 	r->can_go_on = false;
+	r->got = 0;
+	r->in_hole = false;
 	do {
 		n = next_header(r, err);
 		if (n <= 0)
@@ -233,36 +235,60 @@ static int check_unpacked(struct member_reader *r, uint64_t member, struct err *
 }
 
 /* What to ask for next: all that the header promises and one more byte, which isn't there; never much on its word alone. */
-static size_t next_step(const struct member_reader *r, uint64_t got)
+static size_t next_step(const struct member_reader *r)
 {
-	uint64_t size = archive_entry_size_is_set(r->entry) ? (uint64_t)archive_entry_size(r->entry) : UINT64_MAX - 1;
+	uint64_t got = r->got, size = archive_entry_size_is_set(r->entry) ? (uint64_t)archive_entry_size(r->entry) : UINT64_MAX - 1;
 
 	return (size_t)(size < got ? READ_BLOCK : MIN(size - got + 1, READ_BLOCK));
 }
 
-int member_reader_data(struct member_reader *r, struct str *out, struct err *err)
+/* libarchive gives no bytes of a hole at a sparse member's end: those that the header promises are zeros. */
+static size_t hole_at_end(const struct member_reader *r, size_t max)
+{
+	uint64_t size = archive_entry_size_is_set(r->entry) ? (uint64_t)archive_entry_size(r->entry) : 0;
+	bool tar = (archive_format(r->a) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_TAR;
+
+	return tar && size > r->got ? (size_t)MIN(size - r->got, max) : 0;
+}
+
+int member_reader_read(struct member_reader *r, void *to, size_t max, size_t *ret_n, struct err *err)
 {
 	WITH_UTF8(r);
-	uint64_t begin = out->len;
+	la_ssize_t n;
 
 	r->can_go_on = false;
-	for (;;) {
-		size_t want = next_step(r, out->len - begin);
-		la_ssize_t n;
+	n = r->in_hole ? 0 : archive_read_data(r->a, to, max);
+	if (n < 0)
+		return archive_error(r, err);
+	if (n == 0) { /* asked again, libarchive would begin anew */
+		r->in_hole = true;
+		n = (la_ssize_t)hole_at_end(r, max);
+		memset(to, 0, (size_t)n);
+	}
+	r->got += (uint64_t)n;
+	r->unpacked += (uint64_t)n;
+	if (check_unpacked(r, r->got, err) < 0) {
+		r->ended = true;
+		return -1;
+	}
+	*ret_n = (size_t)n;
+	return n > 0;
+}
+
+int member_reader_data(struct member_reader *r, struct str *out, struct err *err)
+{
+	size_t n;
+	int more;
+
+	do {
+		size_t want = next_step(r);
 
 		str_reserve(out, want);
-		n = archive_read_data(r->a, out->s + out->len, want);
-		if (n < 0)
-			return archive_error(r, err);
-		if (n == 0)
-			break;
-		out->len += (size_t)n;
-		r->unpacked += (uint64_t)n;
-		if (check_unpacked(r, out->len - begin, err) < 0) {
-			r->ended = true;
+		more = member_reader_read(r, out->s + out->len, want, &n, err);
+		if (more < 0)
 			return -1;
-		}
-	}
+		out->len += n;
+	} while (more);
 	out->s[out->len] = '\0';
 	return 0;
 }

@@ -22,7 +22,9 @@ int member_reader_open(const char *path, const struct member_limits *l, struct m
 int member_reader_next(struct member_reader *r, const char **ret_name, uint64_t *ret_offset, struct err *err);
 /* Whether the last error was about one member only (its name, its kind), so that next() goes on behind it. */
 bool member_reader_can_go_on(const struct member_reader *r);
-/* Appends the bytes of the member that next() gave. */
+/* The next bytes of the member that next() gave: 1 and up to `max` of them, 0 at its end. A hole comes out as zeros. */
+int member_reader_read(struct member_reader *r, void *to, size_t max, size_t *ret_n, struct err *err);
+/* Appends all bytes of that member. */
 int member_reader_data(struct member_reader *r, struct str *out, struct err *err);
 void member_reader_free(struct member_reader *r); /* NULL is fine */
 

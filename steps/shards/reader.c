@@ -129,9 +129,8 @@ static int add_field(struct shard_reader *r, struct shard_sample *s, char *name,
 		return -1;
 	}
 	s->fields = xreallocarray(s->fields, s->n_fields + 1, sizeof(*s->fields));
-	s->fields[s->n_fields].n = data->len;
-	s->fields[s->n_fields].data = str_take(data);
-	s->fields[s->n_fields++].name = name;
+	s->fields[s->n_fields] = (struct shard_field){ .name = name, .n = data->len };
+	s->fields[s->n_fields++].data = str_take(data);
 	return 0;
 }
 

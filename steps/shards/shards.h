@@ -15,7 +15,7 @@
 
 /* More than this in one member, or more fields in one sample, or a longer name, is an archive that means harm. */
 #define SHARD_MEMBER_MAX (4 * GIB)
-#define SHARD_SAMPLE_MAX (4 * GIB) /* all fields of one sample: it is held in memory */
+#define SHARD_SAMPLE_MAX (4 * GIB) /* all fields of one sample: a reader holds it in memory */
 #define SHARD_FIELDS_MAX 1024
 #define SHARD_NAME_MAX 1024
 /* A compressed shard that unpacks to more than so many times its size (once that is over SHARD_RATIO_FROM) is a bomb. */
@@ -26,6 +26,9 @@ struct shard_field {
 	const char *name; /* "jpg", "cls", "seg.png" */
 	const void *data;
 	size_t n;
+	/* For the writer, instead of `data`, when that is large: all of to[0..n) from offset `at`. */
+	int (*read)(const void *arg, uint64_t at, void *to, size_t n, struct err *err);
+	const void *arg;
 };
 
 /* Owns its bytes. */

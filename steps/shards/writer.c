@@ -15,6 +15,7 @@
 
 #define BLOCK 512
 #define BUFFER_BYTES (512 * KIB)
+#define READ_STEP (256 * KIB)
 
 struct shard_writer {
 	char *path, *temp;
@@ -171,6 +172,24 @@ static void pax_record(struct str *out, const char *name, size_t n)
 	str_addc(out, '\n');
 }
 
+static int put_field(struct shard_writer *w, const struct shard_field *f, struct err *err)
+{
+	_cleanup_(freep) char *step = NULL;
+	int r = 0;
+
+	if (!f->read)
+		return put(w, f->data, f->n, err);
+	step = xmalloc(READ_STEP);
+	for (uint64_t at = 0; at < f->n && r == 0; at += READ_STEP) {
+		size_t n = (size_t)MIN(f->n - at, READ_STEP);
+
+		r = f->read(f->arg, at, step, n, err);
+		if (r == 0)
+			r = put(w, step, n, err);
+	}
+	return r;
+}
+
 static int put_member(struct shard_writer *w, const struct str *name, const struct shard_field *f, struct err *err)
 {
 	_cleanup_(str_deinit) struct str pax = { 0 };
@@ -188,7 +207,7 @@ static int put_member(struct shard_writer *w, const struct str *name, const stru
 		short_name += prefix + 1;
 		n -= prefix + 1;
 	}
-	if (put_header(w, '0', short_name, n, name->s, prefix, f->n, err) < 0 || put(w, f->data, f->n, err) < 0)
+	if (put_header(w, '0', short_name, n, name->s, prefix, f->n, err) < 0 || put_field(w, f, err) < 0)
 		return -1;
 	return pad(w, err);
 }

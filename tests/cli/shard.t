@@ -136,7 +136,7 @@ test_expect 'golden bytes: a change of them needs a new version of the step' '
 		false
 	}
 	"$steps" shard --help >help
-	test_grep "^cairn step shard: .*version 1\)" help
+	test_grep "^cairn step shard: .*version 2\)" help
 '
 
 # ---- stability -------------------------------------------------------------------------------------------------------
@@ -387,6 +387,62 @@ test_expect 'CSV: rows, rows that name files, members made of columns' '
 	shard -i data=semi.csv -o t=t/ -w separator=";" -w key=id
 	test_is "$(tar xOf t/shard-000000.tar 1.json)" "{\"id\":\"1\",\"v\":\"2\"}"
 '
+test_expect 'JSON lines: integers of any size and a byte order mark' '
+	{ printf "\357\273\277"; printf "{\"id\": 18446744073709551616, \"n\": 1e400}\n{\"id\": -9223372036854775809, \"v\": 0.50}\n"; } >wide.jsonl
+	shard -i data=wide.jsonl -o t=t/ -w key=id -w shards=1
+	test_is "$(tar tf t/shard-000000.tar | xargs)" "-9223372036854775809.json 18446744073709551616.json"
+	test_is "$(tar xOf t/shard-000000.tar 18446744073709551616.json)" "{\"id\": 18446744073709551616, \"n\": 1e400}"
+	mkdir wide
+	printf "{\n \"id\": 18446744073709551616,\n \"part\": \"a\"\n}\n" >wide/1.json
+	shard -i data=wide -o a=wa/ -o b=wb/ -w split_by.column.name=part
+	test_is "$(json wa/index.json "d[\"samples\"]") $(json wb/index.json "d[\"samples\"]")" "1 0"
+'
+test_expect 'an empty text is a member; a missing one is not' '
+	printf "id,review\n1,\n2,good\n" >empty.csv
+	shard -i data=empty.csv -o t=t/ -w key=id -w members.txt=review -w shards=1
+	test_is "$(tar tvf t/shard-000000.tar | awk "{print \$3, \$6}" | grep txt | xargs)" "0 1.txt 4 2.txt"
+	printf "{\"id\": \"1\", \"review\": \"\"}\n{\"id\": \"2\"}\n" >empty.jsonl
+	test_code 3 shard -i data=empty.jsonl -o t=t/ -w key=id -w members.txt=review
+	test_grep "empty.jsonl:2: the row has no .review." err
+'
+test_expect 'a sparse member of a tar keeps its size: holes are zeros' '
+	mkdir holes
+	truncate -s 300000 holes/all.bin
+	{ head -c 4096 /dev/urandom; } >holes/end.bin
+	truncate -s 1000000 holes/end.bin
+	tar -C holes -S -cf holes.tar all.bin end.bin
+	test_is "$(($(stat -c %s holes.tar) < 100000))" 1
+	shard -i data=holes.tar -o t=t/ -w shards=1 -w max_ratio=100000
+	mkdir out-holes
+	tar -C out-holes -xf t/shard-000000.tar
+	diff -r holes out-holes
+'
+test_expect 'several images under one key are told, with the way to keep them apart' '
+	mkdir scenes
+	for i in 0 1 2; do cp base/sub/1.jpg scenes/scene.$i.jpg; done
+	shard -i data=scenes -o t=t/ -w shards=1
+	test_is "$(json t/index.json "d[\"samples\"]")" 1
+	test_grep "1 sample, .scene. first, has several members of one kind.*suffix: last_dot" err
+	shard -i data=scenes -o t=t/ -w shards=1 -w suffix=last_dot
+	test_is "$(json t/index.json "d[\"samples\"]")" 3
+	test_must_fail grep "several members" err
+'
+if test_have SANITIZED; then
+	test_skip 'memory does not grow with the size of files, nor with the threads' 'sanitizers keep freed memory'
+else
+	test_expect 'memory does not grow with the size of files, nor with the threads' '
+		mkdir large
+		for i in 1 2 3 4; do truncate -s 200M large/$i.bin; done
+		tar -C large -cf large.tar 1.bin 2.bin
+		for data in large large.tar; do
+			python3 -c "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stderr=subprocess.DEVNULL)
+most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+sys.exit(most > 80 * 1024 and str(most) + \" KiB\")" cairn step shard --threads 4 -i data=$data -o t=lt/ -w shards=4
+		done
+		test_is "$(json lt/index.json "d[\"samples\"]")" 2
+		rm -rf large large.tar lt
+	'
+fi
 test_expect 'JSON lines: the line is kept as it is; rows without a key get one of their content' '
 	printf "{\"a\": 1.50, \"id\": \"x\"}\n\n{\"a\":2,\"id\":\"y\"}\n{\"a\":2,\"id\":\"y\"}" >r.jsonl
 	shard -i data=r.jsonl -o t=t/ -w shards=1

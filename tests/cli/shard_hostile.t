@@ -182,11 +182,11 @@ test_expect 'tables: rows that cannot be, files that lead out' '
 	mkfifo base/l.txt
 	refused "base/l.txt is not a plain file" -i data=t.csv -i files=base -w file=f
 	printf "{\"a\":1}\n{\"a\":}\n" >t.jsonl
-	refused "t.jsonl: line 2" -i data=t.jsonl
+	refused "t.jsonl:2: no JSON value where one should be" -i data=t.jsonl
 	printf "{\"a\":1}\n[1]\n" >t.jsonl
-	refused "t.jsonl: line 2: must be an object, not an array" -i data=t.jsonl
+	refused "t.jsonl:2: not a JSON object" -i data=t.jsonl
 	printf "{\"a\":1,\"a\":2}\n" >t.jsonl
-	refused "t.jsonl: line 1" -i data=t.jsonl
+	refused "t.jsonl:1: .*a.* twice" -i data=t.jsonl
 	printf "{\"a\":{\"b\":1}}\n" >t.jsonl
 	refused "t.jsonl:1: the row has no .a." -i data=t.jsonl -w key=a
 '
