@@ -1,14 +1,19 @@
 /* `cairn pod`: what runs beside a step's program in a pod (engine/run/pod.h). Not for people: the Job names it. Needs no project. */
+#include <time.h>
+#include "base/clock.h"
 #include "base/fs.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "run/pod.h"
+#include "runners/kubernetes/pod_spec.h"
 #include "storage/bucket.h"
 #include "storage/origin.h"
 
 /* What was fetched is laid out as copies, so that it need not stay; and checkpoints are kept here only until they are sent. */
 #define LOCAL_BYTES (1 * GIB)
 #define INDEX_MAX 100000
+/* Less than the hook waits (pod_wait_ready()). */
+#define CONTACT_NS (12 * NS_PER_S)
 
 static const char *not_empty(const char *name)
 {
@@ -17,15 +22,29 @@ static const char *not_empty(const char *name)
 	return v && *v ? v : NULL;
 }
 
+/* As the Job says it in the environment. */
+static void store_place(struct bucket_options *ret)
+{
+	const char *style = not_empty("CAIRN_STORE_STYLE"),
+		   *anonymous = not_empty("CAIRN_STORE_ANONYMOUS");
+
+	ret->endpoint = not_empty("CAIRN_STORE_ENDPOINT");
+	ret->region = not_empty("CAIRN_STORE_REGION");
+	ret->ca_file = not_empty("CAIRN_STORE_CA");
+	ret->anonymous = anonymous && !str_eq(anonymous, "0") && !str_eq(anonymous, "false");
+	ret->style = str_eq(style, "path")    ? BUCKET_STYLE_PATH :
+		     str_eq(style, "virtual") ? BUCKET_STYLE_VIRTUAL :
+						BUCKET_STYLE_AUTO;
+}
+
 static int open_store(const char *state_dir, struct store **ret, struct err *err)
 {
-	const char *uri = not_empty("CAIRN_STORE"), *style = not_empty("CAIRN_STORE_STYLE"), *anonymous = not_empty("CAIRN_STORE_ANONYMOUS");
+	const char *uri = not_empty("CAIRN_STORE");
 	_cleanup_(freep) char *local = fs_join(state_dir, "cairn-store");
-	struct bucket_options bucket = { .endpoint = not_empty("CAIRN_STORE_ENDPOINT"), .region = not_empty("CAIRN_STORE_REGION"), .ca_file = not_empty("CAIRN_STORE_CA") };
+	struct bucket_options bucket = { 0 };
 	struct store_options o = { .local = local, .cache_max = LOCAL_BYTES, .mode = STORE_READ_WRITE, .bucket = &bucket };
 
-	bucket.anonymous = anonymous && !str_eq(anonymous, "0") && !str_eq(anonymous, "false");
-	bucket.style = str_eq(style, "path") ? BUCKET_STYLE_PATH : str_eq(style, "virtual") ? BUCKET_STYLE_VIRTUAL : BUCKET_STYLE_AUTO;
+	store_place(&bucket);
 	if (!uri)
 		return err_set(err, ERR_USAGE, "CAIRN_STORE isn't set: which store are the inputs in?");
 	if (store_open_with(uri, &o, false, ret, err) < 0)
@@ -64,6 +83,45 @@ static void say(const char *text)
 	fprintf(stderr, "cairn pod: %s\n", text);
 }
 
+/* Does anybody answer at the store's address? Any answer will do here, a refusal too. A wrong
+ * endpoint is told before the hook of the container ends its wait, and not after the tries that a
+ * store is worth which did answer before. */
+static int first_contact(const char *root, struct err *err)
+{
+	const char *uri = not_empty("CAIRN_STORE");
+	_cleanup_(freep) char *ready = fs_join(root ? root : POD_ROOT, "run/ready");
+	const struct timespec second = { .tv_sec = 1 };
+	struct clock *c = clock_system();
+	int64_t until = c->mono_ns(c) + CONTACT_NS;
+	struct bucket_options o = { .tries = 1, .max_connections = 1 };
+	struct bucket *b = NULL;
+	int r;
+
+	if (!uri || uri[0] == '/' || access(ready, F_OK) == 0)
+		return 0;
+	store_place(&o);
+	if (bucket_open(uri, &o, &b, err) < 0)
+		return -1;
+	do {
+		_cleanup_(str_deinit) struct str strings = { 0 };
+		struct bucket_object found;
+		struct err why = { 0 };
+
+		r = bucket_head(b, "format", &found, &strings, &why);
+		if (r == 0 || why.code != ERR_IO) {
+			r = 0;
+			break;
+		}
+		r = err_set(err, ERR_IO, "the pod does not reach the store %s: %s", uri, why.msg);
+		say(err->msg);
+		nanosleep(&second, NULL); /* lint: nanosleep because a pod waits for a server */
+	} while (c->mono_ns(c) < until);
+	bucket_free(b);
+	if (r == 0)
+		*err = (struct err){ 0 };
+	return r;
+}
+
 static int serve(const struct cli_args *args, struct err *err)
 {
 	struct pod_options o = { .root = cli_value(args, "root"), .message_path = cli_value(args, "message"), .init_program = cli_value(args, "helper"),
@@ -78,7 +136,8 @@ static int serve(const struct cli_args *args, struct err *err)
 	if (take_index(&o.index, err) < 0 || take_duration(args, "checkpoint-every", &o.checkpoint_every_ns, err) < 0 ||
 	    take_duration(args, "save-within", &o.save_within_ns, err) < 0)
 		return -1;
-	if (open_store(o.state_dir ? o.state_dir : "/tmp", &s, err) < 0) {
+	if (first_contact(o.root, err) < 0 ||
+	    open_store(o.state_dir ? o.state_dir : "/tmp", &s, err) < 0) {
 		struct err why = *err;
 
 		return pod_refuse(&o, &why, err);
@@ -91,7 +150,9 @@ static int serve(const struct cli_args *args, struct err *err)
 int cmd_pod(struct cli *cli, const struct cli_args *args)
 {
 	struct err err = { 0 };
-	int r = cli_flag(args, "ready") ? pod_wait_ready(cli_value(args, "root"), &err) : serve(args, &err);
+	int r = cli_flag(args, "ready") ? pod_wait_ready(cli_value(args, "root"), &err) :
+		cli_flag(args, "well")	? pod_is_well(cli_value(args, "state"), &err) :
+					  serve(args, &err);
 
 	return r < 0 ? cli_fail(cli, &err) : CLI_OK;
 }

@@ -678,16 +678,27 @@ const struct cli_command cli_commands[] = {
 
 const struct cli_command cli_hidden_commands[] = {
 	{ "pod", "what runs beside a program in a pod", "", 0, 0,
-	  "The sidecar of a step's pod on Kubernetes, as the Job that Cairn makes names it: fetches what the program reads, waits for its end, keeps what it made. "
-	  "Where and what stands in the environment: CAIRN_POD_SPEC, CAIRN_STORE and CAIRN_STORE_*, and the store's credentials.",
-	  OPTIONS({ 0, "ready", NULL, "wait until the program's container may be made" }, { 0, "root", "DIR", "instead of /cairn", .complete = COMPLETE_DIR },
-		  { 0, "state", "DIR", "of this container alone, instead of /tmp", .complete = COMPLETE_DIR },
-		  { 0, "message", "FILE", "instead of /dev/termination-log", .complete = COMPLETE_FILE },
-		  { 0, "helper", "FILE", "instead of /usr/lib/cairn/cairn-init", .complete = COMPLETE_FILE },
-		  { 0, "launcher", "FILE", "instead of /usr/lib/cairn/cairn-launch", .complete = COMPLETE_FILE },
-		  { 0, "checkpoint-every", "DURATION", "how often a checkpoint that has changed is saved (5m)" },
-		  { 0, "save-within", "DURATION", "for how long a store that can't be reached is tried again (2m)" }),
-	  EXIT_CODES({ 0, "the result is told" }, { 2, "the environment lacks something" }, { 4, "nothing could be told" }),
+	  "The sidecar of a step's pod on Kubernetes, as the Job that Cairn makes names it: "
+	  "fetches what the program reads, waits for its end, keeps what it made. "
+	  "Where and what stands in the environment: CAIRN_POD_SPEC, CAIRN_STORE and "
+	  "CAIRN_STORE_*, and the store's credentials.",
+	  OPTIONS({ 0, "ready", NULL, "wait until the program's container may be made" },
+		  { 0, "well", NULL, "tell whether the store takes what the program made" },
+		  { 0, "root", "DIR", "instead of /cairn", .complete = COMPLETE_DIR },
+		  { 0, "state", "DIR", "of this container alone, instead of /tmp",
+		    .complete = COMPLETE_DIR },
+		  { 0, "message", "FILE", "instead of /dev/termination-log",
+		    .complete = COMPLETE_FILE },
+		  { 0, "helper", "FILE", "instead of /usr/lib/cairn/cairn-init",
+		    .complete = COMPLETE_FILE },
+		  { 0, "launcher", "FILE", "instead of /usr/lib/cairn/cairn-launch",
+		    .complete = COMPLETE_FILE },
+		  { 0, "checkpoint-every", "DURATION",
+		    "how often a checkpoint that has changed is saved (5m)" },
+		  { 0, "save-within", "DURATION",
+		    "for how long a store that can't be reached is tried again (12h)" }),
+	  EXIT_CODES({ 0, "the result is told" }, { 2, "the environment lacks something" },
+		     { 4, "nothing could be told" }),
 	  EXAMPLES({ "cairn pod --ready", "the container's postStart hook" }), .run = cmd_pod },
 	{ 0 },
 };

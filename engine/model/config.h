@@ -28,13 +28,14 @@
  *	  cloud: gke                 # or eks, aks: what spot and GPU nodes are called there
  *	  jobs: 500                  # attempts on the cluster at once
  *	  array: 64                  # pods of one Job, at most, for tasks of a step that are ready together; 1: a Job each
- *	  sidecar: {cpu: 100m, memory: 256Mi}
+ *	  sidecar: {cpu: 10m, memory: 96Mi}
  *	  ttl: 1d                    # a Job that nobody deleted goes so long after its end
  *	  schedule_within: 15m       # a pod that gets no place (or no quota) fails as `unschedulable`
  *	  image_within: 5m           # likewise for an image
  *	  gang_within: 10m           # all pods of several nodes have to run so long after the first does
  *	  lost_within: 30s           # a pod that should have ended counts as lost
  *	  upload_within: 1m          # beside a step's grace time, for logs and checkpoint of a pod that must go
+ *	  save_within: 12h           # that a store which is away is awaited at a step's end
  *	  requests: {per_second: 20, burst: 30}      # to the API server
  *	  node_selector: {disk: ssd} # and the other keys of placement.h: for all steps, a step's own win
  *	serve: {lease: cairn,                                   # of several servers the one that holds this Lease
@@ -80,6 +81,7 @@ struct config {
 		uint32_t sidecar_cpu_milli;    /* 0: not said, as all of these */
 		uint64_t sidecar_memory_bytes;
 		int64_t ttl_ns, schedule_within_ns, image_within_ns, gang_within_ns, lost_within_ns, upload_within_ns;
+		int64_t save_within_ns;
 		uint32_t requests_per_second, requests_burst;
 		json_t *placement; /* the keys of placement.h, an object; goes with the config */
 	} kubernetes;

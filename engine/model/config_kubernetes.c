@@ -8,6 +8,7 @@ static const char *const clouds[] = { "gke", "eks", "aks" };
 static const char *const own_keys[] = {
 	"context", "namespace", "kubeconfig", "image", "image_pull_policy", "registries", "store_secret", "store_account", "store_ca", "store_claim", "store_options",
 	"secrets", "cloud", "jobs", "array", "sidecar", "ttl", "schedule_within", "image_within", "gang_within", "lost_within", "upload_within", "requests",
+	"save_within",
 };
 
 void config_kubernetes_init(struct config *c)
@@ -143,6 +144,7 @@ static void read_limits(const struct doc *d, const struct yaml_node *n, struct c
 		{ "ttl", &c->kubernetes.ttl_ns },		  { "schedule_within", &c->kubernetes.schedule_within_ns },
 		{ "image_within", &c->kubernetes.image_within_ns }, { "gang_within", &c->kubernetes.gang_within_ns },
 		{ "lost_within", &c->kubernetes.lost_within_ns }, { "upload_within", &c->kubernetes.upload_within_ns },
+		{ "save_within", &c->kubernetes.save_within_ns },
 	};
 	const struct yaml_node *v;
 	int64_t count;

@@ -132,6 +132,7 @@ int cluster_profile(const struct config *c, const struct kube_access *a, struct 
 		.array = c->kubernetes.array,
 		.ttl_s = c->kubernetes.ttl_ns / NS_PER_S,
 		.upload_ns = c->kubernetes.upload_within_ns,
+		.save_ns = c->kubernetes.save_within_ns,
 		.sidecar = { .cpu_milli = c->kubernetes.sidecar_cpu_milli, .memory_bytes = c->kubernetes.sidecar_memory_bytes },
 	};
 	return project_id(c, arena, &ret->project, err);

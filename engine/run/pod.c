@@ -19,7 +19,7 @@
 #define BEAT_S 5
 #define CHECKPOINT_EVERY_NS (300 * NS_PER_S)
 #define SERIES_EVERY_NS (10 * NS_PER_S)
-#define SAVE_WITHIN_NS (120 * NS_PER_S)
+#define SAVE_WITHIN_NS (12 * 3600 * NS_PER_S)
 
 void pod_say(const struct pod *p, const char *fmt, ...)
 {
@@ -31,6 +31,40 @@ void pod_say(const struct pod *p, const char *fmt, ...)
 	va_end(ap);
 	if (p->o.say)
 		p->o.say(text);
+}
+
+/* Read by another process, of the same container: `cairn pod --well`. */
+static char *trouble_path(const char *state_dir)
+{
+	return xasprintf("%s/cairn-trouble", state_dir ? state_dir : "/tmp");
+}
+
+void pod_trouble(const struct pod *p, const char *fmt, ...)
+{
+	_cleanup_(freep) char *path = trouble_path(p->o.state_dir);
+	char text[1200];
+	va_list ap;
+
+	if (!fmt) {
+		(void)unlink(path);
+		return;
+	}
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	pod_say(p, "%s", text);
+	(void)fs_write_atomic(path, text, strlen(text), NULL);
+}
+
+int pod_is_well(const char *state_dir, struct err *err)
+{
+	_cleanup_(freep) char *path = trouble_path(state_dir);
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct err e = { 0 };
+
+	if (fs_read_file(path, 4096, &text, &e) < 0)
+		return 0;
+	return err_set(err, ERR_IO, "%s", text.s ? text.s : "");
 }
 
 static int64_t now_ns(void)

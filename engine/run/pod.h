@@ -29,7 +29,10 @@ struct pod_options {
 	void (*say)(const char *text); /* a line for whoever reads the sidecar's log; any thread; NULL: nobody */
 	int64_t checkpoint_every_ns; /* 0: 5 min */
 	int64_t series_every_ns; /* that the newest numbers of a training are said; 0: 10 s */
-	int64_t save_within_ns;	 /* for how long a store that can't be reached is tried again; 0: 2 min */
+	/* When the program has ended: for how long a store that can't be reached is tried again; 0:
+	 * 12 h. One that refuses us, for as long as the program ran at most. The helper waits as
+	 * long, and the container's readiness tells (pod_is_well()). */
+	int64_t save_within_ns;
 };
 /* `spec`: as in CAIRN_POD_SPEC, pod_content_write()'s text or "sha256:HEX". To the end of the pod, which is told by SIGTERM: that signal is taken, in all threads. Killed and
  * started again, it goes on where it was. 0 when the result is told, also when it is a failure; an error when nothing can be told. */
@@ -40,5 +43,9 @@ int pod_refuse(const struct pod_options *o, const struct err *why, struct err *e
  * after that time. Short, as the kubelet doesn't interrupt it, not even to delete the pod;
  * a startup probe would cost every step 1 to 2 s (measured: a probe starts at its next period only). */
 int pod_wait_ready(const char *root, struct err *err);
+
+/* The sidecar's readiness probe (`cairn pod --well`), by which the pod's status shows that a step
+ * is over and the store doesn't take its outputs: -1 then, with words. */
+int pod_is_well(const char *state_dir, struct err *err);
 
 #endif

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include "base/fs.h"
+#include "base/text.h"
 #include "run/pod_internal.h"
 #include "run/staging.h"
 #include "runners/workspace.h"
@@ -14,6 +15,8 @@
 /* More isn't read by anybody, and a file can say that it is as large as it likes. */
 #define LOG_MAX (16 * GIB)
 #define TRY_AGAIN_NS (10 * NS_PER_S)
+/* How often it is said again that the store is away. */
+#define SAY_AGAIN_NS (300 * NS_PER_S)
 
 static int64_t now_ns(void)
 {
@@ -29,23 +32,59 @@ static void pause_ns(int64_t ns)
 	nanosleep(&t, NULL); /* lint: nanosleep because a pod waits for a real server */
 }
 
-/* A shared store is left alone for half a minute after a failure (tier.c), so that some tries are none. */
+static bool is_refusal(enum err_code code)
+{
+	return code == ERR_INVALID || code == ERR_READ_ONLY;
+}
+
+/* For how long a program ran: what is lost with its outputs. */
+static int64_t ran_ns(const struct pod *p)
+{
+	int64_t ns = 0;
+
+	for (size_t i = 0; i < p->n; i++)
+		ns += MAX(p->slots[i].result.r.ended_ns - p->slots[i].result.r.started_ns, 0);
+	return ns;
+}
+
+/* Rights and credentials come back only when somebody gives them back: that is awaited as long as
+ * the program ran, at most. A shared store is left alone for half a minute after a failure
+ * (tier.c), so that some tries are none. */
 int pod_settle(struct pod *p, struct err *err)
 {
-	int64_t until = now_ns() + p->o.save_within_ns;
+	int64_t began = now_ns(), said = 0;
+	int r = -1;
 
 	for (;;) {
 		struct err why = { 0 };
+		_cleanup_(str_deinit) struct str time = { 0 };
+		int64_t within, now;
 
 		if (store_sync(p->store, err) < 0)
-			return -1;
-		if (!store_unsent(p->store, &why))
-			return 0;
-		/* Rights don't come back by waiting. */
-		if (why.code == ERR_INVALID || why.code == ERR_READ_ONLY || now_ns() >= until)
-			return err_set(err, why.code ? why.code : ERR_IO, "%s", why.msg);
+			break;
+		if (!store_unsent(p->store, &why)) {
+			r = 0;
+			break;
+		}
+		now = now_ns();
+		within = is_refusal(why.code) ? MIN(ran_ns(p), p->o.save_within_ns)
+					      : p->o.save_within_ns;
+		if (now - began >= within) {
+			err_set(err, why.code ? why.code : ERR_IO, "%s", why.msg);
+			break;
+		}
+		text_add_duration(&time, (began + within - now) / NS_PER_S * NS_PER_S);
+		if (!said || now - said >= SAY_AGAIN_NS) {
+			said = now;
+			pod_trouble(p,
+				    "the store does not take what the program made; tried again "
+				    "for %s: %s",
+				    time.s, why.msg);
+		}
 		pause_ns(MIN(TRY_AGAIN_NS, p->o.save_within_ns / 8 + 1));
 	}
+	pod_trouble(p, NULL);
+	return r;
 }
 
 static void fail(struct pod_slot *s, enum failure_class class, const struct err *e)

@@ -58,6 +58,9 @@ struct pod {
 
 void pod_say(const struct pod *p, const char *fmt, ...) _printf_(2, 3);
 
+/* Said, and told by the container's readiness until it is over (fmt NULL). */
+void pod_trouble(const struct pod *p, const char *fmt, ...) _printf_(2, 3);
+
 /* pod_stage.c: puts the programs there, reads the specification, lays out. */
 int pod_stage(struct pod *p, struct err *err);
 int pod_put_programs(struct pod *p, struct err *err);

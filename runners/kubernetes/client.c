@@ -16,7 +16,6 @@
 #define WAIT_MIN_NS	    (200 * NS_PER_MS)
 #define WAIT_MAX_NS	    (10 * NS_PER_S)
 #define RETRY_AFTER_MAX_NS  (120 * NS_PER_S)
-#define HEADERS_MAX	    24
 
 /* An HTTP client with one client certificate; a new one takes its place when the certificate is renewed. */
 struct connection {
@@ -269,27 +268,25 @@ static int64_t retry_after_ns(const struct http_request *r)
 
 /* --- one try -------------------------------------------------------------------------------------------------------------------------- */
 
+/* As many as there are groups to act as: one that is left out would ask as somebody else. */
 struct headers {
-	const char *v[HEADERS_MAX + 1];
-	struct str texts[HEADERS_MAX];
-	size_t n;
+	VEC(char *) v; /* NULL-terminated once it is filled */
 };
 
 static void add_header(struct headers *h, const char *name, const char *value)
 {
-	if (!value || h->n == HEADERS_MAX)
-		return;
-	str_addf(&h->texts[h->n], "%s: %s", name, value);
-	h->v[h->n] = h->texts[h->n].s;
-	h->n++;
+	if (value)
+		VEC_PUSH(&h->v, xasprintf("%s: %s", name, value));
 }
 
 static void headers_deinit(struct headers *h)
 {
-	for (size_t i = 0; i < h->n; i++) {
-		explicit_bzero(h->texts[i].s, h->texts[i].cap);
-		str_deinit(&h->texts[i]);
+	for (size_t i = 0; i < h->v.n; i++) {
+		if (h->v.v[i])
+			explicit_bzero(h->v.v[i], strlen(h->v.v[i]));
+		free(h->v.v[i]);
 	}
+	VEC_FREE(&h->v);
 }
 
 static int fill_headers(struct kube_client *c, const struct kube_call *call, bool refused, struct headers *h, struct err *err)
@@ -309,6 +306,7 @@ static int fill_headers(struct kube_client *c, const struct kube_call *call, boo
 		for (size_t i = 0; a->as_groups && a->as_groups[i]; i++)
 			add_header(h, "Impersonate-Group", a->as_groups[i]);
 	}
+	VEC_PUSH(&h->v, NULL);
 	if (auth.s)
 		explicit_bzero(auth.s, auth.cap);
 	str_deinit(&auth);
@@ -330,10 +328,19 @@ static int try_once(struct kube_client *c, const struct kube_call *call, const s
 		headers_deinit(&h);
 		return -1;
 	}
-	*r = (struct http_request){ .method = call->method, .url = url, .headers = h.v, .body = body->s, .body_len = body->len, .body_fd = -1,
-				    .max_bytes = call->sink ? UINT64_MAX : KUBE_ANSWER_MAX, .sink = call->sink, .arg = call->arg,
+	*r = (struct http_request){ .method = call->method,
+				    .url = url,
+				    .headers = (const char *const *)h.v.v,
+				    .body = body->s,
+				    .body_len = body->len,
+				    .body_fd = -1,
+				    .max_bytes = call->sink ? UINT64_MAX : KUBE_ANSWER_MAX,
+				    .sink = call->sink,
+				    .arg = call->arg,
 				    .quiet_timeout_ns = call->quiet_timeout_ns,
-				    .timeout_ns = call->sink ? call->timeout_ns : call->timeout_ns ? call->timeout_ns : TIMEOUT_DEFAULT_NS };
+				    .timeout_ns = call->sink         ? call->timeout_ns
+						  : call->timeout_ns ? call->timeout_ns
+								     : TIMEOUT_DEFAULT_NS };
 	atomic_fetch_add(&c->requests, 1);
 	result = http_do(n->http, r, err);
 	give_connection(c, n);

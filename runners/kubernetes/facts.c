@@ -106,6 +106,7 @@ static void take_container(const json_t *status, struct container_facts *c)
 	if (json_is_object(last)) {
 		TAKE_WORD(last, "reason", c->last_reason);
 		c->last_message = take_message(last, "message");
+		c->last_ended_ns = time_at(last, "finishedAt");
 		c->last_exit_code = (int)number_at(last, "exitCode", -1, 255);
 	}
 	c->restarts = (unsigned)number_at(status, "restartCount", 0, INT32_MAX);
@@ -210,6 +211,19 @@ static unsigned index_of(const json_t *meta)
 	return v && text_parse_int(v, &n) && n >= 0 && n < INT32_MAX ? (unsigned)n : 0;
 }
 
+/* Labels are anybody's to write; who controls a pod, the garbage collector acts on. */
+static void take_owner(const json_t *meta, struct pod_facts *f)
+{
+	const json_t *owners = at(meta, "ownerReferences");
+
+	for (size_t i = 0; i < json_array_size(owners); i++) {
+		const json_t *o = json_array_get(owners, i);
+
+		if (json_is_true(at(o, "controller")) && str_eq(text_at(o, "kind"), "Job"))
+			TAKE_WORD(o, "uid", f->job_uid);
+	}
+}
+
 int pod_facts_of(const json_t *object, struct pod_facts *ret)
 {
 	const json_t *meta = at(object, "metadata"), *status = at(object, "status"), *conditions = at(status, "conditions");
@@ -219,6 +233,7 @@ int pod_facts_of(const json_t *object, struct pod_facts *ret)
 	if (TAKE_IDENTITY(meta, ret) < 0)
 		return -1;
 	ret->attempt_id = attempt_of(meta);
+	take_owner(meta, ret);
 	ret->index = index_of(meta);
 	ids = text_at(at(meta, "annotations"), KUBE_NOTE_ATTEMPTS);
 	ret->array = ids && strchr(ids, ',');

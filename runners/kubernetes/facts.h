@@ -24,11 +24,13 @@ struct container_facts {
 	bool ready, started;
 	char last_reason[64]; /* of the time before a restart; "" when there was none */
 	char *last_message;   /* or NULL */
+	int64_t last_ended_ns;
 	int last_exit_code;
 };
 
 struct pod_facts {
 	char uid[64], name[254], node[254], version[32];
+	char job_uid[64];    /* of the Job that controls it; "" none does */
 	uint64_t attempt_id; /* KUBE_LABEL_ATTEMPT; 0: not ours */
 	unsigned index;	 /* in its Job; 0 */
 	bool array;	 /* KUBE_NOTE_ATTEMPTS: each index executes others */
@@ -95,6 +97,7 @@ struct kube_verdict {
 	char text[512];		  /* for people: why it doesn't run yet, or how it ended. "" when there is nothing to say */
 	const char *result;	  /* ENDED: the sidecar's message (lent by the facts), or NULL */
 	bool program_ran;
+	bool unexplained; /* its pod was deleted: the Job's condition may still say why */
 };
 struct kube_seen {
 	const struct job_facts *job; /* NULL: not seen, or gone */

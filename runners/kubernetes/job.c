@@ -284,13 +284,28 @@ static json_t *job_spec(const struct pod_build *b, json_t *template)
 	return spec;
 }
 
+/* What the placement says of labels or annotations, and ours: on every object of the attempt, since
+ * policies that want some ask it of all. */
+static json_t *with_notes(const struct pod_build *b, const char *what, json_t *ours)
+{
+	json_t *all = json_object(), *said = json_object_get(b->placement, what);
+
+	if (json_is_object(said))
+		json_object_update(all, said);
+	json_object_update(all, ours);
+	json_decref(ours);
+	return all;
+}
+
 static json_t *job_metadata(const struct pod_build *b)
 {
-	json_t *labels = our_labels(b);
-	const char *queue = kube_placement_str(b->placement, "queue");
+	json_t *labels = with_notes(b, "labels", our_labels(b));
 
-	kube_set_str(labels, "kueue.x-k8s.io/queue-name", queue);
-	return json_pack("{s:s, s:s, s:o, s:o}", "name", b->name, "namespace", b->p->namespace_, "labels", labels, "annotations", our_annotations(b));
+	kube_set_str(labels, "kueue.x-k8s.io/queue-name",
+		     kube_placement_str(b->placement, "queue"));
+	return json_pack("{s:s, s:s, s:o, s:o}", "name", b->name, "namespace", b->p->namespace_,
+			 "labels", labels, "annotations",
+			 with_notes(b, "annotations", our_annotations(b)));
 }
 
 static int make_job(struct pod_build *b, json_t **ret, struct err *err)
@@ -324,7 +339,9 @@ int kube_job_object(const struct kube_job *j, json_t **ret, struct err *err)
 /* Goes when its Job does. */
 static json_t *owned_metadata(const struct pod_build *b, const char *job_uid)
 {
-	json_t *m = json_pack("{s:s, s:s, s:o, s:o}", "name", b->name, "namespace", b->p->namespace_, "labels", our_labels(b), "annotations", our_annotations(b));
+	json_t *m = json_pack("{s:s, s:s, s:o, s:o}", "name", b->name, "namespace",
+			      b->p->namespace_, "labels", with_notes(b, "labels", our_labels(b)),
+			      "annotations", with_notes(b, "annotations", our_annotations(b)));
 
 	if (job_uid)
 		json_object_set_new(m, "ownerReferences", json_pack("[{s:s, s:s, s:s, s:s}]", "apiVersion", "batch/v1", "kind", "Job", "name", b->name, "uid", job_uid));

@@ -36,6 +36,9 @@
 #define KUBE_INDEX "batch.kubernetes.io/job-completion-index" /* label and annotation of an Indexed Job's pods, by Kubernetes */
 #define KUBE_JOB_ATTEMPTS_MAX 1024
 #define KUBE_ARRAY_DEFAULT 64
+/* For how long a store that is away is awaited at the end of a step: a night, and the morning in
+ * which somebody sees to it. */
+#define KUBE_SAVE_DEFAULT_NS (12 * 3600 * NS_PER_S)
 #define KUBE_MAIN "main"
 #define KUBE_SIDECAR "cairn"
 
@@ -57,7 +60,9 @@ struct kube_profile {
 	uint32_t array;		      /* pods of a Job at most, when attempts of a step are ready together; 1: a Job for each; 0: KUBE_ARRAY_DEFAULT */
 	int64_t ttl_s;		      /* after the end; 0: a day */
 	int64_t upload_ns;	      /* that the sidecar has beside the step's grace time to save things when a pod must go; 0: 60 s */
-	struct runner_resources sidecar; /* 0: 100m, 256Mi */
+	int64_t save_ns; /* that the sidecar waits for a store that is away, when the program has
+			    ended; 0: KUBE_SAVE_DEFAULT_NS */
+	struct runner_resources sidecar; /* 0: 10m; asks for 32Mi, may use 96Mi */
 };
 
 /* "train-fold-0-3f2a…": at most 52 characters, a DNS label, the same for the same run, task and attempt number. */

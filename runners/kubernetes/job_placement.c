@@ -71,7 +71,9 @@ static int add_notes(json_t *into, const json_t *from, const char *what, struct 
 	json_object_foreach ((json_t *)from, key, v) {
 		if (str_has_prefix(key, "cairn/") || strcmp(key, KUBE_LABEL_MANAGED) == 0 || str_has_prefix(key, "batch.kubernetes.io/"))
 			return err_set(err, ERR_INVALID, "`kubernetes.%s`: `%s` is set by Cairn or Kubernetes itself", what, key);
-		json_object_set(into, key, v);
+		if (!str_has_prefix(
+			    key, "kueue.x-k8s.io/")) /* a queue takes the Job, not its pods again */
+			json_object_set(into, key, v);
 	}
 	return 0;
 }

@@ -98,6 +98,18 @@ static bool judge_memory(const struct pod_facts *p, struct kube_verdict *v)
 	return false;
 }
 
+/* A deadline of the Job (activeDeadlineSeconds): its controller deletes the pods, and says so in
+ * the Job alone. */
+static bool judge_deadline(const struct job_facts *job, const struct pod_facts *p,
+			   struct kube_verdict *v)
+{
+	if (!job || !str_eq(job->reason, "DeadlineExceeded") || !(p->deleted_ns || p->gone))
+		return false;
+	end_as(v, FAILURE_TIMEOUT);
+	say(v, "its Job ran longer than it may: %s", or_else(job->message, job->reason));
+	return true;
+}
+
 static bool judge_disruption(const struct pod_facts *p, struct kube_verdict *v)
 {
 	const char *d = p->disruption, *node = or_else(p->node, "its node");
@@ -233,8 +245,13 @@ static void judge_end(const struct job_facts *job, const struct pod_facts *p, st
 	v->stopped = *p->disruption ? FAILURE_PREEMPTED : FAILURE_LOST;
 	v->since_ns = m->ended_ns ? m->ended_ns : p->deleted_ns;
 	end_as(v, FAILURE_NONE);
-	if (ended_well(p) || judge_memory(p, v) || judge_disruption(p, v) || judge_suspension(job, p, v) || judge_pod_reason(p, v) || judge_sidecar(p, v) ||
-	    judge_other(p, v))
+	v->unexplained = p->deleted_ns && v->stopped == FAILURE_LOST;
+	if (ended_well(p) || judge_memory(p, v) || judge_disruption(p, v) ||
+	    judge_suspension(job, p, v) || judge_deadline(job, p, v) || judge_pod_reason(p, v)) {
+		v->unexplained = false;
+		return;
+	}
+	if (judge_sidecar(p, v) || judge_other(p, v))
 		return;
 	if (v->result && (m->state == CONTAINER_TERMINATED || !p->deleted_ns))
 		return; /* it knows what became of the program */
@@ -315,9 +332,21 @@ static void judge_start(const struct pod_facts *p, int64_t now_ns, struct kube_v
 
 /* --- one pod -------------------------------------------------------------------------------------------------------------------------- */
 
+/* The program's container has ended, and the sidecar has said its last word after it. What goes on
+ * in the pod then is somebody else's (a template's container, a mesh's proxy), and the kubelet
+ * starts a sidecar again that ended before it. */
+static bool has_said_all(const struct pod_facts *p)
+{
+	const struct container_facts *s = &p->sidecar;
+	int64_t said_ns = s->state == CONTAINER_TERMINATED ? s->ended_ns : s->last_ended_ns;
+
+	return p->main.state == CONTAINER_TERMINATED && result_of(p) &&
+	       said_ns + SAME_TIME_NS >= p->main.ended_ns;
+}
+
 static bool has_ended(const struct pod_facts *p, int64_t now_ns)
 {
-	if (p->gone)
+	if (p->gone || has_said_all(p))
 		return true;
 	if (!pod_is_over(p))
 		return false;
@@ -332,6 +361,9 @@ static void judge_pod(const struct job_facts *job, const struct pod_facts *p, in
 	} else if (p->main.state == CONTAINER_TERMINATED || pod_is_over(p)) {
 		v->stage = STAGE_SAVING;
 		v->since_ns = p->main.ended_ns;
+		if (now_ns - v->since_ns >= WORTH_A_WORD_NS)
+			say(v, "it has ended; the sidecar has not yet said what became of its "
+			       "outputs");
 	} else if (p->main.state == CONTAINER_RUNNING) {
 		v->stage = STAGE_RUNNING;
 		v->since_ns = p->main.started_ns;

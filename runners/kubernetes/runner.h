@@ -25,6 +25,7 @@ struct runner_kubernetes_options {
 	int64_t schedule_within_ns;    /* that a pod may wait for a place, or a quota, before it fails as `unschedulable`; 0: 15 min */
 	int64_t image_within_ns;       /* … for an image; 0: 5 min */
 	int64_t gang_within_ns;	       /* … all pods of several nodes to start after the first has; 0: 10 min */
+	int64_t save_within_ns;	       /* … what it made to be kept: as the profile says */
 	int64_t series_every_ns;       /* that the newest numbers of a training are asked for, where events.metric is there; 0: 10 s */
 	int64_t lost_within_ns;	       /* a pod that was to be gone and isn't counts as lost so long after its grace time; 0: 30 s */
 };

@@ -9,6 +9,8 @@
 #include "runners/kubernetes/runner_internal.h"
 #include "runners/workspace.h"
 
+/* A result in a store that doesn't answer is asked for again so much later. */
+#define FETCH_AGAIN_NS (10 * NS_PER_S)
 /* Of a log that the sidecar couldn't keep: what the kubelet keeps of one (containerLogMaxSize). */
 #define LOG_MAX_BYTES (64 * MIB)
 
@@ -21,6 +23,7 @@ struct ending {
 	char pod[254], node[254];
 	bool wants_log;
 	int64_t started_ns, ended_ns; /* of main; 0 */
+	int64_t until_ns; /* monotonic: that the store may be away */
 	struct gang_part *parts; /* of several nodes */
 
 	/* found out */
@@ -30,6 +33,7 @@ struct ending {
 	struct content_id gang_log; /* of all nodes */
 	char *log_tail;
 	struct err err; /* why there is no result */
+	bool away;	/* the store is: it may be there yet */
 };
 
 /* --- on a worker -------------------------------------------------------------------------------------------------------------------- */
@@ -109,6 +113,9 @@ static void end(void *arg)
 		return;
 	if (e->message && runner_read_result(e->k, e->message, e->arena, &e->results, &e->n_results, &e->err) < 0)
 		e->n_results = 0;
+	e->away = e->n_results == 0 && e->err.code == ERR_IO && kube_mono(e->k) < e->until_ns;
+	if (e->away)
+		return;
 	if (e->wants_log && !has_log(e) && sidecar_failed(e))
 		take_log(e);
 	if (e->parts)
@@ -201,11 +208,35 @@ static void report(struct ending *e, struct member *m, bool packed)
 		r.log_tail = e->log_tail;
 	if (!r.started_ns)
 		r.started_ns = e->started_ns ? e->started_ns : kube_wall(e->k);
-	if (!r.ended_ns)
-		r.ended_ns = e->ended_ns ? e->ended_ns : MAX(r.started_ns, kube_wall(e->k));
+	if (!r.ended_ns) /* one that never began took no time */
+		r.ended_ns = !e->v.program_ran ? r.started_ns :
+			     e->ended_ns       ? e->ended_ns : MAX(r.started_ns, kube_wall(e->k));
 	r.node = *e->node ? e->node : NULL;
 	r.workspace = NULL;
 	member_report(m, &r);
+}
+
+static void ending_free(struct ending *e)
+{
+	gang_parts_free(e->parts, e->b->nodes);
+	arena_free(e->arena);
+	free(e->message);
+	free(e->log_tail);
+	free(e);
+}
+
+/* What a program made isn't thrown away since we can't read of it just now. */
+static void put_off(struct ending *e)
+{
+	struct bundle *b = e->b;
+
+	b->state = BUNDLE_OPEN;
+	b->fetched_ns = kube_mono(e->k) + FETCH_AGAIN_NS;
+	free(b->trouble);
+	b->trouble = xasprintf(
+		"it has ended; its result is in the store, which does not answer: %s", e->err.msg);
+	ending_free(e);
+	bundle_look(b);
 }
 
 static void ended(void *arg)
@@ -214,15 +245,15 @@ static void ended(void *arg)
 	struct bundle *b = e->b;
 	bool packed = b->ids.n > 1;
 
+	if (e->away) {
+		put_off(e);
+		return;
+	}
 	b->state = BUNDLE_REPORTED;
 	b->reported_ns = kube_mono(e->k);
 	while (b->members.n)
 		report(e, b->members.v[b->members.n - 1], packed);
-	gang_parts_free(e->parts, b->nodes);
-	arena_free(e->arena);
-	free(e->message);
-	free(e->log_tail);
-	free(e);
+	ending_free(e);
 	job_settle(b->j);
 }
 
@@ -261,6 +292,7 @@ void bundle_end(struct bundle *b, const struct kube_verdict *v)
 		e->wants_log = v->program_ran && !f->gone && v->class != FAILURE_CANCELLED;
 	}
 	e->parts = gang_parts(b);
+	e->until_ns = b->stage_ns + b->k->o.save_within_ns;
 	b->state = BUNDLE_ENDING;
 	pool_submit(b->k->pool, end, ended, e);
 }

@@ -8,6 +8,8 @@ struct question {
 	struct kube *k;
 	uint64_t job_id, attempt_id; /* for whose Job; for whose pod, or 0 */
 	char uid[64];
+	char pod[254]; /* whose sidecar is asked first; "" */
+	bool before;   /* for what it said before it was started again */
 	char *answer;
 };
 
@@ -66,12 +68,48 @@ static char *ask_of(struct question *q, const char *selector, const char *value,
 	return answer;
 }
 
+/* Its own words are better than the kubelet's of it ("PostStartHook failed"). Numbers of a training
+ * aren't meant. */
+static char *last_words(struct question *q)
+{
+	_cleanup_(str_deinit) struct str path = { 0 };
+	struct kube_call call = {
+		.method = "GET", .accept = "*/*", .once = true, .timeout_ns = 10 * NS_PER_S
+	};
+	char *words = NULL;
+
+	kube_add_path(&path, "", "v1", q->k->o.profile->namespace_, "pods", q->pod);
+	str_addf(&path, "/log?container=" KUBE_SIDECAR "&tailLines=8&limitBytes=8192%s",
+		 q->before ? "&previous=true" : "");
+	call.path = path.s;
+	if (kube_do(q->k->client, &call, NULL) == 0 && call.text.len) {
+		static const char begin[] = "cairn pod: ";
+
+		for (const char *at = call.text.s, *line; (line = strstr(at, begin));
+		     at = line + 1) {
+			size_t n = strcspn(line, "\n");
+
+			if (strncmp(line + strlen(begin), "{", 1) == 0)
+				continue;
+			free(words);
+			words = xstrndup(line + strlen(begin),
+					 MIN(n - strlen(begin), (size_t)1024));
+		}
+	}
+	kube_call_deinit(&call);
+	return words;
+}
+
 static void ask(void *arg)
 {
 	struct question *q = arg;
 	_cleanup_(freep) char *workload = NULL;
 
 	if (atomic_load(&q->k->closing))
+		return;
+	if (*q->pod)
+		q->answer = last_words(q);
+	if (q->answer || atomic_load(&q->k->closing))
 		return;
 	q->answer = ask_of(q, "involvedObject.uid", q->uid, q->attempt_id ? NULL : &workload);
 	if (!q->answer && workload && !atomic_load(&q->k->closing))
@@ -97,7 +135,7 @@ static void asked(void *arg)
 	free(q);
 }
 
-static void ask_events(struct job *j, uint64_t attempt_id, const char *of_uid)
+static struct question *question(struct job *j, uint64_t attempt_id, const char *of_uid)
 {
 	struct question *q = xcalloc(1, sizeof(*q));
 
@@ -105,17 +143,22 @@ static void ask_events(struct job *j, uint64_t attempt_id, const char *of_uid)
 	j->k->asked_ns = kube_mono(j->k);
 	*q = (struct question){ .k = j->k, .job_id = j->id, .attempt_id = attempt_id };
 	snprintf(q->uid, sizeof(q->uid), "%.*s", (int)strspn(of_uid, "0123456789abcdefABCDEF-"), of_uid);
-	pool_submit(j->k->pool, ask, asked, q);
+	return q;
 }
 
 void ask_events_of_job(struct job *j)
 {
 	j->asked_ns = kube_mono(j->k);
-	ask_events(j, 0, j->uid);
+	pool_submit(j->k->pool, ask, asked, question(j, 0, j->uid));
 }
 
-void ask_events_of_pod(struct bundle *b, const char *uid)
+void ask_about_pod(struct bundle *b, const struct pod_facts *f)
 {
+	struct question *q = question(b->j, b->ids.v[0], f->uid);
+
 	b->asked_ns = kube_mono(b->k);
-	ask_events(b->j, b->ids.v[0], uid);
+	if (f->sidecar.state == CONTAINER_RUNNING || f->sidecar.restarts)
+		memcpy(q->pod, f->name, sizeof(q->pod));
+	q->before = f->sidecar.state != CONTAINER_RUNNING;
+	pool_submit(b->k->pool, ask, asked, q);
 }

@@ -59,6 +59,9 @@ struct bundle {
 	int64_t stage_ns; /* monotonic: when it came there, as far as we saw */
 	int64_t first_running_ns; /* of several nodes: when the first one ran; 0 */
 	int64_t podless_ns; /* since when it is over without a pod that we know of; 0: it isn't */
+	int64_t unexplained_ns; /* since when its pod has ended and its Job hasn't said why; 0: it
+				   isn't so */
+	int64_t fetched_ns; /* its result is asked for again then, of a store that was away; 0 */
 	int64_t reported_ns;
 	int64_t asked_ns;  /* for events of its pod, last */
 	int64_t series_ns; /* for numbers of a training, last */
@@ -89,12 +92,14 @@ struct job {
 	uint64_t generation;
 	bool seen, gone; /* f is known; it is not there any more */
 
-	int64_t begun_ns; /* monotonic */
+	int64_t refused_ns; /* monotonic: since when those who are asked for it answer, and not with
+			       a Job; 0 */
+	enum failure_class refused_as; /* what it is when that goes on */
 	unsigned tries;
 	int64_t again_ns;
 	int64_t asked_ns; /* for events, last */
 	char *trouble;	  /* why it couldn't be made, or the words of its events; NULL: none */
-	bool no_quota, deleting, deleted;
+	bool deleting, deleted;
 	bool half_made, mending; /* a gang's, of an engine that is gone: its Service and policy may be missing; they are being made */
 };
 
@@ -102,7 +107,7 @@ struct job {
 struct news {
 	enum { NEWS_JOB, NEWS_POD } kind;
 	enum kube_event event;
-	bool trouble; /* instead: whether the server answers */
+	bool trouble, denied; /* instead: whether the server answers; it does, but not to us */
 	struct job_facts job;
 	struct pod_facts pod;
 	char *text;
@@ -125,6 +130,7 @@ struct view {
 	uint64_t generation;
 	bool synced;
 	bool troubled; /* the server can't be asked */
+	int64_t denied_ns; /* monotonic: since when it doesn't let us look (401, 403); 0: it does */
 };
 
 struct kube {
@@ -135,7 +141,9 @@ struct kube {
 	struct pool *pool;
 	char *run_id; /* that is watched; NULL: none yet */
 	struct view jobs, pods;
-	char *trouble; /* why the server can't be asked, as the first of the two said it: words that stay until both are well; NULL: it can */
+	char *trouble; /* why the server can't be asked, in words that stay until both are well;
+			  NULL: it can */
+	bool shut_out; /* and it won't tell us: nobody will see how an attempt ends */
 	struct inbox inbox;
 	struct loop_source *inbox_source, *ticker, *flusher;
 	bool leaving;	     /* what can go goes now */
@@ -178,6 +186,8 @@ static inline int64_t kube_wall(const struct kube *k)
 struct job *job_of(struct kube *k, uint64_t id); /* by its first attempt; made when it isn't known */
 struct bundle *job_bundle(struct job *j, unsigned index); /* made when it isn't there */
 void job_take_layout(struct job *j, const struct job_facts *f); /* which attempts are whose, as it stands on the Job. Members that it isn't made for are held again. */
+/* Forgets pods that its Job (whose uid is known now) doesn't control. */
+void job_purge(struct job *j);
 bool job_is_cancelled(const struct job *j); /* all that wait for it are */
 void job_settle(struct job *j); /* deletes it when the ends of all its attempts are on record, and else what isn't needed any more of it */
 void job_free(struct job *j);
@@ -212,7 +222,8 @@ void runner_sweep(struct kube *k);
 
 /* runner_events.c: the newest warning becomes the `trouble` of the Job or of the bundle */
 void ask_events_of_job(struct job *j); /* or of Kueue's Workload for it */
-void ask_events_of_pod(struct bundle *b, const char *uid);
+/* What the sidecar said last, or else the newest warning. */
+void ask_about_pod(struct bundle *b, const struct pod_facts *f);
 
 /* runner_gang.c: the log of several nodes. */
 struct gang_part; /* what one node's pod left */

@@ -95,7 +95,6 @@ struct job *job_of(struct kube *k, uint64_t id)
 	j = xcalloc(1, sizeof(*j));
 	j->k = k;
 	j->id = id;
-	j->begun_ns = kube_mono(k);
 	*slot = j;
 	bundle_hold(job_bundle(j, 0), id);
 	return j;
@@ -110,6 +109,23 @@ void job_free(struct job *j)
 	job_facts_deinit(&j->f);
 	free(j->trouble);
 	free(j);
+}
+
+void job_purge(struct job *j)
+{
+	for (size_t i = 0; i < j->bundles.n && *j->uid; i++) {
+		struct bundle *b = j->bundles.v[i];
+
+		for (size_t n = b->pods.n; n-- > 0;) {
+			struct pod *p = b->pods.v[n];
+
+			if (str_eq(p->f.job_uid, j->uid))
+				continue;
+			pod_facts_deinit(&p->f);
+			free(p);
+			b->pods.v[n] = b->pods.v[--b->pods.n];
+		}
+	}
 }
 
 bool job_is_cancelled(const struct job *j)

@@ -12,8 +12,17 @@
 /* The server goes through all events of the namespace for each question: one at a time, this far apart, each bundle in its turn. */
 #define ASK_APART_NS	 (1 * NS_PER_S)
 #define ASK_AGAIN_MAX_NS (300 * NS_PER_S)
-/* A pod's news come so long after its Job's at most. */
+/* A pod's news come so long after its Job's at most, and a Job's after its pod's. */
 #define PODLESS_NS (5 * NS_PER_S)
+/* A sidecar that isn't ready so long after its start has something to say: until then, nobody may
+ * have looked (job_pod.c). */
+#define UNREADY_NS (90 * NS_PER_S)
+/* As the helper's, init/program.c. */
+#define GRACE_DEFAULT_NS (10 * NS_PER_S)
+/* Beside what is allowed, but no more than that: for clocks, watches and the kubelet. */
+#define SLACK_NS (300 * NS_PER_S)
+/* The first look is refused for so long: a Role that was just made is known everywhere by then. */
+#define DENIED_NS (5 * NS_PER_S)
 
 static void tell_waiting(struct member *m, const char *why)
 {
@@ -102,36 +111,113 @@ static void limit_gang(struct bundle *b, const struct kube_verdict *v, int64_t n
 	bundle_impose(b, FAILURE_UNSCHEDULABLE, "%u of %u pods started within %s; released%s%.400s", running, b->nodes, time.s, *v->text ? ": " : "", v->text);
 }
 
+static int64_t slack(const struct kube *k)
+{
+	return MIN(SLACK_NS, k->o.save_within_ns);
+}
+
+static int64_t grace_of(const struct runner_attempt *a)
+{
+	return a->grace_ns ? a->grace_ns : GRACE_DEFAULT_NS;
+}
+
+/* The helper holds the program to its own limit, and the sidecar itself to the one for saving: what
+ * is here is for a pod in which nobody does. 0: there is none. */
+static int64_t program_within(const struct bundle *b)
+{
+	int64_t ns = b->k->o.save_within_ns + slack(b->k);
+
+	for (size_t i = 0; i < b->members.n; i++) {
+		const struct runner_attempt *a = b->members.v[i]->a;
+
+		if (!a->timeout_ns)
+			return 0;
+		ns += a->timeout_ns + grace_of(a);
+	}
+	return ns;
+}
+
+static int64_t save_within(const struct bundle *b)
+{
+	return b->k->o.save_within_ns + slack(b->k);
+}
+
+static int64_t schedule_within(const struct bundle *b)
+{
+	return b->k->o.schedule_within_ns;
+}
+
+static int64_t image_within(const struct bundle *b)
+{
+	return b->k->o.image_within_ns;
+}
+
+static int64_t sidecar_within(const struct bundle *b)
+{
+	return no_sidecar(b) ? b->k->o.schedule_within_ns : 0;
+}
+
+static int64_t inputs_within(const struct bundle *b)
+{
+	return no_sidecar(b) ? 0 : save_within(b);
+}
+
+/* What is awaited in each stage of an attempt that has a Job, for how long, and what it is when it
+ * doesn't come. A queue may take as long as it takes. The rest of an attempt's life: look_paused()
+ * before it has a Job, limit_gang(), limit_sight() in every stage, and bundle_end() for a result
+ * that lies in the store. */
+static const struct stage_limit {
+	enum kube_stage stage;
+	int64_t (*within)(const struct bundle *b); /* 0: no limit now */
+	enum failure_class class;
+	const char *what;
+} limits[] = {
+	{ STAGE_CREATED, schedule_within, FAILURE_UNSCHEDULABLE, "it got no place" },
+	{ STAGE_UNSCHEDULABLE, schedule_within, FAILURE_UNSCHEDULABLE, "it got no place" },
+	{ STAGE_IMAGE, image_within, FAILURE_IMAGE, "it got no image" },
+	{ STAGE_REFUSED, image_within, FAILURE_FAILED, "it could not be started" },
+	{ STAGE_STARTING, sidecar_within, FAILURE_UNSCHEDULABLE, "its pod did not come up" },
+	{ STAGE_STARTING, inputs_within, FAILURE_STORE, "its inputs were not brought" },
+	{ STAGE_RUNNING, program_within, FAILURE_TIMEOUT, "it did not end" },
+	{ STAGE_SAVING, save_within, FAILURE_STORE, "it ended, but its outputs were not kept" },
+};
+
+/* Where nobody tells us how it goes, no attempt can be seen to end. What went well before may only
+ * be a token that is renewed, or a Role that is being replaced. */
+static void limit_sight(struct kube *k)
+{
+	int64_t now = kube_mono(k);
+
+	k->shut_out = false;
+	for (const struct view *v = &k->jobs;; v = &k->pods) {
+		int64_t within = v->synced ? k->o.schedule_within_ns : DENIED_NS;
+
+		k->shut_out |= v->denied_ns && now - v->denied_ns >= within;
+		if (v == &k->pods)
+			break;
+	}
+}
+
 static void limit(struct bundle *b, const struct kube_verdict *v)
 {
-	const struct runner_kubernetes_options *o = &b->k->o;
-	int64_t now = kube_mono(b->k), waited = now - b->stage_ns;
-	const char *why = *v->text ? v->text : v->stage == STAGE_CREATED ? b->j->trouble : b->trouble;
+	int64_t waited = kube_mono(b->k) - b->stage_ns;
+	const char *why = v->stage == STAGE_STARTING && b->trouble ? b->trouble :
+			  *v->text				   ? v->text :
+			  v->stage == STAGE_CREATED		   ? b->j->trouble :
+								     b->trouble;
 
 	if (b->nodes > 1)
-		limit_gang(b, v, now);
-	if (b->imposed != FAILURE_NONE || b->k->trouble)
-		return;
-	switch (v->stage) {
-	case STAGE_CREATED:
-	case STAGE_UNSCHEDULABLE:
-		if (waited > o->schedule_within_ns)
-			say_late(b, FAILURE_UNSCHEDULABLE, "it got no place", o->schedule_within_ns, why);
-		break;
-	case STAGE_STARTING:
-		if (waited > o->schedule_within_ns && no_sidecar(b))
-			say_late(b, FAILURE_UNSCHEDULABLE, "its pod did not come up", o->schedule_within_ns, b->trouble ? b->trouble : why);
-		break;
-	case STAGE_IMAGE:
-		if (waited > o->image_within_ns)
-			say_late(b, FAILURE_IMAGE, "it got no image", o->image_within_ns, why);
-		break;
-	case STAGE_REFUSED:
-		if (waited > o->image_within_ns)
-			say_late(b, FAILURE_FAILED, "it could not be started", o->image_within_ns, why);
-		break;
-	default:
-		break;
+		limit_gang(b, v, kube_mono(b->k));
+	if (b->k->shut_out && b->imposed == FAILURE_NONE) {
+		bundle_impose(b, FAILURE_FAILED, "%.500s", b->k->trouble);
+		b->imposed_code = ERR_INVALID;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+		const struct stage_limit *l = &limits[i];
+		int64_t within = l->stage == v->stage ? l->within(b) : 0;
+
+		if (b->imposed == FAILURE_NONE && !b->k->trouble && within && waited > within)
+			say_late(b, l->class, l->what, within, why);
 	}
 }
 
@@ -142,8 +228,27 @@ static bool may_ask(const struct kube *k, int64_t asked_ns, int64_t now)
 	return !(asked_ns && now - asked_ns < turn) && !k->asking && !(k->asked_ns && now - k->asked_ns < ASK_APART_NS);
 }
 
+/* A pod that runs and whose sidecar isn't ready: it has something to say (engine/run/pod.c, the
+ * probe). */
+static const struct pod_facts *pod_unready(const struct bundle *b)
+{
+	int64_t now = kube_wall(b->k) + b->k->skew_ns;
+
+	for (size_t i = 0; i < b->pods.n; i++) {
+		const struct pod_facts *f = &b->pods.v[i]->f;
+		const struct container_facts *s = &f->sidecar;
+
+		if (!f->gone && s->state == CONTAINER_RUNNING && s->started_ns &&
+		    (!s->ready || f->main.state == CONTAINER_TERMINATED) &&
+		    now - s->started_ns > UNREADY_NS)
+			return f;
+	}
+	return NULL;
+}
+
 static void ask_why(struct bundle *b, const struct kube_verdict *v)
 {
+	const struct pod_facts *unready;
 	int64_t now = kube_mono(b->k), waited = now - b->stage_ns;
 	struct job *j = b->j;
 
@@ -151,29 +256,31 @@ static void ask_why(struct bundle *b, const struct kube_verdict *v)
 		return;
 	if ((v->stage == STAGE_CREATED || v->stage == STAGE_QUEUED) && b->pods.n == 0 && waited > NO_POD_NS && *j->uid && may_ask(b->k, j->asked_ns, now))
 		ask_events_of_job(j);
-	else if (v->stage == STAGE_STARTING && b->pods.n && waited > NO_SIDECAR_NS && no_sidecar(b) && may_ask(b->k, b->asked_ns, now))
-		ask_events_of_pod(b, b->pods.v[b->pods.n - 1]->f.uid);
+	else if (v->stage == STAGE_STARTING && b->pods.n && waited > NO_SIDECAR_NS &&
+		 may_ask(b->k, b->asked_ns, now))
+		ask_about_pod(b, &b->pods.v[b->pods.n - 1]->f);
+	else if (v->stage >= STAGE_RUNNING && (unready = pod_unready(b)) &&
+		 may_ask(b->k, b->asked_ns, now))
+		ask_about_pod(b, unready);
 }
 
 /* --- words -------------------------------------------------------------------------------------------------------------------------------- */
 
 static void say_why(struct bundle *b, const struct kube_verdict *v)
 {
-	const char *away = b->k->trouble;
-
-	if (away) {
-		_cleanup_(freep) char *text = xasprintf("the cluster does not answer, what runs there goes on: %s", away);
-
-		tell_all(b, text);
+	if (b->k->trouble) {
+		tell_all(b, b->k->trouble);
 	} else if (v->stage >= STAGE_RUNNING) {
-		tell_all(b, NULL);
+		const char *said = pod_unready(b) ? b->trouble : NULL;
+
+		tell_all(b, said ? said : v->text);
 	} else if (b->j->trouble && v->stage == STAGE_CREATED) {
 		tell_all(b, b->j->trouble);
 	} else if (b->j->trouble && v->stage == STAGE_QUEUED) {
 		_cleanup_(freep) char *text = xasprintf("%s: %s", v->text, b->j->trouble);
 
 		tell_all(b, text);
-	} else if (b->trouble && v->stage == STAGE_STARTING && no_sidecar(b)) {
+	} else if (b->trouble && v->stage == STAGE_STARTING) {
 		tell_all(b, b->trouble);
 	} else {
 		tell_all(b, v->text);
@@ -207,6 +314,26 @@ static bool is_podless(struct bundle *b)
 	return b->k->pods.synced && kube_mono(b->k) - b->podless_ns >= PODLESS_NS;
 }
 
+/* Why its pod was deleted may stand in the Job alone, and its news may be behind. */
+static void await_word(struct bundle *b, struct kube_verdict *v)
+{
+	const struct job *j = b->j;
+	int64_t now = kube_mono(b->k);
+
+	if (v->stage != STAGE_ENDED || !v->unexplained || b->cancelled ||
+	    b->imposed != FAILURE_NONE || !j->seen || j->gone || j->deleting ||
+	    job_is_over(&j->f, b->index)) {
+		b->unexplained_ns = 0;
+		return;
+	}
+	if (!b->unexplained_ns)
+		b->unexplained_ns = now;
+	if (now - b->unexplained_ns < PODLESS_NS)
+		*v = (struct kube_verdict){ .stage = b->stage,
+					    .exit_code = -1,
+					    .program_ran = v->program_ran };
+}
+
 static void judge(struct bundle *b, struct kube_verdict *v)
 {
 	_cleanup_(freep) const struct pod_facts **pods = xcalloc(b->pods.n + 1, sizeof(*pods));
@@ -217,6 +344,7 @@ static void judge(struct bundle *b, struct kube_verdict *v)
 	for (size_t i = 0; i < b->pods.n; i++)
 		pods[i] = &b->pods.v[i]->f;
 	kube_judge(&seen, now, v);
+	await_word(b, v);
 	if (v->stage == b->stage)
 		return;
 	if (b->stage == STAGE_QUEUED) { /* what kept it there says nothing of what comes now */
@@ -262,6 +390,10 @@ static void look_there(struct bundle *b)
 		job_mend(b->j);
 	if (v.program_ran)
 		tell_started(b, v.stage == STAGE_RUNNING ? v.since_ns : 0);
+	if (v.stage == STAGE_ENDED && kube_mono(b->k) < b->fetched_ns) {
+		tell_all(b, b->trouble);
+		return;
+	}
 	if (v.stage == STAGE_ENDED) {
 		bundle_end(b, &v);
 		return;
@@ -320,9 +452,13 @@ static void look_paused(struct job *j)
 		return;
 	if (job_is_cancelled(j)) {
 		end_all(j, FAILURE_CANCELLED, "stopped on request");
-	} else if (j->no_quota && now - j->begun_ns > within) {
-		add_late(&text, "it got no place", within, j->trouble);
-		end_all(j, FAILURE_UNSCHEDULABLE, text.s);
+	} else if (j->refused_ns && now - j->refused_ns > within) {
+		add_late(&text,
+			 j->refused_as == FAILURE_STORE ? "it could not begin" : "it got no place",
+			 within, j->trouble);
+		end_all(j, j->refused_as, text.s);
+	} else if (j->k->shut_out) {
+		end_all(j, FAILURE_FAILED, j->k->trouble);
 	} else {
 		tell_job(j, j->trouble);
 		if (now >= j->again_ns)
@@ -348,10 +484,19 @@ static void look_held(struct kube *k)
 {
 	for (size_t i = 0; i < k->held.n; i++)
 		tell_waiting(k->held.v[i], k->trouble);
+	while (k->shut_out && k->held.n) {
+		struct member *m = k->held.v[--k->held.n];
+		struct runner_result r = { .failure = FAILURE_FAILED, .exit_status = -1 };
+
+		r.started_ns = r.ended_ns = kube_wall(k);
+		err_set(&r.err, ERR_INVALID, "%s", k->trouble);
+		member_report(m, &r);
+	}
 }
 
 void runner_look_all(struct kube *k)
 {
+	limit_sight(k);
 	look_held(k);
 	for (size_t i = 0; i < map_len(k->known); i++) {
 		struct job *j = map_at(k->known, i, NULL, NULL);

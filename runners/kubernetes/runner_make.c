@@ -21,6 +21,7 @@ struct making {
 	char name[64], uid[64];
 	struct job_facts found; /* of one that was there already */
 	enum { MADE, PUT_OFF, NO_QUOTA, NO_STORE, WRONG } outcome;
+	bool answered; /* PUT_OFF: by an answer, not for the lack of one */
 	struct err err;
 };
 
@@ -108,6 +109,7 @@ static int make_job(struct making *m, const struct kube_job *j)
 	struct kube_call call = { 0 };
 	struct job_facts f = { 0 };
 	json_t *object;
+	long status;
 	int r;
 
 	m->outcome = WRONG;
@@ -118,9 +120,11 @@ static int make_job(struct making *m, const struct kube_job *j)
 	if (r == 0 && job_facts_of(call.json, &f) == 0)
 		memcpy(m->uid, f.uid, sizeof(m->uid));
 	job_facts_deinit(&f);
+	status = call.status;
 	kube_call_deinit(&call);
 	if (r == 0)
 		return 0;
+	m->answered = status != 0;
 	return m->err.code == ERR_EXISTS ? adopt(m) : put_off(m);
 }
 
@@ -182,15 +186,19 @@ static void give_up(struct job *j, enum failure_class class, const struct err *w
 	}
 }
 
-static void pause_making(struct job *j, const char *why)
+/* `class`: what it is when it goes on; NONE: nobody has answered, which has no limit of time. */
+static void pause_making(struct job *j, enum failure_class class, const char *what,
+			 const char *why)
 {
 	int64_t wait = AGAIN_MIN_NS << MIN(j->tries, 6u);
 
+	j->refused_ns = class == FAILURE_NONE ? 0 : j->refused_ns ? j->refused_ns : kube_mono(j->k);
+	j->refused_as = class;
 	j->tries++;
 	j->again_ns = kube_mono(j->k) + MIN(wait, AGAIN_MAX_NS);
 	j->state = JOB_PAUSED;
 	free(j->trouble);
-	j->trouble = xstrdup(why);
+	j->trouble = xasprintf("%s: %s", what, why);
 }
 
 /* One that was found may have been made by an engine that died before it knew, for others, too, or for fewer. */
@@ -201,6 +209,7 @@ static void is_there(struct job *j, const struct making *m)
 	j->trouble = NULL;
 	memcpy(j->name, m->name, sizeof(j->name));
 	memcpy(j->uid, m->uid, sizeof(j->uid));
+	job_purge(j);
 	if (*m->found.uid)
 		job_take_layout(j, &m->found);
 	for (size_t i = 0; i < j->bundles.n; i++)
@@ -213,13 +222,15 @@ static void made(void *arg)
 	struct job *j = m->j;
 
 	j->spec = m->spec;
-	j->no_quota = m->outcome == NO_QUOTA;
 	if (m->outcome == NO_QUOTA) {
-		_cleanup_(freep) char *why = xasprintf("no quota is left: %s", m->err.msg);
-
-		pause_making(j, why);
+		pause_making(j, FAILURE_UNSCHEDULABLE, "no quota is left", m->err.msg);
 	} else if (m->outcome == PUT_OFF) {
-		pause_making(j, m->err.msg);
+		pause_making(j, m->answered ? FAILURE_UNSCHEDULABLE : FAILURE_NONE,
+			     m->answered ? "the cluster does not take its Job" :
+					   "the cluster does not answer", m->err.msg);
+	} else if (m->outcome == NO_STORE && m->err.code == ERR_IO) {
+		pause_making(j, FAILURE_STORE, "the store does not take what the pod has to read",
+			     m->err.msg);
 	} else if (m->outcome == MADE) {
 		is_there(j, m);
 	} else {

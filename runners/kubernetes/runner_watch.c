@@ -55,13 +55,14 @@ static void on_event(void *arg, enum kube_event e, const json_t *object)
 		put(v->k, n);
 }
 
-static void on_trouble(void *arg, const struct err *err)
+static void on_trouble(void *arg, const struct err *err, bool denied)
 {
 	struct view *v = arg;
 	struct news *n = xcalloc(1, sizeof(*n));
 
 	n->kind = v->kind;
 	n->trouble = true;
+	n->denied = denied;
 	n->text = err ? xstrdup(err->msg) : NULL;
 	put(v->k, n);
 }
@@ -104,6 +105,7 @@ static void take_job(struct kube *k, struct news *n)
 	if (j->state == JOB_SEEN)
 		job_take_layout(j, &j->f);
 	j->gone |= n->event == KUBE_DELETED;
+	job_purge(j);
 	job_look(j);
 }
 
@@ -121,11 +123,15 @@ static struct pod *pod_of(struct bundle *b, const char *uid)
 
 static void take_pod(struct kube *k, struct news *n)
 {
+	struct job *j;
 	struct bundle *b;
 	struct pod *p;
 	bool was_gone;
 
-	b = job_bundle(job_of(k, n->pod.attempt_id), n->pod.array ? n->pod.index : 0);
+	j = job_of(k, n->pod.attempt_id);
+	if (*j->uid && !str_eq(n->pod.job_uid, j->uid))
+		return; /* of an earlier Job, or of somebody who has copied our labels */
+	b = job_bundle(j, n->pod.array ? n->pod.index : 0);
 	if (b->state == BUNDLE_REPORTED && b->j->bundles.n == 1)
 		return;
 	p = pod_of(b, n->pod.uid);
@@ -167,13 +173,22 @@ static void end_sync(struct kube *k, struct view *v)
 
 static void take_trouble(struct kube *k, struct view *v, struct news *n)
 {
+	bool was_denied = k->jobs.denied_ns || k->pods.denied_ns;
+
 	v->troubled = n->text != NULL;
-	if (!k->jobs.troubled && !k->pods.troubled) {
+	v->denied_ns = !n->denied ? 0 : v->denied_ns ? v->denied_ns : kube_mono(k);
+	if ((!k->jobs.troubled && !k->pods.troubled) || (n->denied && !was_denied)) {
 		free(k->trouble);
 		k->trouble = NULL;
-	} else if (!k->trouble) {
-		k->trouble = TAKE_PTR(n->text);
 	}
+	if (n->denied && !k->trouble)
+		k->trouble = xasprintf(
+			"the cluster does not let this account watch %s in the namespace %s "
+			"(`cairn doctor --on kubernetes` lists missing rights): %s",
+			v->kind == NEWS_JOB ? "Jobs" : "pods", k->o.profile->namespace_, n->text);
+	else if (n->text && !k->trouble)
+		k->trouble = xasprintf("the cluster does not answer, what runs there goes on: %s",
+				       n->text);
 	runner_look_all(k);
 }
 
@@ -188,7 +203,8 @@ static void take(struct kube *k, struct news *n)
 		end_sync(k, v);
 	} else if (n->kind == NEWS_JOB) {
 		take_job(k, n);
-	} else if (of_interest(k, n->pod.attempt_id) && n->pod.index < KUBE_JOB_ATTEMPTS_MAX) {
+	} else if (of_interest(k, n->pod.attempt_id) && *n->pod.job_uid &&
+		   n->pod.index < KUBE_JOB_ATTEMPTS_MAX) {
 		take_pod(k, n);
 	}
 }

@@ -15,8 +15,9 @@
 #include "base/clock.h"
 #include "base/thread.h"
 
-#define QUIET_NS	(180 * NS_PER_S)
+#define QUIET_NS	(30 * NS_PER_S)
 #define WATCH_MIN_S	300
+#define WORKED_NS	(20 * NS_PER_S) /* less than QUIET_NS: falling silent is no failure */
 #define BACKOFF_MIN_NS	(800 * NS_PER_MS)
 #define BACKOFF_MAX_NS	(30 * NS_PER_S)
 #define FRAME_MAX	(8 * MIB) /* one object, in etcd's limit of 1.5 MiB, written as JSON */
@@ -37,6 +38,7 @@ struct kube_watch {
 	bool streams;  /* the server lists as a stream, as far as we know */
 	bool in_sync;  /* between SYNC_BEGIN and SYNC_END of a stream */
 	bool refused;  /* the server says that it can't do what the stream's query asks */
+	bool denied;   /* the last request was, for who we are */
 	bool troubled;
 	struct str frame; /* the beginning of one */
 	int64_t good_ns;  /* since when it works */
@@ -67,7 +69,7 @@ static void tell(struct kube_watch *w, enum kube_event e, const json_t *object)
 static void tell_trouble(struct kube_watch *w, const struct err *err)
 {
 	if ((err || w->troubled) && w->o.trouble && !atomic_load(&w->stop))
-		w->o.trouble(w->o.arg, err);
+		w->o.trouble(w->o.arg, err, err && w->denied);
 	w->troubled = err != NULL;
 }
 
@@ -110,6 +112,7 @@ static int list_page(struct kube_watch *w, char **token, struct err *err)
 	add_query(w, &path, "limit=%u%s%s", w->o.page ? w->o.page : PAGE, escaped.len ? "&continue=" : "", escaped.s);
 	call.path = path.s;
 	r = kube_do(w->client, &call, err);
+	w->denied = call.status == 401 || call.status == 403;
 	if (r == 0) {
 		meta = json_object_get(call.json, "metadata");
 		more = json_string_value(json_object_get(meta, "continue"));
@@ -249,6 +252,7 @@ static int run_stream(struct kube_watch *w, const char *path, struct err *err)
 
 	str_reset(&w->frame);
 	r = kube_do(w->client, &call, err);
+	w->denied = call.status == 401 || call.status == 403;
 	if (r < 0 && call.status == 410)
 		set_version(w, NULL);
 	w->refused |= call.status == 400 || call.status == 422;
@@ -326,7 +330,7 @@ static void *watch_main(void *arg)
 			tell_trouble(w, NULL);
 		else
 			tell_trouble(w, &err);
-		if (r == 0 || (w->good_ns && mono_ns() - w->good_ns > 2 * 60 * NS_PER_S)) {
+		if (r == 0 || (w->good_ns && mono_ns() - w->good_ns >= WORKED_NS)) {
 			wait = 0;
 			continue;
 		}

@@ -1,12 +1,21 @@
-/* runners/kubernetes/watch.h — what is there of one kind, and every change of it, for as long as it takes.
+/* runners/kubernetes/watch.h — what is there of one kind, and every change of it, for as long as it
+ * takes.
  *
- * A watch has a thread of its own that lists and then watches, and does what it takes to go on: pages, bookmarks, a history that was forgotten (410 as an answer and
- * as an event in mid-stream), servers that end the stream or fall silent, 429. Whoever looks at it sees: SYNC_BEGIN, ADDED for each that is there, SYNC_END; then ADDED, MODIFIED,
- * DELETED as they come; and the same from SYNC_BEGIN again whenever the past was lost: what isn't told between SYNC_BEGIN and SYNC_END is gone. An object may be told twice
- * with the same resourceVersion. Where the server offers it (WatchList, from 1.34), the list comes as a stream, too.
+ * A watch has a thread of its own that lists and then watches, and does what it takes to go on:
+ * pages, bookmarks, a history that was forgotten (410 as an answer and as an event in mid-stream),
+ * servers that end the stream or fall silent, 429. Whoever looks at it sees: SYNC_BEGIN, ADDED for
+ * each that is there, SYNC_END; then ADDED, MODIFIED, DELETED as they come; and the same from
+ * SYNC_BEGIN again whenever the past was lost: what isn't told between SYNC_BEGIN and SYNC_END is
+ * gone. An object may be told twice with the same resourceVersion. Where the server offers it
+ * (WatchList, from 1.34), the list comes as a stream, too.
  *
- * Times are client-go's (tools/cache/reflector.go): a watch is asked for 5 to 10 minutes, back-off from 0.8 s to 30 s. A bookmark comes each minute: three
- * minutes without a byte are a dead connection.
+ * Times are client-go's (tools/cache/reflector.go): a watch is asked for 5 to 10 minutes, back-off
+ * from 0.8 s to 30 s.
+ *
+ * A connection can be dead without a sign, and then the end of a step stays unseen. So one without
+ * a byte for half a minute is left, and a new one asks for all since the last version: two small
+ * requests a run where nothing happens. (Bookmarks come each minute at best, and waiting for those
+ * took three minutes.)
  */
 #ifndef CAIRN_RUNNERS_KUBERNETES_WATCH_H
 #define CAIRN_RUNNERS_KUBERNETES_WATCH_H
@@ -21,10 +30,11 @@ struct kube_watch_options {
 	bool no_stream;		    /* list by pages, whatever the server offers */
 	/* On the watch's thread, one at a time. The object is lent. */
 	void (*event)(void *arg, enum kube_event e, const json_t *object);
-	/* The server can't be asked (and is tried again), or can again (err NULL). May be NULL. */
-	void (*trouble)(void *arg, const struct err *err);
+	/* The server can't be asked (and is tried again), or can again (err NULL). May be NULL.
+	 * `denied`: it answers, but not to us (401, 403). */
+	void (*trouble)(void *arg, const struct err *err, bool denied);
 	void *arg;
-	int64_t quiet_ns; /* 0: three minutes; for tests */
+	int64_t quiet_ns; /* 0: half a minute; for tests */
 	unsigned page;	  /* 0: 500 */
 };
 struct kube_watch;

@@ -491,6 +491,38 @@ if server_can versitygw; then
 		test_no_grep "$SERVER_SECRET" away.json
 		test_no_grep "$SERVER_SECRET" away-side.out
 	'
+	server gw versitygw || test_bail 'versitygw does not start again'
+	server_env gw versitygw
+	test_expect 's3: the store is away for a while when the program has ended: what it made is kept' '
+		pod later "$(sh_of "touch up; while ! test -e go; do sleep 0.02; done; echo kept >o")" "outputs=[{\"name\":\"o\",\"path\":\"o\"}]"
+		sidecar later --save-within 2m
+		main later
+		wait_until 20 test -e later/root/0/w/up
+		cairn pod --well --state "$PWD/later/state"
+		stop gw KILL
+		touch later/root/0/w/go
+		wait_until 60 test -e later/state/cairn-trouble
+		test_code 4 cairn pod --well --state "$PWD/later/state" 2>unwell
+		test_grep "the store does not take what the program made; tried again for " unwell
+		test_grep "the store does not take what the program made" later-side.out
+		server_again gw versitygw
+		ended later
+		test_is "$(cat later-main.rc)" 0
+		test_is "$(result later ".get(\"failure\")") $(result later "[\"outputs\"][0][:7]")" "null blob:5:"
+		test_missing later/state/cairn-trouble
+		cairn pod --well --state "$PWD/later/state"
+	'
+	test_expect 'an endpoint at which nobody answers is told, and the program does not begin' '
+		pod nowhere
+		started=$(date +%s)
+		AWS_ENDPOINT_URL=http://127.0.0.1:1 CAIRN_STORE_ENDPOINT=http://127.0.0.1:1 sidecar nowhere
+		main nowhere
+		wait_until 60 test -s nowhere-main.rc
+		test $(($(date +%s) - started)) -le 40
+		test_is "$(cat nowhere-main.rc)" 121
+		test_grep "the pod does not reach the store $STORE" nowhere/message
+		test_grep "the pod does not reach the store $STORE" nowhere-side.out
+	'
 else
 	test_skip 'pods with a bucket' 'no versitygw'
 fi

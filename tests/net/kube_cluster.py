@@ -227,7 +227,8 @@ class Cluster:
         name = f'{job["metadata"]["name"]}-{uuid.uuid4().hex[:5]}'
         pod = {"metadata": {"name": name, "uid": str(uuid.uuid4()), "labels": {**job["metadata"].get("labels", {}), **meta.get("labels", {}), **index},
                             "annotations": {**meta.get("annotations", {}), **index}, "creationTimestamp": stamp(),
-                            "ownerReferences": [{"kind": "Job", "name": job["metadata"]["name"], "uid": job["metadata"]["uid"]}]},
+                            "ownerReferences": [{"kind": "Job", "controller": True, "name": job["metadata"]["name"],
+                                                           "uid": job["metadata"]["uid"]}]},
                "spec": {"nodeName": ""}, "status": {"phase": "Pending", **status}}
         with self.api.lock:
             if (f"/apis/batch/v1/namespaces/{ns}/jobs", job["metadata"]["name"]) not in self.api.objects:
@@ -381,6 +382,65 @@ class Cluster:
         pods, name = self.start(ns, job)
         self.patch(pods, name, phase="Failed", reason="Evicted", message="Pod ephemeral local storage usage exceeds the total limit of containers 1Gi.")
         self.end_job(ns, job, "Failed", "BackoffLimitExceeded")
+
+    def play_beside(self, ns, job, attempts):
+        """A container beside main goes on: the pod never ends, and the kubelet starts the sidecar again."""
+        pods, name = self.start(ns, job)
+        results = [Program(self, a, name).run() for a in attempts]
+        side = {"exitCode": 0, "reason": "Completed", "finishedAt": stamp(), "message": json.dumps({"cairn_result": 1, "results": results})}
+        ended = {"exitCode": 0, "reason": "Completed", "startedAt": stamp(), "finishedAt": stamp()}
+        status = containers({"running": {"startedAt": stamp()}}, {"terminated": ended}, restarts=1, last={"terminated": side})
+        status["containerStatuses"].append({"name": "proxy", "state": {"running": {"startedAt": stamp()}}})
+        self.patch(pods, name, phase="Running", **status)
+        self.until_gone(pods, name)
+
+    def play_never_up(self, ns, job, attempts):
+        """Its volumes aren't there: no container is made."""
+        pods, name = self.make_pod(ns, job, {})
+        self.schedule(pods, name)
+        self.patch(pods, name, **containers(waiting("PodInitializing"), waiting("PodInitializing")))
+        self.until_gone(pods, name)
+
+    def play_never_brought(self, ns, job, attempts):
+        """The sidecar has words, and no end."""
+        pods, name = self.make_pod(ns, job, {})
+        self.sidecars[name] = "cairn pod: the store answers in Latin\n"
+        self.schedule(pods, name)
+        self.patch(pods, name, **containers({"running": {"startedAt": stamp()}}, waiting("PodInitializing")))
+        self.until_gone(pods, name)
+
+    def play_never_ends(self, ns, job, attempts):
+        """Nothing in the pod holds the program to its time."""
+        pods, name = self.start(ns, job)
+        self.until_gone(pods, name)
+
+    def play_never_says(self, ns, job, attempts):
+        pods, name = self.start(ns, job)
+        ended = {"exitCode": 0, "reason": "Completed", "startedAt": stamp(), "finishedAt": stamp()}
+        self.patch(pods, name, **containers({"running": {"startedAt": stamp()}}, {"terminated": ended}))
+        self.until_gone(pods, name)
+
+    def play_store_away(self, ns, job, attempts):
+        """It has ended, and its sidecar, which isn't ready, says why main hasn't."""
+        pods, name = self.start(ns, job)
+        results = [Program(self, a, name).run() for a in attempts]
+        self.sidecars[name] = "cairn pod: the store does not take what the program made; tried again for 12h: no route\n"
+        long_ago = {"running": {"startedAt": stamp(time.time() - 600)}}
+        status = containers(long_ago, long_ago)
+        status["initContainerStatuses"][0]["ready"] = False
+        self.patch(pods, name, **status)
+        self.hold("store")
+        self.finish(ns, job, pods, name, 0, json.dumps({"cairn_result": 1, "results": results}))
+
+    def play_job_deadline(self, ns, job, attempts):
+        """As the controller does it: pods first, then it says so in the Job."""
+        pods, name = self.start(ns, job)
+        self.go(pods, name, 1)
+        ended = {"exitCode": 143, "reason": "Error", "startedAt": stamp(), "finishedAt": stamp()}
+        self.patch(pods, name, phase="Failed", **containers({"terminated": ended}, {"terminated": ended}))
+        time.sleep(0.5)
+        self.end_job(ns, job, "Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
+        self.remove(pods, name)
 
     def play_no_image(self, ns, job, attempts):
         pods, name = self.make_pod(ns, job, {})

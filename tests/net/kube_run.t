@@ -163,7 +163,46 @@ upload-fails store read-only
 no-result store no result
 lies store attempt
 deadline timeout longer than it may
+job-deadline timeout longer than it may
 E
+
+test_expect 'a container beside main that goes on holds up nothing' '
+	fresh
+	one beside
+	plays <<-E
+		{"play": "beside"}
+	E
+	run -q beside.yaml
+	test_is "$(state)" succeeded
+	wait_until 30 no_jobs
+'
+
+cat >forge.py <<'PY'
+"""forge.py PORT: pods with the labels of the one there is, that say that they have failed."""
+import json, sys, urllib.request as r
+at = f"http://127.0.0.1:{sys.argv[1]}/api/v1/namespaces/lab/pods"
+pod = json.load(r.urlopen(at))["items"][0]
+attempt = int(pod["metadata"]["labels"]["cairn/attempt"])
+words = json.dumps({"cairn_result": 1, "results": [{"attempt": attempt, "ran": True, "failure": "failed", "error": "forged", "error_code": 15}]})
+ended = {"exitCode": 0, "reason": "Completed", "finishedAt": "2030-01-01T00:00:00Z", "startedAt": "2030-01-01T00:00:00Z"}
+pod["status"] = {"phase": "Succeeded", "containerStatuses": [{"name": "main", "state": {"terminated": ended}}],
+                 "initContainerStatuses": [{"name": "cairn", "state": {"terminated": {**ended, "message": words}}}]}
+for n, owners in enumerate(([], [{"kind": "Job", "controller": True, "name": "x", "uid": "not-it"}])):
+    pod["metadata"].update(name=f"forged-{n}", uid=f"forged-{n}", ownerReferences=owners)
+    r.urlopen(r.Request(at, json.dumps(pod).encode(), {"Content-Type": "application/json"}))
+PY
+test_expect 'pods with our labels that our Job does not control are not looked at' '
+	fresh
+	mkdir api/go
+	one strangers
+	start strangers cairn run --on kubernetes -q strangers.yaml
+	wait_until 30 test -s api/executed
+	python3 forge.py "$(cat api/port)"
+	touch api/go/t
+	wait_until 30 test -s strangers.rc
+	test_is "$(cat strangers.rc)" 0
+	for n in 0 1; do kube_ask api DELETE "/api/v1/namespaces/lab/pods/forged-$n"; done >gone
+'
 
 test_expect 'what only the container has of a log is taken from there' '
 	ends sidecar-dies store sidecar
@@ -232,12 +271,12 @@ test_expect 'a quota of Jobs: likewise' '
 '
 
 # late PLAY CLASS RE: its time is up.
-late() {
+late() { # PLAY CLASS RE [SED]
 	fresh
-	one "l-$1"
+	one "l-$1" "${4:-}"
 	printf '{"play": "%s"}\n' "$1" | plays
 	cp cairn.yaml cairn.was
-	printf '  schedule_within: 3s\n  image_within: 2s\n' >>cairn.yaml
+	printf '  schedule_within: 3s\n  image_within: 2s\n  save_within: 1s\n' >>cairn.yaml
 	test_when_finished 'mv cairn.was cairn.yaml'
 	test_code 1 timeout 60 cairn run --on kubernetes -q "l-$1.yaml" 2>err
 	status
@@ -250,6 +289,78 @@ test_expect 'no room for long: unschedulable' 'late no-room unschedulable "withi
 test_expect 'no pod for long: unschedulable, in the words of the quota' 'late quota unschedulable "within 3.*exceeded quota"'
 test_expect 'no image for long: image' 'late no-image image "within 2.*not found"'
 test_expect 'a Secret that is missing: failed' 'late no-secret failed "within 2.*secret .cairn-secrets. not found"'
+
+# The rest of the table of stages (runner_look.c).
+test_expect 'no containers for long: unschedulable' 'late never-up unschedulable "did not come up within 3"'
+test_expect 'inputs that do not come: store' 'late never-brought store "its inputs were not brought within 2"'
+test_expect 'an end that nothing in the pod brings about: timeout' '
+	late never-ends timeout "it did not end within" "s/^    retry/    timeout: 1s\n    retry/"
+'
+test_expect 'outputs of which nothing is heard: store' '
+	late never-says store "its outputs were not kept within 2"
+'
+test_expect 'a store that is away when the step has ended: in words in the status, then all is kept' '
+	fresh
+	mkdir api/go
+	touch api/go/t
+	one store
+	plays <<-E
+		{"play": "store-away"}
+	E
+	start store cairn run --on kubernetes -q store.yaml
+	wait_until 30 words "the store does not take what the program made; tried again for 12h: no route"
+	kube_ask api GET $jobs >jobs.json
+	test_grep "save-within.*43200s" jobs.json
+	touch api/go/store
+	wait_until 30 is_state succeeded
+'
+# denied WHAT MATCH RE: a right is missing.
+denied() {
+	fresh
+	mkdir api/go
+	one "denied-$1"
+	faults <<-E
+		{"match": "$2", "times": 1000, "do": "status", "code": 403, "reason": "Forbidden", "message": "User u cannot list it"}
+	E
+	test_code 1 timeout 60 cairn run --on kubernetes -q "denied-$1.yaml" 2>err
+	words "$3"
+	test_is "$(json status.json 'd["tasks"][0]["failure"]')" failed
+	rm api/faults
+	wait_until 30 no_jobs
+}
+test_expect 'pods that may not be watched: it fails in words, and its Job goes' '
+	denied pods "GET */pods*" "does not let this account watch pods in the namespace lab.*doctor.*User u cannot list it"
+'
+test_expect 'Jobs that may not be watched: likewise' '
+	denied jobs "GET */jobs*" "does not let this account watch Jobs in the namespace lab.*User u cannot list it"
+'
+test_expect 'a webhook that answers 500: in words in the status, and unschedulable after a while' '
+	fresh
+	one webhook
+	faults <<-E
+		{"match": "POST *jobs", "times": 1000, "do": "status", "code": 500, "reason": "InternalError", "message": "failed calling webhook w.test: EOF"}
+	E
+	cp cairn.yaml cairn.was
+	printf "  schedule_within: 3s\n" >>cairn.yaml
+	test_when_finished "mv cairn.was cairn.yaml"
+	start webhook timeout 90 cairn run --on kubernetes -q webhook.yaml
+	wait_until 60 words "the cluster does not take its Job: .*failed calling webhook w.test: EOF"
+	wait_until 60 test -s webhook.rc
+	words "it got no place within 3.*: the cluster does not take its Job"
+	test_is "$(json status.json "d[\"tasks\"][0][\"failure\"]")" unschedulable
+'
+test_expect 'a watch that falls silent: the end is seen within half a minute' '
+	fresh
+	one muted
+	mkdir api/go
+	faults <<-E
+		{"match": "WATCH *", "times": 2, "do": "silent"}
+	E
+	start muted cairn run --on kubernetes -q muted.yaml
+	wait_until 30 test -s api/executed
+	touch api/go/t
+	wait_until 45 is_state succeeded
+'
 
 # ---- a server that misbehaves --------------------------------------------------------------------------------------------
 

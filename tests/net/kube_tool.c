@@ -86,9 +86,9 @@ static void on_event(void *arg, enum kube_event e, const json_t *object)
 	fflush(stdout);
 }
 
-static void on_trouble(void *arg, const struct err *err)
+static void on_trouble(void *arg, const struct err *err, bool denied)
 {
-	fprintf(stderr, "trouble: %s\n", err ? err->msg : "over");
+	fprintf(stderr, "%s: %s\n", denied ? "denied" : "trouble", err ? err->msg : "over");
 }
 
 static void on_lease(void *arg, enum kube_lease_state s, const char *holder, const char *why)

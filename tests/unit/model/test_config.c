@@ -248,6 +248,7 @@ static const char *const cluster_yaml =
 	"  gang_within: 5s\n"
 	"  lost_within: 6s\n"
 	"  upload_within: 7s\n"
+	"  save_within: 8h\n"
 	"  requests: {per_second: 100, burst: 200}\n"
 	"  queue: team-a\n"
 	"  node_selector: {spot: true}\n"
@@ -284,6 +285,7 @@ static void test_cluster(void **state)
 	assert_int_equal(c->kubernetes.gang_within_ns, 5 * NS_PER_S);
 	assert_int_equal(c->kubernetes.lost_within_ns, 6 * NS_PER_S);
 	assert_int_equal(c->kubernetes.upload_within_ns, 7 * NS_PER_S);
+	assert_int_equal(c->kubernetes.save_within_ns, 8 * 3600 * NS_PER_S);
 	assert_int_equal(c->kubernetes.requests_per_second, 100);
 	assert_int_equal(c->kubernetes.requests_burst, 200);
 	json_add_canonical(&placement, c->kubernetes.placement);

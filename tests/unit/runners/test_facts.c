@@ -125,6 +125,114 @@ static void a_pod_whose_job_was_suspended_is_preempted(void **state)
 	}
 }
 
+static void job_of(const char *meta, const char *status, struct job_facts *ret)
+{
+	_cleanup_(freep) char *text = xasprintf(
+		"{\"metadata\":{\"name\":\"j\",\"uid\":\"u\",%s},\"status\":{%s}}", meta, status);
+	json_t *j;
+
+	assert_int_equal(json_parse("job", text, strlen(text), &j, NULL), 0);
+	assert_int_equal(job_facts_of(j, ret), 0);
+	json_decref(j);
+}
+
+#define MAIN_AT(second)                                                                            \
+	"{\"name\":\"main\",\"state\":{\"terminated\":{\"exitCode\":0,\"finishedAt\":"            \
+	"\"2026-01-01T00:00:" second "Z\"}}}"
+#define PROXY_RUNS "{\"name\":\"istio-proxy\",\"state\":{\"running\":{}}}"
+#define SAID_AT(second) "\"finishedAt\":\"2026-01-01T00:00:" second "Z\",\"message\":\"" RESULT "\""
+#define SIDE_SAID(second)                                                                          \
+	"\"initContainerStatuses\":[{\"name\":\"cairn\",\"state\":{\"terminated\":{\"exitCode\":"  \
+	"0," SAID_AT(second) "}}}]"
+#define SIDE_AGAIN(second)                                                                         \
+	"\"initContainerStatuses\":[{\"name\":\"cairn\",\"restartCount\":1,\"state\":{"            \
+	"\"running\":{}},"                                                                         \
+	"\"lastState\":{\"terminated\":{\"exitCode\":0," SAID_AT(second) "}}}]"
+#define BOTH(second) "\"containerStatuses\":[" MAIN_AT(second) "," PROXY_RUNS "]"
+
+/* Another container of the pod goes on: the attempt is over when the program has ended and the
+ * sidecar has spoken after it. */
+static void a_container_beside_main_holds_up_nothing(void **state)
+{
+	static const struct {
+		const char *sidecar;
+		enum kube_stage stage;
+	} rows[] = {
+		{ SIDE_SAID("31"), STAGE_ENDED },
+		{ SIDE_AGAIN("31"), STAGE_ENDED }, /* the kubelet starts it again */
+		{ SIDE_AGAIN("02"),
+		  STAGE_SAVING }, /* what an earlier one said, before the program began */
+		{ SIDE_RUNS, STAGE_SAVING },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		_cleanup_(freep) char *text =
+			xasprintf("{\"metadata\":{\"name\":\"p\",\"uid\":\"u\"},\"status\":{"
+				  "\"phase\":\"Running\",%s," BOTH("30") "}}",
+				  rows[i].sidecar);
+		struct kube_verdict v;
+		struct pod_facts f;
+		const struct pod_facts *one = &f;
+		json_t *j;
+
+		assert_int_equal(json_parse("pod", text, strlen(text), &j, NULL), 0);
+		assert_int_equal(pod_facts_of(j, &f), 0);
+		kube_judge(&(struct kube_seen){ .pods = &one, .n = 1, .nodes = 1 }, 0, &v);
+		if (v.stage != rows[i].stage || v.class != FAILURE_NONE)
+			fail_msg("row %zu: stage %d, %s", i, v.stage, failure_class_name(v.class));
+		assert_true(v.stage != STAGE_ENDED || v.result);
+		pod_facts_deinit(&f);
+		json_decref(j);
+	}
+}
+
+/* The Job's controller deletes the pods of a Job whose time is up, and says so in the Job alone. */
+static void a_deadline_of_the_job_is_a_timeout(void **state)
+{
+	static const struct {
+		const char *job, *meta, *pod;
+		enum failure_class class;
+		bool unexplained;
+	} rows[] = {
+#define CONDITION(reason)                                                                          \
+	"\"conditions\":[{\"type\":\"Failed\",\"status\":\"True\",\"reason\":\"" reason "\"}]"
+		{ CONDITION("DeadlineExceeded"), DELETED_, FAILED_ MAIN("143", "Error"),
+		  FAILURE_TIMEOUT, false },
+		{ CONDITION("DeadlineExceeded"), DELETED_,
+		  FAILED_ SIDE("0", RESULT) "," MAIN("143", "Error"), FAILURE_TIMEOUT, false },
+		{ CONDITION("DeadlineExceeded"), DELETED_,
+		  "\"phase\":\"Succeeded\"," SIDE("0", RESULT) "," MAIN("0", "Completed"),
+		  FAILURE_NONE, false },
+		{ CONDITION("BackoffLimitExceeded"), DELETED_, FAILED_ MAIN("143", "Error"),
+		  FAILURE_LOST, true },
+		{ "", DELETED_, FAILED_ MAIN("143", "Error"), FAILURE_LOST, true },
+		{ "", "", FAILED_ MAIN("3", "Error"), FAILURE_FAILED, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		_cleanup_(freep) char *text =
+			xasprintf("{\"metadata\":{%s\"name\":\"p\",\"uid\":\"u\"},\"status\":{%s}}",
+				  rows[i].meta, rows[i].pod);
+		struct kube_verdict v;
+		struct job_facts job;
+		struct pod_facts f;
+		const struct pod_facts *one = &f;
+		json_t *j;
+
+		job_of("\"annotations\":{}", rows[i].job, &job);
+		assert_int_equal(json_parse("pod", text, strlen(text), &j, NULL), 0);
+		assert_int_equal(pod_facts_of(j, &f), 0);
+		kube_judge(&(struct kube_seen){ .job = &job, .pods = &one, .n = 1, .nodes = 1 }, 0,
+			   &v);
+		if (v.stage != STAGE_ENDED || v.class != rows[i].class ||
+		    v.unexplained != rows[i].unexplained)
+			fail_msg("row %zu: %s: %s", i, failure_class_name(v.class), v.text);
+		job_facts_deinit(&job);
+		pod_facts_deinit(&f);
+		json_decref(j);
+	}
+}
+
 static void what_is_no_object_is_passed_over(void **state)
 {
 	static const char *const rows[] = { "{}", "[]", "{\"metadata\":{\"name\":\"p\"}}", "{\"metadata\":{\"name\":3,\"uid\":\"u\"}}" };
@@ -144,16 +252,6 @@ static void what_is_no_object_is_passed_over(void **state)
 }
 
 #define ATTEMPTS(ids) "\"annotations\":{\"cairn/attempts\":\"" ids "\"}"
-
-static void job_of(const char *meta, const char *status, struct job_facts *ret)
-{
-	_cleanup_(freep) char *text = xasprintf("{\"metadata\":{\"name\":\"j\",\"uid\":\"u\",%s},\"status\":{%s}}", meta, status);
-	json_t *j;
-
-	assert_int_equal(json_parse("job", text, strlen(text), &j, NULL), 0);
-	assert_int_equal(job_facts_of(j, ret), 0);
-	json_decref(j);
-}
 
 static void which_attempts_are_whose(void **state)
 {
@@ -225,9 +323,16 @@ static void an_end_without_a_pod_is_lost(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(pods_are_judged_by_their_facts), cmocka_unit_test(a_pod_whose_job_was_suspended_is_preempted),
-					     cmocka_unit_test(what_is_no_object_is_passed_over), cmocka_unit_test(which_attempts_are_whose),
-					     cmocka_unit_test(which_indexes_are_over), cmocka_unit_test(an_end_without_a_pod_is_lost) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pods_are_judged_by_their_facts),
+		cmocka_unit_test(a_pod_whose_job_was_suspended_is_preempted),
+		cmocka_unit_test(a_container_beside_main_holds_up_nothing),
+		cmocka_unit_test(a_deadline_of_the_job_is_a_timeout),
+		cmocka_unit_test(what_is_no_object_is_passed_over),
+		cmocka_unit_test(which_attempts_are_whose),
+		cmocka_unit_test(which_indexes_are_over),
+		cmocka_unit_test(an_end_without_a_pod_is_lost)
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
