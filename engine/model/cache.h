@@ -10,7 +10,7 @@
 #include "model/read.h"
 
 #define MODEL_CACHE_FILES 32
-#define MODEL_CACHE_FORMAT 5 /* counts up with every change of the encoding or of what a model means */
+#define MODEL_CACHE_FORMAT 6 /* counts up with every change of the encoding or of what a model means */
 
 struct model_cache_key {
 	struct digest digest;

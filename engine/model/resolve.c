@@ -4,6 +4,7 @@
  * the inputs and outputs of the step, nothing of the pipeline around it. Steps are found by name in constant time and
  * the dependencies of a step are folded with a mark per needed step, so that the whole is linear in references. */
 #include "model/read.h"
+#include "model/shell.h"
 
 enum place { AT_DEFAULTS, AT_COMMAND, AT_PATH, AT_AXIS, AT_IF, AT_FROM, AT_EACH, AT_SCHEDULE, AT_EXPORT };
 
@@ -615,6 +616,86 @@ static void resolve_exports(struct resolver *rs)
 		}
 }
 
+/* --- values in commands ------------------------------------------------------------------------------------------------- */
+
+static bool inert_values(const struct value *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (v[i].type == VALUE_LIST || (v[i].type == VALUE_STRING && !shell_plain_word(v[i].s, strlen(v[i].s))))
+			return false;
+	return n > 0;
+}
+
+static bool inert_axis(const struct step *s, size_t axis)
+{
+	const struct matrix_axis *a = &s->axes[axis];
+
+	for (size_t i = 0; i < s->n_include; i++)
+		if (s->include[i].by_axis[axis].type != VALUE_NULL && !inert_values(&s->include[i].by_axis[axis], 1))
+			return false;
+	return a->values && inert_values(a->values, a->n_values);
+}
+
+/* Can its value be nothing but a number, true, false, or a plain word that the file spells out? */
+static bool is_inert(struct resolver *rs, const struct expr *e)
+{
+	const struct param_decl *param = NULL;
+	const struct step *s = rs->s;
+	_cleanup_(diag_list_freep) struct diag_list *quiet = diag_list_new();
+	enum expr_type t = expr_check(e, &(struct expr_check){ .type_of = type_of, .arg = rs, .diags = quiet });
+
+	if (t == TYPE_NUMBER || t == TYPE_BOOL)
+		return true;
+	if (e->kind == EXPR_REF && e->ref.kind == REF_BROKEN) /* which was reported */
+		return true;
+	if (e->kind == EXPR_CONST)
+		return inert_values(&e->value, 1);
+	if (e->kind == EXPR_CALL && e->op == FUNC_CHOOSE)
+		return is_inert(rs, e->args[1]) && is_inert(rs, e->args[2]);
+	if (e->kind != EXPR_REF)
+		return false;
+	switch (e->ref.kind) {
+	case REF_INPUT: /* inputs/NAME, with an ending of letters and digits */
+		return true;
+	case REF_OUTPUT:
+		return shell_plain_word(s->outputs[e->ref.index].path, strlen(s->outputs[e->ref.index].path));
+	case REF_MATRIX:
+		return inert_axis(s, e->ref.index);
+	case REF_PARAM:
+		param = &rs->l->params.v[e->ref.index];
+		break;
+	case REF_LOCAL:
+		param = rs->b->file->params + e->ref.index;
+		break;
+	default:
+		return false;
+	}
+	return param->choices && inert_values(param->choices, param->n_choices);
+}
+
+static const char *written_otherwise(const struct shell_place *place)
+{
+	return place->code ? "give it by `env: {NAME: \"${{ … }}\"}` and let the program read NAME from there" :
+			     "set a variable on a line of its own, NAME=${{ … }}, and use \"$NAME\" here";
+}
+
+/* A value reaches the shell as a variable that the command names. Where none can be named, only what is no code anywhere may stand. */
+static void check_command_places(struct resolver *rs, const struct expr_template *run)
+{
+	_cleanup_(freep) struct shell_place *places = xcalloc(run->n_parts + 1, sizeof(*places));
+
+	shell_places(run, str_eq(rs->s->shell, "bash"), places);
+	for (size_t i = 0; i < run->n_parts; i++) {
+		const struct expr_part *part = &run->parts[i];
+		const struct expr *e = part->expr;
+
+		if (!e && shell_names_variable(part->text, part->len))
+			diag_error(rs->l->diags, run->file, run->line, run->col, "names that begin with " SHELL_VARIABLE " and a digit are Cairn's own: choose another");
+		else if (e && places[i].kind == SHELL_TEXT && (places[i].glued || !is_inert(rs, e)))
+			diag_error(rs->l->diags, e->file, e->line, e->col, "a value can't stand here: %s; %s", places[i].why, written_otherwise(&places[i]));
+	}
+}
+
 static void resolve_build(struct resolver *rs, struct build *b)
 {
 	struct step *s = b->s;
@@ -625,6 +706,8 @@ static void resolve_build(struct resolver *rs, struct build *b)
 	resolve_each(rs);
 	resolve_inputs(rs);
 	resolve_template(rs, s->run, AT_COMMAND);
+	if (s->run)
+		check_command_places(rs, s->run);
 	for (size_t i = 0; i < s->n_env; i++)
 		resolve_template(rs, s->env[i].value, AT_COMMAND);
 	if (s->with)

@@ -1,117 +1,108 @@
 /* A task's command, its environment, and its key record.
  *
- * Values that are put into a shell command are quoted for where they stand: bare, they become one word; inside double or
- * single quotes, what would end the quote or expand is escaped. So a file called `$(rm -rf ~).png` is a file name. Items of
- * a list are words of their own.
+ * A script exists twice. The text that is kept in the key and shown to people has its values written in, quoted for where
+ * they stand. What is executed has none: it names a variable of the environment where a value stands (model/shell.h), so
+ * that nothing depends on how a shell reads the value. A file called `$(rm -rf ~).png` is a file name. Both mean the same,
+ * and equal texts mean the same command: that is what makes the text good for a key.
  */
 #include <stdio.h>
 #include "base/text.h"
+#include "model/shell.h"
 #include "plan/internal.h"
 
-enum quote { BARE, SINGLE, DOUBLE, COMMENT };
+/* A script while it is put together. */
+struct script {
+	struct str *text;    /* with the values written in */
+	struct str *program; /* with variables; NULL when only the text is asked for */
+	struct arena *arena;
+	VEC(const char *) variables; /* "CAIRN_V1=…", along with `program` */
+	uint32_t n_named;
+};
 
-/* Follows the shell's quoting through literal text. */
-static enum quote quote_after(enum quote q, const char *text, size_t n)
+/* One value, or an item of a list. */
+static int add_piece(struct script *sc, const struct shell_place *place, const struct value *v, struct err *err)
 {
-	for (size_t i = 0; i < n; i++) {
-		char c = text[i];
+	_cleanup_(str_deinit) struct str text = { 0 };
 
-		switch (q) {
-		case BARE:
-			if (c == '\\')
-				i++;
-			else if (c == '\'')
-				q = SINGLE;
-			else if (c == '"')
-				q = DOUBLE;
-			else if (c == '#' && (i == 0 || text[i - 1] == ' ' || text[i - 1] == '\n' || text[i - 1] == '\t' || text[i - 1] == ';'))
-				q = COMMENT;
-			break;
-		case SINGLE:
-			q = c == '\'' ? BARE : SINGLE;
-			break;
-		case DOUBLE:
-			if (c == '\\')
-				i++;
-			else if (c == '"')
-				q = BARE;
-			break;
-		case COMMENT:
-			q = c == '\n' ? BARE : COMMENT;
-			break;
-		}
-	}
-	return q;
-}
-
-static bool plain_word(const char *s, size_t n)
-{
-	static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=@%+,-";
-
-	return n > 0 && strspn(s, safe) == n;
-}
-
-static void add_quoted(struct str *out, enum quote q, const char *s, size_t n)
-{
-	if (q == BARE && plain_word(s, n)) {
-		str_addn(out, s, n);
-		return;
-	}
-	if (q == BARE)
-		str_addc(out, '\'');
-	for (size_t i = 0; i < n; i++) {
-		if (q == DOUBLE && strchr("\\$`\"", s[i]))
-			str_addc(out, '\\');
-		if (q == COMMENT && s[i] == '\n')
-			str_addc(out, ' ');
-		else if ((q == BARE || q == SINGLE) && s[i] == '\'')
-			str_add(out, "'\\''");
-		else
-			str_addc(out, s[i]);
-	}
-	if (q == BARE)
-		str_addc(out, '\'');
-}
-
-static void add_value(struct str *out, enum quote q, const struct value *v)
-{
-	struct str text = { 0 };
-
-	if (v->type == VALUE_LIST && q == BARE) {
-		for (size_t i = 0; i < v->list.n; i++) {
-			if (i)
-				str_addc(out, ' ');
-			add_value(out, q, &v->list.v[i]);
-		}
-		return;
-	}
+	str_add(&text, "");
 	value_add_text(&text, v);
-	add_quoted(out, q, text.len ? text.s : "", text.len);
-	str_deinit(&text);
+	if (place->kind == SHELL_TEXT && (place->glued || !shell_plain_word(text.s, text.len)))
+		return err_set(err, ERR_INVALID, "a value can't stand where one does: %s; `cairn check` tells where", place->why);
+	sc->n_named++;
+	shell_add_literal(sc->text, place, text.s, text.len, sc->n_named);
+	if (!sc->program || place->kind == SHELL_COMMENT)
+		return 0;
+	if (place->kind == SHELL_TEXT) {
+		str_addn(sc->program, text.s, text.len);
+		return 0;
+	}
+	if (text.len > SHELL_VALUE_MAX)
+		return err_set(err, ERR_INVALID, "a value of %zu bytes is more than a program can be given (%d): pass it as a file", text.len, SHELL_VALUE_MAX);
+	shell_add_variable(sc->program, place->kind, sc->n_named);
+	VEC_PUSH(&sc->variables, arena_printf(sc->arena, SHELL_VARIABLE "%u=%s", sc->n_named, text.s));
+	return 0;
 }
 
-int command_script(struct plan *p, const struct plan_task *t, const struct task_input *inputs, size_t n, struct arena *arena, struct str *out, struct err *err)
+/* Items of a list are words of their own. */
+static int add_value(struct script *sc, const struct shell_place *place, const struct value *v, struct err *err)
 {
-	const struct expr_template *run = p->steps[t->step].decl->run;
-	struct task_scope sc = { .plan = p, .task = t, .arena = arena, .inputs = inputs, .n_inputs = n };
-	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
-	enum quote q = BARE;
+	int r = 0;
+
+	if (v->type != VALUE_LIST || (place->kind != SHELL_BARE && place->kind != SHELL_ONE))
+		return add_piece(sc, place, v, err);
+	if (place->kind == SHELL_ONE && v->list.n != 1)
+		return err_set(err, ERR_INVALID, "a list of %zu items stands where one word is wanted: use join()", v->list.n);
+	for (size_t i = 0; i < v->list.n && r == 0; i++) {
+		if (i)
+			str_addc(sc->text, ' ');
+		if (i && sc->program)
+			str_addc(sc->program, ' ');
+		r = add_value(sc, place, &v->list.v[i], err);
+	}
+	return r;
+}
+
+/* Places are the same for all tasks of a step. */
+static const struct shell_place *places_of(struct plan *p, struct plan_step *ps)
+{
+	const struct expr_template *run = ps->decl->run;
+
+	if (!ps->places) {
+		ps->places = arena_alloc(p->arena, (run->n_parts + 1) * sizeof(*ps->places));
+		shell_places(run, str_eq(ps->decl->shell, "bash"), ps->places);
+	}
+	return ps->places;
+}
+
+static int put_together(struct plan *p, const struct plan_task *t, const struct task_input *inputs, size_t n, struct script *sc, struct err *err)
+{
+	struct plan_step *ps = &p->steps[t->step];
+	const struct expr_template *run = ps->decl->run;
+	struct task_scope scope = { .plan = p, .task = t, .arena = sc->arena, .inputs = inputs, .n_inputs = n };
+	struct expr_scope es = { .resolve = scope_resolve, .arg = &scope };
+	const struct shell_place *places = run ? places_of(p, ps) : NULL;
 
 	for (size_t i = 0; run && i < run->n_parts; i++) {
 		const struct expr_part *part = &run->parts[i];
 		struct value v;
 
 		if (!part->expr) {
-			str_addn(out, part->text, part->len);
-			q = quote_after(q, part->text, part->len);
-			continue;
+			str_addn(sc->text, part->text, part->len);
+			if (sc->program)
+				str_addn(sc->program, part->text, part->len);
+		} else if (expr_eval(part->expr, &es, sc->arena, &v, err) != 0 || add_value(sc, &places[i], &v, err) < 0) {
+			return err_wrap(err, "command of step `%s`", ps->decl->name);
 		}
-		if (expr_eval(part->expr, &es, arena, &v, err) != 0)
-			return err_wrap(err, "command of step `%s`", p->steps[t->step].decl->name);
-		add_value(out, q, &v);
 	}
-	str_addn(out, "", 0);
+	str_addn(sc->text, "", 0);
 	return 0;
+}
+
+int command_script(struct plan *p, const struct plan_task *t, const struct task_input *inputs, size_t n, struct arena *arena, struct str *out, struct err *err)
+{
+	struct script sc = { .text = out, .arena = arena };
+
+	return put_together(p, t, inputs, n, &sc, err);
 }
 
 /* --- key record ------------------------------------------------------------------------------------------------------- */
@@ -261,12 +252,13 @@ static const char *upper(struct arena *arena, const char *prefix, const char *na
 	return s;
 }
 
-static int render_env(struct plan *p, const struct plan_task *t, struct arena *arena, struct task_command *c, struct err *err)
+/* `variables`: what the script names. */
+static int render_env(struct plan *p, const struct plan_task *t, const struct script *script, struct arena *arena, struct task_command *c, struct err *err)
 {
 	const struct step *s = p->steps[t->step].decl;
 	struct task_scope sc = { .plan = p, .task = t, .arena = arena, .inputs = c->inputs, .n_inputs = c->n_inputs };
 	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
-	const char **env = arena_alloc(arena, (s->n_env + s->n_inputs + s->n_outputs + 3) * sizeof(*env));
+	const char **env = arena_alloc(arena, (s->n_env + s->n_inputs + s->n_outputs + script->variables.n + 3) * sizeof(*env));
 	struct str text = { 0 };
 	size_t n = 0;
 
@@ -285,6 +277,8 @@ static int render_env(struct plan *p, const struct plan_task *t, struct arena *a
 		env[n++] = upper(arena, "CAIRN_OUTPUT_", s->outputs[i].name, s->outputs[i].path);
 	if (s->checkpoint)
 		env[n++] = arena_printf(arena, "CAIRN_CHECKPOINT=%s", s->checkpoint);
+	for (size_t i = 0; i < script->variables.n; i++)
+		env[n++] = script->variables.v[i];
 	c->env = env;
 	return 0;
 }
@@ -303,28 +297,32 @@ int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *a
 	struct task_command c = { .code = p->steps[t->step].code };
 	struct task_scope sc = { .plan = p, .task = t, .arena = arena };
 	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
-	struct str script = { 0 };
+	struct str text = { 0 }, program = { 0 };
+	struct script script = { .text = &text, .program = &program, .arena = arena };
 	int r = task_inputs(p, t, arena, &c.inputs, &c.n_inputs, err);
 
 	if (r == 0)
-		r = command_script(p, t, c.inputs, c.n_inputs, arena, &script, err);
+		r = put_together(p, t, c.inputs, c.n_inputs, &script, err);
 	if (r == 0)
-		c.script = arena_strdup(arena, script.s);
+		c.script = arena_strdup(arena, text.s);
 	if (r == 0)
-		r = render_env(p, t, arena, &c, err);
+		r = render_env(p, t, &script, arena, &c, err);
 	if (r == 0 && s->concurrency.group) {
-		str_reset(&script);
-		r = template_render(s->concurrency.group, &es, arena, &script, err);
-		c.concurrency_group = r == 0 ? arena_strdup(arena, script.len ? script.s : "") : NULL;
+		str_reset(&text);
+		r = template_render(s->concurrency.group, &es, arena, &text, err);
+		c.concurrency_group = r == 0 ? arena_strdup(arena, text.len ? text.s : "") : NULL;
 	}
-	str_deinit(&script);
+	if (r == 0)
+		c.argv = shell_argv(s, arena, arena_strdup(arena, program.len ? program.s : ""));
+	VEC_FREE(&script.variables);
+	str_deinit(&text);
+	str_deinit(&program);
 	if (r == 0)
 		r = command_key_record(p, t, c.inputs, c.n_inputs, c.script, arena, &c.key_record, err);
 	if (r < 0) {
 		str_deinit(&c.key_record);
 		return -1;
 	}
-	c.argv = shell_argv(s, arena, c.script);
 	c.secrets = s->secrets;
 	c.image = plan_step_image(p, t->step);
 	if ((s->builtin || s->distributed.framework) && builtin_argv(p, t, arena, &c, err) < 0) {

@@ -52,11 +52,14 @@ static uint32_t axis_index_of(struct plan *p, struct plan_step *s, size_t axis, 
 	for (size_t i = 0; i < s->axes[axis].n; i++)
 		if (value_eq(&s->axes[axis].v[i], v))
 			return (uint32_t)i;
-	grown = arena_alloc(p->arena, (s->axes[axis].n + 1) * sizeof(*grown));
-	if (s->axes[axis].n)
-		memcpy(grown, s->axes[axis].v, s->axes[axis].n * sizeof(*grown));
-	grown[s->axes[axis].n] = *v;
-	s->axes[axis].v = grown;
+	if (s->axes[axis].n == s->axes[axis].cap || !s->axes[axis].grown) {
+		s->axes[axis].cap = 2 * s->axes[axis].n + 8;
+		grown = arena_alloc(p->arena, s->axes[axis].cap * sizeof(*grown));
+		if (s->axes[axis].n)
+			memcpy(grown, s->axes[axis].v, s->axes[axis].n * sizeof(*grown));
+		s->axes[axis].v = s->axes[axis].grown = grown;
+	}
+	s->axes[axis].grown[s->axes[axis].n] = *v;
 	return (uint32_t)s->axes[axis].n++;
 }
 
@@ -176,40 +179,72 @@ bool dep_gathers(const struct plan *p, const struct plan_dep *d)
 	return needed->each || d->decl->n_shared < needed->n_axes;
 }
 
-/* Group of a needed task: its values on the shared axes, as one number. */
-uint32_t dep_group_of_upstream(const struct plan *p, const struct plan_dep *d, const struct plan_task *needed)
+uint32_t dep_group_of_upstream(const struct plan_dep *d, const struct plan_task *needed)
 {
-	const struct plan_step *u = &p->steps[d->decl->step];
-	uint32_t g = 0;
-
-	for (size_t i = 0; i < d->decl->n_shared; i++) {
-		uint32_t axis = d->decl->shared[i].theirs;
-
-		g = g * (uint32_t)u->axes[axis].n + u->axis_index[needed->index * u->decl->n_axes + axis];
-	}
-	return g;
+	return d->up_group ? d->up_group[needed->index] : 0;
 }
 
-/* The same number for a waiting task; n_groups (one past the last) when the needed step has no such value. */
-static uint32_t group_of_downstream(const struct plan *p, const struct plan_step *s, const struct plan_dep *d, size_t task)
+/* Groups are numbered as they turn up among the needed tasks, by the values that these have on the shared axes. So there are at most as many as
+ * tasks, whatever the axes' sizes multiply to. */
+static void number_groups(struct plan *p, const struct plan_step *u, struct plan_dep *d, struct map *group_of_values)
 {
-	const struct plan_step *u = &p->steps[d->decl->step];
-	uint32_t g = 0;
+	size_t n = d->decl->n_shared;
+	_cleanup_(freep) uint32_t *values = xcalloc(n, sizeof(*values));
 
-	for (size_t i = 0; i < d->decl->n_shared; i++) {
-		const struct axis_pair *pair = &d->decl->shared[i];
-		const struct value *v = &s->axes[pair->mine].v[s->axis_index[task * s->decl->n_axes + pair->mine]];
-		uint32_t mine = s->axis_index[task * s->decl->n_axes + pair->mine], k = mine;
+	d->up_group = arena_alloc(p->arena, (u->n_tasks + 1) * sizeof(*d->up_group));
+	d->n_groups = 0;
+	for (size_t t = 0; t < u->n_tasks; t++) {
+		void **slot;
+
+		for (size_t i = 0; i < n; i++)
+			values[i] = u->axis_index[t * u->decl->n_axes + d->decl->shared[i].theirs];
+		slot = map_slot(group_of_values, values, n * sizeof(*values), NULL);
+		if (!*slot)
+			*slot = (void *)(uintptr_t)++d->n_groups;
+		d->up_group[t] = (uint32_t)(uintptr_t)*slot - 1;
+	}
+}
+
+/* For each value of a shared axis, which one it is of the needed step's; the number of those when it has no such value. */
+static uint32_t *their_values(const struct plan_step *s, const struct plan_step *u, const struct axis_pair *pair)
+{
+	size_t n_mine = s->axes[pair->mine].n, n_theirs = u->axes[pair->theirs].n;
+	const struct value *mine = s->axes[pair->mine].v, *theirs = u->axes[pair->theirs].v;
+	uint32_t *of = xcalloc(n_mine + 1, sizeof(*of));
+
+	for (size_t i = 0; i < n_mine; i++) {
+		size_t k = i;
 
 		/* Same lists in the same order is the rule; otherwise look. */
-		if (k >= u->axes[pair->theirs].n || !value_eq(&u->axes[pair->theirs].v[k], v))
-			for (k = 0; k < u->axes[pair->theirs].n && !value_eq(&u->axes[pair->theirs].v[k], v); k++)
+		if (k >= n_theirs || !value_eq(&theirs[k], &mine[i]))
+			for (k = 0; k < n_theirs && !value_eq(&theirs[k], &mine[i]); k++)
 				;
-		if (k == u->axes[pair->theirs].n)
-			return d->n_groups;
-		g = g * (uint32_t)u->axes[pair->theirs].n + k;
+		of[i] = (uint32_t)k;
 	}
-	return g;
+	return of;
+}
+
+/* d->down_group of each task; n_groups (one past the last) when no needed task has its values. */
+static void find_groups(struct plan *p, const struct plan_step *s, const struct plan_step *u, struct plan_dep *d, const struct map *group_of_values)
+{
+	size_t n = d->decl->n_shared;
+	_cleanup_(freep) uint32_t *values = xcalloc(n, sizeof(*values));
+	uint32_t **theirs = xcalloc(n, sizeof(*theirs));
+
+	for (size_t i = 0; i < n; i++)
+		theirs[i] = their_values(s, u, &d->decl->shared[i]);
+	d->down_group = arena_alloc(p->arena, (s->n_tasks + 1) * sizeof(*d->down_group));
+	for (size_t t = 0; t < s->n_tasks; t++) {
+		uintptr_t group;
+
+		for (size_t i = 0; i < n; i++)
+			values[i] = theirs[i][s->axis_index[t * s->decl->n_axes + d->decl->shared[i].mine]];
+		group = (uintptr_t)map_get(group_of_values, values, n * sizeof(*values));
+		d->down_group[t] = group ? (uint32_t)group - 1 : d->n_groups;
+	}
+	for (size_t i = 0; i < n; i++)
+		free(theirs[i]);
+	free(theirs);
 }
 
 /* group_of[i] for i < n → start (n_groups + 1 places) and members sorted by group. */
@@ -231,18 +266,13 @@ static void make_csr(struct plan *p, const uint32_t *group_of, size_t n, uint32_
 static int build_shared_dep(struct plan *p, struct plan_step *s, struct plan_dep *d, struct err *err)
 {
 	struct plan_step *u = &p->steps[d->decl->step];
-	_cleanup_(freep) uint32_t *up = xcalloc(u->n_tasks + 1, sizeof(*up));
+	_cleanup_(map_freep) struct map *group_of_values = map_new();
 
-	d->n_groups = 1;
-	for (size_t i = 0; i < d->decl->n_shared; i++)
-		d->n_groups *= (uint32_t)u->axes[d->decl->shared[i].theirs].n;
-	for (size_t i = 0; i < u->n_tasks; i++)
-		up[i] = dep_group_of_upstream(p, d, &u->tasks[i]);
-	make_csr(p, up, u->n_tasks, d->n_groups, &d->up_start, &d->up_tasks);
-	d->down_group = arena_alloc(p->arena, (s->n_tasks + 1) * sizeof(*d->down_group));
+	number_groups(p, u, d, group_of_values);
+	find_groups(p, s, u, d, group_of_values);
+	make_csr(p, d->up_group, u->n_tasks, d->n_groups, &d->up_start, &d->up_tasks);
 	for (size_t i = 0; i < s->n_tasks; i++) {
-		d->down_group[i] = group_of_downstream(p, s, d, i);
-		if (d->down_group[i] == d->n_groups || d->up_start[d->down_group[i]] == d->up_start[d->down_group[i] + 1]) {
+		if (d->down_group[i] == d->n_groups) {
 			plan_task_label(p, &s->tasks[i], &p->scratch);
 			return err_set(err, ERR_INVALID, "%s:%d:%d: `%s` needs step `%s` for the same matrix values, but that step has no such task",
 				       d->decl->pos.file, d->decl->pos.line, d->decl->pos.col, p->scratch.s, u->decl->name);
@@ -259,7 +289,7 @@ static void count_remaining(struct plan *p, struct plan_step *s, struct plan_dep
 	_cleanup_(freep) uint32_t *skipped = xcalloc(d->n_groups, sizeof(*skipped));
 
 	for (size_t i = 0; i < u->n_tasks; i++) {
-		uint32_t g = d->decl->n_shared ? dep_group_of_upstream(p, d, &u->tasks[i]) : 0;
+		uint32_t g = dep_group_of_upstream(d, &u->tasks[i]);
 
 		ended[g] += u->tasks[i].told; /* also one whose bytes are being made again: who needs them waits for it by itself */
 		skipped[g] += u->tasks[i].state == TASK_STATE_SKIPPED;

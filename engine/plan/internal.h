@@ -14,6 +14,7 @@ struct plan_dep {
 	uint32_t *up_start, *up_tasks;	/* group → needed step's tasks; NULL: one group, all of them */
 	uint32_t *down_start, *down_tasks; /* group → this step's tasks; NULL likewise */
 	uint32_t *down_group;		/* this step's task → group; NULL: 0 */
+	uint32_t *up_group;		/* needed step's task → group; NULL: 0 */
 	bool *failed, *skipped;		/* per group: some needed task failed; all of them (at least one) skipped */
 	struct content_id *gathered;	/* per group × needed step's outputs, made when first wanted */
 };
@@ -39,7 +40,8 @@ struct plan_step {
 	size_t n_tasks, n_ended, n_skipped, n_failed;
 	struct {
 		const struct value *v;
-		size_t n;
+		size_t n, cap;
+		struct value *grown; /* v, once included combinations brought values of their own; NULL before */
 	} *axes;
 	uint32_t *axis_index; /* n_tasks × n_axes: which value each task has */
 	struct plan_item *items;
@@ -50,6 +52,7 @@ struct plan_step {
 	struct content_id code;
 	const char **tool_text; /* per declared tool, its output; NULL: it isn't keyed */
 	const char *image, *platform; /* "registry/name@sha256:…" that its commands run in; NULL: none */
+	struct shell_place *places; /* of the values in `run`; NULL until wanted */
 	uint32_t rank;	       /* place in topological order */
 };
 
@@ -98,7 +101,7 @@ struct plan {
 
 /* expand.c */
 int expand_step(struct plan *p, uint32_t step, struct err *err);   /* 1: can't be yet; 0: it is */
-uint32_t dep_group_of_upstream(const struct plan *p, const struct plan_dep *d, const struct plan_task *needed);
+uint32_t dep_group_of_upstream(const struct plan_dep *d, const struct plan_task *needed);
 uint32_t dep_group_of(const struct plan_dep *d, const struct plan_task *t);
 bool dep_gathers(const struct plan *p, const struct plan_dep *d);
 /* The needed task of a dep that doesn't gather. */
@@ -145,7 +148,7 @@ struct path_entry {
 };
 int tree_of_paths(struct store *s, struct path_entry *entries, size_t n, struct content_id *ret, struct err *err);
 
-/* command.c */
+/* command.c. The script with its values written in, as it is shown and keyed */
 int command_script(struct plan *p, const struct plan_task *t, const struct task_input *inputs, size_t n, struct arena *arena, struct str *out, struct err *err);
 int command_key_record(struct plan *p, const struct plan_task *t, const struct task_input *inputs, size_t n, const char *script,
 		       struct arena *arena, struct str *record, struct err *err);

@@ -136,7 +136,7 @@ static void tell_dependents(struct plan *p, const struct plan_task *t)
 		if (!s->expanded)
 			continue;
 		d = &s->deps[u->dependents.v[i].dep];
-		g = d->decl->n_shared ? dep_group_of_upstream(p, d, t) : 0;
+		g = dep_group_of_upstream(d, t);
 		d->failed[g] |= t->state == TASK_STATE_FAILED || t->state == TASK_STATE_BLOCKED;
 		if (--d->remaining[g] == 0) {
 			d->skipped[g] = group_all_skipped(p, d, g);
@@ -153,7 +153,7 @@ static void tell_of_bad_end(struct plan *p, const struct plan_task *t)
 	for (size_t i = 0; i < u->dependents.n; i++) {
 		struct plan_step *s = &p->steps[u->dependents.v[i].step];
 		struct plan_dep *d = s->expanded ? &s->deps[u->dependents.v[i].dep] : NULL;
-		uint32_t g = d && d->decl->n_shared ? dep_group_of_upstream(p, d, t) : 0;
+		uint32_t g = d ? dep_group_of_upstream(d, t) : 0;
 		size_t n = !d ? 0 : d->down_start ? d->down_start[g + 1] - d->down_start[g] : s->n_tasks;
 
 		if (!d)

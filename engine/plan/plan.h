@@ -190,7 +190,7 @@ int plan_store_results(struct plan *p, struct store *s, struct content_id *ret, 
 /* All that executing a task takes: rendered from the model, owned by `arena`. Also what its key record holds. */
 struct task_command {
 	const char *const *argv;
-	const char *const *env; /* "NAME=value", declared ones and CAIRN_INPUT_*, CAIRN_OUTPUT_* */
+	const char *const *env; /* "NAME=value": declared ones, CAIRN_INPUT_*, CAIRN_OUTPUT_*, and the values that argv's script names */
 	const char *const *secrets; /* names */
 	struct task_input {
 		const char *name, *path;
@@ -198,7 +198,7 @@ struct task_command {
 	} *inputs;
 	size_t n_inputs;
 	struct content_id code; /* or CONTENT_NONE */
-	const char *script;
+	const char *script; /* with its values written in: what is shown and keyed, never executed */
 	const char *concurrency_group; /* rendered, or NULL */
 	int64_t grace_ns; /* between SIGTERM and SIGKILL; 0: the runner's own */
 	const char *image; /* "registry/name@sha256:…"; NULL: Cairn's own, or none */

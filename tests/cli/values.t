@@ -1,0 +1,151 @@
+#!/bin/bash
+# What reaches a command: values arrive as they are, whatever the shell could read into them.
+. "$(dirname "$0")/../lib.sh"
+
+echo '# project' >cairn.yaml
+mkdir pics
+printf 1 >'pics/$(touch PWNED).png'
+printf 2 >'pics/my cat.png'
+printf 3 >"pics/it's \"q\" \`touch PWNED\`.png"
+write names.yaml <<'YAML'
+pipeline: names
+inputs: {pics: pics/}
+steps:
+  name:
+    each: "${{ inputs.pics }}/*.png"
+    run: |
+      x="$(basename "${{ item.name }}" .png)"
+      printf '%s|%s|' "$x" "$(basename ${{ item.name }} .png)" >${{ outputs.o }}
+      cat >>${{ outputs.o }} <<EOF
+      it's "${{ item.stem }}"
+      EOF
+      ls >&2
+    inputs: {p: "${{ item }}"}
+    outputs: {o: o}
+  all: {run: "find ${{ inputs.o }} -type f -exec cat {} + >${{ outputs.all }}", inputs: {o: "${{ steps.name.outputs.o }}"}, outputs: {all: all}}
+YAML
+
+test_expect 'names of files arrive in nested substitutions and here-documents, and nothing in them is executed' '
+	cairn run names.yaml -q
+	cairn get all/all -o all
+	test_grep "^my cat|my cat|it.s \"my cat\"" all
+	grep -F "\$(touch PWNED)|\$(touch PWNED)|it'"'"'s \"\$(touch PWNED)\"" all
+	grep -F "it'"'"'s \"q\" \`touch PWNED\`|" all
+	test_is "$(find . -name PWNED)" ""
+'
+
+write contexts.yaml <<'YAML'
+pipeline: contexts
+params: {a: x, b: x}
+steps:
+  hash: {run: "printf '%s' ${{ params.a }}#${{ params.b }} >o", outputs: {o: o}}
+  nested: {run: "printf '%s#%s' \"$(printf %s \"${{ params.b }}\")\" '${{ params.a }}' >o", outputs: {o: o}}
+  glued: {run: "y=1; printf '%s#%s' \"$y${{ params.b }}\" ${{ params.a }}>o", outputs: {o: o}}
+  bash: {shell: bash, run: "printf '%s#%s' ${{ params.b }} \"$(cat <<<${{ params.a }})\" >o", outputs: {o: o}}
+YAML
+
+test_expect 'values of params arrive whatever stands around them' '
+	bad="\$(touch $PWD/PWNED)\`touch $PWD/PWNED\`; touch $PWD/PWNED '"'"'\" \\"
+	cairn run contexts.yaml -q -p a="$bad" -p b="$bad"
+	for s in hash nested bash; do
+		cairn get $s/o -o - >got
+		test_is "$(cat got)" "$bad#$bad"
+	done
+	cairn get glued/o -o - >got
+	test_is "$(cat got)" "1$bad#$bad"
+	test_missing PWNED
+'
+
+test_expect 'a number before a redirection is a word, not a descriptor' '
+	cairn run contexts.yaml -q -p a=2
+	test_is "$(cairn get glued/o -o -)" "1x#2"
+'
+
+write refused.yaml <<'YAML'
+pipeline: refused
+params: {a: x, n: 1, opt: {enum: [sgd, adam], default: sgd}}
+steps:
+  quoted:
+    run: |
+      python3 - <<'EOF'
+      open("o", "w").write("${{ params.a }}")
+      EOF
+    outputs: {o: o}
+  language: {run: "python3 -c \"print('${{ params.a }}')\" >o", outputs: {o: o}}
+  ansi: {shell: bash, run: "echo $'${{ params.a }}' >o", outputs: {o: o}}
+  escaped: {run: "echo \"\\${{ params.a }}\" >o", outputs: {o: o}}
+  sum: {run: "echo $((${{ params.a }} + 1)) >o", outputs: {o: o}}
+  json: {run: "echo '{\"a\": \"${{ params.a }}\", \"n\": ${{ params.n }}, \"opt\": \"${{ params.opt }}\"}' >${{ outputs.o }}", outputs: {o: o}}
+YAML
+
+write numbers.yaml <<'YAML'
+pipeline: numbers
+params: {n: 1, opt: {enum: [sgd, adam], default: sgd}}
+steps:
+  language: {run: "python3 -c \"print(${{ params.n }}, open('${{ outputs.o }}', 'w').write('${{ params.opt }}'))\"", outputs: {o: o}}
+  json: {run: "echo '{\"n\": ${{ params.n }}, \"opt\": \"${{ params.opt }}\"}' >${{ outputs.o }}", outputs: {o: o}}
+YAML
+
+test_expect 'where no variable can be named, check says so, with the place and what to write; numbers and plain words are welcome' '
+	test_code 3 cairn check refused.yaml 2>err
+	test_grep "^refused.yaml:7:33: .*quoted.*env: {NAME:" err
+	test_grep "^refused.yaml:10:44: .*part of a program" err
+	test_grep "^refused.yaml:11:" err
+	test_grep "^refused.yaml:12:.*backslash.*NAME=" err
+	test_grep "^refused.yaml:13:.*arithmetic" err
+	test_grep "^refused.yaml:14:.*single quotes" err
+	test_is "$(grep -c "can.t stand here" err)" 6
+	test_code 3 cairn plan refused.yaml
+	cairn run numbers.yaml
+	test_is "$(cairn get language/o -o -)" sgd
+	test_is "$(cairn get json/o -o -)" "{\"n\": 1, \"opt\": \"sgd\"}"
+'
+
+test_expect 'names of the variables are not for scripts' '
+	printf "pipeline: own\nsteps:\n  s: {run: \"echo \$CAIRN_V1\"}\n" >own.yaml
+	test_code 3 cairn check own.yaml 2>err
+	test_grep "begin with CAIRN_V" err
+'
+
+# The keys are those that the release before this test gave: what means the same stays a hit.
+write keys.yaml <<'YAML'
+pipeline: keys
+params: {lr: 0.1, name: "my run", list: [a, "b c"]}
+steps:
+  train:
+    run: |
+      # it's a comment about ${{ params.name }}
+      for x in ${{ params.list }}; do echo "$x" --name="${{ params.name }}" --lr ${{ params.lr }} >>${{ outputs.o }}; done
+      cat >>${{ outputs.o }} <<EOF
+      lr: ${{ params.lr }}
+      EOF
+      printf '{"lr": ${{ params.lr }}}' >m.json
+    matrix: {fold: [0, 1]}
+    outputs: {o: out/log.txt}
+    metrics: m.json
+  one: {run: "echo ${{ params.name }} '${{ params.name }}'", shell: bash}
+YAML
+
+test_expect 'keys of commands that mean the same stay the same' '
+	cairn plan keys.yaml --json >plan
+	json plan "\"\\n\".join(t[\"task\"] + \" \" + t[\"key\"] for t in d[\"tasks\"])" >keys
+	test_cmp keys - <<-KEYS
+	train[fold=0] 4f8f6c1fb10dd412d5ba4d62cc4f54b30ff2d4a00d1c75b99805b939073f8c13
+	train[fold=1] 4f8f6c1fb10dd412d5ba4d62cc4f54b30ff2d4a00d1c75b99805b939073f8c13
+	one 538cda1b2e4bf21cc3daa5278a7f4266ee379a5682fb6fd583bcec958565c34d
+	KEYS
+'
+
+test_expect 'shared axes with included combinations take memory by task, not by the product of the axes' '
+	python3 - >wide.yaml <<-PY
+	axes = ", ".join("x%d: [0]" % a for a in range(6))
+	rows = ", ".join("{" + ", ".join("x%d: %d" % (a, i * 6 + a + 1) for a in range(6)) + "}" for i in range(40))
+	print("pipeline: wide\nsteps:")
+	for s, extra in ("a", ""), ("b", "inputs: {i: \"\${{ steps.a.outputs.o }}\"}, "):
+	    print("  %s: {run: \"echo \${{ matrix.x5 }} >o\", %soutputs: {o: o}, matrix: {%s, include: [%s]}}" % (s, extra, axes, rows))
+	PY
+	(ulimit -v 1000000; cairn plan wide.yaml --json) >plan
+	test_is "$(json plan "len(d[\"tasks\"])")" 82
+'
+
+test_done
