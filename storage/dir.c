@@ -183,6 +183,51 @@ static bool already_there(struct dir_store *d, enum store_space space, const str
 	return true;
 }
 
+static bool same_bytes(struct dir_store *d, const char *path, const void *bytes, size_t n)
+{
+	_cleanup_(fd_closep) int fd = openat(d->root, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	const char *want = bytes;
+	char buf[16 * KIB];
+	ssize_t got = 0;
+
+	while (fd >= 0 && n && ((got = read(fd, buf, MIN(n, sizeof(buf)))) > 0 || (got < 0 && errno == EINTR))) {
+		if (got < 0)
+			continue;
+		if (memcmp(buf, want, (size_t)got) != 0)
+			return false;
+		want += got;
+		n -= (size_t)got;
+	}
+	return fd >= 0 && n == 0;
+}
+
+static bool dir_set_aside(struct store *s, enum store_space space, const struct digest *name);
+
+/* What lies there under this name is damaged, and somebody brings the right bytes. */
+static void set_damaged_aside(struct dir_store *d, enum store_space space, const struct digest *name)
+{
+	if (dir_set_aside(&d->base, space, name))
+		atomic_fetch_add(&d->base.healed, 1);
+}
+
+/* Does the blob that lies there have the bytes of its name? Asked when the same content is made again, and answered once a process. */
+static bool is_sound(struct dir_store *d, const struct digest *name, const char *path)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	struct digest got;
+	struct stat st;
+
+	if (store_is_verified(&d->base, name))
+		return true;
+	fd = openat(d->root, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 || fstat(fd, &st) < 0 || content_hash_fd(fd, (uint64_t)st.st_size, content_threads(), &got, NULL) < 0)
+		return true; /* it can't be read now, which says nothing about it */
+	if (!digest_eq(&got, name))
+		return false;
+	store_note_verified(&d->base, name);
+	return true;
+}
+
 /* from_dir/from → path in the store. 0 published, 1 one is there already (from is left), 2 another file system, -1 error. */
 static int rename_in(struct dir_store *d, int from_dir, const char *from, const char *path, bool replace)
 {
@@ -213,13 +258,17 @@ static int rename_in(struct dir_store *d, int from_dir, const char *from, const 
 	}
 }
 
-/* A truncated object of that name (after a power cut) must not keep the good one out. */
+/* A truncated or damaged object of that name must not keep the good one out. */
 static int publish(struct dir_store *d, int from_dir, const char *from, enum store_space space, const struct digest *name, uint64_t size,
 		   bool replace, struct err *err)
 {
 	char path[PATH_MAX_OBJECT];
 	int r = rename_in(d, from_dir, from, object_path(path, space, name), replace);
 
+	if (r == 1 && space == STORE_BLOB && !is_sound(d, name, path)) {
+		set_damaged_aside(d, space, name);
+		r = rename_in(d, from_dir, from, path, true);
+	}
 	if (r == 1 && space != STORE_ACTION && !already_there(d, space, name, path, size))
 		r = rename_in(d, from_dir, from, path, true);
 	if (r < 0)
@@ -258,8 +307,11 @@ static int dir_put(struct store *s, enum store_space space, const struct digest 
 	int fd, r;
 
 	object_path(path, space, name);
-	if (!replace && space != STORE_ACTION && already_there(d, space, name, path, n))
-		return 1;
+	if (!replace && space != STORE_ACTION && already_there(d, space, name, path, n)) {
+		if (same_bytes(d, path, bytes, n))
+			return 1;
+		set_damaged_aside(d, space, name);
+	}
 	if (make_temp(d, &fd, &temp, err) < 0)
 		return -1;
 	r = fs_write_all(fd, bytes, n, &cause);

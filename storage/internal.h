@@ -3,6 +3,7 @@
 #define CAIRN_STORAGE_INTERNAL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include "base/map.h"
 #include "base/mem.h"
 #include "storage/content.h"
@@ -66,6 +67,7 @@ struct store {
 	const struct store_ops *ops;
 	char *uri;
 	pthread_mutex_t lock; /* guards what follows, and the implementation's own state where it says so */
+	atomic_ulong healed; /* damaged objects that were replaced when their content was put again */
 	struct origins *origins; /* origin.c: what is known of content that lies outside; or NULL */
 	struct digest_set *complete; /* trees whose members were all found, in this process */
 	struct digest_set *verified; /* blobs whose bytes were checked in this process */

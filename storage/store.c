@@ -1,5 +1,6 @@
 #include "storage/internal.h"
 #include "storage/origin_internal.h"
+#include "storage/remote/tier.h"
 
 /* How many digests a process remembers as complete or verified; enough for any run on one machine (about 42 bytes each). */
 #define REMEMBER_MAX 2000000
@@ -213,6 +214,11 @@ void store_expect(struct store *s, enum store_space space, const struct digest *
 uint64_t store_unsent(struct store *s, struct err *ret_first)
 {
 	return s->ops->unsent ? s->ops->unsent(s, ret_first) : 0;
+}
+
+uint64_t store_healed(struct store *s)
+{
+	return atomic_load(&s->healed) + (tier_local(s) ? atomic_load(&tier_local(s)->healed) : 0);
 }
 
 /* The sets are passed by address: store_forget() changes them under the lock. */

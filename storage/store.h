@@ -48,7 +48,7 @@ int store_has(struct store *s, const struct content_id *ids, size_t n, bool *ret
 
 /* Small objects as bytes. Blobs and trees are verified on get. */
 int store_get(struct store *s, enum store_space space, const struct digest *name, uint64_t max_bytes, struct str *ret, struct err *err);
-/* Returns 1 when an object of that name was there already (left as it was), 0 when it was written. */
+/* Returns 1 when an object of that name was there already (left as it was), 0 when it was written: also in place of a damaged one. */
 int store_put(struct store *s, enum store_space space, const struct digest *name, const void *bytes, size_t n, struct err *err);
 /* Replaces or makes a STORE_ACTION record (a later observation doesn't replace: see action.h). */
 int store_delete(struct store *s, enum store_space space, const struct digest *name, struct err *err);
@@ -73,6 +73,8 @@ void store_told(struct store *s, const struct content_id *ids, size_t n);
 /* Removes a record here and there. What doesn't exist is fine. */
 int store_drop(struct store *s, enum store_space space, const struct digest *name, struct err *err);
 bool store_is_shared(const struct store *s);
+/* Objects of the directory that were damaged and have been replaced, because this process put the same content again. */
+uint64_t store_healed(struct store *s);
 /* Objects that a shared store should have got and has not, and why not. 0 elsewhere. */
 uint64_t store_unsent(struct store *s, struct err *ret_first);
 

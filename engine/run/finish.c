@@ -166,6 +166,20 @@ static void tell_unsent(struct run *r)
 	OBSERVE(r, notice, text.s);
 }
 
+/* Nobody reads a damaged copy, but whoever has a disk that damages files wants to know. */
+static void tell_healed(struct run *r)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	uint64_t n = store_healed(r->ctx->store);
+
+	if (n == 0)
+		return;
+	str_addf(&text, "%llu object%s of the store %s damaged and %s been replaced by what this run made (the damaged %s in corrupt/; "
+		 "`cairn store verify` looks for more)", (unsigned long long)n, n == 1 ? "" : "s", n == 1 ? "was" : "were", n == 1 ? "has" : "have",
+		 n == 1 ? "copy lies" : "copies lie");
+	OBSERVE(r, notice, text.s);
+}
+
 /* Of earlier runs of this directory. When that fails, it is told with the rest. */
 static void send_what_was_left(struct run *r)
 {
@@ -222,5 +236,6 @@ int run_finish(struct run *r, struct err *err)
 	send_what_was_left(r);
 	tell_cache_failures(r);
 	tell_unsent(r);
+	tell_healed(r);
 	return 0;
 }

@@ -113,6 +113,16 @@ test_expect 'the listing of an input missing: its items are not comparable, all 
 	test_is "$(verdict "count[a.txt]")" "not comparable"
 	test_is "$(verdict scale)" "not comparable"
 '
+test_expect 'a final output edited in the store: what was made is the same bytes, takes its place, and that is said' '
+	fresh
+	id=$(content scale/scaled)
+	tr 1-4 5-8 <"$(blob $id)" >other
+	cat other >"$(blob $id)"
+	test_code 0 cairn reproduce "$(cat ../hash)" --store store >report 2>err
+	test_grep "every output is the same bytes" report
+	test_grep "1 object of the store was damaged and has been replaced by what this run made" <(cat report err)
+	test_is "$(sha256sum <"$(blob $id)" | cut -c 1-64)" "$id"
+'
 test_expect 'code missing' '
 	fresh
 	rm "$(blob "$(sha256sum ../project/count.sh | cut -c 1-64)")"

@@ -262,6 +262,37 @@ static void test_damage(void **state)
 	free(path);
 }
 
+/* Whoever makes content again has its bytes: a damaged copy of the same size doesn't keep them out, and is told of. */
+static void test_putting_again_heals(void **state)
+{
+	static const uint64_t sizes[] = { 8, CONTENT_SMALL_BYTES + 1, CONTENT_PART_BYTES + 1 };
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(sizes); i++)
+		for (int flags = 0; flags <= CONTENT_PUT_MOVE; flags++) {
+			const struct content_put_options o = { .flags = flags };
+			_cleanup_(freep) char *bytes = xcalloc(sizes[i], 1), *path = NULL;
+			struct content_id id;
+			struct err err = { 0 };
+			struct store *s;
+
+			bytes[0] = (char)('a' + i);
+			assert_int_equal(content_put_bytes(f->s, bytes, sizes[i], &id, &err), 0);
+			path = blob_path(f, &id);
+			assert_int_equal(chmod(path, 0644), 0);
+			bytes[sizes[i] / 2] ^= 1;
+			write_file(AT_FDCWD, path, bytes, sizes[i], 0444);
+			bytes[sizes[i] / 2] ^= 1;
+			write_file(f->fd, "again", bytes, sizes[i], 0644);
+			assert_int_equal(store_dir_open(store_uri(f->s), false, &s, &err), 0); /* another process: nothing is known of it */
+			assert_int_equal(content_put_at(s, f->fd, "again", &o, &id, &err), 0);
+			assert_int_equal(content_verify(s, &id, &err), 0);
+			assert_int_equal(store_healed(s), 1);
+			store_free(s);
+			unlinkat(f->fd, "again", 0);
+		}
+}
+
 /* Whoever writes to what he was given writes to a copy. */
 static void test_inputs_are_copies(void **state)
 {
@@ -630,7 +661,7 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_round_trip), T(test_identity), T(test_golden), cmocka_unit_test(test_hostile_listings), T(test_damage), T(test_inputs_are_copies),
+		T(test_round_trip), T(test_identity), T(test_golden), cmocka_unit_test(test_hostile_listings), T(test_damage), T(test_putting_again_heals), T(test_inputs_are_copies),
 		T(test_move_leaves_shared_files), T(test_threads), T(test_kill_leaves_temporaries_only), T(test_special_files), T(test_complete),
 		T(test_actions), cmocka_unit_test(test_action_hostile), T(test_gc), T(test_statcache), T(test_writes_by_mmap), T(test_another_file_system), T(test_glob),
 	};
