@@ -137,18 +137,21 @@ int earlier_take_up(struct run *r, const struct run_row *seen, struct err *err)
 	return end_transaction(r, result, err);
 }
 
-int earlier_row(struct run *r, const struct active *a, struct attempt_row **ret, struct err *err)
+struct attempt_row *earlier_row(struct run *r, const struct active *a)
 {
 	struct attempt_row *row = map_get_str(r->earlier_open, a->label);
 
-	*ret = NULL;
 	if (!row)
-		return 0;
+		return NULL;
 	*map_slot_str(r->earlier_open, a->label) = NULL;
-	if (digest_eq(&row->key, &a->task->key)) {
-		*ret = row;
-		return 0;
-	}
+	if (digest_eq(&row->key, &a->task->key))
+		return row;
+	VEC_PUSH(&r->to_close, row);
+	return NULL;
+}
+
+int earlier_close_changed(struct run *r, struct attempt_row *row, struct err *err)
+{
 	VEC_PUSH(&r->settled, (uint64_t)row->id);
 	return close_as(r, row, FAILURE_CANCELLED, "what its task reads has changed since", err);
 }

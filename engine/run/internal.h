@@ -40,8 +40,10 @@ struct active {
 	struct runner_attempt attempt;
 	struct attempt_row row;
 	char *label;
-	bool has_lease, in_group;
-	uint64_t group_offset; /* lock that stands for its place in a concurrency group */
+	bool has_lease;
+	struct group *group; /* in which it has a place; or NULL */
+	uint32_t group_place;
+	bool fails_at_once; /* it can't even begin: its row is written all the same */
 	bool submitted;
 	bool taken_up; /* its row is an earlier engine's */
 	const char *waiting_for, *told; /* why it doesn't run yet, and what of that is on record; or NULL */
@@ -51,6 +53,8 @@ struct active {
 	struct runner_result result; /* copies in `arena` */
 	struct metric_value *metrics;
 	size_t n_metrics;
+	struct named_content *sources; /* of what it read (plan_task_sources) */
+	size_t n_sources;
 };
 
 struct publisher;
@@ -85,12 +89,18 @@ struct run {
 	struct map *running_keys; /* key → struct active *, NULL when free */
 	struct map *actives;	  /* attempt id → struct active *, NULL when it has ended */
 	VEC(struct active *) ended; /* queued for the next turn */
+	VEC(struct active *) to_write;	/* begun in this turn: their rows come next */
+	VEC(struct attempt_row *) to_close; /* an earlier engine's that nobody goes on with */
 	VEC(struct active *) to_submit; /* rows written in this turn */
 	VEC(uint64_t) news;	/* attempts that wait for something else than is on record */
 	VEC(uint64_t) settled;	/* whose end is written in this turn */
+	VEC(struct active *) over; /* … and applied: what they hold is given back when it is committed */
 	VEC(struct plan_task *) parked; /* ready, but no slots for them; tried first */
 	unsigned passed_over;		/* how often others went ahead of parked[0] */
-	VEC(struct plan_task *) deferred; /* another engine has the key, or the concurrency group is full */
+	VEC(struct plan_task *) deferred; /* another engine has the key, or places of the concurrency group */
+	struct map *groups;	   /* name → struct group * (group.c) */
+	struct map *group_of_task; /* struct plan_task * → struct group *, of those that ever waited for a place */
+	size_t n_in_line;	   /* tasks that wait for a place */
 	struct loop_source *defer_timer;
 	bool defer_due;
 	VEC(struct retry *) due; /* retries whose time has come */
@@ -144,17 +154,35 @@ void run_on_signal(void *arg, int signo);
 bool may_go_on(const struct run *r, const struct plan_task *t); /* though nothing new is to be started */
 
 /* start.c: from a ready task to a submitted attempt */
-/* 1 started (row written, in to_submit), 0 it waits or has ended otherwise, -1 error. */
+/* 1 started (in to_write), 0 it waits or has ended otherwise, -1 error. Asks stores, disks and other engines' locks, so no transaction may be open. */
 int start_task(struct run *r, struct plan_task *t, struct err *err);
+/* Rows of what was started, and of what was closed for it; inside a transaction. Touches nothing but the database. */
+int start_write_rows(struct run *r, struct err *err);
+/* Once they are committed. */
+void start_rows_written(struct run *r);
+int start_later(struct run *r, struct plan_task *t); /* it is tried again in a moment */
 void active_free(struct active *a);
 void active_release(struct active *a); /* slots, lease, group, waiting tasks */
 struct task_history *history_of(struct run *r, struct plan_task *t, bool make);
 
+/* group.c: places in concurrency groups */
+void groups_free(struct run *r);
+/* Before a task is looked at: *ret_waits when it is known already that there is no place for it; it stands in line then. Returns the group where it had
+ * waited before, for group_after(), which is told whether it has a place now. */
+struct group *group_before(struct run *r, struct plan_task *t, bool *ret_waits);
+void group_after(struct run *r, struct group *g, const struct plan_task *t, bool has_place);
+int group_enter(struct run *r, struct active *a, struct err *err); /* 1 it has a place or needs none, 0 it stands in line, -1 error */
+void group_leave(struct active *a);	/* and wakes who is next */
+void group_take_back(struct active *a); /* a place that it couldn't use yet: group_after() follows */
+void groups_stop(struct run *r);	/* nothing new is begun: who stands in line is blocked, or ready */
+
 /* earlier.c: attempts of this run that an earlier engine left */
 /* The run is this engine's from here on. `seen`: its row as it was read; ERR_BUSY when another process has taken it up since then. */
 int earlier_take_up(struct run *r, const struct run_row *seen, struct err *err);
-/* The row of this task's attempt that still goes on; NULL: it has none. One of another key is closed. -1: error. */
-int earlier_row(struct run *r, const struct active *a, struct attempt_row **ret, struct err *err);
+/* The row of this task's attempt that still goes on; NULL: it has none. One of another key is put into to_close. */
+struct attempt_row *earlier_row(struct run *r, const struct active *a);
+/* Of to_close, inside a transaction. */
+int earlier_close_changed(struct run *r, struct attempt_row *row, struct err *err);
 unsigned earlier_number(const struct run *r, const char *task); /* of its last attempt; 0 */
 /* A run that goes on by itself goes on with what is left of a task's retries: fills its history from them. 1: none is left, *ret is how it ended. */
 int earlier_history(struct run *r, struct plan_task *t, const struct attempt_row **ret);

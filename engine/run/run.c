@@ -17,6 +17,8 @@ void run_init(struct run *r, const struct run_context *ctx, const struct pipelin
 	*r = (struct run){ .ctx = ctx, .pipeline = p, .o = o, .arena = arena, .remaining_ns = -1 };
 	r->history = map_new();
 	r->running_keys = map_new();
+	r->groups = map_new();
+	r->group_of_task = map_new();
 	r->actives = map_new();
 	r->earlier_done = map_new();
 	r->earlier_open = map_new();
@@ -36,7 +38,14 @@ void run_deinit(struct run *r)
 	publisher_free(r->publisher);
 	for (size_t i = 0; i < map_len(r->actives); i++)
 		active_free(map_at(r->actives, i, NULL, NULL));
+	for (size_t i = 0; i < r->to_write.n; i++)
+		active_free(r->to_write.v[i]);
+	for (size_t i = 0; i < r->over.n; i++)
+		active_free(r->over.v[i]);
+	VEC_FREE(&r->over);
 	VEC_FREE(&r->ended);
+	VEC_FREE(&r->to_write);
+	VEC_FREE(&r->to_close);
 	VEC_FREE(&r->to_submit);
 	VEC_FREE(&r->news);
 	VEC_FREE(&r->settled);
@@ -44,6 +53,7 @@ void run_deinit(struct run *r)
 	VEC_FREE(&r->deferred);
 	VEC_FREE(&r->due);
 	VEC_FREE(&r->retries);
+	groups_free(r);
 	map_free(r->history);
 	map_free(r->running_keys);
 	map_free(r->actives);
@@ -220,7 +230,7 @@ static void stop_runner(struct run *r)
 		if (a && a->submitted)
 			r->ctx->runner->ops->cancel(r->ctx->runner, a->attempt.id, false);
 	}
-	while (r->n_running > r->ended.n + r->to_submit.n && loop_turn(r->ctx->loop, 5 * NS_PER_S, &ignored) > 0)
+	while (r->n_running > r->ended.n + r->to_submit.n + r->to_write.n && loop_turn(r->ctx->loop, 5 * NS_PER_S, &ignored) > 0)
 		;
 }
 

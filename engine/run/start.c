@@ -41,8 +41,7 @@ void active_release(struct active *a)
 		if (r->ctx->leases_fd >= 0)
 			fs_unlock_range(r->ctx->leases_fd, offset_of(a->task->key.b));
 	}
-	if (a->in_group && r->ctx->leases_fd >= 0)
-		fs_unlock_range(r->ctx->leases_fd, a->group_offset);
+	group_leave(a);
 	for (size_t i = 0; i < a->n_waiting; i++)
 		plan_requeue(r->plan, a->waiting[i]);
 	a->n_waiting = 0;
@@ -72,7 +71,7 @@ static void defer_over(void *arg)
 }
 
 /* Nobody tells us when another engine lets go of a key: look again soon. */
-static int defer(struct run *r, struct plan_task *t)
+int start_later(struct run *r, struct plan_task *t)
 {
 	struct clock *c = clock_of(r);
 
@@ -101,40 +100,6 @@ static void drop_lease(struct run *r, struct plan_task *t)
 {
 	if (r->ctx->leases_fd >= 0)
 		fs_unlock_range(r->ctx->leases_fd, offset_of(t->key.b));
-}
-
-/* A place in a concurrency group, over all engines of the project: one of `max` locks named after the group. */
-static int enter_group(struct run *r, struct active *a, struct err *err)
-{
-	const struct concurrency_decl *c = &a->step->concurrency;
-	struct digest d;
-	uint64_t base;
-
-	if (!a->command.concurrency_group)
-		return 0;
-	digest_bytes(a->command.concurrency_group, strlen(a->command.concurrency_group), &d);
-	base = offset_of(d.b) & ~0xfffULL;
-	for (uint32_t i = 0; i < c->max && i < 0x1000; i++) {
-		bool ours = false;
-		int busy;
-
-		for (size_t k = 0; k < map_len(r->actives) && !ours; k++) {
-			struct active *other = map_at(r->actives, k, NULL, NULL);
-
-			ours = other && other->in_group && other->group_offset == base + i;
-		}
-		if (ours)
-			continue;
-		busy = r->ctx->leases_fd < 0 ? 0 : fs_lock_range_try(r->ctx->leases_fd, base + i, err);
-		if (busy < 0)
-			return -1;
-		if (busy == 0) {
-			a->in_group = true;
-			a->group_offset = base + i;
-			return 0;
-		}
-	}
-	return 1;
 }
 
 /* --- making the attempt ----------------------------------------------------------------------------------------------------- */
@@ -205,48 +170,85 @@ static int fill_attempt(struct run *r, struct active *a, struct err *err)
 	return r->ctx->runner->ops->durable ? 0 : fill_secrets(r, a, err);
 }
 
-/* The attempt that an earlier engine submitted and that goes on where it runs: 1 it is this one; 0 there is none. */
-static int take_up(struct run *r, struct active *a, struct err *err)
-{
-	struct attempt_row *row;
-
-	if (earlier_row(r, a, &row, err) < 0)
-		return -1;
-	if (!row)
-		return 0;
-	a->row = *row;
-	a->told = row->waiting;
-	a->taken_up = true;
-	a->attempt.number = row->number;
-	a->attempt.id = (uint64_t)row->id;
-	return 1;
-}
-
-static int write_rows(struct run *r, struct active *a, struct err *err)
+/* What the row says, and why the task runs. The attempt that an earlier engine submitted and that goes on where it runs keeps its own. */
+static int describe(struct run *r, struct active *a, struct err *err)
 {
 	struct clock *c = clock_of(r);
-	struct str reason = { 0 };
-	int result = take_up(r, a, err);
+	_cleanup_(str_deinit) struct str reason = { 0 };
+	struct attempt_row *earlier = earlier_row(r, a);
 
-	if (result)
-		return MIN(result, 0);
+	if (earlier) {
+		a->row = *earlier;
+		a->told = earlier->waiting;
+		a->taken_up = true;
+		a->attempt.number = earlier->number;
+		return 0;
+	}
 	a->row = (struct attempt_row){ .run = r->row.rowid, .task = a->label, .step = a->step->name, .number = a->attempt.number,
 				       .key = a->task->key, .started_ns = c->wall_ns(c), .image = a->attempt.image };
 	str_add(&reason, "");
-	result = a->attempt.number > 1 ? (str_add(&reason, history_of(r, a->task, false) ? "retry" : REASON_RESUMED), 0) :
-		 r->past	       ? (str_addf(&reason, "reproduces %s", r->past->manifest.run->id), 0) :
-				       plan_task_reason(r->plan, a->task, &a->command.key_record, &reason, err);
-	if (result == 0) {
-		a->row.reason = arena_strndup(a->arena, reason.s, reason.len);
-		result = record_attempt_start(r->ctx->db, &a->row, err);
-	}
-	str_deinit(&reason);
-	if (result == 0 && a->attempt.number == 1)
-		result = record_key(r->ctx->db, &a->task->key, a->command.key_record.s, a->command.key_record.len, err);
-	if (result == 0 && a->task->miss == MISS_BLOBS_GONE)
-		result = record_forget(r->ctx->db, &a->task->key, err);
+	if (a->attempt.number > 1)
+		str_add(&reason, history_of(r, a->task, false) ? "retry" : REASON_RESUMED);
+	else if (r->past)
+		str_addf(&reason, "reproduces %s", r->past->manifest.run->id);
+	else if (plan_task_reason(r->plan, a->task, &a->command.key_record, &reason, err) < 0)
+		return -1;
+	a->row.reason = arena_strndup(a->arena, reason.s, reason.len);
+	return 0;
+}
+
+static int write_row(struct run *r, struct active *a, struct err *err)
+{
+	struct db *db = r->ctx->db;
+
+	if (!a->taken_up && (record_attempt_start(db, &a->row, err) < 0 ||
+			     (a->attempt.number == 1 && record_key(db, &a->task->key, a->command.key_record.s, a->command.key_record.len, err) < 0) ||
+			     (a->task->miss == MISS_BLOBS_GONE && record_forget(db, &a->task->key, err) < 0)))
+		return -1;
 	a->attempt.id = (uint64_t)a->row.id;
-	return result;
+	return 0;
+}
+
+int start_write_rows(struct run *r, struct err *err)
+{
+	for (size_t i = 0; i < r->to_close.n; i++)
+		if (earlier_close_changed(r, r->to_close.v[i], err) < 0)
+			return -1;
+	r->to_close.n = 0;
+	for (size_t i = 0; i < r->to_write.n; i++)
+		if (write_row(r, r->to_write.v[i], err) < 0)
+			return -1;
+	return 0;
+}
+
+/* Asked for anew means from the beginning; a resumed run has begun already. */
+static bool begins_anew(const struct run *r, const struct active *a)
+{
+	if (!a->step->checkpoint || !a->task->forced || a->attempt.number != 1)
+		return false;
+	for (size_t i = 0; i < r->n_earlier; i++)
+		if (str_eq(r->earlier[i].task, a->label))
+			return false;
+	return true;
+}
+
+void start_rows_written(struct run *r)
+{
+	const struct runner_ops *ops = r->ctx->runner->ops;
+
+	for (size_t i = 0; i < r->to_write.n; i++) {
+		struct active *a = r->to_write.v[i];
+
+		*map_slot(r->actives, &a->attempt.id, sizeof(a->attempt.id), NULL) = a;
+		if (a->fails_at_once) {
+			VEC_PUSH(&r->ended, a);
+			continue;
+		}
+		if (begins_anew(r, a) && ops->drop_checkpoint)
+			ops->drop_checkpoint(r->ctx->runner, a->attempt.key);
+		VEC_PUSH(&r->to_submit, a);
+	}
+	r->to_write.n = 0;
 }
 
 /* An attempt that can't even begin (a secret that isn't there, too few GPUs) fails like one that ran. */
@@ -254,11 +256,11 @@ static int fail_at_once(struct run *r, struct active *a, enum failure_class clas
 {
 	struct clock *c = clock_of(r);
 
-	if (write_rows(r, a, err) < 0)
+	if (describe(r, a, err) < 0)
 		return -1;
+	a->fails_at_once = true;
 	a->result = (struct runner_result){ .failure = class, .exit_status = -1, .started_ns = a->row.started_ns, .ended_ns = c->wall_ns(c), .err = *why };
-	*map_slot(r->actives, &a->attempt.id, sizeof(a->attempt.id), NULL) = a;
-	VEC_PUSH(&r->ended, a);
+	VEC_PUSH(&r->to_write, a);
 	r->n_running++;
 	return 1;
 }
@@ -277,30 +279,15 @@ static struct active *active_new(struct run *r, struct plan_task *t)
 	return a;
 }
 
-/* Asked for anew means from the beginning; a resumed run has begun already. */
-static bool begins_anew(const struct run *r, const struct active *a)
-{
-	if (!a->step->checkpoint || !a->task->forced || a->attempt.number != 1)
-		return false;
-	for (size_t i = 0; i < r->n_earlier; i++)
-		if (str_eq(r->earlier[i].task, a->label))
-			return false;
-	return true;
-}
-
 static int begin(struct run *r, struct active *a, struct err *err)
 {
-	const struct runner_ops *ops = r->ctx->runner->ops;
 	struct err why = { 0 };
 
 	if (fill_attempt(r, a, &why) < 0)
 		return fail_at_once(r, a, FAILURE_FAILED, &why, err);
-	if (write_rows(r, a, err) < 0)
+	if (describe(r, a, err) < 0)
 		return -1;
-	if (begins_anew(r, a) && ops->drop_checkpoint)
-		ops->drop_checkpoint(r->ctx->runner, a->attempt.key);
-	*map_slot(r->actives, &a->attempt.id, sizeof(a->attempt.id), NULL) = a;
-	VEC_PUSH(&r->to_submit, a);
+	VEC_PUSH(&r->to_write, a);
 	r->n_running++;
 	return 1;
 }
@@ -333,7 +320,7 @@ static int claim_key(struct run *r, struct plan_task *t, struct err *err)
 		return -1;
 	if (busy) {
 		tell_waiting(r, t);
-		return defer(r, t);
+		return start_later(r, t);
 	}
 	busy = plan_task_lookup(r->plan, t, err);
 	if (busy == 0)
@@ -357,22 +344,46 @@ static void fail_as_before(struct run *r, struct plan_task *t, const struct atte
 	plan_task_end(r->plan, t, TASK_STATE_FAILED, NULL, NULL, 0, last->ended_ns - last->started_ns, last->id);
 }
 
-int start_task(struct run *r, struct plan_task *t, struct err *err)
+/* Slots and a place in its group, or it waits for them. Takes `a` over when it starts. */
+static int find_room(struct run *r, struct active *a, struct err *err)
 {
-	struct task_history *h = history_of(r, t, false);
+	struct task_history *h = history_of(r, a->task, false);
+	struct err why = { 0 };
+	int result;
+
+	if (slots_want(&r->slots, &a->step->resources, MAX(a->step->distributed.nodes, 1), h ? h->memory_factor : 1, &a->attempt.resources, &why) < 0) {
+		a->attempt.resources = (struct runner_resources){ 0 };
+		r->slots.jobs_used++;
+		return fail_at_once(r, a, FAILURE_UNSCHEDULABLE, &why, err);
+	}
+	result = group_enter(r, a, err);
+	if (result <= 0)
+		return result;
+	if (!slots_take(&r->slots, &a->attempt.resources)) {
+		group_take_back(a);
+		return park(r, a->task);
+	}
+	result = begin(r, a, err);
+	if (result < 0) {
+		slots_give(&r->slots, &a->attempt.resources);
+		group_take_back(a);
+	}
+	return result;
+}
+
+static int try_task(struct run *r, struct plan_task *t, bool *ret_has_place, struct err *err)
+{
 	const struct attempt_row *last;
 	struct active *a;
-	struct err why = { 0 };
-	int claimed, result;
+	int result;
 
-	if (!h && earlier_history(r, t, &last)) {
+	if (!history_of(r, t, false) && earlier_history(r, t, &last)) {
 		fail_as_before(r, t, last);
 		return 0;
 	}
-	h = history_of(r, t, false);
-	claimed = claim_key(r, t, err);
-	if (claimed <= 0)
-		return claimed;
+	result = claim_key(r, t, err);
+	if (result <= 0)
+		return result;
 	if (r->stopping && !may_go_on(r, t)) { /* it waited for another's result, and there is none */
 		if (r->pipeline->steps[t->step].cache && !r->past)
 			drop_lease(r, t);
@@ -381,37 +392,35 @@ int start_task(struct run *r, struct plan_task *t, struct err *err)
 	}
 	a = active_new(r, t);
 	a->has_lease = a->step->cache && !r->past;
-	result = plan_task_command(r->plan, t, a->arena, &a->command, err);
-	if (result == 0 && r->past && (result = reproduce_admit(r, a, err)) != 1) {
-		active_free(a);
-		return result == 2 ? defer(r, t) : result;
-	}
-	result = MIN(result, 0);
-	if (result == 0 && slots_want(&r->slots, &a->step->resources, MAX(a->step->distributed.nodes, 1), h ? h->memory_factor : 1, &a->attempt.resources, &why) < 0) {
-		a->attempt.resources = (struct runner_resources){ 0 };
+	result = plan_task_command(r->plan, t, a->arena, &a->command, err) < 0 ? -1 : 1;
+	if (result > 0 && r->past)
+		result = reproduce_admit(r, a, err);
+	if (result == 2) /* what it reads may come back */
+		result = start_later(r, t);
+	else if (result > 0)
+		result = find_room(r, a, err);
+	if (result > 0) {
 		if (a->has_lease)
 			*map_slot(r->running_keys, t->key.b, DIGEST_BYTES, NULL) = a;
-		r->slots.jobs_used++;
-		return fail_at_once(r, a, FAILURE_UNSCHEDULABLE, &why, err);
+		*ret_has_place = a->group != NULL;
+		return 1;
 	}
-	if (result == 0)
-		result = enter_group(r, a, err);
-	if (result == 0 && slots_take(&r->slots, &a->attempt.resources)) {
-		if (a->has_lease)
-			*map_slot(r->running_keys, t->key.b, DIGEST_BYTES, NULL) = a;
-		result = begin(r, a, err);
-		if (result < 0)
-			active_release(a);
-	} else {
-		if (a->has_lease)
-			drop_lease(r, t);
-		if (a->in_group && r->ctx->leases_fd >= 0)
-			fs_unlock_range(r->ctx->leases_fd, a->group_offset);
-		result = result < 0 ? -1 : result > 0 ? defer(r, t) : park(r, t);
-		active_free(a);
-		return result;
-	}
-	if (result < 0)
-		active_free(a);
+	if (a->has_lease)
+		drop_lease(r, t);
+	active_free(a);
+	return result;
+}
+
+int start_task(struct run *r, struct plan_task *t, struct err *err)
+{
+	bool waits, has_place = false;
+	struct group *g = group_before(r, t, &waits);
+	int result;
+
+	if (waits)
+		return 0;
+	result = try_task(r, t, &has_place, err);
+	if (result >= 0)
+		group_after(r, g, t, has_place);
 	return result;
 }

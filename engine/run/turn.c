@@ -106,12 +106,10 @@ static bool has_result(const struct active *a)
 static int journal_result(struct run *r, struct active *a, struct err *err)
 {
 	size_t n = a->step->n_outputs;
-	struct named_content *in, *out = arena_alloc(a->arena, (n + 1) * sizeof(*out)), *sources;
-	size_t n_sources;
+	struct named_content *in, *out = arena_alloc(a->arena, (n + 1) * sizeof(*out)), *sources = a->sources;
+	size_t n_sources = a->n_sources;
 	int differs;
 
-	if (plan_task_sources(r->plan, a->task, a->arena, &sources, &n_sources, err) < 0)
-		return -1;
 	in = arena_alloc(a->arena, (a->command.n_inputs + n_sources + 1) * sizeof(*in));
 	for (size_t i = 0; i < a->command.n_inputs; i++)
 		in[i] = (struct named_content){ a->command.inputs[i].name, a->command.inputs[i].id };
@@ -279,6 +277,7 @@ static void stop_starting(struct run *r)
 	plan_stop(r->plan);
 	block_all(r, r->parked.v, &r->parked.n);
 	block_all(r, r->deferred.v, &r->deferred.n);
+	groups_stop(r);
 	block_retries(r);
 }
 
@@ -322,9 +321,8 @@ static void apply_end(struct run *r, struct active *a)
 	}
 	*map_slot(r->actives, &a->attempt.id, sizeof(a->attempt.id), NULL) = NULL;
 	VEC_PUSH(&r->settled, a->attempt.id);
+	VEC_PUSH(&r->over, a);
 	r->n_running--;
-	active_release(a);
-	active_free(a);
 }
 
 /* --- act ---------------------------------------------------------------------------------------------------------------------------- */
@@ -381,8 +379,13 @@ static int act(struct run *r, struct err *err)
 	while (again) {
 		uint64_t hits;
 		struct run_counts c;
+		int resolved;
 
-		if (plan_resolve(r->plan, err) < 0)
+		/* What others have recorded since then is found when a task holds its key (claim_key). */
+		db_snapshot(r->ctx->db);
+		resolved = plan_resolve(r->plan, err);
+		db_snapshot_end(r->ctx->db);
+		if (resolved < 0)
 			return -1;
 		plan_count(r->plan, &c);
 		hits = c.hits + c.failed;
@@ -485,7 +488,7 @@ static void submit_all(struct run *r)
 static bool nothing_to_do(const struct run *r)
 {
 	return r->n_running == 0 && r->ended.n == 0 &&
-	       (r->interrupted || (plan_n_ready(r->plan) == 0 && r->parked.n == 0 && r->deferred.n == 0 && r->due.n == 0 && r->n_retrying == 0));
+	       (r->interrupted || (plan_n_ready(r->plan) == 0 && r->parked.n == 0 && r->deferred.n == 0 && r->n_in_line == 0 && r->due.n == 0 && r->n_retrying == 0));
 }
 
 static int journal_news(struct run *r, struct err *err)
@@ -518,11 +521,9 @@ static int journal_and_apply(struct run *r, struct err *err)
 
 	if (journal_news(r, err) < 0)
 		return -1;
-	for (size_t i = 0; i < n; i++) {
-		judge(r->ended.v[i]);
+	for (size_t i = 0; i < n; i++)
 		if (journal_end(r, r->ended.v[i], err) < 0)
 			return -1;
-	}
 	for (size_t i = 0; i < n; i++)
 		apply_end(r, r->ended.v[i]);
 	if (r->ended.n > n)
@@ -531,6 +532,52 @@ static int journal_and_apply(struct run *r, struct err *err)
 	return 0;
 }
 
+static int commit_ends(struct run *r, struct err *err)
+{
+	if (r->ended.n == 0 && r->news.n == 0)
+		return 0;
+	for (size_t i = 0; i < r->ended.n; i++) {
+		struct active *a = r->ended.v[i];
+
+		judge(a);
+		if (has_result(a) && plan_task_sources(r->plan, a->task, a->arena, &a->sources, &a->n_sources, err) < 0)
+			return -1;
+	}
+	if (db_begin(r->ctx->db, err) < 0)
+		return -1;
+	if (journal_and_apply(r, err) < 0) {
+		db_rollback(r->ctx->db);
+		return -1;
+	}
+	if (db_commit(r->ctx->db, err) < 0)
+		return -1;
+	/* Who waits for a key or a place finds what is on record of it by now. */
+	for (size_t i = 0; i < r->over.n; i++) {
+		active_release(r->over.v[i]);
+		active_free(r->over.v[i]);
+	}
+	r->over.n = 0;
+	return 0;
+}
+
+static int commit_starts(struct run *r, struct err *err)
+{
+	if (r->to_write.n == 0 && r->to_close.n == 0)
+		return 0;
+	if (db_begin(r->ctx->db, err) < 0)
+		return -1;
+	if (start_write_rows(r, err) < 0) {
+		db_rollback(r->ctx->db);
+		return -1;
+	}
+	if (db_commit(r->ctx->db, err) < 0)
+		return -1;
+	start_rows_written(r);
+	return 0;
+}
+
+/* Ends are on record before anything relies on them; then what can start is looked for, which may ask stores and take long; then its rows are
+ * written. Transactions hold rows only: another run of the project never waits for what this one waits for. */
 void run_turn(void *arg)
 {
 	struct run *r = arg;
@@ -540,13 +587,7 @@ void run_turn(void *arg)
 		return;
 	r->wake = false;
 	do {
-		if (db_begin(r->ctx->db, err) < 0)
-			break;
-		if (journal_and_apply(r, err) < 0 || act(r, err) < 0) {
-			db_rollback(r->ctx->db);
-			break;
-		}
-		if (db_commit(r->ctx->db, err) < 0)
+		if (commit_ends(r, err) < 0 || act(r, err) < 0 || commit_starts(r, err) < 0)
 			break;
 		tell_settled(r);
 		submit_all(r);

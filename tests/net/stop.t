@@ -37,6 +37,29 @@ asked_to_end() {
 	PY
 }
 
+test_expect 'a run that waits for the bucket holds up no other run of the project' '
+	cat >look.yaml <<-YAML
+	pipeline: look
+	steps:
+	  a: {run: "$(hang "\"path\": \"*\""); echo look >o", outputs: {o: o}}
+	  b: {run: "cat \${{ inputs.o }} >p", inputs: {o: "\${{ steps.a.outputs.o }}"}, outputs: {p: p}}
+	YAML
+	write quick.yaml <<-"YAML"
+	pipeline: quick
+	steps:
+	  a: {run: "echo quick >o", outputs: {o: o}}
+	YAML
+	before=$(asked front "q[\"rule\"] == \"hangs\"")
+	start look cairn run look.yaml
+	wait_until 12 hung "$before"
+	took=$(date +%s%N)
+	timeout 10 cairn run -q --store ./near quick.yaml
+	took=$((($(date +%s%N) - took) / 1000000))
+	test_missing look.rc # it waits all the while
+	kill -9 "$(cat look.pid)"
+	calm
+	[ "$took" -lt 5000 ] || { echo "it took $took ms" >&2; return 1; }
+'
 for how in 'INT INT' 'TERM TERM' 'INT TERM'; do
 	HOW=$how NAME=end-$(echo "$how" | tr 'A-Z ' 'a-z-')
 	export NAME HOW
