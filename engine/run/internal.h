@@ -112,7 +112,8 @@ struct run {
 	bool wake; /* something happened that a turn must handle */
 	bool done;
 	struct err fatal;
-	bool listens;	    /* to requests to stop */
+	bool listens;	    /* to requests to stop (base/stop.h) */
+	struct loop_source *signals[3]; /* … or by the loop alone */
 	bool told_to_end;   /* one that came after the last task had ended */
 	int64_t estimated_at_ns, remaining_ns;
 	int64_t *medians; /* duration of each step in past runs, as far as it was asked for */

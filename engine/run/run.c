@@ -1,4 +1,5 @@
 /* engine/run/run.c — a run from its start, or from where its engine died, to its end. */
+#include <signal.h>
 #include "base/fs.h"
 #include "base/process.h"
 #include "base/stop.h"
@@ -32,6 +33,8 @@ void run_deinit(struct run *r)
 	loop_remove_idle(r->ctx->loop, run_turn, r);
 	if (r->listens)
 		stop_unlisten();
+	for (size_t i = 0; i < ARRAY_LEN(r->signals); i++)
+		loop_remove(r->ctx->loop, r->signals[i]);
 	loop_remove(r->ctx->loop, r->defer_timer);
 	for (size_t i = 0; i < r->retries.n; i++)
 		loop_remove(r->ctx->loop, r->retries.v[i]->timer);
@@ -207,9 +210,16 @@ static int clear_leftovers(struct run *r, struct err *err)
 
 static int watch_signals(struct run *r, struct err *err)
 {
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 	_cleanup_(str_deinit) struct str last_words = { 0 };
 
 	if (!r->ctx->handle_signals)
+		return 0;
+	/* On a virtual clock nothing takes time, and what another thread passes on would come at any time. */
+	for (size_t i = 0; clock_of(r)->is_virtual && i < ARRAY_LEN(signals); i++)
+		if (loop_add_signal(r->ctx->loop, signals[i], run_on_signal, r, &r->signals[i], err) < 0)
+			return -1;
+	if (clock_of(r)->is_virtual)
 		return 0;
 	str_addf(&last_words, "cairn: ended at once; the run can go on where it stopped: cairn resume %s", r->row.id);
 	r->listens = true;
