@@ -26,6 +26,11 @@ static int64_t virtual_now_ns(struct clock *c)
 	return c->now_ns;
 }
 
+static int64_t virtual_wall_ns(struct clock *c)
+{
+	return c->now_ns + c->wall_step_ns;
+}
+
 struct clock *clock_system(void)
 {
 	static struct clock system = { .mono_ns = system_mono_ns, .wall_ns = system_wall_ns };
@@ -37,7 +42,7 @@ void clock_virtual_init(struct clock *c, int64_t start_ns)
 {
 	*c = (struct clock){
 		.mono_ns = virtual_now_ns,
-		.wall_ns = virtual_now_ns,
+		.wall_ns = virtual_wall_ns,
 		.is_virtual = 1,
 		.now_ns = start_ns,
 	};
@@ -47,4 +52,10 @@ void clock_virtual_advance(struct clock *c, int64_t delta_ns)
 {
 	assert(c->is_virtual && delta_ns >= 0);
 	c->now_ns += delta_ns;
+}
+
+void clock_virtual_step(struct clock *c, int64_t delta_ns)
+{
+	assert(c->is_virtual);
+	c->wall_step_ns += delta_ns;
 }

@@ -68,9 +68,10 @@ static json_t *names_of_inputs(const struct schedule_entry *e)
 
 static json_t *firing_json(const struct firing *f)
 {
-	return json_pack("{s:o, s:o, s:o, s:s, s:s, s:i, s:o, s:o, s:o, s:o}", "pipeline", facts_text(f->path), "schedule", facts_text(f->schedule), "time",
+	return json_pack("{s:o, s:o, s:o, s:s, s:s, s:i, s:o, s:o, s:o, s:o, s:I, s:o}", "pipeline", facts_text(f->path), "schedule", facts_text(f->schedule), "time",
 			 facts_time(f->nominal_ns), "cause", firing_cause_name(f->cause), "state", firing_state_name(f->state), "starts", (int)f->number, "started",
-			 facts_time(f->started_ns), "ended", facts_time(f->ended_ns), "run", facts_text(f->run), "message", facts_text(f->message));
+			 facts_time(f->started_ns), "ended", facts_time(f->ended_ns), "run", facts_text(f->run), "message", facts_text(f->message),
+			 "times", (json_int_t)f->times, "first", facts_time(f->first_ns));
 }
 
 static json_t *listed_json(const struct listed *l)
@@ -193,7 +194,7 @@ static void print_coming(struct cli *cli, const struct schedule_list *all, const
 	table_column(t, "", 0);
 	for (size_t i = 0; i < n; i++) {
 		const struct schedule_entry *e = v[i].e;
-		int64_t start = v[i].at_ns + calendar_jitter(e->path, e->decl->name, v[i].at_ns, e->decl->jitter_ns);
+		int64_t start = calendar_due(&e->calendar, e->path, e->decl->name, v[i].at_ns, e->decl->jitter_ns);
 		struct str utc = { 0 };
 
 		text_add_time(&utc, v[i].at_ns, 0);
@@ -252,9 +253,10 @@ static void print_firings(struct cli *cli, const struct firing *f, size_t n)
 	table_column(t, "run", 0);
 	table_column(t, "", TABLE_CUT);
 	for (size_t i = 0; i < n; i++) {
-		struct str time = { 0 };
+		struct str time = { 0 }, first = { 0 };
 
 		text_add_time(&time, f[i].nominal_ns, 0);
+		text_add_time(&first, f[i].first_ns, 0);
 		table_cell(t, STYLE_BOLD, "%s", f[i].schedule);
 		table_cell(t, STYLE_PLAIN, "%s", time.s);
 		table_cell(t, STYLE_DIM, "%s", firing_cause_name(f[i].cause));
@@ -262,8 +264,13 @@ static void print_firings(struct cli *cli, const struct firing *f, size_t n)
 		table_cell(t, STYLE_PLAIN, "%u", f[i].number);
 		table_cell(t, STYLE_PLAIN, "%s", f[i].started_ns && f[i].ended_ns ? cli_duration(cli, f[i].ended_ns - f[i].started_ns) : "");
 		table_cell(t, STYLE_PLAIN, "%s", f[i].run ? f[i].run : "");
-		table_cell(t, STYLE_DIM, "%s", f[i].message ? f[i].message : "");
+		if (f[i].times > 1)
+			table_cell(t, STYLE_DIM, "%s (%llu times since %s)", f[i].message ? f[i].message : "with others before it",
+				   (unsigned long long)f[i].times, first.s);
+		else
+			table_cell(t, STYLE_DIM, "%s", f[i].message ? f[i].message : "");
 		str_deinit(&time);
+		str_deinit(&first);
 	}
 	table_print(t, cli);
 }

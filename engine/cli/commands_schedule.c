@@ -6,7 +6,7 @@
 #define FIRING_JSON \
 	"{\"pipeline\", \"schedule\", \"time\": TIME, \"cause\": \"time\"|\"catch-up\"|\"change\"|\"manual\"|\"backfill\", \"state\": \"waiting\"|\"started\"|" \
 	"\"retrying\"|\"succeeded\"|\"failed\"|\"cancelled\"|\"skipped\"|\"missed\", \"starts\": N, \"started\": TIME|null, \"ended\": TIME|null, \"run\"|null, " \
-	"\"message\"|null}"
+	"\"message\"|null, \"times\": N nominal times that the row stands for, \"first\": TIME of the first of them}"
 
 const struct cli_command schedule_commands[] = {
 	{ "list", "schedules, when they come next and what came of the last time", "[PIPELINE...]", 0, CLI_ANY,

@@ -166,6 +166,39 @@ static void read_schedule_retry(const struct doc *d, const struct yaml_node *n, 
 		bad(d, backoff, "`backoff`: %s", err.msg);
 }
 
+/* The least time between two of the next times of the rule; INT64_MAX: there are none. A clock that is set forward or back at night
+ * changes one of them a little, which is nothing to warn about. */
+static int64_t least_gap_s(const char *rule)
+{
+	int64_t last = 0, next, least = INT64_MAX;
+	struct cron cron;
+	size_t offset;
+
+	if (cron_parse(rule, &cron, &offset, NULL) < 0)
+		return INT64_MAX; /* that was told */
+	if (cron.every_s)
+		return cron.every_s;
+	for (int i = 0; i < 400 && cron_next(&cron, last + 1, INT64_MAX / 2, &next) == 0; i++) {
+		if (i)
+			least = MIN(least, next - last);
+		last = next;
+	}
+	return least;
+}
+
+static void read_jitter(const struct doc *d, const struct yaml_node *v, struct schedule_decl *s)
+{
+	struct pos at = pos_of(d, v);
+	int64_t gap_s;
+
+	if (!read_duration(d, v, "`jitter`", &s->jitter_ns) || !s->cron)
+		return;
+	gap_s = least_gap_s(s->cron);
+	if (s->jitter_ns / NS_PER_S > gap_s)
+		warn_at(d->l->diags, &at, "`jitter` is longer than the %llds between two firings of `%s`: it ends where the next one begins", (long long)gap_s,
+			s->cron);
+}
+
 static void read_when(struct loader *l, const struct yaml_node *key, const struct yaml_node *n, struct schedule_decl *s)
 {
 	const struct doc *d = &l->doc;
@@ -186,7 +219,7 @@ static void read_when(struct loader *l, const struct yaml_node *key, const struc
 			bad(d, v, "`poll` has no meaning without `on_change`");
 	}
 	if ((v = yaml_get(n, "jitter")))
-		read_duration(d, v, "`jitter`", &s->jitter_ns);
+		read_jitter(d, v, s);
 	read_bounds(d, n, s);
 }
 

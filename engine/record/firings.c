@@ -28,7 +28,8 @@ void firing_add_name(struct str *out, const char *schedule, int64_t nominal_ns)
 
 /* --- firings -------------------------------------------------------------------------------------------------------------- */
 
-#define FIRING_COLUMNS "path, schedule, nominal_ns, cause, state, number, claimed_ns, started_ns, ended_ns, run, server, message, resumes"
+#define FIRING_COLUMNS "path, schedule, nominal_ns, cause, state, number, claimed_ns, started_ns, ended_ns, run, server, message, resumes," \
+		       " first_ns, times"
 
 static void bind_key(sqlite3_stmt *s, int first, const struct firing *f)
 {
@@ -46,7 +47,7 @@ static int run_counting(struct db *db, sqlite3_stmt *s, struct err *err)
 int record_firing_claim(struct db *db, const struct firing *f, struct err *err)
 {
 	sqlite3_stmt *s = db_prepare(db,
-				     "INSERT INTO firing (" FIRING_COLUMNS ") VALUES (?1,?2,?3,?4,?5,0,?6,0,0,NULL,?7,?8,0) ON CONFLICT DO UPDATE SET cause=?4,"
+				     "INSERT INTO firing (" FIRING_COLUMNS ") VALUES (?1,?2,?3,?4,?5,0,?6,0,0,NULL,?7,?8,0,0,1) ON CONFLICT DO UPDATE SET cause=?4,"
 				     " state=?5, number=0, resumes=0, claimed_ns=?6, started_ns=0, ended_ns=0, run=NULL, server=?7, message=?8 WHERE state=7 AND ?5<>7",
 				     err);
 
@@ -69,7 +70,28 @@ static void read_firing(sqlite3_stmt *s, struct arena *arena, struct firing *ret
 		.number = (uint32_t)sqlite3_column_int(s, 5), .claimed_ns = sqlite3_column_int64(s, 6), .started_ns = sqlite3_column_int64(s, 7),
 		.ended_ns = sqlite3_column_int64(s, 8), .run = column_text(s, 9, arena), .server = column_text(s, 10, arena),
 		.message = column_text(s, 11, arena), .resumes = (uint32_t)sqlite3_column_int(s, 12),
+		.first_ns = sqlite3_column_int64(s, 13), .times = (uint64_t)MAX(sqlite3_column_int64(s, 14), 1),
 	};
+	if (ret->first_ns == 0 || ret->first_ns > ret->nominal_ns)
+		ret->first_ns = ret->nominal_ns;
+}
+
+int record_firing_missed(struct db *db, const struct firing *f, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db,
+				     "INSERT INTO firing (" FIRING_COLUMNS ") VALUES (?1,?2,?3,?4,7,0,?5,0,0,NULL,NULL,?6,0,?7,?8) ON CONFLICT DO UPDATE SET"
+				     " first_ns=min(CASE first_ns WHEN 0 THEN nominal_ns ELSE first_ns END, ?7), times=times+?8-1",
+				     err);
+
+	if (!s)
+		return -1;
+	bind_key(s, 1, f);
+	sqlite3_bind_int(s, 4, f->cause);
+	sqlite3_bind_int64(s, 5, f->claimed_ns);
+	bind_text(s, 6, f->message);
+	sqlite3_bind_int64(s, 7, f->first_ns);
+	sqlite3_bind_int64(s, 8, (int64_t)MAX(f->times, 1u));
+	return db_run(db, s, err);
 }
 
 int record_firing(struct db *db, const char *path, const char *schedule, int64_t nominal_ns, struct arena *arena, struct firing *ret, struct err *err)
@@ -376,8 +398,7 @@ int record_server_gone(struct db *db, const char *server, struct err *err)
 	return db_run(db, s, err);
 }
 
-/* 1 or 0 for a process of this machine, -1 for one of another. */
-static int lives_here(const char *server)
+int server_lives_here(const char *server)
 {
 	char host[256] = "";
 	unsigned long long start;
@@ -400,21 +421,46 @@ static bool beat_is_fresh(int64_t beat_ns, int64_t wall_ns)
 
 int record_server_lives(struct db *db, const char *server, int64_t wall_ns, bool *ret, struct err *err)
 {
-	int here = lives_here(server), r;
-	sqlite3_stmt *s;
+	int here = server_lives_here(server), r;
+	int64_t beat_ns = 0;
 
 	if (here >= 0) {
 		*ret = here;
 		return 0;
 	}
-	s = db_prepare(db, "SELECT beat_ns FROM server WHERE name=?", err);
+	r = record_server_beat_of(db, server, &beat_ns, err);
+	*ret = r == 0 || beat_is_fresh(beat_ns, wall_ns); /* a `cairn run` of another machine has no heart that beats */
+	return r < 0 ? -1 : 0;
+}
+
+int record_server_beat_of(struct db *db, const char *server, int64_t *ret_beat_ns, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "SELECT beat_ns FROM server WHERE name=?", err);
+	int r;
+
 	if (!s)
 		return -1;
 	bind_text(s, 1, server);
 	r = db_step(db, s, err);
-	*ret = r == 0 || beat_is_fresh(sqlite3_column_int64(s, 0), wall_ns); /* a `cairn run` of another machine has no heart that beats */
+	if (r > 0)
+		*ret_beat_ns = sqlite3_column_int64(s, 0);
 	sqlite3_reset(s);
-	return r < 0 ? -1 : 0;
+	return r;
+}
+
+int record_servers(struct db *db, struct arena *arena, struct server_row **ret, size_t *ret_n, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "SELECT name, beat_ns FROM server ORDER BY name", err);
+	VEC(struct server_row) out = { 0 };
+	int r;
+
+	if (!s)
+		return -1;
+	while ((r = db_step(db, s, err)) > 0)
+		VEC_PUSH(&out, ((struct server_row){ column_text(s, 0, arena), sqlite3_column_int64(s, 1) }));
+	sqlite3_reset(s);
+	VEC_TO_ARENA(&out, arena, ret, ret_n);
+	return r;
 }
 
 int record_server_any(struct db *db, int64_t wall_ns, struct arena *arena, const char **ret, struct err *err)
@@ -427,7 +473,7 @@ int record_server_any(struct db *db, int64_t wall_ns, struct arena *arena, const
 		return -1;
 	while ((r = db_step(db, s, err)) > 0) {
 		const char *name = column_text(s, 0, arena);
-		int here = lives_here(name);
+		int here = server_lives_here(name);
 
 		if (here > 0 || (here < 0 && beat_is_fresh(sqlite3_column_int64(s, 1), wall_ns))) {
 			*ret = name;

@@ -35,10 +35,17 @@ struct firing {
 	const char *run;    /* id of the run of the last start, or NULL */
 	const char *server; /* or NULL */
 	const char *message; /* or NULL */
+	/* The row stands for `times` nominal times, from first_ns to its own (1 and nominal_ns for most). Those before its own were missed:
+	 * nothing ran for them. */
+	int64_t first_ns;
+	uint64_t times;
 };
 
 /* 1 made, 0 there is one already (a MISSED one gives way: 1). number is 0 until it is started. */
 int record_firing_claim(struct db *db, const struct firing *f, struct err *err);
+/* For the record: nothing ran for `times` nominal times, from first_ns to nominal_ns. A row that is there keeps what came of it and
+ * stands for the others as well. */
+int record_firing_missed(struct db *db, const struct firing *f, struct err *err);
 /* 1 found, 0 none. */
 int record_firing(struct db *db, const char *path, const char *schedule, int64_t nominal_ns, struct arena *arena, struct firing *ret, struct err *err);
 /* Everything but the key, cause and claimed_ns. */
@@ -100,10 +107,20 @@ const char *server_name_self(struct arena *arena);
 /* Notes that it lives. */
 int record_server_beat(struct db *db, const char *server, int64_t wall_ns, struct err *err);
 int record_server_gone(struct db *db, const char *server, struct err *err);
-/* Does it? On this machine its process is asked; of another one, whether it was heard of within SERVER_SILENT_NS (one that never was is a
- * `cairn run`, and trusted). */
+/* Tells whether the server is alive, for a command that looks once. A process of this machine is looked for; a server of another
+ * machine counts as alive for SERVER_SILENT_NS after it was last heard of, and one that never was is a `cairn run`, and trusted.
+ * A server that watches the others for long asks serve/peers.h. */
 #define SERVER_SILENT_NS (300 * NS_PER_S)
 int record_server_lives(struct db *db, const char *server, int64_t wall_ns, bool *ret, struct err *err);
+/* 1 or 0 for a process of this machine, -1 for one of another. */
+int server_lives_here(const char *server);
+/* 1 and when it noted last that it lives, by its own clock (negative: it ended in order); 0: it never did. */
+int record_server_beat_of(struct db *db, const char *server, int64_t *ret_beat_ns, struct err *err);
+struct server_row {
+	const char *name;
+	int64_t beat_ns;
+};
+int record_servers(struct db *db, struct arena *arena, struct server_row **ret, size_t *ret_n, struct err *err);
 /* The server of this project that lives, if any; NULL when none. */
 int record_server_any(struct db *db, int64_t wall_ns, struct arena *arena, const char **ret, struct err *err);
 

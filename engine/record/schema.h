@@ -90,6 +90,16 @@ static const char *const db_migrations[] = {
 	/* 4: attempts on a cluster: why one that was submitted doesn't run yet; the image that it ran in, by digest */
 	("ALTER TABLE attempt ADD COLUMN waiting TEXT;"
 	 "ALTER TABLE attempt ADD COLUMN image TEXT;"),
+	/* 5: firings that stand for several nominal times (from first_ns; 0: only its own), and those that ended while no server was there
+	 * to tell of it; notices, from the transaction in which something happened until they have arrived */
+	("ALTER TABLE firing ADD COLUMN first_ns INTEGER NOT NULL DEFAULT 0;"
+	 "ALTER TABLE firing ADD COLUMN times INTEGER NOT NULL DEFAULT 1;"
+	 "ALTER TABLE firing ADD COLUMN untold INTEGER NOT NULL DEFAULT 0;"
+	 "CREATE INDEX firing_untold ON firing(untold) WHERE untold = 1;"
+	 "CREATE TABLE notice (id TEXT PRIMARY KEY, kind INTEGER NOT NULL, state INTEGER NOT NULL, path TEXT, schedule TEXT, nominal_ns INTEGER NOT NULL,"
+	 " event TEXT NOT NULL, receiver TEXT NOT NULL, body TEXT NOT NULL, made_ns INTEGER NOT NULL, tries INTEGER NOT NULL DEFAULT 0,"
+	 " next_ns INTEGER NOT NULL DEFAULT 0, ended_ns INTEGER NOT NULL DEFAULT 0, server TEXT, message TEXT) STRICT, WITHOUT ROWID;"
+	 "CREATE INDEX notice_state ON notice(state, made_ns);"),
 };
 
 #endif

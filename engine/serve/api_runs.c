@@ -62,7 +62,7 @@ void api_runs(struct api *a)
 	json_t *list;
 	size_t n;
 
-	if (!parse_state(a, &q, &died) || !api_uint(a, "limit", 1, API_LIMIT_MAX, &q.limit) || !api_uint(a, "cursor", 1, INT64_MAX, &cursor) ||
+	if (!parse_state(a, &q, &died) || !api_uint(a, "limit", 1, API_LIMIT_MAX, &q.limit) || !api_uint(a, "cursor", 1, API_CURSOR_MAX, &cursor) ||
 	    !api_time(a, "since", &q.since_ns) || !api_time(a, "until", &q.until_ns) || !parse_condition(a, "param", &param, &q.n_params) ||
 	    !parse_condition(a, "metric", &metric, &q.n_metrics))
 		return;
@@ -101,7 +101,7 @@ void api_run_attempts(struct api *a)
 	bool died;
 	size_t n;
 
-	if (!api_run(a, &run) || !api_uint(a, "limit", 1, API_LIMIT_MAX, &p.limit) || !api_uint(a, "cursor", 1, INT64_MAX, &cursor))
+	if (!api_run(a, &run) || !api_uint(a, "limit", 1, API_LIMIT_MAX, &p.limit) || !api_uint(a, "cursor", 1, API_CURSOR_MAX, &cursor))
 		return;
 	p.run = run.rowid;
 	p.after = (int64_t)cursor;

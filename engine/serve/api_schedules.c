@@ -155,6 +155,8 @@ static json_t *firing_json(const struct firing *f)
 	json_object_set_new(o, "ended", facts_time(f->ended_ns));
 	json_object_set_new(o, "run", facts_text(f->run));
 	json_object_set_new(o, "message", facts_text(f->message));
+	json_object_set_new(o, "times", json_integer((json_int_t)f->times));
+	json_object_set_new(o, "first", facts_time(f->first_ns));
 	return o;
 }
 
@@ -167,7 +169,7 @@ void api_schedule_history(struct api *a)
 	json_t *list;
 	size_t n;
 
-	if (!api_uint(a, "limit", 1, API_LIMIT_MAX, &f.limit) || !api_uint(a, "cursor", 1, INT64_MAX, &cursor))
+	if (!api_uint(a, "limit", 1, API_LIMIT_MAX, &f.limit) || !api_uint(a, "cursor", 1, API_CURSOR_MAX, &cursor))
 		return;
 	f.before_ns = (int64_t)cursor;
 	if (record_firings(a->db, &f, a->arena, &rows, &n, &err) < 0) {

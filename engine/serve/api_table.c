@@ -140,7 +140,7 @@ const char api_schemas[] =
 	",\"Firing\":" OBJECT("\"schedule\",\"path\",\"nominal\",\"cause\",\"state\",\"number\",\"run\",\"message\"",
 			      "\"schedule\":" S ",\"path\":" S ",\"nominal\":" T_NULL ",\"cause\":" S ",\"state\":" S ",\"number\":" N
 			      ",\"claimed\":" T_NULL ",\"started\":" T_NULL
-			      ",\"ended\":" T_NULL ",\"run\":" S_NULL ",\"message\":" S_NULL)
+			      ",\"ended\":" T_NULL ",\"run\":" S_NULL ",\"message\":" S_NULL ",\"times\":" N ",\"first\":" T_NULL)
 	",\"Firings\":" OBJECT("\"firings\",\"next\"", "\"firings\":" LIST("Firing") "," NEXT)
 	",\"Triggered\":" OBJECT("\"schedule\",\"path\",\"nominal\"", "\"schedule\":" S ",\"path\":" S ",\"nominal\":" T_NULL)
 	",\"Paused\":" OBJECT("\"schedule\",\"path\",\"paused\"", "\"schedule\":" S ",\"path\":" S ",\"paused\":" B)

@@ -129,3 +129,15 @@ int64_t calendar_jitter(const char *path, const char *schedule, int64_t nominal_
 		v = v << 8 | d.b[i];
 	return (int64_t)(v % (uint64_t)jitter_ns);
 }
+
+int64_t calendar_due(const struct calendar *c, const char *path, const char *schedule, int64_t nominal_ns, int64_t jitter_ns)
+{
+	int64_t next;
+
+	if (jitter_ns <= 0)
+		return nominal_ns;
+	next = calendar_next(c, nominal_ns);
+	if (next != CALENDAR_NEVER)
+		jitter_ns = MIN(jitter_ns, next - nominal_ns);
+	return nominal_ns + calendar_jitter(path, schedule, nominal_ns, jitter_ns);
+}

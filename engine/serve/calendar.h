@@ -48,5 +48,8 @@ int64_t calendar_previous(const struct calendar *c, int64_t before_ns);
 int64_t calendar_interval_start(const struct calendar *c, int64_t nominal_ns);
 /* From 0 to jitter_ns - 1: the same for the same schedule and nominal time, on every machine. */
 int64_t calendar_jitter(const char *path, const char *schedule, int64_t nominal_ns, int64_t jitter_ns);
+/* When a nominal time is due: with its jitter, which is cut so that it is due before the next nominal time. So what is due
+ * comes in the order of the rule, and none overtakes another. */
+int64_t calendar_due(const struct calendar *c, const char *path, const char *schedule, int64_t nominal_ns, int64_t jitter_ns);
 
 #endif

@@ -28,23 +28,9 @@ static void sift_down(struct due_heap *h, size_t i, struct due *d)
 	put(h, i, d);
 }
 
-void due_set(struct due_heap *h, struct due *d, int64_t at_ns)
+void due_clear(struct due *d)
 {
-	bool earlier = !d->place || at_ns < d->at_ns;
-
-	if (!d->place) {
-		VEC_PUSH(&h->items, d);
-		d->place = h->items.n;
-	}
-	d->at_ns = at_ns;
-	if (earlier)
-		sift_up(h, d->place - 1, d);
-	else
-		sift_down(h, d->place - 1, d);
-}
-
-void due_clear(struct due_heap *h, struct due *d)
-{
+	struct due_heap *h = d->heap;
 	size_t i = d->place - 1;
 	struct due *last;
 
@@ -59,6 +45,25 @@ void due_clear(struct due_heap *h, struct due *d)
 		sift_up(h, i, last);
 	else
 		sift_down(h, i, last);
+}
+
+void due_set(struct due_heap *h, struct due *d, int64_t at_ns)
+{
+	bool earlier;
+
+	if (d->heap != h)
+		due_clear(d);
+	d->heap = h;
+	earlier = !d->place || at_ns < d->at_ns;
+	if (!d->place) {
+		VEC_PUSH(&h->items, d);
+		d->place = h->items.n;
+	}
+	d->at_ns = at_ns;
+	if (earlier)
+		sift_up(h, d->place - 1, d);
+	else
+		sift_down(h, d->place - 1, d);
 }
 
 struct due *due_first(const struct due_heap *h)

@@ -8,6 +8,7 @@
 
 struct due {
 	int64_t at_ns;
+	struct due_heap *heap; /* in which it is, or was last */
 	size_t place; /* 1 + index in the heap; 0: not in it. Zeroed memory is a valid absent one */
 	void (*fn)(void *arg);
 	void *arg;
@@ -17,9 +18,9 @@ struct due_heap {
 	VEC(struct due *) items;
 };
 
-/* Puts it in, or moves it. */
+/* Puts it in, or moves it, also out of another heap. */
 void due_set(struct due_heap *h, struct due *d, int64_t at_ns);
-void due_clear(struct due_heap *h, struct due *d); /* one that isn't in it is fine */
+void due_clear(struct due *d); /* one that isn't in it is fine */
 struct due *due_first(const struct due_heap *h);   /* NULL when empty */
 static inline bool due_is_set(const struct due *d)
 {

@@ -110,6 +110,7 @@ bool api_call(struct api *a, loop_fn fn, void *arg); /* calls_run(); false: a pr
 
 #define API_LIMIT_DEFAULT 50
 #define API_LIMIT_MAX	  500
+#define API_CURSOR_MAX	  4611686018427387903 /* as api_table.c says it */
 
 #define API_HANDLER(name) void api_##name(struct api *a)
 API_HANDLER(index);

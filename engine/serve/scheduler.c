@@ -11,6 +11,21 @@ int64_t wall_now(const struct scheduler *s)
 	return s->clock->wall_ns(s->clock);
 }
 
+int64_t mono_now(const struct scheduler *s)
+{
+	return s->clock->mono_ns(s->clock);
+}
+
+void due_at_wall(struct scheduler *s, struct due *d, int64_t wall_ns)
+{
+	due_set(&s->wall, d, wall_ns);
+}
+
+void due_in(struct scheduler *s, struct due *d, int64_t ns)
+{
+	due_set(&s->mono, d, mono_now(s) + MAX(ns, 0));
+}
+
 /* --- telling ------------------------------------------------------------------------------------------------------------ */
 
 static struct scheduled about(struct scheduler_project *p, const struct schedule *sc, const struct firing *f)
@@ -87,15 +102,18 @@ int project_end(struct scheduler_project *p, int result, const struct err *err)
 
 static void on_timer(void *arg);
 
-/* One timer for the heap's first entry; the wall clock may change meanwhile, so it never waits for long. */
+/* One timer for the first entries of both heaps; the wall clock may be set meanwhile, so it never waits for long. */
 void rearm(struct scheduler *s)
 {
-	struct due *first = due_first(&s->heap);
-	int64_t mono = s->clock->mono_ns(s->clock), at;
+	struct due *wall = due_first(&s->wall), *mono = due_first(&s->mono);
+	int64_t now = mono_now(s), at = now + LOOK_NS;
 
 	if (s->ticking || s->closing)
 		return;
-	at = mono + (first ? MAX(MIN(first->at_ns - wall_now(s), LOOK_NS), 0) : LOOK_NS);
+	if (wall)
+		at = MIN(at, now + MAX(wall->at_ns - wall_now(s), 0));
+	if (mono)
+		at = MIN(at, MAX(mono->at_ns, now));
 	if (s->timer && s->timer_at_ns == at)
 		return;
 	loop_remove(s->loop, s->timer);
@@ -103,51 +121,84 @@ void rearm(struct scheduler *s)
 	s->timer_at_ns = at;
 }
 
-/* The clock went back: what was handled "in the future" is not to silence a schedule until then. Its rows still say what has fired. */
-static void rebase(struct scheduler_project *p, int64_t now)
+/* In a transaction. What was handled "in the future" is not to silence a schedule until then; its rows still say what has
+ * fired, so nothing fires twice. */
+static int rebase_schedule(struct schedule *sc, int64_t now, struct arena *arena, struct err *err)
 {
+	struct db *db = sc->file->project->db;
+	struct schedule_row row;
+
+	if (record_schedule(db, sc->file->path, sc->name, arena, &row, err) < 0)
+		return -1;
+	if (row.seen_ns > now) {
+		row.seen_ns = now;
+		row.alerted_ns = MIN(row.alerted_ns, now);
+		if (record_schedule_put(db, &row, err) < 0)
+			return -1;
+	}
+	schedule_follow(sc, &row);
+	return 0;
+}
+
+/* The clock went back. -1: not all could be written; it is done again. */
+static int rebase(struct scheduler_project *p, int64_t now)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct err err = { 0 };
-	struct arena *arena = arena_new();
 	int r = project_begin(p);
 
+	if (r < 0)
+		return -1;
 	for (size_t i = 0; r == 0 && i < p->files.n; i++)
 		for (size_t k = 0; r == 0 && k < map_len(p->files.v[i]->schedules); k++) {
 			struct schedule *sc = map_at(p->files.v[i]->schedules, k, NULL, NULL);
-			struct schedule_row row;
 
-			if (!sc || sc->seen_ns <= now)
-				continue;
-			r = record_schedule(p->db, p->files.v[i]->path, sc->name, arena, &row, &err) < 0 ? -1 : 0;
-			if (r == 0 && row.seen_ns > now) {
-				row.seen_ns = now;
-				row.alerted_ns = MIN(row.alerted_ns, now);
-				r = record_schedule_put(p->db, &row, &err);
-			}
-			sc->seen_ns = now;
-			schedule_arm(sc);
+			if (sc && sc->decl && !sc->unusable)
+				r = rebase_schedule(sc, now, arena, &err);
 		}
-	if (r == 0 || err.code)
-		project_end(p, r, &err);
-	arena_free(arena);
+	return project_end(p, r, &err);
+}
+
+static void look_at_clock(struct scheduler *s, int64_t now)
+{
+	int r = 0;
+
+	if (now < s->last_wall_ns) {
+		for (size_t i = 0; i < s->projects.n; i++)
+			if (rebase(s->projects.v[i], now) < 0)
+				r = -1;
+		due_in(s, &s->poll, 0); /* rows with times of the future */
+	}
+	if (r == 0)
+		s->last_wall_ns = now;
+	else
+		due_in(s, &s->poll, AGAIN_NS);
 }
 
 /* A turn handles so much; the rest is due at once. */
 #define TURN_MAX 1000
 
+static struct due *next_due(struct scheduler *s, int64_t wall, int64_t mono)
+{
+	struct due *d = due_first(&s->mono);
+
+	if (d && d->at_ns <= mono)
+		return d;
+	d = due_first(&s->wall);
+	return d && d->at_ns <= wall ? d : NULL;
+}
+
 static void on_timer(void *arg)
 {
 	struct scheduler *s = arg;
-	int64_t now = wall_now(s);
+	int64_t wall = wall_now(s), mono = mono_now(s);
 	struct due *d;
 
 	s->timer = NULL;
 	s->ticking = true;
-	if (now < s->last_wall_ns)
-		for (size_t i = 0; i < s->projects.n; i++)
-			rebase(s->projects.v[i], now);
-	s->last_wall_ns = now;
-	for (int n = 0; n < TURN_MAX && (d = due_first(&s->heap)) && d->at_ns <= now; n++) {
-		due_clear(&s->heap, d);
+	look_at_clock(s, wall);
+	for (int n = 0; n < TURN_MAX && (d = next_due(s, wall, mono)); n++) {
+		due_clear(d);
 		d->fn(d->arg);
 	}
 	s->ticking = false;
@@ -160,10 +211,10 @@ static void beat(struct scheduler_project *p, int64_t now)
 {
 	struct err err = { 0 };
 
-	if (now - p->beat_ns < BEAT_NS && now >= p->beat_ns)
+	if (mono_now(p->s) - p->beat_mono_ns < BEAT_NS)
 		return;
 	if (project_begin(p) == 0 && project_end(p, record_server_beat(p->db, p->s->server, now, &err), &err) == 0)
-		p->beat_ns = now;
+		p->beat_mono_ns = mono_now(p->s);
 }
 
 static void poll_project(struct scheduler_project *p)
@@ -181,7 +232,7 @@ void scheduler_poke(struct scheduler *s)
 {
 	for (size_t i = 0; i < s->projects.n; i++)
 		poll_project(s->projects.v[i]);
-	due_set(&s->heap, &s->poll, wall_now(s) + s->options.poll_ns);
+	due_in(s, &s->poll, s->options.poll_ns);
 	rearm(s);
 }
 
@@ -208,7 +259,7 @@ static void on_refresh(void *arg)
 
 	if (zone_refresh(s->zones))
 		each_schedule(s, schedule_arm);
-	due_set(&s->heap, &s->refresh, wall_now(s) + ZONES_NS);
+	due_in(s, &s->refresh, ZONES_NS);
 }
 
 /* --- life -------------------------------------------------------------------------------------------------------------------- */
@@ -231,8 +282,8 @@ int scheduler_new(struct loop *l, const struct scheduler_ops *ops, void *arg, co
 		scheduler_free(s);
 		return -1;
 	}
-	due_set(&s->heap, &s->poll, wall_now(s) + s->options.poll_ns);
-	due_set(&s->heap, &s->refresh, wall_now(s) + ZONES_NS);
+	due_in(s, &s->poll, s->options.poll_ns);
+	due_in(s, &s->refresh, ZONES_NS);
 	rearm(s);
 	*ret = s;
 	return 0;
@@ -246,6 +297,7 @@ static void project_free(struct scheduler_project *p)
 		begun_free(p->begun.v[i]);
 	VEC_FREE(&p->files);
 	VEC_FREE(&p->begun);
+	peers_free(p->peers);
 	free(p->root);
 	free(p->cache_dir);
 	free(p);
@@ -261,7 +313,8 @@ void scheduler_free(struct scheduler *s)
 		project_free(s->projects.v[i]);
 	VEC_FREE(&s->projects);
 	pool_free(s->pool);
-	due_heap_deinit(&s->heap);
+	due_heap_deinit(&s->wall);
+	due_heap_deinit(&s->mono);
 	zone_set_free(s->zones);
 	arena_free(s->arena);
 	free(s);
@@ -273,10 +326,13 @@ int scheduler_add_project(struct scheduler *s, const char *root, const char *cac
 	struct scheduler_project *p = xcalloc(1, sizeof(*p));
 	int r;
 
-	*p = (struct scheduler_project){ .s = s, .root = xstrdup(root), .cache_dir = cache_dir ? xstrdup(cache_dir) : NULL, .db = db, .owner = owner };
+	*p = (struct scheduler_project){ .s = s, .root = xstrdup(root), .cache_dir = cache_dir ? xstrdup(cache_dir) : NULL, .db = db, .owner = owner,
+					 .peers = peers_new() };
 	r = db_begin(db, err);
 	if (r == 0) {
 		r = record_server_beat(db, s->server, wall_now(s), err);
+		if (r == 0)
+			r = peers_look(p->peers, db, wall_now(s), mono_now(s), err);
 		if (r < 0)
 			db_rollback(db);
 		else
@@ -286,7 +342,7 @@ int scheduler_add_project(struct scheduler *s, const char *root, const char *cac
 		project_free(p);
 		return -1;
 	}
-	p->beat_ns = wall_now(s);
+	p->beat_mono_ns = mono_now(s);
 	VEC_PUSH(&s->projects, p);
 	*ret = p;
 	return 0;
@@ -447,10 +503,7 @@ int scheduler_pause(struct scheduler_project *p, const char *path, const char *n
 	}
 	if (db_commit(p->db, err) < 0)
 		return -1;
-	sc->paused_ns = row.paused_ns;
-	sc->seen_ns = row.seen_ns;
-	sc->watch_ns = 0;
-	schedule_arm(sc);
+	schedule_follow(sc, &row);
 	rearm(p->s);
 	return 0;
 }
@@ -505,7 +558,7 @@ void scheduler_each(struct scheduler *s, void (*fn)(void *arg, const struct sche
 					continue;
 				facts.decl = sc->decl;
 				facts.next_ns = fires ? sc->next_ns : 0;
-				facts.next_due_ns = fires ? sc->fire.at_ns : 0;
+				facts.next_due_ns = fires ? sc->due_ns : 0;
 				facts.paused_ns = sc->paused_ns;
 				facts.open = sc->open;
 				fn(arg, &facts);

@@ -7,14 +7,20 @@
  * started again with firing.run set, which means `cairn resume`.
  *
  * What a schedule does:
- * - Nominal times come from serve/calendar.h: cron rule, time zone, what `dst` says, [start, end). A firing is due at its nominal time plus
- *   its jitter, which is the same for the same nominal time.
- * - Due times are looked at on the wall clock, at least every 30 seconds: a jump of the clock or a suspended machine shows then. Of several due
- *   at once the newest is on time if it is at most 60 seconds late; all else was missed, and `catch_up` says what becomes of it: `none`: nothing;
- *   `latest`: only the newest of all is run; `all`: each, oldest first, at most 1,000 of them. Only nominal times within `catch_up_window`
- *   (default 7 days) count. A clock that goes back makes nothing fire twice: the rows are there.
- * - overlap, when an earlier firing is still open: `allow` starts, `skip` notes it as SKIPPED, `queue` waits its turn, `replace` cancels the running
- *   one and drops those that wait. Caught-up and backfilled firings wait their turn unless `allow`; triggers by hand do the same.
+ * - Nominal times come from serve/calendar.h: cron rule, time zone, what `dst` says, [start, end). A firing is due at its
+ *   nominal time plus its jitter, which is the same for the same nominal time and ends where the next nominal time begins.
+ * - Due times are looked at on the wall clock, at least every 30 seconds: a clock that was set or a machine that slept shows
+ *   then. Of several due at once the newest is on time if it is at most 60 seconds late; all else was missed, and `catch_up`
+ *   says what becomes of it: `none`: nothing; `latest`: only the newest of all is run; `all`: each, oldest first, the newest
+ *   1,000 of them. Only nominal times within `catch_up_window` (default 7 days) count.
+ * - Every nominal time has a row, or one that counts it: what was not run is MISSED, in one row for each reason and absence
+ *   (firing.times, first_ns). A pause is the exception: it makes nothing.
+ * - A clock that goes back makes nothing fire twice: the rows are there. It stops nothing either: whatever comes "in n
+ *   seconds" waits on the monotonic clock.
+ * - overlap, when an earlier firing is still open: `allow` starts, `skip` notes it as SKIPPED, `queue` waits its turn,
+ *   `replace` cancels the running one and drops those that wait. Caught-up and backfilled firings wait their turn unless
+ *   `allow`; triggers by hand do the same. Firings that are made up for together wait for each other: for the newest of them,
+ *   `skip` and `replace` look only at what was open before.
  * - A pause makes nothing; its end leaves no backlog. Both are rows, so that the command line and the API do the same.
  * - A run that fails is tried again `retry.max` times; the firing stays open meanwhile. A cancelled run ends its firing.
  * - alert_after: no firing of this or a later nominal time has succeeded so long after a nominal time: MISSED is told, once for that time.

@@ -47,13 +47,11 @@ static void remember(struct watched_file *f, const struct pipeline *p, const str
 
 void schedule_free(struct schedule *sc)
 {
-	struct due_heap *h = &sc->file->project->s->heap;
-
 	inputs_forget(sc);
-	due_clear(h, &sc->fire);
-	due_clear(h, &sc->dead_man);
-	due_clear(h, &sc->look);
-	due_clear(h, &sc->retry);
+	due_clear(&sc->fire);
+	due_clear(&sc->dead_man);
+	due_clear(&sc->look);
+	due_clear(&sc->retry);
 	free(sc->name);
 	free(sc);
 }
@@ -64,16 +62,18 @@ void schedule_arm(struct schedule *sc)
 	bool works = !sc->unusable && !sc->file->dropped && !s->draining && sc->decl;
 
 	sc->next_ns = works ? calendar_next(&sc->calendar, sc->seen_ns) : CALENDAR_NEVER;
-	if (sc->next_ns == CALENDAR_NEVER)
-		due_clear(&s->heap, &sc->fire);
-	else
-		due_set(&s->heap, &sc->fire, sc->next_ns + calendar_jitter(sc->file->path, sc->name, sc->next_ns, sc->decl->jitter_ns));
+	if (sc->next_ns == CALENDAR_NEVER) {
+		due_clear(&sc->fire);
+	} else {
+		sc->due_ns = calendar_due(&sc->calendar, sc->file->path, sc->name, sc->next_ns, sc->decl->jitter_ns);
+		due_at_wall(s, &sc->fire, sc->due_ns);
+	}
 	if (!works || sc->decl->n_on_change == 0)
-		due_clear(&s->heap, &sc->look);
+		due_clear(&sc->look);
 	else if (!due_is_set(&sc->look) && !sc->looking)
-		due_set(&s->heap, &sc->look, wall_now(s));
+		due_in(s, &sc->look, 0);
 	if (!works || !sc->decl->alert_after_ns)
-		due_clear(&s->heap, &sc->dead_man);
+		due_clear(&sc->dead_man);
 }
 
 /* The oldest nominal time without a success is watched. */
@@ -82,7 +82,7 @@ void schedule_arm_dead_man(struct schedule *sc, int64_t nominal_ns)
 	if (!sc->decl || !sc->decl->alert_after_ns || sc->watch_ns)
 		return;
 	sc->watch_ns = nominal_ns;
-	due_set(&sc->file->project->s->heap, &sc->dead_man, nominal_ns + sc->decl->alert_after_ns);
+	due_at_wall(sc->file->project->s, &sc->dead_man, nominal_ns + sc->decl->alert_after_ns);
 }
 
 static char *rule_of(const struct schedule_decl *d)
@@ -90,10 +90,18 @@ static char *rule_of(const struct schedule_decl *d)
 	return xasprintf("%s %s %s %lld %lld", d->cron ? d->cron : "", d->timezone, d->dst, (long long)d->start_ns, (long long)d->end_ns);
 }
 
-/* A nominal time that was handled, but whose success nobody has seen yet. */
-static bool still_watched(const struct schedule *sc, const struct schedule_row *row)
+/* The last nominal time that was handled is watched, unless somebody was told of it already. */
+void schedule_follow(struct schedule *sc, const struct schedule_row *row)
 {
-	return row->alerted_ns < row->seen_ns && calendar_next(&sc->calendar, row->seen_ns - 1) == row->seen_ns;
+	int64_t last = calendar_previous(&sc->calendar, row->seen_ns + 1);
+
+	sc->seen_ns = row->seen_ns;
+	sc->paused_ns = row->paused_ns;
+	sc->watch_ns = 0;
+	due_clear(&sc->dead_man);
+	schedule_arm(sc);
+	if (last > row->alerted_ns)
+		schedule_arm_dead_man(sc, last);
 }
 
 /* Its row, made or started anew for another rule. In a transaction. */
@@ -112,11 +120,7 @@ static int take_up_row(struct schedule *sc, struct arena *arena, struct err *err
 		if (record_schedule_put(db, &row, err) < 0)
 			return -1;
 	}
-	sc->seen_ns = row.seen_ns;
-	sc->paused_ns = row.paused_ns;
-	sc->watch_ns = 0;
-	if (still_watched(sc, &row))
-		schedule_arm_dead_man(sc, row.seen_ns);
+	schedule_follow(sc, &row);
 	return 0;
 }
 
@@ -164,12 +168,14 @@ static int adopt(struct watched_file *f, const struct pipeline *p, struct err *e
 
 		sc->decl = &p->schedules[i];
 		inputs_forget(sc);
-		due_clear(&s->heap, &sc->dead_man);
+		due_clear(&sc->dead_man);
 		sc->unusable = calendar_of(sc->decl, s->zones, &sc->calendar, &why) < 0;
 		if (sc->unusable)
 			alert(f->project, SCHEDULE_ALERT_RELOAD_BROKEN, sc, NULL, why.msg);
-		r = sc->unusable ? 0 : take_up_row(sc, arena, err);
-		schedule_arm(sc);
+		if (sc->unusable)
+			schedule_arm(sc); /* takes it out of the heaps */
+		else
+			r = take_up_row(sc, arena, err);
 	}
 	if (r < 0) {
 		db_rollback(f->project->db);

@@ -8,16 +8,24 @@
 
 /* --- which are due -------------------------------------------------------------------------------------------------------- */
 
-/* Nominal times later than what was seen whose due time has come, ascending: the newest CATCH_UP_MAX of those that may still be run. */
+/* Several nominal times that one row stands for. */
+struct span {
+	int64_t first, last;
+	uint64_t n;
+};
+
+/* Nominal times later than what was seen whose due time has come, ascending: those that are too old to be run; those that could
+ * be, but for which there is no room (`catch_up` lets `max` of them be run); and in a ring the newest, which are run. */
 struct due_times {
 	int64_t v[CATCH_UP_MAX];
-	size_t n;
-	int64_t newest; /* of all that are due, also those too old to run; 0: none */
+	size_t begin, n, max;
+	struct span old, over;
+	int64_t newest; /* of all; 0: none */
 };
 
 static int64_t due_at(const struct schedule *sc, int64_t nominal)
 {
-	return nominal + calendar_jitter(sc->file->path, sc->name, nominal, sc->decl->jitter_ns);
+	return calendar_due(&sc->calendar, sc->file->path, sc->name, nominal, sc->decl->jitter_ns);
 }
 
 static int64_t window_of(const struct schedule_decl *d)
@@ -27,33 +35,51 @@ static int64_t window_of(const struct schedule_decl *d)
 	return d->catch_up_window_ns ? d->catch_up_window_ns : CATCH_UP_WINDOW_NS;
 }
 
-static void add_due(struct due_times *t, int64_t nominal)
+static void span_add(struct span *s, int64_t nominal)
 {
-	if (t->n == CATCH_UP_MAX) {
-		memmove(t->v, t->v + 1, (CATCH_UP_MAX - 1) * sizeof(*t->v));
-		t->n--;
-	}
-	t->v[t->n++] = nominal;
-	t->newest = nominal;
+	if (!s->n++)
+		s->first = nominal;
+	s->last = nominal;
 }
 
+static int64_t due_time(const struct due_times *t, size_t i)
+{
+	return t->v[(t->begin + i) % CATCH_UP_MAX];
+}
+
+static void add_due(struct due_times *t, int64_t nominal)
+{
+	if (t->n == t->max) {
+		span_add(&t->over, t->v[t->begin]);
+		t->begin = (t->begin + 1) % CATCH_UP_MAX;
+		t->n--;
+	}
+	t->v[(t->begin + t->n++) % CATCH_UP_MAX] = nominal;
+}
+
+/* After years of absence those that are too old to run are counted up to COUNT_MAX; the span covers all of them. */
 static void collect_due(const struct schedule *sc, int64_t seen, int64_t now, struct due_times *t)
 {
-	int64_t oldest = now - window_of(sc->decl) - sc->decl->jitter_ns - 1, nominal;
+	int64_t oldest = now - window_of(sc->decl), nominal = calendar_next(&sc->calendar, seen);
 
-	t->n = 0;
-	t->newest = 0;
-	nominal = calendar_next(&sc->calendar, MAX(seen, oldest));
-	for (; nominal != CALENDAR_NEVER && nominal <= now && due_at(sc, nominal) <= now; nominal = calendar_next(&sc->calendar, nominal))
-		if (due_at(sc, nominal) >= now - window_of(sc->decl))
+	t->max = str_eq(sc->decl->catch_up, "all") ? CATCH_UP_MAX : 1;
+	for (; nominal != CALENDAR_NEVER && nominal <= now; nominal = calendar_next(&sc->calendar, nominal)) {
+		int64_t due = due_at(sc, nominal);
+
+		if (due > now)
+			break; /* and so are all after it: none overtakes another */
+		t->newest = nominal;
+		if (due >= oldest)
 			add_due(t, nominal);
 		else
-			t->newest = nominal;
-	if (t->newest || seen >= oldest)
-		return;
-	nominal = calendar_previous(&sc->calendar, oldest + 1);
-	if (nominal > seen)
-		t->newest = nominal;
+			span_add(&t->old, nominal);
+		if (t->old.n >= COUNT_MAX && t->n == 0) {
+			int64_t skip_to = calendar_previous(&sc->calendar, oldest - sc->decl->jitter_ns);
+
+			if (skip_to > nominal)
+				nominal = t->newest = t->old.last = skip_to;
+		}
+	}
 }
 
 /* --- claims --------------------------------------------------------------------------------------------------------------------- */
@@ -63,8 +89,9 @@ struct claims {
 	struct db *db;
 	struct arena *arena;
 	int64_t now;
-	struct firing *open;
-	size_t n_open;
+	struct firing *open; /* before this batch */
+	size_t n_before;
+	size_t n_open; /* with those of this batch */
 	bool any; /* something may be started */
 };
 
@@ -72,7 +99,10 @@ static int find_open(struct claims *c, struct err *err)
 {
 	struct firing_filter open = { .path = c->sc->file->path, .schedule = c->sc->name, .open = true };
 
-	return record_firings(c->db, &open, c->arena, &c->open, &c->n_open, err);
+	if (record_firings(c->db, &open, c->arena, &c->open, &c->n_before, err) < 0)
+		return -1;
+	c->n_open = c->n_before;
+	return 0;
 }
 
 static int close_firing(struct claims *c, struct firing *f, enum firing_state state, const char *message, struct err *err)
@@ -88,7 +118,7 @@ static int replace_open(struct claims *c, int64_t by, struct err *err)
 {
 	const char *message = arena_printf(c->arena, "%s", REPLACED);
 
-	for (size_t i = 0; i < c->n_open; i++) {
+	for (size_t i = 0; i < c->n_before; i++) {
 		struct firing *f = &c->open[i];
 
 		if (f->state == FIRING_STARTED) {
@@ -102,6 +132,7 @@ static int replace_open(struct claims *c, int64_t by, struct err *err)
 	return 0;
 }
 
+/* `overlap` asks what was open before: firings that are made up for together wait for each other, whatever it says. */
 static int claim(struct claims *c, int64_t nominal, enum firing_cause cause, struct err *err)
 {
 	struct schedule *sc = c->sc;
@@ -114,7 +145,7 @@ static int claim(struct claims *c, int64_t nominal, enum firing_cause cause, str
 	if (c->n_open >= OPEN_MAX) {
 		f.state = FIRING_SKIPPED;
 		f.message = "too many firings of this schedule wait";
-	} else if (plain && c->n_open && str_eq(sc->decl->overlap, "skip")) {
+	} else if (plain && c->n_before && str_eq(sc->decl->overlap, "skip")) {
 		f.state = FIRING_SKIPPED;
 		f.message = arena_printf(c->arena, "%s was still going", c->open[0].run ? c->open[0].run : "the firing before");
 	}
@@ -126,39 +157,45 @@ static int claim(struct claims *c, int64_t nominal, enum firing_cause cause, str
 		note(sc->file->project, sc, &f, "skipped: %s", f.message);
 		return 1;
 	}
-	if (plain && c->n_open && str_eq(sc->decl->overlap, "replace") && replace_open(c, nominal, err) < 0)
+	if (plain && c->n_before && str_eq(sc->decl->overlap, "replace") && replace_open(c, nominal, err) < 0)
 		return -1;
 	s->counts.fired++;
 	c->any = true;
-	c->n_open++; /* find_open() left room for nothing: only the number counts from here */
+	c->n_open++;
 	return 1;
 }
 
-/* For the record: nothing ran for it. It gives way when its time comes after all (a clock that went ahead). */
-static int claim_missed(struct claims *c, int64_t nominal, struct err *err)
+/* For the record: nothing ran for these. The row gives way when the last one's time comes after all (a clock that went ahead). */
+static int claim_missed(struct claims *c, const struct span *span, const char *message, struct err *err)
 {
-	struct firing f = { .path = c->sc->file->path, .schedule = c->sc->name, .nominal_ns = nominal, .cause = FIRING_TIME, .state = FIRING_MISSED,
-			    .claimed_ns = c->now, .message = "no server ran at that time" };
-	int r = record_firing_claim(c->db, &f, err);
+	struct scheduler_project *p = c->sc->file->project;
+	struct firing f = { .path = c->sc->file->path, .schedule = c->sc->name, .nominal_ns = span->last, .cause = FIRING_TIME, .state = FIRING_MISSED,
+			    .claimed_ns = c->now, .first_ns = span->first, .times = span->n, .message = message };
 
-	if (r > 0) {
-		c->sc->file->project->s->counts.missed++;
-		note(c->sc->file->project, c->sc, &f, "missed");
-	}
-	return r;
+	if (span->n == 0)
+		return 0;
+	if (record_firing_missed(c->db, &f, err) < 0)
+		return -1;
+	p->s->counts.missed += span->n;
+	if (span->n == 1)
+		note(p, c->sc, &f, "missed: %s", message);
+	else
+		note(p, c->sc, &f, "missed %llu nominal times: %s", (unsigned long long)span->n, message);
+	return 0;
 }
 
+/* Every nominal time that is due has a row, or one that counts it. */
 static int claim_due(struct claims *c, const struct due_times *t, struct err *err)
 {
-	const char *catch_up = c->sc->decl->catch_up;
-	size_t first = str_eq(catch_up, "all") || t->n == 0 ? 0 : t->n - 1;
+	const char *why = t->max == 1 ? "only the newest of those that were due is run" : "more than 1000 were due at once";
 
-	if (t->n == 0)
-		return t->newest ? claim_missed(c, t->newest, err) : 0;
-	for (size_t i = first; i < t->n; i++) {
-		bool on_time = i == t->n - 1 && c->now - due_at(c->sc, t->v[i]) <= GRACE_NS;
+	if (claim_missed(c, &t->old, "no server ran at that time", err) < 0 || claim_missed(c, &t->over, why, err) < 0)
+		return -1;
+	for (size_t i = 0; i < t->n; i++) {
+		int64_t nominal = due_time(t, i);
+		bool on_time = i == t->n - 1 && c->now - due_at(c->sc, nominal) <= GRACE_NS;
 
-		if (claim(c, t->v[i], on_time ? FIRING_TIME : FIRING_CATCH_UP, err) < 0 || find_open(c, err) < 0)
+		if (claim(c, nominal, on_time ? FIRING_TIME : FIRING_CATCH_UP, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -195,9 +232,9 @@ void on_fire(void *arg)
 	struct schedule_row row = { 0 };
 	struct err err = { 0 };
 
-	p->s->counts.lag_ns = c.now - sc->fire.at_ns;
+	p->s->counts.lag_ns = MAX(c.now - sc->due_ns, 0);
 	if (project_begin(p) < 0 || project_end(p, fire_from_row(&c, &row, t, &err), &err) < 0) {
-		due_set(&p->s->heap, &sc->fire, c.now + AGAIN_NS);
+		due_in(p->s, &sc->fire, AGAIN_NS);
 		return;
 	}
 	sc->seen_ns = row.seen_ns;
@@ -264,7 +301,7 @@ void on_dead_man(void *arg)
 	if (r == 0)
 		r = project_end(p, is_missed(sc, arena, &err), &err);
 	if (r < 0) {
-		due_set(&p->s->heap, &sc->dead_man, wall_now(p->s) + AGAIN_NS);
+		due_in(p->s, &sc->dead_man, AGAIN_NS);
 		return;
 	}
 	if (r > 0)
@@ -315,7 +352,7 @@ static void looked(struct schedule *sc, const char *hex, const struct err *why)
 
 	if (p->s->closing || p->s->draining)
 		return;
-	due_set(&p->s->heap, &sc->look, c.now + sc->decl->poll_ns);
+	due_in(p->s, &sc->look, sc->decl->poll_ns);
 	if (!hex)
 		note(p, sc, NULL, "%s", why->msg);
 	else if (project_begin(p) == 0)

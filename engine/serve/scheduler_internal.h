@@ -3,8 +3,15 @@
  *	scheduler ─▶ projects ─▶ files ─▶ schedules
  *	                    └──▶ begun: firings that start() began here and that have not ended
  *
- * The heap holds one entry for each thing that waits for its time on the wall clock: a schedule's next firing, its dead man's hour, its next look
- * at inputs, its next retry. One loop timer stands for the heap's first entry and fires at least every LOOK_NS.
+ * Two heaps hold one entry for each thing that waits. `wall`: what the calendar says, a schedule's next firing and its dead
+ * man's hour. `mono`: whatever comes "in n seconds": looks at databases, files, inputs and zones, retries. No entry of the
+ * second kind is kept as wall time, so that nothing waits for a time that a clock that goes back takes away. One loop timer
+ * stands for the first entry of both; it fires at least every LOOK_NS, and a wall clock that went back shows then: rebase()
+ * derives every entry of `wall` anew from the rows.
+ *
+ * Times in rows are wall times of whoever wrote them. One that lies in the future is taken for now (seen_ns by rebase(), the
+ * end of a failed run by sweep()); whether another machine's server lives is judged by serve/peers.h.
+ *
  * Decisions are made inside of a transaction, from rows (another server may have been there); start(), stop() and alert() are called after it.
  */
 #ifndef CAIRN_SERVE_SCHEDULER_INTERNAL_H
@@ -15,6 +22,7 @@
 #include "base/text.h"
 #include "serve/calendar.h"
 #include "serve/due.h"
+#include "serve/peers.h"
 #include "serve/scheduler.h"
 
 #define LOOK_NS (30 * NS_PER_S)	  /* the clock may jump, the machine may sleep: look again after so long */
@@ -24,6 +32,7 @@
 #define GRACE_NS (60 * NS_PER_S)  /* so late is still on time */
 #define CATCH_UP_WINDOW_NS (7 * 86400 * NS_PER_S)
 #define CATCH_UP_MAX 1000	  /* firings made up for at once */
+#define COUNT_MAX 100000	  /* missed nominal times that are counted one by one */
 #define OPEN_MAX 1000		  /* firings of one schedule that wait: more are skipped */
 #define AGAIN_NS (5 * NS_PER_S)	  /* after trouble with the database */
 #define RESUMES_MAX 20		  /* of one run: something interrupts it each time */
@@ -38,6 +47,7 @@ struct schedule {
 	bool unusable; /* its time zone went away */
 	struct due fire, dead_man, look, retry;
 	int64_t seen_ns, next_ns; /* nominal; next CALENDAR_NEVER: none */
+	int64_t due_ns;		  /* when next_ns is due, with its jitter */
 	int64_t watch_ns;	  /* the nominal time whose success is waited for; 0: none */
 	int64_t paused_ns;
 	unsigned open; /* as of the last look */
@@ -74,7 +84,8 @@ struct scheduler_project {
 	VEC(struct watched_file *) files;
 	VEC(struct begun *) begun;
 	bool trouble;
-	int64_t beat_ns; /* when it was last noted that this server lives */
+	int64_t beat_mono_ns; /* when it was last noted that this server lives */
+	struct peers *peers;  /* the other servers */
 };
 
 struct scheduler {
@@ -87,7 +98,7 @@ struct scheduler {
 	const char *server;
 	struct zone_set *zones;
 	struct pool *pool;
-	struct due_heap heap;
+	struct due_heap wall, mono;
 	struct due poll, refresh;
 	struct loop_source *timer;
 	int64_t timer_at_ns; /* monotonic */
@@ -100,6 +111,9 @@ struct scheduler {
 
 /* --- scheduler.c */
 int64_t wall_now(const struct scheduler *s);
+int64_t mono_now(const struct scheduler *s);
+void due_at_wall(struct scheduler *s, struct due *d, int64_t wall_ns); /* when the calendar says so */
+void due_in(struct scheduler *s, struct due *d, int64_t ns);	       /* so long from now, whatever the clock shows */
 void rearm(struct scheduler *s);
 void note(struct scheduler_project *p, const struct schedule *sc, const struct firing *f, const char *fmt, ...) _printf_(4, 5);
 void alert(struct scheduler_project *p, enum schedule_alert kind, const struct schedule *sc, const struct firing *f, const char *text);
@@ -115,6 +129,8 @@ void file_free(struct watched_file *f);
 void schedule_free(struct schedule *sc);
 void schedule_arm(struct schedule *sc); /* its next firing, from seen_ns */
 void schedule_arm_dead_man(struct schedule *sc, int64_t nominal_ns);
+/* What its row says counts from now on: seen, paused, and whose success is waited for. */
+void schedule_follow(struct schedule *sc, const struct schedule_row *row);
 
 /* --- scheduler_fire.c: from a time to rows */
 void on_fire(void *arg);

@@ -117,7 +117,7 @@ static int choose(struct schedule *sc, struct arena *arena, struct choice *c, st
 	sc->open = (unsigned)c->n_open;
 	sc->starved = c->starved;
 	if (c->retry_ns != INT64_MAX)
-		due_set(&sc->file->project->s->heap, &sc->retry, c->retry_ns);
+		due_in(sc->file->project->s, &sc->retry, c->retry_ns - now);
 	return 0;
 }
 
@@ -177,7 +177,7 @@ static void begin(struct schedule *sc, const struct firing *f)
 	p->s->running--;
 	b->ended = true;
 	b->problem = xstrdup(err.msg);
-	due_set(&p->s->heap, &sc->retry, wall_now(p->s)); /* not here: what fails at once would nest */
+	due_in(p->s, &sc->retry, 0); /* not here: what fails at once would nest */
 }
 
 static void stop(struct schedule *sc, const struct firing *f)
@@ -310,7 +310,7 @@ static void settle_dead_man(struct schedule *sc, const struct firing *f)
 	if (!sc->watch_ns || f->nominal_ns < sc->watch_ns)
 		return;
 	sc->watch_ns = 0;
-	due_clear(&sc->file->project->s->heap, &sc->dead_man);
+	due_clear(&sc->dead_man);
 	if (sc->seen_ns > f->nominal_ns && calendar_next(&sc->calendar, sc->seen_ns - 1) == sc->seen_ns)
 		schedule_arm_dead_man(sc, sc->seen_ns);
 }
@@ -407,7 +407,7 @@ static int is_ours_to_take(struct scheduler_project *p, const struct firing *f, 
 		return 1;
 	if (s->options.server_lives)
 		return !s->options.server_lives(s->arg, f->server);
-	return record_server_lives(p->db, f->server, wall_now(s), &lives, err) < 0 ? -1 : !lives;
+	return peers_lives(p->peers, p->db, f->server, mono_now(s), &lives, err) < 0 ? -1 : !lives;
 }
 
 static bool file_is_certain(const struct scheduler_project *p, const char *path)
@@ -416,6 +416,12 @@ static bool file_is_certain(const struct scheduler_project *p, const char *path)
 		if (str_eq(p->files.v[i]->path, path))
 			return p->files.v[i]->pipeline && !p->files.v[i]->broken && !p->files.v[i]->dropped;
 	return false;
+}
+
+/* By a clock that went back since: its pause before the next try would last until the old time returns. */
+static bool failed_in_the_future(const struct scheduler_project *p, const struct firing *f)
+{
+	return f->state == FIRING_RETRYING && f->ended_ns > wall_now(p->s);
 }
 
 /* One open firing: taken if nobody has it, settled if its run may have ended. Returns 1 when something was written. */
@@ -440,6 +446,10 @@ static int sweep_one(struct scheduler_project *p, struct firing *f, struct arena
 		o->firing = *f;
 		return record_firing_update(p->db, f, err) < 0 ? -1 : 1;
 	}
+	if (failed_in_the_future(p, f)) {
+		f->ended_ns = wall_now(p->s);
+		return record_firing_update(p->db, f, err) < 0 ? -1 : 1;
+	}
 	if (f->state != FIRING_STARTED || find_begun(p, f->path, f->schedule, f->nominal_ns))
 		return !mine;
 	return settle(p, sc, f, !sc, NULL, arena, o, err) < 0 ? -1 : 1;
@@ -450,6 +460,8 @@ static bool needs_sweep(struct scheduler_project *p, const struct firing *f)
 {
 	if (!str_eq(f->server, p->s->server))
 		return is_ours_to_take(p, f, NULL) > 0;
+	if (failed_in_the_future(p, f))
+		return true;
 	return f->state == FIRING_STARTED ? !find_begun(p, f->path, f->schedule, f->nominal_ns) : !find_schedule(p, f->path, f->schedule);
 }
 

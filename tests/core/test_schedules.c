@@ -479,7 +479,7 @@ static size_t check_schedule(struct world *w, struct known *k)
 	struct err err = { 0 };
 
 	for (int64_t t = calendar_next(&k->calendar, START_NS); t < w->end_ns; t = calendar_next(&k->calendar, t)) {
-		struct wanted one = { t, t + calendar_jitter("pipeline.yaml", k->name, t, k->jitter_ns), 0 };
+		struct wanted one = { t, calendar_due(&k->calendar, "pipeline.yaml", k->name, t, k->jitter_ns), 0 };
 
 		one.handled = handled_at(w, one.due);
 		if (one.handled < w->end_ns - DAY_NS)

@@ -344,6 +344,11 @@ static const struct {
 	{ P "steps: {a: {run: x, inputs: {i: \"${{ inputs['a'] }}\"}}}", "p:2:38: the pipeline has no input `a`\n" },
 	{ P "steps: {a: {run: x, if: true}, b: {run: x, if: \"${{ 1 == 1 }}\"}}", "" },
 	{ P "steps: &s {a: {run: x}}", "" },
+	{ P "steps: {a: {run: x}}\nschedules: {s: {cron: '@every 5s', jitter: 40s}}",
+	  "p:3:44: warning: `jitter` is longer than the 5s between two firings of `@every 5s`: it ends where the next one begins\n" },
+	{ P "steps: {a: {run: x}}\nschedules: {s: {cron: '0 9,17 * * *', jitter: 9h}}",
+	  "p:3:47: warning: `jitter` is longer than the 28800s between two firings of `0 9,17 * * *`: it ends where the next one begins\n" },
+	{ P "steps: {a: {run: x}}\nschedules: {s: {cron: '0 9,17 * * *', jitter: 8h}}", "" },
 	{ P "steps: {a: &a {run: x, env: {A: \"${{ params.x }}\"}}, b: *a}", "p:2:38: there is no param `x`\n" },
 };
 
