@@ -1,6 +1,7 @@
 /* The program. Everything that takes time is left to the command that needs it: `cairn version` has 3 ms. */
 #include <fcntl.h>
 #include <malloc.h>
+#include "base/process.h"
 #include "cli/cli.h"
 
 /* Of malloc(): a thread has one to itself otherwise, and what is free in one is of no use to others. At 10,000 tasks on a cluster that was 4 MB of 52. */
@@ -16,10 +17,14 @@ static void open_standard_fds(void)
 
 int main(int argc, char **argv)
 {
+	/* By which the engine finds what its tasks started (runners/local.c), should we be one of
+	 * those. */
+	static const char *const markers[] = { "CAIRN_ATTEMPT=", "CAIRN_ENGINE=", NULL };
 	struct cli cli;
 	int code;
 
 	open_standard_fds();
+	process_hide(markers);
 	mallopt(M_ARENA_MAX, ARENAS);
 	cli_init(&cli, stdout, stderr);
 	code = cli_main(&cli, argc, argv);

@@ -66,7 +66,7 @@ static char **environment(const struct command *c)
 	while (c->env && c->env[more])
 		more++;
 	v = xcalloc(have + more + 1, sizeof(*v));
-	for (size_t i = 0; i < have; i++)
+	for (size_t i = 0; i < have && !c->only_env; i++)
 		if (!is_replaced(c, environ[i]))
 			v[n++] = environ[i];
 	for (size_t i = 0; i < more; i++)

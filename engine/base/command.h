@@ -16,6 +16,7 @@
 struct command {
 	const char *const *argv; /* argv[0] is looked up in PATH; NULL-terminated */
 	const char *const *env;	 /* "NAME=value" beside the caller's environment, in place of what is of that name there; or NULL */
+	bool only_env; /* `env` is all of its environment: for who needs none of our secrets */
 	const char *input;	 /* its standard input, at most COMMAND_INPUT_MAX bytes; or NULL */
 	int64_t timeout_ns;
 	size_t max_bytes;

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include "base/mem.h"
+#include "base/str.h"
 #include "base/process_internal.h"
 
 #define CHILD_STACK (64 * KIB)
@@ -136,6 +137,30 @@ _in_child_ static int child_main(void *arg)
 fail:
 	c->failed_errno = errno;
 	_exit(127);
+}
+
+/* --- ourselves ------------------------------------------------------------------------------ */
+
+void process_hide(const char *const *kept)
+{
+	bool found = false;
+
+	for (char **e = environ; *e; e++) {
+		bool keep = false;
+
+		for (const char *const *k = kept; *k; k++)
+			keep |= str_has_prefix(*e, *k);
+		found |= keep;
+		if (!keep) {
+			char *was = *e;
+
+			*e = xstrdup(was);
+			explicit_bzero(was, strlen(was));
+		}
+	}
+	if (!found)
+		prctl(PR_SET_DUMPABLE,
+		      0); /* for who isn't root /proc/PID/environ can't be opened then */
 }
 
 /* --- starting --------------------------------------------------------------------------------------------------------------- */

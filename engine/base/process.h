@@ -62,4 +62,12 @@ void process_kill_leftovers(struct process *p);
 void process_note_child(pid_t pid);
 void process_forget_child(pid_t pid);
 
+/* Keeps our environment and memory from other programs of the same user, such as those that we
+ * start: /proc/PID/environ is emptied but for variables that begin with one of `kept` (getenv()
+ * still has all), and no program may trace us or read /proc/PID/mem, nor is there a core file
+ * when we crash. With one of `kept` in the environment the latter is left out: who gave it to us
+ * finds us by it. Call it first of all, with no thread running. What is forked has it too, until
+ * it calls exec. */
+void process_hide(const char *const *kept);
+
 #endif

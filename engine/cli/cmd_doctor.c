@@ -216,7 +216,7 @@ static void check_kernel(struct doctor *d)
 		doctor_found(d, DOCTOR_PROBLEM, "processes", "use Linux 5.4 or newer", "orphaned processes of tasks can't be found (no child subreaper)");
 	else
 		doctor_found(d, DOCTOR_OK, "processes", NULL, "orphaned processes of tasks are found and ended");
-	if (access("/proc/self/environ", R_OK) < 0)
+	if (access("/proc/self/stat", R_OK) < 0)
 		doctor_found(d, DOCTOR_WARNING, "proc", "mount /proc", "/proc can't be read: processes that a task leaves behind can't be told apart");
 	if (statfs("/sys/fs/cgroup", &fs) == 0 && fs.f_type == 0x63677270)
 		doctor_found(d, DOCTOR_OK, "cgroup", NULL, "version 2");

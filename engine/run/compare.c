@@ -172,8 +172,18 @@ static void normalise(struct walk *w, const int fds[2], uint64_t bytes, struct f
 	const char *program = w->c->steps_program ? w->c->steps_program : "cairn-steps";
 	const char *const argv[] = { program, "normalise", "--max", room(w), "/proc/self/fd/3", "/proc/self/fd/4", NULL };
 	_cleanup_(freep) char *temp = xasprintf("TMPDIR=%s", w->c->temp_dir ? w->c->temp_dir : "/tmp");
-	const char *const env[] = { temp, NULL };
-	struct command c = { .argv = argv, .env = env, .fds = { fds[0], fds[1] }, .n_fds = 2, .max_bytes = ANSWER_MAX, .on_loop = true };
+	const char *libraries = getenv("LD_LIBRARY_PATH");
+	_cleanup_(freep) char *library_path =
+		libraries ? xasprintf("LD_LIBRARY_PATH=%s", libraries) : NULL;
+	const char *const env[] = { temp, "LC_ALL=C.UTF-8", library_path, NULL };
+	/* What it decodes is hostile: it gets none of our environment. */
+	struct command c = { .argv = argv,
+			     .env = env,
+			     .only_env = true,
+			     .fds = { fds[0], fds[1] },
+			     .n_fds = 2,
+			     .max_bytes = ANSWER_MAX,
+			     .on_loop = true };
 	_cleanup_(str_deinit) struct str out = { 0 };
 	int status;
 

@@ -58,6 +58,27 @@ test_expect 'asked for on a terminal without echo' '
 	E2
 	test_is "$(cat .cairn/secrets/TYPED)" hidden
 '
+write spy.yaml <<'YAML'
+pipeline: spy
+steps:
+  spy:
+    run: |
+      echo "engine: $(tr '\0' '\n' <"/proc/$PPID/environ")"
+      for p in $(grep -l ^cairn /proc/[0-9]*/comm 2>/dev/null); do
+        tr '\0' '\n' <"${p%/comm}/environ" || :
+      done
+    cache: false
+YAML
+test_expect 'a step cannot read out of the environment of cairn and its helpers what it was not given' '
+	export CAIRN_SECRET_OTHER=not-for-this-step-1 AWS_SECRET_ACCESS_KEY=not-for-this-step-2
+	cairn run spy.yaml
+	cairn logs spy >log
+	test_grep "^engine:" log
+	test_no_grep not-for-this-step log
+	# Still what they are to cairn itself.
+	cairn secret list >out
+	test_grep "^OTHER .*environment" out
+'
 test_expect 'rm forgets; what is not there is exit 4' '
 	cairn secret rm TOKEN TYPED
 	test_missing .cairn/secrets/TOKEN
