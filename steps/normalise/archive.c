@@ -3,6 +3,7 @@
 #include <archive_entry.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include "base/digest.h"
 #include "steps/normalise/normalise.h"
 
@@ -11,9 +12,12 @@
 struct member {
 	const char *name, *target; /* target: of a link; or NULL */
 	mode_t kind;
+	const char *user, *group;
 	bool executable, hard;
 	mode_t mode;
-	int64_t mtime, owner;
+	int64_t mtime, uid, gid;
+	dev_t device;
+	struct digest attributes; /* extended ones, access lists and flags */
 	uint64_t at, n; /* of its content in the spool */
 	size_t place;	/* in the archive */
 };
@@ -22,6 +26,7 @@ struct members {
 	VEC(struct member) list;
 	struct unpacked spool;
 	struct arena *arena;
+	struct str comments; /* of a zip */
 };
 
 /* --- unpacking ------------------------------------------------------------------------------------------------------------------ */
@@ -49,6 +54,33 @@ static int add_content(struct archive *a, struct unpacked *to, uint64_t *ret_n, 
 	return r == ARCHIVE_EOF ? 0 : err_set(err, ERR_INVALID, "%s", archive_error_string(a) ? archive_error_string(a) : "it can't be read");
 }
 
+static void digest_attributes(struct archive_entry *e, struct digest *ret)
+{
+	_cleanup_(str_deinit) struct str s = { 0 };
+	unsigned long set = 0, clear = 0;
+	const void *value;
+	const char *name;
+	size_t n;
+	char *acl;
+
+	archive_entry_xattr_reset(e);
+	while (archive_entry_xattr_next(e, &name, &value, &n) == ARCHIVE_OK) {
+		str_add_field(&s, name, strlen(name));
+		str_add_field(&s, value, n);
+	}
+	acl = archive_entry_acl_types(e) ? archive_entry_acl_to_text(e, NULL, 0) : NULL;
+	str_add_field(&s, acl ? acl : "", acl ? strlen(acl) : 0);
+	free(acl);
+	archive_entry_fflags(e, &set, &clear);
+	str_add_u64(&s, set);
+	digest_bytes(s.s, s.len, ret);
+}
+
+static const char *copy(struct members *m, const char *s)
+{
+	return arena_strdup(m->arena, s ? s : "");
+}
+
 static int add_member(struct members *m, struct archive *a, struct archive_entry *e, struct err *err)
 {
 	const char *name = archive_entry_pathname(e), *hard = archive_entry_hardlink(e), *soft = archive_entry_symlink(e);
@@ -61,7 +93,12 @@ static int add_member(struct members *m, struct archive *a, struct archive_entry
 	one = VEC_ADD(&m->list);
 	*one = (struct member){ .name = arena_strdup(m->arena, name), .kind = hard ? S_IFREG : archive_entry_filetype(e), .hard = hard,
 				.mode = archive_entry_perm(e), .mtime = archive_entry_mtime(e), .at = m->spool.len, .place = m->list.n - 1,
-				.owner = archive_entry_uid(e) ^ archive_entry_gid(e) << 20 };
+				.uid = archive_entry_uid(e), .gid = archive_entry_gid(e),
+				.user = copy(m, archive_entry_uname(e)),
+				.group = copy(m, archive_entry_gname(e)) };
+	if (one->kind == S_IFCHR || one->kind == S_IFBLK)
+		one->device = archive_entry_rdev(e);
+	digest_attributes(e, &one->attributes);
 	one->executable = one->kind == S_IFREG && one->mode & 0100;
 	if (hard || soft)
 		one->target = arena_strdup(m->arena, hard ? hard : soft);
@@ -76,16 +113,36 @@ static int by_name(const void *pa, const void *pb)
 	return r ? r : a->place < b->place ? -1 : 1;
 }
 
-static int read_all(struct members *m, struct archive *a, struct err *err)
+/* A tar's members fill whole blocks of 512 bytes with zeros; `*fill` of them end before this
+ * header. */
+static int check_fill(struct archive *a, struct archive_entry *e, struct span s, uint64_t *fill,
+		      struct err *err)
+{
+	uint64_t at = (uint64_t)archive_read_header_position(a);
+	int r = normalise_check_zeros(s, at - MIN(at, *fill), at, err);
+
+	*fill = e && archive_entry_size_is_set(e) && !archive_entry_sparse_count(e)
+			? -(uint64_t)archive_entry_size(e) % 512
+			: 0;
+	return r;
+}
+
+static int read_all(struct members *m, struct archive *a, struct span s, bool zip, struct err *err)
 {
 	struct archive_entry *e;
+	uint64_t fill = 0;
 	int r;
 
 	while ((r = archive_read_next_header(a, &e)) == ARCHIVE_OK || r == ARCHIVE_WARN)
-		if (add_member(m, a, e, err) < 0)
+		if ((!zip && check_fill(a, e, s, &fill, err) < 0) || add_member(m, a, e, err) < 0)
 			return m->list.n ? err_wrap(err, "member %.200s", m->list.v[m->list.n - 1].name) : -1;
 	if (r != ARCHIVE_EOF)
 		return err_set(err, ERR_INVALID, "%s", archive_error_string(a) ? archive_error_string(a) : "it can't be read");
+	if (zip ? normalise_check_zip(s, &m->comments, err) < 0
+		: check_fill(a, NULL, s, &fill, err) < 0 ||
+			    normalise_check_zeros(s, (uint64_t)archive_read_header_position(a), s.n,
+						  err) < 0)
+		return -1;
 	if (m->list.n)
 		qsort(m->list.v, m->list.n, sizeof(*m->list.v), by_name);
 	return unpacked_end(&m->spool, err);
@@ -102,7 +159,7 @@ static int unpack(struct members *m, struct span s, bool zip, struct err *err)
 	if (r != ARCHIVE_OK || archive_read_open_memory(a, s.p, s.n) != ARCHIVE_OK)
 		r = err_set(err, ERR_INVALID, "%s", archive_error_string(a) ? archive_error_string(a) : "it can't be read");
 	else
-		r = read_all(m, a, err);
+		r = read_all(m, a, s, zip, err);
 	archive_read_free(a);
 	return r;
 }
@@ -117,6 +174,7 @@ static void members_deinit(struct members *m)
 {
 	VEC_FREE(&m->list);
 	unpacked_deinit(&m->spool);
+	str_deinit(&m->comments);
 	arena_free(m->arena);
 }
 
@@ -141,18 +199,46 @@ static const char *facts_differ(struct normalise_job *j, const struct member *a,
 		return arena_printf(j->arena, "link to %s → %s", normalise_text(j, a->target, strlen(a->target)), normalise_text(j, b->target, strlen(b->target)));
 	if (a->executable != b->executable)
 		return a->executable ? "was executable, isn't any more" : "is executable, was not";
+	if ((a->mode ^ b->mode) & 07000)
+		return arena_printf(j->arena, "mode %04o → %04o", a->mode & 07777, b->mode & 07777);
+	if (a->device != b->device)
+		return arena_printf(j->arena, "device %u:%u → %u:%u", major(a->device),
+				    minor(a->device), major(b->device), minor(b->device));
+	if (memcmp(&a->attributes, &b->attributes, sizeof(a->attributes)) != 0)
+		return "other extended attributes, access list or flags";
 	return NULL;
 }
 
-/* Notes, for the first pair where it is so, what is left out of account. */
-static void note_ignored(struct normalise_job *j, const struct member *a, const struct member *b, struct normalised *ret)
-{
-	const char *what = a->mtime != b->mtime ? "mtime" : a->mode != b->mode ? "mode" : a->owner != b->owner ? "owner" : NULL;
+/* What was left out of account: each kind once, with the first member where it is so. */
+struct ignored {
+	bool mtime, mode, owner, order;
+	size_t inner; /* members that are the same when they are normalised */
+	struct str text;
+};
 
-	if (what)
-		ret->detail = arena_printf(j->arena, "%s of member %s", what, normalise_text(j, a->name, strlen(a->name)));
-	else if (a->place != b->place)
-		ret->detail = "order of members";
+static void ignore(struct normalise_job *j, struct ignored *g, bool *seen, const char *what,
+		   const struct member *m)
+{
+	if (!*seen)
+		str_addf(&g->text, "%s%s of member %s", g->text.len ? ", " : "", what,
+			 normalise_text(j, m->name, strlen(m->name)));
+	*seen = true;
+}
+
+static void note_ignored(struct normalise_job *j, const struct member *a, const struct member *b,
+			 struct ignored *g)
+{
+	if (a->mtime != b->mtime)
+		ignore(j, g, &g->mtime, "mtime", a);
+	if (a->mode != b->mode)
+		ignore(j, g, &g->mode, "mode", a);
+	if (a->uid != b->uid || a->gid != b->gid || strcmp(a->user, b->user) != 0 ||
+	    strcmp(a->group, b->group) != 0)
+		ignore(j, g, &g->owner, "owner", a);
+	if (a->place != b->place && !g->order) {
+		str_addf(&g->text, "%sorder of members", g->text.len ? ", " : "");
+		g->order = true;
+	}
 }
 
 static void differ(struct normalise_job *j, const struct member *m, const char *detail, struct normalised *ret)
@@ -162,9 +248,14 @@ static void differ(struct normalise_job *j, const struct member *m, const char *
 	ret->detail = detail;
 }
 
+static void ignored_deinit(struct ignored *g)
+{
+	str_deinit(&g->text);
+}
+
 /* Are two members of one name the same? */
 static bool same_member(struct normalise_job *j, const struct members *ma, const struct member *a, const struct members *mb, const struct member *b,
-			struct normalised *ret, const char **ret_inner)
+			struct ignored *g, struct normalised *ret, const char **ret_inner)
 {
 	struct span sa = content(ma, a), sb = content(mb, b);
 	const char *facts = facts_differ(j, a, b);
@@ -174,8 +265,7 @@ static bool same_member(struct normalise_job *j, const struct members *ma, const
 		differ(j, a, facts, ret);
 		return false;
 	}
-	if (!ret->detail)
-		note_ignored(j, a, b, ret);
+	note_ignored(j, a, b, g);
 	if (sa.n == sb.n && memcmp(sa.p, sb.p, sa.n) == 0)
 		return true;
 	normalise_spans(j, sa, sb, &inner);
@@ -184,8 +274,10 @@ static bool same_member(struct normalise_job *j, const struct members *ma, const
 	if (inner.verdict == NORMALISED_SAME) {
 		if (!ret->member) {
 			ret->member = normalise_text(j, a->name, strlen(a->name));
-			ret->detail = inner.detail;
+			str_addf(&g->text, "%sin %s: %s", g->text.len ? ", " : "", ret->member,
+				 inner.detail);
 		}
+		g->inner++;
 		return true;
 	}
 	differ(j, a, inner.verdict == NORMALISED_DIFFERENT ? inner.detail : normalise_difference(j, sa, sb), ret);
@@ -196,6 +288,7 @@ static bool same_member(struct normalise_job *j, const struct members *ma, const
 
 static void judge(struct normalise_job *j, const struct members *a, const struct members *b, struct normalised *ret, const char **ret_inner)
 {
+	_cleanup_(ignored_deinit) struct ignored g = { 0 };
 	size_t i = 0, k = 0;
 
 	ret->verdict = NORMALISED_SAME;
@@ -207,13 +300,21 @@ static void judge(struct normalise_job *j, const struct members *a, const struct
 			differ(j, order < 0 ? ma : mb, order < 0 ? "is only in the old one" : "is only in the new one", ret);
 			return;
 		}
-		if (!same_member(j, a, ma, b, mb, ret, ret_inner))
+		if (!same_member(j, a, ma, b, mb, &g, ret, ret_inner))
 			return;
 		i++;
 		k++;
 	}
-	if (!ret->detail)
-		ret->detail = "only headers, padding or compression differ";
+	if (a->comments.len != b->comments.len ||
+	    (a->comments.len && memcmp(a->comments.s, b->comments.s, a->comments.len) != 0)) {
+		*ret = (struct normalised){ .verdict = NORMALISED_DIFFERENT,
+					    .detail = "comments differ" };
+		return;
+	}
+	if (g.inner > 1)
+		str_addf(&g.text, " (and so in %zu more)", g.inner - 1);
+	ret->detail = g.text.len ? arena_strndup(j->arena, g.text.s, g.text.len) :
+				   "only headers or compression differ";
 }
 
 static bool all_arrays(const struct members *m)

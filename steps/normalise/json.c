@@ -41,11 +41,14 @@ static bool same_number(const json_t *a, const json_t *b)
 	if (json_is_integer(a) && json_is_integer(b))
 		return json_integer_value(a) == json_integer_value(b);
 	if (json_is_real(a) && json_is_real(b))
-		return json_real_value(a) == json_real_value(b);
+		return json_real_value(a) == json_real_value(b) &&
+		       !signbit(json_real_value(a)) == !signbit(json_real_value(b));
 	/* One of each: beyond 2^53 a double stands for several integers, so it must come back as this one. */
 	double real = json_is_real(a) ? json_real_value(a) : json_real_value(b);
 	int64_t whole = json_is_real(a) ? json_integer_value(b) : json_integer_value(a);
 
+	if (real == 0 && signbit(real)) /* no integer is -0.0 */
+		return false;
 	return real >= -9223372036854775808.0 && real < 9223372036854775808.0 && (int64_t)real == whole && real == trunc(real);
 }
 
@@ -126,7 +129,7 @@ int normalise_json(struct normalise_job *j, struct span a, struct span b, struct
 		*ret = (struct normalised){ .normaliser = "json" };
 		ret->verdict = same(j, ja, jb, NULL, ret) ? NORMALISED_SAME : NORMALISED_DIFFERENT;
 		if (ret->verdict == NORMALISED_SAME)
-			ret->detail = "order of keys, spaces or how numbers are written";
+			ret->detail = "order of keys, spaces, escapes or how numbers are written";
 	}
 	json_decref(ja);
 	json_decref(jb);

@@ -1,19 +1,28 @@
-/* steps/normalise/normalise.h — are two files the same but for what their format notes besides (times, order, compression)?
+/* steps/normalise/normalise.h — are two files the same but for what their format notes besides
+ * (times, order, compression)?
  *
- * The program `cairn-steps normalise [--max BYTES] A B` holds two files against each other in a normal form and prints one line of JSON. The engine runs it as
- * a child with a time limit, because what it decodes is hostile; it takes memory and temporary space up to the limits below, and no more.
+ * The program `cairn-steps normalise [--max BYTES] A B` holds two files against each other in a
+ * normal form and prints one line of JSON. The engine runs it as a child with a time limit,
+ * because what it decodes is hostile; it takes memory and temporary space up to the limits below,
+ * and no more.
  *
- *	format	what counts						what doesn't
- *	tar	names, kinds, executable bit, link targets, content	order, times, owners, other mode bits, dialect, padding
- *	zip	the same						order, times, compression, comments
- *	npz	zip of .npy						as both
- *	npy	type, shape, values bit by bit				byte order, C or Fortran order, header
- *	gzip	what is inside						level, time, name, splitting into members
- *	zstd	what is inside						level, frames, checksums
- *	png	width, height, pixels as 16-bit RGBA			compression, filters, palette, depth, text, colour profiles
- *	json	values; numbers by value as doubles or 64-bit integers	order of keys, spaces, escapes
+ * format  what counts                                             what doesn't tar        names,
+ * kinds, executable bit, set-id bits, devices,     order, times, owners, permissions, dialect
+ * link targets, extended attributes, content zip       the same, comments
+ * order, times, permissions, compression npz      zip of .npy
+ * as both npy     type, shape, values bit by bit                          byte order, C or
+ * Fortran order, header gzip     what is inside                                          level,
+ * header, splitting into members zstd      what is inside
+ * level, frames, checksums png    width, height, pixels as 16-bit RGBA, all chunks but
+ * compression, filters, palette, depth, text, time those of text and time json    values; numbers
+ * by value as doubles or 64-bit integers  order of keys, spaces, escapes
  *
- * Formats are seen from the first bytes. What is inside of a container is normalised again, to NORMALISE_DEPTH_MAX levels: "gzip+tar+png".
+ * Nothing else is left out of account: bytes that no reader of the format looks at (behind its
+ * end, between members) keep a file from being normalised. `detail` names all that differs and
+ * was left out, not only the first of it.
+ *
+ * Formats are seen from the first bytes. What is inside of a container is normalised again, to
+ * NORMALISE_DEPTH_MAX levels: "gzip+tar+png".
  */
 #ifndef CAIRN_STEPS_NORMALISE_NORMALISE_H
 #define CAIRN_STEPS_NORMALISE_NORMALISE_H
@@ -76,6 +85,10 @@ int unpacked_end(struct unpacked *s, struct err *err);
 size_t normalise_differs_at(struct span a, struct span b);
 const char *normalise_difference(struct normalise_job *j, struct span a, struct span b); /* "byte 17: 0x61 → 0x62", "12 bytes → 13 bytes" */
 const char *normalise_text(struct normalise_job *j, const char *s, size_t n);	      /* in the job's arena, at most 120 bytes of it */
+
+/* layout.c: ERR_INVALID when there are bytes in it that no member accounts for. */
+int normalise_check_zeros(struct span s, uint64_t from, uint64_t to, struct err *err);
+int normalise_check_zip(struct span s, struct str *comments, struct err *err);
 
 /* Each compares two files of its format; -1: one can't be read (err says why). */
 int normalise_gzip(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err);

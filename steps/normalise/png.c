@@ -11,7 +11,9 @@
 #define PIXEL_BYTES 8
 
 struct decoding {
-	struct span from;
+	struct span all, from;
+	struct str counts; /* chunks that count, and what is behind the end */
+	struct str texts;  /* those of text and time, which don't */
 	struct unpacked *to;
 	uint8_t *row, **rows;
 	uint32_t w, h;
@@ -78,6 +80,10 @@ static void read_image(png_structp png, png_infop info, struct decoding *d)
 	png_set_user_limits(png, SIDE_MAX, SIDE_MAX);
 	png_set_chunk_malloc_max(png, CHUNK_MAX);
 	png_set_chunk_cache_max(png, 64);
+	/* Other chunks are compared as they are. What it would only warn of (data behind the
+	 * pixels) is an error. */
+	png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
+	png_set_benign_errors(png, 0);
 	png_read_info(png, info);
 	png_set_expand_16(png);
 	png_set_gray_to_rgb(png);
@@ -93,6 +99,32 @@ static void read_image(png_structp png, png_infop info, struct decoding *d)
 	else
 		read_rows(png, d);
 	png_read_end(png, NULL);
+}
+
+/* Of all chunks that decoding leaves out, those that may change what is seen or meant, as they are;
+ * and what is behind the image. The decoder has walked along them already. */
+static void add_chunks(struct span s, struct str *counts, struct str *texts)
+{
+	static const char decoded[] = "IHDR PLTE tRNS IDAT IEND", text[] = "tEXt zTXt iTXt tIME";
+	size_t at = 8;
+
+	while (s.n - at >= 12) {
+		uint32_t n = (uint32_t)s.p[at] << 24 | s.p[at + 1] << 16 | s.p[at + 2] << 8 |
+			     s.p[at + 3];
+		char type[5] = { 0 };
+
+		if (n > s.n - at - 12)
+			break;
+		memcpy(type, s.p + at + 4, 4);
+		if (strstr(text, type))
+			str_addn(texts, s.p + at, n + 12);
+		else if (!strstr(decoded, type))
+			str_addn(counts, s.p + at, n + 12);
+		at += n + 12;
+		if (str_eq(type, "IEND"))
+			break;
+	}
+	str_add_field(counts, s.p + at, s.n - at);
 }
 
 static int decode(struct decoding *d, struct err *err)
@@ -115,6 +147,7 @@ static int decode(struct decoding *d, struct err *err)
 	png_destroy_read_struct(&png, &info, NULL);
 	free(d->row);
 	free(d->rows);
+	add_chunks(d->all, &d->counts, &d->texts);
 	return unpacked_end(d->to, err);
 }
 
@@ -138,12 +171,22 @@ static size_t count_different(struct span a, struct span b)
 	return n;
 }
 
+static bool same_bytes(const struct str *a, const struct str *b)
+{
+	return a->len == b->len && (!a->len || memcmp(a->s, b->s, a->len) == 0);
+}
+
 static void judge(struct normalise_job *j, const struct decoding *a, const struct decoding *b, struct normalised *ret)
 {
 	struct span sa = a->to->all, sb = b->to->all;
 	size_t at;
 
 	*ret = (struct normalised){ .verdict = NORMALISED_DIFFERENT, .normaliser = "png" };
+	if (a->counts.len != b->counts.len ||
+	    memcmp(a->counts.s, b->counts.s, a->counts.len) != 0) {
+		ret->detail = "chunks beside the pixels, or bytes behind the end, differ";
+		return;
+	}
 	if (a->w != b->w || a->h != b->h) {
 		ret->detail = arena_printf(j->arena, "%u × %u pixels → %u × %u", a->w, a->h, b->w, b->h);
 		return;
@@ -151,7 +194,9 @@ static void judge(struct normalise_job *j, const struct decoding *a, const struc
 	at = normalise_differs_at(sa, sb) / PIXEL_BYTES;
 	if (at * PIXEL_BYTES == sa.n) {
 		ret->verdict = NORMALISED_SAME;
-		ret->detail = "compression, depth or metadata of the image";
+		ret->detail = !same_bytes(&a->texts, &b->texts)
+				      ? "compression, filters, palette or depth; text or time"
+				      : "compression, filters, palette or depth";
 		return;
 	}
 	ret->detail = arena_printf(j->arena, "pixel at x %zu, y %zu: %s → %s; %zu of %llu pixels differ", at % a->w, at / a->w, colour(j, sa.p + at * PIXEL_BYTES),
@@ -161,7 +206,8 @@ static void judge(struct normalise_job *j, const struct decoding *a, const struc
 int normalise_png(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err)
 {
 	struct unpacked sa, sb;
-	struct decoding da = { .from = a, .to = &sa }, db = { .from = b, .to = &sb };
+	struct decoding da = { .all = a, .from = a, .to = &sa };
+	struct decoding db = { .all = b, .from = b, .to = &sb };
 	int r;
 
 	unpacked_init(&sa, j);
@@ -169,6 +215,10 @@ int normalise_png(struct normalise_job *j, struct span a, struct span b, struct 
 	r = decode(&da, err) < 0 || decode(&db, err) < 0 ? -1 : 0;
 	if (r == 0)
 		judge(j, &da, &db, ret);
+	str_deinit(&da.counts);
+	str_deinit(&db.counts);
+	str_deinit(&da.texts);
+	str_deinit(&db.texts);
 	unpacked_deinit(&sa);
 	unpacked_deinit(&sb);
 	return r;

@@ -45,11 +45,26 @@ static int gunzip(struct span from, struct unpacked *to, struct err *err)
 	return r < 0 ? r : unpacked_end(to, err);
 }
 
+/* RFC 8878, 3.1.2 */
+static bool is_skippable(const uint8_t *p, size_t n)
+{
+	return n >= 4 && p[0] >> 4 == 5 && p[1] == 0x2a && p[2] == 0x4d && p[3] == 0x18;
+}
+
 static int unzstd_all(ZSTD_DCtx *z, uint8_t *out, struct span from, struct unpacked *to, struct err *err)
 {
 	ZSTD_inBuffer in = { from.p, from.n, 0 };
 	ZSTD_outBuffer o = { out, CHUNK, 0 };
 	size_t r = 1;
+
+	for (size_t at = 0; at < from.n; at += r) {
+		if (is_skippable(from.p + at, from.n - at))
+			return err_set(err, ERR_INVALID, "byte %zu: a frame that unpacking skips",
+				       at);
+		r = ZSTD_findFrameCompressedSize(from.p + at, from.n - at);
+		if (ZSTD_isError(r))
+			return err_set(err, ERR_INVALID, "byte %zu: %s", at, ZSTD_getErrorName(r));
+	}
 
 	/* More may wait inside of the decoder after all was given to it: until a call leaves room. */
 	while (in.pos < in.size || o.pos == o.size) {
@@ -81,7 +96,9 @@ static void judge(struct normalise_job *j, const char *name, struct span a, stru
 {
 	struct normalised inner;
 
-	*ret = (struct normalised){ .verdict = NORMALISED_SAME, .normaliser = name, .detail = "only the compression differs" };
+	*ret = (struct normalised){ .verdict = NORMALISED_SAME,
+				    .normaliser = name,
+				    .detail = "compression or its header" };
 	if (a.n == b.n && memcmp(a.p, b.p, a.n) == 0)
 		return;
 	normalise_spans(j, a, b, &inner);

@@ -50,6 +50,9 @@ test_expect --needs zstd 'zstd: level and frames don'"'"'t count, bytes do' '
 	normalise old.zst other.zst >answer
 	test_is "$(json answer "d[\"verdict\"]")" different
 	test_grep "byte 70000: 0x" answer
+	printf "\x50\x2a\x4d\x18\x04\0\0\0abcd" | cat new.zst - >skipped.zst
+	normalise old.zst skipped.zst >answer
+	test_is "$(json answer "d[\"verdict\"]")" none
 	head -c 100 new.zst >cut.zst
 	normalise old.zst cut.zst >answer
 	test_is "$(json answer "d[\"verdict\"]")" none

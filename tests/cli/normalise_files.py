@@ -129,7 +129,7 @@ other = pixels.copy()
 other[13, 5, 2] ^= 1
 pair("png-level", png(pixels, 1), png(pixels, 9), "same", "png", None, "compression")
 pair("png-filter", png(pixels), png(pixels, filters=1), "same", "png", None, "compression")
-pair("png-text", png(pixels), png(pixels, text=b"made by hand"), "same", "png", None, "metadata")
+pair("png-text", png(pixels), png(pixels, text=b"made by hand"), "same", "png", None, "text or time")
 pair("png-alpha", png(pixels), png(pixels, rgba=True), "same", "png", None, "depth")
 pair("png-pixel", png(pixels, 1), png(other, 9), "different", "png", None, "pixel at x 5, y 13: #%02x%02x%02x → #%02x%02x%02x; 1 of 620" % (*pixels[13, 5], *other[13, 5]))
 pair("png-size", png(pixels), png(pixels[:, :30]), "different", "png", None, "31 × 20 pixels → 30 × 20")
@@ -170,6 +170,94 @@ pair("json-absent", b'{"a": 1}', b'{"b": 1}', "different", "json", None, "`$.a`:
 pair("json-items", b"[1, 2]", b"[1, 2, 3]", "different", "json", None, "2 items → 3 items")
 pair("json-large", b"[9007199254740993]", b"[9007199254740992.0]", "different", "json", None, "9007199254740993")
 pair("json-broken", b'{"a": 1}', b'{"a": 1', "none", None, None, "json")
+
+pair("json-zero", b'[0.0, 0, 1]', b'[-0.0, 0, 1]', "different", "json", None, "`$[0]`: 0.0 → -0.0")
+pair("json-zero-whole", b'[0]', b'[-0.0]', "different", "json", None, "`$[0]`: 0 → -0.0")
+
+
+# bytes that no reader looks at: then the bytes of the files decide
+def tar_of(name, data=b"", mode=0o644, **more):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as t:
+        info = tarfile.TarInfo(name)
+        info.mode, info.size = mode, len(data)
+        for key, value in more.items():
+            setattr(info, key, value)
+        t.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def zip_with(members, comment=b"", member_comment=b""):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as z:
+        z.comment = comment
+        for name, data in members:
+            info = zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0))
+            info.comment = member_comment
+            z.writestr(info, data)
+    return out.getvalue()
+
+
+def zip_streamed(members):
+    class Pipe(io.BytesIO):
+        def seekable(self):
+            return False
+
+        def seek(self, *args):
+            raise io.UnsupportedOperation
+
+        tell = seek
+
+    out = Pipe()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as z:
+        for name, data in members:
+            z.writestr(zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0)), data)
+    return out.getvalue()
+
+
+def zip_large(members):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as z:
+        for name, data in members:
+            with z.open(zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0)), "w", force_zip64=True) as f:
+                f.write(data)
+    return out.getvalue()
+
+
+hidden = "belongs to no member"
+one = tar(a_b)
+at = one.index(b"alpha") + 100
+pair("tar-behind", one, one + b"and more", "none", None, None, hidden)
+pair("tar-second", one, one + tar(a_b, mtime=3), "none", None, None, hidden)
+pair("tar-zeros", one, one + bytes(20480), "same", "tar", None, "headers")
+pair("tar-fill", one, one[:at] + b"x" + one[at + 1:], "none", None, None, hidden)
+pair("tar-setuid", tar_of("a", b"1", 0o755), tar_of("a", b"1", 0o4755), "different", "tar", "a",
+     "mode 0755 → 4755")
+pair("tar-xattr", tar_of("a", b"1"),
+     tar_of("a", b"1", pax_headers={"SCHILY.xattr.user.x": "y"}), "different", "tar", "a",
+     "attributes")
+pair("tar-device", tar_of("a", type=tarfile.CHRTYPE, devmajor=1, devminor=3),
+     tar_of("a", type=tarfile.CHRTYPE, devmajor=1, devminor=5), "different", "tar", "a",
+     "device 1:3 → 1:5")
+pair("tar-uname", tar_of("a", b"1"), tar_of("a", b"1", uname="eve"), "same", "tar", None,
+     "owner of member a")
+pair("tar-all", tar(a_b), tar(a_b[::-1], mtime=5, mode=0o600, uid=7), "same", "tar", None,
+     "mtime of member a.txt, mode of member a.txt, owner of member a.txt, order of members")
+pair("zip-comment", zip_with(files), zip_with(files, b"made by eve"), "different", "zip", None,
+     "comments")
+pair("zip-member-comment", zip_with(files), zip_with(files, b"", b"see"), "different", "zip",
+     None, "comments")
+pair("zip-behind", zipped(files), zipped(files) + b"and more", "none", None, None, "zip")
+pair("zip-before", zipped(files), b"PK\3\4 not a member" + zipped(files), "none", None, None, "zip")
+pair("zip-streamed", zipped(files), zip_streamed(files), "same", "zip", None, "headers")
+pair("zip-64", zipped(files), zip_large(files), "same", "zip", None, "headers")
+image = png(pixels)
+gamma = image[:33] + chunk(b"gAMA", struct.pack(">I", 45455)) + image[33:]
+pair("png-gamma", image, gamma, "different", "png", None, "chunks beside the pixels")
+pair("png-behind", image, image + b"and more", "different", "png", None, "behind the end")
+pair("png-second", image, image + image, "different", "png", None, "behind the end")
+idat = chunk(b"IDAT", image[41:-16] + b"and more")
+pair("png-idat", image, image[:33] + idat + image[-12:], "none", None, None, "png")
 
 # nothing that is known, or not the same on both sides
 pair("text", text, changed, "none")
