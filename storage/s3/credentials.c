@@ -239,3 +239,30 @@ int credentials_profile_setting(const struct credentials_options *o, const char 
 	ini_free(ini);
 	return 0;
 }
+
+int credentials_endpoint(const struct credentials_options *o, const char *service, char **ret, struct err *err)
+{
+	const char *ignore = credentials_env("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"), *v;
+	_cleanup_(freep) char *own = xasprintf("AWS_ENDPOINT_URL_%s", service);
+	struct ini *ini = NULL;
+	bool asked;
+
+	*ret = NULL;
+	if (ignore && strcasecmp(ignore, "true") == 0)
+		return 0;
+	for (char *p = own; *p; p++)
+		if (*p >= 'a' && *p <= 'z')
+			*p = (char)(*p - 32);
+	v = credentials_env(own);
+	if (!v)
+		v = credentials_env("AWS_ENDPOINT_URL");
+	if (v) {
+		*ret = xstrdup(v);
+		return 0;
+	}
+	if (ini_load(&ini, err) < 0)
+		return -1;
+	*ret = ini_service_endpoint(ini, profile_name(o, &asked), service);
+	ini_free(ini);
+	return 0;
+}

@@ -39,7 +39,10 @@ void credentials_chain_free(struct credentials_chain *c);
  * when there are none: the message says where was looked and what to do. */
 int credentials_get(struct credentials_chain *c, const char *refused_key_id, struct credentials *ret, struct err *err);
 
-/* A setting of the profile: "region", "endpoint_url"; NULL when there is none. The caller frees. */
+/* Where a service ("s3", "sts") is, in the order of AWS's own tools: AWS_ENDPOINT_URL_<SERVICE>, AWS_ENDPOINT_URL, the profile's
+ * `services` section, its endpoint_url. NULL: where AWS has it. AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=true: likewise. The caller frees. */
+int credentials_endpoint(const struct credentials_options *o, const char *service, char **ret, struct err *err);
+/* A setting of the profile: "region"; NULL when there is none. The caller frees. */
 int credentials_profile_setting(const struct credentials_options *o, const char *name, char **ret, struct err *err);
 
 #endif

@@ -1,7 +1,8 @@
 /* storage/s3/credentials_file.c — the shared files of AWS tools: ~/.aws/credentials and ~/.aws/config.
  *
  * INI as botocore reads it: [name] in the first, [profile name] or [default] in the second; key = value; # and ; at a line's start are comments, " #" in a line too;
- * indented lines below a key are a nested section ("s3 =") and skipped. What both files say is taken from the credentials file. */
+ * indented lines below a key are a nested section ("s3 ="): read in [services x], where each service has its endpoint_url, and skipped elsewhere.
+ * What both files say is taken from the credentials file. */
 #include "storage/s3/credentials_internal.h"
 
 #include "base/fs.h"
@@ -35,7 +36,15 @@ static void cut_comment(char *s)
 		}
 }
 
-/* The profile that a [heading] names, or NULL for what isn't one ("sso-session x", "services y"). */
+#define SERVICES "services "
+
+static bool is_services(const char *name)
+{
+	return str_has_prefix(name, SERVICES);
+}
+
+/* The profile that a [heading] names; NULL for what isn't one ("sso-session x"). "services y" goes by its whole heading, which no profile has
+ * for its name. */
 static char *heading_profile(char *heading, bool config)
 {
 	char *end = strchr(heading, ']'), *name;
@@ -45,6 +54,8 @@ static char *heading_profile(char *heading, bool config)
 	*end = '\0';
 	name = trim(heading + 1);
 	if (!config || str_eq(name, "default"))
+		return name;
+	if (is_services(name))
 		return name;
 	if (!str_has_prefix(name, "profile ") && !str_has_prefix(name, "profile\t"))
 		return NULL;
@@ -68,9 +79,11 @@ static void **value_slot(const struct ini *i, const char *profile, const char *k
 	return slot;
 }
 
-static void take_line(struct ini *i, const char *profile, char *line)
+/* `service`: "s3." for what is indented below it, "" elsewhere. */
+static void take_line(struct ini *i, const char *profile, const char *service, char *line)
 {
 	char *eq = strchr(line, '=');
+	_cleanup_(freep) char *key = NULL;
 	void **slot;
 
 	if (!eq)
@@ -80,30 +93,40 @@ static void take_line(struct ini *i, const char *profile, char *line)
 		if (*p >= 'A' && *p <= 'Z')
 			*p = (char)(*p + 32);
 	cut_comment(eq + 1);
-	slot = value_slot(i, profile, trim(line));
+	key = xasprintf("%s%s", service, trim(line));
+	slot = value_slot(i, profile, key);
 	if (!*slot)
 		*slot = arena_strdup(i->arena, trim(eq + 1));
 }
 
 static void parse(struct ini *i, char *text, bool config)
 {
-	const char *profile = NULL;
+	const char *profile = NULL, *service = "";
 	char *next;
 
 	for (char *line = text; line; line = next) {
+		bool indented = *line == ' ' || *line == '\t';
+
 		next = strchr(line, '\n');
 		if (next)
 			*next++ = '\0';
-		if (*line == '#' || *line == ';' || *line == ' ' || *line == '\t' || *line == '\0')
+		if (*line == '#' || *line == ';' || *line == '\0' || (indented && !*service))
 			continue;
-		if (*line == '[') {
+		if (indented) {
+			take_line(i, profile, service, line);
+		} else if (*line == '[') {
 			char *name = heading_profile(line, config);
 
+			service = "";
 			profile = name ? arena_strdup(i->arena, name) : NULL;
-			if (profile)
+			if (profile && !is_services(profile))
 				map_slot_str(i->profiles, profile);
+		} else if (profile && is_services(profile)) {
+			size_t n = strcspn(line, " \t=");
+
+			service = arena_printf(i->arena, "%.*s.", (int)n, line);
 		} else if (profile) {
-			take_line(i, profile, line);
+			take_line(i, profile, "", line);
 		}
 	}
 }
@@ -180,4 +203,18 @@ const char *ini_get(const struct ini *i, const char *profile, const char *key)
 	v = map_get(i->values, k.s, k.len);
 	str_deinit(&k);
 	return v && *v ? v : NULL;
+}
+
+char *ini_service_endpoint(const struct ini *i, const char *profile, const char *service)
+{
+	const char *services = ini_get(i, profile, "services"), *v = NULL;
+
+	if (services) {
+		_cleanup_(freep) char *section = xasprintf(SERVICES "%s", services), *key = xasprintf("%s.endpoint_url", service);
+
+		v = ini_get(i, section, key);
+	}
+	if (!v)
+		v = ini_get(i, profile, "endpoint_url");
+	return v ? xstrdup(v) : NULL;
 }

@@ -28,6 +28,8 @@ int ini_load(struct ini **ret, struct err *err); /* both shared files; missing o
 void ini_free(struct ini *i);
 bool ini_has_profile(const struct ini *i, const char *profile);
 const char *ini_get(const struct ini *i, const char *profile, const char *key); /* lent, or NULL */
+/* What the profile's `services` section says of this service, or the profile of all; the caller's, or NULL. */
+char *ini_service_endpoint(const struct ini *i, const char *profile, const char *service);
 
 /* credentials_profile.c */
 int credentials_from_profile(const struct credentials_search *s, const struct ini *ini, const char *profile, struct credentials *ret, struct err *err);

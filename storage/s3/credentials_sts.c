@@ -13,12 +13,10 @@
 /* The endpoint without a slash at its end. */
 static char *sts_endpoint(const struct credentials_search *s)
 {
-	const char *own = credentials_env("AWS_ENDPOINT_URL_STS");
 	char *url;
 
-	if (!own)
-		own = credentials_env("AWS_ENDPOINT_URL");
-	url = own ? xstrdup(own) : xasprintf("https://sts.%s.%s", s->region, str_has_prefix(s->region, "cn-") ? "amazonaws.com.cn" : "amazonaws.com");
+	if (credentials_endpoint(s->o, "sts", &url, NULL) < 0 || !url)
+		url = xasprintf("https://sts.%s.%s", s->region, str_has_prefix(s->region, "cn-") ? "amazonaws.com.cn" : "amazonaws.com");
 	while (str_has_suffix(url, "/"))
 		url[strlen(url) - 1] = '\0';
 	return url;

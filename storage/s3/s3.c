@@ -69,15 +69,11 @@ static int set_endpoint(struct s3 *s, const char *url, struct err *err)
 /* The endpoint that option, environment or profile names; NULL: AWS. */
 static int find_endpoint(const struct bucket_options *o, const struct credentials_options *co, char **ret, struct err *err)
 {
-	const char *v = o->endpoint && *o->endpoint ? o->endpoint : NULL;
-
-	for (const char *const *p = (const char *const[]){ "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", NULL }; !v && *p; p++)
-		v = getenv(*p) && *getenv(*p) ? getenv(*p) : NULL;
-	if (v) {
-		*ret = xstrdup(v);
+	if (o->endpoint && *o->endpoint) {
+		*ret = xstrdup(o->endpoint);
 		return 0;
 	}
-	return credentials_profile_setting(co, "endpoint_url", ret, err);
+	return credentials_endpoint(co, "s3", ret, err);
 }
 
 static int find_region(const struct bucket_options *o, const struct credentials_options *co, char **ret, struct err *err)

@@ -63,7 +63,7 @@ static int fetch(void *arg, struct http_request *r, struct err *err)
 static const char *const variables[] = {
 	"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION",
 	"AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME", "AWS_ENDPOINT_URL",
-	"AWS_ENDPOINT_URL_STS", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+	"AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL_S3", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN",
 	"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "AWS_EC2_METADATA_DISABLED", "AWS_EC2_METADATA_SERVICE_ENDPOINT",
 };
 
@@ -269,6 +269,41 @@ static void test_assumed_role(void **state)
 	gives("ROLE", "tok");
 }
 
+static void test_endpoints(void **state)
+{
+	static const struct {
+		const char *profile, *service, *variable, *value, *want;
+	} cases[] = {
+		{ "minio", "s3", NULL, NULL, "http://127.0.0.1:9000" },
+		{ "minio", "sts", NULL, NULL, "https://all" }, /* its section doesn't name it: the profile does */
+		{ "both", "sts", NULL, NULL, "https://sts" },
+		{ "both", "s3", NULL, NULL, "https://s3" },
+		{ "plain", "s3", NULL, NULL, NULL },
+		{ "lost", "s3", NULL, NULL, NULL }, /* no such section */
+		{ "minio", "s3", "AWS_ENDPOINT_URL", "https://environment", "https://environment" },
+		{ "minio", "s3", "AWS_ENDPOINT_URL_S3", "https://own", "https://own" },
+		{ "both", "sts", "AWS_ENDPOINT_URL_S3", "https://own", "https://sts" },
+		{ "minio", "s3", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true", NULL },
+	};
+
+	write_only(".aws/config", "[profile minio]\nservices = m\nendpoint_url = https://all\n[services m]\n# here\ns3 =\n  endpoint_url = http://127.0.0.1:9000 # ours\n"
+				  "  addressing_style = path\n[profile both]\nservices=b\n[services b]\ns3=\n\tendpoint_url=https://s3\nsts =\n endpoint_url = https://sts\n"
+				  "[profile plain]\ns3 =\n  endpoint_url = https://not-in-a-profile\n[profile lost]\nservices = nobody\n");
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		const struct credentials_options o = { .profile = cases[i].profile };
+		_cleanup_(freep) char *got = NULL;
+		struct err err = { 0 };
+
+		if (cases[i].variable)
+			setenv(cases[i].variable, cases[i].value, 1);
+		assert_int_equal(credentials_endpoint(&o, cases[i].service, &got, &err), 0);
+		if (cases[i].variable)
+			unsetenv(cases[i].variable);
+		if (!str_eq(got ? got : "none", cases[i].want ? cases[i].want : "none"))
+			fail_msg("%s of %s: %s", cases[i].service, cases[i].profile, got ? got : "none");
+	}
+}
+
 #define METADATA_ANSWER(key) "{\"Code\":\"Success\",\"AccessKeyId\":\"" key "\",\"SecretAccessKey\":\"" SECRET "\",\"Token\":\"tok\",\"Expiration\":\"2023-11-14T23:13:20Z\"}"
 
 static void test_container(void **state)
@@ -398,6 +433,7 @@ int main(void)
 		T(test_process),
 		T(test_web_identity),
 		T(test_assumed_role),
+		T(test_endpoints),
 		T(test_container),
 		T(test_instance_metadata),
 		T(test_renewed_before_they_expire),
