@@ -3,7 +3,9 @@
 #include "storage/action.h"
 #include "storage/internal.h"
 
-#define MAGIC "cairn-action/1\n"
+/* What isn't named by its bytes carries their digest. The first format had none, and is read still. */
+#define MAGIC "cairn-action/2\n"
+#define MAGIC_FIRST "cairn-action/1\n"
 #define MAGIC_LEN (sizeof(MAGIC) - 1)
 
 static void add_id(struct str *out, const struct content_id *id)
@@ -20,6 +22,9 @@ static void add_text(struct str *out, const char *s)
 
 void action_encode(const struct action_record *r, struct str *ret)
 {
+	struct digest sum;
+	size_t from = ret->len;
+
 	str_addn(ret, MAGIC, MAGIC_LEN);
 	str_addn(ret, r->key.b, DIGEST_BYTES);
 	add_id(ret, &r->key_record);
@@ -35,6 +40,22 @@ void action_encode(const struct action_record *r, struct str *ret)
 		add_text(ret, r->outputs[i].name);
 		add_id(ret, &r->outputs[i].id);
 	}
+	digest_bytes(ret->s + from, ret->len - from, &sum);
+	str_addn(ret, sum.b, DIGEST_BYTES);
+}
+
+/* The bytes without the digest behind them; false when it isn't theirs. */
+static bool check_sum(const void *bytes, size_t *n)
+{
+	struct digest sum;
+
+	if (*n >= MAGIC_LEN && memcmp(bytes, MAGIC_FIRST, MAGIC_LEN) == 0)
+		return true;
+	if (*n < MAGIC_LEN + DIGEST_BYTES || memcmp(bytes, MAGIC, MAGIC_LEN) != 0)
+		return false;
+	*n -= DIGEST_BYTES;
+	digest_bytes(bytes, *n, &sum);
+	return memcmp(sum.b, (const uint8_t *)bytes + *n, DIGEST_BYTES) == 0;
 }
 
 struct reader {
@@ -87,7 +108,8 @@ static const char *take_text(struct reader *r, struct arena *arena)
 
 int action_decode(const void *bytes, size_t n, struct arena *arena, struct action_record *ret, struct err *err)
 {
-	struct reader r = { bytes, (const uint8_t *)bytes + n, n < MAGIC_LEN || memcmp(bytes, MAGIC, MAGIC_LEN) != 0 };
+	bool sound = check_sum(bytes, &n);
+	struct reader r = { bytes, (const uint8_t *)bytes + n, !sound };
 	struct action_record a = { 0 };
 
 	take(&r, MIN(n, MAGIC_LEN));

@@ -14,12 +14,16 @@ static void must(bool ok, const char *what)
 	abort();
 }
 
+/* A record of the first format has no digest at its end, so that mutations reach what is behind it. */
 static void encode_again(const struct action_record *r, const uint8_t *data, size_t size)
 {
+	bool first = data[13] == '1';
 	struct str bytes = { 0 };
 
 	action_encode(r, &bytes);
-	must(bytes.len == size && memcmp(bytes.s, data, size) == 0, "it isn't canonical");
+	if (first)
+		bytes.s[13] = '1';
+	must(bytes.len == size + (first ? 32 : 0) && memcmp(bytes.s, data, size) == 0, "it isn't canonical");
 	str_deinit(&bytes);
 }
 

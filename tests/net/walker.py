@@ -239,8 +239,11 @@ class Store:
 
     def action(self, name):
         r, seen, where = Reader(self.records["actions"][name]), set(), f"action {name[:12]}"
-        if r.take(15) != b"cairn-action/1\n":
+        magic, whole = r.take(15), self.records["actions"][name]
+        if magic not in (b"cairn-action/1\n", b"cairn-action/2\n"):
             return self.wrong(f"{where}: no record")
+        if magic == b"cairn-action/2\n" and hashlib.sha256(whole[:-32]).digest() != whole[-32:]:
+            return self.wrong(f"{where}: its digest isn't that of its bytes")
         r.take(32)
         ids = [(r.number("B"), r.number("Q"), r.take(32).hex()) for _ in range(3)]
         r.take(16)

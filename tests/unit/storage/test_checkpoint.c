@@ -199,7 +199,10 @@ static void the_format_stays(void **state)
 	digest_bytes(text.s, text.len, &name);
 	assert_int_equal(store_get(s, STORE_ACTION, &name, 1 << 20, &bytes, NULL), 0);
 	assert_memory_equal(digest_hex(&name, hex), want_a, 32);
-	digest_bytes(bytes.s, bytes.len, &d);
+	/* The record of the first format, which has no digest at its end. */
+	assert_int_equal(bytes.s[13], '2');
+	bytes.s[13] = '1';
+	digest_bytes(bytes.s, bytes.len - DIGEST_BYTES, &d);
 	assert_memory_equal(digest_hex(&d, hex), want_bytes, 32);
 	store_free(s);
 }

@@ -450,7 +450,18 @@ static void test_action_hostile(void **state)
 	assert_int_equal(action_decode(bytes.s, bytes.len, arena, &got, NULL), 0);
 	for (size_t n = 0; n < bytes.len; n++) /* cut anywhere */
 		assert_int_equal(action_decode(bytes.s, n, arena, &got, NULL), -1);
-	for (size_t i = 0; i < bytes.len; i++) { /* any byte changed: an error or another record, never a crash */
+	for (size_t i = 0; i < 8 * bytes.len; i++) { /* any bit flipped: seen */
+		bytes.s[i / 8] ^= (char)(1 << i % 8);
+		assert_int_equal(action_decode(bytes.s, bytes.len, arena, &got, NULL), -1);
+		bytes.s[i / 8] ^= (char)(1 << i % 8);
+	}
+	/* As the first cairn wrote it: without a digest. Any byte changed there: an error or another record, never a crash. */
+	bytes.s[13] = '1';
+	assert_int_equal(action_decode(bytes.s, bytes.len, arena, &got, NULL), -1);
+	bytes.len -= DIGEST_BYTES;
+	assert_int_equal(action_decode(bytes.s, bytes.len, arena, &got, NULL), 0);
+	assert_string_equal(got.outputs[0].name, "out");
+	for (size_t i = 0; i < bytes.len; i++) {
 		bytes.s[i] ^= 0x5a;
 		action_decode(bytes.s, bytes.len, arena, &got, NULL);
 		bytes.s[i] ^= 0x5a;
