@@ -132,6 +132,15 @@ static inline void dag_add_yaml(struct str *out, const struct dag *d, const char
 	}
 }
 
+/* What the attempt of such a task was told: a value of the matrix is a variable that the command names. */
+static inline void dag_read_work(const struct runner_attempt *a, unsigned *ret_step, unsigned *ret_x)
+{
+	assert_true(sscanf(a->argv[2], "work %u %u", ret_step, ret_x) >= 1);
+	for (const char *const *e = a->env; *e; e++)
+		if (str_has_prefix(*e, "CAIRN_V1="))
+			*ret_x = (unsigned)strtoul(strchr(*e, '=') + 1, NULL, 10);
+}
+
 /* What a task comes to. */
 enum fate { FATE_OK, FATE_FAILED, FATE_BLOCKED };
 

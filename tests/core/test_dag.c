@@ -91,7 +91,7 @@ static void execute(void *arg, const struct runner_attempt *a, enum failure_clas
 	void **attempts = map_slot_str(w->attempts, a->task), **done = map_slot(w->done, a->key->b, DIGEST_BYTES, NULL);
 	char hex[DIGEST_HEX_MAX];
 
-	assert_int_equal(sscanf(a->argv[2], "work %u %u", &step, &x), 2);
+	dag_read_work(a, &step, &x);
 	assert_true(runner_fake_running(w->e.runner) <= w->m.jobs);
 	assert_null(*done); /* no key is executed again once it gave a result */
 	*attempts = (void *)((uintptr_t)*attempts + 1);

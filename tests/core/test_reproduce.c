@@ -49,7 +49,7 @@ static void execute(void *arg, const struct runner_attempt *a, enum failure_clas
 	char hex[DIGEST_HEX_MAX];
 	unsigned s, x;
 
-	assert_int_equal(sscanf(a->argv[2], "work %u %u", &s, &x), 2);
+	dag_read_work(a, &s, &x);
 	*ret_duration_ns = (int64_t)(a->id % 7) * NS_PER_MS;
 	w->executed++;
 	if (w->m.nature[s] == BROKEN) {
