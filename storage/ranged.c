@@ -53,6 +53,8 @@ static int write_at(struct fetch *f, uint64_t at, const char *bytes, size_t n, s
 
 		if (w < 0 && errno == EINTR)
 			continue;
+		if (w < 0 && (errno == ENOSPC || errno == EDQUOT))
+			return err_set(err, ERR_NO_SPACE, "no space is left for what is fetched; free some, or type `cairn store gc`");
 		if (w < 0)
 			return err_errno(err, "writing what was fetched");
 		bytes += w;

@@ -218,7 +218,11 @@ uint64_t store_unsent(struct store *s, struct err *ret_first)
 
 uint64_t store_healed(struct store *s)
 {
-	return atomic_load(&s->healed) + (tier_local(s) ? atomic_load(&tier_local(s)->healed) : 0);
+	uint64_t n = atomic_load(&s->healed);
+
+	if (tier_local(s))
+		n += atomic_load(&tier_local(s)->healed) + remote_healed(tier_remote(s));
+	return n;
 }
 
 /* The sets are passed by address: store_forget() changes them under the lock. */

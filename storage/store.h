@@ -73,7 +73,7 @@ void store_told(struct store *s, const struct content_id *ids, size_t n);
 /* Removes a record here and there. What doesn't exist is fine. */
 int store_drop(struct store *s, enum store_space space, const struct digest *name, struct err *err);
 bool store_is_shared(const struct store *s);
-/* Objects of the directory that were damaged and have been replaced, because this process put the same content again. */
+/* Damaged objects that have been replaced: this process put the same content again, or could make them itself. */
 uint64_t store_healed(struct store *s);
 /* Objects that a shared store should have got and has not, and why not. 0 elsewhere. */
 uint64_t store_unsent(struct store *s, struct err *ret_first);

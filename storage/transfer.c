@@ -190,7 +190,7 @@ bool transfer_transient(const struct http_request *r)
 	long s = r->reply.status;
 
 	if (r->err.code)
-		return r->err.code == ERR_IO;
+		return r->err.code == ERR_IO && !r->err.sys; /* a call of this machine that failed (a full disk) fails again */
 	return s == 408 || s == 429 || s == 500 || s == 502 || s == 503 || s == 504;
 }
 

@@ -24,7 +24,8 @@ unsigned transfer_limit(struct transfer *t); /* slots now */
 /* Sleeps before try number `tries + 1`; false: no more tries. `retry_after_s`: what the server asked for, 0: nothing (60 at most is taken). */
 bool transfer_retry(struct transfer *t, unsigned tries, unsigned retry_after_s);
 int64_t transfer_jitter_ns(unsigned tries, uint64_t random); /* what it sleeps for; random: 64 even bits */
-/* Is a request that ended in such a way worth another try? 408, 429, 500, 502, 503, 504; ERR_IO. */
+/* Is a request that ended in such a way worth another try? 408, 429, 500, 502, 503, 504; ERR_IO
+ * of the network, not of a system call that failed here: a disk, a file. */
 bool transfer_transient(const struct http_request *r);
 bool transfer_throttled(long status);
 unsigned transfer_retry_after(const struct http_request *r); /* Retry-After in seconds, 0: none */

@@ -174,9 +174,8 @@ static void tell_healed(struct run *r)
 
 	if (n == 0)
 		return;
-	str_addf(&text, "%llu object%s of the store %s damaged and %s been replaced by what this run made (the damaged %s in corrupt/; "
-		 "`cairn store verify` looks for more)", (unsigned long long)n, n == 1 ? "" : "s", n == 1 ? "was" : "were", n == 1 ? "has" : "have",
-		 n == 1 ? "copy lies" : "copies lie");
+	str_addf(&text, "%llu object%s of the store %s damaged and %s been replaced by what this run made (`cairn store verify` "
+		 "looks for more)", (unsigned long long)n, n == 1 ? "" : "s", n == 1 ? "was" : "were", n == 1 ? "has" : "have");
 	OBSERVE(r, notice, text.s);
 }
 

@@ -129,7 +129,7 @@ static enum verdict judge(struct gcs *g, struct gcs_call *c)
 	const char *date;
 
 	if (c->reply.err.code)
-		return c->reply.err.code == ERR_IO ? WAIT : REFUSED;
+		return transfer_transient(&c->reply) ? WAIT : REFUSED;
 	date = http_header(&c->reply, "Date", &n);
 	if (!date || !transfer_parse_date(date, n, &c->server_ns))
 		c->server_ns = 0;

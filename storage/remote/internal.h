@@ -71,6 +71,7 @@ struct remote {
 	struct lease lease;
 	struct err refused; /* why nothing can be written although it was wanted */
 	atomic_ulong damaged; /* objects that didn't match their name */
+	atomic_ulong healed;  /* damaged ones that were written anew */
 };
 
 /* remote.c */

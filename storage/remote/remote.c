@@ -73,7 +73,7 @@ int remote_put_bytes(struct remote *r, const char *key, const void *bytes, size_
 
 /* --- attaching -------------------------------------------------------------------------------------------------------------- */
 
-static int make_store(struct remote *r, struct err *err)
+static int make_store(struct remote *r, bool if_absent, struct err *err)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct bucket_abilities can = { 0 };
@@ -85,24 +85,57 @@ static int make_store(struct remote *r, struct err *err)
 	str_addf(&text, VERSION_LINE "if-absent %s\ndelete-if %s\n", can.if_absent ? "yes" : "no", can.delete_if ? "yes" : "no");
 	r->if_absent = can.if_absent;
 	r->delete_if = can.delete_if;
-	return remote_put_bytes(r, VERSION_KEY, text.s, text.len, true, err) < 0 ? -1 : 0;
+	return remote_put_bytes(r, VERSION_KEY, text.s, text.len, if_absent, err) < 0 ? -1 : 0;
+}
+
+static int note_record(void *arg, const struct bucket_object *o)
+{
+	struct digest name;
+	const char *slash = strrchr(o->key, '/');
+
+	*(bool *)arg = slash && strlen(slash + 1) == 64 && remote_name_in(slash + 1, 0, &name);
+	return 1;
+}
+
+/* `version` can't be read as one. Records that only a store has say that this is a store all the same: whoever may write writes it anew,
+ * others read on without it. */
+static int mend_version(struct remote *r, struct err *err)
+{
+	static const enum store_space spaces[] = { STORE_RUN, STORE_ACTION };
+	bool ours = false;
+
+	for (size_t i = 0; i < ARRAY_LEN(spaces) && !ours; i++) {
+		_cleanup_(freep) char *prefix = xasprintf("%s/", store_space_names[spaces[i]]);
+
+		if (bucket_list(r->bucket, prefix, NULL, 0, note_record, &ours, err) < 0)
+			return -1;
+	}
+	if (!ours)
+		return err_set(err, ERR_CORRUPT, "%s holds something else: its object `version` is not that of a store", remote_uri(r));
+	if (!r->o.writes)
+		return 0;
+	if (make_store(r, false, err) < 0)
+		return err_wrap(err, "the object `version` of %s is damaged; writing it anew", remote_uri(r));
+	r->healed++;
+	return 0;
 }
 
 static int check_version(struct remote *r, struct err *err)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct err e = { 0 };
+	unsigned number;
 
 	if (remote_get_bytes(r, VERSION_KEY, VERSION_MAX, &text, &e) < 0)
-		return e.code == ERR_NOT_FOUND ? make_store(r, err) : err_set(err, e.code, "%s", e.msg);
+		return e.code == ERR_NOT_FOUND ? make_store(r, true, err) : err_set(err, e.code, "%s", e.msg);
 	if (text.s && str_has_prefix(text.s, VERSION_LINE)) {
 		r->if_absent = strstr(text.s, "\nif-absent yes\n") != NULL;
 		r->delete_if = strstr(text.s, "\ndelete-if yes\n") != NULL;
 		return 0;
 	}
-	if (text.s && str_has_prefix(text.s, "cairn bucket store "))
+	if (text.s && sscanf(text.s, "cairn bucket store %u", &number) == 1 && number > 1)
 		return err_set(err, ERR_NEWER, "the store %s was written by a newer cairn; upgrade, or name another store", remote_uri(r));
-	return err_set(err, ERR_CORRUPT, "%s holds something else: its object `version` is not that of a store", remote_uri(r));
+	return mend_version(r, err);
 }
 
 /* The lease comes before the list of the condemned is read: see remote.h. */
@@ -188,6 +221,11 @@ void remote_free(struct remote *r)
 const char *remote_uri(const struct remote *r)
 {
 	return bucket_uri(r->bucket);
+}
+
+uint64_t remote_healed(struct remote *r)
+{
+	return atomic_load(&r->healed);
 }
 
 struct bucket *remote_bucket(struct remote *r)

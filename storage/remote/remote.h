@@ -34,6 +34,8 @@ int remote_open(struct bucket *b, const struct remote_options *o, struct remote 
 void remote_free(struct remote *r); /* gives the lease back; NULL is fine */
 const char *remote_uri(const struct remote *r);
 struct bucket *remote_bucket(struct remote *r); /* lent */
+/* How many damaged objects this process has written anew without being asked to. */
+uint64_t remote_healed(struct remote *r);
 int remote_attach(struct remote *r, struct err *err);
 /* Renews the lease. 1: it had lapsed (this machine slept, the network was gone), so that nothing of what was known holds any more: all was
  * forgotten, and a new lease taken. */

@@ -508,7 +508,7 @@ int remote_send(struct remote *r, struct store *from, struct remote_object *v, s
 		got = send_contents(&s, v, n, err);
 	/* This machine may have slept since the bucket was asked. */
 	if (got == 0 && !lease_is_good(r))
-		got = err_set(err, ERR_CHANGED, "the lease in %s lapsed while contents were sent; they are sent again", remote_uri(r));
+		got = err_set(err, ERR_CHANGED, "the lease in %s lapsed while contents were sent (did this machine sleep?); send them again: `cairn store push`", remote_uri(r));
 	whole = got == 0 && all_contents_there(v, n);
 	if (whole)
 		got = send_space(&s, STORE_ACTION, v, n, err);

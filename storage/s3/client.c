@@ -251,7 +251,7 @@ static enum verdict judge(struct s3 *s, struct s3_call *c, const struct attempt 
 
 	memset(&c->error, 0, sizeof(c->error));
 	if (c->reply.err.code)
-		return c->reply.err.code == ERR_IO ? WAIT : REFUSED;
+		return transfer_transient(&c->reply) ? WAIT : REFUSED;
 	note_date(c);
 	if (status >= 200 && status < 300) {
 		if (c->error_in_200 && xml_read_error(c->reply.reply.body.s, c->reply.reply.body.len, &c->error))

@@ -398,6 +398,43 @@ static void test_damage_is_seen(void **state)
 	}
 }
 
+/* The object that says what it is: damaged, it is written anew by whoever may, and others read on. A bucket that holds something else stays as it is. */
+static void test_a_damaged_version(void **state)
+{
+	struct bucket_put p = { .key = "version", .bytes = "cairn bucket st0re 1", .fd = -1, .size = 20 }, *v = &p;
+	struct store *a = machine("a", STORE_READ_WRITE);
+	struct content_id id = put_dir(a, "in", 5), got;
+	struct err err = { 0 };
+	struct bucket *b;
+
+	publish(a, 1, &id);
+	store_free(a);
+	assert_int_equal(bucket_open(BUCKET, NULL, &b, NULL), 0);
+	assert_int_equal(bucket_put_many(b, &v, 1, NULL), 0);
+	a = machine("reader", STORE_READ_ONLY);
+	assert_true(finds(a, 1, &got));
+	assert_int_equal(store_healed(a), 0);
+	store_free(a);
+	a = machine("writer", STORE_READ_WRITE);
+	ok(store_attach(a, &err), &err);
+	assert_int_equal(store_healed(a), 1);
+	store_free(a);
+	a = machine("next", STORE_READ_WRITE);
+	assert_true(finds(a, 1, &got));
+	assert_int_equal(store_healed(a), 0);
+	store_free(a);
+	bucket_free(b);
+
+	bucket_memory_forget("team");
+	assert_int_equal(bucket_open(BUCKET, NULL, &b, NULL), 0);
+	assert_int_equal(bucket_put_many(b, &v, 1, NULL), 0);
+	a = machine("elsewhere", STORE_READ_WRITE);
+	assert_int_equal(store_attach(a, &err), -1);
+	assert_int_equal(err.code, ERR_CORRUPT);
+	store_free(a);
+	bucket_free(b);
+}
+
 /* A manifest of these tests: the content id of one tree, and one key. */
 struct test_manifest {
 	struct content_id id;
@@ -702,6 +739,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_read_only_credentials, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cut_off_anywhere, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_damage_is_seen, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_damaged_version, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_push_and_pull_of_runs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_least_recently_used_goes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_what_is_in_use_stays, setup, teardown),

@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include "base/mem.h"
@@ -148,9 +149,34 @@ static void test_work_may_push(void **state)
 	assert_int_equal(c.under_way, 0);
 }
 
+/* The network may be there again in a moment; a full disk of ours won't. */
+static void test_what_is_worth_another_try(void **state)
+{
+	static const struct {
+		struct err err;
+		long status;
+		bool again;
+	} cases[] = {
+		{ { .code = ERR_IO }, 0, true },
+		{ { .code = ERR_IO, .sys = EIO }, 0, false },
+		{ { .code = ERR_IO, .sys = EFBIG }, 200, false },
+		{ { .code = ERR_NO_SPACE, .sys = ENOSPC }, 0, false },
+		{ { .code = ERR_NONE }, 503, true },
+		{ { .code = ERR_NONE }, 507, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		const struct http_request r = { .err = cases[i].err, .reply = { .status = cases[i].status } };
+
+		assert_int_equal(transfer_transient(&r), cases[i].again);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_is_worth_another_try),
 		cmocka_unit_test(test_slots_halve_and_grow),
 		cmocka_unit_test(test_jitter_is_full_and_bounded),
 		cmocka_unit_test(test_tries_end),
