@@ -165,6 +165,14 @@ static void read_limits(const struct doc *d, const struct yaml_node *n, struct c
 		read_sidecar(d, v, c);
 }
 
+static bool names(const struct yaml_node *list, const char *what)
+{
+	for (size_t i = 0; list && what && i < list->len; i++)
+		if (str_eq(list->items[i]->text, what))
+			return true;
+	return false;
+}
+
 /* What holds only together with other keys, once all are read. */
 static void check_together(const struct doc *d, const struct yaml_node *n, const struct config *c)
 {
@@ -172,6 +180,10 @@ static void check_together(const struct doc *d, const struct yaml_node *n, const
 
 	if (c->kubernetes.store_account && of_steps && strcmp(of_steps, c->kubernetes.store_account) != 0)
 		bad(d, yaml_get(n, "service_account"), "a pod has one service account: `store_account` is another one");
+	if (names(yaml_get(n, "env_from"), c->kubernetes.store_secret))
+		bad(d, yaml_get(n, "env_from"),
+		    "`%s` has the store's credentials, which a step's program doesn't get",
+		    c->kubernetes.store_secret);
 	if (c->kubernetes.store_claim && (c->kubernetes.store_secret || c->kubernetes.store_account))
 		bad(d, yaml_get(n, "store_claim"), "`store_claim` is a store in a volume: it takes no credentials");
 }

@@ -224,6 +224,35 @@ static void read_token(const struct doc *d, const struct yaml_node *n, const cha
 	json_object_set_new(into, key, json_boolean(token));
 }
 
+/* What is refused whatever cairn.yaml says, at its line; the rest is held against the whole pod
+ * (job_template.c). */
+static void check_template_spec(const struct doc *d, const struct yaml_node *spec)
+{
+	static const char *const shared[] = { "shareProcessNamespace", "hostPID" };
+	const struct yaml_node *list = yaml_get(spec, "initContainers"), *v;
+
+	for (size_t i = 0; i < ARRAY_LEN(shared); i++)
+		if ((v = yaml_get(spec, shared[i])) && !str_eq(v->text, "false"))
+			bad(d, v,
+			    "`%s` would let a program read the store's credentials out of the "
+			    "sidecar",
+			    shared[i]);
+	for (size_t i = 0; list && list->kind == YAML_KIND_SEQ && i < list->len; i++) {
+		const struct yaml_node *c = list->items[i];
+
+		if (c->kind != YAML_KIND_MAP || !(v = yaml_get(c, "name")) ||
+		    !str_eq(v->text, "cairn"))
+			continue;
+		for (size_t k = 0; k < c->len; k++)
+			if (!str_eq(c->pairs[k].key->text, "name") &&
+			    !str_eq(c->pairs[k].key->text, "resources"))
+				bad(d, c->pairs[k].key,
+				    "a template can't change `%.60s` of Cairn's own container, "
+				    "which has the store's credentials",
+				    c->pairs[k].key->text);
+	}
+}
+
 static void read_template_object(const struct doc *d, const struct yaml_node *n, const char *key, json_t *into)
 {
 	static const char *const keys[] = { "metadata", "spec" };
@@ -232,7 +261,9 @@ static void read_template_object(const struct doc *d, const struct yaml_node *n,
 		return;
 	check_keys(d, n, keys, ARRAY_LEN(keys));
 	for (size_t i = 0; i < n->len; i++)
-		want_map(d, n->pairs[i].value, "`metadata` or `spec` of a pod template");
+		if (want_map(d, n->pairs[i].value, "`metadata` or `spec` of a pod template") &&
+		    str_eq(n->pairs[i].key->text, "spec"))
+			check_template_spec(d, n->pairs[i].value);
 	if (is_literal(d, n, "`pod_template`"))
 		json_object_set_new(into, key, yaml_to_json(n));
 }

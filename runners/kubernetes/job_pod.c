@@ -194,7 +194,7 @@ static json_t *sidecar_container(const struct pod_build *b)
 				      READY_AFTER_S, "periodSeconds", READY_EVERY_S,
 				      "timeoutSeconds", 10, "failureThreshold", 1));
 	json_object_set_new(c, "resources", sidecar_resources(b->p));
-	json_object_set(c, "volumeMounts", b->sidecar_mounts);
+	json_object_set_new(c, "volumeMounts", json_deep_copy(b->sidecar_mounts));
 	return c;
 }
 
@@ -213,7 +213,7 @@ static int main_container(const struct pod_build *b, json_t **ret, struct err *e
 	kube_set_str(c, "workingDir", dir);
 	json_object_set_new(c, "env", main_env(b));
 	json_object_set_new(c, "resources", resources);
-	json_object_set(c, "volumeMounts", b->main_mounts);
+	json_object_set_new(c, "volumeMounts", json_deep_copy(b->main_mounts));
 	if (json_array_size(env_from)) {
 		list = json_array();
 		json_array_foreach (env_from, i, name)
