@@ -1,4 +1,6 @@
 /* `cairn doctor --on kubernetes`: the cluster that cairn.yaml and the kubeconfig name. */
+#include <netdb.h>
+#include <string.h>
 #include "cli/doctor.h"
 #include "runners/kubernetes/probe.h"
 
@@ -16,6 +18,86 @@ static const char *who(const struct kube_access *a)
 	if (a->token || a->token_file)
 		return "a token";
 	return a->cert_pem ? "a client certificate" : a->username ? a->username : "nobody";
+}
+
+/* "s3.example.org" of "https://s3.example.org:9000/x". */
+static char *host_of(const char *url)
+{
+	const char *at = strstr(url, "://");
+
+	at = at ? at + 3 : url;
+	return at[0] == '[' ? xstrndup(at + 1, strcspn(at + 1, "]"))
+			    : xstrndup(at, strcspn(at, ":/"));
+}
+
+static bool resolves(const char *host)
+{
+	struct addrinfo *found = NULL;
+	int r = getaddrinfo(host, NULL, NULL, &found);
+
+	if (r == 0)
+		freeaddrinfo(found);
+	return r == 0;
+}
+
+/* 1 it is there, 0 it isn't, -1 this account can't tell. */
+static int has_secret(struct kube_client *c, const char *ns, const char *name)
+{
+	_cleanup_(str_deinit) struct str path = { 0 };
+	struct kube_call call = { .method = "GET", .accept = KUBE_METADATA_ONLY, .once = true };
+	struct err err = { 0 };
+	int r;
+
+	kube_add_path(&path, "", "v1", ns, "secrets", name);
+	call.path = path.s;
+	r = kube_do(c, &call, &err) == 0 ? 1 : err.code == ERR_NOT_FOUND ? 0 : -1;
+	kube_call_deinit(&call);
+	return r;
+}
+
+/* What can be seen from here, which is less than what a pod sees: nothing is said to work that
+ * wasn't tried. */
+static void look_at_store(struct doctor *d, struct kube_client *c, const char *ns)
+{
+	const struct config *k = d->config;
+	const char *endpoint = k->kubernetes.store_options.endpoint,
+		   *secret = k->kubernetes.store_secret;
+	bool anonymous = k->kubernetes.store_options.anonymous || k->store_options.anonymous;
+	_cleanup_(freep) char *host = NULL;
+
+	if (!str_has_prefix(k->store_uri, "s3:") && !str_has_prefix(k->store_uri, "gs:") &&
+	    !k->kubernetes.store_claim) {
+		doctor_found(d, DOCTOR_WARNING, "pods",
+			     "name an s3:// or gs:// store in cairn.yaml",
+			     "can't reach the store %s", k->store_uri);
+		return;
+	}
+	if (!endpoint)
+		endpoint = k->store_options.endpoint;
+	host = endpoint ? host_of(endpoint) : NULL;
+	if (host && !resolves(host))
+		doctor_found(d, DOCTOR_WARNING, "pods",
+			     "see kubernetes.store_options.endpoint; `--deep` tries it in a pod",
+			     "are told to find the store at %s, and the name %s isn't known here",
+			     endpoint, host);
+	if (secret && c && has_secret(c, ns, secret) == 0)
+		doctor_found(
+			d, DOCTOR_PROBLEM, "pods",
+			"kubectl create secret generic NAME --from-literal=AWS_ACCESS_KEY_ID=… "
+			"--from-literal=AWS_SECRET_ACCESS_KEY=…",
+			"the Secret %s with the store's credentials isn't in the namespace %s",
+			secret, ns);
+	else if (!secret && !k->kubernetes.store_account && !k->kubernetes.store_claim &&
+		 !anonymous)
+		doctor_found(d, DOCTOR_WARNING, "pods",
+			     "name a Secret as kubernetes.store_secret, or an account as "
+			     "kubernetes.store_account",
+			     "are given no credentials for the store %s", k->store_uri);
+	else
+		doctor_found(
+			d, DOCTOR_OK, "pods", NULL,
+			"are told to use the store %s; whether they reach it is seen with --deep",
+			k->store_uri);
 }
 
 void doctor_kubernetes(struct doctor *d)
@@ -40,12 +122,9 @@ void doctor_kubernetes(struct doctor *d)
 		doctor_found(d, DOCTOR_PROBLEM, "cluster", NULL, "%s", err.msg);
 	else
 		kube_probe(c, &po, found, d);
-	kube_client_free(c);
 	if (!d->config->kubernetes.image)
 		doctor_found(d, DOCTOR_WARNING, "image", "`cairn image --push` makes it; name it as kubernetes.image in cairn.yaml",
 			     "pods need Cairn's own image, and none is named");
-	if (str_has_prefix(d->config->store_uri, "s3:") || str_has_prefix(d->config->store_uri, "gs:"))
-		doctor_found(d, DOCTOR_OK, "pods", NULL, "would reach the store at %s", d->config->store_uri);
-	else
-		doctor_found(d, DOCTOR_WARNING, "pods", "name an s3:// or gs:// store in cairn.yaml", "can't reach the store %s", d->config->store_uri);
+	look_at_store(d, c, a.namespace_);
+	kube_client_free(c);
 }

@@ -50,6 +50,13 @@ static const char *platform(const struct config *c, struct arena *arena)
 	return arch ? arena_printf(arena, "linux/%s", arch) : images_platform();
 }
 
+const char *cli_images_arch(const struct config *c, struct arena *arena)
+{
+	const char *slash = strchr(platform(c, arena), '/');
+
+	return slash ? arena_strndup(arena, slash + 1, strcspn(slash + 1, "/")) : NULL;
+}
+
 static int client(void *arg, struct kube_client **ret, const char **ret_namespace, struct err *err)
 {
 	struct cli_images *i = arg;

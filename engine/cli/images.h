@@ -11,6 +11,8 @@ int cli_images_new(const struct config *c, struct cli_images **ret, struct err *
 void cli_images_free(struct cli_images *i); /* NULL is fine */
 const struct plan_images *cli_images_plan(const struct cli_images *i);
 /* Cairn's own image by digest (config->kubernetes.image); lent. ERR_USAGE when cairn.yaml names none. */
+/* The architecture in the keys' platform: "amd64". */
+const char *cli_images_arch(const struct config *c, struct arena *arena);
 int cli_images_own(struct cli_images *i, const char **ret, struct err *err);
 
 #endif

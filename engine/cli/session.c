@@ -43,6 +43,7 @@ static int open_kubernetes(struct session *s, struct cli *cli, struct err *err)
 	if (cluster_access(c, cli->arena, access, err) < 0 || cluster_profile(c, access, cli->arena, profile, err) < 0 ||
 	    cli_images_own(s->images, &profile->cairn_image, err) < 0)
 		return -1;
+	profile->arch = cli_images_arch(c, cli->arena);
 	o.client = (struct kube_client_options){ .qps = c->kubernetes.requests_per_second, .burst = c->kubernetes.requests_burst };
 	o.schedule_within_ns = c->kubernetes.schedule_within_ns;
 	o.image_within_ns = c->kubernetes.image_within_ns;

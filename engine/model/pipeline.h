@@ -140,10 +140,14 @@ struct tolerance_rule {
 };
 
 struct resources_decl {
-	uint32_t cpu_milli; /* default 1000 */
+	uint32_t cpu_milli; /* 0: not said, which is a cpu here and little on a cluster */
 	uint64_t memory_bytes;
 	uint32_t gpus;
 };
+static inline uint32_t resources_cpu_milli(const struct resources_decl *r)
+{
+	return r->cpu_milli ? r->cpu_milli : 1000;
+}
 
 struct concurrency_decl {
 	const struct expr_template *group; /* or NULL: none */

@@ -235,7 +235,7 @@ static void read_layer(struct reader *r, const struct yaml_node *map)
 
 static void built_in_defaults(struct step *s)
 {
-	*s = (struct step){ .shell = "sh", .cache = true, .resources = { .cpu_milli = 1000 }, .concurrency = { .max = 1 }, .pack = 1 };
+	*s = (struct step){ .shell = "sh", .cache = true, .concurrency = { .max = 1 }, .pack = 1 };
 	retry_defaults(&s->retry);
 }
 

@@ -101,7 +101,7 @@ static void check_resources(struct reader *r, const struct yaml_node *n, const s
 void step_read_resources(struct reader *r, const struct yaml_node *n)
 {
 	static const char *const names[] = { "cpu", "memory", "gpu", "gpu_type", "shm", "disk" };
-	struct resources_decl res = { .cpu_milli = 1000 };
+	struct resources_decl res = { 0 };
 	json_t *placement;
 
 	if (!want_map(r->d, n, "`resources`"))

@@ -194,7 +194,11 @@ int builtin_argv(struct plan *p, const struct plan_task *t, struct arena *arena,
 	add_option(&w, "--with-json", arena_strdup(arena, text.s));
 	if (s->metrics)
 		add_option(&w, "--metrics", s->metrics);
-	add_option(&w, "--threads", arena_printf(arena, "%u", MAX(s->resources.cpu_milli * MAX(s->distributed.nodes, 1) / 1000, 1)));
+	add_option(&w, "--threads",
+		   arena_printf(arena, "%u",
+				MAX(resources_cpu_milli(&s->resources) *
+					    MAX(s->distributed.nodes, 1) / 1000,
+				    1)));
 	if (!step_is_launched(s)) {
 		add_ports(&w, s, c);
 	} else {

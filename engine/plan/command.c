@@ -232,7 +232,8 @@ int command_key_record(struct plan *p, const struct plan_task *t, const struct t
 		struct resources_decl r = s->resources;
 		char text[64];
 
-		snprintf(text, sizeof(text), "cpu %um memory %llu gpu %u", r.cpu_milli, (unsigned long long)r.memory_bytes, r.gpus);
+		snprintf(text, sizeof(text), "cpu %um memory %llu gpu %u",
+			 resources_cpu_milli(&r), (unsigned long long)r.memory_bytes, r.gpus);
 		key_record_add(record, KEY_RESOURCES, "", text, strlen(text));
 	}
 	if ((s->builtin || s->distributed.framework) && builtin_key(p, t, inputs, n, arena, record, err) < 0)

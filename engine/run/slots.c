@@ -48,7 +48,10 @@ int slots_want(const struct slots *s, const struct resources_decl *r, uint32_t n
 		ret->memory_bytes = (uint64_t)MIN((double)r->memory_bytes * (memory_factor > 1 ? memory_factor : 1), (double)INT64_MAX);
 		return 0;
 	}
-	*ret = (struct runner_resources){ .cpu_milli = (uint32_t)MIN((uint64_t)r->cpu_milli * nodes, s->cpu_milli), .gpus = (uint32_t)MIN(gpus, UINT32_MAX) };
+	*ret = (struct runner_resources){
+		.cpu_milli = (uint32_t)MIN((uint64_t)resources_cpu_milli(r) * nodes, s->cpu_milli),
+		.gpus = (uint32_t)MIN(gpus, UINT32_MAX)
+	};
 	ret->memory_bytes = memory >= (double)s->memory_bytes ? MIN((uint64_t)s->memory_bytes, (uint64_t)INT64_MAX) : (uint64_t)memory;
 	if (gpus > s->gpus || gpus > ARRAY_LEN(ret->gpu_ids))
 		return err_set(err, ERR_INVALID, "it asks for %llu GPU%s; this machine has %u", (unsigned long long)gpus, gpus == 1 ? "" : "s", s->gpus);

@@ -56,6 +56,7 @@ struct kube_profile {
 	const char *store_claim;      /* PersistentVolumeClaim that is mounted at store_uri, which is a directory then */
 	const char *secrets;	      /* Secret that holds the steps' secrets by name; NULL: "cairn-secrets" */
 	const char *cloud;	      /* "gke", "eks", "aks" */
+	const char *arch; /* of the platform in the keys, "amd64": nodes of it alone; NULL: any */
 	const json_t *placement;      /* what cairn.yaml says for all steps, in the form of runner_attempt.placement_json (model/placement.h); a step's own wins */
 	uint32_t array;		      /* pods of a Job at most, when attempts of a step are ready together; 1: a Job for each; 0: KUBE_ARRAY_DEFAULT */
 	int64_t ttl_s;		      /* after the end; 0: a day */

@@ -97,6 +97,9 @@ int kube_place(struct pod_build *b, struct err *err)
 	if (add_notes(b->labels, json_object_get(b->placement, "labels"), "labels", err) < 0 ||
 	    add_notes(b->annotations, json_object_get(b->placement, "annotations"), "annotations", err) < 0)
 		return -1;
+	if (b->p->arch) /* a key's platform is a promise; where a step says another one, it counts
+			 */
+		kube_set_str(b->selector, "kubernetes.io/arch", b->p->arch);
 	if (selector)
 		json_object_update(b->selector, (json_t *)selector);
 	if (json_is_object(affinity))

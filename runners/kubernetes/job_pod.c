@@ -7,6 +7,8 @@
 #define SIDECAR_CPU_MILLI 10
 #define SIDECAR_MEMORY (32 * MIB)
 #define SIDECAR_MEMORY_MAX (96 * MIB)
+/* Of a step that doesn't say: room for it is on every node, and it may use what is free there. */
+#define MAIN_CPU_MILLI 100
 /* The sidecar's readiness says that the store doesn't answer (engine/run/pod.c). Short steps end
  * before the first look. */
 #define READY_AFTER_S 30
@@ -68,7 +70,7 @@ static int main_resources(const struct pod_build *b, json_t **ret, struct err *e
 
 	for (size_t i = 0; i < b->job->n; i++) /* packed ones run one after the other */
 		memory = MAX(memory, b->job->attempts[i]->resources.memory_bytes);
-	r = resources_new(want->cpu_milli, memory);
+	r = resources_new(want->cpu_milli ? want->cpu_milli : MAIN_CPU_MILLI, memory);
 	set_both(r, "ephemeral-storage", kube_placement_uint(b->placement, "disk_bytes"));
 	set_both(r, gpu, want->gpus);
 	json_object_foreach ((json_t *)extended, name, v) {

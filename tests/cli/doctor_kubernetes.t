@@ -47,13 +47,31 @@ test_expect 'a cluster whose Jobs no tasks can share' '
 	rm api/arrays
 '
 
+test_expect --needs curl 'what pods are told of the store: a Secret that is not there, a name that nobody knows, what was not tried' '
+	store() {
+		printf "runner: kubernetes\nstore: s3://bucket/x\nkubernetes: {%s}\n" "$1" >cairn.yaml
+		AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b cairn doctor >out || true
+	}
+	store "store_secret: keys"
+	test_grep "^problem  *pods  *the Secret keys with the store.s credentials isn.t in the namespace lab" out
+	curl -sf -X POST -H "Content-Type: application/json" -d "{\"metadata\": {\"name\": \"keys\"}}" \
+		"http://127.0.0.1:$(cat api/port)/api/v1/namespaces/lab/secrets" >made
+	store "store_secret: keys"
+	test_grep "^ok  *pods  *are told to use the store s3://bucket/x; whether they reach it is seen with --deep" out
+	store "store_secret: keys, store_options: {endpoint: \"http://no.such.invalid:9000\"}"
+	test_grep "^warning  *pods  *are told to find the store at http://no.such.invalid:9000, and the name no.such.invalid isn.t known here" out
+	store "store_account: reader"
+	test_grep "^ok  *pods  *are told to use" out
+	: >cairn.yaml
+'
+
 test_expect 'cairn.yaml names context, namespace and file' '
 	mkdir -p conf
 	cp kubeconfig conf/lab.yaml
 	printf "runner: kubernetes\nstore: s3://bucket/x\nkubernetes: {kubeconfig: conf/lab.yaml, namespace: other}\n" >cairn.yaml
 	KUBECONFIG=/nowhere AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b cairn doctor >out || true
 	test_grep "conf/lab.yaml.*namespace other" out
-	test_grep "^ok  *pods  *would reach the store at s3://bucket/x" out
+	test_grep "^warning  *pods  *are given no credentials for the store s3://bucket/x" out
 	printf "kubernetes: {context: there}\n" >cairn.yaml
 	test_code 1 cairn doctor --on kubernetes >out
 	test_grep "no cluster .none.; there are: c" out

@@ -63,6 +63,8 @@ static void built_in(struct kube_profile *p, struct runner_attempt *a)
 {
 	a->image = NULL;
 	a->resources.memory_bytes = 0;
+	a->resources.cpu_milli = 0;
+	p->arch = "arm64";
 	p->image_pull_policy = "Always";
 	p->ttl_s = 60;
 	p->upload_ns = 5 * NS_PER_S;
