@@ -281,6 +281,7 @@ static int run_step(const struct step_impl *impl, const struct step_spec *spec, 
 	a.with = with;
 	a.metrics = json_object();
 	r = check_ports(l, spec, err) < 0 || make_output_places(l, err) < 0 ? -1 : impl->run(&a, err);
+	step_progress_end();
 	if (r == 0 && a.metrics_path)
 		r = json_write_file(a.metrics_path, a.metrics, true, err);
 	json_decref(with);

@@ -124,6 +124,8 @@ void step_metric(struct step_args *a, const char *name, double value)
 static struct {
 	pthread_mutex_t lock;
 	int64_t next_ns;
+	uint64_t done, total; /* what was told last, and perhaps not printed */
+	const char *unit;     /* NULL: it is printed */
 	bool on_line; /* a terminal's line is to be ended before other text */
 } progress = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -137,21 +139,47 @@ static void add_progress(struct str *s, uint64_t done, uint64_t total, const cha
 	str_addf(s, " %s", unit);
 }
 
-void step_progress(uint64_t done, uint64_t total, const char *unit)
+/* What is due, under the lock. */
+static void print_progress(bool terminal)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };
+
+	if (!progress.unit)
+		return;
+	add_progress(&s, progress.done, progress.total, progress.unit);
+	fprintf(stderr, terminal ? "\r\033[K%s" : "%s\n", s.s);
+	progress.on_line = terminal;
+	progress.unit = NULL;
+}
+
+void step_progress(uint64_t done, uint64_t total, const char *unit)
+{
 	struct clock *c = clock_system();
 	int64_t now = c->mono_ns(c);
-	bool terminal;
+	bool terminal = isatty(STDERR_FILENO);
 
 	pthread_mutex_lock(&progress.lock);
+	if (progress.unit &&
+	    strcmp(progress.unit, unit) != 0) /* another phase: the last of this one */
+		print_progress(terminal);
+	/* Workers count in order, and tell it in any. */
+	progress.done = progress.unit ? MAX(progress.done, done) : done;
+	progress.total = total;
+	progress.unit = unit;
 	if (now >= progress.next_ns) {
-		terminal = isatty(STDERR_FILENO);
 		progress.next_ns = now + (terminal ? PROGRESS_TERMINAL_NS : PROGRESS_LOG_NS);
-		add_progress(&s, done, total, unit);
-		fprintf(stderr, terminal ? "\r\033[K%s" : "%s\n", s.s);
-		progress.on_line = terminal;
+		print_progress(terminal);
 	}
+	pthread_mutex_unlock(&progress.lock);
+}
+
+void step_progress_end(void)
+{
+	pthread_mutex_lock(&progress.lock);
+	print_progress(isatty(STDERR_FILENO));
+	if (progress.on_line)
+		fputc('\n', stderr);
+	progress.on_line = false;
 	pthread_mutex_unlock(&progress.lock);
 }
 

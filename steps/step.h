@@ -52,6 +52,8 @@ void step_metric(struct step_args *a, const char *name, double value); /* "error
 
 /* "1,234 of 60,000 images"; at most one line a second on a terminal (rewritten in place), one in ten seconds in a log. total 0: unknown. */
 void step_progress(uint64_t done, uint64_t total, const char *unit);
+/* The last that was told, if it wasn't shown yet: a log doesn't end at "1 of 300 samples". */
+void step_progress_end(void);
 /* One line for people: "note: 3 samples skipped". */
 void step_note(const char *fmt, ...) _printf_(1, 2);
 

@@ -219,7 +219,8 @@ static void check_kernel(struct doctor *d)
 	if (access("/proc/self/stat", R_OK) < 0)
 		doctor_found(d, DOCTOR_WARNING, "proc", "mount /proc", "/proc can't be read: processes that a task leaves behind can't be told apart");
 	if (statfs("/sys/fs/cgroup", &fs) == 0 && fs.f_type == 0x63677270)
-		doctor_found(d, DOCTOR_OK, "cgroup", NULL, "version 2");
+		doctor_found(d, DOCTOR_OK, "cgroup", NULL,
+			     "version 2; memory of tasks is accounted, not limited");
 	else
 		doctor_found(d, DOCTOR_OK, "cgroup", NULL, "no version 2: memory of tasks is accounted, not limited");
 }

@@ -253,7 +253,10 @@ bool plot_confusion(struct str *out, const struct results *r)
 
 		str_addf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">", left - 6, middle + 4);
 		plot_escape(out, r->d->classes[i], 18);
-		str_addf(out, "</text><text transform=\"translate(%.1f %.1f) rotate(40)\">", left + ((double)i + 0.5) * size - 4, 60 + size * (double)k + 14);
+		/* Where columns are narrower than a slanted line is high, labels stand upright. */
+		str_addf(out, "</text><text transform=\"translate(%.1f %.1f) rotate(%d)\">",
+			 left + ((double)i + 0.5) * size - 4,
+			 60 + size * (double)k + (size < 20 ? 8 : 14), size < 20 ? 90 : 40);
 		plot_escape(out, r->d->classes[i], 12);
 		str_add(out, "</text>\n");
 	}
@@ -270,6 +273,18 @@ bool plot_confusion(struct str *out, const struct results *r)
 
 #define BARS 40
 
+/* 1, 2 or 5 of some power of ten: at most five steps up to `most`. */
+static uint64_t round_step(uint64_t most)
+{
+	static const unsigned nice[] = { 1, 2, 5 };
+	uint64_t ten = 1;
+
+	for (;; ten *= 10)
+		for (size_t i = 0; i < ARRAY_LEN(nice); i++)
+			if (5 * nice[i] * ten >= most)
+				return nice[i] * ten;
+}
+
 static void bars(struct str *out, const uint64_t *count, double low, double high, const char *title, const char *x, const char *y)
 {
 	uint64_t most = 1;
@@ -285,6 +300,12 @@ static void bars(struct str *out, const uint64_t *count, double low, double high
 	str_addf(out, "<path d=\"M%d %dH%d\" stroke=\"" INK "\"/>", LEFT, TOP + SIDE, LEFT + SIDE);
 	for (int i = 0; i <= 4; i++)
 		str_addf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%.3g</text>", LEFT + SIDE * i / 4, TOP + SIDE + 16, low + (high - low) * i / 4);
+	for (uint64_t i = 0, step = round_step(most); i <= most; i += step) {
+		str_addf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">", LEFT - 6,
+			 py((double)i / (double)most) + 4);
+		count_text(out, i);
+		str_add(out, "</text>\n");
+	}
 	axis_names(out, x, y);
 	str_add(out, "</svg>\n");
 }

@@ -251,13 +251,22 @@ static size_t hole_at_end(const struct member_reader *r, size_t max)
 	return tar && size > r->got ? (size_t)MIN(size - r->got, max) : 0;
 }
 
+/* libarchive takes LZMA's end mark, where nothing comes before it, for damage that ends all reading. */
+static bool is_empty_lzma(const struct member_reader *r)
+{
+	const char *format = archive_format_name(r->a);
+
+	return format && str_has_prefix(format, "ZIP") && strstr(format, "(lzma)") &&
+	       archive_entry_size_is_set(r->entry) && !archive_entry_size(r->entry);
+}
+
 int member_reader_read(struct member_reader *r, void *to, size_t max, size_t *ret_n, struct err *err)
 {
 	WITH_UTF8(r);
 	la_ssize_t n;
 
 	r->can_go_on = false;
-	n = r->in_hole ? 0 : archive_read_data(r->a, to, max);
+	n = r->in_hole || is_empty_lzma(r) ? 0 : archive_read_data(r->a, to, max);
 	if (n < 0)
 		return archive_error(r, err);
 	if (n == 0) { /* asked again, libarchive would begin anew */

@@ -2,19 +2,30 @@
 #include "steps/spec/tables.h"
 
 static const struct spec_option options[] = {
-	{ "framework", SPEC_CHOICE, "\"torch\"", .engine = true, .choices = "torch|tensorflow|jax|mpi|horovod|ps", .help = "whose rendezvous the ranks use" },
-	{ "nodes", SPEC_INT, "1", .engine = true, .min = 1, .max = 4096, .help = "machines: on a cluster a pod each; elsewhere their ranks all run on this one" },
-	{ "procs_per_node", SPEC_INT, "1", .engine = true, .min = 1, .max = 128, .help = "ranks on each machine" },
-	{ "servers", SPEC_INT, "0", .engine = true, .min = 0, .max = 1024, .help = "parameter servers beside the workers (ps, tensorflow)" },
+	{ "framework", SPEC_CHOICE, "\"torch\"", .engine = true,
+	  .choices = "torch|tensorflow|jax|mpi|horovod|ps",
+	  .help = "whose rendezvous the ranks use; mpi and horovod start them by Open MPI's "
+		  "mpirun" },
+	{ "nodes", SPEC_INT, "1", .engine = true, .min = 1, .max = 4096,
+	  .help = "machines: on a cluster a pod each; elsewhere their ranks all run on this one" },
+	{ "procs_per_node", SPEC_INT, "1", .engine = true, .min = 1, .max = 128,
+	  .help = "ranks on each machine" },
+	{ "servers", SPEC_INT, "0", .engine = true, .min = 0, .max = 1024,
+	  .help = "parameter servers beside the workers (ps, tensorflow)" },
 	{ "starts", SPEC_CHOICE, "\"ranks\"", .choices = "ranks|nodes",
-	  .help = "what the command is: one rank, or one node's own launcher (torchrun, accelerate, deepspeed --no_ssh)" },
-	{ "grace", SPEC_DURATION, "\"10s\"", .help = "between SIGTERM and SIGKILL when the gang is to stop: time to save a checkpoint" },
-	{ "stall_timeout", SPEC_DURATION, "\"0s\"", .help = "stop the gang when no rank prints anything for so long; 0s: never" },
+	  .help = "what the command is: one rank, or one node's own launcher (torchrun, "
+		  "accelerate, deepspeed --no_ssh)" },
+	{ "grace", SPEC_DURATION, "\"10s\"",
+	  .help = "between SIGTERM and SIGKILL when the gang is to stop: time to save a "
+		  "checkpoint" },
+	{ "stall_timeout", SPEC_DURATION, "\"0s\"",
+	  .help = "stop the gang when no rank prints anything for so long; 0s: never" },
 	{ "metric_lines", SPEC_BOOL, "true", .help = "take metrics from what rank 0 prints" },
 	{ "pin", SPEC_CHOICE, "\"auto\"", .choices = "auto|always|never",
 	  .help = "give each rank cpus of its own; auto: when the step has the whole machine" },
 	{ "gpus", SPEC_CHOICE, "\"auto\"", .choices = "auto|all|own",
-	  .help = "which GPUs of the step a rank sees; auto: all for torch, mpi and horovod, which choose by local rank; its own for the others" },
+	  .help = "which GPUs of the step a rank sees; auto: all for torch, mpi and horovod, which "
+		  "choose by local rank; its own for the others" },
 	{ 0 },
 };
 

@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/wait.h>
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/text.h"
@@ -380,6 +382,49 @@ int gang_run_daemon(struct gang *g, const char *command, struct err *err)
 	return start_member(m, err);
 }
 
+/* Options differ from one MPI to the other: the launcher knows those of Open MPI, and of what is
+ * made of it. A mpirun that isn't there is told of when it is started. */
+static int check_mpirun(struct err *err)
+{
+	static const char *const known[] = { "Open MPI", "OpenRTE", "Spectrum MPI" };
+	char *argv[] = { "mpirun", "--version", NULL };
+	_cleanup_(str_deinit) struct str said = { 0 };
+	char buf[4096], *end;
+	posix_spawn_file_actions_t actions;
+	int fds[2], r;
+	ssize_t n;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_errno(err, "no pipe");
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, fds[1], 1);
+	posix_spawn_file_actions_adddup2(&actions, fds[1], 2);
+	r = posix_spawnp(&pid, "mpirun", &actions, NULL, argv, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	close(fds[1]);
+	while (r == 0 && (n = read(fds[0], buf, sizeof(buf))) != 0)
+		if (n > 0 && said.len < sizeof(buf))
+			str_addn(&said, buf, (size_t)n);
+		else if (n < 0 && errno != EINTR)
+			break;
+	close(fds[0]);
+	if (r != 0)
+		return 0;
+	waitpid(pid, NULL, 0);
+	str_add(&said, "");
+	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+		if (strstr(said.s, known[i]))
+			return 0;
+	end = strpbrk(said.s, "\r\n");
+	return err_set(
+		err, ERR_INVALID,
+		"the mpirun on PATH is not Open MPI's, whose options are used here (it says: %.*s);"
+		" put Open MPI's first on PATH (Debian: openmpi-bin), or call the other one in"
+		" a step of its own with `run:`",
+		(int)MIN(end ? end - said.s : (ptrdiff_t)said.len, (ptrdiff_t)80), said.s);
+}
+
 static int start_all(struct gang *g, struct err *err)
 {
 	static const int signals[] = { SIGTERM, SIGINT };
@@ -387,7 +432,7 @@ static int start_all(struct gang *g, struct err *err)
 	for (size_t i = 0; i < ARRAY_LEN(signals); i++)
 		if (loop_add_signal(g->loop, signals[i], on_signal, g, &g->signals[i], err) < 0)
 			return -1;
-	if (peers_begin(g, err) < 0)
+	if ((is_mpi(g) && check_mpirun(err) < 0) || peers_begin(g, err) < 0)
 		return -1;
 	for (unsigned i = 0; i < g->n_members; i++)
 		if (start_member(&g->members[i], err) < 0)

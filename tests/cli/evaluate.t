@@ -104,6 +104,21 @@ test_expect 'files of several blocks, on several threads: as from one thread, an
 	test_grep "error: big.jsonl:300001: .score. is not a list as|big.jsonl:300001: .score. has another number" log
 	rm -f big.* rows
 '
+test_expect 'plots: a histogram has numbers at both axes, labels of 40 classes stand upright' '
+	mkdir -p plots && cd plots
+	{ echo label,prediction; seq 1000 | awk "{print \$1 \",\" \$1 + \$1 % 7}"; } >r.csv
+	evaluate -i predictions=r.csv -o report=out/ -w task=regression 2>log
+	python3 - <<-E
+		import re
+		svg = open("out/histogram.svg").read()
+		y = re.findall(r"text-anchor=.end.>([0-9.k]+)<", svg)
+		assert len(y) >= 3 and y[0] == "0", y
+	E
+	{ echo label,prediction; seq 400 | awk "{c = \"class\" \$1 % 40; print c \",\" c}"; } >c.csv
+	evaluate -i predictions=c.csv -o report=out/ 2>log
+	test_is "$(grep -o "rotate(90)" out/confusion.svg | wc -l)" 40
+	cd ..
+'
 test_expect 'regression and ranking' '
 	printf "label,prediction\n1,2\n2,2\n3,5\n" >r.csv
 	evaluate -i predictions=r.csv -o report=out/ -w task=regression 2>log

@@ -343,6 +343,20 @@ for kind in (\"tar\", \"gztar\", \"bztar\", \"xztar\", \"zip\"): shutil.make_arc
 	check got
 	test_is "$(json got/stats.json "[d[\"fields\"][\"jpg\"][\"count\"], d[\"samples\"]]")" "[36, 40]"
 '
+test_expect 'a zip with LZMA, an empty member among the others; the log says how far it came' '
+	python3 - <<-E
+		import zipfile
+		with zipfile.ZipFile("lzma.zip", "w", zipfile.ZIP_LZMA) as z:
+		    for i in range(3):
+		        z.writestr(f"{i}.txt", b"hello %d" % i * 100)
+		    z.writestr("3.txt", b"")
+		    z.writestr("4.txt", b"last")
+	E
+	shard -i data=lzma.zip -o all=fromlzma/ 2>err
+	test_is "$(cat fromlzma/*.tar | tar xOf - 4.txt)" last
+	test_is "$(cat fromlzma/*.tar | tar xOf - 3.txt | wc -c)" 0
+	test_is "$(tail -1 err)" "5 of 5 samples"
+'
 test_expect 'shards are sharded again: also zstd, also in parts; the same assignment gives the same bytes' '
 	shard -i data=photos -o all=z/ -w samples_per_shard=10 -w zstd=3 -w max_samples=4
 	shard -i data=z -o all=back/ -w samples_per_shard=20

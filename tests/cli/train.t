@@ -106,6 +106,16 @@ test_expect 'ps: roles; servers and scheduler are stopped when the workers have 
 	test_is "$(grep "DMLC_PS_ROOT_PORT" log | sed "s/.*=//" | sort -u | wc -l)" 1
 '
 
+test_expect 'mpi: another mpirun than that of Open MPI is refused in words' '
+	mkdir -p hydra
+	write hydra/mpirun <<-E
+		#!/bin/sh
+		echo "HYDRA build details:"
+	E
+	chmod +x hydra/mpirun
+	PATH=$PWD/hydra:$PATH test_must_fail cairn step train -w framework=mpi -- true 2>err
+	test_grep "is not Open MPI.s.*HYDRA build details.*openmpi-bin" err
+'
 test_expect --needs mpirun 'mpi: real ranks by mpirun, each line behind its rank' '
 	cd "$WORK"
 	pipeline mpi "{framework: mpi, procs_per_node: 3}" "echo I am \$OMPI_COMM_WORLD_RANK of \$OMPI_COMM_WORLD_SIZE with \$OMP_NUM_THREADS
