@@ -156,6 +156,7 @@ CLI_COMMAND(reproduce);
 CLI_COMMAND(export);
 CLI_COMMAND(schedule_list);
 CLI_COMMAND(schedule_next);
+CLI_COMMAND(schedule_notices);
 CLI_COMMAND(schedule_pause);
 CLI_COMMAND(schedule_resume);
 CLI_COMMAND(schedule_trigger);

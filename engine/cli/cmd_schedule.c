@@ -3,6 +3,7 @@
 #include "cli/facts.h"
 #include "cli/schedules.h"
 #include "cli/table.h"
+#include "record/notices.h"
 
 /* --- list ------------------------------------------------------------------------------------------------------------------- */
 
@@ -101,6 +102,16 @@ static void add_listed(struct cli *cli, struct table *t, const struct schedule_l
 	table_cell(t, STYLE_PLAIN, "%s", l->has_last ? cli_ago(cli, l->last.nominal_ns) : "");
 }
 
+/* Failures that nobody heard of are not to be found by chance. */
+static void hint_at_notices(struct cli *cli)
+{
+	uint64_t given_up = 0;
+	struct db *db;
+
+	if (schedules_db(cli, &db, NULL) == 0 && db && record_notice_count(db, NOTICE_GIVEN_UP, &given_up, NULL) == 0 && given_up)
+		cli_note(cli, "%llu notice%s could not be delivered: cairn schedule notices", (unsigned long long)given_up, given_up == 1 ? "" : "s");
+}
+
 int cmd_schedule_list(struct cli *cli, const struct cli_args *args)
 {
 	_cleanup_(table_freep) struct table *t = table_new();
@@ -133,6 +144,8 @@ int cmd_schedule_list(struct cli *cli, const struct cli_args *args)
 		table_print(t, cli);
 	else if (code == CLI_OK && !all.broken)
 		cli_note(cli, "no pipeline of this project has schedules");
+	if (code == CLI_OK)
+		hint_at_notices(cli);
 	if (code == CLI_OK && all.broken)
 		code = CLI_INVALID;
 	json_decref(schedules);

@@ -44,6 +44,12 @@ const struct cli_command schedule_commands[] = {
 	{ "history", "what schedules did", "[SCHEDULE]", 0, 1, "Firings, newest nominal time first: what made them, what became of them, their runs.",
 	  OPTIONS({ 'n', "limit", "N", "at most N (default 20; 0: all)" }), .json = "{\"firings\": [" FIRING_JSON "]}",
 	  EXAMPLES({ "cairn schedule history", "of all" }, { "cairn schedule history nightly -n 100", "of one" }), .run = cmd_schedule_history },
+	{ "notices", "what people are still to be told, and couldn't be", "", 0, 0,
+	  "Notices of `notify:` that haven't arrived. A server tries each for about a day, with growing pauses, over its own restarts; what was given up stays "
+	  "here for 30 days. Of an address only the host is shown.",
+	  .json = "{\"notices\": [{\"delivery\", \"state\": \"waiting\"|\"given-up\", \"pipeline\"|null, \"schedule\"|null, \"event\", \"receiver\", "
+		  "\"made\": TIME, \"tries\": N, \"ended\": TIME|null, \"message\"|null}]}",
+	  EXAMPLES({ "cairn schedule notices", "" }), .run = cmd_schedule_notices },
 	{ "backfill", "run a schedule for times that are past", "SCHEDULE FROM..TO", 2, 2,
 	  "Every nominal time from FROM to TO, both included, that has not succeeded: oldest first, one after the other (a server follows the schedule's `overlap` "
 	  "where that is allow). Times are UTC unless they have an offset; a date alone is its midnight.",

@@ -196,6 +196,11 @@ int db_begin(struct db *db, struct err *err)
 	return 0;
 }
 
+bool db_in_transaction(const struct db *db)
+{
+	return db->in_txn;
+}
+
 void db_snapshot(struct db *db)
 {
 	if (!db->in_txn && !db->in_snapshot)

@@ -29,6 +29,7 @@ static inline void db_closep(struct db **db)
 }
 /* Write transactions; they don't nest. All record_* functions below that write need one open. */
 int db_begin(struct db *db, struct err *err);
+bool db_in_transaction(const struct db *db);
 int db_commit(struct db *db, struct err *err);	     /* visible to others; survives kill -9 */
 int db_commit_durable(struct db *db, struct err *err); /* and power loss */
 void db_rollback(struct db *db);

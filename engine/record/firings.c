@@ -221,6 +221,16 @@ int record_firing_begin(struct db *db, const struct firing_begin *b, struct aren
 	return record_firing_update(db, &f, err);
 }
 
+static int mark_untold(struct db *db, const struct firing *f, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "UPDATE firing SET untold=1 WHERE path=?1 AND schedule=?2 AND nominal_ns=?3", err);
+
+	if (!s)
+		return -1;
+	bind_key(s, 1, f);
+	return db_run(db, s, err);
+}
+
 int record_firing_ended(struct db *db, const struct run_row *run, struct arena *arena, struct err *err)
 {
 	struct firing f;
@@ -236,7 +246,35 @@ int record_firing_ended(struct db *db, const struct run_row *run, struct arena *
 	f.state = run->state == RUN_SUCCEEDED ? FIRING_SUCCEEDED : run->state == RUN_FAILED ? FIRING_FAILED : FIRING_CANCELLED;
 	f.ended_ns = run->ended_ns;
 	f.message = run->message;
-	return record_firing_update(db, &f, err);
+	if (record_firing_update(db, &f, err) < 0)
+		return -1;
+	/* Its server is dead, so nobody is told now: the next one does it. Who ran it by hand sees it. */
+	return f.server && !str_eq(f.server, server_name_self(arena)) ? mark_untold(db, &f, err) : 0;
+}
+
+int record_firing_told(struct db *db, const struct firing *f, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "UPDATE firing SET untold=0 WHERE path=?1 AND schedule=?2 AND nominal_ns=?3 AND untold=1", err);
+
+	if (!s)
+		return -1;
+	bind_key(s, 1, f);
+	return run_counting(db, s, err);
+}
+
+int record_firings_untold(struct db *db, struct arena *arena, struct firing **ret, size_t *ret_n, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "SELECT " FIRING_COLUMNS " FROM firing WHERE untold=1 ORDER BY nominal_ns, path, schedule", err);
+	VEC(struct firing) out = { 0 };
+	int r;
+
+	if (!s)
+		return -1;
+	while ((r = db_step(db, s, err)) > 0)
+		read_firing(s, arena, VEC_ADD(&out));
+	sqlite3_reset(s);
+	VEC_TO_ARENA(&out, arena, ret, ret_n);
+	return r;
 }
 
 int record_firing_release(struct db *db, const char *server, struct err *err)

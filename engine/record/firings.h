@@ -64,8 +64,13 @@ struct firing_begin {
 	const char *run;
 };
 int record_firing_begin(struct db *db, const struct firing_begin *b, struct arena *arena, struct err *err);
-/* The run has ended: so has its firing, unless a server that lives looks after it: that ends it, or tries again. */
+/* The run has ended: so has its firing, unless a server that lives looks after it: that ends it, or tries again. Where its server is
+ * dead the firing is marked as untold: the next server tells of it, and tries again where the schedule says so. */
 int record_firing_ended(struct db *db, const struct run_row *run, struct arena *arena, struct err *err);
+/* Those that are marked, oldest nominal time first. */
+int record_firings_untold(struct db *db, struct arena *arena, struct firing **ret, size_t *ret_n, struct err *err);
+/* Takes the mark away: 1 it is ours to tell, 0 somebody else did. */
+int record_firing_told(struct db *db, const struct firing *f, struct err *err);
 /* All that `server` owns and that aren't started: nobody's again. */
 int record_firing_release(struct db *db, const char *server, struct err *err);
 

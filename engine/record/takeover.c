@@ -23,6 +23,16 @@ static int forget_firings(struct db *db, const char *server, struct err *err)
 	return db_run(db, s, err);
 }
 
+static int forget_notices(struct db *db, const char *server, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "UPDATE notice SET server=NULL WHERE state=0 AND server<>?", err);
+
+	if (!s)
+		return -1;
+	bind_text(s, 1, server);
+	return db_run(db, s, err);
+}
+
 static int interrupt_runs(struct db *db, int64_t wall_ns, struct arena *arena, size_t *ret_runs, struct err *err)
 {
 	struct run_row *rows;
@@ -51,7 +61,7 @@ int record_take_over(struct db *db, const char *server, int64_t wall_ns, size_t 
 	*ret_runs = 0;
 	if (db_begin(db, err) < 0)
 		return -1;
-	if (forget_servers(db, server, err) < 0 || forget_firings(db, server, err) < 0 || interrupt_runs(db, wall_ns, arena, ret_runs, err) < 0) {
+	if (forget_servers(db, server, err) < 0 || forget_firings(db, server, err) < 0 || forget_notices(db, server, err) < 0 || interrupt_runs(db, wall_ns, arena, ret_runs, err) < 0) {
 		db_rollback(db);
 		return -1;
 	}

@@ -168,8 +168,10 @@ static int schedule_projects(struct daemon *d, struct err *err)
 
 		if (scheduler_add_project(d->scheduler, p->root, cache, p->db, p, &p->scheduled, err) < 0)
 			return err_wrap(err, "%s", p->root);
+		notifier_add_project(d->notifier, p);
 	}
 	daemon_find_pipelines(d);
+	notifier_look(d->notifier);
 	return 0;
 }
 
@@ -346,6 +348,8 @@ static void on_beat(void *arg)
 	served_look(d);
 	if (beats % LOOK_BEATS == 1)
 		tell_status(d);
+	if (atomic_load(&d->phase) == DAEMON_SERVING)
+		notifier_look(d->notifier);
 	end_if_idle(d);
 	d->beat_due_ns = now + MIN(BEAT_NS, d->systemd.watchdog_ns ? MAX(d->systemd.watchdog_ns / 3, NS_PER_MS) : BEAT_NS);
 	d->beat = loop_add_timer(d->loop, d->beat_due_ns, on_beat, d);

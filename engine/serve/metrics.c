@@ -217,6 +217,8 @@ static void add_notifications(const struct daemon_seen *seen, struct str *out)
 	add_counter(out, "cairn_notifications_retried", NULL, "Tries of notifications after the first", (double)seen->notify.retried);
 	add_counter(out, "cairn_notifications_dropped", NULL, "Notifications that were not tried: too many were out", (double)seen->notify.dropped);
 	add_gauge(out, "cairn_notifications_pending", NULL, "Notifications that are out", (double)seen->notify_pending);
+	add_gauge(out, "cairn_notifications_waiting", NULL, "Notifications that have not arrived yet", (double)seen->notify.waiting);
+	add_gauge(out, "cairn_notifications_given_up", NULL, "Notifications that were given up in the last 30 days", (double)seen->notify.given_up);
 }
 
 static void add_http(struct daemon *d, struct str *out)

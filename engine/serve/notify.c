@@ -1,3 +1,9 @@
+/* Notices on their way: from rows of the outbox (record/notices.h) to deliveries, which are tried until they have arrived.
+ *
+ * A delivery is the copy in memory of one row that this server owns. Its pauses are on the monotonic clock; the row only says
+ * how often it was tried and, for the next server, when it would be tried again. Tries of webhooks and mails are on workers, which
+ * own the delivery meanwhile; commands are processes of the loop. The row is removed or updated in a transaction of its own when
+ * the try has ended: a crash before that repeats the try under the same id. */
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -13,18 +19,31 @@
 #include "base/mail.h"
 #include "base/process.h"
 #include "record/facts.h"
+#include "record/firings.h"
+#include "record/notices.h"
 #include "run/secret.h"
 #include "serve/event.h"
 #include "serve/notify.h"
 
-#define WORKERS	     2
+#define WORKERS	     4
 #define BACKOFF_NS   NS_PER_S
+/* Of a command: it failed in a way that may go better (sysexits.h). */
+#define EX_TEMPFAIL  75
 #define LOG_MAX	     (1 * MIB) /* of what commands print */
 #define ANSWER_MAX   (64 * KIB)
+
+struct served_project {
+	struct project *project;
+	uint64_t waiting, given_up;
+	bool trouble; /* its database couldn't be used; told once */
+};
 
 struct notifier {
 	struct loop *loop;
 	struct pool *pool;
+	struct arena *arena;
+	const char *server;
+	VEC(struct served_project) projects;
 	struct delivery **out;
 	size_t n_out, cap_out;
 	struct notify_counts counts;
@@ -43,6 +62,7 @@ struct delivery {
 	json_t *what;
 	struct str body;
 	char id[24];
+	int64_t made_ns;
 	unsigned tries;
 	struct loop_source *timer; /* the next try, or a command's time */
 	struct process *process;
@@ -101,25 +121,61 @@ static void forget(struct delivery *d)
 
 static void begin(void *arg);
 
+static int64_t pause_after(unsigned tries)
+{
+	return MIN(BACKOFF_NS << MIN(tries ? tries - 1 : 0, 20u), NOTIFY_PAUSE_MAX_NS);
+}
+
+static void count_given_up(struct notifier *n, const struct project *p)
+{
+	for (size_t i = 0; i < n->projects.n; i++)
+		n->projects.v[i].given_up += n->projects.v[i].project == p;
+}
+
+/* What came of a try, in the row. When it can't be written the row stays as it was, and the next server tries once more. */
+static void write_end(struct delivery *d, bool again)
+{
+	struct db *db = d->project->db;
+	struct notice_row row = { .id = d->id, .state = again ? NOTICE_WAITING : NOTICE_GIVEN_UP, .tries = d->tries, .message = d->err.msg };
+	struct err err = { 0 };
+	int r = db_begin(db, &err);
+
+	if (r == 0) {
+		row.next_ns = again ? wall(d->n) + pause_after(d->tries) : 0;
+		row.ended_ns = again ? 0 : wall(d->n);
+		r = d->err.code ? record_notice_update(db, &row, &err) : record_notice_remove(db, d->id, &err);
+		if (r < 0)
+			db_rollback(db);
+		else
+			r = db_commit(db, &err);
+	}
+	if (r < 0)
+		event_err("notify-not-recorded", d->id, &err);
+}
+
 static void end_try(struct delivery *d)
 {
 	struct notifier *n = d->n;
 	struct clock *c = loop_clock(n->loop);
 	const char *schedule = json_string_value(json_object_get(d->what, "schedule"));
+	bool again = d->err.code && d->again && d->tries < NOTIFY_TRIES;
 
+	write_end(d, again);
 	if (!d->err.code) {
 		n->counts.sent[d->kind]++;
 		event(EVENT_INFO, "notified", "{s:s, s:s*, s:s, s:s}", "project", d->project->name, "schedule", schedule, "by", kind_names[d->kind], "delivery", d->id);
 		forget(d);
-	} else if (d->again && d->tries < NOTIFY_TRIES && !n->closing) {
+	} else if (again) {
 		n->counts.retried++;
 		event(EVENT_WARNING, "notify-again", "{s:s, s:s*, s:s, s:s, s:i, s:o}", "project", d->project->name, "schedule", schedule, "by", kind_names[d->kind],
 		      "delivery", d->id, "try", (int)d->tries, "error", json_name(d->err.msg, strlen(d->err.msg)));
-		d->timer = loop_add_timer(n->loop, c->mono_ns(c) + (BACKOFF_NS << (d->tries - 1)), begin, d);
+		d->timer = loop_add_timer(n->loop, c->mono_ns(c) + pause_after(d->tries), begin, d);
 	} else {
 		n->counts.failed[d->kind]++;
-		event(EVENT_ERROR, "notify-failed", "{s:s, s:s*, s:s, s:s, s:i, s:o}", "project", d->project->name, "schedule", schedule, "by", kind_names[d->kind],
-		      "delivery", d->id, "tries", (int)d->tries, "error", json_name(d->err.msg, strlen(d->err.msg)));
+		count_given_up(n, d->project);
+		event(EVENT_ERROR, "notify-failed", "{s:s, s:s*, s:s, s:s, s:i, s:o, s:s}", "project", d->project->name, "schedule", schedule, "by",
+		      kind_names[d->kind], "delivery", d->id, "tries", (int)d->tries, "error", json_name(d->err.msg, strlen(d->err.msg)), "hint",
+		      "cairn schedule notices shows what was given up");
 		forget(d);
 	}
 }
@@ -256,6 +312,7 @@ static void on_command_exit(void *arg, const struct process_exit *ex)
 		err_set(&d->err, ERR_FAILED, "the command was ended by signal %d", ex->signo);
 	else if (ex->status)
 		err_set(&d->err, ERR_FAILED, "the command ended with %d; .cairn/serve/notify.log has what it printed", ex->status);
+	d->again = !ex->signo && ex->status == EX_TEMPFAIL;
 	process_free(d->process);
 	d->process = NULL;
 	end_try(d);
@@ -274,7 +331,7 @@ static const char *const *command_env(struct delivery *d)
 	static const struct { const char *variable, *field; } fields[] = {
 		{ "CAIRN_EVENT", "event" }, { "CAIRN_PROJECT", "project" }, { "CAIRN_PIPELINE", "pipeline" }, { "CAIRN_PATH", "path" },
 		{ "CAIRN_SCHEDULE", "schedule" }, { "CAIRN_NOMINAL", "nominal" }, { "CAIRN_RUN", "run" }, { "CAIRN_HASH", "hash" }, { "CAIRN_STATE", "state" },
-		{ "CAIRN_MESSAGE", "message" },
+		{ "CAIRN_MESSAGE", "message" }, { "CAIRN_DELIVERY", "delivery" },
 	};
 	size_t n = 0, k = 0;
 	const char **v;
@@ -350,10 +407,11 @@ static void begin(void *arg)
 		end_try(d);
 }
 
-static json_t *notice_json(const struct notice *w, int64_t now_ns)
+static json_t *notice_json(const struct notice *w, const char *id, int64_t now_ns)
 {
 	json_t *o = json_object();
 
+	json_object_set_new(o, "delivery", json_string(id));
 	json_object_set_new(o, "event", json_string(event_name(w->event)));
 	json_object_set_new(o, "project", json_string(w->project->name));
 	json_object_set_new(o, "pipeline", facts_text(w->pipeline));
@@ -380,51 +438,213 @@ static const char *sender(struct arena *arena)
 	return mail_address_is_valid(address) ? address : "cairn@localhost";
 }
 
-static void copy_decl(struct delivery *d, const struct notify_decl *decl)
+/* --- into the database -------------------------------------------------------------------------------------------------------------------- */
+
+static json_t *receiver_json(const struct notify_decl *d)
 {
-	d->kind = decl->kind;
-	d->command = decl->command ? arena_strdup(d->arena, decl->command) : NULL;
-	d->url = decl->url ? arena_strdup(d->arena, decl->url) : NULL;
-	d->secret = decl->secret ? arena_strdup(d->arena, decl->secret) : NULL;
-	d->from = decl->from ? arena_strdup(d->arena, decl->from) : sender(d->arena);
-	d->to = arena_alloc(d->arena, (decl->n_to + 1) * sizeof(*d->to));
-	for (d->n_to = 0; d->n_to < decl->n_to; d->n_to++)
-		d->to[d->n_to] = arena_strdup(d->arena, decl->to[d->n_to]);
+	json_t *o = json_object(), *to = json_array();
+
+	json_object_set_new(o, "command", facts_text(d->command));
+	json_object_set_new(o, "url", facts_text(d->url));
+	json_object_set_new(o, "secret", facts_text(d->secret));
+	json_object_set_new(o, "from", facts_text(d->from));
+	for (size_t i = 0; i < d->n_to; i++)
+		json_array_append_new(to, facts_text(d->to[i]));
+	json_object_set_new(o, "to", to);
+	return o;
 }
 
-static void send_one(struct notifier *n, const struct notify_decl *decl, const struct notice *what)
+/* Stable and unlikely to be given twice, also by two servers. */
+static void make_id(const struct notifier *n, char ret[24])
 {
-	struct delivery *d;
 	uint64_t rnd = 0;
 
-	if (n->n_out >= NOTIFY_QUEUE_MAX) {
-		n->counts.dropped++;
-		event(EVENT_ERROR, "notify-dropped", "{s:s, s:s*, s:s}", "project", what->project->name, "schedule", what->schedule, "by", kind_names[decl->kind]);
-		return;
-	}
-	d = xcalloc(1, sizeof(*d));
-	d->n = n;
-	d->project = what->project;
-	d->arena = arena_new();
-	copy_decl(d, decl);
-	d->what = notice_json(what, wall(n));
-	json_add_canonical(&d->body, d->what);
 	if (getrandom(&rnd, sizeof(rnd), 0) != sizeof(rnd))
 		rnd = (uint64_t)wall(n);
-	snprintf(d->id, sizeof(d->id), "%016llx", (unsigned long long)rnd);
+	snprintf(ret, 24, "%016llx", (unsigned long long)rnd);
+}
+
+static struct served_project *served_by(struct notifier *n, const struct project *p)
+{
+	for (size_t i = 0; i < n->projects.n; i++)
+		if (n->projects.v[i].project == p)
+			return &n->projects.v[i];
+	return NULL;
+}
+
+static int add_one(struct notifier *n, const struct notify_decl *decl, const struct notice *what, struct err *err)
+{
+	_cleanup_(str_deinit) struct str receiver = { 0 }, body = { 0 };
+	struct served_project *sp = served_by(n, what->project);
+	json_t *to = receiver_json(decl), *told;
+	int64_t now = wall(n);
+	char id[24];
+
+	if (sp && sp->waiting >= NOTIFY_WAITING_MAX) {
+		json_decref(to);
+		n->counts.dropped++;
+		event(EVENT_ERROR, "notify-dropped", "{s:s, s:s*, s:s}", "project", what->project->name, "schedule", what->schedule, "by", kind_names[decl->kind]);
+		return 0;
+	}
+	make_id(n, id);
+	told = notice_json(what, id, now);
+	json_add_canonical(&receiver, to);
+	json_add_canonical(&body, told);
+	json_decref(to);
+	json_decref(told);
+	return record_notice_add(what->project->db,
+				 &(struct notice_row){ .id = id, .kind = decl->kind, .path = what->path, .schedule = what->schedule, .nominal_ns = what->nominal_ns,
+						       .event = event_name(what->event), .receiver = receiver.s, .body = body.s, .made_ns = now,
+						       .server = n->server },
+				 err);
+}
+
+static int add_all(struct notifier *n, const struct notify_decl *v, size_t n_v, const struct notice *what, struct err *err)
+{
+	for (size_t i = 0; i < n_v; i++)
+		if (v[i].on & what->event && add_one(n, &v[i], what, err) < 0)
+			return -1;
+	return 0;
+}
+
+int notify(struct notifier *n, const struct notify_decl *v, size_t n_v, const struct notice *what, struct err *err)
+{
+	struct db *db = what->project->db;
+	unsigned wanted = 0;
+
+	for (size_t i = 0; i < n_v; i++)
+		wanted |= v[i].on & what->event;
+	if (!wanted || db_in_transaction(db))
+		return wanted ? add_all(n, v, n_v, what, err) : 0;
+	if (db_begin(db, err) < 0)
+		return -1;
+	if (add_all(n, v, n_v, what, err) < 0) {
+		db_rollback(db);
+		return -1;
+	}
+	return db_commit(db, err);
+}
+
+/* --- out of the database -------------------------------------------------------------------------------------------------------------------- */
+
+static const char *text_of(struct delivery *d, const json_t *o, const char *name)
+{
+	const char *s = json_string_value(json_object_get(o, name));
+
+	return s ? arena_strdup(d->arena, s) : NULL;
+}
+
+/* False: the row isn't one of ours (a newer cairn's, say). */
+static bool read_receiver(struct delivery *d, const char *text)
+{
+	json_t *o = json_loads(text, 0, NULL), *to = json_object_get(o, "to");
+
+	d->command = text_of(d, o, "command");
+	d->url = text_of(d, o, "url");
+	d->secret = text_of(d, o, "secret");
+	d->from = text_of(d, o, "from");
+	d->from = d->from ? d->from : sender(d->arena);
+	d->to = arena_alloc(d->arena, (json_array_size(to) + 1) * sizeof(*d->to));
+	for (size_t i = 0; i < json_array_size(to); i++)
+		if (json_is_string(json_array_get(to, i)))
+			d->to[d->n_to++] = arena_strdup(d->arena, json_string_value(json_array_get(to, i)));
+	json_decref(o);
+	return d->kind == NOTIFY_COMMAND ? d->command != NULL : d->url != NULL;
+}
+
+static struct delivery *find_delivery(const struct notifier *n, const char *id)
+{
+	for (size_t i = 0; i < n->n_out; i++)
+		if (str_eq(n->out[i]->id, id))
+			return n->out[i];
+	return NULL;
+}
+
+static void deliver(struct notifier *n, struct project *p, const struct notice_row *row)
+{
+	struct delivery *d = xcalloc(1, sizeof(*d));
+	struct clock *c = loop_clock(n->loop);
+	int64_t pause = row->tries ? MIN(MAX(row->next_ns - wall(n), 0), pause_after(row->tries)) : 0;
+
+	*d = (struct delivery){ .n = n, .project = p, .arena = arena_new(), .kind = (enum notify_kind)row->kind, .made_ns = row->made_ns, .tries = row->tries };
+	snprintf(d->id, sizeof(d->id), "%s", row->id);
+	str_add(&d->body, row->body);
+	d->what = json_loads(row->body, 0, NULL);
 	if (n->n_out == n->cap_out) {
 		n->cap_out = n->cap_out ? n->cap_out * 2 : 16;
 		n->out = xreallocarray(n->out, n->cap_out, sizeof(*n->out));
 	}
 	n->out[n->n_out++] = d;
-	begin(d);
+	if (row->kind < 0 || row->kind >= (int)ARRAY_LEN(kind_names) || !d->what || !read_receiver(d, row->receiver)) {
+		d->kind = NOTIFY_COMMAND;
+		err_set(&d->err, ERR_CORRUPT, "what is on record of this notice makes no sense");
+		end_try(d);
+	} else if (pause) {
+		d->timer = loop_add_timer(n->loop, c->mono_ns(c) + pause, begin, d);
+	} else {
+		begin(d);
+	}
 }
 
-void notify(struct notifier *n, const struct notify_decl *v, size_t n_v, const struct notice *what)
+/* 1 it is ours (now), 0 it is another server's. */
+static int own(struct notifier *n, struct project *p, const struct notice_row *row, struct err *err)
 {
-	for (size_t i = 0; i < n_v; i++)
-		if (v[i].on & what->event)
-			send_one(n, &v[i], what);
+	bool lives = false;
+	int r;
+
+	if (str_eq(row->server, n->server))
+		return 1;
+	if (row->server && record_server_lives(p->db, row->server, wall(n), &lives, err) < 0)
+		return -1;
+	if (lives)
+		return 0;
+	if (db_begin(p->db, err) < 0)
+		return -1;
+	r = record_notice_take(p->db, row->id, row->server, n->server, err);
+	if (r < 0) {
+		db_rollback(p->db);
+		return -1;
+	}
+	return db_commit(p->db, err) < 0 ? -1 : r;
+}
+
+static int look_at(struct notifier *n, struct served_project *sp, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct project *p = sp->project;
+	struct notice_row *rows;
+	size_t n_rows;
+
+	if (record_notice_count(p->db, NOTICE_WAITING, &sp->waiting, err) < 0)
+		return -1;
+	if (sp->waiting == 0)
+		return 0;
+	if (record_notices(p->db, NOTICE_WAITING, 2 * NOTIFY_QUEUE_MAX, arena, &rows, &n_rows, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n_rows && n->n_out < NOTIFY_QUEUE_MAX; i++) {
+		int r = find_delivery(n, rows[i].id) ? 0 : own(n, p, &rows[i], err);
+
+		if (r < 0)
+			return -1;
+		if (r > 0)
+			deliver(n, p, &rows[i]);
+	}
+	return 0;
+}
+
+void notifier_look(struct notifier *n)
+{
+	for (size_t i = 0; i < n->projects.n && !n->closing; i++) {
+		struct served_project *sp = &n->projects.v[i];
+		struct err err = { 0 };
+
+		if (look_at(n, sp, &err) == 0) {
+			sp->trouble = false;
+		} else if (!sp->trouble) {
+			sp->trouble = true;
+			event_err("notices-unreadable", sp->project->name, &err);
+		}
+	}
 }
 
 /* --- life -------------------------------------------------------------------------------------------------------------------------------- */
@@ -438,8 +658,44 @@ int notifier_new(struct loop *l, struct notifier **ret, struct err *err)
 		free(n);
 		return -1;
 	}
+	n->arena = arena_new();
+	n->server = server_name_self(n->arena);
 	*ret = n;
 	return 0;
+}
+
+void notifier_add_project(struct notifier *n, struct project *p)
+{
+	struct served_project sp = { .project = p };
+	struct err err = { 0 };
+
+	if (db_begin(p->db, &err) < 0) {
+		event_err("notices-unreadable", p->name, &err);
+	} else if (record_notice_forget(p->db, wall(n) - NOTICE_KEEP_NS, &err) < 0 || record_notice_count(p->db, NOTICE_GIVEN_UP, &sp.given_up, &err) < 0) {
+		db_rollback(p->db);
+		event_err("notices-unreadable", p->name, &err);
+	} else if (db_commit(p->db, &err) < 0) {
+		event_err("notices-unreadable", p->name, &err);
+	}
+	VEC_PUSH(&n->projects, sp);
+}
+
+/* What waits is for whoever comes next. */
+static void release(struct notifier *n)
+{
+	for (size_t i = 0; i < n->projects.n; i++) {
+		struct db *db = n->projects.v[i].project->db;
+		struct err err = { 0 };
+
+		if (db_begin(db, &err) == 0) {
+			if (record_notice_release(db, n->server, &err) < 0)
+				db_rollback(db);
+			else
+				db_commit(db, &err);
+		}
+		if (err.code)
+			event_err("notices-not-released", n->projects.v[i].project->name, &err);
+	}
 }
 
 void notifier_free(struct notifier *n)
@@ -450,7 +706,10 @@ void notifier_free(struct notifier *n)
 	pool_free(n->pool); /* deliveries that were on a worker end here */
 	while (n->n_out)
 		forget(n->out[n->n_out - 1]);
+	release(n);
+	VEC_FREE(&n->projects);
 	free(n->out);
+	arena_free(n->arena);
 	free(n);
 }
 
@@ -461,5 +720,11 @@ size_t notifier_pending(const struct notifier *n)
 
 struct notify_counts notifier_counts(const struct notifier *n)
 {
-	return n->counts;
+	struct notify_counts c = n->counts;
+
+	for (size_t i = 0; i < n->projects.n; i++) {
+		c.waiting += n->projects.v[i].waiting;
+		c.given_up += n->projects.v[i].given_up;
+	}
+	return c;
 }

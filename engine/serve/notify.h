@@ -1,16 +1,23 @@
 /* serve/notify.h — telling people and programs: a command, a webhook, a mail. Nothing here ever blocks the loop or stops anything.
  *
- * What is told is one JSON object: {"event": "failure"|"recovery"|"missed"|"success"|"metric", "project", "pipeline"|null, "path", "schedule"|null,
+ * What is told is one JSON object: {"delivery": ID, "event": "failure"|"recovery"|"missed"|"success"|"metric", "project", "pipeline"|null, "path", "schedule"|null,
  * "nominal": TIME|null, "run"|null, "hash"|null, "state"|null, "message", "metrics": [{"rule", "value", "bound"}], "time": TIME}.
  *
  * command: run by /bin/sh in the project's root, the object on standard input, its fields as CAIRN_EVENT, CAIRN_PROJECT, CAIRN_PIPELINE, CAIRN_PATH,
- *	CAIRN_SCHEDULE, CAIRN_NOMINAL, CAIRN_RUN, CAIRN_HASH, CAIRN_STATE, CAIRN_MESSAGE. It has NOTIFY_COMMAND_NS.
+ *	CAIRN_SCHEDULE, CAIRN_NOMINAL, CAIRN_RUN, CAIRN_HASH, CAIRN_STATE, CAIRN_MESSAGE, CAIRN_DELIVERY. It has NOTIFY_COMMAND_NS.
  * webhook: POST of the object; Cairn-Delivery names it (the same when it is tried again), and with a secret
  *	Cairn-Signature: t=UNIX_SECONDS,v1=HEX, where HEX is HMAC-SHA256(secret, t "." body). 2xx is success; a redirect isn't followed.
  * email: through base/mail.h; the secret is the server's password.
  *
- * What failed in a way that may go better (no connection, 408, 429, 5xx) is tried again NOTIFY_TRIES times in all, waiting 1, 2, 4 … seconds.
- * One that failed for good is logged and counted. At most NOTIFY_QUEUE_MAX are out at once; more are dropped, logged and counted.
+ * Every notice is a row of the project's database first (record/notices.h), in the transaction in which it happened, and is
+ * removed when its receiver has taken it: no crash and no end of the server loses one. What failed in a way that may go better
+ * (no connection, 408, 429, 5xx, a command that ends with 75) is tried again, waiting 1, 2, 4 … seconds, at most
+ * NOTIFY_PAUSE_MAX_NS: NOTIFY_TRIES times in all, which takes about a day. What failed for good stays as given up, and is
+ * logged, counted and shown. A receiver may get a notice twice, when the server died between the sending and the row: its id
+ * ("delivery", Cairn-Delivery, CAIRN_DELIVERY, Message-ID) is the same then.
+ *
+ * At most NOTIFY_QUEUE_MAX are held in memory at once; the others wait in the database. Of more than NOTIFY_WAITING_MAX
+ * that wait in a project the newer ones are dropped, logged and counted.
  * The loop's thread.
  */
 #ifndef CAIRN_SERVE_NOTIFY_H
@@ -20,14 +27,20 @@
 #include "base/loop.h"
 #include "serve/project.h"
 
-#define NOTIFY_TRIES	  6
-#define NOTIFY_QUEUE_MAX  500
-#define NOTIFY_COMMAND_NS (60 * NS_PER_S)
-#define NOTIFY_TIMEOUT_NS (20 * NS_PER_S)
+#define NOTIFY_TRIES	    105
+#define NOTIFY_PAUSE_MAX_NS (900 * NS_PER_S)
+#define NOTIFY_QUEUE_MAX    500
+#define NOTIFY_WAITING_MAX  10000
+#define NOTIFY_COMMAND_NS   (60 * NS_PER_S)
+#define NOTIFY_TIMEOUT_NS   (20 * NS_PER_S)
 
 struct notifier;
 int notifier_new(struct loop *l, struct notifier **ret, struct err *err);
-/* What is out is lost, after at most the time that a request under way takes. NULL is fine. */
+/* Sends what waits in the project, from now on. The project outlives the notifier. */
+void notifier_add_project(struct notifier *n, struct project *p);
+/* Takes up what waits in the databases and isn't ours yet: after a commit, and every few seconds for what other servers left. */
+void notifier_look(struct notifier *n);
+/* What is under way is waited for, after at most the time that a request takes; what waits stays for the next server. NULL is fine. */
 void notifier_free(struct notifier *n);
 size_t notifier_pending(const struct notifier *n);
 
@@ -39,12 +52,14 @@ struct notice {
 	const char *run, *hash, *state, *message; /* or NULL */
 	json_t *metrics; /* array; lent; or NULL */
 };
-/* By every one of `v` that wants this event. Copies. */
-void notify(struct notifier *n, const struct notify_decl *v, size_t n_v, const struct notice *what);
+/* Writes down a notice for every one of `v` that wants this event: in the transaction of the project's database that is open, else in
+ * one of its own. They are sent from the next notifier_look() on. */
+int notify(struct notifier *n, const struct notify_decl *v, size_t n_v, const struct notice *what, struct err *err);
 
 struct notify_counts {
 	uint64_t sent[3], failed[3]; /* by enum notify_kind */
 	uint64_t retried, dropped;
+	uint64_t waiting, given_up; /* rows, as of the last look */
 };
 struct notify_counts notifier_counts(const struct notifier *n);
 

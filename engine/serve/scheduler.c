@@ -53,6 +53,14 @@ void note(struct scheduler_project *p, const struct schedule *sc, const struct f
 	p->s->ops->note(p->s->arg, &d, text);
 }
 
+int tell(struct scheduler_project *p, enum schedule_alert kind, const struct schedule *sc, const struct firing *f, const char *text,
+	 struct err *err)
+{
+	struct scheduled d = about(p, sc, f);
+
+	return p->s->ops->tell ? p->s->ops->tell(p->s->arg, kind, &d, text, err) : 0;
+}
+
 void alert(struct scheduler_project *p, enum schedule_alert kind, const struct schedule *sc, const struct firing *f, const char *text)
 {
 	struct scheduled d = about(p, sc, f);

@@ -65,6 +65,9 @@ struct scheduler_ops {
 	int (*start)(void *arg, const struct scheduled *f, struct err *err);
 	/* Ask one that was begun here to stop (overlap: replace). scheduler_run_ended() is still called. */
 	void (*stop)(void *arg, const struct scheduled *f);
+	/* Write down who is to be told, in the transaction in which it happened (it is open): FAILED, RECOVERED, SUCCEEDED, MISSED. -1 rolls it
+	 * back, and it is done again. May be NULL. alert() follows when it is committed. */
+	int (*tell)(void *arg, enum schedule_alert kind, const struct scheduled *f, const char *text, struct err *err);
 	void (*alert)(void *arg, enum schedule_alert kind, const struct scheduled *f, const char *text);
 	/* Anything to log, a line: fired, skipped, taken up, loaded. May be NULL. */
 	void (*note)(void *arg, const struct scheduled *f, const char *text);

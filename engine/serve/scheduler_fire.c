@@ -255,8 +255,17 @@ int claim_by_hand(struct schedule *sc, int64_t nominal, enum firing_cause cause,
 
 /* --- dead man ------------------------------------------------------------------------------------------------------------------------ */
 
-/* 1 somebody has to be told; 0 not. */
-static int is_missed(struct schedule *sc, struct arena *arena, struct err *err)
+static void add_missed_text(const struct schedule *sc, int64_t nominal, struct str *out)
+{
+	str_addf(out, "no run of schedule %s has succeeded for ", sc->name);
+	text_add_time(out, nominal, 0);
+	str_add(out, " or later, ");
+	text_add_duration(out, sc->decl->alert_after_ns);
+	str_add(out, " after that time");
+}
+
+/* 1 somebody has to be told, and that is written down; 0 not. In a transaction. */
+static int is_missed(struct schedule *sc, const struct firing *of, const char *text, struct arena *arena, struct err *err)
 {
 	struct firing_filter since = { .path = sc->file->path, .schedule = sc->name, .since_ns = sc->watch_ns, .ended_runs = true };
 	struct schedule_row row;
@@ -272,40 +281,32 @@ static int is_missed(struct schedule *sc, struct arena *arena, struct err *err)
 	if (row.paused_ns || row.alerted_ns >= sc->watch_ns)
 		return 0;
 	row.alerted_ns = sc->watch_ns;
-	return record_schedule_put(sc->file->project->db, &row, err) < 0 ? -1 : 1;
-}
-
-static void tell_missed(struct schedule *sc, int64_t nominal)
-{
-	struct firing f = { .path = sc->file->path, .schedule = sc->name, .nominal_ns = nominal };
-	_cleanup_(str_deinit) struct str text = { 0 };
-
-	str_add(&text, "no run of schedule ");
-	str_addf(&text, "%s has succeeded for ", sc->name);
-	text_add_time(&text, nominal, 0);
-	str_add(&text, " or later, ");
-	text_add_duration(&text, sc->decl->alert_after_ns);
-	str_add(&text, " after that time");
-	sc->file->project->s->counts.missed++;
-	alert(sc->file->project, SCHEDULE_ALERT_MISSED, sc, &f, text.s);
+	if (record_schedule_put(sc->file->project->db, &row, err) < 0)
+		return -1;
+	return tell(sc->file->project, SCHEDULE_ALERT_MISSED, sc, of, text, err) < 0 ? -1 : 1;
 }
 
 void on_dead_man(void *arg)
 {
 	struct schedule *sc = arg;
 	struct scheduler_project *p = sc->file->project;
+	struct firing of = { .path = sc->file->path, .schedule = sc->name, .nominal_ns = sc->watch_ns };
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	_cleanup_(str_deinit) struct str text = { 0 };
 	struct err err = { 0 };
 	int r = project_begin(p);
 
+	add_missed_text(sc, sc->watch_ns, &text);
 	if (r == 0)
-		r = project_end(p, is_missed(sc, arena, &err), &err);
+		r = project_end(p, is_missed(sc, &of, text.s, arena, &err), &err);
 	if (r < 0) {
 		due_in(p->s, &sc->dead_man, AGAIN_NS);
 		return;
 	}
-	if (r > 0)
-		tell_missed(sc, sc->watch_ns);
+	if (r > 0) {
+		p->s->counts.missed++;
+		alert(p, SCHEDULE_ALERT_MISSED, sc, &of, text.s);
+	}
 	sc->watch_ns = 0;
 }
 

@@ -116,6 +116,8 @@ void due_at_wall(struct scheduler *s, struct due *d, int64_t wall_ns); /* when t
 void due_in(struct scheduler *s, struct due *d, int64_t ns);	       /* so long from now, whatever the clock shows */
 void rearm(struct scheduler *s);
 void note(struct scheduler_project *p, const struct schedule *sc, const struct firing *f, const char *fmt, ...) _printf_(4, 5);
+int tell(struct scheduler_project *p, enum schedule_alert kind, const struct schedule *sc, const struct firing *f, const char *text,
+	 struct err *err);
 void alert(struct scheduler_project *p, enum schedule_alert kind, const struct schedule *sc, const struct firing *f, const char *text);
 struct schedule *find_schedule(const struct scheduler_project *p, const char *path, const char *name);
 /* Transactions that tell trouble. begin: 0, or -1 told. */

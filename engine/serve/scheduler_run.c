@@ -272,6 +272,20 @@ static void interrupted(struct scheduler *s, struct schedule *sc, struct firing 
 		close_as(o, f, FIRING_RETRYING, now, "its run was interrupted");
 }
 
+/* In the transaction that ends it. */
+static int tell_outcome(struct scheduler_project *p, struct schedule *sc, const struct outcome *o, struct err *err)
+{
+	const struct firing *f = &o->firing;
+
+	if (!o->ended)
+		return 0;
+	if (f->state == FIRING_FAILED)
+		return tell(p, SCHEDULE_ALERT_FAILED, sc, f, f->message, err);
+	if (f->state == FIRING_SUCCEEDED && o->recovered)
+		return tell(p, SCHEDULE_ALERT_RECOVERED, sc, f, "it works again", err);
+	return f->state == FIRING_SUCCEEDED ? tell(p, SCHEDULE_ALERT_SUCCEEDED, sc, f, "", err) : 0;
+}
+
 /* In a transaction; `f` is STARTED. `problem`: why there may be no run; NULL: nobody here knows, and it is to be started again. */
 static int settle(struct scheduler_project *p, struct schedule *sc, struct firing *f, bool was_begun, const char *problem, struct arena *arena,
 		  struct outcome *o, struct err *err)
@@ -302,7 +316,28 @@ static int settle(struct scheduler_project *p, struct schedule *sc, struct firin
 		interrupted(p->s, sc, f, now, o);
 	}
 	o->firing = *f;
-	return record_firing_update(p->db, f, err);
+	return record_firing_update(p->db, f, err) < 0 ? -1 : tell_outcome(p, sc, o, err);
+}
+
+/* In a transaction: one that its own run ended, after its server had died. */
+static int settle_untold(struct scheduler_project *p, struct schedule *sc, struct firing *f, struct arena *arena, struct outcome *o,
+			 struct err *err)
+{
+	int r = record_firing_told(p->db, f, err);
+
+	if (r <= 0)
+		return r;
+	o->ended = true;
+	if (f->state == FIRING_FAILED && sc && f->number <= sc->decl->retry_max) {
+		failed(sc, f, f->message, wall_now(p->s), o);
+		f->server = p->s->server;
+		if (record_firing_update(p->db, f, err) < 0)
+			return -1;
+	} else if (f->state == FIRING_SUCCEEDED && sc && has_recovered(sc, f, arena, &o->recovered, err) < 0) {
+		return -1;
+	}
+	o->firing = *f;
+	return tell_outcome(p, sc, o, err);
 }
 
 static void settle_dead_man(struct schedule *sc, const struct firing *f)
@@ -315,7 +350,8 @@ static void settle_dead_man(struct schedule *sc, const struct firing *f)
 		schedule_arm_dead_man(sc, sc->seen_ns);
 }
 
-static void tell(struct scheduler_project *p, struct schedule *sc, const struct outcome *o)
+/* After the commit. */
+static void announce(struct scheduler_project *p, struct schedule *sc, const struct outcome *o)
 {
 	const struct firing *f = &o->firing;
 
@@ -366,7 +402,7 @@ void finish_begun(struct scheduler_project *p, struct begun *b)
 	if (r < 0)
 		return; /* it stays `ended`; the next sweep tries again */
 	remove_begun(p, b);
-	tell(p, sc, &o);
+	announce(p, sc, &o);
 	if (sc)
 		pump(sc);
 	if (p->s->options.max_runs)
@@ -487,6 +523,31 @@ static void pump_of(struct scheduler_project *p, const struct firing *open, size
 	}
 }
 
+static void sweep_untold(struct scheduler_project *p)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct firing *rows;
+	struct err err = { 0 };
+	size_t n;
+
+	if (record_firings_untold(p->db, arena, &rows, &n, &err) < 0) {
+		project_trouble(p, &err);
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct schedule *sc = find_schedule(p, rows[i].path, rows[i].schedule);
+		struct outcome o = { 0 };
+
+		if (!sc && !file_is_certain(p, rows[i].path))
+			continue;
+		if (project_begin(p) < 0 || project_end(p, settle_untold(p, sc, &rows[i], arena, &o, &err), &err) < 0)
+			return;
+		announce(p, sc, &o);
+		if (sc)
+			pump(sc);
+	}
+}
+
 void sweep(struct scheduler_project *p)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
@@ -501,6 +562,7 @@ void sweep(struct scheduler_project *p)
 	finish_ended(p);
 	if (p->s->draining)
 		return;
+	sweep_untold(p);
 	if (record_firings(p->db, &filter, arena, &open, &n, &err) < 0) {
 		project_trouble(p, &err);
 		return;
@@ -517,7 +579,7 @@ void sweep(struct scheduler_project *p)
 			r = project_end(p, sweep_all(p, open, n, arena, outcomes, &err), &err);
 	}
 	for (size_t i = 0; r == 0 && any && i < n; i++)
-		tell(p, find_schedule(p, open[i].path, open[i].schedule), &outcomes[i]);
+		announce(p, find_schedule(p, open[i].path, open[i].schedule), &outcomes[i]);
 	if (r == 0)
 		pump_of(p, open, n);
 }

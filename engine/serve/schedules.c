@@ -177,15 +177,18 @@ static void check_on_worker(void *arg)
 static void check_done(void *arg)
 {
 	struct metric_check *c = arg;
+	struct err err = { 0 };
 
 	for (size_t i = 0; i < c->n_decls; i++) {
 		if (!c->found[i])
 			continue;
 		c->notice.metrics = c->found[i];
 		c->notice.message = arena_printf(c->arena, "%s: %s", c->notice.schedule, json_string_value(json_object_get(json_array_get(c->found[i], 0), "rule")));
-		notify(c->d->notifier, &c->decls[i], 1, &c->notice);
+		if (notify(c->d->notifier, &c->decls[i], 1, &c->notice, &err) < 0)
+			event_err("notify-not-recorded", c->notice.schedule, &err);
 		json_decref(c->found[i]);
 	}
+	notifier_look(c->d->notifier);
 	arena_free(c->arena);
 	free(c);
 }
@@ -284,49 +287,65 @@ static void fill_notice(struct notice *n, const struct scheduled *f, const char 
 }
 
 /* A file that can't be loaded concerns everybody who is told of failures in it. */
-static void tell_all(struct daemon *d, const struct scheduled *f, const struct notice *n)
+static int tell_all(struct daemon *d, const struct scheduled *f, const struct notice *n, struct err *err)
 {
 	for (size_t i = 0; f->pipeline && i < f->pipeline->n_schedules; i++) {
 		struct notice one = *n;
 
 		one.schedule = f->pipeline->schedules[i].name;
-		notify(d->notifier, f->pipeline->schedules[i].notify, f->pipeline->schedules[i].n_notify, &one);
+		if (notify(d->notifier, f->pipeline->schedules[i].notify, f->pipeline->schedules[i].n_notify, &one, err) < 0)
+			return -1;
 	}
+	return 0;
+}
+
+static const struct { const char *event; enum event_level level; enum notify_event tells; } kinds[] = {
+	[SCHEDULE_ALERT_FAILED] = { "schedule-failed", EVENT_ERROR, NOTIFY_FAILURE },
+	[SCHEDULE_ALERT_RECOVERED] = { "schedule-recovered", EVENT_INFO, NOTIFY_RECOVERY },
+	[SCHEDULE_ALERT_SUCCEEDED] = { "schedule-succeeded", EVENT_INFO, NOTIFY_SUCCESS },
+	[SCHEDULE_ALERT_MISSED] = { "schedule-missed", EVENT_ERROR, NOTIFY_MISSED },
+	[SCHEDULE_ALERT_RELOAD_BROKEN] = { "reload-broken", EVENT_ERROR, NOTIFY_FAILURE },
+	[SCHEDULE_ALERT_RELOAD_OK] = { "reload-ok", EVENT_INFO, 0 },
+	[SCHEDULE_ALERT_TROUBLE] = { "trouble", EVENT_ERROR, 0 },
+};
+
+/* In the transaction in which it happened. */
+static int on_tell(void *arg, enum schedule_alert kind, const struct scheduled *f, const char *text, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct notice n = { .event = kinds[kind].tells };
+	struct daemon *d = arg;
+
+	if (!f->decl)
+		return 0;
+	fill_notice(&n, f, text, arena);
+	if (notify(d->notifier, f->decl->notify, f->decl->n_notify, &n, err) < 0)
+		return -1;
+	n.event = NOTIFY_SUCCESS;
+	for (size_t i = 0; kind == SCHEDULE_ALERT_RECOVERED && i < f->decl->n_notify; i++) /* it is a success too */
+		if (!(f->decl->notify[i].on & NOTIFY_RECOVERY) && notify(d->notifier, &f->decl->notify[i], 1, &n, err) < 0)
+			return -1;
+	return 0;
 }
 
 static void on_alert(void *arg, enum schedule_alert kind, const struct scheduled *f, const char *text)
 {
-	static const struct { const char *event; enum event_level level; enum notify_event tells; } kinds[] = {
-		[SCHEDULE_ALERT_FAILED] = { "schedule-failed", EVENT_ERROR, NOTIFY_FAILURE },
-		[SCHEDULE_ALERT_RECOVERED] = { "schedule-recovered", EVENT_INFO, NOTIFY_RECOVERY },
-		[SCHEDULE_ALERT_SUCCEEDED] = { "schedule-succeeded", EVENT_INFO, NOTIFY_SUCCESS },
-		[SCHEDULE_ALERT_MISSED] = { "schedule-missed", EVENT_ERROR, NOTIFY_MISSED },
-		[SCHEDULE_ALERT_RELOAD_BROKEN] = { "reload-broken", EVENT_ERROR, NOTIFY_FAILURE },
-		[SCHEDULE_ALERT_RELOAD_OK] = { "reload-ok", EVENT_INFO, 0 },
-		[SCHEDULE_ALERT_TROUBLE] = { "trouble", EVENT_ERROR, 0 },
-	};
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct notice n = { .event = kinds[kind].tells };
+	struct err err = { 0 };
 	struct daemon *d = arg;
 
 	fill_notice(&n, f, text, arena);
 	event(kinds[kind].level, kinds[kind].event, "{s:s, s:o, s:o, s:o, s:o}", "project", n.project->name, "path", facts_text(n.path), "schedule",
 	      facts_text(n.schedule), "run", facts_text(n.run), "message", facts_text(text));
-	if (!n.event)
-		return;
-	if (kind == SCHEDULE_ALERT_RELOAD_BROKEN)
-		tell_all(d, f, &n);
-	else if (f->decl)
-		notify(d->notifier, f->decl->notify, f->decl->n_notify, &n);
+	if (kind == SCHEDULE_ALERT_RELOAD_BROKEN && tell_all(d, f, &n, &err) < 0)
+		event_err("notify-not-recorded", n.path, &err);
 	if (f->decl && (kind == SCHEDULE_ALERT_SUCCEEDED || kind == SCHEDULE_ALERT_RECOVERED)) {
-		if (kind == SCHEDULE_ALERT_RECOVERED) { /* it is a success too */
-			n.event = NOTIFY_SUCCESS;
-			for (size_t i = 0; i < f->decl->n_notify; i++)
-				if (!(f->decl->notify[i].on & NOTIFY_RECOVERY))
-					notify(d->notifier, &f->decl->notify[i], 1, &n);
-		}
+		n.event = NOTIFY_SUCCESS;
 		check_metrics(d, f, &n);
 	}
+	if (!db_in_transaction(n.project->db))
+		notifier_look(d->notifier);
 }
 
 static void on_note(void *arg, const struct scheduled *f, const char *text)
@@ -335,4 +354,4 @@ static void on_note(void *arg, const struct scheduled *f, const char *text)
 	      facts_text(f->firing.schedule), "message", facts_text(text));
 }
 
-const struct scheduler_ops daemon_scheduler_ops = { .start = on_start, .stop = on_stop, .alert = on_alert, .note = on_note };
+const struct scheduler_ops daemon_scheduler_ops = { .start = on_start, .stop = on_stop, .tell = on_tell, .alert = on_alert, .note = on_note };

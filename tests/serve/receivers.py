@@ -1,6 +1,6 @@
 """receivers.py KIND LOG: stands for whom a notification goes to, on a free port of loopback, which it prints.
 
-webhook: answers 503 to the first request of each delivery, 302 to /redirect, 400 to /refuse, else 204. smtp: takes mails; login me:mail-password.
+webhook: answers 503 to the first request of each delivery, 302 to /redirect, 400 to /refuse, 204 to /late, else 204. smtp: takes mails; login me:mail-password.
 smtps: takes mails over TLS.
 What comes is written to LOG, a JSON object a line."""
 
@@ -23,7 +23,7 @@ class Hook(http.server.BaseHTTPRequestHandler):
         delivery = self.headers["Cairn-Delivery"]
         status = 503 if delivery not in self.seen else 204
         self.seen.add(delivery)
-        status = {"/redirect": 302, "/refuse": 400}.get(self.path, status)
+        status = {"/redirect": 302, "/refuse": 400, "/late": 204}.get(self.path.split("?")[0], status)
         note(path=self.path, status=status, headers=dict(self.headers), body=body)
         self.send_response(status)
         if status == 302:
@@ -36,7 +36,7 @@ class Hook(http.server.BaseHTTPRequestHandler):
 
 
 def webhook():
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[3]) if len(sys.argv) > 3 and sys.argv[3] else 0), Hook)
     print(server.server_port, flush=True)
     server.serve_forever()
 

@@ -14,6 +14,8 @@
 #include <unistd.h>
 #include "base/fs.h"
 #include "base/mem.h"
+#include "record/firings.h"
+#include "record/notices.h"
 #include "record/db.h"
 
 enum { ATTEMPTS = 3, WRITERS = 3, EACH = 60, KILLS = 25 };
@@ -422,6 +424,8 @@ static void stored_databases_of_older_versions_are_upgraded(void **state)
 		struct cached_result result;
 		struct attempt_row *attempts;
 		struct run_row run, *runs;
+		struct notice_row *notices;
+		struct firing *firings;
 		struct db *db;
 		size_t n;
 
@@ -454,6 +458,18 @@ static void stored_databases_of_older_versions_are_upgraded(void **state)
 			assert_true(str_has_prefix(attempts[0].image, "registry.example/train@sha256:2222"));
 		else
 			assert_null(attempts[0].image);
+		if (version >= 3) {
+			assert_int_equal(record_firings(db, &(struct firing_filter){ 0 }, arena, &firings, &n, NULL), 0);
+			assert_int_equal(n, 1);
+			assert_int_equal(firings[0].times, version >= 5 ? 3 : 1);
+			assert_int_equal(firings[0].first_ns, version >= 5 ? 1699990000000000000 : firings[0].nominal_ns);
+		}
+		assert_int_equal(record_firings_untold(db, arena, &firings, &n, NULL), 0);
+		assert_int_equal(n, version >= 5);
+		assert_int_equal(record_notices(db, NOTICE_WAITING, 0, arena, &notices, &n, NULL), 0);
+		assert_int_equal(n, version >= 5);
+		if (n)
+			assert_string_equal(notices[0].message, "the receiver answered 503");
 		assert_int_equal(write_one(db, 1, 10, NULL), 0);
 		db_close(db);
 		put_copy(f, &dump, 0);
