@@ -250,9 +250,10 @@ int workspace_remove(const char *dir, struct err *err)
 
 /* --- environment ------------------------------------------------------------------------------------------------------- */
 
-/* What a program may know of the host without being told: where programs and libraries are, who runs it, the zone. Everything
- * else would be an input that no key has. */
-static const char *const passed[] = { "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX" };
+/* What a program may know of the host without being told: where programs are, and who runs it. A Python environment that PATH
+ * leads to is in the key (plan/packages.c). Zone, language and libraries would be inputs that no key has: the first two are the
+ * same everywhere, a search path of libraries has to be declared in `env`. */
+static const char *const passed[] = { "PATH", "HOME", "USER", "LOGNAME", "SHELL", "VIRTUAL_ENV", "CONDA_PREFIX" };
 
 static bool names(const char *assignment, const char *name, size_t n)
 {
@@ -297,7 +298,9 @@ char **workspace_env(const struct runner_attempt *a, const struct workspace *w, 
 
 	for (size_t i = 0; i < ARRAY_LEN(passed); i++)
 		add_default(&l, passed[i], getenv(passed[i]));
+	add_default(&l, "LANG", "C.UTF-8");
 	add_default(&l, "LC_ALL", "C.UTF-8");
+	add_default(&l, "TZ", "UTC");
 	add_default(&l, "TMPDIR", tmp);
 	add_gpus(&l);
 	for (const char *const *e = a->env; e && *e; e++)

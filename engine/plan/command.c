@@ -239,6 +239,8 @@ int command_key_record(struct plan *p, const struct plan_task *t, const struct t
 	if ((s->builtin || s->distributed.framework) && builtin_key(p, t, inputs, n, arena, record, err) < 0)
 		return -1;
 	image_key(p, ps, record);
+	if (ps->packages)
+		key_record_add(record, KEY_PACKAGES, "", ps->packages, strlen(ps->packages));
 	return 0;
 }
 

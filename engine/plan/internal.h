@@ -50,6 +50,7 @@ struct plan_step {
 	const char **only; /* task labels named as targets; NULL: all */
 	size_t n_only;
 	struct content_id code;
+	const char *packages; /* of the Python environments on PATH; NULL: they aren't keyed */
 	const char **tool_text; /* per declared tool, its output; NULL: it isn't keyed */
 	const char *image, *platform; /* "registry/name@sha256:…" that its commands run in; NULL: none */
 	struct shell_place *places; /* of the values in `run`; NULL until wanted */
@@ -152,6 +153,9 @@ int tree_of_paths(struct store *s, struct path_entry *entries, size_t n, struct 
 int command_script(struct plan *p, const struct plan_task *t, const struct task_input *inputs, size_t n, struct arena *arena, struct str *out, struct err *err);
 int command_key_record(struct plan *p, const struct plan_task *t, const struct task_input *inputs, size_t n, const char *script,
 		       struct arena *arena, struct str *record, struct err *err);
+
+/* packages.c: what is installed in the Python environments whose programs are on `path` (as PATH is written); nothing without one */
+void packages_on_path(const char *path, struct str *out);
 
 /* absent.c: results on record whose content is gone */
 bool absent_may_stay(const struct plan *p, const struct plan_task *t); /* can it be a hit as long as nobody needs its bytes? */

@@ -105,7 +105,7 @@ const char *key_fact_kind_name(uint8_t kind)
 		[KEY_ENV] = "env", [KEY_SECRET] = "secret", [KEY_PARAM] = "param", [KEY_SEED] = "seed", [KEY_TOOL] = "tool",
 		[KEY_OUTPUT] = "output", [KEY_METRICS] = "metrics file", [KEY_INPUT] = "input", [KEY_CODE] = "code",
 		[KEY_RESOURCES] = "resources", [KEY_BUILTIN] = "built-in step", [KEY_WITH] = "setting", [KEY_DISTRIBUTED] = "number of ranks",
-		[KEY_IMAGE] = "image",
+		[KEY_IMAGE] = "image", [KEY_PACKAGES] = "active Python environment",
 	};
 
 	return kind < ARRAY_LEN(names) && names[kind] ? names[kind] : "unknown fact";

@@ -29,6 +29,7 @@ enum key_fact_kind {
 	KEY_WITH,	/* setting, its canonical JSON */
 	KEY_DISTRIBUTED, /* framework and number of ranks */
 	KEY_IMAGE,	/* where commands run in containers: "sha256:… linux/amd64"; not by which name it was found */
+	KEY_PACKAGES,	/* what is installed in the Python environment that PATH leads to; none: no fact (packages.c) */
 };
 
 struct key_fact {

@@ -293,19 +293,52 @@ static int pin_tools(struct plan *p, struct plan_step *s, struct err *err)
 	return 0;
 }
 
+/* --- the active environment ------------------------------------------------------------------------------------------- */
+
+#define PACKAGES_TEXT_MAX (4 * MIB)
+
+/* Once a run: a run that goes on, or is made again, keeps what its start found. */
+static int pin_packages(struct plan *p, const char **ret, struct err *err)
+{
+	static const char name[] = "environment:packages";
+	const struct plan_pin *pin = find_pin(p, name);
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct content_id id;
+
+	if (pin ? content_read(p->ctx.store, &pin->id, PACKAGES_TEXT_MAX, &text, err) < 0 : false)
+		return -1;
+	if (!pin && (p->ctx.pins || p->ctx.again))
+		return 0;
+	if (!pin)
+		packages_on_path(getenv("PATH"), &text);
+	if (!text.len)
+		return 0;
+	if (!pin && content_put_bytes(p->ctx.store, text.s, text.len, &id, err) < 0)
+		return -1;
+	if (!pin)
+		add_pin(p, name, "PATH", &id);
+	*ret = arena_strndup(p->arena, text.s, text.len);
+	return 0;
+}
+
 int sources_pin(struct plan *p, struct err *err)
 {
+	const char *packages = NULL;
 	struct code_set set = { 0 };
 	int r;
 
 	take_given_pins(p);
 	r = pin_inputs(p, err);
+	if (r == 0 && !p->ctx.images)
+		r = pin_packages(p, &packages, err);
 	for (size_t i = 0; i < p->n_steps && r == 0; i++) {
 		if (!p->steps[i].selected || !p->steps[i].decl->run)
 			continue;
 		r = pin_code(p, &p->steps[i], &set, err);
 		if (r == 0 && p->steps[i].decl->n_tools && !p->ctx.images)
 			r = pin_tools(p, &p->steps[i], err);
+		if (p->steps[i].decl->n_tools == 0)
+			p->steps[i].packages = packages;
 	}
 	VEC_FREE(&set.entries);
 	str_deinit(&set.joined);

@@ -88,7 +88,7 @@ static void add_nvidia(json_t *env)
 /* What the local runner lets tasks see of the machine (runners/workspace.c), but for who runs it; anything else that a task sees is declared, and keyed. */
 static void add_variables(json_t *env)
 {
-	static const char *const passed[] = { "PATH", "LANG", "TZ", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX" };
+	static const char *const passed[] = { "PATH", "VIRTUAL_ENV", "CONDA_PREFIX" };
 	json_t *o = json_object();
 
 	for (size_t i = 0; i < ARRAY_LEN(passed); i++) {

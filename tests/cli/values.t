@@ -148,4 +148,31 @@ test_expect 'shared axes with included combinations take memory by task, not by 
 	test_is "$(json plan "len(d[\"tasks\"])")" 82
 '
 
+# venv NAME TORCH: an environment as python3 -m venv lays it out
+venv() {
+	mkdir -p "$1/bin" "$1/lib/python3.11/site-packages/torch-$2.dist-info" "$1/lib/python3.11/site-packages/numpy-1.0.dist-info"
+	printf 'home = /usr/bin\nversion = 3.11.2\ncommand = /usr/bin/python3 -m venv %s\n' "$PWD/$1" >"$1/pyvenv.cfg"
+}
+
+test_expect 'another environment on PATH is another key, the same packages elsewhere are not, and why tells' '
+	printf "pipeline: e\nsteps:\n  s: {run: \"echo 1 >o\", outputs: {o: o}}\n  t: {run: \"echo 2 >o\", outputs: {o: o}, tools: [echo 1]}\n" >env.yaml
+	venv one 2.3; venv same 2.3; venv two 2.4
+	key() { PATH=$PWD/$1/bin:$PATH cairn plan env.yaml --json >plan && json plan "[t[\"key\"] for t in d[\"tasks\"] if t[\"task\"] == \"$2\"][0]"; }
+	test_is "$(key one s)" "$(key same s)"
+	[ "$(key one s)" != "$(key two s)" ]
+	[ "$(key one s)" != "$(key none s)" ]
+	test_is "$(key one t)" "$(key two t)"
+	PATH=$PWD/one/bin:$PATH cairn run env.yaml -q
+	PATH=$PWD/same/bin:$PATH cairn plan env.yaml --json >plan
+	test_is "$(json plan "[t[\"state\"] for t in d[\"tasks\"]]")" "[\"hit\", \"hit\"]"
+	PATH=$PWD/two/bin:$PATH cairn why env.yaml s >why
+	test_grep "active Python environment changed" why
+'
+
+test_expect 'zone and language are the same everywhere, libraries have to be declared' '
+	printf "pipeline: z\nsteps:\n  s: {run: \"date +%%Z >o; echo \$LANG \$LC_ALL \${LD_LIBRARY_PATH-unset} \$D >>o\", outputs: {o: o}, env: {D: d}}\n" >zone.yaml
+	TZ=Asia/Tokyo LANG=de_DE.UTF-8 LD_LIBRARY_PATH=/x cairn run zone.yaml -q
+	test_is "$(cairn get s/o -o - | tr "\n" " ")" "UTC C.UTF-8 C.UTF-8 unset d "
+'
+
 test_done
