@@ -184,7 +184,7 @@ static int options_for(const struct origins *o, const struct store *s, const cha
 		       struct err *err)
 {
 	struct reference_options own = { 0 };
-	bool stores_kind = str_has_prefix(uri, str_has_prefix(s->uri, "gs://") ? "gs://" : "s3://");
+	bool named, stores_kind = str_has_prefix(uri, str_has_prefix(s->uri, "gs://") ? "gs://" : "s3://");
 
 	*ret = *text || !stores_kind ? (struct bucket_options){ .ca_file = o->defaults.ca_file, .tries = o->defaults.tries } : o->defaults;
 	if (!*text)
@@ -192,8 +192,13 @@ static int options_for(const struct origins *o, const struct store *s, const cha
 	if (!reference_options_parse(text, arena, &own))
 		return err_set(err, ERR_CORRUPT, "the options of a reference are damaged");
 	/* Whoever can write to a shared store can write references: what they name must not make us show our credentials to anybody. */
-	if (own.endpoint && !own.anonymous && !str_eq(own.endpoint, o->defaults.endpoint) && !map_get_str(o->trusted, own.endpoint))
+	named = !own.endpoint || (o->defaults.endpoint && str_eq(own.endpoint, o->defaults.endpoint)) || map_get_str(o->trusted, own.endpoint);
+	if (!named && !own.anonymous)
 		return err_set(err, ERR_INVALID, "%s at %s: neither the pipeline nor store_options in cairn.yaml names this endpoint, so it isn't shown our credentials", uri,
+			       own.endpoint);
+	/* Nor ask whatever listens in the networks that only we can reach. */
+	if (!named && !str_has_prefix(own.endpoint, "https://"))
+		return err_set(err, ERR_INVALID, "%s at %s: neither the pipeline nor store_options in cairn.yaml names this endpoint, so it is asked over https:// only", uri,
 			       own.endpoint);
 	ret->endpoint = own.endpoint;
 	ret->region = own.region;

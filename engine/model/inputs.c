@@ -82,10 +82,23 @@ static bool has_scheme(const char *s)
 	return true;
 }
 
+/* Of S3, Google, Azure, CloudFront: a query that is as good as a password, until it lapses. */
+static bool holds_signature(const char *url)
+{
+	static const char *const names[] = { "X-Amz-Signature", "X-Goog-Signature", "Signature", "sig" };
+
+	for (const char *q = strchr(url, '?'); q; q = strchr(q, '&'))
+		for (size_t i = (q++, 0), n = strcspn(q, "=&#"); i < ARRAY_LEN(names); i++)
+			if (n == strlen(names[i]) && strncasecmp(q, names[i], n) == 0)
+				return true;
+	return false;
+}
+
 /* 1 it is a URI of a kind that we know; 0 it is a path; -1 reported. */
 static int read_uri(const struct doc *d, const struct yaml_node *n, enum input_origin *ret)
 {
 	for (size_t i = 0; i < ARRAY_LEN(schemes); i++) {
+		const struct pos at = pos_of(d, n);
 		const char *problem;
 
 		if (!str_has_prefix(n->text, schemes[i].prefix))
@@ -95,6 +108,9 @@ static int read_uri(const struct doc *d, const struct yaml_node *n, enum input_o
 			problem = "it is too long";
 		if (problem) /* without what may be a password */
 			bad(d, n, "`%.*s` is not a valid URI: %s", strchr(n->text, '@') ? (int)strlen(schemes[i].prefix) : 80, n->text, problem);
+		else if (schemes[i].origin == INPUT_HTTPS && holds_signature(n->text))
+			warn_at(d->l->diags, &at, "the signature in this URL is kept with the pipeline in the store, for everybody who can read that: "
+				"use s3:// or gs:// with credentials, or a step that fetches it with a secret");
 		*ret = schemes[i].origin;
 		return problem ? -1 : 1;
 	}

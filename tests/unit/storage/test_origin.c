@@ -461,11 +461,17 @@ static void test_gc(void **state)
 static void test_strange_endpoint(void **state)
 {
 	const struct reference r = { "s3://bucket/key", "v", "endpoint=http://127.0.0.1:1\nregion=eu\n", 5 };
+	const struct reference unsigned_r = { "s3://bucket/key", "v", "anonymous=true\nendpoint=http://127.0.0.1:1\n", 5 };
 	const struct bucket_options defaults = { .tries = 1 };
 	struct fixture *f = *state;
 	struct content_id id;
 	struct err err = { 0 };
 
+	store_set_origins(f->s, &defaults);
+	assert_int_equal(origin_fetch(f->s, &unsigned_r, 1, &id, &err), -1); /* nor ask what only we can reach */
+	if (!strstr(err.msg, "over https:// only"))
+		fail_msg("%s", err.msg);
+	err = (struct err){ 0 };
 	setenv("AWS_ACCESS_KEY_ID", "id", 1);
 	setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
 	store_set_origins(f->s, &defaults);
