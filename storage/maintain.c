@@ -43,6 +43,7 @@ int store_stat_all(struct store *s, struct store_stat *ret, struct err *err)
 
 struct verifier {
 	struct store *s;
+	const struct store_gc_options *walk;
 	enum store_space space;
 	void (*on_problem)(void *arg, const struct store_problem *p);
 	void (*on_progress)(void *arg, uint64_t done, uint64_t total);
@@ -130,6 +131,55 @@ static int verify_action(struct verifier *v, const struct digest *name, struct e
 	return has_named(v, "log", "", &a, &a.log, e);
 }
 
+struct named {
+	VEC(struct content_id) ids;
+};
+
+static int note_named(void *arg, const struct content_id *id)
+{
+	struct named *n = arg;
+
+	if (id->kind != CONTENT_NONE)
+		VEC_PUSH(&n->ids, *id);
+	return 0;
+}
+
+static int ignore_key(void *arg, const struct digest *key)
+{
+	return 0;
+}
+
+/* A run can be reproduced only from all that its manifest names. */
+static int verify_manifest(struct verifier *v, const struct digest *name, struct err *e)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	_cleanup_(freep) bool *present = NULL;
+	struct named named = { 0 };
+	const struct store_gc_sink sink = { note_named, ignore_key, &named };
+	const struct digest *first = NULL;
+	char hex[DIGEST_HEX_MAX];
+	size_t n_missing = 0;
+	int r = store_get(v->s, STORE_RUN, name, MANIFEST_MAX, &bytes, e);
+
+	if (r == 0 && v->walk && v->walk->manifest_refs)
+		r = v->walk->manifest_refs(bytes.s, bytes.len, note_named, &named, e);
+	if (r == 0 && v->walk && v->walk->manifest_walk)
+		r = v->walk->manifest_walk(v->s, bytes.s, bytes.len, &sink, e);
+	present = xcalloc(named.ids.n + 1, sizeof(*present));
+	if (r == 0 && named.ids.n)
+		r = store_has(v->s, named.ids.v, named.ids.n, present, e);
+	for (size_t i = 0; r == 0 && i < named.ids.n; i++)
+		if (!present[i]) {
+			first = first ? first : &named.ids.v[i].digest;
+			n_missing++;
+		}
+	if (first)
+		r = err_set(e, ERR_NOT_FOUND, "%zu of the contents that it names are missing, one is sha256:%s", n_missing,
+			    digest_hex(first, hex));
+	VEC_FREE(&named.ids);
+	return r < 0 ? -1 : 0;
+}
+
 /* Whoever collects or replaces while we read isn't a problem of the store. */
 static bool has_gone(struct verifier *v, const struct digest *name, const struct err *e)
 {
@@ -157,6 +207,9 @@ static int verify_object(void *arg, const struct digest *name, uint64_t size, in
 	case STORE_ACTION:
 		r = verify_action(v, name, &e);
 		break;
+	case STORE_RUN:
+		r = verify_manifest(v, name, &e);
+		break;
 	default:
 		r = store_get(v->s, v->space, name, RUN_MANIFEST_MAX, &bytes, &e);
 	}
@@ -168,10 +221,11 @@ static int verify_object(void *arg, const struct digest *name, uint64_t size, in
 	return 0;
 }
 
-int64_t store_verify(struct store *s, void (*on_problem)(void *arg, const struct store_problem *p), void (*on_progress)(void *arg, uint64_t done, uint64_t total),
-		     void *arg, struct err *err)
+int64_t store_verify(struct store *s, const struct store_gc_options *walk,
+		     void (*on_problem)(void *arg, const struct store_problem *p),
+		     void (*on_progress)(void *arg, uint64_t done, uint64_t total), void *arg, struct err *err)
 {
-	struct verifier v = { .s = s, .on_problem = on_problem, .on_progress = on_progress, .arg = arg };
+	struct verifier v = { .s = s, .walk = walk, .on_problem = on_problem, .on_progress = on_progress, .arg = arg };
 	struct store_stat st;
 
 	if (store_stat_all(s, &st, err) < 0)

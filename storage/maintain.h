@@ -15,11 +15,6 @@ struct store_problem {
 	struct digest name;
 	struct err err; /* ERR_CORRUPT, ERR_NOT_FOUND (a record names it, it is missing) */
 };
-/* Reads everything back: digests of blobs and trees, decodability of records, presence of what they name. Corrupt copies are
- * set aside, so that the next run makes them again. Returns the number of problems, or -1. */
-int64_t store_verify(struct store *s, void (*on_problem)(void *arg, const struct store_problem *p),
-		     void (*on_progress)(void *arg, uint64_t done, uint64_t total), void *arg, struct err *err);
-
 struct store_gc_sink {
 	int (*content)(void *arg, const struct content_id *id);
 	int (*key)(void *arg, const struct digest *key);
@@ -56,6 +51,13 @@ struct store_gc_result {
 	bool first_mark; /* nothing was swept, because what is condemned was found dead for the first time; when the second mark may follow: */
 	int64_t sweep_after_ns;
 };
+/* Reads everything back: digests of blobs and trees, decodability of records, presence of what they name. `walk`
+ * (manifest_refs, manifest_walk) says what a manifest names; NULL: manifests are only read. Corrupt copies are set
+ * aside, so that the next run makes them again. Returns the number of problems, or -1. */
+int64_t store_verify(struct store *s, const struct store_gc_options *walk,
+		     void (*on_problem)(void *arg, const struct store_problem *p),
+		     void (*on_progress)(void *arg, uint64_t done, uint64_t total), void *arg, struct err *err);
+
 /* Safe while others write to the store. ERR_BUSY when another collector is at work. When it fails before its sweep, nothing
  * is removed. */
 int store_gc(struct store *s, const struct store_gc_options *o, struct store_gc_result *ret, struct err *err);

@@ -169,10 +169,12 @@ struct verified {
 
 static int verify_all(struct verification *v, struct store *s, double sample, struct verified *ret, struct err *err)
 {
-	struct tier_verify behind = { .sample = sample, .on_problem = on_problem, .on_progress = on_progress, .arg = v };
+	struct tier_verify behind = {
+		.sample = sample, .walk = &manifest_names, .on_problem = on_problem, .on_progress = on_progress, .arg = v
+	};
 	struct err e = { 0 };
 
-	ret->problems = store_verify(s, on_problem, on_progress, v, err);
+	ret->problems = store_verify(s, &manifest_names, on_problem, on_progress, v, err);
 	if (ret->problems < 0)
 		return -1;
 	ret->objects = v->total;

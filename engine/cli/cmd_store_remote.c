@@ -72,8 +72,6 @@ static int find_all_wanted(struct wanted *w, const struct cli_args *args, struct
 	return 0;
 }
 
-static const struct store_gc_options walk = { .manifest_refs = manifest_refs, .manifest_walk = manifest_walk };
-
 static void print_push(struct cli *cli, const struct remote_sent *sent)
 {
 	if (cli->json) {
@@ -91,14 +89,14 @@ static void print_push(struct cli *cli, const struct remote_sent *sent)
 /* What killed or failed runs left is sent in any case. */
 static int push(struct store *s, const struct wanted *w, bool only_left, struct remote_sent *ret, struct err *err)
 {
-	const struct tier_wanted want = { .manifests = w->hashes.v, .n_manifests = w->hashes.n, .walk = &walk };
+	const struct tier_wanted want = { .manifests = w->hashes.v, .n_manifests = w->hashes.n, .walk = &manifest_names };
 	struct remote_sent left;
 
 	*ret = (struct remote_sent){ 0 };
 	if (!tier_remote(s) || !only_left)
 		if (tier_push(s, &want, ret, err) < 0)
 			return -1;
-	if (tier_send_unsent(s, &walk, &left, err) < 0)
+	if (tier_send_unsent(s, &manifest_names, &left, err) < 0)
 		return -1;
 	if (only_left)
 		*ret = left;
@@ -134,7 +132,7 @@ int cmd_store_pull(struct cli *cli, const struct cli_args *args)
 	int r = find_all_wanted(&w, args, &s, true, &err);
 
 	if (r == 0) {
-		const struct tier_wanted want = { .manifests = w.hashes.v, .n_manifests = w.hashes.n, .walk = &walk };
+		const struct tier_wanted want = { .manifests = w.hashes.v, .n_manifests = w.hashes.n, .walk = &manifest_names };
 
 		r = tier_pull(s, &want, &pulled, &err);
 	}

@@ -63,7 +63,9 @@ int manifest_each_attempt(struct store *s, const struct content_id *attempts, in
 int manifest_refs(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id), void *arg, struct err *err);
 /* What it names through its blobs: outputs and keys of all tasks (results table), logs and keys of what was executed (attempts; a run
  * that was stopped has no table). A blob that is gone or damaged names nothing any more. For gc too. */
+struct store_gc_options;
 struct store_gc_sink;
+extern const struct store_gc_options manifest_names; /* both, as store calls take them */
 int manifest_walk(struct store *s, const void *bytes, size_t n, const struct store_gc_sink *sink, struct err *err);
 
 #endif

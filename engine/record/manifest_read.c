@@ -200,6 +200,8 @@ int manifest_walk(struct store *s, const void *bytes, size_t n, const struct sto
 	return r;
 }
 
+const struct store_gc_options manifest_names = { .manifest_refs = manifest_refs, .manifest_walk = manifest_walk };
+
 static const char *keep_text(const json_t *o, const char *key, struct arena *arena)
 {
 	_cleanup_(str_deinit) struct str raw = { 0 };

@@ -182,12 +182,11 @@ static void tell_healed(struct run *r)
 /* Of earlier runs of this directory. When that fails, it is told with the rest. */
 static void send_what_was_left(struct run *r)
 {
-	static const struct store_gc_options walk = { .manifest_refs = manifest_refs, .manifest_walk = manifest_walk };
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct remote_sent sent;
 	struct err e = { 0 };
 
-	if (!store_is_shared(r->ctx->store) || tier_send_unsent(r->ctx->store, &walk, &sent, &e) == 0)
+	if (!store_is_shared(r->ctx->store) || tier_send_unsent(r->ctx->store, &manifest_names, &sent, &e) == 0)
 		return;
 	str_addf(&text, "what earlier runs could not send to %s is still here: %s", store_uri(r->ctx->store), e.msg);
 	OBSERVE(r, notice, text.s);

@@ -297,7 +297,8 @@ struct repack {
 	struct pack_writer *w;
 	uint64_t bytes; /* of the batch, in memory */
 	VEC(struct remote_object) batch;
-	bool damaged;
+	struct digest_set *taken[2]; /* by space: what lies in several packs is moved once */
+	struct digest_set *unread[2]; /* what couldn't be read: the packs that hold it are kept */
 };
 
 static int write_repacked(struct repack *rp, struct err *err)
@@ -323,7 +324,7 @@ static int repack_batch(struct repack *rp, struct err *err)
 		_cleanup_(str_deinit) struct str bytes = { 0 };
 
 		if (!o->there || store_get(memory, o->space, &o->name, UINT64_MAX, &bytes, NULL) < 0) {
-			rp->damaged = true;
+			digest_set_add(rp->unread[o->space], &o->name);
 			continue;
 		}
 		if (rp->w && pack_writer_is_full(rp->w, bytes.len))
@@ -350,7 +351,7 @@ static int repack_pack(struct repack *rp, size_t i, struct err *err)
 		struct pack_member m;
 
 		pack_index_at(p.index, k, &m);
-		if (!is_live(rp->c, m.space, &m.name))
+		if (!is_live(rp->c, m.space, &m.name) || !digest_set_add(rp->taken[m.space], &m.name))
 			continue;
 		o = (struct remote_object){ .space = m.space, .name = m.name, .size = m.size };
 		VEC_PUSH(&rp->batch, o);
@@ -389,12 +390,30 @@ static uint8_t *judge_packs(struct collector *c, size_t n, size_t *ret_anew)
 	return verdict;
 }
 
-/* All of them or none: only when everything in them could be read are the old packs given up. */
+/* Everything of it that is needed could be read, and lies in a new pack. */
+static bool is_moved(const struct repack *rp, size_t i)
+{
+	const struct pack *p = &rp->c->r->packs.v[i];
+	struct pack_member m;
+
+	for (size_t k = 0; k < p->n; k++) {
+		pack_index_at(p->index, k, &m);
+		if (digest_set_has(rp->unread[m.space], &m.name))
+			return false;
+	}
+	return true;
+}
+
+/* Nothing is given up before all new packs are there. */
 static int write_anew(struct collector *c, uint8_t *verdict, size_t n, struct err *err)
 {
 	struct repack rp = { .c = c };
 	int got = 0;
 
+	for (int space = STORE_BLOB; space <= STORE_TREE; space++) {
+		rp.taken[space] = digest_set_new();
+		rp.unread[space] = digest_set_new();
+	}
 	for (size_t i = 0; i < n && got == 0; i++)
 		if (verdict[i] == 2)
 			got = repack_pack(&rp, i, err);
@@ -404,7 +423,11 @@ static int write_anew(struct collector *c, uint8_t *verdict, size_t n, struct er
 		got = write_repacked(&rp, err);
 	for (size_t i = 0; i < n; i++)
 		if (verdict[i] == 2)
-			verdict[i] = got == 0 && !rp.damaged;
+			verdict[i] = got == 0 && is_moved(&rp, i);
+	for (int space = STORE_BLOB; space <= STORE_TREE; space++) {
+		digest_set_free(rp.taken[space]);
+		digest_set_free(rp.unread[space]);
+	}
 	pack_writer_free(rp.w);
 	VEC_FREE(&rp.batch);
 	return got;

@@ -258,6 +258,8 @@ static int fetch_small(struct fetcher *f, const struct batch *b, struct err *err
 	for (size_t i = 0; i < n; i++) {
 		if (got == 0 && g[i].result < 0 && g[i].err.code != ERR_NOT_FOUND)
 			got = err_set(err, g[i].err.code, "%s", g[i].err.msg);
+		if (got == 0 && g[i].result < 0)
+			presence_lost(f->r, v[i]->space, &v[i]->name);
 		if (got == 0 && g[i].result == 0)
 			got = accept(f, v[i], BAD_ALONE, &g[i].body, err);
 		str_deinit(&g[i].body);
@@ -428,6 +430,8 @@ static int fetch_large(struct fetcher *f, const struct batch *b, struct err *err
 	for (size_t i = 0; i < n; i++) {
 		if (got == 0 && g[i].result < 0 && g[i].err.code != ERR_NOT_FOUND && g[i].err.code != ERR_TOO_LARGE)
 			got = err_set(err, g[i].err.code, "%s", g[i].err.msg);
+		if (got == 0 && g[i].result < 0)
+			presence_lost(f->r, STORE_BLOB, &v[i]->name);
 		if (got == 0 && g[i].result == 0) {
 			got = accept_any(f, v[i], BAD_ALONE, &l[i], str_eq(g[i].encoding, "zstd"), err);
 			l[i] = (struct landing){ .fd = -1 };

@@ -65,6 +65,7 @@ struct remote {
 	struct map *bad; /* name and pack (or BAD_ALONE): copies that didn't match their name; they count as absent */
 	struct map *known; /* blobs and records that lie alone there: name → 1 */
 	VEC(uint8_t) seen; /* names that became known, to be remembered */
+	struct map *lost; /* names that were believed to lie alone, and don't: not remembered any more */
 	struct condemned *condemned; /* sorted by kind and name */
 	size_t n_condemned;
 	int64_t condemned_ns; /* when that list was written; 0: there is none */
@@ -91,6 +92,11 @@ bool presence_find_locked(struct remote *r, const struct remote_object *o, bool 
 void presence_add_pack(struct remote *r, const struct digest *name, struct str *index); /* takes index */
 void presence_note(struct remote *r, enum store_space space, const struct digest *name);
 void presence_forget(struct remote *r);
+/* It was looked for alone, and isn't there: nobody is to believe in it, nor the next process. */
+void presence_lost(struct remote *r, enum store_space space, const struct digest *name);
+/* Is there a damaged copy of it, where it lies alone or in a pack that is listed? What went meanwhile is
+ * not damaged. */
+bool presence_is_damaged(struct remote *r, enum store_space space, const struct digest *name);
 #define BAD_ALONE UINT32_MAX
 void presence_note_bad(struct remote *r, enum store_space space, const struct digest *name, uint32_t pack);
 bool presence_is_condemned_locked(const struct remote *r, enum remote_kind kind, const struct digest *name);
@@ -112,6 +118,20 @@ int condemned_load(struct remote *r, struct err *err);
 int condemned_parse(const void *bytes, size_t n, int64_t mtime_ns, struct condemned **ret, size_t *ret_n);
 void condemned_encode(const struct condemned *v, size_t n, struct str *ret); /* since_ns 0: new in this one */
 int condemned_order(const void *a, const void *b);
+/* transfer.c, for verify.c: sends those records (all of one space) whose contents are all in the bucket. */
+int transfer_send_whole(struct store *tier, const struct store_gc_options *walk, struct remote_object *v,
+			size_t n, struct remote_sent *ret, struct err *err);
+/* All contents that these records reach, each once: fn's -1 ends it. Records that can't be read name nothing. */
+struct transfer_named {
+	const struct store_gc_options *walk; /* NULL: manifests name nothing */
+	const struct digest *manifests;
+	size_t n_manifests;
+	const struct content_id *contents; /* named by action records */
+	size_t n_contents;
+};
+int transfer_each_named(struct store *s, const struct transfer_named *named,
+			int (*fn)(void *arg, enum store_space space, const struct digest *name, uint64_t size),
+			void *arg, struct err *err);
 /* tier.c, for transfer.c */
 struct unsent_record;
 void tier_take_unsent(struct store *s, struct unsent_record **ret, size_t *ret_n); /* the caller's */

@@ -1,4 +1,5 @@
 /* Packs and their indexes. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/random.h>
@@ -6,6 +7,7 @@
 #include <zstd.h>
 #include "base/fs.h"
 #include "base/mem.h"
+#include "storage/digest_set.h"
 #include "storage/remote/pack.h"
 
 #define PACK_MAGIC "cairn-pack/1\n"
@@ -26,6 +28,7 @@ struct pack_writer {
 	uint64_t at;
 	uint8_t nonce[NONCE_LEN];
 	VEC(struct pack_member) members;
+	struct digest_set *names[2]; /* by space: an index names each once */
 	ZSTD_CCtx *zstd;
 	uint8_t *buf;
 	size_t buf_size;
@@ -61,6 +64,8 @@ int pack_writer_new(int dir_fd, struct pack_writer **ret, struct err *err)
 	if (w->fd < 0)
 		return err_wrap(err, "making a pack");
 	make_nonce(w->nonce);
+	for (int space = STORE_BLOB; space <= STORE_TREE; space++)
+		w->names[space] = digest_set_new();
 	if (fs_write_all(w->fd, PACK_MAGIC, PACK_MAGIC_LEN, err) < 0 || fs_write_all(w->fd, w->nonce, NONCE_LEN, err) < 0)
 		return err_wrap(err, "making a pack");
 	w->at = PACK_HEADER_LEN;
@@ -75,6 +80,8 @@ void pack_writer_free(struct pack_writer *w)
 	if (w->fd >= 0)
 		close(w->fd);
 	ZSTD_freeCCtx(w->zstd);
+	digest_set_free(w->names[STORE_BLOB]);
+	digest_set_free(w->names[STORE_TREE]);
 	VEC_FREE(&w->members);
 	free(w->buf);
 	free(w);
@@ -97,23 +104,41 @@ static size_t compress(struct pack_writer *w, const void *bytes, size_t n)
 	return ZSTD_isError(got) || got > n - n / 8 ? 0 : got;
 }
 
-int pack_writer_add_stored(struct pack_writer *w, const struct pack_member *m, const void *stored, struct err *err)
+static bool is_member(const struct pack_writer *w, enum store_space space, const struct digest *name)
+{
+	assert(space <= STORE_TREE);
+	return digest_set_has(w->names[space], name);
+}
+
+static void add_member(struct pack_writer *w, const struct pack_member *m)
+{
+	digest_set_add(w->names[m->space], &m->name);
+	VEC_PUSH(&w->members, *m);
+}
+
+int pack_writer_add_stored(struct pack_writer *w, const struct pack_member *m, const void *stored,
+			   struct err *err)
 {
 	struct pack_member mine = *m;
 
+	if (is_member(w, m->space, &m->name))
+		return 0;
 	mine.offset = w->at;
 	if (fs_write_all(w->fd, stored, m->stored, err) < 0)
 		return err_wrap(err, "making a pack");
 	w->at += m->stored;
-	VEC_PUSH(&w->members, mine);
+	add_member(w, &mine);
 	return 0;
 }
 
 int pack_writer_add(struct pack_writer *w, enum store_space space, const struct digest *name, const void *bytes, size_t n, struct err *err)
 {
 	struct pack_member m = { .name = *name, .space = (uint8_t)space, .size = n, .stored = n };
-	size_t small = compress(w, bytes, n);
+	size_t small;
 
+	if (is_member(w, space, name))
+		return 0;
+	small = compress(w, bytes, n);
 	if (small) {
 		m.encoding = PACK_ZSTD;
 		m.stored = small;
@@ -126,6 +151,8 @@ int pack_writer_add_fd(struct pack_writer *w, enum store_space space, const stru
 	struct pack_member m = { .name = *name, .space = (uint8_t)space, .size = size, .offset = w->at, .stored = size };
 	uint64_t at = 0;
 
+	if (is_member(w, space, name))
+		return 0;
 	if (encode_pays_fd(fd, size)) {
 		m.encoding = PACK_ZSTD;
 		if (encode_file(fd, size, w->fd, &m.stored, err) < 0)
@@ -141,7 +168,7 @@ int pack_writer_add_fd(struct pack_writer *w, enum store_space space, const stru
 		at += n;
 	}
 	w->at += m.stored;
-	VEC_PUSH(&w->members, m);
+	add_member(w, &m);
 	return 0;
 }
 
@@ -179,6 +206,7 @@ void pack_writer_finish(struct pack_writer *w, int *ret_fd, uint64_t *ret_size, 
 	for (size_t i = 0; i < w->members.n; i++) {
 		const struct pack_member *m = &w->members.v[i];
 
+		assert(i == 0 || member_order(m - 1, m) < 0);
 		str_addc(ret_index, (char)m->space);
 		str_addc(ret_index, (char)m->encoding);
 		str_addn(ret_index, m->name.b, DIGEST_BYTES);

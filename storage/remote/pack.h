@@ -19,7 +19,10 @@ struct pack_member {
 	uint64_t offset, stored; /* where in the pack, and how many bytes there */
 };
 
-/* --- writing: members are added to a file, then its index is made -------------------------------------------------------- */
+/* --- writing: members are added to a file, then its index is made --------------------------------
+ *
+ * An index names each member once, and readers refuse one that doesn't: what is in the pack already is
+ * not added again. */
 
 struct pack_writer;
 /* `dir_fd`: where its temporary file lies; -1: in memory. */

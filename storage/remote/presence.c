@@ -165,6 +165,18 @@ bool presence_find_locked(struct remote *r, const struct remote_object *o, bool 
 	return found;
 }
 
+bool presence_is_damaged(struct remote *r, enum store_space space, const struct digest *name)
+{
+	bool damaged;
+
+	pthread_mutex_lock(&r->lock);
+	damaged = is_bad_locked(r, space, name, BAD_ALONE);
+	for (size_t i = 0; i < r->packs.n && space <= STORE_TREE && !damaged; i++)
+		damaged = !r->packs.v[i].gone && is_bad_locked(r, space, name, (uint32_t)i);
+	pthread_mutex_unlock(&r->lock);
+	return damaged;
+}
+
 /* --- listing packs ------------------------------------------------------------------------------------------------------------- */
 
 struct pack_listing {
@@ -363,6 +375,22 @@ void presence_note(struct remote *r, enum store_space space, const struct digest
 		for (size_t i = 0; i < NAME_LEN; i++)
 			VEC_PUSH(&r->seen, key[i]);
 	*slot = r;
+	if (map_get(r->lost, key, NAME_LEN))
+		*map_slot(r->lost, key, NAME_LEN, NULL) = NULL;
+	pthread_mutex_unlock(&r->lock);
+}
+
+/* The map keeps its keys: a lost name has no value in `known`, and one that is found again none in `lost`. */
+void presence_lost(struct remote *r, enum store_space space, const struct digest *name)
+{
+	uint8_t key[NAME_LEN];
+
+	name_key(key, space, name);
+	pthread_mutex_lock(&r->lock);
+	if (map_get(r->known, key, NAME_LEN)) {
+		*map_slot(r->known, key, NAME_LEN, NULL) = NULL;
+		*map_slot(r->lost, key, NAME_LEN, NULL) = r;
+	}
 	pthread_mutex_unlock(&r->lock);
 }
 
@@ -424,18 +452,21 @@ void presence_recall(struct remote *r)
 
 static void keep_one(struct remote *r, const char *entry, struct str *out)
 {
-	str_addn(out, entry, KNOWN_LEN);
+	if (!map_get(r->lost, entry, NAME_LEN))
+		str_addn(out, entry, KNOWN_LEN);
 }
 
 void presence_remember(struct remote *r)
 {
 	_cleanup_(str_deinit) struct str out = { 0 };
 
-	if (r->dir < 0 || !r->lease.started_ns || r->seen.n == 0)
+	if (r->dir < 0 || !r->lease.started_ns || (r->seen.n == 0 && map_len(r->lost) == 0))
 		return;
 	str_addn(&out, KNOWN_MAGIC, KNOWN_MAGIC_LEN);
 	each_remembered(r, keep_one, &out);
 	for (size_t at = 0; at + NAME_LEN <= r->seen.n && out.len + KNOWN_LEN <= KNOWN_FILE_MAX; at += NAME_LEN) {
+		if (map_get(r->lost, r->seen.v + at, NAME_LEN))
+			continue;
 		str_addn(&out, r->seen.v + at, NAME_LEN);
 		str_add_u64(&out, (uint64_t)r->lease.started_ns);
 	}
@@ -452,6 +483,7 @@ void presence_free(struct remote *r)
 	map_free(r->pack_by_name);
 	map_free(r->known);
 	map_free(r->bad);
+	map_free(r->lost);
 	free(r->slots);
 	free(r->condemned);
 }

@@ -186,6 +186,7 @@ int remote_open(struct bucket *b, const struct remote_options *o, struct remote 
 	r->dir = -1;
 	r->known = map_new();
 	r->bad = map_new();
+	r->lost = map_new();
 	r->pack_by_name = map_new();
 	pthread_mutex_init(&r->io, NULL);
 	pthread_mutex_init(&r->lock, NULL);

@@ -479,7 +479,7 @@ static int tier_drop(struct store *s, enum store_space space, const struct diges
 static int tier_put(struct store *s, enum store_space space, const struct digest *name, const void *bytes, size_t n, bool replace, struct err *err)
 {
 	struct tier *t = tier_of(s);
-	bool noted = t->unsent && space > STORE_TREE;
+	bool noted = t->unsent && space > STORE_TREE; /* all records: unsent.h */
 	int r;
 
 	if (noted)

@@ -28,10 +28,15 @@ struct tier_pulled {
 };
 int tier_pull(struct store *s, const struct tier_wanted *w, struct tier_pulled *ret, struct err *err);
 
-/* Reads the bucket back, all of it or a part (0 < sample <= 1, another one each time), and sends in place of what is damaged there what the directory has. */
+/* Reads the bucket back, all of it or a part (0 < sample <= 1, another one each time): each object, each index
+ * of a pack, and whether all is there that records name. What is damaged or missing is sent from the directory, as
+ * far as it has it. `repaired` counts only what was read back sound afterwards. Nothing is ever written under the
+ * name of a pack that somebody may be collecting. What a collector removes meanwhile is no problem. Manifests and
+ * listings are kept in the directory. */
 struct tier_verify {
 	double sample;
-	void (*on_problem)(void *arg, const struct store_problem *p); /* damaged, or missing although it is listed */
+	const struct store_gc_options *walk; /* what a manifest names; NULL: nothing is asked */
+	void (*on_problem)(void *arg, const struct store_problem *p); /* damaged; or missing although it is named */
 	void (*on_progress)(void *arg, uint64_t done, uint64_t total);
 	void *arg;
 	/* answered */

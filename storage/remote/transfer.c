@@ -162,6 +162,40 @@ static void closure_deinit(struct closure *c)
 	VEC_FREE(&c->keys);
 }
 
+/* One manifest that can't be read names nothing, and doesn't hide what the others name. */
+static int add_readable_manifest(struct closure *c, const struct digest *hash, struct err *err)
+{
+	struct err e = { 0 };
+
+	if (add_manifest(c, hash, &e) == 0 || e.code == ERR_NOT_FOUND || e.code == ERR_CORRUPT || e.code == ERR_INVALID)
+		return 0;
+	return err_set(err, e.code, "%s", e.msg);
+}
+
+int transfer_each_named(struct store *s, const struct transfer_named *named,
+			int (*fn)(void *arg, enum store_space space, const struct digest *name, uint64_t size),
+			void *arg, struct err *err)
+{
+	struct closure c = { .s = s, .walk = named->walk };
+	int r = 0;
+
+	closure_init(&c);
+	for (size_t i = 0; i < named->n_manifests && named->walk && r == 0; i++)
+		r = add_readable_manifest(&c, &named->manifests[i], err);
+	for (size_t i = 0; i < named->n_contents; i++)
+		add_content(&c, &named->contents[i]);
+	if (r == 0)
+		r = add_trees(&c, err);
+	for (int space = STORE_BLOB; space <= STORE_TREE && r == 0; space++)
+		for (size_t i = 0; i < c.objects[space].v.n && r == 0; i++) {
+			const struct found_object *o = &c.objects[space].v.v[i];
+
+			r = fn(arg, (enum store_space)space, &o->name, o->size);
+		}
+	closure_deinit(&c);
+	return r;
+}
+
 /* --- everything ------------------------------------------------------------------------------------------------------------------- */
 
 struct everything {
@@ -252,6 +286,8 @@ static int add_unsent(struct closure *c, const struct unsent_record *u)
 
 	if (u->space == STORE_RUN)
 		r = add_manifest(c, &u->name, NULL);
+	else if (u->space == STORE_TAG)
+		add_object(c, STORE_TAG, &u->name, UINT64_MAX); /* its run goes by itself */
 	else if (store_get(c->s, STORE_ACTION, &u->name, ACTION_RECORD_MAX, &bytes, NULL) == 0 && action_decode(bytes.s, bytes.len, arena, &a, NULL) == 0) {
 		add_object(c, STORE_ACTION, &u->name, UINT64_MAX);
 		add_named(c, &a);
@@ -358,6 +394,16 @@ int tier_push(struct store *s, const struct tier_wanted *w, struct remote_sent *
 	return r;
 }
 
+int transfer_send_whole(struct store *tier, const struct store_gc_options *walk, struct remote_object *v,
+			size_t n, struct remote_sent *ret, struct err *err)
+{
+	struct push p = {
+		.local = tier_local(tier), .remote = tier_remote(tier), .sent = ret, .walk = walk, .tier = tier
+	};
+
+	return n ? send_whole(&p, v, n, err) : 0;
+}
+
 /* --- what was left unsent -------------------------------------------------------------------------------------------------------------- */
 
 int tier_send_unsent(struct store *s, const struct store_gc_options *walk, struct remote_sent *ret, struct err *err)
@@ -393,6 +439,7 @@ struct pull {
 	struct store *local;
 	struct remote *remote;
 	struct tier_pulled *pulled;
+	struct digest_set *not_had[2]; /* by space: contents that were asked for in vain; or NULL */
 };
 
 static int look_locally(struct store *local, struct remote_object *v, size_t n, struct err *err)
@@ -419,22 +466,103 @@ static int fetch_batch(void *arg, struct remote_object *v, size_t n, struct err 
 	for (size_t i = 0; i < m; i++) {
 		p->pulled->fetched += v[i].there;
 		p->pulled->missing += !v[i].there;
+		if (!v[i].there && v[i].space <= STORE_TREE && p->not_had[v[i].space])
+			digest_set_add(p->not_had[v[i].space], &v[i].name);
 	}
 	return 0;
 }
 
+/* What records of the bucket name. What the bucket lists was asked for already; what it doesn't list, though a
+ * record needs it, shows only here. */
+struct named {
+	struct pull *pull;
+	VEC(struct digest) manifests, actions;
+	VEC(struct content_id) contents;
+	uint64_t missing;
+	struct err *err;
+};
+
 /* Of what lies alone only the stored size is listed. */
 static int fetch_listed(void *arg, struct remote_object *v, size_t n, struct err *err)
 {
-	for (size_t i = 0; i < n; i++)
+	struct named *named = arg;
+
+	for (size_t i = 0; i < n; i++) {
 		v[i].size = UINT64_MAX;
-	return fetch_batch(arg, v, n, err);
+		if (v[i].space == STORE_RUN)
+			VEC_PUSH(&named->manifests, v[i].name);
+		else if (v[i].space == STORE_ACTION)
+			VEC_PUSH(&named->actions, v[i].name);
+	}
+	return fetch_batch(named->pull, v, n, err);
+}
+
+static void name_contents(struct named *n, const struct digest *action)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	struct action_record a;
+
+	if (store_get(n->pull->local, STORE_ACTION, action, ACTION_RECORD_MAX, &bytes, NULL) < 0 ||
+	    action_decode(bytes.s ? bytes.s : "", bytes.len, arena, &a, NULL) < 0)
+		return;
+	for (size_t i = 0; i < a.n_outputs; i++)
+		VEC_PUSH(&n->contents, a.outputs[i].id);
+	VEC_PUSH(&n->contents, a.key_record);
+	VEC_PUSH(&n->contents, a.metrics);
+	VEC_PUSH(&n->contents, a.log);
+}
+
+static int count_missing(void *arg, enum store_space space, const struct digest *name, uint64_t size)
+{
+	struct named *n = arg;
+	bool here = false;
+
+	if (n->pull->local->ops->has(n->pull->local, space, name, &size, 1, &here, n->err) < 0)
+		return -1;
+	n->missing += !here && !digest_set_has(n->pull->not_had[space], name);
+	return 0;
+}
+
+static int count_named(struct named *n, const struct store_gc_options *walk, struct err *err)
+{
+	struct transfer_named what = { .walk = walk };
+
+	n->err = err;
+	for (size_t i = 0; i < n->actions.n; i++)
+		name_contents(n, &n->actions.v[i]);
+	what.manifests = n->manifests.v;
+	what.n_manifests = n->manifests.n;
+	what.contents = n->contents.v;
+	what.n_contents = n->contents.n;
+	return transfer_each_named(n->pull->local, &what, count_missing, n, err);
+}
+
+static int pull_everything(struct pull *p, const struct store_gc_options *walk, struct err *err)
+{
+	struct named n = { .pull = p };
+	struct everything all = { .move = fetch_listed, .arg = &n };
+	int r;
+
+	p->not_had[STORE_BLOB] = digest_set_new();
+	p->not_had[STORE_TREE] = digest_set_new();
+	r = move_everything(&all, NULL, p->remote, err);
+	if (r == 0)
+		r = count_named(&n, walk, err);
+	p->pulled->objects += n.missing;
+	p->pulled->missing += n.missing;
+	digest_set_free(p->not_had[STORE_BLOB]);
+	digest_set_free(p->not_had[STORE_TREE]);
+	VEC_FREE(&n.manifests);
+	VEC_FREE(&n.actions);
+	VEC_FREE(&n.contents);
+	return r;
 }
 
 int tier_pull(struct store *s, const struct tier_wanted *w, struct tier_pulled *ret, struct err *err)
 {
-	struct pull p = { tier_local(s), tier_remote(s), ret };
-	struct everything all = { .move = w->n_manifests ? fetch_batch : fetch_listed, .arg = &p };
+	struct pull p = { .local = tier_local(s), .remote = tier_remote(s), .pulled = ret };
+	struct everything all = { .move = fetch_batch, .arg = &p };
 	struct closure c = { .s = s };
 	int r;
 
@@ -444,7 +572,7 @@ int tier_pull(struct store *s, const struct tier_wanted *w, struct tier_pulled *
 	if (remote_attach(p.remote, err) < 0)
 		return -1;
 	if (w->n_manifests == 0)
-		r = move_everything(&all, NULL, p.remote, err);
+		r = pull_everything(&p, w->walk, err);
 	else {
 		r = find_closure(&c, w, err);
 		if (r == 0)

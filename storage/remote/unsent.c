@@ -1,5 +1,6 @@
 /* A file of 33-byte entries, appended to with one write each: a process that is killed leaves whole ones, and a torn last one counts for nothing. The lock on
  * the file says that its process lives; the kernel gives it up with the process. */
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -73,6 +74,12 @@ static bool open_own(struct unsent *u)
 	return true;
 }
 
+/* The spaces that are journalled: the same ones when an entry is made and when it is taken over. */
+static bool is_record(unsigned space)
+{
+	return space == STORE_ACTION || space == STORE_RUN || space == STORE_TAG;
+}
+
 static void append(struct unsent *u, const uint8_t entry[ENTRY_LEN])
 {
 	if (open_own(u) && write(u->fd, entry, ENTRY_LEN) != (ssize_t)ENTRY_LEN)
@@ -83,6 +90,7 @@ void unsent_add(struct unsent *u, const struct unsent_record *r)
 {
 	uint8_t entry[ENTRY_LEN];
 
+	assert(is_record(r->space));
 	entry[0] = (uint8_t)(r->space | (r->replace ? REPLACE : 0));
 	memcpy(entry + 1, r->name.b, DIGEST_BYTES);
 	pthread_mutex_lock(&u->lock);
@@ -109,7 +117,7 @@ static void read_entries(struct unsent *u, int dir, const char *name)
 		uint8_t space = (uint8_t)bytes.s[at] & (uint8_t)~REPLACE;
 		bool is_new;
 
-		if (space != STORE_ACTION && space != STORE_RUN)
+		if (!is_record(space))
 			continue;
 		*map_slot(u->others, bytes.s + at, ENTRY_LEN, &is_new) = u;
 		if (is_new)

@@ -2,7 +2,8 @@
  * killed: a file of each process beside what is remembered of the bucket (layout in FORMAT.md).
  *
  * An entry is written before the record itself, and goes when all that the process put has arrived. What an ended process left is taken over by the next that
- * looks. Only records (of actions, of runs) are on it: what they name is found by reading them. Calls of one journal come from any thread.
+ * looks. Only records (of actions, of runs, changes of names) are on it: what they name is found by reading
+ * them. Calls of one journal come from any thread.
  *
  * A journal that can't be written costs what a crash in that moment would cost: nothing here fails.
  */
@@ -13,7 +14,7 @@
 
 struct unsent;
 struct unsent_record {
-	enum store_space space; /* STORE_ACTION or STORE_RUN */
+	enum store_space space; /* STORE_ACTION, STORE_RUN or STORE_TAG */
 	struct digest name;
 	bool replace; /* it takes the place of the one that the bucket has */
 };

@@ -1,4 +1,15 @@
-/* Reading a bucket back: everything goes through a scratch store, a batch at a time, so that any size fits and the directory stays as it is. */
+/* Reading a bucket back, and repairing it, while others write and collect.
+ *
+ *  1. Indexes of packs. A pack's name is made up once and is never written to again: a collector may be removing it.
+ *     So an index that is damaged or lost is never put back; what lies in its pack goes into a new pack, and the
+ *     bad index goes. An index whose pack is gone names nothing, and goes.
+ *  2. Every object, a batch at a time, through a scratch store, so that any size fits. What is listed and then gone
+ *     was collected: no problem. What doesn't match its name is damaged.
+ *  3. What records name: a record that is there, and names what isn't, is the worst that can be, and no list of
+ *     objects shows it. What is missing is reported once, under its own name.
+ *  4. Repair from the directory, contents first, then records of which all contents are there. Only what can be read
+ *     back afterwards counts as repaired.
+ */
 #include <stdio.h>
 #include <sys/random.h>
 #include "base/fs.h"
@@ -20,15 +31,25 @@ struct verifier {
 	bool counting;
 	uint64_t bytes;
 	VEC(struct remote_object) batch, damaged;
+	VEC(struct digest) lost_indexes; /* of which not all could be saved */
+	VEC(struct record {
+		enum store_space space;
+		struct digest name;
+		size_t contents; /* what an action names: from here on, to where the next record begins */
+	}) records;
+	VEC(struct content_id) contents;
+	struct digest_set *reported[STORE_SPACES];
 	struct err *err;
 };
 
-static void problem(struct verifier *v, const struct remote_object *o)
+static void problem(struct verifier *v, const struct remote_object *o, enum err_code code, const char *what)
 {
 	struct store_problem p = { .space = o->space, .name = o->name };
 
+	if (!digest_set_add(v->reported[o->space], &o->name))
+		return;
 	v->v->problems++;
-	err_set(&p.err, ERR_CORRUPT, "damaged in %s, or gone from it", remote_uri(v->r));
+	err_set(&p.err, code, "%s in %s", what, remote_uri(v->r));
 	if (v->v->on_problem)
 		v->v->on_problem(v->v->arg, &p);
 	VEC_PUSH(&v->damaged, *o);
@@ -43,81 +64,225 @@ static bool in_sample(const struct verifier *v, const struct digest *name)
 	return (double)(x >> 11) / (double)(1ULL << 53) < v->v->sample;
 }
 
-static void index_problem(struct verifier *v, const struct digest *name)
-{
-	struct store_problem p = { .space = STORE_BLOB, .name = *name };
-
-	v->v->problems++;
-	err_set(&p.err, ERR_CORRUPT, "the index of a pack is damaged in %s: for whoever doesn't know it, what is in it counts as missing", remote_uri(v->r));
-	if (v->v->on_problem)
-		v->v->on_problem(v->v->arg, &p);
-}
-
-/* One that we have is sent again. */
-static int verify_index(struct verifier *v, const struct pack *p, struct err *err)
-{
-	_cleanup_(str_deinit) struct str bytes = { 0 };
-	char key[REMOTE_KEY_MAX];
-	struct err e = { 0 };
-
-	remote_pack_key(key, &p->name, true);
-	if (remote_get_bytes(v->r, key, PACK_INDEX_MAX, &bytes, &e) < 0 && e.code != ERR_NOT_FOUND)
-		return err_set(err, e.code, "%s", e.msg);
-	if (bytes.s && pack_index_check(&p->name, bytes.s, bytes.len, NULL) == 0)
-		return 0;
-	index_problem(v, &p->name);
-	if (v->r->o.writes && remote_put_bytes(v->r, key, p->index, p->index_len, false, err) < 0)
-		return -1;
-	v->v->repaired += v->r->o.writes;
-	return 0;
-}
-
-/* What lies in a pack whose index nobody can read lies nowhere: all that the directory has is offered again. */
-static int verify_indexes(struct verifier *v, struct err *err)
-{
-	const struct tier_wanted everything = { 0 };
-	struct remote_sent sent;
-	size_t n = v->r->packs.n, n_bad = v->r->bad_indexes.n;
-
-	for (size_t i = 0; i < n; i++) {
-		const struct pack p = v->r->packs.v[i];
-
-		if (!p.gone && in_sample(v, &p.name) && verify_index(v, &p, err) < 0)
-			return -1;
-	}
-	for (size_t i = 0; i < n_bad; i++)
-		index_problem(v, &v->r->bad_indexes.v[i]);
-	if (n_bad == 0 || !v->r->o.writes)
-		return 0;
-	if (tier_push(v->tier, &everything, &sent, err) < 0)
-		return -1;
-	v->v->repaired += n_bad;
-	return 0;
-}
-
-/* A record is named by what it answers, so that its bytes must be looked at. */
-static bool is_sound(struct verifier *v, const struct remote_object *o)
-{
-	_cleanup_(arena_freep) struct arena *arena = NULL;
-	_cleanup_(str_deinit) struct str bytes = { 0 };
-	struct action_record a;
-
-	if (!o->there || o->space != STORE_ACTION)
-		return o->there;
-	arena = arena_new();
-	return store_get(v->scratch, STORE_ACTION, &o->name, ACTION_RECORD_MAX, &bytes, NULL) == 0 &&
-	       action_decode(bytes.s ? bytes.s : "", bytes.len, arena, &a, NULL) == 0;
-}
-
 static int open_scratch(struct verifier *v, struct err *err)
 {
-	return store_dir_open(v->scratch_path, true, &v->scratch, err);
+	if (tier_local(v->tier)->ops->open_temp)
+		return store_dir_open(v->scratch_path, true, &v->scratch, err);
+	v->scratch = store_memory_new(); /* as the tier itself: it has no files */
+	return 0;
 }
 
 static void drop_scratch(struct verifier *v)
 {
 	store_free(TAKE_PTR(v->scratch));
-	fs_remove_tree(v->scratch_path, NULL);
+	if (tier_local(v->tier)->ops->open_temp)
+		fs_remove_tree(v->scratch_path, NULL);
+}
+
+/* --- indexes ---------------------------------------------------------------------------------------- */
+
+static void index_problem(struct verifier *v, const struct digest *name, const char *what)
+{
+	struct store_problem p = { .space = STORE_BLOB, .name = *name };
+
+	v->v->problems++;
+	err_set(&p.err, ERR_CORRUPT, "in %s %s", remote_uri(v->r), what);
+	if (v->v->on_problem)
+		v->v->on_problem(v->v->arg, &p);
+}
+
+static int is_there(struct verifier *v, const char *key, bool *ret, struct err *err)
+{
+	uint64_t size;
+
+	return bucket_head_many(v->r->bucket, &key, 1, ret, &size, err);
+}
+
+static int salvage_member(struct verifier *v, struct pack_writer *w, const struct remote_object *o, struct err *err)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	_cleanup_(fd_closep) int fd = -1;
+	uint64_t size;
+
+	if (o->space == STORE_BLOB && o->size >= REMOTE_LOOSE_MIN) {
+		if (v->scratch->ops->open(v->scratch, &o->name, &fd, &size, err) < 0)
+			return -1;
+		return pack_writer_add_fd(w, o->space, &o->name, fd, size, err);
+	}
+	if (store_get(v->scratch, o->space, &o->name, o->size, &bytes, err) < 0)
+		return -1;
+	return pack_writer_add(w, o->space, &o->name, bytes.s ? bytes.s : "", bytes.len, err);
+}
+
+/* What lies in the pack, as far as it can be read, goes into a new one. *ret_all: that was everything. */
+static int salvage(struct verifier *v, const struct pack *p, bool *ret_all, struct err *err)
+{
+	_cleanup_(pack_writer_freep) struct pack_writer *w = NULL;
+	struct remote_object *o = xcalloc(p->n + 1, sizeof(*o));
+	uint64_t bytes;
+	int got;
+
+	for (size_t i = 0; i < p->n; i++) {
+		struct pack_member m;
+
+		pack_index_at(p->index, i, &m);
+		o[i] = (struct remote_object){ .space = m.space, .name = m.name, .size = m.size };
+	}
+	*ret_all = true;
+	got = open_scratch(v, err);
+	if (got == 0)
+		got = remote_fetch(v->r, v->scratch, o, p->n, err);
+	if (got == 0)
+		got = pack_writer_new(v->r->dir, &w, err);
+	for (size_t i = 0; i < p->n && got == 0; i++) {
+		*ret_all &= o[i].there;
+		got = o[i].there ? salvage_member(v, w, &o[i], err) : 0;
+	}
+	if (got == 0 && pack_writer_members(w))
+		got = remote_send_pack(v->r, w, &bytes, err);
+	drop_scratch(v);
+	free(o);
+	return got;
+}
+
+static int drop_index(struct verifier *v, size_t at, struct err *err)
+{
+	char key[REMOTE_KEY_MAX];
+	const char *k;
+
+	k = remote_pack_key(key, &v->r->packs.v[at].name, true);
+	pthread_mutex_lock(&v->r->lock);
+	v->r->packs.v[at].gone = v->r->slots_old = true;
+	pthread_mutex_unlock(&v->r->lock);
+	return bucket_delete_many(v->r->bucket, &k, 1, err);
+}
+
+static int repair_index(struct verifier *v, size_t at, const struct pack *p, struct err *err)
+{
+	bool all;
+
+	if (!v->r->o.writes)
+		return 0;
+	if (salvage(v, p, &all, err) < 0)
+		return -1;
+	if (!all) { /* others may need the pack, until what couldn't be read is there again */
+		VEC_PUSH(&v->lost_indexes, p->name);
+		return 0;
+	}
+	if (drop_index(v, at, err) < 0)
+		return -1;
+	v->v->repaired++;
+	return 0;
+}
+
+/* The collector lists what it condemns before it removes anything, and removes an index before its pack: an index
+ * that is gone while its pack isn't on the list of now, and there, was lost. */
+static int judge_lost_index(struct verifier *v, size_t at, const struct pack *p, struct err *err)
+{
+	char key[REMOTE_KEY_MAX];
+	bool condemned, there = false;
+
+	if (condemned_load(v->r, err) < 0)
+		return -1;
+	pthread_mutex_lock(&v->r->lock);
+	condemned = presence_is_condemned_locked(v->r, KIND_PACK, &p->name);
+	pthread_mutex_unlock(&v->r->lock);
+	if (!condemned && is_there(v, remote_pack_key(key, &p->name, false), &there, err) < 0)
+		return -1;
+	if (!there) {
+		pthread_mutex_lock(&v->r->lock);
+		v->r->packs.v[at].gone = v->r->slots_old = true;
+		pthread_mutex_unlock(&v->r->lock);
+		return 0;
+	}
+	index_problem(v, &p->name, "the index of a pack is gone: what is in the pack counts as missing");
+	return repair_index(v, at, p, err);
+}
+
+/* Nobody can read from it: an index that goes before its pack does can't look so while a collector removes both. */
+static int judge_lost_pack(struct verifier *v, size_t at, const struct pack *p, struct err *err)
+{
+	char key[REMOTE_KEY_MAX];
+	bool there = true;
+
+	if (is_there(v, remote_pack_key(key, &p->name, true), &there, err) < 0 || !there)
+		return there ? -1 : 0;
+	index_problem(v, &p->name, "a pack is gone, but not its index: others believe in what it held");
+	if (!v->r->o.writes)
+		return 0;
+	if (drop_index(v, at, err) < 0)
+		return -1;
+	v->v->repaired++; /* nobody believes in it any more; what is needed of it is missing by itself */
+	return 0;
+}
+
+static int verify_index(struct verifier *v, size_t at, struct err *err)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	const struct pack p = v->r->packs.v[at]; /* the list may grow */
+	char key[REMOTE_KEY_MAX];
+	struct err e = { 0 };
+	bool there = false;
+
+	remote_pack_key(key, &p.name, true);
+	if (remote_get_bytes(v->r, key, PACK_INDEX_MAX, &bytes, &e) < 0)
+		return e.code == ERR_NOT_FOUND ? judge_lost_index(v, at, &p, err) : err_set(err, e.code, "%s", e.msg);
+	if (!bytes.s || pack_index_check(&p.name, bytes.s, bytes.len, NULL) < 0) {
+		index_problem(v, &p.name, "the index of a pack is damaged: for whoever doesn't know it, what is in it counts as missing");
+		return repair_index(v, at, &p, err);
+	}
+	if (is_there(v, remote_pack_key(key, &p.name, false), &there, err) < 0)
+		return -1;
+	return there ? 0 : judge_lost_pack(v, at, &p, err);
+}
+
+static int verify_indexes(struct verifier *v, struct err *err)
+{
+	size_t n = v->r->packs.n;
+
+	for (size_t i = 0; i < v->r->bad_indexes.n; i++) {
+		VEC_PUSH(&v->lost_indexes, v->r->bad_indexes.v[i]);
+		index_problem(v, &v->r->bad_indexes.v[i],
+			      "the index of a pack is damaged: what is in it counts as missing");
+	}
+	for (size_t i = 0; i < n; i++)
+		if (!v->r->packs.v[i].gone && in_sample(v, &v->r->packs.v[i].name) && verify_index(v, i, err) < 0)
+			return -1;
+	return 0;
+}
+
+/* --- objects ---------------------------------------------------------------------------------------- */
+
+/* A record is named by what it answers, so that its bytes must be looked at. `names`: and what it names noted. */
+static bool is_sound_action(struct verifier *v, const struct digest *name, bool names)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	struct action_record a;
+
+	if (store_get(v->scratch, STORE_ACTION, name, ACTION_RECORD_MAX, &bytes, NULL) < 0 ||
+	    action_decode(bytes.s ? bytes.s : "", bytes.len, arena, &a, NULL) < 0)
+		return false;
+	for (size_t i = 0; i < a.n_outputs && names; i++)
+		VEC_PUSH(&v->contents, a.outputs[i].id);
+	if (names) {
+		VEC_PUSH(&v->contents, a.key_record);
+		VEC_PUSH(&v->contents, a.metrics);
+		VEC_PUSH(&v->contents, a.log);
+	}
+	return true;
+}
+
+static void judge(struct verifier *v, const struct remote_object *o)
+{
+	const struct record rec = { .space = o->space, .name = o->name, .contents = v->contents.n };
+
+	if (o->there && o->space == STORE_ACTION && !is_sound_action(v, &o->name, true))
+		presence_note_bad(v->r, STORE_ACTION, &o->name, BAD_ALONE);
+	else if (o->there && (o->space == STORE_ACTION || o->space == STORE_RUN))
+		VEC_PUSH(&v->records, rec);
+	if (presence_is_damaged(v->r, o->space, &o->name))
+		problem(v, o, ERR_CORRUPT, "damaged");
 }
 
 static int check_batch(struct verifier *v)
@@ -130,11 +295,7 @@ static int check_batch(struct verifier *v)
 		return -1;
 	got = remote_fetch(v->r, v->scratch, v->batch.v, v->batch.n, v->err);
 	for (size_t i = 0; i < v->batch.n && got == 0; i++)
-		if (!is_sound(v, &v->batch.v[i])) {
-			if (v->batch.v[i].space == STORE_ACTION && v->batch.v[i].there)
-				presence_note_bad(v->r, STORE_ACTION, &v->batch.v[i].name, BAD_ALONE);
-			problem(v, &v->batch.v[i]);
-		}
+		judge(v, &v->batch.v[i]);
 	v->v->checked += v->batch.n;
 	if (v->v->on_progress)
 		v->v->on_progress(v->v->arg, v->v->checked, v->total);
@@ -175,12 +336,125 @@ static int each_space(struct verifier *v, bool counting, struct err *err)
 	return got;
 }
 
-/* Only what the directory has, and sound: sending looks at it. */
-static int repair(struct verifier *v, struct err *err)
+/* --- what records name -------------------------------------------------------------------------------- */
+
+/* Asks the bucket itself, whatever is condemned, known or remembered. */
+static int look_for(struct verifier *v, struct remote_object *o, size_t n, struct err *err)
+{
+	char(*keys)[REMOTE_KEY_MAX] = xcalloc(n + 1, sizeof(*keys));
+	_cleanup_(freep) const char **ask = xcalloc(n + 1, sizeof(*ask));
+	_cleanup_(freep) size_t *place = xcalloc(n + 1, sizeof(*place));
+	_cleanup_(freep) bool *there = xcalloc(n + 1, sizeof(*there));
+	_cleanup_(freep) uint64_t *sizes = xcalloc(n + 1, sizeof(*sizes));
+	size_t m = 0;
+	int got;
+
+	pthread_mutex_lock(&v->r->io);
+	got = presence_load(v->r, err);
+	pthread_mutex_unlock(&v->r->io);
+	pthread_mutex_lock(&v->r->lock);
+	for (size_t i = 0; i < n; i++) {
+		struct pack_member member;
+		uint32_t pack;
+
+		o[i].there = o[i].space <= STORE_TREE && presence_find_locked(v->r, &o[i], true, &pack, &member);
+		if (!o[i].there && o[i].space != STORE_TREE && (o[i].space != STORE_BLOB || o[i].size >= REMOTE_LOOSE_MIN)) {
+			ask[m] = remote_key(keys[m], o[i].space, &o[i].name);
+			place[m++] = i;
+		}
+	}
+	pthread_mutex_unlock(&v->r->lock);
+	if (got == 0 && m)
+		got = bucket_head_many(v->r->bucket, ask, m, there, sizes, err);
+	for (size_t i = 0; i < m && got == 0; i++)
+		o[place[i]].there = there[i];
+	free(keys);
+	return got;
+}
+
+typedef VEC(struct remote_object) object_list;
+
+static int take_name(void *arg, enum store_space space, const struct digest *name, uint64_t size)
+{
+	object_list *l = arg;
+	struct remote_object o = { .space = space, .name = *name, .size = size };
+
+	VEC_PUSH(l, o);
+	return 0;
+}
+
+/* What these records name, and isn't there. `gone[i]`: that record counts no more. */
+static int list_missing(struct verifier *v, const bool *gone, object_list *ret, struct err *err)
+{
+	VEC(struct digest) manifests = { 0 };
+	VEC(struct content_id) contents = { 0 };
+	struct transfer_named named = { .walk = v->v->walk };
+	size_t m = 0;
+	int got;
+
+	for (size_t i = 0; i < v->records.n; i++) {
+		const struct record *rec = &v->records.v[i];
+		size_t end = i + 1 < v->records.n ? v->records.v[i + 1].contents : v->contents.n;
+
+		if (gone[i])
+			continue;
+		if (rec->space == STORE_RUN)
+			VEC_PUSH(&manifests, rec->name);
+		for (size_t k = rec->contents; rec->space == STORE_ACTION && k < end; k++)
+			VEC_PUSH(&contents, v->contents.v[k]);
+	}
+	named.manifests = manifests.v;
+	named.n_manifests = manifests.n;
+	named.contents = contents.v;
+	named.n_contents = contents.n;
+	got = transfer_each_named(v->tier, &named, take_name, ret, err);
+	if (got == 0)
+		got = look_for(v, ret->v, ret->n, err);
+	for (size_t i = 0; i < ret->n; i++)
+		if (!ret->v[i].there)
+			ret->v[m++] = ret->v[i];
+	ret->n = m;
+	VEC_FREE(&manifests);
+	VEC_FREE(&contents);
+	return got;
+}
+
+/* Records go before what they name. So what was missing, is missing, and is named by a record that was there in
+ * between, was missing while the record was there. */
+static int verify_named(struct verifier *v, struct err *err)
+{
+	_cleanup_(freep) bool *gone = xcalloc(v->records.n + 1, sizeof(*gone));
+	struct remote_object *o = xcalloc(v->records.n + 1, sizeof(*o));
+	object_list before = { 0 }, after = { 0 };
+	struct digest_set *was[2] = { digest_set_new(), digest_set_new() };
+	int got = list_missing(v, gone, &before, err);
+
+	for (size_t i = 0; i < before.n; i++)
+		digest_set_add(was[before.v[i].space], &before.v[i].name);
+	for (size_t i = 0; i < v->records.n; i++)
+		o[i] = (struct remote_object){ .space = v->records.v[i].space, .name = v->records.v[i].name, .size = UINT64_MAX };
+	if (got == 0 && before.n && (got = look_for(v, o, v->records.n, err)) == 0) {
+		for (size_t i = 0; i < v->records.n; i++)
+			gone[i] = !o[i].there;
+		got = list_missing(v, gone, &after, err);
+	}
+	for (size_t i = 0; i < after.n && got == 0; i++)
+		if (digest_set_has(was[after.v[i].space], &after.v[i].name))
+			problem(v, &after.v[i], ERR_NOT_FOUND, "missing, though a record names it,");
+	digest_set_free(was[STORE_BLOB]);
+	digest_set_free(was[STORE_TREE]);
+	VEC_FREE(&before);
+	VEC_FREE(&after);
+	free(o);
+	return got;
+}
+
+/* --- repair ------------------------------------------------------------------------------------------- */
+
+/* Those of a space that the directory has. */
+static int list_here(struct verifier *v, bool records, object_list *ret, struct err *err)
 {
 	struct store *local = tier_local(v->tier);
-	struct remote_sent sent = { 0 };
-	size_t m = 0;
 
 	for (size_t i = 0; i < v->damaged.n; i++) {
 		struct remote_object o = v->damaged.v[i];
@@ -188,6 +462,8 @@ static int repair(struct verifier *v, struct err *err)
 		bool here = false;
 		int fd;
 
+		if ((o.space > STORE_TREE) != records)
+			continue;
 		o.there = false;
 		o.replace = true;
 		if (local->ops->has(local, o.space, &o.name, &any, 1, &here, err) < 0)
@@ -196,13 +472,63 @@ static int repair(struct verifier *v, struct err *err)
 			continue;
 		if (o.space == STORE_BLOB && local->ops->open(local, &o.name, UINT64_MAX, &fd, &o.size, NULL) == 0)
 			close(fd);
-		v->damaged.v[m++] = o;
+		VEC_PUSH(ret, o);
 	}
-	if (m && remote_send(v->r, local, v->damaged.v, m, &sent, err) < 0)
-		return -1;
-	for (size_t i = 0; i < m; i++)
-		v->v->repaired += v->damaged.v[i].there;
 	return 0;
+}
+
+/* What was sent is read back: nothing else shows that it is there now. */
+static int read_back(struct verifier *v, struct err *err)
+{
+	int got = 0;
+
+	for (size_t from = 0; from < v->damaged.n && got == 0; from += BATCH_OBJECTS) {
+		struct remote_object *o = v->damaged.v + from;
+		size_t n = MIN(v->damaged.n - from, (size_t)BATCH_OBJECTS);
+
+		got = open_scratch(v, err);
+		if (got == 0)
+			got = remote_fetch(v->r, v->scratch, o, n, err);
+		for (size_t i = 0; i < n && got == 0; i++) {
+			o[i].there = o[i].there && (o[i].space != STORE_ACTION || is_sound_action(v, &o[i].name, false));
+			v->v->repaired += o[i].there;
+		}
+		drop_scratch(v);
+	}
+	return got;
+}
+
+static int repair(struct verifier *v, struct err *err)
+{
+	struct store *local = tier_local(v->tier);
+	object_list contents = { 0 }, records = { 0 };
+	struct remote_sent sent = { 0 };
+	bool whole = true;
+	int got;
+
+	presence_forget(v->r);
+	got = list_here(v, false, &contents, err);
+	if (got == 0 && contents.n)
+		got = remote_send(v->r, local, contents.v, contents.n, &sent, err);
+	if (got == 0)
+		got = list_here(v, true, &records, err);
+	if (got == 0)
+		got = transfer_send_whole(v->tier, v->v->walk, records.v, records.n, &sent, err);
+	VEC_FREE(&contents);
+	VEC_FREE(&records);
+	if (got == 0)
+		got = read_back(v, err);
+	for (size_t i = 0; i < v->damaged.n; i++)
+		whole &= v->damaged.v[i].there;
+	/* All that is needed is there: nobody misses what these named. */
+	for (size_t i = 0; i < v->lost_indexes.n && got == 0 && whole; i++) {
+		char key[REMOTE_KEY_MAX];
+		const char *k = remote_pack_key(key, &v->lost_indexes.v[i], true);
+
+		got = bucket_delete_many(v->r->bucket, &k, 1, err);
+		v->v->repaired += got == 0;
+	}
+	return got;
 }
 
 int tier_verify(struct store *s, struct tier_verify *tv, struct err *err)
@@ -216,18 +542,30 @@ int tier_verify(struct store *s, struct tier_verify *tv, struct err *err)
 	while (getrandom(&v.seed, sizeof(v.seed), 0) != (ssize_t)sizeof(v.seed))
 		;
 	v.scratch_path = xasprintf("%s/tmp/verify-%ld", tier_local(s)->uri, (long)getpid());
-	fs_remove_tree(v.scratch_path, NULL);
-	got = each_space(&v, true, err);
-	if (got == 0)
-		got = each_space(&v, false, err);
-	if (got == 0 && v.damaged.n && v.r->o.writes)
-		got = repair(&v, err);
+	drop_scratch(&v);
+	for (int space = 0; space < STORE_SPACES; space++)
+		v.reported[space] = digest_set_new();
+	got = remote_attach(v.r, err);
+	presence_forget(v.r); /* this command believes nothing */
 	if (got == 0)
 		got = verify_indexes(&v, err);
+	if (got == 0)
+		got = each_space(&v, true, err);
+	if (got == 0)
+		got = each_space(&v, false, err);
+	if (got == 0)
+		got = verify_named(&v, err);
+	if (got == 0 && (v.damaged.n || v.lost_indexes.n) && v.r->o.writes)
+		got = repair(&v, err);
 	drop_scratch(&v);
 	free(v.scratch_path);
+	for (int space = 0; space < STORE_SPACES; space++)
+		digest_set_free(v.reported[space]);
 	VEC_FREE(&v.batch);
 	VEC_FREE(&v.damaged);
+	VEC_FREE(&v.lost_indexes);
+	VEC_FREE(&v.records);
+	VEC_FREE(&v.contents);
 	return got;
 }
 

@@ -41,7 +41,7 @@ static void publish(struct action_record *r, struct arena *arena)
 		must(action_put(s, r, NULL) == 2, "other outputs are the same");
 	}
 	must(action_observations(s, &r->key, arena, &all, &n, NULL) == 0 && n == 1 + (r->n_outputs > 0), "an observation was lost");
-	must(store_verify(s, NULL, NULL, NULL, NULL) >= 0, "it can't be verified");
+	must(store_verify(s, NULL, NULL, NULL, NULL, NULL) >= 0, "it can't be verified");
 	store_free(s);
 }
 

@@ -179,7 +179,7 @@ static void gc_keeps_it_for_a_month(void **state)
 	must_save(s, 0, 1, 1, "one", 0);
 	assert_true(gc_leaves(s, CHECKPOINT_KEEP_NS - 60 * NS_PER_S));
 	assert_false(gc_leaves(s, CHECKPOINT_KEEP_NS + 60 * NS_PER_S));
-	assert_int_equal(store_verify(s, NULL, NULL, NULL, NULL), 0);
+	assert_int_equal(store_verify(s, NULL, NULL, NULL, NULL, NULL), 0);
 	store_free(s);
 }
 

@@ -374,7 +374,7 @@ static void test_kill_leaves_temporaries_only(void **state)
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
 	}
-	assert_int_equal(store_verify(f->s, NULL, NULL, NULL, NULL), 0);
+	assert_int_equal(store_verify(f->s, NULL, NULL, NULL, NULL, NULL), 0);
 }
 
 static void test_special_files(void **state)

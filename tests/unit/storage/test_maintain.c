@@ -555,7 +555,7 @@ static void test_verify(void **state)
 	damage(f, "blobs", &bad.digest);
 	damage(f, "trees", &bad_tree.digest);
 	damage(f, "runs", &run);
-	assert_int_equal(store_verify(f->s, note_problem, note_progress, &found, NULL), 6);
+	assert_int_equal(store_verify(f->s, NULL, note_problem, note_progress, &found, NULL), 6);
 	assert_int_equal(found.n, 6);
 	assert_int_equal(found.done, found.total);
 	assert_int_equal(problem_of(&found, STORE_BLOB, &bad.digest)->err.code, ERR_CORRUPT);
@@ -566,7 +566,7 @@ static void test_verify(void **state)
 	assert_int_equal(problem_of(&found, STORE_RUN, &run)->err.code, ERR_CORRUPT);
 	assert_true(has(f, good));
 	assert_false(has(f, bad) || has(f, bad_tree));
-	assert_int_equal(store_verify(f->s, NULL, NULL, NULL, NULL), 2); /* the damaged ones are set aside; what is missing is missing */
+	assert_int_equal(store_verify(f->s, NULL, NULL, NULL, NULL, NULL), 2); /* the damaged ones are set aside; what is missing is missing */
 }
 
 /* Observations have names of their own. */
@@ -578,7 +578,30 @@ static void test_verify_observations(void **state)
 
 	assert_int_equal(action_put(f->s, &a, NULL), 0);
 	assert_int_equal(action_put(f->s, &b, NULL), 2);
-	assert_int_equal(store_verify(f->s, NULL, NULL, NULL, NULL), 0);
+	assert_int_equal(store_verify(f->s, NULL, NULL, NULL, NULL, NULL), 0);
+}
+
+static int refs_of(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id), void *arg,
+		   struct err *err)
+{
+	for (size_t i = 0; i < n / sizeof(struct content_id); i++)
+		emit(arg, (const struct content_id *)bytes + i);
+	return 0;
+}
+
+/* A manifest that names what isn't there can't be reproduced from. */
+static void test_verify_manifests(void **state)
+{
+	const struct store_gc_options names = { .manifest_refs = refs_of };
+	struct fixture *f = *state;
+	struct content_id ids[2] = { blob(f, "code"), blob(f, "results") };
+	struct digest run = manifest(f, ids, 2, 'k');
+	struct found found = { 0 };
+
+	assert_int_equal(store_verify(f->s, &names, NULL, NULL, NULL, NULL), 0);
+	assert_int_equal(store_delete(f->s, STORE_BLOB, &ids[1].digest, NULL), 0);
+	assert_int_equal(store_verify(f->s, &names, note_problem, note_progress, &found, NULL), 1);
+	assert_int_equal(problem_of(&found, STORE_RUN, &run)->err.code, ERR_NOT_FOUND);
 }
 
 int main(void)
@@ -589,6 +612,7 @@ int main(void)
 		T(test_reach), M(test_reach), T(test_actions), M(test_actions), T(test_walk), M(test_walk), T(test_young_records_are_roots), T(test_two_marks),
 		T(test_dry_run), M(test_dry_run), T(test_condemned_list), T(test_one_collector), T(test_leftovers), T(test_unreadable_roots),
 		M(test_unreadable_roots), T(test_verify), T(test_verify_observations), M(test_verify_observations),
+		T(test_verify_manifests), M(test_verify_manifests),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -262,11 +262,38 @@ static void test_whole_files(void **state)
 	}
 }
 
+/* A reader refuses an index that names one thing twice: none is written. */
+static void test_each_once(void **state)
+{
+	struct pack_writer *w;
+	struct str index = { 0 };
+	struct content_id id;
+	struct digest name;
+	struct err err = { 0 };
+	uint64_t size;
+	int fd, file = file_of("hello", 5);
+
+	content_id_of_bytes("hello", 5, &id);
+	must(pack_writer_new(-1, &w, &err), &err);
+	must(pack_writer_add(w, STORE_BLOB, &id.digest, "hello", 5, &err), &err);
+	must(pack_writer_add(w, STORE_BLOB, &id.digest, "hello", 5, &err), &err);
+	must(pack_writer_add_fd(w, STORE_BLOB, &id.digest, file, 5, &err), &err);
+	must(pack_writer_add(w, STORE_TREE, &id.digest, "hello", 5, &err), &err);
+	assert_int_equal(pack_writer_members(w), 2);
+	pack_writer_finish(w, &fd, &size, &index, &name);
+	must(pack_index_check(&name, index.s, index.len, &err), &err);
+	assert_int_equal(size, 13 + 16 + 10);
+	pack_writer_free(w);
+	str_deinit(&index);
+	close(file);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_golden),	cmocka_unit_test(test_golden_condemned), cmocka_unit_test(test_hostile_index),
 		cmocka_unit_test(test_encoding), cmocka_unit_test(test_whole_files), cmocka_unit_test(test_members_are_bounded),
+		cmocka_unit_test(test_each_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

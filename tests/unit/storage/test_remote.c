@@ -509,7 +509,7 @@ static void test_push_and_pull_of_runs(void **state)
 	b = machine("c", STORE_OFF);
 	ok(content_verify(b, &one, &err), &err);
 	ok(content_verify(b, &two, &err), &err);
-	assert_int_equal(store_verify(b, NULL, NULL, NULL, &err), 0);
+	assert_int_equal(store_verify(b, &walk, NULL, NULL, NULL, &err), 0);
 	store_free(b);
 }
 
@@ -728,6 +728,33 @@ static void test_news_that_another_found(void **state)
 	store_free(w);
 }
 
+/* A name that was given while the bucket was away reaches it with the next process, as runs and results do. */
+static void test_tags_arrive_later(void **state)
+{
+	static const char text[] = "a change of a name";
+	_cleanup_(str_deinit) struct str got = { 0 };
+	struct store *s = machine("a", STORE_READ_WRITE), *other;
+	struct remote_sent sent;
+	struct err err = { 0 };
+	struct digest name;
+
+	digest_bytes(text, sizeof(text), &name);
+	faults((struct bucket_memory_faults){ .down = true });
+	ok(store_put(s, STORE_TAG, &name, text, sizeof(text), &err), &err);
+	ok(store_sync(s, &err), &err);
+	assert_int_equal(store_unsent(s, &err), 1);
+	store_free(s);
+	faults((struct bucket_memory_faults){ 0 });
+	s = machine("a", STORE_READ_WRITE);
+	ok(tier_send_unsent(s, &walk, &sent, &err), &err);
+	assert_int_equal(sent.objects, 1);
+	store_free(s);
+	other = machine("b", STORE_READ_WRITE);
+	ok(store_get(other, STORE_TAG, &name, 100, &got, &err), &err);
+	assert_int_equal(got.len, sizeof(text));
+	store_free(other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -745,6 +772,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_what_is_in_use_stays, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_news_that_another_found, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_tags_arrive_later, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

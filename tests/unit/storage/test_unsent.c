@@ -138,6 +138,33 @@ static void the_killed_leave_theirs_and_so_does_who_takes_over_and_dies(void **s
 	assert_int_equal(files(), 0);
 }
 
+/* All kinds of records that a store puts: what isn't taken over is lost for the others. */
+static void every_kind_is_taken_over(void **state)
+{
+	static const enum store_space kinds[] = { STORE_ACTION, STORE_RUN, STORE_TAG };
+	struct unsent *u = unsent_new(dir), *other = unsent_new(dir);
+	struct unsent_record *v;
+	size_t n;
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		struct unsent_record r = record((uint8_t)(i + 1), false);
+
+		r.space = kinds[i];
+		unsent_add(u, &r);
+		unsent_added(u);
+	}
+	unsent_free(u);
+	unsent_take_over(other, &v, &n);
+	assert_int_equal(n, ARRAY_LEN(kinds));
+	for (size_t i = 0; i < n; i++) {
+		assert_int_equal(v[i].space, kinds[i]);
+		assert_int_equal(v[i].name.b[0], i + 1);
+	}
+	free(v);
+	unsent_clear(other, true);
+	unsent_free(other);
+}
+
 static void entries_say_what_they_are(void **state)
 {
 	const struct unsent_record a = record(2, true), b = record(3, false);
@@ -218,6 +245,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_was_not_sent_is_there_for_others, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_killed_leave_theirs_and_so_does_who_takes_over_and_dies, setup, teardown),
 		cmocka_unit_test_setup_teardown(entries_say_what_they_are, setup, teardown),
+		cmocka_unit_test_setup_teardown(every_kind_is_taken_over, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_being_put_is_not_cleared, setup, teardown),
 		cmocka_unit_test_setup_teardown(garbage_counts_for_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_directory_that_cannot_be_made_is_no_failure, setup, teardown),
