@@ -17,6 +17,15 @@ struct object {
 	char version[24], encoding[16];
 };
 
+/* A write that takes effect later. */
+struct late {
+	char *key;
+	uint8_t *bytes; /* NULL: it deletes */
+	uint64_t size;
+	bool if_absent;
+	char encoding[16], version[24]; /* version "": delete whatever is there */
+};
+
 /* What all buckets of one name share. Never freed but by bucket_memory_forget(). */
 struct space {
 	char *name;
@@ -25,6 +34,8 @@ struct space {
 	struct bucket_memory_faults faults;
 	struct bucket_memory_counts counts;
 	struct clock *clock;
+	enum bucket_memory_fate fate; /* of the operation that has the lock */
+	VEC(struct late) late;
 	int64_t last_ns;
 	uint64_t random, generation, writes;
 };
@@ -56,8 +67,17 @@ static struct space *space_of(const char *name, size_t n)
 	return s;
 }
 
+static void late_free(struct late *l)
+{
+	free(l->key);
+	free(l->bytes);
+}
+
 static void space_free(struct space *s)
 {
+	for (size_t i = 0; i < s->late.n; i++)
+		late_free(&s->late.v[i]);
+	VEC_FREE(&s->late);
 	for (size_t i = 0; i < map_len(s->objects); i++) {
 		struct object *o = map_at(s->objects, i, NULL, NULL);
 
@@ -155,13 +175,15 @@ static uint64_t next_random(struct space *s)
 static int begin(struct space *s, const char *what, const char *key, bool write, struct err *err)
 {
 	const struct bucket_memory_faults *f = &s->faults;
+	enum bucket_memory_fate fate = f->fate ? f->fate(f->arg, what, key) : FATE_PASSES;
 	bool cut;
 
 	if (f->before)
 		f->before(f->arg, what, key);
 	pthread_mutex_lock(&s->lock);
 	cut = f->fail_after_writes && s->writes >= f->fail_after_writes;
-	if (f->down || cut || (f->fail_per_mille && next_random(s) % 1000 < f->fail_per_mille))
+	s->fate = write || fate == FATE_PASSES ? fate : fate == FATE_REPEATED ? FATE_PASSES : FATE_LOST;
+	if (f->down || cut || s->fate == FATE_LOST || (f->fail_per_mille && next_random(s) % 1000 < f->fail_per_mille))
 		err_set(err, ERR_IO, "cannot %s %s: the connection was reset", what, key);
 	else if (write && f->refuses_writes)
 		err_set(err, ERR_READ_ONLY, "cannot %s %s: access denied", what, key);
@@ -171,6 +193,35 @@ static int begin(struct space *s, const char *what, const char *key, bool write,
 	}
 	pthread_mutex_unlock(&s->lock);
 	return -1;
+}
+
+/* With the lock, which it gives back: a write that was made, or is late. */
+static int end_write(struct space *s, const char *what, const char *key, int r, struct err *err)
+{
+	bool answered = s->fate == FATE_PASSES || s->fate == FATE_REPEATED;
+
+	pthread_mutex_unlock(&s->lock);
+	return answered ? r : err_set(err, ERR_IO, "cannot %s %s: no answer came", what, key);
+}
+
+/* Is it to have an effect now? A copy of one that is late, too or only, is kept. */
+static bool is_now(struct space *s, const char *key, const struct bucket_put *p, const uint8_t *bytes, const char *version)
+{
+	struct late l = { .key = NULL };
+
+	if (s->fate != FATE_LATE && s->fate != FATE_REPEATED)
+		return true;
+	l.key = xstrdup(key);
+	if (p) {
+		l.bytes = xmalloc(p->size + 1);
+		memcpy(l.bytes, bytes, p->size);
+		l.size = p->size;
+		l.if_absent = p->if_absent;
+		snprintf(l.encoding, sizeof(l.encoding), "%s", p->encoding ? p->encoding : "");
+	}
+	snprintf(l.version, sizeof(l.version), "%s", version);
+	VEC_PUSH(&s->late, l);
+	return s->fate == FATE_REPEATED;
 }
 
 static void wait_latency(const struct space *s)
@@ -221,12 +272,35 @@ static int read_put(const struct bucket_put *p, uint8_t **ret, struct err *err)
 	return 0;
 }
 
+/* Takes the bytes. 1: there is one already. */
+static int apply_put(struct space *s, const char *key, uint8_t *bytes, uint64_t size, bool if_absent, const char *encoding)
+{
+	void **slot = map_slot_str(s->objects, key);
+	struct object *o = *slot;
+
+	if (o && o->present && if_absent && !s->faults.ignores_if_absent) {
+		free(bytes);
+		return 1;
+	}
+	if (!o) {
+		o = *slot = xcalloc(1, sizeof(*o));
+		o->key = xstrdup(key);
+	}
+	free(o->bytes);
+	o->bytes = bytes;
+	o->size = size;
+	o->present = true;
+	o->mtime_ns = now_ns(s);
+	snprintf(o->version, sizeof(o->version), "%llu", (unsigned long long)++s->generation);
+	snprintf(o->encoding, sizeof(o->encoding), "%s", encoding);
+	return 0;
+}
+
 static int put_one(struct bucket *b, struct bucket_put *p)
 {
 	struct space *s = space_in(b);
-	struct object *o;
 	uint8_t *bytes = NULL;
-	void **slot;
+	int r = 0;
 
 	if (read_put(p, &bytes, &p->err) < 0)
 		return -1;
@@ -234,28 +308,13 @@ static int put_one(struct bucket *b, struct bucket_put *p)
 		free(bytes);
 		return -1;
 	}
-	slot = map_slot_str(s->objects, p->key);
-	o = *slot;
 	s->counts.puts++;
 	s->counts.bytes_in += p->size;
-	if (o && o->present && p->if_absent && !s->faults.ignores_if_absent) {
-		pthread_mutex_unlock(&s->lock);
+	if (is_now(s, p->key, p, bytes, ""))
+		r = apply_put(s, p->key, bytes, p->size, p->if_absent, p->encoding ? p->encoding : "");
+	else
 		free(bytes);
-		return 1;
-	}
-	if (!o) {
-		o = *slot = xcalloc(1, sizeof(*o));
-		o->key = xstrdup(p->key);
-	}
-	free(o->bytes);
-	o->bytes = bytes;
-	o->size = p->size;
-	o->present = true;
-	o->mtime_ns = now_ns(s);
-	snprintf(o->version, sizeof(o->version), "%llu", (unsigned long long)++s->generation);
-	snprintf(o->encoding, sizeof(o->encoding), "%s", p->encoding ? p->encoding : "");
-	pthread_mutex_unlock(&s->lock);
-	return 0;
+	return end_write(s, "put", p->key, r, &p->err);
 }
 
 static int memory_put_many(struct bucket *b, struct bucket_put *const *v, size_t n, struct err *err)
@@ -320,9 +379,11 @@ static int memory_get_many(struct bucket *b, struct bucket_get *const *v, size_t
 	return 0;
 }
 
-static void describe(const struct object *o, struct bucket_object *ret)
+static void describe(const struct space *s, const struct object *o, struct bucket_object *ret)
 {
-	*ret = (struct bucket_object){ .key = o->key, .size = o->size, .mtime_ns = o->mtime_ns, .version = o->version, .etag = o->version, .encoding = o->encoding };
+	int64_t grain_ns = MAX(s->faults.grain_ns, (int64_t)1);
+
+	*ret = (struct bucket_object){ .key = o->key, .size = o->size, .mtime_ns = o->mtime_ns - o->mtime_ns % grain_ns, .version = o->version, .etag = o->version, .encoding = o->encoding };
 }
 
 static int memory_head_many(struct bucket *b, const char *const *keys, size_t n, bool *ret_there, uint64_t *ret_sizes, struct err *err)
@@ -366,7 +427,7 @@ static int memory_head(struct bucket *b, const char *key, struct bucket_object *
 		pthread_mutex_unlock(&s->lock);
 		return not_found(b, key, err);
 	}
-	describe(o, ret);
+	describe(s, o, ret);
 	keep_text(strings, &version, o->version);
 	keep_text(strings, &encoding, o->encoding);
 	ret->key = key;
@@ -393,11 +454,12 @@ static int memory_delete_many(struct bucket *b, const char *const *keys, size_t 
 
 		if (begin(s, "delete", keys[i], true, err) < 0)
 			return -1;
-		o = find(s, keys[i]);
 		s->counts.deletes++;
+		o = is_now(s, keys[i], NULL, NULL, "") ? find(s, keys[i]) : NULL;
 		if (o)
 			drop(o);
-		pthread_mutex_unlock(&s->lock);
+		if (end_write(s, "delete", keys[i], 0, err) < 0)
+			return -1;
 	}
 	return 0;
 }
@@ -410,14 +472,51 @@ static int memory_delete_if(struct bucket *b, const char *key, const char *versi
 
 	if (begin(s, "delete", key, true, err) < 0)
 		return -1;
-	o = find(s, key);
 	s->counts.deletes++;
+	o = is_now(s, key, NULL, NULL, version) ? find(s, key) : NULL;
 	if (o && !s->faults.ignores_delete_if && !str_eq(o->version, version))
 		r = 1;
 	else if (o)
 		drop(o);
+	return end_write(s, "delete", key, r, err);
+}
+
+bool bucket_memory_deliver(const char *name)
+{
+	struct space *s = space_of(name, strlen(name));
+	struct late l = { .key = NULL };
+	struct object *o;
+	bool was;
+
+	pthread_mutex_lock(&s->lock);
+	was = s->late.n > 0;
+	if (was) {
+		l = s->late.v[0];
+		memmove(s->late.v, s->late.v + 1, --s->late.n * sizeof(l));
+		o = find(s, l.key);
+		if (l.bytes)
+			apply_put(s, l.key, TAKE_PTR(l.bytes), l.size, l.if_absent, l.encoding);
+		else if (o && (!*l.version || s->faults.ignores_delete_if || str_eq(o->version, l.version)))
+			drop(o);
+	}
 	pthread_mutex_unlock(&s->lock);
-	return r;
+	late_free(&l);
+	return was;
+}
+
+void bucket_memory_each(const char *name,
+			void (*fn)(void *arg, const char *key, const uint8_t *bytes, uint64_t size), void *arg)
+{
+	struct space *s = space_of(name, strlen(name));
+
+	pthread_mutex_lock(&s->lock);
+	for (size_t i = 0; i < map_len(s->objects); i++) {
+		const struct object *o = map_at(s->objects, i, NULL, NULL);
+
+		if (o->present)
+			fn(arg, o->key, o->bytes, o->size);
+	}
+	pthread_mutex_unlock(&s->lock);
 }
 
 /* --- listing: what was there when it began, so that `fn` may call the bucket --------------------------------------------------- */
@@ -444,7 +543,7 @@ static struct listed *snapshot(struct space *s, const char *prefix, const char *
 		if (!o->present || !str_has_prefix(o->key, prefix) || (after && strcmp(o->key, after) <= 0))
 			continue;
 		l = VEC_ADD(&v);
-		describe(o, &l->o);
+		describe(s, o, &l->o);
 		l->key = arena_strdup(arena, o->key);
 		memcpy(l->version, o->version, sizeof(l->version));
 	}

@@ -9,6 +9,15 @@
 #include "base/clock.h"
 #include "storage/bucket.h"
 
+/* What becomes of one operation. Of one that only reads, all but the first mean that it fails. */
+enum bucket_memory_fate {
+	FATE_PASSES,
+	FATE_LOST,	 /* it fails, and had no effect */
+	FATE_UNANSWERED, /* it had its effect, and fails */
+	FATE_LATE,	 /* it fails, and has its effect when it is delivered */
+	FATE_REPEATED,	 /* it passes, and has its effect again when it is delivered */
+};
+
 struct bucket_memory_faults {
 	uint64_t seed;
 	unsigned fail_per_mille;	/* of the single operations inside calls: ERR_IO, as after all retries */
@@ -20,8 +29,16 @@ struct bucket_memory_faults {
 	int64_t latency_ns;		/* of each call, by sleeping: for benchmarks only */
 	/* Called before each single operation, without locks: a test's place to let others act in between. */
 	void (*before)(void *arg, const char *what, const char *key);
+	/* Decides about each single operation, called as `before` is. */
+	enum bucket_memory_fate (*fate)(void *arg, const char *what, const char *key);
+	int64_t grain_ns; /* the times that are told are rounded down to this */
 	void *arg;
 };
+/* The oldest operation that is late takes effect. False: there is none. */
+bool bucket_memory_deliver(const char *name);
+/* fn for every object, in no order, with whole keys; it must not call the bucket. */
+void bucket_memory_each(const char *name,
+			void (*fn)(void *arg, const char *key, const uint8_t *bytes, uint64_t size), void *arg);
 void bucket_memory_faults(const char *name, const struct bucket_memory_faults *f);
 void bucket_memory_clock(const char *name, struct clock *c); /* NULL: the system's */
 void bucket_memory_forget(const char *name);		     /* objects, faults and clock; no bucket of that name may be open */
