@@ -159,7 +159,7 @@ static int verify_manifest(struct verifier *v, const struct digest *name, struct
 	const struct digest *first = NULL;
 	char hex[DIGEST_HEX_MAX];
 	size_t n_missing = 0;
-	int r = store_get(v->s, STORE_RUN, name, MANIFEST_MAX, &bytes, e);
+	int r = store_get(v->s, STORE_RUN, name, RUN_MANIFEST_MAX, &bytes, e);
 
 	if (r == 0 && v->walk && v->walk->manifest_refs)
 		r = v->walk->manifest_refs(bytes.s, bytes.len, note_named, &named, e);

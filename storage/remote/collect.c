@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <sys/random.h>
 #include "storage/remote/internal.h"
+#include "storage/remote/tier.h"
 
 #define LOCK_PREFIX "gc/lock-"
 /* Servers give times in whole seconds. */
@@ -36,6 +37,7 @@ struct collector {
 	char *lock;
 	int64_t now_ns, locked_at_ns; /* the server's; boot time */
 	int64_t oldest_lease_ns;      /* INT64_MAX: nobody is at work */
+	bool fresh; /* this process came only to collect: it believes in nothing */
 	struct digest_set *live[STORE_SPACES];
 	VEC(struct condemned) dead; /* the next list */
 	VEC(struct doomed {
@@ -61,16 +63,24 @@ struct lock_look {
 	struct collector *c;
 	int64_t others_ns; /* newest of the others */
 	int64_t mine_ns;
+	VEC(struct other_lock {
+		char *key;
+		int64_t mtime_ns;
+	}) others;
 };
 
 static int see_lock(void *arg, const struct bucket_object *o)
 {
 	struct lock_look *l = arg;
+	struct other_lock other = { .mtime_ns = o->mtime_ns };
 
-	if (str_eq(o->key, l->c->lock))
+	if (str_eq(o->key, l->c->lock)) {
 		l->mine_ns = o->mtime_ns;
-	else
-		l->others_ns = MAX(l->others_ns, o->mtime_ns);
+		return 0;
+	}
+	l->others_ns = MAX(l->others_ns, o->mtime_ns);
+	other.key = xstrdup(o->key);
+	VEC_PUSH(&l->others, other);
 	return 0;
 }
 
@@ -93,17 +103,36 @@ static int write_lock(struct collector *c, struct err *err)
 	return 0;
 }
 
+static int held_up(struct err *err)
+{
+	return err_set(err, ERR_BUSY, "this `cairn store gc` was held up for too long; begin anew");
+}
+
 /* Everybody writes a lock of their own and then looks for others: of two that come at once at least one sees the other. */
 static int take_lock(struct collector *c, struct err *err)
 {
 	struct lock_look look = { .c = c };
 	uint64_t random = 0;
+	int got;
 
 	while (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
 		;
 	c->lock = xasprintf(LOCK_PREFIX "%016llx", (unsigned long long)random);
-	if (write_lock(c, err) < 0 || bucket_list(c->r->bucket, LOCK_PREFIX, NULL, 0, see_lock, &look, err) < 0)
+	got = write_lock(c, err);
+	if (got == 0)
+		got = bucket_list(c->r->bucket, LOCK_PREFIX, NULL, 0, see_lock, &look, err);
+	for (size_t i = 0; i < look.others.n; i++) {
+		struct other_lock *other = &look.others.v[i];
+
+		if (got == 0 && other->mtime_ns < look.mine_ns - expiry_ns(c))
+			VEC_PUSH(&c->plain, TAKE_PTR(other->key)); /* a dead one's */
+		free(other->key);
+	}
+	VEC_FREE(&look.others);
+	if (got < 0)
 		return -1;
+	if (look.mine_ns == 0 && remote_boottime_ns(c->r) - c->locked_at_ns > expiry_ns(c) / 2)
+		return held_up(err); /* others took us for dead */
 	if (look.mine_ns == 0)
 		return err_set(err, ERR_IO, "%s doesn't list what was just written; collecting isn't safe there", remote_uri(c->r));
 	c->now_ns = look.mine_ns;
@@ -118,7 +147,7 @@ static int still_locked(struct collector *c, struct err *err)
 	int64_t age_ns = remote_boottime_ns(c->r) - c->locked_at_ns;
 
 	if (age_ns > expiry_ns(c) / 2)
-		return err_set(err, ERR_BUSY, "this `cairn store gc` was held up for too long; begin anew");
+		return held_up(err);
 	return age_ns > expiry_ns(c) / 6 ? write_lock(c, err) : 0;
 }
 
@@ -129,8 +158,8 @@ static int see_lease(void *arg, const struct bucket_object *o)
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct err e = { 0 };
 
-	if (c->r->lease.key && str_eq(o->key, c->r->lease.key))
-		return 0; /* our own: we believe in nothing */
+	if (c->fresh && c->r->lease.key && str_eq(o->key, c->r->lease.key))
+		return 0; /* our own */
 	if (o->mtime_ns < c->now_ns - expiry_ns(c)) {
 		VEC_PUSH(&c->plain, xstrdup(o->key));
 		return 0;
@@ -155,8 +184,12 @@ struct view {
 static int view_get(struct store *s, enum store_space space, const struct digest *name, uint64_t max_bytes, struct str *ret, struct err *err)
 {
 	struct store *reader = CONTAINER_OF(s, struct view, base)->reader;
+	struct err e = { 0 };
 
-	return reader->ops->get(reader, space, name, max_bytes, ret, err);
+	if (reader->ops->get(reader, space, name, max_bytes, ret, &e) == 0)
+		return 0;
+	/* What can't be asked for isn't lost: a mark that took it for lost would condemn what it names. */
+	return tier_failure(reader, err) < 0 ? -1 : err_set(err, e.code, "%s", e.msg);
 }
 
 static int view_list(struct store *s, enum store_space space, int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns), void *arg,
@@ -269,18 +302,21 @@ static int judge_alone(void *arg, const struct bucket_object *o)
 
 /* --- packs -------------------------------------------------------------------------------------------------------------------------- */
 
-/* Bytes of the members that are needed from this pack: live ones that no better pack has. */
-static uint64_t needed_bytes(struct collector *c, size_t i)
+/* Bytes of the members that are needed from this pack: live ones that no better pack has. *ret_all: of all of its
+ * members. Its own size doesn't tell how much of it is needed: of a tiny pack most is its header. */
+static uint64_t needed_bytes(struct collector *c, size_t i, uint64_t *ret_all)
 {
 	const struct pack *p = &c->r->packs.v[i];
 	uint64_t n = 0;
 
+	*ret_all = 0;
 	for (size_t k = 0; k < p->n; k++) {
 		struct pack_member m, first;
 		struct remote_object o = { .size = UINT64_MAX };
 		uint32_t pack;
 
 		pack_index_at(p->index, k, &m);
+		*ret_all += m.stored + 1;
 		if (!is_live(c, m.space, &m.name))
 			continue;
 		o.space = m.space;
@@ -297,7 +333,7 @@ struct repack {
 	struct pack_writer *w;
 	uint64_t bytes; /* of the batch, in memory */
 	VEC(struct remote_object) batch;
-	struct digest_set *taken[2]; /* by space: what lies in several packs is moved once */
+	struct digest_set *taken[2]; /* by space: moved, or in a pack that is kept */
 	struct digest_set *unread[2]; /* what couldn't be read: the packs that hold it are kept */
 };
 
@@ -376,14 +412,14 @@ static uint8_t *judge_packs(struct collector *c, size_t n, size_t *ret_anew)
 	}
 	for (size_t i = 0; i < n; i++) {
 		const struct pack *p = &c->r->packs.v[i];
-		uint64_t needed;
+		uint64_t needed, all;
 
 		if (p->gone || is_young(c, p->mtime_ns))
 			continue;
-		needed = needed_bytes(c, i);
+		needed = needed_bytes(c, i, &all);
 		if (needed == 0)
 			verdict[i] = 1;
-		else if (!p->condemned && p->size <= 4 * PACK_BYTES_MAX && (needed < p->size / 2 || (p->size < SMALL_PACK && n_small >= SMALL_PACKS_MIN)))
+		else if (!p->condemned && p->size <= 4 * PACK_BYTES_MAX && (needed < all / 2 || (p->size < SMALL_PACK && n_small >= SMALL_PACKS_MIN)))
 			verdict[i] = 2;
 		*ret_anew += verdict[i] == 2;
 	}
@@ -404,6 +440,22 @@ static bool is_moved(const struct repack *rp, size_t i)
 	return true;
 }
 
+/* What lies in a pack that is kept isn't moved: else it would lie in two packs, of which one is written anew by the
+ * next collector, and so on. */
+static void take_kept(struct repack *rp, const uint8_t *verdict, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct pack *p = &rp->c->r->packs.v[i];
+		struct pack_member m;
+
+		for (size_t k = 0; k < p->n && verdict[i] == 0 && !p->gone && !p->condemned; k++) {
+			pack_index_at(p->index, k, &m);
+			if (is_live(rp->c, m.space, &m.name))
+				digest_set_add(rp->taken[m.space], &m.name);
+		}
+	}
+}
+
 /* Nothing is given up before all new packs are there. */
 static int write_anew(struct collector *c, uint8_t *verdict, size_t n, struct err *err)
 {
@@ -414,6 +466,7 @@ static int write_anew(struct collector *c, uint8_t *verdict, size_t n, struct er
 		rp.taken[space] = digest_set_new();
 		rp.unread[space] = digest_set_new();
 	}
+	take_kept(&rp, verdict, n);
 	for (size_t i = 0; i < n && got == 0; i++)
 		if (verdict[i] == 2)
 			got = repack_pack(&rp, i, err);
@@ -659,6 +712,7 @@ int remote_gc(struct remote *r, const struct remote_gc_options *o, struct remote
 	int got;
 
 	*ret = (struct remote_gc_result){ 0 };
+	c.fresh = lease_number(r) == 0;
 	got = remote_attach(r, err);
 	if (got == 0 && !r->o.writes)
 		got = err_set(err, ERR_READ_ONLY, "%s is used read-only: nothing can be collected", remote_uri(r));

@@ -53,6 +53,7 @@ struct remote {
 	pthread_mutex_t io; /* one thread attaches, or lists packs; taken before `lock` */
 	pthread_mutex_t lock; /* guards what follows */
 	bool attached;
+	uint64_t leases; /* how many were taken: what was known under an earlier one holds no more */
 	bool if_absent, delete_if; /* what the store honours */
 	VEC(struct pack) packs;
 	struct map *pack_by_name; /* index + 1 */
@@ -114,6 +115,7 @@ int remote_send_pack(struct remote *r, struct pack_writer *w, uint64_t *ret_byte
 int lease_take(struct remote *r, struct err *err);
 void lease_give_back(struct remote *r);
 bool lease_is_good(struct remote *r);
+uint64_t lease_number(struct remote *r); /* of those that this process took */
 int condemned_load(struct remote *r, struct err *err);
 int condemned_parse(const void *bytes, size_t n, int64_t mtime_ns, struct condemned **ret, size_t *ret_n);
 void condemned_encode(const struct condemned *v, size_t n, struct str *ret); /* since_ns 0: new in this one */

@@ -151,6 +151,7 @@ static int attach(struct remote *r, struct err *err)
 		r->o.writes = false; /* who may only read can still read */
 		r->refused = e;
 	}
+	presence_forget(r); /* an earlier lease may have lapsed, and this be the next */
 	if (condemned_load(r, err) < 0 || presence_load(r, err) < 0)
 		return -1;
 	presence_recall(r);

@@ -21,6 +21,8 @@
 /* After a failure the bucket is left alone for so long: the client below has tried for a while already. */
 #define TRY_AGAIN_NS (30 * NS_PER_S)
 #define LEVEL_MAX 65536
+/* A machine that sleeps so often while it sends doesn't send. */
+#define LAPSES_MAX 3
 /* Somebody else may write a record at any time; within this, nobody asks again. */
 #define ABSENT_S 60
 
@@ -31,6 +33,7 @@ struct tier {
 	bool writes;
 	uint64_t cache_max;
 	pthread_mutex_t sending; /* one sync sends at a time */
+	uint64_t lease; /* under `sending`: the number of the lease under which `there` of the objects was found */
 	/* Under base.lock: */
 	struct map *index;		   /* name → place in `objects` + 1 */
 	VEC(struct remote_object) objects; /* there: known to be in the bucket */
@@ -607,8 +610,11 @@ static int send_queue(struct tier *t, struct remote_sent *sent, struct err *err)
 	r = remote_renew(t->remote, err);
 	if (r < 0)
 		return -1;
-	if (r > 0)
+	/* Also when the new lease was taken by somebody else, or by an attempt that failed after it. */
+	if (lease_number(t->remote) != t->lease) {
+		t->lease = lease_number(t->remote);
 		doubt_all(t);
+	}
 	v = take_queue(t, &n);
 	r = n ? remote_send(t->remote, t->local, v, n, sent, err) : 0;
 	settle(t, v, n);
@@ -633,13 +639,17 @@ static int tier_sync(struct store *s, struct err *err)
 	struct tier *t = tier_of(s);
 	struct remote_sent sent = { 0 };
 	struct err e = { 0 };
+	int r;
 
 	if (t->local->ops->sync(t->local, err) < 0)
 		return -1;
 	if (!t->writes || !may_try(t))
 		return 0;
 	pthread_mutex_lock(&t->sending);
-	if (send_queue(t, &sent, &e) < 0)
+	/* A lease that lapsed meanwhile (this machine slept) says nothing about the bucket: all is sent anew. */
+	for (int tries = 0; (r = send_queue(t, &sent, &e)) < 0 && e.code == ERR_CHANGED && tries < LAPSES_MAX; tries++)
+		;
+	if (r < 0)
 		note_failure(t, &e);
 	else {
 		note_success(t);
@@ -799,6 +809,19 @@ struct remote *tier_remote(struct store *s)
 struct store *tier_local(struct store *s)
 {
 	return is_tier(s) ? tier_of(s)->local : NULL;
+}
+
+int tier_failure(struct store *s, struct err *err)
+{
+	struct err why = { 0 };
+
+	if (!is_tier(s))
+		return 0;
+	pthread_mutex_lock(&s->lock);
+	if (tier_of(s)->failed_at_ns)
+		why = tier_of(s)->failure;
+	pthread_mutex_unlock(&s->lock);
+	return why.code ? err_set(err, why.code, "%s", why.msg) : 0;
 }
 
 /* What is remembered of a bucket lies beside the objects: one directory for each that this store was ever in front of. */

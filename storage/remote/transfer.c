@@ -375,7 +375,7 @@ static int send_batch(void *arg, struct remote_object *v, size_t n, struct err *
 	return 0;
 }
 
-int tier_push(struct store *s, const struct tier_wanted *w, struct remote_sent *ret, struct err *err)
+static int push_once(struct store *s, const struct tier_wanted *w, struct remote_sent *ret, struct err *err)
 {
 	struct push p = { .local = tier_local(s), .remote = tier_remote(s), .sent = ret, .walk = w->walk, .tier = s, .closed = w->n_manifests > 0 };
 	struct everything all = { .move = send_batch, .arg = &p };
@@ -402,6 +402,18 @@ int transfer_send_whole(struct store *tier, const struct store_gc_options *walk,
 	};
 
 	return n ? send_whole(&p, v, n, err) : 0;
+}
+
+/* A lease that lapsed meanwhile (this machine slept): what was there needn't be there any more. All again. */
+int tier_push(struct store *s, const struct tier_wanted *w, struct remote_sent *ret, struct err *err)
+{
+	struct err e = { 0 };
+	int r = 0;
+
+	for (int tries = 0; tries < 3 && (r = push_once(s, w, ret, &e)) < 0 && e.code == ERR_CHANGED; tries++)
+		if (remote_renew(tier_remote(s), NULL) < 0)
+			break;
+	return r < 0 ? err_set(err, e.code, "%s", e.msg) : 0;
 }
 
 /* --- what was left unsent -------------------------------------------------------------------------------------------------------------- */

@@ -105,7 +105,7 @@ static int salvage_member(struct verifier *v, struct pack_writer *w, const struc
 	uint64_t size;
 
 	if (o->space == STORE_BLOB && o->size >= REMOTE_LOOSE_MIN) {
-		if (v->scratch->ops->open(v->scratch, &o->name, &fd, &size, err) < 0)
+		if (v->scratch->ops->open(v->scratch, &o->name, o->size, &fd, &size, err) < 0)
 			return -1;
 		return pack_writer_add_fd(w, o->space, &o->name, fd, size, err);
 	}
@@ -145,6 +145,16 @@ static int salvage(struct verifier *v, const struct pack *p, bool *ret_all, stru
 	return got;
 }
 
+static bool is_condemned(struct verifier *v, enum remote_kind kind, const struct digest *name)
+{
+	bool condemned;
+
+	pthread_mutex_lock(&v->r->lock);
+	condemned = presence_is_condemned_locked(v->r, kind, name);
+	pthread_mutex_unlock(&v->r->lock);
+	return condemned;
+}
+
 static int drop_index(struct verifier *v, size_t at, struct err *err)
 {
 	char key[REMOTE_KEY_MAX];
@@ -180,14 +190,11 @@ static int repair_index(struct verifier *v, size_t at, const struct pack *p, str
 static int judge_lost_index(struct verifier *v, size_t at, const struct pack *p, struct err *err)
 {
 	char key[REMOTE_KEY_MAX];
-	bool condemned, there = false;
+	bool there = false;
 
 	if (condemned_load(v->r, err) < 0)
 		return -1;
-	pthread_mutex_lock(&v->r->lock);
-	condemned = presence_is_condemned_locked(v->r, KIND_PACK, &p->name);
-	pthread_mutex_unlock(&v->r->lock);
-	if (!condemned && is_there(v, remote_pack_key(key, &p->name, false), &there, err) < 0)
+	if (!is_condemned(v, KIND_PACK, &p->name) && is_there(v, remote_pack_key(key, &p->name, false), &there, err) < 0)
 		return -1;
 	if (!there) {
 		pthread_mutex_lock(&v->r->lock);
@@ -277,11 +284,16 @@ static void judge(struct verifier *v, const struct remote_object *o)
 {
 	const struct record rec = { .space = o->space, .name = o->name, .contents = v->contents.n };
 
-	if (o->there && o->space == STORE_ACTION && !is_sound_action(v, &o->name, true))
+	bool sound = o->there;
+
+	if (sound && o->space == STORE_ACTION && !is_sound_action(v, &o->name, true)) {
 		presence_note_bad(v->r, STORE_ACTION, &o->name, BAD_ALONE);
-	else if (o->there && (o->space == STORE_ACTION || o->space == STORE_RUN))
+		sound = false;
+	} else if (sound && (o->space == STORE_ACTION || o->space == STORE_RUN)) {
 		VEC_PUSH(&v->records, rec);
-	if (presence_is_damaged(v->r, o->space, &o->name))
+	}
+	/* A damaged copy beside a sound one harms nobody. */
+	if (!sound && presence_is_damaged(v->r, o->space, &o->name))
 		problem(v, o, ERR_CORRUPT, "damaged");
 }
 
@@ -409,6 +421,8 @@ static int list_missing(struct verifier *v, const bool *gone, object_list *ret, 
 	named.n_contents = contents.n;
 	got = transfer_each_named(v->tier, &named, take_name, ret, err);
 	if (got == 0)
+		got = tier_failure(v->tier, err); /* what couldn't be read named nothing */
+	if (got == 0)
 		got = look_for(v, ret->v, ret->n, err);
 	for (size_t i = 0; i < ret->n; i++)
 		if (!ret->v[i].there)
@@ -419,8 +433,8 @@ static int list_missing(struct verifier *v, const bool *gone, object_list *ret, 
 	return got;
 }
 
-/* Records go before what they name. So what was missing, is missing, and is named by a record that was there in
- * between, was missing while the record was there. */
+/* A collector lists records before it removes what they name. So what was missing, is missing, and is named by a
+ * record that was there in between and not on the list, was missing while somebody needed it. */
 static int verify_named(struct verifier *v, struct err *err)
 {
 	_cleanup_(freep) bool *gone = xcalloc(v->records.n + 1, sizeof(*gone));
@@ -433,9 +447,9 @@ static int verify_named(struct verifier *v, struct err *err)
 		digest_set_add(was[before.v[i].space], &before.v[i].name);
 	for (size_t i = 0; i < v->records.n; i++)
 		o[i] = (struct remote_object){ .space = v->records.v[i].space, .name = v->records.v[i].name, .size = UINT64_MAX };
-	if (got == 0 && before.n && (got = look_for(v, o, v->records.n, err)) == 0) {
+	if (got == 0 && before.n && (got = look_for(v, o, v->records.n, err)) == 0 && (got = condemned_load(v->r, err)) == 0) {
 		for (size_t i = 0; i < v->records.n; i++)
-			gone[i] = !o[i].there;
+			gone[i] = !o[i].there || is_condemned(v, remote_kind_of(o[i].space), &o[i].name);
 		got = list_missing(v, gone, &after, err);
 	}
 	for (size_t i = 0; i < after.n && got == 0; i++)
