@@ -383,7 +383,10 @@ static void describe(const struct space *s, const struct object *o, struct bucke
 {
 	int64_t grain_ns = MAX(s->faults.grain_ns, (int64_t)1);
 
-	*ret = (struct bucket_object){ .key = o->key, .size = o->size, .mtime_ns = o->mtime_ns - o->mtime_ns % grain_ns, .version = o->version, .etag = o->version, .encoding = o->encoding };
+	*ret = (struct bucket_object){
+		.key = o->key, .size = o->size, .mtime_ns = o->mtime_ns - o->mtime_ns % grain_ns,
+		.version = o->version, .etag = o->version, .encoding = o->encoding,
+	};
 }
 
 static int memory_head_many(struct bucket *b, const char *const *keys, size_t n, bool *ret_there, uint64_t *ret_sizes, struct err *err)

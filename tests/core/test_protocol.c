@@ -31,8 +31,8 @@
 #include "base/thread.h"
 #include "storage/action.h"
 #include "storage/remote/internal.h"
-#include "storage/bucket_memory.h"
 #include "storage/remote/tier.h"
+#include "core/protocol_facts.h"
 
 #define NAME "sim"
 #define BUCKET "mem-bucket://sim/p"
@@ -177,112 +177,7 @@ static void broken(const char *fmt, ...)
 	say("FAILS: %s", line);
 }
 
-/* --- a reader that knows only the format -------------------------------------------------------------- */
-
-struct facts {
-	struct digest_set *contents; /* readable blobs and trees */
-	struct digest_set *records, *condemned; /* records that are there; and that are listed to go */
-	VEC(struct seen_object {
-		const char *key;
-		const uint8_t *bytes;
-		uint64_t size;
-	}) objects;
-	uint64_t packs, indexes, others;
-	const char *other;
-};
-
-static void see(void *arg, const char *key, const uint8_t *bytes, uint64_t size)
-{
-	struct facts *f = arg;
-	struct seen_object o = { key + 2, bytes, size }; /* after the prefix */
-
-	VEC_PUSH(&f->objects, o);
-}
-
-static const struct seen_object *object(const struct facts *f, const char *key)
-{
-	for (size_t i = 0; i < f->objects.n; i++)
-		if (str_eq(f->objects.v[i].key, key))
-			return &f->objects.v[i];
-	return NULL;
-}
-
-static void read_pack(struct facts *f, const struct seen_object *index, const struct digest *name)
-{
-	char key[REMOTE_KEY_MAX];
-	const struct seen_object *pack = object(f, remote_pack_key(key, name, false));
-
-	if (pack_index_check(name, index->bytes, index->size, NULL) < 0) {
-		if (!W->damaged)
-			broken("nobody can read the index of a pack, %s", index->key);
-		return;
-	}
-	if (!pack || pack->size != pack_index_pack_size(index->bytes)) {
-		if (!W->damaged)
-			broken("an index names a pack that isn't there, %s", index->key);
-		return;
-	}
-	for (size_t i = 0; i < pack_index_len(index->bytes); i++) {
-		_cleanup_(str_deinit) struct str bytes = { 0 };
-		struct pack_member m;
-		struct digest d;
-
-		pack_index_at(index->bytes, i, &m);
-		if (pack_decode(m.encoding, pack->bytes + m.offset, m.stored, m.size, &bytes, NULL) < 0)
-			continue;
-		digest_bytes(bytes.s ? bytes.s : "", bytes.len, &d);
-		if (digest_eq(&d, &m.name))
-			digest_set_add(f->contents, &d);
-	}
-}
-
-static void see_condemned(struct facts *f, const struct seen_object *o)
-{
-	struct condemned *v = NULL;
-	size_t n = 0;
-
-	if (condemned_parse(o->bytes, o->size, 1, &v, &n) < 0)
-		broken("nobody can read the list of the condemned");
-	for (size_t i = 0; i < n; i++)
-		if (v[i].kind == KIND_RUN || v[i].kind == KIND_ACTION)
-			digest_set_add(f->condemned, &v[i].name);
-	free(v);
-}
-
-static void facts_init(struct facts *f)
-{
-	*f = (struct facts){ .contents = digest_set_new(), .records = digest_set_new(), .condemned = digest_set_new() };
-	bucket_memory_each(NAME, see, f);
-	for (size_t i = 0; i < f->objects.n; i++) {
-		const struct seen_object *o = &f->objects.v[i];
-		struct digest name, d;
-
-		if (str_has_prefix(o->key, "packs/")) {
-			f->packs++;
-			if (str_has_suffix(o->key, ".idx") && ++f->indexes && remote_name_in(o->key, strlen("packs/"), &name))
-				read_pack(f, o, &name);
-		} else if (str_has_prefix(o->key, "runs/") && remote_name_in(o->key, strlen("runs/ab/"), &name)) {
-			digest_bytes(o->bytes, o->size, &d);
-			if (digest_eq(&d, &name))
-				digest_set_add(f->records, &name);
-		} else if (str_has_prefix(o->key, "tags/") && remote_name_in(o->key, strlen("tags/ab/"), &name)) {
-			digest_set_add(f->records, &name);
-		} else if (str_eq(o->key, CONDEMNED_KEY)) {
-			see_condemned(f, o);
-		} else if (str_has_prefix(o->key, "leases/") || str_has_prefix(o->key, "gc/lock")) {
-			f->others++;
-			f->other = o->key;
-		}
-	}
-}
-
-static void facts_deinit(struct facts *f)
-{
-	digest_set_free(f->contents);
-	digest_set_free(f->records);
-	digest_set_free(f->condemned);
-	VEC_FREE(&f->objects);
-}
+/* --- what must hold --------------------------------------------------------------------------------- */
 
 static bool is_kept(size_t run)
 {
@@ -373,7 +268,9 @@ static void check(void)
 	W->check = false;
 	if (W->damaged || W->failure)
 		return;
-	facts_init(&f);
+	facts_init(&f, NAME);
+	if (*f.wrong)
+		broken("%s", f.wrong);
 	for (size_t i = 0; i < W->n_runs; i++)
 		if (is_kept(i) && (!digest_set_has(f.records, &W->runs[i].hash) || !is_whole(&f, W->runs[i].tree)))
 			broken("run %zu of %zu, of tree %u, is kept%s, and lost", i, W->n_runs, W->runs[i].tree,
@@ -543,7 +440,7 @@ static void verify(struct client *c)
 		broken("verify finds %llu problems in a store that is sound", (unsigned long long)v.problems);
 	if (!W->damaged || v.problems != v.repaired)
 		return;
-	facts_init(&f);
+	facts_init(&f, NAME);
 	if (!records_are_whole(&f))
 		broken("verify found and repaired %llu, and a record names what isn't there", (unsigned long long)v.problems);
 	facts_deinit(&f);
@@ -871,7 +768,7 @@ static void collect_the_rest(void)
 	if (res.base.condemned || res.base.deleted || res.packs_written)
 		broken("collecting doesn't come to an end: %llu condemned, %llu deleted, %llu packs written", (unsigned long long)res.base.condemned,
 		     (unsigned long long)res.base.deleted, (unsigned long long)res.packs_written);
-	facts_init(&f);
+	facts_init(&f, NAME);
 	if (f.packs != 2 * f.indexes)
 		broken("%llu packs and %llu indexes are left", (unsigned long long)(f.packs - f.indexes), (unsigned long long)f.indexes);
 	if (f.others)
