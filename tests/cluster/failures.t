@@ -231,7 +231,7 @@ test_expect 'the object store is away when a pod starts: in words, and tried aga
 	wait_until 240 has_failed store
 	said >words
 	cluster_serve s3
-	test_grep "s3://tbucket/bad does not answer" words
+	test_grep "the pod does not reach the store s3://tbucket/bad: " words
 	wait_until 240 test -s go.rc
 	test_is "$(cat go.rc)" 0
 '

@@ -209,6 +209,7 @@ test_expect 'pushed out by what is more urgent: preempted, waits in words until 
 
 test_expect 'Kueue is away: a Job that its webhook should see is made when it is back, and until then the words say so' '
 	cluster_stop kueue
+	cluster_yaml queued "schedule_within: 5m" "sidecar: {cpu: 50m}" >cairn.yaml # else its time would be up
 	step a "echo x" | pipeline away
 	begin away
 	wait_until 60 says "failed calling webhook"
