@@ -61,7 +61,8 @@ int record_take_over(struct db *db, const char *server, int64_t wall_ns, size_t 
 	*ret_runs = 0;
 	if (db_begin(db, err) < 0)
 		return -1;
-	if (forget_servers(db, server, err) < 0 || forget_firings(db, server, err) < 0 || forget_notices(db, server, err) < 0 || interrupt_runs(db, wall_ns, arena, ret_runs, err) < 0) {
+	if (forget_servers(db, server, err) < 0 || forget_firings(db, server, err) < 0 || forget_notices(db, server, err) < 0 ||
+	    interrupt_runs(db, wall_ns, arena, ret_runs, err) < 0) {
 		db_rollback(db);
 		return -1;
 	}

@@ -49,6 +49,7 @@ struct request {
 	struct connection *connection;
 	struct MHD_Connection *mhd;
 	bool is_head, discard;
+	bool close; /* the connection, after the answer: where its next request begins is not certain */
 };
 
 struct web {
@@ -276,13 +277,47 @@ static enum MHD_Result add_param(void *arg, enum MHD_ValueKind kind, const char 
 	return x->status ? MHD_NO : MHD_YES;
 }
 
-static void check_size(struct request *r)
-{
-	const char *length = header(r, "Content-Length");
-	unsigned long long n = 0;
+/* What the headers say about where a request ends and whom it is for, all of them: libmicrohttpd acts on the first of a name. */
+struct framing {
+	unsigned hosts, lengths, encodings;
+	const char *length, *encoding;
+	bool bad_name; /* also a line that goes on (obs-fold), which becomes part of a name or a value */
+};
 
-	if (length && (sscanf(length, "%llu", &n) != 1 || n > WEB_BODY_MAX))
+static enum MHD_Result look_at_header(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+	struct framing *f = arg;
+
+	f->bad_name |= !*name || strpbrk(name, " \t\r\n:") || (value && strpbrk(value, "\r\n"));
+	if (strcasecmp(name, "Host") == 0)
+		f->hosts++;
+	if (strcasecmp(name, "Content-Length") == 0 && f->lengths++ == 0)
+		f->length = value ? value : "";
+	if (strcasecmp(name, "Transfer-Encoding") == 0 && f->encodings++ == 0)
+		f->encoding = value ? value : "";
+	return MHD_YES;
+}
+
+/* RFC 9112, 3.2, 5.1, 6.1 and 6.3. Who stands before us may see other requests in such bytes than we do: they are refused, and so is
+ * whatever follows them on the connection. */
+static void check_framing(struct web *w, struct request *r, const char *version)
+{
+	struct framing f = { 0 };
+	size_t digits;
+
+	w->api->get_connection_values(r->mhd, MHD_HEADER_KIND, look_at_header, &f);
+	digits = f.length ? strspn(f.length, "0123456789") : 0;
+	if (f.bad_name)
+		web_problem(&r->x, 400, "a header line is malformed");
+	else if (f.hosts > 1 || (f.hosts == 0 && strcmp(version, "HTTP/1.0") != 0))
+		web_problem(&r->x, 400, "a request has one Host header");
+	else if (f.lengths > 1 || (f.length && (digits == 0 || f.length[digits])))
+		web_problem(&r->x, 400, "a request has at most one Content-Length, a number");
+	else if (f.encodings && (f.encodings > 1 || f.lengths || strcmp(version, "HTTP/1.1") != 0 || strcasecmp(f.encoding, "chunked") != 0))
+		web_problem(&r->x, 400, "the only Transfer-Encoding is chunked, without a Content-Length, in HTTP/1.1");
+	else if (f.length && (digits > 15 || strtoull(f.length, NULL, 10) > WEB_BODY_MAX))
 		web_problem(&r->x, 413, "a body has at most %llu bytes", WEB_BODY_MAX);
+	r->close = r->x.status != 0;
 }
 
 static void check_crowd(struct web *w, struct request *r)
@@ -298,7 +333,7 @@ static void check_crowd(struct web *w, struct request *r)
 	}
 }
 
-static struct request *request_new(struct web *w, struct MHD_Connection *mhd, const char *path, const char *method)
+static struct request *request_new(struct web *w, struct MHD_Connection *mhd, const char *path, const char *method, const char *version)
 {
 	struct request *r = xcalloc(1, sizeof(*r));
 
@@ -309,9 +344,9 @@ static struct request *request_new(struct web *w, struct MHD_Connection *mhd, co
 	r->x.method = r->is_head ? "GET" : arena_strdup(r->x.arena, method);
 	r->x.path = arena_strdup(r->x.arena, path);
 	r->x.content_type = header(r, "Content-Type");
+	check_framing(w, r, version);
 	check_crowd(w, r);
 	check_host(r);
-	check_size(r);
 	w->api->get_connection_values(mhd, MHD_GET_ARGUMENT_KIND, add_param, r);
 	if (!r->x.status)
 		w->o.route(w->o.arg, &r->x);
@@ -474,6 +509,8 @@ static void add_headers(struct web *w, struct request *r, struct MHD_Response *r
 	add_header(w, response, "Content-Security-Policy", "default-src 'none'");
 	add_header(w, response, "Allow", r->x.allow);
 	add_header(w, response, "Location", r->x.location);
+	if (r->close)
+		add_header(w, response, "Connection", "close");
 	if (r->x.status == 401)
 		add_header(w, response, "WWW-Authenticate", "Bearer realm=\"cairn\"");
 	if (r->x.retry_after_s) {
@@ -531,7 +568,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd, const c
 	int64_t begun;
 
 	if (!r) {
-		*context = r = request_new(w, mhd, path, method);
+		*context = r = request_new(w, mhd, path, method, version);
 		set_phase(r->connection, PHASE_BODY);
 		return r->x.status ? answer(w, r) : MHD_YES;
 	}

@@ -220,6 +220,11 @@ test_expect 'a web page that calls us by a name of its own is refused (DNS rebin
 	status_is 200
 '
 
+test_expect 'bytes in which two readers could see different requests: 400, and the connection ends' '
+	url=$(serve_url srv)
+	python3 "$SRC/tests/serve/framing.py" "${url##*:}"
+'
+
 test_expect 'too large: body, header, address' '
 	head -c 1100000 /dev/zero | tr "\0" " " >large
 	get srv /api/v1/runs -X POST -H "Authorization: Bearer $SERVE_TOKEN" -H "Content-Type: application/json" -H "Expect:" --data-binary @large

@@ -100,3 +100,4 @@ test_expect 'what was given up is shown, without what its address hides; a comma
 	test_is "$(stop srv TERM)" 0
 	test_no_grep Sanitizer srv.out
 '
+test_done
