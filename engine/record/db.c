@@ -196,6 +196,14 @@ int db_begin(struct db *db, struct err *err)
 	return 0;
 }
 
+void db_limit_cache(struct db *db, uint64_t bytes)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "PRAGMA cache_size=-%llu", (unsigned long long)(bytes / KIB));
+	sqlite3_exec(db->sql, text, NULL, NULL, NULL); /* it is only slower without */
+}
+
 bool db_in_transaction(const struct db *db)
 {
 	return db->in_txn;

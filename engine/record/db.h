@@ -29,6 +29,8 @@ static inline void db_closep(struct db **db)
 }
 /* Write transactions; they don't nest. All record_* functions below that write need one open. */
 int db_begin(struct db *db, struct err *err);
+/* How much of the file it may keep in memory (64 MiB where nobody says otherwise): for those who hold many handles. */
+void db_limit_cache(struct db *db, uint64_t bytes);
 bool db_in_transaction(const struct db *db);
 int db_commit(struct db *db, struct err *err);	     /* visible to others; survives kill -9 */
 int db_commit_durable(struct db *db, struct err *err); /* and power loss */

@@ -133,6 +133,10 @@ static bool check_steps(struct start *s, const struct pipeline *p)
 			web_problem(s->a->x, 400, "body: `steps[%zu]`: pipeline %s has no such step", i, s->pipeline);
 			return false;
 		}
+		if (strlen(name) > strlen(step) && (!name[strlen(step) + 1] || strcspn(name, "]") + 1 != strlen(name) || name[strlen(step) + 1] == ']')) {
+			web_problem(s->a->x, 400, "body: `steps[%zu]`: a task is written step[…], with one pair of brackets at its end", i);
+			return false;
+		}
 		s->argv[s->n_argv++] = name;
 	}
 	return true;

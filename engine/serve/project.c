@@ -2,6 +2,9 @@
 #include "base/json.h"
 #include "serve/project.h"
 
+/* There are up to PROJECT_READERS_MAX, for months: the system keeps the file in its own cache as well. */
+#define READER_CACHE_BYTES (8 * MIB)
+
 static int add_diags(struct diag_list *diags, const char *what, struct err *err)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
@@ -100,8 +103,11 @@ int project_reader(struct project *p, struct db **ret, struct err *err)
 	if (p->n_readers)
 		db = p->readers[--p->n_readers];
 	pthread_mutex_unlock(&p->lock);
-	if (!db && db_open(p->db_path, DB_READ, &db, err) < 0)
-		return -1;
+	if (!db) {
+		if (db_open(p->db_path, DB_READ, &db, err) < 0)
+			return -1;
+		db_limit_cache(db, READER_CACHE_BYTES);
+	}
 	*ret = db;
 	return 0;
 }
