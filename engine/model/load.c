@@ -12,6 +12,7 @@ struct source {
 	size_t len;
 	fetch_fn fetch;
 	void *fetch_arg;
+	const char *root; /* of the project, absolute; NULL: not known */
 };
 
 static void loader_init(struct loader *l, const struct source *src, struct diag_list *diags)
@@ -30,6 +31,7 @@ static void loader_init(struct loader *l, const struct source *src, struct diag_
 	l->step_index = map_new();
 	l->implicit_inputs = map_new();
 	l->step_files = map_new();
+	l->root = src->root;
 }
 
 static void loader_deinit(struct loader *l)
@@ -275,7 +277,7 @@ int pipeline_load(const char *path, const struct pipeline_load_options *o, struc
 	_cleanup_(freep) char *inside = path_in_project(o->project_root, path);
 	struct disk disk = { .root = o->project_root };
 	struct str bytes = { 0 };
-	struct source src = { .display = path, .path = inside, .fetch = fetch_from_disk, .fetch_arg = &disk };
+	struct source src = { .display = path, .path = inside, .fetch = fetch_from_disk, .fetch_arg = &disk, .root = o->project_root };
 	int r;
 
 	str_reserve(&bytes, 1);

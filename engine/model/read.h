@@ -69,6 +69,7 @@ struct loader {
 	struct doc doc;
 	fetch_fn fetch;
 	void *fetch_arg;
+	const char *root;	 /* of the project, absolute; NULL: not known */
 	const char *display_dir; /* directory of the pipeline file as the user named it */
 
 	VEC(struct param_decl) params;

@@ -673,6 +673,24 @@ static bool is_inert(struct resolver *rs, const struct expr *e)
 	return param->choices && inert_values(param->choices, param->n_choices);
 }
 
+/* A command that names a place in the project by its whole path reads it behind the key's back. */
+static void warn_of_project_paths(struct resolver *rs, const struct expr_template *run)
+{
+	const char *root = rs->l->root;
+	size_t n = root ? strlen(root) : 0;
+
+	for (size_t i = 0; i < run->n_parts && n > 1; i++) {
+		const char *text = run->parts[i].text, *found = text ? memmem(text, run->parts[i].len, root, n) : NULL;
+
+		if (!found || (found + n < text + run->parts[i].len && !strchr("/ \t\n\"';)", found[n])))
+			continue;
+		diag_warning(rs->l->diags, run->file, run->line, run->col,
+			  "step `%s` names the project's directory in its command: what it reads there is in no key, so that an edit is no reason to run again; "
+			  "declare it in `inputs` or `code`", rs->s->name);
+		return;
+	}
+}
+
 static const char *written_otherwise(const struct shell_place *place)
 {
 	return place->code ? "give it by `env: {NAME: \"${{ … }}\"}` and let the program read NAME from there" :
@@ -706,8 +724,10 @@ static void resolve_build(struct resolver *rs, struct build *b)
 	resolve_each(rs);
 	resolve_inputs(rs);
 	resolve_template(rs, s->run, AT_COMMAND);
-	if (s->run)
+	if (s->run) {
 		check_command_places(rs, s->run);
+		warn_of_project_paths(rs, s->run);
+	}
 	for (size_t i = 0; i < s->n_env; i++)
 		resolve_template(rs, s->env[i].value, AT_COMMAND);
 	if (s->with)

@@ -175,4 +175,11 @@ test_expect 'zone and language are the same everywhere, libraries have to be dec
 	test_is "$(cairn get s/o -o - | tr "\n" " ")" "UTC C.UTF-8 C.UTF-8 unset d "
 '
 
+test_expect 'a command that names the project by its whole path is warned of' '
+	printf "pipeline: p\nsteps:\n  s: {run: \"cat %s/pics/x >o\", outputs: {o: o}}\n  t: {run: \"cat %s-other/x >o\", outputs: {o: o}}\n" "$PWD" "$PWD" >path.yaml
+	cairn check path.yaml 2>err
+	test_grep "path.yaml:3:.*warning: step .s. names the project.s directory" err
+	test_is "$(grep -c warning err)" 1
+'
+
 test_done
