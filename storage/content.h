@@ -57,8 +57,8 @@ int content_open(struct store *s, const struct content_id *id, int *ret_fd, stru
 enum content_materialise_mode {
 	CONTENT_COPY_WRITABLE, /* reflink or copy; the user's own files (cairn get) */
 	CONTENT_COPY_FOR_ALL,  /* the same, writable for every user (as far as umask lets): the program may be another one than we are */
-	CONTENT_LINK_READONLY, /* reflink; or hard link where that is safe (we are not root, file is 0444); or copy. A program that
-				  writes to what it was given can never damage the store, whoever it runs as. */
+	CONTENT_LINK_READONLY, /* reflink or copy, never a hard link: a program that writes to what it was given can't damage the
+				  store, whoever it runs as. Files are 0444. */
 };
 /* Makes the content appear as `path` under dir_fd; parents must exist; an existing path is ERR_EXISTS. Directories are made
  * writable for CONTENT_COPY_WRITABLE and for LINK_READONLY 0555. `executable` concerns a single blob. */

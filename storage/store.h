@@ -43,14 +43,14 @@ static inline void store_freep(struct store **s)
 const char *store_uri(const struct store *s);
 
 /* Batched existence of content: ret[i] says whether ids[i] is there with its stated size (contents aren't read).
- * Chooses by itself between looking at each and listing directories when n is large. */
+ * A directory is asked for each; a shared store in few requests. */
 int store_has(struct store *s, const struct content_id *ids, size_t n, bool *ret, struct err *err);
 
 /* Small objects as bytes. Blobs and trees are verified on get. */
 int store_get(struct store *s, enum store_space space, const struct digest *name, uint64_t max_bytes, struct str *ret, struct err *err);
 /* Returns 1 when an object of that name was there already (left as it was), 0 when it was written: also in place of a damaged one. */
 int store_put(struct store *s, enum store_space space, const struct digest *name, const void *bytes, size_t n, struct err *err);
-/* Replaces or makes a STORE_ACTION record (a later observation doesn't replace: see action.h). */
+/* Removes an object of the directory; absent is fine. A shared store keeps its own: store_drop(). */
 int store_delete(struct store *s, enum store_space space, const struct digest *name, struct err *err);
 /* Calls fn for each object; fn's return != 0 stops and is returned. Streams; order is not stated. */
 int store_list(struct store *s, enum store_space space,
