@@ -32,6 +32,15 @@ static bool too_deep(const char *bytes, size_t n)
 	return false;
 }
 
+const char *json_problem(json_error_t *e)
+{
+	char *quote = strstr(e->text, " near '");
+
+	if (quote)
+		*quote = '\0';
+	return e->text;
+}
+
 int json_parse(const char *what, const char *bytes, size_t n, json_t **ret, struct err *err)
 {
 	json_error_t je;
@@ -41,7 +50,8 @@ int json_parse(const char *what, const char *bytes, size_t n, json_t **ret, stru
 		return err_set(err, ERR_INVALID, "%s: nested deeper than %d levels", what, JSON_DEPTH_MAX);
 	j = json_loadb(bytes, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &je);
 	if (!j)
-		return err_set(err, ERR_INVALID, "%s:%d:%d: %s", what, MAX(je.line, 1), MAX(je.column, 1), je.text);
+		return err_set(err, ERR_INVALID, "%s:%d:%d: %s", what, MAX(je.line, 1),
+			       MAX(je.column, 1), json_problem(&je));
 	*ret = j;
 	return 0;
 }

@@ -15,6 +15,9 @@
 #define JSON_FILE_MAX (256 * MIB) /* a manifest of a million tasks has about 200 MB */
 
 /* `what` names the source in errors: "what:line:col: ...". Any value may stand at the top. ERR_INVALID. */
+/* What the parser says is wrong, without the piece of text that it quotes: that may be a secret.
+ * Lent. */
+const char *json_problem(json_error_t *e);
 int json_parse(const char *what, const char *bytes, size_t n, json_t **ret, struct err *err);
 /* ERR_TOO_LARGE over max_bytes (0: JSON_FILE_MAX). */
 int json_read_file(const char *path, uint64_t max_bytes, json_t **ret, struct err *err);

@@ -64,7 +64,7 @@ int metrics_parse(const char *json, struct arena *arena, struct metric_value **r
 	if (!json_is_object(root)) {
 		json_decref(root);
 		return err_set(err, ERR_INVALID, "metrics must be a JSON object: line %d, column %d: %s", root ? 1 : je.line, root ? 1 : je.column,
-			       root ? "it is something else" : je.text);
+			       root ? "it is something else" : json_problem(&je));
 	}
 	str_add(&f.name, "");
 	flatten(&f, root);

@@ -79,6 +79,34 @@ test_expect 'a step cannot read out of the environment of cairn and its helpers 
 	cairn secret list >out
 	test_grep "^OTHER .*environment" out
 '
+write everywhere.yaml <<'YAML'
+pipeline: everywhere
+steps:
+  log: {run: 'echo "$TOKEN"; echo "$TOKEN" >&2', secrets: [TOKEN]}
+  metrics: {run: 'printf %s "$TOKEN" >m.json', metrics: m.json, secrets: [TOKEN]}
+  series: {run: 'echo "$TOKEN" >s.jsonl; echo "loss=$TOKEN step=1"', secrets: [TOKEN]}
+  fails: {run: 'echo "failed with $TOKEN"; exit 3', secrets: [TOKEN]}
+  killed: {run: 'printf "%s" "$TOKEN"; kill -9 $$', secrets: [TOKEN]}
+  train:
+    run: 'echo "loss=$TOKEN step=1"; echo "error: $TOKEN" >&2; exit 4'
+    distributed: {framework: torch, procs_per_node: 2}
+    secrets: [TOKEN]
+  output: {run: 'ln -s "/$TOKEN" o', outputs: {o: o}, secrets: [TOKEN]}
+YAML
+test_expect 'nothing that is told or kept of a step has its secret: logs, errors, status, manifest' '
+	mkdir -p everywhere && mv everywhere.yaml everywhere && cd everywhere && touch cairn.yaml
+	export CAIRN_SECRET_TOKEN=Sup3rS3cretValue
+	test_code 1 cairn run --keep-going everywhere.yaml >said.run 2>&1
+	for what in status "status --json" "runs --json" "metrics --json" "why log" "logs log" \
+		"logs fails" "logs train"; do
+		cairn -vv $what >"said.${what// /-}" 2>&1 || :
+	done
+	cairn export --format openlineage last >said.export 2>&1 || :
+	test_must_fail grep -rl "Sup3rS\|U3VwM3JTM2NyZXRWYWx1" . >found
+	test_is "$(cat found)" ""
+	test_grep "[*][*][*]" said.logs-log
+	cd ..
+'
 test_expect 'rm forgets; what is not there is exit 4' '
 	cairn secret rm TOKEN TYPED
 	test_missing .cairn/secrets/TOKEN
