@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include "base/command.h"
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/process.h"
@@ -253,7 +254,6 @@ int workspace_remove(const char *dir, struct err *err)
 /* What a program may know of the host without being told: where programs are, and who runs it. A Python environment that PATH
  * leads to is in the key (plan/packages.c). Zone, language and libraries would be inputs that no key has: the first two are the
  * same everywhere, a search path of libraries has to be declared in `env`. */
-static const char *const passed[] = { "PATH", "HOME", "USER", "LOGNAME", "SHELL", "VIRTUAL_ENV", "CONDA_PREFIX" };
 
 static bool names(const char *assignment, const char *name, size_t n)
 {
@@ -296,8 +296,8 @@ char **workspace_env(const struct runner_attempt *a, const struct workspace *w, 
 	struct env_list l = { .a = a };
 	_cleanup_(freep) char *tmp = xasprintf("%s/tmp", w->dir);
 
-	for (size_t i = 0; i < ARRAY_LEN(passed); i++)
-		add_default(&l, passed[i], getenv(passed[i]));
+	for (const char *const *v = command_step_variables; *v; v++)
+		add_default(&l, *v, getenv(*v));
 	add_default(&l, "LANG", "C.UTF-8");
 	add_default(&l, "LC_ALL", "C.UTF-8");
 	add_default(&l, "TZ", "UTC");

@@ -19,6 +19,8 @@ struct bucket;
 
 struct bucket_options {
 	const char *endpoint; /* S3: NULL: AWS (or AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL); GCS: NULL: Google (or STORAGE_EMULATOR_HOST) */
+	bool endpoint_given;  /* by who started this process, as a pod's environment is: else the user must trust it (base/trust.h) before it is
+				 shown credentials */
 	const char *region;   /* NULL: environment, profile, or found by redirect */
 	const char *profile;  /* NULL: AWS_PROFILE, or default */
 	enum { BUCKET_STYLE_AUTO, BUCKET_STYLE_PATH, BUCKET_STYLE_VIRTUAL } style;

@@ -201,6 +201,7 @@ static int options_for(const struct origins *o, const struct store *s, const cha
 		return err_set(err, ERR_INVALID, "%s at %s: neither the pipeline nor store_options in cairn.yaml names this endpoint, so it is asked over https:// only", uri,
 			       own.endpoint);
 	ret->endpoint = own.endpoint;
+	ret->endpoint_given = own.endpoint && o->defaults.endpoint_given && str_eq(own.endpoint, o->defaults.endpoint);
 	ret->region = own.region;
 	ret->profile = own.profile;
 	ret->anonymous = own.anonymous;

@@ -55,6 +55,18 @@ static bool is_replaced(const struct command *c, const char *entry)
 	return false;
 }
 
+const char *const command_step_variables[] = { "PATH", "HOME", "USER", "LOGNAME", "SHELL", "VIRTUAL_ENV", "CONDA_PREFIX", NULL };
+
+static bool is_passed(const struct command *c, const char *entry)
+{
+	size_t n = strcspn(entry, "=");
+
+	for (const char *const *v = command_step_variables; c->bare && *v; v++)
+		if (strlen(*v) == n && strncmp(*v, entry, n) == 0)
+			return true;
+	return !c->bare;
+}
+
 /* The caller frees the list; its strings are lent. */
 static char **environment(const struct command *c)
 {
@@ -67,7 +79,7 @@ static char **environment(const struct command *c)
 		more++;
 	v = xcalloc(have + more + 1, sizeof(*v));
 	for (size_t i = 0; i < have && !c->only_env; i++)
-		if (!is_replaced(c, environ[i]))
+		if (is_passed(c, environ[i]) && !is_replaced(c, environ[i]))
 			v[n++] = environ[i];
 	for (size_t i = 0; i < more; i++)
 		v[n++] = (char *)c->env[i];

@@ -17,6 +17,7 @@ struct command {
 	const char *const *argv; /* argv[0] is looked up in PATH; NULL-terminated */
 	const char *const *env;	 /* "NAME=value" beside the caller's environment, in place of what is of that name there; or NULL */
 	bool only_env; /* `env` is all of its environment: for who needs none of our secrets */
+	bool bare; /* of the caller's environment, only what steps get: for programs that a project names */
 	const char *input;	 /* its standard input, at most COMMAND_INPUT_MAX bytes; or NULL */
 	int64_t timeout_ns;
 	size_t max_bytes;
@@ -24,6 +25,8 @@ struct command {
 	size_t n_fds;
 	bool on_loop;
 };
+/* The variables of ours that a step's program gets, unless it says otherwise; NULL-terminated. No credentials. */
+extern const char *const command_step_variables[];
 /* 0: it ended; *ret_status is its exit code, or 128 + the signal. ERR_NOT_FOUND: no such program; ERR_IO: it took too long; ERR_TOO_LARGE. Messages go behind
  * the name of what was asked: "it didn't end within 60 seconds". */
 int command_output(const struct command *c, struct str *out, int *ret_status, struct err *err);

@@ -29,6 +29,7 @@ static void store_place(struct bucket_options *ret)
 		   *anonymous = not_empty("CAIRN_STORE_ANONYMOUS");
 
 	ret->endpoint = not_empty("CAIRN_STORE_ENDPOINT");
+	ret->endpoint_given = true;
 	ret->region = not_empty("CAIRN_STORE_REGION");
 	ret->ca_file = not_empty("CAIRN_STORE_CA");
 	ret->anonymous = anonymous && !str_eq(anonymous, "0") && !str_eq(anonymous, "false");

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include "base/fs.h"
 #include "cli/reproduce.h"
+#include "cli/stranger.h"
 #include "record/manifest.h"
 #include "record/reproductions.h"
 #include "storage/remote/tier.h"
@@ -104,16 +105,25 @@ static int search_store(struct cli *cli, struct store *store, const char *what, 
 	return 0;
 }
 
-static int find_original(struct cli *cli, struct db *db, struct store *store, const char *what, struct digest *ret, struct err *err)
+/* *ret_own: this project began it. */
+static int find_original(struct cli *cli, struct db *db, struct store *store, const char *what, struct digest *ret, bool *ret_own, struct err *err)
 {
-	struct err why = { 0 };
-	struct run_row row;
+	struct err why = { 0 }, unknown = { 0 };
+	struct run_row row, past;
+	char hex[DIGEST_HEX_MAX];
 
+	*ret_own = false;
 	if (record_find_run(db, what, cli->arena, &row, &why) == 0) {
 		if (!row.has_hash)
 			return err_set(err, ERR_INVALID, "run %s has no run hash: it has not ended", row.id);
 		/* The newest run is the newest that is one of its own. */
-		*ret = row.has_reproduces && str_has_prefix(what, "last") ? row.reproduces : row.hash;
+		if (row.has_reproduces && str_has_prefix(what, "last")) {
+			*ret = row.reproduces;
+			*ret_own = record_find_run(db, digest_hex(ret, hex), cli->arena, &past, &unknown) == 0 && stranger_is_own(&past);
+		} else {
+			*ret = row.hash;
+			*ret_own = stranger_is_own(&row);
+		}
 		return 0;
 	}
 	if (why.code != ERR_NOT_FOUND)
@@ -174,6 +184,20 @@ static int options_of(struct cli *cli, const struct cli_args *args, struct repro
 	return 0;
 }
 
+static int check_stranger(struct cli *cli, const struct cli_args *args, struct store *s, const struct digest *hash, const struct reproduce_options *o,
+			  struct err *err)
+{
+	char hex[DIGEST_HEX_MAX];
+	struct manifest m;
+	struct run_row row;
+
+	if (manifest_load(s, hash, cli->arena, &m, err) < 0)
+		return err_wrap(err, "the manifest of run %.12s", digest_hex(hash, hex));
+	row = *m.run;
+	row.pipeline_blob = m.pipeline_tree;
+	return stranger_check(cli, args, s, &row, o, err);
+}
+
 /* Nothing could be run at all: the manifest, the pipeline or the results are gone or damaged. */
 static bool is_unknown(const struct err *err, const struct run_row *row)
 {
@@ -189,7 +213,7 @@ int cmd_reproduce(struct cli *cli, const struct cli_args *args)
 	struct digest original;
 	struct err err = { 0 };
 	struct execution e;
-	bool found = false;
+	bool found = false, own = false;
 	int result, code;
 
 	if (cli_flag(args, "drop"))
@@ -198,9 +222,11 @@ int cmd_reproduce(struct cli *cli, const struct cli_args *args)
 		return cli_fail(cli, &err);
 	result = execution_open(&e, cli, &err);
 	if (result == 0)
-		result = find_original(cli, e.s.db, e.s.store, cli_operand(args, 0), &original, &err);
+		result = find_original(cli, e.s.db, e.s.store, cli_operand(args, 0), &original, &own, &err);
 	found = result == 0;
-	if (found)
+	if (found && !own)
+		result = check_stranger(cli, args, e.s.store, &original, &o, &err);
+	if (result == 0)
 		result = run_reproduce(&e.ctx, &original, &o, cli->arena, &row, &rep, &err);
 	code = reproduce_conclude(cli, &e, result, &row, rep, html, &err);
 	return result < 0 && found && is_unknown(&err, &row) ? REPRODUCE_UNKNOWN : code;

@@ -1,5 +1,6 @@
 /* `cairn resume`. */
 #include "cli/reproduce.h"
+#include "cli/stranger.h"
 
 /* The newest run that can go on. */
 static int find_resumable(struct cli *cli, struct db *db, const char **ret, struct err *err)
@@ -43,6 +44,11 @@ int cmd_resume(struct cli *cli, const struct cli_args *args)
 	if (result < 0 || choose_runner(cli, &id, &err) < 0)
 		return cli_fail(cli, &err);
 	result = execution_open(&e, cli, &err);
+	if (result == 0 && record_find_run(e.s.db, id, cli->arena, &row, &err) < 0)
+		result = -1;
+	if (result == 0 && !stranger_is_own(&row))
+		result = stranger_check(cli, args, e.s.store, &row, &(struct reproduce_options){ 0 }, &err);
+	row = (struct run_row){ 0 };
 	if (result == 0)
 		result = run_resume(&e.ctx, id, (unsigned)jobs, cli->arena, &row, &rep, &err);
 	return reproduce_conclude(cli, &e, result, &row, rep, NULL, &err);

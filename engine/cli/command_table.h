@@ -35,6 +35,8 @@
 		0, "token-file", "FILE", "the server's token, one line (or CAIRN_SERVE_TOKEN)", .complete = COMPLETE_FILE                      \
 	}
 #define OPT_JOBS { 'j', "jobs", "N", "at most N tasks at once (default: one a cpu, or cairn.yaml)" }
+#define OPT_TRUST  { 0, "trust", NULL, "execute a run that wasn't begun in this project" }
+#define OPT_SECRET { 0, "secret", "NAME", "give such a run this secret", .repeats = true }
 #define OPT_RUN  { 'r', "run", "RUN", "run id, run hash or the beginning of one (default: the newest run)", .complete = COMPLETE_RUN }
 
 extern const struct cli_command schedule_commands[];

@@ -188,7 +188,7 @@ const struct cli_command cli_commands[] = {
 	  "Takes up a run that was interrupted, or whose engine died (default: the newest such "
 	  "run). The pipeline, params, inputs and code are "
 	  "those of its start. Nothing that is finished is done twice.",
-	  OPTIONS(OPT_JOBS, OPT_ON, OPT_STORE, OPT_CACHE), .json = "as `cairn run --json`",
+	  OPTIONS(OPT_TRUST, OPT_SECRET, OPT_JOBS, OPT_ON, OPT_STORE, OPT_CACHE), .json = "as `cairn run --json`",
 	  EXAMPLES({ "cairn resume", "the newest run that can go on" },
 		   { "cairn resume digits-7kq2m", "this one" }),
 	  .complete = COMPLETE_RUN, .ignores_sigpipe = true, .run = cmd_resume },
@@ -472,6 +472,10 @@ const struct cli_command cli_commands[] = {
 	  "the others go on. Outputs are exported nowhere; a step that acts on the world by itself "
 	  "does so again, unless --skip leaves it out.\n"
 	  "\n"
+	  "A run that wasn't begun in this project executes what whoever wrote it into the store "
+	  "wants: it is shown and refused, unless --trust is given, and gets no secret that "
+	  "--secret doesn't name.\n"
+	  "\n"
 	  "Both runs are kept, whatever the retention says, until the reproduction is dropped. A "
 	  "reproduction that was interrupted goes on with `cairn resume`.",
 	  OPTIONS({ 0, "chained", NULL,
@@ -481,7 +485,7 @@ const struct cli_command cli_commands[] = {
 		  { 0, "skip", "STEP",
 		    "leave this step or task out, such as one that acts on the world",
 		    .repeats = true, .complete = COMPLETE_STEP },
-		  OPT_JOBS,
+		  OPT_TRUST, OPT_SECRET, OPT_JOBS,
 		  { 0, "html", "FILE", "also write the report as a page",
 		    .complete = COMPLETE_FILE },
 		  { 'o', "output", "DIR",
@@ -509,7 +513,7 @@ const struct cli_command cli_commands[] = {
 		     { 4, "the environment: store, disk, database" }, { 130, "interrupted" }),
 	  EXAMPLES(
 		  { "cairn reproduce 1f0c9b", "every step, by the beginning of the run hash" },
-		  { "cairn reproduce 1f0c9b --store s3://team/cairn -o /tmp/again",
+		  { "cairn reproduce 1f0c9b --trust --store s3://team/cairn -o /tmp/again",
 		    "on a machine that has nothing else" },
 		  { "cairn reproduce last --step train --chained", "one step and what it needs" },
 		  { "cairn reproduce fashion/best --html report.html", "by its tag, with a page" }),

@@ -7,6 +7,7 @@
 #include "base/fs.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "model/cache.h"
 #include "storage/bucket.h"
 #include "storage/origin.h"
 
@@ -282,7 +283,7 @@ int cli_pipeline(struct cli *cli, const char *path, struct pipeline **ret, struc
 		return err_set(err, ERR_INVALID, "there is no pipeline.yaml here; name a pipeline file, or make one with `cairn init`");
 	if (cli_config(cli, &config, err) < 0)
 		return -1;
-	cache_dir = fs_join(config->state_dir, "cache");
+	cache_dir = model_cache_dir();
 	o.project_root = config->project_root;
 	o.cache_dir = cache_dir;
 	r = pipeline_load(path ? path : "pipeline.yaml", &o, diags, ret, err);

@@ -102,7 +102,9 @@ static void look_at_store(struct doctor *d, struct kube_client *c, const char *n
 
 void doctor_kubernetes(struct doctor *d)
 {
-	const struct kube_access_options o = { .kubeconfig = d->config->kubernetes.kubeconfig, .context = d->config->kubernetes.context,
+	const struct kube_access_options o = { .kubeconfig = d->config->kubernetes.kubeconfig,
+					       .foreign = d->config->kubernetes.kubeconfig_is_projects,
+					       .context = d->config->kubernetes.context,
 					       .namespace_ = d->config->kubernetes.namespace_ };
 	const struct kube_client_options co = { .qps = 50, .burst = 100, .patience_ns = 10 * NS_PER_S };
 	const struct kube_probe_options po = { .lease = d->config->serve.lease, .arrays = d->config->kubernetes.array != 1 };

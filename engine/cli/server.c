@@ -4,6 +4,7 @@
 #include <time.h>
 #include "base/fs.h"
 #include "base/text.h"
+#include "base/trust.h"
 #include "serve/web.h"
 
 #define TOKEN_FILE_MAX 4096
@@ -53,12 +54,25 @@ static int find_server(struct cli *cli, const struct cli_args *args, struct serv
 	return 0;
 }
 
+/* The token lets its owner execute things on the server: it goes to no URL that only the project names, and never openly over a network. */
+static int check_url(struct cli *cli, const struct server *s, struct err *err)
+{
+	const char *env = getenv("CAIRN_SERVER");
+	bool of_project = cli->config && s->url == cli->config->serve.url && !(env && *env);
+
+	if (of_project && trust_check_endpoint(s->url, err) < 0)
+		return err_wrap(err, "serve.url");
+	if (str_has_prefix(s->url, "https://") || trust_is_loopback(s->url))
+		return 0;
+	return err_set(err, ERR_INVALID, "%s must be https: requests carry the token", s->url);
+}
+
 int server_open(struct cli *cli, const struct cli_args *args, struct server *ret, struct err *err)
 {
 	const struct http_options o = { .max_connections = 2 };
 
 	*ret = (struct server){ 0 };
-	if (find_server(cli, args, ret, err) < 0 || server_token(cli, args, &ret->token, err) < 0)
+	if (find_server(cli, args, ret, err) < 0 || server_token(cli, args, &ret->token, err) < 0 || (ret->token && check_url(cli, ret, err) < 0))
 		return -1;
 	if (cli_value(args, "project"))
 		ret->project = cli_value(args, "project");

@@ -1,7 +1,7 @@
 /* Layout of a file: magic, format, checksum of all that follows; the step files with their digests; the warnings; the model
  * (codec.c). The checksum is against accidents, such as a torn write (nothing is synced here); against malice there is the
  * decoder, which believes nothing. The name is the digest of all that decides what the main file means: format, version of
- * cairn, how the file is named, its bytes. Step files are known only from inside, so they are compared afterwards. */
+ * cairn and its program, how the file is named, its bytes. Step files are known only from inside, so they are compared afterwards. */
 #include "model/cache.h"
 
 #include <dirent.h>
@@ -19,10 +19,15 @@ void model_cache_key(const char *display, const char *path, const char *bytes, s
 {
 	struct digester *dg = digester_new();
 	struct str head = { 0 };
+	struct stat self;
 
 	str_add_field(&head, MAGIC, strlen(MAGIC));
 	str_add_u32(&head, MODEL_CACHE_FORMAT);
 	str_add_field(&head, CAIRN_VERSION, strlen(CAIRN_VERSION));
+	if (stat("/proc/self/exe", &self) == 0) { /* another build of the same version may mean something else by it */
+		str_add_u64(&head, (uint64_t)self.st_size);
+		str_add_u64(&head, (uint64_t)self.st_mtim.tv_sec * NS_PER_S + (uint64_t)self.st_mtim.tv_nsec);
+	}
 	str_add_field(&head, display, strlen(display));
 	str_add_field(&head, path, strlen(path));
 	digester_update(dg, head.s, head.len);
@@ -30,6 +35,34 @@ void model_cache_key(const char *display, const char *path, const char *bytes, s
 	digester_final(dg, &ret->digest);
 	digester_free(dg);
 	str_deinit(&head);
+}
+
+static bool is_private(const char *dir)
+{
+	_cleanup_(fd_closep) int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() && !(st.st_mode & 022);
+}
+
+char *model_cache_dir(void)
+{
+	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+	_cleanup_(freep) char *parent = NULL, *dir = NULL;
+	struct stat st;
+
+	if (home && stat(home, &st) == 0 && st.st_uid != geteuid()) /* sudo with the other's HOME: leave it alone */
+		home = NULL;
+	if (cache && *cache == '/')
+		parent = xasprintf("%s/cairn", cache);
+	else if (home && *home == '/')
+		parent = xasprintf("%s/.cache/cairn", home);
+	else
+		return NULL;
+	dir = fs_join(parent, "models");
+	if (access(dir, F_OK) < 0 && (fs_mkdir_p_at(AT_FDCWD, parent, 0700, NULL) < 0 || (mkdir(dir, 0700) < 0 && errno != EEXIST)))
+		return NULL;
+	return is_private(parent) && is_private(dir) ? TAKE_PTR(dir) : NULL;
 }
 
 static char *file_name(const char *dir, const struct model_cache_key *key)

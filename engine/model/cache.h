@@ -3,14 +3,21 @@
  * A file `<64 hex>.model` in the cache directory holds one encoded model, the digests of its step files, and the warnings
  * that came with it. It is a shortcut, never a source of truth: what doesn't decode, or belongs to another version of
  * cairn, is ignored, and failing to write it is no error. The newest MODEL_CACHE_FILES files are kept.
+ *
+ * A model decides what is executed, while people read the YAML. So models are never kept in a project, which a clone or a
+ * cache of CI brings along, but in a directory of the user's own that nobody else may write to.
  */
 #ifndef CAIRN_MODEL_CACHE_H
 #define CAIRN_MODEL_CACHE_H
 
 #include "model/read.h"
 
-#define MODEL_CACHE_FILES 32
+#define MODEL_CACHE_FILES 128 /* of all projects of a user */
 #define MODEL_CACHE_FORMAT 6 /* counts up with every change of the encoding or of what a model means */
+
+/* $XDG_CACHE_HOME/cairn/models, else ~/.cache/cairn/models, made with mode 0700. NULL when there is none that is the
+ * caller's alone: then models are parsed each time. The caller frees. */
+char *model_cache_dir(void);
 
 struct model_cache_key {
 	struct digest digest;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include "base/fs.h"
 #include "model/config_read.h"
+#include "model/state.h"
 
 static const char *const runners[] = { "local", "kubernetes" };
 static const char *const cache_modes[] = { "read-write", "read-only", "off" };
@@ -326,6 +327,10 @@ int config_load(const char *start_dir, struct diag_list *diags, struct config **
 	c->store_options.style = styles[0];
 	config_kubernetes_init(c);
 	find_state_dir(c);
+	if (state_check(c->project_root, c->state_dir, variable("CAIRN_DIR"), err) < 0) {
+		config_free(c);
+		return -1;
+	}
 	store = fs_join(c->state_dir, "store");
 	c->local_store = arena_strdup(arena, store);
 	r = load_file(c, diags, err);

@@ -69,6 +69,7 @@ struct config {
 	const char *runner;	  /* "local" (default) or "kubernetes" */
 	struct {
 		const char *context, *namespace_, *kubeconfig; /* NULL: not said; kubeconfig is an absolute path */
+		bool kubeconfig_is_projects; /* it lies in the project: what it says isn't the user's own word */
 		const char *image, *image_pull_policy;
 		const char *store_secret, *store_account, *store_ca, *store_claim, *secrets;
 		struct {

@@ -1,4 +1,5 @@
 /* `kubernetes` of cairn.yaml: which cluster, what pods need to find the store, limits; and, by placement.c, what holds for all steps. */
+#include "base/fs.h"
 #include "model/config_read.h"
 #include "model/placement.h"
 
@@ -19,6 +20,16 @@ void config_kubernetes_init(struct config *c)
 	c->kubernetes.placement = json_object();
 }
 
+/* Symbolic links count as what they lead to; what can't be found is the project's own fault. */
+static void read_kubeconfig(const struct doc *d, const struct yaml_node *v, struct config *c)
+{
+	const char *path = v->text[0] == '/' ? copy_text(d, v) : arena_printf(c->arena, "%s/%s", c->project_root, v->text);
+	_cleanup_(freep) char *real = realpath(path, NULL), *root = realpath(c->project_root, NULL);
+
+	c->kubernetes.kubeconfig = path;
+	c->kubernetes.kubeconfig_is_projects = !real || !root || fs_is_inside(root, real);
+}
+
 static void read_cluster(const struct doc *d, const struct yaml_node *n, struct config *c)
 {
 	const struct yaml_node *v;
@@ -28,7 +39,7 @@ static void read_cluster(const struct doc *d, const struct yaml_node *n, struct 
 	if ((v = yaml_get(n, "namespace")))
 		placement_read_name(d, v, "`namespace`", &c->kubernetes.namespace_);
 	if ((v = yaml_get(n, "kubeconfig")) && want_scalar(d, v, "`kubeconfig`"))
-		c->kubernetes.kubeconfig = v->text[0] == '/' ? copy_text(d, v) : arena_printf(c->arena, "%s/%s", c->project_root, v->text);
+		read_kubeconfig(d, v, c);
 	if ((v = yaml_get(n, "cloud")))
 		read_choice(d, v, "`cloud`", clouds, ARRAY_LEN(clouds), &c->kubernetes.cloud);
 }

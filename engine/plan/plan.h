@@ -78,7 +78,9 @@ struct plan_options {
 	/* A replay's: tasks or steps to execute (none: all of them), and those to leave out. */
 	const char *const *only, *const *skip;
 	size_t n_only, n_skip;
-	bool hash_only;	 /* `cairn plan`: don't copy inputs into the store unless their listing is needed */
+	/* Commands that only look, such as `cairn plan`: don't copy inputs into the store unless their listing is needed, and don't run declared tools: what
+	 * one said to the last run counts while its program is the same file, else its version is unknown and its tasks are no hits. */
+	bool hash_only;
 	unsigned hash_threads;
 };
 

@@ -4,10 +4,13 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include "base/clock.h"
 #include "base/command.h"
 #include "base/fs.h"
 #include "plan/internal.h"
 
+/* What a tool says while nobody may run it. */
+#define TOOL_UNKNOWN "(not known until a run asks it)\n"
 /* What a tool says of its version is kept whole up to this size: enough for any --version. */
 #define TOOL_TEXT_MAX (64 * KIB)
 #define TOOL_TIMEOUT_NS (300 * NS_PER_S)
@@ -245,11 +248,35 @@ static int pin_code(struct plan *p, struct plan_step *s, struct code_set *set, s
 
 /* --- tools ------------------------------------------------------------------------------------------------------------- */
 
+/* The file that the command's first word means, as PATH has it; false when there is none. */
+static bool find_program(const char *command, struct stat *ret)
+{
+	size_t n = strcspn(command, " \t\n;|&<>()");
+	const char *path = getenv("PATH");
+
+	if (memchr(command, '/', n)) {
+		_cleanup_(freep) char *file = xstrndup(command, n);
+
+		return *file == '/' && stat(file, ret) == 0; /* tools are asked in the root directory */
+	}
+	while (n && path && *path) {
+		size_t dir_n = strcspn(path, ":");
+		_cleanup_(freep) char *file = xasprintf("%.*s/%.*s", (int)dir_n, path, (int)n, command);
+
+		if (*file == '/' && access(file, X_OK) == 0 && stat(file, ret) == 0 && S_ISREG(ret->st_mode))
+			return true;
+		path += dir_n + (path[dir_n] == ':');
+	}
+	return false;
+}
+
+/* A project names the command: it gets no more of our environment than its steps do. */
 static int run_tool(const struct plan *p, const char *command, struct str *out, struct err *err)
 {
+	static const char *const env[] = { "LANG=C.UTF-8", "LC_ALL=C.UTF-8", "TZ=UTC", NULL };
 	_cleanup_(freep) char *full = xasprintf("cd '/' && { %s\n} 2>&1 </dev/null", command);
 	const char *argv[] = { "/bin/sh", "-c", full, NULL };
-	struct command c = { .argv = argv, .timeout_ns = TOOL_TIMEOUT_NS, .max_bytes = TOOL_TEXT_MAX };
+	struct command c = { .argv = argv, .env = env, .bare = true, .timeout_ns = TOOL_TIMEOUT_NS, .max_bytes = TOOL_TEXT_MAX };
 	int status;
 
 	if (command_output(&c, out, &status, err) < 0)
@@ -259,28 +286,58 @@ static int run_tool(const struct plan *p, const char *command, struct str *out, 
 	return 0;
 }
 
+/* Whoever only looks runs nothing: the tool says what it said to a run, while its program is the same file. */
+static void remember_tool(const struct plan *p, const char *name, struct str *out)
+{
+	struct content_id id;
+	struct err lost = { 0 };
+	struct stat st;
+
+	if (!p->ctx.cache || !find_program(name + strlen("tool:"), &st) || !statcache_get(p->ctx.cache, name, &st, &id) ||
+	    content_read(p->ctx.store, &id, TOOL_TEXT_MAX, out, &lost) < 0)
+		str_add(out, TOOL_UNKNOWN);
+}
+
+static int ask_tool(struct plan *p, const char *name, struct str *text, struct err *err)
+{
+	const char *command = name + strlen("tool:");
+	int64_t now = clock_system()->wall_ns(clock_system());
+	struct stat before, after;
+	bool found = find_program(command, &before);
+	struct content_id id;
+	struct err why = { 0 };
+
+	if (run_tool(p, command, text, p->ctx.again ? &why : err) < 0) {
+		if (!p->ctx.again)
+			return -1;
+		/* The tasks may do without it: what they make is held against what they made. */
+		found = false;
+		str_reset(text);
+		str_addf(text, "(%s)\n", why.msg);
+	}
+	if (content_put_bytes(p->ctx.store, text->len ? text->s : "", text->len, &id, err) < 0)
+		return -1;
+	add_pin(p, name, "tool", &id);
+	if (p->ctx.cache && found && find_program(command, &after) && before.st_ino == after.st_ino)
+		statcache_put(p->ctx.cache, name, &before, now, &id);
+	return 0;
+}
+
 static int pin_tool(struct plan *p, const char *command, const char **ret, struct err *err)
 {
 	_cleanup_(freep) char *name = xasprintf("tool:%s", command);
+	_cleanup_(str_deinit) struct str text = { 0 };
 	const struct plan_pin *pin = find_pin(p, name);
-	struct content_id id;
-	struct str text = { 0 };
-	struct err why = { 0 };
-	int r = pin ? content_read(p->ctx.store, &pin->id, TOOL_TEXT_MAX, &text, err) : run_tool(p, command, &text, p->ctx.again ? &why : err);
+	int r = 0;
 
-	if (r < 0 && p->ctx.again && !pin) { /* the tasks may do without it: what they make is held against what they made */
-		str_reset(&text);
-		str_addf(&text, "(%s)\n", why.msg);
-		r = 0;
-	}
-	if (r == 0 && !pin) {
-		r = content_put_bytes(p->ctx.store, text.len ? text.s : "", text.len, &id, err);
-		if (r == 0)
-			add_pin(p, name, "tool", &id);
-	}
+	if (pin)
+		r = content_read(p->ctx.store, &pin->id, TOOL_TEXT_MAX, &text, err);
+	else if (p->options.hash_only)
+		remember_tool(p, name, &text);
+	else
+		r = ask_tool(p, name, &text, err);
 	if (r == 0)
 		*ret = arena_strndup(p->arena, text.len ? text.s : "", text.len);
-	str_deinit(&text);
 	return r;
 }
 

@@ -11,7 +11,9 @@
 
 int cluster_access(const struct config *c, struct arena *arena, struct kube_access *ret, struct err *err)
 {
-	const struct kube_access_options o = { .kubeconfig = c->kubernetes.kubeconfig, .context = c->kubernetes.context, .namespace_ = c->kubernetes.namespace_ };
+	const struct kube_access_options o = { .kubeconfig = c->kubernetes.kubeconfig,
+					       .foreign = c->kubernetes.kubeconfig_is_projects,
+					       .context = c->kubernetes.context, .namespace_ = c->kubernetes.namespace_ };
 
 	return kube_access_load(&o, arena, ret, err);
 }

@@ -228,7 +228,6 @@ int params_from_json(const struct pipeline *p, const char *json, struct arena *a
 
 /* files.c: the pipeline's own files in the store */
 int pipeline_files_store(const struct pipeline *p, const char *project_root, struct store *s, struct content_id *ret, struct err *err);
-int pipeline_files_load(struct store *s, const struct content_id *tree, const char *path, struct pipeline **ret, struct err *err);
 
 #define OBSERVE(r, fn, ...)                                                            \
 	do {                                                                           \

@@ -70,6 +70,9 @@ struct reproduce_options {
 	bool keep_workspace;
 };
 
+/* The pipeline of a past run, as its own files in the store say. `path` is the run's; nothing is executed. */
+int pipeline_files_load(struct store *s, const struct content_id *tree, const char *path, struct pipeline **ret, struct err *err);
+
 /* Executes the run whose manifest has this hash once more and holds what it makes against what it made. Needs the store and nothing else: not the
  * checkout, not the database that the run was in. What can't be had (an input, code, a secret) costs the tasks that need it, and the others go on.
  *

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/json.h"
+#include "model/cache.h"
 #include "serve/discover.h"
 #include "serve/event.h"
 #include "serve/internal.h"
@@ -164,7 +165,7 @@ static int schedule_projects(struct daemon *d, struct err *err)
 		return -1;
 	for (size_t i = 0; i < d->n_projects; i++) {
 		struct project *p = d->projects[i];
-		_cleanup_(freep) char *cache = fs_join(p->config->state_dir, "cache");
+		_cleanup_(freep) char *cache = model_cache_dir();
 
 		if (scheduler_add_project(d->scheduler, p->root, cache, p->db, p, &p->scheduled, err) < 0)
 			return err_wrap(err, "%s", p->root);

@@ -297,6 +297,10 @@ static int read_context(struct kubeconfig *k, const struct kube_access_options *
 		return -1;
 	if (user && (find(k, "users", "user", user, &p, err) < 0 || read_user(k, &p, a, err) < 0))
 		return -1;
+	if (o->foreign && user && (a->exec || a->token_file))
+		return bad(&p, p.node, err,
+			   a->exec ? "a kubeconfig in the project may not have `exec`: keep it in ~/.kube/config, or name it by KUBECONFIG" :
+				     "a kubeconfig in the project may not have `tokenFile`: keep it in ~/.kube/config, or name it by KUBECONFIG");
 	if (a->exec && a->exec->provide_cluster_info)
 		read_exec_extension(k, &at, (struct kube_exec *)a->exec);
 	return 0;

@@ -48,6 +48,7 @@ struct kube_access_options {
 	const char *context;	/* NULL: current-context */
 	const char *namespace_; /* NULL: the context's, else "default" (in a pod: the pod's) */
 	const char *account_dir; /* NULL: KUBE_ACCOUNT_DIR; for tests */
+	bool foreign; /* the kubeconfig is a project's: it may neither name a program nor a file with a token, which would be sent to its server */
 };
 int kube_access_load(const struct kube_access_options *o, struct arena *arena, struct kube_access *ret, struct err *err);
 

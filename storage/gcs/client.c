@@ -6,6 +6,7 @@
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "base/trust.h"
 
 #define HEADERS_MAX 8
 
@@ -318,8 +319,10 @@ static int set_up(struct gcs *g, const struct bucket_options *o, struct err *err
 	g->transfer = transfer_new(o->max_connections, o->tries);
 	if (!o->anonymous && !g->emulator)
 		g->tokens = token_source_new(&to);
+	if (g->tokens && o->endpoint && *o->endpoint && !o->endpoint_given && trust_check_endpoint(o->endpoint, err) < 0)
+		return -1;
 	/* A token travels in every request: never openly, but to this machine. */
-	if (g->tokens && str_has_prefix(g->endpoint, "http://") && !str_has_prefix(g->endpoint, "http://127.0.0.1:") && !str_has_prefix(g->endpoint, "http://localhost:"))
+	if (g->tokens && str_has_prefix(g->endpoint, "http://") && !trust_is_loopback(g->endpoint))
 		return err_set(err, ERR_INVALID, "the endpoint %s must be https: requests carry a token", g->endpoint);
 	return 0;
 }

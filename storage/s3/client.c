@@ -118,6 +118,8 @@ static int make_attempt(struct s3 *s, const struct s3_call *c, const char *hash,
 
 	if (s->chain && credentials_get(s->chain, refused_key_id, &a->who, err) < 0)
 		return -1;
+	if (s->plain && a->who.token) /* whoever hears it can use it; a signature alone says nothing */
+		return err_set(err, ERR_INVALID, "the endpoint http://%s must be https: requests carry a session token", s->host);
 	pthread_mutex_lock(&s->lock);
 	a->region = xstrdup(s->region);
 	a->time_ns = clock->wall_ns(clock) - s->skew_ns;

@@ -21,6 +21,7 @@ struct s3 {
 	struct transfer *transfer;
 	struct credentials_chain *chain; /* NULL: anonymous */
 	bool aws, virtual_host;
+	bool plain; /* http to another machine */
 	const char *scheme;
 	char *host, *base_path; /* of an endpoint of one's own; NULL for AWS, where the region makes the host */
 

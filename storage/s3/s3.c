@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include "base/fs.h"
+#include "base/trust.h"
 
 #define METADATA_CONNECT_NS (2 * NS_PER_S)
 
@@ -66,14 +67,22 @@ static int set_endpoint(struct s3 *s, const char *url, struct err *err)
 	return 0;
 }
 
-/* The endpoint that option, environment or profile names; NULL: AWS. */
+/* The endpoint that option, environment or profile names; NULL: AWS. An option comes from a project's files, or out of a shared store: it is shown
+ * credentials when the user trusts it, or it is the one that his profile names. */
 static int find_endpoint(const struct bucket_options *o, const struct credentials_options *co, char **ret, struct err *err)
 {
+	_cleanup_(freep) char *own = NULL;
+
+	if (credentials_endpoint(co, "s3", &own, err) < 0)
+		return -1;
 	if (o->endpoint && *o->endpoint) {
+		if (!o->anonymous && !o->endpoint_given && !str_eq(own, o->endpoint) && trust_check_endpoint(o->endpoint, err) < 0)
+			return -1;
 		*ret = xstrdup(o->endpoint);
 		return 0;
 	}
-	return credentials_endpoint(co, "s3", ret, err);
+	*ret = TAKE_PTR(own);
+	return 0;
 }
 
 static int find_region(const struct bucket_options *o, const struct credentials_options *co, char **ret, struct err *err)
@@ -120,6 +129,7 @@ static int set_up(struct s3 *s, const struct bucket_options *o, struct err *err)
 	if (endpoint && set_endpoint(s, endpoint, err) < 0)
 		return -1;
 	s->aws = !endpoint;
+	s->plain = endpoint && str_has_prefix(endpoint, "http://") && !trust_is_loopback(endpoint);
 	if (s->aws)
 		s->scheme = "https";
 	if (o->style == BUCKET_STYLE_AUTO) /* a dot in the name wouldn't match the certificate */

@@ -152,7 +152,7 @@ test_expect 'a run that was stopped in order can go on after a reindex; its last
 	id=$(json runs.1 "d[\"runs\"][0][\"id\"]")
 	test_is "$(cairn get "$id/quick" -o -)" quick
 	touch "$HOME/go"
-	cairn resume -q "$id"
+	cairn resume --trust -q "$id"
 	cairn runs --json -n 1 >runs.1
 	test_is "$(json runs.1 "[d[\"runs\"][0][\"id\"], d[\"runs\"][0][\"state\"], d[\"runs\"][0][\"counts\"][\"executed\"]]")" "[\"$id\", \"succeeded\", 1]"
 	rm .cairn/cairn.db*

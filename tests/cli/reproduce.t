@@ -24,11 +24,11 @@ test_expect 'textstats, in an empty directory: by prefix, by hash, by id; the sa
 	rm -rf textstats
 	mkdir empty
 	cd empty
-	cairn reproduce "$(cut -c 1-8 ../hash)" --store ../store >../out
+	cairn reproduce --trust "$(cut -c 1-8 ../hash)" --store ../store >../out
 	test_exists .cairn/cairn.db
-	cairn reproduce -q "sha256:$(cat ../hash)"  --store ../store
+	cairn reproduce --trust -q "sha256:$(cat ../hash)"  --store ../store
 	cat ../store/runs/*/"$(cat ../hash)" >../manifest
-	cairn reproduce -q --json "$(json ../manifest "d[\"run\"]")" --store ../store -o ../elsewhere/deep >../report
+	cairn reproduce --trust -q --json "$(json ../manifest "d[\"run\"]")" --store ../store -o ../elsewhere/deep >../report
 	cd ..
 	test_exists elsewhere/deep/.cairn/cairn.db
 	test_is "$(json report "[len(d[\"tasks\"]), d[\"verdict\"]]")" "[5, \"identical\"]"
@@ -43,7 +43,7 @@ test_expect 'an empty directory without a store is no place' '
 	test_code 2 cairn reproduce abcdef 2>err
 	test_grep "name the store" err
 	test_missing .cairn
-	test_code 4 cairn reproduce abcdef --store ../store 2>err
+	test_code 4 cairn reproduce --trust abcdef --store ../store 2>err
 	test_grep "no run .abcdef." err
 '
 if python3 -c 'import sklearn, matplotlib' 2>/dev/null; then
@@ -51,7 +51,7 @@ if python3 -c 'import sklearn, matplotlib' 2>/dev/null; then
 		cairn -C digits run -q pipeline.yaml
 		newest digits hash >hash
 		mv digits/.cairn/store digits-store
-		cairn reproduce -q --json "$(cat hash)" --store digits-store -o d >report
+		cairn reproduce --trust -q --json "$(cat hash)" --store digits-store -o d >report
 		test_is "$(json report "sorted({t[\"verdict\"] for t in d[\"tasks\"]})")" "[\"reproduced\"]"
 		test_is "$(json report "[len(d[\"tasks\"]), d[\"verdict\"]]")" "[8, \"identical\"]"
 	'
@@ -69,7 +69,7 @@ test_expect 'dice: the nondeterministic step is found, named and located; what i
 	wait_until 5 another_second "$(date +%s)"
 	mkdir fresh
 	cd fresh
-	test_code 11 cairn reproduce -q --json "$(cat ../hash)" --store ../dice/.cairn/store --html ../page.html >../report
+	test_code 11 cairn reproduce --trust -q --json "$(cat ../hash)" --store ../dice/.cairn/store --html ../page.html >../report
 	test_is "$(cairn get urandom/throws --store ../dice/.cairn/store -o ../is)" ""
 	cd ../dice
 	cairn get urandom/throws -r "$(cat ../hash)" -o ../was
@@ -136,7 +136,7 @@ test_expect 'a reproduction where nothing is on record adds no hit' '
 	rm -rf bare/actions
 	mkdir machine
 	cd machine
-	test_code 11 cairn reproduce -q "$(cat ../hash)" --store ../bare
+	test_code 11 cairn reproduce --trust -q "$(cat ../hash)" --store ../bare
 	rm -rf .cairn
 	cp ../dice/*.sh ../dice/pipeline.yaml ../dice/cairn.yaml .
 	cairn run -q --json pipeline.yaml --store ../bare >../run
@@ -288,7 +288,7 @@ test_expect --needs git 'a checkout with edits and with files that git does not 
 	mv .cairn/store ../checkout-store
 	cd ..
 	rm -rf checkout
-	cairn reproduce -q "$hash" --store checkout-store -o from-dirty
+	cairn reproduce --trust -q "$hash" --store checkout-store -o from-dirty
 	cd from-dirty
 	test_is "$(cairn get a/o -r last --store ../checkout-store -o -)" untracked
 '

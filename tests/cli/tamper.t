@@ -48,7 +48,7 @@ export PATH=$PWD/bin:$PATH
 
 # A machine that has nothing but a copy of the store, to be spoilt.
 fresh() { cd "$TRASH/work"; rm -rf machine; mkdir machine; cp -R project/.cairn/store machine/store; chmod -R u+w machine/store; cd machine; }
-again() { local code=$1; shift; test_code "$code" cairn reproduce -q --json "$(cat ../hash)" --store store "$@" >report 2>err; }
+again() { local code=$1; shift; test_code "$code" cairn reproduce --trust -q --json "$(cat ../hash)" --store store "$@" >report 2>err; }
 verdict() { json report "next(t['verdict'] for t in d['tasks'] if t['task'] == '$1')"; }
 why() { json report "next(t['why'] or '' for t in d['tasks'] if t['task'] == '$1')" >why; }
 content() { cairn -C ../project lineage --json "$1" -r "$(cat ../hash)" >l; json l 'd["artifact"][7:]'; }
@@ -118,7 +118,7 @@ test_expect 'a final output edited in the store: what was made is the same bytes
 	id=$(content scale/scaled)
 	tr 1-4 5-8 <"$(blob $id)" >other
 	cat other >"$(blob $id)"
-	test_code 0 cairn reproduce "$(cat ../hash)" --store store >report 2>err
+	test_code 0 cairn reproduce --trust "$(cat ../hash)" --store store >report 2>err
 	test_grep "every output is the same bytes" report
 	test_grep "1 object of the store was damaged and has been replaced by what this run made" <(cat report err)
 	test_is "$(sha256sum <"$(blob $id)" | cut -c 1-64)" "$id"
@@ -203,7 +203,7 @@ test_expect 'an edited manifest is not believed' '
 test_expect 'no manifest, no pipeline, no results' '
 	fresh
 	rm "$(manifest)"
-	test_code 4 cairn reproduce "$(cat ../hash)" --store store 2>err
+	test_code 4 cairn reproduce --trust "$(cat ../hash)" --store store 2>err
 	test_grep "no run" err
 	fresh
 	cat store/runs/*/"$(cat ../hash)" >m

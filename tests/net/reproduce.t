@@ -18,20 +18,20 @@ test_expect 'an empty directory and s3://: pipeline, code and inputs come from t
 	rm -rf textstats
 	mkdir empty
 	cd empty
-	cairn reproduce -q --json "$(cut -c 1-10 ../hash)" --store s3://tbucket/team >../report
+	cairn reproduce --trust -q --json "$(cut -c 1-10 ../hash)" --store s3://tbucket/team >../report
 	cd ..
 	test_is "$(verdicts)" "[\"reproduced\"]"
 	test_is "$(json report "[len(d[\"tasks\"]), d[\"verdict\"]]")" "[5, \"identical\"]"
-	cairn reproduce -q --json "$(json report "d[\"was\"][\"id\"]")" --store s3://tbucket/team -o other >report
+	cairn reproduce --trust -q --json "$(json report "d[\"was\"][\"id\"]")" --store s3://tbucket/team -o other >report
 	test_is "$(verdicts)" "[\"reproduced\"]"
-	cairn reproduce -q "$(json report "d[\"is\"][\"hash\"]")" --store s3://tbucket/team -o third
+	cairn reproduce --trust -q "$(json report "d[\"is\"][\"hash\"]")" --store s3://tbucket/team -o third
 '
 test_expect 'a reproduction that diverged is nobody else'"'"'s hit' '
 	cairn -C dice run -q pipeline.yaml urandom --store s3://tbucket/dice
 	cairn -C dice get urandom/throws -r last -o was --store s3://tbucket/dice
 	cairn -C dice runs --json >runs.json
 	json runs.json "d[\"runs\"][0][\"hash\"]" >hash
-	test_code 11 cairn reproduce -q "$(cat hash)" --store s3://tbucket/dice -o again
+	test_code 11 cairn reproduce --trust -q "$(cat hash)" --store s3://tbucket/dice -o again
 	cp -R "$SRC/examples/dice" second
 	rm -rf second/.cairn
 	cairn -C second run -q --json pipeline.yaml urandom --store s3://tbucket/dice >run
@@ -45,7 +45,7 @@ test_expect 'a bucket that has lost its content' '
 	cairn -C dice runs --json >runs.json
 	json runs.json "d[\"runs\"][0][\"hash\"]" >hash
 	rm -rf s3.data/tbucket/less/blobs s3.data/tbucket/less/packs
-	test_code 12 cairn reproduce "$(cat hash)" --store s3://tbucket/less -o again 2>err
+	test_code 12 cairn reproduce --trust "$(cat hash)" --store s3://tbucket/less -o again 2>err
 	test_grep "run .*: " err
 '
 test_done

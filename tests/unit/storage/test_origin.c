@@ -477,6 +477,7 @@ static void test_strange_endpoint(void **state)
 	store_set_origins(f->s, &defaults);
 	assert_int_equal(origin_fetch(f->s, &r, 1, &id, &err), -1);
 	assert_non_null(strstr(err.msg, "isn't shown our credentials"));
+	setenv("CAIRN_TRUST_ENDPOINTS", "http://127.0.0.1:1/", 1);
 	store_trust_endpoint(f->s, "http://127.0.0.1:1");
 	err = (struct err){ 0 };
 	assert_int_equal(origin_fetch(f->s, &r, 1, &id, &err), -1);

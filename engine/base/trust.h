@@ -1,0 +1,31 @@
+/* engine/base/trust.h — what the user has allowed beside what is his own.
+ *
+ * A project's files can't allow anything here. Only these can: the file `trust` in the user's configuration directory
+ * ($XDG_CONFIG_HOME/cairn, else ~/.config/cairn) with lines `project PATH` and `endpoint URL`, where `#` begins a comment;
+ * and the environment, CAIRN_TRUST_PROJECTS and CAIRN_TRUST_ENDPOINTS, with entries separated by spaces. `*` means all.
+ * A file that another user owns or may write to counts for nothing.
+ *
+ * Any thread. Read anew at each question, which is asked seldom.
+ */
+#ifndef CAIRN_BASE_TRUST_H
+#define CAIRN_BASE_TRUST_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+#include "base/err.h"
+
+/* Is what this user owns as good as the caller's own? Root's is: root could change everything anyway. And the files of
+ * whoever typed `sudo`. */
+bool trust_is_own(uid_t owner);
+
+/* A directory that belongs to somebody else, absolute. */
+bool trust_allows_project(const char *path);
+
+/* May credentials be shown to this endpoint, which the project's files name? Yes when it is allowed, or is one that the
+ * environment names anyway (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL). 0; -1 with ERR_INVALID, which says how to allow it. */
+int trust_check_endpoint(const char *url, struct err *err);
+
+/* Is the URL's host this machine? */
+bool trust_is_loopback(const char *url);
+
+#endif

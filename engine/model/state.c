@@ -1,0 +1,205 @@
+/* Who made the state, as far as owners, links and git's index tell.
+ *
+ * git's index is read here: libgit2 is loaded only by runs, and this is asked by each command. Its entries (gitformat-index)
+ * have 62 bytes before the name, 74 in a repository of SHA-256, and two more in version 3 with a flag; names are padded to
+ * eight bytes, or, in version 4, each is what follows a prefix of the one before. An index that is neither is nobody's proof
+ * of anything: it counts as without `.cairn`. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include "base/fs.h"
+#include "base/mem.h"
+#include "base/trust.h"
+#include "model/state.h"
+
+/* --- owners and links -------------------------------------------------------------------------------------------------- */
+
+static int not_own(const char *path, uid_t owner, const char *root, struct err *err)
+{
+	return err_set(err, ERR_INVALID,
+		       "%s belongs to user %lu, not to you, and what is in it would decide what runs as you. If you trust it, add the line `project %s` to "
+		       "~/.config/cairn/trust, or set CAIRN_TRUST_PROJECTS",
+		       path, (unsigned long)owner, root);
+}
+
+static int check_link(const char *path, struct err *err)
+{
+	return err_set(err, ERR_INVALID,
+		       "%s is a symbolic link: state is kept in a directory of its own. Name another place by CAIRN_DIR, or by `store` in cairn.yaml",
+		       path);
+}
+
+static int check_owner(const char *root, const char *path, struct err *err)
+{
+	struct stat st;
+
+	if (lstat(path, &st) < 0)
+		return errno == ENOENT || errno == ENOTDIR ? 0 : err_errno(err, "cannot look at %s", path);
+	return trust_is_own(st.st_uid) || trust_allows_project(root) ? 0 : not_own(path, st.st_uid, root, err);
+}
+
+/* Its entries are few: secrets, store, database, logs. */
+static int check_entries(const char *root, const char *dir, struct err *err)
+{
+	DIR *d = opendir(dir);
+	struct dirent *e;
+	int r = 0;
+
+	if (!d)
+		return errno == ENOENT ? 0 : err_errno(err, "cannot read %s", dir);
+	while (r == 0 && (e = readdir(d))) {
+		_cleanup_(freep) char *path = NULL;
+		struct stat st;
+
+		if (str_eq(e->d_name, "..") || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		path = fs_join(dir, e->d_name);
+		if (S_ISLNK(st.st_mode))
+			r = check_link(path, err);
+		else if (!trust_is_own(st.st_uid) && !trust_allows_project(root))
+			r = not_own(path, st.st_uid, root, err);
+	}
+	closedir(d);
+	return r;
+}
+
+/* --- git's index ------------------------------------------------------------------------------------------------------- */
+
+static uint32_t get_u32(const unsigned char *p)
+{
+	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+/* 1: a name begins with `prefix`; 0: none does; -1: these aren't entries of this shape. */
+static int search_entries(const unsigned char *bytes, size_t n, size_t head, const char *prefix)
+{
+	uint32_t version = get_u32(bytes + 4), count = get_u32(bytes + 8);
+	_cleanup_(str_deinit) struct str name = { 0 };
+	size_t at = 12, prefix_n = strlen(prefix);
+
+	for (uint32_t i = 0; i < count; i++) {
+		size_t start = at, fixed, kept = 0, len;
+		const unsigned char *end;
+
+		if (n - at < head + 3)
+			return -1;
+		fixed = head + (version >= 3 && (bytes[at + head - 2] & 0x40) ? 2 : 0);
+		len = (size_t)(bytes[at + head - 2] & 0x0f) << 8 | bytes[at + head - 1];
+		at += fixed;
+		if (version == 4) { /* an offset as in packs: how much of the last name goes */
+			size_t gone = bytes[at] & 0x7f;
+
+			while (bytes[at++] & 0x80) {
+				if (at >= n)
+					return -1;
+				gone = ((gone + 1) << 7) | (bytes[at] & 0x7f);
+			}
+			if (gone > name.len)
+				return -1;
+			kept = name.len - gone;
+		}
+		end = at < n ? memchr(bytes + at, '\0', n - at) : NULL;
+		if (!end)
+			return -1;
+		name.len = kept;
+		str_addn(&name, bytes + at, (size_t)(end - (bytes + at)));
+		if (len < 0xfff && len != name.len)
+			return -1;
+		if (name.len >= prefix_n && memcmp(name.s, prefix, prefix_n) == 0)
+			return 1;
+		at = version == 4 ? (size_t)(end - bytes) + 1 : start + ((fixed + name.len + 8) & ~(size_t)7);
+		if (at > n)
+			return -1;
+	}
+	return 0;
+}
+
+static bool index_has(const char *path, const char *prefix)
+{
+	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	const unsigned char *bytes;
+	struct stat st;
+	size_t n;
+	int r;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size < 12)
+		return false;
+	n = (size_t)st.st_size;
+	bytes = mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (bytes == MAP_FAILED)
+		return false;
+	r = memcmp(bytes, "DIRC", 4) == 0 && get_u32(bytes + 4) >= 2 && get_u32(bytes + 4) <= 4 ? 0 : -1;
+	/* Most have no such name at all: one quick look says so, where names stand in full. */
+	if (r == 0 && (get_u32(bytes + 4) == 4 || memmem(bytes, n, prefix, strlen(prefix)))) {
+		r = search_entries(bytes, n, 62, prefix);
+		if (r < 0)
+			r = search_entries(bytes, n, 74, prefix);
+	}
+	munmap((void *)bytes, n);
+	return r > 0;
+}
+
+/* The index of a work tree whose top is `top`: in .git, or where the file .git says. */
+static char *index_of(const char *top)
+{
+	_cleanup_(freep) char *git = fs_join(top, ".git"), *dir = NULL;
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct stat st;
+
+	if (stat(git, &st) < 0)
+		return NULL;
+	if (S_ISDIR(st.st_mode))
+		return fs_join(git, "index");
+	if (fs_read_file(git, 64 * KIB, &text, NULL) < 0 || !str_has_prefix(text.s, "gitdir: "))
+		return NULL;
+	text.s[strcspn(text.s, "\r\n")] = '\0';
+	dir = fs_join(top, text.s + strlen("gitdir: "));
+	return fs_join(dir, "index");
+}
+
+static int check_tracked(const char *root, struct err *err)
+{
+	_cleanup_(freep) char *top = xstrdup(root), *index = NULL, *prefix = NULL;
+
+	while (!(index = index_of(top))) {
+		char *slash = strrchr(top, '/');
+
+		if (!slash || slash == top)
+			return 0;
+		*slash = '\0';
+	}
+	prefix = xasprintf("%s%s.cairn/", root + strlen(top) + (root[strlen(top)] == '/'), root[strlen(top)] ? "/" : "");
+	if (!index_has(index, prefix))
+		return 0;
+	return err_set(err, ERR_INVALID,
+		       "git tracks %s/.cairn, so whoever committed it decides what runs here. It is the state of one machine: remove it with `git rm -r .cairn`, "
+		       "and add it to .gitignore",
+		       root);
+}
+
+/* --- all --------------------------------------------------------------------------------------------------------------- */
+
+int state_check(const char *root, const char *dir, bool named, struct err *err)
+{
+	static const char *const marks[] = { "cairn.yaml", ".cairn", ".git" };
+	struct stat st;
+
+	if (check_owner(root, root, err) < 0)
+		return -1;
+	for (size_t i = 0; i < ARRAY_LEN(marks); i++) {
+		_cleanup_(freep) char *mark = fs_join(root, marks[i]);
+
+		if (check_owner(root, mark, err) < 0)
+			return -1;
+	}
+	if (lstat(dir, &st) < 0)
+		return 0;
+	if (named)
+		return check_owner(root, dir, err) < 0 || check_entries(root, dir, err) < 0 ? -1 : 0;
+	if (S_ISLNK(st.st_mode))
+		return check_link(dir, err);
+	return check_entries(root, dir, err) < 0 ? -1 : check_tracked(root, err);
+}
