@@ -110,6 +110,18 @@ static int has_named(struct verifier *v, const char *what, const char *name, con
 	return present ? 0 : err_set(e, ERR_NOT_FOUND, "the %s%s of task %s is missing", what, name, a->task);
 }
 
+/* Nobody can make a lost log again, and the result is as good without it: that it is lost is told once. */
+static int go_on_without_log(struct verifier *v, const struct digest *name, struct action_record *a, struct err *e)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+
+	a->log = (struct content_id){ .kind = CONTENT_NONE };
+	action_encode(a, &bytes);
+	if (v->s->ops->put(v->s, STORE_ACTION, name, bytes.s, bytes.len, true, NULL) < 0)
+		return -1;
+	return err_set(e, ERR_NOT_FOUND, "the log of task %s is lost; its record goes on without it", a->task);
+}
+
 static int verify_action(struct verifier *v, const struct digest *name, struct err *e)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
@@ -126,9 +138,16 @@ static int verify_action(struct verifier *v, const struct digest *name, struct e
 	for (size_t i = 0; i < a.n_outputs; i++)
 		if (has_named(v, "output ", a.outputs[i].name, &a, &a.outputs[i].id, e) < 0)
 			return -1;
-	if (has_named(v, "key record", "", &a, &a.key_record, e) < 0 || has_named(v, "metrics", "", &a, &a.metrics, e) < 0)
+	if (has_named(v, "key record", "", &a, &a.key_record, e) < 0)
 		return -1;
-	return has_named(v, "log", "", &a, &a.log, e);
+	if (has_named(v, "metrics", "", &a, &a.metrics, e) < 0) {
+		if (e->code != ERR_NOT_FOUND || !v->s->ops->set_aside(v->s, STORE_ACTION, name))
+			return -1;
+		return err_set(e, ERR_CORRUPT, "the metrics of task %s are lost; its record was set aside, so that it runs again", a.task);
+	}
+	if (has_named(v, "log", "", &a, &a.log, e) == 0)
+		return 0;
+	return e->code == ERR_NOT_FOUND ? go_on_without_log(v, name, &a, e) : -1;
 }
 
 struct named {

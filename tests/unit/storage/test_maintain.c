@@ -604,13 +604,36 @@ static void test_verify_manifests(void **state)
 	assert_int_equal(problem_of(&found, STORE_RUN, &run)->err.code, ERR_NOT_FOUND);
 }
 
+/* A lost log or lost metrics are told once: the record goes on without the log, and without metrics its task is to run again. */
+static void test_lost_log_and_metrics(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int metrics = 0; metrics < 2; metrics++) {
+		_cleanup_(arena_freep) struct arena *arena = arena_new();
+		struct action_output out = { "o", blob(f, "out") };
+		struct action_record a = { .key.b = { (uint8_t)(9 + metrics) }, .outputs = &out, .n_outputs = 1, .run_id = "r", .task = "t", .node = "n" }, got;
+		struct content_id lost = blob(f, "lost");
+
+		*(metrics ? &a.metrics : &a.log) = lost;
+		assert_int_equal(action_put(f->s, &a, NULL), 0);
+		assert_int_equal(store_verify(f->s, NULL, NULL, NULL, NULL, NULL), 0);
+		assert_int_equal(store_delete(f->s, STORE_BLOB, &lost.digest, NULL), 0);
+		assert_int_equal(store_verify(f->s, NULL, NULL, NULL, NULL, NULL), 1);
+		assert_int_equal(store_verify(f->s, NULL, NULL, NULL, NULL, NULL), 0);
+		assert_int_equal(action_get(f->s, &a.key, arena, &got, NULL), metrics ? -1 : 0);
+		if (!metrics)
+			assert_int_equal(got.log.kind, CONTENT_NONE);
+	}
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 #define M(name) { #name " in memory", name, setup_memory, teardown, NULL }
 	const struct CMUnitTest tests[] = {
 		T(test_reach), M(test_reach), T(test_actions), M(test_actions), T(test_walk), M(test_walk), T(test_young_records_are_roots), T(test_two_marks),
-		T(test_dry_run), M(test_dry_run), T(test_condemned_list), T(test_one_collector), T(test_leftovers), T(test_unreadable_roots),
+		T(test_dry_run), M(test_dry_run), T(test_condemned_list), T(test_one_collector), T(test_leftovers), T(test_lost_log_and_metrics), T(test_unreadable_roots),
 		M(test_unreadable_roots), T(test_verify), T(test_verify_observations), M(test_verify_observations),
 		T(test_verify_manifests), M(test_verify_manifests),
 	};
