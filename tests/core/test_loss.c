@@ -434,8 +434,11 @@ static void test_losses(void **state)
 	if (!dir)
 		dir = mkdtemp(on_disk);
 	assert_non_null(dir);
-	for (uint64_t seed = from; seed < to; seed++)
+	for (uint64_t seed = from; seed < to; seed++) {
 		one_seed(seed, dir);
+		if (range && (seed + 1) % 500 == 0)
+			print_message("%llu seeds\n", (unsigned long long)(seed + 1 - from));
+	}
 	fs_remove_tree(dir, NULL);
 }
 
