@@ -168,7 +168,7 @@ static void tell_failures(struct exporter *x)
 		if (j->result == 0)
 			continue;
 		text = arena_printf(r->arena, "store: output `%s` of %s could not be exported to %s: %s", j->ask.output, j->ask.task, j->place, j->err.msg);
-		r->failed = true;
+		r->failed = r->failed_itself = true; /* a place outside that isn't as the pipeline says, not the store */
 		if (r->row.message)
 			OBSERVE(r, notice, text);
 		else
