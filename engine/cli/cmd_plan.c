@@ -59,7 +59,7 @@ static int add_unexpanded(struct planned *pl, size_t step, bool known, int64_t m
 	return 0;
 }
 
-static int add_step(struct planned *pl, size_t step, struct err *err)
+static int add_step(struct planned *pl, size_t step, const bool *read_yet, struct err *err)
 {
 	const char *name = pl->p->steps[step].name;
 	bool open = !plan_step_expanded(pl->plan, step) || plan_step_left(pl->plan, step);
@@ -73,8 +73,10 @@ static int add_step(struct planned *pl, size_t step, struct err *err)
 	if (!plan_step_expanded(pl->plan, step))
 		return add_unexpanded(pl, step, known > 0, median);
 	for (size_t i = 0; i < plan_n_tasks(pl->plan, step); i++) {
-		const struct plan_task *t = plan_task_at(pl->plan, step, i);
+		struct plan_task shown = *plan_task_at(pl->plan, step, i), *t = &shown;
 
+		if (t->absent && read_yet[step])
+			t->state = TASK_WAITING;
 		if (t->state == TASK_STATE_UNSELECTED || (t->state == TASK_WAITING && t->unselected))
 			continue;
 		plan_task_label(pl->plan, t, &pl->label);
@@ -122,6 +124,7 @@ int cmd_plan(struct cli *cli, const struct cli_args *args)
 	struct run_options o;
 	struct session s;
 	struct planned pl;
+	bool *read_yet;
 	int r = 0;
 
 	if (session_options(cli, args, &op, &o, &err) < 0 || cli_pipeline(cli, op.pipeline, &p, &err) < 0)
@@ -132,9 +135,11 @@ int cmd_plan(struct cli *cli, const struct cli_args *args)
 	}
 	planned_open(&pl, cli, &s, plan, p);
 	pl.all = cli_flag(args, "all");
+	read_yet = arena_alloc(cli->arena, (p->n_steps + 1) * sizeof(*read_yet));
+	plan_may_return(plan, read_yet);
 	db_snapshot(s.db);
 	for (size_t i = 0; i < p->n_steps && r == 0; i++)
-		r = add_step(&pl, p->order[i], &err);
+		r = add_step(&pl, p->order[i], read_yet, &err);
 	db_snapshot_end(s.db);
 	if (r == 0)
 		print_plan(&pl);

@@ -40,6 +40,10 @@ void planned_reason_of_others(const struct planned *pl, const struct plan_task *
 	case TASK_STATE_HIT:
 		break;
 	default:
+		if (t->absent) {
+			str_add(out, "its content is gone from the store: executed if something that reads it is");
+			break;
+		}
 		str_add(out, "needs ");
 		for (size_t i = 0, n = 0; i < s->n_deps; i++)
 			if (plan_step_left(pl->plan, s->deps[i].step) || !plan_step_expanded(pl->plan, s->deps[i].step))

@@ -32,6 +32,40 @@ bool absent_may_stay(const struct plan *p, const struct plan_task *t)
 	return used;
 }
 
+/* Whether tasks of that step may be executed yet: those that haven't ended, and absent ones that such tasks may come to need. */
+static bool may_be_executed(const struct plan *p, const struct plan_step *s, const bool *wanted)
+{
+	bool absent = false;
+
+	if (!s->expanded || s->n_ended < s->n_tasks)
+		return true;
+	for (size_t i = 0; i < s->n_tasks && !absent; i++)
+		absent = s->tasks[i].absent;
+	for (size_t i = 0; i < s->dependents.n && absent; i++) {
+		const struct plan_step *d = &p->steps[s->dependents.v[i].step];
+
+		if (wanted[s->dependents.v[i].step] && d->decl->deps[s->dependents.v[i].dep].data)
+			return true;
+	}
+	return false;
+}
+
+void plan_may_return(const struct plan *p, bool *ret_steps)
+{
+	_cleanup_(freep) bool *executed = xcalloc(p->n_steps + 1, sizeof(bool));
+
+	for (size_t i = p->n_steps; i-- > 0;) {
+		uint32_t at = p->ctx.pipeline->order[i];
+		const struct plan_step *s = &p->steps[at];
+
+		executed[at] = s->selected && may_be_executed(p, s, executed);
+		ret_steps[at] = false;
+		for (size_t k = 0; k < s->dependents.n; k++)
+			ret_steps[at] |= executed[s->dependents.v[k].step] &&
+					 p->steps[s->dependents.v[k].step].decl->deps[s->dependents.v[k].dep].data;
+	}
+}
+
 static void revive(struct plan *p, struct plan_task *t)
 {
 	if (t->state == TASK_STATE_HIT) {

@@ -180,6 +180,9 @@ bool plan_step_selected(const struct plan *p, size_t step); /* some of its tasks
 size_t plan_n_tasks(const struct plan *p, size_t step); /* 0 until expanded; a matrix's number is known from the start */
 size_t plan_step_left(const struct plan *p, size_t step); /* tasks that haven't ended */
 struct plan_task *plan_task_at(const struct plan *p, size_t step, size_t index);
+/* For each step (plan_n_steps() places): does something read it that may have to be executed yet? Then its hits whose content is gone from the store
+ * (plan_task.absent) are executed, too. */
+void plan_may_return(const struct plan *p, bool *ret_steps);
 void plan_count(const struct plan *p, struct run_counts *ret);
 /* "train[fold=0]", into `out` (reset first). */
 void plan_task_label(const struct plan *p, const struct plan_task *t, struct str *out);

@@ -30,6 +30,19 @@ test_expect --needs LOCAL_STORE 'the store is lost: each task comes to an end, a
 	test_is "$(tail -n 1 got/o 2>/dev/null || tail -n 1 got)" 1
 '
 
+test_expect --needs LOCAL_STORE 'after a loss, plan calls nothing a hit that run executes' '
+	sed -e "/^  early:/d" -e "s/: lost/: planned/" lost.yaml >planned.yaml
+	cairn run -q planned.yaml
+	rm -rf .cairn/store
+	cairn plan planned.yaml --json >out
+	test_is "$(json out "d[\"counts\"][\"hits\"]")" 0
+	test_grep "content is gone from the store" out
+	cairn run -q planned.yaml --json >out
+	test_is "$(counts out)" "[8, 8, 0]"
+	cairn plan planned.yaml --json >out
+	test_is "$(json out "d[\"counts\"][\"hits\"]")" 8
+'
+
 test_expect --needs LOCAL_STORE 'a run that fails only because of the store is a matter of the environment: exit 4' '
 	write gone.yaml <<-Y
 	pipeline: gone

@@ -87,6 +87,21 @@ test_expect 'one that changes between the pin and the fetch: one clear error, no
 		test_grep "$W/$kind/moving.csv: the origin has changed since the run pinned it" err
 	done
 '
+test_expect 'what was read by reference is an edge of the lineage, also after a reindex' '
+	told() { # DIR
+		mkdir "$1"
+		cairn -C large lineage --json use >"$1/lineage"
+		cairn -C large export "$run" --format slsa >"$1/slsa"
+		cairn -C large export "$run" --format openlineage >"$1/openlineage"
+	}
+	run=$(json <(cairn -C large runs --json -n 0) "[r[\"id\"] for r in d[\"runs\"] if r[\"counts\"][\"executed\"]][0]")
+	told told-before
+	for f in lineage slsa openlineage; do test_grep "$W/etag/large.csv" "told-before/$f"; done
+	rm large/.cairn/cairn.db*
+	cairn -C large store reindex -q
+	told told-after
+	diff -r told-before told-after
+'
 test_expect 'without an ETag and a date it can only be copied' '
 	pipeline bare "{a: {uri: $W/bare/large.csv, mode: reference}}" "$USE"
 	test_code 3 cairn -C bare run -q 2>err

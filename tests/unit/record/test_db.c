@@ -17,6 +17,7 @@
 #include "record/firings.h"
 #include "record/notices.h"
 #include "record/db.h"
+#include "record/internal.h"
 
 enum { ATTEMPTS = 3, WRITERS = 3, EACH = 60, KILLS = 25 };
 
@@ -555,6 +556,34 @@ static void the_first_observation_counts_and_a_second_one_is_noticed(void **stat
 	db_close(db);
 }
 
+/* More statements than the cache holds: one that was asked for stays whole while others are, and so does one in the middle of its rows. */
+static void a_statement_in_use_stays(void **state)
+{
+	struct fixture *f = *state;
+	static char texts[200][64];
+	struct db *db = open_db(f->path);
+	sqlite3_stmt *rows, *first, *second;
+
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+		snprintf(texts[i], sizeof(texts[i]), "SELECT %zu UNION SELECT 1000 ORDER BY 1", i);
+	for (size_t i = 0; i < 100; i++)
+		assert_non_null(db_prepare(db, texts[i], NULL));
+	rows = db_prepare(db, texts[100], NULL);
+	assert_int_equal(db_step(db, rows, NULL), 1);
+	for (size_t i = 101; i < 199; i++)
+		assert_non_null(db_prepare(db, texts[i], NULL));
+	first = db_prepare(db, texts[7], NULL);
+	second = db_prepare(db, texts[8], NULL); /* takes a place, and not that of `first` */
+	assert_int_equal(db_step(db, first, NULL), 1);
+	assert_int_equal(sqlite3_column_int(first, 0), 7);
+	assert_int_equal(db_step(db, second, NULL), 1);
+	assert_int_equal(sqlite3_column_int(second, 0), 8);
+	assert_int_equal(sqlite3_column_int(rows, 0), 100);
+	assert_int_equal(db_step(db, rows, NULL), 1);
+	assert_int_equal(sqlite3_column_int(rows, 0), 1000);
+	db_close(db);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -569,6 +598,7 @@ int main(void)
 		TEST(stored_databases_of_older_versions_are_upgraded),
 		TEST(what_holds_up_an_attempt_is_on_record_until_its_end),
 		TEST(the_first_observation_counts_and_a_second_one_is_noticed),
+		TEST(a_statement_in_use_stays),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
