@@ -39,7 +39,7 @@ static void execute(void *arg, const struct runner_attempt *a, enum failure_clas
 	unsigned step, x, at_once = 1;
 	struct running me;
 
-	assert_int_equal(sscanf(a->argv[2], "work %u %u", &step, &x), 2);
+	assert_int_equal(sscanf(a->task, "s%u[x=%u]", &step, &x), 2);
 	snprintf(me.group, sizeof(me.group), "g%u", w->group[step]);
 	for (size_t i = 0; i < running.n; i++)
 		at_once += running.v[i].until_ns > now && strcmp(running.v[i].group, me.group) == 0;

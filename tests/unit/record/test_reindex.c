@@ -19,7 +19,8 @@ static const char *const not_kept[] = {
 	"attempt.workspace", "attempt.waiting",		      /* a place of one machine; of attempts that run */
 };
 /* Only in the database; or, tags, in the store by themselves (tests/cli/reindex.t). */
-static const char *const other_tables[] = { "tag", "firing", "schedule", "server", "reproduction", "export", "sqlite_sequence" };
+static const char *const other_tables[] = { "tag", "firing", "schedule", "server", "notice",
+					    "reproduction", "export", "sqlite_sequence" };
 
 static char dir[] = "/tmp/cairn-reindex-XXXXXX";
 
