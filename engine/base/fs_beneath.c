@@ -3,8 +3,11 @@
 #include <linux/openat2.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include "base/digest.h"
 #include "base/fs.h"
 #include "base/mem.h"
+
+#define FILE_NAME_MAX 200 /* bytes: room for a suffix below the 255 of most file systems */
 
 /* Where the call is missing (Linux < 5.6, gVisor, old seccomp profiles): each component by itself, and no link at all. */
 static int open_by_components(int dir_fd, const char *path, int flags)
@@ -90,4 +93,26 @@ int fs_open_file_beneath(int dir_fd, const char *path, bool links, struct stat *
 	if (!S_ISREG(ret->st_mode))
 		return err_set(err, ERR_CHANGED, "%s changed while it was opened", path);
 	return TAKE_FD(fd);
+}
+
+char *fs_file_name(const char *text)
+{
+	_cleanup_(str_deinit) struct str out = { 0 };
+	struct digest d;
+	char hex[DIGEST_HEX_MAX];
+
+	for (const char *p = text; *p; p++) {
+		if (*p == '/' || *p == '%' || (unsigned char)*p < ' ' || (*p == '.' && p == text))
+			str_addf(&out, "%%%02X", (unsigned char)*p);
+		else
+			str_addc(&out, *p);
+	}
+	if (out.len > FILE_NAME_MAX) {
+		digest_bytes(text, strlen(text), &d);
+		out.len = FILE_NAME_MAX - 20;
+		str_addf(&out, "-%.16s", digest_hex(&d, hex));
+	}
+	if (out.len == 0)
+		str_addc(&out, '%');
+	return str_take(&out);
 }

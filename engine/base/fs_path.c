@@ -1,11 +1,8 @@
 /* Paths as text: nothing is looked up, except by fs_find_project_root(). */
 #include <errno.h>
 #include <string.h>
-#include "base/digest.h"
 #include "base/fs.h"
 #include "base/mem.h"
-
-#define FILE_NAME_MAX 200 /* bytes: room for a suffix below the 255 of most file systems */
 
 char *fs_join(const char *dir, const char *path)
 {
@@ -76,28 +73,6 @@ bool fs_is_inside(const char *root, const char *path)
 	_cleanup_(freep) char *r = fs_relative(root, path);
 
 	return r != NULL;
-}
-
-char *fs_file_name(const char *text)
-{
-	_cleanup_(str_deinit) struct str out = { 0 };
-	struct digest d;
-	char hex[DIGEST_HEX_MAX];
-
-	for (const char *p = text; *p; p++) {
-		if (*p == '/' || *p == '%' || (unsigned char)*p < ' ' || (*p == '.' && p == text))
-			str_addf(&out, "%%%02X", (unsigned char)*p);
-		else
-			str_addc(&out, *p);
-	}
-	if (out.len > FILE_NAME_MAX) {
-		digest_bytes(text, strlen(text), &d);
-		out.len = FILE_NAME_MAX - 20;
-		str_addf(&out, "-%.16s", digest_hex(&d, hex));
-	}
-	if (out.len == 0)
-		str_addc(&out, '%');
-	return str_take(&out);
 }
 
 const char *fs_basename(const char *path)
