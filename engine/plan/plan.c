@@ -579,6 +579,11 @@ const char *plan_gate_message(const struct plan *p)
 	return p->gate_message;
 }
 
+bool plan_unresolved(const struct plan *p)
+{
+	return !p->replay && (p->wave.n || p->expand_again);
+}
+
 size_t plan_n_ready(const struct plan *p)
 {
 	return p->ready.n;

@@ -170,6 +170,7 @@ const char *plan_lost(const struct plan *p, const char *task_or_step); /* why, o
 int plan_prove_ended(struct plan *p, struct err *err);
 const char *plan_gate_message(const struct plan *p); /* which result on record fails its gate, and how; NULL when none does */
 size_t plan_n_ready(const struct plan *p);
+bool plan_unresolved(const struct plan *p); /* has an end reached tasks or steps that plan_resolve() hasn't looked at yet? */
 
 /* --- what is in it --------------------------------------------------------------------------------------------- */
 

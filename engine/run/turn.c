@@ -369,7 +369,8 @@ static int take_back(struct run *r, struct err *err)
 	return 0;
 }
 
-/* Starts all that has a place. A task may turn out to be a hit here, which readies others: then the plan is resolved again. */
+/* Starts all that has a place. A task may end here: it turns out to be a hit, or what it needs is lost. That concerns others: then the plan
+ * is resolved again. */
 static int act(struct run *r, struct err *err)
 {
 	bool again = true;
@@ -415,7 +416,7 @@ static int act(struct run *r, struct err *err)
 			r->passed_over += r->parked.n > 0;
 		}
 		plan_count(r->plan, &c);
-		again = c.hits + c.failed != hits;
+		again = plan_unresolved(r->plan) || c.hits + c.failed != hits;
 	}
 	return 0;
 }
