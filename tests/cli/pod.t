@@ -188,7 +188,7 @@ test_expect "$1: the checkpoint is saved while the program runs, and goes on aft
 	sidecar ck --checkpoint-every 100ms
 	main ck
 	wait_until 20 grep -q saved ck/state/cairn-pod.json
-	children=$(pgrep -P "$(cat ck-main.pid)") # with a pod's process 1 the kernel kills them
+	children=$(pgrep -P "$(cat ck-main.pid)") # the kernel kills them with process 1 of a pod
 	kill -9 "$(cat ck-side.pid)" "$(cat ck-main.pid)" $children
 	wait_until 20 test -s ck-main.rc
 	run_pod ck2 "$(sh_of "cat ckpt/n")" "checkpoint=\"ckpt\"" "id=8" "key=\"$(printf ck | sha256sum | cut -c 1-64)\""

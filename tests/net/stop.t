@@ -8,7 +8,8 @@ server_can versitygw || test_skip_all "versitygw is neither there nor can it be 
 server gw versitygw || test_bail 'versitygw does not start'
 server_env gw versitygw
 hostile front --upstream "127.0.0.1:$(server_port gw)" || test_bail 'the hostile server does not start'
-export AWS_ENDPOINT_URL=http://127.0.0.1:$(port front http)
+AWS_ENDPOINT_URL=http://127.0.0.1:$(port front http)
+export AWS_ENDPOINT_URL
 echo 'store: s3://tbucket/stop' >cairn.yaml
 
 # hang RULE...: a step's command that makes the server hang from then on (each RULE: what matches), and says so
