@@ -270,7 +270,7 @@ def private(tree):
 # ---- layout ------------------------------------------------------------------------------------------------------------
 
 FOLDERS = {"engine", "storage", "runners", "steps", "pipelines", "examples", "tests", ".ci"}
-TOP_FILES = {"CMakeLists.txt", "CMakePresets.json", "README.md", "SECURITY.md", "LICENSE"}
+TOP_FILES = {"CMakeLists.txt", "CMakePresets.json", "README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE"}
 TEST_FOLDERS = {"unit", "core", "cli", "net", "fault", "fuzz", "bench", "cluster", "lint", "serve"}
 FILE_BYTES_MAX = 1 << 20
 
