@@ -76,7 +76,7 @@ static int add_tools(struct run *r, const struct plan_pin *pins, size_t n, struc
 
 struct key_keeper {
 	struct run *r;
-	bool published; /* all that others may take */
+	bool published; /* all that others may take, by this engine */
 	struct str bytes;
 };
 
@@ -92,11 +92,12 @@ static int keep_key_record(void *arg, const struct attempt_record *a, struct err
 	return record_key_bytes(ctx->db, &a->row.key, &k->bytes, err) < 0 ? -1 : content_put_bytes(ctx->store, k->bytes.s, k->bytes.len, &id, err);
 }
 
-/* The attempts; and key records by which `why` compares: those of results that others may take are in the store already. */
+/* The attempts; and key records by which `why` compares: those of results that others may take are in the store already, unless
+ * an engine died before it had published them. */
 static int keep_attempts(struct run *r, struct content_id *ret, struct err *err)
 {
 	struct err first;
-	struct key_keeper k = { .r = r, .published = publisher_failed(r->publisher, &first) == 0 };
+	struct key_keeper k = { .r = r, .published = r->n_earlier == 0 && publisher_failed(r->publisher, &first) == 0 };
 	int result = manifest_put_attempts(r->ctx->db, r->ctx->store, r->row.rowid, keep_key_record, &k, ret, err);
 
 	str_deinit(&k.bytes);

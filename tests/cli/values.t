@@ -136,6 +136,9 @@ test_expect 'keys of commands that mean the same stay the same' '
 	KEYS
 '
 
+if test_have SANITIZED; then
+	test_skip 'shared axes with included combinations take memory by task, not by the product of the axes' 'a sanitizer needs the address space that is bounded here'
+else
 test_expect 'shared axes with included combinations take memory by task, not by the product of the axes' '
 	python3 - >wide.yaml <<-PY
 	axes = ", ".join("x%d: [0]" % a for a in range(6))
@@ -147,6 +150,7 @@ test_expect 'shared axes with included combinations take memory by task, not by 
 	(ulimit -v 1000000; cairn plan wide.yaml --json) >plan
 	test_is "$(json plan "len(d[\"tasks\"])")" 82
 '
+fi
 
 # venv NAME TORCH: an environment as python3 -m venv lays it out
 venv() {
