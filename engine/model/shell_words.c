@@ -95,7 +95,7 @@ static bool sets_active_variable(const struct command_state *c)
 
 static bool one_of(const char *word, const char *const *list)
 {
-	while (*list && !str_eq(*list, word))
+	while (*list && (**list != *word || strcmp(*list, word) != 0)) /* a plan looks at each word of each script */
 		list++;
 	return *list != NULL;
 }
@@ -142,7 +142,7 @@ static const struct code_program *find_program(const char *word)
 	for (size_t i = 0; i < ARRAY_LEN(code_programs); i++) {
 		const char *name = code_programs[i].name;
 
-		if (str_eq(name, base) || (n && strlen(name) == n && memcmp(name, base, n) == 0))
+		if (*name == *base && (strcmp(name, base) == 0 || (n && strlen(name) == n && memcmp(name, base, n) == 0)))
 			return &code_programs[i];
 	}
 	return NULL;
