@@ -3,6 +3,7 @@
  * Started with CLONE_VM|CLONE_VFORK: the child borrows our memory until exec, so that the cost doesn't grow with the engine. Its exec
  * error comes back through that shared memory. A pidfd tells the loop when it ends; a kernel or sandbox without one leaves SIGCHLD.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -141,26 +142,40 @@ fail:
 
 /* --- ourselves ------------------------------------------------------------------------------ */
 
+/* The environment that the program goes on with: one block that stays, whatever is unset later. */
+static char *environment;
+
+static bool has_one_of(const char *variable, const char *const *prefixes)
+{
+	while (*prefixes && !str_has_prefix(variable, *prefixes))
+		prefixes++;
+	return *prefixes != NULL;
+}
+
 void process_hide(const char *const *kept)
 {
 	bool found = false;
+	size_t size = 1;
+	char *to;
 
+	for (char **e = environ; *e; e++)
+		size += strlen(*e) + 1;
+	assert(!environment); /* once: environ points into it */
+	environment = to = xmalloc(size);
 	for (char **e = environ; *e; e++) {
-		bool keep = false;
+		size_t n = strlen(*e);
 
-		for (const char *const *k = kept; *k; k++)
-			keep |= str_has_prefix(*e, *k);
-		found |= keep;
-		if (!keep) {
-			char *was = *e;
-
-			*e = xstrdup(was);
-			explicit_bzero(was, strlen(was));
+		if (has_one_of(*e, kept)) {
+			found = true;
+			continue;
 		}
+		memcpy(to, *e, n + 1);
+		explicit_bzero(*e, n);
+		*e = to;
+		to += n + 1;
 	}
 	if (!found)
-		prctl(PR_SET_DUMPABLE,
-		      0); /* for who isn't root /proc/PID/environ can't be opened then */
+		prctl(PR_SET_DUMPABLE, 0); /* for who isn't root /proc/PID/environ can't be opened then */
 }
 
 /* --- starting --------------------------------------------------------------------------------------------------------------- */
