@@ -48,7 +48,6 @@ static int teardown(void **state)
 static int request(void *store, const struct bucket_get *g, struct ranged_part *p, struct err *err)
 {
 	const uint64_t size = *(const uint64_t *)store;
-	_cleanup_(str_deinit) struct str header = { 0 };
 	struct http_request reply = { .reply = { .status = 206 } };
 	unsigned long long first, last;
 
