@@ -13,9 +13,11 @@
 /* The endpoint without a slash at its end. */
 static char *sts_endpoint(const struct credentials_search *s)
 {
-	char *url;
+	char *given = NULL, *url;
 
-	if (credentials_endpoint(s->o, "sts", &url, NULL) < 0 || !url)
+	if (credentials_endpoint(s->o, "sts", &given, NULL) == 0 && given)
+		url = given;
+	else
 		url = xasprintf("https://sts.%s.%s", s->region, str_has_prefix(s->region, "cn-") ? "amazonaws.com.cn" : "amazonaws.com");
 	while (str_has_suffix(url, "/"))
 		url[strlen(url) - 1] = '\0';
