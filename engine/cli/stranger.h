@@ -9,7 +9,8 @@
 #include "cli/cli.h"
 #include "run/reproduce.h"
 
-/* Did a process with this database begin the run? Rows that came from manifests name no host. */
+/* Did a process with this database begin the run, or take it over from whoever has its server's token? Rows that came from
+ * manifests name no host. */
 static inline bool stranger_is_own(const struct run_row *row)
 {
 	return row->host != NULL;

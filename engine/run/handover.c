@@ -386,8 +386,12 @@ static int insert(struct db *db, struct handover *h, struct arena *arena, struct
 
 int handover_record(struct db *db, struct handover *h, struct arena *arena, struct err *err)
 {
+	char host[256] = "";
 	int r;
 
+	/* Whoever may hand runs over begins them here, as if he had typed it: a row without a host is a stranger's. */
+	gethostname(host, sizeof(host) - 1);
+	h->row.host = arena_strdup(arena, host);
 	if (db_begin(db, err) < 0)
 		return -1;
 	h->row.rowid = 0;

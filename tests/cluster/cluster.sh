@@ -70,7 +70,7 @@ cluster_images() {
 cluster_namespace() {
 	kubectl create namespace "$1" >/dev/null || return 1
 	[ "${2:-}" != restricted ] || kubectl label namespace "$1" pod-security.kubernetes.io/enforce=restricted >/dev/null || return 1
-	kubectl -n "$1" create secret generic cairn-store --from-literal=AWS_ACCESS_KEY_ID=testkey --from-literal=AWS_SECRET_ACCESS_KEY=testsecret-not-to-be-shown >/dev/null || return 1
+	kubectl -n "$1" create secret generic cairn-store --from-literal=AWS_ACCESS_KEY_ID=testkey --from-literal=AWS_SECRET_ACCESS_KEY=testsecret-not-to-be-shown --from-literal=AWS_ENDPOINT_URL="$S3_INSIDE" >/dev/null || return 1
 	kubectl config set-context --current --namespace="$1" >/dev/null
 }
 

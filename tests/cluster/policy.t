@@ -190,7 +190,7 @@ engine() {
 	{ cluster_yaml engine; echo 'serve: {lease: cairn}'; } | sed "s|$S3\"|$S3_INSIDE\"|" >overlay/cairn.yaml
 	kubectl create namespace engine >/dev/null
 	kubectl label namespace engine pod-security.kubernetes.io/enforce=restricted >/dev/null
-	kubectl -n engine create secret generic cairn-store --from-literal=AWS_ACCESS_KEY_ID=testkey --from-literal=AWS_SECRET_ACCESS_KEY=testsecret-not-to-be-shown >/dev/null
+	kubectl -n engine create secret generic cairn-store --from-literal=AWS_ACCESS_KEY_ID=testkey --from-literal=AWS_SECRET_ACCESS_KEY=testsecret-not-to-be-shown --from-literal=AWS_ENDPOINT_URL="$S3_INSIDE" >/dev/null
 	kubectl -n engine create secret generic cairn-token --from-literal=token=0123456789abcdef0123456789abcdef >/dev/null
 	kubectl apply -k overlay >/dev/null
 	kubectl -n engine rollout status deployment/cairn --timeout=120s >/dev/null || { kubectl -n engine describe pods; kubectl -n engine logs deployment/cairn; return 1; } >&2

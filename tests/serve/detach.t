@@ -191,7 +191,7 @@ test_expect 'refusals, each in one clear line' '
 	echo other >laptop/data/in.txt
 	test_code 3 env -u CAIRN_STORE CAIRN_SERVE_TOKEN=$SERVE_TOKEN bash -c "cd laptop && cairn run --detach --server $(serve_url srv)" 2>err
 	test_grep "isn.t in this server.s store, .*; it came from .*laptop/.cairn/store" err
-	test_code 3 env -u CAIRN_STORE CAIRN_SERVE_TOKEN=$SERVE_TOKEN bash -c "cd laptop && cairn run --detach --server http://cairn.example.org" 2>err
+	test_code 3 env -u CAIRN_STORE CAIRN_SERVE_TOKEN=$SERVE_TOKEN bash -c "cd laptop && cairn run --detach --server https://cairn.example.org" 2>err
 	test_grep "needs a store that the server sees as well" err
 	test_code 2 laptop run --detach --twice 2>err
 	test_grep "\-\-twice has no meaning there" err
