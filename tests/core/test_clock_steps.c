@@ -387,7 +387,7 @@ static void live(uint64_t seed, unsigned *starts, unsigned *alerts)
 static void test_steps_of_the_clock(void **state)
 {
 	uint64_t from = getenv("CAIRN_TEST_SEED") ? strtoull(getenv("CAIRN_TEST_SEED"), NULL, 10) : 1;
-	uint64_t n = getenv("CAIRN_TEST_SEEDS") ? strtoull(getenv("CAIRN_TEST_SEEDS"), NULL, 10) : 60;
+	uint64_t n = getenv("CAIRN_TEST_SEEDS") ? strtoull(getenv("CAIRN_TEST_SEEDS"), NULL, 10) : 20;
 	unsigned starts = 0, alerts = 0;
 
 	for (uint64_t i = 0; i < n; i++)

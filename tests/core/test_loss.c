@@ -21,7 +21,7 @@
 
 #define STEPS_MAX 9
 #define WIDTH_MAX 4
-#define SEEDS 1500
+#define SEEDS 1000
 #define ROUNDS 2
 
 enum shape { PLAIN, MATRIX, EACH };
