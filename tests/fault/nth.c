@@ -21,7 +21,7 @@ static pid_t self;
 
 __attribute__((constructor)) static void init(void)
 {
-	call = getenv("NTH_CALL");
+	call = getenv("NTH_CALL") ? strdup(getenv("NTH_CALL")) : NULL; /* the engine wipes what it was started with */
 	at = getenv("NTH_N") ? strtol(getenv("NTH_N"), NULL, 10) : 0;
 	error = getenv("NTH_ERRNO") ? strtol(getenv("NTH_ERRNO"), NULL, 10) : EIO;
 	kills = getenv("NTH_ERRNO") && strcmp(getenv("NTH_ERRNO"), "kill") == 0;
