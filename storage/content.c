@@ -172,6 +172,8 @@ int content_put_fd(struct store *s, int fd, struct content_id *ret, struct err *
 		return err_errno(err, "cannot read a file");
 	str_add(&p.path, "the file");
 	r = put_open_file(&p, -1, NULL, fd, &st, ret, err);
+	if (r < 0)
+		*ret = (struct content_id){ 0 }; /* no half of an id */
 	str_deinit(&p.path);
 	return r;
 }
