@@ -29,6 +29,7 @@ cluster_begin() {
 	test_xdg=${test_xdg:-$test_home/.cache}
 	export PATH=$test_xdg/cairn-tests/cluster/bin:$PATH KUBECONFIG=$CLUSTER/kubeconfig
 	trap cluster_end EXIT
+	export S3_INSIDE=http://10.250.0.1:7070 # lint: private, where pods find the store that `s3` serves
 	mkdir -p "$CLUSTER"
 	cluster_do "$cluster/up" "$CLUSTER" >"$TRASH/up.out" 2>&1 || { test_say <"$TRASH/up.out"; tail -n 20 "$CLUSTER/log/node.log" | test_say; test_bail 'the cluster does not come up'; }
 	for part; do
@@ -43,8 +44,6 @@ cluster_serve() {
 	case $1 in
 	s3)
 		export S3=http://127.0.0.1:$port AWS_ACCESS_KEY_ID=testkey AWS_SECRET_ACCESS_KEY=testsecret-not-to-be-shown AWS_REGION=us-east-1
-		S3_INSIDE=http://10.250.0.1:7070 # lint: private, in the cluster's namespace
-		export S3_INSIDE
 		;;
 	s3-readonly) export S3_READONLY_INSIDE=http://10.250.0.1:7071 ;; # lint: private, likewise
 	registry) export REGISTRY=127.0.0.1:$port ;;

@@ -353,3 +353,5 @@ def shell_tests(tree):
         for n, line in enumerate(text.split("\n"), start=1):
             if re.match(r"\s*(sleep|usleep)\s+[\d.]+\s*$", line):
                 yield f"{f}:{n}: a test doesn't sleep to wait: wait_until"
+            if re.match(r"\s*wait_until \S+ test \"?\$\(", line):
+                yield f"{f}:{n}: what $(...) says is asked once, before the waiting: wait for a function"

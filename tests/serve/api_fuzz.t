@@ -41,7 +41,8 @@ else
 	'
 	test_expect 'without the token nothing is changed' '
 		before=$(cairn runs --json -n 0 | wc -l)
-		wait_until 60 test "$(metric srv cairn_processes_running)" = 0
+		idle() { test "$(metric srv cairn_processes_running)" = 0; }
+		wait_until 60 idle
 		HOME=$TRASH/home "$SERVE_PYTHON" -m schemathesis.cli run "$(serve_url srv)/api/v1/openapi.json" --url "$(serve_url srv)" --seed 8 --max-examples 5 \
 			--include-method POST --checks not_a_server_error,ignored_auth --phases coverage,fuzzing --no-color >said 2>&1 || { tail -n 60 said; exit 1; }
 		test "$(metric srv "cairn_http_requests_total{code=\"401\"}")" -gt 10

@@ -39,7 +39,8 @@ test_expect 'a notice whose receiver is away waits in the database' '
 	wait_until 60 grep -q "notify-again .*by=webhook" srv.out
 	notices_are "[[n[\"state\"], n[\"schedule\"], n[\"event\"], n[\"ended\"]] for n in d[\"notices\"]]" "[[\"waiting\", \"late\", \"failure\", null]]"
 	notices "d[\"notices\"][0][\"delivery\"]" >delivery
-	wait_until 60 test "$(metric srv cairn_notifications_waiting)" = 1
+	one_waits() { test "$(metric srv cairn_notifications_waiting)" = 1; }
+	wait_until 60 one_waits
 '
 
 test_expect 'kill -9 and another server later it is still tried, under the same id' '
