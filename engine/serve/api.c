@@ -121,6 +121,7 @@ void api_route(void *arg, struct web_exchange *x)
 		return;
 	}
 	x->route = r;
+	x->health = (r->flags & API_HEALTH) != 0;
 	if (r->body && x->content_type && strncasecmp(x->content_type, "application/json", 16) != 0)
 		web_problem(x, 415, "the body must be application/json");
 	check_params(r, x);

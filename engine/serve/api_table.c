@@ -10,7 +10,7 @@
 #define READS  (API_PROJECT | API_DB)
 
 const struct api_route api_routes[] = {
-	{ "GET", "/healthz", "healthz", "The process is alive", API_HEALTH, api_healthz, .status = 200, .answer = "Health" },
+	{ "GET", "/healthz", "healthz", "The process is alive, and what it does goes on", API_HEALTH, api_healthz, .status = 200, .answer = "Health" },
 	{ "GET", "/readyz", "readyz", "Everything that it needs is at hand", API_HEALTH, api_readyz, .status = 200, .answer = "Readiness" },
 	{ "GET", "/metrics", "metrics", "Counters and gauges, as OpenMetrics", 0, api_metrics, .status = 200,
 	  .answer = "application/openmetrics-text; version=1.0.0; charset=utf-8" },
@@ -80,7 +80,8 @@ const struct api_route api_routes[] = {
 
 const char api_schemas[] =
 	"{\"Problem\":" OBJECT("\"type\",\"title\",\"status\",\"detail\"", "\"type\":" S ",\"title\":" S ",\"status\":" N ",\"detail\":" S)
-	",\"Health\":" OBJECT("\"status\"", "\"status\":{\"const\":\"alive\"}")
+	",\"Health\":" OBJECT("\"status\"",
+		"\"status\":{\"enum\":[\"alive\",\"stuck\"]},\"stuck_s\":{\"type\":\"integer\",\"minimum\":0}")
 	",\"Readiness\":" OBJECT("\"ready\",\"checks\"", "\"ready\":" B
 			       ",\"checks\":{\"type\":\"array\",\"items\":" OBJECT("\"name\",\"ok\",\"detail\"", "\"name\":" S ",\"ok\":" B ",\"detail\":" S_NULL) "}")
 	",\"Index\":" OBJECT("\"name\",\"version\",\"openapi\"", "\"name\":" S ",\"version\":" S ",\"openapi\":" S)

@@ -10,6 +10,7 @@
 #include "model/cache.h"
 #include "serve/discover.h"
 #include "serve/event.h"
+#include "serve/health.h"
 #include "serve/internal.h"
 
 #define BEAT_NS	     NS_PER_S
@@ -214,6 +215,8 @@ static int open_web(struct daemon *d, struct err *err)
 	for (size_t i = 0; r == 0 && i < o.n_listeners; i++)
 		event(EVENT_INFO, "listening", "{s:s}", "address", v[i].text);
 	if (r == 0)
+		r = health_new(d, &d->health, err);
+	if (r == 0)
 		r = web_new(d->loop, &o, &d->web, err);
 	for (size_t i = 0; r < 0 && i < o.n_listeners; i++)
 		listener_close(&v[i]);
@@ -383,6 +386,7 @@ int daemon_begin(struct daemon *d, struct err *err)
 	atomic_store(&d->phase, DAEMON_STARTING);
 	if (schedule_projects(d, err) < 0 || served_take_up(d, err) < 0)
 		return -1;
+	atomic_store(&d->turn_ns, mono(d)); /* it may have taken long */
 	atomic_store(&d->phase, DAEMON_SERVING);
 	served_look(d);
 	sdnotify_ready(&d->systemd);
@@ -396,6 +400,7 @@ static void close_all(struct daemon *d)
 	if (d->calls)
 		calls_close(d->calls);
 	web_free(d->web);
+	health_free(d->health);
 	calls_free(d->calls);
 	if (d->loop) {
 		leader_end(d);

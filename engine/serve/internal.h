@@ -32,6 +32,7 @@ struct daemon {
 	struct pool *pool; /* for what reads the store */
 	struct calls *calls;
 	struct web *web; /* or NULL */
+	struct health *health; /* goes with `web` */
 	struct sdnotify systemd;
 	struct kube_lease *lease; /* or NULL */
 	struct err failure;	  /* why the loop was stopped */

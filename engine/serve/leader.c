@@ -31,6 +31,7 @@ static void on_held(struct daemon *d)
 	event(EVENT_INFO, "lease-held", "{s:s, s:s}", "lease", d->o->lease->name, "as", kube_lease_identity(d->lease));
 	if (d->stops || atomic_load(&d->phase) != DAEMON_STANDBY)
 		return;
+	atomic_store(&d->phase, DAEMON_STARTING); /* which takes the loop's thread for a while */
 	if (daemon_open_projects(d, &d->failure) < 0 || take_over(d, &d->failure) < 0 || daemon_begin(d, &d->failure) < 0)
 		loop_stop(d->loop);
 }

@@ -66,8 +66,10 @@ static json_t *operation(const struct api_route *r)
 
 	snprintf(status, sizeof(status), "%u", r->status);
 	json_object_set_new(responses, status, json_pack("{s:s, s:o}", "description", r->summary, "content", content(r->answer)));
-	if (strcmp(r->id, "readyz") == 0)
-		json_object_set_new(responses, "503", json_pack("{s:s, s:o}", "description", "Something is missing", "content", content(r->answer)));
+	if (r->flags & API_HEALTH)
+		json_object_set_new(responses, "503",
+				    json_pack("{s:s, s:o}", "description", "It isn't, and why", "content",
+					      content(r->answer)));
 	json_object_set_new(responses, "default", problem);
 	o = json_pack("{s:s, s:s, s:o, s:o}", "operationId", r->id, "summary", r->summary, "parameters", parameters(r), "responses", responses);
 	if (r->body)

@@ -4,7 +4,12 @@
  * with a deadline for the whole of it, and the loop's tick shuts down those that are over. A descriptor is only shut down while its connection is in
  * our list; libmicrohttpd tells us of the end before it closes it.
  *
- * A stream with nothing to say is suspended and put on a list; the tick resumes what is there. So nothing polls while nothing moves.
+ * Its threads only move bytes. What may wait (a database, a store, the loop) is done by a crew,
+ * while the connection is suspended: a request by handle(), a stream's next block by its read().
+ * Health has a crew of its own, so that it is answered however busy the other is. A stream with
+ * nothing to say goes on a list; the tick asks what is there again. So nothing polls while nothing
+ * moves. A connection that is suspended is either a job of a crew or on that list, and stopping
+ * empties both before libmicrohttpd is stopped.
  */
 #include <openssl/crypto.h>
 #include <pthread.h>
@@ -16,6 +21,7 @@
 #include <time.h>
 #include "base/digest.h"
 #include "base/text.h"
+#include "serve/crew.h"
 #include "serve/event.h"
 #include "serve/mhd.h"
 #include "serve/web.h"
@@ -50,6 +56,8 @@ struct request {
 	struct MHD_Connection *mhd;
 	bool is_head, discard;
 	bool close; /* the connection, after the answer: where its next request begins is not certain */
+	bool handled;
+	struct crew_job job;
 };
 
 struct web {
@@ -61,10 +69,11 @@ struct web {
 	size_t n_listeners;
 	struct MHD_Daemon *daemons[16];
 	struct digest token;
-	bool stopping; /* under lock */
+	struct crew *work, *health;
+	bool stopping, stopped; /* under lock; stopped: the crews take nothing more */
 	pthread_mutex_t lock;
 	VEC(struct connection *) connections; /* under lock */
-	VEC(struct MHD_Connection *) waiting; /* streams that are suspended; under lock */
+	VEC(struct streaming *) waiting; /* suspended, with nothing to say; under lock */
 	int64_t wrong_since_ns;		      /* under lock */
 	unsigned wrong;
 	atomic_uint_least64_t status[600];
@@ -158,15 +167,7 @@ static void shut_late(struct web *w, int64_t now)
 	}
 }
 
-static void resume_waiting(struct web *w)
-{
-	pthread_mutex_lock(&w->lock);
-	__auto_type waiting = VEC_TAKE(&w->waiting);
-	pthread_mutex_unlock(&w->lock);
-	for (size_t i = 0; i < waiting.n; i++)
-		w->api->resume_connection(waiting.v[i]);
-	VEC_FREE(&waiting);
-}
+static void ask_waiting(struct web *w);
 
 static void on_tick(void *arg)
 {
@@ -176,7 +177,7 @@ static void on_tick(void *arg)
 	pthread_mutex_lock(&w->lock);
 	shut_late(w, now);
 	pthread_mutex_unlock(&w->lock);
-	resume_waiting(w);
+	ask_waiting(w);
 	w->tick = loop_add_timer(w->loop, now + TICK_NS, on_tick, w);
 }
 
@@ -365,6 +366,8 @@ static void request_free(struct request *r)
 
 /* --- streams ------------------------------------------------------------------------------------------------------------------------ */
 
+/* The crew fills the block, libmicrohttpd's thread empties it: never both at once, for the
+ * connection is suspended from STREAM_ASKED until what came is there. */
 struct streaming {
 	struct web *web;
 	struct MHD_Connection *mhd;
@@ -372,6 +375,11 @@ struct streaming {
 	struct MHD_Response *response; /* outlives this */
 	bool trailers; /* the client knows them */
 	int fd;
+	enum { STREAM_EMPTY, STREAM_ASKED, STREAM_FILLED } state;
+	struct crew_job job;
+	ssize_t came; /* bytes of the block, or what read() said */
+	size_t sent;  /* of them */
+	char block[STREAM_BLOCK];
 };
 
 static bool client_is_gone(int fd)
@@ -401,35 +409,76 @@ static bool is_stopping(struct web *w)
 	return stopping;
 }
 
-static ssize_t wait_for_more(struct streaming *s)
+/* The connection goes on when the job resumes it. False: the server has stopped. */
+static bool suspend_for(struct web *w, struct MHD_Connection *mhd, struct crew *crew,
+			struct crew_job *job)
 {
-	struct web *w = s->web;
-	bool stopping;
+	bool stopped;
 
-	if (client_is_gone(s->fd))
-		return MHD_CONTENT_READER_END_WITH_ERROR;
 	pthread_mutex_lock(&w->lock);
-	stopping = w->stopping;
-	if (!stopping) {
-		w->api->suspend_connection(s->mhd);
-		VEC_PUSH(&w->waiting, s->mhd);
+	stopped = w->stopped;
+	if (!stopped) {
+		w->api->suspend_connection(mhd);
+		crew_submit(crew, job);
 	}
 	pthread_mutex_unlock(&w->lock);
-	return stopping ? fail_stream(s, STOPPING) : 0;
+	return !stopped;
+}
+
+/* A crew's thread. */
+static void fill(void *arg)
+{
+	struct streaming *s = arg;
+	struct web *w = s->web;
+	bool waits;
+
+	s->came = s->s.read(s->s.arg, s->block, sizeof(s->block));
+	s->sent = 0;
+	if (s->came == WEB_STREAM_WAIT && client_is_gone(s->fd))
+		s->came = WEB_STREAM_FAILED;
+	pthread_mutex_lock(&w->lock);
+	waits = s->came == WEB_STREAM_WAIT && !w->stopping;
+	if (waits)
+		VEC_PUSH(&w->waiting, s);
+	pthread_mutex_unlock(&w->lock);
+	if (waits)
+		return;
+	s->state = STREAM_FILLED;
+	w->api->resume_connection(s->mhd);
+}
+
+static void ask_waiting(struct web *w)
+{
+	pthread_mutex_lock(&w->lock);
+	for (size_t i = 0; i < w->waiting.n; i++)
+		crew_submit(w->work, &w->waiting.v[i]->job);
+	w->waiting.n = 0;
+	pthread_mutex_unlock(&w->lock);
 }
 
 static ssize_t on_stream_read(void *arg, uint64_t pos, char *buf, size_t max)
 {
 	struct streaming *s = arg;
-	ssize_t n = s->s.read(s->s.arg, buf, max);
+	size_t n;
 
-	if (n > 0 && s->s.follows && is_stopping(s->web))
+	if (s->state != STREAM_FILLED) {
+		s->state = STREAM_ASKED;
+		return suspend_for(s->web, s->mhd, s->web->work, &s->job) ?
+			       0 :
+			       fail_stream(s, STOPPING);
+	}
+	if (s->came == WEB_STREAM_WAIT || (s->came > 0 && s->s.follows && is_stopping(s->web)))
 		return fail_stream(s, STOPPING);
-	if (n == WEB_STREAM_WAIT)
-		return wait_for_more(s);
-	if (n == WEB_STREAM_FAILED)
+	if (s->came == WEB_STREAM_FAILED)
 		return fail_stream(s, s->s.why ? s->s.why(s->s.arg) : NULL);
-	return n == WEB_STREAM_END ? MHD_CONTENT_READER_END_OF_STREAM : n;
+	if (s->came == WEB_STREAM_END)
+		return MHD_CONTENT_READER_END_OF_STREAM;
+	n = MIN((size_t)s->came - s->sent, max);
+	memcpy(buf, s->block + s->sent, n);
+	s->sent += n;
+	if (s->sent == (size_t)s->came)
+		s->state = STREAM_EMPTY;
+	return (ssize_t)n;
 }
 
 static void on_stream_free(void *arg)
@@ -463,7 +512,12 @@ static struct MHD_Response *stream_response(struct web *w, struct request *r)
 {
 	struct streaming *s = xcalloc(1, sizeof(*s));
 
-	*s = (struct streaming){ .web = w, .mhd = r->mhd, .s = r->x.stream, .trailers = takes_trailers(r), .fd = r->connection->fd };
+	s->web = w;
+	s->mhd = r->mhd;
+	s->s = r->x.stream;
+	s->trailers = takes_trailers(r);
+	s->fd = r->connection->fd;
+	s->job = (struct crew_job){ .run = fill, .arg = s };
 	r->x.stream = (struct web_stream){ 0 };
 	atomic_fetch_add(&w->n_streams, s->s.follows);
 	pthread_mutex_lock(&w->lock);
@@ -560,12 +614,25 @@ static enum MHD_Result take_body(struct web *w, struct request *r, const char *b
 	return MHD_YES;
 }
 
+/* A crew's thread; what is resumed may end, and the request with it, before this does. */
+static void handle(void *arg)
+{
+	struct request *r = arg;
+	struct web *w = r->connection->web;
+	struct MHD_Connection *mhd = r->mhd;
+	int64_t begun = now_ns();
+
+	w->o.handle(w->o.arg, &r->x);
+	atomic_fetch_add(&w->busy_ns, now_ns() - begun);
+	r->handled = true;
+	w->api->resume_connection(mhd);
+}
+
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd, const char *path, const char *method, const char *version, const char *bytes,
 				  size_t *n_bytes, void **context)
 {
 	struct web *w = ((struct daemon_arg *)arg)->web;
 	struct request *r = *context;
-	int64_t begun;
 
 	if (!r) {
 		*context = r = request_new(w, mhd, path, method, version);
@@ -574,10 +641,12 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd, const c
 	}
 	if (*n_bytes)
 		return take_body(w, r, bytes, n_bytes);
-	if (!r->x.status) {
-		begun = now_ns();
-		w->o.handle(w->o.arg, &r->x);
-		atomic_fetch_add(&w->busy_ns, now_ns() - begun);
+	if (!r->x.status && !r->handled) {
+		set_phase(r->connection, PHASE_ANSWER);
+		r->job = (struct crew_job){ .run = handle, .arg = r };
+		if (suspend_for(w, mhd, r->x.health ? w->health : w->work, &r->job))
+			return MHD_YES; /* and we are called again */
+		web_problem(&r->x, 503, STOPPING);
 	}
 	return answer(w, r);
 }
@@ -630,7 +699,7 @@ static int start(struct web *w, size_t i, struct err *err)
 	l->arg = d;
 	w->daemons[i] = w->api->start_daemon(
 		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, d, MHD_OPTION_EXTERNAL_LOGGER, on_log,
-		NULL, MHD_OPTION_LISTEN_SOCKET, l->fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)WEB_THREADS, MHD_OPTION_CONNECTION_LIMIT,
+		NULL, MHD_OPTION_LISTEN_SOCKET, l->fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)WEB_IO_THREADS, MHD_OPTION_CONNECTION_LIMIT,
 		(unsigned)(WEB_CONNECTIONS_MAX + CONNECTIONS_OVER), MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)INACTIVE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 		(size_t)MEMORY_PER_CONNECTION, MHD_OPTION_NOTIFY_CONNECTION, on_connection, d, MHD_OPTION_NOTIFY_COMPLETED, on_completed, d,
 		MHD_OPTION_URI_LOG_CALLBACK, on_request_line, d, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
@@ -655,7 +724,8 @@ int web_new(struct loop *l, const struct web_options *o, struct web **ret, struc
 	if (o->token)
 		digest_bytes(o->token, strlen(o->token), &w->token);
 	w->listeners = o->listeners;
-	if (mhd_api_get(&w->api, err) < 0) {
+	if (mhd_api_get(&w->api, err) < 0 || crew_new(WEB_THREADS, &w->work, err) < 0 ||
+	    crew_new(1, &w->health, err) < 0) {
 		web_free(w);
 		return -1;
 	}
@@ -681,11 +751,14 @@ static void end_streams(struct web *w)
 	pthread_mutex_lock(&w->lock);
 	w->stopping = true;
 	pthread_mutex_unlock(&w->lock);
-	resume_waiting(w);
+	ask_waiting(w);
 	pthread_mutex_lock(&w->lock);
 	while (atomic_load(&w->n_streams) && pthread_cond_timedwait(&w->stream_ended, &w->lock, &until) == 0)
 		;
+	w->stopped = true;
 	pthread_mutex_unlock(&w->lock);
+	crew_free(w->work);
+	crew_free(w->health);
 }
 
 void web_free(struct web *w)

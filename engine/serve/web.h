@@ -1,7 +1,8 @@
 /* serve/web.h — HTTP/1.1 for the daemon: connections, their limits, who may ask, and how answers look. What is answered is api.h's.
  *
- * A request goes: route() as soon as its headers are there (it may answer at once: 404, 405, 401), then, when the body is whole,
- * handle(). Both run on one of WEB_THREADS threads; neither may touch what is the loop's.
+ * A request goes: route() as soon as its headers are there (it may answer at once: 404, 405, 401;
+ * it may not wait), then, when the body is whole, handle(), on one of WEB_THREADS threads that may
+ * wait, or on the one that is kept for what route() calls health. None may touch what is the loop's.
  *
  * Bounds, each with the status that a client gets who goes over it: headers 32 KiB (431, or 414), body WEB_BODY_MAX (413), headers
  * and body within WEB_REQUEST_S seconds (408), connections WEB_CONNECTIONS_MAX (503), streams that follow WEB_STREAMS_MAX (503), wrong
@@ -19,6 +20,7 @@
 #include "base/mem.h"
 #include "serve/listen.h"
 
+#define WEB_IO_THREADS	    2 /* a listener's; they only move bytes */
 #define WEB_THREADS	    4
 #define WEB_BODY_MAX	    (1 * MIB)
 #define WEB_REQUEST_S	    15
@@ -38,7 +40,7 @@ enum { WEB_STREAM_WAIT = 0, WEB_STREAM_END = -1, WEB_STREAM_FAILED = -2 };
 #define WEB_PROBLEM_MAX	    1000
 
 /* A body that comes piece by piece. read: how many bytes, or one of the above; WAIT: ask again in a while. On a thread of the server's.
- * why: once it has FAILED; NULL: nobody knows. May be NULL itself. */
+ * why: once it has FAILED; NULL: nobody knows. May be NULL itself; it may not wait. */
 struct web_stream {
 	ssize_t (*read)(void *arg, char *buf, size_t max);
 	const char *(*why)(void *arg);
@@ -61,6 +63,7 @@ struct web_exchange {
 	struct arena *arena; /* goes with the exchange */
 	/* route()'s */
 	const void *route;
+	bool health; /* asked by machines that act when no answer comes: never behind the others */
 	const char *captures[WEB_CAPTURES_MAX];
 	/* the answer; status 0: none yet */
 	unsigned status;

@@ -1,0 +1,181 @@
+#include "serve/health.h"
+
+#include <errno.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/thread.h"
+#include "record/run_query.h"
+#include "serve/internal.h"
+
+struct health {
+	struct daemon *d;
+	pthread_t thread;
+	bool threaded;
+	pthread_mutex_t lock; /* of what follows */
+	pthread_cond_t changed;
+	bool ending;
+	uint64_t asked, begun, ended; /* looks, by number */
+	int64_t begun_ns;
+	char at[128];           /* what is being looked at */
+	json_t *found;          /* of the last look that ended, NULL: none has; only we have it */
+	int64_t found_ns;
+};
+
+static int64_t now_ns(void)
+{
+	struct clock *c = clock_system();
+
+	return c->mono_ns(c);
+}
+
+void health_add_check(json_t *checks, const char *name, bool ok, const char *detail, bool *all)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "name", json_string(name));
+	json_object_set_new(o, "ok", json_boolean(ok));
+	json_object_set_new(o, "detail", detail ? json_name(detail, strlen(detail)) : json_null());
+	json_array_append_new(checks, o);
+	*all = *all && ok;
+}
+
+/* --- the thread ------------------------------------------------------------------------------ */
+
+static void look_at(struct health *h, const char *what, const struct project *p)
+{
+	pthread_mutex_lock(&h->lock);
+	snprintf(h->at, sizeof(h->at), "%s of %.80s", what, p->name);
+	pthread_mutex_unlock(&h->lock);
+}
+
+static void look_at_project(struct health *h, struct project *p, json_t *found)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct err db_err = { 0 }, store_err = { 0 };
+	const struct run_query newest = { .limit = 1 };
+	struct run_row *rows;
+	struct store *s;
+	struct db *db = NULL;
+	bool ok, all = true;
+	size_t n;
+
+	look_at(h, "database", p);
+	ok = project_reader(p, &db, &db_err) == 0 &&
+	     record_query_runs(db, &newest, arena, &rows, &n, &db_err) == 0;
+	project_reader_return(p, db);
+	health_add_check(found, h->at, ok, ok ? NULL : db_err.msg, &all);
+	look_at(h, "store", p);
+	/* One that nothing was put into yet is made by the first run. */
+	ok = project_store(p, &s, &store_err) == 0 || store_err.code == ERR_NOT_FOUND;
+	health_add_check(found, h->at, ok, store_err.code ? store_err.msg : NULL, &all);
+}
+
+static void *run(void *arg)
+{
+	struct health *h = arg;
+
+	pthread_mutex_lock(&h->lock);
+	while (!h->ending) {
+		json_t *found;
+
+		if (h->begun == h->asked) {
+			pthread_cond_wait(&h->changed, &h->lock);
+			continue;
+		}
+		h->begun = h->asked;
+		h->begun_ns = now_ns();
+		pthread_mutex_unlock(&h->lock);
+		found = json_array();
+		for (size_t i = 0; i < h->d->n_projects; i++)
+			look_at_project(h, h->d->projects[i], found);
+		pthread_mutex_lock(&h->lock);
+		json_decref(h->found);
+		h->found = found;
+		h->found_ns = now_ns();
+		h->ended = h->begun;
+		pthread_cond_broadcast(&h->changed);
+	}
+	pthread_mutex_unlock(&h->lock);
+	return NULL;
+}
+
+/* --- who asks -------------------------------------------------------------------------------- */
+
+/* Under the lock. False: it takes longer than anybody waits. */
+static bool wait_for_look(struct health *h)
+{
+	uint64_t wanted = ++h->asked;
+	int64_t until_ns = now_ns() + HEALTH_WAIT_NS;
+	struct timespec until = { .tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S };
+
+	pthread_cond_broadcast(&h->changed);
+	if (h->begun != h->ended && now_ns() - h->begun_ns > HEALTH_WAIT_NS)
+		return false; /* it hangs: nobody waits for it a second time */
+	while (h->ended < wanted)
+		if (pthread_cond_timedwait(&h->changed, &h->lock, &until) != 0)
+			return false;
+	return true;
+}
+
+void health_add_projects(struct health *h, json_t *checks, bool *all)
+{
+	json_t *one;
+	size_t i;
+
+	pthread_mutex_lock(&h->lock);
+	if (wait_for_look(h) || (h->found && now_ns() - h->found_ns < HEALTH_KEPT_NS)) {
+		json_array_foreach(h->found, i, one) {
+			json_array_append_new(checks, json_deep_copy(one));
+			*all = *all && json_is_true(json_object_get(one, "ok"));
+		}
+	} else {
+		char text[64];
+
+		snprintf(text, sizeof(text), "no answer for %lld s",
+			 (long long)((now_ns() - h->begun_ns) / NS_PER_S));
+		health_add_check(checks, h->at, false, text, all);
+	}
+	pthread_mutex_unlock(&h->lock);
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+int health_new(struct daemon *d, struct health **ret, struct err *err)
+{
+	struct health *h = xcalloc(1, sizeof(*h));
+	pthread_condattr_t monotonic;
+	int r;
+
+	h->d = d;
+	snprintf(h->at, sizeof(h->at), "projects");
+	pthread_mutex_init(&h->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&h->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	r = thread_start(&h->thread, NULL, run, h);
+	h->threaded = r == 0;
+	if (r) {
+		health_free(h);
+		errno = r;
+		return err_errno(err, "cannot start a thread");
+	}
+	*ret = h;
+	return 0;
+}
+
+void health_free(struct health *h)
+{
+	if (!h)
+		return;
+	pthread_mutex_lock(&h->lock);
+	h->ending = true;
+	pthread_cond_broadcast(&h->changed);
+	pthread_mutex_unlock(&h->lock);
+	if (h->threaded)
+		pthread_join(h->thread, NULL);
+	json_decref(h->found);
+	pthread_cond_destroy(&h->changed);
+	pthread_mutex_destroy(&h->lock);
+	free(h);
+}
