@@ -190,12 +190,14 @@ void text_add_shell_quoted(struct str *out, const char *s)
 	str_addc(out, '\'');
 }
 
-/* Characters that move the cursor, hide text or reorder it (Unicode TR 36). */
+/* Characters that move the cursor, hide text or reorder it (Unicode TR 36); and those that are none, which XML and YAML
+ * refuse. */
 static bool is_hostile(uint32_t cp)
 {
 	return cp < 0x20 || (cp >= 0x7f && cp < 0xa0) || cp == 0x61c || cp == 0x200e || cp == 0x200f ||
 	       (cp >= 0x2028 && cp <= 0x202e) || (cp >= 0x2066 && cp <= 0x2069) || cp == 0xfeff ||
-	       (cp >= 0xfff9 && cp <= 0xfffb) || (cp >= 0xe0000 && cp <= 0xe007f);
+	       (cp >= 0xfff9 && cp <= 0xfffb) || (cp >= 0xe0000 && cp <= 0xe007f) || (cp & 0xfffe) == 0xfffe ||
+	       (cp >= 0xfdd0 && cp <= 0xfdef);
 }
 
 static void add_escaped(struct str *out, uint32_t cp)
@@ -227,6 +229,27 @@ void text_add_printable(struct str *out, const char *s, size_t n)
 		} else {
 			str_addn(out, s + i, len);
 		}
+	}
+}
+
+void text_add_xml(struct str *out, const char *s, size_t n)
+{
+	_cleanup_(str_deinit) struct str plain = { 0 };
+
+	text_add_printable(&plain, s, n);
+	for (size_t i = 0; i < plain.len; i++) {
+		char c = plain.s[i];
+		const char *entity = c == '<'  ? "&lt;" :
+				     c == '>'  ? "&gt;" :
+				     c == '&'  ? "&amp;" :
+				     c == '"'  ? "&quot;" :
+				     c == '\'' ? "&#39;" :
+						 NULL;
+
+		if (entity)
+			str_add(out, entity);
+		else
+			str_addc(out, c);
 	}
 }
 

@@ -56,9 +56,11 @@ bool text_is_utf8(const char *s, size_t n);
 
 /* For /bin/sh: as it is when that is safe, else in single quotes. Any bytes but NUL. */
 void text_add_shell_quoted(struct str *out, const char *s);
-/* For a terminal, one line: control characters (C0, DEL, C1), bidirectional overrides, line separators and bytes that are not
- * UTF-8 become \n \t \r \e or \xNN (\u202e for characters); a backslash stays as it is. */
+/* For a terminal, one line: control characters (C0, DEL, C1), bidirectional overrides, line separators, noncharacters and
+ * bytes that are not UTF-8 become \n \t \r \e or \xNN (\u202e for characters); a backslash stays as it is. */
 void text_add_printable(struct str *out, const char *s, size_t n);
+/* For text and attributes of XML, SVG and HTML: the printable form, with entities for what is markup. */
+void text_add_xml(struct str *out, const char *s, size_t n);
 /* What others said may quote what we sent: a secret in it becomes stars, also its beginning (8 characters or more) where the text is cut off. secret: or NULL. */
 void text_hide(char *text, const char *secret);
 /* Columns that the text takes in a terminal: 0 for combining and control characters, 2 for wide ones (East Asian, emoji). */

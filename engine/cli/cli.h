@@ -102,7 +102,8 @@ int cli_usage_error(struct cli *cli, const char *fmt, ...) _printf_(2, 3);
 void cli_warn(struct cli *cli, const char *fmt, ...) _printf_(2, 3); /* `cairn: warning: …` */
 void cli_note(struct cli *cli, const char *fmt, ...) _printf_(2, 3); /* a line on cli->err; nothing with -q */
 void cli_printf(struct cli *cli, const char *fmt, ...) _printf_(2, 3); /* to cli->out */
-/* What a program printed: to a terminal, what could command it is made visible; anywhere else bytes are bytes. */
+/* What a program printed: to a terminal with its colours, and what else could command it made visible; anywhere else bytes
+ * are bytes. */
 void cli_print_log(struct cli *cli, const char *bytes, size_t n);
 /* All diagnostics to cli->err: `file:line:col: message`, the line of the file, a caret. `base_dir`: what relative file names are below;
  * NULL: the working directory. */

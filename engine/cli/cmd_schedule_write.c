@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/fs.h"
 #include "base/json.h"
+#include "base/map.h"
 #include "base/text.h"
 #include "cli/schedules.h"
 
@@ -11,6 +12,9 @@ struct writer {
 	struct cli *cli;
 	const struct schedule_entry *e;
 	const char *program, *root;
+	const char *path;  /* of the pipeline, as an operand that no option looks like */
+	const char *name;  /* of the unit or object */
+	struct map *names; /* of all that were written */
 	const char *image, *claim;
 	struct str *out;
 };
@@ -179,7 +183,7 @@ static int add_crontab(struct writer *w, struct err *err)
 	str_add(w->out, " && ");
 	add_crontab_word(w->out, w->program);
 	str_add(w->out, " run -q ");
-	add_crontab_word(w->out, w->e->path);
+	add_crontab_word(w->out, w->path);
 	str_addf(w->out, " --schedule %s\n", d->name);
 	return 0;
 }
@@ -251,38 +255,46 @@ static int check_systemd(const struct writer *w, struct err *err)
 	return 0;
 }
 
-/* In a unit file % is a specifier; words are quoted as systemd.service(5) wants it. */
-static void add_unit_word(struct str *out, const char *word)
+/* In a unit file % is a specifier, and $ a variable but in the program's own path; words are quoted as systemd.service(5)
+ * wants it. */
+static void add_unit_word(struct str *out, const char *word, bool is_program)
 {
 	str_addc(out, '"');
 	for (; *word; word++) {
 		if (*word == '"' || *word == '\\')
 			str_addc(out, '\\');
-		if (*word == '%' || *word == '$')
+		if (*word == '%' || (*word == '$' && !is_program))
 			str_addc(out, *word);
 		str_addc(out, *word);
 	}
 	str_addc(out, '"');
 }
 
-/* Directory settings aren't unquoted, only specifiers are. */
-static void add_unit_path(struct str *out, const char *path)
+/* In other settings nothing is unquoted, only specifiers are replaced. */
+static void add_unit_text(struct str *out, const char *s)
 {
-	for (; *path; path++) {
-		if (*path == '%')
+	for (; *s; s++) {
+		if (*s == '%')
 			str_addc(out, '%');
-		str_addc(out, *path);
+		str_addc(out, *s);
 	}
+}
+
+static void add_description(struct writer *w)
+{
+	str_addf(w->out, "[Unit]\nDescription=cairn schedule %s of ", w->e->decl->name);
+	add_unit_text(w->out, w->e->path);
 }
 
 static void add_service(struct writer *w)
 {
-	str_addf(w->out, "[Unit]\nDescription=cairn schedule %s of %s\n\n[Service]\nType=oneshot\nWorkingDirectory=", w->e->decl->name, w->e->path);
-	add_unit_path(w->out, w->root);
+	add_description(w);
+	str_add(w->out, "\n\n[Service]\nType=oneshot\nWorkingDirectory=");
+	add_unit_text(w->out, w->root);
 	str_add(w->out, "\nExecStart=");
-	add_unit_word(w->out, w->program);
+	add_unit_word(w->out, w->program, true);
 	str_add(w->out, " run -q ");
-	add_unit_word(w->out, w->e->path);
+	add_unit_word(w->out, w->path, false);
 	str_addf(w->out, " --schedule %s\n", w->e->decl->name);
 }
 
@@ -291,7 +303,8 @@ static void add_timer(struct writer *w)
 	const struct schedule_decl *d = w->e->decl;
 
 	add_notes(w, "#", "jitter catch_up");
-	str_addf(w->out, "[Unit]\nDescription=cairn schedule %s of %s: %s\n\n[Timer]\n", d->name, w->e->path, d->cron);
+	add_description(w);
+	str_addf(w->out, ": %s\n\n[Timer]\n", d->cron);
 	if (w->e->calendar.cron.every_s)
 		str_addf(w->out, "OnActiveSec=0\nOnUnitActiveSec=%llds\n", (long long)w->e->calendar.cron.every_s);
 	else
@@ -303,14 +316,9 @@ static void add_timer(struct writer *w)
 	str_add(w->out, "\n[Install]\nWantedBy=timers.target\n");
 }
 
-static char *unit_name(const struct writer *w, const char *suffix)
-{
-	return xasprintf("cairn-%s-%s.%s", w->e->pipeline->name, w->e->decl->name, suffix);
-}
-
 static int put_unit(struct writer *w, const char *suffix, const char *dir, void (*add)(struct writer *w), struct err *err)
 {
-	_cleanup_(freep) char *name = unit_name(w, suffix), *path = dir ? fs_join(dir, name) : NULL;
+	_cleanup_(freep) char *name = xasprintf("%s.%s", w->name, suffix), *path = dir ? fs_join(dir, name) : NULL;
 	struct str text = { 0 }, *out = w->out;
 	int r = 0;
 
@@ -342,32 +350,12 @@ static int add_systemd(struct writer *w, const char *dir, struct err *err)
 /* A JSON string is a YAML one. */
 static void add_quoted(struct str *out, const char *s)
 {
-	json_t *j = json_string(s);
-
-	json_add_canonical(out, j);
-	json_decref(j);
+	json_add_string(out, s, strlen(s));
 }
 
 static const char *concurrency_policy(const char *overlap)
 {
 	return str_eq(overlap, "allow") ? "Allow" : str_eq(overlap, "replace") ? "Replace" : "Forbid";
-}
-
-/* Names are at most 52 characters there: 11 go to the Job's own suffix. */
-static void add_object_name(struct writer *w)
-{
-	struct str name = { 0 };
-
-	str_addf(&name, "cairn-%s-%s", w->e->pipeline->name, w->e->decl->name);
-	for (char *p = name.s; *p; p++)
-		if (*p == '_')
-			*p = '-';
-	if (name.len > 52)
-		name.s[52] = '\0';
-	for (char *p = name.s + strlen(name.s) - 1; *p == '-'; p--)
-		*p = '\0';
-	str_add(w->out, name.s);
-	str_deinit(&name);
 }
 
 static void add_cron_job_spec(struct writer *w)
@@ -396,13 +384,13 @@ static int add_kubernetes(struct writer *w, struct err *err)
 	str_add(w->out, "---\n");
 	add_notes(w, "#", str_eq(w->e->decl->overlap, "queue") ? "catch_up retry" : "overlap catch_up retry");
 	str_add(w->out, "apiVersion: batch/v1\nkind: CronJob\nmetadata:\n  name: ");
-	add_object_name(w);
+	str_add(w->out, w->name);
 	str_add(w->out, "\n  labels: {app.kubernetes.io/name: cairn}\n");
 	add_cron_job_spec(w);
 	str_add(w->out, "      template:\n        spec:\n          restartPolicy: Never\n          containers:\n            - name: cairn\n              image: ");
 	add_quoted(w->out, w->image);
 	str_add(w->out, "\n              workingDir: /project\n              args: [\"run\", \"-q\", ");
-	add_quoted(w->out, w->e->path);
+	add_quoted(w->out, w->path);
 	str_addf(w->out, ", \"--schedule\", \"%s\"]\n", w->e->decl->name);
 	str_add(w->out, "              command: [\"cairn\"]\n              volumeMounts: [{name: project, mountPath: /project}]\n"
 			"          volumes: [{name: project, persistentVolumeClaim: {claimName: ");
@@ -421,18 +409,71 @@ static const char *own_program(struct cli *cli)
 	return n > 0 ? arena_strndup(cli->arena, path, (size_t)n) : "cairn";
 }
 
+/* None of these forms has an escape for control characters and bytes that aren't UTF-8 that all its readers know. */
+static int check_text(const char *what, const char *text, struct err *err)
+{
+	_cleanup_(str_deinit) struct str plain = { 0 };
+
+	text_add_printable(&plain, text, strlen(text));
+	if (str_eq(plain.s ? plain.s : "", text))
+		return 0;
+	return err_set(err, ERR_INVALID,
+		       "%s has characters that another scheduler's files can't hold: %s. "
+		       "Give it another name, or use `cairn serve`",
+		       what, text);
+}
+
+/* In Kubernetes at most 52 characters, without an underscore: 11 more go to the Job's own suffix. */
+static char *object_name(const struct writer *w, bool is_kubernetes)
+{
+	char *name = xasprintf("cairn-%s-%s", w->e->pipeline->name, w->e->decl->name);
+
+	if (!is_kubernetes)
+		return name;
+	for (char *p = name; *p; p++)
+		if (*p == '_')
+			*p = '-';
+	if (strlen(name) > 52)
+		name[52] = '\0';
+	for (char *p = name + strlen(name) - 1; *p == '-'; p--)
+		*p = '\0';
+	return name;
+}
+
 static int write_one(struct writer *w, const char *to, const char *dir, struct err *err)
 {
-	if (strpbrk(w->root, "\n\r") || strpbrk(w->e->path, "\n\r"))
-		return err_set(err, ERR_INVALID, "the project's path has a line break in it");
+	_cleanup_(freep) char *name = NULL;
+	_cleanup_(str_deinit) struct str path = { 0 };
+	size_t n = strlen(w->root);
+	bool fresh;
+
+	str_addf(&path, "%s%s", *w->e->path == '-' ? "./" : "", w->e->path);
+	w->path = path.s;
+	if (check_text("the project's path", w->root, err) < 0 || check_text("the pipeline's path", w->path, err) < 0 ||
+	    check_text("this program's path", w->program, err) < 0 || check_text("--image", w->image, err) < 0 ||
+	    check_text("--claim", w->claim, err) < 0)
+		return -1;
 	if (str_eq(to, "crontab"))
 		return add_crontab(w, err);
-	return str_eq(to, "systemd") ? add_systemd(w, dir, err) : add_kubernetes(w, err);
+	w->name = name = object_name(w, str_eq(to, "kubernetes"));
+	map_slot(w->names, name, strlen(name), &fresh);
+	if (!fresh)
+		return err_set(err, ERR_INVALID,
+			       "two schedules would both be called %s: rename one of the pipelines or schedules, "
+			       "or name the schedules to write",
+			       name);
+	if (str_eq(to, "kubernetes"))
+		return add_kubernetes(w, err);
+	if (strchr("\\ ", w->root[n - 1])) /* it would go on in the next line, or lose its end */
+		return err_set(err, ERR_INVALID,
+			       "the project's path ends with a backslash or a space, which a unit file can't hold");
+	return add_systemd(w, dir, err);
 }
 
 static int write_all(struct cli *cli, const struct cli_args *args, const struct schedule_list *all, struct str *out, struct err *err)
 {
-	struct writer w = { .cli = cli, .out = out, .program = own_program(cli), .root = cli->config->project_root,
+	_cleanup_(map_freep) struct map *names = map_new();
+	struct writer w = { .cli = cli, .names = names, .out = out, .program = own_program(cli), .root = cli->config->project_root,
 			    .image = cli_value(args, "image") ? cli_value(args, "image") : "cairn:" CAIRN_VERSION,
 			    .claim = cli_value(args, "claim") ? cli_value(args, "claim") : "cairn-project" };
 

@@ -47,8 +47,6 @@ void graph_add_dot(const struct graph *g, struct str *out);
 void graph_add_mermaid(const struct graph *g, struct str *out);
 /* One file that needs nothing else: light and dark. */
 void graph_add_svg(const struct graph *g, struct str *out);
-/* Text in SVG: printable, escaped. */
-void svg_add_text(struct str *out, const char *s);
 json_t *graph_json(const struct graph *g);
 /* "train", "train ×4", "(raw)": printable. */
 void graph_add_label(const struct graph_node *n, bool utf8, struct str *out);

@@ -11,32 +11,6 @@
 #define LAYER_PX  72.0
 #define MARGIN_PX 16.0
 
-/* XML 1.0 allows no control characters, not even as references; printable text has none. */
-void svg_add_text(struct str *out, const char *s)
-{
-	_cleanup_(str_deinit) struct str plain = { 0 };
-
-	text_add_printable(&plain, s, strlen(s));
-	for (size_t i = 0; i < plain.len; i++) {
-		switch (plain.s[i]) {
-		case '<':
-			str_add(out, "&lt;");
-			break;
-		case '>':
-			str_add(out, "&gt;");
-			break;
-		case '&':
-			str_add(out, "&amp;");
-			break;
-		case '"':
-			str_add(out, "&quot;");
-			break;
-		default:
-			str_addc(out, plain.s[i]);
-		}
-	}
-}
-
 static double place_x(const struct place *p)
 {
 	return MARGIN_PX + p->x;
@@ -114,7 +88,7 @@ static void add_node(struct str *out, const struct graph_node *n, const struct p
 	str_addf(out, "<g class=\"%s\"><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"7\"/>", style_class(n), x - p->width / 2, y,
 		 p->width, BOX_PX);
 	str_addf(out, "<text x=\"%.1f\" y=\"%.1f\">", x, y + BOX_PX / 2 + 4.5);
-	svg_add_text(out, label.s);
+	text_add_xml(out, label.s, label.len);
 	str_add(out, "</text></g>\n");
 }
 
@@ -122,7 +96,7 @@ static void add_head(struct str *out, const struct graph *g, double width, doubl
 {
 	str_addf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" role=\"img\">\n<title>", width,
 		 height, width, height);
-	svg_add_text(out, g->name);
+	text_add_xml(out, g->name, strlen(g->name));
 	str_add(out, "</title>\n"
 		     "<defs><marker id=\"end\" viewBox=\"0 0 8 8\" refX=\"3\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\">"
 		     "<path class=\"head\" d=\"M0 0 8 4 0 8z\"/></marker></defs>\n"

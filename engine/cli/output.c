@@ -173,24 +173,52 @@ void cli_terminal_size(FILE *stream, unsigned *ret_columns, unsigned *ret_lines)
 		*ret_lines = ws.ws_row ? ws.ws_row : 24;
 }
 
+/* Bytes of the sequence at `s` that sets colours (ECMA-48 SGR), 0 when it is another one or is cut off. */
+static size_t colour_length(const char *s, size_t n)
+{
+	size_t len = 2;
+
+	if (n < 3 || s[0] != '\033' || s[1] != '[')
+		return 0;
+	while (len < n && len < 40 && ((s[len] >= '0' && s[len] <= '9') || s[len] == ';' || s[len] == ':'))
+		len++;
+	return len < n && s[len] == 'm' ? len + 1 : 0;
+}
+
+/* Programs may colour what they print, indent it and end lines as Windows does. Nothing else of what a terminal obeys
+ * reaches it: titles, the clipboard, the cursor, answers that it would type for the user. */
 void cli_print_log(struct cli *cli, const char *bytes, size_t n)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
+	bool coloured = false;
 
 	if (!cli->tty_out) {
 		fwrite(bytes, 1, n, cli->out);
 		return;
 	}
 	while (n) {
-		const char *eol = memchr(bytes, '\n', n);
-		size_t len = eol ? (size_t)(eol - bytes) : n;
+		size_t len = 0, colour = colour_length(bytes, n);
 
-		text_add_printable(&text, bytes, len);
-		if (eol)
-			str_addc(&text, '\n');
-		n -= len + (eol != NULL);
-		bytes += len + (eol != NULL);
+		if (colour) {
+			if (cli->color_out)
+				str_addn(&text, bytes, colour);
+			coloured = cli->color_out;
+		} else if (*bytes == '\n' || *bytes == '\t') {
+			str_addc(&text, *bytes);
+			len = 1;
+		} else if (*bytes == '\r' && n > 1 && bytes[1] == '\n') {
+			len = 1;
+		} else {
+			len = 1;
+			while (len < n && !memchr("\n\t\r\033", bytes[len], 4))
+				len++;
+			text_add_printable(&text, bytes, len);
+		}
+		n -= colour + len;
+		bytes += colour + len;
 	}
+	if (coloured)
+		str_add(&text, style_escape(STYLE_PLAIN));
 	if (text.len)
 		fwrite(text.s, 1, text.len, cli->out);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/mem.h"
+#include "base/text.h"
 #include "cli/graph.h"
 #include "cli/plot.h"
 
@@ -76,7 +77,7 @@ static void add_legend(struct str *out, const struct panel *n)
 
 		str_addf(out, "<path class=\"line\" stroke=\"%s\" d=\"M%.1f %.1fh18\"/><text x=\"%.1f\" y=\"%.1f\">", colors[i % ARRAY_LEN(colors)], LEFT_PX, y,
 			 LEFT_PX + 26, y + 4);
-		svg_add_text(out, n->p->lines[i].label);
+		text_add_xml(out, n->p->lines[i].label, strlen(n->p->lines[i].label));
 		str_add(out, "</text>\n");
 	}
 }
@@ -86,7 +87,7 @@ static void add_panel(struct str *out, const struct plot *p, double top)
 	struct panel n = { .p = p, .top = top + TOP_PX };
 
 	str_addf(out, "<text class=\"title\" x=\"%.1f\" y=\"%.1f\">", LEFT_PX, top + 22);
-	svg_add_text(out, p->title);
+	text_add_xml(out, p->title, strlen(p->title));
 	str_add(out, "</text>\n");
 	if (!plot_range_of(p, PLOT_X, &n.xs) || !plot_range_of(p, PLOT_Y, &n.ys)) {
 		str_addf(out, "<text x=\"%.1f\" y=\"%.1f\">no finite value</text>\n", LEFT_PX, n.top + 20);

@@ -1,4 +1,6 @@
-/* The page is made of text only: no script, no image, nothing from elsewhere. Every text that isn't ours goes through svg_add_text(). */
+/* The page is made of text only: no script, no image, nothing from elsewhere. Every text that isn't
+ * ours goes through text_add_xml(). */
+#include <string.h>
 #include "base/fs.h"
 #include "base/text.h"
 #include "cli/facts.h"
@@ -28,7 +30,8 @@ static const char *css_class(enum cli_style s)
 
 static void add_text(struct str *out, const char *s)
 {
-	svg_add_text(out, s ? s : "–");
+	s = s ? s : "–";
+	text_add_xml(out, s, strlen(s));
 }
 
 static void add_span(struct str *out, enum cli_style style_, const char *s)

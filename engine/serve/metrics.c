@@ -21,16 +21,18 @@ static void family(struct str *out, const char *name, const char *type, const ch
 	str_addf(out, "# HELP %s %s\n", name, help);
 }
 
+/* A label is one line of UTF-8 in which only these two mean something. */
 static void add_label(struct str *out, const char *name, const char *value)
 {
+	_cleanup_(str_deinit) struct str plain = { 0 };
+
+	text_add_printable(&plain, value ? value : "", value ? strlen(value) : 0);
 	str_addf(out, "%s=\"", name);
-	for (const char *c = value ? value : ""; *c; c++)
-		if (*c == '\\' || *c == '"')
-			str_addf(out, "\\%c", *c);
-		else if (*c == '\n')
-			str_add(out, "\\n");
-		else
-			str_addc(out, *c);
+	for (size_t i = 0; i < plain.len; i++) {
+		if (plain.s[i] == '\\' || plain.s[i] == '"')
+			str_addc(out, '\\');
+		str_addc(out, plain.s[i]);
+	}
 	str_addc(out, '"');
 }
 

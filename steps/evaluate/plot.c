@@ -18,32 +18,14 @@ static const char *const colours[CURVES_MAX] = { "#0072b2", "#d55e00", "#009e73"
 
 void plot_escape(struct str *out, const char *s, size_t columns)
 {
-	size_t n = strlen(s), len, shown = 0;
+	size_t n = strlen(s), at = 0;
 	uint32_t c;
 
-	for (; n; s += len, n -= len) {
-		len = text_utf8_decode(s, n, &c);
-		if (shown++ == columns) {
-			str_add(out, "…");
-			return;
-		}
-		if (!len || (c < 32 && c != '\t') || c == 0x7f || c == 0xfffe || c == 0xffff) {
-			len = len ? len : 1;
-			str_add(out, "\xef\xbf\xbd");
-		} else if (c == '<') {
-			str_add(out, "&lt;");
-		} else if (c == '>') {
-			str_add(out, "&gt;");
-		} else if (c == '&') {
-			str_add(out, "&amp;");
-		} else if (c == '"') {
-			str_add(out, "&quot;");
-		} else if (c == '\'') {
-			str_add(out, "&#39;");
-		} else {
-			str_addn(out, s, len);
-		}
-	}
+	for (size_t shown = 0; at < n && shown < columns; shown++)
+		at += MAX(text_utf8_decode(s + at, n - at, &c), (size_t)1);
+	text_add_xml(out, s, at);
+	if (at < n)
+		str_add(out, "…");
 }
 
 /* --- frame --------------------------------------------------------------------------------------------------------------------- */

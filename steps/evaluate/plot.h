@@ -13,7 +13,7 @@ bool plot_calibration(struct str *out, const struct results *r);
 /* Regression: of the errors. Ranking: of the queries' NDCG. */
 bool plot_histogram(struct str *out, const struct results *r);
 
-/* For text and attributes of XML and HTML: markup is escaped, what XML has no character for becomes U+FFFD. Cut to `columns` characters with "…". */
+/* text_add_xml(), cut to `columns` characters with "…". */
 void plot_escape(struct str *out, const char *s, size_t columns);
 
 #endif

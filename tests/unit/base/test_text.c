@@ -222,6 +222,7 @@ static void test_printable(void **state)
 		  "exe",
 		  "\\u202eexe" },
 		{ "\xf3\xa0\x81\x81", "\\U000e0041" },
+		{ "\xef\xbf\xbe\xef\xb7\x90\xf4\x8f\xbf\xbf\xef\xbf\xbd", "\\ufffe\\ufdd0\\U0010ffff\xef\xbf\xbd" },
 		{ "back\\slash", "back\\slash" },
 	};
 
