@@ -63,6 +63,31 @@ static uint32_t axis_index_of(struct plan *p, struct plan_step *s, size_t axis, 
 	return (uint32_t)s->axes[axis].n++;
 }
 
+/* Tasks are told apart by their labels, on record as in gathered directories: there "a/b" and "a_b" would be the same. */
+static int check_names(const struct plan_step *s, const char *what, const struct value *v, size_t n, struct err *err)
+{
+	_cleanup_(map_freep) struct map *seen = map_new();
+	_cleanup_(str_deinit) struct str name = { 0 }, first = { 0 }, second = { 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		void **slot;
+
+		str_reset(&name);
+		label_add_value(&name, &v[i]);
+		slot = map_slot_str(seen, name.s);
+		if (!*slot) {
+			*slot = (void *)(uintptr_t)(i + 1);
+			continue;
+		}
+		value_add_text(&first, &v[(uintptr_t)*slot - 1]);
+		value_add_text(&second, &v[i]);
+		return err_set(err, ERR_INVALID, "%s:%d:%d: %s of step `%s` lists `%.100s` and `%.100s`, whose tasks would both be named `%s`; make them differ",
+			       s->decl->pos.file, s->decl->pos.line, s->decl->pos.col, what, s->decl->name, first.len ? first.s : "",
+			       second.len ? second.s : "", name.s);
+	}
+	return 0;
+}
+
 /* All combinations, the last axis fastest, without excluded ones; then the included ones that aren't there yet. */
 static int expand_matrix(struct plan *p, struct plan_step *s, struct err *err)
 {
@@ -100,6 +125,12 @@ static int expand_matrix(struct plan *p, struct plan_step *s, struct err *err)
 	}
 	s->axis_index = index.v;
 	s->n_tasks = index.n / n_axes;
+	for (size_t a = 0; a < n_axes; a++) {
+		_cleanup_(freep) char *what = xasprintf("matrix.%s", s->decl->axes[a].name);
+
+		if (check_names(s, what, s->axes[a].v, s->axes[a].n, err) < 0)
+			return -1;
+	}
 	return 0;
 }
 
@@ -118,6 +149,8 @@ static int items_of_list(struct plan *p, struct plan_step *s, struct err *err)
 	if (v.type != VALUE_LIST)
 		return err_set(err, ERR_INVALID, "%s:%d:%d: `each` of step `%s` must range over a list or over files (\"${{ … }}/*\"), not %s",
 			       s->decl->pos.file, s->decl->pos.line, s->decl->pos.col, s->decl->name, value_type_name(v.type));
+	if (check_names(s, "`each`", v.list.v, v.list.n, err) < 0)
+		return -1;
 	s->items = arena_alloc(p->arena, (v.list.n + 1) * sizeof(*s->items));
 	for (size_t i = 0; i < v.list.n; i++) {
 		str_reset(&text);
@@ -375,26 +408,30 @@ static bool expandable(const struct plan *p, const struct plan_step *s)
 }
 
 /* `each` over something that failed, was skipped or isn't selected has no members to speak of: one task stands for all of
- * them, ends at once and says why. */
+ * them, ends at once and says why. Where several tasks make what it ranges over, those that were skipped have no members in it, and the others do. */
 static bool each_source_lost(const struct plan *p, const struct plan_step *s, struct plan_task *stand_in)
 {
 	const struct each_decl *e = s->decl->each;
+	const struct plan_step *u;
+	size_t n_skipped = 0;
 
 	if (!e || e->values || e->from.kind != REF_STEP_OUTPUT)
 		return false;
-	for (size_t i = 0; i < p->steps[e->from.step].n_tasks; i++) {
-		enum task_state st = p->steps[e->from.step].tasks[i].state;
+	u = &p->steps[e->from.step];
+	for (size_t i = 0; i < u->n_tasks; i++) {
+		enum task_state st = u->tasks[i].state;
 
 		stand_in->need_failed |= st == TASK_STATE_FAILED || st == TASK_STATE_BLOCKED;
-		stand_in->need_skipped |= st == TASK_STATE_SKIPPED;
+		n_skipped += st == TASK_STATE_SKIPPED;
 		stand_in->unselected |= st == TASK_STATE_UNSELECTED;
 	}
+	stand_in->need_skipped = n_skipped && n_skipped == u->n_tasks;
 	return stand_in->need_failed || stand_in->need_skipped || stand_in->unselected;
 }
 
 static bool label_named(struct plan *p, const struct plan_step *s, const struct plan_task *t)
 {
-	if (s->n_only == 0)
+	if (s->n_only == 0 || s->whole)
 		return true;
 	plan_task_label(p, t, &p->scratch);
 	for (size_t i = 0; i < s->n_only; i++)
@@ -417,8 +454,30 @@ static void make_tasks(struct plan *p, struct plan_step *s)
 	p->counts.total += s->n_tasks;
 }
 
+/* A name that means no task is a mistake: nothing would be done, and that be called a success. */
+static int check_targets(struct plan *p, const struct plan_step *s, struct err *err)
+{
+	_cleanup_(map_freep) struct map *labels = s->n_only ? map_new() : NULL;
+
+	for (size_t i = 0; i < s->n_tasks && s->n_only; i++) {
+		plan_task_label(p, &s->tasks[i], &p->scratch);
+		*map_slot_str(labels, p->scratch.s) = labels;
+	}
+	for (size_t i = 0; i < s->n_only; i++) {
+		if (map_get_str(labels, s->only[i]))
+			continue;
+		if (s->n_tasks == 0)
+			return err_set(err, ERR_INVALID, "target: no task `%s`: step `%s` has none", s->only[i], s->decl->name);
+		plan_task_label(p, &s->tasks[0], &p->scratch);
+		return err_set(err, ERR_INVALID, "target: step `%s` has no task `%s`; %s %s", s->decl->name, s->only[i],
+			       s->n_tasks == 1 ? "its only one is" : "the first of its tasks is", p->scratch.s);
+	}
+	return 0;
+}
+
 static void only_stand_in(struct plan *p, struct plan_step *s)
 {
+	s->stands_in = true;
 	s->n_tasks = 1;
 	s->items = arena_alloc(p->arena, sizeof(*s->items));
 	s->items[0].path = "*";
@@ -468,6 +527,8 @@ int expand_step(struct plan *p, uint32_t step, struct err *err)
 		return -1;
 	make_tasks(p, s);
 	s->expanded = true;
+	if (!s->stands_in && check_targets(p, s, err) < 0)
+		return -1;
 	for (size_t i = 0; i < s->decl->n_deps; i++)
 		if (build_dep(p, s, i, err) < 0)
 			return -1;

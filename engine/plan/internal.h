@@ -49,6 +49,8 @@ struct plan_step {
 	VEC(struct plan_dependent) dependents;
 	const char **only; /* task labels named as targets; NULL: all */
 	size_t n_only;
+	bool whole;	   /* another step needs all of its tasks, whatever was named */
+	bool stands_in;	   /* its one task is none of its items, which are unknown: it is never executed */
 	struct content_id code;
 	const char *packages; /* of the Python environments on PATH; NULL: they aren't keyed */
 	const char **tool_text; /* per declared tool, its output; NULL: it isn't keyed */

@@ -10,6 +10,17 @@ struct previous_step {
 	bool known;
 };
 
+/* The table has what every task gave. What a step made under `cache: false` is no answer, also when it says so no longer. */
+static int forget_step(void *arg, const char *step)
+{
+	struct plan *p = arg;
+	const struct step *s = step ? pipeline_find_step(p->ctx.pipeline, step) : NULL;
+
+	if (s)
+		p->previous_steps[s->index].known = false;
+	return 0;
+}
+
 int lookup_open(struct plan *p, struct err *err)
 {
 	struct run_row last;
@@ -25,7 +36,7 @@ int lookup_open(struct plan *p, struct err *err)
 	}
 	for (size_t i = 0; i < p->n_steps; i++)
 		p->previous_steps[i].known = results_seek_step(p->previous, p->steps[i].decl->name, &p->previous_steps[i].cursor);
-	return 0;
+	return record_each_uncached_step(p->ctx.db, last.rowid, forget_step, p, err);
 }
 
 void lookup_close(struct plan *p)

@@ -295,7 +295,7 @@ static bool may_begin(struct plan *p, const struct plan_task *t)
 static int end_without_key(struct plan *p, struct plan_task *t, struct err *err)
 {
 	const struct step *s = p->steps[t->step].decl;
-	bool handles = s->condition && expr_handles_failure(s->condition), wanted = true;
+	bool handles = s->condition && expr_handles_failure(s->condition) && !p->steps[t->step].stands_in, wanted = true;
 
 	if (t->unselected) {
 		end_task(p, t, TASK_STATE_UNSELECTED);

@@ -121,7 +121,7 @@ int select_tasks(struct plan *p, struct err *err)
 		p->steps[i].selected = selected[i];
 		/* What another selected step needs, it needs whole. */
 		for (size_t d = 0; selected[i] && d < p->steps[i].decl->n_deps; d++)
-			p->steps[p->steps[i].decl->deps[d].step].n_only = 0;
+			p->steps[p->steps[i].decl->deps[d].step].whole = true;
 	}
 	return select_forced(p, err);
 }

@@ -57,11 +57,12 @@ int put_path(struct plan *p, const char *path, bool hash_only, struct content_id
 /* --- code ------------------------------------------------------------------------------------------------------------- */
 
 struct code_entry {
-	bool checked, exists, executable;
+	bool exists, executable;
 	struct content_id id;
 };
 
-/* Paths of code are asked for again and again by steps that share it: each is looked at once a plan. */
+/* Paths of code are asked for again and again by steps that share it: what was put is not looked at again in this plan. That a word of a command is no file says
+ * nothing of the same word under `code`, which may be a directory, and must be there. */
 static int code_entry(struct plan *p, const char *path, bool must_exist, struct code_entry **ret, struct err *err)
 {
 	void **slot = map_slot_str(p->code_memo, path);
@@ -72,17 +73,18 @@ static int code_entry(struct plan *p, const char *path, bool must_exist, struct 
 	if (!c)
 		c = *slot = arena_alloc(p->arena, sizeof(*c));
 	*ret = c;
-	if (c->checked)
+	if (c->exists)
 		return 0;
 	full = xasprintf("%s/%s", p->ctx.config->project_root, path);
-	c->checked = true;
 	if (stat(full, &st) < 0)
 		return must_exist ? err_errno(err, "code `%s`", path) : 0;
 	if (!S_ISREG(st.st_mode) && !must_exist)
 		return 0;
 	c->executable = S_ISREG(st.st_mode) && (st.st_mode & 0111);
+	if (put_path(p, path, p->options.hash_only, &c->id, err) < 0)
+		return -1;
 	c->exists = true;
-	return put_path(p, path, p->options.hash_only, &c->id, err);
+	return 0;
 }
 
 /* Commands have many words, most of which are no files: one look at a directory's names answers for all. */

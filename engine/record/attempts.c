@@ -321,6 +321,21 @@ int record_each_end(struct db *db, int64_t run, int (*fn)(void *arg, const struc
 	return stopped ? stopped : r;
 }
 
+int record_each_uncached_step(struct db *db, int64_t run, int (*fn)(void *arg, const char *step), void *arg, struct err *err)
+{
+	sqlite3_stmt *s = db_prepare(db, "SELECT DISTINCT attempt.step FROM attempt JOIN result ON result.attempt = attempt.id"
+					 " WHERE attempt.run = ? AND result.cacheable = 0", err);
+	int r = 0, stopped = 0;
+
+	if (!s)
+		return -1;
+	sqlite3_bind_int64(s, 1, run);
+	while (stopped == 0 && (r = db_step(db, s, err)) > 0)
+		stopped = fn(arg, (const char *)sqlite3_column_text(s, 0));
+	sqlite3_reset(s);
+	return stopped ? stopped : r;
+}
+
 static int attempt_duration(struct db *db, int64_t attempt, int64_t *ret, struct err *err)
 {
 	sqlite3_stmt *s = db_prepare(db, "SELECT ended_ns - started_ns FROM attempt WHERE id = ?", err);

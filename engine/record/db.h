@@ -182,6 +182,8 @@ int record_run_inputs(struct db *db, int64_t run, struct arena *arena, struct ru
 int record_inputs(struct db *db, int64_t attempt, struct arena *arena, struct named_content **ret, size_t *ret_n, struct err *err);
 /* Newest run of the pipeline that has a results table; 1 found, 0 none. */
 int record_last_results(struct db *db, const char *pipeline, struct arena *arena, struct run_row *ret, struct err *err);
+/* Steps of which that run executed tasks whose results no later run may take (cache: false). fn's result other than 0 stops and is returned. */
+int record_each_uncached_step(struct db *db, int64_t run, int (*fn)(void *arg, const char *step), void *arg, struct err *err);
 /* How each attempt of the run ended, in the order of their ids; `task` is borrowed for the call. fn's result other than 0 stops and is returned. */
 struct attempt_end {
 	int64_t id, ended_ns;
