@@ -602,6 +602,43 @@ char *export_place(const struct export_ask *ask)
 	return *path == '/' ? fs_normalise(whole) : TAKE_PTR(whole);
 }
 
+/* The mark that lies there; *ret NULL: none, or one that isn't to be relied on. */
+static int find_mark(struct export *x, json_t **ret, struct err *err)
+{
+	bool tree = x->ask->id.kind == CONTENT_TREE;
+	_cleanup_(freep) char *mark = tree ? fs_join(x->place, EXPORT_MARK) : xasprintf("%s%s", x->place, EXPORT_MARK_SUFFIX);
+	_cleanup_(freep) char *pending = xasprintf("%s%s", x->place, EXPORT_PENDING_SUFFIX);
+	_cleanup_(json_decrefp) json_t *cut_off = NULL;
+	struct target t = { 0 };
+
+	*ret = NULL;
+	if (*x->place == '/') {
+		if (access(x->place, F_OK) == 0 && (tree || access(pending, F_OK) < 0) && json_read_file(mark, MARK_MAX, ret, NULL) < 0)
+			*ret = NULL;
+		return 0;
+	}
+	if (find_target(x, &t, err) < 0 || read_note(x, &t, t.pending, is_pending, &cut_off, err) < 0)
+		return -1;
+	return cut_off ? 0 : read_note(x, &t, t.mark, is_mark, ret, err);
+}
+
+int content_is_exported(struct store *s, const struct export_ask *ask, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct export x = { .s = s, .ask = ask, .arena = arena };
+	_cleanup_(json_decrefp) json_t *mark = NULL;
+	const char *content;
+	struct digest d;
+	int r;
+
+	x.place = export_place(ask);
+	r = find_mark(&x, &mark, err);
+	if (r == 0 && mark && is_mark(mark) && json_get_str(mark, "content", &content, NULL) == 0 && digest_parse(content, &d, NULL) == 0)
+		r = digest_eq(&d, &ask->id.digest);
+	free(x.place);
+	return r;
+}
+
 int content_export(struct store *s, const struct export_ask *ask, struct export_done *ret, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();

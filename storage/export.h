@@ -31,6 +31,8 @@ struct export_done {
 };
 /* The buckets are those of origin.h. Errors as in bucket.h; ERR_EXISTS: something that cairn didn't put there is in the way. */
 int content_export(struct store *s, const struct export_ask *ask, struct export_done *ret, struct err *err);
+/* Does the mark at the place say that this content lies there? 1 it does; 0 it doesn't, there is none, or an export was cut off since. */
+int content_is_exported(struct store *s, const struct export_ask *ask, struct err *err);
 /* Two that would write to one place have equal ones: without slash at its end, without file://. Caller frees. */
 char *export_place(const struct export_ask *ask);
 

@@ -108,6 +108,7 @@ int carry_rest(struct db *db, struct err *err)
 		"INSERT OR REPLACE INTO schedule SELECT * FROM old.schedule;"
 		"INSERT OR REPLACE INTO firing SELECT * FROM old.firing;"
 		"INSERT OR REPLACE INTO server SELECT * FROM old.server;"
+		"INSERT OR REPLACE INTO notice SELECT * FROM old.notice;"
 		"UPDATE sqlite_sequence SET seq = max(seq, coalesce((SELECT seq FROM old.sqlite_sequence o WHERE o.name = sqlite_sequence.name), 0))"
 		" WHERE name IN ('run', 'attempt');"
 		"INSERT INTO sqlite_sequence (name, seq) SELECT o.name, o.seq FROM old.sqlite_sequence o WHERE o.name IN ('run', 'attempt')"

@@ -26,9 +26,13 @@ int record_origins(struct db *db, struct arena *arena, struct run_input_row **re
 
 /* --- exports ------------------------------------------------------------------------------------------------------------ */
 
+/* What is written last is what lies there: its time is later than that of all before it, though a clock may have gone back. */
 int record_export(struct db *db, const struct export_row *e, struct err *err)
 {
-	sqlite3_stmt *s = db_prepare(db, "INSERT OR REPLACE INTO export (run, task, output, uri, content, at_ns, message) VALUES (?, ?, ?, ?, ?, ?, ?)", err);
+	sqlite3_stmt *s = db_prepare(db,
+				     "INSERT OR REPLACE INTO export (run, task, output, uri, content, at_ns, message)"
+				     " VALUES (?1, ?2, ?3, ?4, ?5, max(?6, (SELECT coalesce(max(at_ns), 0) + 1 FROM export WHERE uri = ?4)), ?7)",
+				     err);
 
 	if (!s)
 		return -1;

@@ -1,5 +1,8 @@
-/* Outputs with `export` go to their places when everything has ended: of tasks that went well, executed or not, in any run, unless the same content is there
- * already. One that can't be exported makes the run a failed one; its task's result stays, so that the next run tries only the export again. */
+/* Outputs with `export` go to their places when everything has ended: of tasks that went well, executed or not, in any
+ * run, unless the same content is there already. That it was put there is on record, and the mark at the place says
+ * whether it still is. A bucket is asked for its mark where the task was executed; for one that wasn't the record answers,
+ * since a run in which nothing happens asks no store for each of its tasks. One that can't be exported makes the run a
+ * failed one; its task's result stays, so that the next run tries only the export again. */
 #include <stdatomic.h>
 #include "base/fs.h"
 #include "record/outside.h"
@@ -13,6 +16,7 @@ struct job {
 	int result;
 	struct err err;
 	struct export_done done;
+	bool recorded; /* the last export to that place was of this content */
 	bool skipped;
 };
 
@@ -74,7 +78,8 @@ static int add_output(struct exporter *x, const struct plan_task *t, size_t i, s
 
 		if (done < 0)
 			return -1;
-		j->skipped = done > 0;
+		j->recorded = done > 0;
+		j->skipped = j->recorded && *j->place != '/' && t->state == TASK_STATE_HIT;
 	}
 	return 0;
 }
@@ -101,8 +106,9 @@ static int add_all(struct exporter *x, struct err *err)
 static void export_one(void *arg)
 {
 	struct job *j = arg;
+	struct err lost = { 0 }; /* why it can't be told: the export itself meets it, too */
 
-	if (atomic_load(&j->x->stop))
+	if (atomic_load(&j->x->stop) || (j->recorded && content_is_exported(j->x->run->ctx->store, &j->ask, &lost) > 0))
 		j->skipped = true;
 	else
 		j->result = content_export(j->x->run->ctx->store, &j->ask, &j->done, &j->err);

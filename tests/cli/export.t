@@ -36,6 +36,16 @@ test_expect 'once: a hit is not exported again; a hit that was never exported is
 	test_exists "$OUT/dir2/sub/x"
 	sed -i "s,$OUT/dir2,$OUT/dir," a/pipeline.yaml
 '
+test_expect 'what was removed from its place, or replaced there, is put there again' '
+	rm -r "$OUT/dir" "$OUT/files/f.txt"
+	cairn -C a run -q --json >out.json
+	test_is "$(counts out.json)" "0 1 0"
+	test_is "$(cat "$OUT/dir/sub/x" "$OUT/files/f.txt" | tr "\n" " ")" "1 f "
+	pipeline a2 "  make: {run: \"echo other >\${{ outputs.d }}/x\", outputs: {d: {path: d/, export: $OUT/dir}}}"
+	cairn -C a2 run -q
+	cairn -C a run -q
+	test_is "$(cat "$OUT/dir/sub/x")" 1
+'
 test_expect 'other content takes the place of the old, as a whole' '
 	cairn -C a run -q -p n=2
 	test_is "$(cat "$OUT/dir/sub/x")" 2

@@ -18,6 +18,7 @@
 #include "record/notices.h"
 #include "record/db.h"
 #include "record/internal.h"
+#include "record/outside.h"
 
 enum { ATTEMPTS = 3, WRITERS = 3, EACH = 60, KILLS = 25 };
 
@@ -584,6 +585,31 @@ static void a_statement_in_use_stays(void **state)
 	db_close(db);
 }
 
+/* What was exported last is what lies there, whatever the clock said meanwhile. */
+static void clock_goes_back_between_exports(void **state)
+{
+	struct fixture *f = *state;
+	struct db *db = open_db(f->path);
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	const struct content_id first = { { { 1 } }, 1, CONTENT_BLOB }, second = { { { 2 } }, 1, CONTENT_BLOB };
+	const struct export_row rows[] = { { .task = "a", .output = "o", .uri = "/place", .id = first, .at_ns = 100 },
+					   { .task = "b", .output = "o", .uri = "/place", .id = second, .at_ns = 50 } };
+	struct run_row run = { .pipeline = "p", .started_ns = 1, .params_json = "{}" };
+
+	assert_int_equal(db_begin(db, NULL), 0);
+	assert_int_equal(record_run_add(db, &run, arena, NULL), 0);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct export_row e = rows[i];
+
+		e.run = run.rowid;
+		assert_int_equal(record_export(db, &e, NULL), 0);
+	}
+	assert_int_equal(db_commit(db, NULL), 0);
+	assert_int_equal(record_exported(db, "/place", &first, NULL), 0);
+	assert_int_equal(record_exported(db, "/place", &second, NULL), 1);
+	db_close(db);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -599,6 +625,7 @@ int main(void)
 		TEST(what_holds_up_an_attempt_is_on_record_until_its_end),
 		TEST(the_first_observation_counts_and_a_second_one_is_noticed),
 		TEST(a_statement_in_use_stays),
+		TEST(clock_goes_back_between_exports),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
