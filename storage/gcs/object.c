@@ -270,6 +270,17 @@ struct listing {
 	char *token, *last;
 };
 
+/* An empty one has its kind. Whatever else is no listing, an error in a success say, would read as an empty one. */
+static bool is_listing(const json_t *j)
+{
+	static const char *const fields[] = { "kind", "items", "prefixes", "nextPageToken" };
+	bool any = false;
+
+	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
+		any = any || json_object_get(j, fields[i]);
+	return any && !json_object_get(j, "error");
+}
+
 static int read_page(struct listing *l, json_t **ret, struct err *err)
 {
 	struct gcs_call c = { .method = "GET", .body_fd = -1, .max_bytes = 32 * MIB };
@@ -278,7 +289,7 @@ static int read_page(struct listing *l, json_t **ret, struct err *err)
 
 	gcs_object_url(l->g, NULL, &url);
 	gcs_add_param(&url, "prefix", l->prefix);
-	gcs_add_param(&url, "fields", "prefixes,nextPageToken,items(name,size,updated,generation,etag)");
+	gcs_add_param(&url, "fields", "kind,prefixes,nextPageToken,items(name,size,updated,generation,etag)");
 	if (l->delimiter)
 		gcs_add_param(&url, "delimiter", (const char[]){ l->delimiter, '\0' });
 	if (l->start_after)
@@ -289,9 +300,10 @@ static int read_page(struct listing *l, json_t **ret, struct err *err)
 	r = gcs_send(l->g, &c, err);
 	if (r == 0)
 		r = json_parse("listing", c.reply.reply.body.s, c.reply.reply.body.len, ret, err);
-	if (r == 0 && !json_is_object(*ret)) {
+	if (r == 0 && !is_listing(*ret)) {
 		json_decref(*ret);
-		r = err_set(err, ERR_CORRUPT, "listing gs://%s: the answer is no JSON object", l->g->base.name);
+		r = err_set(err, ERR_CORRUPT, "listing gs://%s: the answer is no listing",
+			    l->g->base.name);
 	}
 	gcs_call_deinit(&c);
 	str_deinit(&url);

@@ -256,7 +256,8 @@ static enum verdict judge(struct s3 *s, struct s3_call *c, const struct attempt 
 		return transfer_transient(&c->reply) ? WAIT : REFUSED;
 	note_date(c);
 	if (status >= 200 && status < 300) {
-		if (c->error_in_200 && xml_read_error(c->reply.reply.body.s, c->reply.reply.body.len, &c->error))
+		if ((c->error_in_200 || !str_eq(c->method, "GET")) &&
+		    xml_read_error(c->reply.reply.body.s, c->reply.reply.body.len, &c->error))
 			return s3_code_transient(c->error.code) ? WAIT : REFUSED;
 		if (c->check && c->check(c->arg, &c->reply, &c->reply.err) < 0)
 			return WAIT;

@@ -145,11 +145,13 @@ static void settle_page(struct page *p)
 
 static int read_page(struct s3 *s, const char *query, struct page *p, struct err *err)
 {
-	struct s3_call c = { .method = "GET", .query = query, .body_fd = -1, .max_bytes = PAGE_BYTES_MAX };
+	struct s3_call c = { .method = "GET", .query = query, .body_fd = -1, .error_in_200 = true,
+			     .max_bytes = PAGE_BYTES_MAX };
 	int r = s3_send(s, &c, err);
 
 	if (r == 0)
-		r = xml_read("listing", c.reply.reply.body.s, c.reply.reply.body.len, list_element, p, err);
+		r = xml_read_as("ListBucketResult", "listing", c.reply.reply.body.s,
+				c.reply.reply.body.len, list_element, p, err);
 	if (r == 0 && p->truncated && (!p->token || !*p->token))
 		r = err_set(err, ERR_CORRUPT, "listing s3://%s: the server says there is more, but not where", s->base.name);
 	s3_call_deinit(&c);
@@ -280,7 +282,7 @@ static int upload_element(void *arg, const char *path, const char *text, struct 
 
 static int read_uploads(struct s3 *s, const char *prefix, struct uploads *u, struct err *err)
 {
-	struct s3_call c = { .method = "GET", .body_fd = -1, .max_bytes = PAGE_BYTES_MAX };
+	struct s3_call c = { .method = "GET", .body_fd = -1, .error_in_200 = true, .max_bytes = PAGE_BYTES_MAX };
 	struct str query = { 0 };
 	int r;
 
@@ -295,7 +297,8 @@ static int read_uploads(struct s3 *s, const char *prefix, struct uploads *u, str
 	u->n = 0;
 	r = s3_send(s, &c, err);
 	if (r == 0)
-		r = xml_read("listing uploads", c.reply.reply.body.s, c.reply.reply.body.len, upload_element, u, err);
+		r = xml_read_as("ListMultipartUploadsResult", "listing uploads", c.reply.reply.body.s,
+				c.reply.reply.body.len, upload_element, u, err);
 	if (r == 0 && u->truncated && (!u->n || !u->next_key))
 		r = err_set(err, ERR_CORRUPT, "listing uploads of s3://%s: the server says there is more, but not where", s->base.name);
 	s3_call_deinit(&c);

@@ -143,7 +143,8 @@ static int list_parts(struct upload *u, const char *id, struct err *err)
 
 	do {
 		struct str q = { 0 };
-		struct s3_call c = { .method = "GET", .key = u->p->key, .body_fd = -1, .max_bytes = 8 * MIB };
+		struct s3_call c = { .method = "GET", .key = u->p->key, .body_fd = -1, .error_in_200 = true,
+				     .max_bytes = 8 * MIB };
 		char marker[24];
 
 		before = l.next;
@@ -156,7 +157,8 @@ static int list_parts(struct upload *u, const char *id, struct err *err)
 		c.query = q.s;
 		r = s3_send(u->s, &c, err);
 		if (r == 0)
-			r = xml_read("listing parts", c.reply.reply.body.s, c.reply.reply.body.len, part_element, &l, err);
+			r = xml_read_as("ListPartsResult", "listing parts", c.reply.reply.body.s,
+					c.reply.reply.body.len, part_element, &l, err);
 		s3_call_deinit(&c);
 		str_deinit(&q);
 	} while (r == 0 && l.truncated && l.next > before);
@@ -279,7 +281,7 @@ static bool is_gone(const struct s3_call *c)
 /* 0 done; 1 was there; 2 begin anew; -1 failed */
 static int complete(struct upload *u, struct err *err)
 {
-	struct s3_call c = { .method = "POST", .key = u->p->key, .body_fd = -1, .error_in_200 = true, .check = complete_check };
+	struct s3_call c = { .method = "POST", .key = u->p->key, .body_fd = -1, .check = complete_check };
 	struct sigv4_header match = { "if-none-match", "*" };
 	struct str q = { 0 }, body = { 0 };
 	int r;

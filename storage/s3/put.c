@@ -212,7 +212,8 @@ static int delete_page(struct s3 *s, const char *const *keys, size_t n, struct e
 	if (r < 0 && (s3_status(&c) == 501 || s3_status(&c) == 405 || s3_status(&c) == 404 || str_eq(c.error.code, "MalformedXML")) && !str_eq(c.error.code, "NoSuchBucket"))
 		r = 1;
 	if (r == 0)
-		r = xml_read("deleting", c.reply.reply.body.s, c.reply.reply.body.len, delete_element, &a, err);
+		r = xml_read_as("DeleteResult", "deleting", c.reply.reply.body.s,
+				c.reply.reply.body.len, delete_element, &a, err);
 	if (r == 0 && a.first.code[0]) {
 		c.error = a.first;
 		c.reply.reply.status = str_eq(a.first.code, "AccessDenied") ? 403 : 500;

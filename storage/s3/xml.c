@@ -7,6 +7,7 @@
 
 struct reader {
 	XML_Parser parser;
+	const char *root; /* what it must be; NULL: anything */
 	xml_element_fn fn;
 	void *arg;
 	struct str path, text;
@@ -30,6 +31,8 @@ static void XMLCALL on_start(void *arg, const XML_Char *name, const XML_Char **a
 
 	if (r->depth == XML_DEPTH_MAX || strlen(local) > 128)
 		return refuse(r, "it is nested too deeply");
+	if (r->root && !r->depth && !str_eq(local, r->root))
+		return refuse(r, "it is another answer than the one that was asked for");
 	r->starts[r->depth++] = r->path.len;
 	if (r->path.len)
 		str_addc(&r->path, '/');
@@ -79,9 +82,10 @@ static int failed(struct reader *r, const char *what, struct err *err)
 		       (unsigned long)XML_GetCurrentLineNumber(r->parser), r->why ? r->why : XML_ErrorString(XML_GetErrorCode(r->parser)));
 }
 
-int xml_read(const char *what, const void *bytes, size_t n, xml_element_fn fn, void *arg, struct err *err)
+int xml_read_as(const char *root, const char *what, const void *bytes, size_t n, xml_element_fn fn,
+		void *arg, struct err *err)
 {
-	struct reader r = { .fn = fn, .arg = arg };
+	struct reader r = { .root = root, .fn = fn, .arg = arg };
 	int result = 0;
 
 	if (n > 64 * MIB)
@@ -99,6 +103,11 @@ int xml_read(const char *what, const void *bytes, size_t n, xml_element_fn fn, v
 	str_deinit(&r.path);
 	str_deinit(&r.text);
 	return result;
+}
+
+int xml_read(const char *what, const void *bytes, size_t n, xml_element_fn fn, void *arg, struct err *err)
+{
+	return xml_read_as(NULL, what, bytes, n, fn, arg, err);
 }
 
 /* --- errors ------------------------------------------------------------------------------------------------------------ */
@@ -121,6 +130,8 @@ static int error_element(void *arg, const char *path, const char *text, struct e
 {
 	struct xml_error *e = arg;
 
+	if (!str_has_prefix(path, "Error")) /* a long answer that is none isn't read to its end */
+		return err_set(err, ERR_CORRUPT, "no error");
 	if (str_has_prefix(path, "ErrorResponse/"))
 		path += strlen("ErrorResponse/");
 	if (str_eq(path, "Error/Code"))

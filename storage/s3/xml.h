@@ -17,6 +17,9 @@
 typedef int (*xml_element_fn)(void *arg, const char *path, const char *text, struct err *err);
 /* `what` names the source in errors. ERR_CORRUPT when it isn't such XML. The root's name comes last, as any element that ends. */
 int xml_read(const char *what, const void *bytes, size_t n, xml_element_fn fn, void *arg, struct err *err);
+/* The same, where the root must be `root`: a success that holds an error, or a page of HTML, isn't an empty answer. */
+int xml_read_as(const char *root, const char *what, const void *bytes, size_t n, xml_element_fn fn,
+		void *arg, struct err *err);
 
 /* An S3 or STS error: <Error><Code>… or <ErrorResponse><Error><Code>…. Texts are printable and bounded; "" where there are none. */
 struct xml_error {

@@ -30,6 +30,24 @@ static void test_elements(void **state)
 	check("<L><K><![CDATA[<x>]]></K></L>", "L/K=<x>\nL=\n");
 }
 
+/* An answer to something else isn't one without elements: nothing of it is told. */
+static void test_root(void **state)
+{
+	const char *good = "<?xml version=\"1.0\"?><x:L xmlns:x=\"y\"><x:K>1</x:K></x:L>";
+	const char *bad = "<Error><Code>X</Code></Error>";
+	struct str s = { 0 };
+	struct err err = { 0 };
+
+	assert_int_equal(xml_read_as("L", "test", good, strlen(good), note, &s, &err), 0);
+	assert_string_equal(s.s, "L/K=1\nL=\n");
+	str_reset(&s);
+	assert_int_equal(xml_read_as("L", "test", bad, strlen(bad), note, &s, &err), -1);
+	assert_int_equal(err.code, ERR_CORRUPT);
+	assert_non_null(strstr(err.msg, "another answer"));
+	assert_int_equal(s.len, 0);
+	str_deinit(&s);
+}
+
 static void refused(const char *xml, size_t n, const char *why)
 {
 	struct str s = { 0 };
@@ -113,6 +131,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_elements),
+		cmocka_unit_test(test_root),
 		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_a_handler_stops),
 		cmocka_unit_test(test_errors),
