@@ -253,6 +253,8 @@ static int override_value(const struct param_decl *decl, const struct param_over
 	/* A file's scalars have the type that they look like; where text is wanted, 1.10 is the text "1.10". */
 	if (o->value && !(decl->type == VALUE_STRING && o->value->type != VALUE_STRING && o->value->type != VALUE_LIST && o->text))
 		v = *o->value;
+	else if (o->text && !text_is_utf8(o->text, strlen(o->text))) /* on record, and in a resumed run, it would be another one */
+		return err_set(err, ERR_INVALID, "must be UTF-8 text; other bytes can come from a file, as an input");
 	else if (value_parse(decl->type, o->text ? o->text : "", arena, &v, err) < 0)
 		return -1;
 	return param_check_value(decl, &v, ret, err);

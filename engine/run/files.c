@@ -4,32 +4,49 @@
 #include "base/fs.h"
 #include "run/internal.h"
 
-/* A tree with files named 0, 1, … and, as `paths`, one line each with where it was. */
+/* One of them, and to the digest that the model has of all (model/load.c). */
+static int store_file(const struct pipeline *p, size_t i, const char *project_root, struct store *s, struct digester *all, struct content_id *ret, struct err *err)
+{
+	_cleanup_(freep) char *path = fs_join(project_root, p->files[i]);
+	_cleanup_(str_deinit) struct str bytes = { 0 }, head = { 0 };
+
+	if (strchr(p->files[i], '\n'))
+		return err_set(err, ERR_INVALID, "%s: a pipeline's file can't have a line break in its name; rename it", p->files[i]);
+	if (fs_read_file(path, 64 * MIB, &bytes, err) < 0)
+		return -1;
+	str_add_field(&head, p->files[i], strlen(p->files[i]));
+	str_add_u64(&head, bytes.len);
+	digester_update(all, head.s, head.len);
+	digester_update(all, bytes.len ? bytes.s : "", bytes.len);
+	return content_put_bytes(s, bytes.len ? bytes.s : "", bytes.len, ret, err);
+}
+
+/* A tree with files named 0, 1, … and, as `paths`, one line each with where it was. They are read once more: what is kept must be what was parsed. */
 int pipeline_files_store(const struct pipeline *p, const char *project_root, struct store *s, struct content_id *ret, struct err *err)
 {
 	struct tree_builder *b = tree_builder_new();
+	struct digester *all = digester_new();
 	struct str paths = { 0 };
+	struct digest digest;
 	int r = 0;
 
 	str_add(&paths, "");
 	for (size_t i = 0; i < p->n_files && r == 0; i++) {
 		struct tree_entry e = { .kind = TREE_FILE };
-		struct str bytes = { 0 };
-		_cleanup_(freep) char *path = NULL;
 		char name[24];
 
 		snprintf(name, sizeof(name), "%zu", i);
 		e.name = name;
 		e.name_len = strlen(name);
-		path = fs_join(project_root, p->files[i]);
-		r = fs_read_file(path, 64 * MIB, &bytes, err);
-		if (r == 0)
-			r = content_put_bytes(s, bytes.len ? bytes.s : "", bytes.len, &e.id, err);
+		r = store_file(p, i, project_root, s, all, &e.id, err);
 		if (r == 0)
 			r = tree_builder_add(b, &e, err);
 		str_addf(&paths, "%s\n", p->files[i]);
-		str_deinit(&bytes);
 	}
+	digester_final(all, &digest);
+	digester_free(all);
+	if (r == 0 && !digest_eq(&digest, &p->digest))
+		r = err_set(err, ERR_CHANGED, "%s changed since it was read; run it again", p->path);
 	if (r == 0) {
 		struct tree_entry e = { .kind = TREE_FILE, .name = "paths", .name_len = 5 };
 

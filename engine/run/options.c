@@ -9,7 +9,7 @@ static json_t *names(const char *const *v, size_t n)
 	json_t *a = json_array();
 
 	for (size_t i = 0; i < n; i++)
-		json_array_append_new(a, json_string(v[i]));
+		json_array_append_new(a, json_name(v[i], strlen(v[i])));
 	return a;
 }
 
@@ -39,8 +39,8 @@ const char *options_to_json(const struct run_options *o, struct arena *arena)
 
 	json_object_set_new(j, "targets", names(o->targets, o->n_targets));
 	json_object_set_new(j, "force", names(o->force, o->n_force));
-	json_object_set_new(j, "from", o->from ? json_string(o->from) : json_null());
-	json_object_set_new(j, "until", o->until ? json_string(o->until) : json_null());
+	json_object_set_new(j, "from", o->from ? json_name(o->from, strlen(o->from)) : json_null());
+	json_object_set_new(j, "until", o->until ? json_name(o->until, strlen(o->until)) : json_null());
 	json_object_set_new(j, "keep_going", json_boolean(o->keep_going));
 	json_object_set_new(j, "keep_workspace", json_boolean(o->keep_workspace));
 	json_object_set_new(j, "jobs", json_integer(o->jobs));
@@ -62,6 +62,16 @@ const char *options_to_json(const struct run_options *o, struct arena *arena)
 	return canonical(j, arena);
 }
 
+/* Names of tasks may hold any bytes. What isn't encoded was written before names were. */
+static const char *decoded(const char *s, struct arena *arena)
+{
+	_cleanup_(str_deinit) struct str raw = { 0 };
+
+	if (json_name_decode(&raw, s, NULL) < 0)
+		return arena_strdup(arena, s);
+	return arena_strndup(arena, raw.len ? raw.s : "", raw.len);
+}
+
 static const char *const *read_names(const json_t *j, const char *key, struct arena *arena, size_t *ret_n)
 {
 	json_t *a = json_object_get(j, key);
@@ -69,7 +79,7 @@ static const char *const *read_names(const json_t *j, const char *key, struct ar
 
 	for (size_t i = 0; i < json_array_size(a); i++)
 		if (json_is_string(json_array_get(a, i)))
-			v[(*ret_n)++] = arena_strdup(arena, json_string_value(json_array_get(a, i)));
+			v[(*ret_n)++] = decoded(json_string_value(json_array_get(a, i)), arena);
 	return v;
 }
 
@@ -77,16 +87,7 @@ static const char *read_name(const json_t *j, const char *key, struct arena *are
 {
 	const char *s = json_string_value(json_object_get(j, key));
 
-	return s ? arena_strdup(arena, s) : NULL;
-}
-
-/* Any bytes. */
-static const char *read_text(const json_t *j, const char *key, struct arena *arena)
-{
-	_cleanup_(str_deinit) struct str raw = { 0 };
-	const char *s = json_string_value(json_object_get(j, key));
-
-	return s && json_name_decode(&raw, s, NULL) == 0 ? arena_strndup(arena, raw.len ? raw.s : "", raw.len) : NULL;
+	return s ? decoded(s, arena) : NULL;
 }
 
 static const struct schedule_times *read_schedule(const json_t *options, struct arena *arena)
@@ -114,7 +115,7 @@ int options_from_json(const char *json, struct arena *arena, struct run_options 
 	ret->keep_workspace = json_is_true(json_object_get(j, "keep_workspace"));
 	ret->jobs = (unsigned)MAX(json_integer_value(json_object_get(j, "jobs")), 0);
 	ret->schedule = read_schedule(j, arena);
-	ret->salt = read_text(j, "salt", arena);
+	ret->salt = read_name(j, "salt", arena);
 	ret->runner = read_name(j, "runner", arena);
 	ret->served = json_is_true(json_object_get(j, "served"));
 	ret->request = read_name(j, "request", arena);

@@ -105,4 +105,33 @@ test_expect 'what was made under cache: false is no answer later' '
 	cairn run cached.yaml -q -p count="$PWD/count"
 	test_is "$(wc -l <count)" 2
 '
+
+odd="item$(printf '\377')"
+mkdir items
+touch "items/$odd" items/other
+write odd.yaml <<'YAML'
+pipeline: odd
+params: {flag: /nowhere}
+inputs: {items: items/}
+steps:
+  each: {each: "${{ inputs.items }}/*", run: "test -e ${{ params.flag }}"}
+YAML
+
+test_expect 'a run of one task is resumed as that, whatever bytes are in its name' '
+	test_code 1 cairn run odd.yaml -p flag="$PWD/flag" "each[$odd]" --json >run
+	touch flag
+	cairn resume "$(json run "d[\"id\"]")" --json >out
+	test_is "$(count total)" 1
+	test_is "$(count executed)" 1
+'
+
+test_expect 'what a record can not hold as it is, is refused at the start' '
+	test_code 3 cairn run odd.yaml -p flag="$odd" 2>err
+	test_grep "param .flag. must be UTF-8 text" err
+	cp odd.yaml "two
+lines.yaml"
+	test_code 3 cairn run "two
+lines.yaml" 2>err
+	test_grep "can.t have a line break in its name" err
+'
 test_done

@@ -94,6 +94,29 @@ static void test_what_waits_for_a_result_is_given_up(void **state)
 	engine_close(&e);
 }
 
+/* What a resumed run reads must be what was executed. */
+static void test_a_pipeline_that_is_edited_meanwhile_does_not_run(void **state)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct engine e;
+	struct runner_fake_options o = { .script = execute, .arg = &e.store };
+	struct config config = engine_config(dir);
+	struct run_context ctx;
+	struct run_options ro = { 0 };
+	struct run_row row;
+	struct err err = { 0 };
+	struct pipeline *p = engine_pipeline(dir, "pipeline: stop\nsteps:\n  a: {run: work 10}\n");
+
+	pipeline_free(engine_pipeline(dir, "pipeline: stop\nsteps:\n  a: {run: work 11}\n"));
+	engine_open(&e, &o);
+	ctx = engine_context(&e, &config);
+	assert_int_equal(run_start(&ctx, p, &ro, arena, &row, &err), -1);
+	assert_int_equal(err.code, ERR_CHANGED);
+	assert_null(row.id);
+	pipeline_free(p);
+	engine_close(&e);
+}
+
 /* --- two engines ------------------------------------------------------------------------------------------------------------------ */
 
 static void tell_to_end(void *arg)
@@ -191,6 +214,7 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_a_retry_that_waits_is_given_up), cmocka_unit_test(test_what_waits_for_a_result_is_given_up),
+					    cmocka_unit_test(test_a_pipeline_that_is_edited_meanwhile_does_not_run),
 					    cmocka_unit_test(test_the_engine_changes) };
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
