@@ -44,7 +44,7 @@ static int read_note(struct store *s, const struct action_record *a, struct aren
 	uint64_t index;
 	const char *attempts;
 
-	if (a->metrics.kind != CONTENT_BLOB || content_read(s, &a->metrics, NOTE_MAX, &text, err) < 0 ||
+	if (!content_is_file(&a->metrics) || content_read(s, &a->metrics, NOTE_MAX, &text, err) < 0 ||
 	    json_parse("the note of a checkpoint", text.s ? text.s : "", text.len, &note, err) < 0 || json_get_uint(note, "epoch", &ret->epoch, err) < 0 ||
 	    json_get_uint(note, "sequence", &ret->sequence, err) < 0 || json_get_uint(note, "index", &index, err) < 0 ||
 	    json_get_str(note, "attempts", &attempts, err) < 0)

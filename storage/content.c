@@ -403,14 +403,22 @@ static int put_symlink(const struct putter *p, int dir_fd, const char *name, str
 	return 0;
 }
 
+static uint8_t kind_of_file(const struct stat *st)
+{
+	return st->st_mode & S_IXUSR ? CONTENT_EXECUTABLE : CONTENT_BLOB;
+}
+
 static int put_entry(struct putter *p, int dir_fd, const char *name, const struct stat *st, struct tree_entry *e, struct err *err)
 {
 	int r;
 
 	switch (st->st_mode & S_IFMT) {
 	case S_IFREG:
-		e->kind = st->st_mode & 0100 ? TREE_EXECUTABLE : TREE_FILE;
-		return put_file(p, dir_fd, name, st, &e->id, err);
+		if (put_file(p, dir_fd, name, st, &e->id, err) < 0)
+			return -1;
+		e->id.kind = kind_of_file(st);
+		e->kind = tree_entry_kind_of(&e->id);
+		return 0;
 	case S_IFDIR:
 		e->kind = TREE_DIR;
 		if (p->depth >= CONTENT_DEPTH_MAX)
@@ -481,7 +489,10 @@ static int put_beneath(struct putter *p, int dir_fd, const char *path, struct co
 	}
 	fd_closep(&fd);
 	fd = fs_open_file_beneath(dir_fd, path, true, &st, err);
-	return fd < 0 ? -1 : put_open_file(p, -1, NULL, fd, &st, ret, err);
+	if (fd < 0 || put_open_file(p, -1, NULL, fd, &st, ret, err) < 0)
+		return -1;
+	ret->kind = kind_of_file(&st);
+	return 0;
 }
 
 int content_put_at(struct store *s, int dir_fd, const char *path, const struct content_put_options *o, struct content_id *ret, struct err *err)

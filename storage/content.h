@@ -2,8 +2,9 @@
  *
  * Identity. A blob of at most 16 MiB: SHA-256 of its bytes. A larger one: SHA-256 over the concatenated SHA-256 digests
  * of its parts of 16 MiB; the part size doubles until there are at most 8,192. A tree: SHA-256 of its canonical listing
- * (storage/FORMAT.md); its size is the listing's. Executable files are told apart by their tree entry, not by their
- * blob; a single file that is an output or input by itself doesn't keep its executable bit, unless it is in a tree.
+ * (storage/FORMAT.md); its size is the listing's. A file that its owner may
+ * execute is an executable: the same bytes under the same digest, but another kind, which travels with the id and stands in
+ * the tree's entry. So a digest alone (content_find) names the bytes as a plain file.
  *
  * A reference stands for an object outside, pinned to one version of it (reference.h). It is an entry of a tree, or a content of its own, whose bytes are the
  * record. What is materialised are the object's bytes: they are fetched then, if the store doesn't have them yet (origin.h).
@@ -44,7 +45,8 @@ int content_put_at(struct store *s, int dir_fd, const char *path, const struct c
 int content_put_bytes(struct store *s, const void *bytes, size_t n, struct content_id *ret, struct err *err);
 /* The regular file open at fd, from its beginning; it is copied. */
 int content_put_fd(struct store *s, int fd, struct content_id *ret, struct err *err);
-/* What content of this digest is in the store: a tree, or else a blob. ERR_NOT_FOUND. */
+/* What content of this digest is in the store: a tree, or else a blob (never an executable: the digest doesn't tell).
+ * ERR_NOT_FOUND. */
 int content_find(struct store *s, const struct digest *digest, struct content_id *ret, struct err *err);
 /* The id that `n` bytes would have; stores nothing. */
 void content_id_of_bytes(const void *bytes, size_t n, struct content_id *ret);
@@ -61,9 +63,8 @@ enum content_materialise_mode {
 				  store, whoever it runs as. Files are 0444. */
 };
 /* Makes the content appear as `path` under dir_fd; parents must exist; an existing path is ERR_EXISTS. Directories are made
- * writable for CONTENT_COPY_WRITABLE and for LINK_READONLY 0555. `executable` concerns a single blob. */
-int content_materialise_at(struct store *s, const struct content_id *id, bool executable, enum content_materialise_mode mode,
-			   int dir_fd, const char *path, struct err *err);
+ * writable for CONTENT_COPY_WRITABLE and for LINK_READONLY 0555. An executable has the bits x wherever its mode has r. */
+int content_materialise_at(struct store *s, const struct content_id *id, enum content_materialise_mode mode, int dir_fd, const char *path, struct err *err);
 
 /* The same where `path` comes from a manifest, a tree or a pipeline: missing parents are made, and none of them may be a
  * symbolic link (fs_make_beneath). What a failure had made of the content is removed, and nothing else. */
@@ -87,11 +88,15 @@ struct tree_entry {
 	const char *name; /* raw bytes, NUL-terminated; no '/', not "", ".", ".." */
 	size_t name_len;
 	enum tree_entry_kind kind;
-	struct content_id id;	/* file, executable: blob; dir: tree */
+	struct content_id id;	/* file: blob; executable: executable; dir: tree */
 	const char *target;	/* symlink: its text */
 	size_t target_len;
 	const struct reference *ref; /* reference: what is meant; `id` is CONTENT_NONE until tree_entry_resolve() */
 };
+/* The kind of content that an entry of this kind names by its id; CONTENT_NONE for symlinks and references. */
+enum content_kind tree_entry_content_kind(enum tree_entry_kind kind);
+/* The entry that keeps content of this kind in a tree; a reference has one of its own making (tree_entry.ref). */
+enum tree_entry_kind tree_entry_kind_of(const struct content_id *id);
 /* Does the entry name content that lies in the store? */
 static inline bool tree_entry_is_kept(const struct tree_entry *e)
 {

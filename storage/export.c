@@ -37,7 +37,7 @@ struct file {
 	const char *path; /* below the destination; "" for a single file */
 	struct content_id id;
 	struct digest sha256; /* of the bytes, whatever their number */
-	bool executable, there;
+	bool there;
 	/* In a bucket, as it was last looked at. */
 	bool seen;
 	const char *tag; /* what tells versions of the object apart; NULL: the store says nothing of the kind */
@@ -82,7 +82,7 @@ static int add_listing(struct export *x, const char *dir, const struct content_i
 		if (e->kind == TREE_SYMLINK)
 			VEC_PUSH(&x->links, ((struct link){ path, arena_strdup(x->arena, e->target) }));
 		if (e->kind == TREE_FILE || e->kind == TREE_EXECUTABLE)
-			VEC_PUSH(&x->files, ((struct file){ .path = path, .id = e->id, .executable = e->kind == TREE_EXECUTABLE }));
+			VEC_PUSH(&x->files, ((struct file){ .path = path, .id = e->id }));
 	}
 	return 0;
 }
@@ -128,7 +128,7 @@ static int collect(struct export *x, struct err *err)
 		return -1;
 	if (id->kind == CONTENT_TREE && add_listing(x, "", id, 0, err) < 0)
 		return -1;
-	if (id->kind == CONTENT_BLOB)
+	if (content_is_file(id))
 		VEC_PUSH(&x->files, ((struct file){ .path = "", .id = *id }));
 	for (size_t i = 0; i < x->files.n; i++) {
 		if (hash_file(x, &x->files.v[i], err) < 0)
@@ -147,7 +147,7 @@ static json_t *mark_file(const struct export *x, const struct file *f)
 	const char *name = *f->path ? f->path : fs_basename(x->place);
 	json_t *j = json_pack("{s:o, s:I, s:s}", "name", json_name(name, strlen(name)), "bytes", (json_int_t)f->id.size_bytes, "sha256", digest_hex(&f->sha256, hex));
 
-	if (f->executable)
+	if (f->id.kind == CONTENT_EXECUTABLE)
 		json_object_set_new(j, "executable", json_true());
 	if (f->tag)
 		json_object_set_new(j, "tag", json_string(f->tag));
@@ -522,7 +522,7 @@ static int to_dir(struct export *x, const char *temp, struct err *err)
 
 	if (access(x->place, F_OK) == 0 && !is_ours(mark, is_mark))
 		return err_set(err, ERR_EXISTS, "%s is there already, and cairn didn't export it; remove it, or export to another place", x->place);
-	if (content_materialise_at(x->s, &x->ask->id, false, CONTENT_COPY_WRITABLE, AT_FDCWD, temp, err) < 0 || write_mark(x, own, err) < 0)
+	if (content_materialise_at(x->s, &x->ask->id, CONTENT_COPY_WRITABLE, AT_FDCWD, temp, err) < 0 || write_mark(x, own, err) < 0)
 		return -1;
 	return replace_dir(temp, x->place, err);
 }
@@ -538,7 +538,7 @@ static int to_file(struct export *x, const char *temp, struct err *err)
 		return err_set(err, ERR_EXISTS, "%s is there already, and cairn didn't export it; remove it, or export to another place", x->place);
 	map_slot_str(named, fs_basename(x->place));
 	make_pending(named, &text);
-	if (content_materialise_at(x->s, &x->ask->id, false, CONTENT_COPY_WRITABLE, AT_FDCWD, temp, err) < 0 ||
+	if (content_materialise_at(x->s, &x->ask->id, CONTENT_COPY_WRITABLE, AT_FDCWD, temp, err) < 0 ||
 	    fs_write_atomic(pending, text.s, text.len, err) < 0)
 		return -1;
 	if ((unlink(mark) < 0 && errno != ENOENT) || rename(temp, x->place) < 0)

@@ -66,9 +66,9 @@ static int mark_content(void *arg, const struct content_id *id)
 {
 	struct collector *c = arg;
 
-	if (id->kind == CONTENT_BLOB || id->kind == CONTENT_REFERENCE)
-		mark(c, STORE_BLOB, &id->digest);
-	else if (id->kind == CONTENT_TREE && mark(c, STORE_TREE, &id->digest))
+	enum store_space space = content_space(id);
+
+	if (space != STORE_SPACES && mark(c, space, &id->digest) && space == STORE_TREE)
 		VEC_PUSH(&c->trees, *id);
 	return 0;
 }
@@ -151,9 +151,12 @@ static int mark_young_manifest(void *arg, const struct digest *name, uint64_t si
 
 static bool outputs_are_live(const struct collector *c, const struct action_record *a)
 {
-	for (size_t i = 0; i < a->n_outputs; i++)
-		if (!is_live(c, a->outputs[i].id.kind == CONTENT_TREE ? STORE_TREE : STORE_BLOB, &a->outputs[i].id.digest))
+	for (size_t i = 0; i < a->n_outputs; i++) {
+		enum store_space space = content_space(&a->outputs[i].id);
+
+		if (space == STORE_SPACES || !is_live(c, space, &a->outputs[i].id.digest))
 			return false;
+	}
 	return a->n_outputs > 0;
 }
 

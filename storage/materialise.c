@@ -35,9 +35,12 @@ static int wrong_size(struct store *s, const struct content_id *id, int fd, uint
 int content_read(struct store *s, const struct content_id *id, uint64_t max_bytes, struct str *ret, struct err *err)
 {
 	char hex[DIGEST_HEX_MAX];
+	enum store_space space = content_space(id);
 	size_t from = ret->len;
 
-	if (store_get(s, id->kind == CONTENT_TREE ? STORE_TREE : STORE_BLOB, &id->digest, max_bytes, ret, err) < 0)
+	if (space == STORE_SPACES)
+		return err_set(err, ERR_NOT_FOUND, "there is no content to read");
+	if (store_get(s, space, &id->digest, max_bytes, ret, err) < 0)
 		return -1;
 	if (ret->len - from == id->size_bytes)
 		return 0;
@@ -166,10 +169,10 @@ static bool is_in_place(const struct maker *m)
 	return m->in_place && m->depth == 0;
 }
 
-static int make_file(struct maker *m, const struct content_id *id, bool executable, int dir_fd, const char *name, struct err *err)
+static int make_file(struct maker *m, const struct content_id *id, int dir_fd, const char *name, struct err *err)
 {
 	static const mode_t modes[] = { [CONTENT_COPY_WRITABLE] = 0644, [CONTENT_COPY_FOR_ALL] = 0666, [CONTENT_LINK_READONLY] = 0444 };
-	mode_t mode = modes[m->mode] | (executable ? modes[m->mode] >> 2 & 0111 : 0);
+	mode_t mode = modes[m->mode] | (id->kind == CONTENT_EXECUTABLE ? modes[m->mode] >> 2 & 0111 : 0);
 	_cleanup_(fd_closep) int in = -1, out = -1;
 
 	if (content_open(m->store, id, &in, err) < 0)
@@ -205,10 +208,12 @@ static int make_entry(struct maker *m, const struct tree_entry *e, const struct 
 		r = symlinkat(e->target, fd, e->name) < 0 ? exists_or_errno(m, "symbolic link ", err) : 0;
 		break;
 	case TREE_REFERENCE:
-		r = make_file(m, blob, false, fd, e->name, err);
+		r = make_file(m, blob, fd, e->name, err);
 		break;
-	default:
-		r = make_file(m, &e->id, e->kind == TREE_EXECUTABLE, fd, e->name, err);
+	case TREE_FILE:
+	case TREE_EXECUTABLE:
+		r = make_file(m, &e->id, fd, e->name, err);
+		break;
 	}
 	m->path.len = len;
 	m->path.s[len] = '\0';
@@ -254,7 +259,7 @@ static int make_reference(struct maker *m, const struct content_id *id, int dir_
 
 	if (reference_load(m->store, id, arena, &ref, err) < 0 || origin_fetch(m->store, &ref, 1, &blob, err) < 0)
 		return -1;
-	return make_file(m, &blob, false, dir_fd, name, err);
+	return make_file(m, &blob, dir_fd, name, err);
 }
 
 static int fill_dir(struct maker *m, const struct tree *t, int dir_fd, const char *name, struct err *err)
@@ -293,32 +298,38 @@ static int make_dir(struct maker *m, const struct content_id *id, int dir_fd, co
 	return r;
 }
 
-static int make_any(struct maker *m, bool executable, int dir_fd, const char *path, struct err *err)
+static int make_any(struct maker *m, int dir_fd, const char *path, struct err *err)
 {
 	const struct content_id *id = m->root;
-	int r;
+	int r = 0;
 
 	if (m->store->ops->bring && m->store->ops->bring(m->store, id, 1, false, err) < 0)
 		return -1;
 	str_add(&m->path, path);
-	if (id->kind == CONTENT_TREE)
+	switch ((enum content_kind)id->kind) {
+	case CONTENT_TREE:
 		r = make_dir(m, id, dir_fd, path, err);
-	else if (id->kind == CONTENT_BLOB)
-		r = make_file(m, id, executable, dir_fd, path, err);
-	else if (id->kind == CONTENT_REFERENCE)
+		break;
+	case CONTENT_BLOB:
+	case CONTENT_EXECUTABLE:
+		r = make_file(m, id, dir_fd, path, err);
+		break;
+	case CONTENT_REFERENCE:
 		r = make_reference(m, id, dir_fd, path, err);
-	else
+		break;
+	case CONTENT_NONE:
 		r = err_set(err, ERR_INVALID, "there is no content to put at %s", path);
+		break;
+	}
 	str_deinit(&m->path);
 	return r;
 }
 
-int content_materialise_at(struct store *s, const struct content_id *id, bool executable, enum content_materialise_mode mode,
-			   int dir_fd, const char *path, struct err *err)
+int content_materialise_at(struct store *s, const struct content_id *id, enum content_materialise_mode mode, int dir_fd, const char *path, struct err *err)
 {
 	struct maker m = { .store = s, .mode = mode, .root = id };
 
-	return make_any(&m, executable, dir_fd, path, err);
+	return make_any(&m, dir_fd, path, err);
 }
 
 int content_materialise_beneath(struct store *s, const struct content_id *id, enum content_materialise_mode mode, int dir_fd,
@@ -332,12 +343,12 @@ int content_materialise_beneath(struct store *s, const struct content_id *id, en
 		return -1;
 	if (!*name || str_eq(name, ".") || str_eq(name, ".."))
 		return err_set(err, ERR_INVALID, "%s is not a path below the directory", path);
-	return content_materialise_at(s, id, false, mode, fd, name, err);
+	return content_materialise_at(s, id, mode, fd, name, err);
 }
 
 int content_fill_at(struct store *s, const struct content_id *id, enum content_materialise_mode mode, int dir_fd, const char *path, struct err *err)
 {
 	struct maker m = { .store = s, .mode = mode, .root = id, .in_place = true };
 
-	return make_any(&m, false, dir_fd, path, err);
+	return make_any(&m, dir_fd, path, err);
 }

@@ -73,7 +73,7 @@ static int has_in_space(struct store *s, enum store_space space, const struct co
 	int r = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (ids[i].kind == CONTENT_NONE || (ids[i].kind == CONTENT_TREE) != (space == STORE_TREE))
+		if (content_space(&ids[i]) != space)
 			continue;
 		names[m] = ids[i].digest;
 		sizes[m] = ids[i].size_bytes;

@@ -19,6 +19,22 @@
 
 enum store_space { STORE_BLOB, STORE_TREE, STORE_ACTION, STORE_RUN, STORE_TAG, STORE_SPACES };
 
+/* Where content of this kind lies; STORE_SPACES for CONTENT_NONE. */
+static inline enum store_space content_space(const struct content_id *id)
+{
+	switch ((enum content_kind)id->kind) {
+	case CONTENT_BLOB:
+	case CONTENT_EXECUTABLE:
+	case CONTENT_REFERENCE:
+		return STORE_BLOB;
+	case CONTENT_TREE:
+		return STORE_TREE;
+	case CONTENT_NONE:
+		break;
+	}
+	return STORE_SPACES;
+}
+
 struct store;
 
 struct bucket_options;

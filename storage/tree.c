@@ -56,6 +56,37 @@ static int name_order(const char *a, size_t na, const char *b, size_t nb)
 	return r ? r : na < nb ? -1 : na > nb;
 }
 
+enum content_kind tree_entry_content_kind(enum tree_entry_kind kind)
+{
+	switch (kind) {
+	case TREE_FILE:
+		return CONTENT_BLOB;
+	case TREE_EXECUTABLE:
+		return CONTENT_EXECUTABLE;
+	case TREE_DIR:
+		return CONTENT_TREE;
+	case TREE_SYMLINK:
+	case TREE_REFERENCE:
+		break;
+	}
+	return CONTENT_NONE;
+}
+
+enum tree_entry_kind tree_entry_kind_of(const struct content_id *id)
+{
+	switch ((enum content_kind)id->kind) {
+	case CONTENT_EXECUTABLE:
+		return TREE_EXECUTABLE;
+	case CONTENT_TREE:
+		return TREE_DIR;
+	case CONTENT_BLOB:
+	case CONTENT_NONE:
+	case CONTENT_REFERENCE:
+		break;
+	}
+	return TREE_FILE; /* tree_builder_add refuses what isn't one */
+}
+
 static bool read_id(struct reader *r, enum content_kind kind, struct content_id *ret)
 {
 	uint8_t *p;
@@ -146,7 +177,7 @@ static bool read_entry(struct reader *r, struct tree_entry *e)
 	if (e->kind == TREE_REFERENCE)
 		return read_reference(r, e);
 	if (e->kind != TREE_SYMLINK)
-		return read_id(r, e->kind == TREE_DIR ? CONTENT_TREE : CONTENT_BLOB, &e->id);
+		return read_id(r, tree_entry_content_kind(e->kind), &e->id);
 	if (!read_u32(r, &n) || n == 0 || n > 4095 || !read_bytes(r, (size_t)n + 1, &p) || p[n] != '\0' || memchr(p, '\0', n))
 		return false;
 	e->target = (char *)p;
@@ -281,7 +312,7 @@ int tree_builder_add(struct tree_builder *b, const struct tree_entry *e, struct 
 		return err_set(err, ERR_INVALID, "symbolic link `%s` has no usable target", e->name);
 	if (e->kind == TREE_REFERENCE && reference_check(e->ref, err) < 0)
 		return -1;
-	if (tree_entry_is_kept(e) && e->id.kind != (e->kind == TREE_DIR ? CONTENT_TREE : CONTENT_BLOB))
+	if (tree_entry_is_kept(e) && e->id.kind != tree_entry_content_kind(e->kind))
 		return err_set(err, ERR_INVALID, "entry `%s` has content of the wrong kind", e->name);
 	copy.name = arena_strndup(b->arena, e->name, e->name_len);
 	copy.target = e->kind == TREE_SYMLINK ? arena_strndup(b->arena, e->target, e->target_len) : NULL;

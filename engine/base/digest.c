@@ -109,7 +109,7 @@ bool digest_prefix_range(const char *hex, struct digest *ret_first, struct diges
 	return true;
 }
 
-static const char *const kind_names[] = { "none", "blob", "tree", "reference" };
+static const char *const kind_names[] = { "none", "blob", "tree", "reference", "executable" };
 
 const char *content_kind_name(unsigned kind)
 {

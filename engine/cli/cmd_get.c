@@ -12,7 +12,7 @@ static int to_stdout(struct cli *cli, struct store *s, const struct content_id *
 	char buf[65536];
 	ssize_t n;
 
-	if (id->kind != CONTENT_BLOB)
+	if (!content_is_file(id))
 		return err_set(err, ERR_USAGE, "this is a directory: give -o PATH");
 	if (content_verify(s, id, err) < 0 || content_open(s, id, &fd, err) < 0)
 		return -1;
@@ -29,7 +29,7 @@ static int to_path(struct store *s, const struct content_id *id, const char *pat
 		return err_set(err, ERR_EXISTS, "%s exists already: give another -o PATH, or --replace", path);
 	/* Beside it first: a copy that breaks off leaves what was there. */
 	temp = xasprintf("%s.tmp-%d", path, (int)getpid());
-	if (content_materialise_at(s, id, false, CONTENT_COPY_WRITABLE, AT_FDCWD, temp, err) < 0) {
+	if (content_materialise_at(s, id, CONTENT_COPY_WRITABLE, AT_FDCWD, temp, err) < 0) {
 		fs_remove_tree(temp, NULL);
 		return -1;
 	}

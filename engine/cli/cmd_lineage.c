@@ -34,7 +34,7 @@ static int search_tree(struct member_search *s, const struct content_id *tree, u
 		if (e->kind == TREE_SYMLINK)
 			continue;
 		str_addf(&s->path, "%s%s", len ? "/" : "", e->name);
-		r = content_id_eq(&e->id, s->id) ? 1 : e->kind == TREE_DIR ? search_tree(s, &e->id, depth + 1) : 0;
+		r = content_same_bytes(&e->id, s->id) ? 1 : e->kind == TREE_DIR ? search_tree(s, &e->id, depth + 1) : 0;
 		if (r == 0)
 			s->path.s[s->path.len = len] = '\0';
 	}

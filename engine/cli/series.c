@@ -84,7 +84,7 @@ int series_parse(const char *text, size_t n, struct arena *arena, struct series 
 static const struct named_content *output_of(const struct facts_task *task)
 {
 	for (size_t i = 0; i < task->n_outputs; i++)
-		if (str_eq(task->outputs[i].name, STEP_SERIES_OUTPUT) && task->outputs[i].id.kind == CONTENT_BLOB)
+		if (str_eq(task->outputs[i].name, STEP_SERIES_OUTPUT) && content_is_file(&task->outputs[i].id))
 			return &task->outputs[i];
 	return NULL;
 }

@@ -53,6 +53,10 @@ static void first_place(struct store *s, const struct content_id *was, const str
 	struct err ignored = { 0 };
 	size_t i = 0, k = 0;
 
+	if (content_same_bytes(was, now) && was->kind != now->kind) {
+		str_addf(out, "%s %s", path->len ? path->s : "it", now->kind == CONTENT_EXECUTABLE ? "is executable now" : "isn't executable any more");
+		return;
+	}
 	if (was->kind != CONTENT_TREE || now->kind != CONTENT_TREE || tree_load(s, was, &a, &ignored) < 0 || tree_load(s, now, &b, &ignored) < 0)
 		return;
 	while (i < tree_len(a) || k < tree_len(b)) {
@@ -67,7 +71,7 @@ static void first_place(struct store *s, const struct content_id *was, const str
 			continue;
 		}
 		str_addf(path, "%s%s", path->len ? "/" : "", e->name);
-		if (order == 0 && ea->kind == TREE_DIR && eb->kind == TREE_DIR)
+		if (order == 0 && tree_entry_is_kept(ea) && tree_entry_is_kept(eb))
 			first_place(s, &ea->id, &eb->id, path, out);
 		if (out->len == 0)
 			str_addf(out, "%s%s", path->s, order < 0 ? " removed" : order > 0 ? " added" : "");

@@ -10,7 +10,8 @@
 typedef void (*key_difference_fn)(void *arg, const struct key_fact *was, const struct key_fact *now);
 void key_differences(const struct key_fact *was, size_t n_was, const struct key_fact *now, size_t n_now, key_difference_fn fn, void *arg);
 
-/* First place below which two trees differ, appended to *out: "train/a.png", "lib/b.py added". Nothing when they can't be read. */
+/* First place below which two trees differ, appended to *out: "train/a.png", "lib/b.py added", "run.sh is executable now".
+ * Of two files only the last ("it is executable now"). Nothing when they can't be read. */
 void tree_first_difference(struct store *s, const struct content_id *was, const struct content_id *now, struct str *out);
 
 #endif

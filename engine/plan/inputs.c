@@ -80,7 +80,7 @@ static int gather(struct plan *p, struct plan_dep *d, uint32_t group, uint32_t o
 		label_entry(p, d, t, &u->decl->outputs[output], &name);
 		entries[used].path = arena_strndup(arena, name.s, name.len);
 		entries[used].id = t->outputs[output];
-		entries[used].kind = t->outputs[output].kind == CONTENT_TREE ? TREE_DIR : TREE_FILE;
+		entries[used].kind = tree_entry_kind_of(&t->outputs[output]);
 		used++;
 	}
 	str_deinit(&name);

@@ -133,7 +133,8 @@ static void note_difference(void *arg, const struct key_fact *was, const struct 
 	if (was && now)
 		compare_fact(cmp->p, cmp->t, cmp->c, was, now);
 	else
-		add_cause(cmp->c, "%s %.*s %s", key_fact_kind_name(f->kind), (int)f->name_len, f->name, was ? "removed" : "added");
+		add_cause(cmp->c, "%s%s%.*s %s", key_fact_kind_name(f->kind), f->name_len ? " " : "", (int)f->name_len, f->name,
+			  was ? "removed" : "added");
 }
 
 static int explain(struct plan *p, const struct plan_task *t, const struct attempt_row *earlier, const struct str *key_record, struct str *out, struct err *err)

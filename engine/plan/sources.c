@@ -57,7 +57,7 @@ int put_path(struct plan *p, const char *path, bool hash_only, struct content_id
 /* --- code ------------------------------------------------------------------------------------------------------------- */
 
 struct code_entry {
-	bool exists, executable;
+	bool exists;
 	struct content_id id;
 };
 
@@ -80,7 +80,6 @@ static int code_entry(struct plan *p, const char *path, bool must_exist, struct 
 		return must_exist ? err_errno(err, "code `%s`", path) : 0;
 	if (!S_ISREG(st.st_mode) && !must_exist)
 		return 0;
-	c->executable = S_ISREG(st.st_mode) && (st.st_mode & 0111);
 	if (put_path(p, path, p->options.hash_only, &c->id, err) < 0)
 		return -1;
 	c->exists = true;
@@ -146,7 +145,7 @@ static int add_code(struct plan *p, struct code_set *set, const char *path, bool
 	if (!c->exists)
 		return 0;
 	e.id = c->id;
-	e.kind = c->id.kind == CONTENT_TREE ? TREE_DIR : c->executable ? TREE_EXECUTABLE : TREE_FILE;
+	e.kind = tree_entry_kind_of(&c->id);
 	VEC_PUSH(&set->entries, e);
 	return 0;
 }

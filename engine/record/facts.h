@@ -33,7 +33,7 @@ struct facts_task {
 	size_t n_metrics;
 };
 void facts_of_entry(const struct results *r, const struct result_entry *e, struct arena *arena, struct facts_task *ret);
-json_t *facts_content(const struct content_id *id); /* {"id": "sha256:…", "kind": "blob"|"tree", "size"}; null for none */
+json_t *facts_content(const struct content_id *id); /* {"id": "sha256:…", "kind": content_kind_name(), "size"}; null for none */
 json_t *facts_metrics(const struct facts_task *t);  /* {NAME: NUMBER|null} */
 json_t *facts_task_json(const struct facts_task *t); /* {"task", "step", "state", "key", "duration_ns", "outputs": {NAME: content}, "metrics"} */
 /* From the results table in `s`; for a run that has none yet (then `s` may be NULL), from its attempts that ended well. In `arena`. */

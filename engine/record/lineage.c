@@ -2,13 +2,22 @@
 #include "record/lineage.h"
 
 static const char neighbours[] = "SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE id IN (SELECT io.attempt FROM content JOIN io ON io.content = content.id"
-				 " WHERE content.digest = ?1 AND content.kind = ?2 AND io.dir = ?4) ORDER BY id LIMIT ?3";
+				 " WHERE content.digest = ?1 AND content.kind IN (?2, ?5) AND io.dir = ?4) ORDER BY id LIMIT ?3";
+
+/* Lineage follows bytes: those of an executable are the same in a plain file. The other kind, else the same one. */
+static enum content_kind other_kind(const struct content_id *id)
+{
+	if (!content_is_file(id))
+		return id->kind;
+	return id->kind == CONTENT_EXECUTABLE ? CONTENT_BLOB : CONTENT_EXECUTABLE;
+}
 
 static int read_attempts(struct db *db, sqlite3_stmt *s, const struct content_id *id, size_t max, struct arena *arena, struct attempt_row **ret,
 			 size_t *ret_n, struct err *err)
 {
 	bind_digest(s, 1, &id->digest);
 	sqlite3_bind_int(s, 2, id->kind);
+	sqlite3_bind_int(s, 5, other_kind(id));
 	sqlite3_bind_int64(s, 3, (int64_t)max);
 	return read_attempt_rows(db, s, arena, ret, ret_n, err);
 }
@@ -26,8 +35,9 @@ int lineage_neighbours(struct db *db, const struct content_id *id, enum lineage_
 
 int lineage_find(struct db *db, const char *hex, struct content_id *ret, struct err *err)
 {
-	/* A blob and a tree can have one digest; a third row is another one. */
-	sqlite3_stmt *s = db_prepare(db, "SELECT digest, kind, size FROM content WHERE digest BETWEEN ? AND ? ORDER BY kind DESC LIMIT 3", err);
+	/* There are at most so many rows of one digest; one more is another digest. */
+	_Static_assert(CONTENT_KIND_MAX == 4, "the limit below is one more than there are kinds");
+	sqlite3_stmt *s = db_prepare(db, "SELECT digest, kind, size FROM content WHERE digest BETWEEN ? AND ? ORDER BY kind DESC LIMIT 5", err);
 	struct digest first, last, digest;
 	struct content_id found = { 0 };
 	int r;
@@ -59,9 +69,13 @@ int lineage_find(struct db *db, const char *hex, struct content_id *ret, struct 
 
 int lineage_knows(struct db *db, const struct content_id *id, bool *ret, struct err *err)
 {
+	struct content_id other = *id;
 	int64_t row;
 	int r = content_row_find(db, id, &row, err);
 
+	other.kind = (uint8_t)other_kind(id);
+	if (r == 0 && other.kind != id->kind)
+		r = content_row_find(db, &other, &row, err);
 	*ret = r > 0;
 	return r < 0 ? -1 : 0;
 }

@@ -208,13 +208,18 @@ static int compare_open(struct walk *w, const int fds[2], const struct content_i
 	return 0;
 }
 
+/* Where only one may be executed, no normalisation of the bytes makes up for it. */
 static int compare_files(struct walk *w, const struct content_id *was, const struct content_id *is, struct err *err)
 {
 	const struct content_id *ids[2] = { was, is };
 	int fds[2] = { -1, -1 }, r = 0;
 
 	w->ret->n_files++;
-	if (content_id_eq(was, is))
+	if (was->kind != is->kind)
+		note_plain(w, COMPARE_DIFFERENT,
+			   arena_printf(w->c->arena, "%s%s", was->kind == CONTENT_EXECUTABLE ? "was executable, isn't any more" : "is executable, was not",
+					content_same_bytes(was, is) ? "" : "; its bytes differ, too"));
+	if (was->kind != is->kind || content_same_bytes(was, is))
 		return 0;
 	for (int i = 0; i < 2 && r == 0; i++) {
 		struct err why = { 0 };
@@ -346,9 +351,6 @@ static int compare_entries(struct walk *w, const struct tree_entry *a, const str
 	} else if (!is_file(a) || !is_file(b)) {
 		w->ret->n_files++;
 		note_plain(w, COMPARE_DIFFERENT, arena_printf(w->c->arena, "was %s, is %s", kind_text(a), kind_text(b)));
-	} else if (a->kind != b->kind && content_id_eq(&a->id, &b->id)) {
-		w->ret->n_files++;
-		note_plain(w, COMPARE_DIFFERENT, a->kind == TREE_EXECUTABLE ? "was executable, isn't any more" : "is executable, was not");
 	} else {
 		r = compare_files(w, &a->id, &b->id, err);
 	}
@@ -424,14 +426,14 @@ int compare_contents(const struct comparer *c, const struct content_id *was, con
 		ret->detail = was->kind ? "only the old one has it" : is->kind ? "only the new one has it" : NULL;
 		return 0;
 	}
-	if (was->kind != is->kind)
+	if (content_is_file(was) && content_is_file(is))
+		r = compare_files(&w, was, is, err);
+	else if (was->kind != is->kind)
 		note_plain(&w, COMPARE_DIFFERENT, arena_printf(c->arena, "was a %s, is a %s", content_kind_name(was->kind), content_kind_name(is->kind)));
 	else if (was->kind == CONTENT_REFERENCE)
 		r = compare_reference_ids(&w, was, is, err);
-	else if (was->kind == CONTENT_TREE)
-		r = compare_trees(&w, was, is, err);
 	else
-		r = compare_files(&w, was, is, err);
+		r = compare_trees(&w, was, is, err);
 	str_deinit(&w.path);
 	return r;
 }

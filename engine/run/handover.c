@@ -160,7 +160,7 @@ static int read_content(const json_t *j, const char *key, struct content_id *ret
 	    digest_parse(id, &ret->digest, err) < 0)
 		return err_wrap(err, "`%s`", key);
 	ret->kind = (uint8_t)content_kind_parse(kind);
-	return ret->kind == CONTENT_NONE ? err_set(err, ERR_INVALID, "`%s`: `kind` must be blob, tree or reference", key) : 0;
+	return ret->kind == CONTENT_NONE ? err_set(err, ERR_INVALID, "`%s`: `kind` must be blob, executable, tree or reference", key) : 0;
 }
 
 static int read_inputs(const json_t *j, struct arena *arena, struct handover *ret, struct err *err)

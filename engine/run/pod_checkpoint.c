@@ -56,7 +56,7 @@ int pod_lay_over(struct pod *p, struct pod_slot *s, const struct content_id *tre
 	static const char temp[] = ".cairn-laying-out";
 	_cleanup_(fd_closep) int from = -1;
 
-	if (content_materialise_at(p->store, tree, false, CONTENT_COPY_FOR_ALL, s->w_fd, temp, err) < 0)
+	if (content_materialise_at(p->store, tree, CONTENT_COPY_FOR_ALL, s->w_fd, temp, err) < 0)
 		return -1;
 	from = openat(s->w_fd, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (from < 0)

@@ -16,7 +16,7 @@ static int lay_out_code(struct store *s, const struct content_id *tree, int dir_
 	for (size_t i = 0; i < tree_len(t); i++) {
 		const struct tree_entry *e = tree_at(t, i);
 		int r = e->kind == TREE_SYMLINK ? symlinkat(e->target, dir_fd, e->name) :
-						  content_materialise_at(s, &e->id, e->kind == TREE_EXECUTABLE, CONTENT_COPY_WRITABLE, dir_fd, e->name, err);
+						  content_materialise_at(s, &e->id, CONTENT_COPY_WRITABLE, dir_fd, e->name, err);
 
 		if (r < 0)
 			return e->kind == TREE_SYMLINK ? err_errno(err, "cannot make %s", e->name) : -1;
@@ -186,7 +186,7 @@ static int publish(void *arg, const struct runner_attempt *const *attempts, size
 
 static int fetch(void *arg, const struct content_id *id, uint64_t max, struct str *ret, struct err *err)
 {
-	if (id->kind != CONTENT_BLOB || id->size_bytes > max)
+	if (!content_is_file(id) || id->size_bytes > max)
 		return err_set(err, ERR_TOO_LARGE, "it has %llu bytes, more than %llu", (unsigned long long)id->size_bytes, (unsigned long long)max);
 	if (store_refresh(arg, STORE_ACTION, NULL, 0, err) < 0)
 		return -1;

@@ -665,7 +665,7 @@ static int read_where_or_results(const json_t *top, struct reader *r, struct pod
 		return read_results(top, r, ret, ret_n);
 	if (take_id(r, top, "result", ret_where) < 0)
 		return -1;
-	return ret_where->kind == CONTENT_BLOB && ret_where->size_bytes <= POD_RESULT_MAX ? 1 : bad(r, "result", "must be a blob, and not too large");
+	return content_is_file(ret_where) && ret_where->size_bytes <= POD_RESULT_MAX ? 1 : bad(r, "result", "must be a blob, and not too large");
 }
 
 int pod_result_read(const char *text, size_t len, struct arena *arena, struct pod_result **ret, size_t *ret_n, struct content_id *ret_where, struct err *err)

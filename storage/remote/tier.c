@@ -309,10 +309,10 @@ struct level {
 
 static void add_to_level(struct level *l, const struct content_id *id)
 {
-	int space = id->kind == CONTENT_TREE ? STORE_TREE : STORE_BLOB;
+	enum store_space space = content_space(id);
 	bool is_new;
 
-	if (id->kind == CONTENT_NONE)
+	if (space == STORE_SPACES)
 		return;
 	*map_slot(l->seen, id->digest.b, DIGEST_BYTES, &is_new) = l;
 	if (!is_new)

@@ -40,9 +40,9 @@ static int add_content(void *arg, const struct content_id *id)
 {
 	struct closure *c = arg;
 
-	if (id->kind == CONTENT_BLOB || id->kind == CONTENT_REFERENCE)
-		add_object(c, STORE_BLOB, &id->digest, id->size_bytes);
-	else if (id->kind == CONTENT_TREE && add_object(c, STORE_TREE, &id->digest, id->size_bytes))
+	enum store_space space = content_space(id);
+
+	if (space != STORE_SPACES && add_object(c, space, &id->digest, id->size_bytes) && space == STORE_TREE)
 		VEC_PUSH(&c->trees, *id);
 	return 0;
 }

@@ -141,6 +141,22 @@ test_expect "$1: a program runs, its inputs are there, its outputs and log are k
 	test_is "$(stat -c %a first/root/0/w/data first/root/0/w/data/a first/root/0/w/conf/x | tr "\n" " ")" "555 444 444 "
 '
 
+test_expect "$1: a program is given, a program and a plain file come back" '
+	printf "#!/bin/sh\necho from the program\n" >given
+	chmod +x given
+	blob=$("$TOOL" put "$STORE" given)
+	test_grep "^executable:" <(echo "$blob")
+	run_pod program "inputs=[{\"name\":\"p\",\"path\":\"in/p\",\"id\":\"$blob\"}]" "$(sh_of "in/p >plain; cp in/p made")" \
+		"outputs=[{\"name\":\"a\",\"path\":\"made\"},{\"name\":\"b\",\"path\":\"plain\"}]"
+	test_is "$(cat program-main.rc)" 0
+	test_is "$(stat -c %a program/root/0/w/in/p)" 555
+	test_is "$(result program "[\"outputs\"][0]")" "$blob"
+	"$TOOL" get "$STORE" "$(result program "[\"outputs\"][0]")" made
+	"$TOOL" get "$STORE" "$(result program "[\"outputs\"][1]")" plain
+	test_is "$(stat -c %a made plain | tr "\n" " ")" "755 644 "
+	test_is "$(./made)" "$(cat plain)"
+'
+
 test_expect "$1: failing, dying, and being too slow are told apart" '
 	run_pod fails "$(sh_of "echo no; exit 3")" &
 	run_pod dies "$(sh_of "kill -SEGV \$\$")" &

@@ -143,4 +143,47 @@ test_expect 'gc: the first look marks; dry run removes nothing; stat and probe' 
 	cairn -C ann store probe --json >out
 	test_is "$(json out "d[\"if_absent\"]")" true
 '
+write program.yaml <<'YAML'
+pipeline: program
+params: {name: x}
+steps:
+  build:
+    run: |
+      printf '#!/bin/sh\necho hello $1\nexit\n' >p
+      { cat p; seq 60000; } >large
+      chmod +x p large
+    outputs: {p: p, large: large}
+  use:
+    run: ${{ inputs.p }} ${{ params.name }} >o; ${{ inputs.large }} large >>o
+    inputs: {p: "${{ steps.build.outputs.p }}", large: "${{ steps.build.outputs.large }}"}
+    outputs: {o: o}
+YAML
+test_expect 'a program that one made is started by another one, who has it from the bucket; one that is sent by push, and fetched by pull' '
+	project gil
+	project hal
+	cp program.yaml gil
+	cp program.yaml hal
+	cairn -C gil run program.yaml -q
+	rm -rf hal/.cairn
+	cairn -C hal run program.yaml -q -p name=hal --json >out
+	test_is "$(counts out)" "1 1"
+	cairn -C hal get -q use/o -o - >o
+	test_is "$(cat o)" "hello hal
+hello large"
+	cairn -C hal store verify
+	cairn -C hal get -q build/large -o ../got
+	test_is "$(stat -c %a got)" 755
+	mkdir ian
+	echo "# alone" >ian/cairn.yaml
+	cp program.yaml ian
+	cairn -C ian run program.yaml -q -p name=ian
+	cp gil/cairn.yaml ian
+	cairn -C ian store push
+	rm -rf ian/.cairn/store hal/.cairn
+	cairn -C hal store pull
+	cairn -C hal run program.yaml -q -p name=ian --json >out
+	test_is "$(counts out)" "0 2"
+	cairn -C hal get -q build/p -o ../got --replace
+	test_is "$(stat -c %a got)" 755
+'
 test_done

@@ -83,7 +83,7 @@ static void lay_out(struct store *s, const struct content_id *root)
 	if (!mkdtemp(dir))
 		return;
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd >= 0 && content_materialise_at(s, root, false, CONTENT_LINK_READONLY, fd, "out", NULL) < 0)
+	if (fd >= 0 && content_materialise_at(s, root, CONTENT_LINK_READONLY, fd, "out", NULL) < 0)
 		must(faccessat(fd, "out", F_OK, AT_SYMLINK_NOFOLLOW) < 0, "half a directory was left");
 	close(fd);
 	fs_remove_tree(dir, NULL);

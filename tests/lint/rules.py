@@ -168,6 +168,18 @@ def calls(tree):
                 yield f"{f}:{n}: a library doesn't print: give an err to the caller"
 
 
+FILE_KIND = re.compile(r"[!=]=\s*CONTENT_BLOB\b|\bCONTENT_BLOB\s*[!=]=")
+
+
+@rule
+def kinds(tree):
+    """Whether content is a file is asked of content_is_file(): who asks for a blob forgets the executable."""
+    for f in tree.code("engine", "storage", "runners", "steps"):
+        for n, line in enumerate(bare(tree.text(f)).split("\n"), start=1):
+            if FILE_KIND.search(line):
+                yield f"{f}:{n}: an executable is a file, too: ask content_is_file(), or where it lies content_space()"
+
+
 # ---- sizes -------------------------------------------------------------------------------------------------------------
 
 FILE_MAX, FUNCTION_MAX, COLUMN_MAX = 1000, 150, 180

@@ -205,6 +205,12 @@ test_expect 'shell_tests: sleeps, does not end' '
 	sample tests/cli/a.t <<<"test_expect a true"
 	rejects shell_tests "test_done"
 '
+test_expect 'kinds: a file is more than a blob' '
+	sample storage/a.c <<<"bool f(const struct content_id *id) { return id->kind == CONTENT_BLOB; }"
+	rejects kinds "a.c:1: .*content_is_file"
+	sample storage/a.c <<<"bool f(const struct content_id *id) { return content_is_file(id); /* == CONTENT_BLOB */ }"
+	accepts kinds
+'
 # (Cut in two by a +, so that the rule doesn't find its own samples.)
 for bad in '| he+ad -n 1' '| gr+ep -q x' '| gr+ep -Eiq x' '| gr+ep x >/dev/null' '| gr+ep -m 1 x' '| se+d 3q' '| se+d -n "/x/{p;q}"' '| re+ad x' '| aw+k "{ print; exit }"' \
 	'|+

@@ -53,7 +53,7 @@ static void get(struct store *s, const char *text, const char *path)
 	struct content_id id;
 
 	must(pod_content_read(text, &id, &err));
-	must(content_materialise_at(s, &id, false, CONTENT_COPY_WRITABLE, AT_FDCWD, path, &err));
+	must(content_materialise_at(s, &id, CONTENT_COPY_WRITABLE, AT_FDCWD, path, &err));
 }
 
 static void spec(struct store *s, const char *path)

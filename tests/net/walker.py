@@ -22,6 +22,9 @@ import xml.etree.ElementTree as xml
 PART = 16 << 20
 NONE = "0" * 64
 
+KINDS = ("none", "blob", "tree", "reference", "executable")
+SPACE = ("", "blob", "tree", "blob", "blob")  # where content of each kind lies
+
 
 class Bucket:
     def __init__(self, uri):
@@ -197,7 +200,7 @@ class Store:
         """All content ids of a JSON document, and keys by name."""
         if isinstance(j, dict):
             if {"digest", "kind", "size"} <= set(j) and str(j["digest"]).startswith("sha256:"):
-                return self.reach(j["kind"], j["digest"][7:], j["size"], seen, where)
+                return self.reach(SPACE[KINDS.index(j["kind"])], j["digest"][7:], j["size"], seen, where)
             for k, v in j.items():
                 self.ids(v, seen, f"{where} {k}")
         elif isinstance(j, list):
@@ -221,7 +224,7 @@ class Store:
                 for _ in range(outputs):
                     kind, size, what = r.number("B"), r.number("Q"), r.take(32).hex()
                     if kind:
-                        self.reach(("", "blob", "tree")[kind], what, size, seen, f"{where} {label}")
+                        self.reach(SPACE[kind], what, size, seen, f"{where} {label}")
             for _ in range(r.number("I")):
                 r.text(1)
                 r.take(8)
@@ -254,7 +257,7 @@ class Store:
             ids.append((r.number("B"), r.number("Q"), r.take(32).hex()))
         for kind, size, what in ids:
             if kind:
-                self.reach(("", "blob", "tree")[kind], what, size, seen, where)
+                self.reach(SPACE[kind], what, size, seen, where)
 
 
 def unzstd_stream(stored):

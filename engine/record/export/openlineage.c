@@ -60,7 +60,7 @@ static json_t *columns_of(struct export_run *x, const struct content_id *id)
 	ssize_t n;
 	size_t fields;
 
-	if (id->kind != CONTENT_BLOB || content_open(x->store, id, &fd, NULL) < 0)
+	if (!content_is_file(id) || content_open(x->store, id, &fd, NULL) < 0)
 		return NULL;
 	bytes = xmalloc(SNIFF_BYTES);
 	n = read(fd, bytes, SNIFF_BYTES);
@@ -136,7 +136,7 @@ static json_t *dataset(struct writer *w, const char *name, const struct content_
 	json_object_set_new(o, "namespace", text(space));
 	json_object_set_new(o, "name", text(called));
 	json_object_set_new(o, "facets", facets);
-	if (made && id->kind == CONTENT_BLOB) {
+	if (made && content_is_file(id)) {
 		f = facet("1-0-2/OutputStatisticsOutputDatasetFacet.json#/$defs/OutputStatisticsOutputDatasetFacet");
 		json_object_set_new(f, "size", json_integer((json_int_t)id->size_bytes));
 		json_object_set_new(f, "fileCount", json_integer(1));

@@ -89,7 +89,7 @@ static int add_data(struct crate *c, const char *path, const char *name, const c
 	o = entity(c, uri, id->kind == CONTENT_TREE ? "Dataset" : "File");
 	json_object_set_new(o, "name", facts_text(name));
 	json_object_set_new(o, "identifier", json_sprintf("sha256:%s", export_hex(x->arena, &id->digest)));
-	if (id->kind == CONTENT_BLOB) {
+	if (content_is_file(id)) {
 		json_object_set_new(o, "contentSize", json_sprintf("%llu", (unsigned long long)id->size_bytes));
 		json_object_set_new(o, "encodingFormat", json_string("application/octet-stream"));
 		if (id->size_bytes <= CONTENT_PART_BYTES)

@@ -54,7 +54,7 @@ static int add_tree(struct export_run *x, json_t *list, const char *name, const 
 
 static int add_subject(struct export_run *x, json_t *list, const char *name, const struct content_id *id, struct err *err)
 {
-	if (id->kind == CONTENT_BLOB)
+	if (content_is_file(id))
 		return add_file(x, list, name, id, err);
 	json_array_append_new(list, descriptor(name, NULL, id->kind == CONTENT_TREE ? "cairnTree" : "cairnReference", export_hex(x->arena, &id->digest)));
 	return id->kind == CONTENT_TREE ? add_tree(x, list, name, id, 0, err) : 0;
@@ -85,7 +85,7 @@ static int add_content(struct export_run *x, json_t *list, const char *name, con
 	struct digest d = id->digest;
 
 	/* An input that is gone from the store is named all the same, by what is known of it. */
-	if (id->kind == CONTENT_BLOB && id->size_bytes > CONTENT_PART_BYTES && export_sha256(x->store, id, &d, NULL) < 0) {
+	if (content_is_file(id) && id->size_bytes > CONTENT_PART_BYTES && export_sha256(x->store, id, &d, NULL) < 0) {
 		json_array_append_new(list, descriptor(name, uri, "cairnBlob", export_hex(x->arena, &id->digest)));
 		return 0;
 	}

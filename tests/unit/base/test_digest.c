@@ -83,6 +83,25 @@ static void test_parse(void **state)
 	}
 }
 
+static void test_kinds(void **state)
+{
+	struct content_id a = { .size_bytes = 3, .kind = CONTENT_BLOB }, b = { .size_bytes = 3, .kind = CONTENT_EXECUTABLE };
+
+	for (unsigned kind = CONTENT_BLOB; kind <= CONTENT_KIND_MAX; kind++)
+		assert_int_equal(content_kind_parse(content_kind_name(kind)), kind);
+	assert_int_equal(content_kind_parse("none"), CONTENT_NONE);
+	assert_string_equal(content_kind_name(CONTENT_KIND_MAX), "executable");
+	assert_string_equal(content_kind_name(CONTENT_KIND_MAX + 1), "unknown");
+	assert_true(content_is_file(&a) && content_is_file(&b) && content_same_bytes(&a, &b));
+	b.digest.b[0] ^= 1;
+	assert_false(content_same_bytes(&a, &b));
+	b = a;
+	b.kind = CONTENT_TREE;
+	assert_false(content_is_file(&b) || content_same_bytes(&a, &b));
+	b.kind = CONTENT_REFERENCE;
+	assert_false(content_is_file(&b) || content_same_bytes(&a, &b));
+}
+
 static void test_content_id_eq(void **state)
 {
 	struct content_id a = { .size_bytes = 3, .kind = CONTENT_BLOB }, b = a;
@@ -105,6 +124,7 @@ int main(void)
 		cmocka_unit_test(test_stream),
 		cmocka_unit_test(test_parse),
 		cmocka_unit_test(test_content_id_eq),
+		cmocka_unit_test(test_kinds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

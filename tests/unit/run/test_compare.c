@@ -116,6 +116,7 @@ static struct content_id put_tree(struct place *p, const struct flat *f, const c
 			continue;
 		} else {
 			e.id = put(p, f->text[i], strlen(f->text[i]));
+			e.id.kind = tree_entry_content_kind(e.kind);
 		}
 		if (tree_builder_add(b, &e, &err) < 0)
 			fail_msg("%s", err.msg);

@@ -121,7 +121,7 @@ static void test_round_trip(void **state)
 		random_tree(fd, 3);
 		close(fd);
 		assert_int_equal(content_put_at(f->s, f->fd, in_name, NULL, &id, &err), 0);
-		assert_int_equal(content_materialise_at(f->s, &id, false, CONTENT_COPY_WRITABLE, f->fd, out_name, &err), 0);
+		assert_int_equal(content_materialise_at(f->s, &id, CONTENT_COPY_WRITABLE, f->fd, out_name, &err), 0);
 		assert_same(in, out);
 		/* taking the copy in, by moving, gives the same id */
 		assert_int_equal(content_put_at(f->s, f->fd, out_name, &(struct content_put_options){ .flags = CONTENT_PUT_MOVE, .n_threads = 2 }, &again, &err), 0);
@@ -190,12 +190,56 @@ static void test_golden(void **state)
 
 	content_id_of_bytes("hello\n", 6, &blob);
 	assert_string_equal(digest_hex(&blob.digest, hex), "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03");
+	assert_int_equal(tree_builder_add(b, &(struct tree_entry){ .name = "run", .name_len = 3, .kind = TREE_EXECUTABLE, .id = blob }, NULL), -1);
+	blob.kind = CONTENT_EXECUTABLE; /* the same bytes, and in the listing the same entry */
+	assert_int_equal(tree_builder_add(b, &(struct tree_entry){ .name = "run", .name_len = 3, .kind = TREE_FILE, .id = blob }, NULL), -1);
 	assert_int_equal(tree_builder_add(b, &(struct tree_entry){ .name = "run", .name_len = 3, .kind = TREE_EXECUTABLE, .id = blob }, NULL), 0);
 	assert_int_equal(tree_builder_add(b, &(struct tree_entry){ .name = "a", .name_len = 1, .kind = TREE_SYMLINK, .target = "run", .target_len = 3 }, NULL), 0);
 	assert_int_equal(tree_builder_store(b, f->s, &tree, NULL), 0);
 	assert_int_equal(tree.size_bytes, 13 + (1 + 4 + 2 + 4 + 4) + (1 + 4 + 4 + 8 + 32));
 	assert_string_equal(digest_hex(&tree.digest, hex), "3357e2bdd95962a0b4267c6a29d18248274598be4cdb75a8a78d02189f0dad2b");
 	tree_builder_free(b);
+}
+
+/* A single file is an executable by its owner's bit, however it is taken in, and comes out as one; its bytes lie in the store once. */
+static void test_executable(void **state)
+{
+	static const int ways[] = { 0, CONTENT_PUT_HASH_ONLY, CONTENT_PUT_BENEATH, CONTENT_PUT_MOVE };
+	struct fixture *f = *state;
+	_cleanup_(freep) char *big = xmalloc(CONTENT_SMALL_BYTES + 1);
+
+	memset(big, 'x', CONTENT_SMALL_BYTES + 1);
+	for (size_t i = 0; i < 2 * ARRAY_LEN(ways); i++) {
+		struct content_put_options o = { .flags = ways[i / 2], .n_threads = 2 };
+		size_t n = i % 2 ? CONTENT_SMALL_BYTES + 1 : 5;
+		struct content_id plain, id, one[2];
+		bool there[2];
+		struct stat st;
+
+		write_file(f->fd, "plain", big, n, 0655); /* others may: that isn't the owner's bit */
+		write_file(f->fd, "program", big, n, 0744);
+		assert_int_equal(content_put_at(f->s, f->fd, "plain", &o, &plain, NULL), 0);
+		assert_int_equal(content_put_at(f->s, f->fd, "program", &o, &id, NULL), 0);
+		assert_int_equal(plain.kind, CONTENT_BLOB);
+		assert_int_equal(id.kind, CONTENT_EXECUTABLE);
+		assert_true(content_same_bytes(&plain, &id) && !content_id_eq(&plain, &id));
+		if (o.flags == CONTENT_PUT_HASH_ONLY)
+			continue;
+		one[0] = plain;
+		one[1] = id;
+		assert_int_equal(content_complete(f->s, one, 2, there, NULL), 0);
+		assert_true(there[0] && there[1]);
+		assert_int_equal(content_verify(f->s, &id, NULL), 0);
+		assert_int_equal(content_materialise_beneath(f->s, &id, CONTENT_LINK_READONLY, f->fd, "again", NULL), 0);
+		assert_int_equal(fstatat(f->fd, "again", &st, 0), 0);
+		assert_int_equal(st.st_mode & 0777, 0555);
+		unlinkat(f->fd, "again", 0);
+		write_file(f->fd, "again", "", 0, 0600);
+		assert_int_equal(content_fill_at(f->s, &id, CONTENT_LINK_READONLY, f->fd, "again", NULL), 0);
+		assert_int_equal(fstatat(f->fd, "again", &st, 0), 0);
+		assert_int_equal(st.st_mode & 0777, 0555);
+		unlinkat(f->fd, "again", 0);
+	}
 }
 
 static void test_hostile_listings(void **state)
@@ -244,7 +288,7 @@ static void test_damage(void **state)
 	path = blob_path(f, &id);
 	assert_int_equal(chmod(path, 0644), 0);
 	write_file(AT_FDCWD, path, "previous", 8, 0444); /* same size: only the digest can tell */
-	assert_int_equal(content_materialise_at(f->s, &id, false, CONTENT_LINK_READONLY, f->fd, "x", &err), -1);
+	assert_int_equal(content_materialise_at(f->s, &id, CONTENT_LINK_READONLY, f->fd, "x", &err), -1);
 	assert_int_equal(err.code, ERR_CORRUPT);
 	assert_int_equal(faccessat(f->fd, "x", F_OK, 0), -1);
 	assert_int_equal(store_has(f->s, &id, 1, &present, NULL), 0);
@@ -300,7 +344,7 @@ static void test_inputs_are_copies(void **state)
 	struct content_id id;
 
 	assert_int_equal(content_put_bytes(f->s, "precious", 8, &id, NULL), 0);
-	assert_int_equal(content_materialise_at(f->s, &id, false, CONTENT_LINK_READONLY, f->fd, "given", NULL), 0);
+	assert_int_equal(content_materialise_at(f->s, &id, CONTENT_LINK_READONLY, f->fd, "given", NULL), 0);
 	assert_int_equal(fchmodat(f->fd, "given", 0644, 0), 0);
 	write_file(f->fd, "given", "scribble", 8, 0644);
 	assert_int_equal(content_verify(f->s, &id, NULL), 0);
@@ -672,7 +716,7 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_round_trip), T(test_identity), T(test_golden), cmocka_unit_test(test_hostile_listings), T(test_damage), T(test_putting_again_heals), T(test_inputs_are_copies),
+		T(test_round_trip), T(test_identity), T(test_golden), T(test_executable), cmocka_unit_test(test_hostile_listings), T(test_damage), T(test_putting_again_heals), T(test_inputs_are_copies),
 		T(test_move_leaves_shared_files), T(test_threads), T(test_kill_leaves_temporaries_only), T(test_special_files), T(test_complete),
 		T(test_actions), cmocka_unit_test(test_action_hostile), T(test_gc), T(test_statcache), T(test_writes_by_mmap), T(test_another_file_system), T(test_glob),
 	};

@@ -180,7 +180,7 @@ static void test_holes_stay(void **state)
 
 	make_sparse(f, "in", 100 * (off_t)MIB, "end");
 	assert_int_equal(content_put_at(f->s, f->fd, "in", &(struct content_put_options){ .n_threads = 2 }, &id, NULL), 0);
-	assert_int_equal(content_materialise_at(f->s, &id, false, CONTENT_LINK_READONLY, f->fd, "out", NULL), 0);
+	assert_int_equal(content_materialise_at(f->s, &id, CONTENT_LINK_READONLY, f->fd, "out", NULL), 0);
 	assert_int_equal(fstatat(f->fd, "out", &st, 0), 0);
 	assert_int_equal(st.st_size, 100 * MIB);
 	assert_true(st.st_blocks * 512 < (blkcnt_t)MIB);
@@ -245,7 +245,7 @@ static void test_nested_without_end(void **state)
 	assert_false(complete);
 	assert_int_equal(content_verify(s, &top, &err), -1);
 	assert_int_equal(err.code, ERR_NOT_FOUND);
-	assert_int_equal(content_materialise_at(s, &top, false, CONTENT_COPY_WRITABLE, f->fd, "out", &err), -1);
+	assert_int_equal(content_materialise_at(s, &top, CONTENT_COPY_WRITABLE, f->fd, "out", &err), -1);
 	assert_false(exists(f, "out"));
 	store_free(s);
 }
@@ -257,7 +257,7 @@ static void test_deep_enough(void **state)
 
 	assert_int_equal(content_put_bytes(f->s, "leaf", 4, &leaf, NULL), 0);
 	top = nest(f->s, 200, &leaf);
-	assert_int_equal(content_materialise_at(f->s, &top, false, CONTENT_COPY_WRITABLE, f->fd, "out", NULL), 0);
+	assert_int_equal(content_materialise_at(f->s, &top, CONTENT_COPY_WRITABLE, f->fd, "out", NULL), 0);
 	assert_int_equal(content_put_at(f->s, f->fd, "out", NULL, &again, NULL), 0);
 	assert_true(content_id_eq(&top, &again));
 }
@@ -293,10 +293,10 @@ static void test_damage_after_first_use(void **state)
 
 		bytes[0] = (char)i;
 		assert_int_equal(content_put_bytes(f->s, bytes, sizes[i], &id, NULL), 0);
-		assert_int_equal(content_materialise_at(f->s, &id, false, CONTENT_LINK_READONLY, f->fd, "first", NULL), 0);
+		assert_int_equal(content_materialise_at(f->s, &id, CONTENT_LINK_READONLY, f->fd, "first", NULL), 0);
 		assert_int_equal(unlinkat(f->fd, "first", 0), 0);
 		damage(f, &id, "damage", (off_t)sizes[i] / 2);
-		shared = content_materialise_at(f->s, &id, false, CONTENT_LINK_READONLY, f->fd, "second", &err) == 0;
+		shared = content_materialise_at(f->s, &id, CONTENT_LINK_READONLY, f->fd, "second", &err) == 0;
 		if (shared) /* only where the file system shares bytes, which are checked once a process */
 			skip();
 		assert_int_equal(err.code, ERR_CORRUPT);
@@ -319,13 +319,13 @@ static void test_half_a_directory(void **state)
 	assert_int_equal(content_put_at(f->s, f->fd, "t", NULL, &id, NULL), 0);
 	content_id_of_bytes("bbbbbbbb", 8, &b);
 	damage(f, &b, "x", 3);
-	assert_int_equal(content_materialise_at(f->s, &id, false, CONTENT_LINK_READONLY, f->fd, "out", &err), -1);
+	assert_int_equal(content_materialise_at(f->s, &id, CONTENT_LINK_READONLY, f->fd, "out", &err), -1);
 	assert_int_equal(err.code, ERR_CORRUPT);
 	assert_non_null(strstr(err.msg, "out/sub/b: "));
 	assert_false(exists(f, "out"));
 	make_dir(f, "out"); /* what was there isn't ours to remove */
 	make_file(f, "out/keep", "");
-	assert_int_equal(content_materialise_at(f->s, &id, false, CONTENT_LINK_READONLY, f->fd, "out", &err), -1);
+	assert_int_equal(content_materialise_at(f->s, &id, CONTENT_LINK_READONLY, f->fd, "out", &err), -1);
 	assert_int_equal(err.code, ERR_EXISTS);
 	assert_true(exists(f, "out/keep"));
 }
@@ -334,10 +334,11 @@ static void test_modes(void **state)
 {
 	static const struct {
 		enum content_materialise_mode mode;
-		bool executable;
+		enum content_kind kind;
 		mode_t want;
 	} rows[] = {
-		{ CONTENT_COPY_WRITABLE, false, 0644 }, { CONTENT_COPY_WRITABLE, true, 0755 }, { CONTENT_LINK_READONLY, false, 0444 }, { CONTENT_LINK_READONLY, true, 0555 },
+		{ CONTENT_COPY_WRITABLE, CONTENT_BLOB, 0644 },	{ CONTENT_COPY_WRITABLE, CONTENT_EXECUTABLE, 0755 },
+		{ CONTENT_LINK_READONLY, CONTENT_BLOB, 0444 },	{ CONTENT_LINK_READONLY, CONTENT_EXECUTABLE, 0555 },
 	};
 	struct fixture *f = *state;
 	mode_t mask = umask(022);
@@ -346,7 +347,8 @@ static void test_modes(void **state)
 
 	assert_int_equal(content_put_bytes(f->s, "x", 1, &id, NULL), 0);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		assert_int_equal(content_materialise_at(f->s, &id, rows[i].executable, rows[i].mode, f->fd, "x", NULL), 0);
+		id.kind = rows[i].kind;
+		assert_int_equal(content_materialise_at(f->s, &id, rows[i].mode, f->fd, "x", NULL), 0);
 		assert_int_equal(fstatat(f->fd, "x", &st, 0), 0);
 		assert_int_equal(st.st_mode & 07777, rows[i].want);
 		assert_int_equal(st.st_nlink, 1);

@@ -117,7 +117,7 @@ static void lay_out(struct fixture *f, const struct content_id *id, const char *
 {
 	struct err err = { 0 };
 
-	if (content_materialise_at(f->s, id, false, CONTENT_COPY_WRITABLE, f->fd, path, &err) < 0)
+	if (content_materialise_at(f->s, id, CONTENT_COPY_WRITABLE, f->fd, path, &err) < 0)
 		fail_msg("%s", err.msg);
 }
 
@@ -341,12 +341,12 @@ static void test_changed(void **state)
 	fill(f);
 	p = pin(f, BUCKET "/p/", ORIGIN_REFERENCE);
 	put(f, "p/a/b.txt", "B"); /* of the same size */
-	assert_int_equal(content_materialise_at(f->s, &p.id, false, CONTENT_COPY_WRITABLE, f->fd, "out", &err), -1);
+	assert_int_equal(content_materialise_at(f->s, &p.id, CONTENT_COPY_WRITABLE, f->fd, "out", &err), -1);
 	assert_int_equal(err.code, ERR_CHANGED);
 	assert_non_null(strstr(err.msg, BUCKET "/p/a/b.txt: the origin has changed since the run pinned it"));
 	assert_int_equal(faccessat(f->fd, "out", F_OK, 0), -1);
 	drop(f, "p/a/b.txt");
-	assert_int_equal(content_materialise_at(f->s, &p.id, false, CONTENT_COPY_WRITABLE, f->fd, "out", &err), -1);
+	assert_int_equal(content_materialise_at(f->s, &p.id, CONTENT_COPY_WRITABLE, f->fd, "out", &err), -1);
 	assert_non_null(strstr(err.msg, "it is gone"));
 }
 

@@ -172,7 +172,7 @@ static void test_a_colleague_gets_it(void **state)
 	{
 		_cleanup_(freep) char *out = fs_join(root, "out");
 
-		ok(content_materialise_at(b, &id, false, CONTENT_COPY_WRITABLE, AT_FDCWD, out, &err), &err);
+		ok(content_materialise_at(b, &id, CONTENT_COPY_WRITABLE, AT_FDCWD, out, &err), &err);
 	}
 	same_dir("in", "out");
 	assert_true(counts().gets - c.gets < 20);
@@ -357,7 +357,7 @@ static void repair_from(char name[16], size_t i, const struct content_id *id)
 	{
 		_cleanup_(freep) char *out = xasprintf("%s/out%zu", root, i);
 
-		ok(content_materialise_at(s, id, false, CONTENT_COPY_WRITABLE, AT_FDCWD, out, &err), &err);
+		ok(content_materialise_at(s, id, CONTENT_COPY_WRITABLE, AT_FDCWD, out, &err), &err);
 	}
 	ok(content_verify(s, id, &err), &err);
 	store_free(s);

@@ -31,7 +31,7 @@ static struct tree_entry entry_of(const struct plain *p)
 		e.target_len = 6;
 		return e;
 	}
-	e.id.kind = p->kind == TREE_DIR ? CONTENT_TREE : CONTENT_BLOB;
+	e.id.kind = tree_entry_content_kind(p->kind);
 	e.id.size_bytes = 0x0102030405060708;
 	memset(e.id.digest.b, p->name[0], DIGEST_BYTES);
 	return e;
