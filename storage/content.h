@@ -37,6 +37,7 @@ struct content_put_options {
 	struct statcache *cache; /* or NULL */
 	unsigned n_threads;	 /* to hash and copy with; 0: this thread only */
 	const char *const *exclude; /* names left out of directories at the top, NULL-terminated; or NULL */
+	const char *const *ignore;  /* patterns (fnmatch) of names left out of directories at any depth, likewise */
 };
 
 /* Takes the file or directory at `path` under dir_fd (AT_FDCWD works) into the store. A symlink at the top is followed

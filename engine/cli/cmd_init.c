@@ -8,6 +8,9 @@ static const char config_text[] =
 	"# This file makes the directory a project: paths in pipelines are relative to it, and its state is kept in .cairn/ beside it.\n"
 	"# Every line may be left out; flags and CAIRN_* variables win over it.\n"
 	"\n"
+	"# Left out of directories that are inputs or code, so that what editors, desktops and Python leave there changes no result.\n"
+	"ignore: [.DS_Store, Thumbs.db, \"*~\", \".*.swp\", __pycache__]\n"
+	"\n"
 	"# jobs: 4                  # tasks at once; default: one a cpu\n"
 	"# salt: v2                 # part of every key: change it to forget all results at once\n"
 	"# store: /data/cairn       # where content is kept; default: .cairn/store\n";

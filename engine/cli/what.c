@@ -396,12 +396,16 @@ static int by_id(struct search *s, struct err *err)
 
 static int by_path(struct search *s, struct err *err)
 {
-	const struct content_put_options hash = { .flags = CONTENT_PUT_HASH_ONLY };
+	struct content_put_options hash = { .flags = CONTENT_PUT_HASH_ONLY, .exclude = config_not_content };
+	const struct config *config;
 	struct content_id id;
 	struct store *store;
 
 	if (access(s->text, F_OK) != 0)
 		return 0;
+	if (cli_config(s->cli, &config, err) < 0)
+		return -1;
+	hash.ignore = config->ignore; /* as a run takes it in */
 	if (cli_store(s->cli, false, &store, err) < 0 || content_put_at(store, AT_FDCWD, s->text, &hash, &id, err) < 0)
 		return -1;
 	*s->ret = (struct what){ .kind = WHAT_FILE, .id = id, .name = s->text };

@@ -153,6 +153,31 @@ static void read_retention(const struct doc *d, const struct yaml_node *n, struc
 		bad(d, v, "`age` must be more than 0; leave it out to keep runs for ever");
 }
 
+const char *const config_not_content[] = { ".cairn", ".git", NULL };
+
+static void read_ignore(const struct doc *d, const struct yaml_node *n, struct config *c)
+{
+	const char **list;
+	size_t count = 0;
+
+	if (!want_list(d, n, "`ignore`"))
+		return;
+	list = arena_alloc(c->arena, (n->len + 1) * sizeof(*list));
+	for (size_t i = 0; i < n->len; i++) {
+		const struct yaml_node *v = n->items[i];
+
+		if (!want_text(d, v, "an entry of `ignore`"))
+			continue;
+		if (strchr(v->text, '/') || v->text[0] == '!')
+			bad(d, v, "`ignore`: `%.80s`: give a name, as `*.swp` or `__pycache__`, without `/` or `!`; it counts in every directory", v->text);
+		else if (strspn(v->text, "*") == v->len)
+			bad(d, v, "`ignore`: `%.80s` would leave nothing", v->text);
+		else
+			list[count++] = copy_text(d, v);
+	}
+	c->ignore = list;
+}
+
 bool config_takes_results(const struct config *c)
 {
 	return !str_eq(c->cache, "off") || !str_eq(c->runner, "kubernetes");
@@ -197,7 +222,7 @@ static void read_serve(const struct doc *d, const struct yaml_node *n, struct co
 static void read_config(const struct doc *d, const struct yaml_node *root, struct config *c)
 {
 	static const char *const keys[] = { "store", "runner",	   "salt",	 "jobs",	  "resources",	     "retention", "kubernetes",
-					    "cache", "cache_size", "store_options", "reference_above", "serve" };
+					    "cache", "cache_size", "store_options", "reference_above", "serve", "ignore" };
 	const struct yaml_node *v;
 	int64_t jobs;
 
@@ -210,6 +235,8 @@ static void read_config(const struct doc *d, const struct yaml_node *root, struc
 		read_choice(d, v, "`cache`", cache_modes, ARRAY_LEN(cache_modes), &c->cache);
 	if ((v = yaml_get(root, "cache_size")))
 		read_cache_size(d, v, c);
+	if ((v = yaml_get(root, "ignore")))
+		read_ignore(d, v, c);
 	if ((v = yaml_get(root, "reference_above")))
 		read_reference_above(d, v, c);
 	if ((v = yaml_get(root, "store_options")))
@@ -313,6 +340,7 @@ static void find_state_dir(struct config *c)
 
 int config_load(const char *start_dir, struct diag_list *diags, struct config **ret, struct err *err)
 {
+	static const char *const none[] = { NULL };
 	_cleanup_(freep) char *root = NULL, *store = NULL;
 	struct arena *arena;
 	struct config *c;
@@ -325,6 +353,7 @@ int config_load(const char *start_dir, struct diag_list *diags, struct config **
 	c = arena_alloc(arena, sizeof(*c));
 	*c = (struct config){ .project_root = arena_strdup(arena, root), .runner = runners[0], .cache = cache_modes[0], .gpus = -1, .reference_above = GIB, .arena = arena };
 	c->store_options.style = styles[0];
+	c->ignore = none;
 	config_kubernetes_init(c);
 	find_state_dir(c);
 	if (state_check(c->project_root, c->state_dir, variable("CAIRN_DIR"), err) < 0) {

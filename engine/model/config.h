@@ -6,6 +6,7 @@
  *	                             # the directory alone
  *	cache_size: 200Gi            # what .cairn/store may take in front of a shared store; least recently used goes first
  *	store_options: {endpoint: https://s3.example.org, region: eu-1, profile: team, style: path, ca: certs/ca.pem}   # anonymous: true: unsigned
+ *	ignore: [.DS_Store, "*~"]    # names of files and directories that are left out of directories which the project gives as inputs and code
  *	reference_above: 1Gi         # inputs by URI that are larger are pinned and fetched when they are needed, not copied into the store
  *	runner: local                # or kubernetes                                                    CAIRN_RUNNER
  *	salt: v2                     # part of every key: change it to start anew
@@ -65,6 +66,7 @@ struct config {
 		const char *style;			      /* "auto" (default), "path" or "virtual" */
 		bool anonymous;
 	} store_options;
+	const char *const *ignore; /* NULL-terminated, never NULL: as content_put_options has it */
 	uint64_t reference_above; /* bytes of an input by URI above which it is referenced, not copied. Default 1 GiB */
 	const char *runner;	  /* "local" (default) or "kubernetes" */
 	struct {
@@ -98,6 +100,9 @@ struct config {
 	int64_t keep_ns;	  /* 0: for ever */
 	struct arena *arena;
 };
+
+/* What is never content of a project: its state, and git's at the top (content_put_options.exclude). */
+extern const char *const config_not_content[];
 
 /* start_dir: where to look for the project root from (cairn.yaml, .cairn or .git upward). ERR_NOT_FOUND when there is none: the message
  * says `cairn init`. All that is wrong with the file and the variables goes to `diags`; then ERR_INVALID. */

@@ -44,9 +44,9 @@ bool plan_is_resumed(const struct plan *p)
 
 int put_path(struct plan *p, const char *path, bool hash_only, struct content_id *ret, struct err *err)
 {
-	static const char *const exclude[] = { ".cairn", ".git", NULL };
 	struct content_put_options o = { .flags = hash_only ? CONTENT_PUT_HASH_ONLY : 0, .cache = p->ctx.cache,
-					 .n_threads = p->options.hash_threads, .exclude = exclude };
+					 .n_threads = p->options.hash_threads, .exclude = config_not_content,
+					 .ignore = p->ctx.config->ignore };
 	_cleanup_(fd_closep) int root = open(p->ctx.config->project_root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (root < 0)

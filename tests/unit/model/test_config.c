@@ -295,6 +295,7 @@ static void test_cluster(void **state)
 	put("");
 	assert_non_null(c = load(".", NULL, NULL));
 	assert_null(c->kubernetes.registries[0]);
+	assert_null(c->ignore[0]);
 	assert_int_equal(json_object_size(c->kubernetes.placement), 0);
 	config_free(c);
 }
@@ -304,6 +305,8 @@ static void test_bad_cluster(void **state)
 	static const struct {
 		const char *yaml, *want;
 	} cases[] = {
+		{ "ignore: [a, b/c]", ":1:13: `ignore`: `b/c`: give a name, as `*.swp` or `__pycache__`" },
+		{ "ignore: [\"***\"]", ":1:10: `ignore`: `***` would leave nothing" },
 		{ "kubernetes: {imagee: x}", ":1:14: unknown key `imagee` (did you mean `image`?)" },
 		{ "kubernetes: {namespace: A_b}", ":1:25: `namespace`: `A_b` can't be the name of an object" },
 		{ "kubernetes: {image: \"a b\"}", ":1:21: `a b` is not the name of an image" },

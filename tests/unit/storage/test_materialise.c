@@ -134,6 +134,41 @@ static void test_left_out(void **state)
 	assert_true(tree_has(f, &id, ".cairn") && tree_has(f, &id, ".git") && tree_has(f, &id, "sub/.cairn"));
 }
 
+/* By pattern, at any depth, in every thread; the top itself is what was asked for. */
+static void test_ignored(void **state)
+{
+	static const char *const patterns[] = { "*~", "__pycache__", "[ab]?.tmp", "*.b*k", ".x", NULL };
+	static const struct {
+		const char *name;
+		bool kept;
+	} rows[] = {
+		{ "a~", false }, { "~", false }, { ".a~", false }, { "~a", true }, { "__pycache__", false }, { "x__pycache__", true },
+		{ "__pycache__x", true }, { "a1.tmp", false }, { "c1.tmp", true }, { "a.tmp", true }, { "o.bak", false }, { ".bk", false },
+		{ "x.b", true }, { ".x", false }, { "x", true }, { ".xx", true },
+	};
+	struct content_put_options o = { .ignore = patterns, .n_threads = 4 };
+	struct fixture *f = *state;
+	struct content_id id;
+	char path[64];
+
+	make_dir(f, "a~");
+	for (unsigned i = 0; i < 70; i++) {
+		snprintf(path, sizeof(path), "a~/d%u", i);
+		make_dir(f, path);
+		for (size_t k = 0; k < ARRAY_LEN(rows); k++) {
+			snprintf(path, sizeof(path), "a~/d%u/%s", i, rows[k].name);
+			k % 2 ? make_dir(f, path) : make_file(f, path, "");
+		}
+	}
+	assert_int_equal(content_put_at(f->s, f->fd, "a~", &o, &id, NULL), 0);
+	for (unsigned i = 0; i < 70; i++)
+		for (size_t k = 0; k < ARRAY_LEN(rows); k++) {
+			snprintf(path, sizeof(path), "d%u/%s", i, rows[k].name);
+			if (tree_has(f, &id, path) != rows[k].kept)
+				fail_msg("%s", path);
+		}
+}
+
 /* A hit in the stat cache is worth nothing when the store has lost the blob. */
 static void test_cache_hit_of_a_lost_blob(void **state)
 {
@@ -361,7 +396,7 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_links_that_lead_out), T(test_links_that_stay_inside), T(test_left_out), T(test_cache_hit_of_a_lost_blob), T(test_holes_stay),
+		T(test_links_that_lead_out), T(test_links_that_stay_inside), T(test_left_out), T(test_ignored), T(test_cache_hit_of_a_lost_blob), T(test_holes_stay),
 		T(test_over_4_gib), T(test_nested_without_end), T(test_deep_enough), T(test_damage_after_first_use), T(test_half_a_directory), T(test_modes),
 	};
 

@@ -1,5 +1,6 @@
 #!/bin/bash
-# The executable bit of a single file: a step makes a program and the next one starts it, from wherever it comes.
+# Files on their way: the executable bit of a single one (a step makes a program, the next one starts it, from wherever it comes);
+# and what editors leave in directories.
 . "$(dirname "$0")/../lib.sh"
 
 echo '# project' >cairn.yaml
@@ -150,5 +151,65 @@ test_expect 'a reproduction is given the program; one that is made without its b
 	test_code 11 cairn reproduce -q last --json >../report
 	test_is "$(json ../report "[(o[\"name\"], o[\"verdict\"], o[\"detail\"]) for t in d[\"tasks\"] for o in t[\"outputs\"] if o[\"verdict\"] != \"identical\"]")" \
 		"[[\"p\", \"different\", \"was executable, isn$q""t any more\"], [\"d\", \"different\", \"was executable, isn$q""t any more\"]]"
+'
+# ---- what is left out ------------------------------------------------------------------------------------------------------
+
+mkdir litter
+write litter/pipeline.yaml <<'YAML'
+pipeline: litter
+inputs: {data: data/}
+steps:
+  list: {run: "cd ${{ inputs.data }} && find . -type f | LC_ALL=C sort >$OLDPWD/o", inputs: {data: "${{ inputs.data }}"}, outputs: {o: o}}
+  each: {each: "${{ inputs.data }}/**", run: "basename ${{ item.name }} >o", outputs: {o: o}}
+  code: {run: "find lib -type f | LC_ALL=C sort >o", code: [lib/], outputs: {o: o}}
+YAML
+test_expect 'what cairn.yaml ignores is no content: in inputs, in members of each, in code; neither key nor step sees it' '
+	cd litter
+	mkdir -p data/sub lib
+	echo x >data/a
+	echo x >data/sub/b
+	echo x >lib/m.py
+	cairn init -q # its cairn.yaml ignores the usual
+	cairn run -q
+	for d in data data/sub lib; do
+		echo junk >$d/.DS_Store
+		echo junk >$d/.a.swp
+		echo junk >$d/a~
+		mkdir -p $d/__pycache__
+		echo junk >$d/__pycache__/m.pyc
+	done
+	cairn plan --json >../plan
+	test_is "$(json ../plan "sorted({t[\"state\"] for t in d[\"tasks\"]})")" "[\"hit\"]"
+	cairn run -q --json >../run
+	test_is "$(counts ../run)" "0 5"
+	cairn lineage ./data --down >../out
+	test_grep list ../out
+	touch data/.hidden # not everything with a dot
+	cairn run -q --json >../run
+	test_is "$(cairn get list/o -o -)" "./.hidden
+./a
+./sub/b"
+	test_is "$(cairn get code/o -o -)" lib/m.py
+	sed -i "s/^ignore:.*/ignore: [\".*.swp\", \"a?\", __pycache__, .hidden]/" cairn.yaml
+	cairn run -q
+	test_is "$(cairn get list/o -o -)" "./.DS_Store
+./a
+./sub/.DS_Store
+./sub/b"
+	sed -i "s/^ignore:.*/ignore: [data\/x]/" cairn.yaml
+	test_code 3 cairn run 2>../err
+	test_grep "cairn.yaml:[0-9]*:[0-9]*: .ignore.: .data/x.: give a name" ../err
+'
+test_expect 'a file that is named itself is content whatever it is called' '
+	cd litter
+	sed -i "s/^ignore:.*/ignore: [.DS_Store]/" cairn.yaml
+	cat >one.yaml <<-"YAML"
+	pipeline: one
+	inputs: {one: data/.DS_Store}
+	steps:
+	  use: {run: "cat ${{ inputs.one }} >o", inputs: {one: "${{ inputs.one }}"}, outputs: {o: o}}
+	YAML
+	cairn run -q one.yaml
+	test_is "$(cairn get use/o -o -)" junk
 '
 test_done
