@@ -1,4 +1,5 @@
-"""junit.py FILE: "passed failed skipped" of a JUnit file that ctest wrote. One ctest test is one binary."""
+"""junit.py FILE: "passed failed skipped" of a JUnit file that ctest wrote. One ctest test is one binary.
+junit.py --slow FILE: "seconds name" of each."""
 
 import sys
 import xml.etree.ElementTree as xml
@@ -17,5 +18,13 @@ def count(path):
     return passed, failed, skipped
 
 
+def slow(path):
+    for case in xml.parse(path).getroot().iter("testcase"):
+        print(round(float(case.get("time") or 0)), case.get("name"))
+
+
 if __name__ == "__main__":
-    print(*count(sys.argv[1]))
+    if sys.argv[1] == "--slow":
+        slow(sys.argv[2])
+    else:
+        print(*count(sys.argv[1]))

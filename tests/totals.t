@@ -3,10 +3,10 @@
 TEST_NEEDS_CAIRN=0
 . "$(dirname "$0")/lib.sh"
 
-# count FILE...: what tap.pl says of TAP files
+# count FILE...: what tap.pl says of TAP files, all suites together
 count() {
 	perl "$SRC/tests/tap.pl" counts 1 "$@" >log 2>&1 || true
-	cat counts
+	awk "{ p += \$2; f += \$3; s += \$4 } END { print p, f, s }" counts
 }
 
 printf 'echo "1..2"; echo "ok 1 - a"; echo "ok 2 - b"\n' >good
@@ -32,10 +32,18 @@ test_expect 'a bail-out fails' '
 test_expect 'a file that says nothing fails' 'test_is "$(count silent)" "0 1 0"'
 test_expect 'several files add up' 'test_is "$(count good mixed skipped status)" "4 2 2"'
 
+test_expect 'a suite of its own name, with variables' '
+	mkdir here
+	printf "echo 1..1; test \"\$GIVEN\" = so && echo ok 1 - given\n" >here/given
+	perl "$SRC/tests/tap.pl" counts 2 good "other: GIVEN=so here/given" here/given >log 2>&1 || true
+	test_is "$(sort counts | cut -d " " -f 1-4)" "$(printf ". 2 0 0\nhere 0 1 0\nother 1 0 0")"
+	test_grep "^[0-9]+ other here/given" counts.slow
+'
+
 cat >report.xml <<'XML'
 <?xml version="1.0" encoding="UTF-8"?>
 <testsuite tests="6">
-	<testcase name="good" status="run"><system-out>fine</system-out></testcase>
+	<testcase name="good" status="run" time="61.7"><system-out>fine</system-out></testcase>
 	<testcase name="bad" status="fail"><failure message=""/></testcase>
 	<testcase name="missing" status="notrun"><skipped message="Unable to find executable"/></testcase>
 	<testcase name="skip" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/></testcase>
@@ -45,4 +53,5 @@ cat >report.xml <<'XML'
 XML
 test_expect 'ctest: a missing or unknown result is a failure' 'test_is "$(python3 "$SRC/tests/junit.py" report.xml)" "1 3 2"'
 test_expect 'ctest: no report is an error' 'test_must_fail python3 "$SRC/tests/junit.py" none.xml'
+test_expect 'ctest: seconds' 'test_is "$(python3 "$SRC/tests/junit.py" --slow report.xml | sed -n 1p)" "62 good"'
 test_done

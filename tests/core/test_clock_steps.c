@@ -16,6 +16,7 @@
 #include "base/fs.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "core/seeds.h"
 #include "serve/calendar.h"
 #include "serve/scheduler.h"
 
@@ -386,12 +387,12 @@ static void live(uint64_t seed, unsigned *starts, unsigned *alerts)
 
 static void test_steps_of_the_clock(void **state)
 {
-	uint64_t from = getenv("CAIRN_TEST_SEED") ? strtoull(getenv("CAIRN_TEST_SEED"), NULL, 10) : 1;
-	uint64_t n = getenv("CAIRN_TEST_SEEDS") ? strtoull(getenv("CAIRN_TEST_SEEDS"), NULL, 10) : 20;
+	struct seeds seeds = seeds_of(1, 60);
+	uint64_t n = seeds.to - seeds.from;
 	unsigned starts = 0, alerts = 0;
 
-	for (uint64_t i = 0; i < n; i++)
-		live(from + i, &starts, &alerts);
+	for (uint64_t seed = seeds.from; seed < seeds.to; seed++)
+		live(seed, &starts, &alerts);
 	print_message("%llu lives: %u starts, %u alerts\n", (unsigned long long)n, starts, alerts);
 	assert_true(starts > n * 50 && alerts > n);
 }

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include "base/fs.h"
 #include "base/map.h"
+#include "core/seeds.h"
 #include "record/results.h"
 #include "run/run.h"
 
@@ -528,14 +529,13 @@ static const uint64_t found[] = { 29303 /* cancelled before it has a Job */ };
 static void test_killed_engines(void **state)
 {
 	char dir[] = "/tmp/cairn-durable-XXXXXX";
-	const char *only = getenv("CAIRN_DURABLE_SEED");
 	const char *full = getenv("CAIRN_TEST_FULL");
-	uint64_t n = full && strcmp(full, "0") != 0 ? SEEDS_FULL : SEEDS;
+	struct seeds seeds = seeds_of(0, full && strcmp(full, "0") != 0 ? SEEDS_FULL : SEEDS);
 
 	assert_non_null(mkdtemp(dir));
-	for (uint64_t seed = only ? strtoull(only, NULL, 10) : 0, end = only ? seed + 1 : n; seed < end; seed++)
+	for (uint64_t seed = seeds.from; seed < seeds.to; seed++)
 		one_seed(seed, dir);
-	for (size_t i = 0; i < ARRAY_LEN(found) && !only; i++)
+	for (size_t i = 0; i < ARRAY_LEN(found) && !seeds.given; i++)
 		one_seed(found[i], dir);
 	fs_remove_tree(dir, NULL);
 }

@@ -8,6 +8,7 @@
 #include <time.h>
 #include "base/map.h"
 #include "core/fixture.h"
+#include "core/seeds.h"
 
 #define SEEDS 150
 #define STEPS_MAX 4
@@ -106,8 +107,8 @@ static void test_random_groups(void **state)
 	char dir[] = "/tmp/cairn-group-XXXXXX";
 
 	assert_non_null(mkdtemp(dir));
-	for (uint64_t seed = 0; seed < SEEDS; seed++)
-		one_seed(seed, dir);
+	for (struct seeds s = seeds_of(0, SEEDS); s.from < s.to; s.from++)
+		one_seed(s.from, dir);
 	VEC_FREE(&running);
 	fs_remove_tree(dir, NULL);
 }

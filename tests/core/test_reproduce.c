@@ -6,6 +6,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include "core/fixture.h"
+#include "core/seeds.h"
 #include "run/reproduce.h"
 
 #define STEPS_MAX 10
@@ -241,12 +242,11 @@ static void one_seed(uint64_t seed, const char *dir)
 static void test_random_pipelines(void **state)
 {
 	char dir[] = "/tmp/cairn-reproduce-XXXXXX";
-	const char *only = getenv("CAIRN_REPRODUCE_SEED");
+	struct seeds seeds = seeds_of(0, SEEDS);
 
 	assert_non_null(mkdtemp(dir));
-	for (uint64_t seed = 0; seed < SEEDS; seed++)
-		if (!only || strtoull(only, NULL, 10) == seed)
-			one_seed(seed, dir);
+	for (uint64_t seed = seeds.from; seed < seeds.to; seed++)
+		one_seed(seed, dir);
 	fs_remove_tree(dir, NULL);
 }
 

@@ -354,6 +354,23 @@ def pipes(tree):
 
 
 @rule
+def rooms(tree):
+    """Each shell test is some room's in tests/rooms.txt, and what that table names exists."""
+    table = "tests/rooms.txt"
+    if table not in tree.files:
+        return
+    named = set()
+    for n, line in enumerate(tree.lines(table), start=1):
+        for name in [] if line.startswith("#") else line.split()[2:]:
+            named.add(f"tests/{name}.t")
+            if f"tests/{name}.t" not in tree.files:
+                yield f"{table}:{n}: there is no tests/{name}.t"
+    for f in tree.files:
+        if re.fullmatch(r"tests/(cli|fault|net|serve)/\w+\.t", f) and f not in named:
+            yield f"{f}:1: is no room's in {table}"
+
+
+@rule
 def shell_tests(tree):
     """A shell test ends with test_done, and waits for events only."""
     for f in tree.files:

@@ -211,6 +211,18 @@ test_expect 'kinds: a file is more than a blob' '
 	sample storage/a.c <<<"bool f(const struct content_id *id) { return content_is_file(id); /* == CONTENT_BLOB */ }"
 	accepts kinds
 '
+test_expect 'shell_tests: waits for what is asked once' '
+	sample tests/cli/a.t < <(printf "\twait_until 60 te""st \"\$(count)\" = 1\ntest_done\n")
+	rejects shell_tests "a.t:1: .*asked once"
+'
+test_expect 'rooms: a test that is in none, a name without a test' '
+	sample tests/rooms.txt <<<"run ^core_ cli/run cli/gone"
+	also tests/cli/run.t <<<test_done
+	also tests/net/kube.t <<<test_done
+	rejects rooms "rooms.txt:1: there is no tests/cli/gone.t"
+	rejects rooms "tests/net/kube.t:1: is no room"
+	test_no_grep "run.t" said
+'
 # (Cut in two by a +, so that the rule doesn't find its own samples.)
 for bad in '| he+ad -n 1' '| gr+ep -q x' '| gr+ep -Eiq x' '| gr+ep x >/dev/null' '| gr+ep -m 1 x' '| se+d 3q' '| se+d -n "/x/{p;q}"' '| re+ad x' '| aw+k "{ print; exit }"' \
 	'|+

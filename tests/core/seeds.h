@@ -1,0 +1,57 @@
+/* tests/core/seeds.h — which seeds a random model runs.
+ *
+ * Where it is fast (the clang build) it runs all that its file names; where sanitizers make it five times slower, a
+ * fifth; in `tests/run --quick`, a fiftieth. CAIRN_TEST_SEEDS names others: `n` for one, `from-to` for a range without
+ * its end (long runs). */
+#ifndef CAIRN_TESTS_CORE_SEEDS_H
+#define CAIRN_TESTS_CORE_SEEDS_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SEEDS_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SEEDS_SANITIZED 1
+#endif
+#endif
+
+struct seeds {
+	uint64_t from, to;
+	bool given; /* by CAIRN_TEST_SEEDS */
+};
+
+/* What is left of n where a part does: of seeds, days, rounds; at least 1. */
+static inline uint64_t seeds_part(uint64_t n)
+{
+	const char *quick = getenv("CAIRN_TEST_QUICK");
+
+	if (quick && strcmp(quick, "1") == 0)
+		n /= 50;
+#ifdef SEEDS_SANITIZED
+	else
+		n /= 5;
+#endif
+	return n > 0 ? n : 1;
+}
+
+/* The seeds to run, of n from `first` on. */
+static inline struct seeds seeds_of(uint64_t first, uint64_t n)
+{
+	const char *given = getenv("CAIRN_TEST_SEEDS");
+	unsigned long long from, to;
+	int fields;
+
+	if (!given)
+		return (struct seeds){ .from = first, .to = first + seeds_part(n) };
+	fields = sscanf(given, "%llu-%llu", &from, &to);
+	if (fields < 1 || (fields == 2 && to <= from))
+		fail_msg("CAIRN_TEST_SEEDS=%s is neither n nor from-to", given);
+	return (struct seeds){ .from = from, .to = fields == 2 ? to : from + 1, .given = true };
+}
+
+#endif
