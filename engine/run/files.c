@@ -1,8 +1,20 @@
 /* The pipeline's own files (the YAML and its step files) in the store: what resume and reproduce read instead of the project. */
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include "base/fs.h"
 #include "run/internal.h"
+
+/* Why the file that was parsed isn't where the project's are looked for. */
+static int not_the_same(const struct pipeline *p, const char *project_root, struct err *err)
+{
+	_cleanup_(freep) char *dir = fs_dirname(p->path), *real = realpath(dir, NULL), *root = realpath(project_root, NULL);
+	_cleanup_(freep) char *inside = real && root ? fs_relative(root, real) : NULL;
+
+	if (inside)
+		return err_set(err, ERR_CHANGED, "%s changed since it was read; run it again", p->path);
+	return err_set(err, ERR_INVALID, "%s lies outside of the project %s: move it there, or link to it", p->path, project_root);
+}
 
 /* One of them, and to the digest that the model has of all (model/load.c). */
 static int store_file(const struct pipeline *p, size_t i, const char *project_root, struct store *s, struct digester *all, struct content_id *ret, struct err *err)
@@ -13,7 +25,7 @@ static int store_file(const struct pipeline *p, size_t i, const char *project_ro
 	if (strchr(p->files[i], '\n'))
 		return err_set(err, ERR_INVALID, "%s: a pipeline's file can't have a line break in its name; rename it", p->files[i]);
 	if (fs_read_file(path, 64 * MIB, &bytes, err) < 0)
-		return -1;
+		return err && err->code == ERR_NOT_FOUND ? not_the_same(p, project_root, err) : -1;
 	str_add_field(&head, p->files[i], strlen(p->files[i]));
 	str_add_u64(&head, bytes.len);
 	digester_update(all, head.s, head.len);
@@ -46,7 +58,7 @@ int pipeline_files_store(const struct pipeline *p, const char *project_root, str
 	digester_final(all, &digest);
 	digester_free(all);
 	if (r == 0 && !digest_eq(&digest, &p->digest))
-		r = err_set(err, ERR_CHANGED, "%s changed since it was read; run it again", p->path);
+		r = not_the_same(p, project_root, err);
 	if (r == 0) {
 		struct tree_entry e = { .kind = TREE_FILE, .name = "paths", .name_len = 5 };
 

@@ -144,9 +144,10 @@ static int judge_made(struct report *rp, const struct step *s, const struct resu
 	return 0;
 }
 
+/* What failed its gate made something all the same: outputs, or metrics where it has no outputs. */
 static bool has_made(const struct step *s, const struct result_entry *e)
 {
-	return e->state == RESULT_SUCCEEDED || (e->state == RESULT_FAILED && s->n_outputs && e->n_outputs);
+	return e->state == RESULT_SUCCEEDED || (e->state == RESULT_FAILED && (s->n_outputs ? e->n_outputs : e->n_metrics));
 }
 
 static const char *lost(const struct report *rp, const struct step *s, const char *task)

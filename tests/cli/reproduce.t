@@ -335,4 +335,22 @@ EOF
 	cairn -C slow status --json "$(json report "d[\"is\"][\"id\"]")" >s
 	test_is "$(json s "len([t for t in d[\"tasks\"] if t[\"task\"] == \"first\"])")" 1
 '
+
+test_expect 'a gate that fails then and now proves nothing of metrics that differ' '
+	mkdir gate
+	cd gate
+	touch cairn.yaml
+	cat >pipeline.yaml <<EOF
+pipeline: gate
+steps:
+  judge:
+    run: echo x >>$PWD/count; printf {\"m\":%s} \$(wc -l <$PWD/count) >m.json
+    metrics: m.json
+    gate: {m: ">= 100"}
+EOF
+	test_code 1 cairn run -q
+	test_code 11 cairn reproduce last --json >../report
+	cd ..
+	test_is "$(verdict judge)" diverged
+'
 test_done

@@ -133,5 +133,9 @@ lines.yaml"
 	test_code 3 cairn run "two
 lines.yaml" 2>err
 	test_grep "can.t have a line break in its name" err
+	mkdir ../outside
+	sed "s/pipeline: odd/pipeline: other/" <odd.yaml >../outside/odd.yaml
+	test_code 3 cairn run ../outside/odd.yaml 2>err
+	test_grep "odd.yaml lies outside of the project" err
 '
 test_done
