@@ -541,7 +541,7 @@ const struct cli_command cli_commands[] = {
 	  "JSON on standard input and as CAIRN_EVENT, CAIRN_SCHEDULE, CAIRN_RUN, "
 	  "CAIRN_MESSAGE and others; a webhook gets it as a POST, signed with its secret: "
 	  "`Cairn-Signature: t=SECONDS,v1=HEX`, where HEX is the HMAC-SHA256 of "
-	  "SECONDS, a dot and the body. What may go better is tried again for half a minute.\n"
+	  "SECONDS, a dot and the body. What may go better is tried again for about a day, across restarts.\n"
 	  "\n"
 	  "On a cluster: with a Lease (cairn.yaml's serve.lease, or --lease) several servers may "
 	  "be started by mistake or on purpose: one acts, the others stand by and take over "

@@ -99,8 +99,7 @@ static void read_email(const struct doc *d, const struct yaml_node *n, struct no
 		read_secret(d, v, &t->secret);
 }
 
-/* "accuracy < last", "val.loss >= 0.3" */
-static bool parse_metric_rule(struct arena *arena, const char *text, struct notify_metric *m)
+bool notify_metric_parse(const char *text, struct arena *arena, struct notify_metric *m)
 {
 	size_t name = strcspn(text, " \t<>=!"), op;
 	const char *rest;
@@ -127,7 +126,7 @@ static void read_metric_rule(const struct doc *d, const struct yaml_node *n, str
 	}
 	if (!want_text(d, v, "`metric`"))
 		return;
-	if (!parse_metric_rule(d->l->arena, v->text, ret)) {
+	if (!notify_metric_parse(v->text, d->l->arena, ret)) {
 		bad(d, v, "`metric` must be a comparison with the last run or a number, such as \"accuracy < last\" or \"val.loss >= 0.3\"");
 		return;
 	}

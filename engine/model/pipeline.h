@@ -267,6 +267,8 @@ struct notify_metric {
 	double bound; /* without `last` */
 	const char *text;
 };
+/* "accuracy < last", "val.loss >= 0.3"; strings go into `arena`. False: it is no rule. */
+bool notify_metric_parse(const char *text, struct arena *arena, struct notify_metric *ret);
 
 struct notify_decl {
 	enum notify_kind kind;

@@ -24,7 +24,9 @@ struct notice_row {
 	const char *path, *schedule; /* or NULL */
 	int64_t nominal_ns;
 	const char *event;    /* "failure", … */
-	const char *receiver; /* JSON: {"command"} or {"url", "secret", "from", "to"} */
+	/* JSON: {"command"} or {"url", "secret", "from", "to"}; of event "metric" with the rules of
+	 * which one has to hold, and the run that `last` means: {"rules": [TEXT], "before"} */
+	const char *receiver;
 	const char *body;     /* JSON: what is told */
 	int64_t made_ns;
 	uint32_t tries;

@@ -375,7 +375,7 @@ static int add_signals(struct daemon *d, struct err *err)
 static int open_all(struct daemon *d, struct err *err)
 {
 	if (sdnotify_init(&d->systemd, err) < 0 || (!d->o->lease && daemon_open_projects(d, err) < 0) || loop_new(clock_system(), &d->loop, err) < 0 || add_signals(d, err) < 0 ||
-	    launches_new(d->loop, &d->launches, err) < 0 || notifier_new(d->loop, &d->notifier, err) < 0 || pool_new(d->loop, 1, &d->pool, err) < 0)
+	    launches_new(d->loop, &d->launches, err) < 0 || notifier_new(d->loop, &d->notifier, err) < 0)
 		return -1;
 	d->calls = calls_new(d->loop);
 	return d->o->no_http ? 0 : open_web(d, err);
@@ -404,7 +404,6 @@ static void close_all(struct daemon *d)
 	calls_free(d->calls);
 	if (d->loop) {
 		leader_end(d);
-		pool_free(d->pool);
 		served_free(d);
 		scheduler_free(d->scheduler);
 		notifier_free(d->notifier);

@@ -29,7 +29,6 @@ struct daemon {
 	struct launches *launches;
 	struct scheduler *scheduler;
 	struct notifier *notifier;
-	struct pool *pool; /* for what reads the store */
 	struct calls *calls;
 	struct web *web; /* or NULL */
 	struct health *health; /* goes with `web` */

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include "base/clock.h"
@@ -174,6 +175,20 @@ static char *last_line(const struct project *p, const char *name)
 	return str_take(&shown);
 }
 
+/* One that was killed said nothing of it itself. */
+static char *problem_of(const struct launch *l)
+{
+	char *said = last_line(l->project, l->name), *text;
+	const char *signal = l->signo ? sigabbrev_np(l->signo) : NULL;
+
+	if (!l->signo)
+		return said;
+	text = xasprintf("its process was killed by SIG%s%s%s", signal ? signal : "?",
+			 said ? "; it said last: " : "", said ? said : "");
+	free(said);
+	return text;
+}
+
 static void read_facts(struct launch *l)
 {
 	_cleanup_(freep) char *path = path_of(l->project, l->name, ".json");
@@ -186,7 +201,7 @@ static void read_facts(struct launch *l)
 		l->run = xstrdup(id);
 		l->state = xstrdup(state);
 	} else {
-		l->problem = last_line(l->project, l->name);
+		l->problem = problem_of(l);
 	}
 }
 

@@ -25,7 +25,8 @@ struct launch_end {
 	int signo;	   /* that ended it, or 0 */
 	const char *run;   /* id, or NULL when no run came of it */
 	const char *state; /* of the run, as `cairn runs` says it; or NULL */
-	const char *problem; /* when no run came of it: the last line that it printed; or NULL */
+	/* When it told of no run: the last line that it printed, and what killed it; or NULL. */
+	const char *problem;
 };
 typedef void (*launch_end_fn)(void *arg, const struct launch_end *end);
 

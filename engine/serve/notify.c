@@ -24,6 +24,7 @@
 #include "run/secret.h"
 #include "serve/event.h"
 #include "serve/notify.h"
+#include "serve/notify_rules.h"
 
 #define WORKERS	     4
 #define BACKOFF_NS   NS_PER_S
@@ -60,6 +61,7 @@ struct delivery {
 	const char **to;
 	size_t n_to;
 	json_t *what;
+	json_t *rules; /* the receiver as it is on record, where rules come with it; or NULL */
 	struct str body;
 	char id[24];
 	int64_t made_ns;
@@ -67,6 +69,7 @@ struct delivery {
 	struct loop_source *timer; /* the next try, or a command's time */
 	struct process *process;
 	/* Of one try; a worker's while it is out. */
+	json_t *holding; /* rules */
 	struct err err;
 	bool again;
 	int64_t wall_ns;
@@ -104,6 +107,8 @@ static void delivery_free(struct delivery *d)
 	loop_remove(d->n->loop, d->timer);
 	process_free(d->process);
 	json_decref(d->what);
+	json_decref(d->rules);
+	json_decref(d->holding);
 	str_deinit(&d->body);
 	arena_free(d->arena);
 	free(d);
@@ -392,6 +397,50 @@ static int start_command(struct delivery *d, struct err *err)
 
 /* --- a try ----------------------------------------------------------------------------------------------------------------------------- */
 
+static void send_it(struct delivery *d)
+{
+	if (d->kind != NOTIFY_COMMAND)
+		pool_submit(d->n->pool, on_worker, worker_done, d);
+	else if (start_command(d, &d->err) < 0)
+		end_try(d);
+}
+
+/* On a worker. */
+static void look_at_rules(void *arg)
+{
+	struct delivery *d = arg;
+	const char *run = json_string_value(json_object_get(d->what, "run"));
+
+	if (notify_rules_hold(d->project, d->rules, run ? run : "", &d->holding, &d->err) < 0)
+		d->again = d->err.code != ERR_CORRUPT && d->err.code != ERR_TOO_LARGE;
+}
+
+static void rules_looked_at(void *arg)
+{
+	struct delivery *d = arg;
+	json_t *first = json_array_get(d->holding, 0);
+
+	if (d->n->closing) { /* the row stays, for the next server */
+		return;
+	} else if (d->err.code) {
+		end_try(d);
+	} else if (!first) {
+		write_end(d, false);
+		forget(d);
+	} else {
+		_cleanup_(freep) char *message =
+			xasprintf("%s: %s", field(d, "schedule"),
+				  json_string_value(json_object_get(first, "rule")));
+
+		json_object_set_new(d->what, "message", facts_text(message));
+		json_object_set_new(d->what, "metrics", d->holding);
+		d->holding = NULL;
+		str_reset(&d->body);
+		json_add_canonical(&d->body, d->what);
+		send_it(d);
+	}
+}
+
 static void begin(void *arg)
 {
 	struct delivery *d = arg;
@@ -401,10 +450,10 @@ static void begin(void *arg)
 	d->err = (struct err){ 0 };
 	d->again = false;
 	d->wall_ns = wall(d->n);
-	if (d->kind != NOTIFY_COMMAND)
-		pool_submit(d->n->pool, on_worker, worker_done, d);
-	else if (start_command(d, &d->err) < 0)
-		end_try(d);
+	if (d->rules)
+		pool_submit(d->n->pool, look_at_rules, rules_looked_at, d);
+	else
+		send_it(d);
 }
 
 static json_t *notice_json(const struct notice *w, const char *id, int64_t now_ns)
@@ -422,7 +471,7 @@ static json_t *notice_json(const struct notice *w, const char *id, int64_t now_n
 	json_object_set_new(o, "hash", facts_text(w->hash));
 	json_object_set_new(o, "state", facts_text(w->state));
 	json_object_set_new(o, "message", facts_text(w->message));
-	json_object_set_new(o, "metrics", w->metrics ? json_incref(w->metrics) : json_array());
+	json_object_set_new(o, "metrics", json_array());
 	json_object_set_new(o, "time", facts_time(now_ns));
 	return o;
 }
@@ -476,7 +525,7 @@ static int add_one(struct notifier *n, const struct notify_decl *decl, const str
 {
 	_cleanup_(str_deinit) struct str receiver = { 0 }, body = { 0 };
 	struct served_project *sp = served_by(n, what->project);
-	json_t *to = receiver_json(decl), *told;
+	json_t *to = receiver_json(decl), *told; /* rules go with the receiver: they aren't told */
 	int64_t now = wall(n);
 	char id[24];
 
@@ -486,6 +535,8 @@ static int add_one(struct notifier *n, const struct notify_decl *decl, const str
 		event(EVENT_ERROR, "notify-dropped", "{s:s, s:s*, s:s}", "project", what->project->name, "schedule", what->schedule, "by", kind_names[decl->kind]);
 		return 0;
 	}
+	if (what->event == NOTIFY_METRIC)
+		notify_rules_write(to, decl, what->before);
 	make_id(n, id);
 	told = notice_json(what, id, now);
 	json_add_canonical(&receiver, to);
@@ -548,6 +599,8 @@ static bool read_receiver(struct delivery *d, const char *text)
 	for (size_t i = 0; i < json_array_size(to); i++)
 		if (json_is_string(json_array_get(to, i)))
 			d->to[d->n_to++] = arena_strdup(d->arena, json_string_value(json_array_get(to, i)));
+	if (json_object_get(o, "rules"))
+		d->rules = json_incref(o);
 	json_decref(o);
 	return d->kind == NOTIFY_COMMAND ? d->command != NULL : d->url != NULL;
 }

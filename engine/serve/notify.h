@@ -16,6 +16,9 @@
  * logged, counted and shown. A receiver may get a notice twice, when the server died between the sending and the row: its id
  * ("delivery", Cairn-Delivery, CAIRN_DELIVERY, Message-ID) is the same then.
  *
+ * A row of NOTIFY_METRIC has the rules with it. Each try first looks whether one holds; where none
+ * does, the row goes and nobody is told.
+ *
  * At most NOTIFY_QUEUE_MAX are held in memory at once; the others wait in the database. Of more than NOTIFY_WAITING_MAX
  * that wait in a project the newer ones are dropped, logged and counted.
  * The loop's thread.
@@ -50,7 +53,7 @@ struct notice {
 	const char *pipeline, *path, *schedule; /* or NULL */
 	int64_t nominal_ns;
 	const char *run, *hash, *state, *message; /* or NULL */
-	json_t *metrics; /* array; lent; or NULL */
+	const char *before; /* NOTIFY_METRIC: the run that `last` means; or NULL */
 };
 /* Writes down a notice for every one of `v` that wants this event: in the transaction of the project's database that is open, else in
  * one of its own. They are sent from the next notifier_look() on. */
