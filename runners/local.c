@@ -449,7 +449,8 @@ static int start_program(struct local_attempt *la, struct err *err)
 	_cleanup_(fd_closep) int pipe_write = -1;
 	char **env = workspace_env(a, &la->w, la->marker, la->l->engine_marker);
 	int out = la->w.log_fd, r = secret ? open_log_pipe(la, &pipe_write, err) : 0;
-	struct process_spec spec = { .argv = a->argv, .env = (const char *const *)env, .cwd = la->w.path, .marker = la->marker };
+	struct process_spec spec = { .argv = a->argv, .env = (const char *const *)env, .cwd = la->w.path, .marker = la->marker,
+				    .umask = RUNNER_UMASK };
 
 	if (secret)
 		out = pipe_write;

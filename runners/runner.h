@@ -16,6 +16,9 @@
 #include "base/loop.h"
 #include "base/str.h"
 
+/* That every attempt starts with, wherever it runs: modes that reach a result (in an archive) are the same for every user. */
+#define RUNNER_UMASK 022
+
 struct runner_input {
 	const char *name; /* as declared by the step */
 	const char *path; /* where it is put, relative to the working directory: no "..", not absolute */

@@ -130,6 +130,8 @@ _in_child_ static int child_main(void *arg)
 	c->failed_at = "cannot enter the working directory of";
 	if (s->cwd && chdir(s->cwd) < 0)
 		goto fail;
+	if (s->umask)
+		umask(s->umask); /* the child's own: it was cloned without CLONE_FS */
 	close_the_rest();
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);

@@ -23,6 +23,7 @@ struct process_spec {
 	int stdin_fd, stdout_fd, stderr_fd; /* -1: /dev/null */
 	const char *marker;		    /* "NAME=value" that is also in env; identifies the whole tree */
 	bool foreground; /* interactive: stays in our session, its group gets the terminal that is stdin_fd */
+	mode_t umask; /* that it starts with; 0: ours */
 	bool outlives; /* doesn't die with the caller: for an engine that goes on when the daemon that started it is gone */
 };
 

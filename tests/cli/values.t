@@ -186,4 +186,34 @@ test_expect 'a command that names the project by its whole path is warned of' '
 	test_is "$(grep -c warning err)" 1
 '
 
+# ---- what reaches a task without being in its key --------------------------------------------------------------------------
+
+test_expect 'of the environment a task gets what is documented, and nothing else' '
+	printf "pipeline: env\nsteps:\n  s: {run: \"/usr/bin/env | sed s/=.*// | grep -v ^CAIRN_ | LC_ALL=C sort >o\", outputs: {o: o}}\n" >env.yaml
+	env -i PATH="$PATH" HOME="$HOME" USER=u LOGNAME=u SHELL=/bin/sh VIRTUAL_ENV=/v CONDA_PREFIX=/c XDG_CACHE_HOME=/x PYTHONPATH=/p PYTHONHOME=/h LD_PRELOAD= \
+		OMP_NUM_THREADS=1 EDITOR=vi HOSTNAME=h LC_TIME=de_DE TMP=/t cairn run env.yaml -q
+	test_is "$(cairn get s/o -o - | grep -v -x -e _ -e PWD -e OLDPWD -e SHLVL -e ASAN_OPTIONS -e UBSAN_OPTIONS -e LSAN_OPTIONS -e TSAN_OPTIONS | tr "\n" " ")" \
+		"CONDA_PREFIX CUDA_VISIBLE_DEVICES HOME LANG LC_ALL LOGNAME PATH SHELL TMPDIR TZ USER VIRTUAL_ENV "
+'
+test_expect 'HOME and USER pass and are no part of the key; what a step declares wins, and is' '
+	printf "pipeline: home\nparams: {home: /nonexistent}\nsteps:\n  mine: {run: \"echo \$HOME \$USER >o\", outputs: {o: o}}\n  own: {run: \"echo \$HOME \$USER >o\", outputs: {o: o}, env: {HOME: \"\${{ params.home }}\", USER: nobody}}\n" >home.yaml
+	mkdir -p hers
+	HOME=$PWD/hers USER=she cairn run home.yaml -q
+	test_is "$(cairn get mine/o -o -) $(cairn get own/o -o -)" "$PWD/hers she /nonexistent nobody"
+	USER=he cairn run home.yaml -q --json >out
+	test_is "$(json out "d[\"counts\"][\"hits\"]")" 2
+	cairn why home.yaml -p home=/other own >why
+	test_grep "env HOME changed: /nonexistent → /other" why
+'
+test_expect 'the umask of a task is 022 whatever ours is: the modes in an archive are the same for everybody' '
+	printf "pipeline: mask\nparams: {n: 1}\nsteps:\n  s: {run: \"umask >o; mkdir d; touch d/f x; chmod +x x; tar --mtime=@0 --owner=0 --group=0 -cf t d; echo \${{ params.n }} >n\", outputs: {o: o, t: t, x: x, n: n}}\n" >mask.yaml
+	for mask in 022 002 077 0177; do
+		(umask $mask && cairn run mask.yaml -q -p n=$mask)
+		test_is "$(cairn get s/o -o -)" 0022
+		rm -f x && cairn get s/x -o x
+		test -x x
+		cairn get s/t -o - | sha256sum >>sums
+	done
+	test_is "$(sort -u sums | wc -l)" 1
+'
 test_done

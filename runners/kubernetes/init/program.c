@@ -10,11 +10,13 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include "base/mem.h"
 #include "runners/kubernetes/init/init.h"
+#include "runners/runner.h"
 
 #define DEFAULT_GRACE_NS (10 * NS_PER_S)
 /* After a KILL: a process that waits for a dead disk may take no notice. */
@@ -107,6 +109,7 @@ _noreturn_ static void become(const struct init_program *p, int out)
 	sigset_t none;
 
 	setsid();
+	umask(RUNNER_UMASK);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, SIG_DFL); /* lint: signal because there is no handler to set */
