@@ -1,11 +1,15 @@
 /* Action records: encoding and the two places where they lie. The first record of a key is the object of that name in the
  * action space; observations beside it are objects named by SHA-256 of ("observation", key, number). */
+#include <assert.h>
 #include "storage/action.h"
 #include "storage/internal.h"
+#include "storage/signature.h"
 
-/* What isn't named by its bytes carries their digest. The first format had none, and is read still. */
+/* What isn't named by its bytes carries their digest. The first format had none, and is read still.
+ * The third is the second with a signature before the digest. */
 #define MAGIC "cairn-action/2\n"
 #define MAGIC_FIRST "cairn-action/1\n"
+#define MAGIC_SIGNED "cairn-action/3\n"
 #define MAGIC_LEN (sizeof(MAGIC) - 1)
 
 static void add_id(struct str *out, const struct content_id *id)
@@ -20,12 +24,9 @@ static void add_text(struct str *out, const char *s)
 	str_add_field(out, s ? s : "", s ? strlen(s) : 0);
 }
 
-void action_encode(const struct action_record *r, struct str *ret)
+static void add_body(const struct action_record *r, const char *magic, struct str *ret)
 {
-	struct digest sum;
-	size_t from = ret->len;
-
-	str_addn(ret, MAGIC, MAGIC_LEN);
+	str_addn(ret, magic, MAGIC_LEN);
 	str_addn(ret, r->key.b, DIGEST_BYTES);
 	add_id(ret, &r->key_record);
 	add_id(ret, &r->metrics);
@@ -40,22 +41,65 @@ void action_encode(const struct action_record *r, struct str *ret)
 		add_text(ret, r->outputs[i].name);
 		add_id(ret, &r->outputs[i].id);
 	}
+}
+
+void action_encode(const struct action_record *r, struct str *ret)
+{
+	struct digest sum;
+	size_t from = ret->len;
+
+	add_body(r, r->signature ? MAGIC_SIGNED : MAGIC, ret);
+	if (r->signature)
+		str_addn(ret, r->signature, SIGNATURE_BYTES);
 	digest_bytes(ret->s + from, ret->len - from, &sum);
 	str_addn(ret, sum.b, DIGEST_BYTES);
 }
 
-/* The bytes without the digest behind them; false when it isn't theirs. */
-static bool check_sum(const void *bytes, size_t *n)
+void action_encode_signed(const struct store *s, const struct action_record *r, struct str *ret)
+{
+	_cleanup_(str_deinit) struct str body = { 0 };
+	struct action_record with = *r;
+	uint8_t signature[SIGNATURE_BYTES];
+
+	add_body(r, MAGIC_SIGNED, &body);
+	with.signature =
+		signature_make(s, STORE_ACTION, body.s, body.len, signature) ? signature : NULL;
+	action_encode(&with, ret);
+}
+
+int action_believe(struct store *s, const struct digest *name, const void *bytes, size_t n,
+		   const struct action_record *r, struct err *err)
+{
+	size_t behind = r->signature ? SIGNATURE_BYTES + DIGEST_BYTES : 0;
+
+	assert(n >= behind);
+	return signature_check(s, STORE_ACTION, name, bytes, n - behind, r->signature, err);
+}
+
+/* The bytes without what is behind them: the digest, and a signature; false when it isn't their
+ * digest. */
+static bool check_sum(const void *bytes, size_t *n, const uint8_t **ret_signature)
 {
 	struct digest sum;
+	bool is_signed;
 
+	*ret_signature = NULL;
 	if (*n >= MAGIC_LEN && memcmp(bytes, MAGIC_FIRST, MAGIC_LEN) == 0)
 		return true;
-	if (*n < MAGIC_LEN + DIGEST_BYTES || memcmp(bytes, MAGIC, MAGIC_LEN) != 0)
+	is_signed = *n >= MAGIC_LEN + SIGNATURE_BYTES && memcmp(bytes, MAGIC_SIGNED, MAGIC_LEN) == 0;
+	if (*n < MAGIC_LEN + DIGEST_BYTES || (!is_signed && memcmp(bytes, MAGIC, MAGIC_LEN) != 0))
 		return false;
 	*n -= DIGEST_BYTES;
 	digest_bytes(bytes, *n, &sum);
-	return memcmp(sum.b, (const uint8_t *)bytes + *n, DIGEST_BYTES) == 0;
+	if (memcmp(sum.b, (const uint8_t *)bytes + *n, DIGEST_BYTES) != 0)
+		return false;
+	if (is_signed && *n < MAGIC_LEN + SIGNATURE_BYTES)
+		return false;
+	if (is_signed) {
+		*n -= SIGNATURE_BYTES;
+		*ret_signature = (const uint8_t *)bytes + *n;
+	}
+	return true;
 }
 
 struct reader {
@@ -108,7 +152,8 @@ static const char *take_text(struct reader *r, struct arena *arena)
 
 int action_decode(const void *bytes, size_t n, struct arena *arena, struct action_record *ret, struct err *err)
 {
-	bool sound = check_sum(bytes, &n);
+	const uint8_t *signature;
+	bool sound = check_sum(bytes, &n, &signature);
 	struct reader r = { bytes, (const uint8_t *)bytes + n, !sound };
 	struct action_record a = { 0 };
 
@@ -133,6 +178,8 @@ int action_decode(const void *bytes, size_t n, struct arena *arena, struct actio
 	}
 	if (r.bad || r.at != r.end)
 		return err_set(err, ERR_CORRUPT, "an action record is damaged");
+	if (signature)
+		a.signature = arena_memdup(arena, signature, SIGNATURE_BYTES);
 	*ret = a;
 	return 0;
 }
@@ -145,7 +192,9 @@ static int get_named(struct store *s, const struct digest *name, const struct di
 		return -1;
 	if (action_decode(bytes.s ? bytes.s : "", bytes.len, arena, ret, err) < 0)
 		return -1;
-	return digest_eq(&ret->key, key) ? 0 : err_set(err, ERR_CORRUPT, "an action record answers for another key");
+	if (!digest_eq(&ret->key, key))
+		return err_set(err, ERR_CORRUPT, "an action record answers for another key");
+	return action_believe(s, name, bytes.s, bytes.len, ret, err);
 }
 
 int action_get(struct store *s, const struct digest *key, struct arena *arena, struct action_record *ret, struct err *err)
@@ -177,7 +226,7 @@ static int put_record(struct store *s, const struct digest *name, const struct a
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 
-	action_encode(r, &bytes);
+	action_encode_signed(s, r, &bytes);
 	if (store_check_size(STORE_ACTION, bytes.len, err) < 0)
 		return -1;
 	return s->ops->put(s, STORE_ACTION, name, bytes.s, bytes.len, replace, err);

@@ -23,10 +23,17 @@ struct action_record {
 	struct content_id log;	   /* or CONTENT_NONE */
 	int64_t started_ns, ended_ns; /* wall clock of the execution that made it */
 	const char *run_id, *task, *node;
+	const uint8_t *signature; /* SIGNATURE_BYTES (storage/signature.h), or NULL */
 };
 
-/* Encodes / decodes; decode copies into `arena`. */
+/* Encodes / decodes; decode copies into `arena`, and asks nobody whether the record is believed. */
 void action_encode(const struct action_record *r, struct str *ret);
+/* The same, signed by the user of the store when he has a key; r->signature counts for nothing. */
+void action_encode_signed(const struct store *s, const struct action_record *r, struct str *ret);
+/* Is a record that was decoded believed? -1 with ERR_NOT_FOUND: it counts as absent. `bytes`: the
+ * whole record; `name`: the object's. */
+int action_believe(struct store *s, const struct digest *name, const void *bytes, size_t n,
+		   const struct action_record *r, struct err *err);
 int action_decode(const void *bytes, size_t n, struct arena *arena, struct action_record *ret, struct err *err);
 
 /* The first record under the key. ERR_NOT_FOUND. */

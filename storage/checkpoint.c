@@ -69,7 +69,8 @@ static int read_slot(struct store *s, const struct digest *key, unsigned index, 
 	if (store_get(s, STORE_ACTION, &name, ACTION_RECORD_MAX, &bytes, &e) < 0)
 		return e.code == ERR_NOT_FOUND ? 1 : err_set(err, e.code, "%s", e.msg);
 	if (action_decode(bytes.s ? bytes.s : "", bytes.len, arena, &a, NULL) < 0 || !digest_eq(&a.key, &record) || !checkpoint_is_record(&a) ||
-	    a.outputs[0].id.kind != CONTENT_TREE)
+	    a.outputs[0].id.kind != CONTENT_TREE ||
+	    action_believe(s, &name, bytes.s, bytes.len, &a, NULL) < 0)
 		return 1;
 	if (read_note(s, &a, arena, &c, &e) < 0)
 		return e.code == ERR_IO ? err_set(err, e.code, "%s", e.msg) : 1;
@@ -162,7 +163,7 @@ static int put_record(struct store *s, const struct checkpoint *c, unsigned slot
 	record_key(&c->key, c->index, &a.key);
 	if (put_note(s, c, &a.metrics, err) < 0 || arrived(s, err) < 0) /* nothing names content that isn't there for good */
 		return -1;
-	action_encode(&a, &bytes);
+	action_encode_signed(s, &a, &bytes);
 	slot_name(&c->key, c->index, slot, &name);
 	if (s->ops->put(s, STORE_ACTION, &name, bytes.s, bytes.len, true, err) < 0)
 		return -1;

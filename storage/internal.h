@@ -68,6 +68,7 @@ struct store {
 	char *uri;
 	pthread_mutex_t lock; /* guards what follows, and the implementation's own state where it says so */
 	atomic_ulong healed; /* damaged objects that were replaced when their content was put again */
+	struct signing *signing; /* signature.c: who signs, and who is believed; or NULL */
 	struct origins *origins; /* origin.c: what is known of content that lies outside; or NULL */
 	struct digest_set *complete; /* trees whose members were all found, in this process */
 	struct digest_set *verified; /* blobs whose bytes were checked in this process */

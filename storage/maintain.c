@@ -116,7 +116,7 @@ static int go_on_without_log(struct verifier *v, const struct digest *name, stru
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 
 	a->log = (struct content_id){ .kind = CONTENT_NONE };
-	action_encode(a, &bytes);
+	action_encode_signed(v->s, a, &bytes);
 	if (v->s->ops->put(v->s, STORE_ACTION, name, bytes.s, bytes.len, true, NULL) < 0)
 		return -1;
 	return err_set(e, ERR_NOT_FOUND, "the log of task %s is lost; its record goes on without it", a->task);

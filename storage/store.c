@@ -1,6 +1,7 @@
 #include "storage/internal.h"
 #include "storage/origin_internal.h"
 #include "storage/remote/tier.h"
+#include "storage/signature.h"
 
 /* How many digests a process remembers as complete or verified; enough for any run on one machine (about 42 bytes each). */
 #define REMEMBER_MAX 2000000
@@ -19,6 +20,7 @@ void store_base_init(struct store *s, const struct store_ops *ops, const char *u
 void store_base_deinit(struct store *s)
 {
 	origins_free(s->origins);
+	signature_tear_down(s);
 	free(s->uri);
 	digest_set_free(s->complete);
 	digest_set_free(s->verified);
@@ -42,15 +44,24 @@ int store_open(const char *uri, bool create, struct store **ret, struct err *err
 
 int store_open_with(const char *uri, const struct store_options *o, bool create, struct store **ret, struct err *err)
 {
+	struct store *s;
+
 	if (str_eq(uri, "memory:")) {
 		*ret = store_memory_new();
 		return 0;
 	}
-	if (is_bucket(uri))
-		return store_tier_open(uri, o, create, ret, err);
-	if (*uri != '/')
-		return err_set(err, ERR_INVALID, "store `%s` is neither a directory nor an s3:// or gs:// address", uri);
-	return store_dir_open(uri, create, ret, err);
+	if (!is_bucket(uri) && *uri != '/')
+		return err_set(err, ERR_INVALID,
+			       "store `%s` is neither a directory nor an s3:// or gs:// address", uri);
+	if ((is_bucket(uri) ? store_tier_open(uri, o, create, &s, err) :
+			      store_dir_open(uri, create, &s, err)) < 0)
+		return -1;
+	if (signature_set_up(s, err) < 0) {
+		store_free(s);
+		return -1;
+	}
+	*ret = s;
+	return 0;
 }
 
 void store_free(struct store *s)

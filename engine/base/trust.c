@@ -19,27 +19,28 @@ bool trust_is_own(uid_t owner)
 	return sudo && isdigit((unsigned char)*sudo) && strtoul(sudo, &end, 10) == owner && !*end;
 }
 
-/* NULL when there is no place for it. */
-static char *file_path(void)
+char *trust_config_path(const char *name)
 {
 	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
 
 	if (config && *config == '/')
-		return xasprintf("%s/cairn/trust", config);
-	return home && *home == '/' ? xasprintf("%s/.config/cairn/trust", home) : NULL;
+		return xasprintf("%s/cairn/%s", config, name);
+	return home && *home == '/' ? xasprintf("%s/.config/cairn/%s", home, name) : NULL;
 }
 
-static void read_file(struct str *out)
+/* Is it the caller's own, and only his? False also when there is none. */
+static bool read_file(struct str *out)
 {
-	_cleanup_(freep) char *path = file_path();
+	_cleanup_(freep) char *path = trust_config_path("trust");
 	_cleanup_(fd_closep) int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
 	struct stat st;
 	char self[40];
 
-	if (fd < 0 || fstat(fd, &st) < 0 || !trust_is_own(st.st_uid) || (st.st_mode & 022))
-		return;
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return false;
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
 	(void)fs_read_file(self, FILE_MAX_BYTES, out, NULL);
+	return trust_is_own(st.st_uid) && !(st.st_mode & 022);
 }
 
 static bool is_word(const char *at, size_t n, const char *word)
@@ -67,7 +68,8 @@ static bool in_file(const char *kind, const char *word)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 
-	read_file(&text);
+	if (!read_file(&text))
+		return false;
 	for (const char *at = text.len ? text.s : ""; *at; at += strcspn(at, "\n"), at += *at == '\n') {
 		const char *line = at + strspn(at, " \t");
 		size_t n = strcspn(line, "\n");
@@ -84,6 +86,45 @@ static bool in_file(const char *kind, const char *word)
 			return true;
 	}
 	return false;
+}
+
+static size_t next_word(const char **at)
+{
+	*at += strspn(*at, " \t\r");
+	return strcspn(*at, " \t\r\n");
+}
+
+int trust_each_writer(const char *store,
+		      int (*fn)(void *arg, const char *key, size_t n, struct err *err), void *arg,
+		      struct err *err)
+{
+	_cleanup_(freep) char *bare = xstrdup(store);
+	_cleanup_(str_deinit) struct str text = { 0 };
+	bool own = read_file(&text);
+
+	for (size_t n = strlen(bare); n > 1 && bare[n - 1] == '/'; n--)
+		bare[n - 1] = '\0';
+	for (const char *at = text.len ? text.s : ""; *at; at += strcspn(at, "\n"), at += *at == '\n') {
+		const char *place;
+		size_t n = next_word(&at), place_bytes;
+
+		if (n != 6 || memcmp(at, "writer", n) != 0)
+			continue;
+		if (!own)
+			return err_set(err, ERR_INVALID,
+				       "~/.config/cairn/trust says whose records count, and others may write to it: "
+				       "chmod go-w it, or make it your own");
+		place = at += n;
+		place_bytes = next_word(&place);
+		at = place + place_bytes;
+		n = next_word(&at);
+		if (!place_bytes || !n)
+			return err_set(err, ERR_INVALID,
+				       "~/.config/cairn/trust: a writer is `writer STORE ed25519:KEY`");
+		if (is_word(place, place_bytes, bare) && fn(arg, at, n, err) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 static bool allows(const char *kind, const char *variable, const char *word)

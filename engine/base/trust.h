@@ -1,9 +1,10 @@
 /* engine/base/trust.h — what the user has allowed beside what is his own.
  *
  * A project's files can't allow anything here. Only these can: the file `trust` in the user's configuration directory
- * ($XDG_CONFIG_HOME/cairn, else ~/.config/cairn) with lines `project PATH` and `endpoint URL`, where `#` begins a comment;
- * and the environment, CAIRN_TRUST_PROJECTS and CAIRN_TRUST_ENDPOINTS, with entries separated by spaces. `*` means all.
- * A file that another user owns or may write to counts for nothing.
+ * ($XDG_CONFIG_HOME/cairn, else ~/.config/cairn) with lines `project PATH`, `endpoint URL` and
+ * `writer STORE KEY`, where `#` begins a comment; and the environment, CAIRN_TRUST_PROJECTS and
+ * CAIRN_TRUST_ENDPOINTS, with entries separated by spaces. `*` means all. A file that another user
+ * owns or may write to allows nothing, and with a `writer` in it is an error.
  *
  * Any thread. Read anew at each question, which is asked seldom.
  */
@@ -24,6 +25,17 @@ bool trust_allows_project(const char *path);
 /* May credentials be shown to this endpoint, which the project's files name? Yes when it is allowed, or is one that the
  * environment names anyway (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL). 0; -1 with ERR_INVALID, which says how to allow it. */
 int trust_check_endpoint(const char *url, struct err *err);
+
+/* Whose records of that store are believed: each KEY of a line `writer STORE KEY` (base/sign.h). No
+ * line: everybody's. fn's -1 ends it. ERR_INVALID for a line that isn't one: a demand that can't be
+ * read must not be dropped. */
+int trust_each_writer(const char *store,
+		      int (*fn)(void *arg, const char *key, size_t n, struct err *err), void *arg,
+		      struct err *err);
+
+/* A file of the user's configuration directory; NULL when there is no place for it. The caller
+ * frees it. */
+char *trust_config_path(const char *name);
 
 /* Is the URL's host this machine? */
 bool trust_is_loopback(const char *url);

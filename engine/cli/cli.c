@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/help.h"
+#include "storage/signature.h"
 
 /* --- streams ------------------------------------------------------------------------------------------------------------- */
 
@@ -199,6 +200,7 @@ int cli_main(struct cli *cli, int argc, char **argv)
 {
 	struct cli_args args;
 	struct err err = { 0 };
+	size_t ignored;
 	int code;
 
 	if (argc <= 1) {
@@ -210,5 +212,10 @@ int cli_main(struct cli *cli, int argc, char **argv)
 	else
 		code = run_command(cli, &args);
 	cli_args_deinit(&args);
+	ignored = cli->store ? signature_n_ignored(cli->store) : 0;
+	if (ignored)
+		cli_warn(cli, "%zu %s of %s %s as absent: no writer signed %s whom ~/.config/cairn/trust names",
+			 ignored, ignored == 1 ? "record" : "records", store_uri(cli->store),
+			 ignored == 1 ? "counts" : "count", ignored == 1 ? "it" : "them");
 	return finish_output(cli, code);
 }

@@ -14,9 +14,12 @@
 #include <sys/auxv.h>
 #endif
 #include "base/fs.h"
+#include "base/sign.h"
 #include "base/text.h"
+#include "base/trust.h"
 #include "cli/doctor.h"
 #include "run/secret.h"
+#include "storage/signature.h"
 
 #define LOW_DISK_BYTES (1 * GIB)
 #define MIN_YEAR_S     1700000000 /* November 2023: a clock before that is wrong */
@@ -99,6 +102,26 @@ static void check_store(struct doctor *d)
 		doctor_found(d, DOCTOR_PROBLEM, "store",
 		      err.code == ERR_NEWER ? "use the newer cairn that made it" :
 		      err.code == ERR_UNSUPPORTED ? "name a directory as `store` in cairn.yaml" : "see `store` in cairn.yaml", "%s", err.msg);
+}
+
+/* Whether this user signs what he records, and the key that others need to believe it. */
+static void check_signing(struct doctor *d)
+{
+	_cleanup_(freep) char *path = trust_config_path("key");
+	_cleanup_(sign_key_freep) struct sign_key *key = NULL;
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct err err = { 0 };
+
+	if (path && sign_key_load(path, &key, &err) == 0) {
+		sign_add_public(&text, sign_key_public(key));
+		doctor_found(d, DOCTOR_OK, "signing", NULL, "records are signed by %s", text.s);
+	} else if (path && err.code != ERR_NOT_FOUND) {
+		doctor_found(d, DOCTOR_PROBLEM, "signing", NULL, "%s", err.msg);
+	} else if (d->cli->store && signature_is_wanted(d->cli->store)) {
+		doctor_found(d, DOCTOR_WARNING, "signing",
+			     "openssl genpkey -algorithm ed25519 -out ~/.config/cairn/key",
+			     "you believe only signed records, and have no key to sign your own with");
+	}
 }
 
 static void check_database(struct doctor *d)
@@ -304,6 +327,7 @@ int cmd_doctor(struct cli *cli, const struct cli_args *args)
 		check_state_dir(&d);
 		check_disk(&d);
 		check_store(&d);
+		check_signing(&d);
 		check_database(&d);
 		check_secrets(&d);
 		check_reflink(&d);

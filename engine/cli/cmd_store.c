@@ -9,6 +9,7 @@
 #include "record/reproductions.h"
 #include "record/tag_store.h"
 #include "storage/remote/tier.h"
+#include "storage/signature.h"
 
 static const char *const space_names[STORE_SPACES] = { "blobs", "trees", "actions", "runs", "tags" };
 
@@ -469,6 +470,13 @@ static void print_gc(struct cli *cli, const struct store_gc_options *o, const st
 	str_deinit(&when);
 }
 
+static void add_manifest(void *arg, const struct digest *run)
+{
+	struct roots *roots = arg;
+
+	VEC_PUSH(&roots->manifests, *run);
+}
+
 int cmd_store_gc(struct cli *cli, const struct cli_args *args)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
@@ -485,6 +493,10 @@ int cmd_store_gc(struct cli *cli, const struct cli_args *args)
 	if (cli_config(cli, &config, &err) == 0 && gc_options(cli, args, config, &o, &ret, &err) == 0 && cli_db(cli, DB_WRITE, &db, &err) == 0 &&
 	    cli_store(cli, false, &s, &err) == 0 && tag_store_take_in(db, s, &err) >= 0)
 		r = find_roots(db, &ret, arena, &roots, &err);
+	if (r == 0 && signature_is_wanted(s)) { /* what isn't believed is others' all the same */
+		signature_believe_all(s);
+		r = tag_store_each_run(s, add_manifest, &roots, &err);
+	}
 	if (r == 0 && tier_remote(s))
 		r = add_shared(&ret, s, arena, &roots, &err);
 	if (r == 0) {

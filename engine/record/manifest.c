@@ -6,6 +6,7 @@
 #include "record/environment.h"
 #include "record/internal.h"
 #include "record/manifest.h"
+#include "storage/signature.h"
 
 #define FORMAT 1
 
@@ -214,6 +215,7 @@ int manifest_store(struct store *s, const struct manifest *m, struct digest *ret
 	json_object_set_new(o, "steps", steps_json(m));
 	json_object_set_new(o, "tools", variables_json(m->tools, m->n_tools));
 	json_object_set_new(o, "environment", environment_json());
+	signature_make_json(s, STORE_RUN, o);
 	json_add_canonical(&out, o);
 	json_decref(o);
 	digest_bytes(out.s, out.len, ret);

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "record/manifest.h"
 #include "storage/maintain.h"
+#include "storage/signature.h"
 #include "storage/window.h"
 
 #define ATTEMPTS_ARENA_BYTES (4 * MIB)
@@ -402,6 +403,10 @@ int manifest_load(struct store *s, const struct digest *hash, struct arena *aren
 	if (format != FORMAT) {
 		json_decref(o);
 		return err_set(err, format > FORMAT ? ERR_NEWER : ERR_CORRUPT, "this run manifest has format %lld; this cairn knows %d", (long long)format, FORMAT);
+	}
+	if (signature_check_json(s, STORE_RUN, hash, o, err) < 0) {
+		json_decref(o);
+		return -1;
 	}
 	*ret = (struct manifest){ .run = run };
 	read_run(o, arena, run);

@@ -2,6 +2,7 @@
 #include "record/internal.h"
 #include "record/tag_store.h"
 #include "storage/remote/tier.h"
+#include "storage/signature.h"
 
 #define RECORD_MAX (64 * KIB)
 #define FORMAT 1
@@ -22,6 +23,7 @@ int tag_store_put(struct store *s, struct tag_row *t, struct err *err)
 	json_object_set_new(o, "run_id", text(t->run_id));
 	json_object_set_new(o, "author", text(t->author));
 	json_object_set_new(o, "note", text(t->note));
+	signature_make_json(s, STORE_TAG, o);
 	json_add_canonical(&out, o);
 	json_decref(o);
 	digest_bytes(out.s, out.len, &t->digest);
@@ -67,6 +69,10 @@ int tag_store_load(struct store *s, const struct digest *name, struct arena *are
 		return err_set(err, ERR_CORRUPT, "%s", why.msg);
 	json_get_int(o, "cairn_tag", &format, NULL);
 	good = format == FORMAT && read_tag(o, arena, ret);
+	if (good && signature_check_json(s, STORE_TAG, name, o, err) < 0) {
+		json_decref(o);
+		return -1;
+	}
 	json_decref(o);
 	if (format > FORMAT)
 		return err_set(err, ERR_NEWER, "a name in the store was given by a newer cairn");
@@ -144,4 +150,23 @@ int tag_store_take_in(struct db *db, struct store *s, struct err *err)
 		return -1;
 	}
 	return db_commit(db, err) < 0 ? -1 : (int)n;
+}
+
+int tag_store_each_run(struct store *s, void (*fn)(void *arg, const struct digest *run), void *arg,
+		       struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct names names = { 0 };
+	int r = store_list(s, STORE_TAG, see, &names, err);
+
+	if (r == 0 && tier_remote(s))
+		r = remote_list(tier_remote(s), STORE_TAG, see, &names, err);
+	for (size_t i = 0; i < names.v.n && r == 0; i++) {
+		struct tag_row row;
+
+		if (tag_store_load(s, &names.v.v[i], arena, &row, NULL) == 0 && row.has_run)
+			fn(arg, &row.run);
+	}
+	VEC_FREE(&names.v);
+	return r;
 }

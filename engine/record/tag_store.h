@@ -17,4 +17,8 @@ int tag_store_load(struct store *s, const struct digest *name, struct arena *are
  * Returns how many were new, or -1. */
 int tag_store_take_in(struct db *db, struct store *s, struct err *err);
 
+/* The run of each change that lies in the store, here or behind it: what any name ever meant. */
+int tag_store_each_run(struct store *s, void (*fn)(void *arg, const struct digest *run), void *arg,
+		       struct err *err);
+
 #endif

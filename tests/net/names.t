@@ -81,4 +81,30 @@ test_expect 'without a network a name is given all the same, and goes up later' 
 	cairn -C bob tag --json >bob.tags
 	test_is "$(json bob.tags "\"offline\" in [t[\"name\"] for t in d[\"tags\"]]")" true
 '
+test_expect --needs openssl 'who names a writer of the bucket takes only what that one signed' '
+	mkdir signing reading dora eve
+	mkdir signing/cairn reading/cairn
+	(umask 077; openssl genpkey -algorithm ed25519 -out signing/cairn/key 2>/dev/null)
+	for who in dora eve; do
+		echo "store: s3://tbucket/signed" >$who/cairn.yaml
+		cp ann/pipeline.yaml $who
+	done
+	XDG_CONFIG_HOME=$PWD/signing cairn -C dora run -q
+	XDG_CONFIG_HOME=$PWD/signing cairn -C dora doctor --json >doctor
+	key=$(json doctor "[c[\"detail\"].split()[-1] for c in d[\"checks\"] if c[\"name\"] == \"signing\"][0]")
+	cairn -C ann run -q --store s3://tbucket/signed -p n=2
+	echo "writer s3://tbucket/signed/ $key" >reading/cairn/trust
+	export XDG_CONFIG_HOME=$PWD/reading
+	cairn -C eve store pull -q
+	test_code 1 cairn -C eve store reindex >out 2>&1
+	test_grep "as absent: no writer signed" out
+	cairn -C eve runs --json >eve.runs
+	test_is "$(json eve.runs "[r[\"params\"][\"n\"] for r in d[\"runs\"]]")" "[1]"
+	cairn -C eve run -q
+	cairn -C eve status --json >said
+	test_is "$(json said "d[\"run\"][\"counts\"][\"hits\"]")" 2
+	cairn -C eve run -q -p n=2
+	cairn -C eve status --json >said
+	test_is "$(json said "d[\"run\"][\"counts\"][\"executed\"]")" 2
+'
 test_done
