@@ -18,17 +18,18 @@ static char *directory_of(const char *state_dir, const struct digest *key)
 	return xasprintf("%s/checkpoints/%s", state_dir, digest_hex(key, hex));
 }
 
-static bool is_empty(const char *path)
+static int is_empty(const char *path, bool *ret, struct err *err)
 {
 	DIR *d = opendir(path);
 	struct dirent *e;
-	bool empty = true;
+	int r;
 
-	while (d && empty && (e = readdir(d)))
-		empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
-	if (d)
-		closedir(d);
-	return empty;
+	if (!d)
+		return err_errno(err, "cannot read directory %s", path);
+	r = fs_next(d, path, &e, err);
+	closedir(d);
+	*ret = r == 0;
+	return r < 0 ? -1 : 0;
 }
 
 /* Who had it before; then this one is added. An attempt that is tried again after a crash of ours stands there already. */
@@ -64,9 +65,8 @@ int checkpoint_attach(const char *state_dir, const struct digest *key, uint64_t 
 	_cleanup_(fd_closep) int parent_fd = -1;
 	bool empty;
 
-	if (fs_mkdir_p(data, err) < 0)
+	if (fs_mkdir_p(data, err) < 0 || is_empty(data, &empty, err) < 0)
 		return err_wrap(err, "keeping a checkpoint");
-	empty = is_empty(data);
 	if (empty) /* nothing was saved: the program begins anew, and so do its metrics */
 		(void)unlink(series);
 	if (note_attempt(dir, attempt_id, empty, &continues, err) < 0)

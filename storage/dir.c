@@ -507,14 +507,21 @@ static int list_shard(struct dir_store *d, enum store_space space, const char *s
 			close(fd);
 		return errno == ENOENT || errno == ENOTDIR ? 0 : err_errno(err, "cannot list %s/%s", d->base.uri, path);
 	}
-	while (r == 0 && (e = readdir(dir))) {
+	/* What isn't listed counts as not there: what only it names is collected. */
+	while (r == 0 && (r = fs_next(dir, path, &e, err)) == 1) {
 		struct digest name;
 		struct stat st;
 
-		if (strlen(e->d_name) != 64 || digest_parse(e->d_name, &name, NULL) < 0 || fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-		    !S_ISREG(st.st_mode))
+		r = 0;
+		if (strlen(e->d_name) != 64 || digest_parse(e->d_name, &name, NULL) < 0)
 			continue;
-		r = fn(arg, &name, (uint64_t)st.st_size, st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec);
+		if (fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+			if (errno != ENOENT)
+				r = err_errno(err, "cannot list %s/%s", path, e->d_name);
+			continue;
+		}
+		if (S_ISREG(st.st_mode))
+			r = fn(arg, &name, (uint64_t)st.st_size, st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec);
 	}
 	closedir(dir);
 	return r;
@@ -565,11 +572,11 @@ static int dir_leftovers(struct store *s, enum store_leftover which, int64_t bef
 			close(fd);
 		return errno == ENOENT ? 0 : err_errno(err, "cannot look into %s/%s", s->uri, dirs[which]);
 	}
-	while (r == 0 && (e = readdir(dir)))
-		if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
-			r = leftover(fd, e->d_name, before_ns, dry, ret_n, ret_bytes);
-	if (r < 0)
-		dir_errno(dir_of(s), "cannot remove what a crash left", err);
+	while (r == 0 && (r = fs_next(dir, dirs[which], &e, err)) == 1) {
+		r = leftover(fd, e->d_name, before_ns, dry, ret_n, ret_bytes);
+		if (r < 0)
+			dir_errno(dir_of(s), "cannot remove what a crash left", err);
+	}
 	closedir(dir);
 	return r;
 }

@@ -200,6 +200,16 @@ static int make_parents(int dir_fd, char *path, mode_t mode, struct err *err)
 	return 0;
 }
 
+int fs_next(DIR *d, const char *what, struct dirent **ret, struct err *err)
+{
+	do
+		errno = 0, *ret = readdir(d);
+	while (*ret && (strcmp((*ret)->d_name, ".") == 0 || strcmp((*ret)->d_name, "..") == 0));
+	if (*ret)
+		return 1;
+	return errno ? err_errno(err, "cannot read directory %s", what) : 0;
+}
+
 int fs_mkdir_p_at(int dir_fd, const char *path, mode_t mode, struct err *err)
 {
 	_cleanup_(freep) char *copy = xstrdup(path);

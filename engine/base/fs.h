@@ -7,6 +7,7 @@
 #ifndef CAIRN_BASE_FS_H
 #define CAIRN_BASE_FS_H
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -63,6 +64,10 @@ static inline int fs_mkdir_p(const char *path, struct err *err)
 {
 	return fs_mkdir_p_at(AT_FDCWD, path, 0777, err);
 }
+
+/* The next entry but "." and "..": 1 with *ret, lent until the next call; 0 at the end; -1: the rest
+ * can't be read, and the listing must not pass for a whole one. `what` names the directory in the error. */
+int fs_next(DIR *d, const char *what, struct dirent **ret, struct err *err);
 
 /* Removes a file or a whole tree. Never follows a symlink, never crosses into another mount; gives itself permission in
  * directories that are read-only; any depth with a bounded number of descriptors. What doesn't exist is fine. Goes on after an

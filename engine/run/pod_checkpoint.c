@@ -35,16 +35,20 @@ static int merge_dir(int from, int to, int depth, struct err *err)
 
 	if (!d)
 		return err_errno(err, "cannot read what was laid out");
-	while (r == 0 && (e = readdir(d))) {
+	while (r == 0 && (r = fs_next(d, "that was laid out", &e, err)) == 1) {
 		_cleanup_(fd_closep) int sub_from = -1, sub_to = -1;
 
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || renameat2(from, e->d_name, to, e->d_name, RENAME_NOREPLACE) == 0)
+		r = 0;
+		if (renameat2(from, e->d_name, to, e->d_name, RENAME_NOREPLACE) == 0)
 			continue;
 		if (errno != EEXIST)
 			r = err_errno(err, "cannot lay out %s", e->d_name);
 		sub_from = openat(from, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		sub_to = sub_from < 0 ? -1 : openat(to, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (r == 0 && sub_to >= 0 && depth < DEPTH_MAX)
+		if (r == 0 && sub_to >= 0 && depth == DEPTH_MAX)
+			r = err_set(err, ERR_TOO_LARGE, "cannot lay out %s: it is nested too deeply",
+				    e->d_name);
+		else if (r == 0 && sub_to >= 0)
 			r = merge_dir(sub_from, sub_to, depth + 1, err);
 	}
 	closedir(d);

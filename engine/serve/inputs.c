@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include "base/fs.h"
 #include "serve/scheduler_internal.h"
 
 #define INPUT_FILES_MAX 10000000 /* more than a look every minute can do */
@@ -47,21 +48,22 @@ static int list(int dir_fd, char ***ret, size_t *ret_n)
 	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	VEC(char *) names = { 0 };
+	struct dirent *e;
+	int r;
 
 	if (!d) {
 		if (fd >= 0)
 			close(fd);
 		return -1;
 	}
-	for (struct dirent *e; (e = readdir(d));)
-		if (!str_eq(e->d_name, ".") && !str_eq(e->d_name, ".."))
-			VEC_PUSH(&names, xstrdup(e->d_name));
+	while ((r = fs_next(d, "", &e, NULL)) == 1)
+		VEC_PUSH(&names, xstrdup(e->d_name));
 	closedir(d);
 	if (names.n)
 		qsort(names.v, names.n, sizeof(*names.v), by_name);
 	*ret = names.v;
 	*ret_n = names.n;
-	return 0;
+	return r;
 }
 
 static int walk(struct input_look *k, int dir_fd, const char *name, int depth);

@@ -221,9 +221,10 @@ static int add_zones(struct builder *b, const char *dir, const char *target, uns
 
 	if (!d)
 		return err_errno(err, "no time zones in %s (package tzdata)", dir);
-	while (r == 0 && (e = readdir(d))) {
+	while (r == 0 && (r = fs_next(d, dir, &e, err)) == 1) {
 		const char *path = arena_printf(b->arena, "%s/%s", dir, e->d_name), *to = arena_printf(b->arena, "%s/%s", target, e->d_name);
 
+		r = 0;
 		if (!is_zone(e->d_name) || stat(path, &st) < 0)
 			continue;
 		if (S_ISREG(st.st_mode))

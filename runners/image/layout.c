@@ -197,18 +197,19 @@ static int make_empty(const char *dir, struct err *err)
 {
 	_cleanup_(freep) char *blobs = xasprintf("%s/blobs/sha256", dir);
 	struct dirent *e;
-	bool empty = true;
 	DIR *d;
+	int r;
 
 	if (fs_mkdir_p(dir, err) < 0)
 		return -1;
 	d = opendir(dir);
 	if (!d)
 		return err_errno(err, "cannot read %s", dir);
-	while (empty && (e = readdir(d)))
-		empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+	r = fs_next(d, dir, &e, err);
 	closedir(d);
-	return empty ? fs_mkdir_p(blobs, err) : err_set(err, ERR_EXISTS, "%s is not empty", dir);
+	if (r < 0)
+		return -1;
+	return r == 0 ? fs_mkdir_p(blobs, err) : err_set(err, ERR_EXISTS, "%s is not empty", dir);
 }
 
 static int write_json(const char *dir, const char *name, json_t *j, struct err *err)

@@ -1,5 +1,6 @@
 /* Least recently used out. */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -53,18 +54,21 @@ static int64_t ns_of(struct timespec t)
 	return t.tv_sec * NS_PER_S + t.tv_nsec;
 }
 
-/* When the first process began that is still there. */
+/* When the first process began that is still there; 0 (all is in use) if that can't be told. */
 static int64_t oldest_user(const char *local)
 {
 	_cleanup_(freep) char *dir = fs_join(local, USERS);
 	DIR *d = opendir(dir);
-	int64_t oldest_ns = INT64_MAX;
+	int64_t oldest_ns = d || errno == ENOENT ? INT64_MAX : 0;
 	struct dirent *e;
+	int r = 0;
 
-	while (d && (e = readdir(d))) {
+	while (d && (r = fs_next(d, dir, &e, NULL)) == 1) {
 		_cleanup_(fd_closep) int fd = openat(dirfd(d), e->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 		struct stat st;
 
+		if (fd < 0 && errno != ENOENT)
+			oldest_ns = 0;
 		if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 			continue;
 		if (fs_lock(fd, false, NULL) == 1)
@@ -74,7 +78,7 @@ static int64_t oldest_user(const char *local)
 	}
 	if (d)
 		closedir(d);
-	return oldest_ns;
+	return r < 0 ? 0 : oldest_ns;
 }
 
 /* --- what there is ------------------------------------------------------------------------------------------------------------------ */

@@ -9,6 +9,7 @@
 #include "base/fs.h"
 #include "run/pod_internal.h"
 #include "storage/checkpoint.h"
+#include "unit/broken_dir.h"
 
 static char scratch[64];
 static struct store *store;
@@ -216,6 +217,39 @@ static void a_restarted_sidecar_knows_it_all(void **state)
 	node_deinit(&a);
 }
 
+/* Some of it is none of it: who can't lay out all says so. */
+static void what_breaks_off_is_not_laid_out(void **state)
+{
+	struct node a;
+	long after = 0;
+
+	node_init(&a, 1, 0, 1);
+	put(&a, "x", "1");
+	put(&a, "y", "2");
+	must_save(&a);
+	node_deinit(&a);
+	do {
+		struct err err = { 0 };
+		int r;
+
+		node_init(&a, 2, 0, 1);
+		pod_checkpoint_deinit(&a.s.ck);
+		a.s.ck = (struct pod_checkpoint){ 0 };
+		fs_remove_tree_at(a.s.w_fd, "ckpt", NULL);
+		dir_broke = false;
+		dir_breaks_after = after++;
+		r = pod_checkpoint_restore(&a.p, &a.s, &err);
+		dir_breaks_after = -1;
+		assert_int_equal(r, dir_broke ? -1 : 0);
+		if (r == 0) {
+			must_hold(&a, "x", "1");
+			must_hold(&a, "y", "2");
+		}
+		node_deinit(&a);
+	} while (dir_broke);
+	assert_true(after > 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -224,6 +258,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_empty_one_is_none, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(one_that_was_taken_over_from_saves_no_more, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_restarted_sidecar_knows_it_all, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(what_breaks_off_is_not_laid_out, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "runners/checkpoint.h"
+#include "unit/broken_dir.h"
 
 static char dir[] = "/tmp/cairn-checkpoint.XXXXXX";
 static struct digest key, other;
@@ -96,10 +97,30 @@ static void test_place_is_taken(void **state)
 	assert_null(continues);
 }
 
+/* What can't be looked into isn't empty: the series stays, and nobody is told to begin anew. */
+static void test_cannot_look(void **state)
+{
+	_cleanup_(freep) char *work = xasprintf("%s/blind", dir);
+	_cleanup_(fd_closep) int fd = -1;
+	char *continues = NULL;
+	struct err err = { 0 };
+
+	attempt(&key, 40, "ckpt", NULL, "saved");
+	attempt(&key, 41, "ckpt", "40", "../series.jsonl");
+	assert_int_equal(fs_mkdir_p(work, &err), 0);
+	fd = open(work, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir_breaks_after = 0;
+	assert_int_equal(checkpoint_attach(dir, &key, 42, fd, "ckpt", &continues, &err), -1);
+	dir_breaks_after = -1;
+	assert_int_equal(err.code, ERR_IO);
+	attempt(&key, 43, "ckpt", "40 41", NULL);
+	checkpoint_drop(dir, &key);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_attempts_follow_each_other), cmocka_unit_test(test_series_beside),
-					    cmocka_unit_test(test_place_is_taken) };
+					    cmocka_unit_test(test_place_is_taken), cmocka_unit_test(test_cannot_look) };
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "storage/internal.h"
+#include "unit/broken_dir.h"
 
 struct fixture {
 	char dir[64];
@@ -204,6 +205,37 @@ static void test_list_stops(void **state)
 		content_put_bytes(f->s, &i, sizeof(i), &id, NULL);
 	assert_int_equal(store_list(f->s, STORE_BLOB, stop_at_two, &n, NULL), 77);
 	assert_int_equal(n, 2);
+}
+
+static int count(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns)
+{
+	++*(int *)arg;
+	return 0;
+}
+
+/* gc takes what isn't listed for gone: of a directory that breaks off, no part is the whole. */
+static void test_list_breaks(void **state)
+{
+	struct fixture *f = *state;
+	struct content_id id;
+	long after = 0;
+	int n, r;
+
+	for (int i = 0; i < 5; i++)
+		content_put_bytes(f->s, &i, sizeof(i), &id, NULL);
+	do {
+		struct err err = { 0 };
+
+		n = 0;
+		dir_broke = false;
+		dir_breaks_after = after++;
+		r = store_list(f->s, STORE_BLOB, count, &n, &err);
+		dir_breaks_after = -1;
+		assert_int_equal(r, dir_broke ? -1 : 0);
+		assert_int_equal(err.code, dir_broke ? ERR_IO : ERR_NONE);
+	} while (dir_broke);
+	assert_int_equal(n, 5);
+	assert_true(after > 5);
 }
 
 /* --- opening -------------------------------------------------------------------------------------------------------------------- */
@@ -464,7 +496,7 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_model_dir), cmocka_unit_test(test_model_memory), T(test_list_stops), T(test_open), T(test_get_verifies),
+		T(test_model_dir), cmocka_unit_test(test_model_memory), T(test_list_stops), T(test_list_breaks), T(test_open), T(test_get_verifies),
 		T(test_wrong_size_is_not_damage), T(test_found_looks_young), T(test_full_disk), T(test_read_only_disk), T(test_threads),
 	};
 
