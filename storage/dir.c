@@ -381,8 +381,8 @@ static int dir_del_old(struct store *s, enum store_space space, const struct dig
 	char path[PATH_MAX_OBJECT];
 	struct stat st;
 
-	if (fstatat(dir_of(s)->root, object_path(path, space, name), &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
-		return 0;
+	if (fstatat(dir_of(s)->root, object_path(path, space, name), &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : err_errno(err, "cannot look at %s/%s", s->uri, path);
 	if (st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec >= unless_since_ns)
 		return 1;
 	return dir_del(s, space, name, err);

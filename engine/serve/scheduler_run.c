@@ -147,12 +147,16 @@ static int write_stops(struct schedule *sc, struct choice *c, struct arena *aren
 
 	for (size_t i = 0; i < c->stop.n; i++) {
 		struct firing *f = &c->open[c->stop.v[i]];
-		struct run_row run;
+		struct run_row run = { .state = RUN_FAILED };
+		struct err why = { 0 };
 
 		if (find_begun(p, f->path, f->schedule, f->nominal_ns) || !f->run)
 			continue;
-		if (record_find_run(p->db, f->run, arena, &run, NULL) == 0 && run.state == RUN_RUNNING &&
-		    record_run_request_cancel(p->db, run.rowid, false, err) < 0)
+		if (record_find_run(p->db, f->run, arena, &run, &why) < 0 && why.code != ERR_NOT_FOUND) {
+			*err = why;
+			return -1;
+		}
+		if (run.state == RUN_RUNNING && record_run_request_cancel(p->db, run.rowid, false, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -286,19 +290,26 @@ static int tell_outcome(struct scheduler_project *p, struct schedule *sc, const 
 	return f->state == FIRING_SUCCEEDED ? tell(p, SCHEDULE_ALERT_SUCCEEDED, sc, f, "", err) : 0;
 }
 
-/* In a transaction; `f` is STARTED. `problem`: why there may be no run; NULL: nobody here knows, and it is to be started again. */
+/* In a transaction; `f` is STARTED. `problem`: why there may be no run; NULL: nobody here knows, and it is to be started again.
+ * 1 with *err: its run can't be read, it may be at work; nothing was settled. */
 static int settle(struct scheduler_project *p, struct schedule *sc, struct firing *f, bool was_begun, const char *problem, struct arena *arena,
 		  struct outcome *o, struct err *err)
 {
 	int64_t now = wall_now(p->s);
 	bool replaced = str_eq(f->message, REPLACED);
 	struct run_row run = { .state = RUN_FAILED };
+	struct err why = { 0 };
 
 	*o = (struct outcome){ 0 };
-	if (f->run && record_find_run(p->db, f->run, arena, &run, NULL) < 0)
-		run.message = "its run is no longer on record";
-	else if (!f->run)
+	if (f->run && record_find_run(p->db, f->run, arena, &run, &why) < 0) {
+		if (why.code != ERR_NOT_FOUND) {
+			*err = why;
+			return 1;
+		}
+		run = (struct run_row){ .state = RUN_FAILED, .message = "its run is no longer on record" };
+	} else if (!f->run) {
 		run.message = problem ? arena_strdup(arena, problem) : "no run came of it"; /* it outlives the begun one */
+	}
 	if (run.state == RUN_RUNNING && (record_run_engine(&run) == RUN_ENGINE_LIVES || (was_begun && record_run_engine(&run) == RUN_ENGINE_ELSEWHERE)))
 		return 0; /* somebody else's process is at it. One of another machine whose server died is taken for dead */
 	if (!f->run && !was_begun && !replaced) {
@@ -396,7 +407,7 @@ void finish_begun(struct scheduler_project *p, struct begun *b)
 	if (r == 0) {
 		r = record_firing(p->db, b->path, b->schedule, b->nominal_ns, arena, &f, &err);
 		if (r > 0 && f.state == FIRING_STARTED && str_eq(f.server, p->s->server))
-			r = settle(p, sc, &f, true, b->problem, arena, &o, &err);
+			r = settle(p, sc, &f, true, b->problem, arena, &o, &err) == 0 ? 0 : -1;
 		r = project_end(p, MIN(r, 0), &err);
 	}
 	if (r < 0)
@@ -460,8 +471,10 @@ static bool failed_in_the_future(const struct scheduler_project *p, const struct
 	return f->state == FIRING_RETRYING && f->ended_ns > wall_now(p->s);
 }
 
-/* One open firing: taken if nobody has it, settled if its run may have ended. Returns 1 when something was written. */
-static int sweep_one(struct scheduler_project *p, struct firing *f, struct arena *arena, struct outcome *o, struct err *err)
+/* One open firing: taken if nobody has it, settled if its run may have ended. Of a run that can't be read only *ret_unread is
+ * set: it doesn't keep the others waiting. */
+static int sweep_one(struct scheduler_project *p, struct firing *f, struct arena *arena, struct outcome *o,
+		     struct err *ret_unread, struct err *err)
 {
 	struct schedule *sc = find_schedule(p, f->path, f->schedule);
 	bool mine = str_eq(f->server, p->s->server);
@@ -480,15 +493,18 @@ static int sweep_one(struct scheduler_project *p, struct firing *f, struct arena
 	if (!sc && f->state != FIRING_STARTED) {
 		close_as(o, f, FIRING_CANCELLED, wall_now(p->s), "its schedule is gone");
 		o->firing = *f;
-		return record_firing_update(p->db, f, err) < 0 ? -1 : 1;
+		return record_firing_update(p->db, f, err);
 	}
 	if (failed_in_the_future(p, f)) {
 		f->ended_ns = wall_now(p->s);
-		return record_firing_update(p->db, f, err) < 0 ? -1 : 1;
+		return record_firing_update(p->db, f, err);
 	}
 	if (f->state != FIRING_STARTED || find_begun(p, f->path, f->schedule, f->nominal_ns))
-		return !mine;
-	return settle(p, sc, f, !sc, NULL, arena, o, err) < 0 ? -1 : 1;
+		return 0;
+	r = settle(p, sc, f, !sc, NULL, arena, o, err);
+	if (r > 0)
+		*ret_unread = *err;
+	return MIN(r, 0);
 }
 
 /* Is there anything to write at all? A look that finds nothing takes no lock. */
@@ -501,10 +517,11 @@ static bool needs_sweep(struct scheduler_project *p, const struct firing *f)
 	return f->state == FIRING_STARTED ? !find_begun(p, f->path, f->schedule, f->nominal_ns) : !find_schedule(p, f->path, f->schedule);
 }
 
-static int sweep_all(struct scheduler_project *p, struct firing *open, size_t n, struct arena *arena, struct outcome *outcomes, struct err *err)
+static int sweep_all(struct scheduler_project *p, struct firing *open, size_t n, struct arena *arena,
+		     struct outcome *outcomes, struct err *ret_unread, struct err *err)
 {
 	for (size_t i = 0; i < n; i++)
-		if (sweep_one(p, &open[i], arena, &outcomes[i], err) < 0)
+		if (sweep_one(p, &open[i], arena, &outcomes[i], ret_unread, err) < 0)
 			return -1;
 	return 0;
 }
@@ -554,7 +571,7 @@ void sweep(struct scheduler_project *p)
 	struct firing_filter filter = { .open = true };
 	struct outcome *outcomes;
 	struct firing *open;
-	struct err err = { 0 };
+	struct err err = { 0 }, unread = { 0 };
 	bool any = false;
 	size_t n;
 	int r = 0;
@@ -576,7 +593,9 @@ void sweep(struct scheduler_project *p)
 			r = project_end(p, -1, &err);
 		outcomes = arena_alloc(arena, (n + 1) * sizeof(*outcomes));
 		if (r == 0)
-			r = project_end(p, sweep_all(p, open, n, arena, outcomes, &err), &err);
+			r = project_end(p, sweep_all(p, open, n, arena, outcomes, &unread, &err), &err);
+		if (r == 0 && unread.code)
+			project_trouble(p, &unread);
 	}
 	for (size_t i = 0; r == 0 && any && i < n; i++)
 		announce(p, find_schedule(p, open[i].path, open[i].schedule), &outcomes[i]);

@@ -81,8 +81,13 @@ static void on_end(void *arg, const struct launch_end *end)
 
 	s->launch = NULL;
 	if (record_find_run(s->project->db, s->run, arena, &row, &err) < 0) {
-		event_err("run-lost", s->run, &err);
-		forget(s);
+		if (err.code == ERR_NOT_FOUND) {
+			event_err("run-lost", s->run, &err);
+			forget(s);
+			return;
+		}
+		event_err("run-not-looked-up", s->run, &err); /* it is looked at again, and resumed if it is to be */
+		s->due_ns = mono(s->d) + PAUSE_MIN_NS;
 		return;
 	}
 	if (row.state != RUN_RUNNING && row.state != RUN_INTERRUPTED) {
