@@ -130,4 +130,28 @@ test_expect 'who reads the database, and who prints into a pager that nobody rea
 	assert took < 20, took
 	PY
 '
+test_expect 'a record that lost an end while the run went: an internal error with the list, exit 4, and nothing says succeeded' '
+	write proof.yaml <<-Y
+	pipeline: proof
+	steps:
+	  a: {run: "echo a >o", outputs: {o: o}}
+	  b: {run: "test ! -e $PWD/harm || python3 $PWD/harm", needs: [a], cache: false}
+	Y
+	cat >harm <<-PY
+	import sqlite3
+	db = sqlite3.connect("$PWD/.cairn/cairn.db")
+	db.execute("UPDATE attempt SET ended_ns = 0 WHERE pipeline = '"'"'proof'"'"' AND task = '"'"'a'"'"'")
+	db.commit()
+	PY
+	test_code 4 cairn run -v proof.yaml >out 2>err
+	test_grep "internal error: the run came to its end, but the record does not say so of 1 of its tasks: a .its attempt has no end on record." err
+	test_no_grep "run succeeded|proof-[a-z0-9]* succeeded" out
+	test_no_grep "proof-[a-z0-9]* succeeded" err
+	test_is "$(cairn status --json last | json /dev/stdin "[d[\"run\"][\"state\"], d[\"run\"][\"hash\"]]")" "[\"interrupted\", null]"
+	test_code 4 cairn run --force proof.yaml --json >out 2>err
+	test_no_grep "\"state\": \"succeeded\"" out
+	rm harm
+	cairn resume -q last
+	test_is "$(cairn status --json last | json /dev/stdin "d[\"run\"][\"state\"]")" succeeded
+'
 test_done
