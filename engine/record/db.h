@@ -91,6 +91,7 @@ int record_run_insert(struct db *db, struct run_row *r, struct err *err);
 int record_run_input(struct db *db, int64_t run, const char *name, const char *origin, const struct content_id *id, struct err *err);
 /* state, ended, hash, results, counts, message, pid. */
 int record_run_update(struct db *db, const struct run_row *r, struct err *err);
+int record_run_set_options(struct db *db, int64_t run, const char *options_json, struct err *err);
 int record_run_request_cancel(struct db *db, int64_t run, bool now, struct err *err);
 int record_run_forget_cancel(struct db *db, int64_t run, struct err *err); /* it is to go on */
 

@@ -178,6 +178,18 @@ int record_run_forget_cancel(struct db *db, int64_t run, struct err *err)
 	return db_run(db, s, err);
 }
 
+int record_run_set_options(struct db *db, int64_t run, const char *options_json, struct err *err)
+{
+	sqlite3_stmt *s =
+		db_prepare(db, "UPDATE run SET options_json = ? WHERE rowid_ = ?", err);
+
+	if (!s)
+		return -1;
+	bind_text(s, 1, options_json);
+	sqlite3_bind_int64(s, 2, run);
+	return db_run(db, s, err);
+}
+
 void read_run_row(sqlite3_stmt *s, struct arena *arena, struct run_row *ret)
 {
 	int cancel = sqlite3_column_int(s, 22);

@@ -52,6 +52,8 @@ const char *options_to_json(const struct run_options *o, struct arena *arena)
 		json_object_set_new(j, "runner", json_string(o->runner));
 	if (o->served)
 		json_object_set_new(j, "served", json_true());
+	if (o->unbegun)
+		json_object_set_new(j, "unbegun", json_integer(o->unbegun));
 	if (o->request)
 		json_object_set_new(j, "request", json_string(o->request));
 	if (o->kind != RUN_NEW) {
@@ -118,6 +120,7 @@ int options_from_json(const char *json, struct arena *arena, struct run_options 
 	ret->salt = read_name(j, "salt", arena);
 	ret->runner = read_name(j, "runner", arena);
 	ret->served = json_is_true(json_object_get(j, "served"));
+	ret->unbegun = (unsigned)MAX(json_integer_value(json_object_get(j, "unbegun")), 0);
 	ret->request = read_name(j, "request", arena);
 	ret->only = read_names(j, "only", arena, &ret->n_only);
 	ret->skip = read_names(j, "skip", arena, &ret->n_skip);

@@ -41,6 +41,7 @@ struct run_options {
 	const char *salt; /* the project's, as it was; NULL: as it is */
 	/* A server has it, and goes on with it by itself when its engine dies. `request`: what a run that was handed over was asked for by (run/handover.h), or NULL. */
 	bool served;
+	unsigned unbegun; /* of one that is served: its last so many engines ended before it began */
 	const char *request;
 };
 

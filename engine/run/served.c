@@ -2,24 +2,58 @@
 
 #include "run/internal.h"
 
-int served_runs(struct db *db, struct arena *arena, const char ***ret, size_t *ret_n, struct err *err)
+int served_runs(struct db *db, struct arena *arena, struct served_run **ret, size_t *ret_n,
+		struct err *err)
 {
 	struct run_row *rows;
-	const char **ids;
+	struct served_run *v;
 	size_t n, kept = 0;
 
 	if (record_resumable(db, arena, &rows, &n, err) < 0)
 		return -1;
-	ids = arena_alloc(arena, (n + 1) * sizeof(*ids));
+	v = arena_alloc(arena, (n + 1) * sizeof(*v));
 	for (size_t i = 0; i < n; i++) {
 		struct run_options o;
 
 		if (options_from_json(rows[i].options_json, arena, &o, NULL) == 0 && o.served)
-			ids[kept++] = rows[i].id;
+			v[kept++] = (struct served_run){ rows[i].id, o.unbegun };
 	}
-	*ret = ids;
+	*ret = v;
 	*ret_n = kept;
 	return 0;
+}
+
+static int write_unbegun(struct db *db, const char *run, unsigned times, const char *why,
+			 struct arena *arena, struct err *err)
+{
+	struct run_options o;
+	struct run_row row;
+
+	if (record_find_run(db, run, arena, &row, err) < 0 ||
+	    options_from_json(row.options_json, arena, &o, err) < 0)
+		return -1;
+	if (row.state != RUN_RUNNING && row.state != RUN_INTERRUPTED)
+		return 0;
+	o.unbegun = times;
+	row.message = why;
+	return record_run_update(db, &row, err) < 0 ||
+			       record_run_set_options(db, row.rowid, options_to_json(&o, arena), err) < 0 ?
+		       -1 :
+		       0;
+}
+
+int served_run_unbegun(struct db *db, const char *run, unsigned times, const char *why,
+		       struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+
+	if (db_begin(db, err) < 0)
+		return -1;
+	if (write_unbegun(db, run, times, why, arena, err) < 0) {
+		db_rollback(db);
+		return -1;
+	}
+	return db_commit(db, err);
 }
 
 int served_run_end(struct db *db, const char *run, enum run_state state, const char *why, struct err *err)

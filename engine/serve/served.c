@@ -19,6 +19,7 @@ struct served {
 	struct launch *launch; /* or NULL: waits for `due_ns` and for a place */
 	int64_t due_ns;	       /* monotonic */
 	unsigned tries, useless;
+	unsigned told; /* `useless` as it is on record */
 	struct served *next;
 };
 
@@ -47,7 +48,7 @@ void served_free(struct daemon *d)
 }
 
 /* False: it is known already. */
-static bool add(struct daemon *d, struct project *p, const char *run)
+static bool add(struct daemon *d, struct project *p, const char *run, unsigned unbegun)
 {
 	struct served **end = &d->served, *s;
 
@@ -55,7 +56,8 @@ static bool add(struct daemon *d, struct project *p, const char *run)
 		if ((*end)->project == p && str_eq((*end)->run, run))
 			return false;
 	s = *end = xcalloc(1, sizeof(*s));
-	*s = (struct served){ .d = d, .project = p, .run = xstrdup(run), .due_ns = mono(d) };
+	*s = (struct served){ .d = d, .project = p, .run = xstrdup(run), .due_ns = mono(d),
+			      .tries = unbegun, .useless = unbegun, .told = unbegun };
 	return true;
 }
 
@@ -69,6 +71,27 @@ static void give_up(struct served *s, const char *why)
 	if (served_run_end(s->project->db, s->run, RUN_FAILED, why, &err) < 0)
 		event_err("run-given-up", s->run, &err);
 	forget(s);
+}
+
+/* On record, where `cairn status` shows it and the next server goes on counting. */
+static void tell_unbegun(struct served *s, const char *problem, int64_t pause_ns)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct err err = { 0 };
+
+	if (s->useless == s->told)
+		return;
+	if (s->useless) {
+		str_addf(&text, "it could not begin, try %u of %d, the next one in %lld s: %s",
+			 s->useless, USELESS_MAX, (long long)(pause_ns / NS_PER_S),
+			 problem ? problem : "its engine ends before it begins");
+		event(EVENT_WARNING, "run-not-begun", "{s:s, s:s, s:o}", "project",
+		      s->project->name, "run", s->run, "message", json_name(text.s, text.len));
+	}
+	if (served_run_unbegun(s->project->db, s->run, s->useless, text.s, &err) < 0)
+		event_err("run-not-begun", s->run, &err);
+	else
+		s->told = s->useless;
 }
 
 static void on_end(void *arg, const struct launch_end *end)
@@ -102,6 +125,7 @@ static void on_end(void *arg, const struct launch_end *end)
 	pause = MIN(PAUSE_MIN_NS << MIN(s->tries, 10u), PAUSE_MAX_NS);
 	s->tries++;
 	s->due_ns = mono(s->d) + pause;
+	tell_unbegun(s, end->problem, pause);
 }
 
 static void start(struct served *s)
@@ -153,21 +177,22 @@ int served_take_up(struct daemon *d, struct err *err)
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 
 	for (size_t i = 0; i < d->n_projects; i++) {
-		const char **runs;
+		struct served_run *runs;
 		size_t n;
 
 		if (served_runs(d->projects[i]->db, arena, &runs, &n, err) < 0)
 			return err_wrap(err, "%s", d->projects[i]->root);
 		for (size_t k = n; k-- > 0;) /* the oldest first */
-			if (add(d, d->projects[i], runs[k]))
-				event(EVENT_INFO, "run-taken-up", "{s:s, s:s}", "project", d->projects[i]->name, "run", runs[k]);
+			if (add(d, d->projects[i], runs[k].id, runs[k].unbegun))
+				event(EVENT_INFO, "run-taken-up", "{s:s, s:s}", "project",
+				      d->projects[i]->name, "run", runs[k].id);
 	}
 	return 0;
 }
 
 void served_add(struct daemon *d, struct project *p, const char *run)
 {
-	add(d, p, run);
+	add(d, p, run, 0);
 	served_look(d);
 }
 

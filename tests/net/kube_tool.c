@@ -91,11 +91,17 @@ static void on_trouble(void *arg, const struct err *err, bool denied)
 	fprintf(stderr, "%s: %s\n", denied ? "denied" : "trouble", err ? err->msg : "over");
 }
 
+static long long mono_ms(void)
+{
+	return clock_system()->mono_ns(clock_system()) / NS_PER_MS;
+}
+
 static void on_lease(void *arg, enum kube_lease_state s, const char *holder, const char *why)
 {
 	static const char *const names[] = { "waiting", "held", "lost" };
 
-	printf("%lld %s %s%s%s\n", (long long)(clock_system()->mono_ns(clock_system()) / NS_PER_MS), names[s], holder ? holder : "-", why ? ": " : "", why ? why : "");
+	printf("%lld %s %s%s%s\n", mono_ms(), names[s], holder ? holder : "-", why ? ": " : "",
+	       why ? why : "");
 	fflush(stdout);
 }
 
@@ -111,7 +117,9 @@ static int lease(const struct kube_access *a, char **v)
 		return failed(&err);
 	while (read(0, &c, 1) > 0)
 		;
-	printf("ending %s\n", kube_lease_is_held(l) ? "held" : "not held");
+	/* With its time and at once: others may have it before this process has ended. */
+	printf("%lld ending %s\n", mono_ms(), kube_lease_is_held(l) ? "held" : "not held");
+	fflush(stdout);
 	kube_lease_free(l, true);
 	return 0;
 }

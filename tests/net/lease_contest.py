@@ -68,13 +68,11 @@ class Contender:
         for line in self.process.stdout:
             words = line.split()
             with news:
-                if words[0] == "ending":
-                    self.end(time.monotonic() * 1000)
-                elif words[1] == "held":
+                if words[1] == "held":
                     self.held = float(words[0])
-                elif words[1] == "lost":
+                elif words[1] in ("lost", "ending"):  # as it says, not when we read it
                     self.end(float(words[0]))
-                    self.over = True
+                    self.over = words[1] == "lost"
                 news.notify_all()
 
     def end(self, at):

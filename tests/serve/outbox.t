@@ -165,7 +165,7 @@ test_expect 'a run that is killed before it is on record fails, is tried again, 
 	kill_it 3
 	wait_until 60 asked 4
 	rm "$HOME/hold"
-	ended() { state | grep -q "\"succeeded\", 2, \"early-"; }
+	ended() { state >now && grep -q "\"succeeded\", 2, \"early-" now; }
 	wait_until 60 ended
 	wait_until 60 killed "[\"its process was killed by SIGKILL\", \"it works again\"]"
 '
@@ -180,7 +180,7 @@ test_expect 'a run that cannot be started fails, is tried again, and is told' '
 	rm "$HOME/bin/cairn"
 	fire killed
 	wait_until 60 state_is "[\"failed\", 2, null]"
-	cannot() { got "json.loads([h for h in hooks if taken(h, \"/killed\")][2][\"body\"])[\"message\"]" | grep -q "No such file"; }
+	cannot() { got_is "\"No such file\" in json.loads([h for h in hooks if taken(h, \"/killed\")][2][\"body\"])[\"message\"]" true; }
 	wait_until 60 cannot
 	test_is "$(stop srv TERM)" 0
 	serve_forget srv
