@@ -41,6 +41,7 @@ struct upload {
 	char *url; /* where the next piece goes */
 	int fd;
 	uint64_t sent, size, chunk;
+	uint64_t furthest; /* that `sent` has been */
 	struct patience patience;
 };
 
@@ -124,6 +125,9 @@ static int send_chunk(struct push *p, struct upload *u, struct err *err)
 	if (r == 0 && (c.reply.reply.status == 202 || c.reply.reply.status == 204)) {
 		u->sent = from + n;
 		r = note_progress(u, &c, err);
+		if (r == 0 && u->sent <= u->furthest && !patience_wait(&u->patience, NULL))
+			r = err_set(err, ERR_IO, "%s takes pieces, but says each time that %llu bytes have arrived",
+				    p->ref.host, (unsigned long long)u->sent);
 	} else if (r == 0 ? status_passes(c.reply.reply.status) || c.reply.reply.status == 416 : why.code == ERR_IO) {
 		if (patience_wait(&u->patience, r == 0 ? &c.reply : NULL))
 			r = ask_progress(p, u, err);
@@ -133,8 +137,10 @@ static int send_chunk(struct push *p, struct upload *u, struct err *err)
 		r = r == 0 ? registry_refused(&c, err) : (*err = why, -1);
 	}
 	registry_call_deinit(&c);
-	if (r == 0 && u->sent > from)
+	if (r == 0 && u->sent > u->furthest) {
+		u->furthest = u->sent;
 		patience_begin(&u->patience, p->r); /* it goes on */
+	}
 	return r;
 }
 

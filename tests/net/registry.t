@@ -68,6 +68,11 @@ test_expect 'an upload of which more arrived than was sent' '
 	test_code 3 "$tool" push third.oci "$bad/team/third:1" 2>err
 	test_grep "bytes arrived" err
 '
+test_expect 'a registry that takes each piece and keeps none is given up' '
+	mode forget
+	REGISTRY_PATIENCE_MS=300 test_code 4 timeout 60 "$tool" push third.oci "$bad/team/third:1" 2>err
+	test_grep "says each time that 0 bytes have arrived" err
+'
 test_expect 'an upload that goes on elsewhere is sent there, without our credentials' '
 	mode upload-away basic
 	as u:p

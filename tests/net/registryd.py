@@ -12,6 +12,7 @@ a line a request: door, method, path, how it was authorised.
     busy=N          the first N requests are answered 429; `down=N`: 503; `cut=N`: the connection ends
     away            blobs are looked for elsewhere (307); `loop`: manifests are sent round in circles; `cleartext`: from here to ftp://
     tear            every other piece of an upload arrives by half, and the connection ends; `lie`: an upload says that more arrived than was sent
+    forget          each piece is taken, and of none anything has arrived
     upload-away     uploads go on elsewhere; `wrong-put`: the manifest is taken for another
 """
 import base64, hashlib, json, os, ssl, sys, threading, uuid
@@ -170,7 +171,9 @@ class Registry(BaseHTTPRequestHandler):
         if begin != len(UPLOADS[key]):
             return self.refuse(416, "not from there", Location=path, Range=f"0-{max(len(UPLOADS[key]) - 1, 0)}")
         UPLOADS[key] += body
-        said = 1 << 50 if "lie" in m else len(UPLOADS[key]) - 1
+        if "forget" in m:
+            UPLOADS[key] = b""
+        said = 1 << 50 if "lie" in m else max(len(UPLOADS[key]) - 1, 0)
         return self.answer(202, Location=path, Range=f"0-{said}")
 
     def manifest(self, path, body, m):
