@@ -53,6 +53,10 @@ struct bucket_put {
 	bool if_absent;	    /* 1 is returned when it is there already; stores that ignore it overwrite with the same bytes */
 	const char *encoding; /* or NULL */
 	const char *content_type; /* or NULL */
+	/* Asked before each try, a repeated one too: false ends it with ERR_CHANGED. For what may be written only as long
+	 * as something holds, which a machine that sleeps between two tries can't know. NULL: always. */
+	bool (*may)(void *arg);
+	void *may_arg;
 	/* answered: 0 written, 1 was there, -1 with err */
 	int result;
 	struct err err;

@@ -38,6 +38,11 @@ static inline uint64_t bucket_get_limit(const struct bucket_get *g)
 	return g->fd < 0 ? BUCKET_BODY_MAX : CONTENT_BLOB_MAX;
 }
 
+static inline int bucket_may_put(bool (*may)(void *arg), void *arg, const char *key, struct err *err)
+{
+	return may && !may(arg) ? err_set(err, ERR_CHANGED, "writing %s came too late: what it relied on holds no more", key) : 0;
+}
+
 int bucket_s3_open(const char *uri, const struct bucket_options *o, struct bucket **ret, struct err *err);
 int bucket_gcs_open(const char *uri, const struct bucket_options *o, struct bucket **ret, struct err *err);
 /* uri, name and prefix are bucket.c's to set.

@@ -308,6 +308,11 @@ static int put_one(struct bucket *b, struct bucket_put *p)
 		free(bytes);
 		return -1;
 	}
+	if (bucket_may_put(p->may, p->may_arg, p->key, &p->err) < 0) {
+		pthread_mutex_unlock(&s->lock);
+		free(bytes);
+		return -1;
+	}
 	s->counts.puts++;
 	s->counts.bytes_in += p->size;
 	if (is_now(s, p->key, p, bytes, ""))

@@ -16,7 +16,7 @@ struct table {
 };
 
 struct digest_set {
-	struct table tables[TABLES];
+	struct table *tables; /* TABLES of them, from the first digest on: many sets stay empty */
 	uint64_t seed;
 	size_t n;
 	bool has_zero;
@@ -38,8 +38,9 @@ void digest_set_free(struct digest_set *s)
 {
 	if (!s)
 		return;
-	for (size_t i = 0; i < TABLES; i++)
+	for (size_t i = 0; i < TABLES && s->tables; i++)
 		free(s->tables[i].v);
+	free(s->tables);
 	free(s);
 }
 
@@ -58,7 +59,7 @@ static uint64_t hash(const struct digest_set *s, const struct digest *d)
 
 static struct table *table_of(const struct digest_set *s, uint64_t h)
 {
-	return (struct table *)&s->tables[h % TABLES];
+	return &s->tables[h % TABLES];
 }
 
 /* Where a digest would like to lie. */
@@ -92,7 +93,7 @@ static void grow(struct digest_set *s, struct table *t)
 bool digest_set_add(struct digest_set *s, const struct digest *d)
 {
 	uint64_t h = hash(s, d);
-	struct table *t = table_of(s, h);
+	struct table *t;
 	size_t i;
 
 	if (digest_eq(d, &zero)) {
@@ -102,6 +103,9 @@ bool digest_set_add(struct digest_set *s, const struct digest *d)
 		s->n += is_new;
 		return is_new;
 	}
+	if (!s->tables)
+		s->tables = xcalloc(TABLES, sizeof(*s->tables));
+	t = table_of(s, h);
 	if (t->n + 1 > t->cap - t->cap / 8)
 		grow(s, t);
 	i = find(t, d, h);
@@ -116,10 +120,13 @@ bool digest_set_add(struct digest_set *s, const struct digest *d)
 bool digest_set_has(const struct digest_set *s, const struct digest *d)
 {
 	uint64_t h = hash(s, d);
-	const struct table *t = table_of(s, h);
+	const struct table *t;
 
 	if (digest_eq(d, &zero))
 		return s->has_zero;
+	if (!s->tables)
+		return false;
+	t = table_of(s, h);
 	return t->n && digest_eq(&t->v[find(t, d, h)], d);
 }
 
@@ -132,7 +139,7 @@ static bool between(size_t from, size_t at, size_t to)
 void digest_set_remove(struct digest_set *s, const struct digest *d)
 {
 	uint64_t h = hash(s, d);
-	struct table *t = table_of(s, h);
+	struct table *t;
 	size_t gap;
 
 	if (!digest_set_has(s, d))
@@ -142,6 +149,7 @@ void digest_set_remove(struct digest_set *s, const struct digest *d)
 		s->has_zero = false;
 		return;
 	}
+	t = table_of(s, h);
 	gap = find(t, d, h);
 	t->v[gap] = zero;
 	t->n--;

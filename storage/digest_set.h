@@ -11,6 +11,10 @@
 struct digest_set;
 struct digest_set *digest_set_new(void);
 void digest_set_free(struct digest_set *s);
+static inline void digest_set_freep(struct digest_set **s)
+{
+	digest_set_free(*s);
+}
 bool digest_set_add(struct digest_set *s, const struct digest *d); /* false: it was in it */
 bool digest_set_has(const struct digest_set *s, const struct digest *d);
 void digest_set_remove(struct digest_set *s, const struct digest *d);

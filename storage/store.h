@@ -38,6 +38,7 @@ static inline enum store_space content_space(const struct content_id *id)
 struct store;
 
 struct bucket_options;
+struct store_gc_options;
 /* How a shared store (an s3:// or gs:// address) is used. Objects are in a local directory first, and behind it in the bucket: what is put is there at
  * once, and goes up with store_sync(); what isn't there is fetched, verified and kept. */
 struct store_options {
@@ -46,6 +47,9 @@ struct store_options {
 	enum store_mode { STORE_READ_WRITE, STORE_READ_ONLY, STORE_OFF } mode; /* of the bucket. Off: only the directory */
 	const struct bucket_options *bucket; /* or NULL */
 	int64_t lease_ns;   /* remote/remote.h; 0: an hour */
+	/* What manifests name, of maintain.h (manifest_refs, manifest_walk): a manifest is sent after
+	 * this machine slept only when it can be asked. NULL: it isn't sent then, and counted as unsent. */
+	const struct store_gc_options *names;
 };
 /* `uri`: an absolute directory path, "memory:", or an object store's address (ERR_INVALID without o->local).
  * create: make the layout when it is absent (else ERR_NOT_FOUND). o may be NULL. Doesn't talk to a bucket yet. */

@@ -4,6 +4,7 @@
 #include "base/fs.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "record/manifest.h"
 #include "run/pod.h"
 #include "runners/kubernetes/pod_spec.h"
 #include "storage/bucket.h"
@@ -43,7 +44,8 @@ static int open_store(const char *state_dir, struct store **ret, struct err *err
 	const char *uri = not_empty("CAIRN_STORE");
 	_cleanup_(freep) char *local = fs_join(state_dir, "cairn-store");
 	struct bucket_options bucket = { 0 };
-	struct store_options o = { .local = local, .cache_max = LOCAL_BYTES, .mode = STORE_READ_WRITE, .bucket = &bucket };
+	struct store_options o = { .local = local, .cache_max = LOCAL_BYTES, .mode = STORE_READ_WRITE, .bucket = &bucket,
+		.names = &manifest_names };
 
 	store_place(&bucket);
 	if (!uri)

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "model/cache.h"
+#include "record/manifest.h"
 #include "storage/bucket.h"
 #include "storage/origin.h"
 
@@ -239,6 +240,7 @@ int cli_open_store(const struct config *c, bool create, struct store **ret, stru
 		.mode = store_mode(c),
 		.bucket = &bucket,
 		.lease_ns = cli_test_duration("CAIRN_TEST_LEASE", 0),
+		.names = &manifest_names,
 	};
 
 	if (store_open_with(c->store_uri, &o, create, ret, err) < 0)

@@ -204,6 +204,8 @@ int gcs_send(struct gcs *g, struct gcs_call *c, struct err *err)
 		_cleanup_(freep) char *token = NULL;
 		enum verdict v;
 
+		if (bucket_may_put(c->may, c->may_arg, c->key, err) < 0)
+			return -1;
 		if (g->tokens && token_get(g->tokens, refused, &token, err) < 0)
 			return -1;
 		v = try_once(g, c, token);

@@ -44,6 +44,8 @@ struct gcs_call {
 	int (*check)(void *arg, const struct http_request *r, struct err *err);
 	void *arg;
 	const char *key; /* for messages; or NULL */
+	bool (*may)(void *arg); /* of a put: asked before each try */
+	void *may_arg;
 	bool once;	 /* a try that failed is judged by the caller */
 	bool accept_308; /* a chunk of a resumable upload */
 

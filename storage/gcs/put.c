@@ -101,7 +101,8 @@ static int put_single(struct gcs *g, struct bucket_put *p, const char *crc, stru
 {
 	_cleanup_(freep) char *type = type_header(p, "Content-Type");
 	const char *headers[] = { type, NULL };
-	struct gcs_call c = { .method = "POST", .key = p->key, .headers = headers, .body = p->bytes, .body_len = p->size, .body_fd = p->fd, .body_offset = p->offset };
+	struct gcs_call c = { .method = "POST", .key = p->key, .headers = headers, .body = p->bytes, .body_len = p->size, .body_fd = p->fd, .body_offset = p->offset,
+		.may = p->may, .may_arg = p->may_arg };
 	struct str url = { 0 };
 	int r;
 
@@ -206,6 +207,8 @@ static int session_step(struct gcs *g, struct bucket_put *p, const char *session
 	gcs_call_deinit(c);
 	*c = (struct gcs_call){ .method = "PUT", .url = session, .key = p->key, .headers = headers, .body_fd = -1, .accept_308 = true, .once = !ask };
 	if (!ask) {
+		c->may = p->may;
+		c->may_arg = p->may_arg;
 		c->body_len = n;
 		c->body_fd = p->fd;
 		c->body_offset = p->offset + *at;

@@ -141,6 +141,14 @@ static int take_lock(struct collector *c, struct err *err)
 	return 0;
 }
 
+/* For what is written: a list that another collector has replaced must not come back. */
+static bool lock_holds(void *arg)
+{
+	const struct collector *c = arg;
+
+	return remote_boottime_ns(c->r) - c->locked_at_ns <= expiry_ns(c) / 2;
+}
+
 /* We may have slept for longer than others wait. */
 static int still_locked(struct collector *c, struct err *err)
 {
@@ -536,13 +544,20 @@ static int see_orphan(void *arg, const struct bucket_object *o)
 static int publish_list(struct collector *c, struct err *err)
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
+	struct bucket_put p = { .key = CONDEMNED_KEY, .fd = -1, .may = lock_holds, .may_arg = c }, *v = &p;
 
 	if (c->dead.n == 0 && c->r->n_condemned == 0)
 		return 0;
 	if (c->dead.n)
 		qsort(c->dead.v, c->dead.n, sizeof(*c->dead.v), condemned_order);
 	condemned_encode(c->dead.v, c->dead.n, &bytes);
-	return remote_put_bytes(c->r, CONDEMNED_KEY, bytes.s, bytes.len, false, err) < 0 ? -1 : 0;
+	p.bytes = bytes.s;
+	p.size = bytes.len;
+	if (still_locked(c, err) < 0 || bucket_put_many(c->r->bucket, &v, 1, err) < 0)
+		return -1;
+	if (p.result < 0)
+		return err_set(err, p.err.code, "%s", p.err.msg);
+	return 0;
 }
 
 struct deletion {
@@ -716,8 +731,12 @@ int remote_gc(struct remote *r, const struct remote_gc_options *o, struct remote
 	got = remote_attach(r, err);
 	if (got == 0 && !r->o.writes)
 		got = err_set(err, ERR_READ_ONLY, "%s is used read-only: nothing can be collected", remote_uri(r));
+	if (got == 0 && remote_renew(r, err) < 0)
+		got = -1;
 	if (got == 0)
 		got = collect(&c, err ? err : &e);
+	if (got < 0 && err && err->code == ERR_CHANGED)
+		held_up(err);
 	unlock(&c);
 	for (int i = 0; i < STORE_SPACES; i++)
 		digest_set_free(c.live[i]);

@@ -41,6 +41,7 @@ struct lease {
 	char *key;
 	int64_t started_ns;  /* the server's */
 	int64_t renewed_at_ns; /* CLOCK_BOOTTIME: it counts while the machine sleeps */
+	bool trusted; /* what is believed was read under it; until then, it protects but allows nothing */
 	pthread_t thread;
 	bool has_thread, stop;
 	pthread_cond_t wake;
@@ -88,6 +89,8 @@ int64_t remote_boottime_ns(struct remote *r);
 
 /* presence.c; *_locked: with `lock` held */
 int presence_load(struct remote *r, struct err *err); /* lists packs, fetches indexes; with `io` held */
+/* What was written since the last list, if remote_expect_news() was called since; nothing is forgotten. */
+int presence_load_new(struct remote *r, struct err *err);
 /* Condemned packs count only when there is no other, and for reading: what lies there may still be needed, and then it will be pardoned. */
 bool presence_find_locked(struct remote *r, const struct remote_object *o, bool condemned_too, uint32_t *ret_pack, struct pack_member *ret);
 void presence_add_pack(struct remote *r, const struct digest *name, struct str *index); /* takes index */
@@ -108,14 +111,25 @@ uint64_t presence_lists(struct remote *r); /* how many were made so far */
 int presence_refresh_if_old(struct remote *r, uint64_t seen, bool *ret_did, struct err *err);
 void presence_free(struct remote *r);
 
-/* send.c: the pack, then its index */
+/* The lease under which something was found to be there: what relies on that may be written only as long as it holds. */
+struct lease_hold {
+	struct remote *r;
+	uint64_t number;
+};
+struct lease_hold lease_hold(struct remote *r);
+bool lease_holds(void *hold); /* as bucket.h's `may` */
+
+/* send.c: the pack, then its index, under the lease that is held when it begins: a pack without an index is collected
+ * when its writer seems dead, and an index without a pack is believed. */
 int remote_send_pack(struct remote *r, struct pack_writer *w, uint64_t *ret_bytes, struct err *err);
 
 /* lease.c */
 int lease_take(struct remote *r, struct err *err);
 void lease_give_back(struct remote *r);
 bool lease_is_good(struct remote *r);
-uint64_t lease_number(struct remote *r); /* of those that this process took */
+/* The list of the condemned and that of the packs have been read since it was taken. */
+void lease_trust(struct remote *r);
+uint64_t lease_number(struct remote *r); /* of those that this process took and trusted */
 int condemned_load(struct remote *r, struct err *err);
 int condemned_parse(const void *bytes, size_t n, int64_t mtime_ns, struct condemned **ret, size_t *ret_n);
 void condemned_encode(const struct condemned *v, size_t n, struct str *ret); /* since_ns 0: new in this one */
@@ -137,6 +151,10 @@ int transfer_each_named(struct store *s, const struct transfer_named *named,
 /* tier.c, for transfer.c */
 struct unsent_record;
 void tier_take_unsent(struct store *s, struct unsent_record **ret, size_t *ret_n); /* the caller's */
+/* How often the bucket failed so far; and -1 when it did since then, or is left alone for a while: what couldn't be read
+ * may be there. */
+uint64_t tier_failures(struct store *s);
+int tier_failed_since(struct store *s, uint64_t before, struct err *err);
 void tier_sent_unsent(struct store *s, const struct err *failure); /* NULL: all of it */
 
 #define CONDEMNED_KEY "gc/condemned"

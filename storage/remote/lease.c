@@ -134,14 +134,15 @@ static int begin_lease(struct remote *r, struct err *err)
 	pthread_mutex_lock(&r->lock);
 	free(r->lease.key);
 	r->lease.key = TAKE_PTR(key);
-	r->leases++;
+	r->lease.trusted = false;
 	r->lease.started_ns = o.mtime_ns;
 	r->lease.renewed_at_ns = before_ns;
 	pthread_mutex_unlock(&r->lock);
 	return 0;
 }
 
-/* What was known is from the time of the lapsed lease: forgotten, and learnt again under the new one. */
+/* What was known is from the time of the lapsed lease: forgotten, and learnt again under the new one. Until then,
+ * other threads still find it, but no good lease. */
 static int begin_again(struct remote *r, struct err *err)
 {
 	int got;
@@ -154,6 +155,8 @@ static int begin_again(struct remote *r, struct err *err)
 	}
 	if (got == 0)
 		got = presence_load(r, err);
+	if (got == 0)
+		lease_trust(r);
 	r->attached = got == 0;
 	pthread_mutex_unlock(&r->io);
 	return got < 0 ? -1 : 1;
@@ -171,9 +174,17 @@ bool lease_is_good(struct remote *r)
 	bool good;
 
 	pthread_mutex_lock(&r->lock);
-	good = r->lease.key && now_ns - r->lease.renewed_at_ns <= lapses_after_ns(r);
+	good = r->lease.key && r->lease.trusted && now_ns - r->lease.renewed_at_ns <= lapses_after_ns(r);
 	pthread_mutex_unlock(&r->lock);
 	return good;
+}
+
+void lease_trust(struct remote *r)
+{
+	pthread_mutex_lock(&r->lock);
+	r->leases += !r->lease.trusted;
+	r->lease.trusted = true;
+	pthread_mutex_unlock(&r->lock);
 }
 
 uint64_t lease_number(struct remote *r)
@@ -184,6 +195,18 @@ uint64_t lease_number(struct remote *r)
 	n = r->leases;
 	pthread_mutex_unlock(&r->lock);
 	return n;
+}
+
+struct lease_hold lease_hold(struct remote *r)
+{
+	return (struct lease_hold){ r, lease_number(r) };
+}
+
+bool lease_holds(void *hold)
+{
+	const struct lease_hold *h = hold;
+
+	return lease_is_good(h->r) && lease_number(h->r) == h->number;
 }
 
 int remote_renew(struct remote *r, struct err *err)

@@ -301,7 +301,8 @@ static int load_wanted(struct remote *r, struct pack_listing *l, struct err *err
 	return 0;
 }
 
-int presence_load(struct remote *r, struct err *err)
+/* `keep`: also what isn't listed any more. */
+static int load(struct remote *r, bool keep, struct err *err)
 {
 	struct pack_listing l = { .r = r, .listed = map_new() };
 	bool first = !r->attached;
@@ -317,7 +318,7 @@ int presence_load(struct remote *r, struct err *err)
 	pthread_mutex_lock(&r->lock);
 	r->n_lists += got == 0;
 	pthread_mutex_unlock(&r->lock);
-	if (got == 0) {
+	if (got == 0 && !keep) {
 		drop_unlisted(r, l.listed);
 		if (first)
 			clean_dir(r, l.listed);
@@ -325,6 +326,21 @@ int presence_load(struct remote *r, struct err *err)
 	map_free(l.listed);
 	VEC_FREE(&l.wanted);
 	return got < 0 ? err_wrap(err, "looking for packs in %s", remote_uri(r)) : 0;
+}
+
+int presence_load(struct remote *r, struct err *err)
+{
+	return load(r, false, err);
+}
+
+int presence_load_new(struct remote *r, struct err *err)
+{
+	int got;
+
+	pthread_mutex_lock(&r->io);
+	got = r->packs_old ? load(r, true, err) : 0;
+	pthread_mutex_unlock(&r->io);
+	return got;
 }
 
 void remote_expect_news(struct remote *r)

@@ -155,6 +155,8 @@ static int attach(struct remote *r, struct err *err)
 	if (condemned_load(r, err) < 0 || presence_load(r, err) < 0)
 		return -1;
 	presence_recall(r);
+	if (r->lease.key)
+		lease_trust(r);
 	return 0;
 }
 

@@ -23,6 +23,7 @@ struct parcel {
 struct sender {
 	struct remote *r;
 	struct store *from;
+	struct lease_hold hold;
 	pthread_mutex_t lock; /* guards the counters */
 	struct remote_sent *sent;
 	struct parcel filling, leaving; /* leaving: its thread's, until it was joined */
@@ -56,6 +57,7 @@ int remote_send_pack(struct remote *r, struct pack_writer *w, uint64_t *ret_byte
 {
 	_cleanup_(str_deinit) struct str index = { 0 };
 	struct bucket_put p = { .content_type = "application/octet-stream" }, *v = &p;
+	struct lease_hold hold = lease_hold(r);
 	char key[REMOTE_KEY_MAX];
 	struct digest name;
 
@@ -63,9 +65,11 @@ int remote_send_pack(struct remote *r, struct pack_writer *w, uint64_t *ret_byte
 	p.key = remote_pack_key(key, &name, false);
 	if (bucket_put_many(r->bucket, &v, 1, err) < 0 || (p.result < 0 && err_set(err, p.err.code, "%s", p.err.msg) < 0))
 		return err_wrap(err, "sending a pack to %s", remote_uri(r));
-	if (remote_put_bytes(r, remote_pack_key(key, &name, true), index.s, index.len, false, err) < 0)
-		return err_wrap(err, "sending the index of a pack to %s", remote_uri(r));
 	*ret_bytes = p.size + index.len;
+	p = (struct bucket_put){ .key = remote_pack_key(key, &name, true), .bytes = index.s, .fd = -1, .size = index.len,
+				 .may = lease_holds, .may_arg = &hold };
+	if (bucket_put_many(r->bucket, &v, 1, err) < 0 || (p.result < 0 && err_set(err, p.err.code, "%s", p.err.msg) < 0))
+		return err_wrap(err, "sending the index of a pack to %s", remote_uri(r));
 	presence_add_pack(r, &name, &index);
 	return 0;
 }
@@ -296,7 +300,7 @@ static int read_record(struct sender *s, struct record *rec, struct remote_objec
 	pthread_mutex_unlock(&s->r->lock);
 	rec->o = o;
 	rec->p = (struct bucket_put){ .key = remote_key(rec->key, o->space, &o->name), .bytes = rec->bytes.s ? rec->bytes.s : "", .fd = -1, .size = rec->bytes.len,
-				      .if_absent = s->r->if_absent && !condemned && !o->replace };
+				      .if_absent = s->r->if_absent && !condemned && !o->replace, .may = lease_holds, .may_arg = &s->hold };
 	return 0;
 }
 
@@ -501,13 +505,14 @@ int remote_send(struct remote *r, struct store *from, struct remote_object *v, s
 
 	if (remote_attach(r, err) < 0)
 		return -1;
+	s.hold = lease_hold(r);
 	if (!r->o.writes)
 		return r->refused.code ? err_set(err, r->refused.code, "%s", r->refused.msg) : err_set(err, ERR_READ_ONLY, "%s is used read-only", remote_uri(r));
 	got = ask_contents(&s, v, n, err);
 	if (got == 0)
 		got = send_contents(&s, v, n, err);
 	/* This machine may have slept since the bucket was asked. */
-	if (got == 0 && !lease_is_good(r))
+	if (got == 0 && !lease_holds(&s.hold))
 		got = err_set(err, ERR_CHANGED, "the lease in %s lapsed while contents were sent (did this machine sleep?); send them again: `cairn store push`", remote_uri(r));
 	whole = got == 0 && all_contents_there(v, n);
 	if (whole)

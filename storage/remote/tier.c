@@ -4,6 +4,11 @@
  * in a queue until the next sync: then the bucket is asked, in one batch, what it lacks of it, and gets that. So a manifest or an action record that
  * arrives there never names what isn't there.
  *
+ * Whoever puts a record believes in what it names: it was put here, or seen in the bucket. That is so as long as the
+ * lease is under which it was seen. Once a lease has lapsed in this process, or content of the queue can't be had any
+ * more, each record goes only after the bucket was asked for all that it names; one that lacks something is held back,
+ * and told by store_unsent().
+ *
  * The bucket's failures aren't the run's: what couldn't be sent stays in the queue and is counted; a bucket that can't be reached counts as empty, until the next
  * try. A bucket that refuses us (credentials, another format) is an error, since whoever named it would wonder.
  */
@@ -33,13 +38,18 @@ struct tier {
 	bool writes;
 	uint64_t cache_max;
 	pthread_mutex_t sending; /* one sync sends at a time */
-	uint64_t lease; /* under `sending`: the number of the lease under which `there` of the objects was found */
+	const struct store_gc_options *names;
+	/* Under `sending`: */
+	uint64_t lease; /* the number of the lease under which `there` of the objects was found */
+	bool lapsed;    /* a lease did: what was believed under it may be gone */
 	/* Under base.lock: */
 	struct map *index;		   /* name → place in `objects` + 1 */
 	VEC(struct remote_object) objects; /* there: known to be in the bucket */
 	size_t n_unsent;
+	uint64_t failures;    /* so far */
 	int64_t failed_at_ns; /* monotonic; 0: the last try went well */
 	struct err failure;   /* the first since it went well */
+	size_t n_held;	      /* records that name what is in neither place */
 	struct map *absent;   /* records that the bucket was just asked for in vain: name → second of the monotonic clock */
 	struct digest_set *told; /* contents that are in the bucket, say those who put them there */
 	struct map *touched;  /* objects that were read by this process, when the directory is bounded */
@@ -102,6 +112,7 @@ static void note_failure(struct tier *t, const struct err *e)
 {
 	pthread_mutex_lock(&t->base.lock);
 	t->failed_at_ns = now_ns();
+	t->failures++;
 	if (!t->failure.code)
 		t->failure = *e;
 	pthread_mutex_unlock(&t->base.lock);
@@ -599,11 +610,37 @@ static void clear_unsent(struct tier *t, bool taken_over)
 	pthread_mutex_unlock(&t->base.lock);
 }
 
+static size_t records_unsent(const struct remote_object *v, size_t n)
+{
+	size_t m = 0;
+
+	for (size_t i = 0; i < n; i++)
+		m += v[i].space > STORE_TREE && !v[i].there;
+	return m;
+}
+
+/* Contents first; then those records of which all is there. A change of a name needs nothing. */
+static int send_carefully(struct tier *t, struct remote_object *v, size_t n, struct remote_sent *sent, struct err *err)
+{
+	size_t m = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (v[i].space <= STORE_TREE || v[i].space == STORE_TAG) {
+			struct remote_object o = v[i];
+
+			v[i] = v[m];
+			v[m++] = o;
+		}
+	if (remote_send(t->remote, t->local, v, m, sent, err) < 0)
+		return -1;
+	return transfer_send_whole(&t->base, t->names, v + m, n - m, sent, err);
+}
+
 static int send_queue(struct tier *t, struct remote_sent *sent, struct err *err)
 {
 	struct remote_object *v;
-	size_t n;
-	int r;
+	size_t n, held = 0;
+	int r = 0;
 
 	if (remote_attach(t->remote, err) < 0)
 		return -1;
@@ -613,12 +650,22 @@ static int send_queue(struct tier *t, struct remote_sent *sent, struct err *err)
 	/* Also when the new lease was taken by somebody else, or by an attempt that failed after it. */
 	if (lease_number(t->remote) != t->lease) {
 		t->lease = lease_number(t->remote);
+		t->lapsed = t->lease > 1;
 		doubt_all(t);
 	}
 	v = take_queue(t, &n);
-	r = n ? remote_send(t->remote, t->local, v, n, sent, err) : 0;
+	if (n && !t->lapsed)
+		r = remote_send(t->remote, t->local, v, n, sent, err);
+	held = records_unsent(v, n);
+	if (r == 0 && held) {
+		r = send_carefully(t, v, n, sent, err);
+		held = records_unsent(v, n);
+	}
 	settle(t, v, n);
 	free(v);
+	pthread_mutex_lock(&t->base.lock);
+	t->n_held = held;
+	pthread_mutex_unlock(&t->base.lock);
 	return r;
 }
 
@@ -673,6 +720,21 @@ int tier_has_here(struct store *s, enum store_space space, const struct digest *
 	return tier_of(s)->local->ops->has(tier_of(s)->local, space, names, sizes, n, ret, err);
 }
 
+uint64_t tier_failures(struct store *s)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&s->lock);
+	n = tier_of(s)->failures;
+	pthread_mutex_unlock(&s->lock);
+	return n;
+}
+
+int tier_failed_since(struct store *s, uint64_t before, struct err *err)
+{
+	return tier_failures(s) != before || !may_try(tier_of(s)) ? tier_failure(s, err) : 0;
+}
+
 /* What ended processes left unsent, if the bucket may be asked now. */
 void tier_take_unsent(struct store *s, struct unsent_record **ret, size_t *ret_n)
 {
@@ -700,15 +762,19 @@ static int tier_attach(struct store *s, struct err *err)
 	return remote_attach(t->remote, &e) < 0 ? away(t, &e, err) : 0;
 }
 
-/* What the directory lacks itself isn't counted: it was asked for, and set aside or collected since. */
+/* Content that the directory lacks itself isn't counted: it was asked for, and set aside or collected since. A record
+ * that names it is. */
 static uint64_t tier_unsent(struct store *s, struct err *ret_first)
 {
 	struct tier *t = tier_of(s);
 	uint64_t n;
 
 	pthread_mutex_lock(&t->base.lock);
-	n = t->failure.code && t->failed_at_ns ? t->n_unsent : 0;
+	n = t->failure.code && t->failed_at_ns ? t->n_unsent : t->n_held;
 	*ret_first = t->failure;
+	if (!t->failure.code && n)
+		err_set(ret_first, ERR_NOT_FOUND, "content that it names was collected there while this machine slept, "
+			"or is damaged, and isn't here either; run again");
 	pthread_mutex_unlock(&t->base.lock);
 	return n;
 }
@@ -785,6 +851,7 @@ struct store *tier_new(struct store *local, struct remote *remote, const struct 
 	t->remote = remote;
 	t->writes = o->mode == STORE_READ_WRITE;
 	t->cache_max = o->cache_max;
+	t->names = o->names;
 	t->index = map_new();
 	t->touched = map_new();
 	t->absent = map_new();
@@ -794,6 +861,11 @@ struct store *tier_new(struct store *local, struct remote *remote, const struct 
 		evict_user_new(local->uri, &t->user, NULL);
 	pthread_mutex_init(&t->sending, NULL);
 	return &t->base;
+}
+
+void tier_keep_unsent(struct store *s, const char *dir)
+{
+	tier_of(s)->unsent = unsent_new(dir);
 }
 
 static bool is_tier(const struct store *s)
@@ -865,7 +937,7 @@ int store_tier_open(const char *uri, const struct store_options *o, bool create,
 	if (o->mode == STORE_READ_WRITE) {
 		_cleanup_(freep) char *unsent = fs_join(dir, "unsent");
 
-		tier_of(*ret)->unsent = unsent_new(unsent);
+		tier_keep_unsent(*ret, unsent);
 	}
 	return 0;
 }

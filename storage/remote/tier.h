@@ -9,6 +9,8 @@ struct store *tier_new(struct store *local, struct remote *remote, const struct 
 /* NULL when `s` is no tier. Lent. */
 struct remote *tier_remote(struct store *s);
 struct store *tier_local(struct store *s);
+/* Records that are put from now on are noted in `dir` (absolute) until they have arrived: unsent.h. */
+void tier_keep_unsent(struct store *s, const char *dir);
 /* A tier whose bucket doesn't answer counts as empty: what can't be had is ERR_NOT_FOUND. Whoever draws conclusions
  * from what is missing asks here first: -1 when the bucket failed since this process last sent something. */
 int tier_failure(struct store *s, struct err *err);

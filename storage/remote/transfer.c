@@ -10,6 +10,8 @@
 
 /* Objects that go through one call: bounds what it keeps in memory. */
 #define BATCH_MAX 100000
+/* A machine that sleeps so often while it sends doesn't send. */
+#define PUSH_TRIES 3
 
 struct closure {
 	struct store *s;
@@ -23,6 +25,7 @@ struct closure {
 		}) v;
 	} objects[STORE_SPACES];
 	VEC(struct content_id) trees; /* still to be gone through */
+	bool unread;		      /* one of them couldn't be */
 	VEC(struct digest) keys;
 };
 
@@ -118,8 +121,10 @@ static int next_level(struct closure *c, struct err *err)
 	for (size_t i = 0; i < n; i++) {
 		_cleanup_(tree_freep) struct tree *t = NULL;
 
-		if (tree_load(c->s, &trees[i], &t, NULL) < 0)
-			continue; /* counted as missing when it is to be moved itself */
+		if (tree_load(c->s, &trees[i], &t, NULL) < 0) {
+			c->unread = true; /* counted as missing when it is to be moved itself */
+			continue;
+		}
 		for (size_t k = 0; k < tree_len(t); k++)
 			if (tree_entry_is_kept(tree_at(t, k)))
 				add_content(c, &tree_at(t, k)->id);
@@ -323,18 +328,23 @@ static int is_whole(struct push *p, const struct remote_object *o, bool *ret, st
 {
 	struct closure c = { .s = p->tier, .walk = p->walk }; /* what isn't here is looked for there */
 	const struct unsent_record u = { .space = o->space, .name = o->name };
+	uint64_t failures = tier_failures(p->tier);
 	int r;
 
 	closure_init(&c);
 	*ret = add_unsent(&c, &u) == 0 && c.objects[o->space].v.n > 0;
 	r = add_trees(&c, err);
+	*ret &= !c.unread;
+	if (r == 0 && !*ret)
+		r = tier_failed_since(p->tier, failures, err);
 	if (r == 0)
 		r = contents_are_there(p, &c, ret, err); /* records of its keys go by themselves */
 	closure_deinit(&c);
 	return r;
 }
 
-/* Only those that are whole there: what a directory lacks (it was pulled while somebody collected, it is damaged) may be gone from the bucket, too. */
+/* Only those that are whole there: what a directory lacks (it was pulled while somebody collected, it is damaged) may be
+ * gone from the bucket, too. `there` of each says whether it is there afterwards; their order changes. */
 static int send_whole(struct push *p, struct remote_object *v, size_t n, struct err *err)
 {
 	size_t m = 0;
@@ -348,14 +358,19 @@ static int send_whole(struct push *p, struct remote_object *v, size_t n, struct 
 			p->sent->skipped++;
 			continue;
 		}
+		v[i].there = false;
 		if (v[i].space == STORE_RUN && !p->walk)
 			continue; /* nobody says what it names */
 		if (is_whole(p, &v[i], &whole, err) < 0)
 			return -1;
-		if (whole)
-			v[m++] = v[i];
-		else
+		if (whole) {
+			struct remote_object o = v[i];
+
+			v[i] = v[m];
+			v[m++] = o;
+		} else {
 			p->sent->missing++;
+		}
 	}
 	return m ? remote_send(p->remote, p->local, v, m, p->sent, err) : 0;
 }
@@ -377,7 +392,7 @@ static int send_batch(void *arg, struct remote_object *v, size_t n, struct err *
 
 static int push_once(struct store *s, const struct tier_wanted *w, struct remote_sent *ret, struct err *err)
 {
-	struct push p = { .local = tier_local(s), .remote = tier_remote(s), .sent = ret, .walk = w->walk, .tier = s, .closed = w->n_manifests > 0 };
+	struct push p = { .local = tier_local(s), .remote = tier_remote(s), .sent = ret, .walk = w->walk, .tier = s };
 	struct everything all = { .move = send_batch, .arg = &p };
 	struct closure c = { .s = p.local };
 	int r;
@@ -388,6 +403,7 @@ static int push_once(struct store *s, const struct tier_wanted *w, struct remote
 	if (w->n_manifests == 0)
 		return move_everything(&all, p.local, NULL, err);
 	r = find_closure(&c, w, err);
+	p.closed = !c.unread;
 	if (r == 0)
 		r = move_closure(&all, &c, err);
 	closure_deinit(&c);
@@ -410,7 +426,7 @@ int tier_push(struct store *s, const struct tier_wanted *w, struct remote_sent *
 	struct err e = { 0 };
 	int r = 0;
 
-	for (int tries = 0; tries < 3 && (r = push_once(s, w, ret, &e)) < 0 && e.code == ERR_CHANGED; tries++)
+	for (int tries = 0; tries < PUSH_TRIES && (r = push_once(s, w, ret, &e)) < 0 && e.code == ERR_CHANGED; tries++)
 		if (remote_renew(tier_remote(s), NULL) < 0)
 			break;
 	return r < 0 ? err_set(err, e.code, "%s", e.msg) : 0;
@@ -418,29 +434,43 @@ int tier_push(struct store *s, const struct tier_wanted *w, struct remote_sent *
 
 /* --- what was left unsent -------------------------------------------------------------------------------------------------------------- */
 
-int tier_send_unsent(struct store *s, const struct store_gc_options *walk, struct remote_sent *ret, struct err *err)
+static int send_unsent_once(struct store *s, const struct store_gc_options *walk, const struct unsent_record *v, size_t n,
+			    struct remote_sent *ret, struct err *err)
 {
 	struct closure c = { .s = tier_local(s), .walk = walk };
-	_cleanup_(freep) struct unsent_record *v = NULL;
-	struct push p = { .local = c.s, .remote = tier_remote(s), .sent = ret, .walk = walk, .tier = s, .closed = true };
+	struct push p = { .local = c.s, .remote = tier_remote(s), .sent = ret, .walk = walk, .tier = s };
 	struct everything all = { .move = send_batch, .arg = &p };
+	int r;
+
+	*ret = (struct remote_sent){ 0 };
+	closure_init(&c);
+	for (size_t i = 0; i < n; i++)
+		add_unsent(&c, &v[i]);
+	add_records(&c);
+	r = add_trees(&c, err);
+	p.closed = !c.unread; /* a listing that was evicted names what nobody has looked for */
+	if (r == 0)
+		r = move_closure(&all, &c, err);
+	closure_deinit(&c);
+	return r;
+}
+
+/* As tier_push() when a lease lapses. */
+int tier_send_unsent(struct store *s, const struct store_gc_options *walk, struct remote_sent *ret, struct err *err)
+{
+	_cleanup_(freep) struct unsent_record *v = NULL;
 	struct err e = { 0 };
 	size_t n = 0;
 	int r = 0;
 
 	*ret = (struct remote_sent){ 0 };
-	if (p.remote)
+	if (tier_remote(s))
 		tier_take_unsent(s, &v, &n);
 	if (n == 0)
 		return 0;
-	closure_init(&c);
-	for (size_t i = 0; i < n; i++)
-		add_unsent(&c, &v[i]);
-	add_records(&c);
-	r = add_trees(&c, &e);
-	if (r == 0)
-		r = move_closure(&all, &c, &e);
-	closure_deinit(&c);
+	for (int tries = 0; tries < PUSH_TRIES && (r = send_unsent_once(s, walk, v, n, ret, &e)) < 0 && e.code == ERR_CHANGED; tries++)
+		if (remote_renew(tier_remote(s), NULL) < 0)
+			break;
 	tier_sent_unsent(s, r < 0 ? &e : NULL);
 	return r < 0 ? err_set(err, e.code, "%s", e.msg) : 0;
 }

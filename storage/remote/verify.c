@@ -559,8 +559,13 @@ int tier_verify(struct store *s, struct tier_verify *tv, struct err *err)
 	drop_scratch(&v);
 	for (int space = 0; space < STORE_SPACES; space++)
 		v.reported[space] = digest_set_new();
+	remote_expect_news(v.r);
 	got = remote_attach(v.r, err);
+	if (got == 0 && remote_renew(v.r, err) < 0) /* packs are written under it */
+		got = -1;
 	presence_forget(v.r); /* this command believes nothing */
+	if (got == 0) /* looks at all that was there when it began; and an index that only we know may save a pack */
+		got = presence_load_new(v.r, err);
 	if (got == 0)
 		got = verify_indexes(&v, err);
 	if (got == 0)

@@ -375,6 +375,8 @@ int s3_send(struct s3 *s, struct s3_call *c, struct err *err)
 		struct attempt a = { 0 };
 		enum verdict v;
 
+		if (bucket_may_put(c->may, c->may_arg, c->key, err) < 0)
+			return -1;
 		if (make_attempt(s, c, hash, refused, &a, err) < 0) {
 			attempt_deinit(&a);
 			return -1;

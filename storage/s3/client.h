@@ -50,6 +50,8 @@ struct s3_call {
 	int (*check)(void *arg, const struct http_request *r, struct err *err); /* a 2xx answer; -1: as if it had been cut short */
 	void *arg;
 	bool error_in_200; /* of a GET: it asks for no object's bytes; what isn't a GET always may */
+	bool (*may)(void *arg); /* of a put: asked before each try */
+	void *may_arg;
 	bool wrong_hash;   /* for the probe: the payload doesn't match what is signed */
 
 	/* answered */

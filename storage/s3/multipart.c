@@ -281,7 +281,8 @@ static bool is_gone(const struct s3_call *c)
 /* 0 done; 1 was there; 2 begin anew; -1 failed */
 static int complete(struct upload *u, struct err *err)
 {
-	struct s3_call c = { .method = "POST", .key = u->p->key, .body_fd = -1, .check = complete_check };
+	struct s3_call c = { .method = "POST", .key = u->p->key, .body_fd = -1, .check = complete_check,
+		.may = u->p->may, .may_arg = u->p->may_arg };
 	struct sigv4_header match = { "if-none-match", "*" };
 	struct str q = { 0 }, body = { 0 };
 	int r;

@@ -48,7 +48,8 @@ out:
 static int put_single(struct s3 *s, struct bucket_put *p)
 {
 	struct sigv4_header h[4];
-	struct s3_call c = { .method = "PUT", .key = p->key, .headers = h, .body_len = p->size, .body_fd = p->fd, .body_offset = p->offset, .body = p->bytes };
+	struct s3_call c = { .method = "PUT", .key = p->key, .headers = h, .body_len = p->size, .body_fd = p->fd, .body_offset = p->offset, .body = p->bytes,
+		.may = p->may, .may_arg = p->may_arg };
 	int r;
 
 	c.n_headers = (size_t)s3_put_headers(s, p, h, true);

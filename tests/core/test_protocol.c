@@ -11,6 +11,7 @@
  *  - no client with a good lease believes in content that isn't there;
  *  - each index has its pack, and is readable; a name that was given and sent is there;
  *  - a verify that repaired as many as it found leaves every record whole; undamaged, it finds nothing;
+ *  - a run that was put by a process that is gone is sent by the next one, if the directory still has all of it;
  *  - after the faults, collecting comes to an end, and what is left is what is needed.
  * In a schedule with damage the bucket itself loses and changes bytes; there only verify is judged.
  *
@@ -27,155 +28,16 @@
 #include <stdlib.h>
 #include <sys/random.h>
 #include <ucontext.h>
+#include "base/fs.h"
 #include "base/mem.h"
 #include "base/thread.h"
 #include "storage/action.h"
 #include "storage/remote/internal.h"
 #include "storage/remote/tier.h"
 #include "core/protocol_facts.h"
+#include "core/protocol_world.h"
 
-#define NAME "sim"
-#define BUCKET "mem-bucket://sim/p"
-#define MINUTE (60 * NS_PER_S)
-#define HOUR (60 * MINUTE)
-#define CLIENTS_MAX 4
-#define TREES 5
-#define KEPT 3
-#define RUNS_MAX 64
-#define STACK_BYTES (256 * KIB)
-#define STEPS_MAX 4000
-/* Whoever gave up on a request may rely on that it has no effect after this. */
-#define LATE_MAX_NS MINUTE
 #define SEEDS 1500
-
-struct client {
-	struct clock clock;
-	ucontext_t context;
-	char *stack;
-	struct store *disk, *s; /* s: NULL while it has no process */
-	bool running, dead, asleep, faulty; /* faulty: a fault hit its process */
-	int number;
-	const char *command;
-};
-
-struct published {
-	struct digest hash;
-	unsigned tree;
-	bool pinned;
-};
-
-struct world {
-	uint64_t seed, random; /* what schedules choose; what the code asks the kernel for */
-	bool replays;
-	VEC(uint32_t) choices;
-	size_t at;
-	struct clock clock; /* the bucket's */
-	int64_t late_since_ns;
-	struct client clients[CLIENTS_MAX];
-	int n_clients, turn;
-	struct client *now; /* whose turn it is; NULL: the scheduler's */
-	ucontext_t scheduler;
-	struct published runs[RUNS_MAX];
-	size_t n_runs;
-	VEC(struct digest) tags;
-	bool damages, damaged, quiet; /* quiet: no faults, nobody else */
-	unsigned damage_number;
-	enum bucket_memory_fate fate;
-	bool check; /* something was taken away since it was last checked */
-	char *failure;
-	struct str trace;
-	bool traces;
-	uint64_t commands, faults, deletes;
-};
-
-static struct world *W;
-static struct content_id trees[TREES], blobs[TREES][2];
-static struct store_ops disk_ops;
-
-/* --- the world as the code under test sees it -------------------------------------------------------- */
-
-int __wrap_thread_start(pthread_t *ret, const pthread_attr_t *attr, void *(*fn)(void *arg), void *arg);
-ssize_t __wrap_getrandom(void *buf, size_t n, unsigned flags);
-struct clock *__wrap_clock_system(void);
-struct clock *__real_clock_system(void);
-
-int __wrap_thread_start(pthread_t *ret, const pthread_attr_t *attr, void *(*fn)(void *arg), void *arg)
-{
-	return EAGAIN;
-}
-
-static uint64_t next(uint64_t *x)
-{
-	*x += 0x9e3779b97f4a7c15ULL;
-	uint64_t z = *x;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
-	return z ^ z >> 31;
-}
-
-ssize_t __wrap_getrandom(void *buf, size_t n, unsigned flags)
-{
-	static uint64_t fallback;
-
-	for (size_t i = 0; i < n; i++)
-		((uint8_t *)buf)[i] = (uint8_t)next(W ? &W->random : &fallback);
-	return (ssize_t)n;
-}
-
-struct clock *__wrap_clock_system(void)
-{
-	return W && W->now ? &W->now->clock : W ? &W->clock : __real_clock_system();
-}
-
-/* --- choosing ----------------------------------------------------------------------------------------- */
-
-/* 0 is always the plainest: shrinking leads there. */
-static uint32_t choose(uint32_t n)
-{
-	uint32_t v = 0;
-
-	if (W->quiet || n < 2)
-		return 0;
-	if (W->replays) {
-		v = W->at < W->choices.n ? W->choices.v[W->at] % n : 0;
-		W->at++;
-		return v;
-	}
-	v = (uint32_t)(next(&W->seed) % n);
-	VEC_PUSH(&W->choices, v);
-	return v;
-}
-
-static void say(const char *fmt, ...) _printf_(1, 2);
-static void say(const char *fmt, ...)
-{
-	char line[400];
-	va_list ap;
-
-	if (!W->traces)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(line, sizeof(line), fmt, ap);
-	va_end(ap);
-	str_addf(&W->trace, "%6lld min  %s%.0d: %s\n", (long long)((W->clock.now_ns / MINUTE) % 1000000),
-		 W->now ? "client " : "", W->now ? W->now->number : 0, line);
-}
-
-static void broken(const char *fmt, ...) _printf_(1, 2);
-static void broken(const char *fmt, ...)
-{
-	char line[600];
-	va_list ap;
-
-	if (W->failure)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(line, sizeof(line), fmt, ap);
-	va_end(ap);
-	W->failure = xstrdup(line);
-	say("FAILS: %s", line);
-}
 
 /* --- what must hold --------------------------------------------------------------------------------- */
 
@@ -203,8 +65,33 @@ static int tree_of(const struct digest *d)
 	return -1;
 }
 
-/* Does every record in the bucket that counts have what it names? */
-static bool records_are_whole(const struct facts *f)
+/* The keys of all objects that there are now, by their digests. */
+static struct digest_set *keys_now(void)
+{
+	struct digest_set *keys = digest_set_new();
+	struct facts f;
+
+	facts_init(&f, NAME);
+	for (size_t i = 0; i < f.objects.n; i++) {
+		struct digest d;
+
+		digest_bytes(f.objects.v[i].key, strlen(f.objects.v[i].key), &d);
+		digest_set_add(keys, &d);
+	}
+	facts_deinit(&f);
+	return keys;
+}
+
+static bool is_among(const struct digest_set *keys, const char *key)
+{
+	struct digest d;
+
+	digest_bytes(key, strlen(key), &d);
+	return !keys || digest_set_has(keys, &d);
+}
+
+/* Does every record in the bucket that counts have what it names? `only`: of those; or NULL. */
+static bool records_are_whole(const struct facts *f, const struct digest_set *only)
 {
 	for (size_t i = 0; i < f->objects.n; i++) {
 		_cleanup_(arena_freep) struct arena *arena = NULL;
@@ -213,6 +100,8 @@ static bool records_are_whole(const struct facts *f)
 		struct digest name;
 		int tree = -1;
 
+		if (!is_among(only, o->key))
+			continue;
 		/* One that is listed to go may outlive what it names: retention has given it up. */
 		if ((remote_name_in(o->key, strlen("runs/ab/"), &name) && digest_set_has(f->condemned, &name)) ||
 		    (remote_name_in(o->key, MIN(strlen("actions/ab/"), strlen(o->key)), &name) && digest_set_has(f->condemned, &name)))
@@ -245,8 +134,7 @@ static void check_beliefs(const struct client *c, const struct facts *f)
 {
 	struct remote *r = c->s ? tier_remote(c->s) : NULL;
 
-	if (!r || !r->attached || c->dead || !r->lease.key ||
-	    c->clock.now_ns - r->lease.renewed_at_ns > r->o.lease_ns * 2 / 3)
+	if (!r || c->dead || !lease_is_good(r))
 		return;
 	for (unsigned t = 0; t < TREES; t++)
 		for (int i = 0; i < 3; i++) {
@@ -259,6 +147,16 @@ static void check_beliefs(const struct client *c, const struct facts *f)
 				broken("client %d believes in %s of tree %u, which isn't there", c->number,
 				     i < 2 ? "a blob" : "the listing", t);
 		}
+}
+
+static void forget_arrived(const struct facts *f)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < W->noted.n; i++)
+		if (!digest_set_has(f->records, &W->noted.v[i].hash))
+			W->noted.v[n++] = W->noted.v[i];
+	W->noted.n = n;
 }
 
 static void check(void)
@@ -278,10 +176,11 @@ static void check(void)
 	for (size_t i = 0; i < W->tags.n; i++)
 		if (!digest_set_has(f.records, &W->tags.v[i]))
 			broken("a name that was given is lost");
-	if (!W->failure && !records_are_whole(&f))
+	if (!W->failure && !records_are_whole(&f, NULL))
 		broken("a record names what isn't there");
 	for (int i = 0; i < W->n_clients; i++)
 		check_beliefs(&W->clients[i], &f);
+	forget_arrived(&f);
 	facts_deinit(&f);
 }
 
@@ -358,6 +257,15 @@ static void key_of(unsigned tree, struct digest *ret)
 	memset(ret->b, 0x40 + (int)tree, sizeof(ret->b));
 }
 
+/* Another task's result, which travels in the same pack; the run doesn't name it. */
+static void build_others(struct client *c)
+{
+	struct content_id id;
+
+	for (unsigned n = choose(3) == 2 ? 1 + choose(4) : 0; n; n--)
+		build(c->s, choose(TREES), &id, NULL);
+}
+
 /* A run: what is there is believed, what isn't is made; the manifest is published. */
 static void run(struct client *c)
 {
@@ -377,6 +285,7 @@ static void run(struct client *c)
 		struct action_output out = { "o", id };
 		struct action_record made = { .key = key, .outputs = &out, .n_outputs = 1, .run_id = "r", .task = "t", .node = "n" };
 
+		build_others(c);
 		if (build(c->s, tree, &id, &err) < 0 || store_sync(c->s, &err) < 0 || action_put(c->s, &made, &err) < 0)
 			return;
 		if (choose(2) && store_sync(c->s, &err) < 0)
@@ -387,13 +296,64 @@ static void run(struct client *c)
 	m.id = id;
 	m.number = W->commands;
 	digest_bytes(&m, sizeof(m), &hash);
-	if (store_put(c->s, STORE_RUN, &hash, &m, sizeof(m), &err) < 0 || store_sync(c->s, &err) < 0)
+	if (store_put(c->s, STORE_RUN, &hash, &m, sizeof(m), &err) < 0)
+		return;
+	if (c->journal)
+		VEC_PUSH(&W->noted, ((struct noted){ hash, tree, c->process, c }));
+	if (store_sync(c->s, &err) < 0)
 		return;
 	if (store_unsent(c->s, &err) == 0 && !is_excused(c) && W->n_runs < RUNS_MAX) {
 		W->runs[W->n_runs++] = (struct published){ .hash = hash, .tree = tree };
 		say("run %zu is published", W->n_runs - 1);
 		W->check = true;
 	}
+}
+
+static bool has_all_here(const struct client *c, unsigned tree)
+{
+	const struct digest *names[] = { &blobs[tree][0].digest, &blobs[tree][1].digest, &trees[tree].digest };
+	const uint64_t any = UINT64_MAX;
+	bool all = true, here = false;
+
+	for (int i = 0; i < 3; i++) {
+		c->disk->ops->has(c->disk, i < 2 ? STORE_BLOB : STORE_TREE, names[i], &any, 1, &here, NULL);
+		all &= here;
+	}
+	return all;
+}
+
+/* What its earlier processes left unsent. */
+static void send_left(struct client *c)
+{
+	struct remote_sent sent;
+	struct err err = { 0 };
+	struct facts f;
+	size_t kept = 0;
+	bool excused;
+	int r;
+
+	/* What lies only in a pack that is condemned may be given up. */
+	for (size_t i = 0; i < W->noted.n; i++)
+		if (W->noted.v[i].by == c)
+			W->noted.v[i].was_here = has_all_here(c, W->noted.v[i].tree);
+	r = tier_send_unsent(c->s, &walk, &sent, &err);
+	say("unsent: %llu objects sent, %llu missing; %s", (unsigned long long)sent.objects, (unsigned long long)sent.missing, err.msg);
+	if (r < 0)
+		return;
+	excused = is_excused(c) || W->damaged || tier_failure(c->s, &err) < 0;
+	facts_init(&f, NAME);
+	forget_arrived(&f);
+	facts_deinit(&f);
+	for (size_t i = 0; i < W->noted.n; i++) {
+		const struct noted *n = &W->noted.v[i];
+		bool taken_over = n->by == c && n->process < c->process;
+
+		if (taken_over && n->was_here && !excused)
+			broken("a run of tree %u, which a process left unsent, isn't sent by the next", n->tree);
+		if (!taken_over)
+			W->noted.v[kept++] = *n;
+	}
+	W->noted.n = kept; /* what can't be sent is given up */
 }
 
 static void gc(struct client *c)
@@ -421,6 +381,7 @@ static void gc(struct client *c)
 
 static void verify(struct client *c)
 {
+	_cleanup_(digest_set_freep) struct digest_set *were = W->damages ? keys_now() : NULL; /* what comes meanwhile isn't judged */
 	struct tier_verify v = { .sample = 1, .walk = &walk };
 	unsigned before = W->damage_number;
 	struct err err = { 0 };
@@ -441,7 +402,7 @@ static void verify(struct client *c)
 	if (!W->damaged || v.problems != v.repaired)
 		return;
 	facts_init(&f, NAME);
-	if (!records_are_whole(&f))
+	if (!records_are_whole(&f, were))
 		broken("verify found and repaired %llu, and a record names what isn't there", (unsigned long long)v.problems);
 	facts_deinit(&f);
 }
@@ -532,18 +493,22 @@ static const struct {
 } commands[] = {
 	{ "run", run }, { "gc", gc }, { "verify", verify }, { "leave", leave }, { "run", run }, { "gc", gc }, { "push", push }, { "pull", pull },
 	{ "export", export }, { "pin", pin }, { "evict", evict_all }, { "tag", tag }, { "unpin", unpin },
+	{ "unsent", send_left },
 };
 
 static void open_client(struct client *c)
 {
 	const struct remote_options ro = { .writes = true, .clock = &c->clock, .lease_every_ns = -1 };
-	const struct store_options o = { .mode = STORE_READ_WRITE };
+	const struct store_options o = { .mode = STORE_READ_WRITE, .names = &walk };
 	struct remote *r = NULL;
 	struct bucket *b;
 
 	if (bucket_open(BUCKET, NULL, &b, NULL) < 0 || remote_open(b, &ro, &r, NULL) < 0)
 		abort();
 	c->s = tier_new(c->disk, r, &o);
+	if (c->journal)
+		tier_keep_unsent(c->s, c->journal);
+	c->process++;
 	c->faulty = false;
 }
 
@@ -693,14 +658,19 @@ static void no_free(struct store *s)
 }
 
 static void (*free_disk)(struct store *s);
+static char in_memory[] = "/dev/shm/cairn-protocol-XXXXXX", on_disk[] = "/tmp/cairn-protocol-XXXXXX";
+static const char *scratch;
 
 static void world_init(struct world *w)
 {
+	bool journals;
+
 	W = w;
 	clock_virtual_init(&w->clock, 1000000 * HOUR);
 	bucket_memory_clock(NAME, &w->clock);
 	w->n_clients = 1 + (int)choose(CLIENTS_MAX);
 	w->damages = choose(4) == 1;
+	journals = choose(4) == 1;
 	bucket_memory_faults(NAME, &(struct bucket_memory_faults){ .fate = fate, .ignores_if_absent = choose(4) == 1,
 			.ignores_delete_if = choose(4) == 1, .grain_ns = choose(2) ? NS_PER_S : 1 });
 	for (int i = 0; i < w->n_clients; i++) {
@@ -715,6 +685,8 @@ static void world_init(struct world *w)
 			disk_ops.free = no_free;
 		}
 		c->disk->ops = &disk_ops;
+		if (journals)
+			c->journal = xasprintf("%s/%d", scratch, c->number);
 		c->stack = xmalloc(STACK_BYTES);
 		getcontext(&c->context);
 		c->context.uc_stack.ss_sp = c->stack;
@@ -733,6 +705,24 @@ static void finish_all(bool die)
 		for (int k = 0; c->running && k < STEPS_MAX; k++)
 			resume(c);
 	}
+}
+
+/* Every client has a last process, without faults. */
+static void send_the_rest(void)
+{
+	for (int i = 0; i < W->n_clients && !W->failure; i++) {
+		struct client *c = &W->clients[i];
+
+		if (!c->journal)
+			continue;
+		open_client(c);
+		W->now = c;
+		c->command = "last unsent";
+		send_left(c);
+		store_free(TAKE_PTR(c->s));
+		W->now = NULL;
+	}
+	check();
 }
 
 /* One client, no faults: collects until nothing is left to do. */
@@ -794,9 +784,13 @@ static void world_deinit(struct world *w)
 		W->now = NULL;
 		free_disk(c->disk);
 		free(c->stack);
+		if (c->journal)
+			fs_remove_tree(c->journal, NULL);
+		free(c->journal);
 	}
 	bucket_memory_forget(NAME);
 	VEC_FREE(&w->tags);
+	VEC_FREE(&w->noted);
 	str_deinit(&w->trace);
 }
 
@@ -818,6 +812,7 @@ static void simulate(struct world *w, char **ret_failure, char **ret_trace)
 			W->now = NULL;
 		}
 		check();
+		send_the_rest();
 		collect_the_rest();
 	}
 	*ret_failure = TAKE_PTR(w->failure);
@@ -928,22 +923,31 @@ static void run_seed(uint64_t seed, struct totals *t)
 	VEC_FREE(&w.choices);
 }
 
-static void learn_contents(void)
+static void set_up(void)
 {
 	struct store *s = store_memory_new();
 
+	scratch = mkdtemp(in_memory) ? in_memory : mkdtemp(on_disk);
+	if (!scratch)
+		abort();
 	for (unsigned t = 0; t < TREES; t++)
 		build(s, t, &trees[t], NULL);
 	store_free(s);
+}
+
+static void clean_up(void)
+{
+	fs_remove_tree(scratch, NULL);
 }
 
 static void test_schedules(void **state)
 {
 	struct totals t = { 0 };
 
-	learn_contents();
+	set_up();
 	for (uint64_t seed = 1; seed <= SEEDS; seed++)
 		run_seed(seed, &t);
+	clean_up();
 	assert_int_equal(t.failures, 0);
 	/* Else nothing was tried. */
 	assert_true(t.commands > 5 * SEEDS && t.faults > SEEDS && t.deletes > SEEDS);
@@ -956,9 +960,13 @@ int main(int argc, char **argv)
 
 	if (argc < 3)
 		return cmocka_run_group_tests(tests, NULL, NULL);
-	learn_contents();
-	for (uint64_t i = 0, n = strtoull(argv[1], NULL, 10), first = strtoull(argv[2], NULL, 10); i < n && t.failures < 3; i++)
+	set_up();
+	for (uint64_t i = 0, n = strtoull(argv[1], NULL, 10), first = strtoull(argv[2], NULL, 10); i < n && t.failures < 3; i++) {
 		run_seed(first + i, &t);
+		if ((i + 1) % 10000 == 0)
+			fprintf(stderr, "%llu schedules\n", (unsigned long long)(i + 1));
+	}
+	clean_up();
 	printf("%llu schedules, %llu commands, %llu faults, %llu deletions, %llu failures\n", (unsigned long long)t.schedules,
 	       (unsigned long long)t.commands, (unsigned long long)t.faults, (unsigned long long)t.deletes, (unsigned long long)t.failures);
 	return t.failures ? 1 : 0;

@@ -10,11 +10,13 @@
 #include "storage/internal.h"
 #include "storage/remote/tier.h"
 
-/* A machine's store: a directory in memory in front of the bucket. It renews no leases by itself. `clock`: NULL for the system's. */
-static inline struct store *machine_open(const char *bucket, enum store_mode mode, struct clock *clock)
+/* A machine's store: a directory in memory in front of the bucket. It renews no leases by itself. `clock`: NULL for the
+ * system's; `names`: what manifests name, or NULL. */
+static inline struct store *machine_open_with(const char *bucket, enum store_mode mode, struct clock *clock,
+					      const struct store_gc_options *names)
 {
 	const struct remote_options ro = { .writes = mode == STORE_READ_WRITE, .clock = clock, .lease_every_ns = -1 };
-	const struct store_options o = { .mode = mode };
+	const struct store_options o = { .mode = mode, .names = names };
 	struct remote *r = NULL;
 	struct bucket *b;
 	struct err err = { 0 };
@@ -22,6 +24,11 @@ static inline struct store *machine_open(const char *bucket, enum store_mode mod
 	if (bucket_open(bucket, NULL, &b, &err) < 0 || remote_open(b, &ro, &r, &err) < 0)
 		fail_msg("%s", err.msg);
 	return tier_new(store_memory_new(), r, &o);
+}
+
+static inline struct store *machine_open(const char *bucket, enum store_mode mode, struct clock *clock)
+{
+	return machine_open_with(bucket, mode, clock, NULL);
 }
 
 /* A directory with one file, `model`. */

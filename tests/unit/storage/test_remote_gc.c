@@ -19,11 +19,6 @@
 #define RUNS_KEPT 5
 #define WRITERS 3
 
-struct manifest {
-	struct content_id id;
-	uint64_t number;
-};
-
 struct writer {
 	struct store *s;
 	int step;
@@ -51,9 +46,22 @@ static uint64_t pick(struct world *w, uint64_t n)
 	return w->random % n;
 }
 
+struct manifest {
+	struct content_id id;
+	uint64_t number;
+};
+
+static int refs(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id), void *arg,
+		struct err *err)
+{
+	return emit(arg, &((const struct manifest *)bytes)->id);
+}
+
+static const struct store_gc_options names = { .manifest_refs = refs };
+
 static struct store *open_store(struct world *w, enum store_mode mode)
 {
-	return machine_open(BUCKET, mode, &w->clock);
+	return machine_open_with(BUCKET, mode, &w->clock, &names);
 }
 
 /* --- contents -------------------------------------------------------------------------------------------------------------------- */
@@ -96,11 +104,6 @@ static struct content_id build(struct store *s, unsigned tree, struct err *err, 
 	tree_builder_free(b);
 	str_deinit(&bytes);
 	return id;
-}
-
-static int refs(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id), void *arg, struct err *err)
-{
-	return emit(arg, &((const struct manifest *)bytes)->id);
 }
 
 /* --- writers: a run in steps, so that others come in between -------------------------------------------------------------------------- */
