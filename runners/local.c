@@ -205,11 +205,8 @@ static void collect(void *arg)
 		return;
 	if (la->result.failure != FAILURE_NONE)
 		la->result.log_tail = workspace_log_tail(la->w.log_fd);
-	if (s->put_log(s->arg, la->w.log_fd, &la->result.log, &put_err) < 0) {
-		la->result.log = (struct content_id){ 0 }; /* no half of an id goes on record */
-		if (la->log_err.code == ERR_NONE)
-			la->log_err = put_err;
-	}
+	if (s->put_log(s->arg, la->w.log_fd, &la->result.log, &put_err) < 0 && la->log_err.code == ERR_NONE)
+		la->log_err = put_err;
 	if (la->log_err.code != ERR_NONE && la->result.failure == FAILURE_NONE) {
 		fail(la, FAILURE_STORE);
 		*la->err = la->log_err;

@@ -139,7 +139,7 @@ struct runner_staging {
 	/* Takes the declared outputs from dir_fd into the store. ret_ids has a->n_outputs places. ERR_NOT_FOUND when a declared
 	 * output is missing (message names it), ERR_INVALID when it is of the wrong kind, other codes when the store fails. */
 	int (*collect)(void *arg, const struct runner_attempt *a, int dir_fd, struct content_id *ret_ids, struct err *err);
-	/* Puts the finished log, open at fd, into the store. */
+	/* Puts the finished log, open at fd, into the store; *ret is set only on success. */
 	int (*put_log)(void *arg, int fd, struct content_id *ret, struct err *err);
 	/* For runners elsewhere (may be NULL for the local one). publish: puts `bytes`, and makes sure that it and all that `attempts` read are where pods
 	 * reach them (ERR_IO: they couldn't be sent; ERR_NOT_FOUND: content is gone). fetch: a blob of at most `max` bytes. drop_checkpoint: runner_ops' on

@@ -40,8 +40,13 @@ void content_id_of_bytes(const void *bytes, size_t n, struct content_id *ret)
 
 int content_put_bytes(struct store *s, const void *bytes, size_t n, struct content_id *ret, struct err *err)
 {
-	content_id_of_bytes(bytes, n, ret);
-	return store_put(s, STORE_BLOB, &ret->digest, bytes, n, err) < 0 ? -1 : 0;
+	struct content_id id;
+
+	content_id_of_bytes(bytes, n, &id);
+	if (store_put(s, STORE_BLOB, &id.digest, bytes, n, err) < 0)
+		return -1;
+	*ret = id;
+	return 0;
 }
 
 /* --- in: one file ------------------------------------------------------------------------------------------------------ */
@@ -166,15 +171,16 @@ int content_put_fd(struct store *s, int fd, struct content_id *ret, struct err *
 {
 	static const struct content_put_options defaults;
 	struct putter p = { .store = s, .o = &defaults };
+	struct content_id id = { 0 };
 	struct stat st;
 	int r;
 
 	if (fstat(fd, &st) < 0 || lseek(fd, 0, SEEK_SET) < 0)
 		return err_errno(err, "cannot read a file");
 	str_add(&p.path, "the file");
-	r = put_open_file(&p, -1, NULL, fd, &st, ret, err);
-	if (r < 0)
-		*ret = (struct content_id){ 0 }; /* no half of an id */
+	r = put_open_file(&p, -1, NULL, fd, &st, &id, err);
+	if (r == 0)
+		*ret = id;
 	str_deinit(&p.path);
 	return r;
 }
@@ -521,8 +527,10 @@ int content_put_at(struct store *s, int dir_fd, const char *path, const struct c
 
 	if (p.o->flags & CONTENT_PUT_BENEATH) {
 		str_add(&p.path, path);
-		r = put_beneath(&p, dir_fd, path, ret, err);
+		r = put_beneath(&p, dir_fd, path, &e.id, err);
 		str_deinit(&p.path);
+		if (r == 0)
+			*ret = e.id;
 		return r;
 	}
 	if (fstatat(dir_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)

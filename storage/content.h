@@ -12,6 +12,7 @@
  * What can be stored: regular files, symlinks (as text), directories. Sockets, devices and fifos are ERR_INVALID by name.
  * Names are raw bytes.
  *
+ * What a function returns by a pointer is set only on success: a file that could not be kept leaves no half of an id.
  * Errors as in store.h, and ERR_CHANGED when a file changed while it was read.
  */
 #ifndef CAIRN_STORAGE_CONTENT_H

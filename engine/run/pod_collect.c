@@ -245,7 +245,6 @@ static void collect_log(struct pod *p, struct pod_slot *s)
 
 	if (put_log(p, s, &e) == 0)
 		return;
-	s->result.r.log = (struct content_id){ 0 };
 	err_wrap(&e, "keeping the log");
 	if (s->result.r.failure == FAILURE_NONE)
 		fail(s, FAILURE_STORE, &e);
