@@ -196,7 +196,7 @@ static int make_dir(struct maker *m, const struct content_id *id, int dir_fd, co
 static int make_entry(struct maker *m, const struct tree_entry *e, const struct content_id *blob, int fd, struct err *err)
 {
 	size_t len = m->path.len;
-	int r;
+	int r = -1; /* each kind sets it; a listing has no other kinds */
 
 	str_addc(&m->path, '/');
 	str_addn(&m->path, e->name, e->name_len);
