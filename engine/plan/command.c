@@ -261,7 +261,7 @@ static int render_env(struct plan *p, const struct plan_task *t, const struct sc
 	const struct step *s = p->steps[t->step].decl;
 	struct task_scope sc = { .plan = p, .task = t, .arena = arena, .inputs = c->inputs, .n_inputs = c->n_inputs };
 	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
-	const char **env = arena_alloc(arena, (s->n_env + s->n_inputs + s->n_outputs + script->variables.n + 3) * sizeof(*env));
+	const char **env = arena_alloc(arena, (s->n_env + s->n_inputs + s->n_outputs + script->variables.n + 4) * sizeof(*env));
 	struct str text = { 0 };
 	size_t n = 0;
 
@@ -273,13 +273,19 @@ static int render_env(struct plan *p, const struct plan_task *t, const struct sc
 		}
 		env[n++] = arena_printf(arena, "%s=%s", s->env[i].name, text.len ? text.s : "");
 	}
-	str_deinit(&text);
 	for (size_t i = 0; i < c->n_inputs; i++)
 		env[n++] = upper(arena, "CAIRN_INPUT_", c->inputs[i].name, c->inputs[i].path);
 	for (size_t i = 0; i < s->n_outputs; i++)
 		env[n++] = upper(arena, "CAIRN_OUTPUT_", s->outputs[i].name, s->outputs[i].path);
 	if (s->checkpoint)
 		env[n++] = arena_printf(arena, "CAIRN_CHECKPOINT=%s", s->checkpoint);
+	if (s->n_secrets) { /* `train` reads metrics in what programs print, before that is masked */
+		str_reset(&text);
+		for (size_t i = 0; i < s->n_secrets; i++)
+			str_addf(&text, "%s%s", i ? " " : "", s->secrets[i]);
+		env[n++] = arena_printf(arena, "CAIRN_SECRETS=%s", text.s);
+	}
+	str_deinit(&text);
 	for (size_t i = 0; i < script->variables.n; i++)
 		env[n++] = script->variables.v[i];
 	c->env = env;

@@ -1,13 +1,16 @@
 /* Metrics in what a program prints: `loss=0.31 acc=0.9 step=400`, or a JSON object of numbers. */
 #include <ctype.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include "base/json.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "steps/train/gang.h"
 
 #define NAME_MAX_BYTES 128
+#define SECRET_MIN     4 /* bytes: what is shorter isn't masked in logs either */
 
 /* What Python's json and others write for numbers that JSON can't say. */
 static const char *const not_finite[] = { "NaN", "-Infinity", "Infinity" };
@@ -43,6 +46,30 @@ static bool read_number(const char *text, double *ret)
 			return true;
 	*ret = (double)NAN;
 	return strcasecmp(s, "nan") == 0;
+}
+
+/* Does the name hold the value of one of the step's secrets? Then it is no metric: its name would be
+ * kept, shown and sent where a log would have had stars. */
+static bool holds_secret(const char *name)
+{
+	const char *list = getenv("CAIRN_SECRETS");
+
+	while (list && *list) {
+		size_t n = strcspn(list, " ");
+		_cleanup_(freep) char *variable = xstrndup(list, n);
+		const char *value = getenv(variable);
+
+		if (value && strlen(value) >= SECRET_MIN && strstr(name, value))
+			return true;
+		list += n + (list[n] == ' ');
+	}
+	return false;
+}
+
+static void tell(struct found *f, const char *name, double value)
+{
+	if (f->fn && !holds_secret(name))
+		f->fn(f->arg, name, value);
 }
 
 /* One word "name=number". */
@@ -85,8 +112,7 @@ static bool words(const char *line, size_t n, struct found *f)
 		if (!read_word(start, (size_t)(line - start), name, &v))
 			return false;
 		f->n++;
-		if (f->fn)
-			f->fn(f->arg, name, v);
+		tell(f, name, v);
 	}
 	return f->n > 0;
 }
@@ -103,8 +129,7 @@ static void flatten(const json_t *j, struct str *prefix, struct found *f)
 		str_addf(prefix, "%s%s", len ? "." : "", key);
 		if ((json_is_number(v) || json_is_null(v)) && prefix->len > 0 && prefix->len <= NAME_MAX_BYTES) {
 			f->n += json_is_number(v) || f->nulls_count;
-			if (f->fn)
-				f->fn(f->arg, prefix->s, json_is_null(v) ? (double)NAN : json_number_value(v));
+			tell(f, prefix->s, json_is_null(v) ? (double)NAN : json_number_value(v));
 		} else if (json_is_object(v)) {
 			flatten(v, prefix, f);
 		}

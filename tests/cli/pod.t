@@ -318,6 +318,18 @@ test_expect 'secrets are taken out of the log, also across two writes' '
 	"$TOOL" get "$STORE" "$(result red "[\"log\"]")" log-red
 	test_cmp want log-red
 '
+test_expect 'the result of an attempt that printed its secret and failed has none of it' '
+	pod shy "$(sh_of "echo \"fatal: \$TOKEN\" >&2; printf %s \$TOKEN | base64; exit 3")" "secrets=[\"TOKEN\"]"
+	sidecar shy
+	cairn pod --ready --root "$PWD/shy/root"
+	start shy-main env TOKEN=hush-hush "$PWD/shy/root/bin/cairn-init" --root "$PWD/shy/root"
+	ended shy
+	test_is "$(result shy "[\"failure\"]")" failed
+	test_grep "fatal: [*][*][*]" shy.json
+	test_no_grep "hush|aHVzaC1odXNo" shy.json
+	test_no_grep "hush|aHVzaC1odXNo" shy/message
+	test_no_grep "hush|aHVzaC1odXNo" shy-side.out
+'
 
 test_expect 'the sidecar falls silent: the helper ends' '
 	pod silent "$(sh_of "echo done >o")" "outputs=[{\"name\":\"o\",\"path\":\"o\"}]"

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/text.h"
 #include "steps/train/gang.h"
@@ -84,9 +85,28 @@ static void test_long_names_and_depth(void **state)
 	str_deinit(&got);
 }
 
+/* A name that holds a secret is no metric; the others of its line are. */
+static void test_secrets(void **state)
+{
+	static const char *const lines[] = { "loss=0.5 hush-1=2 a/hush-1.b=3 acc=1",
+					     "{\"loss\": 0.5, \"x\": {\"a hush-1\": 2}, \"acc\": 1}" };
+
+	setenv("CAIRN_SECRETS", "NONE TOKEN SHORT", 1);
+	setenv("TOKEN", "hush-1", 1);
+	setenv("SHORT", "ss", 1);
+	for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
+		_cleanup_(str_deinit) struct str got = { 0 };
+
+		assert_true(metrics_of_line(lines[i], strlen(lines[i]), add, &got));
+		assert_string_equal(got.s, "loss=0.5 acc=1");
+	}
+	unsetenv("CAIRN_SECRETS");
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_lines), cmocka_unit_test(test_long_names_and_depth) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_lines), cmocka_unit_test(test_secrets),
+					    cmocka_unit_test(test_long_names_and_depth) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
