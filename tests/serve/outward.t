@@ -52,7 +52,8 @@ schedules:
       - {email: {to: a@example.org, smtp: "smtp://me@127.0.0.1:$MAIL_PORT", from: c@example.org, secret: MAIL_PASSWORD}, when: failure}
 YAML
 cd "$TRASH/work" || exit 1
-P() { cd "$project"; }
+P() { cd "$project" || exit; }
+export ANSWERS=$PWD/answers
 
 # clean FILE...: no form of a secret in any of them, nor in what lies below; .cairn/secrets is where they belong.
 clean() {
@@ -149,7 +150,7 @@ test_expect 'no secret in a webhook, a mail, an answer of the API, a log, the st
 	E
 	get srv "/api/v1/runs?limit=5"
 	run=$(json body "d[\"runs\"][0][\"id\"]")
-	mkdir "$TRASH/work/answers"
+	mkdir "$ANSWERS"
 	n=0
 	while read -r path; do
 		path=${path//\{run\}/$run}
@@ -159,14 +160,14 @@ test_expect 'no secret in a webhook, a mail, an answer of the API, a log, the st
 		case $path in /api/*) ;; *) path=/api/v1$path ;; esac
 		get srv "$path" -H "Authorization: Bearer $SERVE_TOKEN"
 		n=$((n + 1))
-		cp body "$TRASH/work/answers/$n"
+		cp body "$ANSWERS/$n"
 		echo "$path $(cat status)"
 	done <"$TRASH/work/paths"
-	grep -l "loss" "$TRASH"/work/answers/* # numbers of the run are among them
+	grep -l "loss" "$ANSWERS"/* # numbers of the run are among them
 	cairn metrics --tensorboard "$TRASH/work/board" last
-	cairn metrics -a --json >"$TRASH/work/answers/metrics"
-	cairn logs "leak[exit=3]" >"$TRASH/work/answers/log"
-	test_grep "fatal: [*][*][*]" "$TRASH/work/answers/log"
+	cairn metrics -a --json >"$ANSWERS/metrics"
+	cairn logs "leak[exit=3]" >"$ANSWERS/log"
+	test_grep "fatal: [*][*][*]" "$ANSWERS/log"
 	cd "$TRASH/work"
 	clean answers webhook.log smtp.log srv.out board "$project/.cairn"
 	test_is "$(stop srv TERM)" 0
