@@ -143,6 +143,8 @@ int cmd_plan(struct cli *cli, const struct cli_args *args)
 	db_snapshot_end(s.db);
 	if (r == 0)
 		print_plan(&pl);
+	if (r == 0 && pl.run + pl.waiting)
+		r = session_store_answered(&s, &err);
 	planned_close(&pl);
 	session_close(&s);
 	return r < 0 ? cli_fail(cli, &err) : CLI_OK;

@@ -89,7 +89,8 @@ static int why_now(struct cli *cli, struct planned *pl, const struct session_ope
 	return found ? 0 : err_set(err, ERR_NOT_FOUND, "the pipeline %s has no such task", pl->p->path);
 }
 
-static int why_planned(struct cli *cli, const struct cli_args *args, const struct session_operands *op, json_t *list, struct err *err)
+static int why_planned(struct cli *cli, const struct cli_args *args, const struct session_operands *op, json_t *list, bool *ret_unsure,
+		       struct err *err)
 {
 	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
 	_cleanup_(plan_freep) struct plan *plan = NULL;
@@ -116,6 +117,7 @@ static int why_planned(struct cli *cli, const struct cli_args *args, const struc
 		pl.tasks = list;
 		r = why_now(cli, &pl, op, err);
 		planned_close(&pl);
+		*ret_unsure = r == 0 && session_store_answered(&s, err) < 0;
 	}
 	session_close(&s);
 	return r;
@@ -127,16 +129,17 @@ int cmd_why(struct cli *cli, const struct cli_args *args)
 	const char *run = cli_value(args, "run");
 	json_t *list = cli->json ? json_array() : NULL;
 	struct err err = { 0 };
+	bool unsure = false; /* what is said may be so only because the store didn't answer */
 	int r;
 
 	if (op.n_steps == 0)
 		return cli_usage_error(cli, "name a step or a task");
-	r = run ? why_in_run(cli, &op, run, list, &err) : why_planned(cli, args, &op, list, &err);
+	r = run ? why_in_run(cli, &op, run, list, &err) : why_planned(cli, args, &op, list, &unsure, &err);
 	if (r < 0) {
 		json_decref(list);
 		return cli_fail(cli, &err);
 	}
 	if (list)
 		cli_print_json(cli, json_pack("{s:o}", "tasks", list));
-	return CLI_OK;
+	return unsure ? cli_fail(cli, &err) : CLI_OK;
 }

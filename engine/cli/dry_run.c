@@ -316,6 +316,8 @@ int dry_run(struct cli *cli, const struct cli_args *args, const struct pipeline 
 		conclude(&d);
 	else
 		json_decref(d.items);
+	if (r == 0 && d.n_objects)
+		r = session_store_answered(&d.s, &err);
 	kube_client_free(d.client);
 	plan_free(d.plan);
 	session_close(&d.s);

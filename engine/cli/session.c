@@ -6,6 +6,7 @@
 #include "run/staging.h"
 #include "runners/kubernetes/pod_spec.h"
 #include "runners/kubernetes/runner.h"
+#include "storage/remote/tier.h"
 
 static unsigned cpus(void)
 {
@@ -152,4 +153,14 @@ int session_plan(struct session *s, struct cli *cli, const struct pipeline *p, c
 		return -1;
 	}
 	return statcache_save(s->cache, NULL), 0;
+}
+
+int session_store_answered(struct session *s, struct err *err)
+{
+	struct err why = { 0 };
+
+	if (tier_failure(s->store, &why) == 0)
+		return 0;
+	return err_set(err, why.code, "the store %s doesn't answer, so that what is there counts as missing: %s",
+		       store_uri(s->store), why.msg);
 }

@@ -37,5 +37,8 @@ int session_options(struct cli *cli, const struct cli_args *args, const struct s
 
 /* A plan as it stands now, for `plan` and `why`: nothing is executed. */
 int session_plan(struct session *s, struct cli *cli, const struct pipeline *p, const struct run_options *o, struct plan **ret, struct err *err);
+/* -1 when a shared store was asked and didn't answer: what lies there counts as missing, so that whoever was told that
+ * a task would run must be told this too. */
+int session_store_answered(struct session *s, struct err *err);
 
 #endif

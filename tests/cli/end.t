@@ -154,4 +154,25 @@ test_expect 'a record that lost an end while the run went: an internal error wit
 	cairn resume -q last
 	test_is "$(cairn status --json last | json /dev/stdin "d[\"run\"][\"state\"]")" succeeded
 '
+test_expect 'what is said while the store does not answer says so: it may be there' '
+	mkdir away
+	cd away
+	echo "store: s3://away/x" >cairn.yaml
+	echo "{pipeline: p, steps: {a: {run: \"echo 1 >\${{ outputs.o }}\", outputs: {o: o}}}}" >pipeline.yaml
+	export AWS_ENDPOINT_URL=http://127.0.0.1:1 AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b AWS_MAX_ATTEMPTS=1
+	unset CAIRN_STORE
+	test_code 4 cairn plan >out 2>err
+	test_grep "^run  *a " out
+	test_grep "the store s3://away/x doesn.t answer, so that what is there counts as missing" err
+	test_code 4 cairn plan --json >out 2>err
+	test_is 1 "$(json out "d[\"counts\"][\"run\"]")"
+	test_code 4 cairn why a >out 2>err
+	test_grep "would run" out
+	test_grep "doesn.t answer" err
+	cairn run -q 2>err
+	cairn plan >out 2>err
+	test_grep "^1 hit, 0 to run" out
+	test_cmp /dev/null err
+'
+
 test_done
