@@ -13,6 +13,7 @@
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include "base/clock.h"
 #include "base/fs.h"
 #include "base/thread.h"
 #include "storage/internal.h"
@@ -185,14 +186,6 @@ int content_put_fd(struct store *s, int fd, struct content_id *ret, struct err *
 	return r;
 }
 
-static int64_t wall_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return t.tv_sec * NS_PER_S + t.tv_nsec;
-}
-
 /* Will the file's times tell of every change from now on? Writes by mmap move them only when the kernel sees the first one to a clean
  * page: never again on file systems in memory; elsewhere not while the page is dirty. So dirty pages are sent on their way
  * first, without waiting for them. Kernels do it themselves after half a minute. */
@@ -223,7 +216,7 @@ static int put_file(struct putter *p, int dir_fd, const char *name, const struct
 	if (p->o->cache && statcache_get(p->o->cache, p->path.s, seen, ret) && (hash_only || blob_present(p->store, ret)))
 		return 0;
 	fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-	began = wall_ns();
+	began = clock_system()->wall_ns(clock_system()); /* as files have it */
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_errno(err, "cannot read %s", p->path.s);
 	if (!S_ISREG(st.st_mode))

@@ -13,6 +13,7 @@
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
+#include "base/clock.h"
 #include "base/fs.h"
 #include "base/sign.h"
 #include "base/text.h"
@@ -250,10 +251,9 @@ static void check_kernel(struct doctor *d)
 
 static void check_time(struct doctor *d)
 {
-	struct timespec ts;
+	struct clock *c = clock_system();
 
-	clock_gettime(CLOCK_REALTIME, &ts);
-	if (ts.tv_sec < MIN_YEAR_S)
+	if (c->wall_ns(c) < MIN_YEAR_S * NS_PER_S)
 		doctor_found(d, DOCTOR_PROBLEM, "time", "set the clock: runs are ordered by it", "the clock is years behind");
 	else
 		doctor_found(d, DOCTOR_OK, "time", NULL, "the clock is plausible");

@@ -154,11 +154,11 @@ static void end_mourner(struct pod *p)
 
 	do { /* it may have been just before its wait */
 		pthread_kill(p->mourner, SIGUSR1);
-		clock_gettime(CLOCK_REALTIME, &until);
+		clock_gettime(CLOCK_MONOTONIC, &until);
 		until.tv_nsec += 10 * NS_PER_MS;
 		until.tv_sec += until.tv_nsec / NS_PER_S;
 		until.tv_nsec %= NS_PER_S;
-	} while (pthread_timedjoin_np(p->mourner, NULL, &until) == ETIMEDOUT);
+	} while (pthread_clockjoin_np(p->mourner, NULL, CLOCK_MONOTONIC, &until) == ETIMEDOUT);
 }
 
 /* The helper writes a byte when it has the lock. A program that has it too only keeps us longer, until its container is gone. */

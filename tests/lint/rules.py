@@ -206,6 +206,25 @@ def calls(tree):
                 yield f"{f}:{n}: a library doesn't print: give an err to the caller"
 
 
+# They measure by the wall clock, which may be set at any moment.
+WALL = re.compile(r"\b(CLOCK_REALTIME|pthread_timedjoin_np|pthread_mutex_timedlock|sem_timedwait|mq_timed\w+)\b")
+
+
+@rule
+def clocks(tree):
+    """The wall clock is read in one place, for records: what waits or measures does so by a clock that nobody sets.
+
+    A line that has to read it says so and why: /* lint: CLOCK_REALTIME because */"""
+    for f in tree.code("engine", "storage", "runners", "steps"):
+        text = bare(tree.text(f))
+        for n, (line, full) in enumerate(zip(text.split("\n"), tree.lines(f)), start=1):
+            m = WALL.search(line)
+            if m and f != "engine/base/clock.c" and not re.search(r"/\* lint: " + m.group(1) + r" \w+", full):
+                yield f"{f}:{n}: {m.group(1)} is the wall clock: use base/clock.h, or CLOCK_MONOTONIC for a wait"
+        if "pthread_cond_timedwait(" in text and not re.search(r"pthread_condattr_setclock\([^;]*CLOCK_MONOTONIC", text):
+            yield f"{f}:1: pthread_cond_timedwait() waits by the wall clock unless its condition was made with CLOCK_MONOTONIC"
+
+
 FILE_KIND = re.compile(r"[!=]=\s*CONTENT_BLOB\b|\bCONTENT_BLOB\s*[!=]=")
 
 

@@ -206,6 +206,18 @@ test_expect 'shell_tests: sleeps, does not end' '
 	sample tests/cli/a.t <<<"test_expect a true"
 	rejects shell_tests "test_done"
 '
+test_expect 'clocks: what waits does not wait by the wall clock' '
+	sample storage/a.c <<<"int64_t f(void) { clock_gettime(CLOCK_REALTIME, &t); }"
+	rejects clocks "a.c:1: CLOCK_REALTIME is the wall clock"
+	sample storage/a.c <<<"int64_t f(void) { clock_gettime(CLOCK_REALTIME, &t); /* lint: CLOCK_REALTIME for records */ }"
+	accepts clocks
+	sample storage/a.c <<<"void f(void) { pthread_timedjoin_np(t, NULL, &until); }"
+	rejects clocks "a.c:1: pthread_timedjoin_np"
+	sample storage/a.c <<<"void f(void) { pthread_cond_timedwait(&c, &l, &until); }"
+	rejects clocks "a.c:1: .*CLOCK_MONOTONIC"
+	sample storage/a.c < <(printf "void f(void) { pthread_condattr_setclock(&a, CLOCK_MONOTONIC); }\nvoid g(void) { pthread_cond_timedwait(&c, &l, &until); }\n")
+	accepts clocks
+'
 test_expect 'kinds: a file is more than a blob' '
 	sample storage/a.c <<<"bool f(const struct content_id *id) { return id->kind == CONTENT_BLOB; }"
 	rejects kinds "a.c:1: .*content_is_file"
