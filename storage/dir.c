@@ -319,7 +319,8 @@ static int dir_put(struct store *s, enum store_space space, const struct digest 
 		errno = cause.sys;
 		dir_errno(d, "cannot write", err);
 	}
-	close(fd);
+	if (close(fd) < 0 && r == 0) /* NFS and quotas say it only now */
+		r = dir_errno(d, "cannot write", err);
 	if (r == 0)
 		r = publish(d, d->root, temp, space, name, n, replace, err);
 	if (r != 0)
@@ -341,7 +342,8 @@ static int dir_publish_temp(struct store *s, int fd, char *temp, const struct di
 
 	if (name && fstat(fd, &st) < 0)
 		r = dir_errno(d, "cannot write", err);
-	close(fd);
+	if (close(fd) < 0 && name && r == 0)
+		r = dir_errno(d, "cannot write", err);
 	if (name && r == 0)
 		r = publish(d, d->root, temp, STORE_BLOB, name, (uint64_t)st.st_size, false, err);
 	if (!name || r != 0)

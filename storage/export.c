@@ -516,13 +516,24 @@ static int write_mark(struct export *x, const char *path, struct err *err)
 	return fs_write_atomic(path, text.s, text.len, err);
 }
 
+/* The mark outlives a power cut, and says that all is there: so must what it speaks of. */
+static int make_lasting(struct export *x, const char *temp, struct err *err)
+{
+	_cleanup_(fd_closep) int fd = -1;
+
+	if (content_materialise_at(x->s, &x->ask->id, CONTENT_COPY_WRITABLE, AT_FDCWD, temp, err) < 0)
+		return -1;
+	fd = open(temp, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	return fd < 0 || syncfs(fd) < 0 ? err_errno(err, "cannot write %s", temp) : 0;
+}
+
 static int to_dir(struct export *x, const char *temp, struct err *err)
 {
 	_cleanup_(freep) char *mark = fs_join(x->place, EXPORT_MARK), *own = fs_join(temp, EXPORT_MARK);
 
 	if (access(x->place, F_OK) == 0 && !is_ours(mark, is_mark))
 		return err_set(err, ERR_EXISTS, "%s is there already, and cairn didn't export it; remove it, or export to another place", x->place);
-	if (content_materialise_at(x->s, &x->ask->id, CONTENT_COPY_WRITABLE, AT_FDCWD, temp, err) < 0 || write_mark(x, own, err) < 0)
+	if (make_lasting(x, temp, err) < 0 || write_mark(x, own, err) < 0)
 		return -1;
 	return replace_dir(temp, x->place, err);
 }
@@ -538,7 +549,7 @@ static int to_file(struct export *x, const char *temp, struct err *err)
 		return err_set(err, ERR_EXISTS, "%s is there already, and cairn didn't export it; remove it, or export to another place", x->place);
 	map_slot_str(named, fs_basename(x->place));
 	make_pending(named, &text);
-	if (content_materialise_at(x->s, &x->ask->id, CONTENT_COPY_WRITABLE, AT_FDCWD, temp, err) < 0 ||
+	if (make_lasting(x, temp, err) < 0 ||
 	    fs_write_atomic(pending, text.s, text.len, err) < 0)
 		return -1;
 	if ((unlink(mark) < 0 && errno != ENOENT) || rename(temp, x->place) < 0)

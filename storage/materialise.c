@@ -169,6 +169,15 @@ static bool is_in_place(const struct maker *m)
 	return m->in_place && m->depth == 0;
 }
 
+/* NFS and quotas may say only now that what was written couldn't be kept. */
+static int close_whole(const struct maker *m, int *fd, struct err *err)
+{
+	int r = close(*fd);
+
+	*fd = -1;
+	return r < 0 ? err_errno(err, "cannot write %s", m->path.s) : 0;
+}
+
 static int make_file(struct maker *m, const struct content_id *id, int dir_fd, const char *name, struct err *err)
 {
 	static const mode_t modes[] = { [CONTENT_COPY_WRITABLE] = 0644, [CONTENT_COPY_FOR_ALL] = 0666, [CONTENT_LINK_READONLY] = 0444 };
@@ -185,7 +194,13 @@ static int make_file(struct maker *m, const struct content_id *id, int dir_fd, c
 			unlinkat(dir_fd, name, 0);
 		return err_wrap(err, "%s", m->path.s);
 	}
-	return is_in_place(m) && fchmod(out, mode) < 0 ? err_errno(err, "cannot protect %s", m->path.s) : 0;
+	if (is_in_place(m) && fchmod(out, mode) < 0)
+		return err_errno(err, "cannot protect %s", m->path.s);
+	if (close_whole(m, &out, err) == 0)
+		return 0;
+	if (!is_in_place(m))
+		unlinkat(dir_fd, name, 0);
+	return -1;
 }
 
 /* --- directories -------------------------------------------------------------------------------------------------------------- */

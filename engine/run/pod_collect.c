@@ -162,8 +162,12 @@ static int read_metrics(struct pod *p, struct pod_slot *s, struct err *err)
 		return e.code == ERR_NOT_FOUND ? err_set(err, ERR_NOT_FOUND, "the command ended well but did not write its metrics file `%s`", path) :
 						 err_set(err, e.code, "metrics file: %s", e.msg);
 	buf = xmalloc(METRICS_MAX + 2);
-	while (done <= METRICS_MAX && (n = read(fd, buf + done, METRICS_MAX + 1 - done)) > 0)
-		done += (size_t)n;
+	do {
+		n = read(fd, buf + done, METRICS_MAX + 1 - done);
+		done += (size_t)MAX(n, 0);
+	} while (done <= METRICS_MAX && (n > 0 || (n < 0 && errno == EINTR)));
+	if (n < 0)
+		return err_errno(err, "cannot read metrics file %s", path);
 	if (done > METRICS_MAX)
 		return err_set(err, ERR_TOO_LARGE, "metrics file: %s is larger than %llu bytes", path, METRICS_MAX);
 	s->result.r.metrics_json = arena_strndup(p->arena, buf, strnlen(buf, done));
