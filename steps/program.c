@@ -359,5 +359,8 @@ int step_main(const struct step_impl *const *impls, int argc, char **argv)
 	VEC_FREE(&l.inputs);
 	VEC_FREE(&l.outputs);
 	arena_free(l.arena);
-	return r == 0 ? 0 : err.code == ERR_USAGE ? 2 : err.code == ERR_INVALID ? 3 : err.code == ERR_CANCELLED ? 128 + SIGTERM : 1;
+	return r == 0 ? 0 : err.code == ERR_USAGE				      ? 2 :
+	       err.code == ERR_INVALID || err.code == ERR_TOO_LARGE ? 3 :
+	       err.code == ERR_CANCELLED			      ? 128 + SIGTERM :
+									1;
 }

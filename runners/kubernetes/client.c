@@ -351,6 +351,17 @@ static int try_once(struct kube_client *c, const struct kube_call *call, const s
 
 /* --- the answer -------------------------------------------------------------------------------------------------------------------------- */
 
+/* By its words, for nothing else tells: the API server refuses what is over a quota as it refuses
+ * what RBAC or Pod Security forbid, with 403, reason "Forbidden" and no causes in its details
+ * (k8s.io/apiserver, admission/plugin/resourcequota: "exceeded quota: NAME, requested: ..."; a
+ * webhook's own words come behind "admission webhook ... denied the request"). A wrong guess
+ * changes what is said, and whether the attempt waits. */
+static bool is_over_quota(const struct kube_call *call, const char *message)
+{
+	return str_eq(call->reason, "Forbidden") && !str_has_prefix(message, "admission webhook ") &&
+	       strstr(message, " is forbidden: exceeded quota: ");
+}
+
 static enum err_code code_of(const struct kube_call *call, const char *message)
 {
 	switch (call->status) {
@@ -363,7 +374,7 @@ static enum err_code code_of(const struct kube_call *call, const char *message)
 	case 413:
 		return ERR_TOO_LARGE;
 	case 403:
-		return strstr(message, "exceeded quota") ? ERR_NO_SPACE : ERR_INVALID;
+		return is_over_quota(call, message) ? ERR_NO_SPACE : ERR_INVALID;
 	case 400:
 	case 401:
 	case 405:

@@ -16,13 +16,14 @@ int loose_name(struct set *s, const char *where, const char *name, const char **
 {
 	const char *slash = strrchr(name, '/');
 	size_t key_len, n = strlen(name);
+	int r = shard_name_split(name, &key_len, err);
 	char *copy;
 
-	if (shard_name_split(name, &key_len, err) < 0 || (s->with.last_dot && name[n - 1] == '.' && err_set(err, ERR_INVALID, "`%.200s` has no suffix", name))) {
-		enum bad why = strstr(err->msg, "suffix") ? BAD_SUFFIX : BAD_PATH;
-
+	if (r == 0 && s->with.last_dot && name[n - 1] == '.')
+		r = -err_set(err, ERR_INVALID, "`%.200s` has no suffix", name);
+	if (r != 0) {
 		err_wrap(err, "%s", where);
-		return set_bad(s, why, err);
+		return set_bad(s, r > 0 ? BAD_SUFFIX : BAD_PATH, err);
 	}
 	copy = arena_strndup(s->arena, name, n);
 	key_len = key_end(s, name, key_len);

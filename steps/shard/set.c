@@ -114,7 +114,7 @@ static int check_parts(const struct draft *d, struct err *err)
 	for (size_t i = 0; i < d->n_parts; i++) {
 		name.len = strlen(d->key) + 1;
 		str_add(&name, d->parts[i].field);
-		if (shard_name_split(name.s, &key_len, err) < 0)
+		if (shard_name_split(name.s, &key_len, err) != 0)
 			return -1;
 		if (key_len != strlen(d->key))
 			return err_set(err, ERR_INVALID, "the key `%.200s` has a dot in its last part, where readers would cut it", d->key);

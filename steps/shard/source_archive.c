@@ -95,7 +95,7 @@ static int read_one(struct archive_reading *r, struct err *err)
 		return set_bad(r->set, BAD_DAMAGED, err) < 0 ? -1 : 0;
 	code = read_archive(r, m, err);
 	member_reader_free(m);
-	if (code < 0 && !strstr(err->msg, "unpacks to more than") && err->code == ERR_INVALID)
+	if (code < 0 && err->code == ERR_INVALID)
 		code = set_bad(r->set, BAD_DAMAGED, err) < 0 ? -1 : 0;
 	return code;
 }

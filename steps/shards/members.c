@@ -226,10 +226,10 @@ static int check_unpacked(struct member_reader *r, uint64_t member, struct err *
 		return err_set(err, ERR_INVALID, "%s: member `%.200s` is larger than the limit for one file, %llu bytes", r->path, r->name,
 			       (unsigned long long)l->member_max);
 	if (r->unpacked > l->total_max)
-		return err_set(err, ERR_INVALID, "%s: unpacks to more than the limit of %llu bytes (at `%.200s`)", r->path,
+		return err_set(err, ERR_TOO_LARGE, "%s: unpacks to more than the limit of %llu bytes (at `%.200s`)", r->path,
 			       (unsigned long long)l->total_max, r->name);
 	if (r->unpacked > l->ratio_from && r->unpacked / l->ratio_max > r->archive_bytes)
-		return err_set(err, ERR_INVALID, "%s: unpacks to more than %llu times its size (at `%.200s`): an archive bomb?", r->path,
+		return err_set(err, ERR_TOO_LARGE, "%s: unpacks to more than %llu times its size (at `%.200s`): an archive bomb?", r->path,
 			       (unsigned long long)l->ratio_max, r->name);
 	return 0;
 }

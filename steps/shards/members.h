@@ -1,7 +1,8 @@
 /* steps/shards/members.h — the files in an archive (tar, zip; compressed or not) one after the other, by libarchive, as hostile input.
  *
  * Only regular files come out; directories are passed over. Links, devices, encrypted members, unsafe names, more bytes than the limits allow and
- * archives that end too early are ERR_INVALID with the archive's path and the member's name. One thread at a time.
+ * archives that end too early are ERR_INVALID with the archive's path and the member's name; one
+ * that unpacks to more than it may is ERR_TOO_LARGE. One thread at a time.
  */
 #ifndef CAIRN_STEPS_SHARDS_MEMBERS_H
 #define CAIRN_STEPS_SHARDS_MEMBERS_H

@@ -42,9 +42,9 @@ int shard_name_split(const char *name, size_t *ret_key_len, struct err *err)
 	if (check_safe(name, err) < 0)
 		return -1;
 	if (!dot || !dot[1])
-		return bad_name(name, "has no suffix, which would say what the file is", err);
+		return -bad_name(name, "has no suffix, which would say what the file is", err);
 	if (dot == base)
-		return bad_name(name, "has no key before its suffix", err);
+		return -bad_name(name, "has no key before its suffix", err);
 	*ret_key_len = (size_t)(dot - name);
 	return 0;
 }
@@ -145,7 +145,7 @@ static int read_member(struct shard_reader *r, struct shard_sample *s, struct sh
 
 	if (n <= 0)
 		return n;
-	if (shard_name_split(name, &key_len, err) < 0)
+	if (shard_name_split(name, &key_len, err) != 0)
 		return err_wrap(err, "%s", r->path);
 	if (!s || strlen(s->key) != key_len || memcmp(s->key, name, key_len) != 0) {
 		s = *ret_new = xcalloc(1, sizeof(*s));

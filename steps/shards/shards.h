@@ -55,8 +55,9 @@ void shard_list_free(char **list, size_t n);
 
 /* Writes one: members in the order given, mtime 0, uid and gid 0, no names, mode 0644, so that the same samples give the same bytes. Under a temporary
  * name until shard_writer_close(). */
-/* Where the key of a member's name ends: the index of the first dot of its last part. -1 with ERR_INVALID: a name that isn't safe to unpack
- * (absolute, "..", control characters, not UTF-8, too long), or one without a field or without a key before it. */
+/* Where the key of a member's name ends: the index of the first dot of its last part. ERR_INVALID
+ * with -1: a name that isn't safe to unpack (absolute, "..", control characters, not UTF-8, too
+ * long); with 1: one without a field, or without a key before it. */
 int shard_name_split(const char *name, size_t *ret_key_len, struct err *err);
 
 struct shard_writer;

@@ -216,7 +216,7 @@ static int check_names(const struct str *name, const char *key, const struct sha
 {
 	size_t key_len;
 
-	if (shard_name_split(name->s, &key_len, err) < 0)
+	if (shard_name_split(name->s, &key_len, err) != 0)
 		return -1;
 	if (key_len != strlen(key))
 		return err_set(err, ERR_INVALID, "the key `%.200s` has a dot after its last slash, where a reader would cut it", key);

@@ -115,13 +115,15 @@ test_expect 'a refusal in the server'"'"'s words' '
 	faults one <<-E
 		{"match": "POST *", "do": "status", "code": 403, "reason": "Forbidden", "message": "pods is forbidden: User u cannot create resource pods"}
 		{"match": "POST *", "do": "status", "code": 422, "reason": "Invalid", "message": "Pod x is invalid: spec.containers: Required value"}
-		{"match": "POST *", "do": "status", "code": 403, "reason": "Forbidden", "message": "pods y is forbidden: exceeded quota: q, requested: cpu=1"}
+		{"match": "POST *", "do": "status", "code": 403, "reason": "Forbidden", "message": "pods \"y\" is forbidden: exceeded quota: compute, requested: requests.cpu=1, used: requests.cpu=2, limited: requests.cpu=2"}
+		{"match": "POST *", "do": "status", "code": 403, "reason": "Forbidden", "message": "admission webhook \"v.example\" denied the request: pods \"y\" is forbidden: exceeded quota: of its owner"}
 	E
-	for want in "cannot create resource pods" "spec.containers: Required value" "exceeded quota"; do
+	for want in "cannot create resource pods" "Required value" "exceeded quota: compute" "denied"; do
 		test_code 4 kube call POST "$pods" "$(pod x)" >out 2>err
 		test_grep "$want" err
+		[ "$want" != "exceeded quota: compute" ] || test_grep "code: 7" err # ERR_NO_SPACE
 	done
-	test_grep "code: 7" err # ERR_NO_SPACE
+	test_no_grep "code: 7" err
 '
 
 test_expect 'nobody listens: one clear error' '
