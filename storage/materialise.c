@@ -225,7 +225,8 @@ static int make_entry(struct maker *m, const struct tree_entry *e, const struct 
 	case TREE_REFERENCE:
 		r = make_file(m, blob, fd, e->name, err);
 		break;
-	default: /* a file, executable or not: a listing has no other kinds */
+	case TREE_FILE:
+	case TREE_EXECUTABLE:
 		r = make_file(m, &e->id, fd, e->name, err);
 		break;
 	}

@@ -606,7 +606,7 @@ webdataset=$cache/webdataset-1.0.2
 if [ ! -d "$webdataset" ]; then
 	mkdir -p "$cache"
 	fresh=$(mktemp -d "$cache/new.XXXXXX")
-	if $python -m pip install -q --no-deps --target "$fresh" webdataset==1.0.2 braceexpand==0.1.7 >/dev/null 2>&1; then
+	if $python -m pip install -q --no-deps --require-hashes --target "$fresh" -r "$SRC/tests/cli/webdataset.requirements.txt" >/dev/null 2>&1; then
 		chmod 755 "$fresh"
 		mv -T "$fresh" "$webdataset" 2>/dev/null || rm -rf "$fresh"
 	else

@@ -9,7 +9,7 @@ environment() {
 	local fresh
 	[ -x "$venv/bin/python" ] && return
 	mkdir -p "$cache" && fresh=$(mktemp -d "$cache/fresh.XXXXXX") || return
-	if python3 -m venv "$fresh" && "$fresh/bin/python" -m pip install -q tensorboard==2.20.0 'setuptools<81'; then
+	if python3 -m venv "$fresh" && "$fresh/bin/python" -m pip install -q --require-hashes -r "$SRC/tests/cli/tensorboard.requirements.txt"; then
 		mv -T "$fresh" "$venv" 2>/dev/null || rm -rf "$fresh"
 	else
 		rm -rf "$fresh"

@@ -9,11 +9,20 @@ set -u
 servers_home=$HOME
 servers_xdg=${XDG_CACHE_HOME:-$HOME/.cache}
 servers_cache=$servers_xdg/cairn-tests
+servers_source=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 declare -A servers_module=(
 	[versitygw]=github.com/versity/versitygw/cmd/versitygw@v1.8.0
-	[minio]=github.com/minio/minio@latest
+	[minio]=github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c
 	[rclone]=github.com/rclone/rclone@v1.75.1
 	[fake-gcs-server]=github.com/fsouza/fake-gcs-server@v1.56.1
+)
+
+# The modules' own hashes (golang.org/x/mod/sumdb/dirhash), which cover the go.sum of what they need.
+declare -A servers_sum=(
+	[versitygw]=h1:au+wI+aybno/STsQiSm35Uu6Q6iK5MWReQxgO6SEMFc=
+	[minio]=h1:/qdoYujxF5MBLDMVLeiYJ/7fBa1HikX39Dvzb9Ji8pA=
+	[rclone]=h1:kIxQcoDLj2Gke/gMSHK7OnxhX1Gu1cJBLP1kJZoaFp0=
+	[fake-gcs-server]=h1:K03sAvbLvDz4hAynpCCUqnNRp+ik9JFSvHbkD/wTPOU=
 )
 
 # server_build PROGRAM: one at a time; says why when it can't.
@@ -24,20 +33,31 @@ server_build() {
 		server_is_there "$1" && exit 0
 		if [ "$1" = moto ]; then
 			HOME=$servers_home XDG_CACHE_HOME=$servers_xdg
-			python3 -m venv "$servers_cache/moto" && "$servers_cache/moto/bin/pip" install -q 'moto[server]>=5.1,<6'
+			python3 -m venv "$servers_cache/moto" &&
+				"$servers_cache/moto/bin/pip" install -q --require-hashes -r "$servers_source/moto.requirements.txt"
 		elif ! command -v go >/dev/null; then
 			echo 'there is no go compiler'
 			exit 1
 		else
 			HOME=$servers_home XDG_CACHE_HOME=$servers_xdg GOBIN=$servers_cache/bin nice -n 10 go install "${servers_module[$1]}"
+			server_is_right "$1" || { rm -f "$servers_cache/bin/$1"; echo "$1 was built of other source than expected"; exit 1; }
 		fi
 	) 9>"$servers_cache/lock" >"$servers_cache/$1.log" 2>&1 || { tail -n 1 "$servers_cache/$1.log"; return 1; }
 }
 
+# server_is_right PROGRAM: what was built, by whomever, was built of the module that is named above.
+server_is_right() {
+	go version -m "$servers_cache/bin/$1" 2>/dev/null | awk -v at="${servers_module[$1]}" -v sum="${servers_sum[$1]}" '
+		$1 == "mod" { found = index(at, $2) == 1 && at ~ "@" $3 "$" && $4 == sum }
+		END { exit !found }'
+}
+
+# The cache is the caller's own, so that nobody else put anything into it.
 server_is_there() {
+	[ -O "$servers_cache" ] || return
 	case $1 in
 	moto) [ -x "$servers_cache/moto/bin/moto_server" ] ;;
-	*) [ -x "$servers_cache/bin/$1" ] ;;
+	*) [ -x "$servers_cache/bin/$1" ] && { ! command -v go >/dev/null || server_is_right "$1"; } ;;
 	esac
 }
 

@@ -4,12 +4,12 @@
 
 # croniter and zoneinfo, in an environment of their own beside the other tests' downloads.
 cache=${test_xdg:-$test_home/.cache}/cairn-tests
-venv=$cache/croniter-6
+venv=$cache/croniter-6.pinned
 environment() {
 	local fresh
 	[ -x "$venv/bin/python" ] && return
 	mkdir -p "$cache" && fresh=$(mktemp -d "$cache/fresh.XXXXXX") || return
-	if python3 -m venv "$fresh" && "$fresh/bin/python" -m pip install -q 'croniter>=6'; then
+	if python3 -m venv "$fresh" && "$fresh/bin/python" -m pip install -q --require-hashes -r "$SRC/tests/serve/croniter.requirements.txt"; then
 		mv -T "$fresh" "$venv" 2>/dev/null || rm -rf "$fresh"
 	else
 		rm -rf "$fresh"

@@ -5,6 +5,7 @@ set -u
 serve_home=$HOME
 serve_xdg=${XDG_CACHE_HOME:-$HOME/.cache}
 serve_cache=$serve_xdg/cairn-tests
+serve_source=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 SERVE_TOKEN=0123456789abcdef0123456789abcdef
 export SERVE_TOKEN
 
@@ -13,15 +14,15 @@ serve_python() {
 	mkdir -p "$serve_cache"
 	(
 		flock 9
-		[ -e "$serve_cache/serve-1/made" ] && exit 0
+		[ -e "$serve_cache/serve-2/made" ] && exit 0
 		HOME=$serve_home XDG_CACHE_HOME=$serve_xdg
-		rm -rf "$serve_cache/serve-1"
-		python3 -m venv "$serve_cache/serve-1" &&
-			"$serve_cache/serve-1/bin/pip" install -q 'schemathesis>=4.1,<5' 'prometheus_client>=0.20' 'aiosmtpd>=1.4' 'openapi-spec-validator>=0.7' &&
-			touch "$serve_cache/serve-1/made"
+		rm -rf "$serve_cache/serve-2"
+		python3 -m venv "$serve_cache/serve-2" &&
+			"$serve_cache/serve-2/bin/pip" install -q --require-hashes -r "$serve_source/serve.requirements.txt" &&
+			touch "$serve_cache/serve-2/made"
 	) 9>"$serve_cache/serve.lock" >"$serve_cache/serve.log" 2>&1
 }
-SERVE_PYTHON=$serve_cache/serve-1/bin/python
+SERVE_PYTHON=$serve_cache/serve-2/bin/python
 export SERVE_PYTHON
 
 # serve NAME [OPTION...]: starts `cairn serve` for the project here, on a free port; serve_url NAME says where.
