@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <sys/random.h>
+#include <unistd.h>
 #include "storage/remote/internal.h"
 #include "storage/remote/tier.h"
 
@@ -25,7 +26,7 @@
 /* Packs below this are written together when there are many. */
 #define SMALL_PACK (8 * MIB)
 #define SMALL_PACKS_MIN 16
-/* Moved together, through memory. */
+/* Fetched together into memory; what isn't small goes alone, through a file. */
 #define REPACK_BYTES (32 * MIB)
 #define REPACK_OBJECTS 8192
 
@@ -339,7 +340,7 @@ static uint64_t needed_bytes(struct collector *c, size_t i, uint64_t *ret_all)
 struct repack {
 	struct collector *c;
 	struct pack_writer *w;
-	uint64_t bytes; /* of the batch, in memory */
+	uint64_t bytes; /* of the batch */
 	VEC(struct remote_object) batch;
 	struct digest_set *taken[2]; /* by space: moved, or in a pack that is kept */
 	struct digest_set *unread[2]; /* what couldn't be read: the packs that hold it are kept */
@@ -358,31 +359,56 @@ static int write_repacked(struct repack *rp, struct err *err)
 	return got;
 }
 
+/* A copy that can't be read is as good as missing: its pack is kept. */
+static int move_member(struct repack *rp, struct store *scratch, const struct remote_object *o, struct err *err)
+{
+	struct err e = { 0 };
+
+	if (rp->w && pack_writer_is_full(rp->w, o->size) && write_repacked(rp, err) < 0)
+		return -1;
+	if (!rp->w && pack_writer_new(rp->c->r->dir, &rp->w, err) < 0)
+		return -1;
+	if (!o->there || tier_pack_add(rp->w, scratch, o, &e) < 0) {
+		if (o->there && e.code != ERR_NOT_FOUND && e.code != ERR_CORRUPT)
+			return err_set(err, e.code, "%s", e.msg);
+		digest_set_add(rp->unread[o->space], &o->name);
+		return 0;
+	}
+	rp->c->res->moved++;
+	rp->c->res->moved_bytes += o->size;
+	return 0;
+}
+
+/* Such a one is moved alone, through a file. */
+static bool is_large(const struct remote_object *o)
+{
+	return o->space == STORE_BLOB && o->size >= REMOTE_LOOSE_MIN;
+}
+
 static int repack_batch(struct repack *rp, struct err *err)
 {
-	struct store *memory = store_memory_new();
-	int got = rp->batch.n ? remote_fetch(rp->c->r, memory, rp->batch.v, rp->batch.n, err) : 0;
+	struct store *reader = rp->c->o->reader, *scratch = NULL;
+	_cleanup_(freep) char *path = NULL;
+	int got = 0;
 
-	for (size_t i = 0; i < rp->batch.n && got == 0; i++) {
-		const struct remote_object *o = &rp->batch.v[i];
-		_cleanup_(str_deinit) struct str bytes = { 0 };
-
-		if (!o->there || store_get(memory, o->space, &o->name, UINT64_MAX, &bytes, NULL) < 0) {
-			digest_set_add(rp->unread[o->space], &o->name);
-			continue;
-		}
-		if (rp->w && pack_writer_is_full(rp->w, bytes.len))
-			got = write_repacked(rp, err);
-		if (got == 0 && !rp->w)
-			got = pack_writer_new(rp->c->r->dir, &rp->w, err);
-		if (got == 0)
-			got = pack_writer_add(rp->w, o->space, &o->name, bytes.s ? bytes.s : "", bytes.len, err);
-		rp->c->res->moved++;
-		rp->c->res->moved_bytes += bytes.len;
+	if (rp->batch.n == 0)
+		return 0;
+	if (is_large(&rp->batch.v[0]) && tier_local(reader)) {
+		path = xasprintf("%s/tmp/gc-%ld", tier_local(reader)->uri, (long)getpid());
+		tier_scratch_drop(reader, path, &scratch); /* of a process of this number that was killed */
+		got = tier_scratch(reader, path, &scratch, err);
+	} else {
+		scratch = store_memory_new();
 	}
+	if (got == 0)
+		got = remote_fetch(rp->c->r, scratch, rp->batch.v, rp->batch.n, err);
+	for (size_t i = 0; i < rp->batch.n && got == 0; i++)
+		got = move_member(rp, scratch, &rp->batch.v[i], err);
 	rp->batch.n = 0;
 	rp->bytes = 0;
-	store_free(TAKE_PTR(memory));
+	if (path)
+		tier_scratch_drop(reader, path, &scratch);
+	store_free(scratch);
 	return got;
 }
 
@@ -398,9 +424,11 @@ static int repack_pack(struct repack *rp, size_t i, struct err *err)
 		if (!is_live(rp->c, m.space, &m.name) || !digest_set_add(rp->taken[m.space], &m.name))
 			continue;
 		o = (struct remote_object){ .space = m.space, .name = m.name, .size = m.size };
+		if (is_large(&o) && repack_batch(rp, err) < 0)
+			return -1;
 		VEC_PUSH(&rp->batch, o);
 		rp->bytes += m.size;
-		if ((rp->bytes >= REPACK_BYTES || rp->batch.n >= REPACK_OBJECTS) && repack_batch(rp, err) < 0)
+		if ((is_large(&o) || rp->bytes >= REPACK_BYTES || rp->batch.n >= REPACK_OBJECTS) && repack_batch(rp, err) < 0)
 			return -1;
 	}
 	return 0;

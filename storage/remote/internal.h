@@ -148,6 +148,12 @@ struct transfer_named {
 int transfer_each_named(struct store *s, const struct transfer_named *named,
 			int (*fn)(void *arg, enum store_space space, const struct digest *name, uint64_t size),
 			void *arg, struct err *err);
+/* tier.c, for verify.c and collect.c: a store for what is only looked at or moved, of any size: a directory at `path`, or
+ * in memory where the tier has no files either. */
+int tier_scratch(struct store *tier, const char *path, struct store **ret, struct err *err);
+void tier_scratch_drop(struct store *tier, const char *path, struct store **s);
+/* Puts it into the pack from there; a blob that isn't small goes through its file. */
+int tier_pack_add(struct pack_writer *w, struct store *scratch, const struct remote_object *o, struct err *err);
 /* tier.c, for transfer.c */
 struct unsent_record;
 void tier_take_unsent(struct store *s, struct unsent_record **ret, size_t *ret_n); /* the caller's */

@@ -896,6 +896,37 @@ int tier_failure(struct store *s, struct err *err)
 	return why.code ? err_set(err, why.code, "%s", why.msg) : 0;
 }
 
+int tier_scratch(struct store *tier, const char *path, struct store **ret, struct err *err)
+{
+	if (tier_local(tier) && tier_local(tier)->ops->open_temp)
+		return store_dir_open(path, true, ret, err);
+	*ret = store_memory_new();
+	return 0;
+}
+
+void tier_scratch_drop(struct store *tier, const char *path, struct store **s)
+{
+	store_free(TAKE_PTR(*s));
+	if (tier_local(tier) && tier_local(tier)->ops->open_temp)
+		fs_remove_tree(path, NULL);
+}
+
+int tier_pack_add(struct pack_writer *w, struct store *scratch, const struct remote_object *o, struct err *err)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	_cleanup_(fd_closep) int fd = -1;
+	uint64_t size;
+
+	if (o->space == STORE_BLOB && o->size >= REMOTE_LOOSE_MIN) {
+		if (scratch->ops->open(scratch, &o->name, o->size, &fd, &size, err) < 0)
+			return -1;
+		return pack_writer_add_fd(w, o->space, &o->name, fd, size, err);
+	}
+	if (store_get(scratch, o->space, &o->name, o->size, &bytes, err) < 0)
+		return -1;
+	return pack_writer_add(w, o->space, &o->name, bytes.s ? bytes.s : "", bytes.len, err);
+}
+
 /* What is remembered of a bucket lies beside the objects: one directory for each that this store was ever in front of. */
 static char *memory_dir(const char *local, const char *uri)
 {

@@ -12,7 +12,6 @@
  */
 #include <stdio.h>
 #include <sys/random.h>
-#include "base/fs.h"
 #include "storage/action.h"
 #include "storage/remote/internal.h"
 #include "storage/remote/tier.h"
@@ -66,17 +65,12 @@ static bool in_sample(const struct verifier *v, const struct digest *name)
 
 static int open_scratch(struct verifier *v, struct err *err)
 {
-	if (tier_local(v->tier)->ops->open_temp)
-		return store_dir_open(v->scratch_path, true, &v->scratch, err);
-	v->scratch = store_memory_new(); /* as the tier itself: it has no files */
-	return 0;
+	return tier_scratch(v->tier, v->scratch_path, &v->scratch, err);
 }
 
 static void drop_scratch(struct verifier *v)
 {
-	store_free(TAKE_PTR(v->scratch));
-	if (tier_local(v->tier)->ops->open_temp)
-		fs_remove_tree(v->scratch_path, NULL);
+	tier_scratch_drop(v->tier, v->scratch_path, &v->scratch);
 }
 
 /* --- indexes ---------------------------------------------------------------------------------------- */
@@ -96,22 +90,6 @@ static int is_there(struct verifier *v, const char *key, bool *ret, struct err *
 	uint64_t size;
 
 	return bucket_head_many(v->r->bucket, &key, 1, ret, &size, err);
-}
-
-static int salvage_member(struct verifier *v, struct pack_writer *w, const struct remote_object *o, struct err *err)
-{
-	_cleanup_(str_deinit) struct str bytes = { 0 };
-	_cleanup_(fd_closep) int fd = -1;
-	uint64_t size;
-
-	if (o->space == STORE_BLOB && o->size >= REMOTE_LOOSE_MIN) {
-		if (v->scratch->ops->open(v->scratch, &o->name, o->size, &fd, &size, err) < 0)
-			return -1;
-		return pack_writer_add_fd(w, o->space, &o->name, fd, size, err);
-	}
-	if (store_get(v->scratch, o->space, &o->name, o->size, &bytes, err) < 0)
-		return -1;
-	return pack_writer_add(w, o->space, &o->name, bytes.s ? bytes.s : "", bytes.len, err);
 }
 
 /* What lies in the pack, as far as it can be read, goes into a new one. *ret_all: that was everything. */
@@ -136,7 +114,7 @@ static int salvage(struct verifier *v, const struct pack *p, bool *ret_all, stru
 		got = pack_writer_new(v->r->dir, &w, err);
 	for (size_t i = 0; i < p->n && got == 0; i++) {
 		*ret_all &= o[i].there;
-		got = o[i].there ? salvage_member(v, w, &o[i], err) : 0;
+		got = o[i].there ? tier_pack_add(w, v->scratch, &o[i], err) : 0;
 	}
 	if (got == 0 && pack_writer_members(w))
 		got = remote_send_pack(v->r, w, &bytes, err);

@@ -940,11 +940,17 @@ static void clean_up(void)
 	fs_remove_tree(scratch, NULL);
 }
 
+/* The first ones that fail when a rule is broken that the seeds from 1 on don't need: an index is written although its
+ * lease has lapsed; the list of the condemned is read before the lease is taken. */
+static const uint64_t rare[] = { 22506, 16126 };
+
 static void test_schedules(void **state)
 {
 	struct totals t = { 0 };
 
 	set_up();
+	for (size_t i = 0; i < ARRAY_LEN(rare); i++)
+		run_seed(rare[i], &t);
 	for (uint64_t seed = 1; seed <= SEEDS; seed++)
 		run_seed(seed, &t);
 	clean_up();

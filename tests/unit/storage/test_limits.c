@@ -178,6 +178,61 @@ static void test_large_members_of_packs(void **state)
 	}
 }
 
+/* The most memory that this process had since forget_peak(). */
+static uint64_t peak_kib(void)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	const char *line;
+
+	assert_int_equal(fs_read_file("/proc/self/status", 64 * KIB, &text, NULL), 0);
+	line = strstr(text.s, "VmHWM:");
+	assert_non_null(line);
+	return strtoull(line + strlen("VmHWM:"), NULL, 10);
+}
+
+static uint64_t forget_peak(void)
+{
+	int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, "5", 1), 1);
+	close(fd);
+	return peak_kib();
+}
+
+/* Packs that are small are written together anew. One of them is a large blob that compressed well. */
+static void test_repacking_takes_little_memory(void **state)
+{
+	enum { SMALL = 16 };
+	struct store *a = machine("a"), *b;
+	struct content_id ids[SMALL + 1] = { put_zeros(a, TREE_LISTING_MAX + 1, 'r') };
+	struct remote_gc_options o = { .reader = a, .base = { .grace_ns = 1, .mark_gap_ns = 1, .contents = ids, .n_contents = SMALL + 1 } };
+	struct remote_gc_result res;
+	struct tier_verify v = { .sample = 1 };
+	struct err err = { 0 };
+	uint64_t before_kib;
+
+	ok(store_sync(a, &err), &err);
+	damage_blobs();
+	ok(tier_verify(a, &v, &err), &err);
+	assert_int_equal(v.repaired, 1);
+	for (int i = 1; i <= SMALL; i++) { /* a pack each */
+		ok(content_put_bytes(a, &i, sizeof(i), &ids[i], &err), &err);
+		ok(store_sync(a, &err), &err);
+	}
+	before_kib = forget_peak();
+	ok(remote_gc(tier_remote(a), &o, &res, &err), &err);
+	assert_true(peak_kib() < before_kib + TREE_LISTING_MAX / KIB / 2);
+	assert_int_equal(res.moved, SMALL + 1);
+	assert_true(res.packs_written >= 1 && res.packs_written < SMALL);
+	store_free(a);
+	b = machine("b");
+	for (int i = 0; i <= SMALL; i++)
+		ok(content_verify(b, &ids[i], &err), &err);
+	store_free(b);
+	bucket_memory_forget("limits");
+}
+
 /* Who asks for a blob to be sent may not know its size: it goes its way all the same. */
 static void test_a_large_blob_of_unknown_size(void **state)
 {
@@ -279,6 +334,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ranges),
 		cmocka_unit_test_setup_teardown(test_large_members_of_packs, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_repacking_takes_little_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_large_blob_of_unknown_size, setup, teardown),
 		cmocka_unit_test(test_what_compressed_bytes_announce),
 		cmocka_unit_test(test_records),
