@@ -1,6 +1,7 @@
 /* The program. Everything that takes time is left to the command that needs it: `cairn version` has 3 ms. */
 #include <fcntl.h>
 #include <malloc.h>
+#include <signal.h>
 #include "base/process.h"
 #include "cli/cli.h"
 
@@ -15,6 +16,12 @@ static void open_standard_fds(void)
 			_exit(CLI_ENVIRONMENT);
 }
 
+/* Whoever started us may ignore the ends of his children. Ours would be reaped by the kernel then, and waited for in vain. */
+static void expect_children(void)
+{
+	signal(SIGCHLD, SIG_DFL); /* lint: signal because a default needs no handler */
+}
+
 int main(int argc, char **argv)
 {
 	/* By which the engine finds what its tasks started (runners/local.c), should we be one of
@@ -24,6 +31,7 @@ int main(int argc, char **argv)
 	int code;
 
 	open_standard_fds();
+	expect_children();
 	process_hide(markers);
 	mallopt(M_ARENA_MAX, ARENAS);
 	cli_init(&cli, stdout, stderr);

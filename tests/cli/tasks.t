@@ -138,4 +138,19 @@ lines.yaml" 2>err
 	test_code 3 cairn run ../outside/odd.yaml 2>err
 	test_grep "odd.yaml lies outside of the project" err
 '
+
+write ends.yaml <<'YAML'
+pipeline: ends
+steps:
+  good: {run: "true"}
+  bad: {run: "exit 3"}
+YAML
+
+test_expect 'ends are seen, also by an engine whose parent ignores those of its children' '
+	test_code 1 timeout 60 python3 -c "
+import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+os.execvp(sys.argv[1], sys.argv[1:])" cairn run ends.yaml -k --json >out
+	test_is "$(count executed) $(count failed)" "1 1"
+'
 test_done
