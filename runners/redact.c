@@ -3,8 +3,9 @@
  *
  * A byte is masked when a piece that began at or before it reaches beyond it: `covered` counts
  * the bytes from here on that are. One pass, each byte looked at once; few places have four bytes
- * that begin a piece, which a bitmap of their hash tells. Pieces are sorted, so that those with a
- * beginning in common lie together. `held` keeps the end of the stream from the first place on
+ * that begin a piece, which a bitmap of their hash tells. Pieces are sorted, and each knows
+ * the longest one that it begins with: a place costs a search and at most REDACT_PIECE steps,
+ * however many secrets have a beginning in common. `held` keeps the end of the stream from the first place on
  * where the bytes so far may begin a piece.
  */
 #include <assert.h>
@@ -17,6 +18,7 @@
 struct piece {
 	char *s;
 	size_t n;
+	size_t inner; /* 1 + the longest other piece that this one begins with; 0: none */
 };
 
 struct redactor {
@@ -43,7 +45,7 @@ static void add_piece(void *arg, const char *s, size_t n)
 	uint32_t h = hash_at(s);
 
 	assert(n >= REDACT_MIN && n <= REDACT_PIECE);
-	VEC_PUSH(&r->pieces, ((struct piece){ xmalloc(n), n }));
+	VEC_PUSH(&r->pieces, ((struct piece){ xmalloc(n), n, 0 }));
 	memcpy(r->pieces.v[r->pieces.n - 1].s, s, n);
 	r->begins[h / 8] |= (uint8_t)(1u << h % 8);
 }
@@ -62,6 +64,24 @@ static int by_bytes(const void *a, const void *b)
 	return order ? order : (x->n > y->n) - (x->n < y->n);
 }
 
+/* In order, what a piece begins with stands before it, and so does all that begins with that. */
+static void find_inner(struct redactor *r)
+{
+	for (size_t i = 1; i < r->pieces.n; i++) {
+		struct piece *p = &r->pieces.v[i];
+		size_t at = i; /* 1 + the index of a candidate */
+
+		while (at) {
+			const struct piece *q = &r->pieces.v[at - 1];
+
+			if (q->n < p->n && memcmp(q->s, p->s, q->n) == 0)
+				break;
+			at = q->inner;
+		}
+		p->inner = at;
+	}
+}
+
 struct redactor *redactor_new(const char *const *values, size_t n)
 {
 	struct redactor *r = xcalloc(1, sizeof(*r));
@@ -77,6 +97,7 @@ struct redactor *redactor_new(const char *const *values, size_t n)
 		else
 			r->pieces.v[kept++] = r->pieces.v[i];
 	r->pieces.n = kept;
+	find_inner(r);
 	return r;
 }
 
@@ -96,7 +117,7 @@ void redactor_free(struct redactor *r)
 /* The first piece that isn't less than these bytes. */
 static size_t first_from(const struct redactor *r, const char *s, size_t n)
 {
-	struct piece key = { (char *)s, n };
+	struct piece key = { .s = (char *)s, .n = n };
 	size_t low = 0, high = r->pieces.n;
 
 	while (low < high) {
@@ -110,17 +131,22 @@ static size_t first_from(const struct redactor *r, const char *s, size_t n)
 	return low;
 }
 
-/* Length of the longest piece that begins at s, of which n bytes are there; 0: none. */
+/* Length of the longest piece that begins at s, of which n bytes are there; 0: none. Such a piece
+ * is the greatest that isn't greater than the text, or one that this one begins with. */
 static size_t longest_at(const struct redactor *r, const char *s, size_t n)
 {
-	size_t longest = 0;
+	size_t i = first_from(r, s, n);
 
-	for (size_t i = first_from(r, s, REDACT_MIN);
-	     i < r->pieces.n && memcmp(r->pieces.v[i].s, s, REDACT_MIN) == 0; i++)
-		if (r->pieces.v[i].n <= n && r->pieces.v[i].n > longest &&
-		    memcmp(r->pieces.v[i].s, s, r->pieces.v[i].n) == 0)
-			longest = r->pieces.v[i].n;
-	return longest;
+	if (i < r->pieces.n && r->pieces.v[i].n == n && memcmp(r->pieces.v[i].s, s, n) == 0)
+		return n;
+	while (i-- > 0) {
+		const struct piece *p = &r->pieces.v[i];
+
+		if (p->n <= n && memcmp(p->s, s, p->n) == 0)
+			return p->n;
+		i = p->inner;
+	}
+	return 0;
 }
 
 /* Are these n bytes, and more, the beginning of a piece? Such a one would be the first that is
