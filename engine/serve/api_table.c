@@ -5,6 +5,8 @@
 #define LIMIT  { "limit", API_QUERY, "{\"type\":\"integer\",\"minimum\":1,\"maximum\":500,\"default\":50}", "How many at most" }
 #define CURSOR { "cursor", API_QUERY, "{\"type\":\"integer\",\"minimum\":1,\"maximum\":4611686018427387903}", "What the page before gave as `next`" }
 #define TEXT   "{\"type\":\"string\"}"
+/* What lineage_find() takes: digest_prefix_range(). */
+#define DIGEST "{\"type\":\"string\",\"pattern\":\"^(sha256:)?[0-9a-f]{4,64}$\"}"
 #define TIME   "{\"type\":\"string\",\"format\":\"date-time\"}"
 #define WHICH  { "path", API_QUERY, TEXT, "The pipeline file, when several have a schedule of that name" }
 #define READS  (API_PROJECT | API_DB)
@@ -48,7 +50,7 @@ const struct api_route api_routes[] = {
 	  .answer = "Cancelled" },
 	{ "GET", "/api/v1/launches/{launch}", "launch", "A run that this server began, also before it has an id", API_PROJECT, api_launch, .status = 200, .answer = "Launch" },
 	{ "GET", "/api/v1/lineage", "lineage", "Which attempts content came from, or went into", READS, api_lineage,
-	  PARAMS({ "content", API_QUERY, TEXT, "sha256: and a digest, or at least four digits of it (required)" },
+	  PARAMS({ "content", API_QUERY, DIGEST, "sha256: and a digest, or at least four digits of it (required)" },
 		 { "direction", API_QUERY, "{\"type\":\"string\",\"enum\":[\"up\",\"down\"],\"default\":\"up\"}", "Where it came from, or what was made of it" },
 		 { "limit", API_QUERY, "{\"type\":\"integer\",\"minimum\":1,\"maximum\":10000,\"default\":1000}", "How many attempts at most" }),
 	  .status = 200, .answer = "Lineage" },
