@@ -172,6 +172,32 @@ checked 'SLSA: the published messages of in-toto take statement and predicate, a
 	sed "s/\"digest\"/\"digests\"/" model.json >wrong
 	test_must_fail check slsa wrong
 '
+test_expect 'RO-Crate: an attempt that read a referenced input says so, and where the input comes from' '
+	mkdir -p files referenced
+	start web python3 "$SRC/tests/net/files.py" files web.port web.log
+	wait_until 30 test -s web.port
+	head -c 5000 /dev/zero | tr "\\0" x >files/large.csv
+	uri=http://127.0.0.1:$(cat web.port)/etag/large.csv
+	echo "reference_above: 1Ki" >referenced/cairn.yaml
+	cat >referenced/pipeline.yaml <<-E
+		pipeline: referenced
+		inputs: {big: {uri: "$uri", mode: reference}}
+		steps:
+		  use: {run: "wc -c <\${{ inputs.b }} >n", inputs: {b: "\${{ inputs.big }}"}, outputs: {n: n}}
+	E
+	cairn -C referenced run -q
+	cairn -C referenced export last --format ro-crate --to "$PWD/referenced-crate"
+	python3 - "$uri" <<-"P"
+	import json, sys
+	graph = json.load(open("referenced-crate/ro-crate-metadata.json"))["@graph"]
+	by = {e["@id"]: e for e in graph}
+	ids = lambda e, k: [o["@id"] for o in (e.get(k, []) if isinstance(e.get(k, []), list) else [e[k]])]
+	big = [e["@id"] for e in graph if sys.argv[1] in e.get("description", "")]
+	made = [e for e in graph if e["@type"] == "CreateAction" and set(big) & set(ids(e, "object"))]
+	assert len(big) == 1 and len(made) == 1, (big, made)
+	assert ids(made[0], "result") == ["outputs/use/n"], made
+	P
+'
 test_expect 'RO-Crate: pipeline, inputs and outputs as files, each of them described; nothing is replaced' '
 	cairn export last --format ro-crate --to crate --license https://spdx.org/licenses/CC-BY-4.0
 	cmp crate/inputs/table data/table.csv

@@ -40,7 +40,7 @@ says() { message >message; grep -q -E -- "$1" message; }
 test_expect 'an image that cannot be resolved is told within seconds, by status and in the log' '
 	serve srv
 	detach
-	wait_until 30 says "could not begin, try 1 of 8, .*127.0.0.1:$port/team/nothing:1"
+	wait_until 90 says "could not begin, try 1 of 8, .*127.0.0.1:$port/team/nothing:1"
 	cairn status "$(run)" >out
 	test_grep "could not begin, try 1 of 8" out
 	test_grep "run-not-begun .*run=$(run) " srv.out
@@ -52,7 +52,7 @@ test_expect 'the next server goes on counting' '
 	serve_forget srv
 	says "try 1 of 8"
 	serve srv
-	wait_until 30 says "could not begin, try 2 of 8"
+	wait_until 90 says "could not begin, try 2 of 8"
 	test_is "$(stop srv TERM)" 0
 	serve_forget srv
 	says "try 2 of 8"
@@ -60,11 +60,11 @@ test_expect 'the next server goes on counting' '
 
 test_expect 'it can be cancelled while it waits' '
 	serve srv
-	wait_until 30 says "try 3 of 8"
+	wait_until 90 says "try 3 of 8"
 	post srv "/api/v1/runs/$(run)/cancel" "{}"
 	status_is 202
 	gone() { cairn status --json "$(run)" >status.json && test "$(json status.json "d[\"run\"][\"state\"]")" = cancelled; }
-	wait_until 30 gone
+	wait_until 90 gone
 	test_is "$(message)" null
 	test_is "$(stop srv TERM)" 0
 	test_no_grep Sanitizer srv.out
