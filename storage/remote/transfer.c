@@ -281,7 +281,7 @@ struct push {
 };
 
 /* One that is gone meanwhile (collected, damaged) can't be sent, and isn't waited for. */
-static int add_unsent(struct closure *c, const struct unsent_record *u)
+static int add_unsent(struct closure *c, const struct unsent_record *u, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	_cleanup_(str_deinit) struct str bytes = { 0 };
@@ -290,10 +290,11 @@ static int add_unsent(struct closure *c, const struct unsent_record *u)
 	int r = 0;
 
 	if (u->space == STORE_RUN)
-		r = add_manifest(c, &u->name, NULL);
+		r = add_manifest(c, &u->name, err);
 	else if (u->space == STORE_TAG)
 		add_object(c, STORE_TAG, &u->name, UINT64_MAX); /* its run goes by itself */
-	else if (store_get(c->s, STORE_ACTION, &u->name, ACTION_RECORD_MAX, &bytes, NULL) == 0 && action_decode(bytes.s, bytes.len, arena, &a, NULL) == 0) {
+	else if ((r = store_get(c->s, STORE_ACTION, &u->name, ACTION_RECORD_MAX, &bytes, err)) == 0 &&
+		 action_decode(bytes.s, bytes.len, arena, &a, NULL) == 0) {
 		add_object(c, STORE_ACTION, &u->name, UINT64_MAX);
 		add_named(c, &a);
 	}
@@ -332,7 +333,7 @@ static int is_whole(struct push *p, const struct remote_object *o, bool *ret, st
 	int r;
 
 	closure_init(&c);
-	*ret = add_unsent(&c, &u) == 0 && c.objects[o->space].v.n > 0;
+	*ret = add_unsent(&c, &u, NULL) == 0 && c.objects[o->space].v.n > 0;
 	r = add_trees(&c, err);
 	*ret &= !c.unread;
 	if (r == 0 && !*ret)
@@ -440,14 +441,20 @@ static int send_unsent_once(struct store *s, const struct store_gc_options *walk
 	struct closure c = { .s = tier_local(s), .walk = walk };
 	struct push p = { .local = c.s, .remote = tier_remote(s), .sent = ret, .walk = walk, .tier = s };
 	struct everything all = { .move = send_batch, .arg = &p };
-	int r;
+	int r = 0;
 
 	*ret = (struct remote_sent){ 0 };
 	closure_init(&c);
-	for (size_t i = 0; i < n; i++)
-		add_unsent(&c, &v[i]);
+	for (size_t i = 0; i < n && r == 0; i++) {
+		struct err why = { 0 };
+
+		/* One that can't be read today is waited for. */
+		if (add_unsent(&c, &v[i], &why) < 0 && why.code == ERR_IO)
+			r = err_set(err, why.code, "%s", why.msg);
+	}
 	add_records(&c);
-	r = add_trees(&c, err);
+	if (r == 0)
+		r = add_trees(&c, err);
 	p.closed = !c.unread; /* a listing that was evicted names what nobody has looked for */
 	if (r == 0)
 		r = move_closure(&all, &c, err);

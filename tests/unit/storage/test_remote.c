@@ -755,6 +755,40 @@ static void test_tags_arrive_later(void **state)
 	store_free(other);
 }
 
+/* A record that can't be read today (a bad disk, no descriptors) isn't one that is gone: it waits. */
+static void test_unread_records_wait(void **state)
+{
+	_cleanup_(freep) char *path = NULL, *aside = fs_join(root, "aside");
+	struct store *s = machine("a", STORE_READ_WRITE), *other;
+	char hex[DIGEST_HEX_MAX];
+	_cleanup_(str_deinit) struct str got = { 0 };
+	struct remote_sent sent;
+	struct err err = { 0 };
+	struct content_id id;
+	struct digest hash;
+
+	faults((struct bucket_memory_faults){ .down = true });
+	ok(content_put_bytes(s, "text", 4, &id, &err), &err);
+	publish(s, 7, &id);
+	memset(hash.b, 7, sizeof(hash.b));
+	store_free(s);
+	faults((struct bucket_memory_faults){ 0 });
+	digest_hex(&hash, hex);
+	path = xasprintf("%s/a/%s/%.2s/%s", root, store_space_names[STORE_ACTION], hex, hex);
+	assert_int_equal(rename(path, aside), 0);
+	assert_int_equal(symlink(hex, path), 0);
+	s = machine("a", STORE_READ_WRITE);
+	assert_int_equal(tier_send_unsent(s, &walk, &sent, &err), -1);
+	store_free(s);
+	assert_int_equal(rename(aside, path), 0);
+	s = machine("a", STORE_READ_WRITE);
+	ok(tier_send_unsent(s, &walk, &sent, &err), &err);
+	store_free(s);
+	other = machine("b", STORE_READ_WRITE);
+	ok(store_get(other, STORE_ACTION, &hash, 1000, &got, &err), &err);
+	store_free(other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -773,6 +807,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_news_that_another_found, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_tags_arrive_later, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unread_records_wait, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
