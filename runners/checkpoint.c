@@ -63,7 +63,7 @@ int checkpoint_attach(const char *state_dir, const struct digest *key, uint64_t 
 	_cleanup_(freep) char *dir = directory_of(state_dir, key), *data = xasprintf("%s/data", dir), *series = xasprintf("%s/series.jsonl", dir);
 	_cleanup_(freep) char *continues = NULL, *parent = fs_dirname(path);
 	_cleanup_(fd_closep) int parent_fd = -1;
-	bool empty;
+	bool empty = false;
 
 	if (fs_mkdir_p(data, err) < 0 || is_empty(data, &empty, err) < 0)
 		return err_wrap(err, "keeping a checkpoint");

@@ -91,9 +91,9 @@ int notify_rules_hold(struct project *p, const json_t *row, const char *run, jso
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	const char *last = json_string_value(json_object_get(row, "before"));
 	struct values now = { 0 }, before = { 0 };
-	struct notify_metric *rules;
+	struct notify_metric *rules = NULL;
 	struct db *db = NULL;
-	size_t n;
+	size_t n = 0;
 	int r = -1;
 
 	if (read_rules(row, arena, &rules, &n, err) == 0 && project_reader(p, &db, err) == 0 &&
