@@ -15,6 +15,21 @@ static void must(bool ok, const char *what)
 	abort();
 }
 
+static enum content_kind kind_of(const struct tree_entry *e)
+{
+	switch (e->kind) {
+	case TREE_DIR:
+		return CONTENT_TREE;
+	case TREE_EXECUTABLE:
+		return CONTENT_EXECUTABLE;
+	case TREE_FILE:
+	case TREE_SYMLINK:
+	case TREE_REFERENCE:
+		return CONTENT_BLOB;
+	}
+	abort();
+}
+
 static void check_entry(const struct tree *t, const struct tree_entry *e)
 {
 	must(strlen(e->name) == e->name_len && e->name_len > 0 && !strchr(e->name, '/'), "a name that no file can have");
@@ -22,7 +37,7 @@ static void check_entry(const struct tree *t, const struct tree_entry *e)
 	must(tree_find(t, e->name, e->name_len) == e, "an entry can't be found by its name");
 	must((e->kind == TREE_SYMLINK) == (e->target != NULL), "a target is only with a link");
 	must((e->kind == TREE_REFERENCE) == (e->ref != NULL), "only a reference means something outside");
-	must(!tree_entry_is_kept(e) || e->id.kind == (e->kind == TREE_DIR ? CONTENT_TREE : CONTENT_BLOB), "content of the wrong kind");
+	must(!tree_entry_is_kept(e) || e->id.kind == kind_of(e), "content of the wrong kind");
 }
 
 static void build_again(struct store *s, const struct tree *t, const uint8_t *data, size_t size, struct content_id *ret)
