@@ -436,9 +436,10 @@ static int gc_options(struct cli *cli, const struct cli_args *args, const struct
 	return cli_duration_value(args, "grace", &o->grace_ns, err);
 }
 
-static int collect(struct store *s, const struct store_gc_options *o, struct store_gc_result *ret, struct err *err)
+static int collect(struct store *s, const struct store_gc_options *o, int64_t roots_ns, struct store_gc_result *ret,
+		   struct err *err)
 {
-	struct remote_gc_options ro = { .base = *o, .reader = s };
+	struct remote_gc_options ro = { .base = *o, .roots_ns = roots_ns, .reader = s };
 	struct remote_gc_result res;
 
 	if (!tier_remote(s))
@@ -486,12 +487,17 @@ int cmd_store_gc(struct cli *cli, const struct cli_args *args)
 	struct retention ret;
 	struct roots roots = { 0 };
 	struct err err = { 0 };
+	int64_t roots_ns = 0;
 	struct store *s;
 	struct db *db;
 	int r = -1;
 
-	if (cli_config(cli, &config, &err) == 0 && gc_options(cli, args, config, &o, &ret, &err) == 0 && cli_db(cli, DB_WRITE, &db, &err) == 0 &&
-	    cli_store(cli, false, &s, &err) == 0 && tag_store_take_in(db, s, &err) >= 0)
+	if (cli_config(cli, &config, &err) == 0 && gc_options(cli, args, config, &o, &ret, &err) == 0 &&
+	    cli_db(cli, DB_WRITE, &db, &err) == 0 && cli_store(cli, false, &s, &err) == 0) {
+		roots_ns = tier_remote(s) ? remote_boottime_ns(tier_remote(s)) : 0;
+		r = tag_store_take_in(db, s, &err);
+	}
+	if (r >= 0)
 		r = find_roots(db, &ret, arena, &roots, &err);
 	if (r == 0 && signature_is_wanted(s)) { /* what isn't believed is others' all the same */
 		signature_believe_all(s);
@@ -505,7 +511,7 @@ int cmd_store_gc(struct cli *cli, const struct cli_args *args)
 		o.contents = roots.contents.v;
 		o.n_contents = roots.contents.n;
 		o.keep_action = roots.unfinished ? keep_all : NULL;
-		r = collect(s, &o, &res, &err);
+		r = collect(s, &o, roots_ns, &res, &err);
 	}
 	VEC_FREE(&roots.manifests);
 	VEC_FREE(&roots.contents);

@@ -36,7 +36,7 @@ struct collector {
 	struct store_gc_options base;
 	struct remote_gc_result *res;
 	char *lock;
-	int64_t now_ns, locked_at_ns; /* the server's; boot time */
+	int64_t now_ns, locked_at_ns; /* the server's; boot time (base.now_ns: the server's, when the roots were named) */
 	int64_t oldest_lease_ns;      /* INT64_MAX: nobody is at work */
 	bool fresh; /* this process came only to collect: it believes in nothing */
 	struct digest_set *live[STORE_SPACES];
@@ -137,6 +137,10 @@ static int take_lock(struct collector *c, struct err *err)
 	if (look.mine_ns == 0)
 		return err_set(err, ERR_IO, "%s doesn't list what was just written; collecting isn't safe there", remote_uri(c->r));
 	c->now_ns = look.mine_ns;
+	/* Young is what the caller may not have known when it named the roots, however long it slept since. */
+	c->base.now_ns = c->now_ns;
+	if (c->o->roots_ns && c->o->roots_ns < c->locked_at_ns)
+		c->base.now_ns -= c->locked_at_ns - c->o->roots_ns;
 	if (look.others_ns > c->now_ns - expiry_ns(c))
 		return err_set(err, ERR_BUSY, "another `cairn store gc` is at work in %s", remote_uri(c->r));
 	return 0;
@@ -245,7 +249,6 @@ static int mark(struct collector *c, struct err *err)
 	int got;
 
 	store_base_init(&v.base, &ops, remote_uri(c->r));
-	c->base.now_ns = c->now_ns;
 	got = store_mark(&v.base, &c->base, c->live, &c->res->base, err);
 	store_base_deinit(&v.base);
 	return got;
@@ -255,7 +258,7 @@ static int mark(struct collector *c, struct err *err)
 
 static bool is_young(const struct collector *c, int64_t mtime_ns)
 {
-	return mtime_ns > c->now_ns - c->base.grace_ns;
+	return mtime_ns > c->base.now_ns - c->base.grace_ns;
 }
 
 static bool is_live(const struct collector *c, enum store_space space, const struct digest *name)
@@ -559,7 +562,7 @@ static int see_orphan(void *arg, const struct bucket_object *o)
 
 	if (!remote_name_in(o->key, strlen("packs/"), &name) || map_has(c->pack_sizes, name.b, DIGEST_BYTES))
 		return 0;
-	if (o->mtime_ns <= c->now_ns - MAX(c->base.grace_ns, expiry_ns(c)) && o->mtime_ns + CLOCK_GRAIN_NS < c->oldest_lease_ns) {
+	if (o->mtime_ns <= c->base.now_ns - MAX(c->base.grace_ns, expiry_ns(c)) && o->mtime_ns + CLOCK_GRAIN_NS < c->oldest_lease_ns) {
 		VEC_PUSH(&c->plain, xstrdup(o->key));
 		c->res->base.temporaries++;
 		c->res->base.temporary_bytes += o->size;

@@ -85,7 +85,6 @@ bool remote_name_in(const char *key, size_t skip, struct digest *ret);
 enum remote_kind remote_kind_of(enum store_space space);
 int remote_get_bytes(struct remote *r, const char *key, uint64_t max_bytes, struct str *ret, struct err *err); /* one small object */
 int remote_put_bytes(struct remote *r, const char *key, const void *bytes, size_t n, bool if_absent, struct err *err);
-int64_t remote_boottime_ns(struct remote *r);
 
 /* presence.c; *_locked: with `lock` held */
 int presence_load(struct remote *r, struct err *err); /* lists packs, fetches indexes; with `io` held */

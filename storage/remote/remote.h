@@ -84,10 +84,16 @@ int remote_stat(struct remote *r, struct remote_stat *ret, struct err *err);
 
 /* --- collecting -------------------------------------------------------------------------------------------------------------------- */
 
+/* Time that goes on while the machine sleeps. */
+int64_t remote_boottime_ns(struct remote *r);
+
 struct remote_gc_options {
-	/* Roots, as for a local store: the caller says which of all manifests that lie in the bucket are to be kept, whoever ran them (young ones are
-	 * anyway). `now_ns` is not looked at: the server's clock counts. */
+	/* Roots, as for a local store: the caller says which of all manifests that lie in the bucket are to be kept, whoever
+	 * ran them (young ones are anyway). `now_ns` is not looked at: the server's clock counts. */
 	struct store_gc_options base;
+	/* remote_boottime_ns() before the caller began to look for the roots: what came since, and in the grace time before it,
+	 * is young. 0: there was nothing to look for. */
+	int64_t roots_ns;
 	/* Reads what lies in the bucket (a tier; its local part keeps what was read). */
 	struct store *reader;
 	int64_t lease_expiry_ns; /* 0: lease_ns of the options */
