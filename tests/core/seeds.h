@@ -1,8 +1,8 @@
 /* tests/core/seeds.h — which seeds a random model runs.
  *
- * Where it is fast (the clang build) it runs all that its file names; where sanitizers make it five times slower, a
- * fifth; in `tests/run --quick`, a fiftieth. CAIRN_TEST_SEEDS names others: `n` for one, `from-to` for a range without
- * its end (long runs). */
+ * Where it is fast (the clang build) it runs all that its file names; where ASan makes it five times slower, a fifth;
+ * with TSan, a twentieth; in `tests/run --quick`, a fiftieth. CAIRN_TEST_SEEDS names others: `n` for one, `from-to` for
+ * a range without its end (long runs). */
 #ifndef CAIRN_TESTS_CORE_SEEDS_H
 #define CAIRN_TESTS_CORE_SEEDS_H
 
@@ -12,12 +12,12 @@
 #include <string.h>
 #include <cmocka.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SEEDS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SEEDS_SANITIZED 1
-#endif
+#if defined(__SANITIZE_THREAD__)
+#define SEEDS_PART 20
+#elif defined(__SANITIZE_ADDRESS__)
+#define SEEDS_PART 5
+#else
+#define SEEDS_PART 1
 #endif
 
 struct seeds {
@@ -30,12 +30,7 @@ static inline uint64_t seeds_part(uint64_t n)
 {
 	const char *quick = getenv("CAIRN_TEST_QUICK");
 
-	if (quick && strcmp(quick, "1") == 0)
-		n /= 50;
-#ifdef SEEDS_SANITIZED
-	else
-		n /= 5;
-#endif
+	n /= quick && strcmp(quick, "1") == 0 ? 50 : SEEDS_PART;
 	return n > 0 ? n : 1;
 }
 
