@@ -10,7 +10,6 @@ struct signing {
 	struct digest_set *ignored;
 };
 
-
 static int add_writer(void *arg, const char *text, size_t n, struct err *err)
 {
 	struct signing *g = arg;

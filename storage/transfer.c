@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/thread.h"
 
 #define CONNECTIONS_DEFAULT 64
 #define TRIES_DEFAULT 10
@@ -151,19 +152,15 @@ static void pause_ns(int64_t ns)
 {
 	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	pthread_cond_t never;
-	pthread_condattr_t attr;
 	int64_t end = mono_ns() + ns;
 	struct timespec at = { .tv_sec = end / NS_PER_S, .tv_nsec = end % NS_PER_S };
 
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&never, &attr);
+	thread_cond_init(&never);
 	pthread_mutex_lock(&lock);
 	while (pthread_cond_timedwait(&never, &lock, &at) != ETIMEDOUT)
 		;
 	pthread_mutex_unlock(&lock);
 	pthread_cond_destroy(&never);
-	pthread_condattr_destroy(&attr);
 }
 
 bool transfer_retry(struct transfer *t, unsigned tries, unsigned retry_after_s)

@@ -1,5 +1,6 @@
 #include "base/thread.h"
 #include <signal.h>
+#include <time.h>
 #include "base/macros.h"
 
 int thread_start(pthread_t *ret, const pthread_attr_t *attr, void *(*fn)(void *arg), void *arg)
@@ -15,4 +16,14 @@ int thread_start(pthread_t *ret, const pthread_attr_t *attr, void *(*fn)(void *a
 	r = pthread_create(ret, attr, fn, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return r;
+}
+
+void thread_cond_init(pthread_cond_t *c)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(c, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 }

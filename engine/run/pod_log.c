@@ -348,14 +348,10 @@ int pod_log_print(struct pod_log *l, const struct pod_log_options *o, struct err
 {
 	struct pollfd wake = { .fd = o->wake_fd, .events = POLLIN };
 	struct printing p = { .l = l, .o = o };
-	pthread_condattr_t attr;
 	int r;
 
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_mutex_init(&p.lock, NULL);
-	pthread_cond_init(&p.ended, &attr);
-	pthread_condattr_destroy(&attr);
+	thread_cond_init(&p.ended);
 	for (;;) {
 		bool runs = o->runs(o->arg);
 

@@ -143,16 +143,12 @@ void health_add_projects(struct health *h, json_t *checks, bool *all)
 int health_new(struct daemon *d, struct health **ret, struct err *err)
 {
 	struct health *h = xcalloc(1, sizeof(*h));
-	pthread_condattr_t monotonic;
 	int r;
 
 	h->d = d;
 	snprintf(h->at, sizeof(h->at), "projects");
 	pthread_mutex_init(&h->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&h->changed, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	thread_cond_init(&h->changed);
 	r = thread_start(&h->thread, NULL, run, h);
 	h->threaded = r == 0;
 	if (r) {

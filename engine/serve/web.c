@@ -21,6 +21,7 @@
 #include <time.h>
 #include "base/digest.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "serve/crew.h"
 #include "serve/event.h"
 #include "serve/mhd.h"
@@ -712,15 +713,11 @@ static int start(struct web *w, size_t i, struct err *err)
 int web_new(struct loop *l, const struct web_options *o, struct web **ret, struct err *err)
 {
 	struct web *w = xcalloc(1, sizeof(*w));
-	pthread_condattr_t monotonic;
 
 	w->loop = l;
 	w->o = *o;
 	pthread_mutex_init(&w->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&w->stream_ended, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	thread_cond_init(&w->stream_ended);
 	if (o->token)
 		digest_bytes(o->token, strlen(o->token), &w->token);
 	w->listeners = o->listeners;

@@ -8,6 +8,7 @@
 #include <time.h>
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "runners/kubernetes/credential.h"
 
 #define TRIES_MAX	    10
@@ -128,7 +129,6 @@ static void give_connection(struct kube_client *c, struct connection *n)
 int kube_client_new(const struct kube_access *a, const struct kube_client_options *o, struct kube_client **ret, struct err *err)
 {
 	struct kube_client *c = xcalloc(1, sizeof(*c));
-	pthread_condattr_t attr;
 
 	c->access = a;
 	c->o = *o;
@@ -139,10 +139,7 @@ int kube_client_new(const struct kube_access *a, const struct kube_client_option
 	c->tokens_at_ns = mono_ns();
 	c->credential = kube_credential_new(a);
 	pthread_mutex_init(&c->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&c->wake, &attr);
-	pthread_condattr_destroy(&attr);
+	thread_cond_init(&c->wake);
 	if (connect_new(c, &c->connection, err) < 0) {
 		kube_client_free(c);
 		return -1;

@@ -343,13 +343,8 @@ static void add_paths(struct kube_lease *l, const char *ns)
 
 static void init_lock(struct kube_lease *l)
 {
-	pthread_condattr_t attr;
-
 	pthread_mutex_init(&l->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&l->wake, &attr);
-	pthread_condattr_destroy(&attr);
+	thread_cond_init(&l->wake);
 }
 
 int kube_lease_new(const struct kube_access *a, const struct kube_lease_options *o, struct kube_lease **ret, struct err *err)

@@ -357,7 +357,6 @@ int kube_watch_new(const struct kube_access *a, const struct kube_watch_options 
 	const struct kube_client_options co = { .max_connections = 2, .patience_ns = 1 };
 	struct kube_watch *w = xcalloc(1, sizeof(*w));
 	struct str escaped = { 0 };
-	pthread_condattr_t attr;
 
 	w->o = *o;
 	w->streams = !o->no_stream;
@@ -368,10 +367,7 @@ int kube_watch_new(const struct kube_access *a, const struct kube_watch_options 
 		w->selector = str_take(&escaped);
 	}
 	pthread_mutex_init(&w->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&w->wake, &attr);
-	pthread_condattr_destroy(&attr);
+	thread_cond_init(&w->wake);
 	if (kube_client_new(a, &co, &w->client, err) < 0) {
 		watch_deinit(w);
 		return -1;

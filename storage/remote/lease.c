@@ -258,16 +258,11 @@ static void *keep_lease(void *arg)
 
 int lease_take(struct remote *r, struct err *err)
 {
-	pthread_condattr_t attr;
-
 	if (begin_lease(r, err) < 0)
 		return -1;
 	if (r->o.lease_every_ns < 0 || r->lease.has_thread)
 		return 0;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&r->lease.wake, &attr);
-	pthread_condattr_destroy(&attr);
+	thread_cond_init(&r->lease.wake);
 	r->lease.has_thread = thread_start(&r->lease.thread, NULL, keep_lease, r) == 0;
 	return 0;
 }
