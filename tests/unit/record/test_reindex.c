@@ -131,14 +131,10 @@ static void dump(const char *path, bool others, bool check_full, struct str *out
 	sqlite3_close(sql);
 }
 
-static void test_every_column_comes_back(void **state)
+/* A store with a run, and the database of it at `path`. */
+static struct store *filled(const char *path)
 {
-	_cleanup_(freep) char *path = xasprintf("%s/cairn.db", dir), *wal = xasprintf("%s-wal", path), *shm = xasprintf("%s-shm", path);
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	_cleanup_(str_deinit) struct str before = { 0 }, after = { 0 };
-	const struct reindex_options o = { 0 };
-	struct reindex_result res;
-	struct err err = { 0 };
 	struct store *s;
 	struct db *db;
 
@@ -146,13 +142,31 @@ static void test_every_column_comes_back(void **state)
 	assert_int_equal(db_open(path, DB_WRITE, &db, NULL), 0);
 	fill(db, s, arena);
 	db_close(db);
+	return s;
+}
+
+static void reindex(const char *path, struct store *s)
+{
+	const struct reindex_options o = { 0 };
+	struct reindex_result res;
+	struct err err = { 0 };
+
+	if (record_reindex(path, s, &o, &res, &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_int_equal(res.runs, 1);
+}
+
+static void test_every_column_comes_back(void **state)
+{
+	_cleanup_(freep) char *path = xasprintf("%s/cairn.db", dir), *wal = xasprintf("%s-wal", path), *shm = xasprintf("%s-shm", path);
+	_cleanup_(str_deinit) struct str before = { 0 }, after = { 0 };
+	struct store *s = filled(path);
+
 	dump(path, false, true, &before);
 	unlink(path);
 	unlink(wal);
 	unlink(shm);
-	if (record_reindex(path, s, &o, &res, &err) < 0)
-		fail_msg("%s", err.msg);
-	assert_int_equal(res.runs, 1);
+	reindex(path, s);
 	dump(path, false, false, &after);
 	for (char *b = before.s, *a = after.s; *b && *a; b = strchr(b, '\n') + 1, a = strchr(a, '\n') + 1)
 		if (strncmp(b, a, (size_t)(strchr(b, '\n') - b) + 1) != 0)
@@ -189,22 +203,12 @@ static void fill_others(const char *path)
 static void test_what_only_the_database_has_stays(void **state)
 {
 	_cleanup_(freep) char *path = xasprintf("%s/other.db", dir);
-	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	_cleanup_(str_deinit) struct str before = { 0 }, after = { 0 };
-	const struct reindex_options o = { 0 };
-	struct reindex_result res;
-	struct err err = { 0 };
-	struct store *s;
-	struct db *db;
+	struct store *s = filled(path);
 
-	assert_int_equal(store_open("memory:", true, &s, NULL), 0);
-	assert_int_equal(db_open(path, DB_WRITE, &db, NULL), 0);
-	fill(db, s, arena);
-	db_close(db);
 	fill_others(path);
 	dump(path, true, true, &before);
-	if (record_reindex(path, s, &o, &res, &err) < 0)
-		fail_msg("%s", err.msg);
+	reindex(path, s);
 	dump(path, true, false, &after);
 	assert_string_equal(before.s, after.s);
 	store_free(s);
