@@ -1,14 +1,17 @@
-/* The program. Everything that takes time is left to the command that needs it: `cairn version` has 3 ms. */
+/* The program. Everything that takes time is left to the command that needs it: `cairn version` has
+ * 3 ms. */
 #include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
-#include "base/process.h"
+#include "base/os/process.h"
 #include "cli/cli.h"
 
-/* Of malloc(): a thread has one to itself otherwise, and what is free in one is of no use to others. At 10,000 tasks on a cluster that was 4 MB of 52. */
+/* Of malloc(): a thread has one to itself otherwise, and what is free in one is of no use to
+ * others. At 10,000 tasks on a cluster that was 4 MB of 52. */
 #define ARENAS 2
 
-/* A program that was started with a closed 0, 1 or 2 must not write messages into the first file that it opens. */
+/* A program that was started with a closed 0, 1 or 2 must not write messages into the first file
+ * that it opens. */
 static void open_standard_fds(void)
 {
 	for (int fd = 0; fd <= 2; fd++)
@@ -16,7 +19,8 @@ static void open_standard_fds(void)
 			_exit(CLI_ENVIRONMENT);
 }
 
-/* Whoever started us may ignore the ends of his children. Ours would be reaped by the kernel then, and waited for in vain. */
+/* Whoever started us may ignore the ends of his children. Ours would be reaped by the kernel then,
+ * and waited for in vain. */
 static void expect_children(void)
 {
 	signal(SIGCHLD, SIG_DFL); /* lint: signal because a default needs no handler */

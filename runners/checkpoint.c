@@ -1,12 +1,12 @@
-/* Checkpoints of the local runner. */
+/* runners/checkpoint.c — directories that outlive the local runner's attempts. */
+#include "runners/checkpoint.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include "base/fs.h"
 #include "base/mem.h"
-#include "runners/checkpoint.h"
+#include "base/os/fs.h"
 
 /* Ids of a few thousand attempts. */
 #define ATTEMPTS_MAX (64 * KIB)
@@ -32,15 +32,19 @@ static int is_empty(const char *path, bool *ret, struct err *err)
 	return r < 0 ? -1 : 0;
 }
 
-/* Who had it before; then this one is added. An attempt that is tried again after a crash of ours stands there already. */
-static int note_attempt(const char *dir, uint64_t attempt_id, bool empty, char **ret, struct err *err)
+/* Who had it before; then this one is added. An attempt that is tried again after a crash of ours
+ * stands there already. */
+static int note_attempt(const char *dir, uint64_t attempt_id, bool empty, char **ret,
+			struct err *err)
 {
-	_cleanup_(freep) char *path = xasprintf("%s/attempts", dir), *mine = xasprintf("%llu", (unsigned long long)attempt_id);
+	_cleanup_(freep) char *path = xasprintf("%s/attempts", dir),
+			      *mine = xasprintf("%llu", (unsigned long long)attempt_id);
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct err why = { 0 };
 	const char *last;
 
-	if (!empty && fs_read_file(path, ATTEMPTS_MAX, &text, &why) < 0 && why.code != ERR_NOT_FOUND) {
+	if (!empty && fs_read_file(path, ATTEMPTS_MAX, &text, &why) < 0 &&
+	    why.code != ERR_NOT_FOUND) {
 		*err = why;
 		return -1;
 	}
@@ -57,10 +61,12 @@ static int note_attempt(const char *dir, uint64_t attempt_id, bool empty, char *
 	return 0;
 }
 
-int checkpoint_attach(const char *state_dir, const struct digest *key, uint64_t attempt_id, int dir_fd, const char *path, char **ret_continues,
-		      struct err *err)
+int checkpoint_attach(const char *state_dir, const struct digest *key, uint64_t attempt_id,
+		      int dir_fd, const char *path, char **ret_continues, struct err *err)
 {
-	_cleanup_(freep) char *dir = directory_of(state_dir, key), *data = xasprintf("%s/data", dir), *series = xasprintf("%s/series.jsonl", dir);
+	_cleanup_(freep) char *dir = directory_of(state_dir, key),
+			      *data = xasprintf("%s/data", dir),
+			      *series = xasprintf("%s/series.jsonl", dir);
 	_cleanup_(freep) char *continues = NULL, *parent = fs_dirname(path);
 	_cleanup_(fd_closep) int parent_fd = -1;
 	bool empty = false;
@@ -71,7 +77,7 @@ int checkpoint_attach(const char *state_dir, const struct digest *key, uint64_t 
 		(void)unlink(series);
 	if (note_attempt(dir, attempt_id, empty, &continues, err) < 0)
 		return err_wrap(err, "keeping a checkpoint");
-	parent_fd = fs_make_beneath(dir_fd, parent, 0777, err);
+	parent_fd = fs_make_beneath(dir_fd, parent, 0755, err);
 	if (parent_fd < 0)
 		return err_wrap(err, "making room for the checkpoint");
 	if (symlinkat(data, parent_fd, fs_basename(path)) < 0)

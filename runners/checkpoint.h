@@ -1,19 +1,24 @@
-/* runners/checkpoint.h — directories that outlive attempts: state_dir/checkpoints/KEY/ with data/ (what the program sees), series.jsonl (what the
- * launcher keeps of its metrics, steps/train) and attempts (who had it).
+/* runners/checkpoint.h — directories that outlive attempts: state_dir/checkpoints/KEY/ with data/
+ * (what the program sees), series.jsonl (what the launcher keeps of its metrics, steps/train) and
+ * attempts (who had it).
  *
- * The program's path is a symlink to data/, so that what it wrote is there whatever killed it or us. One attempt of a key at a time (the engine
- * holds the key's lease). Worker threads may call these.
+ * The program's path is a symlink to data/, so that what it wrote is there whatever killed it or
+ * us. One attempt of a key at a time (the engine holds the key's lease). Worker threads may call
+ * these.
  */
 #ifndef CAIRN_RUNNERS_CHECKPOINT_H
 #define CAIRN_RUNNERS_CHECKPOINT_H
 
-#include "base/digest.h"
+#include "base/crypto/digest.h"
 #include "base/err.h"
 
-/* Makes the key's directory appear at `path` below dir_fd and notes the attempt. *ret_continues: ids of the earlier attempts that left something
+/* Makes the key's directory appear at `path` below dir_fd and notes the attempt. *ret_continues:
+ * ids of the earlier attempts that left something
  * ("12 15", the caller frees), NULL when there is nothing. */
-int checkpoint_attach(const char *state_dir, const struct digest *key, uint64_t attempt_id, int dir_fd, const char *path, char **ret_continues,
-		      struct err *err);
-void checkpoint_drop(const char *state_dir, const struct digest *key); /* what can't be removed stays; nothing relies on it */
+int checkpoint_attach(const char *state_dir, const struct digest *key, uint64_t attempt_id,
+		      int dir_fd, const char *path, char **ret_continues, struct err *err);
+void checkpoint_drop(
+	const char *state_dir,
+	const struct digest *key); /* what can't be removed stays; nothing relies on it */
 
 #endif

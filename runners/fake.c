@@ -1,4 +1,10 @@
-/* A runner that executes nothing: attempts end when the loop's clock says so, as a script decides. For tests of the engine. */
+/* runners/fake.c — a runner that executes nothing: attempts end when the loop's clock says so.
+ *
+ * For tests of the engine. submit() asks the script how the attempt ends, reports its start at
+ * once, and sets a timer for its end. Everything is on the loop's thread. Attempts that run are a
+ * linked list; `seen` holds every id that was ever submitted, so that a second submit() of one
+ * does nothing. Nothing outlives the runner; the durable fake is fake_world.c.
+ */
 #include "base/map.h"
 #include "base/mem.h"
 #include "runners/runner.h"
@@ -45,8 +51,12 @@ static void end(struct fake_attempt *fa)
 {
 	struct fake *f = fa->fake;
 	struct clock *c = loop_clock(f->loop);
-	struct runner_result r = { .failure = fa->failure, .started_ns = fa->started_ns, .ended_ns = c->wall_ns(c), .outputs = fa->outputs,
-				   .metrics_json = fa->metrics_json, .node = "fake" };
+	struct runner_result r = { .failure = fa->failure,
+				   .started_ns = fa->started_ns,
+				   .ended_ns = c->wall_ns(c),
+				   .outputs = fa->outputs,
+				   .metrics_json = fa->metrics_json,
+				   .node = "fake" };
 
 	r.exit_status = fa->failure == FAILURE_FAILED ? 1 : fa->failure == FAILURE_NONE ? 0 : -1;
 	if (fa->failure != FAILURE_NONE)
@@ -75,7 +85,9 @@ static int fake_submit(struct runner *r, const struct runner_attempt *a, struct 
 		return 0;
 	*seen = f;
 	fa = xcalloc(1, sizeof(*fa));
-	*fa = (struct fake_attempt){ .fake = f, .a = a, .started_ns = c->wall_ns(c), .next = f->running };
+	*fa = (struct fake_attempt){
+		.fake = f, .a = a, .started_ns = c->wall_ns(c), .next = f->running
+	};
 	fa->outputs = xcalloc(a->n_outputs + 1, sizeof(*fa->outputs));
 	f->running = fa;
 	f->n_submitted++;
@@ -118,9 +130,14 @@ static void fake_free(struct runner *r)
 	free(f);
 }
 
-static const struct runner_ops fake_ops = { .name = "fake", .submit = fake_submit, .adopt = fake_adopt, .cancel = fake_cancel, .free = fake_free };
+static const struct runner_ops fake_ops = { .name = "fake",
+					    .submit = fake_submit,
+					    .adopt = fake_adopt,
+					    .cancel = fake_cancel,
+					    .free = fake_free };
 
-int runner_fake_new(struct loop *l, const struct runner_fake_options *o, struct runner **ret, struct err *err)
+int runner_fake_new(struct loop *l, const struct runner_fake_options *o, struct runner **ret,
+		    struct err *err)
 {
 	struct fake *f = xcalloc(1, sizeof(*f));
 

@@ -1,6 +1,18 @@
-/* A durable runner that executes nothing: Jobs live in a world of their own, on the virtual clock. It does what runners/kubernetes does, in the same order and with the same
- * blind spots: Jobs are made at the end of a turn, are named after their first attempt, are known only once they were listed, and are deleted when the ends of all their
- * attempts are on record. */
+/* runners/fake_world.c — a durable runner that executes nothing: Jobs live in a world of their
+ * own, on the virtual clock.
+ *
+ * It does what runners/kubernetes does, in the same order and with the same blind spots. Jobs are
+ * made at the end of a turn and named after their first attempt. A runner knows the Jobs that it
+ * made; others it knows only once they were listed (list_done()). A Job is deleted when the ends
+ * of all its attempts are on record (sweep()).
+ *
+ * The world holds Jobs, and each Job its programs with their ends, which are decided when it is
+ * made. A runner holds members: the attempts that its engine waits for, each in no Job yet or in
+ * one. Delays and words come from `dice`, so that one seed gives one history.
+ *
+ * `alive` is asked before and after every effect: an engine that has died changes nothing any
+ * more. Everything is on the loop's thread.
+ */
 #include "base/map.h"
 #include "base/mem.h"
 #include "runners/runner.h"
@@ -18,7 +30,7 @@ struct job {
 	VEC(struct program) programs;
 	int64_t ended_ns;
 	unsigned maker; /* the runner that made it: it needs no list to know it */
-	bool gone; /* deleted: only who waited for its end then still hears of it */
+	bool gone;      /* deleted: only who waited for its end then still hears of it */
 };
 
 struct runner_fake_world {
@@ -44,9 +56,9 @@ struct durable {
 	struct runner base;
 	struct loop *loop;
 	struct runner_fake_world *world;
-	unsigned number; /* of this runner, from 1 */
+	unsigned number;        /* of this runner, from 1 */
 	struct member *members; /* the last that was submitted first */
-	struct map *done;	/* attempt id: its end is on record */
+	struct map *done;       /* attempt id: its end is on record */
 	struct loop_source *flusher, *lister;
 	bool told; /* that there were attempts before */
 	bool listed, listing;
@@ -57,7 +69,7 @@ static struct durable *durable_of(struct runner *r)
 	return CONTAINER_OF(r, struct durable, base);
 }
 
-/* --- the world ---------------------------------------------------------------------------------------------------------------- */
+/* The world. */
 
 static unsigned roll(struct runner_fake_world *w, unsigned n)
 {
@@ -124,7 +136,7 @@ static void job_delete(struct runner_fake_world *w, struct job *j)
 	job_free(j);
 }
 
-/* --- ends ------------------------------------------------------------------------------------------------------------------------ */
+/* Ends. */
 
 static bool alive(const struct durable *d)
 {
@@ -146,12 +158,22 @@ static void report(struct member *m, const struct program *p)
 {
 	struct durable *d = m->d;
 	struct clock *c = d->world->clock;
-	struct runner_result r = { .failure = FAILURE_LOST, .exit_status = -1, .started_ns = c->wall_ns(c), .ended_ns = c->wall_ns(c), .node = "fake" };
+	struct runner_result r = { .failure = FAILURE_LOST,
+				   .exit_status = -1,
+				   .started_ns = c->wall_ns(c),
+				   .ended_ns = c->wall_ns(c),
+				   .node = "fake" };
 
 	if (p && p->ended_ns <= c->wall_ns(c)) {
-		r = (struct runner_result){ .failure = p->failure, .started_ns = p->started_ns, .ended_ns = p->ended_ns, .outputs = p->outputs,
-					    .metrics_json = p->metrics_json, .node = "fake" };
-		r.exit_status = p->failure == FAILURE_NONE ? 0 : p->failure == FAILURE_FAILED ? 1 : -1;
+		r = (struct runner_result){ .failure = p->failure,
+					    .started_ns = p->started_ns,
+					    .ended_ns = p->ended_ns,
+					    .outputs = p->outputs,
+					    .metrics_json = p->metrics_json,
+					    .node = "fake" };
+		r.exit_status = p->failure == FAILURE_NONE     ? 0
+				: p->failure == FAILURE_FAILED ? 1
+							       : -1;
 	}
 	if (m->cancelled && r.failure != FAILURE_NONE)
 		r.failure = FAILURE_CANCELLED;
@@ -191,16 +213,18 @@ static void sweep(struct durable *d, bool all)
 	for (size_t i = d->world->jobs.n; i-- > 0;) {
 		struct job *j = d->world->jobs.v[i];
 
-		if ((all || j->maker == d->number) && all_done(d, j) && !is_awaited(d, j) && alive(d))
+		if ((all || j->maker == d->number) && all_done(d, j) && !is_awaited(d, j) &&
+		    alive(d))
 			job_delete(d->world, j);
 	}
 }
 
-/* --- making Jobs ------------------------------------------------------------------------------------------------------------------- */
+/* Making Jobs. */
 
 static bool alike(const struct runner_attempt *a, const struct runner_attempt *b)
 {
-	return str_eq(a->step, b->step) && a->pack == b->pack && a->gang.nodes <= 1 && b->gang.nodes <= 1;
+	return str_eq(a->on.step, b->on.step) && a->on.pack == b->on.pack &&
+	       a->on.gang.nodes <= 1 && b->on.gang.nodes <= 1;
 }
 
 static void await_end(struct member *m, struct job *j)
@@ -227,11 +251,12 @@ static void make(struct durable *d, struct member *first)
 {
 	struct runner_fake_world *w = d->world;
 	struct member *v[16] = { first };
-	uint32_t n = 1, max = MIN(MAX(first->a->pack, 1u), (uint32_t)ARRAY_LEN(v));
+	uint32_t n = 1, max = MIN(MAX(first->a->on.pack, 1u), (uint32_t)ARRAY_LEN(v));
 	struct job *j = job_named(w, first->a->id);
 
 	for (struct member *m = d->members; m && n < max; m = m->next)
-		if (m != first && is_held(m) && alike(m->a, first->a) && !(d->listed && job_with(w, m->a->id)))
+		if (m != first && is_held(m) && alike(m->a, first->a) &&
+		    !(d->listed && job_with(w, m->a->id)))
 			v[n++] = m;
 	if (!alive(d))
 		return;
@@ -295,10 +320,11 @@ static void look_around(struct durable *d)
 	if (d->listing)
 		return;
 	d->listing = true;
-	d->lister = loop_add_timer(d->loop, c->mono_ns(c) + roll(d->world, 100) * NS_PER_MS, list_done, d);
+	d->lister = loop_add_timer(d->loop, c->mono_ns(c) + roll(d->world, 100) * NS_PER_MS,
+				   list_done, d);
 }
 
-/* --- what the engine asks for --------------------------------------------------------------------------------------------------------- */
+/* What the engine asks for. */
 
 static int durable_submit(struct runner *r, const struct runner_attempt *a, struct err *err)
 {
@@ -320,7 +346,8 @@ static int durable_submit(struct runner *r, const struct runner_attempt *a, stru
 	if (roll(d->world, 4) == 0) /* one that is in a hurry */
 		place_all(d);
 	else if (!d->flusher)
-		d->flusher = loop_add_timer(d->loop, c->mono_ns(c) + roll(d->world, 10) * NS_PER_MS, flush, d);
+		d->flusher = loop_add_timer(d->loop, c->mono_ns(c) + roll(d->world, 10) * NS_PER_MS,
+					    flush, d);
 	return 0;
 }
 
@@ -404,10 +431,17 @@ static void durable_free(struct runner *r)
 	free(d);
 }
 
-static const struct runner_ops durable_ops = { .name = "fake", .durable = true, .submit = durable_submit, .adopt = durable_adopt, .settled = durable_settled,
-					       .forget = durable_settled, .cancel = durable_cancel, .free = durable_free };
+static const struct runner_ops durable_ops = { .name = "fake",
+					       .durable = true,
+					       .submit = durable_submit,
+					       .adopt = durable_adopt,
+					       .settled = durable_settled,
+					       .forget = durable_settled,
+					       .cancel = durable_cancel,
+					       .free = durable_free };
 
-int runner_fake_durable_new(struct loop *l, struct runner_fake_world *w, struct runner **ret, struct err *err)
+int runner_fake_durable_new(struct loop *l, struct runner_fake_world *w, struct runner **ret,
+			    struct err *err)
 {
 	struct durable *d = xcalloc(1, sizeof(*d));
 
@@ -420,9 +454,10 @@ int runner_fake_durable_new(struct loop *l, struct runner_fake_world *w, struct 
 	return 0;
 }
 
-/* --- the world, from outside ------------------------------------------------------------------------------------------------------------- */
+/* The world, from outside. */
 
-struct runner_fake_world *runner_fake_world_new(struct clock *c, const struct runner_fake_options *o)
+struct runner_fake_world *runner_fake_world_new(struct clock *c,
+						const struct runner_fake_options *o)
 {
 	struct runner_fake_world *w = xcalloc(1, sizeof(*w));
 

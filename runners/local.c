@@ -1,13 +1,27 @@
 /* runners/local.c — attempts as processes on this machine.
  *
- * An attempt goes: prepare (worker) → program (process) → collect (worker) → report → remove the workspace (worker, nobody waits).
- * A cancel may come at any of these; it is noted and acted on at the next step. Output goes straight into the log file, whose size
- * costs the engine nothing; only a program that is given secrets writes through us, so that they can be taken out.
+ * An attempt goes: prepare (worker) → program (process) → collect (worker) → report → remove the
+ * workspace (worker, nobody waits). prepare(), prepared(), on_exit_status(), after_exit(),
+ * conclude(), collect() and report() are these steps. A cancel may come at any of them; it is
+ * noted in the attempt and acted on at the next step. Output goes straight into the log file,
+ * whose size costs the engine nothing. Only a program that is given secrets writes through a pipe
+ * of ours, so that the redactor can take them out.
  *
- * The guard: a process of our own that does nothing but wait for us to die. If we are killed, the direct children die by
- * PR_SET_PDEATHSIG, and the guard kills what they started. It is forked at the first attempt, before the first worker thread (they
- * come with the jobs): it allocates, and after a fork in a process with threads any lock may be held for ever. The one thread that is there before, which listens
- * for signals (base/stop.c), takes none that the guard needs.
+ * The loop's thread owns struct local and every local_attempt. A job on the pool has its attempt
+ * to itself until its second function runs on the loop; nothing but the workspace shelf is
+ * shared, and that has its own lock. `attempts` holds an id as long as the attempt lives:
+ * submit() of the same id does nothing.
+ *
+ * Each program carries two variables in its environment: the attempt's marker and the engine's.
+ * By them processes are found and killed whatever they have become (process_signal_marked()). The
+ * guard is a process of our own that does nothing but wait for us to die. If we are killed, the
+ * direct children die by PR_SET_PDEATHSIG, and the guard kills what they started. It is forked at
+ * the first attempt, before the first worker thread (they come with the jobs): it allocates, and
+ * after a fork in a process with threads any lock may be held for ever. The one thread that is
+ * there before, which listens for signals (base/os/stop.c), takes none that the guard needs.
+ *
+ * Attempts don't outlive the engine: adopt() kills what a dead engine left and says that it is
+ * gone. Directories are workspace.c's, checkpoints checkpoint.c's, masking redact.c's.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,10 +33,11 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
-#include "base/fs.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/process.h"
+#include "base/os/fs.h"
+#include "base/os/machine.h"
+#include "base/os/process.h"
 #include "runners/checkpoint.h"
 #include "runners/redact.h"
 #include "runners/series.h"
@@ -31,7 +46,7 @@
 #define METRICS_MAX_BYTES (1 * MIB)
 /* A program that gets a TERM has this long when its step doesn't say. */
 #define DEFAULT_GRACE_NS (10 * NS_PER_S)
-#define COPY_BYTES (64 * KIB)
+#define COPY_BYTES       (64 * KIB)
 /* Of a pipe, before others get their turn. */
 #define DRAIN_BYTES (1 * MIB)
 /* A device with less than this free is full: a file needs blocks and a name. */
@@ -52,7 +67,7 @@ struct local {
 	uint64_t oom_kills;   /* the machine's counter when last looked at */
 	pid_t guard;
 	int guard_pipe;
-	char node[256];
+	char node[MACHINE_NAME_BYTES];
 };
 
 struct local_attempt {
@@ -70,7 +85,7 @@ struct local_attempt {
 	bool exited; /* never asked of clocks: those may be set back */
 	struct process_exit ex;
 	struct runner_result result;
-	struct err *err; /* &result.err */
+	struct err *err;    /* &result.err */
 	struct err log_err; /* the first that writing or keeping the log gave */
 };
 
@@ -79,7 +94,7 @@ static struct local *local_of(struct runner *r)
 	return CONTAINER_OF(r, struct local, base);
 }
 
-/* --- ending -------------------------------------------------------------------------------------------------------------- */
+/* Ending. */
 
 struct removal {
 	struct local *l;
@@ -124,7 +139,8 @@ static void add_device_full(struct local_attempt *la)
 	struct err why = *la->err;
 
 	if (la->device_full || la->log_err.code == ERR_NO_SPACE)
-		err_set(la->err, why.code, "%s; no space is left on the device that holds %s", why.msg, la->l->state_dir);
+		err_set(la->err, why.code, "%s; no space is left on the device that holds %s",
+			why.msg, la->l->state_dir);
 }
 
 static void report(struct local_attempt *la)
@@ -160,7 +176,7 @@ static void fail(struct local_attempt *la, enum failure_class class)
 	la->result.failure = class;
 }
 
-/* --- collecting ------------------------------------------------------------------------------------------------------------ */
+/* Collecting. */
 
 static int read_metrics(struct local_attempt *la)
 {
@@ -171,9 +187,12 @@ static int read_metrics(struct local_attempt *la)
 		return 0;
 	if (fs_read_file_at(la->w.dir_fd, la->a->metrics_path, METRICS_MAX_BYTES, &text, &e) < 0) {
 		fail(la, FAILURE_OUTPUT);
-		return e.code == ERR_NOT_FOUND ? err_set(la->err, ERR_NOT_FOUND, "the command ended well but did not write its metrics file `%s`",
-							  la->a->metrics_path) :
-						 err_set(la->err, e.code, "metrics file: %s", e.msg);
+		return e.code == ERR_NOT_FOUND
+			       ? err_set(la->err, ERR_NOT_FOUND,
+					 "the command ended well but did not write its metrics "
+					 "file `%s`",
+					 la->a->metrics_path)
+			       : err_set(la->err, e.code, "metrics file: %s", e.msg);
 	}
 	str_addn(&text, "", 0);
 	la->result.metrics_json = str_take(&text);
@@ -188,7 +207,9 @@ static void collect_outputs(struct local_attempt *la)
 		return;
 	la->result.outputs = xcalloc(la->a->n_outputs + 1, sizeof(*la->result.outputs));
 	if (s->collect(s->arg, la->a, la->w.dir_fd, la->result.outputs, la->err) < 0)
-		fail(la, la->err->code == ERR_NOT_FOUND || la->err->code == ERR_INVALID ? FAILURE_OUTPUT : FAILURE_STORE);
+		fail(la, la->err->code == ERR_NOT_FOUND || la->err->code == ERR_INVALID
+				 ? FAILURE_OUTPUT
+				 : FAILURE_STORE);
 }
 
 static void collect(void *arg)
@@ -205,7 +226,8 @@ static void collect(void *arg)
 		return;
 	if (la->result.failure != FAILURE_NONE)
 		la->result.log_tail = workspace_log_tail(la->w.log_fd);
-	if (s->put_log(s->arg, la->w.log_fd, &la->result.log, &put_err) < 0 && la->log_err.code == ERR_NONE)
+	if (s->put_log(s->arg, la->w.log_fd, &la->result.log, &put_err) < 0 &&
+	    la->log_err.code == ERR_NONE)
 		la->log_err = put_err;
 	if (la->log_err.code != ERR_NONE && la->result.failure == FAILURE_NONE) {
 		fail(la, FAILURE_STORE);
@@ -219,7 +241,7 @@ static void collected(void *arg)
 	report(arg);
 }
 
-/* --- the program's end -------------------------------------------------------------------------------------------------------- */
+/* The program's end. */
 
 static uint64_t machine_oom_kills(void)
 {
@@ -246,7 +268,9 @@ static bool no_room_left(int fd)
 {
 	struct statvfs v;
 
-	return fstatvfs(fd, &v) == 0 && v.f_blocks && ((uint64_t)v.f_bavail * v.f_frsize < NO_ROOM_BYTES || (v.f_files && v.f_favail == 0));
+	return fstatvfs(fd, &v) == 0 && v.f_blocks &&
+	       ((uint64_t)v.f_bavail * v.f_frsize < NO_ROOM_BYTES ||
+		(v.f_files && v.f_favail == 0));
 }
 
 static void classify(struct local_attempt *la)
@@ -259,13 +283,15 @@ static void classify(struct local_attempt *la)
 		return;
 	if (la->timed_out) {
 		fail(la, FAILURE_TIMEOUT);
-		err_set(la->err, ERR_FAILED, "took longer than its timeout of %.6gs", (double)la->a->timeout_ns / NS_PER_S);
+		err_set(la->err, ERR_FAILED, "took longer than its timeout of %.6gs",
+			(double)la->a->timeout_ns / NS_PER_S);
 	} else if (la->ex.signo && was_oom(la)) {
 		fail(la, FAILURE_OOM);
 		err_set(la->err, ERR_FAILED, "killed by the kernel for memory");
 	} else if (la->ex.signo) {
 		fail(la, FAILURE_FAILED);
-		err_set(la->err, ERR_FAILED, "killed by SIG%s", sigabbrev_np(la->ex.signo) ? sigabbrev_np(la->ex.signo) : "?");
+		err_set(la->err, ERR_FAILED, "killed by SIG%s",
+			sigabbrev_np(la->ex.signo) ? sigabbrev_np(la->ex.signo) : "?");
 	} else if (la->ex.status != 0) {
 		fail(la, FAILURE_FAILED);
 		err_set(la->err, ERR_FAILED, "exit status %d", la->ex.status);
@@ -285,8 +311,8 @@ static void conclude(struct local_attempt *la)
 	pool_submit(la->l->pool, collect, collected, la);
 }
 
-/* A shell dies at once of the TERM that its child still saves its work for: then the grace time is the whole tree's. One that chose to end has
- * ended it. */
+/* A shell dies at once of the TERM that its child still saves its work for: then the grace time is
+ * the whole tree's. One that chose to end has ended it. */
 static void after_exit(void *arg)
 {
 	struct local_attempt *la = arg;
@@ -294,10 +320,12 @@ static void after_exit(void *arg)
 	int64_t now = c->mono_ns(c);
 
 	la->timer = NULL;
-	if (la->cancel_hard || la->ex.signo != SIGTERM || now >= la->grace_end_ns || !process_left_orphans(la->process))
+	if (la->cancel_hard || la->ex.signo != SIGTERM || now >= la->grace_end_ns ||
+	    !process_left_orphans(la->process))
 		conclude(la);
 	else
-		la->timer = loop_add_timer(la->l->loop, MIN(now + LOOK_AGAIN_NS, la->grace_end_ns), after_exit, la);
+		la->timer = loop_add_timer(la->l->loop, MIN(now + LOOK_AGAIN_NS, la->grace_end_ns),
+					   after_exit, la);
 }
 
 static void on_exit_status(void *arg, const struct process_exit *ex)
@@ -322,13 +350,14 @@ static void on_exit_status(void *arg, const struct process_exit *ex)
 	after_exit(la);
 }
 
-/* --- while it runs -------------------------------------------------------------------------------------------------------------- */
+/* While it runs. */
 
 static void write_log(struct local_attempt *la, struct str *text)
 {
 	struct err e = { 0 };
 
-	if (text->len && fs_write_all(la->w.log_fd, text->s, text->len, &e) < 0 && la->log_err.code == ERR_NONE)
+	if (text->len && fs_write_all(la->w.log_fd, text->s, text->len, &e) < 0 &&
+	    la->log_err.code == ERR_NONE)
 		la->log_err = e;
 	str_reset(text);
 }
@@ -385,7 +414,8 @@ static void look_at_series(void *arg)
 	if (la->exited)
 		return;
 	series_look(&la->series, la->w.dir_fd, la->a->series_path, tell_metric, la);
-	la->series_timer = loop_add_timer(la->l->loop, c->mono_ns(c) + SERIES_INTERVAL_NS, look_at_series, la);
+	la->series_timer =
+		loop_add_timer(la->l->loop, c->mono_ns(c) + SERIES_INTERVAL_NS, look_at_series, la);
 }
 
 static void kill_now(void *arg)
@@ -397,10 +427,13 @@ static void kill_now(void *arg)
 	process_signal_tree(la->process, SIGKILL);
 }
 
+/* Once: who is cancelled after a timeout has what is left of its grace time. */
 static void terminate(struct local_attempt *la)
 {
 	struct clock *c = loop_clock(la->l->loop);
 
+	if (la->grace_end_ns)
+		return;
 	loop_remove(la->l->loop, la->timer);
 	la->killed_by_us = true;
 	if (la->a->forwards_signals)
@@ -420,7 +453,7 @@ static void on_timeout(void *arg)
 	terminate(la);
 }
 
-/* --- starting --------------------------------------------------------------------------------------------------------------------- */
+/* Starting. */
 
 static int open_log_pipe(struct local_attempt *la, int *ret_write, struct err *err)
 {
@@ -446,8 +479,11 @@ static int start_program(struct local_attempt *la, struct err *err)
 	_cleanup_(fd_closep) int pipe_write = -1;
 	char **env = workspace_env(a, &la->w, la->marker, la->l->engine_marker);
 	int out = la->w.log_fd, r = secret ? open_log_pipe(la, &pipe_write, err) : 0;
-	struct process_spec spec = { .argv = a->argv, .env = (const char *const *)env, .cwd = la->w.path, .marker = la->marker,
-				    .umask = RUNNER_UMASK };
+	struct process_spec spec = { .argv = a->argv,
+				     .env = (const char *const *)env,
+				     .cwd = la->w.path,
+				     .marker = la->marker,
+				     .umask = RUNNER_UMASK };
 
 	if (secret)
 		out = pipe_write;
@@ -478,25 +514,31 @@ static void prepared(void *arg)
 		return;
 	}
 	if (la->a->timeout_ns)
-		la->timer = loop_add_timer(la->l->loop, c->mono_ns(c) + la->a->timeout_ns, on_timeout, la);
+		la->timer = loop_add_timer(la->l->loop, c->mono_ns(c) + la->a->timeout_ns,
+					   on_timeout, la);
 	if (la->a->series_path && la->l->base.events.metric)
-		la->series_timer = loop_add_timer(la->l->loop, c->mono_ns(c) + SERIES_INTERVAL_NS, look_at_series, la);
-	la->l->base.events.started(la->l->base.events.arg, la->a->id, la->result.started_ns, process_pid(la->process));
+		la->series_timer = loop_add_timer(la->l->loop, c->mono_ns(c) + SERIES_INTERVAL_NS,
+						  look_at_series, la);
+	la->l->base.events.started(la->l->base.events.arg, la->a->id, la->result.started_ns,
+				   process_pid(la->process));
 }
 
 static void add_marker(const struct local *l, uint64_t attempt_id, char ret[static 64])
 {
-	snprintf(ret, 64, "CAIRN_ATTEMPT=%016llx/%llu", (unsigned long long)l->state_hash, (unsigned long long)attempt_id);
+	snprintf(ret, 64, "CAIRN_ATTEMPT=%016llx/%llu", (unsigned long long)l->state_hash,
+		 (unsigned long long)attempt_id);
 }
 
-/* Two must not write one checkpoint: what an attempt of a dead engine left running ends before this one begins. */
+/* Two must not write one checkpoint: what an attempt of a dead engine left running ends before this
+ * one begins. */
 static int attach_checkpoint(struct local_attempt *la)
 {
 	struct runner_result *r = &la->result;
 	char marker[64];
 	const char *last;
 
-	if (checkpoint_attach(la->l->state_dir, la->a->key, la->a->id, la->w.dir_fd, la->a->checkpoint_path, &r->continues, la->err) < 0)
+	if (checkpoint_attach(la->l->state_dir, la->a->key, la->a->id, la->w.dir_fd,
+			      la->a->checkpoint_path, &r->continues, la->err) < 0)
 		return -1;
 	if (r->continues && la->a->number == 1) {
 		last = strrchr(r->continues, ' ');
@@ -511,7 +553,8 @@ static void prepare(void *arg)
 	struct local_attempt *la = arg;
 	const struct runner_staging *s = &la->l->o.staging;
 
-	if (workspace_make(&la->w, &la->l->shelf, la->l->state_dir, la->a->id, la->err) < 0 || s->prepare(s->arg, la->a, la->w.dir_fd, la->err) < 0)
+	if (workspace_make(&la->w, &la->l->shelf, la->l->state_dir, la->a->id, la->err) < 0 ||
+	    s->prepare(s->arg, la->a, la->w.dir_fd, la->err) < 0)
 		fail(la, FAILURE_STORE);
 	else if (la->a->checkpoint_path && attach_checkpoint(la) < 0)
 		fail(la, FAILURE_STORE);
@@ -524,7 +567,8 @@ static void run_guard(int fd, const char *engine_marker)
 	setsid();
 	prctl(PR_SET_NAME, "cairn-guard");
 	for (int s = 1; s < NSIG; s++)
-		signal(s, s == SIGCHLD ? SIG_DFL : SIG_IGN); /* lint: signal because ignoring needs no handler */
+		/* lint: signal because ignoring needs no handler */
+		signal(s, s == SIGCHLD ? SIG_DFL : SIG_IGN);
 	while (read(fd, &c, 1) < 0 && errno == EINTR)
 		;
 	process_signal_marked(engine_marker, SIGKILL);
@@ -571,7 +615,11 @@ static int local_submit(struct runner *r, const struct runner_attempt *a, struct
 		return 0;
 	start_guard(l);
 	la = xcalloc(1, sizeof(*la));
-	*la = (struct local_attempt){ .l = l, .a = a, .w = { .dir_fd = -1, .log_fd = -1 }, .pipe_fd = -1, .series = { .fd = -1 } };
+	*la = (struct local_attempt){ .l = l,
+				      .a = a,
+				      .w = { .dir_fd = -1, .log_fd = -1 },
+				      .pipe_fd = -1,
+				      .series = { .fd = -1 } };
 	la->err = &la->result.err;
 	la->result.node = l->node;
 	add_marker(l, a->id, la->marker);
@@ -598,7 +646,7 @@ static void local_cancel(struct runner *r, uint64_t attempt_id, bool gentle)
 	}
 }
 
-/* --- after a dead engine -------------------------------------------------------------------------------------------------------- */
+/* After a dead engine. */
 
 static uint64_t hash_state_dir(const char *state_dir)
 {
@@ -610,7 +658,10 @@ static uint64_t hash_state_dir(const char *state_dir)
 	return h;
 }
 
-int runner_local_sweep(const char *state_dir, const uint64_t *attempt_ids, size_t n, struct err *err)
+/* Kills what a dead engine left running under this state directory, removes its workspaces that are
+ * not kept. */
+static int runner_local_sweep(const char *state_dir, const uint64_t *attempt_ids, size_t n,
+			      struct err *err)
 {
 	uint64_t hash = hash_state_dir(state_dir);
 
@@ -618,7 +669,8 @@ int runner_local_sweep(const char *state_dir, const uint64_t *attempt_ids, size_
 		_cleanup_(freep) char *dir = workspace_dir(state_dir, attempt_ids[i]);
 		char marker[64];
 
-		snprintf(marker, sizeof(marker), "CAIRN_ATTEMPT=%016llx/%llu", (unsigned long long)hash, (unsigned long long)attempt_ids[i]);
+		snprintf(marker, sizeof(marker), "CAIRN_ATTEMPT=%016llx/%llu",
+			 (unsigned long long)hash, (unsigned long long)attempt_ids[i]);
 		process_signal_marked(marker, SIGKILL);
 		if (workspace_remove(dir, err) < 0)
 			return -1;
@@ -628,7 +680,8 @@ int runner_local_sweep(const char *state_dir, const uint64_t *attempt_ids, size_
 
 static int local_adopt(struct runner *r, const struct runner_attempt *a, struct err *err)
 {
-	/* Its exit status went to the engine that died, so it can't be taken up: end what is left of it. */
+	/* Its exit status went to the engine that died, so it can't be taken up: end what is left
+	 * of it. */
 	return runner_local_sweep(local_of(r)->state_dir, &a->id, 1, err);
 }
 
@@ -644,7 +697,7 @@ static size_t local_leftovers(struct runner *r, uint64_t **ret)
 	return workspace_list(local_of(r)->state_dir, ret);
 }
 
-/* --- life -------------------------------------------------------------------------------------------------------------------------- */
+/* Life. */
 
 static void local_free(struct runner *r)
 {
@@ -663,10 +716,17 @@ static void local_drop_checkpoint(struct runner *r, const struct digest *key)
 	checkpoint_drop(local_of(r)->state_dir, key);
 }
 
-static const struct runner_ops local_ops = { .name = "local", .submit = local_submit, .adopt = local_adopt, .forget = local_forget, .leftovers = local_leftovers,
-					     .drop_checkpoint = local_drop_checkpoint, .cancel = local_cancel, .free = local_free };
+static const struct runner_ops local_ops = { .name = "local",
+					     .submit = local_submit,
+					     .adopt = local_adopt,
+					     .forget = local_forget,
+					     .leftovers = local_leftovers,
+					     .drop_checkpoint = local_drop_checkpoint,
+					     .cancel = local_cancel,
+					     .free = local_free };
 
-int runner_local_new(struct loop *l, const struct runner_local_options *o, struct runner **ret, struct err *err)
+int runner_local_new(struct loop *l, const struct runner_local_options *o, struct runner **ret,
+		     struct err *err)
 {
 	struct local *r = xcalloc(1, sizeof(*r));
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -679,10 +739,12 @@ int runner_local_new(struct loop *l, const struct runner_local_options *o, struc
 	r->attempts = map_new();
 	workspace_shelf_init(&r->shelf, r->state_dir);
 	r->oom_kills = machine_oom_kills();
-	gethostname(r->node, sizeof(r->node) - 1);
-	snprintf(r->engine_marker, sizeof(r->engine_marker), "CAIRN_ENGINE=%d-%llu", (int)getpid(), (unsigned long long)process_start_time(getpid()));
+	machine_name(r->node);
+	snprintf(r->engine_marker, sizeof(r->engine_marker), "CAIRN_ENGINE=%d-%llu", (int)getpid(),
+		 (unsigned long long)process_start_time(getpid()));
 	r->guard_pipe = -1;
-	if (process_become_subreaper(err) < 0 || pool_new(l, o->n_workers ? o->n_workers : (unsigned)MAX(cpus, 1), &r->pool, err) < 0) {
+	if (process_become_subreaper(err) < 0 ||
+	    pool_new(l, o->n_workers ? o->n_workers : (unsigned)MAX(cpus, 1), &r->pool, err) < 0) {
 		stop_guard(r);
 		workspace_shelf_deinit(&r->shelf);
 		map_free(r->attempts);

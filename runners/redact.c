@@ -1,17 +1,20 @@
 /* runners/redact.c — the stream: at each place the longest piece of a secret that begins there,
  * and how far such pieces reach.
  *
- * A byte is masked when a piece that began at or before it reaches beyond it: `covered` counts
- * the bytes from here on that are. One pass, each byte looked at once; few places have four bytes
- * that begin a piece, which a bitmap of their hash tells. Pieces are sorted, and each knows
- * the longest one that it begins with: a place costs a search and at most REDACT_PIECE steps,
- * however many secrets have a beginning in common. `held` keeps the end of the stream from the first place on
- * where the bytes so far may begin a piece.
+ * A byte is masked when a piece that began at or before it reaches beyond it. `covered` counts
+ * how many of the bytes from here on that are. There is one pass. A bitmap of the hash of four
+ * bytes tells the few places where a piece may begin. Pieces are sorted, and each knows the
+ * longest one that it begins with (`inner`). So a place costs a search and at most REDACT_PIECE
+ * steps, however many secrets have a beginning in common. `held` keeps the end of the stream,
+ * from the first place on where the bytes so far may begin a piece.
+ *
+ * What stands for a secret in a log is redact_forms.c's to say. A redactor has one owner; it
+ * takes no lock.
  */
+#include "runners/redact.h"
 #include <assert.h>
 #include <string.h>
 #include "base/mem.h"
-#include "runners/redact.h"
 
 #define HASH_BITS 16
 
@@ -108,9 +111,7 @@ void redactor_free(struct redactor *r)
 	for (size_t i = 0; i < r->pieces.n; i++)
 		free_piece(&r->pieces.v[i]);
 	VEC_FREE(&r->pieces);
-	if (r->held.s)
-		explicit_bzero(r->held.s, r->held.cap);
-	str_deinit(&r->held);
+	str_wipe(&r->held);
 	free(r);
 }
 

@@ -17,7 +17,7 @@
 #define CAIRN_RUNNERS_REDACT_H
 
 #include <stdbool.h>
-#include "base/str.h"
+#include "base/text/str.h"
 
 #define REDACT_MIN   4
 #define REDACT_PIECE 80
@@ -31,7 +31,7 @@ struct redactor;
  * wipes them. */
 struct redactor *redactor_new(const char *const *values, size_t n);
 void redactor_free(struct redactor *r); /* NULL is fine */
-/* Appends to `out` what can be told of the stream so far. `end`: nothing follows, all is given,
+/* Appends to `out` what is decided of the stream so far. `end`: nothing follows, all is given,
  * and a new stream may begin. */
 void redactor_feed(struct redactor *r, const char *bytes, size_t n, bool end, struct str *out);
 

@@ -1,10 +1,14 @@
 /* runners/redact_forms.c — how a secret looks in a log: the texts that stand for it there.
  *
- * Programs differ in what they escape, so each encoding is written in the few ways that are in
- * use; most values, being letters and digits, look the same in all of them. What is longer than
- * REDACT_PIECE is cut into pieces of about equal length.
+ * redact_forms() gives each line of the value as it is, percent-encoded, inside of a JSON string,
+ * and in base64; a value of several lines in base64 as a whole, too. Programs differ in what they
+ * escape, so each encoding is written in the few ways that are in use (`ways`). Most values are
+ * letters and digits, which neither percent-encoding nor JSON changes: both are skipped for them.
+ * What is longer than REDACT_PIECE is cut into pieces of about equal length (add()). A form may
+ * be given twice; redactor_new() drops the second.
  *
- * It is part of process 1 in pods, too: nothing but memory and strings is used here.
+ * It is part of process 1 in pods, too: nothing but memory and strings is used here. It has no
+ * state; redact.c does the search.
  */
 #include <string.h>
 #include "base/mem.h"
@@ -251,7 +255,5 @@ void redact_forms(const char *value, size_t n, redact_form_fn add_form, void *ar
 		n--;
 	if (memchr(value, '\n', n) || memchr(value, '\r', n))
 		add_base64(&f, value, n); /* with its line ends */
-	if (f.text.s)
-		explicit_bzero(f.text.s, f.text.cap);
-	str_deinit(&f.text);
+	str_wipe(&f.text);
 }

@@ -1,41 +1,45 @@
 /* runners/runner.h — where attempts execute. The engine knows this table and nothing behind it.
  *
- * An attempt is given as plain facts: what to run, which content under which path, which outputs are expected. The
- * runner brings the inputs to the program, runs it, brings the outputs into the store, and reports facts. It doesn't
- * retry, doesn't cache and doesn't decide. Runners don't know the store: whoever makes a runner gives it a
- * `struct runner_staging`, two functions that materialise and collect (see engine/run/staging.h).
+ * An attempt is given as plain facts: what to run, which content under which path, which outputs
+ * are expected. The runner brings the inputs to the program, runs it, brings the outputs into the
+ * store, and reports facts. It doesn't retry, doesn't cache and doesn't decide. Runners don't know
+ * the store: whoever makes a runner gives it a `struct runner_staging`, two functions that
+ * materialise and collect (see engine/run/task/staging.h).
  *
- * All calls and all reports are on the loop's thread, except runner_staging's, which run on a worker.
- * Pointers in a runner_attempt stay valid until its last report (finished) returned.
+ * All calls and all reports are on the loop's thread, except runner_staging's, which run on a
+ * worker. Pointers in a runner_attempt stay valid until its last report (finished) returned.
  */
 #ifndef CAIRN_RUNNERS_RUNNER_H
 #define CAIRN_RUNNERS_RUNNER_H
 
-#include "base/digest.h"
+#include "base/crypto/digest.h"
 #include "base/failure.h"
-#include "base/loop.h"
-#include "base/str.h"
+#include "base/os/loop.h"
+#include "base/text/str.h"
 
-/* That every attempt starts with, wherever it runs: modes that reach a result (in an archive) are the same for every user. */
+/* That every attempt starts with, wherever it runs: modes that reach a result (in an archive) are
+ * the same for every user. */
 #define RUNNER_UMASK 022
 
 struct runner_input {
 	const char *name; /* as declared by the step */
-	const char *path; /* where it is put, relative to the working directory: no "..", not absolute */
+	const char *path; /* where it is put, relative to the working directory: no "..", not
+			     absolute */
 	struct content_id id;
 };
 
 struct runner_output {
 	const char *name;
 	const char *path; /* relative to the working directory */
-	bool is_dir;	  /* declared with a trailing slash */
+	bool is_dir;      /* declared with a trailing slash */
 };
 
 struct runner_resources {
 	uint32_t cpu_milli;
 	uint64_t memory_bytes; /* 0: not stated */
 	uint32_t gpus;
-	uint32_t gpu_ids[16]; /* which ones: handed out by the engine's scheduler, `gpus` of them (local runner) */
+	uint32_t gpu_ids[16]; /* which ones: handed out by the engine's scheduler, `gpus` of them
+				 (local runner) */
 };
 
 /* Several nodes that start, run and end together. */
@@ -46,62 +50,77 @@ struct runner_gang {
 
 /* One attempt to execute. Everything is borrowed. */
 struct runner_attempt {
-	uint64_t id;	     /* unique in the project for ever; submit is idempotent by it */
+	uint64_t id; /* unique in the project for ever; submit is idempotent by it */
 	const char *run_id;
-	const char *task;    /* label for people: "train[fold=0]" */
-	unsigned number;     /* 1 for the first attempt of the task */
+	const char *task; /* label for people: "train[fold=0]" */
+	unsigned number;  /* 1 for the first attempt of the task */
 	const struct digest *key;
 	const char *const *argv; /* NULL-terminated */
-	const char *const *env;	 /* "NAME=value": what the step declares plus what the engine adds; not the host's */
-	const char *const *secrets; /* "NAME=value": given to the program, redacted from its log; never stored */
+	const char *const *env;  /* "NAME=value": what the step declares plus what the engine adds;
+				    not the host's */
+	const char *const *secrets; /* "NAME=value": given to the program, redacted from its log;
+				       never stored */
 	const struct runner_input *inputs;
 	size_t n_inputs;
 	const struct content_id *code; /* tree laid over the working directory first, or NULL */
 	const struct runner_output *outputs;
 	size_t n_outputs;
 	const char *metrics_path; /* file to read after exit 0, or NULL */
-	const char *series_path;  /* file that grows by a JSON object of numbers a line while it runs, or NULL: told by `metric` */
-	/* Directory that is kept per key, or NULL: it appears at this path with what earlier attempts of the key left there, and outlives this
-	 * one, whatever its end, until drop_checkpoint(). */
+	const char *series_path;  /* file that grows by a JSON object of numbers a line while it
+				     runs, or NULL: reported by `metric` */
+	/* Directory that is kept per key, or NULL: it appears at this path with what earlier
+	 * attempts of the key left there, and outlives this one, whatever its end, until
+	 * drop_checkpoint(). */
 	const char *checkpoint_path;
-	int64_t timeout_ns;	  /* 0: none */
-	int64_t grace_ns;	  /* between SIGTERM and SIGKILL */
+	int64_t timeout_ns; /* 0: none */
+	int64_t grace_ns;   /* between SIGTERM and SIGKILL */
 	struct runner_resources resources;
-	bool forwards_signals; /* the program passes a gentle end on to what it started: it alone is told */
-	bool keep_workspace; /* leave the working directory where it is, whatever happens */
-	bool shell;	     /* interactive: the terminal is the program's (local runner only) */
-	/* On a cluster only. */
-	const char *step;	    /* name of the step */
-	const char *image;	    /* "registry/name@sha256:…"; NULL: Cairn's own (built-in steps) */
-	const char *placement_json; /* what the step says of volumes, spot, resources by name and Kubernetes (model/placement.h); or NULL */
-	struct runner_gang gang;
-	uint32_t pack;		    /* so many of the step's attempts may share a pod; 0, 1: none */
+	bool forwards_signals; /* SIGTERM goes to the program alone: it passes it on to what it
+				  started */
+	bool keep_workspace;   /* leave the working directory where it is, whatever happens */
+	bool shell;            /* interactive: the terminal is the program's (local runner only) */
+	struct runner_cluster {
+		const char *step;  /* name of the step */
+		const char *image; /* "registry/name@sha256:…"; NULL: Cairn's own (built-in steps)
+				    */
+		const char *placement_json; /* what the step says of volumes, spot, resources by
+					       name and Kubernetes (model/step/placement.h); or
+					       NULL */
+		struct runner_gang gang;
+		uint32_t pack; /* so many of the step's attempts may share a pod; 0, 1: none */
+	} on;                  /* a cluster only */
 };
 
 struct runner_result {
 	enum failure_class failure; /* FAILURE_NONE: exit 0 and every output collected */
-	int exit_status;	    /* -1 when a signal ended it */
+	int exit_status;            /* -1 when a signal ended it */
 	int signo;
 	int64_t started_ns, ended_ns; /* wall clock of the program itself */
 	uint64_t max_rss_bytes;
 	int64_t cpu_ns;
-	struct content_id *outputs; /* n_outputs of them when failure is NONE or GATE; CONTENT_NONE where missing */
-	char *metrics_json;	    /* bytes of metrics_path, NUL-terminated, or NULL; at most 1 MiB */
-	struct content_id log;	    /* CONTENT_NONE when it printed nothing */
-	char *log_tail;		    /* the last lines, at most 4 KiB, for the error message; or NULL */
-	char *workspace;	    /* where it ran, when it was kept; or NULL */
-	char *continues;	    /* ids of the attempts whose checkpoint it went on from, "12 15"; or NULL: it began from nothing */
-	const char *node;	    /* host name */
-	struct err err;		    /* in words, when failure isn't NONE */
+	struct content_id *outputs; /* n_outputs of them when failure is NONE or GATE; CONTENT_NONE
+				       where missing */
+	char *metrics_json;    /* bytes of metrics_path, NUL-terminated, or NULL; at most 1 MiB */
+	struct content_id log; /* CONTENT_NONE when it printed nothing */
+	char *log_tail;        /* the last lines, at most 4 KiB, for the error message; or NULL */
+	char *workspace;       /* where it ran, when it was kept; or NULL */
+	char *continues;  /* ids of the attempts whose checkpoint it went on from, "12 15"; or NULL:
+			     it began from nothing */
+	const char *node; /* host name */
+	struct err err;   /* in words, when failure isn't NONE */
 };
 
-/* Reports. The engine journals before it relies on them. `result` and what it points to belong to the runner. */
+/* Reports. The engine journals before it relies on them. `result` and what it points to belong to
+ * the runner. */
 struct runner_events {
 	void (*started)(void *arg, uint64_t attempt_id, int64_t wall_ns, pid_t pid);
-	/* The newest numbers of a series, at most once a second: for people, not for the record. May be NULL. */
+	/* The newest numbers of a series, at most once a second: for people, not for the record.
+	 * May be NULL. */
 	void (*metric)(void *arg, uint64_t attempt_id, const char *name, double value);
 	void (*finished)(void *arg, uint64_t attempt_id, struct runner_result *result);
-	/* Why a submitted attempt doesn't run yet, in words for people ("no node has 2 nvidia.com/gpu"), whenever that changes; NULL: nothing holds it up any more. May be NULL. */
+	/* Why a submitted attempt doesn't run yet, in words for people ("no node has 2
+	 * nvidia.com/gpu"), whenever that changes; NULL: nothing holds it up any more. May be NULL.
+	 */
 	void (*waiting)(void *arg, uint64_t attempt_id, const char *why);
 	void *arg;
 };
@@ -109,21 +128,29 @@ struct runner_events {
 struct runner;
 struct runner_ops {
 	const char *name; /* "local", "kubernetes", "fake" */
-	/* Attempts live on when the engine dies: a resumed run submits an attempt that has no end again, as it was (the same id, number and key), and submit() takes it up. */
+	/* Attempts live on when the engine dies: a resumed run submits an attempt that has no end
+	 * again, as it was (the same id, number and key), and submit() takes it up. */
 	bool durable;
 	int (*submit)(struct runner *r, const struct runner_attempt *a, struct err *err);
-	/* Takes up an attempt that an earlier engine submitted: 1 adopted (reports will follow), 0 it is gone. A durable one is told of one attempt of a resumed run before
-	 * anything is submitted or forgotten: it says that the run was there before, and what lives of it is found when it is submitted again. */
+	/* Takes up an attempt that an earlier engine submitted: 1 adopted (reports will follow), 0
+	 * it is gone. A durable one is given one attempt of a resumed run before anything is
+	 * submitted or forgotten. That says that the run was there before; what lives of it is
+	 * found when it is submitted again. */
 	int (*adopt)(struct runner *r, const struct runner_attempt *a, struct err *err);
-	/* The end of an attempt is on record: what was kept of it until then can go. Idempotent. NULL: nothing was. */
+	/* The end of an attempt is on record: what was kept of it until then can go. Idempotent.
+	 * NULL: nothing was. */
 	void (*settled)(struct runner *r, uint64_t attempt_id);
-	/* Removes what a dead engine left of an attempt that had ended (its workspace); cheap when there is nothing. NULL: nothing is left. */
+	/* Removes what a dead engine left of an attempt that had ended (its workspace); cheap when
+	 * there is nothing. NULL: nothing is left. */
 	void (*forget)(struct runner *r, uint64_t attempt_id);
-	/* Forgets what attempts of this key left in their checkpoint: its result is on record, or it is to begin anew. NULL: none are kept. */
+	/* Forgets what attempts of this key left in their checkpoint: its result is on record, or
+	 * it is to begin anew. NULL: none are kept. */
 	void (*drop_checkpoint)(struct runner *r, const struct digest *key);
-	/* Attempts of which something is still here: running ones, kept workspaces, what dead engines left. Caller frees *ret. NULL: none ever. */
+	/* Attempts of which something is still here: running ones, kept workspaces, what dead
+	 * engines left. Caller frees *ret. NULL: none ever. */
 	size_t (*leftovers)(struct runner *r, uint64_t **ret);
-	/* gentle: TERM, grace time, KILL. Otherwise KILL. `finished` with FAILURE_CANCELLED follows. */
+	/* gentle: TERM, grace time, KILL. Otherwise KILL. `finished` with FAILURE_CANCELLED
+	 * follows. */
 	void (*cancel)(struct runner *r, uint64_t attempt_id, bool gentle);
 	void (*free)(struct runner *r);
 };
@@ -132,63 +159,76 @@ struct runner {
 	struct runner_events events; /* set by the engine before the first submit */
 };
 
-/* Brings content to a working directory and back. Called on a worker thread; one call a workspace at a time. */
+/* Brings content to a working directory and back. Called on a worker thread; one call a workspace
+ * at a time. */
 struct runner_staging {
 	/* Makes `a`'s code and inputs appear under dir_fd, and the parents of its outputs. */
 	int (*prepare)(void *arg, const struct runner_attempt *a, int dir_fd, struct err *err);
-	/* Takes the declared outputs from dir_fd into the store. ret_ids has a->n_outputs places. ERR_NOT_FOUND when a declared
-	 * output is missing (message names it), ERR_INVALID when it is of the wrong kind, other codes when the store fails. */
-	int (*collect)(void *arg, const struct runner_attempt *a, int dir_fd, struct content_id *ret_ids, struct err *err);
+	/* Takes the declared outputs from dir_fd into the store. ret_ids has a->n_outputs places.
+	 * ERR_NOT_FOUND when a declared output is missing (message names it), ERR_INVALID when it
+	 * is of the wrong kind, other codes when the store fails. */
+	int (*collect)(void *arg, const struct runner_attempt *a, int dir_fd,
+		       struct content_id *ret_ids, struct err *err);
 	/* Puts the finished log, open at fd, into the store; *ret is set only on success. */
 	int (*put_log)(void *arg, int fd, struct content_id *ret, struct err *err);
-	/* For runners elsewhere (may be NULL for the local one). publish: puts `bytes`, and makes sure that it and all that `attempts` read are where pods
-	 * reach them (ERR_IO: they couldn't be sent; ERR_NOT_FOUND: content is gone). fetch: a blob of at most `max` bytes. drop_checkpoint: runner_ops' on
-	 * the store. */
-	int (*publish)(void *arg, const struct runner_attempt *const *attempts, size_t n, const void *bytes, size_t n_bytes,
-		       struct content_id *ret, struct err *err);
-	int (*fetch)(void *arg, const struct content_id *id, uint64_t max, struct str *ret, struct err *err);
+	/* For runners elsewhere (may be NULL for the local one). publish: puts `bytes`, and makes
+	 * sure that it and all that `attempts` read are where pods reach them (ERR_IO: they
+	 * couldn't be sent; ERR_NOT_FOUND: content is gone). fetch: a blob of at most `max` bytes.
+	 * drop_checkpoint: runner_ops' on the store. */
+	int (*publish)(void *arg, const struct runner_attempt *const *attempts, size_t n,
+		       const void *bytes, size_t n_bytes, struct content_id *ret, struct err *err);
+	int (*fetch)(void *arg, const struct content_id *id, uint64_t max, struct str *ret,
+		     struct err *err);
 	int (*drop_checkpoint)(void *arg, const struct digest *key, struct err *err);
 	void *arg;
 };
 
-/* --- local: processes on this machine ---------------------------------------------------------------------- */
+/* Local: processes on this machine. */
 
 struct runner_local_options {
-	const char *state_dir; /* absolute; holds work/<attempt>/ and log/<attempt>.log */
+	const char *state_dir; /* absolute; holds work/<attempt>/ (log in it) and checkpoints/ */
 	struct runner_staging staging;
 	unsigned n_workers; /* threads for staging; 0: one a cpu */
 };
-int runner_local_new(struct loop *l, const struct runner_local_options *o, struct runner **ret, struct err *err);
+int runner_local_new(struct loop *l, const struct runner_local_options *o, struct runner **ret,
+		     struct err *err);
 /* Where the log of a running attempt is, for `cairn logs -f`. Caller frees. */
 char *runner_local_log_path(const char *state_dir, uint64_t attempt_id);
-/* Kills what a dead engine left running under this state directory, removes its workspaces that are not kept. */
-int runner_local_sweep(const char *state_dir, const uint64_t *attempt_ids, size_t n, struct err *err);
 
-/* --- fake: for tests; needs no machine, no store, no time --------------------------------------------------- */
+/* Fake: for tests; needs no machine, no store, no time. */
 
 struct runner_fake_options {
 	uint64_t seed;
-	/* Decides how an attempt ends; NULL: all succeed. Fills failure, duration and outputs (n_outputs places). Must be a
-	 * pure function of the attempt and the seed for runs to be comparable. */
-	void (*script)(void *arg, const struct runner_attempt *a, enum failure_class *ret_failure, int64_t *ret_duration_ns,
-		       struct content_id *ret_outputs, char **ret_metrics_json);
-	/* Durable only: false when the engine is dead: what it asks for from here on has no effect. Asked before each effect and after it. NULL: it lives. */
+	/* Decides how an attempt ends; NULL: all succeed. Fills failure, duration and outputs
+	 * (n_outputs places). Must be a pure function of the attempt and the seed for runs to be
+	 * comparable. */
+	void (*script)(void *arg, const struct runner_attempt *a, enum failure_class *ret_failure,
+		       int64_t *ret_duration_ns, struct content_id *ret_outputs,
+		       char **ret_metrics_json);
+	/* Durable only: false when the engine is dead: what it asks for from here on has no effect.
+	 * Asked before each effect and after it. NULL: it lives. */
 	bool (*alive)(void *arg);
 	void *arg;
 };
-int runner_fake_new(struct loop *l, const struct runner_fake_options *o, struct runner **ret, struct err *err);
+int runner_fake_new(struct loop *l, const struct runner_fake_options *o, struct runner **ret,
+		    struct err *err);
 /* What the fake saw, for assertions. */
 size_t runner_fake_submitted(const struct runner *r);
 size_t runner_fake_running(const struct runner *r);
 
-/* A durable one. Attempts belong to a world, as they do to a cluster, which outlives runners and engines: there a Job is made for what is submitted (one for several
- * attempts that may share it), runs whether or not somebody looks, and stays with its result until all its attempts are settled. A runner learns of the world's Jobs
- * a while after it was first asked for something; until then only one that was told of earlier attempts (adopt) waits. */
+/* A durable one. Attempts belong to a world, as they do to a cluster, which outlives runners and
+ * engines: there a Job is made for what is submitted (one for several attempts that may share it),
+ * runs whether or not somebody looks, and stays with its result until all its attempts are settled.
+ * A runner learns of the world's Jobs a while after it was first asked for something; until then
+ * only one that knows of earlier attempts (adopt) waits. */
 struct runner_fake_world;
-struct runner_fake_world *runner_fake_world_new(struct clock *c, const struct runner_fake_options *o);
+struct runner_fake_world *runner_fake_world_new(struct clock *c,
+						const struct runner_fake_options *o);
 void runner_fake_world_free(struct runner_fake_world *w); /* after its runners */
-int runner_fake_durable_new(struct loop *l, struct runner_fake_world *w, struct runner **ret, struct err *err);
-size_t runner_fake_world_jobs(const struct runner_fake_world *w); /* that are there, running or ended */
+int runner_fake_durable_new(struct loop *l, struct runner_fake_world *w, struct runner **ret,
+			    struct err *err);
+size_t
+runner_fake_world_jobs(const struct runner_fake_world *w); /* that are there, running or ended */
 /* How often the program of this attempt was started, in any Job. */
 unsigned runner_fake_world_executions(const struct runner_fake_world *w, uint64_t attempt_id);
 

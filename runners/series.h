@@ -1,6 +1,8 @@
-/* runners/series.h — the newest numbers of a file of metrics that is being written: a JSON object a line, {"step": 3, "loss": 0.2}.
+/* runners/series.h — the newest numbers of a file of metrics that is being written: a JSON object a
+ * line, {"step": 3, "loss": 0.2}.
  *
- * For people who watch: whatever can't be read is passed over. Loop's thread only; a bounded read a look.
+ * For people who watch: whatever can't be read is passed over. Loop's thread only; a bounded read a
+ * look.
  */
 #ifndef CAIRN_RUNNERS_SERIES_H
 #define CAIRN_RUNNERS_SERIES_H
@@ -15,8 +17,10 @@ struct series_tail {
 	uint64_t size;
 };
 
-/* Calls fn for the numbers of the last whole line, if the file has grown since the last look. `step` and `time` aren't told. */
-void series_look(struct series_tail *t, int dir_fd, const char *path, void (*fn)(void *arg, const char *name, double value), void *arg);
+/* Calls fn for the numbers of the last whole line, if the file has grown since the last look.
+ * `step` and `time` are left out. */
+void series_look(struct series_tail *t, int dir_fd, const char *path,
+		 void (*fn)(void *arg, const char *name, double value), void *arg);
 void series_close(struct series_tail *t);
 
 #endif

@@ -1,14 +1,30 @@
+/* runners/workspace.c — directories of attempts, and the environment of their programs.
+ *
+ * A workspace is a frame: a directory with w/, tmp/ and log. When its attempt has ended,
+ * workspace_recycle() empties the frame and puts it on the shelf, where workspace_make() takes it
+ * for the next attempt: a rename instead of a dozen calls. What is small isn't deleted then but
+ * moved into the trash directory, which goes when the runner ends (workspace.h says why); what is
+ * large is deleted at once. The trash and the shelf have ceilings (TRASH_*, SHELF_MAX); beyond
+ * them a frame is deleted.
+ *
+ * Trash and shelf lie in one directory that is named after our process and its start time. So
+ * sweep_trash() can tell the trash of a dead engine from that of one that lives beside us.
+ *
+ * Workers call these functions at the same time. The shelf's lock covers `dirs`, `n_trash` and
+ * `has_trash`; a frame that was taken off the shelf belongs to one attempt. The shelf itself is
+ * best effort: an error there means a removal, and a new directory.
+ */
+#include "runners/workspace.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include "base/command.h"
-#include "base/fs.h"
 #include "base/mem.h"
-#include "base/process.h"
-#include "runners/workspace.h"
+#include "base/os/command.h"
+#include "base/os/fs.h"
+#include "base/os/process.h"
 
 #define TAIL_BYTES 4096
 
@@ -29,7 +45,7 @@ size_t workspace_list(const char *state_dir, uint64_t **ret)
 	VEC(uint64_t) ids = { 0 };
 	struct dirent *e;
 
-	while (d && (e = readdir(d))) {
+	while (d && fs_next(d, work, &e, NULL) > 0) {
 		char *end;
 		uint64_t id = strtoull(e->d_name, &end, 10);
 
@@ -55,14 +71,14 @@ static int make_dir(const char *dir, struct err *err)
 	return mkdir(dir, 0777) < 0 ? err_errno(err, "cannot make workspace %s", dir) : 0;
 }
 
-/* --- recycling ------------------------------------------------------------------------------------------------------------ */
+/* Recycling. */
 
 /* Frames on the shelf: more than can be at work at once on one machine are no use. */
 #define SHELF_MAX 64
 /* What may wait in the trash: this much a workspace, so many workspaces. */
-#define TRASH_BYTES (64 * KIB)
+#define TRASH_BYTES   (64 * KIB)
 #define TRASH_ENTRIES 32
-#define TRASH_MAX 50000
+#define TRASH_MAX     50000
 
 /* Trash of engines that are gone. */
 static void sweep_trash(const char *work)
@@ -70,12 +86,13 @@ static void sweep_trash(const char *work)
 	DIR *d = opendir(work);
 	struct dirent *e;
 
-	while (d && (e = readdir(d))) {
+	while (d && fs_next(d, work, &e, NULL) > 0) {
 		_cleanup_(freep) char *path = xasprintf("%s/%s", work, e->d_name);
 		unsigned long long start;
 		int pid;
 
-		if (sscanf(e->d_name, "trash-%d-%llu", &pid, &start) == 2 && process_start_time(pid) != start)
+		if (sscanf(e->d_name, "trash-%d-%llu", &pid, &start) == 2 &&
+		    process_start_time(pid) != start)
 			fs_remove_tree(path, NULL);
 	}
 	if (d)
@@ -87,7 +104,8 @@ void workspace_shelf_init(struct workspace_shelf *s, const char *state_dir)
 	_cleanup_(freep) char *work = xasprintf("%s/work", state_dir);
 
 	*s = (struct workspace_shelf){ .lock = PTHREAD_MUTEX_INITIALIZER };
-	s->trash = xasprintf("%s/trash-%d-%llu", work, (int)getpid(), (unsigned long long)process_start_time(getpid()));
+	s->trash = xasprintf("%s/trash-%d-%llu", work, (int)getpid(),
+			     (unsigned long long)process_start_time(getpid()));
 	sweep_trash(work);
 }
 
@@ -104,19 +122,21 @@ void workspace_shelf_deinit(struct workspace_shelf *s)
 	pthread_mutex_destroy(&s->lock);
 }
 
-/* Adds up what lies in a directory, one level of subdirectories included; false when it is more than the trash takes. */
+/* Adds up what lies in a directory, one level of subdirectories included; false when it is more
+ * than the trash takes. */
 static bool is_small(int fd, const char *name, int depth, uint64_t *bytes, unsigned *entries)
 {
-	_cleanup_(fd_closep) int sub = openat(fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	_cleanup_(fd_closep) int sub =
+		openat(fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	DIR *d = sub < 0 ? NULL : fdopendir(dup(sub));
 	struct dirent *e;
 	struct stat st;
 	bool small = d != NULL;
 
-	while (small && (e = readdir(d))) {
-		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
-			continue;
-		small = ++*entries <= TRASH_ENTRIES && fstatat(sub, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && (*bytes += (uint64_t)st.st_blocks * 512) <= TRASH_BYTES;
+	while (small && fs_next(d, name, &e, NULL) > 0) {
+		small = ++*entries <= TRASH_ENTRIES &&
+			fstatat(sub, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+			(*bytes += (uint64_t)st.st_blocks * 512) <= TRASH_BYTES;
 		if (small && S_ISDIR(st.st_mode))
 			small = depth > 0 && is_small(sub, e->d_name, depth - 1, bytes, entries);
 	}
@@ -145,6 +165,17 @@ static int move_to_trash(struct workspace_shelf *shelf, int top, const char *nam
 	return to ? renameat(top, name, AT_FDCWD, to) : -1;
 }
 
+/* The program sees its mode: ours must not depend on the umask of whoever runs it. */
+static int make_open(int top, const char *name)
+{
+	_cleanup_(fd_closep) int fd =
+		mkdirat(top, name, 0755) < 0
+			? -1
+			: openat(top, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+	return fd < 0 ? -1 : fs_set_mode(fd, 0755);
+}
+
 /* Makes `name` an empty directory again. */
 static int renew(struct workspace_shelf *shelf, int top, const char *name)
 {
@@ -153,11 +184,13 @@ static int renew(struct workspace_shelf *shelf, int top, const char *name)
 	bool small = is_small(top, name, 1, &bytes, &entries);
 	struct stat st;
 
-	if (small && entries == 0 && fstatat(top, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && (st.st_mode & 07777) == 0755)
+	if (small && entries == 0 && fstatat(top, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    (st.st_mode & 07777) == 0755)
 		return 0;
-	if (!(small && move_to_trash(shelf, top, name) == 0) && fs_remove_tree_at(top, name, NULL) < 0)
+	if (!(small && move_to_trash(shelf, top, name) == 0) &&
+	    fs_remove_tree_at(top, name, NULL) < 0)
 		return -1;
-	return mkdirat(top, name, 0755);
+	return make_open(top, name);
 }
 
 static int clear_log(int top)
@@ -165,7 +198,8 @@ static int clear_log(int top)
 	struct stat st;
 	int fd;
 
-	if (fstatat(top, "log", &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) && st.st_size == 0)
+	if (fstatat(top, "log", &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+	    st.st_size == 0)
 		return 0;
 	fd = openat(top, "log", O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
@@ -179,10 +213,12 @@ void workspace_recycle(struct workspace_shelf *shelf, const char *dir)
 	_cleanup_(fd_closep) int top = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	bool kept = false;
 
-	if (top >= 0 && renew(shelf, top, "w") == 0 && renew(shelf, top, "tmp") == 0 && clear_log(top) == 0) {
+	if (top >= 0 && renew(shelf, top, "w") == 0 && renew(shelf, top, "tmp") == 0 &&
+	    clear_log(top) == 0) {
 		char *to;
 
-		/* Beside the trash, so that the frames of an engine that is killed are found with it. */
+		/* Beside the trash, so that the frames of an engine that is killed are found with
+		 * it. */
 		pthread_mutex_lock(&shelf->lock);
 		to = shelf->dirs.n < SHELF_MAX ? place_in_trash(shelf) : NULL;
 		kept = to && rename(dir, to) == 0;
@@ -211,12 +247,8 @@ static bool take_from_shelf(struct workspace_shelf *shelf, const char *dir)
 	return taken;
 }
 
-static int make_new(int top)
-{
-	return mkdirat(top, "w", 0755) < 0 || mkdirat(top, "tmp", 0755) < 0 ? -1 : 0;
-}
-
-int workspace_make(struct workspace *w, struct workspace_shelf *shelf, const char *state_dir, uint64_t attempt_id, struct err *err)
+int workspace_make(struct workspace *w, struct workspace_shelf *shelf, const char *state_dir,
+		   uint64_t attempt_id, struct err *err)
 {
 	_cleanup_(fd_closep) int top = -1;
 	bool recycled;
@@ -228,11 +260,12 @@ int workspace_make(struct workspace *w, struct workspace_shelf *shelf, const cha
 	if (!recycled && make_dir(w->dir, err) < 0)
 		return -1;
 	top = open(w->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (top < 0 || (!recycled && make_new(top) < 0))
+	if (top < 0 || (!recycled && (make_open(top, "w") < 0 || make_open(top, "tmp") < 0)))
 		return err_errno(err, "cannot make workspace %s", w->dir);
 	w->dir_fd = openat(top, "w", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	w->log_fd = openat(top, "log", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
-	return w->dir_fd < 0 || w->log_fd < 0 ? err_errno(err, "cannot make workspace %s", w->dir) : 0;
+	return w->dir_fd < 0 || w->log_fd < 0 ? err_errno(err, "cannot make workspace %s", w->dir)
+					      : 0;
 }
 
 void workspace_close(struct workspace *w)
@@ -249,11 +282,12 @@ int workspace_remove(const char *dir, struct err *err)
 	return fs_remove_tree(dir, err);
 }
 
-/* --- environment ------------------------------------------------------------------------------------------------------- */
+/* Environment. */
 
-/* What a program may know of the host without being told: where programs are, and who runs it. A Python environment that PATH
- * leads to is in the key (plan/packages.c). Zone, language and libraries would be inputs that no key has: the first two are the
- * same everywhere, a search path of libraries has to be declared in `env`. */
+/* What a program may know of the host without being told: where programs are, and who runs it. A
+ * Python environment that PATH leads to is in the key (plan/packages.c). Zone, language and
+ * libraries would be inputs that no key has: the first two are the same everywhere, a search path
+ * of libraries has to be declared in `env`. */
 
 static bool names(const char *assignment, const char *name, size_t n)
 {
@@ -285,13 +319,15 @@ static void add_gpus(struct env_list *l)
 	struct str ids = { 0 };
 
 	str_add(&ids, "");
-	for (uint32_t i = 0; i < l->a->resources.gpus && i < ARRAY_LEN(l->a->resources.gpu_ids); i++)
+	for (uint32_t i = 0; i < l->a->resources.gpus && i < ARRAY_LEN(l->a->resources.gpu_ids);
+	     i++)
 		str_addf(&ids, "%s%u", i ? "," : "", l->a->resources.gpu_ids[i]);
 	add_default(l, "CUDA_VISIBLE_DEVICES", ids.s);
 	str_deinit(&ids);
 }
 
-char **workspace_env(const struct runner_attempt *a, const struct workspace *w, const char *attempt_marker, const char *engine_marker)
+char **workspace_env(const struct runner_attempt *a, const struct workspace *w,
+		     const char *attempt_marker, const char *engine_marker)
 {
 	struct env_list l = { .a = a };
 	_cleanup_(freep) char *tmp = xasprintf("%s/tmp", w->dir);
@@ -322,7 +358,7 @@ void workspace_env_free(char **env)
 
 char *workspace_log_tail(int log_fd)
 {
-	char buf[TAIL_BYTES + 1], *start = buf;
+	char buf[TAIL_BYTES + 1], *start = buf, *eol;
 	struct stat st;
 	off_t from;
 	ssize_t n;
@@ -334,8 +370,9 @@ char *workspace_log_tail(int log_fd)
 	if (n <= 0)
 		return NULL;
 	buf[n] = '\0';
-	if (from && memchr(buf, '\n', (size_t)n)) /* begin at a whole line */
-		start = (char *)memchr(buf, '\n', (size_t)n) + 1;
+	eol = from ? memchr(buf, '\n', (size_t)n) : NULL;
+	if (eol && eol + 1 < buf + n) /* begin at a whole line, if there is one */
+		start = eol + 1;
 	for (char *c = start; c < buf + n; c++)
 		if (*c == '\0')
 			*c = ' ';

@@ -1,6 +1,8 @@
-/* runners/workspace.h — the directory of one attempt: state_dir/work/ID/ with w/ (where the program runs), tmp/ and log.
+/* runners/workspace.h — the directory of one attempt: state_dir/work/ID/ with w/ (where the program
+ * runs), tmp/ and log.
  *
- * Made and removed on worker threads; nothing here is shared between attempts. Errors name the path.
+ * Made and removed on worker threads. A workspace belongs to one attempt; only the shelf is shared
+ * between them. Errors name the path.
  */
 #ifndef CAIRN_RUNNERS_WORKSPACE_H
 #define CAIRN_RUNNERS_WORKSPACE_H
@@ -10,17 +12,19 @@
 #include "runners/runner.h"
 
 struct workspace {
-	char *dir;   /* absolute: state_dir/work/ID */
-	char *path;  /* absolute: dir/w */
-	int dir_fd;  /* of path */
-	int log_fd;  /* O_APPEND */
+	char *dir;  /* absolute: state_dir/work/ID */
+	char *path; /* absolute: dir/w */
+	int dir_fd; /* of path */
+	int log_fd; /* O_APPEND */
 };
 
-/* Used workspaces: what was in them lies in the trash until the runner ends, their frames wait for the next attempt.
+/* Used workspaces: what was in them lies in the trash until the runner ends, their frames wait for
+ * the next attempt.
  *
- * Why not simply delete: ext4 doesn't give a deleted inode out again for five seconds, and looks at every such inode at every creation
- * (recently_deleted() in fs/ext4/ialloc.c). An engine that makes and deletes a few small files a millisecond soon spends
- * its time there. So small things are deleted when the run is over; large ones at once. Thread-safe. */
+ * Why not simply delete: ext4 doesn't give a deleted inode out again for five seconds, and looks at
+ * every such inode at every creation (recently_deleted() in fs/ext4/ialloc.c). An engine that makes
+ * and deletes a few small files a millisecond soon spends its time there. So small things are
+ * deleted when the run is over; large ones at once. Thread-safe. */
 struct workspace_shelf {
 	pthread_mutex_t lock;
 	char *trash; /* state_dir/work/trash-PID-START */
@@ -33,7 +37,8 @@ void workspace_shelf_init(struct workspace_shelf *s, const char *state_dir);
 void workspace_shelf_deinit(struct workspace_shelf *s); /* empties it all */
 
 /* From the shelf, else new. A left-over directory of that number is removed first. */
-int workspace_make(struct workspace *w, struct workspace_shelf *shelf, const char *state_dir, uint64_t attempt_id, struct err *err);
+int workspace_make(struct workspace *w, struct workspace_shelf *shelf, const char *state_dir,
+		   uint64_t attempt_id, struct err *err);
 /* Empties it and puts it on the shelf; removes it when that can't be done. */
 void workspace_recycle(struct workspace_shelf *shelf, const char *dir);
 void workspace_close(struct workspace *w); /* closes and frees; leaves the files */
@@ -42,11 +47,14 @@ int workspace_remove(const char *dir, struct err *err);
 size_t workspace_list(const char *state_dir, uint64_t **ret);
 char *workspace_dir(const char *state_dir, uint64_t attempt_id);
 
-/* The environment of a program: what passes from the host, what the attempt says, what the runner adds. NULL-terminated; each
- * name once, the attempt's before the host's. Free with workspace_env_free. */
-char **workspace_env(const struct runner_attempt *a, const struct workspace *w, const char *attempt_marker, const char *engine_marker);
+/* The environment of a program: what passes from the host, what the attempt says, what the runner
+ * adds. NULL-terminated; each name once, the attempt's before the host's. Free with
+ * workspace_env_free. */
+char **workspace_env(const struct runner_attempt *a, const struct workspace *w,
+		     const char *attempt_marker, const char *engine_marker);
 void workspace_env_free(char **env);
-/* The last lines of a log, whoever kept it: text, at most 4 KiB, from the beginning of a line if one begins in them; NULL when it is empty. */
+/* The last lines of a log, whoever kept it: text, at most 4 KiB, from the beginning of a line if
+ * one begins in them; NULL when it is empty. */
 char *workspace_log_tail(int log_fd);
 
 #endif

@@ -1,10 +1,12 @@
-/* The program `cairn-steps`: the built-in steps, for `cairn step` and for the engine; and `normalise`, which is the engine's alone. */
+/* The program `cairn-steps`: the built-in steps, for `cairn step` and for the engine; and
+ * `normalise`, which is the engine's alone. */
 #include <string.h>
 #include "base/mem.h"
 #include "steps/normalise/normalise.h"
 #include "steps/train/gang.h"
 
-static const struct step_impl *const impls[] = { &step_shard, &step_augment, &step_train, &step_evaluate, NULL };
+static const struct step_impl *const impls[] = { &step_shard, &step_augment, &step_train,
+						 &step_evaluate, NULL };
 
 int main(int argc, char **argv)
 {

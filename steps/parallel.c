@@ -1,7 +1,23 @@
 /* steps/parallel.c — work on all cores whose result doesn't depend on how many there are.
  *
- * A stream is a ring of slots, each made, worked on, and done in its turn. Every thread does whatever is possible next: finishing in order comes
- * before working, working before making, so that the ring drains first and memory stays bounded.
+ * A stream is a ring of slots, each made, worked on, and done in its turn. Every thread does
+ * whatever is possible next: finishing in order comes before working, working before making, so
+ * that the ring drains first and memory stays bounded. `made`, `taken` and `finished` only grow,
+ * with finished ≤ taken ≤ made ≤ finished + n; item k lives in slot k % n.
+ *
+ * The lock is held for the ring's state only, never during a callback. The flags `making` and
+ * `finishing` admit one thread each: next() never overlaps itself, nor does done(), but the two
+ * may run together.
+ *
+ * An error takes its place in the order: the slot of a failed item is finished in its turn, so the
+ * error of the earliest item is the one that counts. After it (`failed`) nothing is made or worked
+ * on; what was made goes to drop().
+ *
+ * step_parallel() hands out indices from a counter. After a failure only smaller indices are still
+ * run, since one of them may fail too and then is the first.
+ *
+ * Threads live for one call. Fewer than were asked for is no error: the caller's thread is always
+ * one of them.
  */
 #include <pthread.h>
 #include <string.h>
@@ -10,7 +26,7 @@
 
 #define IN_FLIGHT_PER_THREAD 4
 
-/* --- a stream ------------------------------------------------------------------------------------------------------------- */
+/* A stream. */
 
 struct slot {
 	enum { SLOT_FREE, SLOT_MADE, SLOT_BUSY, SLOT_WORKED } state;
@@ -23,8 +39,9 @@ struct ring {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct slot *slots;
-	size_t n, made, taken, finished; /* items ever: made by next(), taken for work, finished by done() */
-	bool making, finishing, ended;	 /* ended: nothing more is made */
+	size_t n, made, taken,
+		finished; /* items ever: made by next(), taken for work, finished by done() */
+	bool making, finishing, ended; /* ended: nothing more is made */
 	bool failed;
 	struct err err;
 };
@@ -34,7 +51,8 @@ static bool over(const struct ring *r)
 	return (r->ended || r->failed) && r->finished == r->made && !r->making && !r->finishing;
 }
 
-/* Each of these is called with the lock held, releases it for the call, and returns with it held again. */
+/* Each of these is called with the lock held, releases it for the call, and returns with it held
+ * again. */
 static void make_one(struct ring *r)
 {
 	struct err err = { 0 };
@@ -47,7 +65,9 @@ static void make_one(struct ring *r)
 	pthread_mutex_lock(&r->lock);
 	r->making = false;
 	if (item || err.code) { /* an error takes its place in the order */
-		*slot = (struct slot){ .state = item ? SLOT_MADE : SLOT_WORKED, .item = item, .err = err };
+		*slot = (struct slot){ .state = item ? SLOT_MADE : SLOT_WORKED,
+				       .item = item,
+				       .err = err };
 		r->made++;
 	}
 	r->ended |= !item;
@@ -102,7 +122,8 @@ static void *turn(void *arg)
 
 	pthread_mutex_lock(&r->lock);
 	while (!over(r)) {
-		if (!r->finishing && r->finished < r->made && r->slots[r->finished % r->n].state == SLOT_WORKED)
+		if (!r->finishing && r->finished < r->made &&
+		    r->slots[r->finished % r->n].state == SLOT_WORKED)
 			finish_one(r);
 		else if (r->taken < r->made)
 			work_one(r);
@@ -135,7 +156,9 @@ static void run_on_threads(unsigned threads, void *(*fn)(void *), void *arg)
 
 int step_stream(unsigned threads, const struct step_stream *s, struct err *err)
 {
-	struct ring r = { .s = s, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+	struct ring r = { .s = s,
+			  .lock = PTHREAD_MUTEX_INITIALIZER,
+			  .changed = PTHREAD_COND_INITIALIZER };
 
 	threads = MAX(threads, 1);
 	r.n = s->max_in_flight ? s->max_in_flight : (size_t)threads * IN_FLIGHT_PER_THREAD;
@@ -147,7 +170,7 @@ int step_stream(unsigned threads, const struct step_stream *s, struct err *err)
 	return r.failed ? err_set(err, r.err.code, "%s", r.err.msg) : 0;
 }
 
-/* --- a known number of things ---------------------------------------------------------------------------------------------- */
+/* A known number of things. */
 
 struct range {
 	int (*work)(void *arg, size_t i, struct err *err);
@@ -176,7 +199,9 @@ static void *work_range(void *arg)
 		size_t i;
 
 		pthread_mutex_lock(&r->lock);
-		i = r->next < r->failed_at ? r->next++ : r->n; /* what is before the failure is still run: it may fail too */
+		i = r->next < r->failed_at
+			    ? r->next++
+			    : r->n; /* what is before the failure is still run: it may fail too */
 		pthread_mutex_unlock(&r->lock);
 		if (i >= r->n)
 			return NULL;
@@ -185,9 +210,12 @@ static void *work_range(void *arg)
 	}
 }
 
-int step_parallel(unsigned threads, size_t n, int (*work)(void *arg, size_t i, struct err *err), void *arg, struct err *err)
+int step_parallel(unsigned threads, size_t n, int (*work)(void *arg, size_t i, struct err *err),
+		  void *arg, struct err *err)
 {
-	struct range r = { .work = work, .arg = arg, .lock = PTHREAD_MUTEX_INITIALIZER, .n = n, .failed_at = n };
+	struct range r = {
+		.work = work, .arg = arg, .lock = PTHREAD_MUTEX_INITIALIZER, .n = n, .failed_at = n
+	};
 
 	run_on_threads((unsigned)MIN(MAX(threads, 1), MAX(n, 1)), work_range, &r);
 	pthread_mutex_destroy(&r.lock);

@@ -1,19 +1,31 @@
 /* steps/program.c — the command line of a built-in step, and its help, both from its table.
  *
- *	cairn step shard -i data=photos/ -o train=train/ -o val=val/ -w split.train=0.9 -w split.val=0.1
+ *	cairn step shard -i data=photos/ -o train=train/ -o val=val/ -w split.train=0.9
+ *
+ * step_main() finds the step's table (step_spec_find()), reads the words into a struct line,
+ * completes the settings (step_spec_complete()), checks ports, makes the directories of outputs,
+ * calls the step's run(), and writes the metrics file only when that went well. There is one error
+ * message, on standard error, and the exit status tells its kind: 2 wrong use, 3 bad input or
+ * settings, 143 stopped by a signal, 1 anything else.
+ *
+ * Settings add up in the order in which they are given: `-w a.b=1` makes nested objects,
+ * --with-json replaces whole keys. VALUE is JSON where it parses as JSON, else text.
+ *
+ * Everything runs on the main thread; threads are the step's own. Which steps a program has is
+ * main()'s matter (steps/main.c, steps/train/main.c): the tables know all of them.
  */
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include "base/fs.h"
 #include "base/mem.h"
-#include "base/text.h"
+#include "base/os/fs.h"
+#include "base/os/machine.h"
+#include "base/text/text.h"
 #include "steps/step.h"
 
-#define THREADS_MAX 1024
-#define WITH_MAX (16 * MIB)
+#define THREADS_MAX 1024 /* of our own, however many a step may start */
+#define WITH_MAX    (16 * MIB)
 
 struct line {
 	struct arena *arena;
@@ -25,7 +37,7 @@ struct line {
 	bool help, complete;
 };
 
-/* --- help -------------------------------------------------------------------------------------------------------------------- */
+/* Help. */
 
 static void add_option_help(struct str *s, const struct spec_option *o, unsigned depth);
 
@@ -40,7 +52,8 @@ static void add_sub_help(struct str *s, const struct spec_option *o, unsigned de
 
 static void add_option_help(struct str *s, const struct spec_option *o, unsigned depth)
 {
-	static const char *const types[] = { "BOOL", "INT", "NUMBER", "TEXT", NULL, "SIZE", "DURATION", "LIST", "MAP", NULL, NULL, "VALUE" };
+	static const char *const types[] = { "BOOL",     "INT",  "NUMBER", "TEXT", NULL, "SIZE",
+					     "DURATION", "LIST", "MAP",    NULL,   NULL, "VALUE" };
 	_cleanup_(str_deinit) struct str head = { 0 };
 
 	str_addf(&head, "%*s%s", (int)depth * 2 + 2, "", o->name);
@@ -63,37 +76,47 @@ static void add_port_help(struct str *s, const char *title, const struct spec_po
 		return;
 	str_addf(s, "\n%s:\n", title);
 	for (const struct spec_port *p = ports; p->name; p++)
-		str_addf(s, "  %-32s  %s%s\n", strcmp(p->name, "*") == 0 ? "NAME" : p->name, p->help, p->required ? " (required)" : "");
+		str_addf(s, "  %-32s  %s%s\n", strcmp(p->name, "*") == 0 ? "NAME" : p->name,
+			 p->help, p->required ? " (required)" : "");
 }
 
 static void print_help(const struct step_spec *spec)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };
 
-	str_addf(&s, "cairn step %s: %s (version %u)\n\nUsage: cairn step %s [-i [NAME=]PATH]... [-o [NAME=]PATH]... [-w KEY=VALUE]...%s\n", spec->name,
-		 spec->summary, spec->version, spec->name, spec->wraps_command ? " -- COMMAND..." : "");
+	str_addf(&s,
+		 "cairn step %s: %s (version %u)\n\nUsage: cairn step %s [-i [NAME=]PATH]... [-o "
+		 "[NAME=]PATH]... [-w KEY=VALUE]...%s\n",
+		 spec->name, spec->summary, spec->version, spec->name,
+		 spec->wraps_command ? " -- COMMAND..." : "");
 	if (spec->about && *spec->about)
 		str_addf(&s, "\n%s\n", spec->about);
 	add_port_help(&s, "Inputs (-i)", spec->inputs);
 	add_port_help(&s, "Outputs (-o; a directory's path ends in /)", spec->outputs);
-	str_add(&s, "\nSettings (`with:` in a pipeline; -w here, keys with dots go down into maps):\n");
+	str_add(&s,
+		"\nSettings (`with:` in a pipeline; -w here, keys with dots go down into maps):\n");
 	for (const struct spec_option *o = spec->options; o && o->name; o++)
 		add_option_help(&s, o, 0);
-	str_add(&s, "\nOptions:\n  -i, --input [NAME=]PATH             an input\n  -o, --output [NAME=]PATH            an output\n"
-		    "  -w, --with KEY=VALUE                a setting; VALUE is JSON, or text\n"
-		    "      --with-json JSON                all settings as one object; @FILE reads it\n"
-		    "      --metrics FILE                  write metrics there, as JSON\n"
-		    "      --threads N                     at most N threads (default: one a cpu; the bytes don't depend on it)\n"
-		    "      --show-settings                 print the settings with all defaults, as JSON, and do nothing\n"
-		    "      --help                          this page\n");
+	str_add(&s,
+		"\nOptions:\n  -i, --input [NAME=]PATH             an input\n  -o, --output "
+		"[NAME=]PATH            an output\n"
+		"  -w, --with KEY=VALUE                a setting; VALUE is JSON, or text\n"
+		"      --with-json JSON                all settings as one object; @FILE reads it\n"
+		"      --metrics FILE                  write metrics there, as JSON\n"
+		"      --threads N                     at most N threads (default: one a cpu; the "
+		"bytes don't depend on it)\n"
+		"      --show-settings                 print the settings with all defaults, as "
+		"JSON, and do nothing\n"
+		"      --help                          this page\n");
 	if (spec->example)
 		str_addf(&s, "\nIn a pipeline:\n%s", spec->example);
 	fwrite(s.s, 1, s.len, stdout);
 }
 
-/* --- the command line ---------------------------------------------------------------------------------------------------------- */
+/* The command line. */
 
-static int add_port(struct arena *arena, struct step_port *ret, const char *text, const struct spec_port *known, struct err *err)
+static int add_port(struct arena *arena, struct step_port *ret, const char *text,
+		    const struct spec_port *known, struct err *err)
 {
 	const char *eq = strchr(text, '=');
 	size_t n;
@@ -131,14 +154,17 @@ static int set_with(json_t *with, const char *text, struct err *err)
 		at = dot + 1;
 	}
 	_cleanup_(freep) char *key = xstrndup(at, (size_t)(eq - at));
-	return json_object_set_new(inner, key, v) < 0 ? err_set(err, ERR_USAGE, "-w %s: not UTF-8", text) : 0;
+	return json_object_set_new(inner, key, v) < 0
+		       ? err_set(err, ERR_USAGE, "-w %s: not UTF-8", text)
+		       : 0;
 }
 
 static int set_with_json(struct line *l, const char *text, struct err *err)
 {
 	json_t *v;
 
-	if (*text == '@' ? json_read_file(text + 1, WITH_MAX, &v, err) < 0 : json_parse("--with-json", text, strlen(text), &v, err) < 0)
+	if (*text == '@' ? json_read_file(text + 1, WITH_MAX, &v, err) < 0
+			 : json_parse("--with-json", text, strlen(text), &v, err) < 0)
 		return -1;
 	if (!json_is_object(v)) {
 		json_decref(v);
@@ -153,13 +179,15 @@ static int set_threads(struct line *l, const char *v, struct err *err)
 {
 	int64_t n;
 
-	if (!text_parse_int(v, &n) || n < 1 || n > THREADS_MAX)
-		return err_set(err, ERR_USAGE, "--threads %s: a number from 1 to %d", v, THREADS_MAX);
+	/* A program that runs on many nodes is given those of all. */
+	if (!text_parse_int(v, &n) || n < 1 || n > INT32_MAX)
+		return err_set(err, ERR_USAGE, "--threads %s: a number from 1 to %d", v, INT32_MAX);
 	l->threads = (unsigned)n;
 	return 0;
 }
 
-static int read_option(struct line *l, const struct step_spec *spec, const char *name, const char *v, struct err *err)
+static int read_option(struct line *l, const struct step_spec *spec, const char *name,
+		       const char *v, struct err *err)
 {
 	struct step_port p = { 0 };
 
@@ -185,10 +213,12 @@ static int read_option(struct line *l, const struct step_spec *spec, const char 
 		l->metrics = v;
 		return 0;
 	}
-	return err_set(err, ERR_USAGE, "unknown option %s; see `cairn step %s --help`", name, spec->name);
+	return err_set(err, ERR_USAGE, "unknown option %s; see `cairn step %s --help`", name,
+		       spec->name);
 }
 
-static int read_line(struct line *l, const struct step_spec *spec, int argc, char **argv, struct err *err)
+static int read_line(struct line *l, const struct step_spec *spec, int argc, char **argv,
+		     struct err *err)
 {
 	for (int i = 0; i < argc; i++) {
 		const char *a = argv[i], *eq = str_has_prefix(a, "--") ? strchr(a, '=') : NULL;
@@ -207,9 +237,14 @@ static int read_line(struct line *l, const struct step_spec *spec, int argc, cha
 			continue;
 		}
 		if (*a != '-' || !a[1])
-			return err_set(err, ERR_USAGE, "`%s`: inputs are given by -i, outputs by -o; see `cairn step %s --help`", a, spec->name);
+			return err_set(err, ERR_USAGE,
+				       "`%s`: inputs are given by -i, outputs by -o; see `cairn "
+				       "step %s --help`",
+				       a, spec->name);
 		if (!eq && i + 1 >= argc)
-			return err_set(err, ERR_USAGE, "%s needs a value; see `cairn step %s --help`", a, spec->name);
+			return err_set(err, ERR_USAGE,
+				       "%s needs a value; see `cairn step %s --help`", a,
+				       spec->name);
 		if (read_option(l, spec, name, eq ? eq + 1 : argv[++i], err) < 0)
 			return -1;
 	}
@@ -226,27 +261,31 @@ static int check_ports(const struct line *l, const struct step_spec *spec, struc
 		for (const struct spec_port *p = known; p && p->name; p++) {
 			size_t i = 0;
 
-			while (p->required && i < n && strcmp(p->name, "*") != 0 && strcmp(v[i].name, p->name) != 0)
+			while (p->required && i < n && strcmp(p->name, "*") != 0 &&
+			       strcmp(v[i].name, p->name) != 0)
 				i++;
 			if (p->required && i == n)
-				return err_set(err, ERR_USAGE, "%s `%s` is missing (%s): %s %s=PATH", out ? "output" : "input", p->name, p->help,
+				return err_set(err, ERR_USAGE,
+					       "%s `%s` is missing (%s): %s %s=PATH",
+					       out ? "output" : "input", p->name, p->help,
 					       out ? "-o" : "-i", p->name);
 		}
 		for (size_t i = 0; i < n; i++)
 			for (size_t k = i + 1; k < n; k++)
 				if (strcmp(v[i].name, v[k].name) == 0)
-					return err_set(err, ERR_USAGE, "%s `%s` is given twice", out ? "output" : "input", v[i].name);
+					return err_set(err, ERR_USAGE, "%s `%s` is given twice",
+						       out ? "output" : "input", v[i].name);
 	}
 	return 0;
 }
 
-/* --- running ------------------------------------------------------------------------------------------------------------------- */
+/* Running. */
 
 static unsigned cpus(void)
 {
-	cpu_set_t set;
+	struct cpus all;
 
-	return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)MAX(CPU_COUNT(&set), 1) : 1;
+	return cpus_get(&all) == 0 ? MAX(cpus_count(&all), 1u) : 1;
 }
 
 static int make_output_places(const struct line *l, struct err *err)
@@ -261,13 +300,22 @@ static int make_output_places(const struct line *l, struct err *err)
 	return 0;
 }
 
-static int run_step(const struct step_impl *impl, const struct step_spec *spec, const struct line *l, struct err *err)
+static int run_step(const struct step_impl *impl, const struct step_spec *spec,
+		    const struct line *l, struct err *err)
 {
-	struct step_args a = { .spec = spec, .inputs = l->inputs.v, .n_inputs = l->inputs.n, .outputs = l->outputs.v, .n_outputs = l->outputs.n,
-			       .metrics_path = l->metrics, .command = l->command, .threads = l->threads ? l->threads : cpus() };
+	struct step_args a = { .spec = spec,
+			       .inputs = l->inputs.v,
+			       .n_inputs = l->inputs.n,
+			       .outputs = l->outputs.v,
+			       .n_outputs = l->outputs.n,
+			       .metrics_path = l->metrics,
+			       .command = l->command,
+			       .threads = l->threads ? l->threads : cpus() };
 	json_t *with;
 	int r;
 
+	if (!spec->wraps_command)
+		a.threads = MIN(a.threads, THREADS_MAX);
 	if (step_spec_complete(spec, l->with, &with, err) < 0)
 		return -1;
 	if (l->complete) {
@@ -280,7 +328,8 @@ static int run_step(const struct step_impl *impl, const struct step_spec *spec, 
 	}
 	a.with = with;
 	a.metrics = json_object();
-	r = check_ports(l, spec, err) < 0 || make_output_places(l, err) < 0 ? -1 : impl->run(&a, err);
+	r = check_ports(l, spec, err) < 0 || make_output_places(l, err) < 0 ? -1
+									    : impl->run(&a, err);
 	step_progress_end();
 	if (r == 0 && a.metrics_path)
 		r = json_write_file(a.metrics_path, a.metrics, true, err);
@@ -289,7 +338,7 @@ static int run_step(const struct step_impl *impl, const struct step_spec *spec, 
 	return r;
 }
 
-/* For who keeps pipelines/schema.json: what `with` may hold, step by step. */
+/* For who keeps pipelines/schema.json: its $defs of what `with` may hold, step by step. */
 static int print_schemas(void)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };
@@ -298,7 +347,7 @@ static int print_schemas(void)
 	const struct step_spec *const *v = step_specs(&n);
 
 	for (size_t i = 0; i < n; i++)
-		json_object_set_new(all, v[i]->name, step_spec_schema(v[i]));
+		step_spec_schema(v[i], all);
 	json_add_canonical(&s, all);
 	json_decref(all);
 	printf("%s\n", s.s);
@@ -317,12 +366,14 @@ static int list_steps(FILE *to)
 	return to == stdout ? 0 : 2;
 }
 
-static int run_line(const struct step_impl *const *impls, const struct step_spec *spec, const struct line *l, struct err *err)
+static int run_line(const struct step_impl *const *impls, const struct step_spec *spec,
+		    const struct line *l, struct err *err)
 {
 	while (*impls && strcmp((*impls)->name, spec->name) != 0)
 		impls++;
 	if (!*impls)
-		return err_set(err, ERR_UNSUPPORTED, "this program is the launcher of ranks, which has no other step than `train`");
+		return err_set(err, ERR_UNSUPPORTED,
+			       "this program only starts ranks: its one step is `train`");
 	return run_step(*impls, spec, l, err);
 }
 
@@ -346,21 +397,25 @@ int step_main(const struct step_impl *const *impls, int argc, char **argv)
 	}
 	l = (struct line){ .with = json_object(), .arena = arena_new() };
 	if (read_line(&l, spec, argc - 1, argv + 1, &err) == 0) {
-		if (l.help)
+		if (l.help) {
 			print_help(spec);
-		else
+			r = 0;
+		} else {
 			r = run_line(impls, spec, &l, &err);
+		}
 	}
-	if (err.code)
-		fprintf(stderr, "%s: error: %s\n", spec->name, err.msg);
-	else if (fflush(stdout) == 0)
-		r = 0;
+	if (r == 0 && fflush(stdout) != 0)
+		r = err_errno(&err, "cannot write to standard output");
+	if (r < 0)
+		fprintf(stderr, "%s: error: %s\n", spec->name,
+			err.code ? err.msg : "it failed without a reason");
 	json_decref(l.with);
 	VEC_FREE(&l.inputs);
 	VEC_FREE(&l.outputs);
 	arena_free(l.arena);
-	return r == 0 ? 0 : err.code == ERR_USAGE				      ? 2 :
-	       err.code == ERR_INVALID || err.code == ERR_TOO_LARGE ? 3 :
-	       err.code == ERR_CANCELLED			      ? 128 + SIGTERM :
-									1;
+	return r == 0                                                 ? 0
+	       : err.code == ERR_USAGE                                ? 2
+	       : err.code == ERR_INVALID || err.code == ERR_TOO_LARGE ? 3
+	       : err.code == ERR_CANCELLED                            ? 128 + SIGTERM
+								      : 1;
 }

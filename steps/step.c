@@ -1,16 +1,28 @@
-/* steps/step.c — settings, ports, metrics and progress. */
+/* steps/step.c — what a step may ask for and say: ports, settings, metrics, progress.
+ *
+ * Settings are read from the complete form, so a missing one or a wrong type is a broken table of
+ * ours: it is asserted.
+ *
+ * A metric's name is split at its dots into nested objects of a->metrics. program.c writes the
+ * file at the end, so metrics belong to run()'s thread.
+ *
+ * Progress is one static state for the process, under one lock, as a process runs one step. A line
+ * is printed when it is due (progress.next_ns); the last one of a phase is kept in `unit` and
+ * printed when the next phase or the end comes. On a terminal `on_line` says that a line has still
+ * to be ended before other text.
+ */
+#include "steps/step.h"
 #include <assert.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
-#include "base/text.h"
-#include "steps/step.h"
+#include "base/text/text.h"
 
 /* Between two progress lines: a terminal's is rewritten in place, a log keeps each. */
 #define PROGRESS_TERMINAL_NS NS_PER_S
-#define PROGRESS_LOG_NS (10 * NS_PER_S)
+#define PROGRESS_LOG_NS      (10 * NS_PER_S)
 
 static const struct step_port *find_port(const struct step_port *v, size_t n, const char *name)
 {
@@ -30,7 +42,7 @@ const struct step_port *step_output(const struct step_args *a, const char *name)
 	return find_port(a->outputs, a->n_outputs, name);
 }
 
-/* --- settings ----------------------------------------------------------------------------------------------------------- */
+/* Settings. */
 
 const json_t *step_value(const json_t *with, const char *name)
 {
@@ -92,7 +104,7 @@ size_t step_choice(const struct step_args *a, const char *name)
 	return i;
 }
 
-/* --- metrics --------------------------------------------------------------------------------------------------------------- */
+/* Metrics. */
 
 void step_metric(struct step_args *a, const char *name, double value)
 {
@@ -119,14 +131,14 @@ void step_metric(struct step_args *a, const char *name, double value)
 	json_object_set_new(at, name, v);
 }
 
-/* --- progress ---------------------------------------------------------------------------------------------------------------- */
+/* Progress. */
 
 static struct {
 	pthread_mutex_t lock;
 	int64_t next_ns;
-	uint64_t done, total; /* what was told last, and perhaps not printed */
+	uint64_t done, total; /* the last values, perhaps not printed yet */
 	const char *unit;     /* NULL: it is printed */
-	bool on_line; /* a terminal's line is to be ended before other text */
+	bool on_line;         /* a terminal's line is to be ended before other text */
 } progress = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void add_progress(struct str *s, uint64_t done, uint64_t total, const char *unit)
@@ -162,7 +174,7 @@ void step_progress(uint64_t done, uint64_t total, const char *unit)
 	if (progress.unit &&
 	    strcmp(progress.unit, unit) != 0) /* another phase: the last of this one */
 		print_progress(terminal);
-	/* Workers count in order, and tell it in any. */
+	/* Workers count in order, but their calls may come in any order. */
 	progress.done = progress.unit ? MAX(progress.done, done) : done;
 	progress.total = total;
 	progress.unit = unit;

@@ -1,16 +1,32 @@
-/* Action records: encoding and the two places where they lie. The first record of a key is the object of that name in the
- * action space; observations beside it are objects named by SHA-256 of ("observation", key, number). */
-#include <assert.h>
+/* storage/action.c — encodes action records, and puts them under their two kinds of names.
+ *
+ * The first record of a key is the object of that name in the action space. Observations beside it
+ * are named by SHA-256 of ("observation", key, number), numbered from 1. gc and verify leave gaps
+ * when they remove one. Whoever reads them all reads on over ACTION_GAP_MAX numbers that have none,
+ * not over all that there may be: in a bucket each costs a request.
+ *
+ * A record ends with the digest of its bytes, since its name says nothing about them; a signed one
+ * has its signature before that digest. Three formats are read (action/1 has no digest), and two
+ * are written.
+ *
+ * Puts don't replace, so two engines that publish at once both see the first record, and the later
+ * one compares its outputs with it. A first record that is damaged or not believed is of no use to
+ * anybody and is replaced.
+ */
 #include "storage/action.h"
+#include <assert.h>
 #include "storage/internal.h"
 #include "storage/signature.h"
 
 /* What isn't named by its bytes carries their digest. The first format had none, and is read still.
  * The third is the second with a signature before the digest. */
-#define MAGIC "cairn-action/2\n"
-#define MAGIC_FIRST "cairn-action/1\n"
+#define MAGIC        "cairn-action/2\n"
+#define MAGIC_FIRST  "cairn-action/1\n"
 #define MAGIC_SIGNED "cairn-action/3\n"
-#define MAGIC_LEN (sizeof(MAGIC) - 1)
+#define MAGIC_LEN    (sizeof(MAGIC) - 1)
+
+#define ACTION_GAP_MAX 3   /* numbers without an observation, between two that have one */
+#define EXPECT_AT_ONCE 256 /* keys whose records are brought in one batch */
 
 static void add_id(struct str *out, const struct content_id *id)
 {
@@ -76,6 +92,14 @@ int action_believe(struct store *s, const struct digest *name, const void *bytes
 	return signature_check(s, STORE_ACTION, name, bytes, n - behind, r->signature, err);
 }
 
+bool action_is_own(const struct store *s, const void *bytes, size_t n,
+		   const struct action_record *r)
+{
+	assert(n >= SIGNATURE_BYTES + DIGEST_BYTES);
+	return r->signature && signature_is_own(s, STORE_ACTION, bytes,
+						n - SIGNATURE_BYTES - DIGEST_BYTES, r->signature);
+}
+
 /* The bytes without what is behind them: the digest, and a signature; false when it isn't their
  * digest. */
 static bool check_sum(const void *bytes, size_t *n, const uint8_t **ret_signature)
@@ -86,7 +110,8 @@ static bool check_sum(const void *bytes, size_t *n, const uint8_t **ret_signatur
 	*ret_signature = NULL;
 	if (*n >= MAGIC_LEN && memcmp(bytes, MAGIC_FIRST, MAGIC_LEN) == 0)
 		return true;
-	is_signed = *n >= MAGIC_LEN + SIGNATURE_BYTES && memcmp(bytes, MAGIC_SIGNED, MAGIC_LEN) == 0;
+	is_signed =
+		*n >= MAGIC_LEN + SIGNATURE_BYTES && memcmp(bytes, MAGIC_SIGNED, MAGIC_LEN) == 0;
 	if (*n < MAGIC_LEN + DIGEST_BYTES || (!is_signed && memcmp(bytes, MAGIC, MAGIC_LEN) != 0))
 		return false;
 	*n -= DIGEST_BYTES;
@@ -150,7 +175,8 @@ static const char *take_text(struct reader *r, struct arena *arena)
 	return arena_strndup(arena, (const char *)r->at - n, n);
 }
 
-int action_decode(const void *bytes, size_t n, struct arena *arena, struct action_record *ret, struct err *err)
+int action_decode(const void *bytes, size_t n, struct arena *arena, struct action_record *ret,
+		  struct err *err)
 {
 	const uint8_t *signature;
 	bool sound = check_sum(bytes, &n, &signature);
@@ -174,7 +200,8 @@ int action_decode(const void *bytes, size_t n, struct arena *arena, struct actio
 	for (size_t i = 0; i < a.n_outputs && !r.bad; i++) {
 		a.outputs[i].name = take_text(&r, arena);
 		take_id(&r, &a.outputs[i].id);
-		r.bad |= a.outputs[i].id.kind == CONTENT_NONE || !*a.outputs[i].name || (i && strcmp(a.outputs[i - 1].name, a.outputs[i].name) >= 0);
+		r.bad |= a.outputs[i].id.kind == CONTENT_NONE || !*a.outputs[i].name ||
+			 (i && strcmp(a.outputs[i - 1].name, a.outputs[i].name) >= 0);
 	}
 	if (r.bad || r.at != r.end)
 		return err_set(err, ERR_CORRUPT, "an action record is damaged");
@@ -184,20 +211,38 @@ int action_decode(const void *bytes, size_t n, struct arena *arena, struct actio
 	return 0;
 }
 
-static int get_named(struct store *s, const struct digest *name, const struct digest *key, struct arena *arena, struct action_record *ret, struct err *err)
+/* As it lies there, whoever signed it. */
+static int read_named(struct store *s, const struct digest *name, const struct digest *key,
+		      struct arena *arena, struct str *bytes, struct action_record *ret,
+		      struct err *err)
+{
+	if (store_get(s, STORE_ACTION, name, ACTION_RECORD_MAX, bytes, err) < 0)
+		return -1;
+	if (action_decode(bytes->s ? bytes->s : "", bytes->len, arena, ret, err) < 0)
+		return -1;
+	return digest_eq(&ret->key, key)
+		       ? 0
+		       : err_set(err, ERR_CORRUPT, "an action record belongs to another key");
+}
+
+static int get_named(struct store *s, const struct digest *name, const struct digest *key,
+		     struct arena *arena, struct action_record *ret, struct err *err)
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 
-	if (store_get(s, STORE_ACTION, name, ACTION_RECORD_MAX, &bytes, err) < 0)
-		return -1;
-	if (action_decode(bytes.s ? bytes.s : "", bytes.len, arena, ret, err) < 0)
-		return -1;
-	if (!digest_eq(&ret->key, key))
-		return err_set(err, ERR_CORRUPT, "an action record answers for another key");
-	return action_believe(s, name, bytes.s, bytes.len, ret, err);
+	return read_named(s, name, key, arena, &bytes, ret, err) < 0
+		       ? -1
+		       : action_believe(s, name, bytes.s, bytes.len, ret, err);
 }
 
-int action_get(struct store *s, const struct digest *key, struct arena *arena, struct action_record *ret, struct err *err)
+/* Tells whether the error of a read means that nobody can use what is there. */
+static bool is_damaged(const struct err *e)
+{
+	return e->code == ERR_CORRUPT || e->code == ERR_TOO_LARGE;
+}
+
+int action_get(struct store *s, const struct digest *key, struct arena *arena,
+	       struct action_record *ret, struct err *err)
 {
 	return get_named(s, key, key, arena, ret, err);
 }
@@ -212,17 +257,28 @@ void action_observation_name(const struct digest *key, unsigned number, struct d
 	digest_bytes(text.s, text.len, ret);
 }
 
+/* Number 0: the first record of the key. */
+static void action_name(const struct digest *key, unsigned number, struct digest *ret)
+{
+	if (number)
+		action_observation_name(key, number, ret);
+	else
+		*ret = *key;
+}
+
 static bool same_outputs(const struct action_record *a, const struct action_record *b)
 {
 	if (a->n_outputs != b->n_outputs)
 		return false;
 	for (size_t i = 0; i < a->n_outputs; i++)
-		if (strcmp(a->outputs[i].name, b->outputs[i].name) != 0 || !content_id_eq(&a->outputs[i].id, &b->outputs[i].id))
+		if (strcmp(a->outputs[i].name, b->outputs[i].name) != 0 ||
+		    !content_id_eq(&a->outputs[i].id, &b->outputs[i].id))
 			return false;
 	return true;
 }
 
-static int put_record(struct store *s, const struct digest *name, const struct action_record *r, bool replace, struct err *err)
+static int put_record(struct store *s, const struct digest *name, const struct action_record *r,
+		      bool replace, struct err *err)
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 
@@ -232,29 +288,43 @@ static int put_record(struct store *s, const struct digest *name, const struct a
 	return s->ops->put(s, STORE_ACTION, name, bytes.s, bytes.len, replace, err);
 }
 
-/* 1 when one of the observations has these outputs, 2 when it was added as a new one. */
-static int add_observation(struct store *s, const struct action_record *r, struct arena *arena, struct err *err)
+/* 1 when one of the observations has these outputs, 2 when it was added as a new one. A number that
+ * another engine takes meanwhile, or whose record this user doesn't believe, keeps its record: each
+ * number is looked at, tried, and looked at again, once. */
+static int add_observation(struct store *s, const struct action_record *r, struct arena *arena,
+			   struct err *err)
 {
 	for (unsigned i = 1; i <= ACTION_OBSERVATIONS_MAX; i++) {
 		struct action_record seen;
 		struct err e = { 0 };
 		struct digest name;
-		int put;
+		int got, put;
 
 		action_observation_name(&r->key, i, &name);
-		if (get_named(s, &name, &r->key, arena, &seen, &e) == 0) {
-			if (same_outputs(&seen, r))
-				return 1;
-			continue;
-		}
-		if (e.code != ERR_NOT_FOUND && e.code != ERR_CORRUPT)
+		got = get_named(s, &name, &r->key, arena, &seen, &e);
+		if (got < 0 && e.code != ERR_NOT_FOUND && !is_damaged(&e))
 			return err_set(err, e.code, "%s", e.msg);
-		put = put_record(s, &name, r, e.code == ERR_CORRUPT, err);
-		if (put != 1)
-			return put < 0 ? -1 : 2;
-		i--; /* another engine took this number meanwhile: look at what it wrote */
+		if (got < 0) {
+			put = put_record(s, &name, r, is_damaged(&e), err);
+			if (put != 1)
+				return put < 0 ? -1 : 2;
+			got = get_named(s, &name, &r->key, arena, &seen, NULL);
+		}
+		if (got == 0 && same_outputs(&seen, r))
+			return 1;
 	}
 	return 2;
+}
+
+/* What no reader takes is never written. */
+static int check_outputs(const struct action_record *r, struct err *err)
+{
+	if (r->n_outputs <= ACTION_OUTPUTS_MAX)
+		return 0;
+	return err_set(
+		err, ERR_TOO_LARGE,
+		"task %s has %zu outputs; a record keeps %d at most: put them into a directory",
+		r->task, r->n_outputs, ACTION_OUTPUTS_MAX);
 }
 
 int action_put(struct store *s, const struct action_record *r, struct err *err)
@@ -262,13 +332,13 @@ int action_put(struct store *s, const struct action_record *r, struct err *err)
 	_cleanup_(arena_freep) struct arena *arena = NULL;
 	struct action_record first;
 	struct err e = { 0 };
-	int put = put_record(s, &r->key, r, false, err);
+	int put = check_outputs(r, err) < 0 ? -1 : put_record(s, &r->key, r, false, err);
 
 	if (put <= 0)
 		return put;
 	arena = arena_new();
 	if (action_get(s, &r->key, arena, &first, &e) < 0) {
-		if (e.code == ERR_CORRUPT || e.code == ERR_NOT_FOUND) /* nobody can use what is there */
+		if (is_damaged(&e) || e.code == ERR_NOT_FOUND)
 			return action_replace(s, r, err);
 		if (err)
 			*err = e;
@@ -281,27 +351,45 @@ int action_put(struct store *s, const struct action_record *r, struct err *err)
 
 int action_replace(struct store *s, const struct action_record *r, struct err *err)
 {
-	return put_record(s, &r->key, r, true, err) < 0 ? -1 : 0;
+	return check_outputs(r, err) < 0 || put_record(s, &r->key, r, true, err) < 0 ? -1 : 0;
 }
 
-int action_observations(struct store *s, const struct digest *key, struct arena *arena, struct action_record **ret, size_t *ret_n, struct err *err)
+int action_observations(struct store *s, const struct digest *key, struct arena *arena,
+			struct action_record **ret, struct digest **ret_names, size_t *ret_n,
+			struct err *err)
 {
-	VEC(struct action_record) out = { 0 };
-	struct action_record r;
+	struct action_record *v = arena_alloc(arena, (ACTION_OBSERVATIONS_MAX + 1) * sizeof(*v));
+	struct digest *names = arena_alloc(arena, (ACTION_OBSERVATIONS_MAX + 1) * sizeof(*names));
+	unsigned absent = 0;
+	size_t n = 0;
 
-	if (action_get(s, key, arena, &r, err) < 0)
-		return -1;
-	VEC_PUSH(&out, r);
-	for (unsigned i = 1; i <= ACTION_OBSERVATIONS_MAX; i++) {
+	for (unsigned i = 0; i <= ACTION_OBSERVATIONS_MAX && absent <= ACTION_GAP_MAX; i++) {
+		_cleanup_(str_deinit) struct str bytes = { 0 };
 		struct err e = { 0 };
-		struct digest name;
 
-		action_observation_name(key, i, &name);
-		if (get_named(s, &name, key, arena, &r, &e) == 0)
-			VEC_PUSH(&out, r);
-		else if (e.code == ERR_NOT_FOUND)
-			break;
+		action_name(key, i, &names[n]);
+		if (read_named(s, &names[n], key, arena, &bytes, &v[n], &e) == 0)
+			n++;
+		else if (e.code != ERR_NOT_FOUND && !is_damaged(&e))
+			return err_set(err, e.code, "%s", e.msg);
+		absent = i && e.code == ERR_NOT_FOUND ? absent + 1 : 0;
 	}
-	VEC_TO_ARENA(&out, arena, ret, ret_n);
+	*ret = v;
+	*ret_names = names;
+	*ret_n = n;
 	return 0;
+}
+
+void action_expect(struct store *s, const struct digest *keys, size_t n)
+{
+	struct digest names[EXPECT_AT_ONCE * (ACTION_GAP_MAX + 2)];
+
+	for (size_t from = 0; from < n && store_is_shared(s); from += EXPECT_AT_ONCE) {
+		size_t m = 0;
+
+		for (size_t k = from; k < MIN(n, from + EXPECT_AT_ONCE); k++)
+			for (unsigned i = 0; i < ACTION_GAP_MAX + 2; i++)
+				action_name(&keys[k], i, &names[m++]);
+		store_expect(s, STORE_ACTION, names, m);
+	}
 }

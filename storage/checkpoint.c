@@ -1,11 +1,21 @@
-/* A checkpoint's record is an action record: its key is made of the task's key and the node's index, its output is the tree, its metrics are a note of JSON with what else
- * there is to know. The two slots are the first record and the first observation of that key. So everything that can treat action records (gc, verify, push, pull) treats these. */
-#include <string.h>
-#include "base/json.h"
+/* storage/checkpoint.c — checkpoints as action records in two slots.
+ *
+ * The record's key is made of the task's key and the node's index, its output is the tree, and its
+ * metrics are a note in JSON with epoch, sequence and attempts. The two slots are the first record
+ * and the first observation of that key. So everything that can treat action records (gc, verify,
+ * push, pull) treats these.
+ *
+ * Saving looks for the newest record, stops if its epoch is higher, and writes over the other slot.
+ * The content arrives before the record does (arrived()). A record that is damaged, not believed,
+ * or whose tree isn't whole counts as absent. Each call refreshes the records first, because other
+ * machines write them.
+ */
 #include "storage/checkpoint.h"
+#include <string.h>
+#include "base/text/json.h"
 #include "storage/internal.h"
 
-#define SLOTS 2
+#define SLOTS    2
 #define NOTE_MAX (256 * KIB)
 /* Nodes whose records are asked for at once. */
 #define AT_ONCE 16
@@ -35,18 +45,23 @@ bool checkpoint_is_record(const struct action_record *a)
 	return a->n_outputs == 1 && strcmp(a->outputs[0].name, CHECKPOINT_OUTPUT) == 0;
 }
 
-/* --- reading -------------------------------------------------------------------------------------------------------------------- */
+/* Reading. */
 
-static int read_note(struct store *s, const struct action_record *a, struct arena *arena, struct checkpoint *ret, struct err *err)
+static int read_note(struct store *s, const struct action_record *a, struct arena *arena,
+		     struct checkpoint *ret, struct err *err)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 	_cleanup_(json_decrefp) json_t *note = NULL;
 	uint64_t index;
 	const char *attempts;
 
-	if (!content_is_file(&a->metrics) || content_read(s, &a->metrics, NOTE_MAX, &text, err) < 0 ||
-	    json_parse("the note of a checkpoint", text.s ? text.s : "", text.len, &note, err) < 0 || json_get_uint(note, "epoch", &ret->epoch, err) < 0 ||
-	    json_get_uint(note, "sequence", &ret->sequence, err) < 0 || json_get_uint(note, "index", &index, err) < 0 ||
+	if (!content_is_file(&a->metrics) ||
+	    content_read(s, &a->metrics, NOTE_MAX, &text, err) < 0 ||
+	    json_parse("the note of a checkpoint", text.s ? text.s : "", text.len, &note, err) <
+		    0 ||
+	    json_get_uint(note, "epoch", &ret->epoch, err) < 0 ||
+	    json_get_uint(note, "sequence", &ret->sequence, err) < 0 ||
+	    json_get_uint(note, "index", &index, err) < 0 ||
 	    json_get_str(note, "attempts", &attempts, err) < 0)
 		return -1;
 	ret->index = (unsigned)index;
@@ -54,8 +69,10 @@ static int read_note(struct store *s, const struct action_record *a, struct aren
 	return 0;
 }
 
-/* 1: nothing that could be used is there. A record that is damaged, or whose content has gone, is as if it weren't. */
-static int read_slot(struct store *s, const struct digest *key, unsigned index, unsigned slot, struct arena *arena, struct checkpoint *ret, struct err *err)
+/* 1: nothing that could be used is there. A record that is damaged, or whose content has gone, is
+ * as if it weren't. */
+static int read_slot(struct store *s, const struct digest *key, unsigned index, unsigned slot,
+		     struct arena *arena, struct checkpoint *ret, struct err *err)
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 	struct checkpoint c = { .key = *key };
@@ -68,7 +85,8 @@ static int read_slot(struct store *s, const struct digest *key, unsigned index, 
 	record_key(key, index, &record);
 	if (store_get(s, STORE_ACTION, &name, ACTION_RECORD_MAX, &bytes, &e) < 0)
 		return e.code == ERR_NOT_FOUND ? 1 : err_set(err, e.code, "%s", e.msg);
-	if (action_decode(bytes.s ? bytes.s : "", bytes.len, arena, &a, NULL) < 0 || !digest_eq(&a.key, &record) || !checkpoint_is_record(&a) ||
+	if (action_decode(bytes.s ? bytes.s : "", bytes.len, arena, &a, NULL) < 0 ||
+	    !digest_eq(&a.key, &record) || !checkpoint_is_record(&a) ||
 	    a.outputs[0].id.kind != CONTENT_TREE ||
 	    action_believe(s, &name, bytes.s, bytes.len, &a, NULL) < 0)
 		return 1;
@@ -88,11 +106,13 @@ static int read_slot(struct store *s, const struct digest *key, unsigned index, 
 
 static bool is_newer(const struct checkpoint *a, const struct checkpoint *b)
 {
-	return b->tree.kind == CONTENT_NONE || a->epoch > b->epoch || (a->epoch == b->epoch && a->sequence > b->sequence);
+	return b->tree.kind == CONTENT_NONE || a->epoch > b->epoch ||
+	       (a->epoch == b->epoch && a->sequence > b->sequence);
 }
 
 /* *ret_slot: where the newest lies. */
-static int newest_of(struct store *s, const struct digest *key, unsigned index, struct arena *arena, struct checkpoint *ret, unsigned *ret_slot, struct err *err)
+static int newest_of(struct store *s, const struct digest *key, unsigned index, struct arena *arena,
+		     struct checkpoint *ret, unsigned *ret_slot, struct err *err)
 {
 	*ret = (struct checkpoint){ .key = *key, .index = index };
 	*ret_slot = SLOTS - 1; /* the first is written to slot 0 */
@@ -110,7 +130,8 @@ static int newest_of(struct store *s, const struct digest *key, unsigned index, 
 	return 0;
 }
 
-static int refresh(struct store *s, const struct digest *key, unsigned first, unsigned n, struct err *err)
+static int refresh(struct store *s, const struct digest *key, unsigned first, unsigned n,
+		   struct err *err)
 {
 	_cleanup_(freep) struct digest *names = xcalloc((size_t)n * SLOTS, sizeof(*names));
 
@@ -119,7 +140,8 @@ static int refresh(struct store *s, const struct digest *key, unsigned first, un
 	return store_refresh(s, STORE_ACTION, names, (size_t)n * SLOTS, err);
 }
 
-int checkpoint_newest(struct store *s, const struct digest *key, unsigned n, struct arena *arena, struct checkpoint *ret, struct err *err)
+int checkpoint_newest(struct store *s, const struct digest *key, unsigned n, struct arena *arena,
+		      struct checkpoint *ret, struct err *err)
 {
 	unsigned slot;
 
@@ -131,12 +153,14 @@ int checkpoint_newest(struct store *s, const struct digest *key, unsigned n, str
 	return 0;
 }
 
-/* --- writing --------------------------------------------------------------------------------------------------------------------- */
+/* Writing. */
 
-static int put_note(struct store *s, const struct checkpoint *c, struct content_id *ret, struct err *err)
+static int put_note(struct store *s, const struct checkpoint *c, struct content_id *ret,
+		    struct err *err)
 {
-	_cleanup_(json_decrefp) json_t *note = json_pack("{s:I, s:I, s:I, s:s}", "epoch", (json_int_t)c->epoch, "sequence", (json_int_t)c->sequence, "index",
-							 (json_int_t)c->index, "attempts", c->attempts);
+	_cleanup_(json_decrefp) json_t *note = json_pack(
+		"{s:I, s:I, s:I, s:s}", "epoch", (json_int_t)c->epoch, "sequence",
+		(json_int_t)c->sequence, "index", (json_int_t)c->index, "attempts", c->attempts);
 	_cleanup_(str_deinit) struct str text = { 0 };
 
 	json_add_canonical(&text, note);
@@ -149,19 +173,26 @@ static int arrived(struct store *s, struct err *err)
 
 	if (store_sync(s, err) < 0)
 		return -1;
-	return store_unsent(s, &why) ? err_set(err, why.code ? why.code : ERR_IO, "%s", why.msg) : 0;
+	return store_unsent(s, &why) ? err_set(err, why.code ? why.code : ERR_IO, "%s", why.msg)
+				     : 0;
 }
 
 static int put_record(struct store *s, const struct checkpoint *c, unsigned slot, struct err *err)
 {
 	struct action_output output = { CHECKPOINT_OUTPUT, c->tree };
-	struct action_record a = { .outputs = &output, .n_outputs = 1, .started_ns = c->saved_ns, .ended_ns = c->saved_ns, .run_id = c->run_id, .task = c->task,
+	struct action_record a = { .outputs = &output,
+				   .n_outputs = 1,
+				   .started_ns = c->saved_ns,
+				   .ended_ns = c->saved_ns,
+				   .run_id = c->run_id,
+				   .task = c->task,
 				   .node = c->node };
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 	struct digest name;
 
 	record_key(&c->key, c->index, &a.key);
-	if (put_note(s, c, &a.metrics, err) < 0 || arrived(s, err) < 0) /* nothing names content that isn't there for good */
+	if (put_note(s, c, &a.metrics, err) < 0 ||
+	    arrived(s, err) < 0) /* nothing names content that isn't there for good */
 		return -1;
 	action_encode_signed(s, &a, &bytes);
 	slot_name(&c->key, c->index, slot, &name);
@@ -176,11 +207,13 @@ int checkpoint_save(struct store *s, const struct checkpoint *c, struct err *err
 	struct checkpoint there;
 	unsigned slot;
 
-	if (refresh(s, &c->key, c->index, 1, err) < 0 || newest_of(s, &c->key, c->index, arena, &there, &slot, err) < 0)
+	if (refresh(s, &c->key, c->index, 1, err) < 0 ||
+	    newest_of(s, &c->key, c->index, arena, &there, &slot, err) < 0)
 		return err_wrap(err, "saving a checkpoint");
 	if (there.epoch > c->epoch)
 		return 1;
-	return put_record(s, c, (slot + 1) % SLOTS, err) < 0 ? err_wrap(err, "saving a checkpoint") : 0;
+	return put_record(s, c, (slot + 1) % SLOTS, err) < 0 ? err_wrap(err, "saving a checkpoint")
+							     : 0;
 }
 
 /* How many nodes there were isn't known: on until a whole lot of them has none. */
@@ -198,7 +231,8 @@ int checkpoint_forget(struct store *s, const struct digest *key, struct err *err
 			bool there;
 
 			slot_name(key, first + i / SLOTS, i % SLOTS, &name);
-			if (s->ops->has(s, STORE_ACTION, &name, &size, 1, &there, err) < 0 || (there && store_drop(s, STORE_ACTION, &name, err) < 0))
+			if (s->ops->has(s, STORE_ACTION, &name, &size, 1, &there, err) < 0 ||
+			    (there && store_drop(s, STORE_ACTION, &name, err) < 0))
 				return err_wrap(err, "dropping a checkpoint");
 			any |= there;
 		}

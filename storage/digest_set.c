@@ -1,13 +1,19 @@
-/* Open addressing with linear probing; a place of zeros is free, so that the digest of zeros is kept apart. Removal moves back what had to step aside
- * (Knuth, The Art of Computer Programming 3, 6.4, algorithm R), so that there are no tombstones. */
+/* storage/digest_set.c — the set: open addressing with linear probing, in 256 tables.
+ *
+ * A place of zeros is free, so the digest of zeros is kept apart (`has_zero`). A table grows by a
+ * quarter when seven eighths of it are full. Removal moves back what had to step aside (Knuth, The
+ * Art of Computer Programming 3, 6.4, algorithm R), so there are no tombstones.
+ *
+ * The hash mixes a digest with the set's seed: whoever chooses digests can't choose their places.
+ */
 #include "storage/digest_set.h"
 
 #include <string.h>
-#include <sys/random.h>
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/os/machine.h"
 
-#define TABLES 256
+#define TABLES  256
 #define CAP_MIN 8
 
 struct table {
@@ -28,9 +34,7 @@ struct digest_set *digest_set_new(void)
 {
 	struct digest_set *s = xcalloc(1, sizeof(*s));
 
-	if (getrandom(&s->seed, sizeof(s->seed), GRND_NONBLOCK) != (ssize_t)sizeof(s->seed))
-		s->seed = (uint64_t)clock_system()->mono_ns(clock_system());
-	s->seed |= 1;
+	s->seed = random_u64() | 1;
 	return s;
 }
 
@@ -44,7 +48,8 @@ void digest_set_free(struct digest_set *s)
 	free(s);
 }
 
-/* Multiply and xor-shift over all words: a stranger can choose digests, but not what they come to with our seed. */
+/* Multiply and xor-shift over all words: a stranger can choose digests, but not what they come to
+ * with our seed. */
 static uint64_t hash(const struct digest_set *s, const struct digest *d)
 {
 	uint64_t w[4], h = s->seed;

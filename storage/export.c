@@ -1,21 +1,27 @@
-/* Content out of a store: what is to be there as a list and a mark, then into a bucket or a directory.
+/* storage/export.c — content out of a store: what is to be there as a list and a mark, then into a
+ * bucket or a directory.
  *
- * In a bucket objects are overwritten one by one, so two notes say what can be relied on. The mark says: these objects are
- * there, whole. The note of what is under way says: these names may be there, and some of them are to go. The order:
+ * In a bucket objects are overwritten one by one, so two notes say what can be relied on. The mark
+ * says: these objects are there, whole. The note of what is under way says: these names may be
+ * there, and some of them are to go. The order:
  *
- *   1. Read both. Whatever can't be read, or isn't ours, ends the export: "not there" is the only answer that counts as none.
- *   2. List what is there. An object that the mark names with the bytes that are wanted isn't sent again, if size and tag
- *      (ETag, generation) are still those that were seen when the mark was written. Nothing else is trusted.
- *   3. Write the note, with the names of the mark, of the note that was there, and the new ones.
- *   4. Delete the mark: from here on no reader believes anything.
- *   5. Send. List again: each object must be there with its size, and its tag goes into the mark.
- *   6. Write the mark. Delete what only the note names. Delete the note.
+ * 1. Read both. Whatever can't be read, or isn't ours, ends the export: "not there" is the only
+ * answer that counts as none.
+ * 2. List what is there. An object that the mark names with the bytes that are wanted isn't sent
+ * again, if size and tag (ETag, generation) are still those that were seen when the mark was
+ * written. Nothing else is trusted.
+ * 3. Write the note, with the names of the mark, of the note that was there, and the new ones.
+ * 4. Delete the mark: from here on no reader believes anything.
+ * 5. Send. List again: each object must be there with its size, and its tag goes into the mark.
+ * 6. Write the mark. Delete what only the note names. Delete the note.
  *
- * Wherever this stops, either no mark is there or a true one, and every object of ours is named by the mark or the note, so that
- * the next export removes what nobody wants. When step 2 finds everything, only the mark is written.
+ * Wherever this stops, either no mark is there or a true one, and every object of ours is named by
+ * the mark or the note, so that the next export removes what nobody wants. When step 2 finds
+ * everything, only the mark is written.
  *
- * On this machine a directory is made beside the place and takes its name when it is whole; a file's mark goes before the
- * file does, with the same note.
+ * On this machine a directory is made beside the place and takes its name when it is whole; a
+ * file's mark goes before the file does, with the same note. One call, one thread; the caller sees
+ * to it that one export at a time goes to a place.
  */
 #include "storage/export.h"
 
@@ -25,12 +31,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include "base/fs.h"
-#include "base/json.h"
-#include "storage/origin_internal.h"
+#include "base/os/fs.h"
+#include "base/os/machine.h"
+#include "base/text/json.h"
+#include "storage/origin/internal.h"
 
-#define MARK_MAX (256 * MIB)
-#define BATCH 64		 /* objects under way: descriptors */
+#define MARK_MAX  (256 * MIB)
+#define BATCH     64          /* objects under way: descriptors */
 #define SMALL_MAX (128 * KIB) /* held in memory: 8 MiB in all */
 
 struct file {
@@ -40,7 +47,8 @@ struct file {
 	bool there;
 	/* In a bucket, as it was last looked at. */
 	bool seen;
-	const char *tag; /* what tells versions of the object apart; NULL: the store says nothing of the kind */
+	const char *tag; /* what tells versions of the object apart; NULL: the store says nothing of
+			    the kind */
 	uint64_t size_there;
 };
 
@@ -48,7 +56,8 @@ struct link {
 	const char *path, *target;
 };
 
-struct export {
+struct export
+{
 	struct store *s;
 	const struct export_ask *ask;
 	struct arena *arena;
@@ -58,14 +67,16 @@ struct export {
 	struct export_done done;
 };
 
-/* --- what there is -------------------------------------------------------------------------------------------------------- */
+/* What there is. */
 
-static int add_listing(struct export *x, const char *dir, const struct content_id *id, int depth, struct err *err)
+static int add_listing(struct export *x, const char *dir, const struct content_id *id, int depth,
+		       struct err *err)
 {
 	_cleanup_(tree_freep) struct tree *t = NULL;
 
 	if (depth > CONTENT_DEPTH_MAX)
-		return err_set(err, ERR_TOO_LARGE, "directories are nested deeper than %d levels", CONTENT_DEPTH_MAX);
+		return err_set(err, ERR_TOO_LARGE, "directories are nested deeper than %d levels",
+			       CONTENT_DEPTH_MAX);
 	if (tree_load(x->s, id, &t, err) < 0)
 		return -1;
 	for (size_t i = 0; i < tree_len(t); i++) {
@@ -75,19 +86,24 @@ static int add_listing(struct export *x, const char *dir, const struct content_i
 		if (e->kind == TREE_DIR && add_listing(x, path, &e->id, depth + 1, err) < 0)
 			return -1;
 		if (e->kind == TREE_REFERENCE)
-			return err_set(err, ERR_INVALID, "`%s` is a reference, which isn't exported", path);
+			return err_set(err, ERR_INVALID,
+				       "`%s` is a reference, which isn't exported", path);
 		if (!*dir && (str_eq(e->name, EXPORT_MARK) || str_eq(e->name, EXPORT_PENDING)))
-			return err_set(err, ERR_INVALID, "the output has a file `%s`, which is where the export keeps its own list of files; "
-					"give it another name", path);
+			return err_set(err, ERR_INVALID,
+				       "the output has a file `%s`, which is where the export "
+				       "keeps its own list of files; give it another name",
+				       path);
 		if (e->kind == TREE_SYMLINK)
-			VEC_PUSH(&x->links, ((struct link){ path, arena_strdup(x->arena, e->target) }));
+			VEC_PUSH(&x->links,
+				 ((struct link){ path, arena_strdup(x->arena, e->target) }));
 		if (e->kind == TREE_FILE || e->kind == TREE_EXECUTABLE)
 			VEC_PUSH(&x->files, ((struct file){ .path = path, .id = e->id }));
 	}
 	return 0;
 }
 
-/* Reads it whole: what goes out is what its id says. Small files are checked when they are sent, from memory. */
+/* Reads it whole: what goes out is what its id says. Small files are checked when they are sent,
+ * from memory. */
 static int hash_file(struct export *x, struct file *f, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -98,7 +114,8 @@ static int hash_file(struct export *x, struct file *f, struct err *err)
 	ssize_t n;
 
 	f->sha256 = f->id.digest; /* up to one part, a content's digest is that of its bytes */
-	if (f->id.size_bytes <= SMALL_MAX || (f->id.size_bytes <= CONTENT_PART_BYTES && store_is_verified(x->s, &f->id.digest)))
+	if (f->id.size_bytes <= SMALL_MAX ||
+	    (f->id.size_bytes <= CONTENT_PART_BYTES && store_is_verified(x->s, &f->id.digest)))
 		return 0;
 	if (content_open(x->s, &f->id, &fd, err) < 0)
 		return -1;
@@ -124,7 +141,7 @@ static int collect(struct export *x, struct err *err)
 {
 	const struct content_id *id = &x->ask->id;
 
-	if (x->s->ops->bring && x->s->ops->bring(x->s, id, 1, false, err) < 0)
+	if (store_bring(x->s, id, 1, false, err) < 0)
 		return -1;
 	if (id->kind == CONTENT_TREE && add_listing(x, "", id, 0, err) < 0)
 		return -1;
@@ -139,13 +156,14 @@ static int collect(struct export *x, struct err *err)
 	return 0;
 }
 
-/* --- the mark --------------------------------------------------------------------------------------------------------------- */
+/* The mark. */
 
 static json_t *mark_file(const struct export *x, const struct file *f)
 {
 	char hex[DIGEST_HEX_MAX];
 	const char *name = *f->path ? f->path : fs_basename(x->place);
-	json_t *j = json_pack("{s:o, s:I, s:s}", "name", json_name(name, strlen(name)), "bytes", (json_int_t)f->id.size_bytes, "sha256", digest_hex(&f->sha256, hex));
+	json_t *j = json_pack("{s:o, s:I, s:s}", "name", json_name(name, strlen(name)), "bytes",
+			      (json_int_t)f->id.size_bytes, "sha256", digest_hex(&f->sha256, hex));
 
 	if (f->id.kind == CONTENT_EXECUTABLE)
 		json_object_set_new(j, "executable", json_true());
@@ -163,10 +181,16 @@ static void make_mark(const struct export *x, struct str *out)
 	for (size_t i = 0; i < x->files.n; i++)
 		json_array_append_new(files, mark_file(x, &x->files.v[i]));
 	for (size_t i = 0; i < x->links.n; i++)
-		json_array_append_new(links, json_pack("{s:o, s:o}", "name", json_name(x->links.v[i].path, strlen(x->links.v[i].path)), "target",
-						       json_name(x->links.v[i].target, strlen(x->links.v[i].target))));
-	mark = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s+, s:I, s:o, s:o}", "cairn_export", 1, "pipeline", a->pipeline, "task", a->task, "output", a->output, "run", a->run,
-			 "content", "sha256:", digest_hex(&a->id.digest, hex), "exported_ns", (json_int_t)a->now_ns, "files", files, "links", links);
+		json_array_append_new(
+			links,
+			json_pack("{s:o, s:o}", "name",
+				  json_name(x->links.v[i].path, strlen(x->links.v[i].path)),
+				  "target",
+				  json_name(x->links.v[i].target, strlen(x->links.v[i].target))));
+	mark = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s+, s:I, s:o, s:o}", "cairn_export", 1,
+			 "pipeline", a->pipeline, "task", a->task, "output", a->output, "run",
+			 a->run, "content", "sha256:", digest_hex(&a->id.digest, hex),
+			 "exported_ns", (json_int_t)a->now_ns, "files", files, "links", links);
 	if (mark)
 		json_add_canonical(out, mark);
 	str_addc(out, '\n');
@@ -177,7 +201,8 @@ static bool is_note(const json_t *j, const char *format, const char *list)
 {
 	int64_t version;
 
-	return json_is_object(j) && json_get_int(j, format, &version, NULL) == 0 && version == 1 && json_is_array(json_object_get(j, list));
+	return json_is_object(j) && json_get_int(j, format, &version, NULL) == 0 && version == 1 &&
+	       json_is_array(json_object_get(j, list));
 }
 
 static bool is_mark(const json_t *j)
@@ -190,13 +215,13 @@ static bool is_pending(const json_t *j)
 	return is_note(j, "cairn_export_pending", "names");
 }
 
-/* --- a bucket ------------------------------------------------------------------------------------------------------------------- */
+/* A bucket. */
 
 struct target {
 	struct bucket *bucket;
 	const char *key, *mark, *pending; /* key: of the single file, or with a slash at its end */
-	struct map *by_name; /* of the mark's names: struct file * */
-	struct map *named;   /* all names that are, or may be, there by our doing */
+	struct map *by_name;              /* of the mark's names: struct file * */
+	struct map *named;                /* all names that are, or may be, there by our doing */
 };
 
 static const char *key_of(const struct export *x, const struct target *t, const char *path)
@@ -220,24 +245,33 @@ static int find_target(struct export *x, struct target *t, struct err *err)
 	if (tree)
 		t->key = arena_printf(x->arena, "%s/", t->key);
 	t->mark = arena_printf(x->arena, "%s%s", t->key, tree ? EXPORT_MARK : EXPORT_MARK_SUFFIX);
-	t->pending = arena_printf(x->arena, "%s%s", t->key, tree ? EXPORT_PENDING : EXPORT_PENDING_SUFFIX);
+	t->pending = arena_printf(x->arena, "%s%s", t->key,
+				  tree ? EXPORT_PENDING : EXPORT_PENDING_SUFFIX);
 	for (size_t i = 0; i < x->files.n; i++)
 		*map_slot_str(t->by_name, name_of(x, &x->files.v[i])) = &x->files.v[i];
 	return 0;
 }
 
 /* *ret NULL: there is none. Anything else than ours ends the export. */
-static int read_note(const struct export *x, const struct target *t, const char *key, bool (*is_ours)(const json_t *j), json_t **ret, struct err *err)
+static int read_note(const struct export *x, const struct target *t, const char *key,
+		     bool (*is_ours)(const json_t *j), json_t **ret, struct err *err)
 {
-	struct bucket_get g = { .key = key, .size = UINT64_MAX, .fd = -1, .max_bytes = MARK_MAX }, *v = &g;
+	struct bucket_get g = { .key = key, .size = UINT64_MAX, .fd = -1, .max_bytes = MARK_MAX },
+			  *v = &g;
 	json_t *j = NULL;
 	int r = bucket_get_many(t->bucket, &v, 1, err);
 
 	*ret = NULL;
-	if (r == 0 && g.result == 0 && (json_parse("the mark", g.body.s ? g.body.s : "", g.body.len, &j, NULL) < 0 || !is_ours(j)))
-		r = err_set(err, ERR_EXISTS, "%s is there already, and this cairn didn't write it; remove it, or export to another place", key);
+	if (r == 0 && g.result == 0 &&
+	    (json_parse("the mark", g.body.s ? g.body.s : "", g.body.len, &j, NULL) < 0 ||
+	     !is_ours(j)))
+		r = err_set(err, ERR_EXISTS,
+			    "%s is there already, and this cairn didn't write it; remove it, or "
+			    "export to another place",
+			    key);
 	else if (r == 0 && g.result < 0 && g.err.code != ERR_NOT_FOUND)
-		r = err_set(err, g.err.code, "looking for what was exported to %s before: %s", x->place, g.err.msg);
+		r = err_set(err, g.err.code, "looking for what was exported to %s before: %s",
+			    x->place, g.err.msg);
 	str_deinit(&g.body);
 	if (r == 0)
 		*ret = j;
@@ -250,20 +284,25 @@ static int read_note(const struct export *x, const struct target *t, const char 
 static bool note_name(const struct target *t, const json_t *text, struct str *name)
 {
 	str_reset(name);
-	return json_is_string(text) && json_name_decode(name, json_string_value(text), NULL) == 0 && name->s && *name->s &&
-	       strlen(name->s) == name->len && !str_eq(name->s, EXPORT_MARK) && !str_eq(name->s, EXPORT_PENDING);
+	return json_is_string(text) && json_name_decode(name, json_string_value(text), NULL) == 0 &&
+	       name->s && *name->s && strlen(name->s) == name->len &&
+	       !str_eq(name->s, EXPORT_MARK) && !str_eq(name->s, EXPORT_PENDING);
 }
 
 static void note_seen(const struct export *x, struct file *f, const struct bucket_object *o)
 {
 	f->seen = true;
 	f->size_there = o->size;
-	f->tag = *o->etag || *o->version ? arena_printf(x->arena, "%s %s", o->etag, o->version) : NULL;
+	f->tag = *o->etag || *o->version ? arena_printf(x->arena, "%s %s", o->etag, o->version)
+					 : NULL;
 }
 
 static int note_object(void *arg, const struct bucket_object *o)
 {
-	const struct { struct export *x; const struct target *t; } *at = arg;
+	const struct {
+		struct export *x;
+		const struct target *t;
+	} *at = arg;
 	struct file *f = map_get_str(at->t->by_name, o->key + strlen(at->t->key));
 
 	if (f)
@@ -274,7 +313,10 @@ static int note_object(void *arg, const struct bucket_object *o)
 /* Gives each file its size and tag, as they are there now. */
 static int look(struct export *x, const struct target *t, struct err *err)
 {
-	struct { struct export *x; const struct target *t; } at = { x, t };
+	struct {
+		struct export *x;
+		const struct target *t;
+	} at = { x, t };
 	_cleanup_(str_deinit) struct str strings = { 0 };
 	struct bucket_object o;
 	struct err e = { 0 };
@@ -289,17 +331,18 @@ static int look(struct export *x, const struct target *t, struct err *err)
 	return 0;
 }
 
-/* Which files are there already, by what the mark says and what is seen; and every name that may be there. */
+/* Which files are there already, by what the mark says and what is seen; and every name that may be
+ * there. */
 static void compare_old(struct target *t, const json_t *mark, const json_t *pending)
 {
 	_cleanup_(str_deinit) struct str name = { 0 };
 	json_t *j;
 	size_t i;
 
-	json_array_foreach(json_object_get(pending, "names"), i, j)
-		if (note_name(t, j, &name))
-			map_slot_str(t->named, name.s);
-	json_array_foreach(json_object_get(mark, "files"), i, j) {
+	json_array_foreach(json_object_get(pending, "names"), i, j) if (note_name(t, j, &name))
+		map_slot_str(t->named, name.s);
+	json_array_foreach(json_object_get(mark, "files"), i, j)
+	{
 		const char *sha256, *tag;
 		struct digest d;
 		struct file *f;
@@ -308,19 +351,27 @@ static void compare_old(struct target *t, const json_t *mark, const json_t *pend
 			continue;
 		map_slot_str(t->named, name.s);
 		f = map_get_str(t->by_name, name.s);
-		if (!f || !f->seen || !f->tag || json_get_str(j, "sha256", &sha256, NULL) < 0 || json_get_str(j, "tag", &tag, NULL) < 0 ||
-		    digest_parse(sha256, &d, NULL) < 0)
+		if (!f || !f->seen || !f->tag || json_get_str(j, "sha256", &sha256, NULL) < 0 ||
+		    json_get_str(j, "tag", &tag, NULL) < 0 || digest_parse(sha256, &d, NULL) < 0)
 			continue;
-		f->there = digest_eq(&d, &f->sha256) && str_eq(tag, f->tag) && f->size_there == f->id.size_bytes;
+		f->there = digest_eq(&d, &f->sha256) && str_eq(tag, f->tag) &&
+			   f->size_there == f->id.size_bytes;
 	}
 }
 
-static int put_note(const struct target *t, const char *key, const struct str *text, struct err *err)
+static int put_note(const struct target *t, const char *key, const struct str *text,
+		    struct err *err)
 {
-	struct bucket_put p = { .key = key, .fd = -1, .content_type = "application/json", .bytes = text->s, .size = text->len }, *v = &p;
+	struct bucket_put p = { .key = key,
+				.fd = -1,
+				.content_type = "application/json",
+				.bytes = text->s,
+				.size = text->len },
+			  *v = &p;
 
 	if (text->len > MARK_MAX)
-		return err_set(err, ERR_TOO_LARGE, "the export has too many files for one list of them");
+		return err_set(err, ERR_TOO_LARGE,
+			       "the export has too many files for one list of them");
 	if (bucket_put_many(t->bucket, &v, 1, err) < 0)
 		return -1;
 	return p.result < 0 ? err_set(err, p.err.code, "%s", p.err.msg) : 0;
@@ -353,9 +404,12 @@ static int put_pending(struct export *x, struct target *t, struct err *err)
 	return put_note(t, t->pending, &text, err);
 }
 
-static int begin_put(struct export *x, const struct target *t, const struct file *f, struct bucket_put *p, struct str *bytes, struct err *err)
+static int begin_put(struct export *x, const struct target *t, const struct file *f,
+		     struct bucket_put *p, struct str *bytes, struct err *err)
 {
-	*p = (struct bucket_put){ .key = key_of(x, t, f->path), .fd = -1, .size = f->id.size_bytes };
+	*p = (struct bucket_put){ .key = key_of(x, t, f->path),
+				  .fd = -1,
+				  .size = f->id.size_bytes };
 	if (f->id.size_bytes > SMALL_MAX)
 		return content_open(x->s, &f->id, &p->fd, err);
 	if (content_read(x->s, &f->id, SMALL_MAX, bytes, err) < 0)
@@ -364,7 +418,8 @@ static int begin_put(struct export *x, const struct target *t, const struct file
 	return 0;
 }
 
-static int put_batch(struct export *x, const struct target *t, struct file *const *files, size_t n, struct err *err)
+static int put_batch(struct export *x, const struct target *t, struct file *const *files, size_t n,
+		     struct err *err)
 {
 	struct bucket_put puts[BATCH], *v[BATCH] = { NULL };
 	struct str bytes[BATCH] = { 0 };
@@ -412,7 +467,9 @@ static int check_arrived(struct export *x, const struct target *t, struct err *e
 		return -1;
 	for (size_t i = 0; i < x->files.n; i++)
 		if (!x->files.v[i].seen || x->files.v[i].size_there != x->files.v[i].id.size_bytes)
-			return err_set(err, ERR_CHANGED, "`%s` was removed or written by somebody else meanwhile", name_of(x, &x->files.v[i]));
+			return err_set(err, ERR_CHANGED,
+				       "`%s` was removed or written by somebody else meanwhile",
+				       name_of(x, &x->files.v[i]));
 	return 0;
 }
 
@@ -455,7 +512,8 @@ static bool nothing_to_do(const struct export *x, const struct target *t)
 
 static int change(struct export *x, struct target *t, bool marked, struct err *err)
 {
-	if (put_pending(x, t, err) < 0 || (marked && bucket_delete_many(t->bucket, &t->mark, 1, err) < 0))
+	if (put_pending(x, t, err) < 0 ||
+	    (marked && bucket_delete_many(t->bucket, &t->mark, 1, err) < 0))
 		return -1;
 	if (put_files(x, t, err) < 0 || check_arrived(x, t, err) < 0 || put_mark(x, t, err) < 0)
 		return -1;
@@ -478,14 +536,15 @@ static int to_bucket(struct export *x, struct err *err)
 		r = look(x, &t, err);
 	if (r == 0) {
 		compare_old(&t, mark, pending);
-		r = mark && !pending && nothing_to_do(x, &t) ? put_mark(x, &t, err) : change(x, &t, mark != NULL, err);
+		r = mark && !pending && nothing_to_do(x, &t) ? put_mark(x, &t, err)
+							     : change(x, &t, mark != NULL, err);
 	}
 	json_decref(mark);
 	json_decref(pending);
 	return r;
 }
 
-/* --- a directory of this machine ---------------------------------------------------------------------------------------------------- */
+/* A directory of this machine. */
 
 static bool is_ours(const char *path, bool (*is)(const json_t *j))
 {
@@ -501,10 +560,11 @@ static int replace_dir(const char *temp, const char *place, struct err *err)
 {
 	if (renameat2(AT_FDCWD, temp, AT_FDCWD, place, RENAME_NOREPLACE) == 0)
 		return 0;
-	if (errno == EINVAL && access(place, F_OK) < 0 && rename(temp, place) == 0) /* a file system that knows no flags */
+	if (errno == EINVAL && access(place, F_OK) < 0 &&
+	    rename(temp, place) == 0) /* a file system that knows no flags */
 		return 0;
 	if (renameat2(AT_FDCWD, temp, AT_FDCWD, place, RENAME_EXCHANGE) < 0)
-		return err_errno(err, "cannot put %s in the place of what is there", place);
+		return err_errno(err, "cannot replace %s", place);
 	return fs_remove_tree(temp, err);
 }
 
@@ -521,7 +581,8 @@ static int make_lasting(struct export *x, const char *temp, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
 
-	if (content_materialise_at(x->s, &x->ask->id, CONTENT_COPY_WRITABLE, AT_FDCWD, temp, err) < 0)
+	if (content_materialise_at(x->s, &x->ask->id, CONTENT_COPY_WRITABLE, AT_FDCWD, temp, err) <
+	    0)
 		return -1;
 	fd = open(temp, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	return fd < 0 || syncfs(fd) < 0 ? err_errno(err, "cannot write %s", temp) : 0;
@@ -529,10 +590,14 @@ static int make_lasting(struct export *x, const char *temp, struct err *err)
 
 static int to_dir(struct export *x, const char *temp, struct err *err)
 {
-	_cleanup_(freep) char *mark = fs_join(x->place, EXPORT_MARK), *own = fs_join(temp, EXPORT_MARK);
+	_cleanup_(freep) char *mark = fs_join(x->place, EXPORT_MARK),
+			      *own = fs_join(temp, EXPORT_MARK);
 
 	if (access(x->place, F_OK) == 0 && !is_ours(mark, is_mark))
-		return err_set(err, ERR_EXISTS, "%s is there already, and cairn didn't export it; remove it, or export to another place", x->place);
+		return err_set(err, ERR_EXISTS,
+			       "%s is there already, and cairn didn't export it; remove it, or "
+			       "export to another place",
+			       x->place);
 	if (make_lasting(x, temp, err) < 0 || write_mark(x, own, err) < 0)
 		return -1;
 	return replace_dir(temp, x->place, err);
@@ -546,11 +611,13 @@ static int to_file(struct export *x, const char *temp, struct err *err)
 	_cleanup_(str_deinit) struct str text = { 0 };
 
 	if (access(x->place, F_OK) == 0 && !is_ours(mark, is_mark) && !is_ours(pending, is_pending))
-		return err_set(err, ERR_EXISTS, "%s is there already, and cairn didn't export it; remove it, or export to another place", x->place);
+		return err_set(err, ERR_EXISTS,
+			       "%s is there already, and cairn didn't export it; remove it, or "
+			       "export to another place",
+			       x->place);
 	map_slot_str(named, fs_basename(x->place));
 	make_pending(named, &text);
-	if (make_lasting(x, temp, err) < 0 ||
-	    fs_write_atomic(pending, text.s, text.len, err) < 0)
+	if (make_lasting(x, temp, err) < 0 || fs_write_atomic(pending, text.s, text.len, err) < 0)
 		return -1;
 	if ((unlink(mark) < 0 && errno != ENOENT) || rename(temp, x->place) < 0)
 		return err_errno(err, "cannot make %s", x->place);
@@ -560,18 +627,21 @@ static int to_file(struct export *x, const char *temp, struct err *err)
 	return 0;
 }
 
-/* What exports to this place left that were killed: named after the host and the process that made it. */
+/* What exports to this place left that were killed: named after the host and the process that made
+ * it. */
 static void remove_leftovers(const char *parent, const char *prefix, const char *host)
 {
 	DIR *d = opendir(parent);
 	struct dirent *e;
 
-	while (d && (e = readdir(d))) {
-		const char *rest = str_has_prefix(e->d_name, prefix) ? e->d_name + strlen(prefix) : NULL;
+	while (d && fs_next(d, parent, &e, NULL) > 0) {
+		const char *rest =
+			str_has_prefix(e->d_name, prefix) ? e->d_name + strlen(prefix) : NULL;
 		char *end = NULL;
 		long pid = rest ? strtol(rest, &end, 10) : 0;
 
-		if (pid > 0 && *end == '-' && str_eq(end + 1, host) && kill((pid_t)pid, 0) < 0 && errno == ESRCH)
+		if (pid > 0 && *end == '-' && str_eq(end + 1, host) && kill((pid_t)pid, 0) < 0 &&
+		    errno == ESRCH)
 			fs_remove_tree_at(dirfd(d), e->d_name, NULL);
 	}
 	if (d)
@@ -580,12 +650,13 @@ static void remove_leftovers(const char *parent, const char *prefix, const char 
 
 static int to_machine(struct export *x, struct err *err)
 {
-	char host[256] = "";
-	_cleanup_(freep) char *parent = fs_dirname(x->place), *prefix = xasprintf(".cairn-export-%s-", fs_basename(x->place)), *temp = NULL;
+	char host[MACHINE_NAME_BYTES];
+	_cleanup_(freep) char *parent = fs_dirname(x->place),
+			      *prefix = xasprintf(".cairn-export-%s-", fs_basename(x->place)),
+			      *temp = NULL;
 	int r;
 
-	gethostname(host, sizeof(host) - 1);
-	temp = xasprintf("%s/%s%ld-%s", parent, prefix, (long)getpid(), host);
+	temp = xasprintf("%s/%s%ld-%s", parent, prefix, (long)getpid(), machine_name(host));
 	if (fs_mkdir_p(parent, err) < 0)
 		return -1;
 	remove_leftovers(parent, prefix, host);
@@ -597,11 +668,12 @@ static int to_machine(struct export *x, struct err *err)
 	return r;
 }
 
-/* --- all -------------------------------------------------------------------------------------------------------------------------------- */
+/* All. */
 
 char *export_place(const struct export_ask *ask)
 {
-	const char *path = str_has_prefix(ask->uri, "file://") ? ask->uri + strlen("file://") : ask->uri;
+	const char *path =
+		str_has_prefix(ask->uri, "file://") ? ask->uri + strlen("file://") : ask->uri;
 	size_t n = strlen(path), scheme = *path == '/' ? 1 : 5;
 	bool under = n && path[n - 1] == '/' && ask->id.kind != CONTENT_TREE;
 	_cleanup_(freep) char *plain = NULL, *whole = NULL;
@@ -617,18 +689,21 @@ char *export_place(const struct export_ask *ask)
 static int find_mark(struct export *x, json_t **ret, struct err *err)
 {
 	bool tree = x->ask->id.kind == CONTENT_TREE;
-	_cleanup_(freep) char *mark = tree ? fs_join(x->place, EXPORT_MARK) : xasprintf("%s%s", x->place, EXPORT_MARK_SUFFIX);
+	_cleanup_(freep) char *mark = tree ? fs_join(x->place, EXPORT_MARK)
+					   : xasprintf("%s%s", x->place, EXPORT_MARK_SUFFIX);
 	_cleanup_(freep) char *pending = xasprintf("%s%s", x->place, EXPORT_PENDING_SUFFIX);
 	_cleanup_(json_decrefp) json_t *cut_off = NULL;
 	struct target t = { 0 };
 
 	*ret = NULL;
 	if (*x->place == '/') {
-		if (access(x->place, F_OK) == 0 && (tree || access(pending, F_OK) < 0) && json_read_file(mark, MARK_MAX, ret, NULL) < 0)
+		if (access(x->place, F_OK) == 0 && (tree || access(pending, F_OK) < 0) &&
+		    json_read_file(mark, MARK_MAX, ret, NULL) < 0)
 			*ret = NULL;
 		return 0;
 	}
-	if (find_target(x, &t, err) < 0 || read_note(x, &t, t.pending, is_pending, &cut_off, err) < 0)
+	if (find_target(x, &t, err) < 0 ||
+	    read_note(x, &t, t.pending, is_pending, &cut_off, err) < 0)
 		return -1;
 	return cut_off ? 0 : read_note(x, &t, t.mark, is_mark, ret, err);
 }
@@ -644,20 +719,24 @@ int content_is_exported(struct store *s, const struct export_ask *ask, struct er
 
 	x.place = export_place(ask);
 	r = find_mark(&x, &mark, err);
-	if (r == 0 && mark && is_mark(mark) && json_get_str(mark, "content", &content, NULL) == 0 && digest_parse(content, &d, NULL) == 0)
+	if (r == 0 && mark && is_mark(mark) && json_get_str(mark, "content", &content, NULL) == 0 &&
+	    digest_parse(content, &d, NULL) == 0)
 		r = digest_eq(&d, &ask->id.digest);
 	free(x.place);
 	return r;
 }
 
-int content_export(struct store *s, const struct export_ask *ask, struct export_done *ret, struct err *err)
+int content_export(struct store *s, const struct export_ask *ask, struct export_done *ret,
+		   struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct export x = { .s = s, .ask = ask, .arena = arena };
 	int r;
 
 	x.place = export_place(ask);
-	r = ask->id.kind == CONTENT_NONE || ask->id.kind == CONTENT_REFERENCE ? err_set(err, ERR_INVALID, "there is no content to export") : collect(&x, err);
+	r = ask->id.kind == CONTENT_NONE || ask->id.kind == CONTENT_REFERENCE
+		    ? err_set(err, ERR_INVALID, "there is no content to export")
+		    : collect(&x, err);
 	if (r == 0)
 		r = *x.place == '/' ? to_machine(&x, err) : to_bucket(&x, err);
 	if (r == 0)

@@ -2,14 +2,16 @@
  *
  * One content. Copies of it lie in packs, each with an index; the first pack is old, the other is
  * written meanwhile. Writers look for a copy, or make one, and publish a record that names the
- * content and is kept for ever. A collector goes round and round, and may die anywhere; a verifier
- * saves what lies in a pack whose index is gone. Each request to the bucket is one step, and
- * anybody's step may come between two of somebody else's. There is no clock: a lease lapses when it
- * likes, for its holder and for others at once. FORMAT.md says what is taken for granted.
+ * content and is kept until its owner gives it up. A collector goes round and round, and may die
+ * anywhere; a verifier saves what lies in a pack whose index is gone. Each request to the bucket is
+ * one step, and anybody's step may come between two of somebody else's. There is no clock: a lease
+ * lapses when it likes, for its holder and for others at once. FORMAT.md says what is taken for
+ * granted.
  *
- * What must hold: a record that is there can be read; an index that is there has its pack.
+ * What must hold: a record that is kept, or isn't listed to go, can be read; an index that is there
+ * has its pack.
  *
- *   spin -a storage/protocol.pml && cc -O2 -DSAFETY -DCOLLAPSE -o pan pan.c && ./pan -m100000
+ *   spin -a storage/protocol.pml && cc -O2 -DSAFETY -o pan pan.c && ./pan -m100000
  *
  * `spin -DOFF=n -a …` switches rule n off: an assertion fails. tests/fault/protocol.t runs all. */
 
@@ -30,6 +32,7 @@
 #define INDEX_GOES_FIRST (OFF != 12) /* it removes an index before its pack */
 #define ORPHANS_WAIT (OFF != 13) /* a pack without an index goes only when no lease is as old */
 #define NEW_NAMES (OFF != 14) /* what is saved goes into a new pack: no name is written twice */
+#define GIVEN_UP (OFF != 15) /* a record that is listed isn't brought back because it is young */
 
 #define NAMES 2
 #define CLIENTS 3
@@ -37,6 +40,7 @@
 
 /* The bucket. Each name of a pack is given once. */
 bool pack[NAMES], idx[NAMES], listed[NAMES], record;
+bool kept, record_listed; /* by its owner, who is a root; on the list of the condemned */
 byte names = 1;
 /* Leases. before: it began before that pack went onto the list; wrote: before it was written. */
 bool lease[CLIENTS];
@@ -45,7 +49,7 @@ packs before[CLIENTS], wrote[CLIENTS];
 
 #define READABLE(i) (idx[i] && pack[i])
 #define CHECK \
-	assert(!record || READABLE(0) || READABLE(1)); \
+	assert(!record || (record_listed && !kept) || READABLE(0) || READABLE(1)); \
 	assert((!idx[0] || pack[0]) && (!idx[1] || pack[1]))
 
 /* A machine sleeps, or is cut off, for longer than its lease lasts. Or it has ended. */
@@ -66,6 +70,7 @@ active proctype night()
 	:: atomic { lease[0] -> drop_lease(0, i) }
 	:: atomic { lease[1] -> drop_lease(1, i) }
 	:: atomic { lease[2] -> drop_lease(2, i) }
+	:: atomic { kept -> kept = false } /* its owner's retention */
 	od
 }
 
@@ -103,11 +108,18 @@ inline put(me, n, c, done)
 	}
 }
 
-inline read_list(i) { d_step { for (i : 0 .. NAMES - 1) { bad[i] = listed[i] } i = 0 } }
+inline read_list(i)
+{
+	d_step {
+		for (i : 0 .. NAMES - 1) { bad[i] = listed[i] }
+		over = record_listed;
+		i = 0
+	}
+}
 
 proctype writer(byte me)
 {
-	bool bad[NAMES], believes;
+	bool bad[NAMES], believes, over; /* over: a record that is there is written over */
 	byte i, n;
 
 begin:
@@ -129,8 +141,11 @@ begin:
 	if :: believes :: else -> put(me, n, i, believes) fi;
 	atomic {
 		if
-		:: believes && (lease[me] || !RECORD_IN_TIME) -> record = true; CHECK
-		:: else -> believes = believes && !FORGETS; goto begin
+		:: believes && (lease[me] || !RECORD_IN_TIME) ->
+			record_listed = record_listed && !over;
+			record = true; kept = true; over = false;
+			CHECK
+		:: else -> believes = believes && !FORGETS; over = false; goto begin
 		fi
 	}
 	drop_lease(me, i) /* if it is killed, that happens some time later */
@@ -154,15 +169,17 @@ inline read_leases(i, c)
 /* A record needs one copy that isn't condemned; where there is none, all that there are. */
 inline look(i, keeper)
 {
+	if :: young = true :: young = false fi; /* to a collector that slept since it looked for roots */
 	d_step {
+		goes_record = record && !kept && (!young || (record_listed && GIVEN_UP));
 		keeper = NAMES;
 		for (i : 0 .. NAMES - 1) {
 			if :: idx[i] && !listed[i] && keeper == NAMES -> keeper = i :: else fi
 		}
 		for (i : 0 .. NAMES - 1) {
-			dead[i] = idx[i] && (!record || (keeper < NAMES && keeper != i))
+			dead[i] = idx[i] && (!record || !(kept || young) || (keeper < NAMES && keeper != i))
 		}
-		i = 0; keeper = 0
+		i = 0; keeper = 0; young = false
 	}
 }
 
@@ -177,14 +194,17 @@ inline publish(i, c)
 			fi;
 			listed[i] = dead[i] && (STAYS_LISTED || !goes[i])
 		}
-		i = 0; c = 0
+		record_listed = goes_record;
+		goes_record = false;
+		i = 0; c = 0;
+		CHECK
 	}
 }
 
 /* One at a time: it holds a lock, and one that was held up for too long stops. */
 active proctype collector()
 {
-	bool guarded[NAMES], orphan[NAMES], dead[NAMES], goes[NAMES];
+	bool guarded[NAMES], orphan[NAMES], dead[NAMES], goes[NAMES], goes_record, young;
 	byte i, c;
 
 round:

@@ -1,8 +1,21 @@
-#include <assert.h>
-#include "base/base64.h"
-#include "base/trust.h"
-#include "storage/internal.h"
+/* storage/signature.c — signs records, and decides whether a record is believed.
+ *
+ * signature_set_up() reads the user's key and the writers that he trusts for this store, once, when
+ * the store is opened. What is signed is made by message(): it holds the store's URI and the space,
+ * so that a record of one store or space doesn't pass for one of another.
+ *
+ * Without writers every record is believed. With writers, the user's own key is one of them. A
+ * record that isn't believed counts as absent, and its name goes into `ignored`, so that it is
+ * counted once.
+ *
+ * Threads: s->lock guards `ignored`. The key and the writers stay as set_up made them, except that
+ * signature_believe_all() empties the writers. gc calls it before it marks.
+ */
 #include "storage/signature.h"
+#include <assert.h>
+#include "base/crypto/base64.h"
+#include "base/crypto/trust.h"
+#include "storage/internal.h"
 
 struct signing {
 	struct sign_key *key; /* or NULL */
@@ -17,8 +30,8 @@ static int add_writer(void *arg, const char *text, size_t n, struct err *err)
 
 	if (!sign_parse_public(text, n, key))
 		return err_set(err, ERR_INVALID,
-			       "~/.config/cairn/trust: `%.*s` is no key of a writer: `cairn doctor` shows a "
-			       "user's own, such as ed25519:…",
+			       "`%.*s` isn't a writer's public key (ed25519:…); `cairn doctor` "
+			       "shows yours",
 			       (int)MIN(n, (size_t)80), text);
 	for (size_t i = 0; i < sizeof(key); i++)
 		VEC_PUSH(&g->writers, key[i]);
@@ -81,6 +94,23 @@ bool signature_make(const struct store *s, enum store_space space, const void *b
 	return true;
 }
 
+static bool holds(const struct store *s, enum store_space space, const void *bytes, size_t n,
+		  const uint8_t signature[SIGNATURE_BYTES])
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	message(s, space, bytes, n, &text);
+	return sign_verify(signature, text.s, text.len, signature + SIGN_KEY_BYTES);
+}
+
+bool signature_is_own(const struct store *s, enum store_space space, const void *bytes, size_t n,
+		      const uint8_t signature[SIGNATURE_BYTES])
+{
+	return s->signing && s->signing->key &&
+	       memcmp(sign_key_public(s->signing->key), signature, SIGN_KEY_BYTES) == 0 &&
+	       holds(s, space, bytes, n, signature);
+}
+
 bool signature_is_wanted(const struct store *s)
 {
 	return s->signing && s->signing->writers.n;
@@ -97,24 +127,20 @@ static bool is_writer(const struct signing *g, const uint8_t *key)
 int signature_check(struct store *s, enum store_space space, const struct digest *name,
 		    const void *bytes, size_t n, const uint8_t *signature, struct err *err)
 {
-	static const char *const what[STORE_SPACES] = {
-		[STORE_ACTION] = "a task's record", [STORE_RUN] = "the run", [STORE_TAG] = "the name"
-	};
-	_cleanup_(str_deinit) struct str text = { 0 };
+	static const char *const what[STORE_SPACES] = { [STORE_ACTION] = "a task's record",
+							[STORE_RUN] = "the run",
+							[STORE_TAG] = "the name" };
 
 	if (!signature_is_wanted(s))
 		return 0;
-	if (signature && is_writer(s->signing, signature)) {
-		message(s, space, bytes, n, &text);
-		if (sign_verify(signature, text.s, text.len, signature + SIGN_KEY_BYTES))
-			return 0;
-	}
+	if (signature && is_writer(s->signing, signature) && holds(s, space, bytes, n, signature))
+		return 0;
 	pthread_mutex_lock(&s->lock);
 	digest_set_add(s->signing->ignored, name);
 	pthread_mutex_unlock(&s->lock);
 	return err_set(err, ERR_NOT_FOUND,
-		       "%s isn't signed by a writer whom ~/.config/cairn/trust names for %s", what[space],
-		       s->uri);
+		       "%s isn't signed by any writer that ~/.config/cairn/trust lists for %s",
+		       what[space], s->uri);
 }
 
 /* All members but the signature, as canonical JSON. */
@@ -145,12 +171,14 @@ int signature_check_json(struct store *s, enum store_space space, const struct d
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 }, raw = { 0 };
 	const char *text = json_string_value(json_object_get(record, "signature"));
-	bool has = text && base64_decode(&raw, text, strlen(text), NULL) == 0 && raw.len == SIGNATURE_BYTES;
+	bool has = text && base64_decode(&raw, text, strlen(text), NULL) == 0 &&
+		   raw.len == SIGNATURE_BYTES;
 
 	if (!signature_is_wanted(s))
 		return 0;
 	canonical(record, &bytes);
-	return signature_check(s, space, name, bytes.s, bytes.len, has ? (uint8_t *)raw.s : NULL, err);
+	return signature_check(s, space, name, bytes.s, bytes.len, has ? (uint8_t *)raw.s : NULL,
+			       err);
 }
 
 void signature_believe_all(struct store *s)
@@ -169,9 +197,4 @@ size_t signature_n_ignored(struct store *s)
 	n = digest_set_len(s->signing->ignored);
 	pthread_mutex_unlock(&s->lock);
 	return n;
-}
-
-const uint8_t *signature_own_key(const struct store *s)
-{
-	return s->signing && s->signing->key ? sign_key_public(s->signing->key) : NULL;
 }

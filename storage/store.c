@@ -1,9 +1,24 @@
+/* storage/store.c — the verbs that are the same for every store, and what a process remembers.
+ *
+ * Each verb checks what holds for all kinds and calls the store's table (struct store_ops); an
+ * entry that is NULL means that this kind has nothing to do. A URI decides the kind: `memory:`, a
+ * directory, or a directory in front of a bucket (remote/tier.c). store_get() hashes what it got.
+ * An action record is the exception: its name is the key, not its digest.
+ *
+ * A process remembers in two sets which blobs it has hashed (`verified`) and which trees it has
+ * found whole (`complete`), REMEMBER_MAX each. When one object is deleted or set aside,
+ * store_forget() empties `complete`, because any tree may have had it as a member.
+ *
+ * Any thread calls any function. s->lock guards the two sets, and is never held while a store's own
+ * function runs. Who is believed is in signature.c, how content is laid out in content/.
+ */
 #include "storage/internal.h"
-#include "storage/origin_internal.h"
+#include "storage/origin/internal.h"
 #include "storage/remote/tier.h"
 #include "storage/signature.h"
 
-/* How many digests a process remembers as complete or verified; enough for any run on one machine (about 42 bytes each). */
+/* How many digests a process remembers as complete or verified; enough for any run on one machine
+ * (about 42 bytes each). */
 #define REMEMBER_MAX 2000000
 
 const char *const store_space_names[STORE_SPACES] = { "blobs", "trees", "actions", "runs", "tags" };
@@ -11,6 +26,7 @@ const char *const store_space_names[STORE_SPACES] = { "blobs", "trees", "actions
 void store_base_init(struct store *s, const struct store_ops *ops, const char *uri)
 {
 	s->ops = ops;
+	s->here = s;
 	s->uri = xstrdup(uri);
 	pthread_mutex_init(&s->lock, NULL);
 	s->complete = digest_set_new();
@@ -37,12 +53,14 @@ static bool is_bucket(const char *uri)
 	return false;
 }
 
+/* lint: unused but by tests: the program has options */
 int store_open(const char *uri, bool create, struct store **ret, struct err *err)
 {
 	return store_open_with(uri, NULL, create, ret, err);
 }
 
-int store_open_with(const char *uri, const struct store_options *o, bool create, struct store **ret, struct err *err)
+int store_open_with(const char *uri, const struct store_options *o, bool create, struct store **ret,
+		    struct err *err)
 {
 	struct store *s;
 
@@ -52,9 +70,10 @@ int store_open_with(const char *uri, const struct store_options *o, bool create,
 	}
 	if (!is_bucket(uri) && *uri != '/')
 		return err_set(err, ERR_INVALID,
-			       "store `%s` is neither a directory nor an s3:// or gs:// address", uri);
-	if ((is_bucket(uri) ? store_tier_open(uri, o, create, &s, err) :
-			      store_dir_open(uri, create, &s, err)) < 0)
+			       "store `%s` is neither a directory nor an s3:// or gs:// address",
+			       uri);
+	if ((is_bucket(uri) ? store_tier_open(uri, o, create, &s, err)
+			    : store_dir_open(uri, create, &s, err)) < 0)
 		return -1;
 	if (signature_set_up(s, err) < 0) {
 		store_free(s);
@@ -62,6 +81,11 @@ int store_open_with(const char *uri, const struct store_options *o, bool create,
 	}
 	*ret = s;
 	return 0;
+}
+
+int store_use(struct store *s, struct err *err)
+{
+	return s->ops->gc && s->ops->gc->use ? s->ops->gc->use(s, err) : 0;
 }
 
 void store_free(struct store *s)
@@ -75,7 +99,8 @@ const char *store_uri(const struct store *s)
 	return s->uri;
 }
 
-static int has_in_space(struct store *s, enum store_space space, const struct content_id *ids, size_t n, bool *ret, struct err *err)
+static int has_in_space(struct store *s, enum store_space space, const struct content_id *ids,
+			size_t n, bool *ret, struct err *err)
 {
 	struct digest *names = xcalloc(n + 1, sizeof(*names));
 	uint64_t *sizes = xcalloc(n + 1, sizeof(*sizes));
@@ -104,21 +129,27 @@ static int has_in_space(struct store *s, enum store_space space, const struct co
 int store_has(struct store *s, const struct content_id *ids, size_t n, bool *ret, struct err *err)
 {
 	memset(ret, 0, n);
-	if (has_in_space(s, STORE_BLOB, ids, n, ret, err) < 0 || has_in_space(s, STORE_TREE, ids, n, ret, err) < 0)
+	if (has_in_space(s, STORE_BLOB, ids, n, ret, err) < 0 ||
+	    has_in_space(s, STORE_TREE, ids, n, ret, err) < 0)
 		return err_wrap(err, "store %s", s->uri);
 	return 0;
 }
 
-int store_damaged(struct store *s, enum store_space space, const struct digest *name, struct err *err)
+int store_damaged(struct store *s, enum store_space space, const struct digest *name,
+		  struct err *err)
 {
 	char hex[DIGEST_HEX_MAX];
 	bool moved = s->ops->set_aside(s, space, name);
 
-	return err_set(err, ERR_CORRUPT, "store %s: the bytes of sha256:%s don't match it any more; %s", s->uri, digest_hex(name, hex),
-		       moved ? "the copy was set aside, run again to make it anew" : "the store can't be written to, so the copy stays");
+	return err_set(err, ERR_CORRUPT,
+		       "store %s: the bytes of sha256:%s don't match it any more; %s", s->uri,
+		       digest_hex(name, hex),
+		       moved ? "the copy was set aside, run again to make a new one"
+			     : "the store can't be written to, so the copy stays");
 }
 
-static int verify_bytes(struct store *s, enum store_space space, const struct digest *name, const struct str *got, size_t from, struct err *err)
+static int verify_bytes(struct store *s, enum store_space space, const struct digest *name,
+			const struct str *got, size_t from, struct err *err)
 {
 	const char *bytes = got->s ? got->s + from : "";
 	size_t n = got->len - from;
@@ -131,7 +162,8 @@ static int verify_bytes(struct store *s, enum store_space space, const struct di
 	return digest_eq(&id.digest, name) ? 0 : store_damaged(s, space, name, err);
 }
 
-int store_get(struct store *s, enum store_space space, const struct digest *name, uint64_t max_bytes, struct str *ret, struct err *err)
+int store_get(struct store *s, enum store_space space, const struct digest *name,
+	      uint64_t max_bytes, struct str *ret, struct err *err)
 {
 	size_t from = ret->len;
 
@@ -146,38 +178,49 @@ int store_get(struct store *s, enum store_space space, const struct digest *name
 	return 0;
 }
 
+static const struct {
+	const char *what;
+	uint64_t max;
+} limits[STORE_SPACES] = {
+	[STORE_BLOB] = { "a file", CONTENT_BLOB_MAX },
+	[STORE_TREE] = { "a directory's listing", TREE_LISTING_MAX },
+	[STORE_ACTION] = { "a task's record", ACTION_RECORD_MAX },
+	[STORE_RUN] = { "a run's manifest", RUN_MANIFEST_MAX },
+	[STORE_TAG] = { "the record of a tag", REMOTE_RECORD_MAX },
+};
+
+uint64_t store_max_size(enum store_space space)
+{
+	return limits[space].max;
+}
+
 int store_check_size(enum store_space space, uint64_t n, struct err *err)
 {
-	static const struct {
-		const char *what;
-		uint64_t max;
-	} limits[STORE_SPACES] = {
-		[STORE_BLOB] = { "a file", CONTENT_BLOB_MAX },
-		[STORE_TREE] = { "a directory's listing", TREE_LISTING_MAX },
-		[STORE_ACTION] = { "a task's record", ACTION_RECORD_MAX },
-		[STORE_RUN] = { "a run's manifest", RUN_MANIFEST_MAX },
-		[STORE_TAG] = { "the record of a tag", REMOTE_RECORD_MAX },
-	};
-
 	if (n <= limits[space].max)
 		return 0;
-	return err_set(err, ERR_TOO_LARGE, "%s of %llu bytes can't be kept: the largest has %llu", limits[space].what, (unsigned long long)n,
+	return err_set(err, ERR_TOO_LARGE, "%s has %llu bytes; a store keeps at most %llu",
+		       limits[space].what, (unsigned long long)n,
 		       (unsigned long long)limits[space].max);
 }
 
-int store_put(struct store *s, enum store_space space, const struct digest *name, const void *bytes, size_t n, struct err *err)
+int store_put(struct store *s, enum store_space space, const struct digest *name, const void *bytes,
+	      size_t n, struct err *err)
 {
 	if (store_check_size(space, n, err) < 0)
 		return -1;
 	return s->ops->put(s, space, name, bytes, n, false, err);
 }
 
-int store_delete(struct store *s, enum store_space space, const struct digest *name, struct err *err)
+/* lint: unused but by tests: they lose content */
+int store_delete(struct store *s, enum store_space space, const struct digest *name,
+		 struct err *err)
 {
 	return s->ops->del(s, space, name, err);
 }
 
-int store_list(struct store *s, enum store_space space, int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns),
+int store_list(struct store *s, enum store_space space,
+	       int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes,
+			 int64_t mtime_ns),
 	       void *arg, struct err *err)
 {
 	return s->ops->list(s, space, fn, arg, err);
@@ -190,41 +233,54 @@ int store_sync(struct store *s, struct err *err)
 
 int store_attach(struct store *s, struct err *err)
 {
-	return s->ops->attach ? s->ops->attach(s, err) : 0;
+	return s->ops->shared ? s->ops->shared->attach(s, err) : 0;
 }
 
-int store_refresh(struct store *s, enum store_space space, const struct digest *names, size_t n, struct err *err)
+int store_refresh(struct store *s, enum store_space space, const struct digest *names, size_t n,
+		  struct err *err)
 {
-	return s->ops->refresh ? s->ops->refresh(s, space, names, n, err) : 0;
+	return s->ops->shared ? s->ops->shared->refresh(s, space, names, n, err) : 0;
 }
 
 void store_told(struct store *s, const struct content_id *ids, size_t n)
 {
-	if (s->ops->told)
-		s->ops->told(s, ids, n);
+	if (s->ops->shared)
+		s->ops->shared->told(s, ids, n);
 }
 
 int store_drop(struct store *s, enum store_space space, const struct digest *name, struct err *err)
 {
-	if (s->ops->drop && s->ops->drop(s, space, name, err) < 0)
+	if (s->ops->shared && s->ops->shared->drop(s, space, name, err) < 0)
 		return -1;
 	return s->ops->del(s, space, name, err);
 }
 
 bool store_is_shared(const struct store *s)
 {
-	return s->ops->bring_records != NULL;
+	return s->ops->shared != NULL;
+}
+
+int store_bring(struct store *s, const struct content_id *ids, size_t n, bool only_these,
+		struct err *err)
+{
+	return s->ops->shared ? s->ops->shared->bring(s, ids, n, only_these, err) : 0;
+}
+
+int store_bring_records(struct store *s, enum store_space space, const struct digest *names,
+			size_t n, struct err *err)
+{
+	return s->ops->shared ? s->ops->shared->bring_records(s, space, names, n, err) : 0;
 }
 
 void store_expect(struct store *s, enum store_space space, const struct digest *names, size_t n)
 {
-	if (n && s->ops->bring_records)
-		s->ops->bring_records(s, space, names, n, NULL);
+	if (n)
+		store_bring_records(s, space, names, n, NULL);
 }
 
 uint64_t store_unsent(struct store *s, struct err *ret_first)
 {
-	return s->ops->unsent ? s->ops->unsent(s, ret_first) : 0;
+	return s->ops->shared ? s->ops->shared->unsent(s, ret_first) : 0;
 }
 
 uint64_t store_healed(struct store *s)

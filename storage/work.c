@@ -1,9 +1,10 @@
-/* storage/work.c — the queue of work: a stack of items, and threads that are started as there is work for them. */
+/* storage/work.c — the queue of work: a stack of items, and threads that are started as there is
+ * work for them. */
 #include <assert.h>
 #include <pthread.h>
 #include "base/mem.h"
-#include "base/thread.h"
-#include "storage/transfer.h"
+#include "base/os/thread.h"
+#include "storage/bucket/transfer.h"
 
 #define STACK_BYTES (512 * KIB) /* of a thread: errors on the stack, no deep calls */
 

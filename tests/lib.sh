@@ -79,6 +79,11 @@ test_bail() {
 
 # Every file ends with this: without it the file has no plan, and prove counts it as broken.
 test_done() {
+	local said
+	if ! said=$(test_sanitizers_silent); then
+		test_report 'not ok' 'sanitizers are silent'
+		test_say <<<"$said"
+	fi
 	echo "1..$test_count" >&3
 	test_ended=1
 	[ "$test_failed" -eq 0 ]
@@ -139,7 +144,10 @@ test_expect() {
 		eval "$script"
 	) >"$out" 2>&1 </dev/null 3>&-
 	rc=$?
-	if [ $rc -eq 0 ]; then
+	if ! test_sanitizers_silent >>"$out"; then
+		[ $rc -ne 0 ] || rc='0, but a sanitizer spoke'
+	fi
+	if [ "$rc" = 0 ]; then
 		test_report ok "$name"
 		rm -f "$out"
 	else
@@ -150,6 +158,18 @@ test_expect() {
 		} | test_say
 	fi
 	return 0
+}
+
+# What a sanitizer says goes into a file: it is seen also of a process at whose end nobody looks.
+test_sanitizers_silent() {
+	local f silent=0
+	for f in "$TRASH"/sanitizer.*; do
+		[ -e "$f" ] || continue
+		silent=1
+		cat "$f"
+		rm -f "$f"
+	done
+	return $silent
 }
 
 test_cleanups=''
@@ -322,8 +342,10 @@ export CAIRN_TRUST_ENDPOINTS='*'
 export HOME=$TRASH/home TMPDIR=$TRASH/tmp XDG_CONFIG_HOME=$TRASH/home/.config XDG_CACHE_HOME=$TRASH/home/.cache
 export LC_ALL=C.UTF-8 TZ=UTC TERM=dumb COLUMNS=100 PATH=$TRASH/bin:$PATH CAIRN SRC TRASH
 export GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@example.org GIT_COMMITTER_NAME=C GIT_COMMITTER_EMAIL=c@example.org
-export ASAN_OPTIONS=exitcode=99:${ASAN_OPTIONS:-} UBSAN_OPTIONS=exitcode=99:print_stacktrace=1:${UBSAN_OPTIONS:-} \
-	LSAN_OPTIONS=exitcode=99:${LSAN_OPTIONS:-} TSAN_OPTIONS=exitcode=99:${TSAN_OPTIONS:-}
+test_sanitizers=exitcode=99:log_path=$TRASH/sanitizer
+export ASAN_OPTIONS=$test_sanitizers:${ASAN_OPTIONS:-} LSAN_OPTIONS=exitcode=99:${LSAN_OPTIONS:-} \
+	UBSAN_OPTIONS=$test_sanitizers:print_stacktrace=1:${UBSAN_OPTIONS:-} \
+	TSAN_OPTIONS=$test_sanitizers:${TSAN_OPTIONS:-}
 mkdir -p "$TRASH"/home "$TRASH"/tmp "$TRASH"/bin "$TRASH"/work
 cd "$TRASH/work" || test_bail 'no work directory'
 if [ -n "$CAIRN" ]; then

@@ -99,6 +99,20 @@ test_expect 'the throw-away directory goes, read-only files too, and the process
 	test_missing "$(cat "$TMPDIR"/trash)"
 	wait_until 5 test_gone "$(cat "$TMPDIR"/bgpid)"
 '
+test_expect 'a sanitizer that spoke in any process fails the test, or the file' '
+	inner a.t <<-"E"
+	test_expect "one" "(echo ==1==ERROR: leak >$TRASH/sanitizer.1) &
+		wait"
+	test_expect "two" true
+	echo late >"$TRASH/sanitizer.2"
+	test_done
+	E
+	test_is "$rc" 1
+	test_grep "^not ok 1 - one" inner.out
+	test_grep "^# ==1==ERROR: leak" inner.out
+	test_grep "^ok 2 - two" inner.out
+	test_grep "^not ok 3 - sanitizers are silent" inner.out
+'
 test_expect 'start and stop' '
 	start s sh -c "trap \"exit 7\" TERM; echo up; while :; do sleep 0.05; done"
 	wait_until 5 grep -q up s.out

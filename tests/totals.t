@@ -25,9 +25,7 @@ test_expect 'no plan fails' 'test_is "$(count planless)" "1 1 0"'
 test_expect 'fewer tests than planned fail' 'test_is "$(count short | cut -d " " -f 2)" 1'
 test_expect 'an exit status fails' 'test_is "$(count status)" "1 1 0"'
 test_expect 'a bail-out fails' '
-	count bail >got || true
-	perl "$SRC/tests/tap.pl" counts2 1 bail >log 2>&1 && exit 1
-	test -e counts2 || true
+	test_must_fail perl "$SRC/tests/tap.pl" counts2 1 bail >log 2>&1
 '
 test_expect 'a file that says nothing fails' 'test_is "$(count silent)" "0 1 0"'
 test_expect 'several files add up' 'test_is "$(count good mixed skipped status)" "4 2 2"'

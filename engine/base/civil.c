@@ -1,9 +1,10 @@
-/* Days are counted in eras of 400 years (146,097 days), with years that begin in March, so that the leap day comes last. */
+/* Days are counted in eras of 400 years (146,097 days), with years that begin in March, so that the
+ * leap day comes last. */
 #include "base/civil.h"
 
 #include <stdbool.h>
 
-#define DAYS_PER_ERA 146097
+#define DAYS_PER_ERA            146097
 #define DAYS_0000_03_01_TO_1970 719468
 
 int64_t civil_to_days(const struct civil_date *c)
@@ -13,12 +14,14 @@ int64_t civil_to_days(const struct civil_date *c)
 	int64_t month = (c->month + 9) % 12; /* March is 0 */
 	int64_t of_year = (153 * month + 2) / 5 + c->day - 1;
 
-	return era * DAYS_PER_ERA + of_era * 365 + of_era / 4 - of_era / 100 + of_year - DAYS_0000_03_01_TO_1970;
+	return era * DAYS_PER_ERA + of_era * 365 + of_era / 4 - of_era / 100 + of_year -
+	       DAYS_0000_03_01_TO_1970;
 }
 
 struct civil_date civil_from_days(int64_t days)
 {
-	int64_t shifted = days + DAYS_0000_03_01_TO_1970, era = civil_floor_div(shifted, DAYS_PER_ERA);
+	int64_t shifted = days + DAYS_0000_03_01_TO_1970,
+		era = civil_floor_div(shifted, DAYS_PER_ERA);
 	int64_t of_era = shifted - era * DAYS_PER_ERA;
 	int64_t years = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
 	int64_t of_year = of_era - (365 * years + years / 4 - years / 100);

@@ -1,4 +1,5 @@
-/* engine/base/civil.h — the Gregorian calendar as arithmetic: days since 1970-01-01 ↔ year, month, day. Pure; any thread. */
+/* engine/base/civil.h — the Gregorian calendar as arithmetic: days since 1970-01-01 ↔ year, month,
+ * day. Pure; any thread. */
 #ifndef CAIRN_BASE_CIVIL_H
 #define CAIRN_BASE_CIVIL_H
 

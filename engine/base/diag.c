@@ -1,11 +1,19 @@
-/* A hostile file can have millions of errors: once DIAG_MAX of a severity are kept, the rest is only counted, without
- * formatting it or looking whether it was there before. */
+/* engine/base/diag.c — a list of errors and warnings, sorted when it is read.
+ *
+ * A hostile file can have millions of errors: once DIAG_MAX of a severity are kept, the rest is
+ * only counted, without formatting it or looking whether it was there before. So the scans over
+ * what is kept (is_kept()) are short.
+ *
+ * File names and messages are copied into the list's arena. `files` keeps each name once, in the
+ * order in which they were first named, which is the first key of the order. A message gets the
+ * escapes and the length of an error's (err_set()). The list has no lock.
+ */
 #include "base/diag.h"
 
 #include <string.h>
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 struct entry {
 	struct diag d;
@@ -15,7 +23,7 @@ struct entry {
 struct diag_list {
 	VEC(struct entry) kept;
 	size_t n_added[2], n_kept[2]; /* by severity */
-	struct map *files;	      /* name → its copy, in the order of first mention */
+	struct map *files;            /* name → its copy, in the order of first mention */
 	struct arena *arena;
 	bool is_sorted;
 };
@@ -59,14 +67,15 @@ static bool is_kept(const struct diag_list *l, const struct diag *d)
 	for (size_t i = 0; i < l->kept.n; i++) {
 		const struct diag *k = &l->kept.v[i].d;
 
-		if (k->line == d->line && k->col == d->col && k->severity == d->severity && k->file == d->file &&
-		    strcmp(k->message, d->message) == 0)
+		if (k->line == d->line && k->col == d->col && k->severity == d->severity &&
+		    k->file == d->file && strcmp(k->message, d->message) == 0)
 			return true;
 	}
 	return false;
 }
 
-void diag_addv(struct diag_list *l, enum diag_severity severity, const char *file, int line, int col, const char *fmt, va_list ap)
+void diag_addv(struct diag_list *l, enum diag_severity severity, const char *file, int line,
+	       int col, const char *fmt, va_list ap)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct err one_line; /* for its escaping and its bound */
@@ -118,9 +127,9 @@ size_t diag_warnings(const struct diag_list *l)
 	return l->n_added[DIAG_WARNING];
 }
 
-#define COMPARE(a, b)                      \
-	do {                               \
-		if ((a) != (b))            \
+#define COMPARE(a, b)                              \
+	do {                                       \
+		if ((a) != (b))                    \
 			return (a) < (b) ? -1 : 1; \
 	} while (0)
 
@@ -157,7 +166,8 @@ static void add_place(struct str *out, const struct diag *d)
 	str_add(out, ": ");
 }
 
-static void add_rest(const struct diag_list *l, enum diag_severity severity, const char *name, struct str *out)
+static void add_rest(const struct diag_list *l, enum diag_severity severity, const char *name,
+		     struct str *out)
 {
 	size_t rest = l->n_added[severity] - l->n_kept[severity];
 

@@ -1,24 +1,35 @@
-/* Messages are built in a larger buffer on the stack and then copied into the object with everything escaped that must
- * not reach a terminal or a log line raw: control characters (a newline in a file name) and bytes that are not UTF-8.
- * Escapes are plain ASCII, so that prepending context later doesn't escape them again. */
+/* engine/base/err.c — building messages.
+ *
+ * A message is built in a larger buffer on the stack (format()) and then copied into the object
+ * (fill()) with everything escaped that must not reach a terminal or a log line raw: hostile
+ * characters (a newline in a file name, text that runs backwards), byte by byte, and bytes that
+ * are not UTF-8. Escapes are plain ASCII, so
+ * that prepending context later doesn't escape them again. What is too long is cut at a whole
+ * character.
+ *
+ * No allocation, no lock, and errno stays as it was: errors are reported where memory or
+ * descriptors ran out.
+ */
 #include "base/err.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/text.h"
+#include "base/text/hostile.h"
+#include "base/text/text.h"
 
-#define ELLIPSIS "\xe2\x80\xa6"
+#define ELLIPSIS     "\xe2\x80\xa6"
 #define ELLIPSIS_LEN (sizeof(ELLIPSIS) - 1)
 
-/* One source character as it goes into the message: at most 4 bytes and a NUL in `out`. Returns bytes consumed. */
+/* One source character as it goes into the message: at most 4 bytes and a NUL in `out`. Returns
+ * bytes consumed. */
 static size_t next_piece(const char *s, size_t left, char out[5])
 {
 	uint32_t cp = 0;
 	size_t n = text_utf8_decode(s, left, &cp);
 
-	if (n == 0 || cp < 0x20 || (cp >= 0x7f && cp < 0xa0)) {
+	if (n == 0 || text_is_hostile(cp)) {
 		if (cp == '\n')
 			memcpy(out, "\\n", 3);
 		else if (cp == '\t')

@@ -1,12 +1,14 @@
 /* engine/base/err.h — the one error object.
  *
- * The code that knows the fact sets it; callers prepend what they were doing while unwinding; success never touches
- * it. Functions that can fail return a negative value (-1) and take a `struct err *` last. A positive return is a
- * documented condition of that function, never an error. `err` may be NULL where the caller doesn't care.
+ * The code that knows the fact sets it; callers prepend what they were doing while unwinding;
+ * success never touches it. Functions that can fail return a negative value (-1) and take a `struct
+ * err *` last. A positive return is a documented condition of that function, never an error. `err`
+ * may be NULL where the caller doesn't care.
  *
- * The message is one line without a final period, in the form "what is wrong: where; what to do". It is held inline,
- * so that reporting an error needs no memory; one that is longer than the buffer is cut with "…".
- * Initialise with `struct err err = {0}`. Any thread; an object belongs to one thread at a time.
+ * The message is one line without a final period, in the form "what is wrong: where; what to do".
+ * It is held inline, so that reporting an error needs no memory; one that is longer than the buffer
+ * is cut with "…". Initialise with `struct err err = {0}`. Any thread; an object belongs to one
+ * thread at a time.
  */
 #ifndef CAIRN_BASE_ERR_H
 #define CAIRN_BASE_ERR_H
@@ -15,33 +17,33 @@
 
 enum err_code {
 	ERR_NONE = 0,
-	ERR_USAGE,	 /* the command line is wrong                                   exit 2 */
-	ERR_INVALID,	 /* the pipeline, the configuration or another file is invalid  exit 3 */
-	ERR_NOT_FOUND,	 /* what was asked for does not exist                           exit 4 */
-	ERR_EXISTS,	 /* what should be made exists already                          exit 4 */
-	ERR_CORRUPT,	 /* bytes don't match their digest or their format              exit 4 */
-	ERR_IO,		 /* a system call failed; `sys` has errno                       exit 4 */
-	ERR_NO_SPACE,	 /* the disk or a quota is full                                 exit 4 */
-	ERR_READ_ONLY,	 /* the place can't be written to                               exit 4 */
-	ERR_CHANGED,	 /* content changed while it was read                           exit 4 */
-	ERR_BUSY,	 /* another process holds it                                    exit 4 */
-	ERR_NEWER,	 /* written by a newer version                                  exit 4 */
+	ERR_USAGE,       /* the command line is wrong                                   exit 2 */
+	ERR_INVALID,     /* the pipeline, the configuration or another file is invalid  exit 3 */
+	ERR_NOT_FOUND,   /* what was asked for does not exist                           exit 4 */
+	ERR_EXISTS,      /* what should be made exists already                          exit 4 */
+	ERR_CORRUPT,     /* bytes don't match their digest or their format              exit 4 */
+	ERR_IO,          /* a system call failed; `sys` has errno                       exit 4 */
+	ERR_NO_SPACE,    /* the disk or a quota is full                                 exit 4 */
+	ERR_READ_ONLY,   /* the place can't be written to                               exit 4 */
+	ERR_CHANGED,     /* content changed while it was read                           exit 4 */
+	ERR_BUSY,        /* another process holds it                                    exit 4 */
+	ERR_NEWER,       /* written by a newer version                                  exit 4 */
 	ERR_UNSUPPORTED, /* valid, but this build doesn't have it                       exit 3 */
-	ERR_TOO_LARGE,	 /* over a documented limit                                     exit 3 */
-	ERR_CANCELLED,	 /* stopped on request                                          exit 130 */
-	ERR_FAILED,	 /* a task failed                                               exit 1 */
+	ERR_TOO_LARGE,   /* over a documented limit                                     exit 3 */
+	ERR_CANCELLED,   /* stopped on request                                          exit 130 */
+	ERR_FAILED,      /* a task failed                                               exit 1 */
 };
 
 struct err {
 	enum err_code code;
-	int sys;	/* errno, or 0 */
+	int sys;        /* errno, or 0 */
 	char msg[1024]; /* UTF-8, no newline */
 };
 
 /* Each sets *err and returns -1. */
 int err_set(struct err *err, enum err_code code, const char *fmt, ...) _printf_(3, 4);
-/* Takes errno: ENOSPC/EDQUOT become ERR_NO_SPACE, EROFS/EACCES/EPERM on writing stay ERR_IO unless set by the caller,
- * ENOENT becomes ERR_NOT_FOUND; appends ": <strerror>". */
+/* Takes errno: ENOSPC/EDQUOT become ERR_NO_SPACE, EROFS/EACCES/EPERM on writing stay ERR_IO unless
+ * set by the caller, ENOENT becomes ERR_NOT_FOUND; appends ": <strerror>". */
 int err_errno(struct err *err, const char *fmt, ...) _printf_(2, 3);
 /* Prepends "<context>: " to the message that is there; keeps the code. */
 int err_wrap(struct err *err, const char *fmt, ...) _printf_(2, 3);

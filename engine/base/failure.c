@@ -1,20 +1,14 @@
-#include <string.h>
 #include "base/failure.h"
+#include <string.h>
 #include "base/macros.h"
 
 static const char *const names[FAILURE_CLASSES] = {
-	[FAILURE_NONE] = "none",
-	[FAILURE_FAILED] = "failed",
-	[FAILURE_TIMEOUT] = "timeout",
-	[FAILURE_OOM] = "oom",
-	[FAILURE_PREEMPTED] = "preempted",
-	[FAILURE_LOST] = "lost",
-	[FAILURE_IMAGE] = "image",
-	[FAILURE_UNSCHEDULABLE] = "unschedulable",
-	[FAILURE_STORE] = "store",
-	[FAILURE_GATE] = "gate",
-	[FAILURE_OUTPUT] = "output",
-	[FAILURE_CANCELLED] = "cancelled",
+	[FAILURE_NONE] = "none",           [FAILURE_FAILED] = "failed",
+	[FAILURE_TIMEOUT] = "timeout",     [FAILURE_OOM] = "oom",
+	[FAILURE_PREEMPTED] = "preempted", [FAILURE_LOST] = "lost",
+	[FAILURE_IMAGE] = "image",         [FAILURE_UNSCHEDULABLE] = "unschedulable",
+	[FAILURE_STORE] = "store",         [FAILURE_GATE] = "gate",
+	[FAILURE_OUTPUT] = "output",       [FAILURE_CANCELLED] = "cancelled",
 };
 
 const char *failure_class_name(enum failure_class c)

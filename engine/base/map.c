@@ -1,15 +1,22 @@
-/* Open addressing with linear probing over 32-bit indices into an array of entries, which keeps insertion order and
- * costs 4 bytes a slot. Nothing is ever removed, so there are no tombstones. Keys live in the map's arena.
+/* engine/base/map.c — the hash table: open addressing with linear probing over 32-bit indices
+ * into an array of entries.
  *
- * Hash: SipHash-1-3 (Aumasson, Bernstein 2012) with a seed per process, because keys come from files that strangers
- * write: a pipeline must not be able to choose collisions. */
+ * The array keeps insertion order; a slot costs 4 bytes. Nothing is ever removed, so there are no
+ * tombstones. Keys live in the map's arena and stay where they are; entries move when the array
+ * grows, so a slot is valid only until the next map_slot(). At most three quarters of the slots
+ * are used.
+ *
+ * Hash: SipHash-1-3 (Aumasson, Bernstein 2012) with a seed per process, because keys come from
+ * files that strangers write: a pipeline must not be able to choose collisions. The seed is made
+ * once, under pthread_once; a map itself has no lock.
+ */
 #include "base/map.h"
 
 #include <pthread.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 #include "base/mem.h"
+#include "base/os/machine.h"
 
 #define SLOTS_MIN 16U
 
@@ -23,7 +30,7 @@ struct entry {
 struct map {
 	VEC(struct entry) entries;
 	uint32_t *slots; /* index into entries + 1; 0 is free */
-	size_t n_slots;	 /* power of two, at least 4/3 of entries */
+	size_t n_slots;  /* power of two, at least 4/3 of entries */
 	struct arena *keys;
 };
 
@@ -32,13 +39,7 @@ static pthread_once_t seed_once = PTHREAD_ONCE_INIT;
 
 static void make_seed(void)
 {
-	struct timespec ts;
-
-	if (getrandom(seed, sizeof(seed), GRND_NONBLOCK) == (ssize_t)sizeof(seed))
-		return;
-	clock_gettime(CLOCK_MONOTONIC, &ts); /* early boot: weaker, still works */
-	seed[0] = (uint64_t)ts.tv_nsec ^ ((uint64_t)(uintptr_t)&ts << 16);
-	seed[1] = (uint64_t)ts.tv_sec ^ ((uint64_t)getpid() << 32);
+	random_bytes(seed, sizeof(seed));
 }
 
 static inline uint64_t rotl(uint64_t x, int b)

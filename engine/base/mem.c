@@ -1,6 +1,13 @@
-/* Arena: a chain of zeroed chunks, each twice the one before up to CHUNK_MAX, so that a small tree costs a kilobyte (ten
- * thousand attempts that wait have one each) and a large one few calls. What doesn't fit in a quarter of a chunk gets a
- * chunk of its own behind the current one, so that a large string doesn't waste the rest of the chunk in use. */
+/* engine/base/mem.c — allocation that can't fail, and arenas.
+ *
+ * An arena is a chain of zeroed chunks, each twice the one before up to CHUNK_MAX, so that a
+ * small tree costs a kilobyte (ten thousand attempts that wait have one each) and a large one few
+ * calls. What doesn't fit in the current chunk, and is more than a quarter of the next one, gets
+ * a chunk of its own behind the current one, so that a large string doesn't waste the rest of the
+ * chunk in use. Nothing is freed before the arena.
+ *
+ * mem_die() prints one line without allocating and exits: callers never see a failed allocation.
+ */
 #include "base/mem.h"
 
 #include <stdarg.h>
@@ -8,7 +15,9 @@
 #include <string.h>
 
 #define CHUNK_MIN 1024UL
-#define CHUNK_MAX (1024UL * 1024) /* above malloc's mmap threshold: comes zeroed from the kernel and goes back to it */
+#define CHUNK_MAX                                                                               \
+	(1024UL * 1024) /* above malloc's mmap threshold: comes zeroed from the kernel and goes \
+			   back to it */
 #define ALIGN 16UL
 
 void mem_die(size_t n)
@@ -87,7 +96,7 @@ char *xasprintf(const char *fmt, ...)
 	return p;
 }
 
-/* --- arena ------------------------------------------------------------------------------------------------------ */
+/* Arena. */
 
 struct chunk {
 	struct chunk *next;
@@ -97,7 +106,7 @@ struct chunk {
 
 struct arena {
 	struct chunk *chunks; /* the first is the one in use */
-	size_t used;	      /* of the first */
+	size_t used;          /* of the first */
 	size_t next_size;
 	size_t total;
 };

@@ -1,7 +1,8 @@
 /* engine/base/mem.h — memory: allocation that can't fail, and arenas.
  *
- * Running out of memory is fatal by design: x* functions print one line on stderr and _exit(4). That is safe, because
- * the engine survives kill -9 at any point. Sizes that come from outside are bounded before they get here.
+ * Running out of memory is fatal by design: x* functions print one line on stderr and _exit(4).
+ * That is safe, because the engine survives kill -9 at any point. Sizes that come from outside are
+ * bounded before they get here.
  *
  * An arena frees all at once. Not thread-safe; one owner.
  */
@@ -34,40 +35,53 @@ char *arena_printf(struct arena *a, const char *fmt, ...) _printf_(2, 3);
 size_t arena_bytes(const struct arena *a); /* bytes taken from the system */
 
 /* Growing array: struct { T *v; size_t n, cap; } name; VEC_PUSH(&name, value). Free name.v. */
-#define VEC(T)              \
-	struct {            \
-		T *v;       \
+#define VEC(T)                 \
+	struct {               \
+		T *v;          \
 		size_t n, cap; \
 	}
-#define VEC_GROW(vec)                                                                            \
-	do {                                                                                     \
-		if ((vec)->n == (vec)->cap) {                                                    \
-			(vec)->cap = (vec)->cap ? (vec)->cap * 2 : 8;                            \
-			(vec)->v = xreallocarray((vec)->v, (vec)->cap, sizeof(*(vec)->v));       \
-		}                                                                                \
+#define VEC_GROW(vec)                                                                      \
+	do {                                                                               \
+		if ((vec)->n == (vec)->cap) {                                              \
+			(vec)->cap = (vec)->cap ? (vec)->cap * 2 : 8;                      \
+			(vec)->v = xreallocarray((vec)->v, (vec)->cap, sizeof(*(vec)->v)); \
+		}                                                                          \
 	} while (0)
-#define VEC_PUSH(vec, value)                     \
-	do {                                     \
-		VEC_GROW(vec);                   \
-		(vec)->v[(vec)->n++] = (value);  \
+#define VEC_PUSH(vec, value)                    \
+	do {                                    \
+		VEC_GROW(vec);                  \
+		(vec)->v[(vec)->n++] = (value); \
 	} while (0)
-#define VEC_ADD(vec) ({ VEC_GROW(vec); __auto_type _e = &(vec)->v[(vec)->n++]; __builtin_memset(_e, 0, sizeof(*_e)); _e; })
-#define VEC_FREE(vec)                          \
-	do {                                   \
-		free((vec)->v);                \
-		(vec)->v = NULL;               \
-		(vec)->n = (vec)->cap = 0;     \
+#define VEC_ADD(vec)                                    \
+	({                                              \
+		VEC_GROW(vec);                          \
+		__auto_type _e = &(vec)->v[(vec)->n++]; \
+		__builtin_memset(_e, 0, sizeof(*_e));   \
+		_e;                                     \
+	})
+#define VEC_FREE(vec)                      \
+	do {                               \
+		free((vec)->v);            \
+		(vec)->v = NULL;           \
+		(vec)->n = (vec)->cap = 0; \
 	} while (0)
 /* All that is in it, for `__auto_type taken`, which the caller VEC_FREEs; it is empty then. */
-#define VEC_TAKE(vec) ({ __auto_type _taken = *(vec); (vec)->v = NULL; (vec)->n = (vec)->cap = 0; _taken; })
-/* What is in it goes to *ret (an array in the arena, never NULL) and *ret_n; the vector is freed. */
-#define VEC_TO_ARENA(vec, arena, ret, ret_n)                                          \
-	do {                                                                          \
-		*(ret) = arena_alloc((arena), ((vec)->n + 1) * sizeof(*(vec)->v));    \
-		if ((vec)->n)                                                         \
+#define VEC_TAKE(vec)                        \
+	({                                   \
+		__auto_type _taken = *(vec); \
+		(vec)->v = NULL;             \
+		(vec)->n = (vec)->cap = 0;   \
+		_taken;                      \
+	})
+/* What is in it goes to *ret (an array in the arena, never NULL) and *ret_n; the vector is freed.
+ */
+#define VEC_TO_ARENA(vec, arena, ret, ret_n)                                              \
+	do {                                                                              \
+		*(ret) = arena_alloc((arena), ((vec)->n + 1) * sizeof(*(vec)->v));        \
+		if ((vec)->n)                                                             \
 			__builtin_memcpy(*(ret), (vec)->v, (vec)->n * sizeof(*(vec)->v)); \
-		*(ret_n) = (vec)->n;                                                  \
-		VEC_FREE(vec);                                                        \
+		*(ret_n) = (vec)->n;                                                      \
+		VEC_FREE(vec);                                                            \
 	} while (0)
 
 #endif

@@ -1,14 +1,33 @@
-/* From main() to a command and back; what all commands share. */
+/* engine/cli/cli.c — from main() to a command and back; errors, warnings, notices.
+ *
+ * cli_main() parses the command line, applies the options of the program, calls the function that
+ * the table names, and flushes. cli_init() finds once, from the environment, what the two streams
+ * can do: colour, UTF-8, a cursor that moves.
+ *
+ * Everything to cli->err goes through say() or cli_note(). Both flush cli->out first, so that the
+ * two streams keep their order where they share a terminal. say() makes its text printable; whoever
+ * calls cli_note() has done that.
+ *
+ * finish_output() is the only place that knows whether output was written: a full disk turns
+ * success into CLI_ENVIRONMENT. A reader that closed its pipe is no error.
+ *
+ * Invariants: an error is printed once, by the command that gives up (cli_fail()). Whatever the
+ * command did, records that were ignored for want of a believed signature are counted in one
+ * warning at the end.
+ *
+ * Threads: one. What it doesn't do: parse (options.c), open project, database or store (context.c),
+ * format facts (render/output.c).
+ */
+#include "cli/cli.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
-#include "base/text.h"
-#include "cli/cli.h"
-#include "cli/help.h"
+#include "base/text/text.h"
+#include "cli/help/help.h"
 #include "storage/signature.h"
 
-/* --- streams ------------------------------------------------------------------------------------------------------------- */
+/* Streams. */
 
 static bool env_is_set(const char *name)
 {
@@ -25,7 +44,8 @@ static bool is_terminal(FILE *f)
 	return fd >= 0 && isatty(fd) && term && *term && strcmp(term, "dumb") != 0;
 }
 
-/* no-color.org and bixense.com/clicolors: NO_COLOR forbids, CLICOLOR_FORCE wants it anywhere, otherwise terminals only. */
+/* no-color.org and bixense.com/clicolors: NO_COLOR forbids, CLICOLOR_FORCE wants it anywhere,
+ * otherwise terminals only. */
 static bool wants_color(bool tty)
 {
 	const char *force = getenv("CLICOLOR_FORCE");
@@ -37,7 +57,8 @@ static bool wants_color(bool tty)
 	return tty && !str_eq(getenv("CLICOLOR"), "0");
 }
 
-/* The locale by its name: setlocale() would read files for an answer that is nearly always this one. */
+/* The locale by its name: setlocale() would read files for an answer that is nearly always this
+ * one. */
 static bool locale_is_utf8(void)
 {
 	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
@@ -70,15 +91,17 @@ void cli_deinit(struct cli *cli)
 	*cli = (struct cli){ 0 };
 }
 
-/* --- errors ---------------------------------------------------------------------------------------------------------------- */
+/* Errors. */
 
 static void say(struct cli *cli, enum cli_style style, const char *kind, const char *text)
 {
-	_cleanup_(str_deinit) struct str s = { 0 };
+	_cleanup_(str_deinit) struct str s = { 0 }, shown = { 0 };
 
 	fflush(cli->out);
-	text_add_printable(&s, text, strlen(text));
-	fprintf(cli->err, "%scairn:%s %s%s\n", cli_style_err(cli, style), cli_style_err(cli, STYLE_PLAIN), kind, s.s ? s.s : "");
+	cli_add_signs(&shown, text, strlen(text), cli->utf8);
+	text_add_printable(&s, shown.s ? shown.s : "", shown.len);
+	fprintf(cli->err, "%scairn:%s %s%s\n", cli_style_err(cli, style),
+		cli_style_err(cli, STYLE_PLAIN), kind, s.s ? s.s : "");
 }
 
 int cli_fail(struct cli *cli, const struct err *err)
@@ -112,6 +135,19 @@ void cli_warn(struct cli *cli, const char *fmt, ...)
 	say(cli, STYLE_YELLOW, "warning: ", s.s ? s.s : "");
 }
 
+_printf_(3, 0) static void print_text(const struct cli *cli, FILE *to, const char *fmt, va_list ap)
+{
+	_cleanup_(str_deinit) struct str s = { 0 }, shown = { 0 };
+
+	if (cli->utf8) {
+		vfprintf(to, fmt, ap);
+		return;
+	}
+	str_addv(&s, fmt, ap);
+	cli_add_signs(&shown, s.s, s.len, false);
+	fwrite(shown.s, 1, shown.len, to);
+}
+
 void cli_note(struct cli *cli, const char *fmt, ...)
 {
 	va_list ap;
@@ -120,7 +156,7 @@ void cli_note(struct cli *cli, const char *fmt, ...)
 		return;
 	fflush(cli->out);
 	va_start(ap, fmt);
-	vfprintf(cli->err, fmt, ap);
+	print_text(cli, cli->err, fmt, ap);
 	va_end(ap);
 	fputc('\n', cli->err);
 }
@@ -130,11 +166,11 @@ void cli_printf(struct cli *cli, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	vfprintf(cli->out, fmt, ap);
+	print_text(cli, cli->out, fmt, ap);
 	va_end(ap);
 }
 
-/* --- from the command line to the command ---------------------------------------------------------------------------------- */
+/* From the command line to the command. */
 
 static int apply_globals(struct cli *cli, const struct cli_args *a, struct err *err)
 {
@@ -214,7 +250,9 @@ int cli_main(struct cli *cli, int argc, char **argv)
 	cli_args_deinit(&args);
 	ignored = cli->store ? signature_n_ignored(cli->store) : 0;
 	if (ignored)
-		cli_warn(cli, "%zu %s of %s %s as absent: no writer signed %s whom ~/.config/cairn/trust names",
+		cli_warn(cli,
+			 "%zu %s of %s %s as absent: no writer signed %s whom "
+			 "~/.config/cairn/trust names",
 			 ignored, ignored == 1 ? "record" : "records", store_uri(cli->store),
 			 ignored == 1 ? "counts" : "count", ignored == 1 ? "it" : "them");
 	return finish_output(cli, code);

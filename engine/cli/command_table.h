@@ -1,43 +1,53 @@
-/* cli/command_table.h — the words that entries of the table of commands are written in, and options that several commands share. */
+/* cli/command_table.h — the words that entries of the table of commands are written in, and options
+ * that several commands share. */
 #ifndef CAIRN_CLI_COMMAND_TABLE_H
 #define CAIRN_CLI_COMMAND_TABLE_H
 
 #include "cli/options.h"
 
+/* clang-format off */
 #define OPTIONS(...) .options = (const struct cli_option[]){ __VA_ARGS__, { 0 } }
 #define EXAMPLES(...) .examples = (const struct cli_example[]){ __VA_ARGS__, { 0 } }
 #define EXIT_CODES(...) .exit_codes = (const struct cli_exit_code[]){ __VA_ARGS__, { 0 } }
 
 /* Options that several commands share. */
-#define OPT_PARAMS                                                                                                              \
-	{ 'p', "param", "NAME=VALUE", "set a param of the pipeline", .repeats = true },                                          \
-	{                                                                                                                        \
-		'P', "params-file", "FILE", "set params from a YAML file; -p wins over it", .repeats = true, .complete = COMPLETE_YAML \
-	}
-#define OPT_SELECT                                                                                                                           \
-	{ 0, "from", "STEP", "this step and all after it; what is before it must be cached", .complete = COMPLETE_STEP },                     \
-	{ 0, "until", "STEP", "everything up to this step, included", .complete = COMPLETE_STEP },                                            \
-	{                                                                                                                                     \
-		'f', "force", "STEP", "execute STEP whatever the cache says; alone: all that is selected", .bare = "*", .repeats = true,      \
-			.complete = COMPLETE_STEP                                                                                             \
-	}
-#define OPT_STORE { 0, "store", "URI", "keep content there instead of where cairn.yaml says", .complete = COMPLETE_DIR }
-#define OPT_CACHE                                                                                                                                        \
-	{                                                                                                                                                \
-		0, "cache", "MODE", "results that others left in a shared store: read-write, read-only (takes them, sends none; not on Kubernetes) or off", \
-			.choices = "read-write|read-only|off", .complete = COMPLETE_CHOICE                                                               \
-	}
-#define OPT_ON    { 0, "on", "RUNNER", "where tasks run: local or kubernetes (default: cairn.yaml)", .choices = "local|kubernetes", .complete = COMPLETE_CHOICE }
-#define OPT_SERVER                                                                                                                             \
-	{ 0, "server", "URL", "ask the `cairn serve` there (alone: the one that CAIRN_SERVER or cairn.yaml names)", .bare = "" },              \
-	{ 0, "project", "NAME", "with --server: which of its projects, where it serves several" },                                            \
-	{                                                                                                                                      \
-		0, "token-file", "FILE", "the server's token, one line (or CAIRN_SERVE_TOKEN)", .complete = COMPLETE_FILE                      \
-	}
-#define OPT_JOBS { 'j', "jobs", "N", "at most N tasks at once (default: one a cpu, or cairn.yaml)" }
-#define OPT_TRUST  { 0, "trust", NULL, "execute a run that wasn't begun in this project" }
+#define OPT_PARAMS \
+	{ 'p', "param", "NAME=VALUE", "set a param of the pipeline", .repeats = true }, \
+	{ 'P', "params-file", "FILE", "set params from a YAML file; -p wins over it", \
+	  .repeats = true, .complete = COMPLETE_YAML }
+#define OPT_SELECT \
+	{ 0, "from", "STEP", "this step and all after it; what is before it must be cached", \
+	  .complete = COMPLETE_STEP }, \
+	{ 0, "until", "STEP", "everything up to this step, included", .complete = COMPLETE_STEP }, \
+	{ 'f', "force", "STEP", \
+	  "execute STEP whatever the cache says; alone: all that is selected", \
+	  .bare = "*", .repeats = true, .complete = COMPLETE_STEP }
+#define OPT_STORE \
+	{ 0, "store", "URI", "keep content there instead of where cairn.yaml says", \
+	  .complete = COMPLETE_DIR }
+#define OPT_CACHE \
+	{ 0, "cache", "MODE", \
+	  "results that others left in a shared store: read-write, read-only " \
+	  "(takes them, sends none; not on Kubernetes) or off", \
+	  .choices = "read-write|read-only|off", .complete = COMPLETE_CHOICE }
+#define OPT_ON \
+	{ 0, "on", "RUNNER", "where tasks run: local or kubernetes (default: cairn.yaml)", \
+	  .choices = "local|kubernetes", .complete = COMPLETE_CHOICE }
+#define OPT_SERVER \
+	{ 0, "server", "URL", \
+	  "ask the `cairn serve` there (alone: the one that CAIRN_SERVER or cairn.yaml names)", \
+	  .bare = "" }, \
+	{ 0, "project", "NAME", "with --server: which of its projects, where it serves several" }, \
+	{ 0, "token-file", "FILE", "the server's token, one line (or CAIRN_SERVE_TOKEN)", \
+	  .complete = COMPLETE_FILE }
+#define OPT_JOBS \
+	{ 'j', "jobs", "N", "at most N tasks at once (default: one a cpu, or cairn.yaml)" }
+#define OPT_TRUST { 0, "trust", NULL, "execute a run that wasn't begun in this project" }
 #define OPT_SECRET { 0, "secret", "NAME", "give such a run this secret", .repeats = true }
-#define OPT_RUN  { 'r', "run", "RUN", "run id, run hash or the beginning of one (default: the newest run)", .complete = COMPLETE_RUN }
+#define OPT_RUN \
+	{ 'r', "run", "RUN", "run id, run hash or the beginning of one (default: the newest run)", \
+	  .complete = COMPLETE_RUN }
+/* clang-format on */
 
 extern const struct cli_command schedule_commands[];
 

@@ -1,22 +1,41 @@
-/* What commands ask for: configuration, database, store, a pipeline, params. Opened on first use, so that a command pays for what it
- * needs only. */
+/* engine/cli/context.c — what commands ask for: configuration, database, store, a pipeline, params.
+ *
+ * Each is opened when a command first asks, so that a command pays only for what it needs. `struct
+ * cli` owns it until cli_deinit(); callers borrow.
+ *
+ * --store, --on and --cache are written into the configuration right after it was loaded, so that
+ * everything later reads one place. A --store path is taken from the working directory, not from
+ * the project's root.
+ *
+ * Errors of files come as a list of diagnostics. They are printed here, each with its line and a
+ * caret; the error that goes back to the command only counts them. `struct source` keeps the last
+ * file, since diagnostics come sorted by file.
+ *
+ * Invariants: the database is reopened when DB_WRITE follows DB_READ, and never the other way. A
+ * store that is opened with `create` has been reached once (store_attach()): hours of work don't
+ * begin when nothing could be shared. On Kubernetes `--cache off` still reads and writes the store,
+ * because what pods make comes through it.
+ *
+ * Threads: one. What it doesn't do: give out loop and runner (session.c), or decide what a name
+ * means (what.c).
+ */
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
-#include "base/fs.h"
-#include "base/text.h"
+#include "base/os/fs.h"
+#include "base/text/text.h"
 #include "cli/cli.h"
-#include "model/cache.h"
-#include "record/manifest.h"
-#include "storage/bucket.h"
-#include "storage/origin.h"
+#include "model/cache/cache.h"
+#include "record/manifest/manifest.h"
+#include "storage/bucket/bucket.h"
+#include "storage/origin/origin.h"
 
 #define LINE_SHOWN_MAX 160 /* bytes of a source line: longer ones say more in an editor */
 
-/* --- diagnostics ------------------------------------------------------------------------------------------------------------ */
+/* Diagnostics. */
 
-/* A file that is shown line by line; kept between diagnostics, which come sorted by file. */
+/* The file that diagnostics are shown of. It is kept between them: they come sorted by file. */
 struct source {
 	char *path;
 	struct str bytes;
@@ -54,7 +73,8 @@ static const char *source_line(struct source *s, const char *path, int line, siz
 	return p;
 }
 
-/* The line, and a caret under its col-th character. Tabs are shown as one space, so that the caret stands right. */
+/* The line, and a caret under its col-th character. Tabs are shown as one space, so that the caret
+ * stands right. */
 static void print_caret(struct cli *cli, const char *line, size_t len, int col)
 {
 	_cleanup_(str_deinit) struct str shown = { 0 }, before = { 0 };
@@ -77,20 +97,24 @@ static void print_caret(struct cli *cli, const char *line, size_t len, int col)
 	fprintf(cli->err, "    %s\n", shown.s ? shown.s : "");
 	if (i < len && caret >= LINE_SHOWN_MAX - 1)
 		return;
-	fprintf(cli->err, "    %*s%s^%s\n", (int)caret, "", cli_style_err(cli, STYLE_GREEN), cli_style_err(cli, STYLE_PLAIN));
+	fprintf(cli->err, "    %*s%s^%s\n", (int)caret, "", cli_style_err(cli, STYLE_GREEN),
+		cli_style_err(cli, STYLE_PLAIN));
 }
 
 static void print_diag(struct cli *cli, struct source *source, const struct diag *d)
 {
 	const char *kind = d->severity == DIAG_WARNING ? "warning: " : "";
 	enum cli_style style = d->severity == DIAG_WARNING ? STYLE_YELLOW : STYLE_RED;
+	_cleanup_(str_deinit) struct str message = { 0 };
 	size_t len = 0;
 	const char *line;
 
+	cli_add_signs(&message, d->message, strlen(d->message), cli->utf8);
 	fprintf(cli->err, "%s%s", cli_style_err(cli, STYLE_BOLD), cli_text(cli, d->file));
 	if (d->line > 0)
 		fprintf(cli->err, ":%d:%d", d->line, d->col);
-	fprintf(cli->err, ":%s %s%s%s%s\n", cli_style_err(cli, STYLE_PLAIN), cli_style_err(cli, style), kind, d->message,
+	fprintf(cli->err, ":%s %s%s%s%s\n", cli_style_err(cli, STYLE_PLAIN),
+		cli_style_err(cli, style), kind, message.s ? message.s : "",
 		cli_style_err(cli, STYLE_PLAIN));
 	line = d->line > 0 ? source_line(source, d->file, d->line, &len) : NULL;
 	if (line && len > 0)
@@ -112,7 +136,8 @@ void cli_print_diags(struct cli *cli, struct diag_list *diags)
 		fprintf(cli->err, "and %zu more\n", total - n);
 }
 
-/* The errors were all said, each with its place: the last line only counts them. */
+/* Every error was printed with its place. The loader's message counts several, but repeats a single
+ * one: then this counts it, too. */
 static int said_all(struct diag_list *diags, const char *file, struct err *err)
 {
 	if (diag_errors(diags) == 1)
@@ -120,9 +145,10 @@ static int said_all(struct diag_list *diags, const char *file, struct err *err)
 	return -1;
 }
 
-/* --- project ------------------------------------------------------------------------------------------------------------------ */
+/* Project. */
 
-/* --store, from the working directory as a person sees it. What an object store's URI must look like is the store's own to say. */
+/* --store, from the working directory as a person sees it. What an object store's URI must look
+ * like is the store's own to say. */
 static int apply_store(struct cli *cli, const char *cwd, struct err *err)
 {
 	_cleanup_(freep) char *joined = NULL, *normal = NULL;
@@ -178,7 +204,8 @@ const char *cli_steps_program(struct cli *cli)
 
 	path[MAX(n, 0)] = '\0';
 	slash = strrchr(path, '/');
-	return slash ? arena_printf(cli->arena, "%.*s/cairn-steps", (int)(slash - path), path) : "cairn-steps";
+	return slash ? arena_printf(cli->arena, "%.*s/cairn-steps", (int)(slash - path), path)
+		     : "cairn-steps";
 }
 
 int cli_db(struct cli *cli, enum db_open_flags flags, struct db **ret, struct err *err)
@@ -195,7 +222,9 @@ int cli_db(struct cli *cli, enum db_open_flags flags, struct db **ret, struct er
 	if (!cli->db) {
 		path = fs_join(config->state_dir, "cairn.db");
 		if (flags == DB_READ && access(path, F_OK) < 0 && errno == ENOENT)
-			return err_set(err, ERR_NOT_FOUND, "nothing was run in %s yet; see `cairn run --help`", config->project_root);
+			return err_set(err, ERR_NOT_FOUND,
+				       "nothing was run in %s yet; see `cairn run --help`",
+				       config->project_root);
 		if (flags == DB_WRITE && fs_mkdir_p(config->state_dir, err) < 0)
 			return -1;
 		if (db_open(path, flags, &cli->db, err) < 0)
@@ -214,7 +243,7 @@ int64_t cli_test_duration(const char *name, int64_t normal_ns)
 	return v && text_parse_duration(v, &ns, NULL) == 0 ? ns : normal_ns;
 }
 
-/* What pods make comes through the store, whatever results are worth. */
+/* What pods make comes through the store, even where results of others aren't wanted. */
 static enum store_mode store_mode(const struct config *c)
 {
 	if (str_eq(c->cache, "off"))
@@ -230,9 +259,9 @@ int cli_open_store(const struct config *c, bool create, struct store **ret, stru
 		.profile = c->store_options.profile,
 		.ca_file = c->store_options.ca,
 		.anonymous = c->store_options.anonymous,
-		.style = str_eq(c->store_options.style, "path")	     ? BUCKET_STYLE_PATH :
-			 str_eq(c->store_options.style, "virtual") ? BUCKET_STYLE_VIRTUAL :
-								       BUCKET_STYLE_AUTO,
+		.style = str_eq(c->store_options.style, "path")      ? BUCKET_STYLE_PATH
+			 : str_eq(c->store_options.style, "virtual") ? BUCKET_STYLE_VIRTUAL
+								     : BUCKET_STYLE_AUTO,
 	};
 	const struct store_options o = {
 		.local = c->local_store,
@@ -246,7 +275,7 @@ int cli_open_store(const struct config *c, bool create, struct store **ret, stru
 	if (store_open_with(c->store_uri, &o, create, ret, err) < 0)
 		return -1;
 	store_set_origins(*ret, &bucket);
-	/* Whoever is about to work for hours learns now that nothing could be shared. */
+	/* A store that can't be reached is an error now, not after hours of work. */
 	return create ? store_attach(*ret, err) : 0;
 }
 
@@ -262,7 +291,7 @@ int cli_store(struct cli *cli, bool create, struct store **ret, struct err *err)
 	return 0;
 }
 
-/* --- pipeline ------------------------------------------------------------------------------------------------------------------ */
+/* Pipeline. */
 
 bool cli_is_pipeline_path(const char *operand)
 {
@@ -282,7 +311,9 @@ int cli_pipeline(struct cli *cli, const char *path, struct pipeline **ret, struc
 	int r;
 
 	if (!path && access("pipeline.yaml", F_OK) < 0)
-		return err_set(err, ERR_INVALID, "there is no pipeline.yaml here; name a pipeline file, or make one with `cairn init`");
+		return err_set(err, ERR_INVALID,
+			       "there is no pipeline.yaml here; name a pipeline file, or make one "
+			       "with `cairn init`");
 	if (cli_config(cli, &config, err) < 0)
 		return -1;
 	cache_dir = model_cache_dir();
@@ -295,7 +326,7 @@ int cli_pipeline(struct cli *cli, const char *path, struct pipeline **ret, struc
 	return r < 0 ? said_all(diags, path ? path : "pipeline.yaml", err) : 0;
 }
 
-/* --- params -------------------------------------------------------------------------------------------------------------------- */
+/* Params. */
 
 static void add_override(struct param_override **v, size_t *n, const struct param_override *o)
 {
@@ -303,7 +334,8 @@ static void add_override(struct param_override **v, size_t *n, const struct para
 	(*v)[(*n)++] = *o;
 }
 
-static int param_file(struct cli *cli, const char *path, struct param_override **v, size_t *n, struct err *err)
+static int param_file(struct cli *cli, const char *path, struct param_override **v, size_t *n,
+		      struct err *err)
 {
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
 	struct param_override *more = NULL;
@@ -318,7 +350,8 @@ static int param_file(struct cli *cli, const char *path, struct param_override *
 	return 0;
 }
 
-static int param_word(struct cli *cli, const char *word, struct param_override **v, size_t *n, struct err *err)
+static int param_word(struct cli *cli, const char *word, struct param_override **v, size_t *n,
+		      struct err *err)
 {
 	const char *eq = strchr(word, '=');
 	struct param_override o = { .where = "-p" };
@@ -331,7 +364,8 @@ static int param_word(struct cli *cli, const char *word, struct param_override *
 	return 0;
 }
 
-int cli_params(struct cli *cli, const struct cli_args *args, struct param_override **ret, size_t *ret_n, struct err *err)
+int cli_params(struct cli *cli, const struct cli_args *args, struct param_override **ret,
+	       size_t *ret_n, struct err *err)
 {
 	_cleanup_(freep) struct param_override *v = NULL;
 	unsigned n_files = cli_count(args, "params-file"), n_words = cli_count(args, "param");

@@ -1,10 +1,27 @@
-/* Parsing is in two passes: the first finds the command (the first word that isn't an option of the program), the second
- * reads everything against the command's table. An option of the program that takes a value is known in both, so that the value
- * isn't taken for the command. */
+/* engine/cli/options.c — the command line, held against the table of commands.
+ *
+ * Parsing has two passes. parse_command() finds the words that name command and subcommand: the
+ * first words that are no options of the program. parse_words() then reads every word against that
+ * command's table. An option of the program that takes a value is known in both passes, so that its
+ * value isn't taken for the command.
+ *
+ * An option is looked for among the command's own, then --json, then those of the program: a
+ * command may use a letter that the program uses as well. `given` keeps every option in the order
+ * of the command line; asking for a value takes the last one.
+ *
+ * An option with `bare` takes the next word only when that is neither an option nor a pipeline
+ * file: `--force pipeline.yaml` leaves the file an operand.
+ *
+ * Invariants: strings are argv's and nothing is copied. What the table says (number of operands,
+ * choices) is checked here; numbers and durations only when a command asks for them. With --help or
+ * --version the number and choices of operands aren't checked.
+ *
+ * Threads: one. What it doesn't do: apply options of the program (cli.c).
+ */
 #include <assert.h>
 #include <string.h>
 #include "base/mem.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/cli.h"
 
 const struct cli_command *cli_find_command(const struct cli_command *table, const char *name)
@@ -15,18 +32,21 @@ const struct cli_command *cli_find_command(const struct cli_command *table, cons
 	return NULL;
 }
 
-/* --- looking up options ----------------------------------------------------------------------------------------------- */
+/* Looking up options. */
 
-static const struct cli_option *find_in(const struct cli_option *o, const char *name, size_t len, char letter)
+static const struct cli_option *find_in(const struct cli_option *o, const char *name, size_t len,
+					char letter)
 {
 	for (; o && o->name; o++)
-		if (letter ? o->letter == letter : strlen(o->name) == len && memcmp(o->name, name, len) == 0)
+		if (letter ? o->letter == letter
+			   : strlen(o->name) == len && memcmp(o->name, name, len) == 0)
 			return o;
 	return NULL;
 }
 
 /* By long name, or by letter when that isn't 0. */
-static const struct cli_option *find_option(const struct cli_command *c, const char *name, size_t len, char letter)
+static const struct cli_option *find_option(const struct cli_command *c, const char *name,
+					    size_t len, char letter)
 {
 	const struct cli_option *o = c ? find_in(c->options, name, len, letter) : NULL;
 
@@ -37,15 +57,18 @@ static const struct cli_option *find_option(const struct cli_command *c, const c
 	return find_in(cli_global_options, name, len, letter);
 }
 
-static int unknown_option(const struct cli_command *c, const char *word, size_t len, struct err *err)
+static int unknown_option(const struct cli_command *c, const char *word, size_t len,
+			  struct err *err)
 {
 	_cleanup_(str_deinit) struct str m = { 0 }, typed = { 0 };
 	const char *names[64];
 	size_t n = 0;
 
-	for (const struct cli_option *o = c ? c->options : NULL; o && o->name && n < ARRAY_LEN(names) - 8; o++)
+	for (const struct cli_option *o = c ? c->options : NULL;
+	     o && o->name && n < ARRAY_LEN(names) - 8; o++)
 		names[n++] = o->name;
-	for (const struct cli_option *o = cli_global_options; o->name && n < ARRAY_LEN(names) - 2; o++)
+	for (const struct cli_option *o = cli_global_options; o->name && n < ARRAY_LEN(names) - 2;
+	     o++)
 		names[n++] = o->name;
 	if (c && c->json)
 		names[n++] = "json";
@@ -60,7 +83,7 @@ static int unknown_option(const struct cli_command *c, const char *word, size_t 
 	return err_set(err, ERR_USAGE, "unknown option `%s`%s", typed.s, m.s ? m.s : "");
 }
 
-/* --- what was given ---------------------------------------------------------------------------------------------------- */
+/* What was given. */
 
 static bool is_choice(const char *choices, const char *value)
 {
@@ -82,7 +105,8 @@ static int wrong_choice(const char *what, const char *choices, const char *value
 	size_t n = 0;
 
 	str_add(&copy, choices);
-	for (char *rest, *p = strtok_r(copy.s, "|", &rest); p && n < ARRAY_LEN(words); p = strtok_r(NULL, "|", &rest))
+	for (char *rest, *p = strtok_r(copy.s, "|", &rest); p && n < ARRAY_LEN(words);
+	     p = strtok_r(NULL, "|", &rest))
 		words[n++] = p;
 	for (size_t i = 0; i < n; i++)
 		str_addf(&m, "%s%s", i == 0 ? "" : i + 1 == n ? " or " : ", ", words[i]);
@@ -104,13 +128,15 @@ static int give(struct cli_args *a, const struct cli_option *o, const char *valu
 	return 0;
 }
 
-bool cli_option_takes(const struct cli_option *o, const char *next)
+/* Does this option take the word behind it (NULL: none is) as its value? */
+static bool cli_option_takes(const struct cli_option *o, const char *next)
 {
 	return next && (!o->bare || (*next && *next != '-' && !cli_is_pipeline_path(next)));
 }
 
 /* The value of an option that has none in its own word. `typed` is what the error shows. */
-static int give_next(struct cli_args *a, const struct cli_option *o, const char *typed, char **argv, int argc, int *i, struct err *err)
+static int give_next(struct cli_args *a, const struct cli_option *o, const char *typed, char **argv,
+		     int argc, int *i, struct err *err)
 {
 	if (cli_option_takes(o, *i + 1 < argc ? argv[*i + 1] : NULL))
 		return give(a, o, argv[++*i], err);
@@ -128,7 +154,8 @@ static int parse_long(struct cli_args *a, char **argv, int argc, int *i, struct 
 	if (!o)
 		return unknown_option(a->command, argv[*i], len + 2, err);
 	if (!o->arg)
-		return eq ? err_set(err, ERR_USAGE, "--%s takes no value", o->name) : give(a, o, "", err);
+		return eq ? err_set(err, ERR_USAGE, "--%s takes no value", o->name)
+			  : give(a, o, "", err);
 	if (eq)
 		return give(a, o, eq + 1, err);
 	return give_next(a, o, argv[*i], argv, argc, i, err);
@@ -154,9 +181,10 @@ static int parse_letters(struct cli_args *a, char **argv, int argc, int *i, stru
 	return 0;
 }
 
-/* --- the command ------------------------------------------------------------------------------------------------------- */
+/* The command. */
 
-static int unknown_command(struct cli_args *a, const struct cli_command *table, const char *word, struct err *err)
+static int unknown_command(struct cli_args *a, const struct cli_command *table, const char *word,
+			   struct err *err)
 {
 	_cleanup_(str_deinit) struct str m = { 0 };
 	const char *names[64];
@@ -168,11 +196,13 @@ static int unknown_command(struct cli_args *a, const struct cli_command *table, 
 		str_addf(&m, " (did you mean `cairn run %s`?)", word);
 	else
 		text_add_suggestion(&m, word, names, n);
-	return err_set(err, ERR_USAGE, "unknown command `%s%s%s`%s; see `cairn%s%s --help`", a->parent ? a->parent->name : "", a->parent ? " " : "",
-		       word, m.s ? m.s : "", a->parent ? " " : "", a->parent ? a->parent->name : "");
+	return err_set(err, ERR_USAGE, "unknown command `%s%s%s`%s; see `cairn%s%s --help`",
+		       a->parent ? a->parent->name : "", a->parent ? " " : "", word, m.s ? m.s : "",
+		       a->parent ? " " : "", a->parent ? a->parent->name : "");
 }
 
-/* Does argv[i] take argv[i + 1] as its value? Options of the program only: nothing else may stand before the command. */
+/* Does this word take the next one as its value? Options of the program only: nothing else may
+ * stand before the command. */
 static bool takes_next(const char *word)
 {
 	const struct cli_option *o;
@@ -192,8 +222,8 @@ static bool takes_next(const char *word)
 }
 
 /* Finds the next word that names a command from `table`; its place goes to *at (argc: none). */
-static int find_word(struct cli_args *a, const struct cli_command *table, int argc, char **argv, int *at, const struct cli_command **ret,
-		     struct err *err)
+static int find_word(struct cli_args *a, const struct cli_command *table, int argc, char **argv,
+		     int *at, const struct cli_command **ret, struct err *err)
 {
 	int i = *at;
 
@@ -215,12 +245,22 @@ static int find_word(struct cli_args *a, const struct cli_command *table, int ar
 	return *ret ? 0 : unknown_command(a, table, argv[i], err);
 }
 
-/* `cairn schedule --to X`: the option says which subcommand is meant. */
-static const struct cli_command *bare_subcommand(const struct cli_command *parent, const char *word)
+/* `cairn schedule --to X`: the option says which subcommand is meant. Options of the program may
+ * stand before it. */
+static const struct cli_command *bare_subcommand(const struct cli_command *parent, int argc,
+						 char **argv, int at)
 {
-	const struct cli_command *c = parent->bare && word && str_has_prefix(word, "--") ? cli_find_command(parent->subcommands, parent->bare) : NULL;
+	const struct cli_command *c =
+		parent->bare ? cli_find_command(parent->subcommands, parent->bare) : NULL;
 
-	return c && c->options && find_in(c->options, word + 2, strcspn(word + 2, "="), 0) ? c : NULL;
+	for (; c && at < argc && argv[at][0] == '-' && strcmp(argv[at], "--") != 0; at++) {
+		const char *name = argv[at] + 2;
+
+		if (argv[at][1] == '-' && find_in(c->options, name, strcspn(name, "="), 0))
+			return c;
+		at += takes_next(argv[at]);
+	}
+	return NULL;
 }
 
 /* Sets command and parent; places[] are the indices of the words that named them. */
@@ -234,7 +274,7 @@ static int parse_command(struct cli_args *a, int argc, char **argv, int places[2
 		return 0;
 	a->parent = TAKE_PTR(a->command);
 	places[1] = places[0] + 1;
-	a->command = bare_subcommand(a->parent, places[1] < argc ? argv[places[1]] : NULL);
+	a->command = bare_subcommand(a->parent, argc, argv, places[1]);
 	if (a->command) {
 		places[1] = argc;
 		return 0;
@@ -251,12 +291,17 @@ static int check_operands(const struct cli_args *a, struct err *err)
 	const struct cli_command *c = a->command;
 
 	if (c->subcommands)
-		return err_set(err, ERR_USAGE, "`cairn %s` needs a subcommand; see `cairn %s --help`", c->name, c->name);
+		return err_set(err, ERR_USAGE,
+			       "`cairn %s` needs a subcommand; see `cairn %s --help`", c->name,
+			       c->name);
 	if (a->n_operands < c->min)
-		return err_set(err, ERR_USAGE, "%s is missing: cairn %s%s%s %s", c->min == 1 ? "an operand" : "something", a->parent ? a->parent->name : "",
-			       a->parent ? " " : "", c->name, c->operands);
+		return err_set(err, ERR_USAGE, "%s is missing: cairn %s%s%s %s",
+			       c->min == 1 ? "an operand" : "something",
+			       a->parent ? a->parent->name : "", a->parent ? " " : "", c->name,
+			       c->operands);
 	if (a->n_operands > c->max)
-		return err_set(err, ERR_USAGE, "unexpected `%s`; see `cairn %s%s%s --help`", a->operands[c->max], a->parent ? a->parent->name : "",
+		return err_set(err, ERR_USAGE, "unexpected `%s`; see `cairn %s%s%s --help`",
+			       a->operands[c->max], a->parent ? a->parent->name : "",
 			       a->parent ? " " : "", c->name);
 	for (size_t i = 0; c->operand_choices && i < a->n_operands; i++)
 		if (!is_choice(c->operand_choices, a->operands[i]))
@@ -264,7 +309,8 @@ static int check_operands(const struct cli_args *a, struct err *err)
 	return 0;
 }
 
-static int parse_words(struct cli_args *a, int argc, char **argv, const int places[2], struct err *err)
+static int parse_words(struct cli_args *a, int argc, char **argv, const int places[2],
+		       struct err *err)
 {
 	bool only_operands = false;
 
@@ -296,7 +342,8 @@ int cli_parse(int argc, char **argv, struct cli_args *ret, struct err *err)
 
 	*ret = (struct cli_args){ 0 };
 	ret->operands = xcalloc((size_t)argc + 1, sizeof(*ret->operands));
-	if (parse_command(ret, argc, argv, places, err) < 0 || parse_words(ret, argc, argv, places, err) < 0)
+	if (parse_command(ret, argc, argv, places, err) < 0 ||
+	    parse_words(ret, argc, argv, places, err) < 0)
 		return -1;
 	if (ret->help || ret->version)
 		return 0;
@@ -312,7 +359,7 @@ void cli_args_deinit(struct cli_args *a)
 	*a = (struct cli_args){ 0 };
 }
 
-/* --- access -------------------------------------------------------------------------------------------------------------- */
+/* Access. */
 
 /* A name that the table doesn't have is a programming error. */
 static void check_name(const struct cli_args *a, const char *name)
@@ -358,7 +405,8 @@ const char **cli_values(const struct cli_args *a, const char *name, size_t *ret_
 	return v;
 }
 
-int cli_uint(const struct cli_args *a, const char *name, uint64_t min, uint64_t max, uint64_t *ret, struct err *err)
+int cli_uint(const struct cli_args *a, const char *name, uint64_t min, uint64_t max, uint64_t *ret,
+	     struct err *err)
 {
 	const char *text = cli_value(a, name);
 	int64_t v;
@@ -366,8 +414,9 @@ int cli_uint(const struct cli_args *a, const char *name, uint64_t min, uint64_t 
 	if (!text)
 		return 0;
 	if (!text_parse_int(text, &v) || v < 0 || (uint64_t)v < min || (uint64_t)v > max)
-		return err_set(err, ERR_USAGE, "--%s must be a whole number from %llu to %llu, not `%s`", name, (unsigned long long)min,
-			       (unsigned long long)max, text);
+		return err_set(err, ERR_USAGE,
+			       "--%s must be a whole number from %llu to %llu, not `%s`", name,
+			       (unsigned long long)min, (unsigned long long)max, text);
 	*ret = (uint64_t)v;
 	return 0;
 }

@@ -1,31 +1,42 @@
 /* cli/options.h — the option table and what parsing a command line against it gives.
  *
- * Accepted: `--opt=value`, `--opt value`, `-o value`, `-ovalue`, `-abc` for flags, options and operands in any order, `--`
- * before operands that begin with a dash; a lone `-` is an operand. The options of the program (-C, -q, -v, --color, --help)
- * may stand before or after the command; --json is an option of every command whose table entry documents a JSON shape.
- * Long names aren't abbreviated: a script must not change its meaning when an option is added.
+ * Accepted: `--opt=value`, `--opt value`, `-o value`, `-ovalue`, `-abc` for flags, options and
+ * operands in any order, `--` before operands that begin with a dash; a lone `-` is an operand. The
+ * options of the program (-C, -q, -v, --color, --help) may stand before or after the command;
+ * --json is an option of every command whose table entry documents a JSON shape. Long names aren't
+ * abbreviated: a script must not change its meaning when an option is added.
  */
 #ifndef CAIRN_CLI_OPTIONS_H
 #define CAIRN_CLI_OPTIONS_H
 
 #include <stdbool.h>
 #include "base/err.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 struct cli;
 struct cli_args;
 
 /* What a shell completes there. */
-enum cli_completion { COMPLETE_NONE, COMPLETE_FILE, COMPLETE_YAML, COMPLETE_DIR, COMPLETE_COMMAND, COMPLETE_RUN, COMPLETE_STEP, COMPLETE_CHOICE };
+enum cli_completion {
+	COMPLETE_NONE,
+	COMPLETE_FILE,
+	COMPLETE_YAML,
+	COMPLETE_DIR,
+	COMPLETE_COMMAND,
+	COMPLETE_RUN,
+	COMPLETE_STEP,
+	COMPLETE_CHOICE
+};
 
 struct cli_option {
-	char letter;	     /* short form, 0: none */
+	char letter;         /* short form, 0: none */
 	const char *name;    /* long form, never NULL */
 	const char *arg;     /* name of its argument: "N"; NULL: a flag */
 	const char *help;    /* one line, lower case, no full stop */
 	const char *choices; /* "auto|always|never": anything else is exit 2; or NULL */
-	const char *bare;    /* its value when it stands alone: at the end, before an option or a pipeline file; or NULL: it needs one */
-	bool repeats;	     /* every use counts; otherwise the last one does */
+	const char *bare;    /* its value when it stands alone: at the end, before an option or a
+				pipeline file; or NULL: it needs one */
+	bool repeats;        /* every use counts; otherwise the last one does */
 	enum cli_completion complete;
 };
 
@@ -41,53 +52,59 @@ struct cli_exit_code {
 
 struct cli_command {
 	const char *name;
-	const char *summary;	 /* one line for the list of commands */
-	const char *operands;	 /* "[PIPELINE] [STEP...]"; "" for none */
-	unsigned min, max;	 /* number of operands; CLI_ANY */
-	const char *description; /* paragraphs, separated by an empty line; lines that begin with a space are kept as they are */
-	const struct cli_option *options; /* ends with a name of NULL; or NULL */
+	const char *summary;     /* one line for the list of commands */
+	const char *operands;    /* "[PIPELINE] [STEP...]"; "" for none */
+	unsigned min, max;       /* number of operands; CLI_ANY */
+	const char *description; /* paragraphs, separated by an empty line; lines that begin with a
+				    space are kept as they are */
+	const struct cli_option *options;   /* ends with a name of NULL; or NULL */
 	const struct cli_example *examples; /* ends with a line of NULL; at least one */
-	const struct cli_exit_code *exit_codes; /* ends with a when of NULL; or NULL: the usual ones */
-	const char *json;		    /* the shape that --json prints, or NULL: the command has no --json */
-	const struct cli_command *subcommands; /* ends with a name of NULL; or NULL. A command with some isn't run itself */
-	const char *bare; /* the subcommand that is meant when an option of its own stands in its place: `cairn schedule --to X`; or NULL */
-	enum cli_completion complete;	    /* operands */
-	const char *operand_choices;	    /* for COMPLETE_CHOICE: "bash|zsh|fish"; anything else is exit 2 */
-	bool raw; /* everything behind its name is another program's: operands, options and --help alike */
+	const struct cli_exit_code
+		*exit_codes; /* ends with a when of NULL; or NULL: the usual ones */
+	const char *json;    /* the shape that --json prints, or NULL: the command has no --json */
+	const struct cli_command *subcommands; /* ends with a name of NULL; or NULL. A command with
+						  some isn't run itself */
+	const char *bare; /* the subcommand that is meant when an option of its own stands in its
+			     place: `cairn schedule --to X`; or NULL */
+	enum cli_completion complete; /* operands */
+	const char *
+		operand_choices; /* for COMPLETE_CHOICE: "bash|zsh|fish"; anything else is exit 2 */
+	bool raw; /* everything behind its name is another program's: operands, options and --help
+		     alike */
 	bool ignores_sigpipe; /* goes on when nobody reads its output any more */
 	int (*run)(struct cli *cli, const struct cli_args *args);
 };
 #define CLI_ANY 65536u
 
 extern const struct cli_command cli_commands[]; /* in the order of help; ends with a name of NULL */
-extern const struct cli_command cli_hidden_commands[]; /* for programs of ours, not for people: in no list, no manual page, no completion */
+extern const struct cli_command cli_hidden_commands[]; /* for programs of ours, not for people: in
+							  no list, no manual page, no completion */
 extern const struct cli_option cli_global_options[];
 extern const struct cli_option cli_json_option;
 
-/* Does this option take the word behind it (NULL: none is) as its value? */
-bool cli_option_takes(const struct cli_option *o, const char *next);
 /* A command by its words: "store", or "store gc" through `parent`. NULL when unknown. */
 const struct cli_command *cli_find_command(const struct cli_command *table, const char *name);
 
 struct cli_args {
 	const struct cli_command *command, *parent; /* parent: "store" of "store gc", else NULL */
-	const char **operands;			    /* n_operands of them and a NULL */
+	const char **operands;                      /* n_operands of them and a NULL */
 	size_t n_operands;
 	struct cli_given {
 		const struct cli_option *option;
 		const char *value; /* "" for a flag */
-	} *given; /* in the order of the command line */
+	} * given;                 /* in the order of the command line */
 	size_t n_given;
-	bool help;	  /* --help was there: nothing else was checked */
-	bool version;	  /* --version before any command */
+	bool help;    /* --help was there: operands weren't checked */
+	bool version; /* --version before any command */
 };
 
-/* argv[0] is skipped. ERR_USAGE with the nearest right name in the message. *ret must be deinited also after an error (its command, if
- * any was recognised, is set). Strings are argv's. */
+/* argv[0] is skipped. ERR_USAGE with the nearest right name in the message. *ret must be deinited
+ * after an error, too: then its command is set if it was recognised. Strings are argv's. */
 int cli_parse(int argc, char **argv, struct cli_args *ret, struct err *err);
 void cli_args_deinit(struct cli_args *args);
 
-/* --- what was given. `name` must stand in the table: a name that doesn't is a programming error and aborts. --------------- */
+/* What was given. `name` must stand in the table: a name that doesn't is a programming error and
+ * aborts. */
 
 unsigned cli_count(const struct cli_args *args, const char *name); /* how often */
 static inline bool cli_flag(const struct cli_args *args, const char *name)
@@ -95,13 +112,16 @@ static inline bool cli_flag(const struct cli_args *args, const char *name)
 	return cli_count(args, name) > 0;
 }
 const char *cli_value(const struct cli_args *args, const char *name); /* the last one's, or NULL */
-const char *cli_value_at(const struct cli_args *args, const char *name, unsigned i); /* of those that repeat: i < cli_count() */
+const char *cli_value_at(const struct cli_args *args, const char *name,
+			 unsigned i); /* of those that repeat: i < cli_count() */
 /* All values of a repeating option as an array (malloc; free it; NULL when there are none). */
 const char **cli_values(const struct cli_args *args, const char *name, size_t *ret_n);
 /* A whole number in [min, max]; *ret stays as it is when the option wasn't given. ERR_USAGE. */
-int cli_uint(const struct cli_args *args, const char *name, uint64_t min, uint64_t max, uint64_t *ret, struct err *err);
+int cli_uint(const struct cli_args *args, const char *name, uint64_t min, uint64_t max,
+	     uint64_t *ret, struct err *err);
 /* "30s", "2h", "7d". ERR_USAGE. */
-int cli_duration_value(const struct cli_args *args, const char *name, int64_t *ret_ns, struct err *err);
+int cli_duration_value(const struct cli_args *args, const char *name, int64_t *ret_ns,
+		       struct err *err);
 static inline const char *cli_operand(const struct cli_args *args, size_t i)
 {
 	return i < args->n_operands ? args->operands[i] : NULL;

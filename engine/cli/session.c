@@ -1,10 +1,30 @@
+/* engine/cli/session.c — project, store, stat cache, loop and runner, in the order in which they
+ * need each other.
+ *
+ * session_open() goes from the cheap to the costly, so that a wrong configuration is found before a
+ * store is asked or a cluster is reached. Loop, runner and the file of key locks (keys.lock) exist
+ * only when something is to be executed.
+ *
+ * `config`, `db` and `store` belong to the cli and outlive the session. `cache`, `loop`, `runner`,
+ * `images` and `leases_fd` are the session's own. session_close() takes whatever session_open()
+ * left, also after a failure.
+ *
+ * Where tasks run decides the programs' paths: on Kubernetes `steps_program` and `launch_program`
+ * are paths in the pod, and `steps_here` is the program beside this one.
+ *
+ * Invariants: `executing` announces the process to the store (store_use()) before anything is
+ * planned, so that a gc elsewhere sees it; when that fails, a warning is all. session_plan() hashes
+ * and looks up, and never puts content into the store.
+ *
+ * Threads: the loop's. What it doesn't do: begin or end a run (run/execution.c).
+ */
+#include "cli/session.h"
 #include <errno.h>
 #include <fcntl.h>
-#include "base/fs.h"
+#include "base/os/fs.h"
 #include "run/cluster.h"
-#include "cli/session.h"
-#include "run/staging.h"
-#include "runners/kubernetes/pod_spec.h"
+#include "run/task/staging.h"
+#include "runners/kubernetes/job/pod_spec.h"
 #include "runners/kubernetes/runner.h"
 #include "storage/remote/tier.h"
 
@@ -28,7 +48,8 @@ static bool on_kubernetes(const struct session *s)
 
 static int open_local(struct session *s, struct err *err)
 {
-	struct runner_local_options o = { .state_dir = s->config->state_dir, .staging = staging_of(s->store) };
+	struct runner_local_options o = { .state_dir = s->config->state_dir,
+					  .staging = staging_of(s->store) };
 
 	return runner_local_new(s->loop, &o, &s->runner, err);
 }
@@ -39,13 +60,17 @@ static int open_kubernetes(struct session *s, struct cli *cli, struct err *err)
 	const struct config *c = s->config;
 	struct kube_access *access = arena_alloc(cli->arena, sizeof(*access));
 	struct kube_profile *profile = arena_alloc(cli->arena, sizeof(*profile));
-	struct runner_kubernetes_options o = { .access = access, .profile = profile, .staging = staging_of(s->store) };
+	struct runner_kubernetes_options o = { .access = access,
+					       .profile = profile,
+					       .staging = staging_of(s->store) };
 
-	if (cluster_access(c, cli->arena, access, err) < 0 || cluster_profile(c, access, cli->arena, profile, err) < 0 ||
+	if (cluster_access(c, cli->arena, access, err) < 0 ||
+	    cluster_profile(c, access, cli->arena, profile, err) < 0 ||
 	    cli_images_own(s->images, &profile->cairn_image, err) < 0)
 		return -1;
 	profile->arch = cli_images_arch(c, cli->arena);
-	o.client = (struct kube_client_options){ .qps = c->kubernetes.requests_per_second, .burst = c->kubernetes.requests_burst };
+	o.client = (struct kube_client_options){ .qps = c->kubernetes.requests_per_second,
+						 .burst = c->kubernetes.requests_burst };
 	o.schedule_within_ns = c->kubernetes.schedule_within_ns;
 	o.image_within_ns = c->kubernetes.image_within_ns;
 	o.gang_within_ns = c->kubernetes.gang_within_ns;
@@ -59,8 +84,10 @@ static int check_cache(const struct session *s, struct err *err)
 {
 	if (!on_kubernetes(s) || !str_eq(s->config->cache, "read-only"))
 		return 0;
-	return err_set(err, ERR_INVALID, "pods put what they make into the store, and `cache: read-only` forbids that: say --cache off to take nobody's results all the same, or "
-					 "--cache read-write");
+	return err_set(
+		err, ERR_INVALID,
+		"pods put what they make into the store, and `cache: read-only` forbids that: say "
+		"--cache off to take nobody's results all the same, or --cache read-write");
 }
 
 static int open_runner(struct session *s, struct cli *cli, struct err *err)
@@ -82,6 +109,7 @@ static void find_programs(struct session *s, struct cli *cli)
 int session_open(struct session *s, struct cli *cli, bool executing, struct err *err)
 {
 	_cleanup_(freep) char *cache = NULL;
+	struct err why = { 0 };
 
 	*s = (struct session){ .leases_fd = -1 };
 	if (cli_config(cli, &s->config, err) < 0 || (executing && check_cache(s, err) < 0))
@@ -90,10 +118,14 @@ int session_open(struct session *s, struct cli *cli, bool executing, struct err 
 	if (fs_mkdir_p(s->config->state_dir, err) < 0)
 		return -1;
 	cache = xasprintf("%s/statcache", s->config->state_dir);
-	if (cli_store(cli, true, &s->store, err) < 0 || cli_db(cli, DB_WRITE, &s->db, err) < 0 || statcache_open(cache, &s->cache, err) < 0)
+	if (cli_store(cli, true, &s->store, err) < 0 || cli_db(cli, DB_WRITE, &s->db, err) < 0 ||
+	    statcache_open(cache, &s->cache, err) < 0)
 		return -1;
 	if (on_kubernetes(s) && cli_images_new(s->config, &s->images, err) < 0)
 		return -1;
+	if (executing && store_use(s->store, &why) < 0)
+		cli_warn(cli, "a `store gc` of another project may remove what this run uses: %s",
+			 why.msg);
 	return executing && (open_leases(s, err) < 0 || open_runner(s, cli, err) < 0) ? -1 : 0;
 }
 
@@ -112,11 +144,13 @@ struct session_operands session_operands(struct cli *cli, const struct cli_args 
 {
 	bool named = args->n_operands && cli_is_pipeline_path(args->operands[0]);
 
-	return (struct session_operands){ .pipeline = named ? args->operands[0] : NULL, .steps = args->operands + named,
+	return (struct session_operands){ .pipeline = named ? args->operands[0] : NULL,
+					  .steps = args->operands + named,
 					  .n_steps = args->n_operands - named };
 }
 
-int session_options(struct cli *cli, const struct cli_args *args, const struct session_operands *op, struct run_options *ret, struct err *err)
+int session_options(struct cli *cli, const struct cli_args *args, const struct session_operands *op,
+		    struct run_options *ret, struct err *err)
 {
 	struct param_override *overrides;
 	const char **force;
@@ -135,14 +169,28 @@ int session_options(struct cli *cli, const struct cli_args *args, const struct s
 	return 0;
 }
 
-int session_plan(struct session *s, struct cli *cli, const struct pipeline *p, const struct run_options *o, struct plan **ret, struct err *err)
+int session_plan(struct session *s, struct cli *cli, const struct pipeline *p,
+		 const struct run_options *o, struct plan **ret, struct err *err)
 {
 	struct value *params = arena_alloc(cli->arena, (p->n_params + 1) * sizeof(*params));
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
-	struct plan_context pc = { .config = s->config, .pipeline = p, .params = params, .store = s->store, .db = s->db, .cache = s->cache,
-				   .steps_program = s->steps_program, .launch_program = s->launch_program, .images = cli_images_plan(s->images) };
-	struct plan_options po = { .targets = o->targets, .n_targets = o->n_targets, .from = o->from, .until = o->until, .force = o->force,
-				   .n_force = o->n_force, .hash_only = true, .hash_threads = cpus() };
+	struct plan_context pc = { .config = s->config,
+				   .pipeline = p,
+				   .params = params,
+				   .store = s->store,
+				   .db = s->db,
+				   .cache = s->cache,
+				   .steps_program = s->steps_program,
+				   .launch_program = s->launch_program,
+				   .images = cli_images_plan(s->images) };
+	struct plan_options po = { .targets = o->targets,
+				   .n_targets = o->n_targets,
+				   .from = o->from,
+				   .until = o->until,
+				   .force = o->force,
+				   .n_force = o->n_force,
+				   .hash_only = true,
+				   .hash_threads = cpus() };
 
 	if (params_resolve(p, o->overrides, o->n_overrides, cli->arena, params, diags, err) < 0)
 		return -1;
@@ -161,6 +209,7 @@ int session_store_answered(struct session *s, struct err *err)
 
 	if (tier_failure(s->store, &why) == 0)
 		return 0;
-	return err_set(err, why.code, "the store %s doesn't answer, so that what is there counts as missing: %s",
+	return err_set(err, why.code,
+		       "the store %s doesn't answer, so that what is there counts as missing: %s",
 		       store_uri(s->store), why.msg);
 }

@@ -1,9 +1,10 @@
-/* cli/session.h — what `run`, `resume`, `plan` and `why` need around them: project, database, store, stat cache, loop, runner. */
+/* cli/session.h — what `run`, `resume`, `plan` and `why` need around them: project, database,
+ * store, stat cache, loop, runner. */
 #ifndef CAIRN_CLI_SESSION_H
 #define CAIRN_CLI_SESSION_H
 
 #include "cli/cli.h"
-#include "cli/images.h"
+#include "cli/run/images.h"
 #include "plan/plan.h"
 #include "run/run.h"
 
@@ -20,7 +21,9 @@ struct session {
 	struct cli_images *images; /* NULL: commands don't run in containers */
 };
 
-/* executing: also a loop and the runner that the configuration names (ERR_UNSUPPORTED for one that isn't in this build). */
+/* executing: also a loop, the file of key locks and the runner that the configuration names;
+ * ERR_INVALID for Kubernetes with `cache: read-only`. session_close() follows also after a failure;
+ * configuration, database and store are the cli's and stay open. */
 int session_open(struct session *s, struct cli *cli, bool executing, struct err *err);
 void session_close(struct session *s);
 
@@ -32,13 +35,16 @@ struct session_operands {
 };
 struct session_operands session_operands(struct cli *cli, const struct cli_args *args);
 
-/* --param, --params-file, --from, --until, --force and targets → options. Arrays live in cli->arena. */
-int session_options(struct cli *cli, const struct cli_args *args, const struct session_operands *op, struct run_options *ret, struct err *err);
+/* --param, --params-file, --from, --until, --force and targets → options. Arrays live in
+ * cli->arena. */
+int session_options(struct cli *cli, const struct cli_args *args, const struct session_operands *op,
+		    struct run_options *ret, struct err *err);
 
 /* A plan as it stands now, for `plan` and `why`: nothing is executed. */
-int session_plan(struct session *s, struct cli *cli, const struct pipeline *p, const struct run_options *o, struct plan **ret, struct err *err);
-/* -1 when a shared store was asked and didn't answer: what lies there counts as missing, so that whoever was told that
- * a task would run must be told this too. */
+int session_plan(struct session *s, struct cli *cli, const struct pipeline *p,
+		 const struct run_options *o, struct plan **ret, struct err *err);
+/* -1 when a shared store was asked and didn't answer. Then what lies there counts as missing, and
+ * whoever says that a task would run must say this, too. */
 int session_store_answered(struct session *s, struct err *err);
 
 #endif

@@ -1,14 +1,35 @@
-/* What a person means: the text is split at each place where a name of a run may end, the longest such name first, and what is behind it is looked up among
- * that run's tasks. A name in full beats a beginning, so that `cairn get train` doesn't become a run of the pipeline `training`. */
-#include <fcntl.h>
+/* engine/cli/what.c — what a person means by WHAT.
+ *
+ * split_part() takes off what is behind a known @word. search() then tries, in this order: a path
+ * that begins with ./, ../ or /; a run named in full, with what is behind it; something of --run or
+ * the newest run; a content id; a run by its beginning; any other path. The first that is found and
+ * allowed wins. With --run the two lookups of runs are left out, but for a full name where a run
+ * itself is allowed.
+ *
+ * with_run() splits the text at each / and :, longest name of a run first, and looks the rest up
+ * among that run's tasks (in_run()). A name in full is tried before beginnings, so that `cairn get
+ * train` doesn't become a run of the pipeline `training`.
+ *
+ * A miss doesn't end the search. note() keeps the first ambiguity and the first "not found";
+ * nothing() makes the final error of them, an ambiguity before anything else. Only an error of
+ * another kind, such as a database that can't be read, ends it at once (LOOKED).
+ *
+ * what_db() is for runs that only the store knows: it finds a run hash at the text's beginning, or
+ * through a tag, and imports that run (adopt()) before the search.
+ *
+ * Invariants: ret->run is set whenever ret->has_run is. What is returned lives in cli->arena.
+ *
+ * Threads: one. What it doesn't do: read the tasks of a run (record/facts.h), or open content.
+ */
 #include "cli/what.h"
-#include "record/lineage.h"
-#include "record/reindex.h"
-#include "record/tag_store.h"
+#include <fcntl.h>
+#include "record/lineage/lineage.h"
+#include "record/manifest/reindex.h"
+#include "record/manifest/tag_store.h"
 #include "storage/action.h"
-#include "storage/content.h"
+#include "storage/content/content.h"
 
-#define TEXT_MAX 1000
+#define TEXT_MAX           1000
 #define CONTENT_DIGITS_MIN 8
 
 enum part { PART_NONE, PART_LOG, PART_CODE, PART_INPUT, PART_METRIC };
@@ -26,16 +47,25 @@ struct search {
 	struct err missing;   /* the most telling "not found" */
 };
 
-/* --- splitting ------------------------------------------------------------------------------------------------------------- */
+/* Splitting. */
 
 static bool part_of(const char *word, enum part *ret, const char **ret_name)
 {
-	static const struct { const char *word; enum part part; bool named; } parts[] = {
-		{ "log", PART_LOG, false }, { "code", PART_CODE, false }, { "input.", PART_INPUT, true }, { "metric.", PART_METRIC, true },
+	static const struct {
+		const char *word;
+		enum part part;
+		bool named;
+	} parts[] = {
+		{ "log", PART_LOG, false },
+		{ "code", PART_CODE, false },
+		{ "input.", PART_INPUT, true },
+		{ "metric.", PART_METRIC, true },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
-		if (parts[i].named ? str_has_prefix(word, parts[i].word) && word[strlen(parts[i].word)] : str_eq(word, parts[i].word)) {
+		if (parts[i].named
+			    ? str_has_prefix(word, parts[i].word) && word[strlen(parts[i].word)]
+			    : str_eq(word, parts[i].word)) {
 			*ret = parts[i].part;
 			*ret_name = word + (parts[i].named ? strlen(parts[i].word) : 0);
 			return true;
@@ -53,7 +83,7 @@ static void split_part(struct search *s)
 		s->base = arena_strndup(s->cli->arena, s->text, (size_t)(at - s->text));
 }
 
-/* --- noting what didn't work -------------------------------------------------------------------------------------------------- */
+/* Misses. */
 
 static int note(struct search *s, const struct err *e)
 {
@@ -64,86 +94,73 @@ static int note(struct search *s, const struct err *e)
 	return e->code == ERR_INVALID || e->code == ERR_NOT_FOUND ? 0 : -1;
 }
 
-/* Negative results of the functions below: errors that end the search (a database that can't be read); what isn't there is noted, 0. */
-#define LOOKED(s, call, err)                                              \
-	({                                                                \
-		struct err _e = { 0 };                                    \
-		int _r = (call);                                          \
-		if (_r < 0 && note((s), &_e) < 0)                         \
-			_r = err_set((err), _e.code, "%s", _e.msg);       \
-		else                                                      \
-			_r = _r < 0 ? 0 : 1;                              \
-		_r;                                                       \
+/* Evaluates `call`, whose error goes to _e. 1: found. 0: it isn't there, or could be several
+ * things: noted. -1: an error that ends the search, such as a database that can't be read. */
+#define LOOKED(s, call, err)                                        \
+	({                                                          \
+		struct err _e = { 0 };                              \
+		int _r = (call);                                    \
+		if (_r < 0 && note((s), &_e) < 0)                   \
+			_r = err_set((err), _e.code, "%s", _e.msg); \
+		else                                                \
+			_r = _r < 0 ? 0 : 1;                        \
+		_r;                                                 \
 	})
 
-/* --- things of a task ------------------------------------------------------------------------------------------------------------ */
+/* Things of a task. */
 
 static bool is_task(const struct facts_task *t, const char *what)
 {
 	return str_eq(t->task, what) || str_eq(t->step, what);
 }
 
-static int one_task(struct search *s, const struct facts_task *tasks, size_t n, const char *what, const struct facts_task **ret, struct err *err)
+static int one_task(struct search *s, const struct facts_task *tasks, size_t n, const char *what,
+		    const struct facts_task **ret, struct err *err)
 {
 	const struct facts_task *found = NULL;
 
 	for (size_t i = 0; i < n; i++) {
 		if (*what && !is_task(&tasks[i], what))
 			continue;
-		if (str_eq(tasks[i].task, what)) { /* a label in full beats the step of several tasks */
+		if (str_eq(tasks[i].task,
+			   what)) { /* a label in full beats the step of several tasks */
 			*ret = &tasks[i];
 			return 0;
 		}
 		if (found)
-			return err_set(err, ERR_INVALID, "`%s` could be %s or %s: name the task", s->text, found->task, tasks[i].task);
+			return err_set(err, ERR_INVALID, "`%s` could be %s or %s: name the task",
+				       s->text, found->task, tasks[i].task);
 		found = &tasks[i];
 	}
 	*ret = found;
-	return found ? 0 : err_set(err, ERR_NOT_FOUND, "run %s has no task `%s`", s->ret->run.id, what);
+	return found ? 0
+		     : err_set(err, ERR_NOT_FOUND, "run %s has no task `%s`", s->ret->run.id, what);
 }
 
-/* The attempt that made what the run has of this task: its last one in the run; of a hit, the one whose result it was. 1 known, 0 not. */
-static int task_attempt(struct cli *cli, struct db *db, const struct run_row *run, const struct facts_task *t, struct attempt_row *ret, struct err *err)
+int what_task_log(struct cli *cli, struct db *db, const struct run_row *run,
+		  const struct facts_task *t, struct content_id *ret, struct err *err)
 {
-	struct cached_result hit;
-	struct attempt_row *a;
-	struct run_row of;
-	size_t n;
+	struct store *store = NULL;
+	struct attempt_row a;
 	int r;
 
-	if (record_run_attempts(db, run->rowid, cli->arena, &a, &n, err) < 0)
-		return -1;
-	for (size_t i = n; i-- > 0;)
-		if (str_eq(a[i].task, t->task)) {
-			*ret = a[i];
-			return 1;
-		}
-	r = record_lookup(db, &t->key, cli->arena, &hit, err);
-	return r <= 0 ? r : record_attempt(db, hit.attempt, cli->arena, ret, &of, err);
-}
-
-int what_task_log(struct cli *cli, struct db *db, const struct run_row *run, const struct facts_task *t, struct content_id *ret, struct err *err)
-{
-	struct action_record rec;
-	struct attempt_row a;
-	struct store *store;
-	int r = task_attempt(cli, db, run, t, &a, err);
-
+	if (cli_store(cli, false, &store, NULL) < 0)
+		store = NULL;
+	r = facts_logged_by(db, store, run, t, cli->arena, &a, err);
 	*ret = r > 0 ? a.log : (struct content_id){ 0 };
-	if (r == 0 && cli_store(cli, false, &store, NULL) == 0 && action_get(store, &t->key, cli->arena, &rec, NULL) == 0)
-		*ret = rec.log;
 	if (r < 0)
 		return -1;
 	return ret->kind ? 0 : err_set(err, ERR_NOT_FOUND, "no log of %s is on record", t->task);
 }
 
 /* The tree of code that it was given is among what it read. */
-static int task_code(struct search *s, const struct facts_task *t, struct content_id *ret, struct err *err)
+static int task_code(struct search *s, const struct facts_task *t, struct content_id *ret,
+		     struct err *err)
 {
 	struct named_content *in;
 	struct attempt_row a;
 	size_t n;
-	int r = task_attempt(s->cli, s->db, &s->ret->run, t, &a, err);
+	int r = facts_made_by(s->db, &s->ret->run, t, s->cli->arena, &a, err);
 
 	if (r < 0 || (r > 0 && record_inputs(s->db, a.id, s->cli->arena, &in, &n, err) < 0))
 		return -1;
@@ -152,7 +169,8 @@ static int task_code(struct search *s, const struct facts_task *t, struct conten
 			*ret = in[i].id;
 			return 0;
 		}
-	return err_set(err, ERR_NOT_FOUND, "no code of %s is on record: it was given none", t->task);
+	return err_set(err, ERR_NOT_FOUND, "no code of %s is on record: it was given none",
+		       t->task);
 }
 
 static int run_input(struct search *s, const char *name, struct content_id *ret, struct err *err)
@@ -170,7 +188,8 @@ static int run_input(struct search *s, const char *name, struct content_id *ret,
 	return err_set(err, ERR_NOT_FOUND, "run %s has no input `%s`", s->ret->run.id, name);
 }
 
-static int metric_of(struct search *s, const struct facts_task *tasks, size_t n, const char *task, struct err *err)
+static int metric_of(struct search *s, const struct facts_task *tasks, size_t n, const char *task,
+		     struct err *err)
 {
 	const char *name = s->part_name;
 	const struct facts_task *found = NULL;
@@ -178,15 +197,19 @@ static int metric_of(struct search *s, const struct facts_task *tasks, size_t n,
 
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < tasks[i].n_metrics; k++) {
-			if ((*task && !is_task(&tasks[i], task)) || !str_eq(tasks[i].metrics[k].name, name))
+			if ((*task && !is_task(&tasks[i], task)) ||
+			    !str_eq(tasks[i].metrics[k].name, name))
 				continue;
 			if (found && !str_eq(found->task, tasks[i].task))
-				return err_set(err, ERR_INVALID, "`%s` could be of %s or %s: write TASK@metric.%s", s->text, found->task, tasks[i].task, name);
+				return err_set(err, ERR_INVALID,
+					       "`%s` could be of %s or %s: write TASK@metric.%s",
+					       s->text, found->task, tasks[i].task, name);
 			found = &tasks[i];
 			value = tasks[i].metrics[k].value;
 		}
 	if (!found)
-		return err_set(err, ERR_NOT_FOUND, "run %s has no metric `%s`%s%s", s->ret->run.id, name, *task ? " of " : "", task);
+		return err_set(err, ERR_NOT_FOUND, "run %s has no metric `%s`%s%s", s->ret->run.id,
+			       name, *task ? " of " : "", task);
 	s->ret->kind = WHAT_METRIC;
 	s->ret->task = found;
 	s->ret->metric = name;
@@ -198,15 +221,18 @@ static int metric_of(struct search *s, const struct facts_task *tasks, size_t n,
 static int content_part(struct search *s, const struct facts_task *t, struct err *err)
 {
 	struct arena *arena = s->cli->arena;
-	int r = s->part == PART_LOG ? what_task_log(s->cli, s->db, &s->ret->run, t, &s->ret->id, err) : task_code(s, t, &s->ret->id, err);
+	int r = s->part == PART_LOG
+			? what_task_log(s->cli, s->db, &s->ret->run, t, &s->ret->id, err)
+			: task_code(s, t, &s->ret->id, err);
 
 	s->ret->kind = WHAT_CONTENT;
 	s->ret->task = t;
-	s->ret->name = s->part == PART_LOG ? arena_printf(arena, "%s.log", t->task) : arena_printf(arena, "%s-code", t->step);
+	s->ret->name = s->part == PART_LOG ? arena_printf(arena, "%s.log", t->task)
+					   : arena_printf(arena, "%s-code", t->step);
 	return r;
 }
 
-/* --- outputs --------------------------------------------------------------------------------------------------------------------------- */
+/* Outputs. */
 
 static void take_output(struct search *s, const struct facts_task *t, const struct named_content *o)
 {
@@ -219,7 +245,8 @@ static void take_output(struct search *s, const struct facts_task *t, const stru
 /* TASK.OUTPUT as TASK/OUTPUT; labels and outputs may have dots: any of them may be the one. */
 static int with_dot(struct search *s, const struct facts_task *tasks, size_t n, const char *what)
 {
-	for (const char *dot = strrchr(what, '.'); dot; dot = memrchr(what, '.', (size_t)(dot - what))) {
+	for (const char *dot = strrchr(what, '.'); dot;
+	     dot = memrchr(what, '.', (size_t)(dot - what))) {
 		_cleanup_(freep) char *slashed = xstrdup(what);
 		const struct facts_task *t;
 		const struct named_content *o;
@@ -237,7 +264,8 @@ static int with_dot(struct search *s, const struct facts_task *tasks, size_t n, 
 }
 
 /* The name of an output alone, when one task has it: `fashion/best:model`. */
-static int by_output_name(struct search *s, const struct facts_task *tasks, size_t n, const char *what)
+static int by_output_name(struct search *s, const struct facts_task *tasks, size_t n,
+			  const char *what)
 {
 	const struct facts_task *found = NULL;
 	const struct named_content *output = NULL;
@@ -250,7 +278,8 @@ static int by_output_name(struct search *s, const struct facts_task *tasks, size
 			if (!str_eq(o->name, what) || o->id.kind == CONTENT_NONE)
 				continue;
 			if (found) {
-				err_set(&e, ERR_INVALID, "`%s` could be %s/%s or %s/%s", s->text, found->task, what, tasks[i].task, what);
+				err_set(&e, ERR_INVALID, "`%s` could be %s/%s or %s/%s", s->text,
+					found->task, what, tasks[i].task, what);
 				note(s, &e);
 				return 0;
 			}
@@ -278,9 +307,10 @@ static int find_output(struct search *s, const struct facts_task *tasks, size_t 
 	return 0;
 }
 
-/* --- in a run ----------------------------------------------------------------------------------------------------------------------------- */
+/* In a run. */
 
-static int task_itself(struct search *s, const struct facts_task *tasks, size_t n, const char *what, struct err *err)
+static int task_itself(struct search *s, const struct facts_task *tasks, size_t n, const char *what,
+		       struct err *err)
 {
 	const struct facts_task *t;
 
@@ -314,7 +344,8 @@ static int in_run(struct search *s, const char *what, struct err *err)
 	if (facts_tasks(s->cli, s->db, &s->ret->run, &tasks, &n, err) < 0)
 		return -1;
 	if (s->part == PART_METRIC)
-		return s->allowed & WHAT_METRIC ? LOOKED(s, metric_of(s, tasks, n, what, &_e), err) : 0;
+		return s->allowed & WHAT_METRIC ? LOOKED(s, metric_of(s, tasks, n, what, &_e), err)
+						: 0;
 	if (s->part != PART_NONE && s->allowed & WHAT_CONTENT) {
 		int r = LOOKED(s, one_task(s, tasks, n, what, &t, &_e), err);
 
@@ -333,7 +364,8 @@ static int in_run(struct search *s, const char *what, struct err *err)
 static int named_run(struct search *s, const char *name, bool beginnings, struct err *err)
 {
 	struct err e = { 0 };
-	int r = beginnings ? record_find_run(s->db, name, s->cli->arena, &s->ret->run, &e) : record_find_run_named(s->db, name, s->cli->arena, &s->ret->run, &e);
+	int r = beginnings ? record_find_run(s->db, name, s->cli->arena, &s->ret->run, &e)
+			   : record_find_run_named(s->db, name, s->cli->arena, &s->ret->run, &e);
 
 	if (r < 0)
 		return note(s, &e) < 0 ? err_set(err, e.code, "%s", e.msg) : 0;
@@ -345,7 +377,8 @@ static int named_run(struct search *s, const char *name, bool beginnings, struct
 static int with_run(struct search *s, bool beginnings, struct err *err)
 {
 	size_t n = strlen(s->base);
-	struct err told = s->missing; /* that some part of it is no run says nothing */
+	struct err told =
+		s->missing; /* what was noted before: that a part is no run says nothing */
 
 	for (size_t at = n; at > 0; at--) {
 		const char *name;
@@ -378,7 +411,7 @@ static int without_run(struct search *s, const char *run, struct err *err)
 	return in_run(s, s->base, err);
 }
 
-/* --- content and files ------------------------------------------------------------------------------------------------------------------------ */
+/* Content and files. */
 
 static int by_id(struct search *s, struct err *err)
 {
@@ -390,13 +423,16 @@ static int by_id(struct search *s, struct err *err)
 		return 0;
 	r = LOOKED(s, lineage_find(s->db, hex, &s->ret->id, &_e), err);
 	if (r > 0)
-		*s->ret = (struct what){ .kind = WHAT_CONTENT, .id = s->ret->id, .name = arena_strdup(s->cli->arena, hex) };
+		*s->ret = (struct what){ .kind = WHAT_CONTENT,
+					 .id = s->ret->id,
+					 .name = arena_strdup(s->cli->arena, hex) };
 	return r;
 }
 
 static int by_path(struct search *s, struct err *err)
 {
-	struct content_put_options hash = { .flags = CONTENT_PUT_HASH_ONLY, .exclude = config_not_content };
+	struct content_put_options hash = { .flags = CONTENT_PUT_HASH_ONLY,
+					    .exclude = config_not_content };
 	const struct config *config;
 	struct content_id id;
 	struct store *store;
@@ -406,7 +442,8 @@ static int by_path(struct search *s, struct err *err)
 	if (cli_config(s->cli, &config, err) < 0)
 		return -1;
 	hash.ignore = config->ignore; /* as a run takes it in */
-	if (cli_store(s->cli, false, &store, err) < 0 || content_put_at(store, AT_FDCWD, s->text, &hash, &id, err) < 0)
+	if (cli_store(s->cli, false, &store, err) < 0 ||
+	    content_put_at(store, AT_FDCWD, s->text, &hash, &id, err) < 0)
 		return -1;
 	*s->ret = (struct what){ .kind = WHAT_FILE, .id = id, .name = s->text };
 	return 1;
@@ -416,7 +453,8 @@ static int search(struct search *s, const char *run, struct err *err)
 {
 	int r = 0;
 
-	if (s->allowed & WHAT_FILE && (str_has_prefix(s->text, "./") || str_has_prefix(s->text, "../") || s->text[0] == '/'))
+	if (s->allowed & WHAT_FILE &&
+	    (str_has_prefix(s->text, "./") || str_has_prefix(s->text, "../") || s->text[0] == '/'))
 		return by_path(s, err);
 	if (!run || s->allowed & WHAT_RUN)
 		r = with_run(s, false, err);
@@ -434,8 +472,15 @@ static int search(struct search *s, const char *run, struct err *err)
 static int nothing(struct search *s, struct err *err)
 {
 	_cleanup_(str_deinit) struct str kinds = { 0 };
-	static const struct { unsigned kind; const char *words; } all[] = {
-		{ WHAT_RUN, "a run" }, { WHAT_TASK, "a task" }, { WHAT_CONTENT, "an output or a content id" }, { WHAT_METRIC, "a metric" }, { WHAT_FILE, "a file" },
+	static const struct {
+		unsigned kind;
+		const char *words;
+	} all[] = {
+		{ WHAT_RUN, "a run" },
+		{ WHAT_TASK, "a task" },
+		{ WHAT_CONTENT, "an output or a content id" },
+		{ WHAT_METRIC, "a metric" },
+		{ WHAT_FILE, "a file" },
 	};
 
 	if (s->ambiguous.code)
@@ -443,17 +488,22 @@ static int nothing(struct search *s, struct err *err)
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		if (s->allowed & all[i].kind)
 			str_addf(&kinds, "%s%s", kinds.len ? " nor " : "", all[i].words);
-	return err_set(err, ERR_NOT_FOUND, "`%s` is not %s%s%s", s->text, kinds.s ? kinds.s : "known", s->missing.code ? ": " : "", s->missing.code ? s->missing.msg : "");
+	return err_set(err, ERR_NOT_FOUND, "`%s` is not %s%s%s", s->text,
+		       kinds.s ? kinds.s : "known", s->missing.code ? ": " : "",
+		       s->missing.code ? s->missing.msg : "");
 }
 
-int what_find(struct cli *cli, struct db *db, const char *text, unsigned allowed, const char *run, struct what *ret, struct err *err)
+int what_find(struct cli *cli, struct db *db, const char *text, unsigned allowed, const char *run,
+	      struct what *ret, struct err *err)
 {
 	struct search s = { .cli = cli, .db = db, .text = text, .allowed = allowed, .ret = ret };
 	int r;
 
 	*ret = (struct what){ 0 };
 	if (!*text || strlen(text) > TEXT_MAX)
-		return err_set(err, ERR_USAGE, "%s", *text ? "this is longer than any name of a run, task or output" : "an empty name names nothing");
+		return err_set(err, ERR_USAGE, "%s",
+			       *text ? "this is longer than any name of a run, task or output"
+				     : "an empty name names nothing");
 	split_part(&s);
 	r = search(&s, run, err);
 	if (r == 0)
@@ -461,7 +511,7 @@ int what_find(struct cli *cli, struct db *db, const char *text, unsigned allowed
 	return r < 0 ? -1 : 0;
 }
 
-/* --- runs that only the store knows ------------------------------------------------------------------------------------------------------------ */
+/* Runs that only the store knows. */
 
 /* The hash at the beginning of the text: up to what may be behind a run. */
 static const char *leading_hash(struct cli *cli, const char *text)
@@ -484,7 +534,9 @@ static const char *tagged_hash(struct cli *cli, struct db *db, const char *text)
 	for (size_t at = strlen(text); at > 0; at--) {
 		if (text[at] && !strchr("/:@", text[at]))
 			continue;
-		if (record_tag_find(db, arena_strndup(cli->arena, text, at), cli->arena, &tag, NULL) <= 0 || !tag.has_run)
+		if (record_tag_find(db, arena_strndup(cli->arena, text, at), cli->arena, &tag,
+				    NULL) <= 0 ||
+		    !tag.has_run)
 			continue;
 		if (record_run_by_hash(db, &tag.run, cli->arena, &row, NULL) > 0)
 			return NULL;
@@ -503,11 +555,17 @@ static int adopt(struct cli *cli, const char *hash, struct err *err)
 	struct db *db;
 	size_t n;
 
-	if (cli_store(cli, false, &s, err) < 0 || record_store_runs(s, hash, found, ARRAY_LEN(found), &n, err) < 0)
+	if (cli_store(cli, false, &s, err) < 0 ||
+	    record_store_runs(s, hash, found, ARRAY_LEN(found), &n, err) < 0)
 		return -1;
 	if (n != 1)
-		return n == 0 ? 0 : err_set(err, ERR_INVALID, "`%s` is the beginning of %zu run hashes in %s; give more of it", hash, n, store_uri(s));
-	if (cli_db(cli, DB_WRITE, &db, err) < 0 || record_import_run(db, s, &found[0], cli->arena, &row, err) < 0)
+		return n == 0 ? 0
+			      : err_set(err, ERR_INVALID,
+					"`%s` is the beginning of %zu run hashes in %s; give more "
+					"of it",
+					hash, n, store_uri(s));
+	if (cli_db(cli, DB_WRITE, &db, err) < 0 ||
+	    record_import_run(db, s, &found[0], cli->arena, &row, err) < 0)
 		return -1;
 	return 1;
 }

@@ -1,21 +1,24 @@
-/* cli/what.h — what a person means by WHAT: one grammar for get, lineage, reproduce, diff, tag, export.
+/* cli/what.h — what a person means by WHAT: one grammar for get, lineage, diff, tag, export.
  *
  *	RUN                      id, run hash or its beginning, tag name, last, last:PIPELINE
  *	RUN/TASK  RUN:TASK       a task (or step) of that run; without RUN: of --run, or the newest
- *	RUN/TASK/OUTPUT  RUN/TASK.OUTPUT  TASK/OUTPUT …   content that it made; OUTPUT may be left out when there is one
+ *	RUN/TASK/OUTPUT  RUN/TASK.OUTPUT  TASK/OUTPUT …   content that it made; OUTPUT may be left
+ *	                 out when there is one
  *	RUN/TASK@log  @code      its log; the tree of code that it was given
  *	RUN@input.NAME           an input of the pipeline as that run pinned it
  *	RUN@metric.NAME  TASK@metric.NAME   a metric
  *	sha256:HEX…              content, by at least eight digits
- *	./PATH                   a file or directory on disk (anything that exists, where the command allows it)
+ *	./PATH                   a file or directory on disk (anything that exists, where the
+ *	                         command allows it)
  *
- * What is named in full beats what only begins so: the step `train` isn't hidden by a run of the pipeline `training`. RUN:OUTPUT works too, when one task of
- * that run has an output of that name: fashion/best:model.
+ * What is named in full beats what only begins so: the step `train` isn't hidden by a run of the
+ * pipeline `training`. RUN:OUTPUT works too, when one task of that run has an output of that name:
+ * fashion/best:model.
  */
 #ifndef CAIRN_CLI_WHAT_H
 #define CAIRN_CLI_WHAT_H
 
-#include "cli/facts.h"
+#include "cli/render/facts.h"
 
 enum what_kind { WHAT_RUN = 1, WHAT_TASK = 2, WHAT_CONTENT = 4, WHAT_METRIC = 8, WHAT_FILE = 16 };
 
@@ -23,22 +26,31 @@ struct what {
 	enum what_kind kind;
 	bool has_run;
 	struct run_row run;
-	const struct facts_task *task; /* WHAT_TASK; WHAT_CONTENT and WHAT_METRIC when they were named by one; else NULL */
-	struct content_id id;	       /* WHAT_CONTENT; WHAT_FILE: of its bytes */
-	const char *name;	       /* what a copy would be called: "model", "train.log" */
-	const char *metric;	       /* WHAT_METRIC: flattened name */
+	const struct facts_task *task; /* WHAT_TASK; WHAT_CONTENT and WHAT_METRIC when they were
+					  named by one; else NULL */
+	struct content_id id;          /* WHAT_CONTENT; WHAT_FILE: of its bytes */
+	const char *name;              /* what a copy would be called: "model", "train.log" */
+	const char *metric;            /* WHAT_METRIC: flattened name */
 	double value;
 };
 
-/* The database, for text that may mean a run which only the store knows (a run hash or the beginning of one, with whatever is behind it): such a run is taken
- * into the database first, so that all commands know it. Opens it as cli_db(DB_READ), or for writing when a run came in. text may be NULL. */
+/* The database, for text that may mean a run which only the store knows (a run hash or the
+ * beginning of one, with whatever is behind it): such a run is taken into the database first, so
+ * that all commands know it. Opens it as cli_db(DB_READ), or for writing when a run came in. text
+ * may be NULL. */
 int what_db(struct cli *cli, const char *text, struct db **ret, struct err *err);
 
-/* `allowed`: kinds that make sense to the caller, or'ed; of several meanings the first in the order of the enum that is allowed wins. `run`: the value
- * of --run, or NULL. ERR_NOT_FOUND says all that was tried; ERR_INVALID when several match, and lists them. In cli->arena. */
-int what_find(struct cli *cli, struct db *db, const char *text, unsigned allowed, const char *run, struct what *ret, struct err *err);
+/* `allowed`: kinds that make sense to the caller, or'ed. Of several meanings the first wins: a path
+ * that begins with ./, ../ or /; a run named in full, alone or with what is behind it; something of
+ * `run` or the newest run; a content id; a run by its beginning; any other path. Within a run a
+ * task comes before an output. `run`: the value of --run, or NULL. ERR_NOT_FOUND names the kinds
+ * that it is none of; ERR_INVALID when several match, and names two. In cli->arena. */
+int what_find(struct cli *cli, struct db *db, const char *text, unsigned allowed, const char *run,
+	      struct what *ret, struct err *err);
 
-/* The log of a task of that run: of its last attempt there; of a hit, of the execution that made the result. ERR_NOT_FOUND when none is on record. */
-int what_task_log(struct cli *cli, struct db *db, const struct run_row *run, const struct facts_task *t, struct content_id *ret, struct err *err);
+/* The log of a task of that run: of its last attempt there; of a hit, of the execution that made
+ * the result. ERR_NOT_FOUND when none is on record. */
+int what_task_log(struct cli *cli, struct db *db, const struct run_row *run,
+		  const struct facts_task *t, struct content_id *ret, struct err *err);
 
 #endif

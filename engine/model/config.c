@@ -1,8 +1,19 @@
-/* cairn.yaml and the CAIRN_* variables. A relative path in the file is seen from the project root, one in a variable from the
- * working directory, as whoever wrote it would expect. */
+/* engine/model/config.c — cairn.yaml and the CAIRN_* variables become a struct config. Its block
+ * `kubernetes` is config_kubernetes.c's.
+ *
+ * config_load(): find the root, find the state directory, refuse a state that isn't the caller's
+ * own (state.c), read the file over the defaults, read the variables over the file. The store is
+ * last, since its default depends on the state directory. The file is read with the readers of
+ * pipelines (read.h), by a loader that has only an arena and diags. A file that isn't there is an
+ * empty one.
+ *
+ * A relative path in the file is seen from the project root, one in a variable from the working
+ * directory, as whoever wrote it would expect. Flags of the command line aren't known here; the
+ * commands apply them.
+ */
 #include <string.h>
 #include <unistd.h>
-#include "base/fs.h"
+#include "base/os/fs.h"
 #include "model/config_read.h"
 #include "model/state.h"
 
@@ -11,7 +22,8 @@ static const char *const cache_modes[] = { "read-write", "read-only", "off" };
 static const char *const styles[] = { "auto", "path", "virtual" };
 
 /* A directory as an absolute path, or an object-store URI as it is; NULL with *ret_problem. */
-static const char *store_location(struct arena *arena, const char *text, const char *base, const char **ret_problem)
+static const char *store_location(struct arena *arena, const char *text, const char *base,
+				  const char **ret_problem)
 {
 	_cleanup_(freep) char *joined = NULL, *normal = NULL;
 
@@ -36,18 +48,19 @@ static void read_store(const struct doc *d, const struct yaml_node *n, struct co
 {
 	const char *problem, *uri;
 
-	if (!want_text(d, n, "`store`"))
+	if (!doc_want_text(d, n, "`store`"))
 		return;
 	uri = store_location(c->arena, n->text, c->project_root, &problem);
 	if (problem)
-		bad(d, n, "`store`: `%.80s`: %s", n->text, problem);
+		doc_error(d, n, "`store`: `%.80s`: %s", n->text, problem);
 	else
 		c->store_uri = uri;
 }
 
-const char *config_text(const struct doc *d, const struct yaml_node *n, const char *what)
+/* NULL after a report. */
+static const char *config_text(const struct doc *d, const struct yaml_node *n, const char *what)
 {
-	return want_text(d, n, what) ? copy_text(d, n) : NULL;
+	return doc_want_text(d, n, what) ? doc_text(d, n) : NULL;
 }
 
 /* The keys that this machine and pods may say differently. */
@@ -55,9 +68,9 @@ void config_read_access(const struct doc *d, const struct yaml_node *n, struct c
 {
 	const struct yaml_node *v;
 
-	if ((v = yaml_get(n, "endpoint")) && (*a->endpoint = config_text(d, v, "`endpoint`")) && !str_has_prefix(v->text, "https://") &&
-	    !str_has_prefix(v->text, "http://"))
-		bad(d, v, "`endpoint`: `%.80s` must begin with https:// or http://", v->text);
+	if ((v = yaml_get(n, "endpoint")) && (*a->endpoint = config_text(d, v, "`endpoint`")) &&
+	    !str_has_prefix(v->text, "https://") && !str_has_prefix(v->text, "http://"))
+		doc_error(d, v, "`endpoint`: `%.80s` must begin with https:// or http://", v->text);
 	if ((v = yaml_get(n, "region")))
 		*a->region = config_text(d, v, "`region`");
 	if ((v = yaml_get(n, "style")))
@@ -68,17 +81,19 @@ void config_read_access(const struct doc *d, const struct yaml_node *n, struct c
 
 static void read_store_options(const struct doc *d, const struct yaml_node *n, struct config *c)
 {
-	static const char *const keys[] = { "endpoint", "region", "profile", "style", "ca", "anonymous" };
-	struct config_access a = { &c->store_options.endpoint, &c->store_options.region, &c->store_options.style, &c->store_options.anonymous };
+	static const char *const keys[] = { "endpoint", "region", "profile",
+					    "style",    "ca",     "anonymous" };
+	struct config_access a = { &c->store_options.endpoint, &c->store_options.region,
+				   &c->store_options.style, &c->store_options.anonymous };
 	const struct yaml_node *v;
 
-	if (!want_map(d, n, "`store_options`"))
+	if (!doc_want_map(d, n, "`store_options`"))
 		return;
-	check_keys(d, n, keys, ARRAY_LEN(keys));
+	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
 	config_read_access(d, n, &a);
 	if ((v = yaml_get(n, "profile")))
 		c->store_options.profile = config_text(d, v, "`profile`");
-	if ((v = yaml_get(n, "ca")) && want_text(d, v, "`ca`")) {
+	if ((v = yaml_get(n, "ca")) && doc_want_text(d, v, "`ca`")) {
 		_cleanup_(freep) char *joined = fs_join(c->project_root, v->text);
 
 		c->store_options.ca = arena_strdup(c->arena, joined);
@@ -89,38 +104,43 @@ static void read_cache_size(const struct doc *d, const struct yaml_node *n, stru
 {
 	struct err err = { 0 };
 
-	if (!want_scalar(d, n, "`cache_size`"))
+	if (!doc_want_scalar(d, n, "`cache_size`"))
 		return;
 	if (text_parse_bytes(n->text, &c->cache_bytes, &err) < 0)
-		bad(d, n, "`cache_size`: %s", err.msg);
+		doc_error(d, n, "`cache_size`: %s", err.msg);
 	else if (c->cache_bytes == 0)
-		bad(d, n, "`cache_size` must be more than 0; leave it out to keep everything");
+		doc_error(d, n,
+			  "`cache_size` must be more than 0; leave it out to keep everything");
 }
 
 static void read_reference_above(const struct doc *d, const struct yaml_node *n, struct config *c)
 {
 	struct err err = { 0 };
 
-	if (want_scalar(d, n, "`reference_above`") && text_parse_bytes(n->text, &c->reference_above, &err) < 0)
-		bad(d, n, "`reference_above`: %s", err.msg);
+	if (doc_want_scalar(d, n, "`reference_above`") &&
+	    text_parse_bytes(n->text, &c->reference_above, &err) < 0)
+		doc_error(d, n, "`reference_above`: %s", err.msg);
 }
 
-void config_read_machine(const struct doc *d, const struct yaml_node *n, const char *otherwise, uint32_t *ret_cpu_milli, uint64_t *ret_memory_bytes)
+void config_read_machine(const struct doc *d, const struct yaml_node *n, const char *otherwise,
+			 uint32_t *ret_cpu_milli, uint64_t *ret_memory_bytes)
 {
 	const struct yaml_node *v;
 	struct err err = { 0 };
 
-	if ((v = yaml_get(n, "cpu")) && want_scalar(d, v, "`cpu`")) {
+	if ((v = yaml_get(n, "cpu")) && doc_want_scalar(d, v, "`cpu`")) {
 		if (text_parse_cpu(v->text, ret_cpu_milli, &err) < 0)
-			bad(d, v, "`cpu`: %s", err.msg);
+			doc_error(d, v, "`cpu`: %s", err.msg);
 		else if (*ret_cpu_milli == 0)
-			bad(d, v, "`cpu` must be more than 0; leave it out for %s", otherwise);
+			doc_error(d, v, "`cpu` must be more than 0; leave it out for %s",
+				  otherwise);
 	}
-	if ((v = yaml_get(n, "memory")) && want_scalar(d, v, "`memory`")) {
+	if ((v = yaml_get(n, "memory")) && doc_want_scalar(d, v, "`memory`")) {
 		if (text_parse_bytes(v->text, ret_memory_bytes, &err) < 0)
-			bad(d, v, "`memory`: %s", err.msg);
+			doc_error(d, v, "`memory`: %s", err.msg);
 		else if (*ret_memory_bytes == 0)
-			bad(d, v, "`memory` must be more than 0; leave it out for %s", otherwise);
+			doc_error(d, v, "`memory` must be more than 0; leave it out for %s",
+				  otherwise);
 	}
 }
 
@@ -130,9 +150,9 @@ static void read_resources(const struct doc *d, const struct yaml_node *n, struc
 	const struct yaml_node *v;
 	int64_t gpus;
 
-	if (!want_map(d, n, "`resources`"))
+	if (!doc_want_map(d, n, "`resources`"))
 		return;
-	check_keys(d, n, keys, ARRAY_LEN(keys));
+	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
 	config_read_machine(d, n, "all that the machine has", &c->cpu_milli, &c->memory_bytes);
 	if ((v = yaml_get(n, "gpu")) && read_count(d, v, "`gpu`", 0, 1024, &gpus))
 		c->gpus = (int32_t)gpus;
@@ -144,13 +164,14 @@ static void read_retention(const struct doc *d, const struct yaml_node *n, struc
 	const struct yaml_node *v;
 	int64_t runs;
 
-	if (!want_map(d, n, "`retention`"))
+	if (!doc_want_map(d, n, "`retention`"))
 		return;
-	check_keys(d, n, keys, ARRAY_LEN(keys));
+	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
 	if ((v = yaml_get(n, "runs")) && read_count(d, v, "`runs`", 1, INT64_MAX, &runs))
 		c->keep_runs = (uint64_t)runs;
-	if ((v = yaml_get(n, "age")) && read_duration(d, v, "`age`", &c->keep_ns) && c->keep_ns == 0)
-		bad(d, v, "`age` must be more than 0; leave it out to keep runs for ever");
+	if ((v = yaml_get(n, "age")) && read_duration(d, v, "`age`", &c->keep_ns) &&
+	    c->keep_ns == 0)
+		doc_error(d, v, "`age` must be more than 0; leave it out to keep runs for ever");
 }
 
 const char *const config_not_content[] = { ".cairn", ".git", NULL };
@@ -160,20 +181,24 @@ static void read_ignore(const struct doc *d, const struct yaml_node *n, struct c
 	const char **list;
 	size_t count = 0;
 
-	if (!want_list(d, n, "`ignore`"))
+	if (!doc_want_list(d, n, "`ignore`"))
 		return;
 	list = arena_alloc(c->arena, (n->len + 1) * sizeof(*list));
 	for (size_t i = 0; i < n->len; i++) {
 		const struct yaml_node *v = n->items[i];
 
-		if (!want_text(d, v, "an entry of `ignore`"))
+		if (!doc_want_text(d, v, "an entry of `ignore`"))
 			continue;
 		if (strchr(v->text, '/') || v->text[0] == '!')
-			bad(d, v, "`ignore`: `%.80s`: give a name, as `*.swp` or `__pycache__`, without `/` or `!`; it counts in every directory", v->text);
+			doc_error(d, v,
+				  "`ignore`: `%.80s`: give a name, as `*.swp` or `__pycache__`, "
+				  "without "
+				  "`/` or `!`; it counts in every directory",
+				  v->text);
 		else if (strspn(v->text, "*") == v->len)
-			bad(d, v, "`ignore`: `%.80s` would leave nothing", v->text);
+			doc_error(d, v, "`ignore`: `%.80s` would leave nothing", v->text);
 		else
-			list[count++] = copy_text(d, v);
+			list[count++] = doc_text(d, v);
 	}
 	c->ignore = list;
 }
@@ -185,10 +210,13 @@ bool config_takes_results(const struct config *c)
 
 const char *config_server_url(struct arena *arena, const char *text, struct err *err)
 {
-	const char *host = str_has_prefix(text, "http://") || str_has_prefix(text, "https://") ? strchr(text, ':') + 3 : "";
+	const char *host = str_has_prefix(text, "http://") || str_has_prefix(text, "https://")
+				   ? strchr(text, ':') + 3
+				   : "";
 
 	if (!*host || *host == '/' || strpbrk(host, "?#@ \"\\")) {
-		err_set(err, ERR_USAGE, "`%.80s` must be http://HOST[:PORT] or https://HOST[:PORT]", text);
+		err_set(err, ERR_USAGE, "`%.80s` must be http://HOST[:PORT] or https://HOST[:PORT]",
+			text);
 		return NULL;
 	}
 	return arena_strndup(arena, text, str_len_without(text, '/'));
@@ -199,7 +227,8 @@ static bool is_object_name(const char *s)
 {
 	size_t n = strlen(s);
 
-	return n > 0 && n < 254 && strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == n && s[0] != '-' && s[0] != '.' && s[n - 1] != '-' && s[n - 1] != '.';
+	return n > 0 && n < 254 && strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == n &&
+	       s[0] != '-' && s[0] != '.' && s[n - 1] != '-' && s[n - 1] != '.';
 }
 
 static void read_serve(const struct doc *d, const struct yaml_node *n, struct config *c)
@@ -208,27 +237,36 @@ static void read_serve(const struct doc *d, const struct yaml_node *n, struct co
 	const struct yaml_node *v;
 	struct err why = { 0 };
 
-	if (!want_map(d, n, "`serve`"))
+	if (!doc_want_map(d, n, "`serve`"))
 		return;
-	check_keys(d, n, keys, ARRAY_LEN(keys));
-	if ((v = yaml_get(n, "lease")) && (c->serve.lease = config_text(d, v, "`lease`")) && !is_object_name(v->text))
-		bad(d, v, "`lease`: `%.80s` is no name of an object: lower-case letters, digits, - and .", v->text);
+	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
+	if ((v = yaml_get(n, "lease")) && (c->serve.lease = config_text(d, v, "`lease`")) &&
+	    !is_object_name(v->text))
+		doc_error(
+			d, v,
+			"`lease`: `%.80s` can't be the name of an object: use lower-case letters, "
+			"digits, - and .",
+			v->text);
 	if ((v = yaml_get(n, "project")))
 		c->serve.project = config_text(d, v, "`project`");
-	if ((v = yaml_get(n, "url")) && want_text(d, v, "`url`") && !(c->serve.url = config_server_url(c->arena, v->text, &why)))
-		bad(d, v, "`url`: %s", why.msg);
+	if ((v = yaml_get(n, "url")) && doc_want_text(d, v, "`url`") &&
+	    !(c->serve.url = config_server_url(c->arena, v->text, &why)))
+		doc_error(d, v, "`url`: %s", why.msg);
 }
 
 static void read_config(const struct doc *d, const struct yaml_node *root, struct config *c)
 {
-	static const char *const keys[] = { "store", "runner",	   "salt",	 "jobs",	  "resources",	     "retention", "kubernetes",
-					    "cache", "cache_size", "store_options", "reference_above", "serve", "ignore" };
+	static const char *const keys[] = { "store",         "runner",          "salt",
+					    "jobs",          "resources",       "retention",
+					    "kubernetes",    "cache",           "cache_size",
+					    "store_options", "reference_above", "serve",
+					    "ignore" };
 	const struct yaml_node *v;
 	int64_t jobs;
 
-	if (yaml_is_null(root) || !want_map(d, root, "cairn.yaml"))
+	if (yaml_is_null(root) || !doc_want_map(d, root, "cairn.yaml"))
 		return;
-	check_keys(d, root, keys, ARRAY_LEN(keys));
+	doc_check_keys(d, root, keys, ARRAY_LEN(keys));
 	if ((v = yaml_get(root, "store")))
 		read_store(d, v, c);
 	if ((v = yaml_get(root, "cache")))
@@ -243,8 +281,8 @@ static void read_config(const struct doc *d, const struct yaml_node *root, struc
 		read_store_options(d, v, c);
 	if ((v = yaml_get(root, "runner")))
 		read_choice(d, v, "`runner`", runners, ARRAY_LEN(runners), &c->runner);
-	if ((v = yaml_get(root, "salt")) && want_scalar(d, v, "`salt`"))
-		c->salt = copy_text(d, v);
+	if ((v = yaml_get(root, "salt")) && doc_want_scalar(d, v, "`salt`"))
+		c->salt = doc_text(d, v);
 	if ((v = yaml_get(root, "jobs")) && read_count(d, v, "`jobs`", 0, CONFIG_JOBS_MAX, &jobs))
 		c->jobs = (uint32_t)jobs;
 	if ((v = yaml_get(root, "resources")))
@@ -276,7 +314,7 @@ static int load_file(struct config *c, struct diag_list *diags, struct err *err)
 	return diag_errors(diags) > before ? diag_to_err(diags, path, err) : 0;
 }
 
-/* --- environment ---------------------------------------------------------------------------------------------------- */
+/* Environment. */
 
 /* NULL when it isn't set, or empty. */
 static const char *variable(const char *name)
@@ -318,11 +356,13 @@ static void read_variables(struct config *c, struct diag_list *diags)
 		else
 			c->runner = arena_strdup(c->arena, v);
 	}
-	if ((v = variable("CAIRN_SERVER")) && !(c->serve.url = config_server_url(c->arena, v, &why)))
+	if ((v = variable("CAIRN_SERVER")) &&
+	    !(c->serve.url = config_server_url(c->arena, v, &why)))
 		bad_variable(diags, "CAIRN_SERVER", why.msg);
 	if ((v = variable("CAIRN_JOBS"))) {
 		if (!text_parse_int(v, &jobs) || jobs < 0 || jobs > CONFIG_JOBS_MAX)
-			bad_variable(diags, "CAIRN_JOBS", "must be a number of tasks to run at once");
+			bad_variable(diags, "CAIRN_JOBS",
+				     "must be a number of tasks to run at once");
 		else
 			c->jobs = (uint32_t)jobs;
 	}
@@ -338,7 +378,8 @@ static void find_state_dir(struct config *c)
 	c->state_dir = arena_strdup(c->arena, normal);
 }
 
-int config_load(const char *start_dir, struct diag_list *diags, struct config **ret, struct err *err)
+int config_load(const char *start_dir, struct diag_list *diags, struct config **ret,
+		struct err *err)
 {
 	static const char *const none[] = { NULL };
 	_cleanup_(freep) char *root = NULL, *store = NULL;
@@ -351,7 +392,12 @@ int config_load(const char *start_dir, struct diag_list *diags, struct config **
 		return -1;
 	arena = arena_new();
 	c = arena_alloc(arena, sizeof(*c));
-	*c = (struct config){ .project_root = arena_strdup(arena, root), .runner = runners[0], .cache = cache_modes[0], .gpus = -1, .reference_above = GIB, .arena = arena };
+	*c = (struct config){ .project_root = arena_strdup(arena, root),
+			      .runner = runners[0],
+			      .cache = cache_modes[0],
+			      .gpus = -1,
+			      .reference_above = GIB,
+			      .arena = arena };
 	c->store_options.style = styles[0];
 	c->ignore = none;
 	config_kubernetes_init(c);

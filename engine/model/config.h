@@ -1,46 +1,65 @@
-/* engine/model/config.h — cairn.yaml at the project root: store, runner, limits, retention. Precedence: flag, CAIRN_* variable, file,
- * default. A relative path in the file is seen from the project root, one in a variable from the working directory.
+/* engine/model/config.h — cairn.yaml at the project root: store, runner, limits, retention.
+ * Precedence: flag, CAIRN_* variable, file, default. A relative path in the file is seen from the
+ * project root, one in a variable from the working directory.
  *
- *	store: .cairn/store          # a directory, s3://bucket/prefix or gs://bucket/prefix            CAIRN_STORE
- *	cache: read-write            # of a shared store: read-only takes from it but sends nothing, off is      CAIRN_CACHE
- *	                             # the directory alone
- *	cache_size: 200Gi            # what .cairn/store may take in front of a shared store; least recently used goes first
- *	store_options: {endpoint: https://s3.example.org, region: eu-1, profile: team, style: path, ca: certs/ca.pem}   # anonymous: true: unsigned
- *	ignore: [.DS_Store, "*~"]    # names of files and directories that are left out of directories which the project gives as inputs and code
- *	reference_above: 1Gi         # inputs by URI that are larger are pinned and fetched when they are needed, not copied into the store
- *	runner: local                # or kubernetes                                                    CAIRN_RUNNER
+ *	store: .cairn/store          # CAIRN_STORE: a directory, s3://bucket/prefix or
+ *	                             # gs://bucket/prefix
+ *	cache: read-write            # CAIRN_CACHE, for a shared store: read-only takes from it but
+ *	                             # sends nothing, off is the directory alone
+ *	cache_size: 200Gi            # what .cairn/store may take in front of a shared store; least
+ *	                             # recently used goes first
+ *	store_options: {endpoint: https://s3.example.org, region: eu-1, profile: team, style: path,
+ *	                ca: certs/ca.pem}   # anonymous: true: unsigned
+ *	ignore: [.DS_Store, "*~"]    # names of files and directories that are left out of
+ *	                             # directories which the project gives as inputs and code
+ *	reference_above: 1Gi         # inputs by URI that are larger are pinned and fetched when
+ *	                             # they are needed, not copied into the store
+ *	runner: local                # CAIRN_RUNNER: or kubernetes
  *	salt: v2                     # part of every key: change it to start anew
- *	jobs: 8                      # tasks at once; 0 or nothing: as many as there are cpus           CAIRN_JOBS
+ *	jobs: 8                      # CAIRN_JOBS: tasks at once; 0 or nothing: as many as there are
+ *	                             # cpus
  *	resources: {cpu: 8, memory: 32Gi, gpu: 1}   # what local tasks may use in all
  *	retention: {runs: 50, age: 90d}             # what `cairn store gc` keeps
  *	kubernetes:
  *	  context: lab               # which cluster; else what kubectl would take
  *	  namespace: ml
  *	  kubeconfig: conf/lab.yaml
- *	  image: registry.example/cairn:0.1          # Cairn's own, made by `cairn image`: of the sidecar and of built-in steps
+ *	  image: registry.example/cairn:0.1          # Cairn's own, made by `cairn image`: of the
+ *	                                             # sidecar and of built-in steps
  *	  image_pull_policy: IfNotPresent            # or Always, Never
  *	  registries: ["registry.test:5000"]         # that speak plain HTTP
- *	  store_secret: cairn-store  # Secret whose entries (AWS_ACCESS_KEY_ID …) are the sidecar's environment
+ *	  store_secret: cairn-store  # Secret whose entries (AWS_ACCESS_KEY_ID …) are the sidecar's
+ *	                             # environment
  *	  store_account: cairn-store # or a service account that stands for an identity of the cloud
- *	  store_ca: cairn-ca         # ConfigMap whose entry ca.crt the store's certificate is checked with
- *	  store_claim: shared        # PersistentVolumeClaim with the store in it, mounted at `store`, which is a directory then
- *	  store_options: {endpoint: https://s3.example.org}   # where pods see another address than this machine; keys as above
+ *	  store_ca: cairn-ca         # ConfigMap whose entry ca.crt the store's certificate is
+ *	                             # checked with
+ *	  store_claim: shared        # PersistentVolumeClaim with the store in it, mounted at
+ *	                             # `store`, which is a directory then
+ *	  store_options: {endpoint: https://s3.example.org}   # where pods see another address than
+ *	                                                      # this machine; keys as above
  *	  secrets: cairn-secrets     # Secret that has the steps' secrets by name
  *	  cloud: gke                 # or eks, aks: what spot and GPU nodes are called there
  *	  jobs: 500                  # attempts on the cluster at once
- *	  array: 64                  # pods of one Job, at most, for tasks of a step that are ready together; 1: a Job each
+ *	  array: 64                  # pods of one Job, at most, for tasks of a step that are ready
+ *	                             # together; 1: a Job each
  *	  sidecar: {cpu: 10m, memory: 96Mi}
  *	  ttl: 1d                    # a Job that nobody deleted goes so long after its end
- *	  schedule_within: 15m       # a pod that gets no place (or no quota) fails as `unschedulable`
+ *	  schedule_within: 15m       # a pod that gets no place (or no quota) fails as
+ *	                             # `unschedulable`
  *	  image_within: 5m           # likewise for an image
- *	  gang_within: 10m           # all pods of several nodes have to run so long after the first does
+ *	  gang_within: 10m           # all pods of several nodes have to run so long after the first
+ *	                             # does
  *	  lost_within: 30s           # a pod that should have ended counts as lost
- *	  upload_within: 1m          # beside a step's grace time, for logs and checkpoint of a pod that must go
+ *	  upload_within: 1m          # beside a step's grace time, for logs and checkpoint of a pod
+ *	                             # that must go
  *	  save_within: 12h           # that a store which is away is awaited at a step's end
  *	  requests: {per_second: 20, burst: 30}      # to the API server
- *	  node_selector: {disk: ssd} # and the other keys of placement.h: for all steps, a step's own win
- *	serve: {lease: cairn,                                   # of several servers the one that holds this Lease
- *		url: https://cairn.example.org, project: fashion}   # where `run --detach` goes, and which of its projects that is   CAIRN_SERVER
+ *	  node_selector: {disk: ssd} # and the other keys of placement.h: for all steps, a step's
+ *	                             # own win
+ *	serve:
+ *	  lease: cairn               # of several servers the one that holds this Lease is at work
+ *	  url: https://cairn.example.org   # CAIRN_SERVER: where `run --detach` goes
+ *	  project: fashion           # which of its projects that is
  *
  * CAIRN_DIR puts the state elsewhere than into .cairn/.
  */
@@ -48,69 +67,82 @@
 #define CAIRN_MODEL_CONFIG_H
 
 #include "base/diag.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "model/pipeline.h"
 
-#define CONFIG_JOBS_MAX 100000
+#define CONFIG_JOBS_MAX  100000
 #define CONFIG_ARRAY_MAX 1024 /* as the runner has it */
 
 struct config {
 	const char *project_root; /* absolute */
-	const char *state_dir;	  /* absolute: <root>/.cairn, or CAIRN_DIR */
-	const char *store_uri;	  /* absolute path of a directory, or an s3://, gs:// URI. Default <state_dir>/store */
-	const char *local_store;  /* absolute path of the directory in front of a shared store: <state_dir>/store */
-	const char *cache;	  /* "read-write" (default), "read-only" or "off" */
-	uint64_t cache_bytes;	  /* 0: any number */
+	const char *state_dir;    /* absolute: <root>/.cairn, or CAIRN_DIR */
+	const char *store_uri;    /* absolute path of a directory, or an s3://, gs:// URI. Default
+				     <state_dir>/store */
+	const char *local_store;  /* absolute path of the directory in front of a shared store:
+				     <state_dir>/store */
+	const char *cache;        /* "read-write" (default), "read-only" or "off" */
+	uint64_t cache_bytes;     /* 0: any number */
 	struct {
-		const char *endpoint, *region, *profile, *ca; /* NULL: not said; ca is an absolute path */
-		const char *style;			      /* "auto" (default), "path" or "virtual" */
+		const char *endpoint, *region, *profile,
+			*ca;       /* NULL: not said; ca is an absolute path */
+		const char *style; /* "auto" (default), "path" or "virtual" */
 		bool anonymous;
 	} store_options;
 	const char *const *ignore; /* NULL-terminated, never NULL: as content_put_options has it */
-	uint64_t reference_above; /* bytes of an input by URI above which it is referenced, not copied. Default 1 GiB */
-	const char *runner;	  /* "local" (default) or "kubernetes" */
+	uint64_t reference_above;  /* bytes of an input by URI above which it is referenced, not
+				      copied. Default 1 GiB */
+	const char *runner;        /* "local" (default) or "kubernetes" */
 	struct {
-		const char *context, *namespace_, *kubeconfig; /* NULL: not said; kubeconfig is an absolute path */
-		bool kubeconfig_is_projects; /* it lies in the project: what it says isn't the user's own word */
+		const char *context, *namespace_,
+			*kubeconfig;         /* NULL: not said; kubeconfig is an absolute path */
+		bool kubeconfig_is_projects; /* it lies in the project: what it says isn't the
+						user's own word */
 		const char *image, *image_pull_policy;
 		const char *store_secret, *store_account, *store_ca, *store_claim, *secrets;
 		struct {
 			const char *endpoint, *region, *style;
 			bool anonymous;
-		} store_options; /* as pods see the store: where nothing is said, as this machine does */
+		} store_options; /* as pods see the store: where nothing is said, as this machine
+				    does */
 		const char *cloud;
 		const char *const *registries; /* NULL-terminated, never NULL: "host:port" */
-		uint32_t jobs, array;	       /* 0: not said */
+		uint32_t jobs, array;          /* 0: not said */
 		uint32_t sidecar_cpu_milli;    /* 0: not said, as all of these */
 		uint64_t sidecar_memory_bytes;
-		int64_t ttl_ns, schedule_within_ns, image_within_ns, gang_within_ns, lost_within_ns, upload_within_ns;
+		int64_t ttl_ns, schedule_within_ns, image_within_ns, gang_within_ns, lost_within_ns,
+			upload_within_ns;
 		int64_t save_within_ns;
 		uint32_t requests_per_second, requests_burst;
 		json_t *placement; /* the keys of placement.h, an object; goes with the config */
 	} kubernetes;
 	struct {
-		const char *lease, *url, *project; /* NULL: not said; the URL has no slash at its end */
+		const char *lease, *url,
+			*project; /* NULL: not said; the URL has no slash at its end */
 	} serve;
-	const char *salt;	  /* project salt of every key, or NULL */
-	uint32_t jobs;		  /* 0: one a cpu */
-	uint32_t cpu_milli;	  /* what local tasks may use in all; 0: what the machine has */
-	uint64_t memory_bytes;	  /* likewise */
-	int32_t gpus;		  /* -1: find out */
-	uint64_t keep_runs;	  /* retention for gc; 0: all */
-	int64_t keep_ns;	  /* 0: for ever */
+	const char *salt;      /* project salt of every key, or NULL */
+	uint32_t jobs;         /* 0: one a cpu */
+	uint32_t cpu_milli;    /* what local tasks may use in all; 0: what the machine has */
+	uint64_t memory_bytes; /* likewise */
+	int32_t gpus;          /* -1: find out */
+	uint64_t keep_runs;    /* retention for gc; 0: all */
+	int64_t keep_ns;       /* 0: for ever */
 	struct arena *arena;
 };
 
-/* What is never content of a project: its state, and git's at the top (content_put_options.exclude). */
+/* What is never content of a project: its state, and git's at the top
+ * (content_put_options.exclude). */
 extern const char *const config_not_content[];
 
-/* start_dir: where to look for the project root from (cairn.yaml, .cairn or .git upward). ERR_NOT_FOUND when there is none: the message
- * says `cairn init`. All that is wrong with the file and the variables goes to `diags`; then ERR_INVALID. */
-int config_load(const char *start_dir, struct diag_list *diags, struct config **ret, struct err *err);
-/* "http://HOST[:PORT][/PATH]", or https, as requests begin: without a slash at the end. NULL, with what it must be in `err`: it is none. */
+/* start_dir: where to look for the project root from (cairn.yaml, .cairn or .git upward).
+ * ERR_NOT_FOUND when there is none: the message says `cairn init`. All that is wrong with the file
+ * and the variables goes to `diags`; then ERR_INVALID. */
+int config_load(const char *start_dir, struct diag_list *diags, struct config **ret,
+		struct err *err);
+/* "http://HOST[:PORT][/PATH]", or https, as requests begin: without a slash at the end. NULL, with
+ * what it must be in `err`: it is none. */
 const char *config_server_url(struct arena *arena, const char *text, struct err *err);
-/* Does a run take results that others left in the store? With `cache: off` only where the store has nobody else's: on this machine, whose own directory is asked then. Pods
- * have to share it. */
+/* Does a run take results that others left in the store? With `cache: off` only where the store has
+ * nobody else's: on this machine, whose own directory is asked then. Pods have to share it. */
 bool config_takes_results(const struct config *c);
 void config_free(struct config *c); /* NULL is fine */
 

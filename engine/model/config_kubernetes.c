@@ -1,15 +1,27 @@
-/* `kubernetes` of cairn.yaml: which cluster, what pods need to find the store, limits; and, by placement.c, what holds for all steps. */
-#include "base/fs.h"
+/* engine/model/config_kubernetes.c — reads `kubernetes` of cairn.yaml: which cluster, images,
+ * what pods need to reach the store, limits.
+ *
+ * The block has two kinds of keys. Those that hold for all steps are placement.c's and go into
+ * one JSON object. Those of struct config (`own_keys`) are read here. placement_read_kubernetes()
+ * comes first and reports unknown keys of both kinds. check_together() is last: it refuses
+ * combinations that show without a cluster.
+ *
+ * A kubeconfig that lies in the project, through symbolic links too, is marked as the project's:
+ * what it says isn't the user's own word.
+ */
+#include "base/os/fs.h"
 #include "model/config_read.h"
-#include "model/placement.h"
+#include "model/step/placement.h"
 
 static const char *const pull_policies[] = { "IfNotPresent", "Always", "Never" };
 static const char *const clouds[] = { "gke", "eks", "aks" };
 
 static const char *const own_keys[] = {
-	"context", "namespace", "kubeconfig", "image", "image_pull_policy", "registries", "store_secret", "store_account", "store_ca", "store_claim", "store_options",
-	"secrets", "cloud", "jobs", "array", "sidecar", "ttl", "schedule_within", "image_within", "gang_within", "lost_within", "upload_within", "requests",
-	"save_within",
+	"context",       "namespace",     "kubeconfig",      "image",        "image_pull_policy",
+	"registries",    "store_secret",  "store_account",   "store_ca",     "store_claim",
+	"store_options", "secrets",       "cloud",           "jobs",         "array",
+	"sidecar",       "ttl",           "schedule_within", "image_within", "gang_within",
+	"lost_within",   "upload_within", "requests",        "save_within",
 };
 
 void config_kubernetes_init(struct config *c)
@@ -23,7 +35,9 @@ void config_kubernetes_init(struct config *c)
 /* Symbolic links count as what they lead to; what can't be found is the project's own fault. */
 static void read_kubeconfig(const struct doc *d, const struct yaml_node *v, struct config *c)
 {
-	const char *path = v->text[0] == '/' ? copy_text(d, v) : arena_printf(c->arena, "%s/%s", c->project_root, v->text);
+	const char *path = v->text[0] == '/'
+				   ? doc_text(d, v)
+				   : arena_printf(c->arena, "%s/%s", c->project_root, v->text);
 	_cleanup_(freep) char *real = realpath(path, NULL), *root = realpath(c->project_root, NULL);
 
 	c->kubernetes.kubeconfig = path;
@@ -34,43 +48,46 @@ static void read_cluster(const struct doc *d, const struct yaml_node *n, struct 
 {
 	const struct yaml_node *v;
 
-	if ((v = yaml_get(n, "context")) && want_scalar(d, v, "`context`"))
-		c->kubernetes.context = copy_text(d, v);
+	if ((v = yaml_get(n, "context")) && doc_want_scalar(d, v, "`context`"))
+		c->kubernetes.context = doc_text(d, v);
 	if ((v = yaml_get(n, "namespace")))
 		placement_read_name(d, v, "`namespace`", &c->kubernetes.namespace_);
-	if ((v = yaml_get(n, "kubeconfig")) && want_scalar(d, v, "`kubeconfig`"))
+	if ((v = yaml_get(n, "kubeconfig")) && doc_want_scalar(d, v, "`kubeconfig`"))
 		read_kubeconfig(d, v, c);
 	if ((v = yaml_get(n, "cloud")))
 		read_choice(d, v, "`cloud`", clouds, ARRAY_LEN(clouds), &c->kubernetes.cloud);
 }
 
-/* --- images --------------------------------------------------------------------------------------------------------- */
+/* Images. */
 
 static void read_registries(const struct doc *d, const struct yaml_node *n, struct config *c)
 {
 	const char **list;
 	size_t count = 0;
 
-	if (!want_list(d, n, "`registries`"))
+	if (!doc_want_list(d, n, "`registries`"))
 		return;
 	list = arena_alloc(c->arena, (n->len + 1) * sizeof(*list));
 	for (size_t i = 0; i < n->len; i++) {
 		const struct yaml_node *v = n->items[i];
 
-		if (!want_text(d, v, "a registry"))
+		if (!doc_want_text(d, v, "a registry"))
 			continue;
-		if (strspn(v->text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:[]") != v->len)
-			bad(d, v, "`registries`: `%.80s` is not a host or host:port", v->text);
+		if (strspn(v->text,
+			   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:[]") !=
+		    v->len)
+			doc_error(d, v, "`registries`: `%.80s` is not a host or host:port",
+				  v->text);
 		else
-			list[count++] = copy_text(d, v);
+			list[count++] = doc_text(d, v);
 	}
 	c->kubernetes.registries = list;
 }
 
 static void read_image(const struct doc *d, const struct yaml_node *n, struct config *c)
 {
-	if (check_image_name(d, n))
-		c->kubernetes.image = copy_text(d, n);
+	if (doc_check_image_name(d, n))
+		c->kubernetes.image = doc_text(d, n);
 }
 
 static void read_images(const struct doc *d, const struct yaml_node *n, struct config *c)
@@ -80,22 +97,25 @@ static void read_images(const struct doc *d, const struct yaml_node *n, struct c
 	if ((v = yaml_get(n, "image")))
 		read_image(d, v, c);
 	if ((v = yaml_get(n, "image_pull_policy")))
-		read_choice(d, v, "`image_pull_policy`", pull_policies, ARRAY_LEN(pull_policies), &c->kubernetes.image_pull_policy);
+		read_choice(d, v, "`image_pull_policy`", pull_policies, ARRAY_LEN(pull_policies),
+			    &c->kubernetes.image_pull_policy);
 	if ((v = yaml_get(n, "registries")))
 		read_registries(d, v, c);
 }
 
-/* --- the store ------------------------------------------------------------------------------------------------------ */
+/* The store. */
 
 static void read_store_options(const struct doc *d, const struct yaml_node *n, struct config *c)
 {
 	static const char *const keys[] = { "endpoint", "region", "style", "anonymous" };
-	struct config_access a = { &c->kubernetes.store_options.endpoint, &c->kubernetes.store_options.region, &c->kubernetes.store_options.style,
+	struct config_access a = { &c->kubernetes.store_options.endpoint,
+				   &c->kubernetes.store_options.region,
+				   &c->kubernetes.store_options.style,
 				   &c->kubernetes.store_options.anonymous };
 
-	if (!want_map(d, n, "`store_options`"))
+	if (!doc_want_map(d, n, "`store_options`"))
 		return;
-	check_keys(d, n, keys, ARRAY_LEN(keys));
+	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
 	config_read_access(d, n, &a);
 }
 
@@ -104,8 +124,11 @@ static void read_store(const struct doc *d, const struct yaml_node *n, struct co
 	const struct {
 		const char *key, **ret;
 	} names[] = {
-		{ "store_secret", &c->kubernetes.store_secret }, { "store_account", &c->kubernetes.store_account }, { "store_ca", &c->kubernetes.store_ca },
-		{ "store_claim", &c->kubernetes.store_claim },	 { "secrets", &c->kubernetes.secrets },
+		{ "store_secret", &c->kubernetes.store_secret },
+		{ "store_account", &c->kubernetes.store_account },
+		{ "store_ca", &c->kubernetes.store_ca },
+		{ "store_claim", &c->kubernetes.store_claim },
+		{ "secrets", &c->kubernetes.secrets },
 	};
 	const struct yaml_node *v;
 	char what[32];
@@ -119,7 +142,7 @@ static void read_store(const struct doc *d, const struct yaml_node *n, struct co
 		read_store_options(d, v, c);
 }
 
-/* --- limits --------------------------------------------------------------------------------------------------------- */
+/* Limits. */
 
 static void read_requests(const struct doc *d, const struct yaml_node *n, struct config *c)
 {
@@ -127,9 +150,9 @@ static void read_requests(const struct doc *d, const struct yaml_node *n, struct
 	const struct yaml_node *v;
 	int64_t count;
 
-	if (!want_map(d, n, "`requests`"))
+	if (!doc_want_map(d, n, "`requests`"))
 		return;
-	check_keys(d, n, keys, ARRAY_LEN(keys));
+	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
 	if ((v = yaml_get(n, "per_second")) && read_count(d, v, "`per_second`", 1, 100000, &count))
 		c->kubernetes.requests_per_second = (uint32_t)count;
 	if ((v = yaml_get(n, "burst")) && read_count(d, v, "`burst`", 1, 100000, &count))
@@ -140,10 +163,11 @@ static void read_sidecar(const struct doc *d, const struct yaml_node *n, struct 
 {
 	static const char *const keys[] = { "cpu", "memory" };
 
-	if (!want_map(d, n, "`sidecar`"))
+	if (!doc_want_map(d, n, "`sidecar`"))
 		return;
-	check_keys(d, n, keys, ARRAY_LEN(keys));
-	config_read_machine(d, n, "the default", &c->kubernetes.sidecar_cpu_milli, &c->kubernetes.sidecar_memory_bytes);
+	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
+	config_read_machine(d, n, "the default", &c->kubernetes.sidecar_cpu_milli,
+			    &c->kubernetes.sidecar_memory_bytes);
 }
 
 static void read_limits(const struct doc *d, const struct yaml_node *n, struct config *c)
@@ -152,9 +176,12 @@ static void read_limits(const struct doc *d, const struct yaml_node *n, struct c
 		const char *key;
 		int64_t *ret;
 	} times[] = {
-		{ "ttl", &c->kubernetes.ttl_ns },		  { "schedule_within", &c->kubernetes.schedule_within_ns },
-		{ "image_within", &c->kubernetes.image_within_ns }, { "gang_within", &c->kubernetes.gang_within_ns },
-		{ "lost_within", &c->kubernetes.lost_within_ns }, { "upload_within", &c->kubernetes.upload_within_ns },
+		{ "ttl", &c->kubernetes.ttl_ns },
+		{ "schedule_within", &c->kubernetes.schedule_within_ns },
+		{ "image_within", &c->kubernetes.image_within_ns },
+		{ "gang_within", &c->kubernetes.gang_within_ns },
+		{ "lost_within", &c->kubernetes.lost_within_ns },
+		{ "upload_within", &c->kubernetes.upload_within_ns },
 		{ "save_within", &c->kubernetes.save_within_ns },
 	};
 	const struct yaml_node *v;
@@ -163,8 +190,11 @@ static void read_limits(const struct doc *d, const struct yaml_node *n, struct c
 
 	for (size_t i = 0; i < ARRAY_LEN(times); i++) {
 		snprintf(what, sizeof(what), "`%s`", times[i].key);
-		if ((v = yaml_get(n, times[i].key)) && read_duration(d, v, what, times[i].ret) && *times[i].ret < NS_PER_S)
-			bad(d, v, "%s must be at least a second; leave it out for the default", what);
+		if ((v = yaml_get(n, times[i].key)) && read_duration(d, v, what, times[i].ret) &&
+		    *times[i].ret < NS_PER_S)
+			doc_error(d, v,
+				  "%s must be at least a second; leave it out for the default",
+				  what);
 	}
 	if ((v = yaml_get(n, "jobs")) && read_count(d, v, "`jobs`", 1, CONFIG_JOBS_MAX, &count))
 		c->kubernetes.jobs = (uint32_t)count;
@@ -187,21 +217,26 @@ static bool names(const struct yaml_node *list, const char *what)
 /* What holds only together with other keys, once all are read. */
 static void check_together(const struct doc *d, const struct yaml_node *n, const struct config *c)
 {
-	const char *of_steps = json_string_value(json_object_get(c->kubernetes.placement, "service_account"));
+	const char *of_steps =
+		json_string_value(json_object_get(c->kubernetes.placement, "service_account"));
 
-	if (c->kubernetes.store_account && of_steps && strcmp(of_steps, c->kubernetes.store_account) != 0)
-		bad(d, yaml_get(n, "service_account"), "a pod has one service account: `store_account` is another one");
+	if (c->kubernetes.store_account && of_steps &&
+	    strcmp(of_steps, c->kubernetes.store_account) != 0)
+		doc_error(d, yaml_get(n, "service_account"),
+			  "a pod has one service account: `store_account` is another one");
 	if (names(yaml_get(n, "env_from"), c->kubernetes.store_secret))
-		bad(d, yaml_get(n, "env_from"),
-		    "`%s` has the store's credentials, which a step's program doesn't get",
-		    c->kubernetes.store_secret);
-	if (c->kubernetes.store_claim && (c->kubernetes.store_secret || c->kubernetes.store_account))
-		bad(d, yaml_get(n, "store_claim"), "`store_claim` is a store in a volume: it takes no credentials");
+		doc_error(d, yaml_get(n, "env_from"),
+			  "`%s` has the store's credentials, which a step's program doesn't get",
+			  c->kubernetes.store_secret);
+	if (c->kubernetes.store_claim &&
+	    (c->kubernetes.store_secret || c->kubernetes.store_account))
+		doc_error(d, yaml_get(n, "store_claim"),
+			  "`store_claim` is a store in a volume: it takes no credentials");
 }
 
 void config_read_kubernetes(const struct doc *d, const struct yaml_node *n, struct config *c)
 {
-	if (!want_map(d, n, "`kubernetes`"))
+	if (!doc_want_map(d, n, "`kubernetes`"))
 		return;
 	placement_read_kubernetes(d, n, own_keys, ARRAY_LEN(own_keys), c->kubernetes.placement);
 	read_cluster(d, n, c);

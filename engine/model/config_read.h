@@ -1,4 +1,5 @@
-/* engine/model/config_read.h — what the readers of cairn.yaml share; nothing outside config*.c includes it. */
+/* engine/model/config_read.h — what the readers of cairn.yaml share; nothing outside config*.c
+ * includes it. */
 #ifndef CAIRN_MODEL_CONFIG_READ_H
 #define CAIRN_MODEL_CONFIG_READ_H
 
@@ -11,8 +12,8 @@ struct config_access {
 };
 void config_read_access(const struct doc *d, const struct yaml_node *n, struct config_access *a);
 /* `cpu` and `memory` of a map; `otherwise`: what leaving one out means. */
-void config_read_machine(const struct doc *d, const struct yaml_node *n, const char *otherwise, uint32_t *ret_cpu_milli, uint64_t *ret_memory_bytes);
-const char *config_text(const struct doc *d, const struct yaml_node *n, const char *what); /* NULL after a report */
+void config_read_machine(const struct doc *d, const struct yaml_node *n, const char *otherwise,
+			 uint32_t *ret_cpu_milli, uint64_t *ret_memory_bytes);
 
 void config_kubernetes_init(struct config *c);
 void config_read_kubernetes(const struct doc *d, const struct yaml_node *n, struct config *c);

@@ -1,10 +1,21 @@
-/* Reading cron rules, and their days. */
+/* engine/model/cron.c — reading cron rules, and their days and minutes.
+ *
+ * A rule becomes bit sets: `struct reading` goes through the text once, field by field, and
+ * allow() sets the bits. Nicknames are rules of five fields and are read as such; `@every` is an
+ * interval and has no sets. On an error, `reading.p` stands at what is wrong; cron_parse() gives
+ * that place to the caller.
+ *
+ * cron_next() works on a clock without a time zone. It looks for the first minute in the day it
+ * begins with, else for the first matching day, month by month. The calendar repeats after 400
+ * years, so a rule without a day in these never fires, and is refused. Zones, clock changes and
+ * @every's times are engine/serve/schedule's.
+ */
 #include "model/cron.h"
 
 #include <stdio.h>
 #include <string.h>
 #include "base/civil.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 enum { MINUTE, HOUR, DAY_OF_MONTH, MONTH, DAY_OF_WEEK, CRON_FIELDS };
 
@@ -15,12 +26,14 @@ struct field {
 	int n_words;
 };
 
-static const char *const months[] = { "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec" };
+static const char *const months[] = { "jan", "feb", "mar", "apr", "may", "jun",
+				      "jul", "aug", "sep", "oct", "nov", "dec" };
 static const char *const days[] = { "sun", "mon", "tue", "wed", "thu", "fri", "sat" };
 
 static const struct field fields[CRON_FIELDS] = {
-	{ "minute", 0, 59, NULL, 0 },	 { "hour", 0, 23, NULL, 0 },	  { "day of the month", 1, 31, NULL, 0 },
-	{ "month", 1, 12, months, 12 }, { "day of the week", 0, 7, days, 7 },
+	{ "minute", 0, 59, NULL, 0 },           { "hour", 0, 23, NULL, 0 },
+	{ "day of the month", 1, 31, NULL, 0 }, { "month", 1, 12, months, 12 },
+	{ "day of the week", 0, 7, days, 7 },
 };
 
 struct reading {
@@ -35,10 +48,11 @@ static int fail(struct reading *r, const struct field *f, const char *problem)
 
 	if (len == 0)
 		return err_set(r->err, ERR_INVALID, "%s: %s", f->name, problem);
-	return err_set(r->err, ERR_INVALID, "%s `%.*s`: %s", f->name, (int)MIN(len, 20), r->p, problem);
+	return err_set(r->err, ERR_INVALID, "%s `%.*s`: %s", f->name, (int)MIN(len, 20), r->p,
+		       problem);
 }
 
-/* --- numbers and names ------------------------------------------------------------------------------------------------- */
+/* Numbers and names. */
 
 static bool is_letter(char c)
 {
@@ -52,7 +66,8 @@ static bool word_is(const char *p, const char *word)
 	for (size_t i = 0; i < n; i++)
 		if ((p[i] | 32) != word[i])
 			return false;
-	return !is_letter(p[n]) || ((p[n] | 32) == 'l' && !is_letter(p[n + 1])); /* friL: the last Friday */
+	return !is_letter(p[n]) ||
+	       ((p[n] | 32) == 'l' && !is_letter(p[n + 1])); /* friL: the last Friday */
 }
 
 static int read_number(struct reading *r, const struct field *f, int *ret)
@@ -67,7 +82,9 @@ static int read_number(struct reading *r, const struct field *f, int *ret)
 			return 0;
 		}
 	if (digits == 0 || digits > 2)
-		return fail(r, f, f->words ? "a number or a name such as JAN or MON is needed" : "a number is needed");
+		return fail(r, f,
+			    f->words ? "a number or a name such as JAN or MON is needed"
+				     : "a number is needed");
 	for (size_t i = 0; i < digits; i++)
 		v = v * 10 + (r->p[i] - '0');
 	if (v < f->min || v > f->max) {
@@ -97,7 +114,7 @@ static int read_step(struct reading *r, const struct field *f, int *ret)
 	return 0;
 }
 
-/* --- items of a field ---------------------------------------------------------------------------------------------------- */
+/* Items of a field. */
 
 static void allow(struct cron *c, const struct field *f, int from, int to, int step)
 {
@@ -134,7 +151,8 @@ static int read_last_day(struct reading *r, const struct field *f)
 		for (size_t i = 0; i < digits && i < 3; i++)
 			before = before * 10 + (r->p[1 + i] - '0');
 		if (digits == 0 || digits > 2 || before > 30)
-			return fail(r, f, "behind L- stands how many days before the last one: 0 to 30");
+			return fail(r, f,
+				    "behind L- stands how many days before the last one: 0 to 30");
 		r->p += 1 + digits;
 	}
 	r->cron->last_days |= 1U << before;
@@ -188,7 +206,8 @@ static int read_item(struct reading *r, const struct field *f)
 {
 	int from = f->min, to = last_of(f), step = 1, special;
 
-	if (*r->p == '*' || (*r->p == '?' && (f == &fields[DAY_OF_MONTH] || f == &fields[DAY_OF_WEEK]))) {
+	if (*r->p == '*' ||
+	    (*r->p == '?' && (f == &fields[DAY_OF_MONTH] || f == &fields[DAY_OF_WEEK]))) {
 		r->p++;
 	} else {
 		special = read_last_day(r, f);
@@ -223,11 +242,12 @@ static int read_field(struct reading *r, const struct field *f)
 		r->p++;
 	}
 	if (*r->p && *r->p != ' ' && *r->p != '\t')
-		return fail(r, f, "this isn't a number, a range (1-5), a step (*/10) or a list (1,15)");
+		return fail(r, f,
+			    "this isn't a number, a range (1-5), a step (*/10) or a list (1,15)");
 	return 0;
 }
 
-/* --- rules ------------------------------------------------------------------------------------------------------------------ */
+/* Rules. */
 
 #define EVERY_MAX_S (366LL * CIVIL_DAY_S)
 
@@ -239,7 +259,8 @@ static int read_every(const char *text, struct cron *ret, struct err *err)
 	if (text_parse_duration(text, &ns, err) < 0)
 		return err_wrap(err, "@every");
 	if (ns < NS_PER_S || ns % NS_PER_S || ns / NS_PER_S > EVERY_MAX_S)
-		return err_set(err, ERR_INVALID, "`@every %.40s`: whole seconds are needed, from 1s to 366d", text);
+		return err_set(err, ERR_INVALID,
+			       "`@every %.40s`: whole seconds are needed, from 1s to 366d", text);
 	ret->every_s = ns / NS_PER_S;
 	return 0;
 }
@@ -248,8 +269,10 @@ static int read_nickname(const char *text, struct cron *ret, struct err *err)
 {
 	static const struct {
 		const char *name, *rule;
-	} nicknames[] = { { "@hourly", "0 * * * *" },  { "@daily", "0 0 * * *" },   { "@midnight", "0 0 * * *" }, { "@weekly", "0 0 * * 0" },
-			  { "@monthly", "0 0 1 * *" }, { "@yearly", "0 0 1 1 *" }, { "@annually", "0 0 1 1 *" } };
+	} nicknames[] = { { "@hourly", "0 * * * *" },   { "@daily", "0 0 * * *" },
+			  { "@midnight", "0 0 * * *" }, { "@weekly", "0 0 * * 0" },
+			  { "@monthly", "0 0 1 * *" },  { "@yearly", "0 0 1 1 *" },
+			  { "@annually", "0 0 1 1 *" } };
 	const char *names[ARRAY_LEN(nicknames) + 1] = { "@every" };
 	struct str hint = { 0 };
 	size_t offset;
@@ -280,7 +303,10 @@ int cron_parse(const char *text, struct cron *ret, size_t *ret_offset, struct er
 		r.p += strspn(r.p, " \t");
 		*ret_offset = (size_t)(r.p - text);
 		if (!*r.p)
-			return err_set(err, ERR_INVALID, "a rule has 5 fields (minute, hour, day, month, day of the week), not %d", i);
+			return err_set(err, ERR_INVALID,
+				       "a rule has 5 fields (minute, hour, day, month, day of the "
+				       "week), not %d",
+				       i);
 		if (read_field(&r, &fields[i]) < 0) {
 			*ret_offset = (size_t)(r.p - text);
 			return -1;
@@ -289,9 +315,12 @@ int cron_parse(const char *text, struct cron *ret, size_t *ret_offset, struct er
 	r.p += strspn(r.p, " \t");
 	*ret_offset = (size_t)(r.p - text);
 	if (*r.p)
-		return err_set(err, ERR_INVALID, "a rule has 5 fields (minute, hour, day, month, day of the week); there are more");
+		return err_set(err, ERR_INVALID,
+			       "a rule has 5 fields (minute, hour, day, month, day of the week); "
+			       "there are more");
 	*ret_offset = 0;
-	/* The calendar repeats after 400 years: a rule that found no day in them is 30 February or its like. */
+	/* The calendar repeats after 400 years: a rule that found no day in them is 30 February or
+	 * its like. */
 	if (cron_next(ret, 0, 400 * 366LL * CIVIL_DAY_S, &first) > 0)
 		return err_set(err, ERR_INVALID, "there is no such day: the rule would never fire");
 	return 0;
@@ -302,13 +331,14 @@ bool cron_is_interval(const struct cron *c)
 	return c->every_s || c->hours == (1U << 24) - 1;
 }
 
-/* --- days ---------------------------------------------------------------------------------------------------------------------- */
+/* Days. */
 
 static bool day_of(const struct cron *c, int64_t day, const struct civil_date *d)
 {
 	int length = civil_month_days(d->year, d->month), weekday = civil_weekday(day);
 	bool by_day = c->days & (1U << d->day) || c->last_days & (1U << (length - d->day));
-	bool by_weekday = c->weekdays & (1U << weekday) || (d->day + 7 > length && c->last_weekdays & (1U << weekday)) ||
+	bool by_weekday = c->weekdays & (1U << weekday) ||
+			  (d->day + 7 > length && c->last_weekdays & (1U << weekday)) ||
 			  c->nth_weekdays[weekday] & (1U << ((d->day + 6) / 7));
 
 	return c->star_day || c->star_weekday ? by_day && by_weekday : by_day || by_weekday;
@@ -345,7 +375,8 @@ static int next_minute(const struct cron *c, int minute)
 		uint64_t rest = c->minutes >> (h == minute / 60 ? minute % 60 : 0);
 
 		if (c->hours & (1U << h) && rest)
-			return h * 60 + (h == minute / 60 ? minute % 60 : 0) + __builtin_ctzll(rest);
+			return h * 60 + (h == minute / 60 ? minute % 60 : 0) +
+			       __builtin_ctzll(rest);
 	}
 	return 24 * 60;
 }

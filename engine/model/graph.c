@@ -1,14 +1,21 @@
-/* Order and cycles. Kahn's algorithm with a heap, so that among steps that could come next the one that stands first in
- * the file does: O((V + E) log V). What is left over lies on cycles or behind them; an iterative depth-first search finds
- * them (a chain of 100,000 steps is nothing for it). */
+/* engine/model/graph.c — the order of steps, and cycles.
+ *
+ * Kahn's algorithm with a heap, so that among steps that could come next the one that stands
+ * first in the file does: O((V + E) log V). The order depends on nothing but the file.
+ *
+ * What is left over lies on cycles or behind them. An iterative depth-first search finds the
+ * cycles; a chain of 100,000 steps is nothing for it. A back edge closes a cycle; it is reported
+ * unless one of its steps was on a reported one already (`told`), and at most CYCLES_SHOWN times.
+ * Input are the folded deps of resolve.c.
+ */
 #include "model/read.h"
 
 #define CYCLE_NAMES_MAX 12 /* of a longer cycle, the first and the last ones are shown */
-#define CYCLES_SHOWN 10
+#define CYCLES_SHOWN    10
 
 struct graph {
 	struct loader *l;
-	uint32_t *pending;	     /* needed steps that aren't ordered yet */
+	uint32_t *pending;            /* needed steps that aren't ordered yet */
 	uint32_t *start, *dependents; /* of step i: dependents[start[i]] … */
 	uint32_t *heap;
 	size_t n_heap;
@@ -60,9 +67,10 @@ static void find_dependents(struct graph *g)
 			g->dependents[fill[g->l->steps[i].deps[k].step]++] = (uint32_t)i;
 }
 
-/* --- cycles --------------------------------------------------------------------------------------------------------- */
+/* Cycles. */
 
-/* `path` holds a cycle's steps, each needing the next, the last one the first. Told from the step that is first in the file. */
+/* `path` holds a cycle's steps, each needing the next, the last one the first. The message begins
+ * with the step that is first in the file. */
 static void report_cycle(struct loader *l, const uint32_t *path, size_t n)
 {
 	struct str text = { 0 };
@@ -83,7 +91,7 @@ static void report_cycle(struct loader *l, const uint32_t *path, size_t n)
 	str_add(&text, first->name);
 	while (first->deps[k].step != path[(from + 1) % n])
 		k++;
-	bad_at(l->diags, &first->deps[k].pos, "steps form a cycle: %s", text.s);
+	doc_error_at(l->diags, &first->deps[k].pos, "steps form a cycle: %s", text.s);
 	str_deinit(&text);
 }
 
@@ -91,8 +99,9 @@ enum colour { WHITE, GREY, BLACK };
 struct search {
 	uint8_t *colour;
 	bool *told; /* lies on a cycle that was reported */
-	uint32_t *path, *next; /* steps from the root of the search, and which dep of each comes next */
-	uint32_t *place;	/* of a grey step in `path` */
+	uint32_t *path,
+		*next;   /* steps from the root of the search, and which dep of each comes next */
+	uint32_t *place; /* of a grey step in `path` */
 	size_t depth, n_told;
 };
 
@@ -155,7 +164,7 @@ static void report_cycles(struct graph *g)
 			search_from(g->l, &s, (uint32_t)i);
 }
 
-void graph_order(struct loader *l)
+void loader_order_steps(struct loader *l)
 {
 	struct graph g = { .l = l };
 	uint32_t *order = arena_alloc(l->arena, l->n_steps * sizeof(*order));

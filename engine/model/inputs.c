@@ -1,6 +1,19 @@
-/* Where content comes from: paths in the project, object-store URIs, artifacts of earlier runs. Shapes are checked here;
- * nothing is looked at. */
-#include "base/fs.h"
+/* engine/model/inputs.c — where content comes from and where outputs are exported to: paths in
+ * the project, object-store URIs, https, artifacts of earlier runs.
+ *
+ * The table `schemes` gives for each prefix its origin and the check of what follows it. What has
+ * no scheme is a path in the project (read_path()). Only the shape is checked. Nothing is opened,
+ * hashed or fetched: engine/plan/pin.c does that when a run starts.
+ *
+ * An input is declared under `inputs` of the pipeline, or a step names a path or URI itself.
+ * step_implicit_input() makes one input_decl for each such text (loader.implicit_inputs), however
+ * many steps name it. Declared inputs come first in loader.inputs; n_declared_inputs says how many
+ * they are.
+ *
+ * A message never shows a URI that may hold a password. A URL with a signature in its query is
+ * only warned about: it is kept with the pipeline.
+ */
+#include "base/os/fs.h"
 #include "model/read.h"
 
 static bool is_bucket_char(char c)
@@ -43,7 +56,9 @@ static const char *check_http(const char *rest)
 
 	if (strspn(rest, "0123456789.") == host && str_has_prefix(rest, "127."))
 		return NULL;
-	return (host == 9 && str_has_prefix(rest, "localhost")) || str_has_prefix(rest, "[::1]") ? NULL : "http:// is for this machine (127.0.0.1, localhost) only; use https://";
+	return (host == 9 && str_has_prefix(rest, "localhost")) || str_has_prefix(rest, "[::1]")
+		       ? NULL
+		       : "http:// is for this machine (127.0.0.1, localhost) only; use https://";
 }
 
 static const char *check_artifact(const char *rest)
@@ -77,7 +92,8 @@ static bool has_scheme(const char *s)
 	if (!p || p == s)
 		return false;
 	for (; s < p; s++)
-		if (!((*s | 32) >= 'a' && (*s | 32) <= 'z') && !(*s >= '0' && *s <= '9') && *s != '+' && *s != '-' && *s != '.')
+		if (!((*s | 32) >= 'a' && (*s | 32) <= 'z') && !(*s >= '0' && *s <= '9') &&
+		    *s != '+' && *s != '-' && *s != '.')
 			return false;
 	return true;
 }
@@ -85,7 +101,8 @@ static bool has_scheme(const char *s)
 /* Of S3, Google, Azure, CloudFront: a query that is as good as a password, until it lapses. */
 static bool holds_signature(const char *url)
 {
-	static const char *const names[] = { "X-Amz-Signature", "X-Goog-Signature", "Signature", "sig" };
+	static const char *const names[] = { "X-Amz-Signature", "X-Goog-Signature", "Signature",
+					     "sig" };
 
 	for (const char *q = strchr(url, '?'); q; q = strchr(q, '&'))
 		for (size_t i = (q++, 0), n = strcspn(q, "=&#"); i < ARRAY_LEN(names); i++)
@@ -98,25 +115,35 @@ static bool holds_signature(const char *url)
 static int read_uri(const struct doc *d, const struct yaml_node *n, enum input_origin *ret)
 {
 	for (size_t i = 0; i < ARRAY_LEN(schemes); i++) {
-		const struct pos at = pos_of(d, n);
+		const struct pos at = doc_pos(d, n);
 		const char *problem;
 
 		if (!str_has_prefix(n->text, schemes[i].prefix))
 			continue;
-		problem = has_bad_char(n->text) ? "it has spaces or control characters" : schemes[i].check(n->text + strlen(schemes[i].prefix));
+		problem = has_bad_char(n->text)
+				  ? "it has spaces or control characters"
+				  : schemes[i].check(n->text + strlen(schemes[i].prefix));
 		if (n->len > PATH_TEXT_MAX)
 			problem = "it is too long";
 		if (problem) /* without what may be a password */
-			bad(d, n, "`%.*s` is not a valid URI: %s", strchr(n->text, '@') ? (int)strlen(schemes[i].prefix) : 80, n->text, problem);
+			doc_error(d, n, "`%.*s` is not a valid URI: %s",
+				  strchr(n->text, '@') ? (int)strlen(schemes[i].prefix) : 80,
+				  n->text, problem);
 		else if (schemes[i].origin == INPUT_HTTPS && holds_signature(n->text))
-			warn_at(d->l->diags, &at, "the signature in this URL is kept with the pipeline in the store, for everybody who can read that: "
-				"use s3:// or gs:// with credentials, or a step that fetches it with a secret");
+			diag_warn_at(
+				d->l->diags, &at,
+				"the signature in this URL is kept with the pipeline in the store, "
+				"for everybody who can read that: use s3:// or gs:// with "
+				"credentials, or a step that fetches it with a secret");
 		*ret = schemes[i].origin;
 		return problem ? -1 : 1;
 	}
 	if (!has_scheme(n->text))
 		return 0;
-	bad(d, n, "`%.80s`: content comes from a path in the project, s3://, gs://, https:// or artifact:<hash>", n->text);
+	doc_error(d, n,
+		  "`%.80s`: content comes from a path in the project, s3://, gs://, https:// or "
+		  "artifact:<hash>",
+		  n->text);
 	return -1;
 }
 
@@ -125,22 +152,25 @@ static bool read_location(const struct doc *d, const struct yaml_node *n, struct
 {
 	int r;
 
-	if (!want_text(d, n, "an input"))
+	if (!doc_want_text(d, n, "an input"))
 		return false;
 	if (template_text_has_expr(n->text, n->len)) {
-		bad(d, n, "an input of the pipeline can't depend on expressions: it is pinned before anything is known; a step may use a path below it: \"${{ inputs.%s }}/…\"",
-		    in->name ? in->name : "NAME");
+		doc_error(d, n,
+			  "an input of the pipeline can't contain an expression, since inputs are "
+			  "read "
+			  "first; a step may use a path below it: \"${{ inputs.%s }}/…\"",
+			  in->name ? in->name : "NAME");
 		return false;
 	}
 	r = read_uri(d, n, &in->origin);
 	if (r == 1)
-		in->uri = copy_text(d, n);
+		in->uri = doc_text(d, n);
 	if (r != 0)
 		return r == 1;
 	in->origin = INPUT_PATH;
 	in->uri = read_path(d, n, n->text, ".", "input", true, &in->optional_dir);
 	if (in->uri && fs_is_inside(".cairn", in->uri)) {
-		bad(d, n, "`%s` belongs to cairn's own state and can't be an input", in->uri);
+		doc_error(d, n, "`%s` belongs to cairn's own state and can't be an input", in->uri);
 		return false;
 	}
 	return in->uri != NULL;
@@ -150,45 +180,54 @@ static bool read_location(const struct doc *d, const struct yaml_node *n, struct
 static void read_access(const struct doc *d, const struct yaml_node *n, struct input_decl *in)
 {
 	static const char *const names[] = { "endpoint", "region", "profile" };
-	const char **const fields[] = { &in->access.endpoint, &in->access.region, &in->access.profile };
+	const char **const fields[] = { &in->access.endpoint, &in->access.region,
+					&in->access.profile };
 	const struct yaml_node *v;
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		v = yaml_get(n, names[i]);
-		if (!v || !want_text(d, v, names[i]))
+		if (!v || !doc_want_text(d, v, names[i]))
 			continue;
-		*fields[i] = copy_text(d, v);
+		*fields[i] = doc_text(d, v);
 		if (has_bad_char(v->text) || v->len > 512)
-			bad(d, v, "`%s` is too long, or has spaces or control characters", names[i]);
-		else if (i == 0 && !str_has_prefix(v->text, "https://") && !str_has_prefix(v->text, "http://"))
-			bad(d, v, "`endpoint`: `%.80s` must begin with https:// or http://", v->text);
+			doc_error(d, v, "`%s` is too long, or has spaces or control characters",
+				  names[i]);
+		else if (i == 0 && !str_has_prefix(v->text, "https://") &&
+			 !str_has_prefix(v->text, "http://"))
+			doc_error(d, v, "`endpoint`: `%.80s` must begin with https:// or http://",
+				  v->text);
 		if (in->origin != INPUT_S3 && in->origin != INPUT_GS)
-			bad(d, v, "`%s` is for s3:// and gs://", names[i]);
+			doc_error(d, v, "`%s` is for s3:// and gs://", names[i]);
 	}
 	v = yaml_get(n, "anonymous");
 	if (v)
 		read_bool(d, v, "`anonymous`", &in->access.anonymous);
 	if (v && in->origin != INPUT_S3 && in->origin != INPUT_GS)
-		bad(d, v, "`anonymous` is for s3:// and gs://");
+		doc_error(d, v, "`anonymous` is for s3:// and gs://");
 }
 
 static void read_long(const struct doc *d, const struct yaml_node *n, struct input_decl *in)
 {
-	static const char *const keys[] = { "uri", "mode", "endpoint", "region", "profile", "anonymous" };
+	static const char *const keys[] = { "uri",    "mode",    "endpoint",
+					    "region", "profile", "anonymous" };
 	static const char *const modes[] = { "auto", "copy", "reference" };
 	const struct yaml_node *uri = yaml_get(n, "uri"), *mode = yaml_get(n, "mode");
 	const char *m = modes[0];
 
-	check_keys(d, n, keys, ARRAY_LEN(keys));
+	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
 	if (!uri)
-		bad(d, n, "input `%s` has no `uri`", in->name);
+		doc_error(d, n, "input `%s` has no `uri`", in->name);
 	else if (!read_location(d, uri, in))
 		uri = NULL;
 	if (mode)
 		read_choice(d, mode, "`mode`", modes, ARRAY_LEN(modes), &m);
 	in->mode = m == modes[1] ? INPUT_COPY : m == modes[2] ? INPUT_REFERENCE : INPUT_AUTO;
-	if (uri && in->mode == INPUT_REFERENCE && (in->origin == INPUT_PATH || in->origin == INPUT_ARTIFACT))
-		bad(d, mode, "`mode: reference` is for s3://, gs:// and https://; this content is kept in the store anyway");
+	if (uri && in->mode == INPUT_REFERENCE &&
+	    (in->origin == INPUT_PATH || in->origin == INPUT_ARTIFACT))
+		doc_error(d, mode,
+			  "`mode: reference` is for s3://, gs:// and https://; this content is "
+			  "kept in "
+			  "the store anyway");
 	if (uri)
 		read_access(d, n, in);
 }
@@ -197,13 +236,13 @@ void read_pipeline_inputs(struct loader *l, const struct yaml_node *n)
 {
 	const struct doc *d = &l->doc;
 
-	if (!n || yaml_is_null(n) || !want_map(d, n, "`inputs`"))
+	if (!n || yaml_is_null(n) || !doc_want_map(d, n, "`inputs`"))
 		return;
 	for (size_t i = 0; i < n->len; i++) {
 		const struct yaml_node *key = n->pairs[i].key, *value = n->pairs[i].value;
-		struct input_decl in = { .name = copy_text(d, key), .pos = pos_of(d, key) };
+		struct input_decl in = { .name = doc_text(d, key), .pos = doc_pos(d, key) };
 
-		check_name(d, key, NAME_IDENT, "input");
+		doc_check_name(d, key, NAME_IDENT, "input");
 		if (value->kind == YAML_KIND_MAP)
 			read_long(d, value, &in);
 		else
@@ -214,17 +253,20 @@ void read_pipeline_inputs(struct loader *l, const struct yaml_node *n)
 	l->n_declared_inputs = l->inputs.n;
 }
 
-uint32_t implicit_input(struct loader *l, const struct doc *d, const struct yaml_node *n)
+uint32_t step_implicit_input(struct loader *l, const struct doc *d, const struct yaml_node *n)
 {
-	struct input_decl in = { .pos = pos_of(d, n) };
+	struct input_decl in = { .pos = doc_pos(d, n) };
 	void **slot;
 
 	if (!read_location(d, n, &in))
 		return UINT32_MAX;
-	slot = map_slot_str(l->implicit_inputs, arena_printf(l->scratch, "%s%s", in.uri, in.optional_dir ? "/" : ""));
+	slot = map_slot_str(l->implicit_inputs,
+			    arena_printf(l->scratch, "%s%s", in.uri, in.optional_dir ? "/" : ""));
 	if (!*slot) {
-		/* A declared input has a name without `/` and `.`, and may have the very name of a file at the root. */
-		in.name = arena_printf(l->arena, "%s%s%s", map_get_str(l->input_index, in.uri) ? "./" : "", in.uri,
+		/* A declared input has a name without `/` and `.`, and may have the very name of a
+		 * file at the root. */
+		in.name = arena_printf(l->arena, "%s%s%s",
+				       map_get_str(l->input_index, in.uri) ? "./" : "", in.uri,
 				       in.origin == INPUT_PATH && in.optional_dir ? "/" : "");
 		VEC_PUSH(&l->inputs, in);
 		*slot = (void *)(uintptr_t)l->inputs.n;
@@ -232,7 +274,7 @@ uint32_t implicit_input(struct loader *l, const struct doc *d, const struct yaml
 	return (uint32_t)(uintptr_t)*slot - 1;
 }
 
-/* --- exports ---------------------------------------------------------------------------------------------------------- */
+/* Exports. */
 
 /* What stands before the first expression must say where: the kind, and the bucket. */
 static const char *check_export(const char *s, size_t fixed)
@@ -256,7 +298,8 @@ static const char *check_export(const char *s, size_t fixed)
 static bool has_bad_text(const char *s)
 {
 	for (; *s; s++) {
-		const char *end = s[0] == '$' && s[1] == '{' && s[2] == '{' ? strstr(s, "}}") : NULL;
+		const char *end =
+			s[0] == '$' && s[1] == '{' && s[2] == '{' ? strstr(s, "}}") : NULL;
 
 		if (end)
 			s = end + 1;
@@ -270,7 +313,7 @@ const struct expr_template *read_export(const struct doc *d, const struct yaml_n
 {
 	const char *expr, *problem;
 
-	if (!want_text(d, n, "`export`"))
+	if (!doc_want_text(d, n, "`export`"))
 		return NULL;
 	expr = strstr(n->text, "${{");
 	problem = check_export(n->text, expr ? (size_t)(expr - n->text) : n->len);
@@ -280,6 +323,6 @@ const struct expr_template *read_export(const struct doc *d, const struct yaml_n
 		problem = "it is too long";
 	if (!problem)
 		return read_template(d, n);
-	bad(d, n, "`export: %.80s`: %s", n->text, problem);
+	doc_error(d, n, "`export: %.80s`: %s", n->text, problem);
 	return NULL;
 }

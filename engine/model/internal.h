@@ -1,26 +1,40 @@
-/* engine/model/internal.h — what the files of this folder share about expressions and places; nothing outside it includes this. */
+/* engine/model/internal.h — what the files of this folder share about expressions and places;
+ * nothing outside it includes this. */
 #ifndef CAIRN_MODEL_INTERNAL_H
 #define CAIRN_MODEL_INTERNAL_H
 
-#include "base/yaml.h"
+#include "base/text/yaml.h"
 #include "model/pipeline.h"
 
-/* --- expressions ------------------------------------------------------------------------------------------------- */
+/* Expressions. */
 
-#define EXPR_DEPTH_MAX 64  /* parentheses, calls and `!` inside each other: what bounds every recursion over an expression */
-#define EXPR_ARGS_MAX 4096 /* operands of one && or || chain, arguments of one call, items of one list */
+#define EXPR_DEPTH_MAX                                                                          \
+	64 /* parentheses, calls and `!` inside each other: what bounds every recursion over an \
+	      expression */
+#define EXPR_ARGS_MAX \
+	4096 /* operands of one && or || chain, arguments of one call, items of one list */
 
-enum expr_kind { EXPR_CONST, EXPR_REF, EXPR_NOT, EXPR_AND, EXPR_OR, EXPR_COMPARE, EXPR_CALL, EXPR_LIST, EXPR_KINDS };
-enum compare_op { COMPARE_EQ, COMPARE_NE, COMPARE_LT, COMPARE_LE, COMPARE_GT, COMPARE_GE, COMPARE_OPS };
+enum expr_kind {
+	EXPR_CONST,
+	EXPR_REF,
+	EXPR_NOT,
+	EXPR_AND,
+	EXPR_OR,
+	EXPR_COMPARE,
+	EXPR_CALL,
+	EXPR_LIST,
+	EXPR_KINDS
+};
 
-/* While a file is read, references are names (REF_UNRESOLVED, `name` as written). Resolving turns each into its final
- * kind, in place, or into REF_BROKEN after its error was reported; a model that is handed out has neither. */
+/* While a file is read, references are names (REF_UNRESOLVED, `name` as written). Resolving turns
+ * each into its final kind, in place, or into REF_BROKEN after its error was reported; a model that
+ * is handed out has neither. */
 #define REF_UNRESOLVED ((enum ref_kind)254)
-#define REF_BROKEN ((enum ref_kind)255)
+#define REF_BROKEN     ((enum ref_kind)255)
 
 struct expr {
-	uint8_t kind;	/* enum expr_kind */
-	uint8_t op;	/* EXPR_COMPARE: enum compare_op; EXPR_CALL: index into the function table */
+	uint8_t kind; /* enum expr_kind */
+	uint8_t op;   /* EXPR_COMPARE: enum compare_op; EXPR_CALL: index into the function table */
 	uint32_t n_args;
 	int line, col;
 	const char *file;
@@ -34,36 +48,54 @@ struct expr {
 /* What is known of an expression's value before anything ran. */
 enum expr_type { TYPE_ANY, TYPE_NULL, TYPE_BOOL, TYPE_NUMBER, TYPE_STRING, TYPE_LIST };
 
-enum expr_func { FUNC_ALWAYS, FUNC_FAILED, FUNC_MIN, FUNC_MAX, FUNC_MEAN, FUNC_SUM, FUNC_COUNT, FUNC_CONTAINS,
-		 FUNC_STARTS_WITH, FUNC_ENDS_WITH, FUNC_JOIN, FUNC_CHOOSE, EXPR_FUNCS };
+enum expr_func {
+	FUNC_ALWAYS,
+	FUNC_FAILED,
+	FUNC_MIN,
+	FUNC_MAX,
+	FUNC_MEAN,
+	FUNC_SUM,
+	FUNC_COUNT,
+	FUNC_CONTAINS,
+	FUNC_STARTS_WITH,
+	FUNC_ENDS_WITH,
+	FUNC_JOIN,
+	FUNC_CHOOSE,
+	EXPR_FUNCS
+};
 struct expr_func_info {
 	const char *name;
 	unsigned min_args, max_args;
 	enum expr_type result;
-	bool aggregates; /* takes a list of numbers, or numbers: the only way to use metrics of several tasks */
-	bool only_if;	 /* has a meaning in `if` only */
+	bool aggregates; /* takes a list of numbers, or numbers: the only way to use metrics of
+			    several tasks */
+	bool only_if;    /* has a meaning in `if` only */
 	const char *help;
 };
 extern const struct expr_func_info expr_funcs[EXPR_FUNCS];
 
-/* Where a scalar's bytes lie in its file, for places inside of it. One for each file that is read. */
+/* Where a scalar's bytes lie in its file, for places inside of it. One for each file that is read.
+ */
 struct source_index;
 struct source_index *source_index_new(const char *bytes, size_t len, struct arena *arena);
-/* Place of byte `offset` of a scalar's text. Calls for one scalar with growing offsets go on where the last one stopped. */
+/* Place of byte `offset` of a scalar's text. Calls for one scalar with growing offsets go on where
+ * the last one stopped. */
 struct source_cursor {
 	const struct source_index *index;
 	const struct yaml_node *node;
-	const char *p;	      /* in the file */
-	size_t at;	      /* offset in the scalar's text */
-	size_t block_indent;  /* of a block scalar */
+	const char *p;       /* in the file */
+	size_t at;           /* offset in the scalar's text */
+	size_t block_indent; /* of a block scalar */
 	int line, col;
-	char quote;	      /* ' " or 0; | and > for blocks */
-	bool lost;	      /* text and file don't go together: everything is at the node's own place */
+	char quote; /* ' " or 0; | and > for blocks */
+	bool lost;  /* text and file don't go together: everything is at the node's own place */
 };
-void source_cursor_init(struct source_cursor *c, const struct source_index *index, const struct yaml_node *node);
+void source_cursor_init(struct source_cursor *c, const struct source_index *index,
+			const struct yaml_node *node);
 void source_cursor_seek(struct source_cursor *c, size_t offset, int *ret_line, int *ret_col);
 
-/* Text with `${{ }}` in it. Problems go to `diags`; the result is never NULL then, but may lack parts. */
+/* Text with `${{ }}` in it. Problems go to `diags`; the result is never NULL then, but may lack
+ * parts. */
 struct expr_source {
 	const char *file;
 	const char *text;
@@ -74,17 +106,19 @@ struct expr_source {
 	struct diag_list *diags;
 };
 struct expr_template *template_parse(struct expr_source *src);
-struct expr_template *template_of_value(const struct value *v, const char *file, int line, int col, struct arena *arena);
+struct expr_template *template_of_value(const struct value *v, const char *file, int line, int col,
+					struct arena *arena);
 bool template_text_has_expr(const char *text, size_t len);
 /* The expression of a template that is exactly one, else NULL. */
 struct expr *template_single(const struct expr_template *t);
 
 /* For the folder's own passes over a model that is still being made. */
 void expr_refs_mut(struct expr *e, void (*fn)(void *arg, struct ref *ref), void *arg);
-void template_refs_mut(const struct expr_template *t, void (*fn)(void *arg, struct ref *ref), void *arg);
+void template_refs_mut(const struct expr_template *t, void (*fn)(void *arg, struct ref *ref),
+		       void *arg);
 
-/* Types as far as they are known. `type_of` says what a resolved reference gives; *ret_gathered: a list with one value a
- * task. Errors go to diags. in_if: always() and failed() have a meaning. */
+/* Types as far as they are known. `type_of` says what a resolved reference gives; *ret_gathered: a
+ * list with one value a task. Errors go to diags. in_if: always() and failed() have a meaning. */
 struct expr_check {
 	enum expr_type (*type_of)(void *arg, const struct ref *ref, bool *ret_gathered);
 	void *arg;

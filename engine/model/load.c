@@ -1,8 +1,20 @@
-/* From files to a model. The order is fixed by who refers to whom: params, inputs, defaults, steps (with their step files),
- * schedules; then references; then the order of steps. Whatever was wrong, the later passes run too, so that all errors of
- * a file come at once; a model is handed out only when there was none. */
-#include "base/fs.h"
-#include "model/cache.h"
+/* engine/model/load.c — from files to a model, and the model's life.
+ *
+ * The order is fixed by who refers to whom: params, inputs, defaults, steps (with their step
+ * files), schedules; then references (resolve.c); then the order of steps (graph.c). Whatever was
+ * wrong, the later passes run too, so that all errors of a file come at once. A model is handed
+ * out only when there was none.
+ *
+ * A loader has two arenas: `arena` becomes the model's, `scratch` goes with the loader.
+ * hand_out() moves the vectors into the first one. Step files are asked for through `fetch`, so
+ * that the same code reads from disk and from bytes that the caller has. The digest covers the
+ * pipeline's bytes and those of its step files, with their paths.
+ *
+ * pipeline_load() asks the cache of parsed models first (cache/cache.c). Nothing here is shared
+ * between threads: a model belongs to whoever loaded it, and is read-only from then on.
+ */
+#include "base/os/fs.h"
+#include "model/cache/cache.h"
 #include "model/read.h"
 
 struct source {
@@ -19,12 +31,20 @@ static void loader_init(struct loader *l, const struct source *src, struct diag_
 {
 	_cleanup_(freep) char *dir = fs_dirname(src->path), *display_dir = fs_dirname(src->display);
 
-	*l = (struct loader){ .arena = arena_new(), .scratch = arena_new(), .diags = diags, .fetch = src->fetch, .fetch_arg = src->fetch_arg };
+	*l = (struct loader){ .arena = arena_new(),
+			      .scratch = arena_new(),
+			      .diags = diags,
+			      .fetch = src->fetch,
+			      .fetch_arg = src->fetch_arg };
 	l->p = arena_alloc(l->arena, sizeof(*l->p));
 	l->p->arena = l->arena;
 	l->p->path = arena_strdup(l->arena, src->display);
-	l->doc = (struct doc){ .l = l, .file = l->p->path, .path = arena_strdup(l->arena, src->path), .dir = arena_strdup(l->arena, dir),
-			       .bytes = src->bytes, .len = src->len };
+	l->doc = (struct doc){ .l = l,
+			       .file = l->p->path,
+			       .path = arena_strdup(l->arena, src->path),
+			       .dir = arena_strdup(l->arena, dir),
+			       .bytes = src->bytes,
+			       .len = src->len };
 	l->display_dir = arena_strdup(l->arena, strcmp(display_dir, ".") == 0 ? "" : display_dir);
 	l->param_index = map_new();
 	l->input_index = map_new();
@@ -58,20 +78,25 @@ static void loader_deinit(struct loader *l)
 	arena_free(l->arena); /* NULL when the model was handed out */
 }
 
-/* --- the parts ------------------------------------------------------------------------------------------------------ */
+/* The parts. */
 
 static void read_head(struct loader *l, const struct yaml_node *root)
 {
-	static const char *const keys[] = { "pipeline", "description", "params", "inputs", "defaults", "steps", "schedules" };
-	const struct yaml_node *name = yaml_get(root, "pipeline"), *description = yaml_get(root, "description");
+	static const char *const keys[] = { "pipeline", "description", "params",   "inputs",
+					    "defaults", "steps",       "schedules" };
+	const struct yaml_node *name = yaml_get(root, "pipeline"),
+			       *description = yaml_get(root, "description");
 
-	check_keys(&l->doc, root, keys, ARRAY_LEN(keys));
+	doc_check_keys(&l->doc, root, keys, ARRAY_LEN(keys));
 	l->p->name = "";
 	if (!name)
-		bad(&l->doc, root, yaml_get(root, "step") ? "this is a step file: a step of a pipeline uses it as `uses: ./…`" :
-							    "`pipeline` is missing: a pipeline has a name");
-	else if (check_name(&l->doc, name, NAME_PIPELINE, "pipeline"))
-		l->p->name = copy_text(&l->doc, name);
+		doc_error(
+			&l->doc, root,
+			yaml_get(root, "step")
+				? "this is a step file: a step of a pipeline uses it as `uses: ./…`"
+				: "`pipeline` is missing: a pipeline has a name");
+	else if (doc_check_name(&l->doc, name, NAME_PIPELINE, "pipeline"))
+		l->p->name = doc_text(&l->doc, name);
 	if (description)
 		read_text(&l->doc, description, "`description`", &l->p->description);
 }
@@ -94,10 +119,11 @@ static void read_all(struct loader *l)
 	const struct yaml_node *root = l->doc.tree->root, *steps;
 
 	if (yaml_is_null(root)) {
-		bad(&l->doc, root, "the file is empty: a pipeline has `pipeline` and `steps`");
+		doc_error(&l->doc, root,
+			  "the file is empty: a pipeline has `pipeline` and `steps`");
 		return;
 	}
-	if (!want_map(&l->doc, root, "a pipeline"))
+	if (!doc_want_map(&l->doc, root, "a pipeline"))
 		return;
 	read_head(l, root);
 	read_pipeline_params(l, yaml_get(root, "params"));
@@ -108,10 +134,10 @@ static void read_all(struct loader *l)
 	if (steps)
 		read_steps(l, steps);
 	else
-		bad(&l->doc, root, "`steps` is missing: a pipeline needs at least one step");
+		doc_error(&l->doc, root, "`steps` is missing: a pipeline needs at least one step");
 	read_schedules(l, yaml_get(root, "schedules"));
 	resolve_all(l);
-	graph_order(l);
+	loader_order_steps(l);
 }
 
 static void digest_sources(struct loader *l)
@@ -137,7 +163,8 @@ static void digest_sources(struct loader *l)
 	str_deinit(&head);
 }
 
-#define KEEP(field) (l->field.n ? arena_memdup(l->arena, l->field.v, l->field.n * sizeof(*l->field.v)) : NULL)
+#define KEEP(field) \
+	(l->field.n ? arena_memdup(l->arena, l->field.v, l->field.n * sizeof(*l->field.v)) : NULL)
 
 static void hand_out(struct loader *l, struct pipeline **ret)
 {
@@ -162,7 +189,8 @@ static void hand_out(struct loader *l, struct pipeline **ret)
 	*ret = p;
 }
 
-static int parse(const struct source *src, struct diag_list *diags, struct pipeline **ret, struct err *err)
+static int parse(const struct source *src, struct diag_list *diags, struct pipeline **ret,
+		 struct err *err)
 {
 	size_t before = diag_errors(diags);
 	struct loader l;
@@ -181,14 +209,15 @@ static int parse(const struct source *src, struct diag_list *diags, struct pipel
 	return r;
 }
 
-/* --- from bytes ----------------------------------------------------------------------------------------------------- */
+/* From bytes. */
 
 struct file_set {
 	const struct pipeline_source *files;
 	size_t n;
 };
 
-static int fetch_from_set(void *arg, const char *path, const char **ret_bytes, size_t *ret_len, struct err *err)
+static int fetch_from_set(void *arg, const char *path, const char **ret_bytes, size_t *ret_len,
+			  struct err *err)
 {
 	const struct file_set *set = arg;
 
@@ -201,10 +230,15 @@ static int fetch_from_set(void *arg, const char *path, const char **ret_bytes, s
 	return 1;
 }
 
-int pipeline_parse(const struct pipeline_source *files, size_t n_files, struct diag_list *diags, struct pipeline **ret, struct err *err)
+int pipeline_parse(const struct pipeline_source *files, size_t n_files, struct diag_list *diags,
+		   struct pipeline **ret, struct err *err)
 {
 	struct file_set set = { files, n_files };
-	struct source src = { .display = files->path, .path = files->path, .bytes = files->bytes, .len = files->len, .fetch = fetch_from_set,
+	struct source src = { .display = files->path,
+			      .path = files->path,
+			      .bytes = files->bytes,
+			      .len = files->len,
+			      .fetch = fetch_from_set,
 			      .fetch_arg = &set };
 
 	return parse(&src, diags, ret, err);
@@ -216,14 +250,15 @@ void pipeline_free(struct pipeline *p)
 		arena_free(p->arena);
 }
 
-/* --- from disk ------------------------------------------------------------------------------------------------------ */
+/* From disk. */
 
 struct disk {
 	const char *root;
 	VEC(struct str) contents; /* what was fetched: lent to the loader */
 };
 
-static int fetch_from_disk(void *arg, const char *path, const char **ret_bytes, size_t *ret_len, struct err *err)
+static int fetch_from_disk(void *arg, const char *path, const char **ret_bytes, size_t *ret_len,
+			   struct err *err)
 {
 	struct disk *disk = arg;
 	_cleanup_(freep) char *full = fs_join(disk->root, path);
@@ -243,10 +278,12 @@ static int fetch_from_disk(void *arg, const char *path, const char **ret_bytes, 
 	return 0;
 }
 
-/* Where the file lies in the project; its bare name when it lies outside (then step files are looked for at the root). */
+/* Where the file lies in the project; its bare name when it lies outside (then step files are
+ * looked for at the root). */
 static char *path_in_project(const char *root, const char *path)
 {
-	_cleanup_(freep) char *dir = fs_dirname(path), *real_dir = realpath(dir, NULL), *real_root = realpath(root, NULL), *inside = NULL, *joined = NULL;
+	_cleanup_(freep) char *dir = fs_dirname(path), *real_dir = realpath(dir, NULL),
+			      *real_root = realpath(root, NULL), *inside = NULL, *joined = NULL;
 
 	if (real_dir && real_root)
 		inside = fs_relative(real_root, real_dir);
@@ -256,12 +293,13 @@ static char *path_in_project(const char *root, const char *path)
 	return fs_normalise(joined);
 }
 
-static int load(const struct source *src, struct disk *disk, const char *cache_dir, struct diag_list *diags, struct pipeline **ret, struct err *err)
+static int load(const struct source *src, struct disk *disk, const char *cache_dir,
+		struct diag_list *diags, struct pipeline **ret, struct err *err)
 {
 	struct model_cache_key key;
 
 	if (cache_dir) {
-		model_cache_key(src->display, src->path, src->bytes, src->len, &key);
+		model_cache_key(src->root, src->display, src->path, src->bytes, src->len, &key);
 		if (model_cache_load(cache_dir, &key, src->fetch, src->fetch_arg, diags, ret))
 			return 0;
 	}
@@ -272,12 +310,17 @@ static int load(const struct source *src, struct disk *disk, const char *cache_d
 	return 0;
 }
 
-int pipeline_load(const char *path, const struct pipeline_load_options *o, struct diag_list *diags, struct pipeline **ret, struct err *err)
+int pipeline_load(const char *path, const struct pipeline_load_options *o, struct diag_list *diags,
+		  struct pipeline **ret, struct err *err)
 {
 	_cleanup_(freep) char *inside = path_in_project(o->project_root, path);
 	struct disk disk = { .root = o->project_root };
 	struct str bytes = { 0 };
-	struct source src = { .display = path, .path = inside, .fetch = fetch_from_disk, .fetch_arg = &disk, .root = o->project_root };
+	struct source src = { .display = path,
+			      .path = inside,
+			      .fetch = fetch_from_disk,
+			      .fetch_arg = &disk,
+			      .root = o->project_root };
 	int r;
 
 	str_reserve(&bytes, 1);

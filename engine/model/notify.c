@@ -1,4 +1,11 @@
-/* `notify` of a schedule: who is told, of what, by which way. */
+/* engine/model/notify.c — reads `notify` of a schedule: who gets a notice, of which events, by
+ * which way.
+ *
+ * read_notify() takes one notification or a list. Each has exactly one of `command`, `webhook`
+ * and `email`. `when` is an event or a rule over a metric, or a list of these; without it, the
+ * notice is for failures, recoveries and missed runs. Shapes are checked; nothing is sent, and no
+ * secret is read: engine/serve/notify does that.
+ */
 #include <math.h>
 #include "model/read.h"
 
@@ -13,23 +20,27 @@ static bool has_space_or_control(const char *s)
 }
 
 /* A URL of one of two schemes, with a host. */
-static void read_url(const struct doc *d, const struct yaml_node *n, const char *what, const char *scheme, const char *safe_scheme, const char **ret)
+static void read_url(const struct doc *d, const struct yaml_node *n, const char *what,
+		     const char *scheme, const char *safe_scheme, const char **ret)
 {
 	const char *rest;
 
-	if (!want_text(d, n, what))
+	if (!doc_want_text(d, n, what))
 		return;
-	rest = str_has_prefix(n->text, scheme) ? n->text + strlen(scheme) : str_has_prefix(n->text, safe_scheme) ? n->text + strlen(safe_scheme) : "";
+	rest = str_has_prefix(n->text, scheme)        ? n->text + strlen(scheme)
+	       : str_has_prefix(n->text, safe_scheme) ? n->text + strlen(safe_scheme)
+						      : "";
 	if (!*rest || *rest == '/' || n->len > PATH_TEXT_MAX || has_space_or_control(n->text))
-		bad(d, n, "%s must be a URL that begins with %s or %s", what, safe_scheme, scheme);
+		doc_error(d, n, "%s must be a URL that begins with %s or %s", what, safe_scheme,
+			  scheme);
 	else
-		*ret = copy_text(d, n);
+		*ret = doc_text(d, n);
 }
 
 static void read_secret(const struct doc *d, const struct yaml_node *n, const char **ret)
 {
-	if (want_text(d, n, "`secret`") && check_name(d, n, NAME_ENV, "secret"))
-		*ret = copy_text(d, n);
+	if (doc_want_text(d, n, "`secret`") && doc_check_name(d, n, NAME_ENV, "secret"))
+		*ret = doc_text(d, n);
 }
 
 static void read_webhook(const struct doc *d, const struct yaml_node *n, struct notify_decl *t)
@@ -38,11 +49,11 @@ static void read_webhook(const struct doc *d, const struct yaml_node *n, struct 
 	const struct yaml_node *url = n, *secret = NULL;
 
 	if (n->kind == YAML_KIND_MAP) {
-		check_keys(d, n, keys, ARRAY_LEN(keys));
+		doc_check_keys(d, n, keys, ARRAY_LEN(keys));
 		url = yaml_get(n, "url");
 		secret = yaml_get(n, "secret");
 		if (!url)
-			bad(d, n, "`webhook` has no `url`");
+			doc_error(d, n, "`webhook` has no `url`");
 	}
 	if (url)
 		read_url(d, url, "`url`", "http://", "https://", &t->url);
@@ -50,18 +61,20 @@ static void read_webhook(const struct doc *d, const struct yaml_node *n, struct 
 		read_secret(d, secret, &t->secret);
 }
 
-static bool read_address(const struct doc *d, const struct yaml_node *n, const char *what, const char **ret)
+static bool read_address(const struct doc *d, const struct yaml_node *n, const char *what,
+			 const char **ret)
 {
 	const char *at;
 
-	if (!want_text(d, n, what))
+	if (!doc_want_text(d, n, what))
 		return false;
 	at = strchr(n->text, '@');
-	if (!at || at == n->text || !at[1] || n->len > 254 || has_space_or_control(n->text) || strpbrk(n->text, "<>,;\"")) {
-		bad(d, n, "%s: `%.60s` is not a mail address", what, n->text);
+	if (!at || at == n->text || !at[1] || n->len > 254 || has_space_or_control(n->text) ||
+	    strpbrk(n->text, "<>,;\"")) {
+		doc_error(d, n, "%s: `%.60s` is not a mail address", what, n->text);
 		return false;
 	}
-	*ret = copy_text(d, n);
+	*ret = doc_text(d, n);
 	return true;
 }
 
@@ -71,9 +84,10 @@ static void read_receivers(const struct doc *d, const struct yaml_node *n, struc
 	const char **to = arena_alloc(d->l->arena, (count + 1) * sizeof(*to));
 
 	if (count == 0 || count > TELL_MAX)
-		bad(d, n, "`to` needs 1 to %d mail addresses", TELL_MAX);
+		doc_error(d, n, "`to` needs 1 to %d mail addresses", TELL_MAX);
 	for (size_t i = 0; i < count && i < TELL_MAX; i++)
-		t->n_to += read_address(d, n->kind == YAML_KIND_SEQ ? n->items[i] : n, "`to`", &to[t->n_to]);
+		t->n_to += read_address(d, n->kind == YAML_KIND_SEQ ? n->items[i] : n, "`to`",
+					&to[t->n_to]);
 	t->to = to;
 }
 
@@ -82,17 +96,17 @@ static void read_email(const struct doc *d, const struct yaml_node *n, struct no
 	static const char *const keys[] = { "to", "smtp", "from", "secret" };
 	const struct yaml_node *v;
 
-	if (!want_map(d, n, "`email`"))
+	if (!doc_want_map(d, n, "`email`"))
 		return;
-	check_keys(d, n, keys, ARRAY_LEN(keys));
+	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
 	if ((v = yaml_get(n, "to")))
 		read_receivers(d, v, t);
 	else
-		bad(d, n, "`email` has no `to`");
+		doc_error(d, n, "`email` has no `to`");
 	if ((v = yaml_get(n, "smtp")))
 		read_url(d, v, "`smtp`", "smtp://", "smtps://", &t->url);
 	else
-		bad(d, n, "`email` has no `smtp`: the mail server");
+		doc_error(d, n, "`email` has no `smtp`: the mail server");
 	if ((v = yaml_get(n, "from")))
 		read_address(d, v, "`from`", &t->from);
 	if ((v = yaml_get(n, "secret")))
@@ -107,27 +121,31 @@ bool notify_metric_parse(const char *text, struct arena *arena, struct notify_me
 	m->text = arena_strdup(arena, text);
 	m->metric = arena_strndup(arena, text, name);
 	rest = text + name + strspn(text + name, " \t");
-	op = gate_op_parse(rest, &m->op);
+	op = compare_parse(rest, &m->op);
 	rest += op + strspn(rest + op, " \t");
 	m->last = strcmp(rest, "last") == 0;
-	return name > 0 && op > 0 && (m->last || (text_parse_double(rest, &m->bound) && isfinite(m->bound)));
+	return name > 0 && op > 0 &&
+	       (m->last || (text_parse_double(rest, &m->bound) && isfinite(m->bound)));
 }
 
-static void read_metric_rule(const struct doc *d, const struct yaml_node *n, struct notify_decl *t, struct notify_metric *ret)
+static void read_metric_rule(const struct doc *d, const struct yaml_node *n, struct notify_decl *t,
+			     struct notify_metric *ret)
 {
 	static const char *const keys[] = { "metric" };
 	const struct yaml_node *v;
 
-	check_keys(d, n, keys, ARRAY_LEN(keys));
+	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
 	v = yaml_get(n, "metric");
 	if (!v) {
-		bad(d, n, "one of `when` is an event, or `metric: RULE`");
+		doc_error(d, n, "one of `when` is an event, or `metric: RULE`");
 		return;
 	}
-	if (!want_text(d, v, "`metric`"))
+	if (!doc_want_text(d, v, "`metric`"))
 		return;
 	if (!notify_metric_parse(v->text, d->l->arena, ret)) {
-		bad(d, v, "`metric` must be a comparison with the last run or a number, such as \"accuracy < last\" or \"val.loss >= 0.3\"");
+		doc_error(d, v,
+			  "`metric` must be a comparison with the last run or a number, such as "
+			  "\"accuracy < last\" or \"val.loss >= 0.3\"");
 		return;
 	}
 	t->n_metrics++;
@@ -152,7 +170,7 @@ static void read_when_to_tell(const struct doc *d, const struct yaml_node *n, st
 	struct notify_metric *metrics = arena_alloc(d->l->arena, (count + 1) * sizeof(*metrics));
 
 	if (count == 0)
-		bad(d, n, "`when` is empty: nobody would ever be told");
+		doc_error(d, n, "`when` is empty: no notice would ever be sent");
 	for (size_t i = 0; i < count; i++) {
 		const struct yaml_node *one = n->kind == YAML_KIND_SEQ ? n->items[i] : n;
 
@@ -170,10 +188,10 @@ static void read_one(const struct doc *d, const struct yaml_node *n, struct noti
 	const struct yaml_node *v, *when = NULL;
 	int kinds = 0;
 
-	t->pos = pos_of(d, n);
-	if (!want_map(d, n, "a notification"))
+	t->pos = doc_pos(d, n);
+	if (!doc_want_map(d, n, "a notification"))
 		return;
-	check_keys(d, n, keys, ARRAY_LEN(keys));
+	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
 	if ((v = yaml_get(n, "command")) && ++kinds) {
 		t->kind = NOTIFY_COMMAND;
 		read_text(d, v, "`command`", &t->command);
@@ -187,7 +205,7 @@ static void read_one(const struct doc *d, const struct yaml_node *n, struct noti
 		read_email(d, v, t);
 	}
 	if (kinds != 1)
-		bad(d, n, "a notification is one of `command`, `webhook` and `email`");
+		doc_error(d, n, "a notification is one of `command`, `webhook` and `email`");
 	if ((when = yaml_get(n, "when")))
 		read_when_to_tell(d, when, t);
 	else
@@ -200,7 +218,7 @@ void read_notify(struct loader *l, const struct yaml_node *n, struct schedule_de
 	struct notify_decl *v = arena_alloc(l->arena, (count + 1) * sizeof(*v));
 
 	if (count > TELL_MAX) {
-		bad(&l->doc, n, "at most %d notifications of a schedule", TELL_MAX);
+		doc_error(&l->doc, n, "at most %d notifications of a schedule", TELL_MAX);
 		return;
 	}
 	for (size_t i = 0; i < count; i++)

@@ -1,22 +1,37 @@
-/* Params: their declarations, and the values of one run. */
+/* engine/model/params.c — params: their declarations, and the values of one run.
+ *
+ * A declaration is a value (its type is the value's type) or a mapping with type, default, min,
+ * max, enum and help. read_long() reads the type first, then the choices, then the bounds, and
+ * the default last, so that the default is held against all of them.
+ *
+ * A run's values are the defaults, then each override in order (params_resolve()); a later one
+ * wins. An override from a file has a value and its text: where a string is wanted, the text
+ * counts, so that 1.10 stays "1.10". One from a command line has only text, which is parsed as
+ * the declared type.
+ *
+ * Every value, wherever it comes from, passes param_check_value(). Only what is UTF-8 is taken,
+ * since values are on record as text.
+ */
 #include <math.h>
 #include "model/read.h"
 
 static const char *const type_names[] = { "string", "int", "float", "bool", "list" };
-static const enum value_type types[] = { VALUE_STRING, VALUE_INT, VALUE_FLOAT, VALUE_BOOL, VALUE_LIST };
+static const enum value_type types[] = { VALUE_STRING, VALUE_INT, VALUE_FLOAT, VALUE_BOOL,
+					 VALUE_LIST };
 
 /* "an integer", … for messages about a value of the wrong type. */
 static const char *wanted(enum value_type t)
 {
 	static const char *const names[] = {
-		[VALUE_NULL] = "null",	       [VALUE_BOOL] = "true or false", [VALUE_INT] = "an integer",
-		[VALUE_FLOAT] = "a number",    [VALUE_STRING] = "text",	       [VALUE_LIST] = "a list",
+		[VALUE_NULL] = "null",      [VALUE_BOOL] = "true or false",
+		[VALUE_INT] = "an integer", [VALUE_FLOAT] = "a number",
+		[VALUE_STRING] = "text",    [VALUE_LIST] = "a list",
 	};
 
 	return names[t];
 }
 
-/* --- values held against a declaration ------------------------------------------------------------------------------ */
+/* Values held against a declaration. */
 
 static int check_choices(const struct param_decl *decl, const struct value *v, struct err *err)
 {
@@ -30,7 +45,8 @@ static int check_choices(const struct param_decl *decl, const struct value *v, s
 		value_add_text(&all, &decl->choices[i]);
 	}
 	value_add_text(&text, v);
-	r = err_set(err, ERR_INVALID, "must be one of %s, not `%.60s`", all.s, text.s ? text.s : "");
+	r = err_set(err, ERR_INVALID, "must be one of %s, not `%.60s`", all.s,
+		    text.s ? text.s : "");
 done:
 	str_deinit(&all);
 	str_deinit(&text);
@@ -39,8 +55,10 @@ done:
 
 static int check_range(const struct param_decl *decl, const struct value *v, struct err *err)
 {
-	struct value min = { .type = VALUE_FLOAT, .f = decl->min }, max = { .type = VALUE_FLOAT, .f = decl->max };
-	bool low = decl->has_min && value_compare_numbers(v, &min) < 0, high = decl->has_max && value_compare_numbers(v, &max) == 1;
+	struct value min = { .type = VALUE_FLOAT, .f = decl->min },
+		     max = { .type = VALUE_FLOAT, .f = decl->max };
+	bool low = decl->has_min && value_compare_numbers(v, &min) < 0,
+	     high = decl->has_max && value_compare_numbers(v, &max) == 1;
 	struct str bound = { 0 }, text = { 0 };
 	int r;
 
@@ -48,13 +66,15 @@ static int check_range(const struct param_decl *decl, const struct value *v, str
 		return 0;
 	value_add_text(&bound, low ? &min : &max);
 	value_add_text(&text, v);
-	r = err_set(err, ERR_INVALID, "must be %s %s, not %s", low ? "at least" : "at most", bound.s, text.s);
+	r = err_set(err, ERR_INVALID, "must be %s %s, not %s", low ? "at least" : "at most",
+		    bound.s, text.s);
 	str_deinit(&bound);
 	str_deinit(&text);
 	return r;
 }
 
-int param_check_value(const struct param_decl *decl, const struct value *in, struct value *ret, struct err *err)
+int param_check_value(const struct param_decl *decl, const struct value *in, struct value *ret,
+		      struct err *err)
 {
 	struct value v = *in;
 	struct str text = { 0 };
@@ -64,7 +84,8 @@ int param_check_value(const struct param_decl *decl, const struct value *in, str
 		v = (struct value){ .type = VALUE_FLOAT, .f = (double)in->i };
 	if (v.type != decl->type) {
 		value_add_text(&text, in);
-		r = err_set(err, ERR_INVALID, "must be %s, not %s `%.60s`", wanted(decl->type), value_type_phrase(in->type), text.s ? text.s : "");
+		r = err_set(err, ERR_INVALID, "must be %s, not %s `%.60s`", wanted(decl->type),
+			    value_type_phrase(in->type), text.s ? text.s : "");
 		str_deinit(&text);
 		return r;
 	}
@@ -76,26 +97,30 @@ int param_check_value(const struct param_decl *decl, const struct value *in, str
 	return 0;
 }
 
-/* --- declarations --------------------------------------------------------------------------------------------------- */
+/* Declarations. */
 
 /* A scalar or a list of scalars. */
-static bool read_any(const struct doc *d, const struct yaml_node *n, const char *what, struct value *ret)
+static bool read_any(const struct doc *d, const struct yaml_node *n, const char *what,
+		     struct value *ret)
 {
-	return n->kind == YAML_KIND_SEQ ? read_list_value(d, n, what, ret) : read_value(d, n, what, ret);
+	return n->kind == YAML_KIND_SEQ ? read_list_value(d, n, what, ret)
+					: read_value(d, n, what, ret);
 }
 
 static bool read_type(const struct doc *d, const struct yaml_node *n, struct param_decl *decl)
 {
 	static const struct {
 		const char *said, *meant;
-	} others[] = { { "integer", "int" }, { "number", "float" },	{ "double", "float" }, { "str", "string" },	{ "text", "string" },
-		       { "boolean", "bool" }, { "array", "list" }, { "enum", "enum: [a, b]" } };
+	} others[] = { { "integer", "int" }, { "number", "float" },     { "double", "float" },
+		       { "str", "string" },  { "text", "string" },      { "boolean", "bool" },
+		       { "array", "list" },  { "enum", "enum: [a, b]" } };
 	const char *name;
 
 	if (n->kind == YAML_KIND_SCALAR)
 		for (size_t i = 0; i < ARRAY_LEN(others); i++)
 			if (strcmp(n->text, others[i].said) == 0) {
-				bad(d, n, "there is no type `%s`: write `%s`", others[i].said, others[i].meant);
+				doc_error(d, n, "there is no type `%s`: write `%s`", others[i].said,
+					  others[i].meant);
 				return false;
 			}
 	if (!read_choice(d, n, "`type`", type_names, ARRAY_LEN(type_names), &name))
@@ -106,16 +131,18 @@ static bool read_type(const struct doc *d, const struct yaml_node *n, struct par
 	return true;
 }
 
-static bool read_bound(const struct doc *d, const struct yaml_node *n, const struct param_decl *decl, const char *what, double *ret)
+static bool read_bound(const struct doc *d, const struct yaml_node *n,
+		       const struct param_decl *decl, const char *what, double *ret)
 {
 	if (!n)
 		return false;
 	if (decl->type != VALUE_INT && decl->type != VALUE_FLOAT) {
-		bad(d, n, "%s has a meaning for numbers only; param `%s` is %s", what, decl->name, value_type_phrase(decl->type));
+		doc_error(d, n, "%s has a meaning for numbers only; param `%s` is %s", what,
+			  decl->name, value_type_phrase(decl->type));
 		return false;
 	}
 	if (n->kind != YAML_KIND_SCALAR || !yaml_as_float(n, ret) || !isfinite(*ret)) {
-		bad(d, n, "%s must be a number, not %s", what, yaml_describe(n));
+		doc_error(d, n, "%s must be a number, not %s", what, yaml_describe(n));
 		return false;
 	}
 	return true;
@@ -129,14 +156,16 @@ static enum value_type type_of_choices(const struct value *v, size_t n)
 	for (size_t i = 1; i < n; i++) {
 		if (v[i].type == t)
 			continue;
-		if ((t != VALUE_INT && t != VALUE_FLOAT) || (v[i].type != VALUE_INT && v[i].type != VALUE_FLOAT))
+		if ((t != VALUE_INT && t != VALUE_FLOAT) ||
+		    (v[i].type != VALUE_INT && v[i].type != VALUE_FLOAT))
 			return VALUE_NULL;
 		t = VALUE_FLOAT;
 	}
 	return t;
 }
 
-static bool read_choices(const struct doc *d, const struct yaml_node *n, struct param_decl *decl, bool typed)
+static bool read_choices(const struct doc *d, const struct yaml_node *n, struct param_decl *decl,
+			 bool typed)
 {
 	struct value list, *choices;
 	struct param_decl plain = { .type = decl->type };
@@ -146,7 +175,9 @@ static bool read_choices(const struct doc *d, const struct yaml_node *n, struct 
 		return false;
 	found = type_of_choices(list.list.v, list.list.n);
 	if (list.list.n == 0 || found == VALUE_NULL) {
-		bad(d, n, list.list.n ? "the values of `enum` must be of one type" : "`enum` lists no values");
+		doc_error(d, n,
+			  list.list.n ? "the values of `enum` must be of one type"
+				      : "`enum` lists no values");
 		return false;
 	}
 	if (!typed)
@@ -156,19 +187,21 @@ static bool read_choices(const struct doc *d, const struct yaml_node *n, struct 
 		struct err err = { 0 };
 
 		if (param_check_value(&plain, &list.list.v[i], &choices[i], &err) < 0) {
-			bad(d, n->items[i], "a value of `enum` %s", err.msg);
+			doc_error(d, n->items[i], "a value of `enum` %s", err.msg);
 			return false;
 		}
 		for (size_t k = 0; k < i; k++)
 			if (value_eq(&choices[k], &choices[i]))
-				bad(d, n->items[i], "`enum` lists `%s` twice", n->items[i]->text);
+				doc_error(d, n->items[i], "`enum` lists `%s` twice",
+					  n->items[i]->text);
 	}
 	decl->choices = choices;
 	decl->n_choices = list.list.n;
 	return true;
 }
 
-static void read_default(const struct doc *d, const struct yaml_node *n, struct param_decl *decl, bool typed)
+static void read_default(const struct doc *d, const struct yaml_node *n, struct param_decl *decl,
+			 bool typed)
 {
 	struct err err = { 0 };
 	struct value v;
@@ -178,7 +211,7 @@ static void read_default(const struct doc *d, const struct yaml_node *n, struct 
 	if (!typed)
 		decl->type = v.type;
 	if (param_check_value(decl, &v, &decl->def, &err) < 0) {
-		bad(d, n, "the default of param `%s` %s", decl->name, err.msg);
+		doc_error(d, n, "the default of param `%s` %s", decl->name, err.msg);
 		return;
 	}
 	decl->has_default = true;
@@ -187,16 +220,18 @@ static void read_default(const struct doc *d, const struct yaml_node *n, struct 
 static void read_long(const struct doc *d, const struct yaml_node *n, struct param_decl *decl)
 {
 	static const char *const keys[] = { "type", "default", "min", "max", "enum", "help" };
-	const struct yaml_node *type = yaml_get(n, "type"), *def = yaml_get(n, "default"), *choices = yaml_get(n, "enum");
-	const struct yaml_node *min = yaml_get(n, "min"), *max = yaml_get(n, "max"), *help = yaml_get(n, "help");
+	const struct yaml_node *type = yaml_get(n, "type"), *def = yaml_get(n, "default"),
+			       *choices = yaml_get(n, "enum");
+	const struct yaml_node *min = yaml_get(n, "min"), *max = yaml_get(n, "max"),
+			       *help = yaml_get(n, "help");
 	struct value v;
 	bool typed = false;
 
-	check_keys(d, n, keys, ARRAY_LEN(keys));
+	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
 	if (help)
 		read_text(d, help, "`help`", &decl->help);
 	if (!type && !def && !choices) {
-		bad(d, n, "param `%s` needs a `type`, a `default` or an `enum`", decl->name);
+		doc_error(d, n, "param `%s` needs a `type`, a `default` or an `enum`", decl->name);
 		return;
 	}
 	if (type && !(typed = read_type(d, type, decl)))
@@ -204,36 +239,43 @@ static void read_long(const struct doc *d, const struct yaml_node *n, struct par
 	if (choices && !(read_choices(d, choices, decl, typed)))
 		return;
 	typed |= choices != NULL;
-	if (!typed && def->kind == YAML_KIND_SCALAR && !yaml_is_null(def) && (min || max) && read_value(d, def, "`default`", &v))
-		decl->type = v.type; /* so that bounds are known before the default is held against them */
+	if (!typed && def->kind == YAML_KIND_SCALAR && !yaml_is_null(def) && (min || max) &&
+	    read_value(d, def, "`default`", &v))
+		decl->type = v.type; /* so that bounds are known before the default is held against
+					them */
 	decl->has_min = read_bound(d, min, decl, "`min`", &decl->min);
 	decl->has_max = read_bound(d, max, decl, "`max`", &decl->max);
 	if (decl->has_min && decl->has_max && decl->min > decl->max)
-		bad(d, min, "`min` is larger than `max`");
+		doc_error(d, min, "`min` is larger than `max`");
 	if (def)
 		read_default(d, def, decl, typed);
 }
 
-void read_params(const struct doc *d, const struct yaml_node *n, struct param_decl **ret, size_t *ret_n)
+void read_params(const struct doc *d, const struct yaml_node *n, struct param_decl **ret,
+		 size_t *ret_n)
 {
 	struct param_decl *decls;
 	struct value v;
 
 	*ret = NULL;
 	*ret_n = 0;
-	if (!n || yaml_is_null(n) || !want_map(d, n, "`params`"))
+	if (!n || yaml_is_null(n) || !doc_want_map(d, n, "`params`"))
 		return;
 	decls = arena_alloc(d->l->arena, n->len * sizeof(*decls));
 	for (size_t i = 0; i < n->len; i++) {
 		const struct yaml_node *key = n->pairs[i].key, *value = n->pairs[i].value;
 		struct param_decl *decl = &decls[i];
 
-		check_name(d, key, NAME_IDENT, "param");
-		*decl = (struct param_decl){ .name = copy_text(d, key), .type = VALUE_STRING, .pos = pos_of(d, key) };
+		doc_check_name(d, key, NAME_IDENT, "param");
+		*decl = (struct param_decl){ .name = doc_text(d, key),
+					     .type = VALUE_STRING,
+					     .pos = doc_pos(d, key) };
 		if (value->kind == YAML_KIND_MAP) {
 			read_long(d, value, decl);
 		} else if (yaml_is_null(value)) {
-			bad(d, key, "param `%s` has no value: give one, or a type: {type: float}", decl->name);
+			doc_error(d, key,
+				  "param `%s` has no value: give one, or a type: {type: float}",
+				  decl->name);
 		} else if (read_any(d, value, "a param", &v)) {
 			decl->type = v.type;
 			decl->def = v;
@@ -244,23 +286,30 @@ void read_params(const struct doc *d, const struct yaml_node *n, struct param_de
 	*ret_n = n->len;
 }
 
-/* --- the values of a run -------------------------------------------------------------------------------------------- */
+/* The values of a run. */
 
-static int override_value(const struct param_decl *decl, const struct param_override *o, struct arena *arena, struct value *ret, struct err *err)
+static int override_value(const struct param_decl *decl, const struct param_override *o,
+			  struct arena *arena, struct value *ret, struct err *err)
 {
 	struct value v;
 
-	/* A file's scalars have the type that they look like; where text is wanted, 1.10 is the text "1.10". */
-	if (o->value && !(decl->type == VALUE_STRING && o->value->type != VALUE_STRING && o->value->type != VALUE_LIST && o->text))
+	/* A file's scalars have the type that they look like; where text is wanted, 1.10 is the
+	 * text "1.10". */
+	if (o->value && !(decl->type == VALUE_STRING && o->value->type != VALUE_STRING &&
+			  o->value->type != VALUE_LIST && o->text))
 		v = *o->value;
-	else if (o->text && !text_is_utf8(o->text, strlen(o->text))) /* on record, and in a resumed run, it would be another one */
-		return err_set(err, ERR_INVALID, "must be UTF-8 text; other bytes can come from a file, as an input");
+	else if (o->text &&
+		 !text_is_utf8(o->text, strlen(o->text))) /* on record, and in a resumed run, it
+							     would be another one */
+		return err_set(err, ERR_INVALID,
+			       "must be UTF-8 text; other bytes can come from a file, as an input");
 	else if (value_parse(decl->type, o->text ? o->text : "", arena, &v, err) < 0)
 		return -1;
 	return param_check_value(decl, &v, ret, err);
 }
 
-static void apply_override(const struct pipeline *p, const struct map *index, const struct param_override *o, struct arena *arena,
+static void apply_override(const struct pipeline *p, const struct map *index,
+			   const struct param_override *o, struct arena *arena,
 			   struct value *values, bool *given, struct diag_list *diags)
 {
 	size_t i = (size_t)(uintptr_t)map_get_str(index, o->name);
@@ -274,7 +323,8 @@ static void apply_override(const struct pipeline *p, const struct map *index, co
 		for (size_t k = 0; k < p->n_params; k++)
 			names[k] = p->params[k].name;
 		text_add_suggestion(&hint, o->name, names, p->n_params);
-		diag_error(diags, where, 0, 0, "pipeline `%s` has no param `%.60s`%s", p->name, o->name, hint.s ? hint.s : "");
+		diag_error(diags, where, 0, 0, "pipeline `%s` has no param `%.60s`%s", p->name,
+			   o->name, hint.s ? hint.s : "");
 		str_deinit(&hint);
 		return;
 	}
@@ -283,8 +333,9 @@ static void apply_override(const struct pipeline *p, const struct map *index, co
 		diag_error(diags, where, 0, 0, "param `%s` %s", o->name, err.msg);
 }
 
-int params_resolve(const struct pipeline *p, const struct param_override *overrides, size_t n, struct arena *arena,
-		   struct value *ret_values, struct diag_list *diags, struct err *err)
+int params_resolve(const struct pipeline *p, const struct param_override *overrides, size_t n,
+		   struct arena *arena, struct value *ret_values, struct diag_list *diags,
+		   struct err *err)
 {
 	_cleanup_(freep) struct value *values = xcalloc(p->n_params, sizeof(*values));
 	_cleanup_(freep) bool *given = xcalloc(p->n_params, sizeof(*given));
@@ -300,8 +351,10 @@ int params_resolve(const struct pipeline *p, const struct param_override *overri
 	map_free(index);
 	for (size_t i = 0; i < p->n_params; i++)
 		if (!given[i] && !p->params[i].has_default)
-			diag_error(diags, p->params[i].pos.file, p->params[i].pos.line, p->params[i].pos.col,
-				   "param `%s` has no default: give it with -p %s=VALUE", p->params[i].name, p->params[i].name);
+			diag_error(diags, p->params[i].pos.file, p->params[i].pos.line,
+				   p->params[i].pos.col,
+				   "param `%s` has no default: give it with -p %s=VALUE",
+				   p->params[i].name, p->params[i].name);
 	if (diag_errors(diags) > before)
 		return diag_to_err(diags, p->path, err);
 	if (p->n_params)
@@ -309,7 +362,8 @@ int params_resolve(const struct pipeline *p, const struct param_override *overri
 	return 0;
 }
 
-static struct value *value_of_file(const struct doc *d, const struct yaml_node *key, const struct yaml_node *n)
+static struct value *value_of_file(const struct doc *d, const struct yaml_node *key,
+				   const struct yaml_node *n)
 {
 	struct value *v = arena_alloc(d->l->arena, sizeof(*v));
 	char *what = arena_printf(d->l->scratch, "param `%s`", key->text);
@@ -317,7 +371,8 @@ static struct value *value_of_file(const struct doc *d, const struct yaml_node *
 	return read_any(d, n, what, v) ? v : NULL;
 }
 
-int params_load_file(const char *path, struct arena *arena, struct param_override **ret, size_t *ret_n, struct diag_list *diags, struct err *err)
+int params_load_file(const char *path, struct arena *arena, struct param_override **ret,
+		     size_t *ret_n, struct diag_list *diags, struct err *err)
 {
 	_cleanup_(yaml_tree_freep) struct yaml_tree *tree = NULL;
 	_cleanup_(arena_freep) struct arena *scratch = arena_new();
@@ -328,15 +383,16 @@ int params_load_file(const char *path, struct arena *arena, struct param_overrid
 
 	if (yaml_tree_load(path, diags, &tree, err) < 0)
 		return -1;
-	if (!yaml_is_null(tree->root) && want_map(&d, tree->root, "a file of params"))
+	if (!yaml_is_null(tree->root) && doc_want_map(&d, tree->root, "a file of params"))
 		n = tree->root->len;
 	list = arena_alloc(arena, n * sizeof(*list));
 	for (size_t i = 0; i < n; i++) {
-		const struct yaml_node *key = tree->root->pairs[i].key, *value = tree->root->pairs[i].value;
+		const struct yaml_node *key = tree->root->pairs[i].key,
+				       *value = tree->root->pairs[i].value;
 
 		list[i] = (struct param_override){
-			.name = copy_text(&d, key),
-			.text = value->kind == YAML_KIND_SCALAR ? copy_text(&d, value) : NULL,
+			.name = doc_text(&d, key),
+			.text = value->kind == YAML_KIND_SCALAR ? doc_text(&d, value) : NULL,
 			.value = value_of_file(&d, key, value),
 			.where = arena_printf(arena, "%s:%d:%d", path, key->line, key->col),
 		};

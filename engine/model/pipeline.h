@@ -1,37 +1,43 @@
 /* model/pipeline.h — what a pipeline says, checked and with every reference resolved.
  *
- * pipeline_load() reads a file, collects every error in it, and gives an immutable model in one arena, or none. Steps
- * are in file order; `order` is a topological one (stable: file order among equals). What belongs to later work
- * (Kubernetes, several nodes) is validated and kept here; whoever is asked to
- * carry it out says what this build doesn't have.
+ * pipeline_load() reads a file, collects every error in it, and gives an immutable model in one
+ * arena, or none. Steps are in file order; `order` is a topological one (stable: file order among
+ * equals). What only a cluster uses (image, volumes, placement) is validated and kept here,
+ * whatever runner is chosen.
  *
- * A parsed pipeline is kept under the digest of its bytes (and of its step files') in the project's cache directory and
- * comes back without parsing; a cache file that doesn't decode is ignored.
+ * With a cache_dir, a parsed pipeline is kept there under the digest of its bytes, beside the
+ * digests of its step files, and comes back without parsing; a cache file that doesn't decode is
+ * ignored (model/cache/cache.h).
  *
- * What names mean. In a step's `inputs` and `each`, inputs.X is an input of the pipeline; in run, env, with, seed and
- * concurrency it is the path of the step's own input X, and outputs.X that of its own output. A step's input may also be a
- * path or URI: it becomes a pipeline input that is named by that path ("data/raw.csv", "data/" for a directory). `item` is
- * content in `inputs` (members of a directory) or a value elsewhere (lists); item.name, .path and .stem are text.
+ * What names mean. In a step's `inputs` and `each`, inputs.X is an input of the pipeline; in run,
+ * env, with, seed and concurrency it is the path of the step's own input X, and outputs.X that of
+ * its own output. A step's input may also be a path or URI: it becomes a pipeline input that is
+ * named by that path ("data/raw.csv", "data/" for a directory). `item` is content in `inputs`
+ * (members of a directory) or a value elsewhere (lists); item.name, .path and .stem are text.
  * schedule.* can stand in commands and in the params of a schedule.
  *
- * A step file (`uses: ./steps/clean.yaml`) is one step with its own params: `step: NAME`, `params`, `inputs` (names), and a
- * step's keys. It sees its own params (REF_LOCAL), inputs and outputs, and nothing of the pipeline. Paths in its `code` are
- * seen from its own directory, as is usual for shared steps; `${{ step.dir }}` is that directory, seen from the project root
- * (a constant in the model). The pipeline's defaults for code, shell and tools aren't for step files and built-in steps.
- * Whoever evaluates a step_local's template holds the value against its declaration with param_check_value().
+ * A step file (`uses: ./steps/clean.yaml`) is one step with its own params: `step: NAME`, `params`,
+ * `inputs` (names), and a step's keys. It sees its own params (REF_LOCAL), inputs and outputs, and
+ * nothing of the pipeline. Paths in its `code` are seen from its own directory, as is usual for
+ * shared steps; `${{ step.dir }}` is that directory, seen from the project root (a constant in the
+ * model). The pipeline's defaults for code, shell and tools aren't for step files and built-in
+ * steps. Whoever evaluates a step_local's template holds the value against its declaration with
+ * param_check_value().
  *
- * Paths are inside the project (or the workspace), normalised; none is absolute or leads out with `..`.
+ * Paths are inside the project (or the workspace), normalised; none is absolute or leads out with
+ * `..`.
  */
 #ifndef CAIRN_MODEL_PIPELINE_H
 #define CAIRN_MODEL_PIPELINE_H
 
+#include "base/compare.h"
+#include "base/crypto/digest.h"
 #include "base/diag.h"
-#include "base/digest.h"
 #include "base/failure.h"
-#include "model/expr.h"
+#include "model/expr/expr.h"
 
 #define PIPELINE_NAME_MAX 40
-#define PACK_MAX 256
+#define PACK_MAX          256
 
 struct pos {
 	const char *file; /* as the user named it */
@@ -57,20 +63,24 @@ enum input_origin { INPUT_PATH, INPUT_S3, INPUT_GS, INPUT_HTTPS, INPUT_ARTIFACT 
 struct input_decl {
 	const char *name;
 	enum input_origin origin;
-	const char *uri; /* for INPUT_PATH: relative to the project root, normalised, never outside of it */
+	const char *uri; /* for INPUT_PATH: relative to the project root, normalised, never outside
+			    of it */
 	enum input_mode mode;
 	struct {
-		const char *endpoint, *region, *profile; /* NULL: not said. All three and `anonymous` unset: cairn.yaml's store_options */
+		const char *endpoint, *region,
+			*profile; /* NULL: not said. All three and `anonymous` unset: cairn.yaml's
+				     store_options */
 		bool anonymous;
 	} access;
-	bool optional_dir; /* written with a trailing slash: must be a directory. `uri` has no slash at its end then */
+	bool optional_dir; /* written with a trailing slash: must be a directory. `uri` has no slash
+			      at its end then */
 	struct pos pos;
 };
 
 /* A step's input: content from somewhere, and perhaps a path below it. */
 struct step_input {
 	const char *name;
-	struct ref from;		     /* REF_PIPELINE_INPUT, REF_STEP_OUTPUT or REF_ITEM */
+	struct ref from;                     /* REF_PIPELINE_INPUT, REF_STEP_OUTPUT or REF_ITEM */
 	const struct expr_template *subpath; /* "/a/b.csv" behind the reference, or NULL */
 	struct pos pos;
 };
@@ -79,7 +89,8 @@ struct step_output {
 	const char *name;
 	const char *path; /* relative, normalised, without the trailing slash */
 	bool is_dir;
-	const struct expr_template *export; /* s3://, gs:// or file:// and an absolute path: where it is copied to; or NULL */
+	const struct expr_template *export; /* s3://, gs:// or file:// and an absolute path: where
+					       it is copied to; or NULL */
 	struct pos pos;
 };
 
@@ -97,35 +108,37 @@ struct step_local {
 
 struct matrix_axis {
 	const char *name;
-	const struct value *values; /* literal values (scalars, no two with the same text), or NULL */
+	const struct value
+		*values; /* literal values (scalars, no two with the same text), or NULL */
 	size_t n_values;
 	const struct expr_template *list; /* else an expression that gives a list: params only */
 };
-/* One entry of matrix.include / matrix.exclude: axis index → value; axes not named have type VALUE_NULL. */
+/* One entry of matrix.include / matrix.exclude: axis index → value; axes not named have type
+ * VALUE_NULL. */
 struct matrix_rule {
 	struct value *by_axis; /* n_axes of them */
 };
 
 struct each_decl {
-	struct ref from;		  /* REF_PIPELINE_INPUT or REF_STEP_OUTPUT: members of a tree; or REF_PARAM/REF_LOCAL: a list */
-	const char *glob;		  /* for trees: "*.tar"; never NULL there */
-	const struct value *values;	  /* a literal list instead of a reference, or NULL */
+	struct ref from;            /* REF_PIPELINE_INPUT or REF_STEP_OUTPUT: members of a tree; or
+				       REF_PARAM: a list */
+	const char *glob;           /* for trees: "*.tar"; never NULL there */
+	const struct value *values; /* a literal list instead of a reference, or NULL */
 	size_t n_values;
 	bool is_list; /* item is a value, not content */
 };
 
 struct retry_policy {
-	uint32_t budget[FAILURE_CLASSES]; /* extra attempts per class; `max` sets failed and timeout; lost, preempted and store have
-					     defaults (3, 20, 2) even without a retry block,
-					     unschedulable has one of 3 for several nodes */
+	/* Extra attempts per class; `max` sets failed and timeout. Even without a retry block lost,
+	 * preempted and store have 3, 20 and 2; unschedulable has one of 3 for several nodes. */
+	uint32_t budget[FAILURE_CLASSES];
 	int64_t backoff_min_ns, backoff_max_ns; /* doubles from min to max, full jitter */
-	double oom_memory_factor;		/* 1 when not stated */
+	double oom_memory_factor;               /* 1 when not stated */
 };
 
-enum gate_op { GATE_GE, GATE_GT, GATE_LE, GATE_LT, GATE_EQ, GATE_NE };
 struct gate_rule {
 	const char *metric; /* flattened name: "val.accuracy" */
-	enum gate_op op;
+	enum compare_op op;
 	double bound;
 	const char *text; /* ">= 0.85" */
 	struct pos pos;
@@ -134,7 +147,7 @@ struct gate_rule {
 /* How far a metric may be off when a run is reproduced and still count as the same; never keyed. */
 struct tolerance_rule {
 	const char *metric;
-	double bound; /* >= 0 */
+	double bound;  /* >= 0 */
 	bool relative; /* a part of the recorded value, not a distance */
 	struct pos pos;
 };
@@ -151,7 +164,8 @@ static inline uint32_t resources_cpu_milli(const struct resources_decl *r)
 
 struct concurrency_decl {
 	const struct expr_template *group; /* or NULL: none */
-	uint32_t max;			   /* running at once in the group, over all runs of the project on this machine */
+	uint32_t max; /* running at once in the group, over all runs of the project on this machine
+		       */
 };
 
 struct distributed_decl {
@@ -162,13 +176,14 @@ struct distributed_decl {
 
 /* One dependency of a step on another, all references folded into one. */
 struct step_dep {
-	uint32_t step;	     /* the step needed */
+	uint32_t step;             /* the step needed */
 	bool data, metrics, order; /* why: outputs, metrics, `needs` */
-	/* Matrix axes that both have by name: tasks are matched by their values; the needed step's other axes are gathered.
-	 * Pairs of axis indices (mine, theirs). With none shared: all of its tasks. */
+	/* Matrix axes that both have by name: tasks are matched by their values; the needed step's
+	 * other axes are gathered. Pairs of axis indices (mine, theirs). With none shared: all of
+	 * its tasks. */
 	struct axis_pair {
 		uint32_t mine, theirs;
-	} *shared;
+	} * shared;
 	size_t n_shared;
 	struct pos pos;
 };
@@ -182,87 +197,122 @@ struct with_node {
 	const char **keys; /* for WITH_MAP, sorted */
 };
 
-struct step {
-	const char *name;
-	uint32_t index; /* in pipeline->steps */
-	struct pos pos;
-
-	const struct expr_template *run; /* command for the shell; NULL for a built-in, unless that wraps one (train) */
-	const char *shell;		 /* "sh" (default) or "bash" */
-	const char *builtin;		 /* "shard", "augment", "train", "evaluate"; or NULL */
+/* What is executed. */
+struct step_program {
+	const struct expr_template *
+		run; /* command for the shell; NULL for a built-in, unless that wraps one (train) */
+	const char *shell;   /* "sh" (default) or "bash" */
+	const char *builtin; /* "shard", "augment", "train", "evaluate"; or NULL */
 	const struct with_node *with;
-	const char *step_file; /* path of the step file that it came from, from the project root; or NULL */
+	const char *step_file; /* path of the step file that it came from, from the project root; or
+				  NULL */
 	const struct step_local *locals;
 	size_t n_locals;
+};
 
-	const struct step_input *inputs;
-	size_t n_inputs;
-	const struct step_output *outputs;
-	size_t n_outputs;
+/* What it reads beside its inputs. */
+struct step_reads {
 	const struct named_template *env; /* defaults merged in, sorted by name */
 	size_t n_env;
-	const char *const *code; /* paths relative to the project root, normalised; files named in `run` are added by the planner */
+	const char *const *code; /* paths relative to the project root, normalised; files named in
+				    `run` are added by the planner */
 	size_t n_code;
 	const char *const *secrets;
 	size_t n_secrets;
 	const char *const *tools; /* commands whose output is keyed: "python3 --version" */
 	size_t n_tools;
+};
 
+/* A task a combination. */
+struct step_matrix {
 	const struct matrix_axis *axes;
 	size_t n_axes;
 	const struct matrix_rule *include, *exclude;
 	size_t n_include, n_exclude;
-	const struct each_decl *each; /* or NULL; never together with axes */
+};
+
+/* What goes into the key though it is no input. */
+struct step_keyed {
+	const char *salt;                 /* or NULL */
+	const struct expr_template *seed; /* or NULL */
+	bool resources;
+};
+
+struct step_measured {
+	const char *metrics; /* file in the workspace, or NULL */
+	const struct gate_rule *gates;
+	size_t n_gates;
+	const struct tolerance_rule *tolerances;
+	size_t n_tolerances;
+};
+
+/* Where, on a cluster. */
+struct step_place {
+	const char *image;
+	const char *json; /* where, and with what beside it (model/step/placement.h); or NULL */
+	uint32_t pack;    /* so many of its tasks may share a pod; 1: none */
+};
+
+struct step {
+	const char *name;
+	uint32_t index; /* in pipeline->steps */
+	struct pos pos;
+	const char *description;
+	struct step_program program;
+	const struct step_input *inputs;
+	size_t n_inputs;
+	const struct step_output *outputs;
+	size_t n_outputs;
+	struct step_reads reads;
+
+	struct step_matrix matrix;
+	const struct each_decl *each; /* or NULL; never together with a matrix */
 
 	const struct expr *condition; /* `if`, or NULL */
 	struct step_dep *deps;
 	size_t n_deps;
 
 	bool cache;
-	const char *salt;	     /* or NULL */
-	const struct expr_template *seed; /* or NULL */
-	bool key_resources;
+	struct step_keyed keyed;
 	int64_t timeout_ns; /* 0: none */
 	struct retry_policy retry;
-	const struct gate_rule *gates;
-	size_t n_gates;
-	const struct tolerance_rule *tolerances;
-	size_t n_tolerances;
-	const char *metrics;	/* file in the workspace, or NULL */
+	struct step_measured measured;
 	const char *checkpoint; /* or NULL */
 	struct resources_decl resources;
 	struct concurrency_decl concurrency;
 	struct distributed_decl distributed;
-	const char *image;
-	const char *description;
-	const char *placement_json; /* where on a cluster, and with what beside it (model/placement.h); or NULL */
-	uint32_t pack;		    /* so many of its tasks may share a pod; 1: none */
+	struct step_place place;
 };
 
-/* What the launcher of ranks adds to the outputs: the metrics over time, a JSON object a line ({"step": 3, "loss": 0.2}). */
+/* What the launcher of ranks adds to the outputs: the metrics over time, a JSON object a line
+ * ({"step": 3, "loss": 0.2}). */
 #define STEP_SERIES_OUTPUT "series"
-#define STEP_SERIES_PATH "series.jsonl"
+#define STEP_SERIES_PATH   "series.jsonl"
 
-/* Its command is run as a gang of ranks by `cairn step train`. */
+/* Its command is run as a gang of ranks by the launcher: the built-in step `train`, in a pod the
+ * program cairn-launch. */
 static inline bool step_is_launched(const struct step *s)
 {
-	return s->run && (s->builtin || s->distributed.framework);
+	return s->program.run && (s->program.builtin || s->distributed.framework);
 }
 
-/* Who is told what about a schedule. Sent by engine/serve/notify. */
+/* Who gets which notices of a schedule. engine/serve/notify sends them. */
 enum notify_kind { NOTIFY_COMMAND, NOTIFY_WEBHOOK, NOTIFY_EMAIL };
 enum notify_event {
-	NOTIFY_FAILURE = 1 << 0,  /* a run failed, after its last retry; or the schedule itself has a problem */
+	NOTIFY_FAILURE =
+		1
+		<< 0, /* a run failed, after its last retry; or the schedule itself has a problem */
 	NOTIFY_RECOVERY = 1 << 1, /* the first success after a failure or a missed run */
-	NOTIFY_MISSED = 1 << 2,	  /* `alert_after` went by without a success */
+	NOTIFY_MISSED = 1 << 2,   /* `alert_after` went by without a success */
 	NOTIFY_SUCCESS = 1 << 3,
 	NOTIFY_METRIC = 1 << 4, /* a rule of `metrics` holds for a run that succeeded */
 };
 
-/* `metric: "accuracy < last"`, `metric: "val.loss >= 0.3"`: held against the last run of the schedule that succeeded before, or a number. */
+/* `metric: "accuracy < last"`, `metric: "val.loss >= 0.3"`: held against the last run of the
+ * schedule that succeeded before, or a number. */
 struct notify_metric {
 	const char *metric; /* flattened name */
-	enum gate_op op;
+	enum compare_op op;
 	bool last;
 	double bound; /* without `last` */
 	const char *text;
@@ -275,10 +325,11 @@ struct notify_decl {
 	unsigned on; /* NOTIFY_* bits; never 0 */
 	const struct notify_metric *metrics;
 	size_t n_metrics;
-	const char *command;	/* for the shell */
-	const char *url;	/* webhook: http(s)://; email: smtp(s)://[user@]host[:port] */
-	const char *secret;	/* name of the secret that signs the webhook, or is the password of the mail server; or NULL */
-	const char *const *to;	/* email */
+	const char *command; /* for the shell */
+	const char *url;     /* webhook: http(s)://; email: smtp(s)://[user@]host[:port] */
+	const char *secret;  /* name of the secret that signs the webhook, or is the password of the
+				mail server; or NULL */
+	const char *const *to; /* email */
 	size_t n_to;
 	const char *from; /* email */
 	struct pos pos;
@@ -289,17 +340,20 @@ struct schedule_decl {
 	const char *cron; /* NULL: only `on_change` fires it */
 	const char *timezone, *overlap, *catch_up, *dst;
 	int64_t catch_up_window_ns;
-	int64_t jitter_ns;	    /* a firing starts up to so much later, always the same for one nominal time */
-	int64_t start_ns, end_ns;   /* nominal times are in [start, end); 0: no bound */
-	const uint32_t *on_change;  /* indices into pipeline->inputs */
+	int64_t jitter_ns; /* a firing starts up to so much later, always the same for one nominal
+			      time */
+	int64_t start_ns, end_ns;  /* nominal times are in [start, end); 0: no bound */
+	const uint32_t *on_change; /* indices into pipeline->inputs */
 	size_t n_on_change;
-	int64_t poll_ns;	    /* how often those are looked at */
-	uint32_t retry_max;	    /* further runs for a firing whose run failed */
+	int64_t poll_ns;                    /* how often those are looked at */
+	uint32_t retry_max;                 /* further runs for a firing whose run failed */
 	int64_t retry_min_ns, retry_max_ns; /* backoff: doubles from min to max */
-	int64_t alert_after_ns;	    /* no success so long after a nominal time: somebody is told; 0: nobody */
+	int64_t alert_after_ns;             /* no success so long after a nominal time: a notice
+					       (NOTIFY_MISSED); 0: none */
 	const struct notify_decl *notify;
 	size_t n_notify;
-	const struct named_template *params; /* values (already of the param's type), or text that uses schedule.* */
+	const struct named_template
+		*params; /* values (already of the param's type), or text that uses schedule.* */
 	size_t n_params;
 	struct pos pos;
 };
@@ -307,15 +361,17 @@ struct schedule_decl {
 /* What `schedule.*` stands for in a run. Times are text in UTC, ISO 8601. */
 struct schedule_times {
 	const char *name;
-	const char *time;		/* the nominal time */
-	const char *interval_start, *interval_end; /* the data interval: the nominal time before this one, up to this one */
+	const char *time;                          /* the nominal time */
+	const char *interval_start, *interval_end; /* the data interval: the nominal time before
+						      this one, up to this one */
 };
 
 struct pipeline {
 	const char *name, *description;
-	const char *path;	 /* as the user named it */
-	struct digest digest;	 /* of the file's bytes and its step files' */
-	const char *const *files; /* from the project root, normalised: the pipeline's own, then its step files */
+	const char *path;         /* as the user named it */
+	struct digest digest;     /* of the file's bytes and its step files' */
+	const char *const *files; /* from the project root, normalised: the pipeline's own, then its
+				     step files */
 	size_t n_files;
 	const struct param_decl *params;
 	size_t n_params;
@@ -331,39 +387,49 @@ struct pipeline {
 
 struct pipeline_load_options {
 	const char *project_root; /* absolute; paths in the file are relative to it */
-	const char *cache_dir;	  /* absolute, or NULL: don't keep what was parsed */
+	const char *cache_dir;    /* absolute, or NULL: don't keep what was parsed */
 };
 
-/* All problems go to `diags`. 0 with *ret, or -1 with ERR_INVALID ("pipeline.yaml: 3 errors") or another code. Warnings
- * (an output that nobody uses, a param that nobody uses) don't fail. */
-int pipeline_load(const char *path, const struct pipeline_load_options *o, struct diag_list *diags, struct pipeline **ret, struct err *err);
-/* The same from bytes, for tests, fuzzing and runs whose file is in the store: `files` as in pipeline->files, the pipeline first. The
- * bytes aren't needed any more when this returns. */
+/* All problems go to `diags`. 0 with *ret, or -1 with ERR_INVALID ("pipeline.yaml: 3 errors") or
+ * another code. Warnings (an output that nobody uses, a param that nobody uses) don't fail. */
+int pipeline_load(const char *path, const struct pipeline_load_options *o, struct diag_list *diags,
+		  struct pipeline **ret, struct err *err);
+/* The same from bytes, for tests, fuzzing and runs whose file is in the store: `files` as in
+ * pipeline->files, the pipeline first. The bytes aren't needed any more when this returns. */
 struct pipeline_source {
 	const char *path;
 	const char *bytes;
 	size_t len;
 };
-int pipeline_parse(const struct pipeline_source *files, size_t n_files, struct diag_list *diags, struct pipeline **ret, struct err *err);
+int pipeline_parse(const struct pipeline_source *files, size_t n_files, struct diag_list *diags,
+		   struct pipeline **ret, struct err *err);
 void pipeline_free(struct pipeline *p);
 static inline void pipeline_freep(struct pipeline **p)
 {
 	pipeline_free(*p);
 }
-const struct step *pipeline_find_step(const struct pipeline *p, const char *name); /* NULL when absent */
+const struct step *pipeline_find_step(const struct pipeline *p,
+				      const char *name); /* NULL when absent */
 
-/* Param values of one run: defaults, then each override in order. `-P params.yaml` first, then `-p name=value`. */
+/* Param values of one run: defaults, then each override in order. `-P params.yaml` first, then `-p
+ * name=value`. */
 struct param_override {
-	const char *name, *text; /* text as typed; a file's scalars have both, so that `1.10` for a string stays what it is */
+	const char *name, *text; /* text as typed; a file's scalars have both, so that `1.10` for a
+				    string stays what it is */
 	const struct value *value;
 	const char *where; /* "-p" or "params.yaml:3:1", for the error */
 };
-/* ret_values has p->n_params places; strings live in `arena`. Unknown names get the nearest right one. */
-int params_resolve(const struct pipeline *p, const struct param_override *overrides, size_t n, struct arena *arena,
-		   struct value *ret_values, struct diag_list *diags, struct err *err);
-/* A value held against a declaration: type (an int is fine for a float), choices, range. ERR_INVALID that goes behind a name: "must be at
- * least 0, not -1". For values of REF_LOCAL too, whose template is evaluated in the step that uses the step file. *ret borrows from *in. */
-int param_check_value(const struct param_decl *decl, const struct value *in, struct value *ret, struct err *err);
-int params_load_file(const char *path, struct arena *arena, struct param_override **ret, size_t *ret_n, struct diag_list *diags, struct err *err);
+/* ret_values has p->n_params places; strings live in `arena`. Unknown names get the nearest right
+ * one. */
+int params_resolve(const struct pipeline *p, const struct param_override *overrides, size_t n,
+		   struct arena *arena, struct value *ret_values, struct diag_list *diags,
+		   struct err *err);
+/* A value held against a declaration: type (an int is fine for a float), choices, range.
+ * ERR_INVALID that goes behind a name: "must be at least 0, not -1". For values of REF_LOCAL too,
+ * whose template is evaluated in the step that uses the step file. *ret borrows from *in. */
+int param_check_value(const struct param_decl *decl, const struct value *in, struct value *ret,
+		      struct err *err);
+int params_load_file(const char *path, struct arena *arena, struct param_override **ret,
+		     size_t *ret_n, struct diag_list *diags, struct err *err);
 
 #endif

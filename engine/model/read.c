@@ -1,9 +1,20 @@
+/* engine/model/read.c — what all readers of YAML share: reports, simple values, templates, names,
+ * keys, paths.
+ *
+ * Each reader is given a node and the `what` that begins its message. It reports at the node's
+ * place and returns false or leaves *ret as it was; the caller goes on with its default. So one
+ * pass finds every error of a file.
+ *
+ * Text is copied into the arena of the model: the YAML tree goes away when the model is made. The
+ * index of places (source.c) is made only when a document has its first expression. Paths are
+ * lexical: whether something is there is asked when a run starts.
+ */
 #include "model/read.h"
 
 #include <math.h>
-#include "base/fs.h"
+#include "base/os/fs.h"
 
-void bad(const struct doc *d, const struct yaml_node *at, const char *fmt, ...)
+void doc_error(const struct doc *d, const struct yaml_node *at, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -12,7 +23,7 @@ void bad(const struct doc *d, const struct yaml_node *at, const char *fmt, ...)
 	va_end(ap);
 }
 
-void bad_at(struct diag_list *l, const struct pos *at, const char *fmt, ...)
+void doc_error_at(struct diag_list *l, const struct pos *at, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -21,7 +32,7 @@ void bad_at(struct diag_list *l, const struct pos *at, const char *fmt, ...)
 	va_end(ap);
 }
 
-void warn_at(struct diag_list *l, const struct pos *at, const char *fmt, ...)
+void diag_warn_at(struct diag_list *l, const struct pos *at, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -30,12 +41,12 @@ void warn_at(struct diag_list *l, const struct pos *at, const char *fmt, ...)
 	va_end(ap);
 }
 
-struct pos pos_of(const struct doc *d, const struct yaml_node *n)
+struct pos doc_pos(const struct doc *d, const struct yaml_node *n)
 {
 	return (struct pos){ .file = d->file, .line = n->line, .col = n->col };
 }
 
-const char *suggest(struct loader *l, const char *word, const char *const *names, size_t n)
+const char *loader_suggest(struct loader *l, const char *word, const char *const *names, size_t n)
 {
 	struct str s = { 0 };
 	const char *hint;
@@ -50,7 +61,7 @@ const char *suggest(struct loader *l, const char *word, const char *const *names
 
 #define SUGGEST_MAX 4096 /* candidates looked at: an error message isn't worth a second */
 
-const char *suggest_key(struct loader *l, const char *word, const struct map *names)
+const char *doc_suggest_key(struct loader *l, const char *word, const struct map *names)
 {
 	size_t n = diag_errors(l->diags) < DIAG_MAX ? MIN(map_len(names), SUGGEST_MAX) : 0;
 	_cleanup_(freep) const char **list = xcalloc(n, sizeof(*list));
@@ -62,43 +73,45 @@ const char *suggest_key(struct loader *l, const char *word, const struct map *na
 		map_at(names, i, &key, &len);
 		list[i] = arena_strndup(l->scratch, key, len);
 	}
-	return suggest(l, word, list, n);
+	return loader_suggest(l, word, list, n);
 }
 
-const char *copy_text(const struct doc *d, const struct yaml_node *n)
+const char *doc_text(const struct doc *d, const struct yaml_node *n)
 {
 	return arena_strndup(d->l->arena, n->text, n->len);
 }
 
-/* --- simple values -------------------------------------------------------------------------------------------------- */
+/* Simple values. */
 
-static bool wrong(const struct doc *d, const struct yaml_node *n, const char *what, const char *wanted)
+static bool wrong(const struct doc *d, const struct yaml_node *n, const char *what,
+		  const char *wanted)
 {
-	bad(d, n, "%s must be %s, not %s", what, wanted, yaml_describe(n));
+	doc_error(d, n, "%s must be %s, not %s", what, wanted, yaml_describe(n));
 	return false;
 }
 
-bool want_map(const struct doc *d, const struct yaml_node *n, const char *what)
+bool doc_want_map(const struct doc *d, const struct yaml_node *n, const char *what)
 {
 	return n->kind == YAML_KIND_MAP || wrong(d, n, what, "a mapping");
 }
 
-bool want_list(const struct doc *d, const struct yaml_node *n, const char *what)
+bool doc_want_list(const struct doc *d, const struct yaml_node *n, const char *what)
 {
 	return n->kind == YAML_KIND_SEQ || wrong(d, n, what, "a list");
 }
 
-bool want_scalar(const struct doc *d, const struct yaml_node *n, const char *what)
+bool doc_want_scalar(const struct doc *d, const struct yaml_node *n, const char *what)
 {
-	return (n->kind == YAML_KIND_SCALAR && !yaml_is_null(n)) || wrong(d, n, what, "text or a number");
+	return (n->kind == YAML_KIND_SCALAR && !yaml_is_null(n)) ||
+	       wrong(d, n, what, "text or a number");
 }
 
-bool want_text(const struct doc *d, const struct yaml_node *n, const char *what)
+bool doc_want_text(const struct doc *d, const struct yaml_node *n, const char *what)
 {
 	if (n->kind != YAML_KIND_SCALAR || yaml_scalar_type(n) != YAML_TYPE_STRING)
 		return wrong(d, n, what, "text");
 	if (n->len == 0) {
-		bad(d, n, "%s is empty", what);
+		doc_error(d, n, "%s is empty", what);
 		return false;
 	}
 	return true;
@@ -106,8 +119,8 @@ bool want_text(const struct doc *d, const struct yaml_node *n, const char *what)
 
 void read_text(const struct doc *d, const struct yaml_node *n, const char *what, const char **ret)
 {
-	if (want_text(d, n, what))
-		*ret = copy_text(d, n);
+	if (doc_want_text(d, n, what))
+		*ret = doc_text(d, n);
 }
 
 void read_bool(const struct doc *d, const struct yaml_node *n, const char *what, bool *ret)
@@ -116,38 +129,42 @@ void read_bool(const struct doc *d, const struct yaml_node *n, const char *what,
 		wrong(d, n, what, "true or false");
 }
 
-bool read_count(const struct doc *d, const struct yaml_node *n, const char *what, int64_t min, int64_t max, int64_t *ret)
+bool read_count(const struct doc *d, const struct yaml_node *n, const char *what, int64_t min,
+		int64_t max, int64_t *ret)
 {
 	int64_t v;
 
 	if (n->kind != YAML_KIND_SCALAR || !yaml_as_int(n, &v))
 		return wrong(d, n, what, "an integer");
 	if (v < min || v > max) {
-		bad(d, n, "%s must be from %lld to %lld", what, (long long)min, (long long)max);
+		doc_error(d, n, "%s must be from %lld to %lld", what, (long long)min,
+			  (long long)max);
 		return false;
 	}
 	*ret = v;
 	return true;
 }
 
-bool read_duration(const struct doc *d, const struct yaml_node *n, const char *what, int64_t *ret_ns)
+bool read_duration(const struct doc *d, const struct yaml_node *n, const char *what,
+		   int64_t *ret_ns)
 {
 	struct err err = { 0 };
 
-	if (!want_scalar(d, n, what))
+	if (!doc_want_scalar(d, n, what))
 		return false;
 	if (text_parse_duration(n->text, ret_ns, &err) < 0) {
-		bad(d, n, "%s: %s", what, err.msg);
+		doc_error(d, n, "%s: %s", what, err.msg);
 		return false;
 	}
 	return true;
 }
 
-bool read_choice(const struct doc *d, const struct yaml_node *n, const char *what, const char *const *names, size_t n_names, const char **ret)
+bool read_choice(const struct doc *d, const struct yaml_node *n, const char *what,
+		 const char *const *names, size_t n_names, const char **ret)
 {
 	struct str all = { 0 };
 
-	if (!want_text(d, n, what))
+	if (!doc_want_text(d, n, what))
 		return false;
 	for (size_t i = 0; i < n_names; i++)
 		if (strcmp(names[i], n->text) == 0) {
@@ -156,7 +173,8 @@ bool read_choice(const struct doc *d, const struct yaml_node *n, const char *wha
 		}
 	for (size_t i = 0; i < n_names; i++)
 		str_addf(&all, "%s%s", i == 0 ? "" : i + 1 == n_names ? " or " : ", ", names[i]);
-	bad(d, n, "%s must be %s, not `%.60s`%s", what, all.s, n->text, suggest(d->l, n->text, names, n_names));
+	doc_error(d, n, "%s must be %s, not `%.60s`%s", what, all.s, n->text,
+		  loader_suggest(d->l, n->text, names, n_names));
 	str_deinit(&all);
 	return false;
 }
@@ -174,7 +192,7 @@ static bool scalar_value(const struct doc *d, const struct yaml_node *n, struct 
 		ret->type = VALUE_FLOAT;
 		return yaml_as_float(n, &ret->f) && isfinite(ret->f);
 	case YAML_TYPE_STRING:
-		*ret = (struct value){ .type = VALUE_STRING, .s = copy_text(d, n) };
+		*ret = (struct value){ .type = VALUE_STRING, .s = doc_text(d, n) };
 		return true;
 	default:
 		return false;
@@ -185,31 +203,34 @@ bool read_value(const struct doc *d, const struct yaml_node *n, const char *what
 {
 	struct value v = { 0 };
 
-	if (!want_scalar(d, n, what))
+	if (!doc_want_scalar(d, n, what))
 		return false;
 	if (template_text_has_expr(n->text, n->len)) {
-		bad(d, n, "%s can't depend on an expression here", what);
+		doc_error(d, n, "%s can't depend on an expression here", what);
 		return false;
 	}
 	if (!scalar_value(d, n, &v)) {
-		bad(d, n, "%s: `%.60s` is out of range", what, n->text);
+		doc_error(d, n, "%s: `%.60s` is out of range", what, n->text);
 		return false;
 	}
 	*ret = v;
 	return true;
 }
 
-bool read_list_value(const struct doc *d, const struct yaml_node *n, const char *what, struct value *ret)
+bool read_list_value(const struct doc *d, const struct yaml_node *n, const char *what,
+		     struct value *ret)
 {
 	struct value *items;
 	bool ok = true;
 
-	if (!want_list(d, n, what))
+	if (!doc_want_list(d, n, what))
 		return false;
 	items = arena_alloc(d->l->arena, n->len * sizeof(*items));
 	for (size_t i = 0; i < n->len; i++) {
 		if (n->items[i]->kind != YAML_KIND_SCALAR) {
-			bad(d, n->items[i], "%s: an item must be text, a number, true or false, not %s", what, yaml_describe(n->items[i]));
+			doc_error(d, n->items[i],
+				  "%s: an item must be text, a number, true or false, not %s", what,
+				  yaml_describe(n->items[i]));
 			ok = false;
 		} else {
 			ok &= read_value(d, n->items[i], what, &items[i]);
@@ -220,9 +241,10 @@ bool read_list_value(const struct doc *d, const struct yaml_node *n, const char 
 	return ok;
 }
 
-/* --- templates ------------------------------------------------------------------------------------------------------ */
+/* Templates. */
 
-struct expr_template *literal_template(const struct doc *d, const struct yaml_node *n, const char *text, size_t len)
+struct expr_template *doc_literal_template(const struct doc *d, const struct yaml_node *n,
+					   const char *text, size_t len)
 {
 	struct expr_template *t = arena_alloc(d->l->arena, sizeof(*t));
 
@@ -239,18 +261,25 @@ struct expr_template *literal_template(const struct doc *d, const struct yaml_no
 const struct expr_template *read_template(const struct doc *d, const struct yaml_node *n)
 {
 	struct source_cursor cursor;
-	struct expr_source src = { .file = d->file, .text = n->text, .len = n->len, .cursor = &cursor, .line = n->line, .col = n->col,
-				   .arena = d->l->arena, .diags = d->l->diags };
+	struct expr_source src = { .file = d->file,
+				   .text = n->text,
+				   .len = n->len,
+				   .cursor = &cursor,
+				   .line = n->line,
+				   .col = n->col,
+				   .arena = d->l->arena,
+				   .diags = d->l->diags };
 
 	if (!template_text_has_expr(n->text, n->len))
-		return literal_template(d, n, n->text, n->len);
+		return doc_literal_template(d, n, n->text, n->len);
 	if (!d->index)
-		((struct doc *)(uintptr_t)d)->index = source_index_new(d->bytes, d->len, d->l->scratch);
+		((struct doc *)(uintptr_t)d)->index =
+			source_index_new(d->bytes, d->len, d->l->scratch);
 	source_cursor_init(&cursor, d->index, n);
 	return template_parse(&src);
 }
 
-/* --- names and keys ------------------------------------------------------------------------------------------------- */
+/* Names and keys. */
 
 static bool name_is(const char *s, size_t len, enum name_kind kind)
 {
@@ -261,51 +290,59 @@ static bool name_is(const char *s, size_t len, enum name_kind kind)
 		bool letter = (c >= 'a' && c <= 'z') || (!lower && c >= 'A' && c <= 'Z');
 		bool inner = (c >= '0' && c <= '9') || (c == '-' && kind != NAME_ENV);
 
-		if (!letter && !(c == '_' && kind != NAME_PIPELINE && (i || kind != NAME_STEP)) && !(i && inner))
+		if (!letter && !(c == '_' && kind != NAME_PIPELINE && (i || kind != NAME_STEP)) &&
+		    !(i && inner))
 			return false;
 	}
 	return len > 0;
 }
 
-bool check_name(const struct doc *d, const struct yaml_node *n, enum name_kind kind, const char *what)
+bool doc_check_name(const struct doc *d, const struct yaml_node *n, enum name_kind kind,
+		    const char *what)
 {
 	static const struct {
 		size_t max;
 		const char *rule;
 	} kinds[] = {
-		[NAME_PIPELINE] = { PIPELINE_NAME_MAX, "lower-case letters, digits and `-`, with a letter first" },
-		[NAME_STEP] = { PIPELINE_NAME_MAX, "lower-case letters, digits, `-` and `_`, with a letter first" },
+		[NAME_PIPELINE] = { PIPELINE_NAME_MAX,
+				    "lower-case letters, digits and `-`, with a letter first" },
+		[NAME_STEP] = { PIPELINE_NAME_MAX,
+				"lower-case letters, digits, `-` and `_`, with a letter first" },
 		[NAME_IDENT] = { 64, "letters, digits, `-` and `_`, with a letter or `_` first" },
 		[NAME_ENV] = { 256, "letters, digits and `_`, with no digit first" },
 	};
 
 	if (n->kind != YAML_KIND_SCALAR || !name_is(n->text, n->len, kind)) {
-		bad(d, n, "%s `%.60s`: a name has %s", what, n->kind == YAML_KIND_SCALAR ? n->text : "", kinds[kind].rule);
+		doc_error(d, n, "%s `%.60s`: a name has %s", what,
+			  n->kind == YAML_KIND_SCALAR ? n->text : "", kinds[kind].rule);
 		return false;
 	}
 	if (n->len > kinds[kind].max) {
-		bad(d, n, "%s `%.20s…` is longer than %zu characters", what, n->text, kinds[kind].max);
+		doc_error(d, n, "%s `%.20s…` is longer than %zu characters", what, n->text,
+			  kinds[kind].max);
 		return false;
 	}
 	return true;
 }
 
-bool check_image_name(const struct doc *d, const struct yaml_node *n)
+bool doc_check_image_name(const struct doc *d, const struct yaml_node *n)
 {
-	if (!want_text(d, n, "`image`"))
+	if (!doc_want_text(d, n, "`image`"))
 		return false;
 	for (const char *p = n->text; *p; p++) {
 		bool alnum = ((*p | 32) >= 'a' && (*p | 32) <= 'z') || (*p >= '0' && *p <= '9');
 
 		if (!alnum && (p == n->text || !strchr("._-/:@", *p))) {
-			bad(d, n, "`%.80s` is not the name of an image: registry/name:tag", n->text);
+			doc_error(d, n, "`%.80s` is not the name of an image: registry/name:tag",
+				  n->text);
 			return false;
 		}
 	}
 	return true;
 }
 
-void check_keys(const struct doc *d, const struct yaml_node *map, const char *const *names, size_t n)
+void doc_check_keys(const struct doc *d, const struct yaml_node *map, const char *const *names,
+		    size_t n)
 {
 	for (size_t i = 0; i < map->len; i++) {
 		const struct yaml_node *key = map->pairs[i].key;
@@ -314,11 +351,12 @@ void check_keys(const struct doc *d, const struct yaml_node *map, const char *co
 		for (size_t k = 0; k < n && !known; k++)
 			known = strcmp(names[k], key->text) == 0;
 		if (!known)
-			bad(d, key, "unknown key `%.60s`%s", key->text, suggest(d->l, key->text, names, n));
+			doc_error(d, key, "unknown key `%.60s`%s", key->text,
+				  loader_suggest(d->l, key->text, names, n));
 	}
 }
 
-/* --- paths ---------------------------------------------------------------------------------------------------------- */
+/* Paths. */
 
 static bool has_control(const char *s)
 {
@@ -328,8 +366,8 @@ static bool has_control(const char *s)
 	return false;
 }
 
-const char *read_path(const struct doc *d, const struct yaml_node *at, const char *text, const char *dir, const char *what, bool allow_root,
-		      bool *ret_is_dir)
+const char *read_path(const struct doc *d, const struct yaml_node *at, const char *text,
+		      const char *dir, const char *what, bool allow_root, bool *ret_is_dir)
 {
 	_cleanup_(freep) char *joined = NULL, *normal = NULL;
 	size_t len = strlen(text);
@@ -352,7 +390,7 @@ const char *read_path(const struct doc *d, const struct yaml_node *at, const cha
 			problem = "is the whole directory: name something in it";
 	}
 	if (problem) {
-		bad(d, at, "%s `%.80s` %s", what, text, problem);
+		doc_error(d, at, "%s `%.80s` %s", what, text, problem);
 		return NULL;
 	}
 	if (ret_is_dir)

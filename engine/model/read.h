@@ -1,8 +1,10 @@
-/* engine/model/read.h — what the files of this folder share while they turn YAML into a model; nothing outside it includes this.
+/* engine/model/read.h — what the files of this folder share while they turn YAML into a model;
+ * nothing outside it includes this.
  *
- * A loader makes one pipeline. Every YAML file that takes part (the pipeline, its step files) is a doc. Readers take a
- * node, put what they read into the loader's arena and report what is wrong with it; they go on after an error with a
- * harmless value, so that all errors of a file come at once. Nothing that readers made is used when there was one.
+ * A loader makes one pipeline. Every YAML file that takes part (the pipeline, its step files) is a
+ * doc. Readers take a node, put what they read into the loader's arena and report what is wrong
+ * with it; they go on after an error with a harmless value, so that all errors of a file come at
+ * once. Nothing that readers made is used when there was one.
  */
 #ifndef CAIRN_MODEL_READ_H
 #define CAIRN_MODEL_READ_H
@@ -10,20 +12,21 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/map.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "model/internal.h"
 
 #define MATRIX_AXES_MAX 16
-#define MATRIX_TASKS_MAX 1048576 /* tasks of one step: each costs a label, a key and a row (PLAN_MAX_FAN_OUT) */
-#define RETRY_MAX 1000
+#define MATRIX_TASKS_MAX \
+	1048576 /* tasks of one step: each costs a label, a key and a row (PLAN_MAX_FAN_OUT) */
+#define RETRY_MAX     1000
 #define PATH_TEXT_MAX 4096
 
 struct doc {
 	struct loader *l;
 	struct yaml_tree *tree;
-	const char *file;  /* for messages; lives as long as the model */
-	const char *path;  /* from the project root, normalised */
-	const char *dir;   /* the directory of that; "." at the root */
+	const char *file; /* for messages; lives as long as the model */
+	const char *path; /* from the project root, normalised */
+	const char *dir;  /* the directory of that; "." at the root */
 	const char *bytes;
 	size_t len;
 	struct source_index *index; /* made when it is first needed */
@@ -45,8 +48,8 @@ struct need {
 /* What is known of a step beside the model, until all references are resolved. */
 struct build {
 	struct step *s;
-	struct doc *doc;	       /* of the pipeline */
-	struct step_file *file;	       /* or NULL */
+	struct doc *doc;        /* of the pipeline */
+	struct step_file *file; /* or NULL */
 	const struct yaml_node *key, *node;
 	VEC(struct need) needs;
 	struct need *file_inputs; /* names that the step file declares, in its order */
@@ -57,9 +60,10 @@ struct build {
 	VEC(struct step_dep) deps;
 };
 
-/* Gives the bytes of a step file: 0, 1 when there is no such file, -1 with *err. `path` is from the project root; *ret_bytes lives
- * as long as the loader. */
-typedef int (*fetch_fn)(void *arg, const char *path, const char **ret_bytes, size_t *ret_len, struct err *err);
+/* Gives the bytes of a step file: 0, 1 when there is no such file, -1 with *err. `path` is from the
+ * project root; *ret_bytes lives as long as the loader. */
+typedef int (*fetch_fn)(void *arg, const char *path, const char **ret_bytes, size_t *ret_len,
+			struct err *err);
 
 struct loader {
 	struct arena *arena;   /* of the model */
@@ -69,13 +73,13 @@ struct loader {
 	struct doc doc;
 	fetch_fn fetch;
 	void *fetch_arg;
-	const char *root;	 /* of the project, absolute; NULL: not known */
+	const char *root;        /* of the project, absolute; NULL: not known */
 	const char *display_dir; /* directory of the pipeline file as the user named it */
 
 	VEC(struct param_decl) params;
 	VEC(struct input_decl) inputs;
 	struct map *param_index, *input_index, *step_index; /* name → index + 1 */
-	struct map *implicit_inputs;			    /* URI as written in a step → index + 1 */
+	struct map *implicit_inputs; /* URI as written in a step → index + 1 */
 	size_t n_declared_inputs;
 	bool *param_used, *input_used;
 	struct step *steps;
@@ -87,56 +91,72 @@ struct loader {
 	VEC(struct schedule_decl) schedules;
 };
 
-/* --- read.c: reports and simple values ----------------------------------------------------------------------------- */
+/* read.c: reports and simple values. */
 
-void bad(const struct doc *d, const struct yaml_node *at, const char *fmt, ...) _printf_(3, 4);
-void bad_at(struct diag_list *l, const struct pos *at, const char *fmt, ...) _printf_(3, 4);
-void warn_at(struct diag_list *l, const struct pos *at, const char *fmt, ...) _printf_(3, 4);
-struct pos pos_of(const struct doc *d, const struct yaml_node *n);
+void doc_error(const struct doc *d, const struct yaml_node *at, const char *fmt, ...)
+	_printf_(3, 4);
+void doc_error_at(struct diag_list *l, const struct pos *at, const char *fmt, ...) _printf_(3, 4);
+void diag_warn_at(struct diag_list *l, const struct pos *at, const char *fmt, ...) _printf_(3, 4);
+struct pos doc_pos(const struct doc *d, const struct yaml_node *n);
 /* " (did you mean `x`?)" or "", in the scratch arena. */
-const char *suggest(struct loader *l, const char *word, const char *const *names, size_t n);
+const char *loader_suggest(struct loader *l, const char *word, const char *const *names, size_t n);
 /* The same among the keys of a map. */
-const char *suggest_key(struct loader *l, const char *word, const struct map *names);
-const char *copy_text(const struct doc *d, const struct yaml_node *n);
+const char *doc_suggest_key(struct loader *l, const char *word, const struct map *names);
+const char *doc_text(const struct doc *d, const struct yaml_node *n);
 
-/* All return false (after a report that starts with `what`) when the node isn't such a thing; *ret stays as it was then. */
-bool want_map(const struct doc *d, const struct yaml_node *n, const char *what);
-bool want_list(const struct doc *d, const struct yaml_node *n, const char *what);
-bool want_scalar(const struct doc *d, const struct yaml_node *n, const char *what); /* anything but null, map, list */
-bool want_text(const struct doc *d, const struct yaml_node *n, const char *what);   /* a string, not empty */
+/* All return false (after a report that starts with `what`) when the node isn't such a thing; *ret
+ * stays as it was then. */
+bool doc_want_map(const struct doc *d, const struct yaml_node *n, const char *what);
+bool doc_want_list(const struct doc *d, const struct yaml_node *n, const char *what);
+bool doc_want_scalar(const struct doc *d, const struct yaml_node *n,
+		     const char *what); /* anything but null, map, list */
+bool doc_want_text(const struct doc *d, const struct yaml_node *n,
+		   const char *what); /* a string, not empty */
 void read_text(const struct doc *d, const struct yaml_node *n, const char *what, const char **ret);
 void read_bool(const struct doc *d, const struct yaml_node *n, const char *what, bool *ret);
-bool read_count(const struct doc *d, const struct yaml_node *n, const char *what, int64_t min, int64_t max, int64_t *ret);
-bool read_duration(const struct doc *d, const struct yaml_node *n, const char *what, int64_t *ret_ns);
-bool read_choice(const struct doc *d, const struct yaml_node *n, const char *what, const char *const *names, size_t n_names, const char **ret);
-bool read_value(const struct doc *d, const struct yaml_node *n, const char *what, struct value *ret); /* scalar, not null */
-bool read_list_value(const struct doc *d, const struct yaml_node *n, const char *what, struct value *ret); /* of scalars */
+bool read_count(const struct doc *d, const struct yaml_node *n, const char *what, int64_t min,
+		int64_t max, int64_t *ret);
+bool read_duration(const struct doc *d, const struct yaml_node *n, const char *what,
+		   int64_t *ret_ns);
+bool read_choice(const struct doc *d, const struct yaml_node *n, const char *what,
+		 const char *const *names, size_t n_names, const char **ret);
+bool read_value(const struct doc *d, const struct yaml_node *n, const char *what,
+		struct value *ret); /* scalar, not null */
+bool read_list_value(const struct doc *d, const struct yaml_node *n, const char *what,
+		     struct value *ret); /* of scalars */
 const struct expr_template *read_template(const struct doc *d, const struct yaml_node *n);
-struct expr_template *literal_template(const struct doc *d, const struct yaml_node *n, const char *text, size_t len);
+struct expr_template *doc_literal_template(const struct doc *d, const struct yaml_node *n,
+					   const char *text, size_t len);
 
-bool check_image_name(const struct doc *d, const struct yaml_node *n); /* registry/name:tag, or @sha256:… */
+bool doc_check_image_name(const struct doc *d,
+			  const struct yaml_node *n); /* registry/name:tag, or @sha256:… */
 enum name_kind { NAME_PIPELINE, NAME_STEP, NAME_IDENT, NAME_ENV };
-bool check_name(const struct doc *d, const struct yaml_node *n, enum name_kind kind, const char *what);
+bool doc_check_name(const struct doc *d, const struct yaml_node *n, enum name_kind kind,
+		    const char *what);
 /* Unknown keys of a map with few fixed ones. */
-void check_keys(const struct doc *d, const struct yaml_node *map, const char *const *names, size_t n);
+void doc_check_keys(const struct doc *d, const struct yaml_node *map, const char *const *names,
+		    size_t n);
 
-/* A path below `dir` (from the project root), normalised; NULL after a report. "." is allowed only with `allow_root`. */
-const char *read_path(const struct doc *d, const struct yaml_node *at, const char *text, const char *dir, const char *what, bool allow_root,
-		      bool *ret_is_dir);
+/* A path below `dir` (from the project root), normalised; NULL after a report. "." is allowed only
+ * with `allow_root`. */
+const char *read_path(const struct doc *d, const struct yaml_node *at, const char *text,
+		      const char *dir, const char *what, bool allow_root, bool *ret_is_dir);
 
-/* --- params.c ------------------------------------------------------------------------------------------------------- */
+/* params.c */
 
-void read_params(const struct doc *d, const struct yaml_node *n, struct param_decl **ret, size_t *ret_n);
+void read_params(const struct doc *d, const struct yaml_node *n, struct param_decl **ret,
+		 size_t *ret_n);
 
-/* --- inputs.c ------------------------------------------------------------------------------------------------------- */
+/* inputs.c */
 
 void read_pipeline_inputs(struct loader *l, const struct yaml_node *n);
-/* The pipeline input that a step's literal path or URI stands for, made when it is new; UINT32_MAX after a report. */
-uint32_t implicit_input(struct loader *l, const struct doc *d, const struct yaml_node *n);
+/* The pipeline input that a step's literal path or URI stands for, made when it is new; UINT32_MAX
+ * after a report. */
+uint32_t step_implicit_input(struct loader *l, const struct doc *d, const struct yaml_node *n);
 /* Where an output is copied to; NULL when it was reported. */
 const struct expr_template *read_export(const struct doc *d, const struct yaml_node *n);
 
-/* --- step*.c -------------------------------------------------------------------------------------------------------- */
+/* step/: step.c has the table of keys, the other files their readers. */
 
 void read_defaults(struct loader *l, const struct yaml_node *n);
 void read_steps(struct loader *l, const struct yaml_node *n);
@@ -145,14 +165,14 @@ struct reader { /* what a key's reader works on */
 	struct loader *l;
 	struct build *b;
 	struct step *s;
-	const struct doc *d;	  /* of the node: the pipeline's or the step file's */
-	unsigned context;	  /* one CONTEXT_* */
+	const struct doc *d; /* of the node: the pipeline's or the step file's */
+	unsigned context;    /* one CONTEXT_* */
 	const struct yaml_node *key;
 };
 enum {
 	CONTEXT_RUN = 1 << 0,
 	CONTEXT_BUILTIN = 1 << 1,
-	CONTEXT_USE = 1 << 2, /* the step that uses a step file */
+	CONTEXT_USE = 1 << 2,  /* the step that uses a step file */
 	CONTEXT_FILE = 1 << 3, /* inside of a step file */
 	CONTEXT_DEFAULTS = 1 << 4,
 	CONTEXT_WRAP = 1 << 5, /* a built-in step that runs the step's own command */
@@ -168,8 +188,6 @@ void step_read_matrix(struct reader *r, const struct yaml_node *n);
 void step_read_each(struct reader *r, const struct yaml_node *n);
 void step_read_retry(struct reader *r, const struct yaml_node *n);
 void step_read_gate(struct reader *r, const struct yaml_node *n);
-/* The operator that `text` begins with: its length, or 0. */
-size_t gate_op_parse(const char *text, enum gate_op *ret);
 void step_read_tolerance(struct reader *r, const struct yaml_node *n);
 void step_read_resources(struct reader *r, const struct yaml_node *n);
 void step_read_concurrency(struct reader *r, const struct yaml_node *n);
@@ -182,7 +200,7 @@ void step_read_secrets(struct reader *r, const struct yaml_node *n);
 void step_read_tools(struct reader *r, const struct yaml_node *n);
 void step_read_timeout(struct reader *r, const struct yaml_node *n);
 void step_read_with(struct reader *r, const struct yaml_node *n);
-/* step_builtin.c; `n` may be NULL: no `with` */
+/* step/builtin.c; `n` may be NULL: no `with` */
 void step_check_with(struct reader *r, const struct yaml_node *n);
 void step_finish_builtin(struct build *b);
 void step_make_locals(struct build *b);
@@ -190,25 +208,26 @@ void step_check_locals(struct build *b);
 void retry_defaults(struct retry_policy *p);
 void retry_finish(struct step *s); /* what depends on the rest of the step */
 /* Names of a list, each once. */
-size_t read_name_list(const struct doc *d, const struct yaml_node *n, const char *what, const struct yaml_node ***ret);
+size_t read_name_list(const struct doc *d, const struct yaml_node *n, const char *what,
+		      const struct yaml_node ***ret);
 
-/* --- stepfile.c ----------------------------------------------------------------------------------------------------- */
+/* step/stepfile.c */
 
 /* Never NULL; `broken` when it can't be used. */
 struct step_file *step_file_get(struct loader *l, const struct yaml_node *uses);
 bool step_file_looks_like(const char *uses);
 
-/* --- schedule.c ----------------------------------------------------------------------------------------------------- */
+/* schedule.c, notify.c */
 
 void read_schedules(struct loader *l, const struct yaml_node *n);
 void read_notify(struct loader *l, const struct yaml_node *n, struct schedule_decl *s);
 
-/* --- resolve.c, graph.c --------------------------------------------------------------------------------------------- */
+/* resolve.c, graph.c */
 
 void resolve_defaults(struct loader *l);
 void resolve_all(struct loader *l);
 void resolve_schedule_params(struct loader *l, struct schedule_decl *s);
 /* Topological order into p->order; reports cycles. */
-void graph_order(struct loader *l);
+void loader_order_steps(struct loader *l);
 
 #endif

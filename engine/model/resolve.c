@@ -1,12 +1,39 @@
-/* References become indices, expressions get their types checked, and steps learn which steps they need.
+/* engine/model/resolve.c — references become indices, expressions get their types checked, and
+ * steps learn which steps they need.
  *
- * What a name means depends on where it stands (enum place) and on whose text it is: a step file sees its own params and
- * the inputs and outputs of the step, nothing of the pipeline around it. Steps are found by name in constant time and
- * the dependencies of a step are folded with a mark per needed step, so that the whole is linear in references. */
+ * What a name means depends on where it stands (enum place) and on whose text it is: a step file
+ * sees its own params and the inputs and outputs of the step, nothing of the pipeline around it.
+ * The table `roots` says for each first word of a reference which places allow it and which
+ * function resolves it. A reference is changed in place: REF_UNRESOLVED becomes its final kind,
+ * or REF_BROKEN after its error was reported. `step.dir` becomes a constant.
+ *
+ * Steps are found by name in constant time (loader.step_index). The dependencies of a step are
+ * folded with one mark per needed step (resolver.mark), so that the whole is linear in
+ * references. A step's deps are complete when resolve_build() ends; graph.c orders the steps by
+ * them.
+ *
+ * Values in commands: a value may stand only where the shell can name a variable
+ * (model/shell/shell.h), or where is_inert() shows that it can't be code. Two outputs that would
+ * be exported to one constant place are refused here; places that depend on values show when
+ * tasks have their values.
+ *
+ * Unused params, inputs and outputs are warned about only when there is no error, since what
+ * looks unused may be what the error is about.
+ */
 #include "model/read.h"
-#include "model/shell.h"
+#include "model/shell/shell.h"
 
-enum place { AT_DEFAULTS, AT_COMMAND, AT_PATH, AT_AXIS, AT_IF, AT_FROM, AT_EACH, AT_SCHEDULE, AT_EXPORT };
+enum place {
+	AT_DEFAULTS,
+	AT_COMMAND,
+	AT_PATH,
+	AT_AXIS,
+	AT_IF,
+	AT_FROM,
+	AT_EACH,
+	AT_SCHEDULE,
+	AT_EXPORT
+};
 
 struct resolver {
 	struct loader *l;
@@ -15,11 +42,13 @@ struct resolver {
 	enum place place;
 	bool in_file;
 	const char *file;
-	uint32_t *mark, *mark_dep; /* per step: the step (index + 1) that marked it last, and which of its deps it is */
+	uint32_t *mark, *mark_dep; /* per step: the step (index + 1) that marked it last, and which
+				      of its deps it is */
 };
 
 struct dotted {
-	const char *root, *first, *second, *rest; /* a.b.c.d.e → "a" "b" "c" "d.e"; NULL where there is none */
+	const char *root, *first, *second,
+		*rest; /* a.b.c.d.e → "a" "b" "c" "d.e"; NULL where there is none */
 };
 
 static struct dotted split(struct loader *l, const char *name)
@@ -38,7 +67,8 @@ static struct dotted split(struct loader *l, const char *name)
 	return d;
 }
 
-static bool fail_ref(const struct resolver *rs, struct ref *ref, const char *fmt, ...) _printf_(3, 4);
+static bool fail_ref(const struct resolver *rs, struct ref *ref, const char *fmt, ...)
+	_printf_(3, 4);
 static bool fail_ref(const struct resolver *rs, struct ref *ref, const char *fmt, ...)
 {
 	va_list ap;
@@ -50,7 +80,8 @@ static bool fail_ref(const struct resolver *rs, struct ref *ref, const char *fmt
 	return false;
 }
 
-static bool set_ref(const struct resolver *rs, struct ref *ref, enum ref_kind kind, uint32_t index, const char *name)
+static bool set_ref(const struct resolver *rs, struct ref *ref, enum ref_kind kind, uint32_t index,
+		    const char *name)
 {
 	ref->kind = kind;
 	ref->index = index;
@@ -58,19 +89,19 @@ static bool set_ref(const struct resolver *rs, struct ref *ref, enum ref_kind ki
 	return true;
 }
 
-/* --- which steps a step needs --------------------------------------------------------------------------------------- */
+/* Which steps a step needs. */
 
 static void share_axes(struct resolver *rs, struct step_dep *dep, const struct step *needed)
 {
 	const struct step *s = rs->s;
-	size_t most = MIN(s->n_axes, needed->n_axes);
+	size_t most = MIN(s->matrix.n_axes, needed->matrix.n_axes);
 
 	if (most == 0)
 		return;
 	dep->shared = arena_alloc(rs->l->arena, most * sizeof(*dep->shared));
-	for (uint32_t i = 0; i < s->n_axes; i++)
-		for (uint32_t k = 0; k < needed->n_axes; k++)
-			if (strcmp(s->axes[i].name, needed->axes[k].name) == 0)
+	for (uint32_t i = 0; i < s->matrix.n_axes; i++)
+		for (uint32_t k = 0; k < needed->matrix.n_axes; k++)
+			if (strcmp(s->matrix.axes[i].name, needed->matrix.axes[k].name) == 0)
 				dep->shared[dep->n_shared++] = (struct axis_pair){ i, k };
 }
 
@@ -87,23 +118,26 @@ static struct step_dep *add_dep(struct resolver *rs, uint32_t needed, const stru
 	return &rs->b->deps.v[rs->b->deps.n - 1];
 }
 
-/* Does a task of this step meet several tasks of that one? */
+/* Does a task of this step need several tasks of that one? */
 static bool gathers(const struct resolver *rs, const struct step *needed)
 {
 	size_t shared = 0;
 
-	for (size_t i = 0; i < rs->s->n_axes; i++)
-		for (size_t k = 0; k < needed->n_axes; k++)
-			shared += strcmp(rs->s->axes[i].name, needed->axes[k].name) == 0;
-	return needed->each || shared < needed->n_axes;
+	for (size_t i = 0; i < rs->s->matrix.n_axes; i++)
+		for (size_t k = 0; k < needed->matrix.n_axes; k++)
+			shared += strcmp(rs->s->matrix.axes[i].name, needed->matrix.axes[k].name) ==
+				  0;
+	return needed->each || shared < needed->matrix.n_axes;
 }
 
-/* --- names ---------------------------------------------------------------------------------------------------------- */
+/* Names. */
 
 #define NAMES_LINEAR 16 /* more than that are looked up by hash */
 
 /* A table of names of one step, made when there are many of them. */
-static size_t find_name(struct map **cache, const char *name, size_t n, const char *(*name_at)(const struct step *s, size_t i), const struct step *s)
+static size_t find_name(struct map **cache, const char *name, size_t n,
+			const char *(*name_at)(const struct step *s, size_t i),
+			const struct step *s)
 {
 	if (n <= NAMES_LINEAR) {
 		for (size_t i = 0; i < n; i++)
@@ -130,14 +164,15 @@ static const char *output_name(const struct step *s, size_t i)
 	return s->outputs[i].name;
 }
 
-static const char *suggest_of_step(struct resolver *rs, const char *word, size_t n, const char *(*name_at)(const struct step *s, size_t i),
+static const char *suggest_of_step(struct resolver *rs, const char *word, size_t n,
+				   const char *(*name_at)(const struct step *s, size_t i),
 				   const struct step *s)
 {
 	_cleanup_(freep) const char **names = xcalloc(n, sizeof(*names));
 
 	for (size_t i = 0; i < n; i++)
 		names[i] = name_at(s, i);
-	return suggest(rs->l, word, names, n);
+	return loader_suggest(rs->l, word, names, n);
 }
 
 static bool resolve_param(struct resolver *rs, struct ref *ref, const struct dotted *d)
@@ -156,11 +191,13 @@ static bool resolve_param(struct resolver *rs, struct ref *ref, const struct dot
 				return set_ref(rs, ref, REF_LOCAL, k, d->first);
 			names[k] = f->params[k].name;
 		}
-		return fail_ref(rs, ref, "the step file has no param `%s`%s", d->first, suggest(l, d->first, names, f->n_params));
+		return fail_ref(rs, ref, "the step file has no param `%s`%s", d->first,
+				loader_suggest(l, d->first, names, f->n_params));
 	}
 	i = (uintptr_t)map_get_str(l->param_index, d->first);
 	if (!i)
-		return fail_ref(rs, ref, "there is no param `%s`%s", d->first, suggest_key(l, d->first, l->param_index));
+		return fail_ref(rs, ref, "there is no param `%s`%s", d->first,
+				doc_suggest_key(l, d->first, l->param_index));
 	l->param_used[i - 1] = true;
 	return set_ref(rs, ref, REF_PARAM, (uint32_t)(i - 1), d->first);
 }
@@ -171,7 +208,8 @@ static bool resolve_pipeline_input(struct resolver *rs, struct ref *ref, const c
 	uintptr_t i = (uintptr_t)map_get_str(rs->l->input_index, name);
 
 	if (!i)
-		return fail_ref(rs, ref, "the pipeline has no input `%s`%s", name, suggest_key(rs->l, name, rs->l->input_index));
+		return fail_ref(rs, ref, "the pipeline has no input `%s`%s", name,
+				doc_suggest_key(rs->l, name, rs->l->input_index));
 	rs->l->input_used[i - 1] = true;
 	return set_ref(rs, ref, REF_PIPELINE_INPUT, (uint32_t)(i - 1), name);
 }
@@ -182,18 +220,25 @@ static bool resolve_input(struct resolver *rs, struct ref *ref, const struct dot
 	size_t i;
 
 	if (!d->first || d->second)
-		return fail_ref(rs, ref, "write `inputs.NAME`; a path in it goes behind: ${{ inputs.NAME }}/path");
+		return fail_ref(
+			rs, ref,
+			"write `inputs.NAME`; a path in it goes behind: ${{ inputs.NAME }}/path");
 	if (rs->place == AT_FROM || rs->place == AT_EACH)
 		return resolve_pipeline_input(rs, ref, d->first);
 	if (rs->place != AT_COMMAND)
-		return fail_ref(rs, ref, "`inputs` is content: it can be used in `inputs`, `each` and commands only");
+		return fail_ref(rs, ref,
+				"`inputs` is content: it can be used in `inputs`, `each` and "
+				"commands only");
 	i = find_name(&rs->b->input_names, d->first, s->n_inputs, input_name, s);
 	if (i < s->n_inputs)
 		return set_ref(rs, ref, REF_INPUT, (uint32_t)i, d->first);
 	if (!rs->in_file && map_get_str(rs->l->input_index, d->first))
-		return fail_ref(rs, ref, "step `%s` doesn't declare input `%s`: add `inputs: {%s: \"${{ inputs.%s }}\"}` to it", s->name, d->first,
-				d->first, d->first);
-	return fail_ref(rs, ref, "step `%s` has no input `%s`%s", s->name, d->first, suggest_of_step(rs, d->first, s->n_inputs, input_name, s));
+		return fail_ref(rs, ref,
+				"step `%s` doesn't declare input `%s`: add `inputs: {%s: \"${{ "
+				"inputs.%s }}\"}` to it",
+				s->name, d->first, d->first, d->first);
+	return fail_ref(rs, ref, "step `%s` has no input `%s`%s", s->name, d->first,
+			suggest_of_step(rs, d->first, s->n_inputs, input_name, s));
 }
 
 static bool resolve_output(struct resolver *rs, struct ref *ref, const struct dotted *d)
@@ -202,42 +247,55 @@ static bool resolve_output(struct resolver *rs, struct ref *ref, const struct do
 	size_t i;
 
 	if (!d->first || d->second)
-		return fail_ref(rs, ref, "write `outputs.NAME`; a path in it goes behind: ${{ outputs.NAME }}/path");
+		return fail_ref(
+			rs, ref,
+			"write `outputs.NAME`; a path in it goes behind: ${{ outputs.NAME }}/path");
 	if (rs->place != AT_COMMAND)
-		return fail_ref(rs, ref, "`outputs` are the step's own and known in its command only; another step's are `steps.STEP.outputs.%s`", d->first);
+		return fail_ref(rs, ref,
+				"`outputs` are the step's own and known in its command only; "
+				"another step's are `steps.STEP.outputs.%s`",
+				d->first);
 	i = find_name(&rs->b->output_names, d->first, s->n_outputs, output_name, s);
 	if (i < s->n_outputs)
 		return set_ref(rs, ref, REF_OUTPUT, (uint32_t)i, d->first);
-	return fail_ref(rs, ref, "step `%s` has no output `%s`%s", s->name, d->first, suggest_of_step(rs, d->first, s->n_outputs, output_name, s));
+	return fail_ref(rs, ref, "step `%s` has no output `%s`%s", s->name, d->first,
+			suggest_of_step(rs, d->first, s->n_outputs, output_name, s));
 }
 
-static bool resolve_step_output(struct resolver *rs, struct ref *ref, uint32_t step, const char *name)
+static bool resolve_step_output(struct resolver *rs, struct ref *ref, uint32_t step,
+				const char *name)
 {
 	struct build *needed = &rs->l->builds[step];
 	struct step *t = needed->s;
 	size_t i;
 
 	if (rs->place != AT_FROM && rs->place != AT_EACH)
-		return fail_ref(rs, ref, "content of another step comes as an input: add `inputs: {%s: \"${{ steps.%s.outputs.%s }}\"}` and use ${{ inputs.%s }}",
+		return fail_ref(rs, ref,
+				"content of another step comes as an input: add `inputs: {%s: "
+				"\"${{ steps.%s.outputs.%s }}\"}` and use ${{ inputs.%s }}",
 				name, t->name, name, name);
 	if (needed->file && needed->file->broken)
-		return fail_ref(rs, ref, "step `%s` has no outputs, since its step file has errors", t->name);
+		return fail_ref(rs, ref, "step `%s` has no outputs, since its step file has errors",
+				t->name);
 	i = find_name(&needed->output_names, name, t->n_outputs, output_name, t);
 	if (i >= t->n_outputs)
-		return fail_ref(rs, ref, "step `%s` has no output `%s`%s", t->name, name, suggest_of_step(rs, name, t->n_outputs, output_name, t));
+		return fail_ref(rs, ref, "step `%s` has no output `%s`%s", t->name, name,
+				suggest_of_step(rs, name, t->n_outputs, output_name, t));
 	add_dep(rs, step, &(struct pos){ rs->file, ref->line, ref->col })->data = true;
 	needed->output_used[i] = true;
 	ref->step = step;
 	return set_ref(rs, ref, REF_STEP_OUTPUT, (uint32_t)i, name);
 }
 
-static bool resolve_metric(struct resolver *rs, struct ref *ref, uint32_t step, const struct dotted *d, const char *metric)
+static bool resolve_metric(struct resolver *rs, struct ref *ref, uint32_t step,
+			   const struct dotted *d, const char *metric)
 {
 	struct build *needed = &rs->l->builds[step];
 
 	if (rs->place != AT_IF && rs->place != AT_COMMAND)
 		return fail_ref(rs, ref, "metrics can be used in `if` and in commands only");
-	if (!needed->s->metrics && !needed->s->builtin && !(needed->file && needed->file->broken))
+	if (!needed->s->measured.metrics && !needed->s->program.builtin &&
+	    !(needed->file && needed->file->broken))
 		return fail_ref(rs, ref, "step `%s` has no `metrics`", needed->s->name);
 	add_dep(rs, step, &(struct pos){ rs->file, ref->line, ref->col })->metrics = true;
 	ref->step = step;
@@ -249,10 +307,12 @@ static bool resolve_step(struct resolver *rs, struct ref *ref, const struct dott
 	uintptr_t i;
 
 	if (!d->first || !d->second || !d->rest)
-		return fail_ref(rs, ref, "write `steps.STEP.outputs.NAME` or `steps.STEP.metrics.NAME`");
+		return fail_ref(rs, ref,
+				"write `steps.STEP.outputs.NAME` or `steps.STEP.metrics.NAME`");
 	i = (uintptr_t)map_get_str(rs->l->step_index, d->first);
 	if (!i)
-		return fail_ref(rs, ref, "there is no step `%s`%s", d->first, suggest_key(rs->l, d->first, rs->l->step_index));
+		return fail_ref(rs, ref, "there is no step `%s`%s", d->first,
+				doc_suggest_key(rs->l, d->first, rs->l->step_index));
 	if (strcmp(d->second, "metrics") == 0)
 		return resolve_metric(rs, ref, (uint32_t)(i - 1), d, d->rest);
 	if (strcmp(d->second, "outputs") == 0)
@@ -267,14 +327,15 @@ static bool resolve_matrix(struct resolver *rs, struct ref *ref, const struct do
 
 	if (!d->first || d->second)
 		return fail_ref(rs, ref, "write `matrix.AXIS`");
-	if (s->n_axes == 0)
+	if (s->matrix.n_axes == 0)
 		return fail_ref(rs, ref, "step `%s` has no `matrix`", s->name);
-	for (uint32_t i = 0; i < s->n_axes; i++) {
-		names[i] = s->axes[i].name;
+	for (uint32_t i = 0; i < s->matrix.n_axes; i++) {
+		names[i] = s->matrix.axes[i].name;
 		if (strcmp(names[i], d->first) == 0)
 			return set_ref(rs, ref, REF_MATRIX, i, d->first);
 	}
-	return fail_ref(rs, ref, "the matrix of step `%s` has no axis `%s`%s", s->name, d->first, suggest(rs->l, d->first, names, s->n_axes));
+	return fail_ref(rs, ref, "the matrix of step `%s` has no axis `%s`%s", s->name, d->first,
+			loader_suggest(rs->l, d->first, names, s->matrix.n_axes));
 }
 
 static bool resolve_item(struct resolver *rs, struct ref *ref, const struct dotted *d)
@@ -284,18 +345,27 @@ static bool resolve_item(struct resolver *rs, struct ref *ref, const struct dott
 	const struct each_decl *e = rs->s->each;
 
 	if (!e)
-		return fail_ref(rs, ref, "`item` has a meaning in steps with `each`; step `%s` has none", rs->s->name);
+		return fail_ref(rs, ref,
+				"`item` has a meaning in steps with `each`; step `%s` has none",
+				rs->s->name);
 	if (!d->first) {
 		if (rs->place == AT_FROM && e->is_list)
-			return fail_ref(rs, ref, "`item` is a value here, not content: use it in the command");
+			return fail_ref(
+				rs, ref,
+				"`item` is a value here, not content: use it in the command");
 		if (rs->place != AT_FROM && !e->is_list)
-			return fail_ref(rs, ref, "`item` is content here: take it as an input (`inputs: {file: \"${{ item }}\"}`), or use item.name, item.path or item.stem");
+			return fail_ref(
+				rs, ref,
+				"`item` is content here: take it as an input (`inputs: {file: "
+				"\"${{ item }}\"}`), or use item.name, item.path or item.stem");
 		return set_ref(rs, ref, REF_ITEM, 0, "item");
 	}
 	for (size_t i = 0; i < ARRAY_LEN(parts) && !d->second; i++)
 		if (strcmp(parts[i], d->first) == 0)
-			return rs->place == AT_FROM ? fail_ref(rs, ref, "`item.%s` is text; content is `item`", d->first) :
-						      set_ref(rs, ref, kinds[i], 0, d->first);
+			return rs->place == AT_FROM
+				       ? fail_ref(rs, ref, "`item.%s` is text; content is `item`",
+						  d->first)
+				       : set_ref(rs, ref, kinds[i], 0, d->first);
 	return fail_ref(rs, ref, "an item has `name`, `path` and `stem`, not `%s`", d->first);
 }
 
@@ -306,7 +376,9 @@ static bool resolve_schedule(struct resolver *rs, struct ref *ref, const struct 
 	for (size_t i = 0; d->first && !d->second && i < ARRAY_LEN(names); i++)
 		if (strcmp(names[i], d->first) == 0)
 			return set_ref(rs, ref, REF_SCHEDULE, (uint32_t)i, d->first);
-	return fail_ref(rs, ref, "a schedule has `time`, `name`, `interval_start` and `interval_end`%s", d->first ? suggest(rs->l, d->first, names, ARRAY_LEN(names)) : "");
+	return fail_ref(rs, ref,
+			"a schedule has `time`, `name`, `interval_start` and `interval_end`%s",
+			d->first ? loader_suggest(rs->l, d->first, names, ARRAY_LEN(names)) : "");
 }
 
 /* `step.dir` of a step file is known now: the reference becomes a constant. */
@@ -321,7 +393,7 @@ static bool resolve_own_step(struct resolver *rs, struct ref *ref, const struct 
 	return true;
 }
 
-/* --- one reference -------------------------------------------------------------------------------------------------- */
+/* One reference. */
 
 #define BIT(place) (1U << (place))
 static const struct root {
@@ -330,12 +402,20 @@ static const struct root {
 	unsigned places;
 	bool in_file; /* may a step file use it? */
 } roots[] = {
-	{ "params", resolve_param, BIT(AT_DEFAULTS) | BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_AXIS) | BIT(AT_IF) | BIT(AT_EACH) | BIT(AT_EXPORT), true },
-	{ "inputs", resolve_input, BIT(AT_COMMAND) | BIT(AT_FROM) | BIT(AT_EACH) | BIT(AT_IF) | BIT(AT_PATH), true },
-	{ "outputs", resolve_output, BIT(AT_COMMAND) | BIT(AT_FROM) | BIT(AT_EACH) | BIT(AT_IF) | BIT(AT_PATH), true },
-	{ "steps", resolve_step, BIT(AT_COMMAND) | BIT(AT_FROM) | BIT(AT_EACH) | BIT(AT_IF) | BIT(AT_PATH), false },
-	{ "matrix", resolve_matrix, BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_IF) | BIT(AT_EXPORT), false },
-	{ "item", resolve_item, BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_IF) | BIT(AT_FROM) | BIT(AT_EXPORT), false },
+	{ "params", resolve_param,
+	  BIT(AT_DEFAULTS) | BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_AXIS) | BIT(AT_IF) |
+		  BIT(AT_EACH) | BIT(AT_EXPORT),
+	  true },
+	{ "inputs", resolve_input,
+	  BIT(AT_COMMAND) | BIT(AT_FROM) | BIT(AT_EACH) | BIT(AT_IF) | BIT(AT_PATH), true },
+	{ "outputs", resolve_output,
+	  BIT(AT_COMMAND) | BIT(AT_FROM) | BIT(AT_EACH) | BIT(AT_IF) | BIT(AT_PATH), true },
+	{ "steps", resolve_step,
+	  BIT(AT_COMMAND) | BIT(AT_FROM) | BIT(AT_EACH) | BIT(AT_IF) | BIT(AT_PATH), false },
+	{ "matrix", resolve_matrix, BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_IF) | BIT(AT_EXPORT),
+	  false },
+	{ "item", resolve_item,
+	  BIT(AT_COMMAND) | BIT(AT_PATH) | BIT(AT_IF) | BIT(AT_FROM) | BIT(AT_EXPORT), false },
 	{ "schedule", resolve_schedule, BIT(AT_COMMAND) | BIT(AT_SCHEDULE), false },
 	{ "step", resolve_own_step, BIT(AT_COMMAND), true },
 };
@@ -345,12 +425,17 @@ static bool unknown_root(struct resolver *rs, struct ref *ref, const struct dott
 	const char *names[ARRAY_LEN(roots)];
 
 	if (strcmp(d->root, "env") == 0)
-		return fail_ref(rs, ref, "the environment is read in the command itself: $%s", d->first ? d->first : "NAME");
+		return fail_ref(rs, ref, "the environment is read in the command itself: $%s",
+				d->first ? d->first : "NAME");
 	if (strcmp(d->root, "secrets") == 0)
-		return fail_ref(rs, ref, "a secret is a variable of the command: list it in `secrets` and read $%s", d->first ? d->first : "NAME");
+		return fail_ref(
+			rs, ref,
+			"a secret is a variable of the command: list it in `secrets` and read $%s",
+			d->first ? d->first : "NAME");
 	for (size_t i = 0; i < ARRAY_LEN(roots); i++)
 		names[i] = roots[i].name;
-	return fail_ref(rs, ref, "there is nothing called `%s`%s", d->root, suggest(rs->l, d->root, names, ARRAY_LEN(roots)));
+	return fail_ref(rs, ref, "there is nothing called `%s`%s", d->root,
+			loader_suggest(rs->l, d->root, names, ARRAY_LEN(roots)));
 }
 
 static bool wrong_place(struct resolver *rs, struct ref *ref, const struct dotted *d)
@@ -359,11 +444,14 @@ static bool wrong_place(struct resolver *rs, struct ref *ref, const struct dotte
 		[AT_DEFAULTS] = "`defaults` can use `params` only",
 		[AT_COMMAND] = "it has no meaning in a command",
 		[AT_EXPORT] = "`export` can use `params`, `matrix` and `item.name` only",
-		[AT_PATH] = "the path below a reference can use `params`, `matrix` and `item.name` only",
-		[AT_AXIS] = "a matrix can use `params` only, since its tasks must be known from the start",
+		[AT_PATH] = "the path below a reference can use `params`, `matrix` and `item.name` "
+			    "only",
+		[AT_AXIS] = "a matrix can use `params` only, since its tasks must be known from "
+			    "the start",
 		[AT_IF] = "`if` can use `params`, `matrix`, `item` and metrics",
 		[AT_FROM] = "an input is `inputs.NAME`, `steps.STEP.outputs.NAME` or `item`",
-		[AT_EACH] = "`each` ranges over a list or over members of `inputs.NAME` or `steps.STEP.outputs.NAME`",
+		[AT_EACH] = "`each` ranges over a list or over members of `inputs.NAME` or "
+			    "`steps.STEP.outputs.NAME`",
 		[AT_SCHEDULE] = "the params of a schedule can use `schedule` only",
 	};
 
@@ -384,7 +472,9 @@ static void resolve_ref(void *arg, struct ref *ref)
 	if (i == ARRAY_LEN(roots))
 		unknown_root(rs, ref, &d);
 	else if (rs->in_file && !roots[i].in_file)
-		fail_ref(rs, ref, "a step file can't see `%s`: declare a param and give it by `with`", d.root);
+		fail_ref(rs, ref,
+			 "a step file can't see `%s`: declare a param and give it by `with`",
+			 d.root);
 	else if (!rs->in_file && roots[i].resolve == resolve_own_step)
 		fail_ref(rs, ref, "`step.dir` has a meaning in step files only");
 	else if (!(roots[i].places & BIT(rs->place)))
@@ -393,7 +483,7 @@ static void resolve_ref(void *arg, struct ref *ref)
 		roots[i].resolve(rs, ref, &d);
 }
 
-/* --- types ---------------------------------------------------------------------------------------------------------- */
+/* Types. */
 
 static enum expr_type type_of_axis(const struct matrix_axis *a)
 {
@@ -418,7 +508,7 @@ static enum expr_type type_of(void *arg, const struct ref *ref, bool *ret_gather
 		*ret_gathered = gathers(rs, &rs->l->steps[ref->step]);
 		return TYPE_NUMBER;
 	case REF_MATRIX:
-		return type_of_axis(&rs->s->axes[ref->index]);
+		return type_of_axis(&rs->s->matrix.axes[ref->index]);
 	case REF_ITEM:
 		return TYPE_ANY;
 	default:
@@ -444,7 +534,8 @@ static void resolve_template(struct resolver *rs, const struct expr_template *t,
 	template_check(t, &ctx);
 }
 
-static enum expr_type type_of_template(struct resolver *rs, const struct expr_template *t, enum place place)
+static enum expr_type type_of_template(struct resolver *rs, const struct expr_template *t,
+				       enum place place)
 {
 	_cleanup_(diag_list_freep) struct diag_list *quiet = diag_list_new();
 	struct expr_check ctx = { .type_of = type_of, .arg = rs, .diags = quiet };
@@ -454,12 +545,12 @@ static enum expr_type type_of_template(struct resolver *rs, const struct expr_te
 	return single ? expr_check(single, &ctx) : TYPE_STRING;
 }
 
-/* --- one step ------------------------------------------------------------------------------------------------------- */
+/* One step. */
 
 static void resolve_axes(struct resolver *rs)
 {
-	for (size_t i = 0; i < rs->s->n_axes; i++) {
-		const struct matrix_axis *a = &rs->s->axes[i];
+	for (size_t i = 0; i < rs->s->matrix.n_axes; i++) {
+		const struct matrix_axis *a = &rs->s->matrix.axes[i];
 		enum expr_type t;
 
 		if (!a->list)
@@ -467,7 +558,8 @@ static void resolve_axes(struct resolver *rs)
 		resolve_template(rs, a->list, AT_AXIS);
 		t = type_of_template(rs, a->list, AT_AXIS);
 		if (t != TYPE_LIST && t != TYPE_ANY && template_single(a->list))
-			diag_error(rs->l->diags, a->list->file, a->list->line, a->list->col, "matrix axis `%s` needs a list, not %s", a->name,
+			diag_error(rs->l->diags, a->list->file, a->list->line, a->list->col,
+				   "matrix axis `%s` needs a list, not %s", a->name,
 				   expr_type_name(t));
 	}
 }
@@ -494,15 +586,20 @@ static void resolve_each(struct resolver *rs)
 	if (e->from.kind == REF_PARAM) {
 		e->is_list = true;
 		if (rs->l->params.v[e->from.index].type != VALUE_LIST)
-			fail_ref(rs, &e->from, "`each` needs a list; param `%s` is %s", e->from.name,
+			fail_ref(rs, &e->from, "`each` needs a list; param `%s` is %s",
+				 e->from.name,
 				 value_type_phrase(rs->l->params.v[e->from.index].type));
 		else if (e->glob)
-			fail_ref(rs, &e->from, "param `%s` is a list of values: nothing can stand behind it", e->from.name);
+			fail_ref(rs, &e->from,
+				 "param `%s` is a list of values: nothing can stand behind it",
+				 e->from.name);
 		return;
 	}
 	if (is_single_file(rs, &e->from))
-		fail_ref(rs, &e->from, "output `%s` of step `%s` is a file; `each` needs a directory (a path that ends in /)", e->from.name,
-			 rs->l->steps[e->from.step].name);
+		fail_ref(rs, &e->from,
+			 "output `%s` of step `%s` is a file; `each` needs a directory (a path "
+			 "that ends in /)",
+			 e->from.name, rs->l->steps[e->from.step].name);
 	if (!e->glob)
 		e->glob = "*";
 }
@@ -515,8 +612,9 @@ static void resolve_inputs(struct resolver *rs)
 		enter(rs, AT_FROM, rs->b->doc->file);
 		resolve_ref(rs, &inputs[i].from);
 		if (inputs[i].subpath && is_single_file(rs, &inputs[i].from))
-			fail_ref(rs, &inputs[i].from, "output `%s` of step `%s` is a file: there is nothing below it", inputs[i].from.name,
-				 rs->l->steps[inputs[i].from.step].name);
+			fail_ref(rs, &inputs[i].from,
+				 "output `%s` of step `%s` is a file: there is nothing below it",
+				 inputs[i].from.name, rs->l->steps[inputs[i].from.step].name);
 		resolve_template(rs, inputs[i].subpath, AT_PATH);
 	}
 }
@@ -532,8 +630,8 @@ static void resolve_with(struct resolver *rs, const struct with_node *w)
 /* What `with` gives to a param of a step file, as far as its type is known. */
 static void resolve_locals(struct resolver *rs)
 {
-	for (size_t i = 0; i < rs->s->n_locals; i++) {
-		const struct step_local *local = &rs->s->locals[i];
+	for (size_t i = 0; i < rs->s->program.n_locals; i++) {
+		const struct step_local *local = &rs->s->program.locals[i];
 		enum expr_type t, wanted = expr_type_of_value(local->decl->type);
 
 		if (!local->value || local->value->n_parts == 0)
@@ -541,15 +639,19 @@ static void resolve_locals(struct resolver *rs)
 		resolve_template(rs, local->value, AT_COMMAND);
 		t = type_of_template(rs, local->value, AT_COMMAND);
 		if (t != TYPE_ANY && t != wanted)
-			diag_error(rs->l->diags, local->value->file, local->value->line, local->value->col, "param `%s` of `%s` must be %s, not %s",
-				   local->decl->name, rs->b->file->doc.path, expr_type_name(wanted), expr_type_name(t));
+			diag_error(rs->l->diags, local->value->file, local->value->line,
+				   local->value->col, "param `%s` of `%s` must be %s, not %s",
+				   local->decl->name, rs->b->file->doc.path, expr_type_name(wanted),
+				   expr_type_name(t));
 	}
 }
 
 static void resolve_condition(struct resolver *rs)
 {
 	struct expr *e = (struct expr *)(uintptr_t)rs->s->condition;
-	struct expr_check ctx = { .type_of = type_of, .arg = rs, .diags = rs->l->diags, .in_if = true };
+	struct expr_check ctx = {
+		.type_of = type_of, .arg = rs, .diags = rs->l->diags, .in_if = true
+	};
 	enum expr_type t;
 
 	if (!e)
@@ -558,7 +660,8 @@ static void resolve_condition(struct resolver *rs)
 	expr_refs_mut(e, resolve_ref, rs);
 	t = expr_check(e, &ctx);
 	if (t != TYPE_ANY && t != TYPE_BOOL)
-		diag_error(rs->l->diags, e->file, e->line, e->col, "`if` must be true or false, not %s", expr_type_name(t));
+		diag_error(rs->l->diags, e->file, e->line, e->col,
+			   "`if` must be true or false, not %s", expr_type_name(t));
 }
 
 static void resolve_needs(struct resolver *rs)
@@ -570,8 +673,10 @@ static void resolve_needs(struct resolver *rs)
 		if (found)
 			add_dep(rs, (uint32_t)(found - 1), &need->pos)->order = true;
 		else
-			bad_at(rs->l->diags, &need->pos, "step `%s` needs `%s`, which does not exist%s", rs->s->name, need->name,
-			       suggest_key(rs->l, need->name, rs->l->step_index));
+			doc_error_at(rs->l->diags, &need->pos,
+				     "step `%s` needs `%s`, which does not exist%s", rs->s->name,
+				     need->name,
+				     doc_suggest_key(rs->l, need->name, rs->l->step_index));
 	}
 }
 
@@ -600,11 +705,18 @@ static void check_export(struct resolver *rs, const struct step_output *o)
 	if (uses.local)
 		return;
 	if (s->each && !uses.item)
-		bad_at(rs->l->diags, &o->pos, "all tasks of step `%s` would export `%s` to one place: put ${{ item.name }} into it", s->name, o->name);
-	for (uint32_t i = 0; i < s->n_axes; i++)
+		doc_error_at(
+			rs->l->diags, &o->pos,
+			"all tasks of step `%s` would export `%s` to one place: put ${{ item.name "
+			"}} into it",
+			s->name, o->name);
+	for (uint32_t i = 0; i < s->matrix.n_axes; i++)
 		if (i < 64 && !(uses.axes & 1ULL << i))
-			bad_at(rs->l->diags, &o->pos, "several tasks of step `%s` would export `%s` to one place: put ${{ matrix.%s }} into it", s->name, o->name,
-			       s->axes[i].name);
+			doc_error_at(rs->l->diags, &o->pos,
+				     "several tasks of step `%s` would export `%s` to one place: "
+				     "put ${{ "
+				     "matrix.%s }} into it",
+				     s->name, o->name, s->matrix.axes[i].name);
 }
 
 static void resolve_exports(struct resolver *rs)
@@ -616,22 +728,24 @@ static void resolve_exports(struct resolver *rs)
 		}
 }
 
-/* --- values in commands ------------------------------------------------------------------------------------------------- */
+/* Values in commands. */
 
 static bool inert_values(const struct value *v, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (v[i].type == VALUE_LIST || (v[i].type == VALUE_STRING && !shell_plain_word(v[i].s, strlen(v[i].s))))
+		if (v[i].type == VALUE_LIST ||
+		    (v[i].type == VALUE_STRING && !shell_plain_word(v[i].s, strlen(v[i].s))))
 			return false;
 	return n > 0;
 }
 
 static bool inert_axis(const struct step *s, size_t axis)
 {
-	const struct matrix_axis *a = &s->axes[axis];
+	const struct matrix_axis *a = &s->matrix.axes[axis];
 
-	for (size_t i = 0; i < s->n_include; i++)
-		if (s->include[i].by_axis[axis].type != VALUE_NULL && !inert_values(&s->include[i].by_axis[axis], 1))
+	for (size_t i = 0; i < s->matrix.n_include; i++)
+		if (s->matrix.include[i].by_axis[axis].type != VALUE_NULL &&
+		    !inert_values(&s->matrix.include[i].by_axis[axis], 1))
 			return false;
 	return a->values && inert_values(a->values, a->n_values);
 }
@@ -642,7 +756,8 @@ static bool is_inert(struct resolver *rs, const struct expr *e)
 	const struct param_decl *param = NULL;
 	const struct step *s = rs->s;
 	_cleanup_(diag_list_freep) struct diag_list *quiet = diag_list_new();
-	enum expr_type t = expr_check(e, &(struct expr_check){ .type_of = type_of, .arg = rs, .diags = quiet });
+	enum expr_type t = expr_check(
+		e, &(struct expr_check){ .type_of = type_of, .arg = rs, .diags = quiet });
 
 	if (t == TYPE_NUMBER || t == TYPE_BOOL)
 		return true;
@@ -658,7 +773,8 @@ static bool is_inert(struct resolver *rs, const struct expr *e)
 	case REF_INPUT: /* inputs/NAME, with an ending of letters and digits */
 		return true;
 	case REF_OUTPUT:
-		return shell_plain_word(s->outputs[e->ref.index].path, strlen(s->outputs[e->ref.index].path));
+		return shell_plain_word(s->outputs[e->ref.index].path,
+					strlen(s->outputs[e->ref.index].path));
 	case REF_MATRIX:
 		return inert_axis(s, e->ref.index);
 	case REF_PARAM:
@@ -680,37 +796,48 @@ static void warn_of_project_paths(struct resolver *rs, const struct expr_templat
 	size_t n = root ? strlen(root) : 0;
 
 	for (size_t i = 0; i < run->n_parts && n > 1; i++) {
-		const char *text = run->parts[i].text, *found = text ? memmem(text, run->parts[i].len, root, n) : NULL;
+		const char *text = run->parts[i].text,
+			   *found = text ? memmem(text, run->parts[i].len, root, n) : NULL;
 
-		if (!found || (found + n < text + run->parts[i].len && !strchr("/ \t\n\"';)", found[n])))
+		if (!found ||
+		    (found + n < text + run->parts[i].len && !strchr("/ \t\n\"';)", found[n])))
 			continue;
 		diag_warning(rs->l->diags, run->file, run->line, run->col,
-			  "step `%s` names the project's directory in its command: what it reads there is in no key, so that an edit is no reason to run again; "
-			  "declare it in `inputs` or `code`", rs->s->name);
+			     "step `%s` names the project's directory in its command. What it "
+			     "reads there is not part of its key, so an edit doesn't run it again: "
+			     "declare it in `inputs` or `code`",
+			     rs->s->name);
 		return;
 	}
 }
 
 static const char *written_otherwise(const struct shell_place *place)
 {
-	return place->code ? "give it by `env: {NAME: \"${{ … }}\"}` and let the program read NAME from there" :
-			     "set a variable on a line of its own, NAME=${{ … }}, and use \"$NAME\" here";
+	return place->code ? "give it by `env: {NAME: \"${{ … }}\"}` and let the program read NAME "
+			     "from there"
+			   : "set a variable on a line of its own, NAME=${{ … }}, and use "
+			     "\"$NAME\" here";
 }
 
-/* A value reaches the shell as a variable that the command names. Where none can be named, only what is no code anywhere may stand. */
+/* A value reaches the shell as a variable that the command names. Where none can be named, only
+ * what is no code anywhere may stand. */
 static void check_command_places(struct resolver *rs, const struct expr_template *run)
 {
 	_cleanup_(freep) struct shell_place *places = xcalloc(run->n_parts + 1, sizeof(*places));
 
-	shell_places(run, str_eq(rs->s->shell, "bash"), places);
+	shell_places(run, str_eq(rs->s->program.shell, "bash"), places);
 	for (size_t i = 0; i < run->n_parts; i++) {
 		const struct expr_part *part = &run->parts[i];
 		const struct expr *e = part->expr;
 
 		if (!e && shell_names_variable(part->text, part->len))
-			diag_error(rs->l->diags, run->file, run->line, run->col, "names that begin with " SHELL_VARIABLE " and a digit are Cairn's own: choose another");
+			diag_error(rs->l->diags, run->file, run->line, run->col,
+				   "names that begin with " SHELL_VARIABLE
+				   " and a digit are Cairn's own: choose another");
 		else if (e && places[i].kind == SHELL_TEXT && (places[i].glued || !is_inert(rs, e)))
-			diag_error(rs->l->diags, e->file, e->line, e->col, "a value can't stand here: %s; %s", places[i].why, written_otherwise(&places[i]));
+			diag_error(rs->l->diags, e->file, e->line, e->col,
+				   "a value can't stand here: %s; %s", places[i].why,
+				   written_otherwise(&places[i]));
 	}
 }
 
@@ -723,26 +850,27 @@ static void resolve_build(struct resolver *rs, struct build *b)
 	resolve_axes(rs);
 	resolve_each(rs);
 	resolve_inputs(rs);
-	resolve_template(rs, s->run, AT_COMMAND);
-	if (s->run) {
-		check_command_places(rs, s->run);
-		warn_of_project_paths(rs, s->run);
+	resolve_template(rs, s->program.run, AT_COMMAND);
+	if (s->program.run) {
+		check_command_places(rs, s->program.run);
+		warn_of_project_paths(rs, s->program.run);
 	}
-	for (size_t i = 0; i < s->n_env; i++)
-		resolve_template(rs, s->env[i].value, AT_COMMAND);
-	if (s->with)
-		resolve_with(rs, s->with);
+	for (size_t i = 0; i < s->reads.n_env; i++)
+		resolve_template(rs, s->reads.env[i].value, AT_COMMAND);
+	if (s->program.with)
+		resolve_with(rs, s->program.with);
 	resolve_locals(rs);
-	resolve_template(rs, s->seed, AT_COMMAND);
+	resolve_template(rs, s->keyed.seed, AT_COMMAND);
 	resolve_template(rs, s->concurrency.group, AT_COMMAND);
 	resolve_exports(rs);
 	resolve_condition(rs);
 	resolve_needs(rs);
-	s->deps = arena_memdup(rs->l->arena, b->deps.n ? (void *)b->deps.v : "", b->deps.n * sizeof(*b->deps.v));
+	s->deps = arena_memdup(rs->l->arena, b->deps.n ? (void *)b->deps.v : "",
+			       b->deps.n * sizeof(*b->deps.v));
 	s->n_deps = b->deps.n;
 }
 
-/* --- what nobody uses ----------------------------------------------------------------------------------------------- */
+/* What nobody uses. */
 
 /* The launcher's own: nobody wrote it down. */
 static bool is_series(const struct step *s, const struct step_output *o)
@@ -750,7 +878,8 @@ static bool is_series(const struct step *s, const struct step_output *o)
 	return step_is_launched(s) && strcmp(o->name, STEP_SERIES_OUTPUT) == 0;
 }
 
-/* The outputs of a last step are what the pipeline is for; one that is left over beside used ones was forgotten. */
+/* The outputs of a last step are what the pipeline is for; one that is left over beside used ones
+ * was forgotten. */
 static void warn_unused_outputs(struct loader *l, const struct build *b)
 {
 	bool some = false;
@@ -758,18 +887,23 @@ static void warn_unused_outputs(struct loader *l, const struct build *b)
 	for (size_t k = 0; k < b->s->n_outputs; k++)
 		some |= b->output_used[k];
 	for (size_t k = 0; some && k < b->s->n_outputs; k++)
-		if (!b->output_used[k] && !b->s->outputs[k].export && !is_series(b->s, &b->s->outputs[k]))
-			warn_at(l->diags, &b->s->outputs[k].pos, "output `%s` of step `%s` is used by no step", b->s->outputs[k].name, b->s->name);
+		if (!b->output_used[k] && !b->s->outputs[k].export &&
+		    !is_series(b->s, &b->s->outputs[k]))
+			diag_warn_at(l->diags, &b->s->outputs[k].pos,
+				     "output `%s` of step `%s` is used by no step",
+				     b->s->outputs[k].name, b->s->name);
 }
 
 static void warn_unused(struct loader *l)
 {
 	for (size_t i = 0; i < l->params.n; i++)
 		if (!l->param_used[i])
-			warn_at(l->diags, &l->params.v[i].pos, "param `%s` is used nowhere", l->params.v[i].name);
+			diag_warn_at(l->diags, &l->params.v[i].pos, "param `%s` is used nowhere",
+				     l->params.v[i].name);
 	for (size_t i = 0; i < l->n_declared_inputs; i++)
 		if (!l->input_used[i])
-			warn_at(l->diags, &l->inputs.v[i].pos, "input `%s` is used by no step", l->inputs.v[i].name);
+			diag_warn_at(l->diags, &l->inputs.v[i].pos, "input `%s` is used by no step",
+				     l->inputs.v[i].name);
 	for (size_t i = 0; i < l->n_steps; i++)
 		warn_unused_outputs(l, &l->builds[i]);
 }
@@ -787,11 +921,15 @@ static void check_export_places(struct loader *l)
 
 			if (!text)
 				continue;
-			slot = map_slot(places, text, strlen(text) - str_has_suffix(text, "/"), NULL);
+			slot = map_slot(places, text, strlen(text) - str_has_suffix(text, "/"),
+					NULL);
 			other = *slot;
 			if (other)
-				bad_at(l->diags, &o->pos, "output `%s` of step `%s` is exported to where line %d exports `%s` already", o->name, l->steps[i].name, other->pos.line,
-				       other->name);
+				doc_error_at(
+					l->diags, &o->pos,
+					"output `%s` of step `%s` is exported to where line %d "
+					"exports `%s` already",
+					o->name, l->steps[i].name, other->pos.line, other->name);
 			*slot = (void *)o;
 		}
 }
@@ -800,9 +938,9 @@ void resolve_defaults(struct loader *l)
 {
 	struct resolver rs = { .l = l, .s = &l->defaults };
 
-	for (size_t i = 0; i < l->defaults.n_env; i++)
-		resolve_template(&rs, l->defaults.env[i].value, AT_DEFAULTS);
-	resolve_template(&rs, l->defaults.seed, AT_DEFAULTS);
+	for (size_t i = 0; i < l->defaults.reads.n_env; i++)
+		resolve_template(&rs, l->defaults.reads.env[i].value, AT_DEFAULTS);
+	resolve_template(&rs, l->defaults.keyed.seed, AT_DEFAULTS);
 	resolve_template(&rs, l->defaults.concurrency.group, AT_DEFAULTS);
 }
 
@@ -825,6 +963,7 @@ void resolve_all(struct loader *l)
 	for (size_t i = 0; i < l->n_steps; i++)
 		resolve_build(&rs, &l->builds[i]);
 	check_export_places(l);
-	if (diag_errors(l->diags) == 0) /* else what looks unused may be what the errors are about */
+	if (diag_errors(l->diags) ==
+	    0) /* else what looks unused may be what the errors are about */
 		warn_unused(l);
 }

@@ -1,9 +1,20 @@
-/* Schedules: cron rules in a time zone, inputs that are watched, and what to do when runs overlap, were missed, or the clock is set. */
+/* engine/model/schedule.c — reads `schedules`: cron rules in a time zone, inputs that are
+ * watched, and what to do when runs overlap, were missed, or the clock is set.
+ *
+ * read_schedules() fills a schedule_decl with the defaults, then read_when(), read_what_if(),
+ * read_notify() (notify.c) and read_schedule_params() read its keys. Schedules come after params
+ * and inputs, which they name. Their params are resolved here, by resolve_schedule_params(), and
+ * not with those of the steps.
+ *
+ * Rules are parsed to check them (cron.c) and are kept as text. A time zone must be a file below
+ * /usr/share/zoneinfo, if that directory exists. When a schedule fires, and what then happens, is
+ * engine/serve/schedule's.
+ */
 #include <sys/stat.h>
 #include "model/cron.h"
 #include "model/read.h"
 
-/* --- schedules ------------------------------------------------------------------------------------------------------ */
+/* Schedules. */
 
 #define ZONES "/usr/share/zoneinfo"
 
@@ -12,17 +23,21 @@ static void read_timezone(const struct doc *d, const struct yaml_node *n, const 
 	char path[300];
 	struct stat st;
 
-	if (!want_text(d, n, "`timezone`"))
+	if (!doc_want_text(d, n, "`timezone`"))
 		return;
 	if (n->len > 200 || *n->text == '/' || strstr(n->text, "..") ||
-	    strspn(n->text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+-/") != n->len) {
-		bad(d, n, "`%.60s` is not the name of a time zone, such as Europe/Berlin", n->text);
+	    strspn(n->text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+-/") !=
+		    n->len) {
+		doc_error(d, n, "`%.60s` is not the name of a time zone, such as Europe/Berlin",
+			  n->text);
 		return;
 	}
 	snprintf(path, sizeof(path), ZONES "/%s", n->text);
-	if (strcmp(n->text, "UTC") != 0 && stat(ZONES, &st) == 0 && (stat(path, &st) < 0 || !S_ISREG(st.st_mode)))
-		bad(d, n, "there is no time zone `%s`; names are like Europe/Berlin", n->text);
-	*ret = copy_text(d, n);
+	if (strcmp(n->text, "UTC") != 0 && stat(ZONES, &st) == 0 &&
+	    (stat(path, &st) < 0 || !S_ISREG(st.st_mode)))
+		doc_error(d, n, "there is no time zone `%s`; names are like Europe/Berlin",
+			  n->text);
+	*ret = doc_text(d, n);
 }
 
 static void read_cron(const struct doc *d, const struct yaml_node *n, const char **ret)
@@ -31,50 +46,56 @@ static void read_cron(const struct doc *d, const struct yaml_node *n, const char
 	struct cron cron;
 	size_t offset;
 
-	if (!want_text(d, n, "`cron`"))
+	if (!doc_want_text(d, n, "`cron`"))
 		return;
-	*ret = copy_text(d, n);
+	*ret = doc_text(d, n);
 	if (cron_parse(*ret, &cron, &offset, &err) < 0) {
 		struct yaml_node at = *n;
 
 		if (n->style != YAML_STYLE_BLOCK)
 			at.col += (int)offset + (n->style == YAML_STYLE_QUOTED);
-		bad(d, &at, "`cron`: %s", err.msg);
+		doc_error(d, &at, "`cron`: %s", err.msg);
 	}
 }
 
 /* A literal is held against the param's declaration now; text may use `schedule`. */
-static void read_schedule_param(struct loader *l, const struct yaml_node *key, const struct yaml_node *n, struct named_template *ret)
+static void read_schedule_param(struct loader *l, const struct yaml_node *key,
+				const struct yaml_node *n, struct named_template *ret)
 {
 	const struct doc *d = &l->doc;
 	size_t i = (size_t)(uintptr_t)map_get_str(l->param_index, key->text);
 	struct err err = { 0 };
 	struct value v, fit;
 
-	*ret = (struct named_template){ copy_text(d, key), literal_template(d, n, "", 0), pos_of(d, key) };
+	*ret = (struct named_template){ doc_text(d, key), doc_literal_template(d, n, "", 0),
+					doc_pos(d, key) };
 	if (i == 0) {
-		bad(d, key, "the pipeline has no param `%.60s`%s", key->text, suggest_key(l, key->text, l->param_index));
+		doc_error(d, key, "the pipeline has no param `%.60s`%s", key->text,
+			  doc_suggest_key(l, key->text, l->param_index));
 		return;
 	}
 	if (n->kind == YAML_KIND_SCALAR && template_text_has_expr(n->text, n->len)) {
 		ret->value = read_template(d, n);
 		if (l->params.v[i - 1].type != VALUE_STRING)
-			bad(d, n, "param `%s` is %s; an expression here gives text", key->text, value_type_phrase(l->params.v[i - 1].type));
+			doc_error(d, n, "param `%s` is %s; an expression here gives text",
+				  key->text, value_type_phrase(l->params.v[i - 1].type));
 		return;
 	}
-	if (!(n->kind == YAML_KIND_SEQ ? read_list_value(d, n, "a param", &v) : read_value(d, n, "a param", &v)))
+	if (!(n->kind == YAML_KIND_SEQ ? read_list_value(d, n, "a param", &v)
+				       : read_value(d, n, "a param", &v)))
 		return;
 	if (param_check_value(&l->params.v[i - 1], &v, &fit, &err) < 0)
-		bad(d, n, "param `%s` %s", key->text, err.msg);
+		doc_error(d, n, "param `%s` %s", key->text, err.msg);
 	else
 		ret->value = template_of_value(&fit, d->file, n->line, n->col, l->arena);
 }
 
-static void read_schedule_params(struct loader *l, const struct yaml_node *n, struct schedule_decl *s)
+static void read_schedule_params(struct loader *l, const struct yaml_node *n,
+				 struct schedule_decl *s)
 {
 	struct named_template *params;
 
-	if (!want_map(&l->doc, n, "`params` of a schedule"))
+	if (!doc_want_map(&l->doc, n, "`params` of a schedule"))
 		return;
 	params = arena_alloc(l->arena, n->len * sizeof(*params));
 	for (size_t i = 0; i < n->len; i++)
@@ -85,7 +106,8 @@ static void read_schedule_params(struct loader *l, const struct yaml_node *n, st
 }
 
 /* Without values for the params that have no default, every run of it would fail. */
-static void check_required(struct loader *l, const struct yaml_node *key, const struct schedule_decl *s)
+static void check_required(struct loader *l, const struct yaml_node *key,
+			   const struct schedule_decl *s)
 {
 	for (size_t i = 0; i < l->params.n; i++) {
 		bool given = l->params.v[i].has_default;
@@ -93,23 +115,26 @@ static void check_required(struct loader *l, const struct yaml_node *key, const 
 		for (size_t k = 0; k < s->n_params && !given; k++)
 			given = strcmp(s->params[k].name, l->params.v[i].name) == 0;
 		if (!given)
-			bad(&l->doc, key, "schedule `%s` must give param `%s`, which has no default", s->name, l->params.v[i].name);
+			doc_error(&l->doc, key,
+				  "schedule `%s` must give param `%s`, which has no default",
+				  s->name, l->params.v[i].name);
 	}
 }
 
-/* --- when ------------------------------------------------------------------------------------------------------------ */
+/* When. */
 
-#define POLL_DEFAULT_NS (60 * NS_PER_S)
+#define POLL_DEFAULT_NS      (60 * NS_PER_S)
 #define RETRY_BACKOFF_MIN_NS (60 * NS_PER_S)
 #define RETRY_BACKOFF_MAX_NS (3600 * NS_PER_S)
-#define SCHEDULE_RETRY_MAX 100
+#define SCHEDULE_RETRY_MAX   100
 
-static void read_moment(const struct doc *d, const struct yaml_node *n, const char *what, int64_t *ret_ns)
+static void read_moment(const struct doc *d, const struct yaml_node *n, const char *what,
+			int64_t *ret_ns)
 {
 	struct err err = { 0 };
 
-	if (want_scalar(d, n, what) && text_parse_time(n->text, ret_ns, &err) < 0)
-		bad(d, n, "%s: %s", what, err.msg);
+	if (doc_want_scalar(d, n, what) && text_parse_time(n->text, ret_ns, &err) < 0)
+		doc_error(d, n, "%s: %s", what, err.msg);
 }
 
 static void read_bounds(const struct doc *d, const struct yaml_node *n, struct schedule_decl *s)
@@ -121,7 +146,7 @@ static void read_bounds(const struct doc *d, const struct yaml_node *n, struct s
 	if (end)
 		read_moment(d, end, "`end`", &s->end_ns);
 	if (s->start_ns && s->end_ns && s->end_ns <= s->start_ns)
-		bad(d, end, "`end` isn't later than `start`: the schedule would never fire");
+		doc_error(d, end, "`end` isn't later than `start`: the schedule would never fire");
 }
 
 /* Inputs of the pipeline, each once. */
@@ -136,16 +161,21 @@ static void read_on_change(struct loader *l, const struct yaml_node *n, struct s
 		size_t at = (size_t)(uintptr_t)map_get_str(l->input_index, names[i]->text);
 
 		if (at == 0)
-			bad(d, names[i], "the pipeline has no input `%.60s`%s", names[i]->text, suggest_key(l, names[i]->text, l->input_index));
+			doc_error(d, names[i], "the pipeline has no input `%.60s`%s",
+				  names[i]->text,
+				  doc_suggest_key(l, names[i]->text, l->input_index));
 		else if (l->inputs.v[at - 1].origin != INPUT_PATH)
-			bad(d, names[i], "`on_change` watches paths in the project; input `%.60s` is none", names[i]->text);
+			doc_error(d, names[i],
+				  "`on_change` watches paths in the project; input `%.60s` is none",
+				  names[i]->text);
 		else
 			inputs[s->n_on_change++] = (uint32_t)(at - 1);
 	}
 	s->on_change = inputs;
 }
 
-static void read_schedule_retry(const struct doc *d, const struct yaml_node *n, struct schedule_decl *s)
+static void read_schedule_retry(const struct doc *d, const struct yaml_node *n,
+				struct schedule_decl *s)
 {
 	static const char *const keys[] = { "max", "backoff" };
 	const struct yaml_node *max = n, *backoff = NULL;
@@ -153,21 +183,21 @@ static void read_schedule_retry(const struct doc *d, const struct yaml_node *n, 
 	int64_t v = 0;
 
 	if (n->kind == YAML_KIND_MAP) {
-		check_keys(d, n, keys, ARRAY_LEN(keys));
+		doc_check_keys(d, n, keys, ARRAY_LEN(keys));
 		max = yaml_get(n, "max");
 		backoff = yaml_get(n, "backoff");
 		if (!max)
-			bad(d, n, "`retry` has no `max`");
+			doc_error(d, n, "`retry` has no `max`");
 	}
 	if (max && read_count(d, max, "`max`", 0, SCHEDULE_RETRY_MAX, &v))
 		s->retry_max = (uint32_t)v;
-	if (backoff && want_scalar(d, backoff, "`backoff`") &&
+	if (backoff && doc_want_scalar(d, backoff, "`backoff`") &&
 	    text_parse_duration_range(backoff->text, &s->retry_min_ns, &s->retry_max_ns, &err) < 0)
-		bad(d, backoff, "`backoff`: %s", err.msg);
+		doc_error(d, backoff, "`backoff`: %s", err.msg);
 }
 
-/* The least time between two of the next times of the rule; INT64_MAX: there are none. A clock that is set forward or back at night
- * changes one of them a little, which is nothing to warn about. */
+/* The least time between two of the next times of the rule; INT64_MAX: there are none. A clock that
+ * is set forward or back at night changes one of them a little, which is nothing to warn about. */
 static int64_t least_gap_s(const char *rule)
 {
 	int64_t last = 0, next, least = INT64_MAX;
@@ -175,7 +205,7 @@ static int64_t least_gap_s(const char *rule)
 	size_t offset;
 
 	if (cron_parse(rule, &cron, &offset, NULL) < 0)
-		return INT64_MAX; /* that was told */
+		return INT64_MAX; /* which was reported */
 	if (cron.every_s)
 		return cron.every_s;
 	for (int i = 0; i < 400 && cron_next(&cron, last + 1, INT64_MAX / 2, &next) == 0; i++) {
@@ -188,18 +218,22 @@ static int64_t least_gap_s(const char *rule)
 
 static void read_jitter(const struct doc *d, const struct yaml_node *v, struct schedule_decl *s)
 {
-	struct pos at = pos_of(d, v);
+	struct pos at = doc_pos(d, v);
 	int64_t gap_s;
 
 	if (!read_duration(d, v, "`jitter`", &s->jitter_ns) || !s->cron)
 		return;
 	gap_s = least_gap_s(s->cron);
 	if (s->jitter_ns / NS_PER_S > gap_s)
-		warn_at(d->l->diags, &at, "`jitter` is longer than the %llds between two firings of `%s`: it ends where the next one begins", (long long)gap_s,
-			s->cron);
+		diag_warn_at(
+			d->l->diags, &at,
+			"`jitter` is longer than the %llds between two firings of `%s`: it ends "
+			"where the next one begins",
+			(long long)gap_s, s->cron);
 }
 
-static void read_when(struct loader *l, const struct yaml_node *key, const struct yaml_node *n, struct schedule_decl *s)
+static void read_when(struct loader *l, const struct yaml_node *key, const struct yaml_node *n,
+		      struct schedule_decl *s)
 {
 	const struct doc *d = &l->doc;
 	const struct yaml_node *v;
@@ -207,16 +241,16 @@ static void read_when(struct loader *l, const struct yaml_node *key, const struc
 	if ((v = yaml_get(n, "cron")))
 		read_cron(d, v, &s->cron);
 	else if (!yaml_get(n, "on_change"))
-		bad(d, key, "schedule `%s` has neither `cron` nor `on_change`", s->name);
+		doc_error(d, key, "schedule `%s` has neither `cron` nor `on_change`", s->name);
 	if ((v = yaml_get(n, "timezone")))
 		read_timezone(d, v, &s->timezone);
 	if ((v = yaml_get(n, "on_change")))
 		read_on_change(l, v, s);
 	if ((v = yaml_get(n, "poll")) && read_duration(d, v, "`poll`", &s->poll_ns)) {
 		if (s->poll_ns < NS_PER_S)
-			bad(d, v, "`poll` must be at least 1s");
+			doc_error(d, v, "`poll` must be at least 1s");
 		else if (!yaml_get(n, "on_change"))
-			bad(d, v, "`poll` has no meaning without `on_change`");
+			doc_error(d, v, "`poll` has no meaning without `on_change`");
 	}
 	if ((v = yaml_get(n, "jitter")))
 		read_jitter(d, v, s);
@@ -236,24 +270,33 @@ static void read_what_if(const struct doc *d, const struct yaml_node *n, struct 
 		read_choice(d, v, "`catch_up`", catch_ups, ARRAY_LEN(catch_ups), &s->catch_up);
 	if ((v = yaml_get(n, "dst")))
 		read_choice(d, v, "`dst`", dsts, ARRAY_LEN(dsts), &s->dst);
-	if ((v = yaml_get(n, "catch_up_window")) && read_duration(d, v, "`catch_up_window`", &s->catch_up_window_ns) && strcmp(s->catch_up, "none") == 0)
-		bad(d, v, "`catch_up_window` has no meaning without `catch_up: latest` or `all`");
+	if ((v = yaml_get(n, "catch_up_window")) &&
+	    read_duration(d, v, "`catch_up_window`", &s->catch_up_window_ns) &&
+	    strcmp(s->catch_up, "none") == 0)
+		doc_error(d, v,
+			  "`catch_up_window` has no meaning without `catch_up: latest` or `all`");
 	if ((v = yaml_get(n, "retry")))
 		read_schedule_retry(d, v, s);
-	if ((v = yaml_get(n, "alert_after")) && read_duration(d, v, "`alert_after`", &s->alert_after_ns) && s->alert_after_ns < NS_PER_S)
-		bad(d, v, "`alert_after` must be at least 1s");
+	if ((v = yaml_get(n, "alert_after")) &&
+	    read_duration(d, v, "`alert_after`", &s->alert_after_ns) &&
+	    s->alert_after_ns < NS_PER_S)
+		doc_error(d, v, "`alert_after` must be at least 1s");
 }
 
-static void read_schedule(struct loader *l, const struct yaml_node *key, const struct yaml_node *n, struct schedule_decl *s)
+static void read_schedule(struct loader *l, const struct yaml_node *key, const struct yaml_node *n,
+			  struct schedule_decl *s)
 {
-	static const char *const keys[] = { "cron", "timezone", "on_change", "poll", "jitter", "start", "end", "overlap", "catch_up", "catch_up_window",
-					    "dst", "retry", "alert_after", "notify", "params" };
+	static const char *const keys[] = {
+		"cron",  "timezone", "on_change",   "poll",     "jitter",
+		"start", "end",      "overlap",     "catch_up", "catch_up_window",
+		"dst",   "retry",    "alert_after", "notify",   "params"
+	};
 	const struct doc *d = &l->doc;
 	const struct yaml_node *v;
 
-	if (!want_map(d, n, "a schedule"))
+	if (!doc_want_map(d, n, "a schedule"))
 		return;
-	check_keys(d, n, keys, ARRAY_LEN(keys));
+	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
 	read_when(l, key, n, s);
 	read_what_if(d, n, s);
 	if ((v = yaml_get(n, "notify")))
@@ -265,15 +308,21 @@ static void read_schedule(struct loader *l, const struct yaml_node *key, const s
 
 void read_schedules(struct loader *l, const struct yaml_node *n)
 {
-	if (!n || yaml_is_null(n) || !want_map(&l->doc, n, "`schedules`"))
+	if (!n || yaml_is_null(n) || !doc_want_map(&l->doc, n, "`schedules`"))
 		return;
 	for (size_t i = 0; i < n->len; i++) {
 		const struct yaml_node *key = n->pairs[i].key;
-		struct schedule_decl s = { .name = copy_text(&l->doc, key), .timezone = "UTC", .overlap = "skip", .catch_up = "none", .dst = "once",
-					   .poll_ns = POLL_DEFAULT_NS, .retry_min_ns = RETRY_BACKOFF_MIN_NS, .retry_max_ns = RETRY_BACKOFF_MAX_NS,
-					   .pos = pos_of(&l->doc, key) };
+		struct schedule_decl s = { .name = doc_text(&l->doc, key),
+					   .timezone = "UTC",
+					   .overlap = "skip",
+					   .catch_up = "none",
+					   .dst = "once",
+					   .poll_ns = POLL_DEFAULT_NS,
+					   .retry_min_ns = RETRY_BACKOFF_MIN_NS,
+					   .retry_max_ns = RETRY_BACKOFF_MAX_NS,
+					   .pos = doc_pos(&l->doc, key) };
 
-		check_name(&l->doc, key, NAME_STEP, "schedule");
+		doc_check_name(&l->doc, key, NAME_STEP, "schedule");
 		read_schedule(l, key, n->pairs[i].value, &s);
 		VEC_PUSH(&l->schedules, s);
 	}

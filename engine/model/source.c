@@ -1,12 +1,19 @@
-/* Places inside of scalars. A scalar's text isn't what stands in the file: quotes, escapes, folded lines and the
- * indentation of blocks are gone. A cursor walks the file and the text side by side, from the node's start, and so knows
- * where each byte of the text came from. It follows the rules of YAML 1.2 chapters 7 and 8 as libyaml applies them. When
- * the two don't go together it gives up and names the node's own place: a wrong column is worse than a coarse one.
+/* engine/model/source.c — places inside of scalars: line and column of each byte of a scalar's
+ * text.
  *
- * The index finds a line and column (in characters) in the file: line starts, and the number of characters up to them. Where a
- * line isn't ASCII, the number of characters up to every BLOCK bytes helps, so that long lines cost no more than short ones. */
+ * A scalar's text isn't what stands in the file: quotes, escapes, folded lines and the
+ * indentation of blocks are gone. A cursor walks the file (`p`) and the text (`at`) side by side,
+ * from the node's start, and so knows where each byte of the text came from. It follows the rules
+ * of YAML 1.2 chapters 7 and 8 as libyaml applies them. When the two don't go together, it is
+ * `lost` and names the node's own place: a wrong column is worse than a coarse one. A cursor only
+ * goes forward, as the parser of expressions does.
+ *
+ * The index finds a line and column (in characters) in the file: line starts, and the number of
+ * characters up to them. Where a line isn't ASCII, the number of characters up to every BLOCK
+ * bytes helps, so that long lines cost no more than short ones.
+ */
 #include <string.h>
-#include "base/text.h"
+#include "base/text/text.h"
 #include "model/internal.h"
 
 #define BLOCK 512
@@ -25,7 +32,8 @@ static bool is_continuation(char c)
 	return ((unsigned char)c & 0xc0) == 0x80;
 }
 
-/* Bytes of the line break at p (LF, CR, CRLF, and the ones that YAML 1.1 has besides), 0 when there is none. */
+/* Bytes of the line break at p (LF, CR, CRLF, and the ones that YAML 1.1 has besides), 0 when there
+ * is none. */
 static size_t break_len(const char *p, const char *end)
 {
 	if (p == end)
@@ -36,7 +44,8 @@ static size_t break_len(const char *p, const char *end)
 		return p + 1 < end && p[1] == '\n' ? 2 : 1;
 	if (end - p >= 2 && memcmp(p, "\xc2\x85", 2) == 0)
 		return 2;
-	if (end - p >= 3 && (memcmp(p, "\xe2\x80\xa8", 3) == 0 || memcmp(p, "\xe2\x80\xa9", 3) == 0))
+	if (end - p >= 3 &&
+	    (memcmp(p, "\xe2\x80\xa8", 3) == 0 || memcmp(p, "\xe2\x80\xa9", 3) == 0))
 		return 3;
 	return 0;
 }
@@ -68,7 +77,8 @@ struct source_index *source_index_new(const char *bytes, size_t len, struct aren
 	}
 	VEC_PUSH(&lines, (uint32_t)(p - bytes));
 	while (p < end) {
-		size_t n = (unsigned char)*p > '\r' && (unsigned char)*p < 0xc2 ? 0 : break_len(p, end);
+		size_t n = (unsigned char)*p > '\r' && (unsigned char)*p < 0xc2 ? 0
+										: break_len(p, end);
 
 		p += n ? n : 1;
 		if (n)
@@ -118,7 +128,7 @@ static const char *locate(const struct source_index *ix, int line, int col)
 	return ix->bytes + offset_of_char(ix, ix->line_chars[line - 1] + (uint32_t)col - 1);
 }
 
-/* --- the walk ------------------------------------------------------------------------------------------------------- */
+/* The walk. */
 
 static const char *file_end(const struct source_cursor *c)
 {
@@ -164,7 +174,7 @@ static void enter_block(struct source_cursor *c)
 		step(c);
 	if (!c->lost)
 		step(c);
-	for (p = c->p; p < file_end(c);) { /* the first line that isn't blank tells */
+	for (p = c->p; p < file_end(c);) { /* the first line that isn't blank decides */
 		size_t n = break_len(p, file_end(c));
 
 		if (n) {
@@ -190,9 +200,12 @@ static void skip_block_indent(struct source_cursor *c)
 		step(c);
 }
 
-void source_cursor_init(struct source_cursor *c, const struct source_index *index, const struct yaml_node *node)
+void source_cursor_init(struct source_cursor *c, const struct source_index *index,
+			const struct yaml_node *node)
 {
-	*c = (struct source_cursor){ .index = index, .node = node, .line = node->line, .col = node->col };
+	*c = (struct source_cursor){
+		.index = index, .node = node, .line = node->line, .col = node->col
+	};
 	c->p = index ? locate(index, node->line, node->col) : NULL;
 	if (!c->p || c->p >= file_end(c)) {
 		c->lost = true;
@@ -211,7 +224,8 @@ void source_cursor_init(struct source_cursor *c, const struct source_index *inde
 	}
 }
 
-/* A line break in a flow scalar, and the blanks around it: a space in the text, or one \n fewer than there are breaks. */
+/* A line break in a flow scalar, and the blanks around it: a space in the text, or one \n fewer
+ * than there are breaks. */
 static bool over_fold(struct source_cursor *c)
 {
 	const char *p = c->p, *text = c->node->text;
@@ -254,7 +268,9 @@ static void over_escape(struct source_cursor *c)
 	if (c->p < file_end(c))
 		digits = *c->p == 'x' ? 2 : *c->p == 'u' ? 4 : *c->p == 'U' ? 8 : 0;
 	if (c->p < file_end(c))
-		codepoint = *c->p == '_' || *c->p == 'N' ? 0x85 : *c->p == 'L' || *c->p == 'P' ? 0x2028 : 0;
+		codepoint = *c->p == '_' || *c->p == 'N'   ? 0x85
+			    : *c->p == 'L' || *c->p == 'P' ? 0x2028
+							   : 0;
 	step(c);
 	for (; digits && !c->lost; digits--) {
 		char d = *c->p;
@@ -279,7 +295,8 @@ static void over_char(struct source_cursor *c)
 	}
 	n = text_utf8_decode(c->node->text + c->at, c->node->len - c->at, &codepoint);
 
-	if (n == 0 || (size_t)(file_end(c) - c->p) < n || memcmp(c->p, c->node->text + c->at, n) != 0) {
+	if (n == 0 || (size_t)(file_end(c) - c->p) < n ||
+	    memcmp(c->p, c->node->text + c->at, n) != 0) {
 		c->lost = true;
 		return;
 	}

@@ -1,26 +1,39 @@
-/* Who made the state, as far as owners, links and git's index tell.
+/* engine/model/state.c — who made the state, as far as owners, links and git's index tell.
  *
- * git's index is read here: libgit2 is loaded only by runs, and this is asked by each command. Its entries (gitformat-index)
- * have 62 bytes before the name, 74 in a repository of SHA-256, and two more in version 3 with a flag; names are padded to
- * eight bytes, or, in version 4, each is what follows a prefix of the one before. An index that is neither is nobody's proof
- * of anything: it counts as without `.cairn`. */
+ * state_check() looks at the root, at the files that mark a root, and at the state directory with
+ * its entries, one level deep. Each must be the caller's own (trust_is_own()), or the user must
+ * have allowed the project (base/crypto/trust.h). No entry may be a symbolic link. Unless the
+ * user's environment named the directory, it may be none either, and git's index of the work tree
+ * around the project must not have `.cairn/`.
+ *
+ * git's index is read here: libgit2 is loaded only by runs, and this is asked by each command.
+ * Its entries (gitformat-index) have 62 bytes before the name, 74 in a repository of SHA-256, and
+ * two more in version 3 with a flag; names are padded to eight bytes, or, in version 4, each is
+ * what follows a prefix of the one before. An index of another shape proves nothing: it counts as
+ * one without `.cairn`.
+ */
+#include "model/state.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include "base/fs.h"
+#include "base/crypto/trust.h"
 #include "base/mem.h"
-#include "base/trust.h"
-#include "model/state.h"
+#include "base/os/fs.h"
 
-/* --- owners and links -------------------------------------------------------------------------------------------------- */
+/* Owners and links. */
 
-static int not_own(const char *path, uid_t owner, const char *root, struct err *err)
+static int check_owner(const char *root, const char *path, uid_t owner, struct err *err)
 {
+	int allowed = trust_is_own(owner) ? 1 : trust_allows_project(root, err);
+
+	if (allowed)
+		return MIN(allowed, 0);
 	return err_set(err, ERR_INVALID,
-		       "%s belongs to user %lu, not to you, and what is in it would decide what runs as you. If you trust it, add the line `project %s` to "
+		       "%s belongs to user %lu, not to you, and what is in it would decide what "
+		       "runs as you. If you trust it, add the line `project %s` to "
 		       "~/.config/cairn/trust, or set CAIRN_TRUST_PROJECTS",
 		       path, (unsigned long)owner, root);
 }
@@ -28,17 +41,20 @@ static int not_own(const char *path, uid_t owner, const char *root, struct err *
 static int check_link(const char *path, struct err *err)
 {
 	return err_set(err, ERR_INVALID,
-		       "%s is a symbolic link: state is kept in a directory of its own. Name another place by CAIRN_DIR, or by `store` in cairn.yaml",
+		       "%s is a symbolic link: state is kept in a directory of its own. Name "
+		       "another place by CAIRN_DIR, or by `store` in cairn.yaml",
 		       path);
 }
 
-static int check_owner(const char *root, const char *path, struct err *err)
+static int check_owner_of(const char *root, const char *path, struct err *err)
 {
 	struct stat st;
 
 	if (lstat(path, &st) < 0)
-		return errno == ENOENT || errno == ENOTDIR ? 0 : err_errno(err, "cannot look at %s", path);
-	return trust_is_own(st.st_uid) || trust_allows_project(root) ? 0 : not_own(path, st.st_uid, root, err);
+		return errno == ENOENT || errno == ENOTDIR
+			       ? 0
+			       : err_errno(err, "cannot look at %s", path);
+	return check_owner(root, path, st.st_uid, err);
 }
 
 /* Its entries are few: secrets, store, database, logs. */
@@ -46,27 +62,30 @@ static int check_entries(const char *root, const char *dir, struct err *err)
 {
 	DIR *d = opendir(dir);
 	struct dirent *e;
-	int r = 0;
+	struct stat own;
+	int r = 0, more = 0;
 
 	if (!d)
 		return errno == ENOENT ? 0 : err_errno(err, "cannot read %s", dir);
-	while (r == 0 && (e = readdir(d))) {
+	if (fstat(dirfd(d), &own) == 0)
+		r = check_owner(root, dir, own.st_uid, err);
+	while (r == 0 && (more = fs_next(d, dir, &e, err)) > 0) {
 		_cleanup_(freep) char *path = NULL;
 		struct stat st;
 
-		if (str_eq(e->d_name, "..") || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
 		path = fs_join(dir, e->d_name);
 		if (S_ISLNK(st.st_mode))
 			r = check_link(path, err);
-		else if (!trust_is_own(st.st_uid) && !trust_allows_project(root))
-			r = not_own(path, st.st_uid, root, err);
+		else
+			r = check_owner(root, path, st.st_uid, err);
 	}
 	closedir(d);
-	return r;
+	return r < 0 || more < 0 ? -1 : 0;
 }
 
-/* --- git's index ------------------------------------------------------------------------------------------------------- */
+/* Git's index. */
 
 static uint32_t get_u32(const unsigned char *p)
 {
@@ -110,7 +129,8 @@ static int search_entries(const unsigned char *bytes, size_t n, size_t head, con
 			return -1;
 		if (name.len >= prefix_n && memcmp(name.s, prefix, prefix_n) == 0)
 			return 1;
-		at = version == 4 ? (size_t)(end - bytes) + 1 : start + ((fixed + name.len + 8) & ~(size_t)7);
+		at = version == 4 ? (size_t)(end - bytes) + 1
+				  : start + ((fixed + name.len + 8) & ~(size_t)7);
 		if (at > n)
 			return -1;
 	}
@@ -131,7 +151,9 @@ static bool index_has(const char *path, const char *prefix)
 	bytes = mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (bytes == MAP_FAILED)
 		return false;
-	r = memcmp(bytes, "DIRC", 4) == 0 && get_u32(bytes + 4) >= 2 && get_u32(bytes + 4) <= 4 ? 0 : -1;
+	r = memcmp(bytes, "DIRC", 4) == 0 && get_u32(bytes + 4) >= 2 && get_u32(bytes + 4) <= 4
+		    ? 0
+		    : -1;
 	/* Most have no such name at all: one quick look says so, where names stand in full. */
 	if (r == 0 && (get_u32(bytes + 4) == 4 || memmem(bytes, n, prefix, strlen(prefix)))) {
 		r = search_entries(bytes, n, 62, prefix);
@@ -171,34 +193,37 @@ static int check_tracked(const char *root, struct err *err)
 			return 0;
 		*slash = '\0';
 	}
-	prefix = xasprintf("%s%s.cairn/", root + strlen(top) + (root[strlen(top)] == '/'), root[strlen(top)] ? "/" : "");
+	prefix = xasprintf("%s%s.cairn/", root + strlen(top) + (root[strlen(top)] == '/'),
+			   root[strlen(top)] ? "/" : "");
 	if (!index_has(index, prefix))
 		return 0;
-	return err_set(err, ERR_INVALID,
-		       "git tracks %s/.cairn, so whoever committed it decides what runs here. It is the state of one machine: remove it with `git rm -r .cairn`, "
-		       "and add it to .gitignore",
-		       root);
+	return err_set(
+		err, ERR_INVALID,
+		"git tracks %s/.cairn, so whoever committed it decides what runs here. It is the "
+		"state of one machine: remove it with `git rm -r .cairn`, and add it to .gitignore",
+		root);
 }
 
-/* --- all --------------------------------------------------------------------------------------------------------------- */
+/* All. */
 
 int state_check(const char *root, const char *dir, bool named, struct err *err)
 {
 	static const char *const marks[] = { "cairn.yaml", ".cairn", ".git" };
 	struct stat st;
 
-	if (check_owner(root, root, err) < 0)
+	if (check_owner_of(root, root, err) < 0)
 		return -1;
 	for (size_t i = 0; i < ARRAY_LEN(marks); i++) {
 		_cleanup_(freep) char *mark = fs_join(root, marks[i]);
 
-		if (check_owner(root, mark, err) < 0)
+		if (check_owner_of(root, mark, err) < 0)
 			return -1;
 	}
 	if (lstat(dir, &st) < 0)
 		return 0;
 	if (named)
-		return check_owner(root, dir, err) < 0 || check_entries(root, dir, err) < 0 ? -1 : 0;
+		return check_owner_of(root, dir, err) < 0 || check_entries(root, dir, err) < 0 ? -1
+											       : 0;
 	if (S_ISLNK(st.st_mode))
 		return check_link(dir, err);
 	return check_entries(root, dir, err) < 0 ? -1 : check_tracked(root, err);

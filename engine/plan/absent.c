@@ -1,9 +1,15 @@
-/* Results on record whose content is gone from the store.
+/* engine/plan/absent.c — results on record whose content is gone from the store.
  *
- * Ids are all that keys take, so such a task is a hit as long as nobody needs its bytes. When a task that depends on it must be executed, it is
- * revived: it becomes ready again, and the task waits for it. A result that then differs gives that task another key; what was a hit with
- * the old bytes stays one. Steps whose bytes planning itself reads (`each` over them, a path below them), and steps that nothing depends on
- * (they are what the pipeline is for), are never taken that way.
+ * Keys take only ids, so such a task is a hit as long as nobody needs its bytes
+ * (plan_task.absent). When a task that depends on it must be executed, it is revived: it becomes
+ * ready again, and the task waits for it (plan.waits, one list per producer). A result that then
+ * differs gives that task another key; what was a hit with the old bytes stays one.
+ *
+ * Steps whose bytes planning itself reads (`each` over them, a path below them), and steps that
+ * nothing depends on (they are what the pipeline is for), are never hits without content.
+ *
+ * Invariant: a revived task is counted in its step's `n_ended` only after its second end;
+ * `n_absent` only grows, and while it is 0 nothing here costs anything.
  */
 #include "plan/internal.h"
 
@@ -12,7 +18,8 @@ static bool reads_bytes(const struct step *s, uint32_t needed)
 	if (s->each && s->each->from.kind == REF_STEP_OUTPUT && s->each->from.step == needed)
 		return true;
 	for (size_t i = 0; i < s->n_inputs; i++)
-		if (s->inputs[i].subpath && s->inputs[i].from.kind == REF_STEP_OUTPUT && s->inputs[i].from.step == needed)
+		if (s->inputs[i].subpath && s->inputs[i].from.kind == REF_STEP_OUTPUT &&
+		    s->inputs[i].from.step == needed)
 			return true;
 	return false;
 }
@@ -32,7 +39,8 @@ bool absent_may_stay(const struct plan *p, const struct plan_task *t)
 	return used;
 }
 
-/* Whether tasks of that step may be executed yet: those that haven't ended, and absent ones that such tasks may come to need. */
+/* Whether tasks of that step may be executed yet: those that haven't ended, and absent ones that
+ * such tasks may come to need. */
 static bool may_be_executed(const struct plan *p, const struct plan_step *s, const bool *wanted)
 {
 	bool absent = false;
@@ -62,7 +70,9 @@ void plan_may_return(const struct plan *p, bool *ret_steps)
 		ret_steps[at] = false;
 		for (size_t k = 0; k < s->dependents.n; k++)
 			ret_steps[at] |= executed[s->dependents.v[k].step] &&
-					 p->steps[s->dependents.v[k].step].decl->deps[s->dependents.v[k].dep].data;
+					 p->steps[s->dependents.v[k].step]
+						 .decl->deps[s->dependents.v[k].dep]
+						 .data;
 	}
 }
 
@@ -80,14 +90,16 @@ static void revive(struct plan *p, struct plan_task *t)
 	t->miss = MISS_BLOBS_GONE;
 }
 
-static int wait_for(struct plan *p, struct plan_task *producer, struct plan_task *waiter, struct err *err)
+static int wait_for(struct plan *p, struct plan_task *producer, struct plan_task *waiter,
+		    struct err *err)
 {
-	VEC_PUSH(&p->waits, ((struct plan_wait){ producer, waiter }));
+	VEC_PUSH(&p->waits, ((struct plan_wait){ waiter, producer->last_wait }));
+	producer->last_wait = (uint32_t)p->waits.n;
 	waiter->pending++;
 	if (!producer->absent)
 		return 0; /* revived already */
 	revive(p, producer);
-	return make_ready(p, producer, err); /* which may itself need what is gone */
+	return plan_make_ready(p, producer, err); /* which may itself need what is gone */
 }
 
 /* Marks the producers of what `t` reads whose content is gone. */
@@ -105,7 +117,9 @@ static int find_absent(struct plan *p, const struct plan_task *t, struct err *er
 			_cleanup_(freep) bool *present = xcalloc(n + 1, sizeof(*present));
 			bool complete = true;
 
-			if ((producer->state != TASK_STATE_HIT && producer->state != TASK_STATE_DONE) || producer->absent)
+			if ((producer->state != TASK_STATE_HIT &&
+			     producer->state != TASK_STATE_DONE) ||
+			    producer->absent)
 				continue;
 			if (content_complete(p->ctx.store, producer->outputs, n, present, err) < 0)
 				return -1;
@@ -118,13 +132,9 @@ static int find_absent(struct plan *p, const struct plan_task *t, struct err *er
 	return 0;
 }
 
-int plan_retry(struct plan *p, struct plan_task *t, bool content_failed, struct err *err)
+int plan_give_back(struct plan *p, struct plan_task *t, struct err *err)
 {
-	if (!content_failed) {
-		plan_requeue(p, t);
-		return 0;
-	}
-	return find_absent(p, t, err) < 0 ? -1 : make_ready(p, t, err);
+	return find_absent(p, t, err) < 0 ? -1 : plan_make_ready(p, t, err);
 }
 
 int absent_needed(struct plan *p, struct plan_task *t, struct err *err)
@@ -141,7 +151,9 @@ int absent_needed(struct plan *p, struct plan_task *t, struct err *err)
 		for (size_t k = 0; k < dep_group_size(p, d, g); k++) {
 			struct plan_task *producer = dep_group_task(p, d, g, k);
 
-			if ((producer->absent || (producer->revived && !task_state_ended(producer->state))) && wait_for(p, producer, t, err) < 0)
+			if ((producer->absent ||
+			     (producer->revived && !task_state_ended(producer->state))) &&
+			    wait_for(p, producer, t, err) < 0)
 				return -1;
 		}
 	}
@@ -152,19 +164,21 @@ int absent_needed(struct plan *p, struct plan_task *t, struct err *err)
 
 void absent_returned(struct plan *p, struct plan_task *t)
 {
-	size_t kept = 0;
+	uint32_t first = 0, before;
 
-	for (size_t i = 0; i < p->waits.n; i++) {
-		struct plan_wait w = p->waits.v[i];
-
-		if (w.producer != t) {
-			p->waits.v[kept++] = w;
-			continue;
-		}
-		w.waiter->need_failed |= t->state == TASK_STATE_FAILED || t->state == TASK_STATE_BLOCKED;
-		if (--w.waiter->pending == 0)
-			queue_push(&p->wave, w.waiter); /* its key may be another now */
+	for (uint32_t at = t->last_wait; at; at = before) { /* the first that waited comes first */
+		before = p->waits.v[at - 1].next;
+		p->waits.v[at - 1].next = first;
+		first = at;
 	}
-	p->waits.n = kept;
+	t->last_wait = 0;
+	for (; first; first = p->waits.v[first - 1].next) {
+		struct plan_task *waiter = p->waits.v[first - 1].waiter;
+
+		waiter->need_failed |=
+			t->state == TASK_STATE_FAILED || t->state == TASK_STATE_BLOCKED;
+		if (--waiter->pending == 0)
+			queue_push(&p->wave, waiter); /* its key may be another now */
+	}
 	t->revived = false;
 }

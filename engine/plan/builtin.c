@@ -1,15 +1,27 @@
-/* Built-in steps and launched ranks: the settings of a task, its command line, and what of them its key holds. */
+/* engine/plan/builtin.c — built-in steps and launched ranks: the settings of a task, its command
+ * line, and what of them its key holds.
+ *
+ * The settings are the templates of `with`, evaluated for the task, as JSON; steps/spec completes
+ * them with its defaults. A built-in step's key has its name, its version, and each setting as a
+ * fact of its own, so that a difference can be named. Of the settings of launched ranks it has
+ * only framework and number: how they are started and watched decides nothing.
+ *
+ * plan_builtin_argv() replaces the argv that command.c made by `PROGRAM STEP --with-json …`, with
+ * that argv behind `--` if the step wraps a command. It runs after the key record, so the path of
+ * the program is in no key.
+ */
 #include <stdio.h>
-#include "base/text.h"
+#include "base/text/text.h"
 #include "plan/internal.h"
 #include "steps/spec/spec.h"
 
 #define LAUNCHER_GRACE_NS (5 * NS_PER_S)
 
-/* --- settings ----------------------------------------------------------------------------------------------------------- */
+/* Settings. */
 
 /* Recursion is bounded by the depth of the file (YAML_DEPTH_MAX). */
-static int json_of_with(const struct with_node *w, struct expr_scope *es, struct arena *arena, json_t **ret, struct err *err)
+static int json_of_with(const struct with_node *w, struct expr_scope *es, struct arena *arena,
+			json_t **ret, struct err *err)
 {
 	json_t *out, *one;
 	struct value v;
@@ -35,27 +47,31 @@ static int json_of_with(const struct with_node *w, struct expr_scope *es, struct
 	return 0;
 }
 
-/* What the launcher is to be told beside `with`. */
+/* The launcher's settings that stand under `distributed`, not in `with`. */
 static void add_gang(const struct step *s, json_t *with)
 {
 	const struct distributed_decl *d = &s->distributed;
 
 	json_object_set_new(with, "framework", json_string(d->framework ? d->framework : "torch"));
 	json_object_set_new(with, "nodes", json_integer(d->framework ? d->nodes : 1));
-	json_object_set_new(with, "procs_per_node", json_integer(d->framework ? d->procs_per_node : 1));
+	json_object_set_new(with, "procs_per_node",
+			    json_integer(d->framework ? d->procs_per_node : 1));
 	json_object_set_new(with, "servers", json_integer(d->servers));
 }
 
 /* Complete, in the step's own terms; NULL for a step without. */
-static int task_settings(struct plan *p, const struct plan_task *t, const struct task_input *inputs, size_t n, struct arena *arena, json_t **ret,
-			 struct err *err)
+static int task_settings(struct plan *p, const struct plan_task *t, const struct task_input *inputs,
+			 size_t n, struct arena *arena, json_t **ret, struct err *err)
 {
 	const struct step *s = p->steps[t->step].decl;
-	const struct step_spec *spec = step_spec_find(s->builtin ? s->builtin : "train");
-	struct task_scope sc = { .plan = p, .task = t, .arena = arena, .inputs = inputs, .n_inputs = n };
+	const struct step_spec *spec =
+		step_spec_find(s->program.builtin ? s->program.builtin : "train");
+	struct task_scope sc = {
+		.plan = p, .task = t, .arena = arena, .inputs = inputs, .n_inputs = n
+	};
 	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
 	json_t *with = NULL;
-	int r = s->with ? json_of_with(s->with, &es, arena, &with, err) : 0;
+	int r = s->program.with ? json_of_with(s->program.with, &es, arena, &with, err) : 0;
 
 	if (r == 0 && !with)
 		with = json_object();
@@ -64,12 +80,15 @@ static int task_settings(struct plan *p, const struct plan_task *t, const struct
 	if (r == 0)
 		r = step_spec_complete(spec, with, ret, err);
 	json_decref(with);
-	return r < 0 ? err_wrap(err, "%s:%d:%d: step `%s`", s->pos.file, s->pos.line, s->pos.col, s->name) : 0;
+	return r < 0 ? err_wrap(err, "%s:%d:%d: step `%s`", s->pos.file, s->pos.line, s->pos.col,
+				s->name)
+		     : 0;
 }
 
-/* --- key ------------------------------------------------------------------------------------------------------------------- */
+/* Key. */
 
-/* How many ranks there are is part of what a training gives; how they are started and watched isn't. */
+/* How many ranks there are is part of what a training gives; how they are started and watched
+ * isn't. */
 static void key_gang(const struct step *s, struct str *record)
 {
 	const struct distributed_decl *d = &s->distributed;
@@ -77,36 +96,28 @@ static void key_gang(const struct step *s, struct str *record)
 
 	if (!d->framework)
 		return;
-	snprintf(text, sizeof(text), "%s nodes %u procs_per_node %u servers %u", d->framework, d->nodes, d->procs_per_node, d->servers);
+	snprintf(text, sizeof(text), "%s nodes %u procs_per_node %u servers %u", d->framework,
+		 d->nodes, d->procs_per_node, d->servers);
 	key_record_add(record, KEY_DISTRIBUTED, "", text, strlen(text));
-}
-
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 static void key_settings(json_t *with, struct str *record)
 {
-	size_t n = json_object_size(with), i = 0;
-	_cleanup_(freep) const char **names = xcalloc(n + 1, sizeof(*names));
 	struct str text = { 0 };
 	const char *key;
 	json_t *v;
 
 	json_object_foreach(with, key, v)
-		names[i++] = key;
-	qsort(names, n, sizeof(*names), by_name);
-	for (i = 0; i < n; i++) {
+	{
 		str_reset(&text);
-		json_add_canonical(&text, json_object_get(with, names[i]));
-		key_record_add(record, KEY_WITH, names[i], text.s, text.len);
+		json_add_canonical(&text, v);
+		key_record_add(record, KEY_WITH, key, text.s, text.len);
 	}
 	str_deinit(&text);
 }
 
-int builtin_key(struct plan *p, const struct plan_task *t, const struct task_input *inputs, size_t n, struct arena *arena, struct str *record,
-		struct err *err)
+int plan_builtin_key(struct plan *p, const struct plan_task *t, const struct task_input *inputs,
+		     size_t n, struct arena *arena, struct str *record, struct err *err)
 {
 	const struct step *s = p->steps[t->step].decl;
 	char version[32];
@@ -118,14 +129,15 @@ int builtin_key(struct plan *p, const struct plan_task *t, const struct task_inp
 	}
 	if (task_settings(p, t, inputs, n, arena, &with, err) < 0)
 		return -1;
-	snprintf(version, sizeof(version), "%u", step_spec_find(s->builtin)->version);
-	key_record_add(record, KEY_BUILTIN, s->builtin, version, strlen(version));
+	snprintf(version, sizeof(version), "%u", step_spec_find(s->program.builtin)->version);
+	key_record_add(record, KEY_BUILTIN, s->program.builtin, version, strlen(version));
 	key_settings(with, record);
 	json_decref(with);
 	return 0;
 }
 
-static void note_refs(const struct with_node *w, void (*fn)(void *arg, const struct ref *ref), void *arg)
+static void note_refs(const struct with_node *w, void (*fn)(void *arg, const struct ref *ref),
+		      void *arg)
 {
 	if (w->kind == WITH_SCALAR)
 		template_refs(w->scalar, fn, arg);
@@ -133,13 +145,14 @@ static void note_refs(const struct with_node *w, void (*fn)(void *arg, const str
 		note_refs(&w->children[i], fn, arg);
 }
 
-void builtin_refs(const struct step *s, void (*fn)(void *arg, const struct ref *ref), void *arg)
+void plan_builtin_refs(const struct step *s, void (*fn)(void *arg, const struct ref *ref),
+		       void *arg)
 {
-	if (s->with)
-		note_refs(s->with, fn, arg);
+	if (s->program.with)
+		note_refs(s->program.with, fn, arg);
 }
 
-/* --- command line ------------------------------------------------------------------------------------------------------------ */
+/* Command line. */
 
 struct words {
 	VEC(const char *) v;
@@ -155,9 +168,12 @@ static void add_option(struct words *w, const char *option, const char *value)
 static void add_ports(struct words *w, const struct step *s, const struct task_command *c)
 {
 	for (size_t i = 0; i < c->n_inputs; i++)
-		add_option(w, "-i", arena_printf(w->arena, "%s=%s", c->inputs[i].name, c->inputs[i].path));
+		add_option(w, "-i",
+			   arena_printf(w->arena, "%s=%s", c->inputs[i].name, c->inputs[i].path));
 	for (size_t i = 0; i < s->n_outputs; i++)
-		add_option(w, "-o", arena_printf(w->arena, "%s=%s%s", s->outputs[i].name, s->outputs[i].path, s->outputs[i].is_dir ? "/" : ""));
+		add_option(w, "-o",
+			   arena_printf(w->arena, "%s=%s%s", s->outputs[i].name, s->outputs[i].path,
+					s->outputs[i].is_dir ? "/" : ""));
 }
 
 /* The launcher gives its ranks the time that the step says, and needs a moment itself. */
@@ -177,11 +193,14 @@ static const char *program_of(const struct plan *p, const struct step *s)
 	return p->ctx.steps_program ? p->ctx.steps_program : "cairn-steps";
 }
 
-int builtin_argv(struct plan *p, const struct plan_task *t, struct arena *arena, struct task_command *c, struct err *err)
+int plan_builtin_argv(struct plan *p, const struct plan_task *t, struct arena *arena,
+		      struct task_command *c, struct err *err)
 {
 	const struct step *s = p->steps[t->step].decl;
 	struct words w = { .arena = arena };
 	struct str text = { 0 };
+	uint64_t threads =
+		(uint64_t)resources_cpu_milli(&s->resources) * MAX(s->distributed.nodes, 1) / 1000;
 	json_t *with;
 
 	if (task_settings(p, t, c->inputs, c->n_inputs, arena, &with, err) < 0)
@@ -190,15 +209,12 @@ int builtin_argv(struct plan *p, const struct plan_task *t, struct arena *arena,
 	c->grace_ns = launcher_grace(with);
 	json_decref(with);
 	VEC_PUSH(&w.v, program_of(p, s));
-	VEC_PUSH(&w.v, s->builtin ? s->builtin : "train");
+	VEC_PUSH(&w.v, s->program.builtin ? s->program.builtin : "train");
 	add_option(&w, "--with-json", arena_strdup(arena, text.s));
-	if (s->metrics)
-		add_option(&w, "--metrics", s->metrics);
+	if (s->measured.metrics)
+		add_option(&w, "--metrics", s->measured.metrics);
 	add_option(&w, "--threads",
-		   arena_printf(arena, "%u",
-				MAX(resources_cpu_milli(&s->resources) *
-					    MAX(s->distributed.nodes, 1) / 1000,
-				    1)));
+		   arena_printf(arena, "%u", (unsigned)MIN(MAX(threads, 1U), INT32_MAX)));
 	if (!step_is_launched(s)) {
 		add_ports(&w, s, c);
 	} else {

@@ -1,13 +1,22 @@
-/* A task's command, its environment, and its key record.
+/* engine/plan/command.c — a task's command, its environment, and its key record.
  *
- * A script exists twice. The text that is kept in the key and shown to people has its values written in, quoted for where
- * they stand. What is executed has none: it names a variable of the environment where a value stands (model/shell.h), so
- * that nothing depends on how a shell reads the value. A file called `$(rm -rf ~).png` is a file name. Both mean the same,
- * and equal texts mean the same command: that is what makes the text good for a key.
+ * A script exists twice. The text that is kept in the key and shown to people has its values
+ * written in, quoted for where they stand. What is executed has none: it names a variable of the
+ * environment where a value stands (model/shell/shell.h), so that nothing depends on how a shell
+ * reads the value. A file called `$(rm -rf ~).png` is a file name. Both mean the same, and equal
+ * texts mean the same command: that is what makes the text good for a key.
+ *
+ * put_together() writes both in one pass over the parts of `run`. command_key_record() adds the
+ * facts, and key_record_end() sorts them. It is called for each task of a wave;
+ * plan_task_command() makes the whole command only for tasks that are executed, and the same
+ * record again.
+ *
+ * What built-in steps add is builtin.c's. Cache look-ups are lookup.c's.
  */
 #include <stdio.h>
-#include "base/text.h"
-#include "model/shell.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
+#include "model/shell/shell.h"
 #include "plan/internal.h"
 
 /* A script while it is put together. */
@@ -20,14 +29,18 @@ struct script {
 };
 
 /* One value, or an item of a list. */
-static int add_piece(struct script *sc, const struct shell_place *place, const struct value *v, struct err *err)
+static int add_piece(struct script *sc, const struct shell_place *place, const struct value *v,
+		     struct err *err)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 
 	str_add(&text, "");
 	value_add_text(&text, v);
 	if (place->kind == SHELL_TEXT && (place->glued || !shell_plain_word(text.s, text.len)))
-		return err_set(err, ERR_INVALID, "a value can't stand where one does: %s; `cairn check` tells where", place->why);
+		return err_set(err, ERR_INVALID,
+			       "the command has a value where a script can't take one: %s; "
+			       "`cairn check` shows the place",
+			       place->why);
 	sc->n_named++;
 	shell_add_literal(sc->text, place, text.s, text.len, sc->n_named);
 	if (!sc->program || place->kind == SHELL_COMMENT)
@@ -37,21 +50,28 @@ static int add_piece(struct script *sc, const struct shell_place *place, const s
 		return 0;
 	}
 	if (text.len > SHELL_VALUE_MAX)
-		return err_set(err, ERR_INVALID, "a value of %zu bytes is more than a program can be given (%d): pass it as a file", text.len, SHELL_VALUE_MAX);
+		return err_set(err, ERR_INVALID,
+			       "a value of %zu bytes is more than a program can be given (%d): "
+			       "pass it as a file",
+			       text.len, SHELL_VALUE_MAX);
 	shell_add_variable(sc->program, place->kind, sc->n_named);
-	VEC_PUSH(&sc->variables, arena_printf(sc->arena, SHELL_VARIABLE "%u=%s", sc->n_named, text.s));
+	VEC_PUSH(&sc->variables,
+		 arena_printf(sc->arena, SHELL_VARIABLE "%u=%s", sc->n_named, text.s));
 	return 0;
 }
 
 /* Items of a list are words of their own. */
-static int add_value(struct script *sc, const struct shell_place *place, const struct value *v, struct err *err)
+static int add_value(struct script *sc, const struct shell_place *place, const struct value *v,
+		     struct err *err)
 {
 	int r = 0;
 
 	if (v->type != VALUE_LIST || (place->kind != SHELL_BARE && place->kind != SHELL_ONE))
 		return add_piece(sc, place, v, err);
 	if (place->kind == SHELL_ONE && v->list.n != 1)
-		return err_set(err, ERR_INVALID, "a list of %zu items stands where one word is wanted: use join()", v->list.n);
+		return err_set(err, ERR_INVALID,
+			       "a list of %zu items stands where one word is wanted: use join()",
+			       v->list.n);
 	for (size_t i = 0; i < v->list.n && r == 0; i++) {
 		if (i)
 			str_addc(sc->text, ' ');
@@ -65,20 +85,23 @@ static int add_value(struct script *sc, const struct shell_place *place, const s
 /* Places are the same for all tasks of a step. */
 static const struct shell_place *places_of(struct plan *p, struct plan_step *ps)
 {
-	const struct expr_template *run = ps->decl->run;
+	const struct expr_template *run = ps->decl->program.run;
 
 	if (!ps->places) {
 		ps->places = arena_alloc(p->arena, (run->n_parts + 1) * sizeof(*ps->places));
-		shell_places(run, str_eq(ps->decl->shell, "bash"), ps->places);
+		shell_places(run, str_eq(ps->decl->program.shell, "bash"), ps->places);
 	}
 	return ps->places;
 }
 
-static int put_together(struct plan *p, const struct plan_task *t, const struct task_input *inputs, size_t n, struct script *sc, struct err *err)
+static int put_together(struct plan *p, const struct plan_task *t, const struct task_input *inputs,
+			size_t n, struct script *sc, struct err *err)
 {
 	struct plan_step *ps = &p->steps[t->step];
-	const struct expr_template *run = ps->decl->run;
-	struct task_scope scope = { .plan = p, .task = t, .arena = sc->arena, .inputs = inputs, .n_inputs = n };
+	const struct expr_template *run = ps->decl->program.run;
+	struct task_scope scope = {
+		.plan = p, .task = t, .arena = sc->arena, .inputs = inputs, .n_inputs = n
+	};
 	struct expr_scope es = { .resolve = scope_resolve, .arg = &scope };
 	const struct shell_place *places = run ? places_of(p, ps) : NULL;
 
@@ -90,7 +113,8 @@ static int put_together(struct plan *p, const struct plan_task *t, const struct 
 			str_addn(sc->text, part->text, part->len);
 			if (sc->program)
 				str_addn(sc->program, part->text, part->len);
-		} else if (expr_eval(part->expr, &es, sc->arena, &v, err) != 0 || add_value(sc, &places[i], &v, err) < 0) {
+		} else if (expr_eval(part->expr, &es, sc->arena, &v, err) != 0 ||
+			   add_value(sc, &places[i], &v, err) < 0) {
 			return err_wrap(err, "command of step `%s`", ps->decl->name);
 		}
 	}
@@ -98,14 +122,15 @@ static int put_together(struct plan *p, const struct plan_task *t, const struct 
 	return 0;
 }
 
-int command_script(struct plan *p, const struct plan_task *t, const struct task_input *inputs, size_t n, struct arena *arena, struct str *out, struct err *err)
+int command_script(struct plan *p, const struct plan_task *t, const struct task_input *inputs,
+		   size_t n, struct arena *arena, struct str *out, struct err *err)
 {
 	struct script sc = { .text = out, .arena = arena };
 
 	return put_together(p, t, inputs, n, &sc, err);
 }
 
-/* --- key record ------------------------------------------------------------------------------------------------------- */
+/* Key record. */
 
 struct param_set {
 	const struct plan *plan;
@@ -120,7 +145,8 @@ static void note_param(void *arg, const struct ref *ref)
 		s->used[ref->index] = true;
 }
 
-/* Params that the step names: in its command, its settings, env, seed, or what it gives to a step file. */
+/* Params that the step names: in its command, its settings, env, seed, or what it gives to a step
+ * file. */
 static void add_params(struct plan *p, const struct step *s, struct str *record)
 {
 	const struct pipeline *pl = p->ctx.pipeline;
@@ -130,19 +156,17 @@ static void add_params(struct plan *p, const struct step *s, struct str *record)
 
 	if (pl->n_params == 0)
 		return;
-	if (s->run)
-		template_refs(s->run, note_param, &set);
-	builtin_refs(s, note_param, &set);
-	for (size_t i = 0; i < s->n_env; i++)
-		template_refs(s->env[i].value, note_param, &set);
-	if (s->seed)
-		template_refs(s->seed, note_param, &set);
-	for (size_t i = 0; i < s->n_locals; i++)
-		if (s->locals[i].value)
-			template_refs(s->locals[i].value, note_param, &set);
-	for (size_t k = 0; k < pl->n_params; k++) {
-		size_t i = p->params_by_name[k];
-
+	if (s->program.run)
+		template_refs(s->program.run, note_param, &set);
+	plan_builtin_refs(s, note_param, &set);
+	for (size_t i = 0; i < s->reads.n_env; i++)
+		template_refs(s->reads.env[i].value, note_param, &set);
+	if (s->keyed.seed)
+		template_refs(s->keyed.seed, note_param, &set);
+	for (size_t i = 0; i < s->program.n_locals; i++)
+		if (s->program.locals[i].value)
+			template_refs(s->program.locals[i].value, note_param, &set);
+	for (size_t i = 0; i < pl->n_params; i++) {
 		if (!used[i])
 			continue;
 		str_reset(&text);
@@ -152,20 +176,22 @@ static void add_params(struct plan *p, const struct step *s, struct str *record)
 	str_deinit(&text);
 }
 
-static int add_env(struct plan *p, const struct plan_task *t, struct expr_scope *es, struct arena *arena, struct str *record, struct err *err)
+static int add_env(struct plan *p, const struct plan_task *t, struct expr_scope *es,
+		   struct arena *arena, struct str *record, struct err *err)
 {
 	const struct step *s = p->steps[t->step].decl;
 	struct str text = { 0 };
 	int r = 0;
 
-	for (size_t i = 0; i < s->n_env && r == 0; i++) {
+	for (size_t i = 0; i < s->reads.n_env && r == 0; i++) {
 		str_reset(&text);
-		r = template_render(s->env[i].value, es, arena, &text, err);
+		r = template_render(s->reads.env[i].value, es, arena, &text, err);
 		if (r == 0)
-			key_record_add(record, KEY_ENV, s->env[i].name, text.len ? text.s : "", text.len);
+			key_record_add(record, KEY_ENV, s->reads.env[i].name,
+				       text.len ? text.s : "", text.len);
 	}
-	for (size_t i = 0; i < s->n_secrets && r == 0; i++)
-		key_record_add(record, KEY_SECRET, s->secrets[i], "", 0);
+	for (size_t i = 0; i < s->reads.n_secrets && r == 0; i++)
+		key_record_add(record, KEY_SECRET, s->reads.secrets[i], "", 0);
 	str_deinit(&text);
 	return r < 0 ? err_wrap(err, "env of step `%s`", s->name) : 0;
 }
@@ -180,18 +206,20 @@ static void add_outputs(const struct step *s, struct str *record)
 		key_record_add(record, KEY_OUTPUT, s->outputs[i].name, path.s, path.len);
 	}
 	str_deinit(&path);
-	if (s->metrics)
-		key_record_add(record, KEY_METRICS, "", s->metrics, strlen(s->metrics));
+	if (s->measured.metrics)
+		key_record_add(record, KEY_METRICS, "", s->measured.metrics,
+			       strlen(s->measured.metrics));
 }
 
-static int add_seed(const struct step *s, struct expr_scope *es, struct arena *arena, struct str *record, struct err *err)
+static int add_seed(const struct step *s, struct expr_scope *es, struct arena *arena,
+		    struct str *record, struct err *err)
 {
 	struct str text = { 0 };
 	struct value v;
 
-	if (!s->seed)
+	if (!s->keyed.seed)
 		return 0;
-	if (template_eval(s->seed, es, arena, &v, err) != 0)
+	if (template_eval(s->keyed.seed, es, arena, &v, err) != 0)
 		return err_wrap(err, "seed of step `%s`", s->name);
 	value_add_canonical(&text, &v);
 	key_record_add(record, KEY_SEED, "", text.s, text.len);
@@ -199,21 +227,46 @@ static int add_seed(const struct step *s, struct expr_scope *es, struct arena *a
 	return 0;
 }
 
-int command_key_record(struct plan *p, const struct plan_task *t, const struct task_input *inputs, size_t n, const char *script,
-		       struct arena *arena, struct str *record, struct err *err)
+/* Which device it is matters more than how many; a step that doesn't say keeps its key. */
+static void add_resources(const struct step *s, struct str *record)
+{
+	static const char *const more[] = { "gpu_type", "extended", "shm_bytes", "disk_bytes" };
+	_cleanup_(json_decrefp) json_t *placement =
+		s->place.json ? json_loads(s->place.json, 0, NULL) : NULL;
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	str_addf(&text, "cpu %um memory %llu gpu %u", resources_cpu_milli(&s->resources),
+		 (unsigned long long)s->resources.memory_bytes, s->resources.gpus);
+	for (size_t i = 0; i < ARRAY_LEN(more); i++) {
+		const json_t *v = json_object_get(placement, more[i]);
+
+		if (!v)
+			continue;
+		str_addf(&text, " %s ", more[i]);
+		json_add_canonical(&text, v);
+	}
+	key_record_add(record, KEY_RESOURCES, "", text.s, text.len);
+}
+
+int command_key_record(struct plan *p, const struct plan_task *t, const struct task_input *inputs,
+		       size_t n, const char *script, struct arena *arena, struct str *record,
+		       struct err *err)
 {
 	const struct plan_step *ps = &p->steps[t->step];
 	const struct step *s = ps->decl;
-	struct task_scope sc = { .plan = p, .task = t, .arena = arena, .inputs = inputs, .n_inputs = n };
+	struct task_scope sc = {
+		.plan = p, .task = t, .arena = arena, .inputs = inputs, .n_inputs = n
+	};
 	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
 
 	key_record_init(record);
 	if (p->ctx.config->salt)
-		key_record_add(record, KEY_PROJECT_SALT, "", p->ctx.config->salt, strlen(p->ctx.config->salt));
-	if (s->salt)
-		key_record_add(record, KEY_STEP_SALT, "", s->salt, strlen(s->salt));
-	if (s->run) {
-		key_record_add(record, KEY_SHELL, "", s->shell, strlen(s->shell));
+		key_record_add(record, KEY_PROJECT_SALT, "", p->ctx.config->salt,
+			       strlen(p->ctx.config->salt));
+	if (s->keyed.salt)
+		key_record_add(record, KEY_STEP_SALT, "", s->keyed.salt, strlen(s->keyed.salt));
+	if (s->program.run) {
+		key_record_add(record, KEY_SHELL, "", s->program.shell, strlen(s->program.shell));
 		key_record_add(record, KEY_SCRIPT, "", script, strlen(script));
 	}
 	if (add_env(p, t, &es, arena, record, err) < 0)
@@ -221,32 +274,31 @@ int command_key_record(struct plan *p, const struct plan_task *t, const struct t
 	add_params(p, s, record);
 	if (add_seed(s, &es, arena, record, err) < 0)
 		return -1;
-	for (size_t i = 0; i < s->n_tools && ps->tool_text; i++)
-		key_record_add(record, KEY_TOOL, s->tools[i], ps->tool_text[i], strlen(ps->tool_text[i]));
+	for (size_t i = 0; i < s->reads.n_tools && ps->tool_text; i++)
+		key_record_add(record, KEY_TOOL, s->reads.tools[i], ps->tool_text[i],
+			       strlen(ps->tool_text[i]));
 	add_outputs(s, record);
 	for (size_t i = 0; i < n; i++)
-		key_record_add_content(record, KEY_INPUT, inputs[i].name, inputs[i].path, &inputs[i].id);
+		key_record_add_content(record, KEY_INPUT, inputs[i].name, inputs[i].path,
+				       &inputs[i].id);
 	if (ps->code.kind)
 		key_record_add_content(record, KEY_CODE, "", "", &ps->code);
-	if (s->key_resources) {
-		struct resources_decl r = s->resources;
-		char text[64];
-
-		snprintf(text, sizeof(text), "cpu %um memory %llu gpu %u",
-			 resources_cpu_milli(&r), (unsigned long long)r.memory_bytes, r.gpus);
-		key_record_add(record, KEY_RESOURCES, "", text, strlen(text));
-	}
-	if ((s->builtin || s->distributed.framework) && builtin_key(p, t, inputs, n, arena, record, err) < 0)
+	if (s->keyed.resources)
+		add_resources(s, record);
+	if ((s->program.builtin || s->distributed.framework) &&
+	    plan_builtin_key(p, t, inputs, n, arena, record, err) < 0)
 		return -1;
-	image_key(p, ps, record);
+	plan_image_key(p, ps, record);
 	if (ps->packages)
 		key_record_add(record, KEY_PACKAGES, "", ps->packages, strlen(ps->packages));
+	key_record_end(record);
 	return 0;
 }
 
-/* --- the whole command -------------------------------------------------------------------------------------------------- */
+/* The whole command. */
 
-static const char *upper(struct arena *arena, const char *prefix, const char *name, const char *value)
+static const char *upper(struct arena *arena, const char *prefix, const char *name,
+			 const char *value)
 {
 	char *s = arena_printf(arena, "%s%s=%s", prefix, name, value);
 
@@ -255,23 +307,29 @@ static const char *upper(struct arena *arena, const char *prefix, const char *na
 	return s;
 }
 
-/* `variables`: what the script names. */
-static int render_env(struct plan *p, const struct plan_task *t, const struct script *script, struct arena *arena, struct task_command *c, struct err *err)
+/* `script`: its variables are part of the environment. */
+static int render_env(struct plan *p, const struct plan_task *t, const struct script *script,
+		      struct arena *arena, struct task_command *c, struct err *err)
 {
 	const struct step *s = p->steps[t->step].decl;
-	struct task_scope sc = { .plan = p, .task = t, .arena = arena, .inputs = c->inputs, .n_inputs = c->n_inputs };
+	struct task_scope sc = {
+		.plan = p, .task = t, .arena = arena, .inputs = c->inputs, .n_inputs = c->n_inputs
+	};
 	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
-	const char **env = arena_alloc(arena, (s->n_env + s->n_inputs + s->n_outputs + script->variables.n + 4) * sizeof(*env));
+	const char **env = arena_alloc(
+		arena, (s->reads.n_env + s->n_inputs + s->n_outputs + script->variables.n + 4) *
+			       sizeof(*env));
 	struct str text = { 0 };
 	size_t n = 0;
 
-	for (size_t i = 0; i < s->n_env; i++) {
+	for (size_t i = 0; i < s->reads.n_env; i++) {
 		str_reset(&text);
-		if (template_render(s->env[i].value, &es, arena, &text, err) != 0) {
+		if (template_render(s->reads.env[i].value, &es, arena, &text, err) != 0) {
 			str_deinit(&text);
 			return -1;
 		}
-		env[n++] = arena_printf(arena, "%s=%s", s->env[i].name, text.len ? text.s : "");
+		env[n++] =
+			arena_printf(arena, "%s=%s", s->reads.env[i].name, text.len ? text.s : "");
 	}
 	for (size_t i = 0; i < c->n_inputs; i++)
 		env[n++] = upper(arena, "CAIRN_INPUT_", c->inputs[i].name, c->inputs[i].path);
@@ -279,10 +337,12 @@ static int render_env(struct plan *p, const struct plan_task *t, const struct sc
 		env[n++] = upper(arena, "CAIRN_OUTPUT_", s->outputs[i].name, s->outputs[i].path);
 	if (s->checkpoint)
 		env[n++] = arena_printf(arena, "CAIRN_CHECKPOINT=%s", s->checkpoint);
-	if (s->n_secrets) { /* `train` reads metrics in what programs print, before that is masked */
+	if (s->reads.n_secrets) { /* `train` reads metrics in what programs print, before that is
+				   * masked
+				   */
 		str_reset(&text);
-		for (size_t i = 0; i < s->n_secrets; i++)
-			str_addf(&text, "%s%s", i ? " " : "", s->secrets[i]);
+		for (size_t i = 0; i < s->reads.n_secrets; i++)
+			str_addf(&text, "%s%s", i ? " " : "", s->reads.secrets[i]);
 		env[n++] = arena_printf(arena, "CAIRN_SECRETS=%s", text.s);
 	}
 	str_deinit(&text);
@@ -294,13 +354,19 @@ static int render_env(struct plan *p, const struct plan_task *t, const struct sc
 
 static const char *const *shell_argv(const struct step *s, struct arena *arena, const char *script)
 {
-	bool bash = str_eq(s->shell, "bash");
-	const char *const words[] = { bash ? "/bin/bash" : "/bin/sh", bash ? "-eo" : "-ec", bash ? "pipefail" : script, bash ? "-c" : NULL, script, NULL };
+	bool bash = str_eq(s->program.shell, "bash");
+	const char *const words[] = { bash ? "/bin/bash" : "/bin/sh",
+				      bash ? "-eo" : "-ec",
+				      bash ? "pipefail" : script,
+				      bash ? "-c" : NULL,
+				      script,
+				      NULL };
 
 	return arena_memdup(arena, words, sizeof(words));
 }
 
-int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *arena, struct task_command *ret, struct err *err)
+int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *arena,
+		      struct task_command *ret, struct err *err)
 {
 	const struct step *s = p->steps[t->step].decl;
 	struct task_command c = { .code = p->steps[t->step].code };
@@ -308,7 +374,7 @@ int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *a
 	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
 	struct str text = { 0 }, program = { 0 };
 	struct script script = { .text = &text, .program = &program, .arena = arena };
-	int r = task_inputs(p, t, arena, &c.inputs, &c.n_inputs, err);
+	int r = plan_task_inputs(p, t, arena, &c.inputs, &c.n_inputs, err);
 
 	if (r == 0)
 		r = put_together(p, t, c.inputs, c.n_inputs, &script, err);
@@ -327,14 +393,16 @@ int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *a
 	str_deinit(&text);
 	str_deinit(&program);
 	if (r == 0)
-		r = command_key_record(p, t, c.inputs, c.n_inputs, c.script, arena, &c.key_record, err);
+		r = command_key_record(p, t, c.inputs, c.n_inputs, c.script, arena, &c.key_record,
+				       err);
 	if (r < 0) {
 		str_deinit(&c.key_record);
 		return -1;
 	}
-	c.secrets = s->secrets;
+	c.secrets = s->reads.secrets;
 	c.image = plan_step_image(p, t->step);
-	if ((s->builtin || s->distributed.framework) && builtin_argv(p, t, arena, &c, err) < 0) {
+	if ((s->program.builtin || s->distributed.framework) &&
+	    plan_builtin_argv(p, t, arena, &c, err) < 0) {
 		str_deinit(&c.key_record);
 		return -1;
 	}

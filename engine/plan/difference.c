@@ -1,27 +1,21 @@
 #include "plan/difference.h"
-#include "storage/reference.h"
+#include "storage/origin/reference.h"
 
-/* --- key records ---------------------------------------------------------------------------------------------------------- */
+/* Key records. */
 
-static int fact_order(const struct key_fact *a, const struct key_fact *b)
-{
-	int r = a->kind - b->kind;
-
-	if (r == 0)
-		r = memcmp(a->name, b->name, MIN(a->name_len, b->name_len));
-	return r ? r : a->name_len < b->name_len ? -1 : a->name_len > b->name_len;
-}
-
-void key_differences(const struct key_fact *was, size_t n_was, const struct key_fact *now, size_t n_now, key_difference_fn fn, void *arg)
+void key_differences(const struct key_fact *was, size_t n_was, const struct key_fact *now,
+		     size_t n_now, key_difference_fn fn, void *arg)
 {
 	const struct key_fact *script[2] = { NULL, NULL };
 	size_t told = 0;
 
 	for (size_t i = 0, k = 0; i < n_was || k < n_now;) {
-		int order = i == n_was ? 1 : k == n_now ? -1 : fact_order(&was[i], &now[k]);
-		const struct key_fact *a = order <= 0 ? &was[i++] : NULL, *b = order >= 0 ? &now[k++] : NULL;
+		int order = i == n_was ? 1 : k == n_now ? -1 : key_fact_order(&was[i], &now[k]);
+		const struct key_fact *a = order <= 0 ? &was[i++] : NULL,
+				      *b = order >= 0 ? &now[k++] : NULL;
 
-		if (a && b && a->value_len == b->value_len && memcmp(a->value, b->value, a->value_len) == 0)
+		if (a && b && a->value_len == b->value_len &&
+		    memcmp(a->value, b->value, a->value_len) == 0)
 			continue;
 		if (a && b && a->kind == KEY_SCRIPT) {
 			script[0] = a;
@@ -35,7 +29,7 @@ void key_differences(const struct key_fact *was, size_t n_was, const struct key_
 		fn(arg, script[0], script[1]);
 }
 
-/* --- trees ------------------------------------------------------------------------------------------------------------------- */
+/* Trees. */
 
 static bool same_reference(const struct tree_entry *a, const struct tree_entry *b)
 {
@@ -43,10 +37,12 @@ static bool same_reference(const struct tree_entry *a, const struct tree_entry *
 
 	if (a->kind != TREE_REFERENCE)
 		return true;
-	return reference_put(NULL, a->ref, &x, NULL) == 0 && reference_put(NULL, b->ref, &y, NULL) == 0 && content_id_eq(&x, &y);
+	return reference_put(NULL, a->ref, &x, NULL) == 0 &&
+	       reference_put(NULL, b->ref, &y, NULL) == 0 && content_id_eq(&x, &y);
 }
 
-static void first_place(struct store *s, const struct content_id *was, const struct content_id *now, struct str *path, struct str *out)
+static void first_place(struct store *s, const struct content_id *was, const struct content_id *now,
+			struct str *path, struct str *out)
 {
 	_cleanup_(tree_freep) struct tree *a = NULL;
 	_cleanup_(tree_freep) struct tree *b = NULL;
@@ -54,18 +50,23 @@ static void first_place(struct store *s, const struct content_id *was, const str
 	size_t i = 0, k = 0;
 
 	if (content_same_bytes(was, now) && was->kind != now->kind) {
-		str_addf(out, "%s %s", path->len ? path->s : "it", now->kind == CONTENT_EXECUTABLE ? "is executable now" : "isn't executable any more");
+		str_addf(out, "%s %s", path->len ? path->s : "it",
+			 now->kind == CONTENT_EXECUTABLE ? "is executable now"
+							 : "isn't executable any more");
 		return;
 	}
-	if (was->kind != CONTENT_TREE || now->kind != CONTENT_TREE || tree_load(s, was, &a, &ignored) < 0 || tree_load(s, now, &b, &ignored) < 0)
+	if (was->kind != CONTENT_TREE || now->kind != CONTENT_TREE ||
+	    tree_load(s, was, &a, &ignored) < 0 || tree_load(s, now, &b, &ignored) < 0)
 		return;
 	while (i < tree_len(a) || k < tree_len(b)) {
-		const struct tree_entry *ea = i < tree_len(a) ? tree_at(a, i) : NULL, *eb = k < tree_len(b) ? tree_at(b, k) : NULL;
+		const struct tree_entry *ea = i < tree_len(a) ? tree_at(a, i) : NULL,
+					*eb = k < tree_len(b) ? tree_at(b, k) : NULL;
 		int order = !ea ? 1 : !eb ? -1 : strcmp(ea->name, eb->name);
 		const struct tree_entry *e = order < 0 ? ea : eb;
 		size_t len = path->len;
 
-		if (order == 0 && ea->kind == eb->kind && content_id_eq(&ea->id, &eb->id) && ea->target_len == eb->target_len && same_reference(ea, eb) &&
+		if (order == 0 && ea->kind == eb->kind && content_id_eq(&ea->id, &eb->id) &&
+		    ea->target_len == eb->target_len && same_reference(ea, eb) &&
 		    (!ea->target_len || memcmp(ea->target, eb->target, ea->target_len) == 0)) {
 			i++, k++;
 			continue;
@@ -74,13 +75,17 @@ static void first_place(struct store *s, const struct content_id *was, const str
 		if (order == 0 && tree_entry_is_kept(ea) && tree_entry_is_kept(eb))
 			first_place(s, &ea->id, &eb->id, path, out);
 		if (out->len == 0)
-			str_addf(out, "%s%s", path->s, order < 0 ? " removed" : order > 0 ? " added" : "");
+			str_addf(out, "%s%s", path->s,
+				 order < 0   ? " removed"
+				 : order > 0 ? " added"
+					     : "");
 		path->len = len;
 		return;
 	}
 }
 
-void tree_first_difference(struct store *s, const struct content_id *was, const struct content_id *now, struct str *out)
+void tree_first_difference(struct store *s, const struct content_id *was,
+			   const struct content_id *now, struct str *out)
 {
 	_cleanup_(str_deinit) struct str path = { 0 }, place = { 0 };
 

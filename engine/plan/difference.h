@@ -3,15 +3,20 @@
 #define CAIRN_PLAN_DIFFERENCE_H
 
 #include "plan/key.h"
-#include "storage/content.h"
+#include "storage/content/content.h"
 
-/* One fact that isn't the same; was or now is NULL when only the other record has it. The command is told only when nothing else differs: values that are filled
- * in change its text too, and are told by themselves. */
-typedef void (*key_difference_fn)(void *arg, const struct key_fact *was, const struct key_fact *now);
-void key_differences(const struct key_fact *was, size_t n_was, const struct key_fact *now, size_t n_now, key_difference_fn fn, void *arg);
+/* One fact that isn't the same; was or now is NULL when only the other record has it. The command
+ * is reported only when nothing else differs: values that are filled in change its text too, and
+ * are reported by themselves. */
+typedef void (*key_difference_fn)(void *arg, const struct key_fact *was,
+				  const struct key_fact *now);
+void key_differences(const struct key_fact *was, size_t n_was, const struct key_fact *now,
+		     size_t n_now, key_difference_fn fn, void *arg);
 
-/* First place below which two trees differ, appended to *out: "train/a.png", "lib/b.py added", "run.sh is executable now".
- * Of two files only the last ("it is executable now"). Nothing when they can't be read. */
-void tree_first_difference(struct store *s, const struct content_id *was, const struct content_id *now, struct str *out);
+/* First place below which two trees differ, appended to *out: "train/a.png", "lib/b.py added",
+ * "run.sh is executable now". Of two files only the last ("it is executable now"). Nothing when
+ * they can't be read. */
+void tree_first_difference(struct store *s, const struct content_id *was,
+			   const struct content_id *now, struct str *out);
 
 #endif

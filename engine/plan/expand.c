@@ -1,15 +1,28 @@
-/* Steps become tasks: matrix combinations, items of `each`, and how tasks wait for tasks.
+/* engine/plan/expand.c — steps become tasks: matrix combinations, items of `each`, and how tasks
+ * wait for tasks.
  *
- * A step is expanded once all steps that it needs are (so that its dependencies can be counted) and, for `each` over what
- * a step makes, once that step has ended. Invariant: a task's `pending` is the number of its step's deps whose group still
- * has tasks that haven't ended.
+ * A step is expanded once all steps that it needs are (so that its dependencies can be counted)
+ * and, for `each` over what a step makes, once that step has ended. Invariant: a task's `pending`
+ * is the number of its step's deps whose group still has tasks that haven't ended; absent.c adds
+ * one for each revived task that it waits for.
+ *
+ * Tasks are matched by the values that they have on shared axes. The needed step's tasks are
+ * numbered into groups (number_groups()), this step's tasks find theirs (find_groups()), and both
+ * become lists by group (make_csr()). So waiting costs a counter per group, not an edge per pair
+ * of tasks.
+ *
+ * Where `each` has nothing to range over, since its source failed, was skipped or is not
+ * selected, one task stands in for all (stands_in); it ends at once and is never executed. Ending
+ * tasks and keys are plan.c's.
  */
 #include "plan/internal.h"
 
 static int axis_values(struct plan *p, struct plan_step *s, size_t axis, struct err *err)
 {
-	const struct matrix_axis *a = &s->decl->axes[axis];
-	struct task_scope scope = { .plan = p, .arena = p->arena, .task = &(struct plan_task){ .step = s->decl->index } };
+	const struct matrix_axis *a = &s->decl->matrix.axes[axis];
+	struct task_scope scope = { .plan = p,
+				    .arena = p->arena,
+				    .task = &(struct plan_task){ .step = s->decl->index } };
 	struct expr_scope es = { .resolve = scope_resolve, .arg = &scope };
 	struct value v;
 
@@ -21,8 +34,10 @@ static int axis_values(struct plan *p, struct plan_step *s, size_t axis, struct 
 	if (template_eval(a->list, &es, p->arena, &v, err) != 0)
 		return err_wrap(err, "step `%s`, matrix.%s", s->decl->name, a->name);
 	if (v.type != VALUE_LIST)
-		return err_set(err, ERR_INVALID, "%s:%d:%d: matrix.%s of step `%s` must be a list, not %s", a->list->file, a->list->line,
-			       a->list->col, a->name, s->decl->name, value_type_name(v.type));
+		return err_set(err, ERR_INVALID,
+			       "%s:%d:%d: matrix.%s of step `%s` must be a list, not %s",
+			       a->list->file, a->list->line, a->list->col, a->name, s->decl->name,
+			       value_type_name(v.type));
 	s->axes[axis].v = v.list.v;
 	s->axes[axis].n = v.list.n;
 	return 0;
@@ -30,22 +45,24 @@ static int axis_values(struct plan *p, struct plan_step *s, size_t axis, struct 
 
 static bool rule_matches(const struct plan_step *s, const struct matrix_rule *r, const uint32_t *at)
 {
-	for (size_t a = 0; a < s->decl->n_axes; a++)
-		if (r->by_axis[a].type != VALUE_NULL && !value_eq(&r->by_axis[a], &s->axes[a].v[at[a]]))
+	for (size_t a = 0; a < s->decl->matrix.n_axes; a++)
+		if (r->by_axis[a].type != VALUE_NULL &&
+		    !value_eq(&r->by_axis[a], &s->axes[a].v[at[a]]))
 			return false;
 	return true;
 }
 
 static bool excluded(const struct plan_step *s, const uint32_t *at)
 {
-	for (size_t i = 0; i < s->decl->n_exclude; i++)
-		if (rule_matches(s, &s->decl->exclude[i], at))
+	for (size_t i = 0; i < s->decl->matrix.n_exclude; i++)
+		if (rule_matches(s, &s->decl->matrix.exclude[i], at))
 			return true;
 	return false;
 }
 
 /* An included combination may bring values that the axis doesn't list: they are added to it. */
-static uint32_t axis_index_of(struct plan *p, struct plan_step *s, size_t axis, const struct value *v)
+static uint32_t axis_index_of(struct plan *p, struct plan_step *s, size_t axis,
+			      const struct value *v)
 {
 	struct value *grown;
 
@@ -63,8 +80,10 @@ static uint32_t axis_index_of(struct plan *p, struct plan_step *s, size_t axis, 
 	return (uint32_t)s->axes[axis].n++;
 }
 
-/* Tasks are told apart by their labels, on record as in gathered directories: there "a/b" and "a_b" would be the same. */
-static int check_names(const struct plan_step *s, const char *what, const struct value *v, size_t n, struct err *err)
+/* Tasks are told apart by their labels, on record as in gathered directories: there "a/b" and "a_b"
+ * would be the same. */
+static int check_names(const struct plan_step *s, const char *what, const struct value *v, size_t n,
+		       struct err *err)
 {
 	_cleanup_(map_freep) struct map *seen = map_new();
 	_cleanup_(str_deinit) struct str name = { 0 }, first = { 0 }, second = { 0 };
@@ -81,27 +100,53 @@ static int check_names(const struct plan_step *s, const char *what, const struct
 		}
 		value_add_text(&first, &v[(uintptr_t)*slot - 1]);
 		value_add_text(&second, &v[i]);
-		return err_set(err, ERR_INVALID, "%s:%d:%d: %s of step `%s` lists `%.100s` and `%.100s`, whose tasks would both be named `%s`; make them differ",
-			       s->decl->pos.file, s->decl->pos.line, s->decl->pos.col, what, s->decl->name, first.len ? first.s : "",
-			       second.len ? second.s : "", name.s);
+		return err_set(err, ERR_INVALID,
+			       "%s:%d:%d: %s of step `%s` lists `%.100s` and `%.100s`, whose tasks "
+			       "would both be named `%s`; make them differ",
+			       s->decl->pos.file, s->decl->pos.line, s->decl->pos.col, what,
+			       s->decl->name, first.len ? first.s : "", second.len ? second.s : "",
+			       name.s);
 	}
 	return 0;
 }
 
-/* All combinations, the last axis fastest, without excluded ones; then the included ones that aren't there yet. */
+static int check_fan_out(const struct plan_step *s, const char *what, size_t n, struct err *err)
+{
+	if (n <= PLAN_MAX_FAN_OUT)
+		return 0;
+	return err_set(err, ERR_TOO_LARGE, "%s:%d:%d: %s of step `%s` makes more than %d tasks",
+		       s->decl->pos.file, s->decl->pos.line, s->decl->pos.col, what, s->decl->name,
+		       PLAN_MAX_FAN_OUT);
+}
+
+/* Is the combination one of the product's? What an include adds lies behind the axes' own values:
+ * so no list is searched. */
+static bool in_product(const struct plan_step *s, const uint32_t *at, const uint32_t *n_own)
+{
+	for (size_t a = 0; a < s->decl->matrix.n_axes; a++)
+		if (at[a] >= n_own[a])
+			return false;
+	return !excluded(s, at);
+}
+
+/* All combinations, the last axis fastest, without excluded ones; then the included ones that
+ * aren't there yet. */
 static int expand_matrix(struct plan *p, struct plan_step *s, struct err *err)
 {
-	size_t n_axes = s->decl->n_axes, product = 1;
+	size_t n_axes = s->decl->matrix.n_axes, product = 1;
 	VEC(uint32_t) index = { 0 };
-	_cleanup_(freep) uint32_t *at = xcalloc(n_axes, sizeof(*at));
+	_cleanup_(freep) uint32_t *at = xcalloc(n_axes, sizeof(*at)),
+				  *n_own = xcalloc(n_axes, sizeof(*n_own));
+	_cleanup_(map_freep) struct map *included = map_new();
 
 	s->axes = arena_alloc(p->arena, n_axes * sizeof(*s->axes));
 	for (size_t a = 0; a < n_axes; a++) {
 		if (axis_values(p, s, a, err) < 0)
 			return -1;
-		if (__builtin_mul_overflow(product, s->axes[a].n, &product) || product > PLAN_MAX_FAN_OUT)
-			return err_set(err, ERR_TOO_LARGE, "%s:%d:%d: the matrix of step `%s` has more than %d combinations", s->decl->pos.file,
-				       s->decl->pos.line, s->decl->pos.col, s->decl->name, PLAN_MAX_FAN_OUT);
+		if (__builtin_mul_overflow(product, s->axes[a].n, &product) ||
+		    product > PLAN_MAX_FAN_OUT)
+			return check_fan_out(s, "the matrix", SIZE_MAX, err);
+		n_own[a] = (uint32_t)s->axes[a].n;
 	}
 	for (size_t i = 0; i < product; i++) {
 		if (!excluded(s, at))
@@ -113,20 +158,22 @@ static int expand_matrix(struct plan *p, struct plan_step *s, struct err *err)
 			at[a] = 0;
 		}
 	}
-	for (size_t i = 0; i < s->decl->n_include; i++) {
-		bool there = false;
+	for (size_t i = 0; i < s->decl->matrix.n_include; i++) {
+		bool is_new = false;
 
 		for (size_t a = 0; a < n_axes; a++)
-			at[a] = axis_index_of(p, s, a, &s->decl->include[i].by_axis[a]);
-		for (size_t k = 0; k < index.n && !there; k += n_axes)
-			there = memcmp(&index.v[k], at, n_axes * sizeof(*at)) == 0;
-		for (size_t a = 0; a < n_axes && !there; a++)
+			at[a] = axis_index_of(p, s, a, &s->decl->matrix.include[i].by_axis[a]);
+		if (!in_product(s, at, n_own))
+			map_slot(included, at, n_axes * sizeof(*at), &is_new);
+		for (size_t a = 0; a < n_axes && is_new; a++)
 			VEC_PUSH(&index, at[a]);
 	}
 	s->axis_index = index.v;
 	s->n_tasks = index.n / n_axes;
+	if (check_fan_out(s, "the matrix", s->n_tasks, err) < 0)
+		return -1;
 	for (size_t a = 0; a < n_axes; a++) {
-		_cleanup_(freep) char *what = xasprintf("matrix.%s", s->decl->axes[a].name);
+		_cleanup_(freep) char *what = xasprintf("matrix.%s", s->decl->matrix.axes[a].name);
 
 		if (check_names(s, what, s->axes[a].v, s->axes[a].n, err) < 0)
 			return -1;
@@ -141,21 +188,28 @@ static int items_of_list(struct plan *p, struct plan_step *s, struct err *err)
 	struct str text = { 0 };
 
 	if (!e->values) {
-		struct task_scope scope = { .plan = p, .arena = p->arena, .task = &(struct plan_task){ .step = s->decl->index } };
+		struct task_scope scope = { .plan = p,
+					    .arena = p->arena,
+					    .task = &(struct plan_task){ .step = s->decl->index } };
 
 		if (scope_resolve(&scope, &e->from, &v, err) != 0)
 			return -1;
 	}
 	if (v.type != VALUE_LIST)
-		return err_set(err, ERR_INVALID, "%s:%d:%d: `each` of step `%s` must range over a list or over files (\"${{ … }}/*\"), not %s",
-			       s->decl->pos.file, s->decl->pos.line, s->decl->pos.col, s->decl->name, value_type_name(v.type));
-	if (check_names(s, "`each`", v.list.v, v.list.n, err) < 0)
+		return err_set(err, ERR_INVALID,
+			       "%s:%d:%d: `each` of step `%s` must range over a list or over files "
+			       "(\"${{ … }}/*\"), not %s",
+			       s->decl->pos.file, s->decl->pos.line, s->decl->pos.col,
+			       s->decl->name, value_type_name(v.type));
+	if (check_fan_out(s, "`each`", v.list.n, err) < 0 ||
+	    check_names(s, "`each`", v.list.v, v.list.n, err) < 0)
 		return -1;
 	s->items = arena_alloc(p->arena, (v.list.n + 1) * sizeof(*s->items));
 	for (size_t i = 0; i < v.list.n; i++) {
 		str_reset(&text);
 		label_add_value(&text, &v.list.v[i]);
-		s->items[i] = (struct plan_item){ .path = arena_strdup(p->arena, text.s), .value = &v.list.v[i] };
+		s->items[i] = (struct plan_item){ .path = arena_strdup(p->arena, text.s),
+						  .value = &v.list.v[i] };
 	}
 	s->n_tasks = v.list.n;
 	str_deinit(&text);
@@ -165,7 +219,9 @@ static int items_of_list(struct plan *p, struct plan_step *s, struct err *err)
 static int each_tree(struct plan *p, struct plan_step *s, struct content_id *ret, struct err *err)
 {
 	const struct ref *from = &s->decl->each->from;
-	struct task_scope scope = { .plan = p, .arena = p->arena, .task = &(struct plan_task){ .step = s->decl->index } };
+	struct task_scope scope = { .plan = p,
+				    .arena = p->arena,
+				    .task = &(struct plan_task){ .step = s->decl->index } };
 
 	if (from->kind == REF_PIPELINE_INPUT) {
 		*ret = p->input_ids[from->index];
@@ -184,16 +240,20 @@ static int items_of_tree(struct plan *p, struct plan_step *s, struct err *err)
 	if (each_tree(p, s, &tree, err) < 0)
 		return -1;
 	if (tree.kind != CONTENT_TREE)
-		return err_set(err, ERR_INVALID, "%s:%d:%d: `each` of step `%s` ranges over a file; it needs a directory", s->decl->pos.file,
-			       s->decl->pos.line, s->decl->pos.col, s->decl->name);
+		return err_set(
+			err, ERR_INVALID,
+			"%s:%d:%d: `each` of step `%s` ranges over a file; it needs a directory",
+			s->decl->pos.file, s->decl->pos.line, s->decl->pos.col, s->decl->name);
 	if (tree_glob(p->ctx.store, &tree, e->glob, p->arena, &m, &n, err) < 0)
 		return err_wrap(err, "expanding `each` of step `%s`", s->decl->name);
-	if (n > PLAN_MAX_FAN_OUT)
-		return err_set(err, ERR_TOO_LARGE, "`each` of step `%s` has %zu members; at most %d are possible", s->decl->name, n, PLAN_MAX_FAN_OUT);
+	if (check_fan_out(s, "`each`", n, err) < 0)
+		return -1;
 	s->items = arena_alloc(p->arena, (n + 1) * sizeof(*s->items));
 	for (size_t i = 0; i < n; i++) {
 		if (m[i].entry.kind == TREE_SYMLINK)
-			return err_set(err, ERR_INVALID, "`each` of step `%s`: `%s` is a symbolic link; only files and directories can be items",
+			return err_set(err, ERR_INVALID,
+				       "`each` of step `%s`: `%s` is a symbolic link; only files "
+				       "and directories can be items",
 				       s->decl->name, m[i].path);
 		if (tree_entry_resolve(p->ctx.store, &m[i].entry, err) < 0)
 			return -1;
@@ -203,13 +263,13 @@ static int items_of_tree(struct plan *p, struct plan_step *s, struct err *err)
 	return 0;
 }
 
-/* --- groups ----------------------------------------------------------------------------------------------------- */
+/* Groups. */
 
 bool dep_gathers(const struct plan *p, const struct plan_dep *d)
 {
 	const struct step *needed = p->steps[d->decl->step].decl;
 
-	return needed->each || d->decl->n_shared < needed->n_axes;
+	return needed->each || d->decl->n_shared < needed->matrix.n_axes;
 }
 
 uint32_t dep_group_of_upstream(const struct plan_dep *d, const struct plan_task *needed)
@@ -217,9 +277,10 @@ uint32_t dep_group_of_upstream(const struct plan_dep *d, const struct plan_task 
 	return d->up_group ? d->up_group[needed->index] : 0;
 }
 
-/* Groups are numbered as they turn up among the needed tasks, by the values that these have on the shared axes. So there are at most as many as
- * tasks, whatever the axes' sizes multiply to. */
-static void number_groups(struct plan *p, const struct plan_step *u, struct plan_dep *d, struct map *group_of_values)
+/* Groups are numbered as they turn up among the needed tasks, by the values that these have on the
+ * shared axes. So there are at most as many as tasks, whatever the axes' sizes multiply to. */
+static void number_groups(struct plan *p, const struct plan_step *u, struct plan_dep *d,
+			  struct map *group_of_values)
 {
 	size_t n = d->decl->n_shared;
 	_cleanup_(freep) uint32_t *values = xcalloc(n, sizeof(*values));
@@ -230,7 +291,8 @@ static void number_groups(struct plan *p, const struct plan_step *u, struct plan
 		void **slot;
 
 		for (size_t i = 0; i < n; i++)
-			values[i] = u->axis_index[t * u->decl->n_axes + d->decl->shared[i].theirs];
+			values[i] = u->axis_index[t * u->decl->matrix.n_axes +
+						  d->decl->shared[i].theirs];
 		slot = map_slot(group_of_values, values, n * sizeof(*values), NULL);
 		if (!*slot)
 			*slot = (void *)(uintptr_t)++d->n_groups;
@@ -238,8 +300,10 @@ static void number_groups(struct plan *p, const struct plan_step *u, struct plan
 	}
 }
 
-/* For each value of a shared axis, which one it is of the needed step's; the number of those when it has no such value. */
-static uint32_t *their_values(const struct plan_step *s, const struct plan_step *u, const struct axis_pair *pair)
+/* For each value of a shared axis, which one it is of the needed step's; the number of those when
+ * it has no such value. */
+static uint32_t *their_values(const struct plan_step *s, const struct plan_step *u,
+			      const struct axis_pair *pair)
 {
 	size_t n_mine = s->axes[pair->mine].n, n_theirs = u->axes[pair->theirs].n;
 	const struct value *mine = s->axes[pair->mine].v, *theirs = u->axes[pair->theirs].v;
@@ -258,7 +322,8 @@ static uint32_t *their_values(const struct plan_step *s, const struct plan_step 
 }
 
 /* d->down_group of each task; n_groups (one past the last) when no needed task has its values. */
-static void find_groups(struct plan *p, const struct plan_step *s, const struct plan_step *u, struct plan_dep *d, const struct map *group_of_values)
+static void find_groups(struct plan *p, const struct plan_step *s, const struct plan_step *u,
+			struct plan_dep *d, const struct map *group_of_values)
 {
 	size_t n = d->decl->n_shared;
 	_cleanup_(freep) uint32_t *values = xcalloc(n, sizeof(*values));
@@ -271,7 +336,8 @@ static void find_groups(struct plan *p, const struct plan_step *s, const struct 
 		uintptr_t group;
 
 		for (size_t i = 0; i < n; i++)
-			values[i] = theirs[i][s->axis_index[t * s->decl->n_axes + d->decl->shared[i].mine]];
+			values[i] = theirs[i][s->axis_index[t * s->decl->matrix.n_axes +
+							    d->decl->shared[i].mine]];
 		group = (uintptr_t)map_get(group_of_values, values, n * sizeof(*values));
 		d->down_group[t] = group ? (uint32_t)group - 1 : d->n_groups;
 	}
@@ -281,7 +347,8 @@ static void find_groups(struct plan *p, const struct plan_step *s, const struct 
 }
 
 /* group_of[i] for i < n → start (n_groups + 1 places) and members sorted by group. */
-static void make_csr(struct plan *p, const uint32_t *group_of, size_t n, uint32_t n_groups, uint32_t **ret_start, uint32_t **ret_members)
+static void make_csr(struct plan *p, const uint32_t *group_of, size_t n, uint32_t n_groups,
+		     uint32_t **ret_start, uint32_t **ret_members)
 {
 	uint32_t *start = arena_alloc(p->arena, (n_groups + 2) * sizeof(*start));
 	uint32_t *members = arena_alloc(p->arena, (n + 1) * sizeof(*members));
@@ -296,7 +363,8 @@ static void make_csr(struct plan *p, const uint32_t *group_of, size_t n, uint32_
 	*ret_members = members;
 }
 
-static int build_shared_dep(struct plan *p, struct plan_step *s, struct plan_dep *d, struct err *err)
+static int build_shared_dep(struct plan *p, struct plan_step *s, struct plan_dep *d,
+			    struct err *err)
 {
 	struct plan_step *u = &p->steps[d->decl->step];
 	_cleanup_(map_freep) struct map *group_of_values = map_new();
@@ -307,8 +375,11 @@ static int build_shared_dep(struct plan *p, struct plan_step *s, struct plan_dep
 	for (size_t i = 0; i < s->n_tasks; i++) {
 		if (d->down_group[i] == d->n_groups) {
 			plan_task_label(p, &s->tasks[i], &p->scratch);
-			return err_set(err, ERR_INVALID, "%s:%d:%d: `%s` needs step `%s` for the same matrix values, but that step has no such task",
-				       d->decl->pos.file, d->decl->pos.line, d->decl->pos.col, p->scratch.s, u->decl->name);
+			return err_set(err, ERR_INVALID,
+				       "%s:%d:%d: `%s` needs step `%s` for the same matrix values, "
+				       "but that step has no such task",
+				       d->decl->pos.file, d->decl->pos.line, d->decl->pos.col,
+				       p->scratch.s, u->decl->name);
 		}
 	}
 	make_csr(p, d->down_group, s->n_tasks, d->n_groups, &d->down_start, &d->down_tasks);
@@ -324,9 +395,11 @@ static void count_remaining(struct plan *p, struct plan_step *s, struct plan_dep
 	for (size_t i = 0; i < u->n_tasks; i++) {
 		uint32_t g = dep_group_of_upstream(d, &u->tasks[i]);
 
-		ended[g] += u->tasks[i].told; /* also one whose bytes are being made again: who needs them waits for it by itself */
+		ended[g] += u->tasks[i].told; /* also one whose bytes are being made again: who
+						 needs them waits for it by itself */
 		skipped[g] += u->tasks[i].state == TASK_STATE_SKIPPED;
-		d->failed[g] |= u->tasks[i].state == TASK_STATE_FAILED || u->tasks[i].state == TASK_STATE_BLOCKED;
+		d->failed[g] |= u->tasks[i].state == TASK_STATE_FAILED ||
+				u->tasks[i].state == TASK_STATE_BLOCKED;
 	}
 	for (uint32_t g = 0; g < d->n_groups; g++) {
 		uint32_t size = (uint32_t)dep_group_size(p, d, g);
@@ -367,10 +440,12 @@ uint32_t dep_group_of(const struct plan_dep *d, const struct plan_task *t)
 
 size_t dep_group_size(const struct plan *p, const struct plan_dep *d, uint32_t group)
 {
-	return d->up_start ? d->up_start[group + 1] - d->up_start[group] : p->steps[d->decl->step].n_tasks;
+	return d->up_start ? d->up_start[group + 1] - d->up_start[group]
+			   : p->steps[d->decl->step].n_tasks;
 }
 
-struct plan_task *dep_group_task(const struct plan *p, const struct plan_dep *d, uint32_t group, size_t i)
+struct plan_task *dep_group_task(const struct plan *p, const struct plan_dep *d, uint32_t group,
+				 size_t i)
 {
 	const struct plan_step *u = &p->steps[d->decl->step];
 
@@ -382,7 +457,7 @@ struct plan_task *dep_single(const struct plan *p, const struct plan_dep *d, uin
 	return dep_group_task(p, d, group, 0);
 }
 
-struct plan_dep *step_dep_on(struct plan *p, struct plan_step *s, uint32_t needed)
+struct plan_dep *plan_dep_on(struct plan *p, struct plan_step *s, uint32_t needed)
 {
 	for (size_t i = 0; i < s->decl->n_deps; i++)
 		if (s->deps[i].decl->step == needed)
@@ -390,7 +465,7 @@ struct plan_dep *step_dep_on(struct plan *p, struct plan_step *s, uint32_t neede
 	return NULL;
 }
 
-/* --- one step ----------------------------------------------------------------------------------------------------- */
+/* One step. */
 
 static bool expandable(const struct plan *p, const struct plan_step *s)
 {
@@ -407,9 +482,11 @@ static bool expandable(const struct plan *p, const struct plan_step *s)
 	return true;
 }
 
-/* `each` over something that failed, was skipped or isn't selected has no members to speak of: one task stands for all of
- * them, ends at once and says why. Where several tasks make what it ranges over, those that were skipped have no members in it, and the others do. */
-static bool each_source_lost(const struct plan *p, const struct plan_step *s, struct plan_task *stand_in)
+/* `each` over something that failed, was skipped or isn't selected has no members to speak of: one
+ * task stands for all of them, ends at once and says why. Where several tasks make what it ranges
+ * over, those that were skipped have no members in it, and the others do. */
+static bool each_source_lost(const struct plan *p, const struct plan_step *s,
+			     struct plan_task *stand_in)
 {
 	const struct each_decl *e = s->decl->each;
 	const struct plan_step *u;
@@ -429,13 +506,12 @@ static bool each_source_lost(const struct plan *p, const struct plan_step *s, st
 	return stand_in->need_failed || stand_in->need_skipped || stand_in->unselected;
 }
 
-static bool label_named(struct plan *p, const struct plan_step *s, const struct plan_task *t)
+static bool is_named(struct plan *p, const struct task_names *names, const struct plan_task *t)
 {
-	if (s->n_only == 0 || s->whole)
-		return true;
-	plan_task_label(p, t, &p->scratch);
-	for (size_t i = 0; i < s->n_only; i++)
-		if (str_eq(s->only[i], p->scratch.s))
+	if (names->n)
+		plan_task_label(p, t, &p->scratch);
+	for (size_t i = 0; i < names->n; i++)
+		if (str_eq(names->v[i], p->scratch.s))
 			return true;
 	return false;
 }
@@ -448,29 +524,34 @@ static void make_tasks(struct plan *p, struct plan_step *s)
 
 		t->step = s->decl->index;
 		t->index = (uint32_t)i;
-		t->forced = s->forced;
-		t->unselected = !s->selected || !label_named(p, s, t);
+		t->forced = s->forced || is_named(p, &s->forced_tasks, t);
+		t->unselected =
+			!s->selected || (s->only.n && !s->whole && !is_named(p, &s->only, t));
 	}
 	p->counts.total += s->n_tasks;
 }
 
 /* A name that means no task is a mistake: nothing would be done, and that be called a success. */
-static int check_targets(struct plan *p, const struct plan_step *s, struct err *err)
+static int check_labels(struct plan *p, const struct plan_step *s, const char *what,
+			const struct task_names *names, struct err *err)
 {
-	_cleanup_(map_freep) struct map *labels = s->n_only ? map_new() : NULL;
+	_cleanup_(map_freep) struct map *labels = names->n ? map_new() : NULL;
 
-	for (size_t i = 0; i < s->n_tasks && s->n_only; i++) {
+	for (size_t i = 0; i < s->n_tasks && names->n; i++) {
 		plan_task_label(p, &s->tasks[i], &p->scratch);
 		*map_slot_str(labels, p->scratch.s) = labels;
 	}
-	for (size_t i = 0; i < s->n_only; i++) {
-		if (map_get_str(labels, s->only[i]))
+	for (size_t i = 0; i < names->n; i++) {
+		if (map_get_str(labels, names->v[i]))
 			continue;
 		if (s->n_tasks == 0)
-			return err_set(err, ERR_INVALID, "target: no task `%s`: step `%s` has none", s->only[i], s->decl->name);
+			return err_set(err, ERR_INVALID, "%s: no task `%s`: step `%s` has none",
+				       what, names->v[i], s->decl->name);
 		plan_task_label(p, &s->tasks[0], &p->scratch);
-		return err_set(err, ERR_INVALID, "target: step `%s` has no task `%s`; %s %s", s->decl->name, s->only[i],
-			       s->n_tasks == 1 ? "its only one is" : "the first of its tasks is", p->scratch.s);
+		return err_set(err, ERR_INVALID, "%s: step `%s` has no task `%s`; %s %s", what,
+			       s->decl->name, names->v[i],
+			       s->n_tasks == 1 ? "its only one is" : "the first of its tasks is",
+			       p->scratch.s);
 	}
 	return 0;
 }
@@ -483,11 +564,12 @@ static void only_stand_in(struct plan *p, struct plan_step *s)
 	s->items[0].path = "*";
 }
 
-static int expand_items(struct plan *p, struct plan_step *s, struct plan_task *stand_in, struct err *err)
+static int expand_items(struct plan *p, struct plan_step *s, struct plan_task *stand_in,
+			struct err *err)
 {
 	struct err why = { 0 };
 
-	if (s->decl->n_axes)
+	if (s->decl->matrix.n_axes)
 		return expand_matrix(p, s, err);
 	if (!s->decl->each || s->decl->each->is_list) {
 		s->n_tasks = 1;
@@ -501,7 +583,7 @@ static int expand_items(struct plan *p, struct plan_step *s, struct plan_task *s
 		return items_of_tree(p, s, err);
 	if (items_of_tree(p, s, &why) == 0)
 		return 0;
-	lose(p, s->decl->name, why.msg);
+	plan_mark_lost(p, s->decl->name, why.msg);
 	if (p->replay) {
 		replay_items(p, s); /* by name, for what they made then is known */
 		return 0;
@@ -511,7 +593,7 @@ static int expand_items(struct plan *p, struct plan_step *s, struct plan_task *s
 	return 0;
 }
 
-int expand_step(struct plan *p, uint32_t step, struct err *err)
+int plan_expand_step(struct plan *p, uint32_t step, struct err *err)
 {
 	struct plan_step *s = &p->steps[step];
 	struct plan_task stand_in = { 0 };
@@ -527,7 +609,9 @@ int expand_step(struct plan *p, uint32_t step, struct err *err)
 		return -1;
 	make_tasks(p, s);
 	s->expanded = true;
-	if (!s->stands_in && check_targets(p, s, err) < 0)
+	p->n_expanded++;
+	if (!s->stands_in && (check_labels(p, s, "target", &s->only, err) < 0 ||
+			      check_labels(p, s, "--force", &s->forced_tasks, err) < 0))
 		return -1;
 	for (size_t i = 0; i < s->decl->n_deps; i++)
 		if (build_dep(p, s, i, err) < 0)

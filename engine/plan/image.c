@@ -1,5 +1,14 @@
-/* Images that commands run in, where they run in containers: a name stands for what the registry says when the run starts, and for that until its end. A step's key holds the
- * digest and the platform, so the same image is the same under any name. Built-in steps run in Cairn's own image, whose digest is in no key: their name and version are. */
+/* engine/plan/image.c — images that commands run in, where they run in containers.
+ *
+ * A name stands for what the registry says when the run starts, and for that until its end: it is
+ * pinned ("image:NAME"), as "registry/name@sha256:… linux/amd64". plan_pin_images() collects the
+ * names that no pin answers (struct asking), resolves all of them in one call, pins them, and then
+ * gives each step what its pin says. So a resumed run asks nothing.
+ *
+ * A step's key holds the digest and the platform, so the same image is the same under any name.
+ * Built-in steps run in Cairn's own image, whose digest is in no key: their name and version are.
+ * How a registry is asked is the caller's (plan_images.resolve).
+ */
 #include "base/map.h"
 #include "plan/internal.h"
 
@@ -12,12 +21,13 @@ const char *plan_step_image(const struct plan *p, size_t step)
 
 static bool runs_in_image(const struct plan *p, const struct plan_step *s)
 {
-	return p->ctx.images && s->selected && s->decl->run;
+	return p->ctx.images && s->selected && s->decl->program.run;
 }
 
 static int at_step(const struct step *s, struct err *err)
 {
-	return err_wrap(err, "%s:%d:%d: step `%s`: image `%s`", s->pos.file, s->pos.line, s->pos.col, s->name, s->image);
+	return err_wrap(err, "%s:%d:%d: step `%s`: image `%s`", s->pos.file, s->pos.line,
+			s->pos.col, s->name, s->place.image);
 }
 
 static int all_have_one(const struct plan *p, struct err *err)
@@ -25,22 +35,25 @@ static int all_have_one(const struct plan *p, struct err *err)
 	for (size_t i = 0; i < p->n_steps; i++) {
 		const struct step *s = p->steps[i].decl;
 
-		if (runs_in_image(p, &p->steps[i]) && !s->image)
-			return err_set(err, ERR_INVALID,
-				       "%s:%d:%d: step `%s` has no `image`, and on Kubernetes its command needs one: say `image:` there, or for all steps under `defaults:`",
-				       s->pos.file, s->pos.line, s->pos.col, s->name);
+		if (runs_in_image(p, &p->steps[i]) && !s->place.image)
+			return err_set(
+				err, ERR_INVALID,
+				"%s:%d:%d: step `%s` has no `image`, and on Kubernetes its command "
+				"needs one: say `image:` there, or for all steps under `defaults:`",
+				s->pos.file, s->pos.line, s->pos.col, s->name);
 	}
 	return 0;
 }
 
-/* --- pins: "registry/name@sha256:… linux/amd64" ----------------------------------------------------------------------------------------- */
+/* Pins: "registry/name@sha256:… linux/amd64". */
 
 static char *pin_name(const char *image)
 {
 	return xasprintf("image:%s", image);
 }
 
-static int take_pin(struct plan *p, const struct plan_pin *pin, struct plan_step *s, struct err *err)
+static int take_pin(struct plan *p, const struct plan_pin *pin, struct plan_step *s,
+		    struct err *err)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 	const char *space, *at;
@@ -58,16 +71,17 @@ static int take_pin(struct plan *p, const struct plan_pin *pin, struct plan_step
 
 static int keep_pin(struct plan *p, const char *image, const char *ref, struct err *err)
 {
-	_cleanup_(freep) char *name = pin_name(image), *text = xasprintf("%s %s", ref, p->ctx.images->platform);
+	_cleanup_(freep) char *name = pin_name(image),
+			      *text = xasprintf("%s %s", ref, p->ctx.images->platform);
 	struct content_id id;
 
 	if (content_put_bytes(p->ctx.store, text, strlen(text), &id, err) < 0)
 		return -1;
-	add_pin(p, name, ref, &id);
+	plan_pin_add(p, name, ref, &id);
 	return 0;
 }
 
-/* --- asking ------------------------------------------------------------------------------------------------------------------------------ */
+/* Asking. */
 
 struct asking {
 	struct map *seen; /* name → number + 1 */
@@ -93,11 +107,13 @@ static void add_secret(struct plan *p, struct plan_image_wanted *w, const char *
 /* What lets its pod pull lets us ask. */
 static void add_secrets(struct plan *p, const struct step *s, struct plan_image_wanted *w)
 {
-	json_t *placement = s->placement_json ? json_loads(s->placement_json, 0, NULL) : NULL, *entry;
+	json_t *placement = s->place.json ? json_loads(s->place.json, 0, NULL) : NULL, *entry;
 	size_t i;
 
-	json_array_foreach (json_object_get(placement, "image_pull_secrets"), i, entry) {
-		const char *name = json_string_value(json_is_object(entry) ? json_object_get(entry, "name") : entry);
+	json_array_foreach(json_object_get(placement, "image_pull_secrets"), i, entry)
+	{
+		const char *name = json_string_value(
+			json_is_object(entry) ? json_object_get(entry, "name") : entry);
 
 		if (name)
 			add_secret(p, w, name);
@@ -111,14 +127,14 @@ static void note_unknown(struct plan *p, struct asking *a)
 
 	for (size_t i = 0; i < p->n_steps; i++) {
 		const struct step *s = p->steps[i].decl;
-		_cleanup_(freep) char *name = s->image ? pin_name(s->image) : NULL;
+		_cleanup_(freep) char *name = s->place.image ? pin_name(s->place.image) : NULL;
 		void **seen;
 
-		if (!runs_in_image(p, &p->steps[i]) || find_pin(p, name))
+		if (!runs_in_image(p, &p->steps[i]) || plan_pin_find(p, name))
 			continue;
 		seen = map_slot_str(a->seen, name);
 		if (!*seen) {
-			VEC_PUSH(&a->wanted, ((struct plan_image_wanted){ s->image, none }));
+			VEC_PUSH(&a->wanted, ((struct plan_image_wanted){ s->place.image, none }));
 			VEC_PUSH(&a->by, s);
 			*seen = (void *)(uintptr_t)a->wanted.n;
 		}
@@ -133,7 +149,8 @@ static int ask(struct plan *p, const struct asking *a, struct err *err)
 
 	if (a->wanted.n == 0)
 		return 0;
-	if (p->ctx.images->resolve(p->ctx.images->arg, a->wanted.v, a->wanted.n, p->arena, refs, &failed, err) < 0)
+	if (p->ctx.images->resolve(p->ctx.images->arg, a->wanted.v, a->wanted.n, p->arena, refs,
+				   &failed, err) < 0)
 		return at_step(a->by.v[failed], err);
 	for (size_t i = 0; i < a->wanted.n; i++)
 		if (keep_pin(p, a->wanted.v[i].name, refs[i], err) < 0)
@@ -141,7 +158,7 @@ static int ask(struct plan *p, const struct asking *a, struct err *err)
 	return 0;
 }
 
-int images_pin(struct plan *p, struct err *err)
+int plan_pin_images(struct plan *p, struct err *err)
 {
 	struct asking a = { .seen = map_new() };
 	int r = all_have_one(p, err);
@@ -151,10 +168,12 @@ int images_pin(struct plan *p, struct err *err)
 		r = ask(p, &a, err);
 	}
 	for (size_t i = 0; i < p->n_steps && r == 0; i++) {
-		_cleanup_(freep) char *name = p->steps[i].decl->image ? pin_name(p->steps[i].decl->image) : NULL;
+		_cleanup_(freep) char *name = p->steps[i].decl->place.image
+						      ? pin_name(p->steps[i].decl->place.image)
+						      : NULL;
 
 		if (runs_in_image(p, &p->steps[i]))
-			r = take_pin(p, find_pin(p, name), &p->steps[i], err);
+			r = take_pin(p, plan_pin_find(p, name), &p->steps[i], err);
 	}
 	map_free(a.seen);
 	VEC_FREE(&a.wanted);
@@ -162,7 +181,7 @@ int images_pin(struct plan *p, struct err *err)
 	return r;
 }
 
-void image_key(const struct plan *p, const struct plan_step *s, struct str *record)
+void plan_image_key(const struct plan *p, const struct plan_step *s, struct str *record)
 {
 	const char *at = s->image ? strchr(s->image, '@') : NULL;
 	_cleanup_(freep) char *text = at ? xasprintf("%s %s", at + 1, s->platform) : NULL;

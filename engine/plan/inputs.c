@@ -1,16 +1,31 @@
-/* The content of a task's inputs: pinned inputs, outputs of needed tasks (gathered where several make one), items. */
+/* engine/plan/inputs.c — the content of a task's inputs, and what it came from.
+ *
+ * plan_task_inputs() asks for each input where it comes from: a pinned input of the pipeline, an
+ * output of a needed task, an item of `each`. Then it follows a path below that, if there is one,
+ * and says where the input lies in the workspace. The name is `inputs/NAME` with the last suffix
+ * of what it came from, which holds letters and digits only.
+ *
+ * Where several tasks make one output, the outputs become one tree (gather()), whose entries are
+ * named by label_entry(). The tree is made once for each group and output, and kept in
+ * plan_dep.gathered. Skipped tasks have no entry in it.
+ *
+ * Only ids travel. Of the bytes, only listings are read, and those only for a path below a tree.
+ * plan_task_sources() gives lineage the parts of which an input is made, up to SOURCES_MAX.
+ */
 #include "plan/internal.h"
 
-/* --- trees from paths --------------------------------------------------------------------------------------------- */
+/* Trees from paths. */
 
 static int by_path(const void *a, const void *b)
 {
 	return strcmp(((const struct path_entry *)a)->path, ((const struct path_entry *)b)->path);
 }
 
-/* Makes the tree of entries[0..n), all below the same directory whose path is `skip` bytes long. Sorted input; entries of one
- * subdirectory are not always adjacent in byte order ("a", "a.x", "a/b"), so each name is collected by a scan of its own. */
-static int tree_level(struct store *s, struct path_entry **e, size_t n, size_t skip, struct content_id *ret, struct err *err)
+/* Makes the tree of entries[0..n), all below the same directory whose path is `skip` bytes long.
+ * Sorted input; entries of one subdirectory are not always adjacent in byte order ("a", "a.x",
+ * "a/b"), so each name is collected by a scan of its own. */
+static int tree_level(struct store *s, struct path_entry **e, size_t n, size_t skip,
+		      struct content_id *ret, struct err *err)
 {
 	struct tree_builder *b = tree_builder_new();
 	_cleanup_(freep) struct path_entry **below = xcalloc(n + 1, sizeof(*below));
@@ -34,7 +49,8 @@ static int tree_level(struct store *s, struct path_entry **e, size_t n, size_t s
 			te.target_len = te.target ? strlen(te.target) : 0;
 		} else {
 			for (size_t k = i; k < n; k++)
-				if (e[k] && strncmp(e[k]->path + skip, name, te.name_len + 1) == 0) {
+				if (e[k] &&
+				    strncmp(e[k]->path + skip, name, te.name_len + 1) == 0) {
 					below[n_below++] = e[k];
 					e[k] = k == i ? e[k] : NULL;
 				}
@@ -51,7 +67,8 @@ static int tree_level(struct store *s, struct path_entry **e, size_t n, size_t s
 	return r;
 }
 
-int tree_of_paths(struct store *s, struct path_entry *entries, size_t n, struct content_id *ret, struct err *err)
+int plan_tree_of_paths(struct store *s, struct path_entry *entries, size_t n,
+		       struct content_id *ret, struct err *err)
 {
 	_cleanup_(freep) struct path_entry **e = xcalloc(n + 1, sizeof(*e));
 
@@ -61,9 +78,10 @@ int tree_of_paths(struct store *s, struct path_entry *entries, size_t n, struct 
 	return tree_level(s, e, n, 0, ret, err);
 }
 
-/* --- outputs of needed tasks ---------------------------------------------------------------------------------------- */
+/* Outputs of needed tasks. */
 
-static int gather(struct plan *p, struct plan_dep *d, uint32_t group, uint32_t output, struct content_id *ret, struct err *err)
+static int gather(struct plan *p, struct plan_dep *d, uint32_t group, uint32_t output,
+		  struct content_id *ret, struct err *err)
 {
 	const struct plan_step *u = &p->steps[d->decl->step];
 	size_t n = dep_group_size(p, d, group), used = 0;
@@ -84,33 +102,38 @@ static int gather(struct plan *p, struct plan_dep *d, uint32_t group, uint32_t o
 		used++;
 	}
 	str_deinit(&name);
-	r = tree_of_paths(p->ctx.store, entries, used, ret, err);
-	return r < 0 ? err_wrap(err, "gathering `%s` of step `%s`", u->decl->outputs[output].name, u->decl->name) : 0;
+	r = plan_tree_of_paths(p->ctx.store, entries, used, ret, err);
+	return r < 0 ? err_wrap(err, "gathering `%s` of step `%s`", u->decl->outputs[output].name,
+				u->decl->name)
+		     : 0;
 }
 
-int scope_content(struct task_scope *scope, const struct ref *ref, struct content_id *ret, struct err *err)
+int scope_content(struct task_scope *scope, const struct ref *ref, struct content_id *ret,
+		  struct err *err)
 {
 	struct plan *p = scope->plan;
 	struct plan_step *s = &p->steps[scope->task->step];
-	struct plan_dep *d = step_dep_on(p, s, ref->step);
+	struct plan_dep *d = plan_dep_on(p, s, ref->step);
 	size_t n_outputs = p->steps[ref->step].decl->n_outputs;
 	struct content_id *memo;
 	uint32_t g;
 
 	if (!d)
-		return err_set(err, ERR_INVALID, "%d:%d: step `%s` doesn't need `%s`", ref->line, ref->col, s->decl->name,
-			       p->steps[ref->step].decl->name);
+		return err_set(err, ERR_INVALID, "%d:%d: step `%s` doesn't need `%s`", ref->line,
+			       ref->col, s->decl->name, p->steps[ref->step].decl->name);
 	g = dep_group_of(d, scope->task);
 	if (!dep_gathers(p, d)) {
 		const struct plan_task *t = dep_single(p, d, g);
 
 		if (!t->outputs)
-			return err_set(err, ERR_FAILED, "step `%s` made no output", p->steps[ref->step].decl->name);
+			return err_set(err, ERR_FAILED, "step `%s` made no output",
+				       p->steps[ref->step].decl->name);
 		*ret = t->outputs[ref->index];
 		return 0;
 	}
 	if (!d->gathered)
-		d->gathered = arena_alloc(p->arena, (size_t)d->n_groups * n_outputs * sizeof(*d->gathered));
+		d->gathered = arena_alloc(p->arena,
+					  (size_t)d->n_groups * n_outputs * sizeof(*d->gathered));
 	memo = &d->gathered[g * n_outputs + ref->index];
 	if (memo->kind == CONTENT_NONE && gather(p, d, g, ref->index, memo, err) < 0)
 		return -1;
@@ -118,9 +141,10 @@ int scope_content(struct task_scope *scope, const struct ref *ref, struct conten
 	return 0;
 }
 
-/* --- inputs ------------------------------------------------------------------------------------------------------- */
+/* Inputs. */
 
-/* ".tar.gz" is kept as ".gz": what programs look at is the last suffix. Odd characters don't reach a command line. */
+/* ".tar.gz" is kept as ".gz": what programs look at is the last suffix. Odd characters don't reach
+ * a command line. */
 static const char *safe_suffix(const char *path)
 {
 	const char *base = strrchr(path, '/');
@@ -130,12 +154,14 @@ static const char *safe_suffix(const char *path)
 	if (n < 2 || n > 16 || dot == (base ? base + 1 : path))
 		return "";
 	for (size_t i = 1; i < n; i++)
-		if (!((dot[i] >= 'a' && dot[i] <= 'z') || (dot[i] >= 'A' && dot[i] <= 'Z') || (dot[i] >= '0' && dot[i] <= '9')))
+		if (!((dot[i] >= 'a' && dot[i] <= 'z') || (dot[i] >= 'A' && dot[i] <= 'Z') ||
+		      (dot[i] >= '0' && dot[i] <= '9')))
 			return "";
 	return dot;
 }
 
-static int below(struct plan *p, const struct step_input *in, const char *sub, struct arena *arena, struct content_id *id, struct err *err)
+static int below(struct plan *p, const struct step_input *in, const char *sub, struct arena *arena,
+		 struct content_id *id, struct err *err)
 {
 	struct tree_entry e;
 
@@ -144,18 +170,22 @@ static int below(struct plan *p, const struct step_input *in, const char *sub, s
 	if (*sub == '\0')
 		return 0;
 	if (id->kind != CONTENT_TREE)
-		return err_set(err, ERR_INVALID, "%s:%d:%d: input `%s` asks for `%s` below a file", in->pos.file, in->pos.line, in->pos.col, in->name, sub);
+		return err_set(err, ERR_INVALID, "%s:%d:%d: input `%s` asks for `%s` below a file",
+			       in->pos.file, in->pos.line, in->pos.col, in->name, sub);
 	if (tree_lookup(p->ctx.store, id, sub, arena, &e, err) < 0)
-		return err_wrap(err, "%s:%d:%d: input `%s`", in->pos.file, in->pos.line, in->pos.col, in->name);
+		return err_wrap(err, "%s:%d:%d: input `%s`", in->pos.file, in->pos.line,
+				in->pos.col, in->name);
 	if (e.kind == TREE_SYMLINK)
-		return err_set(err, ERR_INVALID, "%s:%d:%d: input `%s`: `%s` is a symbolic link", in->pos.file, in->pos.line, in->pos.col, in->name, sub);
+		return err_set(err, ERR_INVALID, "%s:%d:%d: input `%s`: `%s` is a symbolic link",
+			       in->pos.file, in->pos.line, in->pos.col, in->name, sub);
 	if (tree_entry_resolve(p->ctx.store, &e, err) < 0)
 		return -1;
 	*id = e.id;
 	return 0;
 }
 
-static int input_content(struct task_scope *sc, const struct step_input *in, struct content_id *id, const char **ret_named, struct err *err)
+static int input_content(struct task_scope *sc, const struct step_input *in, struct content_id *id,
+			 const char **ret_named, struct err *err)
 {
 	struct plan *p = sc->plan;
 	const struct plan_item *item;
@@ -165,7 +195,9 @@ static int input_content(struct task_scope *sc, const struct step_input *in, str
 	case REF_PIPELINE_INPUT:
 		*id = p->input_ids[in->from.index];
 		named = p->input_uris[in->from.index];
-		*ret_named = p->ctx.pipeline->inputs[in->from.index].origin == INPUT_HTTPS ? arena_strndup(sc->arena, named, strcspn(named, "?")) : named;
+		*ret_named = p->ctx.pipeline->inputs[in->from.index].origin == INPUT_HTTPS
+				     ? arena_strndup(sc->arena, named, strcspn(named, "?"))
+				     : named;
 		return 0;
 	case REF_STEP_OUTPUT:
 		*ret_named = p->steps[in->from.step].decl->outputs[in->from.index].path;
@@ -178,7 +210,8 @@ static int input_content(struct task_scope *sc, const struct step_input *in, str
 	}
 }
 
-int task_inputs(struct plan *p, const struct plan_task *t, struct arena *arena, struct task_input **ret, size_t *ret_n, struct err *err)
+int plan_task_inputs(struct plan *p, const struct plan_task *t, struct arena *arena,
+		     struct task_input **ret, size_t *ret_n, struct err *err)
 {
 	const struct step *s = p->steps[t->step].decl;
 	struct task_input *v = arena_alloc(arena, (s->n_inputs + 1) * sizeof(*v));
@@ -203,7 +236,8 @@ int task_inputs(struct plan *p, const struct plan_task *t, struct arena *arena, 
 			return -1;
 		}
 		v[i].name = in->name;
-		v[i].path = arena_printf(arena, "inputs/%s%s", in->name, v[i].id.kind != CONTENT_TREE ? safe_suffix(named) : "");
+		v[i].path = arena_printf(arena, "inputs/%s%s", in->name,
+					 v[i].id.kind != CONTENT_TREE ? safe_suffix(named) : "");
 	}
 	str_deinit(&sub);
 	*ret = v;
@@ -211,7 +245,7 @@ int task_inputs(struct plan *p, const struct plan_task *t, struct arena *arena, 
 	return 0;
 }
 
-/* --- lineage ---------------------------------------------------------------------------------------------------------- */
+/* Lineage. */
 
 /* More edges than this say nothing to a person, and would make wide joins quadratic. */
 #define SOURCES_MAX 1000
@@ -222,18 +256,21 @@ struct sources {
 	struct str name;
 };
 
-static void add_source(struct sources *s, const char *input, const char *part, const struct content_id *id)
+static void add_source(struct sources *s, const char *input, const char *part,
+		       const struct content_id *id)
 {
 	if (id->kind == CONTENT_NONE || s->out.n >= SOURCES_MAX)
 		return;
 	str_reset(&s->name);
 	str_addf(&s->name, "%s:%s", input, part);
-	VEC_PUSH(&s->out, ((struct named_content){ arena_strndup(s->arena, s->name.s, s->name.len), *id }));
+	VEC_PUSH(&s->out,
+		 ((struct named_content){ arena_strndup(s->arena, s->name.s, s->name.len), *id }));
 }
 
-static void add_gathered(struct plan *p, struct sources *s, const struct plan_task *t, const char *input, const struct ref *ref)
+static void add_gathered(struct plan *p, struct sources *s, const struct plan_task *t,
+			 const char *input, const struct ref *ref)
 {
-	struct plan_dep *d = step_dep_on(p, &p->steps[t->step], ref->step);
+	struct plan_dep *d = plan_dep_on(p, &p->steps[t->step], ref->step);
 	uint32_t g = d ? dep_group_of(d, t) : 0;
 	size_t n = d && dep_gathers(p, d) ? dep_group_size(p, d, g) : 0;
 
@@ -246,7 +283,8 @@ static void add_gathered(struct plan *p, struct sources *s, const struct plan_ta
 	}
 }
 
-static int add_whole(struct plan *p, struct sources *s, const struct plan_task *t, const char *input, const struct ref *ref, struct err *err)
+static int add_whole(struct plan *p, struct sources *s, const struct plan_task *t,
+		     const char *input, const struct ref *ref, struct err *err)
 {
 	struct task_scope sc = { .plan = p, .task = t, .arena = s->arena };
 	struct content_id id = { .kind = CONTENT_NONE };
@@ -259,7 +297,8 @@ static int add_whole(struct plan *p, struct sources *s, const struct plan_task *
 	return 0;
 }
 
-int plan_task_sources(struct plan *p, const struct plan_task *t, struct arena *arena, struct named_content **ret, size_t *ret_n, struct err *err)
+int plan_task_sources(struct plan *p, const struct plan_task *t, struct arena *arena,
+		      struct named_content **ret, size_t *ret_n, struct err *err)
 {
 	const struct step *st = p->steps[t->step].decl;
 	struct sources s = { .arena = arena };
@@ -267,7 +306,8 @@ int plan_task_sources(struct plan *p, const struct plan_task *t, struct arena *a
 
 	for (size_t i = 0; i < st->n_inputs && r == 0; i++) {
 		const struct step_input *in = &st->inputs[i];
-		const struct ref *from = in->from.kind == REF_ITEM && st->each ? &st->each->from : &in->from;
+		const struct ref *from =
+			in->from.kind == REF_ITEM && st->each ? &st->each->from : &in->from;
 
 		if (from->kind == REF_STEP_OUTPUT)
 			add_gathered(p, &s, t, in->name, from);

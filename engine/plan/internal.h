@@ -1,22 +1,26 @@
-/* engine/plan/internal.h — what the files of this folder share; nothing outside it includes this. */
+/* engine/plan/internal.h — what the files of this folder share; nothing outside it includes this.
+ */
 #ifndef CAIRN_PLAN_INTERNAL_H
 #define CAIRN_PLAN_INTERNAL_H
 
 #include "base/map.h"
 #include "plan/plan.h"
 
-/* How the tasks of one step wait for the tasks of another. Tasks are matched by the matrix axes that both steps have: each
- * combination of those is a group; all tasks of a group wait for all needed tasks of it. No shared axis: one group. */
+/* How the tasks of one step wait for the tasks of another. Tasks are matched by the matrix axes
+ * that both steps have: each combination of those is a group; all tasks of a group wait for all
+ * needed tasks of it. No shared axis: one group. */
 struct plan_dep {
 	const struct step_dep *decl;
 	uint32_t n_groups;
-	uint32_t *remaining;		/* per group: needed tasks that haven't ended */
-	uint32_t *up_start, *up_tasks;	/* group → needed step's tasks; NULL: one group, all of them */
+	uint32_t *remaining; /* per group: needed tasks that haven't ended */
+	uint32_t *up_start,
+		*up_tasks; /* group → needed step's tasks; NULL: one group, all of them */
 	uint32_t *down_start, *down_tasks; /* group → this step's tasks; NULL likewise */
-	uint32_t *down_group;		/* this step's task → group; NULL: 0 */
-	uint32_t *up_group;		/* needed step's task → group; NULL: 0 */
-	bool *failed, *skipped;		/* per group: some needed task failed; all of them (at least one) skipped */
-	struct content_id *gathered;	/* per group × needed step's outputs, made when first wanted */
+	uint32_t *down_group;              /* this step's task → group; NULL: 0 */
+	uint32_t *up_group;                /* needed step's task → group; NULL: 0 */
+	bool *failed, *skipped; /* per group: some needed task failed; all of them (at least one)
+				   skipped */
+	struct content_id *gathered; /* per group × needed step's outputs, made when first wanted */
 };
 
 /* A step that waits for this one. */
@@ -30,36 +34,46 @@ struct plan_item {
 	const struct value *value;
 };
 
+/* Labels of tasks of a step, as a command line names them. */
+struct task_names {
+	const char **v;
+	size_t n;
+};
+
 struct plan_step {
 	const struct step *decl;
-	bool selected;	 /* some of its tasks may be executed */
+	bool selected;    /* some of its tasks may be executed */
 	bool lookup_only; /* before --from: must be on record */
-	bool forced;
+	bool forced;      /* all of its tasks */
+	struct task_names forced_tasks;
 	bool expanded;
 	struct plan_task *tasks;
 	size_t n_tasks, n_ended, n_skipped, n_failed;
 	struct {
 		const struct value *v;
 		size_t n, cap;
-		struct value *grown; /* v, once included combinations brought values of their own; NULL before */
-	} *axes;
+		struct value *grown; /* v, once included combinations brought values of their own;
+					NULL before */
+	} * axes;
 	uint32_t *axis_index; /* n_tasks × n_axes: which value each task has */
 	struct plan_item *items;
 	struct plan_dep *deps; /* as decl->deps */
 	VEC(struct plan_dependent) dependents;
-	const char **only; /* task labels named as targets; NULL: all */
-	size_t n_only;
-	bool whole;	   /* another step needs all of its tasks, whatever was named */
-	bool stands_in;	   /* its one task is none of its items, which are unknown: it is never executed */
+	struct task_names only; /* as targets; none: all */
+	bool whole;             /* another step needs all of its tasks, whatever was named */
+	bool stands_in;         /* its one task is none of its items, which are unknown: it is never
+				   executed */
 	struct content_id code;
-	const char *packages; /* of the Python environments on PATH; NULL: they aren't keyed */
+	const char *packages;   /* of the Python environments on PATH; NULL: they aren't keyed */
 	const char **tool_text; /* per declared tool, its output; NULL: it isn't keyed */
-	const char *image, *platform; /* "registry/name@sha256:…" that its commands run in; NULL: none */
+	const char *image,
+		*platform; /* "registry/name@sha256:…" that its commands run in; NULL: none */
 	struct shell_place *places; /* of the values in `run`; NULL until wanted */
-	uint32_t rank;	       /* place in topological order */
+	uint32_t rank;              /* place in topological order */
 };
 
-/* Tasks in the order in which they came to be ready. A ring that grows; holds each task at most once. */
+/* Tasks in the order in which they came to be ready. A ring that grows; holds each task at most
+ * once. */
 struct task_queue {
 	struct plan_task **v;
 	size_t head, n, cap;
@@ -67,7 +81,8 @@ struct task_queue {
 
 /* A task that must be executed and needs bytes that are made again first. */
 struct plan_wait {
-	struct plan_task *producer, *waiter;
+	struct plan_task *waiter;
+	uint32_t next; /* of the same producer: index + 1, 0 none (plan_task.last_wait) */
 };
 
 struct replay; /* replay.c */
@@ -77,55 +92,63 @@ struct plan {
 	struct plan_options options;
 	struct arena *arena;
 	struct plan_step *steps;
-	size_t n_steps;
-	size_t *params_by_name; /* indices sorted by name: the order of facts in a key record */
+	size_t n_steps, n_expanded;
 	struct content_id *input_ids; /* pipeline inputs; CONTENT_NONE until pinned */
 	const char **input_uris;      /* without credentials */
 	VEC(struct plan_pin) pins;
 	struct map *pin_by_name; /* → index + 1 */
-	struct map *code_memo;	 /* path → struct code_entry *, directory with a slash behind it → struct listing * */
-	VEC(struct map *) listings;
-	struct listing *top; /* of the project itself */
-	struct task_queue wave;	 /* needs have ended: to be keyed */
+	struct {
+		struct map *memo; /* path → struct code_entry *, directory with a slash behind it →
+				     struct listing * */
+		VEC(struct map *) listings;
+		struct listing *top; /* of the project itself */
+	} code;
+	struct task_queue wave;  /* needs have ended: to be keyed */
 	struct task_queue ready; /* to be executed */
 	VEC(struct plan_wait) waits;
 	size_t n_absent; /* hits without content, ever: none is the rule */
 	struct run_counts counts;
-	struct results *previous; /* last results table of this pipeline, or NULL */
-	struct previous_step *previous_steps;
+	struct {
+		struct results *table; /* last one of this pipeline, or NULL */
+		struct previous_step *steps;
+	} previous;
 	const char *gate_message; /* of the first hit that fails its gate */
-	struct map *lost;	  /* task's label, or step's name → why; NULL: none */
-	struct replay *replay;	  /* NULL: this plan isn't one */
+	struct map *lost;         /* task's label, or step's name → why; NULL: none */
+	struct replay *replay;    /* NULL: this plan isn't one */
 	bool stopped;
-	bool expand_again; /* a step has ended: what ranges over it may expand now */
-	struct str scratch;    /* labels */
+	bool expand_again;  /* a step has ended: what ranges over it may expand now */
+	struct str scratch; /* labels */
 	struct str key_record;
 };
 
 /* expand.c */
-int expand_step(struct plan *p, uint32_t step, struct err *err);   /* 1: can't be yet; 0: it is */
+int plan_expand_step(struct plan *p, uint32_t step,
+		     struct err *err); /* 1: can't be yet; 0: it is */
 uint32_t dep_group_of_upstream(const struct plan_dep *d, const struct plan_task *needed);
 uint32_t dep_group_of(const struct plan_dep *d, const struct plan_task *t);
 bool dep_gathers(const struct plan *p, const struct plan_dep *d);
 /* The needed task of a dep that doesn't gather. */
 struct plan_task *dep_single(const struct plan *p, const struct plan_dep *d, uint32_t group);
 size_t dep_group_size(const struct plan *p, const struct plan_dep *d, uint32_t group);
-struct plan_task *dep_group_task(const struct plan *p, const struct plan_dep *d, uint32_t group, size_t i);
-struct plan_dep *step_dep_on(struct plan *p, struct plan_step *s, uint32_t needed);
+struct plan_task *dep_group_task(const struct plan *p, const struct plan_dep *d, uint32_t group,
+				 size_t i);
+struct plan_dep *plan_dep_on(struct plan *p, struct plan_step *s, uint32_t needed);
 
 /* sources.c: what comes from the project: code, tools */
-int sources_pin(struct plan *p, struct err *err);
-int put_path(struct plan *p, const char *path, bool hash_only, struct content_id *ret, struct err *err);
-const struct plan_pin *find_pin(const struct plan *p, const char *name);
-void add_pin(struct plan *p, const char *name, const char *origin, const struct content_id *id);
+int plan_pin_sources(struct plan *p, struct err *err);
+int plan_put_path(struct plan *p, const char *path, bool hash_only, struct content_id *ret,
+		  struct err *err);
+const struct plan_pin *plan_pin_find(const struct plan *p, const char *name);
+void plan_pin_add(struct plan *p, const char *name, const char *origin,
+		  const struct content_id *id);
 bool plan_is_resumed(const struct plan *p);
 
 /* image.c: what commands run in */
-int images_pin(struct plan *p, struct err *err);
-void image_key(const struct plan *p, const struct plan_step *s, struct str *record);
+int plan_pin_images(struct plan *p, struct err *err);
+void plan_image_key(const struct plan *p, const struct plan_step *s, struct str *record);
 
 /* pin.c: the pipeline's inputs, from the project and from outside */
-int pin_inputs(struct plan *p, struct err *err);
+int plan_pin_inputs(struct plan *p, struct err *err);
 
 /* scope.c: values of references for one task */
 struct task_scope {
@@ -137,11 +160,13 @@ struct task_scope {
 };
 int scope_resolve(void *arg, const struct ref *ref, struct value *ret, struct err *err);
 /* Content of an output that the task's step refers to, gathered when several tasks make it. */
-int scope_content(struct task_scope *scope, const struct ref *ref, struct content_id *ret, struct err *err);
+int scope_content(struct task_scope *scope, const struct ref *ref, struct content_id *ret,
+		  struct err *err);
 int scope_condition(struct plan *p, const struct plan_task *t, bool *ret, struct err *err);
 
 /* inputs.c: content of a task's inputs */
-int task_inputs(struct plan *p, const struct plan_task *t, struct arena *arena, struct task_input **ret, size_t *ret_n, struct err *err);
+int plan_task_inputs(struct plan *p, const struct plan_task *t, struct arena *arena,
+		     struct task_input **ret, size_t *ret_n, struct err *err);
 /* A tree made of paths ("a/b/c") with content. Entries may come in any order. */
 struct path_entry {
 	const char *path;
@@ -149,34 +174,44 @@ struct path_entry {
 	enum tree_entry_kind kind;
 	const char *target; /* symlink */
 };
-int tree_of_paths(struct store *s, struct path_entry *entries, size_t n, struct content_id *ret, struct err *err);
+int plan_tree_of_paths(struct store *s, struct path_entry *entries, size_t n,
+		       struct content_id *ret, struct err *err);
 
-/* command.c. The script with its values written in, as it is shown and keyed */
-int command_script(struct plan *p, const struct plan_task *t, const struct task_input *inputs, size_t n, struct arena *arena, struct str *out, struct err *err);
-int command_key_record(struct plan *p, const struct plan_task *t, const struct task_input *inputs, size_t n, const char *script,
-		       struct arena *arena, struct str *record, struct err *err);
+/* command.c: the script with its values written in, as it is shown and keyed */
+int command_script(struct plan *p, const struct plan_task *t, const struct task_input *inputs,
+		   size_t n, struct arena *arena, struct str *out, struct err *err);
+int command_key_record(struct plan *p, const struct plan_task *t, const struct task_input *inputs,
+		       size_t n, const char *script, struct arena *arena, struct str *record,
+		       struct err *err);
 
-/* packages.c: what is installed in the Python environments whose programs are on `path` (as PATH is written); nothing without one */
-void packages_on_path(const char *path, struct str *out);
+/* packages.c: what is installed in the Python environments whose programs are on `path` (as PATH is
+ * written); nothing without one */
+int plan_packages_on_path(const char *path, struct str *out, struct err *err);
 
 /* absent.c: results on record whose content is gone */
-bool absent_may_stay(const struct plan *p, const struct plan_task *t); /* can it be a hit as long as nobody needs its bytes? */
+bool absent_may_stay(
+	const struct plan *p,
+	const struct plan_task *t); /* can it be a hit as long as nobody needs its bytes? */
 /* Before `t` is executed: 1 when it has to wait for content that is made again first. */
 int absent_needed(struct plan *p, struct plan_task *t, struct err *err);
 void absent_returned(struct plan *p, struct plan_task *t); /* a revived task has ended */
-int make_ready(struct plan *p, struct plan_task *t, struct err *err); /* plan.c */
+int plan_make_ready(struct plan *p, struct plan_task *t, struct err *err); /* plan.c */
 
 /* builtin.c: built-in steps, and the launcher of ranks */
-int builtin_key(struct plan *p, const struct plan_task *t, const struct task_input *inputs, size_t n, struct arena *arena, struct str *record,
-		struct err *err);
-void builtin_refs(const struct step *s, void (*fn)(void *arg, const struct ref *ref), void *arg);
-/* Replaces c->argv: the step's own command line, with the command that was there behind it if the step wraps one. */
-int builtin_argv(struct plan *p, const struct plan_task *t, struct arena *arena, struct task_command *c, struct err *err);
+int plan_builtin_key(struct plan *p, const struct plan_task *t, const struct task_input *inputs,
+		     size_t n, struct arena *arena, struct str *record, struct err *err);
+void plan_builtin_refs(const struct step *s, void (*fn)(void *arg, const struct ref *ref),
+		       void *arg);
+/* Replaces c->argv: the step's own command line, with the command that was there behind it if the
+ * step wraps one. */
+int plan_builtin_argv(struct plan *p, const struct plan_task *t, struct arena *arena,
+		      struct task_command *c, struct err *err);
 
 /* label.c */
 void label_add_value(struct str *out, const struct value *v);
 /* The name of this task's entry in a gathered directory; axes matched by `d` are left out. */
-void label_entry(const struct plan *p, const struct plan_dep *d, const struct plan_task *t, const struct step_output *o, struct str *out);
+void label_entry(const struct plan *p, const struct plan_dep *d, const struct plan_task *t,
+		 const struct step_output *o, struct str *out);
 
 /* lookup.c: results on record */
 struct lookup_hit {
@@ -189,19 +224,23 @@ struct lookup_hit {
 int lookup_open(struct plan *p, struct err *err);
 void lookup_close(struct plan *p);
 /* Of one task whose key is known; doesn't check whether the content is present. */
-int lookup_expect(struct plan *p, struct plan_task *const *tasks, size_t n, struct err *err); /* these are looked up next */
+int lookup_expect(struct plan *p, struct plan_task *const *tasks, size_t n,
+		  struct err *err); /* these are looked up next */
 int lookup_task(struct plan *p, struct plan_task *t, struct lookup_hit *ret, struct err *err);
 /* The same, without the last results table: what others may have recorded meanwhile. */
 int lookup_recorded(struct plan *p, struct plan_task *t, struct lookup_hit *ret, struct err *err);
 
-int lookup_this_run(struct plan *p, const struct plan_task *t, struct lookup_hit *ret, struct err *err); /* what it did before its engine died */
+int lookup_this_run(struct plan *p, const struct plan_task *t, struct lookup_hit *ret,
+		    struct err *err); /* what it did before its engine died */
 /* Named outputs → the step's order. False when one is missing. */
-bool lookup_order_outputs(struct plan *p, const struct step *s, const struct named_content *named, size_t n, struct content_id **ret);
+bool lookup_order_outputs(struct plan *p, const struct step *s, const struct named_content *named,
+			  size_t n, struct content_id **ret);
 
 /* replay.c */
 void replay_new(struct plan *p);
 void replay_free(struct plan *p);
-void replay_items(struct plan *p, struct plan_step *s); /* the members that `each` ranged over, by the names of the tasks on record */
+void replay_items(struct plan *p, struct plan_step *s); /* the members that `each` ranged over, by
+							   the names of the tasks on record */
 bool replay_goes(const struct plan *p); /* all tasks are known: from here on they are executed */
 int replay_resolve(struct plan *p, struct err *err);
 /* What a task gave now. False: the replay left it out. */
@@ -212,18 +251,20 @@ struct task_result {
 	size_t n_metrics;
 	int64_t duration_ns, attempt;
 };
-void replay_end(struct plan *p, const struct plan_task *t, const struct task_result *made); /* copies */
+void replay_end(struct plan *p, const struct plan_task *t,
+		const struct task_result *made); /* copies */
 bool replay_result(const struct plan *p, const struct plan_task *t, struct task_result *ret);
 
 /* plan.c */
-int task_key(struct plan *p, struct plan_task *t, struct arena *arena, struct err *err);
-void end_task(struct plan *p, struct plan_task *t, enum task_state state);
-void lose(struct plan *p, const char *name, const char *why);
+int plan_expand_all(struct plan *p, struct err *err); /* that can be */
+int plan_task_key(struct plan *p, struct plan_task *t, struct arena *arena, struct err *err);
+void plan_end_task(struct plan *p, struct plan_task *t, enum task_state state);
+void plan_mark_lost(struct plan *p, const char *name, const char *why);
 
 /* select.c */
-int select_tasks(struct plan *p, struct err *err);
+int plan_select_tasks(struct plan *p, struct err *err);
 
-/* queue */
+/* queue.c */
 void queue_push(struct task_queue *q, struct plan_task *t);
 struct plan_task *queue_pop(struct task_queue *q);
 

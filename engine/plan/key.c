@@ -1,4 +1,18 @@
+/* engine/plan/key.c — key records: the facts that a task's key is the digest of, as bytes.
+ *
+ * A record is a magic word and facts one behind the other: kind, name, value, each with its length
+ * (key.h says which facts there are). Whoever writes adds facts as they come; key_record_end() puts
+ * them into the order of key_fact_order(), so that the order of a YAML list is in no key. Most
+ * records have it already: one pass sees that and takes no memory.
+ *
+ * Reading is for `why` and for tests: a record may come from a stranger's store, so every length is
+ * checked, and MAX_FACTS bounds what it makes us allocate. Facts that are read lend from the
+ * record's bytes. No state, any thread. Which facts a step has is command.c's and builtin.c's.
+ */
 #include "plan/key.h"
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
 #include "base/mem.h"
 
 #define MAGIC "cairn-key/1"
@@ -11,14 +25,16 @@ void key_record_init(struct str *record)
 	str_add_field(record, MAGIC, sizeof(MAGIC) - 1);
 }
 
-void key_record_add(struct str *record, enum key_fact_kind kind, const char *name, const void *value, size_t n)
+void key_record_add(struct str *record, enum key_fact_kind kind, const char *name,
+		    const void *value, size_t n)
 {
 	str_addc(record, (char)kind);
 	str_add_field(record, name, strlen(name));
 	str_add_field(record, value, n);
 }
 
-void key_record_add_content(struct str *record, enum key_fact_kind kind, const char *name, const char *path, const struct content_id *id)
+void key_record_add_content(struct str *record, enum key_fact_kind kind, const char *name,
+			    const char *path, const struct content_id *id)
 {
 	size_t path_len = strlen(path);
 
@@ -60,27 +76,101 @@ static bool read_field(struct reader *r, const char **ret, size_t *ret_len)
 	return true;
 }
 
-int key_record_decode(const void *bytes, size_t n, struct key_fact **ret, size_t *ret_n, struct err *err)
+/* 1 with the next fact, 0 at the end, -1: damaged. */
+static int next_fact(struct reader *r, struct key_fact *ret)
+{
+	if (r->at == r->end)
+		return 0;
+	ret->kind = *r->at++;
+	return read_field(r, &ret->name, &ret->name_len) &&
+			       read_field(r, &ret->value, &ret->value_len)
+		       ? 1
+		       : -1;
+}
+
+int key_fact_order(const struct key_fact *a, const struct key_fact *b)
+{
+	int r = a->kind - b->kind;
+
+	if (r == 0)
+		r = memcmp(a->name, b->name, MIN(a->name_len, b->name_len));
+	return r ? r : (a->name_len > b->name_len) - (a->name_len < b->name_len);
+}
+
+static int by_order(const void *x, const void *y)
+{
+	const struct key_fact *a = x, *b = y;
+	int r = key_fact_order(a, b);
+
+	return r ? r : (a->name > b->name) - (a->name < b->name);
+}
+
+static bool read_magic(struct reader *r)
+{
+	const char *magic;
+	size_t n;
+
+	return read_field(r, &magic, &n) && n == sizeof(MAGIC) - 1 && memcmp(magic, MAGIC, n) == 0;
+}
+
+int key_record_decode(const void *bytes, size_t n, struct key_fact **ret, size_t *ret_n,
+		      struct err *err)
 {
 	struct reader r = { bytes, (const uint8_t *)bytes + n };
 	VEC(struct key_fact) facts = { 0 };
-	const char *magic;
-	size_t magic_len;
+	struct key_fact f;
+	int more;
 
-	if (!read_field(&r, &magic, &magic_len) || magic_len != sizeof(MAGIC) - 1 || memcmp(magic, MAGIC, magic_len) != 0)
+	if (!read_magic(&r))
 		return err_set(err, ERR_CORRUPT, "not a key record");
-	while (r.at < r.end) {
-		struct key_fact f = { .kind = *r.at++ };
-
-		if (facts.n == MAX_FACTS || !read_field(&r, &f.name, &f.name_len) || !read_field(&r, &f.value, &f.value_len)) {
-			VEC_FREE(&facts);
-			return err_set(err, ERR_CORRUPT, "damaged key record");
-		}
+	while ((more = next_fact(&r, &f)) > 0 && facts.n < MAX_FACTS)
 		VEC_PUSH(&facts, f);
+	if (more) {
+		VEC_FREE(&facts);
+		return err_set(err, ERR_CORRUPT, "damaged key record");
 	}
+	if (facts.n)
+		qsort(facts.v, facts.n, sizeof(*facts.v), by_order);
 	*ret = facts.v;
 	*ret_n = facts.n;
 	return 0;
+}
+
+/* Most records have their order already: seen in one pass that takes no memory. */
+static bool is_sorted(const struct str *record)
+{
+	struct reader r = { (const uint8_t *)record->s, (const uint8_t *)record->s + record->len };
+	struct key_fact last = { .name = "" }, f;
+	bool good = read_magic(&r);
+
+	assert(good);
+	for (; next_fact(&r, &f) > 0; last = f)
+		if (key_fact_order(&last, &f) > 0)
+			return false;
+	assert(r.at == r.end);
+	return true;
+}
+
+void key_record_end(struct str *record)
+{
+	struct str sorted = { 0 };
+	struct key_fact *v;
+	size_t n;
+	int r;
+
+	if (is_sorted(record))
+		return;
+	r = key_record_decode(record->s, record->len, &v, &n, NULL);
+	assert(r == 0);
+	key_record_init(&sorted);
+	for (size_t i = 0; i < n; i++) {
+		str_addc(&sorted, (char)v[i].kind);
+		str_add_field(&sorted, v[i].name, v[i].name_len);
+		str_add_field(&sorted, v[i].value, v[i].value_len);
+	}
+	free(v);
+	str_deinit(record);
+	*record = sorted;
 }
 
 bool key_fact_content(const struct key_fact *f, const char **ret_path, struct content_id *ret)
@@ -101,11 +191,25 @@ bool key_fact_content(const struct key_fact *f, const char **ret_path, struct co
 const char *key_fact_kind_name(uint8_t kind)
 {
 	static const char *const names[] = {
-		[KEY_PROJECT_SALT] = "project salt", [KEY_STEP_SALT] = "salt", [KEY_SHELL] = "shell", [KEY_SCRIPT] = "command",
-		[KEY_ENV] = "env", [KEY_SECRET] = "secret", [KEY_PARAM] = "param", [KEY_SEED] = "seed", [KEY_TOOL] = "tool",
-		[KEY_OUTPUT] = "output", [KEY_METRICS] = "metrics file", [KEY_INPUT] = "input", [KEY_CODE] = "code",
-		[KEY_RESOURCES] = "resources", [KEY_BUILTIN] = "built-in step", [KEY_WITH] = "setting", [KEY_DISTRIBUTED] = "number of ranks",
-		[KEY_IMAGE] = "image", [KEY_PACKAGES] = "active Python environment",
+		[KEY_PROJECT_SALT] = "project salt",
+		[KEY_STEP_SALT] = "salt",
+		[KEY_SHELL] = "shell",
+		[KEY_SCRIPT] = "command",
+		[KEY_ENV] = "env",
+		[KEY_SECRET] = "secret",
+		[KEY_PARAM] = "param",
+		[KEY_SEED] = "seed",
+		[KEY_TOOL] = "tool",
+		[KEY_OUTPUT] = "output",
+		[KEY_METRICS] = "metrics file",
+		[KEY_INPUT] = "input",
+		[KEY_CODE] = "code",
+		[KEY_RESOURCES] = "resources",
+		[KEY_BUILTIN] = "built-in step",
+		[KEY_WITH] = "setting",
+		[KEY_DISTRIBUTED] = "number of ranks",
+		[KEY_IMAGE] = "image",
+		[KEY_PACKAGES] = "active Python environment",
 	};
 
 	return kind < ARRAY_LEN(names) && names[kind] ? names[kind] : "unknown fact";

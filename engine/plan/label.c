@@ -27,17 +27,19 @@ void label_add_value(struct str *out, const struct value *v)
 	str_deinit(&text);
 }
 
-static const struct value *axis_value(const struct plan_step *s, const struct plan_task *t, size_t axis)
+static const struct value *axis_value(const struct plan_step *s, const struct plan_task *t,
+				      size_t axis)
 {
-	return &s->axes[axis].v[s->axis_index[t->index * s->decl->n_axes + axis]];
+	return &s->axes[axis].v[s->axis_index[t->index * s->decl->matrix.n_axes + axis]];
 }
 
 /* "fold=0,lr=0.1"; axes of `without` are left out. Returns how many were written. */
-static size_t add_axes(const struct plan_step *s, const struct plan_task *t, const struct plan_dep *without, struct str *out)
+static size_t add_axes(const struct plan_step *s, const struct plan_task *t,
+		       const struct plan_dep *without, struct str *out)
 {
 	size_t n = 0;
 
-	for (size_t a = 0; a < s->decl->n_axes; a++) {
+	for (size_t a = 0; a < s->decl->matrix.n_axes; a++) {
 		bool shared = false;
 
 		for (size_t i = 0; without && i < without->decl->n_shared; i++)
@@ -46,7 +48,7 @@ static size_t add_axes(const struct plan_step *s, const struct plan_task *t, con
 			continue;
 		if (n++)
 			str_addc(out, ',');
-		str_addf(out, "%s=", s->decl->axes[a].name);
+		str_addf(out, "%s=", s->decl->matrix.axes[a].name);
 		label_add_value(out, axis_value(s, t, a));
 	}
 	return n;
@@ -60,7 +62,7 @@ void plan_task_label(const struct plan *p, const struct plan_task *t, struct str
 	str_add(out, s->decl->name);
 	if (s->items) {
 		str_addf(out, "[%s]", s->items[t->index].path);
-	} else if (s->decl->n_axes) {
+	} else if (s->decl->matrix.n_axes) {
 		str_addc(out, '[');
 		add_axes(s, t, NULL, out);
 		str_addc(out, ']');
@@ -75,7 +77,8 @@ static const char *suffix_of(const char *path)
 	return dot && dot != (base ? base + 1 : path) ? dot : "";
 }
 
-void label_entry(const struct plan *p, const struct plan_dep *d, const struct plan_task *t, const struct step_output *o, struct str *out)
+void label_entry(const struct plan *p, const struct plan_dep *d, const struct plan_task *t,
+		 const struct step_output *o, struct str *out)
 {
 	const struct plan_step *s = &p->steps[t->step];
 	const char *suffix = o->is_dir ? "" : suffix_of(o->path);

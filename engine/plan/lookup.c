@@ -1,6 +1,17 @@
-/* Results on record. Three places, the cheapest first: the pipeline's last results table (read in step with the tasks, so that a
- * million unchanged ones cost no query), the database, the store's action records (made on another machine, or before the
- * database was lost). */
+/* engine/plan/lookup.c — results on record.
+ *
+ * Three places are asked, the cheapest first. The pipeline's last results table is read in step
+ * with the tasks, so that a million unchanged ones cost no query. Then the database. Then the
+ * store's action records, made on another machine or before the database was lost. What this very
+ * run did before its engine died comes before all of them, also for tasks that the cache may not
+ * answer.
+ *
+ * A place that is damaged, or has a record of another shape (other outputs), doesn't answer; only
+ * the database can fail. For a shared store, the keys of a whole wave that the database doesn't
+ * know are announced in one batch (lookup_expect()).
+ *
+ * Whether the content of a result is still there is asked by plan.c.
+ */
 #include "plan/internal.h"
 #include "storage/action.h"
 
@@ -10,14 +21,15 @@ struct previous_step {
 	bool known;
 };
 
-/* The table has what every task gave. What a step made under `cache: false` is no answer, also when it says so no longer. */
+/* The table has what every task gave. What a step made under `cache: false` is no answer, also when
+ * it says so no longer. */
 static int forget_step(void *arg, const char *step)
 {
 	struct plan *p = arg;
 	const struct step *s = step ? pipeline_find_step(p->ctx.pipeline, step) : NULL;
 
 	if (s)
-		p->previous_steps[s->index].known = false;
+		p->previous.steps[s->index].known = false;
 	return 0;
 }
 
@@ -26,30 +38,32 @@ int lookup_open(struct plan *p, struct err *err)
 	struct run_row last;
 	struct err ignored = { 0 };
 
-	p->previous_steps = xcalloc(p->n_steps + 1, sizeof(*p->previous_steps));
-	if (!p->ctx.db || record_last_results(p->ctx.db, p->ctx.pipeline->name, p->arena, &last, err) <= 0)
+	p->previous.steps = xcalloc(p->n_steps + 1, sizeof(*p->previous.steps));
+	if (!p->ctx.db ||
+	    record_last_results(p->ctx.db, p->ctx.pipeline->name, p->arena, &last, err) <= 0)
 		return err && err->code ? -1 : 0;
 	/* A table that is gone or damaged only costs time: the database knows the same. */
-	if (results_open(p->ctx.store, &last.results, &p->previous, &ignored) < 0) {
-		p->previous = NULL;
+	if (results_open(p->ctx.store, &last.results, &p->previous.table, &ignored) < 0) {
+		p->previous.table = NULL;
 		return 0;
 	}
 	for (size_t i = 0; i < p->n_steps; i++)
-		p->previous_steps[i].known = results_seek_step(p->previous, p->steps[i].decl->name, &p->previous_steps[i].cursor);
+		p->previous.steps[i].known = results_seek_step(
+			p->previous.table, p->steps[i].decl->name, &p->previous.steps[i].cursor);
 	return record_each_uncached_step(p->ctx.db, last.rowid, forget_step, p, err);
 }
 
 void lookup_close(struct plan *p)
 {
-	results_free(p->previous);
-	free(p->previous_steps);
+	results_free(p->previous.table);
+	free(p->previous.steps);
 }
 
-/* Reads on in the last table until the entry whose key is wanted; gives up after a few, so that a changed step costs its database
- * look-ups and nothing more. */
+/* Reads on in the last table until the entry whose key is wanted; gives up after a few, so that a
+ * changed step costs its database look-ups and nothing more. */
 static bool find_previous(struct plan *p, const struct plan_task *t, struct result_entry *ret)
 {
-	struct previous_step *prev = &p->previous_steps[t->step];
+	struct previous_step *prev = &p->previous.steps[t->step];
 	struct results_cursor c = prev->cursor;
 
 	for (int ahead = 0; prev->known && ahead < 4; ahead++) {
@@ -76,11 +90,13 @@ static bool from_previous(struct plan *p, const struct plan_task *t, struct look
 	size_t n = p->steps[t->step].decl->n_outputs;
 	struct result_entry e;
 
-	if (!p->previous || !find_previous(p, t, &e) || e.n_outputs != n || (e.n_outputs == 0 && e.state != RESULT_SUCCEEDED))
+	if (!p->previous.table || !find_previous(p, t, &e) || e.n_outputs != n ||
+	    (e.n_outputs == 0 && e.state != RESULT_SUCCEEDED))
 		return false;
 	ret->outputs = arena_alloc(p->arena, (n + 1) * sizeof(*ret->outputs));
 	for (size_t i = 0; i < n; i++) {
-		if (!str_eq(results_output_name(p->previous, &e, i), p->steps[t->step].decl->outputs[i].name))
+		if (!str_eq(results_output_name(p->previous.table, &e, i),
+			    p->steps[t->step].decl->outputs[i].name))
 			return false;
 		results_output(&e, i, &ret->outputs[i]);
 		if (ret->outputs[i].kind == CONTENT_NONE)
@@ -97,7 +113,8 @@ static bool from_previous(struct plan *p, const struct plan_task *t, struct look
 }
 
 /* One that is missing: the record is of another shape and can't answer. */
-bool lookup_order_outputs(struct plan *p, const struct step *s, const struct named_content *named, size_t n, struct content_id **ret)
+bool lookup_order_outputs(struct plan *p, const struct step *s, const struct named_content *named,
+			  size_t n, struct content_id **ret)
 {
 	struct content_id *v = arena_alloc(p->arena, (s->n_outputs + 1) * sizeof(*v));
 
@@ -114,7 +131,8 @@ bool lookup_order_outputs(struct plan *p, const struct step *s, const struct nam
 	return true;
 }
 
-static void take_result(struct plan *p, const struct step *s, const struct cached_result *r, struct lookup_hit *ret)
+static void take_result(struct plan *p, const struct step *s, const struct cached_result *r,
+			struct lookup_hit *ret)
 {
 	ret->found = lookup_order_outputs(p, s, r->outputs, r->n_outputs, &ret->outputs);
 	ret->metrics = r->metrics;
@@ -123,7 +141,8 @@ static void take_result(struct plan *p, const struct step *s, const struct cache
 	ret->attempt = r->attempt;
 }
 
-static int from_database(struct plan *p, const struct plan_task *t, struct lookup_hit *ret, struct err *err)
+static int from_database(struct plan *p, const struct plan_task *t, struct lookup_hit *ret,
+			 struct err *err)
 {
 	struct cached_result r = { 0 };
 	int found = record_lookup(p->ctx.db, &t->key, p->arena, &r, err);
@@ -133,7 +152,8 @@ static int from_database(struct plan *p, const struct plan_task *t, struct looku
 	return found < 0 ? -1 : 0;
 }
 
-static int metrics_from_blob(struct plan *p, const struct content_id *id, struct lookup_hit *ret, struct err *err)
+static int metrics_from_blob(struct plan *p, const struct content_id *id, struct lookup_hit *ret,
+			     struct err *err)
 {
 	struct str text = { 0 };
 	int r;
@@ -142,12 +162,14 @@ static int metrics_from_blob(struct plan *p, const struct content_id *id, struct
 		return 0;
 	r = content_read(p->ctx.store, id, METRICS_MAX_BYTES, &text, err);
 	if (r == 0)
-		r = metrics_parse(text.len ? text.s : "", p->arena, &ret->metrics, &ret->n_metrics, err);
+		r = metrics_parse(text.len ? text.s : "", p->arena, &ret->metrics, &ret->n_metrics,
+				  err);
 	str_deinit(&text);
 	return r;
 }
 
-/* A record that can't be read is no hit; it isn't an error either: the task runs and makes a new one. */
+/* A record that can't be read is no hit; it isn't an error either: the task runs and makes a new
+ * one. */
 static void from_store(struct plan *p, const struct plan_task *t, struct lookup_hit *ret)
 {
 	const struct step *s = p->steps[t->step].decl;
@@ -155,7 +177,8 @@ static void from_store(struct plan *p, const struct plan_task *t, struct lookup_
 	struct err ignored = { 0 };
 	_cleanup_(freep) struct named_content *named = NULL;
 
-	if (action_get(p->ctx.store, &t->key, p->arena, &a, &ignored) < 0 || metrics_from_blob(p, &a.metrics, ret, &ignored) < 0)
+	if (action_get(p->ctx.store, &t->key, p->arena, &a, &ignored) < 0 ||
+	    metrics_from_blob(p, &a.metrics, ret, &ignored) < 0)
 		return;
 	named = xcalloc(a.n_outputs + 1, sizeof(*named));
 	for (size_t i = 0; i < a.n_outputs; i++)
@@ -165,8 +188,10 @@ static void from_store(struct plan *p, const struct plan_task *t, struct lookup_
 	ret->from_store = true;
 }
 
-/* What this very run did before its engine died answers also for tasks that the cache may not answer. */
-int lookup_this_run(struct plan *p, const struct plan_task *t, struct lookup_hit *ret, struct err *err)
+/* What this very run did before its engine died answers also for tasks that the cache may not
+ * answer. */
+int lookup_this_run(struct plan *p, const struct plan_task *t, struct lookup_hit *ret,
+		    struct err *err)
 {
 	struct cached_result r = { 0 };
 	int64_t attempt;
@@ -207,7 +232,8 @@ int lookup_expect(struct plan *p, struct plan_task *const *tasks, size_t n, stru
 
 		if (!p->steps[tasks[i]->step].decl->cache || tasks[i]->forced)
 			continue;
-		if (p->ctx.db && (found = record_lookup(p->ctx.db, &tasks[i]->key, arena, &r, err)) < 0)
+		if (p->ctx.db &&
+		    (found = record_lookup(p->ctx.db, &tasks[i]->key, arena, &r, err)) < 0)
 			return -1;
 		if (!found)
 			keys[m++] = tasks[i]->key;

@@ -1,7 +1,7 @@
+#include "plan/metrics.h"
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
-#include "plan/metrics.h"
 
 struct flattener {
 	struct arena *arena;
@@ -32,15 +32,16 @@ static void flatten(struct flattener *f, const json_t *v)
 	char index[24];
 
 	if (json_is_object(v)) {
-		json_object_foreach ((json_t *)v, key, member)
-			flatten_member(f, key, member);
+		json_object_foreach((json_t *)v, key, member) flatten_member(f, key, member);
 	} else if (json_is_array(v)) {
-		json_array_foreach (v, i, member) {
+		json_array_foreach(v, i, member)
+		{
 			snprintf(index, sizeof(index), "%zu", i);
 			flatten_member(f, index, member);
 		}
 	} else if (json_is_number(v) || json_is_boolean(v)) {
-		struct metric_value m = { .value = json_is_boolean(v) ? json_is_true(v) : json_number_value(v) };
+		struct metric_value m = { .value = json_is_boolean(v) ? json_is_true(v)
+								      : json_number_value(v) };
 
 		f->too_many |= f->out.n >= METRICS_MAX;
 		if (f->too_many)
@@ -52,10 +53,12 @@ static void flatten(struct flattener *f, const json_t *v)
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(((const struct metric_value *)a)->name, ((const struct metric_value *)b)->name);
+	return strcmp(((const struct metric_value *)a)->name,
+		      ((const struct metric_value *)b)->name);
 }
 
-int metrics_parse(const char *json, struct arena *arena, struct metric_value **ret, size_t *ret_n, struct err *err)
+int metrics_parse(const char *json, struct arena *arena, struct metric_value **ret, size_t *ret_n,
+		  struct err *err)
 {
 	struct flattener f = { .arena = arena };
 	json_error_t je;
@@ -63,7 +66,9 @@ int metrics_parse(const char *json, struct arena *arena, struct metric_value **r
 
 	if (!json_is_object(root)) {
 		json_decref(root);
-		return err_set(err, ERR_INVALID, "metrics must be a JSON object: line %d, column %d: %s", root ? 1 : je.line, root ? 1 : je.column,
+		return err_set(err, ERR_INVALID,
+			       "metrics must be a JSON object: line %d, column %d: %s",
+			       root ? 1 : je.line, root ? 1 : je.column,
 			       root ? "it is something else" : json_problem(&je));
 	}
 	str_add(&f.name, "");
@@ -72,7 +77,8 @@ int metrics_parse(const char *json, struct arena *arena, struct metric_value **r
 	str_deinit(&f.name);
 	if (f.too_many) {
 		VEC_FREE(&f.out);
-		return err_set(err, ERR_TOO_LARGE, "metrics hold more than %d numbers", METRICS_MAX);
+		return err_set(err, ERR_TOO_LARGE, "metrics hold more than %d numbers",
+			       METRICS_MAX);
 	}
 	if (f.out.n)
 		qsort(f.out.v, f.out.n, sizeof(*f.out.v), by_name);
@@ -93,38 +99,22 @@ void metrics_json(const struct metric_value *m, size_t n, struct str *out)
 	json_decref(o);
 }
 
-bool gate_holds(enum gate_op op, double v, double bound)
-{
-	switch (op) {
-	case GATE_GE:
-		return v >= bound;
-	case GATE_GT:
-		return v > bound;
-	case GATE_LE:
-		return v <= bound;
-	case GATE_LT:
-		return v < bound;
-	case GATE_EQ:
-		return v == bound;
-	case GATE_NE:
-		return v != bound;
-	}
-	return false;
-}
-
 int metrics_gate(const struct step *s, const struct metric_value *m, size_t n, struct err *err)
 {
-	for (size_t i = 0; i < s->n_gates; i++) {
-		const struct gate_rule *g = &s->gates[i];
+	for (size_t i = 0; i < s->measured.n_gates; i++) {
+		const struct gate_rule *g = &s->measured.gates[i];
 		size_t k = 0;
 
 		while (k < n && strcmp(m[k].name, g->metric) != 0)
 			k++;
 		if (k == n)
-			return err_set(err, ERR_FAILED, "gate failed: the step gave no metric `%s` (%s:%d:%d)", g->metric, g->pos.file, g->pos.line, g->pos.col);
-		if (!gate_holds(g->op, m[k].value, g->bound))
-			return err_set(err, ERR_FAILED, "gate failed: %s is %.6g, must be %s (%s:%d:%d)", g->metric, m[k].value, g->text, g->pos.file,
-				       g->pos.line, g->pos.col);
+			return err_set(err, ERR_FAILED,
+				       "gate failed: the step gave no metric `%s` (%s:%d:%d)",
+				       g->metric, g->pos.file, g->pos.line, g->pos.col);
+		if (!compare_numbers(g->op, m[k].value, g->bound))
+			return err_set(err, ERR_FAILED,
+				       "gate failed: %s is %.6g, must be %s (%s:%d:%d)", g->metric,
+				       m[k].value, g->text, g->pos.file, g->pos.line, g->pos.col);
 	}
 	return 0;
 }

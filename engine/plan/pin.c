@@ -1,7 +1,16 @@
-/* The pipeline's inputs when a run starts: paths of the project are hashed, what lies outside is pinned (storage/origin.h). Each gets a name under which a
- * resumed run finds what it was. */
+/* engine/plan/pin.c — the pipeline's inputs when a run starts.
+ *
+ * Paths of the project are hashed into the store (plan_put_path()), artifacts are found there, and
+ * what lies outside is pinned by storage/origin/origin.h. Each gets a pin "input:NAME", under
+ * which a resumed run finds what it was; then nothing is looked at again. Only inputs that a
+ * selected step reads are pinned.
+ *
+ * With hash_only, a path isn't copied into the store unless planning needs its listing. What is
+ * recorded and shown is the URI without its query (know_uri()); the store is told the whole one,
+ * with which it can fetch.
+ */
 #include "plan/internal.h"
-#include "storage/origin.h"
+#include "storage/origin/origin.h"
 
 /* Its listing is needed to plan: members of `each`, or a path below it. */
 static bool listing_needed(const struct plan *p, size_t input)
@@ -11,10 +20,12 @@ static bool listing_needed(const struct plan *p, size_t input)
 	for (size_t i = 0; i < pl->n_steps; i++) {
 		const struct step *s = &pl->steps[i];
 
-		if (s->each && s->each->from.kind == REF_PIPELINE_INPUT && s->each->from.index == input)
+		if (s->each && s->each->from.kind == REF_PIPELINE_INPUT &&
+		    s->each->from.index == input)
 			return true;
 		for (size_t k = 0; k < s->n_inputs; k++)
-			if (s->inputs[k].subpath && s->inputs[k].from.kind == REF_PIPELINE_INPUT && s->inputs[k].from.index == input)
+			if (s->inputs[k].subpath && s->inputs[k].from.kind == REF_PIPELINE_INPUT &&
+			    s->inputs[k].from.index == input)
 				return true;
 	}
 	return false;
@@ -24,7 +35,8 @@ static int at_input(const struct input_decl *in, const char *uri, struct err *er
 {
 	bool named = !str_eq(in->name, in->uri); /* else it stands where it is used */
 
-	return err_wrap(err, "%s:%d:%d: input `%s`%s%s%s", in->pos.file, in->pos.line, in->pos.col, named ? in->name : uri, named ? " (" : "", named ? uri : "",
+	return err_wrap(err, "%s:%d:%d: input `%s`%s%s%s", in->pos.file, in->pos.line, in->pos.col,
+			named ? in->name : uri, named ? " (" : "", named ? uri : "",
 			named ? ")" : "");
 }
 
@@ -33,15 +45,19 @@ static int pin_path(struct plan *p, size_t i, struct err *err)
 	const struct input_decl *in = &p->ctx.pipeline->inputs[i];
 	const char *file = in->pos.file;
 
-	if (put_path(p, in->uri, p->options.hash_only && !listing_needed(p, i), &p->input_ids[i], err) < 0) {
+	if (plan_put_path(p, in->uri, p->options.hash_only && !listing_needed(p, i),
+			  &p->input_ids[i], err) < 0) {
 		if (err && err->code == ERR_NOT_FOUND)
-			return err_set(err, ERR_NOT_FOUND, "%s:%d:%d: input `%s`: %s does not exist in the project", file, in->pos.line, in->pos.col,
-				       in->name, in->uri);
-		return err_wrap(err, "%s:%d:%d: input `%s`", file, in->pos.line, in->pos.col, in->name);
+			return err_set(err, ERR_NOT_FOUND,
+				       "%s:%d:%d: input `%s`: %s does not exist in the project",
+				       file, in->pos.line, in->pos.col, in->name, in->uri);
+		return err_wrap(err, "%s:%d:%d: input `%s`", file, in->pos.line, in->pos.col,
+				in->name);
 	}
 	if (in->optional_dir && p->input_ids[i].kind != CONTENT_TREE)
-		return err_set(err, ERR_INVALID, "%s:%d:%d: input `%s`: %s is a file, but is written as a directory", file, in->pos.line, in->pos.col,
-			       in->name, in->uri);
+		return err_set(err, ERR_INVALID,
+			       "%s:%d:%d: input `%s`: %s is a file, but is written as a directory",
+			       file, in->pos.line, in->pos.col, in->name, in->uri);
 	return 0;
 }
 
@@ -50,18 +66,24 @@ static int pin_artifact(struct plan *p, size_t i, struct err *err)
 	const struct input_decl *in = &p->ctx.pipeline->inputs[i];
 	struct digest digest;
 
-	if (digest_parse(in->uri + strlen("artifact:"), &digest, err) < 0 || content_find(p->ctx.store, &digest, &p->input_ids[i], err) < 0)
+	if (digest_parse(in->uri + strlen("artifact:"), &digest, err) < 0 ||
+	    content_find(p->ctx.store, &digest, &p->input_ids[i], err) < 0)
 		return at_input(in, in->uri, err);
 	return 0;
 }
 
 static int pin_origin(struct plan *p, size_t i, struct err *err)
 {
-	static const enum origin_mode modes[] = { [INPUT_AUTO] = ORIGIN_AUTO, [INPUT_COPY] = ORIGIN_COPY, [INPUT_REFERENCE] = ORIGIN_REFERENCE };
+	static const enum origin_mode modes[] = { [INPUT_AUTO] = ORIGIN_AUTO,
+						  [INPUT_COPY] = ORIGIN_COPY,
+						  [INPUT_REFERENCE] = ORIGIN_REFERENCE };
 	const struct input_decl *in = &p->ctx.pipeline->inputs[i];
-	const struct reference_options access = { in->access.endpoint, in->access.region, in->access.profile, in->access.anonymous };
+	const struct reference_options access = { in->access.endpoint, in->access.region,
+						  in->access.profile, in->access.anonymous };
 	_cleanup_(str_deinit) struct str options = { 0 };
-	struct origin_ask ask = { .uri = in->uri, .mode = modes[in->mode], .copy_max = p->ctx.config->reference_above };
+	struct origin_ask ask = { .uri = in->uri,
+				  .mode = modes[in->mode],
+				  .copy_max = p->ctx.config->reference_above };
 	struct origin_pinned pinned;
 
 	str_add(&options, "");
@@ -93,9 +115,11 @@ static int pin_input(struct plan *p, size_t i, struct err *err)
 {
 	const struct input_decl *in = &p->ctx.pipeline->inputs[i];
 	const char *named = in->origin == INPUT_HTTPS ? p->input_uris[i] : in->name;
-	_cleanup_(freep) char *name = xasprintf("input:%s", str_eq(in->name, in->uri) ? named : in->name);
-	_cleanup_(freep) char *origin = xasprintf("%s%s", in->origin == INPUT_PATH ? "path:" : "", p->input_uris[i]);
-	const struct plan_pin *pin = find_pin(p, name);
+	_cleanup_(freep) char *name =
+		xasprintf("input:%s", str_eq(in->name, in->uri) ? named : in->name);
+	_cleanup_(freep) char *origin =
+		xasprintf("%s%s", in->origin == INPUT_PATH ? "path:" : "", p->input_uris[i]);
+	const struct plan_pin *pin = plan_pin_find(p, name);
 	int r;
 
 	if (pin) {
@@ -104,9 +128,11 @@ static int pin_input(struct plan *p, size_t i, struct err *err)
 	}
 	if (plan_is_resumed(p))
 		return err_set(err, ERR_CORRUPT, "the run's record lacks input `%s`", in->name);
-	r = in->origin == INPUT_PATH ? pin_path(p, i, err) : in->origin == INPUT_ARTIFACT ? pin_artifact(p, i, err) : pin_origin(p, i, err);
+	r = in->origin == INPUT_PATH       ? pin_path(p, i, err)
+	    : in->origin == INPUT_ARTIFACT ? pin_artifact(p, i, err)
+					   : pin_origin(p, i, err);
 	if (r == 0)
-		add_pin(p, name, origin, &p->input_ids[i]);
+		plan_pin_add(p, name, origin, &p->input_ids[i]);
 	return r;
 }
 
@@ -119,7 +145,7 @@ static void note_inputs(const struct plan *p, const struct step *s, bool *needed
 		needed[s->each->from.index] = true;
 }
 
-int pin_inputs(struct plan *p, struct err *err)
+int plan_pin_inputs(struct plan *p, struct err *err)
 {
 	const struct pipeline *pl = p->ctx.pipeline;
 	_cleanup_(freep) bool *needed = xcalloc(pl->n_inputs + 1, sizeof(*needed));

@@ -1,25 +1,27 @@
 /* engine/plan/plan.c — resolving tasks in waves.
  *
- * Invariants: a task is in `wave` exactly once, when its `pending` reaches 0; every ended task has told its dependents, once: one whose content
- * is made again (absent.c) has ended in their eyes all the while, and only those that wait for its bytes hear of its second end, unless that end is a bad one;
- * `counts` agrees with the tasks' states. plan_prove_ended() checks them at the end of a run. Content of hits is checked for a whole wave at once, since asking the store
- * costs more than computing keys.
+ * A wave: tasks whose `pending` is 0 are taken from the queue, end without a key where they can
+ * (end_without_key()), or are keyed and looked up (key_and_look_up()). Content of hits is checked
+ * for the whole wave at once, since asking the store costs more than computing keys. Then each
+ * task is a hit and ends, or is ready (end_or_ready()). Ends ready further tasks, or let steps
+ * expand (expand_again); so it goes on until neither is left.
+ *
+ * Invariants: a task is in `wave` exactly once, when its `pending` reaches 0; every ended task
+ * has told its dependents, once; `counts` agrees with the tasks' states. A task whose content is
+ * made again (absent.c) has ended in its dependents' eyes all the while. Only those that wait for
+ * its bytes hear of its second end, unless that end is a bad one. plan_prove_ended() checks these
+ * at the end of a run.
+ *
+ * One thread. Attempts, leases and retries are engine/run's; the plan only hears of ends.
  */
-#include "base/text.h"
+#include "base/text/text.h"
 #include "plan/internal.h"
 
-/* Tasks keyed and looked up together. Bounds what a wave holds in memory at once; large enough to make one existence
- * check of many. */
+/* Tasks keyed and looked up together. Bounds what a wave holds in memory at once; large enough to
+ * make one existence check of many. */
 #define WAVE_MAX 16384
 
-/* --- life ---------------------------------------------------------------------------------------------------------- */
-
-static const struct param_decl *sort_params;
-
-static int by_param_name(const void *a, const void *b)
-{
-	return strcmp(sort_params[*(const size_t *)a].name, sort_params[*(const size_t *)b].name);
-}
+/* Life. */
 
 static void make_steps(struct plan *p)
 {
@@ -29,28 +31,25 @@ static void make_steps(struct plan *p)
 	p->steps = arena_alloc(p->arena, (pl->n_steps + 1) * sizeof(*p->steps));
 	p->input_ids = arena_alloc(p->arena, (pl->n_inputs + 1) * sizeof(*p->input_ids));
 	p->input_uris = arena_alloc(p->arena, (pl->n_inputs + 1) * sizeof(*p->input_uris));
-	p->params_by_name = arena_alloc(p->arena, (pl->n_params + 1) * sizeof(*p->params_by_name));
-	for (size_t i = 0; i < pl->n_params; i++)
-		p->params_by_name[i] = i;
-	sort_params = pl->params;
-	qsort(p->params_by_name, pl->n_params, sizeof(size_t), by_param_name);
 	for (size_t i = 0; i < pl->n_steps; i++) {
 		p->steps[i].decl = &pl->steps[i];
 		p->steps[pl->order[i]].rank = (uint32_t)i;
 		for (size_t d = 0; d < pl->steps[i].n_deps; d++)
-			VEC_PUSH(&p->steps[pl->steps[i].deps[d].step].dependents, ((struct plan_dependent){ (uint32_t)i, (uint32_t)d }));
+			VEC_PUSH(&p->steps[pl->steps[i].deps[d].step].dependents,
+				 ((struct plan_dependent){ (uint32_t)i, (uint32_t)d }));
 	}
 }
 
-static int expand_all(struct plan *p, struct err *err)
+int plan_expand_all(struct plan *p, struct err *err)
 {
-	for (size_t i = 0; i < p->n_steps; i++)
-		if (expand_step(p, p->ctx.pipeline->order[i], err) < 0)
+	for (size_t i = 0; i < p->n_steps && p->n_expanded < p->n_steps; i++)
+		if (plan_expand_step(p, p->ctx.pipeline->order[i], err) < 0)
 			return -1;
 	return 0;
 }
 
-int plan_new(const struct plan_context *ctx, const struct plan_options *o, struct plan **ret, struct err *err)
+int plan_new(const struct plan_context *ctx, const struct plan_options *o, struct plan **ret,
+	     struct err *err)
 {
 	_cleanup_(plan_freep) struct plan *p = xcalloc(1, sizeof(*p));
 
@@ -58,13 +57,14 @@ int plan_new(const struct plan_context *ctx, const struct plan_options *o, struc
 	p->options = *o;
 	p->arena = arena_new();
 	p->pin_by_name = map_new();
-	p->code_memo = map_new();
+	p->code.memo = map_new();
 	make_steps(p);
 	if (ctx->recorded)
 		replay_new(p);
-	if (select_tasks(p, err) < 0 || sources_pin(p, err) < 0 || lookup_open(p, err) < 0)
+	if (plan_select_tasks(p, err) < 0 || plan_pin_sources(p, err) < 0 ||
+	    lookup_open(p, err) < 0)
 		return -1;
-	if (expand_all(p, err) < 0)
+	if (plan_expand_all(p, err) < 0)
 		return -1;
 	*ret = TAKE_PTR(p);
 	return 0;
@@ -80,7 +80,8 @@ void plan_free(struct plan *p)
 	for (size_t i = 0; i < p->n_steps; i++) {
 		free(p->steps[i].tasks);
 		free(p->steps[i].axis_index);
-		free(p->steps[i].only);
+		free(p->steps[i].only.v);
+		free(p->steps[i].forced_tasks.v);
 		VEC_FREE(&p->steps[i].dependents);
 	}
 	free(p->wave.v);
@@ -88,24 +89,25 @@ void plan_free(struct plan *p)
 	VEC_FREE(&p->pins);
 	VEC_FREE(&p->waits);
 	map_free(p->pin_by_name);
-	map_free(p->code_memo);
-	for (size_t i = 0; i < p->listings.n; i++)
-		map_free(p->listings.v[i]);
-	VEC_FREE(&p->listings);
+	map_free(p->code.memo);
+	for (size_t i = 0; i < p->code.listings.n; i++)
+		map_free(p->code.listings.v[i]);
+	VEC_FREE(&p->code.listings);
 	str_deinit(&p->scratch);
 	str_deinit(&p->key_record);
 	arena_free(p->arena);
 	free(p);
 }
 
-/* --- ending tasks ------------------------------------------------------------------------------------------------------ */
+/* Ending tasks. */
 
 static void group_ended(struct plan *p, struct plan_step *s, struct plan_dep *d, uint32_t group)
 {
 	size_t n = d->down_start ? d->down_start[group + 1] - d->down_start[group] : s->n_tasks;
 
 	for (size_t i = 0; i < n; i++) {
-		struct plan_task *t = &s->tasks[d->down_tasks ? d->down_tasks[d->down_start[group] + i] : i];
+		struct plan_task *t =
+			&s->tasks[d->down_tasks ? d->down_tasks[d->down_start[group] + i] : i];
 
 		t->need_failed |= d->failed[group];
 		t->need_skipped |= d->skipped[group] && d->decl->data;
@@ -145,7 +147,8 @@ static void tell_dependents(struct plan *p, const struct plan_task *t)
 	}
 }
 
-/* What was made again has failed this time, or was left out: whoever was counted on its first end and hasn't begun hears of it. */
+/* What was made again has failed this time, or was left out: whoever was counted on its first end
+ * and hasn't begun hears of it. */
 static void tell_of_bad_end(struct plan *p, const struct plan_task *t)
 {
 	struct plan_step *u = &p->steps[t->step];
@@ -154,17 +157,21 @@ static void tell_of_bad_end(struct plan *p, const struct plan_task *t)
 		struct plan_step *s = &p->steps[u->dependents.v[i].step];
 		struct plan_dep *d = s->expanded ? &s->deps[u->dependents.v[i].dep] : NULL;
 		uint32_t g = d ? dep_group_of_upstream(d, t) : 0;
-		size_t n = !d ? 0 : d->down_start ? d->down_start[g + 1] - d->down_start[g] : s->n_tasks;
+		size_t n = !d              ? 0
+			   : d->down_start ? d->down_start[g + 1] - d->down_start[g]
+					   : s->n_tasks;
 
 		if (!d)
 			continue;
 		d->failed[g] |= t->state == TASK_STATE_FAILED || t->state == TASK_STATE_BLOCKED;
 		d->skipped[g] = d->remaining[g] == 0 && group_all_skipped(p, d, g);
 		for (size_t k = 0; k < n && d->remaining[g] == 0; k++) {
-			struct plan_task *w = &s->tasks[d->down_tasks ? d->down_tasks[d->down_start[g] + k] : k];
+			struct plan_task *w =
+				&s->tasks[d->down_tasks ? d->down_tasks[d->down_start[g] + k] : k];
 
 			w->need_failed |= w->state == TASK_WAITING && d->failed[g];
-			w->need_skipped |= w->state == TASK_WAITING && d->skipped[g] && d->decl->data;
+			w->need_skipped |=
+				w->state == TASK_WAITING && d->skipped[g] && d->decl->data;
 		}
 	}
 }
@@ -196,7 +203,7 @@ static void count_state(struct plan *p, enum task_state state, int64_t duration_
 	}
 }
 
-void end_task(struct plan *p, struct plan_task *t, enum task_state state)
+void plan_end_task(struct plan *p, struct plan_task *t, enum task_state state)
 {
 	struct plan_step *s = &p->steps[t->step];
 
@@ -216,31 +223,34 @@ void end_task(struct plan *p, struct plan_task *t, enum task_state state)
 		p->expand_again = true;
 }
 
-void plan_task_end(struct plan *p, struct plan_task *t, enum task_state state, const struct content_id *outputs,
-		   const struct metric_value *metrics, size_t n_metrics, int64_t duration_ns, int64_t attempt)
+void plan_task_end(struct plan *p, struct plan_task *t, enum task_state state,
+		   const struct content_id *outputs, const struct metric_value *metrics,
+		   size_t n_metrics, int64_t duration_ns, int64_t attempt)
 {
 	size_t n = p->steps[t->step].decl->n_outputs;
 	struct task_result made = { state, outputs, metrics, n_metrics, duration_ns, attempt };
 
 	if (replay_goes(p)) {
 		replay_end(p, t, &made);
-		end_task(p, t, state);
+		plan_end_task(p, t, state);
 		return;
 	}
 	if (outputs)
-		t->outputs = n ? arena_memdup(p->arena, outputs, n * sizeof(*outputs)) : arena_alloc(p->arena, sizeof(*outputs));
+		t->outputs = n ? arena_memdup(p->arena, outputs, n * sizeof(*outputs))
+			       : arena_alloc(p->arena, sizeof(*outputs));
 	t->n_metrics = (uint32_t)n_metrics;
 	t->metrics = arena_alloc(p->arena, (n_metrics + 1) * sizeof(*t->metrics));
 	for (size_t i = 0; i < n_metrics; i++)
-		t->metrics[i] = (struct metric_value){ arena_strdup(p->arena, metrics[i].name), metrics[i].value };
+		t->metrics[i] = (struct metric_value){ arena_strdup(p->arena, metrics[i].name),
+						       metrics[i].value };
 	t->duration_ns = duration_ns;
 	t->attempt = attempt;
-	end_task(p, t, state);
+	plan_end_task(p, t, state);
 }
 
-/* --- what can't be had ------------------------------------------------------------------------------------------------- */
+/* What can't be had. */
 
-void lose(struct plan *p, const char *name, const char *why)
+void plan_mark_lost(struct plan *p, const char *name, const char *why)
 {
 	if (!p->lost)
 		p->lost = map_new();
@@ -250,8 +260,8 @@ void lose(struct plan *p, const char *name, const char *why)
 void plan_lose(struct plan *p, struct plan_task *t, const char *why)
 {
 	plan_task_label(p, t, &p->scratch);
-	lose(p, p->scratch.s, why);
-	end_task(p, t, TASK_STATE_BLOCKED);
+	plan_mark_lost(p, p->scratch.s, why);
+	plan_end_task(p, t, TASK_STATE_BLOCKED);
 }
 
 const char *plan_lost(const struct plan *p, const char *task_or_step)
@@ -259,14 +269,14 @@ const char *plan_lost(const struct plan *p, const char *task_or_step)
 	return p->lost ? map_get_str(p->lost, task_or_step) : NULL;
 }
 
-/* --- keys and hits ---------------------------------------------------------------------------------------------------- */
+/* Keys and hits. */
 
-int task_key(struct plan *p, struct plan_task *t, struct arena *arena, struct err *err)
+int plan_task_key(struct plan *p, struct plan_task *t, struct arena *arena, struct err *err)
 {
 	struct task_input *inputs;
 	struct str script = { 0 };
 	size_t n;
-	int r = task_inputs(p, t, arena, &inputs, &n, err);
+	int r = plan_task_inputs(p, t, arena, &inputs, &n, err);
 
 	if (r == 0)
 		r = command_script(p, t, inputs, n, arena, &script, err);
@@ -278,8 +288,7 @@ int task_key(struct plan *p, struct plan_task *t, struct arena *arena, struct er
 	return r;
 }
 
-/* Stopped, the plan begins nothing new. */
-static bool may_begin(struct plan *p, const struct plan_task *t)
+bool plan_may_begin(struct plan *p, const struct plan_task *t)
 {
 	const struct expr *c = p->steps[t->step].decl->condition;
 
@@ -295,24 +304,26 @@ static bool may_begin(struct plan *p, const struct plan_task *t)
 static int end_without_key(struct plan *p, struct plan_task *t, struct err *err)
 {
 	const struct step *s = p->steps[t->step].decl;
-	bool handles = s->condition && expr_handles_failure(s->condition) && !p->steps[t->step].stands_in, wanted = true;
+	bool handles = s->condition && expr_handles_failure(s->condition) &&
+		       !p->steps[t->step].stands_in,
+	     wanted = true;
 
 	if (t->unselected) {
-		end_task(p, t, TASK_STATE_UNSELECTED);
+		plan_end_task(p, t, TASK_STATE_UNSELECTED);
 		return 1;
 	}
-	if ((t->need_failed && !handles) || !may_begin(p, t)) {
-		end_task(p, t, TASK_STATE_BLOCKED);
+	if ((t->need_failed && !handles) || !plan_may_begin(p, t)) {
+		plan_end_task(p, t, TASK_STATE_BLOCKED);
 		return 1;
 	}
 	if (t->need_skipped) {
-		end_task(p, t, TASK_STATE_SKIPPED);
+		plan_end_task(p, t, TASK_STATE_SKIPPED);
 		return 1;
 	}
 	if (s->condition && scope_condition(p, t, &wanted, err) < 0)
 		return -1;
 	if (!wanted) {
-		end_task(p, t, TASK_STATE_SKIPPED);
+		plan_end_task(p, t, TASK_STATE_SKIPPED);
 		return 1;
 	}
 	/* always() lets it run after failures, but content that was never made can't be had. */
@@ -320,14 +331,15 @@ static int end_without_key(struct plan *p, struct plan_task *t, struct err *err)
 		struct plan_dep *d = &p->steps[t->step].deps[i];
 
 		if (d->decl->data && d->failed[dep_group_of(d, t)] && !dep_gathers(p, d)) {
-			end_task(p, t, TASK_STATE_BLOCKED);
+			plan_end_task(p, t, TASK_STATE_BLOCKED);
 			return 1;
 		}
 	}
 	return 0;
 }
 
-/* A gate is judged anew at each hit: changing a bound doesn't train again, and a result that failed its gate fails it again. */
+/* A gate is judged anew at each hit: changing a bound doesn't train again, and a result that failed
+ * its gate fails it again. */
 static void end_hit(struct plan *p, struct plan_task *t, const struct lookup_hit *hit)
 {
 	struct err why = { 0 };
@@ -335,7 +347,8 @@ static void end_hit(struct plan *p, struct plan_task *t, const struct lookup_hit
 
 	if (!gate && !p->gate_message) {
 		plan_task_label(p, t, &p->scratch);
-		p->gate_message = arena_printf(p->arena, "%s (its result is on record): %s", p->scratch.s, why.msg);
+		p->gate_message = arena_printf(p->arena, "%s (its result is on record): %s",
+					       p->scratch.s, why.msg);
 	}
 
 	t->outputs = hit->outputs;
@@ -345,16 +358,19 @@ static void end_hit(struct plan *p, struct plan_task *t, const struct lookup_hit
 	t->attempt = hit->attempt;
 	t->from_store = hit->from_store;
 	t->miss = MISS_NONE;
-	end_task(p, t, gate ? TASK_STATE_HIT : TASK_STATE_FAILED);
+	plan_end_task(p, t, gate ? TASK_STATE_HIT : TASK_STATE_FAILED);
 }
 
-int make_ready(struct plan *p, struct plan_task *t, struct err *err)
+int plan_make_ready(struct plan *p, struct plan_task *t, struct err *err)
 {
 	int waits;
 
 	if (p->steps[t->step].lookup_only) {
 		plan_task_label(p, t, &p->scratch);
-		return err_set(err, ERR_INVALID, "%s comes before --from and is not on record; run it first, or leave --from out", p->scratch.s);
+		return err_set(err, ERR_INVALID,
+			       "%s comes before --from and is not on record; run it first, or "
+			       "leave --from out",
+			       p->scratch.s);
 	}
 	waits = p->n_absent ? absent_needed(p, t, err) : 0;
 	if (waits != 0)
@@ -382,7 +398,7 @@ static int make_keys(struct plan *p, struct wave *w, struct err *err)
 		r = end_without_key(p, t, err);
 		if (r != 0)
 			continue;
-		r = task_key(p, t, arena, p->ctx.again ? &why : err);
+		r = plan_task_key(p, t, arena, p->ctx.again ? &why : err);
 		if (r < 0 && p->ctx.again) {
 			plan_lose(p, t, why.msg);
 			r = 0;
@@ -437,7 +453,7 @@ static int end_or_ready(struct plan *p, struct wave *w, const bool *present, str
 		}
 		if (w->hits.v[i].found)
 			t->miss = MISS_BLOBS_GONE;
-		if (make_ready(p, t, err) < 0)
+		if (plan_make_ready(p, t, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -466,7 +482,7 @@ int plan_resolve(struct plan *p, struct err *err)
 	while (r == 0 && (p->wave.n || p->expand_again)) {
 		if (p->expand_again) {
 			p->expand_again = false;
-			r = expand_all(p, err);
+			r = plan_expand_all(p, err);
 		}
 		if (r == 0)
 			r = resolve_wave(p, &w, err);
@@ -498,7 +514,7 @@ int plan_task_lookup(struct plan *p, struct plan_task *t, struct err *err)
 	return 1;
 }
 
-/* --- the proof ------------------------------------------------------------------------------------------------------------ */
+/* The proof. */
 
 #define SHOWN_WITHOUT_END 10
 
@@ -512,7 +528,8 @@ int plan_prove_ended(struct plan *p, struct err *err)
 		const struct plan_step *ps = &p->steps[s];
 
 		if (!ps->expanded && open++ < SHOWN_WITHOUT_END)
-			str_addf(&list, "%s%s (never expanded)", list.len ? ", " : "", ps->decl->name);
+			str_addf(&list, "%s%s (never expanded)", list.len ? ", " : "",
+				 ps->decl->name);
 		for (size_t i = 0; ps->expanded && i < ps->n_tasks; i++) {
 			const struct plan_task *t = &ps->tasks[i];
 
@@ -529,14 +546,21 @@ int plan_prove_ended(struct plan *p, struct err *err)
 		}
 	}
 	if (open)
-		return err_set(err, ERR_IO, "internal error: the run came to its end, but %zu of its tasks did not: %s%s", open, list.s,
-			       open > SHOWN_WITHOUT_END ? ", …" : "");
+		return err_set(err, ERR_IO,
+			       "internal error: the run came to its end, but %zu of its tasks did "
+			       "not: %s%s",
+			       open, list.s, open > SHOWN_WITHOUT_END ? ", …" : "");
 	if (replay_goes(p)) /* its counts are of what was executed again only */
 		return 0;
-	if (seen.total != said->total || seen.hits != said->hits || seen.executed != said->executed || seen.failed != said->failed ||
+	if (seen.total != said->total || seen.hits != said->hits ||
+	    seen.executed != said->executed || seen.failed != said->failed ||
 	    seen.skipped != said->skipped || seen.blocked != said->blocked)
-		return err_set(err, ERR_IO, "internal error: the run's counts are not those of its tasks: %llu of %llu ended",
-			       (unsigned long long)(said->hits + said->executed + said->failed + said->skipped + said->blocked), (unsigned long long)said->total);
+		return err_set(err, ERR_IO,
+			       "internal error: the run's counts are not those of its tasks: %llu "
+			       "of %llu ended",
+			       (unsigned long long)(said->hits + said->executed + said->failed +
+						    said->skipped + said->blocked),
+			       (unsigned long long)said->total);
 	return 0;
 }
 
@@ -548,30 +572,22 @@ void plan_stop(struct plan *p)
 	while (n--) {
 		struct plan_task *t = queue_pop(&p->ready);
 
-		if (may_begin(p, t))
+		if (plan_may_begin(p, t))
 			queue_push(&p->ready, t);
 		else
-			end_task(p, t, TASK_STATE_BLOCKED);
+			plan_end_task(p, t, TASK_STATE_BLOCKED);
 	}
 }
 
-/* --- looking at it ------------------------------------------------------------------------------------------------------ */
+/* Looking at it. */
 
 struct plan_task *plan_take_ready(struct plan *p)
 {
 	struct plan_task *t = queue_pop(&p->ready);
 
 	if (t)
-		t->state = TASK_RUNNING;
+		t->state = TASK_TAKEN;
 	return t;
-}
-
-void plan_requeue(struct plan *p, struct plan_task *t)
-{
-	if (t->state != TASK_RUNNING)
-		abort(); /* only what was taken can be given back */
-	t->state = TASK_READY;
-	queue_push(&p->ready, t);
 }
 
 const char *plan_gate_message(const struct plan *p)
@@ -663,19 +679,27 @@ int plan_store_results(struct plan *p, struct store *s, struct content_id *ret, 
 
 	for (size_t i = 0; i < p->n_steps; i++) {
 		const struct plan_step *ps = &p->steps[i];
-		_cleanup_(freep) const char **names = xcalloc(ps->decl->n_outputs + 1, sizeof(*names));
+		_cleanup_(freep) const char **names =
+			xcalloc(ps->decl->n_outputs + 1, sizeof(*names));
 
 		for (size_t k = 0; k < ps->decl->n_outputs; k++)
 			names[k] = ps->decl->outputs[k].name;
 		results_writer_step(w, ps->decl->name, ps->decl->n_outputs, names);
 		for (size_t k = 0; k < ps->n_tasks; k++) {
 			const struct plan_task *t = &ps->tasks[k];
-			struct task_result res = { (enum task_state)t->state, t->outputs, t->metrics, t->n_metrics, t->duration_ns, t->attempt };
+			struct task_result res = { (enum task_state)t->state,
+						   t->outputs,
+						   t->metrics,
+						   t->n_metrics,
+						   t->duration_ns,
+						   t->attempt };
 
-			if (t->state == TASK_STATE_UNSELECTED || (p->replay && !replay_result(p, t, &res)))
+			if (t->state == TASK_STATE_UNSELECTED ||
+			    (p->replay && !replay_result(p, t, &res)))
 				continue;
 			plan_task_label(p, t, &p->scratch);
-			results_writer_task(w, p->scratch.s, result_state_of(res.state), &t->key, res.duration_ns, res.attempt, res.outputs, res.metrics,
+			results_writer_task(w, p->scratch.s, result_state_of(res.state), &t->key,
+					    res.duration_ns, res.attempt, res.outputs, res.metrics,
 					    res.n_metrics);
 		}
 	}

@@ -1,11 +1,14 @@
-/* engine/plan/plan.h — what has to happen: tasks, their keys, and whether each result is on record already.
+/* engine/plan/plan.h — what has to happen: tasks, their keys, and whether each result is on record
+ * already.
  *
- * A plan holds the tasks of one pipeline with given params. plan_resolve() works in waves: tasks whose needs have ended get
- * their key; the key is looked up; a result on record (a hit) ends the task at once, which readies others, until only
- * tasks are left that must be executed or wait for such. `cairn plan` shows that. A run executes the ready tasks, tells
- * plan_task_end(), and resolves on. Steps over run-time data (`each`) expand when what they range over has ended.
+ * A plan holds the tasks of one pipeline with given params. plan_resolve() works in waves: tasks
+ * whose needs have ended get their key; the key is looked up; a result on record (a hit) ends the
+ * task at once, which readies others, until only tasks are left that must be executed or wait for
+ * such. `cairn plan` shows that. A run executes the ready tasks, calls plan_task_end() for each,
+ * and resolves on. Steps over run-time data (`each`) expand when what they range over has ended.
  *
- * Nothing is executed here. Memory is at most 600 bytes a task; work is linear in tasks and edges. One thread.
+ * No task is executed here; plan_new() runs the declared tools, to learn their versions. Memory is
+ * at most 600 bytes a task; work is linear in tasks and edges. One thread.
  */
 #ifndef CAIRN_PLAN_PLAN_H
 #define CAIRN_PLAN_PLAN_H
@@ -14,20 +17,20 @@
 #include "model/pipeline.h"
 #include "plan/key.h"
 #include "plan/metrics.h"
-#include "record/results.h"
-#include "storage/content.h"
-#include "storage/statcache.h"
+#include "record/manifest/results.h"
+#include "storage/content/content.h"
+#include "storage/local/statcache.h"
 
 enum task_state {
-	TASK_WAITING = 0,	/* something it needs hasn't ended: key unknown */
-	TASK_READY,		/* key known, not on record: must be executed */
-	TASK_RUNNING,		/* the run has taken it */
-	TASK_STATE_HIT,		/* result on record and present */
-	TASK_STATE_DONE,	/* executed */
+	TASK_WAITING = 0, /* something it needs hasn't ended: key unknown */
+	TASK_READY,       /* key known, not on record: must be executed */
+	TASK_TAKEN,       /* the run has it: in one of its phases (run/task.h) */
+	TASK_STATE_HIT,   /* result on record and present */
+	TASK_STATE_DONE,  /* executed */
 	TASK_STATE_FAILED,
-	TASK_STATE_SKIPPED,	/* `if` was false, or the content it needs was skipped */
-	TASK_STATE_BLOCKED,	/* something it needs failed, or the run stopped before it started */
-	TASK_STATE_UNSELECTED,	/* not asked for */
+	TASK_STATE_SKIPPED,    /* `if` was false, or the content it needs was skipped */
+	TASK_STATE_BLOCKED,    /* something it needs failed, or the run stopped before it started */
+	TASK_STATE_UNSELECTED, /* not asked for */
 };
 static inline bool task_state_ended(enum task_state s)
 {
@@ -37,36 +40,42 @@ static inline bool task_state_ended(enum task_state s)
 /* Why a task that has a key isn't a hit. */
 enum miss_cause {
 	MISS_NONE = 0,
-	MISS_NEW,	  /* key never seen */
-	MISS_NO_CACHE,	  /* the step says cache: false */
-	MISS_FORCED,	  /* --force */
-	MISS_BLOBS_GONE,  /* it was on record, but its content is missing from the store */
+	MISS_NEW,        /* key never seen */
+	MISS_NO_CACHE,   /* the step says cache: false */
+	MISS_FORCED,     /* --force */
+	MISS_BLOBS_GONE, /* it was on record, but its content is missing from the store */
 };
 
 struct plan_task {
 	struct digest key;
-	struct content_id *outputs;	  /* as many as the step has, in its order; NULL until it ended well */
-	struct metric_value *metrics;	  /* sorted by name */
+	struct content_id
+		*outputs; /* as many as the step has, in its order; NULL until it ended well */
+	struct metric_value *metrics; /* sorted by name */
 	uint32_t n_metrics;
-	uint32_t step, index;		  /* index within the step */
-	uint32_t pending;		  /* dependencies that haven't ended */
-	int64_t duration_ns;		  /* of the execution that made the result */
-	int64_t attempt;		  /* that execution's attempt, 0 unknown */
-	uint8_t state;			  /* enum task_state */
-	uint8_t miss;			  /* enum miss_cause */
-	bool need_failed;		  /* something it needs failed or was blocked */
-	bool need_skipped;		  /* content that it needs was skipped */
+	uint32_t step, index; /* index within the step */
+	uint32_t pending;     /* dependencies that haven't ended */
+	int64_t duration_ns;  /* of the execution that made the result */
+	int64_t attempt;      /* that execution's attempt, 0 unknown */
+	uint8_t state;        /* enum task_state */
+	uint8_t miss;         /* enum miss_cause */
+	bool need_failed;     /* something it needs failed or was blocked */
+	bool need_skipped;    /* content that it needs was skipped */
 	bool forced;
 	bool unselected;
-	bool absent;			  /* the hit's content is gone from the store; nobody has needed it so far */
-	bool revived;			  /* … somebody does: it is made again */
-	bool told;			  /* its dependents know that it has ended; a revived one told them when it was a hit */
-	bool from_store;		  /* the hit was the store's record, not the database's */
+	bool absent;  /* the hit's content is gone from the store; nobody has needed it so far */
+	bool revived; /* … somebody does: it is made again */
+	bool told; /* its dependents know that it has ended; a revived one told them when it was a
+		      hit */
+	bool from_store;    /* the hit was the store's record, not the database's */
+	uint32_t last_wait; /* plan's own: who waits for its content to be made again */
+	struct task *task; /* what the run that executes it knows of it (run/task.h); NULL: it never
+			      took it */
 };
 
 struct plan_step;
 
-/* Most tasks that one step may have, and the reason: a label, a key and a row for each must stay affordable on a laptop. */
+/* Most tasks that one step may have, and the reason: a label, a key and a row for each must stay
+ * affordable on a laptop. */
 #define PLAN_MAX_FAN_OUT 1048576
 
 struct plan_options {
@@ -78,15 +87,17 @@ struct plan_options {
 	/* A replay's: tasks or steps to execute (none: all of them), and those to leave out. */
 	const char *const *only, *const *skip;
 	size_t n_only, n_skip;
-	/* Commands that only look, such as `cairn plan`: don't copy inputs into the store unless their listing is needed, and don't run declared tools: what
-	 * one said to the last run counts while its program is the same file, else its version is unknown and its tasks are no hits. */
+	/* Commands that only look, such as `cairn plan`: don't copy inputs into the store unless
+	 * their listing is needed, and don't run declared tools: what one said to the last run
+	 * counts while its program is the same file, else its version is unknown and its tasks are
+	 * no hits. */
 	bool hash_only;
 	unsigned hash_threads;
 };
 
-/* Content pinned at the start of a run, by name: "input:raw", "code:train.py lib/", "tool:python3 --version",
- * "image:team/train:2.4". A resumed run
- * gives what its start recorded; then nothing is read from the project. */
+/* Content pinned at the start of a run, by name: "input:raw", "code:train", "tool:python3
+ * --version", "image:team/train:2.4". A resumed run gives what its start recorded; then nothing is
+ * read from the project. */
 struct plan_pin {
 	const char *name, *origin;
 	struct content_id id;
@@ -95,11 +106,15 @@ struct plan_pin {
 /* Where the programs of `run` steps run in containers: what names of images stand for. */
 struct plan_image_wanted {
 	const char *name;
-	const char *const *pull_secrets; /* of the steps that name it, beside those of cairn.yaml; NULL-terminated */
+	const char *const *pull_secrets; /* of the steps that name it, beside those of cairn.yaml;
+					    NULL-terminated */
 };
 struct plan_images {
-	/* Of each of n different names, "registry/name@sha256:…" in `arena`. Asked once a plan, for those that no pin answers. *ret_failed: the one that the error is about. */
-	int (*resolve)(void *arg, const struct plan_image_wanted *wanted, size_t n, struct arena *arena, const char **ret_refs, size_t *ret_failed, struct err *err);
+	/* Of each of n different names, "registry/name@sha256:…" in `arena`. Asked once a plan, for
+	 * those that no pin answers. *ret_failed: the one that the error is about. */
+	int (*resolve)(void *arg, const struct plan_image_wanted *wanted, size_t n,
+		       struct arena *arena, const char **ret_refs, size_t *ret_failed,
+		       struct err *err);
 	const char *platform; /* "linux/amd64": the nodes' */
 	void *arg;
 };
@@ -111,31 +126,43 @@ struct plan_context {
 	struct store *store;
 	struct db *db;
 	struct statcache *cache;
-	const char *steps_program; /* path of the built-in steps' program where tasks run; NULL: found on PATH */
-	const char *launch_program; /* … of the launcher of ranks, where it is a program of its own; NULL: the same */
-	const struct plan_images *images; /* NULL: programs run as they are on this machine, and declared tools are keyed instead */
-	const struct plan_pin *pins; /* given by a resumed run, else NULL */
+	const char *steps_program; /* path of the built-in steps' program where tasks run; NULL:
+				      found on PATH */
+	const char *launch_program; /* … of the launcher of ranks, where it is a program of its own;
+				       NULL: the same */
+	const struct plan_images *images; /* NULL: programs run as they are on this machine, and
+					     declared tools are keyed instead */
+	const struct plan_pin *pins;      /* given by a resumed run, else NULL */
 	size_t n_pins;
-	const struct schedule_times *schedule; /* what `schedule.*` stands for; NULL: no schedule made this run */
-	/* Results of this run so far, for tasks that the cache may not answer (cache: false, --force) on resume: 1 known, 0 not. */
-	int (*run_result)(void *arg, const char *task, const struct digest *key, int64_t *ret_attempt);
-	/* Of a run that goes on after its engine died: plan_stop() spares this task, since it runs already, or has ended. NULL: there is none. */
+	const struct schedule_times
+		*schedule; /* what `schedule.*` stands for; NULL: no schedule made this run */
+	/* Results of this run so far, for tasks that the cache may not answer (cache: false,
+	 * --force) on resume: 1 known, 0 not. */
+	int (*run_result)(void *arg, const char *task, const struct digest *key,
+			  int64_t *ret_attempt);
+	/* Of a run that goes on after its engine died: plan_stop() spares this task, since it runs
+	 * already, or has ended. NULL: there is none. */
 	bool (*begun)(void *arg, const char *task);
 	void *arg;
-	/* A past run is made again: the pins are that run's, and content that is gone costs only the tasks that need it (plan_lost()). */
+	/* A past run is made again: the pins are that run's, and content that is gone costs only
+	 * the tasks that need it (plan_lost()). */
 	bool again;
-	/* Its results: then the plan is a replay. Every task ends as it is on record there; what depends on it is given that, whatever it makes now.
-	 * Once all tasks are known so, they become ready, each by itself. NULL: tasks are given what was made now. */
+	/* Its results: then the plan is a replay. Every task ends as it is on record there; what
+	 * depends on it is given that, whatever it makes now. Once all tasks are known so, they
+	 * become ready, each by itself. NULL: tasks are given what was made now. */
 	struct results *recorded;
 };
 
 /* The text of a REF_SCHEDULE. ERR_INVALID without times. */
-int plan_schedule_value(const struct schedule_times *t, const struct ref *ref, struct value *ret, struct err *err);
+int plan_schedule_value(const struct schedule_times *t, const struct ref *ref, struct value *ret,
+			struct err *err);
 
 struct plan;
-/* Selects, pins the pipeline's inputs, code and tools, expands what can be. ERR_INVALID for unknown targets, ERR_UNSUPPORTED for
- * what this build doesn't have, ERR_NOT_FOUND for inputs that aren't there. */
-int plan_new(const struct plan_context *ctx, const struct plan_options *o, struct plan **ret, struct err *err);
+/* Selects, pins the pipeline's inputs, code and tools, expands what can be. ERR_INVALID for unknown
+ * targets, ERR_UNSUPPORTED for what this build doesn't have, ERR_NOT_FOUND for inputs that aren't
+ * there. */
+int plan_new(const struct plan_context *ctx, const struct plan_options *o, struct plan **ret,
+	     struct err *err);
 void plan_free(struct plan *p);
 static inline void plan_freep(struct plan **p)
 {
@@ -145,82 +172,104 @@ static inline void plan_freep(struct plan **p)
 /* Resolves as far as results on record reach. */
 int plan_resolve(struct plan *p, struct err *err);
 
-/* A ready task was executed (DONE with outputs; takes the arrays' contents by copy), failed, or won't be (SKIPPED, BLOCKED).
- * Call plan_resolve() afterwards. */
-void plan_task_end(struct plan *p, struct plan_task *t, enum task_state state, const struct content_id *outputs,
-		   const struct metric_value *metrics, size_t n_metrics, int64_t duration_ns, int64_t attempt);
-/* Looks a taken task up again, after another engine or task may have made its result: 1 it is a hit now and ended, 0 still to be
- * executed. */
+/* A ready task was executed (DONE with outputs; takes the arrays' contents by copy), failed, or
+ * won't be (SKIPPED, BLOCKED). Call plan_resolve() afterwards. */
+void plan_task_end(struct plan *p, struct plan_task *t, enum task_state state,
+		   const struct content_id *outputs, const struct metric_value *metrics,
+		   size_t n_metrics, int64_t duration_ns, int64_t attempt);
+/* Looks a taken task up again, after another engine or task may have made its result: 1 it is a hit
+ * now and ended, 0 still to be executed. */
 int plan_task_lookup(struct plan *p, struct plan_task *t, struct err *err);
-/* From now on nothing new is to be started: what isn't running ends as BLOCKED, except steps whose `if` handles failure, and what the context says has begun. */
+/* From now on nothing new is to be started: what isn't running ends as BLOCKED, except steps whose
+ * `if` handles failure, and what the context says has begun. */
 void plan_stop(struct plan *p);
+bool plan_may_begin(
+	struct plan *p,
+	const struct plan_task *t); /* false: stopped, and it isn't one of those exceptions */
 
-/* Takes the next task to execute (RUNNING from now on), in the order in which they became ready; NULL when there is none. */
+/* Takes the next task to execute (TASK_TAKEN from now on), in the order in which they became ready;
+ * NULL when there is none. */
 struct plan_task *plan_take_ready(struct plan *p);
-void plan_requeue(struct plan *p, struct plan_task *t); /* a taken one: ready again, behind all that are */
-/* The same for one that failed and is tried again. content_failed: what it reads could not be had; what is gone from the store is made again first. */
-int plan_retry(struct plan *p, struct plan_task *t, bool content_failed, struct err *err);
-/* Of a run that is made again: the content that this task (or a step, by its name) needs is gone, or it lacks something else that isn't its own
- * fault. The taken task ends as BLOCKED. */
-bool plan_needs_pending(const struct plan *p, const struct plan_task *t); /* is anything that it needs yet to end? In a replay it may be */
+/* Gives back a taken task whose inputs couldn't be fetched. What is gone from the store is made
+ * again first; then the task is ready again. */
+int plan_give_back(struct plan *p, struct plan_task *t, struct err *err);
+/* Something that it needs and that has yet to end, or NULL. Only in a replay a ready task may have
+ * one. */
+struct plan_task *plan_pending_need(const struct plan *p, const struct plan_task *t);
+/* Of a run that is made again: the content that this task (or a step, by its name) needs is gone,
+ * or it lacks something else that isn't its own fault. The taken task ends as BLOCKED. */
 void plan_lose(struct plan *p, struct plan_task *t, const char *why);
 const char *plan_lost(const struct plan *p, const char *task_or_step); /* why, or NULL */
-/* At the end of a run: does each task have an end, and exactly one, and do the counts say so? 0 they do. Otherwise ERR_IO, and a text
- * that lists what has none (at most ten) in the error. */
+/* At the end of a run: does each task have an end, and exactly one, and do the counts say so? 0
+ * they do. Otherwise ERR_IO, and a text that lists what has none (at most ten) in the error. */
 int plan_prove_ended(struct plan *p, struct err *err);
-const char *plan_gate_message(const struct plan *p); /* which result on record fails its gate, and how; NULL when none does */
+const char *plan_gate_message(const struct plan *p); /* which result on record fails its gate, and
+							how; NULL when none does */
 size_t plan_n_ready(const struct plan *p);
-bool plan_unresolved(const struct plan *p); /* has an end reached tasks or steps that plan_resolve() hasn't looked at yet? */
+bool plan_unresolved(const struct plan *p); /* has an end reached tasks or steps that plan_resolve()
+					       hasn't looked at yet? */
 
-/* --- what is in it --------------------------------------------------------------------------------------------- */
+/* What is in it. */
 
 const struct pipeline *plan_pipeline(const struct plan *p);
 size_t plan_n_steps(const struct plan *p); /* the pipeline's, in its order */
 bool plan_step_expanded(const struct plan *p, size_t step);
 bool plan_step_selected(const struct plan *p, size_t step); /* some of its tasks may be executed */
-size_t plan_n_tasks(const struct plan *p, size_t step); /* 0 until expanded; a matrix's number is known from the start */
+size_t plan_n_tasks(const struct plan *p,
+		    size_t step); /* 0 until expanded; a matrix's number is known from the start */
 size_t plan_step_left(const struct plan *p, size_t step); /* tasks that haven't ended */
 struct plan_task *plan_task_at(const struct plan *p, size_t step, size_t index);
-/* For each step (plan_n_steps() places): does something read it that may have to be executed yet? Then its hits whose content is gone from the store
- * (plan_task.absent) are executed, too. */
+/* For each step (plan_n_steps() places): does something read it that may have to be executed yet?
+ * Then its hits whose content is gone from the store (plan_task.absent) are executed, too. */
 void plan_may_return(const struct plan *p, bool *ret_steps);
 void plan_count(const struct plan *p, struct run_counts *ret);
 /* "train[fold=0]", into `out` (reset first). */
 void plan_task_label(const struct plan *p, const struct plan_task *t, struct str *out);
 const struct plan_pin *plan_pins(const struct plan *p, size_t *ret_n);
 const char *plan_step_image(const struct plan *p, size_t step); /* as in task_command */
-struct content_id plan_step_code(const struct plan *p, size_t step); /* CONTENT_NONE when it has none */
-/* Every member of the results table, in expansion order. A replay's: what was made now, of the tasks that it executed. */
+struct content_id plan_step_code(const struct plan *p,
+				 size_t step); /* CONTENT_NONE when it has none */
+/* Every member of the results table, in expansion order. A replay's: what was made now, of the
+ * tasks that it executed. */
 int plan_store_results(struct plan *p, struct store *s, struct content_id *ret, struct err *err);
 
-/* All that executing a task takes: rendered from the model, owned by `arena`. Also what its key record holds. */
+/* All that executing a task takes: rendered from the model, owned by `arena`. Also what its key
+ * record holds. */
 struct task_command {
 	const char *const *argv;
-	const char *const *env; /* "NAME=value": declared ones, CAIRN_INPUT_*, CAIRN_OUTPUT_*, and the values that argv's script names */
+	const char *const *env; /* "NAME=value": declared ones, CAIRN_INPUT_*, CAIRN_OUTPUT_*, and
+				   the values that argv's script names */
 	const char *const *secrets; /* names */
 	struct task_input {
 		const char *name, *path;
 		struct content_id id;
-	} *inputs;
+	} * inputs;
 	size_t n_inputs;
 	struct content_id code; /* or CONTENT_NONE */
-	const char *script; /* with its values written in: what is shown and keyed, never executed */
+	const char
+		*script; /* with its values written in: what is shown and keyed, never executed */
 	const char *concurrency_group; /* rendered, or NULL */
-	int64_t grace_ns; /* between SIGTERM and SIGKILL; 0: the runner's own */
-	const char *image; /* "registry/name@sha256:…"; NULL: Cairn's own, or none */
-	struct str key_record; /* bytes whose digest is the key; str_deinit by the caller */
+	int64_t grace_ns;              /* between SIGTERM and SIGKILL; 0: the runner's own */
+	const char *image;             /* "registry/name@sha256:…"; NULL: Cairn's own, or none */
+	struct str key_record;         /* bytes whose digest is the key; str_deinit by the caller */
 };
 /* Only for tasks whose needs have ended. */
-int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *arena, struct task_command *ret, struct err *err);
+int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *arena,
+		      struct task_command *ret, struct err *err);
 
 /* Where this output of a task is copied to, as its step says; NULL: nowhere. In `arena`. */
-int plan_task_export(struct plan *p, const struct plan_task *t, size_t output, struct arena *arena, const char **ret, struct err *err);
+int plan_task_export(struct plan *p, const struct plan_task *t, size_t output, struct arena *arena,
+		     const char **ret, struct err *err);
 
-/* What its inputs come from, where the input itself is nothing that a task made: members of gathered directories, and the whole of which
- * an item or a path below is a part. For lineage; at most a thousand, in `arena`. */
-int plan_task_sources(struct plan *p, const struct plan_task *t, struct arena *arena, struct named_content **ret, size_t *ret_n, struct err *err);
+/* What its inputs come from, where the input itself is nothing that a task made: members of
+ * gathered directories, and the whole of which an item or a path below is a part. For lineage; at
+ * most a thousand, in `arena`. */
+int plan_task_sources(struct plan *p, const struct plan_task *t, struct arena *arena,
+		      struct named_content **ret, size_t *ret_n, struct err *err);
 
-/* In words, why this ready task runs: "first run", "param lr changed: 0.1 → 0.2", "input data changed: …". Appends to `out`. */
-int plan_task_reason(struct plan *p, const struct plan_task *t, const struct str *key_record, struct str *out, struct err *err);
+/* In words, why this ready task runs: "first run", "param lr changed: 0.1 → 0.2", "input data
+ * changed: …". Appends to `out`. */
+int plan_task_reason(struct plan *p, const struct plan_task *t, const struct str *key_record,
+		     struct str *out, struct err *err);
 
 #endif

@@ -1,5 +1,15 @@
-/* Why a task runs: its key record held against that of the nearest earlier execution of the same task. */
-#include "base/text.h"
+/* engine/plan/reason.c — why a task runs: its key record held against that of the nearest earlier
+ * execution of the same task.
+ *
+ * A miss that the plan knows the cause of (forced, `cache: false`, content gone) is said at once.
+ * Otherwise the database names the last attempt with this label, key_differences() walks the two
+ * records, and each difference becomes a cause in words. CAUSES_MAX are written; the rest is
+ * counted. For content, the first place that differs is looked up in the trees.
+ *
+ * A record that is gone or damaged is no error: then the text says that the earlier state isn't
+ * on record.
+ */
+#include "base/text/text.h"
 #include "plan/difference.h"
 #include "plan/internal.h"
 
@@ -26,7 +36,9 @@ static void add_cause(struct causes *c, const char *fmt, ...)
 }
 
 /* ": shard/train-00017.tar (made by shard)" for an input that changed. */
-static void describe_input(struct plan *p, const struct plan_task *t, const char *name, const struct content_id *was, const struct content_id *now, struct str *out)
+static void describe_input(struct plan *p, const struct plan_task *t, const char *name,
+			   const struct content_id *was, const struct content_id *now,
+			   struct str *out)
 {
 	const struct step *s = p->steps[t->step].decl;
 	struct str where = { 0 };
@@ -37,12 +49,13 @@ static void describe_input(struct plan *p, const struct plan_task *t, const char
 	for (size_t i = 0; i < s->n_inputs; i++)
 		if (str_eq(s->inputs[i].name, name) && s->inputs[i].from.kind == REF_STEP_OUTPUT)
 			str_addf(out, " (made by %s)", p->steps[s->inputs[i].from.step].decl->name);
-		else if (str_eq(s->inputs[i].name, name) && s->inputs[i].from.kind == REF_PIPELINE_INPUT)
+		else if (str_eq(s->inputs[i].name, name) &&
+			 s->inputs[i].from.kind == REF_PIPELINE_INPUT)
 			str_addf(out, " (%s)", p->input_uris[s->inputs[i].from.index]);
 	str_deinit(&where);
 }
 
-/* Canonical value → text, for params: the canonical form's printable part. */
+/* The canonical value of a param, as text. */
 static void param_text(const struct key_fact *f, struct str *out)
 {
 	value_canonical_text(f->value, f->value_len, out);
@@ -59,10 +72,11 @@ static void image_text(const struct key_fact *f, bool with_platform, struct str 
 		str_addn(out, f->value + digest, f->value_len - digest);
 }
 
-static void describe_image(struct plan *p, const struct plan_task *t, struct causes *c, const struct key_fact *was, const struct key_fact *now)
+static void describe_image(struct plan *p, const struct plan_task *t, struct causes *c,
+			   const struct key_fact *was, const struct key_fact *now)
 {
 	_cleanup_(str_deinit) struct str a = { 0 }, b = { 0 };
-	const char *name = p->steps[t->step].decl->image;
+	const char *name = p->steps[t->step].decl->place.image;
 
 	image_text(was, false, &a);
 	image_text(now, false, &b);
@@ -72,10 +86,12 @@ static void describe_image(struct plan *p, const struct plan_task *t, struct cau
 		image_text(was, true, &a);
 		image_text(now, true, &b);
 	}
-	add_cause(c, "image %s changed: %s → %s", name ? name : "", a.len ? a.s : "", b.len ? b.s : "");
+	add_cause(c, "image %s changed: %s → %s", name ? name : "", a.len ? a.s : "",
+		  b.len ? b.s : "");
 }
 
-static void compare_fact(struct plan *p, const struct plan_task *t, struct causes *c, const struct key_fact *was, const struct key_fact *now)
+static void compare_fact(struct plan *p, const struct plan_task *t, struct causes *c,
+			 const struct key_fact *was, const struct key_fact *now)
 {
 	struct str a = { 0 }, b = { 0 };
 	struct content_id ia, ib;
@@ -103,7 +119,8 @@ static void compare_fact(struct plan *p, const struct plan_task *t, struct cause
 		}
 		break;
 	case KEY_ENV:
-		add_cause(c, "env %s changed: %.*s → %.*s", name, (int)MIN(was->value_len, 60), was->value, (int)MIN(now->value_len, 60), now->value);
+		add_cause(c, "env %s changed: %.*s → %.*s", name, (int)MIN(was->value_len, 60),
+			  was->value, (int)MIN(now->value_len, 60), now->value);
 		break;
 	case KEY_SCRIPT:
 		add_cause(c, "command changed");
@@ -112,7 +129,8 @@ static void compare_fact(struct plan *p, const struct plan_task *t, struct cause
 		describe_image(p, t, c, was, now);
 		break;
 	default:
-		add_cause(c, "%s%s%s changed", key_fact_kind_name(now->kind), *name ? " " : "", name);
+		add_cause(c, "%s%s%s changed", key_fact_kind_name(now->kind), *name ? " " : "",
+			  name);
 	}
 	free(name);
 	str_deinit(&a);
@@ -133,11 +151,13 @@ static void note_difference(void *arg, const struct key_fact *was, const struct 
 	if (was && now)
 		compare_fact(cmp->p, cmp->t, cmp->c, was, now);
 	else
-		add_cause(cmp->c, "%s%s%.*s %s", key_fact_kind_name(f->kind), f->name_len ? " " : "", (int)f->name_len, f->name,
+		add_cause(cmp->c, "%s%s%.*s %s", key_fact_kind_name(f->kind),
+			  f->name_len ? " " : "", (int)f->name_len, f->name,
 			  was ? "removed" : "added");
 }
 
-static int explain(struct plan *p, const struct plan_task *t, const struct attempt_row *earlier, const struct str *key_record, struct str *out, struct err *err)
+static int explain(struct plan *p, const struct plan_task *t, const struct attempt_row *earlier,
+		   const struct str *key_record, struct str *out, struct err *err)
 {
 	struct causes c = { .out = out };
 	struct str old = { 0 };
@@ -146,12 +166,14 @@ static int explain(struct plan *p, const struct plan_task *t, const struct attem
 	struct err ignored = { 0 };
 	int r = 0;
 
-	if (record_key_bytes(p->ctx.db, &earlier->key, &old, &ignored) < 0 || key_record_decode(old.s, old.len, &was, &n_was, &ignored) < 0)
+	if (record_key_bytes(p->ctx.db, &earlier->key, &old, &ignored) < 0 ||
+	    key_record_decode(old.s, old.len, &was, &n_was, &ignored) < 0)
 		str_add(out, "changed, but what it was before is not on record");
 	else if (key_record_decode(key_record->s, key_record->len, &now, &n_now, err) < 0)
 		r = -1;
 	else
-		key_differences(was, n_was, now, n_now, note_difference, &(struct comparison){ p, t, &c });
+		key_differences(was, n_was, now, n_now, note_difference,
+				&(struct comparison){ p, t, &c });
 	if (c.n > CAUSES_MAX)
 		str_addf(out, "; and %zu more", c.n - CAUSES_MAX);
 	free(was);
@@ -160,7 +182,8 @@ static int explain(struct plan *p, const struct plan_task *t, const struct attem
 	return r;
 }
 
-int plan_task_reason(struct plan *p, const struct plan_task *t, const struct str *key_record, struct str *out, struct err *err)
+int plan_task_reason(struct plan *p, const struct plan_task *t, const struct str *key_record,
+		     struct str *out, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = NULL;
 	struct attempt_row earlier;
@@ -183,13 +206,16 @@ int plan_task_reason(struct plan *p, const struct plan_task *t, const struct str
 		return 0;
 	arena = arena_new();
 	plan_task_label(p, t, &p->scratch);
-	found = record_previous_attempt(p->ctx.db, p->ctx.pipeline->name, p->scratch.s, 0, arena, &earlier, err);
+	found = record_previous_attempt(p->ctx.db, p->ctx.pipeline->name, p->scratch.s, 0, arena,
+					&earlier, err);
 	if (found < 0)
 		return -1;
 	if (found == 0)
 		str_add(out, "first run");
 	else if (digest_eq(&earlier.key, &t->key))
-		str_addf(out, earlier.failure == FAILURE_NONE ? "its result is not on record any more" : "the last attempt ended as %s",
+		str_addf(out,
+			 earlier.failure == FAILURE_NONE ? "its result is not on record any more"
+							 : "the last attempt ended as %s",
 			 failure_class_name(earlier.failure));
 	else
 		return explain(p, t, &earlier, key_record, out, err);

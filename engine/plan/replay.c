@@ -1,8 +1,17 @@
-/* A plan whose tasks are given what is on record of a past run.
+/* engine/plan/replay.c — a plan whose tasks are given what is on record of a past run.
  *
- * First all tasks end as they did then, in waves like any plan's, so that steps expand, conditions hold and inputs are gathered exactly as they were.
- * Then the chosen ones become ready, all at once: none waits for another, because what it reads doesn't come from there. `outputs` and `metrics` of
- * a task stay the recorded ones to the end; what it gives now is kept beside them.
+ * First all tasks end as they did then, in waves like any plan's, so that steps expand,
+ * conditions hold and inputs are gathered exactly as they were (end_as_recorded()). Then the
+ * chosen ones become ready, all at once: none waits for another, because what it reads doesn't
+ * come from there. replay_goes() tells the two halves apart.
+ *
+ * `outputs` and `metrics` of a task stay the recorded ones to the end; what it gives now is kept
+ * beside them, in replay.made. From start_chosen() on, the plan's counts are of the executed
+ * tasks only, and plan_end_task() tells no dependents.
+ *
+ * A task that can't be made again, since content or its step's items are gone, is lost: it ends
+ * as BLOCKED and plan_lost() says why. What differs between then and now is
+ * engine/cli/reproduce's to say.
  */
 #include "plan/internal.h"
 
@@ -73,12 +82,15 @@ void replay_items(struct plan *p, struct plan_step *s)
 			size_t len = strlen(e.task);
 
 			if (len > prefix && e.task[len - 1] == ']')
-				VEC_PUSH(&items, ((struct plan_item){ .path = arena_strndup(p->arena, e.task + prefix, len - prefix - 1) }));
+				VEC_PUSH(&items,
+					 ((struct plan_item){
+						 .path = arena_strndup(p->arena, e.task + prefix,
+								       len - prefix - 1) }));
 		}
 	VEC_TO_ARENA(&items, p->arena, &s->items, &s->n_tasks);
 }
 
-/* --- as it was ----------------------------------------------------------------------------------------------------------------------- */
+/* As it was. */
 
 static bool take_outputs(struct plan *p, struct plan_task *t, const struct result_entry *e)
 {
@@ -100,11 +112,12 @@ static void take_recorded(struct plan *p, struct plan_task *t, const struct resu
 	for (size_t i = 0; i < e->n_metrics; i++)
 		results_metric(e, i, &t->metrics[i]);
 	if (e->state == RESULT_SUCCEEDED && !shaped) {
-		lose(p, e->task, "its outputs on record aren't those that the step declares");
-		end_task(p, t, TASK_STATE_BLOCKED);
+		plan_mark_lost(p, e->task,
+			       "its outputs on record aren't those that the step declares");
+		plan_end_task(p, t, TASK_STATE_BLOCKED);
 		return;
 	}
-	end_task(p, t, e->state == RESULT_SUCCEEDED ? TASK_STATE_HIT : TASK_STATE_FAILED);
+	plan_end_task(p, t, e->state == RESULT_SUCCEEDED ? TASK_STATE_HIT : TASK_STATE_FAILED);
 }
 
 static void end_as_recorded(struct plan *p, struct plan_task *t)
@@ -112,16 +125,16 @@ static void end_as_recorded(struct plan *p, struct plan_task *t)
 	const struct result_entry *e = t->unselected ? NULL : entry_of(p, t);
 
 	if (!e)
-		end_task(p, t, TASK_STATE_UNSELECTED);
+		plan_end_task(p, t, TASK_STATE_UNSELECTED);
 	else if (e->state == RESULT_SKIPPED)
-		end_task(p, t, TASK_STATE_SKIPPED);
+		plan_end_task(p, t, TASK_STATE_SKIPPED);
 	else if (e->state == RESULT_BLOCKED)
-		end_task(p, t, TASK_STATE_BLOCKED);
+		plan_end_task(p, t, TASK_STATE_BLOCKED);
 	else
 		take_recorded(p, t, e);
 }
 
-/* --- and once more --------------------------------------------------------------------------------------------------------------------- */
+/* And once more. */
 
 static bool chosen(struct plan *p, const struct plan_task *t)
 {
@@ -133,19 +146,23 @@ static bool chosen(struct plan *p, const struct plan_task *t)
 	plan_task_label(p, t, &p->scratch);
 	if (map_get_str(r->skip, step) || map_get_str(r->skip, p->scratch.s))
 		return false;
-	return map_len(r->only) == 0 || map_get_str(r->only, step) || map_get_str(r->only, p->scratch.s);
+	return map_len(r->only) == 0 || map_get_str(r->only, step) ||
+	       map_get_str(r->only, p->scratch.s);
 }
 
 void replay_end(struct plan *p, const struct plan_task *t, const struct task_result *made)
 {
 	struct task_result *m = arena_memdup(p->arena, made, sizeof(*made));
 	size_t n = p->steps[t->step].decl->n_outputs;
-	struct metric_value *metrics = arena_alloc(p->arena, (made->n_metrics + 1) * sizeof(*metrics));
+	struct metric_value *metrics =
+		arena_alloc(p->arena, (made->n_metrics + 1) * sizeof(*metrics));
 
 	if (made->outputs)
-		m->outputs = n ? arena_memdup(p->arena, made->outputs, n * sizeof(*made->outputs)) : arena_alloc(p->arena, sizeof(*made->outputs));
+		m->outputs = n ? arena_memdup(p->arena, made->outputs, n * sizeof(*made->outputs))
+			       : arena_alloc(p->arena, sizeof(*made->outputs));
 	for (size_t i = 0; i < made->n_metrics; i++)
-		metrics[i] = (struct metric_value){ arena_strdup(p->arena, made->metrics[i].name), made->metrics[i].value };
+		metrics[i] = (struct metric_value){ arena_strdup(p->arena, made->metrics[i].name),
+						    made->metrics[i].value };
 	m->metrics = metrics;
 	*map_slot(p->replay->made, &t, sizeof(t), NULL) = m;
 }
@@ -162,7 +179,7 @@ bool replay_result(const struct plan *p, const struct plan_task *t, struct task_
 	return t->state == TASK_STATE_SKIPPED || t->state == TASK_STATE_BLOCKED;
 }
 
-bool plan_needs_pending(const struct plan *p, const struct plan_task *t)
+struct plan_task *plan_pending_need(const struct plan *p, const struct plan_task *t)
 {
 	const struct plan_step *s = &p->steps[t->step];
 
@@ -172,9 +189,9 @@ bool plan_needs_pending(const struct plan *p, const struct plan_task *t)
 
 		for (size_t k = 0; k < dep_group_size(p, d, g); k++)
 			if (!task_state_ended(dep_group_task(p, d, g, k)->state))
-				return true;
+				return dep_group_task(p, d, g, k);
 	}
-	return false;
+	return NULL;
 }
 
 /* Ready, or ended by this run already before its engine died, or lost. */
@@ -189,7 +206,7 @@ static int start_again(struct plan *p, struct plan_task *t, struct arena *arena,
 	p->steps[t->step].n_ended--;
 	t->forced = true;
 	t->miss = MISS_FORCED;
-	if (lost || task_key(p, t, arena, &why) < 0) {
+	if (lost || plan_task_key(p, t, arena, &why) < 0) {
 		plan_lose(p, t, lost ? lost : why.msg);
 		return 0;
 	}
@@ -206,7 +223,7 @@ static int start_again(struct plan *p, struct plan_task *t, struct arena *arena,
 	made.duration_ns = hit.duration_ns;
 	made.attempt = hit.attempt;
 	replay_end(p, t, &made);
-	end_task(p, t, TASK_STATE_DONE);
+	plan_end_task(p, t, TASK_STATE_DONE);
 	return 0;
 }
 
@@ -234,9 +251,8 @@ int replay_resolve(struct plan *p, struct err *err)
 		return 0;
 	while (p->wave.n || p->expand_again) {
 		p->expand_again = false;
-		for (size_t i = 0; i < p->n_steps; i++)
-			if (expand_step(p, p->ctx.pipeline->order[i], err) < 0)
-				return -1;
+		if (plan_expand_all(p, err) < 0)
+			return -1;
 		while ((t = queue_pop(&p->wave)))
 			end_as_recorded(p, t);
 	}

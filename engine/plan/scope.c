@@ -1,4 +1,13 @@
-/* Values of references, for one task. */
+/* engine/plan/scope.c — values of references, for one task.
+ *
+ * scope_resolve() is what expressions of a task are evaluated with (model/expr/expr.h). It is
+ * called only when all that the task needs has ended, so no value is unknown: it returns 0 or an
+ * error, never 1. A metric of several tasks becomes a list. A param of a step file is evaluated
+ * where the step that uses it stands, and then held against its declaration.
+ *
+ * References to content have no value: they are inputs.c's. A scope whose task isn't made yet
+ * (expand.c) has only the step; values of a matrix or an item are refused there.
+ */
 #include <math.h>
 #include "plan/internal.h"
 
@@ -10,10 +19,12 @@ static int text_value(struct value *ret, const char *s)
 
 static int not_here(const struct ref *ref, struct err *err)
 {
-	return err_set(err, ERR_INVALID, "%d:%d: this reference can't be used here", ref->line, ref->col);
+	return err_set(err, ERR_INVALID, "%d:%d: this reference can't be used here", ref->line,
+		       ref->col);
 }
 
-/* Numbers that hold an integer stay integers, so that `steps.x.metrics.epochs == 5` reads as written. */
+/* Numbers that hold an integer stay integers, so that `steps.x.metrics.epochs == 5` reads as
+ * written. */
 static void metric_to_value(double v, struct value *ret)
 {
 	if (v == floor(v) && fabs(v) < 9007199254740992.0)
@@ -32,18 +43,21 @@ static bool find_metric(const struct plan_task *t, const char *name, struct valu
 	return false;
 }
 
-static int no_metric(struct task_scope *sc, const struct ref *ref, const struct plan_task *t, struct err *err)
+static int no_metric(struct task_scope *sc, const struct ref *ref, const struct plan_task *t,
+		     struct err *err)
 {
 	plan_task_label(sc->plan, t, &sc->plan->scratch);
-	return err_set(err, ERR_INVALID, "`steps.%s.metrics.%s`: task %s gave no metric of that name", sc->plan->steps[ref->step].decl->name,
-		       ref->name, sc->plan->scratch.s);
+	return err_set(err, ERR_INVALID,
+		       "`steps.%s.metrics.%s`: task %s gave no metric of that name",
+		       sc->plan->steps[ref->step].decl->name, ref->name, sc->plan->scratch.s);
 }
 
 /* One number; a list where the needed step has several tasks for this one. */
-static int metric_value(struct task_scope *sc, const struct ref *ref, struct value *ret, struct err *err)
+static int metric_value(struct task_scope *sc, const struct ref *ref, struct value *ret,
+			struct err *err)
 {
 	struct plan *p = sc->plan;
-	struct plan_dep *d = step_dep_on(p, &p->steps[sc->task->step], ref->step);
+	struct plan_dep *d = plan_dep_on(p, &p->steps[sc->task->step], ref->step);
 	uint32_t g;
 	size_t n;
 	struct value *v;
@@ -52,7 +66,9 @@ static int metric_value(struct task_scope *sc, const struct ref *ref, struct val
 		return not_here(ref, err);
 	g = dep_group_of(d, sc->task);
 	if (!dep_gathers(p, d))
-		return find_metric(dep_single(p, d, g), ref->name, ret) ? 0 : no_metric(sc, ref, dep_single(p, d, g), err);
+		return find_metric(dep_single(p, d, g), ref->name, ret)
+			       ? 0
+			       : no_metric(sc, ref, dep_single(p, d, g), err);
 	n = dep_group_size(p, d, g);
 	v = arena_alloc(sc->arena, (n + 1) * sizeof(*v));
 	for (size_t i = 0; i < n; i++)
@@ -62,10 +78,11 @@ static int metric_value(struct task_scope *sc, const struct ref *ref, struct val
 	return 0;
 }
 
-static int local_value(struct task_scope *sc, const struct ref *ref, struct value *ret, struct err *err)
+static int local_value(struct task_scope *sc, const struct ref *ref, struct value *ret,
+		       struct err *err)
 {
 	const struct step *s = sc->plan->steps[sc->task->step].decl;
-	const struct step_local *l = &s->locals[ref->index];
+	const struct step_local *l = &s->program.locals[ref->index];
 	struct expr_scope es = { .resolve = scope_resolve, .arg = sc };
 	int r;
 
@@ -101,19 +118,27 @@ static int item_value(struct task_scope *sc, const struct ref *ref, struct value
 	case REF_ITEM_PATH:
 		return text_value(ret, item->path);
 	case REF_ITEM_STEM:
-		return text_value(ret, dot && dot != name ? arena_strndup(sc->arena, name, (size_t)(dot - name)) : name);
+		return text_value(ret, dot && dot != name ? arena_strndup(sc->arena, name,
+									  (size_t)(dot - name))
+							  : name);
 	default:
 		return text_value(ret, name);
 	}
 }
 
-int plan_schedule_value(const struct schedule_times *t, const struct ref *ref, struct value *ret, struct err *err)
+int plan_schedule_value(const struct schedule_times *t, const struct ref *ref, struct value *ret,
+			struct err *err)
 {
-	const char *const texts[] = { t ? t->time : NULL, t ? t->name : NULL, t ? t->interval_start : NULL, t ? t->interval_end : NULL };
+	const char *const texts[] = { t ? t->time : NULL, t ? t->name : NULL,
+				      t ? t->interval_start : NULL, t ? t->interval_end : NULL };
 
 	if (!t)
-		return err_set(err, ERR_INVALID, "`schedule.%s` has a value only in runs of a schedule: `cairn run --schedule NAME[@TIME]`", ref->name);
-	return ref->index < ARRAY_LEN(texts) ? text_value(ret, texts[ref->index]) : not_here(ref, err);
+		return err_set(err, ERR_INVALID,
+			       "`schedule.%s` has a value only in runs of a schedule: `cairn run "
+			       "--schedule NAME[@TIME]`",
+			       ref->name);
+	return ref->index < ARRAY_LEN(texts) ? text_value(ret, texts[ref->index])
+					     : not_here(ref, err);
 }
 
 int scope_resolve(void *arg, const struct ref *ref, struct value *ret, struct err *err)
@@ -128,13 +153,16 @@ int scope_resolve(void *arg, const struct ref *ref, struct value *ret, struct er
 	case REF_LOCAL:
 		return local_value(sc, ref, ret, err);
 	case REF_INPUT:
-		return ref->index < sc->n_inputs ? text_value(ret, sc->inputs[ref->index].path) : not_here(ref, err);
+		return ref->index < sc->n_inputs ? text_value(ret, sc->inputs[ref->index].path)
+						 : not_here(ref, err);
 	case REF_OUTPUT:
 		return text_value(ret, s->decl->outputs[ref->index].path);
 	case REF_MATRIX:
 		if (!s->axis_index)
 			return not_here(ref, err);
-		*ret = s->axes[ref->index].v[s->axis_index[sc->task->index * s->decl->n_axes + ref->index]];
+		*ret = s->axes[ref->index]
+			       .v[s->axis_index[sc->task->index * s->decl->matrix.n_axes +
+						ref->index]];
 		return 0;
 	case REF_ITEM:
 	case REF_ITEM_NAME:
@@ -150,7 +178,8 @@ int scope_resolve(void *arg, const struct ref *ref, struct value *ret, struct er
 	}
 }
 
-int plan_task_export(struct plan *p, const struct plan_task *t, size_t output, struct arena *arena, const char **ret, struct err *err)
+int plan_task_export(struct plan *p, const struct plan_task *t, size_t output, struct arena *arena,
+		     const char **ret, struct err *err)
 {
 	const struct step *s = p->steps[t->step].decl;
 	struct task_scope sc = { .plan = p, .task = t, .arena = arena };
@@ -161,7 +190,8 @@ int plan_task_export(struct plan *p, const struct plan_task *t, size_t output, s
 	if (!s->outputs[output].export)
 		return 0;
 	if (template_render(s->outputs[output].export, &es, arena, &text, err) != 0)
-		return err_wrap(err, "where to export `%s` of step `%s`", s->outputs[output].name, s->name);
+		return err_wrap(err, "where to export `%s` of step `%s`", s->outputs[output].name,
+				s->name);
 	*ret = arena_strdup(arena, text.s ? text.s : "");
 	return 0;
 }
@@ -171,14 +201,17 @@ int scope_condition(struct plan *p, const struct plan_task *t, bool *ret, struct
 	const struct step *s = p->steps[t->step].decl;
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct task_scope sc = { .plan = p, .task = t, .arena = arena };
-	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc, .any_failed = t->need_failed };
+	struct expr_scope es = { .resolve = scope_resolve,
+				 .arg = &sc,
+				 .any_failed = t->need_failed };
 	struct value v;
 
 	if (expr_eval(s->condition, &es, arena, &v, err) < 0)
 		return err_wrap(err, "`if` of step `%s`", s->name);
 	if (v.type != VALUE_BOOL)
-		return err_set(err, ERR_INVALID, "%s:%d: `if` of step `%s` must be true or false, not %s", s->pos.file, s->pos.line, s->name,
-			       value_type_name(v.type));
+		return err_set(err, ERR_INVALID,
+			       "%s:%d: `if` of step `%s` must be true or false, not %s",
+			       s->pos.file, s->pos.line, s->name, value_type_name(v.type));
 	*ret = v.b;
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* Which steps and tasks a command line asks for: targets, --from, --until, --force. */
-#include "base/text.h"
+#include "base/text/text.h"
 #include "plan/internal.h"
 
 static int unknown_step(const struct plan *p, const char *what, const char *name, struct err *err)
@@ -12,18 +12,36 @@ static int unknown_step(const struct plan *p, const char *what, const char *name
 		names[i] = pl->steps[i].name;
 	nearest = text_nearest(name, names, pl->n_steps);
 	if (nearest)
-		return err_set(err, ERR_INVALID, "%s: no step `%s` in %s (did you mean `%s`?)", what, name, pl->path, nearest);
+		return err_set(err, ERR_INVALID, "%s: no step `%s` in %s (did you mean `%s`?)",
+			       what, name, pl->path, nearest);
 	return err_set(err, ERR_INVALID, "%s: no step `%s` in %s", what, name, pl->path);
 }
 
 /* "train" or "train[fold=0]" → step. */
-static int find_step(const struct plan *p, const char *what, const char *name, const struct step **ret, struct err *err)
+static int find_step(const struct plan *p, const char *what, const char *name,
+		     const struct step **ret, struct err *err)
 {
 	size_t n = strcspn(name, "[");
 	_cleanup_(freep) char *step = xstrndup(name, n);
 
 	*ret = pipeline_find_step(p->ctx.pipeline, step);
 	return *ret ? 0 : unknown_step(p, what, step, err);
+}
+
+static void add_name(struct task_names *t, const char *label)
+{
+	t->v = xreallocarray(t->v, t->n + 1, sizeof(*t->v));
+	t->v[t->n++] = label;
+}
+
+/* Of --from and --until, which are about what comes after a step or before it. */
+static int find_whole_step(const struct plan *p, const char *what, const char *name,
+			   const struct step **ret, struct err *err)
+{
+	if (strchr(name, '['))
+		return err_set(err, ERR_INVALID, "%s takes a step, and `%s` is one of its tasks",
+			       what, name);
+	return find_step(p, what, name, ret, err);
 }
 
 static void select_with_needs(struct plan *p, bool *selected)
@@ -45,21 +63,17 @@ static int select_targets(struct plan *p, bool *selected, struct err *err)
 
 	for (size_t i = 0; i < o->n_targets; i++) {
 		const struct step *s;
-		struct plan_step *ps;
 
 		if (find_step(p, "target", o->targets[i], &s, err) < 0)
 			return -1;
-		ps = &p->steps[s->index];
-		if (strchr(o->targets[i], '[')) {
-			ps->only = xreallocarray(ps->only, ps->n_only + 1, sizeof(*ps->only));
-			ps->only[ps->n_only++] = o->targets[i];
-		}
+		if (strchr(o->targets[i], '['))
+			add_name(&p->steps[s->index].only, o->targets[i]);
 		selected[s->index] = true;
 	}
 	if (o->until) {
 		const struct step *s;
 
-		if (find_step(p, "--until", o->until, &s, err) < 0)
+		if (find_whole_step(p, "--until", o->until, &s, err) < 0)
 			return -1;
 		selected[s->index] = true;
 	}
@@ -77,7 +91,7 @@ static int select_from(struct plan *p, bool *selected, struct err *err)
 	_cleanup_(freep) bool *after = xcalloc(p->n_steps + 1, sizeof(bool));
 	const struct step *from;
 
-	if (find_step(p, "--from", p->options.from, &from, err) < 0)
+	if (find_whole_step(p, "--from", p->options.from, &from, err) < 0)
 		return -1;
 	after[from->index] = true;
 	for (size_t i = 0; i < pl->n_steps; i++) {
@@ -104,12 +118,15 @@ static int select_forced(struct plan *p, struct err *err)
 		}
 		if (find_step(p, "--force", p->options.force[i], &s, err) < 0)
 			return -1;
-		p->steps[s->index].forced = true;
+		if (strchr(p->options.force[i], '['))
+			add_name(&p->steps[s->index].forced_tasks, p->options.force[i]);
+		else
+			p->steps[s->index].forced = true;
 	}
 	return 0;
 }
 
-int select_tasks(struct plan *p, struct err *err)
+int plan_select_tasks(struct plan *p, struct err *err)
 {
 	_cleanup_(freep) bool *selected = xcalloc(p->n_steps + 1, sizeof(bool));
 

@@ -1,21 +1,25 @@
+#include "record/environment.h"
 #include <dirent.h>
-#include <sched.h>
-#include <string.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
-#include "base/fs.h"
 #include "base/mem.h"
-#include "base/text.h"
-#include "record/environment.h"
+#include "base/os/fs.h"
+#include "base/os/machine.h"
+#include "base/text/text.h"
 
 /* Of the first cpu; a file of all of them takes the kernel milliseconds on a large machine. */
 #define CPUINFO_BYTES 16384
-#define GPUS_MAX 64
+#define GPUS_MAX      64
 
 static void add_cpu(json_t *env)
 {
-	static const struct { const char *in_file, *key; } wanted[] = { { "model name", "cpu_model" }, { "flags", "cpu_flags" }, { "Features", "cpu_flags" } };
+	static const struct {
+		const char *in_file, *key;
+	} wanted[] = { { "model name", "cpu_model" },
+		       { "flags", "cpu_flags" },
+		       { "Features", "cpu_flags" } };
 	char text[CPUINFO_BYTES + 1];
 	FILE *f = fopen("/proc/cpuinfo", "re");
 	size_t n = f ? fread(text, 1, CPUINFO_BYTES, f) : 0;
@@ -24,21 +28,23 @@ static void add_cpu(json_t *env)
 		fclose(f);
 	text[n] = '\0';
 	for (size_t i = 0; i < ARRAY_LEN(wanted); i++) {
-		const char *at = strstr(text, wanted[i].in_file), *colon = at ? strchr(at, ':') : NULL;
+		const char *at = strstr(text, wanted[i].in_file),
+			   *colon = at ? strchr(at, ':') : NULL;
 
 		if (colon && colon[1] == ' ')
-			json_object_set_new(env, wanted[i].key, json_name(colon + 2, strcspn(colon + 2, "\n")));
+			json_object_set_new(env, wanted[i].key,
+					    json_name(colon + 2, strcspn(colon + 2, "\n")));
 	}
 }
 
 static void add_counts(json_t *env)
 {
 	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-	cpu_set_t set;
+	struct cpus all;
 
 	json_object_set_new(env, "cpus", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
-	if (sched_getaffinity(0, sizeof(set), &set) == 0)
-		json_object_set_new(env, "cpus_usable", json_integer(CPU_COUNT(&set)));
+	if (cpus_get(&all) == 0)
+		json_object_set_new(env, "cpus_usable", json_integer(cpus_count(&all)));
 	if (pages > 0 && page > 0)
 		json_object_set_new(env, "memory_bytes", json_integer((json_int_t)pages * page));
 }
@@ -67,12 +73,14 @@ static void add_nvidia(json_t *env)
 	if (!d)
 		return;
 	gpus = json_array();
-	while ((e = readdir(d)) && json_array_size(gpus) < GPUS_MAX) {
-		_cleanup_(freep) char *path = xasprintf("/proc/driver/nvidia/gpus/%s/information", e->d_name);
+	while (json_array_size(gpus) < GPUS_MAX && fs_next(d, "", &e, NULL) > 0) {
+		_cleanup_(freep) char *path =
+			xasprintf("/proc/driver/nvidia/gpus/%s/information", e->d_name);
 		const char *model;
 
 		str_reset(&text);
-		if (e->d_name[0] == '.' || fs_read_file(path, 64 * KIB, &text, NULL) < 0 || !text.len)
+		if (e->d_name[0] == '.' || fs_read_file(path, 64 * KIB, &text, NULL) < 0 ||
+		    !text.len)
 			continue;
 		model = field_of(text.s, "Model", &n);
 		if (model)
@@ -85,7 +93,8 @@ static void add_nvidia(json_t *env)
 		json_object_set_new(env, "gpu_driver", json_name(text.s, strcspn(text.s, "\n")));
 }
 
-/* What the local runner lets tasks see of the machine (runners/workspace.c), but for who runs it; anything else that a task sees is declared, and keyed. */
+/* What the local runner lets tasks see of the machine (runners/workspace.c), but for who runs it;
+ * anything else that a task sees is declared, and keyed. */
 static void add_variables(json_t *env)
 {
 	static const char *const passed[] = { "PATH", "VIRTUAL_ENV", "CONDA_PREFIX" };

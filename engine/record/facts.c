@@ -1,13 +1,34 @@
+/* engine/record/facts.c — states in words, tasks with what they gave, and the JSON of runs,
+ * attempts and tasks.
+ *
+ * A list of conversions without state. Each JSON function gives a new value that the caller owns.
+ * All text goes through facts_text(), because names may hold any bytes and JSON may not.
+ *
+ * The state "died" is on record nowhere: facts_engine_died() looks for the engine's process each
+ * time. The tasks of a run come from its results table; a run without one is read from its attempts
+ * that ended well or failed only at their gate.
+ *
+ * Threads: those of the handle and the store that are given. What it doesn't do: find runs
+ * (rows/runs.c, run_query.c), print (cli/), answer HTTP (serve/api/).
+ */
+#include "record/facts.h"
 #include <math.h>
 #include <stdio.h>
 #include "base/clock.h"
-#include "base/text.h"
-#include "record/facts.h"
-#include "record/tags.h"
+#include "base/map.h"
+#include "base/text/text.h"
+#include "record/lineage/outside.h"
+#include "record/rows/tags.h"
+#include "storage/action.h"
 
 json_t *facts_text(const char *s)
 {
 	return s ? json_name(s, strlen(s)) : json_null();
+}
+
+json_t *facts_number(double v)
+{
+	return isfinite(v) ? json_real(v) : json_null();
 }
 
 json_t *facts_time(int64_t wall_ns)
@@ -24,23 +45,31 @@ json_t *facts_run(const struct run_row *r)
 {
 	const struct run_counts *c = &r->counts;
 	char hex[DIGEST_HEX_MAX];
-	json_t *o = json_object(), *params = r->params_json ? json_loads(r->params_json, 0, NULL) : NULL;
+	json_t *o = json_object(),
+	       *params = r->params_json ? json_loads(r->params_json, 0, NULL) : NULL;
 
 	json_object_set_new(o, "id", facts_text(r->id));
-	json_object_set_new(o, "hash", r->has_hash ? json_string(digest_hex(&r->hash, hex)) : json_null());
+	json_object_set_new(o, "hash",
+			    r->has_hash ? json_string(digest_hex(&r->hash, hex)) : json_null());
 	json_object_set_new(o, "pipeline", facts_text(r->pipeline));
 	json_object_set_new(o, "path", facts_text(r->path));
 	json_object_set_new(o, "state", json_string(facts_state(r)));
 	json_object_set_new(o, "started", facts_time(r->started_ns));
-	json_object_set_new(o, "duration_ns", json_integer(r->ended_ns ? r->ended_ns - r->started_ns : 0));
+	json_object_set_new(o, "duration_ns",
+			    json_integer(r->ended_ns ? r->ended_ns - r->started_ns : 0));
 	json_object_set_new(o, "saved_ns", json_integer(c->saved_ns));
 	json_object_set_new(o, "params", params ? params : json_object());
-	json_object_set_new(o, "git_commit", facts_text(r->git_commit));
-	json_object_set_new(o, "git_dirty", json_boolean(r->git_dirty));
-	json_object_set_new(o, "counts", json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "total", (json_int_t)c->total, "executed", (json_int_t)c->executed,
-						    "hits", (json_int_t)c->hits, "failed", (json_int_t)c->failed, "skipped", (json_int_t)c->skipped,
-						    "blocked", (json_int_t)c->blocked));
-	json_object_set_new(o, "reproduces", r->has_reproduces ? json_string(digest_hex(&r->reproduces, hex)) : json_null());
+	json_object_set_new(o, "git_commit", facts_text(r->git.commit));
+	json_object_set_new(o, "git_dirty", json_boolean(r->git.dirty));
+	json_object_set_new(o, "counts",
+			    json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "total",
+				      (json_int_t)c->total, "executed", (json_int_t)c->executed,
+				      "hits", (json_int_t)c->hits, "failed", (json_int_t)c->failed,
+				      "skipped", (json_int_t)c->skipped, "blocked",
+				      (json_int_t)c->blocked));
+	json_object_set_new(o, "reproduces",
+			    r->has_reproduces ? json_string(digest_hex(&r->reproduces, hex))
+					      : json_null());
 	json_object_set_new(o, "message", facts_text(r->message));
 	return o;
 }
@@ -68,16 +97,18 @@ const char *facts_state(const struct run_row *r)
 	return facts_engine_died(r) ? "died" : run_state_name(r->state);
 }
 
-/* --- attempts -------------------------------------------------------------------------------------------------------------- */
+/* Attempts. */
 
-const char *facts_attempt_state(const struct attempt_row *a, bool died)
+/* "running", "lost" (its engine died), "succeeded" or "failed". */
+static const char *attempt_state(const struct attempt_row *a, bool died)
 {
 	if (a->ended_ns == 0)
 		return died ? "lost" : "running";
 	return a->failure == FAILURE_NONE ? "succeeded" : "failed";
 }
 
-int64_t facts_attempt_duration(const struct attempt_row *a)
+/* So far, when it runs. */
+static int64_t attempt_duration_ns(const struct attempt_row *a)
 {
 	struct clock *c = clock_system();
 
@@ -109,11 +140,14 @@ json_t *facts_attempt(const struct attempt_row *a, bool died)
 	json_object_set_new(o, "attempt", json_integer(a->number));
 	json_object_set_new(o, "id", json_integer(a->id));
 	json_object_set_new(o, "continues", continues_json(a->continues));
-	json_object_set_new(o, "state", json_string(facts_attempt_state(a, died)));
+	json_object_set_new(o, "state", json_string(attempt_state(a, died)));
 	json_object_set_new(o, "started", facts_time(a->started_ns));
-	json_object_set_new(o, "duration_ns", json_integer(facts_attempt_duration(a)));
+	json_object_set_new(o, "duration_ns", json_integer(attempt_duration_ns(a)));
 	json_object_set_new(o, "exit", a->ended_ns ? json_integer(a->exit_status) : json_null());
-	json_object_set_new(o, "failure", a->failure == FAILURE_NONE ? json_null() : json_string(failure_class_name(a->failure)));
+	json_object_set_new(o, "failure",
+			    a->failure == FAILURE_NONE
+				    ? json_null()
+				    : json_string(failure_class_name(a->failure)));
 	json_object_set_new(o, "message", facts_text(a->message));
 	json_object_set_new(o, "reason", facts_text(a->reason));
 	json_object_set_new(o, "waiting", a->ended_ns ? json_null() : facts_text(a->waiting));
@@ -121,15 +155,44 @@ json_t *facts_attempt(const struct attempt_row *a, bool died)
 	return o;
 }
 
-/* --- tasks ------------------------------------------------------------------------------------------------------------------- */
+int facts_exports(struct db *db, const struct run_row *run, struct arena *arena, json_t **ret,
+		  struct err *err)
+{
+	struct export_row *v;
+	json_t *out;
+	size_t n;
+
+	if (record_run_exports(db, run->rowid, arena, &v, &n, err) < 0)
+		return -1;
+	out = json_array();
+	for (size_t i = 0; i < n; i++) {
+		json_t *j =
+			json_pack("{s:o, s:o, s:o, s:s}", "task", facts_text(v[i].task), "output",
+				  facts_text(v[i].output), "uri", facts_text(v[i].uri), "state",
+				  v[i].message ? "failed" : "exported");
+
+		if (v[i].message)
+			json_object_set_new(j, "message", facts_text(v[i].message));
+		json_array_append_new(out, j);
+	}
+	*ret = out;
+	return 0;
+}
+
+/* Tasks. */
 
 struct task_list {
 	VEC(struct facts_task) v;
 };
 
-void facts_of_entry(const struct results *r, const struct result_entry *e, struct arena *arena, struct facts_task *ret)
+void facts_of_entry(const struct results *r, const struct result_entry *e, struct arena *arena,
+		    struct facts_task *ret)
 {
-	*ret = (struct facts_task){ .state = e->state, .key = e->key, .duration_ns = e->duration_ns, .n_outputs = e->n_outputs, .n_metrics = e->n_metrics };
+	*ret = (struct facts_task){ .state = e->state,
+				    .key = e->key,
+				    .duration_ns = e->duration_ns,
+				    .n_outputs = e->n_outputs,
+				    .n_metrics = e->n_metrics };
 	ret->task = arena_strdup(arena, e->task);
 	ret->step = arena_strdup(arena, e->step);
 	ret->outputs = arena_alloc(arena, (e->n_outputs + 1) * sizeof(*ret->outputs));
@@ -144,7 +207,8 @@ void facts_of_entry(const struct results *r, const struct result_entry *e, struc
 	}
 }
 
-static int from_table(struct store *s, const struct run_row *run, struct arena *arena, struct task_list *l, struct err *err)
+static int from_table(struct store *s, const struct run_row *run, struct arena *arena,
+		      struct task_list *l, struct err *err)
 {
 	struct results_cursor c;
 	struct result_entry e;
@@ -159,18 +223,25 @@ static int from_table(struct store *s, const struct run_row *run, struct arena *
 	return 0;
 }
 
-static int from_attempts(struct db *db, const struct run_row *run, struct arena *arena, struct task_list *l, struct err *err)
+static int from_attempts(struct db *db, const struct run_row *run, struct arena *arena,
+			 struct task_list *l, struct err *err)
 {
+	_cleanup_(map_freep) struct map *places = map_new(); /* by task: index + 1 */
 	struct attempt_row *a;
 	size_t n;
 
 	if (record_run_attempts(db, run->rowid, arena, &a, &n, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n; i++) {
-		struct facts_task t = { .task = a[i].task, .step = a[i].step, .key = a[i].key, .duration_ns = a[i].ended_ns - a[i].started_ns };
+		struct facts_task t = { .task = a[i].task,
+					.step = a[i].step,
+					.key = a[i].key,
+					.duration_ns = a[i].ended_ns - a[i].started_ns };
 		struct cached_result res;
+		void **place;
 
-		if (a[i].ended_ns == 0 || (a[i].failure != FAILURE_NONE && a[i].failure != FAILURE_GATE))
+		if (a[i].ended_ns == 0 ||
+		    (a[i].failure != FAILURE_NONE && a[i].failure != FAILURE_GATE))
 			continue;
 		if (record_outputs(db, a[i].id, arena, &res, err) < 0)
 			return -1;
@@ -179,37 +250,94 @@ static int from_attempts(struct db *db, const struct run_row *run, struct arena 
 		t.n_outputs = res.n_outputs;
 		t.metrics = res.metrics;
 		t.n_metrics = res.n_metrics;
+		place = map_slot_str(places, t.task);
+		if (*place) { /* tried again: what it came to at last */
+			l->v.v[(uintptr_t)*place - 1] = t;
+			continue;
+		}
 		VEC_PUSH(&l->v, t);
+		*place = (void *)(uintptr_t)l->v.n;
 	}
 	return 0;
 }
 
-int facts_read_tasks(struct db *db, struct store *s, const struct run_row *run, struct arena *arena, struct facts_task **ret, size_t *ret_n, struct err *err)
+int facts_read_tasks(struct db *db, struct store *s, const struct run_row *run, struct arena *arena,
+		     struct facts_task **ret, size_t *ret_n, struct err *err)
 {
 	struct task_list l = { 0 };
-	int r = run->results.kind ? from_table(s, run, arena, &l, err) : from_attempts(db, run, arena, &l, err);
+	int r = run->results.kind ? from_table(s, run, arena, &l, err)
+				  : from_attempts(db, run, arena, &l, err);
 
 	VEC_TO_ARENA(&l.v, arena, ret, ret_n);
 	return r;
 }
 
-/* --- as JSON -------------------------------------------------------------------------------------------------------------------- */
+int facts_made_by(struct db *db, const struct run_row *run, const struct facts_task *t,
+		  struct arena *arena, struct attempt_row *ret, struct err *err)
+{
+	struct cached_result hit;
+	struct attempt_row *a;
+	struct run_row of;
+	size_t n;
+	int r;
+
+	if (record_run_attempts(db, run->rowid, arena, &a, &n, err) < 0)
+		return -1;
+	for (size_t i = n; i-- > 0;)
+		if (str_eq(a[i].task, t->task)) {
+			*ret = a[i];
+			return 1;
+		}
+	r = record_lookup(db, &t->key, arena, &hit, err);
+	return r <= 0 ? r : record_attempt(db, hit.attempt, arena, ret, &of, err);
+}
+
+int facts_logged_by(struct db *db, struct store *s, const struct run_row *run,
+		    const struct facts_task *t, struct arena *arena, struct attempt_row *ret,
+		    struct err *err)
+{
+	struct action_record rec;
+	int r = facts_made_by(db, run, t, arena, ret, err);
+
+	if (r != 0)
+		return r;
+	if (!s || action_get(s, &t->key, arena, &rec, NULL) < 0 || !rec.log.kind)
+		return 0;
+	*ret = (struct attempt_row){ .task = t->task,
+				     .step = t->step,
+				     .number = 1,
+				     .key = t->key,
+				     .ended_ns = run->ended_ns,
+				     .log = rec.log };
+	return 1;
+}
+
+/* As JSON. */
 
 static const char *result_state_name(enum result_state s)
 {
-	static const char *const names[] = { [RESULT_SUCCEEDED] = "succeeded", [RESULT_FAILED] = "failed", [RESULT_SKIPPED] = "skipped", [RESULT_BLOCKED] = "blocked" };
+	static const char *const names[] = { [RESULT_SUCCEEDED] = "succeeded",
+					     [RESULT_FAILED] = "failed",
+					     [RESULT_SKIPPED] = "skipped",
+					     [RESULT_BLOCKED] = "blocked" };
 
 	return (unsigned)s < ARRAY_LEN(names) && names[s] ? names[s] : "unknown";
 }
 
+json_t *facts_id(const struct content_id *id)
+{
+	char hex[DIGEST_HEX_MAX];
+
+	return id && id->kind ? json_sprintf("sha256:%s", digest_hex(&id->digest, hex))
+			      : json_null();
+}
+
 json_t *facts_content(const struct content_id *id)
 {
-	char hex[DIGEST_HEX_MAX], text[sizeof("sha256:") + DIGEST_HEX_MAX];
-
-	if (id->kind == CONTENT_NONE)
-		return json_null();
-	snprintf(text, sizeof(text), "sha256:%s", digest_hex(&id->digest, hex));
-	return json_pack("{s:s, s:s, s:I}", "id", text, "kind", content_kind_name(id->kind), "size", (json_int_t)id->size_bytes);
+	return id->kind == CONTENT_NONE
+		       ? json_null()
+		       : json_pack("{s:o, s:s, s:I}", "id", facts_id(id), "kind",
+				   content_kind_name(id->kind), "size", (json_int_t)id->size_bytes);
 }
 
 /* Names of outputs and metrics are keys: they must be text. */
@@ -225,7 +353,7 @@ json_t *facts_metrics(const struct facts_task *t)
 	json_t *o = json_object();
 
 	for (size_t i = 0; i < t->n_metrics; i++)
-		set_named(o, t->metrics[i].name, isfinite(t->metrics[i].value) ? json_real(t->metrics[i].value) : json_null());
+		set_named(o, t->metrics[i].name, facts_number(t->metrics[i].value));
 	return o;
 }
 
@@ -240,7 +368,9 @@ json_t *facts_task_json(const struct facts_task *t)
 	json_object_set_new(o, "task", facts_text(t->task));
 	json_object_set_new(o, "step", facts_text(t->step));
 	json_object_set_new(o, "state", json_string(result_state_name(t->state)));
-	json_object_set_new(o, "key", digest_eq(&t->key, &none) ? json_null() : json_string(digest_hex(&t->key, hex)));
+	json_object_set_new(o, "key",
+			    digest_eq(&t->key, &none) ? json_null()
+						      : json_string(digest_hex(&t->key, hex)));
 	json_object_set_new(o, "duration_ns", json_integer(t->duration_ns));
 	json_object_set_new(o, "outputs", outputs);
 	json_object_set_new(o, "metrics", facts_metrics(t));

@@ -1,10 +1,10 @@
-/* The request goes into the database, then the engine is told to look. */
+/* The request goes into the database; then a signal makes the engine look for it. */
+#include "run/cancel.h"
 #include <errno.h>
 #include <signal.h>
 #include "base/clock.h"
-#include "base/process.h"
+#include "base/os/process.h"
 #include "record/facts.h"
-#include "run/cancel.h"
 #include "run/cluster.h"
 #include "run/run.h"
 #include "runners/kubernetes/runner.h"
@@ -23,13 +23,15 @@ static int request(struct db *db, const struct run_row *r, bool now, struct err 
 	return db_commit(db, err);
 }
 
-/* The number could be another process's by now: its start time tells. A row can say anything: kill(0) and kill(-1) reach far more than an
- * engine, and a process that isn't there "started" at 0. An engine that can't be told finds the request by itself, or is gone. */
+/* The number could be another process's by now: its start time tells. A row can say anything:
+ * kill(0) and kill(-1) reach far more than an engine, and a process that isn't there "started" at
+ * 0. An engine that can't be told finds the request by itself, or is gone. */
 static int signal_engine(const struct run_row *r, bool now)
 {
-	if (r->pid <= 1 || r->pid_start == 0 || process_start_time(r->pid) != r->pid_start)
+	if (r->engine.pid <= 1 || r->engine.start == 0 ||
+	    process_start_time(r->engine.pid) != r->engine.start)
 		return 0;
-	if (kill(r->pid, SIGTERM) == 0 && (!now || kill(r->pid, SIGINT) == 0))
+	if (kill(r->engine.pid, SIGTERM) == 0 && (!now || kill(r->engine.pid, SIGINT) == 0))
 		return 0;
 	return errno == EPERM ? -1 : 0;
 }
@@ -37,23 +39,32 @@ static int signal_engine(const struct run_row *r, bool now)
 int run_cancel(struct db *db, const struct run_row *r, bool now, struct err *err)
 {
 	if (r->state != RUN_RUNNING)
-		return err_set(err, ERR_INVALID, "run %s is not running: it is %s", r->id, facts_state(r));
+		return err_set(err, ERR_INVALID, "run %s is not running: it is %s", r->id,
+			       facts_state(r));
 	switch (record_run_engine(r)) {
 	case RUN_ENGINE_ELSEWHERE:
 		return err_set(err, ERR_INVALID,
-			       "no engine of this machine has run %s: it was started on %s; cancel it there, or, if that machine is gone, cairn resume %s takes it up here",
-			       r->id, r->host ? r->host : "another one", r->id);
+			       "run %s was started on %s; cancel it there, or, if that machine is "
+			       "gone, go on with it here: `cairn resume %s`",
+			       r->id, r->engine.host, r->id);
 	case RUN_ENGINE_DIED:
-		return err_set(err, ERR_INVALID, "the engine of run %s died: there is nothing to stop; cairn resume %s goes on", r->id, r->id);
+		return err_set(err, ERR_INVALID,
+			       "the engine of run %s died: there is nothing to stop; `cairn resume "
+			       "%s` goes on with the run",
+			       r->id, r->id);
 	default:
 		break;
 	}
 	if (request(db, r, now, err) < 0)
 		return -1;
-	return signal_engine(r, now) < 0 ? err_errno(err, "cannot signal the engine of run %s (process %d)", r->id, r->pid) : 0;
+	return signal_engine(r, now) < 0
+		       ? err_errno(err, "cannot signal the engine of run %s (process %d)", r->id,
+				   r->engine.pid)
+		       : 0;
 }
 
-static int close_attempts(struct db *db, const struct run_row *r, int64_t now_ns, struct arena *arena, struct err *err)
+static int close_attempts(struct db *db, const struct run_row *r, int64_t now_ns,
+			  struct arena *arena, struct err *err)
 {
 	struct attempt_row *rows;
 	size_t n;
@@ -73,22 +84,30 @@ static int close_attempts(struct db *db, const struct run_row *r, int64_t now_ns
 	return 0;
 }
 
-int run_cancel_dead(struct db *db, const struct run_row *r, int64_t now_ns, struct arena *arena, struct err *err)
+/* After the Jobs of a run whose engine died were deleted: its attempts and the run itself have
+ * ended. ERR_BUSY when an engine has it again. */
+static int run_cancel_dead(struct db *db, const struct run_row *r, int64_t now_ns,
+			   struct arena *arena, struct err *err)
 {
 	struct run_row now;
-	int result;
+	int result, found;
 
 	if (db_begin(db, err) < 0)
 		return -1;
-	result = record_find_run_named(db, r->id, arena, &now, err) > 0 ? 0 : -1;
+	found = record_run_by_id(db, r->id, arena, &now, err);
+	result = found != 0
+			 ? MIN(found, 0)
+			 : err_set(err, ERR_NOT_FOUND, "run %s is not on record any more", r->id);
 	if (result == 0 && record_run_engine(&now) == RUN_ENGINE_LIVES)
-		result = err_set(err, ERR_BUSY, "run %s was taken up again meanwhile: cancel it once more", r->id);
-	now.state = RUN_CANCELLED;
-	now.ended_ns = now_ns;
-	now.pid = 0;
-	now.message = "stopped on request";
-	if (result == 0)
+		result = err_set(err, ERR_BUSY,
+				 "run %s was taken up again meanwhile: cancel it once more", r->id);
+	if (result == 0) {
+		now.state = RUN_CANCELLED;
+		now.ended_ns = now_ns;
+		now.engine.pid = 0;
+		now.message = "stopped on request";
 		result = close_attempts(db, &now, now_ns, arena, err);
+	}
 	if (result == 0)
 		result = record_run_update(db, &now, err);
 	if (result < 0) {
@@ -98,24 +117,28 @@ int run_cancel_dead(struct db *db, const struct run_row *r, int64_t now_ns, stru
 	return db_commit(db, err);
 }
 
-/* --- Jobs without an engine ---------------------------------------------------------------------------------------------------- */
+/* Jobs without an engine. */
 
 bool run_has_only_jobs(const struct run_row *r)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 
-	return (facts_engine_died(r) || r->state == RUN_INTERRUPTED) && str_eq(run_durable_runner(r->options_json, arena), "kubernetes");
+	return (facts_engine_died(r) || r->state == RUN_INTERRUPTED) &&
+	       str_eq(run_durable_runner(r->options_json, arena), "kubernetes");
 }
 
-int run_cancel_jobs(const struct config *c, struct db *db, const struct run_row *r, size_t *ret_n, struct err *err)
+int run_cancel_jobs(const struct config *c, struct db *db, const struct run_row *r, size_t *ret_n,
+		    struct err *err)
 {
 	struct clock *clock = clock_system();
 	struct cluster k;
 	int result;
 
-	if (cluster_open(c, &(struct kube_client_options){ .patience_ns = PATIENCE_NS }, &k, err) < 0)
+	if (cluster_open(c, &(struct kube_client_options){ .patience_ns = PATIENCE_NS }, &k, err) <
+	    0)
 		return -1;
-	result = kube_delete_run(k.client, k.access.namespace_, k.profile.project, r->id, ret_n, err);
+	result = kube_delete_run(k.client, k.access.namespace_, k.profile.project, r->id, ret_n,
+				 err);
 	if (result == 0)
 		result = run_cancel_dead(db, r, clock->wall_ns(clock), k.arena, err);
 	cluster_close(&k);

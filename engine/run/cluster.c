@@ -1,24 +1,39 @@
+/* engine/run/cluster.c — a project's cluster, out of its configuration.
+ *
+ * Mostly a list: struct config's `kubernetes` becomes a struct kube_profile, and the store's
+ * options become the variables with which a pod's sidecar opens the same store. check_store()
+ * refuses what pods could not reach.
+ *
+ * The project's id is 16 random hexadecimal digits in the file `project-id` of the state directory.
+ * It is made under a temporary name and linked, so that it is whole when it is there, and of two
+ * processes that make one at once both get the first one's. It must not change while Jobs of the
+ * project run: they are found by it.
+ *
+ * Any thread; nothing is kept between calls. What it doesn't do: ask the cluster anything.
+ */
+#include "run/cluster.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
-#include "base/fs.h"
-#include "run/cluster.h"
+#include "base/os/fs.h"
+#include "base/os/machine.h"
 
 #define ID_DIGITS 16
 
-int cluster_access(const struct config *c, struct arena *arena, struct kube_access *ret, struct err *err)
+int cluster_access(const struct config *c, struct arena *arena, struct kube_access *ret,
+		   struct err *err)
 {
 	const struct kube_access_options o = { .kubeconfig = c->kubernetes.kubeconfig,
 					       .foreign = c->kubernetes.kubeconfig_is_projects,
-					       .context = c->kubernetes.context, .namespace_ = c->kubernetes.namespace_ };
+					       .context = c->kubernetes.context,
+					       .namespace_ = c->kubernetes.namespace_ };
 
 	return kube_access_load(&o, arena, ret, err);
 }
 
-/* --- who the project is --------------------------------------------------------------------------------------------- */
+/* Who the project is. */
 
 /* 1 there is none yet. */
 static int read_id(const char *path, char ret[ID_DIGITS + 1], struct err *err)
@@ -33,7 +48,10 @@ static int read_id(const char *path, char ret[ID_DIGITS + 1], struct err *err)
 		return err_errno(err, "cannot read %s", path);
 	ret[n] = '\0';
 	if (strspn(ret, "0123456789abcdef") != ID_DIGITS)
-		return err_set(err, ERR_CORRUPT, "%s doesn't hold an id of 16 hexadecimal digits: remove it when no Job of this project runs", path);
+		return err_set(err, ERR_CORRUPT,
+			       "%s doesn't hold an id of 16 hexadecimal digits: remove it when no "
+			       "Job of this project runs",
+			       path);
 	return 0;
 }
 
@@ -42,12 +60,9 @@ static int make_id(const char *path, struct err *err)
 {
 	_cleanup_(freep) char *temp = xasprintf("%s.%d", path, (int)getpid());
 	char text[ID_DIGITS + 2];
-	uint64_t rnd;
 	int r = 0;
 
-	if (getrandom(&rnd, sizeof(rnd), 0) != sizeof(rnd))
-		return err_errno(err, "cannot get random bytes");
-	snprintf(text, sizeof(text), "%016" PRIx64 "\n", rnd);
+	snprintf(text, sizeof(text), "%016" PRIx64 "\n", random_u64());
 	if (fs_write_atomic(temp, text, strlen(text), err) < 0)
 		return -1;
 	if (link(temp, path) < 0 && errno != EEXIST)
@@ -56,13 +71,15 @@ static int make_id(const char *path, struct err *err)
 	return r;
 }
 
-static int project_id(const struct config *c, struct arena *arena, const char **ret, struct err *err)
+static int project_id(const struct config *c, struct arena *arena, const char **ret,
+		      struct err *err)
 {
 	_cleanup_(freep) char *path = xasprintf("%s/project-id", c->state_dir);
 	char id[ID_DIGITS + 1];
 	int r = read_id(path, id, err);
 
-	if (r > 0 && (fs_mkdir_p(c->state_dir, err) < 0 || make_id(path, err) < 0 || read_id(path, id, err) < 0))
+	if (r > 0 && (fs_mkdir_p(c->state_dir, err) < 0 || make_id(path, err) < 0 ||
+		      read_id(path, id, err) < 0))
 		return -1;
 	if (r < 0)
 		return -1;
@@ -70,7 +87,7 @@ static int project_id(const struct config *c, struct arena *arena, const char **
 	return 0;
 }
 
-/* --- how pods find the store ----------------------------------------------------------------------------------------- */
+/* How pods find the store. */
 
 static bool is_bucket(const char *uri)
 {
@@ -80,17 +97,26 @@ static bool is_bucket(const char *uri)
 static int check_store(const struct config *c, struct err *err)
 {
 	if (is_bucket(c->store_uri) && c->kubernetes.store_claim)
-		return err_set(err, ERR_INVALID, "cairn.yaml: `kubernetes.store_claim` is for a store in a directory, and `store` is %s", c->store_uri);
+		return err_set(err, ERR_INVALID,
+			       "cairn.yaml: `kubernetes.store_claim` is for a store in a "
+			       "directory, and `store` is %s",
+			       c->store_uri);
 	if (!is_bucket(c->store_uri) && !c->kubernetes.store_claim)
-		return err_set(err, ERR_INVALID, "pods can't reach the store %s: name an s3:// or gs:// one as `store` in cairn.yaml, or its volume as `kubernetes.store_claim`",
+		return err_set(err, ERR_INVALID,
+			       "pods can't reach the store %s: name an s3:// or gs:// one as "
+			       "`store` in cairn.yaml, or its volume as `kubernetes.store_claim`",
 			       c->store_uri);
 	if (c->store_options.ca && !c->kubernetes.store_ca)
-		return err_set(err, ERR_INVALID, "the store's certificate is checked with %s, which pods don't have: put it into a ConfigMap as ca.crt and name that as "
-						 "`kubernetes.store_ca` in cairn.yaml", c->store_options.ca);
+		return err_set(err, ERR_INVALID,
+			       "the store's certificate is checked with %s, which pods don't have: "
+			       "put it into a ConfigMap as ca.crt and name that as "
+			       "`kubernetes.store_ca` in cairn.yaml",
+			       c->store_options.ca);
 	return 0;
 }
 
-static void add(struct arena *arena, const char **env, size_t *n, const char *name, const char *value)
+static void add(struct arena *arena, const char **env, size_t *n, const char *name,
+		const char *value)
 {
 	if (value)
 		env[(*n)++] = arena_printf(arena, "%s=%s", name, value);
@@ -99,23 +125,32 @@ static void add(struct arena *arena, const char **env, size_t *n, const char *na
 /* As this machine sees it, but for what cairn.yaml says of pods. */
 static const char *const *store_env(const struct config *c, struct arena *arena)
 {
-	const char **env = arena_alloc(arena, 6 * sizeof(*env)), *style = c->kubernetes.store_options.style;
+	const char **env = arena_alloc(arena, 6 * sizeof(*env)),
+		   *style = c->kubernetes.store_options.style;
 	size_t n = 0;
 
 	if (!style)
 		style = c->store_options.style;
 	add(arena, env, &n, "CAIRN_STORE", c->store_uri);
-	add(arena, env, &n, "CAIRN_STORE_ENDPOINT", c->kubernetes.store_options.endpoint ? c->kubernetes.store_options.endpoint : c->store_options.endpoint);
-	add(arena, env, &n, "CAIRN_STORE_REGION", c->kubernetes.store_options.region ? c->kubernetes.store_options.region : c->store_options.region);
+	add(arena, env, &n, "CAIRN_STORE_ENDPOINT",
+	    c->kubernetes.store_options.endpoint ? c->kubernetes.store_options.endpoint
+						 : c->store_options.endpoint);
+	add(arena, env, &n, "CAIRN_STORE_REGION",
+	    c->kubernetes.store_options.region ? c->kubernetes.store_options.region
+					       : c->store_options.region);
 	add(arena, env, &n, "CAIRN_STORE_STYLE", str_eq(style, "auto") ? NULL : style);
-	add(arena, env, &n, "CAIRN_STORE_ANONYMOUS", c->kubernetes.store_options.anonymous || c->store_options.anonymous ? "1" : NULL);
+	add(arena, env, &n, "CAIRN_STORE_ANONYMOUS",
+	    c->kubernetes.store_options.anonymous || c->store_options.anonymous ? "1" : NULL);
 	return env;
 }
 
-int cluster_profile(const struct config *c, const struct kube_access *a, struct arena *arena, struct kube_profile *ret, struct err *err)
+int cluster_profile(const struct config *c, const struct kube_access *a, struct arena *arena,
+		    struct kube_profile *ret, struct err *err)
 {
 	if (!c->kubernetes.image)
-		return err_set(err, ERR_INVALID, "cairn.yaml doesn't name Cairn's own image, whose sidecar each pod needs: `cairn image` makes it; name it as `kubernetes.image`");
+		return err_set(err, ERR_INVALID,
+			       "cairn.yaml doesn't name Cairn's own image, whose sidecar each pod "
+			       "needs: `cairn image` makes it; name it as `kubernetes.image`");
 	if (check_store(c, err) < 0)
 		return -1;
 	*ret = (struct kube_profile){
@@ -135,17 +170,20 @@ int cluster_profile(const struct config *c, const struct kube_access *a, struct 
 		.ttl_s = c->kubernetes.ttl_ns / NS_PER_S,
 		.upload_ns = c->kubernetes.upload_within_ns,
 		.save_ns = c->kubernetes.save_within_ns,
-		.sidecar = { .cpu_milli = c->kubernetes.sidecar_cpu_milli, .memory_bytes = c->kubernetes.sidecar_memory_bytes },
+		.sidecar = { .cpu_milli = c->kubernetes.sidecar_cpu_milli,
+			     .memory_bytes = c->kubernetes.sidecar_memory_bytes },
 	};
 	return project_id(c, arena, &ret->project, err);
 }
 
-/* --- all of it ------------------------------------------------------------------------------------------------------- */
+/* All of it. */
 
-int cluster_open(const struct config *c, const struct kube_client_options *o, struct cluster *ret, struct err *err)
+int cluster_open(const struct config *c, const struct kube_client_options *o, struct cluster *ret,
+		 struct err *err)
 {
 	*ret = (struct cluster){ .arena = arena_new() };
-	if (cluster_access(c, ret->arena, &ret->access, err) < 0 || cluster_profile(c, &ret->access, ret->arena, &ret->profile, err) < 0 ||
+	if (cluster_access(c, ret->arena, &ret->access, err) < 0 ||
+	    cluster_profile(c, &ret->access, ret->arena, &ret->profile, err) < 0 ||
 	    kube_client_new(&ret->access, o, &ret->client, err) < 0) {
 		cluster_close(ret);
 		return -1;

@@ -1,39 +1,53 @@
-/* What an earlier engine of this run left: attempts without an end.
+/* engine/run/earlier.c — what an earlier engine of this run left: attempts without an end.
  *
- * Those of a runner on this machine died with their engine. Those of a durable one go on: each is taken up under its own id when its task is to be executed again, and
- * closed when it isn't: its task has come to a result otherwise, has another key now, or the run has ended. */
+ * Those of a runner on this machine died with their engine. Those of a durable one go on: each is
+ * taken up under its own id when its task is to be executed again, and closed when it isn't: its
+ * task has come to a result otherwise, has another key now, or the run has ended.
+ *
+ * earlier_take_up() reads all attempts of the run once and sorts them into maps by task: `open` (no
+ * end yet), `done` (succeeded), `past` (how often it failed; of a durable runner only).
+ *
+ * Invariants: of several engines that take a run up at once, one wins: the row is compared with
+ * what was `seen` inside the transaction that claims it. The runner is asked outside of
+ * transactions; an engine that dies in between leaves attempts without an end to the next one. A
+ * durable runner hears of an attempt (adopt()) before anything is submitted or forgotten. The
+ * runner forgets an attempt only after its end is committed (commit_and_forget()). Failures count
+ * since the run was last asked for (REASON_RESUMED).
+ *
+ * Threads: the loop's. What it doesn't do: submit what goes on (start.c).
+ */
 #include "run/internal.h"
 
 /* It isn't the task's failure and costs no retry. */
-static int close_as(struct run *r, struct attempt_row *a, enum failure_class class, const char *why, struct err *err)
+static int close_as(struct run *r, struct attempt_row *a, enum failure_class class, const char *why,
+		    struct err *err)
 {
-	struct clock *c = loop_clock(r->ctx->loop);
-
-	a->ended_ns = c->wall_ns(c);
+	a->ended_ns = run_wall_ns(r);
 	a->failure = class;
 	a->exit_status = -1;
 	a->message = why;
 	return record_attempt_end(r->ctx->db, a, err);
 }
 
-static int close_lost(struct run *r, struct attempt_row *a, struct err *err)
+static int adopt(struct run *r, const struct attempt_row *a, struct err *err)
 {
-	struct runner_attempt gone = { .id = (uint64_t)a->id, .task = a->task, .run_id = r->row.id };
+	const struct runner_attempt gone = { .id = (uint64_t)a->id,
+					     .task = a->task,
+					     .run_id = r->row.id };
 
-	if (r->ctx->runner->ops->adopt(r->ctx->runner, &gone, err) < 0)
-		return -1;
-	return close_as(r, a, FAILURE_LOST, "the engine that ran it died", err);
+	return MIN(r->ctx->runner->ops->adopt(r->ctx->runner, &gone, err), 0);
 }
 
 /* Of two open ones of a task, the later is the one that goes on. */
 static int keep_open(struct run *r, struct attempt_row *a, struct err *err)
 {
-	struct attempt_row **slot = (struct attempt_row **)map_slot_str(r->earlier_open, a->task), *before = *slot;
+	struct attempt_row **slot = (struct attempt_row **)map_slot_str(r->earlier.open, a->task),
+			   *before = *slot;
 
 	*slot = a;
 	if (!before)
 		return 0;
-	VEC_PUSH(&r->settled, (uint64_t)before->id);
+	VEC_PUSH(&r->journal.settled, (uint64_t)before->id);
 	return close_as(r, before, FAILURE_CANCELLED, "a later attempt took its place", err);
 }
 
@@ -45,41 +59,21 @@ static void forget(struct run *r, uint64_t id)
 		ops->forget(r->ctx->runner, id);
 }
 
-/* After the rows that say so are committed. */
-static void forget_settled(struct run *r)
+static int commit_and_forget(struct run *r, int (*write)(struct run *r, struct err *err),
+			     struct err *err)
 {
-	for (size_t i = 0; i < r->settled.n; i++)
-		forget(r, r->settled.v[i]);
-	r->settled.n = 0;
-}
-
-/* Commits, or undoes what failed. */
-static int end_transaction(struct run *r, int result, struct err *err)
-{
-	if (result < 0) {
-		db_rollback(r->ctx->db);
+	if (run_in_transaction(r, write, err) < 0)
 		return -1;
-	}
-	if (db_commit(r->ctx->db, err) < 0)
-		return -1;
-	forget_settled(r);
+	for (size_t i = 0; i < r->journal.settled.n; i++)
+		forget(r, r->journal.settled.v[i]);
+	r->journal.settled.n = 0;
 	return 0;
-}
-
-/* Before anything of it is submitted or forgotten, a durable runner hears that there were attempts: what they left is to be found first. */
-static int tell_durable(struct run *r, struct err *err)
-{
-	const struct runner_ops *ops = r->ctx->runner->ops;
-	const struct attempt_row *last = r->n_earlier ? &r->earlier[r->n_earlier - 1] : NULL;
-
-	if (!ops->durable || !last)
-		return 0;
-	return MIN(ops->adopt(r->ctx->runner, &(struct runner_attempt){ .id = (uint64_t)last->id, .task = last->task, .run_id = r->row.id }, err), 0);
 }
 
 static void note_past(struct run *r, const struct attempt_row *a)
 {
-	struct task_past **slot = (struct task_past **)map_slot_str(r->earlier_past, a->task), *p = *slot;
+	struct task_past **slot = (struct task_past **)map_slot_str(r->earlier.past, a->task),
+			 *p = *slot;
 
 	if (!p)
 		p = *slot = arena_alloc(r->arena, sizeof(*p));
@@ -92,105 +86,151 @@ static void note_past(struct run *r, const struct attempt_row *a)
 	p->ended = a;
 }
 
-/* Of several that take a run up at once the first one has it: what was read of it before the transaction began may be old. */
-static int still_ours_to_take(struct run *r, const struct run_row *seen, struct err *err)
+/* Of several that take a run up at once the first one has it: what was read of it before the
+ * transaction began may be old. */
+static int still_ours_to_take(struct run *r, struct err *err)
 {
+	const struct run_row *seen = r->earlier.seen;
 	struct run_row now;
 
-	if (record_find_run_named(r->ctx->db, seen->id, r->arena, &now, err) <= 0)
-		return err && err->code ? -1 : err_set(err, ERR_NOT_FOUND, "run %s is not on record any more", seen->id);
+	if (record_run_by_id(r->ctx->db, seen->id, r->arena, &now, err) <= 0)
+		return err && err->code ? -1
+					: err_set(err, ERR_NOT_FOUND,
+						  "run %s is not on record any more", seen->id);
 	if (record_run_engine(&now) == RUN_ENGINE_LIVES)
-		return err_set(err, ERR_BUSY, "run %s was taken up by another process (%d) at the same moment; `cairn status %s` shows it", now.id, now.pid, now.id);
-	if (now.state != seen->state || now.pid != seen->pid || now.pid_start != seen->pid_start || now.ended_ns != seen->ended_ns)
-		return err_set(err, ERR_BUSY, "run %s was taken up by another process meanwhile, and is %s now; `cairn status %s` shows it", now.id,
-			       run_state_name(now.state), now.id);
+		return err_set(err, ERR_BUSY,
+			       "run %s was taken up by another process (%d) at the same moment; "
+			       "`cairn status %s` shows it",
+			       now.id, now.engine.pid, now.id);
+	if (now.state != seen->state || now.engine.pid != seen->engine.pid ||
+	    now.engine.start != seen->engine.start || now.ended_ns != seen->ended_ns)
+		return err_set(err, ERR_BUSY,
+			       "run %s was taken up by another process meanwhile, and is %s now; "
+			       "`cairn status %s` shows it",
+			       now.id, run_state_name(now.state), now.id);
 	return 0;
 }
 
-int earlier_take_up(struct run *r, const struct run_row *seen, struct err *err)
+/* From here on the run is ours. */
+static int write_claim(struct run *r, struct err *err)
 {
-	int result;
+	const bool durable = r->ctx->runner->ops->durable;
 
-	if (db_begin(r->ctx->db, err) < 0)
+	if (still_ours_to_take(r, err) < 0 ||
+	    record_run_attempts(r->ctx->db, r->row.rowid, r->arena, &r->earlier.attempts,
+				&r->earlier.n, err) < 0)
 		return -1;
-	result = still_ours_to_take(r, seen, err);
-	if (result == 0)
-		result = record_run_attempts(r->ctx->db, r->row.rowid, r->arena, &r->earlier, &r->n_earlier, err);
-	if (result == 0)
-		result = tell_durable(r, err);
-	for (size_t i = 0; i < r->n_earlier && result == 0; i++) {
-		struct attempt_row *a = &r->earlier[i];
+	for (size_t i = 0; i < r->earlier.n; i++) {
+		struct attempt_row *a = &r->earlier.attempts[i];
 
-		if (r->ctx->runner->ops->durable)
+		if (durable)
 			note_past(r, a);
-		if (a->ended_ns && !a->workspace)
-			forget(r, (uint64_t)a->id);
-		if (a->ended_ns == 0)
-			result = r->ctx->runner->ops->durable ? keep_open(r, a, err) : close_lost(r, a, err);
-		else if (a->failure == FAILURE_NONE)
-			*map_slot_str(r->earlier_done, a->task) = a;
+		if (a->ended_ns && a->failure == FAILURE_NONE)
+			*map_slot_str(r->earlier.done, a->task) = a;
+		if (a->ended_ns == 0 && durable && keep_open(r, a, err) < 0)
+			return -1;
 	}
-	if (result == 0)
-		result = record_run_update(r->ctx->db, &r->row, err);
-	if (result == 0 && r->row.cancel_requested && !r->interrupted)
-		result = record_run_forget_cancel(r->ctx->db, r->row.rowid, err);
-	return end_transaction(r, result, err);
+	if (record_run_update(r->ctx->db, &r->row, err) < 0)
+		return -1;
+	return r->row.cancel_requested && !r->end.interrupted
+		       ? record_run_forget_cancel(r->ctx->db, r->row.rowid, err)
+		       : 0;
 }
 
-struct attempt_row *earlier_row(struct run *r, const struct active *a)
+/* Before anything of it is submitted or forgotten, a durable runner hears that there were attempts:
+ * what they left is to be found first. The other one ends what is left of each. */
+static int adopt_all(struct run *r, struct err *err)
 {
-	struct attempt_row *row = map_get_str(r->earlier_open, a->label);
+	const bool durable = r->ctx->runner->ops->durable;
+	const struct attempt_row *v = r->earlier.attempts;
+
+	if (durable && r->earlier.n && adopt(r, &v[r->earlier.n - 1], err) < 0)
+		return -1;
+	for (size_t i = 0; i < r->earlier.n; i++) {
+		if (v[i].ended_ns && !v[i].workspace)
+			forget(r, (uint64_t)v[i].id);
+		if (v[i].ended_ns == 0 && !durable && adopt(r, &v[i], err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int write_lost(struct run *r, struct err *err)
+{
+	for (size_t i = 0; i < r->earlier.n && !r->ctx->runner->ops->durable; i++)
+		if (r->earlier.attempts[i].ended_ns == 0 &&
+		    close_as(r, &r->earlier.attempts[i], FAILURE_LOST,
+			     "the engine that ran it died", err) < 0)
+			return -1;
+	return 0;
+}
+
+int earlier_take_up(struct run *r, struct err *err)
+{
+	if (run_in_transaction(r, write_claim, err) < 0 || adopt_all(r, err) < 0)
+		return -1;
+	return commit_and_forget(r, write_lost, err);
+}
+
+struct attempt_row *earlier_row(struct run *r, const struct attempt *a)
+{
+	struct attempt_row *row = map_get_str(r->earlier.open, a->label);
 
 	if (!row)
 		return NULL;
-	*map_slot_str(r->earlier_open, a->label) = NULL;
-	if (digest_eq(&row->key, &a->task->key))
+	*map_slot_str(r->earlier.open, a->label) = NULL;
+	if (digest_eq(&row->key, &a->task->plan->key))
 		return row;
-	VEC_PUSH(&r->to_close, row);
+	VEC_PUSH(&r->journal.to_close, row);
 	return NULL;
 }
 
 int earlier_close_changed(struct run *r, struct attempt_row *row, struct err *err)
 {
-	VEC_PUSH(&r->settled, (uint64_t)row->id);
+	VEC_PUSH(&r->journal.settled, (uint64_t)row->id);
 	return close_as(r, row, FAILURE_CANCELLED, "what its task reads has changed since", err);
 }
 
 unsigned earlier_number(const struct run *r, const char *task)
 {
-	const struct task_past *p = map_get_str(r->earlier_past, task);
+	const struct task_past *p = map_get_str(r->earlier.past, task);
 
 	return p ? p->last : 0;
 }
 
-/* Of classes that are never tried again nothing is known here: those tasks' results, if they have any, are found as results are. */
+/* Of classes that are never tried again nothing is known here: those tasks' results, if they have
+ * any, are found as results are. */
 static bool is_spent(const struct retry_policy *policy, const struct task_past *p)
 {
 	enum failure_class f = p->ended ? p->ended->failure : FAILURE_NONE;
 
-	return f != FAILURE_NONE && f != FAILURE_CANCELLED && f != FAILURE_GATE && p->failures[f] > policy->budget[f];
+	return f != FAILURE_NONE && f != FAILURE_CANCELLED && f != FAILURE_GATE &&
+	       p->failures[f] > policy->budget[f];
 }
 
-int earlier_history(struct run *r, struct plan_task *t, const struct attempt_row **ret)
+int earlier_history(struct task *t, const struct attempt_row **ret)
 {
-	const struct retry_policy *policy = &r->pipeline->steps[t->step].retry;
+	struct run *r = t->run;
+	const struct retry_policy *policy = &r->pipeline->steps[t->plan->step].retry;
 	_cleanup_(str_deinit) struct str label = { 0 };
 	const struct task_past *p;
 	struct task_history *h;
 
-	if (!r->goes_on || map_len(r->earlier_past) == 0)
+	if (!r->earlier.goes_on || map_len(r->earlier.past) == 0)
 		return 0;
-	plan_task_label(r->plan, t, &label);
-	p = map_get_str(r->earlier_past, label.s);
+	plan_task_label(r->plan, t->plan, &label);
+	p = map_get_str(r->earlier.past, label.s);
 	if (!p)
 		return 0;
-	h = history_of(r, t, true);
+	h = task_history_of(t);
 	memcpy(h->failures, p->failures, sizeof(h->failures));
 	h->attempts = p->last;
-	for (uint32_t i = 0; i < MIN(h->failures[FAILURE_OOM], policy->budget[FAILURE_OOM]) && policy->oom_memory_factor > 1; i++)
+	for (uint32_t i = 0; i < MIN(h->failures[FAILURE_OOM], policy->budget[FAILURE_OOM]) &&
+			     policy->oom_memory_factor > 1;
+	     i++)
 		h->memory_factor *= policy->oom_memory_factor;
 	*ret = p->ended;
-	return is_spent(policy, p) && !map_get_str(r->earlier_open, label.s);
+	return is_spent(policy, p) && !map_get_str(r->earlier.open, label.s);
 }
 
 static bool had_failed(const struct run *r, const struct task_past *p)
@@ -199,40 +239,44 @@ static bool had_failed(const struct run *r, const struct task_past *p)
 
 	for (size_t i = 0; step && i < r->pipeline->n_steps; i++)
 		if (str_eq(r->pipeline->steps[i].name, step))
-			return is_spent(&r->pipeline->steps[i].retry, p) && !map_get_str(r->earlier_open, p->ended->task);
+			return is_spent(&r->pipeline->steps[i].retry, p) &&
+			       !map_get_str(r->earlier.open, p->ended->task);
 	return false;
 }
 
 bool earlier_stands(const struct run *r, const char *task)
 {
-	const struct task_past *p = map_get_str(r->earlier_past, task);
+	const struct task_past *p = map_get_str(r->earlier.past, task);
 
-	return map_get_str(r->earlier_open, task) || (r->goes_on && p && had_failed(r, p));
+	return map_get_str(r->earlier.open, task) || (r->earlier.goes_on && p && had_failed(r, p));
 }
 
 bool earlier_failed(const struct run *r)
 {
-	for (size_t i = 0; r->goes_on && i < map_len(r->earlier_past); i++)
-		if (had_failed(r, map_at(r->earlier_past, i, NULL, NULL)))
+	for (size_t i = 0; r->earlier.goes_on && i < map_len(r->earlier.past); i++)
+		if (had_failed(r, map_at(r->earlier.past, i, NULL, NULL)))
 			return true;
 	return false;
 }
 
-int earlier_close(struct run *r, struct err *err)
+static int write_closed(struct run *r, struct err *err)
 {
-	int result = 0;
-
-	if (map_len(r->earlier_open) == 0)
-		return 0;
-	if (db_begin(r->ctx->db, err) < 0)
-		return -1;
-	for (size_t i = 0; i < map_len(r->earlier_open) && result == 0; i++) {
-		struct attempt_row *a = map_at(r->earlier_open, i, NULL, NULL);
+	for (size_t i = 0; i < map_len(r->earlier.open); i++) {
+		struct attempt_row *a = map_at(r->earlier.open, i, NULL, NULL);
 
 		if (!a)
 			continue;
-		VEC_PUSH(&r->settled, (uint64_t)a->id);
-		result = close_as(r, a, FAILURE_CANCELLED, r->interrupted ? "stopped on request" : "its task came to a result without it", err);
+		VEC_PUSH(&r->journal.settled, (uint64_t)a->id);
+		if (close_as(r, a, FAILURE_CANCELLED,
+			     r->end.interrupted ? "stopped on request"
+						: "its task has a result already",
+			     err) < 0)
+			return -1;
 	}
-	return end_transaction(r, result, err);
+	return 0;
+}
+
+int earlier_close(struct run *r, struct err *err)
+{
+	return map_len(r->earlier.open) == 0 ? 0 : commit_and_forget(r, write_closed, err);
 }

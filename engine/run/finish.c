@@ -1,34 +1,56 @@
-/* The end of a run: results table, manifest, run hash. Write order: content, records, manifest, and only then the row that names it. */
-#include "base/text.h"
-#include "record/manifest.h"
-#include "record/firings.h"
+/* engine/run/finish.c — the end of a run: results table, manifest, run hash, and the row that names
+ * it.
+ *
+ * run_finish() goes in the order in which things may be relied on: action records are published,
+ * outputs exported, the end proved (prove.c); then come content, manifest and store_sync(); then
+ * one durable transaction with the run's row, its metrics and its firing. Only after that come
+ * notices about the store.
+ *
+ * Invariants: no row names a manifest that isn't durable. A run that was interrupted has a
+ * manifest, but no results in its row: it can go on. What couldn't be sent or published costs a
+ * notice, never the run.
+ *
+ * Threads: the loop's, when nothing of the run executes any more. What it doesn't do: decide how
+ * tasks ended (turn.c).
+ */
+#include "base/text/text.h"
+#include "record/manifest/manifest.h"
+#include "record/rows/firings.h"
 #include "record/run_query.h"
 #include "run/internal.h"
 #include "storage/remote/tier.h"
 
 static enum run_state end_state(const struct run *r, bool cancelled)
 {
-	if (r->interrupted)
+	if (r->end.interrupted)
 		return cancelled ? RUN_CANCELLED : RUN_INTERRUPTED;
-	return r->failed ? RUN_FAILED : RUN_SUCCEEDED;
+	return r->end.failed ? RUN_FAILED : RUN_SUCCEEDED;
 }
 
-/* --- what there is to say of steps --------------------------------------------------------------------------------------------- */
+/* What there is to say of steps. */
 
-static const char *const thread_variables[] = { "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "BLIS_NUM_THREADS",
-						"TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "RAYON_NUM_THREADS", "CUDA_VISIBLE_DEVICES" };
+static const char *const thread_variables[] = { "OMP_NUM_THREADS",        "MKL_NUM_THREADS",
+						"OPENBLAS_NUM_THREADS",   "NUMEXPR_NUM_THREADS",
+						"BLIS_NUM_THREADS",       "TF_NUM_INTRAOP_THREADS",
+						"TF_NUM_INTEROP_THREADS", "RAYON_NUM_THREADS",
+						"CUDA_VISIBLE_DEVICES" };
 
-/* Only what a step declares reaches its tasks; a value that is worked out for each is in their key records. */
+/* Only what a step declares reaches its tasks; a value that is worked out for each is in their key
+ * records. */
 static void add_threads(struct run *r, const struct step *s, struct manifest_step *ret)
 {
-	struct manifest_variable *v = arena_alloc(r->arena, ARRAY_LEN(thread_variables) * sizeof(*v));
+	struct manifest_variable *v =
+		arena_alloc(r->arena, ARRAY_LEN(thread_variables) * sizeof(*v));
 
 	for (size_t i = 0; i < ARRAY_LEN(thread_variables); i++)
-		for (size_t k = 0; k < s->n_env; k++) {
-			const char *value = str_eq(s->env[k].name, thread_variables[i]) ? template_literal(s->env[k].value) : NULL;
+		for (size_t k = 0; k < s->reads.n_env; k++) {
+			const char *value = str_eq(s->reads.env[k].name, thread_variables[i])
+						    ? template_literal(s->reads.env[k].value)
+						    : NULL;
 
 			if (value)
-				v[ret->n_threads++] = (struct manifest_variable){ thread_variables[i], value };
+				v[ret->n_threads++] =
+					(struct manifest_variable){ thread_variables[i], value };
 		}
 	ret->threads = v;
 }
@@ -41,11 +63,16 @@ static void add_steps(struct run *r, struct manifest *m)
 		const struct step *s = &r->pipeline->steps[i];
 		struct manifest_step *e = &v[m->n_steps];
 
-		*e = (struct manifest_step){ .name = s->name, .builtin = s->builtin, .code = plan_step_code(r->plan, i), .secrets = s->secrets, .n_secrets = s->n_secrets };
+		*e = (struct manifest_step){ .name = s->name,
+					     .builtin = s->program.builtin,
+					     .code = plan_step_code(r->plan, i),
+					     .secrets = s->reads.secrets,
+					     .n_secrets = s->reads.n_secrets };
 		add_threads(r, s, e);
 		e->image_digest = plan_step_image(r->plan, i);
-		e->image = e->image_digest ? s->image : NULL;
-		m->n_steps += e->builtin || e->code.kind || e->n_secrets || e->n_threads || e->image_digest;
+		e->image = e->image_digest ? s->place.image : NULL;
+		m->n_steps += e->builtin || e->code.kind || e->n_secrets || e->n_threads ||
+			      e->image_digest;
 	}
 	m->steps = v;
 }
@@ -53,7 +80,8 @@ static void add_steps(struct run *r, struct manifest *m)
 /* What a tool said of its version is pinned content; here the beginning of it, for people. */
 #define TOOL_SHOWN_BYTES 1000
 
-static int add_tools(struct run *r, const struct plan_pin *pins, size_t n, struct manifest *m, struct err *err)
+static int add_tools(struct run *r, const struct plan_pin *pins, size_t n, struct manifest *m,
+		     struct err *err)
 {
 	struct manifest_variable *v = arena_alloc(r->arena, (n + 1) * sizeof(*v));
 
@@ -66,13 +94,16 @@ static int add_tools(struct run *r, const struct plan_pin *pins, size_t n, struc
 			return err_wrap(err, "%s", pins[i].name);
 		while (text.len && text.s[text.len - 1] == '\n')
 			text.len--;
-		v[m->n_tools++] = (struct manifest_variable){ pins[i].name + 5, arena_strndup(r->arena, text.len ? text.s : "", MIN(text.len, TOOL_SHOWN_BYTES)) };
+		v[m->n_tools++] = (struct manifest_variable){
+			pins[i].name + 5, arena_strndup(r->arena, text.len ? text.s : "",
+							MIN(text.len, TOOL_SHOWN_BYTES))
+		};
 	}
 	m->tools = v;
 	return 0;
 }
 
-/* --- the manifest ------------------------------------------------------------------------------------------------------------------ */
+/* The manifest. */
 
 struct key_keeper {
 	struct run *r;
@@ -89,16 +120,21 @@ static int keep_key_record(void *arg, const struct attempt_record *a, struct err
 	if (!a->key_record_bytes || (a->cacheable && k->published))
 		return 0;
 	str_reset(&k->bytes);
-	return record_key_bytes(ctx->db, &a->row.key, &k->bytes, err) < 0 ? -1 : content_put_bytes(ctx->store, k->bytes.s, k->bytes.len, &id, err);
+	return record_key_bytes(ctx->db, &a->row.key, &k->bytes, err) < 0
+		       ? -1
+		       : content_put_bytes(ctx->store, k->bytes.s, k->bytes.len, &id, err);
 }
 
-/* The attempts; and key records by which `why` compares: those of results that others may take are in the store already, unless
- * an engine died before it had published them. */
+/* The attempts; and key records by which `why` compares: those of results that others may take are
+ * in the store already, unless an engine died before it had published them. */
 static int keep_attempts(struct run *r, struct content_id *ret, struct err *err)
 {
 	struct err first;
-	struct key_keeper k = { .r = r, .published = r->n_earlier == 0 && publisher_failed(r->publisher, &first) == 0 };
-	int result = manifest_put_attempts(r->ctx->db, r->ctx->store, r->row.rowid, keep_key_record, &k, ret, err);
+	struct key_keeper k = { .r = r,
+				.published = r->earlier.n == 0 &&
+					     publisher_failed(r->publisher, &first) == 0 };
+	int result = manifest_put_attempts(r->ctx->db, r->ctx->store, r->row.rowid, keep_key_record,
+					   &k, ret, err);
 
 	str_deinit(&k.bytes);
 	return result;
@@ -115,7 +151,8 @@ static int fill_manifest(struct run *r, struct manifest *m, struct err *err)
 		if (str_has_prefix(pins[i].name, "code:"))
 			code[m->n_code++] = (struct manifest_code){ pins[i].name + 5, pins[i].id };
 		else
-			in[m->n_inputs++] = (struct manifest_input){ pins[i].name, pins[i].origin, pins[i].id };
+			in[m->n_inputs++] =
+				(struct manifest_input){ pins[i].name, pins[i].origin, pins[i].id };
 	}
 	m->inputs = in;
 	m->code = code;
@@ -123,81 +160,56 @@ static int fill_manifest(struct run *r, struct manifest *m, struct err *err)
 	return add_tools(r, pins, n_pins, m, err);
 }
 
-/* A run that was stopped can go on, and has no table in the database; its manifest has one of what it had come to. */
+/* A run that was stopped can go on, and has no table in the database; its manifest has one of what
+ * it had come to. */
 static int write_manifest(struct run *r, struct err *err)
 {
 	const struct run_context *ctx = r->ctx;
 	struct manifest m = { .run = &r->row, .pipeline_tree = r->row.pipeline_blob };
 
-	if (plan_store_results(r->plan, ctx->store, &m.results, err) < 0 || fill_manifest(r, &m, err) < 0 || keep_attempts(r, &m.attempts_blob, err) < 0 ||
+	if (plan_store_results(r->plan, ctx->store, &m.results, err) < 0 ||
+	    fill_manifest(r, &m, err) < 0 || keep_attempts(r, &m.attempts_blob, err) < 0 ||
 	    manifest_store(ctx->store, &m, &r->row.hash, err) < 0)
 		return -1;
-	if (!r->interrupted)
+	if (!r->end.interrupted)
 		r->row.results = m.results;
 	r->row.has_hash = true;
 	return 0;
 }
 
-static void tell_cache_failures(struct run *r)
+/* What others won't find or what was damaged: a run that went well stays well, but somebody wants
+ * to know. */
+static void tell_of_store(struct run *r)
 {
-	_cleanup_(str_deinit) struct str text = { 0 };
-	struct err first;
-	uint64_t n = publisher_failed(r->publisher, &first);
-
-	r->row.cache_failures += n;
-	if (n == 0)
-		return;
-	str_addf(&text, "%llu result%s could not be written to the store's records (others won't find them): %s", (unsigned long long)n,
-		 n == 1 ? "" : "s", first.msg);
-	OBSERVE(r, notice, text.s);
-}
-
-/* A run that went well stays well: others only don't find what it made. */
-static void tell_unsent(struct run *r)
-{
-	_cleanup_(str_deinit) struct str text = { 0 };
+	struct store *s = r->ctx->store;
+	const char *uri = store_uri(s);
 	struct err first = { 0 };
-	uint64_t n = store_unsent(r->ctx->store, &first);
-
-	r->row.cache_failures += n;
-	if (n == 0)
-		return;
-	str_addf(&text, "%llu object%s could not be sent to %s (`cairn store push` tries again): %s", (unsigned long long)n, n == 1 ? "" : "s",
-		 store_uri(r->ctx->store), first.msg);
-	OBSERVE(r, notice, text.s);
-}
-
-/* Nobody reads a damaged copy, but whoever has a disk that damages files wants to know. */
-static void tell_healed(struct run *r)
-{
-	_cleanup_(str_deinit) struct str text = { 0 };
-	uint64_t n = store_healed(r->ctx->store);
-
-	if (n == 0)
-		return;
-	str_addf(&text, "%llu object%s of the store %s damaged and %s been replaced by what this run made (`cairn store verify` "
-		 "looks for more)", (unsigned long long)n, n == 1 ? "" : "s", n == 1 ? "was" : "were", n == 1 ? "has" : "have");
-	OBSERVE(r, notice, text.s);
-}
-
-/* Of earlier runs of this directory. When that fails, it is told with the rest. */
-static void send_what_was_left(struct run *r)
-{
-	_cleanup_(str_deinit) struct str text = { 0 };
 	struct remote_sent sent;
-	struct err e = { 0 };
+	unsigned long long n;
 
-	if (!store_is_shared(r->ctx->store) || tier_send_unsent(r->ctx->store, &manifest_names, &sent, &e) == 0)
-		return;
-	str_addf(&text, "what earlier runs could not send to %s is still here: %s", store_uri(r->ctx->store), e.msg);
-	OBSERVE(r, notice, text.s);
-}
-
-static bool was_cancelled(struct run *r)
-{
-	struct run_row now;
-
-	return record_find_run(r->ctx->db, r->row.id, r->arena, &now, NULL) == 0 && now.cancel_requested;
+	if (store_is_shared(s) && tier_send_unsent(s, &manifest_names, &sent, &first) != 0)
+		run_notice(r, "what earlier runs could not send to %s is still here: %s", uri,
+			   first.msg);
+	n = publisher_failed(r->publisher, &first);
+	r->row.cache_failures += n;
+	if (n)
+		run_notice(r,
+			   "%llu result%s could not be written to the store's records (others "
+			   "won't find them): %s",
+			   n, n == 1 ? "" : "s", first.msg);
+	n = store_unsent(s, &first);
+	r->row.cache_failures += n;
+	if (n)
+		run_notice(r,
+			   "%llu object%s could not be sent to %s (`cairn store push` tries "
+			   "again): %s",
+			   n, n == 1 ? "" : "s", uri, first.msg);
+	n = store_healed(s);
+	if (n)
+		run_notice(r,
+			   "%llu object%s of the store %s damaged and %s been replaced by what "
+			   "this run made (`cairn store verify` looks for more)",
+			   n, n == 1 ? "" : "s", n == 1 ? "was" : "were", n == 1 ? "has" : "have");
 }
 
 static int write_end(struct run *r, struct err *err)
@@ -208,7 +220,8 @@ static int write_end(struct run *r, struct err *err)
 		return -1;
 	if (db_begin(ctx->db, err) < 0)
 		return -1;
-	if (record_run_update(ctx->db, &r->row, err) < 0 || record_run_results(ctx->db, ctx->store, &r->row, err) < 0 ||
+	if (record_run_update(ctx->db, &r->row, err) < 0 ||
+	    record_run_results(ctx->db, ctx->store, &r->row, err) < 0 ||
 	    (r->row.schedule && record_firing_ended(ctx->db, &r->row, r->arena, err) < 0)) {
 		db_rollback(ctx->db);
 		return -1;
@@ -218,23 +231,19 @@ static int write_end(struct run *r, struct err *err)
 
 int run_finish(struct run *r, struct err *err)
 {
-	struct clock *c = loop_clock(r->ctx->loop);
-
-	if (publisher_make_up(r->publisher, err) < 0 || publisher_finish(r->publisher, err) < 0 || run_export(r, err) < 0)
+	if (publisher_make_up(r->publisher, err) < 0 || publisher_finish(r->publisher, err) < 0 ||
+	    run_export(r, err) < 0)
 		return -1;
-	if (!r->interrupted && run_prove_end(r, err) < 0)
+	if (!r->end.interrupted && run_prove_end(r, err) < 0)
 		return -1;
 	plan_count(r->plan, &r->row.counts);
-	r->row.ended_ns = c->wall_ns(c);
-	r->row.only_store_failed = r->failed && !r->failed_itself && !plan_gate_message(r->plan);
-	r->row.state = end_state(r, r->interrupted && was_cancelled(r));
-	r->row.pid = 0;
-	r->row.pid_start = 0;
+	r->row.ended_ns = run_wall_ns(r);
+	r->row.only_store_failed = r->end.failed && !r->end.itself && !plan_gate_message(r->plan);
+	r->row.state = end_state(r, r->end.interrupted && run_cancel_requested(r));
+	r->row.engine.pid = 0;
+	r->row.engine.start = 0;
 	if (write_end(r, err) < 0)
 		return -1;
-	send_what_was_left(r);
-	tell_cache_failures(r);
-	tell_unsent(r);
-	tell_healed(r);
+	tell_of_store(r);
 	return 0;
 }

@@ -1,179 +1,167 @@
-/* Concurrency groups: at most `max` tasks of a name at once, over all engines of the project.
+/* engine/run/group.c — concurrency groups: at most `max` tasks of a name at once, over all engines
+ * of the project.
  *
- * A group has places, each of which is a lock on a byte of the project's file of leases; which of them are ours is kept here, since a process's own
- * locks don't keep it out. Who finds no place stands in line and costs nothing more until a place is given back, which wakes the first one. Where places
- * are another engine's, nobody tells us when they come free: then one task of the group, the prober, is tried again every while (start_later).
+ * A group has places, each of which is a lock on a byte of the project's file of leases; which of
+ * them are ours is kept here, since a process's own locks don't keep it out. A task that finds no
+ * place stands in line and costs nothing more until it is called: as many are called as there are
+ * places that aren't ours and that nobody else was called for. A task that was called and comes to
+ * something else than a place (a hit, no room on this machine) gives its turn to the next one.
  *
- * Invariant: while somebody stands in line, a place is ours, or there is a prober, or one that was woken is among the ready or parked tasks. So a woken
- * task that comes to something else than a place (a hit, a failure, too few slots) wakes the next one.
+ * Nobody reports when another engine's place comes free. The first of the line is called again
+ * after a while (start_look_again), or when a place of ours comes free.
+ *
+ * Invariant: while somebody stands in line, our places and those who are called are as many as the
+ * first one's `max`, or the group is full elsewhere and a timer runs.
+ *
+ * Threads: the loop's; other engines meet it only at the locks. What it doesn't do: leases on keys
+ * and room on this machine (start.c, slots.c).
  */
-#include "base/fs.h"
+#include <assert.h>
+#include "base/os/fs.h"
 #include "run/internal.h"
 
-/* Locks after the first one of a group's name. More places than that are not told apart from as many. */
+/* Locks after the first one of a group's name. More places than that are not told apart from as
+ * many. */
 #define PLACES 4096u
 
 struct group {
 	uint64_t base;
 	uint64_t ours[PLACES / 64];
-	uint32_t n_ours;
-	const struct plan_task *prober;
-	VEC(struct plan_task *) line;
-	size_t head; /* of the line: those before it have left */
+	uint32_t n_ours, n_called;
+	bool full_elsewhere;
+	struct task_list line;
 };
 
-static uint32_t places_of(const struct step *s)
+static uint32_t places_of(const struct task *t)
 {
-	return MIN(s->concurrency.max, PLACES);
+	return MIN(t->run->pipeline->steps[t->plan->step].concurrency.max, PLACES);
 }
 
 static struct group *group_named(struct run *r, const char *name)
 {
-	struct group **slot = (struct group **)map_slot_str(r->groups, name), *g = *slot;
+	struct group **slot = (struct group **)map_slot_str(r->tasks.groups, name), *g = *slot;
 	struct digest d;
 
 	if (g)
 		return g;
-	g = *slot = xcalloc(1, sizeof(*g));
+	g = *slot = arena_alloc(r->arena, sizeof(*g));
+	g->line.phase = PHASE_IN_LINE;
 	digest_bytes(name, strlen(name), &d);
 	memcpy(&g->base, d.b, sizeof(g->base));
 	g->base &= FS_LOCK_OFFSET_MAX & ~(uint64_t)(PLACES - 1);
 	return g;
 }
 
-void groups_free(struct run *r)
+struct task_list *group_line(struct group *g)
 {
-	for (size_t i = 0; i < map_len(r->groups); i++) {
-		struct group *g = map_at(r->groups, i, NULL, NULL);
+	return &g->line;
+}
 
-		VEC_FREE(&g->line);
-		free(g);
+void group_check(struct run *r, const struct group *g)
+{
+	const struct task *first = g->line.first;
+
+	assert(!g->full_elsewhere || r->tasks.look_again);
+	assert(!first || g->full_elsewhere || g->n_ours + g->n_called >= places_of(first));
+}
+
+static void call(struct group *g)
+{
+	struct task *t;
+
+	while (!g->full_elsewhere && (t = g->line.first) &&
+	       g->n_ours + g->n_called < places_of(t)) {
+		task_set_phase(t, PHASE_READY);
+		t->called = t->was_called = true;
+		g->n_called++;
 	}
-	map_free(r->groups);
-	map_free(r->group_of_task);
 }
 
-static void stand_in_line(struct run *r, struct group *g, struct plan_task *t)
+bool group_admits(struct task *t)
 {
-	*map_slot(r->group_of_task, &t, sizeof(t), NULL) = g;
-	VEC_PUSH(&g->line, t);
-	r->n_in_line++;
-}
-
-static void wake_first(struct run *r, struct group *g)
-{
-	if (g->head == g->line.n)
-		return;
-	plan_requeue(r->plan, g->line.v[g->head++]);
-	r->n_in_line--;
-	if (g->head < g->line.n)
-		return;
-	g->line.n = g->head = 0;
-}
-
-struct group *group_before(struct run *r, struct plan_task *t, bool *ret_waits)
-{
-	const struct step *s = &r->pipeline->steps[t->step];
-	struct group *g = map_get(r->group_of_task, &t, sizeof(t));
+	const struct step *s = &t->run->pipeline->steps[t->plan->step];
 	const char *name = s->concurrency.group ? template_literal(s->concurrency.group) : NULL;
-	bool waited = g != NULL;
+	struct group *g = t->group;
 
-	*ret_waits = false;
-	if (g && g->prober == t)
-		g->prober = NULL;
 	if (!g && name)
-		g = group_named(r, name);
-	/* Who comes new goes behind those that wait. */
-	if (g && (g->n_ours >= places_of(s) || (!waited && g->head < g->line.n))) {
-		stand_in_line(r, g, t);
-		*ret_waits = true;
-	}
-	return waited ? g : NULL;
+		g = t->group = group_named(t->run, name);
+	if (!g || t->called)
+		return true;
+	if (t->was_called ? g->n_ours < places_of(t)
+			  : !g->line.first && g->n_ours + g->n_called < places_of(t))
+		return true;
+	task_move(t, &g->line);
+	return false;
 }
 
-void group_after(struct run *r, struct group *g, const struct plan_task *t, bool has_place)
+void group_turn_over(struct task *t)
 {
-	/* One that stands in line again was put there for the want of a place: nobody else would find one. */
-	if (!g || g->prober == t || (g->line.n > g->head && g->line.v[g->line.n - 1] == t))
+	if (!t->called)
 		return;
-	/* It left its turn to the next one; or there may be more places than ours, of an engine that has ended. */
-	if (!has_place || g->n_ours < places_of(&r->pipeline->steps[t->step]))
-		wake_first(r, g);
+	t->called = false;
+	t->group->n_called--;
+	call(t->group);
 }
 
-int group_enter(struct run *r, struct active *a, struct err *err)
+int group_enter(struct task *t, const char *name, struct err *err)
 {
-	bool others_hold = false;
-	struct group *g;
+	const int leases_fd = t->run->ctx->leases_fd;
+	struct group *g = name ? group_named(t->run, name) : NULL;
 
-	if (!a->command.concurrency_group)
-		return 1;
-	g = group_named(r, a->command.concurrency_group);
-	for (uint32_t i = 0; i < places_of(a->step) && g->n_ours < places_of(a->step); i++) {
+	if (t->group != g) { /* the name is known now, or what it is made of has changed */
+		group_turn_over(t);
+		t->group = g;
+		t->was_called = false;
+		if (g && !group_admits(t))
+			return 0;
+	}
+	for (uint32_t i = 0; g && i < places_of(t) && g->n_ours < places_of(t); i++) {
 		int busy;
 
 		if (g->ours[i / 64] >> (i % 64) & 1)
 			continue;
-		busy = r->ctx->leases_fd < 0 ? 0 : fs_lock_range_try(r->ctx->leases_fd, g->base + i, err);
+		busy = leases_fd < 0 ? 0 : fs_lock_range_try(leases_fd, g->base + i, err);
 		if (busy < 0)
 			return -1;
-		others_hold |= busy > 0;
 		if (busy)
 			continue;
 		g->ours[i / 64] |= UINT64_C(1) << (i % 64);
 		g->n_ours++;
-		a->group = g;
-		a->group_place = i;
+		t->group_place = i;
+		t->has_group_place = true;
+		t->was_called = false;
 		return 1;
 	}
-	if (!others_hold || g->prober) {
-		stand_in_line(r, g, a->task);
-		return 0;
-	}
-	*map_slot(r->group_of_task, &a->task, sizeof(a->task), NULL) = g;
-	g->prober = a->task;
-	return start_later(r, a->task);
-}
-
-static struct group *give_back(struct active *a)
-{
-	struct group *g = TAKE_PTR(a->group);
-
 	if (!g)
-		return NULL;
-	g->ours[a->group_place / 64] &= ~(UINT64_C(1) << (a->group_place % 64));
+		return 1;
+	g->full_elsewhere = g->n_ours < places_of(t);
+	if (g->full_elsewhere)
+		start_look_again(t->run);
+	task_move_to_front(t, &g->line);
+	return 0;
+}
+
+void group_leave(struct task *t)
+{
+	struct group *g = t->group;
+
+	if (!t->has_group_place)
+		return;
+	t->has_group_place = false;
+	g->ours[t->group_place / 64] &= ~(UINT64_C(1) << (t->group_place % 64));
 	g->n_ours--;
-	if (a->run->ctx->leases_fd >= 0)
-		fs_unlock_range(a->run->ctx->leases_fd, g->base + a->group_place);
-	return g;
+	if (t->run->ctx->leases_fd >= 0)
+		fs_unlock_range(t->run->ctx->leases_fd, g->base + t->group_place);
+	g->full_elsewhere = false;
+	call(g);
 }
 
-void group_leave(struct active *a)
+void group_look_all(struct run *r)
 {
-	struct group *g = give_back(a);
+	for (size_t i = 0; i < map_len(r->tasks.groups); i++) {
+		struct group *g = map_at(r->tasks.groups, i, NULL, NULL);
 
-	if (g)
-		wake_first(a->run, g);
-}
-
-void group_take_back(struct active *a)
-{
-	give_back(a);
-}
-
-void groups_stop(struct run *r)
-{
-	for (size_t i = 0; i < map_len(r->groups); i++) {
-		struct group *g = map_at(r->groups, i, NULL, NULL);
-		const size_t n = g->line.n;
-
-		if (g->prober && g->prober->state != TASK_RUNNING)
-			g->prober = NULL;
-		for (size_t k = g->head; k < n; k++, r->n_in_line--)
-			if (may_go_on(r, g->line.v[k]))
-				plan_requeue(r->plan, g->line.v[k]);
-			else
-				plan_task_end(r->plan, g->line.v[k], TASK_STATE_BLOCKED, NULL, NULL, 0, 0, 0);
-		g->line.n = g->head = 0;
+		g->full_elsewhere = false;
+		call(g);
 	}
 }

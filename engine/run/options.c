@@ -1,8 +1,23 @@
-/* What a run was asked for, kept in its row so that resume and the manifest have it. */
-#include "base/json.h"
+/* engine/run/options.c — what a run was asked for, as canonical JSON in its row, so that resume and
+ * the manifest have it.
+ *
+ * A list of members, written and read side by side; a member that is missing reads as not asked
+ * for. A new option needs a line in options_to_json() and in options_from_json(). Names of tasks
+ * and steps go through json_name(), since they may hold any bytes.
+ *
+ * Params are written by their values, after overrides and defaults; reading gives an integer back
+ * as float where the pipeline declares a float, because JSON has one kind of number.
+ *
+ * Pure; any thread. What it doesn't do: check names and params against the pipeline (plan/,
+ * model/params.c).
+ */
+#include "base/text/json.h"
+#include "record/facts.h"
 #include "run/internal.h"
 
-static const char *const kind_names[] = { [RUN_NEW] = "", [RUN_ISOLATED] = "isolated", [RUN_CHAINED] = "chained" };
+static const char *const kind_names[] = {
+	[RUN_NEW] = "", [RUN_ISOLATED] = "isolated", [RUN_CHAINED] = "chained"
+};
 
 static json_t *names(const char *const *v, size_t n)
 {
@@ -40,12 +55,13 @@ const char *options_to_json(const struct run_options *o, struct arena *arena)
 	json_object_set_new(j, "targets", names(o->targets, o->n_targets));
 	json_object_set_new(j, "force", names(o->force, o->n_force));
 	json_object_set_new(j, "from", o->from ? json_name(o->from, strlen(o->from)) : json_null());
-	json_object_set_new(j, "until", o->until ? json_name(o->until, strlen(o->until)) : json_null());
+	json_object_set_new(j, "until",
+			    o->until ? json_name(o->until, strlen(o->until)) : json_null());
 	json_object_set_new(j, "keep_going", json_boolean(o->keep_going));
 	json_object_set_new(j, "keep_workspace", json_boolean(o->keep_workspace));
 	json_object_set_new(j, "jobs", json_integer(o->jobs));
-	if (o->schedule)
-		json_object_set_new(j, "schedule", schedule_json(o->schedule));
+	if (o->firing.times)
+		json_object_set_new(j, "schedule", schedule_json(o->firing.times));
 	if (o->salt)
 		json_object_set_new(j, "salt", json_name(o->salt, strlen(o->salt)));
 	if (o->runner)
@@ -58,8 +74,8 @@ const char *options_to_json(const struct run_options *o, struct arena *arena)
 		json_object_set_new(j, "request", json_string(o->request));
 	if (o->kind != RUN_NEW) {
 		json_object_set_new(j, "reproduces", json_string(kind_names[o->kind]));
-		json_object_set_new(j, "only", names(o->only, o->n_only));
-		json_object_set_new(j, "skip", names(o->skip, o->n_skip));
+		json_object_set_new(j, "only", names(o->tasks.only, o->tasks.n_only));
+		json_object_set_new(j, "skip", names(o->tasks.skip, o->tasks.n_skip));
 	}
 	return canonical(j, arena);
 }
@@ -74,7 +90,8 @@ static const char *decoded(const char *s, struct arena *arena)
 	return arena_strndup(arena, raw.len ? raw.s : "", raw.len);
 }
 
-static const char *const *read_names(const json_t *j, const char *key, struct arena *arena, size_t *ret_n)
+static const char *const *read_names(const json_t *j, const char *key, struct arena *arena,
+				     size_t *ret_n)
 {
 	json_t *a = json_object_get(j, key);
 	const char **v = arena_alloc(arena, (json_array_size(a) + 1) * sizeof(*v));
@@ -97,12 +114,14 @@ static const struct schedule_times *read_schedule(const json_t *options, struct 
 	const json_t *j = json_object_get(options, "schedule");
 	struct schedule_times *t = arena_alloc(arena, sizeof(*t));
 
-	*t = (struct schedule_times){ read_name(j, "name", arena), read_name(j, "time", arena), read_name(j, "interval_start", arena),
+	*t = (struct schedule_times){ read_name(j, "name", arena), read_name(j, "time", arena),
+				      read_name(j, "interval_start", arena),
 				      read_name(j, "interval_end", arena) };
 	return t->name && t->time && t->interval_start && t->interval_end ? t : NULL;
 }
 
-int options_from_json(const char *json, struct arena *arena, struct run_options *ret, struct err *err)
+int options_from_json(const char *json, struct arena *arena, struct run_options *ret,
+		      struct err *err)
 {
 	json_t *j;
 
@@ -116,14 +135,14 @@ int options_from_json(const char *json, struct arena *arena, struct run_options 
 	ret->keep_going = json_is_true(json_object_get(j, "keep_going"));
 	ret->keep_workspace = json_is_true(json_object_get(j, "keep_workspace"));
 	ret->jobs = (unsigned)MAX(json_integer_value(json_object_get(j, "jobs")), 0);
-	ret->schedule = read_schedule(j, arena);
+	ret->firing.times = read_schedule(j, arena);
 	ret->salt = read_name(j, "salt", arena);
 	ret->runner = read_name(j, "runner", arena);
 	ret->served = json_is_true(json_object_get(j, "served"));
 	ret->unbegun = (unsigned)MAX(json_integer_value(json_object_get(j, "unbegun")), 0);
 	ret->request = read_name(j, "request", arena);
-	ret->only = read_names(j, "only", arena, &ret->n_only);
-	ret->skip = read_names(j, "skip", arena, &ret->n_skip);
+	ret->tasks.only = read_names(j, "only", arena, &ret->tasks.n_only);
+	ret->tasks.skip = read_names(j, "skip", arena, &ret->tasks.n_skip);
 	for (size_t i = RUN_ISOLATED; i < ARRAY_LEN(kind_names); i++)
 		if (str_eq(json_string_value(json_object_get(j, "reproduces")), kind_names[i]))
 			ret->kind = (enum run_kind)i;
@@ -131,9 +150,10 @@ int options_from_json(const char *json, struct arena *arena, struct run_options 
 	return 0;
 }
 
-/* --- params -------------------------------------------------------------------------------------------------------------- */
+/* Params. */
 
-const char *params_to_json(const struct pipeline *p, const struct value *params, struct arena *arena)
+const char *params_to_json(const struct pipeline *p, const struct value *params,
+			   struct arena *arena)
 {
 	json_t *j = json_object();
 
@@ -141,7 +161,8 @@ const char *params_to_json(const struct pipeline *p, const struct value *params,
 		struct str text = { 0 };
 
 		value_add_json(&text, &params[i]);
-		json_object_set_new(j, p->params[i].name, json_loads(text.s, JSON_DECODE_ANY, NULL));
+		json_object_set_new(j, p->params[i].name,
+				    json_loads(text.s, JSON_DECODE_ANY, NULL));
 		str_deinit(&text);
 	}
 	return canonical(j, arena);
@@ -159,7 +180,8 @@ static void value_of_json(const json_t *j, struct arena *arena, struct value *re
 	else if (json_is_real(j))
 		*ret = (struct value){ .type = VALUE_FLOAT, .f = json_real_value(j) };
 	else if (json_is_string(j))
-		*ret = (struct value){ .type = VALUE_STRING, .s = arena_strdup(arena, json_string_value(j)) };
+		*ret = (struct value){ .type = VALUE_STRING,
+				       .s = arena_strdup(arena, json_string_value(j)) };
 	if (!json_is_array(j))
 		return;
 	items = arena_alloc(arena, (json_array_size(j) + 1) * sizeof(*items));
@@ -168,7 +190,8 @@ static void value_of_json(const json_t *j, struct arena *arena, struct value *re
 	*ret = (struct value){ .type = VALUE_LIST, .list = { items, json_array_size(j) } };
 }
 
-int params_from_json(const struct pipeline *p, const char *json, struct arena *arena, struct value *ret, struct err *err)
+int params_from_json(const struct pipeline *p, const char *json, struct arena *arena,
+		     struct value *ret, struct err *err)
 {
 	json_t *j;
 
@@ -189,4 +212,12 @@ const char *run_durable_runner(const char *options_json, struct arena *arena)
 	struct run_options o;
 
 	return options_from_json(options_json, arena, &o, NULL) == 0 ? o.runner : NULL;
+}
+
+bool run_is_left(const struct run_row *r)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+
+	return facts_engine_died(r) ||
+	       (r->state == RUN_INTERRUPTED && !run_durable_runner(r->options_json, arena));
 }

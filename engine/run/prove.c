@@ -1,8 +1,9 @@
 /* The proof at a run's end.
  *
- * The plan says how each task ended; the journal says how each attempt did. Before a run is said to have succeeded or failed, both are looked through once
- * and held against each other. It costs nothing where nothing was executed and one query otherwise. What it finds is a defect of the engine: the run
- * stays resumable, says so, and isn't called a success.
+ * The plan says how each task ended; the journal says how each attempt did. Before a run is said to
+ * have succeeded or failed, both are looked through once and held against each other. It costs
+ * nothing where nothing was executed and one query otherwise. What it finds is a defect of the
+ * engine: the run stays resumable, says so, and isn't called a success.
  */
 #include <stdlib.h>
 #include "run/internal.h"
@@ -42,15 +43,20 @@ static int by_id(const void *a, const void *b)
 
 static void check_task(struct proof *p, const struct plan_task *t)
 {
-	const struct attempt_end *e = p->ends.n ? bsearch(&(struct attempt_end){ .id = t->attempt }, p->ends.v, p->ends.n, sizeof(*p->ends.v), by_id) : NULL;
+	const struct attempt_end *e =
+		p->ends.n ? bsearch(&(struct attempt_end){ .id = t->attempt }, p->ends.v, p->ends.n,
+				    sizeof(*p->ends.v), by_id)
+			  : NULL;
 	const char *what = NULL;
 
 	/* Others than DONE may stand on an attempt of another run, or on none. */
 	if (t->state == TASK_STATE_DONE && !e)
 		what = "executed, but no attempt of this run is on record";
-	else if (t->state == TASK_STATE_DONE && (e->failure != FAILURE_NONE || !digest_eq(&e->key, &t->key)))
-		what = "executed, but its attempt is on record otherwise";
-	else if (t->state == TASK_STATE_FAILED && e && e->failure == FAILURE_NONE && !plan_gate_message(p->run->plan))
+	else if (t->state == TASK_STATE_DONE &&
+		 (e->failure != FAILURE_NONE || !digest_eq(&e->key, &t->key)))
+		what = "executed, but the record of its attempt says otherwise";
+	else if (t->state == TASK_STATE_FAILED && e && e->failure == FAILURE_NONE &&
+		 !plan_gate_message(p->run->plan))
 		what = "failed, but its attempt is on record as a success";
 	if (what) {
 		_cleanup_(str_deinit) struct str label = { 0 };
@@ -70,12 +76,16 @@ int run_prove_end(struct run *r, struct err *err)
 	if (result == 0)
 		result = record_each_end(r->ctx->db, r->row.rowid, take_end, &p, err);
 	/* A replay's tasks keep what is on record of them: what they made now lies beside it. */
-	for (size_t s = 0; result == 0 && (p.ends.n || c.executed) && r->o->kind != RUN_ISOLATED && s < plan_n_steps(r->plan); s++)
+	for (size_t s = 0; result == 0 && (p.ends.n || c.executed) && r->o->kind != RUN_ISOLATED &&
+			   s < plan_n_steps(r->plan);
+	     s++)
 		for (size_t i = 0; i < plan_n_tasks(r->plan, s); i++)
 			check_task(&p, plan_task_at(r->plan, s, i));
 	if (result == 0 && p.wrong)
-		result = err_set(err, ERR_IO, "internal error: the run came to its end, but the record does not say so of %zu of its tasks: %s%s", p.wrong, p.list.s,
-				 p.wrong > SHOWN ? ", …" : "");
+		result = err_set(err, ERR_IO,
+				 "internal error: the run came to its end, but the record does not "
+				 "say so of %zu of its tasks: %s%s",
+				 p.wrong, p.list.s, p.wrong > SHOWN ? ", …" : "");
 	VEC_FREE(&p.ends);
 	str_deinit(&p.list);
 	return result;

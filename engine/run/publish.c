@@ -1,13 +1,24 @@
-/* Action records: what other machines, and a later life of this database, find under a key.
+/* engine/run/publish.c — action records: what other machines, and a later life of this database,
+ * find under a key.
  *
- * Written behind the run's back by one worker, a batch at a time: first everything they name is made durable (one flush for many), then
- * the records. A record that can't be written costs others a hit and nothing else: it is counted and told at the end.
+ * Written behind the run's back by one worker, a batch at a time: first everything they name is
+ * made durable (one flush for many), then the records. The loop's thread fills the open batch; it
+ * goes to the worker when it has BATCH records, and with a shared store also every SHARE_EVERY_NS.
+ *
+ * Invariants: no record is in the store before its content. A batch belongs to the loop's thread
+ * while it is open and to the worker afterwards; the counts come back in batch_done(). A record
+ * that can't be written costs others a hit and nothing else: it is counted, and reported at the
+ * end. A reproduction never replaces a record, and adds one only beside another.
+ *
+ * Threads: as said; write_batch() alone runs on the worker. What it doesn't do: look records up
+ * (plan/lookup.c).
  */
 #include "run/internal.h"
 #include "storage/action.h"
 #include "storage/remote/tier.h"
 
-/* Others who share the store wait for results: what there is goes off so often, while the run goes on. */
+/* Others who share the store wait for results: what there is goes off so often, while the run goes
+ * on. */
 #define SHARE_EVERY_NS (5 * NS_PER_S)
 /* A batch costs one flush of the disk: enough records to make it cheap, few enough to be soon. */
 #define BATCH 256
@@ -16,7 +27,7 @@ struct batch {
 	struct publisher *p;
 	struct arena *arena;
 	VEC(struct action_record) records;
-	VEC(struct str) keys;	 /* key records, to be stored as blobs */
+	VEC(struct str) keys;    /* key records, to be stored as blobs */
 	VEC(struct str) metrics; /* likewise; empty when the task has none */
 	VEC(bool) replace;
 	struct err err;
@@ -28,7 +39,7 @@ struct publisher {
 	struct pool *pool;
 	struct batch *open;
 	bool shares;
-	int64_t sent_off_ns;	    /* monotonic; 0: nothing was yet */
+	int64_t sent_off_ns;       /* monotonic; 0: nothing was yet */
 	struct loop_source *timer; /* when the open batch is to go */
 	uint64_t failed;
 	struct err first;
@@ -56,7 +67,8 @@ static bool answers_alone(struct batch *b, size_t i)
 	struct err ignored = { 0 };
 	struct action_record first;
 
-	return b->p->run->past && action_get(b->p->run->ctx->store, &b->records.v[i].key, b->arena, &first, &ignored) < 0;
+	return b->p->run->past && action_get(b->p->run->ctx->store, &b->records.v[i].key, b->arena,
+					     &first, &ignored) < 0;
 }
 
 static int write_record(struct batch *b, size_t i, struct err *err)
@@ -65,7 +77,10 @@ static int write_record(struct batch *b, size_t i, struct err *err)
 
 	if (answers_alone(b, i))
 		return 0;
-	return (b->replace.v[i] ? action_replace(s, &b->records.v[i], err) : action_put(s, &b->records.v[i], err)) < 0 ? -1 : 0;
+	return (b->replace.v[i] ? action_replace(s, &b->records.v[i], err)
+				: action_put(s, &b->records.v[i], err)) < 0
+		       ? -1
+		       : 0;
 }
 
 static void write_batch(void *arg)
@@ -75,9 +90,11 @@ static void write_batch(void *arg)
 	int r = 0;
 
 	for (size_t i = 0; i < b->records.n && r == 0; i++) {
-		r = content_put_bytes(s, b->keys.v[i].s, b->keys.v[i].len, &b->records.v[i].key_record, &b->err);
+		r = content_put_bytes(s, b->keys.v[i].s, b->keys.v[i].len,
+				      &b->records.v[i].key_record, &b->err);
 		if (r == 0 && b->metrics.v[i].len)
-			r = content_put_bytes(s, b->metrics.v[i].s, b->metrics.v[i].len, &b->records.v[i].metrics, &b->err);
+			r = content_put_bytes(s, b->metrics.v[i].s, b->metrics.v[i].len,
+					      &b->records.v[i].metrics, &b->err);
 	}
 	if (r == 0)
 		r = store_sync(s, &b->err);
@@ -93,7 +110,8 @@ static void write_batch(void *arg)
 		if (b->failed++ == 0)
 			b->err = e;
 	}
-	if (b->p->shares && b->failed == 0 && store_sync(s, &b->err) < 0) /* the records themselves */
+	if (b->p->shares && b->failed == 0 &&
+	    store_sync(s, &b->err) < 0) /* the records themselves */
 		b->failed = b->records.n;
 }
 
@@ -107,20 +125,13 @@ static void batch_done(void *arg)
 	batch_free(b);
 }
 
-static int64_t now_ns(const struct publisher *p)
-{
-	struct clock *c = loop_clock(p->run->ctx->loop);
-
-	return c->mono_ns(c);
-}
-
 static void send_off(struct publisher *p)
 {
 	if (!p->open)
 		return;
 	pool_submit(p->pool, write_batch, batch_done, p->open);
 	p->open = NULL;
-	p->sent_off_ns = now_ns(p);
+	p->sent_off_ns = run_mono_ns(p->run);
 	loop_remove(p->run->ctx->loop, TAKE_PTR(p->timer));
 }
 
@@ -136,7 +147,7 @@ static void send_off_soon(struct publisher *p)
 {
 	int64_t at_ns = p->sent_off_ns ? p->sent_off_ns + SHARE_EVERY_NS : 0;
 
-	if (p->open->records.n >= BATCH || (p->shares && at_ns <= now_ns(p)))
+	if (p->open->records.n >= BATCH || (p->shares && at_ns <= run_mono_ns(p->run)))
 		send_off(p);
 	else if (p->shares && !p->timer)
 		p->timer = loop_add_timer(p->run->ctx->loop, at_ns, time_is_up, p);
@@ -144,7 +155,8 @@ static void send_off_soon(struct publisher *p)
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(((const struct action_output *)a)->name, ((const struct action_output *)b)->name);
+	return strcmp(((const struct action_output *)a)->name,
+		      ((const struct action_output *)b)->name);
 }
 
 static struct batch *open_batch(struct publisher *p)
@@ -158,7 +170,8 @@ static struct batch *open_batch(struct publisher *p)
 }
 
 /* Takes key and metrics. */
-static void add(struct publisher *p, struct action_record *rec, const struct str *key, const struct str *metrics, bool replace)
+static void add(struct publisher *p, struct action_record *rec, const struct str *key,
+		const struct str *metrics, bool replace)
 {
 	struct batch *b = p->open;
 
@@ -170,10 +183,13 @@ static void add(struct publisher *p, struct action_record *rec, const struct str
 	send_off_soon(p);
 }
 
-void publisher_add(struct publisher *p, const struct active *a)
+void publisher_add(struct publisher *p, const struct attempt *a)
 {
 	struct batch *b = open_batch(p);
-	struct action_record rec = { .key = a->task->key, .log = a->result.log, .started_ns = a->result.started_ns, .ended_ns = a->result.ended_ns };
+	struct action_record rec = { .key = a->task->plan->key,
+				     .log = a->result.log,
+				     .started_ns = a->result.started_ns,
+				     .ended_ns = a->result.ended_ns };
 	struct str key = { 0 }, metrics = { 0 };
 
 	rec.run_id = p->run->row.id;
@@ -182,16 +198,18 @@ void publisher_add(struct publisher *p, const struct active *a)
 	rec.n_outputs = a->step->n_outputs;
 	rec.outputs = arena_alloc(b->arena, (rec.n_outputs + 1) * sizeof(*rec.outputs));
 	for (size_t i = 0; i < rec.n_outputs; i++)
-		rec.outputs[i] = (struct action_output){ a->step->outputs[i].name, a->result.outputs[i] };
+		rec.outputs[i] =
+			(struct action_output){ a->step->outputs[i].name, a->result.outputs[i] };
 	str_addn(&key, a->command.key_record.s, a->command.key_record.len);
 	if (a->n_metrics)
 		metrics_json(a->metrics, a->n_metrics, &metrics);
-	add(p, &rec, &key, &metrics, a->task->miss == MISS_BLOBS_GONE && !p->run->past);
+	add(p, &rec, &key, &metrics, a->task->plan->miss == MISS_BLOBS_GONE && !p->run->past);
 }
 
-/* --- results of the database ------------------------------------------------------------------------------------------------------ */
+/* Results of the database. */
 
-/* An attempt as the database has it. 1: it lacks something of it (another project's database, an old one). */
+/* An attempt as the database has it. 1: it lacks something of it (another project's database, an
+ * old one). */
 static int add_recorded(struct publisher *p, const struct plan_task *t, struct err *err)
 {
 	struct batch *b = open_batch(p);
@@ -202,13 +220,20 @@ static int add_recorded(struct publisher *p, const struct plan_task *t, struct e
 	struct action_record rec;
 	struct err e = { 0 };
 
-	if (record_attempt(p->run->ctx->db, t->attempt, b->arena, &a, &run, &e) <= 0 || record_outputs(p->run->ctx->db, t->attempt, b->arena, &res, &e) < 0 ||
+	if (record_attempt(p->run->ctx->db, t->attempt, b->arena, &a, &run, &e) <= 0 ||
+	    record_outputs(p->run->ctx->db, t->attempt, b->arena, &res, &e) < 0 ||
 	    record_key_bytes(p->run->ctx->db, &t->key, &key, &e) < 0) {
 		str_deinit(&key);
 		return e.code && e.code != ERR_NOT_FOUND ? err_set(err, e.code, "%s", e.msg) : 1;
 	}
-	rec = (struct action_record){ .key = t->key, .log = a.log, .started_ns = a.started_ns, .ended_ns = a.ended_ns, .run_id = run.id, .task = a.task,
-				      .node = a.node, .n_outputs = res.n_outputs };
+	rec = (struct action_record){ .key = t->key,
+				      .log = a.log,
+				      .started_ns = a.started_ns,
+				      .ended_ns = a.ended_ns,
+				      .run_id = run.id,
+				      .task = a.task,
+				      .node = a.node,
+				      .n_outputs = res.n_outputs };
 	rec.outputs = arena_alloc(b->arena, (res.n_outputs + 1) * sizeof(*rec.outputs));
 	for (size_t i = 0; i < res.n_outputs; i++)
 		rec.outputs[i] = (struct action_output){ res.outputs[i].name, res.outputs[i].id };
@@ -220,7 +245,8 @@ static int add_recorded(struct publisher *p, const struct plan_task *t, struct e
 
 static bool is_recorded_hit(const struct run *r, const struct plan_task *t)
 {
-	return t->state == TASK_STATE_HIT && !t->from_store && !t->absent && t->attempt && plan_pipeline(r->plan)->steps[t->step].cache;
+	return t->state == TASK_STATE_HIT && !t->from_store && !t->absent && t->attempt &&
+	       plan_pipeline(r->plan)->steps[t->step].cache;
 }
 
 int publisher_make_up(struct publisher *p, struct err *err)
@@ -234,7 +260,8 @@ int publisher_make_up(struct publisher *p, struct err *err)
 	if (!p->shares || r->past)
 		return 0;
 	for (size_t s = 0; s < plan_n_steps(r->plan); s++)
-		for (size_t i = 0; plan_step_expanded(r->plan, s) && i < plan_n_tasks(r->plan, s); i++) {
+		for (size_t i = 0; plan_step_expanded(r->plan, s) && i < plan_n_tasks(r->plan, s);
+		     i++) {
 			const struct plan_task *t = plan_task_at(r->plan, s, i);
 
 			if (!is_recorded_hit(r, t))
@@ -259,7 +286,8 @@ int publisher_new(struct run *r, struct publisher **ret, struct err *err)
 
 	p->run = r;
 	p->shares = store_is_shared(r->ctx->store);
-	if (pool_new(r->ctx->loop, loop_clock(r->ctx->loop)->is_virtual ? 0 : 1, &p->pool, err) < 0) {
+	if (pool_new(r->ctx->loop, loop_clock(r->ctx->loop)->is_virtual ? 0 : 1, &p->pool, err) <
+	    0) {
 		free(p);
 		return -1;
 	}

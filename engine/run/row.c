@@ -1,8 +1,9 @@
 /* What the row of a run says of what is run. */
-#include "base/fs.h"
+#include "base/os/fs.h"
 #include "run/internal.h"
 
-static const char *path_in_project(const struct config *c, const struct pipeline *p, struct arena *arena)
+static const char *path_in_project(const struct config *c, const struct pipeline *p,
+				   struct arena *arena)
 {
 	_cleanup_(freep) char *real = realpath(p->path, NULL);
 	_cleanup_(freep) char *rel = real ? fs_relative(c->project_root, real) : NULL;
@@ -10,8 +11,9 @@ static const char *path_in_project(const struct config *c, const struct pipeline
 	return arena_strdup(arena, rel ? rel : p->path);
 }
 
-int row_describe(const struct run_context *ctx, const struct pipeline *p, const struct value *params, const struct run_options *o, struct arena *arena, struct run_row *row,
-		 struct err *err)
+int row_describe(const struct run_context *ctx, const struct pipeline *p,
+		 const struct value *params, const struct run_options *o, struct arena *arena,
+		 struct run_row *row, struct err *err)
 {
 	struct run_options asked = *o;
 
@@ -20,7 +22,8 @@ int row_describe(const struct run_context *ctx, const struct pipeline *p, const 
 	row->path = path_in_project(ctx->config, p, arena);
 	row->params_json = params_to_json(p, params, arena);
 	row->options_json = options_to_json(&asked, arena);
-	return pipeline_files_store(p, ctx->config->project_root, ctx->store, &row->pipeline_blob, err);
+	return pipeline_files_store(p, ctx->config->project_root, ctx->store, &row->pipeline_blob,
+				    err);
 }
 
 void row_add_git(struct run_row *row, struct git_look *look, struct arena *arena)
@@ -28,8 +31,8 @@ void row_add_git(struct run_row *row, struct git_look *look, struct arena *arena
 	struct git_facts git;
 
 	git_look_end(look, arena, &git);
-	row->git_commit = git.commit;
-	row->git_dirty = git.dirty;
-	row->git_remote = git.remote;
-	row->git_submodules = git.submodules_json;
+	row->git.commit = git.commit;
+	row->git.dirty = git.dirty;
+	row->git.remote = git.remote;
+	row->git.submodules = git.submodules_json;
 }

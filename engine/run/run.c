@@ -1,29 +1,42 @@
-/* engine/run/run.c — a run from its start, or from where its engine died, to its end. */
+/* engine/run/run.c — a run from its start, or from where its engine died, to its end.
+ *
+ * run_start(), run_begin() (a reproduction) and run_resume() differ in where params, pins and the
+ * row come from; all go on to execute(). It gives the runner its events, hooks run_turn() into the
+ * loop, and turns the loop until `end.done`; then earlier_close() and run_finish() write the end.
+ *
+ * Invariants: the row and the pins are committed before the first turn. An error that the run can't
+ * survive is in `end.fatal`: attempts on this machine are stopped, those of a durable runner go on,
+ * and the row says RUN_INTERRUPTED with the reason, so that the run can be resumed. What dead
+ * engines left in workspaces is cleared only when its engine is known to be gone
+ * (clear_leftover()).
+ *
+ * Threads: the loop's. What it doesn't do: move tasks (turn.c, start.c), write the end (finish.c),
+ * judge a reproduction (reproduce/).
+ */
 #include <signal.h>
-#include "base/fs.h"
-#include "base/process.h"
-#include "base/stop.h"
-#include "record/firings.h"
+#include "base/os/fs.h"
+#include "base/os/machine.h"
+#include "base/os/process.h"
+#include "base/os/stop.h"
+#include "record/rows/firings.h"
 #include "run/internal.h"
 
-static struct clock *clock_of(const struct run *r)
-{
-	return loop_clock(r->ctx->loop);
-}
+/* Life. */
 
-/* --- life -------------------------------------------------------------------------------------------------------------------- */
-
-void run_init(struct run *r, const struct run_context *ctx, const struct pipeline *p, const struct run_options *o, struct arena *arena)
+void run_init(struct run *r, const struct run_context *ctx, const struct pipeline *p,
+	      const struct run_options *o, struct arena *arena)
 {
-	*r = (struct run){ .ctx = ctx, .pipeline = p, .o = o, .arena = arena, .remaining_ns = -1 };
-	r->history = map_new();
-	r->running_keys = map_new();
-	r->groups = map_new();
-	r->group_of_task = map_new();
-	r->actives = map_new();
-	r->earlier_done = map_new();
-	r->earlier_open = map_new();
-	r->earlier_past = map_new();
+	*r = (struct run){
+		.ctx = ctx, .pipeline = p, .o = o, .arena = arena, .estimate.remaining_ns = -1
+	};
+	for (size_t i = 0; i < PHASES; i++)
+		r->tasks.in[i].phase = i;
+	r->tasks.by_attempt = map_new();
+	r->tasks.by_key = map_new();
+	r->tasks.groups = map_new();
+	r->earlier.done = map_new();
+	r->earlier.open = map_new();
+	r->earlier.past = map_new();
 	r->params = arena_alloc(arena, (p->n_params + 1) * sizeof(*r->params));
 	slots_init(&r->slots, ctx->config, o->jobs, ctx->runner && ctx->runner->ops->durable);
 }
@@ -31,47 +44,36 @@ void run_init(struct run *r, const struct run_context *ctx, const struct pipelin
 void run_deinit(struct run *r)
 {
 	loop_remove_idle(r->ctx->loop, run_turn, r);
-	if (r->listens)
+	if (r->signals.listens)
 		stop_unlisten();
-	for (size_t i = 0; i < ARRAY_LEN(r->signals); i++)
-		loop_remove(r->ctx->loop, r->signals[i]);
-	loop_remove(r->ctx->loop, r->defer_timer);
-	for (size_t i = 0; i < r->retries.n; i++)
-		loop_remove(r->ctx->loop, r->retries.v[i]->timer);
+	for (size_t i = 0; i < ARRAY_LEN(r->signals.sources); i++)
+		loop_remove(r->ctx->loop, r->signals.sources[i]);
+	loop_remove(r->ctx->loop, r->tasks.look_again);
 	publisher_free(r->publisher);
-	for (size_t i = 0; i < map_len(r->actives); i++)
-		active_free(map_at(r->actives, i, NULL, NULL));
-	for (size_t i = 0; i < r->to_write.n; i++)
-		active_free(r->to_write.v[i]);
-	for (size_t i = 0; i < r->over.n; i++)
-		active_free(r->over.v[i]);
-	VEC_FREE(&r->over);
-	VEC_FREE(&r->ended);
-	VEC_FREE(&r->to_write);
-	VEC_FREE(&r->to_close);
-	VEC_FREE(&r->to_submit);
-	VEC_FREE(&r->news);
-	VEC_FREE(&r->settled);
-	VEC_FREE(&r->parked);
-	VEC_FREE(&r->deferred);
-	VEC_FREE(&r->due);
-	VEC_FREE(&r->retries);
-	groups_free(r);
-	map_free(r->history);
-	map_free(r->running_keys);
-	map_free(r->actives);
-	map_free(r->earlier_done);
-	map_free(r->earlier_open);
-	map_free(r->earlier_past);
+	for (size_t i = 0; i < PHASES; i++)
+		for (struct task *t = r->tasks.in[i].first; t; t = t->after) {
+			if (i == PHASE_BACKING_OFF)
+				loop_remove(r->ctx->loop, t->history->timer);
+			attempt_free(t->attempt);
+		}
+	VEC_FREE(&r->journal.news);
+	VEC_FREE(&r->journal.to_close);
+	VEC_FREE(&r->journal.settled);
+	map_free(r->tasks.by_attempt);
+	map_free(r->tasks.by_key);
+	map_free(r->tasks.groups);
+	map_free(r->earlier.done);
+	map_free(r->earlier.open);
+	map_free(r->earlier.past);
 	plan_free(r->plan);
 }
 
-/* --- planning ------------------------------------------------------------------------------------------------------------------ */
+/* Planning. */
 
 static int run_result(void *arg, const char *task, const struct digest *key, int64_t *ret_attempt)
 {
 	struct run *r = arg;
-	struct attempt_row *a = map_get_str(r->earlier_done, task);
+	struct attempt_row *a = map_get_str(r->earlier.done, task);
 
 	if (!a || !digest_eq(&a->key, key))
 		return 0;
@@ -87,29 +89,44 @@ static bool begun(void *arg, const char *task)
 static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, struct err *err)
 {
 	const struct run_options *o = r->o;
-	struct plan_context pc = { .config = r->past ? &r->past->config : r->ctx->config, .pipeline = r->pipeline, .params = r->params, .store = r->ctx->store, .db = r->ctx->db,
-				   .cache = r->ctx->cache, .steps_program = r->ctx->steps_program,
-				   .launch_program = r->ctx->launch_program, .images = r->ctx->images, .pins = pins, .n_pins = n_pins, .schedule = o->schedule,
+	struct plan_context pc = { .config = r->past ? &r->past->config : r->ctx->config,
+				   .pipeline = r->pipeline,
+				   .params = r->params,
+				   .store = r->ctx->store,
+				   .db = r->ctx->db,
+				   .cache = r->ctx->cache,
+				   .steps_program = r->ctx->steps_program,
+				   .launch_program = r->ctx->launch_program,
+				   .images = r->ctx->images,
+				   .pins = pins,
+				   .n_pins = n_pins,
+				   .schedule = o->firing.times,
 				   .arg = r };
-	struct plan_options po = { .targets = o->targets, .n_targets = o->n_targets, .from = o->from, .until = o->until, .force = o->force,
-				   .n_force = o->n_force, .hash_threads = r->ctx->hash_threads };
+	struct plan_options po = { .targets = o->targets,
+				   .n_targets = o->n_targets,
+				   .from = o->from,
+				   .until = o->until,
+				   .force = o->force,
+				   .n_force = o->n_force,
+				   .hash_threads = r->ctx->hash_threads };
 	static const char *const everything[] = { "*" };
 	const char *shell[] = { o->shell_step };
 
-	pc.run_result = map_len(r->earlier_done) ? run_result : NULL;
-	pc.begun = map_len(r->earlier_past) ? begun : NULL;
+	pc.run_result = map_len(r->earlier.done) ? run_result : NULL;
+	pc.begun = map_len(r->earlier.past) ? begun : NULL;
 	pc.again = r->past != NULL;
 	if (o->kind == RUN_ISOLATED) {
 		pc.recorded = r->past->results;
-		po.only = o->only;
-		po.n_only = o->n_only;
-		po.skip = o->skip;
-		po.n_skip = o->n_skip;
+		po.only = o->tasks.only;
+		po.n_only = o->tasks.n_only;
+		po.skip = o->tasks.skip;
+		po.n_skip = o->tasks.n_skip;
 	} else if (o->kind == RUN_CHAINED) {
 		po.force = everything;
 		po.n_force = 1;
 	}
-	if (o->shell_step) { /* only that task and what it needs, and that one whatever is on record */
+	if (o->shell_step) { /* only that task and what it needs, and that one whatever is on record
+			      */
 		char *step = arena_strndup(r->arena, o->shell_step, strcspn(o->shell_step, "["));
 
 		po.targets = arena_memdup(r->arena, shell, sizeof(shell));
@@ -123,52 +140,52 @@ static int make_plan(struct run *r, const struct plan_pin *pins, size_t n_pins, 
 	return r->ctx->cache ? statcache_save(r->ctx->cache, err) : 0;
 }
 
-/* --- the journal's first and last words -------------------------------------------------------------------------------------------- */
+/* The journal's first and last words. */
 
 static void fill_engine(struct run *r)
 {
-	char host[256] = "";
+	char host[MACHINE_NAME_BYTES];
 
-	gethostname(host, sizeof(host) - 1);
-	r->row.pid = (int32_t)getpid();
-	r->row.pid_start = process_start_time(getpid());
-	r->row.host = arena_strdup(r->arena, host);
+	r->row.engine.pid = (int32_t)getpid();
+	r->row.engine.start = process_start_time(getpid());
+	r->row.engine.host = arena_strdup(r->arena, machine_name(host));
+}
+
+static int write_pins(struct run *r, size_t from, struct err *err)
+{
+	size_t n;
+	const struct plan_pin *pins = plan_pins(r->plan, &n);
+
+	for (size_t i = from; i < n; i++)
+		if (record_run_input(r->ctx->db, r->row.rowid, pins[i].name, pins[i].origin,
+				     &pins[i].id, err) < 0)
+			return -1;
+	return 0;
 }
 
 /* A firing has one run: the rows of both come together. */
-static int write_firing(struct run *r, struct err *err)
-{
-	struct firing_begin b = { .path = r->row.path, .schedule = r->row.schedule, .nominal_ns = r->row.nominal_ns, .wall_ns = r->row.started_ns,
-				  .cause = r->o->cause, .again = r->o->again, .run = r->row.id };
-
-	return r->row.schedule ? record_firing_begin(r->ctx->db, &b, r->arena, err) : 0;
-}
-
 static int write_start(struct run *r, struct err *err)
 {
-	struct db *db = r->ctx->db;
-	size_t n;
-	const struct plan_pin *pins = plan_pins(r->plan, &n);
-	int result;
+	struct firing_begin b = { .path = r->row.path,
+				  .schedule = r->row.schedule,
+				  .nominal_ns = r->row.nominal_ns,
+				  .wall_ns = r->row.started_ns,
+				  .cause = r->o->firing.cause,
+				  .again = r->o->firing.again };
 
-	if (db_begin(db, err) < 0)
+	if (record_run_add(r->ctx->db, &r->row, r->arena, err) < 0)
 		return -1;
-	result = record_run_add(db, &r->row, r->arena, err);
-	if (result == 0)
-		result = write_firing(r, err);
-	for (size_t i = 0; i < n && result == 0; i++)
-		result = record_run_input(db, r->row.rowid, pins[i].name, pins[i].origin, &pins[i].id, err);
-	if (result < 0) {
-		db_rollback(db);
+	b.run = r->row.id;
+	if (r->row.schedule && record_firing_begin(r->ctx->db, &b, r->arena, err) < 0)
 		return -1;
-	}
-	return db_commit(db, err);
+	return write_pins(r, 0, err);
 }
 
-/* --- what dead engines left ---------------------------------------------------------------------------------------------------------- */
+/* What dead engines left. */
 
-/* The attempt of a workspace that was found: nobody's any more, unless its engine lives, or it was kept on request. One that isn't on
- * record may be another engine's that is about to write it down. */
+/* The attempt of a workspace that was found: nobody's any more, unless its engine lives, or it was
+ * kept on request. One that isn't on record may be another engine's that is about to write it down.
+ */
 static int clear_leftover(struct run *r, int64_t id, struct err *err)
 {
 	const struct runner_ops *ops = r->ctx->runner->ops;
@@ -180,12 +197,15 @@ static int clear_leftover(struct run *r, int64_t id, struct err *err)
 	if (found <= 0)
 		return found;
 	engine = record_run_engine(&of);
-	if (engine == RUN_ENGINE_LIVES || engine == RUN_ENGINE_ELSEWHERE || (a.ended_ns && a.workspace))
+	if (engine == RUN_ENGINE_LIVES || engine == RUN_ENGINE_ELSEWHERE ||
+	    (a.ended_ns && a.workspace))
 		return 0;
 	if (a.ended_ns == 0 && ops->durable)
 		return 0; /* it lives; its run takes it up again, or is cancelled */
 	if (a.ended_ns == 0) {
-		struct runner_attempt gone = { .id = (uint64_t)id, .task = a.task, .run_id = of.id };
+		struct runner_attempt gone = { .id = (uint64_t)id,
+					       .task = a.task,
+					       .run_id = of.id };
 
 		return ops->adopt(r->ctx->runner, &gone, err);
 	}
@@ -206,7 +226,7 @@ static int clear_leftovers(struct run *r, struct err *err)
 	return 0;
 }
 
-/* --- executing ------------------------------------------------------------------------------------------------------------------------ */
+/* Executing. */
 
 static int watch_signals(struct run *r, struct err *err)
 {
@@ -215,77 +235,77 @@ static int watch_signals(struct run *r, struct err *err)
 
 	if (!r->ctx->handle_signals)
 		return 0;
-	/* On a virtual clock nothing takes time, and what another thread passes on would come at any time. */
-	for (size_t i = 0; clock_of(r)->is_virtual && i < ARRAY_LEN(signals); i++)
-		if (loop_add_signal(r->ctx->loop, signals[i], run_on_signal, r, &r->signals[i], err) < 0)
+	/* On a virtual clock nothing takes time, and what another thread passes on would come at
+	 * any time. */
+	for (size_t i = 0; loop_clock(r->ctx->loop)->is_virtual && i < ARRAY_LEN(signals); i++)
+		if (loop_add_signal(r->ctx->loop, signals[i], run_on_signal, r,
+				    &r->signals.sources[i], err) < 0)
 			return -1;
-	if (clock_of(r)->is_virtual)
+	if (loop_clock(r->ctx->loop)->is_virtual)
 		return 0;
-	str_addf(&last_words, "cairn: ended at once; the run can go on where it stopped: cairn resume %s", r->row.id);
-	r->listens = true;
+	str_addf(&last_words,
+		 "cairn: ended at once; the run can go on where it stopped: cairn resume %s",
+		 r->row.id);
+	r->signals.listens = true;
 	return stop_listen(r->ctx->loop, last_words.s, run_on_signal, r, err);
 }
 
-/* Stops what runs after an error that the run can't survive, so that nothing is left behind by an engine that ends. What lives without it goes
- * on, for the run that is resumed. */
+/* Stops what runs after an error that the run can't survive, so that nothing is left behind by an
+ * engine that ends. What lives without it goes on, for the run that is resumed. */
 static void stop_runner(struct run *r)
 {
 	struct err ignored = { 0 };
 
 	if (r->ctx->runner->ops->durable)
 		return;
-	for (size_t i = 0; i < map_len(r->actives); i++) {
-		struct active *a = map_at(r->actives, i, NULL, NULL);
-
-		if (a && a->submitted)
-			r->ctx->runner->ops->cancel(r->ctx->runner, a->attempt.id, false);
-	}
-	while (r->n_running > r->ended.n + r->to_submit.n + r->to_write.n && loop_turn(r->ctx->loop, 5 * NS_PER_S, &ignored) > 0)
+	run_cancel_attempts(r, false);
+	while (r->tasks.in[PHASE_RUNNING].n && loop_turn(r->ctx->loop, 5 * NS_PER_S, &ignored) > 0)
 		;
 }
 
 static int execute(struct run *r, struct err *err)
 {
-	bool watched = r->ctx->observer && r->ctx->observer->metric; /* a pod's are asked for only then */
+	bool watched =
+		r->ctx->observer && r->ctx->observer->metric; /* a pod's are asked for only then */
 	int turned = 1;
 
-	r->ctx->runner->events = (struct runner_events){ .started = run_on_started, .metric = watched ? run_on_metric : NULL, .finished = run_on_finished,
-							  .waiting = run_on_waiting, .arg = r };
+	r->ctx->runner->events = (struct runner_events){ .started = run_on_started,
+							 .metric = watched ? run_on_metric : NULL,
+							 .finished = run_on_finished,
+							 .waiting = run_on_waiting,
+							 .arg = r };
 	if (publisher_new(r, &r->publisher, err) < 0 || watch_signals(r, err) < 0)
 		return -1;
 	loop_add_idle(r->ctx->loop, run_turn, r);
 	r->wake = true;
 	run_turn(r);
-	while (!r->done && turned > 0)
-		turned = loop_turn(r->ctx->loop, -1, &r->fatal);
-	if (turned == 0 && !r->done && r->fatal.code == ERR_NONE)
-		err_set(&r->fatal, ERR_IO, "the run came to a halt with tasks left; resume it");
-	if (r->fatal.code) {
-		r->done = true;
+	while (!r->end.done && turned > 0)
+		turned = loop_turn(r->ctx->loop, -1, &r->end.fatal);
+	if (turned == 0 && !r->end.done && r->end.fatal.code == ERR_NONE)
+		err_set(&r->end.fatal, ERR_IO, "the run came to a halt with tasks left; resume it");
+	if (r->end.fatal.code) {
+		r->end.done = true;
 		stop_runner(r);
-		*err = r->fatal;
+		*err = r->end.fatal;
 		return -1;
 	}
 	return earlier_close(r, err) < 0 ? -1 : run_finish(r, err);
 }
 
+static int write_row(struct run *r, struct err *err)
+{
+	return record_run_update(r->ctx->db, &r->row, err);
+}
+
 /* A run whose engine stops on an error stays resumable, and says why it stopped. */
 static void note_fatal(struct run *r, const struct err *why)
 {
-	struct db *db = r->ctx->db;
-	struct clock *c = clock_of(r);
-
 	plan_count(r->plan, &r->row.counts);
 	r->row.state = RUN_INTERRUPTED;
 	r->row.message = why->msg;
-	r->row.ended_ns = c->wall_ns(c);
-	r->row.pid = 0;
-	if (db_begin(db, NULL) < 0)
-		return;
-	if (record_run_update(db, &r->row, NULL) < 0)
-		db_rollback(db);
-	else
-		db_commit(db, NULL);
+	r->row.ended_ns = run_wall_ns(r);
+	r->row.engine.pid = 0;
+	run_in_transaction(r, write_row, NULL);
 }
 
 static int execute_and_tell(struct run *r, struct run_row *ret, struct err *err)
@@ -301,11 +321,11 @@ static int execute_and_tell(struct run *r, struct run_row *ret, struct err *err)
 	return result;
 }
 
-/* --- start ---------------------------------------------------------------------------------------------------------------------------------- */
+/* Start. */
 
 static int write_start_and_execute(struct run *r, struct run_row *ret, struct err *err)
 {
-	if (write_start(r, err) < 0)
+	if (run_in_transaction(r, write_start, err) < 0)
 		return -1;
 	OBSERVE(r, started, &r->row, 0);
 	return execute_and_tell(r, ret, err);
@@ -320,18 +340,18 @@ static const char *durable_name(const struct run *r)
 
 static int start(struct run *r, struct run_row *ret, struct err *err)
 {
-	struct clock *c = clock_of(r);
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
 	struct run_options o = *r->o;
 	struct git_look *git;
 	int result;
 
-	if (params_resolve(r->pipeline, r->o->overrides, r->o->n_overrides, r->arena, r->params, diags, err) < 0)
+	if (params_resolve(r->pipeline, r->o->overrides, r->o->n_overrides, r->arena, r->params,
+			   diags, err) < 0)
 		return -1;
-	r->row = (struct run_row){ .state = RUN_RUNNING, .started_ns = c->wall_ns(c) };
-	if (r->o->schedule) {
-		r->row.schedule = r->o->schedule->name;
-		r->row.nominal_ns = r->o->nominal_ns;
+	r->row = (struct run_row){ .state = RUN_RUNNING, .started_ns = run_wall_ns(r) };
+	if (r->o->firing.times) {
+		r->row.schedule = r->o->firing.times->name;
+		r->row.nominal_ns = r->o->firing.nominal_ns;
 	}
 	o.runner = durable_name(r);
 	fill_engine(r);
@@ -343,7 +363,8 @@ static int start(struct run *r, struct run_row *ret, struct err *err)
 	return result < 0 ? -1 : write_start_and_execute(r, ret, err);
 }
 
-int run_begin(struct run *r, const struct plan_pin *pins, size_t n_pins, struct run_row *ret, struct err *err)
+int run_begin(struct run *r, const struct plan_pin *pins, size_t n_pins, struct run_row *ret,
+	      struct err *err)
 {
 	struct run_options o = *r->o;
 
@@ -355,7 +376,8 @@ int run_begin(struct run *r, const struct plan_pin *pins, size_t n_pins, struct 
 	return write_start_and_execute(r, ret, err);
 }
 
-int run_start(const struct run_context *ctx, const struct pipeline *p, const struct run_options *o, struct arena *arena, struct run_row *ret, struct err *err)
+int run_start(const struct run_context *ctx, const struct pipeline *p, const struct run_options *o,
+	      struct arena *arena, struct run_row *ret, struct err *err)
 {
 	struct run r;
 	int result;
@@ -367,7 +389,7 @@ int run_start(const struct run_context *ctx, const struct pipeline *p, const str
 	return result;
 }
 
-/* --- resume ----------------------------------------------------------------------------------------------------------------------------------- */
+/* Resume. */
 
 static int load_pins(struct run *r, struct plan_pin **ret, size_t *ret_n, struct err *err)
 {
@@ -378,28 +400,15 @@ static int load_pins(struct run *r, struct plan_pin **ret, size_t *ret_n, struct
 		return -1;
 	*ret = arena_alloc(r->arena, (n + 1) * sizeof(**ret));
 	for (size_t i = 0; i < n; i++)
-		(*ret)[i] = (struct plan_pin){ rows[i].name, rows[i].origin ? rows[i].origin : "", rows[i].id };
+		(*ret)[i] = (struct plan_pin){ rows[i].name, rows[i].origin ? rows[i].origin : "",
+					       rows[i].id };
 	*ret_n = n;
 	return 0;
 }
 
-/* One that was handed over brings no versions of tools, no images' digests: what is found out here holds from now on. */
-static int keep_new_pins(struct run *r, size_t n_given, struct err *err)
+static int write_new_pins(struct run *r, struct err *err)
 {
-	struct db *db = r->ctx->db;
-	size_t n;
-	const struct plan_pin *pins = plan_pins(r->plan, &n);
-	int result = 0;
-
-	if (n <= n_given || store_sync(r->ctx->store, err) < 0 || db_begin(db, err) < 0)
-		return n <= n_given ? 0 : -1;
-	for (size_t i = n_given; i < n && result == 0; i++)
-		result = record_run_input(db, r->row.rowid, pins[i].name, pins[i].origin, &pins[i].id, err);
-	if (result < 0) {
-		db_rollback(db);
-		return -1;
-	}
-	return db_commit(db, err);
+	return write_pins(r, r->earlier.n_pins, err);
 }
 
 static int resume(struct run *r, struct run_row *ret, struct err *err)
@@ -408,22 +417,35 @@ static int resume(struct run *r, struct run_row *ret, struct err *err)
 	struct plan_pin *pins;
 	size_t n;
 
-	if (params_from_json(r->pipeline, r->row.params_json, r->arena, r->params, err) < 0 || load_pins(r, &pins, &n, err) < 0)
+	r->earlier.seen = &seen;
+	if (params_from_json(r->pipeline, r->row.params_json, r->arena, r->params, err) < 0 ||
+	    load_pins(r, &pins, &r->earlier.n_pins, err) < 0)
 		return -1;
-	r->goes_on = r->ctx->runner->ops->durable && (r->row.state == RUN_RUNNING || (r->row.state == RUN_INTERRUPTED && !r->row.has_hash));
-	/* Its engine was asked to end it, and died before it had: what goes on elsewhere is ended now. A run that was cancelled is asked for anew. */
-	r->interrupted = r->row.cancel_requested && r->row.state == RUN_RUNNING && r->ctx->runner->ops->durable;
+	r->earlier.goes_on = r->ctx->runner->ops->durable &&
+			     (r->row.state == RUN_RUNNING ||
+			      (r->row.state == RUN_INTERRUPTED && !r->row.has_hash));
+	/* Its engine was asked to end it, and died before it had: what goes on elsewhere is ended
+	 * now. A run that was cancelled is asked for anew. */
+	r->end.interrupted = r->row.cancel_requested && r->row.state == RUN_RUNNING &&
+			     r->ctx->runner->ops->durable;
 	r->row.state = RUN_RUNNING;
 	r->row.ended_ns = 0;
 	r->row.message = NULL;
 	fill_engine(r);
-	if (earlier_take_up(r, &seen, err) < 0 || make_plan(r, pins, n, err) < 0 || keep_new_pins(r, n, err) < 0)
+	if (earlier_take_up(r, err) < 0 || make_plan(r, pins, r->earlier.n_pins, err) < 0)
+		return -1;
+	/* One that was handed over brings no versions of tools, no images' digests: what is found
+	 * out here holds from now on. */
+	plan_pins(r->plan, &n);
+	if (n > r->earlier.n_pins &&
+	    (store_sync(r->ctx->store, err) < 0 || run_in_transaction(r, write_new_pins, err) < 0))
 		return -1;
 	OBSERVE(r, started, &r->row, 0);
 	return execute_and_tell(r, ret, err);
 }
 
-static int resume_row(const struct run_context *ctx, const struct run_row *row, const struct run_options *o, const struct past_run *past, struct arena *arena,
+static int resume_row(const struct run_context *ctx, const struct run_row *row,
+		      const struct run_options *o, const struct past_run *past, struct arena *arena,
 		      struct run_row *ret, struct reproduction **ret_reproduction, struct err *err)
 {
 	struct pipeline *p;
@@ -443,8 +465,9 @@ static int resume_row(const struct run_context *ctx, const struct run_row *row, 
 	return result;
 }
 
-int run_resume(const struct run_context *ctx, const char *run_id, unsigned jobs, struct arena *arena, struct run_row *ret,
-	       struct reproduction **ret_reproduction, struct err *err)
+int run_resume(const struct run_context *ctx, const char *run_id, unsigned jobs,
+	       struct arena *arena, struct run_row *ret, struct reproduction **ret_reproduction,
+	       struct err *err)
 {
 	struct config config = *ctx->config;
 	struct run_context here = *ctx;
@@ -458,17 +481,25 @@ int run_resume(const struct run_context *ctx, const char *run_id, unsigned jobs,
 	if (record_find_run(ctx->db, run_id, arena, &row, err) < 0)
 		return -1;
 	if (record_run_engine(&row) == RUN_ENGINE_LIVES)
-		return err_set(err, ERR_BUSY, "run %s is still running (process %d); `cairn status %s` shows it", row.id, row.pid, row.id);
+		return err_set(err, ERR_BUSY,
+			       "run %s is still running (process %d); `cairn status %s` shows it",
+			       row.id, row.engine.pid, row.id);
 	if (row.state == RUN_SUCCEEDED && row.has_reproduces)
-		return err_set(err, ERR_INVALID, "reproduction %s has ended: `cairn reproduce` does it once more", row.id);
+		return err_set(err, ERR_INVALID,
+			       "reproduction %s has ended: `cairn reproduce` does it once more",
+			       row.id);
 	if (row.state == RUN_SUCCEEDED)
-		return err_set(err, ERR_INVALID, "run %s has succeeded: there is nothing to resume", row.id);
+		return err_set(err, ERR_INVALID, "run %s has succeeded: there is nothing to resume",
+			       row.id);
 	if (options_from_json(row.options_json, arena, &o, err) < 0)
 		return err_wrap(err, "run %s", row.id);
 	if (jobs)
 		o.jobs = jobs;
 	if (o.runner && !str_eq(o.runner, ctx->runner->ops->name))
-		return err_set(err, ERR_INVALID, "run %s executes on %s, and what it started may go on there: cairn resume --on %s %s", row.id, o.runner, o.runner, row.id);
+		return err_set(err, ERR_INVALID,
+			       "run %s executes on %s, and what it started may go on there: cairn "
+			       "resume --on %s %s",
+			       row.id, o.runner, o.runner, row.id);
 	if (o.request) { /* its keys are those of the project that it came from */
 		config.salt = o.salt;
 		here.config = &config;
@@ -476,7 +507,8 @@ int run_resume(const struct run_context *ctx, const char *run_id, unsigned jobs,
 	}
 	if (o.kind != RUN_NEW && past_run_load(ctx, &row.reproduces, o.salt, arena, &past, err) < 0)
 		return err_wrap(err, "run %s reproduces a past one", row.id);
-	result = resume_row(ctx, &row, &o, o.kind != RUN_NEW ? &past : NULL, arena, ret, ret_reproduction, err);
+	result = resume_row(ctx, &row, &o, o.kind != RUN_NEW ? &past : NULL, arena, ret,
+			    ret_reproduction, err);
 	past_run_deinit(&past);
 	return result;
 }

@@ -1,19 +1,20 @@
 /* engine/run/run.h — making a run happen: from a checked pipeline to a run hash.
  *
- * run_start() makes a new run, run_resume() takes up one whose engine died; both then execute to the end on the caller's
- * thread (the loop's) and return. Every state change is journaled before anything relies on it. The caller gives the
- * surroundings; tests give a fake runner, a memory store and a virtual clock.
+ * run_start() makes a new run, run_resume() takes up one whose engine died; both then execute to
+ * the end on the caller's thread (the loop's) and return. Every state change is journaled before
+ * anything relies on it. The caller gives the surroundings; tests give a fake runner, a memory
+ * store and a virtual clock.
  */
 #ifndef CAIRN_RUN_RUN_H
 #define CAIRN_RUN_RUN_H
 
-#include "base/loop.h"
+#include "base/os/loop.h"
 #include "model/config.h"
 #include "model/pipeline.h"
-#include "record/firings.h"
+#include "record/rows/firings.h"
 #include "runners/runner.h"
-#include "storage/content.h"
-#include "storage/statcache.h"
+#include "storage/content/content.h"
+#include "storage/local/statcache.h"
 
 /* What to run and how. Zeroed is the default. */
 struct run_options {
@@ -21,44 +22,68 @@ struct run_options {
 	size_t n_overrides;
 	const char *const *targets; /* step or task names; none: all. Their needs come along */
 	size_t n_targets;
-	const char *from;	   /* this step and everything after it; what is before must be cached */
-	const char *until;	   /* everything up to this step, included */
-	const char *const *force;  /* steps to execute whatever the cache says; "*": all that is selected */
+	const char *from;  /* this step and everything after it; what is before must be cached */
+	const char *until; /* everything up to this step, included */
+	const char *const
+		*force; /* steps to execute whatever the cache says; "*": all that is selected */
 	size_t n_force;
-	bool keep_going;	   /* after a failure: everything that doesn't need it */
+	bool keep_going; /* after a failure: everything that doesn't need it */
 	bool keep_workspace;
-	unsigned jobs;		   /* tasks at once; 0: from the configuration */
-	const char *shell_step;	   /* open a shell in this task's workspace instead of running it */
-	const struct schedule_times *schedule; /* the run is a schedule's firing, which must not have run (record/firings.h); or NULL */
-	int64_t nominal_ns;
-	enum firing_cause cause;
-	bool again;		   /* unless it failed, was cancelled or skipped */
-	/* A reproduction's (run/reproduce.h), which run_reproduce() and run_resume() fill in. */
+	unsigned jobs;          /* tasks at once; 0: from the configuration */
+	const char *shell_step; /* open a shell in this task's workspace instead of running it */
+	struct run_firing {
+		const struct schedule_times *times; /* the run is a schedule's firing, which must
+						       not have run (record/rows/firings.h); or
+						       NULL */
+		int64_t nominal_ns;
+		enum firing_cause cause;
+		bool again; /* unless it failed, was cancelled or skipped */
+	} firing;
+	/* A reproduction's (run/reproduce/reproduce.h), which run_reproduce() and run_resume() fill
+	 * in. */
 	enum run_kind { RUN_NEW, RUN_ISOLATED, RUN_CHAINED } kind;
-	const char *const *only, *const *skip; /* tasks or steps */
-	size_t n_only, n_skip;
-	const char *runner; /* where attempts outlive the engine; NULL: nowhere. Filled in when the run starts */
-	const char *salt; /* the project's, as it was; NULL: as it is */
-	/* A server has it, and goes on with it by itself when its engine dies. `request`: what a run that was handed over was asked for by (run/handover.h), or NULL. */
+	struct {
+		const char *const *only, *const *skip; /* tasks or steps */
+		size_t n_only, n_skip;
+	} tasks;
+	const char *runner; /* where attempts outlive the engine; NULL: nowhere. Filled in when the
+			       run starts */
+	const char *salt;   /* the project's, as it was; NULL: as it is */
+	/* A server has it, and goes on with it by itself when its engine dies. `request`: what a
+	 * run that was handed over was asked for by (run/handover/handover.h), or NULL. */
 	bool served;
-	unsigned unbegun; /* of one that is served: its last so many engines ended before it began */
+	unsigned
+		unbegun; /* of one that is served: its last so many engines ended before it began */
 	const char *request;
 };
 
 enum task_outcome { TASK_HIT, TASK_DONE, TASK_FAILED, TASK_SKIPPED, TASK_BLOCKED, TASK_CANCELLED };
 
-/* What a person may want to see while it goes. All on the loop's thread; every function may be NULL. Strings are borrowed for the call. */
+/* What a person may want to see while it goes. All on the loop's thread; every function may be
+ * NULL. Strings are borrowed for the call. */
 struct run_observer {
-	void (*started)(void *arg, const struct run_row *run, int64_t estimate_ns); /* estimate from past runs; 0 unknown */
+	void (*started)(void *arg, const struct run_row *run,
+			int64_t estimate_ns); /* estimate from past runs; 0 unknown */
 	/* Totals after any change; total grows when a fan-out becomes known. */
-	void (*progress)(void *arg, const struct run_counts *counts, uint64_t running, int64_t remaining_ns /* estimate, -1 unknown */);
-	void (*task_started)(void *arg, uint64_t attempt, const char *task, unsigned number, const char *reason);
-	/* duration of the execution (for a hit: what it saved). failure and message only for failed attempts; will_retry with its delay. */
-	void (*task_ended)(void *arg, uint64_t attempt, const char *task, enum task_outcome outcome, int64_t duration_ns);
-	void (*attempt_failed)(void *arg, uint64_t attempt, const char *task, unsigned number, const struct runner_result *result, bool will_retry, int64_t delay_ns);
-	void (*metric)(void *arg, uint64_t attempt, const char *name, double value); /* the newest number of a running task */
-	void (*waiting)(void *arg, uint64_t attempt, const char *task, const char *why); /* a started task doesn't run yet; NULL: nothing holds it up any more */
-	void (*notice)(void *arg, const char *text); /* one line: waiting for another run, nondeterminism found, … */
+	void (*progress)(void *arg, const struct run_counts *counts, uint64_t running,
+			 int64_t remaining_ns /* estimate, -1 unknown */);
+	void (*task_started)(void *arg, uint64_t attempt, const char *task, unsigned number,
+			     const char *reason);
+	/* duration of the execution (for a hit: what it saved). failure and message only for failed
+	 * attempts; will_retry with its delay. */
+	void (*task_ended)(void *arg, uint64_t attempt, const char *task, enum task_outcome outcome,
+			   int64_t duration_ns);
+	void (*attempt_failed)(void *arg, uint64_t attempt, const char *task, unsigned number,
+			       const struct runner_result *result, bool will_retry,
+			       int64_t delay_ns);
+	void (*metric)(void *arg, uint64_t attempt, const char *name,
+		       double value); /* the newest number of a running task */
+	void (*waiting)(void *arg, uint64_t attempt, const char *task,
+			const char *why); /* a started task doesn't run yet; NULL: nothing holds it
+					     up any more */
+	void (*notice)(
+		void *arg,
+		const char *text); /* one line: waiting for another run, nondeterminism found, … */
 	void (*ended)(void *arg, const struct run_row *run);
 	void *arg;
 };
@@ -71,28 +96,40 @@ struct run_context {
 	struct store *store;
 	struct statcache *cache; /* or NULL */
 	struct runner *runner;
-	const struct plan_images *images; /* where the runner's attempts run in containers (plan/plan.h); else NULL */
-	const char *steps_program; /* path of the built-in steps' program where the runner's attempts run; NULL: found on PATH */
-	const char *launch_program; /* … of the launcher of ranks, where it is a program of its own; NULL: the same */
-	const char *steps_here;	   /* … of the former on this machine; NULL: the same */
-	int leases_fd;		 /* file whose byte ranges are key leases between engines; -1: no other engine (tests) */
+	const struct plan_images *
+		images; /* where the runner's attempts run in containers (plan/plan.h); else NULL */
+	const char *steps_program; /* path of the built-in steps' program where the runner's
+				      attempts run; NULL: found on PATH */
+	const char *launch_program; /* … of the launcher of ranks, where it is a program of its own;
+				       NULL: the same */
+	const char *steps_here;     /* … of the former on this machine; NULL: the same */
+	int leases_fd; /* file whose byte ranges are key leases between engines; -1: no other engine
+			  (tests) */
 	unsigned hash_threads;
 	const struct run_observer *observer; /* or NULL */
-	/* SIGINT, SIGTERM, SIGHUP: once stops gently (running tasks get TERM and their grace time), twice at once: the process ends within a second, whatever it
-	 * waits for (base/stop.h). */
+	/* SIGINT, SIGTERM, SIGHUP: once stops gently (running tasks get TERM and their grace time),
+	 * twice at once: the process ends within a second, whatever it waits for (base/os/stop.h).
+	 */
 	bool handle_signals;
 };
 
-/* Executes `p` as a new run. Fills *ret (strings in `arena`) when a run came to be, whatever its end; the error says why none did or
- * what stopped it (store gone, disk full): then the run stays resumable. 0 when the run ended by itself, see ret->state. */
-int run_start(const struct run_context *ctx, const struct pipeline *p, const struct run_options *o, struct arena *arena,
-	      struct run_row *ret, struct err *err);
-/* The runner that a run's attempts live on with when its engine doesn't (run_row.options_json); NULL: none. In `arena`. */
+/* Executes `p` as a new run. Fills *ret (strings in `arena`) when a run came to be, whatever its
+ * end; the error says why none did or what stopped it (store gone, disk full): then the run stays
+ * resumable. 0 when the run ended by itself, see ret->state. */
+int run_start(const struct run_context *ctx, const struct pipeline *p, const struct run_options *o,
+	      struct arena *arena, struct run_row *ret, struct err *err);
+/* The runner that a run's attempts live on with when its engine doesn't (run_row.options_json);
+ * NULL: none. In `arena`. */
 const char *run_durable_runner(const char *options_json, struct arena *arena);
+/* No engine has it and no durable runner goes on with it: attempts of it without an end are lost.
+ */
+bool run_is_left(const struct run_row *r);
 struct reproduction;
-/* Goes on with a run that isn't running any more (ERR_BUSY when its engine lives). The pipeline, params, inputs and code are those of
- * its start, from the store. A reproduction goes on as one: *ret_reproduction is what came out of it, in `arena`; else NULL. */
-int run_resume(const struct run_context *ctx, const char *run_id, unsigned jobs /* 0: as it was */, struct arena *arena, struct run_row *ret,
-	       struct reproduction **ret_reproduction, struct err *err);
+/* Goes on with a run that isn't running any more (ERR_BUSY when its engine lives). The pipeline,
+ * params, inputs and code are those of its start, from the store. A reproduction goes on as one:
+ * *ret_reproduction is what came out of it, in `arena`; else NULL. */
+int run_resume(const struct run_context *ctx, const char *run_id, unsigned jobs /* 0: as it was */,
+	       struct arena *arena, struct run_row *ret, struct reproduction **ret_reproduction,
+	       struct err *err);
 
 #endif

@@ -1,7 +1,7 @@
+#include "run/slots.h"
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
-#include "run/slots.h"
 
 /* /dev/nvidia0, /dev/nvidia1, …: one a device, made by the driver. */
 static uint32_t count_gpus(void)
@@ -18,7 +18,8 @@ static uint32_t count_gpus(void)
 	return n;
 }
 
-/* Of a cluster that says itself what it has room for; a bound for what we hold in our hands at once. */
+/* Of a cluster that says itself what it has room for; a bound for what we hold in our hands at
+ * once. */
 #define REMOTE_JOBS 500
 
 void slots_init(struct slots *s, const struct config *c, unsigned jobs, bool remote)
@@ -26,7 +27,10 @@ void slots_init(struct slots *s, const struct config *c, unsigned jobs, bool rem
 	uint32_t cpus = (uint32_t)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
 	struct sysinfo si;
 
-	*s = (struct slots){ .remote = remote, .jobs = jobs ? jobs : c->kubernetes.jobs ? c->kubernetes.jobs : REMOTE_JOBS };
+	*s = (struct slots){ .remote = remote,
+			     .jobs = jobs                 ? jobs
+				     : c->kubernetes.jobs ? c->kubernetes.jobs
+							  : REMOTE_JOBS };
 	if (remote)
 		return;
 	s->cpu_milli = c->cpu_milli ? c->cpu_milli : cpus * 1000;
@@ -34,27 +38,35 @@ void slots_init(struct slots *s, const struct config *c, unsigned jobs, bool rem
 	/* -j 8 on two cpus means what it says: eight ordinary tasks at once. */
 	if (jobs || c->jobs)
 		s->cpu_milli = MAX(s->cpu_milli, s->jobs * 1000);
-	s->memory_bytes = c->memory_bytes ? c->memory_bytes : sysinfo(&si) == 0 ? (uint64_t)si.totalram * si.mem_unit : UINT64_MAX;
+	s->memory_bytes = c->memory_bytes     ? c->memory_bytes
+			  : sysinfo(&si) == 0 ? (uint64_t)si.totalram * si.mem_unit
+					      : UINT64_MAX;
 	s->gpus = c->gpus >= 0 ? (uint32_t)MIN(c->gpus, 64) : count_gpus();
 }
 
-int slots_want(const struct slots *s, const struct resources_decl *r, uint32_t nodes, double memory_factor, struct runner_resources *ret, struct err *err)
+int slots_want(const struct slots *s, const struct resources_decl *r, uint32_t nodes,
+	       double memory_factor, struct runner_resources *ret, struct err *err)
 {
 	double memory = (double)r->memory_bytes * (memory_factor > 1 ? memory_factor : 1) * nodes;
 	uint64_t gpus = (uint64_t)r->gpus * nodes;
 
 	if (s->remote) {
 		*ret = (struct runner_resources){ .cpu_milli = r->cpu_milli, .gpus = r->gpus };
-		ret->memory_bytes = (uint64_t)MIN((double)r->memory_bytes * (memory_factor > 1 ? memory_factor : 1), (double)INT64_MAX);
+		ret->memory_bytes = (uint64_t)MIN((double)r->memory_bytes *
+							  (memory_factor > 1 ? memory_factor : 1),
+						  (double)INT64_MAX);
 		return 0;
 	}
 	*ret = (struct runner_resources){
 		.cpu_milli = (uint32_t)MIN((uint64_t)resources_cpu_milli(r) * nodes, s->cpu_milli),
 		.gpus = (uint32_t)MIN(gpus, UINT32_MAX)
 	};
-	ret->memory_bytes = memory >= (double)s->memory_bytes ? MIN((uint64_t)s->memory_bytes, (uint64_t)INT64_MAX) : (uint64_t)memory;
+	ret->memory_bytes = memory >= (double)s->memory_bytes
+				    ? MIN((uint64_t)s->memory_bytes, (uint64_t)INT64_MAX)
+				    : (uint64_t)memory;
 	if (gpus > s->gpus || gpus > ARRAY_LEN(ret->gpu_ids))
-		return err_set(err, ERR_INVALID, "it asks for %llu GPU%s; this machine has %u", (unsigned long long)gpus, gpus == 1 ? "" : "s", s->gpus);
+		return err_set(err, ERR_INVALID, "it asks for %llu GPU%s; this machine has %u",
+			       (unsigned long long)gpus, gpus == 1 ? "" : "s", s->gpus);
 	return 0;
 }
 
@@ -66,8 +78,8 @@ bool slots_take(struct slots *s, struct runner_resources *r)
 		return s->jobs_used < s->jobs && ++s->jobs_used;
 	for (uint32_t g = 0; g < s->gpus; g++)
 		free_gpus += !s->gpu_used[g];
-	if (s->jobs_used >= s->jobs || s->cpu_used + r->cpu_milli > s->cpu_milli || s->memory_used + r->memory_bytes > s->memory_bytes ||
-	    free_gpus < r->gpus)
+	if (s->jobs_used >= s->jobs || s->cpu_used + r->cpu_milli > s->cpu_milli ||
+	    s->memory_used + r->memory_bytes > s->memory_bytes || free_gpus < r->gpus)
 		return false;
 	s->jobs_used++;
 	s->cpu_used += r->cpu_milli;

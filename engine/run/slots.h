@@ -1,4 +1,5 @@
-/* engine/run/slots.h — what this machine can give to tasks at once: cpus, memory, gpus, and a number of tasks. Pure bookkeeping. */
+/* engine/run/slots.h — what this machine can give to tasks at once: cpus, memory, gpus, and a
+ * number of tasks. Pure bookkeeping. */
 #ifndef CAIRN_RUN_SLOTS_H
 #define CAIRN_RUN_SLOTS_H
 
@@ -16,9 +17,11 @@ struct slots {
 
 /* From flag, configuration and machine. */
 void slots_init(struct slots *s, const struct config *c, unsigned jobs, bool remote);
-/* What a step asks for, cut down to what there is at all: the same file runs on a laptop. gpus are not cut: returns -1 with
- * ERR_INVALID when there are too few. Elsewhere: of one node, as it stands. */
-int slots_want(const struct slots *s, const struct resources_decl *r, uint32_t nodes, double memory_factor, struct runner_resources *ret, struct err *err);
+/* What a step asks for, cut down to what there is at all: the same file runs on a laptop. gpus are
+ * not cut: returns -1 with ERR_INVALID when there are too few. Elsewhere: of one node, as it
+ * stands. */
+int slots_want(const struct slots *s, const struct resources_decl *r, uint32_t nodes,
+	       double memory_factor, struct runner_resources *ret, struct err *err);
 /* Takes them; false when they aren't free now. Fills gpu_ids. */
 bool slots_take(struct slots *s, struct runner_resources *r);
 void slots_give(struct slots *s, const struct runner_resources *r);

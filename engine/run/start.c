@@ -1,25 +1,27 @@
-/* From a ready task to an attempt: lease on its key, a last look at what is on record, slots, rows in the journal. */
-#include "base/fs.h"
-#include "run/attempt.h"
+/* engine/run/start.c — from a ready task to an attempt: one call of start_task(), in which the task
+ * begins, ends without an attempt, or comes to wait.
+ *
+ * What a task holds when it begins, in the order in which it is asked for: its key among this run's
+ * tasks, a turn in its concurrency group, room on this machine (all that costs nothing); the lease
+ * on its key among engines, a look at what others have recorded under it, its command, its place in
+ * the group (these ask disks and stores).
+ *
+ * Later in the turn start_write_rows() writes the rows of all that has begun, and start_submit()
+ * gives them to the runner.
+ *
+ * Invariants: a task that waits holds its key and nothing else; those behind it would only wait for
+ * the same. After start_task() no task is READY. One that can't even begin (a secret that isn't
+ * there, too few GPUs) has a row and an end like one that ran. No attempt is submitted before its
+ * row is committed.
+ *
+ * Threads: the loop's. What it doesn't do: write ends, retry (turn.c), go on with earlier attempts
+ * by itself (earlier.c).
+ */
+#include <assert.h>
+#include "base/os/fs.h"
 #include "run/internal.h"
-#include "run/secret.h"
-
-static struct clock *clock_of(const struct run *r)
-{
-	return loop_clock(r->ctx->loop);
-}
-
-struct task_history *history_of(struct run *r, struct plan_task *t, bool make)
-{
-	struct task_history *h = map_get(r->history, &t, sizeof(t));
-
-	if (!h && make) {
-		h = arena_alloc(r->arena, sizeof(*h));
-		h->memory_factor = 1;
-		*map_slot(r->history, &t, sizeof(t), NULL) = h;
-	}
-	return h;
-}
+#include "run/task/attempt.h"
+#include "run/task/secret.h"
 
 static uint64_t offset_of(const void *bytes)
 {
@@ -29,151 +31,143 @@ static uint64_t offset_of(const void *bytes)
 	return v & FS_LOCK_OFFSET_MAX;
 }
 
-/* --- giving back --------------------------------------------------------------------------------------------------------- */
+/* Keys. */
 
-void active_release(struct active *a)
+/* What a reproduction executes answers for nobody. */
+static bool shares_key(const struct task *t)
 {
-	struct run *r = a->run;
+	return t->run->pipeline->steps[t->plan->step].cache && !t->run->past;
+}
 
-	slots_give(&r->slots, &a->attempt.resources);
-	if (a->has_lease) {
-		*map_slot(r->running_keys, a->task->key.b, DIGEST_BYTES, NULL) = NULL;
-		if (r->ctx->leases_fd >= 0)
-			fs_unlock_range(r->ctx->leases_fd, offset_of(a->task->key.b));
+/* False: another task of this run has it, and this one waits behind that. */
+static bool take_key(struct task *t)
+{
+	struct task **of =
+		(struct task **)map_slot(t->run->tasks.by_key, t->plan->key.b, DIGEST_BYTES, NULL);
+
+	if (*of && *of != t) {
+		task_wait_behind(t, *of);
+		return false;
 	}
-	group_leave(a);
-	for (size_t i = 0; i < a->n_waiting; i++)
-		plan_requeue(r->plan, a->waiting[i]);
-	a->n_waiting = 0;
-	if (r->deferred.n)
-		r->defer_due = true;
+	*of = t;
+	t->has_key = true;
+	return true;
 }
 
-void active_free(struct active *a)
+/* A result is there for all who have the same key. Without one the first of them tries, and the
+ * others wait behind that. */
+static void give_key(struct task *t, bool has_result)
 {
-	if (!a)
+	struct task *next = t->behind ? t->behind->first : NULL;
+	const bool inherits = next && t->has_key && !has_result;
+
+	if (t->has_key)
+		*map_slot(t->run->tasks.by_key, t->plan->key.b, DIGEST_BYTES, NULL) =
+			inherits ? next : NULL;
+	t->has_key = false;
+	if (!inherits) {
+		while (t->behind && t->behind->first)
+			task_set_phase(t->behind->first, PHASE_READY);
 		return;
-	str_deinit(&a->command.key_record);
-	free(a->label);
-	free(a->waiting);
-	arena_free(a->arena);
-	free(a);
+	}
+	assert(!next->behind || next->behind->n == 0);
+	task_set_phase(next, PHASE_READY);
+	next->has_key = true;
+	next->behind = TAKE_PTR(t->behind);
 }
 
-/* --- waiting ------------------------------------------------------------------------------------------------------------- */
+static void drop_lease(struct task *t)
+{
+	if (t->has_lease && t->run->ctx->leases_fd >= 0)
+		fs_unlock_range(t->run->ctx->leases_fd, offset_of(t->plan->key.b));
+	t->has_lease = false;
+}
 
-static void defer_over(void *arg)
+void start_give_back(struct task *t, bool has_result)
+{
+	drop_lease(t);
+	group_turn_over(t);
+	group_leave(t);
+	give_key(t, has_result);
+}
+
+void start_task_over(struct task *t, bool has_result)
+{
+	start_give_back(t, has_result);
+	task_set_phase(t, PHASE_PLANNED);
+}
+
+static void look_again(void *arg)
 {
 	struct run *r = arg;
+	struct task *t;
 
-	r->defer_timer = NULL;
-	r->defer_due = r->wake = true;
+	r->tasks.look_again = NULL;
+	while ((t = r->tasks.in[PHASE_ELSEWHERE].first))
+		task_set_phase(t, PHASE_READY);
+	group_look_all(r);
+	r->wake = true;
 }
 
-/* Nobody tells us when another engine lets go of a key: look again soon. */
-int start_later(struct run *r, struct plan_task *t)
+void start_look_again(struct run *r)
 {
-	struct clock *c = clock_of(r);
-
-	VEC_PUSH(&r->deferred, t);
-	if (!r->defer_timer)
-		r->defer_timer = loop_add_timer(r->ctx->loop, c->mono_ns(c) + 50 * NS_PER_MS, defer_over, r);
-	return 0;
+	if (!r->tasks.look_again)
+		r->tasks.look_again = loop_add_timer(r->ctx->loop, run_mono_ns(r) + 50 * NS_PER_MS,
+						     look_again, r);
 }
 
-static int wait_for_same_key(struct active *running, struct plan_task *t)
-{
-	running->waiting = xreallocarray(running->waiting, running->n_waiting + 1, sizeof(t));
-	running->waiting[running->n_waiting++] = t;
-	return 0;
-}
+/* Making the attempt. */
 
-/* 0 had, 1 another engine has it, -1 error. */
-static int take_lease(struct run *r, struct plan_task *t, struct err *err)
+/* What the runner is told. */
+static int fill_attempt(struct run *r, struct attempt *a, struct err *err)
 {
-	if (r->ctx->leases_fd < 0)
-		return 0;
-	return fs_lock_range_try(r->ctx->leases_fd, offset_of(t->key.b), err);
-}
-
-static void drop_lease(struct run *r, struct plan_task *t)
-{
-	if (r->ctx->leases_fd >= 0)
-		fs_unlock_range(r->ctx->leases_fd, offset_of(t->key.b));
-}
-
-/* --- making the attempt ----------------------------------------------------------------------------------------------------- */
-
-static int fill_secrets(struct run *r, struct active *a, struct err *err)
-{
-	const char **v = arena_alloc(a->arena, (a->step->n_secrets + 1) * sizeof(*v));
+	const struct runner_resources resources = a->given.resources;
+	const struct task_history *h = a->task->history;
+	const bool durable = r->ctx->runner->ops->durable;
 	_cleanup_(str_deinit) struct str value = { 0 };
+	const char *shell = getenv("SHELL"), **words;
 
-	for (size_t i = 0; i < a->step->n_secrets; i++) {
-		str_reset(&value);
-		if (secret_get(r->ctx->config, a->step->secrets[i], &value, err) < 0)
-			return -1;
-		v[i] = arena_printf(a->arena, "%s=%s", a->step->secrets[i], value.len ? value.s : "");
+	attempt_of_step(a->step, &a->command, a->arena, &a->given);
+	a->given.run_id = r->row.id;
+	a->given.task = a->label;
+	a->given.number = h ? h->attempts + 1 : durable ? earlier_number(r, a->label) + 1 : 1;
+	a->given.key = &a->task->plan->key;
+	a->given.resources = resources;
+	a->given.keep_workspace = r->o->keep_workspace;
+	if (r->past) { /* checkpoints are kept under it: a reproduction goes on from its own, and
+			  from nobody else's */
+		struct digest *d = arena_alloc(a->arena, sizeof(*d));
+		const char *text = arena_printf(a->arena, "%s %s", r->row.id, a->label);
+
+		digest_bytes(text, strlen(text), d);
+		a->given.key = d;
 	}
-	a->attempt.secrets = v;
+	if (r->o->shell_step &&
+	    (str_eq(r->o->shell_step, a->label) || str_eq(r->o->shell_step, a->step->name))) {
+		words = arena_alloc(a->arena, 2 * sizeof(*words));
+		words[0] = shell && *shell == '/' ? shell : "/bin/sh";
+		a->given.shell = true;
+		a->given.argv = words;
+		a->given.timeout_ns = 0;
+	}
+	if (durable) /* elsewhere a program is given what is kept there under the name */
+		return 0;
+	words = arena_alloc(a->arena, (a->step->reads.n_secrets + 1) * sizeof(*words));
+	for (size_t i = 0; i < a->step->reads.n_secrets; i++) {
+		str_reset(&value);
+		if (secret_get(r->ctx->config, a->step->reads.secrets[i], &value, err) < 0)
+			return -1;
+		words[i] = arena_printf(a->arena, "%s=%s", a->step->reads.secrets[i],
+					value.len ? value.s : "");
+	}
+	a->given.secrets = words;
 	return 0;
 }
 
-static const char *const *shell_argv(struct active *a)
+/* What the row says, and why the task runs. The attempt that an earlier engine submitted and that
+ * goes on where it runs keeps its own. */
+static int describe(struct run *r, struct attempt *a, struct err *err)
 {
-	const char *const words[] = { "/bin/sh", NULL };
-	const char *shell = getenv("SHELL");
-	const char **v = arena_memdup(a->arena, words, sizeof(words));
-
-	if (shell && *shell == '/')
-		v[0] = shell;
-	return v;
-}
-
-static bool wants_shell(const struct run *r, const struct active *a)
-{
-	return r->o->shell_step && (str_eq(r->o->shell_step, a->label) || str_eq(r->o->shell_step, a->step->name));
-}
-
-/* Checkpoints are kept under it. A reproduction goes on from its own, and from nobody else's. */
-static const struct digest *checkpoint_key(struct run *r, struct active *a)
-{
-	struct digest *d;
-	char *text;
-
-	if (!r->past)
-		return &a->task->key;
-	d = arena_alloc(a->arena, sizeof(*d));
-	text = arena_printf(a->arena, "%s %s", r->row.id, a->label);
-	digest_bytes(text, strlen(text), d);
-	return d;
-}
-
-static int fill_attempt(struct run *r, struct active *a, struct err *err)
-{
-	struct task_history *h = history_of(r, a->task, false);
-	const struct runner_resources given = a->attempt.resources;
-
-	attempt_of_step(a->step, &a->command, a->arena, &a->attempt);
-	a->attempt.run_id = r->row.id;
-	a->attempt.task = a->label;
-	a->attempt.number = h ? h->attempts + 1 : r->ctx->runner->ops->durable ? earlier_number(r, a->label) + 1 : 1;
-	a->attempt.key = checkpoint_key(r, a);
-	a->attempt.resources = given;
-	a->attempt.keep_workspace = r->o->keep_workspace;
-	if (wants_shell(r, a)) {
-		a->attempt.shell = true;
-		a->attempt.argv = shell_argv(a);
-		a->attempt.timeout_ns = 0;
-	}
-	/* Elsewhere a program is given what is kept there under the name. */
-	return r->ctx->runner->ops->durable ? 0 : fill_secrets(r, a, err);
-}
-
-/* What the row says, and why the task runs. The attempt that an earlier engine submitted and that goes on where it runs keeps its own. */
-static int describe(struct run *r, struct active *a, struct err *err)
-{
-	struct clock *c = clock_of(r);
 	_cleanup_(str_deinit) struct str reason = { 0 };
 	struct attempt_row *earlier = earlier_row(r, a);
 
@@ -181,246 +175,248 @@ static int describe(struct run *r, struct active *a, struct err *err)
 		a->row = *earlier;
 		a->told = earlier->waiting;
 		a->taken_up = true;
-		a->attempt.number = earlier->number;
+		a->given.number = earlier->number;
 		return 0;
 	}
-	a->row = (struct attempt_row){ .run = r->row.rowid, .task = a->label, .step = a->step->name, .number = a->attempt.number,
-				       .key = a->task->key, .started_ns = c->wall_ns(c), .image = a->attempt.image };
+	a->row = (struct attempt_row){ .run = r->row.rowid,
+				       .task = a->label,
+				       .step = a->step->name,
+				       .number = a->given.number,
+				       .key = a->task->plan->key,
+				       .started_ns = run_wall_ns(r),
+				       .image = a->given.on.image };
 	str_add(&reason, "");
-	if (a->attempt.number > 1)
-		str_add(&reason, history_of(r, a->task, false) ? "retry" : REASON_RESUMED);
+	if (a->given.number > 1)
+		str_add(&reason, a->task->history ? "retry" : REASON_RESUMED);
 	else if (r->past)
 		str_addf(&reason, "reproduces %s", r->past->manifest.run->id);
-	else if (plan_task_reason(r->plan, a->task, &a->command.key_record, &reason, err) < 0)
+	else if (plan_task_reason(r->plan, a->task->plan, &a->command.key_record, &reason, err) < 0)
 		return -1;
 	a->row.reason = arena_strndup(a->arena, reason.s, reason.len);
 	return 0;
 }
 
-static int write_row(struct run *r, struct active *a, struct err *err)
+int start_write_rows(struct run *r, struct err *err)
 {
 	struct db *db = r->ctx->db;
 
-	if (!a->taken_up && (record_attempt_start(db, &a->row, err) < 0 ||
-			     (a->attempt.number == 1 && record_key(db, &a->task->key, a->command.key_record.s, a->command.key_record.len, err) < 0) ||
-			     (a->task->miss == MISS_BLOBS_GONE && record_forget(db, &a->task->key, err) < 0)))
-		return -1;
-	a->attempt.id = (uint64_t)a->row.id;
-	return 0;
-}
+	for (size_t i = 0; i < r->journal.to_close.n; i++)
+		if (earlier_close_changed(r, r->journal.to_close.v[i], err) < 0)
+			return -1;
+	r->journal.to_close.n = 0;
+	for (struct task *t = r->tasks.in[PHASE_BEGUN].first; t; t = t->after) {
+		struct attempt *a = t->attempt;
+		const struct str *key = &a->command.key_record;
 
-int start_write_rows(struct run *r, struct err *err)
-{
-	for (size_t i = 0; i < r->to_close.n; i++)
-		if (earlier_close_changed(r, r->to_close.v[i], err) < 0)
+		if (!a->taken_up && (record_attempt_start(db, &a->row, err) < 0 ||
+				     (a->given.number == 1 &&
+				      record_key(db, &t->plan->key, key->s, key->len, err) < 0) ||
+				     (t->plan->miss == MISS_BLOBS_GONE &&
+				      record_forget(db, &t->plan->key, err) < 0)))
 			return -1;
-	r->to_close.n = 0;
-	for (size_t i = 0; i < r->to_write.n; i++)
-		if (write_row(r, r->to_write.v[i], err) < 0)
-			return -1;
+		a->given.id = (uint64_t)a->row.id;
+	}
 	return 0;
 }
 
 /* Asked for anew means from the beginning; a resumed run has begun already. */
-static bool begins_anew(const struct run *r, const struct active *a)
+static bool begins_anew(const struct run *r, const struct attempt *a)
 {
-	if (!a->step->checkpoint || !a->task->forced || a->attempt.number != 1)
-		return false;
-	for (size_t i = 0; i < r->n_earlier; i++)
-		if (str_eq(r->earlier[i].task, a->label))
-			return false;
-	return true;
+	bool begun = a->given.number != 1;
+
+	for (size_t i = 0; i < r->earlier.n && !begun; i++)
+		begun = str_eq(r->earlier.attempts[i].task, a->label);
+	return !begun;
 }
 
-void start_rows_written(struct run *r)
+void start_submit(struct run *r)
 {
 	const struct runner_ops *ops = r->ctx->runner->ops;
+	struct task *t;
 
-	for (size_t i = 0; i < r->to_write.n; i++) {
-		struct active *a = r->to_write.v[i];
+	while ((t = r->tasks.in[PHASE_BEGUN].first)) {
+		struct attempt *a = t->attempt;
+		struct err e = { 0 };
 
-		*map_slot(r->actives, &a->attempt.id, sizeof(a->attempt.id), NULL) = a;
+		*map_slot(r->tasks.by_attempt, &a->given.id, sizeof(a->given.id), NULL) = t;
 		if (a->fails_at_once) {
-			VEC_PUSH(&r->ended, a);
+			task_set_phase(t, PHASE_ENDED);
 			continue;
 		}
-		if (begins_anew(r, a) && ops->drop_checkpoint)
-			ops->drop_checkpoint(r->ctx->runner, a->attempt.key);
-		VEC_PUSH(&r->to_submit, a);
+		if (a->step->checkpoint && t->plan->forced && ops->drop_checkpoint &&
+		    begins_anew(r, a))
+			ops->drop_checkpoint(r->ctx->runner, a->given.key);
+		OBSERVE(r, task_started, a->given.id, a->label, a->given.number, a->row.reason);
+		task_set_phase(t, PHASE_RUNNING);
+		if (ops->submit(r->ctx->runner, &a->given, &e) == 0)
+			continue;
+		a->result = (struct runner_result){ .failure = FAILURE_LOST,
+						    .exit_status = -1,
+						    .err = e,
+						    .started_ns = a->row.started_ns,
+						    .ended_ns = a->row.started_ns };
+		task_set_phase(t, PHASE_ENDED);
 	}
-	r->to_write.n = 0;
 }
 
-/* An attempt that can't even begin (a secret that isn't there, too few GPUs) fails like one that ran. */
-static int fail_at_once(struct run *r, struct active *a, enum failure_class class, struct err *why, struct err *err)
+/* Takes `a`. One that can't even begin (a secret that isn't there, too few GPUs: `lacks`) fails
+ * like one that ran. */
+static int begin(struct task *t, struct attempt *a, struct err *lacks, struct err *err)
 {
-	struct clock *c = clock_of(r);
-
-	if (describe(r, a, err) < 0)
-		return -1;
-	a->fails_at_once = true;
-	a->result = (struct runner_result){ .failure = class, .exit_status = -1, .started_ns = a->row.started_ns, .ended_ns = c->wall_ns(c), .err = *why };
-	VEC_PUSH(&r->to_write, a);
-	r->n_running++;
-	return 1;
-}
-
-static struct active *active_new(struct run *r, struct plan_task *t)
-{
-	struct active *a = xcalloc(1, sizeof(*a));
-	struct str label = { 0 };
-
-	a->run = r;
-	a->task = t;
-	a->step = &r->pipeline->steps[t->step];
-	a->arena = arena_new();
-	plan_task_label(r->plan, t, &label);
-	a->label = str_take(&label);
-	return a;
-}
-
-static int begin(struct run *r, struct active *a, struct err *err)
-{
+	enum failure_class class = lacks->code ? FAILURE_UNSCHEDULABLE : FAILURE_FAILED;
 	struct err why = { 0 };
 
-	if (fill_attempt(r, a, &why) < 0)
-		return fail_at_once(r, a, FAILURE_FAILED, &why, err);
-	if (describe(r, a, err) < 0)
+	t->attempt = a;
+	task_set_phase(t, PHASE_BEGUN);
+	if (fill_attempt(t->run, a, &why) < 0 && !lacks->code)
+		*lacks = why;
+	if (describe(t->run, a, err) < 0)
 		return -1;
-	VEC_PUSH(&r->to_write, a);
-	r->n_running++;
-	return 1;
-}
-
-static void tell_waiting(struct run *r, struct plan_task *t)
-{
-	_cleanup_(str_deinit) struct str text = { 0 }, label = { 0 };
-
-	if (r->told_waiting)
-		return;
-	r->told_waiting = true;
-	plan_task_label(r->plan, t, &label);
-	str_addf(&text, "%s is being executed by another run: waiting for its result", label.s);
-	OBSERVE(r, notice, text.s);
-}
-
-/* Holds the key from here on, or nothing. 1 go on, 0 it waits or became a hit, -1 error. */
-static int claim_key(struct run *r, struct plan_task *t, struct err *err)
-{
-	struct active *same;
-	int busy;
-
-	if (!r->pipeline->steps[t->step].cache || r->past) /* what a reproduction executes answers for nobody */
-		return 1;
-	same = map_get(r->running_keys, t->key.b, DIGEST_BYTES);
-	if (same)
-		return wait_for_same_key(same, t);
-	busy = take_lease(r, t, err);
-	if (busy < 0)
-		return -1;
-	if (busy) {
-		tell_waiting(r, t);
-		return start_later(r, t);
-	}
-	busy = plan_task_lookup(r->plan, t, err);
-	if (busy == 0)
-		return 1;
-	drop_lease(r, t);
-	return busy < 0 ? -1 : 0;
-}
-
-static int park(struct run *r, struct plan_task *t)
-{
-	VEC_PUSH(&r->parked, t);
+	a->fails_at_once = lacks->code != ERR_NONE;
+	if (a->fails_at_once)
+		a->result = (struct runner_result){ .failure = class,
+						    .exit_status = -1,
+						    .err = *lacks,
+						    .started_ns = a->row.started_ns,
+						    .ended_ns = run_wall_ns(t->run) };
 	return 0;
 }
 
-/* It had failed for good before the engine died: that stands. */
-static void fail_as_before(struct run *r, struct plan_task *t, const struct attempt_row *last)
+/* Looking. */
+
+/* The key is this engine's, and still without a result. 0: it waits, or is a hit. */
+static int claim(struct task *t, struct err *err)
 {
-	if (!r->row.message)
-		r->row.message = arena_printf(r->arena, "%s: %s", last->task, last->message ? last->message : failure_class_name(last->failure));
-	r->failed_itself |= last->failure != FAILURE_STORE;
-	plan_task_end(r->plan, t, TASK_STATE_FAILED, NULL, NULL, 0, last->ended_ns - last->started_ns, last->id);
-}
+	_cleanup_(str_deinit) struct str label = { 0 };
+	struct run *r = t->run;
+	int result = 0;
 
-/* Slots and a place in its group, or it waits for them. Takes `a` over when it starts. */
-static int find_room(struct run *r, struct active *a, struct err *err)
-{
-	struct task_history *h = history_of(r, a->task, false);
-	struct err why = { 0 };
-	int result;
-
-	if (slots_want(&r->slots, &a->step->resources, MAX(a->step->distributed.nodes, 1), h ? h->memory_factor : 1, &a->attempt.resources, &why) < 0) {
-		a->attempt.resources = (struct runner_resources){ 0 };
-		r->slots.jobs_used++;
-		return fail_at_once(r, a, FAILURE_UNSCHEDULABLE, &why, err);
-	}
-	result = group_enter(r, a, err);
-	if (result <= 0)
-		return result;
-	if (!slots_take(&r->slots, &a->attempt.resources)) {
-		group_take_back(a);
-		return park(r, a->task);
-	}
-	result = begin(r, a, err);
-	if (result < 0) {
-		slots_give(&r->slots, &a->attempt.resources);
-		group_take_back(a);
-	}
-	return result;
-}
-
-static int try_task(struct run *r, struct plan_task *t, bool *ret_has_place, struct err *err)
-{
-	const struct attempt_row *last;
-	struct active *a;
-	int result;
-
-	if (!history_of(r, t, false) && earlier_history(r, t, &last)) {
-		fail_as_before(r, t, last);
-		return 0;
-	}
-	result = claim_key(r, t, err);
-	if (result <= 0)
-		return result;
-	if (r->stopping && !may_go_on(r, t)) { /* it waited for another's result, and there is none */
-		if (r->pipeline->steps[t->step].cache && !r->past)
-			drop_lease(r, t);
-		plan_task_end(r->plan, t, TASK_STATE_BLOCKED, NULL, NULL, 0, 0, 0);
-		return 0;
-	}
-	a = active_new(r, t);
-	a->has_lease = a->step->cache && !r->past;
-	result = plan_task_command(r->plan, t, a->arena, &a->command, err) < 0 ? -1 : 1;
-	if (result > 0 && r->past)
-		result = reproduce_admit(r, a, err);
-	if (result == 2) /* what it reads may come back */
-		result = start_later(r, t);
-	else if (result > 0)
-		result = find_room(r, a, err);
+	if (r->ctx->leases_fd >= 0)
+		result = fs_lock_range_try(r->ctx->leases_fd, offset_of(t->plan->key.b), err);
+	if (result < 0)
+		return -1;
 	if (result > 0) {
-		if (a->has_lease)
-			*map_slot(r->running_keys, t->key.b, DIGEST_BYTES, NULL) = a;
-		*ret_has_place = a->group != NULL;
+		task_set_phase(t, PHASE_ELSEWHERE);
+		start_look_again(r);
+		if (!r->told_waiting) {
+			plan_task_label(r->plan, t->plan, &label);
+			run_notice(r, "%s is being executed by another run: waiting for its result",
+				   label.s);
+		}
+		r->told_waiting = true;
+		return 0;
+	}
+	t->has_lease = true;
+	result = plan_task_lookup(r->plan, t->plan, err);
+	if (result > 0)
+		start_task_over(t, true);
+	return result < 0 ? -1 : !result;
+}
+
+/* 1: it is *ret, with all that executing it takes but room; 0 it waits or has ended, -1 error. */
+static int prepare(struct task *t, struct attempt **ret, struct err *err)
+{
+	struct run *r = t->run;
+	struct str label = { 0 };
+	struct plan_task *after;
+	struct attempt *a;
+	int result;
+
+	if (shares_key(t) && (result = claim(t, err)) <= 0)
+		return result;
+	if (!plan_may_begin(r->plan,
+			    t->plan)) { /* it waited for another's result, and there is none */
+		plan_task_end(r->plan, t->plan, TASK_STATE_BLOCKED, NULL, NULL, 0, 0, 0);
+		start_task_over(t, false);
+		return 0;
+	}
+	a = xcalloc(1, sizeof(*a));
+	a->task = t;
+	a->step = &r->pipeline->steps[t->plan->step];
+	a->arena = arena_new();
+	plan_task_label(r->plan, t->plan, &label);
+	a->label = str_take(&label);
+	result = plan_task_command(r->plan, t->plan, a->arena, &a->command, err) < 0 ? -1 : 1;
+	if (result > 0 && r->past)
+		result = reproduce_admit(r, a, &after, err);
+	if (result == 2)
+		task_wait_behind(t, task_of(r, after));
+	else if (result > 0)
+		result = group_enter(t, a->command.concurrency_group, err);
+	else if (result == 0)
+		start_task_over(t, false);
+	if (result == 1) {
+		*ret = a;
 		return 1;
 	}
-	if (a->has_lease)
-		drop_lease(r, t);
-	active_free(a);
-	return result;
+	attempt_free(a);
+	return MIN(result, 0);
 }
 
-int start_task(struct run *r, struct plan_task *t, struct err *err)
+static int look(struct task *t, struct err *err)
 {
-	bool waits, has_place = false;
-	struct group *g = group_before(r, t, &waits);
+	struct run *r = t->run;
+	const struct step *s = &r->pipeline->steps[t->plan->step];
+	struct runner_resources resources;
+	const struct attempt_row *last;
+	struct err lacks = { 0 };
+	struct attempt *a;
 	int result;
 
-	if (waits)
+	if (t->history && t->history->content_failed) { /* what is gone is made again first */
+		t->history->content_failed = false;
+		start_task_over(t, false);
+		return plan_give_back(r->plan, t->plan, err);
+	}
+	if (!t->history &&
+	    earlier_history(
+		    t, &last)) { /* it had failed for good before the engine died: that stands */
+		if (!r->row.message)
+			r->row.message = arena_printf(
+				r->arena, "%s: %s", last->task,
+				last->message ? last->message : failure_class_name(last->failure));
+		r->end.itself |= last->failure != FAILURE_STORE;
+		plan_task_end(r->plan, t->plan, TASK_STATE_FAILED, NULL, NULL, 0,
+			      last->ended_ns - last->started_ns, last->id);
+		start_task_over(t, false);
 		return 0;
-	result = try_task(r, t, &has_place, err);
-	if (result >= 0)
-		group_after(r, g, t, has_place);
-	return result;
+	}
+	if (shares_key(t) && !take_key(t))
+		return 0;
+	if (!group_admits(t))
+		return 0;
+	if (slots_want(&r->slots, &s->resources, MAX(s->distributed.nodes, 1),
+		       t->history ? t->history->memory_factor : 1, &resources, &lacks) < 0) {
+		resources = (struct runner_resources){ 0 };
+		r->slots.jobs_used++;
+	} else if (!slots_take(&r->slots, &resources)) {
+		if (task_phase(t) != PHASE_PARKED)
+			task_set_phase(t, PHASE_PARKED);
+		return 0;
+	}
+	result = prepare(t, &a, err);
+	if (result <= 0) {
+		slots_give(&r->slots, &resources);
+		return result;
+	}
+	a->given.resources = resources;
+	return begin(t, a, &lacks, err);
+}
+
+int start_task(struct run *r, struct task *t, struct err *err)
+{
+	const struct task *first = r->tasks.in[PHASE_PARKED].first;
+
+	assert(task_phase(t) == PHASE_READY || task_phase(t) == PHASE_PARKED);
+	if (look(t, err) < 0)
+		return -1;
+	if (task_phase(t) != PHASE_BEGUN)
+		drop_lease(t);
+	group_turn_over(t);
+	assert(task_phase(t) != PHASE_READY);
+	if (first != r->tasks.passed)
+		r->tasks.passed_over = 0;
+	r->tasks.passed = first;
+	r->tasks.passed_over += first && first != t && task_phase(t) == PHASE_BEGUN;
+	return 0;
 }

@@ -1,14 +1,15 @@
-/* serve/calls.h — a thread that answers HTTP has something done by the loop's thread, and waits for it.
+/* serve/calls.h — a thread that answers HTTP has something done by the loop's thread, and waits for
+ * it.
  *
- * The wait ends when the loop has run it, or when the calls are closed (the daemon is about to end): so web_free() may be called
- * on the loop's thread after calls_close().
+ * The wait ends when the loop has run it, or when the calls are closed (the daemon is about to
+ * end): so web_free() may be called on the loop's thread after calls_close().
  */
 #ifndef CAIRN_SERVE_CALLS_H
 #define CAIRN_SERVE_CALLS_H
 
 #include <stdbool.h>
 #include <stddef.h>
-#include "base/loop.h"
+#include "base/os/loop.h"
 
 struct calls;
 struct calls *calls_new(struct loop *l);
@@ -16,6 +17,6 @@ void calls_free(struct calls *c); /* NULL is fine; closed, and no thread is in c
 /* Any thread but the loop's. False: it wasn't run, and won't be. */
 bool calls_run(struct calls *c, loop_fn fn, void *arg);
 size_t calls_waiting(struct calls *c); /* any thread */
-void calls_close(struct calls *c); /* the loop's thread */
+void calls_close(struct calls *c);     /* the loop's thread */
 
 #endif

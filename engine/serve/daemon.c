@@ -1,22 +1,41 @@
-/* The daemon's life: open everything, serve, drain, end. What may fail at the start fails it, in words; what fails later is logged and gone round. */
+/* engine/serve/daemon.c — the daemon's life: open everything, serve, drain, end.
+ *
+ * daemon_run() opens what needs no lease (open_all()). Then it begins at once (daemon_begin()), or
+ * when leader.c has the lease. After that the loop runs: on_beat() once a second measures its lag,
+ * copies counters for other threads, looks for pipeline files and starts what waits. Signals drain
+ * and end it. close_all() frees in the reverse order; it is also the way out of a start that
+ * failed.
+ *
+ * Pipeline files are found again every LOOK_BEATS beats. An entry of `found` is "PROJECT:PATH"; one
+ * that was missing at the last search has a `-` before it, and its schedules are dropped when it is
+ * missing again.
+ *
+ * Invariants: what fails at the start ends the daemon with an error; what fails later is logged,
+ * and the rest goes on. `phase` only grows. Signals are blocked before the first thread starts.
+ * HTTP ends before anything that handlers use.
+ *
+ * Threads: the loop's. Other threads read atomics, and what `lock` holds. What it doesn't do:
+ * schedules (schedule/), HTTP (web/, api/), the lease (leader.c).
+ */
+#include <assert.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include "base/clock.h"
-#include "base/fs.h"
-#include "base/json.h"
-#include "model/cache.h"
-#include "serve/discover.h"
+#include "base/os/fs.h"
+#include "base/text/json.h"
+#include "model/cache/cache.h"
 #include "serve/event.h"
 #include "serve/health.h"
 #include "serve/internal.h"
+#include "serve/project/discover.h"
 
-#define BEAT_NS	     NS_PER_S
-#define LOOK_BEATS   10	 /* how often pipeline files are looked for */
-#define LAG_WINDOW   60	 /* beats that lag_max covers */
-#define END_WAIT_NS  (30 * NS_PER_S) /* for runs that were asked to stop */
+#define BEAT_NS     NS_PER_S
+#define LOOK_BEATS  10              /* how often pipeline files are looked for */
+#define LAG_WINDOW  60              /* beats that lag_max covers */
+#define END_WAIT_NS (30 * NS_PER_S) /* for runs that were asked to stop */
 
 static int64_t mono(const struct daemon *d)
 {
@@ -25,23 +44,12 @@ static int64_t mono(const struct daemon *d)
 	return c->mono_ns(c);
 }
 
-/* --- pipelines -------------------------------------------------------------------------------------------------------------------- */
+/* Pipelines. */
 
 /* Entries are PROJECT:PATH. */
 struct found {
 	VEC(char *) v;
 };
-
-static void look_in(struct daemon *d, size_t project, struct found *f)
-{
-	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	const char **paths;
-	size_t n;
-
-	discover_scheduled(d->projects[project]->root, arena, &paths, &n);
-	for (size_t i = 0; i < n; i++)
-		VEC_PUSH(&f->v, xasprintf("%zu:%s", project, paths[i]));
-}
 
 static bool is_in(char *const *v, size_t n, const char *s)
 {
@@ -51,15 +59,46 @@ static bool is_in(char *const *v, size_t n, const char *s)
 	return false;
 }
 
+/* Not all could be read: what was known, or missed at the last look, stays as it is. */
+static void keep_known(const struct daemon *d, size_t project, struct found *f)
+{
+	for (size_t i = 0; i < d->found.n; i++) {
+		const char *entry = d->found.v[i] + (d->found.v[i][0] == '-');
+
+		if (strtoul(entry, NULL, 10) == project && !is_in(f->v.v, f->v.n, entry))
+			VEC_PUSH(&f->v, xstrdup(d->found.v[i]));
+	}
+}
+
+static void look_in(struct daemon *d, size_t project, struct found *f)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct project *p = d->projects[project];
+	struct err err = { 0 };
+	const char **paths;
+	bool whole;
+	size_t n;
+
+	whole = project_discover(p->root, arena, &paths, &n, &err) == 0;
+	for (size_t i = 0; i < n; i++)
+		VEC_PUSH(&f->v, xasprintf("%zu:%s", project, paths[i]));
+	if (!whole)
+		keep_known(d, project, f);
+	if (!whole && !p->unread)
+		event_err("pipelines-unread", p->root, &err);
+	p->unread = !whole;
+}
+
 /* Also one that was missed at the last look. */
 static bool is_known(const struct daemon *d, const char *entry)
 {
 	_cleanup_(freep) char *missed = xasprintf("-%s", entry);
 
-	return is_in(d->found, d->n_found, entry) || is_in(d->found, d->n_found, missed);
+	return is_in(d->found.v, d->found.n, entry) || is_in(d->found.v, d->found.n, missed);
 }
 
-static struct scheduler_project *scheduled_of(struct daemon *d, const char *entry, const char **ret_path)
+static struct scheduler_project *scheduled_of(struct daemon *d, const char *entry,
+					      const char **ret_path)
 {
 	size_t project = strtoul(entry, NULL, 10);
 
@@ -72,9 +111,12 @@ static void take_found(struct daemon *d, const struct found *f)
 	const char *path;
 
 	for (size_t i = 0; i < f->v.n; i++) {
-		struct scheduler_project *p = scheduled_of(d, f->v.v[i], &path);
+		struct scheduler_project *p;
 		struct err err = { 0 };
 
+		if (f->v.v[i][0] == '-')
+			continue;
+		p = scheduled_of(d, f->v.v[i], &path);
 		if (!is_known(d, f->v.v[i]) && scheduler_add_pipeline(p, path, &err) < 0)
 			event_err("pipeline-failed", path, &err);
 	}
@@ -85,11 +127,11 @@ static void drop_gone(struct daemon *d, struct found *f)
 {
 	const char *path;
 
-	for (size_t i = 0; i < d->n_found; i++) {
-		bool missed = d->found[i][0] == '-';
-		const char *entry = d->found[i] + missed;
+	for (size_t i = 0; i < d->found.n; i++) {
+		bool missed = d->found.v[i][0] == '-';
+		const char *entry = d->found.v[i] + missed;
 
-		if (is_in(f->v.v, f->v.n, entry))
+		if (is_in(f->v.v, f->v.n, entry) || is_in(f->v.v, f->v.n, d->found.v[i]))
 			continue;
 		if (missed) {
 			struct scheduler_project *p = scheduled_of(d, entry, &path);
@@ -102,7 +144,8 @@ static void drop_gone(struct daemon *d, struct found *f)
 	}
 }
 
-void daemon_find_pipelines(struct daemon *d)
+/* Pipeline files with schedules that came or went since the last look. */
+static void daemon_find_pipelines(struct daemon *d)
 {
 	struct found f = { 0 };
 
@@ -115,14 +158,14 @@ void daemon_find_pipelines(struct daemon *d)
 	}
 	take_found(d, &f);
 	drop_gone(d, &f);
-	for (size_t i = 0; i < d->n_found; i++)
-		free(d->found[i]);
-	free(d->found);
-	d->found = f.v.v;
-	d->n_found = f.v.n;
+	for (size_t i = 0; i < d->found.n; i++)
+		free(d->found.v[i]);
+	free(d->found.v);
+	d->found.v = f.v.v;
+	d->found.n = f.v.n;
 }
 
-/* --- projects ------------------------------------------------------------------------------------------------------------------------ */
+/* Projects. */
 
 static bool name_taken(const struct daemon *d, const char *name)
 {
@@ -155,7 +198,10 @@ int daemon_open_projects(struct daemon *d, struct err *err)
 	for (size_t i = 0; i < d->o->n_projects; i++)
 		if (add_project(d, d->o->projects[i], err) < 0)
 			return -1;
-	return d->n_projects > 1 && d->o->n_pipelines ? err_set(err, ERR_USAGE, "--pipeline goes with one project; %zu are served", d->n_projects) : 0;
+	return d->n_projects > 1 && d->o->n_pipelines
+		       ? err_set(err, ERR_USAGE, "--pipeline goes with one project; %zu are served",
+				 d->n_projects)
+		       : 0;
 }
 
 static int schedule_projects(struct daemon *d, struct err *err)
@@ -168,7 +214,8 @@ static int schedule_projects(struct daemon *d, struct err *err)
 		struct project *p = d->projects[i];
 		_cleanup_(freep) char *cache = model_cache_dir();
 
-		if (scheduler_add_project(d->scheduler, p->root, cache, p->db, p, &p->scheduled, err) < 0)
+		if (scheduler_add_project(d->scheduler, p->root, cache, p->db, p, &p->scheduled,
+					  err) < 0)
 			return err_wrap(err, "%s", p->root);
 		notifier_add_project(d->notifier, p);
 	}
@@ -177,7 +224,7 @@ static int schedule_projects(struct daemon *d, struct err *err)
 	return 0;
 }
 
-/* --- HTTP ------------------------------------------------------------------------------------------------------------------------------- */
+/* HTTP. */
 
 static int open_listeners(struct daemon *d, struct listener *v, size_t *ret_n, struct err *err)
 {
@@ -190,7 +237,9 @@ static int open_listeners(struct daemon *d, struct listener *v, size_t *ret_n, s
 			return -1;
 	if (d->systemd.n_listen && !d->o->n_listen)
 		return 0;
-	for (size_t i = 0; i < n && *ret_n < DAEMON_LISTEN_MAX; i++, ++*ret_n)
+	/* systemd's sockets have places of their own beside those of --listen. */
+	assert(d->systemd.n_listen + n <= ARRAY_LEN(d->listeners));
+	for (size_t i = 0; i < n; i++, ++*ret_n)
 		if (listener_open(addresses[i], &v[*ret_n], err) < 0)
 			return -1;
 	return 0;
@@ -200,14 +249,21 @@ static int check_token(const struct daemon *d, const struct listener *v, size_t 
 {
 	for (size_t i = 0; i < n; i++)
 		if (!v[i].local && !d->o->token)
-			return err_set(err, ERR_USAGE, "%s can be reached from other machines: that needs a token (--token-file FILE, or CAIRN_SERVE_TOKEN)", v[i].text);
+			return err_set(err, ERR_USAGE,
+				       "%s can be reached from other machines: that needs a token "
+				       "(--token-file FILE, or CAIRN_SERVE_TOKEN)",
+				       v[i].text);
 	return 0;
 }
 
 static int open_web(struct daemon *d, struct err *err)
 {
 	struct listener *v = d->listeners;
-	struct web_options o = { .listeners = v, .token = d->o->token, .route = api_route, .handle = api_handle, .arg = d };
+	struct web_options o = { .listeners = v,
+				 .token = d->o->token,
+				 .route = api_route,
+				 .handle = api_handle,
+				 .arg = d };
 	int r = open_listeners(d, v, &o.n_listeners, err);
 
 	if (r == 0)
@@ -223,7 +279,7 @@ static int open_web(struct daemon *d, struct err *err)
 	return r;
 }
 
-/* --- the end -------------------------------------------------------------------------------------------------------------------------------- */
+/* The end. */
 
 static void end_if_idle(struct daemon *d)
 {
@@ -235,7 +291,7 @@ static void leave_them(void *arg)
 {
 	struct daemon *d = arg;
 
-	d->drain_timer = NULL;
+	d->drain.timer = NULL;
 	event(EVENT_WARNING, "left-running", "{s:i}", "runs", (int)launches_running(d->launches));
 	loop_stop(d->loop);
 }
@@ -244,9 +300,10 @@ static void ask_to_stop(void *arg)
 {
 	struct daemon *d = arg;
 
-	event(EVENT_WARNING, "stopping-runs", "{s:i, s:s}", "runs", (int)launches_running(d->launches), "hint", "cairn resume goes on with them");
+	event(EVENT_WARNING, "stopping-runs", "{s:i, s:s}", "runs",
+	      (int)launches_running(d->launches), "hint", "cairn resume goes on with them");
 	launches_stop_all(d->launches);
-	d->drain_timer = loop_add_timer(d->loop, mono(d) + END_WAIT_NS, leave_them, d);
+	d->drain.timer = loop_add_timer(d->loop, mono(d) + END_WAIT_NS, leave_them, d);
 }
 
 static void drain(struct daemon *d)
@@ -256,8 +313,9 @@ static void drain(struct daemon *d)
 	if (d->scheduler)
 		scheduler_drain(d->scheduler);
 	leader_hand_over(d);
-	event(EVENT_INFO, "draining", "{s:i, s:I}", "runs", (int)launches_running(d->launches), "seconds", (json_int_t)(d->o->drain_ns / NS_PER_S));
-	d->drain_timer = loop_add_timer(d->loop, mono(d) + d->o->drain_ns, ask_to_stop, d);
+	event(EVENT_INFO, "draining", "{s:i, s:I}", "runs", (int)launches_running(d->launches),
+	      "seconds", (json_int_t)(d->o->drain_ns / NS_PER_S));
+	d->drain.timer = loop_add_timer(d->loop, mono(d) + d->o->drain_ns, ask_to_stop, d);
 	end_if_idle(d);
 }
 
@@ -265,12 +323,12 @@ static void on_stop_signal(void *arg, int signo)
 {
 	struct daemon *d = arg;
 
-	switch (d->stops++) {
+	switch (d->drain.signals++) {
 	case 0:
 		drain(d);
 		break;
 	case 1:
-		loop_remove(d->loop, d->drain_timer);
+		loop_remove(d->loop, d->drain.timer);
 		ask_to_stop(d);
 		end_if_idle(d);
 		break;
@@ -279,9 +337,9 @@ static void on_stop_signal(void *arg, int signo)
 	}
 }
 
-/* --- reload and the beat ---------------------------------------------------------------------------------------------------------------------- */
+/* Reload and the beat. */
 
-void daemon_reload(struct daemon *d)
+static void daemon_reload(struct daemon *d)
 {
 	int broken;
 
@@ -305,33 +363,36 @@ static void on_reload_signal(void *arg, int signo)
 
 static void tell_status(struct daemon *d)
 {
-	struct scheduler_counts c = d->scheduler ? scheduler_counts(d->scheduler) : (struct scheduler_counts){ 0 };
+	struct scheduler_counts c =
+		d->scheduler ? scheduler_counts(d->scheduler) : (struct scheduler_counts){ 0 };
 	char text[160];
 
 	if (atomic_load(&d->phase) == DAEMON_STANDBY) {
 		sdnotify_status(&d->systemd, "standing by");
 		return;
 	}
-	snprintf(text, sizeof(text), "%llu schedules, %zu runs going on%s", (unsigned long long)c.schedules, launches_running(d->launches),
+	snprintf(text, sizeof(text), "%llu schedules, %zu runs going on%s",
+		 (unsigned long long)c.schedules, launches_running(d->launches),
 		 atomic_load(&d->phase) >= DAEMON_DRAINING ? ", draining" : "");
 	sdnotify_status(&d->systemd, text);
 }
 
 static void measure_lag(struct daemon *d, int64_t now, unsigned beats)
 {
-	int64_t lag = MAX(now - d->beat_due_ns, 0);
+	int64_t lag = MAX(now - d->beat.due_ns, 0);
 
-	atomic_store(&d->lag_ns, lag);
-	atomic_store(&d->turn_ns, now);
-	if (beats % LAG_WINDOW == 0 || lag > atomic_load(&d->lag_max_ns))
-		atomic_store(&d->lag_max_ns, lag);
+	atomic_store(&d->turn.lag_ns, lag);
+	atomic_store(&d->turn.at_ns, now);
+	if (beats % LAG_WINDOW == 0 || lag > atomic_load(&d->turn.lag_max_ns))
+		atomic_store(&d->turn.lag_max_ns, lag);
 }
 
 /* What other threads may read of what is ours. */
 static void publish(struct daemon *d)
 {
 	pthread_mutex_lock(&d->lock);
-	d->seen = (struct daemon_seen){ .notify = notifier_counts(d->notifier), .notify_pending = notifier_pending(d->notifier) };
+	d->seen = (struct daemon_seen){ .notify = notifier_counts(d->notifier),
+					.notify_pending = notifier_pending(d->notifier) };
 	if (d->scheduler)
 		d->seen.scheduler = scheduler_counts(d->scheduler);
 	pthread_mutex_unlock(&d->lock);
@@ -341,7 +402,7 @@ static void on_beat(void *arg)
 {
 	struct daemon *d = arg;
 	int64_t now = mono(d);
-	unsigned beats = ++d->beats;
+	unsigned beats = ++d->beat.n;
 
 	measure_lag(d, now, beats);
 	publish(d);
@@ -355,11 +416,13 @@ static void on_beat(void *arg)
 	if (atomic_load(&d->phase) == DAEMON_SERVING)
 		notifier_look(d->notifier);
 	end_if_idle(d);
-	d->beat_due_ns = now + MIN(BEAT_NS, d->systemd.watchdog_ns ? MAX(d->systemd.watchdog_ns / 3, NS_PER_MS) : BEAT_NS);
-	d->beat = loop_add_timer(d->loop, d->beat_due_ns, on_beat, d);
+	d->beat.due_ns = now + MIN(BEAT_NS, d->systemd.watchdog_ns
+						    ? MAX(d->systemd.watchdog_ns / 3, NS_PER_MS)
+						    : BEAT_NS);
+	d->beat.timer = loop_add_timer(d->loop, d->beat.due_ns, on_beat, d);
 }
 
-/* --- life -------------------------------------------------------------------------------------------------------------------------------------- */
+/* Life. */
 
 static int add_signals(struct daemon *d, struct err *err)
 {
@@ -374,8 +437,11 @@ static int add_signals(struct daemon *d, struct err *err)
 /* Signals first: threads that are made later have them blocked. */
 static int open_all(struct daemon *d, struct err *err)
 {
-	if (sdnotify_init(&d->systemd, err) < 0 || (!d->o->lease && daemon_open_projects(d, err) < 0) || loop_new(clock_system(), &d->loop, err) < 0 || add_signals(d, err) < 0 ||
-	    launches_new(d->loop, &d->launches, err) < 0 || notifier_new(d->loop, &d->notifier, err) < 0)
+	if (sdnotify_init(&d->systemd, err) < 0 ||
+	    (!d->o->lease && daemon_open_projects(d, err) < 0) ||
+	    loop_new(clock_system(), &d->loop, err) < 0 || add_signals(d, err) < 0 ||
+	    launches_new(d->loop, &d->launches, err) < 0 ||
+	    notifier_new(d->loop, &d->notifier, err) < 0)
 		return -1;
 	d->calls = calls_new(d->loop);
 	return d->o->no_http ? 0 : open_web(d, err);
@@ -386,11 +452,12 @@ int daemon_begin(struct daemon *d, struct err *err)
 	atomic_store(&d->phase, DAEMON_STARTING);
 	if (schedule_projects(d, err) < 0 || served_take_up(d, err) < 0)
 		return -1;
-	atomic_store(&d->turn_ns, mono(d)); /* it may have taken long */
+	atomic_store(&d->turn.at_ns, mono(d)); /* it may have taken long */
 	atomic_store(&d->phase, DAEMON_SERVING);
 	served_look(d);
 	sdnotify_ready(&d->systemd);
-	event(EVENT_INFO, "serving", "{s:i, s:i, s:s}", "projects", (int)d->n_projects, "pid", (int)getpid(), "version", CAIRN_VERSION);
+	event(EVENT_INFO, "serving", "{s:i, s:i, s:s}", "projects", (int)d->n_projects, "pid",
+	      (int)getpid(), "version", CAIRN_VERSION);
 	return 0;
 }
 
@@ -414,28 +481,32 @@ static void close_all(struct daemon *d)
 	for (size_t i = 0; i < d->n_projects; i++)
 		project_free(d->projects[i]);
 	free(d->projects);
-	for (size_t i = 0; i < d->n_found; i++)
-		free(d->found[i]);
-	free(d->found);
+	for (size_t i = 0; i < d->found.n; i++)
+		free(d->found.v[i]);
+	free(d->found.v);
 	sdnotify_deinit(&d->systemd);
-	str_deinit(&d->sums);
+	str_deinit(&d->sums.text);
 	pthread_mutex_destroy(&d->lock);
 }
 
 int daemon_run(const struct daemon_options *o, struct err *err)
 {
-	struct daemon d = { .o = o, .systemd = { .fd = -1 }, .phase = o->lease ? DAEMON_STANDBY : DAEMON_STARTING };
+	struct daemon d = { .o = o,
+			    .systemd = { .fd = -1 },
+			    .phase = o->lease ? DAEMON_STANDBY : DAEMON_STARTING };
 	struct clock *c = clock_system();
 	int r;
 
-	event_init(o->log_json, o->verbosity < 0 ? EVENT_WARNING : o->verbosity > 0 ? EVENT_DEBUG : EVENT_INFO);
+	event_init(o->log_json, o->verbosity < 0   ? EVENT_WARNING
+				: o->verbosity > 0 ? EVENT_DEBUG
+						   : EVENT_INFO);
 	d.started_wall_ns = c->wall_ns(c);
 	pthread_mutex_init(&d.lock, NULL);
 	r = open_all(&d, err);
 	if (r == 0)
 		r = o->lease ? leader_start(&d, err) : daemon_begin(&d, err);
 	if (r == 0) {
-		d.beat_due_ns = mono(&d);
+		d.beat.due_ns = mono(&d);
 		on_beat(&d);
 		r = loop_run(d.loop, err);
 		event(EVENT_INFO, "ended", NULL);

@@ -1,21 +1,25 @@
-/* serve/daemon.h — `cairn serve`: schedules, their runs, HTTP and notifications of some projects, in one process, for months.
+/* serve/daemon.h — `cairn serve`: schedules, their runs, HTTP and notifications of some projects,
+ * in one process, for months.
  *
- * Signals: SIGHUP loads everything again (a broken edit keeps what was); SIGTERM and SIGINT drain: nothing new begins, runs may go on for
- * drain_ns, then they are asked to stop (and can be resumed); a second one asks at once, a third one leaves them alone and ends.
+ * Signals: SIGHUP loads everything again (a broken edit keeps what was); SIGTERM and SIGINT drain:
+ * nothing new begins, runs may go on for drain_ns, then they are asked to stop (and can be
+ * resumed); a second one asks at once, a third one leaves them alone and ends.
  *
- * The loop's thread owns everything but what web.h and calls.h say. daemon_run() returns when the daemon has ended.
+ * The loop's thread owns everything but what web.h and calls.h say. daemon_run() returns when the
+ * daemon has ended.
  */
 #ifndef CAIRN_SERVE_DAEMON_H
 #define CAIRN_SERVE_DAEMON_H
 
-#include "runners/kubernetes/access.h"
-#include "serve/project.h"
+#include "runners/kubernetes/api/access.h"
+#include "serve/project/project.h"
 
 #define DAEMON_DEFAULT_LISTEN "127.0.0.1:8410"
 #define DAEMON_PROJECTS_MAX   64
 #define DAEMON_LISTEN_MAX     8
 
-/* Of several servers with the same projects only the one that holds this Lease does anything; the others stand by. */
+/* Of several servers with the same projects only the one that holds this Lease does anything; the
+ * others stand by. */
 struct daemon_lease {
 	const struct kube_access *access;
 	const char *name;
@@ -25,14 +29,16 @@ struct daemon_lease {
 struct daemon_options {
 	const char *const *projects; /* directories; at least one */
 	size_t n_projects;
-	const char *const *pipelines; /* relative to the (only) project's root; none: all that have schedules are found */
+	const char *const *pipelines; /* relative to the (only) project's root; none: all that have
+					 schedules are found */
 	size_t n_pipelines;
-	const char *const *listen; /* addresses; none: systemd's sockets, else DAEMON_DEFAULT_LISTEN */
+	const char *const
+		*listen; /* addresses; none: systemd's sockets, else DAEMON_DEFAULT_LISTEN */
 	size_t n_listen;
 	bool no_http;
 	const char *token; /* or NULL */
 	int64_t drain_ns;
-	unsigned max_runs; /* at once; 0: no limit */
+	unsigned max_runs; /* at once; 0: no limit for schedules, RUNS_AT_ONCE for all others */
 	bool log_json;
 	int verbosity;
 	project_open_store_fn open_store;

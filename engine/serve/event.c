@@ -1,9 +1,9 @@
+#include "serve/event.h"
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
 #include "base/clock.h"
-#include "base/text.h"
-#include "serve/event.h"
+#include "base/text/text.h"
 
 static struct {
 	bool json, journal;
@@ -33,7 +33,8 @@ static void add_text(struct str *out, const char *s)
 	bool bare = *s != '\0';
 
 	for (const char *c = s; *c && bare; c++)
-		bare = (unsigned char)*c > ' ' && (unsigned char)*c < 0x7f && *c != '"' && *c != '\\' && *c != '=';
+		bare = (unsigned char)*c > ' ' && (unsigned char)*c < 0x7f && *c != '"' &&
+		       *c != '\\' && *c != '=';
 	if (bare)
 		str_add(out, s);
 	else
@@ -68,8 +69,7 @@ static void add_line(struct str *line, enum event_level level, const char *name,
 			str_addf(line, "<%c>%s", priority[level], name);
 		else
 			str_addf(line, "%s %s %s", time.s, level_names[level], name);
-		json_object_foreach(fields, key, v)
-			add_field(line, key, v);
+		json_object_foreach(fields, key, v) add_field(line, key, v);
 	}
 	str_addc(line, '\n');
 }
@@ -104,5 +104,6 @@ void event(enum event_level level, const char *name, const char *fmt, ...)
 
 void event_err(const char *name, const char *what, const struct err *err)
 {
-	event(EVENT_ERROR, name, "{s:s*, s:o}", "what", what, "error", json_name(err->msg, strlen(err->msg)));
+	event(EVENT_ERROR, name, "{s:s*, s:o}", "what", what, "error",
+	      json_name(err->msg, strlen(err->msg)));
 }

@@ -1,21 +1,24 @@
 /* serve/event.h — what the daemon says of itself: one event, one line, on standard error.
  *
- * As text: `2026-03-01T12:00:00.123Z info run-ended run=digits-7kq2m state=succeeded`; as JSON: an object a line with "time", "level",
- * "event" and the same fields. Under systemd's journal a line begins with its priority instead of a time. Any thread; a line is one write(2).
+ * As text: `2026-03-01T12:00:00.123Z info run-ended run=digits-7kq2m state=succeeded`; as JSON: an
+ * object a line with "time", "level", "event" and the same fields. Under systemd's journal a line
+ * begins with its priority instead of a time. Any thread; a line is one write(2).
  */
 #ifndef CAIRN_SERVE_EVENT_H
 #define CAIRN_SERVE_EVENT_H
 
 #include <stdbool.h>
-#include "base/json.h"
+#include "base/text/json.h"
 
 enum event_level { EVENT_ERROR, EVENT_WARNING, EVENT_INFO, EVENT_DEBUG };
 
 void event_init(bool json, enum event_level max);
-/* The fields as for json_pack, an object: event(EVENT_INFO, "run-ended", "{s:s, s:i}", "run", id, "exit", 0). `fmt` may be NULL. */
+/* The fields as for json_pack, an object: event(EVENT_INFO, "run-ended", "{s:s, s:i}", "run", id,
+ * "exit", 0). `fmt` may be NULL. */
 void event(enum event_level level, const char *name, const char *fmt, ...);
 /* The same with {"error": message}; `what` says which thing it was about, or NULL. */
 void event_err(const char *name, const char *what, const struct err *err);
-uint64_t event_count(enum event_level level); /* how many there were, also of those that weren't shown */
+uint64_t
+event_count(enum event_level level); /* how many there were, also of those that weren't shown */
 
 #endif

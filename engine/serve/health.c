@@ -1,9 +1,24 @@
+/* engine/serve/health.c — a thread that checks each project's database and store, and the bounded
+ * wait for what it finds.
+ *
+ * Checks are counted: `asked` by who wants one, `begun` and `ended` by the thread. wait_for_look()
+ * asks for a check that begins now and waits until `ended` has reached its number. One check can
+ * serve several who asked before it began. When the current one has hung for longer than
+ * HEALTH_WAIT_NS, nobody waits at all; then `found` counts while it is younger than HEALTH_KEPT_NS,
+ * and after that the answer names what the check hangs at (`at`).
+ *
+ * Invariants: no database and no store is touched under `lock`. `found` is replaced whole and
+ * copied out, never lent.
+ *
+ * Threads: one of its own, and any that ask. What it doesn't do: put the answer into HTTP
+ * (api/health.c).
+ */
 #include "serve/health.h"
 
 #include <errno.h>
 #include <string.h>
 #include "base/clock.h"
-#include "base/thread.h"
+#include "base/os/thread.h"
 #include "record/run_query.h"
 #include "serve/internal.h"
 
@@ -16,8 +31,8 @@ struct health {
 	bool ending;
 	uint64_t asked, begun, ended; /* looks, by number */
 	int64_t begun_ns;
-	char at[128];           /* what is being looked at */
-	json_t *found;          /* of the last look that ended, NULL: none has; only we have it */
+	char at[128];  /* what is being looked at */
+	json_t *found; /* of the last look that ended, NULL: none has; only we have it */
 	int64_t found_ns;
 };
 
@@ -39,7 +54,7 @@ void health_add_check(json_t *checks, const char *name, bool ok, const char *det
 	*all = *all && ok;
 }
 
-/* --- the thread ------------------------------------------------------------------------------ */
+/* The thread. */
 
 static void look_at(struct health *h, const char *what, const struct project *p)
 {
@@ -99,7 +114,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* --- who asks -------------------------------------------------------------------------------- */
+/* Who asks. */
 
 /* Under the lock. False: it takes longer than anybody waits. */
 static bool wait_for_look(struct health *h)
@@ -124,7 +139,8 @@ void health_add_projects(struct health *h, json_t *checks, bool *all)
 
 	pthread_mutex_lock(&h->lock);
 	if (wait_for_look(h) || (h->found && now_ns() - h->found_ns < HEALTH_KEPT_NS)) {
-		json_array_foreach(h->found, i, one) {
+		json_array_foreach(h->found, i, one)
+		{
 			json_array_append_new(checks, json_deep_copy(one));
 			*all = *all && json_is_true(json_object_get(one, "ok"));
 		}
@@ -138,7 +154,7 @@ void health_add_projects(struct health *h, json_t *checks, bool *all)
 	pthread_mutex_unlock(&h->lock);
 }
 
-/* --- life ------------------------------------------------------------------------------------ */
+/* Life. */
 
 int health_new(struct daemon *d, struct health **ret, struct err *err)
 {

@@ -1,12 +1,13 @@
 /* serve/health.h — is what the server needs at hand? A thread of its own looks at each project's
  * database and store when it is asked to, so that whoever asks never waits for a disk or a network
- * that hangs: at most HEALTH_WAIT_NS, and then hears what was found last, or what the look hangs at.
+ * that hangs: at most HEALTH_WAIT_NS, and then hears what was found last, or what the look hangs
+ * at.
  */
 #ifndef CAIRN_SERVE_HEALTH_H
 #define CAIRN_SERVE_HEALTH_H
 
 #include "base/err.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 #define HEALTH_WAIT_NS (500 * NS_PER_MS)
 /* What was found last stands for so long while a new look takes its time. */

@@ -3,16 +3,22 @@
 #define CAIRN_SERVE_INTERNAL_H
 
 #include <stdatomic.h>
-#include "runners/kubernetes/lease.h"
+#include "runners/kubernetes/api/lease.h"
 #include "serve/calls.h"
 #include "serve/daemon.h"
 #include "serve/launch.h"
-#include "serve/notify.h"
-#include "serve/scheduler.h"
+#include "serve/notify/notify.h"
+#include "serve/schedule/scheduler.h"
 #include "serve/sdnotify.h"
-#include "serve/web.h"
+#include "serve/web/web.h"
 
-enum daemon_phase { DAEMON_STANDBY, DAEMON_STARTING, DAEMON_SERVING, DAEMON_DRAINING, DAEMON_STOPPING };
+enum daemon_phase {
+	DAEMON_STANDBY,
+	DAEMON_STARTING,
+	DAEMON_SERVING,
+	DAEMON_DRAINING,
+	DAEMON_STOPPING
+};
 
 /* What the beat copies for other threads, once a second. */
 struct daemon_seen {
@@ -30,20 +36,29 @@ struct daemon {
 	struct scheduler *scheduler;
 	struct notifier *notifier;
 	struct calls *calls;
-	struct web *web; /* or NULL */
+	struct web *web;       /* or NULL */
 	struct health *health; /* goes with `web` */
 	struct sdnotify systemd;
 	struct kube_lease *lease; /* or NULL */
-	struct err failure;	  /* why the loop was stopped */
-	struct served *served;	  /* a list */
-	struct out **outs; /* firings that were begun, and haven't ended */
+	struct err failure;       /* why the loop was stopped */
+	struct served *served;    /* a list */
+	struct out **outs;        /* firings that were begun, and haven't ended */
 	size_t n_outs;
-	struct loop_source *beat, *drain_timer;
-	int64_t beat_due_ns, started_wall_ns, drain_until_ns;
-	unsigned beats;
-	unsigned stops; /* signals that asked for the end */
-	char **found;	/* pipeline files, "N:path", that the scheduler was given */
-	size_t n_found;
+	int64_t started_wall_ns;
+	struct {
+		struct loop_source *timer;
+		int64_t due_ns;
+		unsigned n;
+	} beat;
+	struct {
+		struct loop_source *timer;
+		int64_t until_ns;
+		unsigned signals; /* that asked for the end */
+	} drain;
+	struct {
+		char **v; /* pipeline files, "N:path", that the scheduler was given */
+		size_t n;
+	} found;
 	struct listener listeners[DAEMON_LISTEN_MAX + SDNOTIFY_LISTEN_MAX];
 	pthread_mutex_t lock; /* of what follows */
 	struct daemon_seen seen;
@@ -51,16 +66,22 @@ struct daemon {
 		enum kube_lease_state state;
 		char holder[256], why[256];
 	} leader; /* of the lease, as it was last told */
-	struct str sums; /* of all runs, as metrics; read every run, so kept for a while */
-	int64_t sums_ns;
+	struct {
+		struct str text; /* of all runs, as metrics; read every run, so kept for a while */
+		int64_t at_ns;
+	} sums;
 	/* Any thread. */
 	atomic_int phase; /* enum daemon_phase */
-	atomic_int_least64_t lag_ns, lag_max_ns, turn_ns /* when the loop last turned, monotonic */;
+	struct {
+		atomic_int_least64_t lag_ns, lag_max_ns;
+		atomic_int_least64_t at_ns; /* when the loop last turned, monotonic */
+	} turn;
 };
 
-/* --- api.c and its parts: run on HTTP threads ------------------------------------------------------------------------------------ */
+/* api/: run on HTTP threads. */
 
-/* One request with what handlers need: the project that it is about and a reader of its database. */
+/* One request with what handlers need: the project that it is about and a reader of its database.
+ */
 struct api {
 	struct daemon *d;
 	struct web_exchange *x;
@@ -78,7 +99,12 @@ struct api_param {
 	const char *help;
 };
 
-enum api_flags { API_CHANGES = 1 /* needs the token */, API_PROJECT = 2 /* is about one project: ?project= */, API_DB = 4 /* reads its database */, API_HEALTH = 8 };
+enum api_flags {
+	API_CHANGES = 1 /* needs the token */,
+	API_PROJECT = 2 /* is about one project: ?project= */,
+	API_DB = 4 /* reads its database */,
+	API_HEALTH = 8
+};
 
 struct api_route {
 	const char *method, *path; /* "/api/v1/runs/{run}" */
@@ -86,15 +112,15 @@ struct api_route {
 	unsigned flags;
 	void (*handle)(struct api *a);
 	const struct api_param *params; /* of the query; ends with a NULL name; or NULL */
-	const char *body;	/* schema's name in components, or NULL */
-	unsigned status;	/* of success */
-	const char *answer;	/* schema's name, or a media type with a '/' */
+	const char *body;               /* schema's name in components, or NULL */
+	unsigned status;                /* of success */
+	const char *answer;             /* schema's name, or a media type with a '/' */
 };
 
 extern const struct api_route api_routes[]; /* ends with a NULL method */
-extern const char api_schemas[];	    /* components.schemas, as JSON text */
+extern const char api_schemas[];            /* components.schemas, as JSON text */
 
-void api_route(void *arg, struct web_exchange *x);  /* arg: struct daemon */
+void api_route(void *arg, struct web_exchange *x); /* arg: struct daemon */
 void api_handle(void *arg, struct web_exchange *x);
 json_t *api_openapi(void);
 
@@ -104,13 +130,16 @@ bool api_time(struct api *a, const char *name, int64_t *ret_ns);
 bool api_bool(struct api *a, const char *name, bool *ret);
 /* The run of {run}. */
 bool api_run(struct api *a, struct run_row *ret);
-/* {KEY: [...], "next": CURSOR|null}; takes the list. */
-void api_answer_page(struct api *a, const char *key, json_t *list, uint64_t next);
-bool api_call(struct api *a, loop_fn fn, void *arg); /* calls_run(); false: a problem was answered */
+/* {KEY: [...], "next": CURSOR|null}; takes the list. What a cursor says must put all rows in one
+ * order, without two in one place: else those at a page's border are lost. */
+void api_answer_page(struct api *a, const char *key, json_t *list, const char *next);
+const char *api_cursor(struct api *a, uint64_t next); /* a number as a cursor; 0: NULL */
+bool api_call(struct api *a, loop_fn fn,
+	      void *arg); /* calls_run(); false: a problem was answered */
 
 #define API_LIMIT_DEFAULT 50
-#define API_LIMIT_MAX	  500
-#define API_CURSOR_MAX	  4611686018427387903 /* as api_table.c says it */
+#define API_LIMIT_MAX     500
+#define API_CURSOR_MAX    4611686018427387903 /* as api/table.c says it */
 
 #define API_HANDLER(name) void api_##name(struct api *a)
 API_HANDLER(index);
@@ -138,13 +167,9 @@ API_HANDLER(handover);
 API_HANDLER(launch);
 
 /* /metrics: OpenMetrics text. */
-void metrics_text(struct daemon *d, struct str *out);
+void api_metrics_text(struct daemon *d, struct str *out);
 
-/* --- daemon's, on the loop's thread --------------------------------------------------------------------------------------------------- */
-
-void daemon_reload(struct daemon *d);
-/* Pipeline files with schedules that came or went since the last look. */
-void daemon_find_pipelines(struct daemon *d);
+/* Daemon's, on the loop's thread. */
 
 /* What the holder of the lease opens, and where serving begins. */
 int daemon_open_projects(struct daemon *d, struct err *err);
@@ -153,7 +178,7 @@ int daemon_begin(struct daemon *d, struct err *err);
 /* leader.c */
 int leader_start(struct daemon *d, struct err *err);
 void leader_hand_over(struct daemon *d); /* we are about to end, and another goes on */
-void leader_end(struct daemon *d);	 /* when nothing is done any more */
+void leader_end(struct daemon *d);       /* when nothing is done any more */
 
 /* served.c */
 #define RUNS_AT_ONCE 64 /* where nothing else is said */

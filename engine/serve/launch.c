@@ -1,19 +1,37 @@
+/* engine/serve/launch.c — runs as processes: files, start, end, and what is known of them.
+ *
+ * A launch has a name of its own and two files, which are made before its process: NAME.log
+ * (stderr) and NAME.json (stdout). It is in `running` from its start to its exit, then in `ended`,
+ * which keeps the newest LAUNCH_KEPT. A process holds a lock on both files while it runs. When the
+ * process exits, read_facts() takes the run's id and state from NAME.json; when there are none, the
+ * last line of the log becomes the problem.
+ *
+ * Invariants: on_end is called once, after the launch's fields are complete and before it moves to
+ * `ended`. The daemon's token and its own directory don't reach the child (is_passed_on()). Once
+ * `closed` is set under the lock, no process stays running that was started meanwhile.
+ *
+ * Threads: the loop's owns everything. `lock` holds both lists and the fields of launches against
+ * the functions that launch.h allows from any thread. What it doesn't do: decide what to start
+ * (schedules.c, served.c, api/actions.c), or follow runs that a former server started.
+ */
+#include "serve/launch.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/random.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include "base/clock.h"
-#include "base/fs.h"
 #include "base/map.h"
-#include "base/process.h"
-#include "base/text.h"
+#include "base/os/fs.h"
+#include "base/os/machine.h"
+#include "base/os/process.h"
+#include "base/text/text.h"
 #include "record/facts.h"
+#include "runners/workspace.h"
 #include "serve/event.h"
-#include "serve/launch.h"
 
 #define LOG_LOOK_NS (30 * NS_PER_S)
 #define FACTS_MAX   (4 * MIB)
@@ -36,11 +54,11 @@ struct launches {
 	struct loop *loop;
 	struct loop_source *look; /* at the logs' sizes */
 	char program[PATH_MAX];
-	pthread_mutex_t lock;		/* of what follows, against launches_find() */
-	VEC(struct launch *) running;	/* in the order of their starts */
-	VEC(struct launch *) ended;	/* newest last, LAUNCH_KEPT at most */
-	bool closed;			/* nothing is started any more */
-	bool leashed;			/* they die with us; not under lock */
+	pthread_mutex_t lock;         /* of what follows, against launches_find() */
+	VEC(struct launch *) running; /* in the order of their starts */
+	VEC(struct launch *) ended;   /* newest last, LAUNCH_KEPT at most */
+	bool closed;                  /* nothing is started any more */
+	bool leashed;                 /* they die with us; not under lock */
 };
 
 static void launch_free(struct launch *l)
@@ -54,7 +72,7 @@ static void launch_free(struct launch *l)
 	free(l);
 }
 
-/* --- files ------------------------------------------------------------------------------------------------------------------- */
+/* Files. */
 
 static char *path_of(const struct project *p, const char *name, const char *ending)
 {
@@ -64,22 +82,22 @@ static char *path_of(const struct project *p, const char *name, const char *endi
 /* "nightly-20260301T030000-k3v9x": sorts by time among its kind. */
 static char *new_name(const char *what, int64_t wall_ns)
 {
-	static const char letters[] = "23456789bcdfghjkmnpqrstvwxz";
 	_cleanup_(str_deinit) struct str name = { 0 }, time = { 0 };
-	uint64_t rnd = 0;
+	char letters[RANDOM_LETTERS + 1];
 
 	for (const char *c = what; *c && name.len < 60; c++)
-		str_addc(&name, (*c >= 'a' && *c <= 'z') || (*c >= '0' && *c <= '9') || (*c >= 'A' && *c <= 'Z') || *c == '_' ? *c : '-');
+		str_addc(&name, (*c >= 'a' && *c <= 'z') || (*c >= '0' && *c <= '9') ||
+						(*c >= 'A' && *c <= 'Z') || *c == '_'
+					? *c
+					: '-');
 	text_add_time(&time, wall_ns, 0);
 	str_addc(&name, '-');
 	for (const char *c = time.s; *c && *c != 'Z'; c++)
 		if (*c != '-' && *c != ':')
 			str_addc(&name, *c);
 	str_addc(&name, '-');
-	if (getrandom(&rnd, sizeof(rnd), 0) != sizeof(rnd))
-		rnd = (uint64_t)wall_ns * 0x9e3779b97f4a7c15ULL;
-	for (int i = 0; i < 5; i++, rnd /= sizeof(letters) - 1)
-		str_addc(&name, letters[rnd % (sizeof(letters) - 1)]);
+	random_letters(letters);
+	str_add(&name, letters);
 	return str_take(&name);
 }
 
@@ -95,7 +113,15 @@ static int newest_first(const void *a, const void *b)
 	return x->mtime_ns < y->mtime_ns ? 1 : x->mtime_ns > y->mtime_ns ? -1 : 0;
 }
 
-/* Two files a launch. */
+/* A process holds the locks of its files as long as it has them open, whichever server began it. */
+static bool in_use(int dir_fd, const char *name)
+{
+	_cleanup_(fd_closep) int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+}
+
+/* Two files a launch. Those of one that runs stay, however long it has said nothing. */
 static void forget_old(const struct project *p)
 {
 	_cleanup_(freep) char *dir = xasprintf("%s/serve", p->config->state_dir);
@@ -104,10 +130,13 @@ static void forget_old(const struct project *p)
 	struct dirent *e;
 	struct stat st;
 
-	while (d && (e = readdir(d)))
-		if ((str_has_suffix(e->d_name, ".log") || str_has_suffix(e->d_name, ".json")) && fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		    S_ISREG(st.st_mode))
-			VEC_PUSH(&v, ((struct old_file){ fs_join(dir, e->d_name), st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec }));
+	while (d && fs_next(d, dir, &e, NULL) > 0)
+		if ((str_has_suffix(e->d_name, ".log") || str_has_suffix(e->d_name, ".json")) &&
+		    fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    S_ISREG(st.st_mode) && !in_use(dirfd(d), e->d_name))
+			VEC_PUSH(&v, ((struct old_file){ fs_join(dir, e->d_name),
+							 st.st_mtim.tv_sec * NS_PER_S +
+								 st.st_mtim.tv_nsec }));
 	if (d)
 		closedir(d);
 	if (v.n > 2 * LAUNCH_KEPT)
@@ -120,9 +149,11 @@ static void forget_old(const struct project *p)
 	VEC_FREE(&v);
 }
 
-static int open_files(const struct project *p, const char *name, int *ret_log, int *ret_facts, struct err *err)
+static int open_files(const struct project *p, const char *name, int *ret_log, int *ret_facts,
+		      struct err *err)
 {
-	_cleanup_(freep) char *dir = path_of(p, "", ""), *log = path_of(p, name, ".log"), *facts = path_of(p, name, ".json");
+	_cleanup_(freep) char *dir = path_of(p, "", ""), *log = path_of(p, name, ".log"),
+			      *facts = path_of(p, name, ".json");
 	_cleanup_(fd_closep) int log_fd = -1;
 
 	if (fs_mkdir_p(dir, err) < 0)
@@ -133,6 +164,9 @@ static int open_files(const struct project *p, const char *name, int *ret_log, i
 	*ret_facts = open(facts, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
 	if (*ret_facts < 0)
 		return err_errno(err, "cannot make %s", facts);
+	/* Nobody else has them yet. Where a file system has no locks, none is held (in_use). */
+	flock(log_fd, LOCK_SH);
+	flock(*ret_facts, LOCK_SH);
 	*ret_log = TAKE_FD(log_fd);
 	return 0;
 }
@@ -148,30 +182,33 @@ static void look_at_logs(void *arg)
 	for (size_t i = 0; i < v->running.n; i++) {
 		struct launch *l = v->running.v[i];
 
-		if (fstat(l->log_fd, &st) == 0 && st.st_size > (off_t)LAUNCH_LOG_MAX && ftruncate(l->log_fd, 0) == 0)
+		if (fstat(l->log_fd, &st) == 0 && st.st_size > (off_t)LAUNCH_LOG_MAX &&
+		    ftruncate(l->log_fd, 0) == 0)
 			fs_write_all(l->log_fd, cut, sizeof(cut) - 1, NULL);
 	}
 	v->look = loop_add_timer(v->loop, c->mono_ns(c) + LOG_LOOK_NS, look_at_logs, v);
 }
 
-/* --- the end ------------------------------------------------------------------------------------------------------------------ */
+/* The end. */
 
 /* The last line that isn't empty. */
 static char *last_line(const struct project *p, const char *name)
 {
 	_cleanup_(freep) char *path = path_of(p, name, ".log");
-	_cleanup_(str_deinit) struct str text = { 0 }, shown = { 0 };
+	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_(freep) char *tail = fd < 0 ? NULL : workspace_log_tail(fd);
+	_cleanup_(str_deinit) struct str shown = { 0 };
 	size_t end, start;
 
-	if (fs_read_file(path, LAUNCH_LOG_MAX + MIB, &text, NULL) < 0)
+	if (!tail)
 		return NULL;
-	for (end = text.len; end && (text.s[end - 1] == '\n' || text.s[end - 1] == ' ');)
+	for (end = strlen(tail); end && (tail[end - 1] == '\n' || tail[end - 1] == ' ');)
 		end--;
-	for (start = end; start && text.s[start - 1] != '\n' && end - start < PROBLEM_MAX;)
+	for (start = end; start && tail[start - 1] != '\n' && end - start < PROBLEM_MAX;)
 		start--;
 	if (start == end)
 		return NULL;
-	text_add_printable(&shown, text.s + start, end - start);
+	text_add_printable(&shown, tail + start, end - start);
 	return str_take(&shown);
 }
 
@@ -184,7 +221,7 @@ static char *problem_of(const struct launch *l)
 	if (!l->signo)
 		return said;
 	text = xasprintf("its process was killed by SIG%s%s%s", signal ? signal : "?",
-			 said ? "; it said last: " : "", said ? said : "");
+			 said ? "; its last output: " : "", said ? said : "");
 	free(said);
 	return text;
 }
@@ -196,7 +233,8 @@ static void read_facts(struct launch *l)
 	_cleanup_(json_decrefp) json_t *j = NULL;
 	const char *id, *state;
 
-	if (fs_read_file(path, FACTS_MAX, &text, NULL) == 0 && text.len && json_parse(path, text.s, text.len, &j, NULL) == 0 &&
+	if (fs_read_file(path, FACTS_MAX, &text, NULL) == 0 && text.len &&
+	    json_parse(path, text.s, text.len, &j, NULL) == 0 &&
 	    json_get_str(j, "id", &id, NULL) == 0 && json_get_str(j, "state", &state, NULL) == 0) {
 		l->run = xstrdup(id);
 		l->state = xstrdup(state);
@@ -242,8 +280,10 @@ static void on_exit_of(void *arg, const struct process_exit *ex)
 	read_facts(l);
 	l->ended_ns = c->wall_ns(c);
 	pthread_mutex_unlock(&l->owner->lock);
-	event(ex->status == 0 ? EVENT_INFO : EVENT_WARNING, "run-ended", "{s:s, s:s, s:s*, s:s*, s:i, s:s*}", "project", l->project->name, "launch", l->name, "run",
-	      l->run, "state", l->state, "exit", ex->signo ? 128 + ex->signo : ex->status, "problem", l->problem);
+	event(ex->status == 0 ? EVENT_INFO : EVENT_WARNING, "run-ended",
+	      "{s:s, s:s, s:s*, s:s*, s:i, s:s*}", "project", l->project->name, "launch", l->name,
+	      "run", l->run, "state", l->state, "exit", ex->signo ? 128 + ex->signo : ex->status,
+	      "problem", l->problem);
 	end = (struct launch_end){ l->name, ex->status, ex->signo, l->run, l->state, l->problem };
 	if (l->on_end)
 		l->on_end(l->arg, &end);
@@ -251,7 +291,7 @@ static void on_exit_of(void *arg, const struct process_exit *ex)
 	move_to_ended(l);
 }
 
-/* --- the beginning ------------------------------------------------------------------------------------------------------------- */
+/* The beginning. */
 
 static bool is_passed_on(const char *variable)
 {
@@ -263,7 +303,8 @@ static bool is_passed_on(const char *variable)
 	return true;
 }
 
-/* Ours, but for what is the daemon's own business. served: what dies with this server is the next one's to go on with. */
+/* Ours, but for what is the daemon's own business. served: what dies with this server is the next
+ * one's to go on with. */
 static const char **environment(const struct project *p, bool served, char **ret_dir)
 {
 	VEC(const char *) v = { 0 };
@@ -287,7 +328,12 @@ static int start_process(struct launch *l, const char *const *args, int facts_fd
 	_cleanup_(freep) char *dir = NULL;
 	const char **env = environment(l->project, l->owner->leashed, &dir);
 	VEC(const char *) argv = { 0 };
-	struct process_spec spec = { .env = env, .cwd = l->project->root, .stdin_fd = -1, .stdout_fd = facts_fd, .stderr_fd = l->log_fd, .outlives = !l->owner->leashed };
+	struct process_spec spec = { .env = env,
+				     .cwd = l->project->root,
+				     .stdin_fd = -1,
+				     .stdout_fd = facts_fd,
+				     .stderr_fd = l->log_fd,
+				     .outlives = !l->owner->leashed };
 	int r;
 
 	VEC_PUSH(&argv, l->owner->program);
@@ -311,19 +357,25 @@ static bool is_closed(struct launches *v)
 	return closed;
 }
 
-int launch_start(struct launches *v, struct project *p, const char *what, const char *const *args, launch_end_fn on_end, void *arg,
-		 struct launch **ret, struct err *err)
+int launch_start(struct launches *v, struct project *p, const char *what, const char *const *args,
+		 launch_end_fn on_end, void *arg, struct launch **ret, struct err *err)
 {
 	struct clock *c = loop_clock(v->loop);
 	_cleanup_(fd_closep) int facts = -1;
 	struct launch *l;
 
 	if (is_closed(v))
-		return err_set(err, ERR_BUSY, "this server starts nothing any more");
+		return err_set(err, ERR_BUSY, "this server starts no more runs");
 	l = xcalloc(1, sizeof(*l));
-	*l = (struct launch){ .owner = v, .project = p, .started_ns = c->wall_ns(c), .on_end = on_end, .arg = arg, .log_fd = -1 };
+	*l = (struct launch){ .owner = v,
+			      .project = p,
+			      .started_ns = c->wall_ns(c),
+			      .on_end = on_end,
+			      .arg = arg,
+			      .log_fd = -1 };
 	l->name = new_name(what, l->started_ns);
-	if (open_files(p, l->name, &l->log_fd, &facts, err) < 0 || start_process(l, args, facts, err) < 0) {
+	if (open_files(p, l->name, &l->log_fd, &facts, err) < 0 ||
+	    start_process(l, args, facts, err) < 0) {
 		launch_free(l);
 		return -1;
 	}
@@ -333,7 +385,8 @@ int launch_start(struct launches *v, struct project *p, const char *what, const 
 	if (v->closed) /* in this very moment */
 		kill(l->pid, SIGKILL);
 	pthread_mutex_unlock(&v->lock);
-	event(EVENT_INFO, "run-started", "{s:s, s:s, s:i}", "project", p->name, "launch", l->name, "pid", (int)l->pid);
+	event(EVENT_INFO, "run-started", "{s:s, s:s, s:i}", "project", p->name, "launch", l->name,
+	      "pid", (int)l->pid);
 	*ret = l;
 	return 0;
 }
@@ -351,7 +404,7 @@ void launch_stop(struct launch *l)
 	kill(l->pid, l->stops++ == 0 ? SIGTERM : SIGINT);
 }
 
-/* --- all ------------------------------------------------------------------------------------------------------------------------- */
+/* All. */
 
 int launches_new(struct loop *l, struct launches **ret, struct err *err)
 {
@@ -361,7 +414,7 @@ int launches_new(struct loop *l, struct launches **ret, struct err *err)
 
 	if (n < 0) {
 		free(v);
-		return err_errno(err, "cannot tell what program this is");
+		return err_errno(err, "cannot find the path of this program");
 	}
 	if (str_has_suffix(v->program, " (deleted)")) /* it was replaced: the new one is meant */
 		v->program[n - (ssize_t)strlen(" (deleted)")] = '\0';
@@ -428,7 +481,9 @@ static json_t *launch_json(const struct launch *l)
 	json_object_set_new(o, "pid", json_integer(l->pid));
 	json_object_set_new(o, "started", facts_time(l->started_ns));
 	json_object_set_new(o, "ended", facts_time(l->ended_ns));
-	json_object_set_new(o, "exit", l->ended_ns ? json_integer(l->signo ? 128 + l->signo : l->exit) : json_null());
+	json_object_set_new(o, "exit",
+			    l->ended_ns ? json_integer(l->signo ? 128 + l->signo : l->exit)
+					: json_null());
 	json_object_set_new(o, "run", facts_text(l->run));
 	json_object_set_new(o, "run_state", facts_text(l->state));
 	json_object_set_new(o, "problem", facts_text(l->problem));

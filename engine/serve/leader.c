@@ -1,11 +1,13 @@
-/* One server of several at a time: the one that holds the Lease (runners/kubernetes/lease.h). The others stand by, with nothing open but HTTP, which says so.
+/* One server of several at a time: the one that holds the Lease (runners/kubernetes/api/lease.h).
+ * The others stand by, with nothing open but HTTP, which says so.
  *
- * Who loses it ends: its runs are killed as a crash would kill them, so that the Jobs that they started go on, and whoever is next takes the runs up from the journal.
- * That happens on the Lease's own thread, whatever the loop is doing. */
+ * Who loses it ends: its runs are killed as a crash would kill them, so that the Jobs that they
+ * started go on, and whoever is next takes the runs up from the journal. That happens on the
+ * Lease's own thread, whatever the loop is doing. */
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
-#include "record/takeover.h"
+#include "record/rows/takeover.h"
 #include "serve/event.h"
 #include "serve/internal.h"
 
@@ -18,28 +20,34 @@ static int take_over(struct daemon *d, struct err *err)
 	for (size_t i = 0; i < d->n_projects; i++) {
 		size_t runs;
 
-		if (record_take_over(d->projects[i]->db, server_name_self(arena), c->wall_ns(c), &runs, err) < 0)
+		if (record_take_over(d->projects[i]->db, server_name_self(arena), c->wall_ns(c),
+				     &runs, err) < 0)
 			return err_wrap(err, "taking over %s", d->projects[i]->root);
 		if (runs)
-			event(EVENT_INFO, "taken-over", "{s:s, s:i}", "project", d->projects[i]->name, "runs", (int)runs);
+			event(EVENT_INFO, "taken-over", "{s:s, s:i}", "project",
+			      d->projects[i]->name, "runs", (int)runs);
 	}
 	return 0;
 }
 
 static void on_held(struct daemon *d)
 {
-	event(EVENT_INFO, "lease-held", "{s:s, s:s}", "lease", d->o->lease->name, "as", kube_lease_identity(d->lease));
-	if (d->stops || atomic_load(&d->phase) != DAEMON_STANDBY)
+	event(EVENT_INFO, "lease-held", "{s:s, s:s}", "lease", d->o->lease->name, "as",
+	      kube_lease_identity(d->lease));
+	if (d->drain.signals || atomic_load(&d->phase) != DAEMON_STANDBY)
 		return;
 	atomic_store(&d->phase, DAEMON_STARTING); /* which takes the loop's thread for a while */
-	if (daemon_open_projects(d, &d->failure) < 0 || take_over(d, &d->failure) < 0 || daemon_begin(d, &d->failure) < 0)
+	if (daemon_open_projects(d, &d->failure) < 0 || take_over(d, &d->failure) < 0 ||
+	    daemon_begin(d, &d->failure) < 0)
 		loop_stop(d->loop);
 }
 
 static void on_lost(struct daemon *d, const char *why)
 {
 	event(EVENT_ERROR, "lease-lost", "{s:s, s:s}", "lease", d->o->lease->name, "why", why);
-	err_set(&d->failure, ERR_BUSY, "the Lease %s was lost: %s; the runs are whoever's has it now", d->o->lease->name, why);
+	err_set(&d->failure, ERR_BUSY,
+		"the Lease %s was lost: %s; the runs now belong to the server that holds it",
+		d->o->lease->name, why);
 	loop_stop(d->loop);
 }
 
@@ -57,7 +65,8 @@ static void on_told(void *arg)
 	else if (now.state == KUBE_LEASE_LOST)
 		on_lost(d, now.why);
 	else
-		event(EVENT_INFO, "standing-by", "{s:s, s:s, s:s}", "lease", d->o->lease->name, "holder", now.holder, "why", now.why);
+		event(EVENT_INFO, "standing-by", "{s:s, s:s, s:s}", "lease", d->o->lease->name,
+		      "holder", now.holder, "why", now.why);
 }
 
 /* The Lease's thread. */
@@ -78,15 +87,20 @@ static void told(void *arg, enum kube_lease_state s, const char *holder, const c
 int leader_start(struct daemon *d, struct err *err)
 {
 	const struct daemon_lease *l = d->o->lease;
-	const struct kube_lease_options o = { .name = l->name, .duration_ns = l->duration_ns, .renew_within_ns = l->duration_ns * 2 / 3, .retry_ns = l->duration_ns / 8,
-					      .told = told, .arg = d };
+	const struct kube_lease_options o = { .name = l->name,
+					      .duration_ns = l->duration_ns,
+					      .renew_within_ns = l->duration_ns * 2 / 3,
+					      .retry_ns = l->duration_ns / 8,
+					      .told = told,
+					      .arg = d };
 
 	launches_leash(d->launches);
 	sdnotify_ready(&d->systemd); /* to stand by is all that it may be asked for */
 	return kube_lease_new(l->access, &o, &d->lease, err);
 }
 
-/* Runs whose tasks go on without an engine are handed to the next one as they are; to stop them would throw their work away. */
+/* Runs whose tasks go on without an engine are handed to the next one as they are; to stop them
+ * would throw their work away. */
 void leader_hand_over(struct daemon *d)
 {
 	for (size_t i = 0; d->lease && i < d->n_projects; i++)

@@ -1,6 +1,6 @@
-#include "base/mem.h"
-#include "base/str.h"
 #include "serve/peers.h"
+#include "base/mem.h"
+#include "base/text/str.h"
 
 struct peer {
 	char *name;
@@ -54,11 +54,13 @@ int peers_look(struct peers *p, struct db *db, int64_t wall_ns, int64_t mono_ns,
 		return -1;
 	for (size_t i = 0; i < n; i++)
 		if (!find(p, rows[i].name))
-			add(p, rows[i].name, rows[i].beat_ns, mono_ns)->silent_at_start = rows[i].beat_ns <= wall_ns - SERVER_SILENT_NS;
+			add(p, rows[i].name, rows[i].beat_ns, mono_ns)->silent_at_start =
+				rows[i].beat_ns <= wall_ns - SERVER_SILENT_NS;
 	return 0;
 }
 
-int peers_lives(struct peers *p, struct db *db, const char *server, int64_t mono_ns, bool *ret, struct err *err)
+int peers_lives(struct peers *p, struct db *db, const char *server, int64_t mono_ns, bool *ret,
+		struct err *err)
 {
 	int here = server_lives_here(server), r;
 	struct peer *one;
@@ -79,6 +81,7 @@ int peers_lives(struct peers *p, struct db *db, const char *server, int64_t mono
 		one->changed_ns = mono_ns;
 		one->silent_at_start = false;
 	}
-	*ret = !one || (beat >= 0 && !one->silent_at_start && mono_ns - one->changed_ns < SERVER_SILENT_NS);
+	*ret = !one ||
+	       (beat >= 0 && !one->silent_at_start && mono_ns - one->changed_ns < SERVER_SILENT_NS);
 	return 0;
 }

@@ -1,7 +1,20 @@
-/* What the scheduler asks for: runs begin as processes, end, are asked to stop; people are told. */
+/* engine/serve/schedules.c — the scheduler's functions (struct scheduler_ops), as the daemon has
+ * them: start and stop runs, notify, log.
+ *
+ * on_start() launches `cairn run` or `cairn resume` for a firing and keeps a struct out for it,
+ * until on_run_end() gives the end back to the scheduler. on_tell() writes notices in the
+ * scheduler's open transaction; on_alert() and on_note() write the daemon's log afterwards. The
+ * table `kinds` says which alert is which log event and which notice.
+ *
+ * Invariants: each launch of a schedule has exactly one entry in `outs`. A notice is a row in the
+ * transaction of what it reports.
+ *
+ * Threads: the loop's. What it doesn't do: decide when something fires (schedule/), send notices
+ * (notify/), or say whether a metric's rule holds (notify/rules.c).
+ */
 #include <stdio.h>
 #include <string.h>
-#include "base/text.h"
+#include "base/text/text.h"
 #include "record/facts.h"
 #include "serve/event.h"
 #include "serve/internal.h"
@@ -49,13 +62,14 @@ void daemon_outs_free(struct daemon *d)
 	d->n_outs = 0;
 }
 
-/* --- runs ---------------------------------------------------------------------------------------------------------------------- */
+/* Runs. */
 
 static void on_run_end(void *arg, const struct launch_end *end)
 {
 	struct out *o = arg;
 
-	scheduler_run_ended(o->d->scheduler, o->project->scheduled, o->path, o->schedule, o->nominal_ns, end->run ? NULL : end->problem);
+	scheduler_run_ended(o->d->scheduler, o->project->scheduled, o->path, o->schedule,
+			    o->nominal_ns, end->run ? NULL : end->problem);
 	forget(o);
 }
 
@@ -71,12 +85,20 @@ static int on_start(void *arg, const struct scheduled *f, struct err *err)
 	path = xasprintf("./%s", f->firing.path);
 	schedule = xasprintf("%s@%s", f->firing.schedule, time.s);
 	if (f->firing.run)
-		memcpy(argv, ((const char *[]){ "resume", "-q", "--json", f->firing.run, NULL }), 5 * sizeof(*argv));
+		memcpy(argv, ((const char *[]){ "resume", "-q", "--json", f->firing.run, NULL }),
+		       5 * sizeof(*argv));
 	else
-		memcpy(argv, ((const char *[]){ "run", "-q", "--json", path, "--schedule", schedule, NULL }), 7 * sizeof(*argv));
-	*o = (struct out){ .d = d, .project = project_of(f), .path = xstrdup(f->firing.path), .schedule = xstrdup(f->firing.schedule),
+		memcpy(argv,
+		       ((const char *[]){ "run", "-q", "--json", path, "--schedule", schedule,
+					  NULL }),
+		       7 * sizeof(*argv));
+	*o = (struct out){ .d = d,
+			   .project = project_of(f),
+			   .path = xstrdup(f->firing.path),
+			   .schedule = xstrdup(f->firing.schedule),
 			   .nominal_ns = f->firing.nominal_ns };
-	if (launch_start(d->launches, o->project, f->firing.schedule, argv, on_run_end, o, &o->launch, err) < 0) {
+	if (launch_start(d->launches, o->project, f->firing.schedule, argv, on_run_end, o,
+			 &o->launch, err) < 0) {
 		out_free(o);
 		return -1;
 	}
@@ -92,16 +114,21 @@ static void on_stop(void *arg, const struct scheduled *f)
 	for (size_t i = 0; i < d->n_outs; i++) {
 		struct out *o = d->outs[i];
 
-		if (o->project == project_of(f) && o->nominal_ns == f->firing.nominal_ns && str_eq(o->path, f->firing.path) && str_eq(o->schedule, f->firing.schedule))
+		if (o->project == project_of(f) && o->nominal_ns == f->firing.nominal_ns &&
+		    str_eq(o->path, f->firing.path) && str_eq(o->schedule, f->firing.schedule))
 			launch_stop(o->launch);
 	}
 }
 
-/* --- alerts ------------------------------------------------------------------------------------------------------------------------------ */
+/* Alerts. */
 
 static const char *succeeded_before(struct project *p, const struct firing *f, struct arena *arena)
 {
-	struct firing_filter filter = { .path = f->path, .schedule = f->schedule, .ended_runs = true, .before_ns = f->nominal_ns, .limit = FIRINGS_BACK };
+	struct firing_filter filter = { .path = f->path,
+					.schedule = f->schedule,
+					.ended_runs = true,
+					.before_ns = f->nominal_ns,
+					.limit = FIRINGS_BACK };
 	struct firing *rows;
 	size_t n;
 
@@ -113,7 +140,7 @@ static const char *succeeded_before(struct project *p, const struct firing *f, s
 	return NULL;
 }
 
-/* Whether a rule holds is found out when it is sent (notify_rules.h). */
+/* Whether a rule holds is found out when it is sent (notify/rules.h). */
 static int tell_metrics(struct daemon *d, const struct scheduled *f, const struct notice *told,
 			struct arena *arena, struct err *err)
 {
@@ -129,7 +156,8 @@ static int tell_metrics(struct daemon *d, const struct scheduled *f, const struc
 	return notify(d->notifier, f->decl->notify, f->decl->n_notify, &n, err);
 }
 
-static void fill_notice(struct notice *n, const struct scheduled *f, const char *text, struct arena *arena)
+static void fill_notice(struct notice *n, const struct scheduled *f, const char *text,
+			struct arena *arena)
 {
 	char hex[DIGEST_HEX_MAX];
 	struct run_row run;
@@ -147,20 +175,29 @@ static void fill_notice(struct notice *n, const struct scheduled *f, const char 
 	}
 }
 
-/* A file that can't be loaded concerns everybody who is told of failures in it. */
-static int tell_all(struct daemon *d, const struct scheduled *f, const struct notice *n, struct err *err)
+/* A schedule that can't be used concerns who is notified of its failures; a file that can't be
+ * loaded, all of them in it, as its last good version names them. */
+static int notify_of_broken(struct daemon *d, const struct scheduled *f, const struct notice *n,
+			    struct err *err)
 {
+	if (f->decl)
+		return notify(d->notifier, f->decl->notify, f->decl->n_notify, n, err);
 	for (size_t i = 0; f->pipeline && i < f->pipeline->n_schedules; i++) {
 		struct notice one = *n;
 
 		one.schedule = f->pipeline->schedules[i].name;
-		if (notify(d->notifier, f->pipeline->schedules[i].notify, f->pipeline->schedules[i].n_notify, &one, err) < 0)
+		if (notify(d->notifier, f->pipeline->schedules[i].notify,
+			   f->pipeline->schedules[i].n_notify, &one, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static const struct { const char *event; enum event_level level; enum notify_event tells; } kinds[] = {
+static const struct {
+	const char *event;
+	enum event_level level;
+	enum notify_event tells;
+} kinds[] = {
 	[SCHEDULE_ALERT_FAILED] = { "schedule-failed", EVENT_ERROR, NOTIFY_FAILURE },
 	[SCHEDULE_ALERT_RECOVERED] = { "schedule-recovered", EVENT_INFO, NOTIFY_RECOVERY },
 	[SCHEDULE_ALERT_SUCCEEDED] = { "schedule-succeeded", EVENT_INFO, NOTIFY_SUCCESS },
@@ -171,7 +208,8 @@ static const struct { const char *event; enum event_level level; enum notify_eve
 };
 
 /* In the transaction in which it happened. */
-static int on_tell(void *arg, enum schedule_alert kind, const struct scheduled *f, const char *text, struct err *err)
+static int on_tell(void *arg, enum schedule_alert kind, const struct scheduled *f, const char *text,
+		   struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct notice n = { .event = kinds[kind].tells };
@@ -186,13 +224,16 @@ static int on_tell(void *arg, enum schedule_alert kind, const struct scheduled *
 	    tell_metrics(d, f, &n, arena, err) < 0)
 		return -1;
 	n.event = NOTIFY_SUCCESS;
-	for (size_t i = 0; kind == SCHEDULE_ALERT_RECOVERED && i < f->decl->n_notify; i++) /* it is a success too */
-		if (!(f->decl->notify[i].on & NOTIFY_RECOVERY) && notify(d->notifier, &f->decl->notify[i], 1, &n, err) < 0)
+	for (size_t i = 0; kind == SCHEDULE_ALERT_RECOVERED && i < f->decl->n_notify;
+	     i++) /* it is a success too */
+		if (!(f->decl->notify[i].on & NOTIFY_RECOVERY) &&
+		    notify(d->notifier, &f->decl->notify[i], 1, &n, err) < 0)
 			return -1;
 	return 0;
 }
 
-static void on_alert(void *arg, enum schedule_alert kind, const struct scheduled *f, const char *text)
+static void on_alert(void *arg, enum schedule_alert kind, const struct scheduled *f,
+		     const char *text)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct notice n = { .event = kinds[kind].tells };
@@ -200,9 +241,10 @@ static void on_alert(void *arg, enum schedule_alert kind, const struct scheduled
 	struct daemon *d = arg;
 
 	fill_notice(&n, f, text, arena);
-	event(kinds[kind].level, kinds[kind].event, "{s:s, s:o, s:o, s:o, s:o}", "project", n.project->name, "path", facts_text(n.path), "schedule",
-	      facts_text(n.schedule), "run", facts_text(n.run), "message", facts_text(text));
-	if (kind == SCHEDULE_ALERT_RELOAD_BROKEN && tell_all(d, f, &n, &err) < 0)
+	event(kinds[kind].level, kinds[kind].event, "{s:s, s:o, s:o, s:o, s:o}", "project",
+	      n.project->name, "path", facts_text(n.path), "schedule", facts_text(n.schedule),
+	      "run", facts_text(n.run), "message", facts_text(text));
+	if (kind == SCHEDULE_ALERT_RELOAD_BROKEN && notify_of_broken(d, f, &n, &err) < 0)
 		event_err("notify-not-recorded", n.path, &err);
 	if (!db_in_transaction(n.project->db))
 		notifier_look(d->notifier);
@@ -210,8 +252,11 @@ static void on_alert(void *arg, enum schedule_alert kind, const struct scheduled
 
 static void on_note(void *arg, const struct scheduled *f, const char *text)
 {
-	event(EVENT_INFO, "schedule", "{s:s, s:o, s:o, s:o}", "project", project_of(f)->name, "path", facts_text(f->firing.path), "schedule",
-	      facts_text(f->firing.schedule), "message", facts_text(text));
+	event(EVENT_INFO, "schedule", "{s:s, s:o, s:o, s:o}", "project", project_of(f)->name,
+	      "path", facts_text(f->firing.path), "schedule", facts_text(f->firing.schedule),
+	      "message", facts_text(text));
 }
 
-const struct scheduler_ops daemon_scheduler_ops = { .start = on_start, .stop = on_stop, .tell = on_tell, .alert = on_alert, .note = on_note };
+const struct scheduler_ops daemon_scheduler_ops = {
+	.start = on_start, .stop = on_stop, .tell = on_tell, .alert = on_alert, .note = on_note
+};

@@ -1,3 +1,4 @@
+#include "serve/sdnotify.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -6,9 +7,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include "base/clock.h"
-#include "base/str.h"
-#include "base/text.h"
-#include "serve/sdnotify.h"
+#include "base/text/str.h"
+#include "base/text/text.h"
 
 #define LISTEN_FDS_START 3
 
@@ -25,7 +25,8 @@ static int connect_to(const char *path, struct err *err)
 	if (path[0] == '@')
 		a.sun_path[0] = '\0';
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n)) < 0) {
+	if (fd < 0 || connect(fd, (struct sockaddr *)&a,
+			      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n)) < 0) {
 		err_errno(err, "cannot reach NOTIFY_SOCKET %s", path);
 		fd_closep(&fd);
 		return -1;
@@ -51,14 +52,17 @@ static int take_sockets(struct sdnotify *s, struct err *err)
 	int64_t n = getenv("LISTEN_PID") ? number_for_us("LISTEN_FDS", "LISTEN_PID") : 0;
 
 	if (n > SDNOTIFY_LISTEN_MAX)
-		return err_set(err, ERR_USAGE, "LISTEN_FDS hands over %lld sockets; %d at most", (long long)n, SDNOTIFY_LISTEN_MAX);
+		return err_set(err, ERR_USAGE, "LISTEN_FDS hands over %lld sockets; %d at most",
+			       (long long)n, SDNOTIFY_LISTEN_MAX);
 	for (int fd = LISTEN_FDS_START; fd < LISTEN_FDS_START + n; fd++) {
 		int listening = 0;
 		socklen_t len = sizeof(listening);
 
 		if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) < 0 || !listening)
-			return err_set(err, ERR_USAGE, "descriptor %d of LISTEN_FDS is no socket that listens", fd);
-		if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 || fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0)
+			return err_set(err, ERR_USAGE,
+				       "descriptor %d of LISTEN_FDS is no socket that listens", fd);
+		if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 ||
+		    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0)
 			return err_errno(err, "cannot take descriptor %d of LISTEN_FDS", fd);
 		s->listen_fds[s->n_listen++] = fd;
 	}
@@ -67,7 +71,8 @@ static int take_sockets(struct sdnotify *s, struct err *err)
 
 int sdnotify_init(struct sdnotify *s, struct err *err)
 {
-	static const char *const ours[] = { "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES" };
+	static const char *const ours[] = { "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
+					    "LISTEN_FDS",    "LISTEN_PID",    "LISTEN_FDNAMES" };
 	const char *socket_path = getenv("NOTIFY_SOCKET");
 	int r;
 
@@ -107,7 +112,8 @@ void sdnotify_reloading(struct sdnotify *s)
 	struct clock *c = clock_system();
 	char text[80];
 
-	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%lld", (long long)(c->mono_ns(c) / 1000));
+	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%lld",
+		 (long long)(c->mono_ns(c) / 1000));
 	tell(s, text);
 }
 

@@ -1,7 +1,9 @@
-/* serve/sdnotify.h — what systemd and its likes are told and tell: readiness, watchdog, sockets (sd_notify(3), sd_listen_fds(3)).
+/* serve/sdnotify.h — what systemd and its likes are told and tell: readiness, watchdog, sockets
+ * (sd_notify(3), sd_listen_fds(3)).
  *
- * The protocol is a datagram to $NOTIFY_SOCKET and two variables; no library is needed. Without the variables every call does nothing.
- * sdnotify_init() takes the variables out of the environment, so that no run inherits them. The loop's thread.
+ * The protocol is a datagram to $NOTIFY_SOCKET and two variables; no library is needed. Without the
+ * variables every call does nothing. sdnotify_init() takes the variables out of the environment, so
+ * that no run inherits them. The loop's thread.
  */
 #ifndef CAIRN_SERVE_SDNOTIFY_H
 #define CAIRN_SERVE_SDNOTIFY_H
@@ -11,7 +13,7 @@
 #define SDNOTIFY_LISTEN_MAX 8
 
 struct sdnotify {
-	int fd; /* -1: nobody listens */
+	int fd;              /* -1: nobody listens */
 	int64_t watchdog_ns; /* how often WATCHDOG=1 is due at the latest; 0: never */
 	int listen_fds[SDNOTIFY_LISTEN_MAX];
 	size_t n_listen;

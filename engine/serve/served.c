@@ -1,9 +1,20 @@
-/* Runs that this server answers for, beside those of schedules: what was handed over to it. Their rows say so (run_options.served), so the next server knows as well.
+/* engine/serve/served.c — runs that this server answers for, beside those of schedules: what was
+ * handed over to it. Their rows say so (run_options.served), so the next server knows as well.
  *
- * Each is a row in the database before anything starts, and is started by `cairn resume`, again and again, until it has ended by itself: after a crash of its engine,
- * of this server, of the machine; and after an error that a run doesn't survive (the store is gone, the disk full), with a growing pause. */
+ * Each is a row in the database before anything starts, and is started by `cairn resume`, again and
+ * again, until it has ended by itself: after a crash of its engine, of this server, of the machine;
+ * and after an error that a run doesn't survive (the store is gone, the disk full), with a growing
+ * pause.
+ *
+ * Invariants: a run is in the list once, and has at most one launch. One whose engine lives
+ * (is_alive()) is never started a second time. `useless` counts engines that ended before the run
+ * began; it is on record, and at USELESS_MAX the run ends as failed.
+ *
+ * Threads: the loop's. What it doesn't do: take a run over HTTP (api/handover.c), processes
+ * (launch.c).
+ */
+#include "run/handover/served.h"
 #include "base/clock.h"
-#include "run/served.h"
 #include "serve/event.h"
 #include "serve/internal.h"
 
@@ -17,9 +28,8 @@ struct served {
 	struct project *project;
 	char *run;
 	struct launch *launch; /* or NULL: waits for `due_ns` and for a place */
-	int64_t due_ns;	       /* monotonic */
+	int64_t due_ns;        /* monotonic */
 	unsigned tries, useless;
-	unsigned told; /* `useless` as it is on record */
 	struct served *next;
 };
 
@@ -56,42 +66,46 @@ static bool add(struct daemon *d, struct project *p, const char *run, unsigned u
 		if ((*end)->project == p && str_eq((*end)->run, run))
 			return false;
 	s = *end = xcalloc(1, sizeof(*s));
-	*s = (struct served){ .d = d, .project = p, .run = xstrdup(run), .due_ns = mono(d),
-			      .tries = unbegun, .useless = unbegun, .told = unbegun };
+	*s = (struct served){ .d = d,
+			      .project = p,
+			      .run = xstrdup(run),
+			      .due_ns = mono(d),
+			      .tries = unbegun,
+			      .useless = unbegun };
 	return true;
 }
 
-/* --- one -------------------------------------------------------------------------------------------------------------------- */
+/* One. */
 
 static void give_up(struct served *s, const char *why)
 {
 	struct err err = { 0 };
 
-	event(EVENT_ERROR, "run-given-up", "{s:s, s:s, s:s}", "project", s->project->name, "run", s->run, "why", why);
+	event(EVENT_ERROR, "run-given-up", "{s:s, s:s, s:s}", "project", s->project->name, "run",
+	      s->run, "why", why);
 	if (served_run_end(s->project->db, s->run, RUN_FAILED, why, &err) < 0)
 		event_err("run-given-up", s->run, &err);
 	forget(s);
 }
 
 /* On record, where `cairn status` shows it and the next server goes on counting. */
-static void tell_unbegun(struct served *s, const char *problem, int64_t pause_ns)
+static void tell_wait(struct served *s, const char *problem, int64_t pause_ns)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct err err = { 0 };
 
-	if (s->useless == s->told)
-		return;
 	if (s->useless) {
 		str_addf(&text, "it could not begin, try %u of %d, the next one in %lld s: %s",
 			 s->useless, USELESS_MAX, (long long)(pause_ns / NS_PER_S),
-			 problem ? problem : "its engine ends before it begins");
+			 problem ? problem : "its engine ends before the run begins");
 		event(EVENT_WARNING, "run-not-begun", "{s:s, s:s, s:o}", "project",
 		      s->project->name, "run", s->run, "message", json_name(text.s, text.len));
+	} else {
+		str_addf(&text, "%s; the next try in %lld s", problem ? problem : "its engine died",
+			 (long long)(pause_ns / NS_PER_S));
 	}
-	if (served_run_unbegun(s->project->db, s->run, s->useless, text.s, &err) < 0)
-		event_err("run-not-begun", s->run, &err);
-	else
-		s->told = s->useless;
+	if (served_run_wait(s->project->db, s->run, s->useless, text.s, &err) < 0)
+		event_err("run-waits", s->run, &err);
 }
 
 static void on_end(void *arg, const struct launch_end *end)
@@ -109,7 +123,8 @@ static void on_end(void *arg, const struct launch_end *end)
 			forget(s);
 			return;
 		}
-		event_err("run-not-looked-up", s->run, &err); /* it is looked at again, and resumed if it is to be */
+		event_err("run-not-looked-up", s->run,
+			  &err); /* it is looked at again, and resumed if it is to be */
 		s->due_ns = mono(s->d) + PAUSE_MIN_NS;
 		return;
 	}
@@ -119,13 +134,13 @@ static void on_end(void *arg, const struct launch_end *end)
 	}
 	s->useless = end->run || end->signo ? 0 : s->useless + 1;
 	if (s->useless >= USELESS_MAX) {
-		give_up(s, end->problem ? end->problem : "its engine ends before it begins");
+		give_up(s, end->problem ? end->problem : "its engine ends before the run begins");
 		return;
 	}
-	pause = MIN(PAUSE_MIN_NS << MIN(s->tries, 10u), PAUSE_MAX_NS);
+	pause = backoff_ns(PAUSE_MIN_NS, PAUSE_MAX_NS, s->tries + 1);
 	s->tries++;
 	s->due_ns = mono(s->d) + pause;
-	tell_unbegun(s, end->problem, pause);
+	tell_wait(s, end->problem, pause);
 }
 
 static void start(struct served *s)
@@ -133,7 +148,8 @@ static void start(struct served *s)
 	const char *argv[] = { "resume", "-q", "--json", s->run, NULL };
 	struct err err = { 0 };
 
-	if (launch_start(s->d->launches, s->project, s->run, argv, on_end, s, &s->launch, &err) == 0)
+	if (launch_start(s->d->launches, s->project, s->run, argv, on_end, s, &s->launch, &err) ==
+	    0)
 		return;
 	event_err("run-not-started", s->run, &err);
 	s->due_ns = mono(s->d) + PAUSE_MIN_NS;
@@ -147,12 +163,14 @@ static bool is_alive(struct served *s)
 
 	if (record_find_run(s->project->db, s->run, arena, &row, NULL) < 0)
 		return false;
-	return record_run_engine(&row) == RUN_ENGINE_LIVES || record_run_engine(&row) == RUN_ENGINE_ELSEWHERE;
+	return record_run_engine(&row) == RUN_ENGINE_LIVES ||
+	       record_run_engine(&row) == RUN_ENGINE_ELSEWHERE;
 }
 
 void served_look(struct daemon *d)
 {
-	size_t room = d->o->max_runs ? d->o->max_runs : RUNS_AT_ONCE, out = launches_running(d->launches);
+	size_t room = d->o->max_runs ? d->o->max_runs : RUNS_AT_ONCE,
+	       out = launches_running(d->launches);
 	int64_t now = mono(d);
 
 	if (atomic_load(&d->phase) != DAEMON_SERVING)
@@ -170,7 +188,7 @@ void served_look(struct daemon *d)
 	}
 }
 
-/* --- all -------------------------------------------------------------------------------------------------------------------- */
+/* All. */
 
 int served_take_up(struct daemon *d, struct err *err)
 {
@@ -182,10 +200,15 @@ int served_take_up(struct daemon *d, struct err *err)
 
 		if (served_runs(d->projects[i]->db, arena, &runs, &n, err) < 0)
 			return err_wrap(err, "%s", d->projects[i]->root);
-		for (size_t k = n; k-- > 0;) /* the oldest first */
+		for (size_t k = n; k-- > 0;) { /* the oldest first */
+			if (runs[k].has_died &&
+			    served_run_wait(d->projects[i]->db, runs[k].id, runs[k].unbegun,
+					    "its engine died", err) < 0)
+				return -1;
 			if (add(d, d->projects[i], runs[k].id, runs[k].unbegun))
 				event(EVENT_INFO, "run-taken-up", "{s:s, s:s}", "project",
 				      d->projects[i]->name, "run", runs[k].id);
+		}
 	}
 	return 0;
 }

@@ -1,16 +1,27 @@
-/* A layout that is there: what is in it, and as one tar. */
+/* runners/image/archive.c — an OCI layout that is there: its one image as a list of blobs, and as
+ * one tar.
+ *
+ * image_layout_read() goes from index.json to the only manifest, and from there to configuration
+ * and layers. It is used for layouts that somebody else may have written: sizes are bounded,
+ * digests parsed, and media types measured before they are believed. It doesn't hash the
+ * blobs; a registry does that when they are sent.
+ *
+ * image_tar_write() puts the same files into a tar that `docker load` takes: blobs in the order
+ * of their digests and each once, then index.json, Docker's own manifest.json, and oci-layout. So
+ * the bytes depend on the layout and `ref` alone. layout.c writes layouts; tar.c writes entries.
+ */
 #include <stdio.h>
 #include <string.h>
-#include "base/digest.h"
-#include "base/fs.h"
-#include "base/json.h"
+#include "base/crypto/digest.h"
+#include "base/os/fs.h"
+#include "base/text/json.h"
 #include "runners/image/layout.h"
 #include "runners/image/tar.h"
 
 #define DOCUMENT_MAX (4 * MIB) /* what registries take as a manifest */
-#define LAYERS_MAX 1024
+#define LAYERS_MAX   1024
 
-/* --- reading ------------------------------------------------------------------------------------------------------------------------ */
+/* Reading. */
 
 static int read_descriptor(const json_t *j, struct image_blob *ret, struct err *err)
 {
@@ -19,7 +30,9 @@ static int read_descriptor(const json_t *j, struct image_blob *ret, struct err *
 	struct digest d;
 	char hex[DIGEST_HEX_MAX];
 
-	if (json_get_str(j, "digest", &digest, err) < 0 || json_get_str(j, "mediaType", &type, err) < 0 || json_get_uint(j, "size", &b.size, err) < 0)
+	if (json_get_str(j, "digest", &digest, err) < 0 ||
+	    json_get_str(j, "mediaType", &type, err) < 0 ||
+	    json_get_uint(j, "size", &b.size, err) < 0)
 		return -1;
 	if (digest_parse(digest, &d, err) < 0)
 		return -1;
@@ -39,16 +52,19 @@ static int read_only_one(const json_t *j, const char *key, struct image_blob *re
 	if (json_get_array(j, key, &list, err) < 0)
 		return -1;
 	if (json_array_size(list) != 1)
-		return err_set(err, ERR_UNSUPPORTED, "`%s` has %zu entries instead of one", key, json_array_size(list));
+		return err_set(err, ERR_UNSUPPORTED, "`%s` has %zu entries instead of one", key,
+			       json_array_size(list));
 	return read_descriptor(json_array_get(list, 0), ret, err);
 }
 
-static int read_manifest(const json_t *j, struct arena *arena, struct image_layout *ret, struct err *err)
+static int read_manifest(const json_t *j, struct arena *arena, struct image_layout *ret,
+			 struct err *err)
 {
 	json_t *config, *layers, *layer;
 	size_t i;
 
-	if (json_get_object(j, "config", &config, err) < 0 || json_get_array(j, "layers", &layers, err) < 0)
+	if (json_get_object(j, "config", &config, err) < 0 ||
+	    json_get_array(j, "layers", &layers, err) < 0)
 		return -1;
 	if (json_array_size(layers) > LAYERS_MAX)
 		return err_set(err, ERR_TOO_LARGE, "more than %d layers", LAYERS_MAX);
@@ -56,13 +72,13 @@ static int read_manifest(const json_t *j, struct arena *arena, struct image_layo
 	ret->blobs = arena_alloc(arena, ret->n_blobs * sizeof(*ret->blobs));
 	if (read_descriptor(config, &ret->blobs[0], err) < 0)
 		return -1;
-	json_array_foreach(layers, i, layer)
-		if (read_descriptor(layer, &ret->blobs[1 + i], err) < 0)
-			return -1;
+	json_array_foreach(layers, i, layer) if (read_descriptor(layer, &ret->blobs[1 + i], err) <
+						 0) return -1;
 	return 0;
 }
 
-int image_layout_read(const char *dir, struct arena *arena, struct image_layout *ret, struct err *err)
+int image_layout_read(const char *dir, struct arena *arena, struct image_layout *ret,
+		      struct err *err)
 {
 	_cleanup_(freep) char *index_path = fs_join(dir, "index.json"), *path = NULL;
 	struct image_layout l = { .n_blobs = 0 };
@@ -86,7 +102,7 @@ int image_layout_read(const char *dir, struct arena *arena, struct image_layout 
 	return 0;
 }
 
-/* --- one tar -------------------------------------------------------------------------------------------------------------------------- */
+/* One tar. */
 
 static int to_fd(void *arg, const void *bytes, size_t n, struct err *err)
 {
@@ -100,10 +116,12 @@ static const char *hex_of(const struct image_blob *b)
 
 static int by_digest(const void *a, const void *b)
 {
-	return strcmp(((const struct image_blob *)a)->digest, ((const struct image_blob *)b)->digest);
+	return strcmp(((const struct image_blob *)a)->digest,
+		      ((const struct image_blob *)b)->digest);
 }
 
-static int add_blobs(struct tar_writer *w, const char *dir, const struct image_layout *l, struct arena *arena, struct err *err)
+static int add_blobs(struct tar_writer *w, const char *dir, const struct image_layout *l,
+		     struct arena *arena, struct err *err)
 {
 	struct image_blob *all = arena_alloc(arena, (l->n_blobs + 1) * sizeof(*all));
 	int r = 0;
@@ -112,7 +130,8 @@ static int add_blobs(struct tar_writer *w, const char *dir, const struct image_l
 	all[l->n_blobs] = l->manifest;
 	qsort(all, l->n_blobs + 1, sizeof(*all), by_digest);
 	for (size_t i = 0; i <= l->n_blobs && r == 0; i++) {
-		_cleanup_(freep) char *source = image_blob_path(dir, all[i].digest), *path = xasprintf("blobs/sha256/%s", hex_of(&all[i]));
+		_cleanup_(freep) char *source = image_blob_path(dir, all[i].digest),
+				      *path = xasprintf("blobs/sha256/%s", hex_of(&all[i]));
 
 		if (i == 0 || by_digest(&all[i - 1], &all[i]) != 0)
 			r = tar_add_file(w, path, 0644, source, err);
@@ -120,28 +139,37 @@ static int add_blobs(struct tar_writer *w, const char *dir, const struct image_l
 	return r;
 }
 
-/* What `docker load` reads: Docker Image Specification v1.2, "Combined Image JSON + Filesystem Changeset Format". */
-static int add_docker_manifest(struct tar_writer *w, const struct image_layout *l, const char *ref, struct err *err)
+/* What `docker load` reads: Docker Image Specification v1.2, "Combined Image JSON + Filesystem
+ * Changeset Format". */
+static int add_docker_manifest(struct tar_writer *w, const struct image_layout *l, const char *ref,
+			       struct err *err)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 	json_t *layers = json_array(), *j;
 
 	for (size_t i = 1; i < l->n_blobs; i++)
-		json_array_append_new(layers, json_sprintf("blobs/sha256/%s", hex_of(&l->blobs[i])));
-	j = json_pack("[{s:o, s:o, s:o}]", "Config", json_sprintf("blobs/sha256/%s", hex_of(&l->blobs[0])), "RepoTags", ref ? json_pack("[s]", ref) : json_array(), "Layers",
-		      layers);
+		json_array_append_new(layers,
+				      json_sprintf("blobs/sha256/%s", hex_of(&l->blobs[i])));
+	j = json_pack("[{s:o, s:o, s:o}]", "Config",
+		      json_sprintf("blobs/sha256/%s", hex_of(&l->blobs[0])), "RepoTags",
+		      ref ? json_pack("[s]", ref) : json_array(), "Layers", layers);
 	json_add_canonical(&text, j);
 	json_decref(j);
 	return tar_add_bytes(w, "manifest.json", 0644, text.s, text.len, err);
 }
 
-static int add_all(struct tar_writer *w, const char *dir, const char *ref, const struct image_layout *l, struct arena *arena, struct err *err)
+static int add_all(struct tar_writer *w, const char *dir, const char *ref,
+		   const struct image_layout *l, struct arena *arena, struct err *err)
 {
-	_cleanup_(freep) char *index = fs_join(dir, "index.json"), *version = fs_join(dir, "oci-layout");
+	_cleanup_(freep) char *index = fs_join(dir, "index.json"),
+			      *version = fs_join(dir, "oci-layout");
 
-	if (tar_add_dir(w, "blobs", 0755, err) < 0 || tar_add_dir(w, "blobs/sha256", 0755, err) < 0 || add_blobs(w, dir, l, arena, err) < 0)
+	if (tar_add_dir(w, "blobs", 0755, err) < 0 ||
+	    tar_add_dir(w, "blobs/sha256", 0755, err) < 0 || add_blobs(w, dir, l, arena, err) < 0)
 		return -1;
-	if (tar_add_file(w, "index.json", 0644, index, err) < 0 || add_docker_manifest(w, l, ref, err) < 0 || tar_add_file(w, "oci-layout", 0644, version, err) < 0)
+	if (tar_add_file(w, "index.json", 0644, index, err) < 0 ||
+	    add_docker_manifest(w, l, ref, err) < 0 ||
+	    tar_add_file(w, "oci-layout", 0644, version, err) < 0)
 		return -1;
 	return tar_end(w, err);
 }

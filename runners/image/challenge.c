@@ -1,3 +1,10 @@
+/* runners/image/challenge.c — WWW-Authenticate, scanned by hand (RFC 9110, 11.6.1).
+ *
+ * Header lines are taken one by one. In a value, schemes and parameters both stand between commas;
+ * scan() tells them apart by the "=" behind a parameter's name. A challenge is offered when the
+ * next scheme begins, and the best one so far is kept. Pure functions; what is malformed ends the
+ * line.
+ */
 #include <string.h>
 #include <strings.h>
 #include "base/mem.h"
@@ -12,7 +19,8 @@ struct scanner {
 
 static bool is_token_char(char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("!#$%&'*+-.^_`|~", c));
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
 static void skip(struct scanner *s, const char *set)
@@ -30,7 +38,8 @@ static size_t word(struct scanner *s, const char **ret)
 	return (size_t)(s->at - *ret);
 }
 
-/* A word, or text in quotes with backslashes before what stands for itself. NULL: it doesn't end, or is too long. */
+/* A word, or text in quotes with backslashes before what stands for itself. NULL: it doesn't end,
+ * or is too long. */
 static const char *value(struct scanner *s)
 {
 	_cleanup_(str_deinit) struct str out = { 0 };
@@ -75,7 +84,8 @@ static void offer(const struct auth_challenge *c, struct auth_challenge *best)
 		*best = *c;
 }
 
-/* One header's value: challenges between commas, and so are each one's params. A word with "=" behind it is a param, any other a scheme. */
+/* One header's value: challenges between commas, and so are each one's params. A word with "="
+ * behind it is a param, any other a scheme. */
 static void scan(struct scanner *s, struct auth_challenge *best)
 {
 	struct auth_challenge c = { AUTH_NONE };
@@ -101,12 +111,15 @@ static void scan(struct scanner *s, struct auth_challenge *best)
 			continue;
 		}
 		offer(&c, best);
-		c = (struct auth_challenge){ is(w, n, "Bearer") ? AUTH_BEARER : is(w, n, "Basic") ? AUTH_BASIC : AUTH_NONE };
+		c = (struct auth_challenge){ is(w, n, "Bearer")  ? AUTH_BEARER
+					     : is(w, n, "Basic") ? AUTH_BASIC
+								 : AUTH_NONE };
 	}
 	offer(&c, best);
 }
 
-void auth_challenge_parse(const char *headers, size_t n, struct arena *arena, struct auth_challenge *ret)
+void registry_challenge_parse(const char *headers, size_t n, struct arena *arena,
+			      struct auth_challenge *ret)
 {
 	static const char name[] = "www-authenticate:";
 	const char *end = headers + n;
@@ -116,7 +129,8 @@ void auth_challenge_parse(const char *headers, size_t n, struct arena *arena, st
 		const char *eol = memchr(line, '\n', (size_t)(end - line));
 		struct scanner s = { line + sizeof(name) - 1, eol ? eol : end, arena };
 
-		if ((size_t)(s.end - line) >= sizeof(name) - 1 && strncasecmp(line, name, sizeof(name) - 1) == 0)
+		if ((size_t)(s.end - line) >= sizeof(name) - 1 &&
+		    strncasecmp(line, name, sizeof(name) - 1) == 0)
 			scan(&s, ret);
 		line = s.end + 1;
 	}

@@ -1,16 +1,31 @@
-/* Docker's config.json (docs.docker.com, "docker login"; the Kubernetes documentation, "Config.json interpretation"): whose words for which registry. */
+/* runners/image/docker_config.c — Docker's config.json: who we are at which registry.
+ *
+ * Sources: docs.docker.com, "docker login"; the Kubernetes documentation, "Config.json
+ * interpretation". The files are a list in the order in which they are tried: given texts first,
+ * the user's own file last. `from` of docker_config_find() goes on behind one whose credential
+ * was refused.
+ *
+ * In one file a helper of credHelpers comes first, then the entry of auths whose key fits best
+ * (key_fits(): the longest path below a host that matches, with stars). Where no entry says
+ * anything, credsStore is asked, as Docker does. Helpers are programs (docker-credential-X get),
+ * run with a time limit.
+ *
+ * Read once and never changed: any thread may ask. Secrets are wiped by whoever holds the
+ * credential; messages never quote what was read.
+ */
 #include <stdio.h>
 #include <string.h>
-#include "base/base64.h"
-#include "base/command.h"
-#include "base/fs.h"
-#include "base/json.h"
+#include "base/crypto/base64.h"
+#include "base/os/command.h"
+#include "base/os/fs.h"
+#include "base/text/json.h"
 #include "runners/image/registry_internal.h"
 
-#define CONFIG_MAX (4 * MIB)
-#define HELPER_NS (60 * NS_PER_S) /* it may ask a cloud, or unlock a ring */
+#define CONFIG_MAX   (4 * MIB)
+#define HELPER_NS    (60 * NS_PER_S) /* it may ask a cloud, or unlock a ring */
 #define HELPER_BYTES (256 * KIB)
-#define TOKEN_USER "<token>" /* what helpers say instead of a name when the secret is an identity token */
+#define TOKEN_USER \
+	"<token>" /* what helpers say instead of a name when the secret is an identity token */
 #define DOCKER_HUB_KEY "https://index.docker.io/v1/"
 
 struct docker_file {
@@ -22,17 +37,20 @@ struct docker_config {
 	VEC(struct docker_file) files;
 };
 
-/* --- reading ------------------------------------------------------------------------------------------------------------------------------ */
+/* Reading. */
 
-/* The older form, without `auths` around it, is what Secrets of type kubernetes.io/dockercfg hold. */
+/* The older form, without `auths` around it, is what Secrets of type kubernetes.io/dockercfg hold.
+ */
 static json_t *with_auths(json_t *j)
 {
-	if (json_object_get(j, "auths") || json_object_get(j, "credsStore") || json_object_get(j, "credHelpers") || json_object_size(j) == 0)
+	if (json_object_get(j, "auths") || json_object_get(j, "credsStore") ||
+	    json_object_get(j, "credHelpers") || json_object_size(j) == 0)
 		return j;
 	return json_pack("{s:o}", "auths", j);
 }
 
-static int take_text(struct docker_config *c, const char *name, const char *path, const char *text, size_t n, struct err *err)
+static int take_text(struct docker_config *c, const char *name, const char *path, const char *text,
+		     size_t n, struct err *err)
 {
 	json_t *j;
 
@@ -71,7 +89,7 @@ static int take_own(struct docker_config *c, struct err *err)
 		*err = why;
 	else if (text.len)
 		r = take_text(c, "Docker's configuration", path, text.s, text.len, err);
-	command_wipe(&text);
+	str_wipe(&text);
 	return r;
 }
 
@@ -83,7 +101,8 @@ int docker_config_new(const struct docker_text *texts, struct docker_config **re
 	for (; texts && texts->text && r == 0; texts++) {
 		r = take_text(c, texts->name, texts->name, texts->text, strlen(texts->text), err);
 		if (r == 0)
-			c->files.v[c->files.n - 1].json = with_auths(c->files.v[c->files.n - 1].json);
+			c->files.v[c->files.n - 1].json =
+				with_auths(c->files.v[c->files.n - 1].json);
 	}
 	if (r == 0)
 		r = take_own(c, err);
@@ -107,17 +126,18 @@ void docker_config_free(struct docker_config *c)
 	free(c);
 }
 
-void credential_wipe(struct registry_credential *c)
+void registry_credential_wipe(struct registry_credential *c)
 {
-	command_wipe(&c->user);
-	command_wipe(&c->password);
-	command_wipe(&c->identity);
-	command_wipe(&c->bearer);
+	str_wipe(&c->user);
+	str_wipe(&c->password);
+	str_wipe(&c->identity);
+	str_wipe(&c->bearer);
 }
 
-/* --- keys: "registry.example", "https://registry.example:5000/v2/", "*.example/team" ----------------------------------------------------------- */
+/* Keys: "registry.example", "https://registry.example:5000/v2/", "*.example/team". */
 
-/* "*.azurecr.io" fits "a.azurecr.io", not "b.a.azurecr.io": a star stands for what is within one part. */
+/* "*.azurecr.io" fits "a.azurecr.io", not "b.a.azurecr.io": a star stands for what is within one
+ * part. */
 static bool host_fits(const char *p, const char *p_end, const char *h)
 {
 	const char *star = NULL, *from = NULL;
@@ -143,7 +163,8 @@ static bool host_fits(const char *p, const char *p_end, const char *h)
 
 static bool is_docker_hub(const char *host, size_t n)
 {
-	static const char *const names[] = { "docker.io", "index.docker.io", "registry-1.docker.io" };
+	static const char *const names[] = { "docker.io", "index.docker.io",
+					     "registry-1.docker.io" };
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		if (strlen(names[i]) == n && memcmp(names[i], host, n) == 0)
@@ -154,7 +175,8 @@ static bool is_docker_hub(const char *host, size_t n)
 /* How well does the key name this image? 0: not at all; a longer path is better. */
 static size_t key_fits(const char *key, const char *host, const char *path)
 {
-	const char *at = strstr(key, "://") ? strstr(key, "://") + 3 : key, *slash = strchrnul(at, '/'), *below = *slash ? slash + 1 : slash;
+	const char *at = strstr(key, "://") ? strstr(key, "://") + 3 : key,
+		   *slash = strchrnul(at, '/'), *below = *slash ? slash + 1 : slash;
 	size_t n = strlen(below);
 	bool hub = is_docker_hub(host, strlen(host)) && is_docker_hub(at, (size_t)(slash - at));
 
@@ -176,7 +198,8 @@ static const json_t *best_entry(const json_t *map, const char *host, const char 
 
 	if (!json_is_object(map))
 		return NULL;
-	json_object_foreach((json_t *)map, key, entry) {
+	json_object_foreach((json_t *)map, key, entry)
+	{
 		fit = key_fits(key, host, path);
 		if (fit > best_fit) {
 			best = entry;
@@ -186,7 +209,7 @@ static const json_t *best_entry(const json_t *map, const char *host, const char 
 	return best;
 }
 
-/* --- one entry -------------------------------------------------------------------------------------------------------------------------------------- */
+/* One entry. */
 
 static void take_string(struct str *into, const json_t *entry, const char *key)
 {
@@ -197,7 +220,8 @@ static void take_string(struct str *into, const json_t *entry, const char *key)
 }
 
 /* base64 of "user:password"; some write NULs behind it. */
-static int take_auth(const json_t *entry, const char *host, struct registry_credential *ret, struct err *err)
+static int take_auth(const json_t *entry, const char *host, struct registry_credential *ret,
+		     struct err *err)
 {
 	const char *text = json_string_value(json_object_get(entry, "auth")), *colon;
 	struct str plain = { 0 };
@@ -208,16 +232,20 @@ static int take_auth(const json_t *entry, const char *host, struct registry_cred
 	r = base64_decode(&plain, text, strlen(text), NULL);
 	colon = r == 0 && plain.len ? strchr(plain.s, ':') : NULL;
 	if (!colon) {
-		r = err_set(err, ERR_INVALID, "Docker's configuration: `auth` of %s is not the base64 of user:password", host);
+		r = err_set(
+			err, ERR_INVALID,
+			"Docker's configuration: `auth` of %s is not the base64 of user:password",
+			host);
 	} else {
 		str_addn(&ret->user, plain.s, (size_t)(colon - plain.s));
 		str_add(&ret->password, colon + 1);
 	}
-	command_wipe(&plain);
+	str_wipe(&plain);
 	return r;
 }
 
-static int take_entry(const json_t *entry, const char *host, struct registry_credential *ret, struct err *err)
+static int take_entry(const json_t *entry, const char *host, struct registry_credential *ret,
+		      struct err *err)
 {
 	take_string(&ret->bearer, entry, "registrytoken");
 	take_string(&ret->identity, entry, "identitytoken");
@@ -235,17 +263,22 @@ static bool is_said(const struct registry_credential *c)
 	return c->user.len || c->identity.len || c->bearer.len;
 }
 
-/* --- helpers: docker-credential-NAME get ------------------------------------------------------------------------------------------------------------------ */
+/* Helpers: docker-credential-NAME get. */
 
-static int take_answer(const char *name, const struct str *out, struct registry_credential *ret, struct err *err)
+static int take_answer(const char *name, const struct str *out, struct registry_credential *ret,
+		       struct err *err)
 {
 	const char *user, *secret;
 	json_t *j;
 	int r;
 
-	if (json_parse(name, out->len ? out->s : "", out->len, &j, NULL) < 0) /* its error might quote the secret */
-		return err_set(err, ERR_INVALID, "%s gives something that isn't JSON", name);
-	r = json_get_str(j, "Username", &user, err) < 0 || json_get_str(j, "Secret", &secret, err) < 0 ? err_wrap(err, "%s", name) : 0;
+	if (json_parse(name, out->len ? out->s : "", out->len, &j, NULL) <
+	    0) /* its error might quote the secret */
+		return err_set(err, ERR_INVALID, "%s prints something else than JSON", name);
+	r = json_get_str(j, "Username", &user, err) < 0 ||
+			    json_get_str(j, "Secret", &secret, err) < 0
+		    ? err_wrap(err, "%s", name)
+		    : 0;
 	if (r == 0 && strcmp(user, TOKEN_USER) == 0) {
 		str_add(&ret->identity, secret);
 	} else if (r == 0) {
@@ -258,47 +291,67 @@ static int take_answer(const char *name, const struct str *out, struct registry_
 
 static bool is_helper_name(const char *s)
 {
-	return *s && strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == strlen(s);
+	return *s &&
+	       strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
+		       strlen(s);
 }
 
-static int ask_helper(const char *helper, const char *host, struct registry_credential *ret, struct err *err)
+static int ask_helper(const char *helper, const char *host, struct registry_credential *ret,
+		      struct err *err)
 {
 	_cleanup_(freep) char *name = xasprintf("docker-credential-%s", helper);
 	const char *const argv[] = { name, "get", NULL };
-	struct command c = { .argv = argv, .input = is_docker_hub(host, strlen(host)) ? DOCKER_HUB_KEY : host, .timeout_ns = HELPER_NS, .max_bytes = HELPER_BYTES };
+	struct command c = { .argv = argv,
+			     .input = is_docker_hub(host, strlen(host)) ? DOCKER_HUB_KEY : host,
+			     .timeout_ns = HELPER_NS,
+			     .max_bytes = HELPER_BYTES };
 	struct str out = { 0 };
 	int status, r;
 
 	if (!is_helper_name(helper))
-		return err_set(err, ERR_INVALID, "Docker's configuration names a credential helper that can't be one");
+		return err_set(err, ERR_INVALID,
+			       "Docker's configuration: the name of a credential helper has "
+			       "letters, digits, `.`, `_` and `-` only");
 	r = command_output(&c, &out, &status, err) < 0 ? err_wrap(err, "%s", name) : 0;
 	if (r == 0 && status == 0)
 		r = take_answer(name, &out, ret, err);
 	else if (r == 0 && !memmem(out.s ? out.s : "", out.len, "credentials not found", 21))
-		r = err_set(err, ERR_INVALID, "%s can't give credentials for %s: exit status %d", name, host, status);
-	command_wipe(&out);
+		r = err_set(err, ERR_INVALID, "%s can't give credentials for %s: exit status %d",
+			    name, host, status);
+	str_wipe(&out);
 	return r;
 }
 
-static int find_in(const json_t *config, const char *host, const char *path, struct registry_credential *ret, struct err *err)
+static int find_in(const json_t *config, const char *host, const char *path,
+		   struct registry_credential *ret, struct err *err)
 {
 	const json_t *entry = best_entry(json_object_get(config, "auths"), host, path);
-	const char *helper = json_string_value(best_entry(json_object_get(config, "credHelpers"), host, path));
+	const char *helper =
+		json_string_value(best_entry(json_object_get(config, "credHelpers"), host, path));
 
-	if (!helper && !entry)
-		return 0;
-	if (!helper && take_entry(entry, host, ret, err) < 0)
+	struct err why = { 0 };
+
+	if (helper)
+		return ask_helper(helper, host, ret, err);
+	if (entry && take_entry(entry, host, ret, err) < 0)
 		return -1;
-	if (!helper && !is_said(ret))
-		helper = json_string_value(json_object_get(config, "credsStore"));
-	return helper ? ask_helper(helper, host, ret, err) : 0;
+	helper = json_string_value(json_object_get(config, "credsStore"));
+	if (!helper || is_said(ret) || ask_helper(helper, host, ret, &why) == 0)
+		return 0;
+	/* One that isn't installed keeps nobody from a registry that nobody has logged in to. */
+	if (!entry && why.code == ERR_NOT_FOUND)
+		return 0;
+	*err = why;
+	return -1;
 }
 
-int docker_config_find(const struct docker_config *c, const char *host, const char *path, size_t from, struct registry_credential *ret, size_t *ret_which, struct err *err)
+int docker_config_find(const struct docker_config *c, const char *host, const char *path,
+		       size_t from, struct registry_credential *ret, size_t *ret_which,
+		       struct err *err)
 {
 	for (size_t i = from; i < c->files.n; i++) {
 		if (find_in(c->files.v[i].json, host, path, ret, err) < 0) {
-			credential_wipe(ret);
+			registry_credential_wipe(ret);
 			return -1;
 		}
 		if (is_said(ret)) {

@@ -1,3 +1,19 @@
+/* runners/image/elf.c — what a program needs, read from its ELF headers; and the search of the
+ * dynamic loader.
+ *
+ * elf_read() reads the program headers, then the dynamic section and its string table, and
+ * nothing else of a file. All numbers come from the file: take() reads at checked offsets, and
+ * each size has a ceiling (*_MAX). An address of memory becomes an offset in the file by the
+ * PT_LOAD headers (offset_of()).
+ *
+ * elf_find() asks the places in the order of ld.so(8), and the first file that fits() wins: one
+ * that can be read, and is of the asker's machine. `by` is the chain of who asked for whom, since
+ * an rpath counts for what lies below it. The loader's cache is read as glibc writes it; entries
+ * for special processors are skipped.
+ *
+ * Nothing is executed, and nothing is kept but the cache's bytes. Which files go into an image is
+ * files.c's to say. Any thread; an elf_cache is only read after elf_cache_new().
+ */
 #include "runners/image/elf.h"
 
 #include <elf.h>
@@ -6,16 +22,17 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include "base/fs.h"
+#include "base/os/fs.h"
 
-/* Real ones have a dozen program headers, a few hundred dynamic entries and, with C++, strings of some megabytes. */
+/* Real ones have a dozen program headers, a few hundred dynamic entries and, with C++, strings of
+ * some megabytes. */
 #define HEADERS_MAX 256
 #define DYNAMIC_MAX (1 * MIB)
 #define STRINGS_MAX (64 * MIB)
-#define NEEDED_MAX 1024
-#define CACHE_MAX (16 * MIB)
+#define NEEDED_MAX  1024
+#define CACHE_MAX   (16 * MIB)
 
-/* --- one file ------------------------------------------------------------------------------------------------------------------ */
+/* One file. */
 
 struct elf_file {
 	const char *path;
@@ -26,7 +43,8 @@ struct elf_file {
 
 static int damaged(const struct elf_file *f, struct err *err)
 {
-	return err_set(err, ERR_INVALID, "%s is not a program or library of a kind that can be read", f->path);
+	return err_set(err, ERR_INVALID,
+		       "%s is not a program or library of a kind that can be read", f->path);
 }
 
 static int take(const struct elf_file *f, uint64_t at, void *into, size_t n, struct err *err)
@@ -59,7 +77,8 @@ static bool offset_of(const struct elf_file *f, uint64_t address, uint64_t *ret)
 	for (size_t i = 0; i < f->n_headers; i++) {
 		const Elf64_Phdr *p = &f->headers[i];
 
-		if (p->p_type == PT_LOAD && address >= p->p_vaddr && address - p->p_vaddr < p->p_filesz) {
+		if (p->p_type == PT_LOAD && address >= p->p_vaddr &&
+		    address - p->p_vaddr < p->p_filesz) {
 			*ret = p->p_offset + (address - p->p_vaddr);
 			return true;
 		}
@@ -67,15 +86,20 @@ static bool offset_of(const struct elf_file *f, uint64_t address, uint64_t *ret)
 	return false;
 }
 
-static int read_headers(struct elf_file *f, struct arena *arena, uint16_t *ret_machine, struct err *err)
+static int read_headers(struct elf_file *f, struct arena *arena, uint16_t *ret_machine,
+			struct err *err)
 {
-	static const unsigned char magic[] = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64,
-					       __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB };
+	static const unsigned char magic[] = {
+		ELFMAG0,    ELFMAG1,
+		ELFMAG2,    ELFMAG3,
+		ELFCLASS64, __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB
+	};
 	Elf64_Ehdr e;
 
 	if (take(f, 0, &e, sizeof(e), err) < 0)
 		return -1;
-	if (memcmp(e.e_ident, magic, sizeof(magic)) != 0 || e.e_phentsize != sizeof(Elf64_Phdr) || e.e_phnum == 0 || e.e_phnum > HEADERS_MAX)
+	if (memcmp(e.e_ident, magic, sizeof(magic)) != 0 || e.e_phentsize != sizeof(Elf64_Phdr) ||
+	    e.e_phnum == 0 || e.e_phnum > HEADERS_MAX)
 		return damaged(f, err);
 	f->n_headers = e.e_phnum;
 	f->headers = arena_alloc(arena, f->n_headers * sizeof(*f->headers));
@@ -83,7 +107,8 @@ static int read_headers(struct elf_file *f, struct arena *arena, uint16_t *ret_m
 	return take(f, e.e_phoff, f->headers, f->n_headers * sizeof(*f->headers), err);
 }
 
-static int read_text(const struct elf_file *f, uint64_t at, uint64_t n, uint64_t max, struct arena *arena, char **ret, struct err *err)
+static int read_text(const struct elf_file *f, uint64_t at, uint64_t n, uint64_t max,
+		     struct arena *arena, char **ret, struct err *err)
 {
 	if (n == 0 || n > max)
 		return damaged(f, err);
@@ -104,12 +129,15 @@ static const char *string_at(const char *strings, uint64_t n, uint64_t at)
 	return at < n ? strings + at : NULL;
 }
 
-static int note_needed(const struct elf_file *f, const Elf64_Dyn *d, size_t n, const char *strings, uint64_t n_strings, struct arena *arena, struct elf_facts *ret,
+static int note_needed(const struct elf_file *f, const Elf64_Dyn *d, size_t n, const char *strings,
+		       uint64_t n_strings, struct arena *arena, struct elf_facts *ret,
 		       struct err *err)
 {
 	ret->needed = arena_alloc(arena, NEEDED_MAX * sizeof(*ret->needed));
 	for (size_t i = 0; i < n && d[i].d_tag != DT_NULL; i++) {
-		const char *name = d[i].d_tag == DT_NEEDED ? string_at(strings, n_strings, d[i].d_un.d_val) : "";
+		const char *name = d[i].d_tag == DT_NEEDED
+					   ? string_at(strings, n_strings, d[i].d_un.d_val)
+					   : "";
 
 		if (!name || ret->n_needed == NEEDED_MAX)
 			return damaged(f, err);
@@ -119,7 +147,8 @@ static int note_needed(const struct elf_file *f, const Elf64_Dyn *d, size_t n, c
 	return 0;
 }
 
-static int read_dynamic(const struct elf_file *f, const Elf64_Phdr *p, struct arena *arena, struct elf_facts *ret, struct err *err)
+static int read_dynamic(const struct elf_file *f, const Elf64_Phdr *p, struct arena *arena,
+			struct elf_facts *ret, struct err *err)
 {
 	uint64_t n_strings, at, n = p->p_filesz / sizeof(Elf64_Dyn);
 	Elf64_Dyn *d;
@@ -169,9 +198,10 @@ int elf_read(const char *path, struct arena *arena, struct elf_facts *ret, struc
 	return 0;
 }
 
-/* --- the loader's cache ------------------------------------------------------------------------------------------------------------ */
+/* The loader's cache. */
 
-/* glibc, sysdeps/generic/dl-cache.h: "cache_file_new". Offsets of strings count from its beginning. */
+/* glibc, sysdeps/generic/dl-cache.h: "cache_file_new". Offsets of strings count from its beginning.
+ */
 #define CACHE_MAGIC "glibc-ld.so.cache1.1"
 struct cache_header {
 	char magic[20];
@@ -197,7 +227,8 @@ struct elf_cache *elf_cache_new(const char *path)
 
 	if (fs_read_file(path ? path : "/etc/ld.so.cache", CACHE_MAX, &c->bytes, NULL) < 0)
 		return c;
-	found = memmem(c->bytes.s, c->bytes.len, CACHE_MAGIC, sizeof(h.magic)); /* behind one in an older form, perhaps */
+	found = memmem(c->bytes.s, c->bytes.len, CACHE_MAGIC,
+		       sizeof(h.magic)); /* behind one in an older form, perhaps */
 	if (!found || c->bytes.len - (size_t)(found - c->bytes.s) < sizeof(h))
 		return c;
 	c->start = (size_t)(found - c->bytes.s);
@@ -220,11 +251,13 @@ static const char *cache_string(const struct elf_cache *c, uint32_t at)
 	return at < c->bytes.len - c->start ? c->bytes.s + c->start + at : "";
 }
 
-/* --- search -------------------------------------------------------------------------------------------------------------------------- */
+/* Search. */
 
 struct search {
 	const char *name;
-	const struct elf_facts *by;
+	const struct elf_facts *by; /* what needs it */
+	const struct elf_facts
+		*origin; /* whose directories are looked at: `by`, or what loaded it */
 	struct arena *arena;
 	struct elf_facts *ret;
 };
@@ -233,7 +266,8 @@ static bool fits(const struct search *s, const char *path)
 {
 	struct elf_facts f;
 
-	if (access(path, R_OK) < 0 || elf_read(path, s->arena, &f, NULL) < 0 || f.machine != s->by->machine)
+	if (access(path, R_OK) < 0 || elf_read(path, s->arena, &f, NULL) < 0 ||
+	    f.machine != s->by->machine)
 		return false;
 	f.by = s->by;
 	*s->ret = f;
@@ -242,14 +276,14 @@ static bool fits(const struct search *s, const char *path)
 
 static bool in_dir(const struct search *s, const char *dir, size_t n)
 {
-	const char *origin = strrchr(s->by->path, '/');
+	const char *origin = strrchr(s->origin->path, '/');
 	_cleanup_(freep) char *text = xstrndup(dir, n);
 	_cleanup_(str_deinit) struct str path = { 0 };
 	const char *at = text, *mark;
 
 	while ((mark = strstr(at, "$ORIGIN")) || (mark = strstr(at, "${ORIGIN}"))) {
 		str_addn(&path, at, (size_t)(mark - at));
-		str_addn(&path, s->by->path, origin ? (size_t)(origin - s->by->path) : 0);
+		str_addn(&path, s->origin->path, origin ? (size_t)(origin - s->origin->path) : 0);
 		at = mark + (mark[1] == '{' ? strlen("${ORIGIN}") : strlen("$ORIGIN"));
 	}
 	str_addf(&path, "%s/%s", at, s->name);
@@ -271,7 +305,9 @@ static bool in_rpaths(const struct search *s)
 	if (s->by->runpath)
 		return false;
 	for (const struct elf_facts *f = s->by; f; f = f->by) {
-		struct search of = { s->name, f, s->arena, s->ret };
+		struct search of = *s;
+
+		of.origin = f;
 
 		if (f->rpath && !f->runpath && in_dirs(&of, f->rpath))
 			return true;
@@ -284,8 +320,10 @@ static bool in_cache(const struct search *s, const struct elf_cache *c)
 	for (size_t i = 0; i < c->n; i++) {
 		struct cache_entry e;
 
-		memcpy(&e, c->bytes.s + c->start + sizeof(struct cache_header) + i * sizeof(e), sizeof(e));
-		if (e.hwcap == 0 && strcmp(cache_string(c, e.name), s->name) == 0 && fits(s, cache_string(c, e.path)))
+		memcpy(&e, c->bytes.s + c->start + sizeof(struct cache_header) + i * sizeof(e),
+		       sizeof(e));
+		if (e.hwcap == 0 && strcmp(cache_string(c, e.name), s->name) == 0 &&
+		    fits(s, cache_string(c, e.path)))
 			return true;
 	}
 	return false;
@@ -294,11 +332,19 @@ static bool in_cache(const struct search *s, const struct elf_cache *c)
 /* Debian's multiarch directories first, then those of everybody else. */
 static bool in_standard(const struct search *s)
 {
-	const char *triplet = s->by->machine == EM_X86_64 ? "x86_64-linux-gnu" : s->by->machine == EM_AARCH64 ? "aarch64-linux-gnu" : ".";
-	static const char *const dirs[] = { "/lib/%s", "/usr/lib/%s", "/lib64", "/usr/lib64", "/lib", "/usr/lib" };
+	const char *triplet = s->by->machine == EM_X86_64    ? "x86_64-linux-gnu"
+			      : s->by->machine == EM_AARCH64 ? "aarch64-linux-gnu"
+			      : s->by->machine == EM_RISCV   ? "riscv64-linux-gnu"
+			      : s->by->machine == EM_PPC64   ? "powerpc64le-linux-gnu"
+			      : s->by->machine == EM_S390    ? "s390x-linux-gnu"
+							     : ".";
+	static const char *const dirs[] = { "/lib/%s",    "/usr/lib/%s", "/lib64",
+					    "/usr/lib64", "/lib",        "/usr/lib" };
 
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
-		const char *dir = i < 2 ? arena_printf(s->arena, "%.*s%s", (int)(strlen(dirs[i]) - 2), dirs[i], triplet) : dirs[i];
+		const char *dir = i < 2 ? arena_printf(s->arena, "%.*s%s",
+						       (int)(strlen(dirs[i]) - 2), dirs[i], triplet)
+					: dirs[i];
 
 		if (in_dir(s, dir, strlen(dir)))
 			return true;
@@ -306,12 +352,17 @@ static bool in_standard(const struct search *s)
 	return false;
 }
 
-int elf_find(const struct elf_cache *c, const char *name, const struct elf_facts *by, struct arena *arena, struct elf_facts *ret, struct err *err)
+int elf_find(const struct elf_cache *c, const char *name, const struct elf_facts *by,
+	     struct arena *arena, struct elf_facts *ret, struct err *err)
 {
-	struct search s = { name, by, arena, ret };
+	struct search s = { name, by, by, arena, ret };
 	const char *named = getenv("LD_LIBRARY_PATH");
 
-	if (strchr(name, '/') ? fits(&s, name) : in_rpaths(&s) || (named && in_dirs(&s, named)) || (by->runpath && in_dirs(&s, by->runpath)) || in_cache(&s, c) || in_standard(&s))
+	if (strchr(name, '/') ? fits(&s, name)
+			      : in_rpaths(&s) || (named && in_dirs(&s, named)) ||
+					(by->runpath && in_dirs(&s, by->runpath)) ||
+					in_cache(&s, c) || in_standard(&s))
 		return 0;
-	return err_set(err, ERR_NOT_FOUND, "%s, which %s needs, isn't on this machine", name, by->path);
+	return err_set(err, ERR_NOT_FOUND, "%s, which %s needs, isn't on this machine", name,
+		       by->path);
 }

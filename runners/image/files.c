@@ -1,32 +1,47 @@
-/* What is in the image. All libraries lie in one directory, that of the C library, whatever directory they are found in here: the loader looks there without being told. */
+/* runners/image/files.c — what is in Cairn's own image.
+ *
+ * image_files() fills a builder: the programs (read_programs()), then every library that they
+ * need, as a breadth-first closure over DT_NEEDED (`found`, `done`), then libraries that are
+ * opened by name and what those need, the loader, and what the C library, curl and the calendar
+ * look for (add_surroundings()). A path is added once; the first one wins. The list is sorted at
+ * the end, directories included.
+ *
+ * All libraries lie in one directory, that of the C library, whatever directory they are found in
+ * here: the loader looks there without being told. /lib and /usr/lib are one place, as on merged
+ * systems.
+ *
+ * Only names and sources are collected: layout.c reads the contents, elf.c knows the format. One
+ * thread.
+ */
 #include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/fs.h"
 #include "base/map.h"
+#include "base/os/fs.h"
 #include "runners/image/elf.h"
 #include "runners/image/layout.h"
 
-#define CERTIFICATES "/etc/ssl/certs/ca-certificates.crt"
-#define ZONES "/usr/share/zoneinfo"
-#define C_LIBRARY "libc.so.6"
-#define LIBRARIES_MAX 1024
+#define CERTIFICATES    "/etc/ssl/certs/ca-certificates.crt"
+#define ZONES           "/usr/share/zoneinfo"
+#define C_LIBRARY       "libc.so.6"
+#define LIBRARIES_MAX   1024
 #define ZONES_DEPTH_MAX 4
 
 struct builder {
 	struct arena *arena;
 	struct elf_cache *cache;
 	VEC(struct image_file) files;
-	struct map *paths; /* of files */
+	struct map *paths;     /* of files */
 	struct map *libraries; /* names that were looked for */
-	VEC(const struct elf_facts *) found; /* programs and libraries; those from `done` on are to be looked at */
+	VEC(const struct elf_facts *)
+	found; /* programs and libraries; those from `done` on are to be looked at */
 	size_t done;
 	VEC(const char *) names; /* of found[i]: how it was asked for; NULL for a program */
 };
 
-/* --- entries ------------------------------------------------------------------------------------------------------------------------- */
+/* Entries. */
 
 static void add(struct builder *b, const struct image_file *f)
 {
@@ -62,7 +77,7 @@ static void add_parents(struct builder *b)
 	}
 }
 
-/* --- programs and libraries -------------------------------------------------------------------------------------------------------------- */
+/* Programs and libraries. */
 
 static void note(struct builder *b, const struct elf_facts *f, const char *name)
 {
@@ -73,7 +88,8 @@ static void note(struct builder *b, const struct elf_facts *f, const char *name)
 /* The loader itself is among what libraries need: it has its own place. */
 static bool is_loader(const char *name)
 {
-	return str_has_prefix(name, "ld-linux") || str_has_prefix(name, "ld64.so") || str_has_prefix(name, "ld.so");
+	return str_has_prefix(name, "ld-linux") || str_has_prefix(name, "ld64.so") ||
+	       str_has_prefix(name, "ld.so");
 }
 
 static int want(struct builder *b, const char *name, const struct elf_facts *by, struct err *err)
@@ -83,7 +99,8 @@ static int want(struct builder *b, const char *name, const struct elf_facts *by,
 	if (is_loader(name) || map_has(b->libraries, name, strlen(name)))
 		return 0;
 	if (b->found.n == LIBRARIES_MAX)
-		return err_set(err, ERR_TOO_LARGE, "%s needs more than %d libraries", b->found.v[0]->path, LIBRARIES_MAX);
+		return err_set(err, ERR_TOO_LARGE, "%s needs more than %d libraries",
+			       b->found.v[0]->path, LIBRARIES_MAX);
 	if (elf_find(b->cache, name, by, b->arena, &f, err) < 0)
 		return -1;
 	*map_slot_str(b->libraries, name) = b;
@@ -107,14 +124,23 @@ static int want_needed(struct builder *b, struct err *err)
 static int want_opened(struct builder *b, const char *names, struct err *err)
 {
 	bool optional = *names == '?';
-	struct err why = { 0 };
 
 	for (const char *at = names + optional, *end; at; at = *end ? end + 1 : NULL) {
+		struct err why = { 0 };
+
 		end = strchrnul(at, '|');
-		if (want(b, arena_strndup(b->arena, at, (size_t)(end - at)), b->found.v[0], at == names ? &why : NULL) == 0)
+		if (want(b, arena_strndup(b->arena, at, (size_t)(end - at)), b->found.v[0], &why) ==
+		    0)
 			return 0;
+		if (why.code != ERR_NOT_FOUND) {
+			*err = why;
+			return -1;
+		}
 	}
-	return optional ? 0 : err_set(err, ERR_NOT_FOUND, "%s isn't on this machine, and cairn opens it when it needs it", names);
+	return optional ? 0
+			: err_set(err, ERR_NOT_FOUND,
+				  "%s isn't on this machine, and cairn opens it when it needs it",
+				  names);
 }
 
 static int read_programs(struct builder *b, const struct image_ask *ask, struct err *err)
@@ -125,7 +151,8 @@ static int read_programs(struct builder *b, const struct image_ask *ask, struct 
 		if (elf_read(ask->programs[i], b->arena, &f, err) < 0)
 			return -1;
 		if (i > 0 && f.machine != b->found.v[0]->machine)
-			return err_set(err, ERR_INVALID, "%s is made for another processor than %s", f.path, b->found.v[0]->path);
+			return err_set(err, ERR_INVALID, "%s is made for another processor than %s",
+				       f.path, b->found.v[0]->path);
 		note(b, &f, NULL);
 		add_file(b, ask->targets[i], f.path, 0755);
 	}
@@ -136,7 +163,8 @@ static int read_programs(struct builder *b, const struct image_ask *ask, struct 
 static const char *below_usr(struct arena *arena, const char *path)
 {
 	path += *path == '/';
-	return str_has_prefix(path, "usr/") ? arena_strdup(arena, path) : arena_printf(arena, "usr/%s", path);
+	return str_has_prefix(path, "usr/") ? arena_strdup(arena, path)
+					    : arena_printf(arena, "usr/%s", path);
 }
 
 static const char *library_dir(struct builder *b)
@@ -157,12 +185,15 @@ static int add_loader(struct builder *b, const char *interp, struct err *err)
 	const char *slash;
 
 	if (*interp != '/' || !(slash = strchr(interp + 1, '/')))
-		return err_set(err, ERR_INVALID, "`%s` is no place for a loader", interp);
+		return err_set(err, ERR_INVALID, "`%s` is not the absolute path of a loader",
+			       interp);
 	add_file(b, below_usr(b->arena, interp), interp, 0755);
 	if (str_has_prefix(interp, "/usr/"))
 		return 0;
-	add(b, &(struct image_file){ .path = arena_strndup(b->arena, interp + 1, (size_t)(slash - interp - 1)),
-				     .target = arena_printf(b->arena, "usr%.*s", (int)(slash - interp), interp) });
+	add(b,
+	    &(struct image_file){
+		    .path = arena_strndup(b->arena, interp + 1, (size_t)(slash - interp - 1)),
+		    .target = arena_printf(b->arena, "usr%.*s", (int)(slash - interp), interp) });
 	return 0;
 }
 
@@ -176,7 +207,8 @@ static int add_libraries(struct builder *b, struct err *err)
 		const struct elf_facts *f = b->found.v[i];
 
 		if (b->names.v[i])
-			add_file(b, arena_printf(b->arena, "%s/%s", dir, b->names.v[i]), f->path, 0644);
+			add_file(b, arena_printf(b->arena, "%s/%s", dir, b->names.v[i]), f->path,
+				 0644);
 		else if (f->interp && add_loader(b, f->interp, err) < 0)
 			return -1;
 	}
@@ -197,7 +229,7 @@ static int gather_programs(struct builder *b, const struct image_ask *ask, struc
 	return add_libraries(b, err);
 }
 
-/* --- what else the C library, curl and the calendar look for ------------------------------------------------------------------------------- */
+/* What else the C library, curl and the calendar look for. */
 
 /* Zones without leap seconds only, and nothing that says which zone this machine is in. */
 static bool is_zone(const char *name)
@@ -212,7 +244,8 @@ static bool is_zone(const char *name)
 	return true;
 }
 
-static int add_zones(struct builder *b, const char *dir, const char *target, unsigned depth, struct err *err)
+static int add_zones(struct builder *b, const char *dir, const char *target, unsigned depth,
+		     struct err *err)
 {
 	DIR *d = opendir(dir);
 	struct dirent *e;
@@ -222,7 +255,8 @@ static int add_zones(struct builder *b, const char *dir, const char *target, uns
 	if (!d)
 		return err_errno(err, "no time zones in %s (package tzdata)", dir);
 	while (r == 0 && (r = fs_next(d, dir, &e, err)) == 1) {
-		const char *path = arena_printf(b->arena, "%s/%s", dir, e->d_name), *to = arena_printf(b->arena, "%s/%s", target, e->d_name);
+		const char *path = arena_printf(b->arena, "%s/%s", dir, e->d_name),
+			   *to = arena_printf(b->arena, "%s/%s", target, e->d_name);
 
 		r = 0;
 		if (!is_zone(e->d_name) || stat(path, &st) < 0)
@@ -242,11 +276,16 @@ static int add_surroundings(struct builder *b, const struct image_ask *ask, stru
 	const char *certificates = ask->certificates ? ask->certificates : CERTIFICATES;
 
 	if (access(certificates, R_OK) < 0)
-		return err_errno(err, "no CA certificates: %s (package ca-certificates)", certificates);
+		return err_errno(err, "no CA certificates: %s (package ca-certificates)",
+				 certificates);
 	add_file(b, "etc/ssl/certs/ca-certificates.crt", certificates, 0644);
-	add_text(b, "etc/passwd", "root:x:0:0:root:/root:/usr/sbin/nologin\ncairn:x:10001:10001:Cairn:/tmp:/usr/sbin/nologin\n");
+	add_text(b, "etc/passwd",
+		 "root:x:0:0:root:/root:/usr/sbin/nologin\ncairn:x:10001:10001:Cairn:/tmp:/usr/"
+		 "sbin/nologin\n");
 	add_text(b, "etc/group", "root:x:0:\ncairn:x:10001:\n");
-	add_text(b, "etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n");
+	add_text(b, "etc/nsswitch.conf",
+		 "passwd: files\ngroup: files\nhosts: files dns\nnetworks: files\nprotocols: "
+		 "files\nservices: files\n");
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
 		add_dir(b, dirs[i], 0755);
 	add_dir(b, "tmp", 01777);
@@ -254,7 +293,7 @@ static int add_surroundings(struct builder *b, const struct image_ask *ask, stru
 	return add_zones(b, ask->zones ? ask->zones : ZONES, "usr/share/zoneinfo", 0, err);
 }
 
-/* --- all ------------------------------------------------------------------------------------------------------------------------------------ */
+/* All. */
 
 static int by_path(const void *a, const void *b)
 {
@@ -266,19 +305,29 @@ static int architecture_of(uint16_t machine, const char **ret, struct err *err)
 	static const struct {
 		uint16_t machine;
 		const char *name; /* GOARCH, as the specification says */
-	} known[] = { { EM_X86_64, "amd64" }, { EM_AARCH64, "arm64" }, { EM_RISCV, "riscv64" }, { EM_PPC64, "ppc64le" }, { EM_S390, "s390x" } };
+	} known[] = { { EM_X86_64, "amd64" },
+		      { EM_AARCH64, "arm64" },
+		      { EM_RISCV, "riscv64" },
+		      { EM_PPC64, "ppc64le" },
+		      { EM_S390, "s390x" } };
 
 	for (size_t i = 0; i < ARRAY_LEN(known); i++)
 		if (known[i].machine == machine) {
 			*ret = known[i].name;
 			return 0;
 		}
-	return err_set(err, ERR_UNSUPPORTED, "images for this processor (ELF machine %u) have no name", machine);
+	return err_set(err, ERR_UNSUPPORTED,
+		       "no image architecture is known for this processor (ELF machine %u)",
+		       machine);
 }
 
-int image_files(const struct image_ask *ask, struct arena *arena, struct image_content *ret, struct err *err)
+int image_files(const struct image_ask *ask, struct arena *arena, struct image_content *ret,
+		struct err *err)
 {
-	struct builder b = { .arena = arena, .cache = elf_cache_new(NULL), .paths = map_new(), .libraries = map_new() };
+	struct builder b = { .arena = arena,
+			     .cache = elf_cache_new(NULL),
+			     .paths = map_new(),
+			     .libraries = map_new() };
 	const char *architecture = NULL;
 	int r = gather_programs(&b, ask, err);
 
@@ -289,7 +338,9 @@ int image_files(const struct image_ask *ask, struct arena *arena, struct image_c
 	if (r == 0) {
 		add_parents(&b);
 		qsort(b.files.v, b.files.n, sizeof(*b.files.v), by_path);
-		*ret = (struct image_content){ arena_memdup(arena, b.files.v, b.files.n * sizeof(*b.files.v)), b.files.n, architecture };
+		*ret = (struct image_content){ arena_memdup(arena, b.files.v,
+							    b.files.n * sizeof(*b.files.v)),
+					       b.files.n, architecture };
 	}
 	elf_cache_free(b.cache);
 	map_free(b.paths);

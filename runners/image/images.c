@@ -1,19 +1,35 @@
+/* runners/image/images.c — the images of a run: each name is asked for once.
+ *
+ * images_resolve() goes in three steps. sort_out() answers what is known and what has a digest,
+ * and finds a registry client for each other name. ask_all() asks the registries on up to
+ * WORKERS_MAX threads, which take questions from the batch by an atomic counter. keep_answers()
+ * then adds what came back to `known`, also when another question failed.
+ *
+ * There is one registry client for each set of pull secrets (`registries`, by their names), since
+ * a client tries the credentials that it was made with. Secrets are read from the cluster once,
+ * given to the client and wiped.
+ *
+ * The maps belong to the calling thread; a worker touches its question alone, and the registry
+ * client is safe for threads. What a registry says is resolve.c's, and who we are there
+ * docker_config.c's.
+ */
 #include "runners/image/images.h"
 
 #include <stdio.h>
 #include <string.h>
-#include "base/base64.h"
-#include "base/command.h"
+#include "base/crypto/base64.h"
 #include "base/map.h"
-#include "base/thread.h"
+#include "base/os/command.h"
+#include "base/os/thread.h"
 
 #define WORKERS_MAX 8
-#define CONFIG_MAX (1 * MIB) /* the API server's own limit of a Secret */
+#define CONFIG_MAX  (1 * MIB) /* the API server's own limit of a Secret */
 
 struct images {
 	struct images_options o;
-	struct map *registries; /* names of Secrets, a line each → struct registry *: who we are there */
-	struct map *known;	/* name → char *ref */
+	struct map *registries; /* names of Secrets, a line each → struct registry *: who we are
+				   there */
+	struct map *known;      /* name → char *ref */
 };
 
 struct images *images_new(const struct images_options *o)
@@ -54,7 +70,7 @@ const char *images_platform(void)
 #endif
 }
 
-/* --- pull secrets ------------------------------------------------------------------------------------------------------------------- */
+/* Pull secrets. */
 
 struct secret_texts {
 	VEC(struct docker_text) v; /* and one without a text */
@@ -73,7 +89,8 @@ static void secret_texts_wipe(struct secret_texts *t)
 	VEC_FREE(&t->v);
 }
 
-static int take_secret(const json_t *secret, const char *name, struct secret_texts *t, struct err *err)
+static int take_secret(const json_t *secret, const char *name, struct secret_texts *t,
+		       struct err *err)
 {
 	static const char *const keys[] = { ".dockerconfigjson", ".dockercfg" };
 	const json_t *data = json_object_get(secret, "data");
@@ -84,19 +101,26 @@ static int take_secret(const json_t *secret, const char *name, struct secret_tex
 
 		if (!text)
 			continue;
-		if (strlen(text) > CONFIG_MAX * 2 || base64_decode(&plain, text, strlen(text), NULL) < 0 || plain.len == 0) {
-			command_wipe(&plain);
-			return err_set(err, ERR_INVALID, "%s of image pull secret %s is not base64 of a Docker configuration", keys[i], name);
+		if (strlen(text) > CONFIG_MAX * 2 ||
+		    base64_decode(&plain, text, strlen(text), NULL) < 0 || plain.len == 0) {
+			str_wipe(&plain);
+			return err_set(err, ERR_INVALID,
+				       "%s of image pull secret %s is not base64 of a Docker "
+				       "configuration",
+				       keys[i], name);
 		}
-		VEC_PUSH(&t->v, ((struct docker_text){ xasprintf("image pull secret `%s`", name), xstrndup(plain.s, plain.len) }));
-		command_wipe(&plain);
+		VEC_PUSH(&t->v, ((struct docker_text){ xasprintf("image pull secret `%s`", name),
+						       xstrndup(plain.s, plain.len) }));
+		str_wipe(&plain);
 		return 0;
 	}
 	return 0;
 }
 
-/* One that isn't there, or that we may not read, is the kubelet's business: what it holds isn't needed where Docker's configuration, or nobody, is let in as well. */
-static int read_secret(const struct images *i, const char *name, struct secret_texts *t, struct err *err)
+/* One that isn't there, or that we may not read, is the kubelet's business: what it holds isn't
+ * needed where Docker's configuration, or nobody, is let in as well. */
+static int read_secret(const struct images *i, const char *name, struct secret_texts *t,
+		       struct err *err)
 {
 	_cleanup_(str_deinit) struct str path = { 0 };
 	struct kube_call call = { .method = "GET" };
@@ -113,12 +137,16 @@ static int read_secret(const struct images *i, const char *name, struct secret_t
 	if (r == 0)
 		r = take_secret(call.json, name, t, err);
 	else
-		r = why.code == ERR_NOT_FOUND || why.code == ERR_INVALID ? 0 : err_set(err, why.code, "reading image pull secret %s: %s", name, why.msg);
+		r = why.code == ERR_NOT_FOUND || why.code == ERR_INVALID
+			    ? 0
+			    : err_set(err, why.code, "reading image pull secret %s: %s", name,
+				      why.msg);
 	kube_call_deinit(&call);
 	return r;
 }
 
-static int read_secrets(const struct images *i, const char *const *names, struct secret_texts *t, struct err *err)
+static int read_secrets(const struct images *i, const char *const *names, struct secret_texts *t,
+			struct err *err)
 {
 	for (; i->o.client && names && *names; names++)
 		if (read_secret(i, *names, t, err) < 0)
@@ -127,7 +155,8 @@ static int read_secrets(const struct images *i, const char *const *names, struct
 }
 
 /* The one where who asks has these Secrets. */
-static int open_registry(struct images *i, const char *const *own, struct registry **ret, struct err *err)
+static int open_registry(struct images *i, const char *const *own, struct registry **ret,
+			 struct err *err)
 {
 	_cleanup_(str_deinit) struct str who = { 0 };
 	struct secret_texts t = { .v = { 0 } };
@@ -144,7 +173,9 @@ static int open_registry(struct images *i, const char *const *own, struct regist
 		r = read_secrets(i, i->o.pull_secrets, &t, err);
 	VEC_PUSH(&t.v, (struct docker_text){ 0 });
 	if (r == 0)
-		r = registry_new(&(struct registry_options){ .docker_configs = t.v.v, .plain_http = i->o.plain_http, .ca_pem = i->o.ca_pem,
+		r = registry_new(&(struct registry_options){ .docker_configs = t.v.v,
+							     .plain_http = i->o.plain_http,
+							     .ca_pem = i->o.ca_pem,
 							     .patience_ns = i->o.patience_ns },
 				 &registry, err);
 	if (r == 0)
@@ -153,7 +184,7 @@ static int open_registry(struct images *i, const char *const *own, struct regist
 	return r;
 }
 
-/* --- asking --------------------------------------------------------------------------------------------------------------------------- */
+/* Asking. */
 
 struct question {
 	const char *name;
@@ -173,7 +204,8 @@ static char *pinned(const struct image_ref *r, const char *digest)
 {
 	struct str out = { 0 };
 
-	image_ref_add(&out, &(struct image_ref){ .host = r->host, .path = r->path, .digest = digest });
+	image_ref_add(&out,
+		      &(struct image_ref){ .host = r->host, .path = r->path, .digest = digest });
 	return str_take(&out);
 }
 
@@ -207,8 +239,11 @@ static void ask_all(struct batch *b)
 		pthread_join(threads[--n], NULL);
 }
 
-/* Known ones and those with a digest are answered here; *ret_asked is how many others there are, which come first in q. */
-static int sort_out(struct images *i, const struct image_wanted *wanted, size_t n, struct arena *arena, struct question *q, size_t *ret_asked, size_t *ret_failed, struct err *err)
+/* Known ones and those with a digest are answered here; *ret_asked is how many others there are,
+ * which come first in q. */
+static int sort_out(struct images *i, const struct image_wanted *wanted, size_t n,
+		    struct arena *arena, struct question *q, size_t *ret_asked, size_t *ret_failed,
+		    struct err *err)
 {
 	size_t asked = 0;
 
@@ -257,7 +292,8 @@ static int fail(const struct question *q, size_t n_asked, size_t *ret_failed, st
 	return 0;
 }
 
-int images_resolve(struct images *i, const struct image_wanted *wanted, size_t n, struct arena *arena, const char **ret_refs, size_t *ret_failed, struct err *err)
+int images_resolve(struct images *i, const struct image_wanted *wanted, size_t n,
+		   struct arena *arena, const char **ret_refs, size_t *ret_failed, struct err *err)
 {
 	_cleanup_(freep) struct question *q = xcalloc(n + 1, sizeof(*q));
 	struct batch b = { .v = q };

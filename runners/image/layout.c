@@ -1,5 +1,15 @@
-/* An OCI layout with one image of one layer. The layer is written once, through two digests: of the tar, which the configuration names, and of the gzip stream around it.
- * zlib is linked statically, so that its version is this program's, and with it the bytes. */
+/* runners/image/layout.c — writes an OCI layout with one image of one layer.
+ *
+ * The order is layer, configuration, manifest, index.json, oci-layout: each document names the
+ * digest of the one before. The layer is written once, through two digests: of the tar, which the
+ * configuration names, and of the gzip stream around it. It gets its name when its digest is
+ * known (write_layer()).
+ *
+ * The same files give the same bytes: tar.c and canonical JSON are fixed, times are EPOCH, and
+ * zlib is linked statically, so that its version is this program's. image_layout_write() writes
+ * into an empty directory only and leaves what it had written when it fails. Which files there
+ * are is files.c's to say; reading a layout is archive.c's. One thread.
+ */
 #include "runners/image/layout.h"
 
 #include <dirent.h>
@@ -8,15 +18,17 @@
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>
-#include "base/digest.h"
-#include "base/fs.h"
-#include "base/json.h"
+#include "base/crypto/digest.h"
+#include "base/os/fs.h"
+#include "base/text/json.h"
 #include "runners/image/tar.h"
 
 #define GZIP_LEVEL 6
-#define GZIP_WRAPPER 16 /* zlib.h, deflateInit2: a gzip header, which says neither name nor time */
-#define EPOCH "1970-01-01T00:00:00Z"
-#define OCI "application/vnd.oci.image."
+#define GZIP_WRAPPER                                                                \
+	16 /* zlib.h, deflateInit2: a gzip header, which says neither name nor time \
+	    */
+#define EPOCH  "1970-01-01T00:00:00Z"
+#define OCI    "application/vnd.oci.image."
 #define BUFFER (64 * KIB)
 
 char *image_blob_path(const char *dir, const char *digest)
@@ -24,7 +36,7 @@ char *image_blob_path(const char *dir, const char *digest)
 	return xasprintf("%s/blobs/sha256/%s", dir, digest + strlen("sha256:"));
 }
 
-/* --- a layer -------------------------------------------------------------------------------------------------------------------- */
+/* A layer. */
 
 struct layer {
 	int fd;
@@ -90,7 +102,8 @@ static int fill_layer(struct layer *l, const struct image_content *content, stru
 	struct tar_writer w = { layer_write, l };
 	int r = 0;
 
-	if (deflateInit2(&l->z, GZIP_LEVEL, Z_DEFLATED, GZIP_WRAPPER + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+	if (deflateInit2(&l->z, GZIP_LEVEL, Z_DEFLATED, GZIP_WRAPPER + MAX_WBITS, 8,
+			 Z_DEFAULT_STRATEGY) != Z_OK)
 		mem_die(sizeof(*l));
 	for (size_t i = 0; i < content->n && r == 0; i++)
 		r = add_entry(&w, &content->files[i], err);
@@ -102,7 +115,8 @@ static int fill_layer(struct layer *l, const struct image_content *content, stru
 	return r;
 }
 
-static int write_layer(const char *dir, const struct image_content *content, struct image_blob *ret, char ret_diff[IMAGE_DIGEST_MAX], struct err *err)
+static int write_layer(const char *dir, const struct image_content *content, struct image_blob *ret,
+		       char ret_diff[IMAGE_DIGEST_MAX], struct err *err)
 {
 	_cleanup_(freep) char *temporary = xasprintf("%s/blobs/sha256/layer", dir), *path = NULL;
 	_cleanup_(freep) struct layer *l = xcalloc(1, sizeof(*l));
@@ -128,10 +142,11 @@ static int write_layer(const char *dir, const struct image_content *content, str
 	return r;
 }
 
-/* --- documents ------------------------------------------------------------------------------------------------------------------------ */
+/* Documents. */
 
 /* Takes the reference. */
-static int write_document(const char *dir, json_t *j, const char *type, struct image_blob *ret, struct err *err)
+static int write_document(const char *dir, json_t *j, const char *type, struct image_blob *ret,
+			  struct err *err)
 {
 	struct digester *d = digester_new();
 	_cleanup_(str_deinit) struct str text = { 0 };
@@ -169,29 +184,40 @@ static json_t *label_map(const char *const *v)
 
 static json_t *configuration(const struct image_config *c, const char *diff)
 {
-	return json_pack("{s:s, s:s, s:s, s:{s:s, s:o, s:o, s:o, s:s}, s:{s:s, s:[s]}, s:[{s:s, s:s}]}", "architecture", c->architecture, "os", "linux", "created", EPOCH,
-			 "config", "User", c->user, "Env", string_list(c->env), "Entrypoint", string_list(c->entrypoint), "Labels", label_map(c->labels), "WorkingDir",
-			 "/", "rootfs", "type", "layers", "diff_ids", diff, "history", "created", EPOCH, "created_by", "cairn image");
+	return json_pack(
+		"{s:s, s:s, s:s, s:{s:s, s:o, s:o, s:o, s:s}, s:{s:s, s:[s]}, s:[{s:s, s:s}]}",
+		"architecture", c->architecture, "os", "linux", "created", EPOCH, "config", "User",
+		c->user, "Env", string_list(c->env), "Entrypoint", string_list(c->entrypoint),
+		"Labels", label_map(c->labels), "WorkingDir", "/", "rootfs", "type", "layers",
+		"diff_ids", diff, "history", "created", EPOCH, "created_by", "cairn image");
 }
 
 static json_t *descriptor(const struct image_blob *b)
 {
-	return json_pack("{s:s, s:s, s:I}", "mediaType", b->media_type, "digest", b->digest, "size", (json_int_t)b->size);
+	return json_pack("{s:s, s:s, s:I}", "mediaType", b->media_type, "digest", b->digest, "size",
+			 (json_int_t)b->size);
 }
 
 /* containerd's name is the whole reference, the specification's only the tag. */
-static json_t *index_of(const struct image_blob *manifest, const struct image_config *c, const char *ref)
+static json_t *index_of(const struct image_blob *manifest, const struct image_config *c,
+			const char *ref)
 {
 	json_t *d = descriptor(manifest);
 	const char *tag = ref ? strrchr(fs_basename(ref), ':') : NULL;
 
-	json_object_set_new(d, "platform", json_pack("{s:s, s:s}", "architecture", c->architecture, "os", "linux"));
+	json_object_set_new(
+		d, "platform",
+		json_pack("{s:s, s:s}", "architecture", c->architecture, "os", "linux"));
 	if (ref)
-		json_object_set_new(d, "annotations", json_pack("{s:s, s:s}", "io.containerd.image.name", ref, "org.opencontainers.image.ref.name", tag ? tag + 1 : "latest"));
-	return json_pack("{s:i, s:s, s:[o]}", "schemaVersion", 2, "mediaType", OCI "index.v1+json", "manifests", d);
+		json_object_set_new(d, "annotations",
+				    json_pack("{s:s, s:s}", "io.containerd.image.name", ref,
+					      "org.opencontainers.image.ref.name",
+					      tag ? tag + 1 : "latest"));
+	return json_pack("{s:i, s:s, s:[o]}", "schemaVersion", 2, "mediaType", OCI "index.v1+json",
+			 "manifests", d);
 }
 
-/* --- the layout --------------------------------------------------------------------------------------------------------------------------- */
+/* The layout. */
 
 static int make_empty(const char *dir, struct err *err)
 {
@@ -222,7 +248,9 @@ static int write_json(const char *dir, const char *name, json_t *j, struct err *
 	return fs_write_atomic(path, text.s, text.len, err);
 }
 
-int image_layout_write(const char *dir, const struct image_content *content, const struct image_config *c, const char *ref, char ret_digest[IMAGE_DIGEST_MAX], struct err *err)
+int image_layout_write(const char *dir, const struct image_content *content,
+		       const struct image_config *c, const char *ref,
+		       char ret_digest[IMAGE_DIGEST_MAX], struct err *err)
 {
 	struct image_blob layer, config, manifest;
 	char diff[IMAGE_DIGEST_MAX];
@@ -233,13 +261,16 @@ int image_layout_write(const char *dir, const struct image_content *content, con
 		return -1;
 	if (write_document(dir, configuration(c, diff), "config.v1+json", &config, err) < 0)
 		return -1;
-	if (write_document(dir, json_pack("{s:i, s:s, s:o, s:[o]}", "schemaVersion", 2, "mediaType", OCI "manifest.v1+json", "config", descriptor(&config), "layers",
-					  descriptor(&layer)),
+	if (write_document(dir,
+			   json_pack("{s:i, s:s, s:o, s:[o]}", "schemaVersion", 2, "mediaType",
+				     OCI "manifest.v1+json", "config", descriptor(&config),
+				     "layers", descriptor(&layer)),
 			   "manifest.v1+json", &manifest, err) < 0)
 		return -1;
 	if (write_json(dir, "index.json", index_of(&manifest, c, ref), err) < 0)
 		return -1;
-	if (write_json(dir, "oci-layout", json_pack("{s:s}", "imageLayoutVersion", "1.0.0"), err) < 0)
+	if (write_json(dir, "oci-layout", json_pack("{s:s}", "imageLayoutVersion", "1.0.0"), err) <
+	    0)
 		return -1;
 	memcpy(ret_digest, manifest.digest, sizeof(manifest.digest));
 	return 0;

@@ -1,15 +1,27 @@
-/* Sending a layout: blobs first, the manifest last, so that a tag never names what isn't there (OCI Distribution Specification, "Push"). A large blob goes up in pieces; after a
- * failure the registry says how much of it has arrived, and it goes on from there. */
+/* runners/image/push.c — sends a layout to a registry.
+ *
+ * Blobs go first, the manifest last, so that a tag never names what isn't there (OCI Distribution
+ * Specification, "Push"). A blob that the registry has isn't sent (has_blob()).
+ *
+ * A large blob goes up in pieces of `chunk` bytes (PATCH), a small one with the last request
+ * (PUT). `sent` is what the registry says has arrived: after a piece that failed it is asked
+ * (ask_progress()), and the upload goes on from there. `furthest` only grows; patience begins
+ * anew when it does, so an upload ends when nothing has got through for so long, not after a
+ * total time. Each answer gives the URL for the next request.
+ *
+ * Authentication, redirects and retries of one request are registry.c's; a piece has `once` set,
+ * for it can't be repeated as it is. Any thread; nothing is shared but the registry client.
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/fs.h"
-#include "base/text.h"
+#include "base/os/fs.h"
+#include "base/text/text.h"
 #include "runners/image/layout.h"
 #include "runners/image/registry_internal.h"
 
 #define CHUNK_BYTES (16 * MIB)
-#define CHUNK_MAX (256 * MIB) /* whatever a registry says is its least */
+#define CHUNK_MAX   (256 * MIB) /* whatever a registry says is its least */
 
 struct push {
 	struct registry *r;
@@ -19,10 +31,12 @@ struct push {
 
 static struct registry_call call_of(struct push *p, const char *method, const char *below)
 {
-	return (struct registry_call){ .r = p->r, .ref = &p->ref, .scope = "pull,push", .method = method, .below = below };
+	return (struct registry_call){
+		.r = p->r, .ref = &p->ref, .scope = "pull,push", .method = method, .below = below
+	};
 }
 
-/* --- one blob ------------------------------------------------------------------------------------------------------------------------------ */
+/* One blob. */
 
 /* 1: the registry has it. */
 static int has_blob(struct push *p, const struct image_blob *b, struct err *err)
@@ -32,7 +46,9 @@ static int has_blob(struct push *p, const struct image_blob *b, struct err *err)
 	int r = registry_do(&c, err);
 
 	if (r == 0)
-		r = c.reply.reply.status == 200 ? 1 : c.reply.reply.status == 404 ? 0 : registry_refused(&c, err);
+		r = c.reply.reply.status == 200   ? 1
+		    : c.reply.reply.status == 404 ? 0
+						  : registry_refused(&c, err);
 	registry_call_deinit(&c);
 	return r;
 }
@@ -49,20 +65,26 @@ struct upload {
 static int note_progress(struct upload *u, const struct registry_call *c, struct err *err)
 {
 	size_t n;
-	const char *range = http_header(&c->reply, "Range", &n), *dash = range ? memchr(range, '-', n) : NULL;
+	const char *range = http_header(&c->reply, "Range", &n),
+		   *dash = range ? memchr(range, '-', n) : NULL;
 	char *url = registry_location(c);
 	int64_t last;
 
 	if (!url)
-		return err_set(err, ERR_INVALID, "%s doesn't say where the upload goes on", c->ref->host);
+		return err_set(err, ERR_INVALID, "%s doesn't say where the upload goes on",
+			       c->ref->host);
 	free(u->url);
 	u->url = url;
 	if (dash) {
 		_cleanup_(freep) char *text = xstrndup(dash + 1, n - (size_t)(dash + 1 - range));
 
-		if (!text_parse_int(text, &last) || last < 0 || (uint64_t)last >= u->size)
-			return err_set(err, ERR_INVALID, "%s says that `%.40s` of %llu bytes arrived", c->ref->host, text, (unsigned long long)u->size);
-		u->sent = last > 0 ? (uint64_t)last + 1 : 0; /* "0-0" is what many say of nothing */
+		/* "0-0" is what many say of nothing, and of nothing it is all. */
+		if (!text_parse_int(text, &last) || last < 0 ||
+		    (last > 0 && (uint64_t)last >= u->size))
+			return err_set(err, ERR_INVALID,
+				       "%s says that `%.40s` of %llu bytes arrived", c->ref->host,
+				       text, (unsigned long long)u->size);
+		u->sent = last > 0 ? (uint64_t)last + 1 : 0;
 	}
 	return 0;
 }
@@ -76,7 +98,8 @@ static int begin_upload(struct push *p, struct upload *u, struct err *err)
 	int r = registry_do(&c, err);
 
 	if (r == 0)
-		r = c.reply.reply.status == 202 ? note_progress(u, &c, err) : registry_refused(&c, err);
+		r = c.reply.reply.status == 202 ? note_progress(u, &c, err)
+						: registry_refused(&c, err);
 	least = r == 0 ? http_header(&c.reply, "OCI-Chunk-Min-Length", &n) : NULL;
 	if (least) {
 		_cleanup_(freep) char *text = xstrndup(least, n);
@@ -99,7 +122,8 @@ static int ask_progress(struct push *p, struct upload *u, struct err *err)
 	u->sent = 0;
 	r = registry_do(&c, err);
 	if (r == 0)
-		r = c.reply.reply.status == 204 ? note_progress(u, &c, err) : registry_refused(&c, err);
+		r = c.reply.reply.status == 204 ? note_progress(u, &c, err)
+						: registry_refused(&c, err);
 	registry_call_deinit(&c);
 	return r;
 }
@@ -112,7 +136,8 @@ static int send_chunk(struct push *p, struct upload *u, struct err *err)
 	struct err why = { 0 };
 	int r;
 
-	snprintf(range, sizeof(range), "%llu-%llu", (unsigned long long)from, (unsigned long long)(from + n - 1));
+	snprintf(range, sizeof(range), "%llu-%llu", (unsigned long long)from,
+		 (unsigned long long)(from + n - 1));
 	c.url = u->url;
 	c.range = range;
 	c.type = "application/octet-stream";
@@ -125,11 +150,14 @@ static int send_chunk(struct push *p, struct upload *u, struct err *err)
 	if (r == 0 && (c.reply.reply.status == 202 || c.reply.reply.status == 204)) {
 		u->sent = from + n;
 		r = note_progress(u, &c, err);
-		if (r == 0 && u->sent <= u->furthest && !patience_wait(&u->patience, NULL))
-			r = err_set(err, ERR_IO, "%s takes pieces, but says each time that %llu bytes have arrived",
-				    p->ref.host, (unsigned long long)u->sent);
-	} else if (r == 0 ? status_passes(c.reply.reply.status) || c.reply.reply.status == 416 : why.code == ERR_IO) {
-		if (patience_wait(&u->patience, r == 0 ? &c.reply : NULL))
+		if (r == 0 && u->sent <= u->furthest && !registry_patience_wait(&u->patience, NULL))
+			r = err_set(
+				err, ERR_IO,
+				"%s takes pieces, but says each time that %llu bytes have arrived",
+				p->ref.host, (unsigned long long)u->sent);
+	} else if (r == 0 ? http_is_transient(&c.reply) || c.reply.reply.status == 416
+			  : why.code == ERR_IO) {
+		if (registry_patience_wait(&u->patience, r == 0 ? &c.reply : NULL))
 			r = ask_progress(p, u, err);
 		else
 			r = r == 0 ? registry_refused(&c, err) : (*err = why, -1);
@@ -139,15 +167,17 @@ static int send_chunk(struct push *p, struct upload *u, struct err *err)
 	registry_call_deinit(&c);
 	if (r == 0 && u->sent > u->furthest) {
 		u->furthest = u->sent;
-		patience_begin(&u->patience, p->r); /* it goes on */
+		registry_patience_begin(&u->patience, p->r); /* it goes on */
 	}
 	return r;
 }
 
 /* Without a body, when pieces have brought it all; else with all of it. */
-static int finish_upload(struct push *p, struct upload *u, const struct image_blob *b, struct err *err)
+static int finish_upload(struct push *p, struct upload *u, const struct image_blob *b,
+			 struct err *err)
 {
-	_cleanup_(freep) char *url = xasprintf("%s%cdigest=%s", u->url, strchr(u->url, '?') ? '&' : '?', b->digest);
+	_cleanup_(freep) char *url =
+		xasprintf("%s%cdigest=%s", u->url, strchr(u->url, '?') ? '&' : '?', b->digest);
 	struct registry_call c = call_of(p, "PUT", NULL);
 	int r;
 
@@ -169,7 +199,7 @@ static int send_bytes(struct push *p, struct upload *u, const struct image_blob 
 {
 	if (begin_upload(p, u, err) < 0)
 		return -1;
-	patience_begin(&u->patience, p->r);
+	registry_patience_begin(&u->patience, p->r);
 	while (b->size > u->chunk && u->sent < u->size)
 		if (send_chunk(p, u, err) < 0)
 			return -1;
@@ -190,17 +220,20 @@ static int send_blob(struct push *p, const struct image_blob *b, struct err *err
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_errno(err, "cannot read %s", path);
 	if ((uint64_t)st.st_size != b->size)
-		return err_set(err, ERR_CORRUPT, "%s has %lld bytes instead of %llu", path, (long long)st.st_size, (unsigned long long)b->size);
+		return err_set(err, ERR_CORRUPT, "%s has %lld bytes instead of %llu", path,
+			       (long long)st.st_size, (unsigned long long)b->size);
 	r = send_bytes(p, &u, b, err);
 	free(u.url);
 	return r < 0 ? err_wrap(err, "sending %s", b->digest) : 0;
 }
 
-/* --- the manifest --------------------------------------------------------------------------------------------------------------------------- */
+/* The manifest. */
 
 static int send_manifest(struct push *p, const struct image_blob *m, struct err *err)
 {
-	_cleanup_(freep) char *path = image_blob_path(p->dir, m->digest), *below = xasprintf("manifests/%s", p->ref.digest ? p->ref.digest : p->ref.tag);
+	_cleanup_(freep) char *path = image_blob_path(p->dir, m->digest),
+			      *below = xasprintf("manifests/%s",
+						 p->ref.digest ? p->ref.digest : p->ref.tag);
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct registry_call c = call_of(p, "PUT", below);
 	const char *said;
@@ -217,12 +250,15 @@ static int send_manifest(struct push *p, const struct image_blob *m, struct err 
 		r = registry_refused(&c, err);
 	said = r == 0 ? http_header(&c.reply, "Docker-Content-Digest", &n) : NULL;
 	if (said && (n != strlen(m->digest) || memcmp(said, m->digest, n) != 0))
-		r = err_set(err, ERR_INVALID, "%s took the manifest for one of digest %.*s instead of %s", p->ref.host, (int)MIN(n, 80), said, m->digest);
+		r = err_set(err, ERR_INVALID,
+			    "%s took the manifest for one of digest %.*s instead of %s",
+			    p->ref.host, (int)MIN(n, 80), said, m->digest);
 	registry_call_deinit(&c);
 	return r;
 }
 
-int registry_push(struct registry *r, const char *layout_dir, const char *ref, char ret_digest[80], struct err *err)
+int registry_push(struct registry *r, const char *layout_dir, const char *ref, char ret_digest[80],
+		  struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct push p = { .r = r, .dir = layout_dir };
@@ -233,7 +269,8 @@ int registry_push(struct registry *r, const char *layout_dir, const char *ref, c
 	if (image_layout_read(layout_dir, arena, &l, err) < 0)
 		return -1;
 	if (p.ref.digest && strcmp(p.ref.digest, l.manifest.digest) != 0)
-		return err_set(err, ERR_INVALID, "%s names another digest than the image's, %s", ref, l.manifest.digest);
+		return err_set(err, ERR_INVALID, "%s names another digest than the image's, %s",
+			       ref, l.manifest.digest);
 	for (size_t i = 0; i < l.n_blobs; i++)
 		if (send_blob(&p, &l.blobs[i], err) < 0)
 			return -1;

@@ -1,13 +1,21 @@
-/* Names of images, as github.com/distribution/reference has them: [host[:port]/]path[:tag][@digest]. */
+/* runners/image/reference.c — names of images, as github.com/distribution/reference has them:
+ * [host[:port]/]path[:tag][@digest].
+ *
+ * image_ref_parse() cuts from the end: the digest behind `@`, then the tag behind the last colon
+ * that no slash follows, then host and path. Each part is checked by a hand-written scanner
+ * (is_path_part(), is_host(), is_tag()), for the C library's classes depend on the locale.
+ * docker.io is the host where none is named, and `library/` the directory there where none is.
+ * Pure functions; results lie in the caller's arena.
+ */
 #include <stdio.h>
 #include <string.h>
-#include "base/digest.h"
-#include "base/text.h"
+#include "base/crypto/digest.h"
+#include "base/text/text.h"
 #include "runners/image/registry.h"
 
 #define NAME_MAX_BYTES 255 /* of a host; of a path, with `library/` where that is left out */
-#define TAG_MAX_BYTES 128
-#define DEFAULT_HOST "docker.io"
+#define TAG_MAX_BYTES  128
+#define DEFAULT_HOST   "docker.io"
 
 /* The C library's depend on the locale. */
 static bool is_lower(char c)
@@ -36,7 +44,8 @@ static bool is_path_part(const char *s, size_t n)
 			return true;
 		for (mark = i; i < n && s[i] == s[mark] && strchr("._-", s[i]); i++)
 			;
-		if (i == mark || (s[mark] == '.' && i - mark > 1) || (s[mark] == '_' && i - mark > 2))
+		if (i == mark || (s[mark] == '.' && i - mark > 1) ||
+		    (s[mark] == '_' && i - mark > 2))
 			return false;
 	}
 	return false;
@@ -74,10 +83,12 @@ static bool is_port(const char *s, size_t n)
 /* Letters, digits and dashes between dots; or an IPv6 address in brackets; then perhaps a port. */
 static bool is_host(const char *s, size_t n)
 {
-	const char *end = s + n, *host_end = *s == '[' ? memchr(s, ']', n) : memchr(s, ':', n), *colon;
+	const char *end = s + n, *host_end = *s == '[' ? memchr(s, ']', n) : memchr(s, ':', n),
+		   *colon;
 
 	if (*s == '[') {
-		if (!host_end || host_end == s + 1 || strspn(s + 1, "0123456789abcdefABCDEF:.") != (size_t)(host_end - s - 1))
+		if (!host_end || host_end == s + 1 ||
+		    strspn(s + 1, "0123456789abcdefABCDEF:.") != (size_t)(host_end - s - 1))
 			return false;
 		colon = host_end + 1 < end ? host_end + 1 : NULL;
 	} else {
@@ -86,7 +97,8 @@ static bool is_host(const char *s, size_t n)
 		for (const char *c = s; c < host_end; c++) {
 			bool edge = c == s || c[-1] == '.' || c + 1 == host_end || c[1] == '.';
 
-			if (*c == '.' ? edge && (c == s || c[-1] == '.' || c + 1 == host_end) : !((is_word(*c) && *c != '_') || (*c == '-' && !edge)))
+			if (*c == '.' ? edge && (c == s || c[-1] == '.' || c + 1 == host_end)
+				      : !((is_word(*c) && *c != '_') || (*c == '-' && !edge)))
 				return false;
 		}
 		if (host_end == s)
@@ -105,10 +117,12 @@ static bool is_tag(const char *s, size_t n)
 	return true;
 }
 
-/* Does the first part name a host? "team/train" doesn't, "localhost/train", "a.b/train" and "a:5000/train" do. */
+/* Does the first part name a host? "team/train" doesn't, "localhost/train", "a.b/train" and
+ * "a:5000/train" do. */
 static bool names_host(const char *s, size_t n)
 {
-	if (memchr(s, '.', n) || memchr(s, ':', n) || *s == '[' || (n == 9 && memcmp(s, "localhost", 9) == 0))
+	if (memchr(s, '.', n) || memchr(s, ':', n) || *s == '[' ||
+	    (n == 9 && memcmp(s, "localhost", 9) == 0))
 		return true;
 	for (size_t i = 0; i < n; i++)
 		if (s[i] >= 'A' && s[i] <= 'Z')
@@ -121,23 +135,27 @@ static int not_one(const char *text, const char *why, struct err *err)
 	_cleanup_(str_deinit) struct str shown = { 0 };
 
 	text_add_printable(&shown, text, strnlen(text, 300));
-	return err_set(err, ERR_INVALID, "`%s` is not the name of an image: %s", shown.len ? shown.s : "", why);
+	return err_set(err, ERR_INVALID, "`%s` is not the name of an image: %s",
+		       shown.len ? shown.s : "", why);
 }
 
-static int parse_digest(const char *text, const char *at, struct arena *arena, const char **ret, struct err *err)
+static int parse_digest(const char *text, const char *at, struct arena *arena, const char **ret,
+			struct err *err)
 {
 	struct digest d;
 	char hex[DIGEST_HEX_MAX];
 
 	if (!str_has_prefix(at, "sha256:"))
 		return not_one(text, "its digest must be sha256:…", err);
-	if (strlen(at) != 7 + 64 || strspn(at + 7, "0123456789abcdef") != 64 || digest_parse(at, &d, NULL) < 0)
+	if (strlen(at) != 7 + 64 || strspn(at + 7, "0123456789abcdef") != 64 ||
+	    digest_parse(at, &d, NULL) < 0)
 		return not_one(text, "sha256: takes 64 hexadecimal digits in lower case", err);
 	*ret = arena_printf(arena, "sha256:%s", digest_hex(&d, hex));
 	return 0;
 }
 
-static int parse_name(const char *text, size_t n, struct arena *arena, struct image_ref *ret, struct err *err)
+static int parse_name(const char *text, size_t n, struct arena *arena, struct image_ref *ret,
+		      struct err *err)
 {
 	const char *slash = memchr(text, '/', n), *path = text;
 	const char *host = DEFAULT_HOST;
@@ -152,18 +170,26 @@ static int parse_name(const char *text, size_t n, struct arena *arena, struct im
 	}
 	n -= (size_t)(path - text);
 	if (!is_path(path, n))
-		return not_one(text, "its path may have lower-case letters, digits and single separators between them", err);
+		return not_one(text,
+			       "its path may have lower-case letters, digits and single separators "
+			       "between them",
+			       err);
 	if (str_eq(host, "index.docker.io"))
 		host = DEFAULT_HOST;
 	ret->host = host;
-	ret->path = str_eq(host, DEFAULT_HOST) && !memchr(path, '/', n) ? arena_printf(arena, "library/%.*s", (int)n, path) : arena_strndup(arena, path, n);
-	return strlen(ret->path) <= NAME_MAX_BYTES ? 0 : not_one(text, "its path has more than 255 bytes", err);
+	ret->path = str_eq(host, DEFAULT_HOST) && !memchr(path, '/', n)
+			    ? arena_printf(arena, "library/%.*s", (int)n, path)
+			    : arena_strndup(arena, path, n);
+	return strlen(ret->path) <= NAME_MAX_BYTES
+		       ? 0
+		       : not_one(text, "its path has more than 255 bytes", err);
 }
 
 int image_ref_parse(const char *text, struct arena *arena, struct image_ref *ret, struct err *err)
 {
 	struct image_ref r = { NULL };
-	const char *at = strchr(text, '@'), *end = at ? at : text + strlen(text), *colon = memrchr(text, ':', (size_t)(end - text));
+	const char *at = strchr(text, '@'), *end = at ? at : text + strlen(text),
+		   *colon = memrchr(text, ':', (size_t)(end - text));
 
 	if (at && parse_digest(text, at + 1, arena, &r.digest, err) < 0)
 		return -1;

@@ -1,5 +1,24 @@
-/* Requests to registries. A host is spoken to over TLS, unless it was named as one that isn't, or it is on this machine and doesn't. Redirects are followed without our
- * credentials as soon as they lead elsewhere. */
+/* runners/image/registry.c — one request to a registry, with its host, authentication, redirects
+ * and retries.
+ *
+ * registry_do() sends, and judge() says what follows from the answer: a challenge is answered, a
+ * redirect followed, 429 and 5xx are waited for. It ends with an answer that means something, or
+ * when `patience` is at its end. A call that can't be repeated (`once`) isn't.
+ *
+ * A host is asked over TLS, unless it was named in plain_http, or it is on this machine and
+ * doesn't speak TLS (find_base()). Our credentials go to the registry's own scheme and authority
+ * alone (is_at()): a redirect that leads elsewhere is followed without them, and never from https
+ * to http.
+ *
+ * A 401 is answered with the first credential that says something about the image; if the
+ * registry refuses it, with the next one (answer_challenge(), say_who()). `refused` collects
+ * whose they were, for the message. What was granted is kept by host, path and scope until it
+ * runs out.
+ *
+ * Any thread. The lock covers the maps `bases` and `grants` and is never held over a request; a
+ * base stays until registry_free(), so that it can be lent. Tokens are token.c's, challenges
+ * challenge.c's, credentials docker_config.c's.
+ */
 #include "runners/image/registry.h"
 
 #include <stdio.h>
@@ -7,62 +26,43 @@
 #include <strings.h>
 #include <time.h>
 #include "base/clock.h"
-#include "base/fs.h"
-#include "base/text.h"
-#include "base/thread.h"
+#include "base/crypto/trust.h"
+#include "base/os/fs.h"
+#include "base/os/thread.h"
+#include "base/text/text.h"
 #include "runners/image/registry_internal.h"
 
-#define PATIENCE_NS (30 * NS_PER_S)
-#define PAUSE_NS (200 * NS_PER_MS)
-#define PAUSE_MAX_NS (5 * NS_PER_S)
+#define PATIENCE_NS   (30 * NS_PER_S)
+#define PAUSE_NS      (200 * NS_PER_MS)
+#define PAUSE_MAX_NS  (5 * NS_PER_S)
 #define REDIRECTS_MAX 5
-#define PROBE_NS (5 * NS_PER_S)
-#define REQUEST_NS (60 * NS_PER_S) /* without a body from a file */
+#define PROBE_NS      (5 * NS_PER_S)
+#define REQUEST_NS    (60 * NS_PER_S) /* without a body from a file */
 
 static int64_t now_ns(void)
 {
 	return clock_system()->mono_ns(clock_system());
 }
 
-/* --- patience --------------------------------------------------------------------------------------------------------------------- */
+/* Patience. */
 
-void patience_begin(struct patience *p, const struct registry *r)
+void registry_patience_begin(struct patience *p, const struct registry *r)
 {
-	*p = (struct patience){ now_ns() + r->patience_ns, PAUSE_NS };
+	*p = (struct patience){ .until_ns = now_ns() + r->patience_ns };
 }
 
-bool status_passes(long status)
+bool registry_patience_wait(struct patience *p, const struct http_request *answer)
 {
-	return status == 429 || status == 408 || (status >= 500 && status != 501 && status != 505);
-}
+	int64_t pause = answer ? answer->reply.retry_after_ns : 0;
 
-/* Seconds only: a date would need the server's clock to be right. -1: it says nothing. */
-static int64_t told_ns(const struct http_request *q)
-{
-	_cleanup_(freep) char *text = NULL;
-	const char *value;
-	int64_t s;
-	size_t n;
-
-	if (!q || !(value = http_header(q, "Retry-After", &n)))
-		return -1;
-	text = xstrndup(value, n);
-	return text_parse_int(text, &s) && s >= 0 && s < 86400 ? s * NS_PER_S : -1;
-}
-
-bool patience_wait(struct patience *p, const struct http_request *answer)
-{
-	int64_t told = told_ns(answer), pause = told >= 0 ? MAX(told, PAUSE_NS) : p->pause_ns;
-	struct timespec t = { pause / NS_PER_S, pause % NS_PER_S };
-
+	pause = MAX(pause, backoff_ns(PAUSE_NS, PAUSE_MAX_NS, ++p->failures));
 	if (now_ns() + pause > p->until_ns)
 		return false;
-	nanosleep(&t, NULL); /* lint: nanosleep because a registry is asked from threads that have no loop, in true time */
-	p->pause_ns = MIN(p->pause_ns * 2, PAUSE_MAX_NS);
+	clock_sleep(pause);
 	return true;
 }
 
-/* --- life --------------------------------------------------------------------------------------------------------------------------- */
+/* Life. */
 
 static const char **copy_list(struct arena *arena, const char *const *v)
 {
@@ -87,7 +87,8 @@ int registry_new(const struct registry_options *o, struct registry **ret, struct
 	r->bases = map_new();
 	r->grants = map_new();
 	pthread_mutex_init(&r->lock, NULL);
-	if (docker_config_new(o->docker_configs, &r->docker, err) < 0 || http_client_new(&(struct http_options){ .ca_pem = o->ca_pem }, &r->http, err) < 0) {
+	if (docker_config_new(o->docker_configs, &r->docker, err) < 0 ||
+	    http_client_new(&(struct http_options){ .ca_pem = o->ca_pem }, &r->http, err) < 0) {
 		registry_free(r);
 		return -1;
 	}
@@ -104,7 +105,7 @@ void registry_free(struct registry *r)
 	for (size_t i = 0; i < map_len(r->bases); i++)
 		free(map_at(r->bases, i, NULL, NULL));
 	for (size_t i = 0; i < map_len(r->grants); i++)
-		grant_free(map_at(r->grants, i, NULL, NULL));
+		registry_grant_free(map_at(r->grants, i, NULL, NULL));
 	map_free(r->bases);
 	map_free(r->grants);
 	arena_free(r->arena);
@@ -112,12 +113,14 @@ void registry_free(struct registry *r)
 	free(r);
 }
 
-/* --- hosts ---------------------------------------------------------------------------------------------------------------------------- */
+/* Hosts. */
 
 static bool speaks_tls(struct registry *r, const char *host)
 {
 	_cleanup_(freep) char *url = xasprintf("https://%s/v2/", host);
-	struct http_request q = { .method = "GET", .url = url, .body_fd = -1, .timeout_ns = PROBE_NS };
+	struct http_request q = {
+		.method = "GET", .url = url, .body_fd = -1, .timeout_ns = PROBE_NS
+	};
 	bool does = http_do(r->http, &q, NULL) == 0;
 
 	http_request_deinit(&q);
@@ -131,7 +134,8 @@ static char *find_base(struct registry *r, const char *host)
 			return xasprintf("http://%s", host);
 	if (strcmp(host, "docker.io") == 0)
 		return xstrdup("https://registry-1.docker.io");
-	return xasprintf("%s://%s", is_loopback(host) && !speaks_tls(r, host) ? "http" : "https", host);
+	return xasprintf("%s://%s",
+			 trust_is_loopback(host) && !speaks_tls(r, host) ? "http" : "https", host);
 }
 
 /* Lent by the map. */
@@ -154,7 +158,7 @@ static const char *base_of(struct registry *r, const char *host)
 	return found;
 }
 
-/* --- authentication ----------------------------------------------------------------------------------------------------------------------- */
+/* Authentication. */
 
 static char *grant_key(const struct registry_call *c)
 {
@@ -195,7 +199,7 @@ static void keep_grant(const struct registry_call *c, const struct grant *g)
 
 	pthread_mutex_lock(&c->r->lock);
 	slot = map_slot_str(c->r->grants, key);
-	grant_free(*slot);
+	registry_grant_free(*slot);
 	*slot = xmalloc(sizeof(*g));
 	memcpy(*slot, g, sizeof(*g));
 	pthread_mutex_unlock(&c->r->lock);
@@ -208,15 +212,20 @@ static void note_refused(struct registry_call *c, size_t which)
 	str_addf(&c->refused, "%s%s", c->refused.len ? ", " : "", name);
 }
 
-/* 1: there is something new to say, by the next credential that isn't refused at once, or is none for this registry. */
-static int say_who(struct registry_call *c, const struct login *l, const char *base, size_t from, struct err *err)
+/* 1: there is something new to say, by the next credential that isn't refused at once, or is none
+ * for this registry. */
+static int say_who(struct registry_call *c, const struct login *l, const char *base, size_t from,
+		   struct err *err)
 {
 	for (;;) {
 		struct grant g;
-		int r = grant_get(c->r, c->ref, c->scope, base, &l->challenge, from, &g, err);
+		int r = registry_grant_get(c->r, c->ref, c->scope, base, &l->challenge, from, &g,
+					   err);
 
 		if (r < 0)
-			return c->refused.len ? err_wrap(err, "%s lets nobody in with %s", c->ref->host, c->refused.s) : -1;
+			return c->refused.len ? err_wrap(err, "%s refuses the credentials from %s",
+							 c->ref->host, c->refused.s)
+					      : -1;
 		if (r == GRANT_GIVEN && g.header) {
 			keep_grant(c, &g);
 			return 1;
@@ -229,16 +238,21 @@ static int say_who(struct registry_call *c, const struct login *l, const char *b
 	}
 }
 
-/* 401: the first one asks who we are. A credential that was granted before may only be out of date. After that, it wasn't taken. */
-static int answer_challenge(struct registry_call *c, struct login *l, const char *base, struct err *err)
+/* 401: the first one asks who we are. A credential that was granted before may only be out of date.
+ * After that, it wasn't taken. */
+static int answer_challenge(struct registry_call *c, struct login *l, const char *base,
+			    struct err *err)
 {
 	const struct str *headers = &c->reply.reply.headers;
 	bool first = !l->challenged;
 
 	if (first) {
 		l->challenged = true;
-		auth_challenge_parse(headers->len ? headers->s : "", headers->len, l->arena, &l->challenge);
-		return l->challenge.scheme == AUTH_NONE ? 0 : say_who(c, l, base, l->named ? l->which : 0, err);
+		registry_challenge_parse(headers->len ? headers->s : "", headers->len, l->arena,
+					 &l->challenge);
+		return l->challenge.scheme == AUTH_NONE
+			       ? 0
+			       : say_who(c, l, base, l->named ? l->which : 0, err);
 	}
 	if (!l->named)
 		return 0;
@@ -246,7 +260,7 @@ static int answer_challenge(struct registry_call *c, struct login *l, const char
 	return say_who(c, l, base, l->which + 1, err);
 }
 
-/* --- one request -------------------------------------------------------------------------------------------------------------------------- */
+/* One request. */
 
 static void wipe(char *secret)
 {
@@ -257,7 +271,8 @@ static void wipe(char *secret)
 
 static int send_once(struct registry_call *c, const char *authorization, struct err *err)
 {
-	_cleanup_(freep) char *accept = c->accept ? xasprintf("Accept: %s", c->accept) : NULL, *type = c->type ? xasprintf("Content-Type: %s", c->type) : NULL,
+	_cleanup_(freep) char *accept = c->accept ? xasprintf("Accept: %s", c->accept) : NULL,
+			      *type = c->type ? xasprintf("Content-Type: %s", c->type) : NULL,
 			      *range = c->range ? xasprintf("Content-Range: %s", c->range) : NULL;
 	const char *headers[5], *all[] = { authorization, accept, type, range };
 	size_t n = 0;
@@ -267,8 +282,14 @@ static int send_once(struct registry_call *c, const char *authorization, struct 
 			headers[n++] = all[i];
 	headers[n] = NULL;
 	http_request_deinit(&c->reply);
-	c->reply = (struct http_request){ .method = c->method, .url = c->at, .headers = headers, .body = c->body, .body_len = c->body_len,
-					  .body_fd = c->body_from_fd ? c->body_fd : -1, .body_offset = c->body_offset, .max_bytes = REGISTRY_DOCUMENT_MAX,
+	c->reply = (struct http_request){ .method = c->method,
+					  .url = c->at,
+					  .headers = headers,
+					  .body = c->body,
+					  .body_len = c->body_len,
+					  .body_fd = c->body_from_fd ? c->body_fd : -1,
+					  .body_offset = c->body_offset,
+					  .max_bytes = REGISTRY_DOCUMENT_MAX,
 					  .timeout_ns = c->body_from_fd ? 0 : REQUEST_NS };
 	int r = http_do(c->r->http, &c->reply, err);
 
@@ -286,33 +307,26 @@ static size_t origin_len(const char *url)
 
 char *registry_location(const struct registry_call *c)
 {
-	size_t n, origin = origin_len(c->at);
-	const char *v = http_header(&c->reply, "Location", &n);
+	char *to = http_location(&c->reply, c->at, REGISTRY_URL_MAX);
 
-	if (!v || n == 0 || n > REGISTRY_URL_MAX)
+	if (to && !str_has_prefix(to, "https://") &&
+	    !(str_has_prefix(to, "http://") && str_has_prefix(c->at, "http://"))) {
+		free(to);
 		return NULL;
-	if (*v == '/')
-		return v[1] == '/' ? NULL : xasprintf("%.*s%.*s", (int)origin, c->at, (int)n, v);
-	if (strncasecmp(v, "https://", 8) == 0 || (strncasecmp(v, "http://", 7) == 0 && str_has_prefix(c->at, "http://")))
-		return xstrndup(v, n);
-	return NULL;
-}
-
-static bool is_redirect(long status)
-{
-	return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+	}
+	return to;
 }
 
 static int follow(struct registry_call *c, unsigned *redirects, struct err *err)
 {
-	char *to = registry_location(c);
+	_cleanup_(freep) char *to = registry_location(c);
 
-	if (!to || ++*redirects > REDIRECTS_MAX) {
-		free(to);
-		return err_set(err, ERR_INVALID, "%s sends us %s", c->ref->host, to ? "round in circles" : "to a place where we can't go");
-	}
+	if (!to || ++*redirects > REDIRECTS_MAX)
+		return err_set(err, ERR_INVALID, "%s redirects us %s", c->ref->host,
+			       to ? "round in circles" : "to a URL that is not allowed");
 	free(c->at);
 	c->at = to;
+	to = NULL;
 	if (c->reply.reply.status == 303) {
 		c->method = strcmp(c->method, "HEAD") == 0 ? "HEAD" : "GET";
 		c->body = NULL;
@@ -329,15 +343,16 @@ static bool is_at(const char *url, const char *base)
 }
 
 /* 0: that is the answer; 1: once more. */
-static int judge(struct registry_call *c, const char *base, struct patience *p, struct login *l, unsigned *redirects, struct err *err)
+static int judge(struct registry_call *c, const char *base, struct patience *p, struct login *l,
+		 unsigned *redirects, struct err *err)
 {
 	long status = c->reply.reply.status;
 
 	if ((status == 401 || (status == 403 && l->challenged)) && is_at(c->at, base))
 		return answer_challenge(c, l, base, err);
-	if (is_redirect(status))
+	if (http_is_redirect(status))
 		return follow(c, redirects, err) < 0 ? -1 : 1;
-	return status_passes(status) && !c->once && patience_wait(p, &c->reply);
+	return http_is_transient(&c->reply) && !c->once && registry_patience_wait(p, &c->reply);
 }
 
 int registry_do(struct registry_call *c, struct err *err)
@@ -348,7 +363,7 @@ int registry_do(struct registry_call *c, struct err *err)
 	struct patience p;
 	int r;
 
-	patience_begin(&p, c->r);
+	registry_patience_begin(&p, c->r);
 	str_reset(&c->refused);
 	free(c->at);
 	c->at = c->url ? xstrdup(c->url) : xasprintf("%s/v2/%s/%s", base, c->ref->path, c->below);
@@ -360,7 +375,7 @@ int registry_do(struct registry_call *c, struct err *err)
 		wipe(authorization);
 		if (r == 0)
 			r = judge(c, base, &p, &l, &redirects, err);
-		else if (why.code == ERR_IO && !c->once && patience_wait(&p, NULL))
+		else if (why.code == ERR_IO && !c->once && registry_patience_wait(&p, NULL))
 			r = 1;
 		else if (err)
 			*err = why;
@@ -377,7 +392,7 @@ void registry_call_deinit(struct registry_call *c)
 	c->at = NULL;
 }
 
-/* --- what went wrong ------------------------------------------------------------------------------------------------------------------------- */
+/* What went wrong. */
 
 /* {"errors": [{"code", "message"}]}, behind ": ", or nothing. */
 static void add_reason(struct str *out, const struct registry_call *c)
@@ -410,13 +425,20 @@ int registry_refused(const struct registry_call *c, struct err *err)
 	str_add(&why, "");
 	add_reason(&why, c);
 	if (c->refused.len && (status == 401 || status == 403))
-		return err_set(err, ERR_INVALID, "%s refuses what it is told for %s by %s (status %ld%s); log in with `docker login %s`, or put what that gives into a Secret",
+		return err_set(err, ERR_INVALID,
+			       "%s refuses the credentials for %s from %s (status %ld%s); log in "
+			       "with `docker login %s`, or put working credentials into a Secret",
 			       host, name.s, c->refused.s, status, why.s, host);
 	if (status == 401)
-		return err_set(err, ERR_INVALID, "%s lets nobody at %s without credentials that it knows (status 401%s); log in with `docker login %s`", host, name.s, why.s, host);
+		return err_set(err, ERR_INVALID,
+			       "%s does not give %s without credentials (status 401%s); log "
+			       "in with `docker login %s`",
+			       host, name.s, why.s, host);
 	if (status == 403)
-		return err_set(err, ERR_INVALID, "%s doesn't allow us %s of %s (status 403%s)", host, c->scope, name.s, why.s);
+		return err_set(err, ERR_INVALID, "%s doesn't allow us %s of %s (status 403%s)",
+			       host, c->scope, name.s, why.s);
 	if (status == 404)
 		return err_set(err, ERR_NOT_FOUND, "%s has no image %s%s", host, name.s, why.s);
-	return err_set(err, status_passes(status) ? ERR_IO : ERR_INVALID, "%s answers %ld about %s%s", host, status, name.s, why.s);
+	return err_set(err, http_is_transient(&c->reply) ? ERR_IO : ERR_INVALID,
+		       "%s answers %ld about %s%s", host, status, name.s, why.s);
 }

@@ -1,44 +1,52 @@
-/* runners/image/registry_internal.h — what the files of the registry's client share; nothing outside of it includes this. */
+/* runners/image/registry_internal.h — what the files of the registry's client share; nothing
+ * outside of it includes this. */
 #ifndef CAIRN_RUNNERS_IMAGE_REGISTRY_INTERNAL_H
 #define CAIRN_RUNNERS_IMAGE_REGISTRY_INTERNAL_H
 
 #include <pthread.h>
-#include "base/http.h"
 #include "base/map.h"
+#include "base/net/http.h"
 #include "runners/image/registry.h"
 
-#define REGISTRY_DOCUMENT_MAX (4 * MIB) /* manifests: what the specification tells registries to take */
+#define REGISTRY_DOCUMENT_MAX \
+	(4 * MIB) /* manifests: what the specification tells registries to take */
 #define REGISTRY_URL_MAX 8192
 
-/* --- docker_config.c: who we are there ------------------------------------------------------------------------------------------------ */
+/* docker_config.c: who we are there. */
 
 struct docker_config;
-/* Texts first, then the file of DOCKER_CONFIG or ~/.docker. A file that isn't there is fine. ERR_INVALID. */
+/* Texts first, then the file of DOCKER_CONFIG or ~/.docker. A file that isn't there is fine.
+ * ERR_INVALID. */
 int docker_config_new(const struct docker_text *texts, struct docker_config **ret, struct err *err);
 void docker_config_free(struct docker_config *c); /* NULL is fine */
 
-/* All secret: credential_wipe(). Empty: nobody in particular. */
+/* All secret: registry_credential_wipe(). Empty: nobody in particular. */
 struct registry_credential {
 	struct str user, password; /* of basic authentication */
-	struct str identity;	   /* a refresh token instead */
-	struct str bearer;	   /* a token to be used as it is */
+	struct str identity;       /* a refresh token instead */
+	struct str bearer;         /* a token to be used as it is */
 };
-/* For an image of this host and path: 1, the first that is said from the *from'th of the texts on; *ret_which is whose it is. 0: nobody says anything. Asks a credential
- * helper when the configuration says so. Any thread. */
-int docker_config_find(const struct docker_config *c, const char *host, const char *path, size_t from, struct registry_credential *ret, size_t *ret_which, struct err *err);
+/* For an image of this host and path: 1, the first that is said from the *from'th of the texts on;
+ * *ret_which is whose it is. 0: nobody says anything. Asks a credential helper when the
+ * configuration says so. Any thread. */
+int docker_config_find(const struct docker_config *c, const char *host, const char *path,
+		       size_t from, struct registry_credential *ret, size_t *ret_which,
+		       struct err *err);
 const char *docker_config_name(const struct docker_config *c, size_t which); /* lent */
-void credential_wipe(struct registry_credential *c);
+void registry_credential_wipe(struct registry_credential *c);
 
-/* --- challenge.c: WWW-Authenticate (RFC 9110, 11.6.1) ------------------------------------------------------------------------------------ */
+/* challenge.c: WWW-Authenticate (RFC 9110, 11.6.1). */
 
 struct auth_challenge {
 	enum { AUTH_NONE, AUTH_BASIC, AUTH_BEARER } scheme;
 	const char *realm, *service, *scope, *error; /* or NULL; in the arena */
 };
-/* The best that these headers ("Name: value\r\n" each) offer: bearer before basic; AUTH_NONE when there is none that is understood. Hostile input. */
-void auth_challenge_parse(const char *headers, size_t n, struct arena *arena, struct auth_challenge *ret);
+/* The best that these headers ("Name: value\r\n" each) offer: bearer before basic; AUTH_NONE when
+ * there is none that is understood. Hostile input. */
+void registry_challenge_parse(const char *headers, size_t n, struct arena *arena,
+			      struct auth_challenge *ret);
 
-/* --- registry.c ---------------------------------------------------------------------------------------------------------------------------- */
+/* registry.c */
 
 struct registry {
 	struct http_client *http;
@@ -53,34 +61,37 @@ struct registry {
 
 /* Tries again for so long, after pauses that grow; a registry may tell how long (Retry-After). */
 struct patience {
-	int64_t until_ns, pause_ns;
+	int64_t until_ns;
+	uint32_t failures;
 };
-void patience_begin(struct patience *p, const struct registry *r);
-bool patience_wait(struct patience *p, const struct http_request *answer); /* false: it is at its end. answer: or NULL */
-bool status_passes(long status); /* 429 and 5xx: another time it may be fine */
+void registry_patience_begin(struct patience *p, const struct registry *r);
+bool registry_patience_wait(
+	struct patience *p,
+	const struct http_request *answer); /* false: it is at its end. answer: or NULL */
 
 /* A request to the host of `ref`, below /v2/PATH/, with authentication, redirects and retries. */
 struct registry_call {
 	struct registry *r;
 	const struct image_ref *ref;
-	const char *scope;  /* "pull" or "pull,push" */
+	const char *scope; /* "pull" or "pull,push" */
 	const char *method;
-	const char *below;  /* "manifests/latest"; or NULL and `url` */
-	const char *url;    /* instead: what the registry gave as Location */
+	const char *below;         /* "manifests/latest"; or NULL and `url` */
+	const char *url;           /* instead: what the registry gave as Location */
 	const char *accept, *type; /* headers, or NULL */
-	const char *range;  /* Content-Range, or NULL */
+	const char *range;         /* Content-Range, or NULL */
 	const void *body;
 	size_t body_len;
-	int body_fd;	    /* used when body_from_fd */
+	int body_fd; /* used when body_from_fd */
 	bool body_from_fd;
 	uint64_t body_offset;
-	bool once;	    /* what can't be repeated as it is: the caller goes on from where it stands */
+	bool once; /* what can't be repeated as it is: the caller goes on from where it stands */
 
 	struct http_request reply;
-	char *at; /* where the answer came from */
+	char *at;           /* where the answer came from */
 	struct str refused; /* whose credentials the registry didn't take, a comma between */
 };
-/* 0: an answer. 401s were answered as well as we can, redirects followed, 429 and 5xx waited for as long as there is patience. */
+/* 0: an answer. 401s were answered as well as we can, redirects followed, 429 and 5xx waited for as
+ * long as there is patience. */
 int registry_do(struct registry_call *c, struct err *err);
 void registry_call_deinit(struct registry_call *c);
 /* What an answer that isn't welcome means. */
@@ -88,19 +99,19 @@ int registry_refused(const struct registry_call *c, struct err *err);
 /* Location of the answer, whole; the caller frees. NULL: it has none that can be used. */
 char *registry_location(const struct registry_call *c);
 
-/* --- token.c: the header ("Authorization: …") that answers a challenge ------------------------------------------------------------------ */
+/* token.c: the header ("Authorization: …") that answers a challenge. */
 
 struct grant {
-	char *header;	  /* NULL: there is nothing that we could say */
+	char *header;     /* NULL: there is nothing that we could say */
 	int64_t until_ns; /* monotonic */
-	bool named;	  /* by a credential, … */
-	size_t which;	  /* … this one of docker_config's */
+	bool named;       /* by a credential, … */
+	size_t which;     /* … this one of docker_config's */
 };
 enum grant_end { GRANT_GIVEN = 0, GRANT_REFUSED = 1 /* by the realm, to that credential */ };
 /* With the first credential from the `from`th on; 0 and none left: with no name. */
-int grant_get(struct registry *r, const struct image_ref *ref, const char *scope, const char *base, const struct auth_challenge *challenge, size_t from, struct grant *ret,
-	      struct err *err);
-void grant_free(struct grant *g);
-bool is_loopback(const char *host);
+int registry_grant_get(struct registry *r, const struct image_ref *ref, const char *scope,
+		       const char *base, const struct auth_challenge *challenge, size_t from,
+		       struct grant *ret, struct err *err);
+void registry_grant_free(struct grant *g);
 
 #endif

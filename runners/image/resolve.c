@@ -1,18 +1,27 @@
-/* What a tag stands for. */
+/* runners/image/resolve.c — the digest that a tag stands for.
+ *
+ * registry_resolve() asks by HEAD where the digest of the tag is enough: many registries count
+ * only GETs as pulls. Where HEAD isn't supported or gives no digest, and where the manifest of
+ * one platform is wanted, it gets the document (get()). That is hashed, and the hash is held
+ * against the digest that was asked for or announced. pick() finds a platform's manifest in an
+ * index; an image without an index stands for every platform.
+ *
+ * Nothing is kept: images.c remembers answers. Any thread.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include "base/digest.h"
-#include "base/text.h"
+#include "base/crypto/digest.h"
+#include "base/text/text.h"
 #include "runners/image/registry_internal.h"
 
-#define OCI_INDEX "application/vnd.oci.image.index.v1+json"
-#define OCI_MANIFEST "application/vnd.oci.image.manifest.v1+json"
-#define DOCKER_INDEX "application/vnd.docker.distribution.manifest.list.v2+json"
+#define OCI_INDEX       "application/vnd.oci.image.index.v1+json"
+#define OCI_MANIFEST    "application/vnd.oci.image.manifest.v1+json"
+#define DOCKER_INDEX    "application/vnd.docker.distribution.manifest.list.v2+json"
 #define DOCKER_MANIFEST "application/vnd.docker.distribution.manifest.v2+json"
-#define ACCEPT OCI_INDEX ", " DOCKER_INDEX ", " OCI_MANIFEST ", " DOCKER_MANIFEST
-#define DIGEST_TEXT 80
-#define ENTRIES_MAX 4096
+#define ACCEPT          OCI_INDEX ", " DOCKER_INDEX ", " OCI_MANIFEST ", " DOCKER_MANIFEST
+#define DIGEST_TEXT     80
+#define ENTRIES_MAX     4096
 
 struct resolution {
 	struct registry_call call;
@@ -23,7 +32,8 @@ struct resolution {
 
 static bool is_digest(const char *s, size_t n)
 {
-	return n == 7 + 64 && memcmp(s, "sha256:", 7) == 0 && strspn(s + 7, "0123456789abcdef") >= 64;
+	return n == 7 + 64 && memcmp(s, "sha256:", 7) == 0 &&
+	       strspn(s + 7, "0123456789abcdef") >= 64;
 }
 
 /* What the registry says it is; "" when it doesn't, or in a way that we don't know. */
@@ -47,32 +57,37 @@ static void digest_text(const void *bytes, size_t n, char ret[DIGEST_TEXT])
 	snprintf(ret, DIGEST_TEXT, "sha256:%s", digest_hex(&d, hex));
 }
 
-/* --- an index: one manifest a platform ------------------------------------------------------------------------------------------------- */
+/* An index: one manifest a platform. */
 
 static void add_platform(struct str *out, const json_t *entry)
 {
 	const json_t *p = json_object_get(entry, "platform");
-	const char *os = json_string_value(json_object_get(p, "os")), *arch = json_string_value(json_object_get(p, "architecture"));
+	const char *os = json_string_value(json_object_get(p, "os")),
+		   *arch = json_string_value(json_object_get(p, "architecture"));
 
 	str_addf(out, "%s/%s", os ? os : "unknown", arch ? arch : "unknown");
 }
 
-static int pick(const struct resolution *s, const json_t *list, char ret[DIGEST_TEXT], struct err *err)
+static int pick(const struct resolution *s, const json_t *list, char ret[DIGEST_TEXT],
+		struct err *err)
 {
 	_cleanup_(str_deinit) struct str seen = { 0 }, one = { 0 }, shown = { 0 };
 	json_t *entry;
 	size_t i;
 
 	if (json_array_size(list) > ENTRIES_MAX)
-		return err_set(err, ERR_TOO_LARGE, "%s: more than %d platforms", s->given, ENTRIES_MAX);
-	json_array_foreach((json_t *)list, i, entry) {
+		return err_set(err, ERR_TOO_LARGE, "%s: more than %d platforms", s->given,
+			       ENTRIES_MAX);
+	json_array_foreach((json_t *)list, i, entry)
+	{
 		const char *digest = json_string_value(json_object_get(entry, "digest"));
 
 		str_reset(&one);
 		add_platform(&one, entry);
 		if (strcmp(one.s, s->platform) == 0) {
 			if (!digest || !is_digest(digest, strlen(digest)))
-				return err_set(err, ERR_INVALID, "%s: %s gives no digest for %s", s->given, s->ref.host, s->platform);
+				return err_set(err, ERR_INVALID, "%s: %s gives no digest for %s",
+					       s->given, s->ref.host, s->platform);
 			snprintf(ret, DIGEST_TEXT, "%s", digest);
 			return 0;
 		}
@@ -80,10 +95,12 @@ static int pick(const struct resolution *s, const json_t *list, char ret[DIGEST_
 			str_addf(&seen, "%s%s", seen.len ? ", " : "", one.s);
 	}
 	text_add_printable(&shown, seen.len ? seen.s : "nothing", seen.len ? seen.len : 7);
-	return err_set(err, ERR_NOT_FOUND, "%s isn't made for %s; there is: %s", s->given, s->platform, shown.s);
+	return err_set(err, ERR_NOT_FOUND, "%s isn't made for %s; there is: %s", s->given,
+		       s->platform, shown.s);
 }
 
-static int read_manifest(const struct resolution *s, char ret_platform[DIGEST_TEXT], struct err *err)
+static int read_manifest(const struct resolution *s, char ret_platform[DIGEST_TEXT],
+			 struct err *err)
 {
 	const struct str *body = &s->call.reply.reply.body;
 	const json_t *list;
@@ -98,12 +115,15 @@ static int read_manifest(const struct resolution *s, char ret_platform[DIGEST_TE
 	else if (json_is_object(json_object_get(j, "config")))
 		snprintf(ret_platform, DIGEST_TEXT, "%s", s->digest);
 	else
-		r = err_set(err, ERR_UNSUPPORTED, "%s: %s gives a manifest of a kind that isn't known (schema version 1, perhaps)", s->given, s->ref.host);
+		r = err_set(err, ERR_UNSUPPORTED,
+			    "%s: %s gives a manifest of a kind that isn't known (schema version 1, "
+			    "perhaps)",
+			    s->given, s->ref.host);
 	json_decref(j);
 	return r;
 }
 
-/* --- asking ------------------------------------------------------------------------------------------------------------------------------- */
+/* Asking. */
 
 static int ask(struct resolution *s, const char *method, struct err *err)
 {
@@ -128,7 +148,9 @@ static int get(struct resolution *s, struct err *err)
 	if (!wanted && *said)
 		wanted = said;
 	if (wanted && strcmp(wanted, s->digest) != 0)
-		return err_set(err, ERR_INVALID, "%s: %s gave a manifest of digest %s instead of %s", s->given, s->ref.host, s->digest, wanted);
+		return err_set(err, ERR_INVALID,
+			       "%s: %s gave a manifest of digest %s instead of %s", s->given,
+			       s->ref.host, s->digest, wanted);
 	return 0;
 }
 
@@ -146,20 +168,13 @@ static int head(struct resolution *s, struct err *err)
 		return registry_refused(&s->call, err);
 	announced(&s->call, s->digest);
 	if (*s->digest && s->ref.digest && strcmp(s->digest, s->ref.digest) != 0)
-		return err_set(err, ERR_INVALID, "%s: %s says that its digest is %s", s->given, s->ref.host, s->digest);
+		return err_set(err, ERR_INVALID, "%s: %s says that its digest is %s", s->given,
+			       s->ref.host, s->digest);
 	return *s->digest != '\0';
 }
 
-static int resolve(struct resolution *s, char *ret_platform, struct err *err)
-{
-	int r = ret_platform ? 0 : head(s, err);
-
-	if (r == 0)
-		r = get(s, err) < 0 ? -1 : ret_platform ? read_manifest(s, ret_platform, err) : 0;
-	return r < 0 ? -1 : 0;
-}
-
-int registry_resolve(struct registry *r, const char *ref, const char *platform, char ret_digest[80], char *ret_platform_digest, struct err *err)
+int registry_resolve(struct registry *r, const char *ref, const char *platform, char ret_digest[80],
+		     char *ret_platform_digest, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct resolution s = { .given = ref, .platform = platform };
@@ -169,8 +184,14 @@ int registry_resolve(struct registry *r, const char *ref, const char *platform, 
 	if (image_ref_parse(ref, arena, &s.ref, err) < 0)
 		return -1;
 	snprintf(s.below, sizeof(s.below), "manifests/%s", s.ref.digest ? s.ref.digest : s.ref.tag);
-	s.call = (struct registry_call){ .r = r, .ref = &s.ref, .scope = "pull", .below = s.below, .accept = ACCEPT };
-	result = resolve(&s, ret_platform_digest ? for_platform : NULL, err);
+	s.call = (struct registry_call){
+		.r = r, .ref = &s.ref, .scope = "pull", .below = s.below, .accept = ACCEPT
+	};
+	result = ret_platform_digest ? 0 : head(&s, err);
+	if (result == 0)
+		result = get(&s, err);
+	if (result == 0 && ret_platform_digest)
+		result = read_manifest(&s, for_platform, err);
 	registry_call_deinit(&s.call);
 	if (result < 0)
 		return -1;

@@ -1,3 +1,9 @@
+/* runners/image/tar.c — ustar entries with pax records where a field is too short.
+ *
+ * begin() writes a pax header first when a name, a link's target or a size needs one. Whoever adds
+ * a file or bytes then writes the content, padded to whole blocks. A file gives as many bytes as it
+ * had when it was opened. Nothing is buffered; the order of entries is the caller's.
+ */
 #include "runners/image/tar.h"
 
 #include <errno.h>
@@ -6,17 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "base/mem.h"
-#include "base/str.h"
-
-#define BLOCK 512
-#define USTAR_SIZE_MAX ((1ULL << 33) - 1) /* 11 octal digits */
-
-/* pax Interchange Format, "ustar Interchange Format": one block. */
-struct ustar {
-	char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type, linkname[100], magic[6], version[2], uname[32], gname[32], major[8], minor[8],
-		prefix[155], padding[12];
-};
-_Static_assert(sizeof(struct ustar) == BLOCK, "a header is one block");
+#include "base/ustar.h"
 
 struct entry {
 	const char *path, *target; /* target: "" when it is no link */
@@ -24,12 +20,6 @@ struct entry {
 	unsigned mode;
 	uint64_t size;
 };
-
-static void octal(char *field, size_t width, uint64_t v)
-{
-	for (size_t i = width - 1; i-- > 0; v >>= 3)
-		field[i] = (char)('0' + (v & 7));
-}
 
 /* "prefix/name": false when no slash divides it well. */
 static bool set_name(struct ustar *h, const char *path)
@@ -53,43 +43,18 @@ static bool set_name(struct ustar *h, const char *path)
 
 static int put_header(struct tar_writer *w, struct ustar *h, const struct entry *e, struct err *err)
 {
-	unsigned sum = 0;
-
-	octal(h->mode, sizeof(h->mode), e->mode);
-	octal(h->uid, sizeof(h->uid), 0);
-	octal(h->gid, sizeof(h->gid), 0);
-	octal(h->size, sizeof(h->size), MIN(e->size, USTAR_SIZE_MAX));
-	octal(h->mtime, sizeof(h->mtime), 0);
-	h->type = e->type;
 	memcpy(h->linkname, e->target, MIN(strlen(e->target), sizeof(h->linkname)));
-	memcpy(h->magic, "ustar", 6);
-	memcpy(h->version, "00", 2);
-	octal(h->major, sizeof(h->major), 0);
-	octal(h->minor, sizeof(h->minor), 0);
-	memset(h->checksum, ' ', sizeof(h->checksum));
-	for (size_t i = 0; i < BLOCK; i++)
-		sum += ((const unsigned char *)h)[i];
-	octal(h->checksum, 7, sum);
-	return w->write(w->arg, h, BLOCK, err);
+	ustar_seal(h, e->type, e->mode, MIN(e->size, USTAR_SIZE_MAX));
+	h->checksum[6] = ' '; /* layers have it so: their digests stay */
+	return w->write(w->arg, h, sizeof(*h), err);
 }
 
 static int pad(struct tar_writer *w, uint64_t size, struct err *err)
 {
-	static const char zeros[BLOCK];
-	size_t rest = (size_t)(size % BLOCK);
+	static const char zeros[USTAR_BLOCK];
+	size_t rest = (size_t)(size % USTAR_BLOCK);
 
-	return rest ? w->write(w->arg, zeros, BLOCK - rest, err) : 0;
-}
-
-/* "LENGTH key=value\n", where the length counts itself. */
-static void add_record(struct str *out, const char *key, const char *value)
-{
-	size_t rest = strlen(key) + strlen(value) + 3, n = rest + 1;
-	char digits[24];
-
-	while (rest + (size_t)snprintf(digits, sizeof(digits), "%zu", n) != n)
-		n++;
-	str_addf(out, "%zu %s=%s\n", n, key, value);
+	return rest ? w->write(w->arg, zeros, USTAR_BLOCK - rest, err) : 0;
 }
 
 static int put_pax(struct tar_writer *w, const struct str *records, struct err *err)
@@ -110,12 +75,12 @@ static int begin(struct tar_writer *w, const struct entry *e, struct err *err)
 	char digits[24];
 
 	if (strlen(e->target) > sizeof(h.linkname))
-		add_record(&records, "linkpath", e->target);
+		ustar_add_record(&records, "linkpath", e->target, strlen(e->target));
 	if (!set_name(&h, e->path))
-		add_record(&records, "path", e->path);
+		ustar_add_record(&records, "path", e->path, strlen(e->path));
 	snprintf(digits, sizeof(digits), "%llu", (unsigned long long)e->size);
 	if (e->size > USTAR_SIZE_MAX)
-		add_record(&records, "size", digits);
+		ustar_add_record(&records, "size", digits, strlen(digits));
 	if (records.len && put_pax(w, &records, err) < 0)
 		return -1;
 	return put_header(w, &h, e, err);
@@ -133,14 +98,17 @@ int tar_add_link(struct tar_writer *w, const char *path, const char *target, str
 	return begin(w, &(struct entry){ path, target, '2', 0777, 0 }, err);
 }
 
-int tar_add_bytes(struct tar_writer *w, const char *path, unsigned mode, const void *bytes, size_t n, struct err *err)
+int tar_add_bytes(struct tar_writer *w, const char *path, unsigned mode, const void *bytes,
+		  size_t n, struct err *err)
 {
-	if (begin(w, &(struct entry){ path, "", '0', mode, n }, err) < 0 || (n && w->write(w->arg, bytes, n, err) < 0))
+	if (begin(w, &(struct entry){ path, "", '0', mode, n }, err) < 0 ||
+	    (n && w->write(w->arg, bytes, n, err) < 0))
 		return -1;
 	return pad(w, n, err);
 }
 
-static int put_content(struct tar_writer *w, int fd, const char *source, uint64_t size, struct err *err)
+static int put_content(struct tar_writer *w, int fd, const char *source, uint64_t size,
+		       struct err *err)
 {
 	_cleanup_(freep) char *buf = xmalloc(256 * KIB);
 
@@ -152,7 +120,8 @@ static int put_content(struct tar_writer *w, int fd, const char *source, uint64_
 		if (n < 0)
 			return err_errno(err, "cannot read %s", source);
 		if (n == 0)
-			return err_set(err, ERR_CHANGED, "%s became shorter while it was read", source);
+			return err_set(err, ERR_CHANGED, "%s became shorter while it was read",
+				       source);
 		if (w->write(w->arg, buf, (size_t)n, err) < 0)
 			return -1;
 		left -= (uint64_t)n;
@@ -160,7 +129,8 @@ static int put_content(struct tar_writer *w, int fd, const char *source, uint64_
 	return pad(w, size, err);
 }
 
-int tar_add_file(struct tar_writer *w, const char *path, unsigned mode, const char *source, struct err *err)
+int tar_add_file(struct tar_writer *w, const char *path, unsigned mode, const char *source,
+		 struct err *err)
 {
 	_cleanup_(fd_closep) int fd = open(source, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
@@ -176,7 +146,7 @@ int tar_add_file(struct tar_writer *w, const char *path, unsigned mode, const ch
 
 int tar_end(struct tar_writer *w, struct err *err)
 {
-	static const char zeros[2 * BLOCK];
+	static const char zeros[2 * USTAR_BLOCK];
 
 	return w->write(w->arg, zeros, sizeof(zeros), err);
 }

@@ -1,7 +1,9 @@
-/* runners/image/tar.h — a tar stream in one canonical form: owner 0, time 0, the same bytes for the same entries.
+/* runners/image/tar.h — a tar stream in one canonical form: owner 0, time 0, the same bytes for the
+ * same entries.
  *
- * POSIX ustar, with a pax header (POSIX.1-2001) only where a name, a link's target or a size doesn't fit. Not libarchive's: that is not linked into cairn, which starts
- * for every command, and its bytes change with its version.
+ * POSIX ustar, with a pax header (POSIX.1-2001) only where a name, a link's target or a size
+ * doesn't fit. Not libarchive's: that is not linked into cairn, which starts for every command, and
+ * its bytes change with its version.
  */
 #ifndef CAIRN_RUNNERS_IMAGE_TAR_H
 #define CAIRN_RUNNERS_IMAGE_TAR_H
@@ -15,9 +17,11 @@ struct tar_writer {
 
 int tar_add_dir(struct tar_writer *w, const char *path, unsigned mode, struct err *err);
 int tar_add_link(struct tar_writer *w, const char *path, const char *target, struct err *err);
-int tar_add_bytes(struct tar_writer *w, const char *path, unsigned mode, const void *bytes, size_t n, struct err *err);
+int tar_add_bytes(struct tar_writer *w, const char *path, unsigned mode, const void *bytes,
+		  size_t n, struct err *err);
 /* ERR_CHANGED when it gets shorter meanwhile. */
-int tar_add_file(struct tar_writer *w, const char *path, unsigned mode, const char *source, struct err *err);
+int tar_add_file(struct tar_writer *w, const char *path, unsigned mode, const char *source,
+		 struct err *err);
 int tar_end(struct tar_writer *w, struct err *err);
 
 #endif

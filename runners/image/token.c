@@ -1,26 +1,33 @@
-/* Token authentication (distribution's "Token Authentication Specification", "OAuth2"): credentials go to the realm that the registry names, over TLS unless the registry itself
- * has none, and what comes back goes to the registry. */
-#include <arpa/inet.h>
+/* runners/image/token.c — the header that answers a registry's challenge.
+ *
+ * registry_grant_get() takes the next credential of docker_config.c and makes the header of it: a
+ * token as it is, name and password (basic), or a token from the realm that the registry names
+ * (distribution's "Token Authentication Specification", "OAuth2"). With a refresh token that is a
+ * POST, else a GET with basic authentication or, without a credential, with none.
+ *
+ * A realm is told nothing in the clear unless the registry itself has no TLS, or it is on this
+ * machine (may_be_told()). A realm that answers 400, 401 or 403 has refused this credential
+ * (GRANT_REFUSED), and the caller goes on to the next; 5xx are waited for. Every string with a
+ * secret in it is wiped.
+ *
+ * Nothing is kept here: registry.c keeps grants under its lock. Any thread.
+ */
 #include <stdio.h>
 #include <string.h>
-#include "base/base64.h"
 #include "base/clock.h"
-#include "base/command.h"
-#include "base/json.h"
-#include "base/text.h"
+#include "base/crypto/base64.h"
+#include "base/crypto/trust.h"
+#include "base/os/command.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
 #include "runners/image/registry_internal.h"
 
 #define TOKEN_BYTES_MAX (256 * KIB)
-#define TOKEN_S 60 /* "if omitted, this defaults to 60 seconds" */
-#define TOKEN_S_MAX 86400
-#define TOKEN_NS (30 * NS_PER_S)
+#define TOKEN_S         60 /* "if omitted, this defaults to 60 seconds" */
+#define TOKEN_S_MAX     86400
+#define TOKEN_NS        (30 * NS_PER_S)
 
-static int64_t now_ns(void)
-{
-	return clock_system()->mono_ns(clock_system());
-}
-
-void grant_free(struct grant *g)
+void registry_grant_free(struct grant *g)
 {
 	if (!g)
 		return;
@@ -37,7 +44,7 @@ static void add_basic(struct str *out, const struct registry_credential *c)
 	str_addf(&pair, "%s:%s", c->user.s, c->password.len ? c->password.s : "");
 	str_add(out, "Authorization: Basic ");
 	base64_add(out, pair.s, pair.len);
-	command_wipe(&pair);
+	str_wipe(&pair);
 }
 
 static void add_query(struct str *out, const char *name, const char *text)
@@ -48,18 +55,23 @@ static void add_query(struct str *out, const char *name, const char *text)
 	http_escape(out, text, strlen(text), false);
 }
 
-/* --- the realm's answer ------------------------------------------------------------------------------------------------------------------- */
+/* The realm's answer. */
 
-static int take_token(const struct http_request *q, const char *realm, struct grant *ret, struct err *err)
+static int take_token(const struct http_request *q, const char *realm, struct grant *ret,
+		      struct err *err)
 {
 	const char *token = NULL, *other = NULL;
 	int64_t seconds = TOKEN_S;
 	json_t *j;
 	int r;
 
-	if (json_parse("token", q->reply.body.len ? q->reply.body.s : "", q->reply.body.len, &j, NULL) < 0)
-		return err_set(err, ERR_INVALID, "%s gives something that isn't JSON instead of a token", realm);
-	r = json_get_str_opt(j, "token", NULL, &token, err) < 0 || json_get_str_opt(j, "access_token", NULL, &other, err) < 0 ||
+	if (json_parse("token", q->reply.body.len ? q->reply.body.s : "", q->reply.body.len, &j,
+		       NULL) < 0)
+		return err_set(err, ERR_INVALID,
+			       "%s answers with something else than JSON when asked for a token",
+			       realm);
+	r = json_get_str_opt(j, "token", NULL, &token, err) < 0 ||
+			    json_get_str_opt(j, "access_token", NULL, &other, err) < 0 ||
 			    json_get_int_opt(j, "expires_in", TOKEN_S, &seconds, err) < 0
 		    ? err_wrap(err, "%s", realm)
 		    : 0;
@@ -69,16 +81,22 @@ static int take_token(const struct http_request *q, const char *realm, struct gr
 	if (r == 0) {
 		seconds = MIN(MAX(seconds, TOKEN_S), TOKEN_S_MAX);
 		ret->header = xasprintf("Authorization: Bearer %s", token);
-		ret->until_ns = now_ns() + seconds * NS_PER_S * 4 / 5;
+		ret->until_ns =
+			clock_system()->mono_ns(clock_system()) + seconds * NS_PER_S * 4 / 5;
 	}
 	json_decref(j);
 	return r;
 }
 
-static void compose(struct http_request *q, const char *realm, const struct str *query, const struct registry_credential *who, const char **headers, struct str *url,
+static void compose(struct http_request *q, const char *realm, const struct str *query,
+		    const struct registry_credential *who, const char **headers, struct str *url,
 		    struct str *body, struct str *basic)
 {
-	*q = (struct http_request){ .method = "GET", .body_fd = -1, .max_bytes = TOKEN_BYTES_MAX, .timeout_ns = TOKEN_NS, .headers = headers };
+	*q = (struct http_request){ .method = "GET",
+				    .body_fd = -1,
+				    .max_bytes = TOKEN_BYTES_MAX,
+				    .timeout_ns = TOKEN_NS,
+				    .headers = headers };
 	str_add(url, realm);
 	if (who->identity.len) {
 		str_add(body, query->s);
@@ -98,22 +116,28 @@ static void compose(struct http_request *q, const char *realm, const struct str 
 	q->url = url->s;
 }
 
-static int judge(const struct http_request *q, const char *realm, const char *host, struct grant *ret, struct err *err)
+static int judge(const struct http_request *q, const char *realm, const char *host,
+		 struct grant *ret, struct err *err)
 {
 	if (q->reply.status >= 200 && q->reply.status < 300)
 		return take_token(q, realm, ret, err);
-	if (ret->named && (q->reply.status == 400 || q->reply.status == 401 || q->reply.status == 403))
+	if (ret->named &&
+	    (q->reply.status == 400 || q->reply.status == 401 || q->reply.status == 403))
 		return GRANT_REFUSED;
-	return err_set(err, status_passes(q->reply.status) ? ERR_IO : ERR_INVALID, "%s answers %ld when asked for a token for %s", realm, q->reply.status, host);
+	return err_set(err, http_is_transient(q) ? ERR_IO : ERR_INVALID,
+		       "%s answers %ld when asked for a token for %s", realm, q->reply.status,
+		       host);
 }
 
-static int ask_realm(struct registry *r, const char *host, const char *realm, const struct str *query, const struct registry_credential *who, struct grant *ret, struct err *err)
+static int ask_realm(struct registry *r, const char *host, const char *realm,
+		     const struct str *query, const struct registry_credential *who,
+		     struct grant *ret, struct err *err)
 {
 	struct patience p;
 	bool again;
 	int result;
 
-	patience_begin(&p, r);
+	registry_patience_begin(&p, r);
 	do {
 		struct str url = { 0 }, body = { 0 }, basic = { 0 };
 		const char *headers[] = { NULL, NULL };
@@ -122,54 +146,49 @@ static int ask_realm(struct registry *r, const char *host, const char *realm, co
 
 		compose(&q, realm, query, who, headers, &url, &body, &basic);
 		result = http_do(r->http, &q, &why) < 0 ? -1 : judge(&q, realm, host, ret, &why);
-		again = result < 0 && why.code == ERR_IO && patience_wait(&p, &q);
+		again = result < 0 && why.code == ERR_IO && registry_patience_wait(&p, &q);
 		if (result < 0 && !again)
 			*err = why;
-		command_wipe(&q.reply.body);
+		str_wipe(&q.reply.body);
 		http_request_deinit(&q);
 		str_deinit(&url);
-		command_wipe(&body);
-		command_wipe(&basic);
+		str_wipe(&body);
+		str_wipe(&basic);
 	} while (again);
 	return result;
 }
 
-/* --- all ------------------------------------------------------------------------------------------------------------------------------------- */
-
-/* An address, not a name that looks like one ("127.0.0.1.example"). */
-bool is_loopback(const char *host)
-{
-	_cleanup_(freep) char *name = xstrndup(host, *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/?#"));
-	struct in_addr a;
-
-	if (strcmp(name, "localhost") == 0 || strcmp(name, "[::1]") == 0)
-		return true;
-	return inet_pton(AF_INET, name, &a) == 1 && ntohl(a.s_addr) >> 24 == 127;
-}
+/* All. */
 
 /* A registry that speaks TLS must not make us say a password in the clear. */
 static bool may_be_told(const char *realm, const char *base)
 {
 	if (strlen(realm) > REGISTRY_URL_MAX)
 		return false;
-	return str_has_prefix(realm, "https://") || (str_has_prefix(realm, "http://") && (str_has_prefix(base, "http://") || is_loopback(realm + strlen("http://"))));
+	return str_has_prefix(realm, "https://") ||
+	       (str_has_prefix(realm, "http://") &&
+		(str_has_prefix(base, "http://") || trust_is_loopback(realm)));
 }
 
-static int get_bearer(struct registry *r, const struct image_ref *ref, const char *scope, const char *base, const struct auth_challenge *challenge,
+static int get_bearer(struct registry *r, const struct image_ref *ref, const char *scope,
+		      const char *base, const struct auth_challenge *challenge,
 		      const struct registry_credential *who, struct grant *ret, struct err *err)
 {
 	_cleanup_(freep) char *own_scope = xasprintf("repository:%s:%s", ref->path, scope);
 	_cleanup_(str_deinit) struct str query = { 0 };
 
 	if (!may_be_told(challenge->realm, base))
-		return err_set(err, ERR_INVALID, "%s wants tokens from `%.200s`, which isn't reached over TLS", ref->host, challenge->realm);
+		return err_set(err, ERR_INVALID,
+			       "%s wants tokens from `%.200s`, which isn't reached over TLS",
+			       ref->host, challenge->realm);
 	add_query(&query, "service", challenge->service);
 	add_query(&query, "scope", challenge->scope ? challenge->scope : own_scope);
 	return ask_realm(r, ref->host, challenge->realm, &query, who, ret, err);
 }
 
-int grant_get(struct registry *r, const struct image_ref *ref, const char *scope, const char *base, const struct auth_challenge *challenge, size_t from, struct grant *ret,
-	      struct err *err)
+int registry_grant_get(struct registry *r, const struct image_ref *ref, const char *scope,
+		       const char *base, const struct auth_challenge *challenge, size_t from,
+		       struct grant *ret, struct err *err)
 {
 	struct registry_credential who = { 0 };
 	int result;
@@ -192,6 +211,6 @@ int grant_get(struct registry *r, const struct image_ref *ref, const char *scope
 		add_basic(&header, &who);
 		ret->header = str_take(&header);
 	}
-	credential_wipe(&who);
+	registry_credential_wipe(&who);
 	return result;
 }

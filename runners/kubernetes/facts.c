@@ -1,11 +1,22 @@
-/* From objects of the API server to facts. Everything is hostile: of the right type and short, or as if it weren't there. */
+/* runners/kubernetes/facts.c — from objects of the API server to facts.
+ *
+ * Everything is hostile: a field is of the right type and short, or it counts as absent. A
+ * message is cut at MESSAGE_MAX, a number is clamped, a list of ids or indexes is bounded. An
+ * object without a name or uid is none (-1).
+ *
+ * Of a pod's containers `main` and the sidecar have facts of their own; of all others the first
+ * that is in trouble does (take_other()). Labels are anybody's to write: whose a pod is, its
+ * controller's uid says (take_owner()), and callers compare it.
+ *
+ * Pure functions; they run on the watches' threads. What facts mean is judge.c's.
+ */
 #include "runners/kubernetes/facts.h"
 
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
-#include "base/text.h"
-#include "runners/kubernetes/job.h"
+#include "base/text/text.h"
+#include "runners/kubernetes/job/job.h"
 
 /* A termination message has at most 4 KiB; messages for people are cut to this, too. */
 #define MESSAGE_MAX 8192
@@ -66,16 +77,19 @@ static uint64_t attempt_of(const json_t *meta)
 }
 
 /* -1: an object without a name or uid is none. */
-static int take_identity(const json_t *meta, char *uid, size_t uid_cap, char *name, size_t name_cap, char *version, size_t version_cap)
+static int take_identity(const json_t *meta, char *uid, size_t uid_cap, char *name, size_t name_cap,
+			 char *version, size_t version_cap)
 {
 	take_word(meta, "uid", uid, uid_cap);
 	take_word(meta, "name", name, name_cap);
 	take_word(meta, "resourceVersion", version, version_cap);
 	return *uid && *name ? 0 : -1;
 }
-#define TAKE_IDENTITY(meta, f) take_identity(meta, (f)->uid, sizeof((f)->uid), (f)->name, sizeof((f)->name), (f)->version, sizeof((f)->version))
+#define TAKE_IDENTITY(meta, f)                                                        \
+	take_identity(meta, (f)->uid, sizeof((f)->uid), (f)->name, sizeof((f)->name), \
+		      (f)->version, sizeof((f)->version))
 
-/* --- containers ---------------------------------------------------------------------------------------------------------------- */
+/* Containers. */
 
 static void take_terminated(const json_t *t, struct container_facts *c)
 {
@@ -92,7 +106,8 @@ static void take_terminated(const json_t *t, struct container_facts *c)
 
 static void take_container(const json_t *status, struct container_facts *c)
 {
-	const json_t *state = at(status, "state"), *last = at(at(status, "lastState"), "terminated"), *s;
+	const json_t *state = at(status, "state"),
+		     *last = at(at(status, "lastState"), "terminated"), *s;
 
 	if ((s = at(state, "terminated"))) {
 		take_terminated(s, c);
@@ -120,7 +135,8 @@ static void container_deinit(struct container_facts *c)
 	free(c->last_message);
 }
 
-/* A container of a template that keeps the pod from its work. Ones that run, wait for their turn or ended well don't. */
+/* A container of a template that keeps the pod from its work. Ones that run, wait for their turn or
+ * ended well don't. */
 static bool is_trouble(const struct container_facts *c)
 {
 	static const char *const fine[] = { "", "PodInitializing", "ContainerCreating" };
@@ -168,7 +184,7 @@ static void take_containers(const json_t *list, struct pod_facts *f, bool init)
 	}
 }
 
-/* --- pods ------------------------------------------------------------------------------------------------------------------------ */
+/* Pods. */
 
 static enum pod_phase phase_of(const char *text)
 {
@@ -226,7 +242,8 @@ static void take_owner(const json_t *meta, struct pod_facts *f)
 
 int pod_facts_of(const json_t *object, struct pod_facts *ret)
 {
-	const json_t *meta = at(object, "metadata"), *status = at(object, "status"), *conditions = at(status, "conditions");
+	const json_t *meta = at(object, "metadata"), *status = at(object, "status"),
+		     *conditions = at(status, "conditions");
 	const char *ids;
 
 	*ret = (struct pod_facts){ 0 };
@@ -237,6 +254,8 @@ int pod_facts_of(const json_t *object, struct pod_facts *ret)
 	ret->index = index_of(meta);
 	ids = text_at(at(meta, "annotations"), KUBE_NOTE_ATTEMPTS);
 	ret->array = ids && strchr(ids, ',');
+	if (ret->array && ret->index >= KUBE_JOB_ATTEMPTS_MAX)
+		return -1;
 	ret->created_ns = time_at(meta, "creationTimestamp");
 	ret->deleted_ns = time_at(meta, "deletionTimestamp");
 	ret->grace_s = number_at(meta, "deletionGracePeriodSeconds", 0, INT32_MAX);
@@ -262,7 +281,7 @@ void pod_facts_deinit(struct pod_facts *f)
 	*f = (struct pod_facts){ 0 };
 }
 
-/* --- Jobs -------------------------------------------------------------------------------------------------------------------------- */
+/* Jobs. */
 
 static void take_job_condition(const json_t *c, struct job_facts *f)
 {
@@ -308,10 +327,12 @@ static void take_attempts(const json_t *notes, struct job_facts *f)
 
 static void take_indexes(const json_t *status, struct job_facts *f)
 {
-	const char *well = text_at(status, "completedIndexes"), *ill = text_at(status, "failedIndexes");
+	const char *well = text_at(status, "completedIndexes"),
+		   *ill = text_at(status, "failedIndexes");
 
 	if ((well && *well) || (ill && *ill))
-		f->over = xasprintf("%.*s,%.*s", INDEXES_MAX, well ? well : "", INDEXES_MAX, ill ? ill : "");
+		f->over = xasprintf("%.*s,%.*s", INDEXES_MAX, well ? well : "", INDEXES_MAX,
+				    ill ? ill : "");
 }
 
 unsigned job_index_of(const struct job_facts *f, size_t i)
@@ -322,8 +343,14 @@ unsigned job_index_of(const struct job_facts *f, size_t i)
 /* "3" or "3-5". */
 static bool has_index(const char *range, size_t n, unsigned index)
 {
-	size_t first = MIN(strspn(range, "0123456789"), n), last = first < n && range[first] == '-' ? MIN(strspn(range + first + 1, "0123456789"), n - first - 1) : 0;
-	unsigned long from = strtoul(range, NULL, 10), to = first == n ? from : last ? strtoul(range + first + 1, NULL, 10) : 0;
+	size_t first = MIN(strspn(range, "0123456789"), n),
+	       last = first < n && range[first] == '-'
+			      ? MIN(strspn(range + first + 1, "0123456789"), n - first - 1)
+			      : 0;
+	unsigned long from = strtoul(range, NULL, 10),
+		      to = first == n ? from
+			   : last     ? strtoul(range + first + 1, NULL, 10)
+				      : 0;
 
 	return first && first + (last ? last + 1 : 0) == n && index >= from && index <= to;
 }
@@ -332,7 +359,8 @@ bool job_is_over(const struct job_facts *f, unsigned index)
 {
 	size_t n;
 
-	for (const char *range = f->per_pod ? f->over : NULL; range && *range; range += n + (range[n] == ',')) {
+	for (const char *range = f->per_pod ? f->over : NULL; range && *range;
+	     range += n + (range[n] == ',')) {
 		n = strcspn(range, ",");
 		if (has_index(range, n, index))
 			return true;
@@ -342,7 +370,8 @@ bool job_is_over(const struct job_facts *f, unsigned index)
 
 int job_facts_of(const json_t *object, struct job_facts *ret)
 {
-	const json_t *meta = at(object, "metadata"), *status = at(object, "status"), *conditions = at(status, "conditions"), *notes = at(meta, "annotations");
+	const json_t *meta = at(object, "metadata"), *status = at(object, "status"),
+		     *conditions = at(status, "conditions"), *notes = at(meta, "annotations");
 
 	*ret = (struct job_facts){ 0 };
 	if (TAKE_IDENTITY(meta, ret) < 0)

@@ -1,30 +1,44 @@
-/* `cairn logs -f` of a pod: lines come with time stamps, by which a stream that broke off is taken up where it ended. */
+/* runners/kubernetes/follow_log.c — `cairn logs -f` of a pod.
+ *
+ * Lines are asked for with time stamps, which are taken off before the sink gets them
+ * (on_bytes()). A stream that broke off is asked for again from the whole second of the last
+ * stamp on, since the server's resolution is a second. What was passed on is then skipped: by
+ * stamp, by the number of lines with the same stamp, and by bytes of the last line (begin_line(),
+ * pass()).
+ *
+ * Which pod it is: the attempt's own label, else the Job whose annotation lists the attempt
+ * (find_place()). The newest pod of that index is read. It is looked for again after each stream,
+ * and the function ends when its container has.
+ *
+ * No state outlives the call; it blocks and sleeps on its caller's thread. It doesn't know the
+ * runner.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include "base/clock.h"
-#include "base/http.h"
-#include "base/text.h"
+#include "base/net/http.h"
+#include "base/text/text.h"
 #include "runners/kubernetes/facts.h"
 #include "runners/kubernetes/runner.h"
 
-#define STAMP_MAX    64
+#define STAMP_MAX     64
 #define LOOK_AGAIN_NS (500 * NS_PER_MS)
-#define QUIET_NS     (180 * NS_PER_S)
+#define QUIET_NS      (180 * NS_PER_S)
 /* Streams that end without a byte while the container runs: then the pod is beyond our reach. */
-#define BROKEN_MAX   20
+#define BROKEN_MAX 20
 
 struct follower {
 	struct kube_client *c;
 	const char *ns;
 	int (*sink)(void *arg, const void *bytes, size_t n, struct err *err);
 	void *arg;
-	bool any; /* something was printed */
+	bool any;     /* something was printed */
 	bool refused; /* by the sink */
 
 	/* where we are: lines of one nanosecond are told apart by their number */
 	int64_t last_ns;
-	uint64_t n_last;      /* whole lines of that stamp that were passed on */
+	uint64_t n_last;       /* whole lines of that stamp that were passed on */
 	uint64_t last_partial; /* bytes of the line behind them that were */
 
 	/* in the stream */
@@ -33,11 +47,11 @@ struct follower {
 	bool in_line;
 	int64_t line_ns;
 	uint64_t n_line; /* lines of its stamp before it in this stream */
-	uint64_t skip;	 /* bytes of this line that are known; UINT64_MAX: all */
+	uint64_t skip;   /* bytes of this line that are known; UINT64_MAX: all */
 	uint64_t passed; /* bytes of it so far, without the stamp */
 };
 
-/* --- lines -------------------------------------------------------------------------------------------------------------------------- */
+/* Lines. */
 
 static void begin_line(struct follower *f)
 {
@@ -116,7 +130,11 @@ static int on_bytes(void *arg, const void *bytes, size_t n, struct err *err)
 static int stream(struct follower *f, const char *pod, bool follow, struct err *err)
 {
 	_cleanup_(str_deinit) struct str path = { 0 };
-	struct kube_call call = { .method = "GET", .accept = "*/*", .sink = on_bytes, .arg = f, .quiet_timeout_ns = QUIET_NS };
+	struct kube_call call = { .method = "GET",
+				  .accept = "*/*",
+				  .sink = on_bytes,
+				  .arg = f,
+				  .quiet_timeout_ns = QUIET_NS };
 	int r;
 
 	kube_add_path(&path, "", "v1", f->ns, "pods", pod);
@@ -137,99 +155,112 @@ static int stream(struct follower *f, const char *pod, bool follow, struct err *
 	return r;
 }
 
-/* --- pods ----------------------------------------------------------------------------------------------------------------------------- */
+/* Pods. */
 
-/* Where an attempt's pods are found: by the label that they share with their Job, and the index of one of them. */
+/* Where an attempt's pods are found: by the label that they share with their Job, and the index of
+ * one of them. */
 struct place {
 	uint64_t label;
 	unsigned index;
 	bool array; /* the index tells pods of one Job apart that have nothing else in common */
 };
 
-/* The newest one. 0: none is there (yet). */
-static int find_pod(struct follower *f, const char *project, const struct place *at, struct pod_facts *ret, struct err *err)
+struct newest {
+	const struct place *at;
+	struct pod_facts *pod;
+	bool found;
+};
+
+static int take_newer(void *arg, const json_t *object, struct err *err)
 {
-	_cleanup_(str_deinit) struct str path = { 0 };
-	_cleanup_(freep) char *selector = at->array ? kube_selector(project, KUBE_LABEL_ATTEMPT "=%llu," KUBE_INDEX "=%u", (unsigned long long)at->label, at->index) :
-						      kube_selector(project, KUBE_LABEL_ATTEMPT "=%llu", (unsigned long long)at->label);
-	struct kube_call call = { .method = "GET" };
-	const json_t *items;
-	int found = 0;
+	struct newest *n = arg;
+	struct pod_facts p;
 
-	kube_add_path(&path, "", "v1", f->ns, "pods", NULL);
-	str_add(&path, "?limit=1000&");
-	kube_add_selector(&path, selector);
-	call.path = path.s;
-	if (kube_do(f->c, &call, err) < 0) {
-		kube_call_deinit(&call);
-		return -1;
+	if (pod_facts_of(object, &p) < 0 || p.index != n->at->index ||
+	    p.attempt_id != n->at->label || (n->found && p.created_ns < n->pod->created_ns)) {
+		pod_facts_deinit(&p);
+		return 0;
 	}
-	items = json_object_get(call.json, "items");
-	for (size_t i = 0; i < json_array_size(items); i++) {
-		struct pod_facts p;
-
-		if (pod_facts_of(json_array_get(items, i), &p) < 0 || p.index != at->index || p.attempt_id != at->label || (found && p.created_ns < ret->created_ns)) {
-			pod_facts_deinit(&p);
-			continue;
-		}
-		if (found)
-			pod_facts_deinit(ret);
-		*ret = p;
-		found = 1;
-	}
-	kube_call_deinit(&call);
-	return found;
+	if (n->found)
+		pod_facts_deinit(n->pod);
+	*n->pod = p;
+	n->found = true;
+	return 0;
 }
 
-static bool is_in(const json_t *job, uint64_t attempt_id, struct place *ret)
+/* The newest one. 0: none is there (yet). Only where there are several has a pod's index a label,
+ * so that the first of a gang is looked for among all of them. */
+static int find_pod(struct follower *f, const char *project, const struct place *at,
+		    struct pod_facts *ret, struct err *err)
 {
+	_cleanup_(freep) char *selector =
+		at->array || at->index
+			? kube_selector(project, KUBE_LABEL_ATTEMPT "=%llu," KUBE_INDEX "=%u",
+					(unsigned long long)at->label, at->index)
+			: kube_selector(project, KUBE_LABEL_ATTEMPT "=%llu",
+					(unsigned long long)at->label);
+	struct newest newest = { .at = at, .pod = ret };
+	const struct kube_list l = { .group = "",
+				     .version = "v1",
+				     .ns = f->ns,
+				     .resource = "pods",
+				     .label_selector = selector,
+				     .item = take_newer,
+				     .arg = &newest };
+
+	if (kube_list_each(f->c, &l, err) == 0)
+		return newest.found;
+	if (newest.found)
+		pod_facts_deinit(ret);
+	return -1;
+}
+
+struct holder {
+	uint64_t attempt_id;
+	struct place *place; /* in the Job that holds it */
+};
+
+/* 1: it does. */
+static int is_in(void *arg, const json_t *job, struct err *err)
+{
+	struct holder *h = arg;
 	struct job_facts j;
 	size_t i = 0;
 	bool found;
 
 	if (job_facts_of(job, &j) < 0)
-		return false;
-	while (i < j.n_attempts && j.attempts[i] != attempt_id)
+		return 0;
+	while (i < j.n_attempts && j.attempts[i] != h->attempt_id)
 		i++;
 	found = i < j.n_attempts;
-	*ret = (struct place){ .label = j.attempt_id, .index = job_index_of(&j, i), .array = j.per_pod > 0 };
+	if (found)
+		*h->place = (struct place){ .label = j.attempt_id,
+					    .index = job_index_of(&j, i),
+					    .array = j.per_pod > 0 };
 	job_facts_deinit(&j);
 	return found;
 }
 
-/* A Job for several attempts is labelled with the first; all Jobs of the project, page by page. */
-static int find_place(struct follower *f, const char *project, uint64_t attempt_id, struct place *ret, struct err *err)
+/* A Job for several attempts is labelled with the first: all Jobs of the project are looked at. */
+static int find_place(struct follower *f, const char *project, uint64_t attempt_id,
+		      struct place *ret, struct err *err)
 {
 	_cleanup_(freep) char *selector = kube_selector(project, NULL);
-	_cleanup_(str_deinit) struct str next = { 0 };
-	int found = 0;
+	struct holder holder = { attempt_id, ret };
+	const struct kube_list l = { .group = "batch",
+				     .version = "v1",
+				     .ns = f->ns,
+				     .resource = "jobs",
+				     .label_selector = selector,
+				     .accept = KUBE_METADATA_LIST,
+				     .item = is_in,
+				     .arg = &holder };
 
-	do {
-		_cleanup_(str_deinit) struct str path = { 0 };
-		struct kube_call call = { .method = "GET", .accept = KUBE_METADATA_LIST };
-		const json_t *items;
-		const char *more;
-
-		kube_add_path(&path, "batch", "v1", f->ns, "jobs", NULL);
-		str_add(&path, "?limit=500&");
-		kube_add_selector(&path, selector);
-		if (next.len)
-			str_addf(&path, "&continue=%s", next.s);
-		call.path = path.s;
-		found = kube_do(f->c, &call, err);
-		items = json_object_get(call.json, "items");
-		for (size_t i = 0; i < json_array_size(items) && found == 0; i++)
-			found = is_in(json_array_get(items, i), attempt_id, ret);
-		more = json_string_value(json_object_get(json_object_get(call.json, "metadata"), "continue"));
-		next.len = 0;
-		if (more)
-			http_escape(&next, more, strlen(more), false);
-		kube_call_deinit(&call);
-	} while (found == 0 && next.len);
-	return found;
+	return kube_list_each(f->c, &l, err);
 }
 
-static int look(struct follower *f, const char *project, uint64_t attempt_id, unsigned index, struct pod_facts *ret, struct err *err)
+static int look(struct follower *f, const char *project, uint64_t attempt_id, unsigned index,
+		struct pod_facts *ret, struct err *err)
 {
 	struct place at = { .label = attempt_id, .index = index };
 	int found = find_pod(f, project, &at, ret, err);
@@ -239,15 +270,10 @@ static int look(struct follower *f, const char *project, uint64_t attempt_id, un
 	return found;
 }
 
-static void pause_briefly(void)
-{
-	const struct timespec t = { .tv_nsec = LOOK_AGAIN_NS };
-
-	nanosleep(&t, NULL); /* lint: nanosleep because a person waits for what a pod prints, in true time, and nothing tells us of pods */
-}
-
-int kube_follow_log(struct kube_client *c, const char *namespace_, uint64_t attempt_id, const char *project, unsigned index, bool follow,
-		    int (*sink)(void *arg, const void *bytes, size_t n, struct err *err), void *arg, struct err *err)
+int kube_follow_log(struct kube_client *c, const char *namespace_, uint64_t attempt_id,
+		    const char *project, unsigned index, bool follow,
+		    int (*sink)(void *arg, const void *bytes, size_t n, struct err *err), void *arg,
+		    struct err *err)
 {
 	struct follower f = { .c = c, .ns = namespace_, .sink = sink, .arg = arg };
 	unsigned broken = 0;
@@ -265,14 +291,18 @@ int kube_follow_log(struct kube_client *c, const char *namespace_, uint64_t atte
 		if (found < 0)
 			return -1;
 		if (found == 0)
-			return before ? 0 : err_set(err, ERR_NOT_FOUND, "attempt %llu has no pod in %s (any more)", (unsigned long long)attempt_id, namespace_);
+			return before ? 0
+				      : err_set(err, ERR_NOT_FOUND,
+						"attempt %llu has no pod in %s (any more)",
+						(unsigned long long)attempt_id, namespace_);
 		if (r == 0 && (ended || !follow))
 			return 0;
-		if (r < 0 && (why.code == ERR_CANCELLED || f.refused || (broken > BROKEN_MAX && f.last_ns == at))) {
+		if (r < 0 && (why.code == ERR_CANCELLED || f.refused ||
+			      (broken > BROKEN_MAX && f.last_ns == at))) {
 			*err = why;
 			return -1;
 		}
 		broken = f.last_ns == at && r < 0 ? broken + 1 : 0;
-		pause_briefly();
+		clock_sleep(LOOK_AGAIN_NS);
 	}
 }

@@ -1,8 +1,20 @@
-/* runners/kubernetes/judge.c — from facts to a verdict: how it stands with an attempt, and why it ended.
+/* runners/kubernetes/judge.c — from facts to a verdict: how it stands with an attempt, and why it
+ * ended.
  *
- * The order of the questions decides, from what nothing else can have caused to what anything can: a program that ended well and whose outputs are kept has succeeded,
- * whatever happened to its pod then; a kill for memory; a disruption, which the control plane writes into a condition before it acts; what the kubelet gives as the pod's
- * reason; the sidecar; the program's exit; and only then a pod that is simply gone. */
+ * The order of the questions decides (judge_end()), from what nothing else can have caused to
+ * what anything can. A program that ended well and whose outputs are kept has succeeded, whatever
+ * happened to its pod then. Next come a kill for memory; a disruption, which the control plane
+ * writes into a condition before it acts; a queue that took its place back; the Job's deadline;
+ * and what the kubelet gives as the pod's reason. Then the sidecar, other containers, the
+ * program's exit; and only then a pod that is simply gone.
+ *
+ * A pod that hasn't ended has a stage (judge_pod(), judge_start()). Of several pods of one index
+ * better() picks one. For several nodes each pod is judged, the first failure is the cause
+ * (weight() where times are equal), and the gang ends when the slowest has.
+ *
+ * Pure functions of the facts and `now_ns`: no clock, no state, any thread. Text is for people;
+ * classes never come from messages. Time limits are reconcile.c's.
+ */
 #include "runners/kubernetes/facts.h"
 
 #include <signal.h>
@@ -10,10 +22,11 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "runners/kubernetes/init/protocol.h"
 
-/* The sidecar of a pod whose containers have all ended is told to have ended so long after them at the latest. */
+/* The sidecar of a pod whose containers have all ended is told to have ended so long after them at
+ * the latest. */
 #define SIDECAR_LATE_NS (30 * NS_PER_S)
 /* Ends of pods that are told by clocks of different machines, in seconds. */
 #define SAME_TIME_NS (2 * NS_PER_S)
@@ -54,7 +67,9 @@ static bool one_of(const char *word, const char *const *list, size_t n)
 			return true;
 	return false;
 }
-#define ONE_OF(word, ...) one_of(word, (const char *const[]){ __VA_ARGS__ }, ARRAY_LEN(((const char *const[]){ __VA_ARGS__ })))
+#define ONE_OF(word, ...)                                  \
+	one_of(word, (const char *const[]){ __VA_ARGS__ }, \
+	       ARRAY_LEN(((const char *const[]){ __VA_ARGS__ })))
 
 /* The words that the API gives, or others. */
 static const char *or_else(const char *message, const char *other)
@@ -62,7 +77,7 @@ static const char *or_else(const char *message, const char *other)
 	return message && *message ? message : other;
 }
 
-/* --- the sidecar's word ------------------------------------------------------------------------------------------------------------ */
+/* The sidecar's word. */
 
 /* It writes an object, or nothing. One that was started again has said its word before. */
 static const char *result_of(const struct pod_facts *p)
@@ -79,7 +94,7 @@ static bool ended_well(const struct pod_facts *p)
 	return result_of(p) && p->main.state == CONTAINER_TERMINATED && p->main.exit_code == 0;
 }
 
-/* --- why it ended -------------------------------------------------------------------------------------------------------------------- */
+/* Why it ended. */
 
 static bool judge_memory(const struct pod_facts *p, struct kube_verdict *v)
 {
@@ -90,7 +105,8 @@ static bool judge_memory(const struct pod_facts *p, struct kube_verdict *v)
 		say(v, "killed for memory: it used more than its limit (resources: memory)");
 		return true;
 	}
-	if (str_eq(s->reason, "OOMKilled") || (str_eq(s->last_reason, "OOMKilled") && !result_of(p))) {
+	if (str_eq(s->reason, "OOMKilled") ||
+	    (str_eq(s->last_reason, "OOMKilled") && !result_of(p))) {
 		end_as(v, FAILURE_STORE);
 		say(v, "the sidecar was killed for memory while it brought inputs or kept outputs");
 		return true;
@@ -124,21 +140,28 @@ static bool judge_disruption(const struct pod_facts *p, struct kube_verdict *v)
 		say(v, "%s does not answer any more: nobody knows how it ended", node);
 	} else {
 		end_as(v, FAILURE_PREEMPTED);
-		say(v, str_eq(d, "PreemptionByScheduler")  ? "preempted by a pod of a higher priority%s%s" :
-		       str_eq(d, "EvictionByEvictionAPI")  ? "evicted%s%s (drained, or by an autoscaler)" :
-		       str_eq(d, "DeletionByTaintManager") ? "evicted%s%s by a taint" :
-							     "ended by the kubelet%s%s", *p->node ? " from " : "", p->node);
+		say(v,
+		    str_eq(d, "PreemptionByScheduler")
+			    ? "preempted by a pod of a higher priority%s%s"
+		    : str_eq(d, "EvictionByEvictionAPI")
+			    ? "evicted%s%s (drained, or by an autoscaler)"
+		    : str_eq(d, "DeletionByTaintManager") ? "evicted%s%s by a taint"
+							  : "ended by the kubelet%s%s",
+		    *p->node ? " from " : "", p->node);
 		if (str_eq(d, "TerminationByKubelet") && p->message)
 			say(v, "ended by the kubelet: %s", p->message);
 	}
 	return true;
 }
 
-/* A queue (Kueue's) that wants a place back suspends the Job again; the Job's controller then deletes the pods, and says nothing in them. By the time that they have ended
- * the Job may have been let in again. */
-static bool judge_suspension(const struct job_facts *job, const struct pod_facts *p, struct kube_verdict *v)
+/* A queue (Kueue's) that wants a place back suspends the Job again; the Job's controller then
+ * deletes the pods, and says nothing in them. By the time that they have ended the Job may have
+ * been let in again. */
+static bool judge_suspension(const struct job_facts *job, const struct pod_facts *p,
+			     struct kube_verdict *v)
 {
-	if (!job || !(p->deleted_ns || p->gone) || !(job->suspended || job->suspension_ns > p->created_ns + SAME_TIME_NS))
+	if (!job || !(p->deleted_ns || p->gone) ||
+	    !(job->suspended || job->suspension_ns > p->created_ns + SAME_TIME_NS))
 		return false;
 	end_as(v, FAILURE_PREEMPTED);
 	say(v, "its queue took its place back (the Job was suspended)");
@@ -154,19 +177,25 @@ static bool judge_pod_reason(const struct pod_facts *p, struct kube_verdict *v)
 		return false;
 	if (str_eq(r, "Evicted")) { /* without a disruption: for what it did itself */
 		end_as(v, FAILURE_FAILED);
-		say(v, "evicted by the kubelet: %s", or_else(p->message, "it used more local storage than it may (resources: disk)"));
+		say(v, "evicted by the kubelet: %s",
+		    or_else(p->message,
+			    "it used more local storage than it may (resources: disk)"));
 	} else if (str_eq(r, "DeadlineExceeded")) {
 		end_as(v, FAILURE_TIMEOUT);
 		say(v, "its pod ran longer than it may: %s", or_else(p->message, r));
 	} else if (str_eq(r, "NodeLost")) {
 		end_as(v, FAILURE_LOST);
-		say(v, "%s does not answer any more: nobody knows how it ended", or_else(p->node, "its node"));
+		say(v, "%s does not answer any more: nobody knows how it ended",
+		    or_else(p->node, "its node"));
 	} else if (ONE_OF(r, "Preempting", "Terminated", "NodeShutdown", "Shutdown")) {
 		end_as(v, FAILURE_PREEMPTED);
 		say(v, "ended by the kubelet: %s", or_else(p->message, r));
-	} else if (str_has_prefix(r, "OutOf") || ONE_OF(r, "NodeAffinity", "NodeSelectorMismatching", "UnexpectedAdmissionError", "TopologyAffinityError", "PodOSNotSupported")) {
+	} else if (str_has_prefix(r, "OutOf") ||
+		   ONE_OF(r, "NodeAffinity", "NodeSelectorMismatching", "UnexpectedAdmissionError",
+			  "TopologyAffinityError", "PodOSNotSupported")) {
 		end_as(v, FAILURE_LOST);
-		say(v, "%s did not take the pod: %s", or_else(p->node, "its node"), or_else(p->message, r));
+		say(v, "%s did not take the pod: %s", or_else(p->node, "its node"),
+		    or_else(p->message, r));
 	} else {
 		return false;
 	}
@@ -182,16 +211,20 @@ static bool judge_sidecar(const struct pod_facts *p, struct kube_verdict *v)
 		return false;
 	if (code == INIT_EXIT_SIDECAR || code == INIT_EXIT_UPLOAD || code == INIT_EXIT_REFUSED) {
 		end_as(v, FAILURE_STORE);
-		say(v, code == INIT_EXIT_SIDECAR ? "the sidecar fell silent: its outputs could not be kept" :
-		       code == INIT_EXIT_UPLOAD	 ? "it ended well, but its outputs could not be kept" :
-						   "its inputs could not be brought");
+		say(v, code == INIT_EXIT_SIDECAR
+			       ? "the sidecar fell silent: its outputs could not be kept"
+		       : code == INIT_EXIT_UPLOAD
+			       ? "it ended well, but its outputs could not be kept"
+			       : "its inputs could not be brought");
 	} else if (code > 0) {
 		return false;
 	} else if ((s->state == CONTAINER_TERMINATED && s->exit_code != 0) || s->restarts) {
 		const char *why = s->state == CONTAINER_TERMINATED ? s->message : s->last_message;
 
 		end_as(v, FAILURE_STORE);
-		say(v, "the sidecar died (exit status %d%s%s)", s->state == CONTAINER_TERMINATED ? s->exit_code : s->last_exit_code, why ? "): " : "", why ? why : ")");
+		say(v, "the sidecar died (exit status %d%s%s)",
+		    s->state == CONTAINER_TERMINATED ? s->exit_code : s->last_exit_code,
+		    why ? "): " : "", why ? why : ")");
 	} else if (code == 0) {
 		end_as(v, FAILURE_STORE);
 		say(v, "it ended well, but the sidecar left no result");
@@ -203,11 +236,12 @@ static bool judge_sidecar(const struct pod_facts *p, struct kube_verdict *v)
 
 static bool judge_other(const struct pod_facts *p, struct kube_verdict *v)
 {
-	if (!*p->other_name || p->other.state != CONTAINER_TERMINATED || p->main.state == CONTAINER_TERMINATED)
+	if (!*p->other_name || p->other.state != CONTAINER_TERMINATED ||
+	    p->main.state == CONTAINER_TERMINATED)
 		return false;
 	end_as(v, FAILURE_FAILED);
-	say(v, "container `%s` of the pod template failed with exit status %d%s%s", p->other_name, p->other.exit_code, p->other.message ? ": " : "",
-	    or_else(p->other.message, ""));
+	say(v, "container `%s` of the pod template failed with exit status %d%s%s", p->other_name,
+	    p->other.exit_code, p->other.message ? ": " : "", or_else(p->other.message, ""));
 	return true;
 }
 
@@ -234,12 +268,14 @@ static bool judge_exit(const struct pod_facts *p, struct kube_verdict *v)
 	return true;
 }
 
-static void judge_end(const struct job_facts *job, const struct pod_facts *p, struct kube_verdict *v)
+static void judge_end(const struct job_facts *job, const struct pod_facts *p,
+		      struct kube_verdict *v)
 {
 	const struct container_facts *m = &p->main;
 
 	v->result = result_of(p);
-	v->program_ran = m->state == CONTAINER_RUNNING || (m->state == CONTAINER_TERMINATED && m->started_ns);
+	v->program_ran = m->state == CONTAINER_RUNNING ||
+			 (m->state == CONTAINER_TERMINATED && m->started_ns);
 	v->exit_code = m->state == CONTAINER_TERMINATED && m->exit_code <= 128 ? m->exit_code : -1;
 	v->signal = m->state == CONTAINER_TERMINATED ? m->signal : 0;
 	v->stopped = *p->disruption ? FAILURE_PREEMPTED : FAILURE_LOST;
@@ -258,28 +294,37 @@ static void judge_end(const struct job_facts *job, const struct pod_facts *p, st
 	if (judge_exit(p, v))
 		return;
 	end_as(v, FAILURE_LOST);
-	say(v, p->deleted_ns || p->gone ? "its pod was deleted%s%s" : "its pod ended%s%s, and nobody knows how", *p->node ? " on " : "", p->node);
+	say(v,
+	    p->deleted_ns || p->gone ? "its pod was deleted%s%s"
+				     : "its pod ended%s%s, and nobody knows how",
+	    *p->node ? " on " : "", p->node);
 }
 
-/* --- why it doesn't run yet ---------------------------------------------------------------------------------------------------------- */
+/* Why it doesn't run yet. */
 
 static bool no_image(const struct container_facts *c)
 {
-	return c->state == CONTAINER_WAITING && ONE_OF(c->reason, "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
-						       "RegistryUnavailable", "SignatureValidationFailed");
+	return c->state == CONTAINER_WAITING &&
+	       ONE_OF(c->reason, "ErrImagePull", "ImagePullBackOff", "InvalidImageName",
+		      "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable",
+		      "SignatureValidationFailed");
 }
 
 static bool refused(const struct container_facts *c)
 {
-	return c->state == CONTAINER_WAITING && ONE_OF(c->reason, "CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError",
-						       "PreCreateHookError", "StartError", "ContainerCannotRun");
+	return c->state == CONTAINER_WAITING &&
+	       ONE_OF(c->reason, "CreateContainerConfigError", "CreateContainerError",
+		      "RunContainerError", "PreStartHookError", "PreCreateHookError", "StartError",
+		      "ContainerCannotRun");
 }
 
-static bool judge_container(const struct container_facts *c, const char *name, struct kube_verdict *v)
+static bool judge_container(const struct container_facts *c, const char *name,
+			    struct kube_verdict *v)
 {
 	if (no_image(c)) {
 		v->stage = STAGE_IMAGE;
-		if (ONE_OF(c->reason, "InvalidImageName", "ErrImageNeverPull")) /* nothing is tried again */
+		if (ONE_OF(c->reason, "InvalidImageName",
+			   "ErrImageNeverPull")) /* nothing is tried again */
 			end_as(v, FAILURE_IMAGE);
 		say(v, "the image of %s can't be had: %s", name, or_else(c->message, c->reason));
 		return true;
@@ -296,7 +341,8 @@ static bool judge_hopeless_sidecar(const struct pod_facts *p, struct kube_verdic
 {
 	const struct container_facts *s = &p->sidecar;
 
-	if (p->main.state != CONTAINER_WAITING || (s->state != CONTAINER_TERMINATED && s->restarts == 0))
+	if (p->main.state != CONTAINER_WAITING ||
+	    (s->state != CONTAINER_TERMINATED && s->restarts == 0))
 		return false;
 	v->result = result_of(p);
 	v->stopped = FAILURE_LOST;
@@ -315,14 +361,16 @@ static void judge_start(const struct pod_facts *p, int64_t now_ns, struct kube_v
 	v->stage = STAGE_CREATED;
 	if (p->unschedulable && !p->scheduled) {
 		v->stage = STAGE_UNSCHEDULABLE;
-		say(v, "no node has room for it: %s", or_else(p->unschedulable_message, "the scheduler does not say why"));
+		say(v, "no node has room for it: %s",
+		    or_else(p->unschedulable_message, "the scheduler does not say why"));
 		return;
 	}
 	if (!p->scheduled)
 		return;
 	v->since_ns = p->scheduled_ns ? p->scheduled_ns : p->created_ns;
 	v->stage = STAGE_STARTING;
-	if (judge_hopeless_sidecar(p, v) || judge_container(&p->sidecar, "the sidecar", v) || judge_container(&p->main, "the step", v) ||
+	if (judge_hopeless_sidecar(p, v) || judge_container(&p->sidecar, "the sidecar", v) ||
+	    judge_container(&p->main, "the step", v) ||
 	    (*p->other_name && judge_container(&p->other, p->other_name, v)))
 		return;
 	if (now_ns - v->since_ns < WORTH_A_WORD_NS)
@@ -330,7 +378,7 @@ static void judge_start(const struct pod_facts *p, int64_t now_ns, struct kube_v
 	say(v, "it takes long to start on %s: its image, volumes or inputs", p->node);
 }
 
-/* --- one pod -------------------------------------------------------------------------------------------------------------------------- */
+/* One pod. */
 
 /* The program's container has ended, and the sidecar has said its last word after it. What goes on
  * in the pod then is somebody else's (a template's container, a mesh's proxy), and the kubelet
@@ -353,7 +401,8 @@ static bool has_ended(const struct pod_facts *p, int64_t now_ns)
 	return p->sidecar.state != CONTAINER_RUNNING || now_ns - p->main.ended_ns > SIDECAR_LATE_NS;
 }
 
-static void judge_pod(const struct job_facts *job, const struct pod_facts *p, int64_t now_ns, struct kube_verdict *v)
+static void judge_pod(const struct job_facts *job, const struct pod_facts *p, int64_t now_ns,
+		      struct kube_verdict *v)
 {
 	*v = (struct kube_verdict){ .exit_code = -1 };
 	if (has_ended(p, now_ns)) {
@@ -374,7 +423,8 @@ static void judge_pod(const struct job_facts *job, const struct pod_facts *p, in
 }
 
 /* Of two pods of one index: one that ended well, one that lives, the newer one. */
-static const struct pod_facts *better(const struct pod_facts *a, const struct pod_facts *b, int64_t now_ns)
+static const struct pod_facts *better(const struct pod_facts *a, const struct pod_facts *b,
+				      int64_t now_ns)
 {
 	if (!a || !b)
 		return a ? a : b;
@@ -385,17 +435,7 @@ static const struct pod_facts *better(const struct pod_facts *a, const struct po
 	return b->created_ns >= a->created_ns ? b : a;
 }
 
-static const struct pod_facts *pod_of(const struct kube_seen *s, unsigned index, int64_t now_ns)
-{
-	const struct pod_facts *best = NULL;
-
-	for (size_t i = 0; i < s->n; i++)
-		if (s->nodes <= 1 || s->pods[i]->index == index)
-			best = better(best, s->pods[i], now_ns);
-	return best;
-}
-
-/* --- the Job -------------------------------------------------------------------------------------------------------------------------- */
+/* The Job. */
 
 /* Without a pod that tells more. */
 static void judge_job_end(const struct job_facts *job, struct kube_verdict *v)
@@ -407,10 +447,14 @@ static void judge_job_end(const struct job_facts *job, struct kube_verdict *v)
 		say(v, "its Job ran longer than it may");
 	} else if (str_eq(r, "PodFailurePolicy")) {
 		end_as(v, FAILURE_PREEMPTED);
-		say(v, "its pod was disrupted: %s", or_else(job->message, "the Job does not say how"));
+		say(v, "its pod was disrupted: %s",
+		    or_else(job->message, "the Job does not say how"));
 	} else {
 		end_as(v, FAILURE_LOST);
-		say(v, !job ? "its Job was deleted%s" : job->failed ? "its Job failed (%s), and its pod is gone" : "its pod is gone, and what it said with it%s",
+		say(v,
+		    !job          ? "its Job was deleted%s"
+		    : job->failed ? "its Job failed (%s), and its pod is gone"
+				  : "its pod is gone, and its result with it%s",
 		    job && job->failed ? or_else(r, "no reason is given") : "");
 	}
 }
@@ -429,13 +473,14 @@ static void judge_no_pod(const struct kube_seen *s, struct kube_verdict *v)
 /* A pod whose end nobody saw, though all is over. */
 static bool is_overdue(const struct job_facts *job, const struct kube_verdict *v, int64_t now_ns)
 {
-	return v->stage != STAGE_ENDED && job && job->failed && job->failed_ns && now_ns - job->failed_ns > SIDECAR_LATE_NS;
+	return v->stage != STAGE_ENDED && job && job->failed && job->failed_ns &&
+	       now_ns - job->failed_ns > SIDECAR_LATE_NS;
 }
 
-/* --- several nodes ---------------------------------------------------------------------------------------------------------------------- */
+/* Several nodes. */
 
-/* How much the end of one node says of why the gang ended, when others ended at the same time: times are told in whole seconds, and a rank whose peer was killed fails
- * within milliseconds. */
+/* How much the end of one node says of why the gang ended, when others ended at the same time:
+ * times are told in whole seconds, and a rank whose peer was killed fails within milliseconds. */
 static int weight(const struct kube_verdict *v, const struct pod_facts *p)
 {
 	int code = p && p->main.state == CONTAINER_TERMINATED ? p->main.exit_code : 0;
@@ -444,7 +489,9 @@ static int weight(const struct kube_verdict *v, const struct pod_facts *p)
 		return 0; /* the other pods of a Job that failed are deleted */
 	if (v->class != FAILURE_NONE && v->class != FAILURE_FAILED)
 		return 3;
-	return code > 128 && code != 128 + SIGABRT ? 2 : 1; /* killed; a library that misses its peer aborts */
+	return code > 128 && code != 128 + SIGABRT
+		       ? 2
+		       : 1; /* killed; a library that misses its peer aborts */
 }
 
 struct culprit {
@@ -458,7 +505,8 @@ static bool is_cause(const struct culprit *a, const struct culprit *than)
 
 	if (than->weight < 0 || (a->weight == 0) != (than->weight == 0))
 		return than->weight <= 0;
-	if (a->weight != than->weight && a->v.since_ns && than->v.since_ns && apart <= SAME_TIME_NS && apart >= -SAME_TIME_NS)
+	if (a->weight != than->weight && a->v.since_ns && than->v.since_ns &&
+	    apart <= SAME_TIME_NS && apart >= -SAME_TIME_NS)
 		return a->weight > than->weight;
 	return a->v.since_ns && (than->v.since_ns == 0 || apart < 0);
 }
@@ -466,7 +514,9 @@ static bool is_cause(const struct culprit *a, const struct culprit *than)
 /* Failed: a class of the cluster's, or a program that didn't end well (its sidecar knows more). */
 static bool has_failed(const struct kube_verdict *v, const struct pod_facts *p)
 {
-	return v->stage == STAGE_ENDED && (v->class != FAILURE_NONE || !p || p->main.exit_code != 0 || p->main.state != CONTAINER_TERMINATED);
+	return v->stage == STAGE_ENDED &&
+	       (v->class != FAILURE_NONE || !p || p->main.exit_code != 0 ||
+		p->main.state != CONTAINER_TERMINATED);
 }
 
 static void prefix(struct kube_verdict *v, unsigned index, unsigned nodes)
@@ -477,8 +527,10 @@ static void prefix(struct kube_verdict *v, unsigned index, unsigned nodes)
 		say(v, "node %u of %u: %s", index, nodes, copy.text);
 }
 
-/* The others save what they have before they go: until then the gang isn't at its end, and nothing of it is started anew. */
-static void await_others(const struct kube_verdict *cause, const struct kube_verdict *slowest, int64_t now_ns, struct kube_verdict *ret)
+/* The others save what they have before they go: until then the gang isn't at its end, and nothing
+ * of it is started anew. */
+static void await_others(const struct kube_verdict *cause, const struct kube_verdict *slowest,
+			 int64_t now_ns, struct kube_verdict *ret)
 {
 	*ret = *cause;
 	if (slowest->stage == STAGE_ENDED || now_ns - cause->since_ns > GANG_LATE_NS)
@@ -491,12 +543,22 @@ static void judge_gang(const struct kube_seen *s, int64_t now_ns, struct kube_ve
 {
 	struct culprit cause = { .weight = -1 };
 	struct kube_verdict slowest = { .stage = STAGE_ENDED }, first = { 0 };
+	_cleanup_(freep) const struct pod_facts **pods = xcalloc(s->nodes, sizeof(*pods));
 	bool set = false;
 
+	for (size_t i = 0; i < s->n; i++) {
+		unsigned node = s->pods[i]->index;
+
+		if (node < s->nodes)
+			pods[node] = better(pods[node], s->pods[i], now_ns);
+	}
 	for (unsigned i = 0; i < s->nodes; i++) {
-		const struct pod_facts *p = pod_of(s, i, now_ns);
+		const struct pod_facts *p = pods[i];
 		struct culprit c = { .weight = -1 };
 
+		/* It has ended well, and of the others' words none is needed. */
+		if (!p && i > 0 && s->podless && s->job && s->job->complete)
+			continue;
 		p ? judge_pod(s->job, p, now_ns, &c.v) : judge_no_pod(s, &c.v);
 		prefix(&c.v, i, s->nodes);
 		c.weight = has_failed(&c.v, p) ? weight(&c.v, p) : -1;
@@ -504,7 +566,8 @@ static void judge_gang(const struct kube_seen *s, int64_t now_ns, struct kube_ve
 			cause = c;
 		if (i == 0)
 			first = c.v;
-		if (c.v.stage < slowest.stage || !set || (c.v.stage == slowest.stage && c.v.since_ns > slowest.since_ns))
+		if (c.v.stage < slowest.stage || !set ||
+		    (c.v.stage == slowest.stage && c.v.since_ns > slowest.since_ns))
 			slowest = c.v;
 		set = true;
 	}
@@ -519,8 +582,10 @@ static void judge_gang(const struct kube_seen *s, int64_t now_ns, struct kube_ve
 
 void kube_judge(const struct kube_seen *s, int64_t now_ns, struct kube_verdict *ret)
 {
-	const struct pod_facts *p = pod_of(s, 0, now_ns);
+	const struct pod_facts *p = NULL;
 
+	for (size_t i = 0; i < s->n && s->nodes <= 1; i++)
+		p = better(p, s->pods[i], now_ns);
 	if (s->nodes > 1 && s->n > 0)
 		judge_gang(s, now_ns, ret);
 	else if (p)

@@ -1,8 +1,18 @@
+/* runners/kubernetes/probe.c — what a cluster supports and an account may do, for `cairn doctor`.
+ *
+ * kube_probe() asks one thing after the other and gives each answer to `found`; only a server
+ * that can't be asked for its version ends it early. Rights are a table (`rights`): one
+ * SelfSubjectAccessReview for each verb. sample_job() has the features of the runner's Jobs and
+ * none of their content, and is only tried dry. A new feature of job/ belongs into it, a new
+ * request of the runner into `rights` and deploy/role.yaml.
+ *
+ * Blocks its caller; no state.
+ */
 #include "runners/kubernetes/probe.h"
 
 #include <stdio.h>
 #include <string.h>
-#include "base/text.h"
+#include "base/text/text.h"
 
 struct probe {
 	struct kube_client *client;
@@ -12,8 +22,10 @@ struct probe {
 	void *arg;
 };
 
-static void say(struct probe *p, enum kube_finding v, const char *name, const char *advice, const char *fmt, ...) _printf_(5, 6);
-static void say(struct probe *p, enum kube_finding v, const char *name, const char *advice, const char *fmt, ...)
+static void say(struct probe *p, enum kube_finding v, const char *name, const char *advice,
+		const char *fmt, ...) _printf_(5, 6);
+static void say(struct probe *p, enum kube_finding v, const char *name, const char *advice,
+		const char *fmt, ...)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 	va_list ap;
@@ -41,7 +53,7 @@ static int64_t number_of(const char *text)
 	return text_parse_int(digits, &v) ? v : 0;
 }
 
-/* --- version -------------------------------------------------------------------------------------------------------------------- */
+/* Version. */
 
 /* -1: the server can't be asked; the rest makes no sense then. */
 static int probe_version(struct probe *p)
@@ -52,22 +64,25 @@ static int probe_version(struct probe *p)
 
 	if (kube_do(p->client, &call, &err) < 0) {
 		kube_call_deinit(&call);
-		say(p, KUBE_PROBLEM, "cluster", "see whether `kubectl version` works with the same context", "%s", err.msg);
+		say(p, KUBE_PROBLEM, "cluster",
+		    "see whether `kubectl version` works with the same context", "%s", err.msg);
 		return -1;
 	}
 	/* minor may be "27+" at some providers. */
 	major = number_of(text_of(call.json, "major"));
 	minor = number_of(text_of(call.json, "minor"));
-	if (major > KUBE_VERSION_MIN_MAJOR || (major == KUBE_VERSION_MIN_MAJOR && minor >= KUBE_VERSION_MIN_MINOR))
+	if (major > KUBE_VERSION_MIN_MAJOR ||
+	    (major == KUBE_VERSION_MIN_MAJOR && minor >= KUBE_VERSION_MIN_MINOR))
 		say(p, KUBE_FINE, "version", NULL, "%s", text_of(call.json, "gitVersion"));
 	else
-		say(p, KUBE_PROBLEM, "version", "use a cluster of 1.31 or newer", "%s: pod failure policies and native sidecars aren't stable there",
+		say(p, KUBE_PROBLEM, "version", "use a cluster of 1.31 or newer",
+		    "%s: pod failure policies and native sidecars aren't stable there",
 		    text_of(call.json, "gitVersion"));
 	kube_call_deinit(&call);
 	return 0;
 }
 
-/* --- rights ---------------------------------------------------------------------------------------------------------------------- */
+/* Rights. */
 
 struct right {
 	const char *group, *resource, *subresource;
@@ -81,31 +96,41 @@ static const struct right rights[] = {
 	{ "", "services", NULL, "create" },
 	{ "networking.k8s.io", "networkpolicies", NULL, "create" },
 };
-static const struct right lease_rights[] = { { "coordination.k8s.io", "leases", NULL, "create" }, { "coordination.k8s.io", "leases", NULL, "get update" } };
+static const struct right lease_rights[] = { { "coordination.k8s.io", "leases", NULL, "create" },
+					     { "coordination.k8s.io", "leases", NULL,
+					       "get update" } };
 
 /* 1 allowed, 0 not, -1 can't be asked. */
-static int may(struct probe *p, const struct right *r, const char *verb, const char *name, struct err *err)
+static int may(struct probe *p, const struct right *r, const char *verb, const char *name,
+	       struct err *err)
 {
-	json_t *what = json_pack("{s:s, s:s, s:s, s:s}", "namespace", p->ns, "group", r->group, "resource", r->resource, "verb", verb), *body;
-	struct kube_call call = { .method = "POST", .path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", .repeatable = true };
+	json_t *what = json_pack("{s:s, s:s, s:s, s:s}", "namespace", p->ns, "group", r->group,
+				 "resource", r->resource, "verb", verb),
+	       *body;
+	struct kube_call call = { .method = "POST",
+				  .path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+				  .repeatable = true };
 	int result;
 
 	if (name)
 		json_object_set_new(what, "name", json_string(name));
 	if (r->subresource)
 		json_object_set_new(what, "subresource", json_string(r->subresource));
-	body = json_pack("{s:s, s:s, s:{s:o}}", "apiVersion", "authorization.k8s.io/v1", "kind", "SelfSubjectAccessReview", "spec", "resourceAttributes", what);
+	body = json_pack("{s:s, s:s, s:{s:o}}", "apiVersion", "authorization.k8s.io/v1", "kind",
+			 "SelfSubjectAccessReview", "spec", "resourceAttributes", what);
 	call.body = body;
 	result = kube_do(p->client, &call, err);
 	if (result == 0)
-		result = json_is_true(json_object_get(json_object_get(call.json, "status"), "allowed"));
+		result = json_is_true(
+			json_object_get(json_object_get(call.json, "status"), "allowed"));
 	kube_call_deinit(&call);
 	json_decref(body);
 	return result;
 }
 
 /* Adds what is lacking as "create jobs". -1: can't be asked. */
-static int probe_right(struct probe *p, const struct right *r, const char *name, struct str *lacking, struct err *err)
+static int probe_right(struct probe *p, const struct right *r, const char *name,
+		       struct str *lacking, struct err *err)
 {
 	for (const char *at = r->verbs; *at;) {
 		size_t n = strcspn(at, " ");
@@ -117,7 +142,9 @@ static int probe_right(struct probe *p, const struct right *r, const char *name,
 		if (allowed < 0)
 			return -1;
 		if (!allowed)
-			str_addf(lacking, "%s%s %s%s%s", lacking->len ? ", " : "", verb, r->resource, r->subresource ? "/" : "", r->subresource ? r->subresource : "");
+			str_addf(lacking, "%s%s %s%s%s", lacking->len ? ", " : "", verb,
+				 r->resource, r->subresource ? "/" : "",
+				 r->subresource ? r->subresource : "");
 		at += n + (at[n] == ' ');
 	}
 	return 0;
@@ -132,46 +159,61 @@ static void probe_rights(struct probe *p)
 
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(rights); i++)
 		r = probe_right(p, &rights[i], NULL, &lacking, &err);
-	for (size_t i = 0; r == 0 && p->o->lease && i < ARRAY_LEN(lease_rights); i++) /* a name can't be said of a create */
+	for (size_t i = 0; r == 0 && p->o->lease && i < ARRAY_LEN(lease_rights);
+	     i++) /* a name can't be said of a create */
 		r = probe_right(p, &lease_rights[i], i ? p->o->lease : NULL, &lacking, &err);
 	if (r < 0) {
-		say(p, KUBE_WARNING, "rights", NULL, "can't be asked for: %s", err.msg);
+		say(p, KUBE_WARNING, "rights", NULL, "could not be checked: %s", err.msg);
 		return;
 	}
 	if (lacking.len)
-		say(p, KUBE_PROBLEM, "rights", "give the account a Role with them in this namespace: runners/kubernetes/deploy/role.yaml has it",
+		say(p, KUBE_PROBLEM, "rights",
+		    "give the account a Role with them in this namespace: "
+		    "runners/kubernetes/deploy/role.yaml has it",
 		    "in the namespace %s these are missing: %s", p->ns, lacking.s);
 	else
 		say(p, KUBE_FINE, "rights", NULL, "all that are needed in the namespace %s", p->ns);
 }
 
-/* --- a Job, tried dry ---------------------------------------------------------------------------------------------------------------- */
+/* A Job, tried dry. */
 
 static json_t *restricted(void)
 {
-	return json_pack("{s:b, s:b, s:{s:[s]}}", "allowPrivilegeEscalation", 0, "readOnlyRootFilesystem", 1, "capabilities", "drop", "ALL");
+	return json_pack("{s:b, s:b, s:{s:[s]}}", "allowPrivilegeEscalation", 0,
+			 "readOnlyRootFilesystem", 1, "capabilities", "drop", "ALL");
 }
 
 static json_t *small(void)
 {
-	return json_pack("{s:{s:s, s:s}, s:{s:s, s:s}}", "requests", "cpu", "100m", "memory", "64Mi", "limits", "cpu", "100m", "memory", "64Mi");
+	return json_pack("{s:{s:s, s:s}, s:{s:s, s:s}}", "requests", "cpu", "100m", "memory",
+			 "64Mi", "limits", "cpu", "100m", "memory", "64Mi");
 }
 
 /* All features that the runner's Jobs use, none of its content; one for a task, or for several. */
 static json_t *sample_job(bool array)
 {
-	json_t *sidecar = json_pack("{s:s, s:s, s:s, s:o, s:o}", "name", "cairn", "image", "cairn.invalid/probe:1", "restartPolicy", "Always", "securityContext", restricted(),
-				    "resources", small());
-	json_t *main_container = json_pack("{s:s, s:s, s:o, s:o}", "name", "main", "image", "cairn.invalid/probe:1", "securityContext", restricted(), "resources", small());
-	json_t *pod = json_pack("{s:s, s:b, s:b, s:{s:b, s:i, s:{s:s}}, s:[o], s:[o]}", "restartPolicy", "Never", "automountServiceAccountToken", 0, "enableServiceLinks", 0,
-				"securityContext", "runAsNonRoot", 1, "runAsUser", 10001, "seccompProfile", "type", "RuntimeDefault", "initContainers", sidecar, "containers",
-				main_container);
-	json_t *policy = json_pack("{s:[{s:s, s:[{s:s, s:s}]}]}", "rules", "action", array ? "FailIndex" : "FailJob", "onPodConditions", "type", "DisruptionTarget",
-				   "status", "True");
-	json_t *spec = json_pack("{s:i, s:i, s:i, s:s, s:i, s:o, s:{s:o}}", array ? "backoffLimitPerIndex" : "backoffLimit", 0, "completions", 1 + array, "parallelism",
-				 1 + array, "completionMode", "Indexed", "ttlSecondsAfterFinished", 3600, "podFailurePolicy", policy, "template", "spec", pod);
+	json_t *sidecar = json_pack("{s:s, s:s, s:s, s:o, s:o}", "name", "cairn", "image",
+				    "cairn.invalid/probe:1", "restartPolicy", "Always",
+				    "securityContext", restricted(), "resources", small());
+	json_t *main_container =
+		json_pack("{s:s, s:s, s:o, s:o}", "name", "main", "image", "cairn.invalid/probe:1",
+			  "securityContext", restricted(), "resources", small());
+	json_t *pod = json_pack("{s:s, s:b, s:b, s:{s:b, s:i, s:{s:s}}, s:[o], s:[o]}",
+				"restartPolicy", "Never", "automountServiceAccountToken", 0,
+				"enableServiceLinks", 0, "securityContext", "runAsNonRoot", 1,
+				"runAsUser", 10001, "seccompProfile", "type", "RuntimeDefault",
+				"initContainers", sidecar, "containers", main_container);
+	json_t *policy = json_pack("{s:[{s:s, s:[{s:s, s:s}]}]}", "rules", "action",
+				   array ? "FailIndex" : "FailJob", "onPodConditions", "type",
+				   "DisruptionTarget", "status", "True");
+	json_t *spec = json_pack("{s:i, s:i, s:i, s:s, s:i, s:o, s:{s:o}}",
+				 array ? "backoffLimitPerIndex" : "backoffLimit", 0, "completions",
+				 1 + array, "parallelism", 1 + array, "completionMode", "Indexed",
+				 "ttlSecondsAfterFinished", 3600, "podFailurePolicy", policy,
+				 "template", "spec", pod);
 
-	return json_pack("{s:s, s:s, s:{s:s}, s:o}", "apiVersion", "batch/v1", "kind", "Job", "metadata", "generateName", "cairn-probe-", "spec", spec);
+	return json_pack("{s:s, s:s, s:{s:s}, s:o}", "apiVersion", "batch/v1", "kind", "Job",
+			 "metadata", "generateName", "cairn-probe-", "spec", spec);
 }
 
 static int try_job(struct probe *p, bool array, struct err *err)
@@ -195,25 +237,33 @@ static void probe_jobs(struct probe *p)
 	struct err err = { 0 };
 
 	if (try_job(p, false, &err) < 0)
-		say(p, KUBE_PROBLEM, "jobs", "see the server's words", "a Job of the kind that tasks become would be refused: %s", err.msg);
+		say(p, KUBE_PROBLEM, "jobs", "see the server's words",
+		    "a Job of the kind that tasks become would be refused: %s", err.msg);
 	else if (p->o->arrays && try_job(p, true, &err) < 0)
-		say(p, KUBE_PROBLEM, "jobs", "see the server's words; with `kubernetes: {array: 1}` in cairn.yaml each task has a Job of its own",
+		say(p, KUBE_PROBLEM, "jobs",
+		    "see the server's words; with `kubernetes: {array: 1}` in cairn.yaml each task "
+		    "has a Job of its own",
 		    "a Job that several tasks share would be refused: %s", err.msg);
 	else
-		say(p, KUBE_FINE, "jobs", NULL, "a Job with a sidecar, a pod failure policy and restricted rights would be taken%s",
+		say(p, KUBE_FINE, "jobs", NULL,
+		    "a Job with a sidecar, a pod failure policy and restricted rights would be "
+		    "taken%s",
 		    p->o->arrays ? ", for one task or several" : "");
 }
 
-/* --- quotas, GPUs ------------------------------------------------------------------------------------------------------------------------ */
+/* Quotas, GPUs. */
 
 static void add_quota(struct str *out, const json_t *quota)
 {
-	const json_t *status = json_object_get(quota, "status"), *hard = json_object_get(status, "hard"), *used = json_object_get(status, "used");
+	const json_t *status = json_object_get(quota, "status"),
+		     *hard = json_object_get(status, "hard"),
+		     *used = json_object_get(status, "used");
 	const char *key;
 	json_t *v;
 
-	json_object_foreach ((json_t *)hard, key, v)
-		str_addf(out, "%s%s %s of %s", out->len ? ", " : "", key, text_of(used, key), json_string_value(v) ? json_string_value(v) : "?");
+	json_object_foreach((json_t *)hard, key, v)
+		str_addf(out, "%s%s %s of %s", out->len ? ", " : "", key, text_of(used, key),
+			 json_string_value(v) ? json_string_value(v) : "?");
 }
 
 static void probe_quotas(struct probe *p)
@@ -226,19 +276,21 @@ static void probe_quotas(struct probe *p)
 	kube_add_path(&path, "", "v1", p->ns, "resourcequotas", NULL);
 	call.path = path.s;
 	if (kube_do(p->client, &call, &err) < 0) {
-		say(p, KUBE_FINE, "quota", NULL, "can't be looked at with this account");
+		say(p, KUBE_FINE, "quota", NULL, "this account may not read quotas");
 	} else {
 		items = json_object_get(call.json, "items");
 		for (size_t i = 0; i < json_array_size(items); i++)
 			add_quota(&text, json_array_get(items, i));
-		say(p, KUBE_FINE, "quota", NULL, "%s", text.len ? text.s : "none in this namespace");
+		say(p, KUBE_FINE, "quota", NULL, "%s",
+		    text.len ? text.s : "none in this namespace");
 	}
 	kube_call_deinit(&call);
 }
 
 static int64_t allocatable(const json_t *node, const char *resource)
 {
-	return number_of(text_of(json_object_get(json_object_get(node, "status"), "allocatable"), resource));
+	return number_of(
+		text_of(json_object_get(json_object_get(node, "status"), "allocatable"), resource));
 }
 
 static void probe_nodes(struct probe *p)
@@ -251,7 +303,8 @@ static void probe_nodes(struct probe *p)
 	size_t n;
 
 	if (kube_do(p->client, &call, &err) < 0) {
-		say(p, KUBE_FINE, "nodes", NULL, "can't be listed with this account: it isn't known which have GPUs");
+		say(p, KUBE_FINE, "nodes", NULL,
+		    "can't be listed with this account: it isn't known which have GPUs");
 		kube_call_deinit(&call);
 		return;
 	}
@@ -268,13 +321,15 @@ static void probe_nodes(struct probe *p)
 			nodes += has > 0;
 		}
 		if (gpus)
-			str_addf(&text, "; %s: %lld on %lld", kinds[k], (long long)gpus, (long long)nodes);
+			str_addf(&text, "; %s: %lld on %lld", kinds[k], (long long)gpus,
+				 (long long)nodes);
 	}
 	say(p, n ? KUBE_FINE : KUBE_PROBLEM, "nodes", n ? NULL : "add nodes", "%s", text.s);
 	kube_call_deinit(&call);
 }
 
-void kube_probe(struct kube_client *c, const struct kube_probe_options *o, kube_found_fn found, void *arg)
+void kube_probe(struct kube_client *c, const struct kube_probe_options *o, kube_found_fn found,
+		void *arg)
 {
 	struct probe p = { c, kube_client_access(c)->namespace_, o, found, arg };
 

@@ -1,25 +1,29 @@
-/* runners/kubernetes/probe.h — what a cluster supports and what the account may do there, found by asking it. Nothing is made.
+/* runners/kubernetes/probe.h — what a cluster supports and what the account may do there, found by
+ * asking it. Nothing is made.
  *
- * Version (1.31 or newer: Indexed Jobs, podFailurePolicy and native sidecars work), each right that the runner needs (SelfSubjectAccessReview), Jobs of the kinds that it
- * makes (server-side dry run with fieldValidation=Strict: also what admission, quotas and Pod Security say), what quotas leave, and GPUs of the nodes, where they may be
- * looked at.
+ * Version (1.31 or newer: Indexed Jobs, podFailurePolicy and native sidecars work), each right that
+ * the runner needs (SelfSubjectAccessReview), Jobs of the kinds that it makes (server-side dry run
+ * with fieldValidation=Strict: also what admission, quotas and Pod Security say), what quotas
+ * leave, and GPUs of the nodes, where the account may list them.
  */
 #ifndef CAIRN_RUNNERS_KUBERNETES_PROBE_H
 #define CAIRN_RUNNERS_KUBERNETES_PROBE_H
 
-#include "runners/kubernetes/client.h"
+#include "runners/kubernetes/api/client.h"
 
 #define KUBE_VERSION_MIN_MAJOR 1
 #define KUBE_VERSION_MIN_MINOR 31
 
 enum kube_finding { KUBE_FINE, KUBE_WARNING, KUBE_PROBLEM };
 /* `advice` may be NULL. Strings are lent for the call. */
-typedef void (*kube_found_fn)(void *arg, enum kube_finding verdict, const char *name, const char *detail, const char *advice);
+typedef void (*kube_found_fn)(void *arg, enum kube_finding verdict, const char *name,
+			      const char *detail, const char *advice);
 struct kube_probe_options {
 	const char *lease; /* that servers of the project share; or NULL */
-	bool arrays;	   /* tasks may share a Job (kube_profile.array isn't 1) */
+	bool arrays;       /* tasks may share a Job (kube_profile.array isn't 1) */
 };
 /* Goes on after each thing that is wrong; what can't be asked is a finding, too. */
-void kube_probe(struct kube_client *c, const struct kube_probe_options *o, kube_found_fn found, void *arg);
+void kube_probe(struct kube_client *c, const struct kube_probe_options *o, kube_found_fn found,
+		void *arg);
 
 #endif

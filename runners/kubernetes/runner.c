@@ -1,22 +1,42 @@
-/* runners/kubernetes/runner.c — what the engine asks for. What is submitted within a moment is made into Jobs together, so that neighbours share one. */
+/* runners/kubernetes/runner.c — what the engine asks of the runner: submit, adopt, settle,
+ * cancel.
+ *
+ * submit() copies the attempt into a member and holds it (runner_hold()); nothing is sent then. A
+ * moment later flush() puts all held members into Jobs: place() finds the Job that is known to
+ * hold the attempt, or a place in one that is made in this turn, or begins a new one. So
+ * neighbours share a Job, and what is submitted again after a crash finds its own. After a crash
+ * nothing is placed before the list of Jobs is complete (`resumed`).
+ *
+ * A member ends in member_report(), which tells the engine and frees it. A Job stays until
+ * settled() was called for all its attempts (jobs.c). cancel() marks the member; a pod can be
+ * ended only as a whole, so the last member of a bundle decides (reconcile.c).
+ *
+ * tick() reconciles all Jobs once a second: deadlines pass without any event. All of this is on
+ * the loop's thread. kube_free() leaves the Jobs on the cluster; it sets `closing`, after which
+ * workers begin nothing new and no report is made.
+ *
+ * What is seen comes in through watch.c, verdicts are judge.c's, and everything that takes time
+ * is requests.c, end.c, events.c and series.c.
+ */
 #include "runners/kubernetes/runner.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include "runners/kubernetes/runner_internal.h"
+#include "runners/kubernetes/internal.h"
 
 #define WORKERS_DEFAULT 8
-#define TICK_NS		NS_PER_S
-#define GATHER_NS	(20 * NS_PER_MS) /* of quiet, until Jobs are made for what was submitted */
-#define GATHER_MAX_NS	(100 * NS_PER_MS) /* but no longer than so */
-#define GATHER_LONG_NS	(500 * NS_PER_MS) /* where so many are made and haven't started: BACKLOG */
-#define BACKLOG		32
-#define FRESH_LOOK	64 /* of the newest Jobs of a turn, whether one has a place */
-#define PATIENCE_NS	(10 * NS_PER_S) /* then it is told, and tried again */
-#define SKEW_UNKNOWN	(-(1LL << 60))
+#define TICK_NS         NS_PER_S
+#define GATHER_NS       (20 * NS_PER_MS)  /* of quiet, until Jobs are made for what was submitted */
+#define GATHER_MAX_NS   (100 * NS_PER_MS) /* but no longer than so */
+#define GATHER_LONG_NS  (500 * NS_PER_MS) /* where so many are made and haven't started: BACKLOG */
+#define BACKLOG         32
+#define FRESH_LOOK      64              /* of the newest Jobs of a turn, whether one has a place */
+#define PATIENCE_NS     (10 * NS_PER_S) /* then it is told, and tried again */
+#define SKEW_UNKNOWN    (-(1LL << 60))
 
-/* --- what was asked for, as a copy: workers read it, and an engine that leaves doesn't wait for them ---------------------------------- */
+/* What was asked for, as a copy: workers read it, and an engine that leaves doesn't wait for them.
+ */
 
 static const char *copy_text(struct arena *arena, const char *s)
 {
@@ -42,9 +62,13 @@ static void copy_io(struct arena *arena, struct runner_attempt *a)
 	struct runner_output *out = arena_alloc(arena, (a->n_outputs + 1) * sizeof(*out));
 
 	for (size_t i = 0; i < a->n_inputs; i++)
-		in[i] = (struct runner_input){ arena_strdup(arena, a->inputs[i].name), arena_strdup(arena, a->inputs[i].path), a->inputs[i].id };
+		in[i] = (struct runner_input){ arena_strdup(arena, a->inputs[i].name),
+					       arena_strdup(arena, a->inputs[i].path),
+					       a->inputs[i].id };
 	for (size_t i = 0; i < a->n_outputs; i++)
-		out[i] = (struct runner_output){ arena_strdup(arena, a->outputs[i].name), arena_strdup(arena, a->outputs[i].path), a->outputs[i].is_dir };
+		out[i] = (struct runner_output){ arena_strdup(arena, a->outputs[i].name),
+						 arena_strdup(arena, a->outputs[i].path),
+						 a->outputs[i].is_dir };
 	a->inputs = in;
 	a->outputs = out;
 }
@@ -63,10 +87,10 @@ static struct runner_attempt *copy_attempt(struct arena *arena, const struct run
 	a->metrics_path = copy_text(arena, from->metrics_path);
 	a->series_path = copy_text(arena, from->series_path);
 	a->checkpoint_path = copy_text(arena, from->checkpoint_path);
-	a->step = copy_text(arena, from->step);
-	a->image = copy_text(arena, from->image);
-	a->placement_json = copy_text(arena, from->placement_json);
-	a->gang.framework = copy_text(arena, from->gang.framework);
+	a->on.step = copy_text(arena, from->on.step);
+	a->on.image = copy_text(arena, from->on.image);
+	a->on.placement_json = copy_text(arena, from->on.placement_json);
+	a->on.gang.framework = copy_text(arena, from->on.gang.framework);
 	copy_io(arena, a);
 	return a;
 }
@@ -81,14 +105,14 @@ static struct member *member_new(struct kube *k, const struct runner_attempt *a)
 	return m;
 }
 
-/* --- members ------------------------------------------------------------------------------------------------------------------------ */
+/* Members. */
 
 static void member_free(struct member *m)
 {
 	uint64_t id = m->a->id;
 
 	m->k->n_waiting -= m->b && !m->started;
-	*map_slot(m->k->members, &id, sizeof(id), NULL) = NULL;
+	*map_slot(m->k->by_id.members, &id, sizeof(id), NULL) = NULL;
 	free(m->waiting);
 	arena_free(m->arena);
 	free(m);
@@ -108,7 +132,7 @@ void member_report(struct member *m, struct runner_result *r)
 	member_free(m);
 }
 
-/* --- Jobs for them ------------------------------------------------------------------------------------------------------------------- */
+/* Jobs for them. */
 
 /* Of one that is being filled, pod by pod. */
 static size_t n_members(const struct job *j)
@@ -125,7 +149,8 @@ static struct bundle *shared(const struct member *m, struct job *const *fresh, s
 		struct job *j = fresh[i];
 		size_t there = n_members(j), index = there / j->room.per_pod;
 
-		if (index < j->room.pods && kube_job_takes(j->bundles.v[0]->members.v[0]->a, m->a, j->room.pods == 1))
+		if (index < j->room.pods &&
+		    kube_job_takes(j->bundles.v[0]->members.v[0]->a, m->a, j->room.pods == 1))
 			return job_bundle(j, (unsigned)index);
 	}
 	return NULL;
@@ -135,13 +160,13 @@ static struct bundle *shared(const struct member *m, struct job *const *fresh, s
 static void place(struct kube *k, struct member *m, struct job ***fresh, size_t *n)
 {
 	uint64_t id = m->a->id;
-	struct bundle *b = map_get(k->holders, &id, sizeof(id));
+	struct bundle *b = map_get(k->by_id.holders, &id, sizeof(id));
 	struct job *j = b ? b->j : NULL;
 
 	if (j && (j->state == JOB_SEEN || j->state == JOB_THERE) && (j->seen || b->pods.n)) {
 		if (!b->members.n)
 			b->stage_ns = kube_mono(k);
-		j->half_made = j->state == JOB_SEEN && m->a->gang.nodes > 1;
+		j->half_made = j->state == JOB_SEEN && m->a->on.gang.nodes > 1;
 		j->state = JOB_THERE;
 		bundle_join(b, m);
 		return;
@@ -174,16 +199,19 @@ void runner_flush(struct kube *k)
 		runner_look_all(k);
 }
 
-/* What comes within a moment is made together: an engine gives out what became ready task by task. Where many wait for their turn already, a longer moment costs nothing. */
+/* What comes within a moment is made together: an engine gives out what became ready task by task.
+ * Where many wait for their turn already, a longer moment costs nothing. */
 static void flush(void *arg)
 {
 	struct kube *k = arg;
 	bool hurry = k->n_waiting < BACKLOG;
-	int64_t until = hurry ? MIN(k->joined_ns + GATHER_NS, k->held_ns + GATHER_MAX_NS) : k->held_ns + GATHER_LONG_NS;
+	int64_t until = hurry ? MIN(k->joined_ns + GATHER_NS, k->held_ns + GATHER_MAX_NS)
+			      : k->held_ns + GATHER_LONG_NS;
 
 	k->flusher = NULL;
 	if (k->held.n < KUBE_ARRAY_DEFAULT && kube_mono(k) < until)
-		k->flusher = loop_add_timer(k->loop, MIN(until, kube_mono(k) + GATHER_MAX_NS), flush, k);
+		k->flusher =
+			loop_add_timer(k->loop, MIN(until, kube_mono(k) + GATHER_MAX_NS), flush, k);
 	else
 		runner_flush(k);
 }
@@ -209,12 +237,13 @@ static void tick(void *arg)
 	runner_ask_series(k);
 }
 
-/* --- what the engine asks for ----------------------------------------------------------------------------------------------------------- */
+/* What the engine asks for. */
 
 static int kube_submit(struct runner *r, const struct runner_attempt *a, struct err *err)
 {
 	struct kube *k = kube_of(r);
-	struct member **slot = (struct member **)map_slot(k->members, &a->id, sizeof(a->id), NULL);
+	struct member **slot =
+		(struct member **)map_slot(k->by_id.members, &a->id, sizeof(a->id), NULL);
 
 	if (*slot)
 		return 0;
@@ -229,7 +258,8 @@ static int kube_submit(struct runner *r, const struct runner_attempt *a, struct 
 	return 0;
 }
 
-/* Nothing is asked for it: it says that this run was there before, and which it is. What lives of it is found when it is submitted again. */
+/* Nothing is asked for it: it says that this run was there before, and which it is. What lives of
+ * it is found when it is submitted again. */
 static int kube_adopt(struct runner *r, const struct runner_attempt *a, struct err *err)
 {
 	struct kube *k = kube_of(r);
@@ -241,8 +271,8 @@ static int kube_adopt(struct runner *r, const struct runner_attempt *a, struct e
 static void kube_settled(struct runner *r, uint64_t attempt_id)
 {
 	struct kube *k = kube_of(r);
-	struct bundle *b = map_get(k->holders, &attempt_id, sizeof(attempt_id));
-	void **done = map_slot(k->done, &attempt_id, sizeof(attempt_id), NULL);
+	struct bundle *b = map_get(k->by_id.holders, &attempt_id, sizeof(attempt_id));
+	void **done = map_slot(k->by_id.done, &attempt_id, sizeof(attempt_id), NULL);
 
 	if (!*done)
 		*done = DONE;
@@ -276,7 +306,10 @@ static void kube_drop_checkpoint(struct runner *r, const struct digest *key)
 /* It isn't in a Job: nothing has to end. */
 static void cancel_held(struct kube *k, struct member *m)
 {
-	struct runner_result r = { .failure = FAILURE_CANCELLED, .exit_status = -1, .started_ns = kube_wall(k), .ended_ns = kube_wall(k) };
+	struct runner_result r = { .failure = FAILURE_CANCELLED,
+				   .exit_status = -1,
+				   .started_ns = kube_wall(k),
+				   .ended_ns = kube_wall(k) };
 
 	for (size_t i = 0; i < k->held.n; i++)
 		if (k->held.v[i] == m) {
@@ -296,12 +329,13 @@ static void end_job(struct job *j, bool hard)
 	job_look(j);
 }
 
-/* Only a pod as a whole can be ended: one of a pack ends with the last. Others of the Job go on; a look at it finds what has to go (runner_look.c), once all that are
- * cancelled together have been. */
+/* Only a pod as a whole can be ended: one of a pack ends with the last. Others of the Job go on; a
+ * look at it finds what has to go (kubernetes/reconcile.c), once all that are cancelled together
+ * have been. */
 static void kube_cancel(struct runner *r, uint64_t attempt_id, bool gentle)
 {
 	struct kube *k = kube_of(r);
-	struct member *m = map_get(k->members, &attempt_id, sizeof(attempt_id));
+	struct member *m = map_get(k->by_id.members, &attempt_id, sizeof(attempt_id));
 
 	if (!m)
 		return;
@@ -319,27 +353,27 @@ static void kube_cancel(struct runner *r, uint64_t attempt_id, bool gentle)
 		end_job(m->b->j, !gentle);
 }
 
-/* --- life -------------------------------------------------------------------------------------------------------------------------------- */
+/* Life. */
 
 static void free_all(struct kube *k)
 {
-	for (size_t i = 0; i < map_len(k->members); i++) {
-		struct member *m = map_at(k->members, i, NULL, NULL);
+	for (size_t i = 0; i < map_len(k->by_id.members); i++) {
+		struct member *m = map_at(k->by_id.members, i, NULL, NULL);
 
 		if (m)
 			member_free(m);
 	}
-	for (size_t i = 0; i < map_len(k->known); i++) {
-		struct job *j = map_at(k->known, i, NULL, NULL);
+	for (size_t i = 0; i < map_len(k->by_id.jobs); i++) {
+		struct job *j = map_at(k->by_id.jobs, i, NULL, NULL);
 
 		if (j)
 			job_free(j);
 	}
 	VEC_FREE(&k->held);
-	map_free(k->members);
-	map_free(k->known);
-	map_free(k->holders);
-	map_free(k->done);
+	map_free(k->by_id.members);
+	map_free(k->by_id.jobs);
+	map_free(k->by_id.holders);
+	map_free(k->by_id.done);
 	free(k->run_id);
 	free(k);
 }
@@ -348,15 +382,16 @@ static void free_all(struct kube *k)
 static void leave(struct kube *k)
 {
 	k->leaving = true;
-	for (size_t i = 0; i < map_len(k->known); i++) {
-		struct job *j = map_at(k->known, i, NULL, NULL);
+	for (size_t i = 0; i < map_len(k->by_id.jobs); i++) {
+		struct job *j = map_at(k->by_id.jobs, i, NULL, NULL);
 
 		if (j)
 			job_settle(j);
 	}
 }
 
-/* Jobs live on. What is on its way to be deleted is, when the server answers; what was to be made isn't any more. */
+/* Jobs live on. What is on its way to be deleted is, when the server answers; what was to be made
+ * isn't any more. */
 static void kube_free(struct runner *r)
 {
 	struct kube *k = kube_of(r);
@@ -373,10 +408,18 @@ static void kube_free(struct runner *r)
 	free_all(k);
 }
 
-static const struct runner_ops kube_ops = { .name = "kubernetes", .durable = true, .submit = kube_submit, .adopt = kube_adopt, .settled = kube_settled,
-					    .forget = kube_settled, .drop_checkpoint = kube_drop_checkpoint, .cancel = kube_cancel, .free = kube_free };
+static const struct runner_ops kube_ops = { .name = "kubernetes",
+					    .durable = true,
+					    .submit = kube_submit,
+					    .adopt = kube_adopt,
+					    .settled = kube_settled,
+					    .forget = kube_settled,
+					    .drop_checkpoint = kube_drop_checkpoint,
+					    .cancel = kube_cancel,
+					    .free = kube_free };
 
-int runner_kubernetes_new(struct loop *l, const struct runner_kubernetes_options *o, struct runner **ret, struct err *err)
+int runner_kubernetes_new(struct loop *l, const struct runner_kubernetes_options *o,
+			  struct runner **ret, struct err *err)
 {
 	struct kube *k = xcalloc(1, sizeof(*k));
 	struct kube_client_options co = o->client;
@@ -386,16 +429,17 @@ int runner_kubernetes_new(struct loop *l, const struct runner_kubernetes_options
 	k->base.ops = &kube_ops;
 	k->loop = l;
 	k->o = *o;
-	k->o.schedule_within_ns = o->schedule_within_ns ? o->schedule_within_ns : 15 * 60 * NS_PER_S;
+	k->o.schedule_within_ns =
+		o->schedule_within_ns ? o->schedule_within_ns : 15 * 60 * NS_PER_S;
 	k->o.image_within_ns = o->image_within_ns ? o->image_within_ns : 5 * 60 * NS_PER_S;
 	k->o.gang_within_ns = o->gang_within_ns ? o->gang_within_ns : 10 * 60 * NS_PER_S;
 	k->o.lost_within_ns = o->lost_within_ns ? o->lost_within_ns : 30 * NS_PER_S;
 	k->o.save_within_ns = o->profile->save_ns ? o->profile->save_ns : KUBE_SAVE_DEFAULT_NS;
 	k->skew_ns = SKEW_UNKNOWN;
-	k->members = map_new();
-	k->known = map_new();
-	k->holders = map_new();
-	k->done = map_new();
+	k->by_id.members = map_new();
+	k->by_id.jobs = map_new();
+	k->by_id.holders = map_new();
+	k->by_id.done = map_new();
 	if (inbox_open(k, err) < 0 || kube_client_new(o->access, &co, &k->client, err) < 0 ||
 	    pool_new(l, o->n_workers ? o->n_workers : WORKERS_DEFAULT, &k->pool, err) < 0) {
 		inbox_close(k);

@@ -1,396 +1,327 @@
-/* runners/kubernetes/watch.c — list and watch.
+/* runners/kubernetes/watch.c — from the watches' threads to the loop: the inbox.
  *
- * State is one resource version: "" means that the past is lost and a new list is needed. Each of list(), stream() and follow() ends with it set or lost; the thread
- * does nothing but call them again, with a pause that grows while nothing works. */
-#include "runners/kubernetes/watch.h"
-
+ * Two watches, of Jobs and of pods of one run, have a thread each (api/watch.c). There on_event()
+ * makes facts of an object and puts them into the inbox; an eventfd wakes the loop, where take()
+ * brings them in, at most NEWS_A_TURN of them a turn. A full inbox makes the watch's thread wait,
+ * and with it the server.
+ *
+ * A list has a generation: it grows at SYNC_BEGIN, each fact is marked with it, and at SYNC_END
+ * whatever has an older one is gone (end_sync()). Facts of a pod are taken only if its controller
+ * is the Job that we know; a Job whose deletion is on record is ignored, since news of it may be
+ * late.
+ *
+ * The inbox's lock covers the list and `closed`; all else belongs to the loop's thread.
+ * inbox_close() first lets the waiting threads go, then ends them. What follows from facts is
+ * reconcile.c's.
+ */
 #include <errno.h>
-
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
-#include <time.h>
-#include "base/clock.h"
-#include "base/thread.h"
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "runners/kubernetes/internal.h"
 
-#define QUIET_NS	(30 * NS_PER_S)
-#define WATCH_MIN_S	300
-#define WORKED_NS	(20 * NS_PER_S) /* less than QUIET_NS: falling silent is no failure */
-#define BACKOFF_MIN_NS	(800 * NS_PER_MS)
-#define BACKOFF_MAX_NS	(30 * NS_PER_S)
-#define FRAME_MAX	(8 * MIB) /* one object, in etcd's limit of 1.5 MiB, written as JSON */
-#define PAGE		500
+/* A loop that lags makes the watches wait, and they the server: news are small, but thousands of
+ * pods change at once. */
+#define INBOX_MAX 8192
+/* Bounded work a turn. */
+#define NEWS_A_TURN 512
 
-struct kube_watch {
-	struct kube_client *client;
-	struct kube_watch_options o;
-	struct str path; /* without a query */
-	char *selector;	 /* as a query has it, or NULL */
-	pthread_t thread;
-	atomic_bool stop;
-	pthread_mutex_t lock;
-	pthread_cond_t wake;
-
-	/* the thread's */
-	char *version; /* "": lost */
-	bool streams;  /* the server lists as a stream, as far as we know */
-	bool in_sync;  /* between SYNC_BEGIN and SYNC_END of a stream */
-	bool refused;  /* the server says that it can't do what the stream's query asks */
-	bool denied;   /* the last request was, for who we are */
-	bool troubled;
-	struct str frame; /* the beginning of one */
-	int64_t good_ns;  /* since when it works */
-};
-
-static int64_t mono_ns(void)
+static void news_free(struct news *n)
 {
-	return clock_system()->mono_ns(clock_system());
+	job_facts_deinit(&n->job);
+	pod_facts_deinit(&n->pod);
+	free(n->text);
+	free(n);
 }
 
-static void set_version(struct kube_watch *w, const char *v)
+/* Threads of the watches. */
+
+static void put(struct kube *k, struct news *n)
 {
-	free(w->version);
-	w->version = xstrdup(v ? v : "");
-}
+	struct inbox *in = &k->inbox;
+	bool closed;
 
-static const char *version_of(const json_t *object)
-{
-	return json_string_value(json_object_get(json_object_get(object, "metadata"), "resourceVersion"));
-}
-
-static void tell(struct kube_watch *w, enum kube_event e, const json_t *object)
-{
-	if (!atomic_load(&w->stop))
-		w->o.event(w->o.arg, e, object);
-}
-
-static void tell_trouble(struct kube_watch *w, const struct err *err)
-{
-	if ((err || w->troubled) && w->o.trouble && !atomic_load(&w->stop))
-		w->o.trouble(w->o.arg, err, err && w->denied);
-	w->troubled = err != NULL;
-}
-
-/* --- a list by pages -------------------------------------------------------------------------------------------------------------- */
-
-static void add_query(struct kube_watch *w, struct str *path, const char *fmt, ...) _printf_(3, 4);
-static void add_query(struct kube_watch *w, struct str *path, const char *fmt, ...)
-{
-	va_list ap;
-
-	str_addn(path, w->path.s, w->path.len);
-	str_addc(path, '?');
-	va_start(ap, fmt);
-	str_addv(path, fmt, ap);
-	va_end(ap);
-	if (w->selector)
-		str_addf(path, "&%s", w->selector);
-}
-
-static void tell_items(struct kube_watch *w, const json_t *list)
-{
-	const json_t *items = json_object_get(list, "items");
-
-	for (size_t i = 0; i < json_array_size(items); i++)
-		if (json_is_object(json_array_get(items, i)))
-			tell(w, KUBE_ADDED, json_array_get(items, i));
-}
-
-/* *token: where to go on; "" at the end. 410: the rest would be of another moment; the list begins again. */
-static int list_page(struct kube_watch *w, char **token, struct err *err)
-{
-	_cleanup_(str_deinit) struct str path = { 0 }, escaped = { 0 };
-	struct kube_call call = { .method = "GET" };
-	const json_t *meta;
-	const char *more;
-	int r;
-
-	str_add(&escaped, "");
-	http_escape(&escaped, *token, strlen(*token), false);
-	add_query(w, &path, "limit=%u%s%s", w->o.page ? w->o.page : PAGE, escaped.len ? "&continue=" : "", escaped.s);
-	call.path = path.s;
-	r = kube_do(w->client, &call, err);
-	w->denied = call.status == 401 || call.status == 403;
-	if (r == 0) {
-		meta = json_object_get(call.json, "metadata");
-		more = json_string_value(json_object_get(meta, "continue"));
-		tell_items(w, call.json);
-		set_version(w, json_string_value(json_object_get(meta, "resourceVersion")));
-		free(*token);
-		*token = xstrdup(more ? more : "");
-		if (!**token && !*w->version)
-			r = err_set(err, ERR_INVALID, "Kubernetes: a list without a resourceVersion");
+	pthread_mutex_lock(&in->lock);
+	while (in->n >= INBOX_MAX && !in->closed)
+		pthread_cond_wait(&in->room, &in->lock);
+	closed = in->closed;
+	if (!closed) {
+		*in->last = n;
+		in->last = &n->next;
+		in->n++;
 	}
-	kube_call_deinit(&call);
-	return r;
-}
-
-static int list(struct kube_watch *w, struct err *err)
-{
-	char *token = xstrdup("");
-	int r;
-
-	tell(w, KUBE_SYNC_BEGIN, NULL);
-	do
-		r = list_page(w, &token, err);
-	while (r == 0 && *token && !atomic_load(&w->stop));
-	free(token);
-	if (r < 0)
-		set_version(w, NULL);
+	pthread_mutex_unlock(&in->lock);
+	if (closed)
+		news_free(n);
 	else
-		tell(w, KUBE_SYNC_END, NULL);
-	return r;
+		(void)!write(in->fd, &(uint64_t){ 1 }, sizeof(uint64_t));
 }
 
-/* --- a stream of events ------------------------------------------------------------------------------------------------------------ */
-
-static bool ends_initial_events(const json_t *object)
+static void on_event(void *arg, enum kube_event e, const json_t *object)
 {
-	const json_t *notes = json_object_get(json_object_get(object, "metadata"), "annotations");
+	struct view *v = arg;
+	struct news *n = xcalloc(1, sizeof(*n));
 
-	return str_eq(json_string_value(json_object_get(notes, "k8s.io/initial-events-end")), "true");
-}
-
-static void take_bookmark(struct kube_watch *w, const json_t *object)
-{
-	if (w->in_sync && ends_initial_events(object)) {
-		w->in_sync = false;
-		tell(w, KUBE_SYNC_END, NULL);
-	}
-	/* Before its end the initial set is no state to go on from. */
-	if (!w->in_sync && version_of(object))
-		set_version(w, version_of(object));
-}
-
-/* An event of type ERROR holds a Status. */
-static int take_error(struct kube_watch *w, const json_t *status, struct err *err)
-{
-	int64_t code = json_integer_value(json_object_get(status, "code"));
-	const char *message = json_string_value(json_object_get(status, "message"));
-
-	if (code == 410)
-		set_version(w, NULL);
-	else if (w->in_sync)
-		w->refused = true;
-	return err_set(err, code == 410 ? ERR_CHANGED : ERR_IO, "Kubernetes: the watch ended with %lld: %.300s", (long long)code, message ? message : "no reason is given");
-}
-
-static int take_event(struct kube_watch *w, const json_t *frame, struct err *err)
-{
-	const char *type = json_string_value(json_object_get(frame, "type"));
-	const json_t *object = json_object_get(frame, "object");
-	enum kube_event e;
-
-	if (!type || !json_is_object(object))
-		return err_set(err, ERR_INVALID, "Kubernetes: an event that is none");
-	if (str_eq(type, "ERROR"))
-		return take_error(w, object, err);
-	if (str_eq(type, "BOOKMARK"))
-		return take_bookmark(w, object), 0;
-	if (str_eq(type, "ADDED"))
-		e = KUBE_ADDED;
-	else if (str_eq(type, "MODIFIED"))
-		e = KUBE_MODIFIED;
-	else if (str_eq(type, "DELETED"))
-		e = KUBE_DELETED;
+	n->kind = v->kind;
+	n->event = e;
+	if (e != KUBE_SYNC_BEGIN && e != KUBE_SYNC_END &&
+	    (v->kind == NEWS_JOB ? job_facts_of(object, &n->job) : pod_facts_of(object, &n->pod)) <
+		    0)
+		news_free(n);
 	else
-		return 0; /* of a newer server */
-	tell(w, e, object);
-	if (!w->in_sync && version_of(object))
-		set_version(w, version_of(object));
-	return 0;
+		put(v->k, n);
 }
 
-static int take_frame(struct kube_watch *w, struct err *err)
+static void on_trouble(void *arg, const struct err *err, bool denied)
 {
-	json_t *j;
-	int r = json_parse("a watch event of Kubernetes", w->frame.s, w->frame.len, &j, err);
+	struct view *v = arg;
+	struct news *n = xcalloc(1, sizeof(*n));
 
-	if (r < 0)
-		return -1;
-	r = take_event(w, j, err);
-	json_decref(j);
-	return r;
+	n->kind = v->kind;
+	n->trouble = true;
+	n->denied = denied;
+	n->text = err ? xstrdup(err->msg) : NULL;
+	put(v->k, n);
 }
 
-/* On the HTTP client's thread, while ours waits. */
-static int on_bytes(void *arg, const void *bytes, size_t n, struct err *err)
+/* Taking in. */
+
+/* Of a Job that was deleted, late news may come. */
+static bool of_interest(struct kube *k, uint64_t id)
 {
-	struct kube_watch *w = arg;
-	const char *at = bytes, *end = at + n;
-
-	while (at < end) {
-		const char *newline = memchr(at, '\n', (size_t)(end - at)), *stop = newline ? newline : end;
-
-		if (w->frame.len + (size_t)(stop - at) > FRAME_MAX)
-			return err_set(err, ERR_TOO_LARGE, "Kubernetes: an event over %llu bytes", (unsigned long long)FRAME_MAX);
-		str_addn(&w->frame, at, (size_t)(stop - at));
-		at = newline ? newline + 1 : end;
-		if (newline && w->frame.len && take_frame(w, err) < 0)
-			return -1;
-		if (newline)
-			str_reset(&w->frame);
-	}
-	w->good_ns = w->good_ns ? w->good_ns : mono_ns();
-	return 0;
+	return id && map_get(k->by_id.done, &id, sizeof(id)) != DELETED;
 }
 
-static unsigned watch_seconds(void)
+/* The cluster's clock isn't ours: the newest time stamp is never later than its now. */
+static void learn_time(struct kube *k, int64_t stamp_ns)
 {
-	uint32_t rnd = 0;
+	int64_t skew = stamp_ns - kube_wall(k);
 
-	(void)!getrandom(&rnd, sizeof(rnd), 0);
-	return WATCH_MIN_S + rnd % WATCH_MIN_S;
+	if (stamp_ns && skew > k->skew_ns)
+		k->skew_ns = skew;
 }
 
-static int run_stream(struct kube_watch *w, const char *path, struct err *err)
+static void take_job(struct kube *k, struct news *n)
 {
-	struct kube_call call = { .method = "GET", .path = path, .sink = on_bytes, .arg = w, .quiet_timeout_ns = w->o.quiet_ns ? w->o.quiet_ns : QUIET_NS };
-	int r;
+	uint64_t id = n->job.attempt_id;
+	struct job *j;
 
-	str_reset(&w->frame);
-	r = kube_do(w->client, &call, err);
-	w->denied = call.status == 401 || call.status == 403;
-	if (r < 0 && call.status == 410)
-		set_version(w, NULL);
-	w->refused |= call.status == 400 || call.status == 422;
-	/* The half of an event that a broken stream leaves is told again: versions stand at the last whole one. */
-	kube_call_deinit(&call);
-	return r;
-}
-
-/* From what is known on. */
-static int follow(struct kube_watch *w, struct err *err)
-{
-	_cleanup_(str_deinit) struct str path = { 0 };
-
-	add_query(w, &path, "watch=1&allowWatchBookmarks=true&timeoutSeconds=%u&resourceVersion=%s", watch_seconds(), w->version);
-	return run_stream(w, path.s, err);
-}
-
-/* List and watch in one (WatchList). A server that lacks it says so by 400, 422, or an event of type ERROR before the first object. */
-static int stream(struct kube_watch *w, struct err *err)
-{
-	_cleanup_(str_deinit) struct str path = { 0 };
-	int r;
-
-	add_query(w, &path,
-		  "watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersion=&resourceVersionMatch=NotOlderThan&timeoutSeconds=%u", watch_seconds());
-	tell(w, KUBE_SYNC_BEGIN, NULL);
-	w->in_sync = true;
-	r = run_stream(w, path.s, err);
-	if (w->in_sync)
-		set_version(w, NULL);
-	w->in_sync = false;
-	w->streams = !w->refused;
-	return r;
-}
-
-/* --- the thread ------------------------------------------------------------------------------------------------------------------------ */
-
-static void pause_for(struct kube_watch *w, int64_t ns)
-{
-	int64_t end = mono_ns() + ns;
-	struct timespec t = { .tv_sec = end / NS_PER_S, .tv_nsec = end % NS_PER_S };
-
-	pthread_mutex_lock(&w->lock);
-	while (!atomic_load(&w->stop) && mono_ns() < end)
-		pthread_cond_timedwait(&w->wake, &w->lock, &t);
-	pthread_mutex_unlock(&w->lock);
-}
-
-static int once(struct kube_watch *w, struct err *err)
-{
-	bool tried_stream = w->streams;
-
-	w->good_ns = 0;
-	if (*w->version)
-		return follow(w, err);
-	if (!tried_stream)
-		return list(w, err);
-	if (stream(w, err) == 0)
-		return 0;
-	/* Not offered: at once by pages. */
-	return w->streams ? -1 : list(w, err);
-}
-
-static void *watch_main(void *arg)
-{
-	struct kube_watch *w = arg;
-	int64_t wait = 0;
-
-	while (!atomic_load(&w->stop)) {
-		struct err err = { 0 };
-		int r = once(w, &err);
-
-		/* What was lost or ended in its time is asked for again at once, if it worked for a while. */
-		if (r == 0 || w->good_ns || err.code == ERR_CHANGED)
-			tell_trouble(w, NULL);
-		else
-			tell_trouble(w, &err);
-		if (r == 0 || (w->good_ns && mono_ns() - w->good_ns >= WORKED_NS)) {
-			wait = 0;
-			continue;
-		}
-		wait = wait ? MIN(wait * 2, BACKOFF_MAX_NS) : BACKOFF_MIN_NS;
-		pause_for(w, wait);
-	}
-	return NULL;
-}
-
-static void watch_deinit(struct kube_watch *w)
-{
-	kube_client_free(w->client);
-	str_deinit(&w->path);
-	str_deinit(&w->frame);
-	free(w->selector);
-	free(w->version);
-	pthread_mutex_destroy(&w->lock);
-	pthread_cond_destroy(&w->wake);
-	free(w);
-}
-
-int kube_watch_new(const struct kube_access *a, const struct kube_watch_options *o, struct kube_watch **ret, struct err *err)
-{
-	const struct kube_client_options co = { .max_connections = 2, .patience_ns = 1 };
-	struct kube_watch *w = xcalloc(1, sizeof(*w));
-	struct str escaped = { 0 };
-
-	w->o = *o;
-	w->streams = !o->no_stream;
-	w->version = xstrdup("");
-	kube_add_path(&w->path, o->group, o->version, o->ns, o->resource, NULL);
-	if (o->label_selector) {
-		kube_add_selector(&escaped, o->label_selector);
-		w->selector = str_take(&escaped);
-	}
-	pthread_mutex_init(&w->lock, NULL);
-	thread_cond_init(&w->wake);
-	if (kube_client_new(a, &co, &w->client, err) < 0) {
-		watch_deinit(w);
-		return -1;
-	}
-	errno = thread_start(&w->thread, NULL, watch_main, w);
-	if (errno) {
-		err_errno(err, "cannot start a thread for the watch");
-		watch_deinit(w);
-		return -1;
-	}
-	*ret = w;
-	return 0;
-}
-
-void kube_watch_free(struct kube_watch *w)
-{
-	if (!w)
+	if (!of_interest(k, id))
 		return;
-	atomic_store(&w->stop, true);
-	kube_client_cancel(w->client);
-	pthread_mutex_lock(&w->lock);
-	pthread_cond_broadcast(&w->wake);
-	pthread_mutex_unlock(&w->lock);
-	pthread_join(w->thread, NULL);
-	watch_deinit(w);
+	j = job_of(k, id);
+	if (*j->uid && strcmp(j->uid, n->job.uid) != 0 && j->state != JOB_SEEN)
+		return; /* an earlier Job of that name */
+	learn_time(k, n->job.created_ns);
+	job_facts_deinit(&j->f);
+	j->f = n->job;
+	n->job = (struct job_facts){ 0 };
+	j->seen = true;
+	j->generation = k->jobs.generation;
+	memcpy(j->name, j->f.name, MIN(strlen(j->f.name) + 1, sizeof(j->name) - 1));
+	memcpy(j->uid, j->f.uid, sizeof(j->uid));
+	if (j->state == JOB_SEEN)
+		job_take_layout(j, &j->f);
+	j->gone |= n->event == KUBE_DELETED;
+	job_purge(j);
+	job_look(j);
+}
+
+static struct pod *pod_of(struct bundle *b, const char *uid)
+{
+	struct pod *p;
+
+	for (size_t i = 0; i < b->pods.n; i++)
+		if (str_eq(b->pods.v[i]->f.uid, uid))
+			return b->pods.v[i];
+	p = xcalloc(1, sizeof(*p));
+	VEC_PUSH(&b->pods, p);
+	return p;
+}
+
+static void take_pod(struct kube *k, struct news *n)
+{
+	struct job *j;
+	struct bundle *b;
+	struct pod *p;
+	bool was_gone;
+
+	j = job_of(k, n->pod.attempt_id);
+	if (*j->uid && !str_eq(n->pod.job_uid, j->uid))
+		return; /* of an earlier Job, or of somebody who has copied our labels */
+	b = job_bundle(j, n->pod.array ? n->pod.index : 0);
+	if (b->state == BUNDLE_REPORTED && b->j->bundles.n == 1)
+		return;
+	p = pod_of(b, n->pod.uid);
+	was_gone = p->f.gone;
+	pod_facts_deinit(&p->f);
+	p->f = n->pod;
+	n->pod = (struct pod_facts){ 0 };
+	p->f.gone = was_gone || n->event == KUBE_DELETED;
+	p->generation = k->pods.generation;
+	learn_time(k, p->f.created_ns);
+	learn_time(k, p->f.scheduled_ns);
+	learn_time(k, p->f.main.started_ns);
+	learn_time(k, p->f.main.ended_ns);
+	learn_time(k, p->f.sidecar.ended_ns);
+	bundle_look(b);
+}
+
+/* What a list didn't tell of is gone. */
+static void end_sync(struct kube *k, struct view *v)
+{
+	v->synced = true;
+	for (size_t i = 0; i < map_len(k->by_id.jobs); i++) {
+		struct job *j = map_at(k->by_id.jobs, i, NULL, NULL);
+
+		if (j && v->kind == NEWS_JOB && j->seen && j->generation < v->generation)
+			j->gone = true;
+		for (size_t b = 0; j && v->kind == NEWS_POD && b < j->bundles.n; b++) {
+			struct bundle *of = j->bundles.v[b];
+
+			for (size_t n = 0; n < of->pods.n; n++)
+				of->pods.v[n]->f.gone |= of->pods.v[n]->generation < v->generation;
+		}
+	}
+	runner_flush(k);
+	runner_look_all(k);
+}
+
+static void take_trouble(struct kube *k, struct view *v, struct news *n)
+{
+	bool was_denied = k->jobs.denied_ns || k->pods.denied_ns;
+
+	v->troubled = n->text != NULL;
+	v->denied_ns = !n->denied ? 0 : v->denied_ns ? v->denied_ns : kube_mono(k);
+	if ((!k->jobs.troubled && !k->pods.troubled) || (n->denied && !was_denied)) {
+		free(k->trouble);
+		k->trouble = NULL;
+	}
+	if (n->denied && !k->trouble)
+		k->trouble = xasprintf(
+			"the cluster does not let this account watch %s in the namespace %s "
+			"(`cairn doctor --on kubernetes` lists missing rights): %s",
+			v->kind == NEWS_JOB ? "Jobs" : "pods", k->o.profile->namespace_, n->text);
+	else if (n->text && !k->trouble)
+		k->trouble = xasprintf("the cluster does not answer; what runs there goes on: %s",
+				       n->text);
+	runner_look_all(k);
+}
+
+static void take(struct kube *k, struct news *n)
+{
+	struct view *v = n->kind == NEWS_JOB ? &k->jobs : &k->pods;
+	if (n->trouble) {
+		take_trouble(k, v, n);
+	} else if (n->event == KUBE_SYNC_BEGIN) {
+		v->generation++;
+	} else if (n->event == KUBE_SYNC_END) {
+		end_sync(k, v);
+	} else if (n->kind == NEWS_JOB) {
+		take_job(k, n);
+	} else if (of_interest(k, n->pod.attempt_id) && *n->pod.job_uid) {
+		take_pod(k, n);
+	}
+}
+
+static struct news *get(struct inbox *in)
+{
+	struct news *n;
+
+	pthread_mutex_lock(&in->lock);
+	n = in->first;
+	if (n) {
+		in->first = n->next;
+		if (!in->first)
+			in->last = &in->first;
+		in->n--;
+		pthread_cond_broadcast(&in->room);
+	}
+	pthread_mutex_unlock(&in->lock);
+	return n;
+}
+
+static void on_inbox(void *arg, int fd, uint32_t events)
+{
+	struct kube *k = arg;
+	struct news *n;
+	uint64_t count;
+	int rounds = 0;
+
+	(void)!read(fd, &count, sizeof(count));
+	while (rounds++ < NEWS_A_TURN && (n = get(&k->inbox))) {
+		take(k, n);
+		news_free(n);
+	}
+	if (rounds > NEWS_A_TURN)
+		(void)!write(fd, &(uint64_t){ 1 }, sizeof(uint64_t));
+}
+
+/* Life. */
+
+int inbox_open(struct kube *k, struct err *err)
+{
+	struct inbox *in = &k->inbox;
+
+	k->jobs = (struct view){ .k = k, .kind = NEWS_JOB };
+	k->pods = (struct view){ .k = k, .kind = NEWS_POD };
+	in->last = &in->first;
+	pthread_mutex_init(&in->lock, NULL);
+	pthread_cond_init(&in->room, NULL);
+	in->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (in->fd < 0)
+		return err_errno(err, "cannot make an event descriptor");
+	return loop_add_fd(k->loop, in->fd, EPOLLIN, on_inbox, k, &k->inbox_source, err);
+}
+
+void inbox_close(struct kube *k)
+{
+	struct inbox *in = &k->inbox;
+	struct news *n;
+
+	pthread_mutex_lock(&in->lock);
+	in->closed = true;
+	pthread_cond_broadcast(&in->room);
+	pthread_mutex_unlock(&in->lock);
+	kube_watch_free(k->jobs.watch);
+	kube_watch_free(k->pods.watch);
+	k->jobs.watch = k->pods.watch = NULL;
+	loop_remove(k->loop, k->inbox_source);
+	while ((n = get(in)))
+		news_free(n);
+	if (in->fd >= 0)
+		close(in->fd);
+	free(k->trouble);
+	pthread_cond_destroy(&in->room);
+	pthread_mutex_destroy(&in->lock);
+}
+
+/* One that an earlier call began goes on. */
+static int watch(struct kube *k, struct view *v, const char *group, const char *resource,
+		 const char *selector, struct err *err)
+{
+	const struct kube_watch_options o = { .group = group,
+					      .version = "v1",
+					      .ns = k->o.profile->namespace_,
+					      .resource = resource,
+					      .label_selector = selector,
+					      .event = on_event,
+					      .trouble = on_trouble,
+					      .arg = v };
+
+	return v->watch ? 0 : kube_watch_new(k->o.access, &o, &v->watch, err);
+}
+
+int runner_watch(struct kube *k, const char *run_id, struct err *err)
+{
+	_cleanup_(freep) char *selector = NULL;
+
+	if (k->run_id)
+		return 0;
+	selector = kube_selector(k->o.profile->project, KUBE_LABEL_RUN "=%s", run_id);
+	if (watch(k, &k->jobs, "batch", "jobs", selector, err) < 0 ||
+	    watch(k, &k->pods, "", "pods", selector, err) < 0)
+		return -1;
+	k->run_id = xstrdup(run_id);
+	return 0;
 }

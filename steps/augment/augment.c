@@ -1,20 +1,35 @@
-/* steps/augment/augment.c — the step: shards in, their samples through all cores, shards out in the same order.
+/* steps/augment/augment.c — the step: shards in, their samples through all cores, shards out in
+ * the same order.
  *
- * All shards are one stream, so that small ones keep all threads busy as well. An item of it is a sample and a few of its copies; what is in flight bounds
- * the memory. Readers and writers belong to the stream's ends; a workspace is borrowed for each item.
+ * All shards are one stream (step_stream()), so that small ones keep all threads busy as well. An
+ * item of it is a sample and up to COPIES_AT_ONCE of its copies; the items of one sample share it
+ * by a count (struct shared). What is in flight bounds the memory.
+ *
+ * Each part of struct step belongs to one callback: the reader to next_item(), the writer and the
+ * counts to write_item(), the idle workspaces, under `lock`, to work_on(). So next_item() and
+ * write_item() may run at the same time. A workspace is borrowed for one item and given back.
+ *
+ * Shards are opened in order as their first item is written (write_up_to()); one without samples
+ * becomes an empty shard. A bad sample ends the step, is left out or is passed on as it is, by
+ * `on_bad`; count_bad() counts a sample once, however many of its copies were bad.
+ *
+ * An archive that can't be read ends the step in any case. Which fields are images and what is
+ * done to them is sample.c's; the bytes of a shard are steps/shards/writer.c's.
  */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include "base/fs.h"
+#include <sys/stat.h>
 #include "base/mem.h"
-#include "base/text.h"
+#include "base/os/fs.h"
+#include "base/text/text.h"
 #include "steps/augment/sample.h"
 #include "steps/step.h"
 
 #define COPIES_AT_ONCE 8
-#define NOTES_MAX 10 /* bad samples that are told one by one; metrics count all */
-#define ZSTD_LEVEL 3
+#define NOTES_MAX      10 /* bad samples with a note of their own; metrics count all */
+#define ZSTD_LEVEL     3
+#define NAME_SHOWN     100 /* bytes of a key in a message */
 
 /* A sample that several items work on. */
 struct shared {
@@ -51,6 +66,7 @@ struct step {
 	struct shard_writer *writer;
 	size_t writing; /* shards that are written or begun */
 	uint64_t samples_in, samples_out, images, skipped, kept, bytes;
+	bool counted_bad; /* the sample whose copies are written now */
 };
 
 static void shared_unref(struct shared *s)
@@ -61,7 +77,7 @@ static void shared_unref(struct shared *s)
 	free(s);
 }
 
-/* --- reading ---------------------------------------------------------------------------------------------------------------------------- */
+/* Reading. */
 
 /* 1: there is a sample in s->current; 0: the end. */
 static int next_sample(struct step *s, struct err *err)
@@ -109,7 +125,7 @@ static void *next_item(void *arg, struct err *err)
 	return item;
 }
 
-/* --- work ------------------------------------------------------------------------------------------------------------------------------- */
+/* Work. */
 
 static struct workspace *borrow(struct step *s)
 {
@@ -122,20 +138,39 @@ static struct workspace *borrow(struct step *s)
 	return ws ? ws : workspace_new();
 }
 
-static void give_back(struct step *s, struct workspace *ws)
-{
-	pthread_mutex_lock(&s->lock);
-	VEC_PUSH(&s->idle, ws);
-	pthread_mutex_unlock(&s->lock);
-}
-
-/* Keys are an archive's: any bytes, which must not reach a terminal as they are. */
+/* Keys are an archive's: any bytes, which must not reach a terminal as they are, and so many that
+ * they would leave no room for what is wrong. */
 static void name_sample(struct err *err, const char *shard, const char *key)
 {
 	_cleanup_(str_deinit) struct str printable = { 0 };
 
-	text_add_printable(&printable, key, strlen(key));
+	text_add_printable(&printable, key, strnlen(key, NAME_SHOWN));
 	err_wrap(err, "%s: sample `%s`", shard, printable.s ? printable.s : "");
+}
+
+/* What the writer would refuse is found here, where `on_bad` decides: a copy's number makes a name
+ * too long, larger images make a sample too large. */
+static int check_results(const struct item *item, struct err *err)
+{
+	for (uint32_t i = 0; i < item->n; i++) {
+		const struct made *m = &item->made[i];
+
+		if (m->key && shard_check_sample(m->key, m->fields, m->n_fields, err) < 0)
+			return err_wrap(err, "what it becomes can't be in a shard");
+	}
+	return 0;
+}
+
+/* The copies of a bad sample: none, or the sample as it is, which may be refused like any other. */
+static int make_unchanged(struct step *s, struct item *item, struct err *err)
+{
+	for (uint32_t i = 0; i < item->n; i++)
+		made_deinit(&item->made[i]);
+	if (s->plan.on_bad != ON_BAD_KEEP)
+		return 0;
+	for (uint32_t i = 0; i < item->n; i++)
+		sample_keep(&s->plan, item->shared->sample, item->first + i, &item->made[i]);
+	return check_results(item, err);
 }
 
 static int work_on(void *arg, void *p, struct err *err)
@@ -145,21 +180,28 @@ static int work_on(void *arg, void *p, struct err *err)
 	const struct shard_sample *sample = item->shared->sample;
 	struct workspace *ws = borrow(s);
 	struct err bad = { 0 };
+	int r;
 
 	item->images = sample_augment(&s->plan, sample, item->first, item->n, ws, item->made, &bad);
-	give_back(s, ws);
-	if (item->images >= 0)
+	pthread_mutex_lock(&s->lock);
+	VEC_PUSH(&s->idle, ws);
+	pthread_mutex_unlock(&s->lock);
+	r = item->images < 0 ? -1 : check_results(item, &bad);
+	if (r == 0)
 		return 0;
+	item->images = -1;
 	name_sample(&bad, s->from[item->shard], sample->key);
 	if (s->plan.on_bad == ON_BAD_FAIL)
 		return err_set(err, bad.code, "%s", bad.msg);
 	item->bad = xstrdup(bad.msg);
-	for (uint32_t i = 0; i < item->n && s->plan.on_bad == ON_BAD_KEEP; i++)
-		sample_keep(&s->plan, sample, item->first + i, &item->made[i]);
+	if (make_unchanged(s, item, &bad) < 0) {
+		name_sample(&bad, s->from[item->shard], sample->key);
+		return err_set(err, bad.code, "%s", bad.msg);
+	}
 	return 0;
 }
 
-/* --- writing ---------------------------------------------------------------------------------------------------------------------------- */
+/* Writing. */
 
 static int close_writer(struct step *s, struct err *err)
 {
@@ -178,10 +220,13 @@ static int write_up_to(struct step *s, size_t n, struct err *err)
 {
 	while (s->writing < n) {
 		const char *path = s->to[s->writing];
-		struct shard_writer_options o = { .zstd_level = str_has_suffix(path, ".zst") ? ZSTD_LEVEL : 0 };
+		struct shard_writer_options o = { .zstd_level = str_has_suffix(path, ".zst")
+									? ZSTD_LEVEL
+									: 0 };
 		_cleanup_(freep) char *dir = fs_dirname(path);
 
-		if (close_writer(s, err) < 0 || fs_mkdir_p(dir, err) < 0 || shard_writer_open(path, &o, &s->writer, err) < 0)
+		if (close_writer(s, err) < 0 || fs_mkdir_p(dir, err) < 0 ||
+		    shard_writer_open(path, &o, &s->writer, err) < 0)
 			return -1;
 		s->writing++;
 	}
@@ -203,8 +248,10 @@ static void count_bad(struct step *s, const struct item *item)
 {
 	bool skip = s->plan.on_bad == ON_BAD_SKIP;
 
-	if (!item->bad || item->first > 0)
+	s->counted_bad &= item->first > 0;
+	if (!item->bad || s->counted_bad) /* a draw may be bad for some copies only */
 		return;
+	s->counted_bad = true;
 	*(skip ? &s->skipped : &s->kept) += 1;
 	if (s->skipped + s->kept <= NOTES_MAX)
 		step_note("%s: %s", skip ? "skipped" : "kept as it is", item->bad);
@@ -233,49 +280,60 @@ static int write_item(void *arg, void *p, struct err *err)
 	return r;
 }
 
-/* --- the whole ----------------------------------------------------------------------------------------------------------------------------- */
+/* The whole. */
 
-/* `dir/a.tar.gz` below the input → `out/a.tar`: gzip isn't written. */
+/* `dir/a.tar.gz` below the input → `out/a.tar`: gzip, xz and bzip2 aren't written. */
 static char *name_below(const char *out, const char *root, const char *path)
 {
 	_cleanup_(freep) char *rel = fs_relative(root, path);
 	const char *name = rel && strcmp(rel, ".") != 0 ? rel : fs_basename(path);
-	size_t n = strlen(name);
-	const char *end = str_has_suffix(name, ".tar.gz") ? (n -= 7, ".tar") : str_has_suffix(name, ".tgz") ? (n -= 4, ".tar") : "";
+	static const char *const unwritten[] = { ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2" };
 
-	return xasprintf("%s%.*s%s", out, (int)n, name, end);
+	for (size_t i = 0; i < ARRAY_LEN(unwritten); i++)
+		if (str_has_suffix(name, unwritten[i]))
+			return xasprintf("%s%.*s.tar", out,
+					 (int)(strlen(name) - strlen(unwritten[i])), name);
+	return xasprintf("%s%s", out, name);
 }
 
-static int name_results(struct step *s, const struct step_port *in, const struct step_port *out, struct err *err)
+/* By device and inode, whatever the names are. */
+static bool is_same_file(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+static int name_results(struct step *s, const struct step_port *in, const struct step_port *out,
+			struct err *err)
 {
 	s->to = xcalloc(s->n_shards, sizeof(*s->to));
 	if (!out->is_dir && s->n_shards > 1)
-		return err_set(err, ERR_USAGE, "%s has %zu shards: the output must be a directory (a path that ends in /), not %s", in->path, s->n_shards, out->path);
+		return err_set(err, ERR_USAGE,
+			       "%s has %zu shards: the output must be a directory (a path that "
+			       "ends in /), not %s",
+			       in->path, s->n_shards, out->path);
 	for (size_t i = 0; i < s->n_shards; i++) {
-		s->to[i] = out->is_dir ? name_below(out->path, in->path, s->from[i]) : xstrdup(out->path);
+		s->to[i] = out->is_dir ? name_below(out->path, in->path, s->from[i])
+				       : xstrdup(out->path);
 		for (size_t k = 0; k < i; k++)
 			if (strcmp(s->to[i], s->to[k]) == 0)
-				return err_set(err, ERR_INVALID, "%s and %s would both become %s", s->from[k], s->from[i], s->to[i]);
-		if (strcmp(s->to[i], s->from[i]) == 0)
+				return err_set(err, ERR_INVALID, "%s and %s would both become %s",
+					       s->from[k], s->from[i], s->to[i]);
+		if (is_same_file(s->to[i], s->from[i]))
 			return err_set(err, ERR_USAGE, "%s is both input and output", s->to[i]);
 	}
 	return 0;
 }
 
-static int find_shards(struct step *s, struct err *err)
-{
-	const struct step_port *in = step_input(s->a, "shard"), *out = step_output(s->a, "shard");
-
-	if (shard_list(in->path, &s->from, &s->n_shards, err) < 0)
-		return -1;
-	return name_results(s, in, out, err);
-}
-
 static int work_through(struct step *s, struct err *err)
 {
-	const struct step_stream stream = { .next = next_item, .work = work_on, .done = write_item, .drop = drop_item, .arg = s };
+	const struct step_stream stream = {
+		.next = next_item, .work = work_on, .done = write_item, .drop = drop_item, .arg = s
+	};
 
-	if (step_stream(s->a->threads, &stream, err) < 0 || write_up_to(s, s->n_shards, err) < 0 || close_writer(s, err) < 0)
+	if (step_stream(s->a->threads, &stream, err) < 0 || write_up_to(s, s->n_shards, err) < 0 ||
+	    close_writer(s, err) < 0)
 		return -1;
 	step_metric(s->a, "samples_in", (double)s->samples_in);
 	step_metric(s->a, "samples_out", (double)s->samples_out);
@@ -303,8 +361,13 @@ static void deinit(struct step *s)
 
 static int run(struct step_args *a, struct err *err)
 {
+	const struct step_port *in = step_input(a, "shard"), *out = step_output(a, "shard");
 	struct step s = { .a = a, .lock = PTHREAD_MUTEX_INITIALIZER };
-	int r = plan_init(&s.plan, a->with, err) < 0 || find_shards(&s, err) < 0 || work_through(&s, err) < 0 ? -1 : 0;
+	int r = plan_init(&s.plan, a->with, err) < 0 ||
+				shard_list(in->path, &s.from, &s.n_shards, err) < 0 ||
+				name_results(&s, in, out, err) < 0 || work_through(&s, err) < 0
+			? -1
+			: 0;
 
 	deinit(&s);
 	return r;

@@ -1,8 +1,8 @@
 /* steps/augment/codec.c — which format it is, which way is up, and what all formats share. */
-#include <string.h>
 #include "steps/augment/codec.h"
+#include <string.h>
 
-enum image_format codec_sniff(const void *data, size_t n)
+static enum image_format codec_sniff(const void *data, size_t n)
 {
 	if (n >= 3 && memcmp(data, "\xff\xd8\xff", 3) == 0)
 		return IMAGE_JPEG;
@@ -13,20 +13,25 @@ enum image_format codec_sniff(const void *data, size_t n)
 	return IMAGE_NONE;
 }
 
-int codec_probe(const void *data, size_t n, const struct codec_options *o, struct image_info *ret, struct err *err)
+int codec_probe(const void *data, size_t n, const struct codec_options *o, struct image_info *ret,
+		struct err *err)
 {
 	struct image_info info = { .format = codec_sniff(data, n), .orientation = 1 };
-	int r = info.format == IMAGE_JPEG ? jpeg_probe(data, n, &info, err)
+	int r = info.format == IMAGE_JPEG  ? jpeg_probe(data, n, &info, err)
 		: info.format == IMAGE_PNG ? png_probe(data, n, &info, err)
-		: info.format == IMAGE_NPY ? npy_probe(data, n, &info, err)
-					   : err_set(err, ERR_INVALID, n ? "it is neither JPEG, PNG nor NPY" : "it is empty");
+		: info.format == IMAGE_NPY
+			? npy_probe(data, n, &info, err)
+			: err_set(err, ERR_INVALID,
+				  n ? "it is neither JPEG, PNG nor NPY" : "it is empty");
 
 	if (r < 0)
 		return -1;
 	if (info.w == 0 || info.h == 0)
 		return err_set(err, ERR_INVALID, "it has no pixels (%u x %u)", info.w, info.h);
 	if ((uint64_t)info.w * info.h > o->max_pixels)
-		return err_set(err, ERR_TOO_LARGE, "it has %u x %u pixels, more than max_pixels (%llu)", info.w, info.h, (unsigned long long)o->max_pixels);
+		return err_set(err, ERR_TOO_LARGE,
+			       "it has %u x %u pixels, more than max_pixels (%llu)", info.w, info.h,
+			       (unsigned long long)o->max_pixels);
 	if (!o->upright || info.orientation > 8)
 		info.orientation = 1;
 	if (info.orientation >= 5) {
@@ -39,7 +44,7 @@ int codec_probe(const void *data, size_t n, const struct codec_options *o, struc
 	return 0;
 }
 
-/* --- orientation --------------------------------------------------------------------------------------------------------------- */
+/* Orientation. */
 
 static unsigned tiff_u16(const uint8_t *p, bool big)
 {
@@ -48,7 +53,8 @@ static unsigned tiff_u16(const uint8_t *p, bool big)
 
 static size_t tiff_u32(const uint8_t *p, bool big)
 {
-	return big ? (size_t)tiff_u16(p, big) << 16 | tiff_u16(p + 2, big) : (size_t)tiff_u16(p + 2, big) << 16 | tiff_u16(p, big);
+	return big ? (size_t)tiff_u16(p, big) << 16 | tiff_u16(p + 2, big)
+		   : (size_t)tiff_u16(p + 2, big) << 16 | tiff_u16(p, big);
 }
 
 /* EXIF 2.3, section 4.6.4: tag 0x0112 of the first directory, a SHORT. */
@@ -73,24 +79,29 @@ unsigned exif_orientation(const uint8_t *tiff, size_t n)
 	return 1;
 }
 
-/* 2: mirrored; 3: turned by 180; 4: upside down; 5: transposed; 6: to be turned right; 7: transposed the other way; 8: to be turned left. */
+/* 2: mirrored; 3: turned by 180; 4: upside down; 5: transposed; 6: to be turned right; 7:
+ * transposed the other way; 8: to be turned left. */
 static void turn_upright(const struct image *from, unsigned orientation, struct image *to)
 {
-	bool swap = orientation >= 5, mirror_x = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8,
-	     mirror_y = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+	bool swap = orientation >= 5,
+	     mirror_x =
+		     orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8,
+	     mirror_y =
+		     orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
 	unsigned bytes = image_pixel_bytes(from);
 
 	image_make(to, swap ? from->h : from->w, swap ? from->w : from->h, from->channels);
 	for (uint32_t y = 0; y < to->h; y++)
 		for (uint32_t x = 0; x < to->w; x++) {
 			uint32_t sx = swap ? y : x, sy = swap ? x : y;
-			const uint8_t *s = image_row(from, mirror_y ? from->h - 1 - sy : sy) + (size_t)(mirror_x ? from->w - 1 - sx : sx) * bytes;
+			const uint8_t *s = image_row(from, mirror_y ? from->h - 1 - sy : sy) +
+					   (size_t)(mirror_x ? from->w - 1 - sx : sx) * bytes;
 
 			memcpy(image_row(to, y) + (size_t)x * bytes, s, bytes);
 		}
 }
 
-/* --- reading --------------------------------------------------------------------------------------------------------------------- */
+/* Reading. */
 
 static void show_part(struct image *im, const struct image_part *part)
 {
@@ -101,12 +112,14 @@ static void show_part(struct image *im, const struct image_part *part)
 	image_view(im, im, x, y, right - x, bottom - y);
 }
 
-int codec_read(const void *data, size_t n, const struct codec_options *o, const struct image_info *info, const struct image_part *part, struct image *ret,
+int codec_read(const void *data, size_t n, const struct codec_options *o,
+	       const struct image_info *info, const struct image_part *part, struct image *ret,
 	       struct image *other, struct err *err)
 {
 	struct image *to = info->orientation == 1 ? ret : other;
-	struct image_part whole = { 0, 0, info->orientation >= 5 ? info->h : info->w, info->orientation >= 5 ? info->w : info->h, part->denom };
-	int r = info->format == IMAGE_JPEG ? jpeg_read(data, n, to == ret ? part : &whole, to, err)
+	struct image_part whole = { 0, 0, info->orientation >= 5 ? info->h : info->w,
+				    info->orientation >= 5 ? info->w : info->h, part->denom };
+	int r = info->format == IMAGE_JPEG  ? jpeg_read(data, n, to == ret ? part : &whole, to, err)
 		: info->format == IMAGE_PNG ? png_read(data, n, o, to, err)
 					    : npy_read(data, n, o, to, err);
 
@@ -124,5 +137,7 @@ void codec_compose(struct image *im, const uint8_t background[3])
 	for (uint32_t y = 0; y < im->h; y++)
 		for (uint8_t *p = image_row(im, y), *end = p + (size_t)im->w * 4; p < end; p += 4)
 			for (unsigned c = 0; c < 3; c++)
-				p[c] = (uint8_t)((p[c] * p[3] + background[c] * (255 - p[3]) + 127) / 255);
+				p[c] = (uint8_t)((p[c] * p[3] + background[c] * (255 - p[3]) +
+						  127) /
+						 255);
 }

@@ -1,6 +1,15 @@
-/* steps/augment/colour.c — operations on each pixel's levels. What they give is what Pillow's ImageEnhance and ImageOps give, unless said otherwise.
+/* steps/augment/colour.c — operations on each pixel's levels. What they give is what Pillow's
+ * ImageEnhance and ImageOps give, unless said otherwise.
  *
- * Where a level depends on itself only, it is looked up in a table of 256; the rest is in integers, 16 fractional bits.
+ * Where a level depends on itself only, it is looked up in a table of 256 (look_up()); the rest is
+ * in integers, 16 fractional bits. So results don't depend on the processor.
+ *
+ * All work on ws->cur. Those that change pixels in place call workspace_own() first, because cur
+ * may be a view of a decoded image that other copies need; the others make ws->spare and swap.
+ *
+ * The functions colour_*() are shared with op_rand_augment.c; the ops color_jitter and grayscale
+ * are at the end of the file. None is applied to masks (op_type.colours), so a mask's 16-bit
+ * levels never come here.
  */
 #include <math.h>
 #include <string.h>
@@ -35,7 +44,7 @@ static inline uint8_t blend(int32_t b, int32_t v, int32_t factor)
 	return clip(((b << 16) + (v - b) * factor) >> 16);
 }
 
-/* --- tables -------------------------------------------------------------------------------------------------------------------------- */
+/* Tables. */
 
 static void look_up(struct workspace *ws, const uint8_t table[3][256])
 {
@@ -117,7 +126,8 @@ static void count_levels(const struct image *im, uint64_t counts[3][256])
 
 	memset(counts, 0, 3 * sizeof(counts[0]));
 	for (uint32_t y = 0; y < im->h; y++)
-		for (const uint8_t *p = image_row(im, y), *end = p + (size_t)im->w * bytes; p < end; p += bytes)
+		for (const uint8_t *p = image_row(im, y), *end = p + (size_t)im->w * bytes; p < end;
+		     p += bytes)
 			for (unsigned c = 0; c < im->channels; c++)
 				counts[c][p[c]]++;
 }
@@ -131,7 +141,8 @@ static void stretch_table(const uint64_t counts[256], uint8_t table[256])
 	while (hi > 0 && !counts[hi])
 		hi--;
 	for (int v = 0; v < 256; v++) {
-		double scale = hi > lo ? 255.0 / (hi - lo) : 1, x = v * scale - (hi > lo ? lo * scale : 0);
+		double scale = hi > lo ? 255.0 / (hi - lo) : 1,
+		       x = v * scale - (hi > lo ? lo * scale : 0);
 
 		table[v] = clip((int32_t)x);
 	}
@@ -153,7 +164,8 @@ static void equal_table(const uint64_t counts[256], uint8_t table[256])
 		table[v] = (uint8_t)(step == 0 ? (uint64_t)v : MIN(sum / step, 255));
 }
 
-static void by_histogram(struct workspace *ws, void (*make)(const uint64_t counts[256], uint8_t table[256]))
+static void by_histogram(struct workspace *ws,
+			 void (*make)(const uint64_t counts[256], uint8_t table[256]))
 {
 	uint64_t counts[3][256];
 	uint8_t table[3][256];
@@ -174,7 +186,7 @@ void colour_equalize(struct workspace *ws)
 	by_histogram(ws, equal_table);
 }
 
-/* --- between channels ------------------------------------------------------------------------------------------------------------------ */
+/* Between channels. */
 
 IMAGE_CLONES static void saturate_row(uint8_t *p, uint32_t w, int32_t factor)
 {
@@ -196,7 +208,7 @@ void colour_saturation(struct workspace *ws, double factor)
 		saturate_row(image_row(&ws->cur, y), ws->cur.w, fixed(factor));
 }
 
-void colour_gray(struct workspace *ws, bool one_channel)
+static void colour_gray(struct workspace *ws, bool one_channel)
 {
 	const struct image *im = &ws->cur;
 
@@ -216,26 +228,32 @@ void colour_gray(struct workspace *ws, bool one_channel)
 	workspace_swap(ws);
 }
 
-/* A. R. Smith, "Color Gamut Transform Pairs", SIGGRAPH 1978: hue as a place on the hexagon, six sides of 65536. Exact to rounding, unlike Pillow's 8-bit HSV. */
+/* A. R. Smith, "Color Gamut Transform Pairs", SIGGRAPH 1978: hue as a place on the hexagon, six
+ * sides of 65536. Exact to rounding, unlike Pillow's 8-bit HSV. */
 static void turn_hue(uint8_t *p, int32_t turn)
 {
-	int32_t r = p[0], g = p[1], b = p[2], most = MAX(MAX(r, g), b), least = MIN(MIN(r, g), b), d = most - least, at, part, up, down;
+	int32_t r = p[0], g = p[1], b = p[2], most = MAX(MAX(r, g), b), least = MIN(MIN(r, g), b),
+		d = most - least, at, part, up, down;
 
 	if (d == 0)
 		return;
-	at = most == r ? (g - b) * 65536 / d : most == g ? 2 * 65536 + (b - r) * 65536 / d : 4 * 65536 + (r - g) * 65536 / d;
+	at = most == r   ? (g - b) * 65536 / d
+	     : most == g ? 2 * 65536 + (b - r) * 65536 / d
+			 : 4 * 65536 + (r - g) * 65536 / d;
 	at = (at + turn + 6 * 65536) % (6 * 65536);
 	part = at & 0xffff;
 	up = least + ((d * part + 0x8000) >> 16);
 	down = most - ((d * part + 0x8000) >> 16);
 
-	const int32_t sides[6][3] = { { most, up, least }, { down, most, least }, { least, most, up }, { least, down, most }, { up, least, most }, { most, least, down } };
+	const int32_t sides[6][3] = { { most, up, least }, { down, most, least },
+				      { least, most, up }, { least, down, most },
+				      { up, least, most }, { most, least, down } };
 
 	for (int c = 0; c < 3; c++)
 		p[c] = (uint8_t)sides[at >> 16][c];
 }
 
-void colour_hue(struct workspace *ws, double turns)
+static void colour_hue(struct workspace *ws, double turns)
 {
 	int32_t turn = (int32_t)floor(turns * 6 * 65536 + 0.5);
 
@@ -248,11 +266,16 @@ void colour_hue(struct workspace *ws, double turns)
 			turn_hue(image_row(&ws->cur, y) + (size_t)x * 4, turn);
 }
 
-/* Towards or away from a blur of 3 x 3 (1 1 1, 1 5 1, 1 1 1, over 13), which leaves the border as it is. */
-IMAGE_CLONES static void sharpen_row(const uint8_t *above, const uint8_t *p, const uint8_t *below, uint8_t *to, size_t from, size_t end, size_t bytes, int32_t factor)
+/* Towards or away from a blur of 3 x 3 (1 1 1, 1 5 1, 1 1 1, over 13), which leaves the border as
+ * it is. */
+IMAGE_CLONES static void sharpen_row(const uint8_t *above, const uint8_t *p, const uint8_t *below,
+				     uint8_t *to, size_t from, size_t end, size_t bytes,
+				     int32_t factor)
 {
 	for (size_t i = from; i < end; i++) {
-		int32_t sum = above[i - bytes] + above[i] + above[i + bytes] + p[i - bytes] + 5 * p[i] + p[i + bytes] + below[i - bytes] + below[i] + below[i + bytes];
+		int32_t sum = above[i - bytes] + above[i] + above[i + bytes] + p[i - bytes] +
+			      5 * p[i] + p[i + bytes] + below[i - bytes] + below[i] +
+			      below[i + bytes];
 
 		to[i] = blend((2 * sum + 13) / 26, p[i], factor);
 	}
@@ -265,11 +288,13 @@ void colour_sharpness(struct workspace *ws, double factor)
 
 	image_copy(&ws->spare, im);
 	for (uint32_t y = 1; y + 1 < im->h && im->w > 2; y++)
-		sharpen_row(image_row(im, y - 1), image_row(im, y), image_row(im, y + 1), image_row(&ws->spare, y), bytes, (im->w - 1) * bytes, bytes, fixed(factor));
+		sharpen_row(image_row(im, y - 1), image_row(im, y), image_row(im, y + 1),
+			    image_row(&ws->spare, y), bytes, (im->w - 1) * bytes, bytes,
+			    fixed(factor));
 	workspace_swap(ws);
 }
 
-/* --- the ops ------------------------------------------------------------------------------------------------------------------------------ */
+/* The ops. */
 
 static int jitter_compile(struct op *op, const json_t *with, struct err *err)
 {
@@ -281,13 +306,16 @@ static int jitter_compile(struct op *op, const json_t *with, struct err *err)
 		*f = op_range(with, names[i], i < 3 ? 1 : 0);
 		f->lo = i < 3 ? MAX(f->lo, 0) : f->lo;
 		if (f->lo > f->hi || (i == 3 && (f->lo < -0.5 || f->hi > 0.5)))
-			return err_set(err, ERR_INVALID, "color_jitter: `%s` goes from the least to the most%s", names[i], i == 3 ? ", within -0.5 and 0.5" : "");
+			return err_set(err, ERR_INVALID,
+				       "color_jitter: `%s` must be [least, most]%s", names[i],
+				       i == 3 ? ", within -0.5 and 0.5" : "");
 	}
 	return 0;
 }
 
 /* Four factors, and the order in which they are applied (Fisher and Yates). */
-static int jitter_draw(const struct op *op, struct random *r, const struct op_target *t, struct drawn *ret, struct err *err)
+static int jitter_draw(const struct op *op, struct random *r, const struct op_target *t,
+		       struct drawn *ret, struct err *err)
 {
 	for (int i = 0; i < 4; i++) {
 		ret->v[i] = random_between(r, op->jitter.factor[i].lo, op->jitter.factor[i].hi);
@@ -304,9 +332,12 @@ static int jitter_draw(const struct op *op, struct random *r, const struct op_ta
 	return 0;
 }
 
-static void jitter_apply(const struct op *op, const struct drawn *d, struct workspace *ws, bool mask, struct random *pixels)
+static void jitter_apply(const struct op *op, const struct drawn *d, struct workspace *ws,
+			 bool mask, struct random *pixels)
 {
-	static void (*const fns[])(struct workspace *, double) = { colour_brightness, colour_contrast, colour_saturation, colour_hue };
+	static void (*const fns[])(struct workspace *, double) = { colour_brightness,
+								   colour_contrast,
+								   colour_saturation, colour_hue };
 
 	for (int i = 0; i < 4; i++) {
 		int k = (int)d->v[4 + i];
@@ -328,20 +359,29 @@ static void jitter_record(const struct op *op, const struct drawn *d, json_t *to
 	json_object_set_new(to, "order", order);
 }
 
-const struct op_type op_color_jitter = { .name = "color_jitter", .compile = jitter_compile, .draw = jitter_draw, .apply = jitter_apply, .record = jitter_record,
+const struct op_type op_color_jitter = { .name = "color_jitter",
+					 .compile = jitter_compile,
+					 .draw = jitter_draw,
+					 .apply = jitter_apply,
+					 .record = jitter_record,
 					 .colours = true };
 
 static int gray_compile(struct op *op, const json_t *with, struct err *err)
 {
 	op->flag = strcmp(step_text(with, "channels"), "1") == 0;
 	if (op->flag && op->p < 1)
-		return err_set(err, ERR_INVALID, "grayscale: with `channels: 1` all images become gray; `p` must be 1");
+		return err_set(
+			err, ERR_INVALID,
+			"grayscale: with `channels: 1` all images become gray; `p` must be 1");
 	return 0;
 }
 
-static void gray_apply(const struct op *op, const struct drawn *d, struct workspace *ws, bool mask, struct random *pixels)
+static void gray_apply(const struct op *op, const struct drawn *d, struct workspace *ws, bool mask,
+		       struct random *pixels)
 {
 	colour_gray(ws, op->flag);
 }
 
-const struct op_type op_grayscale = { .name = "grayscale", .compile = gray_compile, .apply = gray_apply, .colours = true };
+const struct op_type op_grayscale = {
+	.name = "grayscale", .compile = gray_compile, .apply = gray_apply, .colours = true
+};

@@ -1,11 +1,13 @@
 /* steps/augment/image.c — memory of images, reused from one to the next. */
+#include "steps/augment/image.h"
 #include <string.h>
 #include "base/mem.h"
-#include "steps/augment/image.h"
 
 void image_make(struct image *im, uint32_t w, uint32_t h, unsigned channels)
 {
-	size_t stride = ((size_t)w * (channels == 1 ? 1 : 4) + IMAGE_ALIGN - 1) / IMAGE_ALIGN * IMAGE_ALIGN, n = stride * h + IMAGE_ALIGN;
+	size_t stride = ((size_t)w * (channels == 1 ? 1 : 4) + IMAGE_ALIGN - 1) / IMAGE_ALIGN *
+			IMAGE_ALIGN,
+	       n = stride * h + IMAGE_ALIGN;
 
 	if (n > im->cap) {
 		free(im->buf);
@@ -25,7 +27,8 @@ void image_deinit(struct image *im)
 	*im = (struct image){ 0 };
 }
 
-void image_view(struct image *view, const struct image *of, uint32_t x, uint32_t y, uint32_t w, uint32_t h)
+void image_view(struct image *view, const struct image *of, uint32_t x, uint32_t y, uint32_t w,
+		uint32_t h)
 {
 	uint8_t *px = image_row(of, y) + (size_t)x * image_pixel_bytes(of);
 
@@ -36,7 +39,8 @@ void image_view(struct image *view, const struct image *of, uint32_t x, uint32_t
 	view->h = h;
 }
 
-bool image_owns(const struct image *im)
+/* Tells whether its pixels lie in its own memory. */
+static bool image_owns(const struct image *im)
 {
 	return (uintptr_t)im->px - (uintptr_t)im->buf < im->cap;
 }
@@ -45,7 +49,8 @@ void image_copy(struct image *to, const struct image *from)
 {
 	image_make(to, from->w, from->h, from->channels);
 	for (uint32_t y = 0; y < from->h; y++)
-		memcpy(image_row(to, y), image_row(from, y), (size_t)from->w * image_pixel_bytes(from));
+		memcpy(image_row(to, y), image_row(from, y),
+		       (size_t)from->w * image_pixel_bytes(from));
 }
 
 void image_swap(struct image *a, struct image *b)

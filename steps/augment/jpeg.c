@@ -1,21 +1,31 @@
 /* steps/augment/jpeg.c — JPEG through libjpeg-turbo; of a window only what it needs is decoded.
  *
- * A window is read with a margin that is thrown away: at the edge of what is decoded, colours are interpolated (fancy upsampling) without the neighbour
- * that they would have in the whole image. With the margin the pixels are those of the whole image, which a test holds it to.
+ * A window is read with a margin that is thrown away: at the edge of what is decoded, colours are
+ * interpolated (fancy upsampling) without the neighbour that they would have in the whole image.
+ * With the margin the pixels are those of the whole image, which a test holds it to. Where that
+ * isn't sure (can_skip()), the rows are decoded from the top and from edge to edge, and only the
+ * view is the window.
  *
- * libjpeg reports errors by a function that must not return. It jumps back here; between setjmp() and the end nothing is allocated but by libjpeg
- * (which jpeg_destroy frees) and by images (which their owner frees).
+ * libjpeg reports errors by a function that must not return. It jumps back here; between setjmp()
+ * and the end nothing is allocated but by libjpeg (which jpeg_destroy frees) and by images and
+ * texts (which their owner frees). Warnings that pixels are missing (`broken`) are errors at the
+ * end. A progressive file with too many scans is one at once (limit_scans()).
+ *
+ * Sizes are checked by codec_probe() before jpeg_read() is called. Orientation is only found here;
+ * codec.c turns the image. No state outlives a call; any thread.
  */
-#include <stdio.h>
 #include <setjmp.h>
+#include <stdio.h>
 #include <string.h>
-#include <jpeglib.h>
 #include <jerror.h>
+#include <jpeglib.h>
 #include "steps/augment/codec.h"
 
-#define MARGIN 4      /* pixels of the output: upsampling looks one pixel of colour to each side, two of the output */
+#define MARGIN                                                                                   \
+	4 /* pixels of the output: upsampling looks one pixel of colour to each side, two of the \
+	     output */
 #define SCANS_MAX 200 /* of a progressive file; each costs as much as a whole image */
-#define SIDE_MAX 65500
+#define SIDE_MAX  65500
 
 struct errors {
 	struct jpeg_error_mgr base; /* first: libjpeg hands it back */
@@ -63,7 +73,7 @@ static struct jpeg_error_mgr *errors_init(struct errors *e)
 	return &e->base;
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------------------------- */
+/* Reading. */
 
 struct reader {
 	struct jpeg_decompress_struct c;
@@ -79,7 +89,8 @@ static void start(struct reader *r, const void *data, size_t n)
 	jpeg_mem_src(&r->c, data, n);
 }
 
-/* Without an end-of-image marker behind the header the file was cut off. (A thumbnail's marker stands in the header.) */
+/* Without an end-of-image marker behind the header the file was cut off. (A thumbnail's marker
+ * stands in the header.) */
 static bool is_cut(const struct reader *r, const uint8_t *data, size_t n)
 {
 	size_t header = n - r->c.src->bytes_in_buffer;
@@ -93,7 +104,8 @@ static bool is_cut(const struct reader *r, const uint8_t *data, size_t n)
 static unsigned find_orientation(const struct reader *r)
 {
 	for (jpeg_saved_marker_ptr m = r->c.marker_list; m; m = m->next)
-		if (m->marker == JPEG_APP0 + 1 && m->data_length > 6 && memcmp(m->data, "Exif\0\0", 6) == 0)
+		if (m->marker == JPEG_APP0 + 1 && m->data_length > 6 &&
+		    memcmp(m->data, "Exif\0\0", 6) == 0)
 			return exif_orientation(m->data + 6, m->data_length - 6);
 	return 1;
 }
@@ -103,7 +115,8 @@ int jpeg_probe(const void *data, size_t n, struct image_info *ret, struct err *e
 	struct reader r;
 
 	r.c.err = errors_init(&r.errors);
-	if (setjmp(r.errors.jump)) { /* lint: setjmp because libjpeg reports errors by a call that must not return */
+	if (setjmp(r.errors.jump)) { /* lint: setjmp because libjpeg reports errors by a call that
+					must not return */
 		jpeg_destroy_decompress(&r.c);
 		return err_set(err, ERR_INVALID, "%s", r.errors.msg);
 	}
@@ -111,7 +124,9 @@ int jpeg_probe(const void *data, size_t n, struct image_info *ret, struct err *e
 	jpeg_save_markers(&r.c, JPEG_APP0 + 1, 0xffff);
 	jpeg_read_header(&r.c, TRUE);
 	if (is_cut(&r, data, n))
-		snprintf(r.errors.msg, sizeof(r.errors.msg), "it is cut off: no end of the image in %zu bytes", n), r.errors.broken = true;
+		snprintf(r.errors.msg, sizeof(r.errors.msg),
+			 "it is cut off: no end of the image in %zu bytes", n),
+			r.errors.broken = true;
 	ret->w = r.c.image_width;
 	ret->h = r.c.image_height;
 	ret->orientation = find_orientation(&r);
@@ -147,7 +162,8 @@ static J_COLOR_SPACE choose_colours(j_decompress_ptr c)
 	}
 }
 
-/* From row `from` up to `to`, which go to rows 0.. of the image; rows that are passed over go to `from`'s place. */
+/* From row `from` up to `to`, which go to rows 0.. of the image; rows that are passed over go to
+ * `from`'s place. */
 static void read_rows(j_decompress_ptr c, uint32_t from, uint32_t to, struct image *im)
 {
 	JSAMPROW rows[8];
@@ -161,14 +177,17 @@ static void read_rows(j_decompress_ptr c, uint32_t from, uint32_t to, struct ima
 	}
 }
 
-/* Colours at full or half size in each direction, as nearly all files have them. For others libjpeg-turbo 2.1 gives a window other pixels. */
+/* Colours at full or half size in each direction, as nearly all files have them. For others
+ * libjpeg-turbo 2.1 gives a window other pixels. */
 static bool can_skip(const struct jpeg_decompress_struct *c)
 {
 	for (int i = 0; i < c->num_components; i++) {
 		const jpeg_component_info *k = &c->comp_info[i];
 
-		if ((k->h_samp_factor != c->max_h_samp_factor && 2 * k->h_samp_factor != c->max_h_samp_factor) ||
-		    (k->v_samp_factor != c->max_v_samp_factor && 2 * k->v_samp_factor != c->max_v_samp_factor))
+		if ((k->h_samp_factor != c->max_h_samp_factor &&
+		     2 * k->h_samp_factor != c->max_h_samp_factor) ||
+		    (k->v_samp_factor != c->max_v_samp_factor &&
+		     2 * k->v_samp_factor != c->max_v_samp_factor))
 			return false;
 	}
 	return true;
@@ -183,13 +202,15 @@ static void read_window(struct reader *r, const struct image_part *part, struct 
 	c->scale_num = 1;
 	c->scale_denom = d;
 	c->dct_method = JDCT_ISLOW;
-	c->do_block_smoothing = FALSE; /* in a progressive file that lacks scans it would look at what a window leaves out */
+	c->do_block_smoothing = FALSE; /* in a progressive file that lacks scans it would use what a
+					  window leaves out */
 	jpeg_start_decompress(c);
 	right = MIN((part->x + part->w + d - 1) / d, c->output_width);
 	bottom = MIN((part->y + part->h + d - 1) / d, c->output_height);
 
 	bool skip = can_skip(c);
-	JDIMENSION left = x > MARGIN && skip ? x - MARGIN : 0, width = MIN(right + MARGIN, c->output_width) - left;
+	JDIMENSION left = x > MARGIN && skip ? x - MARGIN : 0,
+		   width = MIN(right + MARGIN, c->output_width) - left;
 
 	if (width < c->output_width && skip)
 		jpeg_crop_scanline(c, &left, &width);
@@ -202,12 +223,14 @@ static void read_window(struct reader *r, const struct image_part *part, struct 
 	image_view(ret, ret, x - left, 0, right - x, bottom - y);
 }
 
-int jpeg_read(const void *data, size_t n, const struct image_part *part, struct image *ret, struct err *err)
+int jpeg_read(const void *data, size_t n, const struct image_part *part, struct image *ret,
+	      struct err *err)
 {
 	struct reader r;
 
 	r.c.err = errors_init(&r.errors);
-	if (setjmp(r.errors.jump)) { /* lint: setjmp because libjpeg reports errors by a call that must not return */
+	if (setjmp(r.errors.jump)) { /* lint: setjmp because libjpeg reports errors by a call that
+					must not return */
 		jpeg_destroy_decompress(&r.c);
 		return err_set(err, ERR_INVALID, "%s", r.errors.msg);
 	}
@@ -218,7 +241,7 @@ int jpeg_read(const void *data, size_t n, const struct image_part *part, struct 
 	return r.errors.broken ? err_set(err, ERR_INVALID, "%s", r.errors.msg) : 0;
 }
 
-/* --- writing ------------------------------------------------------------------------------------------------------------------- */
+/* Writing. */
 
 #define CHUNK (16 * KIB)
 
@@ -240,7 +263,8 @@ static boolean writer_more(j_compress_ptr c)
 {
 	struct writer *w = (struct writer *)c->dest;
 
-	w->out->len += CHUNK; /* all of it is full: free_in_buffer isn't to be trusted here, says libjpeg */
+	w->out->len += CHUNK; /* all of it is full: free_in_buffer isn't to be trusted here, says
+				 libjpeg */
 	writer_start(c);
 	return TRUE;
 }
@@ -275,14 +299,19 @@ static void write_image(j_compress_ptr c, const struct image *im, int quality)
 
 int codec_write_jpeg(const struct image *im, int quality, struct str *out, struct err *err)
 {
-	struct writer w = { .base = { .init_destination = writer_start, .empty_output_buffer = writer_more, .term_destination = writer_end }, .out = out };
+	struct writer w = { .base = { .init_destination = writer_start,
+				      .empty_output_buffer = writer_more,
+				      .term_destination = writer_end },
+			    .out = out };
 	struct jpeg_compress_struct c;
 	struct errors errors;
 
 	if (im->w > SIDE_MAX || im->h > SIDE_MAX)
-		return err_set(err, ERR_TOO_LARGE, "%u x %u pixels: a JPEG has at most %d a side", im->w, im->h, SIDE_MAX);
+		return err_set(err, ERR_TOO_LARGE, "%u x %u pixels: a JPEG has at most %d a side",
+			       im->w, im->h, SIDE_MAX);
 	c.err = errors_init(&errors);
-	if (setjmp(errors.jump)) { /* lint: setjmp because libjpeg reports errors by a call that must not return */
+	if (setjmp(errors.jump)) { /* lint: setjmp because libjpeg reports errors by a call that
+				      must not return */
 		jpeg_destroy_compress(&c);
 		return err_set(err, ERR_INVALID, "%s", errors.msg);
 	}

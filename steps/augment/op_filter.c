@@ -1,4 +1,15 @@
-/* steps/augment/op_filter.c — blur and noise. */
+/* steps/augment/op_filter.c — blur and noise.
+ *
+ * Blur is separable: blur_row() goes along rows into 16-bit sums with 8 fractional bits,
+ * blur_column() along columns. Weights are integers that add up to 65536, so a level that is the
+ * same everywhere stays exactly that. The border is mirrored without itself (reflect()).
+ *
+ * Noise adds to each channel of each pixel a normal number from the op's stream RANDOM_PIXELS, row
+ * by row in a fixed order. So it depends on seed, sample, copy, op and place only.
+ *
+ * Both are integers but for the weights and the sigma, which are rounded once. They leave masks
+ * alone (op_type.colours). Loops are compiled for AVX2 as well (IMAGE_CLONES).
+ */
 #include <math.h>
 #include <string.h>
 #include "steps/augment/ops.h"
@@ -8,10 +19,10 @@
 #pragma GCC optimize("O3")
 #endif
 
-/* --- Gaussian blur: along rows, then columns; weights in 1/65536, 8 fractional bits between -------------------------------------------------- */
+/* Gaussian blur: along rows, then columns; weights in 1/65536, 8 fractional bits between. */
 
 #define RADIUS_MAX 127
-#define SIGMA_MAX 42 /* three of them reach to the widest kernel's end */
+#define SIGMA_MAX  42 /* three of them reach to the widest kernel's end */
 
 static int blur_compile(struct op *op, const json_t *with, struct err *err)
 {
@@ -21,13 +32,17 @@ static int blur_compile(struct op *op, const json_t *with, struct err *err)
 	op->sigma = (struct range){ v[0], v[1] };
 	op->count = (int)step_int(with, "kernel");
 	if (op->sigma.lo > op->sigma.hi || op->sigma.hi > SIGMA_MAX)
-		return err_set(err, ERR_INVALID, "blur: `sigma` goes from the least to the most, at most %d", SIGMA_MAX);
+		return err_set(err, ERR_INVALID, "blur: `sigma` must be [least, most], at most %d",
+			       SIGMA_MAX);
 	if (op->count && op->count % 2 == 0)
-		return err_set(err, ERR_INVALID, "blur: `kernel` is odd: as much on the left as on the right");
+		return err_set(err, ERR_INVALID,
+			       "blur: `kernel` must be an odd number: as many pixels on the left "
+			       "as on the right");
 	return 0;
 }
 
-static int sigma_draw(const struct op *op, struct random *r, const struct op_target *t, struct drawn *ret, struct err *err)
+static int sigma_draw(const struct op *op, struct random *r, const struct op_target *t,
+		      struct drawn *ret, struct err *err)
 {
 	ret->v[ret->n++] = random_between(r, op->sigma.lo, op->sigma.hi);
 	return 0;
@@ -59,7 +74,8 @@ static uint32_t reflect(int64_t i, int64_t n)
 	return (uint32_t)(i < n ? i : period - i);
 }
 
-IMAGE_CLONES static void blur_row(const uint8_t *from, uint16_t *to, size_t n, size_t bytes, const uint32_t *w, int taps)
+IMAGE_CLONES static void blur_row(const uint8_t *from, uint16_t *to, size_t n, size_t bytes,
+				  const uint32_t *w, int taps)
 {
 	for (size_t at = 0; at < n; at += 64) {
 		size_t m = MIN(n - at, 64);
@@ -78,7 +94,8 @@ IMAGE_CLONES static void blur_row(const uint8_t *from, uint16_t *to, size_t n, s
 	}
 }
 
-IMAGE_CLONES static void blur_column(uint16_t *const *rows, uint8_t *to, size_t n, const uint32_t *w, int taps)
+IMAGE_CLONES static void blur_column(uint16_t *const *rows, uint8_t *to, size_t n,
+				     const uint32_t *w, int taps)
 {
 	for (size_t at = 0; at < n; at += 64) {
 		size_t m = MIN(n - at, 64);
@@ -105,15 +122,18 @@ static void pad_row(const struct image *im, uint32_t y, int radius, uint8_t *to)
 
 	memcpy(to + (size_t)radius * bytes, p, (size_t)im->w * bytes);
 	for (int i = 0; i < radius; i++) {
-		memcpy(to + (size_t)i * bytes, p + (size_t)reflect(i - radius, im->w) * bytes, bytes);
-		memcpy(to + ((size_t)radius + im->w + (size_t)i) * bytes, p + (size_t)reflect((int64_t)im->w + i, im->w) * bytes, bytes);
+		memcpy(to + (size_t)i * bytes, p + (size_t)reflect(i - radius, im->w) * bytes,
+		       bytes);
+		memcpy(to + ((size_t)radius + im->w + (size_t)i) * bytes,
+		       p + (size_t)reflect((int64_t)im->w + i, im->w) * bytes, bytes);
 	}
 }
 
 static void blur(struct workspace *ws, const uint32_t *w, int radius)
 {
 	struct image *im = &ws->cur;
-	size_t n = (size_t)im->w * image_pixel_bytes(im), padded = (n + (size_t)radius * 2 * 4 + 63) / 64 * 64;
+	size_t n = (size_t)im->w * image_pixel_bytes(im),
+	       padded = (n + (size_t)radius * 2 * 4 + 63) / 64 * 64;
 	uint16_t *rows = workspace_scratch(ws, padded + n * 2 * im->h), *at[2 * RADIUS_MAX + 1];
 	uint8_t *pad = (uint8_t *)(rows + n * im->h);
 
@@ -130,7 +150,8 @@ static void blur(struct workspace *ws, const uint32_t *w, int radius)
 	workspace_swap(ws);
 }
 
-static void blur_apply(const struct op *op, const struct drawn *d, struct workspace *ws, bool mask, struct random *pixels)
+static void blur_apply(const struct op *op, const struct drawn *d, struct workspace *ws, bool mask,
+		       struct random *pixels)
 {
 	int radius = op->count ? op->count / 2 : MIN((int)ceil(3 * d->v[0]), RADIUS_MAX);
 	uint32_t w[2 * RADIUS_MAX + 1];
@@ -141,9 +162,14 @@ static void blur_apply(const struct op *op, const struct drawn *d, struct worksp
 	blur(ws, w, radius);
 }
 
-const struct op_type op_blur = { .name = "blur", .compile = blur_compile, .draw = sigma_draw, .apply = blur_apply, .names = "sigma", .colours = true };
+const struct op_type op_blur = { .name = "blur",
+				 .compile = blur_compile,
+				 .draw = sigma_draw,
+				 .apply = blur_apply,
+				 .names = "sigma",
+				 .colours = true };
 
-/* --- noise ------------------------------------------------------------------------------------------------------------------------------- */
+/* Noise. */
 
 static int noise_compile(struct op *op, const json_t *with, struct err *err)
 {
@@ -151,7 +177,7 @@ static int noise_compile(struct op *op, const json_t *with, struct err *err)
 
 	op_numbers(with, "sigma", v, 2);
 	op->sigma = (struct range){ v[0], v[1] };
-	return v[0] > v[1] ? err_set(err, ERR_INVALID, "noise: `sigma` goes from the least to the most") : 0;
+	return v[0] > v[1] ? err_set(err, ERR_INVALID, "noise: `sigma` must be [least, most]") : 0;
 }
 
 /* `sigma` in levels, 1/65536. */
@@ -162,7 +188,8 @@ static uint8_t noisy(uint8_t level, int32_t normal, int64_t sigma)
 	return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
 
-static void noise_apply(const struct op *op, const struct drawn *d, struct workspace *ws, bool mask, struct random *pixels)
+static void noise_apply(const struct op *op, const struct drawn *d, struct workspace *ws, bool mask,
+			struct random *pixels)
 {
 	int64_t sigma = (int64_t)floor(d->v[0] * 255 * 65536 + 0.5);
 	unsigned bytes = image_pixel_bytes(&ws->cur);
@@ -176,10 +203,16 @@ static void noise_apply(const struct op *op, const struct drawn *d, struct works
 
 		random_fill(pixels, bits, n);
 		random_to_normal(bits, normal, n);
-		for (uint8_t *p = image_row(&ws->cur, y), *end = p + (size_t)ws->cur.w * bytes; p < end; p += bytes)
+		for (uint8_t *p = image_row(&ws->cur, y), *end = p + (size_t)ws->cur.w * bytes;
+		     p < end; p += bytes)
 			for (unsigned c = 0; c < ws->cur.channels; c++)
 				p[c] = noisy(p[c], *v++, sigma);
 	}
 }
 
-const struct op_type op_noise = { .name = "noise", .compile = noise_compile, .draw = sigma_draw, .apply = noise_apply, .names = "sigma", .colours = true };
+const struct op_type op_noise = { .name = "noise",
+				  .compile = noise_compile,
+				  .draw = sigma_draw,
+				  .apply = noise_apply,
+				  .names = "sigma",
+				  .colours = true };

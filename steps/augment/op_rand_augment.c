@@ -1,5 +1,16 @@
-/* steps/augment/op_rand_augment.c — E. Cubuk, B. Zoph, J. Shlens, Q. Le, "RandAugment: Practical automated data augmentation with a reduced search space",
- * CVPR Workshops 2020: n operations of 14, each as likely, all of one magnitude. Their ranges are those of torchvision.transforms.RandAugment.
+/* steps/augment/op_rand_augment.c — E. Cubuk, B. Zoph, J. Shlens, Q. Le, "RandAugment: Practical
+ * automated data augmentation with a reduced search space", CVPR Workshops 2020: n operations of
+ * 14, each as likely, all of one magnitude. Their ranges are those of
+ * torchvision.transforms.RandAugment.
+ *
+ * `choices` is the table of the 14: what the magnitude means (amount()), whether the sign is
+ * drawn, and the function. draw() writes pairs into struct drawn: the place in the table, and the
+ * amount with its sign. The sign is drawn for each, also where it has no meaning, so that the
+ * numbers after it don't depend on the choice. The order of the table is part of the result.
+ *
+ * Amounts are computed from the size that the image has when it comes to the op; an operation in
+ * the list doesn't change the size. Pixels are colour.c's and warp.c's. On a mask the operations
+ * on colours are left out, those that move pixels take the nearest.
  */
 #include <math.h>
 #include <string.h>
@@ -10,12 +21,12 @@
 struct choice {
 	const char *name;
 	double (*amount)(double m, const struct op_target *t); /* NULL: it has none */
-	bool either_way;				       /* half of the time with the other sign */
+	bool either_way; /* half of the time with the other sign */
 	bool colours;
 	void (*apply)(const struct op *op, double amount, struct workspace *ws, bool mask);
 };
 
-/* --- amounts ----------------------------------------------------------------------------------------------------------------------------- */
+/* Amounts. */
 
 static double shear(double m, const struct op_target *t)
 {
@@ -46,14 +57,15 @@ static double threshold(double m, const struct op_target *t)
 	return 255 * (1 - m);
 }
 
-/* --- operations -------------------------------------------------------------------------------------------------------------------------- */
+/* Operations. */
 
-static void affine(const struct op *op, struct workspace *ws, bool mask, double cx, double cy, double tx, double ty, double shear_x, double shear_y)
+static void affine(const struct op *op, struct workspace *ws, bool mask, double cx, double cy,
+		   double tx, double ty, double shear_x, double shear_y)
 {
 	double m[6];
 
 	warp_affine_matrix(m, cx, cy, 0, tx, ty, 1, shear_x, shear_y);
-	warp(ws, m, ws->cur.w, ws->cur.h, op->filter == FILTER_BILINEAR && !mask, op->fill);
+	image_warp(ws, m, ws->cur.w, ws->cur.h, op->filter == FILTER_BILINEAR && !mask, op->fill);
 }
 
 /* About the corner, as in the paper's code. */
@@ -127,7 +139,7 @@ static const struct choice choices[] = {
 	{ "Equalize", NULL, false, true, equalize },
 };
 
-/* --- the op ---------------------------------------------------------------------------------------------------------------------------------- */
+/* The op. */
 
 static int compile(struct op *op, const json_t *with, struct err *err)
 {
@@ -135,12 +147,16 @@ static int compile(struct op *op, const json_t *with, struct err *err)
 	op->magnitude = (int)step_int(with, "magnitude");
 	op->bins = (int)step_int(with, "bins");
 	if (op->magnitude >= op->bins)
-		return err_set(err, ERR_INVALID, "rand_augment: `magnitude` %d is more than the highest of %d bins, %d", op->magnitude, op->bins, op->bins - 1);
+		return err_set(
+			err, ERR_INVALID,
+			"rand_augment: `magnitude` %d is more than the highest of %d bins, %d",
+			op->magnitude, op->bins, op->bins - 1);
 	return 0;
 }
 
 /* Pairs: which, how much. */
-static int draw(const struct op *op, struct random *r, const struct op_target *t, struct drawn *ret, struct err *err)
+static int draw(const struct op *op, struct random *r, const struct op_target *t, struct drawn *ret,
+		struct err *err)
 {
 	double m = (double)op->magnitude / (op->bins - 1);
 
@@ -155,7 +171,8 @@ static int draw(const struct op *op, struct random *r, const struct op_target *t
 	return 0;
 }
 
-static void apply(const struct op *op, const struct drawn *d, struct workspace *ws, bool mask, struct random *pixels)
+static void apply(const struct op *op, const struct drawn *d, struct workspace *ws, bool mask,
+		  struct random *pixels)
 {
 	for (unsigned i = 0; i + 1 < d->n; i += 2) {
 		const struct choice *c = &choices[(int)d->v[i]];
@@ -170,8 +187,11 @@ static void record(const struct op *op, const struct drawn *d, json_t *to)
 	json_t *list = json_array();
 
 	for (unsigned i = 0; i + 1 < d->n; i += 2)
-		json_array_append_new(list, json_pack("{s:s,s:f}", "op", choices[(int)d->v[i]].name, "amount", d->v[i + 1]));
+		json_array_append_new(list, json_pack("{s:s,s:f}", "op", choices[(int)d->v[i]].name,
+						      "amount", d->v[i + 1]));
 	json_object_set_new(to, "ops", list);
 }
 
-const struct op_type op_rand_augment = { .name = "rand_augment", .compile = compile, .draw = draw, .apply = apply, .record = record };
+const struct op_type op_rand_augment = {
+	.name = "rand_augment", .compile = compile, .draw = draw, .apply = apply, .record = record
+};

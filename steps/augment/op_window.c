@@ -1,7 +1,17 @@
-/* steps/augment/op_window.c — resizing and cropping: all take a window of the image and make it a size.
+/* steps/augment/op_window.c — resizing and cropping: all take a window of the image and make it a
+ * size.
  *
- * Drawn: x, y, width, height of the window in the image (x and y may be outside, then the rest is padding), and the width and height that it becomes. Where
- * both sizes are the same it is a mere crop.
+ * Drawn: x, y, width, height of the window in the image (x and y may be outside, then the rest is
+ * padding), and the width and height that it becomes. Where both sizes are the same it is a mere
+ * crop. Only random_crop and center_crop reach outside; they never resize, so crop_padded() copies
+ * pixels only.
+ *
+ * Drawing needs the image's size alone. So sample.c draws the first op before it decodes, and
+ * decodes just the window when window_is_inside(). It then calls window_apply() with the window's
+ * place in what was decoded; apply() does the same for an op further down, with a view of ws->cur.
+ *
+ * Ties in rounding follow torchvision and Python's round() (half(), rint()); what passes through
+ * exp() is rounded to 24 bits (steady()). Weights and filters are resample.c's.
  */
 #include <math.h>
 #include <string.h>
@@ -10,7 +20,8 @@
 
 enum { PAD_CONSTANT, PAD_EDGE, PAD_REFLECT, PAD_SYMMETRIC };
 
-static int set_window(struct drawn *d, double x, double y, double w, double h, double out_w, double out_h)
+static int set_window(struct drawn *d, double x, double y, double w, double h, double out_w,
+		      double out_h)
 {
 	const double v[] = { x, y, w, h, out_w, out_h };
 
@@ -21,10 +32,11 @@ static int set_window(struct drawn *d, double x, double y, double w, double h, d
 
 bool window_is_inside(const struct drawn *d, const struct op_target *t)
 {
-	return d->v[0] >= 0 && d->v[1] >= 0 && d->v[0] + d->v[2] <= t->w && d->v[1] + d->v[3] <= t->h;
+	return d->v[0] >= 0 && d->v[1] >= 0 && d->v[0] + d->v[2] <= t->w &&
+	       d->v[1] + d->v[3] <= t->h;
 }
 
-/* --- padding: a crop that goes over the border -------------------------------------------------------------------------------------------- */
+/* Padding: a crop that goes over the border. */
 
 /* Where column or row i comes from; -1: nowhere. */
 static int64_t padded_from(int64_t i, int64_t n, int mode)
@@ -43,7 +55,8 @@ static int64_t padded_from(int64_t i, int64_t n, int mode)
 	return mode == PAD_REFLECT ? period - i : period - 1 - i;
 }
 
-static void crop_padded(const struct op *op, struct workspace *ws, int64_t x0, int64_t y0, uint32_t w, uint32_t h)
+static void crop_padded(const struct op *op, struct workspace *ws, int64_t x0, int64_t y0,
+			uint32_t w, uint32_t h)
 {
 	const struct image *from = &ws->cur;
 	unsigned bytes = image_pixel_bytes(from);
@@ -57,7 +70,8 @@ static void crop_padded(const struct op *op, struct workspace *ws, int64_t x0, i
 			int64_t sx = sy < 0 ? -1 : padded_from(x0 + x, from->w, op->window.mode);
 
 			if (sx >= 0)
-				memcpy(to, image_row(from, (uint32_t)sy) + (size_t)sx * bytes, bytes);
+				memcpy(to, image_row(from, (uint32_t)sy) + (size_t)sx * bytes,
+				       bytes);
 			else
 				memcpy(to, op->fill, MIN(bytes, 3));
 		}
@@ -65,36 +79,42 @@ static void crop_padded(const struct op *op, struct workspace *ws, int64_t x0, i
 	workspace_swap(ws);
 }
 
-void window_apply(const struct op *op, const struct drawn *d, const struct box *box, struct workspace *ws, bool mask)
+void window_apply(const struct op *op, const struct drawn *d, const struct box *box,
+		  struct workspace *ws, bool mask)
 {
 	resample(ws, box, (uint32_t)d->v[4], (uint32_t)d->v[5], mask ? FILTER_NEAREST : op->filter);
 }
 
-static void apply(const struct op *op, const struct drawn *d, struct workspace *ws, bool mask, struct random *pixels)
+static void apply(const struct op *op, const struct drawn *d, struct workspace *ws, bool mask,
+		  struct random *pixels)
 {
 	const struct op_target t = { ws->cur.w, ws->cur.h, mask };
 	const struct box box = { 0, 0, d->v[2], d->v[3] };
 
 	if (!window_is_inside(d, &t)) {
-		crop_padded(op, ws, (int64_t)d->v[0], (int64_t)d->v[1], (uint32_t)d->v[2], (uint32_t)d->v[3]);
+		crop_padded(op, ws, (int64_t)d->v[0], (int64_t)d->v[1], (uint32_t)d->v[2],
+			    (uint32_t)d->v[3]);
 		return;
 	}
-	image_view(&ws->cur, &ws->cur, (uint32_t)d->v[0], (uint32_t)d->v[1], (uint32_t)d->v[2], (uint32_t)d->v[3]);
+	image_view(&ws->cur, &ws->cur, (uint32_t)d->v[0], (uint32_t)d->v[1], (uint32_t)d->v[2],
+		   (uint32_t)d->v[3]);
 	window_apply(op, d, &box, ws, mask);
 }
 
-/* --- resize ----------------------------------------------------------------------------------------------------------------------------------- */
+/* Resize. */
 
 static int resize_compile(struct op *op, const json_t *with, struct err *err)
 {
 	if (json_array_size(step_value(with, "size")) == 1)
-		op->window.w = (uint32_t)json_integer_value(json_array_get(step_value(with, "size"), 0));
+		op->window.w =
+			(uint32_t)json_integer_value(json_array_get(step_value(with, "size"), 0));
 	else
 		op_size(with, "size", &op->window.h, &op->window.w);
 	return 0;
 }
 
-static int resize_draw(const struct op *op, struct random *r, const struct op_target *t, struct drawn *ret, struct err *err)
+static int resize_draw(const struct op *op, struct random *r, const struct op_target *t,
+		       struct drawn *ret, struct err *err)
 {
 	uint64_t side = op->window.w, w = op->window.w, h = op->window.h;
 
@@ -103,15 +123,21 @@ static int resize_draw(const struct op *op, struct random *r, const struct op_ta
 		h = t->w <= t->h ? side * t->h / t->w : side;
 	}
 	if (w > INT32_MAX || h > INT32_MAX || w * h > 1000000000)
-		return err_set(err, ERR_TOO_LARGE, "%u x %u pixels would become %llu x %llu", t->w, t->h, (unsigned long long)w, (unsigned long long)h);
+		return err_set(err, ERR_TOO_LARGE, "%u x %u pixels would become %llu x %llu", t->w,
+			       t->h, (unsigned long long)w, (unsigned long long)h);
 	return set_window(ret, 0, 0, t->w, t->h, (double)w, (double)h);
 }
 
 #define WINDOW_NAMES "x y width height to_width to_height"
 
-const struct op_type op_resize = { .name = "resize", .compile = resize_compile, .draw = resize_draw, .apply = apply, .names = WINDOW_NAMES, .window = true };
+const struct op_type op_resize = { .name = "resize",
+				   .compile = resize_compile,
+				   .draw = resize_draw,
+				   .apply = apply,
+				   .names = WINDOW_NAMES,
+				   .window = true };
 
-/* --- crops ------------------------------------------------------------------------------------------------------------------------------------ */
+/* Crops. */
 
 static int crop_compile(struct op *op, const json_t *with, struct err *err)
 {
@@ -119,7 +145,8 @@ static int crop_compile(struct op *op, const json_t *with, struct err *err)
 	return 0;
 }
 
-/* Half of a whole number, to the nearest, to the even one in the middle: Python's round(), which torchvision uses. */
+/* Half of a whole number, to the nearest, to the even one in the middle: Python's round(), which
+ * torchvision uses. */
 static double half(double v)
 {
 	double lower = floor(v / 2);
@@ -127,17 +154,24 @@ static double half(double v)
 	return v / 2 == lower || fmod(lower, 2) == 0 ? lower : lower + 1;
 }
 
-static int center_crop_draw(const struct op *op, struct random *r, const struct op_target *t, struct drawn *ret, struct err *err)
+static int center_crop_draw(const struct op *op, struct random *r, const struct op_target *t,
+			    struct drawn *ret, struct err *err)
 {
 	double w = op->window.w, h = op->window.h, x, y;
 
-	/* A smaller image is padded first, the larger part of an odd number on the right and below. */
+	/* A smaller image is padded first, the larger part of an odd number on the right and below.
+	 */
 	x = w > t->w ? -floor((w - t->w) / 2) : half(t->w - w);
 	y = h > t->h ? -floor((h - t->h) / 2) : half(t->h - h);
 	return set_window(ret, x, y, w, h, w, h);
 }
 
-const struct op_type op_center_crop = { .name = "center_crop", .compile = crop_compile, .draw = center_crop_draw, .apply = apply, .names = WINDOW_NAMES, .window = true };
+const struct op_type op_center_crop = { .name = "center_crop",
+					.compile = crop_compile,
+					.draw = center_crop_draw,
+					.apply = apply,
+					.names = WINDOW_NAMES,
+					.window = true };
 
 static int random_crop_compile(struct op *op, const json_t *with, struct err *err)
 {
@@ -148,7 +182,8 @@ static int random_crop_compile(struct op *op, const json_t *with, struct err *er
 	crop_compile(op, with, err);
 	op_numbers(with, "padding", p, 4);
 	if (n == 3)
-		return err_set(err, ERR_INVALID, "random_crop: `padding` is one number, two or four");
+		return err_set(err, ERR_INVALID,
+			       "random_crop: `padding` is one number, two or four");
 	for (int i = 0; i < 4; i++)
 		op->window.padding[i] = (int)p[n == 2 ? i % 2 : i];
 	for (int i = 0; i < 4; i++)
@@ -158,10 +193,12 @@ static int random_crop_compile(struct op *op, const json_t *with, struct err *er
 	return 0;
 }
 
-static int random_crop_draw(const struct op *op, struct random *r, const struct op_target *t, struct drawn *ret, struct err *err)
+static int random_crop_draw(const struct op *op, struct random *r, const struct op_target *t,
+			    struct drawn *ret, struct err *err)
 {
 	const struct op_window *c = &op->window;
-	int64_t left = c->padding[0], top = c->padding[1], w = t->w + left + c->padding[2], h = t->h + top + c->padding[3], x, y;
+	int64_t left = c->padding[0], top = c->padding[1], w = t->w + left + c->padding[2],
+		h = t->h + top + c->padding[3], x, y;
 
 	if (c->pad_if_needed && w < c->w) {
 		left += c->w - w;
@@ -172,35 +209,48 @@ static int random_crop_draw(const struct op *op, struct random *r, const struct 
 		h += 2 * (c->h - h);
 	}
 	if (w < c->w || h < c->h)
-		return err_set(err, ERR_INVALID, "the image has %u x %u pixels, too small for %u x %u (see `pad_if_needed`)", t->w, t->h, c->w, c->h);
+		return err_set(
+			err, ERR_INVALID,
+			"the image has %u x %u pixels, too small for %u x %u (see `pad_if_needed`)",
+			t->w, t->h, c->w, c->h);
 	x = random_below(r, (uint32_t)(w - c->w + 1)) - left;
 	y = random_below(r, (uint32_t)(h - c->h + 1)) - top;
 	return set_window(ret, (double)x, (double)y, c->w, c->h, c->w, c->h);
 }
 
-const struct op_type op_random_crop = { .name = "random_crop", .compile = random_crop_compile, .draw = random_crop_draw, .apply = apply, .names = WINDOW_NAMES,
+const struct op_type op_random_crop = { .name = "random_crop",
+					.compile = random_crop_compile,
+					.draw = random_crop_draw,
+					.apply = apply,
+					.names = WINDOW_NAMES,
 					.window = true };
 
-/* --- random resized crop: C. Szegedy et al., "Going Deeper with Convolutions", 2014, as torchvision draws it ----------------------------------- */
+/* Random resized crop: C. Szegedy et al., "Going Deeper with Convolutions", 2014, as torchvision
+ * draws it. */
 
 static int resized_crop_compile(struct op *op, const json_t *with, struct err *err)
 {
 	crop_compile(op, with, err);
 	op->window.scale = op_range(with, "scale", 0);
 	op->window.ratio = op_range(with, "ratio", 0);
-	if (op->window.scale.lo > op->window.scale.hi || op->window.ratio.lo > op->window.ratio.hi || op->window.ratio.lo <= 0)
-		return err_set(err, ERR_INVALID, "random_resized_crop: `scale` and `ratio` go from the least to the most, and ratios are greater than 0");
+	if (op->window.scale.lo > op->window.scale.hi ||
+	    op->window.ratio.lo > op->window.ratio.hi || op->window.ratio.lo <= 0)
+		return err_set(err, ERR_INVALID,
+			       "random_resized_crop: `scale` and `ratio` must be [least, most], "
+			       "with ratios greater than 0");
 	return 0;
 }
 
-/* exp() and log() may differ in their last bit from one C library to the next; 24 bits of their result never decide on a pixel in practice. */
+/* exp() and log() may differ in their last bit from one C library to the next; 24 bits of their
+ * result never decide on a pixel in practice. */
 static double steady(double v)
 {
 	return floor(v * 0x1p24 + 0.5) * 0x1p-24;
 }
 
 /* Ten tries, then the largest window in the middle whose shape is allowed. */
-static int resized_crop_draw(const struct op *op, struct random *r, const struct op_target *t, struct drawn *ret, struct err *err)
+static int resized_crop_draw(const struct op *op, struct random *r, const struct op_target *t,
+			     struct drawn *ret, struct err *err)
 {
 	const struct op_window *c = &op->window;
 	double area = (double)t->w * t->h, w, h, shape = (double)t->w / t->h;
@@ -223,5 +273,9 @@ static int resized_crop_draw(const struct op *op, struct random *r, const struct
 	return set_window(ret, floor((t->w - w) / 2), floor((t->h - h) / 2), w, h, c->w, c->h);
 }
 
-const struct op_type op_random_resized_crop = { .name = "random_resized_crop", .compile = resized_crop_compile, .draw = resized_crop_draw, .apply = apply,
-						.names = WINDOW_NAMES, .window = true };
+const struct op_type op_random_resized_crop = { .name = "random_resized_crop",
+						.compile = resized_crop_compile,
+						.draw = resized_crop_draw,
+						.apply = apply,
+						.names = WINDOW_NAMES,
+						.window = true };

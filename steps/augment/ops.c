@@ -1,15 +1,33 @@
-/* steps/augment/ops.c — what all operations share, and the small ones: flip, cutout, normalise. */
+/* steps/augment/ops.c — what all operations share, and the small ones: flip, cutout, normalise.
+ *
+ * An op lives in three steps. op_compile() reads its settings into a struct op, once for the step;
+ * then the op never changes. op_draw() makes numbers for one image from a random stream of its own
+ * (seed, sample, copy, index of the op) and from the image's size. op_apply() changes ws->cur by
+ * these numbers, and by nothing else that is random, except noise, which has the stream
+ * RANDOM_PIXELS.
+ *
+ * `types` lists every op; the one in the settings is found by its name. A draw whose chance (`p`)
+ * fails has `on` false. Masks skip ops that are about colours. op_record() writes down what was
+ * drawn, by op_type.names or its own record().
+ *
+ * normalize has no apply(): sample.c requires it to be the last op, and codec_write_npy_float()
+ * does it. Limits of settings are the spec's (steps/spec/augment.c); compile functions check what
+ * a table can't say. Any thread; all state is in the workspace.
+ */
+#include "steps/augment/ops.h"
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "base/mem.h"
-#include "steps/augment/ops.h"
 #include "steps/step.h"
 
-static const struct op_type *const types[] = { &op_resize, &op_center_crop, &op_random_crop, &op_random_resized_crop, &op_flip, &op_rotate, &op_affine,
-					       &op_color_jitter, &op_grayscale, &op_blur, &op_noise, &op_cutout, &op_normalize, &op_rand_augment };
+static const struct op_type *const types[] = {
+	&op_resize, &op_center_crop, &op_random_crop,  &op_random_resized_crop, &op_flip,
+	&op_rotate, &op_affine,      &op_color_jitter, &op_grayscale,           &op_blur,
+	&op_noise,  &op_cutout,      &op_normalize,    &op_rand_augment
+};
 
-/* --- settings ------------------------------------------------------------------------------------------------------------------ */
+/* Settings. */
 
 void op_numbers(const json_t *with, const char *name, double *ret, unsigned n)
 {
@@ -27,7 +45,9 @@ struct range op_range(const json_t *with, const char *name, double around)
 	double v[2];
 
 	op_numbers(with, name, v, 2);
-	return json_array_size(list) == 1 ? (struct range){ around - fabs(v[0]), around + fabs(v[0]) } : (struct range){ v[0], v[1] };
+	return json_array_size(list) == 1
+		       ? (struct range){ around - fabs(v[0]), around + fabs(v[0]) }
+		       : (struct range){ v[0], v[1] };
 }
 
 void op_size(const json_t *with, const char *name, uint32_t *h, uint32_t *w)
@@ -72,9 +92,10 @@ int op_compile(struct op *ret, const json_t *variant, struct err *err)
 	return ret->type->compile ? ret->type->compile(ret, with, err) : 0;
 }
 
-/* --- life of an operation ---------------------------------------------------------------------------------------------------------- */
+/* Life of an operation. */
 
-int op_draw(const struct op *op, const struct random_key *key, uint32_t copy, uint32_t index, const struct op_target *t, struct drawn *ret, struct err *err)
+int op_draw(const struct op *op, const struct random_key *key, uint32_t copy, uint32_t index,
+	    const struct op_target *t, struct drawn *ret, struct err *err)
 {
 	struct random r;
 
@@ -86,7 +107,8 @@ int op_draw(const struct op *op, const struct random_key *key, uint32_t copy, ui
 	return op->type->draw(op, &r, t, ret, err) < 0 ? err_wrap(err, "%s", op->type->name) : 0;
 }
 
-void op_apply(const struct op *op, const struct drawn *d, const struct random_key *key, uint32_t copy, uint32_t index, struct workspace *ws, bool mask)
+void op_apply(const struct op *op, const struct drawn *d, const struct random_key *key,
+	      uint32_t copy, uint32_t index, struct workspace *ws, bool mask)
 {
 	struct random pixels;
 
@@ -123,7 +145,7 @@ json_t *op_record(const struct op *op, const struct drawn *d)
 	return ret;
 }
 
-/* --- flip -------------------------------------------------------------------------------------------------------------------------- */
+/* Flip. */
 
 static int flip_compile(struct op *op, const json_t *with, struct err *err)
 {
@@ -152,14 +174,16 @@ static void mirror_row(uint8_t *p, uint32_t w, unsigned bytes)
 	}
 }
 
-static void flip_apply(const struct op *op, const struct drawn *d, struct workspace *ws, bool mask, struct random *pixels)
+static void flip_apply(const struct op *op, const struct drawn *d, struct workspace *ws, bool mask,
+		       struct random *pixels)
 {
 	const struct image *im = &ws->cur;
 
 	if (op->flag) {
 		image_make(&ws->spare, im->w, im->h, im->channels);
 		for (uint32_t y = 0; y < im->h; y++)
-			memcpy(image_row(&ws->spare, im->h - 1 - y), image_row(im, y), (size_t)im->w * image_pixel_bytes(im));
+			memcpy(image_row(&ws->spare, im->h - 1 - y), image_row(im, y),
+			       (size_t)im->w * image_pixel_bytes(im));
 		workspace_swap(ws);
 		return;
 	}
@@ -170,7 +194,8 @@ static void flip_apply(const struct op *op, const struct drawn *d, struct worksp
 
 const struct op_type op_flip = { .name = "flip", .compile = flip_compile, .apply = flip_apply };
 
-/* --- cutout: T. DeVries, G. Taylor, "Improved Regularization of Convolutional Neural Networks with Cutout", 2017 -------------------------- */
+/* Cutout: T. DeVries, G. Taylor, "Improved Regularization of Convolutional Neural Networks with
+ * Cutout", 2017. */
 
 static int cutout_compile(struct op *op, const json_t *with, struct err *err)
 {
@@ -180,7 +205,8 @@ static int cutout_compile(struct op *op, const json_t *with, struct err *err)
 }
 
 /* Centred on any pixel, so that the border isn't spared: the paper says that this matters. */
-static int cutout_draw(const struct op *op, struct random *r, const struct op_target *t, struct drawn *ret, struct err *err)
+static int cutout_draw(const struct op *op, struct random *r, const struct op_target *t,
+		       struct drawn *ret, struct err *err)
 {
 	for (int i = 0; i < op->count; i++) {
 		ret->v[ret->n++] = random_below(r, t->w);
@@ -192,7 +218,8 @@ static int cutout_draw(const struct op *op, struct random *r, const struct op_ta
 static void fill_hole(const struct op *op, struct image *im, int64_t cx, int64_t cy)
 {
 	int64_t x = cx - op->window.w / 2, y = cy - op->window.h / 2;
-	int64_t x0 = MAX(x, 0), y0 = MAX(y, 0), x1 = MIN(x + op->window.w, (int64_t)im->w), y1 = MIN(y + op->window.h, (int64_t)im->h);
+	int64_t x0 = MAX(x, 0), y0 = MAX(y, 0), x1 = MIN(x + op->window.w, (int64_t)im->w),
+		y1 = MIN(y + op->window.h, (int64_t)im->h);
 
 	for (y = y0; y < y1; y++) {
 		uint8_t *p = image_row(im, (uint32_t)y) + (size_t)x0 * image_pixel_bytes(im);
@@ -204,7 +231,8 @@ static void fill_hole(const struct op *op, struct image *im, int64_t cx, int64_t
 	}
 }
 
-static void cutout_apply(const struct op *op, const struct drawn *d, struct workspace *ws, bool mask, struct random *pixels)
+static void cutout_apply(const struct op *op, const struct drawn *d, struct workspace *ws,
+			 bool mask, struct random *pixels)
 {
 	workspace_own(ws);
 	for (unsigned i = 0; i + 1 < d->n; i += 2)
@@ -216,13 +244,19 @@ static void cutout_record(const struct op *op, const struct drawn *d, json_t *to
 	json_t *holes = json_array();
 
 	for (unsigned i = 0; i + 1 < d->n; i += 2)
-		json_array_append_new(holes, json_pack("{s:i,s:i}", "x", (int)d->v[i], "y", (int)d->v[i + 1]));
+		json_array_append_new(
+			holes, json_pack("{s:i,s:i}", "x", (int)d->v[i], "y", (int)d->v[i + 1]));
 	json_object_set_new(to, "centres", holes);
 }
 
-const struct op_type op_cutout = { .name = "cutout", .compile = cutout_compile, .draw = cutout_draw, .apply = cutout_apply, .record = cutout_record, .colours = true };
+const struct op_type op_cutout = { .name = "cutout",
+				   .compile = cutout_compile,
+				   .draw = cutout_draw,
+				   .apply = cutout_apply,
+				   .record = cutout_record,
+				   .colours = true };
 
-/* --- normalize: done where the result is written ------------------------------------------------------------------------------------- */
+/* Normalize: done where the result is written. */
 
 static int normalize_compile(struct op *op, const json_t *with, struct err *err)
 {

@@ -1,17 +1,19 @@
-/* steps/augment/ops.h — the operations: read once from the settings, drawn for each image from its random numbers, then applied.
+/* steps/augment/ops.h — the operations: read once from the settings, drawn for each image from its
+ * random numbers, then applied.
  *
- * Drawing depends on the image's size only, never on its pixels, so that images of one sample are changed in the same way, and so that a window is known before
- * its image is decoded. What was drawn is plain numbers: `record: true` writes them down, and tests feed them to other programs.
+ * Drawing depends on the image's size only, never on its pixels, so that images of one sample are
+ * changed in the same way, and so that a window is known before its image is decoded. What was
+ * drawn is plain numbers: `record: true` writes them down, and tests feed them to other programs.
  */
 #ifndef CAIRN_STEPS_AUGMENT_OPS_H
 #define CAIRN_STEPS_AUGMENT_OPS_H
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "steps/augment/random.h"
 #include "steps/augment/resample.h"
 
 #define DRAWN_MAX 32
-#define OPS_MAX 64
+#define OPS_MAX   64
 
 struct drawn {
 	bool on;
@@ -52,7 +54,7 @@ struct op {
 	uint8_t fill[3];
 	struct range sigma;
 	int count, magnitude, bins; /* blur's kernel, cutout's holes, RandAugment's n */
-	bool flag;		    /* flip: vertical; grayscale: one channel; normalize: channels first */
+	bool flag; /* flip: vertical; grayscale: one channel; normalize: channels first */
 	double mean[3], std[3];
 	union {
 		struct op_window window;
@@ -63,57 +65,68 @@ struct op {
 
 struct op_type {
 	const char *name;
-	int (*compile)(struct op *op, const json_t *with, struct err *err); /* `fill`, `filter` and `p` are read already */
-	int (*draw)(const struct op *op, struct random *r, const struct op_target *t, struct drawn *ret, struct err *err); /* `on` and p are done already */
-	void (*apply)(const struct op *op, const struct drawn *d, struct workspace *ws, bool mask, struct random *pixels);
+	int (*compile)(struct op *op, const json_t *with,
+		       struct err *err); /* `fill`, `filter` and `p` are read already */
+	int (*draw)(const struct op *op, struct random *r, const struct op_target *t,
+		    struct drawn *ret, struct err *err); /* `on` and p are done already */
+	void (*apply)(const struct op *op, const struct drawn *d, struct workspace *ws, bool mask,
+		      struct random *pixels);
 	const char *names; /* of the drawn numbers, "x y width height"; NULL: `record` */
 	void (*record)(const struct op *op, const struct drawn *d, json_t *to);
 	bool colours; /* leaves masks alone */
-	bool window;  /* drawn: x, y, width, height, and the size that this becomes; see op_window.c */
+	bool window;  /* drawn: x, y, width, height, and the size that this becomes; see op_window.c
+		       */
 };
 
-extern const struct op_type op_resize, op_center_crop, op_random_crop, op_random_resized_crop, op_flip, op_rotate, op_affine, op_color_jitter, op_grayscale, op_blur,
-	op_noise, op_cutout, op_normalize, op_rand_augment;
+extern const struct op_type op_resize, op_center_crop, op_random_crop, op_random_resized_crop,
+	op_flip, op_rotate, op_affine, op_color_jitter, op_grayscale, op_blur, op_noise, op_cutout,
+	op_normalize, op_rand_augment;
 
 /* From the complete form: {"flip": {"direction": ..., "p": ...}}. */
 int op_compile(struct op *ret, const json_t *variant, struct err *err);
-int op_draw(const struct op *op, const struct random_key *key, uint32_t copy, uint32_t index, const struct op_target *t, struct drawn *ret, struct err *err);
-void op_apply(const struct op *op, const struct drawn *d, const struct random_key *key, uint32_t copy, uint32_t index, struct workspace *ws, bool mask);
+int op_draw(const struct op *op, const struct random_key *key, uint32_t copy, uint32_t index,
+	    const struct op_target *t, struct drawn *ret, struct err *err);
+void op_apply(const struct op *op, const struct drawn *d, const struct random_key *key,
+	      uint32_t copy, uint32_t index, struct workspace *ws, bool mask);
 json_t *op_record(const struct op *op, const struct drawn *d);
 
 /* Settings. */
-struct range op_range(const json_t *with, const char *name, double around); /* [lo, hi], or x: around - x .. around + x */
+struct range op_range(const json_t *with, const char *name,
+		      double around); /* [lo, hi], or x: around - x .. around + x */
 void op_size(const json_t *with, const char *name, uint32_t *h, uint32_t *w); /* [side]: both */
 /* The numbers of a list, the last one repeated. */
 void op_numbers(const json_t *with, const char *name, double *ret, unsigned n);
 
-/* --- windows: op_window.c -------------------------------------------------------------------------------------------------- */
+/* Windows: op_window.c. */
 
 /* Is all of it inside the image, so that nothing else has to be decoded? */
 bool window_is_inside(const struct drawn *d, const struct op_target *t);
 /* `box` of the image is the window; used where the image was decoded only in part. */
-void window_apply(const struct op *op, const struct drawn *d, const struct box *box, struct workspace *ws, bool mask);
+void window_apply(const struct op *op, const struct drawn *d, const struct box *box,
+		  struct workspace *ws, bool mask);
 
-/* --- warps: warp.c ----------------------------------------------------------------------------------------------------------- */
+/* Warps: warp.c. */
 
-/* From a pixel of the result (x, y) to the place m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5] in the image; pixels' middles are at halves. */
-void warp(struct workspace *ws, const double m[6], uint32_t w, uint32_t h, bool bilinear, const uint8_t fill[3]);
+/* From a pixel of the result (x, y) to the place m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5] in
+ * the image; pixels' middles are at halves. */
+void image_warp(struct workspace *ws, const double m[6], uint32_t w, uint32_t h, bool bilinear,
+		const uint8_t fill[3]);
 /* About a centre, clockwise, in degrees; then shear; larger by scale; moved. */
-void warp_affine_matrix(double m[6], double cx, double cy, double angle, double tx, double ty, double scale, double shear_x, double shear_y);
+void warp_affine_matrix(double m[6], double cx, double cy, double angle, double tx, double ty,
+			double scale, double shear_x, double shear_y);
 /* Counter-clockwise about the middle. */
-void warp_rotate(struct workspace *ws, double degrees, bool expand, bool bilinear, const uint8_t fill[3]);
+void warp_rotate(struct workspace *ws, double degrees, bool expand, bool bilinear,
+		 const uint8_t fill[3]);
 
-/* --- colours: colour.c --------------------------------------------------------------------------------------------------------- */
+/* Colours: colour.c. */
 
 void colour_brightness(struct workspace *ws, double factor);
 void colour_contrast(struct workspace *ws, double factor);
 void colour_saturation(struct workspace *ws, double factor);
-void colour_hue(struct workspace *ws, double turns);
 void colour_sharpness(struct workspace *ws, double factor);
 void colour_posterize(struct workspace *ws, int bits);
 void colour_solarize(struct workspace *ws, double threshold);
 void colour_autocontrast(struct workspace *ws);
 void colour_equalize(struct workspace *ws);
-void colour_gray(struct workspace *ws, bool one_channel);
 
 #endif

@@ -1,13 +1,27 @@
-/* steps/augment/png.c — PNG through libpng: any kind in; 8-bit gray or colour out, or 16-bit gray levels. Errors jump, as in jpeg.c. */
+/* steps/augment/png.c — PNG through libpng: any kind in; 8-bit gray or colour out, or 16-bit gray
+ * levels.
+ *
+ * read_image() lets libpng turn everything into one byte of gray or four bytes of colour a pixel,
+ * by its own transformations. Opacity is dropped, or laid over a background by codec_compose().
+ * For a mask the indices of a palette stay (codec_options.indices), and so do 16-bit levels
+ * (`levels`): read_levels() reads two bytes a pixel and spreads them to four, as image.h wants
+ * colour pixels.
+ *
+ * Errors jump, as in jpeg.c. What must be freed after a jump (`rows`) lies in struct png_job, not
+ * in a local. Limits of sides and chunks are set before anything is read; the number of pixels is
+ * codec_probe()'s to check.
+ *
+ * The whole image is always decoded; codec.c shows a window of it. Any thread.
+ */
+#include <png.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
-#include <png.h>
 #include "base/mem.h"
 #include "steps/augment/codec.h"
 
 #define CHUNK_MAX (8 * MIB) /* of text, profiles and the like, unpacked */
-#define SIDE_MAX 1000000
+#define SIDE_MAX  1000000
 
 struct png_job {
 	const uint8_t *data; /* what isn't read yet */
@@ -52,7 +66,7 @@ static void flush_bytes(png_structp png)
 {
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------------------------- */
+/* Reading. */
 
 static void start(png_structp png, png_infop info, struct png_job *j)
 {
@@ -73,7 +87,8 @@ static unsigned find_orientation(png_structp png, png_infop info)
 
 static bool is_deep_gray(png_structp png, png_infop info)
 {
-	return png_get_bit_depth(png, info) == 16 && !(png_get_color_type(png, info) & PNG_COLOR_MASK_COLOR);
+	return png_get_bit_depth(png, info) == 16 &&
+	       !(png_get_color_type(png, info) & PNG_COLOR_MASK_COLOR);
 }
 
 /* Pixels of two bytes become pixels of four, from the last on. */
@@ -112,11 +127,13 @@ static void read_levels(png_structp png, png_infop info, struct png_job *j, stru
 	spread_levels(ret);
 }
 
-static void read_image(png_structp png, png_infop info, struct png_job *j, const struct codec_options *o, struct image *ret)
+static void read_image(png_structp png, png_infop info, struct png_job *j,
+		       const struct codec_options *o, struct image *ret)
 {
 	bool indices = o->indices && png_get_color_type(png, info) == PNG_COLOR_TYPE_PALETTE;
 	bool colour = png_get_color_type(png, info) & PNG_COLOR_MASK_COLOR && !indices;
-	bool alpha = !indices && (png_get_color_type(png, info) & PNG_COLOR_MASK_ALPHA || png_get_valid(png, info, PNG_INFO_tRNS));
+	bool alpha = !indices && (png_get_color_type(png, info) & PNG_COLOR_MASK_ALPHA ||
+				  png_get_valid(png, info, PNG_INFO_tRNS));
 
 	if (indices)
 		png_set_packing(png);
@@ -132,14 +149,16 @@ static void read_image(png_structp png, png_infop info, struct png_job *j, const
 		png_set_filler(png, 255, PNG_FILLER_AFTER);
 	png_set_interlace_handling(png);
 	png_read_update_info(png, info);
-	image_make(ret, png_get_image_width(png, info), png_get_image_height(png, info), colour ? 3 : 1);
+	image_make(ret, png_get_image_width(png, info), png_get_image_height(png, info),
+		   colour ? 3 : 1);
 	read_rows(png, info, j, ret);
 	if (alpha && o->has_background)
 		codec_compose(ret, o->background);
 }
 
 /* ret NULL: only the header, into *probe. */
-static int read_any(const void *data, size_t n, const struct codec_options *o, struct image *ret, struct image_info *probe, struct err *err)
+static int read_any(const void *data, size_t n, const struct codec_options *o, struct image *ret,
+		    struct image_info *probe, struct err *err)
 {
 	struct png_job j = { .data = data, .n = n };
 	png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &j, fail, say_nothing);
@@ -149,7 +168,8 @@ static int read_any(const void *data, size_t n, const struct codec_options *o, s
 		png_destroy_read_struct(&png, NULL, NULL);
 		return err_set(err, ERR_INVALID, "libpng doesn't start");
 	}
-	if (setjmp(j.jump)) { /* lint: setjmp because libpng reports errors by a call that must not return */
+	if (setjmp(j.jump)) { /* lint: setjmp because libpng reports errors by a call that must not
+				 return */
 		png_destroy_read_struct(&png, &info, NULL);
 		free(j.rows);
 		return err_set(err, ERR_INVALID, "%s", j.msg);
@@ -165,7 +185,8 @@ static int read_any(const void *data, size_t n, const struct codec_options *o, s
 					      .h = png_get_image_height(png, info),
 					      .orientation = find_orientation(png, info),
 					      .deep = png_get_bit_depth(png, info) == 16,
-					      .colour = png_get_color_type(png, info) & PNG_COLOR_MASK_COLOR };
+					      .colour = png_get_color_type(png, info) &
+							PNG_COLOR_MASK_COLOR };
 	png_destroy_read_struct(&png, &info, NULL);
 	free(j.rows);
 	return 0;
@@ -176,12 +197,13 @@ int png_probe(const void *data, size_t n, struct image_info *ret, struct err *er
 	return read_any(data, n, NULL, NULL, ret, err);
 }
 
-int png_read(const void *data, size_t n, const struct codec_options *o, struct image *ret, struct err *err)
+int png_read(const void *data, size_t n, const struct codec_options *o, struct image *ret,
+	     struct err *err)
 {
 	return read_any(data, n, o, ret, NULL, err);
 }
 
-/* --- writing ------------------------------------------------------------------------------------------------------------------- */
+/* Writing. */
 
 static void write_levels(png_structp png, const struct image *im)
 {
@@ -197,13 +219,15 @@ static void write_levels(png_structp png, const struct image *im)
 	png_free(png, row);
 }
 
-static void write_image(png_structp png, png_infop info, struct png_job *j, const struct image *im, bool deep, int compression)
+static void write_image(png_structp png, png_infop info, struct png_job *j, const struct image *im,
+			bool deep, int compression)
 {
 	bool gray = deep || im->channels == 1;
 
 	png_set_write_fn(png, j, add_bytes, flush_bytes);
 	png_set_compression_level(png, compression);
-	png_set_IHDR(png, info, im->w, im->h, deep ? 16 : 8, gray ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
+	png_set_IHDR(png, info, im->w, im->h, deep ? 16 : 8,
+		     gray ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
 		     PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
 	png_write_info(png, info);
 	if (deep)
@@ -215,7 +239,8 @@ static void write_image(png_structp png, png_infop info, struct png_job *j, cons
 	png_write_end(png, NULL);
 }
 
-int codec_write_png(const struct image *im, bool deep, int compression, struct str *out, struct err *err)
+int codec_write_png(const struct image *im, bool deep, int compression, struct str *out,
+		    struct err *err)
 {
 	struct png_job j = { .out = out };
 	png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &j, fail, say_nothing);
@@ -225,7 +250,8 @@ int codec_write_png(const struct image *im, bool deep, int compression, struct s
 		png_destroy_write_struct(&png, NULL);
 		return err_set(err, ERR_INVALID, "libpng doesn't start");
 	}
-	if (setjmp(j.jump)) { /* lint: setjmp because libpng reports errors by a call that must not return */
+	if (setjmp(j.jump)) { /* lint: setjmp because libpng reports errors by a call that must not
+				 return */
 		png_destroy_write_struct(&png, &info);
 		return err_set(err, ERR_INVALID, "%s", j.msg);
 	}

@@ -1,11 +1,25 @@
-/* steps/augment/random.c — Philox, and what is made of its numbers. */
+/* steps/augment/random.c — Philox, and what is made of its numbers.
+ *
+ * A stream is a key and a counter; a block of four numbers is a function of both
+ * (random_philox()), so streams need no state but their place. random_fill() computes eight blocks
+ * side by side and gives exactly what as many calls of random_u32() would: a number that is left
+ * of the last block comes first.
+ *
+ * The way from bits to numbers is part of the step's results: 53 bits for a unit number, Lemire's
+ * method for whole numbers (which may take more numbers than one), a table for normal ones. That
+ * table is made once per process (normal_once) and is read-only then; it is rounded so that C
+ * libraries agree.
+ *
+ * Constants of the rounds stand twice, in random_philox() and eight_blocks(). The two must agree:
+ * tests hold random_philox() to Random123's known answers, and random_fill() to random_u32().
+ */
+#include "steps/augment/random.h"
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
-#include "base/digest.h"
-#include "base/str.h"
+#include "base/crypto/digest.h"
+#include "base/text/str.h"
 #include "steps/augment/image.h"
-#include "steps/augment/random.h"
 
 #ifndef __clang__
 #pragma GCC optimize("O3")
@@ -13,7 +27,8 @@
 
 void random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t ret[4])
 {
-	uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0], k1 = key[1];
+	uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0],
+		 k1 = key[1];
 
 	for (int round = 0; round < 10; round++) {
 		uint64_t a = 0xD2511F53ULL * c0, b = 0xCD9E8D57ULL * c2;
@@ -48,7 +63,8 @@ struct random_key random_key_of(uint64_t seed, const char *sample)
 	return (struct random_key){ { le32(d.b), le32(d.b + 4) } };
 }
 
-void random_start(struct random *r, const struct random_key *key, uint32_t copy, uint32_t op, enum random_purpose purpose)
+void random_start(struct random *r, const struct random_key *key, uint32_t copy, uint32_t op,
+		  enum random_purpose purpose)
 {
 	*r = (struct random){ .key = *key, .counter = { 0, op, copy, purpose }, .used = 4 };
 }
@@ -66,7 +82,8 @@ uint32_t random_u32(struct random *r)
 #define LANES 8
 
 /* Eight blocks in a row, side by side. */
-IMAGE_CLONES static void eight_blocks(const uint32_t counter[4], const uint32_t key[2], uint32_t to[4 * LANES])
+IMAGE_CLONES static void eight_blocks(const uint32_t counter[4], const uint32_t key[2],
+				      uint32_t to[4 * LANES])
 {
 	uint32_t c[4][LANES], k0 = key[0], k1 = key[1];
 
@@ -125,14 +142,16 @@ uint32_t random_below(struct random *r, uint32_t n)
 	return (uint32_t)(m >> 32);
 }
 
-/* --- normal numbers ------------------------------------------------------------------------------------------------------------ */
+/* Normal numbers. */
 
-#define NORMAL_BITS 12 /* of the place in the table; the next ones say how far it is to the next place */
-#define PART_BITS 12   /* steps of the table are below 2^17, so that a product fits */
+#define NORMAL_BITS \
+	12 /* of the place in the table; the next ones say how far it is to the next place */
+#define PART_BITS 12 /* steps of the table are below 2^17, so that a product fits */
 static int32_t normal_table[(1 << NORMAL_BITS) + 1];
 static pthread_once_t normal_once = PTHREAD_ONCE_INIT;
 
-/* The x at which the distribution function is p, by bisection: slow, and the same to 1/65536 wherever erfc() is right to 1e-12. */
+/* The x at which the distribution function is p, by bisection: slow, and the same to 1/65536
+ * wherever erfc() is right to 1e-12. */
 static double inverse_normal(double p)
 {
 	double lo = -5, hi = 5;
@@ -162,9 +181,11 @@ IMAGE_CLONES static void look_up(const uint32_t *bits, int32_t *to, size_t n)
 {
 	for (size_t k = 0; k < n; k++) {
 		uint32_t i = bits[k] >> (32 - NORMAL_BITS);
-		int32_t part = (int32_t)(bits[k] >> (32 - NORMAL_BITS - PART_BITS) & ((1 << PART_BITS) - 1));
+		int32_t part = (int32_t)(bits[k] >> (32 - NORMAL_BITS - PART_BITS) &
+					 ((1 << PART_BITS) - 1));
 
-		to[k] = normal_table[i] + (((normal_table[i + 1] - normal_table[i]) * part) >> PART_BITS);
+		to[k] = normal_table[i] +
+			(((normal_table[i + 1] - normal_table[i]) * part) >> PART_BITS);
 	}
 }
 

@@ -1,11 +1,25 @@
-/* steps/augment/resample.c — separable resampling in integers: the weights, and the two passes. */
+/* steps/augment/resample.c — separable resampling in integers: the weights, and the two passes.
+ *
+ * weigh() makes, for each pixel of the result, the first input pixel, their number, and their
+ * weights as integers (struct weights). Weights are rounded one by one, as Pillow does, so they
+ * needn't add up exactly. There is a 0 behind each row of weights where their number is odd, so
+ * that loops may take pairs.
+ *
+ * resample() goes along rows first (along_rows(), only the rows that the other pass needs), then
+ * along columns. A pass that would change nothing is left out. Both passes' weights lie in
+ * ws->scratch, one after the other, so those of the columns are made twice.
+ *
+ * Gray rows are summed here; loops for colour rows and for columns are in resample_loops.c.
+ * FILTER_NEAREST has no weights: nearest() picks pixels. Results go to ws->cur; memory is the
+ * workspace's. Any thread.
+ */
+#include "steps/augment/resample.h"
 #include <math.h>
 #include <string.h>
 #include "base/mem.h"
-#include "steps/augment/resample.h"
 #include "steps/augment/resample_loops.h"
 
-/* --- weights ------------------------------------------------------------------------------------------------------------------- */
+/* Weights. */
 
 static double filter_box(double x)
 {
@@ -40,10 +54,13 @@ static double filter_lanczos(double x)
 static const struct {
 	double (*at)(double x);
 	double support;
-} filters[] = { [FILTER_BOX] = { filter_box, 0.5 }, [FILTER_BILINEAR] = { filter_triangle, 1 }, [FILTER_BICUBIC] = { filter_cubic, 2 },
+} filters[] = { [FILTER_BOX] = { filter_box, 0.5 },
+		[FILTER_BILINEAR] = { filter_triangle, 1 },
+		[FILTER_BICUBIC] = { filter_cubic, 2 },
 		[FILTER_LANCZOS] = { filter_lanczos, 3 } };
 
-static void weigh_one(const struct weights *ret, uint32_t i, enum filter filter, double center, double widen, uint32_t in)
+static void weigh_one(const struct weights *ret, uint32_t i, enum filter filter, double center,
+		      double widen, uint32_t in)
 {
 	double support = filters[filter].support * widen, sum = 0, real[64], *v = real;
 	double from = MAX(center - support + 0.5, 0), to = MIN(center + support + 0.5, (double)in);
@@ -65,12 +82,14 @@ static void weigh_one(const struct weights *ret, uint32_t i, enum filter filter,
 		free(v);
 }
 
-static struct weights weigh(struct workspace *ws, uint32_t in, double from, double length, uint32_t out, enum filter filter)
+static struct weights weigh(struct workspace *ws, uint32_t in, double from, double length,
+			    uint32_t out, enum filter filter)
 {
 	double scale = length / out, widen = MAX(scale, 1);
 	uint32_t most = (uint32_t)ceil(filters[filter].support * widen) * 2 + 1;
 	struct weights ret = { .stride = (most + 1) / 2 * 2 };
-	size_t head = (size_t)out * 2 * sizeof(uint32_t), body = (size_t)out * ret.stride * sizeof(int32_t);
+	size_t head = (size_t)out * 2 * sizeof(uint32_t),
+	       body = (size_t)out * ret.stride * sizeof(int32_t);
 
 	ret.first = workspace_scratch(ws, head + body);
 	ret.n = ret.first + out;
@@ -95,7 +114,7 @@ static void row_of_gray(const uint8_t *from, uint8_t *to, uint32_t out, const st
 	}
 }
 
-/* --- both passes --------------------------------------------------------------------------------------------------------------- */
+/* Both passes. */
 
 static const struct resample_loops *loops(void)
 {
@@ -110,7 +129,8 @@ static bool is_whole(double from, double length, uint32_t in, uint32_t out)
 }
 
 /* `from` → `to` along rows, only those rows that the other pass needs. */
-static void along_rows(struct workspace *ws, const struct box *box, uint32_t w, enum filter filter, uint32_t top, uint32_t bottom)
+static void along_rows(struct workspace *ws, const struct box *box, uint32_t w, enum filter filter,
+		       uint32_t top, uint32_t bottom)
 {
 	struct weights weights = weigh(ws, ws->cur.w, box->x, box->w, w, filter);
 
@@ -129,15 +149,20 @@ static void along_rows(struct workspace *ws, const struct box *box, uint32_t w, 
 	}
 }
 
-/* Rows of a view aren't padded: behind the last one of a lent image there are at least IMAGE_ALIGN bytes that may be read. */
-static void along_columns(const struct image *from, uint32_t top, const struct weights *ws, uint32_t h, struct image *to)
+/* Rows of a view aren't padded: behind the last one of a lent image there are at least IMAGE_ALIGN
+ * bytes that may be read. */
+static void along_columns(const struct image *from, uint32_t top, const struct weights *ws,
+			  uint32_t h, struct image *to)
 {
 	image_make(to, from->w, h, from->channels);
 	for (uint32_t y = 0; y < h; y++)
-		loops()->column(image_row(from, ws->first[y] - top), from->stride, ws->w + (size_t)y * ws->stride, ws->n[y], image_row(to, y), to->stride);
+		loops()->column(image_row(from, ws->first[y] - top), from->stride,
+				ws->w + (size_t)y * ws->stride, ws->n[y], image_row(to, y),
+				to->stride);
 }
 
-/* Added up step by step, as in Pillow: it decides what is taken when a place is between two pixels. */
+/* Added up step by step, as in Pillow: it decides what is taken when a place is between two pixels.
+ */
 static void places(double from, double step, uint32_t n, uint32_t in, uint32_t *ret)
 {
 	double at = from + step * 0.5;
@@ -165,9 +190,11 @@ static void nearest(struct workspace *ws, const struct box *box, uint32_t w, uin
 	workspace_swap(ws);
 }
 
-void resample(struct workspace *ws, const struct box *box, uint32_t w, uint32_t h, enum filter filter)
+void resample(struct workspace *ws, const struct box *box, uint32_t w, uint32_t h,
+	      enum filter filter)
 {
-	bool rows = !is_whole(box->x, box->w, ws->cur.w, w), columns = !is_whole(box->y, box->h, ws->cur.h, h);
+	bool rows = !is_whole(box->x, box->w, ws->cur.w, w),
+	     columns = !is_whole(box->y, box->h, ws->cur.h, h);
 	uint32_t top = 0, bottom = ws->cur.h;
 	struct weights weights;
 

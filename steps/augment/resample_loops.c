@@ -1,4 +1,5 @@
-/* steps/augment/resample_loops.c — see the header. The AVX2 loops are written out because gcc 12 doesn't find vpmovzxbd by itself: three times as fast. */
+/* steps/augment/resample_loops.c — see the header. The AVX2 loops are written out because gcc 12
+ * doesn't find vpmovzxbd by itself: three times as fast. */
 #include "steps/augment/resample_loops.h"
 
 #ifndef __clang__
@@ -28,14 +29,16 @@ static void plain_row(const uint8_t *from, uint8_t *to, uint32_t out, const stru
 	}
 }
 
-static void plain_rows(const uint8_t *const from[RESAMPLE_ROWS], uint8_t *const to[RESAMPLE_ROWS], uint32_t out, const struct weights *ws)
+static void plain_rows(const uint8_t *const from[RESAMPLE_ROWS], uint8_t *const to[RESAMPLE_ROWS],
+		       uint32_t out, const struct weights *ws)
 {
 	for (int r = 0; r < RESAMPLE_ROWS; r++)
 		if (r == 0 || to[r] != to[r - 1])
 			plain_row(from[r], to[r], out, ws);
 }
 
-static void plain_column(const uint8_t *from, size_t stride, const int32_t *w, uint32_t n, uint8_t *to, size_t bytes)
+static void plain_column(const uint8_t *from, size_t stride, const int32_t *w, uint32_t n,
+			 uint8_t *to, size_t bytes)
 {
 	for (size_t x = 0; x < bytes; x += 32) {
 		int32_t sum[32];
@@ -58,16 +61,23 @@ const struct resample_loops resample_plain = { plain_rows, plain_column };
 #define AVX2 __attribute__((target("avx2")))
 
 /* Two pixels at a time: their eight bytes times w0 w0 w0 w0 w1 w1 w1 w1. */
-#define ADD_PAIR(sum, p, w) (sum) = _mm256_add_epi32(sum, _mm256_mullo_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(p))), w))
+#define ADD_PAIR(sum, p, w)       \
+	(sum) = _mm256_add_epi32( \
+		sum,              \
+		_mm256_mullo_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(p))), w))
 
 AVX2 static inline __m128i fold(__m256i sum)
 {
-	return _mm_srai_epi32(_mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1)), RESAMPLE_PRECISION);
+	return _mm_srai_epi32(
+		_mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1)),
+		RESAMPLE_PRECISION);
 }
 
-AVX2 static void avx2_rows(const uint8_t *const from[RESAMPLE_ROWS], uint8_t *const to[RESAMPLE_ROWS], uint32_t out, const struct weights *ws)
+AVX2 static void avx2_rows(const uint8_t *const from[RESAMPLE_ROWS],
+			   uint8_t *const to[RESAMPLE_ROWS], uint32_t out, const struct weights *ws)
 {
-	const __m256i spread = _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1), half = _mm256_setr_epi32(HALF, HALF, HALF, HALF, 0, 0, 0, 0);
+	const __m256i spread = _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1),
+		      half = _mm256_setr_epi32(HALF, HALF, HALF, HALF, 0, 0, 0, 0);
 
 	for (uint32_t i = 0; i < out; i++) {
 		const int32_t *w = ws->w + (size_t)i * ws->stride;
@@ -76,14 +86,17 @@ AVX2 static void avx2_rows(const uint8_t *const from[RESAMPLE_ROWS], uint8_t *co
 		__m128i bytes;
 
 		for (uint32_t k = 0; k < ws->n[i]; k += 2, at += 8) {
-			__m256i pair = _mm256_permutevar8x32_epi32(_mm256_castsi128_si256(_mm_loadl_epi64((const void *)(w + k))), spread);
+			__m256i pair = _mm256_permutevar8x32_epi32(
+				_mm256_castsi128_si256(_mm_loadl_epi64((const void *)(w + k))),
+				spread);
 
 			ADD_PAIR(a, from[0] + at, pair);
 			ADD_PAIR(b, from[1] + at, pair);
 			ADD_PAIR(c, from[2] + at, pair);
 			ADD_PAIR(d, from[3] + at, pair);
 		}
-		bytes = _mm_packus_epi16(_mm_packs_epi32(fold(a), fold(b)), _mm_packs_epi32(fold(c), fold(d)));
+		bytes = _mm_packus_epi16(_mm_packs_epi32(fold(a), fold(b)),
+					 _mm_packs_epi32(fold(c), fold(d)));
 		_mm_storeu_si32(to[0] + (size_t)i * 4, bytes);
 		_mm_storeu_si32(to[1] + (size_t)i * 4, _mm_srli_si128(bytes, 4));
 		_mm_storeu_si32(to[2] + (size_t)i * 4, _mm_srli_si128(bytes, 8));
@@ -91,9 +104,11 @@ AVX2 static void avx2_rows(const uint8_t *const from[RESAMPLE_ROWS], uint8_t *co
 	}
 }
 
-AVX2 static void avx2_column(const uint8_t *from, size_t stride, const int32_t *w, uint32_t n, uint8_t *to, size_t bytes)
+AVX2 static void avx2_column(const uint8_t *from, size_t stride, const int32_t *w, uint32_t n,
+			     uint8_t *to, size_t bytes)
 {
-	const __m256i half = _mm256_set1_epi32(HALF), in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+	const __m256i half = _mm256_set1_epi32(HALF),
+		      in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
 
 	for (size_t x = 0; x < bytes; x += 32) {
 		__m256i a = half, b = half, c = half, d = half;
@@ -107,9 +122,12 @@ AVX2 static void avx2_column(const uint8_t *from, size_t stride, const int32_t *
 			ADD_PAIR(c, p + 16, all);
 			ADD_PAIR(d, p + 24, all);
 		}
-		a = _mm256_packs_epi32(_mm256_srai_epi32(a, RESAMPLE_PRECISION), _mm256_srai_epi32(b, RESAMPLE_PRECISION));
-		c = _mm256_packs_epi32(_mm256_srai_epi32(c, RESAMPLE_PRECISION), _mm256_srai_epi32(d, RESAMPLE_PRECISION));
-		_mm256_storeu_si256((void *)(to + x), _mm256_permutevar8x32_epi32(_mm256_packus_epi16(a, c), in_order));
+		a = _mm256_packs_epi32(_mm256_srai_epi32(a, RESAMPLE_PRECISION),
+				       _mm256_srai_epi32(b, RESAMPLE_PRECISION));
+		c = _mm256_packs_epi32(_mm256_srai_epi32(c, RESAMPLE_PRECISION),
+				       _mm256_srai_epi32(d, RESAMPLE_PRECISION));
+		_mm256_storeu_si256((void *)(to + x), _mm256_permutevar8x32_epi32(
+							      _mm256_packus_epi16(a, c), in_order));
 	}
 }
 

@@ -1,4 +1,5 @@
-/* steps/augment/resample_loops.h — the inner loops of resampling, for any processor and for those with AVX2. Sums of integers: the same pixels from both. */
+/* steps/augment/resample_loops.h — the inner loops of resampling, for any processor and for those
+ * with AVX2. Sums of integers: the same pixels from both. */
 #ifndef CAIRN_STEPS_AUGMENT_RESAMPLE_LOOPS_H
 #define CAIRN_STEPS_AUGMENT_RESAMPLE_LOOPS_H
 
@@ -7,7 +8,8 @@
 
 #define RESAMPLE_PRECISION 22 /* of a weight; 8 bits of level and a sum up to 2 go on top */
 
-/* Of each output pixel: `n` input pixels from `first` on, their weights at w + i * stride; behind them there is a weight of 0. */
+/* Of each output pixel: `n` input pixels from `first` on, their weights at w + i * stride; behind
+ * them there is a weight of 0. */
 struct weights {
 	uint32_t *first, *n;
 	int32_t *w;
@@ -17,12 +19,16 @@ struct weights {
 #define RESAMPLE_ROWS 4
 
 struct resample_loops {
-	/* Four rows of pixels of four bytes at once (some may be the same), `out` pixels each. Reads up to four bytes behind what is weighed. */
-	void (*rows)(const uint8_t *const from[RESAMPLE_ROWS], uint8_t *const to[RESAMPLE_ROWS], uint32_t out, const struct weights *ws);
+	/* Four rows of pixels of four bytes at once (some may be the same), `out` pixels each.
+	 * Reads up to four bytes behind what is weighed. */
+	void (*rows)(const uint8_t *const from[RESAMPLE_ROWS], uint8_t *const to[RESAMPLE_ROWS],
+		     uint32_t out, const struct weights *ws);
 	/* One row out of n rows; `bytes` is a multiple of 32. */
-	void (*column)(const uint8_t *from, size_t stride, const int32_t *w, uint32_t n, uint8_t *to, size_t bytes);
+	void (*column)(const uint8_t *from, size_t stride, const int32_t *w, uint32_t n,
+		       uint8_t *to, size_t bytes);
 };
 extern const struct resample_loops resample_plain;
-const struct resample_loops *resample_avx2(void); /* NULL where the processor or the build hasn't got it */
+const struct resample_loops *
+resample_avx2(void); /* NULL where the processor or the build hasn't got it */
 
 #endif

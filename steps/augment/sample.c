@@ -1,15 +1,29 @@
-/* steps/augment/sample.c — one sample: its images read, changed and written; everything else lent to the results.
+/* steps/augment/sample.c — one sample: its images read, changed and written; everything else lent
+ * to the results.
  *
- * An image is read as late as can be: when the first op takes a window, only that is decoded (codec.h). For several copies it is decoded once as a whole, for each
- * scale that is asked for; that gives the same pixels.
+ * plan_init() reads the settings once. sample_augment() then goes through the fields:
+ * check_masks() holds masks against their images, augment_field() probes an image, and for each
+ * copy change_image() draws, decodes, applies the ops one after the other, and write_image()
+ * encodes. What a result has of its own is in made.owned; all other bytes are lent by the sample.
+ *
+ * An image is read as late as can be: when the first op takes a window, only that is decoded
+ * (load_for(), codec.h). For several copies it is decoded once as a whole, for each scale that is
+ * asked for (ws->decoded, valid for one field: ws->have); that gives the same pixels.
+ *
+ * Invariants: the random key is the sample's, not the field's, so all images and masks of a copy
+ * get the same draws. Nothing depends on which copies share an item. On an error every result is
+ * freed (made_deinit()).
+ *
+ * A plan is shared and never changes; a workspace belongs to one thread. Keys and names may be any
+ * bytes, so they are made printable for errors. Bad samples are augment.c's to count or to skip.
  */
+#include "steps/augment/sample.h"
 #include <string.h>
 #include "base/mem.h"
-#include "base/text.h"
-#include "steps/augment/sample.h"
+#include "base/text/text.h"
 #include "steps/step.h"
 
-/* --- the plan ---------------------------------------------------------------------------------------------------------------------- */
+/* The plan. */
 
 static size_t word_at(const char *const *words, size_t n, const char *word)
 {
@@ -31,23 +45,32 @@ static int compile_ops(struct plan *p, struct err *err)
 		if (p->ops[i].type != &op_normalize)
 			continue;
 		if (i + 1 < p->n_ops)
-			return err_set(err, ERR_INVALID, "with.ops[%zu]: normalize must be the last op", i);
+			return err_set(err, ERR_INVALID,
+				       "with.ops[%zu]: normalize must be the last op", i);
 		p->normalize = &p->ops[i];
 	}
 	if (p->normalize && p->to != IMAGE_NONE && p->to != IMAGE_NPY)
-		return err_set(err, ERR_INVALID, "with.to: normalize gives numbers that only npy can hold");
+		return err_set(err, ERR_INVALID,
+			       "with.to: normalize gives numbers that only npy can hold");
 	return 0;
 }
 
 int plan_init(struct plan *p, const json_t *with, struct err *err)
 {
-	static const char *const formats[] = { "keep", "jpeg", "png", "npy" }, *const on_bad[] = { "fail", "skip", "keep" };
+	static const char *const formats[] = { "keep", "jpeg", "png", "npy" }, *const on_bad[] = {
+		"fail", "skip", "keep"
+	};
 	double background[3];
 
-	*p = (struct plan){ .with = with, .seed = (uint64_t)step_int(with, "seed"), .copies = (uint32_t)step_int(with, "copies"),
-			    .quality = (int)step_int(with, "quality"), .compression = (int)step_int(with, "compression"),
-			    .scaled_decode = step_bool(with, "scaled_decode"), .record = step_bool(with, "record"),
-			    .image = step_value(with, "image"), .masks = step_value(with, "masks") };
+	*p = (struct plan){ .with = with,
+			    .seed = (uint64_t)step_int(with, "seed"),
+			    .copies = (uint32_t)step_int(with, "copies"),
+			    .quality = (int)step_int(with, "quality"),
+			    .compression = (int)step_int(with, "compression"),
+			    .scaled_decode = step_bool(with, "scaled_decode"),
+			    .record = step_bool(with, "record"),
+			    .image = step_value(with, "image"),
+			    .masks = step_value(with, "masks") };
 	p->to = (enum image_format)word_at(formats, ARRAY_LEN(formats), step_text(with, "to"));
 	p->on_bad = (enum on_bad)word_at(on_bad, ARRAY_LEN(on_bad), step_text(with, "on_bad"));
 	p->codec.max_pixels = (uint64_t)step_int(with, "max_pixels");
@@ -61,7 +84,7 @@ int plan_init(struct plan *p, const json_t *with, struct err *err)
 	return compile_ops(p, err);
 }
 
-/* --- which fields --------------------------------------------------------------------------------------------------------------------- */
+/* Which fields. */
 
 static const char *last_part(const char *field)
 {
@@ -75,8 +98,8 @@ static enum image_format format_of_name(const char *field)
 	const char *part = last_part(field);
 
 	return strcmp(part, "jpg") == 0 || strcmp(part, "jpeg") == 0 ? IMAGE_JPEG
-	       : strcmp(part, "png") == 0			     ? IMAGE_PNG
-	       : strcmp(part, "npy") == 0			     ? IMAGE_NPY
+	       : strcmp(part, "png") == 0                            ? IMAGE_PNG
+	       : strcmp(part, "npy") == 0                            ? IMAGE_NPY
 								     : IMAGE_NONE;
 }
 
@@ -96,16 +119,18 @@ static bool is_image(const struct plan *p, const struct shard_sample *s, const c
 		return is_listed(p->image, field);
 	if (is_listed(p->masks, field) || f == IMAGE_NONE)
 		return false;
-	for (size_t i = 0; i < s->n_fields && f == IMAGE_NPY; i++) { /* beside a picture, an array is something else */
+	for (size_t i = 0; i < s->n_fields && f == IMAGE_NPY;
+	     i++) { /* beside a picture, an array is something else */
 		enum image_format other = format_of_name(s->fields[i].name);
 
-		if ((other == IMAGE_JPEG || other == IMAGE_PNG) && !is_listed(p->masks, s->fields[i].name))
+		if ((other == IMAGE_JPEG || other == IMAGE_PNG) &&
+		    !is_listed(p->masks, s->fields[i].name))
 			return false;
 	}
 	return true;
 }
 
-/* --- one image --------------------------------------------------------------------------------------------------------------------------- */
+/* One image. */
 
 struct job {
 	const struct plan *p;
@@ -123,7 +148,8 @@ static unsigned choose_denom(const struct job *j, const struct op *op, const str
 {
 	unsigned denom = 8;
 
-	if (j->info.format != IMAGE_JPEG || !j->p->scaled_decode || j->mask || op->filter == FILTER_NEAREST)
+	if (j->info.format != IMAGE_JPEG || !j->p->scaled_decode || j->mask ||
+	    op->filter == FILTER_NEAREST)
 		return 1;
 	while (denom > 1 && (d->v[2] < 2 * d->v[4] * denom || d->v[3] < 2 * d->v[5] * denom))
 		denom /= 2;
@@ -138,29 +164,37 @@ static int load(const struct job *j, const struct image_part *part, struct err *
 	uint32_t x = part->x / part->denom, y = part->y / part->denom;
 
 	if (!j->keep_decoded)
-		return codec_read(j->field->data, j->field->n, &j->codec, &j->info, part, &j->ws->cur, &j->ws->spare, err);
-	if (!j->ws->have[k] && codec_read(j->field->data, j->field->n, &j->codec, &j->info, &whole, from, &j->ws->spare, err) < 0)
+		return codec_read(j->field->data, j->field->n, &j->codec, &j->info, part,
+				  &j->ws->cur, &j->ws->spare, err);
+	if (!j->ws->have[k] && codec_read(j->field->data, j->field->n, &j->codec, &j->info, &whole,
+					  from, &j->ws->spare, err) < 0)
 		return -1;
 	j->ws->have[k] = true;
-	image_view(&j->ws->cur, from, x, y, MIN((part->x + part->w + part->denom - 1) / part->denom, from->w) - x,
+	image_view(&j->ws->cur, from, x, y,
+		   MIN((part->x + part->w + part->denom - 1) / part->denom, from->w) - x,
 		   MIN((part->y + part->h + part->denom - 1) / part->denom, from->h) - y);
 	return 0;
 }
 
-/* The image, with the first op done when that is what decides on how it is read. Returns 1 when it is. */
-static int load_for(const struct job *j, const struct op *op, const struct drawn *d, struct err *err)
+/* The image, with the first op done when that is what decides on how it is read. Returns 1 when it
+ * is. */
+static int load_for(const struct job *j, const struct op *op, const struct drawn *d,
+		    struct err *err)
 {
 	const struct op_target t = { j->info.w, j->info.h, j->mask };
 	struct image_part part = { 0, 0, j->info.w, j->info.h, 1 };
 
 	if (!op || !d->on || !op->type->window || !window_is_inside(d, &t))
 		return load(j, &part, err);
-	part = (struct image_part){ (uint32_t)d->v[0], (uint32_t)d->v[1], (uint32_t)d->v[2], (uint32_t)d->v[3], choose_denom(j, op, d) };
+	part = (struct image_part){ (uint32_t)d->v[0], (uint32_t)d->v[1], (uint32_t)d->v[2],
+				    (uint32_t)d->v[3], choose_denom(j, op, d) };
 	if (load(j, &part, err) < 0)
 		return -1;
 
-	double k = part.denom, x = d->v[0] / k - part.x / part.denom, y = d->v[1] / k - part.y / part.denom;
-	const struct box box = { x, y, MIN(d->v[2] / k, j->ws->cur.w - x), MIN(d->v[3] / k, j->ws->cur.h - y) };
+	double k = part.denom, x = d->v[0] / k - part.x / part.denom,
+	       y = d->v[1] / k - part.y / part.denom;
+	const struct box box = { x, y, MIN(d->v[2] / k, j->ws->cur.w - x),
+				 MIN(d->v[3] / k, j->ws->cur.h - y) };
 
 	window_apply(op, d, &box, j->ws, j->mask);
 	return 1;
@@ -222,14 +256,15 @@ static int write_image(const struct job *j, struct str *out, struct err *err)
 		return codec_write_png(im, j->deep, j->p->compression, out, err);
 	default:
 		if (normalize && !j->mask)
-			codec_write_npy_float(im, normalize->mean, normalize->std, normalize->flag, out);
+			codec_write_npy_float(im, normalize->mean, normalize->std, normalize->flag,
+					      out);
 		else
 			codec_write_npy(im, j->deep, out);
 		return 0;
 	}
 }
 
-/* --- results ----------------------------------------------------------------------------------------------------------------------------- */
+/* Results. */
 
 void made_deinit(struct made *m)
 {
@@ -241,9 +276,12 @@ void made_deinit(struct made *m)
 	*m = (struct made){ 0 };
 }
 
-static void made_init(struct made *m, const struct plan *p, const struct shard_sample *s, uint32_t copy)
+static void made_init(struct made *m, const struct plan *p, const struct shard_sample *s,
+		      uint32_t copy)
 {
-	*m = (struct made){ .key = p->copies > 1 ? xasprintf("%s-%u", s->key, copy) : xstrdup(s->key), .n_fields = s->n_fields };
+	*m = (struct made){ .key = p->copies > 1 ? xasprintf("%s-%u", s->key, copy)
+						 : xstrdup(s->key),
+			    .n_fields = s->n_fields };
 	m->fields = xcalloc(s->n_fields + 1, sizeof(*m->fields)); /* one more for what was drawn */
 	memcpy(m->fields, s->fields, s->n_fields * sizeof(*m->fields));
 	m->owned = xcalloc(2 * (s->n_fields + 1), sizeof(*m->owned));
@@ -256,11 +294,14 @@ static void *own(struct made *m, void *p)
 
 static const char *result_name(const struct job *j, struct made *m)
 {
-	static const char *const parts[] = { [IMAGE_JPEG] = "jpg", [IMAGE_PNG] = "png", [IMAGE_NPY] = "npy" };
+	static const char *const parts[] = {
+		[IMAGE_JPEG] = "jpg", [IMAGE_PNG] = "png", [IMAGE_NPY] = "npy"
+	};
 	enum image_format f = result_format(j);
 	const char *name = j->field->name;
 
-	if (format_of_name(name) == f || (format_of_name(name) == IMAGE_NONE && j->info.format == f))
+	if (format_of_name(name) == f ||
+	    (format_of_name(name) == IMAGE_NONE && j->info.format == f))
 		return name;
 	return own(m, xasprintf("%.*s%s", (int)(last_part(name) - name), name, parts[f]));
 }
@@ -271,10 +312,13 @@ static void record_image(const struct job *j, json_t *record, json_t *ops)
 	_cleanup_(str_deinit) struct str name = { 0 };
 
 	json_name_encode(&name, j->field->name, strlen(j->field->name));
-	json_object_set_new(record, name.s, json_pack("{s:i,s:i,s:o}", "width", (int)j->info.w, "height", (int)j->info.h, "ops", ops));
+	json_object_set_new(record, name.s,
+			    json_pack("{s:i,s:i,s:o}", "width", (int)j->info.w, "height",
+				      (int)j->info.h, "ops", ops));
 }
 
-static int make_field(const struct job *j, uint32_t copy, struct shard_field *field, struct made *m, json_t *record, struct err *err)
+static int make_field(const struct job *j, uint32_t copy, struct shard_field *field, struct made *m,
+		      json_t *record, struct err *err)
 {
 	json_t *ops = record ? json_array() : NULL;
 	struct str out = { 0 };
@@ -296,34 +340,42 @@ static int name_field(struct err *err, const char *name)
 {
 	_cleanup_(str_deinit) struct str printable = { 0 };
 
-	text_add_printable(&printable, name, strlen(name));
+	text_add_printable(&printable, name, strnlen(name, 100));
 	return err_wrap(err, "%s", printable.s ? printable.s : "");
 }
 
-/* Half of a 16-bit level is another label, or another depth: a mask keeps it, and an image loses it only where the settings name the field. */
+/* Half of a 16-bit level is another label, or another depth: a mask keeps it, and an image loses it
+ * only where the settings name the field. */
 static int check_levels(const struct job *j, struct err *err)
 {
-	if (!j->info.deep || (!j->mask && (j->info.colour || is_listed(j->p->image, j->field->name))))
+	if (!j->info.deep ||
+	    (!j->mask && (j->info.colour || is_listed(j->p->image, j->field->name))))
 		return 0;
 	if (j->mask && j->info.colour)
 		return err_set(err, ERR_INVALID, "a mask has labels, not 16-bit colours");
-	return j->mask ? 0 : err_set(err, ERR_INVALID,
-		"its gray levels have 16 bits, as labels and depths do: name the field in `masks` to keep them, or in `image` to make them 8-bit levels");
+	return j->mask ? 0
+		       : err_set(err, ERR_INVALID,
+				 "its gray levels have 16 bits, as labels and depths do: name the "
+				 "field in `masks` to keep them, or in `image` to make them 8-bit "
+				 "levels");
 }
 
 /* One field of the sample in all copies. */
-static int augment_field(struct job *j, const struct shard_sample *s, size_t at, uint32_t first, uint32_t n, struct made *ret, json_t **records, struct err *err)
+static int augment_field(struct job *j, const struct shard_sample *s, size_t at, uint32_t first,
+			 uint32_t n, struct made *ret, json_t **records, struct err *err)
 {
 	j->field = &s->fields[at];
 	j->mask = is_listed(j->p->masks, j->field->name);
 	j->codec = j->p->codec;
 	j->codec.indices = j->codec.levels = j->mask;
 	memset(j->ws->have, 0, sizeof(j->ws->have));
-	if (codec_probe(j->field->data, j->field->n, &j->codec, &j->info, err) < 0 || check_levels(j, err) < 0)
+	if (codec_probe(j->field->data, j->field->n, &j->codec, &j->info, err) < 0 ||
+	    check_levels(j, err) < 0)
 		return name_field(err, j->field->name);
 	j->deep = j->mask && j->info.deep;
 	for (uint32_t i = 0; i < n; i++)
-		if (make_field(j, first + i, &ret[i].fields[at], &ret[i], records ? records[i] : NULL, err) < 0)
+		if (make_field(j, first + i, &ret[i].fields[at], &ret[i],
+			       records ? records[i] : NULL, err) < 0)
 			return name_field(err, j->field->name);
 	return 0;
 }
@@ -333,13 +385,16 @@ static int check_names(const struct made *m, struct err *err)
 	for (size_t i = 0; i < m->n_fields; i++)
 		for (size_t k = i + 1; k < m->n_fields; k++)
 			if (strcmp(m->fields[i].name, m->fields[k].name) == 0)
-				return err_set(err, ERR_INVALID, "two of its fields would have the same name"), name_field(err, m->fields[i].name);
+				return err_set(err, ERR_INVALID,
+					       "two of its fields would have the same name"),
+				       name_field(err, m->fields[i].name);
 	return 0;
 }
 
 static void add_record(const struct plan *p, struct made *m, uint32_t copy, json_t *images)
 {
-	json_t *all = json_pack("{s:s,s:I,s:i,s:O}", "step", "augment", "seed", (json_int_t)p->seed, "copy", (int)copy, "images", images);
+	json_t *all = json_pack("{s:s,s:I,s:i,s:O}", "step", "augment", "seed", (json_int_t)p->seed,
+				"copy", (int)copy, "images", images);
 	struct str text = { 0 };
 
 	json_add_canonical(&text, all);
@@ -349,26 +404,32 @@ static void add_record(const struct plan *p, struct made *m, uint32_t copy, json
 	m->n_fields++;
 }
 
-/* Both upright. Which way up a mask was drawn can be told by its own EXIF, or by its size. */
+/* Both sizes are those of upright images. Which way up the mask was drawn shows in its own EXIF, or
+ * in its size. */
 static int check_fit(const struct image_info *image, const struct image_info *mask, struct err *err)
 {
 	if (mask->w != image->w || mask->h != image->h)
-		return err_set(err, ERR_INVALID, "the mask has %u x %u pixels, its image %u x %u", mask->w, mask->h, image->w, image->h);
-	if (mask->orientation == image->orientation || (mask->orientation == 1 && image->orientation >= 5 && image->w != image->h))
+		return err_set(err, ERR_INVALID, "the mask has %u x %u pixels, its image %u x %u",
+			       mask->w, mask->h, image->w, image->h);
+	if (mask->orientation == image->orientation ||
+	    (mask->orientation == 1 && image->orientation >= 5 && image->w != image->h))
 		return 0;
 	return err_set(err, ERR_INVALID,
-		       "EXIF turns its image (orientation %u) and the mask otherwise (%u), so it can't be told whether they fit: "
-		       "turn the images upright first, or set `orientation: ignore` if the mask was drawn on what is stored",
+		       "EXIF turns its image (orientation %u) differently from the mask (%u), so "
+		       "nothing says whether they fit: turn the images upright first, or set "
+		       "`orientation: ignore` if the mask was drawn on what is stored",
 		       image->orientation, mask->orientation);
 }
 
-/* Each mask lies over an image of its sample: the first one that has its size, or else the first. */
+/* Each mask lies over an image of its sample: the first one that has its size, or else the first.
+ */
 static int check_masks(const struct job *j, const struct shard_sample *s, struct err *err)
 {
 	struct image_info images[16], mask;
 	size_t n = 0;
 
-	for (size_t i = 0; i < s->n_fields && n < ARRAY_LEN(images) && json_array_size(j->p->masks); i++) {
+	for (size_t i = 0; i < s->n_fields && n < ARRAY_LEN(images) && json_array_size(j->p->masks);
+	     i++) {
 		const struct shard_field *f = &s->fields[i];
 
 		if (!is_image(j->p, s, f->name) || is_listed(j->p->masks, f->name))
@@ -394,22 +455,27 @@ static int check_masks(const struct job *j, const struct shard_sample *s, struct
 	return 0;
 }
 
-static int augment_fields(struct job *j, const struct shard_sample *s, uint32_t first, uint32_t n, struct made *ret, json_t **records, struct err *err)
+static int augment_fields(struct job *j, const struct shard_sample *s, uint32_t first, uint32_t n,
+			  struct made *ret, json_t **records, struct err *err)
 {
 	int images = 0;
 
 	if (check_masks(j, s, err) < 0)
 		return -1;
 	for (size_t i = 0; i < s->n_fields; i++) {
-		if (!is_image(j->p, s, s->fields[i].name) && !is_listed(j->p->masks, s->fields[i].name))
+		if (!is_image(j->p, s, s->fields[i].name) &&
+		    !is_listed(j->p->masks, s->fields[i].name))
 			continue;
 		if (augment_field(j, s, i, first, n, ret, records, err) < 0)
 			return -1;
 		images++;
 	}
 	if (images == 0)
-		return err_set(err, ERR_INVALID, json_array_size(j->p->image) ? "it has none of the fields that `image` names"
-			: "it has no image: no field ends in jpg, jpeg, png or npy (`image` names others)");
+		return err_set(err, ERR_INVALID,
+			       json_array_size(j->p->image)
+				       ? "it has none of the fields that `image` names"
+				       : "it has no image: no field ends in jpg, jpeg, png or npy "
+					 "(`image` names others)");
 	for (uint32_t i = 0; i < n; i++) {
 		if (records)
 			add_record(j->p, &ret[i], first + i, records[i]);
@@ -419,9 +485,12 @@ static int augment_fields(struct job *j, const struct shard_sample *s, uint32_t 
 	return images;
 }
 
-int sample_augment(const struct plan *p, const struct shard_sample *s, uint32_t first, uint32_t n, struct workspace *ws, struct made *ret, struct err *err)
+int sample_augment(const struct plan *p, const struct shard_sample *s, uint32_t first, uint32_t n,
+		   struct workspace *ws, struct made *ret, struct err *err)
 {
-	struct job j = { .p = p, .ws = ws, .key = random_key_of(p->seed, s->key), .keep_decoded = n > 1 };
+	struct job j = {
+		.p = p, .ws = ws, .key = random_key_of(p->seed, s->key), .keep_decoded = n > 1
+	};
 	json_t **records = p->record ? xcalloc(n, sizeof(json_t *)) : NULL;
 	int images;
 
@@ -441,7 +510,8 @@ int sample_augment(const struct plan *p, const struct shard_sample *s, uint32_t 
 	return images;
 }
 
-void sample_keep(const struct plan *p, const struct shard_sample *s, uint32_t copy, struct made *ret)
+void sample_keep(const struct plan *p, const struct shard_sample *s, uint32_t copy,
+		 struct made *ret)
 {
 	made_init(ret, p, s, copy);
 }

@@ -1,6 +1,8 @@
-/* steps/augment/sample.h — what is done to each sample: the settings, read once, and the images of one sample, changed.
+/* steps/augment/sample.h — what is done to each sample: the settings, read once, and the images of
+ * one sample, changed.
  *
- * A plan never changes once it is made; any number of threads work by it, each in a workspace of its own.
+ * A plan never changes once it is made; any number of threads work by it, each in a workspace of
+ * its own.
  */
 #ifndef CAIRN_STEPS_AUGMENT_SAMPLE_H
 #define CAIRN_STEPS_AUGMENT_SAMPLE_H
@@ -37,10 +39,12 @@ struct made {
 };
 void made_deinit(struct made *m);
 
-/* Copies first .. first + n - 1 of a sample into ret[0..n-1], whose fields lend from the sample. Returns the number of images in it. On error (with the field's name)
- * nothing is left in ret. */
-int sample_augment(const struct plan *p, const struct shard_sample *s, uint32_t first, uint32_t n, struct workspace *ws, struct made *ret, struct err *err);
+/* Copies first .. first + n - 1 of a sample into ret[0..n-1], whose fields lend from the sample.
+ * Returns the number of images in it. On error (with the field's name) nothing is left in ret. */
+int sample_augment(const struct plan *p, const struct shard_sample *s, uint32_t first, uint32_t n,
+		   struct workspace *ws, struct made *ret, struct err *err);
 /* The sample as it is. */
-void sample_keep(const struct plan *p, const struct shard_sample *s, uint32_t copy, struct made *ret);
+void sample_keep(const struct plan *p, const struct shard_sample *s, uint32_t copy,
+		 struct made *ret);
 
 #endif

@@ -1,7 +1,17 @@
-/* steps/augment/warp.c — rotation and affine maps: for each pixel of the result the place in the image that it comes from.
+/* steps/augment/warp.c — rotation and affine maps: for each pixel of the result the place in the
+ * image that it comes from.
  *
- * In integers: the matrix is rounded once, then only added up. Nearest takes 16 fractional bits, as Pillow's fixed-point path, whose pixels come out;
- * bilinear takes 32, of which 11 weigh. A pixel whose place is outside of the image is filled.
+ * In integers: the matrix is rounded once (walk_of()), then only added up. Nearest takes 16
+ * fractional bits, as Pillow's fixed-point path, whose pixels come out; bilinear takes 32, of
+ * which 11 weigh. A pixel whose place is outside of the image is filled. A matrix that is out of
+ * range is cut to ±2^61 (fixed()), and sums wrap around by unsigned arithmetic.
+ *
+ * The matrices come from cos() and sin(), in doubles. A rotation by quarter turns is exact
+ * instead: quarter_turns() moves pixels.
+ *
+ * image_warp() and warp_rotate() serve the ops rotate and affine, at the end of the file, and
+ * op_rand_augment.c. All read ws->cur, make ws->spare and swap. Masks take the nearest pixel:
+ * their callers see to that.
  */
 #include <math.h>
 #include <string.h>
@@ -17,13 +27,18 @@ static int64_t fixed(double v, int bits)
 }
 
 struct walk {
-	int64_t x, y, x_by_x, y_by_x, x_by_y, y_by_y; /* where (0, 0) comes from; what a step to the right, and down, adds */
+	int64_t x, y, x_by_x, y_by_x, x_by_y,
+		y_by_y; /* where (0, 0) comes from; what a step to the right, and down, adds */
 };
 
 static struct walk walk_of(const double m[6], int bits)
 {
-	return (struct walk){ fixed(m[2] + (m[0] + m[1]) / 2, bits), fixed(m[5] + (m[3] + m[4]) / 2, bits), fixed(m[0], bits), fixed(m[3], bits),
-			      fixed(m[1], bits), fixed(m[4], bits) };
+	return (struct walk){ fixed(m[2] + (m[0] + m[1]) / 2, bits),
+			      fixed(m[5] + (m[3] + m[4]) / 2, bits),
+			      fixed(m[0], bits),
+			      fixed(m[3], bits),
+			      fixed(m[1], bits),
+			      fixed(m[4], bits) };
 }
 
 /* Sums of products that may be out of range wrap around, defined, and stay outside in practice. */
@@ -32,13 +47,17 @@ static int64_t along(int64_t from, int64_t by, uint32_t n)
 	return (int64_t)((uint64_t)from + (uint64_t)by * n);
 }
 
-static void nearest_row(const struct image *from, uint8_t *to, uint32_t w, int64_t x, int64_t y, const struct walk *k, const uint8_t *fill)
+static void nearest_row(const struct image *from, uint8_t *to, uint32_t w, int64_t x, int64_t y,
+			const struct walk *k, const uint8_t *fill)
 {
 	unsigned bytes = image_pixel_bytes(from);
 
-	for (uint32_t i = 0; i < w; i++, to += bytes, x = along(x, k->x_by_x, 1), y = along(y, k->y_by_x, 1)) {
+	for (uint32_t i = 0; i < w;
+	     i++, to += bytes, x = along(x, k->x_by_x, 1), y = along(y, k->y_by_x, 1)) {
 		uint64_t sx = (uint64_t)(x >> 16), sy = (uint64_t)(y >> 16);
-		const uint8_t *s = sx < from->w && sy < from->h ? image_row(from, (uint32_t)sy) + sx * bytes : fill;
+		const uint8_t *s = sx < from->w && sy < from->h
+					   ? image_row(from, (uint32_t)sy) + sx * bytes
+					   : fill;
 
 		if (bytes == 1)
 			*to = *s;
@@ -53,23 +72,30 @@ static void nearest_row(const struct image *from, uint8_t *to, uint32_t w, int64
 static void mix(const struct image *from, int64_t x, int64_t y, uint8_t *to, unsigned bytes)
 {
 	int64_t left = (x - (1LL << 31)) >> 32, top = (y - (1LL << 31)) >> 32;
-	uint32_t fx = (uint32_t)(x - (1LL << 31)) >> (32 - WEIGHT), fy = (uint32_t)(y - (1LL << 31)) >> (32 - WEIGHT), one = 1 << WEIGHT;
-	size_t x0 = (size_t)MAX(left, 0) * bytes, x1 = (size_t)MIN(left + 1, (int64_t)from->w - 1) * bytes;
-	const uint8_t *a = image_row(from, (uint32_t)MAX(top, 0)), *b = image_row(from, (uint32_t)MIN(top + 1, (int64_t)from->h - 1));
+	uint32_t fx = (uint32_t)(x - (1LL << 31)) >> (32 - WEIGHT),
+		 fy = (uint32_t)(y - (1LL << 31)) >> (32 - WEIGHT), one = 1 << WEIGHT;
+	size_t x0 = (size_t)MAX(left, 0) * bytes,
+	       x1 = (size_t)MIN(left + 1, (int64_t)from->w - 1) * bytes;
+	const uint8_t *a = image_row(from, (uint32_t)MAX(top, 0)),
+		      *b = image_row(from, (uint32_t)MIN(top + 1, (int64_t)from->h - 1));
 
 	for (unsigned c = 0; c < bytes; c++) {
-		uint32_t up = a[x0 + c] * (one - fx) + a[x1 + c] * fx, down = b[x0 + c] * (one - fx) + b[x1 + c] * fx;
+		uint32_t up = a[x0 + c] * (one - fx) + a[x1 + c] * fx,
+			 down = b[x0 + c] * (one - fx) + b[x1 + c] * fx;
 
-		to[c] = (uint8_t)((up * (one - fy) + down * fy + (1 << (2 * WEIGHT - 1))) >> 2 * WEIGHT);
+		to[c] = (uint8_t)((up * (one - fy) + down * fy + (1 << (2 * WEIGHT - 1))) >>
+				  2 * WEIGHT);
 	}
 }
 
-static void bilinear_row(const struct image *from, uint8_t *to, uint32_t w, int64_t x, int64_t y, const struct walk *k, const uint8_t *fill)
+static void bilinear_row(const struct image *from, uint8_t *to, uint32_t w, int64_t x, int64_t y,
+			 const struct walk *k, const uint8_t *fill)
 {
 	unsigned bytes = image_pixel_bytes(from);
 	int64_t right = (int64_t)from->w << 32, bottom = (int64_t)from->h << 32;
 
-	for (uint32_t i = 0; i < w; i++, to += bytes, x = along(x, k->x_by_x, 1), y = along(y, k->y_by_x, 1)) {
+	for (uint32_t i = 0; i < w;
+	     i++, to += bytes, x = along(x, k->x_by_x, 1), y = along(y, k->y_by_x, 1)) {
 		if (x >= 0 && y >= 0 && x < right && y < bottom)
 			mix(from, x, y, to, bytes);
 		else
@@ -77,7 +103,8 @@ static void bilinear_row(const struct image *from, uint8_t *to, uint32_t w, int6
 	}
 }
 
-void warp(struct workspace *ws, const double m[6], uint32_t w, uint32_t h, bool bilinear, const uint8_t fill[3])
+void image_warp(struct workspace *ws, const double m[6], uint32_t w, uint32_t h, bool bilinear,
+		const uint8_t fill[3])
 {
 	const uint8_t fill4[4] = { fill[0], fill[1], fill[2], 255 };
 	struct walk k = walk_of(m, bilinear ? 32 : 16);
@@ -86,15 +113,18 @@ void warp(struct workspace *ws, const double m[6], uint32_t w, uint32_t h, bool 
 	for (uint32_t y = 0; y < h; y++) {
 		int64_t sx = along(k.x, k.x_by_y, y), sy = along(k.y, k.y_by_y, y);
 
-		(bilinear ? bilinear_row : nearest_row)(&ws->cur, image_row(&ws->spare, y), w, sx, sy, &k, fill4);
+		(bilinear ? bilinear_row : nearest_row)(&ws->cur, image_row(&ws->spare, y), w, sx,
+							sy, &k, fill4);
 	}
 	workspace_swap(ws);
 }
 
 /* The inverse of: move to the centre, shear, turn, scale, move back and by (tx, ty). */
-void warp_affine_matrix(double m[6], double cx, double cy, double angle, double tx, double ty, double scale, double shear_x, double shear_y)
+void warp_affine_matrix(double m[6], double cx, double cy, double angle, double tx, double ty,
+			double scale, double shear_x, double shear_y)
 {
-	double turn = angle * (M_PI / 180), sx = shear_x * (M_PI / 180), sy = shear_y * (M_PI / 180);
+	double turn = angle * (M_PI / 180), sx = shear_x * (M_PI / 180),
+	       sy = shear_y * (M_PI / 180);
 	double a = cos(turn - sy) / cos(sy), b = -cos(turn - sy) * tan(sx) / cos(sy) - sin(turn);
 	double c = sin(turn - sy) / cos(sy), d = -sin(turn - sy) * tan(sx) / cos(sy) + cos(turn);
 
@@ -106,7 +136,7 @@ void warp_affine_matrix(double m[6], double cx, double cy, double angle, double 
 	m[5] = cy - m[3] * (cx + tx) - m[4] * (cy + ty);
 }
 
-/* --- rotation --------------------------------------------------------------------------------------------------------------------------- */
+/* Rotation. */
 
 static void quarter_turns(struct workspace *ws, int n)
 {
@@ -117,20 +147,29 @@ static void quarter_turns(struct workspace *ws, int n)
 	image_make(&ws->spare, swap ? from->h : from->w, swap ? from->w : from->h, from->channels);
 	for (uint32_t y = 0; y < ws->spare.h; y++)
 		for (uint32_t x = 0; x < ws->spare.w; x++) {
-			uint32_t sx = n == 1 ? from->w - 1 - y : n == 2 ? from->w - 1 - x : y, sy = n == 1 ? x : n == 2 ? from->h - 1 - y : from->h - 1 - x;
+			uint32_t sx = n == 1   ? from->w - 1 - y
+				      : n == 2 ? from->w - 1 - x
+					       : y,
+				 sy = n == 1   ? x
+				      : n == 2 ? from->h - 1 - y
+					       : from->h - 1 - x;
 
-			memcpy(image_row(&ws->spare, y) + (size_t)x * bytes, image_row(from, sy) + (size_t)sx * bytes, bytes);
+			memcpy(image_row(&ws->spare, y) + (size_t)x * bytes,
+			       image_row(from, sy) + (size_t)sx * bytes, bytes);
 		}
 	workspace_swap(ws);
 }
 
-/* The smallest size that holds all corners; a corner that is on a line but for rounding doesn't make it larger. */
+/* The smallest size that holds all corners; a corner that is on a line but for rounding doesn't
+ * make it larger. */
 static void expanded(const double m[6], uint32_t *w, uint32_t *h)
 {
-	double x[] = { 0, *w, 0, *w }, y[] = { 0, 0, *h, *h }, lo[2] = { 1e18, 1e18 }, hi[2] = { -1e18, -1e18 };
+	double x[] = { 0, *w, 0, *w }, y[] = { 0, 0, *h, *h }, lo[2] = { 1e18, 1e18 },
+	       hi[2] = { -1e18, -1e18 };
 
 	for (int i = 0; i < 4; i++) {
-		double p[2] = { m[0] * x[i] + m[1] * y[i] + m[2], m[3] * x[i] + m[4] * y[i] + m[5] };
+		double p[2] = { m[0] * x[i] + m[1] * y[i] + m[2],
+				m[3] * x[i] + m[4] * y[i] + m[5] };
 
 		for (int k = 0; k < 2; k++) {
 			lo[k] = MIN(lo[k], p[k]);
@@ -141,10 +180,12 @@ static void expanded(const double m[6], uint32_t *w, uint32_t *h)
 	*h = (uint32_t)(ceil(hi[1] - 1e-9) - floor(lo[1] + 1e-9));
 }
 
-void warp_rotate(struct workspace *ws, double degrees, bool expand, bool bilinear, const uint8_t fill[3])
+void warp_rotate(struct workspace *ws, double degrees, bool expand, bool bilinear,
+		 const uint8_t fill[3])
 {
 	uint32_t w = ws->cur.w, h = ws->cur.h, out_w = w, out_h = h;
-	double turned = fmod(fmod(degrees, 360) + 360, 360), a = -degrees * (M_PI / 180), c = cos(a), s = sin(a), m[6] = { c, s, 0, -s, c, 0 }, cx, cy;
+	double turned = fmod(fmod(degrees, 360) + 360, 360), a = -degrees * (M_PI / 180),
+	       c = cos(a), s = sin(a), m[6] = { c, s, 0, -s, c, 0 }, cx, cy;
 
 	if (turned == 0)
 		return;
@@ -160,7 +201,7 @@ void warp_rotate(struct workspace *ws, double degrees, bool expand, bool bilinea
 	cy = ((double)h - out_h) / 2;
 	m[2] += m[0] * cx + m[1] * cy;
 	m[5] += m[3] * cx + m[4] * cy;
-	warp(ws, m, out_w, out_h, bilinear, fill);
+	image_warp(ws, m, out_w, out_h, bilinear, fill);
 }
 
 static int rotate_compile(struct op *op, const json_t *with, struct err *err)
@@ -170,20 +211,26 @@ static int rotate_compile(struct op *op, const json_t *with, struct err *err)
 	return 0;
 }
 
-static int rotate_draw(const struct op *op, struct random *r, const struct op_target *t, struct drawn *ret, struct err *err)
+static int rotate_draw(const struct op *op, struct random *r, const struct op_target *t,
+		       struct drawn *ret, struct err *err)
 {
 	ret->v[ret->n++] = random_between(r, op->warp.degrees.lo, op->warp.degrees.hi);
 	return 0;
 }
 
-static void rotate_apply(const struct op *op, const struct drawn *d, struct workspace *ws, bool mask, struct random *pixels)
+static void rotate_apply(const struct op *op, const struct drawn *d, struct workspace *ws,
+			 bool mask, struct random *pixels)
 {
 	warp_rotate(ws, d->v[0], op->warp.expand, op->filter == FILTER_BILINEAR && !mask, op->fill);
 }
 
-const struct op_type op_rotate = { .name = "rotate", .compile = rotate_compile, .draw = rotate_draw, .apply = rotate_apply, .names = "degrees" };
+const struct op_type op_rotate = { .name = "rotate",
+				   .compile = rotate_compile,
+				   .draw = rotate_draw,
+				   .apply = rotate_apply,
+				   .names = "degrees" };
 
-/* --- affine ------------------------------------------------------------------------------------------------------------------------------ */
+/* Affine. */
 
 static int affine_compile(struct op *op, const json_t *with, struct err *err)
 {
@@ -200,12 +247,14 @@ static int affine_compile(struct op *op, const json_t *with, struct err *err)
 	if (n == 4)
 		op->warp.shear_y = (struct range){ shear[2], shear[3] };
 	if (!(op->warp.scale.lo >= 0.001 && op->warp.scale.lo <= op->warp.scale.hi))
-		return err_set(err, ERR_INVALID, "affine: `scale` goes from the least, at least 0.001, to the most");
+		return err_set(err, ERR_INVALID,
+			       "affine: `scale` must be [least, most], at least 0.001");
 	return 0;
 }
 
 /* In torchvision's order: the angle, by how much it moves (whole pixels), the scale, the shears. */
-static int affine_draw(const struct op *op, struct random *r, const struct op_target *t, struct drawn *ret, struct err *err)
+static int affine_draw(const struct op *op, struct random *r, const struct op_target *t,
+		       struct drawn *ret, struct err *err)
 {
 	double x = op->warp.translate[0] * t->w, y = op->warp.translate[1] * t->h;
 
@@ -219,13 +268,20 @@ static int affine_draw(const struct op *op, struct random *r, const struct op_ta
 	return 0;
 }
 
-static void affine_apply(const struct op *op, const struct drawn *d, struct workspace *ws, bool mask, struct random *pixels)
+static void affine_apply(const struct op *op, const struct drawn *d, struct workspace *ws,
+			 bool mask, struct random *pixels)
 {
 	double m[6];
 
-	warp_affine_matrix(m, ws->cur.w / 2.0, ws->cur.h / 2.0, d->v[0], d->v[1], d->v[2], d->v[3], d->v[4], d->v[5]);
-	warp(ws, m, ws->cur.w, ws->cur.h, op->filter == FILTER_BILINEAR && !mask, op->fill);
+	warp_affine_matrix(m, ws->cur.w / 2.0, ws->cur.h / 2.0, d->v[0], d->v[1], d->v[2], d->v[3],
+			   d->v[4], d->v[5]);
+	image_warp(ws, m, ws->cur.w, ws->cur.h, op->filter == FILTER_BILINEAR && !mask, op->fill);
 }
 
-const struct op_type op_affine = { .name = "affine", .compile = affine_compile, .draw = affine_draw, .apply = affine_apply,
-				   .names = "degrees translate_x translate_y scale shear_x shear_y" };
+const struct op_type op_affine = {
+	.name = "affine",
+	.compile = affine_compile,
+	.draw = affine_draw,
+	.apply = affine_apply,
+	.names = "degrees translate_x translate_y scale shear_x shear_y"
+};

@@ -1,23 +1,43 @@
-/* Which columns of which input are wanted, and the arrays made of them. */
+/* steps/evaluate/data.c — which columns of which input are wanted, and the arrays made of them.
+ *
+ * load() opens the inputs (predictions, labels, baseline), decides on columns (want_*()), reads
+ * each table once (eval_source_read()), matches the rows (source_match()), drops or refuses rows
+ * that the task can't use (check_gains(), classes_resolve()), and gathers the matched rows into
+ * arrays of struct data (gather(), classes_apply()).
+ *
+ * Columns must be wanted before anything is read, as a table is read once. So names decide:
+ * settings first, else `prediction` and `score`; an array (NPY) has one column, whose type says
+ * what it is. The classes listed in the settings, or those of the model's prob_* columns, give the
+ * order of the score columns, also for the baseline.
+ *
+ * Where all rows matched in place, arrays move out of the columns, and scores of an NPY may stay
+ * in the mapped file: they are `lent`, and the tables live as long as struct data. Otherwise they
+ * are copied row by row.
+ *
+ * One thread; frame.c and classes.c use several inside. Rows are counted here (rows_read,
+ * rows_skipped). Nothing is measured.
+ */
+#include <assert.h>
 #include <string.h>
-#include "base/str.h"
-#include "steps/evaluate/classes.h"
+#include "base/text/str.h"
+#include "steps/evaluate/measure/classes.h"
 
 #define SLICE_COLUMNS_MAX 32
 
 struct loading {
 	struct step_args *a;
 	struct data *d;
-	struct source model, labels, baseline; /* path NULL: not given */
-	struct source *truth;		       /* labels, or model */
-	struct column *slices[SLICE_COLUMNS_MAX];
+	struct source model, labels, baseline;        /* path NULL: not given */
+	struct source *truth;                         /* labels, or model */
+	struct column *slices[SLICE_COLUMNS_MAX + 1]; /* NULL behind the last one */
 	struct source *slice_of[SLICE_COLUMNS_MAX], *query_of;
 	bool skip;
 };
 
-/* --- what is wanted ------------------------------------------------------------------------------------------------------------ */
+/* What is wanted. */
 
-static int open_source(struct loading *l, struct source *s, const char *name, size_t i, struct err *err)
+static int open_source(struct loading *l, struct source *s, const char *name, size_t i,
+		       struct err *err)
 {
 	const struct step_port *p = step_input(l->a, name);
 
@@ -30,7 +50,8 @@ static int open_source(struct loading *l, struct source *s, const char *name, si
 	return 0;
 }
 
-static struct column *want(struct loading *l, struct source *s, enum column_kind kind, const char *name)
+static struct column *want(struct loading *l, struct source *s, enum column_kind kind,
+			   const char *name)
 {
 	return source_want(s, l->d->arena, kind, &name, 1);
 }
@@ -46,11 +67,13 @@ static void want_npy_prediction(struct loading *l, struct source *s)
 	unsigned dimensions;
 	size_t columns;
 
-	if (l->d->task == TASK_CLASSIFICATION && frame_npy_kind(s->table, &columns, &dimensions) != 'f') {
+	if (l->d->task == TASK_CLASSIFICATION &&
+	    frame_npy_kind(s->table, &columns, &dimensions) != 'f') {
 		s->prediction = want(l, s, COLUMN_CODES, "prediction");
 		s->prediction->codes_max = CLASSES_MAX;
 	} else {
-		s->scores = want(l, s, COLUMN_NUMBERS, l->d->task == TASK_REGRESSION ? "prediction" : "score");
+		s->scores = want(l, s, COLUMN_NUMBERS,
+				 l->d->task == TASK_REGRESSION ? "prediction" : "score");
 	}
 }
 
@@ -58,18 +81,29 @@ static int want_classes(struct loading *l, struct source *s, struct err *err)
 {
 	const char *name = step_text(l->a->with, "prediction");
 	const json_t *score = step_value(l->a->with, "score");
+	bool listed = l->d->named;
+	struct class_order order = { listed ? (const char *const *)l->d->classes
+					    : l->model.score_classes,
+				     listed ? l->d->n_classes : 0, !listed };
 
+	if (!listed && l->model.score_classes) /* of a baseline: as the model's */
+		order.n = l->model.scores->n_names;
 	if (name || frame_has(s->table, "prediction")) {
 		s->prediction = want(l, s, COLUMN_CODES, name ? name : "prediction");
 		s->prediction->codes_max = CLASSES_MAX;
 	}
-	if (json_array_size(score) ? source_want_scores(s, l->d->arena, score, err) < 0 : 0)
+	if (json_array_size(score) ? source_want_scores(s, l->d->arena, score,
+							order.names ? &order : NULL, err) < 0
+				   : 0)
 		return -1;
 	if (!s->scores && frame_has(s->table, "score"))
 		s->scores = want(l, s, COLUMN_NUMBERS, "score");
 	if (s->scores || s->prediction || !frame_rows(s->table))
 		return 0;
-	return err_set(err, ERR_INVALID, "%s has neither a column `prediction` nor `score`; name yours by `prediction` or `score`", s->path);
+	return err_set(err, ERR_INVALID,
+		       "%s has neither a column `prediction` nor `score`; name yours by "
+		       "`prediction` or `score`",
+		       s->path);
 }
 
 static int want_prediction(struct loading *l, struct source *s, struct err *err)
@@ -84,9 +118,16 @@ static int want_prediction(struct loading *l, struct source *s, struct err *err)
 	if (l->d->task == TASK_CLASSIFICATION)
 		return want_classes(l, s, err);
 	if (json_array_size(score) > 1 || (l->d->task == TASK_REGRESSION && json_array_size(score)))
-		return err_set(err, ERR_INVALID, "score: %s", l->d->task == TASK_REGRESSION ? "regression has none; `prediction` names the column" : "ranking wants one column");
-	name = l->d->task == TASK_REGRESSION ? step_text(l->a->with, "prediction") : json_string_value(json_array_get(score, 0));
-	s->scores = want(l, s, COLUMN_NUMBERS, name ? name : l->d->task == TASK_REGRESSION ? "prediction" : "score");
+		return err_set(err, ERR_INVALID, "score: %s",
+			       l->d->task == TASK_REGRESSION
+				       ? "regression has none; `prediction` names the column"
+				       : "ranking wants one column");
+	name = l->d->task == TASK_REGRESSION ? step_text(l->a->with, "prediction")
+					     : json_string_value(json_array_get(score, 0));
+	s->scores = want(l, s, COLUMN_NUMBERS,
+			 name                            ? name
+			 : l->d->task == TASK_REGRESSION ? "prediction"
+							 : "score");
 	return 0;
 }
 
@@ -96,12 +137,31 @@ static int want_label(struct loading *l, struct err *err)
 	struct source *s = l->truth;
 
 	if (l->truth == &l->model && is_npy(s))
-		return err_set(err, ERR_USAGE, "%s is an array of predictions; give the labels by -i labels=FILE", s->path);
-	if (l->truth == &l->model && frame_format(s->table) != FRAME_JSONL && !frame_has(s->table, name))
-		return err_set(err, ERR_INVALID, "%s has no column `%.60s`: name the labels' column by `label`, or give -i labels=FILE", s->path, name);
-	s->label = want(l, s, l->d->task == TASK_CLASSIFICATION ? COLUMN_CODES : COLUMN_NUMBERS, name);
+		return err_set(err, ERR_USAGE,
+			       "%s is an array of predictions; give the labels by -i labels=FILE",
+			       s->path);
+	if (l->truth == &l->model && frame_format(s->table) != FRAME_JSONL &&
+	    !frame_has(s->table, name))
+		return err_set(err, ERR_INVALID,
+			       "%s has no column `%.60s`: name the labels' column by `label`, or "
+			       "give -i labels=FILE",
+			       s->path, name);
+	s->label =
+		want(l, s, l->d->task == TASK_CLASSIFICATION ? COLUMN_CODES : COLUMN_NUMBERS, name);
 	s->label->codes_max = CLASSES_MAX;
 	return 0;
+}
+
+/* A column beside the scores and labels, which `setting` names. An array (NPY) is a single column
+ * without a name and can't have it. */
+static struct column *want_named(struct loading *l, struct source *s, const char *setting,
+				 enum column_kind kind, const char *name, struct err *err)
+{
+	if (!is_npy(s))
+		return want(l, s, kind, name);
+	err_set(err, ERR_INVALID, "%s: %s is an array, which has no column `%.60s`", setting,
+		s->path, name);
+	return NULL;
 }
 
 /* The labels' table has it, or else the predictions'. */
@@ -118,17 +178,23 @@ static int want_others(struct loading *l, struct err *err)
 
 	if (l->d->task == TASK_RANKING) {
 		if (!query)
-			return err_set(err, ERR_INVALID, "ranking: `query` must name the column that says which rows compete with each other");
+			return err_set(err, ERR_INVALID,
+				       "ranking: `query` must name the column that says which rows "
+				       "are ranked together");
 		l->query_of = source_with(l, query);
-		l->query_of->query = want(l, l->query_of, COLUMN_CODES, query);
+		l->query_of->query = want_named(l, l->query_of, "query", COLUMN_CODES, query, err);
+		if (!l->query_of->query)
+			return -1;
 	}
-	json_array_foreach (slices, i, item) {
+	json_array_foreach(slices, i, item)
+	{
 		const char *name = json_string_value(item);
 
+		assert(i < SLICE_COLUMNS_MAX); /* the spec's limit */
 		l->slice_of[i] = source_with(l, name);
-		if (is_npy(l->slice_of[i]))
-			return err_set(err, ERR_INVALID, "slices: %s is an array, which has no column `%.60s`", l->slice_of[i]->path, name);
-		l->slices[i] = want(l, l->slice_of[i], COLUMN_CODES, name);
+		l->slices[i] = want_named(l, l->slice_of[i], "slices", COLUMN_CODES, name, err);
+		if (!l->slices[i])
+			return -1;
 		l->slices[i]->codes_max = SLICES_MAX;
 		l->slices[i]->may_be_empty = true;
 	}
@@ -140,19 +206,20 @@ static int want_ids(struct loading *l, struct source *const *v, size_t n, struct
 	const char *id = step_text(l->a->with, "id");
 
 	for (size_t i = 0; i < n && id; i++) {
-		if (is_npy(v[i]))
-			return err_set(err, ERR_INVALID, "id: %s is an array, which has no column `%.60s`", v[i]->path, id);
-		v[i]->id = want(l, v[i], COLUMN_TEXTS, id);
+		v[i]->id = want_named(l, v[i], "id", COLUMN_TEXTS, id, err);
+		if (!v[i]->id)
+			return -1;
 	}
 	return 0;
 }
 
-/* --- arrays -------------------------------------------------------------------------------------------------------------------- */
+/* Arrays. */
 
 static double *gather_numbers(const struct source *s, const struct column *c, size_t n)
 {
 	double *v = xmalloc(MAX(n, 1) * sizeof(*v));
 
+	assert(c->width == 1);
 	for (size_t i = 0; i < n; i++)
 		v[i] = c->numbers[source_row(s, i) * c->row_stride];
 	return v;
@@ -171,7 +238,8 @@ static void gather_scores(const struct source *s, struct column *c, size_t n, st
 	ret->scores = xmalloc(MAX(n * c->width, 1) * sizeof(double));
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < c->width; k++)
-			ret->scores[i * c->width + k] = c->numbers[s->rows[i] * c->row_stride + k * c->column_stride];
+			ret->scores[i * c->width + k] =
+				c->numbers[s->rows[i] * c->row_stride + k * c->column_stride];
 	ret->row_stride = c->width;
 	ret->column_stride = 1;
 }
@@ -213,20 +281,36 @@ static void gather(struct loading *l)
 		struct side *side = i ? &d->baseline : &d->model;
 
 		side->file = s->path;
+		side->epsilon = s->path ? frame_epsilon(s->table) : 0;
 		if (s->path && s->scores)
 			gather_scores(s, s->scores, d->n, side);
 	}
 }
 
-static int check_width(const struct loading *l, const struct source *s, struct err *err)
+/* Regression and ranking want one number a row: of predictions, and of labels. gather_numbers()
+ * takes the first and would pass over the others. (Classes have one text a row by their kind of
+ * column, and as many scores as classes_resolve() allows.) */
+static int check_widths(const struct loading *l, struct source *const *v, size_t n, struct err *err)
 {
-	if (!s->path || l->d->task == TASK_CLASSIFICATION || s->scores->width == 1)
+	if (l->d->task == TASK_CLASSIFICATION)
 		return 0;
-	return err_set(err, ERR_INVALID, "%s has %zu numbers a row; %s wants one", s->path, s->scores->width, step_text(l->a->with, "task"));
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < v[i]->n; k++) {
+			const struct column *c = &v[i]->columns[k];
+
+			if (c->kind == COLUMN_NUMBERS && c->width != 1)
+				return err_set(
+					err, ERR_INVALID,
+					"%s has %zu numbers a row; %s wants one (it reads `%.60s`)",
+					v[i]->path, c->width, step_text(l->a->with, "task"),
+					c->names[0]);
+		}
+	return 0;
 }
 
 /* Gains come from the labels: less than nothing can't be gained. */
-static int check_gains(struct loading *l, struct source *const *v, size_t n_sources, struct err *err)
+static int check_gains(struct loading *l, struct source *const *v, size_t n_sources,
+		       struct err *err)
 {
 	const struct column *c = l->truth->label;
 	uint8_t *keep = memset(xmalloc(MAX(l->d->n, 1)), 1, l->d->n);
@@ -241,8 +325,10 @@ static int check_gains(struct loading *l, struct source *const *v, size_t n_sour
 		drop = true;
 		keep[i] = 0;
 		if (!l->skip)
-			r = err_set(err, ERR_INVALID, "%s: row %zu: `%.60s` is negative; ranking wants a relevance of 0 or more", l->truth->path, row + 1,
-				    c->names[0]);
+			r = err_set(err, ERR_INVALID,
+				    "%s: row %zu: `%.60s` is negative; ranking wants a relevance "
+				    "of 0 or more",
+				    l->truth->path, row + 1, c->names[0]);
 	}
 	if (r == 0 && drop)
 		source_keep(v, n_sources, keep, l->d->n, &l->d->n);
@@ -254,9 +340,10 @@ static int load(struct loading *l, struct err *err)
 {
 	struct source *v[3] = { &l->model };
 	size_t n = 1;
-	uint64_t skipped;
+	uint64_t unmatched;
 
-	if (open_source(l, &l->model, "predictions", 0, err) < 0 || open_source(l, &l->labels, "labels", 1, err) < 0 ||
+	if (open_source(l, &l->model, "predictions", 0, err) < 0 ||
+	    open_source(l, &l->labels, "labels", 1, err) < 0 ||
 	    open_source(l, &l->baseline, "baseline", 2, err) < 0)
 		return -1;
 	l->truth = l->labels.path ? &l->labels : &l->model;
@@ -264,24 +351,30 @@ static int load(struct loading *l, struct err *err)
 		v[n++] = &l->labels;
 	if (l->baseline.path)
 		v[n++] = &l->baseline;
-	if (want_prediction(l, &l->model, err) < 0 || want_label(l, err) < 0 || want_others(l, err) < 0 || want_ids(l, v, n, err) < 0 ||
+	if (l->d->task == TASK_CLASSIFICATION && classes_list(l->a, l->d, err) < 0)
+		return -1;
+	if (want_prediction(l, &l->model, err) < 0 || want_label(l, err) < 0 ||
+	    want_others(l, err) < 0 || want_ids(l, v, n, err) < 0 ||
 	    (l->baseline.path && want_prediction(l, &l->baseline, err) < 0))
 		return -1;
 	for (size_t i = 0; i < n; i++)
 		if (eval_source_read(v[i], l->skip, err) < 0)
 			return -1;
-	if (source_match(v, n, l->skip, &l->d->n, &skipped, err) < 0 || check_width(l, &l->model, err) < 0 || check_width(l, &l->baseline, err) < 0)
+	if (source_match(v, n, l->skip, &l->d->n, &unmatched, err) < 0 ||
+	    check_widths(l, v, n, err) < 0)
 		return -1;
 	if (l->d->task == TASK_RANKING && check_gains(l, v, n, err) < 0)
 		return -1;
 	if (l->d->task == TASK_CLASSIFICATION &&
-	    classes_resolve(l->a, l->d, l->truth, &l->model, l->baseline.path ? &l->baseline : NULL, v, n, l->skip, err) < 0)
+	    classes_resolve(l->a, l->d, l->truth, &l->model, l->baseline.path ? &l->baseline : NULL,
+			    v, n, l->skip, err) < 0)
 		return -1;
-	l->d->rows_read = frame_rows(l->model.table);
+	l->d->rows_read = frame_rows(l->model.table) + unmatched;
 	l->d->rows_skipped = l->d->rows_read - l->d->n;
 	gather(l);
 	if (l->d->task == TASK_CLASSIFICATION)
-		classes_apply(l->d, l->truth, &l->model, l->baseline.path ? &l->baseline : NULL, l->a->threads);
+		classes_apply(l->d, l->truth, &l->model, l->baseline.path ? &l->baseline : NULL,
+			      l->a->threads);
 	return 0;
 }
 

@@ -1,6 +1,8 @@
-/* steps/evaluate/data.h — what is measured: rows of truth and predictions, matched, checked, and as arrays.
+/* steps/evaluate/data.h — what is measured: rows of truth and predictions, matched, checked, and as
+ * arrays.
  *
- * Everything is checked here: after data_load each class is below n_classes, each number finite, each array of `n` rows.
+ * Everything is checked here: after data_load each class is below n_classes, each number finite,
+ * each array of `n` rows.
  */
 #ifndef CAIRN_STEPS_EVALUATE_DATA_H
 #define CAIRN_STEPS_EVALUATE_DATA_H
@@ -8,8 +10,8 @@
 #include "steps/step.h"
 #include "steps/table/frame.h"
 
-#define CLASSES_MAX 2000 /* the confusion matrix has the square of that */
-#define SLICES_MAX 10000 /* values of one column; the largest 100 are shown */
+#define CLASSES_MAX 2000  /* the confusion matrix has the square of that */
+#define SLICES_MAX  10000 /* values of one column; the largest 100 are shown */
 
 enum task { TASK_CLASSIFICATION, TASK_REGRESSION, TASK_RANKING };
 
@@ -17,9 +19,13 @@ enum task { TASK_CLASSIFICATION, TASK_REGRESSION, TASK_RANKING };
 struct side {
 	const char *file;
 	uint32_t *predicted; /* classification: a class; NULL in the other tasks */
-	double *scores;	     /* of row r and column k: scores[r * row_stride + k * column_stride]; NULL: only classes were given */
-	size_t width, row_stride, column_stride; /* width 1: of the positive class, or the predicted number; else one column a class */
-	bool lent;
+	double *scores; /* of row r and column k: scores[r * row_stride + k * column_stride]; NULL:
+			   only classes were given */
+	size_t width, row_stride, column_stride; /* width 1: of the positive class, or the predicted
+						    number; else one column a class */
+	double epsilon; /* of the type that the scores came in: how near to 0 or 1 a probability can
+			   mean to be */
+	bool lent;      /* the scores are the table's */
 };
 
 struct slice_column {
@@ -31,14 +37,17 @@ struct slice_column {
 struct data {
 	enum task task;
 	size_t n;
-	uint64_t rows_read, rows_skipped; /* of the predictions; left out by on_bad: skip */
-	char **classes; /* in the order of the score columns */
+	uint64_t rows_read;    /* of the predictions, and those of other inputs that no prediction
+				  belongs to */
+	uint64_t rows_skipped; /* of them, left out by on_bad: skip */
+	char **classes;        /* in the order of the score columns */
 	size_t n_classes, positive; /* positive: with two classes */
-	size_t n_averaged; /* classes that macro averages are over: those that occur; all that `classes` or prob_* name */
-	bool thresholded;  /* a threshold was given: it decides of two score columns, too */
+	bool named; /* the classes were: by `classes` or prob_*. Macro averages are over all of them
+		       then */
+	bool thresholded; /* a threshold was given: it decides of two score columns, too */
 	double threshold;
 	uint32_t *truth; /* a class */
-	double *target;	 /* a number: regression, ranking */
+	double *target;  /* a number: regression, ranking */
 	uint32_t *query;
 	size_t n_queries;
 	struct side model, baseline; /* baseline.file NULL: none */

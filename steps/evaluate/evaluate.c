@@ -1,5 +1,5 @@
 /* steps/evaluate/evaluate.c — the step: load, measure, write, judge. */
-#include "base/text.h"
+#include "base/text/text.h"
 #include "steps/evaluate/results.h"
 
 static size_t cuts(const json_t *list, size_t *ret)
@@ -7,8 +7,7 @@ static size_t cuts(const json_t *list, size_t *ret)
 	const json_t *item;
 	size_t i;
 
-	json_array_foreach (list, i, item)
-		ret[i] = (size_t)json_integer_value(item);
+	json_array_foreach(list, i, item) ret[i] = (size_t)json_integer_value(item);
 	return json_array_size(list);
 }
 
@@ -17,15 +16,20 @@ static void read_options(const struct step_args *a, const struct data *d, struct
 	const json_t *w = a->with, *bootstrap = step_value(w, "bootstrap");
 
 	*r = (struct results){ .d = d, .title = step_text(w, "title") };
-	r->options = (struct meter_options){ .bins = (size_t)step_int(w, "bins"), .exponential_gain = step_choice(a, "gain") == 1, .threads = a->threads };
-	r->options.n_cuts = cuts(step_value(w, d->task == TASK_RANKING ? "k" : "top_k"), r->options.cuts);
-	r->resampling = (struct resample_options){ .resamples = bootstrap ? (size_t)json_integer_value(bootstrap) : SIZE_MAX,
-						   .seed = (uint64_t)step_int(w, "seed"),
-						   .confidence = step_float(w, "confidence"),
-						   .threads = a->threads };
+	r->options = (struct meter_options){ .bins = (size_t)step_int(w, "bins"),
+					     .exponential_gain = step_choice(a, "gain") == 1,
+					     .threads = a->threads };
+	r->options.n_cuts =
+		cuts(step_value(w, d->task == TASK_RANKING ? "k" : "top_k"), r->options.cuts);
+	r->resampling = (struct resample_options){
+		.resamples = bootstrap ? (size_t)json_integer_value(bootstrap) : SIZE_MAX,
+		.seed = (uint64_t)step_int(w, "seed"),
+		.confidence = step_float(w, "confidence"),
+		.threads = a->threads
+	};
 }
 
-/* A gate that isn't met is told after all is written, so that one can see why. */
+/* A gate that isn't met is an error after everything is written, so that one can see why. */
 static int judge(struct step_args *a, struct err *err)
 {
 	_cleanup_(freep) char *why = NULL;
@@ -41,7 +45,7 @@ static int judge(struct step_args *a, struct err *err)
 static int write_results(struct step_args *a, const struct results *r, struct err *err)
 {
 	json_t *metrics = results_metrics(r), *full = results_full(r, metrics);
-	int ret = report_write(step_output(a, "report")->path, r, full, err);
+	int ret = results_write(step_output(a, "report")->path, r, full, err);
 
 	json_object_update(a->metrics, metrics);
 	json_decref(metrics);
@@ -61,7 +65,8 @@ static int run(struct step_args *a, struct err *err)
 	if (ret == 0) {
 		step_progress(d.n, d.n, "rows");
 		if (d.rows_skipped)
-			step_note("%llu of %llu rows skipped", (unsigned long long)d.rows_skipped, (unsigned long long)d.rows_read);
+			step_note("%llu of %llu rows skipped", (unsigned long long)d.rows_skipped,
+				  (unsigned long long)d.rows_read);
 		read_options(a, &d, &r);
 		results_measure(&r);
 		ret = write_results(a, &r, err);

@@ -1,46 +1,10 @@
-/* "roc_auc: >= 0.9": held against the metrics, whose names have dots where they are nested (names may have dots of their own). */
+/* "roc_auc: >= 0.9": held against the metrics, whose names have dots where they are nested (names
+ * may have dots of their own). */
 #include <string.h>
+#include "base/compare.h"
 #include "base/mem.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "steps/evaluate/results.h"
-
-static const char *const operators[] = { ">=", "<=", "==", "!=", ">", "<" };
-
-static int parse(const char *name, const char *text, size_t *ret_operator, double *ret, struct err *err)
-{
-	size_t i = 0;
-	const char *p;
-
-	while (i < ARRAY_LEN(operators) && !str_has_prefix(text, operators[i]))
-		i++;
-	if (i < ARRAY_LEN(operators)) {
-		p = text + strlen(operators[i]);
-		p += strspn(p, " ");
-		if (text_parse_double(p, ret)) {
-			*ret_operator = i;
-			return 0;
-		}
-	}
-	return err_set(err, ERR_INVALID, "gate.%.60s: `%.60s` is no condition such as \">= 0.85\"", name, text);
-}
-
-static bool holds(double v, size_t operator, double limit)
-{
-	switch (operator) {
-	case 0:
-		return v >= limit;
-	case 1:
-		return v <= limit;
-	case 2:
-		return v == limit;
-	case 3:
-		return v != limit;
-	case 4:
-		return v > limit;
-	default:
-		return v < limit;
-	}
-}
 
 static const json_t *find(const json_t *metrics, const char *name)
 {
@@ -50,10 +14,12 @@ static const json_t *find(const json_t *metrics, const char *name)
 
 	if (v)
 		return v;
-	json_object_foreach ((json_t *)(uintptr_t)metrics, key, member) {
+	json_object_foreach((json_t *)(uintptr_t)metrics, key, member)
+	{
 		size_t n = strlen(key);
 
-		if (strncmp(name, key, n) == 0 && name[n] == '.' && json_is_object(member) && (v = find(member, name + n + 1)))
+		if (strncmp(name, key, n) == 0 && name[n] == '.' && json_is_object(member) &&
+		    (v = find(member, name + n + 1)))
 			return v;
 	}
 	return NULL;
@@ -67,12 +33,15 @@ struct gate {
 static int judge_one(struct gate *g, const char *name, const char *text, struct err *err)
 {
 	const json_t *metric = g->metrics ? find(g->metrics, name) : NULL;
-	size_t operator = 0;
-	double limit = 0;
+	enum compare_op op;
+	size_t n = compare_parse(text, &op);
+	double limit;
 
-	if (parse(name, text, &operator, &limit, err) < 0)
-		return -1;
-	if (json_is_number(metric) && holds(json_number_value(metric), operator, limit))
+	if (!n || !text_parse_double(text + n + strspn(text + n, " "), &limit))
+		return err_set(err, ERR_INVALID,
+			       "gate.%.60s: `%.60s` is no condition such as \">= 0.85\"", name,
+			       text);
+	if (json_is_number(metric) && compare_numbers(op, json_number_value(metric), limit))
 		return 0;
 	str_addf(&g->why, "%s%.100s is ", g->why.len ? ", " : "", name);
 	if (json_is_number(metric))
@@ -83,16 +52,22 @@ static int judge_one(struct gate *g, const char *name, const char *text, struct 
 	return 0;
 }
 
-/* {ci: {accuracy: {low: "> 0.8"}}} is "ci.accuracy.low": what `-w gate.ci.accuracy.low=...` makes. */
+/* {ci: {accuracy: {low: "> 0.8"}}} is "ci.accuracy.low": what `-w gate.ci.accuracy.low=...` makes.
+ */
 static int judge_all(struct gate *g, const char *prefix, const json_t *conditions, struct err *err)
 {
 	const char *key;
 	json_t *v;
 
-	json_object_foreach ((json_t *)(uintptr_t)conditions, key, v) {
+	json_object_foreach((json_t *)(uintptr_t)conditions, key, v)
+	{
 		_cleanup_(freep) char *name = xasprintf("%s%s%s", prefix, *prefix ? "." : "", key);
 
-		if (json_is_object(v) ? judge_all(g, name, v, err) < 0 : judge_one(g, name, json_is_string(v) ? json_string_value(v) : json_describe(v), err) < 0)
+		if (json_is_object(v)
+			    ? judge_all(g, name, v, err) < 0
+			    : judge_one(g, name,
+					json_is_string(v) ? json_string_value(v) : json_describe(v),
+					err) < 0)
 			return -1;
 	}
 	return 0;

@@ -1,8 +1,9 @@
-/* steps/evaluate/plot.h — the report's plots, as SVG documents that need nothing else. Names from outside are escaped. */
+/* steps/evaluate/plot.h — the report's plots, as SVG documents that need nothing else. Names from
+ * outside are escaped. */
 #ifndef CAIRN_STEPS_EVALUATE_PLOT_H
 #define CAIRN_STEPS_EVALUATE_PLOT_H
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "steps/evaluate/results.h"
 
 /* Each appends one <svg>; false, and nothing, where there is nothing to show. */

@@ -1,8 +1,19 @@
-/* The report's files. The HTML has everything in it: style, plots, numbers; it asks for nothing from elsewhere and runs no script. */
+/* steps/evaluate/report.c — the report's files: metrics.json, a file for each plot, report.html,
+ * summary.md.
+ *
+ * The HTML has everything in it: style, plots, numbers. It asks for nothing from elsewhere and
+ * runs no script. Each section is appended by one add_*() function and leaves itself out where it
+ * has nothing to show; html() and markdown() give their order. Text from outside is escaped by
+ * plot_escape() in HTML and by add_markdown() in tables.
+ *
+ * Each file is written atomically. Numbers for people have few digits (add_number()); metrics.json
+ * has the exact ones, from results_json.c. Plots are drawn twice, once into their file and once
+ * into the page. One thread.
+ */
 #include <math.h>
 #include <string.h>
-#include "base/fs.h"
-#include "base/text.h"
+#include "base/os/fs.h"
+#include "base/text/text.h"
 #include "steps/evaluate/plot.h"
 
 #define CLASSES_LISTED 200
@@ -15,11 +26,14 @@ struct plot {
 };
 
 static const struct plot plots[] = {
-	{ "confusion.svg", plot_confusion },	 { "roc.svg", plot_roc },	      { "pr.svg", plot_pr },
-	{ "calibration.svg", plot_calibration }, { "histogram.svg", plot_histogram },
+	{ "confusion.svg", plot_confusion },
+	{ "roc.svg", plot_roc },
+	{ "pr.svg", plot_pr },
+	{ "calibration.svg", plot_calibration },
+	{ "histogram.svg", plot_histogram },
 };
 
-/* --- numbers for people ---------------------------------------------------------------------------------------------------------- */
+/* Numbers for people. */
 
 static void add_number(struct str *out, double v)
 {
@@ -42,25 +56,33 @@ static void add_interval(struct str *out, const struct interval *i)
 	add_number(out, i->high);
 }
 
-/* --- HTML ------------------------------------------------------------------------------------------------------------------------ */
+/* HTML. */
 
 static const char style[] =
-	"body{margin:0;background:#f5f7fa;color:#1f2933;font:15px/1.5 system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif}"
-	"main{max-width:1080px;margin:0 auto;padding:32px 20px 64px}h1{font-size:26px;margin:0 0 2px}h2{font-size:18px;margin:36px 0 12px}"
-	".sub{color:#616e7c;margin:0 0 24px}.tiles{display:flex;flex-wrap:wrap;gap:12px}"
-	".tile{background:#fff;border:1px solid #e4e7eb;border-radius:10px;padding:12px 18px;min-width:130px}"
-	".tile b{display:block;font-size:26px;font-weight:600;font-variant-numeric:tabular-nums}.tile span{color:#616e7c;font-size:13px}"
-	".tile small{display:block;color:#7b8794;font-variant-numeric:tabular-nums}"
-	".box{background:#fff;border:1px solid #e4e7eb;border-radius:10px;padding:6px 14px;overflow-x:auto}"
-	"table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}th{text-align:right;font-weight:500;color:#616e7c;font-size:13px}"
-	"th:first-child,td:first-child{text-align:left;overflow-wrap:anywhere}td,th{padding:5px 10px;border-bottom:1px solid #f0f2f5;text-align:right}"
-	"tr:last-child td{border-bottom:0}.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(460px,100%),1fr));gap:14px}.plots .box{padding:6px}"
-	"svg{max-width:100%;height:auto;display:block}"
-	".good{color:#0a7f5a}.bad{color:#b2182b}.note{color:#616e7c;font-size:13px}code{font-size:13px}";
+	"body{margin:0;background:#f5f7fa;color:#1f2933;font:15px/1.5 "
+	"system-ui,-apple-system,'Segoe "
+	"UI',Helvetica,Arial,sans-serif}main{max-width:1080px;margin:0 auto;padding:32px 20px "
+	"64px}h1{font-size:26px;margin:0 0 2px}h2{font-size:18px;margin:36px 0 "
+	"12px}.sub{color:#616e7c;margin:0 0 "
+	"24px}.tiles{display:flex;flex-wrap:wrap;gap:12px}.tile{background:#fff;border:1px solid "
+	"#e4e7eb;border-radius:10px;padding:12px 18px;min-width:130px}.tile "
+	"b{display:block;font-size:26px;font-weight:600;font-variant-numeric:tabular-nums}.tile "
+	"span{color:#616e7c;font-size:13px}.tile "
+	"small{display:block;color:#7b8794;font-variant-numeric:tabular-nums}.box{background:#fff;"
+	"border:1px solid #e4e7eb;border-radius:10px;padding:6px "
+	"14px;overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:"
+	"tabular-nums}th{text-align:right;font-weight:500;color:#616e7c;font-size:13px}th:first-"
+	"child,td:first-child{text-align:left;overflow-wrap:anywhere}td,th{padding:5px "
+	"10px;border-bottom:1px solid #f0f2f5;text-align:right}tr:last-child "
+	"td{border-bottom:0}.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min("
+	"460px,100%),1fr));gap:14px}.plots "
+	".box{padding:6px}svg{max-width:100%;height:auto;display:block}.good{color:#0a7f5a}.bad{"
+	"color:#b2182b}.note{color:#616e7c;font-size:13px}code{font-size:13px}";
 
 static void open_html(struct str *out, const struct results *r)
 {
-	str_add(out, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>");
+	str_add(out, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta "
+		     "name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>");
 	plot_escape(out, r->title, 200);
 	str_addf(out, "</title>\n<style>%s</style>\n<main>\n<h1>", style);
 	plot_escape(out, r->title, 200);
@@ -82,7 +104,8 @@ static void open_html(struct str *out, const struct results *r)
 }
 
 static const char *const headline[][8] = {
-	{ "accuracy", "balanced_accuracy", "f1_macro", "roc_auc", "roc_auc_ovr", "pr_auc", "log_loss", "ece" },
+	{ "accuracy", "balanced_accuracy", "f1_macro", "roc_auc", "roc_auc_ovr", "pr_auc",
+	  "log_loss", "ece" },
 	{ "mae", "rmse", "r2", "median_absolute_error", "max_error" },
 	{ "ndcg", "ndcg_at_10", "mrr", "map", "queries" },
 };
@@ -116,12 +139,19 @@ static void add_plots(struct str *out, const struct results *r)
 	str_add(out, "</div>\n");
 }
 
+static double of_baseline(const struct results *r, size_t i)
+{
+	const struct measure *m = measures_get(&r->b, r->m.v[i].name);
+
+	return m ? m->v : NAN;
+}
+
 static void add_comparison(struct str *out, const struct results *r, size_t i)
 {
 	str_add(out, "<td>");
-	add_number(out, r->b.v[i].v);
+	add_number(out, of_baseline(r, i));
 	str_add(out, "</td><td>");
-	add_number(out, r->m.v[i].v - r->b.v[i].v);
+	add_number(out, r->m.v[i].v - of_baseline(r, i));
 	str_add(out, "</td>");
 	if (!r->intervals)
 		return;
@@ -138,7 +168,8 @@ static void add_metrics(struct str *out, const struct results *r)
 	if (r->intervals)
 		str_addf(out, "<th>%.4g%% interval", 100 * r->resampling.confidence);
 	if (r->baseline)
-		str_addf(out, "<th>baseline<th>difference%s", r->intervals ? "<th>its interval<th>p" : "");
+		str_addf(out, "<th>baseline<th>difference%s",
+			 r->intervals ? "<th>its interval<th>p" : "");
 	str_add(out, "</tr>\n");
 	for (size_t i = 0; i < r->m.n; i++) {
 		str_addf(out, "<tr><td>%s</td><td>", r->m.v[i].name);
@@ -155,8 +186,10 @@ static void add_metrics(struct str *out, const struct results *r)
 	}
 	str_add(out, "</table></div>\n");
 	if (r->intervals)
-		str_addf(out, "<p class=\"note\">Intervals: percentiles of %zu bootstrap resamples, seed %llu.</p>\n", r->resampling.resamples,
-			 (unsigned long long)r->resampling.seed);
+		str_addf(out,
+			 "<p class=\"note\">Intervals: percentiles of %zu bootstrap resamples, "
+			 "seed %llu.</p>\n",
+			 r->resampling.resamples, (unsigned long long)r->resampling.seed);
 }
 
 static void add_test(struct str *out, const struct results *r)
@@ -174,7 +207,8 @@ static void add_test(struct str *out, const struct results *r)
 		str_add(out, ".");
 	}
 	if (r->d->task == TASK_CLASSIFICATION)
-		str_addf(out, " Only this model is right on %llu rows, only the baseline on %llu.", (unsigned long long)c->only_model, (unsigned long long)c->only_baseline);
+		str_addf(out, " Only this model is right on %llu rows, only the baseline on %llu.",
+			 (unsigned long long)c->only_model, (unsigned long long)c->only_baseline);
 	str_add(out, "</p>\n");
 }
 
@@ -193,7 +227,10 @@ static void add_classes(struct str *out, const struct results *r)
 
 	if (!r->classes || !r->d->n_classes)
 		return;
-	str_addf(out, "<h2>Classes</h2>\n<div class=\"box\"><table>\n<tr><th>class<th>precision<th>recall<th>F1%s<th>rows<th>predicted</tr>\n",
+	str_addf(out,
+		 "<h2>Classes</h2>\n<div "
+		 "class=\"box\"><table>\n<tr><th>class<th>precision<th>recall<th>F1%s<th>rows<th>"
+		 "predicted</tr>\n",
 		 areas ? "<th>ROC AUC<th>PR AUC" : "");
 	for (size_t i = 0; i < r->d->n_classes && i < CLASSES_LISTED; i++) {
 		const struct class_measures *c = &r->classes[i];
@@ -211,7 +248,10 @@ static void add_classes(struct str *out, const struct results *r)
 	}
 	str_add(out, "</table></div>\n");
 	if (r->d->n_classes > CLASSES_LISTED)
-		str_addf(out, "<p class=\"note\">The first %d of %zu classes; metrics.json has all.</p>\n", CLASSES_LISTED, r->d->n_classes);
+		str_addf(out,
+			 "<p class=\"note\">The first %d of %zu classes; metrics.json has "
+			 "all.</p>\n",
+			 CLASSES_LISTED, r->d->n_classes);
 }
 
 /* Only the headline metrics: the table is read across slices. */
@@ -227,7 +267,8 @@ static void add_slice_table(struct str *out, const struct results *r, size_t fro
 {
 	str_add(out, "<h2>By ");
 	plot_escape(out, r->slices.v[from].column, 80);
-	str_addf(out, "</h2>\n<div class=\"box\"><table>\n<tr><th>value<th>%s", r->d->task == TASK_RANKING ? "queries" : "rows");
+	str_addf(out, "</h2>\n<div class=\"box\"><table>\n<tr><th>value<th>%s",
+		 r->d->task == TASK_RANKING ? "queries" : "rows");
 	for (size_t i = 0; i < r->m.n; i++)
 		if (is_headline(r, r->m.v[i].name))
 			str_addf(out, "<th>%s", r->m.v[i].name);
@@ -249,7 +290,8 @@ static void add_slice_table(struct str *out, const struct results *r, size_t fro
 static void add_slices(struct str *out, const struct results *r)
 {
 	for (size_t from = 0, to; from < r->slices.n; from = to) {
-		for (to = from; to < r->slices.n && r->slices.v[to].column == r->slices.v[from].column; to++)
+		for (to = from;
+		     to < r->slices.n && r->slices.v[to].column == r->slices.v[from].column; to++)
 			;
 		add_slice_table(out, r, from, to);
 	}
@@ -264,7 +306,8 @@ static void add_undefined(struct str *out, const json_t *full)
 	if (!json_object_size(all))
 		return;
 	str_add(out, "<h2>Not defined</h2>\n<div class=\"box\"><table>\n");
-	json_object_foreach ((json_t *)(uintptr_t)all, name, why) {
+	json_object_foreach((json_t *)(uintptr_t)all, name, why)
+	{
 		str_add(out, "<tr><td>");
 		plot_escape(out, name, 120);
 		str_add(out, "</td><td>");
@@ -287,7 +330,7 @@ static void html(struct str *out, const struct results *r, const json_t *full)
 	str_add(out, "</main>\n</html>\n");
 }
 
-/* --- Markdown -------------------------------------------------------------------------------------------------------------------- */
+/* Markdown. */
 
 /* In a cell of a table: what could end it or be markup is escaped. */
 static void add_markdown(struct str *out, const char *s)
@@ -311,7 +354,8 @@ static void markdown(struct str *out, const struct results *r)
 		text_add_count(out, r->d->rows_skipped);
 		str_add(out, " skipped");
 	}
-	str_addf(out, "\n\n| metric | value |%s%s\n| --- | ---: |%s%s\n", r->intervals ? " interval |" : "", r->baseline ? " baseline | difference |" : "",
+	str_addf(out, "\n\n| metric | value |%s%s\n| --- | ---: |%s%s\n",
+		 r->intervals ? " interval |" : "", r->baseline ? " baseline | difference |" : "",
 		 r->intervals ? " ---: |" : "", r->baseline ? " ---: | ---: |" : "");
 	for (size_t i = 0; i < r->m.n; i++) {
 		str_addf(out, "| %s | ", r->m.v[i].name);
@@ -324,9 +368,9 @@ static void markdown(struct str *out, const struct results *r)
 		}
 		if (r->baseline) {
 			str_addc(out, ' ');
-			add_number(out, r->b.v[i].v);
+			add_number(out, of_baseline(r, i));
 			str_add(out, " | ");
-			add_number(out, r->m.v[i].v - r->b.v[i].v);
+			add_number(out, r->m.v[i].v - of_baseline(r, i));
 			str_add(out, " |");
 		}
 		str_addc(out, '\n');
@@ -335,7 +379,9 @@ static void markdown(struct str *out, const struct results *r)
 		const struct class_measures *c = &r->classes[i];
 		double v[] = { c->precision, c->recall, c->f1 };
 
-		str_add(out, i ? "| " : "\n| class | precision | recall | F1 | rows |\n| --- | ---: | ---: | ---: | ---: |\n| ");
+		str_add(out, i ? "| "
+			       : "\n| class | precision | recall | F1 | rows |\n| --- | ---: | "
+				 "---: | ---: | ---: |\n| ");
 		add_markdown(out, r->d->classes[i]);
 		for (size_t k = 0; k < ARRAY_LEN(v); k++) {
 			str_add(out, " | ");
@@ -345,7 +391,7 @@ static void markdown(struct str *out, const struct results *r)
 	}
 }
 
-/* --- files ----------------------------------------------------------------------------------------------------------------------- */
+/* Files. */
 
 static int write_text(const char *dir, const char *name, const struct str *s, struct err *err)
 {
@@ -354,7 +400,7 @@ static int write_text(const char *dir, const char *name, const struct str *s, st
 	return fs_write_atomic(path, s->s, s->len, err);
 }
 
-int report_write(const char *dir, const struct results *r, const json_t *full, struct err *err)
+int results_write(const char *dir, const struct results *r, const json_t *full, struct err *err)
 {
 	_cleanup_(freep) char *path = fs_join(dir, "metrics.json");
 	_cleanup_(str_deinit) struct str page = { 0 }, summary = { 0 };
@@ -369,5 +415,8 @@ int report_write(const char *dir, const struct results *r, const json_t *full, s
 	}
 	html(&page, r, full);
 	markdown(&summary, r);
-	return write_text(dir, "report.html", &page, err) < 0 || write_text(dir, "summary.md", &summary, err) < 0 ? -1 : 0;
+	return write_text(dir, "report.html", &page, err) < 0 ||
+			       write_text(dir, "summary.md", &summary, err) < 0
+		       ? -1
+		       : 0;
 }

@@ -1,9 +1,23 @@
+/* steps/evaluate/results.c — everything that is measured, in order: the model, the baseline and
+ * their comparison, the confusion matrix, slices, intervals.
+ *
+ * All of it asks the same meters with other weights. A slice is a set of weights 0 and 1
+ * (measure_slice()); slices of one column are measured in parallel, each on one thread. In a
+ * ranking the unit is a query, which belongs to the slice of its first row (codes_of_queries()).
+ * Slices of one column stand together, the largest first, which report.c relies on.
+ *
+ * The comparison takes McNemar's test of the rows that only one side gets right, or Wilcoxon's of
+ * the losses by unit (measure/compare.c). How many resamples there are is decided here where the
+ * settings don't say it, by the work they would be (default_resamples()).
+ *
+ * Nothing is written here; results_json.c and report.c do that.
+ */
+#include "steps/evaluate/results.h"
 #include <math.h>
 #include <string.h>
-#include "steps/evaluate/compare.h"
-#include "steps/evaluate/results.h"
+#include "steps/evaluate/measure/compare.h"
 
-/* --- slices -------------------------------------------------------------------------------------------------------------------- */
+/* Slices. */
 
 struct slicing {
 	struct results *r;
@@ -17,7 +31,8 @@ static int measure_slice(void *arg, size_t i, struct err *err)
 	const struct slicing *x = arg;
 	struct slice_result *s = &x->r->slices.v[x->first + i];
 	size_t n = meter_units(x->r->model);
-	uint32_t *w = xmalloc(MAX(n, 1) * sizeof(*w)), code = (uint32_t)dict_find(&x->column->values, s->value, strlen(s->value));
+	uint32_t *w = xmalloc(MAX(n, 1) * sizeof(*w)),
+		 code = (uint32_t)dict_find(&x->column->values, s->value, strlen(s->value));
 
 	for (size_t k = 0; k < n; k++)
 		w[k] = x->unit_code[k] == code;
@@ -55,12 +70,17 @@ static void measure_column(struct results *r, const struct slice_column *c)
 		units[x.unit_code[i]]++;
 	for (size_t k = 0; k < n; k++)
 		if (units[k])
-			VEC_PUSH(&r->slices, ((struct slice_result){ .column = c->name, .value = c->values.texts.v[k].s, .units = units[k] }));
+			VEC_PUSH(&r->slices,
+				 ((struct slice_result){ .column = c->name,
+							 .value = c->values.texts.v[k].s,
+							 .units = units[k] }));
 	n = r->slices.n - x.first;
 	if (n)
 		qsort(r->slices.v + x.first, n, sizeof(*r->slices.v), by_units);
 	if (n > SLICES_SHOWN) {
-		step_note("`%.60s` has %zu values; the %d with the most rows are measured on their own", c->name, n, SLICES_SHOWN);
+		step_note("`%.60s` has %zu values; metrics are computed for the %d with the most "
+			  "rows",
+			  c->name, n, SLICES_SHOWN);
 		n = SLICES_SHOWN;
 		r->slices.n = x.first + n;
 	}
@@ -69,7 +89,7 @@ static void measure_column(struct results *r, const struct slice_column *c)
 	free(own);
 }
 
-/* --- comparison ---------------------------------------------------------------------------------------------------------------- */
+/* Comparison. */
 
 static void compare(struct results *r)
 {
@@ -80,23 +100,27 @@ static void compare(struct results *r)
 
 	if (d->task != TASK_CLASSIFICATION) {
 		c->test = "Wilcoxon's signed-rank test";
-		c->p = compare_wilcoxon(meter_losses(r->model), meter_losses(r->baseline), meter_units(r->model), r->options.threads,
-				       &different);
-		c->why = !different ? "both are equally good at each" : isnan(c->p) ? "fewer than 10 differ: too few for the test" : NULL;
+		c->p = compare_wilcoxon(meter_losses(r->model), meter_losses(r->baseline),
+					meter_units(r->model), r->options.threads, &different);
+		c->why = !different    ? "both are equally good at each"
+			 : isnan(c->p) ? "fewer than 10 differ: too few for the test"
+				       : NULL;
 		return;
 	}
 	for (size_t i = 0; i < d->n; i++) {
-		bool model = d->model.predicted[i] == d->truth[i], baseline = d->baseline.predicted[i] == d->truth[i];
+		bool model = d->model.predicted[i] == d->truth[i],
+		     baseline = d->baseline.predicted[i] == d->truth[i];
 
 		c->only_model += model && !baseline;
 		c->only_baseline += baseline && !model;
 	}
 	c->p = compare_mcnemar(c->only_model, c->only_baseline, &exact);
-	c->test = exact ? "McNemar's test, exact" : "McNemar's test, chi-squared with continuity correction";
+	c->test = exact ? "McNemar's test, exact"
+			: "McNemar's test, chi-squared with continuity correction";
 	c->why = isnan(c->p) ? "both are right on the same rows" : NULL;
 }
 
-/* --- all ----------------------------------------------------------------------------------------------------------------------- */
+/* All. */
 
 /* The scores of a row are measured one by one. */
 static size_t default_resamples(const struct data *d)
@@ -129,7 +153,7 @@ void results_measure(struct results *r)
 		r->resampling.resamples = default_resamples(d);
 	if (r->resampling.resamples > 1 && meter_units(r->model) > 1) {
 		r->intervals = xcalloc(1, sizeof(*r->intervals));
-		bootstrap_resample(r->model, r->baseline, &r->resampling, r->intervals);
+		resample_bootstrap(r->model, r->baseline, &r->resampling, r->intervals);
 	}
 }
 

@@ -2,9 +2,9 @@
 #ifndef CAIRN_STEPS_EVALUATE_RESULTS_H
 #define CAIRN_STEPS_EVALUATE_RESULTS_H
 
-#include "steps/evaluate/resample.h"
+#include "steps/evaluate/measure/resample.h"
 
-#define SLICES_SHOWN 100   /* of a column, the largest */
+#define SLICES_SHOWN    100 /* of a column, the largest */
 #define CONFUSION_SHOWN 200 /* classes; a larger matrix is left out of metrics.json */
 
 struct slice_result {
@@ -43,17 +43,19 @@ static inline double results_error(const struct results *r, size_t row)
 void results_measure(struct results *r);
 void results_deinit(struct results *r);
 
-/* What goes to the metrics file: numbers and nulls. Values are rounded to 14 digits, in which the C libraries of two machines agree. */
+/* What goes to the metrics file: numbers and nulls. Values are rounded to 14 digits, in which the C
+ * libraries of two machines agree. */
 json_t *results_metrics(const struct results *r);
-/* And with it, for report/metrics.json: the confusion matrix, why some metrics are null, and what they are metrics of. */
+/* And with it, for report/metrics.json: the confusion matrix, why some metrics are null, and what
+ * they are metrics of. */
 json_t *results_full(const struct results *r, const json_t *metrics);
-json_t *results_number(double v); /* rounded; null where not finite */
 
-/* 0 all met; 1 some aren't, and *ret_why (free it) says which. ERR_INVALID for a condition that is none. */
+/* 0 all met; 1 some aren't, and *ret_why (free it) says which. ERR_INVALID for a condition that is
+ * none. */
 int gate_judge(const json_t *gate, const json_t *metrics, char **ret_why, struct err *err);
 /* The same conditions, held against nothing. */
 int gate_check(const json_t *gate, struct err *err);
 
-int report_write(const char *dir, const struct results *r, const json_t *full, struct err *err);
+int results_write(const char *dir, const struct results *r, const json_t *full, struct err *err);
 
 #endif

@@ -1,13 +1,26 @@
+/* steps/evaluate/results_json.c — results as JSON: the step's metrics, and metrics.json of the
+ * report.
+ *
+ * results_metrics() makes what goes to the metrics file; results_full() copies it and adds what
+ * isn't a number: the task, why a metric is null (undefined()), the confusion matrix, calibration,
+ * the settings of the bootstrap. Numbers are rounded to 14 digits (results_number()); what isn't
+ * finite is null.
+ *
+ * Ceilings: per-class metrics for at most CLASSES_SHOWN classes, and no slices where there would
+ * be more than METRICS_ENOUGH numbers; both are in results_full() then. Names of classes, columns
+ * and values are keys as they are, dots included: gate.c finds them all the same.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/text.h"
+#include "base/text/text.h"
 #include "steps/evaluate/results.h"
 
 #define METRICS_ENOUGH 5000 /* the engine takes 10,000 numbers of a task */
-#define CLASSES_SHOWN 200
+#define CLASSES_SHOWN  200
 
-json_t *results_number(double v)
+/* rounded; null where not finite */
+static json_t *results_number(double v)
 {
 	char text[64];
 	double rounded;
@@ -29,12 +42,16 @@ static json_t *count(uint64_t n)
 static void add_measures(json_t *to, const struct measures *m)
 {
 	for (size_t i = 0; i < m->n; i++)
-		json_object_set_new(to, m->v[i].name, str_has_prefix(m->v[i].name, "queries") ? count((uint64_t)m->v[i].v) : results_number(m->v[i].v));
+		json_object_set_new(to, m->v[i].name,
+				    str_has_prefix(m->v[i].name, "queries")
+					    ? count((uint64_t)m->v[i].v)
+					    : results_number(m->v[i].v));
 }
 
 static json_t *interval(const struct interval *i)
 {
-	return json_pack("{s:o, s:o}", "low", results_number(i->low), "high", results_number(i->high));
+	return json_pack("{s:o, s:o}", "low", results_number(i->low), "high",
+			 results_number(i->high));
 }
 
 static json_t *classes(const struct results *r)
@@ -43,8 +60,10 @@ static json_t *classes(const struct results *r)
 
 	for (size_t i = 0; i < r->d->n_classes; i++) {
 		const struct class_measures *c = &r->classes[i];
-		json_t *one = json_pack("{s:o, s:o, s:o, s:o, s:o}", "precision", results_number(c->precision), "recall", results_number(c->recall), "f1",
-					results_number(c->f1), "support", count(c->support), "predicted", count(c->predicted));
+		json_t *one = json_pack(
+			"{s:o, s:o, s:o, s:o, s:o}", "precision", results_number(c->precision),
+			"recall", results_number(c->recall), "f1", results_number(c->f1), "support",
+			count(c->support), "predicted", count(c->predicted));
 
 		if (r->d->model.scores && (r->d->n_classes > 2 || i == r->d->positive)) {
 			json_object_set_new(one, "roc_auc", results_number(c->roc_auc));
@@ -63,7 +82,8 @@ static json_t *slices(const struct results *r)
 		const struct slice_result *s = &r->slices.v[i];
 		json_t *one = json_object(), *column = json_object_get(all, s->column);
 
-		json_object_set_new(one, r->d->task == TASK_RANKING ? "queries" : "rows", count(s->units));
+		json_object_set_new(one, r->d->task == TASK_RANKING ? "queries" : "rows",
+				    count(s->units));
 		add_measures(one, &s->model);
 		if (r->baseline) {
 			json_t *b = json_object();
@@ -84,14 +104,18 @@ static void add_baseline(json_t *to, const struct results *r)
 
 	add_measures(b, &r->b);
 	for (size_t i = 0; i < r->m.n; i++) {
-		json_t *d = json_pack("{s:o}", "value", results_number(r->m.v[i].v - r->b.v[i].v));
+		const char *name = r->m.v[i].name;
+		json_t *d = json_pack("{s:o}", "value",
+				      results_number(measures_difference(&r->m, &r->b, name)));
 
 		if (r->intervals) {
-			json_object_set_new(d, "low", results_number(r->intervals->difference[i].low));
-			json_object_set_new(d, "high", results_number(r->intervals->difference[i].high));
+			json_object_set_new(d, "low",
+					    results_number(r->intervals->difference[i].low));
+			json_object_set_new(d, "high",
+					    results_number(r->intervals->difference[i].high));
 			json_object_set_new(d, "p", results_number(r->intervals->p[i]));
 		}
-		json_object_set_new(all, r->m.v[i].name, d);
+		json_object_set_new(all, name, d);
 	}
 	c = json_pack("{s:o}", "p", results_number(r->comparison.p));
 	if (r->d->task == TASK_CLASSIFICATION) {
@@ -111,8 +135,7 @@ static size_t numbers(const json_t *v)
 
 	if (!json_is_object(v))
 		return 1;
-	json_object_foreach ((json_t *)(uintptr_t)v, key, member)
-		n += numbers(member);
+	json_object_foreach((json_t *)(uintptr_t)v, key, member) n += numbers(member);
 	return n;
 }
 
@@ -137,7 +160,8 @@ json_t *results_metrics(const struct results *r)
 		json_object_set_new(m, "slices", slices(r));
 	if (numbers(m) > METRICS_ENOUGH) {
 		json_object_del(m, "slices");
-		step_note("the slices are only in the report's metrics.json: they are too many for metrics");
+		step_note("there are too many slices for metrics: they are only in the report's "
+			  "metrics.json");
 	}
 	return m;
 }
@@ -155,7 +179,8 @@ static json_t *confusion(const struct results *r)
 			json_array_append_new(row, count(r->confusion[i * k + j]));
 		json_array_append_new(rows, row);
 	}
-	return json_pack("{s:o, s:o, s:s}", "classes", names, "counts", rows, "layout", "a row is a true class, a column a predicted one");
+	return json_pack("{s:o, s:o, s:s}", "classes", names, "counts", rows, "layout",
+			 "a row is a true class, a column a predicted one");
 }
 
 static void add_undefined(json_t *to, const char *prefix, const struct measures *m)
@@ -168,7 +193,8 @@ static void add_undefined(json_t *to, const char *prefix, const struct measures 
 		}
 }
 
-static void add_undefined_class(json_t *to, const char *class, const char *metric, bool undefined, const char *why)
+static void add_undefined_class(json_t *to, const char *class, const char *metric, bool undefined,
+				const char *why)
 {
 	_cleanup_(freep) char *name = xasprintf("classes.%s.%s", class, metric);
 
@@ -183,17 +209,28 @@ static json_t *undefined(const struct results *r)
 	add_undefined(all, "", &r->m);
 	if (r->baseline)
 		add_undefined(all, "baseline.", &r->b);
+	for (size_t i = 0; r->baseline && i < r->m.n; i++)
+		if (!measures_get(&r->b, r->m.v[i].name)) {
+			_cleanup_(freep) char *name = xasprintf("difference.%s", r->m.v[i].name);
+
+			json_object_set_new(
+				all, name, json_string("the baseline has no scores, only classes"));
+		}
 	if (r->comparison.why)
 		json_object_set_new(all, "comparison.p", json_string(r->comparison.why));
 	for (size_t i = 0; r->classes && i < r->d->n_classes && i < CLASSES_SHOWN; i++) {
 		const struct class_measures *c = &r->classes[i];
 
-		add_undefined_class(all, r->d->classes[i], "precision", !c->predicted, "never predicted; counts as 0 in averages");
-		add_undefined_class(all, r->d->classes[i], "recall", !c->support, "no row is of this class; counts as 0 in averages");
-		add_undefined_class(all, r->d->classes[i], "f1", !c->support && !c->predicted, "neither occurs nor was predicted; counts as 0 in averages");
+		add_undefined_class(all, r->d->classes[i], "precision", !c->predicted,
+				    "never predicted; counts as 0 in averages");
+		add_undefined_class(all, r->d->classes[i], "recall", !c->support,
+				    "no row is of this class; counts as 0 in averages");
+		add_undefined_class(all, r->d->classes[i], "f1", !c->support && !c->predicted,
+				    "neither occurs nor was predicted; counts as 0 in averages");
 	}
 	for (size_t i = 0; i < r->slices.n; i++) {
-		_cleanup_(freep) char *prefix = xasprintf("slices.%s.%s.", r->slices.v[i].column, r->slices.v[i].value);
+		_cleanup_(freep) char *prefix =
+			xasprintf("slices.%s.%s.", r->slices.v[i].column, r->slices.v[i].value);
 
 		add_undefined(all, prefix, &r->slices.v[i].model);
 	}
@@ -210,8 +247,11 @@ static json_t *calibration(const struct results *r)
 	all = json_array();
 	for (size_t i = 0; i < r->options.bins; i++)
 		if (bins[i].n)
-			json_array_append_new(all, json_pack("{s:o, s:o, s:o}", "rows", count(bins[i].n), "predicted", results_number(bins[i].mean), "true",
-							     results_number((double)bins[i].positive / (double)bins[i].n)));
+			json_array_append_new(
+				all, json_pack("{s:o, s:o, s:o}", "rows", count(bins[i].n),
+					       "predicted", results_number(bins[i].mean), "true",
+					       results_number((double)bins[i].positive /
+							      (double)bins[i].n)));
 	return all;
 }
 
@@ -226,7 +266,9 @@ json_t *results_full(const struct results *r, const json_t *metrics)
 		json_object_set_new(all, "slices", slices(r));
 	if (r->intervals)
 		json_object_set_new(all, "bootstrap",
-				    json_pack("{s:o, s:o, s:o}", "resamples", count(r->resampling.resamples), "seed", count(r->resampling.seed), "confidence",
+				    json_pack("{s:o, s:o, s:o}", "resamples",
+					      count(r->resampling.resamples), "seed",
+					      count(r->resampling.seed), "confidence",
 					      results_number(r->resampling.confidence)));
 	if (r->classes && r->d->n_classes > CLASSES_SHOWN)
 		json_object_set_new(all, "classes", classes(r));
@@ -235,7 +277,8 @@ json_t *results_full(const struct results *r, const json_t *metrics)
 	if (r->d->task == TASK_CLASSIFICATION && r->d->n_classes == 2)
 		json_object_set_new(all, "positive", json_string(r->d->classes[r->d->positive]));
 	if (r->comparison.test)
-		json_object_set_new(json_object_get(all, "comparison"), "test", json_string(r->comparison.test));
+		json_object_set_new(json_object_get(all, "comparison"), "test",
+				    json_string(r->comparison.test));
 	bins = r->d->task == TASK_CLASSIFICATION ? calibration(r) : NULL;
 	if (bins)
 		json_object_set_new(all, "calibration", bins);

@@ -1,26 +1,51 @@
-#include <string.h>
-#include "base/str.h"
+/* steps/evaluate/source.c — one input: its wanted columns, and its rows matched with those of the
+ * others.
+ *
+ * source_want() adds a column, source_want_scores() those of the scores, by names or by one
+ * pattern whose star stands for classes. Pointers into `columns` stay valid, as it is an array of
+ * fixed size.
+ *
+ * Matching works on row numbers only. `rows` says for each matched row which row of this table it
+ * is; NULL is the identity, the case of inputs in the same order. source_match() goes by place, or
+ * by id: match_by_id() takes the first source as the one that is followed, and join() finds its
+ * rows in each other one by a dictionary of ids. source_keep() drops matched rows from all sources
+ * alike, so they always have the same number.
+ *
+ * With `skip`, rows without a partner are dropped and counted, else the first is an error. An id
+ * that is there twice is an error in whatever order the rows stand. Where all inputs have the same
+ * ids in the same order (same_ids()), the rows stay as they are. Bad rows (frame_bad()) are dropped
+ * last, by drop_bad().
+ *
+ * One thread. Cells are read in steps/table/; what the columns mean is data.c's and
+ * classes.c's.
+ */
 #include "steps/evaluate/source.h"
+#include <assert.h>
+#include <string.h>
+#include "base/text/str.h"
 
-struct column *source_want(struct source *s, struct arena *arena, enum column_kind kind, const char *const *names, size_t n)
+struct column *source_want(struct source *s, struct arena *arena, enum column_kind kind,
+			   const char *const *names, size_t n)
 {
 	struct column *c = &s->columns[s->n++];
 	const char **copy = arena_alloc(arena, MAX(n, 1) * sizeof(*copy));
 
+	assert(s->n <= SOURCE_COLUMNS_MAX);
 	for (size_t i = 0; i < n; i++)
 		copy[i] = arena_strdup(arena, names[i]);
 	*c = (struct column){ .names = copy, .n_names = n, .kind = kind, .codes_max = UINT32_MAX };
 	return c;
 }
 
-/* --- scores -------------------------------------------------------------------------------------------------------------------- */
+/* Scores. */
 
 struct names {
 	VEC(const char *) names, classes;
 	bool pattern;
 };
 
-static int add_pattern(struct names *v, const struct source *s, struct arena *arena, const char *pattern, struct err *err)
+static int add_pattern(struct names *v, const struct source *s, struct arena *arena,
+		       const char *pattern, struct err *err)
 {
 	const char *star = strchr(pattern, '*'), *tail = star + 1;
 	size_t n, head = (size_t)(star - pattern), before = v->names.n;
@@ -29,22 +54,57 @@ static int add_pattern(struct names *v, const struct source *s, struct arena *ar
 	if (strchr(tail, '*'))
 		return err_set(err, ERR_INVALID, "score: `%.60s` has more than one `*`", pattern);
 	for (size_t i = 0; i < n; i++)
-		if (strlen(have[i]) > head + strlen(tail) && strncmp(have[i], pattern, head) == 0 && str_has_suffix(have[i], tail)) {
+		if (strlen(have[i]) > head + strlen(tail) && strncmp(have[i], pattern, head) == 0 &&
+		    str_has_suffix(have[i], tail)) {
 			VEC_PUSH(&v->names, have[i]);
-			VEC_PUSH(&v->classes, arena_strndup(arena, have[i] + head, strlen(have[i]) - head - strlen(tail)));
+			VEC_PUSH(&v->classes, arena_strndup(arena, have[i] + head,
+							    strlen(have[i]) - head - strlen(tail)));
 		}
+	frame_rely(s->table, pattern);
 	v->pattern = true;
-	return v->names.n > before ? 0 : err_set(err, ERR_INVALID, "%s has no column that matches `%.60s`", s->path, pattern);
+	return v->names.n > before
+		       ? 0
+		       : err_set(err, ERR_INVALID, "%s has no column that matches `%.60s`", s->path,
+				 pattern);
 }
 
-int source_want_scores(struct source *s, struct arena *arena, const json_t *score, struct err *err)
+/* The k-th column becomes that of the k-th class. */
+static int order_pattern(struct names *v, const struct source *s, const struct class_order *order,
+			 struct err *err)
+{
+	const char **sorted = xcalloc(MAX(order->n, 1), sizeof(*sorted));
+	size_t found = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < order->n; i++)
+		for (size_t k = 0; k < v->classes.n && !sorted[i]; k++)
+			if (strcmp(v->classes.v[k], order->names[i]) == 0) {
+				sorted[i] = v->names.v[k];
+				found++;
+			}
+	if (found == order->n && v->names.n == order->n) {
+		memcpy(v->names.v, sorted, order->n * sizeof(*sorted));
+		memcpy(v->classes.v, order->names, order->n * sizeof(*sorted));
+	} else if (found || order->must) {
+		r = err_set(err, ERR_INVALID,
+			    "%s: %zu columns match `score`, and %zu of them belong to the %zu "
+			    "classes; each class needs one",
+			    s->path, v->classes.n, found, order->n);
+	}
+	free(sorted);
+	return r;
+}
+
+int source_want_scores(struct source *s, struct arena *arena, const json_t *score,
+		       const struct class_order *order, struct err *err)
 {
 	struct names v = { 0 };
 	const json_t *item;
 	size_t i;
 	int r = 0;
 
-	json_array_foreach (score, i, item) {
+	json_array_foreach(score, i, item)
+	{
 		const char *name = json_string_value(item);
 
 		if (r < 0 || !strchr(name, '*'))
@@ -53,13 +113,18 @@ int source_want_scores(struct source *s, struct arena *arena, const json_t *scor
 			r = add_pattern(&v, s, arena, name, err);
 	}
 	if (r == 0 && v.pattern && v.classes.n != v.names.n)
-		r = err_set(err, ERR_INVALID, "score: give names or one pattern with `*`, not both");
+		r = err_set(err, ERR_INVALID,
+			    "score: give names or one pattern with `*`, not both");
+	if (r == 0 && v.pattern && order)
+		r = order_pattern(&v, s, order, err);
 	if (r == 0 && v.names.n > CLASSES_MAX)
-		r = err_set(err, ERR_TOO_LARGE, "score: %zu columns; at most %d", v.names.n, CLASSES_MAX);
+		r = err_set(err, ERR_TOO_LARGE, "score: %zu columns; at most %d", v.names.n,
+			    CLASSES_MAX);
 	if (r == 0 && v.names.n) {
 		s->scores = source_want(s, arena, COLUMN_NUMBERS, v.names.v, v.names.n);
 		if (v.pattern)
-			s->score_classes = arena_memdup(arena, v.classes.v, v.classes.n * sizeof(*v.classes.v));
+			s->score_classes = arena_memdup(arena, v.classes.v,
+							v.classes.n * sizeof(*v.classes.v));
 	}
 	VEC_FREE(&v.names);
 	VEC_FREE(&v.classes);
@@ -92,9 +157,10 @@ void source_deinit(struct source *s)
 	s->n = 0;
 }
 
-/* --- matching ------------------------------------------------------------------------------------------------------------------ */
+/* Matching. */
 
-void source_keep(struct source *const *v, size_t n_sources, const uint8_t *keep, size_t n, size_t *ret_n)
+void source_keep(struct source *const *v, size_t n_sources, const uint8_t *keep, size_t n,
+		 size_t *ret_n)
 {
 	size_t kept = 0;
 
@@ -140,7 +206,7 @@ static bool same_ids(struct source *const *v, size_t n_sources, size_t n)
 		for (size_t i = 0; i < n; i++) {
 			const struct slice *a = &v[0]->id->slices[i], *b = &v[k]->id->slices[i];
 
-			if (a->n != b->n || memcmp(a->s, b->s, a->n) != 0)
+			if (a->n != b->n || (a->n && memcmp(a->s, b->s, a->n) != 0))
 				return false;
 		}
 	}
@@ -164,26 +230,42 @@ static int index_ids(const struct source *s, struct dict *ret, uint32_t **ret_ro
 			continue;
 		code = dict_code(ret, id->s, id->n);
 		if (code < known)
-			return err_set(err, ERR_INVALID, "%s: the id `%.*s` is there twice, in rows %u and %zu", s->path, (int)MIN(id->n, 60), id->s,
-				       row[code] + 1, i + 1);
+			return err_set(err, ERR_INVALID,
+				       "%s: the id `%.*s` is there twice, in rows %u and %zu",
+				       s->path, (int)MIN(id->n, 60), id->s, row[code] + 1, i + 1);
 		row[code] = (uint32_t)i;
 	}
 	return 0;
+}
+
+/* An id that is there twice says of neither row which one it belongs to. */
+static int check_ids(const struct source *s, struct err *err)
+{
+	_cleanup_(freep) uint32_t *row = NULL;
+	struct dict ids = { 0 };
+	int r = index_ids(s, &ids, &row, err);
+
+	dict_deinit(&ids);
+	return r;
 }
 
 static int missing_id(const struct source *in, const struct source *of, size_t row, struct err *err)
 {
 	const struct slice *id = &of->id->slices[row];
 
-	return err_set(err, ERR_INVALID, "%s has no row with the id `%.*s`, which is in row %zu of %s", in->path, (int)MIN(id->n, 60), id->s, row + 1,
-		       of->path);
+	return err_set(err, ERR_INVALID,
+		       "%s has no row with the id `%.*s`, which is in row %zu of %s", in->path,
+		       (int)MIN(id->n, 60), id->s, row + 1, of->path);
 }
 
-/* Finds a row of `to` for each matched row of `from`; those without one are cleared in `keep`. */
-static int join(struct source *from, struct source *to, size_t n, uint8_t *keep, bool skip, struct err *err)
+/* Finds a row of `to` for each matched row of `from`; those without one are cleared in `keep`.
+ * *ret_left: good rows of `to` that no row of `from` belongs to. */
+static int join(struct source *from, struct source *to, size_t n, uint8_t *keep, bool skip,
+		uint64_t *ret_left, struct err *err)
 {
 	size_t total = frame_rows(to->table), n_bad, n_from_bad, used = 0;
-	const uint8_t *bad = frame_bad(to->table, &n_bad), *from_bad = frame_bad(from->table, &n_from_bad);
+	const uint8_t *bad = frame_bad(to->table, &n_bad),
+		      *from_bad = frame_bad(from->table, &n_from_bad);
 	uint8_t *seen = xcalloc(MAX(total, 1), 1);
 	uint32_t *row = NULL;
 	struct dict ids = { 0 };
@@ -199,50 +281,65 @@ static int join(struct source *from, struct source *to, size_t n, uint8_t *keep,
 		else if (code < 0)
 			keep[i] = 0;
 		else if (seen[row[code]]++)
-			r = err_set(err, ERR_INVALID, "%s: the id `%.*s` is there twice, the second time in row %zu", from->path, (int)MIN(id->n, 60), id->s, i + 1);
+			r = err_set(err, ERR_INVALID,
+				    "%s: the id `%.*s` is there twice, the second time in row %zu",
+				    from->path, (int)MIN(id->n, 60), id->s, i + 1);
 		else
 			to->rows[i] = row[code], used++;
 	}
-	for (size_t i = 0; i < total && r == 0 && !skip && used < total; i++)
-		if (!seen[i] && !(bad && bad[i]))
+	*ret_left = 0;
+	for (size_t i = 0; i < total && r == 0 && used < total; i++) {
+		if (seen[i] || (bad && bad[i]))
+			continue;
+		++*ret_left;
+		if (!skip)
 			r = missing_id(from, to, i, err);
+	}
 	dict_deinit(&ids);
 	free(row);
 	free(seen);
 	return r;
 }
 
-static int match_by_id(struct source *const *v, size_t n_sources, bool skip, size_t *n, struct err *err)
+static int match_by_id(struct source *const *v, size_t n_sources, bool skip, size_t *n,
+		       uint64_t *ret_unmatched, struct err *err)
 {
+	uint64_t left = 0;
 	uint8_t *keep;
 	int r = 0;
 
 	if (same_ids(v, n_sources, *n))
-		return 0;
+		return check_ids(v[0], err);
 	keep = memset(xmalloc(MAX(*n, 1)), 1, *n);
-	for (size_t k = 1; k < n_sources && r == 0; k++)
-		r = join(v[0], v[k], *n, keep, skip, err);
+	for (size_t k = 1; k < n_sources && r == 0; k++) {
+		r = join(v[0], v[k], *n, keep, skip, &left, err);
+		*ret_unmatched = MAX(*ret_unmatched, left);
+	}
 	if (r == 0)
 		source_keep(v, n_sources, keep, *n, n);
 	free(keep);
 	return r;
 }
 
-int source_match(struct source *const *v, size_t n_sources, bool skip, size_t *ret_n, uint64_t *ret_skipped, struct err *err)
+int source_match(struct source *const *v, size_t n_sources, bool skip, size_t *ret_n,
+		 uint64_t *ret_unmatched, struct err *err)
 {
-	size_t n = frame_rows(v[0]->table), first = n;
+	size_t n = frame_rows(v[0]->table);
 
+	*ret_unmatched = 0;
 	if (n_sources > 1 && v[0]->id) {
-		if (match_by_id(v, n_sources, skip, &n, err) < 0)
+		if (match_by_id(v, n_sources, skip, &n, ret_unmatched, err) < 0)
 			return -1;
 	} else {
 		for (size_t k = 1; k < n_sources; k++)
 			if (frame_rows(v[k]->table) != n)
-				return err_set(err, ERR_INVALID, "%s has %zu rows, %s has %zu; rows are matched by their place unless `id` names a column",
-					       v[0]->path, n, v[k]->path, frame_rows(v[k]->table));
+				return err_set(
+					err, ERR_INVALID,
+					"%s has %zu rows, %s has %zu; both need the same number, "
+					"unless `id` names a column that matches them",
+					v[0]->path, n, v[k]->path, frame_rows(v[k]->table));
 	}
 	drop_bad(v, n_sources, &n);
 	*ret_n = n;
-	*ret_skipped = first - n;
 	return 0;
 }

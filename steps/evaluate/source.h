@@ -1,4 +1,5 @@
-/* steps/evaluate/source.h — one input of `evaluate`: which of its columns are wanted, read, and matched with the other inputs' rows. */
+/* steps/evaluate/source.h — one input of `evaluate`: which of its columns are wanted, read, and
+ * matched with the other inputs' rows. */
 #ifndef CAIRN_STEPS_EVALUATE_SOURCE_H
 #define CAIRN_STEPS_EVALUATE_SOURCE_H
 
@@ -12,19 +13,35 @@ struct source {
 	struct column columns[SOURCE_COLUMNS_MAX];
 	size_t n;
 	struct column *id, *label, *prediction, *scores, *query; /* into `columns`, or NULL */
-	uint32_t *rows;	       /* by matched row: this source's row; NULL: the same */
-	const char **score_classes; /* of `prob_*`: what the star stands for, by score column; NULL otherwise */
+	uint32_t *rows;             /* by matched row: this source's row; NULL: the same */
+	const char **score_classes; /* of `prob_*`: what the star stands for, by score column; NULL
+				       otherwise */
 };
 
 /* Sets up a column of `kind`; lent. */
-struct column *source_want(struct source *s, struct arena *arena, enum column_kind kind, const char *const *names, size_t n);
-/* The score columns that the settings' `score` names: a name each, or a pattern with one `*`. */
-int source_want_scores(struct source *s, struct arena *arena, const json_t *score, struct err *err);
+struct column *source_want(struct source *s, struct arena *arena, enum column_kind kind,
+			   const char *const *names, size_t n);
+/* Classes that are known already, in their order. */
+struct class_order {
+	const char *const *names;
+	size_t n;
+	bool must; /* columns whose classes are none of these are an error, too */
+};
+/* The score columns that the settings' `score` names: a name each, or a pattern with one `*`. What
+ * the star stands for are classes. Where `order` isn't NULL, the columns are taken in its order,
+ * wherever they stand; without `must` they may also be of other classes only, and then keep their
+ * own order. */
+int source_want_scores(struct source *s, struct arena *arena, const json_t *score,
+		       const struct class_order *order, struct err *err);
 int eval_source_read(struct source *s, bool skip, struct err *err);
-/* Matches rows: by the id columns where there are any, else by position. *ret_n rows are left, `skipped` of the first source's are not. */
-int source_match(struct source *const *v, size_t n, bool skip, size_t *ret_n, uint64_t *ret_skipped, struct err *err);
+/* Matches rows: by the id columns where there are any, else by position. *ret_n rows are left.
+ * *ret_unmatched: how many rows of another source have an id that the first hasn't; with several
+ * other sources, the largest of their numbers. */
+int source_match(struct source *const *v, size_t n, bool skip, size_t *ret_n,
+		 uint64_t *ret_unmatched, struct err *err);
 /* Keeps only the matched rows for which keep[i]. */
-void source_keep(struct source *const *v, size_t n_sources, const uint8_t *keep, size_t n, size_t *ret_n);
+void source_keep(struct source *const *v, size_t n_sources, const uint8_t *keep, size_t n,
+		 size_t *ret_n);
 /* A column's codes of the matched rows; free() them. Once a column. */
 uint32_t *source_take_codes(const struct source *s, struct column *c, size_t n);
 void source_deinit(struct source *s); /* not the table */

@@ -1,10 +1,26 @@
-/* tar and zip: members by name. Of several with one name (tar allows it) the first meets the first, and so on. */
+/* steps/normalise/archive.c — tar and zip: members by name.
+ *
+ * Both archives are unpacked by libarchive from memory (unpack()): facts of members into a list,
+ * all contents behind each other into one spool (struct unpacked). The lists are sorted by name,
+ * then compared in step (judge()). Of several members with one name (tar allows it) the first
+ * meets the first, and so on. Contents that differ are normalised again by normalise_spans().
+ *
+ * Two kinds of facts: those that count (facts_differ()) and those that don't, of which the first
+ * of each kind is noted for `detail` (note_ignored()).
+ *
+ * The archive must have no byte that no member accounts for: check_fill() and
+ * normalise_check_zeros() see to that for a tar, layout.c for a zip. Otherwise the file isn't
+ * normalised.
+ *
+ * Bounds: NORMALISE_MEMBERS_MAX, NAMES_MAX, and the job's bytes_max for all that is unpacked,
+ * zeros of holes included. One thread, one job.
+ */
 #include <archive.h>
 #include <archive_entry.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/sysmacros.h>
-#include "base/digest.h"
+#include "base/crypto/digest.h"
 #include "steps/normalise/normalise.h"
 
 #define NAMES_MAX (256 * MIB)
@@ -17,23 +33,37 @@ struct member {
 	mode_t mode;
 	int64_t mtime, uid, gid;
 	dev_t device;
-	struct digest attributes; /* extended ones, access lists and flags */
-	uint64_t at, n; /* of its content in the spool */
-	size_t place;	/* in the archive */
+	struct digest attributes; /* extended ones, access lists, flags, pax records */
+	uint64_t at, n;           /* of its content in the spool */
+	size_t place;             /* in the archive */
 };
 
 struct members {
 	VEC(struct member) list;
 	struct unpacked spool;
 	struct arena *arena;
-	struct str comments; /* of a zip */
+	struct str facts; /* of a zip: its comments and extra fields */
 };
 
-/* --- unpacking ------------------------------------------------------------------------------------------------------------------ */
+/* Unpacking. */
 
-static int add_content(struct archive *a, struct unpacked *to, uint64_t *ret_n, struct err *err)
+static int add_zeros(struct unpacked *to, uint64_t n, struct err *err)
 {
-	static const char zeros[4096];
+	static const char zeros[64 * KIB];
+
+	if (n > to->job->bytes_max - to->job->bytes) /* not written to the disk first */
+		return err_set(err, ERR_TOO_LARGE, "more than %llu bytes unpacked",
+			       (unsigned long long)to->job->bytes_max);
+	for (; n; n -= MIN(n, sizeof(zeros)))
+		if (unpacked_add(to, zeros, MIN(n, sizeof(zeros)), err) < 0)
+			return -1;
+	return 0;
+}
+
+/* `least`: what the header promises; a hole at the end is in no block. */
+static int add_content(struct archive *a, struct unpacked *to, uint64_t least, uint64_t *ret_n,
+		       struct err *err)
+{
 	const void *p;
 	size_t n;
 	la_int64_t at;
@@ -43,18 +73,25 @@ static int add_content(struct archive *a, struct unpacked *to, uint64_t *ret_n, 
 	while ((r = archive_read_data_block(a, &p, &n, &at)) == ARCHIVE_OK) {
 		if (at < 0 || (uint64_t)at < len)
 			return err_set(err, ERR_INVALID, "its parts overlap");
-		for (; len < (uint64_t)at; len += MIN((uint64_t)at - len, sizeof(zeros))) /* a hole */
-			if (unpacked_add(to, zeros, MIN((uint64_t)at - len, sizeof(zeros)), err) < 0)
-				return -1;
+		if (add_zeros(to, (uint64_t)at - len, err) < 0) /* a hole */
+			return -1;
 		if (n && unpacked_add(to, p, n, err) < 0)
 			return -1;
-		len += n;
+		len = (uint64_t)at + n;
+	}
+	if (r == ARCHIVE_EOF && len < least) {
+		if (add_zeros(to, least - len, err) < 0)
+			return -1;
+		len = least;
 	}
 	*ret_n = len;
-	return r == ARCHIVE_EOF ? 0 : err_set(err, ERR_INVALID, "%s", archive_error_string(a) ? archive_error_string(a) : "it can't be read");
+	return r == ARCHIVE_EOF ? 0
+				: err_set(err, ERR_INVALID, "%s",
+					  archive_error_string(a) ? archive_error_string(a)
+								  : "it can't be read");
 }
 
-static void digest_attributes(struct archive_entry *e, struct digest *ret)
+static void digest_attributes(struct archive_entry *e, const struct str *more, struct digest *ret)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };
 	unsigned long set = 0, clear = 0;
@@ -73,6 +110,7 @@ static void digest_attributes(struct archive_entry *e, struct digest *ret)
 	free(acl);
 	archive_entry_fflags(e, &set, &clear);
 	str_add_u64(&s, set);
+	str_addn(&s, more->len ? more->s : "", more->len);
 	digest_bytes(s.s, s.len, ret);
 }
 
@@ -81,9 +119,13 @@ static const char *copy(struct members *m, const char *s)
 	return arena_strdup(m->arena, s ? s : "");
 }
 
-static int add_member(struct members *m, struct archive *a, struct archive_entry *e, struct err *err)
+static int add_member(struct members *m, struct archive *a, struct archive_entry *e, struct span s,
+		      bool zip, struct err *err)
 {
-	const char *name = archive_entry_pathname(e), *hard = archive_entry_hardlink(e), *soft = archive_entry_symlink(e);
+	_cleanup_(str_deinit) struct str more = { 0 };
+	uint64_t least = !zip && archive_entry_size_is_set(e) ? (uint64_t)archive_entry_size(e) : 0;
+	const char *name = archive_entry_pathname(e), *hard = archive_entry_hardlink(e),
+		   *soft = archive_entry_symlink(e);
 	struct member *one;
 
 	if (m->list.n == NORMALISE_MEMBERS_MAX || arena_bytes(m->arena) > NAMES_MAX)
@@ -91,18 +133,27 @@ static int add_member(struct members *m, struct archive *a, struct archive_entry
 	if (!name)
 		return err_set(err, ERR_INVALID, "a member's name can't be read");
 	one = VEC_ADD(&m->list);
-	*one = (struct member){ .name = arena_strdup(m->arena, name), .kind = hard ? S_IFREG : archive_entry_filetype(e), .hard = hard,
-				.mode = archive_entry_perm(e), .mtime = archive_entry_mtime(e), .at = m->spool.len, .place = m->list.n - 1,
-				.uid = archive_entry_uid(e), .gid = archive_entry_gid(e),
+	*one = (struct member){ .name = arena_strdup(m->arena, name),
+				.kind = hard ? S_IFREG : archive_entry_filetype(e),
+				.hard = hard,
+				.mode = archive_entry_perm(e),
+				.mtime = archive_entry_mtime(e),
+				.at = m->spool.len,
+				.place = m->list.n - 1,
+				.uid = archive_entry_uid(e),
+				.gid = archive_entry_gid(e),
 				.user = copy(m, archive_entry_uname(e)),
 				.group = copy(m, archive_entry_gname(e)) };
 	if (one->kind == S_IFCHR || one->kind == S_IFBLK)
 		one->device = archive_entry_rdev(e);
-	digest_attributes(e, &one->attributes);
+	if (!zip &&
+	    normalise_tar_facts(s, (uint64_t)archive_read_header_position(a), &more, err) < 0)
+		return -1;
+	digest_attributes(e, &more, &one->attributes);
 	one->executable = one->kind == S_IFREG && one->mode & 0100;
 	if (hard || soft)
 		one->target = arena_strdup(m->arena, hard ? hard : soft);
-	return one->kind == S_IFREG && !hard ? add_content(a, &m->spool, &one->n, err) : 0;
+	return one->kind == S_IFREG && !hard ? add_content(a, &m->spool, least, &one->n, err) : 0;
 }
 
 static int by_name(const void *pa, const void *pb)
@@ -134,11 +185,16 @@ static int read_all(struct members *m, struct archive *a, struct span s, bool zi
 	int r;
 
 	while ((r = archive_read_next_header(a, &e)) == ARCHIVE_OK || r == ARCHIVE_WARN)
-		if ((!zip && check_fill(a, e, s, &fill, err) < 0) || add_member(m, a, e, err) < 0)
-			return m->list.n ? err_wrap(err, "member %.200s", m->list.v[m->list.n - 1].name) : -1;
+		if ((!zip && check_fill(a, e, s, &fill, err) < 0) ||
+		    add_member(m, a, e, s, zip, err) < 0)
+			return m->list.n ? err_wrap(err, "member %.200s",
+						    m->list.v[m->list.n - 1].name)
+					 : -1;
 	if (r != ARCHIVE_EOF)
-		return err_set(err, ERR_INVALID, "%s", archive_error_string(a) ? archive_error_string(a) : "it can't be read");
-	if (zip ? normalise_check_zip(s, &m->comments, err) < 0
+		return err_set(err, ERR_INVALID, "%s",
+			       archive_error_string(a) ? archive_error_string(a)
+						       : "it can't be read");
+	if (zip ? normalise_check_zip(s, &m->facts, err) < 0
 		: check_fill(a, NULL, s, &fill, err) < 0 ||
 			    normalise_check_zeros(s, (uint64_t)archive_read_header_position(a), s.n,
 						  err) < 0)
@@ -157,7 +213,8 @@ static int unpack(struct members *m, struct span s, bool zip, struct err *err)
 		mem_die(0);
 	r = zip ? archive_read_support_format_zip_seekable(a) : archive_read_support_format_tar(a);
 	if (r != ARCHIVE_OK || archive_read_open_memory(a, s.p, s.n) != ARCHIVE_OK)
-		r = err_set(err, ERR_INVALID, "%s", archive_error_string(a) ? archive_error_string(a) : "it can't be read");
+		r = err_set(err, ERR_INVALID, "%s",
+			    archive_error_string(a) ? archive_error_string(a) : "it can't be read");
 	else
 		r = read_all(m, a, s, zip, err);
 	archive_read_free(a);
@@ -174,11 +231,11 @@ static void members_deinit(struct members *m)
 {
 	VEC_FREE(&m->list);
 	unpacked_deinit(&m->spool);
-	str_deinit(&m->comments);
+	str_deinit(&m->facts);
 	arena_free(m->arena);
 }
 
-/* --- comparing ------------------------------------------------------------------------------------------------------------------ */
+/* Comparing. */
 
 static struct span content(const struct members *m, const struct member *one)
 {
@@ -187,16 +244,23 @@ static struct span content(const struct members *m, const struct member *one)
 
 static const char *kind_name(const struct member *m)
 {
-	return m->hard ? "a hard link" : m->kind == S_IFREG ? "a file" : m->kind == S_IFDIR ? "a directory" : m->kind == S_IFLNK ? "a symbolic link" : "something else";
+	return m->hard              ? "a hard link"
+	       : m->kind == S_IFREG ? "a file"
+	       : m->kind == S_IFDIR ? "a directory"
+	       : m->kind == S_IFLNK ? "a symbolic link"
+				    : "something else";
 }
 
 /* What differs between two members of one name besides their content; NULL: nothing that counts. */
-static const char *facts_differ(struct normalise_job *j, const struct member *a, const struct member *b)
+static const char *facts_differ(struct normalise_job *j, const struct member *a,
+				const struct member *b)
 {
 	if (a->kind != b->kind || a->hard != b->hard)
 		return arena_printf(j->arena, "was %s, is %s", kind_name(a), kind_name(b));
 	if (!str_eq(a->target, b->target))
-		return arena_printf(j->arena, "link to %s → %s", normalise_text(j, a->target, strlen(a->target)), normalise_text(j, b->target, strlen(b->target)));
+		return arena_printf(j->arena, "link to %s → %s",
+				    normalise_text(j, a->target, strlen(a->target)),
+				    normalise_text(j, b->target, strlen(b->target)));
 	if (a->executable != b->executable)
 		return a->executable ? "was executable, isn't any more" : "is executable, was not";
 	if ((a->mode ^ b->mode) & 07000)
@@ -205,7 +269,7 @@ static const char *facts_differ(struct normalise_job *j, const struct member *a,
 		return arena_printf(j->arena, "device %u:%u → %u:%u", major(a->device),
 				    minor(a->device), major(b->device), minor(b->device));
 	if (memcmp(&a->attributes, &b->attributes, sizeof(a->attributes)) != 0)
-		return "other extended attributes, access list or flags";
+		return "other extended attributes, pax records, access list or flags";
 	return NULL;
 }
 
@@ -241,7 +305,8 @@ static void note_ignored(struct normalise_job *j, const struct member *a, const 
 	}
 }
 
-static void differ(struct normalise_job *j, const struct member *m, const char *detail, struct normalised *ret)
+static void differ(struct normalise_job *j, const struct member *m, const char *detail,
+		   struct normalised *ret)
 {
 	ret->verdict = NORMALISED_DIFFERENT;
 	ret->member = normalise_text(j, m->name, strlen(m->name));
@@ -254,8 +319,9 @@ static void ignored_deinit(struct ignored *g)
 }
 
 /* Are two members of one name the same? */
-static bool same_member(struct normalise_job *j, const struct members *ma, const struct member *a, const struct members *mb, const struct member *b,
-			struct ignored *g, struct normalised *ret, const char **ret_inner)
+static bool same_member(struct normalise_job *j, const struct members *ma, const struct member *a,
+			const struct members *mb, const struct member *b, struct ignored *g,
+			struct normalised *ret, const char **ret_inner)
 {
 	struct span sa = content(ma, a), sb = content(mb, b);
 	const char *facts = facts_differ(j, a, b);
@@ -280,24 +346,31 @@ static bool same_member(struct normalise_job *j, const struct members *ma, const
 		g->inner++;
 		return true;
 	}
-	differ(j, a, inner.verdict == NORMALISED_DIFFERENT ? inner.detail : normalise_difference(j, sa, sb), ret);
+	differ(j, a,
+	       inner.verdict == NORMALISED_DIFFERENT ? inner.detail
+						     : normalise_difference(j, sa, sb),
+	       ret);
 	if (inner.member)
 		ret->member = arena_printf(j->arena, "%s > %s", ret->member, inner.member);
 	return false;
 }
 
-static void judge(struct normalise_job *j, const struct members *a, const struct members *b, struct normalised *ret, const char **ret_inner)
+static void judge(struct normalise_job *j, const struct members *a, const struct members *b,
+		  struct normalised *ret, const char **ret_inner)
 {
 	_cleanup_(ignored_deinit) struct ignored g = { 0 };
 	size_t i = 0, k = 0;
 
 	ret->verdict = NORMALISED_SAME;
 	while (i < a->list.n || k < b->list.n) {
-		const struct member *ma = i < a->list.n ? &a->list.v[i] : NULL, *mb = k < b->list.n ? &b->list.v[k] : NULL;
+		const struct member *ma = i < a->list.n ? &a->list.v[i] : NULL,
+				    *mb = k < b->list.n ? &b->list.v[k] : NULL;
 		int order = !ma ? 1 : !mb ? -1 : strcmp(ma->name, mb->name);
 
 		if (order) {
-			differ(j, order < 0 ? ma : mb, order < 0 ? "is only in the old one" : "is only in the new one", ret);
+			differ(j, order < 0 ? ma : mb,
+			       order < 0 ? "is only in the old one" : "is only in the new one",
+			       ret);
 			return;
 		}
 		if (!same_member(j, a, ma, b, mb, &g, ret, ret_inner))
@@ -305,16 +378,16 @@ static void judge(struct normalise_job *j, const struct members *a, const struct
 		i++;
 		k++;
 	}
-	if (a->comments.len != b->comments.len ||
-	    (a->comments.len && memcmp(a->comments.s, b->comments.s, a->comments.len) != 0)) {
+	if (a->facts.len != b->facts.len ||
+	    (a->facts.len && memcmp(a->facts.s, b->facts.s, a->facts.len) != 0)) {
 		*ret = (struct normalised){ .verdict = NORMALISED_DIFFERENT,
-					    .detail = "comments differ" };
+					    .detail = "comments or extra fields differ" };
 		return;
 	}
 	if (g.inner > 1)
 		str_addf(&g.text, " (and so in %zu more)", g.inner - 1);
-	ret->detail = g.text.len ? arena_strndup(j->arena, g.text.s, g.text.len) :
-				   "only headers or compression differ";
+	ret->detail = g.text.len ? arena_strndup(j->arena, g.text.s, g.text.len)
+				 : "only headers or compression differ";
 }
 
 static bool all_arrays(const struct members *m)
@@ -325,7 +398,8 @@ static bool all_arrays(const struct members *m)
 	return m->list.n > 0;
 }
 
-static int normalise_archive(struct normalise_job *j, bool zip, struct span a, struct span b, struct normalised *ret, struct err *err)
+static int normalise_archive(struct normalise_job *j, bool zip, struct span a, struct span b,
+			     struct normalised *ret, struct err *err)
 {
 	struct members ma, mb;
 	const char *inner = NULL;
@@ -347,12 +421,14 @@ static int normalise_archive(struct normalise_job *j, bool zip, struct span a, s
 	return r;
 }
 
-int normalise_tar(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err)
+int normalise_tar(struct normalise_job *j, struct span a, struct span b, struct normalised *ret,
+		  struct err *err)
 {
 	return normalise_archive(j, false, a, b, ret, err);
 }
 
-int normalise_zip(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err)
+int normalise_zip(struct normalise_job *j, struct span a, struct span b, struct normalised *ret,
+		  struct err *err)
 {
 	return normalise_archive(j, true, a, b, ret, err);
 }

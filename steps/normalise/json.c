@@ -1,8 +1,15 @@
-/* JSON: values. An integer and a real of the same value are equal. */
+/* steps/normalise/json.c — JSON: values.
+ *
+ * Both texts are parsed as a whole (SIZE_MAX_JSON bounds them) and compared in one recursion,
+ * whose depth the parser bounds. An integer and a real of the same value are equal. -0.0 equals no
+ * integer, and a real beyond 2^53 only the integer that it is exactly. The first difference is
+ * reported by its path, `$.a[3]`; keys are compared without regard to their order. Keys that are
+ * there twice are the parser's to refuse.
+ */
+#include "base/text/json.h"
 #include <math.h>
 #include <string.h>
-#include "base/json.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "steps/normalise/normalise.h"
 
 #define SIZE_MAX_JSON (64 * MIB) /* a parsed value takes about ten times its text */
@@ -43,16 +50,19 @@ static bool same_number(const json_t *a, const json_t *b)
 	if (json_is_real(a) && json_is_real(b))
 		return json_real_value(a) == json_real_value(b) &&
 		       !signbit(json_real_value(a)) == !signbit(json_real_value(b));
-	/* One of each: beyond 2^53 a double stands for several integers, so it must come back as this one. */
+	/* One of each: beyond 2^53 a double stands for several integers, so it must come back as
+	 * this one. */
 	double real = json_is_real(a) ? json_real_value(a) : json_real_value(b);
 	int64_t whole = json_is_real(a) ? json_integer_value(b) : json_integer_value(a);
 
 	if (real == 0 && signbit(real)) /* no integer is -0.0 */
 		return false;
-	return real >= -9223372036854775808.0 && real < 9223372036854775808.0 && (int64_t)real == whole && real == trunc(real);
+	return real >= -9223372036854775808.0 && real < 9223372036854775808.0 &&
+	       (int64_t)real == whole && real == trunc(real);
 }
 
-static bool report(struct normalise_job *j, const struct path *at, const char *text, struct normalised *ret)
+static bool report(struct normalise_job *j, const struct path *at, const char *text,
+		   struct normalised *ret)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };
 
@@ -61,9 +71,11 @@ static bool report(struct normalise_job *j, const struct path *at, const char *t
 	return false;
 }
 
-static bool same(struct normalise_job *j, const json_t *a, const json_t *b, const struct path *at, struct normalised *ret);
+static bool same(struct normalise_job *j, const json_t *a, const json_t *b, const struct path *at,
+		 struct normalised *ret);
 
-static bool same_array(struct normalise_job *j, const json_t *a, const json_t *b, const struct path *at, struct normalised *ret)
+static bool same_array(struct normalise_job *j, const json_t *a, const json_t *b,
+		       const struct path *at, struct normalised *ret)
 {
 	size_t n = MIN(json_array_size(a), json_array_size(b));
 
@@ -75,33 +87,42 @@ static bool same_array(struct normalise_job *j, const json_t *a, const json_t *b
 	}
 	if (json_array_size(a) == json_array_size(b))
 		return true;
-	return report(j, at, arena_printf(j->arena, "%zu items → %zu items", json_array_size(a), json_array_size(b)), ret);
+	return report(j, at,
+		      arena_printf(j->arena, "%zu items → %zu items", json_array_size(a),
+				   json_array_size(b)),
+		      ret);
 }
 
-static bool same_object(struct normalise_job *j, const json_t *a, const json_t *b, const struct path *at, struct normalised *ret)
+static bool same_object(struct normalise_job *j, const json_t *a, const json_t *b,
+			const struct path *at, struct normalised *ret)
 {
 	const char *key;
 	json_t *v;
 
-	json_object_foreach ((json_t *)a, key, v) {
+	json_object_foreach((json_t *)a, key, v)
+	{
 		struct path here = { .up = at, .key = key };
 
 		if (!json_object_get(b, key))
-			return report(j, &here, arena_printf(j->arena, "%s → absent", shown(j, v)), ret);
+			return report(j, &here, arena_printf(j->arena, "%s → absent", shown(j, v)),
+				      ret);
 		if (!same(j, v, json_object_get(b, key), &here, ret))
 			return false;
 	}
-	json_object_foreach ((json_t *)b, key, v) {
+	json_object_foreach((json_t *)b, key, v)
+	{
 		struct path here = { .up = at, .key = key };
 
 		if (!json_object_get(a, key))
-			return report(j, &here, arena_printf(j->arena, "absent → %s", shown(j, v)), ret);
+			return report(j, &here, arena_printf(j->arena, "absent → %s", shown(j, v)),
+				      ret);
 	}
 	return true;
 }
 
 /* Depth is bounded by the parser's. */
-static bool same(struct normalise_job *j, const json_t *a, const json_t *b, const struct path *at, struct normalised *ret)
+static bool same(struct normalise_job *j, const json_t *a, const json_t *b, const struct path *at,
+		 struct normalised *ret)
 {
 	bool equal;
 
@@ -109,8 +130,11 @@ static bool same(struct normalise_job *j, const json_t *a, const json_t *b, cons
 		return same_array(j, a, b, at, ret);
 	if (json_is_object(a) && json_is_object(b))
 		return same_object(j, a, b, at, ret);
-	equal = json_is_number(a) && json_is_number(b) ? same_number(a, b) : json_typeof(a) == json_typeof(b) && json_equal(a, b);
-	return equal || report(j, at, arena_printf(j->arena, "%s → %s", shown(j, a), shown(j, b)), ret);
+	equal = json_is_number(a) && json_is_number(b)
+			? same_number(a, b)
+			: json_typeof(a) == json_typeof(b) && json_equal(a, b);
+	return equal ||
+	       report(j, at, arena_printf(j->arena, "%s → %s", shown(j, a), shown(j, b)), ret);
 }
 
 static int parse(struct span s, json_t **ret, struct err *err)
@@ -120,7 +144,8 @@ static int parse(struct span s, json_t **ret, struct err *err)
 	return json_parse("json", (const char *)s.p, s.n, ret, err);
 }
 
-int normalise_json(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err)
+int normalise_json(struct normalise_job *j, struct span a, struct span b, struct normalised *ret,
+		   struct err *err)
 {
 	json_t *ja = NULL, *jb = NULL;
 	int r = parse(a, &ja, err) < 0 || parse(b, &jb, err) < 0 ? -1 : 0;

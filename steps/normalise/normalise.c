@@ -1,9 +1,9 @@
 /* The formats by their first bytes, and what is common to all of them. */
+#include "steps/normalise/normalise.h"
 #include <stdio.h>
 #include <string.h>
 #include "base/macros.h"
-#include "base/text.h"
-#include "steps/normalise/normalise.h"
+#include "base/text/text.h"
 
 #define SHOWN_MAX 120
 
@@ -49,10 +49,13 @@ static bool is_json(struct span s)
 static const struct format {
 	const char *name;
 	bool (*is)(struct span s);
-	int (*compare)(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err);
+	int (*compare)(struct normalise_job *j, struct span a, struct span b,
+		       struct normalised *ret, struct err *err);
 } formats[] = {
-	{ "gzip", is_gzip, normalise_gzip }, { "zstd", is_zstd, normalise_zstd }, { "tar", is_tar, normalise_tar },    { "zip", is_zip, normalise_zip },
-	{ "png", is_png, normalise_png },    { "npy", is_npy, normalise_npy },	  { "json", is_json, normalise_json },
+	{ "gzip", is_gzip, normalise_gzip }, { "zstd", is_zstd, normalise_zstd },
+	{ "tar", is_tar, normalise_tar },    { "zip", is_zip, normalise_zip },
+	{ "png", is_png, normalise_png },    { "npy", is_npy, normalise_npy },
+	{ "json", is_json, normalise_json },
 };
 
 void normalise_spans(struct normalise_job *j, struct span a, struct span b, struct normalised *ret)
@@ -67,7 +70,9 @@ void normalise_spans(struct normalise_job *j, struct span a, struct span b, stru
 		return;
 	j->depth++;
 	if (formats[i].compare(j, a, b, ret, &err) < 0)
-		*ret = (struct normalised){ .detail = arena_printf(j->arena, "%s: %s", formats[i].name, normalise_text(j, err.msg, strlen(err.msg))) };
+		*ret = (struct normalised){ .detail = arena_printf(
+						    j->arena, "%s: %s", formats[i].name,
+						    normalise_text(j, err.msg, strlen(err.msg))) };
 	j->depth--;
 }
 

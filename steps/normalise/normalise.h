@@ -1,25 +1,30 @@
 /* steps/normalise/normalise.h — are two files the same but for what their format notes besides
  * (times, order, compression)?
  *
- * The program `cairn-steps normalise [--max BYTES] A B` holds two files against each other in a
- * normal form and prints one line of JSON. The engine runs it as a child with a time limit,
- * because what it decodes is hostile; it takes memory and temporary space up to the limits below,
- * and no more.
+ * The program `cairn-steps normalise [--max BYTES] A B` compares two files in a normal form and
+ * prints one line of JSON. The engine runs it as a child with a time limit, because what it decodes
+ * is hostile. It takes memory and temporary space up to the limits below, and no more.
  *
- * format  what counts                                             what doesn't tar        names,
- * kinds, executable bit, set-id bits, devices,     order, times, owners, permissions, dialect
- * link targets, extended attributes, content zip       the same, comments
- * order, times, permissions, compression npz      zip of .npy
- * as both npy     type, shape, values bit by bit                          byte order, C or
- * Fortran order, header gzip     what is inside                                          level,
- * header, splitting into members zstd      what is inside
- * level, frames, checksums png    width, height, pixels as 16-bit RGBA, all chunks but
- * compression, filters, palette, depth, text, time those of text and time json    values; numbers
- * by value as doubles or 64-bit integers  order of keys, spaces, escapes
+ * What counts for a format, and what doesn't:
  *
- * Nothing else is left out of account: bytes that no reader of the format looks at (behind its
- * end, between members) keep a file from being normalised. `detail` names all that differs and
- * was left out, not only the first of it.
+ * - tar: names, kinds, executable bit, set-id bits, devices, link targets, extended attributes,
+ *   comments and unknown pax records, content count. Order, times, owners, other permissions and
+ * the dialect don't.
+ * - zip: as tar, and comments and extra fields count, but for times, owners and sizes among these.
+ *   Compression doesn't.
+ * - npz: a zip of .npy files; what holds for both.
+ * - npy: type, shape and values, bit by bit, count. Byte order, order of the axes (C, Fortran) and
+ *   the header's text don't.
+ * - gzip, zstd: what is inside counts. Level, header, checksums, and the division into members or
+ *   frames don't.
+ * - png: width, height, pixels as 16-bit RGBA and all chunks count, except those of text and time.
+ *   Compression, filters, palette and depth don't.
+ * - json: values count, numbers by their value as doubles or 64-bit integers. Order of keys, spaces
+ *   and escapes don't.
+ *
+ * Bytes that no reader of the format reads (behind its end, between members) keep a file from being
+ * normalised. When two files are the same, `detail` names each kind of difference that was left
+ * out, with the first member that has it.
  *
  * Formats are seen from the first bytes. What is inside of a container is normalised again, to
  * NORMALISE_DEPTH_MAX levels: "gzip+tar+png".
@@ -27,12 +32,14 @@
 #ifndef CAIRN_STEPS_NORMALISE_NORMALISE_H
 #define CAIRN_STEPS_NORMALISE_NORMALISE_H
 
-#include "base/mem.h"
-#include "base/str.h"
 #include "base/err.h"
+#include "base/mem.h"
+#include "base/text/str.h"
 
 #define NORMALISE_DEPTH_MAX 4
-#define NORMALISE_UNPACKED_MAX (8 * GIB) /* bytes that one comparison unpacks, both sides and all levels together: they lie in TMPDIR */
+#define NORMALISE_UNPACKED_MAX                                                                   \
+	(8 * GIB) /* bytes that one comparison unpacks, both sides and all levels together: they \
+		     lie in TMPDIR */
 #define NORMALISE_MEMBERS_MAX 1000000
 
 struct span {
@@ -41,7 +48,8 @@ struct span {
 };
 
 enum normalised_verdict {
-	NORMALISED_NOT, /* no common format that is known, or one can't be read: only bytes can be compared */
+	NORMALISED_NOT, /* no common format that is known, or one can't be read: only bytes can be
+			   compared */
 	NORMALISED_SAME,
 	NORMALISED_DIFFERENT,
 };
@@ -49,8 +57,10 @@ enum normalised_verdict {
 struct normalised {
 	enum normalised_verdict verdict;
 	const char *normaliser; /* "gzip+tar"; NULL when not normalised */
-	const char *member;	/* first one that differs: "data/a.txt", "outer.tar > a.txt"; NULL without members */
-	const char *detail;	/* for people, one line, printable: what differs; when the same: what was left out of account. NOT: why; or NULL */
+	const char *member;     /* first one that differs: "data/a.txt", "outer.tar > a.txt"; NULL
+				   without members */
+	const char *detail; /* for people, one line, printable: what differs; when the same: what
+			       was left out of account. NOT: why; or NULL */
 };
 
 struct normalise_job {
@@ -62,10 +72,11 @@ struct normalise_job {
 
 /* Never fails: what can't be read is NORMALISED_NOT. */
 void normalise_spans(struct normalise_job *j, struct span a, struct span b, struct normalised *ret);
-/* The program: the files, and before them perhaps --max and the most that it may unpack. Exit 0 with a line on standard output; 2 for a wrong use, 1 when a file can't be read. */
+/* The program: the files, and before them perhaps --max and the most that it may unpack. Exit 0
+ * with a line on standard output; 2 for a wrong use, 1 when a file can't be read. */
 int normalise_main(int argc, char **argv);
 
-/* --- between the files of this folder ------------------------------------------------------------------------------------- */
+/* Between the files of this folder. */
 
 /* Unpacked bytes: a little of them in memory, more in a file in TMPDIR that has no name. */
 struct unpacked {
@@ -78,25 +89,40 @@ struct unpacked {
 };
 void unpacked_init(struct unpacked *s, struct normalise_job *j);
 void unpacked_deinit(struct unpacked *s);
-int unpacked_add(struct unpacked *s, const void *bytes, size_t n, struct err *err); /* ERR_TOO_LARGE beyond the job's limit */
+int unpacked_add(struct unpacked *s, const void *bytes, size_t n,
+		 struct err *err); /* ERR_TOO_LARGE beyond the job's limit */
 int unpacked_end(struct unpacked *s, struct err *err);
 
 /* First differing byte; the shorter length when one begins with the other. */
 size_t normalise_differs_at(struct span a, struct span b);
-const char *normalise_difference(struct normalise_job *j, struct span a, struct span b); /* "byte 17: 0x61 → 0x62", "12 bytes → 13 bytes" */
-const char *normalise_text(struct normalise_job *j, const char *s, size_t n);	      /* in the job's arena, at most 120 bytes of it */
+const char *normalise_difference(struct normalise_job *j, struct span a,
+				 struct span b); /* "byte 17: 0x61 → 0x62", "12 bytes → 13 bytes" */
+const char *normalise_text(struct normalise_job *j, const char *s,
+			   size_t n); /* in the job's arena, at most 120 bytes of it */
 
-/* layout.c: ERR_INVALID when there are bytes in it that no member accounts for. */
+/* layout.c: ERR_INVALID when there are bytes in it that no member accounts for. `facts` gets what a
+ * zip holds beside its members and counts: two zips with equal facts have the same comments and
+ * fields. */
 int normalise_check_zeros(struct span s, uint64_t from, uint64_t to, struct err *err);
-int normalise_check_zip(struct span s, struct str *comments, struct err *err);
+/* Of a tar's member whose header is at `at`: the records of its pax headers that libarchive passes
+ * over. */
+int normalise_tar_facts(struct span s, uint64_t at, struct str *facts, struct err *err);
+int normalise_check_zip(struct span s, struct str *facts, struct err *err);
 
 /* Each compares two files of its format; -1: one can't be read (err says why). */
-int normalise_gzip(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err);
-int normalise_zstd(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err);
-int normalise_tar(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err);
-int normalise_zip(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err);
-int normalise_png(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err);
-int normalise_npy(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err);
-int normalise_json(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err);
+int normalise_gzip(struct normalise_job *j, struct span a, struct span b, struct normalised *ret,
+		   struct err *err);
+int normalise_zstd(struct normalise_job *j, struct span a, struct span b, struct normalised *ret,
+		   struct err *err);
+int normalise_tar(struct normalise_job *j, struct span a, struct span b, struct normalised *ret,
+		  struct err *err);
+int normalise_zip(struct normalise_job *j, struct span a, struct span b, struct normalised *ret,
+		  struct err *err);
+int normalise_png(struct normalise_job *j, struct span a, struct span b, struct normalised *ret,
+		  struct err *err);
+int normalise_npy(struct normalise_job *j, struct span a, struct span b, struct normalised *ret,
+		  struct err *err);
+int normalise_json(struct normalise_job *j, struct span a, struct span b, struct normalised *ret,
+		   struct err *err);
 
 #endif

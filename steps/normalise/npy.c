@@ -1,18 +1,55 @@
-/* NPY: values bit by bit, in either byte order and either order of the axes. What isn't numbers, bool or text (records, objects) is compared as bytes. */
+/* steps/normalise/npy.c — NPY: values bit by bit, in either byte order and either order of the
+ * axes.
+ *
+ * Type, size of items and shape must be the same. Then find_differences() walks both arrays in C
+ * order: each has strides, and next_index() counts up like an odometer, so that an array in
+ * Fortran order is compared where it lies. Items of numbers, times and text are turned into this
+ * machine's byte order first (item()). Values are compared as bytes, so a NaN equals itself and
+ * -0.0 isn't 0.0.
+ *
+ * unit_bytes() is the one list of the types that can be compared, and says for each what the other
+ * byte order turns around. A type that it doesn't know isn't normalised, nor are records and
+ * objects (npy_read_header()): the files are then compared as bytes by whoever asked.
+ */
+#include "steps/table/npy.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/text.h"
+#include "base/text/text.h"
 #include "steps/normalise/normalise.h"
-#include "steps/table/npy.h"
 
 /* Where the value at `index` of the C order lies: each axis has its stride, in items. */
 struct array {
 	struct npy_header h;
 	uint64_t strides[NPY_DIMENSIONS_MAX];
 	uint64_t items;
-	unsigned swap_bytes; /* size of what is turned around for the other byte order; 1: nothing */
+	unsigned
+		swap_bytes; /* size of what is turned around for the other byte order; 1: nothing */
 };
+
+/* How many bytes belong together: the other byte order turns them around. Raw bytes (V) have none.
+ * 0: no type that can be compared. */
+static unsigned unit_bytes(const struct npy_header *h)
+{
+	switch (h->kind) {
+	case 'b':
+	case 'S':
+	case 'V':
+		return 1;
+	case 'U':
+		return 4;
+	case 'i':
+	case 'u':
+	case 'f':
+	case 'm':
+	case 'M':
+		return h->item_bytes;
+	case 'c': /* two floats */
+		return h->item_bytes % 2 ? 0 : h->item_bytes / 2;
+	default:
+		return 0;
+	}
+}
 
 static int open_array(struct span s, struct array *ret, struct err *err)
 {
@@ -25,8 +62,9 @@ static int open_array(struct span s, struct array *ret, struct err *err)
 	ret->items = 1;
 	for (unsigned i = 0; i < h->dimensions; i++)
 		if (__builtin_mul_overflow(ret->items, h->shape[i], &ret->items))
-			return err_set(err, ERR_INVALID, "its shape makes no sense");
-	if (__builtin_mul_overflow(ret->items, (uint64_t)h->item_bytes, &bytes) || bytes != s.n - h->data_at || !h->item_bytes)
+			return err_set(err, ERR_INVALID, "its shape is too large");
+	if (__builtin_mul_overflow(ret->items, (uint64_t)h->item_bytes, &bytes) ||
+	    bytes != s.n - h->data_at || !h->item_bytes)
 		return err_set(err, ERR_INVALID, "its shape doesn't fit its size");
 	for (unsigned i = 0; i < h->dimensions; i++) {
 		unsigned axis = h->fortran ? i : h->dimensions - 1 - i;
@@ -34,7 +72,9 @@ static int open_array(struct span s, struct array *ret, struct err *err)
 		ret->strides[axis] = run;
 		run *= MAX(h->shape[axis], 1);
 	}
-	ret->swap_bytes = h->kind == 'c' ? h->item_bytes / 2 : h->kind == 'U' ? 4 : strchr("iuf", h->kind) ? h->item_bytes : 1;
+	ret->swap_bytes = unit_bytes(h);
+	if (!ret->swap_bytes || h->item_bytes % ret->swap_bytes)
+		return err_set(err, ERR_UNSUPPORTED, "an array of type `%s`", h->descr);
 	if (h->order != (little ? '>' : '<'))
 		ret->swap_bytes = 1;
 	return 0;
@@ -53,7 +93,8 @@ static const uint8_t *item(const struct array *a, const uint8_t *data, uint64_t 
 }
 
 /* Counts up like an odometer, the last axis first, and keeps both places. */
-static void next_index(const struct array *a, const struct array *b, uint64_t *index, uint64_t *at_a, uint64_t *at_b)
+static void next_index(const struct array *a, const struct array *b, uint64_t *index,
+		       uint64_t *at_a, uint64_t *at_b)
 {
 	for (unsigned axis = a->h.dimensions; axis-- > 0;) {
 		*at_a += a->strides[axis];
@@ -66,22 +107,30 @@ static void next_index(const struct array *a, const struct array *b, uint64_t *i
 	}
 }
 
-/* --- values, for people --------------------------------------------------------------------------------------------------------- */
+/* Values, for people. */
 
 /* One part of an item, as a table of its own; in this machine's byte order. */
 static bool add_part(struct str *out, const uint8_t *p, char kind, unsigned size)
 {
-	struct npy one = { .data = p, .kind = kind, .item_bytes = size, .dimensions = 1, .rows = 1, .columns = 1, .row_stride = 1 };
-	bool known = strchr("SU", kind) || (kind == 'b' && size == 1) || (strchr("iuf", kind) && (size == 2 || size == 4 || size == 8)) ||
+	struct npy one = { .data = p,
+			   .kind = kind,
+			   .item_bytes = size,
+			   .dimensions = 1,
+			   .rows = 1,
+			   .columns = 1,
+			   .row_stride = 1 };
+	bool known = strchr("SU", kind) || (kind == 'b' && size == 1) ||
+		     (strchr("iuf", kind) && (size == 2 || size == 4 || size == 8)) ||
 		     (strchr("iu", kind) && size == 1);
 
 	return known && npy_text(&one, 0, 0, out);
 }
 
-static void add_value(struct normalise_job *j, struct str *out, const struct npy_header *h, const uint8_t *p)
+static void add_value(struct normalise_job *j, struct str *out, const struct npy_header *h,
+		      const uint8_t *p)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
-	char kind = strchr("mM", h->kind) ? 'i' : h->kind;
+	char kind = h->kind == 'm' || h->kind == 'M' ? 'i' : h->kind;
 
 	if (kind == 'c' && add_part(&text, p, 'f', h->item_bytes / 2)) {
 		str_add(&text, " + i ");
@@ -94,7 +143,7 @@ static void add_value(struct normalise_job *j, struct str *out, const struct npy
 	str_add(out, normalise_text(j, text.s ? text.s : "", text.len));
 }
 
-/* --- comparing ------------------------------------------------------------------------------------------------------------------ */
+/* Comparing. */
 
 struct differences {
 	uint64_t n, first[NPY_DIMENSIONS_MAX];
@@ -102,7 +151,8 @@ struct differences {
 	struct str was, is;
 };
 
-static void note_difference(struct normalise_job *j, const struct array *a, const struct array *b, const uint64_t *index, const uint8_t *pa, const uint8_t *pb,
+static void note_difference(struct normalise_job *j, const struct array *a, const struct array *b,
+			    const uint64_t *index, const uint8_t *pa, const uint8_t *pb,
 			    struct differences *d)
 {
 	struct npy one = { .kind = 'f', .item_bytes = a->h.item_bytes }, other = one;
@@ -119,9 +169,11 @@ static void note_difference(struct normalise_job *j, const struct array *a, cons
 	d->largest = fmax(d->largest, fabs(npy_number(&one, 0, 0) - npy_number(&other, 0, 0)));
 }
 
-static void find_differences(struct normalise_job *j, const struct array *a, const uint8_t *da, const struct array *b, const uint8_t *db, struct differences *d)
+static void find_differences(struct normalise_job *j, const struct array *a, const uint8_t *da,
+			     const struct array *b, const uint8_t *db, struct differences *d)
 {
-	_cleanup_(freep) uint8_t *room_a = xmalloc(a->h.item_bytes), *room_b = xmalloc(a->h.item_bytes);
+	_cleanup_(freep) uint8_t *room_a = xmalloc(a->h.item_bytes),
+				 *room_b = xmalloc(a->h.item_bytes);
 	uint64_t index[NPY_DIMENSIONS_MAX] = { 0 }, at_a = 0, at_b = 0;
 
 	for (uint64_t i = 0; i < a->items; i++) {
@@ -144,15 +196,16 @@ static const char *shape_text(struct normalise_job *j, const struct npy_header *
 	return arena_strndup(j->arena, s.s, s.len);
 }
 
-static const char *describe(struct normalise_job *j, const struct array *a, const struct differences *d)
+static const char *describe(struct normalise_job *j, const struct array *a,
+			    const struct differences *d)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };
 
 	str_add(&s, "value at [");
 	for (unsigned i = 0; i < a->h.dimensions; i++)
 		str_addf(&s, "%s%llu", i ? ", " : "", (unsigned long long)d->first[i]);
-	str_addf(&s, "]: %s → %s; %llu of %llu values differ", d->was.s ? d->was.s : "", d->is.s ? d->is.s : "", (unsigned long long)d->n,
-		 (unsigned long long)a->items);
+	str_addf(&s, "]: %s → %s; %llu of %llu values differ", d->was.s ? d->was.s : "",
+		 d->is.s ? d->is.s : "", (unsigned long long)d->n, (unsigned long long)a->items);
 	if (d->largest > 0)
 		str_addf(&s, ", by %.3g at most", d->largest);
 	return arena_strndup(j->arena, s.s, s.len);
@@ -160,10 +213,12 @@ static const char *describe(struct normalise_job *j, const struct array *a, cons
 
 static bool same_shape(const struct npy_header *a, const struct npy_header *b)
 {
-	return a->dimensions == b->dimensions && memcmp(a->shape, b->shape, a->dimensions * sizeof(*a->shape)) == 0;
+	return a->dimensions == b->dimensions &&
+	       memcmp(a->shape, b->shape, a->dimensions * sizeof(*a->shape)) == 0;
 }
 
-int normalise_npy(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err)
+int normalise_npy(struct normalise_job *j, struct span a, struct span b, struct normalised *ret,
+		  struct err *err)
 {
 	struct differences d = { 0 };
 	struct array aa, ab;
@@ -171,10 +226,14 @@ int normalise_npy(struct normalise_job *j, struct span a, struct span b, struct 
 	if (open_array(a, &aa, err) < 0 || open_array(b, &ab, err) < 0)
 		return -1;
 	*ret = (struct normalised){ .verdict = NORMALISED_DIFFERENT, .normaliser = "npy" };
-	if (aa.h.kind != ab.h.kind || aa.h.item_bytes != ab.h.item_bytes || !str_eq(aa.h.unit, ab.h.unit))
-		ret->detail = arena_printf(j->arena, "type %s → %s", normalise_text(j, aa.h.descr, strlen(aa.h.descr)), normalise_text(j, ab.h.descr, strlen(ab.h.descr)));
+	if (aa.h.kind != ab.h.kind || aa.h.item_bytes != ab.h.item_bytes ||
+	    !str_eq(aa.h.unit, ab.h.unit))
+		ret->detail = arena_printf(j->arena, "type %s → %s",
+					   normalise_text(j, aa.h.descr, strlen(aa.h.descr)),
+					   normalise_text(j, ab.h.descr, strlen(ab.h.descr)));
 	else if (!same_shape(&aa.h, &ab.h))
-		ret->detail = arena_printf(j->arena, "shape %s → %s", shape_text(j, &aa.h), shape_text(j, &ab.h));
+		ret->detail = arena_printf(j->arena, "shape %s → %s", shape_text(j, &aa.h),
+					   shape_text(j, &ab.h));
 	if (ret->detail)
 		return 0;
 	find_differences(j, &aa, a.p + aa.h.data_at, &ab, b.p + ab.h.data_at, &d);

@@ -1,14 +1,24 @@
-/* PNG: pixels as 16-bit RGBA, whatever they are stored as. libpng reports errors by a jump, as in steps/augment/png.c. */
+/* steps/normalise/png.c — PNG: pixels as 16-bit RGBA, whatever they are stored as.
+ *
+ * Each image is decoded by libpng row by row into a struct unpacked, and the two are compared as
+ * bytes. An interlaced image is decoded in memory as a whole, so it has a lower limit
+ * (INTERLACED_MAX). Chunks that decoding leaves out count too: add_chunks() collects them as they
+ * are, and those of text and time apart, as they are only mentioned. So do bytes behind the end.
+ *
+ * libpng reports errors by a jump, as in steps/augment/png.c. What must be freed after it lies in
+ * struct decoding (row, rows), not in locals. Warnings of benign errors are errors here: an image
+ * that libpng repairs isn't normalised.
+ */
+#include <png.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
-#include <png.h>
 #include "steps/normalise/normalise.h"
 
-#define CHUNK_MAX (8 * MIB)
-#define SIDE_MAX 1000000
+#define CHUNK_MAX      (8 * MIB)
+#define SIDE_MAX       1000000
 #define INTERLACED_MAX (16 * MIB) /* pixels: those are in memory all at once */
-#define PIXEL_BYTES 8
+#define PIXEL_BYTES    8
 
 struct decoding {
 	struct span all, from;
@@ -137,7 +147,8 @@ static int decode(struct decoding *d, struct err *err)
 		png_destroy_read_struct(&png, NULL, NULL);
 		return err_set(err, ERR_INVALID, "libpng doesn't start");
 	}
-	if (setjmp(d->jump)) { /* lint: setjmp because libpng reports errors by a call that must not return */
+	if (setjmp(d->jump)) { /* lint: setjmp because libpng reports errors by a call that must not
+				  return */
 		png_destroy_read_struct(&png, &info, NULL);
 		free(d->row);
 		free(d->rows);
@@ -158,8 +169,10 @@ static const char *colour(struct normalise_job *j, const uint8_t *p)
 	for (int i = 0; i < PIXEL_BYTES; i += 2)
 		wide |= p[i] != p[i + 1];
 	if (wide)
-		return arena_printf(j->arena, "#%02x%02x%02x%02x%02x%02x%02x%02x", p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]);
-	return p[6] == 0xff ? arena_printf(j->arena, "#%02x%02x%02x", p[0], p[2], p[4]) : arena_printf(j->arena, "#%02x%02x%02x%02x", p[0], p[2], p[4], p[6]);
+		return arena_printf(j->arena, "#%02x%02x%02x%02x%02x%02x%02x%02x", p[0], p[1], p[2],
+				    p[3], p[4], p[5], p[6], p[7]);
+	return p[6] == 0xff ? arena_printf(j->arena, "#%02x%02x%02x", p[0], p[2], p[4])
+			    : arena_printf(j->arena, "#%02x%02x%02x%02x", p[0], p[2], p[4], p[6]);
 }
 
 static size_t count_different(struct span a, struct span b)
@@ -176,7 +189,8 @@ static bool same_bytes(const struct str *a, const struct str *b)
 	return a->len == b->len && (!a->len || memcmp(a->s, b->s, a->len) == 0);
 }
 
-static void judge(struct normalise_job *j, const struct decoding *a, const struct decoding *b, struct normalised *ret)
+static void judge(struct normalise_job *j, const struct decoding *a, const struct decoding *b,
+		  struct normalised *ret)
 {
 	struct span sa = a->to->all, sb = b->to->all;
 	size_t at;
@@ -188,7 +202,8 @@ static void judge(struct normalise_job *j, const struct decoding *a, const struc
 		return;
 	}
 	if (a->w != b->w || a->h != b->h) {
-		ret->detail = arena_printf(j->arena, "%u × %u pixels → %u × %u", a->w, a->h, b->w, b->h);
+		ret->detail =
+			arena_printf(j->arena, "%u × %u pixels → %u × %u", a->w, a->h, b->w, b->h);
 		return;
 	}
 	at = normalise_differs_at(sa, sb) / PIXEL_BYTES;
@@ -199,11 +214,14 @@ static void judge(struct normalise_job *j, const struct decoding *a, const struc
 				      : "compression, filters, palette or depth";
 		return;
 	}
-	ret->detail = arena_printf(j->arena, "pixel at x %zu, y %zu: %s → %s; %zu of %llu pixels differ", at % a->w, at / a->w, colour(j, sa.p + at * PIXEL_BYTES),
-				   colour(j, sb.p + at * PIXEL_BYTES), count_different(sa, sb), (unsigned long long)a->w * a->h);
+	ret->detail = arena_printf(
+		j->arena, "pixel at x %zu, y %zu: %s → %s; %zu of %llu pixels differ", at % a->w,
+		at / a->w, colour(j, sa.p + at * PIXEL_BYTES), colour(j, sb.p + at * PIXEL_BYTES),
+		count_different(sa, sb), (unsigned long long)a->w * a->h);
 }
 
-int normalise_png(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err)
+int normalise_png(struct normalise_job *j, struct span a, struct span b, struct normalised *ret,
+		  struct err *err)
 {
 	struct unpacked sa, sb;
 	struct decoding da = { .all = a, .from = a, .to = &sa };

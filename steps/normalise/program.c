@@ -1,13 +1,14 @@
-/* `cairn-steps normalise [--max BYTES] A B`: for the engine, which reads the one line that it prints. */
+/* `cairn-steps normalise [--max BYTES] A B`: for the engine, which reads the one line that it
+ * prints. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include "base/json.h"
 #include "base/macros.h"
-#include "base/text.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
 #include "steps/normalise/normalise.h"
 
 #define MEMORY_MAX (1536 * MIB)
@@ -60,7 +61,9 @@ static void print(const struct normalised *r)
 {
 	static const char *const verdicts[] = { "none", "same", "different" };
 	_cleanup_(str_deinit) struct str s = { 0 };
-	json_t *o = json_pack("{s:s, s:s?, s:s?, s:s?}", "verdict", verdicts[r->verdict], "normaliser", r->normaliser, "member", r->member, "detail", r->detail);
+	json_t *o =
+		json_pack("{s:s, s:s?, s:s?, s:s?}", "verdict", verdicts[r->verdict], "normaliser",
+			  r->normaliser, "member", r->member, "detail", r->detail);
 
 	if (o)
 		json_add_canonical(&s, o);
@@ -76,7 +79,8 @@ int normalise_main(int argc, char **argv)
 	struct err err = { 0 };
 	uint64_t max;
 
-	if (argc == 4 && strcmp(argv[0], "--max") == 0 && text_parse_bytes(argv[1], &max, NULL) == 0) {
+	if (argc == 4 && strcmp(argv[0], "--max") == 0 &&
+	    text_parse_bytes(argv[1], &max, NULL) == 0) {
 		j.bytes_max = MIN(max, j.bytes_max);
 		argv += 2;
 	} else if (argc != 2) {

@@ -5,13 +5,14 @@
 #include <zstd.h>
 #include "steps/normalise/normalise.h"
 
-#define CHUNK (256 * KIB)
+#define CHUNK          (256 * KIB)
 #define WINDOW_LOG_MAX 27 /* 128 MiB, what `zstd` takes without being told */
 
 typedef int unpack_fn(struct span from, struct unpacked *to, struct err *err);
 
 /* RFC 1952: members follow each other, and count as one stream. */
-static int gunzip_all(z_stream *z, uint8_t *out, struct span from, struct unpacked *to, struct err *err)
+static int gunzip_all(z_stream *z, uint8_t *out, struct span from, struct unpacked *to,
+		      struct err *err)
 {
 	const uint8_t *end = from.p + from.n;
 	int r = Z_OK;
@@ -25,7 +26,9 @@ static int gunzip_all(z_stream *z, uint8_t *out, struct span from, struct unpack
 		z->avail_out = CHUNK;
 		r = inflate(z, Z_NO_FLUSH);
 		if (r != Z_OK && r != Z_STREAM_END)
-			return err_set(err, ERR_INVALID, "byte %zu: %s", (size_t)(z->next_in - from.p), z->msg ? z->msg : "it is cut off");
+			return err_set(err, ERR_INVALID, "byte %zu: %s",
+				       (size_t)(z->next_in - from.p),
+				       z->msg ? z->msg : "it is cut off");
 		if (unpacked_add(to, out, CHUNK - z->avail_out, err) < 0)
 			return -1;
 	}
@@ -51,7 +54,8 @@ static bool is_skippable(const uint8_t *p, size_t n)
 	return n >= 4 && p[0] >> 4 == 5 && p[1] == 0x2a && p[2] == 0x4d && p[3] == 0x18;
 }
 
-static int unzstd_all(ZSTD_DCtx *z, uint8_t *out, struct span from, struct unpacked *to, struct err *err)
+static int unzstd_all(ZSTD_DCtx *z, uint8_t *out, struct span from, struct unpacked *to,
+		      struct err *err)
 {
 	ZSTD_inBuffer in = { from.p, from.n, 0 };
 	ZSTD_outBuffer o = { out, CHUNK, 0 };
@@ -66,12 +70,14 @@ static int unzstd_all(ZSTD_DCtx *z, uint8_t *out, struct span from, struct unpac
 			return err_set(err, ERR_INVALID, "byte %zu: %s", at, ZSTD_getErrorName(r));
 	}
 
-	/* More may wait inside of the decoder after all was given to it: until a call leaves room. */
+	/* More may wait inside of the decoder after all was given to it: until a call leaves room.
+	 */
 	while (in.pos < in.size || o.pos == o.size) {
 		o.pos = 0;
 		r = ZSTD_decompressStream(z, &o, &in);
 		if (ZSTD_isError(r))
-			return err_set(err, ERR_INVALID, "byte %zu: %s", in.pos, ZSTD_getErrorName(r));
+			return err_set(err, ERR_INVALID, "byte %zu: %s", in.pos,
+				       ZSTD_getErrorName(r));
 		if (unpacked_add(to, out, o.pos, err) < 0)
 			return -1;
 	}
@@ -92,7 +98,8 @@ static int unzstd(struct span from, struct unpacked *to, struct err *err)
 	return r < 0 ? r : unpacked_end(to, err);
 }
 
-static void judge(struct normalise_job *j, const char *name, struct span a, struct span b, struct normalised *ret)
+static void judge(struct normalise_job *j, const char *name, struct span a, struct span b,
+		  struct normalised *ret)
 {
 	struct normalised inner;
 
@@ -104,12 +111,15 @@ static void judge(struct normalise_job *j, const char *name, struct span a, stru
 	normalise_spans(j, a, b, &inner);
 	ret->verdict = inner.verdict == NORMALISED_SAME ? NORMALISED_SAME : NORMALISED_DIFFERENT;
 	ret->member = inner.member;
-	ret->detail = inner.verdict == NORMALISED_NOT ? arena_printf(j->arena, "unpacked, %s", normalise_difference(j, a, b)) : inner.detail;
+	ret->detail = inner.verdict == NORMALISED_NOT ? arena_printf(j->arena, "unpacked, %s",
+								     normalise_difference(j, a, b))
+						      : inner.detail;
 	if (inner.normaliser)
 		ret->normaliser = arena_printf(j->arena, "%s+%s", name, inner.normaliser);
 }
 
-static int normalise_stream(struct normalise_job *j, const char *name, unpack_fn *unpack, struct span a, struct span b, struct normalised *ret, struct err *err)
+static int normalise_stream(struct normalise_job *j, const char *name, unpack_fn *unpack,
+			    struct span a, struct span b, struct normalised *ret, struct err *err)
 {
 	struct unpacked sa, sb;
 	int r;
@@ -124,12 +134,14 @@ static int normalise_stream(struct normalise_job *j, const char *name, unpack_fn
 	return r;
 }
 
-int normalise_gzip(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err)
+int normalise_gzip(struct normalise_job *j, struct span a, struct span b, struct normalised *ret,
+		   struct err *err)
 {
 	return normalise_stream(j, "gzip", gunzip, a, b, ret, err);
 }
 
-int normalise_zstd(struct normalise_job *j, struct span a, struct span b, struct normalised *ret, struct err *err)
+int normalise_zstd(struct normalise_job *j, struct span a, struct span b, struct normalised *ret,
+		   struct err *err)
 {
 	return normalise_stream(j, "zstd", unzstd, a, b, ret, err);
 }

@@ -1,8 +1,14 @@
+/* steps/normalise/unpacked.c — bytes that were unpacked, on their way to be compared.
+ *
+ * Up to SMALL_MAX bytes wait in `small`; more go to a file in TMPDIR that is unlinked at once, so
+ * nothing stays behind a crash. unpacked_end() maps it. Every byte counts against the job's
+ * bytes_max, over all levels and both sides.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include "base/fs.h"
+#include "base/os/fs.h"
 #include "steps/normalise/normalise.h"
 
 #define SMALL_MAX (1 * MIB)
@@ -47,7 +53,8 @@ static int flush_small(struct unpacked *s, struct err *err)
 int unpacked_add(struct unpacked *s, const void *bytes, size_t n, struct err *err)
 {
 	if (n > s->job->bytes_max - s->job->bytes)
-		return err_set(err, ERR_TOO_LARGE, "more than %llu bytes unpacked", (unsigned long long)s->job->bytes_max);
+		return err_set(err, ERR_TOO_LARGE, "more than %llu bytes unpacked",
+			       (unsigned long long)s->job->bytes_max);
 	s->job->bytes += n;
 	s->len += n;
 	str_addn(&s->small, bytes, n);
@@ -57,7 +64,8 @@ int unpacked_add(struct unpacked *s, const void *bytes, size_t n, struct err *er
 int unpacked_end(struct unpacked *s, struct err *err)
 {
 	if (s->fd < 0) {
-		s->all = (struct span){ (const uint8_t *)(s->small.s ? s->small.s : ""), s->small.len };
+		s->all = (struct span){ (const uint8_t *)(s->small.s ? s->small.s : ""),
+					s->small.len };
 		return 0;
 	}
 	if (flush_small(s, err) < 0)

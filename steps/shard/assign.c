@@ -1,12 +1,30 @@
-/* steps/shard/assign.c — which output, which shard, in which order: from hashes of keys and the seed, so that one sample's place says nothing about
- * another's. The formula is in the step's `about` and must not change without its version.
+/* steps/shard/assign.c — which output, which shard, in which order: from hashes of keys and the
+ * seed, so that one sample's place says nothing about another's. The formula is in the step's
+ * `about` and must not change without its version.
+ *
+ * set_assign() sorts the samples by key and drops those whose key is there already
+ * (sort_and_check(); the first that was found counts), numbers the classes, hashes every key
+ * (hash_all()), gives each sample its split and shard, and lays the samples out in the order in
+ * which they are written (lay_out()). After that set->samples is sorted by split, then shard, then
+ * key, or u_order with `shuffle`.
+ *
+ * One digest gives three numbers: u_split, u_shard, u_order. With group_by, u_split comes from the
+ * group's word, so that a group stays together. With `stratify`, a class's samples are sorted by
+ * u_split and cut at the exact fractions. With split_by the split is known before: set_add() found
+ * it.
+ *
+ * Classes have the numbers that `classes` gives; without it, their own numbers where all are
+ * decimal numbers, else their rank by name.
+ *
+ * set_read_splits() runs before the source is read, because set_add() compares words with the
+ * outputs' names. One thread; nothing here reads a sample's bytes.
  */
 #include <stdio.h>
 #include <string.h>
-#include "base/text.h"
+#include "base/text/text.h"
 #include "steps/shard/internal.h"
 
-/* --- hashes ------------------------------------------------------------------------------------------------------------------------- */
+/* Hashes. */
 
 void sample_hash(int64_t seed, const char *text, size_t n, uint64_t u[3])
 {
@@ -47,7 +65,7 @@ static void hash_all(struct set *s)
 	}
 }
 
-/* --- one sample a key ---------------------------------------------------------------------------------------------------------------- */
+/* One sample a key. */
 
 static int by_key(const void *a, const void *b)
 {
@@ -65,7 +83,8 @@ static int sort_and_check(struct set *s, struct err *err)
 		qsort(s->samples.v, s->samples.n, sizeof(*s->samples.v), by_key);
 	for (size_t i = 0; i < s->samples.n; i++) {
 		if (n && strcmp(s->samples.v[n - 1].key, s->samples.v[i].key) == 0) {
-			err_set(err, ERR_INVALID, "two samples have the key `%.200s`", s->samples.v[i].key);
+			err_set(err, ERR_INVALID, "two samples have the key `%.200s`",
+				s->samples.v[i].key);
 			if (set_bad(s, BAD_DUPLICATE, err) < 0)
 				return -1;
 			continue;
@@ -76,7 +95,7 @@ static int sort_and_check(struct set *s, struct err *err)
 	return 0;
 }
 
-/* --- classes ------------------------------------------------------------------------------------------------------------------------- */
+/* Classes. */
 
 static bool is_number(const char *s, size_t n, int64_t *ret)
 {
@@ -148,7 +167,9 @@ static int number_as_given(struct set *s, size_t n, struct err *err)
 			s->samples.v[kept++] = *x;
 			continue;
 		}
-		err_set(err, ERR_INVALID, "sample `%.200s` has the class `%.100s`, which `classes` doesn't list", x->key, words_at(&s->classes, x->cls, &len));
+		err_set(err, ERR_INVALID,
+			"sample `%.200s` has the class `%.100s`, which `classes` doesn't list",
+			x->key, words_at(&s->classes, x->cls, &len));
 		if (set_bad(s, BAD_CLASS, err) < 0)
 			return -1;
 	}
@@ -173,7 +194,7 @@ static int number_classes(struct set *s, struct err *err)
 	return 0;
 }
 
-/* --- splits ------------------------------------------------------------------------------------------------------------------------------ */
+/* Splits. */
 
 static int compare_splits(const void *a, const void *b)
 {
@@ -187,25 +208,31 @@ static int read_fractions(struct set *s, struct err *err)
 	const char *name;
 	json_t *v;
 
-	json_object_foreach((json_t *)split, name, v)
-		if (!step_output(s->args, name))
-			return err_set(err, ERR_INVALID, "with.split: there is no output `%.100s`", name);
+	json_object_foreach(
+		(json_t *)split, name,
+		v) if (!step_output(s->args,
+				    name)) return err_set(err, ERR_INVALID,
+							  "with.split: there is no output `%.100s`",
+							  name);
 	for (size_t i = 0; i < s->n_splits; i++) {
 		const json_t *fraction = json_object_get(split, s->splits[i].name);
 
 		if (!fraction)
-			return err_set(err, ERR_INVALID, "with.split: the output `%s` has no fraction", s->splits[i].name);
+			return err_set(err, ERR_INVALID,
+				       "with.split: the output `%s` has no fraction",
+				       s->splits[i].name);
 		s->splits[i].from = sum;
 		sum += json_number_value(fraction);
 		s->splits[i].to = sum;
 	}
 	if (sum < 1 - 1e-6 || sum > 1 + 1e-6)
-		return err_set(err, ERR_INVALID, "with.split: the fractions sum to %.6g, not to 1", sum);
+		return err_set(err, ERR_INVALID, "with.split: the fractions sum to %.6g, not to 1",
+			       sum);
 	s->splits[s->n_splits - 1].to = 1;
 	return 0;
 }
 
-int splits_read(struct set *s, struct err *err)
+int set_read_splits(struct set *s, struct err *err)
 {
 	const struct step_args *a = s->args;
 	bool by = s->with.split_by.kind != RULE_NONE;
@@ -213,18 +240,27 @@ int splits_read(struct set *s, struct err *err)
 	s->n_splits = a->n_outputs;
 	s->splits = xcalloc(s->n_splits, sizeof(*s->splits));
 	for (size_t i = 0; i < s->n_splits; i++)
-		s->splits[i] = (struct out_split){ .name = a->outputs[i].name, .path = a->outputs[i].path, .to = 1 };
+		s->splits[i] = (struct out_split){ .name = a->outputs[i].name,
+						   .path = a->outputs[i].path,
+						   .to = 1 };
 	qsort(s->splits, s->n_splits, sizeof(*s->splits), compare_splits);
 	if (by && s->with.split)
-		return err_set(err, ERR_INVALID, "with: `split` and `split_by` can't be both");
+		return err_set(err, ERR_INVALID, "with: give `split` or `split_by`, not both");
 	if (by && (s->with.stratify || s->with.group_by.kind != RULE_NONE))
-		return err_set(err, ERR_INVALID, "with: `split_by` says it all: `stratify` and `group_by` have no meaning with it");
+		return err_set(err, ERR_INVALID,
+			       "with: `split_by` decides where each sample goes; remove `stratify` "
+			       "and `group_by`");
 	if (s->with.stratify && s->with.group_by.kind != RULE_NONE)
-		return err_set(err, ERR_INVALID, "with: `stratify` would break groups up: it can't be with `group_by`");
+		return err_set(err, ERR_INVALID,
+			       "with: give `stratify` or `group_by`, not both: stratifying would "
+			       "break groups up");
 	if (s->with.split)
 		return read_fractions(s, err);
 	if (s->n_splits > 1 && !by)
-		return err_set(err, ERR_INVALID, "there are %zu outputs: say in `split` or `split_by` what goes where", s->n_splits);
+		return err_set(
+			err, ERR_INVALID,
+			"there are %zu outputs: say in `split` or `split_by` what goes where",
+			s->n_splits);
 	return 0;
 }
 
@@ -239,11 +275,13 @@ static uint32_t split_at(const struct set *s, double u)
 
 static int by_class(const void *a, const void *b)
 {
-	const struct sample *x = *(const struct sample *const *)a, *y = *(const struct sample *const *)b;
+	const struct sample *x = *(const struct sample *const *)a,
+			    *y = *(const struct sample *const *)b;
 
 	if (x->cls != y->cls)
 		return x->cls < y->cls ? -1 : 1;
-	return x->u_split != y->u_split ? (x->u_split < y->u_split ? -1 : 1) : strcmp(x->key, y->key);
+	return x->u_split != y->u_split ? (x->u_split < y->u_split ? -1 : 1)
+					: strcmp(x->key, y->key);
 }
 
 /* The i-th of a class's n by u: its middle is (i + 1/2) / n of the way. */
@@ -276,16 +314,17 @@ static void assign_splits(struct set *s)
 	}
 }
 
-/* --- shards ---------------------------------------------------------------------------------------------------------------------------------- */
+/* Shards. */
 
-/* Between two thirds and four thirds of what was asked for: round numbers of samples are then far from where the number of shards doubles. */
+/* Between two thirds and four thirds of what was asked for: round numbers of samples are then far
+ * from where the number of shards doubles. */
 static uint32_t shards_for(const struct settings *w, uint64_t samples)
 {
 	uint64_t n = 1;
 
 	if (w->shards)
 		return (uint32_t)w->shards;
-	while (4 * n * w->samples_per_shard < 3 * samples)
+	while (n <= SHARDS_MAX && 4 * n * w->samples_per_shard < 3 * samples)
 		n *= 2;
 	return (uint32_t)n;
 }
@@ -294,10 +333,12 @@ static int by_order(const void *a, const void *b)
 {
 	const struct sample *x = a, *y = b;
 
-	return x->u_order != y->u_order ? (x->u_order < y->u_order ? -1 : 1) : strcmp(x->key, y->key);
+	return x->u_order != y->u_order ? (x->u_order < y->u_order ? -1 : 1)
+					: strcmp(x->key, y->key);
 }
 
-/* Samples are sorted by key: one pass puts each behind those of its shard that are there, in that order. */
+/* A counting sort by shard. It is stable, so the samples of a shard stay sorted by key, unless
+ * `shuffle` orders them by hash. */
 static void lay_out(struct set *s)
 {
 	size_t n_shards = 0, *ends, *first = xcalloc(s->n_splits, sizeof(*first));
@@ -323,26 +364,34 @@ static void lay_out(struct set *s)
 	free(first);
 }
 
-int assign(struct set *s, struct err *err)
+int set_assign(struct set *s, struct err *err)
 {
 	if (sort_and_check(s, err) < 0 || number_classes(s, err) < 0)
 		return -1;
 	if (!s->samples.n && !s->with.allow_empty)
-		return err_set(err, ERR_INVALID, "%s holds no samples%s", step_input(s->args, "data")->path,
-			       s->with.skip_bad ? " but bad ones" : "; say `allow_empty: true` if that is right");
+		return err_set(err, ERR_INVALID, "%s holds no samples%s",
+			       step_input(s->args, "data")->path,
+			       s->with.skip_bad ? " but bad ones"
+						: "; say `allow_empty: true` if that is right");
 	hash_all(s);
 	assign_splits(s);
 	for (size_t i = 0; i < s->n_splits; i++) {
 		s->splits[i].n_shards = shards_for(&s->with, s->splits[i].n_samples);
-		if (s->splits[i].n_shards > 999999)
-			return err_set(err, ERR_INVALID, "`%s` would be %u shards: samples_per_shard is too small", s->splits[i].name, s->splits[i].n_shards);
+		if (s->splits[i].n_shards > SHARDS_MAX)
+			return err_set(err, ERR_INVALID,
+				       "`%s` would be more than %u shards: samples_per_shard is "
+				       "too small",
+				       s->splits[i].name, SHARDS_MAX);
 		if (!s->splits[i].n_samples)
-			step_note("output `%s` gets no samples: one empty shard", s->splits[i].name);
+			step_note("output `%s` gets no samples: one empty shard",
+				  s->splits[i].name);
 	}
 	for (size_t i = 0; i < s->samples.n; i++) {
 		struct sample *x = &s->samples.v[i];
 
-		x->shard = (uint32_t)(((unsigned __int128)x->u_shard * s->splits[x->split].n_shards) >> 64);
+		x->shard =
+			(uint32_t)(((unsigned __int128)x->u_shard * s->splits[x->split].n_shards) >>
+				   64);
 	}
 	lay_out(s);
 	return 0;

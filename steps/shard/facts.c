@@ -1,17 +1,25 @@
-/* steps/shard/facts.c — index.json, stats.json and metrics.
+/* steps/shard/facts.c — index.json, stats.json and metrics, made after all shards are closed.
  *
- * index.json can be as long as all keys together, so it is written from its parts as they are; stats.json is small.
+ * index.json can be as long as all keys together, so it is never one JSON value: write.c has made
+ * the text of each shard's entry without its name (a text for each part, a NUL behind it), and
+ * put_result() puts the name in front. stats.json is small and goes through jansson.
+ *
+ * Samples with the same content ("twins") are found by sorting the fingerprints that write.c took.
+ * Fingerprints differ from one execution to the next, so what is shown is ordered by keys.
+ *
+ * Both files are written under a temporary name and renamed. One thread; samples marked `skipped`
+ * are in no count. Lines about bad samples come from set->bad_examples (set.c).
  */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/fs.h"
+#include "base/os/fs.h"
 #include "steps/shard/internal.h"
 
 #define TWIN_GROUPS_MAX 20 /* examples of samples with the same content */
-#define TWINS_MAX 8
+#define TWINS_MAX       8
 
-/* --- index.json --------------------------------------------------------------------------------------------------------------------- */
+/* Index.json. */
 
 static void add_classes(const struct set *s, struct str *out)
 {
@@ -45,7 +53,8 @@ static void put_result(FILE *f, const struct shard_result *r, bool *first)
 	}
 }
 
-static void put_index(FILE *f, const struct set *s, size_t split, const struct shard_result *v, size_t n)
+static void put_index(FILE *f, const struct set *s, size_t split, const struct shard_result *v,
+		      size_t n)
 {
 	_cleanup_(str_deinit) struct str head = { 0 };
 	uint64_t samples = 0, bytes = 0;
@@ -58,8 +67,9 @@ static void put_index(FILE *f, const struct set *s, size_t split, const struct s
 		}
 	str_add(&head, "{\n  \"format\": \"cairn-shards\",\n  \"version\": 1,\n  \"split\": ");
 	json_add_string(&head, s->splits[split].name, strlen(s->splits[split].name));
-	str_addf(&head, ",\n  \"seed\": %lld,\n  \"samples\": %llu,\n  \"bytes\": %llu,\n  \"classes\": ", (long long)s->with.seed, (unsigned long long)samples,
-		 (unsigned long long)bytes);
+	str_addf(&head,
+		 ",\n  \"seed\": %lld,\n  \"samples\": %llu,\n  \"bytes\": %llu,\n  \"classes\": ",
+		 (long long)s->with.seed, (unsigned long long)samples, (unsigned long long)bytes);
 	add_classes(s, &head);
 	str_add(&head, ",\n  \"shards\": [");
 	fputs(head.s, f);
@@ -68,7 +78,8 @@ static void put_index(FILE *f, const struct set *s, size_t split, const struct s
 	fputs("\n  ]\n}\n", f);
 }
 
-static int write_index(const struct set *s, size_t split, const struct shard_result *v, size_t n, struct err *err)
+static int write_index(const struct set *s, size_t split, const struct shard_result *v, size_t n,
+		       struct err *err)
 {
 	_cleanup_(freep) char *path = fs_join(s->splits[split].path, "index.json"), *temp = NULL;
 	FILE *f;
@@ -89,7 +100,7 @@ static int write_index(const struct set *s, size_t split, const struct shard_res
 	return 0;
 }
 
-/* --- samples with the same content ------------------------------------------------------------------------------------------------------ */
+/* Samples with the same content. */
 
 struct twin_group {
 	size_t from, to;
@@ -104,7 +115,8 @@ struct twins {
 
 static int by_content(const void *a, const void *b)
 {
-	const struct sample *x = *(const struct sample *const *)a, *y = *(const struct sample *const *)b;
+	const struct sample *x = *(const struct sample *const *)a,
+			    *y = *(const struct sample *const *)b;
 	int c = memcmp(x->content, y->content, sizeof(x->content));
 
 	if (c == 0)
@@ -116,7 +128,8 @@ static int by_first(const void *a, const void *b, void *twins)
 {
 	const struct twins *t = twins;
 
-	return strcmp(t->v[((const struct twin_group *)a)->from]->key, t->v[((const struct twin_group *)b)->from]->key);
+	return strcmp(t->v[((const struct twin_group *)a)->from]->key,
+		      t->v[((const struct twin_group *)b)->from]->key);
 }
 
 static void find_twins(const struct set *s, struct twins *t)
@@ -127,7 +140,8 @@ static void find_twins(const struct set *s, struct twins *t)
 			t->v[t->n++] = &s->samples.v[i];
 	qsort(t->v, t->n, sizeof(*t->v), by_content);
 	for (size_t i = 0, end; i < t->n; i = end) {
-		for (end = i + 1; end < t->n && memcmp(t->v[end]->content, t->v[i]->content, FINGERPRINT_BYTES) == 0;)
+		for (end = i + 1; end < t->n && memcmp(t->v[end]->content, t->v[i]->content,
+						       FINGERPRINT_BYTES) == 0;)
 			end++;
 		if (end - i > 1)
 			VEC_PUSH(&t->groups, ((struct twin_group){ i, end }));
@@ -136,7 +150,8 @@ static void find_twins(const struct set *s, struct twins *t)
 		qsort_r(t->groups.v, t->groups.n, sizeof(*t->groups.v), by_first, t);
 }
 
-static void add_example(json_t *examples, const struct set *s, const struct twins *t, size_t from, size_t to)
+static void add_example(json_t *examples, const struct set *s, const struct twins *t, size_t from,
+			size_t to)
 {
 	json_t *group;
 
@@ -144,11 +159,14 @@ static void add_example(json_t *examples, const struct set *s, const struct twin
 		return;
 	group = json_array();
 	for (size_t i = from; i < to && i < from + TWINS_MAX; i++)
-		json_array_append_new(group, json_pack("{ssss}", "split", s->splits[t->v[i]->split].name, "key", t->v[i]->key));
+		json_array_append_new(group,
+				      json_pack("{ssss}", "split", s->splits[t->v[i]->split].name,
+						"key", t->v[i]->key));
 	json_array_append_new(examples, group);
 }
 
-/* Counts of one split: samples that are there before by another key, and samples that another split has too. */
+/* Counts of one split: samples that are there before by another key, and samples that another split
+ * has too. */
 static json_t *twins_of(const struct set *s, const struct twins *t, size_t split)
 {
 	uint64_t within = 0, across = 0;
@@ -165,7 +183,8 @@ static json_t *twins_of(const struct set *s, const struct twins *t, size_t split
 		if (here)
 			add_example(examples, s, t, g->from, g->to);
 	}
-	return json_pack("{sIsIso}", "within", (json_int_t)within, "across_splits", (json_int_t)across, "examples", examples);
+	return json_pack("{sIsIso}", "within", (json_int_t)within, "across_splits",
+			 (json_int_t)across, "examples", examples);
 }
 
 static uint64_t count_twins(const struct twins *t)
@@ -177,7 +196,7 @@ static uint64_t count_twins(const struct twins *t)
 	return n;
 }
 
-/* --- stats.json --------------------------------------------------------------------------------------------------------------------------- */
+/* Stats.json. */
 
 static json_t *class_counts(const struct set *s, size_t split)
 {
@@ -214,7 +233,8 @@ static json_t *field_counts(const struct shard_result *v, size_t n)
 			while (at < all.n && strcmp(all.v[at].name, f->name) != 0)
 				at++;
 			if (at == all.n)
-				VEC_PUSH(&all, ((struct field_stats){ .name = f->name, .min = UINT64_MAX }));
+				VEC_PUSH(&all, ((struct field_stats){ .name = f->name,
+								      .min = UINT64_MAX }));
 			all.v[at].n += f->n;
 			all.v[at].bytes += f->bytes;
 			all.v[at].min = MIN(all.v[at].min, f->min);
@@ -222,8 +242,10 @@ static json_t *field_counts(const struct shard_result *v, size_t n)
 		}
 	for (size_t i = 0; i < all.n; i++)
 		json_object_set_new(out, all.v[i].name,
-				    json_pack("{sIsIsIsI}", "count", (json_int_t)all.v[i].n, "bytes", (json_int_t)all.v[i].bytes, "min_bytes",
-					      (json_int_t)all.v[i].min, "max_bytes", (json_int_t)all.v[i].max));
+				    json_pack("{sIsIsIsI}", "count", (json_int_t)all.v[i].n,
+					      "bytes", (json_int_t)all.v[i].bytes, "min_bytes",
+					      (json_int_t)all.v[i].min, "max_bytes",
+					      (json_int_t)all.v[i].max));
 	VEC_FREE(&all);
 	return out;
 }
@@ -245,7 +267,8 @@ static struct totals add_up(const struct shard_result *v, size_t n)
 	return t;
 }
 
-static int write_stats(const struct set *s, size_t split, const struct shard_result *v, size_t n, const struct twins *t, struct err *err)
+static int write_stats(const struct set *s, size_t split, const struct shard_result *v, size_t n,
+		       const struct twins *t, struct err *err)
 {
 	_cleanup_(freep) char *path = fs_join(s->splits[split].path, "stats.json");
 	struct totals sum = add_up(v, n);
@@ -258,15 +281,17 @@ static int write_stats(const struct set *s, size_t split, const struct shard_res
 			least = MIN(least, v[i].parts.v[k].written.samples);
 			most = MAX(most, v[i].parts.v[k].written.samples);
 		}
-	stats = json_pack("{sssIsIs{sIsIsI}sososo}", "split", s->splits[split].name, "samples", (json_int_t)sum.samples, "bytes", (json_int_t)sum.bytes,
-			  "shards", "count", (json_int_t)sum.shards, "least_samples", (json_int_t)least, "most_samples", (json_int_t)most, "classes",
-			  class_counts(s, split), "fields", field_counts(v, n), "duplicates", twins_of(s, t, split));
+	stats = json_pack("{sssIsIs{sIsIsI}sososo}", "split", s->splits[split].name, "samples",
+			  (json_int_t)sum.samples, "bytes", (json_int_t)sum.bytes, "shards",
+			  "count", (json_int_t)sum.shards, "least_samples", (json_int_t)least,
+			  "most_samples", (json_int_t)most, "classes", class_counts(s, split),
+			  "fields", field_counts(v, n), "duplicates", twins_of(s, t, split));
 	r = json_write_file(path, stats, true, err);
 	json_decref(stats);
 	return r;
 }
 
-/* --- metrics --------------------------------------------------------------------------------------------------------------------------------- */
+/* Metrics. */
 
 static void report_split(struct step_args *a, const char *split, const struct totals *t)
 {
@@ -289,7 +314,7 @@ static void report_bad(struct set *s)
 		char name[64];
 
 		total += s->bad[i];
-		snprintf(name, sizeof(name), "skipped.%s", bad_name((enum bad)i));
+		snprintf(name, sizeof(name), "skipped.%s", set_bad_name((enum bad)i));
 		step_metric(s->args, name, (double)s->bad[i]);
 	}
 	step_metric(s->args, "skipped.total", (double)total);
@@ -299,7 +324,7 @@ static void report_bad(struct set *s)
 		step_note("%llu bad samples skipped", (unsigned long long)total);
 }
 
-int write_facts(struct set *s, const struct shard_result *v, size_t n, struct err *err)
+int set_write_facts(struct set *s, const struct shard_result *v, size_t n, struct err *err)
 {
 	struct totals all = add_up(v, n);
 	struct twins twins;
@@ -310,7 +335,8 @@ int write_facts(struct set *s, const struct shard_result *v, size_t n, struct er
 	for (size_t i = 0; i < s->n_splits && r == 0; at += s->splits[i++].n_shards) {
 		struct totals t = add_up(v + at, s->splits[i].n_shards);
 
-		if (write_index(s, i, v + at, s->splits[i].n_shards, err) < 0 || write_stats(s, i, v + at, s->splits[i].n_shards, &twins, err) < 0)
+		if (write_index(s, i, v + at, s->splits[i].n_shards, err) < 0 ||
+		    write_stats(s, i, v + at, s->splits[i].n_shards, &twins, err) < 0)
 			r = -1;
 		report_split(s->args, s->splits[i].name, &t);
 	}

@@ -1,4 +1,5 @@
-/* steps/shard/fingerprint.c — libcrypto's Poly1305 (RFC 8439, section 2.5). A key is safe for many messages here because no result is ever shown. */
+/* steps/shard/fingerprint.c — libcrypto's Poly1305 (RFC 8439, section 2.5). A key is safe for many
+ * messages here because no result is ever shown. */
 #include <openssl/core_names.h>
 #include <openssl/evp.h>
 #include <openssl/params.h>

@@ -1,31 +1,38 @@
 /* steps/shard/internal.h — how shard works: list, assign, write.
  *
- *	source_read()   every sample of the input: its key, the words about it (class, group, split), and where its bytes are
- *	assign()        splits and shards, from hashes of keys
- *	write_shards()  shard by shard, on all threads
- *	write_facts()   index.json, stats.json, metrics
+ *	source_read()   every sample of the input: its key, the words about it (class, group,
+ *	                split), and where its bytes are
+ *	set_assign()        splits and shards, from hashes of keys
+ *	set_write_shards()  shard by shard, on all threads
+ *	set_write_facts()   index.json, stats.json, metrics
  *
- * Memory grows with the number of samples and the length of their names, never with their bytes (each thread holds
- * a few MiB of them): those stay in their files, or, when they can only be read from the front (archives, gzip, tables),
- * wait in the spool, an unlinked file beside the output.
+ * Memory grows with the number of samples and the length of their names, never with their bytes:
+ * each thread holds a few MiB of those, or one array of an IDX file. Bytes stay in their files.
+ *Where they can only be read from the front (archives, gzip, tables), they wait in the spool, an
+ *unlinked file beside the output.
+ *
+ * Reading and assigning are one thread's; set_write_shards() uses all. What threads share there is
+ *said in write.c.
  */
 #ifndef CAIRN_STEPS_SHARD_INTERNAL_H
 #define CAIRN_STEPS_SHARD_INTERNAL_H
 
 #include <pthread.h>
 #include <regex.h>
-#include "base/digest.h"
+#include "base/crypto/digest.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "steps/shards/shards.h"
 #include "steps/shards/walk.h"
 #include "steps/step.h"
 
-#define NO_WORD UINT32_MAX
-#define SMALL_PART 64 /* bytes that stay in memory rather than in the spool */
-#define WORD_MAX 256  /* a class or group with a longer name is a mistake */
+#define SHARDS_MAX \
+	999999u /* of one split: shard-NNNNNN.tar; the setting `shards` has the same limit */
+#define NO_WORD    UINT32_MAX
+#define SMALL_PART 64  /* bytes that stay in memory rather than in the spool */
+#define WORD_MAX   256 /* a class or group with a longer name is a mistake */
 
-/* --- words: classes, groups ------------------------------------------------------------------------------------------------------ */
+/* Words: classes, groups. */
 
 struct words {
 	struct map *ids; /* word → its number + 1 */
@@ -41,7 +48,7 @@ struct rule {
 	regex_t regex;
 };
 
-/* --- bytes ------------------------------------------------------------------------------------------------------------------------- */
+/* Bytes. */
 
 struct spool {
 	int fd;
@@ -49,6 +56,8 @@ struct spool {
 	struct str buf;
 };
 int spool_open(struct spool *s, const char *dir, struct err *err);
+/* A file of its own in `dir`, to write and read; it has no name and is gone when it is closed. */
+int spool_file(const char *dir, int *ret_fd, struct err *err);
 int spool_add(struct spool *s, const void *bytes, size_t n, struct err *err);
 int spool_flush(struct spool *s, struct err *err);
 /* Any thread once all is flushed; the thread that adds at any time. */
@@ -58,7 +67,7 @@ void spool_close(struct spool *s);
 /* An array of an IDX file. */
 struct pixels {
 	bool png;
-	size_t bytes; /* of one, raw */
+	size_t bytes;                     /* of one, raw */
 	uint32_t width, height, channels; /* png */
 	struct str npy_header;
 };
@@ -66,15 +75,17 @@ struct pixels {
 struct part {
 	const char *field; /* lower case */
 	enum { PART_FILE, PART_LINK, PART_NAMED, PART_MEMORY, PART_SPOOL } where;
-	uint32_t run;		     /* shards: which stretch of members of one key it stood in */
-	const char *at;		     /* FILE, LINK, NAMED: path below files_fd (LINK, NAMED: not to be trusted); MEMORY: the bytes */
-	uint64_t offset, n;	     /* SPOOL; n for MEMORY too */
+	uint32_t run;   /* shards: which stretch of members of one key it stood in */
+	const char *at; /* FILE, LINK, NAMED: path below files_fd (LINK, NAMED: not to be trusted);
+			   MEMORY: the bytes */
+	uint64_t offset, n;          /* SPOOL; n for MEMORY too */
 	const struct pixels *pixels; /* to be encoded; NULL: as it is */
 };
 
-/* Tells whether two samples have the same content, within one execution: Poly1305 under a random key, which is three times as fast as SHA-256 and,
- * since nobody knows the key, can't be aimed at either. It is never written anywhere. One thread each. */
-#define FINGERPRINT_BYTES 16
+/* Tells whether two samples have the same content, within one execution: Poly1305 under a random
+ * key, which is three times as fast as SHA-256 and, since nobody knows the key, can't be aimed at
+ * either. It is never written anywhere. One thread each. */
+#define FINGERPRINT_BYTES     16
 #define FINGERPRINT_KEY_BYTES 32
 struct fingerprint;
 struct fingerprint *fingerprint_new(const uint8_t key[FINGERPRINT_KEY_BYTES]);
@@ -83,7 +94,7 @@ void fingerprint_begin(struct fingerprint *f);
 void fingerprint_add(struct fingerprint *f, const void *bytes, size_t n);
 void fingerprint_end(struct fingerprint *f, uint8_t ret[FINGERPRINT_BYTES]);
 
-/* --- samples ------------------------------------------------------------------------------------------------------------------------ */
+/* Samples. */
 
 struct sample {
 	const char *key;
@@ -119,7 +130,8 @@ struct settings {
 	char separator; /* 0: by the name */
 	const json_t *include, *exclude, *members, *classes, *split;
 	struct rule cls, split_by, group_by;
-	uint64_t shards, samples_per_shard, max_samples, max_bytes, max_file, max_unpacked, max_ratio; /* shards, max_*: 0 for none */
+	uint64_t shards, samples_per_shard, max_samples, max_bytes, max_file, max_unpacked,
+		max_ratio; /* shards, max_*: 0 for none */
 	int64_t seed;
 	int zstd;
 };
@@ -140,21 +152,23 @@ struct set {
 	int64_t *class_numbers; /* by id; what the member cls holds */
 	struct spool spool;
 	int files_fd;
-	const char *files_root; /* for messages */
+	const char *files_root;   /* for messages */
 	struct out_split *splits; /* sorted by name */
 	size_t n_splits;
 	uint8_t fingerprint_key[FINGERPRINT_KEY_BYTES];
 	pthread_mutex_t bad_lock;
 	uint64_t bad[BAD_LAST + 1];
-	char *bad_examples[BAD_EXAMPLES + 1]; /* the first by their text, so that they don't depend on threads */
+	char *bad_examples[BAD_EXAMPLES +
+			   1]; /* the first by their text, so that they don't depend on threads */
 };
 
 int settings_read(struct settings *s, const struct step_args *a, struct err *err);
 void settings_deinit(struct settings *s);
 
-/* A bad sample, with its error: -1 and the error, or 1 when bad ones are skipped; *err is empty then. Any thread. */
+/* A bad sample, with its error: -1 and the error, or 1 when bad ones are skipped; *err is empty
+ * then. Any thread. */
 int set_bad(struct set *s, enum bad why, struct err *err);
-const char *bad_name(enum bad why);
+const char *set_bad_name(enum bad why);
 
 /* What a source knows about a sample. `column` may be NULL. */
 struct draft {
@@ -166,10 +180,15 @@ struct draft {
 };
 /* 0: added, 1: skipped, -1. */
 int set_add(struct set *s, const struct draft *d, struct err *err);
+/* The name of the member that will say the sample's class; NULL when none does, or the sample has
+ * one of that name. */
+const char *set_class_field(const struct set *s, const struct sample *x);
 /* A part from bytes: small ones in memory, the others in the spool. */
-int set_part(struct set *s, const char *field, const void *bytes, size_t n, struct part *ret, struct err *err);
+int set_part(struct set *s, const char *field, const void *bytes, size_t n, struct part *ret,
+	     struct err *err);
 
-/* What is larger isn't held in memory by a thread that writes, nor is what comes after so many bytes of a sample. */
+/* A thread that writes doesn't hold a file or spooled member that is larger, nor one that comes
+ * after so many bytes of a sample. */
 #define PART_HELD_MAX (8 * MIB)
 
 /* A part whose bytes stay where they are until they are wanted. */
@@ -179,24 +198,28 @@ struct part_bytes {
 	int fd; /* -1: the spool */
 	uint64_t n;
 };
-/* 1: it has more than `most` bytes, is open as *large, and part_read() gives them; 0: as part_load(). */
-int part_get(const struct set *s, const struct part *p, uint64_t most, struct str *out, struct part_bytes *large, struct err *err);
+/* 1: it has more than `most` bytes, is open as *large, and part_read() gives them; 0: as
+ * part_load(). */
+int part_get(const struct set *s, const struct part *p, uint64_t most, struct str *out,
+	     struct part_bytes *large, struct err *err);
 void part_close(struct part_bytes *b);
-/* A shard_field's read(): `arg` is the part_bytes. A file that is shorter than it was is an error. */
+/* A shard_field's read(): `arg` is the part_bytes. A file that is shorter than it was is an error.
+ */
 int part_read(const void *arg, uint64_t at, void *to, size_t n, struct err *err);
-/* Appends a part's bytes, encoded. Any thread. ERR_TOO_LARGE over max_file. */
+/* Appends a part's bytes, encoded. Any thread. ERR_TOO_LARGE: a file over max_file. */
 int part_load(const struct set *s, const struct part *p, struct str *out, struct err *err);
-int pixels_add_png(struct str *out, const struct pixels *p, const void *raw, struct err *err);
 
-/* The text of a rule for a sample: 1 and a copy in *out, 0 for none, -1. */
-int rule_word(const struct set *s, const struct rule *r, const struct draft *d, struct str *out, struct err *err);
-/* The text of a string, number or truth value of a JSON line; false where there is none. Integers of any size are as they are written. */
+/* The text that a rule gives for a sample: 1 and a copy in *out; 0 where it gives none; -1. */
+int rule_word(const struct set *s, const struct rule *r, const struct draft *d, struct str *out,
+	      struct err *err);
+/* The text of a string, number or truth value of a JSON line; false where there is none. Integers
+ * of any size are as they are written. */
 struct jsonl_member;
-bool json_column_text(const struct jsonl_member *v, size_t n, const char *name, struct str *out);
+bool jsonl_column_text(const struct jsonl_member *v, size_t n, const char *name, struct str *out);
 int rule_read(struct rule *r, const json_t *with, const char *name, struct err *err);
 void rule_deinit(struct rule *r);
 
-/* --- sources ------------------------------------------------------------------------------------------------------------------------ */
+/* Sources. */
 
 /* Members of a tree or archive on their way to samples. */
 struct loose {
@@ -206,9 +229,12 @@ struct loose {
 struct loose_list {
 	VEC(struct loose) all;
 };
-/* Takes a name apart by the settings, lower-cases the field. 0, 1 skipped, -1. `where` is for the message. */
-int loose_name(struct set *s, const char *where, const char *name, const char **ret_key, const char **ret_field, struct err *err);
-/* Groups what has one key into samples. `adjacent`: a key whose members didn't stand together is there twice. */
+/* Takes a name apart by the settings, lower-cases the field. 0, 1 skipped, -1. `where` is for the
+ * message. */
+int loose_name(struct set *s, const char *where, const char *name, const char **ret_key,
+	       const char **ret_field, struct err *err);
+/* Groups what has one key into samples, and frees the list. `adjacent`: a key whose members didn't
+ * stand together is there twice. */
 int loose_add_all(struct set *s, struct loose_list *l, bool adjacent, struct err *err);
 
 int source_read(struct set *s, struct err *err);
@@ -230,11 +256,13 @@ int source_archives(struct set *s, const struct input *in, bool shards, struct e
 int source_tables(struct set *s, const struct input *in, bool jsonl, struct err *err);
 int source_idx(struct set *s, const struct input *in, struct err *err);
 
-/* --- after that ---------------------------------------------------------------------------------------------------------------------- */
+/* After that. */
 
-int splits_read(struct set *s, struct err *err); /* before the source: set_add() looks at the outputs' names */
-/* Sorts, removes duplicates, numbers classes, gives every sample its split and shard; samples end up in the order in which they are written. */
-int assign(struct set *s, struct err *err);
+int set_read_splits(struct set *s,
+		    struct err *err); /* before the source: set_add() needs the outputs' names */
+/* Sorts, removes duplicates, numbers classes, gives every sample its split and shard; samples end
+ * up in the order in which they are written. */
+int set_assign(struct set *s, struct err *err);
 void sample_hash(int64_t seed, const char *text, size_t n, uint64_t u[3]);
 
 struct field_stats {
@@ -252,8 +280,8 @@ struct shard_result {
 	struct str index; /* JSON of its entries in index.json */
 };
 /* One result a shard, in order of split and number. */
-int write_shards(struct set *s, struct shard_result **ret, size_t *ret_n, struct err *err);
+int set_write_shards(struct set *s, struct shard_result **ret, size_t *ret_n, struct err *err);
 void shard_results_free(struct shard_result *v, size_t n);
-int write_facts(struct set *s, const struct shard_result *v, size_t n, struct err *err);
+int set_write_facts(struct set *s, const struct shard_result *v, size_t n, struct err *err);
 
 #endif

@@ -1,7 +1,8 @@
-/* steps/shard/loose.c — files and members that become samples: names taken apart, then sorted, so that what has one key stands together. */
+/* steps/shard/loose.c — files and members that become samples: names taken apart, then sorted, so
+ * that what has one key stands together. */
 #include <ctype.h>
 #include <string.h>
-#include "base/text.h"
+#include "base/text/text.h"
 #include "steps/shard/internal.h"
 
 #define TWINS_LOOK 32 /* members of a sample that are compared with each one */
@@ -12,7 +13,8 @@ static size_t key_end(const struct set *s, const char *name, size_t first_dot)
 	return s->with.last_dot ? (size_t)(strrchr(name, '.') - name) : first_dot;
 }
 
-int loose_name(struct set *s, const char *where, const char *name, const char **ret_key, const char **ret_field, struct err *err)
+int loose_name(struct set *s, const char *where, const char *name, const char **ret_key,
+	       const char **ret_field, struct err *err)
 {
 	const char *slash = strrchr(name, '/');
 	size_t key_len, n = strlen(name);
@@ -47,7 +49,8 @@ static int by_key(const void *a, const void *b)
 	return c ? c : strcmp(x->part.field, y->part.field);
 }
 
-/* Members `0.jpg` and `1.jpg` are what `scene.0.jpg` and `scene.1.jpg` become when the key ends at the first dot: often samples that were meant to be two. */
+/* Members `0.jpg` and `1.jpg` are what `scene.0.jpg` and `scene.1.jpg` become when the key ends at
+ * the first dot: often samples that were meant to be two. */
 static bool has_twins(const struct part *v, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -67,8 +70,10 @@ static void note_twins(uint64_t samples, const char *key, const struct set *s)
 	if (!samples || s->with.last_dot)
 		return;
 	text_add_printable(&printable, key, strlen(key));
-	step_note("%llu sample%s, `%s` first, ha%s several members of one kind: names are cut at the first dot. If each is a sample, set `suffix: last_dot`",
-		  (unsigned long long)samples, samples == 1 ? "" : "s", printable.s, samples == 1 ? "s" : "ve");
+	step_note("%llu sample%s, `%s` first, ha%s several members of one kind: names are cut at "
+		  "the first dot. If each is a sample, set `suffix: last_dot`",
+		  (unsigned long long)samples, samples == 1 ? "" : "s", printable.s,
+		  samples == 1 ? "s" : "ve");
 }
 
 int loose_add_all(struct set *s, struct loose_list *l, bool adjacent, struct err *err)
@@ -86,7 +91,7 @@ int loose_add_all(struct set *s, struct loose_list *l, bool adjacent, struct err
 		parts.n = 0;
 		for (next = i; next < l->all.n && strcmp(l->all.v[next].key, d.key) == 0; next++) {
 			if (adjacent && l->all.v[next].part.run != l->all.v[i].part.run)
-				break; /* another sample by that key: assign() sees to it */
+				break; /* another sample by that key: set_assign() sees to it */
 			VEC_PUSH(&parts, l->all.v[next].part);
 		}
 		if (has_twins(parts.v, parts.n) && !twins++)

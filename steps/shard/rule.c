@@ -1,13 +1,26 @@
-/* steps/shard/rule.c — the words about a sample: its class, group, split. */
+/* steps/shard/rule.c — the words about a sample: its class, group, split.
+ *
+ * rule_read() makes a rule of a setting's variant (`folder`, `pattern`, `column`, `field`, or
+ * `auto`: the member cls, else the outermost folder). rule_word() applies it to a draft: it finds
+ * the text, trims it, and refuses one that is no word (check_word()). 0 means that the sample has
+ * none; whether that is bad is set.c's to say.
+ *
+ * `column` asks the row that the draft came from (draft.column). A sample that is no row may carry
+ * one, its member json (carried_column()). A number with a fraction or an exponent is written in
+ * its canonical form, so that 1e-1 and 0.1 are the same class (jsonl_column_text()).
+ *
+ * Words are stored once, in a `struct words`: a map whose insertion order is the id. One thread,
+ * while the source is read.
+ */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
-#include "base/text.h"
+#include "base/text/text.h"
 #include "steps/shard/internal.h"
 #include "steps/table/jsonl.h"
 #include "steps/table/number.h"
 
-/* --- words -------------------------------------------------------------------------------------------------------------------------- */
+/* Words. */
 
 uint32_t words_id(struct words *w, const char *s, size_t n)
 {
@@ -29,7 +42,7 @@ const char *words_at(const struct words *w, uint32_t id, size_t *ret_n)
 	return key;
 }
 
-/* --- rules as given ------------------------------------------------------------------------------------------------------------------ */
+/* Rules as given. */
 
 static int read_pattern(struct rule *r, const json_t *body, const char *name, struct err *err)
 {
@@ -41,7 +54,8 @@ static int read_pattern(struct rule *r, const json_t *body, const char *name, st
 		return 0;
 	}
 	regerror(code, &r->regex, why, sizeof(why));
-	return err_set(err, ERR_INVALID, "with.%s.pattern: `%.100s`: %s", name, step_text(body, "regex"), why);
+	return err_set(err, ERR_INVALID, "with.%s.pattern: `%.100s`: %s", name,
+		       step_text(body, "regex"), why);
 }
 
 int rule_read(struct rule *r, const json_t *with, const char *name, struct err *err)
@@ -56,7 +70,11 @@ int rule_read(struct rule *r, const json_t *with, const char *name, struct err *
 	if ((body = json_object_get(given, "folder"))) {
 		r->kind = RULE_FOLDER;
 		r->depth = (int)step_int(body, "depth");
-		return r->depth ? 0 : err_set(err, ERR_INVALID, "with.%s.folder: 1 is the outermost, -1 the innermost; there is no 0", name);
+		return r->depth ? 0
+				: err_set(err, ERR_INVALID,
+					  "with.%s.folder: 1 is the outermost, -1 the innermost; "
+					  "there is no 0",
+					  name);
 	}
 	if ((body = json_object_get(given, "column")) || (body = json_object_get(given, "field"))) {
 		r->kind = json_object_get(given, "column") ? RULE_COLUMN : RULE_FIELD;
@@ -75,7 +93,7 @@ void rule_deinit(struct rule *r)
 		regfree(&r->regex);
 }
 
-/* --- rules for a sample ---------------------------------------------------------------------------------------------------------------- */
+/* Rules for a sample. */
 
 /* The n-th folder of a/b/c/name, from 1, or from the end. */
 static bool folder_of(const char *key, int depth, const char **ret, size_t *ret_n)
@@ -109,7 +127,8 @@ static bool pattern_of(const struct rule *r, const char *key, const char **ret, 
 	return true;
 }
 
-static int field_of(const struct set *s, const char *field, const struct draft *d, struct str *out, struct err *err)
+static int field_of(const struct set *s, const char *field, const struct draft *d, struct str *out,
+		    struct err *err)
 {
 	size_t i = 0;
 
@@ -139,7 +158,7 @@ static void add_number(struct str *out, const struct jsonl_member *m)
 	}
 }
 
-bool json_column_text(const struct jsonl_member *v, size_t n, const char *name, struct str *out)
+bool jsonl_column_text(const struct jsonl_member *v, size_t n, const char *name, struct str *out)
 {
 	const struct jsonl_member *m = jsonl_find(v, n, name);
 
@@ -154,7 +173,8 @@ bool json_column_text(const struct jsonl_member *v, size_t n, const char *name, 
 }
 
 /* A sample that is no row of a table may carry one: its member json. */
-static int carried_column(const struct set *s, const struct rule *r, const struct draft *d, struct str *out, struct err *err)
+static int carried_column(const struct set *s, const struct rule *r, const struct draft *d,
+			  struct str *out, struct err *err)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 	const struct jsonl_member *v;
@@ -164,7 +184,8 @@ static int carried_column(const struct set *s, const struct rule *r, const struc
 
 	if (found <= 0)
 		return found;
-	for (size_t i = 0; i < text.len; i++) /* the object may be written over several lines; a string never is */
+	for (size_t i = 0; i < text.len;
+	     i++) /* the object may be written over several lines; a string never is */
 		if (text.s[i] == '\n')
 			text.s[i] = ' ';
 	j = jsonl_new("json", text.s ? text.s : "", text.len, 1);
@@ -172,7 +193,7 @@ static int carried_column(const struct set *s, const struct rule *r, const struc
 	if (found < 0)
 		err_wrap(err, "sample `%.200s`", d->key);
 	else if (found > 0)
-		found = json_column_text(v, n, r->name, out);
+		found = jsonl_column_text(v, n, r->name, out);
 	jsonl_free(j);
 	return found;
 }
@@ -180,9 +201,13 @@ static int carried_column(const struct set *s, const struct rule *r, const struc
 static int check_word(const struct draft *d, const struct str *word, struct err *err)
 {
 	if (word->len > WORD_MAX)
-		return err_set(err, ERR_INVALID, "sample `%.200s`: a class, group or split with a name of %zu bytes", d->key, word->len);
+		return err_set(err, ERR_INVALID,
+			       "sample `%.200s`: a class, group or split with a name of %zu bytes",
+			       d->key, word->len);
 	if (!text_is_utf8(word->s, word->len) || memchr(word->s, '\0', word->len))
-		return err_set(err, ERR_INVALID, "sample `%.200s`: a class, group or split whose name is not UTF-8", d->key);
+		return err_set(err, ERR_INVALID,
+			       "sample `%.200s`: a class, group or split whose name is not UTF-8",
+			       d->key);
 	return 1;
 }
 
@@ -201,7 +226,8 @@ static void trim(struct str *s)
 		s->s[s->len] = '\0';
 }
 
-int rule_word(const struct set *s, const struct rule *r, const struct draft *d, struct str *out, struct err *err)
+int rule_word(const struct set *s, const struct rule *r, const struct draft *d, struct str *out,
+	      struct err *err)
 {
 	const char *word;
 	size_t n;
@@ -214,9 +240,11 @@ int rule_word(const struct set *s, const struct rule *r, const struct draft *d, 
 		found = carried_column(s, r, d, out, err);
 	if (found < 0)
 		return -1;
-	if (!found && ((r->kind == RULE_COLUMN && d->column && d->column(d->arg, r->name, &word, &n)) ||
-		       ((r->kind == RULE_FOLDER || r->kind == RULE_AUTO) && folder_of(d->key, r->depth, &word, &n)) ||
-		       (r->kind == RULE_PATTERN && pattern_of(r, d->key, &word, &n)))) {
+	if (!found &&
+	    ((r->kind == RULE_COLUMN && d->column && d->column(d->arg, r->name, &word, &n)) ||
+	     ((r->kind == RULE_FOLDER || r->kind == RULE_AUTO) &&
+	      folder_of(d->key, r->depth, &word, &n)) ||
+	     (r->kind == RULE_PATTERN && pattern_of(r, d->key, &word, &n)))) {
 		str_addn(out, word, n);
 		found = 1;
 	}

@@ -1,17 +1,36 @@
-/* steps/shard/set.c — the samples that were found, and the bad ones that weren't taken. */
+/* steps/shard/set.c — the samples that were found, and the bad ones that weren't taken.
+ *
+ * A source makes a draft and calls set_add(). It sorts the members by field, checks that a reader
+ * of the shard would cut the names at the same places (check_parts()), finds class, group and
+ * split (read_words()), and copies the draft into the arena. Bytes aren't read, except for those
+ * that a rule needs. Duplicate keys are found later, in set_assign().
+ *
+ * A bad sample goes through set_bad(): with `on_bad: fail` its error ends the step; with `skip` it
+ * is counted by reason and its error is cleared. A full disk is never a bad sample. Threads that
+ * write call set_bad() too, so counts and examples are under bad_lock; the examples kept are the
+ * least by their text, so that they don't depend on which thread was first.
+ *
+ * All else is for the thread that reads the source.
+ */
 #include <stdio.h>
 #include <string.h>
-#include "base/text.h"
+#include "base/text/text.h"
 #include "steps/shard/internal.h"
 
-/* --- bad samples -------------------------------------------------------------------------------------------------------------------- */
+/* Bad samples. */
 
-const char *bad_name(enum bad why)
+const char *set_bad_name(enum bad why)
 {
 	static const char *const names[] = {
-		[BAD_PATH] = "unsafe_path",   [BAD_SUFFIX] = "no_suffix",	[BAD_DUPLICATE] = "duplicate_key",
-		[BAD_TOO_LARGE] = "too_large", [BAD_UNREADABLE] = "unreadable", [BAD_DAMAGED] = "damaged_archive",
-		[BAD_ROW] = "bad_row",	      [BAD_CLASS] = "no_class",		[BAD_SPLIT] = "no_split",
+		[BAD_PATH] = "unsafe_path",
+		[BAD_SUFFIX] = "no_suffix",
+		[BAD_DUPLICATE] = "duplicate_key",
+		[BAD_TOO_LARGE] = "too_large",
+		[BAD_UNREADABLE] = "unreadable",
+		[BAD_DAMAGED] = "damaged_archive",
+		[BAD_ROW] = "bad_row",
+		[BAD_CLASS] = "no_class",
+		[BAD_SPLIT] = "no_split",
 	};
 
 	return names[why];
@@ -28,7 +47,8 @@ static void keep_example(struct set *s, const char *msg)
 		at++;
 	if (at == BAD_EXAMPLES)
 		return;
-	memmove(s->bad_examples + at + 1, s->bad_examples + at, (n - at) * sizeof(*s->bad_examples));
+	memmove(s->bad_examples + at + 1, s->bad_examples + at,
+		(n - at) * sizeof(*s->bad_examples));
 	s->bad_examples[at] = xstrdup(msg);
 	free(s->bad_examples[BAD_EXAMPLES]);
 	s->bad_examples[BAD_EXAMPLES] = NULL;
@@ -46,9 +66,10 @@ int set_bad(struct set *s, enum bad why, struct err *err)
 	return 1;
 }
 
-/* --- adding ------------------------------------------------------------------------------------------------------------------------- */
+/* Adding. */
 
-int set_part(struct set *s, const char *field, const void *bytes, size_t n, struct part *ret, struct err *err)
+int set_part(struct set *s, const char *field, const void *bytes, size_t n, struct part *ret,
+	     struct err *err)
 {
 	*ret = (struct part){ .field = field, .where = PART_MEMORY, .n = n };
 	if (n <= SMALL_PART) {
@@ -60,14 +81,16 @@ int set_part(struct set *s, const char *field, const void *bytes, size_t n, stru
 	return spool_add(&s->spool, bytes, n, err);
 }
 
-static int find_split(const struct set *s, const struct str *word, const struct draft *d, uint32_t *ret, struct err *err)
+static int find_split(const struct set *s, const struct str *word, const struct draft *d,
+		      uint32_t *ret, struct err *err)
 {
 	for (size_t i = 0; i < s->n_splits; i++)
 		if (strcmp(s->splits[i].name, word->s) == 0) {
 			*ret = (uint32_t)i;
 			return 0;
 		}
-	return err_set(err, ERR_INVALID, "sample `%.200s` belongs to `%.100s`, which is no output", d->key, word->s);
+	return err_set(err, ERR_INVALID, "sample `%.200s` belongs to `%.100s`, which is no output",
+		       d->key, word->s);
 }
 
 /* 0, or a bad sample's reason + 1 with the error. */
@@ -81,17 +104,25 @@ static int read_words(struct set *s, const struct draft *d, struct sample *to, s
 	else if (r < 0)
 		return BAD_CLASS + 1;
 	else if (s->with.cls.kind != RULE_AUTO && s->with.cls.kind != RULE_NONE)
-		return err_set(err, ERR_INVALID, "sample `%.200s` has no class by the rule of `class`", d->key), BAD_CLASS + 1;
+		return err_set(err, ERR_INVALID,
+			       "sample `%.200s` has no class by the rule of `class`", d->key),
+		       BAD_CLASS + 1;
 	if (s->with.group_by.kind != RULE_NONE) {
 		r = rule_word(s, &s->with.group_by, d, &word, err);
 		if (r <= 0)
-			return r < 0 ? BAD_SPLIT + 1 : (err_set(err, ERR_INVALID, "sample `%.200s` has no group by the rule of `group_by`", d->key), BAD_SPLIT + 1);
+			return r < 0 ? BAD_SPLIT + 1
+				     : (err_set(err, ERR_INVALID,
+						"sample `%.200s` has no group by the rule of "
+						"`group_by`",
+						d->key),
+					BAD_SPLIT + 1);
 		to->group = words_id(&s->groups, word.s, word.len);
 	}
 	if (s->with.split_by.kind != RULE_NONE) {
 		r = rule_word(s, &s->with.split_by, d, &word, err);
 		if (r == 0)
-			err_set(err, ERR_INVALID, "sample `%.200s` has no split by the rule of `split_by`", d->key);
+			err_set(err, ERR_INVALID,
+				"sample `%.200s` has no split by the rule of `split_by`", d->key);
 		if (r <= 0 || find_split(s, &word, d, &to->split, err) < 0)
 			return BAD_SPLIT + 1;
 	}
@@ -108,8 +139,6 @@ static int check_parts(const struct draft *d, struct err *err)
 	_cleanup_(str_deinit) struct str name = { 0 };
 	size_t key_len;
 
-	if (d->n_parts > SHARD_FIELDS_MAX)
-		return err_set(err, ERR_INVALID, "sample `%.200s` has %zu members: are keys cut at the wrong dot? (`suffix: last_dot`)", d->key, d->n_parts);
 	str_addf(&name, "%s.", d->key);
 	for (size_t i = 0; i < d->n_parts; i++) {
 		name.len = strlen(d->key) + 1;
@@ -117,16 +146,35 @@ static int check_parts(const struct draft *d, struct err *err)
 		if (shard_name_split(name.s, &key_len, err) != 0)
 			return -1;
 		if (key_len != strlen(d->key))
-			return err_set(err, ERR_INVALID, "the key `%.200s` has a dot in its last part, where readers would cut it", d->key);
+			return err_set(err, ERR_INVALID,
+				       "the key `%.200s` has a dot in its last part, where readers "
+				       "would cut it",
+				       d->key);
 		if (i && strcmp(d->parts[i].field, d->parts[i - 1].field) == 0)
-			return err_set(err, ERR_INVALID, "sample `%.200s` has the member `%.100s` twice", d->key, d->parts[i].field);
+			return err_set(err, ERR_INVALID,
+				       "sample `%.200s` has the member `%.100s` twice", d->key,
+				       d->parts[i].field);
 	}
 	return 0;
 }
 
+const char *set_class_field(const struct set *s, const struct sample *x)
+{
+	const char *name = s->with.class_as == CLASS_AS_INDEX ? "cls" : "class.txt";
+
+	if (x->cls == NO_WORD || s->with.class_as == CLASS_AS_NONE)
+		return NULL;
+	for (uint32_t i = 0; i < x->n_parts; i++)
+		if (strcmp(x->parts[i].field, name) == 0)
+			return NULL;
+	return name;
+}
+
 int set_add(struct set *s, const struct draft *d, struct err *err)
 {
-	struct sample sample = { .cls = NO_WORD, .group = NO_WORD, .n_parts = (uint32_t)d->n_parts };
+	struct sample sample = { .cls = NO_WORD,
+				 .group = NO_WORD,
+				 .n_parts = (uint32_t)d->n_parts };
 	int bad;
 
 	qsort(d->parts, d->n_parts, sizeof(*d->parts), by_field);
@@ -135,6 +183,18 @@ int set_add(struct set *s, const struct draft *d, struct err *err)
 	bad = read_words(s, d, &sample, err);
 	if (bad)
 		return set_bad(s, (enum bad)(bad - 1), err);
+	sample.parts = d->parts;
+	if (d->n_parts + (set_class_field(s, &sample) != NULL) > SHARD_FIELDS_MAX) {
+		err_set(err, ERR_INVALID,
+			"sample `%.200s` has %zu members%s; a shard holds at most %d of one "
+			"sample: are keys cut at the wrong dot? (`suffix: last_dot`)",
+			d->key, d->n_parts,
+			d->n_parts > SHARD_FIELDS_MAX
+				? ""
+				: " and its class is one more (`class_as: none`)",
+			SHARD_FIELDS_MAX);
+		return set_bad(s, BAD_TOO_LARGE, err);
+	}
 	if (s->samples.n == UINT32_MAX - 1)
 		return err_set(err, ERR_TOO_LARGE, "more than %u samples", UINT32_MAX - 1);
 	sample.key = arena_strdup(s->arena, d->key);

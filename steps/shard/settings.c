@@ -14,16 +14,10 @@ static int read_separator(struct settings *s, const json_t *with, struct err *er
 	if (!text)
 		return 0;
 	if (strlen(text) != 1)
-		return err_set(err, ERR_INVALID, "with.separator: one character, not `%.20s`", text);
+		return err_set(err, ERR_INVALID, "with.separator: one character, not `%.20s`",
+			       text);
 	s->separator = text[0];
 	return 0;
-}
-
-static int read_rules(struct settings *s, const json_t *with, struct err *err)
-{
-	if (rule_read(&s->cls, with, "class", err) < 0 || rule_read(&s->split_by, with, "split_by", err) < 0)
-		return -1;
-	return rule_read(&s->group_by, with, "group_by", err);
 }
 
 int settings_read(struct settings *s, const struct step_args *a, struct err *err)
@@ -56,7 +50,11 @@ int settings_read(struct settings *s, const struct step_args *a, struct err *err
 		.seed = step_int(w, "seed"),
 		.zstd = (int)step_int(w, "zstd"),
 	};
-	return read_rules(s, w, err) < 0 || read_separator(s, w, err) < 0 ? -1 : 0;
+	if (rule_read(&s->cls, w, "class", err) < 0 ||
+	    rule_read(&s->split_by, w, "split_by", err) < 0 ||
+	    rule_read(&s->group_by, w, "group_by", err) < 0)
+		return -1;
+	return read_separator(s, w, err);
 }
 
 void settings_deinit(struct settings *s)

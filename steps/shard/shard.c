@@ -3,15 +3,16 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <string.h>
-#include <sys/random.h>
-#include "base/fs.h"
+#include "base/os/fs.h"
+#include "base/os/machine.h"
 #include "steps/shard/internal.h"
 
-/* --- outputs ------------------------------------------------------------------------------------------------------------------------ */
+/* Outputs. */
 
 static bool is_ours(const char *name)
 {
-	return fnmatch("shard-[0-9][0-9][0-9][0-9][0-9][0-9].tar", name, 0) == 0 || fnmatch("shard-[0-9][0-9][0-9][0-9][0-9][0-9]-*.tar", name, 0) == 0 ||
+	return fnmatch("shard-[0-9][0-9][0-9][0-9][0-9][0-9].tar", name, 0) == 0 ||
+	       fnmatch("shard-[0-9][0-9][0-9][0-9][0-9][0-9]-*.tar", name, 0) == 0 ||
 	       fnmatch("shard-[0-9][0-9][0-9][0-9][0-9][0-9].tar.zst", name, 0) == 0 ||
 	       fnmatch("shard-[0-9][0-9][0-9][0-9][0-9][0-9]-*.tar.zst", name, 0) == 0;
 }
@@ -27,13 +28,14 @@ static int clear_old(const char *path, struct err *err)
 {
 	_cleanup_(closedirp) DIR *d = opendir(path);
 	struct dirent *e;
+	int r;
 
 	if (!d)
 		return err_errno(err, "cannot read %s", path);
-	while ((e = readdir(d)))
+	while ((r = fs_next(d, path, &e, err)) == 1)
 		if (is_ours(e->d_name) && unlinkat(dirfd(d), e->d_name, 0) < 0)
 			return err_errno(err, "cannot remove the old %s/%s", path, e->d_name);
-	return 0;
+	return r;
 }
 
 static int real_path(const char *path, char **ret, struct err *err)
@@ -42,7 +44,8 @@ static int real_path(const char *path, char **ret, struct err *err)
 	return *ret ? 0 : err_errno(err, "cannot read %s", path);
 }
 
-/* An output's old shards are removed: they must not be what is to be read, nor what another output has written. */
+/* An output's old shards are removed: they must not be what is to be read, nor what another output
+ * has written. */
 static int check_apart(const struct set *s, const struct out_split *out, struct err *err)
 {
 	_cleanup_(freep) char *in = NULL, *here = NULL;
@@ -51,14 +54,19 @@ static int check_apart(const struct set *s, const struct out_split *out, struct 
 	if (real_path(data, &in, err) < 0 || real_path(out->path, &here, err) < 0)
 		return -1;
 	if (fs_is_inside(in, here) || fs_is_inside(here, in))
-		return err_set(err, ERR_INVALID, "output `%s` (%s) and the input (%s) must not be one inside the other", out->name, out->path, data);
+		return err_set(
+			err, ERR_INVALID,
+			"output `%s` (%s) and the input (%s) must not be one inside the other",
+			out->name, out->path, data);
 	for (const struct out_split *o = s->splits; o < out; o++) {
 		_cleanup_(freep) char *other = NULL;
 
 		if (real_path(o->path, &other, err) < 0)
 			return -1;
 		if (strcmp(other, here) == 0)
-			return err_set(err, ERR_INVALID, "the outputs `%s` and `%s` are one directory", o->name, out->name);
+			return err_set(err, ERR_INVALID,
+				       "the outputs `%s` and `%s` are one directory", o->name,
+				       out->name);
 	}
 	return 0;
 }
@@ -74,7 +82,7 @@ static int make_outputs(const struct set *s, struct err *err)
 	return 0;
 }
 
-/* --- the step -------------------------------------------------------------------------------------------------------------------------- */
+/* The step. */
 
 static void set_deinit(struct set *s)
 {
@@ -99,15 +107,16 @@ static int make_shards(struct set *s, struct err *err)
 	size_t n = 0;
 	int r;
 
-	if (settings_read(&s->with, s->args, err) < 0 || splits_read(s, err) < 0 || make_outputs(s, err) < 0)
+	if (settings_read(&s->with, s->args, err) < 0 || set_read_splits(s, err) < 0 ||
+	    make_outputs(s, err) < 0)
 		return -1;
-	if (spool_open(&s->spool, s->splits[0].path, err) < 0 || source_read(s, err) < 0 || assign(s, err) < 0)
+	if (spool_open(&s->spool, s->splits[0].path, err) < 0 || source_read(s, err) < 0 ||
+	    set_assign(s, err) < 0)
 		return -1;
-	if (getrandom(s->fingerprint_key, sizeof(s->fingerprint_key), 0) != sizeof(s->fingerprint_key))
-		return err_errno(err, "no random bytes");
-	r = write_shards(s, &results, &n, err);
+	random_bytes(s->fingerprint_key, sizeof(s->fingerprint_key));
+	r = set_write_shards(s, &results, &n, err);
 	if (r == 0)
-		r = write_facts(s, results, n, err);
+		r = set_write_facts(s, results, n, err);
 	shard_results_free(results, n);
 	return r;
 }

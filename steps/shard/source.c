@@ -1,12 +1,35 @@
-/* steps/shard/source.c — what an input is, and which of its files count. */
+/* steps/shard/source.c — what an input is, and which of its files count.
+ *
+ * source_read() lists the input, finds its kind where `source` doesn't say it, keeps the files of
+ * that kind, and calls one reader: source_files(), source_archives(), source_tables() or
+ * source_idx(). Each of them gives samples to set_add().
+ *
+ * Kinds are told by names (kind_by_name()); a single file that has none is looked into for IDX. A
+ * directory is of the kind of all its files. IDX wins whatever lies beside it, index.json and the
+ * like don't count, and any other mixture is plain files.
+ *
+ * `include` and `exclude` apply to paths below the directory (source_wants()); of one archive,
+ * source_archive.c applies them to members. files_fd is opened here for plain files, and by
+ * source_table.c for the files that a table names. One thread.
+ */
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <string.h>
 #include <sys/stat.h>
-#include "base/fs.h"
+#include "base/os/fs.h"
 #include "steps/shard/internal.h"
 
-enum source { SOURCE_AUTO, SOURCE_FILES, SOURCE_ARCHIVE, SOURCE_SHARDS, SOURCE_CSV, SOURCE_JSONL, SOURCE_IDX, SOURCE_FACTS, SOURCE_LAST = SOURCE_FACTS };
+enum source {
+	SOURCE_AUTO,
+	SOURCE_FILES,
+	SOURCE_ARCHIVE,
+	SOURCE_SHARDS,
+	SOURCE_CSV,
+	SOURCE_JSONL,
+	SOURCE_IDX,
+	SOURCE_FACTS,
+	SOURCE_LAST = SOURCE_FACTS
+};
 
 static bool matches(const json_t *patterns, const char *path)
 {
@@ -18,10 +41,11 @@ static bool matches(const json_t *patterns, const char *path)
 
 bool source_wants(const struct set *s, const char *path)
 {
-	return (!s->with.include || matches(s->with.include, path)) && !matches(s->with.exclude, path);
+	return (!s->with.include || matches(s->with.include, path)) &&
+	       !matches(s->with.exclude, path);
 }
 
-/* --- kinds, by names --------------------------------------------------------------------------------------------------------------- */
+/* Kinds, by names. */
 
 static bool ends_in(const char *name, const char *const *suffixes)
 {
@@ -34,13 +58,18 @@ static bool is_idx_name(const char *base)
 {
 	const char *at = strstr(base, "idx");
 
-	return at && at[3] >= '1' && at[3] <= '8' && at[4] == '-' && (str_has_suffix(base, "byte") || str_has_suffix(base, "byte.gz"));
+	return at && at[3] >= '1' && at[3] <= '8' && at[4] == '-' &&
+	       (str_has_suffix(base, "byte") || str_has_suffix(base, "byte.gz"));
 }
 
 static enum source kind_by_name(const char *path)
 {
-	static const char *const tars[] = { ".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".tar.bz2", NULL }, *const zips[] = { ".zip", NULL };
-	static const char *const tables[] = { ".csv", ".tsv", NULL }, *const lines[] = { ".jsonl", ".ndjson", NULL };
+	static const char *const tars[] = { ".tar",    ".tar.gz",  ".tgz", ".tar.zst",
+					    ".tar.xz", ".tar.bz2", NULL },
+				 *const zips[] = { ".zip", NULL };
+	static const char *const tables[] = { ".csv", ".tsv", NULL }, *const lines[] = { ".jsonl",
+											 ".ndjson",
+											 NULL };
 	static const char *const facts[] = { "index.json", "stats.json", "metrics.json", NULL };
 	const char *base = fs_basename(path);
 
@@ -60,7 +89,8 @@ static enum source kind_by_name(const char *path)
 	return SOURCE_FILES;
 }
 
-/* A directory is what all of its files are; IDX files are unmistakable, whatever is beside them; any other mixture is plain files. */
+/* A directory is what all of its files are; IDX files are unmistakable, whatever is beside them;
+ * any other mixture is plain files. */
 static enum source kind_of_dir(const struct input *in)
 {
 	size_t n[SOURCE_LAST + 1] = { 0 }, kinds = 0;
@@ -94,30 +124,36 @@ static int kind_of_file(const char *path, enum source *ret, struct err *err)
 		return 0;
 	if (fd < 0)
 		return err_errno(err, "cannot read %s", path);
-	if (read(fd, head, sizeof(head)) == sizeof(head) && !head[0] && !head[1] && head[3] && head[3] <= 8)
+	if (read(fd, head, sizeof(head)) == sizeof(head) && !head[0] && !head[1] && head[3] &&
+	    head[3] <= 8)
 		*ret = SOURCE_IDX;
 	else
-		return err_set(err, ERR_INVALID, "%s: it can't be told what this is; say `source: csv` or another", path);
+		return err_set(err, ERR_INVALID,
+			       "%s: the kind of data isn't recognised; set `source` to csv, jsonl, "
+			       "idx, archive, shards or files",
+			       path);
 	return 0;
 }
 
-/* --- reading -------------------------------------------------------------------------------------------------------------------------- */
+/* Reading. */
 
 static int list_dir(struct set *s, struct input *in, struct err *err)
 {
 	struct walk_list list = { 0 };
-	int r = walk_files(in->root, s->arena, &list, err);
+	int r = walk_directory(in->root, s->arena, &list, err);
 
 	in->files = arena_alloc(s->arena, list.files.n * sizeof(*in->files));
 	for (size_t i = 0; i < list.files.n && r == 0; i++) {
 		const struct walk_file *f = &list.files.v[i];
 
 		if (source_wants(s, f->path))
-			in->files[in->n++] = (struct input_file){ .name = f->path, .link = f->link };
+			in->files[in->n++] =
+				(struct input_file){ .name = f->path, .link = f->link };
 	}
 	VEC_FREE(&list.files);
 	if (r == 0 && (list.hidden || list.links))
-		step_note("%s: %llu hidden entries and %llu links to directories passed over", in->root, (unsigned long long)list.hidden,
+		step_note("%s: %llu hidden entries and %llu links to directories passed over",
+			  in->root, (unsigned long long)list.hidden,
 			  (unsigned long long)list.links);
 	return r;
 }
@@ -134,11 +170,16 @@ static int open_input(struct set *s, struct input *in, enum source *kind, struct
 			return -1;
 		*kind = *kind ? *kind : kind_of_dir(in);
 		s->files_root = in->root;
-		s->files_fd = *kind == SOURCE_FILES ? open(in->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-		return *kind == SOURCE_FILES && s->files_fd < 0 ? err_errno(err, "cannot read %s", in->root) : 0;
+		s->files_fd = *kind == SOURCE_FILES
+				      ? open(in->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+				      : -1;
+		return *kind == SOURCE_FILES && s->files_fd < 0
+			       ? err_errno(err, "cannot read %s", in->root)
+			       : 0;
 	}
 	if (*kind == SOURCE_FILES)
-		return err_set(err, ERR_INVALID, "%s is a file: `source: files` takes a directory", in->root);
+		return err_set(err, ERR_INVALID, "%s is a file: `source: files` takes a directory",
+			       in->root);
 	in->files = arena_alloc(s->arena, sizeof(*in->files));
 	in->files[0].name = in->root;
 	in->n = 1;
@@ -152,7 +193,8 @@ static bool is_of(enum source kind, const struct input_file *f)
 	return k == kind || (kind == SOURCE_ARCHIVE && k == SOURCE_SHARDS);
 }
 
-/* Of a directory only the files of its kind, if their names say so: a set of shards has index.json beside them, a table the files that it names. */
+/* Of a directory only the files of its kind, if their names say so: a set of shards has index.json
+ * beside them, a table the files that it names. */
 static void keep_kind(struct set *s, struct input *in, enum source kind)
 {
 	size_t n = 0, named = 0;
@@ -164,7 +206,9 @@ static void keep_kind(struct set *s, struct input *in, enum source kind)
 
 		if (named && !is_of(kind, &f))
 			continue;
-		f.path = in->is_dir ? arena_printf(s->arena, "%s%s%s", in->root, str_has_suffix(in->root, "/") ? "" : "/", f.name) : in->root;
+		f.path = in->is_dir ? arena_printf(s->arena, "%s%s%s", in->root,
+						   str_has_suffix(in->root, "/") ? "" : "/", f.name)
+				    : in->root;
 		in->files[n++] = f;
 	}
 	in->n = n;

@@ -1,10 +1,11 @@
-/* steps/shard/source_archive.c — archives and shards, read once from the front; bytes go to the spool. */
+/* steps/shard/source_archive.c — archives and shards, read once from the front; bytes go to the
+ * spool. */
 #include <string.h>
 #include "steps/shard/internal.h"
 #include "steps/shards/members.h"
 
 #define RATIO_FROM (64 * MIB)
-#define BLOCK (256 * KIB)
+#define BLOCK      (256 * KIB)
 
 struct archive_reading {
 	struct set *set;
@@ -12,7 +13,7 @@ struct archive_reading {
 	const char *path;
 	bool shards, alone;
 	uint32_t run;
-	const char *key; /* of the member before */
+	const char *key; /* of the member before, or of the one that is being read */
 	uint64_t done;
 };
 
@@ -25,14 +26,16 @@ static bool is_hidden(const char *name)
 }
 
 /* What is larger than one block goes to the spool as it comes. */
-static int take_bytes(struct set *s, struct member_reader *m, const char *field, struct part *ret, struct err *err)
+static int take_bytes(struct set *s, struct member_reader *m, const char *field, struct part *ret,
+		      struct err *err)
 {
 	_cleanup_(str_deinit) struct str block = { 0 };
 	size_t n, first = 0;
 	int more;
 
 	str_reserve(&block, BLOCK);
-	while (first < BLOCK && (more = member_reader_read(m, block.s + first, BLOCK - first, &n, err)) != 0) {
+	while (first < BLOCK &&
+	       (more = member_reader_read(m, block.s + first, BLOCK - first, &n, err)) != 0) {
 		if (more < 0)
 			return -1;
 		first += n;
@@ -47,7 +50,8 @@ static int take_bytes(struct set *s, struct member_reader *m, const char *field,
 	return 0;
 }
 
-static int take_member(struct archive_reading *r, struct member_reader *m, const char *name, struct err *err)
+static int take_member(struct archive_reading *r, struct member_reader *m, const char *name,
+		       struct err *err)
 {
 	struct loose l = { 0 };
 	const char *field;
@@ -55,11 +59,11 @@ static int take_member(struct archive_reading *r, struct member_reader *m, const
 
 	if (code)
 		return code < 0 ? -1 : 0;
-	if (take_bytes(r->set, m, field, &l.part, err) < 0)
-		return -1;
 	if (r->shards && (!r->key || strcmp(r->key, l.key) != 0))
 		r->run++;
 	r->key = l.key;
+	if (take_bytes(r->set, m, field, &l.part, err) < 0)
+		return -1;
 	l.part.run = r->shards ? r->run : 0;
 	VEC_PUSH(&r->list->all, l);
 	step_progress(++r->done, 0, "members read");
@@ -80,30 +84,50 @@ static int read_archive(struct archive_reading *r, struct member_reader *m, stru
 		if (take_member(r, m, name, err) < 0)
 			return -1;
 	}
-	r->key = NULL;
 	return 0;
+}
+
+/* The sample in which a damaged archive breaks off may lack members, so it is dropped. `from`: the
+ * archive's first member. */
+static void drop_last_sample(struct archive_reading *r, size_t from)
+{
+	struct loose_list *l = r->list;
+
+	while (r->key && l->all.n > from && strcmp(l->all.v[l->all.n - 1].key, r->key) == 0)
+		l->all.n--;
 }
 
 static int read_one(struct archive_reading *r, struct err *err)
 {
+	size_t from = r->list->all.n;
+
 	const struct settings *w = &r->set->with;
-	struct member_limits limits = { .member_max = w->max_file, .total_max = w->max_unpacked, .ratio_max = w->max_ratio, .ratio_from = RATIO_FROM, .zip = true };
+	struct member_limits limits = { .member_max = w->max_file,
+					.total_max = w->max_unpacked,
+					.ratio_max = w->max_ratio,
+					.ratio_from = RATIO_FROM,
+					.zip = true };
 	struct member_reader *m;
 	int code;
 
+	r->key = NULL;
 	if (member_reader_open(r->path, &limits, &m, err) < 0)
 		return set_bad(r->set, BAD_DAMAGED, err) < 0 ? -1 : 0;
 	code = read_archive(r, m, err);
 	member_reader_free(m);
-	if (code < 0 && err->code == ERR_INVALID)
+	if (code < 0 && err->code == ERR_INVALID) {
+		drop_last_sample(r, from);
 		code = set_bad(r->set, BAD_DAMAGED, err) < 0 ? -1 : 0;
+	}
 	return code;
 }
 
 int source_archives(struct set *s, const struct input *in, bool shards, struct err *err)
 {
 	struct loose_list list = { 0 };
-	struct archive_reading r = { .set = s, .list = &list, .shards = shards, .alone = !in->is_dir };
+	struct archive_reading r = {
+		.set = s, .list = &list, .shards = shards, .alone = !in->is_dir
+	};
 
 	for (size_t i = 0; i < in->n; i++) {
 		r.path = in->files[i].path;

@@ -1,19 +1,29 @@
 /* steps/shard/source_idx.c — IDX, the format of MNIST: arrays of one shape, one behind the other.
  *
- * Big endian: two zero bytes, the type of elements, the number of dimensions, then each dimension as 32 bits, then the elements
- * (yann.lecun.com/exdb/mnist, "The IDX file format"). Either plain or gzipped. NAME-images-idx3-ubyte goes with NAME-labels-idx1-ubyte; the key of
- * the i-th array is NAME/i with 8 digits, its class the label.
+ * Big endian: two zero bytes, the type of elements, the number of dimensions, then each dimension
+ * as 32 bits, then the elements (yann.lecun.com/exdb/mnist, "The IDX file format"). Either plain
+ * or gzipped. NAME-images-idx3-ubyte goes with NAME-labels-idx1-ubyte; the key of the i-th array
+ * is NAME/i with 8 digits, its label is the member cls.
+ *
+ * The header says the size of everything, so limits are checked before any array is read
+ * (check_size()). All arrays of a file go to the spool raw, in one copy; a sample's part is an
+ * offset there and the `struct pixels` that all of them share. part.c makes PNG or NPY of it when
+ * the shard is written.
+ *
+ * A file that ends too early or goes on behind its last array is an error, never a bad sample:
+ * nothing could be trusted then. One thread.
  */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <zlib.h>
-#include "base/fs.h"
+#include "base/os/fs.h"
 #include "steps/shard/internal.h"
+#include "steps/table/npy.h"
 
 #define DIMENSIONS_MAX 8
-#define COPY_STEP (256 * KIB)
-#define RATIO_FROM (64 * MIB)
+#define COPY_STEP      (256 * KIB)
+#define RATIO_FROM     (64 * MIB)
 
 struct idx {
 	const char *path;
@@ -23,8 +33,12 @@ struct idx {
 	uint64_t item_bytes;
 };
 
-static const struct { uint8_t type, bytes; const char *descr; } types[] = {
-	{ 0x08, 1, "|u1" }, { 0x09, 1, "|i1" }, { 0x0b, 2, ">i2" }, { 0x0c, 4, ">i4" }, { 0x0d, 4, ">f4" }, { 0x0e, 8, ">f8" },
+static const struct {
+	uint8_t type, bytes;
+	const char *descr;
+} types[] = {
+	{ 0x08, 1, "|u1" }, { 0x09, 1, "|i1" }, { 0x0b, 2, ">i2" },
+	{ 0x0c, 4, ">i4" }, { 0x0d, 4, ">f4" }, { 0x0e, 8, ">f8" },
 };
 
 static void idx_close(struct idx *x)
@@ -34,7 +48,7 @@ static void idx_close(struct idx *x)
 	x->gz = NULL;
 }
 
-/* --- header ------------------------------------------------------------------------------------------------------------------------ */
+/* Header. */
 
 static int idx_read(struct idx *x, void *to, size_t n, struct err *err)
 {
@@ -43,7 +57,9 @@ static int idx_read(struct idx *x, void *to, size_t n, struct err *err)
 	if (got >= 0 && (size_t)got == n)
 		return 0;
 	gzerror(x->gz, &code);
-	return err_set(err, ERR_INVALID, "%s: %s", x->path, got < 0 && code != Z_BUF_ERROR ? "its gzip stream is damaged" : "truncated: it ends before its last array");
+	return err_set(err, ERR_INVALID, "%s: %s", x->path,
+		       got < 0 && code != Z_BUF_ERROR ? "its gzip stream is damaged"
+						      : "truncated: it ends before its last array");
 }
 
 static const char *descr_of(uint8_t type, uint64_t *ret_bytes)
@@ -62,16 +78,24 @@ static int read_header(struct idx *x, struct err *err)
 
 	if (idx_read(x, head, 4, err) < 0)
 		return -1;
-	if (head[0] || head[1] || !descr_of(head[2], &x->item_bytes) || !head[3] || head[3] > DIMENSIONS_MAX)
-		return err_set(err, ERR_INVALID, "%s is no IDX file: it begins with %02x%02x%02x%02x", x->path, head[0], head[1], head[2], head[3]);
+	if (head[0] || head[1] || !descr_of(head[2], &x->item_bytes) || !head[3] ||
+	    head[3] > DIMENSIONS_MAX)
+		return err_set(err, ERR_INVALID,
+			       "%s is no IDX file: it begins with %02x%02x%02x%02x", x->path,
+			       head[0], head[1], head[2], head[3]);
 	x->type = head[2];
 	x->n_dims = head[3];
 	for (size_t i = 0; i < x->n_dims; i++) {
 		if (idx_read(x, dim, 4, err) < 0)
 			return -1;
-		x->dims[i] = (uint32_t)dim[0] << 24 | (uint32_t)dim[1] << 16 | (uint32_t)dim[2] << 8 | dim[3];
-		if (i && (!x->dims[i] || __builtin_mul_overflow(x->item_bytes, (uint64_t)x->dims[i], &x->item_bytes)))
-			return err_set(err, ERR_INVALID, "%s: the shape of its arrays can't be", x->path);
+		x->dims[i] = (uint32_t)dim[0] << 24 | (uint32_t)dim[1] << 16 |
+			     (uint32_t)dim[2] << 8 | dim[3];
+		if (i && (!x->dims[i] || __builtin_mul_overflow(x->item_bytes, (uint64_t)x->dims[i],
+								&x->item_bytes)))
+			return err_set(err, ERR_INVALID,
+				       "%s: the shape of its arrays is impossible: a dimension is "
+				       "0, or the size is too large",
+				       x->path);
 	}
 	return 0;
 }
@@ -95,46 +119,30 @@ static int check_size(const struct set *s, const struct idx *x, struct err *err)
 	struct stat st;
 
 	if (x->item_bytes > s->with.max_file)
-		return err_set(err, ERR_INVALID, "%s: its arrays are larger than max_file", x->path);
-	if (__builtin_mul_overflow(x->item_bytes, (uint64_t)x->dims[0], &total) || total > s->with.max_unpacked)
-		return err_set(err, ERR_INVALID, "%s: its arrays are larger than max_unpacked", x->path);
+		return err_set(err, ERR_INVALID, "%s: its arrays are larger than max_file",
+			       x->path);
+	if (__builtin_mul_overflow(x->item_bytes, (uint64_t)x->dims[0], &total) ||
+	    total > s->with.max_unpacked)
+		return err_set(err, ERR_INVALID, "%s: its arrays are larger than max_unpacked",
+			       x->path);
 	if (stat(x->path, &st) < 0)
 		return err_errno(err, "cannot read %s", x->path);
 	if (total > RATIO_FROM && total / s->with.max_ratio > (uint64_t)st.st_size)
-		return err_set(err, ERR_INVALID, "%s: unpacks to more than %llu times its size: truncated, or a bomb?", x->path,
-			       (unsigned long long)s->with.max_ratio);
+		return err_set(
+			err, ERR_INVALID,
+			"%s: unpacks to more than %llu times its size: truncated, or a bomb?",
+			x->path, (unsigned long long)s->with.max_ratio);
 	return 0;
 }
 
-/* --- arrays ------------------------------------------------------------------------------------------------------------------------- */
-
-/* NumPy's format 1.0: numpy.org/doc/stable/reference/generated/numpy.lib.format.html */
-static void npy_header(const struct idx *x, struct str *out)
-{
-	_cleanup_(str_deinit) struct str dict = { 0 };
-	uint64_t ignored;
-	size_t pad;
-
-	str_addf(&dict, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr_of(x->type, &ignored));
-	for (size_t i = 1; i < x->n_dims; i++)
-		str_addf(&dict, i == 1 ? "%u," : " %u,", x->dims[i]);
-	if (x->n_dims > 2)
-		dict.len--;
-	str_addn(&dict, "), }", 4);
-	pad = 64 - (10 + dict.len + 1) % 64;
-	for (size_t i = 0; i < pad % 64; i++)
-		str_addc(&dict, ' ');
-	str_addc(&dict, '\n');
-	str_addn(out, "\x93NUMPY\1\0", 8);
-	str_addc(out, (char)(dict.len & 255));
-	str_addc(out, (char)(dict.len >> 8));
-	str_addn(out, dict.s, dict.len);
-}
+/* Arrays. */
 
 /* The set's arena holds it, but for the header's text: that is small and there is one a file. */
-static int make_pixels(struct set *s, const struct idx *x, const struct pixels **ret, struct err *err)
+static int make_pixels(struct set *s, const struct idx *x, const struct pixels **ret,
+		       struct err *err)
 {
 	struct pixels *p = arena_alloc(s->arena, sizeof(*p));
+	uint64_t shape[DIMENSIONS_MAX], ignored;
 	struct str header = { 0 };
 
 	p->bytes = x->item_bytes;
@@ -143,9 +151,15 @@ static int make_pixels(struct set *s, const struct idx *x, const struct pixels *
 	p->height = x->n_dims > 1 ? x->dims[1] : 0;
 	p->width = x->n_dims > 2 ? x->dims[2] : 0;
 	*ret = p;
-	if (p->png && (x->type != 0x08 || x->n_dims < 3 || x->n_dims > 4 || (p->channels != 1 && p->channels != 3) || MAX(p->width, p->height) > 65535))
-		return err_set(err, ERR_INVALID, "%s: only grey or RGB images of 8 bits can be PNG; say `idx_as: npy`", x->path);
-	npy_header(x, &header);
+	if (p->png && (x->type != 0x08 || x->n_dims < 3 || x->n_dims > 4 ||
+		       (p->channels != 1 && p->channels != 3) || MAX(p->width, p->height) > 65535))
+		return err_set(
+			err, ERR_INVALID,
+			"%s: only grey or RGB images of 8 bits can be PNG; say `idx_as: npy`",
+			x->path);
+	for (size_t i = 1; i < x->n_dims; i++)
+		shape[i - 1] = x->dims[i];
+	npy_add_header(&header, descr_of(x->type, &ignored), shape, (unsigned)x->n_dims - 1);
 	p->npy_header.s = arena_memdup(s->arena, header.s, header.len);
 	p->npy_header.len = header.len;
 	str_deinit(&header);
@@ -168,20 +182,29 @@ static int copy_to_spool(struct set *s, struct idx *x, uint64_t n, struct err *e
 	return 0;
 }
 
-static int add_arrays(struct set *s, struct idx *x, const char *name, const uint8_t *labels, struct err *err)
+static int add_arrays(struct set *s, struct idx *x, const char *name, const uint8_t *labels,
+		      struct err *err)
 {
 	uint64_t at = s->spool.size;
 	const struct pixels *p;
 
-	if (make_pixels(s, x, &p, err) < 0 || copy_to_spool(s, x, x->item_bytes * x->dims[0], err) < 0 || spool_flush(&s->spool, err) < 0)
+	if (make_pixels(s, x, &p, err) < 0 ||
+	    copy_to_spool(s, x, x->item_bytes * x->dims[0], err) < 0 ||
+	    spool_flush(&s->spool, err) < 0)
 		return -1;
 	for (uint32_t i = 0; i < x->dims[0]; i++) {
 		char key[SHARD_NAME_MAX], label[8];
-		struct part parts[2] = { { .field = p->png ? "png" : "npy", .where = PART_SPOOL, .offset = at + i * x->item_bytes, .n = x->item_bytes, .pixels = p } };
+		struct part parts[2] = { { .field = p->png ? "png" : "npy",
+					   .where = PART_SPOOL,
+					   .offset = at + i * x->item_bytes,
+					   .n = x->item_bytes,
+					   .pixels = p } };
 		struct draft d = { .key = key, .parts = parts, .n_parts = labels ? 2 : 1 };
 
 		snprintf(key, sizeof(key), "%s/%08u", name, i);
-		if (labels && set_part(s, "cls", label, (size_t)snprintf(label, sizeof(label), "%u", labels[i]), &parts[1], err) < 0)
+		if (labels && set_part(s, "cls", label,
+				       (size_t)snprintf(label, sizeof(label), "%u", labels[i]),
+				       &parts[1], err) < 0)
 			return -1;
 		if (set_add(s, &d, err) < 0)
 			return -1;
@@ -190,14 +213,15 @@ static int add_arrays(struct set *s, struct idx *x, const char *name, const uint
 	return 0;
 }
 
-/* --- files ----------------------------------------------------------------------------------------------------------------------------- */
+/* Files. */
 
 /* "train" of "train-images-idx3-ubyte.gz"; NULL when it isn't called so. */
 static char *name_before(const char *path, const char *what)
 {
 	const char *base = fs_basename(path), *at = strstr(base, what);
 
-	return at && at > base && strchr("-._", at[-1]) ? xstrndup(base, (size_t)(at - 1 - base)) : NULL;
+	return at && at > base && strchr("-._", at[-1]) ? xstrndup(base, (size_t)(at - 1 - base))
+							: NULL;
 }
 
 static char *plain_stem(const char *path)
@@ -207,7 +231,8 @@ static char *plain_stem(const char *path)
 	return xstrndup(base, strcspn(base, "."));
 }
 
-static int read_labels(struct set *s, const char *path, uint32_t want, uint8_t **ret, struct err *err)
+static int read_labels(struct set *s, const char *path, uint32_t want, uint8_t **ret,
+		       struct err *err)
 {
 	_cleanup_(idx_close) struct idx x;
 	uint8_t more;
@@ -217,7 +242,8 @@ static int read_labels(struct set *s, const char *path, uint32_t want, uint8_t *
 	if (x.type != 0x08 || x.n_dims != 1)
 		return err_set(err, ERR_INVALID, "%s: labels are one dimension of bytes", path);
 	if (x.dims[0] != want)
-		return err_set(err, ERR_INVALID, "%s has %u labels, but there are %u arrays", path, x.dims[0], want);
+		return err_set(err, ERR_INVALID, "%s has %u labels, but there are %u arrays", path,
+			       x.dims[0], want);
 	*ret = xmalloc(want);
 	for (uint32_t done = 0; done < want;) {
 		uint32_t step = (uint32_t)MIN(want - done, COPY_STEP);
@@ -226,7 +252,9 @@ static int read_labels(struct set *s, const char *path, uint32_t want, uint8_t *
 			return -1;
 		done += step;
 	}
-	return gzread(x.gz, &more, 1) != 0 ? err_set(err, ERR_INVALID, "%s: goes on after its last label", path) : 0;
+	return gzread(x.gz, &more, 1) != 0
+		       ? err_set(err, ERR_INVALID, "%s: goes on after its last label", path)
+		       : 0;
 }
 
 static const char *find_labels(const struct input *in, const char *name)
@@ -242,7 +270,8 @@ static const char *find_labels(const struct input *in, const char *name)
 
 static int read_arrays(struct set *s, const struct input *in, const char *path, struct err *err)
 {
-	_cleanup_(freep) char *named = name_before(path, "images"), *name = named ? xstrdup(named) : plain_stem(path);
+	_cleanup_(freep) char *named = name_before(path, "images"),
+			      *name = named ? xstrdup(named) : plain_stem(path);
 	const char *labels_path = named ? find_labels(in, named) : NULL;
 	_cleanup_(freep) uint8_t *labels = NULL;
 	_cleanup_(idx_close) struct idx x;

@@ -1,19 +1,31 @@
 /* steps/shard/source_table.c — a sample a row, of CSV or JSON lines.
  *
- * A row without a key of its own is called by the digest of its JSON text, so that a row put in between changes no other's key; of rows that are the
- * same, the second gets -2, and so on.
+ * A row becomes the member json, its own text (JSON lines) or an object of all cells as text
+ * (CSV); with `file` the named file is a member too, and `members` makes members of single
+ * columns. Everything but the file goes to memory or the spool; of the file only the path is kept
+ * (PART_NAMED), which part.c opens and holds below the root.
+ *
+ * The key is that of the column `key`, else of the file's name. A row without either is called by
+ * the digest of its JSON text, so that a row put in between changes no other's key; of rows that
+ * are the same, the second gets -2, and so on.
+ *
+ * A table is mapped as a whole and read once, by one thread. JSON lines are parsed line by line,
+ * each by a jsonl reader of its own, so that one bad line can be skipped; a CSV with broken quotes
+ * or another number of fields ends the step, as its rows can't be told apart any more.
  */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include "base/fs.h"
-#include "base/text.h"
+#include "base/os/fs.h"
+#include "base/text/text.h"
 #include "steps/shard/internal.h"
 #include "steps/table/csv.h"
 #include "steps/table/jsonl.h"
 
-#define KEY_DIGITS 16 /* 64 bits: no two different rows of a billion have one key, almost surely */
+#define KEY_DIGITS                                                                    \
+	16 /* 64 bits: no two different rows of a billion have one key, almost surely \
+	    */
 
 struct table {
 	struct set *set;
@@ -30,7 +42,7 @@ struct table {
 	struct str text; /* of a column */
 };
 
-/* --- one row ------------------------------------------------------------------------------------------------------------------------ */
+/* One row. */
 
 static bool csv_column(void *arg, const char *name, const char **ret, size_t *ret_n)
 {
@@ -48,7 +60,7 @@ static bool json_column(void *arg, const char *name, const char **ret, size_t *r
 {
 	struct table *t = arg;
 
-	if (!json_column_text(t->members, t->n_members, name, &t->text))
+	if (!jsonl_column_text(t->members, t->n_members, name, &t->text))
 		return false;
 	*ret = t->text.s;
 	*ret_n = t->text.len;
@@ -57,10 +69,12 @@ static bool json_column(void *arg, const char *name, const char **ret, size_t *r
 
 static int no_column(const struct table *t, const char *name, struct err *err)
 {
-	return err_set(err, ERR_INVALID, "%s:%llu: the row has no `%.100s`", t->path, (unsigned long long)t->line, name);
+	return err_set(err, ERR_INVALID, "%s:%llu: the row has no `%.100s`", t->path,
+		       (unsigned long long)t->line, name);
 }
 
-static int column_text(const struct table *t, const struct draft *d, const char *name, bool may_be_empty, struct str *out, struct err *err)
+static int column_text(const struct table *t, const struct draft *d, const char *name,
+		       bool may_be_empty, struct str *out, struct err *err)
 {
 	const char *s;
 	size_t n;
@@ -68,7 +82,8 @@ static int column_text(const struct table *t, const struct draft *d, const char 
 	if (!d->column(d->arg, name, &s, &n) || (!n && !may_be_empty))
 		return no_column(t, name, err);
 	if (memchr(s, '\0', n))
-		return err_set(err, ERR_INVALID, "%s:%llu: a NUL in `%.100s`", t->path, (unsigned long long)t->line, name);
+		return err_set(err, ERR_INVALID, "%s:%llu: a NUL in `%.100s`", t->path,
+			       (unsigned long long)t->line, name);
 	str_addn(out, s, n);
 	return 0;
 }
@@ -86,11 +101,13 @@ static char *digest_key(struct table *t)
 	slot = map_slot_str(t->digests, hex);
 	n = (uintptr_t)*slot + 1;
 	*slot = (void *)n;
-	return n == 1 ? arena_strdup(t->set->arena, hex) : arena_printf(t->set->arena, "%s-%llu", hex, (unsigned long long)n);
+	return n == 1 ? arena_strdup(t->set->arena, hex)
+		      : arena_printf(t->set->arena, "%s-%llu", hex, (unsigned long long)n);
 }
 
 /* The named file as a member; *ret_key from its name. */
-static int add_file(struct table *t, const struct draft *d, struct part *part, const char **ret_key, struct err *err)
+static int add_file(struct table *t, const struct draft *d, struct part *part, const char **ret_key,
+		    struct err *err)
 {
 	_cleanup_(str_deinit) struct str path = { 0 };
 	char where[64];
@@ -102,17 +119,20 @@ static int add_file(struct table *t, const struct draft *d, struct part *part, c
 	return loose_name(t->set, where, path.s, ret_key, &part->field, err);
 }
 
-static int add_members(struct table *t, const struct draft *d, struct part *parts, size_t *n, struct err *err)
+static int add_members(struct table *t, const struct draft *d, struct part *parts, size_t *n,
+		       struct err *err)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 	const char *field;
 	json_t *column;
 
-	json_object_foreach((json_t *)t->set->with.members, field, column) {
+	json_object_foreach((json_t *)t->set->with.members, field, column)
+	{
 		str_reset(&text);
 		if (column_text(t, d, json_string_value(column), true, &text, err) < 0)
 			return set_bad(t->set, BAD_ROW, err);
-		if (set_part(t->set, field, text.s ? text.s : "", text.len, &parts[(*n)++], err) < 0)
+		if (set_part(t->set, field, text.s ? text.s : "", text.len, &parts[(*n)++], err) <
+		    0)
 			return -1;
 	}
 	return 0;
@@ -152,7 +172,8 @@ static int add_row(struct table *t, struct draft *d, struct err *err)
 		r = set_key(t, d, err);
 	if (r == 0)
 		r = add_members(t, d, parts, &d->n_parts, err);
-	if (r == 0 && set_part(t->set, "json", t->json.s, t->json.len, &parts[d->n_parts++], err) < 0)
+	if (r == 0 &&
+	    set_part(t->set, "json", t->json.s, t->json.len, &parts[d->n_parts++], err) < 0)
 		return -1;
 	if (r == 0)
 		r = set_add(t->set, d, err);
@@ -162,7 +183,7 @@ static int add_row(struct table *t, struct draft *d, struct err *err)
 	return r < 0 ? -1 : 0;
 }
 
-/* --- CSV ------------------------------------------------------------------------------------------------------------------------------- */
+/* CSV. */
 
 static int read_header(struct table *t, struct csv *c, struct err *err)
 {
@@ -171,12 +192,17 @@ static int read_header(struct table *t, struct csv *c, struct err *err)
 	int r = csv_next(c, &v, &n, err);
 
 	if (r <= 0)
-		return r < 0 ? -1 : err_set(err, ERR_INVALID, "%s: is empty: the first row must name the columns", t->path);
+		return r < 0 ? -1
+			     : err_set(err, ERR_INVALID,
+				       "%s: is empty: the first row must name the columns",
+				       t->path);
 	for (size_t i = 0; i < n; i++) {
 		void **slot = map_slot(t->columns, v[i].s, v[i].n, NULL);
 
 		if (*slot || !text_is_utf8(v[i].s, v[i].n))
-			return err_set(err, ERR_INVALID, "%s:1: the column `%.*s` is there twice or not UTF-8", t->path, (int)MIN(v[i].n, 100), v[i].s);
+			return err_set(err, ERR_INVALID,
+				       "%s:1: the column `%.*s` is there twice or not UTF-8",
+				       t->path, (int)MIN(v[i].n, 100), v[i].s);
 		*slot = (void *)(i + 1);
 	}
 	return 0;
@@ -186,11 +212,13 @@ static int check_columns(const struct table *t, struct err *err)
 {
 	const struct settings *w = &t->set->with;
 	const char *wanted[5] = { w->key, w->file, w->cls.kind == RULE_COLUMN ? w->cls.name : NULL,
-				  w->group_by.kind == RULE_COLUMN ? w->group_by.name : NULL, w->split_by.kind == RULE_COLUMN ? w->split_by.name : NULL };
+				  w->group_by.kind == RULE_COLUMN ? w->group_by.name : NULL,
+				  w->split_by.kind == RULE_COLUMN ? w->split_by.name : NULL };
 
 	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
 		if (wanted[i] && !map_get_str(t->columns, wanted[i]))
-			return err_set(err, ERR_INVALID, "%s: there is no column `%.100s`", t->path, wanted[i]);
+			return err_set(err, ERR_INVALID, "%s: there is no column `%.100s`", t->path,
+				       wanted[i]);
 	return 0;
 }
 
@@ -204,7 +232,9 @@ static int csv_row_json(struct table *t, struct err *err)
 	for (size_t i = 0; i < map_len(t->columns); i++) {
 		map_at(t->columns, i, &name, &len);
 		if (!text_is_utf8(t->cells[i].s, t->cells[i].n))
-			return err_set(err, ERR_INVALID, "%s:%llu: `%.*s` is not UTF-8", t->path, (unsigned long long)t->line, (int)MIN(len, 100), (const char *)name);
+			return err_set(err, ERR_INVALID, "%s:%llu: `%.*s` is not UTF-8", t->path,
+				       (unsigned long long)t->line, (int)MIN(len, 100),
+				       (const char *)name);
 		str_add(&t->json, i ? "," : "");
 		json_add_string(&t->json, name, len);
 		str_addc(&t->json, ':');
@@ -237,7 +267,9 @@ static int read_csv(struct table *t, struct csv *c, struct err *err)
 
 static int read_csv_text(struct table *t, const char *text, size_t n, struct err *err)
 {
-	char separator = t->set->with.separator ? t->set->with.separator : str_has_suffix(t->path, ".tsv") ? '\t' : ',';
+	char separator = t->set->with.separator            ? t->set->with.separator
+			 : str_has_suffix(t->path, ".tsv") ? '\t'
+							   : ',';
 	struct csv *c;
 	int r;
 
@@ -250,9 +282,10 @@ static int read_csv_text(struct table *t, const char *text, size_t n, struct err
 	return r;
 }
 
-/* --- JSON lines ------------------------------------------------------------------------------------------------------------------------- */
+/* JSON lines. */
 
-/* 1: a row to add, whose members are lent by *ret; 0: nothing in the line or a bad row that was skipped; -1. */
+/* 1: a row to add, whose members are lent by *ret; 0: nothing in the line or a bad row that was
+ * skipped; -1. */
 static int parse_line(struct table *t, const char *s, size_t n, struct jsonl **ret, struct err *err)
 {
 	int r;
@@ -297,7 +330,7 @@ static int read_jsonl_text(struct table *t, const char *text, size_t n, struct e
 	return 0;
 }
 
-/* --- files --------------------------------------------------------------------------------------------------------------------------------- */
+/* Files. */
 
 static int map_file(const char *path, char **ret, size_t *ret_n, struct err *err)
 {
@@ -321,7 +354,8 @@ static int read_table(struct table *t, bool jsonl, struct err *err)
 
 	if (map_file(t->path, &text, &n, err) < 0)
 		return -1;
-	r = jsonl ? read_jsonl_text(t, text ? text : "", n, err) : read_csv_text(t, text ? text : "", n, err);
+	r = jsonl ? read_jsonl_text(t, text ? text : "", n, err)
+		  : read_csv_text(t, text ? text : "", n, err);
 	if (text)
 		munmap(text, n);
 	return r;

@@ -1,20 +1,25 @@
 /* steps/shard/spool.c — bytes that can be had only once, kept for the second pass. */
 #include <errno.h>
 #include <string.h>
-#include "base/fs.h"
+#include "base/os/fs.h"
 #include "steps/shard/internal.h"
 
 #define SPOOL_BUFFER (1 * MIB)
 
-int spool_open(struct spool *s, const char *dir, struct err *err)
+int spool_file(const char *dir, int *ret_fd, struct err *err)
 {
 	_cleanup_(freep) char *path = fs_join(dir, "spool"), *temp = NULL;
 
-	*s = (struct spool){ .fd = -1 };
-	if (fs_temp_at(AT_FDCWD, path, 0600, &s->fd, &temp, err) < 0)
+	if (fs_temp_at(AT_FDCWD, path, 0600, ret_fd, &temp, err) < 0)
 		return -1;
 	unlink(temp);
 	return 0;
+}
+
+int spool_open(struct spool *s, const char *dir, struct err *err)
+{
+	*s = (struct spool){ .fd = -1 };
+	return spool_file(dir, &s->fd, err);
 }
 
 int spool_flush(struct spool *s, struct err *err)

@@ -1,17 +1,33 @@
-/* steps/shard/write.c — shards, each by one thread from its first sample to its last, so that nothing has to wait for its turn and the bytes can't
- * depend on how many threads there are.
+/* steps/shard/write.c — shards, each by one thread from its first sample to its last, so that
+ * nothing has to wait for its turn and the bytes can't depend on how many threads there are.
+ *
+ * For each sample write_sample() loads what is small, leaves what is large where it is
+ * (load_sample()), takes the fingerprint, which reads everything once, asks whether a shard can
+ * hold it (shard_check_sample()), and only then writes. So a sample that can't be read or held is
+ * found before any of it is in the tar. Where it changes in between, shard_writer_add() fails and
+ * the step ends.
+ *
+ * A shard over max_samples or max_bytes is cut into parts. The first part is renamed when a second
+ * one is needed, as only then it is known to be one (rename_first()).
+ *
+ * A thread changes its own shard_result and the samples of its shard (`content`, `bytes`,
+ * `skipped`). Shared are only the count for the progress line (atomic) and set_bad(), which locks.
+ * With more threads than shards each writer hashes on a thread of its own (hash_apart).
+ *
+ * index.json is put together by facts.c from the text in shard_result.index; the order of samples
+ * is set_assign()'s.
  */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/fs.h"
+#include "base/os/fs.h"
 #include "steps/shard/internal.h"
 
 struct writing {
 	struct set *set;
 	struct shard_result *results;
 	uint32_t *split, *number; /* by result */
-	bool hash_apart;	  /* there are more threads than shards */
+	bool hash_apart;          /* there are more threads than shards */
 	atomic_uint_fast64_t done;
 };
 
@@ -23,13 +39,13 @@ struct shard_out {
 	struct shard_writer *writer; /* of the part at work */
 	uint64_t in_part;
 	struct str keys, offsets; /* of that part, JSON */
-	struct str bytes;	  /* of the sample at hand */
+	struct str bytes;         /* of the sample at hand */
 	struct part_bytes *large; /* those of its parts that aren't held */
 	size_t n_large;
 	struct fingerprint *content;
 };
 
-/* --- names ---------------------------------------------------------------------------------------------------------------------------- */
+/* Names. */
 
 /* -a ... -y, then -za ... -zy, -zza: sorted by name they are in order. */
 static void add_part_suffix(struct str *s, size_t part)
@@ -53,7 +69,8 @@ static char *shard_name(const struct shard_out *o, size_t part, bool cut)
 
 static int open_part(struct shard_out *o, struct err *err)
 {
-	struct shard_writer_options options = { .zstd_level = o->w->set->with.zstd, .hash_apart = o->w->hash_apart };
+	struct shard_writer_options options = { .zstd_level = o->w->set->with.zstd,
+						.hash_apart = o->w->hash_apart };
 	struct shard_part *p = VEC_ADD(&o->r->parts);
 	_cleanup_(freep) char *path = NULL;
 
@@ -76,26 +93,24 @@ static int rename_first(struct shard_out *o, struct err *err)
 	return rename(from, to) < 0 ? err_errno(err, "cannot name %s", to) : 0;
 }
 
-/* --- one sample -------------------------------------------------------------------------------------------------------------------------- */
+/* One sample. */
 
 #define CLASS_TEXT_MAX (WORD_MAX + 1)
-#define READ_STEP (256 * KIB)
+#define READ_STEP      (256 * KIB)
 
-/* The member that says the class, unless the sample has one of that name. */
-static bool class_field(const struct set *s, const struct sample *x, struct shard_field *ret, char text[CLASS_TEXT_MAX])
+static bool class_field(const struct set *s, const struct sample *x, struct shard_field *ret,
+			char text[CLASS_TEXT_MAX])
 {
 	const char *word;
 	size_t n;
 
-	if (x->cls == NO_WORD || s->with.class_as == CLASS_AS_NONE)
+	ret->name = set_class_field(s, x);
+	if (!ret->name)
 		return false;
-	ret->name = s->with.class_as == CLASS_AS_INDEX ? "cls" : "class.txt";
-	for (uint32_t i = 0; i < x->n_parts; i++)
-		if (strcmp(x->parts[i].field, ret->name) == 0)
-			return false;
 	word = words_at(&s->classes, x->cls, &n);
 	if (s->with.class_as == CLASS_AS_INDEX)
-		n = (size_t)snprintf(text, CLASS_TEXT_MAX, "%lld", (long long)s->class_numbers[x->cls]);
+		n = (size_t)snprintf(text, CLASS_TEXT_MAX, "%lld",
+				     (long long)s->class_numbers[x->cls]);
 	else
 		memcpy(text, word, n);
 	ret->data = text;
@@ -103,17 +118,12 @@ static bool class_field(const struct set *s, const struct sample *x, struct shar
 	return true;
 }
 
-static void close_large(struct shard_out *o)
-{
-	while (o->n_large)
-		part_close(&o->large[--o->n_large]);
-}
-
-/* The bytes of all parts one behind the other, but for those that are too large: these are read when they are written. */
-static int load_sample(struct shard_out *o, const struct sample *x, struct shard_field *fields, struct err *err)
+/* The bytes of all parts one behind the other, but for those that are too large: these are read
+ * when they are written. */
+static int load_sample(struct shard_out *o, const struct sample *x, struct shard_field *fields,
+		       struct err *err)
 {
 	size_t *begin = xcalloc(x->n_parts + 1, sizeof(*begin));
-	uint64_t sum = 0;
 	int r = 0;
 
 	str_reset(&o->bytes);
@@ -122,7 +132,9 @@ static int load_sample(struct shard_out *o, const struct sample *x, struct shard
 
 		fields[i] = (struct shard_field){ .name = x->parts[i].field };
 		begin[i] = o->bytes.len;
-		r = part_get(o->w->set, &x->parts[i], PART_HELD_MAX - MIN(o->bytes.len, PART_HELD_MAX), &o->bytes, large, err);
+		r = part_get(o->w->set, &x->parts[i],
+			     PART_HELD_MAX - MIN(o->bytes.len, PART_HELD_MAX), &o->bytes, large,
+			     err);
 		if (r > 0) {
 			fields[i].read = part_read;
 			fields[i].arg = large;
@@ -131,9 +143,6 @@ static int load_sample(struct shard_out *o, const struct sample *x, struct shard
 		} else {
 			fields[i].n = o->bytes.len - begin[i];
 		}
-		sum += fields[i].n;
-		if (r >= 0 && sum > SHARD_SAMPLE_MAX)
-			r = err_set(err, ERR_TOO_LARGE, "larger than a sample may be");
 	}
 	for (uint32_t i = 0; i < x->n_parts; i++)
 		fields[i].data = o->bytes.s + begin[i];
@@ -141,8 +150,10 @@ static int load_sample(struct shard_out *o, const struct sample *x, struct shard
 	return r < 0 ? err_wrap(err, "sample `%.200s`", x->key) : 0;
 }
 
-/* Reads what isn't held, too: a sample that can't be read is found here, before any of it is written. */
-static int take_fingerprint(struct shard_out *o, struct sample *x, const struct shard_field *fields, struct err *err)
+/* Reads what isn't held, too: a sample that can't be read is found here, before any of it is
+ * written. */
+static int take_fingerprint(struct shard_out *o, struct sample *x, const struct shard_field *fields,
+			    struct err *err)
 {
 	_cleanup_(str_deinit) struct str head = { 0 };
 	_cleanup_(freep) char *step = o->n_large ? xmalloc(READ_STEP) : NULL;
@@ -190,9 +201,10 @@ static void insert_class(struct shard_field *fields, size_t n, struct shard_fiel
 	fields[at] = c;
 }
 
-/* --- parts -------------------------------------------------------------------------------------------------------------------------------- */
+/* Parts. */
 
-/* What a sample takes in a tar: a header block a member, and its bytes in blocks. Names that need more aren't counted. */
+/* What a sample takes in a tar: a header block a member, and its bytes in blocks. Names that need
+ * more aren't counted. */
 static uint64_t tar_bytes(const struct shard_field *fields, size_t n)
 {
 	uint64_t sum = 0;
@@ -208,11 +220,14 @@ static int close_part(struct shard_out *o, struct err *err)
 	struct str *index = &o->r->index;
 	char hex[DIGEST_HEX_MAX];
 
-	if (shard_writer_close(TAKE_PTR(o->writer), &p->written, err) < 0 || (o->r->parts.n == 2 && rename_first(o, err) < 0))
+	if (shard_writer_close(TAKE_PTR(o->writer), &p->written, err) < 0 ||
+	    (o->r->parts.n == 2 && rename_first(o, err) < 0))
 		return -1;
-	/* the name comes last, when it is known: write_facts() puts it in front */
-	str_addf(index, ", \"samples\": %llu, \"bytes\": %llu, \"sha256\": \"%s\",\n     \"keys\": [", (unsigned long long)p->written.samples,
-		 (unsigned long long)p->written.bytes, digest_hex(&p->written.sha256, hex));
+	/* the name comes last, when it is known: set_write_facts() puts it in front */
+	str_addf(index,
+		 ", \"samples\": %llu, \"bytes\": %llu, \"sha256\": \"%s\",\n     \"keys\": [",
+		 (unsigned long long)p->written.samples, (unsigned long long)p->written.bytes,
+		 digest_hex(&p->written.sha256, hex));
 	str_addn(index, o->keys.s, o->keys.len);
 	str_add(index, "],\n     \"offsets\": [");
 	str_addn(index, o->offsets.s, o->offsets.len);
@@ -226,14 +241,16 @@ static int cut_when_full(struct shard_out *o, uint64_t more, struct err *err)
 {
 	const struct settings *w = &o->w->set->with;
 	bool full = (w->max_samples && o->in_part >= w->max_samples) ||
-		    (w->max_bytes && o->in_part && shard_writer_size(o->writer) + more + 1024 > w->max_bytes);
+		    (w->max_bytes && o->in_part &&
+		     shard_writer_size(o->writer) + more + 1024 > w->max_bytes);
 
 	if (!full)
 		return 0;
 	return close_part(o, err) < 0 || open_part(o, err) < 0 ? -1 : 0;
 }
 
-static int write_sample(struct shard_out *o, struct sample *x, struct shard_field *fields, struct err *err)
+static int write_sample(struct shard_out *o, struct sample *x, struct shard_field *fields,
+			struct err *err)
 {
 	char text[CLASS_TEXT_MAX];
 	struct shard_field c = { 0 };
@@ -241,14 +258,20 @@ static int write_sample(struct shard_out *o, struct sample *x, struct shard_fiel
 	uint64_t offset;
 	int r;
 
-	if (load_sample(o, x, fields, err) < 0 || take_fingerprint(o, x, fields, err) < 0) {
-		r = set_bad(o->w->set, err->code == ERR_TOO_LARGE ? BAD_TOO_LARGE : BAD_UNREADABLE, err);
+	r = load_sample(o, x, fields, err) < 0 || take_fingerprint(o, x, fields, err) < 0 ? -1 : 0;
+	if (r == 0) {
+		if (class_field(o->w->set, x, &c, text))
+			insert_class(fields, n++, c);
+		r = shard_check_sample(x->key, fields, n, err);
+	}
+	if (r < 0) {
+		r = set_bad(o->w->set, err->code == ERR_TOO_LARGE ? BAD_TOO_LARGE : BAD_UNREADABLE,
+			    err);
 		x->skipped = r > 0;
 		return r < 0 ? -1 : 0;
 	}
-	if (class_field(o->w->set, x, &c, text))
-		insert_class(fields, n++, c);
-	if (cut_when_full(o, tar_bytes(fields, n), err) < 0 || shard_writer_add(o->writer, x->key, fields, n, &offset, err) < 0)
+	if (cut_when_full(o, tar_bytes(fields, n), err) < 0 ||
+	    shard_writer_add(o->writer, x->key, fields, n, &offset, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n; i++) {
 		count_field(o->r, &fields[i]);
@@ -261,19 +284,24 @@ static int write_sample(struct shard_out *o, struct sample *x, struct shard_fiel
 	return 0;
 }
 
-/* --- shards -------------------------------------------------------------------------------------------------------------------------------- */
+/* Shards. */
 
 static int write_shard(void *arg, size_t i, struct err *err)
 {
 	struct writing *w = arg;
-	struct shard_out o = { .w = w, .r = &w->results[i], .split = w->split[i], .number = w->number[i], .content = fingerprint_new(w->set->fingerprint_key) };
+	struct shard_out o = { .w = w,
+			       .r = &w->results[i],
+			       .split = w->split[i],
+			       .number = w->number[i],
+			       .content = fingerprint_new(w->set->fingerprint_key) };
 	struct shard_field *fields = xcalloc(SHARD_FIELDS_MAX + 1, sizeof(*fields));
 	int r = open_part(&o, err);
 
 	o.large = xcalloc(SHARD_FIELDS_MAX, sizeof(*o.large));
 	for (size_t k = 0; k < o.r->n && r == 0; k++) {
 		r = write_sample(&o, &w->set->samples.v[o.r->first + k], fields, err);
-		close_large(&o);
+		while (o.n_large)
+			part_close(&o.large[--o.n_large]);
 		step_progress(atomic_fetch_add(&w->done, 1) + 1, w->set->samples.n, "samples");
 	}
 	if (r == 0)
@@ -301,13 +329,14 @@ static void make_results(struct writing *w, size_t n)
 			w->split[i] = split;
 			w->number[i] = k;
 			w->results[i].first = at;
-			while (at < s->samples.n && s->samples.v[at].split == split && s->samples.v[at].shard == k)
+			while (at < s->samples.n && s->samples.v[at].split == split &&
+			       s->samples.v[at].shard == k)
 				at++;
 			w->results[i].n = at - w->results[i].first;
 		}
 }
 
-int write_shards(struct set *s, struct shard_result **ret, size_t *ret_n, struct err *err)
+int set_write_shards(struct set *s, struct shard_result **ret, size_t *ret_n, struct err *err)
 {
 	struct writing w = { .set = s };
 	size_t n = 0;

@@ -1,10 +1,13 @@
-/* steps/shards/hasher.c — a ring of buffers between two threads: `given` out to be filled, `pushed` full, `hashed` free again. */
+/* steps/shards/hasher.c — a ring of buffers between two threads: `given` out to be filled, `pushed`
+ * full, `hashed` free again. */
 #include "steps/shards/hasher.h"
 
 #include <pthread.h>
 #include "base/mem.h"
 
-#define BUFFERS 4 /* one being filled, one being hashed, two so that neither waits for the other's hiccups */
+#define BUFFERS                                                                                    \
+	4 /* one being filled, one being hashed, two so that neither waits for the other's hiccups \
+	   */
 
 struct hasher {
 	struct digester *sha;

@@ -1,14 +1,21 @@
 /* steps/shards/list.c — which files of an input are shards. */
 #include <string.h>
 #include <sys/stat.h>
-#include "base/fs.h"
 #include "base/mem.h"
+#include "base/os/fs.h"
 #include "steps/shards/shards.h"
 #include "steps/shards/walk.h"
+#include "steps/step.h"
 
 static bool is_shard_name(const char *name)
 {
-	return str_has_suffix(name, ".tar") || str_has_suffix(name, ".tar.gz") || str_has_suffix(name, ".tgz") || str_has_suffix(name, ".tar.zst");
+	static const char *const suffixes[] = { ".tar",     ".tar.gz", ".tgz",
+						".tar.zst", ".tar.xz", ".tar.bz2" };
+
+	for (size_t i = 0; i < ARRAY_LEN(suffixes); i++)
+		if (str_has_suffix(name, suffixes[i]))
+			return true;
+	return false;
 }
 
 static int list_below(const char *root, char ***ret, size_t *ret_n, struct err *err)
@@ -16,16 +23,22 @@ static int list_below(const char *root, char ***ret, size_t *ret_n, struct err *
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct walk_list list = { 0 };
 	VEC(char *) out = { 0 };
-	int r = walk_files(root, arena, &list, err);
+	int r = walk_directory(root, arena, &list, err);
 
 	for (size_t i = 0; i < list.files.n && r == 0; i++)
 		if (is_shard_name(list.files.v[i].path))
 			VEC_PUSH(&out, fs_join(root, list.files.v[i].path));
 	VEC_FREE(&list.files);
+	if (r == 0 && list.links)
+		step_note("%s: %llu links to directories passed over", root,
+			  (unsigned long long)list.links);
 	if (r < 0)
 		return -1;
 	if (!out.n)
-		return err_set(err, ERR_NOT_FOUND, "%s holds no shards: no file ends in .tar, .tar.gz, .tgz or .tar.zst", root);
+		return err_set(err, ERR_NOT_FOUND,
+			       "%s holds no shards: no file ends in .tar, .tar.gz, .tgz, .tar.zst, "
+			       ".tar.xz or .tar.bz2",
+			       root);
 	*ret = out.v;
 	*ret_n = out.n;
 	return 0;

@@ -1,7 +1,23 @@
 /* steps/shards/members.c — libarchive, held to limits.
  *
- * Names are taken as UTF-8 whatever the program's locale is: libarchive converts pax and zip names to the locale's characters, so each call runs
- * under C.UTF-8, on this thread only.
+ * A member_reader walks the archive once, from the front. next() reads headers until a regular
+ * file comes; read() gives its bytes. A read gives at most the bytes that were asked for, so
+ * check_unpacked() after each is early enough against bombs.
+ *
+ * Names are taken as UTF-8 whatever the program's locale is: libarchive converts pax and zip names
+ * to the locale's characters, so each call runs under C.UTF-8 (uselocale(), this thread only).
+ *
+ * Two things that libarchive doesn't tell are found here: a tar that was cut between two members
+ * (check_tar_end() looks for the end mark; only in a tar that isn't compressed, as a cut
+ * compressed stream is an error by itself), and the hole at the end of a sparse member, which
+ * comes out as zeros.
+ *
+ * After an error `ended` is set and next() gives the end. The exception is an error about one
+ * member alone (bad_member()): then `can_go_on` is set and next() goes on behind it.
+ *
+ * Only filters inside libarchive are allowed, as others would start programs. Whether a name is
+ * safe to unpack, and what it means, is not judged here: callers ask shard_name_split(). Nothing
+ * is ever unpacked to a path.
  */
 #include "steps/shards/members.h"
 
@@ -14,7 +30,7 @@
 #include "base/mem.h"
 #include "steps/shards/shards.h"
 
-#define READ_BLOCK (256 * KIB)
+#define READ_BLOCK    (256 * KIB)
 #define TAR_END_BYTES 1024 /* two zero blocks end a tar (POSIX.1-1988, 10.1.1) */
 
 struct member_reader {
@@ -23,12 +39,12 @@ struct member_reader {
 	struct archive *a;
 	struct archive_entry *entry;
 	locale_t utf8;
-	char *name; /* of the member that next() gave */
+	char *name;                            /* of the member that next() gave */
 	uint64_t archive_bytes, unpacked, got; /* got: of that member */
-	bool can_go_on, ended, in_hole; /* in_hole: libarchive has no more of that member */
+	bool can_go_on, ended, in_hole;        /* in_hole: libarchive has no more of that member */
 };
 
-/* --- under C.UTF-8 ---------------------------------------------------------------------------------------------------------- */
+/* Under C.UTF-8. */
 
 static locale_t enter(struct member_reader *r)
 {
@@ -41,9 +57,11 @@ static void leave(const locale_t *before)
 		uselocale(*before);
 }
 
-#define WITH_UTF8(r) _cleanup_(leave) locale_t before_ = enter(r); (void)before_
+#define WITH_UTF8(r)                                  \
+	_cleanup_(leave) locale_t before_ = enter(r); \
+	(void)before_
 
-/* --- errors ------------------------------------------------------------------------------------------------------------------- */
+/* Errors. */
 
 static int archive_error(struct member_reader *r, struct err *err)
 {
@@ -51,8 +69,10 @@ static int archive_error(struct member_reader *r, struct err *err)
 
 	r->ended = true;
 	if (r->name)
-		return err_set(err, ERR_INVALID, "%s: damaged at or after `%.200s`: %s", r->path, r->name, why ? why : "unknown damage");
-	return err_set(err, ERR_INVALID, "%s: %s", r->path, why ? why : "cannot be read as an archive");
+		return err_set(err, ERR_INVALID, "%s: damaged at or after `%.200s`: %s", r->path,
+			       r->name, why ? why : "unknown damage");
+	return err_set(err, ERR_INVALID, "%s: %s", r->path,
+		       why ? why : "cannot be read as an archive");
 }
 
 static int bad_member(struct member_reader *r, const char *what, struct err *err)
@@ -61,7 +81,7 @@ static int bad_member(struct member_reader *r, const char *what, struct err *err
 	return err_set(err, ERR_INVALID, "%s: member `%.200s` %s", r->path, r->name, what);
 }
 
-/* --- opening -------------------------------------------------------------------------------------------------------------------- */
+/* Opening. */
 
 /* A tar that was cut between two members reads well to its end: only the missing end mark tells. */
 static int check_tar_end(struct member_reader *r, struct err *err)
@@ -69,13 +89,15 @@ static int check_tar_end(struct member_reader *r, struct err *err)
 	_cleanup_(fd_closep) int fd = -1;
 	char tail[TAR_END_BYTES];
 
-	if (archive_filter_code(r->a, 0) != ARCHIVE_FILTER_NONE || (archive_format(r->a) & ARCHIVE_FORMAT_BASE_MASK) != ARCHIVE_FORMAT_TAR)
+	if (archive_filter_code(r->a, 0) != ARCHIVE_FILTER_NONE ||
+	    (archive_format(r->a) & ARCHIVE_FORMAT_BASE_MASK) != ARCHIVE_FORMAT_TAR)
 		return 0;
 	fd = open(r->path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return err_errno(err, "cannot read %s", r->path);
 	if (r->archive_bytes % (TAR_END_BYTES / 2) == 0 && r->archive_bytes >= sizeof(tail) &&
-	    pread(fd, tail, sizeof(tail), (off_t)(r->archive_bytes - sizeof(tail))) == sizeof(tail)) {
+	    pread(fd, tail, sizeof(tail), (off_t)(r->archive_bytes - sizeof(tail))) ==
+		    sizeof(tail)) {
 		size_t i = 0;
 
 		while (i < sizeof(tail) && !tail[i])
@@ -83,7 +105,8 @@ static int check_tar_end(struct member_reader *r, struct err *err)
 		if (i == sizeof(tail))
 			return 0;
 	}
-	return err_set(err, ERR_INVALID, "%s: truncated: it has no end mark after `%.200s`", r->path, r->name ? r->name : "nothing");
+	return err_set(err, ERR_INVALID, "%s: truncated: it has no end mark after `%.200s`",
+		       r->path, r->name ? r->name : "nothing");
 }
 
 static int check_file(struct member_reader *r, struct err *err)
@@ -108,11 +131,14 @@ static void support_formats(struct archive *a, bool zip)
 	archive_read_support_filter_xz(a);
 	archive_read_support_filter_zstd(a);
 	archive_read_support_format_tar(a);
+	/* `cat a.tar b.tar`: what comes behind the first end mark is read, not lost. */
+	archive_read_set_option(a, "tar", "read_concatenated_archives", "1");
 	if (zip)
 		archive_read_support_format_zip(a);
 }
 
-int member_reader_open(const char *path, const struct member_limits *l, struct member_reader **ret, struct err *err)
+int member_reader_open(const char *path, const struct member_limits *l, struct member_reader **ret,
+		       struct err *err)
 {
 	struct member_reader *r = xcalloc(1, sizeof(*r));
 
@@ -124,7 +150,9 @@ int member_reader_open(const char *path, const struct member_limits *l, struct m
 	if (!r->a)
 		mem_die(0);
 	support_formats(r->a, l->zip);
-	if (check_file(r, err) < 0 || (archive_read_open_filename(r->a, path, READ_BLOCK) != ARCHIVE_OK && archive_error(r, err) < 0)) {
+	if (check_file(r, err) < 0 ||
+	    (archive_read_open_filename(r->a, path, READ_BLOCK) != ARCHIVE_OK &&
+	     archive_error(r, err) < 0)) {
 		leave(&before_);
 		before_ = (locale_t)0;
 		member_reader_free(r);
@@ -146,7 +174,7 @@ void member_reader_free(struct member_reader *r)
 	free(r);
 }
 
-/* --- members ---------------------------------------------------------------------------------------------------------------------- */
+/* Members. */
 
 static int check_entry(struct member_reader *r, struct err *err)
 {
@@ -156,7 +184,8 @@ static int check_entry(struct member_reader *r, struct err *err)
 		return bad_member(r, "is not a plain file", err);
 	if (archive_entry_is_encrypted(r->entry))
 		return bad_member(r, "is encrypted", err);
-	if (archive_entry_size_is_set(r->entry) && (uint64_t)archive_entry_size(r->entry) > r->limits.member_max)
+	if (archive_entry_size_is_set(r->entry) &&
+	    (uint64_t)archive_entry_size(r->entry) > r->limits.member_max)
 		return bad_member(r, "is larger than the limit for one file", err);
 	return 0;
 }
@@ -191,7 +220,8 @@ static int next_header(struct member_reader *r, struct err *err)
 	return 1;
 }
 
-int member_reader_next(struct member_reader *r, const char **ret_name, uint64_t *ret_offset, struct err *err)
+int member_reader_next(struct member_reader *r, const char **ret_name, uint64_t *ret_offset,
+		       struct err *err)
 {
 	WITH_UTF8(r);
 	int n;
@@ -223,35 +253,46 @@ static int check_unpacked(struct member_reader *r, uint64_t member, struct err *
 	const struct member_limits *l = &r->limits;
 
 	if (member > l->member_max)
-		return err_set(err, ERR_INVALID, "%s: member `%.200s` is larger than the limit for one file, %llu bytes", r->path, r->name,
-			       (unsigned long long)l->member_max);
+		return err_set(
+			err, ERR_INVALID,
+			"%s: member `%.200s` is larger than the limit for one file, %llu bytes",
+			r->path, r->name, (unsigned long long)l->member_max);
 	if (r->unpacked > l->total_max)
-		return err_set(err, ERR_TOO_LARGE, "%s: unpacks to more than the limit of %llu bytes (at `%.200s`)", r->path,
-			       (unsigned long long)l->total_max, r->name);
+		return err_set(err, ERR_TOO_LARGE,
+			       "%s: unpacks to more than the limit of %llu bytes (at `%.200s`)",
+			       r->path, (unsigned long long)l->total_max, r->name);
 	if (r->unpacked > l->ratio_from && r->unpacked / l->ratio_max > r->archive_bytes)
-		return err_set(err, ERR_TOO_LARGE, "%s: unpacks to more than %llu times its size (at `%.200s`): an archive bomb?", r->path,
-			       (unsigned long long)l->ratio_max, r->name);
+		return err_set(err, ERR_TOO_LARGE,
+			       "%s: unpacks to more than %llu times its size (at `%.200s`): an "
+			       "archive bomb?",
+			       r->path, (unsigned long long)l->ratio_max, r->name);
 	return 0;
 }
 
-/* What to ask for next: all that the header promises and one more byte, which isn't there; never much on its word alone. */
+/* What to ask for next: all that the header promises and one more byte, which isn't there; never
+ * much on its word alone. */
 static size_t next_step(const struct member_reader *r)
 {
-	uint64_t got = r->got, size = archive_entry_size_is_set(r->entry) ? (uint64_t)archive_entry_size(r->entry) : UINT64_MAX - 1;
+	uint64_t got = r->got, size = archive_entry_size_is_set(r->entry)
+					      ? (uint64_t)archive_entry_size(r->entry)
+					      : UINT64_MAX - 1;
 
 	return (size_t)(size < got ? READ_BLOCK : MIN(size - got + 1, READ_BLOCK));
 }
 
-/* libarchive gives no bytes of a hole at a sparse member's end: those that the header promises are zeros. */
+/* libarchive gives no bytes of a hole at a sparse member's end: those that the header promises are
+ * zeros. */
 static size_t hole_at_end(const struct member_reader *r, size_t max)
 {
-	uint64_t size = archive_entry_size_is_set(r->entry) ? (uint64_t)archive_entry_size(r->entry) : 0;
+	uint64_t size =
+		archive_entry_size_is_set(r->entry) ? (uint64_t)archive_entry_size(r->entry) : 0;
 	bool tar = (archive_format(r->a) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_TAR;
 
 	return tar && size > r->got ? (size_t)MIN(size - r->got, max) : 0;
 }
 
-/* libarchive takes LZMA's end mark, where nothing comes before it, for damage that ends all reading. */
+/* libarchive takes LZMA's end mark, where nothing comes before it, for damage that ends all
+ * reading. */
 static bool is_empty_lzma(const struct member_reader *r)
 {
 	const char *format = archive_format_name(r->a);
@@ -260,7 +301,8 @@ static bool is_empty_lzma(const struct member_reader *r)
 	       archive_entry_size_is_set(r->entry) && !archive_entry_size(r->entry);
 }
 
-int member_reader_read(struct member_reader *r, void *to, size_t max, size_t *ret_n, struct err *err)
+int member_reader_read(struct member_reader *r, void *to, size_t max, size_t *ret_n,
+		       struct err *err)
 {
 	WITH_UTF8(r);
 	la_ssize_t n;

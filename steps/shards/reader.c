@@ -1,13 +1,25 @@
-/* steps/shards/reader.c — samples from the members of a tar. */
+/* steps/shards/reader.c — samples from the members of a tar, and the check of names that reader
+ * and writer share.
+ *
+ * A sample ends where a member with another key begins. That member is read already, so it waits
+ * in `ahead` as the beginning of the next sample. A sample is in memory as a whole:
+ * SHARD_SAMPLE_MAX and SHARD_FIELDS_MAX bound it, and `ahead_bytes` carries its size over to the
+ * next call.
+ *
+ * Any error ends the reader: what follows damage can't be trusted to begin a sample.
+ *
+ * shard_name_split() is the one place that decides which names are safe and where a key ends. The
+ * limits of unpacking and the archive's formats are members.c's.
+ */
 #include "steps/shards/shards.h"
 
 #include <ctype.h>
 #include <string.h>
 #include "base/mem.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "steps/shards/members.h"
 
-/* --- names ---------------------------------------------------------------------------------------------------------------------- */
+/* Names. */
 
 static int bad_name(const char *name, const char *what, struct err *err)
 {
@@ -26,18 +38,24 @@ static int check_safe(const char *name, struct err *err)
 		return bad_name(name, "is an unsafe path: absolute", err);
 	for (const char *p = name; *p; p++)
 		if ((unsigned char)*p < 32 || *p == 127 || *p == '\\')
-			return bad_name(name, "is an unsafe path: it has a control character or a backslash", err);
+			return bad_name(
+				name,
+				"is an unsafe path: it has a control character or a backslash",
+				err);
 	for (const char *p = name, *end; p; p = *end ? end + 1 : NULL) {
 		end = strchrnul(p, '/');
-		if (end == p || (end - p == 1 && p[0] == '.') || (end - p == 2 && p[0] == '.' && p[1] == '.'))
-			return bad_name(name, "is an unsafe path: it has an empty part, `.` or `..`", err);
+		if (end == p || (end - p == 1 && p[0] == '.') ||
+		    (end - p == 2 && p[0] == '.' && p[1] == '.'))
+			return bad_name(
+				name, "is an unsafe path: it has an empty part, `.` or `..`", err);
 	}
 	return 0;
 }
 
 int shard_name_split(const char *name, size_t *ret_key_len, struct err *err)
 {
-	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name, *dot = strchr(base, '.');
+	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name,
+		   *dot = strchr(base, '.');
 
 	if (check_safe(name, err) < 0)
 		return -1;
@@ -49,7 +67,7 @@ int shard_name_split(const char *name, size_t *ret_key_len, struct err *err)
 	return 0;
 }
 
-/* --- samples ---------------------------------------------------------------------------------------------------------------------- */
+/* Samples. */
 
 void shard_sample_free(struct shard_sample *s)
 {
@@ -81,7 +99,10 @@ struct shard_reader {
 };
 
 static const struct member_limits limits = {
-	.member_max = SHARD_MEMBER_MAX, .total_max = UINT64_MAX, .ratio_max = SHARD_RATIO_MAX, .ratio_from = SHARD_RATIO_FROM,
+	.member_max = SHARD_MEMBER_MAX,
+	.total_max = UINT64_MAX,
+	.ratio_max = SHARD_RATIO_MAX,
+	.ratio_from = SHARD_RATIO_FROM,
 };
 
 int shard_reader_open(const char *path, struct shard_reader **ret, struct err *err)
@@ -115,15 +136,19 @@ static char *lower(const char *s)
 	return out;
 }
 
-static int add_field(struct shard_reader *r, struct shard_sample *s, char *name, struct str *data, uint64_t *sample_bytes, struct err *err)
+static int add_field(struct shard_reader *r, struct shard_sample *s, char *name, struct str *data,
+		     uint64_t *sample_bytes, struct err *err)
 {
-	const char *what = shard_sample_field(s, name) ? "has the field twice" : s->n_fields == SHARD_FIELDS_MAX ? "has too many fields" : NULL;
+	const char *what = shard_sample_field(s, name)       ? "has the field twice"
+			   : s->n_fields == SHARD_FIELDS_MAX ? "has too many fields"
+							     : NULL;
 
 	*sample_bytes += data->len;
 	if (!what && *sample_bytes > SHARD_SAMPLE_MAX)
 		what = "is larger than a sample may be";
 	if (what) {
-		err_set(err, ERR_INVALID, "%s: sample `%.200s` %s: `%.100s`", r->path, s->key, what, name);
+		err_set(err, ERR_INVALID, "%s: sample `%.200s` %s: `%.100s`", r->path, s->key, what,
+			name);
 		free(name);
 		str_deinit(data);
 		return -1;
@@ -134,8 +159,10 @@ static int add_field(struct shard_reader *r, struct shard_sample *s, char *name,
 	return 0;
 }
 
-/* One member onto `*s`, or, when its key is another, onto a new sample: *ret_new. 1: a member, 0: the end, -1. */
-static int read_member(struct shard_reader *r, struct shard_sample *s, struct shard_sample **ret_new, uint64_t *bytes, struct err *err)
+/* One member onto `*s`, or, when its key is another, onto a new sample: *ret_new. 1: a member, 0:
+ * the end, -1. */
+static int read_member(struct shard_reader *r, struct shard_sample *s,
+		       struct shard_sample **ret_new, uint64_t *bytes, struct err *err)
 {
 	struct str data = { 0 };
 	const char *name;

@@ -1,32 +1,38 @@
-/* steps/shards/shards.h — WebDataset shards: tar files whose members `KEY.FIELD` stand together for one sample.
+/* steps/shards/shards.h — WebDataset shards: tar files whose members `KEY.FIELD` stand together for
+ * one sample.
  *
- * The format is that of the Python package webdataset: a member's path is split at the first dot of its last part; everything before is the key
- * (with the directory), everything after the field, in lower case as written. Adjacent members of one key are one sample.
- * Sources: POSIX.1-1988 ustar and POSIX.1-2001 pax for what ustar can't hold; github.com/webdataset/webdataset (README, "The WebDataset Format").
+ * The format is that of the Python package webdataset: a member's path is split at the first dot of
+ * its last part; everything before is the key (with the directory), everything after the field, in
+ * lower case as written. Adjacent members of one key are one sample. Sources: POSIX.1-1988 ustar
+ * and POSIX.1-2001 pax for what ustar can't hold; github.com/webdataset/webdataset (README, "The
+ * WebDataset Format").
  *
  * A reader and a writer belong to one thread at a time.
  */
 #ifndef CAIRN_STEPS_SHARDS_SHARDS_H
 #define CAIRN_STEPS_SHARDS_SHARDS_H
 
-#include "base/digest.h"
+#include "base/crypto/digest.h"
 #include "base/err.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
-/* More than this in one member, or more fields in one sample, or a longer name, is an archive that means harm. */
+/* More than this in one member, or more fields in one sample, or a longer name, is an archive that
+ * means harm. */
 #define SHARD_MEMBER_MAX (4 * GIB)
 #define SHARD_SAMPLE_MAX (4 * GIB) /* all fields of one sample: a reader holds it in memory */
 #define SHARD_FIELDS_MAX 1024
-#define SHARD_NAME_MAX 1024
-/* A compressed shard that unpacks to more than so many times its size (once that is over SHARD_RATIO_FROM) is a bomb. */
-#define SHARD_RATIO_MAX 1000
+#define SHARD_NAME_MAX   1024
+/* A compressed shard that unpacks to more than so many times its size (once that is over
+ * SHARD_RATIO_FROM) is a bomb. */
+#define SHARD_RATIO_MAX  1000
 #define SHARD_RATIO_FROM (64 * MIB)
 
 struct shard_field {
 	const char *name; /* "jpg", "cls", "seg.png" */
 	const void *data;
 	size_t n;
-	/* For the writer, instead of `data`, when that is large: all of to[0..n) from offset `at`. */
+	/* For the writer, instead of `data`, when that is large: all of to[0..n) from offset `at`.
+	 */
 	int (*read)(const void *arg, uint64_t at, void *to, size_t n, struct err *err);
 	const void *arg;
 };
@@ -41,39 +47,53 @@ struct shard_sample {
 void shard_sample_free(struct shard_sample *s); /* NULL is fine */
 const struct shard_field *shard_sample_field(const struct shard_sample *s, const char *name);
 
-/* Reads a tar, also one compressed by gzip, zstd, xz or bzip2 (libarchive). Errors name the file and the member: unsafe paths, links and devices,
- * truncated archives, duplicate fields of a sample, a name without a field are ERR_INVALID. */
+/* Reads a tar, also one compressed by gzip, zstd, xz or bzip2 (libarchive). Errors name the file
+ * and the member: unsafe paths, links and devices, truncated archives, duplicate fields of a
+ * sample, a name without a field are ERR_INVALID; an archive bomb is ERR_TOO_LARGE. */
 struct shard_reader;
 int shard_reader_open(const char *path, struct shard_reader **ret, struct err *err);
-int shard_reader_next(struct shard_reader *r, struct shard_sample **ret, struct err *err); /* 1: a sample, 0: the end, -1 */
+int shard_reader_next(struct shard_reader *r, struct shard_sample **ret,
+		      struct err *err); /* 1: a sample, 0: the end, -1 */
 void shard_reader_free(struct shard_reader *r);
 
-/* The tar files of an input: itself when it is a file; else those below the directory that end in .tar, .tar.gz, .tgz, .tar.zst, sorted by name.
- * Paths in one block that the caller frees with shard_list_free(). ERR_NOT_FOUND when there are none. */
+/* The tar files of an input: itself when it is a file; else those below the directory that end in
+ * .tar, .tar.gz, .tgz, .tar.zst, .tar.xz or .tar.bz2, sorted by name. Paths in one block that the
+ * caller frees with shard_list_free(). ERR_NOT_FOUND when there are none. */
 int shard_list(const char *path, char ***ret, size_t *ret_n, struct err *err);
 void shard_list_free(char **list, size_t n);
 
-/* Writes one: members in the order given, mtime 0, uid and gid 0, no names, mode 0644, so that the same samples give the same bytes. Under a temporary
- * name until shard_writer_close(). */
 /* Where the key of a member's name ends: the index of the first dot of its last part. ERR_INVALID
  * with -1: a name that isn't safe to unpack (absolute, "..", control characters, not UTF-8, too
  * long); with 1: one without a field, or without a key before it. */
 int shard_name_split(const char *name, size_t *ret_key_len, struct err *err);
 
+/* Writes one: members in the order given, mtime 0, uid and gid 0, no names, mode 0644, so that the
+ * same samples give the same bytes. Under a temporary name until shard_writer_close(). */
 struct shard_writer;
 struct shard_writer_options {
 	int zstd_level; /* 0: not compressed; the offsets are those of the tar before compression */
 	bool hash_apart; /* on a thread of the writer's own; the bytes are the same */
 };
-int shard_writer_open(const char *path, const struct shard_writer_options *o, struct shard_writer **ret, struct err *err);
-/* Fields in the order given, which is the reader's too. ERR_INVALID for a key or field that would read back as something else. */
-int shard_writer_add(struct shard_writer *w, const char *key, const struct shard_field *fields, size_t n, uint64_t *ret_offset, struct err *err);
-uint64_t shard_writer_size(const struct shard_writer *w); /* bytes of the tar so far, before compression, without its end mark */
+int shard_writer_open(const char *path, const struct shard_writer_options *o,
+		      struct shard_writer **ret, struct err *err);
+/* Whether a shard can hold this sample; a reader refuses what this does. ERR_INVALID: a key or
+ * field that would read back as something else. ERR_TOO_LARGE: over SHARD_MEMBER_MAX,
+ * SHARD_SAMPLE_MAX or SHARD_FIELDS_MAX. Pure: where bad samples are left out, the caller asks
+ * before it adds one. */
+int shard_check_sample(const char *key, const struct shard_field *fields, size_t n,
+		       struct err *err);
+/* Fields in the order given, which is the reader's too. Refuses, with nothing written, what
+ * shard_check_sample() does. */
+int shard_writer_add(struct shard_writer *w, const char *key, const struct shard_field *fields,
+		     size_t n, uint64_t *ret_offset, struct err *err);
+uint64_t shard_writer_size(const struct shard_writer *w); /* bytes of the tar so far, before
+							     compression, without its end mark */
 struct shard_written {
 	uint64_t samples, bytes;
 	struct digest sha256; /* of the file's bytes */
 };
-int shard_writer_close(struct shard_writer *w, struct shard_written *ret, struct err *err); /* frees it in any case */
+int shard_writer_close(struct shard_writer *w, struct shard_written *ret,
+		       struct err *err);        /* frees it in any case */
 void shard_writer_free(struct shard_writer *w); /* gives up: removes the temporary; NULL is fine */
 
 #endif

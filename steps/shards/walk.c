@@ -1,4 +1,5 @@
-/* steps/shards/walk.c — a directory read depth first, then sorted: what readdir() says about kinds is enough, so nothing is looked at twice. */
+/* steps/shards/walk.c — a directory read depth first, then sorted. readdir() says the kinds of
+ * entries, so only links, and entries of unknown kind, need a stat(). */
 #include "steps/shards/walk.h"
 
 #include <dirent.h>
@@ -6,7 +7,8 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include "base/str.h"
+#include "base/os/fs.h"
+#include "base/text/str.h"
 
 struct walk {
 	const char *root;
@@ -23,10 +25,12 @@ static int walk_below(struct walk *w, int dir, const char *name, unsigned depth,
 	int fd, r;
 
 	if (depth == WALK_DEPTH_MAX)
-		return err_set(err, ERR_INVALID, "%s/%s%s: more than %d directories deep", w->root, w->path.len ? w->path.s : "", name, WALK_DEPTH_MAX);
+		return err_set(err, ERR_INVALID, "%s/%s%s: more than %d directories deep", w->root,
+			       w->path.len ? w->path.s : "", name, WALK_DEPTH_MAX);
 	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
-		return err_errno(err, "cannot read %s/%s%s", w->root, w->path.len ? w->path.s : "", name);
+		return err_errno(err, "cannot read %s/%s%s", w->root, w->path.len ? w->path.s : "",
+				 name);
 	str_addf(&w->path, "%s/", name);
 	r = walk_dir(w, fd, depth + 1, err);
 	w->path.len = len;
@@ -40,7 +44,8 @@ static unsigned kind_of(int dir, const struct dirent *e)
 
 	if (e->d_type != DT_UNKNOWN)
 		return e->d_type;
-	return fstatat(dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ? DT_UNKNOWN : IFTODT(st.st_mode);
+	return fstatat(dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ? DT_UNKNOWN
+								     : IFTODT(st.st_mode);
 }
 
 static void keep(struct walk *w, const char *name, bool link)
@@ -54,7 +59,8 @@ static void keep(struct walk *w, const char *name, bool link)
 	VEC_PUSH(&w->out->files, ((struct walk_file){ .path = path, .link = link }));
 }
 
-static int walk_entry(struct walk *w, int dir, const struct dirent *e, unsigned depth, struct err *err)
+static int walk_entry(struct walk *w, int dir, const struct dirent *e, unsigned depth,
+		      struct err *err)
 {
 	unsigned kind = kind_of(dir, e);
 	struct stat st;
@@ -68,7 +74,8 @@ static int walk_entry(struct walk *w, int dir, const struct dirent *e, unsigned 
 	if (kind == DT_REG) {
 		keep(w, e->d_name, false);
 	} else if (kind != DT_LNK) {
-		return err_set(err, ERR_INVALID, "%s/%s%s is not a plain file", w->root, w->path.len ? w->path.s : "", e->d_name);
+		return err_set(err, ERR_INVALID, "%s/%s%s is not a plain file", w->root,
+			       w->path.len ? w->path.s : "", e->d_name);
 	} else if (fstatat(dir, e->d_name, &st, 0) == 0 && S_ISDIR(st.st_mode)) {
 		w->out->links++;
 	} else {
@@ -87,17 +94,16 @@ static int walk_dir(struct walk *w, int fd, unsigned depth, struct err *err)
 {
 	_cleanup_(closedirp) DIR *d = fdopendir(fd);
 	struct dirent *e;
+	int r;
 
 	if (!d) {
 		close(fd);
 		return err_errno(err, "cannot read %s/%s", w->root, w->path.len ? w->path.s : "");
 	}
-	while (errno = 0, (e = readdir(d)))
+	while ((r = fs_next(d, w->root, &e, err)) > 0)
 		if (walk_entry(w, dirfd(d), e, depth, err) < 0)
 			return -1;
-	if (errno)
-		return err_errno(err, "cannot read %s/%s", w->root, w->path.len ? w->path.s : "");
-	return 0;
+	return r;
 }
 
 static int by_path(const void *a, const void *b)
@@ -105,7 +111,7 @@ static int by_path(const void *a, const void *b)
 	return strcmp(((const struct walk_file *)a)->path, ((const struct walk_file *)b)->path);
 }
 
-int walk_files(const char *root, struct arena *arena, struct walk_list *ret, struct err *err)
+int walk_directory(const char *root, struct arena *arena, struct walk_list *ret, struct err *err)
 {
 	struct walk w = { .root = root, .arena = arena, .out = ret };
 	int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;

@@ -1,7 +1,9 @@
-/* steps/shards/walk.h — the files below a directory, as paths relative to it, sorted by their bytes.
+/* steps/shards/walk.h — the files below a directory, as paths relative to it, sorted by their
+ * bytes.
  *
- * Symbolic links to files are listed and marked; those to directories, and hidden entries (names that begin with a dot), are counted and passed
- * over. Devices, sockets and pipes are ERR_INVALID. Depth is bounded.
+ * Symbolic links to files are listed and marked; those to directories, and hidden entries (names
+ * that begin with a dot), are counted and passed over. Devices, sockets and pipes are ERR_INVALID.
+ * Depth is bounded.
  */
 #ifndef CAIRN_STEPS_SHARDS_WALK_H
 #define CAIRN_STEPS_SHARDS_WALK_H
@@ -22,7 +24,7 @@ struct walk_list {
 	uint64_t hidden, links; /* passed over */
 };
 
-/* Names are the arena's. Free list->files.v. */
-int walk_files(const char *root, struct arena *arena, struct walk_list *ret, struct err *err);
+/* Names are the arena's. The caller frees ret->files.v, also after an error. */
+int walk_directory(const char *root, struct arena *arena, struct walk_list *ret, struct err *err);
 
 #endif

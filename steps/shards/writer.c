@@ -1,35 +1,48 @@
 /* steps/shards/writer.c — tar, written out by hand.
  *
- * The bytes are part of what a cache key promises, so they must not depend on the version of a library: every header is laid out here, as POSIX
- * ustar has it, with a pax header before it only for a name that ustar can't hold. Data goes through one buffer, which is hashed when it is
- * written; what is larger than the buffer goes around it, unless another thread hashes: that one needs it to stay.
+ * The bytes are part of what a cache key promises, so they must not depend on the version of a
+ * library: every header is laid out here, as POSIX ustar has it, with a pax header before it only
+ * for a name that ustar can't hold. (zstd's bytes do depend on its version.)
+ *
+ * Bytes go one way: put() → `buf` → flush() → zstd, if any → file and digest. What is larger than
+ * the buffer goes around it, unless another thread hashes (`hasher`): then everything goes through
+ * the hasher's buffers, because the bytes must stay until they are hashed. A compressed shard is
+ * hashed as it is written, by the same thread.
+ *
+ * Invariants: `offset` counts the bytes of the tar before compression and is a multiple of
+ * USTAR_BLOCK between members; `written` counts the bytes of the file. The file has a temporary
+ * name until finish() renames it, so a shard that exists is whole.
+ *
+ * One thread at a time uses a writer. Nothing is fsynced: outputs become durable when the engine
+ * takes them into the store. A sample is checked as a whole before its first byte is written
+ * (shard_check_sample()), so what is refused leaves no part of itself behind.
  */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <zstd.h>
-#include "base/fs.h"
 #include "base/mem.h"
+#include "base/os/fs.h"
+#include "base/ustar.h"
 #include "steps/shards/hasher.h"
 #include "steps/shards/shards.h"
 
-#define BLOCK 512
 #define BUFFER_BYTES (512 * KIB)
-#define READ_STEP (256 * KIB)
+#define READ_STEP    (256 * KIB)
 
 struct shard_writer {
 	char *path, *temp;
 	int fd;
 	struct digester *sha;
 	struct hasher *hasher; /* instead of sha, when not compressed; NULL: none */
-	ZSTD_CCtx *zstd; /* NULL: not compressed */
-	char *buf, *packed; /* buf: the hasher's, when there is one */
+	ZSTD_CCtx *zstd;       /* NULL: not compressed */
+	char *buf, *packed;    /* buf: the hasher's, when there is one */
 	size_t buffered, packed_size;
 	uint64_t offset; /* in the tar */
 	struct shard_written written;
 };
 
-/* --- bytes on their way to the file ------------------------------------------------------------------------------------------------ */
+/* Bytes on their way to the file. */
 
 static int put_file(struct shard_writer *w, const void *bytes, size_t n, struct err *err)
 {
@@ -41,7 +54,8 @@ static int put_file(struct shard_writer *w, const void *bytes, size_t n, struct 
 	return 0;
 }
 
-static int put_packed(struct shard_writer *w, const void *bytes, size_t n, ZSTD_EndDirective end, struct err *err)
+static int put_packed(struct shard_writer *w, const void *bytes, size_t n, ZSTD_EndDirective end,
+		      struct err *err)
 {
 	ZSTD_inBuffer in = { bytes, n, 0 };
 	size_t left;
@@ -51,7 +65,8 @@ static int put_packed(struct shard_writer *w, const void *bytes, size_t n, ZSTD_
 
 		left = ZSTD_compressStream2(w->zstd, &out, &in, end);
 		if (ZSTD_isError(left))
-			return err_set(err, ERR_IO, "writing %s: zstd: %s", w->path, ZSTD_getErrorName(left));
+			return err_set(err, ERR_IO, "writing %s: zstd: %s", w->path,
+				       ZSTD_getErrorName(left));
 		if (put_file(w, w->packed, out.pos, err) < 0)
 			return -1;
 	} while (in.pos < in.size || (end == ZSTD_e_end && left));
@@ -111,38 +126,22 @@ static int put(struct shard_writer *w, const void *bytes, size_t n, struct err *
 
 static int pad(struct shard_writer *w, struct err *err)
 {
-	static const char zeros[BLOCK];
+	static const char zeros[USTAR_BLOCK];
 
-	return put(w, zeros, (BLOCK - w->offset % BLOCK) % BLOCK, err);
+	return put(w, zeros, (USTAR_BLOCK - w->offset % USTAR_BLOCK) % USTAR_BLOCK, err);
 }
 
-/* --- headers ---------------------------------------------------------------------------------------------------------------------- */
+/* Headers. */
 
-/* POSIX.1-1988 10.1.1. */
-struct ustar {
-	char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type, linkname[100], magic[6], version[2], uname[32], gname[32],
-		major[8], minor[8], prefix[155], unused[12];
-};
-_Static_assert(sizeof(struct ustar) == BLOCK, "a tar header is one block");
-
-static int put_header(struct shard_writer *w, char type, const char *name, size_t name_len, const char *prefix, size_t prefix_len, uint64_t size,
-		      struct err *err)
+static int put_header(struct shard_writer *w, char type, const char *name, size_t name_len,
+		      const char *prefix, size_t prefix_len, uint64_t size, struct err *err)
 {
-	struct ustar h = { .mode = "0000644", .uid = "0000000", .gid = "0000000", .mtime = "00000000000", .type = type, .magic = "ustar",
-			   .version = "00", .major = "0000000", .minor = "0000000" };
-	unsigned sum = 0;
+	struct ustar h = { 0 };
 
 	memcpy(h.name, name, name_len);
 	if (prefix_len)
 		memcpy(h.prefix, prefix, prefix_len);
-	for (int i = 10; i >= 0; i--, size >>= 3)
-		h.size[i] = (char)('0' + (size & 7));
-	memset(h.checksum, ' ', sizeof(h.checksum));
-	for (size_t i = 0; i < sizeof(h); i++)
-		sum += ((const unsigned char *)&h)[i];
-	for (int i = 5; i >= 0; i--, sum >>= 3)
-		h.checksum[i] = (char)('0' + (sum & 7));
-	h.checksum[6] = '\0';
+	ustar_seal(&h, type, 0644, size);
 	return put(w, &h, sizeof(h), err);
 }
 
@@ -158,18 +157,6 @@ static bool ustar_split(const char *name, size_t n, size_t *ret_prefix)
 			return true;
 		}
 	return false;
-}
-
-/* "27 path=...\n": the number counts itself (POSIX.1-2001, pax, "pax Extended Header"). */
-static void pax_record(struct str *out, const char *name, size_t n)
-{
-	size_t rest = strlen(" path=\n") + n, digits = 1;
-
-	while ((size_t)snprintf(NULL, 0, "%zu", rest + digits) > digits)
-		digits++;
-	str_addf(out, "%zu path=", rest + digits);
-	str_addn(out, name, n);
-	str_addc(out, '\n');
 }
 
 static int put_field(struct shard_writer *w, const struct shard_field *f, struct err *err)
@@ -190,7 +177,8 @@ static int put_field(struct shard_writer *w, const struct shard_field *f, struct
 	return r;
 }
 
-static int put_member(struct shard_writer *w, const struct str *name, const struct shard_field *f, struct err *err)
+static int put_member(struct shard_writer *w, const struct str *name, const struct shard_field *f,
+		      struct err *err)
 {
 	_cleanup_(str_deinit) struct str pax = { 0 };
 	const char *short_name = name->s;
@@ -199,38 +187,50 @@ static int put_member(struct shard_writer *w, const struct str *name, const stru
 	if (!ustar_split(name->s, name->len, &prefix)) {
 		static const char pax_name[] = "././@PaxHeader";
 
-		pax_record(&pax, name->s, name->len);
-		if (put_header(w, 'x', pax_name, sizeof(pax_name) - 1, NULL, 0, pax.len, err) < 0 || put(w, pax.s, pax.len, err) < 0 || pad(w, err) < 0)
+		ustar_add_record(&pax, "path", name->s, name->len);
+		if (put_header(w, 'x', pax_name, sizeof(pax_name) - 1, NULL, 0, pax.len, err) < 0 ||
+		    put(w, pax.s, pax.len, err) < 0 || pad(w, err) < 0)
 			return -1;
-		n = 100; /* only old readers look at it */
+		n = 100; /* only readers that know no pax use it */
 	} else if (prefix) {
 		short_name += prefix + 1;
 		n -= prefix + 1;
 	}
-	if (put_header(w, '0', short_name, n, name->s, prefix, f->n, err) < 0 || put_field(w, f, err) < 0)
+	if (put_header(w, '0', short_name, n, name->s, prefix, f->n, err) < 0 ||
+	    put_field(w, f, err) < 0)
 		return -1;
 	return pad(w, err);
 }
 
-static int check_names(const struct str *name, const char *key, const struct shard_field *fields, size_t i, struct err *err)
+static int check_names(const struct str *name, const char *key, const struct shard_field *fields,
+		       size_t i, struct err *err)
 {
 	size_t key_len;
 
 	if (shard_name_split(name->s, &key_len, err) != 0)
 		return -1;
 	if (key_len != strlen(key))
-		return err_set(err, ERR_INVALID, "the key `%.200s` has a dot after its last slash, where a reader would cut it", key);
+		return err_set(err, ERR_INVALID,
+			       "the key `%.200s` has a dot after its last slash, where a reader "
+			       "would cut it",
+			       key);
 	for (size_t k = 0; k < i; k++)
 		if (strcmp(fields[k].name, fields[i].name) == 0)
-			return err_set(err, ERR_INVALID, "sample `%.200s` has the field `%.100s` twice", key, fields[i].name);
+			return err_set(err, ERR_INVALID,
+				       "sample `%.200s` has the field `%.100s` twice", key,
+				       fields[i].name);
 	return 0;
 }
 
-int shard_writer_add(struct shard_writer *w, const char *key, const struct shard_field *fields, size_t n, uint64_t *ret_offset, struct err *err)
+int shard_check_sample(const char *key, const struct shard_field *fields, size_t n, struct err *err)
 {
 	_cleanup_(str_deinit) struct str name = { 0 };
-	uint64_t offset = w->offset;
+	uint64_t sum = 0;
 
+	if (n > SHARD_FIELDS_MAX)
+		return err_set(err, ERR_TOO_LARGE,
+			       "sample `%.200s` has %zu fields; a shard holds at most %d of one",
+			       key, n, SHARD_FIELDS_MAX);
 	str_addf(&name, "%s.", key);
 	for (size_t i = 0; i < n; i++) {
 		name.len = strlen(key) + 1;
@@ -238,7 +238,31 @@ int shard_writer_add(struct shard_writer *w, const char *key, const struct shard
 		if (check_names(&name, key, fields, i, err) < 0)
 			return -1;
 		if (fields[i].n > SHARD_MEMBER_MAX)
-			return err_set(err, ERR_TOO_LARGE, "`%.200s` is larger than a member of a shard may be", name.s);
+			return err_set(err, ERR_TOO_LARGE,
+				       "`%.200s` is larger than a member of a shard may be",
+				       name.s);
+		sum += fields[i].n; /* of 1,024 fields of 4 GiB: far below 2^64 */
+	}
+	if (sum > SHARD_SAMPLE_MAX)
+		return err_set(err, ERR_TOO_LARGE,
+			       "sample `%.200s` is larger than a sample may be: %llu bytes of at "
+			       "most %llu",
+			       key, (unsigned long long)sum, (unsigned long long)SHARD_SAMPLE_MAX);
+	return 0;
+}
+
+int shard_writer_add(struct shard_writer *w, const char *key, const struct shard_field *fields,
+		     size_t n, uint64_t *ret_offset, struct err *err)
+{
+	_cleanup_(str_deinit) struct str name = { 0 };
+	uint64_t offset = w->offset;
+
+	if (shard_check_sample(key, fields, n, err) < 0)
+		return -1;
+	str_addf(&name, "%s.", key);
+	for (size_t i = 0; i < n; i++) {
+		name.len = strlen(key) + 1;
+		str_add(&name, fields[i].name);
 		if (put_member(w, &name, &fields[i], err) < 0)
 			return -1;
 	}
@@ -248,9 +272,10 @@ int shard_writer_add(struct shard_writer *w, const char *key, const struct shard
 	return 0;
 }
 
-/* --- life ------------------------------------------------------------------------------------------------------------------------- */
+/* Life. */
 
-int shard_writer_open(const char *path, const struct shard_writer_options *o, struct shard_writer **ret, struct err *err)
+int shard_writer_open(const char *path, const struct shard_writer_options *o,
+		      struct shard_writer **ret, struct err *err)
 {
 	struct shard_writer *w = xcalloc(1, sizeof(*w));
 
@@ -303,10 +328,11 @@ void shard_writer_free(struct shard_writer *w)
 
 static int finish(struct shard_writer *w, struct err *err)
 {
-	static const char end[2 * BLOCK];
+	static const char end[2 * USTAR_BLOCK];
 	int fd;
 
-	if (put(w, end, sizeof(end), err) < 0 || flush(w, err) < 0 || (w->zstd && put_packed(w, NULL, 0, ZSTD_e_end, err) < 0))
+	if (put(w, end, sizeof(end), err) < 0 || flush(w, err) < 0 ||
+	    (w->zstd && put_packed(w, NULL, 0, ZSTD_e_end, err) < 0))
 		return -1;
 	fd = TAKE_FD(w->fd);
 	if (close(fd) < 0)

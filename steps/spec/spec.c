@@ -1,16 +1,28 @@
 /* steps/spec/spec.c — holds settings against the tables.
  *
- * One walk does both jobs: it reports what is wrong, and where it builds something, gives the complete form. A JSON null is a value that isn't
- * known yet: it passes while checking, and is an error while completing.
+ * One walk does both jobs: it reports what is wrong, and where it builds something
+ * (walk.complete), gives the complete form. A JSON null is a value that isn't known yet: it passes
+ * while checking, and is an error while completing.
+ *
+ * walk_value() dispatches by type; each walk_*() gives the complete value, or NULL after a problem
+ * or while only checking. Defaults go through the same walk (default_of()), so they have the same
+ * form as what is given. Keys come out in the order of the table.
+ *
+ * Problems go to walk.fn with their path, which is a chain of struct spec_path on the stack.
+ * step_spec_complete() keeps the first of them. The depth is that of the tables, which are ours.
+ *
+ * The tables are constants and there is no other state; any thread. Ports and the rules between
+ * two settings aren't checked here: program.c, the model and the steps do that.
  */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/mem.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "steps/spec/tables.h"
 
-static const struct step_spec *const specs[] = { &spec_shard, &spec_augment, &spec_train, &spec_evaluate };
+static const struct step_spec *const specs[] = { &spec_shard, &spec_augment, &spec_train,
+						 &spec_evaluate };
 
 const struct step_spec *const *step_specs(size_t *ret_n)
 {
@@ -57,34 +69,34 @@ static void _printf_(3, 4) problem(struct walk *w, const struct spec_path *at, c
 		w->fn(w->arg, at, message.s);
 }
 
-static json_t *walk_value(struct walk *w, const struct spec_option *o, const json_t *v, const struct spec_path *at);
+static json_t *walk_value(struct walk *w, const struct spec_option *o, const json_t *v,
+			  const struct spec_path *at);
 
-/* --- scalars ------------------------------------------------------------------------------------------------------------- */
+/* Scalars. */
 
-static bool bounded(const struct spec_option *o)
+static void check_range(struct walk *w, const struct spec_option *o, double x,
+			const struct spec_path *at, const char *what)
 {
-	return o->min != 0 || o->max != 0;
-}
-
-static void check_range(struct walk *w, const struct spec_option *o, double x, const struct spec_path *at, const char *what)
-{
-	if (!bounded(o) || (x >= o->min && x <= o->max))
+	if ((o->min == 0 && o->max == 0) || (x >= o->min && x <= o->max))
 		return;
 	if (o->max >= SPEC_UNBOUNDED_MAX)
 		problem(w, at, "%s must be at least %.10g, not %.10g", what, o->min, x);
 	else if (o->min <= SPEC_UNBOUNDED_MIN)
 		problem(w, at, "%s must be at most %.10g, not %.10g", what, o->max, x);
 	else
-		problem(w, at, "%s must be between %.10g and %.10g, not %.10g", what, o->min, o->max, x);
+		problem(w, at, "%s must be between %.10g and %.10g, not %.10g", what, o->min,
+			o->max, x);
 }
 
-static json_t *wrong_type(struct walk *w, const struct spec_path *at, const char *want, const json_t *v)
+static json_t *wrong_type(struct walk *w, const struct spec_path *at, const char *want,
+			  const json_t *v)
 {
 	problem(w, at, "must be %s, not %s", want, json_describe(v));
 	return NULL;
 }
 
-static json_t *walk_number(struct walk *w, const struct spec_option *o, const json_t *v, const struct spec_path *at)
+static json_t *walk_number(struct walk *w, const struct spec_option *o, const json_t *v,
+			   const struct spec_path *at)
 {
 	double x = json_number_value(v);
 
@@ -97,7 +109,8 @@ static json_t *walk_number(struct walk *w, const struct spec_option *o, const js
 }
 
 /* "64Mi" or a number of bytes; "90s". */
-static json_t *walk_quantity(struct walk *w, const struct spec_option *o, const json_t *v, const struct spec_path *at)
+static json_t *walk_quantity(struct walk *w, const struct spec_option *o, const json_t *v,
+			     const struct spec_path *at)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct err err = { 0 };
@@ -109,9 +122,13 @@ static json_t *walk_quantity(struct walk *w, const struct spec_option *o, const 
 		bytes = (uint64_t)json_integer_value(v);
 		r = 0;
 	} else if (!json_is_string(v)) {
-		return wrong_type(w, at, o->type == SPEC_BYTES ? "a size such as 64Mi" : "a duration such as 90s", v);
+		return wrong_type(w, at,
+				  o->type == SPEC_BYTES ? "a size such as 64Mi"
+							: "a duration such as 90s",
+				  v);
 	} else {
-		r = o->type == SPEC_BYTES ? text_parse_bytes(json_string_value(v), &bytes, &err) : text_parse_duration(json_string_value(v), &ns, &err);
+		r = o->type == SPEC_BYTES ? text_parse_bytes(json_string_value(v), &bytes, &err)
+					  : text_parse_duration(json_string_value(v), &ns, &err);
 	}
 	if (r < 0) {
 		problem(w, at, "%s", err.msg);
@@ -129,11 +146,13 @@ void spec_choices_of(const struct spec_option *o, struct spec_choices *ret)
 {
 	ret->n = 0;
 	snprintf(ret->text, sizeof(ret->text), "%s", o->choices);
-	for (char *save, *p = strtok_r(ret->text, "|", &save); p && ret->n < ARRAY_LEN(ret->v); p = strtok_r(NULL, "|", &save))
+	for (char *save, *p = strtok_r(ret->text, "|", &save); p && ret->n < ARRAY_LEN(ret->v);
+	     p = strtok_r(NULL, "|", &save))
 		ret->v[ret->n++] = p;
 }
 
-static json_t *walk_choice(struct walk *w, const struct spec_option *o, const json_t *v, const struct spec_path *at)
+static json_t *walk_choice(struct walk *w, const struct spec_option *o, const json_t *v,
+			   const struct spec_path *at)
 {
 	_cleanup_(str_deinit) struct str near = { 0 };
 	struct spec_choices c;
@@ -145,11 +164,12 @@ static json_t *walk_choice(struct walk *w, const struct spec_option *o, const js
 		if (strcmp(c.v[i], json_string_value(v)) == 0)
 			return json_string(c.v[i]);
 	text_add_suggestion(&near, json_string_value(v), c.v, c.n);
-	problem(w, at, "must be one of %s, not `%.60s`%s", o->choices, json_string_value(v), near.s ? near.s : "");
+	problem(w, at, "must be one of %s, not `%.60s`%s", o->choices, json_string_value(v),
+		near.s ? near.s : "");
 	return NULL;
 }
 
-/* --- containers ------------------------------------------------------------------------------------------------------------ */
+/* Containers. */
 
 static void put(json_t *obj, const char *key, json_t *v)
 {
@@ -159,7 +179,8 @@ static void put(json_t *obj, const char *key, json_t *v)
 		json_decref(v);
 }
 
-static void unknown_key(struct walk *w, const struct spec_option *options, const char *key, const struct spec_path *at)
+static void unknown_key(struct walk *w, const struct spec_option *options, const char *key,
+			const struct spec_path *at)
 {
 	_cleanup_(str_deinit) struct str near = { 0 };
 	const char *names[64];
@@ -193,7 +214,8 @@ static json_t *default_of(struct walk *w, const struct spec_option *o, const str
 	return full;
 }
 
-static json_t *walk_table(struct walk *w, const struct spec_option *options, const json_t *v, const struct spec_path *at)
+static json_t *walk_table(struct walk *w, const struct spec_option *options, const json_t *v,
+			  const struct spec_path *at)
 {
 	json_t *out = w->complete ? json_object() : NULL, *member;
 	const char *key;
@@ -202,7 +224,8 @@ static json_t *walk_table(struct walk *w, const struct spec_option *options, con
 		json_decref(out);
 		return wrong_type(w, at, "a map", v);
 	}
-	json_object_foreach((json_t *)v, key, member) {
+	json_object_foreach((json_t *)v, key, member)
+	{
 		struct spec_path here = { .up = at, .key = key };
 
 		if (!find_option(options, key))
@@ -222,14 +245,16 @@ static json_t *walk_table(struct walk *w, const struct spec_option *options, con
 	return out;
 }
 
-static json_t *walk_list(struct walk *w, const struct spec_option *o, const json_t *v, const struct spec_path *at)
+static json_t *walk_list(struct walk *w, const struct spec_option *o, const json_t *v,
+			 const struct spec_path *at)
 {
 	json_t *out = w->complete ? json_array() : NULL;
 	size_t n = json_is_array(v) ? json_array_size(v) : 1;
 
 	for (size_t i = 0; i < n; i++) {
 		struct spec_path here = { .up = at, .index = i };
-		json_t *one = walk_value(w, &o->sub[0], json_is_array(v) ? json_array_get(v, i) : v, json_is_array(v) ? &here : at);
+		json_t *one = walk_value(w, &o->sub[0], json_is_array(v) ? json_array_get(v, i) : v,
+					 json_is_array(v) ? &here : at);
 
 		if (out && one)
 			json_array_append_new(out, one);
@@ -240,7 +265,8 @@ static json_t *walk_list(struct walk *w, const struct spec_option *o, const json
 	return out;
 }
 
-static json_t *walk_map(struct walk *w, const struct spec_option *o, const json_t *v, const struct spec_path *at)
+static json_t *walk_map(struct walk *w, const struct spec_option *o, const json_t *v,
+			const struct spec_path *at)
 {
 	json_t *out, *member;
 	const char *key;
@@ -248,7 +274,8 @@ static json_t *walk_map(struct walk *w, const struct spec_option *o, const json_
 	if (!json_is_object(v))
 		return wrong_type(w, at, "a map", v);
 	out = w->complete ? json_object() : NULL;
-	json_object_foreach((json_t *)v, key, member) {
+	json_object_foreach((json_t *)v, key, member)
+	{
 		struct spec_path here = { .up = at, .key = key };
 
 		put(out, key, walk_value(w, &o->sub[0], member, &here));
@@ -257,7 +284,8 @@ static json_t *walk_map(struct walk *w, const struct spec_option *o, const json_
 }
 
 /* {NAME: 3} and {NAME: [1, 2]} fill the first key of the variant's table. */
-static json_t *walk_variant_body(struct walk *w, const struct spec_option *variant, const json_t *body, const struct spec_path *at)
+static json_t *walk_variant_body(struct walk *w, const struct spec_option *variant,
+				 const json_t *body, const struct spec_path *at)
 {
 	const struct spec_option *first = variant->sub;
 	json_t *wrapped, *out;
@@ -274,7 +302,8 @@ static json_t *walk_variant_body(struct walk *w, const struct spec_option *varia
 	return out;
 }
 
-static json_t *walk_variant(struct walk *w, const struct spec_option *o, const json_t *v, const struct spec_path *at)
+static json_t *walk_variant(struct walk *w, const struct spec_option *o, const json_t *v,
+			    const struct spec_path *at)
 {
 	const char *name = json_is_string(v) ? json_string_value(v) : NULL;
 	const json_t *body = NULL;
@@ -302,7 +331,8 @@ static json_t *walk_variant(struct walk *w, const struct spec_option *o, const j
 	return out;
 }
 
-static json_t *walk_value(struct walk *w, const struct spec_option *o, const json_t *v, const struct spec_path *at)
+static json_t *walk_value(struct walk *w, const struct spec_option *o, const json_t *v,
+			  const struct spec_path *at)
 {
 	if (json_is_null(v)) {
 		if (w->complete)
@@ -311,7 +341,8 @@ static json_t *walk_value(struct walk *w, const struct spec_option *o, const jso
 	}
 	switch (o->type) {
 	case SPEC_BOOL:
-		return json_is_boolean(v) ? json_boolean(json_is_true(v)) : wrong_type(w, at, "true or false", v);
+		return json_is_boolean(v) ? json_boolean(json_is_true(v))
+					  : wrong_type(w, at, "true or false", v);
 	case SPEC_INT:
 	case SPEC_FLOAT:
 		return walk_number(w, o, v, at);
@@ -319,7 +350,8 @@ static json_t *walk_value(struct walk *w, const struct spec_option *o, const jso
 	case SPEC_DURATION:
 		return walk_quantity(w, o, v, at);
 	case SPEC_STRING:
-		return json_is_string(v) ? json_string(json_string_value(v)) : wrong_type(w, at, "text", v);
+		return json_is_string(v) ? json_string(json_string_value(v))
+					 : wrong_type(w, at, "text", v);
 	case SPEC_CHOICE:
 		return walk_choice(w, o, v, at);
 	case SPEC_LIST:
@@ -336,7 +368,7 @@ static json_t *walk_value(struct walk *w, const struct spec_option *o, const jso
 	return NULL;
 }
 
-/* --- both jobs --------------------------------------------------------------------------------------------------------------- */
+/* Both jobs. */
 
 size_t step_spec_check(const struct step_spec *s, const json_t *with, spec_problem_fn fn, void *arg)
 {

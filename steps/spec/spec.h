@@ -1,18 +1,19 @@
-/* steps/spec/spec.h — what each built-in step takes: the one description that `cairn check` holds a pipeline against, that the step itself
- * reads its settings by, and that help, man page and schema are made from.
+/* steps/spec/spec.h — what each built-in step takes: the one description that `cairn check` holds a
+ * pipeline against, that the step itself reads its settings by, and that help, man page and schema
+ * are made from.
  *
- * Plain constant tables, one file a step (shard.c, augment.c, ...). This folder includes nothing but engine/base, so that the model may
- * look at it without knowing the steps' code.
+ * Plain constant tables, one file a step (shard.c, augment.c, ...). This folder includes nothing
+ * but engine/base, so that the model may look at it without knowing the steps' code.
  */
 #ifndef CAIRN_STEPS_SPEC_SPEC_H
 #define CAIRN_STEPS_SPEC_SPEC_H
 
-#include "base/json.h"
+#include "base/text/json.h"
 
 enum spec_type {
 	SPEC_BOOL,
 	SPEC_INT,
-	SPEC_FLOAT,    /* an int will do */
+	SPEC_FLOAT, /* an int will do */
 	SPEC_STRING,
 	SPEC_CHOICE,   /* one of `choices` */
 	SPEC_BYTES,    /* "64Mi", or a number of bytes; an integer once complete */
@@ -20,9 +21,10 @@ enum spec_type {
 	SPEC_LIST,     /* of sub[0]; or one such value alone, which counts as a list of one */
 	SPEC_MAP,      /* any keys, values as sub[0] */
 	SPEC_TABLE,    /* the keys of `sub` */
-	SPEC_VARIANT,  /* NAME, or {NAME: ...}: one of `sub`, each a TABLE. {NAME: 3} fills the table's first key, {NAME: [1, 2]} too if that is
-			* a LIST. Once complete: {"NAME": {every key}} */
-	SPEC_ANY,      /* the step looks at it */
+	SPEC_VARIANT,  /* NAME, or {NAME: ...}: one of `sub`, each a TABLE. {NAME: 3} fills the
+			  table's first key, {NAME: [1, 2]} too if that is a LIST. Once complete:
+			  {"NAME": {every key}} */
+	SPEC_ANY,      /* not checked here: the step reads it */
 };
 
 /* Limits of numbers and of list lengths; SPEC_UNBOUNDED where there is none. */
@@ -32,13 +34,15 @@ enum spec_type {
 struct spec_option {
 	const char *name;
 	enum spec_type type;
-	const char *def;   /* JSON text; NULL: none, the key is absent from the complete form (or must be given, if required) */
+	const char *def; /* JSON text; NULL: none, the key is absent from the complete form (or must
+			    be given, if required) */
 	bool required;
-	bool engine;	   /* not for `with`: the engine says it, from another key of the step */
-	double min, max;   /* of an INT, FLOAT, BYTES, or of a LIST's length; both 0: unbounded */
+	bool engine;         /* not for `with`: the engine says it, from another key of the step */
+	double min, max;     /* of an INT, FLOAT, BYTES, or of a LIST's length; both 0: unbounded */
 	const char *choices; /* "a|b|c" */
-	const struct spec_option *sub; /* ends with a row without name (LIST, MAP: one row, whose name is only for messages) */
-	const char *help;  /* one line: meaning and unit */
+	const struct spec_option *sub; /* ends with a row without name (LIST, MAP: one row, whose
+					  name is only for messages) */
+	const char *help;              /* one line: meaning and unit */
 };
 
 struct spec_port {
@@ -51,10 +55,12 @@ struct step_spec {
 	const char *name;
 	const char *summary; /* one line */
 	const char *about;   /* paragraphs for --help and the man page */
-	unsigned version;    /* goes up whenever its output bytes would differ for the same input: part of the key */
+	unsigned version; /* goes up whenever its output bytes would differ for the same input: part
+			     of the key */
 	const struct spec_port *inputs, *outputs; /* end with a row without name */
-	const struct spec_option *options;	  /* the keys of `with`; end with a row without name */
-	const char *metrics; /* the file in the workspace that it writes its metrics to; NULL: none */
+	const struct spec_option *options; /* the keys of `with`; end with a row without name */
+	const char
+		*metrics; /* the file in the workspace that it writes its metrics to; NULL: none */
 	bool wraps_command;  /* runs the step's own `run` (train) */
 	const char *example; /* YAML */
 };
@@ -74,15 +80,20 @@ struct spec_path {
 void spec_path_add(struct str *out, const struct spec_path *path);
 
 typedef void (*spec_problem_fn)(void *arg, const struct spec_path *where, const char *message);
-/* Holds `with` (an object, or NULL for an empty one) against the options; a JSON null stands for a value that isn't known yet and is taken as
- * right. Every problem goes to `fn`. Returns how many there were. */
-size_t step_spec_check(const struct step_spec *s, const json_t *with, spec_problem_fn fn, void *arg);
-/* The complete form: defaults filled in, sizes as integers, variants and lists written out; keys as in the table. It is what the key
- * holds (canonically) and what the step gets. ERR_INVALID names the first problem, with its way. */
-int step_spec_complete(const struct step_spec *s, const json_t *with, json_t **ret, struct err *err);
+/* Holds `with` (an object, or NULL for an empty one) against the options; a JSON null stands for a
+ * value that isn't known yet and is taken as right. Every problem goes to `fn`. Returns how many
+ * there were. */
+size_t step_spec_check(const struct step_spec *s, const json_t *with, spec_problem_fn fn,
+		       void *arg);
+/* The complete form: defaults filled in, sizes as integers, variants and lists written out; keys as
+ * in the table. It is what the key holds (canonically) and what the step gets. ERR_INVALID names
+ * the first problem, with its way. */
+int step_spec_complete(const struct step_spec *s, const json_t *with, json_t **ret,
+		       struct err *err);
 
-/* The options as JSON Schema, for pipelines/schema.json; a new reference. */
-json_t *step_spec_schema(const struct step_spec *s);
+/* The options as JSON Schema, for pipelines/schema.json: adds `with-NAME` to its $defs, and the
+ * `value-…` that it refers to. Those of all steps go into one object. */
+void step_spec_schema(const struct step_spec *s, json_t *defs);
 
 /* The words of a CHOICE's "a|b|c", in their order. */
 struct spec_choices {

@@ -7,7 +7,7 @@ static const struct spec_option options[] = {
 	  .help = "whose rendezvous the ranks use; mpi and horovod start them by Open MPI's "
 		  "mpirun" },
 	{ "nodes", SPEC_INT, "1", .engine = true, .min = 1, .max = 4096,
-	  .help = "machines: on a cluster a pod each; elsewhere their ranks all run on this one" },
+	  .help = "machines: on a cluster one pod each; elsewhere all ranks run on this machine" },
 	{ "procs_per_node", SPEC_INT, "1", .engine = true, .min = 1, .max = 128,
 	  .help = "ranks on each machine" },
 	{ "servers", SPEC_INT, "0", .engine = true, .min = 0, .max = 1024,
@@ -16,10 +16,10 @@ static const struct spec_option options[] = {
 	  .help = "what the command is: one rank, or one node's own launcher (torchrun, "
 		  "accelerate, deepspeed --no_ssh)" },
 	{ "grace", SPEC_DURATION, "\"10s\"",
-	  .help = "between SIGTERM and SIGKILL when the gang is to stop: time to save a "
-		  "checkpoint" },
+	  .help = "time between SIGTERM and SIGKILL when the gang stops, to save a checkpoint" },
 	{ "stall_timeout", SPEC_DURATION, "\"0s\"",
-	  .help = "stop the gang when no rank prints anything for so long; 0s: never" },
+	  .help = "stop the gang when no rank has printed anything for this long (with several "
+		  "pods: no rank of the first); 0s: never" },
 	{ "metric_lines", SPEC_BOOL, "true", .help = "take metrics from what rank 0 prints" },
 	{ "pin", SPEC_CHOICE, "\"auto\"", .choices = "auto|always|never",
 	  .help = "give each rank cpus of its own; auto: when the step has the whole machine" },
@@ -37,27 +37,37 @@ static const struct spec_port outputs[] = {
 const struct step_spec spec_train = {
 	.name = "train",
 	.summary = "run a training program as a gang of ranks",
-	.about = "Starts the step's own command (`run:`) once for each rank, with the environment that its framework looks for, and watches over\n"
-		 "all of them: the first that fails stops the others at once; SIGTERM reaches each, with time to save; what they print goes into\n"
-		 "one log, each line behind [rank N] when there are several (`cairn logs --rank N`).\n\n"
-		 "Metrics are lines of rank 0 that hold nothing but NAME=NUMBER words, such as `loss=0.31 acc=0.9 step=400`, or one JSON object of\n"
-		 "numbers. They become a series over `step` (or `epoch`), which `cairn metrics --plot` draws; the last value of each is the step's\n"
-		 "metric, unless the program writes the metrics file itself. What isn't finite (nan, inf) is a gap.\n\n"
-		 "With `checkpoint: DIR/` in the step, DIR is kept under the step's key: an attempt that was killed, or a later run with the same\n"
-		 "key, finds there what the last one saved. Lines that say their step make the same series however often it was interrupted.\n\n"
-		 "OMP_NUM_THREADS is the step's `resources.cpu` divided among the ranks, so that a result doesn't depend on the machine's size.",
+	.about = "Starts the step's own command (`run:`) once for each rank, with the environment "
+		 "that its framework looks for, and watches over\n"
+		 "all of them: the first that fails stops the others at once; SIGTERM reaches "
+		 "each, with time to save; what they print goes into\n"
+		 "one log, each line behind [rank N] when there are several (`cairn logs --rank "
+		 "N`).\n\n"
+		 "Metrics are lines of rank 0 that hold nothing but NAME=NUMBER words, such as "
+		 "`loss=0.31 acc=0.9 step=400`, or one JSON object of\n"
+		 "numbers. They become a series over `step` (or `epoch`), which `cairn metrics "
+		 "--plot` draws; the last value of each is the step's\n"
+		 "metric, unless the program writes the metrics file itself. What isn't finite "
+		 "(nan, inf) is a gap.\n\n"
+		 "With `checkpoint: DIR/` in the step, DIR is kept under the step's key: an "
+		 "attempt that was killed, or a later run with the same\n"
+		 "key, finds there what the last one saved. Lines that say their step make the "
+		 "same series however often it was interrupted.\n\n"
+		 "OMP_NUM_THREADS is the step's `resources.cpu` divided among the ranks, so that a "
+		 "result doesn't depend on the machine's size.",
 	.version = 1,
 	.options = options,
 	.outputs = outputs,
 	.metrics = "metrics.json",
 	.wraps_command = true,
-	.example = "  train:\n"
-		   "    uses: train\n"
-		   "    run: python3 train.py --data ${{ inputs.data }} --out ${{ outputs.model }}\n"
-		   "    inputs: {data: \"${{ steps.shard.outputs.train }}\"}\n"
-		   "    outputs: {model: model/}\n"
-		   "    checkpoint: ckpt/\n"
-		   "    distributed: {framework: torch, procs_per_node: 2}\n"
-		   "    with: {stall_timeout: 10m}\n"
-		   "    resources: {cpu: 2}\n",
+	.example =
+		"  train:\n"
+		"    uses: train\n"
+		"    run: python3 train.py --data ${{ inputs.data }} --out ${{ outputs.model }}\n"
+		"    inputs: {data: \"${{ steps.shard.outputs.train }}\"}\n"
+		"    outputs: {model: model/}\n"
+		"    checkpoint: ckpt/\n"
+		"    distributed: {framework: torch, procs_per_node: 2}\n"
+		"    with: {stall_timeout: 10m}\n"
+		"    resources: {cpu: 2}\n",
 };

@@ -1,11 +1,25 @@
-/* Fields are found in one pass over the row. A quoted field without doubled quotes is lent from the text too; one with them is copied to
- * `own`, whose memory may move while the row grows: its place is kept as an offset until the row is complete. */
+/* steps/table/csv.c — rows of CSV, each in one pass.
+ *
+ * A field is a slice of the text, also a quoted one that has no doubled quotes. One with doubled
+ * quotes is copied to `own`, whose memory may move while the row grows. So its place is kept as an
+ * offset in `own_at` (LENT: the field lies in the text), and csv_next() makes pointers of the
+ * offsets when the row is complete.
+ *
+ * `fields` and `own_at` have the same length. `line` is the line on which the last row began,
+ * `next_line` the one that comes next; a quoted field may span several. The first row decides how
+ * many fields all rows have.
+ *
+ * Header rows, types of cells and UTF-8 are the callers' (frame.c, steps/shard/source_table.c).
+ * frame_read.c reads files without quotes by a quicker loop of its own, which must agree with this
+ * one.
+ */
+#include "steps/table/csv.h"
 #include <string.h>
 #include "base/macros.h"
 #include "base/mem.h"
-#include "steps/table/csv.h"
 
-#define FIELDS_MAX 65536 /* of a first row; a row of more is most likely no CSV, and each costs 40 bytes */
+#define FIELDS_MAX \
+	65536 /* of a first row; a row of more is most likely no CSV, and each costs 40 bytes */
 #define LENT SIZE_MAX
 
 struct csv {
@@ -18,14 +32,18 @@ struct csv {
 	uint64_t line, next_line;
 };
 
-int csv_open(const char *what, const char *text, size_t n, char separator, struct csv **ret, struct err *err)
+int csv_open(const char *what, const char *text, size_t n, char separator, struct csv **ret,
+	     struct err *err)
 {
 	struct csv *c;
 
 	if (separator == '"' || separator == '\n' || separator == '\r' || separator == '\0')
-		return err_set(err, ERR_USAGE, "%s: a quote, a line end or a NUL can't separate fields", what);
+		return err_set(err, ERR_USAGE,
+			       "%s: a quote, a line end or a NUL can't separate fields", what);
 	c = xcalloc(1, sizeof(*c));
-	*c = (struct csv){ .what = what, .at = text, .end = text + n, .separator = separator, .next_line = 1 };
+	*c = (struct csv){
+		.what = what, .at = text, .end = text + n, .separator = separator, .next_line = 1
+	};
 	if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
 		c->at += 3;
 	*ret = c;
@@ -69,7 +87,8 @@ static int bare(struct csv *c, struct err *err)
 	while (p < c->end && *p != c->separator && *p != '\n' && *p)
 		p++;
 	if (p < c->end && !*p)
-		return err_set(err, ERR_INVALID, "%s:%llu: a NUL byte; is it a text file?", c->what, (unsigned long long)c->next_line);
+		return err_set(err, ERR_INVALID, "%s:%llu: a NUL byte; is it a text file?", c->what,
+			       (unsigned long long)c->next_line);
 	n = (size_t)(p - c->at);
 	if (n && p < c->end && *p == '\n' && p[-1] == '\r')
 		n--;
@@ -91,9 +110,11 @@ static int quoted(struct csv *c, struct err *err)
 			p++;
 		}
 		if (p == c->end)
-			return err_set(err, ERR_INVALID, "%s:%llu: a quote that is never closed", c->what, opened);
+			return err_set(err, ERR_INVALID, "%s:%llu: a quote that is never closed",
+				       c->what, opened);
 		if (!*p)
-			return err_set(err, ERR_INVALID, "%s:%llu: a NUL byte; is it a text file?", c->what, (unsigned long long)c->next_line);
+			return err_set(err, ERR_INVALID, "%s:%llu: a NUL byte; is it a text file?",
+				       c->what, (unsigned long long)c->next_line);
 		if (c->end - p < 2 || p[1] != '"')
 			break;
 		if (own_at == LENT)
@@ -109,7 +130,8 @@ static int quoted(struct csv *c, struct err *err)
 	}
 	c->at = p + 1;
 	if (c->at < c->end && *c->at != c->separator && !line_end(c))
-		return err_set(err, ERR_INVALID, "%s:%llu: text behind a closing quote", c->what, (unsigned long long)c->next_line);
+		return err_set(err, ERR_INVALID, "%s:%llu: text behind a closing quote", c->what,
+			       (unsigned long long)c->next_line);
 	return 0;
 }
 
@@ -117,9 +139,13 @@ static int row(struct csv *c, struct err *err)
 {
 	for (;;) {
 		if (c->fields.n >= (c->columns ? c->columns : FIELDS_MAX))
-			return c->columns ? err_set(err, ERR_INVALID, "%s:%llu: more than %zu fields, which the first row has", c->what,
-						    (unsigned long long)c->line, c->columns)
-					  : err_set(err, ERR_INVALID, "%s:%llu: more than %d fields", c->what, (unsigned long long)c->line, FIELDS_MAX);
+			return c->columns
+				       ? err_set(err, ERR_INVALID,
+						 "%s:%llu: more than %zu fields, which the first "
+						 "row has",
+						 c->what, (unsigned long long)c->line, c->columns)
+				       : err_set(err, ERR_INVALID, "%s:%llu: more than %d fields",
+						 c->what, (unsigned long long)c->line, FIELDS_MAX);
 		if (c->at < c->end && *c->at == '"') {
 			c->at++;
 			if (quoted(c, err) < 0)
@@ -136,12 +162,14 @@ static int row(struct csv *c, struct err *err)
 	return 0;
 }
 
-/* Only empty lines are left. In a table of one column each would be an empty value, so there only the last line end ends the text. */
+/* Only empty lines are left. In a table of one column each would be an empty value, so there only
+ * the last line end ends the text. */
 static bool at_end(const struct csv *c)
 {
 	const char *p = c->at;
 
-	while (c->columns != 1 && p < c->end && (*p == '\n' || (*p == '\r' && c->end - p >= 2 && p[1] == '\n')))
+	while (c->columns != 1 && p < c->end &&
+	       (*p == '\n' || (*p == '\r' && c->end - p >= 2 && p[1] == '\n')))
 		p++;
 	return p == c->end;
 }
@@ -156,7 +184,8 @@ int csv_next(struct csv *c, const struct csv_field **ret, size_t *ret_n, struct 
 	if (row(c, err) < 0)
 		return -1;
 	if (c->columns && c->fields.n != c->columns)
-		return err_set(err, ERR_INVALID, "%s:%llu: %zu field%s, but the first row has %zu", c->what, (unsigned long long)c->line, c->fields.n,
+		return err_set(err, ERR_INVALID, "%s:%llu: %zu field%s, but the first row has %zu",
+			       c->what, (unsigned long long)c->line, c->fields.n,
 			       c->fields.n == 1 ? "" : "s", c->columns);
 	c->columns = c->fields.n;
 	for (size_t i = 0; i < c->fields.n; i++)

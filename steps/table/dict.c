@@ -1,14 +1,13 @@
 /* Open addressing with linear probes, at most half full. */
+#include "steps/table/dict.h"
 #include <pthread.h>
 #include <string.h>
-#include <sys/random.h>
-#include "steps/table/dict.h"
+#include "base/os/machine.h"
 
 static uint64_t seed;
 static void make_seed(void)
 {
-	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
-		seed = (uint64_t)(uintptr_t)&seed * 0x9e3779b97f4a7c15ULL;
+	seed = random_u64();
 }
 
 static inline uint64_t mix(uint64_t h, uint64_t v)

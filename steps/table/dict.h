@@ -1,6 +1,7 @@
 /* steps/table/dict.h — texts as small numbers: the n-th new text has code n.
  *
- * The dictionary keeps its own copies. Hashing is seeded per process, as texts come from outside. One thread at a time.
+ * The dictionary keeps its own copies. Hashing is seeded per process, as texts come from outside.
+ * One thread at a time.
  */
 #ifndef CAIRN_STEPS_TABLE_DICT_H
 #define CAIRN_STEPS_TABLE_DICT_H
@@ -16,7 +17,7 @@ struct dict_text {
 
 struct dict {
 	VEC(struct dict_text) texts; /* by code */
-	uint32_t *slots;	     /* code + 1, 0 free; a power of two of them */
+	uint32_t *slots;             /* code + 1, 0 free; a power of two of them */
 	size_t n_slots;
 	struct arena *arena;
 };

@@ -1,22 +1,39 @@
-/* Files, their formats, and their division into blocks of whole rows. Where a CSV has no quotes, every line end is the end of a row, so that
- * its blocks can be found without reading what lies before; the same holds for JSON lines always. */
+/* steps/table/frame.c — files, their formats, and their division into blocks of whole rows.
+ *
+ * frame_open() maps all files (map_all()), tells the format of the first and holds the others
+ * against it (open_parts()), cuts each into blocks (cut()), counts the rows of all blocks on all
+ * threads (count_block()), and gives each block its first row and line (place_blocks()). Blocks
+ * are what threads share out when cells are read.
+ *
+ * Where a CSV has no quotes, every line end is the end of a row, so that its blocks can be found
+ * without reading what lies before. The same holds for JSON lines always. A CSV file with quotes
+ * is one block.
+ *
+ * Invariants: blocks are in the order of the rows; `row` of a block is the sum of `rows` before
+ * it; all blocks together have t->rows rows. After frame_open() only `relied`, `bad`, `n_bad` and
+ * the arena change.
+ *
+ * The caller's thread owns the table; other threads see it only inside step_parallel(). Cells are
+ * read in frame_read.c. Which columns are wanted is the caller's matter.
+ */
 #include <dirent.h>
 #include <fcntl.h>
+#include <float.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include "base/fs.h"
 #include "base/macros.h"
+#include "base/os/fs.h"
 #include "steps/step.h"
 #include "steps/table/csv.h"
-#include "steps/table/jsonl.h"
 #include "steps/table/frame_internal.h"
+#include "steps/table/jsonl.h"
 
 #define BLOCK_BYTES (4 * MIB) /* enough work to share out, and few enough dictionaries to merge */
 #define BLOCK_ITEMS (256 * KIB)
-#define PARTS_MAX 10000
+#define PARTS_MAX   10000
 
-/* --- files --------------------------------------------------------------------------------------------------------------------- */
+/* Files. */
 
 static int map_part(struct frame *t, const char *path, struct err *err)
 {
@@ -35,7 +52,11 @@ static int map_part(struct frame *t, const char *path, struct err *err)
 			return err_errno(err, "cannot map %s", path);
 	}
 	p = VEC_ADD(&t->parts);
-	*p = (struct part){ .path = xstrdup(path), .text = m ? m : "", .size = (size_t)st.st_size, .end = (size_t)st.st_size, .body_line = 1 };
+	*p = (struct part){ .path = xstrdup(path),
+			    .text = m ? m : "",
+			    .size = (size_t)st.st_size,
+			    .end = (size_t)st.st_size,
+			    .body_line = 1 };
 	return 0;
 }
 
@@ -49,15 +70,18 @@ static int list(const char *path, struct arena *arena, char ***ret, size_t *ret_
 	VEC(char *) names = { 0 };
 	DIR *d = opendir(path);
 	struct dirent *e;
+	int r;
 
 	if (!d)
 		return err_errno(err, "cannot read %s", path);
-	while ((e = readdir(d)) && names.n <= PARTS_MAX)
+	while ((r = fs_next(d, path, &e, err)) == 1 && names.n <= PARTS_MAX)
 		if (*e->d_name != '.')
 			VEC_PUSH(&names, arena_printf(arena, "%s/%s", path, e->d_name));
 	closedir(d);
 	*ret = names.v;
 	*ret_n = names.n;
+	if (r < 0)
+		return -1;
 	if (names.n > PARTS_MAX)
 		return err_set(err, ERR_TOO_LARGE, "%s: more than %d files", path, PARTS_MAX);
 	if (names.n == 0)
@@ -86,7 +110,7 @@ static int map_all(struct frame *t, const char *path, struct err *err)
 	return r;
 }
 
-/* --- formats ------------------------------------------------------------------------------------------------------------------- */
+/* Formats. */
 
 static enum frame_format format_of(const struct part *p)
 {
@@ -102,7 +126,9 @@ static enum frame_format format_of(const struct part *p)
 		return FRAME_JSONL;
 	line = memchr(at, '\n', (size_t)(end - at));
 	line = line ? line : end;
-	return memchr(at, '\t', (size_t)(line - at)) && !memchr(at, ',', (size_t)(line - at)) ? FRAME_TSV : FRAME_CSV;
+	return memchr(at, '\t', (size_t)(line - at)) && !memchr(at, ',', (size_t)(line - at))
+		       ? FRAME_TSV
+		       : FRAME_CSV;
 }
 
 static int add_name(struct frame *t, const char *s, size_t n, bool first, size_t i, struct err *err)
@@ -110,7 +136,10 @@ static int add_name(struct frame *t, const char *s, size_t n, bool first, size_t
 	char *name = arena_strndup(t->arena, s, n);
 
 	if (!first)
-		return i < t->names.n && strcmp(t->names.v[i], name) == 0 ? 0 : err_set(err, ERR_INVALID, "other columns than in %s", t->parts.v[0].path);
+		return i < t->names.n && strcmp(t->names.v[i], name) == 0
+			       ? 0
+			       : err_set(err, ERR_INVALID, "other columns than in %s",
+					 t->parts.v[0].path);
 	for (size_t k = 0; k < t->names.n; k++)
 		if (strcmp(t->names.v[k], name) == 0)
 			return err_set(err, ERR_INVALID, "the column `%.60s` is there twice", name);
@@ -128,18 +157,21 @@ static int open_csv(struct frame *t, struct part *p, bool first, struct err *err
 	int r;
 
 	if (nul)
-		return err_set(err, ERR_INVALID, "%s: a NUL byte at offset %zu; is it a text file?", p->path, (size_t)(nul - p->text));
+		return err_set(err, ERR_INVALID, "%s: a NUL byte at offset %zu; is it a text file?",
+			       p->path, (size_t)(nul - p->text));
 	p->quotes = memchr(p->text, '"', p->size);
 	if (csv_open(p->path, p->text, p->size, frame_separator(t), &c, err) < 0)
 		return -1;
 	r = csv_next(c, &f, &n, err);
 	if (r == 0)
-		r = err_set(err, ERR_INVALID, "%s is empty: its first line must name the columns", p->path);
+		r = err_set(err, ERR_INVALID, "%s is empty: its first line must name the columns",
+			    p->path);
 	for (size_t i = 0; i < n && r > 0; i++)
 		if (add_name(t, f[i].s, f[i].n, first, i, err) < 0)
 			r = err_wrap(err, "%s", p->path);
 	if (r > 0 && n != t->names.n)
-		r = err_set(err, ERR_INVALID, "%s: other columns than in %s", p->path, t->parts.v[0].path);
+		r = err_set(err, ERR_INVALID, "%s: other columns than in %s", p->path,
+			    t->parts.v[0].path);
 	if (r > 0) {
 		const char *end = p->quotes ? NULL : memchr(p->text, '\n', p->size);
 
@@ -147,7 +179,8 @@ static int open_csv(struct frame *t, struct part *p, bool first, struct err *err
 		p->body_line = 2;
 	}
 	/* Empty lines at the end are none, but in a table of one column they could be values. */
-	while (r > 0 && n > 1 && p->end > p->body && (p->text[p->end - 1] == '\n' || p->text[p->end - 1] == '\r'))
+	while (r > 0 && n > 1 && p->end > p->body &&
+	       (p->text[p->end - 1] == '\n' || p->text[p->end - 1] == '\r'))
 		p->end--;
 	csv_free(c);
 	return r < 0 ? -1 : 0;
@@ -178,8 +211,11 @@ static int open_npy(struct frame *t, struct part *p, struct err *err)
 
 	if (npy_open(p->path, p->text, p->size, &p->npy, err) < 0)
 		return -1;
-	if (p->npy.kind != a->kind || p->npy.columns != a->columns || p->npy.dimensions != a->dimensions)
-		return err_set(err, ERR_INVALID, "%s: another type or another number of columns than %s", p->path, t->parts.v[0].path);
+	if (p->npy.kind != a->kind || p->npy.columns != a->columns ||
+	    p->npy.dimensions != a->dimensions)
+		return err_set(err, ERR_INVALID,
+			       "%s: another type or another number of columns than %s", p->path,
+			       t->parts.v[0].path);
 	return 0;
 }
 
@@ -190,14 +226,17 @@ static int open_parts(struct frame *t, struct err *err)
 		struct part *p = &t->parts.v[i];
 
 		if (format_of(p) != t->format && p->size)
-			return err_set(err, ERR_INVALID, "%s has another format than %s", p->path, t->parts.v[0].path);
-		if (t->format == FRAME_NPY ? open_npy(t, p, err) < 0 : t->format == FRAME_JSONL ? open_jsonl(t, p, i == 0, err) < 0 : open_csv(t, p, i == 0, err) < 0)
+			return err_set(err, ERR_INVALID, "%s has another format than %s", p->path,
+				       t->parts.v[0].path);
+		if (t->format == FRAME_NPY     ? open_npy(t, p, err) < 0
+		    : t->format == FRAME_JSONL ? open_jsonl(t, p, i == 0, err) < 0
+					       : open_csv(t, p, i == 0, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-/* --- blocks -------------------------------------------------------------------------------------------------------------------- */
+/* Blocks. */
 
 static void add_block(struct frame *t, const struct part *p, size_t from, size_t to)
 {
@@ -206,7 +245,8 @@ static void add_block(struct frame *t, const struct part *p, size_t from, size_t
 
 static void cut(struct frame *t, const struct part *p)
 {
-	size_t from = t->format == FRAME_NPY ? 0 : p->body, end = t->format == FRAME_NPY ? p->npy.rows : p->end;
+	size_t from = t->format == FRAME_NPY ? 0 : p->body,
+	       end = t->format == FRAME_NPY ? p->npy.rows : p->end;
 	size_t step = t->format == FRAME_NPY ? MAX(BLOCK_ITEMS / p->npy.columns, 1) : BLOCK_BYTES;
 
 	if (p->quotes) {
@@ -287,7 +327,7 @@ static int count_block(void *arg, size_t i, struct err *err)
 		b->rows = n;
 		return 0;
 	}
-	b->first_line = count_lines(p, n) + (n && p[n - 1] != '\n'); /* lines, for now */
+	b->first_line = count_lines(p, n) + (n && p[n - 1] != '\n'); /* lines, as yet */
 	b->rows = t->format == FRAME_JSONL ? count_objects(p, n) : b->first_line;
 	return 0;
 }
@@ -309,7 +349,8 @@ static int place_blocks(struct frame *t, struct err *err)
 		b->row = t->rows;
 		t->rows += b->rows;
 		if (t->rows > FRAME_ROWS_MAX)
-			return err_set(err, ERR_TOO_LARGE, "%s: more than %u rows", t->parts.v[0].path, FRAME_ROWS_MAX);
+			return err_set(err, ERR_TOO_LARGE, "%s: more than %u rows",
+				       t->parts.v[0].path, FRAME_ROWS_MAX);
 	}
 	return 0;
 }
@@ -324,7 +365,8 @@ int frame_open(const char *path, unsigned threads, struct frame **ret, struct er
 		goto fail;
 	for (size_t i = 0; i < t->parts.n; i++)
 		cut(t, &t->parts.v[i]);
-	if (step_parallel(threads, t->blocks.n, count_block, t, err) < 0 || place_blocks(t, err) < 0)
+	if (step_parallel(threads, t->blocks.n, count_block, t, err) < 0 ||
+	    place_blocks(t, err) < 0)
 		goto fail;
 	*ret = t;
 	return 0;
@@ -345,12 +387,13 @@ void frame_free(struct frame *t)
 	VEC_FREE(&t->parts);
 	VEC_FREE(&t->blocks);
 	VEC_FREE(&t->names);
+	VEC_FREE(&t->relied);
 	arena_free(t->arena);
 	free(t->bad);
 	free(t);
 }
 
-/* --- facts --------------------------------------------------------------------------------------------------------------------- */
+/* Facts. */
 
 enum frame_format frame_format(const struct frame *t)
 {
@@ -368,12 +411,18 @@ const char *const *frame_names(const struct frame *t, size_t *ret_n)
 	return t->names.v;
 }
 
-bool frame_has(const struct frame *t, const char *name)
+bool frame_has(struct frame *t, const char *name)
 {
 	for (size_t i = 0; i < t->names.n; i++)
 		if (strcmp(t->names.v[i], name) == 0)
 			return true;
+	frame_rely(t, name);
 	return false;
+}
+
+void frame_rely(struct frame *t, const char *pattern)
+{
+	VEC_PUSH(&t->relied, arena_strdup(t->arena, pattern));
 }
 
 char frame_npy_kind(const struct frame *t, size_t *ret_columns, unsigned *ret_dimensions)
@@ -383,6 +432,15 @@ char frame_npy_kind(const struct frame *t, size_t *ret_columns, unsigned *ret_di
 	*ret_columns = a->columns;
 	*ret_dimensions = a->dimensions;
 	return a->kind;
+}
+
+double frame_epsilon(const struct frame *t)
+{
+	const struct npy *a = &t->parts.v[0].npy;
+
+	if (t->format != FRAME_NPY || a->kind != 'f' || a->item_bytes == 8)
+		return DBL_EPSILON;
+	return a->item_bytes == 4 ? FLT_EPSILON : 0x1p-10; /* float16: 10 bits of fraction */
 }
 
 const uint8_t *frame_bad(const struct frame *t, size_t *ret_n)

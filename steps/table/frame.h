@@ -1,10 +1,12 @@
-/* steps/table/frame.h — the wanted columns of CSV, TSV, JSON lines or NPY, read on all threads into arrays.
+/* steps/table/frame.h — the wanted columns of CSV, TSV, JSON lines or NPY, read on all threads into
+ * arrays.
  *
- * The format is told by the content. A directory counts as one table of its files, in the order of their names, all of the same format and columns.
- * Files are mapped while the table lives; they must not change meanwhile. What is read doesn't depend on the number of threads.
+ * The format is told by the content. A directory counts as one table of its files, in the order of
+ * their names, all of the same format and columns. Files are mapped while the table lives; they
+ * must not change meanwhile. What is read doesn't depend on the number of threads.
  *
- * A cell that is missing or no finite number is ERR_INVALID with file, line and column, or marks its row as bad. A file that isn't of its
- * format is always an error.
+ * A cell that is missing or no finite number is ERR_INVALID with file, line and column, or marks
+ * its row as bad. A file that isn't of its format is always an error.
  */
 #ifndef CAIRN_STEPS_TABLE_FRAME_H
 #define CAIRN_STEPS_TABLE_FRAME_H
@@ -18,8 +20,9 @@
 enum frame_format { FRAME_CSV, FRAME_TSV, FRAME_JSONL, FRAME_NPY };
 
 enum column_kind {
-	COLUMN_NUMBERS, /* one number a row, or several: a field each, or one field that holds a JSON array */
-	COLUMN_CODES,	/* texts, as small numbers in the order in which they first appear */
+	COLUMN_NUMBERS, /* one number a row, or several: a field each, or one field that holds a
+			   JSON array */
+	COLUMN_CODES,   /* texts, as small numbers in the order in which they first appear */
 	COLUMN_TEXTS,
 };
 
@@ -29,13 +32,15 @@ struct slice {
 };
 
 struct column {
-	const char *const *names; /* fields; their number is 1 but for NUMBERS. Of an NPY without meaning */
+	const char *const
+		*names; /* fields; their number is 1 but for NUMBERS. Of an NPY without meaning */
 	size_t n_names;
 	enum column_kind kind;
 	uint32_t codes_max; /* more distinct texts are an error */
 	bool may_be_empty;  /* CODES: "" is a text like any other */
 
-	double *numbers; /* of row r and field k: numbers[r * row_stride + k * column_stride]; k < width */
+	double *numbers; /* of row r and field k: numbers[r * row_stride + k * column_stride]; k <
+			    width */
 	size_t width, row_stride, column_stride;
 	bool lent; /* numbers belong to the table */
 	uint32_t *codes;
@@ -50,11 +55,22 @@ enum frame_format frame_format(const struct frame *t);
 size_t frame_rows(const struct frame *t);
 /* Fields of the first row of a CSV, keys of the first line of JSON lines; NULL and 0 for an NPY. */
 const char *const *frame_names(const struct frame *t, size_t *ret_n);
-bool frame_has(const struct frame *t, const char *name);
+/* Tells whether the first line has the column. Where it hasn't, the caller relies on that for all
+ * lines: this calls frame_rely(t, name). */
+bool frame_has(struct frame *t, const char *name);
+/* The caller has chosen columns by the names in frame_names() that match `pattern`, a name with at
+ * most one `*`. Where a later line of JSON lines has another name that matches, frame_read() gives
+ * ERR_INVALID, as its value would be ignored otherwise. */
+void frame_rely(struct frame *t, const char *pattern);
 /* Of an NPY: 'b' 'i' 'u' 'f' 'S' 'U', and its second dimension (1 of a one-dimensional one). */
 char frame_npy_kind(const struct frame *t, size_t *ret_columns, unsigned *ret_dimensions);
 
-/* Fills the columns. skip_bad: rows that can't be used are counted and marked instead (frame_bad). The caller passes each to column_deinit. */
+/* The distance from 1 to the next number of the type that numbers are stored in; text is read as
+ * float64. */
+double frame_epsilon(const struct frame *t);
+
+/* Fills the columns. skip_bad: rows that can't be used are counted and marked instead (frame_bad).
+ * The caller passes each to column_deinit. */
 int frame_read(struct frame *t, struct column *columns, size_t n, bool skip_bad, struct err *err);
 /* A byte a row, 1 for bad ones; NULL when there are none. */
 const uint8_t *frame_bad(const struct frame *t, size_t *ret_n);

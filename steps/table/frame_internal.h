@@ -2,17 +2,17 @@
 #ifndef CAIRN_STEPS_TABLE_FRAME_INTERNAL_H
 #define CAIRN_STEPS_TABLE_FRAME_INTERNAL_H
 
-#include "steps/table/npy.h"
 #include "steps/table/frame.h"
+#include "steps/table/npy.h"
 
 struct part {
 	char *path;
 	const char *text; /* mapped */
 	size_t size;
-	size_t body;	  /* offset of the first row */
-	size_t end;	  /* behind the last one */
+	size_t body; /* offset of the first row */
+	size_t end;  /* behind the last one */
 	uint64_t body_line;
-	bool quotes;	  /* a CSV with quotes is read by one thread */
+	bool quotes; /* a CSV with quotes is read by one thread */
 	struct npy npy;
 };
 
@@ -22,8 +22,8 @@ struct block {
 	size_t from, to; /* bytes of the part; rows of an NPY */
 	uint64_t first_line;
 	size_t row, rows;
-	struct dict *texts;  /* while reading: one a column of CODES */
-	uint32_t **recode;   /* their codes → the column's */
+	struct dict *texts; /* while reading: one a column of CODES */
+	uint32_t **recode;  /* their codes → the column's */
 };
 
 struct frame {
@@ -31,7 +31,8 @@ struct frame {
 	VEC(struct part) parts;
 	VEC(struct block) blocks;
 	VEC(const char *) names;
-	struct arena *arena; /* names; texts that couldn't be lent, under `lock` */
+	VEC(const char *) relied; /* patterns of frame_rely() */
+	struct arena *arena;      /* names; texts that couldn't be lent, under reading.lock */
 	size_t rows;
 	unsigned threads;
 	uint8_t *bad;

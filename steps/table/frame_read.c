@@ -1,24 +1,45 @@
-/* Cells. Each block is read by one thread into its rows of the columns' arrays. Texts that become codes go through a dictionary of the block's
- * own; the dictionaries are merged in the order of the blocks, so that codes don't depend on who was first. */
+/* steps/table/frame_read.c — cells: blocks of a table into the arrays of columns.
+ *
+ * frame_read() finds where each field goes (find_fields()), takes memory for whole columns
+ * (make_room()), and lets each block be read by one thread into its own rows of them. So threads
+ * write to disjoint parts of the arrays and of t->bad, and need no lock. Only texts that can't be
+ * lent are copied under reading.lock, into the table's arena.
+ *
+ * Texts that become codes go through a dictionary of the block's own (block.texts). merge() joins
+ * the dictionaries in the order of the blocks and recodes the rows, so that codes don't depend on
+ * which thread was first.
+ *
+ * A cell that can't be used marks its row in t->bad when bad rows are skipped, else it is an error
+ * (bad_cell()). The other cells of such a row hold whatever was read, or zero.
+ *
+ * Lines of a CSV without quotes are read by read_line(), which parses a number where it stands;
+ * quoted files go through csv.c, JSON lines through jsonl.c. An NPY of float64 in one file isn't
+ * copied: its column lends the mapped bytes (`lent`).
+ *
+ * Rows are neither matched with another table nor dropped here: steps/evaluate/source.c does both.
+ */
+#include <assert.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/macros.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "steps/step.h"
 #include "steps/table/csv.h"
+#include "steps/table/frame_internal.h"
 #include "steps/table/jsonl.h"
 #include "steps/table/number.h"
-#include "steps/table/frame_internal.h"
 
-#define CODE_TEXT_MAX 1024	  /* bytes of one text: a class, a slice, a query. Longer ones are most likely another column's */
+#define CODE_TEXT_MAX                                                                             \
+	1024 /* bytes of one text: a class, a slice, a query. Longer ones are most likely another \
+		column's */
 #define DISTINCT_MAX 100000000u
 
 /* Where the n-th field of a row goes: a chain, as two columns may want the same. */
 struct target {
 	struct column *column;
-	size_t index;		/* which of its numbers */
+	size_t index; /* which of its numbers */
 	struct target *next;
 };
 
@@ -31,7 +52,7 @@ struct reading {
 	pthread_mutex_t lock; /* of t->arena */
 };
 
-/* --- one cell -------------------------------------------------------------------------------------------------------------------- */
+/* One cell. */
 
 struct where {
 	struct reading *r;
@@ -42,7 +63,8 @@ struct where {
 };
 
 /* 0: the row is left out; -1: an error. */
-static int bad_cell(const struct where *w, const char *name, const char *what, const char *s, size_t n)
+static int bad_cell(const struct where *w, const char *name, const char *what, const char *s,
+		    size_t n)
 {
 	_cleanup_(str_deinit) struct str shown = { 0 };
 
@@ -52,8 +74,8 @@ static int bad_cell(const struct where *w, const char *name, const char *what, c
 	}
 	str_add(&shown, "");
 	text_add_printable(&shown, s, MIN(n, 40));
-	return err_set(w->err, ERR_INVALID, "%s:%llu: `%.60s` %s%s%s", w->b->part->path, (unsigned long long)w->line, name, what, n ? ": " : "",
-		       n ? shown.s : "");
+	return err_set(w->err, ERR_INVALID, "%s:%llu: `%.60s` %s%s%s", w->b->part->path,
+		       (unsigned long long)w->line, name, what, n ? ": " : "", n ? shown.s : "");
 }
 
 static void trim(const char **s, size_t *n)
@@ -64,10 +86,12 @@ static void trim(const char **s, size_t *n)
 		(*n)--;
 }
 
-static int put_number(const struct where *w, struct column *c, size_t k, double v, const char *s, size_t n)
+static int put_number(const struct where *w, struct column *c, size_t k, double v, const char *s,
+		      size_t n)
 {
 	if (__builtin_expect(!isfinite(v), 0))
-		return bad_cell(w, c->names[MIN(k, c->n_names - 1)], "is not a finite number", s, n);
+		return bad_cell(w, c->names[MIN(k, c->n_names - 1)], "is not a finite number", s,
+				n);
 	c->numbers[w->row * c->width + k] = v;
 	return 0;
 }
@@ -95,8 +119,9 @@ static int read_code(const struct where *w, struct column *c, const char *s, siz
 		return bad_cell(w, c->names[0], "is longer than 1,024 bytes", s, n);
 	c->codes[w->row] = dict_code(d, s, n);
 	if (d->texts.n > c->codes_max)
-		return err_set(w->err, ERR_TOO_LARGE, "%s:%llu: `%.60s` has more than %u different values", w->b->part->path, (unsigned long long)w->line,
-			       c->names[0], c->codes_max);
+		return err_set(
+			w->err, ERR_TOO_LARGE, "%s:%llu: `%.60s` has more than %u different values",
+			w->b->part->path, (unsigned long long)w->line, c->names[0], c->codes_max);
 	return 0;
 }
 
@@ -117,18 +142,26 @@ static int read_text(const struct where *w, struct column *c, const char *s, siz
 	return 0;
 }
 
-static int read_cell(const struct where *w, const struct target *to, const char *s, size_t n, bool lent)
+static int read_cell(const struct where *w, const struct target *to, const char *s, size_t n,
+		     bool lent)
 {
 	int r = 0;
 
 	for (; to && r == 0; to = to->next)
-		r = to->column->kind == COLUMN_NUMBERS ? read_number(w, to->column, to->index, s, n) :
-		    to->column->kind == COLUMN_CODES   ? read_code(w, to->column, s, n) :
-							 read_text(w, to->column, s, n, lent);
+		r = to->column->kind == COLUMN_NUMBERS ? read_number(w, to->column, to->index, s, n)
+		    : to->column->kind == COLUMN_CODES ? read_code(w, to->column, s, n)
+						       : read_text(w, to->column, s, n, lent);
 	return r;
 }
 
-/* --- CSV ----------------------------------------------------------------------------------------------------------------------- */
+/* Rows were counted when the table was opened, and the columns' arrays are that long. A text that
+ * has other rows when it is read again was changed meanwhile. */
+static int wrong_rows(const struct where *w)
+{
+	return err_set(w->err, ERR_CHANGED, "%s changed while it was read", w->b->part->path);
+}
+
+/* CSV. */
 
 static const char *field_end(const char *p, const char *end, char separator)
 {
@@ -148,10 +181,13 @@ static int read_line(const struct where *w, const char **at, const char *end, ch
 		const char *from = p, *stop;
 		double v;
 
-		if (to && !to->next && to->column->kind == COLUMN_NUMBERS) { /* the quick way: a number right up to the separator */
+		if (to && !to->next &&
+		    to->column->kind == COLUMN_NUMBERS) { /* the quick way: a number right up to the
+							     separator */
 			p += number_prefix(p, (size_t)(end - p), &v);
 			if (p > from && (p == end || *p == separator || *p == '\n')) {
-				if (put_number(w, to->column, to->index, v, from, (size_t)(p - from)) < 0)
+				if (put_number(w, to->column, to->index, v, from,
+					       (size_t)(p - from)) < 0)
 					return -1;
 				goto next;
 			}
@@ -167,8 +203,9 @@ static int read_line(const struct where *w, const char **at, const char *end, ch
 	}
 	*at = p + (p < end);
 	if (i + 1 != columns)
-		return err_set(w->err, ERR_INVALID, "%s:%llu: %zu field%s, but the first row has %zu", w->b->part->path, (unsigned long long)w->line, i + 1,
-			       i ? "s" : "", columns);
+		return err_set(w->err, ERR_INVALID,
+			       "%s:%llu: %zu field%s, but the first row has %zu", w->b->part->path,
+			       (unsigned long long)w->line, i + 1, i ? "s" : "", columns);
 	return 0;
 }
 
@@ -198,16 +235,20 @@ static int read_quoted(struct reading *r, struct block *b, struct err *err)
 	got = csv_next(c, &f, &n, err);
 	while (got > 0 && (got = csv_next(c, &f, &n, err)) > 0) {
 		w.line = csv_line(c);
+		if (w.row == b->row + b->rows || n != r->t->names.n)
+			got = wrong_rows(&w);
 		for (size_t i = 0; i < n && got > 0; i++)
-			if (r->fields[i] && read_cell(&w, r->fields[i], f[i].s, f[i].n, f[i].s >= p->text && f[i].s <= p->text + p->size) < 0)
+			if (r->fields[i] &&
+			    read_cell(&w, r->fields[i], f[i].s, f[i].n,
+				      f[i].s >= p->text && f[i].s <= p->text + p->size) < 0)
 				got = -1;
 		w.row++;
 	}
 	csv_free(c);
-	return got;
+	return got == 0 && w.row != b->row + b->rows ? wrong_rows(&w) : got;
 }
 
-/* --- JSON lines ---------------------------------------------------------------------------------------------------------------- */
+/* JSON lines. */
 
 static int read_array(const struct where *w, struct column *c, const struct jsonl_member *m)
 {
@@ -217,19 +258,23 @@ static int read_array(const struct where *w, struct column *c, const struct json
 	if (n < 0)
 		return bad_cell(w, c->names[0], "is not a list of numbers", m->s, m->n);
 	if ((size_t)n != c->width)
-		return bad_cell(w, c->names[0], "has another number of values than in the first line", m->s, m->n);
+		return bad_cell(w, c->names[0],
+				"has another number of values than in the first line", m->s, m->n);
 	for (size_t k = 0; k < c->width; k++)
 		if (!isfinite(to[k]))
 			return bad_cell(w, c->names[0], "is not a finite number", m->s, m->n);
 	return 0;
 }
 
-static int read_member(const struct where *w, struct column *c, size_t k, const struct jsonl_member *m, const struct part *p)
+static int read_member(const struct where *w, struct column *c, size_t k,
+		       const struct jsonl_member *m, const struct part *p)
 {
 	bool lent = m && m->s >= p->text && m->s <= p->text + p->size;
 
 	if (!m || m->kind == JSONL_NULL)
-		return c->kind == COLUMN_CODES && c->may_be_empty ? read_code(w, c, "", 0) : bad_cell(w, c->names[k], "is missing", "", 0);
+		return c->kind == COLUMN_CODES && c->may_be_empty
+			       ? read_code(w, c, "", 0)
+			       : bad_cell(w, c->names[k], "is missing", "", 0);
 	if (c->kind == COLUMN_NUMBERS && m->kind == JSONL_ARRAY && c->n_names == 1)
 		return read_array(w, c, m);
 	if (m->kind == JSONL_ARRAY || m->kind == JSONL_OBJECT)
@@ -237,13 +282,53 @@ static int read_member(const struct where *w, struct column *c, size_t k, const 
 	if (c->kind == COLUMN_NUMBERS && c->width != c->n_names)
 		return bad_cell(w, c->names[k], "is not a list as in the first line", m->s, m->n);
 	if (c->kind == COLUMN_NUMBERS)
-		return m->kind == JSONL_NUMBER ? read_number(w, c, k, m->s, m->n) : bad_cell(w, c->names[k], "is not a number", m->s, m->n);
-	return c->kind == COLUMN_CODES ? read_code(w, c, m->s, m->n) : read_text(w, c, m->s, m->n, lent);
+		return m->kind == JSONL_NUMBER
+			       ? read_number(w, c, k, m->s, m->n)
+			       : bad_cell(w, c->names[k], "is not a number", m->s, m->n);
+	return c->kind == COLUMN_CODES ? read_code(w, c, m->s, m->n)
+				       : read_text(w, c, m->s, m->n, lent);
+}
+
+static bool is_like(const char *pattern, const char *key, size_t n)
+{
+	const char *star = strchr(pattern, '*');
+	size_t head = star ? (size_t)(star - pattern) : strlen(pattern),
+	       tail = star ? strlen(star + 1) : 0;
+
+	return (star ? n > head + tail : n == head) && memcmp(key, pattern, head) == 0 &&
+	       (!tail || memcmp(key + n - tail, star + 1, tail) == 0);
+}
+
+/* Keys that the first line hasn't, among those by which columns were chosen. */
+static int check_keys(const struct where *w, const struct jsonl_member *m, size_t n)
+{
+	const struct frame *t = w->r->t;
+
+	for (size_t i = 0; i < n && t->relied.n; i++) {
+		size_t k = 0;
+
+		if (i < t->names.n && strlen(t->names.v[i]) == m[i].key_n &&
+		    memcmp(t->names.v[i], m[i].key, m[i].key_n) == 0)
+			continue; /* the usual case: all lines have the same keys in the same order
+				   */
+		while (k < t->names.n && (strlen(t->names.v[k]) != m[i].key_n ||
+					  memcmp(t->names.v[k], m[i].key, m[i].key_n) != 0))
+			k++;
+		for (size_t j = 0; k == t->names.n && j < t->relied.n; j++)
+			if (is_like(t->relied.v[j], m[i].key, m[i].key_n))
+				return err_set(w->err, ERR_INVALID,
+					       "%s:%llu: `%.*s` is here, but not in the first "
+					       "line: every line must have it, or none",
+					       w->b->part->path, (unsigned long long)w->line,
+					       (int)MIN(m[i].key_n, 60), m[i].key);
+	}
+	return 0;
 }
 
 static int read_objects(struct reading *r, struct block *b, struct err *err)
 {
-	struct jsonl *j = jsonl_new(b->part->path, b->part->text + b->from, b->to - b->from, b->first_line);
+	struct jsonl *j =
+		jsonl_new(b->part->path, b->part->text + b->from, b->to - b->from, b->first_line);
 	struct where w = { r, b, 0, b->row, err };
 	const struct jsonl_member *m;
 	size_t n;
@@ -251,23 +336,29 @@ static int read_objects(struct reading *r, struct block *b, struct err *err)
 
 	while (got > 0 && (got = jsonl_next(j, &m, &n, err)) > 0) {
 		w.line = jsonl_line(j);
+		if (w.row == b->row + b->rows)
+			got = wrong_rows(&w);
+		else if (check_keys(&w, m, n) < 0)
+			got = -1;
 		for (size_t i = 0; i < r->n && got > 0; i++)
 			for (size_t k = 0; k < r->columns[i].n_names && got > 0; k++)
-				if (read_member(&w, &r->columns[i], k, jsonl_find(m, n, r->columns[i].names[k]), b->part) < 0)
+				if (read_member(&w, &r->columns[i], k,
+						jsonl_find(m, n, r->columns[i].names[k]),
+						b->part) < 0)
 					got = -1;
 		w.row++;
 	}
 	jsonl_free(j);
-	if (got == 0 && w.row != b->row + b->rows)
-		return err_set(err, ERR_INVALID, "%s is not a file of JSON lines", b->part->path);
-	return got;
+	return got == 0 && w.row != b->row + b->rows ? wrong_rows(&w) : got;
 }
 
-/* A field may hold one number, or a list: the first line says which, and how long it is. */
+/* A field may hold one number, or a list: the first line that has it says which, and how long it
+ * is. */
 static int find_width(struct frame *t, struct column *c, struct err *err)
 {
 	const struct part *p = &t->parts.v[0];
-	const struct jsonl_member *m;
+	const struct jsonl_member *m = NULL;
+	struct err ignored = { 0 }; /* a broken line is an error when all lines are read */
 	struct jsonl *j;
 	size_t n;
 	int64_t width = 1;
@@ -276,22 +367,36 @@ static int find_width(struct frame *t, struct column *c, struct err *err)
 	if (t->format != FRAME_JSONL || c->n_names != 1 || !t->rows)
 		return 0;
 	j = jsonl_new(p->path, p->text, p->size, 1);
-	if (jsonl_next(j, &m, &n, err) > 0 && (m = jsonl_find(m, n, c->names[0])) && m->kind == JSONL_ARRAY)
-		width = jsonl_numbers(m, NULL, 0);
+	while (jsonl_next(j, &m, &n, &ignored) > 0) {
+		m = jsonl_find(m, n, c->names[0]);
+		if (!m || m->kind == JSONL_NULL)
+			continue;
+		width = m->kind == JSONL_ARRAY ? jsonl_numbers(m, NULL, 0) : 1;
+		break;
+	}
 	jsonl_free(j);
 	if (width < 1)
-		return err_set(err, ERR_INVALID, "%s:1: `%.60s` is not a list of numbers", p->path, c->names[0]);
+		return err_set(err, ERR_INVALID,
+			       "%s: the first value of `%.60s` is not a list of numbers", p->path,
+			       c->names[0]);
 	c->width = (size_t)width;
 	return 0;
 }
 
-/* --- NPY ----------------------------------------------------------------------------------------------------------------------- */
+/* NPY. */
 
-/* One array is one column; its rows have no lines, so that errors name the row, from 1. */
-static int read_npy_numbers(const struct where *w, struct column *c, const struct npy *a, size_t row)
+/* One array is one column; its rows have no lines, so that errors name the row, from 1. Columns are
+ * read one after the other, each from the block's first row: so a row's place always comes from its
+ * number, and no column goes on where another one ended. */
+static struct where npy_row(struct reading *r, struct block *b, size_t i, struct err *err)
 {
-	if (a->kind == 'S' || a->kind == 'U')
-		return err_set(w->err, ERR_INVALID, "%s holds text, not numbers", w->b->part->path);
+	assert(i < b->rows);
+	return (struct where){ r, b, b->from + i + 1, b->row + i, err };
+}
+
+static int read_npy_numbers(const struct where *w, struct column *c, const struct npy *a,
+			    size_t row)
+{
 	for (size_t k = 0; k < c->width; k++) {
 		double v = npy_number(a, row, k);
 
@@ -305,32 +410,39 @@ static int read_npy_numbers(const struct where *w, struct column *c, const struc
 	return 0;
 }
 
-static int read_npy_code(const struct where *w, struct column *c, const struct npy *a, size_t row, struct str *text)
+static int read_npy_text(const struct where *w, struct column *c, const struct npy *a, size_t row,
+			 struct str *text)
 {
 	str_reset(text);
 	if (a->kind == 'f' && !isfinite(npy_number(a, row, 0)))
 		return bad_cell(w, "the row", "holds what is not a finite number", "", 0);
 	if (!npy_text(a, row, 0, text))
 		return bad_cell(w, "the row", "holds what is not a character", "", 0);
-	return c->kind == COLUMN_CODES ? read_code(w, c, text->s ? text->s : "", text->len) : read_text(w, c, text->s ? text->s : "", text->len, false);
+	return c->kind == COLUMN_CODES ? read_code(w, c, text->s ? text->s : "", text->len)
+				       : read_text(w, c, text->s ? text->s : "", text->len, false);
 }
 
-/* Small integers, the usual class labels, without making text of each. */
-static int read_npy_codes(const struct where *at, struct column *c, const struct npy *a)
+/* Small integers, the usual class labels, become codes without making text of each. */
+static int read_npy_texts(struct reading *r, struct block *b, struct column *c, struct err *err)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
+	const struct npy *a = &b->part->npy;
 	uint32_t known[1024] = { 0 }; /* code + 1 */
-	struct where w = *at;
 	int64_t v;
 
-	for (size_t row = w.b->from; row < w.b->to; row++, w.row++, w.line++) {
-		bool small = strchr("biu", a->kind) && c->kind == COLUMN_CODES && npy_integer(a, row, 0, &v) && v >= 0 && v < 1024;
+	if (a->columns != 1)
+		return err_set(err, ERR_INVALID, "%s has %zu columns; one was expected",
+			       b->part->path, a->columns);
+	for (size_t i = 0; i < b->rows; i++) {
+		const struct where w = npy_row(r, b, i, err);
+		bool small = strchr("biu", a->kind) && c->kind == COLUMN_CODES &&
+			     npy_integer(a, b->from + i, 0, &v) && v >= 0 && v < 1024;
 
 		if (small && known[v]) {
 			c->codes[w.row] = known[v] - 1;
 			continue;
 		}
-		if (read_npy_code(&w, c, a, row, &text) < 0)
+		if (read_npy_text(&w, c, a, b->from + i, &text) < 0)
 			return -1;
 		if (small)
 			known[v] = c->codes[w.row] + 1;
@@ -340,28 +452,30 @@ static int read_npy_codes(const struct where *at, struct column *c, const struct
 
 static int read_npy(struct reading *r, struct block *b, struct err *err)
 {
-	struct where w = { r, b, b->from + 1, b->row, err };
 	const struct npy *a = &b->part->npy;
 
 	for (size_t i = 0; i < r->n; i++) {
 		struct column *c = &r->columns[i];
 
 		if (c->kind != COLUMN_NUMBERS) {
-			if (a->columns != 1)
-				return err_set(err, ERR_INVALID, "%s has %zu columns; one was expected", b->part->path, a->columns);
-			if (read_npy_codes(&w, c, a) < 0)
+			if (read_npy_texts(r, b, c, err) < 0)
 				return -1;
 			continue;
 		}
-		w.row = b->row;
-		for (size_t row = b->from; row < b->to; row++, w.row++, w.line++)
-			if (read_npy_numbers(&w, c, a, row) < 0)
+		if (a->kind == 'S' || a->kind == 'U')
+			return err_set(err, ERR_INVALID, "%s holds text, not numbers",
+				       b->part->path);
+		for (size_t row = 0; row < b->rows; row++) {
+			const struct where w = npy_row(r, b, row, err);
+
+			if (read_npy_numbers(&w, c, a, b->from + row) < 0)
 				return -1;
+		}
 	}
 	return 0;
 }
 
-/* --- all ----------------------------------------------------------------------------------------------------------------------- */
+/* All. */
 
 static int read_block(void *arg, size_t i, struct err *err)
 {
@@ -388,12 +502,15 @@ static int find_fields(struct reading *r, struct arena *arena, struct err *err)
 
 			while (f < t->names.n && strcmp(t->names.v[f], name) != 0)
 				f++;
-			if (f == t->names.n && (t->format != FRAME_JSONL || (t->names.n && !r->skip && !r->columns[i].may_be_empty))) {
+			if (f == t->names.n &&
+			    (t->format != FRAME_JSONL ||
+			     (t->names.n && !r->skip && !r->columns[i].may_be_empty))) {
 				_cleanup_(str_deinit) struct str s = { 0 };
 
 				str_add(&s, "");
 				text_add_suggestion(&s, name, t->names.v, t->names.n);
-				return err_set(err, ERR_INVALID, "%s has no column `%.60s`%s", t->parts.v[0].path, name, s.s);
+				return err_set(err, ERR_INVALID, "%s has no column `%.60s`%s",
+					       t->parts.v[0].path, name, s.s);
 			}
 			*to = (struct target){ &r->columns[i], k, r->fields[f] };
 			r->fields[f] = to;
@@ -405,7 +522,8 @@ static bool can_lend(const struct frame *t)
 {
 	const struct npy *a = &t->parts.v[0].npy;
 
-	return t->format == FRAME_NPY && t->parts.n == 1 && a->kind == 'f' && a->item_bytes == 8 && !a->swap && (uintptr_t)a->data % 8 == 0;
+	return t->format == FRAME_NPY && t->parts.n == 1 && a->kind == 'f' && a->item_bytes == 8 &&
+	       !a->swap && (uintptr_t)a->data % 8 == 0;
 }
 
 static int make_room(struct reading *r, struct err *err)
@@ -437,9 +555,12 @@ static int make_room(struct reading *r, struct err *err)
 			c->column_stride = t->parts.v[0].npy.column_stride;
 			continue;
 		}
-		if (__builtin_mul_overflow(rows, c->width, &cells) || (t->format != FRAME_NPY && cells > bytes + c->width))
-			return err_set(err, ERR_INVALID, "%s: `%.60s` is a list of %zu numbers in the first line, but not in all", t->parts.v[0].path,
-				       c->names[0], c->width);
+		if (__builtin_mul_overflow(rows, c->width, &cells) ||
+		    (t->format != FRAME_NPY && cells > bytes + c->width))
+			return err_set(err, ERR_INVALID,
+				       "%s: `%.60s` is a list of %zu numbers in the first line, "
+				       "but not in all",
+				       t->parts.v[0].path, c->names[0], c->width);
 		c->numbers = xcalloc(cells, sizeof(double)); /* zero where a bad row leaves it */
 	}
 	for (size_t i = 0; i < t->blocks.n; i++)
@@ -477,11 +598,15 @@ static int merge_texts(struct reading *r, size_t i, struct err *err)
 			const struct dict_text *x = &d->texts.v[j];
 
 			if (!text_is_utf8(x->s, x->n) || memchr(x->s, '\0', x->n))
-				return err_set(err, ERR_INVALID, "%s: `%.60s` holds what is not text in UTF-8", b->part->path, c->names[0]);
+				return err_set(err, ERR_INVALID,
+					       "%s: `%.60s` holds what is not text in UTF-8",
+					       b->part->path, c->names[0]);
 			b->recode[i][j] = dict_code(&c->texts, x->s, without_zeros(x));
 		}
 		if (c->texts.texts.n > MIN(c->codes_max, DISTINCT_MAX))
-			return err_set(err, ERR_TOO_LARGE, "%s: `%.60s` has more than %u different values", b->part->path, c->names[0], c->codes_max);
+			return err_set(err, ERR_TOO_LARGE,
+				       "%s: `%.60s` has more than %u different values",
+				       b->part->path, c->names[0], c->codes_max);
 	}
 	return 0;
 }
@@ -529,10 +654,15 @@ static void clear_blocks(struct reading *r)
 int frame_read(struct frame *t, struct column *columns, size_t n, bool skip_bad, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	struct reading r = { .t = t, .columns = columns, .n = n, .skip = skip_bad, .lock = PTHREAD_MUTEX_INITIALIZER };
+	struct reading r = { .t = t,
+			     .columns = columns,
+			     .n = n,
+			     .skip = skip_bad,
+			     .lock = PTHREAD_MUTEX_INITIALIZER };
 	int ret = -1;
 
-	if (find_fields(&r, arena, err) == 0 && make_room(&r, err) == 0 && step_parallel(t->threads, t->blocks.n, read_block, &r, err) == 0)
+	if (find_fields(&r, arena, err) == 0 && make_room(&r, err) == 0 &&
+	    step_parallel(t->threads, t->blocks.n, read_block, &r, err) == 0)
 		ret = merge(&r, err);
 	clear_blocks(&r);
 	t->n_bad = 0;

@@ -1,16 +1,28 @@
-/* One recursive descent over a line; what lies deeper than the members is only checked. A decoded string's place is kept as an offset until the
- * line is complete, because `own` may move. */
+/* steps/table/jsonl.c — JSON lines, by one recursive descent over each line.
+ *
+ * Only the members of the outermost object come out. What lies deeper is checked (inside()) and
+ * given as it is written; its decoded strings are dropped from `own` at once. A decoded string's
+ * place is kept as an offset in `places` until the line is complete, because `own` may move (as in
+ * csv.c).
+ *
+ * `members` and `places` have the same length. The parser never looks behind `line_end`: a string
+ * can't span lines, so blocks that frame.c cut at line ends are parsed one by one. DEPTH_MAX
+ * bounds the recursion, MEMBERS_MAX the quadratic search for a key that is there twice.
+ *
+ * Numbers stay text: number.c makes doubles of them when a caller wants one. In an array, value()
+ * lets NaN and Infinity pass and jsonl_numbers() refuses them.
+ */
+#include "steps/table/jsonl.h"
 #include <string.h>
 #include "base/macros.h"
 #include "base/mem.h"
-#include "base/text.h"
-#include "steps/table/jsonl.h"
+#include "base/text/text.h"
 #include "steps/table/number.h"
 
-#define DEPTH_MAX 64
-#define MEMBERS_MAX 1024	 /* a key is compared with all before it */
+#define DEPTH_MAX      64
+#define MEMBERS_MAX    1024       /* a key is compared with all before it */
 #define LINE_MAX_BYTES (64 * MIB) /* a sample with an image in it, written as text */
-#define LENT SIZE_MAX
+#define LENT           SIZE_MAX
 
 struct place {
 	size_t key, value; /* offsets in `own`, or LENT */
@@ -69,7 +81,7 @@ static bool take(struct jsonl *j, char c)
 	return true;
 }
 
-/* --- strings ------------------------------------------------------------------------------------------------------------------- */
+/* Strings. */
 
 static bool hex4(struct jsonl *j, uint32_t *ret)
 {
@@ -97,7 +109,8 @@ static bool unicode_escape(struct jsonl *j)
 	if (!hex4(j, &c) || c == 0 || (c >= 0xdc00 && c < 0xe000))
 		return false;
 	if (c >= 0xd800 && c < 0xdc00) {
-		if (j->line_end - j->at < 6 || *j->at++ != '\\' || *j->at++ != 'u' || !hex4(j, &low) || low < 0xdc00 || low > 0xdfff)
+		if (j->line_end - j->at < 6 || *j->at++ != '\\' || *j->at++ != 'u' ||
+		    !hex4(j, &low) || low < 0xdc00 || low > 0xdfff)
 			return false;
 		c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
 		str_addc(o, (char)(0xf0 | c >> 18));
@@ -132,7 +145,8 @@ static bool escape(struct jsonl *j)
 }
 
 /* The string at j->at, whose quote is still to come; *ret_place says where it is. */
-static int string(struct jsonl *j, const char **ret, size_t *ret_n, size_t *ret_place, struct err *err)
+static int string(struct jsonl *j, const char **ret, size_t *ret_n, size_t *ret_place,
+		  struct err *err)
 {
 	const char *from = ++j->at, *p = from;
 	size_t place = LENT;
@@ -151,7 +165,7 @@ static int string(struct jsonl *j, const char **ret, size_t *ret_n, size_t *ret_
 		str_addn(&j->own, from, (size_t)(p - from));
 		j->at = p + 1;
 		if (!escape(j))
-			return wrong(j, "an escape in a string that isn't valid", err);
+			return wrong(j, "an invalid escape in a string", err);
 		from = p = j->at;
 	}
 	j->at = p + 1;
@@ -165,7 +179,7 @@ static int string(struct jsonl *j, const char **ret, size_t *ret_n, size_t *ret_
 	return 0;
 }
 
-/* --- values -------------------------------------------------------------------------------------------------------------------- */
+/* Values. */
 
 static size_t count_digits(const char *p, const char *end)
 {
@@ -203,7 +217,8 @@ static size_t number_length(const char *p, const char *end)
 	return (size_t)(p - from);
 }
 
-static int value(struct jsonl *j, unsigned depth, struct jsonl_member *m, size_t *ret_place, struct err *err);
+static int value(struct jsonl *j, unsigned depth, struct jsonl_member *m, size_t *ret_place,
+		 struct err *err);
 
 static int inside(struct jsonl *j, unsigned depth, bool object, struct err *err)
 {
@@ -230,14 +245,22 @@ static int inside(struct jsonl *j, unsigned depth, bool object, struct err *err)
 			return -1;
 		j->own.len = own; /* nobody wants it */
 	} while (take(j, ','));
-	return take(j, object ? '}' : ']') ? 0 : wrong(j, object ? "`}` is missing" : "`]` is missing", err);
+	return take(j, object ? '}' : ']')
+		       ? 0
+		       : wrong(j, object ? "`}` is missing" : "`]` is missing", err);
 }
 
-static int value(struct jsonl *j, unsigned depth, struct jsonl_member *m, size_t *ret_place, struct err *err)
+static int value(struct jsonl *j, unsigned depth, struct jsonl_member *m, size_t *ret_place,
+		 struct err *err)
 {
-	static const struct { const char *text; size_t n; enum jsonl_kind kind; } words[] = {
-		{ "null", 4, JSONL_NULL },     { "true", 4, JSONL_BOOL },	     { "false", 5, JSONL_BOOL },
-		{ "NaN", 3, JSONL_NUMBER },    { "Infinity", 8, JSONL_NUMBER }, { "-Infinity", 9, JSONL_NUMBER },
+	static const struct {
+		const char *text;
+		size_t n;
+		enum jsonl_kind kind;
+	} words[] = {
+		{ "null", 4, JSONL_NULL },       { "true", 4, JSONL_BOOL },
+		{ "false", 5, JSONL_BOOL },      { "NaN", 3, JSONL_NUMBER },
+		{ "Infinity", 8, JSONL_NUMBER }, { "-Infinity", 9, JSONL_NUMBER },
 	};
 	size_t left;
 
@@ -267,7 +290,7 @@ static int value(struct jsonl *j, unsigned depth, struct jsonl_member *m, size_t
 	return m->n ? 0 : wrong(j, "no JSON value where one should be", err);
 }
 
-/* --- lines --------------------------------------------------------------------------------------------------------------------- */
+/* Lines. */
 
 static const char *text_at(const struct jsonl *j, const char *s, size_t place)
 {
@@ -282,8 +305,10 @@ static int check_key(struct jsonl *j, struct err *err)
 	for (size_t i = 0; i + 1 < j->members.n; i++) {
 		const struct jsonl_member *m = &j->members.v[i];
 
-		if (m->key_n == last->key_n && memcmp(text_at(j, m->key, j->places.v[i].key), key, m->key_n) == 0)
-			return err_set(err, ERR_INVALID, "%s:%llu: the key `%.*s` is there twice", j->what, (unsigned long long)j->line,
+		if (m->key_n == last->key_n &&
+		    memcmp(text_at(j, m->key, j->places.v[i].key), key, m->key_n) == 0)
+			return err_set(err, ERR_INVALID, "%s:%llu: the key `%.*s` is there twice",
+				       j->what, (unsigned long long)j->line,
 				       (int)MIN(last->key_n, 60), key);
 	}
 	return 0;

@@ -1,12 +1,26 @@
-/* The header is a Python literal of one shape: {'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }. It is read as such, keys in any
- * order, nothing else accepted. */
+/* steps/table/npy.c — NumPy's .npy: the header, and single items of arrays.
+ *
+ * The header is a Python literal of one shape: {'descr': '<f8', 'fortran_order': False, 'shape':
+ * (3, 4), }. It is read as such, keys in any order, nothing else accepted (struct header is the
+ * cursor). A closing bracket that was only looked for is put back by `h->at--`.
+ *
+ * npy_read_header() takes any type and any number of dimensions, and doesn't hold the shape
+ * against the size: steps/normalise/npy.c and the image reader do that for themselves. npy_open()
+ * is for tables: types with values, one or two dimensions, and exactly as many bytes as the shape
+ * says. It keeps strides in items, so C and Fortran order are read by the same code.
+ *
+ * Data may lie at any address, so items are read by memcpy() (bits()). Everything is pure; any
+ * thread. The index of an item is the caller's to check.
+ */
+#include "steps/table/npy.h"
 #include <math.h>
 #include <string.h>
 #include "base/macros.h"
-#include "base/text.h"
-#include "steps/table/npy.h"
+#include "base/text/text.h"
 
-#define HEADER_MAX (64 * KIB) /* NumPy writes 128 bytes; records with very many fields more, which aren't read anyway */
+#define HEADER_MAX                                                                             \
+	(64 * KIB) /* NumPy writes 128 bytes; records with very many fields more, which aren't \
+		      read anyway */
 #define ITEM_MAX (1 << 20)
 
 struct header {
@@ -54,7 +68,8 @@ static int read_shape(struct header *h, struct err *err)
 		const char *from = h->at;
 
 		for (; h->at < h->end && *h->at >= '0' && *h->at <= '9'; h->at++)
-			if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(*h->at - '0'), &v))
+			if (__builtin_mul_overflow(v, 10, &v) ||
+			    __builtin_add_overflow(v, (uint64_t)(*h->at - '0'), &v))
 				return broken(h, err);
 		if (h->at == from)
 			return broken(h, err);
@@ -76,7 +91,10 @@ static int read_member(struct header *h, struct err *err)
 	if (strcmp(key, "descr") == 0 && !h->has_descr) {
 		h->has_descr = true;
 		if (skip(h, "["))
-			return err_set(err, ERR_UNSUPPORTED, "%s: an array of records; save its fields as arrays of their own", h->what);
+			return err_set(
+				err, ERR_UNSUPPORTED,
+				"%s: an array of records; save its fields as arrays of their own",
+				h->what);
 		return read_string(h, h->is->descr, sizeof(h->is->descr), err);
 	}
 	if (strcmp(key, "fortran_order") == 0 && !h->has_order) {
@@ -125,7 +143,8 @@ static int read_type(const struct header *h, struct err *err)
 	return 0;
 }
 
-int npy_read_header(const char *what, const void *bytes, size_t n, struct npy_header *ret, struct err *err)
+int npy_read_header(const char *what, const void *bytes, size_t n, struct npy_header *ret,
+		    struct err *err)
 {
 	const unsigned char *b = bytes;
 	struct header h = { .what = what, .is = ret };
@@ -135,20 +154,40 @@ int npy_read_header(const char *what, const void *bytes, size_t n, struct npy_he
 	if (n < 10 || memcmp(b, "\x93NUMPY", 6) != 0)
 		return err_set(err, ERR_INVALID, "%s is not a .npy file", what);
 	if (b[6] < 1 || b[6] > 3 || (b[6] > 1 && n < 12))
-		return err_set(err, ERR_UNSUPPORTED, "%s: version %u of the .npy format", what, b[6]);
+		return err_set(err, ERR_UNSUPPORTED, "%s: version %u of the .npy format", what,
+			       b[6]);
 	at = b[6] == 1 ? 10 : 12;
 	len = b[8] | (size_t)b[9] << 8;
 	if (b[6] > 1)
 		len |= (size_t)b[10] << 16 | (size_t)b[11] << 24;
 	if (len > HEADER_MAX || len > n - at)
-		return err_set(err, ERR_INVALID, "%s: the header of the .npy file is cut off, or too long", what);
+		return err_set(err, ERR_INVALID,
+			       "%s: the header of the .npy file is cut off, or too long", what);
 	h.at = (const char *)b + at;
 	h.end = h.at + len;
 	ret->data_at = at + len;
 	return read_header(&h, err) < 0 ? -1 : read_type(&h, err);
 }
 
-/* --- tables: arrays of one or two dimensions ------------------------------------------------------------------------------------- */
+/* The data starts at a multiple of 64 bytes. */
+void npy_add_header(struct str *out, const char *descr, const uint64_t *shape, unsigned dimensions)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	str_addf(&text, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
+	for (unsigned i = 0; i < dimensions; i++)
+		str_addf(&text, "%s%llu", i ? ", " : "", (unsigned long long)shape[i]);
+	str_add(&text, dimensions == 1 ? ",), }" : "), }");
+	while ((10 + text.len + 1) % 64)
+		str_addc(&text, ' ');
+	str_addc(&text, '\n');
+	str_addn(out, "\x93NUMPY\x01\x00", 8);
+	str_addc(out, (char)(text.len & 0xff));
+	str_addc(out, (char)(text.len >> 8));
+	str_addn(out, text.s, text.len);
+}
+
+/* Tables: arrays of one or two dimensions. */
 
 static int set_type(const char *what, const struct npy_header *h, struct npy *a, struct err *err)
 {
@@ -156,26 +195,37 @@ static int set_type(const char *what, const struct npy_header *h, struct npy *a,
 	unsigned size = h->item_bytes;
 
 	if (!strchr("biufSU", h->kind) || *h->unit)
-		return err_set(err, ERR_UNSUPPORTED, "%s: an array of type `%s`; numbers, bool, S and U can be read", what, h->descr);
+		return err_set(err, ERR_UNSUPPORTED,
+			       "%s: an array of type `%s`; numbers, bool, S and U can be read",
+			       what, h->descr);
 	a->kind = h->kind;
 	a->swap = h->order == (little ? '>' : '<');
 	a->item_bytes = size;
-	if ((a->kind == 'b' && size != 1) || (strchr("iu", a->kind) && size != 1 && size != 2 && size != 4 && size != 8) ||
+	if ((a->kind == 'b' && size != 1) ||
+	    (strchr("iu", a->kind) && size != 1 && size != 2 && size != 4 && size != 8) ||
 	    (a->kind == 'f' && size != 2 && size != 4 && size != 8))
 		return err_set(err, ERR_UNSUPPORTED, "%s: an array of type `%s`", what, h->descr);
 	return 0;
 }
 
-static int set_shape(const char *what, const struct npy_header *h, struct npy *a, size_t have, struct err *err)
+static int set_shape(const char *what, const struct npy_header *h, struct npy *a, size_t have,
+		     struct err *err)
 {
 	uint64_t rows = h->shape[0], columns = h->dimensions == 2 ? h->shape[1] : 1, items, bytes;
 
 	if (h->dimensions < 1 || h->dimensions > 2)
-		return err_set(err, ERR_UNSUPPORTED, "%s: an array of %u dimensions; one or two can be read", what, h->dimensions);
-	if (__builtin_mul_overflow(rows, columns, &items) || __builtin_mul_overflow(items, (uint64_t)a->item_bytes, &bytes) || bytes != have)
-		return err_set(err, ERR_INVALID, "%s: %zu bytes of data, but the shape (%llu, %llu) of %u bytes each needs another number", what, have,
-			       (unsigned long long)rows, (unsigned long long)columns, a->item_bytes);
-	if (!a->item_bytes || !columns) { /* then the file's size says nothing about the number of rows */
+		return err_set(err, ERR_UNSUPPORTED,
+			       "%s: an array of %u dimensions; one or two can be read", what,
+			       h->dimensions);
+	if (__builtin_mul_overflow(rows, columns, &items) ||
+	    __builtin_mul_overflow(items, (uint64_t)a->item_bytes, &bytes) || bytes != have)
+		return err_set(
+			err, ERR_INVALID,
+			"%s: %zu bytes of data don't fit the shape (%llu, %llu) of %u bytes each",
+			what, have, (unsigned long long)rows, (unsigned long long)columns,
+			a->item_bytes);
+	if (!a->item_bytes ||
+	    !columns) { /* then the file's size says nothing about the number of rows */
 		if (rows)
 			return err_set(err, ERR_UNSUPPORTED, "%s: an array without content", what);
 		columns = MAX(columns, 1);
@@ -202,7 +252,7 @@ int npy_open(const char *what, const void *bytes, size_t n, struct npy *ret, str
 	return 0;
 }
 
-/* --- items --------------------------------------------------------------------------------------------------------------------- */
+/* Items. */
 
 static inline const unsigned char *item(const struct npy *a, size_t row, size_t column)
 {
@@ -233,7 +283,9 @@ static inline uint64_t bits(const unsigned char *p, unsigned n, bool swap)
 static double half(uint64_t b)
 {
 	unsigned e = b >> 10 & 31, m = b & 1023;
-	double v = e == 31 ? (m ? NAN : INFINITY) : e ? ldexp(1024 + m, (int)e - 25) : ldexp(m, -24);
+	double v = e == 31 ? (m ? NAN : INFINITY)
+		   : e     ? ldexp(1024 + m, (int)e - 25)
+			   : ldexp(m, -24);
 
 	return b & 0x8000 ? -v : v;
 }
@@ -277,7 +329,9 @@ bool npy_integer(const struct npy *a, size_t row, size_t column, int64_t *ret)
 
 	if (a->kind == 'u' && v > INT64_MAX)
 		return false;
-	*ret = a->kind == 'i' ? sign_extended(v, a->item_bytes) : a->kind == 'b' ? v != 0 : (int64_t)v;
+	*ret = a->kind == 'i'   ? sign_extended(v, a->item_bytes)
+	       : a->kind == 'b' ? v != 0
+				: (int64_t)v;
 	return true;
 }
 

@@ -1,21 +1,29 @@
-/* The value is m * 10^e with m an integer. When m has at most 19 digits it is exact in 64 bits, and so is 10^|e| in the 64-bit mantissa of
- * x87's long double up to 10^27: one multiplication or division then gives the value rounded to 64 bits. Rounding that again to 53 bits is right
- * unless the 64 bits lie exactly half-way between two doubles, where the first rounding may have hidden which side the value is on. Those (one in
- * 2,048), all else, and machines without such a long double go through strtod, which is exact. Where m and 10^|e| are exact doubles, no long
- * double is needed (W. D. Clinger, How to read floating point numbers accurately, 1990). */
+/* steps/table/number.c — decimal numbers, by one multiplication or division where that is exact
+ * enough.
+ *
+ * The value is m * 10^e with m an integer. When m has at most 19 digits it is exact in 64 bits,
+ * and so is 10^|e| in the 64-bit mantissa of x87's long double up to 10^27: one multiplication or
+ * division then gives the value rounded to 64 bits. Rounding that again to 53 bits is right unless
+ * the 64 bits lie exactly half-way between two doubles, where the first rounding may have hidden
+ * which side the value is on. Those (one in 2,048), all else, and machines without such a long
+ * double go through strtod_l(), which is exact. Where m and 10^|e| are exact doubles, no long
+ * double is needed (W. D. Clinger, How to read floating point numbers accurately, 1990).
+ *
+ * The C locale for strtod_l() is made once per process (pthread_once). There is no other state.
+ */
+#include "steps/table/number.h"
 #include <float.h>
-#include <math.h>
 #include <locale.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include "base/mem.h"
-#include "steps/table/number.h"
 
-
-static const double ten[23] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-				1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
+static const double ten[23] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+				1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+				1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
 
 struct decimal {
 	uint64_t m;
@@ -87,10 +95,15 @@ static inline bool quick(const struct decimal *d, double *ret)
 
 static size_t word(const char *s, size_t n, size_t sign, double *ret)
 {
-	static const struct { const char *text; size_t n; double v; } words[] = { { "infinity", 8, INFINITY }, { "inf", 3, INFINITY }, { "nan", 3, NAN } };
+	static const struct {
+		const char *text;
+		size_t n;
+		double v;
+	} words[] = { { "infinity", 8, INFINITY }, { "inf", 3, INFINITY }, { "nan", 3, NAN } };
 
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
-		if (n - sign >= words[i].n && strncasecmp(s + sign, words[i].text, words[i].n) == 0) {
+		if (n - sign >= words[i].n &&
+		    strncasecmp(s + sign, words[i].text, words[i].n) == 0) {
 			*ret = sign && *s == '-' ? -words[i].v : words[i].v;
 			return sign + words[i].n;
 		}

@@ -1,7 +1,26 @@
-/* What each rank is told, by framework.
+/* steps/train/environment.c — what each rank finds in its environment, by framework; its GPUs and
+ * cpus; and the command that is started.
  *
- * Sources: torch/distributed/argparse_util.py and elastic/agent (PET_*, RANK …); tensorflow.org/guide/distributed_training (TF_CONFIG);
- * docs.jax.dev, jax.distributed.initialize; ps-lite's and BytePS's documentation (DMLC_*). */
+ * gang_environment() copies our own environment and adds to it (struct env, where a later value
+ * replaces an earlier one): PYTHONUNBUFFERED and OMP_NUM_THREADS where the user hasn't set them,
+ * the framework's rendezvous (torch_rank(), tensorflow_task(), jax_process(), ps_node(); mpirun
+ * sets its ranks' own), a share of the GPUs, and the marker CAIRN_GANG by which a member's
+ * processes are found.
+ *
+ * OMP_NUM_THREADS divides the step's cpus among all ranks of all nodes, so that a result doesn't
+ * depend on where they run. GPUs and cpus of this node are divided among its workers (share()).
+ *
+ * mpirun_of() puts mpirun around the command. On one machine it needs no daemon; on several it
+ * starts them through this program (`mpi-agent`, peers.c). mpi_marker() is what its ranks have in
+ * their environment and mpirun itself hasn't, so that gang.c can signal the ranks alone.
+ *
+ * Addresses and ports are nodes.c's. Nothing is started here; everything that comes out belongs to
+ * the caller.
+ *
+ * Sources: torch/distributed/argparse_util.py and elastic/agent (PET_*, RANK …);
+ * tensorflow.org/guide/distributed_training (TF_CONFIG); docs.jax.dev, jax.distributed.initialize;
+ * ps-lite's and BytePS's documentation (DMLC_*).
+ */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,25 +62,26 @@ static void set_default(struct env *e, const char *name, unsigned value)
 		set(e, name, "%u", value);
 }
 
-/* --- torch -------------------------------------------------------------------------------------------------------------- */
+/* Torch. */
 
 static void rendezvous(const struct gang *g, struct env *e)
 {
 	_cleanup_(str_deinit) struct str master = { 0 };
 
-	add_host(g, 0, &master);
+	gang_add_host(g, 0, &master);
 	set(e, "MASTER_ADDR", "%s", master.s);
-	set(e, "MASTER_PORT", "%u", port_of(g, ROLE_WORKER, 0));
+	set(e, "MASTER_PORT", "%u", gang_port(g, ROLE_WORKER, 0));
 	set(e, "PET_MASTER_ADDR", "%s", master.s);
-	set(e, "PET_MASTER_PORT", "%u", port_of(g, ROLE_WORKER, 0));
-	set(e, "PET_NNODES", "%u", g->nodes);
-	set(e, "PET_NPROC_PER_NODE", "%u", g->procs_per_node);
+	set(e, "PET_MASTER_PORT", "%u", gang_port(g, ROLE_WORKER, 0));
+	set(e, "PET_NNODES", "%u", g->size.nodes);
+	set(e, "PET_NPROC_PER_NODE", "%u", g->size.procs_per_node);
 }
 
-/* On one machine all ranks are local ones, whatever `nodes` says, so that each finds a device of its own. */
+/* On one machine all ranks are local ones, whatever `nodes` says, so that each finds a device of
+ * its own. */
 static void torch_rank(const struct gang *g, const struct member *m, struct env *e)
 {
-	unsigned world = g->nodes * g->procs_per_node;
+	unsigned world = g->size.nodes * g->size.procs_per_node;
 
 	rendezvous(g, e);
 	set(e, "PET_NODE_RANK", "%u", g->starts_nodes ? m->index : g->where.here);
@@ -72,9 +92,9 @@ static void torch_rank(const struct gang *g, const struct member *m, struct env 
 	set(e, "RANK", "%u", m->index);
 	set(e, "WORLD_SIZE", "%u", world);
 	set(e, "LOCAL_RANK", "%u", m->local);
-	set(e, "LOCAL_WORLD_SIZE", "%u", g->workers_here);
+	set(e, "LOCAL_WORLD_SIZE", "%u", g->size.workers_here);
 	set(e, "GROUP_RANK", "%u", g->where.here);
-	set(e, "GROUP_WORLD_SIZE", "%u", g->where.apart ? g->nodes : 1);
+	set(e, "GROUP_WORLD_SIZE", "%u", g->where.apart ? g->size.nodes : 1);
 	set(e, "ROLE_NAME", "default");
 	set(e, "ROLE_RANK", "%u", m->index);
 	set(e, "ROLE_WORLD_SIZE", "%u", world);
@@ -83,7 +103,7 @@ static void torch_rank(const struct gang *g, const struct member *m, struct env 
 	set(e, "TORCHELASTIC_MAX_RESTARTS", "0");
 }
 
-/* --- the others ------------------------------------------------------------------------------------------------------------ */
+/* The others. */
 
 static json_t *hosts(const struct gang *g, enum role role, unsigned n)
 {
@@ -92,8 +112,8 @@ static json_t *hosts(const struct gang *g, enum role role, unsigned n)
 
 	for (unsigned i = 0; i < n; i++) {
 		str_reset(&host);
-		add_host(g, node_of(g, role, i), &host);
-		str_addf(&host, ":%u", port_of(g, role, i));
+		gang_add_host(g, gang_node(g, role, i), &host);
+		str_addf(&host, ":%u", gang_port(g, role, i));
 		json_array_append_new(list, json_string(host.s));
 	}
 	return list;
@@ -104,11 +124,13 @@ static void tensorflow_task(const struct gang *g, const struct member *m, struct
 	_cleanup_(str_deinit) struct str text = { 0 };
 	json_t *cluster = json_object(), *all = json_object();
 
-	json_object_set_new(cluster, "worker", hosts(g, ROLE_WORKER, g->workers));
-	if (g->servers)
-		json_object_set_new(cluster, "ps", hosts(g, ROLE_SERVER, g->servers));
+	json_object_set_new(cluster, "worker", hosts(g, ROLE_WORKER, g->size.workers));
+	if (g->size.servers)
+		json_object_set_new(cluster, "ps", hosts(g, ROLE_SERVER, g->size.servers));
 	json_object_set_new(all, "cluster", cluster);
-	json_object_set_new(all, "task", json_pack("{sssi}", "type", m->role == ROLE_SERVER ? "ps" : "worker", "index", (int)m->index));
+	json_object_set_new(all, "task",
+			    json_pack("{sssi}", "type", m->role == ROLE_SERVER ? "ps" : "worker",
+				      "index", (int)m->index));
 	json_add_canonical(&text, all);
 	json_decref(all);
 	set(e, "TF_CONFIG", "%s", text.s);
@@ -116,40 +138,44 @@ static void tensorflow_task(const struct gang *g, const struct member *m, struct
 
 static void jax_process(const struct gang *g, const struct member *m, struct env *e)
 {
-	static const char *const prefixes[] = { "JAX_", "" }; /* jax reads the first, wrappers the second */
+	static const char *const prefixes[] = { "JAX_",
+						"" }; /* jax reads the first, wrappers the second */
 	_cleanup_(str_deinit) struct str master = { 0 };
 
-	add_host(g, 0, &master);
+	gang_add_host(g, 0, &master);
 
 	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++) {
 		char name[64];
 
 		snprintf(name, sizeof(name), "%sCOORDINATOR_ADDRESS", prefixes[i]);
 		if (*prefixes[i])
-			set(e, name, "%s:%u", master.s, port_of(g, ROLE_WORKER, 0));
+			set(e, name, "%s:%u", master.s, gang_port(g, ROLE_WORKER, 0));
 		else
 			set(e, name, "%s", master.s);
 		snprintf(name, sizeof(name), "%sNUM_PROCESSES", prefixes[i]);
-		set(e, name, "%u", g->workers);
+		set(e, name, "%u", g->size.workers);
 		snprintf(name, sizeof(name), "%sPROCESS_ID", prefixes[i]);
 		set(e, name, "%u", m->index);
 	}
-	set(e, "COORDINATOR_PORT", "%u", port_of(g, ROLE_WORKER, 0));
+	set(e, "COORDINATOR_PORT", "%u", gang_port(g, ROLE_WORKER, 0));
 }
 
 static void ps_node(const struct gang *g, const struct member *m, struct env *e)
 {
-	static const char *const roles[] = { [ROLE_WORKER] = "worker", [ROLE_SERVER] = "server", [ROLE_SCHEDULER] = "scheduler" };
+	static const char *const roles[] = {
+		[ROLE_WORKER] = "worker", [ROLE_SERVER] = "server", [ROLE_SCHEDULER] = "scheduler"
+	};
 	_cleanup_(str_deinit) struct str root = { 0 };
 
 	set(e, "DMLC_ROLE", "%s", roles[m->role]);
-	add_address(g, 0, &root); /* ps-lite takes no names */
+	gang_add_address(g, 0, &root); /* ps-lite takes no names */
 	set(e, "DMLC_PS_ROOT_URI", "%s", root.s);
-	set(e, "DMLC_PS_ROOT_PORT", "%u", port_of(g, ROLE_SCHEDULER, 0));
-	set(e, "DMLC_NUM_WORKER", "%u", g->workers);
-	set(e, "DMLC_NUM_SERVER", "%u", g->servers);
+	set(e, "DMLC_PS_ROOT_PORT", "%u", gang_port(g, ROLE_SCHEDULER, 0));
+	set(e, "DMLC_NUM_WORKER", "%u", g->size.workers);
+	set(e, "DMLC_NUM_SERVER", "%u", g->size.servers);
 	if (m->role != ROLE_SCHEDULER)
-		set(e, m->role == ROLE_WORKER ? "DMLC_WORKER_ID" : "DMLC_SERVER_ID", "%u", m->index);
+		set(e, m->role == ROLE_WORKER ? "DMLC_WORKER_ID" : "DMLC_SERVER_ID", "%u",
+		    m->index);
 }
 
 static void mpi_launcher(struct env *e)
@@ -159,9 +185,10 @@ static void mpi_launcher(struct env *e)
 	set(e, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
 }
 
-/* --- devices and threads ------------------------------------------------------------------------------------------------------ */
+/* Devices and threads. */
 
-/* The part of `n` things that the i-th of `of` gets: neighbours, as even as can be. Where there are too few, some share one. */
+/* The part of `n` things that the i-th of `of` gets: neighbours, as even as can be. Where there are
+ * too few, some share one. */
 static void share(unsigned n, unsigned of, unsigned i, unsigned *from, unsigned *to)
 {
 	if (n < of) {
@@ -173,7 +200,8 @@ static void share(unsigned n, unsigned of, unsigned i, unsigned *from, unsigned 
 	*to = (unsigned)((uint64_t)n * (i + 1) / of);
 }
 
-/* A pod sees no other devices than its own, and they count from 0; nothing but their files tells how many there are. */
+/* A pod sees no other devices than its own, and they count from 0; nothing but their files tells
+ * how many there are. */
 static void add_devices(struct str *out)
 {
 	char path[64];
@@ -206,7 +234,7 @@ static void own_gpus(const struct gang *g, const struct member *m, struct env *e
 	}
 	for (const char *c = all; *c; c++)
 		n += *c == ',';
-	share(n, g->workers_here, m->local, &from, &to);
+	share(n, g->size.workers_here, m->local, &from, &to);
 	for (;; i++) {
 		size_t len = strcspn(at, ",");
 
@@ -219,29 +247,31 @@ static void own_gpus(const struct gang *g, const struct member *m, struct env *e
 	set(e, "CUDA_VISIBLE_DEVICES", "%s", mine.len ? mine.s : "");
 }
 
-bool cpus_of(const struct gang *g, const struct member *m, cpu_set_t *ret)
+bool gang_cpus(const struct gang *g, const struct member *m, struct cpus *ret)
 {
 	unsigned from, to, i = 0;
-	cpu_set_t all;
+	struct cpus all;
 
-	if (!g->pins || m->role != ROLE_WORKER || sched_getaffinity(0, sizeof(all), &all) < 0 || (unsigned)CPU_COUNT(&all) < g->workers_here)
+	if (!g->pins || m->role != ROLE_WORKER || cpus_get(&all) < 0 ||
+	    cpus_count(&all) < g->size.workers_here)
 		return false;
-	share((unsigned)CPU_COUNT(&all), g->workers_here, m->local, &from, &to);
-	CPU_ZERO(ret);
-	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-		if (CPU_ISSET(cpu, &all) && i++ >= from && i <= to)
-			CPU_SET(cpu, ret);
+	share(cpus_count(&all), g->size.workers_here, m->local, &from, &to);
+	*ret = (struct cpus){ 0 };
+	for (unsigned cpu = 0; cpu < MACHINE_CPUS_MAX; cpu++)
+		if (cpus_has(&all, cpu) && i++ >= from && i <= to)
+			cpus_add(ret, cpu);
 	return true;
 }
 
-char **environment_of(const struct gang *g, const struct member *m)
+char **gang_environment(const struct gang *g, const struct member *m)
 {
 	struct env e = { 0 };
 
 	for (char **v = environ; *v; v++)
 		VEC_PUSH(&e.v, xstrdup(*v));
 	set_default(&e, "PYTHONUNBUFFERED", 1);
-	set_default(&e, "OMP_NUM_THREADS", MAX(g->threads / (g->nodes * g->procs_per_node), 1));
+	set_default(&e, "OMP_NUM_THREADS",
+		    MAX(g->threads / (g->size.nodes * g->size.procs_per_node), 1));
 	switch (g->framework) {
 	case TORCH:
 		torch_rank(g, m, &e);
@@ -266,18 +296,19 @@ char **environment_of(const struct gang *g, const struct member *m)
 	return e.v.v;
 }
 
-void environment_free(char **env)
+void gang_environment_free(char **env)
 {
 	for (char **v = env; v && *v; v++)
 		free(*v);
 	free(env);
 }
 
-/* --- the command -------------------------------------------------------------------------------------------------------------- */
+/* The command. */
 
 char *mpi_marker(const struct gang *g)
 {
-	return g->where.apart ? xasprintf(MPI_RANK_MARKER "=%u-%s", g->where.port, g->where.token) : xasprintf(MPI_RANK_MARKER "=%d", (int)getpid());
+	return g->where.apart ? xasprintf(MPI_RANK_MARKER "=%u-%s", g->where.port, g->where.token)
+			      : xasprintf(MPI_RANK_MARKER "=%d", (int)getpid());
 }
 
 struct words {
@@ -291,20 +322,30 @@ static void add_words(struct words *w, const char *const *words)
 		VEC_PUSH(&w->v, *words);
 }
 
-/* Where its daemons run, by address, so that no node needs the others' names; `plm rsh` starts them through us. */
+/* Where its daemons run, by address, so that no node needs the others' names; `plm rsh` starts them
+ * through us. */
 static void add_nodes(const struct gang *g, struct words *w)
 {
-	static const char *const fixed[] = { "--mca", "plm", "rsh", "--mca", "plm_rsh_no_tree_spawn", "1", "--leave-session-attached", "--mca", "plm_rsh_agent", NULL };
+	static const char *const fixed[] = { "--mca",
+					     "plm",
+					     "rsh",
+					     "--mca",
+					     "plm_rsh_no_tree_spawn",
+					     "1",
+					     "--leave-session-attached",
+					     "--mca",
+					     "plm_rsh_agent",
+					     NULL };
 	_cleanup_(str_deinit) struct str hosts = { 0 };
 	char self[4096];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
 	self[MAX(n, 0)] = 0;
-	for (unsigned i = 0; i < g->nodes; i++) {
+	for (unsigned i = 0; i < g->size.nodes; i++) {
 		if (i)
 			str_addc(&hosts, ',');
-		add_address(g, i, &hosts);
-		str_addf(&hosts, ":%u", g->procs_per_node);
+		gang_add_address(g, i, &hosts);
+		str_addf(&hosts, ":%u", g->size.procs_per_node);
 	}
 	add_words(w, fixed);
 	VEC_PUSH(&w->v, arena_printf(w->arena, "%s mpi-agent", self));
@@ -312,11 +353,13 @@ static void add_nodes(const struct gang *g, struct words *w)
 	VEC_PUSH(&w->v, arena_strdup(w->arena, hosts.s));
 }
 
-/* mpirun starts the ranks itself; on one machine it needs no remote shell for that (plm isolated). */
+/* mpirun starts the ranks itself; on one machine it needs no remote shell for that (plm isolated).
+ */
 static const char *const *mpirun_of(const struct gang *g, struct arena *arena)
 {
 	static const char *const isolated[] = { "--mca", "plm", "isolated", NULL };
-	static const char *const options[] = { "--oversubscribe", "--bind-to", "none", "--tag-output", "-x", NULL };
+	static const char *const options[] = { "--oversubscribe", "--bind-to", "none",
+					       "--tag-output",    "-x",        NULL };
 	_cleanup_(freep) char *marker = mpi_marker(g);
 	struct words w = { .arena = arena };
 	const char *const *all;
@@ -329,7 +372,7 @@ static const char *const *mpirun_of(const struct gang *g, struct arena *arena)
 	add_words(&w, options);
 	VEC_PUSH(&w.v, arena_strdup(arena, marker));
 	VEC_PUSH(&w.v, "-np");
-	VEC_PUSH(&w.v, arena_printf(arena, "%u", g->nodes * g->procs_per_node));
+	VEC_PUSH(&w.v, arena_printf(arena, "%u", g->size.nodes * g->size.procs_per_node));
 	add_words(&w, g->args->command);
 	VEC_PUSH(&w.v, NULL);
 	all = arena_memdup(arena, w.v.v, w.v.n * sizeof(*w.v.v));
@@ -337,11 +380,12 @@ static const char *const *mpirun_of(const struct gang *g, struct arena *arena)
 	return all;
 }
 
-const char *const *command_of(const struct gang *g, const struct member *m, struct arena *arena)
+const char *const *gang_command(const struct gang *g, const struct member *m, struct arena *arena)
 {
 	const char *const shell[] = { "/bin/sh", "-c", m->daemon, NULL };
 
 	if (m->daemon)
 		return arena_memdup(arena, shell, sizeof(shell));
-	return g->framework == MPI || g->framework == HOROVOD ? mpirun_of(g, arena) : g->args->command;
+	return g->framework == MPI || g->framework == HOROVOD ? mpirun_of(g, arena)
+							      : g->args->command;
 }

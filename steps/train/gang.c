@@ -1,8 +1,28 @@
-/* steps/train/gang.c — starts the members, passes on what they print, and ends them all when one fails.
+/* steps/train/gang.c — starts the members, passes on what they print, and ends them all when one
+ * fails.
  *
- * A gang is one thing: it has succeeded when every worker ended with 0 (servers and the scheduler are then told to go), and failed with the first
- * that didn't, or when we were told to stop, even if all then end well: what they saved is a checkpoint, not a result.
+ * A gang is one thing. It has succeeded when every worker ended with 0; servers and the scheduler
+ * are then told to end. It has failed with the first member that didn't end with 0, or when we
+ * were told to stop, even if all then end well: what they saved is a checkpoint, not a result.
+ * verdict() tells which.
+ *
+ * A member is a process group with a pipe (start_member()). It ends in two steps: `exited`, its
+ * process is gone; `ended`, also what it had started is, and its last output is read
+ * (finish_member()). Between the two, while the gang stops, a program behind a shell may still
+ * save: the end of its output ends the member. n_running counts members that haven't ended.
+ *
+ * stop() is called once in effect (`stopping`): SIGTERM to all, and SIGKILL when the grace is over
+ * or a second signal comes (kill_now()). mpirun gets no SIGTERM, its ranks do
+ * (signal_mpi_ranks()).
+ *
+ * The loop's one thread does everything: output, exits, signals, timers. A turn reads a bounded
+ * amount of each pipe, lines are at most LINE_MAX_BYTES, and only the last TAIL_LINES of a member
+ * are kept for the error message.
+ *
+ * What ranks find in their environment is environment.c's. peers.c asks the other nodes'
+ * launchers; it calls gang_all_over() and gang_run_daemon() from the same loop.
  */
+#include "steps/train/gang.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -12,16 +32,18 @@
 #include <sys/epoll.h>
 #include <sys/wait.h>
 #include "base/clock.h"
-#include "base/fs.h"
-#include "base/text.h"
-#include "steps/train/gang.h"
+#include "base/os/fs.h"
+#include "base/text/text.h"
 
 #define READ_BYTES (64 * KIB)
-/* After a rank's failure the others hang in a collective that can't end: nothing is to be saved there. */
+/* After a rank's failure the others hang in a collective that can't end: nothing is to be saved
+ * there. */
 #define FAILURE_GRACE_NS (2 * NS_PER_S)
-/* What one rank may have in its pipe when it ends; a descendant that escaped and goes on writing isn't waited for. */
+/* What one rank may have in its pipe when it ends; a descendant that escaped and goes on writing
+ * isn't waited for. */
 #define DRAIN_MAX_BYTES (1 * MIB)
-/* A gang with more members is signalled by process groups: to look at all processes of the machine once a member takes too long. */
+/* A gang with more members is signalled by process groups: to search all processes of the machine
+ * once for each member would take too long. */
 #define TREES_MAX 32
 
 static int64_t now_ns(const struct gang *g)
@@ -31,7 +53,7 @@ static int64_t now_ns(const struct gang *g)
 	return c->mono_ns(c);
 }
 
-/* --- names ------------------------------------------------------------------------------------------------------------------ */
+/* Names. */
 
 static bool is_mpi(const struct gang *g)
 {
@@ -40,23 +62,25 @@ static bool is_mpi(const struct gang *g)
 
 static void add_name(struct str *s, const struct member *m)
 {
-	static const char *const names[] = { [ROLE_WORKER] = "rank", [ROLE_SERVER] = "server", [ROLE_SCHEDULER] = "scheduler" };
+	static const char *const names[] = {
+		[ROLE_WORKER] = "rank", [ROLE_SERVER] = "server", [ROLE_SCHEDULER] = "scheduler"
+	};
 
 	if (m->daemon)
 		str_addf(s, "mpirun's daemon on node %u", m->gang->where.here);
 	else if (is_mpi(m->gang))
-		str_add(s, m->gang->mpi_guilty >= 0 ? "rank " : "mpirun");
+		str_add(s, m->gang->end.mpi_guilty >= 0 ? "rank " : "mpirun");
 	else if (m->gang->starts_nodes)
 		str_addf(s, "node %u", m->index);
 	else if (m->role == ROLE_SCHEDULER)
 		str_add(s, names[m->role]);
 	else
 		str_addf(s, "%s %u", names[m->role], m->index);
-	if (!m->daemon && is_mpi(m->gang) && m->gang->mpi_guilty >= 0)
-		str_addf(s, "%d", m->gang->mpi_guilty);
+	if (!m->daemon && is_mpi(m->gang) && m->gang->end.mpi_guilty >= 0)
+		str_addf(s, "%d", m->gang->end.mpi_guilty);
 }
 
-/* --- what they print ---------------------------------------------------------------------------------------------------------- */
+/* What they print. */
 
 /* What mpirun says of the first rank that failed; only for the message. */
 static void look_for_guilty_rank(struct gang *g, const char *line, size_t n)
@@ -65,8 +89,9 @@ static void look_for_guilty_rank(struct gang *g, const char *line, size_t n)
 	const char *at = strstr(text, "process rank ");
 	int rank;
 
-	if (g->mpi_guilty < 0 && ((at && sscanf(at, "process rank %d ", &rank) == 1) || sscanf(text, " Process name: [[%*d,%*d],%d]", &rank) == 1))
-		g->mpi_guilty = rank;
+	if (g->end.mpi_guilty < 0 && ((at && sscanf(at, "process rank %d ", &rank) == 1) ||
+				      sscanf(text, " Process name: [[%*d,%*d],%d]", &rank) == 1))
+		g->end.mpi_guilty = rank;
 }
 
 static void keep_tail(struct member *m, const char *line, size_t n)
@@ -110,14 +135,16 @@ static void print_mpi_line(void *arg, int rank, const char *line, size_t n)
 
 static void print_own_line(struct member *m)
 {
-	print_line(m, m->role == ROLE_WORKER ? (int)m->index : -1, m->line.len ? m->line.s : "", m->line.len);
+	print_line(m, m->role == ROLE_WORKER ? (int)m->index : -1, m->line.len ? m->line.s : "",
+		   m->line.len);
 	str_reset(&m->line);
 }
 
 static void flush(struct gang *g)
 {
 	if (g->out.len)
-		(void)fs_write_all(STDOUT_FILENO, g->out.s, g->out.len, NULL); /* a full disk under the log doesn't end a training */
+		(void)fs_write_all(STDOUT_FILENO, g->out.s, g->out.len,
+				   NULL); /* a full disk under the log doesn't end a training */
 	str_reset(&g->out);
 }
 
@@ -127,7 +154,8 @@ static void take_bytes(struct member *m, const char *buf, size_t n)
 		mpi_output_add(m->mpi, buf, n);
 	while (n && !m->mpi) {
 		const char *nl = memchr(buf, '\n', n);
-		size_t len = nl ? (size_t)(nl - buf) : MIN(n, LINE_MAX_BYTES - MIN(m->line.len, LINE_MAX_BYTES));
+		size_t len = nl ? (size_t)(nl - buf)
+				: MIN(n, LINE_MAX_BYTES - MIN(m->line.len, LINE_MAX_BYTES));
 
 		str_addn(&m->line, buf, len);
 		buf += len + (nl != NULL);
@@ -180,9 +208,10 @@ static void on_output(void *arg, int fd, uint32_t events)
 	drain(arg, 4 * (size_t)READ_BYTES); /* bounded work a turn */
 }
 
-/* --- stopping -------------------------------------------------------------------------------------------------------------------- */
+/* Stopping. */
 
-/* mpirun isn't told of a gentle end: it would pass it on, a second later, to ranks that save already, and kill them a second after that. */
+/* mpirun gets no SIGTERM. It would pass it on, a second later, to ranks that save already, and kill
+ * them a second after that. */
 static void signal_mpi_ranks(struct gang *g, int signo)
 {
 	_cleanup_(freep) char *marker = mpi_marker(g);
@@ -210,7 +239,7 @@ static void signal_all(struct gang *g, int signo)
 
 static void kill_now(struct gang *g)
 {
-	g->killed = true;
+	g->end.killed = true;
 	signal_all(g, SIGKILL);
 	for (unsigned i = 0; i < g->n_members; i++)
 		if (g->members[i].exited)
@@ -228,10 +257,11 @@ static void kill_all(void *arg)
 static void stop(struct gang *g, int64_t grace_ns)
 {
 	if (g->n_running == 0)
-		g->done = true; /* nothing is to be waited for: mpirun may not have called yet */
-	if (g->stopping || g->n_running == 0)
+		g->end.done =
+			true; /* nothing is to be waited for: mpirun may not have called yet */
+	if (g->end.stopping || g->n_running == 0)
 		return;
-	g->stopping = true;
+	g->end.stopping = true;
 	signal_all(g, SIGTERM);
 	g->kill_timer = loop_add_timer(g->loop, now_ns(g) + grace_ns, kill_all, g);
 }
@@ -240,11 +270,11 @@ static void on_signal(void *arg, int signo)
 {
 	struct gang *g = arg;
 
-	if (g->stop_signal) { /* a second one means at once */
+	if (g->end.signal) { /* a second one means at once */
 		kill_now(g);
 		return;
 	}
-	g->stop_signal = signo;
+	g->end.signal = signo;
 	stop(g, g->grace_ns);
 }
 
@@ -254,24 +284,26 @@ static void look_for_stall(void *arg)
 	int64_t due = g->last_output_ns + g->stall_ns;
 
 	g->stall_timer = NULL;
-	if (g->stopping)
+	if (g->end.stopping)
 		return;
+	if (peers_pending(g)) /* ours are done, and wait for those of other nodes */
+		due = now_ns(g) + g->stall_ns;
 	if (now_ns(g) < due) {
 		g->stall_timer = loop_add_timer(g->loop, due, look_for_stall, g);
 		return;
 	}
-	g->stalled = true;
+	g->end.stalled = true;
 	stop(g, g->grace_ns);
 }
 
-/* --- other nodes' launchers ---------------------------------------------------------------------------------------------------------- */
+/* Other nodes' launchers. */
 
 void gang_all_over(struct gang *g)
 {
 	stop(g, g->grace_ns);
 }
 
-/* --- ends -------------------------------------------------------------------------------------------------------------------------- */
+/* Ends. */
 
 static void end_leftovers(struct member *m)
 {
@@ -292,8 +324,9 @@ static void finish_member(struct member *m)
 	if (m->ended)
 		return;
 	m->ended = true;
-	/* Others may still save behind a shell that has gone; what they are can't be told from what this one left. */
-	if (!g->stopping || g->killed)
+	/* Others may still save behind a shell that has gone; what they are can't be told from what
+	 * this one left. */
+	if (!g->end.stopping || g->end.killed)
 		end_leftovers(m);
 	drain(m, DRAIN_MAX_BYTES);
 	if (m->fd >= 0)
@@ -301,17 +334,19 @@ static void finish_member(struct member *m)
 	flush(g);
 	g->n_running--;
 	g->n_workers_left -= m->role == ROLE_WORKER;
-	if (m->status != 0 && !ended_with_mpirun(m) && !g->stopping && !g->guilty) {
-		g->guilty = m;
+	if (m->status != 0 && !ended_with_mpirun(m) && !g->end.stopping && !g->end.guilty) {
+		g->end.guilty = m;
 		stop(g, FAILURE_GRACE_NS);
-	} else if (g->n_workers_left == 0 && m->role == ROLE_WORKER && !g->stopping && !peers_workers_done(g)) {
+	} else if (g->n_workers_left == 0 && m->role == ROLE_WORKER && !g->end.stopping &&
+		   !peers_workers_done(g)) {
 		stop(g, g->grace_ns); /* servers and scheduler, who never end by themselves */
 	}
-	if (g->n_running == 0 && (g->stopping || !peers_pending(g)))
-		g->done = true;
+	if (g->n_running == 0 && (g->end.stopping || !peers_pending(g)))
+		g->end.done = true;
 }
 
-/* SIGTERM ends a shell at once, whatever the program that it started still has to save: the end of its output is the end of that. */
+/* SIGTERM ends a shell at once, whatever the program that it started still has to save: the end of
+ * its output is the end of that. */
 static void on_exit_status(void *arg, const struct process_exit *ex)
 {
 	struct member *m = arg;
@@ -320,30 +355,35 @@ static void on_exit_status(void *arg, const struct process_exit *ex)
 	m->status = ex->signo ? 128 + ex->signo : ex->status;
 	m->signo = ex->signo;
 	m->exited = true;
-	if (!g->stopping || g->killed || m->fd < 0 || !process_left_orphans(m->process))
+	if (!g->end.stopping || g->end.killed || m->fd < 0 || !process_left_orphans(m->process))
 		finish_member(m);
 }
 
-/* --- starting ------------------------------------------------------------------------------------------------------------------------ */
+/* Starting. */
 
 static int start_process(struct member *m, int write_fd, struct err *err)
 {
 	struct gang *g = m->gang;
-	char **env = environment_of(g, m);
-	_cleanup_(freep) char *marker = xasprintf("CAIRN_GANG=%d.%u", (int)getpid(), (unsigned)(m - g->members));
+	char **env = gang_environment(g, m);
+	_cleanup_(freep) char *marker =
+		xasprintf("CAIRN_GANG=%d.%u", (int)getpid(), (unsigned)(m - g->members));
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	struct process_spec spec = { .argv = command_of(g, m, arena), .env = (const char *const *)env, .stdin_fd = -1, .stdout_fd = write_fd, .stderr_fd = write_fd,
+	struct process_spec spec = { .argv = gang_command(g, m, arena),
+				     .env = (const char *const *)env,
+				     .stdin_fd = -1,
+				     .stdout_fd = write_fd,
+				     .stderr_fd = write_fd,
 				     .marker = marker };
-	cpu_set_t before, mine;
-	bool pinned = cpus_of(g, m, &mine) && sched_getaffinity(0, sizeof(before), &before) == 0;
+	struct cpus before, mine;
+	bool pinned = gang_cpus(g, m, &mine) && cpus_get(&before) == 0;
 	int r;
 
 	if (pinned) /* children have what we have at that moment */
-		sched_setaffinity(0, sizeof(mine), &mine);
+		cpus_use(&mine);
 	r = process_start(g->loop, &spec, on_exit_status, m, &m->process, err);
 	if (pinned)
-		sched_setaffinity(0, sizeof(before), &before);
-	environment_free(env);
+		cpus_use(&before);
+	gang_environment_free(env);
 	return r;
 }
 
@@ -357,7 +397,7 @@ static int start_member(struct member *m, struct err *err)
 	fcntl(fds[0], F_SETFL, O_NONBLOCK);
 	m->fd = fds[0];
 	if (is_mpi(g))
-		m->mpi = mpi_output_new(g->nodes * g->procs_per_node, print_mpi_line, m);
+		m->mpi = mpi_output_new(g->size.nodes * g->size.procs_per_node, print_mpi_line, m);
 	r = loop_add_fd(g->loop, m->fd, EPOLLIN, on_output, m, &m->source, err);
 	if (r == 0)
 		r = start_process(m, fds[1], err);
@@ -375,15 +415,19 @@ int gang_run_daemon(struct gang *g, const char *command, struct err *err)
 
 	if (g->n_members)
 		return err_set(err, ERR_EXISTS, "this node has its daemon already");
-	if (g->stop_signal)
-		return err_set(err, ERR_CANCELLED, "this node was told to end");
-	*m = (struct member){ .gang = g, .fd = -1, .role = ROLE_WORKER, .index = g->where.here, .daemon = xstrdup(command) };
+	if (g->end.signal)
+		return err_set(err, ERR_CANCELLED, "this node was asked to stop");
+	*m = (struct member){ .gang = g,
+			      .fd = -1,
+			      .role = ROLE_WORKER,
+			      .index = g->where.here,
+			      .daemon = xstrdup(command) };
 	g->n_members = 1;
 	return start_member(m, err);
 }
 
 /* Options differ from one MPI to the other: the launcher knows those of Open MPI, and of what is
- * made of it. A mpirun that isn't there is told of when it is started. */
+ * derived from it. Where there is no mpirun, starting it gives the error. */
 static int check_mpirun(struct err *err)
 {
 	static const char *const known[] = { "Open MPI", "OpenRTE", "Spectrum MPI" };
@@ -436,27 +480,35 @@ static int start_all(struct gang *g, struct err *err)
 		return -1;
 	for (unsigned i = 0; i < g->n_members; i++)
 		if (start_member(&g->members[i], err) < 0)
-			return is_mpi(g) && err->code == ERR_NOT_FOUND ?
-				       err_set(err, ERR_NOT_FOUND, "mpirun is not on PATH: the framework %s needs Open MPI (Debian: openmpi-bin)",
-					       g->framework == MPI ? "mpi" : "horovod") :
-				       -1;
+			return is_mpi(g) && err->code == ERR_NOT_FOUND
+				       ? err_set(err, ERR_NOT_FOUND,
+						 "mpirun is not on PATH: the framework %s needs "
+						 "Open MPI (Debian: openmpi-bin)",
+						 g->framework == MPI ? "mpi" : "horovod")
+				       : -1;
 	g->last_output_ns = now_ns(g);
-	if (g->stall_ns)
-		g->stall_timer = loop_add_timer(g->loop, g->last_output_ns + g->stall_ns, look_for_stall, g);
+	/* As a rule rank 0 alone prints: the launcher of another node would take a gang that goes
+	 * well for a stalled one. */
+	if (g->stall_ns && g->where.here == 0)
+		g->stall_timer =
+			loop_add_timer(g->loop, g->last_output_ns + g->stall_ns, look_for_stall, g);
 	return 0;
 }
 
-/* --- the verdict ------------------------------------------------------------------------------------------------------------------------ */
+/* The verdict. */
 
 static void add_how(struct str *s, const struct member *m)
 {
 	if (m->signo)
-		str_addf(s, "was killed by SIG%s", sigabbrev_np(m->signo) ? sigabbrev_np(m->signo) : "?");
+		str_addf(s, "was killed by SIG%s",
+			 sigabbrev_np(m->signo) ? sigabbrev_np(m->signo) : "?");
 	else
 		str_addf(s, "ended with exit status %d", m->status);
 }
 
-/* The lines of the guilty one, at the very end of the log, where the error message is taken from. */
+/* The last lines of the member that failed, at the very end of the log, where the error message is
+ * taken from.
+ */
 static void show_tail(const struct member *m)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };
@@ -476,21 +528,24 @@ static int verdict(struct gang *g, struct err *err)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };
 
-	if (g->stop_signal)
-		return err_set(err, ERR_CANCELLED, "stopped by SIG%s", sigabbrev_np(g->stop_signal));
-	if (g->stalled) {
+	if (g->end.signal)
+		return err_set(err, ERR_CANCELLED, "stopped by SIG%s", sigabbrev_np(g->end.signal));
+	if (g->end.stalled) {
 		text_add_duration(&s, g->stall_ns);
-		return err_set(err, ERR_FAILED, "no rank printed anything for %s (stall_timeout): stopped", s.s);
+		return err_set(err, ERR_FAILED,
+			       "no rank printed anything for %s (stall_timeout): stopped", s.s);
 	}
-	if (g->forsaken)
-		return err_set(err, ERR_FAILED, "the launcher of the first node went without a word");
-	if (!g->guilty)
+	if (g->end.forsaken)
+		return err_set(err, ERR_FAILED,
+			       "the launcher of the first node ended without a message");
+	if (!g->end.guilty)
 		return 0;
-	show_tail(g->guilty);
-	add_name(&s, g->guilty);
+	show_tail(g->end.guilty);
+	add_name(&s, g->end.guilty);
 	str_addc(&s, ' ');
-	add_how(&s, g->guilty);
-	return err_set(err, ERR_FAILED, "%s%s", s.s, g->n_members > 1 || g->where.apart ? "; the others were stopped" : "");
+	add_how(&s, g->end.guilty);
+	return err_set(err, ERR_FAILED, "%s%s", s.s,
+		       g->n_members > 1 || g->where.apart ? "; the others were stopped" : "");
 }
 
 int gang_run(struct gang *g, struct err *err)
@@ -502,9 +557,9 @@ int gang_run(struct gang *g, struct err *err)
 	r = start_all(g, err);
 	if (r < 0)
 		signal_all(g, SIGKILL);
-	while (r == 0 && !g->done)
+	while (r == 0 && !g->end.done)
 		r = loop_turn(g->loop, -1, err) < 0 ? -1 : 0;
-	for (unsigned i = 0; i < g->n_members && g->stopping; i++)
+	for (unsigned i = 0; i < g->n_members && g->end.stopping; i++)
 		end_leftovers(&g->members[i]);
 	if (r == 0)
 		r = verdict(g, err);

@@ -1,12 +1,27 @@
-/* Metrics in what a program prints: `loss=0.31 acc=0.9 step=400`, or a JSON object of numbers. */
+/* steps/train/lines.c — metrics in what a program prints: `loss=0.31 acc=0.9 step=400`, or a JSON
+ * object of numbers.
+ *
+ * A line counts as a whole or not at all, so that ordinary text with one NAME=NUMBER in it isn't
+ * taken. Each form is therefore read twice: first without fn() to see whether it is one of
+ * metrics, then with it (words(); flatten()).
+ *
+ * JSON that Python writes may hold NaN and Infinity: replace_not_finite() makes nulls of them
+ * outside of strings, and the text is parsed again. A null counts as a number of the line only
+ * then, but is always handed on as NAN.
+ *
+ * A name that holds the value of one of the step's secrets (CAIRN_SECRETS) is dropped
+ * (holds_secret()): names are kept and shown where a log would be masked.
+ *
+ * No state; the gang's thread calls it. What becomes of the numbers is series.c's.
+ */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include "base/json.h"
 #include "base/mem.h"
-#include "base/text.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
 #include "steps/train/gang.h"
 
 #define NAME_MAX_BYTES 128
@@ -48,8 +63,8 @@ static bool read_number(const char *text, double *ret)
 	return strcasecmp(s, "nan") == 0;
 }
 
-/* Does the name hold the value of one of the step's secrets? Then it is no metric: its name would be
- * kept, shown and sent where a log would have had stars. */
+/* Does the name hold the value of one of the step's secrets? Then it is no metric: its name would
+ * be kept, shown and sent where a log would have had stars. */
 static bool holds_secret(const char *name)
 {
 	const char *list = getenv("CAIRN_SECRETS");
@@ -117,17 +132,20 @@ static bool words(const char *line, size_t n, struct found *f)
 	return f->n > 0;
 }
 
-/* Nested names are joined by dots; null is a number that isn't one; everything else is passed over. Depth is bounded by JSON_DEPTH_MAX. */
+/* Nested names are joined by dots; null is a number that isn't one; everything else is passed over.
+ * Depth is bounded by JSON_DEPTH_MAX. */
 static void flatten(const json_t *j, struct str *prefix, struct found *f)
 {
 	const char *key;
 	json_t *v;
 
-	json_object_foreach((json_t *)j, key, v) {
+	json_object_foreach((json_t *)j, key, v)
+	{
 		size_t len = prefix->len;
 
 		str_addf(prefix, "%s%s", len ? "." : "", key);
-		if ((json_is_number(v) || json_is_null(v)) && prefix->len > 0 && prefix->len <= NAME_MAX_BYTES) {
+		if ((json_is_number(v) || json_is_null(v)) && prefix->len > 0 &&
+		    prefix->len <= NAME_MAX_BYTES) {
 			f->n += json_is_number(v) || f->nulls_count;
 			tell(f, prefix->s, json_is_null(v) ? (double)NAN : json_number_value(v));
 		} else if (json_is_object(v)) {
@@ -142,7 +160,8 @@ static void flatten(const json_t *j, struct str *prefix, struct found *f)
 static const char *not_finite_at(const char *s, size_t n)
 {
 	for (size_t i = 0; i < ARRAY_LEN(not_finite); i++)
-		if (n >= strlen(not_finite[i]) && memcmp(s, not_finite[i], strlen(not_finite[i])) == 0)
+		if (n >= strlen(not_finite[i]) &&
+		    memcmp(s, not_finite[i], strlen(not_finite[i])) == 0)
 			return not_finite[i];
 	return NULL;
 }
@@ -198,7 +217,8 @@ static bool object(const char *line, size_t n, struct found *f)
 	return count.n > 0;
 }
 
-bool metrics_of_line(const char *line, size_t n, void (*fn)(void *arg, const char *name, double value), void *arg)
+bool gang_metrics_of_line(const char *line, size_t n,
+			  void (*fn)(void *arg, const char *name, double value), void *arg)
 {
 	struct found f = { 0 };
 
@@ -208,7 +228,8 @@ bool metrics_of_line(const char *line, size_t n, void (*fn)(void *arg, const cha
 		f = (struct found){ .fn = fn, .arg = arg };
 		return object(line, n, &f);
 	}
-	if (!memchr(line, '=', n) || !words(line, n, &f)) /* first look whether the whole line is of that form */
+	if (!memchr(line, '=', n) ||
+	    !words(line, n, &f)) /* first look whether the whole line is of that form */
 		return false;
 	f = (struct found){ .fn = fn, .arg = arg };
 	return words(line, n, &f);

@@ -1,4 +1,5 @@
-/* The program `cairn-launch`: the step `train` alone, linked statically, so that ranks can be started in any image. */
+/* The program `cairn-launch`: the step `train` alone, linked statically, so that ranks can be
+ * started in any image. */
 #include <string.h>
 #include "base/mem.h"
 #include "steps/train/gang.h"

@@ -1,8 +1,17 @@
-/* What `mpirun --tag-output` prints, as lines of its ranks.
+/* steps/train/mpi_output.c — what `mpirun --tag-output` prints, as lines of its ranks.
  *
- * It puts a tag, "[1,0]<stdout>:", before each piece that it read of a rank, and again after each end of a line in it (Open MPI 4.1, orte/mca/iof/base/iof_base_output.c). A
- * piece is what one read() gave: a line that a program writes in two goes, or that is long, has tags in its midst, and those of other ranks between. So a tag says whose the
- * bytes are that follow, until the next one or the end of the line; what follows no tag is mpirun's own.
+ * It puts a tag, "[1,0]<stdout>:", before each piece that it read of a rank, and again after each
+ * end of a line in it (Open MPI 4.1, orte/mca/iof/base/iof_base_output.c). A piece is what one
+ * read() gave: a line that a program writes in two pieces, or that is long, has tags in its midst,
+ * and those of other ranks between. So a tag says whose bytes follow, until the next tag or the
+ * end of the line; what follows no tag is mpirun's own.
+ *
+ * There is a speaker for each rank and stream, made when it first says something, with the line
+ * that isn't ended yet. `now` is whose bytes come. `held` keeps what may be the beginning of a tag
+ * until more bytes decide it (tag_at()), never more than TAG_MAX bytes after a call.
+ *
+ * A line that is longer than LINE_MAX_BYTES comes out in pieces, so memory is bounded. A program
+ * that prints something like a tag itself is taken at its word. The gang's thread calls it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -27,11 +36,17 @@ struct mpi_output {
 	size_t n_speakers;
 };
 
-struct mpi_output *mpi_output_new(unsigned n_ranks, void (*fn)(void *arg, int rank, const char *line, size_t n), void *arg)
+struct mpi_output *mpi_output_new(unsigned n_ranks,
+				  void (*fn)(void *arg, int rank, const char *line, size_t n),
+				  void *arg)
 {
 	struct mpi_output *o = xcalloc(1, sizeof(*o));
 
-	*o = (struct mpi_output){ .n_ranks = n_ranks, .fn = fn, .arg = arg, .own.rank = -1, .n_speakers = n_ranks * ARRAY_LEN(streams) };
+	*o = (struct mpi_output){ .n_ranks = n_ranks,
+				  .fn = fn,
+				  .arg = arg,
+				  .own.rank = -1,
+				  .n_speakers = n_ranks * ARRAY_LEN(streams) };
 	o->speakers = xcalloc(o->n_speakers, sizeof(struct speaker *));
 	o->now = &o->own;
 	return o;
@@ -71,16 +86,20 @@ static void add(struct mpi_output *o, const char *bytes, size_t n)
 	}
 }
 
-/* Its length at the beginning of these bytes; 0: there is none; -1: there may be, more bytes will tell. */
-static int tag_at(const struct mpi_output *o, const char *bytes, size_t n, unsigned *ret_rank, size_t *ret_stream)
+/* Its length at the beginning of these bytes; 0: there is none; -1: there may be, more bytes will
+ * tell. */
+static int tag_at(const struct mpi_output *o, const char *bytes, size_t n, unsigned *ret_rank,
+		  size_t *ret_stream)
 {
 	char text[TAG_MAX + 1], stream[8];
 	size_t span;
 	int len = 0;
 
 	snprintf(text, sizeof(text), "%.*s", (int)MIN(n, TAG_MAX), bytes);
-	span = strspn(text, "[]<>,:0123456789abcdefghijklmnopqrstuvwxyz"); /* sscanf() would take blanks and signs */
-	if (sscanf(text, "[%*10u,%10u]<%7[a-z]>:%n", ret_rank, stream, &len) < 2 || len == 0 || (size_t)len > span)
+	span = strspn(text, "[]<>,:0123456789abcdefghijklmnopqrstuvwxyz"); /* sscanf() would take
+									      blanks and signs */
+	if (sscanf(text, "[%*10u,%10u]<%7[a-z]>:%n", ret_rank, stream, &len) < 2 || len == 0 ||
+	    (size_t)len > span)
 		return span == n && n < TAG_MAX ? -1 : 0;
 	for (size_t i = 0; i < ARRAY_LEN(streams); i++)
 		if (*ret_rank < o->n_ranks && str_eq(stream, streams[i])) {
@@ -102,7 +121,8 @@ static struct speaker *speaker_of(struct mpi_output *o, unsigned rank, size_t st
 	return *s;
 }
 
-/* How many bytes were one thing; 0: more have to come. */
+/* Takes one thing from the front: plain bytes, the end of a line, or a tag. Returns its length; 0:
+ * more bytes have to come first. */
 static size_t take_one(struct mpi_output *o, const char *bytes, size_t n, bool is_all)
 {
 	size_t plain = 0, stream = 0;

@@ -1,7 +1,21 @@
-/* Which node this is, and where the others are. Names are the frameworks' to resolve: the launcher runs in images without the C library's files, and asks for none. */
+/* steps/train/nodes.c — which node this is, and where the others are, from the environment (struct
+ * nodes in gang.h lists the variables).
+ *
+ * gang_read_nodes() checks everything before a member is made: contradictions between the
+ * environment and the settings are ERR_INVALID. Host patterns and addresses go into other programs'
+ * lists and JSON, so only plain characters are let through. Without CAIRN_GANG_HOSTS all nodes are
+ * this machine, and `where.apart` is false.
+ *
+ * gang_node() places members, gang_port() and gang_add_address() say where a member is reached; all
+ * launchers compute the same answers from the same environment, and none asks another. Launchers
+ * talk at the port before the first (peers.c).
+ *
+ * Names are the frameworks' to resolve: the launcher runs in images without the C library's files,
+ * and asks for none. Strings are lent by the environment, which nobody changes.
+ */
 #include <stdlib.h>
 #include <string.h>
-#include "base/text.h"
+#include "base/text/text.h"
 #include "steps/train/gang.h"
 
 #define HOST_MAX 253 /* RFC 1035 */
@@ -14,17 +28,20 @@ static int read_number(const char *name, unsigned max, unsigned *ret, struct err
 	if (!text || !*text)
 		return 0;
 	if (!text_parse_int(text, &n) || n < 0 || n > max)
-		return err_set(err, ERR_INVALID, "%s is `%.40s`: a number from 0 to %u", name, text, max);
+		return err_set(err, ERR_INVALID, "%s is `%.40s`: a number from 0 to %u", name, text,
+			       max);
 	*ret = (unsigned)n;
 	return 1;
 }
 
-/* What goes into URLs, lists and JSON of others: letters, digits, dots, dashes, colons, and one %u. */
+/* What goes into URLs, lists and JSON of others: letters, digits, dots, dashes, colons, and one %u.
+ */
 static bool is_pattern(const char *s)
 {
 	const char *percent = strchr(s, '%');
 
-	return strlen(s) <= HOST_MAX && strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789.-:%u") == strlen(s) &&
+	return strlen(s) <= HOST_MAX &&
+	       strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789.-:%u") == strlen(s) &&
 	       (!percent || (percent[1] == 'u' && !strchr(percent + 1, '%')));
 }
 
@@ -34,7 +51,8 @@ static bool are_addresses(const char *s, unsigned nodes)
 
 	for (const char *c = s; *c; c++)
 		n += *c == ',';
-	return n == nodes && strspn(s, "0123456789abcdef.:,") == strlen(s) && !strstr(s, ",,") && *s != ',' && s[strlen(s) - 1] != ',';
+	return n == nodes && strspn(s, "0123456789abcdef.:,") == strlen(s) && !strstr(s, ",,") &&
+	       *s != ',' && s[strlen(s) - 1] != ',';
 }
 
 static int read_addresses(struct gang *g, struct err *err)
@@ -43,8 +61,10 @@ static int read_addresses(struct gang *g, struct err *err)
 
 	if (!all || !*all)
 		return 0;
-	if (!are_addresses(all, g->nodes))
-		return err_set(err, ERR_INVALID, "CAIRN_GANG_ADDRESSES must hold %u addresses, a comma between", g->nodes);
+	if (!are_addresses(all, g->size.nodes))
+		return err_set(err, ERR_INVALID,
+			       "CAIRN_GANG_ADDRESSES must hold %u addresses, separated by commas",
+			       g->size.nodes);
 	g->where.addresses = all;
 	return 0;
 }
@@ -56,43 +76,63 @@ static const char *token_of(void)
 	return token && *token && !strpbrk(token, " \n") ? token : GANG_NO_TOKEN;
 }
 
-int nodes_read(struct gang *g, struct err *err)
+int gang_read_nodes(struct gang *g, struct err *err)
 {
 	const char *hosts = getenv("CAIRN_GANG_HOSTS");
-	unsigned n = g->nodes, port = GANG_PORT, here = 0, last;
+	unsigned n = g->size.nodes, port = GANG_PORT, here = 0, last;
 	int r;
 
 	if (!hosts || !*hosts)
 		return 0;
 	if (!is_pattern(hosts))
-		return err_set(err, ERR_INVALID, "CAIRN_GANG_HOSTS is `%.60s`: a host name with %%u for the node's number", hosts);
-	r = read_number("CAIRN_GANG_NODE", g->nodes - 1, &here, err);
+		return err_set(
+			err, ERR_INVALID,
+			"CAIRN_GANG_HOSTS is `%.60s`: a host name with %%u for the node's number",
+			hosts);
+	r = read_number("CAIRN_GANG_NODE", g->size.nodes - 1, &here, err);
 	if (r == 0)
-		r = read_number("JOB_COMPLETION_INDEX", g->nodes - 1, &here, err);
+		r = read_number("JOB_COMPLETION_INDEX", g->size.nodes - 1, &here, err);
 	if (r == 0)
-		return err_set(err, ERR_INVALID, "CAIRN_GANG_HOSTS is set, but neither CAIRN_GANG_NODE nor JOB_COMPLETION_INDEX says which node this is");
-	if (r < 0 || read_number("CAIRN_GANG_NODES", 1u << 16, &n, err) < 0 || read_number("CAIRN_GANG_PORT", UINT16_MAX, &port, err) < 0)
+		return err_set(err, ERR_INVALID,
+			       "CAIRN_GANG_HOSTS is set, but neither CAIRN_GANG_NODE nor "
+			       "JOB_COMPLETION_INDEX says which node this is");
+	if (r < 0 || read_number("CAIRN_GANG_NODES", 1u << 16, &n, err) < 0 ||
+	    read_number("CAIRN_GANG_PORT", UINT16_MAX, &port, err) < 0)
 		return -1;
-	if (n != g->nodes)
-		return err_set(err, ERR_INVALID, "CAIRN_GANG_NODES says %u nodes, the step %u", n, g->nodes);
-	last = port + (g->framework == TENSORFLOW ? g->workers + g->servers : 1);
-	if (port <= 1 || last > UINT16_MAX)
-		return err_set(err, ERR_INVALID, "CAIRN_GANG_PORT is %u: ports %u to %u are needed", port, port, last);
-	g->where = (struct nodes){ .apart = true, .here = here, .hosts = hosts, .port = (uint16_t)port, .token = token_of() };
+	if (n != g->size.nodes)
+		return err_set(err, ERR_INVALID, "CAIRN_GANG_NODES says %u nodes, the step %u", n,
+			       g->size.nodes);
+	/* Launchers talk at the port before; each member of tensorflow has one. */
+	last = port + (g->framework == TENSORFLOW ? g->size.workers + g->size.servers : 1) - 1;
+	if (port < 2)
+		return err_set(err, ERR_INVALID,
+			       "CAIRN_GANG_PORT is %u: it must be 2 or more, as the port before it "
+			       "is used, too",
+			       port);
+	if (last > UINT16_MAX)
+		return err_set(err, ERR_INVALID,
+			       "CAIRN_GANG_PORT is %u: ports %u to %u are needed, and %u is the "
+			       "last one",
+			       port, port - 1, last, UINT16_MAX);
+	g->where = (struct nodes){ .apart = true,
+				   .here = here,
+				   .hosts = hosts,
+				   .port = (uint16_t)port,
+				   .token = token_of() };
 	return read_addresses(g, err);
 }
 
 /* Workers as their ranks go, servers in turn, the scheduler on the first. */
-unsigned node_of(const struct gang *g, enum role role, unsigned index)
+unsigned gang_node(const struct gang *g, enum role role, unsigned index)
 {
 	if (!g->where.apart || role == ROLE_SCHEDULER)
 		return 0;
 	if (role == ROLE_SERVER)
-		return index % g->nodes;
-	return g->starts_nodes ? index : index / g->procs_per_node;
+		return index % g->size.nodes;
+	return g->starts_nodes ? index : index / g->size.procs_per_node;
 }
 
-void add_host(const struct gang *g, unsigned node, struct str *out)
+void gang_add_host(const struct gang *g, unsigned node, struct str *out)
 {
 	const char *percent = g->where.apart ? strstr(g->where.hosts, "%u") : NULL;
 
@@ -101,15 +141,16 @@ void add_host(const struct gang *g, unsigned node, struct str *out)
 	else if (!percent)
 		str_add(out, g->where.hosts);
 	else
-		str_addf(out, "%.*s%u%s", (int)(percent - g->where.hosts), g->where.hosts, node, percent + 2);
+		str_addf(out, "%.*s%u%s", (int)(percent - g->where.hosts), g->where.hosts, node,
+			 percent + 2);
 }
 
-void add_address(const struct gang *g, unsigned node, struct str *out)
+void gang_add_address(const struct gang *g, unsigned node, struct str *out)
 {
 	const char *at = g->where.addresses;
 
 	if (!at) {
-		add_host(g, node, out);
+		gang_add_host(g, node, out);
 		return;
 	}
 	while (node--)
@@ -117,15 +158,19 @@ void add_address(const struct gang *g, unsigned node, struct str *out)
 	str_addn(out, at, strcspn(at, ","));
 }
 
-/* Each member of tensorflow listens; of the others, the first alone does at an address that must be known. */
-uint16_t port_of(const struct gang *g, enum role role, unsigned index)
+/* Each member of tensorflow listens; of the others, the first alone does at an address that must be
+ * known. On one machine g->ports is in the order of the members: servers, then workers. */
+uint16_t gang_port(const struct gang *g, enum role role, unsigned index)
 {
 	bool each = g->framework == TENSORFLOW;
-	unsigned number = role == ROLE_WORKER ? index : g->workers + index; /* on one machine the order of its members */
+	unsigned number =
+		role == ROLE_WORKER
+			? index
+			: g->size.workers + index; /* nodes apart: servers behind all workers */
 
 	if (g->where.apart)
 		return (uint16_t)(g->where.port + (each ? number : 0));
 	if (!each)
 		return g->ports[0];
-	return g->ports[role == ROLE_WORKER ? g->servers + index : index];
+	return g->ports[role == ROLE_WORKER ? g->size.servers + index : index];
 }

@@ -1,11 +1,24 @@
-/* What launchers of one gang say to each other, where its ranks can't settle it themselves.
+/* steps/train/peers.c — what launchers of one gang say to each other, where its ranks can't settle
+ * it themselves.
  *
- * Servers never end by themselves, and those of one node serve the workers of all: the launcher of the first node is told when the workers of a node are done, and says
- * when all are. mpirun, on the first node, has its daemon started on each other one by the launcher there: it is told to call us (`mpi-agent HOST COMMAND`) where it
- * would call ssh.
+ * Two cases. Servers never end by themselves, and those of one node serve the workers of all: each
+ * node's launcher tells the first node's when its workers have ended well, and gets "end" when all
+ * have (ends_together()). And mpirun, on the first node, needs a daemon on each other one: it
+ * calls this program (`mpi-agent ADDRESS COMMAND`, peers_agent_main()) where it would call ssh,
+ * and the agent asks that node's launcher to start the daemon.
  *
- * One line a connection, "TOKEN done NODE" or "TOKEN run COMMAND", answered by one: "end", "ok", or "no: why". Nothing is answered to a wrong token: whoever doesn't
- * know it is no pod of this gang. Names aren't resolved: addresses come from the environment.
+ * One line a connection, "TOKEN done NODE" or "TOKEN run COMMAND", answered by one: "end", "ok",
+ * or "no: why". Nothing is answered to a wrong token: whoever doesn't know it is no pod of this
+ * gang. Names aren't resolved: addresses come from the environment.
+ *
+ * The first node keeps `done` by node and the callers that wait; all_over() answers them once.
+ * Another node calls the first again after AGAIN_NS until it is connected; when that connection
+ * ends without "end", the gang has failed (`forsaken`).
+ *
+ * Connections and timers are on the gang's loop and thread; a message has at most MESSAGE_MAX
+ * bytes, and there are at most CALLERS_MAX callers. The agent is a process of its own that mpirun
+ * starts: it has no loop and waits. Failed ranks aren't told here: a launcher that fails ends its
+ * node, and who runs the nodes ends the others.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,15 +29,17 @@
 #include <sys/socket.h>
 #include <time.h>
 #include "base/clock.h"
-#include "base/fs.h"
-#include "base/text.h"
+#include "base/os/fs.h"
+#include "base/text/text.h"
 #include "steps/train/gang.h"
 
-/* A daemon's command line names every node: bounded by what execve() takes of one string (Linux, MAX_ARG_STRLEN). */
+/* A daemon's command line names every node: bounded by what execve() takes of one string (Linux,
+ * MAX_ARG_STRLEN). */
 #define MESSAGE_MAX (128 * KIB)
 #define CALLERS_MAX 8192
-#define AGAIN_NS NS_PER_S
-/* That the launcher of another node may take to listen: its image may still be on its way. */
+#define AGAIN_NS    NS_PER_S
+/* How long the launcher of another node may take until it listens: its image may have to be pulled.
+ */
 #define AGENT_PATIENCE_S 600
 
 struct caller {
@@ -45,7 +60,7 @@ struct peers {
 	bool over, we_are_done, told;
 };
 
-/* --- addresses ---------------------------------------------------------------------------------------------------------------- */
+/* Addresses. */
 
 union address {
 	struct sockaddr any;
@@ -70,17 +85,21 @@ static int parse_address(const char *text, uint16_t port, union address *ret, so
 	return 0;
 }
 
-static int address_of(const struct gang *g, unsigned node, union address *ret, socklen_t *ret_len, struct err *err)
+static int address_of(const struct gang *g, unsigned node, union address *ret, socklen_t *ret_len,
+		      struct err *err)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
 
-	add_address(g, node, &text);
+	gang_add_address(g, node, &text);
 	if (parse_address(text.s, (uint16_t)(g->where.port - 1), ret, ret_len) < 0)
-		return err_set(err, ERR_INVALID, "node %u is known by its name `%s` only: CAIRN_GANG_ADDRESSES must say its address", node, text.s);
+		return err_set(err, ERR_INVALID,
+			       "node %u is known by its name `%s` only: CAIRN_GANG_ADDRESSES must "
+			       "say its address",
+			       node, text.s);
 	return 0;
 }
 
-/* --- those who call us ---------------------------------------------------------------------------------------------------------- */
+/* Those who call us. */
 
 static void caller_free(struct caller *c)
 {
@@ -102,7 +121,8 @@ static void hang_up(struct caller *c)
 
 static void answer(int fd, const char *text)
 {
-	(void)!send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT); /* a few bytes into an empty buffer */
+	(void)!send(fd, text, strlen(text),
+		    MSG_NOSIGNAL | MSG_DONTWAIT); /* a few bytes into an empty buffer */
 }
 
 static void all_over(struct peers *p)
@@ -121,7 +141,7 @@ static void note_done(struct peers *p, unsigned node)
 	if (p->done[node])
 		return;
 	p->done[node] = true;
-	if (++p->n_done == p->gang->nodes)
+	if (++p->n_done == p->gang->size.nodes)
 		all_over(p);
 }
 
@@ -139,7 +159,7 @@ static void act_on(struct caller *c, char *line)
 		return;
 	}
 	line += n + 1;
-	if (p->done && sscanf(line, "done %u", &node) == 1 && node < p->gang->nodes) {
+	if (p->done && sscanf(line, "done %u", &node) == 1 && node < p->gang->size.nodes) {
 		c->done = true;
 		note_done(p, node);
 		return;
@@ -208,13 +228,15 @@ static int listen_here(struct peers *p, struct err *err)
 	if (address_of(p->gang, p->gang->where.here, &at, &len, err) < 0)
 		return -1;
 	p->listen_fd = socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (p->listen_fd < 0 || setsockopt(p->listen_fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 || bind(p->listen_fd, &at.any, len) < 0 ||
-	    listen(p->listen_fd, 128) < 0)
-		return err_errno(err, "cannot listen for the other nodes' launchers at port %u", p->gang->where.port - 1u);
+	if (p->listen_fd < 0 ||
+	    setsockopt(p->listen_fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+	    bind(p->listen_fd, &at.any, len) < 0 || listen(p->listen_fd, 128) < 0)
+		return err_errno(err, "cannot listen for the other nodes' launchers at port %u",
+				 p->gang->where.port - 1u);
 	return loop_add_fd(p->gang->loop, p->listen_fd, EPOLLIN, on_listener, p, &p->listener, err);
 }
 
-/* --- calling the first node -------------------------------------------------------------------------------------------------------- */
+/* Calling the first node. */
 
 static void tell_done(void *arg);
 
@@ -236,7 +258,8 @@ static void on_first(void *arg, int fd, uint32_t events)
 	ssize_t n;
 
 	if (!p->told) { /* connected, or not */
-		_cleanup_(freep) char *text = xasprintf("%s done %u\n", p->gang->where.token, p->gang->where.here);
+		_cleanup_(freep) char *text =
+			xasprintf("%s done %u\n", p->gang->where.token, p->gang->where.here);
 
 		if (send(fd, text, strlen(text), MSG_NOSIGNAL) != (ssize_t)strlen(text)) {
 			try_again(p);
@@ -250,7 +273,7 @@ static void on_first(void *arg, int fd, uint32_t events)
 	loop_remove(p->gang->loop, p->first);
 	p->first = NULL;
 	p->over = true;
-	p->gang->forsaken = n < 4 || memcmp(buf, "end\n", 4) != 0;
+	p->gang->end.forsaken = n < 4 || memcmp(buf, "end\n", 4) != 0;
 	gang_all_over(p->gang);
 }
 
@@ -266,13 +289,15 @@ static void tell_done(void *arg)
 		return; /* peers_begin() has looked */
 	p->first_fd = socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (p->first_fd < 0 || (connect(p->first_fd, &at.any, len) < 0 && errno != EINPROGRESS) ||
-	    loop_add_fd(p->gang->loop, p->first_fd, EPOLLOUT | EPOLLIN | EPOLLET, on_first, p, &p->first, &err) < 0)
+	    loop_add_fd(p->gang->loop, p->first_fd, EPOLLOUT | EPOLLIN | EPOLLET, on_first, p,
+			&p->first, &err) < 0)
 		try_again(p);
 }
 
-/* --- for gang.c ---------------------------------------------------------------------------------------------------------------------- */
+/* For gang.c. */
 
-bool gang_has_daemons(const struct gang *g)
+/* mpirun's, on each node but the first */
+static bool gang_has_daemons(const struct gang *g)
 {
 	return g->where.apart && (g->framework == MPI || g->framework == HOROVOD);
 }
@@ -280,7 +305,7 @@ bool gang_has_daemons(const struct gang *g)
 /* Servers, or a scheduler, that workers elsewhere need. */
 static bool ends_together(const struct gang *g)
 {
-	return g->where.apart && (g->framework == PS || g->servers);
+	return g->where.apart && (g->framework == PS || g->size.servers);
 }
 
 int peers_begin(struct gang *g, struct err *err)
@@ -296,7 +321,7 @@ int peers_begin(struct gang *g, struct err *err)
 	if (ends_together(g) && g->where.here)
 		return address_of(g, 0, &at, &len, err);
 	if (ends_together(g))
-		p->done = xcalloc(g->nodes, sizeof(*p->done));
+		p->done = xcalloc(g->size.nodes, sizeof(*p->done));
 	return listen_here(p, err);
 }
 
@@ -340,19 +365,17 @@ void peers_free(struct gang *g)
 	g->peers = NULL;
 }
 
-/* --- the agent ----------------------------------------------------------------------------------------------------------------------- */
+/* The agent. */
 
 static int connect_patiently(const union address *at, socklen_t len)
 {
-	const struct timespec pause = { .tv_nsec = NS_PER_S / 5 };
-
 	for (int i = 0; i < 5 * AGENT_PATIENCE_S; i++) {
 		int fd = socket(at->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 		if (fd < 0 || connect(fd, &at->any, len) == 0)
 			return fd;
 		close(fd);
-		nanosleep(&pause, NULL); /* lint: nanosleep because the agent has no loop, and nothing else to do */
+		clock_sleep(NS_PER_S / 5);
 	}
 	return -1;
 }
@@ -387,7 +410,7 @@ int peers_agent_main(int argc, char **argv)
 	socklen_t len;
 
 	if (said_port && (!text_parse_int(said_port, &port) || port <= 1 || port > UINT16_MAX))
-		port = GANG_PORT; /* nodes_read() has refused it where it counts */
+		port = GANG_PORT; /* gang_read_nodes() has refused it where it counts */
 	if (argc < 2 || parse_address(argv[0], (uint16_t)(port - 1), &at, &len) < 0) {
 		fprintf(stderr, "usage: mpi-agent ADDRESS COMMAND...: called by mpirun\n");
 		return 2;
@@ -399,6 +422,7 @@ int peers_agent_main(int argc, char **argv)
 	}
 	if (said.len >= 3 && memcmp(said.s, "ok\n", 3) == 0)
 		return 0;
-	fprintf(stderr, "mpi-agent: the launcher at %s says: %s\n", argv[0], said.len ? said.s : "nothing");
+	fprintf(stderr, "mpi-agent: the launcher at %s says: %s\n", argv[0],
+		said.len ? said.s : "nothing");
 	return 1;
 }

@@ -1,39 +1,91 @@
-/* The metrics of a training over time.
+/* steps/train/series.c — the metrics of a training over time.
  *
- * A point is an object of numbers with its `step`. What isn't finite is null: JSON has no word for it. */
+ * A point is an object of numbers with its `step` (or `epoch`, else one more than the point
+ * before). What isn't finite is null: JSON has no word for it.
+ *
+ * Points are kept in memory as their lines, in the order in which they come, and each is appended
+ * to two files at once: the output `series`, for who looks on, and `kept`, a copy in the checkpoint
+ * that outlives the attempt. series_open() reads `kept` first and drops a line that a crash cut
+ * off. series_finish() sorts by step, merges points of one step (the later value wins), and writes
+ * the output anew, atomically. So a training that was interrupted and went on gives the same file
+ * as one that wasn't.
+ *
+ * The lines in memory, and those in `kept`, are bounded by SERIES_MAX_BYTES each. What comes after
+ * that isn't a point any more: only the last values are kept (`rest`), for the step's metrics.
+ * `last` and `last_at` hold the last value of each metric among the points and the step where it
+ * stands, as many as there are names.
+ *
+ * A failed write of a line doesn't end the training. One thread, the gang's. Which lines are
+ * metrics is lines.c's.
+ */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <string.h>
-#include "base/fs.h"
+#include "base/os/fs.h"
 #include "steps/train/gang.h"
 
 /* A training that prints more than this is writing a log, not metrics. */
 #define SERIES_MAX_BYTES (256 * MIB)
 
+/* As JSON objects they would take fifteen times the memory of their lines. */
 struct point {
 	double step;
-	size_t order; /* points of one step are merged in the order in which they came */
-	json_t *values;
+	size_t at; /* of its line in `lines`; in the order in which points came */
 };
 
 struct series {
 	char *path, *kept;
 	int fd, kept_fd;
-	uint64_t bytes;
+	uint64_t bytes;   /* in `kept` */
 	double next_step; /* for lines that don't say theirs */
 	VEC(struct point) points;
+	struct str lines;
+	json_t *last, *last_at;
+	json_t *rest; /* what came last when there was no more room; NULL: there always was */
 };
 
-static void add_point(struct series *s, json_t *values)
+/* Says in `values` which step they are of. */
+static double place(struct series *s, json_t *values)
 {
-	const json_t *step = json_object_get(values, "step"), *epoch = json_object_get(values, "epoch");
-	double at = json_is_number(step) ? json_number_value(step) : json_is_number(epoch) ? json_number_value(epoch) : s->next_step;
+	const json_t *step = json_object_get(values, "step"),
+		     *epoch = json_object_get(values, "epoch");
+	double at = json_is_number(step)    ? json_number_value(step)
+		    : json_is_number(epoch) ? json_number_value(epoch)
+					    : s->next_step;
 
 	if (!json_is_number(step))
-		json_object_set_new(values, "step", at == floor(at) && fabs(at) < 1e15 ? json_integer((json_int_t)at) : json_real(at));
+		json_object_set_new(values, "step",
+				    at == floor(at) && fabs(at) < 1e15
+					    ? json_integer((json_int_t)at)
+					    : json_real(at));
 	s->next_step = at + 1;
-	VEC_PUSH(&s->points, ((struct point){ at, s->points.n, values }));
+	return at;
+}
+
+/* Of two values at one step the later one counts. */
+static void note_last(struct series *s, double step, json_t *values)
+{
+	const char *name;
+	json_t *v;
+
+	json_object_foreach(values, name, v)
+	{
+		const json_t *at = json_object_get(s->last_at, name);
+
+		if (strcmp(name, "step") == 0 || (at && step < json_real_value(at)))
+			continue;
+		json_object_set(s->last, name, v);
+		json_object_set_new(s->last_at, name, json_real(step));
+	}
+}
+
+static void add_point(struct series *s, double step, const struct str *line, json_t *values)
+{
+	VEC_PUSH(&s->points, ((struct point){ step, s->lines.len }));
+	str_addn(&s->lines, line->s, line->len);
+	note_last(s, step, values);
 }
 
 static void set_number(void *arg, const char *name, double v)
@@ -43,14 +95,16 @@ static void set_number(void *arg, const char *name, double v)
 	if (!isfinite(v))
 		json_object_set_new(values, name, json_null());
 	else
-		json_object_set_new(values, name, v == floor(v) && fabs(v) < 1e15 ? json_integer((json_int_t)v) : json_real(v));
+		json_object_set_new(values, name,
+				    v == floor(v) && fabs(v) < 1e15 ? json_integer((json_int_t)v)
+								    : json_real(v));
 }
 
 static json_t *point_of_line(const char *line, size_t n)
 {
 	json_t *values = json_object();
 
-	metrics_of_line(line, n, set_number, values);
+	gang_metrics_of_line(line, n, set_number, values);
 	if (json_object_size(values) > (json_object_get(values, "step") ? 1u : 0u))
 		return values;
 	json_decref(values);
@@ -63,7 +117,41 @@ static void add_text(struct str *out, const json_t *values)
 	str_addc(out, '\n');
 }
 
-/* What a crash cut off goes, so that what comes now begins a line of its own. */
+/* The series ends, but the last values stay true. */
+static void keep_rest(struct series *s, json_t *values)
+{
+	if (!s->rest) {
+		s->rest = json_object();
+		step_note("the metrics over time end here: they take %llu bytes",
+			  (unsigned long long)MAX(s->bytes, s->lines.len));
+	}
+	json_object_update(s->rest, values);
+}
+
+/* The line becomes a point, and *line its text; false when it is none of metrics, or when there is
+ * no more room for it: the next attempt reads no more from `kept` either, where `bytes` are
+ * already. */
+static bool take_line(struct series *s, const char *at, size_t n, uint64_t bytes, struct str *line)
+{
+	json_t *values = point_of_line(at, n);
+	double step;
+	bool room;
+
+	if (!values)
+		return false;
+	step = place(s, values);
+	str_reset(line);
+	add_text(line, values);
+	room = line->len <= SERIES_MAX_BYTES - MAX(bytes, s->lines.len);
+	if (room)
+		add_point(s, step, line, values);
+	else
+		keep_rest(s, values);
+	json_decref(values);
+	return room;
+}
+
+/* Removes a last line that a crash cut off, so that the next one begins a line of its own. */
 static int drop_cut_line(struct series *s, struct str *text, struct err *err)
 {
 	const char *nl = text->len ? memrchr(text->s, '\n', text->len) : NULL;
@@ -77,7 +165,7 @@ static int drop_cut_line(struct series *s, struct str *text, struct err *err)
 
 static int load_kept(struct series *s, struct err *err)
 {
-	_cleanup_(str_deinit) struct str text = { 0 };
+	_cleanup_(str_deinit) struct str text = { 0 }, line = { 0 };
 	struct err why = { 0 };
 
 	if (fs_read_file(s->kept, SERIES_MAX_BYTES, &text, &why) < 0)
@@ -86,13 +174,10 @@ static int load_kept(struct series *s, struct err *err)
 		return -1;
 	for (const char *at = text.s, *end = text.s + text.len; at && at < end;) {
 		const char *nl = memchr(at, '\n', (size_t)(end - at));
-		json_t *values;
 
 		if (!nl)
 			break;
-		values = point_of_line(at, (size_t)(nl - at));
-		if (values)
-			add_point(s, values);
+		take_line(s, at, (size_t)(nl - at), 0, &line);
 		at = nl + 1;
 	}
 	s->bytes = text.len;
@@ -103,6 +188,8 @@ int series_open(const char *path, const char *kept, struct series **ret, struct 
 {
 	struct series *s = xcalloc(1, sizeof(*s));
 
+	s->last = json_object();
+	s->last_at = json_object();
 	s->path = path ? xstrdup(path) : NULL;
 	s->kept = kept ? xstrdup(kept) : NULL;
 	s->kept_fd = -1;
@@ -134,15 +221,13 @@ static void keep_line(struct series *s, const struct str *text)
 void series_line(struct series *s, const char *line, size_t n)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
-	json_t *values = s->bytes < SERIES_MAX_BYTES ? point_of_line(line, n) : NULL;
 
-	if (!values)
+	if (!take_line(s, line, n, s->bytes, &text))
 		return;
-	add_point(s, values);
-	add_text(&text, values);
 	s->bytes += text.len;
 	if (s->fd >= 0)
-		(void)fs_write_all(s->fd, text.s, text.len, NULL); /* for who looks on; the whole is written at the end */
+		(void)fs_write_all(s->fd, text.s, text.len,
+				   NULL); /* for readers; series_finish() writes the whole */
 	keep_line(s, &text);
 }
 
@@ -152,17 +237,24 @@ static int by_step(const void *a, const void *b)
 
 	if (x->step != y->step)
 		return x->step < y->step ? -1 : 1;
-	return x->order < y->order ? -1 : 1;
+	return x->at < y->at ? -1 : 1;
 }
 
-static void take_last(json_t *last, const json_t *values)
+/* The one line that several points of one step become. */
+static void add_merged(const struct series *s, const struct point *v, size_t n, struct str *out)
 {
-	const char *name;
-	json_t *v;
+	json_t *merged = json_object();
 
-	json_object_foreach((json_t *)values, name, v)
-		if (strcmp(name, "step") != 0)
-			json_object_set(last, name, v);
+	for (size_t i = 0; i < n; i++) {
+		const char *line = s->lines.s + v[i].at;
+		json_t *values = json_loadb(line, strcspn(line, "\n"), 0, NULL);
+
+		assert(values); /* add_text() wrote it */
+		json_object_update(merged, values);
+		json_decref(values);
+	}
+	add_text(out, merged);
+	json_decref(merged);
 }
 
 int series_finish(struct series *s, json_t *ret_last, struct err *err)
@@ -173,16 +265,20 @@ int series_finish(struct series *s, json_t *ret_last, struct err *err)
 
 	if (n)
 		qsort(v, n, sizeof(*v), by_step);
-	for (size_t i = 0; i < n;) {
-		json_t *merged = json_object();
-		size_t k = i;
+	for (size_t i = 0, end; i < n; i = end) {
+		const char *line = s->lines.s + v[i].at;
 
-		for (; k < n && v[k].step == v[i].step; k++)
-			json_object_update(merged, v[k].values);
-		add_text(&text, merged);
-		take_last(ret_last, merged);
-		json_decref(merged);
-		i = k;
+		for (end = i + 1; end < n && v[end].step == v[i].step; end++)
+			;
+		if (end == i + 1)
+			str_addn(&text, line, strcspn(line, "\n") + 1);
+		else
+			add_merged(s, v + i, end - i, &text);
+	}
+	json_object_update(ret_last, s->last);
+	if (s->rest) {
+		json_object_update(ret_last, s->rest);
+		json_object_del(ret_last, "step");
 	}
 	return s->path ? fs_write_atomic(s->path, text.len ? text.s : "", text.len, err) : 0;
 }
@@ -191,9 +287,11 @@ void series_free(struct series *s)
 {
 	if (!s)
 		return;
-	for (size_t i = 0; i < s->points.n; i++)
-		json_decref(s->points.v[i].values);
 	VEC_FREE(&s->points);
+	str_deinit(&s->lines);
+	json_decref(s->last);
+	json_decref(s->last_at);
+	json_decref(s->rest);
 	fd_closep(&s->fd);
 	fd_closep(&s->kept_fd);
 	free(s->path);

@@ -1,4 +1,19 @@
-/* The `train` step: settings → gang → metrics. */
+/* steps/train/train.c — the `train` step: settings → gang → metrics.
+ *
+ * run() reads the settings and the nodes (read_settings()), makes the members of this node
+ * (make_members()), finds free ports where all is on one machine (find_ports()), and lets the gang
+ * run (run_gang()). Only the first node, where rank 0 is, has a series and metrics; the others'
+ * launchers write none.
+ *
+ * What the program wrote to the metrics file itself counts; else the last value of each metric
+ * that it printed (give_metrics()). The series is also finished when the gang failed, so that it
+ * shows how far it came.
+ *
+ * A member that was killed by SIGKILL ends this process in the same way (die_like_the_rank()),
+ * because the runner tells a lack of memory from that.
+ *
+ * Starting, watching and ending are gang.c's. One thread.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -21,9 +36,9 @@ static bool chooses_its_gpu(enum framework f)
 
 static bool has_whole_machine(unsigned threads)
 {
-	cpu_set_t all;
+	struct cpus all;
 
-	return sched_getaffinity(0, sizeof(all), &all) == 0 && threads >= (unsigned)CPU_COUNT(&all);
+	return cpus_get(&all) == 0 && threads >= cpus_count(&all);
 }
 
 static int read_settings(struct gang *g, struct step_args *a, struct err *err)
@@ -33,22 +48,26 @@ static int read_settings(struct gang *g, struct step_args *a, struct err *err)
 	unsigned threads_here;
 
 	g->args = a;
-	g->mpi_guilty = -1;
+	g->end.mpi_guilty = -1;
 	g->framework = frameworks[step_choice(a, "framework")];
-	g->nodes = (unsigned)step_int(a->with, "nodes");
-	g->procs_per_node = (unsigned)step_int(a->with, "procs_per_node");
-	g->servers = (unsigned)step_int(a->with, "servers");
+	g->size.nodes = (unsigned)step_int(a->with, "nodes");
+	g->size.procs_per_node = (unsigned)step_int(a->with, "procs_per_node");
+	g->size.servers = (unsigned)step_int(a->with, "servers");
 	g->starts_nodes = step_choice(a, "starts") == 1;
 	g->metric_lines = step_bool(a->with, "metric_lines");
 	g->grace_ns = step_duration(a->with, "grace");
 	g->stall_ns = step_duration(a->with, "stall_timeout");
 	g->threads = a->threads;
-	g->own_gpus = gpus == NO || (gpus == AUTO && !chooses_its_gpu(g->framework)); /* auto|all|own */
-	g->workers = g->framework == MPI || g->framework == HOROVOD ? 1 : g->starts_nodes ? g->nodes : g->nodes * g->procs_per_node;
-	if (nodes_read(g, err) < 0)
+	g->own_gpus =
+		gpus == NO || (gpus == AUTO && !chooses_its_gpu(g->framework)); /* auto|all|own */
+	g->size.workers = g->framework == MPI || g->framework == HOROVOD ? 1
+			  : g->starts_nodes                              ? g->size.nodes
+					    : g->size.nodes * g->size.procs_per_node;
+	if (gang_read_nodes(g, err) < 0)
 		return -1;
-	threads_here = g->where.apart ? a->threads / g->nodes : a->threads;
-	g->pins = pin == YES || (pin == AUTO && g->workers > 1 && has_whole_machine(threads_here));
+	threads_here = g->where.apart ? a->threads / g->size.nodes : a->threads;
+	g->pins = pin == YES ||
+		  (pin == AUTO && g->size.workers > 1 && has_whole_machine(threads_here));
 	return 0;
 }
 
@@ -58,9 +77,13 @@ static unsigned add_members(struct gang *g, enum role role, unsigned n)
 	unsigned local = 0;
 
 	for (unsigned i = 0; i < n; i++)
-		if (node_of(g, role, i) == g->where.here) {
+		if (gang_node(g, role, i) == g->where.here) {
 			if (g->n_members < MEMBERS_MAX)
-				g->members[g->n_members] = (struct member){ .gang = g, .fd = -1, .role = role, .index = i, .local = local };
+				g->members[g->n_members] = (struct member){ .gang = g,
+									    .fd = -1,
+									    .role = role,
+									    .index = i,
+									    .local = local };
 			g->n_members++;
 			local++;
 		}
@@ -72,14 +95,16 @@ static int make_members(struct gang *g, struct err *err)
 	g->members = xcalloc(MEMBERS_MAX, sizeof(*g->members));
 	if (g->framework == PS)
 		add_members(g, ROLE_SCHEDULER, 1);
-	g->servers_here = add_members(g, ROLE_SERVER, g->servers);
-	g->workers_here = add_members(g, ROLE_WORKER, g->workers);
+	g->size.servers_here = add_members(g, ROLE_SERVER, g->size.servers);
+	g->size.workers_here = add_members(g, ROLE_WORKER, g->size.workers);
 	if (g->n_members > MEMBERS_MAX)
-		return err_set(err, ERR_TOO_LARGE, "%u ranks on one machine; at most %d", g->n_members, MEMBERS_MAX);
+		return err_set(err, ERR_TOO_LARGE, "%u ranks on one machine; at most %d",
+			       g->n_members, MEMBERS_MAX);
 	return 0;
 }
 
-/* A pipe, a process descriptor and a port a member: more than what is usually allowed at first. The ranks inherit the higher limit. */
+/* A pipe, a process descriptor and a port a member: more than what is usually allowed at first. The
+ * ranks inherit the higher limit. */
 static void allow_files(const struct gang *g)
 {
 	struct rlimit l;
@@ -91,8 +116,8 @@ static void allow_files(const struct gang *g)
 	}
 }
 
-/* Ports that are free now: all are held at once, so that they differ. Somebody else may still take one before the program does; then it fails to
- * bind and says so. */
+/* Ports that are free now: all are held at once, so that they differ. Somebody else may still take
+ * one before the program does; then it fails to bind and says so. */
 static int find_ports(struct gang *g, struct err *err)
 {
 	_cleanup_(freep) int *fds = NULL;
@@ -105,12 +130,16 @@ static int find_ports(struct gang *g, struct err *err)
 	g->ports = xcalloc(g->n_ports, sizeof(*g->ports));
 	fds = xcalloc(g->n_ports, sizeof(*fds));
 	for (; n < g->n_ports && r == 0; n++) {
-		struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+		struct sockaddr_in at = { .sin_family = AF_INET,
+					  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 		socklen_t len = sizeof(at);
 
 		fds[n] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		if (fds[n] < 0 || bind(fds[n], (struct sockaddr *)&at, len) < 0 || getsockname(fds[n], (struct sockaddr *)&at, &len) < 0)
-			r = err_errno(err, "no free port on the loopback interface for the ranks to meet at");
+		if (fds[n] < 0 || bind(fds[n], (struct sockaddr *)&at, len) < 0 ||
+		    getsockname(fds[n], (struct sockaddr *)&at, &len) < 0)
+			r = err_errno(
+				err,
+				"no free port on the loopback interface for the ranks to meet at");
 		g->ports[n] = ntohs(at.sin_port);
 	}
 	while (n--)
@@ -129,12 +158,13 @@ static void give_metrics(struct step_args *a, json_t *last)
 		a->metrics_path = NULL;
 		return;
 	}
-	json_object_foreach(last, name, v)
-		if (json_is_number(v))
-			json_object_set(a->metrics, name, v);
+	json_object_foreach(last, name, v) if (json_is_number(v))
+		json_object_set(a->metrics, name, v);
 }
 
-/* Beside the directory that the program sees, where that is a link to where it is kept; else in it, hidden. */
+/* Where the metrics of earlier attempts are. CAIRN_CHECKPOINT is the directory that the program
+ * sees: where it is a link to the kept directory, the file lies beside that one; else it is a
+ * hidden file in it. */
 static char *kept_series(void)
 {
 	const char *checkpoint = getenv("CAIRN_CHECKPOINT");
@@ -142,7 +172,8 @@ static char *kept_series(void)
 
 	if (!checkpoint || !*checkpoint)
 		return NULL;
-	return xasprintf("%s/%s" KEPT_SERIES, checkpoint, lstat(checkpoint, &st) == 0 && S_ISLNK(st.st_mode) ? "../" : ".cairn-");
+	return xasprintf("%s/%s" KEPT_SERIES, checkpoint,
+			 lstat(checkpoint, &st) == 0 && S_ISLNK(st.st_mode) ? "../" : ".cairn-");
 }
 
 /* Where rank 0 is: what comes of a gang comes from there. */
@@ -175,7 +206,8 @@ static int run_gang(struct gang *g, struct step_args *a, struct err *err)
 	return r;
 }
 
-/* What was killed was killed by the machine, for memory as a rule: whoever watches over us tells that from how we end. */
+/* A rank that got SIGKILL was killed by the machine, as a rule for its memory. The runner sees that
+ * by how this process ends. */
 static void die_like_the_rank(const struct err *err)
 {
 	fprintf(stderr, "train: error: %s\n", err->msg);
@@ -189,12 +221,13 @@ static int run(struct step_args *a, struct err *err)
 	int r;
 
 	if (!a->command || !*a->command)
-		return err_set(err, ERR_USAGE, "which command? cairn step train [OPTION...] -- COMMAND...");
+		return err_set(err, ERR_USAGE,
+			       "no command given: cairn step train [OPTION...] -- COMMAND...");
 	r = read_settings(&g, a, err) < 0 ? -1 : make_members(&g, err);
 	allow_files(&g);
 	if (r == 0)
 		r = find_ports(&g, err) < 0 ? -1 : run_gang(&g, a, err);
-	if (r < 0 && g.guilty && g.guilty->status == 128 + SIGKILL)
+	if (r < 0 && g.end.guilty && g.end.guilty->status == 128 + SIGKILL)
 		die_like_the_rank(err);
 	free(g.members);
 	free(g.ports);

@@ -1,33 +1,41 @@
-/* Collecting in a bucket. What makes it safe is in remote.h; the steps, and why in this order:
+/* storage/remote/collect.c — collects garbage in a bucket. What makes it safe is in remote.h; the
+ * steps, and why in this order:
  *
- *  1. a lock, by which also the server's time is known;
- *  2. the leases: who holds one now may believe in anything that wasn't on the list when it began;
- *  3. the list of the condemned, and what there is;
- *  4. the mark. A process that has ended since its lease was read has published its records before it gave the lease back;
- *  5. packs that are mostly dead, or small, are written together anew; the old ones are dead then;
- *  6. the new list: all that is dead now, also what goes in this sweep: who comes now must not believe in it;
- *  7. the sweep: what the old list held for long enough, with no lease older than that. Records before what they name, indexes before their packs.
+ * 1. A lock, by which also the server's time is known.
+ * 2. The leases: who holds one now may believe in anything that wasn't on the list when it began.
+ * 3. The list of the condemned, and the packs.
+ * 4. The mark. A process that has ended since its lease was read has published its records before
+ * it gave the lease back.
+ * 5. Packs that are mostly dead, or small, are written together anew; the old ones are dead then.
+ * 6. The new list: all that is dead now, also what goes in this sweep, because who comes now must
+ * not believe in it. What doesn't fit is left to a later collector, in the order of the judging, so
+ * that no content is listed while a record that names it isn't.
+ * 7. The sweep: what the old list held for long enough, with no lease older than that. Records
+ * before what they name, indexes before their packs.
  *
- * A time of the list is that of the object in which a name appeared first, for only then could others see it.
+ * A time of the list is that of the object in which a name appeared first, for only then could
+ * others see it. One thread; still_locked() is asked before each write and each batch of deletions,
+ * because this machine may have slept. The mark itself is local/gc.c's, over a view (struct view)
+ * whose records are those that the bucket lists.
  */
 #include <errno.h>
 #include <stdio.h>
-#include <sys/random.h>
 #include <unistd.h>
+#include "base/os/machine.h"
 #include "storage/remote/internal.h"
 #include "storage/remote/tier.h"
 
 #define LOCK_PREFIX "gc/lock-"
 /* Servers give times in whole seconds. */
-#define CLOCK_GRAIN_NS (2 * NS_PER_S)
+#define CLOCK_GRAIN_NS  (2 * NS_PER_S)
 #define DELETES_AT_ONCE 1000
 /* An upload of parts that nobody continues for so long never will be. */
 #define UPLOAD_STALE_NS (7 * 24 * 3600 * NS_PER_S)
 /* Packs below this are written together when there are many. */
-#define SMALL_PACK (8 * MIB)
+#define SMALL_PACK      (8 * MIB)
 #define SMALL_PACKS_MIN 16
 /* Fetched together into memory; what isn't small goes alone, through a file. */
-#define REPACK_BYTES (32 * MIB)
+#define REPACK_BYTES   (32 * MIB)
 #define REPACK_OBJECTS 8192
 
 struct collector {
@@ -36,18 +44,23 @@ struct collector {
 	struct store_gc_options base;
 	struct remote_gc_result *res;
 	char *lock;
-	int64_t now_ns, locked_at_ns; /* the server's; boot time (base.now_ns: the server's, when the roots were named) */
+	int64_t now_ns, locked_at_ns; /* the server's; boot time (base.now_ns: the server's, when
+					 the roots were named) */
 	int64_t oldest_lease_ns;      /* INT64_MAX: nobody is at work */
 	bool fresh; /* this process came only to collect: it believes in nothing */
 	struct digest_set *live[STORE_SPACES];
 	VEC(struct condemned) dead; /* the next list */
+	size_t fresh_left;          /* so many that weren't on the last one fit */
 	VEC(struct doomed {
 		uint8_t kind;
 		struct digest name;
 		uint64_t size;
 		char version[64]; /* of a manifest */
-	}) doomed;
-	VEC(char *) plain; /* keys that can go without being condemned: leases and locks of the dead, packs without an index */
+	})
+	doomed;
+	VEC(char *)
+	plain; /* keys that can go without being condemned: leases and locks of the dead, packs
+		  without an index */
 	struct map *pack_sizes; /* packs that have an index */
 	enum store_space space;
 };
@@ -58,7 +71,7 @@ static int64_t expiry_ns(const struct collector *c)
 	return c->o->lease_expiry_ns ? c->o->lease_expiry_ns : c->r->o.lease_ns;
 }
 
-/* --- lock and leases ------------------------------------------------------------------------------------------------------------ */
+/* Lock and leases. */
 
 struct lock_look {
 	struct collector *c;
@@ -67,7 +80,8 @@ struct lock_look {
 	VEC(struct other_lock {
 		char *key;
 		int64_t mtime_ns;
-	}) others;
+	})
+	others;
 };
 
 static int see_lock(void *arg, const struct bucket_object *o)
@@ -106,19 +120,18 @@ static int write_lock(struct collector *c, struct err *err)
 
 static int held_up(struct err *err)
 {
-	return err_set(err, ERR_BUSY, "this `cairn store gc` was held up for too long; begin anew");
+	return err_set(err, ERR_BUSY,
+		       "this `cairn store gc` took too long and lost its lease; start it again");
 }
 
-/* Everybody writes a lock of their own and then looks for others: of two that come at once at least one sees the other. */
+/* Everybody writes a lock of their own and then looks for others: of two that come at once at least
+ * one sees the other. */
 static int take_lock(struct collector *c, struct err *err)
 {
 	struct lock_look look = { .c = c };
-	uint64_t random = 0;
 	int got;
 
-	while (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
-		;
-	c->lock = xasprintf(LOCK_PREFIX "%016llx", (unsigned long long)random);
+	c->lock = xasprintf(LOCK_PREFIX "%016llx", (unsigned long long)random_u64());
 	got = write_lock(c, err);
 	if (got == 0)
 		got = bucket_list(c->r->bucket, LOCK_PREFIX, NULL, 0, see_lock, &look, err);
@@ -135,14 +148,18 @@ static int take_lock(struct collector *c, struct err *err)
 	if (look.mine_ns == 0 && remote_boottime_ns(c->r) - c->locked_at_ns > expiry_ns(c) / 2)
 		return held_up(err); /* others took us for dead */
 	if (look.mine_ns == 0)
-		return err_set(err, ERR_IO, "%s doesn't list what was just written; collecting isn't safe there", remote_uri(c->r));
+		return err_set(err, ERR_IO,
+			       "%s doesn't list what was just written; collecting isn't safe there",
+			       remote_uri(c->r));
 	c->now_ns = look.mine_ns;
-	/* Young is what the caller may not have known when it named the roots, however long it slept since. */
+	/* Young is what the caller may not have known when it named the roots, however long it
+	 * slept since. */
 	c->base.now_ns = c->now_ns;
 	if (c->o->roots_ns && c->o->roots_ns < c->locked_at_ns)
 		c->base.now_ns -= c->locked_at_ns - c->o->roots_ns;
 	if (look.others_ns > c->now_ns - expiry_ns(c))
-		return err_set(err, ERR_BUSY, "another `cairn store gc` is at work in %s", remote_uri(c->r));
+		return err_set(err, ERR_BUSY, "another `cairn store gc` is at work in %s",
+			       remote_uri(c->r));
 	return 0;
 }
 
@@ -178,7 +195,8 @@ static int see_lease(void *arg, const struct bucket_object *o)
 		return 0;
 	}
 	if (remote_get_bytes(c->r, o->key, 64, &text, &e) < 0)
-		started_ns = e.code == ERR_NOT_FOUND ? INT64_MAX : INT64_MIN; /* given back; or we can't know */
+		started_ns = e.code == ERR_NOT_FOUND ? INT64_MAX
+						     : INT64_MIN; /* given back; or we can't know */
 	else if (text.len)
 		started_ns = MIN(started_ns, (int64_t)strtoll(text.s, NULL, 10));
 	c->res->leases += started_ns != INT64_MAX;
@@ -186,29 +204,53 @@ static int see_lease(void *arg, const struct bucket_object *o)
 	return 0;
 }
 
-/* --- what a mark reads: records as the bucket lists them, contents wherever they are -------------------------------------------------- */
+/* What a mark reads: records as the bucket lists them, contents wherever they are. */
 
 struct view {
 	struct store base;
 	struct store *reader;
 	struct remote *r;
+	int64_t locked_ns; /* the server's time: the packs were listed after it */
 };
 
-static int view_get(struct store *s, enum store_space space, const struct digest *name, uint64_t max_bytes, struct str *ret, struct err *err)
+static int view_get(struct store *s, enum store_space space, const struct digest *name,
+		    uint64_t max_bytes, struct str *ret, struct err *err)
 {
 	struct store *reader = CONTAINER_OF(s, struct view, base)->reader;
 	struct err e = { 0 };
 
 	if (reader->ops->get(reader, space, name, max_bytes, ret, &e) == 0)
 		return 0;
-	/* What can't be asked for isn't lost: a mark that took it for lost would condemn what it names. */
+	/* What can't be asked for isn't lost: a mark that took it for lost would condemn what it
+	 * names. */
 	return tier_failure(reader, err) < 0 ? -1 : err_set(err, e.code, "%s", e.msg);
 }
 
-static int view_list(struct store *s, enum store_space space, int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns), void *arg,
-		     struct err *err)
+struct view_listing {
+	struct view *view;
+	int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns);
+	void *arg;
+};
+
+/* A record that was written after the packs were listed may name what lies in a newer one; and the
+ * directory may have it, so that reading it doesn't tell. */
+static int view_listed(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns)
 {
-	return remote_list(CONTAINER_OF(s, struct view, base)->r, space, fn, arg, err);
+	struct view_listing *l = arg;
+
+	if (mtime_ns >= l->view->locked_ns - CLOCK_GRAIN_NS)
+		remote_expect_news(l->view->r);
+	return l->fn(l->arg, name, size_bytes, mtime_ns);
+}
+
+static int view_list(struct store *s, enum store_space space,
+		     int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes,
+			       int64_t mtime_ns),
+		     void *arg, struct err *err)
+{
+	struct view_listing l = { CONTAINER_OF(s, struct view, base), fn, arg };
+
+	return remote_list(l.view->r, space, view_listed, &l, err);
 }
 
 static bool view_set_aside(struct store *s, enum store_space space, const struct digest *name)
@@ -218,43 +260,81 @@ static bool view_set_aside(struct store *s, enum store_space space, const struct
 	return reader->ops->set_aside(reader, space, name);
 }
 
-static int view_open(struct store *s, const struct digest *name, uint64_t size, int *ret_fd, uint64_t *ret_size,
-		     struct err *err)
+static int view_open(struct store *s, const struct digest *name, uint64_t size, int *ret_fd,
+		     uint64_t *ret_size, struct err *err)
 {
 	struct store *reader = CONTAINER_OF(s, struct view, base)->reader;
 
 	return reader->ops->open(reader, name, size, ret_fd, ret_size, err);
 }
 
-static int view_bring(struct store *s, const struct content_id *ids, size_t n, bool only_these, struct err *err)
+static int view_bring(struct store *s, const struct content_id *ids, size_t n, bool only_these,
+		      struct err *err)
 {
 	struct store *reader = CONTAINER_OF(s, struct view, base)->reader;
 
-	return reader->ops->bring ? reader->ops->bring(reader, ids, n, only_these, err) : 0;
+	return store_bring(reader, ids, n, only_these, err);
 }
 
-static int view_bring_records(struct store *s, enum store_space space, const struct digest *names, size_t n, struct err *err)
+static int view_bring_records(struct store *s, enum store_space space, const struct digest *names,
+			      size_t n, struct err *err)
 {
 	struct store *reader = CONTAINER_OF(s, struct view, base)->reader;
 
-	return reader->ops->bring_records ? reader->ops->bring_records(reader, space, names, n, err) : 0;
+	return store_bring_records(reader, space, names, n, err);
+}
+
+static const struct condemned *was_condemned(const struct collector *c, enum remote_kind kind,
+					     const struct digest *name)
+{
+	const struct condemned key = { .kind = (uint8_t)kind, .name = *name };
+
+	return c->r->condemned.n ? bsearch(&key, c->r->condemned.v, c->r->condemned.n, sizeof(key),
+					   condemned_order)
+				 : NULL;
+}
+
+/* It is on the last list, and wasn't written since. */
+static const struct condemned *still_condemned(const struct collector *c, enum remote_kind kind,
+					       const struct digest *name, int64_t mtime_ns)
+{
+	const struct condemned *before = was_condemned(c, kind, name);
+
+	return before && mtime_ns <= before->since_ns ? before : NULL;
+}
+
+/* For the mark. Whoever condemned it may have removed what it names since. */
+static bool is_given_up(void *arg, enum store_space space, const struct digest *name,
+			int64_t mtime_ns)
+{
+	return still_condemned(arg, remote_kind_of(space), name, mtime_ns) != NULL;
 }
 
 static int mark(struct collector *c, struct err *err)
 {
-	static const struct store_ops ops = {
-		.get = view_get, .list = view_list, .set_aside = view_set_aside, .open = view_open, .bring = view_bring, .bring_records = view_bring_records,
+	static const struct store_shared_ops shared = {
+		.bring = view_bring,
+		.bring_records = view_bring_records,
 	};
-	struct view v = { .reader = c->o->reader, .r = c->r };
+	static const struct store_ops ops = {
+		.get = view_get,
+		.list = view_list,
+		.set_aside = view_set_aside,
+		.open = view_open,
+		.shared = &shared,
+	};
+	struct view v = { .reader = c->o->reader, .r = c->r, .locked_ns = c->now_ns };
 	int got;
 
+	c->base.is_given_up = is_given_up;
+	c->base.given_up_arg = c;
 	store_base_init(&v.base, &ops, remote_uri(c->r));
 	got = store_mark(&v.base, &c->base, c->live, &c->res->base, err);
 	store_base_deinit(&v.base);
 	return got;
 }
 
-/* --- judging --------------------------------------------------------------------------------------------------------------------- */
+/* Judging. */
 
 static bool is_young(const struct collector *c, int64_t mtime_ns)
 {
@@ -266,25 +346,27 @@ static bool is_live(const struct collector *c, enum store_space space, const str
 	return digest_set_has(c->live[space], name);
 }
 
-static const struct condemned *was_condemned(const struct collector *c, enum remote_kind kind, const struct digest *name)
+/* Not reached and not young: onto the list, and away when it was on the last one for long enough
+ * and nobody can believe in it. */
+static void judge_dead(struct collector *c, enum remote_kind kind, const struct digest *name,
+		       uint64_t size, int64_t mtime_ns, const char *version)
 {
-	const struct condemned key = { .kind = (uint8_t)kind, .name = *name };
-
-	return c->r->n_condemned ? bsearch(&key, c->r->condemned, c->r->n_condemned, sizeof(key), condemned_order) : NULL;
-}
-
-/* Not reached and not young: onto the list, and away when it was on the last one for long enough and nobody can believe in it. */
-static void judge_dead(struct collector *c, enum remote_kind kind, const struct digest *name, uint64_t size, int64_t mtime_ns, const char *version)
-{
-	const struct condemned *before = was_condemned(c, kind, name);
+	const struct condemned *before = still_condemned(c, kind, name, mtime_ns);
 	struct condemned entry = { .kind = (uint8_t)kind, .name = *name };
 	struct doomed d = { .kind = (uint8_t)kind, .name = *name, .size = size };
 
 	c->res->base.condemned++;
 	c->res->base.condemned_bytes += size;
-	if (before && mtime_ns <= before->since_ns) {
+	if (!before && c->fresh_left == 0) {
+		c->res->base.unlisted++;
+		return;
+	}
+	c->fresh_left -= !before;
+	if (before) {
 		entry.since_ns = before->since_ns;
-		if (before->since_ns <= c->now_ns - c->base.mark_gap_ns) {
+		/* Young here, to a collector that slept between its roots and its lock: it stays,
+		 * and stays listed. */
+		if (before->since_ns <= c->now_ns - c->base.mark_gap_ns && !is_young(c, mtime_ns)) {
 			if (c->oldest_lease_ns > before->since_ns + CLOCK_GRAIN_NS) {
 				snprintf(d.version, sizeof(d.version), "%s", version);
 				VEC_PUSH(&c->doomed, d);
@@ -305,17 +387,20 @@ static int judge_alone(void *arg, const struct bucket_object *o)
 		return 0;
 	if (is_live(c, c->space, &name))
 		c->res->base.live++;
-	else if (is_young(c, o->mtime_ns))
+	else if (is_young(c, o->mtime_ns) &&
+		 (c->space == STORE_BLOB || !is_given_up(c, c->space, &name, o->mtime_ns)))
 		c->res->base.young++;
 	else
-		judge_dead(c, remote_kind_of(c->space), &name, o->size, o->mtime_ns, *o->version ? o->version : o->etag);
+		judge_dead(c, remote_kind_of(c->space), &name, o->size, o->mtime_ns,
+			   *o->version ? o->version : o->etag);
 	return 0;
 }
 
-/* --- packs -------------------------------------------------------------------------------------------------------------------------- */
+/* Packs. */
 
-/* Bytes of the members that are needed from this pack: live ones that no better pack has. *ret_all: of all of its
- * members. Its own size doesn't tell how much of it is needed: of a tiny pack most is its header. */
+/* Bytes of the members that are needed from this pack: live ones that no better pack has. *ret_all:
+ * of all of its members. Its own size doesn't tell how much of it is needed: of a tiny pack most is
+ * its header. */
 static uint64_t needed_bytes(struct collector *c, size_t i, uint64_t *ret_all)
 {
 	const struct pack *p = &c->r->packs.v[i];
@@ -345,7 +430,7 @@ struct repack {
 	struct pack_writer *w;
 	uint64_t bytes; /* of the batch */
 	VEC(struct remote_object) batch;
-	struct digest_set *taken[2]; /* by space: moved, or in a pack that is kept */
+	struct digest_set *taken[2];  /* by space: moved, or in a pack that is kept */
 	struct digest_set *unread[2]; /* what couldn't be read: the packs that hold it are kept */
 };
 
@@ -363,7 +448,8 @@ static int write_repacked(struct repack *rp, struct err *err)
 }
 
 /* A copy that can't be read is as good as missing: its pack is kept. */
-static int move_member(struct repack *rp, struct store *scratch, const struct remote_object *o, struct err *err)
+static int move_member(struct repack *rp, struct store *scratch, const struct remote_object *o,
+		       struct err *err)
 {
 	struct err e = { 0 };
 
@@ -398,7 +484,8 @@ static int repack_batch(struct repack *rp, struct err *err)
 		return 0;
 	if (is_large(&rp->batch.v[0]) && tier_local(reader)) {
 		path = xasprintf("%s/tmp/gc-%ld", tier_local(reader)->uri, (long)getpid());
-		tier_scratch_drop(reader, path, &scratch); /* of a process of this number that was killed */
+		tier_scratch_drop(reader, path,
+				  &scratch); /* of a process of this number that was killed */
 		got = tier_scratch(reader, path, &scratch, err);
 	} else {
 		scratch = store_memory_new();
@@ -424,14 +511,16 @@ static int repack_pack(struct repack *rp, size_t i, struct err *err)
 		struct pack_member m;
 
 		pack_index_at(p.index, k, &m);
-		if (!is_live(rp->c, m.space, &m.name) || !digest_set_add(rp->taken[m.space], &m.name))
+		if (!is_live(rp->c, m.space, &m.name) ||
+		    !digest_set_add(rp->taken[m.space], &m.name))
 			continue;
 		o = (struct remote_object){ .space = m.space, .name = m.name, .size = m.size };
 		if (is_large(&o) && repack_batch(rp, err) < 0)
 			return -1;
 		VEC_PUSH(&rp->batch, o);
 		rp->bytes += m.size;
-		if ((is_large(&o) || rp->bytes >= REPACK_BYTES || rp->batch.n >= REPACK_OBJECTS) && repack_batch(rp, err) < 0)
+		if ((is_large(&o) || rp->bytes >= REPACK_BYTES || rp->batch.n >= REPACK_OBJECTS) &&
+		    repack_batch(rp, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -447,7 +536,8 @@ static uint8_t *judge_packs(struct collector *c, size_t n, size_t *ret_anew)
 	for (size_t i = 0; i < n; i++) {
 		const struct pack *p = &c->r->packs.v[i];
 
-		n_small += !p->gone && !p->condemned && !is_young(c, p->mtime_ns) && p->size < SMALL_PACK;
+		n_small += !p->gone && !p->condemned && !is_young(c, p->mtime_ns) &&
+			   p->size < SMALL_PACK;
 	}
 	for (size_t i = 0; i < n; i++) {
 		const struct pack *p = &c->r->packs.v[i];
@@ -458,7 +548,8 @@ static uint8_t *judge_packs(struct collector *c, size_t n, size_t *ret_anew)
 		needed = needed_bytes(c, i, &all);
 		if (needed == 0)
 			verdict[i] = 1;
-		else if (!p->condemned && p->size <= 4 * PACK_BYTES_MAX && (needed < all / 2 || (p->size < SMALL_PACK && n_small >= SMALL_PACKS_MIN)))
+		else if (!p->condemned && p->size <= 4 * PACK_BYTES_MAX &&
+			 (needed < all / 2 || (p->size < SMALL_PACK && n_small >= SMALL_PACKS_MIN)))
 			verdict[i] = 2;
 		*ret_anew += verdict[i] == 2;
 	}
@@ -479,8 +570,8 @@ static bool is_moved(const struct repack *rp, size_t i)
 	return true;
 }
 
-/* What lies in a pack that is kept isn't moved: else it would lie in two packs, of which one is written anew by the
- * next collector, and so on. */
+/* What lies in a pack that is kept isn't moved: else it would lie in two packs, of which one is
+ * written anew by the next collector, and so on. */
 static void take_kept(struct repack *rp, const uint8_t *verdict, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -554,15 +645,18 @@ static int collect_packs(struct collector *c, struct err *err)
 	return got;
 }
 
-/* A pack without an index: its writer died in between, or is about to write it. An index that nobody can read, and its pack. */
+/* A pack without an index: its writer died in between, or is about to write it. An index that
+ * nobody can read, and its pack. */
 static int see_orphan(void *arg, const struct bucket_object *o)
 {
 	struct collector *c = arg;
 	struct digest name;
 
-	if (!remote_name_in(o->key, strlen("packs/"), &name) || map_has(c->pack_sizes, name.b, DIGEST_BYTES))
+	if (!remote_name_in(o->key, strlen("packs/"), &name) ||
+	    map_has(c->pack_sizes, name.b, DIGEST_BYTES))
 		return 0;
-	if (o->mtime_ns <= c->base.now_ns - MAX(c->base.grace_ns, expiry_ns(c)) && o->mtime_ns + CLOCK_GRAIN_NS < c->oldest_lease_ns) {
+	if (o->mtime_ns <= c->base.now_ns - MAX(c->base.grace_ns, expiry_ns(c)) &&
+	    o->mtime_ns + CLOCK_GRAIN_NS < c->oldest_lease_ns) {
 		VEC_PUSH(&c->plain, xstrdup(o->key));
 		c->res->base.temporaries++;
 		c->res->base.temporary_bytes += o->size;
@@ -570,14 +664,15 @@ static int see_orphan(void *arg, const struct bucket_object *o)
 	return 0;
 }
 
-/* --- the list and the sweep ------------------------------------------------------------------------------------------------------------- */
+/* The list and the sweep. */
 
 static int publish_list(struct collector *c, struct err *err)
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
-	struct bucket_put p = { .key = CONDEMNED_KEY, .fd = -1, .may = lock_holds, .may_arg = c }, *v = &p;
+	struct bucket_put p = { .key = CONDEMNED_KEY, .fd = -1, .may = lock_holds, .may_arg = c },
+			  *v = &p;
 
-	if (c->dead.n == 0 && c->r->n_condemned == 0)
+	if (c->dead.n == 0 && c->r->condemned.n == 0)
 		return 0;
 	if (c->dead.n)
 		qsort(c->dead.v, c->dead.n, sizeof(*c->dead.v), condemned_order);
@@ -599,7 +694,8 @@ struct deletion {
 
 static int flush_deletes(struct deletion *d, struct err *err)
 {
-	if (d->keys.n && (still_locked(d->c, err) < 0 || bucket_delete_many(d->c->r->bucket, d->keys.v, d->keys.n, err) < 0))
+	if (d->keys.n && (still_locked(d->c, err) < 0 ||
+			  bucket_delete_many(d->c->r->bucket, d->keys.v, d->keys.n, err) < 0))
 		return -1;
 	d->keys.n = 0;
 	arena_free(d->arena);
@@ -633,7 +729,9 @@ static int delete_run(struct collector *c, const struct doomed *d, const char *k
 
 static int delete_doomed(struct deletion *del, const struct doomed *d, bool index, struct err *err)
 {
-	static const enum store_space spaces[] = { [KIND_BLOB] = STORE_BLOB, [KIND_ACTION] = STORE_ACTION, [KIND_RUN] = STORE_RUN };
+	static const enum store_space spaces[] = {
+		[KIND_BLOB] = STORE_BLOB, [KIND_ACTION] = STORE_ACTION, [KIND_RUN] = STORE_RUN
+	};
 	char key[REMOTE_KEY_MAX];
 
 	if (d->kind == KIND_PACK)
@@ -647,7 +745,8 @@ static int sweep_kind(struct deletion *del, enum remote_kind kind, bool index, s
 	struct collector *c = del->c;
 
 	for (size_t i = 0; i < c->doomed.n; i++)
-		if (c->doomed.v[i].kind == kind && delete_doomed(del, &c->doomed.v[i], index, err) < 0)
+		if (c->doomed.v[i].kind == kind &&
+		    delete_doomed(del, &c->doomed.v[i], index, err) < 0)
 			return -1;
 	return flush_deletes(del, err);
 }
@@ -666,9 +765,13 @@ static int sweep(struct collector *c, struct err *err)
 	uint64_t n;
 	int got = 0;
 
-	if (sweep_kind(&del, KIND_RUN, false, err) < 0 || sweep_kind(&del, KIND_ACTION, false, err) < 0 || sweep_kind(&del, KIND_PACK, true, err) < 0 ||
-	    sweep_kind(&del, KIND_PACK, false, err) < 0 || sweep_kind(&del, KIND_BLOB, false, err) < 0 || sweep_plain(&del, err) < 0 ||
-	    bucket_abort_stale(c->r->bucket, MIN(c->now_ns - UPLOAD_STALE_NS, c->oldest_lease_ns), &n, err) < 0)
+	if (sweep_kind(&del, KIND_RUN, false, err) < 0 ||
+	    sweep_kind(&del, KIND_ACTION, false, err) < 0 ||
+	    sweep_kind(&del, KIND_PACK, true, err) < 0 ||
+	    sweep_kind(&del, KIND_PACK, false, err) < 0 ||
+	    sweep_kind(&del, KIND_BLOB, false, err) < 0 || sweep_plain(&del, err) < 0 ||
+	    bucket_abort_stale(c->r->bucket, MIN(c->now_ns - UPLOAD_STALE_NS, c->oldest_lease_ns),
+			       &n, err) < 0)
 		got = -1;
 	arena_free(del.arena);
 	VEC_FREE(&del.keys);
@@ -688,12 +791,13 @@ static void count_doomed(struct collector *c)
 	for (size_t i = 0; i < c->dead.n; i++) {
 		int64_t since_ns = c->dead.v[i].since_ns ? c->dead.v[i].since_ns : c->now_ns;
 
-		if (res->sweep_after_ns == 0 || since_ns + c->base.mark_gap_ns < res->sweep_after_ns)
+		if (res->sweep_after_ns == 0 ||
+		    since_ns + c->base.mark_gap_ns < res->sweep_after_ns)
 			res->sweep_after_ns = since_ns + c->base.mark_gap_ns;
 	}
 }
 
-/* --- all ---------------------------------------------------------------------------------------------------------------------------------- */
+/* All. */
 
 static int judge_all(struct collector *c, struct err *err)
 {
@@ -714,6 +818,7 @@ static int judge_all(struct collector *c, struct err *err)
 
 static int reload(struct collector *c, struct err *err)
 {
+	size_t list_max = c->base.list_max ? c->base.list_max : condemned_max();
 	int got;
 
 	pthread_mutex_lock(&c->r->io);
@@ -721,29 +826,35 @@ static int reload(struct collector *c, struct err *err)
 	if (got == 0)
 		got = presence_load(c->r, err);
 	pthread_mutex_unlock(&c->r->io);
+	c->fresh_left = list_max - MIN(list_max, c->r->condemned.n);
 	return got;
 }
 
 /* What crashes left in the directory: nobody else collects there. */
 static int sweep_directory(struct collector *c, struct err *err)
 {
-	struct store *s = c->o->reader;
+	struct store *here = c->o->reader->here;
 	struct clock *clock = c->r->o.clock;
 	int64_t now_ns = clock->wall_ns(clock);
 	uint64_t n, bytes;
 
-	if (!s->ops->leftovers)
+	if (!here->ops->gc->leftovers)
 		return 0;
-	if (s->ops->leftovers(s, LEFTOVER_TEMPORARY, now_ns - MAX(c->base.grace_ns, expiry_ns(c)), false, &n, &bytes, err) < 0 ||
-	    s->ops->leftovers(s, LEFTOVER_CORRUPT, now_ns - UPLOAD_STALE_NS, false, &n, &bytes, err) < 0)
+	if (here->ops->gc->leftovers(here, LEFTOVER_TEMPORARY,
+				     now_ns - MAX(c->base.grace_ns, expiry_ns(c)), false, &n,
+				     &bytes, err) < 0 ||
+	    here->ops->gc->leftovers(here, LEFTOVER_CORRUPT, now_ns - UPLOAD_STALE_NS, false, &n,
+				     &bytes, err) < 0)
 		return -1;
 	return 0;
 }
 
 static int collect(struct collector *c, struct err *err)
 {
-	if (take_lock(c, err) < 0 || bucket_list(c->r->bucket, LEASES_PREFIX, NULL, 0, see_lease, c, err) < 0 || reload(c, err) < 0 || mark(c, err) < 0 ||
-	    still_locked(c, err) < 0 || judge_all(c, err) < 0)
+	if (take_lock(c, err) < 0 ||
+	    bucket_list(c->r->bucket, LEASES_PREFIX, NULL, 0, see_lease, c, err) < 0 ||
+	    reload(c, err) < 0 || mark(c, err) < 0 || still_locked(c, err) < 0 ||
+	    judge_all(c, err) < 0)
 		return -1;
 	count_doomed(c);
 	if (c->base.dry_run)
@@ -751,9 +862,15 @@ static int collect(struct collector *c, struct err *err)
 	return publish_list(c, err) < 0 || sweep(c, err) < 0 ? -1 : sweep_directory(c, err);
 }
 
-int remote_gc(struct remote *r, const struct remote_gc_options *o, struct remote_gc_result *ret, struct err *err)
+int remote_gc(struct remote *r, const struct remote_gc_options *o, struct remote_gc_result *ret,
+	      struct err *err)
 {
-	struct collector c = { .r = r, .o = o, .base = o->base, .res = ret, .oldest_lease_ns = INT64_MAX, .pack_sizes = map_new() };
+	struct collector c = { .r = r,
+			       .o = o,
+			       .base = o->base,
+			       .res = ret,
+			       .oldest_lease_ns = INT64_MAX,
+			       .pack_sizes = map_new() };
 	struct err e = { 0 };
 	int got;
 
@@ -761,7 +878,8 @@ int remote_gc(struct remote *r, const struct remote_gc_options *o, struct remote
 	c.fresh = lease_number(r) == 0;
 	got = remote_attach(r, err);
 	if (got == 0 && !r->o.writes)
-		got = err_set(err, ERR_READ_ONLY, "%s is used read-only: nothing can be collected", remote_uri(r));
+		got = err_set(err, ERR_READ_ONLY, "%s is used read-only: nothing can be collected",
+			      remote_uri(r));
 	if (got == 0 && remote_renew(r, err) < 0)
 		got = -1;
 	if (got == 0)

@@ -1,42 +1,67 @@
-/* Least recently used out. */
+/* storage/remote/evict.c — evicts what was used least recently from the directory in front of a
+ * bucket.
+ *
+ * One pass, under a lock that one process holds (evict.lock): the shards of blobs and trees are
+ * read, everything that wasn't used since the oldest live process began becomes a candidate, and
+ * candidates go in the order of their last use until the directory is a tenth below its bound. The
+ * tenth spares the next run this work. Before a batch goes, the bucket is asked whether it has each
+ * of its objects.
+ *
+ * A process that uses the directory holds a lock on a file in remote/users; the file's time says
+ * since when. A file without a lock belongs to a dead process and is removed. When the files can't
+ * be read, everything counts as in use.
+ *
+ * It reads the directory's layout by itself, because store_list() doesn't give the access time. It
+ * deletes through the store's table.
+ */
+#include "storage/remote/evict.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include "base/fs.h"
-#include "storage/remote/evict.h"
+#include "base/os/fs.h"
 #include "storage/remote/internal.h"
 
 #define USERS "remote/users"
-#define LOCK "remote/evict.lock"
+#define LOCK  "remote/evict.lock"
 /* Asked for at once. */
-#define BATCH 4096
+#define BATCH      4096
+#define USER_TRIES 1000 /* an evictor looks at each file once */
 
 struct evict_user {
 	char *path;
 	int fd;
 };
 
+/* An evictor that looks at the file just now, before it is locked, holds its lock, or has removed
+ * it: then another name is as good. */
 int evict_user_new(const char *local, struct evict_user **ret, struct err *err)
 {
 	static atomic_uint counter;
 	_cleanup_(freep) char *dir = fs_join(local, USERS);
-	struct evict_user *u;
 
 	if (fs_mkdir_p(dir, err) < 0)
 		return -1;
-	u = xcalloc(1, sizeof(*u));
-	u->path = xasprintf("%s/%ld-%u", dir, (long)getpid(), atomic_fetch_add(&counter, 1));
-	if (fs_lock_path(u->path, false, &u->fd, err) != 0) {
-		free(u->path);
-		free(u);
-		return -1;
+	for (int tries = 0; tries < USER_TRIES; tries++) {
+		_cleanup_(freep) char *path =
+			xasprintf("%s/%ld-%u", dir, (long)getpid(), atomic_fetch_add(&counter, 1));
+		_cleanup_(fd_closep) int fd = -1;
+		struct stat st;
+		int r = fs_lock_path(path, false, &fd, err);
+
+		if (r < 0)
+			return -1;
+		/* One of a dead process with this number may have been there. */
+		if (r == 0 && futimens(fd, NULL) == 0 && fstat(fd, &st) == 0 && st.st_nlink) {
+			*ret = xcalloc(1, sizeof(**ret));
+			(*ret)->path = TAKE_PTR(path);
+			(*ret)->fd = TAKE_FD(fd);
+			return 0;
+		}
 	}
-	(void)!futimens(u->fd, NULL); /* one of a dead process with this number may have been there */
-	*ret = u;
-	return 0;
+	return err_set(err, ERR_BUSY, "cannot say in %s that the directory is in use", dir);
 }
 
 void evict_user_free(struct evict_user *u)
@@ -64,15 +89,20 @@ static int64_t oldest_user(const char *local)
 	int r = 0;
 
 	while (d && (r = fs_next(d, dir, &e, NULL)) == 1) {
-		_cleanup_(fd_closep) int fd = openat(dirfd(d), e->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+		_cleanup_(fd_closep) int fd =
+			openat(dirfd(d), e->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 		struct stat st;
+		int held;
 
 		if (fd < 0 && errno != ENOENT)
 			oldest_ns = 0;
 		if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 			continue;
-		if (fs_lock(fd, false, NULL) == 1)
+		held = fs_lock(fd, false, NULL);
+		if (held > 0)
 			oldest_ns = MIN(oldest_ns, ns_of(st.st_mtim));
+		else if (held < 0)
+			oldest_ns = 0;
 		else
 			unlinkat(dirfd(d), e->d_name, 0);
 	}
@@ -81,7 +111,7 @@ static int64_t oldest_user(const char *local)
 	return r < 0 ? 0 : oldest_ns;
 }
 
-/* --- what there is ------------------------------------------------------------------------------------------------------------------ */
+/* What there is. */
 
 struct candidate {
 	enum store_space space;
@@ -101,7 +131,8 @@ static void see(struct scan *s, enum store_space space, int fd, const char *name
 	struct candidate c = { .space = space };
 	struct stat st;
 
-	if (strlen(name) != 64 || digest_parse(name, &c.name, NULL) < 0 || fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+	if (strlen(name) != 64 || digest_parse(name, &c.name, NULL) < 0 ||
+	    fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
 		return;
 	c.size = (uint64_t)st.st_size;
 	c.used_ns = MAX(ns_of(st.st_atim), ns_of(st.st_mtim));
@@ -118,7 +149,7 @@ static void scan_shard(struct scan *s, enum store_space space, const char *path)
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *e;
 
-	while (d && (e = readdir(d)))
+	while (d && fs_next(d, path, &e, NULL) > 0)
 		see(s, space, fd, e->d_name);
 	if (d)
 		closedir(d);
@@ -130,7 +161,8 @@ static void scan_all(struct scan *s, const char *local)
 {
 	for (int space = STORE_BLOB; space <= STORE_TREE; space++)
 		for (int i = 0; i < 256; i++) {
-			_cleanup_(freep) char *path = xasprintf("%s/%s/%02x", local, store_space_names[space], i);
+			_cleanup_(freep) char *path =
+				xasprintf("%s/%s/%02x", local, store_space_names[space], i);
 
 			scan_shard(s, (enum store_space)space, path);
 		}
@@ -143,20 +175,25 @@ static int least_recent_first(const void *a, const void *b)
 	return x->used_ns < y->used_ns ? -1 : x->used_ns > y->used_ns;
 }
 
-/* --- out ------------------------------------------------------------------------------------------------------------------------------ */
+/* Out. */
 
-static int evict_batch(struct store *s, struct remote *r, const struct candidate *v, size_t n, uint64_t *excess, struct evicted *res, struct err *err)
+static int evict_batch(struct store *s, struct remote *r, const struct candidate *v, size_t n,
+		       uint64_t *excess, struct evicted *res, struct err *err)
 {
 	struct remote_object *o = xcalloc(n + 1, sizeof(*o));
 	int got;
 
 	for (size_t i = 0; i < n; i++)
-		o[i] = (struct remote_object){ .space = v[i].space, .name = v[i].name, .size = v[i].size };
+		o[i] = (struct remote_object){ .space = v[i].space,
+					       .name = v[i].name,
+					       .size = v[i].size };
 	got = remote_has(r, o, n, err);
 	for (size_t i = 0; i < n && got == 0 && *excess; i++) {
 		if (!o[i].there)
 			continue;
 		got = s->ops->del(s, v[i].space, &v[i].name, err);
+		if (got < 0)
+			break;
 		*excess -= MIN(*excess, v[i].size);
 		res->evicted++;
 		res->evicted_bytes += v[i].size;
@@ -166,7 +203,8 @@ static int evict_batch(struct store *s, struct remote *r, const struct candidate
 }
 
 /* A tenth more goes than has to, so that the next run needn't begin with this. */
-int evict(struct store *s, const char *local, struct remote *r, uint64_t max_bytes, struct evicted *ret, struct err *err)
+int evict(struct store *s, const char *local, struct remote *r, uint64_t max_bytes,
+	  struct evicted *ret, struct err *err)
 {
 	_cleanup_(freep) char *lock_path = fs_join(local, LOCK);
 	_cleanup_(fd_closep) int lock = -1;
@@ -183,7 +221,8 @@ int evict(struct store *s, const char *local, struct remote *r, uint64_t max_byt
 	if (excess && scan.v.n)
 		qsort(scan.v.v, scan.v.n, sizeof(*scan.v.v), least_recent_first);
 	for (size_t i = 0; i < scan.v.n && excess && got == 0; i += BATCH)
-		got = evict_batch(s, r, scan.v.v + i, MIN(scan.v.n - i, (size_t)BATCH), &excess, ret, err);
+		got = evict_batch(s, r, scan.v.v + i, MIN(scan.v.n - i, (size_t)BATCH), &excess,
+				  ret, err);
 	VEC_FREE(&scan.v);
 	return got;
 }

@@ -1,20 +1,32 @@
-/* Fetching: from packs by ranges, neighbours together; what lies alone by its name. Everything is verified before it gets a name in the local store.
+/* storage/remote/fetch.c — fetches from packs by ranges, neighbours together; what lies alone, by
+ * its name.
  *
- * Work is cut into batches, of which THREADS are under way: while the bytes of one arrive, those of another are hashed and written. A batch takes at most
- * BATCH_BYTES of memory, whatever is asked for; large blobs go through files, and so do blobs that become large when they are
- * decoded.
+ * sort_out() decides for each object where it lies: in a pack, alone and small (records), or alone
+ * and large. Work is cut into batches, of which THREADS are under way: while the bytes of one
+ * arrive, those of another are hashed and written. A batch takes about BATCH_BYTES of memory,
+ * whatever is asked for; large blobs go through files, and so do blobs that become large when they
+ * are decoded.
+ *
+ * Everything is verified before it gets a name in the local store (action records by whoever
+ * decodes them). A copy that is damaged is noted as bad and counts as absent; a pack that is gone
+ * counts as gone. After that remote_fetch() tries again, with a new list of packs if something is
+ * missing, because another copy may be sound.
+ *
+ * The first failure of the bucket ends the fetch: `lock` guards it, and batches that haven't begun
+ * don't begin. r->lock is held only to look up packs, never while bytes arrive.
  */
 #include <fcntl.h>
 #include <stdio.h>
-#include "base/fs.h"
+#include "base/os/fs.h"
+#include "storage/bucket/transfer.h"
 #include "storage/remote/internal.h"
-#include "storage/transfer.h"
 
-/* A hole of so many bytes between two members is fetched along: it costs less than another request. */
-#define HOLE_MAX (128 * KIB)
-#define RANGE_MAX PACK_MEMORY_MAX
-#define THREADS 3
-#define BATCH_BYTES (16 * MIB)
+/* A hole of so many bytes between two members is fetched along: it costs less than another request.
+ */
+#define HOLE_MAX      (128 * KIB)
+#define RANGE_MAX     PACK_MEMORY_MAX
+#define THREADS       3
+#define BATCH_BYTES   (16 * MIB)
 #define BATCH_OBJECTS 1024
 #define FILES_AT_ONCE 16
 
@@ -80,8 +92,10 @@ static int in_batches(struct fetcher *f, size_t n, size_t at_once, batch_fn *fn,
 	return run_batches(&b, err);
 }
 
-/* Does it match its name? Then it is put. Damaged: that copy (of a pack, or the one that lies alone) isn't there. */
-static int accept(struct fetcher *f, struct remote_object *o, uint32_t pack, const struct str *bytes, struct err *err)
+/* Does it match its name? Then it is put. Damaged: that copy (of a pack, or the one that lies
+ * alone) isn't there. */
+static int accept(struct fetcher *f, struct remote_object *o, uint32_t pack,
+		  const struct str *bytes, struct err *err)
 {
 	const char *p = bytes->s ? bytes->s : "";
 	struct content_id id = { 0 };
@@ -100,7 +114,7 @@ static int accept(struct fetcher *f, struct remote_object *o, uint32_t pack, con
 	return 0;
 }
 
-/* --- packs --------------------------------------------------------------------------------------------------------------------- */
+/* Packs. */
 
 static int by_place(const void *a, const void *b)
 {
@@ -118,7 +132,8 @@ static size_t range_end(const struct fetcher *f, size_t first, uint64_t *ret_siz
 	uint64_t from = v[first].m.offset, end = from + v[first].m.stored;
 	size_t i = first + 1;
 
-	for (; i < f->packed.n && v[i].pack == v[first].pack && v[i].m.offset <= end + HOLE_MAX; i++) {
+	for (; i < f->packed.n && v[i].pack == v[first].pack && v[i].m.offset <= end + HOLE_MAX;
+	     i++) {
 		if (MAX(end, v[i].m.offset + v[i].m.stored) - from > RANGE_MAX)
 			break;
 		end = MAX(end, v[i].m.offset + v[i].m.stored);
@@ -127,14 +142,16 @@ static size_t range_end(const struct fetcher *f, size_t first, uint64_t *ret_siz
 	return i;
 }
 
-static int take_member(struct fetcher *f, struct item *it, const struct bucket_get *g, struct err *err)
+static int take_member(struct fetcher *f, struct item *it, const struct bucket_get *g,
+		       struct err *err)
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 	uint64_t at = it->m.offset - g->offset;
 	struct err e = { 0 };
 
 	if (at + it->m.stored > g->body.len || it->m.size > TREE_LISTING_MAX ||
-	    pack_decode(it->m.encoding, g->body.s + at, (size_t)it->m.stored, it->m.size, &bytes, &e) < 0) {
+	    pack_decode(it->m.encoding, g->body.s + at, (size_t)it->m.stored, it->m.size, &bytes,
+			&e) < 0) {
 		presence_note_bad(f->r, it->o->space, &it->o->name, it->pack);
 		return 0;
 	}
@@ -146,7 +163,7 @@ static void pack_is_gone(struct fetcher *f, uint32_t pack)
 {
 	pthread_mutex_lock(&f->r->lock);
 	f->r->packs.v[pack].gone = true;
-	f->r->slots_old = f->r->packs_old = true;
+	f->r->slots.old = f->r->packs_old = true;
 	pthread_mutex_unlock(&f->r->lock);
 }
 
@@ -212,7 +229,9 @@ static int fetch_packed_batch(struct fetcher *f, const struct batch *b, struct e
 		pthread_mutex_lock(&f->r->lock);
 		remote_pack_key(range->key, &f->r->packs.v[f->packed.v[i].pack].name, false);
 		pthread_mutex_unlock(&f->r->lock);
-		range->g = (struct bucket_get){ .offset = f->packed.v[i].m.offset, .size = size, .fd = -1, .max_bytes = size };
+		range->g = (struct bucket_get){
+			.offset = f->packed.v[i].m.offset, .size = size, .fd = -1, .max_bytes = size
+		};
 		i = range->end;
 	}
 	got = fetch_ranges(f, v.v, v.n, err);
@@ -232,14 +251,16 @@ static int fetch_packed(struct fetcher *f, struct err *err)
 		size_t n = 0;
 
 		*one = (struct batch){ i, i + 1 };
-		for (; i < f->packed.n && n < BATCH_OBJECTS && bytes < BATCH_BYTES && !is_large_member(&f->packed.v[i]); n++, bytes += size)
+		for (; i < f->packed.n && n < BATCH_OBJECTS && bytes < BATCH_BYTES &&
+		       !is_large_member(&f->packed.v[i]);
+		     n++, bytes += size)
 			one->end = i = range_end(f, i, &size);
 		i = one->end;
 	}
 	return run_batches(&b, err);
 }
 
-/* --- alone, in memory ------------------------------------------------------------------------------------------------------------ */
+/* Alone, in memory. */
 
 /* Small records, all at once. */
 static int fetch_small(struct fetcher *f, const struct batch *b, struct err *err)
@@ -251,14 +272,22 @@ static int fetch_small(struct fetcher *f, const struct batch *b, struct err *err
 	int got;
 
 	for (size_t i = 0; i < n; i++) {
-		g[i] = (struct bucket_get){ .key = remote_key(keys[i], v[i]->space, &v[i]->name), .size = UINT64_MAX, .fd = -1, .max_bytes = REMOTE_RECORD_MAX };
+		g[i] = (struct bucket_get){ .key = remote_key(keys[i], v[i]->space, &v[i]->name),
+					    .size = UINT64_MAX,
+					    .fd = -1,
+					    .max_bytes = MIN(store_max_size(v[i]->space),
+							     REMOTE_RECORD_MAX) };
 		gets[i] = &g[i];
 	}
 	got = bucket_get_many(f->r->bucket, gets, n, err);
 	for (size_t i = 0; i < n; i++) {
-		if (got == 0 && g[i].result < 0 && g[i].err.code != ERR_NOT_FOUND)
+		bool too_large = g[i].result < 0 && g[i].err.code == ERR_TOO_LARGE;
+
+		if (got == 0 && g[i].result < 0 && !too_large && g[i].err.code != ERR_NOT_FOUND)
 			got = err_set(err, g[i].err.code, "%s", g[i].err.msg);
-		if (got == 0 && g[i].result < 0)
+		if (got == 0 && too_large) /* nobody wrote that: no reader takes it */
+			presence_note_bad(f->r, v[i]->space, &v[i]->name, BAD_ALONE);
+		else if (got == 0 && g[i].result < 0)
 			presence_lost(f->r, v[i]->space, &v[i]->name);
 		if (got == 0 && g[i].result == 0)
 			got = accept(f, v[i], BAD_ALONE, &g[i].body, err);
@@ -275,9 +304,10 @@ static int fetch_small(struct fetcher *f, const struct batch *b, struct err *err
 	return got;
 }
 
-/* --- through files ------------------------------------------------------------------------------------------------------------------ */
+/* Through files. */
 
-/* A file to which bytes come: the store's own, that can become the blob; elsewhere a scratch file. */
+/* A file to which bytes come: the store's own, that can become the blob; elsewhere a scratch file.
+ */
 struct landing {
 	int fd;
 	char *temp; /* NULL: scratch */
@@ -286,8 +316,8 @@ struct landing {
 static int landing_open(struct fetcher *f, struct landing *l, struct err *err)
 {
 	*l = (struct landing){ .fd = -1 };
-	if (f->to->ops->open_temp)
-		return f->to->ops->open_temp(f->to, &l->fd, &l->temp, err);
+	if (f->to->ops->files)
+		return f->to->ops->files->open_temp(f->to, &l->fd, &l->temp, err);
 	l->fd = fs_unnamed_at(f->r->dir, ".", err); /* decoded from there */
 	return l->fd < 0 ? -1 : 0;
 }
@@ -295,7 +325,7 @@ static int landing_open(struct fetcher *f, struct landing *l, struct err *err)
 static void landing_drop(struct fetcher *f, struct landing *l)
 {
 	if (l->temp)
-		f->to->ops->publish_temp(f->to, l->fd, TAKE_PTR(l->temp), NULL, NULL);
+		f->to->ops->files->publish_temp(f->to, l->fd, TAKE_PTR(l->temp), NULL, NULL);
 	else if (l->fd >= 0)
 		close(l->fd);
 	l->fd = -1;
@@ -314,7 +344,8 @@ static int check_landed(const struct landing *l, const struct digest *name, stru
 	return digest_eq(&d, name) ? 0 : err_set(err, ERR_CORRUPT, "it doesn't match its name");
 }
 
-static int decode_landed(struct fetcher *f, const struct remote_object *o, struct landing *l, struct err *err)
+static int decode_landed(struct fetcher *f, const struct remote_object *o, struct landing *l,
+			 struct err *err)
 {
 	struct landing plain;
 	uint64_t size;
@@ -322,14 +353,16 @@ static int decode_landed(struct fetcher *f, const struct remote_object *o, struc
 
 	if (landing_open(f, &plain, err) < 0)
 		return -1;
-	got = decode_file(l->fd, plain.fd, o->size, &size, err);
+	got = pack_decode_file(l->fd, plain.fd, o->size, &size, err);
 	landing_drop(f, l);
 	*l = plain;
 	return got;
 }
 
-/* Damaged: that copy isn't there. Larger than whatever names it says: that is the fault of what names it. */
-static int not_taken(struct fetcher *f, const struct remote_object *o, uint32_t pack, const struct err *e, struct err *err)
+/* Damaged: that copy isn't there. Larger than whatever names it says: that is the fault of what
+ * names it. */
+static int not_taken(struct fetcher *f, const struct remote_object *o, uint32_t pack,
+		     const struct err *e, struct err *err)
 {
 	if (e->code != ERR_CORRUPT && e->code != ERR_TOO_LARGE)
 		return err_set(err, e->code, "%s", e->msg);
@@ -339,7 +372,8 @@ static int not_taken(struct fetcher *f, const struct remote_object *o, uint32_t 
 }
 
 /* From a file of stored bytes into the store. Takes l. */
-static int accept_file(struct fetcher *f, struct remote_object *o, uint32_t pack, struct landing *l, bool encoded, struct err *err)
+static int accept_file(struct fetcher *f, struct remote_object *o, uint32_t pack, struct landing *l,
+		       bool encoded, struct err *err)
 {
 	struct err e = { 0 };
 	int got = encoded ? decode_landed(f, o, l, &e) : 0;
@@ -350,7 +384,7 @@ static int accept_file(struct fetcher *f, struct remote_object *o, uint32_t pack
 		landing_drop(f, l);
 		return not_taken(f, o, pack, &e, err);
 	}
-	if (f->to->ops->publish_temp(f->to, l->fd, TAKE_PTR(l->temp), &o->name, err) < 0)
+	if (f->to->ops->files->publish_temp(f->to, l->fd, TAKE_PTR(l->temp), &o->name, err) < 0)
 		return -1;
 	o->there = true;
 	store_note_verified(f->to, &o->name);
@@ -358,7 +392,8 @@ static int accept_file(struct fetcher *f, struct remote_object *o, uint32_t pack
 }
 
 /* A store without files takes it from memory. */
-static int accept_file_in_memory(struct fetcher *f, struct remote_object *o, uint32_t pack, struct landing *l, bool encoded, struct err *err)
+static int accept_file_in_memory(struct fetcher *f, struct remote_object *o, uint32_t pack,
+				 struct landing *l, bool encoded, struct err *err)
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 	struct err e = { 0 };
@@ -374,9 +409,11 @@ static int accept_file_in_memory(struct fetcher *f, struct remote_object *o, uin
 	return not_taken(f, o, pack, &e, err);
 }
 
-static int accept_any(struct fetcher *f, struct remote_object *o, uint32_t pack, struct landing *l, bool encoded, struct err *err)
+static int accept_any(struct fetcher *f, struct remote_object *o, uint32_t pack, struct landing *l,
+		      bool encoded, struct err *err)
 {
-	return f->to->ops->open_temp ? accept_file(f, o, pack, l, encoded, err) : accept_file_in_memory(f, o, pack, l, encoded, err);
+	return f->to->ops->files ? accept_file(f, o, pack, l, encoded, err)
+				 : accept_file_in_memory(f, o, pack, l, encoded, err);
 }
 
 static int fetch_large_member(struct fetcher *f, struct item *it, struct err *err)
@@ -402,7 +439,8 @@ static int fetch_large_member(struct fetcher *f, struct item *it, struct err *er
 	return accept_any(f, it->o, it->pack, &l, it->m.encoding == PACK_ZSTD, err);
 }
 
-/* Stored bytes of a content: compressed ones may have a few more, since only samples of it were tried. */
+/* Stored bytes of a content: compressed ones may have a few more, since only samples of it were
+ * tried. */
 static uint64_t stored_max(uint64_t size)
 {
 	return size == UINT64_MAX ? CONTENT_BLOB_MAX : size + size / 64 + 64 * KIB;
@@ -421,19 +459,23 @@ static int fetch_large(struct fetcher *f, const struct batch *b, struct err *err
 		l[i].fd = -1;
 		if (got == 0)
 			got = landing_open(f, &l[i], err);
-		g[i] = (struct bucket_get){ .key = remote_key(keys[i], v[i]->space, &v[i]->name), .size = UINT64_MAX, .fd = l[i].fd,
+		g[i] = (struct bucket_get){ .key = remote_key(keys[i], v[i]->space, &v[i]->name),
+					    .size = UINT64_MAX,
+					    .fd = l[i].fd,
 					    .max_bytes = stored_max(v[i]->size) };
 		gets[i] = &g[i];
 	}
 	if (got == 0)
 		got = bucket_get_many(f->r->bucket, gets, n, err);
 	for (size_t i = 0; i < n; i++) {
-		if (got == 0 && g[i].result < 0 && g[i].err.code != ERR_NOT_FOUND && g[i].err.code != ERR_TOO_LARGE)
+		if (got == 0 && g[i].result < 0 && g[i].err.code != ERR_NOT_FOUND &&
+		    g[i].err.code != ERR_TOO_LARGE)
 			got = err_set(err, g[i].err.code, "%s", g[i].err.msg);
 		if (got == 0 && g[i].result < 0)
 			presence_lost(f->r, STORE_BLOB, &v[i]->name);
 		if (got == 0 && g[i].result == 0) {
-			got = accept_any(f, v[i], BAD_ALONE, &l[i], str_eq(g[i].encoding, "zstd"), err);
+			got = accept_any(f, v[i], BAD_ALONE, &l[i], str_eq(g[i].encoding, "zstd"),
+					 err);
 			l[i] = (struct landing){ .fd = -1 };
 		}
 		landing_drop(f, &l[i]);
@@ -445,18 +487,21 @@ static int fetch_large(struct fetcher *f, const struct batch *b, struct err *err
 	return got;
 }
 
-/* --- all ------------------------------------------------------------------------------------------------------------------------------ */
+/* All. */
 
 static void sort_out(struct fetcher *f, struct remote_object *v, size_t n)
 {
 	pthread_mutex_lock(&f->r->lock);
 	for (size_t i = 0; i < n; i++) {
-		const struct remote_object any = { .space = v[i].space, .name = v[i].name, .size = UINT64_MAX };
+		const struct remote_object any = { .space = v[i].space,
+						   .name = v[i].name,
+						   .size = UINT64_MAX };
 		struct item it = { .o = &v[i] };
 
 		if (v[i].there)
 			continue;
-		if (v[i].space <= STORE_TREE && presence_find_locked(f->r, &any, true, &it.pack, &it.m))
+		if (v[i].space <= STORE_TREE &&
+		    presence_find_locked(f->r, &any, true, &it.pack, &it.m))
 			VEC_PUSH(&f->packed, it);
 		else if (v[i].space > STORE_TREE)
 			VEC_PUSH(&f->small, &v[i]);
@@ -486,7 +531,8 @@ static bool lacks_content(const struct remote_object *v, size_t n)
 	return false;
 }
 
-int remote_fetch(struct remote *r, struct store *to, struct remote_object *v, size_t n, struct err *err)
+int remote_fetch(struct remote *r, struct store *to, struct remote_object *v, size_t n,
+		 struct err *err)
 {
 	struct fetcher f = { .r = r, .to = to, .lock = PTHREAD_MUTEX_INITIALIZER };
 	bool again = false;

@@ -1,15 +1,31 @@
-/* Leases, and the list of the condemned: what keeps collectors and writers out of each other's way. Their meaning is in remote.h. */
+/* storage/remote/lease.c — leases and the list of the condemned: what keeps collectors and writers
+ * out of each other's way. remote.h says what they mean.
+ *
+ * The lease is an object that the thread keep_lease() writes anew every lease_every_ns. Its age is
+ * measured by CLOCK_BOOTTIME from before the write that was answered, so that a machine that slept
+ * in between doesn't overrate it. The holder stops relying on it after two thirds of lease_ns; a
+ * collector waits for all of lease_ns.
+ *
+ * A lease that lapsed is never renewed. begin_again() takes a new one, forgets what was known,
+ * reads the list of the condemned and the packs, and only then trusts the new lease. keep_lease()
+ * leaves that to remote_renew() of whoever uses the store, because they must learn of it. `leases`
+ * counts the trusted ones, so that lease_holds() tells one from the next.
+ *
+ * r->lock guards r->lease; `io` is held while a lapsed lease is replaced. What was condemned is
+ * judged in presence.c and removed in collect.c.
+ */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
-#include <sys/random.h>
-#include "base/thread.h"
+#include "base/os/machine.h"
+#include "base/os/thread.h"
 #include "storage/remote/internal.h"
 
-#define MAGIC "cairn-bucket-condemned/1\n"
+#define MAGIC     "cairn-bucket-condemned/1\n"
 #define MAGIC_LEN (sizeof(MAGIC) - 1)
 #define ENTRY_LEN (1 + DIGEST_BYTES + 8)
 
-/* --- the list ----------------------------------------------------------------------------------------------------------------- */
+/* The list. */
 
 int condemned_order(const void *a, const void *b)
 {
@@ -21,7 +37,8 @@ int condemned_order(const void *a, const void *b)
 }
 
 /* A damaged list is none. -1 then. */
-int condemned_parse(const void *bytes, size_t n, int64_t mtime_ns, struct condemned **ret, size_t *ret_n)
+int condemned_parse(const void *bytes, size_t n, int64_t mtime_ns, struct condemned **ret,
+		    size_t *ret_n)
 {
 	const uint8_t *p = bytes;
 	struct condemned *v;
@@ -47,8 +64,14 @@ int condemned_parse(const void *bytes, size_t n, int64_t mtime_ns, struct condem
 	return 0;
 }
 
+size_t condemned_max(void)
+{
+	return (CONDEMNED_MAX - MAGIC_LEN) / ENTRY_LEN;
+}
+
 void condemned_encode(const struct condemned *v, size_t n, struct str *ret)
 {
+	assert(n <= condemned_max());
 	str_addn(ret, MAGIC, MAGIC_LEN);
 	for (size_t i = 0; i < n; i++) {
 		str_addc(ret, (char)v[i].kind);
@@ -68,38 +91,38 @@ int condemned_load(struct remote *r, struct err *err)
 
 	if (bucket_head(r->bucket, CONDEMNED_KEY, &o, &strings, &e) == 0) {
 		when = o.mtime_ns;
-		if (remote_get_bytes(r, CONDEMNED_KEY, CONDEMNED_MAX, &bytes, &e) == 0 && condemned_parse(bytes.s, bytes.len, when, &v, &n) < 0)
-			return err_set(err, ERR_CORRUPT, "the list of the condemned in %s is damaged; remove its object %s", remote_uri(r), CONDEMNED_KEY);
+		if (remote_get_bytes(r, CONDEMNED_KEY, CONDEMNED_MAX, &bytes, &e) == 0 &&
+		    condemned_parse(bytes.s, bytes.len, when, &v, &n) < 0)
+			return err_set(
+				err, ERR_CORRUPT,
+				"the list of the condemned in %s is damaged; remove its object %s",
+				remote_uri(r), CONDEMNED_KEY);
 	}
 	if (e.code && e.code != ERR_NOT_FOUND)
 		return err_set(err, e.code, "%s", e.msg);
 	pthread_mutex_lock(&r->lock);
-	free(r->condemned);
-	r->condemned = v;
-	r->n_condemned = n;
-	r->condemned_ns = v ? when : 0;
+	free(r->condemned.v);
+	r->condemned.v = v;
+	r->condemned.n = n;
+	r->condemned.written_ns = v ? when : 0;
 	for (size_t i = 0; i < r->packs.n; i++)
-		r->packs.v[i].condemned = presence_is_condemned_locked(r, KIND_PACK, &r->packs.v[i].name);
-	r->slots_old = true;
+		r->packs.v[i].condemned =
+			presence_is_condemned_locked(r, KIND_PACK, &r->packs.v[i].name);
+	r->slots.old = true;
 	pthread_mutex_unlock(&r->lock);
 	return 0;
 }
 
-/* --- the lease ------------------------------------------------------------------------------------------------------------------ */
+/* The lease. */
 
 static char *new_key(void)
 {
-	uint8_t b[16] = { 0 };
-	char hex[33];
-
-	while (getrandom(b, sizeof(b), 0) != (ssize_t)sizeof(b))
-		;
-	for (size_t i = 0; i < sizeof(b); i++)
-		snprintf(hex + 2 * i, 3, "%02x", b[i]);
-	return xasprintf(LEASES_PREFIX "%s", hex);
+	return xasprintf(LEASES_PREFIX "%016llx%016llx", (unsigned long long)random_u64(),
+			 (unsigned long long)random_u64());
 }
 
-/* Its text is the time when it began, by the server's clock; empty the first time, when that isn't known yet: then it began when it was written. */
+/* Its text is the time when it began, by the server's clock; empty the first time, when that isn't
+ * known yet: then it began when it was written. */
 static int write_lease(struct remote *r, const char *key, int64_t started_ns, struct err *err)
 {
 	char text[32] = "";
@@ -109,7 +132,8 @@ static int write_lease(struct remote *r, const char *key, int64_t started_ns, st
 	return remote_put_bytes(r, key, text, strlen(text), false, err) < 0 ? -1 : 0;
 }
 
-/* This machine may sleep between the two requests for so long that a collector takes the lease for a dead one's. */
+/* This machine may sleep between the two requests for so long that a collector takes the lease for
+ * a dead one's. */
 #define BEGIN_TRIES 3
 
 static int begin_lease(struct remote *r, struct err *err)
@@ -121,7 +145,8 @@ static int begin_lease(struct remote *r, struct err *err)
 	struct err e = { 0 };
 	int got = -1;
 
-	for (int tries = 0; tries < BEGIN_TRIES && got < 0 && (tries == 0 || e.code == ERR_NOT_FOUND); tries++) {
+	for (int tries = 0;
+	     tries < BEGIN_TRIES && got < 0 && (tries == 0 || e.code == ERR_NOT_FOUND); tries++) {
 		free(key);
 		key = new_key();
 		before_ns = remote_boottime_ns(r);
@@ -141,14 +166,24 @@ static int begin_lease(struct remote *r, struct err *err)
 	return 0;
 }
 
-/* What was known is from the time of the lapsed lease: forgotten, and learnt again under the new one. Until then,
- * other threads still find it, but no good lease. */
-static int begin_again(struct remote *r, struct err *err)
+/* What was known is from the time of the lapsed lease: forgotten, and learnt again under the new
+ * one. Until then, other threads still find it, but no good lease. */
+static int begin_again(struct remote *r, const char *lapsed, struct err *err)
 {
-	int got;
+	bool is_new, trusted;
+	int got = 0;
 
 	pthread_mutex_lock(&r->io);
-	got = begin_lease(r, err);
+	pthread_mutex_lock(&r->lock);
+	is_new = !str_eq(r->lease.key, lapsed); /* another thread took it, which we waited for */
+	trusted = is_new && r->lease.trusted;
+	pthread_mutex_unlock(&r->lock);
+	if (trusted) {
+		pthread_mutex_unlock(&r->io);
+		return 1;
+	}
+	if (!is_new)
+		got = begin_lease(r, err);
 	if (got == 0) {
 		presence_forget(r);
 		got = condemned_load(r, err);
@@ -162,7 +197,8 @@ static int begin_again(struct remote *r, struct err *err)
 	return got < 0 ? -1 : 1;
 }
 
-/* A lease that wasn't renewed for so long is as good as lost: collectors wait for half as long again. */
+/* A lease that wasn't renewed for so long is as good as lost: collectors wait for half as long
+ * again. */
 static int64_t lapses_after_ns(const struct remote *r)
 {
 	return r->o.lease_ns * 2 / 3;
@@ -174,7 +210,8 @@ bool lease_is_good(struct remote *r)
 	bool good;
 
 	pthread_mutex_lock(&r->lock);
-	good = r->lease.key && r->lease.trusted && now_ns - r->lease.renewed_at_ns <= lapses_after_ns(r);
+	good = r->lease.key && r->lease.trusted &&
+	       now_ns - r->lease.renewed_at_ns <= lapses_after_ns(r);
 	pthread_mutex_unlock(&r->lock);
 	return good;
 }
@@ -223,7 +260,7 @@ int remote_renew(struct remote *r, struct err *err)
 	if (!key)
 		return 0;
 	if (lapsed)
-		return begin_again(r, err);
+		return begin_again(r, key, err);
 	if (write_lease(r, key, started_ns, err) < 0)
 		return -1;
 	pthread_mutex_lock(&r->lock);
@@ -232,7 +269,8 @@ int remote_renew(struct remote *r, struct err *err)
 	return 0;
 }
 
-/* A renewal that fails is tried again with the next one; when that comes too late, whoever sends next finds the lease lapsed. */
+/* The lease's thread. A renewal that fails is tried again with the next one. When that comes too
+ * late, whoever sends next finds that the lease has lapsed. */
 static void *keep_lease(void *arg)
 {
 	struct remote *r = arg;
@@ -256,9 +294,17 @@ static void *keep_lease(void *arg)
 	return NULL;
 }
 
+/* A lease that an earlier attempt to attach took, and that hasn't lapsed, is as good as a new one:
+ * it began before what this attempt reads. */
 int lease_take(struct remote *r, struct err *err)
 {
-	if (begin_lease(r, err) < 0)
+	int64_t now_ns = remote_boottime_ns(r);
+	bool have;
+
+	pthread_mutex_lock(&r->lock);
+	have = r->lease.key && now_ns - r->lease.renewed_at_ns <= lapses_after_ns(r);
+	pthread_mutex_unlock(&r->lock);
+	if (!have && begin_lease(r, err) < 0)
 		return -1;
 	if (r->o.lease_every_ns < 0 || r->lease.has_thread)
 		return 0;

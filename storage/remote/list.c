@@ -20,7 +20,8 @@ static int list_alone(void *arg, const struct bucket_object *o)
 	return l->fn(l->arg, &name, o->size, o->mtime_ns);
 }
 
-/* Members of all packs; each once, from the first pack that has it. What fn does may add packs: they aren't gone through. */
+/* Members of all packs; each once, from the first pack that has it. What fn does may add packs:
+ * they aren't gone through. */
 static int list_packed(struct listing *l, struct err *err)
 {
 	size_t n_packs;
@@ -44,7 +45,11 @@ static int list_packed(struct listing *l, struct err *err)
 			if (m.space != l->space)
 				continue;
 			pthread_mutex_lock(&l->r->lock);
-			found = presence_find_locked(l->r, &(struct remote_object){ .space = l->space, .name = m.name, .size = UINT64_MAX }, true, &pack, &first);
+			found = presence_find_locked(l->r,
+						     &(struct remote_object){ .space = l->space,
+									      .name = m.name,
+									      .size = UINT64_MAX },
+						     true, &pack, &first);
 			pthread_mutex_unlock(&l->r->lock);
 			if (found && pack != i)
 				continue;
@@ -56,8 +61,10 @@ static int list_packed(struct listing *l, struct err *err)
 	return 0;
 }
 
-int remote_list(struct remote *r, enum store_space space, int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns), void *arg,
-		struct err *err)
+int remote_list(struct remote *r, enum store_space space,
+		int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes,
+			  int64_t mtime_ns),
+		void *arg, struct err *err)
 {
 	struct listing l = { r, space, fn, arg };
 	char prefix[16];
@@ -73,7 +80,8 @@ int remote_list(struct remote *r, enum store_space space, int (*fn)(void *arg, c
 	return bucket_list(r->bucket, prefix, NULL, 0, list_alone, &l, err);
 }
 
-int remote_drop(struct remote *r, enum store_space space, const struct digest *name, struct err *err)
+int remote_drop(struct remote *r, enum store_space space, const struct digest *name,
+		struct err *err)
 {
 	char key[REMOTE_KEY_MAX];
 	const char *v = remote_key(key, space, name);
@@ -81,7 +89,7 @@ int remote_drop(struct remote *r, enum store_space space, const struct digest *n
 	return space == STORE_TREE ? 0 : bucket_delete_many(r->bucket, &v, 1, err);
 }
 
-/* --- numbers ------------------------------------------------------------------------------------------------------------------------ */
+/* Numbers. */
 
 static int count(void *arg, const struct bucket_object *o)
 {
@@ -113,8 +121,8 @@ int remote_stat(struct remote *r, struct remote_stat *ret, struct err *err)
 	pthread_mutex_lock(&r->lock);
 	for (size_t i = 0; i < r->packs.n; i++)
 		ret->packed += r->packs.v[i].gone ? 0 : r->packs.v[i].n;
-	ret->condemned = r->n_condemned;
-	ret->has_condemned = r->condemned_ns != 0;
+	ret->condemned = r->condemned.n;
+	ret->has_condemned = r->condemned.written_ns != 0;
 	pthread_mutex_unlock(&r->lock);
 	return 0;
 }

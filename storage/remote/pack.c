@@ -1,23 +1,41 @@
-/* Packs and their indexes. */
+/* storage/remote/pack.c — writes packs and reads their indexes; compresses for packs and for blobs
+ * that lie alone.
+ *
+ * A writer appends the members' stored bytes to an unnamed file (`fd`, `at` bytes so far), and
+ * keeps a table of the members in memory. pack_writer_finish() sorts that table into the index; the
+ * pack's name is the index's digest. `names` refuses what is in the pack already, because readers
+ * refuse an index with a member twice.
+ *
+ * A member is compressed when a sample says that zstd saves an eighth. A small member goes through
+ * memory; a large one streams from its file, and announces its size in the frame.
+ * pack_decode_file() checks that size against the caller's bound and the room on the disk before it
+ * writes the first byte.
+ *
+ * An index is hostile: pack_index_check() looks at its digest, length, order and each member's
+ * bounds. pack_index_at() and the others read only a checked one.
+ *
+ * A writer belongs to one thread. After an error it is of no use any more: its file may hold half a
+ * member. Sending is in send.c.
+ */
+#include "storage/remote/pack.h"
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/statvfs.h>
 #include <zstd.h>
-#include "base/fs.h"
 #include "base/mem.h"
+#include "base/os/fs.h"
+#include "base/os/machine.h"
 #include "storage/digest_set.h"
-#include "storage/remote/pack.h"
 
-#define PACK_MAGIC "cairn-pack/1\n"
-#define INDEX_MAGIC "cairn-pack-index/1\n"
-#define PACK_MAGIC_LEN (sizeof(PACK_MAGIC) - 1)
-#define INDEX_MAGIC_LEN (sizeof(INDEX_MAGIC) - 1)
-#define NONCE_LEN 16
-#define PACK_HEADER_LEN (PACK_MAGIC_LEN + NONCE_LEN)
+#define PACK_MAGIC       "cairn-pack/1\n"
+#define INDEX_MAGIC      "cairn-pack-index/1\n"
+#define PACK_MAGIC_LEN   (sizeof(PACK_MAGIC) - 1)
+#define INDEX_MAGIC_LEN  (sizeof(INDEX_MAGIC) - 1)
+#define NONCE_LEN        16
+#define PACK_HEADER_LEN  (PACK_MAGIC_LEN + NONCE_LEN)
 #define INDEX_HEADER_LEN (INDEX_MAGIC_LEN + NONCE_LEN + 4)
-#define MEMBER_LEN (2 + DIGEST_BYTES + 3 * 8)
+#define MEMBER_LEN       (2 + DIGEST_BYTES + 3 * 8)
 /* Less isn't worth a frame. */
 #define ZSTD_MIN 256
 /* A content bigger than this is decided by a sample of so much. */
@@ -47,15 +65,6 @@ static int read_some(int fd, void *buf, size_t room, uint64_t at, size_t *ret, s
 	return 0;
 }
 
-static void make_nonce(uint8_t nonce[NONCE_LEN])
-{
-	for (size_t done = 0; done < NONCE_LEN;) {
-		ssize_t n = getrandom(nonce + done, NONCE_LEN - done, 0);
-
-		done += n > 0 ? (size_t)n : 0;
-	}
-}
-
 int pack_writer_new(int dir_fd, struct pack_writer **ret, struct err *err)
 {
 	_cleanup_(pack_writer_freep) struct pack_writer *w = xcalloc(1, sizeof(*w));
@@ -63,10 +72,11 @@ int pack_writer_new(int dir_fd, struct pack_writer **ret, struct err *err)
 	w->fd = fs_unnamed_at(dir_fd, ".", err);
 	if (w->fd < 0)
 		return err_wrap(err, "making a pack");
-	make_nonce(w->nonce);
+	random_bytes(w->nonce, sizeof(w->nonce));
 	for (int space = STORE_BLOB; space <= STORE_TREE; space++)
 		w->names[space] = digest_set_new();
-	if (fs_write_all(w->fd, PACK_MAGIC, PACK_MAGIC_LEN, err) < 0 || fs_write_all(w->fd, w->nonce, NONCE_LEN, err) < 0)
+	if (fs_write_all(w->fd, PACK_MAGIC, PACK_MAGIC_LEN, err) < 0 ||
+	    fs_write_all(w->fd, w->nonce, NONCE_LEN, err) < 0)
 		return err_wrap(err, "making a pack");
 	w->at = PACK_HEADER_LEN;
 	*ret = TAKE_PTR(w);
@@ -87,12 +97,24 @@ void pack_writer_free(struct pack_writer *w)
 	free(w);
 }
 
+/* Whether zstd pays for this content, by a sample of it. */
+static bool encode_pays(const void *sample, size_t n)
+{
+	size_t room = ZSTD_compressBound(n);
+	_cleanup_(freep) void *buf = xmalloc(room);
+	size_t got = ZSTD_compress(buf, room, sample, n, 1);
+
+	return !ZSTD_isError(got) && got <= n - n / 8;
+}
+
 /* Into w->buf; 0 when it doesn't get smaller by an eighth. */
 static size_t compress(struct pack_writer *w, const void *bytes, size_t n)
 {
 	size_t room = ZSTD_compressBound(n), got;
 
-	if (n < ZSTD_MIN || (n > 2 * SAMPLE_BYTES && !encode_pays((const char *)bytes + (n - SAMPLE_BYTES) / 2, SAMPLE_BYTES)))
+	if (n < ZSTD_MIN ||
+	    (n > 2 * SAMPLE_BYTES &&
+	     !encode_pays((const char *)bytes + (n - SAMPLE_BYTES) / 2, SAMPLE_BYTES)))
 		return 0;
 	if (!w->zstd && !(w->zstd = ZSTD_createCCtx()))
 		mem_die(room);
@@ -104,7 +126,8 @@ static size_t compress(struct pack_writer *w, const void *bytes, size_t n)
 	return ZSTD_isError(got) || got > n - n / 8 ? 0 : got;
 }
 
-static bool is_member(const struct pack_writer *w, enum store_space space, const struct digest *name)
+static bool is_member(const struct pack_writer *w, enum store_space space,
+		      const struct digest *name)
 {
 	assert(space <= STORE_TREE);
 	return digest_set_has(w->names[space], name);
@@ -116,8 +139,9 @@ static void add_member(struct pack_writer *w, const struct pack_member *m)
 	VEC_PUSH(&w->members, *m);
 }
 
-int pack_writer_add_stored(struct pack_writer *w, const struct pack_member *m, const void *stored,
-			   struct err *err)
+/* Appends a member whose bytes are encoded already. */
+static int pack_writer_add_stored(struct pack_writer *w, const struct pack_member *m,
+				  const void *stored, struct err *err)
 {
 	struct pack_member mine = *m;
 
@@ -131,7 +155,8 @@ int pack_writer_add_stored(struct pack_writer *w, const struct pack_member *m, c
 	return 0;
 }
 
-int pack_writer_add(struct pack_writer *w, enum store_space space, const struct digest *name, const void *bytes, size_t n, struct err *err)
+int pack_writer_add(struct pack_writer *w, enum store_space space, const struct digest *name,
+		    const void *bytes, size_t n, struct err *err)
 {
 	struct pack_member m = { .name = *name, .space = (uint8_t)space, .size = n, .stored = n };
 	size_t small;
@@ -146,23 +171,29 @@ int pack_writer_add(struct pack_writer *w, enum store_space space, const struct 
 	return pack_writer_add_stored(w, &m, small ? w->buf : bytes, err);
 }
 
-int pack_writer_add_fd(struct pack_writer *w, enum store_space space, const struct digest *name, int fd, uint64_t size, struct err *err)
+int pack_writer_add_fd(struct pack_writer *w, enum store_space space, const struct digest *name,
+		       int fd, uint64_t size, struct err *err)
 {
-	struct pack_member m = { .name = *name, .space = (uint8_t)space, .size = size, .offset = w->at, .stored = size };
+	struct pack_member m = { .name = *name,
+				 .space = (uint8_t)space,
+				 .size = size,
+				 .offset = w->at,
+				 .stored = size };
 	uint64_t at = 0;
 
 	if (is_member(w, space, name))
 		return 0;
-	if (encode_pays_fd(fd, size)) {
+	if (pack_encode_pays(fd, size)) {
 		m.encoding = PACK_ZSTD;
-		if (encode_file(fd, size, w->fd, &m.stored, err) < 0)
+		if (pack_encode_file(fd, size, w->fd, &m.stored, err) < 0)
 			return -1;
 	}
 	while (m.encoding == PACK_PLAIN && at < size) {
 		uint8_t buf[64 * KIB];
 		size_t n = 0;
 
-		if (read_some(fd, buf, (size_t)MIN(sizeof(buf), size - at), at, &n, err) < 0 || (n == 0 && err_set(err, ERR_CHANGED, "a file of the store got shorter") < 0) ||
+		if (read_some(fd, buf, (size_t)MIN(sizeof(buf), size - at), at, &n, err) < 0 ||
+		    (n == 0 && err_set(err, ERR_CHANGED, "a file of the store got shorter") < 0) ||
 		    fs_write_all(w->fd, buf, n, err) < 0)
 			return -1;
 		at += n;
@@ -177,6 +208,7 @@ bool pack_writer_is_full(const struct pack_writer *w, uint64_t n)
 	return w->members.n && (w->at + n > PACK_BYTES_MAX || w->members.n >= PACK_MEMBERS_FULL);
 }
 
+/* lint: unused but by tests: they fill a pack to the byte */
 uint64_t pack_writer_bytes(const struct pack_writer *w)
 {
 	return w->at;
@@ -196,7 +228,8 @@ static int member_order(const void *a, const void *b)
 	return memcmp(x->name.b, y->name.b, DIGEST_BYTES);
 }
 
-void pack_writer_finish(struct pack_writer *w, int *ret_fd, uint64_t *ret_size, struct str *ret_index, struct digest *ret_name)
+void pack_writer_finish(struct pack_writer *w, int *ret_fd, uint64_t *ret_size,
+			struct str *ret_index, struct digest *ret_name)
 {
 	if (w->members.n)
 		qsort(w->members.v, w->members.n, sizeof(*w->members.v), member_order);
@@ -219,7 +252,7 @@ void pack_writer_finish(struct pack_writer *w, int *ret_fd, uint64_t *ret_size, 
 	*ret_size = w->at;
 }
 
-/* --- reading --------------------------------------------------------------------------------------------------------------- */
+/* Reading. */
 
 static uint64_t get_u64(const uint8_t *p)
 {
@@ -261,13 +294,14 @@ uint64_t pack_index_pack_size(const void *bytes)
 	return end;
 }
 
-_Static_assert(INDEX_HEADER_LEN + (uint64_t)PACK_MEMBERS_MAX * MEMBER_LEN <= PACK_INDEX_MAX, "an index can be fetched");
+_Static_assert(INDEX_HEADER_LEN + (uint64_t)PACK_MEMBERS_MAX * MEMBER_LEN <= PACK_INDEX_MAX,
+	       "an index can be fetched");
 
 static bool good_member(const struct pack_member *m)
 {
 	return m->space <= STORE_TREE && m->encoding <= PACK_ZSTD && m->offset >= PACK_HEADER_LEN &&
-	       m->offset < PACK_PLACE_MAX && m->stored < PACK_PLACE_MAX && m->size < PACK_PLACE_MAX &&
-	       (m->encoding != PACK_PLAIN || m->stored == m->size);
+	       m->offset < PACK_PLACE_MAX && m->stored < PACK_PLACE_MAX &&
+	       m->size < PACK_PLACE_MAX && (m->encoding != PACK_PLAIN || m->stored == m->size);
 }
 
 int pack_index_check(const struct digest *name, const void *bytes, size_t n, struct err *err)
@@ -277,7 +311,8 @@ int pack_index_check(const struct digest *name, const void *bytes, size_t n, str
 	size_t len;
 
 	digest_bytes(bytes, n, &d);
-	if (!digest_eq(&d, name) || n < INDEX_HEADER_LEN || memcmp(bytes, INDEX_MAGIC, INDEX_MAGIC_LEN) != 0)
+	if (!digest_eq(&d, name) || n < INDEX_HEADER_LEN ||
+	    memcmp(bytes, INDEX_MAGIC, INDEX_MAGIC_LEN) != 0)
 		return err_set(err, ERR_CORRUPT, "the index of a pack is damaged");
 	len = pack_index_len(bytes);
 	if (len > PACK_MEMBERS_MAX || n != INDEX_HEADER_LEN + len * MEMBER_LEN)
@@ -290,18 +325,9 @@ int pack_index_check(const struct digest *name, const void *bytes, size_t n, str
 	return 0;
 }
 
-/* --- encoding ---------------------------------------------------------------------------------------------------------------- */
+/* Encoding. */
 
-bool encode_pays(const void *sample, size_t n)
-{
-	size_t room = ZSTD_compressBound(n);
-	_cleanup_(freep) void *buf = xmalloc(room);
-	size_t got = ZSTD_compress(buf, room, sample, n, 1);
-
-	return !ZSTD_isError(got) && got <= n - n / 8;
-}
-
-bool encode_pays_fd(int fd, uint64_t size)
+bool pack_encode_pays(int fd, uint64_t size)
 {
 	_cleanup_(freep) uint8_t *buf = xmalloc(3 * SAMPLE_BYTES);
 	size_t have = 0;
@@ -311,20 +337,24 @@ bool encode_pays_fd(int fd, uint64_t size)
 	for (uint64_t i = 0; i < 3; i++) {
 		size_t n = 0;
 
-		if (read_some(fd, buf + have, SAMPLE_BYTES, size > SAMPLE_BYTES ? (size - SAMPLE_BYTES) / 2 * i : 0, &n, NULL) < 0)
+		if (read_some(fd, buf + have, SAMPLE_BYTES,
+			      size > SAMPLE_BYTES ? (size - SAMPLE_BYTES) / 2 * i : 0, &n,
+			      NULL) < 0)
 			return false;
 		have += n;
 	}
 	return encode_pays(buf, have);
 }
 
-int pack_decode(enum pack_encoding encoding, const void *stored, size_t n, uint64_t size, struct str *ret, struct err *err)
+int pack_decode(enum pack_encoding encoding, const void *stored, size_t n, uint64_t size,
+		struct str *ret, struct err *err)
 {
 	size_t got;
 
 	if (encoding == PACK_PLAIN) {
 		if (n != size)
-			return err_set(err, ERR_CORRUPT, "the bytes of an object aren't as many as they should be");
+			return err_set(err, ERR_CORRUPT,
+				       "the bytes of an object aren't as many as they should be");
 		str_addn(ret, stored, n);
 		return 0;
 	}
@@ -337,7 +367,7 @@ int pack_decode(enum pack_encoding encoding, const void *stored, size_t n, uint6
 	return 0;
 }
 
-int encode_file(int from, uint64_t size, int to, uint64_t *ret_stored, struct err *err)
+int pack_encode_file(int from, uint64_t size, int to, uint64_t *ret_stored, struct err *err)
 {
 	size_t in_room = ZSTD_CStreamInSize(), out_room = ZSTD_CStreamOutSize(), n = 0, left = 1;
 	_cleanup_(freep) uint8_t *in = xmalloc(in_room), *out = xmalloc(out_room);
@@ -361,8 +391,11 @@ int encode_file(int from, uint64_t size, int to, uint64_t *ret_stored, struct er
 
 			if (r < 0)
 				break;
-			left = ZSTD_compressStream2(c, &o, &i, at < size ? ZSTD_e_continue : ZSTD_e_end);
-			r = ZSTD_isError(left) ? err_set(err, ERR_IO, "zstd: %s", ZSTD_getErrorName(left)) : fs_write_all(to, out, o.pos, err);
+			left = ZSTD_compressStream2(c, &o, &i,
+						    at < size ? ZSTD_e_continue : ZSTD_e_end);
+			r = ZSTD_isError(left)
+				    ? err_set(err, ERR_IO, "zstd: %s", ZSTD_getErrorName(left))
+				    : fs_write_all(to, out, o.pos, err);
 			stored += o.pos;
 		} while (at < size ? i.pos < i.size : left != 0);
 	}
@@ -371,25 +404,35 @@ int encode_file(int from, uint64_t size, int to, uint64_t *ret_stored, struct er
 	return r;
 }
 
-/* A few bytes can stand for terabytes: how much is to come is known, and has room, before the first byte is written. */
-static int bound_by_header(const uint8_t *in, size_t n, int to, uint64_t *max_bytes, struct err *err)
+/* A few bytes can stand for terabytes: how much is to come is known, and has room, before the first
+ * byte is written. */
+static int bound_by_header(const uint8_t *in, size_t n, int to, uint64_t *max_bytes,
+			   struct err *err)
 {
 	unsigned long long size = ZSTD_getFrameContentSize(in, n);
 	struct statvfs fs; /* all zero where there is no limit */
 
-	if (size == ZSTD_CONTENTSIZE_ERROR || (size == ZSTD_CONTENTSIZE_UNKNOWN && *max_bytes > CONTENT_BLOB_MAX))
+	if (size == ZSTD_CONTENTSIZE_ERROR ||
+	    (size == ZSTD_CONTENTSIZE_UNKNOWN && *max_bytes > CONTENT_BLOB_MAX))
 		return err_set(err, ERR_CORRUPT, "the compressed bytes of an object are damaged");
 	if (size == ZSTD_CONTENTSIZE_UNKNOWN)
 		size = *max_bytes;
 	if (size > MIN(*max_bytes, CONTENT_BLOB_MAX))
-		return err_set(err, ERR_TOO_LARGE, "an object has %llu bytes, more than whatever names it says", size);
-	if (size > PACK_MEMORY_MAX && fstatvfs(to, &fs) == 0 && fs.f_blocks && size > (uint64_t)fs.f_bavail * fs.f_frsize)
-		return err_set(err, ERR_NO_SPACE, "no room for an object of %llu bytes; free some, or type `cairn store gc`", size);
+		return err_set(err, ERR_TOO_LARGE,
+			       "an object has %llu bytes, more than the record that names it says",
+			       size);
+	if (size > PACK_MEMORY_MAX && fstatvfs(to, &fs) == 0 && fs.f_blocks &&
+	    size > (uint64_t)fs.f_bavail * fs.f_frsize)
+		return err_set(
+			err, ERR_NO_SPACE,
+			"no room for an object of %llu bytes; free some, or type `cairn store gc`",
+			size);
 	*max_bytes = size;
 	return 0;
 }
 
-static int decode_stream(ZSTD_DCtx *d, int from, int to, uint64_t max_bytes, uint64_t *ret_size, struct err *err)
+static int decode_stream(ZSTD_DCtx *d, int from, int to, uint64_t max_bytes, uint64_t *ret_size,
+			 struct err *err)
 {
 	size_t in_room = ZSTD_DStreamInSize(), out_room = ZSTD_DStreamOutSize(), n = 0, state = 1;
 	_cleanup_(freep) uint8_t *in = xmalloc(in_room), *out = xmalloc(out_room);
@@ -412,10 +455,12 @@ static int decode_stream(ZSTD_DCtx *d, int from, int to, uint64_t max_bytes, uin
 			state = ZSTD_decompressStream(d, &o, &i);
 			size += o.pos;
 			if (ZSTD_isError(state) || size > max_bytes)
-				return err_set(err, ERR_CORRUPT, "the compressed bytes of an object are damaged");
+				return err_set(err, ERR_CORRUPT,
+					       "the compressed bytes of an object are damaged");
 			if (fs_write_all(to, out, o.pos, err) < 0)
 				return -1;
-			full = o.pos == o.size && state != 0; /* there may be more in its own buffers */
+			full = o.pos == o.size &&
+			       state != 0; /* there may be more in its own buffers */
 		}
 	}
 	if (state != 0)
@@ -424,7 +469,7 @@ static int decode_stream(ZSTD_DCtx *d, int from, int to, uint64_t max_bytes, uin
 	return 0;
 }
 
-int decode_file(int from, int to, uint64_t max_bytes, uint64_t *ret_size, struct err *err)
+int pack_decode_file(int from, int to, uint64_t max_bytes, uint64_t *ret_size, struct err *err)
 {
 	ZSTD_DCtx *d = ZSTD_createDCtx();
 	int r;

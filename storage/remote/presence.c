@@ -1,25 +1,36 @@
-/* What is there: the indexes of all packs, and the names that were seen to lie alone.
+/* storage/remote/presence.c — what is there: the indexes of all packs, and the names that were seen
+ * to lie alone.
  *
- * Packs are listed when the store is attached, and again when something is missing although a record that was read since names it: a record is
- * written after the packs in which its contents lie. Indexes never change, so that they are kept in the directory.
+ * Packs are listed when the store is attached, and again when something is missing although a
+ * record that was read since names it: a record is written after the packs in which its contents
+ * lie. Indexes never change, so they are kept in the directory. `slots` has all members of all
+ * packs, sorted by the first eight bytes of their names; it is built anew when it is needed after
+ * packs were added (slots_old).
  *
- * What was seen alone is remembered between processes for half an hour, counted from the beginning of the lease under which it was seen: a
- * collector removes nothing that it condemned less than an hour ago, and what was condemned before is on the list that this process has read.
+ * What was seen alone is remembered between processes for half an hour, counted from the beginning
+ * of the lease under which it was seen: a collector removes nothing that it condemned less than an
+ * hour ago, and what was condemned before is on the list that this process has read.
+ *
+ * A copy that was found damaged (`bad`) counts as absent, and its name as condemned. A pack never
+ * leaves `packs`, it is only marked as gone, so that its place stays valid.
+ *
+ * r->io is held while packs are listed, r->lock for every look at the tables; no request is sent
+ * under r->lock.
  */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include "base/fs.h"
+#include "base/os/fs.h"
 #include "storage/remote/internal.h"
 
-#define KNOWN_FILE "seen"
-#define KNOWN_MAGIC "cairn-seen/1\n"
+#define KNOWN_FILE      "seen"
+#define KNOWN_MAGIC     "cairn-seen/1\n"
 #define KNOWN_MAGIC_LEN (sizeof(KNOWN_MAGIC) - 1)
-#define KNOWN_LEN (NAME_LEN + 8)
-#define KNOWN_FILE_MAX (64 * MIB)
-#define TRUST_NS (1800 * NS_PER_S)
+#define KNOWN_LEN       (NAME_LEN + 8)
+#define KNOWN_FILE_MAX  (64 * MIB)
+#define TRUST_NS        (1800 * NS_PER_S)
 /* So many heads are in flight as one batch; beyond, their answers would only take memory. */
-#define HEADS_AT_ONCE 4096
+#define HEADS_AT_ONCE   4096
 #define INDEXES_AT_ONCE 256
 
 static void name_key(uint8_t key[NAME_LEN], enum store_space space, const struct digest *name)
@@ -37,9 +48,10 @@ static uint64_t prefix_of(const struct digest *d)
 	return v;
 }
 
-/* --- packs ------------------------------------------------------------------------------------------------------------------ */
+/* Packs. */
 
-static bool is_bad_locked(const struct remote *r, enum store_space space, const struct digest *name, uint32_t pack)
+static bool is_bad_locked(const struct remote *r, enum store_space space, const struct digest *name,
+			  uint32_t pack)
 {
 	uint8_t key[NAME_LEN + 4];
 
@@ -50,7 +62,8 @@ static bool is_bad_locked(const struct remote *r, enum store_space space, const 
 	return map_has(r->bad, key, sizeof(key));
 }
 
-void presence_note_bad(struct remote *r, enum store_space space, const struct digest *name, uint32_t pack)
+void presence_note_bad(struct remote *r, enum store_space space, const struct digest *name,
+		       uint32_t pack)
 {
 	uint8_t key[NAME_LEN + 4];
 
@@ -62,27 +75,40 @@ void presence_note_bad(struct remote *r, enum store_space space, const struct di
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* A bad copy is as good as condemned: what is sent in its place gets another name. */
-bool presence_is_condemned_locked(const struct remote *r, enum remote_kind kind, const struct digest *name)
+bool presence_is_condemned_locked(const struct remote *r, enum remote_kind kind,
+				  const struct digest *name)
 {
 	const struct condemned key = { .kind = (uint8_t)kind, .name = *name };
 
-	if (kind != KIND_PACK && is_bad_locked(r, kind == KIND_ACTION ? STORE_ACTION : kind == KIND_RUN ? STORE_RUN : STORE_BLOB, name, BAD_ALONE))
-		return true;
-	return r->n_condemned && bsearch(&key, r->condemned, r->n_condemned, sizeof(key), condemned_order);
+	return r->condemned.n &&
+	       bsearch(&key, r->condemned.v, r->condemned.n, sizeof(key), condemned_order);
+}
+
+/* A bad copy is as good as condemned: what is sent in its place gets another name. Nobody condemns
+ * tags. */
+bool presence_is_unusable_locked(const struct remote *r, enum store_space space,
+				 const struct digest *name)
+{
+	return is_bad_locked(r, space, name, BAD_ALONE) ||
+	       (space != STORE_TAG && presence_is_condemned_locked(r, remote_kind_of(space), name));
 }
 
 /* Takes the index. */
-static void add_pack_locked(struct remote *r, const struct digest *name, uint8_t *index, size_t len, int64_t mtime_ns)
+static void add_pack_locked(struct remote *r, const struct digest *name, uint8_t *index, size_t len,
+			    int64_t mtime_ns)
 {
 	void **slot = map_slot(r->pack_by_name, name->b, DIGEST_BYTES, NULL);
-	struct pack p = { .name = *name, .index = index, .index_len = len, .n = pack_index_len(index), .mtime_ns = mtime_ns };
+	struct pack p = { .name = *name,
+			  .index = index,
+			  .index_len = len,
+			  .n = pack_index_len(index),
+			  .mtime_ns = mtime_ns };
 
 	p.size = pack_index_pack_size(index);
 	p.condemned = presence_is_condemned_locked(r, KIND_PACK, name);
 	VEC_PUSH(&r->packs, p);
 	*slot = (void *)(uintptr_t)r->packs.n;
-	r->slots_old = true;
+	r->slots.old = true;
 }
 
 void presence_add_pack(struct remote *r, const struct digest *name, struct str *index)
@@ -96,7 +122,8 @@ void presence_add_pack(struct remote *r, const struct digest *name, struct str *
 	if (r->dir >= 0) {
 		char path[REMOTE_KEY_MAX];
 
-		fs_write_atomic_at(r->dir, remote_pack_key(path, name, true), bytes, len, 0644, FS_WRITE_NO_SYNC, NULL);
+		fs_write_atomic_at(r->dir, remote_pack_key(path, name, true), bytes, len, 0644,
+				   FS_WRITE_NO_SYNC, NULL);
 	}
 }
 
@@ -104,7 +131,10 @@ static int slot_order(const void *a, const void *b)
 {
 	const struct slot *x = a, *y = b;
 
-	return x->prefix < y->prefix ? -1 : x->prefix > y->prefix ? 1 : x->pack < y->pack ? -1 : x->pack > y->pack;
+	return x->prefix < y->prefix   ? -1
+	       : x->prefix > y->prefix ? 1
+	       : x->pack < y->pack     ? -1
+				       : x->pack > y->pack;
 }
 
 static void build_slots(struct remote *r)
@@ -113,9 +143,9 @@ static void build_slots(struct remote *r)
 
 	for (size_t i = 0; i < r->packs.n; i++)
 		n += r->packs.v[i].gone ? 0 : r->packs.v[i].n;
-	free(r->slots);
-	r->slots = xreallocarray(NULL, n + 1, sizeof(*r->slots));
-	r->n_slots = 0;
+	free(r->slots.v);
+	r->slots.v = xreallocarray(NULL, n + 1, sizeof(*r->slots.v));
+	r->slots.n = 0;
 	for (size_t i = 0; i < r->packs.n; i++) {
 		struct pack *p = &r->packs.v[i];
 
@@ -123,41 +153,45 @@ static void build_slots(struct remote *r)
 			struct pack_member m;
 
 			pack_index_at(p->index, k, &m);
-			r->slots[r->n_slots++] = (struct slot){ prefix_of(&m.name), (uint32_t)i, (uint32_t)k };
+			r->slots.v[r->slots.n++] =
+				(struct slot){ prefix_of(&m.name), (uint32_t)i, (uint32_t)k };
 		}
 	}
-	if (r->n_slots)
-		qsort(r->slots, r->n_slots, sizeof(*r->slots), slot_order);
-	r->slots_old = false;
+	if (r->slots.n)
+		qsort(r->slots.v, r->slots.n, sizeof(*r->slots.v), slot_order);
+	r->slots.old = false;
 }
 
-bool presence_find_locked(struct remote *r, const struct remote_object *o, bool condemned_too, uint32_t *ret_pack, struct pack_member *ret)
+bool presence_find_locked(struct remote *r, const struct remote_object *o, bool condemned_too,
+			  uint32_t *ret_pack, struct pack_member *ret)
 {
 	uint64_t prefix = prefix_of(&o->name);
 	size_t lo = 0, hi;
 	bool found = false;
 
-	if (r->slots_old)
+	if (r->slots.old)
 		build_slots(r);
-	for (hi = r->n_slots; lo < hi;) {
+	for (hi = r->slots.n; lo < hi;) {
 		size_t mid = lo + (hi - lo) / 2;
 
-		if (r->slots[mid].prefix < prefix)
+		if (r->slots.v[mid].prefix < prefix)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	for (; lo < r->n_slots && r->slots[lo].prefix == prefix; lo++) {
-		const struct pack *p = &r->packs.v[r->slots[lo].pack];
+	for (; lo < r->slots.n && r->slots.v[lo].prefix == prefix; lo++) {
+		const struct pack *p = &r->packs.v[r->slots.v[lo].pack];
 		struct pack_member m;
 
-		if (p->gone || (p->condemned && (found || !condemned_too)) || is_bad_locked(r, o->space, &o->name, r->slots[lo].pack))
+		if (p->gone || (p->condemned && (found || !condemned_too)) ||
+		    is_bad_locked(r, o->space, &o->name, r->slots.v[lo].pack))
 			continue;
-		pack_index_at(p->index, r->slots[lo].at, &m);
-		if (m.space != o->space || !digest_eq(&m.name, &o->name) || (o->size != UINT64_MAX && m.size != o->size))
+		pack_index_at(p->index, r->slots.v[lo].at, &m);
+		if (m.space != o->space || !digest_eq(&m.name, &o->name) ||
+		    (o->size != UINT64_MAX && m.size != o->size))
 			continue;
 		*ret = m;
-		*ret_pack = r->slots[lo].pack;
+		*ret_pack = r->slots.v[lo].pack;
 		found = true;
 		if (!p->condemned)
 			break;
@@ -177,7 +211,7 @@ bool presence_is_damaged(struct remote *r, enum store_space space, const struct 
 	return damaged;
 }
 
-/* --- listing packs ------------------------------------------------------------------------------------------------------------- */
+/* Listing packs. */
 
 struct pack_listing {
 	struct remote *r;
@@ -185,7 +219,8 @@ struct pack_listing {
 	VEC(struct wanted_index {
 		struct digest name;
 		int64_t mtime_ns;
-	}) wanted;
+	})
+	wanted;
 };
 
 static int see_pack(void *arg, const struct bucket_object *o)
@@ -224,10 +259,14 @@ static bool index_from_dir(struct remote *r, const struct wanted_index *w)
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 	char path[REMOTE_KEY_MAX];
 
-	return r->dir >= 0 && fs_read_file_at(r->dir, remote_pack_key(path, &w->name, true), PACK_INDEX_MAX, &bytes, NULL) == 0 && take_index(r, w, &bytes);
+	return r->dir >= 0 &&
+	       fs_read_file_at(r->dir, remote_pack_key(path, &w->name, true), PACK_INDEX_MAX,
+			       &bytes, NULL) == 0 &&
+	       take_index(r, w, &bytes);
 }
 
-/* One that is damaged or gone again is passed over: what lies in its pack counts as absent. */
+/* One that is damaged, too large or gone again is passed over: what lies in its pack counts as
+ * absent. */
 static int fetch_indexes(struct remote *r, const struct wanted_index *w, size_t n, struct err *err)
 {
 	struct bucket_get *g = xcalloc(n, sizeof(*g)), **v = xcalloc(n, sizeof(*v));
@@ -235,18 +274,26 @@ static int fetch_indexes(struct remote *r, const struct wanted_index *w, size_t 
 	int got;
 
 	for (size_t i = 0; i < n; i++) {
-		g[i] = (struct bucket_get){ .key = remote_pack_key(keys[i], &w[i].name, true), .size = UINT64_MAX, .fd = -1, .max_bytes = PACK_INDEX_MAX };
+		g[i] = (struct bucket_get){ .key = remote_pack_key(keys[i], &w[i].name, true),
+					    .size = UINT64_MAX,
+					    .fd = -1,
+					    .max_bytes = PACK_INDEX_MAX };
 		v[i] = &g[i];
 	}
 	got = bucket_get_many(r->bucket, v, n, err);
 	for (size_t i = 0; i < n; i++) {
+		bool too_large = g[i].result < 0 && g[i].err.code == ERR_TOO_LARGE;
 		char path[REMOTE_KEY_MAX];
 
-		if (got == 0 && g[i].result < 0 && g[i].err.code != ERR_NOT_FOUND)
+		if (got == 0 && g[i].result < 0 && !too_large && g[i].err.code != ERR_NOT_FOUND)
 			got = err_set(err, g[i].err.code, "%s", g[i].err.msg);
-		if (got == 0 && g[i].result == 0 && r->dir >= 0 && g[i].body.s && pack_index_check(&w[i].name, g[i].body.s, g[i].body.len, NULL) == 0)
-			fs_write_atomic_at(r->dir, remote_pack_key(path, &w[i].name, true), g[i].body.s, g[i].body.len, 0644, FS_WRITE_NO_SYNC, NULL);
-		if (got == 0 && g[i].result == 0 && !take_index(r, &w[i], &g[i].body))
+		if (got == 0 && g[i].result == 0 && r->dir >= 0 && g[i].body.s &&
+		    pack_index_check(&w[i].name, g[i].body.s, g[i].body.len, NULL) == 0)
+			fs_write_atomic_at(r->dir, remote_pack_key(path, &w[i].name, true),
+					   g[i].body.s, g[i].body.len, 0644, FS_WRITE_NO_SYNC,
+					   NULL);
+		if (got == 0 &&
+		    (too_large || (g[i].result == 0 && !take_index(r, &w[i], &g[i].body))))
 			VEC_PUSH(&r->bad_indexes, w[i].name);
 		str_deinit(&g[i].body);
 	}
@@ -256,7 +303,8 @@ static int fetch_indexes(struct remote *r, const struct wanted_index *w, size_t 
 	return got;
 }
 
-/* Ours that aren't listed yet (mtime 0) are there: listing is consistent, but it may have begun before. */
+/* Ours that aren't listed yet (mtime 0) are there: listing is consistent, but it may have begun
+ * before. */
 static void drop_unlisted(struct remote *r, const struct map *listed)
 {
 	pthread_mutex_lock(&r->lock);
@@ -265,7 +313,7 @@ static void drop_unlisted(struct remote *r, const struct map *listed)
 
 		if (!p->gone && p->mtime_ns && !map_has(listed, p->name.b, DIGEST_BYTES)) {
 			p->gone = true;
-			r->slots_old = true;
+			r->slots.old = true;
 		}
 	}
 	pthread_mutex_unlock(&r->lock);
@@ -279,7 +327,7 @@ static void clean_dir(struct remote *r, const struct map *listed)
 	struct dirent *e;
 	struct digest name;
 
-	while (d && (e = readdir(d)))
+	while (d && fs_next(d, "packs", &e, NULL) > 0)
 		if (remote_name_in(e->d_name, 0, &name) && !map_has(listed, name.b, DIGEST_BYTES))
 			unlinkat(fd, e->d_name, 0);
 	if (d)
@@ -296,7 +344,8 @@ static int load_wanted(struct remote *r, struct pack_listing *l, struct err *err
 		if (!index_from_dir(r, &l->wanted.v[i]))
 			l->wanted.v[far++] = l->wanted.v[i];
 	for (size_t i = 0; i < far; i += INDEXES_AT_ONCE)
-		if (fetch_indexes(r, l->wanted.v + i, MIN(far - i, (size_t)INDEXES_AT_ONCE), err) < 0)
+		if (fetch_indexes(r, l->wanted.v + i, MIN(far - i, (size_t)INDEXES_AT_ONCE), err) <
+		    0)
 			return -1;
 	return 0;
 }
@@ -335,10 +384,14 @@ int presence_load(struct remote *r, struct err *err)
 
 int presence_load_new(struct remote *r, struct err *err)
 {
+	bool old;
 	int got;
 
 	pthread_mutex_lock(&r->io);
-	got = r->packs_old ? load(r, true, err) : 0;
+	pthread_mutex_lock(&r->lock);
+	old = r->packs_old;
+	pthread_mutex_unlock(&r->lock);
+	got = old ? load(r, true, err) : 0;
 	pthread_mutex_unlock(&r->io);
 	return got;
 }
@@ -368,7 +421,8 @@ int presence_refresh_if_old(struct remote *r, uint64_t seen, bool *ret_did, stru
 	pthread_mutex_lock(&r->io);
 	pthread_mutex_lock(&r->lock);
 	old = r->packs_old;
-	newer = r->n_lists != seen; /* by another thread, which we waited for: what it brought hasn't been looked at */
+	newer = r->n_lists != seen; /* by another thread, which we waited for: what it brought
+				       hasn't been looked at */
 	pthread_mutex_unlock(&r->lock);
 	if (old && !newer)
 		got = presence_load(r, err);
@@ -377,7 +431,7 @@ int presence_refresh_if_old(struct remote *r, uint64_t seen, bool *ret_did, stru
 	return got;
 }
 
-/* --- what was seen alone ----------------------------------------------------------------------------------------------------------- */
+/* What was seen alone. */
 
 void presence_note(struct remote *r, enum store_space space, const struct digest *name)
 {
@@ -396,7 +450,8 @@ void presence_note(struct remote *r, enum store_space space, const struct digest
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* The map keeps its keys: a lost name has no value in `known`, and one that is found again none in `lost`. */
+/* The map keeps its keys: a lost name has no value in `known`, and one that is found again none in
+ * `lost`. */
 void presence_lost(struct remote *r, enum store_space space, const struct digest *name)
 {
 	uint8_t key[NAME_LEN];
@@ -417,7 +472,8 @@ void presence_forget(struct remote *r)
 	r->known = map_new();
 	r->seen.n = 0;
 	for (size_t i = 0; i < r->packs.n; i++)
-		r->packs.v[i].mtime_ns = MAX(r->packs.v[i].mtime_ns, 1); /* also ours must be listed now */
+		r->packs.v[i].mtime_ns =
+			MAX(r->packs.v[i].mtime_ns, 1); /* also ours must be listed now */
 	pthread_mutex_unlock(&r->lock);
 }
 
@@ -439,15 +495,18 @@ static int64_t get_time(const char *p)
 }
 
 /* fn for each entry that is young enough. */
-static void each_remembered(struct remote *r, void (*fn)(struct remote *r, const char *entry, struct str *out), struct str *out)
+static void each_remembered(struct remote *r,
+			    void (*fn)(struct remote *r, const char *entry, struct str *out),
+			    struct str *out)
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 
-	if (r->dir < 0 || fs_read_file_at(r->dir, KNOWN_FILE, KNOWN_FILE_MAX, &bytes, NULL) < 0 || bytes.len < KNOWN_MAGIC_LEN ||
-	    memcmp(bytes.s, KNOWN_MAGIC, KNOWN_MAGIC_LEN) != 0)
+	if (r->dir < 0 || fs_read_file_at(r->dir, KNOWN_FILE, KNOWN_FILE_MAX, &bytes, NULL) < 0 ||
+	    bytes.len < KNOWN_MAGIC_LEN || memcmp(bytes.s, KNOWN_MAGIC, KNOWN_MAGIC_LEN) != 0)
 		return;
 	for (size_t at = KNOWN_MAGIC_LEN; at + KNOWN_LEN <= bytes.len; at += KNOWN_LEN)
-		if (get_time(bytes.s + at + NAME_LEN) > r->lease.started_ns - TRUST_NS && get_time(bytes.s + at + NAME_LEN) <= r->lease.started_ns)
+		if (get_time(bytes.s + at + NAME_LEN) > r->lease.started_ns - TRUST_NS &&
+		    get_time(bytes.s + at + NAME_LEN) <= r->lease.started_ns)
 			fn(r, bytes.s + at, out);
 }
 
@@ -480,7 +539,8 @@ void presence_remember(struct remote *r)
 		return;
 	str_addn(&out, KNOWN_MAGIC, KNOWN_MAGIC_LEN);
 	each_remembered(r, keep_one, &out);
-	for (size_t at = 0; at + NAME_LEN <= r->seen.n && out.len + KNOWN_LEN <= KNOWN_FILE_MAX; at += NAME_LEN) {
+	for (size_t at = 0; at + NAME_LEN <= r->seen.n && out.len + KNOWN_LEN <= KNOWN_FILE_MAX;
+	     at += NAME_LEN) {
 		if (map_get(r->lost, r->seen.v + at, NAME_LEN))
 			continue;
 		str_addn(&out, r->seen.v + at, NAME_LEN);
@@ -500,22 +560,23 @@ void presence_free(struct remote *r)
 	map_free(r->known);
 	map_free(r->bad);
 	map_free(r->lost);
-	free(r->slots);
-	free(r->condemned);
+	free(r->slots.v);
+	free(r->condemned.v);
 }
 
-/* --- asking -------------------------------------------------------------------------------------------------------------------------- */
+/* Asking. */
 
-/* What lies alone under its own name, if anywhere? */
+/* Can it lie alone, under its own name? */
 static bool may_lie_alone(struct remote *r, const struct remote_object *o)
 {
 	if (o->space == STORE_TREE || (o->space == STORE_BLOB && o->size < REMOTE_LOOSE_MIN))
 		return false;
-	return !presence_is_condemned_locked(r, remote_kind_of(o->space), &o->name);
+	return !presence_is_unusable_locked(r, o->space, &o->name);
 }
 
 /* Marks what is known to be there; the places of what has to be asked for go to *ask. */
-static void look(struct remote *r, struct remote_object *v, size_t n, size_t *ask, size_t *ret_ask, size_t *ret_missing, uint64_t *ret_seen)
+static void look(struct remote *r, struct remote_object *v, size_t n, size_t *ask, size_t *ret_ask,
+		 size_t *ret_missing, uint64_t *ret_seen)
 {
 	struct pack_member m;
 	uint32_t pack;
@@ -540,7 +601,8 @@ static void look(struct remote *r, struct remote_object *v, size_t n, size_t *as
 }
 
 /* A blob may be stored compressed, so that fewer bytes are fine; more aren't its. */
-static int ask_heads(struct remote *r, struct remote_object *v, const size_t *ask, size_t n, struct err *err)
+static int ask_heads(struct remote *r, struct remote_object *v, const size_t *ask, size_t n,
+		     struct err *err)
 {
 	char(*keys)[REMOTE_KEY_MAX] = xcalloc(n, sizeof(*keys));
 	_cleanup_(freep) const char **pointers = xcalloc(n, sizeof(*pointers));
@@ -574,7 +636,8 @@ static int has(struct remote *r, struct remote_object *v, size_t n, bool fresh, 
 	for (size_t i = 0; i < n; i++)
 		v[i].there = false;
 	look(r, v, n, ask, &n_ask, &missing, &seen);
-	/* A list that another thread made meanwhile may have begun before this call; the one after it hasn't. */
+	/* A list that another thread made meanwhile may have begun before this call; the one after
+	 * it hasn't. */
 	for (int lists = 0; fresh && lists < 2 && missing > n_ask; lists++) {
 		if (presence_refresh_if_old(r, seen, &did, err) < 0)
 			return -1;

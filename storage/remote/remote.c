@@ -1,16 +1,29 @@
-/* A shared store in a bucket: its names, and how a process comes to it. */
+/* storage/remote/remote.c — a shared store in a bucket: names of its objects, attaching, life.
+ *
+ * attach() has an order that the protocol needs: version, lease, list of the condemned, list of
+ * packs, what the directory remembers, and only then the lease counts as trusted. What is read
+ * before the lease may be removed by a collector that didn't see us.
+ *
+ * A bucket without `version` becomes a store, if we may write; what the server honours (if-absent,
+ * delete-if) is found by a probe and kept there. A damaged `version` is written anew when the
+ * bucket has records of ours. A bucket that refuses the lease is used for reading only, and
+ * `refused` keeps why.
+ *
+ * `io` is held for a whole attach, and is taken before `lock`. The other parts of a struct remote
+ * are in presence.c (what is there), lease.c, send.c, fetch.c, list.c and collect.c.
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <time.h>
-#include "base/fs.h"
+#include "base/os/fs.h"
 #include "storage/remote/internal.h"
 
-#define VERSION_KEY "version"
+#define VERSION_KEY  "version"
 #define VERSION_LINE "cairn bucket store 1\n"
-#define VERSION_MAX 4096
-#define LEASE_NS (3600 * NS_PER_S)
+#define VERSION_MAX  4096
+#define LEASE_NS     (3600 * NS_PER_S)
 
-/* --- names --------------------------------------------------------------------------------------------------------------- */
+/* Names. */
 
 const char *remote_key(char buf[REMOTE_KEY_MAX], enum store_space space, const struct digest *name)
 {
@@ -45,9 +58,10 @@ enum remote_kind remote_kind_of(enum store_space space)
 	return space == STORE_ACTION ? KIND_ACTION : space == STORE_RUN ? KIND_RUN : KIND_BLOB;
 }
 
-/* --- small objects --------------------------------------------------------------------------------------------------------- */
+/* Small objects. */
 
-int remote_get_bytes(struct remote *r, const char *key, uint64_t max_bytes, struct str *ret, struct err *err)
+int remote_get_bytes(struct remote *r, const char *key, uint64_t max_bytes, struct str *ret,
+		     struct err *err)
 {
 	struct bucket_get g = { .key = key, .size = UINT64_MAX, .fd = -1, .max_bytes = max_bytes };
 	struct bucket_get *v = &g;
@@ -61,9 +75,12 @@ int remote_get_bytes(struct remote *r, const char *key, uint64_t max_bytes, stru
 	return got < 0 ? -1 : 0;
 }
 
-int remote_put_bytes(struct remote *r, const char *key, const void *bytes, size_t n, bool if_absent, struct err *err)
+int remote_put_bytes(struct remote *r, const char *key, const void *bytes, size_t n, bool if_absent,
+		     struct err *err)
 {
-	struct bucket_put p = { .key = key, .bytes = bytes, .fd = -1, .size = n, .if_absent = if_absent };
+	struct bucket_put p = {
+		.key = key, .bytes = bytes, .fd = -1, .size = n, .if_absent = if_absent
+	};
 	struct bucket_put *v = &p;
 
 	if (bucket_put_many(r->bucket, &v, 1, err) < 0)
@@ -71,7 +88,7 @@ int remote_put_bytes(struct remote *r, const char *key, const void *bytes, size_
 	return p.result < 0 ? err_set(err, p.err.code, "%s", p.err.msg) : p.result;
 }
 
-/* --- attaching -------------------------------------------------------------------------------------------------------------- */
+/* Attaching. */
 
 static int make_store(struct remote *r, bool if_absent, struct err *err)
 {
@@ -79,10 +96,14 @@ static int make_store(struct remote *r, bool if_absent, struct err *err)
 	struct bucket_abilities can = { 0 };
 
 	if (!r->o.writes)
-		return err_set(err, ERR_NOT_FOUND, "there is no store at %s; the first run that may write makes it", remote_uri(r));
+		return err_set(
+			err, ERR_NOT_FOUND,
+			"there is no store at %s; the first run that may write to it creates it",
+			remote_uri(r));
 	if (bucket_probe(r->bucket, &can, err) < 0)
 		return err_wrap(err, "trying what %s can do", remote_uri(r));
-	str_addf(&text, VERSION_LINE "if-absent %s\ndelete-if %s\n", can.if_absent ? "yes" : "no", can.delete_if ? "yes" : "no");
+	str_addf(&text, VERSION_LINE "if-absent %s\ndelete-if %s\n", can.if_absent ? "yes" : "no",
+		 can.delete_if ? "yes" : "no");
 	r->if_absent = can.if_absent;
 	r->delete_if = can.delete_if;
 	return remote_put_bytes(r, VERSION_KEY, text.s, text.len, if_absent, err) < 0 ? -1 : 0;
@@ -97,8 +118,8 @@ static int note_record(void *arg, const struct bucket_object *o)
 	return 1;
 }
 
-/* `version` can't be read as one. Records that only a store has say that this is a store all the same: whoever may write writes it anew,
- * others read on without it. */
+/* `version` can't be read as one. Records that only a store has say that this is a store all the
+ * same: whoever may write writes it anew, others read on without it. */
 static int mend_version(struct remote *r, struct err *err)
 {
 	static const enum store_space spaces[] = { STORE_RUN, STORE_ACTION };
@@ -111,11 +132,15 @@ static int mend_version(struct remote *r, struct err *err)
 			return -1;
 	}
 	if (!ours)
-		return err_set(err, ERR_CORRUPT, "%s holds something else: its object `version` is not that of a store", remote_uri(r));
+		return err_set(
+			err, ERR_CORRUPT,
+			"%s holds something else: its object `version` is not that of a store",
+			remote_uri(r));
 	if (!r->o.writes)
 		return 0;
 	if (make_store(r, false, err) < 0)
-		return err_wrap(err, "the object `version` of %s is damaged; writing it anew", remote_uri(r));
+		return err_wrap(err, "the object `version` of %s is damaged; writing it anew",
+				remote_uri(r));
 	r->healed++;
 	return 0;
 }
@@ -127,14 +152,18 @@ static int check_version(struct remote *r, struct err *err)
 	unsigned number;
 
 	if (remote_get_bytes(r, VERSION_KEY, VERSION_MAX, &text, &e) < 0)
-		return e.code == ERR_NOT_FOUND ? make_store(r, true, err) : err_set(err, e.code, "%s", e.msg);
+		return e.code == ERR_NOT_FOUND ? make_store(r, true, err)
+					       : err_set(err, e.code, "%s", e.msg);
 	if (text.s && str_has_prefix(text.s, VERSION_LINE)) {
 		r->if_absent = strstr(text.s, "\nif-absent yes\n") != NULL;
 		r->delete_if = strstr(text.s, "\ndelete-if yes\n") != NULL;
 		return 0;
 	}
 	if (text.s && sscanf(text.s, "cairn bucket store %u", &number) == 1 && number > 1)
-		return err_set(err, ERR_NEWER, "the store %s was written by a newer cairn; upgrade, or name another store", remote_uri(r));
+		return err_set(
+			err, ERR_NEWER,
+			"the store %s was written by a newer cairn; upgrade, or name another store",
+			remote_uri(r));
 	return mend_version(r, err);
 }
 
@@ -147,7 +176,8 @@ static int attach(struct remote *r, struct err *err)
 		return -1;
 	if (r->o.writes && lease_take(r, &e) < 0) {
 		if (e.code != ERR_READ_ONLY)
-			return err_set(err, e.code, "taking a lease in %s: %s", remote_uri(r), e.msg);
+			return err_set(err, e.code, "taking a lease in %s: %s", remote_uri(r),
+				       e.msg);
 		r->o.writes = false; /* who may only read can still read */
 		r->refused = e;
 	}
@@ -173,9 +203,10 @@ int remote_attach(struct remote *r, struct err *err)
 	return got;
 }
 
-/* --- life ---------------------------------------------------------------------------------------------------------------------- */
+/* Life. */
 
-int remote_open(struct bucket *b, const struct remote_options *o, struct remote **ret, struct err *err)
+int remote_open(struct bucket *b, const struct remote_options *o, struct remote **ret,
+		struct err *err)
 {
 	struct remote *r = xcalloc(1, sizeof(*r));
 
@@ -196,7 +227,8 @@ int remote_open(struct bucket *b, const struct remote_options *o, struct remote 
 	if (o->dir) {
 		_cleanup_(freep) char *indexes = fs_join(o->dir, "packs");
 
-		if (fs_mkdir_p(indexes, err) == 0 && (r->dir = open(o->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+		if (fs_mkdir_p(indexes, err) == 0 &&
+		    (r->dir = open(o->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
 			err_errno(err, "cannot open %s", o->dir);
 		if (r->dir < 0) {
 			remote_free(r);

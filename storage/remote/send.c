@@ -1,16 +1,30 @@
-/* Sending: what the bucket lacks goes up, in packs or alone; then records, then manifests.
+/* storage/remote/send.c — sends what the bucket lacks: contents in packs or alone, then records,
+ * then manifests, then changes of names.
  *
- * While one pack goes up the next is filled; while some large blobs go up others are hashed. */
+ * A small content goes into the pack that is being filled; while one pack goes up (its own thread),
+ * the next is filled. A large blob goes alone under its name: batches of LOOSE_AT_ONCE on THREADS
+ * threads, so that some go up while others are hashed and compressed. A large blob whose name is
+ * condemned goes into a pack of its own.
+ *
+ * `hold` is the lease under which the bucket was asked. The index of a pack, and every record, is
+ * written only while a lease holds (`may`); when it lapsed, the call fails with ERR_CHANGED and the
+ * caller begins anew. Records go only if all contents before them are there. A change of a name
+ * needs no content.
+ *
+ * Bytes are hashed before they are sent, unless this process has hashed them already. What the
+ * local store lacks is counted as missing and is no error. `lock` guards the counters while threads
+ * are at work. What belongs together, and what to send at all, is decided in transfer.c and tier.c.
+ */
 #include <errno.h>
 #include <fcntl.h>
-#include "base/fs.h"
-#include "base/thread.h"
+#include "base/os/fs.h"
+#include "base/os/thread.h"
+#include "storage/bucket/transfer.h"
 #include "storage/remote/internal.h"
-#include "storage/transfer.h"
 
 /* Large blobs whose files are open at once, and how many such batches are. */
-#define LOOSE_AT_ONCE 32
-#define THREADS 2
+#define LOOSE_AT_ONCE   32
+#define THREADS         2
 #define RECORDS_AT_ONCE 512
 
 /* A pack and what is in it. */
@@ -50,7 +64,7 @@ static int missing(struct sender *s, const struct err *e, struct err *err)
 	return 0;
 }
 
-/* --- packs ------------------------------------------------------------------------------------------------------------------ */
+/* Packs. */
 
 /* The pack, then its index: what an index names lies there. */
 int remote_send_pack(struct remote *r, struct pack_writer *w, uint64_t *ret_bytes, struct err *err)
@@ -63,12 +77,18 @@ int remote_send_pack(struct remote *r, struct pack_writer *w, uint64_t *ret_byte
 
 	pack_writer_finish(w, &p.fd, &p.size, &index, &name);
 	p.key = remote_pack_key(key, &name, false);
-	if (bucket_put_many(r->bucket, &v, 1, err) < 0 || (p.result < 0 && err_set(err, p.err.code, "%s", p.err.msg) < 0))
+	if (bucket_put_many(r->bucket, &v, 1, err) < 0 ||
+	    (p.result < 0 && err_set(err, p.err.code, "%s", p.err.msg) < 0))
 		return err_wrap(err, "sending a pack to %s", remote_uri(r));
 	*ret_bytes = p.size + index.len;
-	p = (struct bucket_put){ .key = remote_pack_key(key, &name, true), .bytes = index.s, .fd = -1, .size = index.len,
-				 .may = lease_holds, .may_arg = &hold };
-	if (bucket_put_many(r->bucket, &v, 1, err) < 0 || (p.result < 0 && err_set(err, p.err.code, "%s", p.err.msg) < 0))
+	p = (struct bucket_put){ .key = remote_pack_key(key, &name, true),
+				 .bytes = index.s,
+				 .fd = -1,
+				 .size = index.len,
+				 .may = lease_holds,
+				 .may_arg = &hold };
+	if (bucket_put_many(r->bucket, &v, 1, err) < 0 ||
+	    (p.result < 0 && err_set(err, p.err.code, "%s", p.err.msg) < 0))
 		return err_wrap(err, "sending the index of a pack to %s", remote_uri(r));
 	presence_add_pack(r, &name, &index);
 	return 0;
@@ -151,16 +171,19 @@ static int pack_small(struct sender *s, struct remote_object *o, struct err *err
 
 	if (store_get(s->from, o->space, &o->name, TREE_LISTING_MAX, &bytes, &e) < 0)
 		return missing(s, &e, err);
-	if (room_for(s, bytes.len, err) < 0 || pack_writer_add(s->filling.w, o->space, &o->name, bytes.s ? bytes.s : "", bytes.len, err) < 0)
+	if (room_for(s, bytes.len, err) < 0 ||
+	    pack_writer_add(s->filling.w, o->space, &o->name, bytes.s ? bytes.s : "", bytes.len,
+			    err) < 0)
 		return -1;
 	note_packed(s, o, bytes.len);
 	return 0;
 }
 
-/* --- alone -------------------------------------------------------------------------------------------------------------------- */
+/* Alone. */
 
 /* The blob's file, checked unless this process has hashed it. 1: it isn't there. */
-static int open_sound(struct sender *s, const struct remote_object *o, int *ret_fd, uint64_t *ret_size, struct err *err)
+static int open_sound(struct sender *s, const struct remote_object *o, int *ret_fd,
+		      uint64_t *ret_size, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
 	struct err e = { 0 };
@@ -180,8 +203,8 @@ static int open_sound(struct sender *s, const struct remote_object *o, int *ret_
 	return 0;
 }
 
-/* A large blob whose own name is condemned goes up under a new one: as a pack of one. Nothing else is in it, so that whoever
- * moves small members to another pack never has to hold it. */
+/* A large blob whose own name is condemned goes up under a new one: as a pack of one. Nothing else
+ * is in it, so that whoever moves small members to another pack never has to hold it. */
 static int pack_large(struct sender *s, struct remote_object *o, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -209,10 +232,10 @@ static int encode_loose(struct sender *s, struct loose *l, struct err *err)
 	_cleanup_(fd_closep) int to = -1;
 	uint64_t stored;
 
-	if (!encode_pays_fd(l->p.fd, l->size))
+	if (!pack_encode_pays(l->p.fd, l->size))
 		return 0;
 	to = fs_unnamed_at(s->r->dir, ".", err);
-	if (to < 0 || encode_file(l->p.fd, l->size, to, &stored, err) < 0)
+	if (to < 0 || pack_encode_file(l->p.fd, l->size, to, &stored, err) < 0)
 		return -1;
 	close(l->p.fd);
 	l->p.fd = TAKE_FD(to);
@@ -221,11 +244,14 @@ static int encode_loose(struct sender *s, struct loose *l, struct err *err)
 	return 0;
 }
 
-static int prepare_loose(struct sender *s, struct loose *l, struct remote_object *o, struct err *err)
+static int prepare_loose(struct sender *s, struct loose *l, struct remote_object *o,
+			 struct err *err)
 {
 	int got;
 
-	l->p = (struct bucket_put){ .key = remote_key(l->key, o->space, &o->name), .fd = -1, .if_absent = s->r->if_absent };
+	l->p = (struct bucket_put){ .key = remote_key(l->key, o->space, &o->name),
+				    .fd = -1,
+				    .if_absent = s->r->if_absent };
 	l->o = o;
 	got = open_sound(s, o, &l->p.fd, &l->size, err);
 	l->p.size = l->size;
@@ -278,7 +304,7 @@ static int send_loose(struct sender *s, struct remote_object *const *v, size_t n
 	return got < 0 ? err_wrap(err, "sending to %s", remote_uri(s->r)) : 0;
 }
 
-/* --- records ------------------------------------------------------------------------------------------------------------------ */
+/* Records. */
 
 struct record {
 	struct bucket_put p;
@@ -288,7 +314,8 @@ struct record {
 };
 
 /* A condemned record is written over, so that it is young again. */
-static int read_record(struct sender *s, struct record *rec, struct remote_object *o, struct err *err)
+static int read_record(struct sender *s, struct record *rec, struct remote_object *o,
+		       struct err *err)
 {
 	struct err e = { 0 };
 	bool condemned;
@@ -296,11 +323,16 @@ static int read_record(struct sender *s, struct record *rec, struct remote_objec
 	if (store_get(s->from, o->space, &o->name, REMOTE_RECORD_MAX, &rec->bytes, &e) < 0)
 		return missing(s, &e, err) < 0 ? -1 : 1;
 	pthread_mutex_lock(&s->r->lock);
-	condemned = presence_is_condemned_locked(s->r, remote_kind_of(o->space), &o->name);
+	condemned = presence_is_unusable_locked(s->r, o->space, &o->name);
 	pthread_mutex_unlock(&s->r->lock);
 	rec->o = o;
-	rec->p = (struct bucket_put){ .key = remote_key(rec->key, o->space, &o->name), .bytes = rec->bytes.s ? rec->bytes.s : "", .fd = -1, .size = rec->bytes.len,
-				      .if_absent = s->r->if_absent && !condemned && !o->replace, .may = lease_holds, .may_arg = &s->hold };
+	rec->p = (struct bucket_put){ .key = remote_key(rec->key, o->space, &o->name),
+				      .bytes = rec->bytes.s ? rec->bytes.s : "",
+				      .fd = -1,
+				      .size = rec->bytes.len,
+				      .if_absent = s->r->if_absent && !condemned && !o->replace,
+				      .may = lease_holds,
+				      .may_arg = &s->hold };
 	return 0;
 }
 
@@ -344,7 +376,7 @@ static int send_records(struct sender *s, struct remote_object *const *v, size_t
 	return got < 0 ? err_wrap(err, "sending records to %s", remote_uri(s->r)) : 0;
 }
 
-/* --- all ------------------------------------------------------------------------------------------------------------------------ */
+/* All. */
 
 typedef VEC(struct remote_object *) object_list;
 
@@ -364,7 +396,8 @@ static void crew_send(struct work_queue *q, void *arg, size_t i)
 	pthread_mutex_lock(&c->s->lock);
 	stop = c->err.code != ERR_NONE;
 	pthread_mutex_unlock(&c->s->lock);
-	if (stop || send_loose(c->s, c->v + i * LOOSE_AT_ONCE, MIN((size_t)LOOSE_AT_ONCE, c->n - i * LOOSE_AT_ONCE), &e) == 0)
+	if (stop || send_loose(c->s, c->v + i * LOOSE_AT_ONCE,
+			       MIN((size_t)LOOSE_AT_ONCE, c->n - i * LOOSE_AT_ONCE), &e) == 0)
 		return;
 	pthread_mutex_lock(&c->s->lock);
 	if (!c->err.code)
@@ -376,11 +409,14 @@ static int send_alone(struct sender *s, const object_list *l, struct err *err)
 {
 	struct crew c = { .s = s, .v = l->v, .n = l->n };
 
-	work_run(THREADS, (struct work){ crew_send, &c, (l->n + LOOSE_AT_ONCE - 1) / LOOSE_AT_ONCE });
+	work_run(THREADS,
+		 (struct work){ crew_send, &c, (l->n + LOOSE_AT_ONCE - 1) / LOOSE_AT_ONCE });
 	return c.err.code ? err_set(err, c.err.code, "%s", c.err.msg) : 0;
 }
 
-static int in_batches(struct sender *s, const object_list *l, size_t at_once, int (*fn)(struct sender *s, struct remote_object *const *v, size_t n, struct err *err),
+static int in_batches(struct sender *s, const object_list *l, size_t at_once,
+		      int (*fn)(struct sender *s, struct remote_object *const *v, size_t n,
+				struct err *err),
 		      struct err *err)
 {
 	for (size_t i = 0; i < l->n; i += at_once)
@@ -389,13 +425,15 @@ static int in_batches(struct sender *s, const object_list *l, size_t at_once, in
 	return 0;
 }
 
-/* Which way a blob goes is decided by its size, and not everybody who asks for one to be sent knows it. */
+/* Which way a blob goes is decided by its size, and not everybody who asks for one to be sent knows
+ * it. */
 static void find_size(struct sender *s, struct remote_object *o)
 {
 	uint64_t size;
 	int fd;
 
-	if (o->space != STORE_BLOB || o->size != UINT64_MAX || s->from->ops->open(s->from, &o->name, UINT64_MAX, &fd, &size, NULL) < 0)
+	if (o->space != STORE_BLOB || o->size != UINT64_MAX ||
+	    s->from->ops->open(s->from, &o->name, UINT64_MAX, &fd, &size, NULL) < 0)
 		return;
 	close(fd);
 	o->size = size;
@@ -413,9 +451,10 @@ static int send_contents(struct sender *s, struct remote_object *v, size_t n, st
 		if (v[i].there || v[i].space > STORE_TREE)
 			continue;
 		find_size(s, &v[i]);
-		large = v[i].space == STORE_BLOB && v[i].size != UINT64_MAX && v[i].size >= REMOTE_LOOSE_MIN;
+		large = v[i].space == STORE_BLOB && v[i].size != UINT64_MAX &&
+			v[i].size >= REMOTE_LOOSE_MIN;
 		pthread_mutex_lock(&s->r->lock);
-		condemned = presence_is_condemned_locked(s->r, KIND_BLOB, &v[i].name);
+		condemned = presence_is_unusable_locked(s->r, v[i].space, &v[i].name);
 		pthread_mutex_unlock(&s->r->lock);
 		if (!large)
 			got = pack_small(s, &v[i], err);
@@ -434,7 +473,8 @@ static int send_contents(struct sender *s, struct remote_object *v, size_t n, st
 	return got;
 }
 
-static int send_space(struct sender *s, enum store_space space, struct remote_object *v, size_t n, struct err *err)
+static int send_space(struct sender *s, enum store_space space, struct remote_object *v, size_t n,
+		      struct err *err)
 {
 	object_list l = { 0 };
 	int got;
@@ -460,7 +500,10 @@ static bool can_send(struct sender *s, const struct remote_object *v, size_t n)
 
 		if (v[i].there)
 			continue;
-		if (++lacks > WORTH_A_LIST || s->from->ops->has(s->from, v[i].space, &v[i].name, &v[i].size, 1, &here, NULL) < 0 || !here)
+		if (++lacks > WORTH_A_LIST ||
+		    s->from->ops->has(s->from, v[i].space, &v[i].name, &v[i].size, 1, &here, NULL) <
+			    0 ||
+		    !here)
 			return false;
 	}
 	return true;
@@ -497,7 +540,8 @@ static bool all_contents_there(const struct remote_object *v, size_t n)
 	return true;
 }
 
-int remote_send(struct remote *r, struct store *from, struct remote_object *v, size_t n, struct remote_sent *ret, struct err *err)
+int remote_send(struct remote *r, struct store *from, struct remote_object *v, size_t n,
+		struct remote_sent *ret, struct err *err)
 {
 	struct sender s = { .r = r, .from = from, .sent = ret, .lock = PTHREAD_MUTEX_INITIALIZER };
 	bool whole;
@@ -507,13 +551,18 @@ int remote_send(struct remote *r, struct store *from, struct remote_object *v, s
 		return -1;
 	s.hold = lease_hold(r);
 	if (!r->o.writes)
-		return r->refused.code ? err_set(err, r->refused.code, "%s", r->refused.msg) : err_set(err, ERR_READ_ONLY, "%s is used read-only", remote_uri(r));
+		return r->refused.code
+			       ? err_set(err, r->refused.code, "%s", r->refused.msg)
+			       : err_set(err, ERR_READ_ONLY, "%s is used read-only", remote_uri(r));
 	got = ask_contents(&s, v, n, err);
 	if (got == 0)
 		got = send_contents(&s, v, n, err);
 	/* This machine may have slept since the bucket was asked. */
 	if (got == 0 && !lease_holds(&s.hold))
-		got = err_set(err, ERR_CHANGED, "the lease in %s lapsed while contents were sent (did this machine sleep?); send them again: `cairn store push`", remote_uri(r));
+		got = err_set(err, ERR_CHANGED,
+			      "the lease in %s lapsed while contents were sent (did this machine "
+			      "sleep?); send them again: `cairn store push`",
+			      remote_uri(r));
 	whole = got == 0 && all_contents_there(v, n);
 	if (whole)
 		got = send_space(&s, STORE_ACTION, v, n, err);

@@ -1,31 +1,37 @@
-/* A directory in front of a bucket.
+/* storage/remote/tier.c — a directory in front of a bucket.
  *
- * Every verb is the directory's first. What it lacks is fetched into it and used from there. What is put, and what is found there instead of being put, stands
- * in a queue until the next sync: then the bucket is asked, in one batch, what it lacks of it, and gets that. So a manifest or an action record that
- * arrives there never names what isn't there.
+ * Every verb is the directory's first. What it lacks is fetched into it and used from there. What
+ * is put, and what is found there instead of being put, stands in a queue (`objects`) until the
+ * next sync: then the bucket is asked, in one batch, what it lacks of it, and gets that. So a
+ * manifest or an action record that arrives there never names what isn't there.
  *
- * Whoever puts a record believes in what it names: it was put here, or seen in the bucket. That is so as long as the
- * lease is under which it was seen. Once a lease has lapsed in this process, or content of the queue can't be had any
- * more, each record goes only after the bucket was asked for all that it names; one that lacks something is held back,
- * and told by store_unsent().
+ * Whoever puts a record believes in what it names: it was put here, or seen in the bucket. That
+ * holds as long as the lease under which it was seen. Once a lease has lapsed in this process, or
+ * content of the queue can't be had any more, each record goes only after the bucket was asked for
+ * all that it names. A record that lacks something is held back, and store_unsent() counts it.
  *
- * The bucket's failures aren't the run's: what couldn't be sent stays in the queue and is counted; a bucket that can't be reached counts as empty, until the next
- * try. A bucket that refuses us (credentials, another format) is an error, since whoever named it would wonder.
+ * The bucket's failures aren't the run's: what couldn't be sent stays in the queue and is counted;
+ * a bucket that can't be reached counts as empty, until the next try. A bucket that refuses us
+ * (credentials, another format) is an error, since whoever named it would wonder.
+ *
+ * base.lock guards the queue and is never held during a request; `sending` lets one sync at a time
+ * send. What manifests reach is moved by transfer.c.
  */
+#include "storage/remote/tier.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include "base/fs.h"
+#include "base/os/fs.h"
 #include "storage/action.h"
 #include "storage/remote/evict.h"
 #include "storage/remote/internal.h"
-#include "storage/remote/tier.h"
 #include "storage/remote/unsent.h"
 
-/* After a failure the bucket is left alone for so long: the client below has tried for a while already. */
+/* After a failure the bucket is left alone for so long: the client below has tried for a while
+ * already. */
 #define TRY_AGAIN_NS (30 * NS_PER_S)
-#define LEVEL_MAX 65536
+#define LEVEL_MAX    65536
 /* A machine that sleeps so often while it sends doesn't send. */
 #define LAPSES_MAX 3
 /* Somebody else may write a record at any time; within this, nobody asks again. */
@@ -38,21 +44,23 @@ struct tier {
 	bool writes;
 	uint64_t cache_max;
 	pthread_mutex_t sending; /* one sync sends at a time */
-	const struct store_gc_options *names;
+	const struct closure_names *names;
 	/* Under `sending`: */
 	uint64_t lease; /* the number of the lease under which `there` of the objects was found */
 	bool lapsed;    /* a lease did: what was believed under it may be gone */
 	/* Under base.lock: */
-	struct map *index;		   /* name → place in `objects` + 1 */
+	struct map *index;                 /* name → place in `objects` + 1 */
 	VEC(struct remote_object) objects; /* there: known to be in the bucket */
 	size_t n_unsent;
 	uint64_t failures;    /* so far */
 	int64_t failed_at_ns; /* monotonic; 0: the last try went well */
 	struct err failure;   /* the first since it went well */
-	size_t n_held;	      /* records that name what is in neither place */
-	struct map *absent;   /* records that the bucket was just asked for in vain: name → second of the monotonic clock */
+	size_t n_held;        /* records that name what is in neither place */
+	struct map *absent; /* records that the bucket was just asked for in vain: name → second of
+			       the monotonic clock */
 	struct digest_set *told; /* contents that are in the bucket, say those who put them there */
-	struct map *touched;  /* objects that were read by this process, when the directory is bounded */
+	struct map *
+		touched; /* objects that were read by this process, when the directory is bounded */
 	uint64_t added_bytes; /* to the directory, since it was last looked at */
 	bool was_scanned;
 	struct evict_user *user;
@@ -69,9 +77,10 @@ static int64_t now_ns(void)
 	return clock_system()->mono_ns(clock_system());
 }
 
-/* --- the queue ------------------------------------------------------------------------------------------------------------------ */
+/* The queue. */
 
-static void enqueue(struct tier *t, enum store_space space, const struct digest *name, uint64_t size, bool sound, bool replace)
+static void enqueue(struct tier *t, enum store_space space, const struct digest *name,
+		    uint64_t size, bool sound, bool replace)
 {
 	struct remote_object *o;
 	uint8_t key[NAME_LEN];
@@ -85,7 +94,11 @@ static void enqueue(struct tier *t, enum store_space space, const struct digest 
 	slot = map_slot(t->index, key, NAME_LEN, NULL);
 	if (!*slot) {
 		o = VEC_ADD(&t->objects);
-		*o = (struct remote_object){ .space = space, .name = *name, .size = size, .sound = sound, .replace = replace };
+		*o = (struct remote_object){ .space = space,
+					     .name = *name,
+					     .size = size,
+					     .sound = sound,
+					     .replace = replace };
 		*slot = (void *)(uintptr_t)t->objects.n;
 		t->n_unsent++;
 		t->added_bytes += sound && size != UINT64_MAX ? size : 0;
@@ -138,16 +151,16 @@ static void touch(struct tier *t, enum store_space space, const struct digest *n
 {
 	bool is_new;
 
-	if (!t->cache_max || !t->local->ops->touch || space > STORE_TREE)
+	if (!t->cache_max || !t->local->ops->files || space > STORE_TREE)
 		return;
 	pthread_mutex_lock(&t->base.lock);
 	*map_slot(t->touched, name->b, DIGEST_BYTES, &is_new) = t;
 	pthread_mutex_unlock(&t->base.lock);
 	if (is_new)
-		t->local->ops->touch(t->local, space, name);
+		t->local->ops->files->touch(t->local, space, name);
 }
 
-/* --- reading ---------------------------------------------------------------------------------------------------------------------- */
+/* Reading. */
 
 static void take_told(struct tier *t, const struct digest *names, size_t n, bool *ret)
 {
@@ -157,7 +170,8 @@ static void take_told(struct tier *t, const struct digest *names, size_t n, bool
 	pthread_mutex_unlock(&t->base.lock);
 }
 
-static int ask_remote(struct tier *t, enum store_space space, const struct digest *names, const uint64_t *sizes, size_t n, bool *ret, struct err *err)
+static int ask_remote(struct tier *t, enum store_space space, const struct digest *names,
+		      const uint64_t *sizes, size_t n, bool *ret, struct err *err)
 {
 	struct remote_object *v = xcalloc(n + 1, sizeof(*v));
 	struct err e = { 0 };
@@ -166,7 +180,9 @@ static int ask_remote(struct tier *t, enum store_space space, const struct diges
 
 	for (size_t i = 0; i < n; i++)
 		if (!ret[i])
-			v[m++] = (struct remote_object){ .space = space, .name = names[i], .size = sizes[i] };
+			v[m++] = (struct remote_object){ .space = space,
+							 .name = names[i],
+							 .size = sizes[i] };
 	if (m && may_try(t) && (r = remote_has(t->remote, v, m, &e)) < 0)
 		r = away(t, &e, err);
 	m = 0;
@@ -177,7 +193,8 @@ static int ask_remote(struct tier *t, enum store_space space, const struct diges
 	return r;
 }
 
-static int tier_has(struct store *s, enum store_space space, const struct digest *names, const uint64_t *sizes, size_t n, bool *ret, struct err *err)
+static int tier_has(struct store *s, enum store_space space, const struct digest *names,
+		    const uint64_t *sizes, size_t n, bool *ret, struct err *err)
 {
 	struct tier *t = tier_of(s);
 
@@ -207,7 +224,8 @@ static int fetch(struct tier *t, struct remote_object *v, size_t n, struct err *
 	return v[0].there ? 0 : 1;
 }
 
-static int fetch_one(struct tier *t, enum store_space space, const struct digest *name, uint64_t size, struct err *err)
+static int fetch_one(struct tier *t, enum store_space space, const struct digest *name,
+		     uint64_t size, struct err *err)
 {
 	struct remote_object o = { .space = space, .name = *name, .size = size };
 	bool absent = false;
@@ -231,10 +249,13 @@ static int not_to_be_had(struct tier *t, const struct err *e, struct err *err)
 	if (t->failed_at_ns)
 		why = t->failure;
 	pthread_mutex_unlock(&t->base.lock);
-	return why.code ? err_set(err, e->code, "%s, and %s does not answer: %s", e->msg, t->base.uri, why.msg) : err_set(err, e->code, "%s", e->msg);
+	return why.code ? err_set(err, e->code, "%s, and %s does not answer: %s", e->msg,
+				  t->base.uri, why.msg)
+			: err_set(err, e->code, "%s", e->msg);
 }
 
-static int tier_get(struct store *s, enum store_space space, const struct digest *name, uint64_t max_bytes, struct str *ret, struct err *err)
+static int tier_get(struct store *s, enum store_space space, const struct digest *name,
+		    uint64_t max_bytes, struct str *ret, struct err *err)
 {
 	struct tier *t = tier_of(s);
 	struct err e = { 0 };
@@ -252,8 +273,8 @@ static int tier_get(struct store *s, enum store_space space, const struct digest
 	return r < 0 ? -1 : not_to_be_had(t, &e, err);
 }
 
-static int tier_open(struct store *s, const struct digest *name, uint64_t size, int *ret_fd, uint64_t *ret_size,
-		     struct err *err)
+static int tier_open(struct store *s, const struct digest *name, uint64_t size, int *ret_fd,
+		     uint64_t *ret_size, struct err *err)
 {
 	struct tier *t = tier_of(s);
 	struct err e = { 0 };
@@ -271,13 +292,15 @@ static int tier_open(struct store *s, const struct digest *name, uint64_t size, 
 	return r < 0 ? -1 : not_to_be_had(t, &e, err);
 }
 
-static int tier_list(struct store *s, enum store_space space, int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes, int64_t mtime_ns), void *arg,
-		     struct err *err)
+static int tier_list(struct store *s, enum store_space space,
+		     int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes,
+			       int64_t mtime_ns),
+		     void *arg, struct err *err)
 {
 	return tier_of(s)->local->ops->list(tier_of(s)->local, space, fn, arg, err);
 }
 
-/* --- bringing much at once ------------------------------------------------------------------------------------------------------------- */
+/* Bringing much at once. */
 
 static void note_absent(struct tier *t, const struct remote_object *v, size_t n)
 {
@@ -286,12 +309,14 @@ static void note_absent(struct tier *t, const struct remote_object *v, size_t n)
 	pthread_mutex_lock(&t->base.lock);
 	for (size_t i = 0; i < n; i++)
 		if (v[i].space == STORE_ACTION)
-			*map_slot(t->absent, v[i].name.b, DIGEST_BYTES, NULL) = v[i].there ? NULL : (void *)now_s;
+			*map_slot(t->absent, v[i].name.b, DIGEST_BYTES, NULL) =
+				v[i].there ? NULL : (void *)now_s;
 	pthread_mutex_unlock(&t->base.lock);
 }
 
 /* Those that the directory lacks. */
-static int fetch_lacking(struct tier *t, enum store_space space, const struct digest *names, const uint64_t *sizes, size_t n, struct err *err)
+static int fetch_lacking(struct tier *t, enum store_space space, const struct digest *names,
+			 const uint64_t *sizes, size_t n, struct err *err)
 {
 	_cleanup_(freep) bool *there = xcalloc(n + 1, sizeof(*there));
 	struct remote_object *v;
@@ -303,7 +328,9 @@ static int fetch_lacking(struct tier *t, enum store_space space, const struct di
 	v = xcalloc(n + 1, sizeof(*v));
 	for (size_t i = 0; i < n; i++)
 		if (!there[i])
-			v[m++] = (struct remote_object){ .space = space, .name = names[i], .size = sizes[i] };
+			v[m++] = (struct remote_object){ .space = space,
+							 .name = names[i],
+							 .size = sizes[i] };
 	r = m ? fetch(t, v, m, err) : 0;
 	if (r >= 0)
 		note_absent(t, v, m);
@@ -334,7 +361,10 @@ static void add_to_level(struct level *l, const struct content_id *id)
 
 static int bring_blobs(struct tier *t, struct level *l, struct err *err)
 {
-	int r = l->names[STORE_BLOB].n ? fetch_lacking(t, STORE_BLOB, l->names[STORE_BLOB].v, l->sizes[STORE_BLOB].v, l->names[STORE_BLOB].n, err) : 0;
+	int r = l->names[STORE_BLOB].n
+			? fetch_lacking(t, STORE_BLOB, l->names[STORE_BLOB].v,
+					l->sizes[STORE_BLOB].v, l->names[STORE_BLOB].n, err)
+			: 0;
 
 	l->names[STORE_BLOB].n = l->sizes[STORE_BLOB].n = 0;
 	return r;
@@ -352,7 +382,9 @@ static int bring_trees(struct tier *t, struct level *l, struct err *err)
 	if (fetch_lacking(t, STORE_TREE, names, sizes, n, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n && !l->only_these; i++) {
-		struct content_id id = { .digest = names[i], .size_bytes = sizes[i], .kind = CONTENT_TREE };
+		struct content_id id = { .digest = names[i],
+					 .size_bytes = sizes[i],
+					 .kind = CONTENT_TREE };
 		_cleanup_(tree_freep) struct tree *tree = NULL;
 
 		if (tree_load(t->local, &id, &tree, NULL) < 0)
@@ -366,7 +398,8 @@ static int bring_trees(struct tier *t, struct level *l, struct err *err)
 	return 0;
 }
 
-static int tier_bring(struct store *s, const struct content_id *ids, size_t n, bool only_these, struct err *err)
+static int tier_bring(struct store *s, const struct content_id *ids, size_t n, bool only_these,
+		      struct err *err)
 {
 	struct tier *t = tier_of(s);
 	struct level l = { .seen = map_new(), .only_these = only_these };
@@ -398,8 +431,10 @@ static int bring_metrics(struct tier *t, const struct digest *names, size_t n, s
 		_cleanup_(str_deinit) struct str bytes = { 0 };
 		struct action_record a;
 
-		if (t->local->ops->get(t->local, STORE_ACTION, &names[i], ACTION_RECORD_MAX, &bytes, NULL) < 0 ||
-		    action_decode(bytes.s ? bytes.s : "", bytes.len, arena, &a, NULL) < 0 || a.metrics.kind == CONTENT_NONE)
+		if (t->local->ops->get(t->local, STORE_ACTION, &names[i], ACTION_RECORD_MAX, &bytes,
+				       NULL) < 0 ||
+		    action_decode(bytes.s ? bytes.s : "", bytes.len, arena, &a, NULL) < 0 ||
+		    a.metrics.kind == CONTENT_NONE)
 			continue;
 		blobs[m] = a.metrics.digest;
 		sizes[m++] = a.metrics.size_bytes;
@@ -407,7 +442,8 @@ static int bring_metrics(struct tier *t, const struct digest *names, size_t n, s
 	return m ? fetch_lacking(t, STORE_BLOB, blobs, sizes, m, err) : 0;
 }
 
-static int tier_bring_records(struct store *s, enum store_space space, const struct digest *names, size_t n, struct err *err)
+static int tier_bring_records(struct store *s, enum store_space space, const struct digest *names,
+			      size_t n, struct err *err)
 {
 	_cleanup_(freep) uint64_t *sizes = xcalloc(n + 1, sizeof(*sizes));
 
@@ -426,7 +462,8 @@ static void forget_absent(struct tier *t, const struct digest *name)
 }
 
 /* The directory's copy becomes what the bucket has. */
-static int take_fresh(struct tier *t, struct store *fresh, const struct remote_object *o, struct err *err)
+static int take_fresh(struct tier *t, struct store *fresh, const struct remote_object *o,
+		      struct err *err)
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 
@@ -435,10 +472,14 @@ static int take_fresh(struct tier *t, struct store *fresh, const struct remote_o
 		return t->local->ops->del(t->local, o->space, &o->name, err);
 	if (fresh->ops->get(fresh, o->space, &o->name, REMOTE_RECORD_MAX, &bytes, err) < 0)
 		return -1;
-	return t->local->ops->put(t->local, o->space, &o->name, bytes.s ? bytes.s : "", bytes.len, true, err) < 0 ? -1 : 0;
+	return t->local->ops->put(t->local, o->space, &o->name, bytes.s ? bytes.s : "", bytes.len,
+				  true, err) < 0
+		       ? -1
+		       : 0;
 }
 
-static int tier_refresh(struct store *s, enum store_space space, const struct digest *names, size_t n, struct err *err)
+static int tier_refresh(struct store *s, enum store_space space, const struct digest *names,
+			size_t n, struct err *err)
 {
 	struct tier *t = tier_of(s);
 	struct store *fresh = n ? store_memory_new() : NULL;
@@ -447,7 +488,9 @@ static int tier_refresh(struct store *s, enum store_space space, const struct di
 
 	remote_expect_news(t->remote);
 	for (size_t i = 0; i < n; i++)
-		v[i] = (struct remote_object){ .space = space, .name = names[i], .size = UINT64_MAX };
+		v[i] = (struct remote_object){ .space = space,
+					       .name = names[i],
+					       .size = UINT64_MAX };
 	if (n)
 		r = remote_fetch(t->remote, fresh, v, n, err);
 	for (size_t i = 0; i < n && r == 0; i++)
@@ -479,7 +522,8 @@ static void tier_told(struct store *s, const struct content_id *ids, size_t n)
 			store_note_complete(s, &ids[i].digest);
 }
 
-static int tier_drop(struct store *s, enum store_space space, const struct digest *name, struct err *err)
+static int tier_drop(struct store *s, enum store_space space, const struct digest *name,
+		     struct err *err)
 {
 	struct tier *t = tier_of(s);
 
@@ -488,16 +532,18 @@ static int tier_drop(struct store *s, enum store_space space, const struct diges
 	return remote_drop(t->remote, space, name, err);
 }
 
-/* --- writing ------------------------------------------------------------------------------------------------------------------------- */
+/* Writing. */
 
-static int tier_put(struct store *s, enum store_space space, const struct digest *name, const void *bytes, size_t n, bool replace, struct err *err)
+static int tier_put(struct store *s, enum store_space space, const struct digest *name,
+		    const void *bytes, size_t n, bool replace, struct err *err)
 {
 	struct tier *t = tier_of(s);
 	bool noted = t->unsent && space > STORE_TREE; /* all records: unsent.h */
 	int r;
 
 	if (noted)
-		unsent_add(t->unsent, &(struct unsent_record){ .space = space, .name = *name, .replace = replace });
+		unsent_add(t->unsent, &(struct unsent_record){
+					      .space = space, .name = *name, .replace = replace });
 	r = t->local->ops->put(t->local, space, name, bytes, n, replace, err);
 	if (r >= 0)
 		enqueue(t, space, name, n, space <= STORE_TREE, replace);
@@ -508,10 +554,11 @@ static int tier_put(struct store *s, enum store_space space, const struct digest
 
 static int tier_open_temp(struct store *s, int *ret_fd, char **ret_name, struct err *err)
 {
-	return tier_of(s)->local->ops->open_temp(tier_of(s)->local, ret_fd, ret_name, err);
+	return tier_of(s)->local->ops->files->open_temp(tier_of(s)->local, ret_fd, ret_name, err);
 }
 
-static int tier_publish_temp(struct store *s, int fd, char *temp, const struct digest *name, struct err *err)
+static int tier_publish_temp(struct store *s, int fd, char *temp, const struct digest *name,
+			     struct err *err)
 {
 	struct tier *t = tier_of(s);
 	struct stat st = { 0 };
@@ -519,13 +566,14 @@ static int tier_publish_temp(struct store *s, int fd, char *temp, const struct d
 
 	if (name && fstat(fd, &st) < 0)
 		st.st_size = 0;
-	r = t->local->ops->publish_temp(t->local, fd, temp, name, err);
+	r = t->local->ops->files->publish_temp(t->local, fd, temp, name, err);
 	if (r == 0 && name)
 		enqueue(t, STORE_BLOB, name, (uint64_t)st.st_size, true, false);
 	return r;
 }
 
-static int tier_move_in(struct store *s, int dir_fd, const char *path, const struct digest *name, struct err *err)
+static int tier_move_in(struct store *s, int dir_fd, const char *path, const struct digest *name,
+			struct err *err)
 {
 	struct tier *t = tier_of(s);
 	struct stat st;
@@ -533,13 +581,14 @@ static int tier_move_in(struct store *s, int dir_fd, const char *path, const str
 
 	if (fstatat(dir_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_errno(err, "cannot read %s", path);
-	r = t->local->ops->move_in(t->local, dir_fd, path, name, err);
+	r = t->local->ops->files->move_in(t->local, dir_fd, path, name, err);
 	if (r == 0)
 		enqueue(t, STORE_BLOB, name, (uint64_t)st.st_size, true, false);
 	return r;
 }
 
-static int tier_del(struct store *s, enum store_space space, const struct digest *name, struct err *err)
+static int tier_del(struct store *s, enum store_space space, const struct digest *name,
+		    struct err *err)
 {
 	struct tier *t = tier_of(s);
 
@@ -555,7 +604,7 @@ static bool tier_set_aside(struct store *s, enum store_space space, const struct
 	return t->local->ops->set_aside(t->local, space, name);
 }
 
-/* --- sync -------------------------------------------------------------------------------------------------------------------------------- */
+/* Sync. */
 
 static struct remote_object *take_queue(struct tier *t, size_t *ret_n)
 {
@@ -620,7 +669,8 @@ static size_t records_unsent(const struct remote_object *v, size_t n)
 }
 
 /* Contents first; then those records of which all is there. A change of a name needs nothing. */
-static int send_carefully(struct tier *t, struct remote_object *v, size_t n, struct remote_sent *sent, struct err *err)
+static int send_carefully(struct tier *t, struct remote_object *v, size_t n,
+			  struct remote_sent *sent, struct err *err)
 {
 	size_t m = 0;
 
@@ -647,7 +697,8 @@ static int send_queue(struct tier *t, struct remote_sent *sent, struct err *err)
 	r = remote_renew(t->remote, err);
 	if (r < 0)
 		return -1;
-	/* Also when the new lease was taken by somebody else, or by an attempt that failed after it. */
+	/* Also when the new lease was taken by somebody else, or by an attempt that failed after
+	 * it. */
 	if (lease_number(t->remote) != t->lease) {
 		t->lease = lease_number(t->remote);
 		t->lapsed = t->lease > 1;
@@ -669,16 +720,24 @@ static int send_queue(struct tier *t, struct remote_sent *sent, struct err *err)
 	return r;
 }
 
-/* The directory is gone through when it was never, or has grown by a twentieth of what it may have. What can't be done now is done another time. */
+/* The directory is gone through when it was never, or has grown by a twentieth of what it may have.
+ * What can't be done now is done another time. */
 static void bound(struct tier *t)
 {
 	struct evicted res;
+	bool due;
 
-	if (!t->cache_max || !t->user || (t->was_scanned && t->added_bytes < t->cache_max / 20))
+	if (!t->cache_max || !t->user)
 		return;
-	t->was_scanned = true;
-	t->added_bytes = 0;
-	evict(t->local, t->local->uri, t->remote, t->cache_max, &res, NULL);
+	pthread_mutex_lock(&t->base.lock);
+	due = !t->was_scanned || t->added_bytes >= t->cache_max / 20;
+	if (due) {
+		t->was_scanned = true;
+		t->added_bytes = 0;
+	}
+	pthread_mutex_unlock(&t->base.lock);
+	if (due)
+		evict(t->local, t->local->uri, t->remote, t->cache_max, &res, NULL);
 }
 
 static int tier_sync(struct store *s, struct err *err)
@@ -693,8 +752,11 @@ static int tier_sync(struct store *s, struct err *err)
 	if (!t->writes || !may_try(t))
 		return 0;
 	pthread_mutex_lock(&t->sending);
-	/* A lease that lapsed meanwhile (this machine slept) says nothing about the bucket: all is sent anew. */
-	for (int tries = 0; (r = send_queue(t, &sent, &e)) < 0 && e.code == ERR_CHANGED && tries < LAPSES_MAX; tries++)
+	/* A lease that lapsed meanwhile (this machine slept) says nothing about the bucket: all is
+	 * sent anew. */
+	for (int tries = 0;
+	     (r = send_queue(t, &sent, &e)) < 0 && e.code == ERR_CHANGED && tries < LAPSES_MAX;
+	     tries++)
 		;
 	if (r < 0)
 		note_failure(t, &e);
@@ -707,7 +769,8 @@ static int tier_sync(struct store *s, struct err *err)
 	return 0;
 }
 
-int tier_has_here(struct store *s, enum store_space space, const struct digest *names, size_t n, bool *ret, struct err *err)
+int tier_has_here(struct store *s, enum store_space space, const struct digest *names, size_t n,
+		  bool *ret, struct err *err)
 {
 	_cleanup_(freep) uint64_t *sizes = NULL;
 
@@ -762,8 +825,8 @@ static int tier_attach(struct store *s, struct err *err)
 	return remote_attach(t->remote, &e) < 0 ? away(t, &e, err) : 0;
 }
 
-/* Content that the directory lacks itself isn't counted: it was asked for, and set aside or collected since. A record
- * that names it is. */
+/* Content that the directory lacks itself isn't counted: it was asked for, and set aside or
+ * collected since. A record that names it is. */
 static uint64_t tier_unsent(struct store *s, struct err *ret_first)
 {
 	struct tier *t = tier_of(s);
@@ -773,42 +836,15 @@ static uint64_t tier_unsent(struct store *s, struct err *ret_first)
 	n = t->failure.code && t->failed_at_ns ? t->n_unsent : t->n_held;
 	*ret_first = t->failure;
 	if (!t->failure.code && n)
-		err_set(ret_first, ERR_NOT_FOUND, "content that it names was collected there while this machine slept, "
-			"or is damaged, and isn't here either; run again");
+		err_set(ret_first, ERR_NOT_FOUND,
+			"a record names content that neither the store nor this machine has any "
+			"more: it was collected while this machine slept, or is damaged; run "
+			"again");
 	pthread_mutex_unlock(&t->base.lock);
 	return n;
 }
 
-/* --- what is the directory's alone ----------------------------------------------------------------------------------------------------- */
-
-static int tier_del_old(struct store *s, enum store_space space, const struct digest *name, int64_t unless_since_ns, struct err *err)
-{
-	store_forget(s, name);
-	return tier_of(s)->local->ops->del_old(tier_of(s)->local, space, name, unless_since_ns, err);
-}
-
-static int tier_read_note(struct store *s, struct str *ret, struct err *err)
-{
-	return tier_of(s)->local->ops->read_note(tier_of(s)->local, ret, err);
-}
-
-static int tier_write_note(struct store *s, const struct str *bytes, struct err *err)
-{
-	return tier_of(s)->local->ops->write_note(tier_of(s)->local, bytes, err);
-}
-
-static int tier_lock_gc(struct store *s, int *ret_fd, struct err *err)
-{
-	return tier_of(s)->local->ops->lock_gc(tier_of(s)->local, ret_fd, err);
-}
-
-static int tier_leftovers(struct store *s, enum store_leftover which, int64_t before_ns, bool dry, uint64_t *ret_n, uint64_t *ret_bytes, struct err *err)
-{
-	*ret_n = *ret_bytes = 0;
-	return tier_of(s)->local->ops->leftovers ? tier_of(s)->local->ops->leftovers(tier_of(s)->local, which, before_ns, dry, ret_n, ret_bytes, err) : 0;
-}
-
-/* --- life ------------------------------------------------------------------------------------------------------------------------------------ */
+/* Life. */
 
 static void tier_free(struct store *s)
 {
@@ -828,26 +864,35 @@ static void tier_free(struct store *s)
 	free(t);
 }
 
-static const struct store_ops tier_ops = {
-	.has = tier_has, .get = tier_get, .put = tier_put, .del = tier_del, .list = tier_list, .sync = tier_sync, .open = tier_open,
-	.set_aside = tier_set_aside, .del_old = tier_del_old, .read_note = tier_read_note, .write_note = tier_write_note, .lock_gc = tier_lock_gc,
-	.leftovers = tier_leftovers, .open_temp = tier_open_temp, .publish_temp = tier_publish_temp, .move_in = tier_move_in, .bring = tier_bring,
-	.bring_records = tier_bring_records, .refresh = tier_refresh, .told = tier_told, .drop = tier_drop, .attach = tier_attach, .unsent = tier_unsent, .free = tier_free,
+static const struct store_file_ops tier_files = {
+	.open_temp = tier_open_temp,
+	.publish_temp = tier_publish_temp,
+	.move_in = tier_move_in,
 };
+static const struct store_shared_ops tier_shared = {
+	.bring = tier_bring,
+	.bring_records = tier_bring_records,
+	.refresh = tier_refresh,
+	.told = tier_told,
+	.drop = tier_drop,
+	.attach = tier_attach,
+	.unsent = tier_unsent,
+};
+#define TIER_OPS                                                                               \
+	.has = tier_has, .get = tier_get, .put = tier_put, .del = tier_del, .list = tier_list, \
+	.sync = tier_sync, .open = tier_open, .set_aside = tier_set_aside, .free = tier_free,  \
+	.shared = &tier_shared
+static const struct store_ops tier_ops = { TIER_OPS, .files = &tier_files };
 /* In front of a store in memory, which has no files. */
-static const struct store_ops memory_tier_ops = {
-	.has = tier_has, .get = tier_get, .put = tier_put, .del = tier_del, .list = tier_list, .sync = tier_sync, .open = tier_open,
-	.set_aside = tier_set_aside, .del_old = tier_del_old, .read_note = tier_read_note, .write_note = tier_write_note, .lock_gc = tier_lock_gc,
-	.bring = tier_bring, .bring_records = tier_bring_records, .refresh = tier_refresh, .told = tier_told, .drop = tier_drop, .attach = tier_attach,
-	.unsent = tier_unsent, .free = tier_free,
-};
+static const struct store_ops memory_tier_ops = { TIER_OPS };
 
 struct store *tier_new(struct store *local, struct remote *remote, const struct store_options *o)
 {
 	struct tier *t = xcalloc(1, sizeof(*t));
 
-	store_base_init(&t->base, local->ops->open_temp ? &tier_ops : &memory_tier_ops, remote_uri(remote));
-	t->local = local;
+	store_base_init(&t->base, local->ops->files ? &tier_ops : &memory_tier_ops,
+			remote_uri(remote));
+	t->local = t->base.here = local;
 	t->remote = remote;
 	t->writes = o->mode == STORE_READ_WRITE;
 	t->cache_max = o->cache_max;
@@ -856,8 +901,9 @@ struct store *tier_new(struct store *local, struct remote *remote, const struct 
 	t->touched = map_new();
 	t->absent = map_new();
 	t->told = digest_set_new();
-	/* Others may bound the directory: they must know of us. When it can't be said, they may only cost us another fetch. */
-	if (local->ops->open_temp)
+	/* Others may bound the directory: they must know of us. When it can't be said, they may
+	 * only cost us another fetch. */
+	if (local->ops->files)
 		evict_user_new(local->uri, &t->user, NULL);
 	pthread_mutex_init(&t->sending, NULL);
 	return &t->base;
@@ -898,7 +944,7 @@ int tier_failure(struct store *s, struct err *err)
 
 int tier_scratch(struct store *tier, const char *path, struct store **ret, struct err *err)
 {
-	if (tier_local(tier) && tier_local(tier)->ops->open_temp)
+	if (tier_local(tier) && tier_local(tier)->ops->files)
 		return store_dir_open(path, true, ret, err);
 	*ret = store_memory_new();
 	return 0;
@@ -907,11 +953,12 @@ int tier_scratch(struct store *tier, const char *path, struct store **ret, struc
 void tier_scratch_drop(struct store *tier, const char *path, struct store **s)
 {
 	store_free(TAKE_PTR(*s));
-	if (tier_local(tier) && tier_local(tier)->ops->open_temp)
+	if (tier_local(tier) && tier_local(tier)->ops->files)
 		fs_remove_tree(path, NULL);
 }
 
-int tier_pack_add(struct pack_writer *w, struct store *scratch, const struct remote_object *o, struct err *err)
+int tier_pack_add(struct pack_writer *w, struct store *scratch, const struct remote_object *o,
+		  struct err *err)
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 	_cleanup_(fd_closep) int fd = -1;
@@ -927,7 +974,8 @@ int tier_pack_add(struct pack_writer *w, struct store *scratch, const struct rem
 	return pack_writer_add(w, o->space, &o->name, bytes.s ? bytes.s : "", bytes.len, err);
 }
 
-/* What is remembered of a bucket lies beside the objects: one directory for each that this store was ever in front of. */
+/* What is remembered of a bucket lies beside the objects: one directory for each that this store
+ * was ever in front of. */
 static char *memory_dir(const char *local, const char *uri)
 {
 	char hex[DIGEST_HEX_MAX];
@@ -937,7 +985,8 @@ static char *memory_dir(const char *local, const char *uri)
 	return xasprintf("%s/remote/%.16s", local, digest_hex(&d, hex));
 }
 
-int store_tier_open(const char *uri, const struct store_options *o, bool create, struct store **ret, struct err *err)
+int store_tier_open(const char *uri, const struct store_options *o, bool create, struct store **ret,
+		    struct err *err)
 {
 	_cleanup_(freep) char *dir = NULL, *uploads = NULL;
 	struct bucket_options bo;
@@ -947,7 +996,8 @@ int store_tier_open(const char *uri, const struct store_options *o, bool create,
 	struct bucket *b;
 
 	if (!o || !o->local)
-		return err_set(err, ERR_INVALID, "store %s: a directory is needed in front of it", uri);
+		return err_set(err, ERR_INVALID, "store %s: a directory is needed in front of it",
+			       uri);
 	/* The directory is a cache here, so that it is always made. */
 	if (store_dir_open(o->local, true, &local, err) < 0)
 		return -1;
@@ -956,7 +1006,9 @@ int store_tier_open(const char *uri, const struct store_options *o, bool create,
 		return 0;
 	}
 	dir = memory_dir(o->local, uri);
-	ro = (struct remote_options){ .dir = dir, .writes = o->mode == STORE_READ_WRITE, .lease_ns = o->lease_ns };
+	ro = (struct remote_options){ .dir = dir,
+				      .writes = o->mode == STORE_READ_WRITE,
+				      .lease_ns = o->lease_ns };
 	bo = o->bucket ? *o->bucket : (struct bucket_options){ 0 };
 	uploads = fs_join(dir, "uploads");
 	bo.uploads_dir = uploads;

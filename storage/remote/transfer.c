@@ -1,9 +1,22 @@
-/* Pushing and pulling: what manifests reach, or everything.
+/* storage/remote/transfer.c — pushes and pulls: what manifests reach, or everything.
  *
- * What manifests reach is found by going through them level by level, in one store: the directory when it is to be sent, the tier when it is to be brought (then
- * each level of trees comes in one batch). Of each object only its name and size are kept, by space; either way they go on in batches, contents before records.
+ * What manifests reach (struct closure) is found level by level, in one store: the directory when
+ * it is to be sent, the tier when it is to be brought (then each level of trees comes in one
+ * batch). Of each object only its name and size are kept, by space. Either way objects go on in
+ * batches, contents before records.
+ *
+ * When everything is pushed there is no closure. A push trusts a closure only if all its listings
+ * could be read and all its contents arrived. Else send_whole() asks the bucket, record by record,
+ * whether it has all that the record names. A lease that lapses meanwhile (ERR_CHANGED) begins the
+ * push anew, at most PUSH_TRIES times.
+ *
+ * What can't be read because it is gone or damaged names nothing and is counted; any other failure
+ * ends the call, since then nobody knows what is named.
+ *
+ * A call belongs to one thread. Bytes are moved by send.c and fetch.c; the queue of a running
+ * process is in tier.c.
  */
-#include "storage/action.h"
+#include "storage/closure.h"
 #include "storage/remote/internal.h"
 #include "storage/remote/tier.h"
 #include "storage/remote/unsent.h"
@@ -15,21 +28,24 @@
 
 struct closure {
 	struct store *s;
-	const struct store_gc_options *walk;
+	const struct closure_names *names;
 	struct digest_set *seen[STORE_SPACES];
 	struct found {
 		VEC(struct found_object {
 			struct digest name;
 			uint64_t size;
 			bool replace;
-		}) v;
+		})
+		v;
 	} objects[STORE_SPACES];
-	VEC(struct content_id) trees; /* still to be gone through */
-	bool unread;		      /* one of them couldn't be */
+	closure_trees trees;             /* still to be gone through */
+	bool unread;                     /* one of them couldn't be */
+	struct digest_set *unread_names; /* these; or NULL */
 	VEC(struct digest) keys;
 };
 
-static bool add_object(struct closure *c, enum store_space space, const struct digest *name, uint64_t size)
+static bool add_object(struct closure *c, enum store_space space, const struct digest *name,
+		       uint64_t size)
 {
 	struct found_object o = { .name = *name, .size = size };
 	bool is_new = digest_set_add(c->seen[space], name);
@@ -45,7 +61,8 @@ static int add_content(void *arg, const struct content_id *id)
 
 	enum store_space space = content_space(id);
 
-	if (space != STORE_SPACES && add_object(c, space, &id->digest, id->size_bytes) && space == STORE_TREE)
+	if (space != STORE_SPACES && add_object(c, space, &id->digest, id->size_bytes) &&
+	    space == STORE_TREE)
 		VEC_PUSH(&c->trees, *id);
 	return 0;
 }
@@ -60,84 +77,69 @@ static int add_key(void *arg, const struct digest *key)
 
 static int add_manifest(struct closure *c, const struct digest *hash, struct err *err)
 {
-	const struct store_gc_sink sink = { add_content, add_key, c };
+	const struct closure_sink sink = { add_content, add_key, c };
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 
 	if (!add_object(c, STORE_RUN, hash, UINT64_MAX))
 		return 0;
 	if (store_get(c->s, STORE_RUN, hash, RUN_MANIFEST_MAX, &bytes, err) < 0)
 		return err_wrap(err, "reading the manifest of a run");
-	if ((c->walk->manifest_refs && c->walk->manifest_refs(bytes.s, bytes.len, add_content, c, err) < 0) ||
-	    (c->walk->manifest_keys && c->walk->manifest_keys(bytes.s, bytes.len, add_key, c, err) < 0))
-		return -1;
-	return c->walk->manifest_walk ? c->walk->manifest_walk(c->s, bytes.s, bytes.len, &sink, err) : 0;
+	return closure_of_manifest(c->s, c->names, bytes.s, bytes.len, &sink, err);
 }
 
-static void add_named(struct closure *c, const struct action_record *a)
+/* One that isn't there (any more), or is damaged. */
+static bool is_gone(const struct err *e)
 {
-	for (size_t k = 0; k < a->n_outputs; k++)
-		add_content(c, &a->outputs[k].id);
-	add_content(c, &a->key_record);
-	add_content(c, &a->metrics);
-	add_content(c, &a->log);
+	return e->code == ERR_NOT_FOUND || e->code == ERR_CORRUPT || e->code == ERR_INVALID ||
+	       e->code == ERR_TOO_LARGE;
 }
 
-/* A record that isn't there names nothing. */
-static void add_record(struct closure *c, const struct digest *key)
+/* A record that isn't there names nothing; whether one is there has to be known. */
+static int add_record(struct closure *c, const struct digest *key, struct err *err)
 {
+	const struct closure_sink sink = { add_content, NULL, c };
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct action_record *v;
+	struct digest *names;
+	struct err e = { 0 };
 	size_t n;
 
-	if (action_observations(c->s, key, arena, &v, &n, NULL) < 0)
-		return;
+	if (action_observations(c->s, key, arena, &v, &names, &n, &e) < 0)
+		return is_gone(&e) ? 0 : err_set(err, e.code, "reading a record: %s", e.msg);
 	for (size_t i = 0; i < n; i++) {
-		struct digest name = *key;
-
-		if (i)
-			action_observation_name(key, (unsigned)i, &name);
-		add_object(c, STORE_ACTION, &name, UINT64_MAX);
-		add_named(c, &v[i]);
+		add_object(c, STORE_ACTION, &names[i], UINT64_MAX);
+		closure_of_action(&v[i], &sink);
 	}
+	return 0;
 }
 
-static void add_records(struct closure *c)
+static int add_records(struct closure *c, struct err *err)
 {
-	if (c->s->ops->bring_records)
-		c->s->ops->bring_records(c->s, STORE_ACTION, c->keys.v, c->keys.n, NULL);
+	action_expect(c->s, c->keys.v, c->keys.n);
 	for (size_t i = 0; i < c->keys.n; i++)
-		add_record(c, &c->keys.v[i]);
+		if (add_record(c, &c->keys.v[i], err) < 0)
+			return -1;
 	c->keys.n = 0;
+	return 0;
 }
 
-static int next_level(struct closure *c, struct err *err)
+/* It is counted as missing when it is to be moved itself. */
+static int note_unread(void *arg, const struct content_id *tree, const struct err *why,
+		       struct err *err)
 {
-	size_t n = c->trees.n;
-	_cleanup_(freep) struct content_id *trees = c->trees.v;
+	struct closure *c = arg;
 
-	memset(&c->trees, 0, sizeof(c->trees));
-	if (c->s->ops->bring && c->s->ops->bring(c->s, trees, n, true, err) < 0)
-		return -1;
-	for (size_t i = 0; i < n; i++) {
-		_cleanup_(tree_freep) struct tree *t = NULL;
-
-		if (tree_load(c->s, &trees[i], &t, NULL) < 0) {
-			c->unread = true; /* counted as missing when it is to be moved itself */
-			continue;
-		}
-		for (size_t k = 0; k < tree_len(t); k++)
-			if (tree_entry_is_kept(tree_at(t, k)))
-				add_content(c, &tree_at(t, k)->id);
-	}
+	c->unread = true;
+	if (c->unread_names)
+		digest_set_add(c->unread_names, &tree->digest);
 	return 0;
 }
 
 static int add_trees(struct closure *c, struct err *err)
 {
-	while (c->trees.n)
-		if (next_level(c, err) < 0)
-			return -1;
-	return 0;
+	const struct closure_sink sink = { add_content, NULL, c };
+
+	return closure_of_trees(c->s, &c->trees, &sink, note_unread, err);
 }
 
 static void closure_init(struct closure *c)
@@ -148,13 +150,12 @@ static void closure_init(struct closure *c)
 
 static int find_closure(struct closure *c, const struct tier_wanted *w, struct err *err)
 {
-	c->walk = w->walk;
+	c->names = w->names;
 	closure_init(c);
 	for (size_t i = 0; i < w->n_manifests; i++)
 		if (add_manifest(c, &w->manifests[i], err) < 0)
 			return -1;
-	add_records(c);
-	return add_trees(c, err);
+	return add_records(c, err) < 0 ? -1 : add_trees(c, err);
 }
 
 static void closure_deinit(struct closure *c)
@@ -172,20 +173,21 @@ static int add_readable_manifest(struct closure *c, const struct digest *hash, s
 {
 	struct err e = { 0 };
 
-	if (add_manifest(c, hash, &e) == 0 || e.code == ERR_NOT_FOUND || e.code == ERR_CORRUPT || e.code == ERR_INVALID)
+	if (add_manifest(c, hash, &e) == 0 || is_gone(&e))
 		return 0;
 	return err_set(err, e.code, "%s", e.msg);
 }
 
 int transfer_each_named(struct store *s, const struct transfer_named *named,
-			int (*fn)(void *arg, enum store_space space, const struct digest *name, uint64_t size),
+			int (*fn)(void *arg, enum store_space space, const struct digest *name,
+				  uint64_t size),
 			void *arg, struct err *err)
 {
-	struct closure c = { .s = s, .walk = named->walk };
+	struct closure c = { .s = s, .names = named->names, .unread_names = named->unread };
 	int r = 0;
 
 	closure_init(&c);
-	for (size_t i = 0; i < named->n_manifests && named->walk && r == 0; i++)
+	for (size_t i = 0; i < named->n_manifests && named->names && r == 0; i++)
 		r = add_readable_manifest(&c, &named->manifests[i], err);
 	for (size_t i = 0; i < named->n_contents; i++)
 		add_content(&c, &named->contents[i]);
@@ -201,7 +203,7 @@ int transfer_each_named(struct store *s, const struct transfer_named *named,
 	return r;
 }
 
-/* --- everything ------------------------------------------------------------------------------------------------------------------- */
+/* Everything. */
 
 struct everything {
 	enum store_space space;
@@ -228,15 +230,18 @@ static int take_listed(void *arg, const struct digest *name, uint64_t size, int6
 	return e->batch.n >= BATCH_MAX ? flush(e) : 0;
 }
 
-/* Contents first, and all of them before the first record: the order in which things may become visible. */
-static int move_everything(struct everything *e, struct store *local, struct remote *remote, struct err *err)
+/* Contents first, and all of them before the first record: the order in which things may become
+ * visible. */
+static int move_everything(struct everything *e, struct store *local, struct remote *remote,
+			   struct err *err)
 {
 	int r = 0;
 
 	e->err = err;
 	for (int space = 0; space < STORE_SPACES && r == 0; space++) {
 		e->space = (enum store_space)space;
-		r = local ? store_list(local, e->space, take_listed, e, err) : remote_list(remote, e->space, take_listed, e, err);
+		r = local ? store_list(local, e->space, take_listed, e, err)
+			  : remote_list(remote, e->space, take_listed, e, err);
 		if (r == 0)
 			r = flush(e);
 	}
@@ -246,7 +251,9 @@ static int move_everything(struct everything *e, struct store *local, struct rem
 
 static int take_found(struct everything *e, const struct found_object *f)
 {
-	struct remote_object o = { .space = e->space, .name = f->name, .size = f->size, .replace = f->replace };
+	struct remote_object o = {
+		.space = e->space, .name = f->name, .size = f->size, .replace = f->replace
+	};
 
 	VEC_PUSH(&e->batch, o);
 	return e->batch.n >= BATCH_MAX ? flush(e) : 0;
@@ -268,13 +275,13 @@ static int move_closure(struct everything *e, const struct closure *c, struct er
 	return r;
 }
 
-/* --- push --------------------------------------------------------------------------------------------------------------------------- */
+/* Push. */
 
 struct push {
 	struct store *local;
 	struct remote *remote;
 	struct remote_sent *sent;
-	const struct store_gc_options *walk;
+	const struct closure_names *names;
 	struct store *tier;
 	bool closed;  /* what is moved has all that its records name */
 	bool lacking; /* some content that was to be moved is in neither place */
@@ -283,6 +290,7 @@ struct push {
 /* One that is gone meanwhile (collected, damaged) can't be sent, and isn't waited for. */
 static int add_unsent(struct closure *c, const struct unsent_record *u, struct err *err)
 {
+	const struct closure_sink sink = { add_content, NULL, c };
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 	struct action_record a;
@@ -293,10 +301,11 @@ static int add_unsent(struct closure *c, const struct unsent_record *u, struct e
 		r = add_manifest(c, &u->name, err);
 	else if (u->space == STORE_TAG)
 		add_object(c, STORE_TAG, &u->name, UINT64_MAX); /* its run goes by itself */
-	else if ((r = store_get(c->s, STORE_ACTION, &u->name, ACTION_RECORD_MAX, &bytes, err)) == 0 &&
+	else if ((r = store_get(c->s, STORE_ACTION, &u->name, ACTION_RECORD_MAX, &bytes, err)) ==
+			 0 &&
 		 action_decode(bytes.s, bytes.len, arena, &a, NULL) == 0) {
 		add_object(c, STORE_ACTION, &u->name, UINT64_MAX);
-		add_named(c, &a);
+		closure_of_action(&a, &sink);
 	}
 	if (c->objects[u->space].v.n > before)
 		c->objects[u->space].v.v[before].replace = u->replace;
@@ -312,7 +321,9 @@ static int contents_are_there(struct push *p, const struct closure *c, bool *ret
 	for (int space = STORE_BLOB; space <= STORE_TREE; space++)
 		for (size_t i = 0; i < c->objects[space].v.n; i++) {
 			const struct found_object *f = &c->objects[space].v.v[i];
-			struct remote_object o = { .space = (enum store_space)space, .name = f->name, .size = f->size };
+			struct remote_object o = { .space = (enum store_space)space,
+						   .name = f->name,
+						   .size = f->size };
 
 			VEC_PUSH(&v, o);
 		}
@@ -327,7 +338,8 @@ static int contents_are_there(struct push *p, const struct closure *c, bool *ret
 /* Does the bucket have all that this record names? */
 static int is_whole(struct push *p, const struct remote_object *o, bool *ret, struct err *err)
 {
-	struct closure c = { .s = p->tier, .walk = p->walk }; /* what isn't here is looked for there */
+	struct closure c = { .s = p->tier,
+			     .names = p->names }; /* what isn't here is looked for there */
 	const struct unsent_record u = { .space = o->space, .name = o->name };
 	uint64_t failures = tier_failures(p->tier);
 	int r;
@@ -344,8 +356,9 @@ static int is_whole(struct push *p, const struct remote_object *o, bool *ret, st
 	return r;
 }
 
-/* Only those that are whole there: what a directory lacks (it was pulled while somebody collected, it is damaged) may be
- * gone from the bucket, too. `there` of each says whether it is there afterwards; their order changes. */
+/* Only those that are whole there: what a directory lacks (it was pulled while somebody collected,
+ * it is damaged) may be gone from the bucket, too. `there` of each says whether it is there
+ * afterwards; their order changes. */
 static int send_whole(struct push *p, struct remote_object *v, size_t n, struct err *err)
 {
 	size_t m = 0;
@@ -360,7 +373,7 @@ static int send_whole(struct push *p, struct remote_object *v, size_t n, struct 
 			continue;
 		}
 		v[i].there = false;
-		if (v[i].space == STORE_RUN && !p->walk)
+		if (v[i].space == STORE_RUN && !p->names)
 			continue; /* nobody says what it names */
 		if (is_whole(p, &v[i], &whole, err) < 0)
 			return -1;
@@ -391,16 +404,24 @@ static int send_batch(void *arg, struct remote_object *v, size_t n, struct err *
 	return 0;
 }
 
-static int push_once(struct store *s, const struct tier_wanted *w, struct remote_sent *ret, struct err *err)
+static int push_once(struct store *s, const struct tier_wanted *w, struct remote_sent *ret,
+		     struct err *err)
 {
-	struct push p = { .local = tier_local(s), .remote = tier_remote(s), .sent = ret, .walk = w->walk, .tier = s };
+	struct push p = { .local = tier_local(s),
+			  .remote = tier_remote(s),
+			  .sent = ret,
+			  .names = w->names,
+			  .tier = s };
 	struct everything all = { .move = send_batch, .arg = &p };
 	struct closure c = { .s = p.local };
 	int r;
 
 	*ret = (struct remote_sent){ 0 };
 	if (!p.remote)
-		return err_set(err, ERR_USAGE, "%s is a directory: there is nowhere to push to; name an object store (`store:` in cairn.yaml, or --store)", s->uri);
+		return err_set(err, ERR_USAGE,
+			       "%s is a directory: there is nowhere to push to; name an object "
+			       "store (`store:` in cairn.yaml, or --store)",
+			       s->uri);
 	if (w->n_manifests == 0)
 		return move_everything(&all, p.local, NULL, err);
 	r = find_closure(&c, w, err);
@@ -411,35 +432,44 @@ static int push_once(struct store *s, const struct tier_wanted *w, struct remote
 	return r;
 }
 
-int transfer_send_whole(struct store *tier, const struct store_gc_options *walk, struct remote_object *v,
-			size_t n, struct remote_sent *ret, struct err *err)
+int transfer_send_whole(struct store *tier, const struct closure_names *names,
+			struct remote_object *v, size_t n, struct remote_sent *ret, struct err *err)
 {
-	struct push p = {
-		.local = tier_local(tier), .remote = tier_remote(tier), .sent = ret, .walk = walk, .tier = tier
-	};
+	struct push p = { .local = tier_local(tier),
+			  .remote = tier_remote(tier),
+			  .sent = ret,
+			  .names = names,
+			  .tier = tier };
 
 	return n ? send_whole(&p, v, n, err) : 0;
 }
 
-/* A lease that lapsed meanwhile (this machine slept): what was there needn't be there any more. All again. */
-int tier_push(struct store *s, const struct tier_wanted *w, struct remote_sent *ret, struct err *err)
+/* A lease that lapsed meanwhile (this machine slept): what was there needn't be there any more. All
+ * again. */
+int tier_push(struct store *s, const struct tier_wanted *w, struct remote_sent *ret,
+	      struct err *err)
 {
 	struct err e = { 0 };
 	int r = 0;
 
-	for (int tries = 0; tries < PUSH_TRIES && (r = push_once(s, w, ret, &e)) < 0 && e.code == ERR_CHANGED; tries++)
+	for (int tries = 0;
+	     tries < PUSH_TRIES && (r = push_once(s, w, ret, &e)) < 0 && e.code == ERR_CHANGED;
+	     tries++)
 		if (remote_renew(tier_remote(s), NULL) < 0)
 			break;
 	return r < 0 ? err_set(err, e.code, "%s", e.msg) : 0;
 }
 
-/* --- what was left unsent -------------------------------------------------------------------------------------------------------------- */
+/* What was left unsent. */
 
-static int send_unsent_once(struct store *s, const struct store_gc_options *walk, const struct unsent_record *v, size_t n,
-			    struct remote_sent *ret, struct err *err)
+static int send_unsent_once(struct store *s, const struct closure_names *names,
+			    const struct unsent_record *v, size_t n, struct remote_sent *ret,
+			    struct err *err)
 {
-	struct closure c = { .s = tier_local(s), .walk = walk };
-	struct push p = { .local = c.s, .remote = tier_remote(s), .sent = ret, .walk = walk, .tier = s };
+	struct closure c = { .s = tier_local(s), .names = names };
+	struct push p = {
+		.local = c.s, .remote = tier_remote(s), .sent = ret, .names = names, .tier = s
+	};
 	struct everything all = { .move = send_batch, .arg = &p };
 	int r = 0;
 
@@ -449,10 +479,11 @@ static int send_unsent_once(struct store *s, const struct store_gc_options *walk
 		struct err why = { 0 };
 
 		/* One that can't be read today is waited for. */
-		if (add_unsent(&c, &v[i], &why) < 0 && why.code == ERR_IO)
+		if (add_unsent(&c, &v[i], &why) < 0 && !is_gone(&why))
 			r = err_set(err, why.code, "%s", why.msg);
 	}
-	add_records(&c);
+	if (r == 0)
+		r = add_records(&c, err);
 	if (r == 0)
 		r = add_trees(&c, err);
 	p.closed = !c.unread; /* a listing that was evicted names what nobody has looked for */
@@ -463,7 +494,8 @@ static int send_unsent_once(struct store *s, const struct store_gc_options *walk
 }
 
 /* As tier_push() when a lease lapses. */
-int tier_send_unsent(struct store *s, const struct store_gc_options *walk, struct remote_sent *ret, struct err *err)
+int tier_send_unsent(struct store *s, const struct closure_names *names, struct remote_sent *ret,
+		     struct err *err)
 {
 	_cleanup_(freep) struct unsent_record *v = NULL;
 	struct err e = { 0 };
@@ -475,14 +507,17 @@ int tier_send_unsent(struct store *s, const struct store_gc_options *walk, struc
 		tier_take_unsent(s, &v, &n);
 	if (n == 0)
 		return 0;
-	for (int tries = 0; tries < PUSH_TRIES && (r = send_unsent_once(s, walk, v, n, ret, &e)) < 0 && e.code == ERR_CHANGED; tries++)
+	for (int tries = 0;
+	     tries < PUSH_TRIES && (r = send_unsent_once(s, names, v, n, ret, &e)) < 0 &&
+	     e.code == ERR_CHANGED;
+	     tries++)
 		if (remote_renew(tier_remote(s), NULL) < 0)
 			break;
 	tier_sent_unsent(s, r < 0 ? &e : NULL);
 	return r < 0 ? err_set(err, e.code, "%s", e.msg) : 0;
 }
 
-/* --- pull --------------------------------------------------------------------------------------------------------------------------- */
+/* Pull. */
 
 struct pull {
 	struct store *local;
@@ -494,7 +529,8 @@ struct pull {
 static int look_locally(struct store *local, struct remote_object *v, size_t n, struct err *err)
 {
 	for (size_t i = 0; i < n; i++)
-		if (local->ops->has(local, v[i].space, &v[i].name, &v[i].size, 1, &v[i].there, err) < 0)
+		if (local->ops->has(local, v[i].space, &v[i].name, &v[i].size, 1, &v[i].there,
+				    err) < 0)
 			return -1;
 	return 0;
 }
@@ -521,8 +557,8 @@ static int fetch_batch(void *arg, struct remote_object *v, size_t n, struct err 
 	return 0;
 }
 
-/* What records of the bucket name. What the bucket lists was asked for already; what it doesn't list, though a
- * record needs it, shows only here. */
+/* What records of the bucket name. What the bucket lists was asked for already; what it doesn't
+ * list, though a record needs it, shows only here. */
 struct named {
 	struct pull *pull;
 	VEC(struct digest) manifests, actions;
@@ -546,23 +582,31 @@ static int fetch_listed(void *arg, struct remote_object *v, size_t n, struct err
 	return fetch_batch(named->pull, v, n, err);
 }
 
-static void name_contents(struct named *n, const struct digest *action)
+static int note_content(void *arg, const struct content_id *id)
 {
+	struct named *n = arg;
+
+	VEC_PUSH(&n->contents, *id);
+	return 0;
+}
+
+/* What isn't here was counted as missing already; one that can't be read now may name more. */
+static int name_contents(struct named *n, const struct digest *action, struct err *err)
+{
+	const struct closure_sink sink = { note_content, NULL, n };
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 	struct action_record a;
+	struct err e = { 0 };
 
-	if (store_get(n->pull->local, STORE_ACTION, action, ACTION_RECORD_MAX, &bytes, NULL) < 0 ||
-	    action_decode(bytes.s ? bytes.s : "", bytes.len, arena, &a, NULL) < 0)
-		return;
-	for (size_t i = 0; i < a.n_outputs; i++)
-		VEC_PUSH(&n->contents, a.outputs[i].id);
-	VEC_PUSH(&n->contents, a.key_record);
-	VEC_PUSH(&n->contents, a.metrics);
-	VEC_PUSH(&n->contents, a.log);
+	if (store_get(n->pull->local, STORE_ACTION, action, ACTION_RECORD_MAX, &bytes, &e) < 0 ||
+	    action_decode(bytes.s ? bytes.s : "", bytes.len, arena, &a, &e) < 0)
+		return is_gone(&e) ? 0 : err_set(err, e.code, "reading a record: %s", e.msg);
+	return closure_of_action(&a, &sink);
 }
 
-static int count_missing(void *arg, enum store_space space, const struct digest *name, uint64_t size)
+static int count_missing(void *arg, enum store_space space, const struct digest *name,
+			 uint64_t size)
 {
 	struct named *n = arg;
 	bool here = false;
@@ -573,13 +617,14 @@ static int count_missing(void *arg, enum store_space space, const struct digest 
 	return 0;
 }
 
-static int count_named(struct named *n, const struct store_gc_options *walk, struct err *err)
+static int count_named(struct named *n, const struct closure_names *names, struct err *err)
 {
-	struct transfer_named what = { .walk = walk };
+	struct transfer_named what = { .names = names };
 
 	n->err = err;
 	for (size_t i = 0; i < n->actions.n; i++)
-		name_contents(n, &n->actions.v[i]);
+		if (name_contents(n, &n->actions.v[i], err) < 0)
+			return -1;
 	what.manifests = n->manifests.v;
 	what.n_manifests = n->manifests.n;
 	what.contents = n->contents.v;
@@ -587,7 +632,7 @@ static int count_named(struct named *n, const struct store_gc_options *walk, str
 	return transfer_each_named(n->pull->local, &what, count_missing, n, err);
 }
 
-static int pull_everything(struct pull *p, const struct store_gc_options *walk, struct err *err)
+static int pull_everything(struct pull *p, const struct closure_names *names, struct err *err)
 {
 	struct named n = { .pull = p };
 	struct everything all = { .move = fetch_listed, .arg = &n };
@@ -597,7 +642,7 @@ static int pull_everything(struct pull *p, const struct store_gc_options *walk, 
 	p->not_had[STORE_TREE] = digest_set_new();
 	r = move_everything(&all, NULL, p->remote, err);
 	if (r == 0)
-		r = count_named(&n, walk, err);
+		r = count_named(&n, names, err);
 	p->pulled->objects += n.missing;
 	p->pulled->missing += n.missing;
 	digest_set_free(p->not_had[STORE_BLOB]);
@@ -608,7 +653,8 @@ static int pull_everything(struct pull *p, const struct store_gc_options *walk, 
 	return r;
 }
 
-int tier_pull(struct store *s, const struct tier_wanted *w, struct tier_pulled *ret, struct err *err)
+int tier_pull(struct store *s, const struct tier_wanted *w, struct tier_pulled *ret,
+	      struct err *err)
 {
 	struct pull p = { .local = tier_local(s), .remote = tier_remote(s), .pulled = ret };
 	struct everything all = { .move = fetch_batch, .arg = &p };
@@ -617,11 +663,14 @@ int tier_pull(struct store *s, const struct tier_wanted *w, struct tier_pulled *
 
 	*ret = (struct tier_pulled){ 0 };
 	if (!p.remote)
-		return err_set(err, ERR_USAGE, "%s is a directory: there is nowhere to pull from; name an object store (`store:` in cairn.yaml, or --store)", s->uri);
+		return err_set(err, ERR_USAGE,
+			       "%s is a directory: there is nowhere to pull from; name an object "
+			       "store (`store:` in cairn.yaml, or --store)",
+			       s->uri);
 	if (remote_attach(p.remote, err) < 0)
 		return -1;
 	if (w->n_manifests == 0)
-		r = pull_everything(&p, w->walk, err);
+		r = pull_everything(&p, w->names, err);
 	else {
 		r = find_closure(&c, w, err);
 		if (r == 0)

@@ -1,5 +1,18 @@
-/* A file of 33-byte entries, appended to with one write each: a process that is killed leaves whole ones, and a torn last one counts for nothing. The lock on
- * the file says that its process lives; the kernel gives it up with the process. */
+/* storage/remote/unsent.c — the journal of unsent records: a file of 33-byte entries for each
+ * process.
+ *
+ * An entry is appended with one write. A process that is killed leaves whole entries, and a torn
+ * last one counts for nothing. The lock on the file says that its process lives; the kernel gives
+ * it up with the process.
+ *
+ * Taking over copies a dead process's entries into our own file first and removes that file then.
+ * `others` has what was taken over. The file is cut back to its head only when nothing is being
+ * added and nothing of others is left.
+ *
+ * `lock` guards a journal. After an error it is `broken`: nothing more is written, and nothing of
+ * others is removed.
+ */
+#include "storage/remote/unsent.h"
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
@@ -9,25 +22,22 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "base/fs.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "storage/remote/unsent.h"
+#include "base/os/fs.h"
 
-#define MAGIC "cairn-unsent/1\n"
+#define MAGIC     "cairn-unsent/1\n"
 #define MAGIC_LEN (sizeof(MAGIC) - 1)
 #define ENTRY_LEN (1 + DIGEST_BYTES)
-#define REPLACE 0x80
+#define REPLACE   0x80
 #define NAMES_MAX 100
-/* Records of one process that are taken over: 64 MiB is a run of two million tasks. */
-#define FILE_MAX (64 * MIB)
 
 struct unsent {
 	pthread_mutex_t lock;
 	char *dir, *path; /* path NULL: no file yet */
 	int fd;
-	bool broken;	  /* it can't be written: not tried again */
-	unsigned adding;  /* between unsent_add() and unsent_added() */
+	bool broken;        /* it can't be written: not tried again */
+	unsigned adding;    /* between unsent_add() and unsent_added() */
 	struct map *others; /* what was taken over: entry → 1 */
 };
 
@@ -50,15 +60,18 @@ static int make_file(const char *dir, char **ret_path)
 
 	for (int i = 0; i < NAMES_MAX && fd < 0; i++) {
 		free(*ret_path);
-		*ret_path = xasprintf("%s/%ld-%u", dir, (long)getpid(), atomic_fetch_add(&counter, 1));
-		fd = open(*ret_path, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
+		*ret_path =
+			xasprintf("%s/%ld-%u", dir, (long)getpid(), atomic_fetch_add(&counter, 1));
+		fd = open(*ret_path, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW,
+			  0644);
 		if (fd < 0 && errno != EEXIST)
 			break;
 	}
 	return fd;
 }
 
-/* Somebody may take it for a dead one's between its making and its lock: then it is gone, and this process goes without. */
+/* Between its making and its lock another process may take the file for a dead one's and remove it.
+ * Then this process has no journal. */
 static bool open_own(struct unsent *u)
 {
 	struct stat st;
@@ -68,7 +81,8 @@ static bool open_own(struct unsent *u)
 	u->broken = true;
 	if (fs_mkdir_p(u->dir, NULL) < 0 || (u->fd = make_file(u->dir, &u->path)) < 0)
 		return false;
-	if (fs_lock(u->fd, false, NULL) != 0 || fstat(u->fd, &st) < 0 || st.st_nlink == 0 || write(u->fd, MAGIC, MAGIC_LEN) != (ssize_t)MAGIC_LEN)
+	if (fs_lock(u->fd, false, NULL) != 0 || fstat(u->fd, &st) < 0 || st.st_nlink == 0 ||
+	    write(u->fd, MAGIC, MAGIC_LEN) != (ssize_t)MAGIC_LEN)
 		return false;
 	u->broken = false;
 	return true;
@@ -106,23 +120,34 @@ void unsent_added(struct unsent *u)
 	pthread_mutex_unlock(&u->lock);
 }
 
-/* Entries of a file that nobody writes any more. What isn't one (another version, garbage) is left out. */
-static void read_entries(struct unsent *u, int dir, const char *name)
+/* Entries of a file that nobody writes any more. What isn't one (another version, garbage) is left
+ * out. False: it can't be read now, and is still to be taken over. */
+static bool read_entries(struct unsent *u, int fd)
 {
-	_cleanup_(str_deinit) struct str bytes = { 0 };
+	uint8_t buf[1024 * ENTRY_LEN];
+	off_t at = MAGIC_LEN;
+	ssize_t n = pread(fd, buf, MAGIC_LEN, 0);
 
-	if (fs_read_file_at(dir, name, FILE_MAX, &bytes, NULL) < 0 || bytes.len < MAGIC_LEN || memcmp(bytes.s, MAGIC, MAGIC_LEN) != 0)
-		return;
-	for (size_t at = MAGIC_LEN; at + ENTRY_LEN <= bytes.len; at += ENTRY_LEN) {
-		uint8_t space = (uint8_t)bytes.s[at] & (uint8_t)~REPLACE;
-		bool is_new;
+	if (n < 0)
+		return false;
+	if (n < (ssize_t)MAGIC_LEN || memcmp(buf, MAGIC, MAGIC_LEN) != 0)
+		return true;
+	/* However many there are: an entry that is passed over is never sent. */
+	while ((n = pread(fd, buf, sizeof(buf), at)) >= (ssize_t)ENTRY_LEN) {
+		size_t whole = (size_t)n / ENTRY_LEN * ENTRY_LEN;
 
-		if (!is_record(space))
-			continue;
-		*map_slot(u->others, bytes.s + at, ENTRY_LEN, &is_new) = u;
-		if (is_new)
-			append(u, (const uint8_t *)bytes.s + at);
+		for (const uint8_t *e = buf; e < buf + whole; e += ENTRY_LEN) {
+			bool is_new;
+
+			if (!is_record(*e & (uint8_t)~REPLACE))
+				continue;
+			*map_slot(u->others, e, ENTRY_LEN, &is_new) = u;
+			if (is_new)
+				append(u, e);
+		}
+		at += (off_t)whole;
 	}
+	return n >= 0;
 }
 
 /* Ours has all of it before theirs goes. */
@@ -131,10 +156,10 @@ static void take_file(struct unsent *u, int dir, const char *name)
 	_cleanup_(fd_closep) int fd = openat(dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	struct stat st;
 
-	if (fd < 0 || fs_lock(fd, false, NULL) != 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink == 0)
+	if (fd < 0 || fs_lock(fd, false, NULL) != 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
+	    st.st_nlink == 0)
 		return;
-	read_entries(u, dir, name);
-	if (!u->broken)
+	if (read_entries(u, fd) && !u->broken)
 		unlinkat(dir, name, 0);
 }
 
@@ -144,8 +169,9 @@ void unsent_take_over(struct unsent *u, struct unsent_record **ret, size_t *ret_
 	struct dirent *e;
 
 	pthread_mutex_lock(&u->lock);
-	while (d && (e = readdir(d)))
-		if (e->d_name[0] != '.' && (!u->path || !str_eq(e->d_name, strrchr(u->path, '/') + 1)))
+	while (d && fs_next(d, u->dir, &e, NULL) > 0)
+		if (e->d_name[0] != '.' &&
+		    (!u->path || !str_eq(e->d_name, strrchr(u->path, '/') + 1)))
 			take_file(u, dirfd(d), e->d_name);
 	*ret = xcalloc(map_len(u->others) + 1, sizeof(**ret));
 	*ret_n = 0;

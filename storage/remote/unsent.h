@@ -1,9 +1,11 @@
-/* storage/remote/unsent.h — records that were put into the directory and may not be in the bucket yet, so that they get there also when the process is
- * killed: a file of each process beside what is remembered of the bucket (layout in FORMAT.md).
+/* storage/remote/unsent.h — records that were put into the directory and may not be in the bucket
+ * yet, so that they get there also when the process is killed: a file of each process beside what
+ * is remembered of the bucket (layout in FORMAT.md).
  *
- * An entry is written before the record itself, and goes when all that the process put has arrived. What an ended process left is taken over by the next that
- * looks. Only records (of actions, of runs, changes of names) are on it: what they name is found by reading
- * them. Calls of one journal come from any thread.
+ * An entry is written before the record itself, and goes when all that the process put has arrived.
+ * What an ended process left is taken over by the next that looks. Only records (of actions, of
+ * runs, changes of names) are on it: what they name is found by reading them. Calls of one journal
+ * come from any thread.
  *
  * A journal that can't be written costs what a crash in that moment would cost: nothing here fails.
  */
@@ -26,7 +28,8 @@ void unsent_free(struct unsent *u);
 /* The record is about to be put. Between this and unsent_added() nothing is cleared. */
 void unsent_add(struct unsent *u, const struct unsent_record *r);
 void unsent_added(struct unsent *u);
-/* Moves what ended processes left onto our own; *ret (the caller's) has all of that, each once, also what was taken over before and is still there. */
+/* Moves what ended processes left onto our own; *ret (the caller's) has all of that, each once,
+ * also what was taken over before and is still there. */
 void unsent_take_over(struct unsent *u, struct unsent_record **ret, size_t *ret_n);
 /* All that was put has arrived, and (taken_over) what was taken over too. */
 void unsent_clear(struct unsent *u, bool taken_over);

@@ -1,23 +1,29 @@
-/* Reading a bucket back, and repairing it, while others write and collect.
+/* storage/remote/verify.c — reads a bucket back, and repairs it, while others write and collect.
  *
- *  1. Indexes of packs. A pack's name is made up once and is never written to again: a collector may be removing it.
- *     So an index that is damaged or lost is never put back; what lies in its pack goes into a new pack, and the
- *     bad index goes. An index whose pack is gone names nothing, and goes.
- *  2. Every object, a batch at a time, through a scratch store, so that any size fits. What is listed and then gone
- *     was collected: no problem. What doesn't match its name is damaged.
- *  3. What records name: a record that is there, and names what isn't, is the worst that can be, and no list of
- *     objects shows it. What is missing is reported once, under its own name.
- *  4. Repair from the directory, contents first, then records of which all contents are there. Only what can be read
- *     back afterwards counts as repaired.
+ * 1. Indexes of packs. A pack's name is made up once and is never written to again, because a
+ * collector may be removing it. So an index that is damaged or lost is never put back: what lies in
+ * its pack goes into a new pack, and the bad index goes. An index whose pack is gone names nothing,
+ * and goes.
+ * 2. Every object, a batch at a time, through a scratch store, so that any size fits. What is
+ * listed and then gone was collected: no problem. What doesn't match its name is damaged.
+ * 3. What records name. A record that is there, and names what isn't, is the worst that can be, and
+ * no list of objects shows it. What is missing is reported once, under its own name.
+ * 4. Repair from the directory: contents first, then records of which all contents are there. Only
+ * what can be read back afterwards counts as repaired.
+ *
+ * One thread, under a lease that was renewed at the beginning. What this process believed before is
+ * forgotten (presence_forget()).
  */
 #include <stdio.h>
-#include <sys/random.h>
-#include "storage/action.h"
+#include "base/os/machine.h"
+#include "storage/closure.h"
 #include "storage/remote/internal.h"
 #include "storage/remote/tier.h"
 
-#define BATCH_BYTES (256 * MIB)
+#define BATCH_BYTES   (256 * MIB)
 #define BATCH_OBJECTS 4096
+/* So often it is looked again, when what records name changes while it is looked for. */
+#define CHANGES_MAX 8
 
 struct verifier {
 	struct store *tier;
@@ -34,14 +40,17 @@ struct verifier {
 	VEC(struct record {
 		enum store_space space;
 		struct digest name;
-		size_t contents; /* what an action names: from here on, to where the next record begins */
-	}) records;
+		size_t contents; /* what an action names: from here on, to where the next record
+				    begins */
+	})
+	records;
 	VEC(struct content_id) contents;
 	struct digest_set *reported[STORE_SPACES];
 	struct err *err;
 };
 
-static void problem(struct verifier *v, const struct remote_object *o, enum err_code code, const char *what)
+static void problem(struct verifier *v, const struct remote_object *o, enum err_code code,
+		    const char *what)
 {
 	struct store_problem p = { .space = o->space, .name = o->name };
 
@@ -73,7 +82,7 @@ static void drop_scratch(struct verifier *v)
 	tier_scratch_drop(v->tier, v->scratch_path, &v->scratch);
 }
 
-/* --- indexes ---------------------------------------------------------------------------------------- */
+/* Indexes. */
 
 static void index_problem(struct verifier *v, const struct digest *name, const char *what)
 {
@@ -92,7 +101,8 @@ static int is_there(struct verifier *v, const char *key, bool *ret, struct err *
 	return bucket_head_many(v->r->bucket, &key, 1, ret, &size, err);
 }
 
-/* What lies in the pack, as far as it can be read, goes into a new one. *ret_all: that was everything. */
+/* What lies in the pack, as far as it can be read, goes into a new one. *ret_all: that was
+ * everything. */
 static int salvage(struct verifier *v, const struct pack *p, bool *ret_all, struct err *err)
 {
 	_cleanup_(pack_writer_freep) struct pack_writer *w = NULL;
@@ -123,12 +133,12 @@ static int salvage(struct verifier *v, const struct pack *p, bool *ret_all, stru
 	return got;
 }
 
-static bool is_condemned(struct verifier *v, enum remote_kind kind, const struct digest *name)
+static bool is_condemned_pack(struct verifier *v, const struct digest *name)
 {
 	bool condemned;
 
 	pthread_mutex_lock(&v->r->lock);
-	condemned = presence_is_condemned_locked(v->r, kind, name);
+	condemned = presence_is_condemned_locked(v->r, KIND_PACK, name);
 	pthread_mutex_unlock(&v->r->lock);
 	return condemned;
 }
@@ -140,7 +150,7 @@ static int drop_index(struct verifier *v, size_t at, struct err *err)
 
 	k = remote_pack_key(key, &v->r->packs.v[at].name, true);
 	pthread_mutex_lock(&v->r->lock);
-	v->r->packs.v[at].gone = v->r->slots_old = true;
+	v->r->packs.v[at].gone = v->r->slots.old = true;
 	pthread_mutex_unlock(&v->r->lock);
 	return bucket_delete_many(v->r->bucket, &k, 1, err);
 }
@@ -163,8 +173,8 @@ static int repair_index(struct verifier *v, size_t at, const struct pack *p, str
 	return 0;
 }
 
-/* The collector lists what it condemns before it removes anything, and removes an index before its pack: an index
- * that is gone while its pack isn't on the list of now, and there, was lost. */
+/* The collector lists what it condemns before it removes anything, and removes an index before its
+ * pack: an index that is gone while its pack isn't on the list of now, and there, was lost. */
 static int judge_lost_index(struct verifier *v, size_t at, const struct pack *p, struct err *err)
 {
 	char key[REMOTE_KEY_MAX];
@@ -172,19 +182,22 @@ static int judge_lost_index(struct verifier *v, size_t at, const struct pack *p,
 
 	if (condemned_load(v->r, err) < 0)
 		return -1;
-	if (!is_condemned(v, KIND_PACK, &p->name) && is_there(v, remote_pack_key(key, &p->name, false), &there, err) < 0)
+	if (!is_condemned_pack(v, &p->name) &&
+	    is_there(v, remote_pack_key(key, &p->name, false), &there, err) < 0)
 		return -1;
 	if (!there) {
 		pthread_mutex_lock(&v->r->lock);
-		v->r->packs.v[at].gone = v->r->slots_old = true;
+		v->r->packs.v[at].gone = v->r->slots.old = true;
 		pthread_mutex_unlock(&v->r->lock);
 		return 0;
 	}
-	index_problem(v, &p->name, "the index of a pack is gone: what is in the pack counts as missing");
+	index_problem(v, &p->name,
+		      "the index of a pack is gone: what is in the pack counts as missing");
 	return repair_index(v, at, p, err);
 }
 
-/* Nobody can read from it: an index that goes before its pack does can't look so while a collector removes both. */
+/* Nobody can read from it: an index that goes before its pack does can't look so while a collector
+ * removes both. */
 static int judge_lost_pack(struct verifier *v, size_t at, const struct pack *p, struct err *err)
 {
 	char key[REMOTE_KEY_MAX];
@@ -192,12 +205,15 @@ static int judge_lost_pack(struct verifier *v, size_t at, const struct pack *p, 
 
 	if (is_there(v, remote_pack_key(key, &p->name, true), &there, err) < 0 || !there)
 		return there ? -1 : 0;
-	index_problem(v, &p->name, "a pack is gone, but not its index: others believe in what it held");
+	index_problem(v, &p->name,
+		      "a pack is missing, but its index is there: other machines take its contents "
+		      "for present");
 	if (!v->r->o.writes)
 		return 0;
 	if (drop_index(v, at, err) < 0)
 		return -1;
-	v->v->repaired++; /* nobody believes in it any more; what is needed of it is missing by itself */
+	v->v->repaired++; /* nobody believes in it any more; what is needed of it is missing by
+			     itself */
 	return 0;
 }
 
@@ -210,10 +226,13 @@ static int verify_index(struct verifier *v, size_t at, struct err *err)
 	bool there = false;
 
 	remote_pack_key(key, &p.name, true);
-	if (remote_get_bytes(v->r, key, PACK_INDEX_MAX, &bytes, &e) < 0)
-		return e.code == ERR_NOT_FOUND ? judge_lost_index(v, at, &p, err) : err_set(err, e.code, "%s", e.msg);
+	if (remote_get_bytes(v->r, key, PACK_INDEX_MAX, &bytes, &e) < 0 && e.code != ERR_TOO_LARGE)
+		return e.code == ERR_NOT_FOUND ? judge_lost_index(v, at, &p, err)
+					       : err_set(err, e.code, "%s", e.msg);
 	if (!bytes.s || pack_index_check(&p.name, bytes.s, bytes.len, NULL) < 0) {
-		index_problem(v, &p.name, "the index of a pack is damaged: for whoever doesn't know it, what is in it counts as missing");
+		index_problem(v, &p.name,
+			      "the index of a pack is damaged: on machines without a copy of the "
+			      "index, what is in the pack counts as missing");
 		return repair_index(v, at, &p, err);
 	}
 	if (is_there(v, remote_pack_key(key, &p.name, false), &there, err) < 0)
@@ -231,14 +250,24 @@ static int verify_indexes(struct verifier *v, struct err *err)
 			      "the index of a pack is damaged: what is in it counts as missing");
 	}
 	for (size_t i = 0; i < n; i++)
-		if (!v->r->packs.v[i].gone && in_sample(v, &v->r->packs.v[i].name) && verify_index(v, i, err) < 0)
+		if (!v->r->packs.v[i].gone && in_sample(v, &v->r->packs.v[i].name) &&
+		    verify_index(v, i, err) < 0)
 			return -1;
 	return 0;
 }
 
-/* --- objects ---------------------------------------------------------------------------------------- */
+/* Objects. */
 
-/* A record is named by what it answers, so that its bytes must be looked at. `names`: and what it names noted. */
+static int note_content(void *arg, const struct content_id *id)
+{
+	struct verifier *v = arg;
+
+	VEC_PUSH(&v->contents, *id);
+	return 0;
+}
+
+/* A record is named by what it answers, so that its bytes must be looked at. `names`: and what it
+ * names noted. */
 static bool is_sound_action(struct verifier *v, const struct digest *name, bool names)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
@@ -248,13 +277,8 @@ static bool is_sound_action(struct verifier *v, const struct digest *name, bool 
 	if (store_get(v->scratch, STORE_ACTION, name, ACTION_RECORD_MAX, &bytes, NULL) < 0 ||
 	    action_decode(bytes.s ? bytes.s : "", bytes.len, arena, &a, NULL) < 0)
 		return false;
-	for (size_t i = 0; i < a.n_outputs && names; i++)
-		VEC_PUSH(&v->contents, a.outputs[i].id);
-	if (names) {
-		VEC_PUSH(&v->contents, a.key_record);
-		VEC_PUSH(&v->contents, a.metrics);
-		VEC_PUSH(&v->contents, a.log);
-	}
+	if (names)
+		closure_of_action(&a, &(struct closure_sink){ note_content, NULL, v });
 	return true;
 }
 
@@ -326,7 +350,7 @@ static int each_space(struct verifier *v, bool counting, struct err *err)
 	return got;
 }
 
-/* --- what records name -------------------------------------------------------------------------------- */
+/* What records name. */
 
 /* Asks the bucket itself, whatever is condemned, known or remembered. */
 static int look_for(struct verifier *v, struct remote_object *o, size_t n, struct err *err)
@@ -347,8 +371,10 @@ static int look_for(struct verifier *v, struct remote_object *o, size_t n, struc
 		struct pack_member member;
 		uint32_t pack;
 
-		o[i].there = o[i].space <= STORE_TREE && presence_find_locked(v->r, &o[i], true, &pack, &member);
-		if (!o[i].there && o[i].space != STORE_TREE && (o[i].space != STORE_BLOB || o[i].size >= REMOTE_LOOSE_MIN)) {
+		o[i].there = o[i].space <= STORE_TREE &&
+			     presence_find_locked(v->r, &o[i], true, &pack, &member);
+		if (!o[i].there && o[i].space != STORE_TREE &&
+		    (o[i].space != STORE_BLOB || o[i].size >= REMOTE_LOOSE_MIN)) {
 			ask[m] = remote_key(keys[m], o[i].space, &o[i].name);
 			place[m++] = i;
 		}
@@ -373,13 +399,13 @@ static int take_name(void *arg, enum store_space space, const struct digest *nam
 	return 0;
 }
 
-/* What these records name, and isn't there. `gone[i]`: that record counts no more. */
-static int list_missing(struct verifier *v, const bool *gone, object_list *ret, struct err *err)
+/* What these records name: all that can be found out now. `gone[i]`: that record counts no more. */
+static int list_named(struct verifier *v, const bool *gone, struct digest_set *unread,
+		      object_list *ret, struct err *err)
 {
 	VEC(struct digest) manifests = { 0 };
 	VEC(struct content_id) contents = { 0 };
-	struct transfer_named named = { .walk = v->v->walk };
-	size_t m = 0;
+	struct transfer_named named = { .names = v->v->names, .unread = unread };
 	int got;
 
 	for (size_t i = 0; i < v->records.n; i++) {
@@ -400,50 +426,111 @@ static int list_missing(struct verifier *v, const bool *gone, object_list *ret, 
 	got = transfer_each_named(v->tier, &named, take_name, ret, err);
 	if (got == 0)
 		got = tier_failure(v->tier, err); /* what couldn't be read named nothing */
-	if (got == 0)
-		got = look_for(v, ret->v, ret->n, err);
-	for (size_t i = 0; i < ret->n; i++)
-		if (!ret->v[i].there)
-			ret->v[m++] = ret->v[i];
-	ret->n = m;
 	VEC_FREE(&manifests);
 	VEC_FREE(&contents);
 	return got;
 }
 
-/* A collector lists records before it removes what they name. So what was missing, is missing, and is named by a
- * record that was there in between and not on the list, was missing while somebody needed it. */
-static int verify_named(struct verifier *v, struct err *err)
+static int keeps_changing(struct verifier *v, struct err *err)
 {
-	_cleanup_(freep) bool *gone = xcalloc(v->records.n + 1, sizeof(*gone));
-	struct remote_object *o = xcalloc(v->records.n + 1, sizeof(*o));
-	object_list before = { 0 }, after = { 0 };
-	struct digest_set *was[2] = { digest_set_new(), digest_set_new() };
-	int got = list_missing(v, gone, &before, err);
+	return err_set(
+		err, ERR_CHANGED,
+		"%s kept changing while it was verified; verify again when fewer runs write to it",
+		remote_uri(v->r));
+}
 
-	for (size_t i = 0; i < before.n; i++)
-		digest_set_add(was[before.v[i].space], &before.v[i].name);
-	for (size_t i = 0; i < v->records.n; i++)
-		o[i] = (struct remote_object){ .space = v->records.v[i].space, .name = v->records.v[i].name, .size = UINT64_MAX };
-	if (got == 0 && before.n && (got = look_for(v, o, v->records.n, err)) == 0 && (got = condemned_load(v->r, err)) == 0) {
-		for (size_t i = 0; i < v->records.n; i++)
-			gone[i] = !o[i].there || is_condemned(v, remote_kind_of(o[i].space), &o[i].name);
-		got = list_missing(v, gone, &after, err);
+/* What these records name, and isn't there. A listing that came after it was looked for names what
+ * hasn't been looked for: all is looked for again. */
+static int list_missing(struct verifier *v, const bool *gone, object_list *ret, struct err *err)
+{
+	bool again = true;
+
+	for (int tries = 0; again; tries++) {
+		_cleanup_(digest_set_freep) struct digest_set *unread = digest_set_new();
+		size_t m = 0;
+
+		if (tries == CHANGES_MAX)
+			return keeps_changing(v, err);
+		again = false;
+		ret->n = 0;
+		remote_expect_news(v->r);
+		if (list_named(v, gone, unread, ret, err) < 0 ||
+		    look_for(v, ret->v, ret->n, err) < 0)
+			return -1;
+		for (size_t i = 0; i < ret->n; i++) {
+			again |= ret->v[i].there && ret->v[i].space == STORE_TREE &&
+				 digest_set_has(unread, &ret->v[i].name);
+			if (!ret->v[i].there)
+				ret->v[m++] = ret->v[i];
+		}
+		ret->n = m;
 	}
-	for (size_t i = 0; i < after.n && got == 0; i++)
-		if (digest_set_has(was[after.v[i].space], &after.v[i].name))
-			problem(v, &after.v[i], ERR_NOT_FOUND, "missing, though a record names it,");
-	digest_set_free(was[STORE_BLOB]);
-	digest_set_free(was[STORE_TREE]);
-	VEC_FREE(&before);
-	VEC_FREE(&after);
+	return 0;
+}
+
+/* gone[i]: that record isn't there any more, or is on the list. */
+static int see_which_are_gone(struct verifier *v, bool *gone, struct err *err)
+{
+	struct remote_object *o = xcalloc(v->records.n + 1, sizeof(*o));
+	int got;
+
+	for (size_t i = 0; i < v->records.n; i++)
+		o[i] = (struct remote_object){ .space = v->records.v[i].space,
+					       .name = v->records.v[i].name,
+					       .size = UINT64_MAX };
+	got = look_for(v, o, v->records.n, err);
+	if (got == 0)
+		got = condemned_load(v->r, err);
+	pthread_mutex_lock(&v->r->lock);
+	for (size_t i = 0; i < v->records.n && got == 0; i++)
+		gone[i] = !o[i].there || presence_is_unusable_locked(v->r, o[i].space, &o[i].name);
+	pthread_mutex_unlock(&v->r->lock);
 	free(o);
 	return got;
 }
 
-/* --- repair ------------------------------------------------------------------------------------------- */
+/* A collector lists records before it removes what they name. So what was missing, is missing, and
+ * is named by a record that was there in between and not on the list, was missing while somebody
+ * needed it. What is missing now and wasn't before (a listing that came meanwhile names it) has to
+ * be looked for twice, too. */
+static int verify_named(struct verifier *v, struct err *err)
+{
+	_cleanup_(freep) bool *gone = xcalloc(v->records.n + 1, sizeof(*gone));
+	object_list before = { 0 }, after = { 0 }, tmp;
+	bool again = true;
+	int got = list_missing(v, gone, &before, err);
 
-/* Those of a space that the directory has. */
+	for (int tries = 0; got == 0 && before.n && again; tries++) {
+		struct digest_set *was[2] = { digest_set_new(), digest_set_new() };
+
+		again = false;
+		for (size_t i = 0; i < before.n; i++)
+			digest_set_add(was[before.v[i].space], &before.v[i].name);
+		got = see_which_are_gone(v, gone, err);
+		if (got == 0)
+			got = list_missing(v, gone, &after, err);
+		for (size_t i = 0; i < after.n && got == 0; i++)
+			if (digest_set_has(was[after.v[i].space], &after.v[i].name))
+				problem(v, &after.v[i], ERR_NOT_FOUND,
+					"missing, though a record names it,");
+			else
+				again = true;
+		tmp = before;
+		before = after;
+		after = tmp;
+		digest_set_free(was[STORE_BLOB]);
+		digest_set_free(was[STORE_TREE]);
+		if (got == 0 && again && tries == CHANGES_MAX)
+			got = keeps_changing(v, err);
+	}
+	VEC_FREE(&before);
+	VEC_FREE(&after);
+	return got;
+}
+
+/* Repair. */
+
+/* What is damaged and the directory has: contents, or records. */
 static int list_here(struct verifier *v, bool records, object_list *ret, struct err *err)
 {
 	struct store *local = tier_local(v->tier);
@@ -462,7 +549,8 @@ static int list_here(struct verifier *v, bool records, object_list *ret, struct 
 			return -1;
 		if (!here)
 			continue;
-		if (o.space == STORE_BLOB && local->ops->open(local, &o.name, UINT64_MAX, &fd, &o.size, NULL) == 0)
+		if (o.space == STORE_BLOB &&
+		    local->ops->open(local, &o.name, UINT64_MAX, &fd, &o.size, NULL) == 0)
 			close(fd);
 		VEC_PUSH(ret, o);
 	}
@@ -482,7 +570,8 @@ static int read_back(struct verifier *v, struct err *err)
 		if (got == 0)
 			got = remote_fetch(v->r, v->scratch, o, n, err);
 		for (size_t i = 0; i < n && got == 0; i++) {
-			o[i].there = o[i].there && (o[i].space != STORE_ACTION || is_sound_action(v, &o[i].name, false));
+			o[i].there = o[i].there && (o[i].space != STORE_ACTION ||
+						    is_sound_action(v, &o[i].name, false));
 			v->v->repaired += o[i].there;
 		}
 		drop_scratch(v);
@@ -505,7 +594,7 @@ static int repair(struct verifier *v, struct err *err)
 	if (got == 0)
 		got = list_here(v, true, &records, err);
 	if (got == 0)
-		got = transfer_send_whole(v->tier, v->v->walk, records.v, records.n, &sent, err);
+		got = transfer_send_whole(v->tier, v->v->names, records.v, records.n, &sent, err);
 	VEC_FREE(&contents);
 	VEC_FREE(&records);
 	if (got == 0)
@@ -531,8 +620,7 @@ int tier_verify(struct store *s, struct tier_verify *tv, struct err *err)
 	if (!v.r)
 		return err_set(err, ERR_USAGE, "%s is no shared store", s->uri);
 	tv->checked = tv->problems = tv->repaired = 0;
-	while (getrandom(&v.seed, sizeof(v.seed), 0) != (ssize_t)sizeof(v.seed))
-		;
+	random_bytes(&v.seed, sizeof(v.seed));
 	v.scratch_path = xasprintf("%s/tmp/verify-%ld", tier_local(s)->uri, (long)getpid());
 	drop_scratch(&v);
 	for (int space = 0; space < STORE_SPACES; space++)
@@ -542,7 +630,8 @@ int tier_verify(struct store *s, struct tier_verify *tv, struct err *err)
 	if (got == 0 && remote_renew(v.r, err) < 0) /* packs are written under it */
 		got = -1;
 	presence_forget(v.r); /* this command believes nothing */
-	if (got == 0) /* looks at all that was there when it began; and an index that only we know may save a pack */
+	if (got == 0) /* looks at all that was there when it began; and an index that only we know
+			 may save a pack */
 		got = presence_load_new(v.r, err);
 	if (got == 0)
 		got = verify_indexes(&v, err);
@@ -566,7 +655,8 @@ int tier_verify(struct store *s, struct tier_verify *tv, struct err *err)
 	return got;
 }
 
-int tier_repair(struct store *s, enum store_space space, const struct digest *name, bool *ret_there, struct err *err)
+int tier_repair(struct store *s, enum store_space space, const struct digest *name, bool *ret_there,
+		struct err *err)
 {
 	struct remote_object o = { .space = space, .name = *name, .size = UINT64_MAX };
 

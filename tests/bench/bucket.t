@@ -2,7 +2,7 @@
 # The benchmark of object storage at a small size: who is there does the work, and who isn't is named.
 . "$(dirname "$0")/../net/servers.sh"
 . "$(dirname "$0")/../lib.sh"
-. "$SRC/tests/net/bucket.sh"
+. "$SRC/tests/net/store/bucket.sh"
 
 server_can versitygw || test_skip_all "versitygw is neither there nor can it be built ($(server_build versitygw))"
 

@@ -1,10 +1,11 @@
-/* Fills a project as a run of its pipeline would, without starting programs: tasks end at once with one of a few contents. So that what a run
- * with nothing to do costs can be measured for a million tasks without executing a million programs first.
- * usage: bench_populate PROJECT_DIR (with pipeline.yaml and cairn.yaml) */
+/* Fills a project as a run of its pipeline would, without starting programs: tasks end at once with
+ * one of a few contents. So that what a run with nothing to do costs can be measured for a million
+ * tasks without executing a million programs first. usage: bench_populate PROJECT_DIR (with
+ * pipeline.yaml and cairn.yaml) */
 #include <stdio.h>
 #include <string.h>
-#include "base/fs.h"
 #include "base/mem.h"
+#include "base/os/fs.h"
 #include "model/config.h"
 #include "run/run.h"
 
@@ -13,7 +14,8 @@
 
 static struct store *store;
 
-static void end_at_once(void *arg, const struct runner_attempt *a, enum failure_class *ret_failure, int64_t *ret_duration_ns, struct content_id *ret_outputs,
+static void end_at_once(void *arg, const struct runner_attempt *a, enum failure_class *ret_failure,
+			int64_t *ret_duration_ns, struct content_id *ret_outputs,
 			char **ret_metrics_json)
 {
 	char text[16];
@@ -27,10 +29,17 @@ static void end_at_once(void *arg, const struct runner_attempt *a, enum failure_
 
 static int populate(const char *dir, struct err *err)
 {
-	_cleanup_(freep) char *state = xasprintf("%s/.cairn", dir), *path = xasprintf("%s/pipeline.yaml", dir), *db_path = xasprintf("%s/cairn.db", state),
-			      *store_path = xasprintf("%s/store", state), *cache = xasprintf("%s/statcache", state);
+	_cleanup_(freep) char *state = xasprintf("%s/.cairn", dir),
+			      *path = xasprintf("%s/pipeline.yaml", dir),
+			      *db_path = xasprintf("%s/cairn.db", state),
+			      *store_path = xasprintf("%s/store", state),
+			      *cache = xasprintf("%s/statcache", state);
 	struct pipeline_load_options lo = { .project_root = dir };
-	struct config config = { .project_root = dir, .state_dir = state, .runner = "local", .cpu_milli = 64000, .memory_bytes = GIB };
+	struct config config = { .project_root = dir,
+				 .state_dir = state,
+				 .runner = "local",
+				 .cpu_milli = 64000,
+				 .memory_bytes = GIB };
 	struct run_options o = { .jobs = 64 };
 	struct diag_list *diags = diag_list_new();
 	struct runner_fake_options fake = { .script = end_at_once };
@@ -40,8 +49,10 @@ static int populate(const char *dir, struct err *err)
 	struct clock clock;
 
 	clock_virtual_init(&clock, 1700000000LL * NS_PER_S);
-	if (fs_mkdir_p(state, err) < 0 || pipeline_load(path, &lo, diags, &p, err) < 0 || loop_new(&clock, &ctx.loop, err) < 0 ||
-	    store_open(store_path, true, &store, err) < 0 || db_open(db_path, DB_WRITE, &ctx.db, err) < 0 || statcache_open(cache, &ctx.cache, err) < 0 ||
+	if (fs_mkdir_p(state, err) < 0 || pipeline_load(path, &lo, diags, &p, err) < 0 ||
+	    loop_new(&clock, &ctx.loop, err) < 0 || store_open(store_path, true, &store, err) < 0 ||
+	    db_open(db_path, DB_WRITE, &ctx.db, err) < 0 ||
+	    statcache_open(cache, &ctx.cache, err) < 0 ||
 	    runner_fake_new(ctx.loop, &fake, &ctx.runner, err) < 0)
 		return -1;
 	ctx.store = store;

@@ -1,13 +1,15 @@
-/* Cost of the scheduler at many schedules: bench_ticks N. N schedules in one pipeline, a virtual clock, and a day in which 288 firings come, one at a
- * time; then one moment at which all N are due. Prints N, cpu microseconds of a firing that comes alone (claim, start, end: four transactions), of a
- * look at the clock that finds nothing due, and of one among N at once, between tabs. */
+/* Cost of the scheduler at many schedules: bench_ticks N. N schedules in one pipeline, a virtual
+ * clock, and a day in which 288 firings come, one at a time; then one moment at which all N are
+ * due. Prints N, cpu microseconds of a firing that comes alone (claim, start, end: four
+ * transactions), of a look at the clock that finds nothing due, and of one among N at once, between
+ * tabs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "base/fs.h"
-#include "base/text.h"
-#include "serve/scheduler.h"
+#include "base/os/fs.h"
+#include "base/text/text.h"
+#include "serve/schedule/scheduler.h"
 
 #define START_NS (1767225600 * NS_PER_S)
 
@@ -32,7 +34,8 @@ static int start(void *arg, const struct scheduled *d, struct err *err)
 	struct bench *b = arg;
 
 	b->started++;
-	return err_set(err, ERR_FAILED, "only measured"); /* ends at once: what is measured is the scheduler */
+	return err_set(err, ERR_FAILED,
+		       "only measured"); /* ends at once: what is measured is the scheduler */
 }
 
 static const struct scheduler_ops ops = { .start = start };
@@ -50,7 +53,8 @@ static void write_pipeline(const char *dir, int n)
 	struct str y = { 0 };
 	struct err err = { 0 };
 
-	str_add(&y, "pipeline: ticks\nsteps:\n  a: {run: x}\nschedules:\n  often: {cron: \"*/5 * * * *\", overlap: allow, end: \"2026-01-02T00:00:01Z\"}\n");
+	str_add(&y, "pipeline: ticks\nsteps:\n  a: {run: x}\nschedules:\n  often: {cron: \"*/5 * * "
+		    "* *\", overlap: allow, end: \"2026-01-02T00:00:01Z\"}\n");
 	for (int i = 1; i < n; i++)
 		str_addf(&y, "  s%d: {cron: \"0 12 2 1 *\", overlap: allow}\n", i);
 	if (fs_write_atomic(path, y.s, y.len, &err) < 0)
@@ -89,8 +93,10 @@ int main(int argc, char **argv)
 	write_pipeline(dir, n);
 	path = xasprintf("%s/cairn.db", dir);
 	clock_virtual_init(&b.clock, START_NS + NS_PER_S);
-	if (loop_new(&b.clock, &l, &err) < 0 || db_open(path, DB_WRITE, &db, &err) < 0 || scheduler_new(l, &ops, &b, &o, &b.s, &err) < 0 ||
-	    scheduler_add_project(b.s, dir, NULL, db, NULL, &b.p, &err) < 0 || scheduler_add_pipeline(b.p, "pipeline.yaml", &err) != 0)
+	if (loop_new(&b.clock, &l, &err) < 0 || db_open(path, DB_WRITE, &db, &err) < 0 ||
+	    scheduler_new(l, &ops, &b, &o, &b.s, &err) < 0 ||
+	    scheduler_add_project(b.s, dir, NULL, db, NULL, &b.p, &err) < 0 ||
+	    scheduler_add_pipeline(b.p, "pipeline.yaml", &err) != 0)
 		die(&err);
 	busy = run_until(&b, l, START_NS + 86402 * NS_PER_S, &day);
 	quiet = run_until(&b, l, START_NS + 86400 * NS_PER_S + 43100 * NS_PER_S, &none);

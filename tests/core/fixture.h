@@ -1,4 +1,5 @@
-/* core/fixture.h — what tests of whole runs stand on: an engine whose runner is a fake one, with a store and a database in memory and a virtual clock; and random DAGs.
+/* core/fixture.h — what tests of whole runs stand on: an engine whose runner is a fake one, with a
+ * store and a database in memory and a virtual clock; and random DAGs.
  *
  * Include it after cmocka.h. What goes wrong here fails the test.
  */
@@ -6,10 +7,11 @@
 #define CAIRN_TESTS_CORE_FIXTURE_H
 
 #include <fcntl.h>
-#include "base/fs.h"
+#include "base/os/fs.h"
 #include "run/run.h"
+#include "unit.h"
 
-/* --- an engine --------------------------------------------------------------------------------------------------------------- */
+/* An engine. */
 
 struct engine {
 	struct clock clock;
@@ -39,13 +41,23 @@ static inline void engine_close(struct engine *e)
 
 static inline struct run_context engine_context(const struct engine *e, const struct config *config)
 {
-	return (struct run_context){ .config = config, .loop = e->loop, .db = e->db, .store = e->store, .runner = e->runner, .leases_fd = -1 };
+	return (struct run_context){ .config = config,
+				     .loop = e->loop,
+				     .db = e->db,
+				     .store = e->store,
+				     .runner = e->runner,
+				     .leases_fd = -1 };
 }
 
 /* A project of that directory, on a machine that holds nothing up. */
 static inline struct config engine_config(const char *dir)
 {
-	return (struct config){ .project_root = dir, .state_dir = dir, .runner = "local", .cpu_milli = 1000000, .memory_bytes = GIB, .gpus = 0 };
+	return (struct config){ .project_root = dir,
+				.state_dir = dir,
+				.runner = "local",
+				.cpu_milli = 1000000,
+				.memory_bytes = GIB,
+				.gpus = 0 };
 }
 
 /* As pipeline.yaml of the project. */
@@ -58,7 +70,9 @@ static inline struct pipeline *engine_pipeline(const char *dir, const char *yaml
 	struct pipeline *p = NULL;
 	struct err err = { 0 };
 
-	assert_int_equal(fs_write_atomic_at(AT_FDCWD, path, yaml, strlen(yaml), 0644, FS_WRITE_NO_SYNC, &err), 0);
+	assert_int_equal(fs_write_atomic_at(AT_FDCWD, path, yaml, strlen(yaml), 0644,
+					    FS_WRITE_NO_SYNC, &err),
+			 0);
 	if (pipeline_load(path, &o, diags, &p, &err) < 0) {
 		diag_render(diags, &text);
 		fail_msg("%s\n%s\n%s", err.msg, text.len ? text.s : "", yaml);
@@ -66,7 +80,7 @@ static inline struct pipeline *engine_pipeline(const char *dir, const char *yaml
 	return p;
 }
 
-/* --- dice ---------------------------------------------------------------------------------------------------------------------- */
+/* Dice. */
 
 static inline uint64_t mix(uint64_t a, uint64_t b)
 {
@@ -82,14 +96,14 @@ static inline unsigned pick(uint64_t *seed, unsigned n)
 	return (unsigned)(*seed >> 20) % n;
 }
 
-/* --- a random DAG --------------------------------------------------------------------------------------------------------------- */
+/* A random DAG. */
 
 #define DAG_STEPS_MAX 14
 #define DAG_AXIS_MAX  4
 
 struct dag {
-	unsigned n, c; /* steps; values of the axis x, 0 … c-1 */
-	bool matrix[DAG_STEPS_MAX]; /* over x */
+	unsigned n, c;                            /* steps; values of the axis x, 0 … c-1 */
+	bool matrix[DAG_STEPS_MAX];               /* over x */
 	bool needs[DAG_STEPS_MAX][DAG_STEPS_MAX]; /* needs[s][d]: by data, d < s */
 };
 
@@ -115,25 +129,32 @@ static inline bool dag_depends(const struct dag *d, unsigned s, unsigned x, unsi
 }
 
 /* A pipeline whose tasks are "work STEP X" with an output `o`; `more` adds lines to a step. */
-static inline void dag_add_yaml(struct str *out, const struct dag *d, const char *defaults, void (*more)(const void *arg, unsigned s, struct str *out), const void *arg)
+static inline void dag_add_yaml(struct str *out, const struct dag *d, const char *defaults,
+				void (*more)(const void *arg, unsigned s, struct str *out),
+				const void *arg)
 {
 	str_addf(out, "pipeline: random\n%ssteps:\n", defaults);
 	for (unsigned s = 0; s < d->n; s++) {
-		str_addf(out, "  s%u:\n    outputs: {o: o.txt}\n    run: work %u %s\n", s, s, d->matrix[s] ? "${{ matrix.x }}" : "0");
+		str_addf(out, "  s%u:\n    outputs: {o: o.txt}\n    run: work %u %s\n", s, s,
+			 d->matrix[s] ? "${{ matrix.x }}" : "0");
 		for (unsigned x = 0; d->matrix[s] && x < d->c; x++)
-			str_addf(out, "%s%u%s", x ? ", " : "    matrix: {x: [", x, x + 1 == d->c ? "]}\n" : "");
+			str_addf(out, "%s%u%s", x ? ", " : "    matrix: {x: [", x,
+				 x + 1 == d->c ? "]}\n" : "");
 		str_add(out, "    inputs: {");
 		for (unsigned k = 0, n = 0; k < s; k++)
 			if (d->needs[s][k])
-				str_addf(out, "%si%u: \"${{ steps.s%u.outputs.o }}\"", n++ ? ", " : "", k, k);
+				str_addf(out, "%si%u: \"${{ steps.s%u.outputs.o }}\"",
+					 n++ ? ", " : "", k, k);
 		str_add(out, "}\n");
 		if (more)
 			more(arg, s, out);
 	}
 }
 
-/* What the attempt of such a task was told: a value of the matrix is a variable that the command names. */
-static inline void dag_read_work(const struct runner_attempt *a, unsigned *ret_step, unsigned *ret_x)
+/* What the attempt of such a task was told: a value of the matrix is a variable that the command
+ * names. */
+static inline void dag_read_work(const struct runner_attempt *a, unsigned *ret_step,
+				 unsigned *ret_x)
 {
 	assert_true(sscanf(a->argv[2], "work %u %u", ret_step, ret_x) >= 1);
 	for (const char *const *e = a->env; *e; e++)

@@ -1,24 +1,28 @@
-/* core/protocol_facts.h — what a reader finds in a bucket that knows only the format (storage/FORMAT.md).
+/* core/protocol_facts.h — what a reader finds in a bucket that knows only the format
+ * (storage/FORMAT.md).
  *
- * It asks no client and believes nothing: every member of every pack is decoded and compared with its name. The bucket
- * is one in memory (bucket_memory.h), under the prefix `p`; its objects are lent until it changes.
+ * It asks no client and believes nothing: every member of every pack is decoded and compared with
+ * its name. The bucket is one in memory (bucket/memory.h), under the prefix `p`; its objects are
+ * lent until it changes.
  */
 #ifndef CAIRN_TESTS_CORE_PROTOCOL_FACTS_H
 #define CAIRN_TESTS_CORE_PROTOCOL_FACTS_H
 
 #include <stdio.h>
 #include "base/mem.h"
-#include "storage/bucket_memory.h"
+#include "storage/bucket/memory.h"
 #include "storage/remote/internal.h"
 
 struct facts {
 	struct digest_set *contents; /* readable blobs and trees */
-	struct digest_set *records, *condemned; /* records that are there; and that are listed to go */
+	struct digest_set *records,
+		*condemned; /* records that are there; and that are listed to go */
 	VEC(struct seen_object {
 		const char *key;
 		const uint8_t *bytes;
 		uint64_t size;
-	}) objects;
+	})
+	objects;
 	uint64_t packs, indexes, others;
 	const char *other; /* one of those */
 	char wrong[200];   /* what doesn't agree; or "" */
@@ -40,17 +44,20 @@ static inline const struct seen_object *facts_object(const struct facts *f, cons
 	return NULL;
 }
 
-static inline void facts_read_pack(struct facts *f, const struct seen_object *index, const struct digest *name)
+static inline void facts_read_pack(struct facts *f, const struct seen_object *index,
+				   const struct digest *name)
 {
 	char key[REMOTE_KEY_MAX];
 	const struct seen_object *pack = facts_object(f, remote_pack_key(key, name, false));
 
 	if (pack_index_check(name, index->bytes, index->size, NULL) < 0) {
-		snprintf(f->wrong, sizeof(f->wrong), "nobody can read the index of a pack, %s", index->key);
+		snprintf(f->wrong, sizeof(f->wrong), "nobody can read the index of a pack, %s",
+			 index->key);
 		return;
 	}
 	if (!pack || pack->size != pack_index_pack_size(index->bytes)) {
-		snprintf(f->wrong, sizeof(f->wrong), "an index names a pack that isn't there, %s", index->key);
+		snprintf(f->wrong, sizeof(f->wrong), "an index names a pack that isn't there, %s",
+			 index->key);
 		return;
 	}
 	for (size_t i = 0; i < pack_index_len(index->bytes); i++) {
@@ -59,7 +66,8 @@ static inline void facts_read_pack(struct facts *f, const struct seen_object *in
 		struct digest d;
 
 		pack_index_at(index->bytes, i, &m);
-		if (pack_decode(m.encoding, pack->bytes + m.offset, m.stored, m.size, &bytes, NULL) < 0)
+		if (pack_decode(m.encoding, pack->bytes + m.offset, m.stored, m.size, &bytes,
+				NULL) < 0)
 			continue;
 		digest_bytes(bytes.s ? bytes.s : "", bytes.len, &d);
 		if (digest_eq(&d, &m.name))
@@ -82,7 +90,9 @@ static inline void facts_see_condemned(struct facts *f, const struct seen_object
 
 static inline void facts_init(struct facts *f, const char *bucket)
 {
-	*f = (struct facts){ .contents = digest_set_new(), .records = digest_set_new(), .condemned = digest_set_new() };
+	*f = (struct facts){ .contents = digest_set_new(),
+			     .records = digest_set_new(),
+			     .condemned = digest_set_new() };
 	bucket_memory_each(bucket, facts_see, f);
 	for (size_t i = 0; i < f->objects.n; i++) {
 		const struct seen_object *o = &f->objects.v[i];
@@ -90,13 +100,16 @@ static inline void facts_init(struct facts *f, const char *bucket)
 
 		if (str_has_prefix(o->key, "packs/")) {
 			f->packs++;
-			if (str_has_suffix(o->key, ".idx") && ++f->indexes && remote_name_in(o->key, strlen("packs/"), &name))
+			if (str_has_suffix(o->key, ".idx") && ++f->indexes &&
+			    remote_name_in(o->key, strlen("packs/"), &name))
 				facts_read_pack(f, o, &name);
-		} else if (str_has_prefix(o->key, "runs/") && remote_name_in(o->key, strlen("runs/ab/"), &name)) {
+		} else if (str_has_prefix(o->key, "runs/") &&
+			   remote_name_in(o->key, strlen("runs/ab/"), &name)) {
 			digest_bytes(o->bytes, o->size, &d);
 			if (digest_eq(&d, &name))
 				digest_set_add(f->records, &name);
-		} else if (str_has_prefix(o->key, "tags/") && remote_name_in(o->key, strlen("tags/ab/"), &name)) {
+		} else if (str_has_prefix(o->key, "tags/") &&
+			   remote_name_in(o->key, strlen("tags/ab/"), &name)) {
 			digest_set_add(f->records, &name);
 		} else if (str_eq(o->key, CONDEMNED_KEY)) {
 			facts_see_condemned(f, o);

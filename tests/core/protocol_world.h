@@ -1,5 +1,5 @@
-/* core/protocol_world.h — the world in which test_protocol.c runs its clients: who they are, what they see of clocks,
- * threads and random numbers, and the list of numbers that decides everything.
+/* core/protocol_world.h — the world in which test_protocol.c runs its clients: who they are, what
+ * they see of clocks, threads and random numbers, and the list of numbers that decides everything.
  *
  * `W` is the world that goes on now; NULL between two. Only test_protocol.c includes this.
  */
@@ -11,20 +11,20 @@
 #include <stdio.h>
 #include <sys/random.h>
 #include <ucontext.h>
-#include "base/thread.h"
-#include "storage/bucket_memory.h"
+#include "base/os/thread.h"
+#include "storage/bucket/memory.h"
 #include "storage/remote/internal.h"
 
-#define NAME "sim"
-#define BUCKET "mem-bucket://sim/p"
-#define MINUTE (60 * NS_PER_S)
-#define HOUR (60 * MINUTE)
+#define NAME        "sim"
+#define BUCKET      "mem-bucket://sim/p"
+#define MINUTE      (60 * NS_PER_S)
+#define HOUR        (60 * MINUTE)
 #define CLIENTS_MAX 4
-#define TREES 6
-#define KEPT 3
-#define RUNS_MAX 64
+#define TREES       6
+#define KEPT        3
+#define RUNS_MAX    64
 #define STACK_BYTES (256 * KIB)
-#define STEPS_MAX 4000
+#define STEPS_MAX   4000
 /* Whoever gave up on a request may rely on that it has no effect after this. */
 #define LATE_MAX_NS MINUTE
 
@@ -32,11 +32,11 @@ struct client {
 	struct clock clock;
 	ucontext_t context;
 	char *stack;
-	struct store *disk, *s; /* s: NULL while it has no process */
+	struct store *disk, *s;             /* s: NULL while it has no process */
 	bool running, dead, asleep, faulty; /* faulty: a fault hit its process */
 	int number;
 	unsigned process; /* how many it had */
-	char *journal;	  /* directory of what it left unsent; or NULL */
+	char *journal;    /* directory of what it left unsent; or NULL */
 	const char *command;
 };
 
@@ -83,14 +83,16 @@ static struct world *W;
 static struct content_id trees[TREES], blobs[TREES][2];
 static struct store_ops disk_ops;
 
-/* --- the world as the code under test sees it -------------------------------------------------------- */
+/* The world as the code under test sees it. */
 
-int __wrap_thread_start(pthread_t *ret, const pthread_attr_t *attr, void *(*fn)(void *arg), void *arg);
+int __wrap_thread_start(pthread_t *ret, const pthread_attr_t *attr, void *(*fn)(void *arg),
+			void *arg);
 ssize_t __wrap_getrandom(void *buf, size_t n, unsigned flags);
 struct clock *__wrap_clock_system(void);
 struct clock *__real_clock_system(void);
 
-int __wrap_thread_start(pthread_t *ret, const pthread_attr_t *attr, void *(*fn)(void *arg), void *arg)
+int __wrap_thread_start(pthread_t *ret, const pthread_attr_t *attr, void *(*fn)(void *arg),
+			void *arg)
 {
 	return EAGAIN;
 }
@@ -119,7 +121,7 @@ struct clock *__wrap_clock_system(void)
 	return W && W->now ? &W->now->clock : W ? &W->clock : __real_clock_system();
 }
 
-/* --- choosing ----------------------------------------------------------------------------------------- */
+/* Choosing. */
 
 /* 0 is always the plainest: shrinking leads there. */
 static uint32_t choose(uint32_t n)
@@ -149,8 +151,9 @@ static void say(const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
-	str_addf(&W->trace, "%6lld min  %s%.0d: %s\n", (long long)((W->clock.now_ns / MINUTE) % 1000000),
-		 W->now ? "client " : "", W->now ? W->now->number : 0, line);
+	str_addf(&W->trace, "%6lld min  %s%.0d: %s\n",
+		 (long long)((W->clock.now_ns / MINUTE) % 1000000), W->now ? "client " : "",
+		 W->now ? W->now->number : 0, line);
 }
 
 static void broken(const char *fmt, ...) _printf_(1, 2);

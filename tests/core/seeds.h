@@ -1,16 +1,16 @@
 /* tests/core/seeds.h — which seeds a random model runs.
  *
- * Where it is fast (the clang build) it runs all that its file names; where ASan makes it five times slower, a fifth;
- * with TSan, a twentieth; in `tests/run --quick`, a fiftieth. CAIRN_TEST_SEEDS names others: `n` for one, `from-to` for
- * a range without its end (long runs). */
+ * Where it is fast (the clang build) it runs all that its file names; where ASan makes it five
+ * times slower, a fifth; with TSan, a twentieth; in `tests/run --quick`, a fiftieth.
+ * CAIRN_TEST_SEEDS names others: `n` for one, `from-to` for a range without its end (long runs). */
 #ifndef CAIRN_TESTS_CORE_SEEDS_H
 #define CAIRN_TESTS_CORE_SEEDS_H
 
-#include <stdint.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
+#include "unit.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define SEEDS_PART 20
@@ -25,13 +25,25 @@ struct seeds {
 	bool given; /* by CAIRN_TEST_SEEDS */
 };
 
-/* What is left of n where a part does: of seeds, days, rounds; at least 1. */
-static inline uint64_t seeds_part(uint64_t n)
+/* Is this `tests/run --quick`? */
+static inline bool seeds_quick(void)
 {
 	const char *quick = getenv("CAIRN_TEST_QUICK");
 
-	n /= quick && strcmp(quick, "1") == 0 ? 50 : SEEDS_PART;
+	return quick && strcmp(quick, "1") == 0;
+}
+
+/* What is left of n where a part does: of seeds, days, rounds; at least 1. */
+static inline uint64_t seeds_part(uint64_t n)
+{
+	n /= seeds_quick() ? 50 : SEEDS_PART;
 	return n > 0 ? n : 1;
+}
+
+/* A table or a text whose every entry is tried: in `--quick` each n-th is. */
+static inline size_t seeds_stride(size_t n)
+{
+	return seeds_quick() ? n : 1;
 }
 
 /* The seeds to run, of n from `first` on. */

@@ -1,33 +1,33 @@
-/* The wall clock is set while schedules run: back, forth, by a leap second, over a sleep, thousands of times over.
+/* The wall clock is set while schedules run: back, forth, by a leap second, over a sleep, thousands
+ * of times over.
  *
- * A scheduler with five schedules lives for a day of monotonic time; every now and then the wall clock jumps. Whatever it does:
- * - no timer dies: a trigger that somebody left in the database is started within two polls, a run that failed is tried again
- *   within its back-off, the server goes on noting that it lives, and a schedule whose runs all fail is told of as missing;
+ * A scheduler with five schedules lives for a day of monotonic time; every now and then the wall
+ * clock jumps. Whatever it does:
+ * - no timer dies: a trigger that somebody left in the database is started within two polls, a run
+ * that failed is tried again within its back-off, the server goes on noting that it lives, and a
+ * schedule whose runs all fail is told of as missing;
  * - every nominal time that the wall clock passed or jumped over has a row, or one that counts it;
  * - no nominal time is started more often than its retries allow, and never twice at once. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 #include <string.h>
-#include "base/fs.h"
-#include "base/process.h"
-#include "base/text.h"
+#include "base/os/fs.h"
+#include "base/os/process.h"
+#include "base/text/text.h"
 #include "core/seeds.h"
-#include "serve/calendar.h"
-#include "serve/scheduler.h"
+#include "serve/schedule/calendar.h"
+#include "serve/schedule/scheduler.h"
 
-#define START_NS  (1767225600 * NS_PER_S + 17 * NS_PER_S) /* 2026-01-01T00:00:17Z */
-#define HOUR_NS	  (3600 * NS_PER_S)
-#define MINUTE_NS (60 * NS_PER_S)
-#define POLL_NS	  (60 * NS_PER_S)
-#define LIFE_NS	  (24 * HOUR_NS)
+#define START_NS    (1767225600 * NS_PER_S + 17 * NS_PER_S) /* 2026-01-01T00:00:17Z */
+#define HOUR_NS     (3600 * NS_PER_S)
+#define MINUTE_NS   (60 * NS_PER_S)
+#define POLL_NS     (60 * NS_PER_S)
+#define LIFE_NS     (24 * HOUR_NS)
 #define N_SCHEDULES 5
-#define RETRIES	  2
-/* An alert comes so long after the last step at most: the next nominal time, alert_after, and a look at the clock. */
+#define RETRIES     2
+/* An alert comes so long after the last step at most: the next nominal time, alert_after, and a
+ * look at the clock. */
 #define ALERT_WITHIN_NS (30 * MINUTE_NS + HOUR_NS + 2 * MINUTE_NS)
 
 static const char pipeline_yaml[] =
@@ -36,8 +36,10 @@ static const char pipeline_yaml[] =
 	"  a: {run: x}\n"
 	"schedules:\n"
 	"  s0: {cron: \"*/20 * * * *\", overlap: allow, catch_up: none}\n"
-	"  s1: {cron: \"7 * * * *\", overlap: queue, catch_up: latest, catch_up_window: 6h, jitter: 2h}\n"
-	"  s2: {cron: \"*/15 * * * *\", overlap: skip, catch_up: all, catch_up_window: 12h, jitter: 5m}\n"
+	"  s1: {cron: \"7 * * * *\", overlap: queue, catch_up: latest, catch_up_window: 6h, "
+	"jitter: 2h}\n"
+	"  s2: {cron: \"*/15 * * * *\", overlap: skip, catch_up: all, catch_up_window: 12h, "
+	"jitter: 5m}\n"
 	"  s3: {cron: \"@every 10m\", overlap: replace, catch_up: all, catch_up_window: 2h}\n"
 	"  failing: {cron: \"*/30 * * * *\", overlap: allow, catch_up: none, alert_after: 1h,\n"
 	"            retry: {max: 2, backoff: 1m..2m}}\n";
@@ -64,11 +66,12 @@ struct world {
 	struct scheduler *s;
 	struct scheduler_project *p;
 	struct fake_run *runs;
-	char dir[64], host[256];
+	char dir[TEST_DIR_MAX], host[256];
 	int64_t began_ns, stepped_ns, alerted_ns; /* monotonic */
-	int64_t trigger_ns;			  /* nominal time of what was left in the database */
+	int64_t trigger_ns; /* nominal time of what was left in the database */
 	int64_t beat_ns;
-	int64_t failed_ns; /* monotonic: when a firing that will be tried again failed; 0: none waits */
+	int64_t failed_ns; /* monotonic: when a firing that will be tried again failed; 0: none
+			      waits */
 	unsigned starts, steps, alerts, retries, same_beats;
 };
 
@@ -96,7 +99,7 @@ static void must(int r, const struct err *err)
 		fail_msg("%s", err->msg);
 }
 
-/* --- runs --------------------------------------------------------------------------------------------------------------- */
+/* Runs. */
 
 static void write_run(struct world *w, struct fake_run *r, enum run_state state)
 {
@@ -147,27 +150,41 @@ static int start(void *arg, const struct scheduled *d, struct err *err)
 {
 	struct world *w = arg;
 	struct fake_run *r = xcalloc(1, sizeof(*r));
-	struct firing_begin b = { .path = "pipeline.yaml", .schedule = d->firing.schedule, .nominal_ns = d->firing.nominal_ns, .wall_ns = wall(w) };
+	struct firing_begin b = { .path = "pipeline.yaml",
+				  .schedule = d->firing.schedule,
+				  .nominal_ns = d->firing.nominal_ns,
+				  .wall_ns = wall(w) };
 
 	w->starts++;
 	for (struct fake_run *other = w->runs; other; other = other->next)
-		if (other->nominal_ns == d->firing.nominal_ns && str_eq(other->schedule, d->firing.schedule))
-			fail_msg("seed %llu: %s@%lld was started twice", (unsigned long long)w->seed, d->firing.schedule, (long long)d->firing.nominal_ns);
+		if (other->nominal_ns == d->firing.nominal_ns &&
+		    str_eq(other->schedule, d->firing.schedule))
+			fail_msg("seed %llu: %s@%lld was started twice",
+				 (unsigned long long)w->seed, d->firing.schedule,
+				 (long long)d->firing.nominal_ns);
 	if (d->firing.number > 1 + (str_eq(d->firing.schedule, "failing") ? RETRIES : 0))
-		fail_msg("seed %llu: %s@%lld was started %u times", (unsigned long long)w->seed, d->firing.schedule, (long long)d->firing.nominal_ns, d->firing.number);
+		fail_msg("seed %llu: %s@%lld was started %u times", (unsigned long long)w->seed,
+			 d->firing.schedule, (long long)d->firing.nominal_ns, d->firing.number);
 	w->retries += d->firing.number > 1;
-	*r = (struct fake_run){ .w = w, .schedule = name_of(d->firing.schedule), .nominal_ns = d->firing.nominal_ns };
-	r->row = (struct run_row){ .pipeline = "steps", .path = "pipeline.yaml", .started_ns = wall(w), .schedule = r->schedule, .nominal_ns = r->nominal_ns };
+	*r = (struct fake_run){ .w = w,
+				.schedule = name_of(d->firing.schedule),
+				.nominal_ns = d->firing.nominal_ns };
+	r->row = (struct run_row){ .pipeline = "steps",
+				   .path = "pipeline.yaml",
+				   .started_ns = wall(w),
+				   .schedule = r->schedule,
+				   .nominal_ns = r->nominal_ns };
 	must(db_begin(w->db, err), err);
 	must(record_run_add(w->db, &r->row, w->arena, err), err);
 	b.run = r->row.id;
 	must(record_firing_begin(w->db, &b, w->arena, err), err);
 	must(db_commit(w->db, err), err);
-	r->row.pid = (int32_t)getpid();
-	r->row.pid_start = process_start_time(getpid());
-	r->row.host = w->host;
+	r->row.engine.pid = (int32_t)getpid();
+	r->row.engine.start = process_start_time(getpid());
+	r->row.engine.host = w->host;
 	write_run(w, r, RUN_RUNNING);
-	r->timer = loop_add_timer(w->loop, mono(w) + (int64_t)(1 + rnd(w, 400)) * NS_PER_S, on_run_end, r);
+	r->timer = loop_add_timer(w->loop, mono(w) + (int64_t)(1 + rnd(w, 400)) * NS_PER_S,
+				  on_run_end, r);
 	r->next = w->runs;
 	w->runs = r;
 	return 0;
@@ -178,7 +195,8 @@ static void stop(void *arg, const struct scheduled *d)
 	struct world *w = arg;
 
 	for (struct fake_run *r = w->runs; r; r = r->next)
-		if (r->nominal_ns == d->firing.nominal_ns && str_eq(r->schedule, d->firing.schedule)) {
+		if (r->nominal_ns == d->firing.nominal_ns &&
+		    str_eq(r->schedule, d->firing.schedule)) {
 			r->stopped = true;
 			loop_remove(w->loop, r->timer);
 			r->timer = loop_add_timer(w->loop, mono(w) + 2 * NS_PER_S, on_run_end, r);
@@ -186,7 +204,8 @@ static void stop(void *arg, const struct scheduled *d)
 		}
 }
 
-static void on_alert(void *arg, enum schedule_alert kind, const struct scheduled *d, const char *text)
+static void on_alert(void *arg, enum schedule_alert kind, const struct scheduled *d,
+		     const char *text)
 {
 	struct world *w = arg;
 
@@ -200,11 +219,13 @@ static void on_alert(void *arg, enum schedule_alert kind, const struct scheduled
 
 static const struct scheduler_ops ops = { .start = start, .stop = stop, .alert = on_alert };
 
-/* --- the clock is set ------------------------------------------------------------------------------------------------------ */
+/* The clock is set. */
 
 static void on_step(void *arg)
 {
-	static const int64_t sizes[] = { NS_PER_S, 17 * NS_PER_S, 120 * NS_PER_S, HOUR_NS, 2 * HOUR_NS, 8 * HOUR_NS, 26 * HOUR_NS, 20 * 24 * HOUR_NS };
+	static const int64_t sizes[] = { NS_PER_S,     17 * NS_PER_S,    120 * NS_PER_S,
+					 HOUR_NS,      2 * HOUR_NS,      8 * HOUR_NS,
+					 26 * HOUR_NS, 20 * 24 * HOUR_NS };
 	struct world *w = arg;
 	int64_t by = sizes[rnd(w, ARRAY_LEN(sizes))];
 
@@ -214,18 +235,23 @@ static void on_step(void *arg)
 	loop_add_timer(w->loop, mono(w) + (int64_t)(1 + rnd(w, 5 * 3600)) * NS_PER_S, on_step, w);
 }
 
-/* --- what must go on --------------------------------------------------------------------------------------------------------- */
+/* What must go on. */
 
 /* As `cairn schedule trigger` does where a server runs. */
 static void leave_trigger(void *arg)
 {
 	struct world *w = arg;
-	struct firing f = { .path = "pipeline.yaml", .schedule = "s0", .cause = FIRING_MANUAL, .state = FIRING_WAITING, .claimed_ns = wall(w) };
+	struct firing f = { .path = "pipeline.yaml",
+			    .schedule = "s0",
+			    .cause = FIRING_MANUAL,
+			    .state = FIRING_WAITING,
+			    .claimed_ns = wall(w) };
 	struct err err = { 0 };
 	int r;
 
 	must(db_begin(w->db, &err), &err);
-	for (f.nominal_ns = wall(w) + 1; (r = record_firing_claim(w->db, &f, &err)) == 0; f.nominal_ns++)
+	for (f.nominal_ns = wall(w) + 1; (r = record_firing_claim(w->db, &f, &err)) == 0;
+	     f.nominal_ns++)
 		;
 	must(r, &err);
 	must(db_commit(w->db, &err), &err);
@@ -235,7 +261,9 @@ static void leave_trigger(void *arg)
 static void look(void *arg)
 {
 	struct world *w = arg;
-	struct firing_filter open = { .path = "pipeline.yaml", .schedule = "failing", .open = true };
+	struct firing_filter open = { .path = "pipeline.yaml",
+				      .schedule = "failing",
+				      .open = true };
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct firing f, *rows;
 	struct err err = { 0 };
@@ -244,14 +272,21 @@ static void look(void *arg)
 	size_t n;
 
 	if (w->trigger_ns) {
-		assert_int_equal(record_firing(w->db, "pipeline.yaml", "s0", w->trigger_ns, arena, &f, &err), 1);
+		assert_int_equal(
+			record_firing(w->db, "pipeline.yaml", "s0", w->trigger_ns, arena, &f, &err),
+			1);
 		if (f.state == FIRING_WAITING)
-			fail_msg("seed %llu: after a step of the clock nobody looks at the database any more", (unsigned long long)w->seed);
+			fail_msg("seed %llu: after a step of the clock nobody looks at the "
+				 "database any more",
+				 (unsigned long long)w->seed);
 	}
 	must(record_server_beat_of(w->db, "me", &beat, &err), &err);
-	w->same_beats = beat == w->beat_ns ? w->same_beats + 1 : 0; /* one may be by chance: the clock went back by as much as had passed */
+	w->same_beats =
+		beat == w->beat_ns ? w->same_beats + 1 : 0; /* one may be by chance: the clock went
+							       back by as much as had passed */
 	if (w->same_beats > 2)
-		fail_msg("seed %llu: the server no longer notes that it lives", (unsigned long long)w->seed);
+		fail_msg("seed %llu: the server no longer notes that it lives",
+			 (unsigned long long)w->seed);
 	w->beat_ns = beat;
 	must(record_firings(w->db, &open, arena, &rows, &n, &err), &err);
 	for (size_t i = 0; i < n; i++)
@@ -261,9 +296,11 @@ static void look(void *arg)
 	else if (!w->failed_ns)
 		w->failed_ns = mono(w);
 	if (w->failed_ns && mono(w) - w->failed_ns > 3 * HOUR_NS)
-		fail_msg("seed %llu: runs that failed aren't tried again", (unsigned long long)w->seed);
+		fail_msg("seed %llu: runs that failed aren't tried again",
+			 (unsigned long long)w->seed);
 	if (mono(w) - MAX(MAX(w->stepped_ns, w->alerted_ns), w->began_ns) > ALERT_WITHIN_NS)
-		fail_msg("seed %llu: nobody is told that every run fails", (unsigned long long)w->seed);
+		fail_msg("seed %llu: nobody is told that every run fails",
+			 (unsigned long long)w->seed);
 	leave_trigger(w);
 	loop_add_timer(w->loop, mono(w) + 2 * POLL_NS + 3 * NS_PER_S, look, w);
 }
@@ -273,9 +310,10 @@ static void on_end(void *arg)
 	loop_stop(((struct world *)arg)->loop);
 }
 
-/* --- every nominal time has a row ---------------------------------------------------------------------------------------------- */
+/* Every nominal time has a row. */
 
-static void check_rows(struct world *w, const char *name, const struct calendar *c, int64_t jitter_ns)
+static void check_rows(struct world *w, const char *name, const struct calendar *c,
+		       int64_t jitter_ns)
 {
 	struct firing_filter f = { .path = "pipeline.yaml", .schedule = name };
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
@@ -285,7 +323,8 @@ static void check_rows(struct world *w, const char *name, const struct calendar 
 	size_t n;
 
 	must(record_firings(w->db, &f, arena, &rows, &n, &err), &err); /* newest first */
-	for (; t <= now && calendar_due(c, "pipeline.yaml", name, t, jitter_ns) <= now - POLL_NS; t = calendar_next(c, t)) {
+	for (; t <= now && calendar_due(c, "pipeline.yaml", name, t, jitter_ns) <= now - POLL_NS;
+	     t = calendar_next(c, t)) {
 		bool found = false;
 
 		while (n && rows[n - 1].nominal_ns < t)
@@ -296,7 +335,8 @@ static void check_rows(struct world *w, const char *name, const struct calendar 
 			struct str text = { 0 };
 
 			text_add_time(&text, t, 0);
-			fail_msg("seed %llu: %s has no row for %s", (unsigned long long)w->seed, name, text.s);
+			fail_msg("seed %llu: %s has no row for %s", (unsigned long long)w->seed,
+				 name, text.s);
 		}
 	}
 }
@@ -321,7 +361,7 @@ static void check_all_rows(struct world *w)
 	zone_set_free(zones);
 }
 
-/* --- a life ------------------------------------------------------------------------------------------------------------------------ */
+/* A life. */
 
 static bool nobody_else(void *arg, const char *server)
 {
@@ -334,8 +374,7 @@ static void open_world(struct world *w, uint64_t seed, const char *yaml)
 	struct err err = { 0 };
 
 	*w = (struct world){ .seed = seed, .random = seed * 0x9e3779b97f4a7c15ULL + 1 };
-	snprintf(w->dir, sizeof(w->dir), "%s/cairn-steps-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-	assert_non_null(mkdtemp(w->dir));
+	test_dir_in_memory(w->dir, sizeof(w->dir), "steps");
 	path = xasprintf("%s/pipeline.yaml", w->dir);
 	must(fs_write_atomic(path, yaml, strlen(yaml), &err), &err);
 	gethostname(w->host, sizeof(w->host) - 1);
@@ -347,7 +386,9 @@ static void open_world(struct world *w, uint64_t seed, const char *yaml)
 
 static void server_up(struct world *w)
 {
-	struct scheduler_options o = { .server = "me", .server_lives = nobody_else, .poll_ns = POLL_NS };
+	struct scheduler_options o = { .server = "me",
+				       .server_lives = nobody_else,
+				       .poll_ns = POLL_NS };
 	struct err err = { 0 };
 
 	must(scheduler_new(w->loop, &ops, w, &o, &w->s, &err), &err);
@@ -397,25 +438,29 @@ static void test_steps_of_the_clock(void **state)
 	assert_true(starts > n * 50 && alerts > n);
 }
 
-/* --- an absence, and what it leaves -------------------------------------------------------------------------------------------- */
+/* An absence, and what it leaves. */
 
 static const struct absence {
 	const char *rule;
-	int64_t away_ns; /* from 00:00:17 on */
-	size_t fired;	 /* nominal times that are run */
+	int64_t away_ns;       /* from 00:00:17 on */
+	size_t fired;          /* nominal times that are run */
 	const char *newest_is; /* the cause of the newest one that is run */
 	uint64_t missed, rows; /* nominal times that aren't, and in how many rows */
 } absences[] = {
-	/* Back within the minute of the newest one: it is on time, and waits for those of its own batch, whatever `overlap` says. */
+	/* Back within the minute of the newest one: it is on time, and waits for those of its own
+	   batch, whatever `overlap` says. */
 	{ "cron: \"* * * * *\", catch_up: all", 10 * MINUTE_NS, 10, "time", 0, 0 },
-	{ "cron: \"* * * * *\", catch_up: all, overlap: replace", 10 * MINUTE_NS, 10, "time", 0, 0 },
+	{ "cron: \"* * * * *\", catch_up: all, overlap: replace", 10 * MINUTE_NS, 10, "time", 0,
+	  0 },
 	{ "cron: \"* * * * *\", catch_up: all, overlap: queue", 10 * MINUTE_NS, 10, "time", 0, 0 },
 	{ "cron: \"* * * * *\", catch_up: all, overlap: allow", 10 * MINUTE_NS, 10, "time", 0, 0 },
 	/* At most 1,000; the others are counted. */
 	{ "cron: \"* * * * *\", catch_up: all", 2880 * MINUTE_NS, 1000, "time", 1880, 1 },
-	{ "cron: \"* * * * *\", catch_up: all, catch_up_window: 1h", 2880 * MINUTE_NS, 60, "time", 2820, 1 },
+	{ "cron: \"* * * * *\", catch_up: all, catch_up_window: 1h", 2880 * MINUTE_NS, 60, "time",
+	  2820, 1 },
 	{ "cron: \"* * * * *\", catch_up: latest", 2880 * MINUTE_NS, 1, "time", 2879, 1 },
-	{ "cron: \"* * * * *\", catch_up: latest, catch_up_window: 1h", 2880 * MINUTE_NS, 1, "time", 2879, 2 },
+	{ "cron: \"* * * * *\", catch_up: latest, catch_up_window: 1h", 2880 * MINUTE_NS, 1, "time",
+	  2879, 2 },
 	{ "cron: \"* * * * *\"", 2880 * MINUTE_NS, 1, "time", 2879, 1 },
 	{ "cron: \"0 * * * *\"", 90 * MINUTE_NS, 0, NULL, 1, 1 },
 	{ "cron: \"0 * * * *\", catch_up: latest", 150 * MINUTE_NS, 1, "catch-up", 1, 1 },
@@ -424,7 +469,8 @@ static const struct absence {
 
 static void check_absence(const struct absence *a)
 {
-	_cleanup_(freep) char *yaml = xasprintf("pipeline: steps\nsteps:\n  a: {run: x}\nschedules:\n  s0: {%s}\n", a->rule);
+	_cleanup_(freep) char *yaml = xasprintf(
+		"pipeline: steps\nsteps:\n  a: {run: x}\nschedules:\n  s0: {%s}\n", a->rule);
 	struct firing_filter all = { .path = "pipeline.yaml", .schedule = "s0" };
 	uint64_t missed = 0, missed_rows = 0;
 	int64_t covered_from = INT64_MAX;
@@ -443,7 +489,8 @@ static void check_absence(const struct absence *a)
 	for (size_t i = 0; i < n; i++) {
 		if (rows[i].state != FIRING_MISSED) {
 			if (rows[i].state > FIRING_STARTED)
-				fail_msg("%s: a firing of the batch is %s", a->rule, firing_state_name(rows[i].state));
+				fail_msg("%s: a firing of the batch is %s", a->rule,
+					 firing_state_name(rows[i].state));
 			newest = newest ? newest : &rows[i];
 			fired++;
 			continue;
@@ -455,9 +502,11 @@ static void check_absence(const struct absence *a)
 		covered_from = rows[i].first_ns;
 	}
 	if (fired != a->fired || missed != a->missed || missed_rows != a->rows)
-		fail_msg("%s: %zu are run and %llu missed in %llu rows", a->rule, fired, (unsigned long long)missed, (unsigned long long)missed_rows);
+		fail_msg("%s: %zu are run and %llu missed in %llu rows", a->rule, fired,
+			 (unsigned long long)missed, (unsigned long long)missed_rows);
 	if (newest && !str_eq(firing_cause_name(newest->cause), a->newest_is))
-		fail_msg("%s: the newest is there because of %s", a->rule, firing_cause_name(newest->cause));
+		fail_msg("%s: the newest is there because of %s", a->rule,
+			 firing_cause_name(newest->cause));
 	close_world(&w);
 }
 
@@ -467,7 +516,8 @@ static void test_absences(void **state)
 		check_absence(&absences[i]);
 }
 
-/* A jitter that is longer than the time between two firings: each is still fired, once, and before the next one. */
+/* A jitter that is longer than the time between two firings: each is still fired, once, and before
+ * the next one. */
 static void test_long_jitter(void **state)
 {
 	struct firing_filter all = { .path = "pipeline.yaml", .schedule = "s0" };
@@ -476,7 +526,9 @@ static void test_long_jitter(void **state)
 	struct world w;
 	size_t n;
 
-	open_world(&w, 1, "pipeline: steps\nsteps:\n  a: {run: x}\nschedules:\n  s0: {cron: \"@every 5s\", jitter: 40s, overlap: allow}\n");
+	open_world(&w, 1,
+		   "pipeline: steps\nsteps:\n  a: {run: x}\nschedules:\n  s0: {cron: \"@every "
+		   "5s\", jitter: 40s, overlap: allow}\n");
 	server_up(&w);
 	loop_add_timer(w.loop, mono(&w) + 600 * NS_PER_S, on_end, &w);
 	must(loop_run(w.loop, &err), &err);
@@ -492,8 +544,9 @@ static void test_long_jitter(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_absences), cmocka_unit_test(test_long_jitter),
-					      cmocka_unit_test(test_steps_of_the_clock) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_absences),
+					    cmocka_unit_test(test_long_jitter),
+					    cmocka_unit_test(test_steps_of_the_clock) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,27 +1,25 @@
-/* Thousands of random pipelines through the real planner, journal and run state, with a fake runner, a memory store, a database in memory
- * and a virtual clock; held against a naive model that knows only what depends on what. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* Thousands of random pipelines through the real planner, journal and run state, with a fake
+ * runner, a memory store, a database in memory and a virtual clock; held against a naive model that
+ * knows only what depends on what. */
 #include <stdio.h>
 #include "base/map.h"
 #include "core/fixture.h"
 #include "core/seeds.h"
+#include "unit.h"
 
 #define STEPS_MAX DAG_STEPS_MAX
-#define AXIS_MAX DAG_AXIS_MAX
-#define SEEDS 2500
+#define AXIS_MAX  DAG_AXIS_MAX
+#define SEEDS     2500
 
-/* --- a random pipeline, and what it should do ------------------------------------------------------------------------------------ */
+/* A random pipeline, and what it should do. */
 
 struct naive {
 	uint64_t seed;
 	struct dag d;
 	unsigned jobs;
 	bool keep_going;
-	bool changed[STEPS_MAX]; /* since the run before: another salt, so other keys for it and all that follows */
+	bool changed[STEPS_MAX]; /* since the run before: another salt, so other keys for it and all
+				    that follows */
 	unsigned retries[STEPS_MAX];
 };
 
@@ -35,7 +33,8 @@ static void make_naive(struct naive *m, uint64_t seed)
 		m->retries[s] = pick(&m->seed, 3);
 }
 
-/* How many attempts of this task fail before one succeeds; more than its retries: it fails for good. */
+/* How many attempts of this task fail before one succeeds; more than its retries: it fails for
+ * good. */
 static unsigned failures_of(const struct naive *m, unsigned step, unsigned x)
 {
 	unsigned r = (unsigned)(mix(mix(m->seed, step + 1), x + 100) >> 13) % 12;
@@ -47,7 +46,8 @@ static void add_retries(const void *arg, unsigned s, struct str *out)
 {
 	const struct naive *m = arg;
 
-	str_addf(out, "    retry: {max: %u, backoff: 1s..1m}\n%s", m->retries[s], m->changed[s] ? "    salt: changed\n" : "");
+	str_addf(out, "    retry: {max: %u, backoff: 1s..1m}\n%s", m->retries[s],
+		 m->changed[s] ? "    salt: changed\n" : "");
 }
 
 static struct pipeline *parse(const struct naive *m, const char *dir)
@@ -67,29 +67,34 @@ static void fates(const struct naive *m, enum fate f[STEPS_MAX][AXIS_MAX])
 
 			for (unsigned d = 0; d < s; d++)
 				for (unsigned y = 0; y < dag_tasks(&m->d, d); y++)
-					blocked |= dag_depends(&m->d, s, x, d, y) && f[d][y] != FATE_OK;
-			f[s][x] = blocked ? FATE_BLOCKED : failures_of(m, s, x) > m->retries[s] ? FATE_FAILED : FATE_OK;
+					blocked |= dag_depends(&m->d, s, x, d, y) &&
+						   f[d][y] != FATE_OK;
+			f[s][x] = blocked                                ? FATE_BLOCKED
+				  : failures_of(m, s, x) > m->retries[s] ? FATE_FAILED
+									 : FATE_OK;
 		}
 }
 
-/* --- the world ------------------------------------------------------------------------------------------------------------------------ */
+/* The world. */
 
 struct world {
 	struct naive m;
 	struct engine e;
-	struct map *attempts; /* task → number of attempts */
-	struct map *done;     /* key → successful executions */
+	struct map *attempts;                    /* task → number of attempts */
+	struct map *done;                        /* key → successful executions */
 	struct digest keys[STEPS_MAX][AXIS_MAX]; /* of the last execution */
-	bool ran[STEPS_MAX][AXIS_MAX];		 /* in this run */
+	bool ran[STEPS_MAX][AXIS_MAX];           /* in this run */
 	unsigned executed, failed_attempts;
 };
 
-static void execute(void *arg, const struct runner_attempt *a, enum failure_class *ret_failure, int64_t *ret_duration_ns, struct content_id *ret_outputs,
+static void execute(void *arg, const struct runner_attempt *a, enum failure_class *ret_failure,
+		    int64_t *ret_duration_ns, struct content_id *ret_outputs,
 		    char **ret_metrics_json)
 {
 	struct world *w = arg;
 	unsigned step, x;
-	void **attempts = map_slot_str(w->attempts, a->task), **done = map_slot(w->done, a->key->b, DIGEST_BYTES, NULL);
+	void **attempts = map_slot_str(w->attempts, a->task),
+	     **done = map_slot(w->done, a->key->b, DIGEST_BYTES, NULL);
 	char hex[DIGEST_HEX_MAX];
 
 	dag_read_work(a, &step, &x);
@@ -130,7 +135,8 @@ static void world_close(struct world *w)
 	map_free(w->done);
 }
 
-static void go(struct world *w, const char *dir, const struct pipeline *p, struct run_row *ret, struct arena *arena)
+static void go(struct world *w, const char *dir, const struct pipeline *p, struct run_row *ret,
+	       struct arena *arena)
 {
 	struct config config = engine_config(dir);
 	struct run_context ctx = engine_context(&w->e, &config);
@@ -157,7 +163,9 @@ static void check_first(struct world *w, const struct run_row *row)
 		for (unsigned x = 0; x < dag_tasks(&w->m.d, s); x++, total++)
 			count[f[s][x]]++;
 	assert_int_equal(row->counts.total, total);
-	assert_int_equal(row->counts.executed + row->counts.hits + row->counts.failed + row->counts.blocked + row->counts.skipped, total);
+	assert_int_equal(row->counts.executed + row->counts.hits + row->counts.failed +
+				 row->counts.blocked + row->counts.skipped,
+			 total);
 	assert_int_equal(row->state, count[FATE_FAILED] ? RUN_FAILED : RUN_SUCCEEDED);
 	assert_int_equal(row->counts.executed, w->executed);
 	if (!w->m.keep_going) {
@@ -165,13 +173,14 @@ static void check_first(struct world *w, const struct run_row *row)
 		assert_true(count[FATE_FAILED] == 0 || row->counts.failed >= 1);
 		return;
 	}
-	/* Two tasks with one key share one execution: then one of them is a hit. Commands name step and x, so here there are none. */
+	/* Two tasks with one key share one execution: then one of them is a hit. Commands name step
+	 * and x, so here there are none. */
 	assert_int_equal(row->counts.executed, count[FATE_OK]);
 	assert_int_equal(row->counts.failed, count[FATE_FAILED]);
 	assert_int_equal(row->counts.blocked, count[FATE_BLOCKED]);
 }
 
-/* --- content that is gone ------------------------------------------------------------------------------------------------------------ */
+/* Content that is gone. */
 
 static bool is_used(const struct naive *m, unsigned d)
 {
@@ -181,8 +190,10 @@ static bool is_used(const struct naive *m, unsigned d)
 	return false;
 }
 
-/* What has to be executed: what changed and all that follows; and of what is lost, the last of the pipeline, and what something that is executed reads. */
-static void wanted(const struct naive *m, bool lost[STEPS_MAX][AXIS_MAX], bool want[STEPS_MAX][AXIS_MAX])
+/* What has to be executed: what changed and all that follows; and of what is lost, the last of the
+ * pipeline, and what something that is executed reads. */
+static void wanted(const struct naive *m, bool lost[STEPS_MAX][AXIS_MAX],
+		   bool want[STEPS_MAX][AXIS_MAX])
 {
 	for (unsigned s = 0; s < m->d.n; s++)
 		for (unsigned x = 0; x < dag_tasks(&m->d, s); x++) {
@@ -209,7 +220,8 @@ static void lose(struct world *w, unsigned s, unsigned x)
 	digest_hex(&w->keys[s][x], hex);
 	content_id_of_bytes(hex, 64, &id);
 	assert_int_equal(store_delete(w->e.store, STORE_BLOB, &id.digest, NULL), 0);
-	*map_slot(w->done, w->keys[s][x].b, DIGEST_BYTES, NULL) = NULL; /* may be executed once more */
+	*map_slot(w->done, w->keys[s][x].b, DIGEST_BYTES, NULL) =
+		NULL; /* may be executed once more */
 }
 
 static void lose_some_and_change(struct world *w, const char *dir, struct arena *arena)
@@ -234,7 +246,8 @@ static void lose_some_and_change(struct world *w, const char *dir, struct arena 
 	for (unsigned s = 0; s < w->m.d.n; s++)
 		for (unsigned x = 0; x < dag_tasks(&w->m.d, s); x++)
 			if (w->ran[s][x] != want[s][x])
-				fail_msg("s%u[%u]: %s", s, x, want[s][x] ? "not executed" : "executed for nothing");
+				fail_msg("s%u[%u]: %s", s, x,
+					 want[s][x] ? "not executed" : "executed for nothing");
 	assert_int_equal(row.counts.executed + row.counts.hits, row.counts.total);
 	assert_int_equal(row.counts.executed, w->executed);
 	pipeline_free(p);
@@ -251,13 +264,15 @@ static void one_seed(uint64_t seed, const char *dir)
 	p = parse(&w.m, dir);
 	go(&w, dir, p, &first, arena);
 	check_first(&w, &first);
-	/* Again: what ended well is on record, and nothing of it is executed (the script would object). */
+	/* Again: what ended well is on record, and nothing of it is executed (the script would
+	 * object). */
 	go(&w, dir, p, &second, arena);
 	assert_true(second.counts.hits >= first.counts.executed);
 	if (first.state == RUN_SUCCEEDED) {
 		assert_int_equal(second.counts.hits, first.counts.total);
 		assert_int_equal(w.executed + w.failed_attempts, 0);
-		assert_true(content_id_eq(&first.results, &second.results)); /* nothing new: the same table */
+		assert_true(content_id_eq(&first.results,
+					  &second.results)); /* nothing new: the same table */
 		lose_some_and_change(&w, dir, arena);
 	}
 	assert_int_equal(db_check(w.e.db, NULL), 0);
@@ -267,10 +282,10 @@ static void one_seed(uint64_t seed, const char *dir)
 
 static void test_random_pipelines(void **state)
 {
-	char dir[] = "/tmp/cairn-dag-XXXXXX";
+	char dir[TEST_DIR_MAX];
 	struct seeds seeds = seeds_of(0, SEEDS);
 
-	assert_non_null(mkdtemp(dir));
+	test_dir(dir, sizeof(dir), "dag");
 	for (uint64_t seed = seeds.from; seed < seeds.to; seed++)
 		one_seed(seed, dir);
 	fs_remove_tree(dir, NULL);

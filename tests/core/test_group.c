@@ -1,16 +1,13 @@
-/* Concurrency groups: never more at once than they allow, nobody forgotten in the line, and no dearer than without. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* Concurrency groups: never more at once than they allow, nobody forgotten in the line, and no
+ * dearer than without. */
 #include <stdio.h>
 #include <time.h>
 #include "base/map.h"
 #include "core/fixture.h"
 #include "core/seeds.h"
+#include "unit.h"
 
-#define SEEDS 150
+#define SEEDS     150
 #define STEPS_MAX 4
 #define WIDTH_MAX 12
 
@@ -32,7 +29,8 @@ struct running {
 /* What is known of those that run: until when, and where. */
 static VEC(struct running) running;
 
-static void execute(void *arg, const struct runner_attempt *a, enum failure_class *ret_failure, int64_t *ret_duration_ns, struct content_id *ret_outputs,
+static void execute(void *arg, const struct runner_attempt *a, enum failure_class *ret_failure,
+		    int64_t *ret_duration_ns, struct content_id *ret_outputs,
 		    char **ret_metrics_json)
 {
 	struct world *w = arg;
@@ -45,7 +43,8 @@ static void execute(void *arg, const struct runner_attempt *a, enum failure_clas
 	for (size_t i = 0; i < running.n; i++)
 		at_once += running.v[i].until_ns > now && strcmp(running.v[i].group, me.group) == 0;
 	if (at_once > w->max[w->group[step]])
-		fail_msg("%u of %s at once, %u are allowed", at_once, me.group, w->max[w->group[step]]);
+		fail_msg("%u of %s at once, %u are allowed", at_once, me.group,
+			 w->max[w->group[step]]);
 	*ret_duration_ns = (int64_t)(1 + pick(&w->dice, 3000)) * NS_PER_MS;
 	me.until_ns = now + *ret_duration_ns;
 	VEC_PUSH(&running, me);
@@ -61,7 +60,8 @@ static void add_steps(const struct world *w, struct str *out)
 		str_addf(out, "  s%u:\n    run: work %u ${{ matrix.x }}\n    matrix: {x: [", s, s);
 		for (unsigned x = 0; x < w->width; x++)
 			str_addf(out, "%s%u", x ? ", " : "", x);
-		str_addf(out, "]}\n    concurrency: {group: \"g%u\", max: %u}\n", w->group[s], w->max[w->group[s]]);
+		str_addf(out, "]}\n    concurrency: {group: \"g%u\", max: %u}\n", w->group[s],
+			 w->max[w->group[s]]);
 	}
 }
 
@@ -95,7 +95,8 @@ static void one_seed(uint64_t seed, const char *dir)
 	if (run_start(&ctx, p, &o, arena, &row, &err) < 0)
 		fail_msg("seed %llu: %s", (unsigned long long)seed, err.msg);
 	assert_int_equal(row.counts.total, w.n * w.width);
-	assert_int_equal(row.counts.executed + row.counts.failed + row.counts.blocked, row.counts.total);
+	assert_int_equal(row.counts.executed + row.counts.failed + row.counts.blocked,
+			 row.counts.total);
 	if (!w.fails || o.keep_going)
 		assert_int_equal(w.executed, row.counts.total);
 	pipeline_free(p);
@@ -104,9 +105,9 @@ static void one_seed(uint64_t seed, const char *dir)
 
 static void test_random_groups(void **state)
 {
-	char dir[] = "/tmp/cairn-group-XXXXXX";
+	char dir[TEST_DIR_MAX];
 
-	assert_non_null(mkdtemp(dir));
+	test_dir(dir, sizeof(dir), "group");
 	for (struct seeds s = seeds_of(0, SEEDS); s.from < s.to; s.from++)
 		one_seed(s.from, dir);
 	VEC_FREE(&running);
@@ -127,7 +128,8 @@ static double cost(const char *dir, unsigned n, const char *concurrency)
 	struct engine e;
 	struct run_row row;
 
-	str_addf(&yaml, "pipeline: many\nsteps:\n  s:\n    run: work ${{ item }}\n%s    each: [", concurrency);
+	str_addf(&yaml, "pipeline: many\nsteps:\n  s:\n    run: work ${{ item }}\n%s    each: [",
+		 concurrency);
 	for (unsigned i = 0; i < n; i++)
 		str_addf(&yaml, "%s%u", i ? ", " : "", i);
 	str_add(&yaml, "]\n");
@@ -143,24 +145,27 @@ static double cost(const char *dir, unsigned n, const char *concurrency)
 	return (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9;
 }
 
-/* A group of one costs what no group costs. Scanning all attempts or all that wait at each event would cost many times as much here. */
+/* A group of one costs what no group costs. Scanning all attempts or all that wait at each event
+ * would cost many times as much here. */
 static void test_a_group_is_not_dearer(void **state)
 {
-	char dir[] = "/tmp/cairn-group-XXXXXX";
+	char dir[TEST_DIR_MAX];
 	double without, with;
 
-	assert_non_null(mkdtemp(dir));
+	test_dir(dir, sizeof(dir), "group");
 	cost(dir, 100, ""); /* warm */
 	without = cost(dir, 3000, "");
 	with = cost(dir, 3000, "    concurrency: {group: g, max: 1}\n");
-	print_message("3000 tasks: %.2f s without a group, %.2f s in a group of one\n", without, with);
+	print_message("3000 tasks: %.2f s without a group, %.2f s in a group of one\n", without,
+		      with);
 	assert_true(with < without * 2 + 0.1);
 	fs_remove_tree(dir, NULL);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_random_groups), cmocka_unit_test(test_a_group_is_not_dearer) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_random_groups),
+					    cmocka_unit_test(test_a_group_is_not_dearer) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

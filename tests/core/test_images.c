@@ -1,16 +1,13 @@
-/* Images of steps where they run in containers: asked for once a run, by digest in keys, attempts and manifests; pinned for a resumed run and a reproduction; named by `why`. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* Images of steps where they run in containers: asked for once a run, by digest in keys, attempts
+ * and manifests; pinned for a resumed run and a reproduction; named by `why`. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "core/fixture.h"
 #include "plan/plan.h"
-#include "record/manifest.h"
-#include "run/reproduce.h"
+#include "record/manifest/manifest.h"
+#include "run/reproduce/reproduce.h"
+#include "unit.h"
 
 #define A "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define B "sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
@@ -23,9 +20,10 @@ static const char yaml[] = "pipeline: boxes\n"
 			   "  a: {run: work a, outputs: {o: o}}\n"
 			   "  b: {run: work b, image: \"team/other:1\", outputs: {o: o}}\n"
 			   "  again: {run: work again, tools: [\"exit 9\"], outputs: {o: o}}\n"
-			   "  cut: {uses: shard, with: {samples_per_shard: 2}, inputs: {data: \"${{ inputs.raw }}\"}, outputs: {train: t/}}\n";
+			   "  cut: {uses: shard, with: {samples_per_shard: 2}, inputs: {data: "
+			   "\"${{ inputs.raw }}\"}, outputs: {train: t/}}\n";
 
-/* --- a registry, and a world around it --------------------------------------------------------------------------------------------------- */
+/* A registry, and a world around it. */
 
 struct hub {
 	const char *train, *other; /* digests */
@@ -34,7 +32,8 @@ struct hub {
 	char secrets[64]; /* of the last one that was asked for */
 };
 
-static int resolve(void *arg, const struct plan_image_wanted *wanted, size_t n, struct arena *arena, const char **ret_refs, size_t *ret_failed, struct err *err)
+static int resolve(void *arg, const struct plan_image_wanted *wanted, size_t n, struct arena *arena,
+		   const char **ret_refs, size_t *ret_failed, struct err *err)
 {
 	struct hub *h = arg;
 
@@ -50,13 +49,14 @@ static int resolve(void *arg, const struct plan_image_wanted *wanted, size_t n, 
 		*ret_failed = i;
 		if (h->gone || !(str_has_prefix(name, "team/train") || other))
 			return err_set(err, ERR_NOT_FOUND, "there is no %s", name);
-		ret_refs[i] = arena_printf(arena, "docker.io/team/%s@%s", other ? "other" : "train", other ? h->other : h->train);
+		ret_refs[i] = arena_printf(arena, "docker.io/team/%s@%s", other ? "other" : "train",
+					   other ? h->other : h->train);
 	}
 	return 0;
 }
 
 struct world {
-	char dir[64];
+	char dir[TEST_DIR_MAX];
 	struct hub hub;
 	struct plan_images images;
 	struct engine e;
@@ -67,7 +67,8 @@ struct world {
 	char a[200], cut[200]; /* images that attempts of these steps were given */
 };
 
-static void execute(void *arg, const struct runner_attempt *at, enum failure_class *ret_failure, int64_t *ret_duration_ns, struct content_id *ret_outputs,
+static void execute(void *arg, const struct runner_attempt *at, enum failure_class *ret_failure,
+		    int64_t *ret_duration_ns, struct content_id *ret_outputs,
 		    char **ret_metrics_json)
 {
 	struct world *w = arg;
@@ -75,9 +76,9 @@ static void execute(void *arg, const struct runner_attempt *at, enum failure_cla
 
 	w->executed++;
 	if (str_eq(at->task, "a"))
-		snprintf(w->a, sizeof(w->a), "%s", at->image ? at->image : "none");
+		snprintf(w->a, sizeof(w->a), "%s", at->on.image ? at->on.image : "none");
 	if (str_eq(at->task, "cut"))
-		snprintf(w->cut, sizeof(w->cut), "%s", at->image ? at->image : "none");
+		snprintf(w->cut, sizeof(w->cut), "%s", at->on.image ? at->on.image : "none");
 	assert_int_equal(content_put_bytes(w->e.store, at->task, strlen(at->task), &file, NULL), 0);
 	for (size_t i = 0; i < at->n_outputs; i++)
 		ret_outputs[i] = file;
@@ -96,11 +97,14 @@ static int set_up(void **state)
 	struct world *w = xcalloc(1, sizeof(*w));
 	struct runner_fake_options o = { .script = execute, .arg = w };
 
-	strcpy(w->dir, "/tmp/cairn-images-XXXXXX"); /* lint: strcpy because both are here */
-	assert_non_null(mkdtemp(w->dir));
+	test_dir(w->dir, sizeof(w->dir), "images");
 	w->arena = arena_new();
 	engine_open(&w->e, &o);
-	w->config = (struct config){ .project_root = w->dir, .state_dir = w->dir, .runner = "kubernetes", .cpu_milli = 8000, .memory_bytes = GIB };
+	w->config = (struct config){ .project_root = w->dir,
+				     .state_dir = w->dir,
+				     .runner = "kubernetes",
+				     .cpu_milli = 8000,
+				     .memory_bytes = GIB };
 	w->hub = (struct hub){ .train = A, .other = B };
 	w->images = (struct plan_images){ resolve, "linux/amd64", &w->hub };
 	w->has_images = true;
@@ -136,9 +140,16 @@ static struct run_row run(struct world *w, const char *text)
 }
 
 /* A plan by itself, with or without pins. */
-static int plan(struct world *w, struct pipeline *p, const struct plan_pin *pins, size_t n_pins, struct plan **ret, struct err *err)
+static int plan(struct world *w, struct pipeline *p, const struct plan_pin *pins, size_t n_pins,
+		struct plan **ret, struct err *err)
 {
-	struct plan_context c = { .config = &w->config, .pipeline = p, .store = w->e.store, .db = w->e.db, .images = &w->images, .pins = pins, .n_pins = n_pins };
+	struct plan_context c = { .config = &w->config,
+				  .pipeline = p,
+				  .store = w->e.store,
+				  .db = w->e.db,
+				  .images = &w->images,
+				  .pins = pins,
+				  .n_pins = n_pins };
 
 	if (plan_new(&c, &(struct plan_options){ .hash_only = false }, ret, err) < 0)
 		return -1;
@@ -150,7 +161,7 @@ static void key_of(const struct plan *p, size_t step, struct digest *ret)
 	*ret = plan_task_at(p, step, 0)->key;
 }
 
-/* --- one run ------------------------------------------------------------------------------------------------------------------------------- */
+/* One run. */
 
 static void test_attempts_and_manifest(void **state)
 {
@@ -184,14 +195,15 @@ static void test_attempts_and_manifest(void **state)
 	assert_int_equal(found, 2);
 }
 
-/* --- keys and reasons ------------------------------------------------------------------------------------------------------------------------- */
+/* Keys and reasons. */
 
 static const char *reason_of(struct world *w, const struct run_row *row, const char *task)
 {
 	struct attempt_row *attempts;
 	size_t n;
 
-	assert_int_equal(record_run_attempts(w->e.db, row->rowid, w->arena, &attempts, &n, NULL), 0);
+	assert_int_equal(record_run_attempts(w->e.db, row->rowid, w->arena, &attempts, &n, NULL),
+			 0);
 	for (size_t i = 0; i < n; i++)
 		if (str_eq(attempts[i].task, task))
 			return attempts[i].reason;
@@ -225,11 +237,15 @@ static void test_what_a_key_depends_on(void **state)
 	w->hub.train = C;
 	row = run(w, yaml);
 	assert_int_equal(w->executed, 2); /* a and again, not b, not the built-in step */
-	assert_string_equal(reason_of(w, &row, "a"), "image team/train:2.4 changed: sha256:aaaaaaaaaaaa → sha256:cccccccccccc");
+	assert_string_equal(
+		reason_of(w, &row, "a"),
+		"image team/train:2.4 changed: sha256:aaaaaaaaaaaa → sha256:cccccccccccc");
 	w->images.platform = "linux/arm64";
 	row = run(w, yaml);
 	assert_int_equal(w->executed, 3);
-	assert_string_equal(reason_of(w, &row, "a"), "image team/train:2.4 changed: sha256:cccccccccccc linux/amd64 → sha256:cccccccccccc linux/arm64");
+	assert_string_equal(reason_of(w, &row, "a"),
+			    "image team/train:2.4 changed: sha256:cccccccccccc linux/amd64 → "
+			    "sha256:cccccccccccc linux/arm64");
 	w->images.platform = "linux/amd64";
 	w->hub.train = A;
 	run(w, yaml);
@@ -259,19 +275,21 @@ static void test_pull_secrets(void **state)
 {
 	struct world *w = *state;
 
-	run(w, "pipeline: secret\n"
-	       "defaults: {image: \"team/train:1\"}\n"
-	       "steps:\n"
-	       "  a: {run: work a, outputs: {o: o}, kubernetes: {image_pull_secrets: [mine, ours]}}\n"
-	       "  b: {run: work b, outputs: {o: o}}\n"
-	       "  c: {run: work c, outputs: {o: o}, kubernetes: {image_pull_secrets: [ours, theirs]}}\n");
+	run(w,
+	    "pipeline: secret\n"
+	    "defaults: {image: \"team/train:1\"}\n"
+	    "steps:\n"
+	    "  a: {run: work a, outputs: {o: o}, kubernetes: {image_pull_secrets: [mine, ours]}}\n"
+	    "  b: {run: work b, outputs: {o: o}}\n"
+	    "  c: {run: work c, outputs: {o: o}, kubernetes: {image_pull_secrets: [ours, "
+	    "theirs]}}\n");
 	assert_int_equal(w->hub.names, 1);
 	assert_string_equal(w->hub.secrets, "mine ours theirs ");
 	run(w, yaml);
 	assert_string_equal(w->hub.secrets, "");
 }
 
-/* --- pins ------------------------------------------------------------------------------------------------------------------------------------- */
+/* Pins. */
 
 static void test_a_resumed_run_takes_its_pins(void **state)
 {
@@ -315,7 +333,9 @@ static void test_a_reproduction_takes_the_recorded_images(void **state)
 	w->hub = (struct hub){ .gone = true };
 	w->executed = 0;
 	w->a[0] = '\0';
-	if (run_reproduce(&ctx, &first.hash, &(struct reproduce_options){ .mode = REPRODUCE_ISOLATED, .jobs = 2 }, w->arena, &row, &rep, &err) < 0)
+	if (run_reproduce(&ctx, &first.hash,
+			  &(struct reproduce_options){ .mode = REPRODUCE_ISOLATED, .jobs = 2 },
+			  w->arena, &row, &rep, &err) < 0)
 		fail_msg("%s", err.msg);
 	assert_int_equal(w->executed, 4);
 	assert_int_equal(w->hub.calls, 0);
@@ -323,7 +343,7 @@ static void test_a_reproduction_takes_the_recorded_images(void **state)
 	assert_int_equal(rep->verdict, COMPARE_IDENTICAL);
 }
 
-/* --- errors ------------------------------------------------------------------------------------------------------------------------------------- */
+/* Errors. */
 
 static void refused(struct world *w, const char *text, const char *want)
 {
@@ -339,17 +359,27 @@ static void refused(struct world *w, const char *text, const char *want)
 static void test_errors_say_where(void **state)
 {
 	struct world *w = *state;
-	_cleanup_(freep) char *unknown = replaced(yaml, "team/other:1", "team/nobody:1"), *without = replaced(yaml, "defaults: {image: \"team/train:2.4\"}\n", "");
+	_cleanup_(freep) char *unknown = replaced(yaml, "team/other:1", "team/nobody:1"),
+			      *without =
+				      replaced(yaml, "defaults: {image: \"team/train:2.4\"}\n", "");
 
-	refused(w, unknown, "pipeline.yaml:6:3: step `b`: image `team/nobody:1`: there is no team/nobody:1");
-	refused(w, without, "pipeline.yaml:4:3: step `a` has no `image`, and on Kubernetes its command needs one");
+	refused(w, unknown,
+		"pipeline.yaml:6:3: step `b`: image `team/nobody:1`: there is no team/nobody:1");
+	refused(w, without,
+		"pipeline.yaml:4:3: step `a` has no `image`, and on Kubernetes its command needs "
+		"one");
 }
 
 int main(void)
 {
 #define ONE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-	const struct CMUnitTest tests[] = { ONE(test_pull_secrets), ONE(test_attempts_and_manifest), ONE(test_what_a_key_depends_on), ONE(test_without_containers), ONE(test_a_resumed_run_takes_its_pins),
-					    ONE(test_a_reproduction_takes_the_recorded_images), ONE(test_errors_say_where) };
+	const struct CMUnitTest tests[] = { ONE(test_pull_secrets),
+					    ONE(test_attempts_and_manifest),
+					    ONE(test_what_a_key_depends_on),
+					    ONE(test_without_containers),
+					    ONE(test_a_resumed_run_takes_its_pins),
+					    ONE(test_a_reproduction_takes_the_recorded_images),
+					    ONE(test_errors_say_where) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,28 +1,27 @@
-/* Random pipelines whose content gets lost: the whole store or parts of it, between runs and while one goes on; with `each`, matrices,
- * gathered inputs, failures and gc. Held against a naive model.
+/* Random pipelines whose content gets lost: the whole store or parts of it, between runs and while
+ * one goes on; with `each`, matrices, gathered inputs, failures and gc. Held against a naive model.
  *
- * What must hold whatever happens: a run that says `succeeded` has a result for each of its tasks, each task once, and nothing of it is left open in
- * the database. What an engine can't help (a listing is gone that it has to read) ends the run as an error, never as a success. When nothing gets lost
- * during a run, exactly that is executed which the model wants: what changed with all that follows, and what is lost and needed.
+ * What must hold whatever happens: a run that says `succeeded` has a result for each of its tasks,
+ * each task once, and nothing of it is left open in the database. What an engine can't help (a
+ * listing is gone that it has to read) ends the run as an error, never as a success. When nothing
+ * gets lost during a run, exactly that is executed which the model wants: what changed with all
+ * that follows, and what is lost and needed.
  *
- * CAIRN_LOSS_SEED=n runs one seed; CAIRN_LOSS_SEEDS=from-to another range than CI's.
+ * CAIRN_TEST_SEEDS names the seeds to run (seeds.h).
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include "base/map.h"
 #include "core/fixture.h"
-#include "record/manifest.h"
-#include "record/results.h"
-#include "storage/maintain.h"
+#include "core/seeds.h"
+#include "record/manifest/manifest.h"
+#include "record/manifest/results.h"
+#include "storage/local/maintain.h"
+#include "unit.h"
 
 #define STEPS_MAX 9
 #define WIDTH_MAX 4
-#define SEEDS 1000
-#define ROUNDS 2
+#define SEEDS     (1000 * SEEDS_PART) /* as many in every build */
+#define ROUNDS    2
 
 enum shape { PLAIN, MATRIX, EACH };
 
@@ -51,17 +50,20 @@ struct world {
 	struct engine e;
 	struct pipeline *p; /* of the versions as they are; NULL: to be read */
 	struct known tasks[STEPS_MAX][WIDTH_MAX];
-	struct map *by_label;	 /* → struct known * */
+	struct map *by_label;              /* → struct known * */
 	unsigned lose_one_in, fail_one_in; /* executions; 0: never */
-	bool lost, failed;	 /* in this run */
+	bool lost, failed;                 /* in this run */
 	unsigned executed;
 };
 
-/* --- the pipeline ------------------------------------------------------------------------------------------------------------ */
+/* The pipeline. */
 
 static void make_model(struct model *m, uint64_t *dice)
 {
-	*m = (struct model){ .n = 2 + pick(dice, STEPS_MAX - 1), .width = 1 + pick(dice, WIDTH_MAX), .jobs = 1 + pick(dice, 4), .keep_going = pick(dice, 2) };
+	*m = (struct model){ .n = 2 + pick(dice, STEPS_MAX - 1),
+			     .width = 1 + pick(dice, WIDTH_MAX),
+			     .jobs = 1 + pick(dice, 4),
+			     .keep_going = pick(dice, 2) };
 	for (unsigned s = 0; s < m->n; s++) {
 		m->shape[s] = pick(dice, 3) ? PLAIN : MATRIX;
 		m->members[s] = 1 + pick(dice, WIDTH_MAX);
@@ -79,7 +81,9 @@ static void make_model(struct model *m, uint64_t *dice)
 
 static unsigned width(const struct model *m, unsigned s)
 {
-	return m->shape[s] == PLAIN ? 1 : m->shape[s] == MATRIX ? m->width : m->members[m->source[s]];
+	return m->shape[s] == PLAIN    ? 1
+	       : m->shape[s] == MATRIX ? m->width
+				       : m->members[m->source[s]];
 }
 
 static bool depends(const struct model *m, unsigned s, unsigned x, unsigned k, unsigned y)
@@ -95,16 +99,23 @@ static struct pipeline *parse(const struct model *m, const char *dir)
 
 	str_add(&yaml, "pipeline: random\nsteps:\n");
 	for (unsigned s = 0; s < m->n; s++) {
-		str_addf(&yaml, "  s%u:\n    run: work %u %s\n    salt: v%u\n    retry: {backoff: 1s..2s}\n    outputs: {o: o.txt%s}\n", s, s,
-			 m->shape[s] == MATRIX ? "${{ matrix.x }}" : "", m->version[s], m->shape[s] == PLAIN ? ", d: d/" : "");
+		str_addf(&yaml,
+			 "  s%u:\n    run: work %u %s\n    salt: v%u\n    retry: {backoff: "
+			 "1s..2s}\n    outputs: {o: o.txt%s}\n",
+			 s, s, m->shape[s] == MATRIX ? "${{ matrix.x }}" : "", m->version[s],
+			 m->shape[s] == PLAIN ? ", d: d/" : "");
 		for (unsigned x = 0; m->shape[s] == MATRIX && x < m->width; x++)
-			str_addf(&yaml, "%s%u%s", x ? ", " : "    matrix: {x: [", x, x + 1 == m->width ? "]}\n" : "");
+			str_addf(&yaml, "%s%u%s", x ? ", " : "    matrix: {x: [", x,
+				 x + 1 == m->width ? "]}\n" : "");
 		if (m->shape[s] == EACH)
-			str_addf(&yaml, "    each: \"${{ steps.s%u.outputs.d }}/*\"\n", m->source[s]);
-		str_addf(&yaml, "    inputs: {%s", m->shape[s] == EACH ? "item: \"${{ item }}\"" : "");
+			str_addf(&yaml, "    each: \"${{ steps.s%u.outputs.d }}/*\"\n",
+				 m->source[s]);
+		str_addf(&yaml, "    inputs: {%s",
+			 m->shape[s] == EACH ? "item: \"${{ item }}\"" : "");
 		for (unsigned k = 0, n = m->shape[s] == EACH; k < s; k++)
 			if (m->needs[s][k])
-				str_addf(&yaml, "%si%u: \"${{ steps.s%u.outputs.o }}\"", n++ ? ", " : "", k, k);
+				str_addf(&yaml, "%si%u: \"${{ steps.s%u.outputs.o }}\"",
+					 n++ ? ", " : "", k, k);
 		str_add(&yaml, "}\n");
 	}
 	return engine_pipeline(dir, yaml.s);
@@ -114,13 +125,18 @@ static void name_tasks(struct world *w)
 {
 	for (unsigned s = 0; s < w->m.n; s++)
 		for (unsigned x = 0; x < width(&w->m, s); x++) {
-			_cleanup_(freep) char *label = w->m.shape[s] == PLAIN ? xasprintf("s%u", s) : xasprintf(w->m.shape[s] == MATRIX ? "s%u[x=%u]" : "s%u[m%u]", s, x);
+			_cleanup_(freep) char *label =
+				w->m.shape[s] == PLAIN
+					? xasprintf("s%u", s)
+					: xasprintf(w->m.shape[s] == MATRIX ? "s%u[x=%u]"
+									    : "s%u[m%u]",
+						    s, x);
 
 			*map_slot_str(w->by_label, label) = &w->tasks[s][x];
 		}
 }
 
-/* --- losing ------------------------------------------------------------------------------------------------------------------- */
+/* Losing. */
 
 struct names {
 	VEC(struct digest) v;
@@ -143,7 +159,8 @@ static void lose(struct world *w, unsigned one_in)
 		assert_int_equal(store_list(w->e.store, space, add_name, &n, NULL), 0);
 		for (size_t i = 0; i < n.v.n; i++)
 			if (pick(&w->dice, one_in) == 0)
-				assert_int_equal(store_delete(w->e.store, space, &n.v.v[i], NULL), 0);
+				assert_int_equal(store_delete(w->e.store, space, &n.v.v[i], NULL),
+						 0);
 		VEC_FREE(&n.v);
 	}
 	w->lost = true;
@@ -159,7 +176,9 @@ static bool is_there(struct world *w, const struct known *k)
 
 static void collect(struct world *w, const struct run_row *last)
 {
-	struct store_gc_options o = { .manifest_refs = manifest_refs, .manifest_walk = manifest_walk, .manifests = &last->hash, .n_manifests = 1 };
+	struct store_gc_options o = { .names = &manifest_names,
+				      .manifests = &last->hash,
+				      .n_manifests = 1 };
 	struct store_gc_result res;
 	bool before[STEPS_MAX][WIDTH_MAX];
 
@@ -173,10 +192,12 @@ static void collect(struct world *w, const struct run_row *last)
 	}
 	for (unsigned s = 0; s < w->m.n && last->state == RUN_SUCCEEDED; s++)
 		for (unsigned x = 0; x < width(&w->m, s); x++)
-			assert_int_equal(before[s][x], is_there(w, &w->tasks[s][x])); /* all that the run gave stays */
+			assert_int_equal(
+				before[s][x],
+				is_there(w, &w->tasks[s][x])); /* all that the run gave stays */
 }
 
-/* --- executing ----------------------------------------------------------------------------------------------------------------- */
+/* Executing. */
 
 static struct content_id put(struct world *w, const struct digest *key, const char *what)
 {
@@ -196,7 +217,10 @@ static struct content_id put_dir(struct world *w, const struct digest *key, unsi
 	for (unsigned i = 0; i < n; i++) {
 		char name[16];
 		int len = snprintf(name, sizeof(name), "m%u", i);
-		struct tree_entry e = { .name = name, .name_len = (size_t)len, .kind = TREE_FILE, .id = put(w, key, name) };
+		struct tree_entry e = { .name = name,
+					.name_len = (size_t)len,
+					.kind = TREE_FILE,
+					.id = put(w, key, name) };
 
 		assert_int_equal(tree_builder_add(b, &e, NULL), 0);
 	}
@@ -205,7 +229,8 @@ static struct content_id put_dir(struct world *w, const struct digest *key, unsi
 	return id;
 }
 
-static void execute(void *arg, const struct runner_attempt *a, enum failure_class *ret_failure, int64_t *ret_duration_ns, struct content_id *ret_outputs,
+static void execute(void *arg, const struct runner_attempt *a, enum failure_class *ret_failure,
+		    int64_t *ret_duration_ns, struct content_id *ret_outputs,
 		    char **ret_metrics_json)
 {
 	struct world *w = arg;
@@ -219,7 +244,8 @@ static void execute(void *arg, const struct runner_attempt *a, enum failure_clas
 	for (size_t i = 0; i < a->n_inputs; i++) {
 		bool there = false;
 
-		assert_int_equal(content_complete(w->e.store, &a->inputs[i].id, 1, &there, NULL), 0);
+		assert_int_equal(content_complete(w->e.store, &a->inputs[i].id, 1, &there, NULL),
+				 0);
 		if (there)
 			continue;
 		assert_true(w->lost); /* nothing is given to a task that isn't there */
@@ -233,11 +259,14 @@ static void execute(void *arg, const struct runner_attempt *a, enum failure_clas
 	}
 	*k = (struct known){ .n_outputs = (unsigned)a->n_outputs, .made = true, .ran = true };
 	for (size_t i = 0; i < a->n_outputs; i++)
-		k->outputs[i] = ret_outputs[i] = str_eq(a->outputs[i].name, "d") ? put_dir(w, a->key, w->m.members[strtoul(a->task + 1, NULL, 10)]) : put(w, a->key, "o");
+		k->outputs[i] = ret_outputs[i] =
+			str_eq(a->outputs[i].name, "d")
+				? put_dir(w, a->key, w->m.members[strtoul(a->task + 1, NULL, 10)])
+				: put(w, a->key, "o");
 	w->executed++;
 }
 
-/* --- what must hold ------------------------------------------------------------------------------------------------------------ */
+/* What must hold. */
 
 /* Each task of the model once, with a result. */
 static void check_results(struct world *w, const struct run_row *row)
@@ -258,7 +287,8 @@ static void check_results(struct world *w, const struct run_row *row)
 		assert_null(*slot);
 		*slot = w;
 		if (e.state != RESULT_SUCCEEDED)
-			fail_msg("seed %llu: succeeded without %s", (unsigned long long)w->seed, e.task);
+			fail_msg("seed %llu: succeeded without %s", (unsigned long long)w->seed,
+				 e.task);
 		for (size_t i = 0; i < e.n_outputs; i++) {
 			results_output(&e, i, &id);
 			assert_int_not_equal(id.kind, CONTENT_NONE);
@@ -300,7 +330,8 @@ static bool go(struct world *w, const char *dir, struct run_row *ret, struct are
 	r = run_start(&ctx, w->p, &o, arena, ret, &err);
 	assert_int_equal(runner_fake_running(w->e.runner), 0);
 	if (r < 0) {
-		if (!w->lost || strstr(err.msg, "internal error") || strstr(err.msg, "came to a halt"))
+		if (!w->lost || strstr(err.msg, "internal error") ||
+		    strstr(err.msg, "came to a halt"))
 			fail_msg("seed %llu: %s", (unsigned long long)w->seed, err.msg);
 		return false;
 	}
@@ -309,12 +340,15 @@ static bool go(struct world *w, const char *dir, struct run_row *ret, struct are
 	if (ret->state == RUN_SUCCEEDED)
 		check_results(w, ret);
 	else if (!w->lost && !w->failed)
-		fail_msg("seed %llu: %s, and nothing had happened", (unsigned long long)w->seed, run_state_name(ret->state));
-	assert_int_equal(ret->counts.executed + ret->counts.hits + ret->counts.failed + ret->counts.blocked + ret->counts.skipped, ret->counts.total);
+		fail_msg("seed %llu: %s, and nothing had happened", (unsigned long long)w->seed,
+			 run_state_name(ret->state));
+	assert_int_equal(ret->counts.executed + ret->counts.hits + ret->counts.failed +
+				 ret->counts.blocked + ret->counts.skipped,
+			 ret->counts.total);
 	return true;
 }
 
-/* --- what is wanted ------------------------------------------------------------------------------------------------------------- */
+/* What is wanted. */
 
 static bool is_used(const struct model *m, unsigned k)
 {
@@ -338,15 +372,18 @@ static void want(struct world *w, const bool changed[STEPS_MAX])
 				for (unsigned y = 0; y < width(m, k); y++)
 					t->want |= depends(m, s, x, k, y) && w->tasks[k][y].want;
 		}
-	/* The pipeline's last results, and what is read to know which tasks there are, have to be there. */
+	/* The pipeline's last results, and what is read to know which tasks there are, have to be
+	 * there. */
 	for (unsigned s = 0; s < m->n; s++)
 		for (unsigned x = 0; x < width(m, s); x++)
-			w->tasks[s][x].want |= w->tasks[s][x].lost && (!is_used(m, s) || m->is_source[s]);
+			w->tasks[s][x].want |=
+				w->tasks[s][x].lost && (!is_used(m, s) || m->is_source[s]);
 	for (unsigned s = m->n; s-- > 0;)
 		for (unsigned x = 0; x < width(m, s); x++)
 			for (unsigned k = 0; w->tasks[s][x].want && k < s; k++)
 				for (unsigned y = 0; y < width(m, k); y++)
-					w->tasks[k][y].want |= depends(m, s, x, k, y) && w->tasks[k][y].lost;
+					w->tasks[k][y].want |=
+						depends(m, s, x, k, y) && w->tasks[k][y].lost;
 }
 
 static void check_wanted(struct world *w)
@@ -357,12 +394,14 @@ static void check_wanted(struct world *w)
 
 			/* What was executed has been made anew: `want` went with it. */
 			if (!t->ran && t->want)
-				fail_msg("seed %llu: s%u[%u] not executed", (unsigned long long)w->seed, s, x);
+				fail_msg("seed %llu: s%u[%u] not executed",
+					 (unsigned long long)w->seed, s, x);
 		}
 }
 
 /* Nothing gets lost while it runs: what is executed is known before. */
-static void quiet_run(struct world *w, const char *dir, const bool changed[STEPS_MAX], struct run_row *ret, struct arena *arena)
+static void quiet_run(struct world *w, const char *dir, const bool changed[STEPS_MAX],
+		      struct run_row *ret, struct arena *arena)
 {
 	unsigned wanted = 0;
 
@@ -375,7 +414,8 @@ static void quiet_run(struct world *w, const char *dir, const bool changed[STEPS
 	assert_int_equal(ret->state, RUN_SUCCEEDED);
 	check_wanted(w);
 	if (w->executed != wanted)
-		fail_msg("seed %llu: %u executed, %u wanted", (unsigned long long)w->seed, w->executed, wanted);
+		fail_msg("seed %llu: %u executed, %u wanted", (unsigned long long)w->seed,
+			 w->executed, wanted);
 }
 
 static void one_seed(uint64_t seed, const char *dir)
@@ -401,7 +441,8 @@ static void one_seed(uint64_t seed, const char *dir)
 			}
 		if (round && pick(&w.dice, 3))
 			lose(&w, pick(&w.dice, 3) ? 2 + pick(&w.dice, 4) : 1);
-		if (pick(&w.dice, 2)) { /* then nobody can say what is executed, but it must come to a good end */
+		if (pick(&w.dice, 2)) { /* then nobody can say what is executed, but it must come to
+					   a good end */
 			w.lose_one_in = 1 + pick(&w.dice, 8);
 			w.fail_one_in = pick(&w.dice, 2) ? 0 : 8;
 			go(&w, dir, &row, arena);
@@ -423,21 +464,17 @@ static void one_seed(uint64_t seed, const char *dir)
 
 static void test_losses(void **state)
 {
-	char in_memory[] = "/dev/shm/cairn-loss-XXXXXX", on_disk[] = "/tmp/cairn-loss-XXXXXX", *dir = mkdtemp(in_memory);
-	const char *only = getenv("CAIRN_LOSS_SEED"), *range = getenv("CAIRN_LOSS_SEEDS");
-	unsigned long long from = 0, to = SEEDS;
+	char in_memory[] = "/dev/shm/cairn-loss-XXXXXX", on_disk[] = "/tmp/cairn-loss-XXXXXX",
+	     *dir = mkdtemp(in_memory);
+	const struct seeds seeds = seeds_of(0, SEEDS);
 
-	if (only)
-		to = (from = strtoull(only, NULL, 10)) + 1;
-	else if (range)
-		assert_int_equal(sscanf(range, "%llu-%llu", &from, &to), 2);
 	if (!dir)
 		dir = mkdtemp(on_disk);
 	assert_non_null(dir);
-	for (uint64_t seed = from; seed < to; seed++) {
+	for (uint64_t seed = seeds.from; seed < seeds.to; seed++) {
 		one_seed(seed, dir);
-		if (range && (seed + 1) % 500 == 0)
-			print_message("%llu seeds\n", (unsigned long long)(seed + 1 - from));
+		if (seeds.given && (seed + 1 - seeds.from) % 500 == 0)
+			print_message("%llu seeds\n", (unsigned long long)(seed + 1 - seeds.from));
 	}
 	fs_remove_tree(dir, NULL);
 }

@@ -1,45 +1,50 @@
-/* The shared store as a protocol: clients and a bucket in one process, and a scheduler that decides everything.
+/* The shared store as a protocol: clients and a bucket in one process, and a scheduler that decides
+ * everything.
  *
- * Each client is a coroutine that runs the real code of storage/ over the bucket in memory. It gives the baton back
- * before every single operation on the bucket. The scheduler then chooses, from one list of numbers: who goes on;
- * whether the operation is lost, unanswered, late or repeated; whether its client is killed; how far the clocks go,
- * and who sleeps meanwhile. Threads can't be started here (thread_start fails, and the code goes on without), random
- * numbers and clocks come from the schedule: the same list gives the same run.
+ * Each client is a coroutine that runs the real code of storage/ over the bucket in memory. It
+ * gives the baton back before every single operation on the bucket. The scheduler then chooses,
+ * from one list of numbers: who goes on; whether the operation is lost, unanswered, late or
+ * repeated; whether its client is killed; how far the clocks go, and who sleeps meanwhile. Threads
+ * can't be started here (thread_start fails, and the code goes on without), random numbers and
+ * clocks come from the schedule: the same list gives the same run.
  *
- * What must hold, after every write to the bucket that takes something away, and after every command:
- *  - all that a published and kept run needs is readable in the bucket, by a reader that knows only the format;
+ * What must hold, after every write to the bucket that takes something away, and after every
+ * command:
+ *  - all that a published and kept run needs is readable in the bucket, by a reader that knows only
+ * the format;
  *  - no client with a good lease believes in content that isn't there;
  *  - each index has its pack, and is readable; a name that was given and sent is there;
- *  - a verify that repaired as many as it found leaves every record whole; undamaged, it finds nothing;
- *  - a run that was put by a process that is gone is sent by the next one, if the directory still has all of it;
+ *  - a verify that repaired as many as it found leaves every record whole; undamaged, it finds
+ * nothing;
+ *  - a run that was put by a process that is gone is sent by the next one, if the directory still
+ * has all of it;
  *  - after the faults, collecting comes to an end, and what is left is what is needed.
  * In a schedule with damage the bucket itself loses and changes bytes; there only verify is judged.
  *
- * A schedule that fails is cut down: numbers are removed or made 0 (go on, no fault) as long as it still fails. What
- * is left is printed with its trace. `core_protocol SEEDS FIRST` runs that many schedules, from that seed on;
- * without arguments it runs those of the test. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+ * A schedule that fails is cut down: numbers are removed or made 0 (go on, no fault) as long as it
+ * still fails. What is left is printed with its trace. CAIRN_TEST_SEEDS names the schedules to run
+ * (seeds.h); it ends at the third that fails. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <ucontext.h>
-#include "base/fs.h"
 #include "base/mem.h"
-#include "base/thread.h"
+#include "base/os/fs.h"
+#include "base/os/thread.h"
+#include "core/protocol_facts.h"
+#include "core/protocol_world.h"
+#include "core/seeds.h"
 #include "storage/action.h"
 #include "storage/remote/internal.h"
 #include "storage/remote/tier.h"
-#include "core/protocol_facts.h"
-#include "core/protocol_world.h"
+#include "unit.h"
 
-#define SEEDS 1500
+/* As many in every build: which schedules can fail doesn't depend on it. */
+#define SEEDS        (1500 * SEEDS_PART)
+#define FAILURES_MAX 3
 
-/* --- what must hold --------------------------------------------------------------------------------- */
+/* What must hold. */
 
 static bool is_kept(size_t run)
 {
@@ -48,7 +53,8 @@ static bool is_kept(size_t run)
 
 static bool is_whole(const struct facts *f, unsigned tree)
 {
-	return digest_set_has(f->contents, &trees[tree].digest) && digest_set_has(f->contents, &blobs[tree][0].digest) &&
+	return digest_set_has(f->contents, &trees[tree].digest) &&
+	       digest_set_has(f->contents, &blobs[tree][0].digest) &&
 	       digest_set_has(f->contents, &blobs[tree][1].digest);
 }
 
@@ -103,14 +109,18 @@ static bool records_are_whole(const struct facts *f, const struct digest_set *on
 		if (!is_among(only, o->key))
 			continue;
 		/* One that is listed to go may outlive what it names: retention has given it up. */
-		if ((remote_name_in(o->key, strlen("runs/ab/"), &name) && digest_set_has(f->condemned, &name)) ||
-		    (remote_name_in(o->key, MIN(strlen("actions/ab/"), strlen(o->key)), &name) && digest_set_has(f->condemned, &name)))
+		if ((remote_name_in(o->key, strlen("runs/ab/"), &name) &&
+		     digest_set_has(f->condemned, &name)) ||
+		    (remote_name_in(o->key, MIN(strlen("actions/ab/"), strlen(o->key)), &name) &&
+		     digest_set_has(f->condemned, &name)))
 			continue;
 		if (str_has_prefix(o->key, "runs/") && o->size == sizeof(struct manifest)) {
-			tree = tree_of(&((const struct manifest *)(const void *)o->bytes)->id.digest);
+			tree = tree_of(
+				&((const struct manifest *)(const void *)o->bytes)->id.digest);
 		} else if (str_has_prefix(o->key, "actions/")) {
 			arena = arena_new();
-			if (action_decode(o->bytes, o->size, arena, &a, NULL) < 0 || a.n_outputs != 1)
+			if (action_decode(o->bytes, o->size, arena, &a, NULL) < 0 ||
+			    a.n_outputs != 1)
 				return false;
 			tree = tree_of(&a.outputs[0].id.digest);
 		} else {
@@ -127,7 +137,8 @@ static bool is_excused(const struct client *c)
 {
 	struct err e = { 0 };
 
-	return c->faulty || c->dead || (c->s && tier_failure(c->s, &e) < 0 && strstr(e.msg, "lapsed"));
+	return c->faulty || c->dead ||
+	       (c->s && tier_failure(c->s, &e) < 0 && strstr(e.msg, "lapsed"));
 }
 
 static void check_beliefs(const struct client *c, const struct facts *f)
@@ -139,13 +150,16 @@ static void check_beliefs(const struct client *c, const struct facts *f)
 	for (unsigned t = 0; t < TREES; t++)
 		for (int i = 0; i < 3; i++) {
 			const struct content_id *id = i < 2 ? &blobs[t][i] : &trees[t];
-			struct remote_object o = { .space = i < 2 ? STORE_BLOB : STORE_TREE, .name = id->digest, .size = UINT64_MAX };
+			struct remote_object o = { .space = i < 2 ? STORE_BLOB : STORE_TREE,
+						   .name = id->digest,
+						   .size = UINT64_MAX };
 			struct pack_member m;
 			uint32_t pack;
 
-			if (presence_find_locked(r, &o, false, &pack, &m) && !digest_set_has(f->contents, &id->digest))
-				broken("client %d believes in %s of tree %u, which isn't there", c->number,
-				     i < 2 ? "a blob" : "the listing", t);
+			if (presence_find_locked(r, &o, false, &pack, &m) &&
+			    !digest_set_has(f->contents, &id->digest))
+				broken("client %d believes in %s of tree %u, which isn't there",
+				       c->number, i < 2 ? "a blob" : "the listing", t);
 		}
 }
 
@@ -170,9 +184,10 @@ static void check(void)
 	if (*f.wrong)
 		broken("%s", f.wrong);
 	for (size_t i = 0; i < W->n_runs; i++)
-		if (is_kept(i) && (!digest_set_has(f.records, &W->runs[i].hash) || !is_whole(&f, W->runs[i].tree)))
-			broken("run %zu of %zu, of tree %u, is kept%s, and lost", i, W->n_runs, W->runs[i].tree,
-			     W->runs[i].pinned ? " by a name" : "");
+		if (is_kept(i) && (!digest_set_has(f.records, &W->runs[i].hash) ||
+				   !is_whole(&f, W->runs[i].tree)))
+			broken("run %zu of %zu, of tree %u, is kept%s, and lost", i, W->n_runs,
+			       W->runs[i].tree, W->runs[i].pinned ? " by a name" : "");
 	for (size_t i = 0; i < W->tags.n; i++)
 		if (!digest_set_has(f.records, &W->tags.v[i]))
 			broken("a name that was given is lost");
@@ -184,7 +199,7 @@ static void check(void)
 	facts_deinit(&f);
 }
 
-/* --- the baton ---------------------------------------------------------------------------------------- */
+/* The baton. */
 
 static void yield(void)
 {
@@ -210,21 +225,24 @@ static enum bucket_memory_fate fate(void *arg, const char *what, const char *key
 	f = W->fate;
 	W->fate = FATE_PASSES;
 	c->faulty |= f != FATE_PASSES;
-	W->check |= str_eq(what, "delete") || (str_eq(what, "put") && !str_has_prefix(key, "p/leases") && !str_has_prefix(key, "p/packs"));
+	W->check |= str_eq(what, "delete") ||
+		    (str_eq(what, "put") && !str_has_prefix(key, "p/leases") &&
+		     !str_has_prefix(key, "p/packs"));
 	W->deletes += str_eq(what, "delete");
 	say("%s: %s %.40s%s", c->command, what, key, names[f]);
 	return f;
 }
 
-/* --- commands ------------------------------------------------------------------------------------------ */
+/* Commands. */
 
-static int refs(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id), void *arg,
-		struct err *err)
+static int refs(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id),
+		void *arg, struct err *err)
 {
-	return n == sizeof(struct manifest) ? emit(arg, &((const struct manifest *)bytes)->id) : err_set(err, ERR_INVALID, "no manifest");
+	return n == sizeof(struct manifest) ? emit(arg, &((const struct manifest *)bytes)->id)
+					    : err_set(err, ERR_INVALID, "no manifest");
 }
 
-static const struct store_gc_options walk = { .manifest_refs = refs };
+static const struct closure_names manifest_names = { .refs = refs };
 
 static void blob_text(unsigned tree, int i, char text[32])
 {
@@ -279,14 +297,21 @@ static void run(struct client *c)
 	bool there = false;
 
 	key_of(tree, &key);
-	if (action_get(c->s, &key, arena, &a, NULL) == 0 && content_complete(c->s, &id, 1, &there, &err) < 0)
+	if (action_get(c->s, &key, arena, &a, NULL) == 0 &&
+	    content_complete(c->s, &id, 1, &there, &err) < 0)
 		return;
 	if (!there) {
 		struct action_output out = { "o", id };
-		struct action_record made = { .key = key, .outputs = &out, .n_outputs = 1, .run_id = "r", .task = "t", .node = "n" };
+		struct action_record made = { .key = key,
+					      .outputs = &out,
+					      .n_outputs = 1,
+					      .run_id = "r",
+					      .task = "t",
+					      .node = "n" };
 
 		build_others(c);
-		if (build(c->s, tree, &id, &err) < 0 || store_sync(c->s, &err) < 0 || action_put(c->s, &made, &err) < 0)
+		if (build(c->s, tree, &id, &err) < 0 || store_sync(c->s, &err) < 0 ||
+		    action_put(c->s, &made, &err) < 0)
 			return;
 		if (choose(2) && store_sync(c->s, &err) < 0)
 			return;
@@ -311,12 +336,14 @@ static void run(struct client *c)
 
 static bool has_all_here(const struct client *c, unsigned tree)
 {
-	const struct digest *names[] = { &blobs[tree][0].digest, &blobs[tree][1].digest, &trees[tree].digest };
+	const struct digest *names[] = { &blobs[tree][0].digest, &blobs[tree][1].digest,
+					 &trees[tree].digest };
 	const uint64_t any = UINT64_MAX;
 	bool all = true, here = false;
 
 	for (int i = 0; i < 3; i++) {
-		c->disk->ops->has(c->disk, i < 2 ? STORE_BLOB : STORE_TREE, names[i], &any, 1, &here, NULL);
+		c->disk->ops->has(c->disk, i < 2 ? STORE_BLOB : STORE_TREE, names[i], &any, 1,
+				  &here, NULL);
 		all &= here;
 	}
 	return all;
@@ -336,8 +363,9 @@ static void send_left(struct client *c)
 	for (size_t i = 0; i < W->noted.n; i++)
 		if (W->noted.v[i].by == c)
 			W->noted.v[i].was_here = has_all_here(c, W->noted.v[i].tree);
-	r = tier_send_unsent(c->s, &walk, &sent, &err);
-	say("unsent: %llu objects sent, %llu missing; %s", (unsigned long long)sent.objects, (unsigned long long)sent.missing, err.msg);
+	r = tier_send_unsent(c->s, &manifest_names, &sent, &err);
+	say("unsent: %llu objects sent, %llu missing; %s", (unsigned long long)sent.objects,
+	    (unsigned long long)sent.missing, err.msg);
 	if (r < 0)
 		return;
 	excused = is_excused(c) || W->damaged || tier_failure(c->s, &err) < 0;
@@ -349,7 +377,9 @@ static void send_left(struct client *c)
 		bool taken_over = n->by == c && n->process < c->process;
 
 		if (taken_over && n->was_here && !excused)
-			broken("a run of tree %u, which a process left unsent, isn't sent by the next", n->tree);
+			broken("a run of tree %u, which a process left unsent, isn't sent by the "
+			       "next",
+			       n->tree);
 		if (!taken_over)
 			W->noted.v[kept++] = *n;
 	}
@@ -368,22 +398,28 @@ static void gc(struct client *c)
 	for (size_t i = 0; i < W->n_runs; i++)
 		if (is_kept(i))
 			kept[n++] = W->runs[i].hash;
-	o.base = (struct store_gc_options){ .grace_ns = HOUR, .mark_gap_ns = HOUR, .manifests = kept, .n_manifests = n, .manifest_refs = refs };
+	o.base = (struct store_gc_options){ .grace_ns = HOUR,
+					    .mark_gap_ns = HOUR,
+					    .manifests = kept,
+					    .n_manifests = n,
+					    .names = &manifest_names };
 	if (remote_gc(tier_remote(c->s), &o, &res, &err) < 0) {
 		if (!is_excused(c) && !W->damaged && err.code != ERR_BUSY)
 			broken("gc: %s", err.msg);
 		return;
 	}
-	say("gc: %llu condemned, %llu deleted, %llu packs written", (unsigned long long)res.base.condemned,
-	    (unsigned long long)res.base.deleted, (unsigned long long)res.packs_written);
+	say("gc: %llu condemned, %llu deleted, %llu packs written",
+	    (unsigned long long)res.base.condemned, (unsigned long long)res.base.deleted,
+	    (unsigned long long)res.packs_written);
 	if (!W->damaged && res.base.lost)
 		broken("gc lost %llu of its roots", (unsigned long long)res.base.lost);
 }
 
 static void verify(struct client *c)
 {
-	_cleanup_(digest_set_freep) struct digest_set *were = W->damages ? keys_now() : NULL; /* what comes meanwhile isn't judged */
-	struct tier_verify v = { .sample = 1, .walk = &walk };
+	_cleanup_(digest_set_freep) struct digest_set *were =
+		W->damages ? keys_now() : NULL; /* what comes meanwhile isn't judged */
+	struct tier_verify v = { .sample = 1, .names = &manifest_names };
 	unsigned before = W->damage_number;
 	struct err err = { 0 };
 	struct facts f;
@@ -393,18 +429,22 @@ static void verify(struct client *c)
 			broken("verify: %s", err.msg);
 		return;
 	}
-	say("verify: %llu problems, %llu repaired", (unsigned long long)v.problems, (unsigned long long)v.repaired);
+	say("verify: %llu problems, %llu repaired", (unsigned long long)v.problems,
+	    (unsigned long long)v.repaired);
 	if (is_excused(c) || W->damage_number != before)
 		return;
 	if (v.repaired > v.problems)
-		broken("verify repaired %llu of %llu problems", (unsigned long long)v.repaired, (unsigned long long)v.problems);
+		broken("verify repaired %llu of %llu problems", (unsigned long long)v.repaired,
+		       (unsigned long long)v.problems);
 	if (!W->damaged && v.problems)
-		broken("verify finds %llu problems in a store that is sound", (unsigned long long)v.problems);
+		broken("verify finds %llu problems in a store that is sound",
+		       (unsigned long long)v.problems);
 	if (!W->damaged || v.problems != v.repaired)
 		return;
 	facts_init(&f, NAME);
 	if (!records_are_whole(&f, were))
-		broken("verify found and repaired %llu, and a record names what isn't there", (unsigned long long)v.problems);
+		broken("verify found and repaired %llu, and a record names what isn't there",
+		       (unsigned long long)v.problems);
 	facts_deinit(&f);
 }
 
@@ -412,7 +452,7 @@ static void push(struct client *c)
 {
 	struct remote_sent sent;
 
-	tier_push(c->s, &(struct tier_wanted){ .walk = &walk }, &sent, NULL);
+	tier_push(c->s, &(struct tier_wanted){ .names = &manifest_names }, &sent, NULL);
 }
 
 static void pull(struct client *c)
@@ -420,7 +460,7 @@ static void pull(struct client *c)
 	struct tier_pulled pulled = { 0 };
 	struct err err = { 0 };
 
-	if (tier_pull(c->s, &(struct tier_wanted){ .walk = &walk }, &pulled, &err) == 0)
+	if (tier_pull(c->s, &(struct tier_wanted){ .names = &manifest_names }, &pulled, &err) == 0)
 		say("pull: %llu missing", (unsigned long long)pulled.missing);
 }
 
@@ -434,7 +474,8 @@ static void export(struct client *c)
 		return;
 	if (store_refresh(c->s, STORE_RUN, &W->runs[i].hash, 1, &err) < 0)
 		return;
-	if (content_verify(c->s, &trees[W->runs[i].tree], &err) < 0 && !is_excused(c) && !W->damaged && is_kept(i))
+	if (content_verify(c->s, &trees[W->runs[i].tree], &err) < 0 && !is_excused(c) &&
+	    !W->damaged && is_kept(i))
 		broken("export of run %zu, which is kept: %s", i, err.msg);
 }
 
@@ -459,7 +500,8 @@ static void tag(struct client *c)
 	int n = snprintf(text, sizeof(text), "change %llu", (unsigned long long)W->commands);
 
 	digest_bytes(text, (size_t)n, &d);
-	if (store_put(c->s, STORE_TAG, &d, text, (size_t)n, NULL) < 0 || store_sync(c->s, NULL) < 0 || is_excused(c))
+	if (store_put(c->s, STORE_TAG, &d, text, (size_t)n, NULL) < 0 ||
+	    store_sync(c->s, NULL) < 0 || is_excused(c))
 		return;
 	if (store_unsent(c->s, &(struct err){ 0 }) == 0)
 		VEC_PUSH(&W->tags, d);
@@ -473,8 +515,12 @@ static void evict_all(struct client *c)
 
 	for (unsigned t = 0; t < TREES; t++) {
 		for (int i = 0; i < 2; i++)
-			o[n++] = (struct remote_object){ .space = STORE_BLOB, .name = blobs[t][i].digest, .size = blobs[t][i].size_bytes };
-		o[n++] = (struct remote_object){ .space = STORE_TREE, .name = trees[t].digest, .size = trees[t].size_bytes };
+			o[n++] = (struct remote_object){ .space = STORE_BLOB,
+							 .name = blobs[t][i].digest,
+							 .size = blobs[t][i].size_bytes };
+		o[n++] = (struct remote_object){ .space = STORE_TREE,
+						 .name = trees[t].digest,
+						 .size = trees[t].size_bytes };
 	}
 	if (remote_has(tier_remote(c->s), o, n, NULL) < 0)
 		return;
@@ -492,15 +538,21 @@ static const struct {
 	const char *name;
 	void (*fn)(struct client *c);
 } commands[] = {
-	{ "run", run }, { "gc", gc }, { "verify", verify }, { "leave", leave }, { "run", run }, { "gc", gc }, { "push", push }, { "pull", pull },
-	{ "export", export }, { "pin", pin }, { "evict", evict_all }, { "tag", tag }, { "unpin", unpin },
-	{ "unsent", send_left },
+	{ "run", run },         { "gc", gc },
+	{ "verify", verify },   { "leave", leave },
+	{ "run", run },         { "gc", gc },
+	{ "push", push },       { "pull", pull },
+	{ "export", export },   { "pin", pin },
+	{ "evict", evict_all }, { "tag", tag },
+	{ "unpin", unpin },     { "unsent", send_left },
 };
 
 static void open_client(struct client *c)
 {
-	const struct remote_options ro = { .writes = true, .clock = &c->clock, .lease_every_ns = -1 };
-	const struct store_options o = { .mode = STORE_READ_WRITE, .names = &walk };
+	const struct remote_options ro = { .writes = true,
+					   .clock = &c->clock,
+					   .lease_every_ns = -1 };
+	const struct store_options o = { .mode = STORE_READ_WRITE, .names = &manifest_names };
 	struct remote *r = NULL;
 	struct bucket *b;
 
@@ -535,7 +587,7 @@ static void client_main(void)
 	}
 }
 
-/* --- the scheduler -------------------------------------------------------------------------------------- */
+/* The scheduler. */
 
 static void resume(struct client *c)
 {
@@ -561,7 +613,8 @@ static void keep_lease(struct client *c)
 {
 	struct remote *r = c->s ? tier_remote(c->s) : NULL;
 
-	if (!r || c->dead || c->asleep || !r->lease.key || c->clock.now_ns - r->lease.renewed_at_ns > r->o.lease_ns * 2 / 3)
+	if (!r || c->dead || c->asleep || !r->lease.key ||
+	    c->clock.now_ns - r->lease.renewed_at_ns > r->o.lease_ns * 2 / 3)
 		return;
 	remote_renew(r, NULL);
 }
@@ -652,14 +705,15 @@ static void step(void)
 	W->fate = FATE_PASSES;
 }
 
-/* --- a world from beginning to end ---------------------------------------------------------------------- */
+/* A world from beginning to end. */
 
 static void no_free(struct store *s)
 {
 }
 
 static void (*free_disk)(struct store *s);
-static char in_memory[] = "/dev/shm/cairn-protocol-XXXXXX", on_disk[] = "/tmp/cairn-protocol-XXXXXX";
+static char in_memory[] = "/dev/shm/cairn-protocol-XXXXXX",
+	    on_disk[] = "/tmp/cairn-protocol-XXXXXX";
 static const char *scratch;
 
 static void world_init(struct world *w)
@@ -672,13 +726,17 @@ static void world_init(struct world *w)
 	w->n_clients = 1 + (int)choose(CLIENTS_MAX);
 	w->damages = choose(4) == 1;
 	journals = choose(4) == 1;
-	bucket_memory_faults(NAME, &(struct bucket_memory_faults){ .fate = fate, .ignores_if_absent = choose(4) == 1,
-			.ignores_delete_if = choose(4) == 1, .grain_ns = choose(2) ? NS_PER_S : 1 });
+	bucket_memory_faults(
+		NAME, &(struct bucket_memory_faults){ .fate = fate,
+						      .ignores_if_absent = choose(4) == 1,
+						      .ignores_delete_if = choose(4) == 1,
+						      .grain_ns = choose(2) ? NS_PER_S : 1 });
 	for (int i = 0; i < w->n_clients; i++) {
 		struct client *c = &w->clients[i];
 
 		c->number = i + 1;
-		clock_virtual_init(&c->clock, w->clock.now_ns + ((int64_t)choose(5) - 0) * 50 * MINUTE * (i % 2 ? 1 : -1));
+		clock_virtual_init(&c->clock, w->clock.now_ns + ((int64_t)choose(5) - 0) * 50 *
+									MINUTE * (i % 2 ? 1 : -1));
 		c->disk = store_memory_new();
 		if (!free_disk) {
 			disk_ops = *c->disk->ops;
@@ -733,7 +791,7 @@ static void collect_the_rest(void)
 	struct facts f;
 	struct remote_gc_result res = { 0 };
 	struct err err = { 0 };
-	struct tier_verify v = { .sample = 1, .walk = &walk };
+	struct tier_verify v = { .sample = 1, .names = &manifest_names };
 	struct digest kept[RUNS_MAX];
 	size_t n = 0;
 
@@ -741,7 +799,11 @@ static void collect_the_rest(void)
 		if (is_kept(i))
 			kept[n++] = W->runs[i].hash;
 	for (int round = 0; round < 6 && !W->failure; round++) {
-		struct remote_gc_options o = { .base = { .grace_ns = HOUR, .mark_gap_ns = HOUR, .manifests = kept, .n_manifests = n, .manifest_refs = refs } };
+		struct remote_gc_options o = { .base = { .grace_ns = HOUR,
+							 .mark_gap_ns = HOUR,
+							 .manifests = kept,
+							 .n_manifests = n,
+							 .names = &manifest_names } };
 
 		pass_time(130 * MINUTE);
 		open_client(c);
@@ -757,20 +819,25 @@ static void collect_the_rest(void)
 	if (W->failure)
 		return;
 	if (res.base.condemned || res.base.deleted || res.packs_written)
-		broken("collecting doesn't come to an end: %llu condemned, %llu deleted, %llu packs written", (unsigned long long)res.base.condemned,
-		     (unsigned long long)res.base.deleted, (unsigned long long)res.packs_written);
+		broken("collecting doesn't come to an end: %llu condemned, %llu deleted, %llu "
+		       "packs written",
+		       (unsigned long long)res.base.condemned, (unsigned long long)res.base.deleted,
+		       (unsigned long long)res.packs_written);
 	facts_init(&f, NAME);
 	if (f.packs != 2 * f.indexes)
-		broken("%llu packs and %llu indexes are left", (unsigned long long)(f.packs - f.indexes), (unsigned long long)f.indexes);
+		broken("%llu packs and %llu indexes are left",
+		       (unsigned long long)(f.packs - f.indexes), (unsigned long long)f.indexes);
 	if (f.others)
-		broken("%llu leases or locks of the dead are left, one is %s", (unsigned long long)f.others, f.other);
+		broken("%llu leases or locks of the dead are left, one is %s",
+		       (unsigned long long)f.others, f.other);
 	if (!n && f.packs)
 		broken("nothing is needed, and packs are left");
 	facts_deinit(&f);
 	open_client(c);
 	W->now = c;
 	if (tier_verify(c->s, &v, &err) < 0 || v.problems)
-		broken("in the end, verify finds %llu problems: %s", (unsigned long long)v.problems, err.msg);
+		broken("in the end, verify finds %llu problems: %s", (unsigned long long)v.problems,
+		       err.msg);
 	store_free(TAKE_PTR(c->s));
 	W->now = NULL;
 }
@@ -799,7 +866,8 @@ static void world_deinit(struct world *w)
 static void simulate(struct world *w, char **ret_failure, char **ret_trace)
 {
 	world_init(w);
-	for (int i = 0, n = 40 + (int)choose(400); i < n && !w->failure && (!w->replays || w->at <= w->choices.n); i++)
+	for (int i = 0, n = 40 + (int)choose(400);
+	     i < n && !w->failure && (!w->replays || w->at <= w->choices.n); i++)
 		step();
 	if (!w->failure)
 		deliver_all();
@@ -823,7 +891,7 @@ static void simulate(struct world *w, char **ret_failure, char **ret_trace)
 	W = NULL;
 }
 
-/* --- shrinking -------------------------------------------------------------------------------------------- */
+/* Shrinking. */
 
 typedef VEC(uint32_t) schedule;
 
@@ -891,7 +959,8 @@ static void tell(uint64_t seed, schedule *s, const char *failure)
 	fprintf(stderr, "seed %llu: %s (%zu choices)\n", (unsigned long long)seed, failure, s->n);
 	shrink(s, failure);
 	shortest = replay(s, true, &trace);
-	fprintf(stderr, "cut down to %zu choices: %s\n%s", s->n, shortest ? shortest : "?", trace ? trace : "");
+	fprintf(stderr, "cut down to %zu choices: %s\n%s", s->n, shortest ? shortest : "?",
+		trace ? trace : "");
 	fprintf(stderr, "schedule:");
 	for (size_t i = 0; i < s->n; i++)
 		fprintf(stderr, " %u", s->v[i]);
@@ -941,40 +1010,48 @@ static void clean_up(void)
 	fs_remove_tree(scratch, NULL);
 }
 
-/* The first ones that fail when a rule is broken that the seeds from 1 on don't need: an index is written although its
- * lease has lapsed; the list of the condemned is read before the lease is taken. */
-static const uint64_t rare[] = { 22506, 16126, 104817 /* a collector that sleeps between its roots and its lock */ };
+/* Those that fail when a rule is broken that the seeds from 1 on don't need. */
+static const uint64_t rare[] = {
+	22506,  /* an index is written although its lease has lapsed */
+	16126,  /* the list of the condemned is read before the lease is taken */
+	104817, /* a collector sleeps between its roots and its lock: what came meanwhile is young
+		 */
+	300197, /* and another one has given up a record meanwhile: that isn't young any more */
+	310816, /* a collector has a record on its disk that was published after it had listed the
+		   packs */
+	359252, /* a listing appears between two looks of a verifier: what it names hasn't been
+		   looked for */
+};
 
 static void test_schedules(void **state)
 {
+	const struct seeds seeds = seeds_of(1, SEEDS);
 	struct totals t = { 0 };
 
 	set_up();
-	for (size_t i = 0; i < ARRAY_LEN(rare); i++)
+	for (size_t i = 0; i < ARRAY_LEN(rare) && !seeds.given; i++)
 		run_seed(rare[i], &t);
-	for (uint64_t seed = 1; seed <= SEEDS; seed++)
+	for (uint64_t seed = seeds.from; seed < seeds.to && t.failures < FAILURES_MAX; seed++) {
 		run_seed(seed, &t);
-	clean_up();
-	assert_int_equal(t.failures, 0);
-	/* Else nothing was tried. */
-	assert_true(t.commands > 5 * SEEDS && t.faults > SEEDS && t.deletes > SEEDS);
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_schedules) };
-	struct totals t = { 0 };
-
-	if (argc < 3)
-		return cmocka_run_group_tests(tests, NULL, NULL);
-	set_up();
-	for (uint64_t i = 0, n = strtoull(argv[1], NULL, 10), first = strtoull(argv[2], NULL, 10); i < n && t.failures < 3; i++) {
-		run_seed(first + i, &t);
-		if ((i + 1) % 10000 == 0)
-			fprintf(stderr, "%llu schedules\n", (unsigned long long)(i + 1));
+		if (seeds.given && (seed + 1 - seeds.from) % 10000 == 0)
+			print_message("%llu schedules\n",
+				      (unsigned long long)(seed + 1 - seeds.from));
 	}
 	clean_up();
-	printf("%llu schedules, %llu commands, %llu faults, %llu deletions, %llu failures\n", (unsigned long long)t.schedules,
-	       (unsigned long long)t.commands, (unsigned long long)t.faults, (unsigned long long)t.deletes, (unsigned long long)t.failures);
-	return t.failures ? 1 : 0;
+	print_message("%llu schedules, %llu commands, %llu faults, %llu deletions, %llu failures\n",
+		      (unsigned long long)t.schedules, (unsigned long long)t.commands,
+		      (unsigned long long)t.faults, (unsigned long long)t.deletes,
+		      (unsigned long long)t.failures);
+	assert_int_equal(t.failures, 0);
+	/* Else nothing was tried. */
+	if (t.schedules > 100)
+		assert_true(t.commands > 5 * t.schedules && t.faults > t.schedules &&
+			    t.deletes > t.schedules);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_schedules) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }

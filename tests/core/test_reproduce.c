@@ -1,17 +1,14 @@
-/* Random pipelines, reproduced: which tasks diverge, isolated and chained, and what is lost, held against a naive model. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* Random pipelines, reproduced: which tasks diverge, isolated and chained, and what is lost, held
+ * against a naive model. */
 #include <stdio.h>
 #include "core/fixture.h"
 #include "core/seeds.h"
-#include "run/reproduce.h"
+#include "run/reproduce/reproduce.h"
+#include "unit.h"
 
 #define STEPS_MAX 10
-#define AXIS_MAX 3
-#define SEEDS 400
+#define AXIS_MAX  3
+#define SEEDS     400
 
 enum nature { STEADY, RANDOM /* other bytes each time */, BROKEN /* never ends well */ };
 
@@ -40,9 +37,10 @@ static void make_naive(struct naive *m, uint64_t seed)
 	}
 }
 
-/* --- the world ----------------------------------------------------------------------------------------------------------- */
+/* The world. */
 
-static void execute(void *arg, const struct runner_attempt *a, enum failure_class *ret_failure, int64_t *ret_duration_ns, struct content_id *ret_outputs,
+static void execute(void *arg, const struct runner_attempt *a, enum failure_class *ret_failure,
+		    int64_t *ret_duration_ns, struct content_id *ret_outputs,
 		    char **ret_metrics_json)
 {
 	struct world *w = arg;
@@ -83,7 +81,8 @@ static struct pipeline *parse(const struct naive *m, const char *dir)
 	return engine_pipeline(dir, yaml.s);
 }
 
-static void run(struct world *w, const char *dir, const struct pipeline *p, struct run_row *ret, struct arena *arena)
+static void run(struct world *w, const char *dir, const struct pipeline *p, struct run_row *ret,
+		struct arena *arena)
 {
 	struct config config = engine_config(dir);
 	struct run_context ctx = engine_context(&w->e, &config);
@@ -95,7 +94,8 @@ static void run(struct world *w, const char *dir, const struct pipeline *p, stru
 		fail_msg("run: %s", err.msg);
 }
 
-static struct reproduction *reproduce(struct world *w, const char *dir, const struct run_row *of, enum reproduce_mode mode, struct arena *arena)
+static struct reproduction *reproduce(struct world *w, const char *dir, const struct run_row *of,
+				      enum reproduce_mode mode, struct arena *arena)
 {
 	struct config config = engine_config(dir);
 	struct run_context ctx = engine_context(&w->e, &config);
@@ -111,7 +111,7 @@ static struct reproduction *reproduce(struct world *w, const char *dir, const st
 	return rep;
 }
 
-/* --- what should come out --------------------------------------------------------------------------------------------------- */
+/* What should come out. */
 
 static enum fate fate_of(const struct naive *m, unsigned s, unsigned x)
 {
@@ -133,18 +133,21 @@ static bool tainted(const struct naive *m, unsigned s, unsigned x)
 	return t;
 }
 
-/* Something that it reads is gone, and isn't made again: what made it gives other bytes, or is cut off itself. */
+/* Something that it reads is gone, and isn't made again: what made it gives other bytes, or is cut
+ * off itself. */
 static bool cut_off(const struct naive *m, unsigned s, unsigned x)
 {
 	bool cut = false;
 
 	for (unsigned d = 0; d < s; d++)
 		for (unsigned y = 0; y < dag_tasks(&m->d, d); y++)
-			cut |= dag_depends(&m->d, s, x, d, y) && m->lost[d][y] && (m->nature[d] != STEADY || cut_off(m, d, y));
+			cut |= dag_depends(&m->d, s, x, d, y) && m->lost[d][y] &&
+			       (m->nature[d] != STEADY || cut_off(m, d, y));
 	return cut;
 }
 
-static enum reproduce_verdict expected(const struct naive *m, enum reproduce_mode mode, unsigned s, unsigned x)
+static enum reproduce_verdict expected(const struct naive *m, enum reproduce_mode mode, unsigned s,
+				       unsigned x)
 {
 	enum fate f = fate_of(m, s, x);
 	bool differs = mode == REPRODUCE_ISOLATED ? m->nature[s] == RANDOM : tainted(m, s, x);
@@ -158,7 +161,8 @@ static enum reproduce_verdict expected(const struct naive *m, enum reproduce_mod
 	return m->lost[s][x] ? NOT_COMPARABLE : DIVERGED;
 }
 
-static const struct reproduced_task *task_of(const struct reproduction *rep, const struct naive *m, unsigned s, unsigned x)
+static const struct reproduced_task *task_of(const struct reproduction *rep, const struct naive *m,
+					     unsigned s, unsigned x)
 {
 	char name[32];
 
@@ -182,20 +186,26 @@ static void check(const struct world *w, const struct reproduction *rep, uint64_
 			enum reproduce_verdict want = expected(&w->m, rep->mode, s, x);
 
 			if (t->verdict != want)
-				fail_msg("seed %llu, %s: verdict %d, not %d (%s)", (unsigned long long)seed, t->task, (int)t->verdict, (int)want, t->why ? t->why : "");
+				fail_msg("seed %llu, %s: verdict %d, not %d (%s)",
+					 (unsigned long long)seed, t->task, (int)t->verdict,
+					 (int)want, t->why ? t->why : "");
 			if (want == NOT_COMPARABLE)
 				assert_non_null(t->why);
-			if (want == DIVERGED && !first) { /* files are in the order of the DAG here */
+			if (want == DIVERGED &&
+			    !first) { /* files are in the order of the DAG here */
 				assert_ptr_equal(t, &rep->tasks[rep->first]);
 				first = true;
 			}
 			if (want != NOT_SELECTED && worst == COMPARE_UNKNOWN)
-				worst = COMPARE_IDENTICAL; /* of nothing there would be nothing to say */
+				worst = COMPARE_IDENTICAL; /* of nothing there would be nothing to
+							      say */
 		}
 	assert_int_equal(rep->n_tasks, total);
 	assert_int_equal(rep->first < rep->n_tasks, first);
 	for (size_t i = 0; i < rep->n_tasks; i++)
-		worst = MAX(worst, rep->tasks[i].verdict == NOT_COMPARABLE ? COMPARE_UNKNOWN : rep->tasks[i].verdict == DIVERGED ? COMPARE_DIFFERENT : COMPARE_IDENTICAL);
+		worst = MAX(worst, rep->tasks[i].verdict == NOT_COMPARABLE ? COMPARE_UNKNOWN
+				   : rep->tasks[i].verdict == DIVERGED     ? COMPARE_DIFFERENT
+									   : COMPARE_IDENTICAL);
 	assert_int_equal(rep->verdict, worst);
 }
 
@@ -208,7 +218,9 @@ static void lose_some(struct world *w)
 			if (fate_of(&w->m, s, x) != FATE_OK || pick(&dice, 5))
 				continue;
 			w->m.lost[s][x] = true;
-			assert_int_equal(store_delete(w->e.store, STORE_BLOB, &w->made[s][x].digest, NULL), 0);
+			assert_int_equal(
+				store_delete(w->e.store, STORE_BLOB, &w->made[s][x].digest, NULL),
+				0);
 		}
 }
 
@@ -241,10 +253,10 @@ static void one_seed(uint64_t seed, const char *dir)
 
 static void test_random_pipelines(void **state)
 {
-	char dir[] = "/tmp/cairn-reproduce-XXXXXX";
+	char dir[TEST_DIR_MAX];
 	struct seeds seeds = seeds_of(0, SEEDS);
 
-	assert_non_null(mkdtemp(dir));
+	test_dir(dir, sizeof(dir), "reproduce");
 	for (uint64_t seed = seeds.from; seed < seeds.to; seed++)
 		one_seed(seed, dir);
 	fs_remove_tree(dir, NULL);

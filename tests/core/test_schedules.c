@@ -1,29 +1,28 @@
-/* A year of fifty schedules on a virtual clock, with crashes, long absences and pauses: every firing exactly once, none lost beyond its catch-up rule.
+/* A year of fifty schedules on a virtual clock, with crashes, long absences and pauses: every
+ * firing exactly once, none lost beyond its catch-up rule.
  *
- * The world is a fake: start() makes the run's rows as `cairn run --schedule` does, a timer ends it. A crash drops the scheduler and all that is in
- * memory; what it began dies with it or goes on alone; some crashes come inside of start(), before or after the run's row. The same with two schedulers
- * on one database. What must have fired is worked out by a model that knows only nominal times, when a server was there, and pauses. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+ * The world is a fake: start() makes the run's rows as `cairn run --schedule` does, a timer ends
+ * it. A crash drops the scheduler and all that is in memory; what it began dies with it or goes on
+ * alone; some crashes come inside of start(), before or after the run's row. The same with two
+ * schedulers on one database. What must have fired is worked out by a model that knows only nominal
+ * times, when a server was there, and pauses. */
+#include "unit.h"
 
 #include <dlfcn.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/fs.h"
 #include "base/map.h"
-#include "base/process.h"
-#include "base/text.h"
+#include "base/os/fs.h"
+#include "base/os/process.h"
+#include "base/text/text.h"
 #include "core/seeds.h"
-#include "serve/calendar.h"
-#include "serve/scheduler.h"
+#include "serve/schedule/calendar.h"
+#include "serve/schedule/scheduler.h"
 
 #define N_SCHEDULES 50
-#define DAY_NS (86400 * NS_PER_S)
-#define START_NS (1767225600 * NS_PER_S + 17 * NS_PER_S) /* 2026-01-01T00:00:17Z */
+#define DAY_NS      (86400 * NS_PER_S)
+#define START_NS    (1767225600 * NS_PER_S + 17 * NS_PER_S) /* 2026-01-01T00:00:17Z */
 #define SERVERS_MAX 2
 
 struct interval {
@@ -71,7 +70,7 @@ struct world {
 	struct arena *arena;
 	struct zone_set *zones;
 	struct db *db; /* the world's own */
-	char dir[64], host[256];
+	char dir[TEST_DIR_MAX], host[256];
 	struct map *runs_of; /* "NAME NOMINAL" → 1000 for a success, 1 for any other run */
 	struct known known[N_SCHEDULES];
 	struct server servers[SERVERS_MAX];
@@ -81,7 +80,7 @@ struct world {
 	int64_t end_ns;
 	unsigned crashes, resumes, never_came, starts, generation;
 	unsigned crash_permille; /* of starts */
-	struct server *crash;	 /* as soon as the loop is ours again */
+	struct server *crash;    /* as soon as the loop is ours again */
 };
 
 /* So many of a thousand looks at one run fail. */
@@ -90,7 +89,7 @@ static bool world_looks;
 
 int sqlite3_step(sqlite3_stmt *s)
 {
-	static int (*next)(sqlite3_stmt *s);
+	static int (*next)(sqlite3_stmt * s);
 	static unsigned looks;
 	const char *sql = sqlite3_sql(s);
 
@@ -123,7 +122,7 @@ static void must(int r, const struct err *err)
 		fail_msg("%s", err->msg);
 }
 
-/* --- runs --------------------------------------------------------------------------------------------------------------------- */
+/* Runs. */
 
 static void write_run(struct world *w, struct fake_run *r, enum run_state state)
 {
@@ -166,7 +165,9 @@ static void on_run_end(void *arg)
 	struct fake_run *r = arg;
 
 	r->timer = NULL;
-	end_run(r, r->stopped ? RUN_CANCELLED : rnd(r->w, 100) < r->of->fail_percent ? RUN_FAILED : RUN_SUCCEEDED);
+	end_run(r, r->stopped                             ? RUN_CANCELLED
+		   : rnd(r->w, 100) < r->of->fail_percent ? RUN_FAILED
+							  : RUN_SUCCEEDED);
 }
 
 static void begin_run(struct world *w, struct fake_run *r)
@@ -179,20 +180,27 @@ static void begin_run(struct world *w, struct fake_run *r)
 		w->resumes++;
 		must(record_run_update(w->db, &r->row, &err), &err);
 	} else {
-		struct firing_begin b = { .path = "pipeline.yaml", .schedule = r->of->name, .nominal_ns = r->nominal_ns, .wall_ns = now_of(w) };
+		struct firing_begin b = { .path = "pipeline.yaml",
+					  .schedule = r->of->name,
+					  .nominal_ns = r->nominal_ns,
+					  .wall_ns = now_of(w) };
 
 		must(record_run_add(w->db, &r->row, w->arena, &err), &err);
 		b.run = r->row.id;
 		must(record_firing_begin(w->db, &b, w->arena, &err), &err);
 	}
 	must(db_commit(w->db, &err), &err);
-	r->row.pid = (int32_t)getpid();
-	r->row.pid_start = process_start_time(getpid());
-	r->row.host = w->host;
+	r->row.engine.pid = (int32_t)getpid();
+	r->row.engine.start = process_start_time(getpid());
+	r->row.engine.host = w->host;
 	write_run(w, r, RUN_RUNNING);
 	if (++r->of->running > r->of->most_running)
 		r->of->most_running = r->of->running;
-	r->timer = loop_add_timer(w->loop, now_of(w) + (lengths[rnd(w, r->of - w->known < 12 ? 3 : 5)] + (int64_t)rnd(w, 10)) * NS_PER_S, on_run_end, r);
+	r->timer = loop_add_timer(
+		w->loop,
+		now_of(w) + (lengths[rnd(w, r->of - w->known < 12 ? 3 : 5)] + (int64_t)rnd(w, 10)) *
+				    NS_PER_S,
+		on_run_end, r);
 	r->next = w->runs;
 	w->runs = r;
 }
@@ -219,8 +227,15 @@ static int start(void *arg, const struct scheduled *d, struct err *err)
 		}
 	}
 	r = xcalloc(1, sizeof(*r));
-	*r = (struct fake_run){ .w = w, .server = server, .of = known_of(w, d->firing.schedule), .nominal_ns = d->firing.nominal_ns };
-	r->row = (struct run_row){ .pipeline = "year", .path = "pipeline.yaml", .started_ns = now_of(w), .schedule = r->of->name, .nominal_ns = r->nominal_ns };
+	*r = (struct fake_run){ .w = w,
+				.server = server,
+				.of = known_of(w, d->firing.schedule),
+				.nominal_ns = d->firing.nominal_ns };
+	r->row = (struct run_row){ .pipeline = "year",
+				   .path = "pipeline.yaml",
+				   .started_ns = now_of(w),
+				   .schedule = r->of->name,
+				   .nominal_ns = r->nominal_ns };
 	if (d->firing.run) {
 		world_looks = true;
 		must(record_find_run(w->db, d->firing.run, w->arena, &r->row, err), err);
@@ -236,23 +251,27 @@ static void stop(void *arg, const struct scheduled *d)
 	struct server *server = arg;
 
 	for (struct fake_run *r = server->w->runs; r; r = r->next)
-		if (r->server == server && r->nominal_ns == d->firing.nominal_ns && str_eq(r->of->name, d->firing.schedule)) {
+		if (r->server == server && r->nominal_ns == d->firing.nominal_ns &&
+		    str_eq(r->of->name, d->firing.schedule)) {
 			r->stopped = true;
 			loop_remove(r->w->loop, r->timer);
-			r->timer = loop_add_timer(r->w->loop, now_of(r->w) + 2 * NS_PER_S, on_run_end, r);
+			r->timer = loop_add_timer(r->w->loop, now_of(r->w) + 2 * NS_PER_S,
+						  on_run_end, r);
 			return;
 		}
 }
 
-static void on_alert(void *arg, enum schedule_alert kind, const struct scheduled *d, const char *text)
+static void on_alert(void *arg, enum schedule_alert kind, const struct scheduled *d,
+		     const char *text)
 {
-	if ((kind == SCHEDULE_ALERT_TROUBLE && !blind_permille) || kind == SCHEDULE_ALERT_RELOAD_BROKEN)
+	if ((kind == SCHEDULE_ALERT_TROUBLE && !blind_permille) ||
+	    kind == SCHEDULE_ALERT_RELOAD_BROKEN)
 		fail_msg("alert: %s", text);
 }
 
 static const struct scheduler_ops ops = { .start = start, .stop = stop, .alert = on_alert };
 
-/* --- servers ------------------------------------------------------------------------------------------------------------------------ */
+/* Servers. */
 
 static bool server_lives(void *arg, const char *name)
 {
@@ -267,7 +286,9 @@ static bool server_lives(void *arg, const char *name)
 static void server_up(struct server *server)
 {
 	struct world *w = server->w;
-	struct scheduler_options o = { .server = server->name, .server_lives = server_lives, .poll_ns = 600 * NS_PER_S };
+	struct scheduler_options o = { .server = server->name,
+				       .server_lives = server_lives,
+				       .poll_ns = 600 * NS_PER_S };
 	_cleanup_(freep) char *path = xasprintf("%s/cairn.db", w->dir);
 	struct err err = { 0 };
 
@@ -295,7 +316,7 @@ static void server_down(struct server *server)
 			continue;
 		r->server = NULL;
 		if (rnd(w, 2)) {
-			r->row.pid = 0;
+			r->row.engine.pid = 0;
 			write_run(w, r, RUN_RUNNING); /* so it says, but nobody is there */
 			r->of->running--;
 			drop_run(r);
@@ -305,7 +326,8 @@ static void server_down(struct server *server)
 
 static void on_server_timer(void *arg);
 
-/* At odd seconds, when no schedule is due: the model needn't know what comes first within an instant. */
+/* At odd seconds, when no schedule is due: the model needn't know what comes first within an
+ * instant. */
 static void arm_server(struct server *server, int64_t from_now_s)
 {
 	struct world *w = server->w;
@@ -331,7 +353,8 @@ static void on_server_timer(void *arg)
 	}
 }
 
-/* One that came inside of start(): the server is back within the time in which a firing is still on time. */
+/* One that came inside of start(): the server is back within the time in which a firing is still on
+ * time. */
 static void come_back(void *arg)
 {
 	struct server *server = arg;
@@ -351,7 +374,7 @@ static void crash_now(struct world *w)
 	loop_add_timer(w->loop, now_of(w) + (int64_t)rnd(w, 13) * NS_PER_S, come_back, server);
 }
 
-/* --- pauses --------------------------------------------------------------------------------------------------------------------------- */
+/* Pauses. */
 
 static void on_pause(void *arg)
 {
@@ -375,7 +398,7 @@ static void on_pause(void *arg)
 	loop_add_timer(w->loop, at, on_pause, w);
 }
 
-/* --- the world ------------------------------------------------------------------------------------------------------------------------------ */
+/* The world. */
 
 static const char *pick(struct world *w, const char *const *v, size_t n)
 {
@@ -395,15 +418,23 @@ static void add_rule(struct world *w, struct str *y, int i)
 	else if (i < 40)
 		str_addf(y, "\"%d %d * * *\"", (int)rnd(w, 60), (int)rnd(w, 24));
 	else if (i < 45)
-		str_addf(y, "\"%d %d %s * *\"", (int)rnd(w, 60), (int)rnd(w, 24), rnd(w, 2) ? "L" : "1,15");
+		str_addf(y, "\"%d %d %s * *\"", (int)rnd(w, 60), (int)rnd(w, 24),
+			 rnd(w, 2) ? "L" : "1,15");
 	else
-		str_addf(y, "\"%d %d * * %s\"", (int)rnd(w, 60), (int)rnd(w, 4), rnd(w, 2) ? "mon-fri" : "fri#2");
+		str_addf(y, "\"%d %d * * %s\"", (int)rnd(w, 60), (int)rnd(w, 4),
+			 rnd(w, 2) ? "mon-fri" : "fri#2");
 }
 
 static void make_pipeline(struct world *w)
 {
-	static const char *const zones[] = { "UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "Asia/Kolkata" };
-	static const char *const overlaps[] = { "allow", "queue", "queue", "skip", "replace" }, *const catch_ups[] = { "none", "latest", "all" };
+	static const char *const zones[] = { "UTC",
+					     "Europe/Berlin",
+					     "America/New_York",
+					     "Australia/Lord_Howe",
+					     "America/Santiago",
+					     "Asia/Kolkata" };
+	static const char *const overlaps[] = { "allow", "queue", "queue", "skip", "replace" },
+				 *const catch_ups[] = { "none", "latest", "all" };
 	static const char *const dsts[] = { "once", "skip", "twice" };
 	_cleanup_(freep) char *path = xasprintf("%s/pipeline.yaml", w->dir);
 	struct str y = { 0 };
@@ -416,18 +447,24 @@ static void make_pipeline(struct world *w)
 		snprintf(k->name, sizeof(k->name), "s%d", i);
 		k->overlap = pick(w, overlaps, 5);
 		k->catch_up = pick(w, catch_ups, 3);
-		k->window_ns = str_eq(k->catch_up, "none") ? 0 : (int64_t)(1 + rnd(w, 100)) * 3600 * NS_PER_S;
-		k->jitter_ns = i >= 12 && rnd(w, 3) == 0 ? (int64_t)(1 + rnd(w, 30)) * 60 * NS_PER_S : 0;
+		k->window_ns = str_eq(k->catch_up, "none")
+				       ? 0
+				       : (int64_t)(1 + rnd(w, 100)) * 3600 * NS_PER_S;
+		k->jitter_ns =
+			i >= 12 && rnd(w, 3) == 0 ? (int64_t)(1 + rnd(w, 30)) * 60 * NS_PER_S : 0;
 		k->retries = (unsigned)rnd(w, 3);
 		k->fail_percent = rnd(w, 3) == 0 ? 30 : 0;
 		str_addf(&y, "  %s: {cron: ", k->name);
 		add_rule(w, &y, i);
-		str_addf(&y, ", timezone: %s, dst: %s, overlap: %s, catch_up: %s", pick(w, zones, 6), pick(w, dsts, 3), k->overlap, k->catch_up);
+		str_addf(&y, ", timezone: %s, dst: %s, overlap: %s, catch_up: %s",
+			 pick(w, zones, 6), pick(w, dsts, 3), k->overlap, k->catch_up);
 		if (k->window_ns)
-			str_addf(&y, ", catch_up_window: %dh", (int)(k->window_ns / (3600 * NS_PER_S)));
+			str_addf(&y, ", catch_up_window: %dh",
+				 (int)(k->window_ns / (3600 * NS_PER_S)));
 		if (k->jitter_ns)
 			str_addf(&y, ", jitter: %dm", (int)(k->jitter_ns / (60 * NS_PER_S)));
-		str_addf(&y, ", retry: {max: %u, backoff: 1m..10m}, alert_after: 6h}\n", k->retries);
+		str_addf(&y, ", retry: {max: %u, backoff: 1m..10m}, alert_after: 6h}\n",
+			 k->retries);
 	}
 	must(fs_write_atomic(path, y.s, y.len, &err), &err);
 	str_deinit(&y);
@@ -442,16 +479,18 @@ static void load_calendars(struct world *w, struct pipeline **ret)
 
 	must(pipeline_load(path, &o, diags, ret, &err), &err);
 	for (int i = 0; i < N_SCHEDULES; i++)
-		must(calendar_of(&(*ret)->schedules[i], w->zones, &w->known[i].calendar, &err), &err);
+		must(calendar_of(&(*ret)->schedules[i], w->zones, &w->known[i].calendar, &err),
+		     &err);
 }
 
-/* --- the model -------------------------------------------------------------------------------------------------------------------------------- */
+/* The model. */
 
 struct wanted {
 	int64_t nominal, due, handled;
 };
 
-/* When is something that is due at `due` handled? While any server is there: then; else when the next one comes. */
+/* When is something that is due at `due` handled? While any server is there: then; else when the
+ * next one comes. */
 static int64_t handled_at(const struct world *w, int64_t due)
 {
 	int64_t at = INT64_MAX;
@@ -469,7 +508,9 @@ static int64_t handled_at(const struct world *w, int64_t due)
 static bool is_paused(const struct known *k, const struct wanted *t)
 {
 	for (size_t i = 0; i < k->pauses.n; i++)
-		if (t->nominal <= k->pauses.v[i].to && t->handled >= k->pauses.v[i].from) /* what is nominal before its end is backlog */
+		if (t->nominal <= k->pauses.v[i].to &&
+		    t->handled >=
+			    k->pauses.v[i].from) /* what is nominal before its end is backlog */
 			return true;
 	return false;
 }
@@ -503,8 +544,11 @@ static size_t check_schedule(struct world *w, struct known *k)
 	struct firing *rows;
 	struct err err = { 0 };
 
-	for (int64_t t = calendar_next(&k->calendar, START_NS); t < w->end_ns; t = calendar_next(&k->calendar, t)) {
-		struct wanted one = { t, calendar_due(&k->calendar, "pipeline.yaml", k->name, t, k->jitter_ns), 0 };
+	for (int64_t t = calendar_next(&k->calendar, START_NS); t < w->end_ns;
+	     t = calendar_next(&k->calendar, t)) {
+		struct wanted one = {
+			t, calendar_due(&k->calendar, "pipeline.yaml", k->name, t, k->jitter_ns), 0
+		};
 
 		one.handled = handled_at(w, one.due);
 		if (one.handled < w->end_ns - DAY_NS)
@@ -516,7 +560,8 @@ static size_t check_schedule(struct world *w, struct known *k)
 
 		while (newest + 1 < all.n && all.v[newest + 1].handled <= all.v[i].handled)
 			newest++;
-		if (model_fires(k, &all.v[i], &all.v[newest]) != one_firing(w, k, all.v[i].nominal, &row)) {
+		if (model_fires(k, &all.v[i], &all.v[newest]) !=
+		    one_firing(w, k, all.v[i].nominal, &row)) {
 			struct str text = { 0 };
 
 			text_add_time(&text, all.v[i].nominal, 0);
@@ -524,7 +569,8 @@ static size_t check_schedule(struct world *w, struct known *k)
 			text_add_time(&text, all.v[i].due, 0);
 			str_add(&text, " handled ");
 			text_add_time(&text, all.v[i].handled, 0);
-			fail_msg("%s (catch_up %s, overlap %s): %s should%s have fired", k->name, k->catch_up, k->overlap, text.s,
+			fail_msg("%s (catch_up %s, overlap %s): %s should%s have fired", k->name,
+				 k->catch_up, k->overlap, text.s,
 				 model_fires(k, &all.v[i], &all.v[newest]) ? "" : "n't");
 		}
 		fired += model_fires(k, &all.v[i], &all.v[newest]);
@@ -532,7 +578,8 @@ static size_t check_schedule(struct world *w, struct known *k)
 	/* Nothing but what the model knows: rows are no more than nominal times. */
 	must(record_firings(w->db, &f, w->arena, &rows, &n, &err), &err);
 	for (size_t i = 0; i < n; i++)
-		assert_int_equal(calendar_next(&k->calendar, rows[i].nominal_ns - 1), rows[i].nominal_ns);
+		assert_int_equal(calendar_next(&k->calendar, rows[i].nominal_ns - 1),
+				 rows[i].nominal_ns);
 	VEC_FREE(&all);
 	return fired;
 }
@@ -546,9 +593,11 @@ static void count_runs(struct world *w)
 	must(record_all_runs(w->db, w->arena, &runs, &n, &err), &err);
 	w->runs_of = map_new();
 	for (size_t i = 0; i < n; i++) {
-		_cleanup_(freep) char *key = xasprintf("%s %lld", runs[i].schedule, (long long)runs[i].nominal_ns);
+		_cleanup_(freep) char *key =
+			xasprintf("%s %lld", runs[i].schedule, (long long)runs[i].nominal_ns);
 
-		*(uintptr_t *)map_slot_str(w->runs_of, key) += runs[i].state == RUN_SUCCEEDED ? 1000 : 1;
+		*(uintptr_t *)map_slot_str(w->runs_of, key) +=
+			runs[i].state == RUN_SUCCEEDED ? 1000 : 1;
 	}
 }
 
@@ -562,7 +611,8 @@ static void check_runs(struct world *w, struct known *k)
 
 	must(record_firings(w->db, &f, w->arena, &rows, &n, &err), &err);
 	for (size_t i = 0; i < n; i++) {
-		_cleanup_(freep) char *key = xasprintf("%s %lld", k->name, (long long)rows[i].nominal_ns);
+		_cleanup_(freep) char *key =
+			xasprintf("%s %lld", k->name, (long long)rows[i].nominal_ns);
 		uintptr_t count = (uintptr_t)map_get_str(w->runs_of, key);
 
 		if (rows[i].nominal_ns > w->end_ns - 2 * DAY_NS)
@@ -581,17 +631,19 @@ static void check_runs(struct world *w, struct known *k)
 			break;
 		case FIRING_CANCELLED:
 			assert_true(str_eq(k->overlap, "replace"));
-			assert_true(count < 1000 || blind_permille); /* it had ended, and nobody could see it */
+			assert_true(count < 1000 ||
+				    blind_permille); /* it had ended, and nobody could see it */
 			break;
 		default:
-			fail_msg("%s: %lld is %s", k->name, (long long)rows[i].nominal_ns, firing_state_name(rows[i].state));
+			fail_msg("%s: %lld is %s", k->name, (long long)rows[i].nominal_ns,
+				 firing_state_name(rows[i].state));
 		}
 	}
 	if (!str_eq(k->overlap, "allow"))
 		assert_true(k->most_running <= 1);
 }
 
-/* --- a year ---------------------------------------------------------------------------------------------------------------------------------- */
+/* A year. */
 
 static void on_end(void *arg)
 {
@@ -603,9 +655,10 @@ static void open_world(struct world *w, uint64_t seed, size_t n_servers, int64_t
 	_cleanup_(freep) char *path = NULL;
 	struct err err = { 0 };
 
-	*w = (struct world){ .random = seed * 0x9e3779b97f4a7c15ULL + 1, .n_servers = n_servers, .crash_permille = 20 };
-	snprintf(w->dir, sizeof(w->dir), "%s/cairn-year-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-	assert_non_null(mkdtemp(w->dir));
+	*w = (struct world){ .random = seed * 0x9e3779b97f4a7c15ULL + 1,
+			     .n_servers = n_servers,
+			     .crash_permille = 20 };
+	test_dir_in_memory(w->dir, sizeof(w->dir), "year");
 	clock_virtual_init(&w->clock, START_NS);
 	must(loop_new(&w->clock, &w->loop, &err), &err);
 	gethostname(w->host, sizeof(w->host) - 1);
@@ -663,9 +716,12 @@ static void live(uint64_t seed, size_t n_servers, int64_t days)
 		fired += check_schedule(&w, &w.known[i]);
 		check_runs(&w, &w.known[i]);
 	}
-	print_message("seed %llu: %zu firings, %u starts, %u crashes (%u before a run came to be), %u resumes\n", (unsigned long long)seed, fired, w.starts, w.crashes,
-		      w.never_came, w.resumes);
-	assert_true(fired > (size_t)days * 20 && w.crashes > 10 && w.resumes > 0 && w.never_came > 0);
+	print_message("seed %llu: %zu firings, %u starts, %u crashes (%u before a run came to be), "
+		      "%u resumes\n",
+		      (unsigned long long)seed, fired, w.starts, w.crashes, w.never_came,
+		      w.resumes);
+	assert_true(fired > (size_t)days * 20 && w.crashes > 10 && w.resumes > 0 &&
+		    w.never_came > 0);
 	pipeline_free(p);
 	close_world(&w);
 }
@@ -682,12 +738,16 @@ static void test_year(void **state)
 
 static void test_two_servers(void **state)
 {
+	if (seeds_quick())
+		skip();
 	live(2, 2, MIN(days_of_test(), 120));
 }
 
 /* What can't be read isn't gone: no run is begun once more since nobody could look at it. */
 static void test_a_disk_that_fails(void **state)
 {
+	if (seeds_quick())
+		skip();
 	blind_permille = 50;
 	live(3, 1, MIN(days_of_test(), 15));
 	blind_permille = 0;
@@ -696,7 +756,8 @@ static void test_a_disk_that_fails(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_year), cmocka_unit_test(test_two_servers),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_year),
+					    cmocka_unit_test(test_two_servers),
 					    cmocka_unit_test(test_a_disk_that_fails) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

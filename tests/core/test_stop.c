@@ -1,18 +1,17 @@
-/* A run without --keep-going at its first failure: nothing new begins, what runs comes to its end, and so it is when the engine changes in between. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* A run without --keep-going at its first failure: nothing new begins, what runs comes to its end,
+ * and so it is when the engine changes in between. */
 #include <signal.h>
 #include <stdio.h>
 #include "core/fixture.h"
-#include "record/results.h"
+#include "record/manifest/results.h"
+#include "unit.h"
 
-static char dir[] = "/tmp/cairn-stop-XXXXXX";
+static char dir[TEST_DIR_MAX];
 
 /* "work SECONDS" ends well; "fail SECONDS" doesn't. */
-static void execute(void *arg, const struct runner_attempt *a, enum failure_class *ret_failure, int64_t *ret_duration_ns, struct content_id *ret_outputs, char **ret_metrics_json)
+static void execute(void *arg, const struct runner_attempt *a, enum failure_class *ret_failure,
+		    int64_t *ret_duration_ns, struct content_id *ret_outputs,
+		    char **ret_metrics_json)
 {
 	struct store **store = arg;
 	char what[8];
@@ -26,10 +25,13 @@ static void execute(void *arg, const struct runner_attempt *a, enum failure_clas
 	if (strcmp(what, "fail") == 0)
 		*ret_failure = FAILURE_FAILED;
 	for (size_t i = 0; i < a->n_outputs && *ret_failure == FAILURE_NONE; i++)
-		assert_int_equal(content_put_bytes(*store, a->task, strlen(a->task), &ret_outputs[i], NULL), 0);
+		assert_int_equal(
+			content_put_bytes(*store, a->task, strlen(a->task), &ret_outputs[i], NULL),
+			0);
 }
 
-static unsigned attempts_of(struct db *db, const struct run_row *run, const char *task, struct arena *arena, struct attempt_row *ret_last)
+static unsigned attempts_of(struct db *db, const struct run_row *run, const char *task,
+			    struct arena *arena, struct attempt_row *ret_last)
 {
 	struct attempt_row *rows;
 	unsigned found = 0;
@@ -54,7 +56,9 @@ static void test_a_retry_that_waits_is_given_up(void **state)
 	struct run_options ro = { 0 };
 	struct run_row row;
 	struct attempt_row last;
-	struct pipeline *p = engine_pipeline(dir, "pipeline: stop\nsteps:\n  a: {run: fail 10}\n  b: {run: fail 1, retry: {max: 3, backoff: 1h..1h}}\n");
+	struct pipeline *p =
+		engine_pipeline(dir, "pipeline: stop\nsteps:\n  a: {run: fail 10}\n  b: {run: fail "
+				     "1, retry: {max: 3, backoff: 1h..1h}}\n");
 	int64_t began;
 
 	engine_open(&e, &o);
@@ -80,7 +84,9 @@ static void test_what_waits_for_a_result_is_given_up(void **state)
 	struct run_options ro = { .jobs = 8 };
 	struct run_row row;
 	struct attempt_row last;
-	struct pipeline *p = engine_pipeline(dir, "pipeline: stop\nsteps:\n  a: {run: fail 10}\n  v: {run: fail 20}\n  w: {run: fail 20}\n  x: {run: work 20}\n  y: {run: work 20}\n");
+	struct pipeline *p = engine_pipeline(
+		dir, "pipeline: stop\nsteps:\n  a: {run: fail 10}\n  v: {run: fail 20}\n  w: {run: "
+		     "fail 20}\n  x: {run: work 20}\n  y: {run: work 20}\n");
 
 	engine_open(&e, &o);
 	ctx = engine_context(&e, &config);
@@ -89,7 +95,9 @@ static void test_what_waits_for_a_result_is_given_up(void **state)
 	assert_int_equal(row.counts.blocked, 1);
 	assert_int_equal(row.counts.executed, 1);
 	assert_int_equal(row.counts.hits, 1);
-	assert_int_equal(attempts_of(e.db, &row, "v", arena, &last) + attempts_of(e.db, &row, "w", arena, &last), 1);
+	assert_int_equal(attempts_of(e.db, &row, "v", arena, &last) +
+				 attempts_of(e.db, &row, "w", arena, &last),
+			 1);
 	pipeline_free(p);
 	engine_close(&e);
 }
@@ -117,7 +125,7 @@ static void test_a_pipeline_that_is_edited_meanwhile_does_not_run(void **state)
 	engine_close(&e);
 }
 
-/* --- two engines ------------------------------------------------------------------------------------------------------------------ */
+/* Two engines. */
 
 static void tell_to_end(void *arg)
 {
@@ -132,10 +140,15 @@ struct world {
 };
 
 /* until_ns: then the engine is told to end; 0: never. */
-static int live(struct world *w, const struct pipeline *p, const char *run, int64_t until_ns, struct arena *arena, struct run_row *ret)
+static int live(struct world *w, const struct pipeline *p, const char *run, int64_t until_ns,
+		struct arena *arena, struct run_row *ret)
 {
 	struct config config = engine_config(dir);
-	struct run_context ctx = { .config = &config, .db = w->db, .store = w->store, .leases_fd = -1, .handle_signals = true };
+	struct run_context ctx = { .config = &config,
+				   .db = w->db,
+				   .store = w->store,
+				   .leases_fd = -1,
+				   .handle_signals = true };
 	struct run_options o = { .jobs = 2 };
 	struct reproduction *rep;
 	struct err err = { 0 };
@@ -145,13 +158,15 @@ static int live(struct world *w, const struct pipeline *p, const char *run, int6
 	assert_int_equal(runner_fake_durable_new(ctx.loop, w->jobs, &ctx.runner, NULL), 0);
 	if (until_ns)
 		loop_add_timer(ctx.loop, w->clock.mono_ns(&w->clock) + until_ns, tell_to_end, NULL);
-	r = run ? run_resume(&ctx, run, 0, arena, ret, &rep, &err) : run_start(&ctx, p, &o, arena, ret, &err);
+	r = run ? run_resume(&ctx, run, 0, arena, ret, &rep, &err)
+		: run_start(&ctx, p, &o, arena, ret, &err);
 	ctx.runner->ops->free(ctx.runner);
 	loop_free(ctx.loop);
 	return r;
 }
 
-/* `a` fails after 10 s, `b` runs for 100; `c` has no place beside them, `d` reads what `b` makes, `f` waits to be tried again. */
+/* `a` fails after 10 s, `b` runs for 100; `c` has no place beside them, `d` reads what `b` makes,
+ * `f` waits to be tried again. */
 static void one_stop(int64_t told_after_ns)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
@@ -159,12 +174,13 @@ static void one_stop(int64_t told_after_ns)
 	struct runner_fake_options o = { .script = execute, .arg = &w.store };
 	struct run_row row;
 	struct attempt_row last;
-	struct pipeline *p = engine_pipeline(dir, "pipeline: stop\nsteps:\n"
-						  "  f: {run: fail 1, retry: {max: 3, backoff: 1h..1h}}\n"
-						  "  a: {run: fail 10}\n"
-						  "  b: {run: work 100, outputs: {o: o}}\n"
-						  "  c: {run: work 10, needs: [b]}\n"
-						  "  d: {run: work 10, inputs: {i: \"${{ steps.b.outputs.o }}\"}}\n");
+	struct pipeline *p = engine_pipeline(
+		dir, "pipeline: stop\nsteps:\n"
+		     "  f: {run: fail 1, retry: {max: 3, backoff: 1h..1h}}\n"
+		     "  a: {run: fail 10}\n"
+		     "  b: {run: work 100, outputs: {o: o}}\n"
+		     "  c: {run: work 10, needs: [b]}\n"
+		     "  d: {run: work 10, inputs: {i: \"${{ steps.b.outputs.o }}\"}}\n");
 
 	clock_virtual_init(&w.clock, 1700000000LL * NS_PER_S);
 	assert_int_equal(store_open("memory:", true, &w.store, NULL), 0);
@@ -203,7 +219,8 @@ static void test_the_engine_changes(void **state)
 
 static int set_up(void **state)
 {
-	return mkdtemp(dir) ? 0 : -1;
+	test_dir(dir, sizeof(dir), "stop");
+	return 0;
 }
 
 static int tear_down(void **state)
@@ -213,9 +230,12 @@ static int tear_down(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_a_retry_that_waits_is_given_up), cmocka_unit_test(test_what_waits_for_a_result_is_given_up),
-					    cmocka_unit_test(test_a_pipeline_that_is_edited_meanwhile_does_not_run),
-					    cmocka_unit_test(test_the_engine_changes) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_retry_that_waits_is_given_up),
+		cmocka_unit_test(test_what_waits_for_a_result_is_given_up),
+		cmocka_unit_test(test_a_pipeline_that_is_edited_meanwhile_does_not_run),
+		cmocka_unit_test(test_the_engine_changes)
+	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,6 +1,8 @@
-/* Preloaded into cairn: the N-th call of one function fails, once, in the first process only. NTH_CALL=name NTH_N=number NTH_ERRNO=number;
- * NTH_FIRED names a file that is made when it happened. NTH_ERRNO=kill: the process is killed there instead, before the call is made.
- * "commit" and "committed" are no calls of the system: the moments before and after a transaction of SQLite's is committed. */
+/* Preloaded into cairn: the N-th call of one function fails, once, in the first process only.
+ * NTH_CALL=name NTH_N=number NTH_ERRNO=number; NTH_FIRED names a file that is made when it
+ * happened. NTH_ERRNO=kill: the process is killed there instead, before the call is made. "commit"
+ * and "committed" are no calls of the system: the moments before and after a transaction of
+ * SQLite's is committed. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -21,7 +23,8 @@ static pid_t self;
 
 __attribute__((constructor)) static void init(void)
 {
-	call = getenv("NTH_CALL") ? strdup(getenv("NTH_CALL")) : NULL; /* the engine wipes what it was started with */
+	call = getenv("NTH_CALL") ? strdup(getenv("NTH_CALL"))
+				  : NULL; /* the engine wipes what it was started with */
 	at = getenv("NTH_N") ? strtol(getenv("NTH_N"), NULL, 10) : 0;
 	error = getenv("NTH_ERRNO") ? strtol(getenv("NTH_ERRNO"), NULL, 10) : EIO;
 	kills = getenv("NTH_ERRNO") && strcmp(getenv("NTH_ERRNO"), "kill") == 0;
@@ -34,7 +37,8 @@ static int fires(const char *name)
 	const char *mark;
 	int fd;
 
-	if (!call || strcmp(call, name) != 0 || getpid() != self || atomic_fetch_add(&count, 1) + 1 != at)
+	if (!call || strcmp(call, name) != 0 || getpid() != self ||
+	    atomic_fetch_add(&count, 1) + 1 != at)
 		return 0;
 	mark = getenv("NTH_FIRED");
 	fd = mark ? creat(mark, 0644) : -1;
@@ -57,7 +61,9 @@ int openat(int dir, const char *path, int flags, ...)
 	if (flags & (O_CREAT | O_TMPFILE))
 		mode = va_arg(ap, mode_t);
 	va_end(ap);
-	return fires("openat") ? -1 : NEXT(int, openat, int, const char *, int, ...)(dir, path, flags, mode);
+	return fires("openat")
+		       ? -1
+		       : NEXT(int, openat, int, const char *, int, ...)(dir, path, flags, mode);
 }
 
 int open(const char *path, int flags, ...)
@@ -84,7 +90,9 @@ ssize_t read(int fd, void *buf, size_t n)
 
 ssize_t pwrite64(int fd, const void *buf, size_t n, off64_t off)
 {
-	return fires("pwrite") ? -1 : NEXT(ssize_t, pwrite64, int, const void *, size_t, off64_t)(fd, buf, n, off);
+	return fires("pwrite") ? -1
+			       : NEXT(ssize_t, pwrite64, int, const void *, size_t,
+				      off64_t)(fd, buf, n, off);
 }
 
 int fsync(int fd)
@@ -99,7 +107,9 @@ int fdatasync(int fd)
 
 int renameat2(int a, const char *from, int b, const char *to, unsigned flags)
 {
-	return fires("renameat2") ? -1 : NEXT(int, renameat2, int, const char *, int, const char *, unsigned)(a, from, b, to, flags);
+	return fires("renameat2") ? -1
+				  : NEXT(int, renameat2, int, const char *, int, const char *,
+					 unsigned)(a, from, b, to, flags);
 }
 
 int rename(const char *from, const char *to)
@@ -109,12 +119,16 @@ int rename(const char *from, const char *to)
 
 int renameat(int a, const char *from, int b, const char *to)
 {
-	return fires("renameat") ? -1 : NEXT(int, renameat, int, const char *, int, const char *)(a, from, b, to);
+	return fires("renameat")
+		       ? -1
+		       : NEXT(int, renameat, int, const char *, int, const char *)(a, from, b, to);
 }
 
 int linkat(int a, const char *from, int b, const char *to, int flags)
 {
-	return fires("linkat") ? -1 : NEXT(int, linkat, int, const char *, int, const char *, int)(a, from, b, to, flags);
+	return fires("linkat") ? -1
+			       : NEXT(int, linkat, int, const char *, int, const char *,
+				      int)(a, from, b, to, flags);
 }
 
 int unlinkat(int a, const char *path, int flags)
@@ -129,18 +143,22 @@ int sqlite3_exec(void *db, const char *sql, void *row, void *arg, char **message
 
 	if (commits && fires("commit"))
 		return 13;
-	r = NEXT(int, sqlite3_exec, void *, const char *, void *, void *, char **)(db, sql, row, arg, message);
+	r = NEXT(int, sqlite3_exec, void *, const char *, void *, void *, char **)(db, sql, row,
+										   arg, message);
 	return commits && fires("committed") ? 13 : r;
 }
 
 int mkdirat(int dir, const char *path, mode_t mode)
 {
-	return fires("mkdirat") ? -1 : NEXT(int, mkdirat, int, const char *, mode_t)(dir, path, mode);
+	return fires("mkdirat") ? -1
+				: NEXT(int, mkdirat, int, const char *, mode_t)(dir, path, mode);
 }
 
 int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 {
-	return fires("clone") ? -1 : NEXT(int, clone, int (*)(void *), void *, int, void *, ...)(fn, stack, flags, arg);
+	return fires("clone") ? -1
+			      : NEXT(int, clone, int (*)(void *), void *, int, void *,
+				     ...)(fn, stack, flags, arg);
 }
 
 void *malloc(size_t n)

@@ -1,4 +1,5 @@
-/* Cron rules from bytes: refused with a message and a place inside of the text, or times that are in order and match. */
+/* Cron rules from bytes: refused with a message and a place inside of the text, or times that are
+ * in order and match. */
 #include <assert.h>
 #include <string.h>
 #include "base/civil.h"

@@ -1,4 +1,5 @@
-/* CSV: rows that were read and written again, all fields quoted, are read as the same; and the table on all its blocks has as many. */
+/* CSV: rows that were read and written again, all fields quoted, are read as the same; and the
+ * table on all its blocks has as many. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -48,7 +49,8 @@ static bool rewrite(const char *text, size_t n, char separator, struct str *out,
 static void read_table(const uint8_t *data, size_t size, bool accepted, size_t rows)
 {
 	int fd = memfd_create("fuzz", MFD_CLOEXEC);
-	struct column columns[2] = { { .kind = COLUMN_NUMBERS }, { .kind = COLUMN_CODES, .codes_max = 1000 } };
+	struct column columns[2] = { { .kind = COLUMN_NUMBERS },
+				     { .kind = COLUMN_CODES, .codes_max = 1000 } };
 	char path[64];
 	const char *const *names;
 	struct err err = { 0 };
@@ -66,7 +68,9 @@ static void read_table(const uint8_t *data, size_t size, bool accepted, size_t r
 			columns[i].n_names = 1;
 		}
 		if (n)
-			must(frame_read(t, columns, ARRAY_LEN(columns), true, &err) == 0 || err.code, "an error without a message");
+			must(frame_read(t, columns, ARRAY_LEN(columns), true, &err) == 0 ||
+				     err.code,
+			     "an error without a message");
 		column_deinit(&columns[0]);
 		column_deinit(&columns[1]);
 		frame_free(t);
@@ -83,8 +87,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	bool ok = rewrite((const char *)data, size, ',', &once, &rows);
 
 	if (ok && once.len) {
-		must(rewrite(once.s, once.len, ',', &twice, &again) && rows == again, "what was written is refused");
-		must(once.len == twice.len && memcmp(once.s, twice.s, once.len) == 0, "a field has changed");
+		must(rewrite(once.s, once.len, ',', &twice, &again) && rows == again,
+		     "what was written is refused");
+		must(once.len == twice.len && memcmp(once.s, twice.s, once.len) == 0,
+		     "a field has changed");
 	}
 	read_table(data, size, ok, rows);
 	str_deinit(&once);

@@ -1,11 +1,13 @@
-/* Templates from bytes: parsed, checked for types, rendered with references that are values of all kinds, unknown or errors. */
+/* Templates from bytes: parsed, checked for types, rendered with references that are values of all
+ * kinds, unknown or errors. */
 #include <string.h>
 #include "model/internal.h"
 
 /* What a reference is depends on its name only. */
 static int resolve(void *arg, const struct ref *ref, struct value *ret, struct err *err)
 {
-	static const struct value items[] = { { VALUE_INT, { .i = -1 } }, { VALUE_FLOAT, { .f = 0.5 } } };
+	static const struct value items[] = { { VALUE_INT, { .i = -1 } },
+					      { VALUE_FLOAT, { .f = 0.5 } } };
 	size_t len = strlen(ref->name);
 
 	switch (len % 8) {
@@ -50,7 +52,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct arena *arena = arena_new();
 	struct diag_list *diags = diag_list_new();
 	char *text = arena_strndup(arena, (const char *)data, size);
-	struct expr_source src = { .file = "f", .text = text, .len = strlen(text), .line = 1, .col = 1, .arena = arena, .diags = diags };
+	struct expr_source src = { .file = "f",
+				   .text = text,
+				   .len = strlen(text),
+				   .line = 1,
+				   .col = 1,
+				   .arena = arena,
+				   .diags = diags };
 	struct expr_scope scope = { .resolve = resolve };
 	struct expr_check check = { .type_of = type_of, .in_if = true, .diags = diags };
 	struct expr_template *t = template_parse(&src);

@@ -1,8 +1,9 @@
-/* Headers of an answer, a name and a URL: a value is found only where the headers have it, and messages show neither a query nor a user. */
+/* Headers of an answer, a name and a URL: a value is found only where the headers have it, and
+ * messages show neither a query nor a user. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/http_internal.h"
+#include "base/net/http_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

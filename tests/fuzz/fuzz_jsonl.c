@@ -1,14 +1,15 @@
-/* JSON lines: one object is taken just when jansson takes it, but for what is documented (NaN, depth, members, numbers beyond a double). */
+/* JSON lines: one object is taken just when jansson takes it, but for what is documented (NaN,
+ * depth, members, numbers beyond a double). */
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <jansson.h>
 #include "base/macros.h"
 #include "base/mem.h"
-#include "steps/table/jsonl.h"
 #include "steps/table/frame.h"
+#include "steps/table/jsonl.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -27,21 +28,28 @@ static bool has(const uint8_t *data, size_t size, const char *text)
 
 static void check_member(const json_t *object, const struct jsonl_member *m)
 {
-	static const enum jsonl_kind kinds[] = { [JSON_OBJECT] = JSONL_OBJECT, [JSON_ARRAY] = JSONL_ARRAY,  [JSON_STRING] = JSONL_STRING, [JSON_INTEGER] = JSONL_NUMBER,
-						 [JSON_REAL] = JSONL_NUMBER,   [JSON_TRUE] = JSONL_BOOL,    [JSON_FALSE] = JSONL_BOOL,	  [JSON_NULL] = JSONL_NULL };
-	json_t *key = json_stringn(m->key, m->key_n), *v = key ? json_object_get(object, json_string_value(key)) : NULL;
+	static const enum jsonl_kind kinds[] = {
+		[JSON_OBJECT] = JSONL_OBJECT, [JSON_ARRAY] = JSONL_ARRAY,
+		[JSON_STRING] = JSONL_STRING, [JSON_INTEGER] = JSONL_NUMBER,
+		[JSON_REAL] = JSONL_NUMBER,   [JSON_TRUE] = JSONL_BOOL,
+		[JSON_FALSE] = JSONL_BOOL,    [JSON_NULL] = JSONL_NULL
+	};
+	json_t *key = json_stringn(m->key, m->key_n),
+	       *v = key ? json_object_get(object, json_string_value(key)) : NULL;
 	double numbers[4];
 
 	must(v != NULL, "a key that jansson doesn't see");
 	must(kinds[json_typeof(v)] == m->kind, "a value of another kind");
 	if (json_is_string(v))
-		must(json_string_length(v) == m->n && memcmp(json_string_value(v), m->s, m->n) == 0, "another string");
+		must(json_string_length(v) == m->n && memcmp(json_string_value(v), m->s, m->n) == 0,
+		     "another string");
 	if (json_is_array(v)) {
 		int64_t n = jsonl_numbers(m, numbers, ARRAY_LEN(numbers));
 
 		must(n < 0 || (size_t)n == json_array_size(v), "another number of numbers");
 		for (int64_t i = 0; i < n && i < (int64_t)ARRAY_LEN(numbers); i++)
-			must(json_number_value(json_array_get(v, (size_t)i)) == numbers[i], "another number");
+			must(json_number_value(json_array_get(v, (size_t)i)) == numbers[i],
+			     "another number");
 	}
 	json_decref(key);
 }
@@ -56,7 +64,8 @@ static void compare(const uint8_t *data, size_t size)
 	size_t n = 0;
 	int r = jsonl_next(j, &m, &n, &err);
 
-	if (r > 0 && !has(data, size, "NaN") && !has(data, size, "Infinity") && !(size >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0)) {
+	if (r > 0 && !has(data, size, "NaN") && !has(data, size, "Infinity") &&
+	    !(size >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0)) {
 		enum json_error_code code = other ? json_error_unknown : json_error_code(&je);
 
 		must(other || code == json_error_numeric_overflow, "jansson refuses it");
@@ -64,8 +73,10 @@ static void compare(const uint8_t *data, size_t size)
 		for (size_t i = 0; i < n && other; i++)
 			check_member(other, &m[i]);
 	}
-	if (r <= 0 && json_is_object(other) && !memchr(data, '\0', size)) /* which jansson passes over */
-		must(strstr(err.msg, "too deeply") || strstr(err.msg, "1,024 members"), "jansson takes it");
+	if (r <= 0 && json_is_object(other) &&
+	    !memchr(data, '\0', size)) /* which jansson passes over */
+		must(strstr(err.msg, "too deeply") || strstr(err.msg, "1,024 members"),
+		     "jansson takes it");
 	json_decref(other);
 	jsonl_free(j);
 }
@@ -73,7 +84,9 @@ static void compare(const uint8_t *data, size_t size)
 static void read_table(const uint8_t *data, size_t size)
 {
 	static const char *const names[] = { "a", "b", "c" };
-	struct column columns[3] = { { .kind = COLUMN_NUMBERS }, { .kind = COLUMN_CODES, .codes_max = 100 }, { .kind = COLUMN_TEXTS } };
+	struct column columns[3] = { { .kind = COLUMN_NUMBERS },
+				     { .kind = COLUMN_CODES, .codes_max = 100 },
+				     { .kind = COLUMN_TEXTS } };
 	int fd = memfd_create("fuzz", MFD_CLOEXEC);
 	struct err err = { 0 };
 	char path[64];
@@ -87,7 +100,9 @@ static void read_table(const uint8_t *data, size_t size)
 			columns[i].n_names = 1;
 		}
 		if (frame_format(t) == FRAME_JSONL)
-			must(frame_read(t, columns, ARRAY_LEN(columns), size % 2, &err) == 0 || err.code, "an error without a message");
+			must(frame_read(t, columns, ARRAY_LEN(columns), size % 2, &err) == 0 ||
+				     err.code,
+			     "an error without a message");
 		for (size_t i = 0; i < ARRAY_LEN(columns); i++)
 			column_deinit(&columns[i]);
 		frame_free(t);

@@ -16,7 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		struct content_id id;
 		const char *path;
 
-		assert(facts[i].name >= (const char *)data && facts[i].value + facts[i].value_len <= (const char *)data + size);
+		assert(facts[i].name >= (const char *)data &&
+		       facts[i].value + facts[i].value_len <= (const char *)data + size);
 		if (key_fact_content(&facts[i], &path, &id))
 			assert(strlen(path) < facts[i].value_len);
 		assert(key_fact_kind_name(facts[i].kind));

@@ -1,6 +1,7 @@
-/* Objects of an API server from bytes: facts that can be judged, whatever they are; and words that are text. */
+/* Objects of an API server from bytes: facts that can be judged, whatever they are; and words that
+ * are text. */
 #include <string.h>
-#include "base/text.h"
+#include "base/text/text.h"
 #include "runners/kubernetes/facts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -18,10 +19,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		const struct pod_facts *pods[] = { &pod, &pod };
 
 		for (unsigned nodes = 1; nodes < 3; nodes++) {
-			kube_judge(&(struct kube_seen){ .job = &job, .pods = pods, .n = 1, .nodes = nodes }, INT64_MAX / 2, &v);
-			if (strlen(v.text) >= sizeof(v.text) || !text_is_utf8(v.text, strlen(v.text)))
+			kube_judge(
+				&(struct kube_seen){
+					.job = &job, .pods = pods, .n = 1, .nodes = nodes },
+				INT64_MAX / 2, &v);
+			if (strlen(v.text) >= sizeof(v.text) ||
+			    !text_is_utf8(v.text, strlen(v.text)))
 				abort();
-			kube_judge(&(struct kube_seen){ .gone = true, .pods = pods, .n = 2, .nodes = nodes }, 0, &v);
+			kube_judge(
+				&(struct kube_seen){
+					.gone = true, .pods = pods, .n = 2, .nodes = nodes },
+				0, &v);
 		}
 		pod_facts_deinit(&pod);
 	}

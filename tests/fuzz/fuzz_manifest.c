@@ -1,8 +1,9 @@
-/* A run manifest from a store, a line of its attempts, a change of a name: what it names is found, or it is refused. */
+/* A run manifest from a store, a line of its attempts, a change of a name: what it names is found,
+ * or it is refused. */
 #include <assert.h>
-#include "record/manifest.h"
-#include "record/tag_store.h"
-#include "storage/maintain.h"
+#include "record/manifest/manifest.h"
+#include "record/manifest/tag_store.h"
+#include "storage/local/maintain.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -24,7 +25,8 @@ static void load(struct store *s, const uint8_t *data, size_t size)
 	struct digest d;
 
 	digest_bytes(data, size, &d);
-	if (store_put(s, STORE_RUN, &d, data, size, NULL) < 0 || manifest_load(s, &d, arena, &m, NULL) < 0)
+	if (store_put(s, STORE_RUN, &d, data, size, NULL) < 0 ||
+	    manifest_load(s, &d, arena, &m, NULL) < 0)
 		return;
 	assert(m.run->id && m.run->pipeline && run_state_name(m.run->state));
 	for (size_t i = 0; i < m.n_inputs; i++)
@@ -44,7 +46,8 @@ static int on_attempt(void *arg, const struct attempt_record *r, struct err *err
 	_cleanup_(str_deinit) struct str line = { 0 }, again = { 0 };
 	struct attempt_record back;
 
-	assert(r->row.task && r->row.step && r->row.id > 0 && r->row.number > 0 && (unsigned)r->row.failure < FAILURE_CLASSES);
+	assert(r->row.task && r->row.step && r->row.id > 0 && r->row.number > 0 &&
+	       (unsigned)r->row.failure < FAILURE_CLASSES);
 	for (size_t i = 0; i < r->n_inputs; i++)
 		assert(r->inputs[i].name && r->inputs[i].id.kind != CONTENT_NONE);
 	attempt_record_encode(r, &line);
@@ -69,13 +72,14 @@ static void name_of_run(struct store *s, const uint8_t *data, size_t size)
 	struct digest d;
 
 	digest_bytes(data, size, &d);
-	if (store_put(s, STORE_TAG, &d, data, size, NULL) >= 0 && tag_store_load(s, &d, arena, &t, NULL) == 0)
+	if (store_put(s, STORE_TAG, &d, data, size, NULL) >= 0 &&
+	    tag_store_load(s, &d, arena, &t, NULL) == 0)
 		assert(t.name && tag_name_check(t.name, NULL) == 0 && t.at_ns > 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct store_gc_sink sink = { on_content, on_key, NULL };
+	const struct closure_sink sink = { on_content, on_key, NULL };
 	_cleanup_(store_freep) struct store *s = NULL;
 
 	if (store_open("memory:", true, &s, NULL) < 0)

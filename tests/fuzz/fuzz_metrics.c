@@ -1,9 +1,10 @@
-/* Lines that a training printed, from bytes: which are metrics, and that a series of them, as the launcher writes it, is read back by plots. */
+/* Lines that a training printed, from bytes: which are metrics, and that a series of them, as the
+ * launcher writes it, is read back by plots. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "base/mem.h"
-#include "cli/plot.h"
+#include "cli/plot/plot.h"
 #include "steps/train/gang.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -20,7 +21,7 @@ static void add_line(struct str *text, const char *line, size_t n)
 	char *copy = xmalloc(n + (n == 0)); /* of its own size: nothing behind it may be read */
 
 	memcpy(copy, line, n);
-	if (metrics_of_line(copy, n, collect, values)) {
+	if (gang_metrics_of_line(copy, n, collect, values)) {
 		assert(json_object_size(values) > 0);
 		json_object_set_new(values, "step", json_integer((json_int_t)n));
 		json_add_canonical(text, values);

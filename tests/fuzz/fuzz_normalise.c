@@ -1,5 +1,6 @@
-/* Normalisers: the first two bytes say how long the first file is. Whatever the bytes are: nothing crashes, the order of the two doesn't change the verdict,
- * a file is never different from itself, and equal after normalisation is named. */
+/* Normalisers: the first two bytes say how long the first file is. Whatever the bytes are: nothing
+ * crashes, the order of the two doesn't change the verdict, a file is never different from itself,
+ * and equal after normalisation is named. */
 #include <stdio.h>
 #include <string.h>
 #include "base/mem.h"
@@ -23,7 +24,8 @@ static enum normalised_verdict ask(struct span a, struct span b)
 
 	normalise_spans(&j, a, b, &r);
 	v = r.verdict;
-	must(v == NORMALISED_NOT || (r.normaliser && *r.normaliser && r.detail), "a verdict without its reason");
+	must(v == NORMALISED_NOT || (r.normaliser && *r.normaliser && r.detail),
+	     "a verdict without its reason");
 	must(j.bytes <= j.bytes_max, "more than allowed was unpacked");
 	must(j.depth == 0, "the depth isn't where it began");
 	arena_free(j.arena);
@@ -40,6 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	a.p = data + 2;
 	b = (struct span){ a.p + a.n, size - 2 - a.n };
 	must(ask(a, b) == ask(b, a), "the verdict depends on the order");
-	must(ask(a, a) != NORMALISED_DIFFERENT && ask(b, b) != NORMALISED_DIFFERENT, "a file differs from itself");
+	must(ask(a, a) != NORMALISED_DIFFERENT && ask(b, b) != NORMALISED_DIFFERENT,
+	     "a file differs from itself");
 	return 0;
 }

@@ -1,5 +1,6 @@
-/* Indexes of packs and lists of the condemned from bytes. An index that is accepted names only places that a pack can have, in order, each once; and an object of a
- * pack is decoded from whatever bytes lie there. */
+/* Indexes of packs and lists of the condemned from bytes. An index that is accepted names only
+ * places that a pack can have, in order, each once; and an object of a pack is decoded from
+ * whatever bytes lie there. */
 #include <stdio.h>
 #include "base/mem.h"
 #include "storage/remote/internal.h"
@@ -30,8 +31,11 @@ static void try_index(const uint8_t *data, size_t size)
 		pack_index_at(data, i, &m);
 		must(m.space <= STORE_TREE, "a member of a space that packs don't have");
 		must(m.offset + m.stored <= end, "a member behind the pack's end");
-		must(i == 0 || last.space < m.space || memcmp(last.name.b, m.name.b, DIGEST_BYTES) < 0, "members out of order");
-		if (m.size < MIB && pack_decode(m.encoding, data, MIN(size, (size_t)m.stored), m.size, &out, NULL) == 0)
+		must(i == 0 || last.space < m.space ||
+			     memcmp(last.name.b, m.name.b, DIGEST_BYTES) < 0,
+		     "members out of order");
+		if (m.size < MIB && pack_decode(m.encoding, data, MIN(size, (size_t)m.stored),
+						m.size, &out, NULL) == 0)
 			must(out.len == m.size, "it was decoded to another size");
 	}
 }
@@ -44,7 +48,8 @@ static void try_condemned(const uint8_t *data, size_t size)
 	if (condemned_parse(data, size, 1000, &v, &n) < 0)
 		return;
 	for (size_t i = 0; i < n; i++) {
-		must(v[i].since_ns > 0 && v[i].since_ns <= 1000, "condemned in the future, or never");
+		must(v[i].since_ns > 0 && v[i].since_ns <= 1000,
+		     "condemned in the future, or never");
 		must(i == 0 || condemned_order(&v[i - 1], &v[i]) <= 0, "out of order");
 	}
 	free(v);

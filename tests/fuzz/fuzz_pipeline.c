@@ -1,8 +1,9 @@
-/* Pipelines from bytes. Up to the first 0x1e the pipeline, behind it the step file `s.yaml`; input that begins with `M` is an
- * encoded model. Whatever is accepted must encode, come back the same, and be safe to walk. */
+/* Pipelines from bytes. Up to the first 0x1e the pipeline, behind it the step file `s.yaml`; input
+ * that begins with `M` is an encoded model. Whatever is accepted must encode, come back the same,
+ * and be safe to walk. */
 #include <stdio.h>
 #include <string.h>
-#include "model/cache.h"
+#include "model/cache/cache.h"
 
 static void ignore_ref(void *arg, const struct ref *ref)
 {
@@ -16,10 +17,10 @@ static void walk(const struct pipeline *p)
 	for (size_t i = 0; i < p->n_steps; i++) {
 		const struct step *s = &p->steps[i];
 
-		if (s->run)
-			template_refs(s->run, ignore_ref, &n);
-		for (size_t k = 0; k < s->n_env; k++)
-			template_refs(s->env[k].value, ignore_ref, &n);
+		if (s->program.run)
+			template_refs(s->program.run, ignore_ref, &n);
+		for (size_t k = 0; k < s->reads.n_env; k++)
+			template_refs(s->reads.env[k].value, ignore_ref, &n);
 		for (size_t k = 0; k < s->n_deps; k++)
 			n += strlen(p->steps[s->deps[k].step].name);
 	}
@@ -36,7 +37,8 @@ static void decode_twice(const char *bytes, size_t len)
 		memcpy(copy, bytes, len);
 	if (model_decode(copy, len, arena, &p) && model_encode(p, &x)) {
 		walk(p);
-		if (!model_decode(x.s, x.len, again, &q) || !model_encode(q, &y) || x.len != y.len || memcmp(x.s, y.s, x.len) != 0)
+		if (!model_decode(x.s, x.len, again, &q) || !model_encode(q, &y) ||
+		    x.len != y.len || memcmp(x.s, y.s, x.len) != 0)
 			abort();
 	}
 	str_deinit(&x);

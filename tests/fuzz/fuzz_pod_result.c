@@ -1,10 +1,11 @@
-/* What a pod is told and what it tells, and the plan and the end between its containers: any bytes. What is accepted can be written again. */
+/* What a pod is told and what it tells, and the plan and the end between its containers: any bytes.
+ * What is accepted can be written again. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
 #include "runners/kubernetes/init/protocol.h"
-#include "runners/kubernetes/pod_spec.h"
+#include "runners/kubernetes/job/pod_spec.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -29,11 +30,12 @@ static void result(const uint8_t *data, size_t size, struct arena *arena)
 	struct content_id where;
 	size_t n, m;
 
-	if (pod_result_read((const char *)data, size, arena, &v, &n, &where, NULL) != 0)
+	if (kube_pod_result_read((const char *)data, size, arena, &v, &n, &where, NULL) != 0)
 		return;
 	must(pod_result_write(v, n, put, NULL, &text, NULL) == 0, "a result that can't be written");
 	must(text.len <= POD_MESSAGE_MAX, "a message that is cut off");
-	must(pod_result_read(text.s, text.len, arena, &again, &m, &where, NULL) >= 0, "a result that can't be read");
+	must(kube_pod_result_read(text.s, text.len, arena, &again, &m, &where, NULL) >= 0,
+	     "a result that can't be read");
 }
 
 static void spec(const uint8_t *data, size_t size, struct arena *arena)
@@ -46,7 +48,9 @@ static void spec(const uint8_t *data, size_t size, struct arena *arena)
 	if (pod_spec_read((const char *)data, size, 0, arena, &v, &n, NULL) != 0)
 		return;
 	first = v;
-	must(pod_spec_write(&first, 1, 0, &text, NULL) == 0 && pod_spec_read(text.s, text.len, 0, arena, &again, &m, NULL) == 0, "a specification that can't be read");
+	must(pod_spec_write(&first, 1, 0, &text, NULL) == 0 &&
+		     pod_spec_read(text.s, text.len, 0, arena, &again, &m, NULL) == 0,
+	     "a specification that can't be read");
 }
 
 static void protocol(const uint8_t *data, size_t size)

@@ -1,8 +1,9 @@
-/* Records of objects outside, from bytes: what is accepted is canonical, and says nothing that can't be asked for. */
+/* Records of objects outside, from bytes: what is accepted is canonical, and says nothing that
+ * can't be asked for. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "base/mem.h"
-#include "storage/reference.h"
+#include "storage/origin/reference.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -23,7 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (reference_decode(data, size, arena, &r, NULL) < 0)
 		return 0;
-	must(*r.uri && *r.version && strlen(r.uri) <= REFERENCE_URI_MAX, "an empty or endless text");
+	must(*r.uri && *r.version && strlen(r.uri) <= REFERENCE_URI_MAX,
+	     "an empty or endless text");
 	must(reference_options_parse(r.options, arena, &o), "options that can't be read");
 	reference_encode(&r, &again);
 	must(again.len == size && memcmp(again.s, data, size) == 0, "it isn't canonical");

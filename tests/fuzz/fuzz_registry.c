@@ -1,10 +1,11 @@
-/* What comes from registries, users and other people's files: names of images (whose written form reads back as the same), WWW-Authenticate, ELF headers. */
+/* What comes from registries, users and other people's files: names of images (whose written form
+ * reads back as the same), WWW-Authenticate, ELF headers. */
 #include <assert.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include "base/fs.h"
+#include "base/os/fs.h"
 #include "runners/image/elf.h"
 #include "runners/image/registry_internal.h"
 
@@ -26,7 +27,7 @@ static void try_challenge(const char *bytes, size_t n, struct arena *arena)
 {
 	struct auth_challenge c;
 
-	auth_challenge_parse(bytes, n, arena, &c);
+	registry_challenge_parse(bytes, n, arena, &c);
 	assert(c.scheme != AUTH_BEARER || c.realm);
 }
 

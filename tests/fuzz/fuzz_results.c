@@ -1,6 +1,6 @@
 /* A results table from a store: refused, or readable to its end. */
 #include <assert.h>
-#include "record/results.h"
+#include "record/manifest/results.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,9 +1,10 @@
-/* XML of S3 and STS: paths are bounded and well-formed, texts bounded; an error's texts are printable and whole characters; nothing that is refused comes without a word. */
+/* XML of S3 and STS: paths are bounded and well-formed, texts bounded; an error's texts are
+ * printable and whole characters; nothing that is refused comes without a word. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/text.h"
-#include "storage/s3/xml.h"
+#include "base/text/text.h"
+#include "storage/bucket/s3/xml.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -41,7 +42,8 @@ static void check_text(const char *s, size_t max)
 {
 	struct str printable = { 0 };
 
-	must(strlen(s) < max && text_is_utf8(s, strlen(s)), "an error's text that is too long, or cut through a character");
+	must(strlen(s) < max && text_is_utf8(s, strlen(s)),
+	     "an error's text that is too long, or cut through a character");
 	text_add_printable(&printable, s, strlen(s));
 	must(str_eq(printable.s ? printable.s : "", s), "an error's text that isn't printable");
 	str_deinit(&printable);
@@ -54,7 +56,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct xml_error e;
 	int r = xml_read("fuzz", data, size, on_element, &seen, &err);
 
-	must((r < 0) == (err.code != ERR_NONE), "an error without a word, or a word without an error");
+	must((r < 0) == (err.code != ERR_NONE),
+	     "an error without a word, or a word without an error");
 	must(r < 0 || seen.root, "taken without a root");
 	must(xml_read_error(data, size, &e) == (e.code[0] != '\0'), "an error without a code");
 	check_text(e.code, sizeof(e.code));

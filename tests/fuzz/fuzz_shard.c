@@ -1,17 +1,21 @@
-/* The whole step on one file from bytes. The first byte says what it is called (bits 0-2) and how the step is set (bit 3: bad samples are skipped,
- * bit 4: rows have keys and files, bit 5: arrays become NPY). When it says that it went well, its shards are whole: as many samples as its metrics
+/* The whole step on one file from bytes. The first byte says what it is called (bits 0-2) and how
+ * the step is set (bit 3: bad samples are skipped, bit 4: rows have keys and files, bit 5: arrays
+ * become NPY). When it says that it went well, its shards are whole: as many samples as its metrics
  * say, sorted, and none of them with a name that leads elsewhere. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/fs.h"
 #include "base/mem.h"
+#include "base/os/fs.h"
 #include "steps/shards/shards.h"
 #include "steps/step.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char *const names[] = { "d.csv", "d.tsv", "d.jsonl", "d-images-idx3-ubyte", "d-images-idx3-ubyte.gz", "d.tar", "d.zip", "d.tar.zst" };
+static const char *const names[] = {
+	"d.csv", "d.tsv", "d.jsonl",  "d-images-idx3-ubyte", "d-images-idx3-ubyte.gz",
+	"d.tar", "d.zip", "d.tar.zst"
+};
 
 static void must(bool ok, const char *what)
 {
@@ -23,8 +27,9 @@ static void must(bool ok, const char *what)
 
 static json_t *settings(uint8_t how)
 {
-	json_t *with = json_pack("{sssisisisi}", "on_bad", how & 8 ? "skip" : "fail", "shards", 2, "max_unpacked", 4 * (int)MIB, "max_file", (int)MIB,
-				 "max_samples", 100);
+	json_t *with =
+		json_pack("{sssisisisi}", "on_bad", how & 8 ? "skip" : "fail", "shards", 2,
+			  "max_unpacked", 4 * (int)MIB, "max_file", (int)MIB, "max_samples", 100);
 
 	if (how & 16) {
 		json_object_set_new(with, "key", json_string("id"));
@@ -66,7 +71,13 @@ static void run_step(const char *in, const char *out, uint8_t how)
 {
 	const struct step_spec *spec = step_spec_find("shard");
 	struct step_port input = { "data", in, false }, output = { "all", out, true };
-	struct step_args a = { .spec = spec, .inputs = &input, .n_inputs = 1, .outputs = &output, .n_outputs = 1, .threads = 1, .metrics = json_object() };
+	struct step_args a = { .spec = spec,
+			       .inputs = &input,
+			       .n_inputs = 1,
+			       .outputs = &output,
+			       .n_outputs = 1,
+			       .threads = 1,
+			       .metrics = json_object() };
 	json_t *with = settings(how), *full;
 	struct err err = { 0 };
 
@@ -75,7 +86,9 @@ static void run_step(const char *in, const char *out, uint8_t how)
 	if (step_shard.run(&a, &err) < 0)
 		must(err.code != ERR_NONE && *err.msg, "an error without a reason");
 	else
-		must((json_int_t)count_samples(out) == json_integer_value(json_object_get(a.metrics, "samples")), "samples were lost");
+		must((json_int_t)count_samples(out) ==
+			     json_integer_value(json_object_get(a.metrics, "samples")),
+		     "samples were lost");
 	json_decref(with);
 	json_decref(full);
 	json_decref(a.metrics);
@@ -90,7 +103,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	snprintf(dir, sizeof(dir), "/tmp/cairn-fuzz-shard-%d", (int)getpid());
 	snprintf(in, sizeof(in), "%s/%s", dir, names[data[0] & 7]);
 	snprintf(out, sizeof(out), "%s/out", dir);
-	if (fs_mkdir_p(dir, NULL) < 0 || fs_write_atomic_at(AT_FDCWD, in, data + 1, size - 1, 0644, FS_WRITE_NO_SYNC, NULL) < 0)
+	if (fs_mkdir_p(dir, NULL) < 0 ||
+	    fs_write_atomic_at(AT_FDCWD, in, data + 1, size - 1, 0644, FS_WRITE_NO_SYNC, NULL) < 0)
 		return 0;
 	run_step(in, out, data[0]);
 	fs_remove_tree(dir, NULL);

@@ -1,10 +1,11 @@
-/* Archives from bytes. Whatever samples come out are well-formed, within the limits, and when written again read back the same. The first byte:
- * bit 0 members of any archive, zip too, instead of the samples of a tar. */
+/* Archives from bytes. Whatever samples come out are well-formed, within the limits, and when
+ * written again read back the same. The first byte: bit 0 members of any archive, zip too, instead
+ * of the samples of a tar. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include "base/fs.h"
 #include "base/mem.h"
+#include "base/os/fs.h"
 #include "steps/shards/members.h"
 #include "steps/shards/shards.h"
 
@@ -22,7 +23,11 @@ static void must(bool ok, const char *what)
 
 static void read_members(const char *path)
 {
-	const struct member_limits limits = { .member_max = MIB, .total_max = 4 * MIB, .ratio_max = 1000, .ratio_from = MIB, .zip = true };
+	const struct member_limits limits = { .member_max = MIB,
+					      .total_max = 4 * MIB,
+					      .ratio_max = 1000,
+					      .ratio_from = MIB,
+					      .zip = true };
 	struct member_reader *r;
 	struct err err = { 0 };
 	uint64_t total = 0;
@@ -42,7 +47,8 @@ static void read_members(const char *path)
 		if (n > 0 && member_reader_data(r, &data, &err) < 0)
 			n = -1;
 		total += data.len;
-		must(n < 0 || (data.len <= limits.member_max && total <= limits.total_max), "more than the limits allow");
+		must(n < 0 || (data.len <= limits.member_max && total <= limits.total_max),
+		     "more than the limits allow");
 		str_deinit(&data);
 	}
 	member_reader_free(r);
@@ -55,16 +61,19 @@ static void check_sample(const struct shard_sample *s)
 		_cleanup_(freep) char *name = xasprintf("%s.%s", s->key, s->fields[i].name);
 		size_t key_len;
 
-		must(shard_name_split(name, &key_len, NULL) == 0 && key_len == strlen(s->key), "a name that isn't safe");
+		must(shard_name_split(name, &key_len, NULL) == 0 && key_len == strlen(s->key),
+		     "a name that isn't safe");
 		must(shard_sample_field(s, s->fields[i].name) == &s->fields[i], "a field twice");
 	}
 }
 
 static void check_same(const struct shard_sample *a, const struct shard_sample *b)
 {
-	must(strcmp(a->key, b->key) == 0 && a->n_fields == b->n_fields, "another sample was read back");
+	must(strcmp(a->key, b->key) == 0 && a->n_fields == b->n_fields,
+	     "another sample was read back");
 	for (size_t i = 0; i < a->n_fields; i++)
-		must(strcmp(a->fields[i].name, b->fields[i].name) == 0 && a->fields[i].n == b->fields[i].n &&
+		must(strcmp(a->fields[i].name, b->fields[i].name) == 0 &&
+			     a->fields[i].n == b->fields[i].n &&
 			     memcmp(a->fields[i].data, b->fields[i].data, a->fields[i].n) == 0,
 		     "other bytes were read back");
 }
@@ -79,8 +88,10 @@ static void write_again(struct shard_sample **v, size_t n)
 	snprintf(path, sizeof(path), "/tmp/cairn-fuzz-shards-%d.tar", (int)getpid());
 	must(shard_writer_open(path, NULL, &w, NULL) == 0, "no writer");
 	for (size_t i = 0; i < n; i++)
-		must(shard_writer_add(w, v[i]->key, v[i]->fields, v[i]->n_fields, NULL, NULL) == 0, "what was read can't be written");
-	must(shard_writer_close(w, NULL, NULL) == 0 && shard_reader_open(path, &r, NULL) == 0, "no shard");
+		must(shard_writer_add(w, v[i]->key, v[i]->fields, v[i]->n_fields, NULL, NULL) == 0,
+		     "what was read can't be written");
+	must(shard_writer_close(w, NULL, NULL) == 0 && shard_reader_open(path, &r, NULL) == 0,
+	     "no shard");
 	for (size_t i = 0; i < n; i++) {
 		if (i && strcmp(v[i]->key, v[i - 1]->key) == 0)
 			break; /* would be one sample now */

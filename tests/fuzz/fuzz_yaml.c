@@ -1,9 +1,9 @@
-/* The YAML parser takes any bytes, and what it accepts keeps its promises: bounds of depth and expansion, every node with a place,
- * every key found again, scalars without NUL and in UTF-8. */
+/* The YAML parser takes any bytes, and what it accepts keeps its promises: bounds of depth and
+ * expansion, every node with a place, every key found again, scalars without NUL and in UTF-8. */
 #include <assert.h>
 #include <string.h>
-#include "base/text.h"
-#include "base/yaml.h"
+#include "base/text/text.h"
+#include "base/text/yaml.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -22,7 +22,8 @@ static void walk_scalar(const struct yaml_node *n)
 	assert(text_is_utf8(n->text, n->len));
 	assert(yaml_as_bool(n, &b) == (yaml_scalar_type(n) == YAML_TYPE_BOOL));
 	assert(!yaml_as_int(n, &i) || yaml_scalar_type(n) == YAML_TYPE_INT);
-	assert(!yaml_as_float(n, &f) || yaml_scalar_type(n) == YAML_TYPE_INT || yaml_scalar_type(n) == YAML_TYPE_FLOAT);
+	assert(!yaml_as_float(n, &f) || yaml_scalar_type(n) == YAML_TYPE_INT ||
+	       yaml_scalar_type(n) == YAML_TYPE_FLOAT);
 	assert(!yaml_is_null(n) || n->style == YAML_STYLE_PLAIN);
 }
 
@@ -60,6 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	assert(diag_errors(diags) == 0);
-	walk_node(&(struct walk){ .limit = (tree->n_nodes + 10) * YAML_EXPANSION_MAX + 1 }, tree->root);
+	walk_node(&(struct walk){ .limit = (tree->n_nodes + 10) * YAML_EXPANSION_MAX + 1 },
+		  tree->root);
 	return 0;
 }

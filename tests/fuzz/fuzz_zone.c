@@ -1,9 +1,9 @@
-/* TZif files from bytes: refused, or a zone whose segments follow one another and hold the moments that were asked for; also the rule behind the table
- * by itself. */
+/* TZif files from bytes: refused, or a zone whose segments follow one another and hold the moments
+ * that were asked for; also the rule behind the table by itself. */
 #include <assert.h>
 #include <string.h>
 #include "base/mem.h"
-#include "serve/zonefile.h"
+#include "serve/schedule/zonefile.h"
 
 static void walk(const struct zone *z, int64_t t)
 {

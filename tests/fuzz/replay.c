@@ -1,12 +1,13 @@
-/* Runs a fuzz target over stored inputs, where libFuzzer isn't: each argument is a file or a directory of files, in the order
- * of their names. An input lies in a buffer of exactly its size, so that a sanitizer sees a read beyond it. Fails when
- * a directory is missing or has no file in it, because a test that ran nothing must not pass. */
+/* Runs a fuzz target over stored inputs, where libFuzzer isn't: each argument is a file or a
+ * directory of files, in the order of their names. An input lies in a buffer of exactly its size,
+ * so that a sanitizer sees a read beyond it. Fails when a directory is missing or has no file in
+ * it, because a test that ran nothing must not pass. */
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include "base/fs.h"
 #include "base/mem.h"
+#include "base/os/fs.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 __attribute__((weak)) int LLVMFuzzerInitialize(int *argc, char ***argv);

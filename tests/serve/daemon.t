@@ -121,6 +121,14 @@ test_expect 'sockets of systemd are used, and no others' '
 	test_is "$(curl -s -o /dev/null -w "%{http_code}" "http://127.0.0.1:$(head -n 1 act.out)/healthz")" 200
 	test_is "$(grep -c " listening " act.out)" 1
 	test_is "$(stop act TERM)" 0
+	serve_forget act
+	start act python3 "$SRC/tests/serve/systemd.py" listen cairn serve $(printf -- "--listen 127.0.0.1:0 %.0s" 1 2 3 4 5 6 7 8)
+	wait_until 60 grep -q " serving " act.out
+	test_is "$(grep -c " listening " act.out)" 9
+	for url in $(sed -n "s/.* listening address=\(127[^ ]*\).*/\1/p" act.out); do
+		test_is "$(curl -s -o /dev/null -w "%{http_code}" "http://$url/healthz")" 200
+	done
+	test_is "$(stop act TERM)" 0
 '
 
 test_expect 'a unit for systemd' '

@@ -44,8 +44,9 @@ state_is() { test "$(there status --json "$1" | python3 -c 'import json, sys; pr
 # shellcheck disable=SC2034 # run is the tests'
 detach() { laptop run --json --detach "$@" >handed.json && run=$(json handed.json 'd["run"]'); }
 
+serve srv there || test_bail 'no server'
+
 test_expect 'the server executes it without a checkout; what it makes is what a local run makes' '
-	serve srv there
 	touch "$HOME/go"
 	detach -p n=3
 	wait_until 60 state_is "$run" succeeded
@@ -94,6 +95,75 @@ test_expect 'status, logs and cancel from the laptop' '
 	wait_until 60 state_is "$run" cancelled
 '
 
+test_expect 'a server tells of a run what the project that it serves tells: status, runs, exports' '
+	echo "{pipeline: exporting, steps: {
+		a: {run: \"echo 1 >o\", outputs: {o: {path: o, export: $PWD/exported}}},
+		b: {run: \"echo 2 >o\", outputs: {o: {path: o, export: $PWD/there}}},
+		c: {run: exit 3}}}" >there/exporting.yaml
+	test_code 1 there run exporting.yaml --keep-going --json >ran.json
+	run=$(json ran.json "d[\"id\"]")
+	for how in "" -v; do
+		there status $how "$run" | sed "s/started [^,]*//" >here
+		laptop status $how "$run" --server | sed "s/started [^,]*//" >served
+		test_cmp here served
+	done
+	test_grep "exported  *a o" served
+	test_grep "failed  *b o" served
+	there status "$run" --json >here.json
+	laptop status "$run" --server --json >served.json
+	test_is "$(json served.json "(d[\"tasks\"], d[\"exports\"])")" \
+		"$(json here.json "(d[\"tasks\"], d[\"exports\"])")"
+	there runs | sed "s/  [0-9]* [a-z]* ago//" >here
+	laptop runs --server | sed "s/  [0-9]* [a-z]* ago//" >served
+	test_cmp here served
+	there runs --json >here
+	laptop runs --server --json >served
+	test_cmp here served
+'
+
+# A server whose last run is another one at each question; it has two pages of attempts.
+write moving.py <<'PY'
+import http.server, json, sys
+asked = 0
+class Handler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+    def do_GET(self):
+        global asked
+        run, _, rest = self.path.removeprefix("/api/v1/runs/").partition("/")
+        if run == "last":
+            asked += 1
+            run = "away-%d" % asked
+        attempt = {"task": "of-" + run, "attempt": 1, "state": "failed", "duration_ns": 1}
+        answer = {"id": run, "state": "failed", "duration_ns": 1, "counts": {}}
+        if rest.startswith("attempts"):
+            answer = {"attempts": [attempt], "next": NEXT if "cursor" not in rest else None}
+        body = b"log of " + run.encode() + b"\n" if rest.startswith("log") else json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+NEXT = sys.argv[2]
+server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+open(sys.argv[1], "w").write(str(server.server_address[1]) + "\n")
+server.serve_forever()
+PY
+
+test_expect 'one question is about one run, though another one is the last by now' '
+	start moving python3 moving.py moving.port 7
+	start strange python3 moving.py strange.port no-number
+	wait_until 60 test -s moving.port
+	wait_until 60 test -s strange.port
+	url=http://127.0.0.1:$(cat moving.port)
+	(cd laptop && CAIRN_SERVER=$url cairn status --server --json) >moved.json
+	test_is "$(json moved.json "[d[\"run\"][\"id\"], [t[\"task\"] for t in d[\"tasks\"]]]")" "[\"away-1\", [\"of-away-1\", \"of-away-1\"]]"
+	(cd laptop && CAIRN_SERVER=$url cairn logs --server) >moved
+	test_is "$(cat moved)" "log of away-2"
+	url=http://127.0.0.1:$(cat strange.port)
+	(cd laptop && CAIRN_SERVER=$url cairn status --server --json) >strange.json
+	test_is "$(json strange.json "[t[\"task\"] for t in d[\"tasks\"]]")" "[\"of-away-1\", \"of-away-1\"]"
+'
+
 test_expect 'the same request twice is one run' '
 	touch "$HOME/go"
 	mkdir lossy
@@ -125,15 +195,25 @@ test_expect 'the server is killed: the next one goes on with it by itself, and n
 	test_is "$(wc -l <"$HOME/firsts")" 1
 '
 
-test_expect 'its engine is killed: this server goes on with it' '
+# What is asked is kept, for the run goes on soon.
+waits() { there status "$run" >out && grep -q "it waits" out; }
+
+test_expect 'its engine is killed: it waits, as everybody is told, and this server goes on with it' '
 	rm -f "$HOME/go" "$HOME/begun" "$HOME/firsts"
 	detach -p n=12
 	wait_until 60 begun 1
 	pid=$(python3 -c "import sqlite3, sys; print(sqlite3.connect(\"there/.cairn/cairn.db\").execute(\"SELECT pid FROM run WHERE id = ?\", sys.argv[1:]).fetchone()[0])" "$run")
 	kill -9 "$pid"
+	wait_until 60 waits
+	test_grep "^$run interrupted" out
+	test_grep "killed by SIGKILL.*; the next try in [0-9]+ s" out
+	test_grep "it waits: .cairn serve. goes on with it by itself" out
+	test_grep "lost +wait" out
 	wait_until 60 begun 2
 	touch "$HOME/go"
 	wait_until 60 state_is "$run" succeeded
+	there status --json "$run" >status.json
+	test_is "$(json status.json "d[\"run\"][\"message\"]")" null
 	test_is "$(wc -l <"$HOME/firsts")" 1
 '
 

@@ -45,6 +45,29 @@ test_expect 'the last lines, a rank, both, as without a server' '
 	same silent -n 1 --rank 0
 	test_lines 0 there
 	same many ranks silent -n 1
+	write said.yaml <<-"YAML"
+	pipeline: said
+	params: {w: one}
+	steps: {a: {run: "echo said ${{ params.w }}", matrix: {i: [1, 2]}}}
+	YAML
+	for w in one two one; do cairn run -q said.yaml -p w=$w; done
+	same "a[i=1]" # a hit: of the execution whose result it was, not the newest
+	test_is "$(cat there)" "said one"
+	mkdir elsewhere # another project, whose run is a hit of what it never executed
+	echo "store: $PWD/.cairn/store" >elsewhere/cairn.yaml
+	cp said.yaml elsewhere
+	serve other elsewhere
+	cairn -C elsewhere run -q said.yaml -p w=two --json >hit.json
+	test_is "$(json hit.json "d[\"counts\"][\"hits\"]")" 2
+	cairn -C elsewhere logs "a[i=2]" >here
+	test_is "$(cat here)" "said two"
+	get other "/api/v1/runs/last/log?task=a%5Bi%3D2%5D"
+	status_is 200
+	test_cmp here body
+	test_is "$(stop other TERM)" 0
+	test_code 3 away a 2>err
+	test_grep "several tasks" err
+	cairn run -q many ranks silent
 '
 
 test_expect 'of the API, with plain HTTP' '
@@ -105,7 +128,7 @@ test_expect 'a server that is stopped while a log is followed: the follower says
 	wait_until 30 test -s left.rc
 	test_is "$(cat left.rc)" 4
 	test_lines 1 left.err
-	test_grep "the log breaks off: the server was told to stop" left.err
+	test_grep "the log breaks off: the server is stopping" left.err
 	touch "$HOME/go"
 	wait_until 30 test -s live.rc
 '

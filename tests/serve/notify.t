@@ -90,6 +90,16 @@ test_expect 'the first success after it is a recovery; the next one a success' '
 	rm "$HOME/good"
 '
 
+test_expect 'what commands print goes to one log, which begins anew when it has more than 1 MiB' '
+	for over in -1 0 1; do
+		rm -f told told.env
+		truncate -s $((1048576 + over)) .cairn/serve/notify.log
+		fire by-command failed
+		wait_until 60 test -s told.env
+		test_is "$(stat -c %s .cairn/serve/notify.log)" $((over > 0 ? 0 : 1048576 + over))
+	done
+'
+
 test_expect 'a webhook is signed, and tried again when the receiver was busy' '
 	fire by-hook failed
 	wait_until 60 hooks_are /hook "[h[\"status\"] for h in hooks]" "[503, 204]"

@@ -13,7 +13,7 @@ static bool dir_broke;
 
 struct dirent *readdir(DIR *d)
 {
-	static struct dirent *(*next)(DIR *d);
+	static struct dirent *(*next)(DIR * d);
 
 	if (dir_breaks_after == 0) {
 		dir_broke = true;
@@ -23,7 +23,8 @@ struct dirent *readdir(DIR *d)
 	if (dir_breaks_after > 0)
 		dir_breaks_after--;
 	if (!next)
-		next = (struct dirent *(*)(DIR *))dlsym(RTLD_NEXT, sizeof(ino_t) == 8 ? "readdir64" : "readdir");
+		next = (struct dirent * (*)(DIR *))
+			dlsym(RTLD_NEXT, sizeof(ino_t) == 8 ? "readdir64" : "readdir");
 	return next(d);
 }
 

@@ -1,14 +1,17 @@
-#include "base/text.h"
 #include "record/export/export.h"
+#include "base/text/text.h"
 
 #define PIECE (1 * MIB)
 
-int export_open(struct export_run *x, struct db *db, struct store *s, const struct run_row *run, struct arena *arena, struct err *err)
+int export_open(struct export_run *x, struct db *db, struct store *s, const struct run_row *run,
+		struct arena *arena, struct err *err)
 {
 	*x = (struct export_run){ .db = db, .store = s, .arena = arena, .run = run };
 	if (run->state == RUN_RUNNING)
-		return err_set(err, ERR_INVALID, "run %s hasn't ended: what it made isn't known yet", run->id);
-	if (record_run_inputs(db, run->rowid, arena, &x->pins, &x->n_pins, err) < 0 || facts_read_tasks(db, s, run, arena, &x->tasks, &x->n_tasks, err) < 0 ||
+		return err_set(err, ERR_INVALID,
+			       "run %s hasn't ended: what it made isn't known yet", run->id);
+	if (record_run_inputs(db, run->rowid, arena, &x->pins, &x->n_pins, err) < 0 ||
+	    facts_read_tasks(db, s, run, arena, &x->tasks, &x->n_tasks, err) < 0 ||
 	    record_run_records(db, run->rowid, arena, &x->attempts, &x->n_attempts, err) < 0)
 		return -1;
 	x->params = run->params_json ? json_loads(run->params_json, 0, NULL) : NULL;
@@ -23,17 +26,21 @@ void export_close(struct export_run *x)
 	x->params = NULL;
 }
 
-const char *export_uuid(struct arena *a, const char *kind, const struct run_row *run, int64_t attempt)
+const char *export_uuid(struct arena *a, const char *kind, const struct run_row *run,
+			int64_t attempt)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };
 	struct digest d;
 
-	str_addf(&s, "cairn\n%s\n%s\n%lld\n%lld", kind, run->id, (long long)run->started_ns, (long long)attempt);
+	str_addf(&s, "cairn\n%s\n%s\n%lld\n%lld", kind, run->id, (long long)run->started_ns,
+		 (long long)attempt);
 	digest_bytes(s.s, s.len, &d);
 	d.b[6] = (uint8_t)(0x80 | (d.b[6] & 0x0f));
 	d.b[8] = (uint8_t)(0x80 | (d.b[8] & 0x3f));
-	return arena_printf(a, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", d.b[0], d.b[1], d.b[2], d.b[3], d.b[4], d.b[5], d.b[6], d.b[7],
-			    d.b[8], d.b[9], d.b[10], d.b[11], d.b[12], d.b[13], d.b[14], d.b[15]);
+	return arena_printf(a,
+			    "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+			    d.b[0], d.b[1], d.b[2], d.b[3], d.b[4], d.b[5], d.b[6], d.b[7], d.b[8],
+			    d.b[9], d.b[10], d.b[11], d.b[12], d.b[13], d.b[14], d.b[15]);
 }
 
 const char *export_time(struct arena *a, int64_t wall_ns)
@@ -42,6 +49,21 @@ const char *export_time(struct arena *a, int64_t wall_ns)
 
 	text_add_time(&s, wall_ns, 3);
 	return arena_strndup(a, s.s, s.len);
+}
+
+int64_t export_ended_ns(const struct export_run *x, const struct attempt_row *a)
+{
+	return a->ended_ns ? a->ended_ns : MAX(x->run->ended_ns, a->started_ns);
+}
+
+const char *export_problem(const struct export_run *x, const struct attempt_row *a)
+{
+	if (a->ended_ns && a->failure == FAILURE_NONE)
+		return NULL;
+	if (a->message)
+		return a->message;
+	return a->ended_ns ? arena_printf(x->arena, "ended as %s", failure_class_name(a->failure))
+			   : "its end isn't on record: the engine of the run stopped before it";
 }
 
 const char *export_hex(struct arena *a, const struct digest *d)
@@ -60,7 +82,8 @@ const char *export_uri(struct arena *a, const char *origin)
 	if (!str_has_prefix(origin, "path:"))
 		return origin;
 	for (const char *p = origin + strlen("path:"); *p; p++)
-		if ((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') || strchr("-._~/", *p))
+		if ((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ||
+		    (*p >= '0' && *p <= '9') || strchr("-._~/", *p))
 			str_addc(&s, *p);
 		else
 			str_addf(&s, "%%%02X", (unsigned char)*p);
@@ -89,7 +112,8 @@ int export_sha256(struct store *s, const struct content_id *id, struct digest *r
 	return n < 0 ? err_errno(err, "reading the store") : 0;
 }
 
-const struct facts_task *export_maker(const struct export_run *x, const struct content_id *id, const char **ret_output)
+const struct facts_task *export_maker(const struct export_run *x, const struct content_id *id,
+				      const char **ret_output)
 {
 	for (size_t t = 0; t < x->n_tasks; t++)
 		for (size_t i = 0; i < x->tasks[t].n_outputs; i++)

@@ -1,10 +1,25 @@
-/* OpenLineage 2-0-2. A facet's _schemaURL names the version of it that is written here. */
-#include "base/text.h"
+/* engine/record/export/openlineage.c — a run as OpenLineage 2-0-2 events.
+ *
+ * Each function makes one facet or one part of an event; a facet's _schemaURL names the version of
+ * it that is written here. The run gives a first and a last event, each attempt two in between.
+ * in_order() sorts those by their time as text and leaves the run's own at the ends.
+ *
+ * Datasets get their names as the specification's "Naming" says: an input that the run pinned by
+ * its URI; what a task of this run made by pipeline, task and output; anything else by pipeline and
+ * input. Columns are read off the first 64 KiB of a file, when its first two lines have the same
+ * number of fields.
+ *
+ * Invariants: the same record gives the same events, since UUIDs are digests (export_uuid()) and
+ * times come from the record. An attempt without an end ends with its run.
+ *
+ * Threads: that of the handle. What it doesn't do: read the record (export.c), print or send.
+ */
+#include "base/text/text.h"
 #include "record/export/export.h"
 
-#define SPEC "https://openlineage.io/spec/"
+#define SPEC        "https://openlineage.io/spec/"
 #define SNIFF_BYTES (64 * KIB)
-#define FIELDS_MAX 1000
+#define FIELDS_MAX  1000
 
 struct writer {
 	struct export_run *x;
@@ -27,9 +42,10 @@ static json_t *facet(const char *schema)
 	return o;
 }
 
-/* --- datasets ------------------------------------------------------------------------------------------------------------------- */
+/* Datasets. */
 
-/* The first line of `s` as names between commas; how many there are. NULL list: only counts. Simple quotes are taken off. */
+/* The first line of `s` as names between commas; how many there are. NULL list: only counts. Simple
+ * quotes are taken off. */
 static size_t split_line(const char *s, size_t n, json_t *names)
 {
 	size_t fields = 0;
@@ -66,11 +82,13 @@ static json_t *columns_of(struct export_run *x, const struct content_id *id)
 	n = read(fd, bytes, SNIFF_BYTES);
 	end = n > 0 ? memchr(bytes, '\n', (size_t)n) : NULL;
 	second = end ? memchr(end + 1, '\n', (size_t)(bytes + n - end - 1)) : NULL;
-	if (!second || !text_is_utf8(bytes, (size_t)(second - bytes)) || memchr(bytes, '\0', (size_t)(second - bytes)))
+	if (!second || !text_is_utf8(bytes, (size_t)(second - bytes)) ||
+	    memchr(bytes, '\0', (size_t)(second - bytes)))
 		return NULL;
 	names = json_array();
 	fields = split_line(bytes, (size_t)(end - bytes), names);
-	if (fields < 2 || fields > FIELDS_MAX || split_line(end + 1, (size_t)(second - end - 1), NULL) != fields) {
+	if (fields < 2 || fields > FIELDS_MAX ||
+	    split_line(end + 1, (size_t)(second - end - 1), NULL) != fields) {
 		json_decref(names);
 		return NULL;
 	}
@@ -86,7 +104,8 @@ static void add_schema(struct export_run *x, const struct content_id *id, json_t
 		return;
 	f = facet("1-2-0/SchemaDatasetFacet.json#/$defs/SchemaDatasetFacet");
 	fields = json_array();
-	json_array_foreach (names, i, name) {
+	json_array_foreach(names, i, name)
+	{
 		json_t *o = json_object();
 
 		json_object_set(o, "name", name);
@@ -97,13 +116,20 @@ static void add_schema(struct export_run *x, const struct content_id *id, json_t
 	json_object_set_new(facets, "schema", f);
 }
 
-/* Where a URI's data lies, and what it is called there (OpenLineage, "Naming"): s3://bucket + key; file + path. */
-static void name_of_origin(struct arena *a, const char *origin, const char **ret_namespace, const char **ret_name)
+/* Where a URI's data lies, and what it is called there (OpenLineage, "Naming"): s3://bucket + key;
+ * file + path. */
+static void name_of_origin(struct arena *a, const char *origin, const char **ret_namespace,
+			   const char **ret_name)
 {
-	const char *uri = export_uri(a, origin), *slashes = strstr(uri, "://"), *path = slashes ? strchr(slashes + 3, '/') : NULL;
+	const char *uri = export_uri(a, origin), *slashes = strstr(uri, "://"),
+		   *path = slashes ? strchr(slashes + 3, '/') : NULL;
 
-	*ret_namespace = path ? arena_strndup(a, uri, (size_t)(path - uri)) : str_has_prefix(uri, "file:") ? "file" : uri;
-	*ret_name = path && path[1] ? path + 1 : str_has_prefix(uri, "file:") && uri[5] ? uri + 5 : uri;
+	*ret_namespace = path ? arena_strndup(a, uri, (size_t)(path - uri))
+			 : str_has_prefix(uri, "file:") ? "file"
+							: uri;
+	*ret_name = path && path[1]                          ? path + 1
+		    : str_has_prefix(uri, "file:") && uri[5] ? uri + 5
+							     : uri;
 }
 
 static json_t *dataset(struct writer *w, const char *name, const struct content_id *id, bool made)
@@ -114,14 +140,16 @@ static json_t *dataset(struct writer *w, const char *name, const struct content_
 	const struct facts_task *maker = export_maker(w->x, id, &output);
 	json_t *o = json_object(), *facets = json_object(), *f;
 
-	called = maker ? arena_printf(a, "%s.%s.%s", w->x->run->pipeline, maker->task, output) : arena_printf(a, "%s.%s", w->x->run->pipeline, name);
+	called = maker ? arena_printf(a, "%s.%s.%s", w->x->run->pipeline, maker->task, output)
+		       : arena_printf(a, "%s.%s", w->x->run->pipeline, name);
 	uri = arena_printf(a, "urn:cairn:content:sha256:%s", export_hex(a, &id->digest));
 	if (pin) {
 		name_of_origin(a, pin->origin, &space, &called);
 		uri = export_uri(a, pin->origin);
 	}
 	f = facet("1-0-1/DatasetVersionDatasetFacet.json#/$defs/DatasetVersionDatasetFacet");
-	json_object_set_new(f, "datasetVersion", json_sprintf("sha256:%s", export_hex(a, &id->digest)));
+	json_object_set_new(f, "datasetVersion",
+			    json_sprintf("sha256:%s", export_hex(a, &id->digest)));
 	json_object_set_new(facets, "version", f);
 	f = facet("1-0-1/DatasourceDatasetFacet.json#/$defs/DatasourceDatasetFacet");
 	json_object_set_new(f, "name", text(space));
@@ -129,7 +157,8 @@ static json_t *dataset(struct writer *w, const char *name, const struct content_
 	json_object_set_new(facets, "dataSource", f);
 	add_schema(w->x, id, facets);
 	if (made) {
-		f = facet("1-0-1/LifecycleStateChangeDatasetFacet.json#/$defs/LifecycleStateChangeDatasetFacet");
+		f = facet("1-0-1/LifecycleStateChangeDatasetFacet.json#/$defs/"
+			  "LifecycleStateChangeDatasetFacet");
 		json_object_set_new(f, "lifecycleStateChange", json_string("CREATE"));
 		json_object_set_new(facets, "lifecycleStateChange", f);
 	}
@@ -137,7 +166,8 @@ static json_t *dataset(struct writer *w, const char *name, const struct content_
 	json_object_set_new(o, "name", text(called));
 	json_object_set_new(o, "facets", facets);
 	if (made && content_is_file(id)) {
-		f = facet("1-0-2/OutputStatisticsOutputDatasetFacet.json#/$defs/OutputStatisticsOutputDatasetFacet");
+		f = facet("1-0-2/OutputStatisticsOutputDatasetFacet.json#/$defs/"
+			  "OutputStatisticsOutputDatasetFacet");
 		json_object_set_new(f, "size", json_integer((json_int_t)id->size_bytes));
 		json_object_set_new(f, "fileCount", json_integer(1));
 		json_object_set_new(o, "outputFacets", json_pack("{s:o}", "outputStatistics", f));
@@ -154,26 +184,28 @@ static json_t *datasets(struct writer *w, const struct named_content *v, size_t 
 	return list;
 }
 
-/* --- runs and jobs ---------------------------------------------------------------------------------------------------------------- */
+/* Runs and jobs. */
 
 static json_t *job(struct writer *w, const char *name, bool is_task)
 {
 	const struct run_row *run = w->x->run;
-	json_t *o = json_object(), *facets = json_object(), *f = facet("2-0-4/JobTypeJobFacet.json#/$defs/JobTypeJobFacet");
+	json_t *o = json_object(), *facets = json_object(),
+	       *f = facet("2-0-4/JobTypeJobFacet.json#/$defs/JobTypeJobFacet");
 
 	json_object_set_new(f, "processingType", json_string("BATCH"));
 	json_object_set_new(f, "integration", json_string("CAIRN"));
 	json_object_set_new(f, "jobType", json_string(is_task ? "TASK" : "PIPELINE"));
 	json_object_set_new(facets, "jobType", f);
-	if (run->git_remote && *run->git_remote) {
-		f = facet("1-1-0/SourceCodeLocationJobFacet.json#/$defs/SourceCodeLocationJobFacet");
+	if (run->git.remote && *run->git.remote) {
+		f = facet(
+			"1-1-0/SourceCodeLocationJobFacet.json#/$defs/SourceCodeLocationJobFacet");
 		json_object_set_new(f, "type", json_string("git"));
-		json_object_set_new(f, "url", text(run->git_remote));
-		json_object_set_new(f, "repoUrl", text(run->git_remote));
+		json_object_set_new(f, "url", text(run->git.remote));
+		json_object_set_new(f, "repoUrl", text(run->git.remote));
 		if (run->path)
 			json_object_set_new(f, "path", text(run->path));
-		if (run->git_commit)
-			json_object_set_new(f, "version", text(run->git_commit));
+		if (run->git.commit)
+			json_object_set_new(f, "version", text(run->git.commit));
 		json_object_set_new(facets, "sourceCodeLocation", f);
 	}
 	json_object_set_new(o, "namespace", text(w->job_namespace));
@@ -184,16 +216,20 @@ static json_t *job(struct writer *w, const char *name, bool is_task)
 
 static json_t *params_facet(struct writer *w)
 {
-	json_t *f = facet("1-0-0/ExecutionParametersRunFacet.json#/$defs/ExecutionParametersRunFacet"), *list = json_array(), *v;
+	json_t *f = facet(
+		       "1-0-0/ExecutionParametersRunFacet.json#/$defs/ExecutionParametersRunFacet"),
+	       *list = json_array(), *v;
 	const char *name;
 
-	json_object_foreach (w->x->params, name, v) {
+	json_object_foreach(w->x->params, name, v)
+	{
 		_cleanup_(str_deinit) struct str s = { 0 };
 		json_t *o = json_object();
 
 		json_add_canonical(&s, v);
 		json_object_set_new(o, "key", json_string(name));
-		json_object_set_new(o, "value", json_is_string(v) ? json_incref(v) : json_stringn(s.s, s.len));
+		json_object_set_new(o, "value",
+				    json_is_string(v) ? json_incref(v) : json_stringn(s.s, s.len));
 		json_array_append_new(list, o);
 	}
 	json_object_set_new(f, "parameters", list);
@@ -222,8 +258,12 @@ static json_t *parent_facet(struct writer *w)
 {
 	json_t *f = facet("1-2-0/ParentRunFacet.json#/$defs/ParentRunFacet");
 
-	json_object_set_new(f, "run", json_pack("{s:s}", "runId", export_uuid(w->x->arena, "run", w->x->run, 0)));
-	json_object_set_new(f, "job", json_pack("{s:o, s:o}", "namespace", text(w->job_namespace), "name", text(w->x->run->pipeline)));
+	json_object_set_new(
+		f, "run",
+		json_pack("{s:s}", "runId", export_uuid(w->x->arena, "run", w->x->run, 0)));
+	json_object_set_new(f, "job",
+			    json_pack("{s:o, s:o}", "namespace", text(w->job_namespace), "name",
+				      text(w->x->run->pipeline)));
 	return f;
 }
 
@@ -231,11 +271,13 @@ static json_t *nominal_facet(struct writer *w)
 {
 	json_t *f = facet("1-0-1/NominalTimeRunFacet.json#/$defs/NominalTimeRunFacet");
 
-	json_object_set_new(f, "nominalStartTime", json_string(export_time(w->x->arena, w->x->run->nominal_ns)));
+	json_object_set_new(f, "nominalStartTime",
+			    json_string(export_time(w->x->arena, w->x->run->nominal_ns)));
 	return f;
 }
 
-static json_t *run_json(struct writer *w, const char *uuid, const struct attempt_record *a, const char *message)
+static json_t *run_json(struct writer *w, const char *uuid, const struct attempt_record *a,
+			const char *message)
 {
 	json_t *facets = json_object();
 
@@ -251,15 +293,17 @@ static json_t *run_json(struct writer *w, const char *uuid, const struct attempt
 	return json_pack("{s:s, s:o}", "runId", uuid, "facets", facets);
 }
 
-/* --- events ----------------------------------------------------------------------------------------------------------------------- */
+/* Events. */
 
-static void add_event(struct writer *w, const char *type, int64_t at_ns, json_t *run, json_t *job_, json_t *inputs, json_t *outputs)
+static void add_event(struct writer *w, const char *type, int64_t at_ns, json_t *run, json_t *job_,
+		      json_t *inputs, json_t *outputs)
 {
 	json_t *o = json_object();
 
 	json_object_set_new(o, "eventTime", json_string(export_time(w->x->arena, at_ns)));
 	json_object_set_new(o, "producer", json_string(EXPORT_PRODUCER));
-	json_object_set_new(o, "schemaURL", json_string(SPEC "2-0-2/OpenLineage.json#/$defs/RunEvent"));
+	json_object_set_new(o, "schemaURL",
+			    json_string(SPEC "2-0-2/OpenLineage.json#/$defs/RunEvent"));
 	json_object_set_new(o, "eventType", json_string(type));
 	json_object_set_new(o, "run", run);
 	json_object_set_new(o, "job", job_);
@@ -268,24 +312,27 @@ static void add_event(struct writer *w, const char *type, int64_t at_ns, json_t 
 	json_array_append_new(w->events, o);
 }
 
-/* An attempt that a dead engine left has no end: it ended with its run. */
 static void add_attempt(struct writer *w, const struct attempt_record *a)
 {
 	const struct export_run *x = w->x;
-	const char *uuid = export_uuid(x->arena, "attempt", x->run, a->row.id), *name = arena_printf(x->arena, "%s.%s", x->run->pipeline, a->row.task);
-	int64_t end = a->row.ended_ns ? a->row.ended_ns : MAX(x->run->ended_ns, a->row.started_ns);
-	bool ok = a->row.ended_ns && a->row.failure == FAILURE_NONE;
-	const char *why = a->row.message ? a->row.message : arena_printf(x->arena, "ended as %s", failure_class_name(a->row.failure));
+	const char *uuid = export_uuid(x->arena, "attempt", x->run, a->row.id),
+		   *name = arena_printf(x->arena, "%s.%s", x->run->pipeline, a->row.task);
+	const char *why = export_problem(x, &a->row);
 
-	add_event(w, "START", a->row.started_ns, run_json(w, uuid, a, NULL), job(w, name, true), datasets(w, a->inputs, a->n_inputs, false), json_array());
-	add_event(w, ok ? "COMPLETE" : "FAIL", end, run_json(w, uuid, a, ok ? NULL : why), job(w, name, true), datasets(w, a->inputs, a->n_inputs, false),
+	add_event(w, "START", a->row.started_ns, run_json(w, uuid, a, NULL), job(w, name, true),
+		  datasets(w, a->inputs, a->n_inputs, false), json_array());
+	add_event(w, why ? "FAIL" : "COMPLETE", export_ended_ns(x, &a->row),
+		  run_json(w, uuid, a, why), job(w, name, true),
+		  datasets(w, a->inputs, a->n_inputs, false),
 		  datasets(w, a->outputs, a->n_outputs, true));
 }
 
-/* Attempts run beside each other: by the time that events tell, which sorts as text; those of one instant stay as they came. */
+/* Attempts run beside each other: by the time that events tell, which sorts as text; those of one
+ * instant stay as they came. */
 static int by_time(const void *pa, const void *pb)
 {
-	return strcmp(json_string_value(json_object_get(*(json_t *const *)pa, "eventTime")), json_string_value(json_object_get(*(json_t *const *)pb, "eventTime")));
+	return strcmp(json_string_value(json_object_get(*(json_t *const *)pa, "eventTime")),
+		      json_string_value(json_object_get(*(json_t *const *)pb, "eventTime")));
 }
 
 static json_t *in_order(struct arena *a, json_t *events)
@@ -295,7 +342,8 @@ static json_t *in_order(struct arena *a, json_t *events)
 
 	for (size_t i = 0; i < n; i++)
 		v[i] = json_array_get(events, i);
-	/* The run's own first and last event hold the others, also when clocks were set meanwhile. */
+	/* The run's own first and last event hold the others, also when clocks were set meanwhile.
+	 */
 	if (n > 2)
 		qsort(v + 1, n - 2, sizeof(json_t *), by_time);
 	for (size_t i = 0; i < n; i++)
@@ -309,18 +357,23 @@ static const char *end_type(enum run_state s)
 	return s == RUN_SUCCEEDED ? "COMPLETE" : s == RUN_FAILED ? "FAIL" : "ABORT";
 }
 
-int export_openlineage(struct export_run *x, const char *job_namespace, json_t **ret, struct err *err)
+int export_openlineage(struct export_run *x, const char *job_namespace, json_t **ret,
+		       struct err *err)
 {
-	struct writer w = { .x = x, .job_namespace = job_namespace ? job_namespace : "cairn", .events = json_array() };
+	struct writer w = { .x = x,
+			    .job_namespace = job_namespace ? job_namespace : "cairn",
+			    .events = json_array() };
 	const struct run_row *run = x->run;
 	const char *uuid = export_uuid(x->arena, "run", run, 0), *message = NULL;
 
 	if (run->state != RUN_SUCCEEDED)
 		message = run->message ? run->message : run_state_name(run->state);
-	add_event(&w, "START", run->started_ns, run_json(&w, uuid, NULL, NULL), job(&w, run->pipeline, false), json_array(), json_array());
+	add_event(&w, "START", run->started_ns, run_json(&w, uuid, NULL, NULL),
+		  job(&w, run->pipeline, false), json_array(), json_array());
 	for (size_t i = 0; i < x->n_attempts; i++)
 		add_attempt(&w, &x->attempts[i]);
-	add_event(&w, end_type(run->state), run->ended_ns, run_json(&w, uuid, NULL, message), job(&w, run->pipeline, false), json_array(), json_array());
+	add_event(&w, end_type(run->state), run->ended_ns, run_json(&w, uuid, NULL, message),
+		  job(&w, run->pipeline, false), json_array(), json_array());
 	*ret = in_order(x->arena, w.events);
 	return 0;
 }

@@ -1,4 +1,7 @@
-/* A container sees its own group at the root of the mount, as a rule. Version 2 has the count in memory.events, version 1 in memory/memory.oom_control. */
+/* runners/kubernetes/init/cgroup.c — how often the kernel has killed for memory. A container sees
+ * its own group at the root of the mount, as a rule. Version 2 has the count in memory.events,
+ * version 1 in memory/memory.oom_control.
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +32,8 @@ uint64_t init_oom_kills(const char *cgroup)
 {
 	uint64_t n = 0;
 
-	if (!count_in(cgroup, "memory.events", &n) && !count_in(cgroup, "memory/memory.oom_control", &n))
+	if (!count_in(cgroup, "memory.events", &n) &&
+	    !count_in(cgroup, "memory/memory.oom_control", &n))
 		return 0;
 	return n;
 }

@@ -1,3 +1,18 @@
+/* runners/kubernetes/init/log.c — what a program prints: to the container's output, and to I/log.
+ *
+ * init_log_feed() masks the bytes and gives them to both. I/log comes first: keep() writes at
+ * once, counts what a full disk doesn't take, and names the gap when there is room again
+ * (add_note()). ROOM_BYTES are taken before the program starts, so that a log on a full disk
+ * isn't empty. A last note that doesn't fit takes the place of what was kept last
+ * (keep_last_note()). A log that has INIT_LOG_MAX bytes takes no more but that note.
+ *
+ * The container's output doesn't block: what it hasn't taken lies in `out`. At OUT_MAX the
+ * program isn't read any more (init_log_is_full()), and waits as it would for a full pipe. A
+ * reader that has stopped is given up at the end, and when the pipe breaks what is in `out` is
+ * dropped.
+ *
+ * One thread, which never waits here. Masking is runners/redact.c's.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,6 +23,9 @@
 
 /* That our output may be behind before the program has to wait. */
 #define OUT_MAX (1 * MIB)
+/* Of I/log, taken before the program can fill the disk: to say that it did. */
+#define ROOM_BYTES 4096
+#define NOTE_MAX   96
 
 /* *ret_short: what the log has to say of those that it can't be kept free of. */
 static struct redactor *redactor_of(const char *const *names, struct str *ret_short)
@@ -36,8 +54,14 @@ void init_log_open(struct init_log *l, int dir_fd, const char *const *names)
 	int flags = fcntl(1, F_GETFL);
 	struct str too_short = { 0 };
 
-	*l = (struct init_log){ .redactor = redactor_of(names, &too_short) };
-	l->fd = openat(dir_fd, "log", O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
+	*l = (struct init_log){ .max = INIT_LOG_MAX, .redactor = redactor_of(names, &too_short) };
+	l->fd = openat(dir_fd, "log",
+		       O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (l->fd >= 0) /* some file systems can't */
+		(void)!fallocate(l->fd, FALLOC_FL_KEEP_SIZE, 0, ROOM_BYTES);
+	else
+		dprintf(1, "cairn-init: what the program prints can't be kept: %s\n",
+			strerrordesc_np(errno));
 	if (flags >= 0)
 		fcntl(1, F_SETFL, flags | O_NONBLOCK);
 	if (too_short.len)
@@ -61,26 +85,63 @@ static size_t write_some(int fd, const char *bytes, size_t n)
 	return done;
 }
 
-/* A full disk isn't the program's fault: what can't be kept is counted, and the gap is named when there is room again. */
+static size_t note_of(const struct init_log *l, uint64_t lost, char note[NOTE_MAX])
+{
+	return (size_t)snprintf(note, NOTE_MAX, "\n[cairn: %llu bytes are missing here: %s]\n",
+				(unsigned long long)lost,
+				l->is_over ? "the log is too long" : "the disk was full");
+}
+
+static bool add_note(struct init_log *l)
+{
+	char note[NOTE_MAX];
+	size_t len = note_of(l, l->lost, note);
+	off_t end = lseek(l->fd, 0, SEEK_END);
+
+	if (write_some(l->fd, note, len) == len) {
+		l->kept += len;
+		l->lost = 0;
+		return true;
+	}
+	if (end >= 0)
+		(void)!ftruncate(l->fd, end);
+	return false;
+}
+
+/* A full disk isn't the program's fault: what can't be kept is counted, and the gap is named when
+ * there is room again. */
 static void keep(struct init_log *l, const char *bytes, size_t n)
 {
-	char note[96];
+	size_t fits, written;
 
 	if (l->fd < 0)
 		return;
-	if (l->lost) {
-		int len = snprintf(note, sizeof(note), "\n[cairn: %llu bytes are missing here: the disk was full]\n", (unsigned long long)l->lost);
-		off_t end = lseek(l->fd, 0, SEEK_END);
-
-		if (write_some(l->fd, note, (size_t)len) < (size_t)len) {
-			if (end >= 0)
-				(void)!ftruncate(l->fd, end);
-			l->lost += n;
-			return;
-		}
-		l->lost = 0;
+	if (l->is_over || (l->lost && !add_note(l))) {
+		l->lost += n;
+		return;
 	}
-	l->lost += n - write_some(l->fd, bytes, n);
+	/* Room for two notes: the disk may have been full before. */
+	fits = (size_t)MIN(l->max - MIN(l->max, l->kept + 2 * NOTE_MAX), (uint64_t)n);
+	written = write_some(l->fd, bytes, fits);
+	l->kept += written;
+	l->lost += n - written;
+	l->is_over = fits < n && written == fits;
+}
+
+/* The disk was full to the end: the note takes the place of what was kept last. */
+static void keep_last_note(struct init_log *l)
+{
+	off_t end = lseek(l->fd, 0, SEEK_END), at = MAX(end - NOTE_MAX, 0);
+	int flags = fcntl(l->fd, F_GETFL);
+	char note[NOTE_MAX];
+	size_t len;
+
+	if (end < 0 || flags < 0 || add_note(l))
+		return;
+	fcntl(l->fd, F_SETFL, flags & ~O_APPEND);
+	len = note_of(l, l->lost + (uint64_t)(end - at), note);
+	if (pwrite(l->fd, note, len, at) == (ssize_t)len)
+		(void)!ftruncate(l->fd, at + (off_t)len);
 }
 
 void init_log_flush(struct init_log *l)
@@ -111,12 +172,22 @@ void init_log_feed(struct init_log *l, const char *bytes, size_t n, bool end)
 	if (!n)
 		return;
 	keep(l, bytes, n);
+	if (l->unread)
+		return;
 	str_addn(&l->out, bytes, n);
 	init_log_flush(l);
 }
 
+void init_log_give_up_output(struct init_log *l)
+{
+	l->unread = true;
+	str_reset(&l->out);
+}
+
 void init_log_close(struct init_log *l)
 {
+	if (l->fd >= 0 && l->lost)
+		keep_last_note(l);
 	fd_closep(&l->fd);
 	redactor_free(l->redactor);
 	str_deinit(&l->clean);

@@ -1,6 +1,20 @@
-/* runners/kubernetes/init/main.c — `cairn-init`: runs the programs of a plan, tells how each ended, and stays until the sidecar has kept what they made.
+/* runners/kubernetes/init/main.c — `cairn-init`: runs the programs of a plan, tells how each
+ * ended, and stays until the sidecar has kept what they made.
  *
- *	cairn-init [--root DIR] [--cgroup DIR] [--stale SECONDS]	# options are for tests
+ * cairn-init [--root DIR] [--cgroup DIR] [--stale SECONDS] [--flush SECONDS]; the options are for
+ * tests.
+ *
+ * The order is: signals blocked and read by signalfd, the lock on `alive`, the plan (read_plan()
+ * waits for `ready` or `failed`), each program in turn (run_one(), init_run()), then all `saved`
+ * files (wait_saved()). Told to end, it begins no further program. How a program ended is written
+ * into room that was taken before it started, so that a full disk can't hide it.
+ *
+ * All waiting for the sidecar is wait_for_sidecar(): poll() on inotify and signals, a look at the
+ * beat, and reaping. While a program runs nobody looks at the beat; the sidecar's time begins
+ * anew after the last one.
+ *
+ * One thread. Every failure of our own ends in stop() with an exit status that the engine knows
+ * (INIT_EXIT_*). One program's life is program.c's; the files are protocol.h's.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,16 +33,18 @@
 
 /* pod_spec.h's POD_ROOT: that header is the engine's. */
 #define DEFAULT_ROOT "/cairn"
-#define PLAN_MAX (64 * MIB)
+#define PLAN_MAX     (64 * MIB)
+/* For our output's reader to take the rest. */
+#define FLUSH_NS (10 * NS_PER_S)
 /* How often the sidecar's beat is looked at. */
-#define LOOK_NS (5 * NS_PER_S)
+#define LOOK_NS   (5 * NS_PER_S)
 #define EXIT_ROOM 512
 
 struct helper {
 	const char *root;
 	struct init_surroundings s;
 	int64_t stale_ns;
-	int run, inotify; /* POD_RUN */
+	int run, inotify;     /* POD_RUN */
 	struct timespec beat; /* as last seen … */
 	int64_t beat_seen_ns; /* … and when that changed */
 	struct init_program *programs;
@@ -38,12 +54,13 @@ struct helper {
 
 _noreturn_ static void stop(int status, const char *what, const char *why)
 {
-	/* What went wrong with us belongs into the container's log as what went wrong with the program does. */
+	/* What went wrong with us belongs into the container's log as what went wrong with the
+	 * program does. */
 	dprintf(1, "%s%s%s\n", what, *why ? ": " : "", why);
 	_exit(status);
 }
 
-/* --- the sidecar ----------------------------------------------------------------------------------------------------------------- */
+/* The sidecar. */
 
 static bool is_there(const struct helper *h, const char *path)
 {
@@ -55,7 +72,8 @@ static bool has_fallen_silent(struct helper *h)
 	struct stat st;
 	int64_t now = init_now_ns();
 
-	if (fstatat(h->run, "beat", &st, AT_SYMLINK_NOFOLLOW) == 0 && memcmp(&st.st_mtim, &h->beat, sizeof(h->beat)) != 0) {
+	if (fstatat(h->run, "beat", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    memcmp(&st.st_mtim, &h->beat, sizeof(h->beat)) != 0) {
 		h->beat = st.st_mtim;
 		h->beat_seen_ns = now;
 	}
@@ -73,11 +91,13 @@ static void end_if_told(const struct signalfd_siginfo *info, bool running)
  * After the programs nothing that we are told matters any more: we end when the sidecar is done. */
 static void wait_for_sidecar(struct helper *h)
 {
-	struct pollfd fds[] = { { .fd = h->inotify, .events = POLLIN }, { .fd = h->s.signals, .events = POLLIN } };
+	struct pollfd fds[] = { { .fd = h->inotify, .events = POLLIN },
+				{ .fd = h->s.signals, .events = POLLIN } };
 	struct signalfd_siginfo info;
 	char events[4096] __attribute__((__aligned__(8)));
 
-	if (poll(fds, ARRAY_LEN(fds), (int)(MIN(LOOK_NS, MAX(h->stale_ns / 2, NS_PER_MS)) / NS_PER_MS)) > 0) {
+	if (poll(fds, ARRAY_LEN(fds),
+		 (int)(MIN(LOOK_NS, MAX(h->stale_ns / 2, NS_PER_MS)) / NS_PER_MS)) > 0) {
 		while (read(h->inotify, events, sizeof(events)) > 0)
 			;
 		while (read(h->s.signals, &info, sizeof(info)) > 0)
@@ -86,17 +106,19 @@ static void wait_for_sidecar(struct helper *h)
 	while (waitpid(-1, NULL, WNOHANG) > 0)
 		;
 	if (has_fallen_silent(h))
-		stop(INIT_EXIT_SIDECAR, "cairn-init: the sidecar has fallen silent: outputs aren't kept", "");
+		stop(INIT_EXIT_SIDECAR,
+		     "cairn-init: the sidecar has fallen silent: outputs aren't kept", "");
 }
 
 static void watch_dir(struct helper *h, const char *name)
 {
-	_cleanup_(freep) char *path = name ? xasprintf("%s/run/%s", h->root, name) : xasprintf("%s/run", h->root);
+	_cleanup_(freep) char *path =
+		name ? xasprintf("%s/run/%s", h->root, name) : xasprintf("%s/run", h->root);
 
 	(void)inotify_add_watch(h->inotify, path, IN_MOVED_TO | IN_CREATE | IN_CLOSE_WRITE);
 }
 
-/* --- the plan -------------------------------------------------------------------------------------------------------------------- */
+/* The plan. */
 
 static char *read_whole(const struct helper *h, const char *name, uint64_t max, size_t *ret_n)
 {
@@ -138,9 +160,10 @@ static void read_plan(struct helper *h)
 		stop(INIT_EXIT_REFUSED, "cairn-init: the plan can't be read", "");
 }
 
-/* --- the ends ---------------------------------------------------------------------------------------------------------------------- */
+/* The ends. */
 
-/* Room for how it ended is taken before it starts, so that a disk that it fills can't keep us from saying so. */
+/* Room for how it ended is taken before it starts, so that a disk that it fills can't keep us from
+ * saying so. */
 static int open_exit(int dir)
 {
 	char room[EXIT_ROOM];
@@ -157,7 +180,8 @@ static bool tell_exit(int dir, int fd, const struct init_exit *e)
 	char text[EXIT_ROOM];
 	size_t n = init_exit_encode(e, text, sizeof(text));
 
-	return fd >= 0 && pwrite(fd, text, n, 0) == (ssize_t)n && ftruncate(fd, (off_t)n) == 0 && renameat(dir, ".exit", dir, "exit") == 0;
+	return fd >= 0 && pwrite(fd, text, n, 0) == (ssize_t)n && ftruncate(fd, (off_t)n) == 0 &&
+	       renameat(dir, ".exit", dir, "exit") == 0;
 }
 
 /* false: nobody will hear of it. */
@@ -169,7 +193,8 @@ static bool run_one(struct helper *h, size_t i, bool *told, struct init_exit *re
 	snprintf(name, sizeof(name), "%zu", i);
 	dir = openat(h->run, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
-		stop(INIT_EXIT_REFUSED, "cairn-init: cannot open the directory of the program", strerrordesc_np(errno));
+		stop(INIT_EXIT_REFUSED, "cairn-init: cannot open the directory of the program",
+		     strerrordesc_np(errno));
 	watch_dir(h, name);
 	exit_fd = open_exit(dir);
 	init_run(&h->programs[i], &h->s, dir, told, ret);
@@ -221,11 +246,13 @@ static void hold_alive(struct helper *h)
 		(void)!write(fd, "1", 1);
 }
 
-/* --- life --------------------------------------------------------------------------------------------------------------------------- */
+/* Life. */
 
 static void read_options(struct helper *h, int argc, char **argv)
 {
-	*h = (struct helper){ .root = DEFAULT_ROOT, .s.cgroup = "/sys/fs/cgroup", .stale_ns = INIT_STALE_S * NS_PER_S };
+	*h = (struct helper){ .root = DEFAULT_ROOT,
+			      .s = { .cgroup = "/sys/fs/cgroup", .flush_ns = FLUSH_NS },
+			      .stale_ns = INIT_STALE_S * NS_PER_S };
 	for (int i = 1; i < argc; i++) {
 		if (i + 1 < argc && strcmp(argv[i], "--root") == 0)
 			h->root = argv[++i];
@@ -233,8 +260,13 @@ static void read_options(struct helper *h, int argc, char **argv)
 			h->s.cgroup = argv[++i];
 		else if (i + 1 < argc && strcmp(argv[i], "--stale") == 0)
 			h->stale_ns = (int64_t)(strtod(argv[++i], NULL) * NS_PER_S);
+		else if (i + 1 < argc && strcmp(argv[i], "--flush") == 0)
+			h->s.flush_ns = (int64_t)(strtod(argv[++i], NULL) * NS_PER_S);
 		else
-			stop(2, "usage: cairn-init [--root DIR] [--cgroup DIR] [--stale SECONDS]", "");
+			stop(2,
+			     "usage: cairn-init [--root DIR] [--cgroup DIR] [--stale SECONDS] "
+			     "[--flush SECONDS]",
+			     "");
 	}
 }
 

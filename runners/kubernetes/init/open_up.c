@@ -1,3 +1,4 @@
+/* runners/kubernetes/init/open_up.c — lets the sidecar read what the program made. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
@@ -16,10 +17,12 @@ static void open_up_entry(int dir, const char *name, int depth)
 	struct stat st;
 	mode_t want;
 
-	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid != geteuid() || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid != geteuid() ||
+	    (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
 		return;
 	want = (st.st_mode & 07777) | (S_ISDIR(st.st_mode) ? 0555 : 0444);
-	/* No process of the program lives any more, so that nobody puts a link in the place of what was just looked at. */
+	/* No process of the program lives any more, so that nobody puts a link in the place of what
+	 * was just looked at. */
 	if (want != (st.st_mode & 07777))
 		(void)!fchmodat(dir, name, want, 0);
 	if (!S_ISDIR(st.st_mode) || depth >= DEPTH_MAX)
@@ -40,7 +43,7 @@ static void open_up_in(int fd, int depth)
 			close(own);
 		return;
 	}
-	while ((e = readdir(d)))
+	while ((e = readdir(d))) /* lint: readdir because fs_next() isn't linked here */
 		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
 			open_up_entry(fd, e->d_name, depth);
 	closedir(d);

@@ -1,6 +1,20 @@
-/* One program: started in a session of its own, watched, told to end, killed, and all that it started with it.
+/* runners/kubernetes/init/program.c — one program: started, watched, told to end, killed, with
+ * all that it started.
  *
- * The grace time belongs to the whole tree when a shell dies at once of the TERM that its child still saves its work for; a leader that chose to end has ended it. */
+ * watch() waits in one poll() for signals, output and the next deadline, until the leader has
+ * ended and no child is left. Deadlines are monotonic times in `running`: the timeout and a
+ * signal lead to TERM and begin the grace time (begin_end()), its end leads to KILL (kill_all()),
+ * and REAP_NS after a KILL we give up. As process 1 we signal every process of the container; in
+ * tests only the program's process group and our children.
+ *
+ * The grace time belongs to the whole tree when a shell dies at once of the TERM that its child
+ * still saves its work for (others_may_go_on()). A leader that chose to end has ended it: the
+ * rest is killed.
+ *
+ * Output is read in bounded rounds, so that a signal never waits for it; finish_log() takes what
+ * the pipe still has. One thread. What is done with output is log.c's; whether memory was the
+ * cause, cgroup.c's.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -20,11 +34,11 @@
 
 #define DEFAULT_GRACE_NS (10 * NS_PER_S)
 /* After a KILL: a process that waits for a dead disk may take no notice. */
-#define REAP_NS (10 * NS_PER_S)
-/* For our output's reader to take the rest. */
-#define FLUSH_NS (10 * NS_PER_S)
+#define REAP_NS    (10 * NS_PER_S)
 #define READ_BYTES (64 * KIB)
-#define NEVER INT64_MAX
+/* More than a pipe holds: only a process that got away with it still writes then. */
+#define ROUNDS_ALL 64
+#define NEVER      INT64_MAX
 
 struct running {
 	const struct init_program *p;
@@ -64,7 +78,7 @@ void init_signals(sigset_t *ret)
 		sigaddset(ret, all[i]);
 }
 
-/* --- start ------------------------------------------------------------------------------------------------------------------- */
+/* Start. */
 
 static bool is_named(const char *assignment, const char *name)
 {
@@ -84,7 +98,8 @@ static bool has_name(const char *const *env, const char *name)
 /* Ours, not the program's: TMPDIR, and the index of a pod that isn't one of a gang. */
 static bool is_hidden(const char *assignment)
 {
-	return is_named(assignment, "TMPDIR") || (is_named(assignment, "JOB_COMPLETION_INDEX") && !getenv("CAIRN_POD_SERVICE"));
+	return is_named(assignment, "TMPDIR") ||
+	       (is_named(assignment, "JOB_COMPLETION_INDEX") && !getenv("CAIRN_POD_SERVICE"));
 }
 
 /* The container's environment, with the program's over it. */
@@ -143,7 +158,7 @@ static int start(struct running *r)
 	return r->pid < 0 ? -1 : 0;
 }
 
-/* --- signals ------------------------------------------------------------------------------------------------------------------ */
+/* Signals. */
 
 /* Not process 1 (a test's): only what is below us. */
 static void kill_children(int signo)
@@ -209,7 +224,8 @@ static void reap(struct running *r)
 		r->e->status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 		r->e->signo = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 		r->e->max_rss_bytes = (uint64_t)ru.ru_maxrss * 1024;
-		r->e->cpu_ns = (ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * NS_PER_S + (ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) * 1000LL;
+		r->e->cpu_ns = (ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * NS_PER_S +
+			       (ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) * 1000LL;
 	}
 	r->childless = pid < 0 && errno == ECHILD;
 }
@@ -232,7 +248,7 @@ static void on_signals(struct running *r)
 	reap(r);
 }
 
-/* --- what it prints --------------------------------------------------------------------------------------------------------------- */
+/* What it prints. */
 
 /* Bounded: signals come first. */
 static void on_output(struct running *r, bool all)
@@ -240,13 +256,15 @@ static void on_output(struct running *r, bool all)
 	static char buf[READ_BYTES];
 	ssize_t n = 0;
 
-	for (int rounds = 0; (all || rounds < 16) && !init_log_is_full(&r->log) && (n = read(r->pipe, buf, sizeof(buf))) > 0; rounds++)
+	for (int rounds = 0; rounds < (all ? ROUNDS_ALL : 16) && !init_log_is_full(&r->log) &&
+			     (n = read(r->pipe, buf, sizeof(buf))) > 0;
+	     rounds++)
 		init_log_feed(&r->log, buf, (size_t)n, false);
 	if (n == 0 && !init_log_is_full(&r->log))
 		fd_closep(&r->pipe), r->pipe = -1;
 }
 
-/* --- waiting ----------------------------------------------------------------------------------------------------------------------- */
+/* Waiting. */
 
 static int poll_ms(int64_t until_ns)
 {
@@ -260,7 +278,8 @@ static int poll_ms(int64_t until_ns)
 static void wait_for_something(struct running *r, int64_t until_ns)
 {
 	struct pollfd fds[] = { { .fd = r->s->signals, .events = POLLIN },
-				{ .fd = init_log_is_full(&r->log) ? -1 : r->pipe, .events = POLLIN },
+				{ .fd = init_log_is_full(&r->log) ? -1 : r->pipe,
+				  .events = POLLIN },
 				{ .fd = r->log.out.len ? 1 : -1, .events = POLLOUT } };
 
 	if (poll(fds, ARRAY_LEN(fds), poll_ms(until_ns)) <= 0)
@@ -304,16 +323,21 @@ static void watch(struct running *r)
 	}
 }
 
-/* Nothing can be added any more: what is in the pipe is all there is, unless somebody got away with it. */
+/* Nothing can be added any more: what is in the pipe is all there is, unless somebody got away with
+ * it. A reader of our output that stands still keeps nothing from I/log. */
 static void finish_log(struct running *r)
 {
-	int64_t until = init_now_ns() + FLUSH_NS;
+	int64_t until = init_now_ns() + r->s->flush_ns;
 
 	for (;;) {
 		if (r->pipe >= 0)
 			on_output(r, true);
-		if (!r->log.out.len || init_now_ns() >= until)
+		if (!r->log.out.len)
 			break;
+		if (init_now_ns() >= until) {
+			init_log_give_up_output(&r->log);
+			continue;
+		}
 		poll(&(struct pollfd){ .fd = 1, .events = POLLOUT }, 1, poll_ms(until));
 		init_log_flush(&r->log);
 	}
@@ -322,16 +346,25 @@ static void finish_log(struct running *r)
 	fd_closep(&r->pipe);
 }
 
-void init_run(const struct init_program *p, const struct init_surroundings *s, int dir_fd, bool *told, struct init_exit *ret)
+void init_run(const struct init_program *p, const struct init_surroundings *s, int dir_fd,
+	      bool *told, struct init_exit *ret)
 {
-	struct running r = { .p = p, .s = s, .e = ret, .told = told, .pipe = -1, .timeout_at = NEVER, .kill_at = NEVER, .give_up_at = NEVER,
+	struct running r = { .p = p,
+			     .s = s,
+			     .e = ret,
+			     .told = told,
+			     .pipe = -1,
+			     .timeout_at = NEVER,
+			     .kill_at = NEVER,
+			     .give_up_at = NEVER,
 			     .oom_before = init_oom_kills(s->cgroup) };
 
 	*ret = (struct init_exit){ 0 };
 	init_log_open(&r.log, dir_fd, p->redact);
 	if (start(&r) < 0) {
 		char text[128];
-		int n = snprintf(text, sizeof(text), "cairn-init: cannot start a process: %s\n", strerrordesc_np(errno));
+		int n = snprintf(text, sizeof(text), "cairn-init: cannot start a process: %s\n",
+				 strerrordesc_np(errno));
 
 		init_log_feed(&r.log, text, (size_t)n, false);
 		ret->status = 126;

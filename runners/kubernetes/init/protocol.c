@@ -1,11 +1,20 @@
-/* Shared by the sidecar and the static helper: nothing here but the C library and base/str.c. */
+/* runners/kubernetes/init/protocol.c — the plan and the exit line, written and read.
+ *
+ * A plan is a magic line and fields with their length before them; numbers are fields of 8 bytes.
+ * The decoder points into the bytes that it was given and checks each length against the rest
+ * (take()). `bad` is sticky: a decoder goes on with zeros and NULLs, and says so at the end. The
+ * exit line is text, so that a person can read it in the pod.
+ *
+ * Shared by the sidecar and the static helper: nothing here but the C library and
+ * base/text/str.c. Pure functions.
+ */
+#include "runners/kubernetes/init/protocol.h"
 #include <stdio.h>
 #include <string.h>
 #include "base/mem.h"
-#include "base/str.h"
-#include "runners/kubernetes/init/protocol.h"
+#include "base/text/str.h"
 
-#define MAGIC "cairn-plan 1\n"
+#define MAGIC     "cairn-plan 1\n"
 #define MAGIC_LEN (sizeof(MAGIC) - 1)
 
 static void add_text(struct str *out, const char *s)
@@ -50,10 +59,10 @@ char *init_plan_encode(const struct init_program *programs, size_t n, size_t *re
 	return str_take(&out);
 }
 
-/* --- decoding ------------------------------------------------------------------------------------------------------------------
+/* Decoding.
  *
- * A text's length stands before it, and the next field's length behind it: once that was read, its first byte can become the NUL. So each text is
- * ended when the field behind it is reached. */
+ * A text's length stands before it, and the next field's length behind it: once that was read, its
+ * first byte can become the NUL. So each text is ended when the field behind it is reached. */
 
 struct cursor {
 	char *at, *end;
@@ -155,7 +164,8 @@ void init_plan_free(struct init_program *programs, size_t n)
 
 int init_plan_decode(char *bytes, size_t len, struct init_program **ret, size_t *ret_n)
 {
-	struct cursor c = { bytes + MAGIC_LEN, bytes + len, NULL, len < MAGIC_LEN || memcmp(bytes, MAGIC, MAGIC_LEN) != 0 };
+	struct cursor c = { bytes + MAGIC_LEN, bytes + len, NULL,
+			    len < MAGIC_LEN || memcmp(bytes, MAGIC, MAGIC_LEN) != 0 };
 	int64_t n = c.bad ? 0 : take_number(&c);
 	struct init_program *v;
 
@@ -173,12 +183,16 @@ int init_plan_decode(char *bytes, size_t len, struct init_program **ret, size_t 
 	return 0;
 }
 
-/* --- the end -------------------------------------------------------------------------------------------------------------------- */
+/* The end. */
 
 size_t init_exit_encode(const struct init_exit *e, char *buf, size_t cap)
 {
-	int n = snprintf(buf, cap, "exit %d signal %d timeout %d told %d oom %d started %lld ended %lld cpu %lld rss %llu\n", e->status, e->signo, e->timed_out,
-			 e->told_to_end, e->oom, (long long)e->started_ns, (long long)e->ended_ns, (long long)e->cpu_ns, (unsigned long long)e->max_rss_bytes);
+	int n = snprintf(buf, cap,
+			 "exit %d signal %d timeout %d told %d oom %d started %lld ended %lld cpu "
+			 "%lld rss %llu\n",
+			 e->status, e->signo, e->timed_out, e->told_to_end, e->oom,
+			 (long long)e->started_ns, (long long)e->ended_ns, (long long)e->cpu_ns,
+			 (unsigned long long)e->max_rss_bytes);
 
 	return n < 0 || (size_t)n >= cap ? 0 : (size_t)n;
 }
@@ -189,7 +203,8 @@ static bool take_named(const char **at, const char *name, int64_t min, int64_t m
 	size_t n = strlen(name);
 	char *end;
 
-	if (strncmp(*at, name, n) != 0 || (*at)[n] != ' ' || ((*at)[n + 1] != '-' && ((*at)[n + 1] < '0' || (*at)[n + 1] > '9')))
+	if (strncmp(*at, name, n) != 0 || (*at)[n] != ' ' ||
+	    ((*at)[n + 1] != '-' && ((*at)[n + 1] < '0' || (*at)[n + 1] > '9')))
 		return false;
 	*ret = strtoll(*at + n + 1, &end, 10);
 	if (*ret < min || *ret > max || (*end != ' ' && *end != '\n'))
@@ -202,12 +217,23 @@ int init_exit_decode(const char *text, struct init_exit *ret)
 {
 	int64_t status, signo, timed_out, told, oom, started, ended, cpu, rss;
 
-	if (!take_named(&text, "exit", -1, 255, &status) || !take_named(&text, "signal", 0, 128, &signo) || !take_named(&text, "timeout", 0, 1, &timed_out) ||
-	    !take_named(&text, "told", 0, 1, &told) || !take_named(&text, "oom", 0, 1, &oom) || !take_named(&text, "started", 0, INT64_MAX, &started) ||
-	    !take_named(&text, "ended", 0, INT64_MAX, &ended) || !take_named(&text, "cpu", 0, INT64_MAX, &cpu) || !take_named(&text, "rss", 0, INT64_MAX, &rss) ||
-	    *text)
+	if (!take_named(&text, "exit", -1, 255, &status) ||
+	    !take_named(&text, "signal", 0, 128, &signo) ||
+	    !take_named(&text, "timeout", 0, 1, &timed_out) ||
+	    !take_named(&text, "told", 0, 1, &told) || !take_named(&text, "oom", 0, 1, &oom) ||
+	    !take_named(&text, "started", 0, INT64_MAX, &started) ||
+	    !take_named(&text, "ended", 0, INT64_MAX, &ended) ||
+	    !take_named(&text, "cpu", 0, INT64_MAX, &cpu) ||
+	    !take_named(&text, "rss", 0, INT64_MAX, &rss) || *text)
 		return -1;
-	*ret = (struct init_exit){ .status = (int)status, .signo = (int)signo, .timed_out = timed_out, .told_to_end = told, .oom = oom,
-				   .started_ns = started, .ended_ns = ended, .cpu_ns = cpu, .max_rss_bytes = (uint64_t)rss };
+	*ret = (struct init_exit){ .status = (int)status,
+				   .signo = (int)signo,
+				   .timed_out = timed_out,
+				   .told_to_end = told,
+				   .oom = oom,
+				   .started_ns = started,
+				   .ended_ns = ended,
+				   .cpu_ns = cpu,
+				   .max_rss_bytes = (uint64_t)rss };
 	return 0;
 }

@@ -1,20 +1,19 @@
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <openssl/evp.h>
-#include "base/base64.h"
+#include "base/crypto/base64.h"
 #include "base/mem.h"
+#include "unit.h"
 
 /* RFC 4648, section 10, and what padding allows. */
 static const struct {
 	const char *text, *want; /* NULL: refused */
 } rows[] = {
-	{ "", "" }, { "Zg==", "f" }, { "Zm8=", "fo" }, { "Zm9v", "foo" }, { "Zm9vYg==", "foob" }, { "Zm9v\n YmFy\r\n", "foobar" },
-	{ "Z", NULL }, { "Zg", NULL }, { "Zg=", NULL }, { "Zg===", NULL }, { "=", NULL }, { "====", NULL }, { "Zm9v=", NULL }, { "Zg==Zg==", NULL }, { "Zm-v", NULL },
+	{ "", "" },        { "Zg==", "f" },        { "Zm8=", "fo" },
+	{ "Zm9v", "foo" }, { "Zm9vYg==", "foob" }, { "Zm9v\n YmFy\r\n", "foobar" },
+	{ "Z", NULL },     { "Zg", NULL },         { "Zg=", NULL },
+	{ "Zg===", NULL }, { "=", NULL },          { "====", NULL },
+	{ "Zm9v=", NULL }, { "Zg==Zg==", NULL },   { "Zm-v", NULL },
 };
 
 static void known_texts(void **state)
@@ -47,13 +46,16 @@ static void random_bytes_as_openssl_writes_them(void **state)
 		assert_true(n == 0 || memcmp(back.s, in, n) == 0);
 		base64_add_url(&url, in, n);
 		for (size_t k = 0; k < url.len; k++)
-			assert_int_equal(url.s[k], want[k] == '+' ? '-' : want[k] == '/' ? '_' : want[k]);
+			assert_int_equal(url.s[k], want[k] == '+'   ? '-'
+						   : want[k] == '/' ? '_'
+								    : want[k]);
 	}
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(known_texts), cmocka_unit_test(random_bytes_as_openssl_writes_them) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(known_texts),
+					    cmocka_unit_test(random_bytes_as_openssl_writes_them) };
 
 	return cmocka_run_group_tests_name("base64", tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <string.h>
 #include "base/diag.h"
+#include "unit.h"
 
 static void assert_rendered(struct diag_list *l, const char *want)
 {
@@ -103,8 +99,9 @@ static void test_to_err(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sorted),	     cmocka_unit_test(test_same_once), cmocka_unit_test(test_bounded),
-		cmocka_unit_test(test_hostile_text), cmocka_unit_test(test_to_err),
+		cmocka_unit_test(test_sorted),  cmocka_unit_test(test_same_once),
+		cmocka_unit_test(test_bounded), cmocka_unit_test(test_hostile_text),
+		cmocka_unit_test(test_to_err),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

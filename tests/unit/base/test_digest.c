@@ -1,11 +1,7 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <string.h>
-#include "base/digest.h"
+#include "base/crypto/digest.h"
 #include "base/mem.h"
+#include "unit.h"
 
 /* FIPS 180-4 examples and the empty message. */
 static const struct {
@@ -38,7 +34,8 @@ static void test_stream(void **state)
 
 	memset(million, 'a', 1000000);
 	digest_bytes(million, 1000000, &whole);
-	assert_string_equal(digest_hex(&whole, hex), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+	assert_string_equal(digest_hex(&whole, hex),
+			    "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 	for (int again = 0; again < 2; again++) {
 		for (size_t at = 0, n = 1; at < 1000000; at += n, n = n * 3 % 4999 + 1) {
 			n = MIN(n, 1000000 - at);
@@ -70,7 +67,11 @@ static void test_parse(void **state)
 	digest_bytes("abc", 3, &abc);
 	assert_int_equal(digest_parse(vectors[1].hex, &d, &err), 0);
 	assert_true(digest_eq(&d, &abc));
-	assert_int_equal(digest_parse("sha256:BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD", &d, &err), 0);
+	assert_int_equal(
+		digest_parse(
+			"sha256:BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD",
+			&d, &err),
+		0);
 	assert_true(digest_eq(&d, &abc));
 	assert_int_equal(err.code, ERR_NONE);
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -85,7 +86,8 @@ static void test_parse(void **state)
 
 static void test_kinds(void **state)
 {
-	struct content_id a = { .size_bytes = 3, .kind = CONTENT_BLOB }, b = { .size_bytes = 3, .kind = CONTENT_EXECUTABLE };
+	struct content_id a = { .size_bytes = 3, .kind = CONTENT_BLOB },
+			  b = { .size_bytes = 3, .kind = CONTENT_EXECUTABLE };
 
 	for (unsigned kind = CONTENT_BLOB; kind <= CONTENT_KIND_MAX; kind++)
 		assert_int_equal(content_kind_parse(content_kind_name(kind)), kind);
@@ -120,10 +122,8 @@ static void test_content_id_eq(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_vectors),
-		cmocka_unit_test(test_stream),
-		cmocka_unit_test(test_parse),
-		cmocka_unit_test(test_content_id_eq),
+		cmocka_unit_test(test_vectors), cmocka_unit_test(test_stream),
+		cmocka_unit_test(test_parse),   cmocka_unit_test(test_content_id_eq),
 		cmocka_unit_test(test_kinds),
 	};
 

@@ -1,12 +1,8 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <errno.h>
 #include <string.h>
 #include "base/err.h"
-#include "base/text.h"
+#include "base/text/text.h"
+#include "unit.h"
 
 static void test_set_and_wrap(void **state)
 {
@@ -35,7 +31,7 @@ static void test_errno_kinds(void **state)
 		enum err_code code;
 	} cases[] = {
 		{ ENOSPC, ERR_NO_SPACE }, { EDQUOT, ERR_NO_SPACE }, { ENOENT, ERR_NOT_FOUND },
-		{ EIO, ERR_IO },	  { EACCES, ERR_IO },	    { EROFS, ERR_IO },
+		{ EIO, ERR_IO },          { EACCES, ERR_IO },       { EROFS, ERR_IO },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -67,17 +63,24 @@ static void test_hostile_text(void **state)
 
 	err_set(&e, ERR_IO, "%s", "a\nb\x1b[2J\xff\xc3\xa9\tc\xc2\x9b");
 	assert_string_equal(e.msg, "a\\nb\\x1b[2J\\xff\xc3\xa9 c\\xc2\\x9b");
+	err_set(&e, ERR_IO, "%s", "gpj.\xe2\x80\xaetxt");
+	assert_string_equal(e.msg, "gpj.\\xe2\\x80\\xaetxt");
+	err_set(&e, ERR_IO, "%s", "a\nb\x1b[2J\xff\xc3\xa9\tc\xc2\x9b");
 	err_wrap(&e, "in");
 	assert_string_equal(e.msg, "in: a\\nb\\x1b[2J\\xff\xc3\xa9 c\\xc2\\x9b");
 }
 
-/* Every length around the bound, with characters of every width at the cut: valid UTF-8, the end marked, the start kept. */
+/* Every length around the bound, with characters of every width at the cut: valid UTF-8, the end
+ * marked, the start kept. */
 static void test_cut(void **state)
 {
-	static const char *const fillers[] = { "x", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\n" };
+	static const char *const fillers[] = { "x", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80",
+					       "\n" };
 
 	for (size_t f = 0; f < ARRAY_LEN(fillers); f++) {
-		for (size_t n = sizeof(((struct err *)0)->msg) / strlen(fillers[f]) - 8, end = n + 16; n < end; n++) {
+		for (size_t n = sizeof(((struct err *)0)->msg) / strlen(fillers[f]) - 8,
+			    end = n + 16;
+		     n < end; n++) {
 			struct str text = { 0 };
 			struct err e = { 0 };
 
@@ -117,21 +120,25 @@ static void test_exit_codes(void **state)
 		enum err_code code;
 		int exit;
 	} cases[] = {
-		{ ERR_NONE, 0 },    { ERR_USAGE, 2 },	    { ERR_INVALID, 3 },	  { ERR_NOT_FOUND, 4 },	    { ERR_EXISTS, 4 }, { ERR_CORRUPT, 4 },
-		{ ERR_IO, 4 },	    { ERR_NO_SPACE, 4 },    { ERR_READ_ONLY, 4 }, { ERR_CHANGED, 4 },	    { ERR_BUSY, 4 },   { ERR_NEWER, 4 },
-		{ ERR_FAILED, 1 },  { ERR_UNSUPPORTED, 3 }, { ERR_TOO_LARGE, 3 }, { ERR_CANCELLED, 130 },
+		{ ERR_NONE, 0 },        { ERR_USAGE, 2 },       { ERR_INVALID, 3 },
+		{ ERR_NOT_FOUND, 4 },   { ERR_EXISTS, 4 },      { ERR_CORRUPT, 4 },
+		{ ERR_IO, 4 },          { ERR_NO_SPACE, 4 },    { ERR_READ_ONLY, 4 },
+		{ ERR_CHANGED, 4 },     { ERR_BUSY, 4 },        { ERR_NEWER, 4 },
+		{ ERR_FAILED, 1 },      { ERR_UNSUPPORTED, 3 }, { ERR_TOO_LARGE, 3 },
+		{ ERR_CANCELLED, 130 },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
-		assert_int_equal(err_exit_code(&(struct err){ .code = cases[i].code }), cases[i].exit);
+		assert_int_equal(err_exit_code(&(struct err){ .code = cases[i].code }),
+				 cases[i].exit);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_set_and_wrap),	     cmocka_unit_test(test_null_is_fine),
-		cmocka_unit_test(test_errno_kinds),	     cmocka_unit_test(test_errno_text),
-		cmocka_unit_test(test_hostile_text),	     cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_set_and_wrap),         cmocka_unit_test(test_null_is_fine),
+		cmocka_unit_test(test_errno_kinds),          cmocka_unit_test(test_errno_text),
+		cmocka_unit_test(test_hostile_text),         cmocka_unit_test(test_cut),
 		cmocka_unit_test(test_wrap_of_full_message), cmocka_unit_test(test_exit_codes),
 	};
 

@@ -1,8 +1,3 @@
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -13,10 +8,11 @@
 #include <string.h>
 #include <sys/wait.h>
 #include "base/clock.h"
-#include "base/digest.h"
-#include "base/http.h"
-#include "base/json.h"
+#include "base/crypto/digest.h"
 #include "base/mem.h"
+#include "base/net/http.h"
+#include "base/text/json.h"
+#include "unit.h"
 
 #define SECRET "Signature=seekrit"
 #define SECOND NS_PER_S
@@ -25,7 +21,7 @@
 static struct {
 	pid_t pid;
 	int in;
-	char dir[64];
+	char dir[TEST_DIR_MAX];
 	char *ca;
 	int http, https, wrong_name, expired, self_signed, silent, refused;
 } server;
@@ -62,8 +58,8 @@ static int start_server(void **state)
 	int out;
 	json_t *ready;
 
-	snprintf(server.dir, sizeof(server.dir), "/tmp/cairn-http.XXXXXX");
-	if (!mkdtemp(server.dir) || spawn_server(&out) < 0 || !(f = fdopen(out, "r")) || !fgets(line, sizeof(line), f))
+	test_dir(server.dir, sizeof(server.dir), "http");
+	if (spawn_server(&out) < 0 || !(f = fdopen(out, "r")) || !fgets(line, sizeof(line), f))
 		return -1;
 	fclose(f);
 	ready = json_loads(line, 0, NULL);
@@ -89,7 +85,7 @@ static int stop_server(void **state)
 	return system(rm);
 }
 
-/* --- helpers ------------------------------------------------------------------------------------------------------------------- */
+/* Helpers. */
 
 static struct http_client *client(struct http_options o)
 {
@@ -121,7 +117,8 @@ static void assert_status(const struct http_request *r, long status)
 static void assert_error(const struct http_request *r, enum err_code code, const char *words)
 {
 	if (r->err.code != code)
-		fail_msg("%s: code %d, status %ld, %s", r->url, r->err.code, r->reply.status, r->err.msg);
+		fail_msg("%s: code %d, status %ld, %s", r->url, r->err.code, r->reply.status,
+			 r->err.msg);
 	if (!strstr(r->err.msg, words))
 		fail_msg("%s: no `%s` in: %s", r->url, words, r->err.msg);
 	assert_null(strstr(r->err.msg, "seekrit"));
@@ -133,7 +130,8 @@ static void assert_pattern(const struct str *s, size_t n)
 {
 	assert_int_equal(s->len, n);
 	for (size_t i = 0; i < n; i++)
-		assert_int_equal((unsigned char)s->s[i], (unsigned char)((uint64_t)(i & ~7ULL) >> (8 * (7 - i % 8))));
+		assert_int_equal((unsigned char)s->s[i],
+				 (unsigned char)((uint64_t)(i & ~7ULL) >> (8 * (7 - i % 8))));
 }
 
 static void assert_header(const struct http_request *r, const char *name, const char *want)
@@ -150,11 +148,15 @@ static void assert_header(const struct http_request *r, const char *name, const 
 	assert_memory_equal(v, want, n);
 }
 
-/* --- text ---------------------------------------------------------------------------------------------------------------------- */
+/* Text. */
 
 static void escapes(void **state)
 {
-	static const struct { const char *in; bool slash; const char *want; } rows[] = {
+	static const struct {
+		const char *in;
+		bool slash;
+		const char *want;
+	} rows[] = {
 		{ "", false, "" },
 		{ "aZ09-._~", false, "aZ09-._~" },
 		{ "a/b c", true, "a/b%20c" },
@@ -177,7 +179,8 @@ static void headers_are_found(void **state)
 	struct http_request r = { 0 };
 
 	assert_header(&r, "ETag", NULL);
-	str_add(&r.reply.headers, "ETag: \"one\"\r\nX-Empty:\r\nX: a\r\n etag: folded\r\nx:\tb \r\nContent-Length : 1\r\nETags: no\r\netag:\"two\"\r\n");
+	str_add(&r.reply.headers, "ETag: \"one\"\r\nX-Empty:\r\nX: a\r\n etag: folded\r\nx:\tb "
+				  "\r\nContent-Length : 1\r\nETags: no\r\netag:\"two\"\r\n");
 	assert_header(&r, "etag", "\"two\"");
 	assert_header(&r, "X-EMPTY", "");
 	assert_header(&r, "X", "b");
@@ -186,7 +189,7 @@ static void headers_are_found(void **state)
 	http_request_deinit(&r);
 }
 
-/* --- good days ----------------------------------------------------------------------------------------------------------------- */
+/* Good days. */
 
 static void answers_come_whole(void **state)
 {
@@ -331,7 +334,8 @@ static void bodies_that_cannot_be_read(void **state)
 {
 	struct http_client *c = client((struct http_options){ 0 });
 	_cleanup_(freep) char *u = url("/sink");
-	_cleanup_(fd_closep) int fd = temporary_file("0123456789", 10), dir = open("/", O_RDONLY | O_CLOEXEC);
+	_cleanup_(fd_closep) int fd = temporary_file("0123456789", 10),
+				 dir = open("/", O_RDONLY | O_CLOEXEC);
 	struct http_request r = request("PUT", u);
 
 	r.body_fd = fd;
@@ -352,9 +356,16 @@ static void bodies_that_cannot_be_read(void **state)
 
 static void headers_are_sent(void **state)
 {
-	static const char *const headers[] = { "X-One: 1", "x-empty:", "X-Two:   2  ", "Host: other.example", "Authorization: secret", NULL };
+	static const char *const headers[] = { "X-One: 1",
+					       "x-empty:",
+					       "X-Two:   2  ",
+					       "Host: other.example",
+					       "Authorization: secret",
+					       NULL };
 	struct http_client *c = client((struct http_options){ .user_agent = "tester/1" });
-	_cleanup_(freep) char *u = xasprintf("http://127.0.0.1:%d/echo/../echo?a=%%2f&b", server.http), *plain = url("/echo");
+	_cleanup_(freep) char *u = xasprintf("http://127.0.0.1:%d/echo/../echo?a=%%2f&b",
+					     server.http),
+			      *plain = url("/echo");
 	struct http_request r = request("GET", u);
 
 	(void)plain;
@@ -379,10 +390,16 @@ static void headers_are_sent(void **state)
 
 static void bad_requests(void **state)
 {
-	static const char *const split[] = { "X-A: b\r\nX-Evil: secret-seekrit", NULL }, *const nameless[] = { ": seekrit", NULL };
+	static const char *const split[] = { "X-A: b\r\nX-Evil: secret-seekrit", NULL },
+				 *const nameless[] = { ": seekrit", NULL };
 	static const char *const no_colon[] = { "seekrit", NULL };
-	static const struct { const char *method, *url; const char *const *headers; const char *words; } rows[] = {
-		{ "GET", "http://127.0.0.1:1/?" SECRET, split, "control character in the header X-A" },
+	static const struct {
+		const char *method, *url;
+		const char *const *headers;
+		const char *words;
+	} rows[] = {
+		{ "GET", "http://127.0.0.1:1/?" SECRET, split,
+		  "control character in the header X-A" },
 		{ "GET", "http://127.0.0.1:1/?" SECRET, nameless, "header without a name" },
 		{ "GET", "http://127.0.0.1:1/?" SECRET, no_colon, "header without a name" },
 		{ "GET", "ftp://127.0.0.1/?" SECRET, NULL, "not an http:// or https:// URL" },
@@ -391,7 +408,8 @@ static void bad_requests(void **state)
 		{ "GET", "http://?" SECRET, NULL, "not a URL" },
 		{ "GET", "http://127.0.0.1:99999/?" SECRET, NULL, "not a URL" },
 		{ "GET", "http://127.0.0.1:1/a b?" SECRET, NULL, "not a URL" },
-		{ "GET", "http://user:seekrit@127.0.0.1:1/", NULL, "GET 127.0.0.1:1/: a user name in the URL" },
+		{ "GET", "http://user:seekrit@127.0.0.1:1/", NULL,
+		  "GET 127.0.0.1:1/: a user name in the URL" },
 		{ "", "http://127.0.0.1:1/?" SECRET, NULL, "not a method" },
 		{ "GET /x HTTP/1.1\r\nA:", "http://127.0.0.1:1/?" SECRET, NULL, "not a method" },
 	};
@@ -408,7 +426,7 @@ static void bad_requests(void **state)
 	http_client_free(c);
 }
 
-/* --- bad days ------------------------------------------------------------------------------------------------------------------ */
+/* Bad days. */
 
 static const struct day {
 	const char *name;
@@ -485,7 +503,9 @@ static void assert_day(const struct day *d, const struct http_request *r)
 /* They are no headers, and the other way round. */
 static void trailers(void **state)
 {
-	static const struct { const char *day, *value; } cases[] = { { "chunked-trailer", "two" }, { "chunked", NULL }, { "flip", NULL } };
+	static const struct {
+		const char *day, *value;
+	} cases[] = { { "chunked-trailer", "two" }, { "chunked", NULL }, { "flip", NULL } };
 	struct http_client *c = client((struct http_options){ 0 });
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -528,7 +548,8 @@ static void bad_days_all_at_once(void **state)
 {
 	enum { TIMES = 3, N = TIMES * ARRAY_LEN(days) };
 	/* The stall is longer: a slow machine under sanitizers is no bad day. */
-	struct http_client *c = client((struct http_options){ .stall_timeout_ns = 3 * SECOND, .max_connections = 200 });
+	struct http_client *c = client(
+		(struct http_options){ .stall_timeout_ns = 3 * SECOND, .max_connections = 200 });
 	struct http_request v[N], *p[N];
 
 	for (size_t i = 0; i < N; i++) {
@@ -550,10 +571,16 @@ static void bad_days_all_at_once(void **state)
 static void bad_days_of_uploads(void **state)
 {
 	static const struct day rows[] = {
-		{ "reset-accept", ERR_IO, 0, "" },	 { "hold-read", ERR_IO, 0, "too slow" }, { "reset-start", ERR_IO, 0, "reset" },
-		{ "close-headers", ERR_IO, 0, "ended" }, { "slow-down", 0, 503, NULL },	  { "error-200", 0, 200, NULL },
-		{ "redirect", 0, 301, NULL },		 { "refuse-continue", 0, 417, NULL },
-		{ "closes", 0, 200, NULL },		 { "hold-start", ERR_IO, 0, "too slow" },
+		{ "reset-accept", ERR_IO, 0, "" },
+		{ "hold-read", ERR_IO, 0, "too slow" },
+		{ "reset-start", ERR_IO, 0, "reset" },
+		{ "close-headers", ERR_IO, 0, "ended" },
+		{ "slow-down", 0, 503, NULL },
+		{ "error-200", 0, 200, NULL },
+		{ "redirect", 0, 301, NULL },
+		{ "refuse-continue", 0, 417, NULL },
+		{ "closes", 0, 200, NULL },
+		{ "hold-start", ERR_IO, 0, "too slow" },
 	};
 	struct http_client *c = client((struct http_options){ .stall_timeout_ns = SECOND / 2 });
 	_cleanup_(freep) char *bytes = xcalloc(1, 16 * MIB);
@@ -591,7 +618,8 @@ static void no_continue(void **state)
 static void kept_connections(void **state)
 {
 	struct http_client *c = client((struct http_options){ 0 });
-	_cleanup_(freep) char *u = url("/bytes/5"), *closes = url("/day/closes"), *resets = url("/day/resets-after");
+	_cleanup_(freep) char *u = url("/bytes/5"), *closes = url("/day/closes"),
+			      *resets = url("/day/resets-after");
 	long first = 0, now;
 	size_t n;
 
@@ -626,7 +654,8 @@ static void unreachable(void **state)
 {
 	struct http_client *c = client((struct http_options){ .connect_timeout_ns = SECOND / 10 });
 	_cleanup_(freep) char *refused = xasprintf("http://127.0.0.1:%d/x?" SECRET, server.refused);
-	_cleanup_(freep) char *silent = xasprintf("https://127.0.0.1:%d/x?" SECRET, server.silent), *hold = url("/day/hold-start");
+	_cleanup_(freep) char *silent = xasprintf("https://127.0.0.1:%d/x?" SECRET, server.silent),
+			      *hold = url("/day/hold-start");
 	struct http_request r = request("GET", refused);
 
 	http_do(c, &r, NULL);
@@ -649,23 +678,33 @@ static void unreachable(void **state)
 	http_client_free(c);
 }
 
-/* --- TLS ----------------------------------------------------------------------------------------------------------------------- */
+/* TLS. */
 
 static void certificates(void **state)
 {
-	const struct { int port; const char *ca; enum err_code code; const char *words; } rows[] = {
+	const struct {
+		int port;
+		const char *ca;
+		enum err_code code;
+		const char *words;
+	} rows[] = {
 		{ server.https, server.ca, 0, NULL },
 		{ server.self_signed, server.ca, ERR_INVALID, "self" },
 		{ server.wrong_name, server.ca, ERR_INVALID, "127.0.0.1" },
 		{ server.expired, server.ca, ERR_INVALID, "expired" },
 		{ server.https, "/dev/null", ERR_INVALID, "" },
-		{ server.https, "/nonexistent/ca.pem", ERR_INVALID, "trusted certificates cannot be read" },
-		{ server.http, server.ca, ERR_IO, "timeout" }, /* speaks no TLS, and waits for more */
+		{ server.https, "/nonexistent/ca.pem", ERR_INVALID,
+		  "trusted certificates cannot be read" },
+		{ server.http, server.ca, ERR_IO,
+		  "timeout" }, /* speaks no TLS, and waits for more */
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct http_client *c = client((struct http_options){ .ca_file = rows[i].ca, .connect_timeout_ns = rows[i].code == ERR_IO ? SECOND / 10 : 0 });
-		_cleanup_(freep) char *u = xasprintf("https://127.0.0.1:%d/bytes/100000?" SECRET, rows[i].port);
+		struct http_client *c = client((struct http_options){
+			.ca_file = rows[i].ca,
+			.connect_timeout_ns = rows[i].code == ERR_IO ? SECOND / 10 : 0 });
+		_cleanup_(freep) char *u =
+			xasprintf("https://127.0.0.1:%d/bytes/100000?" SECRET, rows[i].port);
 		struct http_request r = request("GET", u);
 
 		http_do(c, &r, NULL);
@@ -681,14 +720,17 @@ static void certificates(void **state)
 static void bad_days_over_tls(void **state)
 {
 	static const struct day rows[] = {
-		{ "reset-start", ERR_IO, 0, "" },    { "close-start", ERR_IO, 0, "" },	 { "close-headers", ERR_IO, 0, "" },
-		{ "close-body", ERR_IO, 0, "" },     { "reset-end", ERR_IO, 0, "" },	 { "hold-body", ERR_IO, 0, "too slow" },
-		{ "closes", 0, 200, NULL },	     { "closes", 0, 200, NULL },	 { "not-http", ERR_INVALID, 0, "" },
+		{ "reset-start", ERR_IO, 0, "" },   { "close-start", ERR_IO, 0, "" },
+		{ "close-headers", ERR_IO, 0, "" }, { "close-body", ERR_IO, 0, "" },
+		{ "reset-end", ERR_IO, 0, "" },     { "hold-body", ERR_IO, 0, "too slow" },
+		{ "closes", 0, 200, NULL },         { "closes", 0, 200, NULL },
+		{ "not-http", ERR_INVALID, 0, "" },
 	};
 	struct http_client *c = client((struct http_options){ .stall_timeout_ns = SECOND / 2 });
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		_cleanup_(freep) char *u = xasprintf("https://localhost:%d/day/%s?" SECRET, server.https, rows[i].name);
+		_cleanup_(freep) char *u = xasprintf("https://localhost:%d/day/%s?" SECRET,
+						     server.https, rows[i].name);
 		struct http_request r = request("GET", u);
 
 		http_do(c, &r, NULL);
@@ -698,7 +740,7 @@ static void bad_days_over_tls(void **state)
 	http_client_free(c);
 }
 
-/* --- proxies ------------------------------------------------------------------------------------------------------------------- */
+/* Proxies. */
 
 static void ask(struct http_options o, const char *u, struct http_request *r)
 {
@@ -714,20 +756,24 @@ static void ask(struct http_options o, const char *u, struct http_request *r)
 static void proxies(void **state)
 {
 	_cleanup_(freep) char *proxy = xasprintf("http://user:seekrit@127.0.0.1:%d", server.http);
-	_cleanup_(freep) char *dead = xasprintf("http://user:seekrit@127.0.0.1:%d", server.refused), *direct = url("/bytes/9");
+	_cleanup_(freep) char *dead = xasprintf("http://user:seekrit@127.0.0.1:%d", server.refused),
+			      *direct = url("/bytes/9");
 	struct http_request r;
 
 	ask((struct http_options){ .proxy = proxy }, "http://nowhere.invalid/echo?" SECRET, &r);
 	assert_status(&r, 200);
-	assert_non_null(strstr(r.reply.body.s, "GET http://nowhere.invalid/echo?" SECRET " HTTP/1.1\r\n"));
+	assert_non_null(
+		strstr(r.reply.body.s, "GET http://nowhere.invalid/echo?" SECRET " HTTP/1.1\r\n"));
 	assert_non_null(strstr(r.reply.body.s, "Proxy-Authorization: Basic "));
 	http_request_deinit(&r);
-	ask((struct http_options){ .proxy = proxy }, "https://localhost/bytes/1000?" SECRET, &r); /* a tunnel, and TLS to the end of it */
+	ask((struct http_options){ .proxy = proxy }, "https://localhost/bytes/1000?" SECRET,
+	    &r); /* a tunnel, and TLS to the end of it */
 	assert_status(&r, 200);
 	assert_pattern(&r.reply.body, 1000);
 	assert_header(&r, "Proxy-Agent", NULL);
 	http_request_deinit(&r);
-	ask((struct http_options){ .proxy = proxy }, "https://elsewhere.invalid/bytes/1?" SECRET, &r);
+	ask((struct http_options){ .proxy = proxy }, "https://elsewhere.invalid/bytes/1?" SECRET,
+	    &r);
 	assert_error(&r, ERR_INVALID, "elsewhere.invalid");
 	ask((struct http_options){ .proxy = dead }, direct, &r);
 	assert_error(&r, ERR_IO, "Failed to connect");
@@ -740,7 +786,8 @@ static void proxies(void **state)
 	ask((struct http_options){ 0 }, "https://localhost/bytes/9", &r);
 	assert_error(&r, ERR_IO, "Failed to connect");
 	setenv("HTTP_PROXY", dead, 1);
-	ask((struct http_options){ .proxy = "" }, direct, &r); /* none, whatever the environment says */
+	ask((struct http_options){ .proxy = "" }, direct,
+	    &r); /* none, whatever the environment says */
 	assert_status(&r, 200);
 	http_request_deinit(&r);
 	setenv("NO_PROXY", "example.org,127.0.0.1", 1);
@@ -755,7 +802,7 @@ static void proxies(void **state)
 	unsetenv("NO_PROXY");
 }
 
-/* --- many ---------------------------------------------------------------------------------------------------------------------- */
+/* Many. */
 
 struct thread {
 	struct http_client *c;
@@ -775,7 +822,8 @@ static void *many(void *arg)
 	}
 	http_run(t->c, p, t->n, t->parallel, NULL, NULL);
 	for (unsigned i = 0; i < t->n; i++) {
-		t->failed += v[i].err.code || v[i].reply.status != 200 || v[i].reply.body.len != t->size;
+		t->failed +=
+			v[i].err.code || v[i].reply.status != 200 || v[i].reply.body.len != t->size;
 		http_request_deinit(&v[i]);
 	}
 	free(v);
@@ -785,7 +833,9 @@ static void *many(void *arg)
 
 static void thousand_in_parallel(void **state)
 {
-	struct thread t = { .c = client((struct http_options){ .max_connections = 1000 }), .n = 1000, .size = 4096 };
+	struct thread t = { .c = client((struct http_options){ .max_connections = 1000 }),
+			    .n = 1000,
+			    .size = 4096 };
 
 	many(&t);
 	assert_int_equal(t.failed, 0);
@@ -799,7 +849,9 @@ static void several_threads(void **state)
 	pthread_t threads[ARRAY_LEN(v)];
 
 	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
-		v[i] = (struct thread){ .c = c, .n = 60, .parallel = (unsigned)i, .size = 1000 * i + 1 };
+		v[i] = (struct thread){
+			.c = c, .n = 60, .parallel = (unsigned)i, .size = 1000 * i + 1
+		};
 		assert_int_equal(pthread_create(&threads[i], NULL, many, &v[i]), 0);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
@@ -816,10 +868,14 @@ static void few_connections_many_hosts(void **state)
 	struct http_request v[30], *p[30];
 
 	for (int i = 0; i < 30; i++) {
-		static const char *const hosts[] = { "http://127.0.0.1", "http://localhost", "https://localhost", "https://127.0.0.1", "http://127.0.0.2" };
+		static const char *const hosts[] = { "http://127.0.0.1", "http://localhost",
+						     "https://localhost", "https://127.0.0.1",
+						     "http://127.0.0.2" };
 		int host = i % 5;
 
-		v[i] = request("GET", xasprintf("%s:%d/bytes/70000", hosts[host], host == 2 || host == 3 ? server.https : server.http));
+		v[i] = request("GET",
+			       xasprintf("%s:%d/bytes/70000", hosts[host],
+					 host == 2 || host == 3 ? server.https : server.http));
 		p[i] = &v[i];
 	}
 	http_run(c, p, 30, 0, NULL, NULL);
@@ -888,7 +944,8 @@ static void *cancel_when_told(void *arg)
 static void cancelling(void **state)
 {
 	struct http_client *c = client((struct http_options){ .max_connections = 6 });
-	_cleanup_(freep) char *hold = url("/day/hold-start"), *drip = url("/day/endless-body"), *good = url("/bytes/1");
+	_cleanup_(freep) char *hold = url("/day/hold-start"), *drip = url("/day/endless-body"),
+			      *good = url("/bytes/1");
 	struct http_request v[20], *p[20];
 	struct thread t = { .c = c };
 	pthread_t thread;

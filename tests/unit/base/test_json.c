@@ -1,15 +1,11 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/fs.h"
-#include "base/json.h"
 #include "base/mem.h"
-#include "base/text.h"
+#include "base/os/fs.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
+#include "unit.h"
 
 static json_t *parse(const char *text)
 {
@@ -26,11 +22,16 @@ static const struct {
 } canonical[] = {
 	{ "{}", "{}" },
 	{ " [ ] ", "[]" },
-	{ "{\"b\": 1, \"a\": [true, false, null], \"B\": {\"z\": 1, \"y\": 2}}", "{\"B\":{\"y\":2,\"z\":1},\"a\":[true,false,null],\"b\":1}" },
-	{ "[1, 1.0, 0.1, 1e2, -0, -0.0, 1e300, 0.30000000000000004]", "[1,1.0,0.1,100.0,0,-0.0,1e+300,0.30000000000000004]" },
-	{ "[9223372036854775807, -9223372036854775808]", "[9223372036854775807,-9223372036854775808]" },
-	{ "\"a\\\"b\\\\c\\/\\n\\t\\b\\f\\r\\u0001\\u00e9\\ud83d\\ude00\"", "\"a\\\"b\\\\c/\\n\\t\\b\\f\\r\\u0001\xc3\xa9\xf0\x9f\x98\x80\"" },
-	{ "{\"\xc3\xa9\": 1, \"z\": 2, \"\xf0\x9f\x98\x80\": 3, \"\xef\xbf\xbd\": 4}", "{\"z\":2,\"\xc3\xa9\":1,\"\xef\xbf\xbd\":4,\"\xf0\x9f\x98\x80\":3}" },
+	{ "{\"b\": 1, \"a\": [true, false, null], \"B\": {\"z\": 1, \"y\": 2}}",
+	  "{\"B\":{\"y\":2,\"z\":1},\"a\":[true,false,null],\"b\":1}" },
+	{ "[1, 1.0, 0.1, 1e2, -0, -0.0, 1e300, 0.30000000000000004]",
+	  "[1,1.0,0.1,100.0,0,-0.0,1e+300,0.30000000000000004]" },
+	{ "[9223372036854775807, -9223372036854775808]",
+	  "[9223372036854775807,-9223372036854775808]" },
+	{ "\"a\\\"b\\\\c\\/\\n\\t\\b\\f\\r\\u0001\\u00e9\\ud83d\\ude00\"",
+	  "\"a\\\"b\\\\c/\\n\\t\\b\\f\\r\\u0001\xc3\xa9\xf0\x9f\x98\x80\"" },
+	{ "{\"\xc3\xa9\": 1, \"z\": 2, \"\xf0\x9f\x98\x80\": 3, \"\xef\xbf\xbd\": 4}",
+	  "{\"z\":2,\"\xc3\xa9\":1,\"\xef\xbf\xbd\":4,\"\xf0\x9f\x98\x80\":3}" },
 	{ "5", "5" },
 	{ "null", "null" },
 	{ "\"\x7f\"", "\"\x7f\"" },
@@ -149,13 +150,16 @@ static void test_depth(void **state)
 		for (int i = 1; i < depth; i++)
 			str_addc(&s, ']');
 		str_addc(&s, ']');
-		assert_int_equal(json_parse("t", s.s, s.len, &j, NULL), depth <= JSON_DEPTH_MAX ? 0 : -1);
+		assert_int_equal(json_parse("t", s.s, s.len, &j, NULL),
+				 depth <= JSON_DEPTH_MAX ? 0 : -1);
 	}
 }
 
 static void test_getters(void **state)
 {
-	_cleanup_(json_decrefp) json_t *o = parse("{\"s\": \"x\", \"i\": -5, \"u\": 5, \"r\": 1.5, \"b\": true, \"a\": [1], \"o\": {}, \"n\": null}");
+	_cleanup_(json_decrefp) json_t *o =
+		parse("{\"s\": \"x\", \"i\": -5, \"u\": 5, \"r\": 1.5, \"b\": true, \"a\": [1], "
+		      "\"o\": {}, \"n\": null}");
 	struct err err = { 0 };
 	const char *s;
 	int64_t i;
@@ -167,8 +171,8 @@ static void test_getters(void **state)
 	assert_true(json_get_str(o, "s", &s, &err) == 0 && strcmp(s, "x") == 0);
 	assert_true(json_get_int(o, "i", &i, &err) == 0 && i == -5);
 	assert_true(json_get_uint(o, "u", &u, &err) == 0 && u == 5);
-	assert_true(json_get_real(o, "r", &r, &err) == 0 && r == 1.5);
-	assert_true(json_get_real(o, "i", &r, &err) == 0 && r == -5);
+	assert_true(json_get_real_opt(o, "r", 0, &r, &err) == 0 && r == 1.5);
+	assert_true(json_get_real_opt(o, "i", 0, &r, &err) == 0 && r == -5);
 	assert_true(json_get_bool(o, "b", &b, &err) == 0 && b);
 	assert_true(json_get_array(o, "a", &a, &err) == 0 && json_array_size(a) == 1);
 	assert_true(json_get_object(o, "o", &a, &err) == 0 && json_is_object(a));
@@ -215,16 +219,12 @@ static void test_names(void **state)
 	static const struct {
 		const char *raw, *text;
 	} cases[] = {
-		{ "plain", "plain" },
-		{ "caf\xc3\xa9", "caf\xc3\xa9" },
-		{ "a\\b", "a\\\\b" },
-		{ "\xff", "\\xff" },
-		{ "a\xc3(", "a\\xc3(" },
-		{ "\\xff", "\\\\xff" },
-		{ "", "" },
-		{ "new\nline", "new\nline" },
+		{ "plain", "plain" }, { "caf\xc3\xa9", "caf\xc3\xa9" }, { "a\\b", "a\\\\b" },
+		{ "\xff", "\\xff" },  { "a\xc3(", "a\\xc3(" },          { "\\xff", "\\\\xff" },
+		{ "", "" },           { "new\nline", "new\nline" },
 	};
-	static const char *const wrong[] = { "\\", "\\x", "\\xf", "\\xFF", "\\x41", "\\n", "a\\", "\\xc3\\xa9" };
+	static const char *const wrong[] = { "\\",    "\\x", "\\xf", "\\xFF",
+					     "\\x41", "\\n", "a\\",  "\\xc3\\xa9" };
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		_cleanup_(str_deinit) struct str text = { 0 }, raw = { 0 };
@@ -254,7 +254,8 @@ static void test_names_random(void **state)
 		size_t n = (size_t)rand() % sizeof(raw);
 
 		for (size_t i = 0; i < n; i++)
-			raw[i] = (char)(rand() % 4 ? "\\x41f\xc3\xa9\xe6\xbc\xa2\0"[rand() % 12] : rand());
+			raw[i] = (char)(rand() % 4 ? "\\x41f\xc3\xa9\xe6\xbc\xa2\0"[rand() % 12]
+						   : rand());
 		json_name_encode(&text, raw, n);
 		assert_true(text_is_utf8(text.s ? text.s : "", text.len));
 		assert_int_equal(json_name_decode(&back, text.s ? text.s : "", NULL), 0);
@@ -268,13 +269,13 @@ static void test_names_random(void **state)
 
 static void test_files(void **state)
 {
-	char dir[] = "/tmp/cairn-json-XXXXXX";
+	char dir[TEST_DIR_MAX];
 	_cleanup_(freep) char *path = NULL;
 	_cleanup_(json_decrefp) json_t *j = parse("{\"b\": [0.1, {}], \"a\": []}"), *back = NULL;
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct err err = { 0 };
 
-	assert_non_null(mkdtemp(dir));
+	test_dir(dir, sizeof(dir), "json");
 	path = fs_join(dir, "x.json");
 	assert_int_equal(json_write_file(path, j, true, &err), 0);
 	assert_int_equal(fs_read_file(path, 1000, &text, &err), 0);
@@ -297,11 +298,16 @@ static void test_files(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_canonical),	 cmocka_unit_test(test_canonical_order),
-		cmocka_unit_test(test_reals_round_trip), cmocka_unit_test(test_string_of_any_bytes),
-		cmocka_unit_test(test_bad),		 cmocka_unit_test(test_depth),
-		cmocka_unit_test(test_getters),		 cmocka_unit_test(test_optional_getters),
-		cmocka_unit_test(test_names),		 cmocka_unit_test(test_names_random),
+		cmocka_unit_test(test_canonical),
+		cmocka_unit_test(test_canonical_order),
+		cmocka_unit_test(test_reals_round_trip),
+		cmocka_unit_test(test_string_of_any_bytes),
+		cmocka_unit_test(test_bad),
+		cmocka_unit_test(test_depth),
+		cmocka_unit_test(test_getters),
+		cmocka_unit_test(test_optional_getters),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_names_random),
 		cmocka_unit_test(test_files),
 	};
 

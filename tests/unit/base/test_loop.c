@@ -1,14 +1,10 @@
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include "base/loop.h"
 #include "base/mem.h"
+#include "base/os/loop.h"
+#include "unit.h"
 
 struct world {
 	struct clock clock;
@@ -45,7 +41,7 @@ static int set_up_real(void **state)
 	return 0;
 }
 
-/* --- timers against a naive model ------------------------------------------------------------------------------------------ */
+/* Timers against a naive model. */
 
 struct ticket {
 	struct world *w;
@@ -72,7 +68,8 @@ static struct ticket *next_of(struct ticket *v, size_t n)
 	struct ticket *best = NULL;
 
 	for (size_t i = 0; i < n; i++)
-		if (v[i].pending && (!best || v[i].at < best->at || (v[i].at == best->at && v[i].id < best->id)))
+		if (v[i].pending &&
+		    (!best || v[i].at < best->at || (v[i].at == best->at && v[i].id < best->id)))
 			best = &v[i];
 	return best;
 }
@@ -89,7 +86,11 @@ static void timers_fire_in_order(void **state)
 		case 0:
 		case 1:
 			if (n < ARRAY_LEN(v)) {
-				v[n] = (struct ticket){ .w = w, .id = (int)n, .pending = true, .at = w->clock.now_ns + rand_r(&seed) % 50 };
+				v[n] = (struct ticket){ .w = w,
+							.id = (int)n,
+							.pending = true,
+							.at = w->clock.now_ns +
+							      rand_r(&seed) % 50 };
 				v[n].source = loop_add_timer(w->loop, v[n].at, on_ticket, &v[n]);
 				n++;
 			}
@@ -110,14 +111,16 @@ static void timers_fire_in_order(void **state)
 			size_t before = w->seen.n;
 			int ids[ARRAY_LEN(v)], n_ids = 0;
 
-			for (struct ticket *t; (t = next_of(v, n)) && t->at <= at; t->pending = false)
+			for (struct ticket *t; (t = next_of(v, n)) && t->at <= at;
+			     t->pending = false)
 				ids[n_ids++] = t->id;
 			for (int i = 0; i < n_ids; i++)
 				v[ids[i]].pending = true;
 			assert_int_equal(loop_turn(w->loop, -1, NULL), want ? 1 : 0);
 			assert_int_equal(w->seen.n - before, n_ids);
 			if (n_ids)
-				assert_memory_equal(&w->seen.v[before], ids, (size_t)n_ids * sizeof(int));
+				assert_memory_equal(&w->seen.v[before], ids,
+						    (size_t)n_ids * sizeof(int));
 			break;
 		}
 		}
@@ -165,7 +168,7 @@ static void nothing_left_is_zero(void **state)
 	assert_int_equal(loop_run(w->loop, NULL), 0);
 }
 
-/* --- descriptors -------------------------------------------------------------------------------------------------------------- */
+/* Descriptors. */
 
 struct pair {
 	struct world *w;
@@ -214,7 +217,7 @@ static void bad_descriptor_is_an_error(void **state)
 	assert_int_equal(loop_turn(w->loop, -1, NULL), 0);
 }
 
-/* --- signals, posts, hooks ------------------------------------------------------------------------------------------------------- */
+/* Signals, posts, hooks. */
 
 static void on_signal(void *arg, int signo)
 {
@@ -271,7 +274,9 @@ static void posts_arrive_in_each_threads_order(void **state)
 	static struct poster p[4];
 	struct world *w = *state;
 	pthread_t threads[ARRAY_LEN(p)];
-	struct loop_source *far = loop_add_timer(w->loop, clock_system()->mono_ns(clock_system()) + 3600 * NS_PER_S, keep_alive, NULL);
+	struct loop_source *far =
+		loop_add_timer(w->loop, clock_system()->mono_ns(clock_system()) + 3600 * NS_PER_S,
+			       keep_alive, NULL);
 	int last[ARRAY_LEN(p)];
 
 	post_world = w;
@@ -320,6 +325,32 @@ static void hooks_run_after_work_only(void **state)
 	assert_int_equal(w->seen.n, 4);
 }
 
+static void hook_once(void *arg)
+{
+	struct world *w = arg;
+
+	VEC_PUSH(&w->seen, -2);
+	loop_remove_idle(w->loop, hook_once, w);
+}
+
+/* The one behind it has its turn all the same. */
+static void hook_that_removes_itself(void **state)
+{
+	struct world *w = *state;
+	int one = 1;
+
+	post_world = w;
+	loop_add_idle(w->loop, hook_once, w);
+	loop_add_idle(w->loop, hook, w);
+	for (int turn = 0; turn < 2; turn++) {
+		loop_post(w->loop, on_post, &one);
+		assert_int_equal(loop_turn(w->loop, 0, NULL), 1);
+		assert_int_equal(w->seen.v[w->seen.n - 1], -1);
+	}
+	assert_int_equal(w->seen.n, 5);
+	loop_remove_idle(w->loop, hook, w);
+}
+
 static void real_timer_fires_when_due(void **state)
 {
 	struct world *w = *state;
@@ -344,7 +375,7 @@ static void max_wait_bounds_a_turn(void **state)
 	loop_remove(w->loop, s);
 }
 
-/* --- mail that nobody wants any more --------------------------------------------------------- */
+/* Mail that nobody wants any more. */
 
 static void on_unwanted(void *arg)
 {
@@ -392,15 +423,20 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(timers_fire_in_order, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(timer_added_by_timer_waits_a_turn, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(timer_added_by_timer_waits_a_turn, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(virtual_hour_takes_no_time, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(nothing_left_is_zero, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(removed_while_ready_is_not_called, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(removed_while_ready_is_not_called, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(bad_descriptor_is_an_error, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(signals_arrive, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(posts_arrive_in_each_threads_order, set_up_real, tear_down),
-		cmocka_unit_test_setup_teardown(what_is_unposted_never_runs, set_up_real, tear_down),
+		cmocka_unit_test_setup_teardown(posts_arrive_in_each_threads_order, set_up_real,
+						tear_down),
+		cmocka_unit_test_setup_teardown(what_is_unposted_never_runs, set_up_real,
+						tear_down),
 		cmocka_unit_test_setup_teardown(hooks_run_after_work_only, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(hook_that_removes_itself, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(real_timer_fires_when_due, set_up_real, tear_down),
 		cmocka_unit_test_setup_teardown(max_wait_bounds_a_turn, set_up_real, tear_down),
 	};

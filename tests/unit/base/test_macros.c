@@ -1,10 +1,6 @@
 /* MIN and MAX: each argument once, whatever they stand in; the common type of both. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include "base/macros.h"
+#include "unit.h"
 
 static int calls;
 
@@ -43,7 +39,8 @@ static void test_in_the_common_type(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_each_argument_once), cmocka_unit_test(test_in_the_common_type) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_each_argument_once),
+					    cmocka_unit_test(test_in_the_common_type) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

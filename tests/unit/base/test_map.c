@@ -1,10 +1,6 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <string.h>
 #include "base/map.h"
+#include "unit.h"
 
 static void test_empty(void **state)
 {
@@ -112,8 +108,9 @@ static void test_near_keys(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_empty),  cmocka_unit_test(test_keys_are_bytes), cmocka_unit_test(test_key_is_copied),
-		cmocka_unit_test(test_random), cmocka_unit_test(test_near_keys),
+		cmocka_unit_test(test_empty),         cmocka_unit_test(test_keys_are_bytes),
+		cmocka_unit_test(test_key_is_copied), cmocka_unit_test(test_random),
+		cmocka_unit_test(test_near_keys),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

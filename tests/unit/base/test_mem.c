@@ -1,24 +1,25 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <string.h>
 #include <sys/wait.h>
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text/str.h"
+#include "unit.h"
 
 /* Random sizes: everything zeroed, aligned, apart from each other, and still there at the end. */
 static void test_arena_random(void **state)
 {
 	for (unsigned seed = 1; seed <= 20; seed++) {
 		struct arena *a = arena_new();
-		VEC(struct { unsigned char *p; size_t n; }) got = { 0 };
+		VEC(struct {
+			unsigned char *p;
+			size_t n;
+		})
+		got = { 0 };
 
 		srand(seed);
 		for (size_t i = 0; i < 2000; i++) {
-			size_t n = rand() % 100 == 0 ? (size_t)(rand() % 300000) : (size_t)(rand() % 200);
+			size_t n = rand() % 100 == 0 ? (size_t)(rand() % 300000)
+						     : (size_t)(rand() % 200);
 			unsigned char *p = arena_alloc(a, n);
 
 			assert_int_equal((uintptr_t)p % 16, 0);
@@ -69,7 +70,8 @@ static void test_arena_strings(void **state)
 
 static void test_plain_helpers(void **state)
 {
-	_cleanup_(freep) char *a = xstrndup("hello", 2), *b = xasprintf("%03d", 7), *c = xstrdup("");
+	_cleanup_(freep) char *a = xstrndup("hello", 2), *b = xasprintf("%03d", 7),
+			      *c = xstrdup("");
 	_cleanup_(freep) int *z = xcalloc(10, sizeof(int));
 	int *moved = TAKE_PTR(z);
 
@@ -132,8 +134,9 @@ static void test_clocks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_arena_random),  cmocka_unit_test(test_arena_is_frugal),	cmocka_unit_test(test_arena_strings),
-		cmocka_unit_test(test_plain_helpers), cmocka_unit_test(test_overflow_is_fatal), cmocka_unit_test(test_clocks),
+		cmocka_unit_test(test_arena_random),      cmocka_unit_test(test_arena_is_frugal),
+		cmocka_unit_test(test_arena_strings),     cmocka_unit_test(test_plain_helpers),
+		cmocka_unit_test(test_overflow_is_fatal), cmocka_unit_test(test_clocks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,12 +1,9 @@
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
 #include <pthread.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include <sched.h>
 #include <stdatomic.h>
-#include "base/loop.h"
 #include "base/mem.h"
+#include "base/os/loop.h"
+#include "unit.h"
 
 #define JOBS 3000
 
@@ -130,6 +127,44 @@ static void free_runs_what_done_submits(void **state)
 	}
 }
 
+static void note_thread(void *arg)
+{
+	struct job *j = arg;
+
+	if (!pthread_equal(pthread_self(), j->b->owner))
+		atomic_fetch_add(&j->b->at_work, 1);
+	j->ran++;
+}
+
+/* Jobs that come while the pool is freed: nobody would join a worker that began with them. */
+static void submit_late(void *arg)
+{
+	static struct job late[4];
+	struct job *j = arg;
+
+	for (size_t i = 0; i < ARRAY_LEN(late); i++) {
+		late[i] = (struct job){ .b = j->b };
+		pool_submit(j->b->pool, note_thread, done, &late[i]);
+	}
+	for (int i = 0; i < 2000 && atomic_load(&j->b->at_work) == 0; i++)
+		sched_yield();
+}
+
+static void free_starts_no_worker(void **state)
+{
+	struct bench b = { .owner = pthread_self() };
+	struct job first = { .b = &b };
+
+	assert_int_equal(loop_new(clock_system(), &b.loop, NULL), 0);
+	assert_int_equal(pool_new(b.loop, 4, &b.pool, NULL), 0);
+	pool_submit(b.pool, run, submit_late, &first);
+	pool_free(b.pool);
+	assert_int_equal(b.dones, 4);
+	assert_int_equal(atomic_load(&b.at_work), 0);
+	loop_free(b.loop);
+	VEC_FREE(&b.order);
+}
+
 static void on_timer(void *arg)
 {
 	struct bench *b = arg;
@@ -169,8 +204,11 @@ static void free_of_null_is_fine(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_job_runs_once_and_comes_back), cmocka_unit_test(free_finishes_what_was_submitted),
-		cmocka_unit_test(free_runs_what_done_submits),	      cmocka_unit_test(virtual_clock_waits_for_jobs),
+		cmocka_unit_test(every_job_runs_once_and_comes_back),
+		cmocka_unit_test(free_finishes_what_was_submitted),
+		cmocka_unit_test(free_runs_what_done_submits),
+		cmocka_unit_test(free_starts_no_worker),
+		cmocka_unit_test(virtual_clock_waits_for_jobs),
 		cmocka_unit_test(free_of_null_is_fine),
 	};
 

@@ -1,9 +1,4 @@
 /* base/process: how programs start, end, and are ended with all that they started. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -13,19 +8,20 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "base/fs.h"
 #include "base/mem.h"
-#include "base/process.h"
-#include "base/text.h"
+#include "base/os/fs.h"
+#include "base/os/process.h"
+#include "base/text/text.h"
+#include "unit.h"
 
 #define DEADLINE_NS (60 * NS_PER_S)
 
 struct bench {
-	char dir[64];
+	char dir[TEST_DIR_MAX];
 	struct loop *loop;
 	struct loop_source *out_source;
 	struct process *p;
-	int out[2];	 /* the program's standard output; what it says is in `said` */
+	int out[2]; /* the program's standard output; what it says is in `said` */
 	struct str said;
 	int exits;
 	struct process_exit ex;
@@ -57,12 +53,12 @@ static int setup(void **state)
 {
 	struct bench *b = xcalloc(1, sizeof(*b));
 
-	snprintf(b->dir, sizeof(b->dir), "/tmp/cairn-process-XXXXXX");
-	assert_non_null(mkdtemp(b->dir));
+	test_dir(b->dir, sizeof(b->dir), "process");
 	assert_int_equal(process_become_subreaper(NULL), 0);
 	assert_int_equal(loop_new(clock_system(), &b->loop, NULL), 0);
 	assert_int_equal(pipe2(b->out, O_CLOEXEC | O_NONBLOCK), 0);
-	assert_int_equal(loop_add_fd(b->loop, b->out[0], EPOLLIN, on_output, b, &b->out_source, NULL), 0);
+	assert_int_equal(
+		loop_add_fd(b->loop, b->out[0], EPOLLIN, on_output, b, &b->out_source, NULL), 0);
 	*state = b;
 	return 0;
 }
@@ -101,9 +97,16 @@ static bool has_said_a_line(const struct bench *b)
 	return b->said.len && memchr(b->said.s, '\n', b->said.len);
 }
 
-static int start_argv(struct bench *b, const char *const *argv, const char *const *env, const char *cwd, struct err *err)
+static int start_argv(struct bench *b, const char *const *argv, const char *const *env,
+		      const char *cwd, struct err *err)
 {
-	struct process_spec spec = { .argv = argv, .env = env, .cwd = cwd, .stdin_fd = -1, .stdout_fd = b->out[1], .stderr_fd = b->out[1], .marker = marker };
+	struct process_spec spec = { .argv = argv,
+				     .env = env,
+				     .cwd = cwd,
+				     .stdin_fd = -1,
+				     .stdout_fd = b->out[1],
+				     .stderr_fd = b->out[1],
+				     .marker = marker };
 
 	return process_start(b->loop, &spec, on_exit_, b, &b->p, err);
 }
@@ -126,7 +129,7 @@ static void drain(struct bench *b)
 		str_addn(&b->said, buf, (size_t)n);
 }
 
-/* --- start ------------------------------------------------------------------------------------------------------------ */
+/* Start. */
 
 static const struct {
 	const char *program, *cwd;
@@ -140,7 +143,8 @@ static const struct {
 	{ "./no-such", NULL, ERR_NOT_FOUND, ENOENT, "cannot run `./no-such`" },
 	{ "/etc", NULL, ERR_IO, EACCES, "cannot run `/etc`" },
 	{ "/etc/passwd", NULL, ERR_IO, EACCES, "cannot run `/etc/passwd`" },
-	{ "sh", "/no/such/directory", ERR_NOT_FOUND, ENOENT, "cannot enter the working directory of `sh`" },
+	{ "sh", "/no/such/directory", ERR_NOT_FOUND, ENOENT,
+	  "cannot enter the working directory of `sh`" },
 	{ "sh", "/etc/passwd", ERR_IO, ENOTDIR, "cannot enter the working directory of `sh`" },
 	{ "./garbage", NULL, ERR_IO, ENOEXEC, "cannot run `./garbage`" },
 	{ "./no-interpreter", NULL, ERR_NOT_FOUND, ENOENT, "cannot run `./no-interpreter`" },
@@ -159,7 +163,9 @@ static void start_errors_come_back(void **state)
 {
 	struct bench *b = *state;
 
-	put_program(b, "garbage", "\x7f" "ELF nonsense");
+	put_program(b, "garbage",
+		    "\x7f"
+		    "ELF nonsense");
 	put_program(b, "no-interpreter", "#!/no/such/interpreter\n");
 	for (size_t i = 0; i < ARRAY_LEN(no_starts); i++) {
 		const char *argv[] = { no_starts[i].program, NULL };
@@ -167,7 +173,9 @@ static void start_errors_come_back(void **state)
 		struct err err = { 0 };
 
 		close(fd);
-		assert_int_equal(start_argv(b, argv, plain_env, no_starts[i].cwd ? no_starts[i].cwd : b->dir, &err), -1);
+		assert_int_equal(start_argv(b, argv, plain_env,
+					    no_starts[i].cwd ? no_starts[i].cwd : b->dir, &err),
+				 -1);
 		assert_int_equal(err.sys, no_starts[i].sys);
 		assert_int_equal(err.code, no_starts[i].code);
 		assert_non_null(strstr(err.msg, no_starts[i].message));
@@ -188,7 +196,8 @@ static void programs_are_found_along_their_own_path(void **state)
 
 	assert_int_equal(mkdir(bin, 0755), 0);
 	put_program(b, "bin/mine", "#!/bin/sh\necho mine \"$1\"\n");
-	assert_int_equal(start_argv(b, argv, env, b->dir, NULL), 0); /* "bin" is below the working directory */
+	assert_int_equal(start_argv(b, argv, env, b->dir, NULL),
+			 0); /* "bin" is below the working directory */
 	turn_until(b, has_ended);
 	drain(b);
 	assert_int_equal(b->ex.status, 0);
@@ -200,28 +209,37 @@ static void it_starts_clean(void **state)
 {
 	struct bench *b = *state;
 	sigset_t some, old;
-	int stray = open("/dev/null", O_RDONLY); /* no O_CLOEXEC: of a library that doesn't know better */
+	int stray = open("/dev/null",
+			 O_RDONLY); /* no O_CLOEXEC: of a library that doesn't know better */
 
 	sigemptyset(&some);
 	sigaddset(&some, SIGTERM);
 	sigaddset(&some, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &some, &old);
 	signal(SIGPIPE, SIG_IGN); /* lint: signal because ignoring needs no handler */
-	start(b, "ls /proc/self/fd | wc -l; grep -E '^Sig(Blk|Ign)' /proc/$$/status | tr -d '\\t\\n'; echo; env | grep -vE '^(PATH|PWD|OLDPWD|_|SHLVL|CAIRN_TEST_TREE)='; "
+	start(b, "ls /proc/self/fd | wc -l; grep -E '^Sig(Blk|Ign)' /proc/$$/status | tr -d "
+		 "'\\t\\n'; echo; env | grep -vE '^(PATH|PWD|OLDPWD|_|SHLVL|CAIRN_TEST_TREE)='; "
 		 "read x </dev/stdin || echo no input; [ $(ps -o sid= $$) = $$ ] && echo session");
 	signal(SIGPIPE, SIG_DFL); /* lint: signal because ignoring needs no handler */
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	turn_until(b, has_ended);
 	drain(b);
 	close(stray);
-	assert_string_equal(b->said.s, "4\nSigBlk:0000000000000000SigIgn:0000000000000000\nno input\nsession\n");
+	assert_string_equal(
+		b->said.s,
+		"4\nSigBlk:0000000000000000SigIgn:0000000000000000\nno input\nsession\n");
 }
 
 static void foreground_stays_in_the_session_in_a_group_of_its_own(void **state)
 {
 	struct bench *b = *state;
 	const char *argv[] = { "sh", "-c", "ps -o sid=,pgid= $$", NULL };
-	struct process_spec spec = { .argv = argv, .env = plain_env, .stdin_fd = 0, .stdout_fd = b->out[1], .stderr_fd = b->out[1], .foreground = true };
+	struct process_spec spec = { .argv = argv,
+				     .env = plain_env,
+				     .stdin_fd = 0,
+				     .stdout_fd = b->out[1],
+				     .stderr_fd = b->out[1],
+				     .foreground = true };
 	int sid, group;
 
 	assert_int_equal(process_start(b->loop, &spec, on_exit_, b, &b->p, NULL), 0);
@@ -232,14 +250,19 @@ static void foreground_stays_in_the_session_in_a_group_of_its_own(void **state)
 	assert_int_equal(group, process_pid(b->p));
 }
 
-/* --- end -------------------------------------------------------------------------------------------------------------- */
+/* End. */
 
 static const struct {
 	const char *script;
 	int status, signo;
 } ends[] = {
-	{ "exit 0", 0, 0 },	       { "exit 42", 42, 0 },	      { "exit 255", 255, 0 },	       { "kill -TERM $$", -1, SIGTERM },
-	{ "kill -KILL $$", -1, SIGKILL }, { "ulimit -c 0; kill -ABRT $$", -1, SIGABRT }, { "exec sh -c 'exit 9'", 9, 0 },
+	{ "exit 0", 0, 0 },
+	{ "exit 42", 42, 0 },
+	{ "exit 255", 255, 0 },
+	{ "kill -TERM $$", -1, SIGTERM },
+	{ "kill -KILL $$", -1, SIGKILL },
+	{ "ulimit -c 0; kill -ABRT $$", -1, SIGABRT },
+	{ "exec sh -c 'exit 9'", 9, 0 },
 };
 
 static void exits_are_told_as_they_were(void **state)
@@ -289,7 +312,9 @@ static void it_may_be_freed_in_its_exit_and_before(void **state)
 {
 	struct bench *b = *state;
 	const char *argv[] = { "true", NULL };
-	struct process_spec spec = { .argv = argv, .env = plain_env, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1 };
+	struct process_spec spec = {
+		.argv = argv, .env = plain_env, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1
+	};
 
 	assert_int_equal(process_start(b->loop, &spec, on_exit_frees, b, &b->p, NULL), 0);
 	turn_until(b, has_ended);
@@ -301,7 +326,7 @@ static void it_may_be_freed_in_its_exit_and_before(void **state)
 	assert_int_equal(b->exits, 1);
 }
 
-/* --- trees ------------------------------------------------------------------------------------------------------------ */
+/* Trees. */
 
 /* Each says "pid\n" of what must be gone afterwards, then stays. */
 static const char *const trees[] = {
@@ -310,7 +335,8 @@ static const char *const trees[] = {
 	"sh -c 'echo $$; exec sleep 1000' & wait",
 	"setsid sh -c 'echo $$; exec sleep 1000' & wait",
 	"(setsid sh -c '(setsid sh -c \"echo \\$\\$; exec sleep 1000\" &)' &); exec sleep 1000",
-	"(env -i setsid sh -c '(setsid sh -c \"echo \\$\\$; exec sleep 1000\" &)' &); exec sleep 1000",
+	("(env -i setsid sh -c '(setsid sh -c \"echo \\$\\$; exec sleep 1000\" &)' &); "
+	 "exec sleep 1000"),
 	"sh -c 'echo $$; kill -STOP $$' & wait",
 	"echo $$; kill -STOP $$",
 	"(setsid nohup sh -c 'trap \"\" TERM HUP; echo $$; kill -STOP $$' &); exec sleep 1000",
@@ -346,7 +372,8 @@ static void leftovers_are_seen_and_killed(void **state)
 	pid_t pid;
 
 	for (size_t i = 4; i <= 5; i++) {
-		_cleanup_(freep) char *script = xstrndup(trees[i], strlen(trees[i]) - strlen("; exec sleep 1000"));
+		_cleanup_(freep) char *script =
+			xstrndup(trees[i], strlen(trees[i]) - strlen("; exec sleep 1000"));
 
 		b->exits = 0;
 		str_reset(&b->said);
@@ -399,9 +426,16 @@ static void a_noted_child_is_left_alone(void **state)
 static void two_trees_are_two(void **state)
 {
 	struct bench *b = *state, other = { 0 };
-	const char *argv[] = { "sh", "-c", "(setsid sh -c 'echo $$; exec sleep 1000' &); exec sleep 1000", NULL };
+	const char *argv[] = { "sh", "-c",
+			       "(setsid sh -c 'echo $$; exec sleep 1000' &); exec sleep 1000",
+			       NULL };
 	const char *env[] = { "PATH=/usr/bin:/bin", other_marker, NULL };
-	struct process_spec spec = { .argv = argv, .env = env, .stdin_fd = -1, .stdout_fd = b->out[1], .stderr_fd = -1, .marker = env[1] };
+	struct process_spec spec = { .argv = argv,
+				     .env = env,
+				     .stdin_fd = -1,
+				     .stdout_fd = b->out[1],
+				     .stderr_fd = -1,
+				     .marker = env[1] };
 	pid_t theirs;
 
 	assert_int_equal(process_start(b->loop, &spec, on_exit_, &other, &other.p, NULL), 0);
@@ -428,8 +462,9 @@ static void a_gentle_signal_comes_once(void **state)
 	struct bench *b = *state;
 	int times = 0;
 
-	start(b, "trap 'echo term' TERM; setsid sh -c 'trap \"echo term\" TERM; echo ready; while [ ! -e stop ]; do sleep 0.01; done' & "
-		 "while [ ! -e stop ]; do sleep 0.01; done; wait");
+	start(b,
+	      "trap 'echo term' TERM; setsid sh -c 'trap \"echo term\" TERM; echo ready; while [ ! "
+	      "-e stop ]; do sleep 0.01; done' & while [ ! -e stop ]; do sleep 0.01; done; wait");
 	turn_until(b, has_said_a_line);
 	process_signal_tree(b->p, SIGTERM);
 	put_program(b, "stop", "");

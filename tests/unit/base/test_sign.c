@@ -1,25 +1,22 @@
 /* Signatures: a vector of RFC 8032; what is no signature; files that hold no key. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "base/crypto/sign.h"
 #include "base/mem.h"
-#include "base/sign.h"
+#include "unit.h"
 
 /* RFC 8032, 7.1, test 1; its secret key in PKCS #8 (RFC 8410). */
 static const struct {
 	const char *pem, *public_key, *message, *signature;
 } vector = {
 	"MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g",
-	"d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a", "",
-	"e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e06522490155"
-	"5fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b",
+	"d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a",
+	"",
+	"e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701c"
+	"f9b46bd25bf5f0595bbe24655141438e7a100b",
 };
 
 static void unhex(const char *hex, uint8_t *out)
@@ -54,7 +51,10 @@ static struct sign_key *load(const char *text, mode_t mode, struct err *err)
 
 static char *pem(const char *base64)
 {
-	return xasprintf("-----BEGIN " "PRIVATE KEY-----\n%s\n-----END " "PRIVATE KEY-----\n", base64);
+	return xasprintf("-----BEGIN "
+			 "PRIVATE KEY-----\n%s\n-----END "
+			 "PRIVATE KEY-----\n",
+			 base64);
 }
 
 static void a_vector(void **state)
@@ -102,10 +102,16 @@ static void every_bit_counts(void **state)
 
 static void public_keys_as_text(void **state)
 {
-	static const char *const bad[] = { "", "ed25519:", "ed25519:AAAA", "ED25519:", "rsa:AAAA",
-					   "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=",
-					   "ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo",
-					   "ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURpBQUE=" };
+	static const char *const bad[] = {
+		"",
+		"ed25519:",
+		"ed25519:AAAA",
+		"ED25519:",
+		"rsa:AAAA",
+		"11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=",
+		"ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo",
+		"ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURpBQUE="
+	};
 	static const char good[] = "ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=";
 	uint8_t key[SIGN_KEY_BYTES], want[SIGN_KEY_BYTES];
 	_cleanup_(str_deinit) struct str back = { 0 };
@@ -126,7 +132,7 @@ static void what_is_no_key(void **state)
 		const char *text;
 		mode_t mode;
 	} rows[] = { { "", 0600 },   { "no key\n", 0600 }, { cut, 0600 },
-		     { good, 0640 }, { good, 0604 },	 { good, 0660 } };
+		     { good, 0640 }, { good, 0604 },       { good, 0660 } };
 	struct sign_key *k;
 	struct err err;
 
@@ -145,7 +151,8 @@ static void what_is_no_key(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(a_vector), cmocka_unit_test(every_bit_counts),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(a_vector),
+					    cmocka_unit_test(every_bit_counts),
 					    cmocka_unit_test(public_keys_as_text),
 					    cmocka_unit_test(what_is_no_key) };
 

@@ -1,11 +1,7 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/str.h"
+#include "base/text/str.h"
+#include "unit.h"
 
 static void test_empty(void **state)
 {
@@ -95,16 +91,20 @@ static void test_compare(void **state)
 	assert_false(str_eq(NULL, ""));
 	assert_false(str_eq("", NULL));
 	assert_true(str_eq("a", "a"));
-	assert_true(str_len_without("a/b//", '/') == 3 && str_len_without("//", '/') == 0 && str_len_without("a", '/') == 1 && str_len_without("", '/') == 0);
-	assert_true(str_has_prefix("abc", "ab") && str_has_prefix("abc", "") && !str_has_prefix("ab", "abc"));
-	assert_true(str_has_suffix("abc", "bc") && str_has_suffix("abc", "") && !str_has_suffix("bc", "abc"));
+	assert_true(str_len_without("a/b//", '/') == 3 && str_len_without("//", '/') == 0 &&
+		    str_len_without("a", '/') == 1 && str_len_without("", '/') == 0);
+	assert_true(str_has_prefix("abc", "ab") && str_has_prefix("abc", "") &&
+		    !str_has_prefix("ab", "abc"));
+	assert_true(str_has_suffix("abc", "bc") && str_has_suffix("abc", "") &&
+		    !str_has_suffix("bc", "abc"));
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_empty),  cmocka_unit_test(test_random),  cmocka_unit_test(test_format_lengths),
-		cmocka_unit_test(test_binary), cmocka_unit_test(test_compare),
+		cmocka_unit_test(test_empty),          cmocka_unit_test(test_random),
+		cmocka_unit_test(test_format_lengths), cmocka_unit_test(test_binary),
+		cmocka_unit_test(test_compare),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

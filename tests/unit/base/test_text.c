@@ -1,14 +1,10 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <float.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/text.h"
+#include "base/text/text.h"
+#include "unit.h"
 
 static const struct {
 	const char *bytes;
@@ -21,7 +17,7 @@ static const struct {
 	{ "\xf0\x9f\x98\x80", 4, 0x1f600 },
 	{ "\xf4\x8f\xbf\xbf", 4, 0x10ffff },
 	{ "\xed\x9f\xbf", 3, 0xd7ff },
-	{ "\xc0\xaf", 0, 0 },	      /* overlong */
+	{ "\xc0\xaf", 0, 0 },         /* overlong */
 	{ "\xe0\x80\xaf", 0, 0 },     /* overlong */
 	{ "\xf0\x80\x80\xaf", 0, 0 }, /* overlong */
 	{ "\xed\xa0\x80", 0, 0 },     /* surrogate */
@@ -45,7 +41,8 @@ static void test_utf8_table(void **state)
 	}
 }
 
-/* Every code point, encoded by the definition, comes back; every one is refused with its last byte missing. */
+/* Every code point, encoded by the definition, comes back; every one is refused with its last byte
+ * missing. */
 static void test_utf8_all(void **state)
 {
 	for (uint32_t c = 1; c <= 0x10ffff; c++) {
@@ -93,21 +90,38 @@ static void test_utf8_long(void **state)
 
 static void test_nearest(void **state)
 {
-	static const char *const keys[] = { "run", "uses", "timeout", "inputs", "outputs", "memory", "lr", "cpu", "max_depth", "FOO_BAR" };
+	static const char *const keys[] = { "run",    "uses", "timeout", "inputs",    "outputs",
+					    "memory", "lr",   "cpu",     "max_depth", "FOO_BAR" };
 	static const struct {
 		const char *word, *want;
 	} cases[] = {
-		{ "timeuot", "timeout" }, { "timeot", "timeout" }, { "tiemout", "timeout" },   { "output", "outputs" }, { "input", "inputs" },
-		{ "Memory", "memory" },	  { "MEMORY", "memory" },  { "max-depth", "max_depth" }, { "rnu", "run" },	{ "rn", "run" },
-		{ "use", "uses" },	  { "LR", "lr" },	   { "foo-bar", "FOO_BAR" },	 { "run", "run" },	{ "", NULL },
-		{ "x", NULL },		  { "zzzzzz", NULL },	   { "lx", NULL },		 { "banana", NULL },
+		{ "timeuot", "timeout" },
+		{ "timeot", "timeout" },
+		{ "tiemout", "timeout" },
+		{ "output", "outputs" },
+		{ "input", "inputs" },
+		{ "Memory", "memory" },
+		{ "MEMORY", "memory" },
+		{ "max-depth", "max_depth" },
+		{ "rnu", "run" },
+		{ "rn", "run" },
+		{ "use", "uses" },
+		{ "LR", "lr" },
+		{ "foo-bar", "FOO_BAR" },
+		{ "run", "run" },
+		{ "", NULL },
+		{ "x", NULL },
+		{ "zzzzzz", NULL },
+		{ "lx", NULL },
+		{ "banana", NULL },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		const char *got = text_nearest(cases[i].word, keys, ARRAY_LEN(keys));
 
 		if (!str_eq(got, cases[i].want))
-			fail_msg("%s: %s, not %s", cases[i].word, got ? got : "(none)", cases[i].want ? cases[i].want : "(none)");
+			fail_msg("%s: %s, not %s", cases[i].word, got ? got : "(none)",
+				 cases[i].want ? cases[i].want : "(none)");
 	}
 	assert_null(text_nearest("run", keys, 0));
 }
@@ -154,7 +168,8 @@ static void test_nearest_random(void **state)
 		for (size_t i = 0; i < m; i++)
 			b[i] = (char)('a' + rand() % 3);
 		a[n] = b[m] = '\0';
-		assert_int_equal(text_nearest(a, &candidate, 1) != NULL, naive(a, n, b, m) <= MAX(n, m) / 3);
+		assert_int_equal(text_nearest(a, &candidate, 1) != NULL,
+				 naive(a, n, b, m) <= MAX(n, m) / 3);
 	}
 }
 
@@ -174,9 +189,18 @@ static void test_shell_quoting(void **state)
 	static const struct {
 		const char *in, *want;
 	} cases[] = {
-		{ "plain-1.2/x:y@z", "plain-1.2/x:y@z" }, { "", "''" },	    { "a b", "'a b'" },	     { "it's", "'it'\\''s'" }, { "$HOME", "'$HOME'" },
-		{ "a\nb", "'a\nb'" },			  { "~", "'~'" },   { "=ls", "'=ls'" },	     { "a=b", "a=b" },	       { "*", "'*'" },
-		{ "\xff", "'\xff'" },			  { "'", "''\\'''" },
+		{ "plain-1.2/x:y@z", "plain-1.2/x:y@z" },
+		{ "", "''" },
+		{ "a b", "'a b'" },
+		{ "it's", "'it'\\''s'" },
+		{ "$HOME", "'$HOME'" },
+		{ "a\nb", "'a\nb'" },
+		{ "~", "'~'" },
+		{ "=ls", "'=ls'" },
+		{ "a=b", "a=b" },
+		{ "*", "'*'" },
+		{ "\xff", "'\xff'" },
+		{ "'", "''\\'''" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -222,7 +246,8 @@ static void test_printable(void **state)
 		  "exe",
 		  "\\u202eexe" },
 		{ "\xf3\xa0\x81\x81", "\\U000e0041" },
-		{ "\xef\xbf\xbe\xef\xb7\x90\xf4\x8f\xbf\xbf\xef\xbf\xbd", "\\ufffe\\ufdd0\\U0010ffff\xef\xbf\xbd" },
+		{ "\xef\xbf\xbe\xef\xb7\x90\xf4\x8f\xbf\xbf\xef\xbf\xbd",
+		  "\\ufffe\\ufdd0\\U0010ffff\xef\xbf\xbd" },
 		{ "back\\slash", "back\\slash" },
 	};
 
@@ -243,13 +268,13 @@ static void test_width(void **state)
 		{ "", 0 },
 		{ "abc", 3 },
 		{ "caf\xc3\xa9", 4 },
-		{ "cafe\xcc\x81", 4 },			     /* combining acute */
-		{ "\xe6\xbc\xa2\xe5\xad\x97", 4 },	     /* CJK */
-		{ "\xf0\x9f\x98\x80", 2 },		     /* emoji */
+		{ "cafe\xcc\x81", 4 },                         /* combining acute */
+		{ "\xe6\xbc\xa2\xe5\xad\x97", 4 },             /* CJK */
+		{ "\xf0\x9f\x98\x80", 2 },                     /* emoji */
 		{ "\xe1\x84\x92\xe1\x85\xa1\xe1\x86\xab", 2 }, /* Hangul Jamo */
 		{ "a\xe2\x80\x8b"
 		  "b",
-		  2 },		     /* zero width space */
+		  2 },                 /* zero width space */
 		{ "\xef\xbc\xa1", 2 }, /* fullwidth A */
 		{ "\xc2\xad", 1 },     /* soft hyphen */
 		{ "\n", 0 },
@@ -259,41 +284,14 @@ static void test_width(void **state)
 		assert_int_equal(text_width(cases[i].in, strlen(cases[i].in)), cases[i].want);
 }
 
-static void test_column(void **state)
-{
-	static const struct {
-		const char *in;
-		size_t columns;
-		bool right;
-		const char *want;
-	} cases[] = {
-		{ "ab", 4, false, "ab  " },
-		{ "ab", 4, true, "  ab" },
-		{ "abcd", 4, false, "abcd" },
-		{ "abcde", 4, false, "abc\xe2\x80\xa6" },
-		{ "abc", 0, false, "" },
-		{ "", 2, false, "  " },
-		{ "\xe6\xbc\xa2\xe5\xad\x97", 3, false, "\xe6\xbc\xa2\xe2\x80\xa6" },
-		{ "\xe6\xbc\xa2\xe5\xad\x97", 2, false, "\xe2\x80\xa6 " },
-		{ "a\n", 4, false, "a\\n " },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		_cleanup_(str_deinit) struct str s = { 0 };
-
-		text_add_column(&s, cases[i].in, cases[i].columns, cases[i].right);
-		assert_string_equal(s.s ? s.s : "", cases[i].want);
-	}
-}
-
-/* Printable text is safe, and a column has the width that was asked for, whatever goes in. */
+/* Printable text is safe, whatever goes in. */
 static void test_hostile_random(void **state)
 {
 	srand(11);
 	for (int round = 0; round < 3000; round++) {
-		_cleanup_(str_deinit) struct str p = { 0 }, c = { 0 };
+		_cleanup_(str_deinit) struct str p = { 0 };
 		char in[40];
-		size_t n = (size_t)(rand() % 39), columns = (size_t)(rand() % 30 + 1);
+		size_t n = (size_t)(rand() % 39);
 
 		for (size_t i = 0; i < n; i++)
 			in[i] = (char)(rand() % 3 ? rand() % 255 + 1 : 0xe2 - rand() % 3);
@@ -302,17 +300,18 @@ static void test_hostile_random(void **state)
 		assert_true(text_is_utf8(p.s ? p.s : "", p.len));
 		for (size_t i = 0; i < p.len; i++)
 			assert_true((unsigned char)p.s[i] >= 0x20 && p.s[i] != 0x7f);
-		text_add_column(&c, in, columns, rand() % 2);
-		assert_int_equal(text_width(c.s, c.len), columns);
 	}
 }
 
 static void test_hide(void **state)
 {
-	static const struct { const char *text, *secret, *want; } rows[] = {
+	static const struct {
+		const char *text, *secret, *want;
+	} rows[] = {
 		{ "no secret here", "hunter2hunter2", "no secret here" },
 		{ "it is hunter2hunter2.", "hunter2hunter2", "it is **************." },
-		{ "hunter2hunter2hunter2hunter2", "hunter2hunter2", "****************************" },
+		{ "hunter2hunter2hunter2hunter2", "hunter2hunter2",
+		  "****************************" },
 		{ "cut off: hunter2hu", "hunter2hunter2", "cut off: *********" },
 		{ "cut off: hunter2", "hunter2hunter2", "cut off: hunter2" }, /* says too little */
 		{ "hunter2hu, not at the end", "hunter2hunter2", "hunter2hu, not at the end" },
@@ -334,11 +333,12 @@ static void test_hide(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_utf8_table),     cmocka_unit_test(test_utf8_all),	    cmocka_unit_test(test_utf8_long),
-		cmocka_unit_test(test_nearest),	       cmocka_unit_test(test_nearest_bounds), cmocka_unit_test(test_nearest_random),
-		cmocka_unit_test(test_suggestion),     cmocka_unit_test(test_shell_quoting), cmocka_unit_test(test_shell_agrees),
-		cmocka_unit_test(test_printable),      cmocka_unit_test(test_width),	    cmocka_unit_test(test_column),
-		cmocka_unit_test(test_hide),
+		cmocka_unit_test(test_utf8_table),     cmocka_unit_test(test_utf8_all),
+		cmocka_unit_test(test_utf8_long),      cmocka_unit_test(test_nearest),
+		cmocka_unit_test(test_nearest_bounds), cmocka_unit_test(test_nearest_random),
+		cmocka_unit_test(test_suggestion),     cmocka_unit_test(test_shell_quoting),
+		cmocka_unit_test(test_shell_agrees),   cmocka_unit_test(test_printable),
+		cmocka_unit_test(test_width),          cmocka_unit_test(test_hide),
 		cmocka_unit_test(test_hostile_random),
 	};
 

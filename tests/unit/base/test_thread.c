@@ -1,13 +1,9 @@
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
 #include "base/macros.h"
-#include "base/thread.h"
+#include "base/os/thread.h"
+#include "unit.h"
 
 static void *wait_for_usr1(void *arg)
 {
@@ -27,7 +23,8 @@ static void *read_mask(void *arg)
 
 static void blocks_what_others_send(void **state)
 {
-	static const int sent[] = { SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGWINCH, SIGUSR1 }, own[] = { SIGSEGV, SIGBUS, SIGABRT };
+	static const int sent[] = { SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGWINCH, SIGUSR1 },
+			 own[] = { SIGSEGV, SIGBUS, SIGABRT };
 	sigset_t mask, before, after;
 	pthread_t t;
 
@@ -43,7 +40,8 @@ static void blocks_what_others_send(void **state)
 		assert_int_equal(sigismember(&before, s), sigismember(&after, s));
 }
 
-/* One that is sent to the process, while the main thread has it blocked as the loop does, is there for whoever waits for it. */
+/* One that is sent to the process, while the main thread has it blocked as the loop does, is there
+ * for whoever waits for it. */
 static void a_signal_waits_for_who_wants_it(void **state)
 {
 	sigset_t set, old;

@@ -1,11 +1,7 @@
 /* JSON written as YAML reads back as the same JSON, whatever is in it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <string.h>
-#include "base/yaml_json.h"
+#include "base/text/yaml_json.h"
+#include "unit.h"
 
 static json_t *read_back(const struct str *text)
 {
@@ -44,9 +40,56 @@ static unsigned rnd(unsigned n)
 
 static json_t *random_text(void)
 {
-	static const char *const words[] = { "", "true", "No", "null", "~", "1", "1e3", "0x1", "1:30", "a: b", "- a", "# c", "a #b", "a:", "*x", "&x", "!t", "%d", "@x", "`x`", "{a}",
-					     "[a]", "a, b", "'", "\"", "\\", "a\nb", "a\nb\n", " a\nb", "a\n\n\n", "\n", "\t", " a", "a ", "…", "日本", "\x01", "\x7f", "$(X)", "---", "...",
-					     "<<", "=", "yes", "2026-01-01", "/usr/bin/x", "a/b:c@sha256:0", "--flag", "a\r\nb", "\u2028x" };
+	static const char *const words[] = { "",
+					     "true",
+					     "No",
+					     "null",
+					     "~",
+					     "1",
+					     "1e3",
+					     "0x1",
+					     "1:30",
+					     "a: b",
+					     "- a",
+					     "# c",
+					     "a #b",
+					     "a:",
+					     "*x",
+					     "&x",
+					     "!t",
+					     "%d",
+					     "@x",
+					     "`x`",
+					     "{a}",
+					     "[a]",
+					     "a, b",
+					     "'",
+					     "\"",
+					     "\\",
+					     "a\nb",
+					     "a\nb\n",
+					     " a\nb",
+					     "a\n\n\n",
+					     "\n",
+					     "\t",
+					     " a",
+					     "a ",
+					     "…",
+					     "日本",
+					     "\x01",
+					     "\x7f",
+					     "$(X)",
+					     "---",
+					     "...",
+					     "<<",
+					     "=",
+					     "yes",
+					     "2026-01-01",
+					     "/usr/bin/x",
+					     "a/b:c@sha256:0",
+					     "--flag",
+					     "a\r\nb",
+					     "\u2028x" };
 	struct str s = { 0 };
 	json_t *j;
 
@@ -102,18 +145,21 @@ static void test_random(void **state)
 
 static void test_plain_where_it_can_be(void **state)
 {
-	json_t *j = json_pack("{s:s, s:s, s:[s, s], s:{}, s:[]}", "image", "registry.test/a:1", "quoted", "yes", "list", "/usr/bin/x", "2", "map", "none");
+	json_t *j = json_pack("{s:s, s:s, s:[s, s], s:{}, s:[]}", "image", "registry.test/a:1",
+			      "quoted", "yes", "list", "/usr/bin/x", "2", "map", "none");
 	struct str text = { 0 };
 
 	yaml_add_json(&text, j);
-	assert_string_equal(text.s, "image: registry.test/a:1\nquoted: \"yes\"\nlist:\n- /usr/bin/x\n- \"2\"\nmap: {}\nnone: []\n");
+	assert_string_equal(text.s, "image: registry.test/a:1\nquoted: \"yes\"\nlist:\n- "
+				    "/usr/bin/x\n- \"2\"\nmap: {}\nnone: []\n");
 	str_deinit(&text);
 	json_decref(j);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_random), cmocka_unit_test(test_plain_where_it_can_be) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_random),
+					    cmocka_unit_test(test_plain_where_it_can_be) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,13 @@
-/* Drawings are read back: whoever follows the lines of a drawing must come to exactly the edges of the graph. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
+/* Drawings are read back: whoever follows the lines of a drawing must come to exactly the edges of
+ * the graph. */
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
-#include "base/text.h"
-#include "cli/graph.h"
-#include "cli/graph_layout.h"
+#include "base/text/text.h"
+#include "cli/graph/graph.h"
+#include "cli/graph/layout.h"
+#include "unit.h"
 
-/* --- a drawing as cells -------------------------------------------------------------------------------------------------------- */
+/* A drawing as cells. */
 
 enum { UP = 1, DOWN = 2, LEFT = 4, RIGHT = 8 };
 #define MAX_W 400
@@ -43,9 +40,17 @@ static uint8_t bits_of(uint32_t c)
 	static const struct {
 		uint32_t c;
 		uint8_t bits;
-	} glyphs[] = { { 0x2502, UP | DOWN },	     { 0x2500, LEFT | RIGHT },	     { 0x2514, UP | RIGHT },	   { 0x2518, UP | LEFT },
-		       { 0x250c, DOWN | RIGHT },     { 0x2510, DOWN | LEFT },	     { 0x251c, UP | DOWN | RIGHT }, { 0x2524, UP | DOWN | LEFT },
-		       { 0x252c, DOWN | LEFT | RIGHT }, { 0x2534, UP | LEFT | RIGHT }, { 0x253c, UP | DOWN | LEFT | RIGHT } };
+	} glyphs[] = { { 0x2502, UP | DOWN },
+		       { 0x2500, LEFT | RIGHT },
+		       { 0x2514, UP | RIGHT },
+		       { 0x2518, UP | LEFT },
+		       { 0x250c, DOWN | RIGHT },
+		       { 0x2510, DOWN | LEFT },
+		       { 0x251c, UP | DOWN | RIGHT },
+		       { 0x2524, UP | DOWN | LEFT },
+		       { 0x252c, DOWN | LEFT | RIGHT },
+		       { 0x2534, UP | LEFT | RIGHT },
+		       { 0x253c, UP | DOWN | LEFT | RIGHT } };
 	for (size_t i = 0; i < ARRAY_LEN(glyphs); i++)
 		if (glyphs[i].c == c)
 			return glyphs[i].bits;
@@ -74,8 +79,10 @@ static void read_picture(struct picture *p, const struct graph *g, const char *s
 			x = -1;
 		} else if (*s == '[' || (*s >= 'a' && *s <= 'z')) {
 			const char *name = s + strspn(s, "[ ");
-			int node = node_named(g, name, strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789"));
-			n = *s == '[' ? strcspn(s, "]") + 1 : strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789");
+			int node = node_named(g, name,
+					      strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789"));
+			n = *s == '[' ? strcspn(s, "]") + 1
+				      : strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789");
 			assert_true(node >= 0);
 			for (size_t i = 0; i < n; i++)
 				p->name[p->h][x + (int)i] = node + 1;
@@ -91,8 +98,8 @@ static void read_picture(struct picture *p, const struct graph *g, const char *s
 	}
 }
 
-/* From a cell that was entered while going in direction `way`; never upward. A vertical line that another one passes behind has no
- * horizontal bits, and a horizontal one goes on beyond it. */
+/* From a cell that was entered while going in direction `way`; never upward. A vertical line that
+ * another one passes behind has no horizontal bits, and a horizontal one goes on beyond it. */
 static void walk(struct picture *p, int y, int x, int way)
 {
 	uint8_t b = p->bits[y][x];
@@ -137,7 +144,8 @@ static bool has_edge(const struct graph *g, uint32_t from, uint32_t to)
 	return false;
 }
 
-/* Below a name only its own net begins; lines that come up from below a name elsewhere would be caught as edges too many. */
+/* Below a name only its own net begins; lines that come up from below a name elsewhere would be
+ * caught as edges too many. */
 static void check_drawing(const struct graph *g, const char *text)
 {
 	static struct picture p;
@@ -147,11 +155,12 @@ static void check_drawing(const struct graph *g, const char *text)
 		follow_from(&p, (int)from);
 		for (size_t to = 0; to < g->n_nodes; to++)
 			if (p.reached[to] != has_edge(g, (uint32_t)from, (uint32_t)to))
-				broken(&p, "%s -> %s is %s", g->nodes[from].name, g->nodes[to].name, p.reached[to] ? "too much" : "missing");
+				broken(&p, "%s -> %s is %s", g->nodes[from].name, g->nodes[to].name,
+				       p.reached[to] ? "too much" : "missing");
 	}
 }
 
-/* --- random graphs ---------------------------------------------------------------------------------------------------------------- */
+/* Random graphs. */
 
 #define NODES 40
 struct random_graph {
@@ -163,13 +172,18 @@ struct random_graph {
 
 static void make_random(struct random_graph *r, unsigned *seed, size_t n, int density)
 {
-	r->g = (struct graph){ .name = "random", .nodes = r->nodes, .n_nodes = n, .edges = r->edges };
+	r->g = (struct graph){
+		.name = "random", .nodes = r->nodes, .n_nodes = n, .edges = r->edges
+	};
 	for (size_t i = 0; i < n; i++) {
-		snprintf(r->names[i], sizeof(r->names[i]), "n%.*s%zu", rand_r(seed) % 8, "abcdefgh", i);
-		r->nodes[i] = (struct graph_node){ .name = r->names[i], .step = r->names[i], .tasks = 1 };
+		snprintf(r->names[i], sizeof(r->names[i]), "n%.*s%zu", rand_r(seed) % 8, "abcdefgh",
+			 i);
+		r->nodes[i] =
+			(struct graph_node){ .name = r->names[i], .step = r->names[i], .tasks = 1 };
 		for (size_t k = 0; k < i; k++)
 			if (rand_r(seed) % 100 < density)
-				r->edges[r->g.n_edges++] = (struct graph_edge){ (uint32_t)k, (uint32_t)i, GRAPH_DATA };
+				r->edges[r->g.n_edges++] =
+					(struct graph_edge){ (uint32_t)k, (uint32_t)i, GRAPH_DATA };
 	}
 }
 
@@ -220,7 +234,9 @@ static void test_positions(void **state)
 
 	for (int round = 0; round < 200; round++) {
 		double widths[NODES];
-		struct layout_options o = { .widths = widths, .bend_width = 1, .gap = 3, .whole = round % 2 };
+		struct layout_options o = {
+			.widths = widths, .bend_width = 1, .gap = 3, .whole = round % 2
+		};
 		_cleanup_(layout_freep) struct layout *l = NULL;
 
 		make_random(&r, &seed, 1 + (size_t)rand_r(&seed) % NODES, rand_r(&seed) % 30);
@@ -230,7 +246,8 @@ static void test_positions(void **state)
 		assert_non_null(l);
 		for (size_t y = 0; y < l->n_layers; y++)
 			for (size_t i = 1; i < l->layer_len[y]; i++) {
-				const struct place *a = &l->places[l->layers[y][i - 1]], *b = &l->places[l->layers[y][i]];
+				const struct place *a = &l->places[l->layers[y][i - 1]],
+						   *b = &l->places[l->layers[y][i]];
 				assert_true(b->x - a->x >= (a->width + b->width) / 2 + 0.5);
 			}
 		for (size_t i = 0; i < l->n_places; i++)
@@ -238,22 +255,24 @@ static void test_positions(void **state)
 	}
 }
 
-/* --- golden ------------------------------------------------------------------------------------------------------------------------ */
+/* Golden. */
 
-static const char digits[] = "pipeline: digits\n"
-			     "inputs: {raw: data/}\n"
-			     "steps:\n"
-			     "  prepare: {run: \"x ${{ inputs.r }} ${{ outputs.o }}\", inputs: {r: \"${{ inputs.raw }}\"}, outputs: {o: o}}\n"
-			     "  train:\n"
-			     "    matrix: {c: [1, 10], k: [a, b, c], exclude: [{c: 1, k: a}]}\n"
-			     "    run: \"x ${{ inputs.d }} ${{ outputs.m }} ${{ matrix.c }} ${{ matrix.k }}\"\n"
-			     "    inputs: {d: \"${{ steps.prepare.outputs.o }}\"}\n"
-			     "    outputs: {m: m}\n"
-			     "  evaluate:\n"
-			     "    run: \"x ${{ inputs.m }} ${{ inputs.d }} ${{ outputs.o }}\"\n"
-			     "    inputs: {m: \"${{ steps.train.outputs.m }}\", d: \"${{ steps.prepare.outputs.o }}\"}\n"
-			     "    outputs: {o: o}\n"
-			     "  publish: {run: x, needs: [evaluate]}\n";
+static const char digits[] =
+	"pipeline: digits\n"
+	"inputs: {raw: data/}\n"
+	"steps:\n"
+	"  prepare: {run: \"x ${{ inputs.r }} ${{ outputs.o }}\", inputs: {r: \"${{ inputs.raw "
+	"}}\"}, outputs: {o: o}}\n"
+	"  train:\n"
+	"    matrix: {c: [1, 10], k: [a, b, c], exclude: [{c: 1, k: a}]}\n"
+	"    run: \"x ${{ inputs.d }} ${{ outputs.m }} ${{ matrix.c }} ${{ matrix.k }}\"\n"
+	"    inputs: {d: \"${{ steps.prepare.outputs.o }}\"}\n"
+	"    outputs: {m: m}\n"
+	"  evaluate:\n"
+	"    run: \"x ${{ inputs.m }} ${{ inputs.d }} ${{ outputs.o }}\"\n"
+	"    inputs: {m: \"${{ steps.train.outputs.m }}\", d: \"${{ steps.prepare.outputs.o }}\"}\n"
+	"    outputs: {o: o}\n"
+	"  publish: {run: x, needs: [evaluate]}\n";
 
 static struct pipeline *load(const char *text)
 {
@@ -320,7 +339,10 @@ static void test_tasks(void **state)
 /* What a name may do to a format: end its strings, open tags, move the cursor. */
 static void test_hostile_names(void **state)
 {
-	struct graph_node nodes[] = { { .name = "a\"b\\<script>&\x1b[2J\n]--", .step = "a", .tasks = 1 }, { .name = "b", .step = "b", .tasks = -1 } };
+	struct graph_node nodes[] = {
+		{ .name = "a\"b\\<script>&\x1b[2J\n]--", .step = "a", .tasks = 1 },
+		{ .name = "b", .step = "b", .tasks = -1 }
+	};
 	struct graph_edge edge = { 0, 1, GRAPH_DATA };
 	struct graph g = { "x\"<y>", nodes, 2, &edge, 1 };
 	struct graph_text_options o = { .columns = 80, .utf8 = true };
@@ -351,7 +373,8 @@ static void test_large(void **state)
 	for (size_t i = 0; i < n; i++) {
 		nodes[i] = (struct graph_node){ .name = "n", .step = "n", .tasks = 1 };
 		if (i)
-			edges[i - 1] = (struct graph_edge){ (uint32_t)i - 1, (uint32_t)i, GRAPH_DATA };
+			edges[i - 1] =
+				(struct graph_edge){ (uint32_t)i - 1, (uint32_t)i, GRAPH_DATA };
 	}
 	graph_add_text(&g, &o, &s);
 	assert_true(s.len > n * 2);
@@ -368,8 +391,10 @@ static void test_large(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_random_drawings), cmocka_unit_test(test_layers),	      cmocka_unit_test(test_positions), cmocka_unit_test(test_text),
-		cmocka_unit_test(test_tasks),		cmocka_unit_test(test_hostile_names), cmocka_unit_test(test_large),
+		cmocka_unit_test(test_random_drawings), cmocka_unit_test(test_layers),
+		cmocka_unit_test(test_positions),       cmocka_unit_test(test_text),
+		cmocka_unit_test(test_tasks),           cmocka_unit_test(test_hostile_names),
+		cmocka_unit_test(test_large),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

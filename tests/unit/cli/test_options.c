@@ -1,16 +1,13 @@
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 #include "base/macros.h"
 #include "base/mem.h"
 #include "cli/cli.h"
-#include "cli/help.h"
+#include "cli/help/help.h"
+#include "unit.h"
 
-/* A command line as words, and what must come out: command, options in order, operands; or the error. */
+/* A command line as words, and what must come out: command, options in order, operands; or the
+ * error. */
 static const struct {
 	const char *words, *want;
 } cases[] = {
@@ -49,9 +46,11 @@ static const struct {
 	{ "run --help a b", "help run help= | a b" },
 	{ "store --help", "help store help=" },
 	{ "store", "error: `cairn store` needs a subcommand; see `cairn store --help`" },
-	{ "store gcc", "error: unknown command `store gcc` (did you mean `gc`?); see `cairn store --help`" },
+	{ "store gcc",
+	  "error: unknown command `store gcc` (did you mean `gc`?); see `cairn store --help`" },
 	{ "rnu", "error: unknown command `rnu` (did you mean `run`?); see `cairn --help`" },
-	{ "a.yaml", "error: unknown command `a.yaml` (did you mean `cairn run a.yaml`?); see `cairn --help`" },
+	{ "a.yaml", "error: unknown command `a.yaml` (did you mean `cairn run a.yaml`?); see "
+		    "`cairn --help`" },
 	{ "run --job 3", "error: unknown option `--job` (did you mean `--jobs`?)" },
 	{ "run --jobs", "error: --jobs needs a value: --jobs N" },
 	{ "run -j", "error: -j needs a value: -j N" },
@@ -59,11 +58,12 @@ static const struct {
 	{ "run --keep-going=yes", "error: --keep-going takes no value" },
 	{ "run --color=red", "error: --color must be auto, always or never, not `red`" },
 	{ "version --jobs 3", "error: unknown option `--jobs`" },
-	{ "init --json", "error: unknown option `--json`" },
+	{ "logs --json", "error: unknown option `--json`" },
 	{ "version --jsn", "error: unknown option `--jsn` (did you mean `--json`?)" },
 	{ "version x", "error: unexpected `x`; see `cairn version --help`" },
 	{ "get", "error: an operand is missing: cairn get WHAT" },
-	{ "completion csh", "error: SHELL must be bash, zsh or fish, not `csh` (did you mean `zsh`?)" },
+	{ "completion csh",
+	  "error: SHELL must be bash, zsh or fish, not `csh` (did you mean `zsh`?)" },
 	{ "--version", "version" },
 	{ "-q", "error: a command is missing; see `cairn --help`" },
 	{ "--jobs 3 run", "error: unknown command `3`; see `cairn --help`" },
@@ -88,7 +88,7 @@ static int parse(const char *line, struct cli_args *ret, char **ret_copy, struct
 	static char *argv[32];
 	int argc = 1;
 
-	argv[0] = (char *)(uintptr_t)"cairn";
+	argv[0] = (char *)(uintptr_t) "cairn";
 	*ret_copy = xstrdup(line);
 	for (char *rest, *w = strtok_r(*ret_copy, " ", &rest); w; w = strtok_r(NULL, " ", &rest))
 		argv[argc++] = w;
@@ -151,7 +151,8 @@ static void test_values(void **state)
 	cli_args_deinit(&a);
 }
 
-/* Every entry of the table is whole and consistent: this is what help, man pages and completions rely on. */
+/* Every entry of the table is whole and consistent: this is what help, man pages and completions
+ * rely on. */
 static void check_command(const struct cli_command *c, const struct cli_command *parent)
 {
 	bool letters[128] = { 0 };
@@ -220,18 +221,23 @@ static void test_examples_parse(void **state)
 /* Random words never crash it, and an error always says something. */
 static void test_random(void **state)
 {
-	static const char *const words[] = { "run", "store", "gc", "-j", "-j3", "--jobs", "--jobs=", "=", "--", "-", "-C", "--json", "-vv", "-xyz",
-					     "--=", "---", "secret", "set", "x", "--param", "-p", "--color", "--color=auto", "help", "--help", "\xff" };
+	static const char *const words[] = {
+		"run",     "store",        "gc",     "-j",     "-j3",    "--jobs",  "--jobs=",
+		"=",       "--",           "-",      "-C",     "--json", "-vv",     "-xyz",
+		"--=",     "---",          "secret", "set",    "x",      "--param", "-p",
+		"--color", "--color=auto", "help",   "--help", "\xff"
+	};
 	unsigned seed = 1;
 
 	for (int round = 0; round < 20000; round++) {
-		char *argv[8] = { (char *)(uintptr_t)"cairn" };
+		char *argv[8] = { (char *)(uintptr_t) "cairn" };
 		int argc = 1 + rand_r(&seed) % 7;
 		struct err err = { 0 };
 		struct cli_args a;
 
 		for (int i = 1; i < argc; i++)
-			argv[i] = (char *)(uintptr_t)words[(size_t)rand_r(&seed) % ARRAY_LEN(words)];
+			argv[i] =
+				(char *)(uintptr_t)words[(size_t)rand_r(&seed) % ARRAY_LEN(words)];
 		if (cli_parse(argc, argv, &a, &err) < 0)
 			assert_true(err.code == ERR_USAGE && err.msg[0]);
 		else
@@ -243,8 +249,11 @@ static void test_random(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_table),	     cmocka_unit_test(test_values), cmocka_unit_test(test_commands_are_whole),
-		cmocka_unit_test(test_examples_parse), cmocka_unit_test(test_random),
+		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_commands_are_whole),
+		cmocka_unit_test(test_examples_parse),
+		cmocka_unit_test(test_random),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,14 +1,10 @@
 /* Plots: scales, and drawings of awkward numbers. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <float.h>
 #include <math.h>
 #include <string.h>
-#include "base/text.h"
-#include "cli/plot.h"
+#include "base/text/text.h"
+#include "cli/plot/plot.h"
+#include "unit.h"
 
 static void test_ticks(void **state)
 {
@@ -17,10 +13,8 @@ static void test_ticks(void **state)
 		size_t at_most;
 		const char *want;
 	} cases[] = {
-		{ 0, 10, 6, "0 2 4 6 8 10" },
-		{ 0.013, 0.087, 5, "0.02 0.04 0.06 0.08" },
-		{ -1, 1, 5, "-1 -0.5 0 0.5 1" },
-		{ 999, 1001, 4, "999 1000 1001" },
+		{ 0, 10, 6, "0 2 4 6 8 10" },    { 0.013, 0.087, 5, "0.02 0.04 0.06 0.08" },
+		{ -1, 1, 5, "-1 -0.5 0 0.5 1" }, { 999, 1001, 4, "999 1000 1001" },
 		{ 0, 199, 8, "0 50 100 150" },
 	};
 
@@ -37,7 +31,9 @@ static void test_ticks(void **state)
 	}
 }
 
-static const double awkward[] = { 0, 1, -1, 1e-300, -1e-300, DBL_MAX, -DBL_MAX, DBL_MIN, 4.9e-324, 1e15, 1e15 + 1, 0.1, NAN, INFINITY, -INFINITY };
+static const double awkward[] = { 0,        1,        -1,      1e-300,   -1e-300,
+				  DBL_MAX,  -DBL_MAX, DBL_MIN, 4.9e-324, 1e15,
+				  1e15 + 1, 0.1,      NAN,     INFINITY, -INFINITY };
 
 static void check_text(const struct str *out, const struct plot_text_options *o)
 {
@@ -52,16 +48,23 @@ static void check_text(const struct str *out, const struct plot_text_options *o)
 	}
 }
 
-/* All pairs and triples of awkward numbers, in every kind of drawing: nothing is out of bounds, no number comes out as nan or inf in SVG. */
+/* All pairs and triples of awkward numbers, in every kind of drawing: nothing is out of bounds, no
+ * number comes out as nan or inf in SVG. */
 static void test_awkward_numbers(void **state)
 {
 	for (size_t a = 0; a < ARRAY_LEN(awkward); a++)
 		for (size_t b = 0; b < ARRAY_LEN(awkward); b++)
 			for (int kind = 0; kind < 4; kind++) {
-				struct plot_point v[] = { { 0, awkward[a] }, { awkward[b], 3 }, { 5, awkward[b] } };
-				struct plot_line lines[] = { { "one <&\x1b[2J", v, 3 }, { "two", v + 1, 2 } };
+				struct plot_point v[] = { { 0, awkward[a] },
+							  { awkward[b], 3 },
+							  { 5, awkward[b] } };
+				struct plot_line lines[] = { { "one <&\x1b[2J", v, 3 },
+							     { "two", v + 1, 2 } };
 				struct plot p = { "metric \"<&", lines, kind & 1 ? 2 : 1 };
-				struct plot_text_options o = { .columns = kind & 2 ? 61 : 1, .rows = kind & 2 ? 9 : 0, .utf8 = a & 1, .color = b & 1 };
+				struct plot_text_options o = { .columns = kind & 2 ? 61 : 1,
+							       .rows = kind & 2 ? 9 : 0,
+							       .utf8 = a & 1,
+							       .color = b & 1 };
 				struct str text = { 0 }, svg = { 0 };
 
 				plot_add_text(&text, &p, &o);
@@ -113,7 +116,10 @@ static void test_a_slope(void **state)
 
 static void test_series_text(void **state)
 {
-	static const char *const bad[] = { "[]\n", "{\"a\":1}\n", "{\"step\":\"x\"}\n", "{\"step\":1", "\xff\n", "{\"step\":1,\"step\":2}\n" };
+	static const char *const bad[] = {
+		"[]\n",        "{\"a\":1}\n", "{\"step\":\"x\"}\n",
+		"{\"step\":1", "\xff\n",      "{\"step\":1,\"step\":2}\n"
+	};
 	struct arena *arena = arena_new();
 	struct series s = { 0 };
 	struct err err = { 0 };
@@ -138,10 +144,13 @@ static void test_series_text(void **state)
 /* The first record of every event file that TensorBoard wrote itself begins with these bytes. */
 static void test_tensorboard_head(void **state)
 {
-	static const unsigned char head[] = { 0x18, 0, 0, 0, 0, 0, 0, 0, 0xa3, 0x7f, 0x4b, 0x22, 0x09 };
+	static const unsigned char head[] = { 0x18, 0,    0,    0,    0,    0,   0,
+					      0,    0xa3, 0x7f, 0x4b, 0x22, 0x09 };
 	struct plot_point v[] = { { -1, 0.5 }, { 1e300, NAN }, { 2.4, -0.0 } };
 	struct series_metric m = { "a", v, 3 };
-	struct series s = { .run = "r", .task = "t", .started_ns = 1, .metrics = &m, .n_metrics = 1 };
+	struct series s = {
+		.run = "r", .task = "t", .started_ns = 1, .metrics = &m, .n_metrics = 1
+	};
 	struct str out = { 0 };
 
 	tensorboard_add(&out, &s);
@@ -153,8 +162,9 @@ static void test_tensorboard_head(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ticks),	       cmocka_unit_test(test_awkward_numbers), cmocka_unit_test(test_no_point_at_all),
-		cmocka_unit_test(test_a_slope),	       cmocka_unit_test(test_series_text),     cmocka_unit_test(test_tensorboard_head),
+		cmocka_unit_test(test_ticks),           cmocka_unit_test(test_awkward_numbers),
+		cmocka_unit_test(test_no_point_at_all), cmocka_unit_test(test_a_slope),
+		cmocka_unit_test(test_series_text),     cmocka_unit_test(test_tensorboard_head),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

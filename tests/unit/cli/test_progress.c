@@ -1,20 +1,16 @@
 /* Events go in with a virtual clock; what a terminal of a few columns would show comes out. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <cmocka.h>
-#include "base/text.h"
-#include "cli/progress.h"
+#include "base/text/text.h"
+#include "cli/progress/progress.h"
+#include "unit.h"
 
-/* --- a terminal that knows what the display uses: text, \n, \r, up, clear line, clear below --------------------------------- */
+/* A terminal that knows what the display uses: text, \n, \r, up, clear line, clear below. */
 
 #define COLUMNS 60
-#define LINES	200
+#define LINES   200
 
 struct screen {
 	char cell[LINES][COLUMNS * 4 + 1][5];
@@ -101,7 +97,7 @@ static char *screen_text(const struct screen *s)
 	return str_take(&out);
 }
 
-/* --- a run ------------------------------------------------------------------------------------------------------------------ */
+/* A run. */
 
 struct fixture {
 	struct clock clock;
@@ -113,9 +109,14 @@ struct fixture {
 	struct screen screen;
 };
 
-static void open_fixture(struct fixture *f, bool live, int verbosity, unsigned columns, unsigned lines)
+static void open_fixture(struct fixture *f, bool live, int verbosity, unsigned columns,
+			 unsigned lines)
 {
-	struct progress_options o = { .live = live, .utf8 = true, .verbosity = verbosity, .columns = columns, .lines = lines };
+	struct progress_options o = { .live = live,
+				      .utf8 = true,
+				      .verbosity = verbosity,
+				      .columns = columns,
+				      .lines = lines };
 
 	memset(f, 0, sizeof(*f));
 	clock_virtual_init(&f->clock, 1000 * NS_PER_S);
@@ -172,9 +173,13 @@ static const struct run_row *row(enum run_state state, struct run_counts counts)
 	return &r;
 }
 
-static void failed(struct fixture *f, uint64_t attempt, const char *task, const char *message, const char *tail, bool retry)
+static void failed(struct fixture *f, uint64_t attempt, const char *task, const char *message,
+		   const char *tail, bool retry)
 {
-	struct runner_result r = { .failure = FAILURE_FAILED, .exit_status = 1, .started_ns = 0, .ended_ns = 2400 * NS_PER_MS };
+	struct runner_result r = { .failure = FAILURE_FAILED,
+				   .exit_status = 1,
+				   .started_ns = 0,
+				   .ended_ns = 2400 * NS_PER_MS };
 
 	err_set(&r.err, ERR_FAILED, "%s", message);
 	r.log_tail = (char *)(uintptr_t)tail;
@@ -184,7 +189,8 @@ static void failed(struct fixture *f, uint64_t attempt, const char *task, const 
 }
 
 #define COUNTS(...) ((struct run_counts){ __VA_ARGS__ })
-#define PROGRESS(f, totals, running, remaining) (f)->o->progress((f)->o->arg, &totals, running, remaining)
+#define PROGRESS(f, totals, running, remaining) \
+	(f)->o->progress((f)->o->arg, &totals, running, remaining)
 
 static void test_live(void **state)
 {
@@ -212,7 +218,8 @@ static void test_live(void **state)
 	progress_metric(f.p, 1, "loss", 0.29);
 	f.o->task_ended(f.o->arg, 2, "shard", TASK_DONE, 12 * NS_PER_S);
 	pass(&f, 100);
-	PROGRESS(&f, COUNTS(.total = 8, .hits = 3, .executed = 1, .saved_ns = 123 * NS_PER_S), 1, -1);
+	PROGRESS(&f, COUNTS(.total = 8, .hits = 3, .executed = 1, .saved_ns = 123 * NS_PER_S), 1,
+		 -1);
 	shows(&f, "digits-7kq2m: pipeline.yaml, about 1m30s\n"
 		  "  train[fold=0]      12s  loss=0.29\n"
 		  "━━━━━━━━━━━━━━━─────────────── 4/8  12s  3 hits saved 2m03s\n");
@@ -243,11 +250,9 @@ static void test_live_failures_scroll(void **state)
 	f.o->notice(f.o->arg, "waiting for another run");
 	failed(&f, 2, "b", "out of memory", NULL, true);
 	f.o->task_started(f.o->arg, 3, "b", 2, NULL);
-	progress_stopping(f.p);
 	pass(&f, 100);
 	progress_draw(f.p, true);
-	shows(&f,
-		  "digits-7kq2m: pipeline.yaml\n"
+	shows(&f, "digits-7kq2m: pipeline.yaml\n"
 		  "✗ a failed after 2.4s: exit status 1\n"
 		  "    line 1\n"
 		  "    line 2\n"
@@ -255,7 +260,7 @@ static void test_live_failures_scroll(void **state)
 		  "· waiting for another run\n"
 		  "↻ b had to stop after 2.4s: out of memory; attempt 2 follows in 10s\n"
 		  "  b       0s  attempt 2\n"
-		  "━━━━━━━━━━━━━━━─────────────── 1/2  2s  stopping  1 failed\n");
+		  "━━━━━━━━━━━━━━━─────────────── 1/2  2s  1 failed\n");
 	close_fixture(&f);
 }
 
@@ -266,8 +271,13 @@ static void test_live_many_rows(void **state)
 
 	open_fixture(&f, true, 0, 60, 8);
 	for (unsigned i = 1; i <= 9; i++) {
-		snprintf(name, sizeof(name), "step-%u[a-rather-long-value=0.0001,and-another=abcdef]", i);
-		f.o->task_started(f.o->arg, i, i == 2 ? "evil\n\x1b[2Jname" : i == 3 ? "日本語のタスク名がとても長いので切られます" : name, 1, NULL);
+		snprintf(name, sizeof(name),
+			 "step-%u[a-rather-long-value=0.0001,and-another=abcdef]", i);
+		f.o->task_started(f.o->arg, i,
+				  i == 2 ? "evil\n\x1b[2Jname"
+				  : i == 3 ? "日本語のタスク名がとても長いので切られます"
+					   : name,
+				  1, NULL);
 	}
 	progress_metric(f.p, 1, "validation.accuracy.top.five", 0.123456789);
 	PROGRESS(&f, COUNTS(.total = 1000, .executed = 400, .blocked = 5), 9, 3700 * NS_PER_S);
@@ -334,7 +344,8 @@ static void test_timer_and_resize(void **state)
 	assert_int_equal(loop_new(&f.clock, &loop, &err), 0);
 	assert_int_equal(progress_attach(f.p, loop, &err), 0);
 	f.o->started(f.o->arg, row(RUN_RUNNING, COUNTS(0)), 0);
-	f.o->task_started(f.o->arg, 1, "a-name-that-needs-most-of-the-width-of-a-terminal", 1, NULL);
+	f.o->task_started(f.o->arg, 1, "a-name-that-needs-most-of-the-width-of-a-terminal", 1,
+			  NULL);
 	PROGRESS(&f, COUNTS(.total = 4), 1, -1);
 	for (int i = 0; i < 20 && f.clock.now_ns < 1003 * NS_PER_S; i++)
 		assert_int_equal(loop_turn(loop, -1, &err), 1);
@@ -354,32 +365,45 @@ static void test_timer_and_resize(void **state)
 	unsetenv("LINES");
 }
 
-/* Any events, any size of terminal: no line wraps, the cursor never goes above the display's own lines, all that was written is text. */
+/* Any events, any size of terminal: no line wraps, the cursor never goes above the display's own
+ * lines, all that was written is text. */
 static void test_live_random(void **state)
 {
-	static const char *const names[] = { "a", "train[fold=0]", "日本語日本語日本語日本語日本語", "x\n\x1b[1Ay", "e\xcc\x81", "a-name-that-is-really-much-too-long-for-it" };
+	static const char *const names[] = {
+		"a",           "train[fold=0]", "日本語日本語日本語日本語日本語",
+		"x\n\x1b[1Ay", "e\xcc\x81",     "a-name-that-is-really-much-too-long-for-it"
+	};
 	unsigned seed = 11;
 
 	for (int round = 0; round < 60; round++) {
 		static struct fixture f;
 		uint64_t next = 1, ended = 0;
 
-		open_fixture(&f, true, 0, 20 + (unsigned)rand_r(&seed) % 100, 2 + (unsigned)rand_r(&seed) % 30);
+		open_fixture(&f, true, 0, 20 + (unsigned)rand_r(&seed) % 100,
+			     2 + (unsigned)rand_r(&seed) % 30);
 		for (int event = 0; event < 150; event++) {
 			switch (rand_r(&seed) % 5) {
 			case 0:
-				f.o->task_started(f.o->arg, next, names[(size_t)rand_r(&seed) % ARRAY_LEN(names)], 1 + (unsigned)rand_r(&seed) % 3, NULL);
+				f.o->task_started(f.o->arg, next,
+						  names[(size_t)rand_r(&seed) % ARRAY_LEN(names)],
+						  1 + (unsigned)rand_r(&seed) % 3, NULL);
 				next++;
 				break;
 			case 1:
-				f.o->task_ended(f.o->arg, 1 + (uint64_t)rand_r(&seed) % next, "t", TASK_DONE, 5);
+				f.o->task_ended(f.o->arg, 1 + (uint64_t)rand_r(&seed) % next, "t",
+						TASK_DONE, 5);
 				ended++;
 				break;
 			case 2:
-				progress_metric(f.p, 1 + (uint64_t)rand_r(&seed) % next, "val.loss", (double)rand_r(&seed) / 7);
+				progress_metric(f.p, 1 + (uint64_t)rand_r(&seed) % next, "val.loss",
+						(double)rand_r(&seed) / 7);
 				break;
 			case 3:
-				PROGRESS(&f, COUNTS(.total = next + ended, .executed = ended, .hits = 2, .saved_ns = (int64_t)rand_r(&seed) * 1000, .failed = 1), next,
+				PROGRESS(&f,
+					 COUNTS(.total = next + ended, .executed = ended, .hits = 2,
+						.saved_ns = (int64_t)rand_r(&seed) * 1000,
+						.failed = 1),
+					 next,
 					 rand_r(&seed) % 3 ? (int64_t)rand_r(&seed) * 1000 : -1);
 				break;
 			default:
@@ -391,7 +415,7 @@ static void test_live_random(void **state)
 	}
 }
 
-/* --- no terminal ------------------------------------------------------------------------------------------------------------ */
+/* No terminal. */
 
 static void prints(struct fixture *f, const char *want)
 {
@@ -411,14 +435,17 @@ static void test_plain(void **state)
 		f.o->task_ended(f.o->arg, 0, "h", TASK_HIT, NS_PER_S);
 	f.o->task_started(f.o->arg, 2, "b", 1, NULL);
 	failed(&f, 2, "b", "exit status 1", "Traceback\nValueError\n", false);
-	f.o->ended(f.o->arg, row(RUN_FAILED, COUNTS(.total = 5003, .hits = 5000, .executed = 1, .failed = 1, .blocked = 1, .saved_ns = 5000 * NS_PER_S)));
+	f.o->ended(f.o->arg,
+		   row(RUN_FAILED, COUNTS(.total = 5003, .hits = 5000, .executed = 1, .failed = 1,
+					  .blocked = 1, .saved_ns = 5000 * NS_PER_S)));
 	prints(&f, "digits-7kq2m: pipeline.yaml\n"
 		   "✓ a 1.5s\n"
 		   "✗ b failed after 2.4s: exit status 1\n"
 		   "    Traceback\n"
 		   "    ValueError\n"
 		   "✗ digits-7kq2m failed in 1m23s\n"
-		   "  5,003 tasks, 1 executed, 1 failed, 1 not run, 5,000 on record, which saved 1h23m\n"
+		   "  5,003 tasks, 1 executed, 1 failed, 1 not run, 5,000 on record, which saved "
+		   "1h23m\n"
 		   "  run hash abababababab\n"
 		   "  next: cairn logs -r digits-7kq2m b\n");
 	close_fixture(&f);
@@ -500,7 +527,8 @@ static void test_plain_is_bounded(void **state)
 	fflush(f.out);
 	for (size_t i = 0; i < f.size; i++)
 		lines += f.bytes[i] == '\n';
-	assert_in_range(lines, 60, 140); /* a burst of 40, then 4 a second for 10 s, and as many counts of what wasn't said */
+	assert_in_range(lines, 60, 140); /* a burst of 40, then 4 a second for 10 s, and as many
+					    counts of what wasn't said */
 	assert_non_null(strstr(f.bytes, "more tasks"));
 	close_fixture(&f);
 }
@@ -513,13 +541,20 @@ static void test_ends(void **state)
 		const char *want;
 		bool metrics;
 	} cases[] = {
-		{ RUN_SUCCEEDED, { .total = 8, .hits = 8, .saved_ns = 90 * NS_PER_S },
-		  "✓ digits-7kq2m succeeded in 1m23s\n  8 tasks: nothing to do, all on record, which saved 1m30s\n  run hash abababababab\n"
-		  "  next: cairn metrics digits-7kq2m\n", true },
-		{ RUN_SUCCEEDED, { .total = 1, .executed = 1 },
-		  "✓ digits-7kq2m succeeded in 1m23s\n  1 task, 1 executed\n  run hash abababababab\n" },
-		{ RUN_INTERRUPTED, { .total = 8, .executed = 2 },
-		  "■ digits-7kq2m interrupted in 1m23s\n  8 tasks, 2 executed\n  run hash abababababab\n  next: cairn resume digits-7kq2m\n" },
+		{ RUN_SUCCEEDED,
+		  { .total = 8, .hits = 8, .saved_ns = 90 * NS_PER_S },
+		  "✓ digits-7kq2m succeeded in 1m23s\n  8 tasks: nothing to do, all on record, "
+		  "which saved 1m30s\n  run hash abababababab\n"
+		  "  next: cairn metrics digits-7kq2m\n",
+		  true },
+		{ RUN_SUCCEEDED,
+		  { .total = 1, .executed = 1 },
+		  "✓ digits-7kq2m succeeded in 1m23s\n  1 task, 1 executed\n  run hash "
+		  "abababababab\n" },
+		{ RUN_INTERRUPTED,
+		  { .total = 8, .executed = 2 },
+		  "■ digits-7kq2m interrupted in 1m23s\n  8 tasks, 2 executed\n  run hash "
+		  "abababababab\n  next: cairn resume digits-7kq2m\n" },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		static struct fixture f;
@@ -544,11 +579,14 @@ static void test_next_is_quoted(void **state)
 		failed(&f, i, "train[fold=0]", "x", NULL, false);
 	f.o->ended(f.o->arg, row(RUN_FAILED, COUNTS(.total = 5, .failed = 5)));
 	fflush(f.out);
-	assert_non_null(strstr(f.bytes, "  next: cairn logs -r digits-7kq2m 'train[fold=0]'\n        cairn logs -r"));
+	assert_non_null(strstr(
+		f.bytes,
+		"  next: cairn logs -r digits-7kq2m 'train[fold=0]'\n        cairn logs -r"));
 	close_fixture(&f);
 }
 
-/* 10,000 quick tasks on a terminal: frames are bounded by time, so the rest must be next to nothing (a few ms without sanitizers). */
+/* 10,000 quick tasks on a terminal: frames are bounded by time, so the rest must be next to nothing
+ * (a few ms without sanitizers). */
 static void test_cost(void **state)
 {
 	static struct fixture f;
@@ -575,11 +613,21 @@ static void test_cost(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_live),	  cmocka_unit_test(test_live_failures_scroll), cmocka_unit_test(test_live_many_rows),
-		cmocka_unit_test(test_live_random), cmocka_unit_test(test_live_short), cmocka_unit_test(test_plain_from_now_on), cmocka_unit_test(test_timer_and_resize),
-		cmocka_unit_test(test_plain),	  cmocka_unit_test(test_plain_waiting),	       cmocka_unit_test(test_quiet),
-		cmocka_unit_test(test_verbose),	  cmocka_unit_test(test_plain_is_bounded),     cmocka_unit_test(test_ends),
-		cmocka_unit_test(test_next_is_quoted), cmocka_unit_test(test_cost),
+		cmocka_unit_test(test_live),
+		cmocka_unit_test(test_live_failures_scroll),
+		cmocka_unit_test(test_live_many_rows),
+		cmocka_unit_test(test_live_random),
+		cmocka_unit_test(test_live_short),
+		cmocka_unit_test(test_plain_from_now_on),
+		cmocka_unit_test(test_timer_and_resize),
+		cmocka_unit_test(test_plain),
+		cmocka_unit_test(test_plain_waiting),
+		cmocka_unit_test(test_quiet),
+		cmocka_unit_test(test_verbose),
+		cmocka_unit_test(test_plain_is_bounded),
+		cmocka_unit_test(test_ends),
+		cmocka_unit_test(test_next_is_quoted),
+		cmocka_unit_test(test_cost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

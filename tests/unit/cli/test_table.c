@@ -1,11 +1,7 @@
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
-#include "base/text.h"
-#include "cli/table.h"
+#include "base/text/text.h"
+#include "cli/render/table.h"
+#include "unit.h"
 
 static void test_cut(void **state)
 {
@@ -14,8 +10,10 @@ static void test_cut(void **state)
 		size_t columns;
 		const char *want;
 	} cases[] = {
-		{ "abc", 5, "abc  " },	      { "abcdefgh", 5, "ab…gh" },	{ "abcdefgh", 4, "a…gh" }, { "abcdefgh", 1, "…" },
-		{ "abcdefgh", 0, "" },	      { "日本語日本語", 7, "日…語  " }, { "äöüäöü", 5, "äö…öü" },
+		{ "abc", 5, "abc  " },     { "abcdefgh", 5, "ab…gh" },
+		{ "abcdefgh", 4, "a…gh" }, { "abcdefgh", 1, "…" },
+		{ "abcdefgh", 0, "" },     { "日本語日本語", 7, "日…語  " },
+		{ "äöüäöü", 5, "äö…öü" },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		_cleanup_(str_deinit) struct str s = { 0 };
@@ -100,8 +98,9 @@ static void test_render_color(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_cut),	      cmocka_unit_test(test_cut_random),   cmocka_unit_test(test_render),
-		cmocka_unit_test(test_render_narrow), cmocka_unit_test(test_render_color),
+		cmocka_unit_test(test_cut),          cmocka_unit_test(test_cut_random),
+		cmocka_unit_test(test_render),       cmocka_unit_test(test_render_narrow),
+		cmocka_unit_test(test_render_color),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

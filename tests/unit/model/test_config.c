@@ -1,25 +1,21 @@
 /* cairn.yaml and the CAIRN_* variables. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 
 #include <string.h>
-#include "base/fs.h"
+#include "base/os/fs.h"
 #include "model/config.h"
 
 static char *home;
-static char dir[64];
+static char dir[TEST_DIR_MAX];
 
 static int enter_temp(void **state)
 {
-	memcpy(dir, "/tmp/cairn-config-XXXXXX", sizeof("/tmp/cairn-config-XXXXXX"));
-	assert_non_null(mkdtemp(dir));
+	test_dir(dir, sizeof(dir), "config");
 	assert_int_equal(chdir(dir), 0);
 	assert_int_equal(fs_mkdir_p("sub/deep", NULL), 0);
 	for (size_t i = 0; i < 4; i++)
-		unsetenv((const char *const[]){ "CAIRN_STORE", "CAIRN_RUNNER", "CAIRN_JOBS", "CAIRN_DIR" }[i]);
+		unsetenv((const char *const[]){ "CAIRN_STORE", "CAIRN_RUNNER", "CAIRN_JOBS",
+						"CAIRN_DIR" }[i]);
 	return 0;
 }
 
@@ -85,11 +81,14 @@ static void test_file(void **state)
 {
 	struct config *c;
 
-	put("store: ../shared/./store\nrunner: kubernetes\nsalt: 2\njobs: 3\nresources: {cpu: 1.5, memory: 2Gi, gpu: 0}\n"
+	put("store: ../shared/./store\nrunner: kubernetes\nsalt: 2\njobs: 3\nresources: {cpu: 1.5, "
+	    "memory: 2Gi, gpu: 0}\n"
 	    "retention: {runs: 50, age: 90d}\nkubernetes: {namespace: x}\n");
 	c = load("sub", NULL, NULL);
 	assert_non_null(c);
-	assert_string_equal(c->store_uri, "/tmp/shared/store");
+	/* Beside the project, whose directory is in this one. */
+	assert_int_equal(strncmp(c->store_uri, dir, (size_t)(strrchr(dir, '/') - dir)), 0);
+	assert_string_equal(c->store_uri + (strrchr(dir, '/') - dir), "/shared/store");
 	assert_string_equal(c->runner, "kubernetes");
 	assert_string_equal(c->salt, "2");
 	assert_int_equal(c->jobs, 3);
@@ -109,7 +108,8 @@ static void test_file(void **state)
 	assert_null(c->store_options.endpoint);
 	assert_string_equal(c->store_options.style, "auto");
 	config_free(c);
-	put("store: gs://bucket\ncache: read-only\ncache_size: 50Gi\nstore_options: {endpoint: http://x:1, region: r, profile: p, style: path, ca: certs/ca.pem}\n");
+	put("store: gs://bucket\ncache: read-only\ncache_size: 50Gi\nstore_options: {endpoint: "
+	    "http://x:1, region: r, profile: p, style: path, ca: certs/ca.pem}\n");
 	c = load("sub", NULL, NULL);
 	assert_string_equal(c->cache, "read-only");
 	assert_int_equal(c->cache_bytes, 50 * GIB);
@@ -132,7 +132,8 @@ static void test_bad_store_options(void **state)
 		{ "cache_size: 0\n", "`cache_size` must be more than 0" },
 		{ "cache_size: lots\n", "`cache_size`" },
 		{ "store_options: 3\n", "`store_options`" },
-		{ "store_options: {endpoint: s3.example.org}\n", "must begin with https:// or http://" },
+		{ "store_options: {endpoint: s3.example.org}\n",
+		  "must begin with https:// or http://" },
 		{ "store_options: {style: odd}\n", "`style`" },
 		{ "store_options: {secret: x}\n", "secret" },
 	};
@@ -174,7 +175,8 @@ static void test_variables(void **state)
 	setenv("CAIRN_JOBS", "many", 1);
 	setenv("CAIRN_RUNNER", "slurm", 1);
 	assert_null(load(".", &said, NULL));
-	assert_non_null(strstr(said, "CAIRN_STORE: a store is a directory, s3://bucket/… or gs://bucket/…\n"));
+	assert_non_null(strstr(
+		said, "CAIRN_STORE: a store is a directory, s3://bucket/… or gs://bucket/…\n"));
 	assert_non_null(strstr(said, "CAIRN_JOBS: must be a number of tasks to run at once\n"));
 	assert_non_null(strstr(said, "CAIRN_RUNNER: must be local or kubernetes\n"));
 	free(said);
@@ -184,12 +186,19 @@ static const struct {
 	const char *yaml, *want; /* each line behind "<dir>/cairn.yaml:" */
 } bad_files[] = {
 	{ "stroe: x\n", "1:1: unknown key `stroe` (did you mean `store`?)\n" },
-	{ "runner: locla\n", "1:9: `runner` must be local or kubernetes, not `locla` (did you mean `local`?)\n" },
-	{ "store: http://x/y\n", "1:8: `store`: `http://x/y`: a store is a directory, s3://bucket/… or gs://bucket/…\n" },
-	{ "store: s3://\n", "1:8: `store`: `s3://`: the name of the bucket is missing or too short\n" },
+	{ "runner: locla\n",
+	  "1:9: `runner` must be local or kubernetes, not `locla` (did you mean `local`?)\n" },
+	{ "store: http://x/y\n",
+	  "1:8: `store`: `http://x/y`: a store is a directory, s3://bucket/… or gs://bucket/…\n" },
+	{ "store: s3://\n",
+	  "1:8: `store`: `s3://`: the name of the bucket is missing or too short\n" },
 	{ "jobs: -1\n", "1:7: `jobs` must be from 0 to 100000\n" },
-	{ "resources: {cpu: 0, gpus: 1}\n", "1:18: `cpu` must be more than 0; leave it out for all that the machine has\n|1:21: unknown key `gpus` (did you mean `gpu`?)\n" },
-	{ "retention: {runs: 0, age: x}\n", "1:19: `runs` must be from 1 to 9223372036854775807\n|1:27: `age`: `x` is not a duration like 500ms, 10s, 5m, 1h30m or 2d\n" },
+	{ "resources: {cpu: 0, gpus: 1}\n",
+	  "1:18: `cpu` must be more than 0; leave it out for all that the machine has\n|1:21: "
+	  "unknown key `gpus` (did you mean `gpu`?)\n" },
+	{ "retention: {runs: 0, age: x}\n",
+	  "1:19: `runs` must be from 1 to 9223372036854775807\n|1:27: `age`: `x` is not a duration "
+	  "like 500ms, 10s, 5m, 1h30m or 2d\n" },
 	{ "kubernetes: x\n", "1:13: `kubernetes` must be a mapping, not text\n" },
 	{ "[a]\n", "1:1: cairn.yaml must be a mapping, not a list\n" },
 	{ "store: x\nstore: y\n", "2:1: `store` is given twice; the first is at line 1\n" },
@@ -289,7 +298,8 @@ static void test_cluster(void **state)
 	assert_int_equal(c->kubernetes.requests_per_second, 100);
 	assert_int_equal(c->kubernetes.requests_burst, 200);
 	json_add_canonical(&placement, c->kubernetes.placement);
-	assert_string_equal(placement.s, "{\"image_pull_secrets\":[\"pull\"],\"node_selector\":{\"spot\":\"true\"},\"queue\":\"team-a\"}");
+	assert_string_equal(placement.s, "{\"image_pull_secrets\":[\"pull\"],\"node_selector\":{"
+					 "\"spot\":\"true\"},\"queue\":\"team-a\"}");
 	str_deinit(&placement);
 	config_free(c);
 	put("");
@@ -305,21 +315,29 @@ static void test_bad_cluster(void **state)
 	static const struct {
 		const char *yaml, *want;
 	} cases[] = {
-		{ "ignore: [a, b/c]", ":1:13: `ignore`: `b/c`: give a name, as `*.swp` or `__pycache__`" },
+		{ "ignore: [a, b/c]",
+		  ":1:13: `ignore`: `b/c`: give a name, as `*.swp` or `__pycache__`" },
 		{ "ignore: [\"***\"]", ":1:10: `ignore`: `***` would leave nothing" },
-		{ "kubernetes: {imagee: x}", ":1:14: unknown key `imagee` (did you mean `image`?)" },
-		{ "kubernetes: {namespace: A_b}", ":1:25: `namespace`: `A_b` can't be the name of an object" },
+		{ "kubernetes: {imagee: x}",
+		  ":1:14: unknown key `imagee` (did you mean `image`?)" },
+		{ "kubernetes: {namespace: A_b}",
+		  ":1:25: `namespace`: `A_b` can't be the name of an object" },
 		{ "kubernetes: {image: \"a b\"}", ":1:21: `a b` is not the name of an image" },
 		{ "kubernetes: {cloud: gcp}", ":1:21: `cloud` must be gke, eks or aks, not `gcp`" },
-		{ "kubernetes: {registries: [\"http://x\"]}", ":1:27: `registries`: `http://x` is not a host or host:port" },
+		{ "kubernetes: {registries: [\"http://x\"]}",
+		  ":1:27: `registries`: `http://x` is not a host or host:port" },
 		{ "kubernetes: {jobs: 0}", ":1:20: `jobs` must be from 1 to" },
 		{ "kubernetes: {ttl: 1ms}", ":1:19: `ttl` must be at least a second" },
 		{ "kubernetes: {sidecar: {memory: 0}}", ":1:32: `memory` must be more than 0" },
 		{ "kubernetes: {requests: {per_second: 0}}", ":1:37: `per_second` must be from 1" },
-		{ "kubernetes: {store_options: {endpoint: s3.test}}", ":1:40: `endpoint`: `s3.test` must begin with" },
-		{ "kubernetes: {store_account: a, service_account: b}", ":1:49: a pod has one service account" },
-		{ "kubernetes: {store_claim: a, store_secret: b}", ":1:27: `store_claim` is a store in a volume" },
-		{ "kubernetes: {tolerations: [{key: a, efect: x}]}", ":1:37: unknown key `efect` (did you mean `effect`?)" },
+		{ "kubernetes: {store_options: {endpoint: s3.test}}",
+		  ":1:40: `endpoint`: `s3.test` must begin with" },
+		{ "kubernetes: {store_account: a, service_account: b}",
+		  ":1:49: a pod has one service account" },
+		{ "kubernetes: {store_claim: a, store_secret: b}",
+		  ":1:27: `store_claim` is a store in a volume" },
+		{ "kubernetes: {tolerations: [{key: a, efect: x}]}",
+		  ":1:37: unknown key `efect` (did you mean `effect`?)" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -335,7 +353,9 @@ static void test_bad_cluster(void **state)
 
 static void test_server(void **state)
 {
-	static const char *const bad[] = { "", "x", "ftp://x", "http://", "https:///", "http://u@x", "http://x?q", "http://x#f", "http://a b", "http://a\\b" };
+	static const char *const bad[] = { "",           "x",          "ftp://x",    "http://",
+					   "https:///",  "http://u@x", "http://x?q", "http://x#f",
+					   "http://a b", "http://a\\b" };
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct config *c;
 	char *said = NULL;
@@ -359,8 +379,10 @@ static void test_server(void **state)
 	setenv("CAIRN_SERVER", "other", 1);
 	put("serve: {url: x}");
 	assert_null(load(".", &said, NULL));
-	assert_non_null(strstr(said, ":1:14: `url`: `x` must be http://HOST[:PORT] or https://HOST[:PORT]"));
-	assert_non_null(strstr(said, "CAIRN_SERVER: `other` must be http://HOST[:PORT] or https://HOST[:PORT]"));
+	assert_non_null(strstr(
+		said, ":1:14: `url`: `x` must be http://HOST[:PORT] or https://HOST[:PORT]"));
+	assert_non_null(strstr(
+		said, "CAIRN_SERVER: `other` must be http://HOST[:PORT] or https://HOST[:PORT]"));
 	free(said);
 	unsetenv("CAIRN_SERVER");
 }

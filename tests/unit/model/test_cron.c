@@ -1,18 +1,40 @@
 /* Cron rules: which are rules, where the others go wrong, and which times they name. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 
 #include <string.h>
-#include "base/text.h"
+#include "base/text/text.h"
 #include "model/cron.h"
 
 static const char *const good[] = {
-	"* * * * *", "0 3 * * *", "*/15 * * * *", "0-30/10 8-18 * * mon-fri", "5/10 * * * *", "0 0 1,15 * *", "0 0 L * *", "0 0 * * 5L",
-	"0 0 * * friL", "0 0 * * tue#2", "0 0 * * 7", "0 0 29 2 *", "0 0 30 2 mon", "0 0 31 1-6 *", "0\t0  1 JAN SUN", " 0 0 * * * ",
-	"0 0 L-3,15 * ?", "0 0 ? * fri-sun", "* * * * */2", "@every 10m", "@every 1s", "@daily", "@hourly", "@weekly", "@monthly", "@yearly", "@annually", "@midnight", "0 0 1 jan,feb,DEC *",
+	"* * * * *",
+	"0 3 * * *",
+	"*/15 * * * *",
+	"0-30/10 8-18 * * mon-fri",
+	"5/10 * * * *",
+	"0 0 1,15 * *",
+	"0 0 L * *",
+	"0 0 * * 5L",
+	"0 0 * * friL",
+	"0 0 * * tue#2",
+	"0 0 * * 7",
+	"0 0 29 2 *",
+	"0 0 30 2 mon",
+	"0 0 31 1-6 *",
+	"0\t0  1 JAN SUN",
+	" 0 0 * * * ",
+	"0 0 L-3,15 * ?",
+	"0 0 ? * fri-sun",
+	"* * * * */2",
+	"@every 10m",
+	"@every 1s",
+	"@daily",
+	"@hourly",
+	"@weekly",
+	"@monthly",
+	"@yearly",
+	"@annually",
+	"@midnight",
+	"0 0 1 jan,feb,DEC *",
 };
 
 static const struct {
@@ -22,7 +44,8 @@ static const struct {
 } bad_rules[] = {
 	{ "", 0, "a rule has 5 fields (minute, hour, day, month, day of the week), not 0" },
 	{ "* * * *", 7, "a rule has 5 fields (minute, hour, day, month, day of the week), not 4" },
-	{ "* * * * * *", 10, "a rule has 5 fields (minute, hour, day, month, day of the week); there are more" },
+	{ "* * * * * *", 10,
+	  "a rule has 5 fields (minute, hour, day, month, day of the week); there are more" },
 	{ "60 * * * *", 0, "minute `60`: must be from 0 to 59" },
 	{ "* 24 * * *", 2, "hour `24`: must be from 0 to 23" },
 	{ "* * 0 * *", 4, "day of the month `0`: must be from 1 to 31" },
@@ -36,16 +59,21 @@ static const struct {
 	{ "1- * * * *", 2, "minute: a number is needed" },
 	{ "L * * * *", 0, "minute `L`: a number is needed" },
 	{ "* * * * L", 8, "day of the week `L`: a number or a name such as JAN or MON is needed" },
-	{ "* * * * 5#6", 9, "day of the week `#6`: behind # stands which one of the month: 1 to 5" },
-	{ "* * 5#1 * *", 5, "day of the month `#1`: this isn't a number, a range (1-5), a step (*/10) or a list (1,15)" },
-	{ "1x * * * *", 1, "minute `x`: this isn't a number, a range (1-5), a step (*/10) or a list (1,15)" },
+	{ "* * * * 5#6", 9,
+	  "day of the week `#6`: behind # stands which one of the month: 1 to 5" },
+	{ "* * 5#1 * *", 5,
+	  "day of the month `#1`: this isn't a number, a range (1-5), a step (*/10) or a list "
+	  "(1,15)" },
+	{ "1x * * * *", 1,
+	  "minute `x`: this isn't a number, a range (1-5), a step (*/10) or a list (1,15)" },
 	{ "-1 * * * *", 0, "minute `-1`: a number is needed" },
 	{ "0 0 30 2 *", 0, "there is no such day: the rule would never fire" },
 	{ "0 0 31 2,4,6,9,11 *", 0, "there is no such day: the rule would never fire" },
 	{ "@reboot", 0, "`@reboot` is not a rule" },
 	{ "0 0 30 feb ?", 0, "there is no such day: the rule would never fire" },
 	{ "0 0 L-29 2 *", 0, "there is no such day: the rule would never fire" },
-	{ "0 0 L-31 * *", 5, "day of the month `-31`: behind L- stands how many days before the last one: 0 to 30" },
+	{ "0 0 L-31 * *", 5,
+	  "day of the month `-31`: behind L- stands how many days before the last one: 0 to 30" },
 	{ "0 ? * * *", 2, "hour `?`: a number is needed" },
 	{ "@every 10", 0, "@every: `10` is not a duration like 500ms, 10s, 5m, 1h30m or 2d" },
 	{ "@every 1500ms", 0, "`@every 1500ms`: whole seconds are needed, from 1s to 366d" },
@@ -78,7 +106,8 @@ static void test_bad(void **state)
 	}
 }
 
-/* The first times at or after 2026-01-01T00:00 of a clock without a zone. 2026-01-01 is a Thursday. */
+/* The first times at or after 2026-01-01T00:00 of a clock without a zone. 2026-01-01 is a Thursday.
+ */
 static const struct {
 	const char *rule, *want;
 } times[] = {
@@ -91,8 +120,9 @@ static const struct {
 	{ "0 12 * * 5L", "2026-01-30T12:00 2026-02-27T12:00 2026-03-27T12:00" },
 	{ "0 12 * * mon#2", "2026-01-12T12:00 2026-02-09T12:00 2026-03-09T12:00" },
 	{ "0 12 * * mon#5", "2026-03-30T12:00 2026-06-29T12:00 2026-08-31T12:00" },
-	{ "0 0 13 * fri", "2026-01-02T00:00 2026-01-09T00:00 2026-01-13T00:00" },	/* either day */
-	{ "0 0 */13 * fri", "2026-02-27T00:00 2026-03-27T00:00 2026-05-01T00:00" }, /* a star: both */
+	{ "0 0 13 * fri", "2026-01-02T00:00 2026-01-09T00:00 2026-01-13T00:00" }, /* either day */
+	{ "0 0 */13 * fri",
+	  "2026-02-27T00:00 2026-03-27T00:00 2026-05-01T00:00" }, /* a star: both */
 	{ "0 0 * * fri-sun", "2026-01-02T00:00 2026-01-03T00:00 2026-01-04T00:00" },
 	{ "0 0 * * sun-sun", "2026-01-04T00:00 2026-01-11T00:00 2026-01-18T00:00" },
 	{ "0 0 * * 0-0", "2026-01-04T00:00 2026-01-11T00:00 2026-01-18T00:00" },
@@ -101,7 +131,8 @@ static const struct {
 	{ "0 0 * * 7-0", "2026-01-04T00:00 2026-01-11T00:00 2026-01-18T00:00" },
 	{ "0 0 * * 0-7", "2026-01-01T00:00 2026-01-02T00:00 2026-01-03T00:00" },
 	{ "0 0 * * sat-sun/2", "2026-01-03T00:00 2026-01-10T00:00 2026-01-17T00:00" },
-	{ "0 0 * * thu/3", "2026-01-01T00:00 2026-01-08T00:00 2026-01-15T00:00" }, /* not Sunday, too */
+	{ "0 0 * * thu/3",
+	  "2026-01-01T00:00 2026-01-08T00:00 2026-01-15T00:00" }, /* not Sunday, too */
 	{ "0 0 ? * 7", "2026-01-04T00:00 2026-01-11T00:00 2026-01-18T00:00" },
 	{ "0 0 29 2 *", "2028-02-29T00:00 2032-02-29T00:00 2036-02-29T00:00" },
 	{ "@weekly", "2026-01-04T00:00 2026-01-11T00:00 2026-01-18T00:00" },
@@ -136,15 +167,18 @@ static void test_limit(void **state)
 	int64_t t;
 
 	assert_int_equal(cron_parse("0 0 29 2 *", &cron, &offset, NULL), 0);
-	assert_int_equal(cron_next(&cron, 1767225600, 1835395200, &t), 1); /* the limit is that very moment */
+	assert_int_equal(cron_next(&cron, 1767225600, 1835395200, &t),
+			 1); /* the limit is that very moment */
 	assert_int_equal(cron_next(&cron, 1767225600, 1835395201, &t), 0);
 	assert_int_equal(cron_next(&cron, -4000000000, 0, &t), 0); /* before 1970 */
-	assert_int_equal(t, -3971116800);			   /* 1844-02-29 */
+	assert_int_equal(t, -3971116800);                          /* 1844-02-29 */
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_good), cmocka_unit_test(test_bad), cmocka_unit_test(test_times), cmocka_unit_test(test_limit) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_good), cmocka_unit_test(test_bad),
+					    cmocka_unit_test(test_times),
+					    cmocka_unit_test(test_limit) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,5 @@
 /* Expressions and templates: values, what isn't known yet, errors and their places. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 
 #include <string.h>
 #include "model/internal.h"
@@ -15,7 +11,13 @@ struct fixture {
 
 static struct expr_template *parse(struct fixture *f, const char *text)
 {
-	struct expr_source src = { .file = "f", .text = text, .len = strlen(text), .line = 1, .col = 1, .arena = f->arena, .diags = f->diags };
+	struct expr_source src = { .file = "f",
+				   .text = text,
+				   .len = strlen(text),
+				   .line = 1,
+				   .col = 1,
+				   .arena = f->arena,
+				   .diags = f->diags };
 
 	return template_parse(&src);
 }
@@ -23,8 +25,11 @@ static struct expr_template *parse(struct fixture *f, const char *text)
 /* What the references of the tests are. */
 static int resolve(void *arg, const struct ref *ref, struct value *ret, struct err *err)
 {
-	static const struct value list[] = { { VALUE_INT, { .i = 3 } }, { VALUE_FLOAT, { .f = 1.5 } }, { VALUE_INT, { .i = 2 } } };
-	static const struct value words[] = { { VALUE_STRING, { .s = "a" } }, { VALUE_STRING, { .s = "b" } } };
+	static const struct value list[] = { { VALUE_INT, { .i = 3 } },
+					     { VALUE_FLOAT, { .f = 1.5 } },
+					     { VALUE_INT, { .i = 2 } } };
+	static const struct value words[] = { { VALUE_STRING, { .s = "a" } },
+					      { VALUE_STRING, { .s = "b" } } };
 
 	if (strcmp(ref->name, "later") == 0)
 		return 1;
@@ -153,9 +158,11 @@ static void test_failed(void **state)
 	evaluate(&f, "${{ failed() }}", false, &got);
 	evaluate(&f, "${{ failed() }}", true, &got);
 	assert_string_equal(got.s, "falsetrue");
-	assert_true(expr_handles_failure(template_single(parse(&f, "${{ params.x && !failed() }}"))));
+	assert_true(
+		expr_handles_failure(template_single(parse(&f, "${{ params.x && !failed() }}"))));
 	assert_true(expr_handles_failure(template_single(parse(&f, "${{ always() }}"))));
-	assert_false(expr_handles_failure(template_single(parse(&f, "${{ params.x == 'failed()' }}"))));
+	assert_false(
+		expr_handles_failure(template_single(parse(&f, "${{ params.x == 'failed()' }}"))));
 	str_deinit(&got);
 	diag_list_free(f.diags);
 	arena_free(f.arena);
@@ -192,7 +199,9 @@ static void test_templates(void **state)
 		if (r == 1)
 			str_addc(&got, '?');
 		assert_string_equal(got.s + 7, templates[i].want);
-		assert_int_equal(template_literal(t) != NULL, strstr(templates[i].text, "${{") == NULL || strstr(templates[i].text, "{ x }}") != NULL);
+		assert_int_equal(template_literal(t) != NULL,
+				 strstr(templates[i].text, "${{") == NULL ||
+					 strstr(templates[i].text, "{ x }}") != NULL);
 		str_deinit(&got);
 		diag_list_free(f.diags);
 		arena_free(f.arena);
@@ -204,7 +213,8 @@ static const struct {
 } bad_texts[] = {
 	{ "${{ }}", "f:1:1: the expression is empty\n" },
 	{ "a ${{ 1", "f:1:1: `${{` has no closing `}}`\n" },
-	{ "${{ 1 + 2 }}", "f:1:1: expressions can't calculate (`+`): do that in the step's command\n" },
+	{ "${{ 1 + 2 }}",
+	  "f:1:1: expressions can't calculate (`+`): do that in the step's command\n" },
 	{ "${{ a = b }}", "f:1:1: `=` compares nothing: write `==`\n" },
 	{ "${{ a & b }}", "f:1:1: write `&&`\n" },
 	{ "${{ a and b }}", "f:1:1: expected an operator or `}}`, not `and`\n" },
@@ -218,7 +228,8 @@ static const struct {
 	{ "${{ 'abc }}", "f:1:1: this text has no closing '\n" },
 	{ "${{ 1a }}", "f:1:1: `1a` is not a number\n" },
 	{ "${{ 99999999999999999999 }}", "f:1:1: `99999999999999999999` is not a number\n" },
-	{ "${{ params. }}", "f:1:1: the expression ends too early: a name behind the dot is missing\n" },
+	{ "${{ params. }}",
+	  "f:1:1: the expression ends too early: a name behind the dot is missing\n" },
 	{ "${{ params[1] }}", "f:1:1: expected a name in quotes, not `1`\n" },
 	{ "${{ 1 2 }}", "f:1:1: expected an operator or `}}`, not `2`\n" },
 	{ "${{ \xc3\xa4 }}", "f:1:1: `\xc3\xa4` means nothing in an expression\n" },
@@ -277,7 +288,7 @@ static void test_limits(void **state)
 	arena_free(f.arena);
 }
 
-/* --- places inside of YAML scalars ---------------------------------------------------------------------------------- */
+/* Places inside of YAML scalars. */
 
 /* Each `@` in the scalar marks a byte; its place must be the `@` in the file. */
 static const char *const scalars[] = {
@@ -329,7 +340,8 @@ static void check_scalar(const char *file)
 		}
 		source_cursor_seek(&c, i, &line, &col);
 		if (c.lost || line != want_line || col != want_col)
-			fail_msg("in <<%s>> mark %zu is at %d:%d, not %d:%d%s", file, marks, want_line, want_col, line, col, c.lost ? " (lost)" : "");
+			fail_msg("in <<%s>> mark %zu is at %d:%d, not %d:%d%s", file, marks,
+				 want_line, want_col, line, col, c.lost ? " (lost)" : "");
 		p++;
 		want_col++;
 		marks++;
@@ -362,8 +374,10 @@ static void test_long_line(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_values),	 cmocka_unit_test(test_failed), cmocka_unit_test(test_templates), cmocka_unit_test(test_errors),
-		cmocka_unit_test(test_limits),	 cmocka_unit_test(test_places), cmocka_unit_test(test_long_line),
+		cmocka_unit_test(test_values),    cmocka_unit_test(test_failed),
+		cmocka_unit_test(test_templates), cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_limits),    cmocka_unit_test(test_places),
+		cmocka_unit_test(test_long_line),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

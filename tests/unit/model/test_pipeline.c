@@ -1,15 +1,12 @@
-/* Pipelines: what a good file means, what is said about bad ones, the order of steps, params of a run.
- * The corpus: good/ must load without errors; each file of bad/ must say exactly what stands in its .want file. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* Pipelines: what a good file means, what is said about bad ones, the order of steps, params of a
+ * run. The corpus: good/ must load without errors; each file of bad/ must say exactly what stands
+ * in its .want file. */
+#include "unit.h"
 
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/fs.h"
+#include "base/os/fs.h"
 #include "model/pipeline.h"
 
 #define CORPUS "tests/unit/model/"
@@ -54,7 +51,7 @@ static char *load(const char *path, struct pipeline **ret)
 	struct err err = { 0 };
 	int r = pipeline_load(path, &o, diags, &p, &err);
 
-	assert_int_equal(r < 0, diag_errors(diags) > 0);
+	assert_true((r < 0) == (diag_errors(diags) > 0));
 	assert_int_equal(r < 0, p == NULL);
 	if (r < 0)
 		assert_int_equal(err.code, ERR_INVALID);
@@ -73,7 +70,7 @@ static char *parse(const char *yaml, struct pipeline **ret)
 	struct str text = { 0 };
 	int r = pipeline_parse(&src, 1, diags, &p, NULL);
 
-	assert_int_equal(r < 0, diag_errors(diags) > 0);
+	assert_true((r < 0) == (diag_errors(diags) > 0));
 	str_add(&text, "");
 	diag_render(diags, &text);
 	if (ret)
@@ -92,7 +89,8 @@ static void test_bad(void **state)
 	n = list_yaml(&names);
 	assert_true(n > 20);
 	for (size_t i = 0; i < n; i++) {
-		_cleanup_(freep) char *want_name = xstrndup(names[i], strlen(names[i]) - 5), *path = xasprintf("%s.want", want_name);
+		_cleanup_(freep) char *want_name = xstrndup(names[i], strlen(names[i]) - 5),
+				      *path = xasprintf("%s.want", want_name);
 		_cleanup_(freep) char *got = load(names[i], NULL);
 		struct str want = { 0 };
 
@@ -130,7 +128,7 @@ static void test_good(void **state)
 	free(names);
 }
 
-/* --- what a model says ---------------------------------------------------------------------------------------------- */
+/* What a model says. */
 
 static void count_ref(void *arg, const struct ref *ref)
 {
@@ -145,7 +143,8 @@ static unsigned kinds_in(const struct expr_template *t)
 	return kinds;
 }
 
-static const struct step_dep *dep_on(const struct pipeline *p, const struct step *s, const char *needed)
+static const struct step_dep *dep_on(const struct pipeline *p, const struct step *s,
+				     const char *needed)
 {
 	for (size_t i = 0; i < s->n_deps; i++)
 		if (strcmp(p->steps[s->deps[i].step].name, needed) == 0)
@@ -172,14 +171,14 @@ static void test_fashion(void **state)
 	assert_int_equal(p->inputs[2].mode, INPUT_REFERENCE);
 
 	s = pipeline_find_step(p, "shard");
-	assert_string_equal(s->builtin, "shard");
-	assert_int_equal(s->with->kind, WITH_MAP);
-	assert_string_equal(s->with->keys[0], "samples_per_shard");
-	assert_string_equal(s->with->keys[1], "seed");
-	assert_int_equal(s->with->children[2].kind, WITH_MAP);
+	assert_string_equal(s->program.builtin, "shard");
+	assert_int_equal(s->program.with->kind, WITH_MAP);
+	assert_string_equal(s->program.with->keys[0], "samples_per_shard");
+	assert_string_equal(s->program.with->keys[1], "seed");
+	assert_int_equal(s->program.with->children[2].kind, WITH_MAP);
 	assert_true(s->outputs[0].is_dir);
 	assert_string_equal(s->outputs[0].path, "train");
-	assert_int_equal(s->n_env, 1);
+	assert_int_equal(s->reads.n_env, 1);
 
 	s = pipeline_find_step(p, "augment");
 	assert_non_null(s->each);
@@ -191,21 +190,23 @@ static void test_fashion(void **state)
 	assert_true(dep_on(p, s, "shard")->data);
 
 	s = pipeline_find_step(p, "train");
-	assert_int_equal(kinds_in(s->run), 1U << REF_INPUT | 1U << REF_PARAM | 1U << REF_OUTPUT);
-	assert_int_equal(s->n_code, 2);
-	assert_string_equal(s->code[1], "lib");
-	assert_int_equal(s->n_axes, 1);
-	assert_int_equal(s->axes[0].n_values, 3);
-	assert_int_equal(s->axes[0].values[2].i, 2);
+	assert_int_equal(kinds_in(s->program.run),
+			 1U << REF_INPUT | 1U << REF_PARAM | 1U << REF_OUTPUT);
+	assert_int_equal(s->reads.n_code, 2);
+	assert_string_equal(s->reads.code[1], "lib");
+	assert_int_equal(s->matrix.n_axes, 1);
+	assert_int_equal(s->matrix.axes[0].n_values, 3);
+	assert_int_equal(s->matrix.axes[0].values[2].i, 2);
 	assert_string_equal(s->checkpoint, "ckpt");
-	assert_string_equal(s->metrics, "metrics.json");
+	assert_string_equal(s->measured.metrics, "metrics.json");
 	assert_int_equal(s->resources.cpu_milli, 4000);
 	assert_int_equal(s->resources.memory_bytes, 8 * GIB);
 	assert_int_equal(s->resources.gpus, 2);
 	assert_string_equal(s->distributed.framework, "torch");
 	assert_int_equal(s->distributed.nodes, 4);
-	assert_string_equal(s->placement_json, "{\"spot\":true,\"volumes\":{\"scratch\":{\"claim\":\"scratch-pvc\",\"mount\":\"/scratch\"}}}");
-	assert_int_equal(s->pack, 1);
+	assert_string_equal(s->place.json, "{\"spot\":true,\"volumes\":{\"scratch\":{\"claim\":"
+					   "\"scratch-pvc\",\"mount\":\"/scratch\"}}}");
+	assert_int_equal(s->place.pack, 1);
 	assert_int_equal(s->retry.budget[FAILURE_FAILED], 2);
 	assert_int_equal(s->retry.budget[FAILURE_TIMEOUT], 2);
 	assert_int_equal(s->retry.budget[FAILURE_PREEMPTED], 20);
@@ -214,12 +215,12 @@ static void test_fashion(void **state)
 	assert_true(s->retry.oom_memory_factor == 1.5);
 	assert_int_equal(s->retry.backoff_max_ns, 300 * NS_PER_S);
 	assert_int_equal(s->timeout_ns, 7200 * NS_PER_S);
-	assert_string_equal(s->image, "registry.example/train:2.4");
+	assert_string_equal(s->place.image, "registry.example/train:2.4");
 
 	s = pipeline_find_step(p, "evaluate");
-	assert_int_equal(s->n_gates, 1);
-	assert_int_equal(s->gates[0].op, GATE_GE);
-	assert_true(s->gates[0].bound == 0.85);
+	assert_int_equal(s->measured.n_gates, 1);
+	assert_int_equal(s->measured.gates[0].op, COMPARE_GE);
+	assert_true(s->measured.gates[0].bound == 0.85);
 
 	s = pipeline_find_step(p, "publish");
 	assert_false(s->cache);
@@ -227,7 +228,7 @@ static void test_fashion(void **state)
 	assert_true(dep_on(p, s, "evaluate")->metrics);
 	assert_false(dep_on(p, s, "evaluate")->data);
 	assert_true(dep_on(p, s, "train")->data);
-	assert_string_equal(s->secrets[0], "REGISTRY_TOKEN");
+	assert_string_equal(s->reads.secrets[0], "REGISTRY_TOKEN");
 
 	assert_int_equal(p->n_schedules, 1);
 	assert_string_equal(p->schedules[0].timezone, "Europe/Berlin");
@@ -237,9 +238,11 @@ static void test_fashion(void **state)
 
 static const char *env_of(const struct step *s, const char *name)
 {
-	for (size_t i = 0; i < s->n_env; i++)
-		if (strcmp(s->env[i].name, name) == 0)
-			return template_literal(s->env[i].value) ? template_literal(s->env[i].value) : "(expression)";
+	for (size_t i = 0; i < s->reads.n_env; i++)
+		if (strcmp(s->reads.env[i].name, name) == 0)
+			return template_literal(s->reads.env[i].value)
+				       ? template_literal(s->reads.env[i].value)
+				       : "(expression)";
 	return NULL;
 }
 
@@ -268,27 +271,28 @@ static void test_everything(void **state)
 	assert_string_equal(env_of(s, "LEVEL"), "(expression)");
 	assert_string_equal(env_of(s, "N"), "5");
 	assert_string_equal(env_of(s, "T"), "true");
-	for (size_t i = 1; i < s->n_env; i++)
-		assert_true(strcmp(s->env[i - 1].name, s->env[i].name) < 0);
-	assert_string_equal(s->shell, "bash");
-	assert_string_equal(s->tools[0], "python3 --version");
-	assert_string_equal(s->tools[1], "gcc --version");
+	for (size_t i = 1; i < s->reads.n_env; i++)
+		assert_true(strcmp(s->reads.env[i - 1].name, s->reads.env[i].name) < 0);
+	assert_string_equal(s->program.shell, "bash");
+	assert_string_equal(s->reads.tools[0], "python3 --version");
+	assert_string_equal(s->reads.tools[1], "gcc --version");
 	assert_string_equal(template_literal(s->outputs[1].export), "s3://bucket/log.txt");
 	assert_int_equal(s->inputs[2].from.index, s->inputs[3].from.index);
 	assert_non_null(s->inputs[1].subpath);
-	assert_int_equal(s->n_gates, 6);
-	assert_int_equal(s->n_tolerances, 5);
-	assert_true(s->tolerances[0].bound == 0.001 && !s->tolerances[0].relative);
-	assert_true(s->tolerances[1].bound == 0.01 && s->tolerances[1].relative);
+	assert_int_equal(s->measured.n_gates, 6);
+	assert_int_equal(s->measured.n_tolerances, 5);
+	assert_true(s->measured.tolerances[0].bound == 0.001 &&
+		    !s->measured.tolerances[0].relative);
+	assert_true(s->measured.tolerances[1].bound == 0.01 && s->measured.tolerances[1].relative);
 	assert_int_equal(s->retry.budget[FAILURE_FAILED], 1);
 	assert_int_equal(s->timeout_ns, 5400 * NS_PER_S);
-	assert_true(s->key_resources);
+	assert_true(s->keyed.resources);
 
 	s = pipeline_find_step(p, "fan");
-	assert_non_null(s->axes[0].list);
-	assert_int_equal(s->n_exclude, 2);
-	assert_int_equal(s->exclude[1].by_axis[1].type, VALUE_NULL);
-	assert_string_equal(s->include[0].by_axis[1].s, "lbfgs");
+	assert_non_null(s->matrix.axes[0].list);
+	assert_int_equal(s->matrix.n_exclude, 2);
+	assert_int_equal(s->matrix.exclude[1].by_axis[1].type, VALUE_NULL);
+	assert_string_equal(s->matrix.include[0].by_axis[1].s, "lbfgs");
 	assert_int_equal(s->concurrency.max, 2);
 
 	s = pipeline_find_step(p, "matched");
@@ -311,16 +315,16 @@ static void test_everything(void **state)
 	assert_true(expr_handles_failure(pipeline_find_step(p, "cleanup")->condition));
 
 	s = pipeline_find_step(p, "shared");
-	assert_string_equal(s->step_file, "steps/clean.yaml");
-	assert_string_equal(s->shell, "sh");
-	assert_int_equal(s->n_tools, 0);
-	assert_int_equal(s->n_code, 2);
-	assert_string_equal(s->code[0], "steps/clean.py");
-	assert_string_equal(s->code[1], "lib");
-	assert_int_equal(s->n_locals, 3);
-	assert_non_null(s->locals[1].value);
-	assert_null(s->locals[2].value);
-	assert_int_equal(kinds_in(s->run), 1U << REF_INPUT | 1U << REF_LOCAL);
+	assert_string_equal(s->program.step_file, "steps/clean.yaml");
+	assert_string_equal(s->program.shell, "sh");
+	assert_int_equal(s->reads.n_tools, 0);
+	assert_int_equal(s->reads.n_code, 2);
+	assert_string_equal(s->reads.code[0], "steps/clean.py");
+	assert_string_equal(s->reads.code[1], "lib");
+	assert_int_equal(s->program.n_locals, 3);
+	assert_non_null(s->program.locals[1].value);
+	assert_null(s->program.locals[2].value);
+	assert_int_equal(kinds_in(s->program.run), 1U << REF_INPUT | 1U << REF_LOCAL);
 	assert_string_equal(env_of(s, "ROWS"), "(expression)");
 	assert_string_equal(env_of(s, "EXTRA"), "(expression)");
 	assert_int_equal(s->timeout_ns, 5 * NS_PER_S);
@@ -328,28 +332,39 @@ static void test_everything(void **state)
 	pipeline_free(p);
 }
 
-/* --- short ones ----------------------------------------------------------------------------------------------------- */
+/* Short ones. */
 
 #define P "pipeline: p\n"
 static const struct {
 	const char *yaml, *want;
 } short_ones[] = {
-	{ P "steps: {a: {run: x, needs: [b]}}", "p:2:29: step `a` needs `b`, which does not exist\n" },
-	{ P "steps: {a: {run: x, timeuot: 1h}}", "p:2:21: unknown key `timeuot` (did you mean `timeout`?)\n" },
-	{ P "steps: {a: {run: x}}\nsteps: {b: {run: x}}", "p:3:1: `steps` is given twice; the first is at line 2\n" },
-	{ P "params: {n: 1}\nsteps: {a: {run: x}}", "p:2:10: warning: param `n` is used nowhere\n" },
-	{ P "steps: {a: {run: x, outputs: {o: o, q: q}}, b: {run: x, inputs: {i: \"${{ steps.a.outputs.o }}\"}}}",
+	{ P "steps: {a: {run: x, needs: [b]}}",
+	  "p:2:29: step `a` needs `b`, which does not exist\n" },
+	{ P "steps: {a: {run: x, timeuot: 1h}}",
+	  "p:2:21: unknown key `timeuot` (did you mean `timeout`?)\n" },
+	{ P "steps: {a: {run: x}}\nsteps: {b: {run: x}}",
+	  "p:3:1: `steps` is given twice; the first is at line 2\n" },
+	{ P "params: {n: 1}\nsteps: {a: {run: x}}",
+	  "p:2:10: warning: param `n` is used nowhere\n" },
+	{ P "steps: {a: {run: x, outputs: {o: o, q: q}}, b: {run: x, inputs: {i: \"${{ "
+	    "steps.a.outputs.o }}\"}}}",
 	  "p:2:37: warning: output `q` of step `a` is used by no step\n" },
-	{ P "steps: {a: {run: x, uses: ./nowhere.yaml}}", "p:2:13: step `a` has both `run` and `uses`\np:2:27: step file `nowhere.yaml` does not exist\n" },
-	{ P "steps: {a: {run: x, inputs: {i: \"${{ inputs['a'] }}\"}}}", "p:2:38: the pipeline has no input `a`\n" },
+	{ P "steps: {a: {run: x, uses: ./nowhere.yaml}}",
+	  "p:2:13: step `a` has both `run` and `uses`\np:2:27: step file `nowhere.yaml` does not "
+	  "exist\n" },
+	{ P "steps: {a: {run: x, inputs: {i: \"${{ inputs['a'] }}\"}}}",
+	  "p:2:38: the pipeline has no input `a`\n" },
 	{ P "steps: {a: {run: x, if: true}, b: {run: x, if: \"${{ 1 == 1 }}\"}}", "" },
 	{ P "steps: &s {a: {run: x}}", "" },
 	{ P "steps: {a: {run: x}}\nschedules: {s: {cron: '@every 5s', jitter: 40s}}",
-	  "p:3:44: warning: `jitter` is longer than the 5s between two firings of `@every 5s`: it ends where the next one begins\n" },
+	  "p:3:44: warning: `jitter` is longer than the 5s between two firings of `@every 5s`: it "
+	  "ends where the next one begins\n" },
 	{ P "steps: {a: {run: x}}\nschedules: {s: {cron: '0 9,17 * * *', jitter: 9h}}",
-	  "p:3:47: warning: `jitter` is longer than the 28800s between two firings of `0 9,17 * * *`: it ends where the next one begins\n" },
+	  "p:3:47: warning: `jitter` is longer than the 28800s between two firings of `0 9,17 * * "
+	  "*`: it ends where the next one begins\n" },
 	{ P "steps: {a: {run: x}}\nschedules: {s: {cron: '0 9,17 * * *', jitter: 8h}}", "" },
-	{ P "steps: {a: &a {run: x, env: {A: \"${{ params.x }}\"}}, b: *a}", "p:2:38: there is no param `x`\n" },
+	{ P "steps: {a: &a {run: x, env: {A: \"${{ params.x }}\"}}, b: *a}",
+	  "p:2:38: there is no param `x`\n" },
 };
 
 static void test_short(void **state)
@@ -361,7 +376,7 @@ static void test_short(void **state)
 	}
 }
 
-/* --- order ---------------------------------------------------------------------------------------------------------- */
+/* Order. */
 
 static uint32_t rng = 1;
 
@@ -373,7 +388,8 @@ static uint32_t next_random(uint32_t n)
 
 #define N_MAX 24
 
-/* What the order must be: again and again the first step in the file whose needs are all there. False: a cycle. */
+/* What the order must be: again and again the first step in the file whose needs are all there.
+ * False: a cycle. */
 static bool naive_order(bool needs[N_MAX][N_MAX], size_t n, uint32_t *order)
 {
 	bool done[N_MAX] = { 0 };
@@ -467,22 +483,24 @@ static void test_long_chain(void **state)
 	yaml.len -= 2;
 	str_add(&yaml, ", needs: [s0]}\n");
 	said = parse(yaml.s, &p);
-	assert_string_equal(said, "p:3:24: steps form a cycle: s0 -> s1 -> s2 -> s3 -> s4 -> s5 -> s6 -> s7 -> s8 -> s9 -> "
-				  "… (99990 more) -> s100000 -> s0\n");
+	assert_string_equal(said, "p:3:24: steps form a cycle: s0 -> s1 -> s2 -> s3 -> s4 -> s5 -> "
+				  "s6 -> s7 -> s8 -> s9 -> … (99990 more) -> s100000 -> s0\n");
 	free(said);
 	str_deinit(&yaml);
 }
 
-/* --- params of a run ------------------------------------------------------------------------------------------------ */
+/* Params of a run. */
 
-static const char params_yaml[] = P "params:\n"
-				    "  lr: {type: float, default: 0.1, min: 0, max: 1}\n"
-				    "  n: 5\n"
-				    "  opt: {enum: [sgd, adam], default: sgd}\n"
-				    "  flag: false\n"
-				    "  tag: {type: string}\n"
-				    "  folds: [0, 1]\n"
-				    "steps: {a: {run: \"${{ params.lr }} ${{ params.n }} ${{ params.opt }} ${{ params.flag }} ${{ params.tag }} ${{ params.folds }}\"}}\n";
+static const char params_yaml[] =
+	P "params:\n"
+	  "  lr: {type: float, default: 0.1, min: 0, max: 1}\n"
+	  "  n: 5\n"
+	  "  opt: {enum: [sgd, adam], default: sgd}\n"
+	  "  flag: false\n"
+	  "  tag: {type: string}\n"
+	  "  folds: [0, 1]\n"
+	  "steps: {a: {run: \"${{ params.lr }} ${{ params.n }} ${{ params.opt }} ${{ params.flag "
+	  "}} ${{ params.tag }} ${{ params.folds }}\"}}\n";
 
 static const struct {
 	const char *name[3], *text[3];
@@ -495,8 +513,12 @@ static const struct {
 	{ { "lr" }, { "0.2" }, "p:7:3: param `tag` has no default: give it with -p tag=VALUE\n" },
 	{ { "tag", "lr" }, { "x", "2" }, "-p: param `lr` must be at most 1, not 2\n" },
 	{ { "tag", "lr" }, { "x", "abc" }, "-p: param `lr` must be a number, not `abc`\n" },
-	{ { "tag", "opt" }, { "x", "adm" }, "-p: param `opt` must be one of sgd, adam, not `adm`\n" },
-	{ { "tag", "flga" }, { "x", "1" }, "-p: pipeline `p` has no param `flga` (did you mean `flag`?)\n" },
+	{ { "tag", "opt" },
+	  { "x", "adm" },
+	  "-p: param `opt` must be one of sgd, adam, not `adm`\n" },
+	{ { "tag", "flga" },
+	  { "x", "1" },
+	  "-p: pipeline `p` has no param `flga` (did you mean `flag`?)\n" },
 	{ { "tag", "n" }, { "x", "1.0" }, "-p: param `n` must be an integer, not `1.0`\n" },
 };
 
@@ -515,7 +537,9 @@ static void test_params(void **state)
 		size_t n = 0;
 
 		for (; n < 3 && overrides[i].name[n]; n++)
-			o[n] = (struct param_override){ .name = overrides[i].name[n], .text = overrides[i].text[n], .where = "-p" };
+			o[n] = (struct param_override){ .name = overrides[i].name[n],
+							.text = overrides[i].text[n],
+							.where = "-p" };
 		if (params_resolve(p, o, n, arena, v, diags, NULL) < 0)
 			diag_render(diags, &got);
 		else
@@ -530,7 +554,7 @@ static void test_params(void **state)
 
 static void test_params_file(void **state)
 {
-	char dir[] = "/tmp/cairn-params-XXXXXX";
+	char dir[TEST_DIR_MAX];
 	struct arena *arena = arena_new();
 	struct diag_list *diags = diag_list_new();
 	struct param_override *o = NULL;
@@ -538,10 +562,11 @@ static void test_params_file(void **state)
 	struct value v[6];
 	struct str got = { 0 };
 	size_t n = 0;
-	static const char good[] = "lr: 1\ntag: 1.10\nfolds: [7, a]\nflag: true\n", bad[] = "lr: {a: 1}\ntag:\n";
+	static const char good[] = "lr: 1\ntag: 1.10\nfolds: [7, a]\nflag: true\n",
+			  bad[] = "lr: {a: 1}\ntag:\n";
 
 	free(parse(params_yaml, &p));
-	assert_non_null(mkdtemp(dir));
+	test_dir(dir, sizeof(dir), "params");
 	assert_int_equal(chdir(dir), 0);
 	assert_int_equal(fs_write_atomic("good.yaml", good, strlen(good), NULL), 0);
 	assert_int_equal(fs_write_atomic("bad.yaml", bad, strlen(bad), NULL), 0);
@@ -556,8 +581,9 @@ static void test_params_file(void **state)
 	str_reset(&got);
 	assert_int_equal(params_load_file("bad.yaml", arena, &o, &n, diags, NULL), -1);
 	diag_render(diags, &got);
-	assert_string_equal(got.s, "bad.yaml:1:5: param `lr` must be text or a number, not a mapping\n"
-				   "bad.yaml:2:5: param `tag` must be text or a number, not nothing\n");
+	assert_string_equal(got.s,
+			    "bad.yaml:1:5: param `lr` must be text or a number, not a mapping\n"
+			    "bad.yaml:2:5: param `tag` must be text or a number, not nothing\n");
 	assert_int_equal(params_load_file("nowhere.yaml", arena, &o, &n, diags, NULL), -1);
 	enter(".");
 	fs_remove_tree(dir, NULL);
@@ -567,7 +593,7 @@ static void test_params_file(void **state)
 	arena_free(arena);
 }
 
-/* --- what depends on the rest of a step ----------------------------------------------------------------------------------------- */
+/* What depends on the rest of a step. */
 
 static void test_gang_retry(void **state)
 {
@@ -583,12 +609,15 @@ static void test_gang_retry(void **state)
 		{ "", "retry: {unschedulable: 0}, distributed: {framework: torch, nodes: 2}", 0 },
 		{ "", "distributed: {framework: torch, nodes: 2}, retry: {unschedulable: 7}", 7 },
 		{ "", "retry: {unschedulable: 7}", 7 },
-		{ "defaults: {retry: {unschedulable: 1}}\n", "distributed: {framework: torch, nodes: 2}", 1 },
+		{ "defaults: {retry: {unschedulable: 1}}\n",
+		  "distributed: {framework: torch, nodes: 2}", 1 },
 		{ "defaults: {retry: 1}\n", "distributed: {framework: torch, nodes: 2}", 3 },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		_cleanup_(freep) char *yaml = xasprintf(P "%ssteps:\n  a: {run: x%s%s}\n", cases[i].defaults, *cases[i].step ? ", " : "", cases[i].step);
+		_cleanup_(freep) char *yaml =
+			xasprintf(P "%ssteps:\n  a: {run: x%s%s}\n", cases[i].defaults,
+				  *cases[i].step ? ", " : "", cases[i].step);
 		struct pipeline *p = NULL;
 
 		free(parse(yaml, &p));
@@ -598,13 +627,18 @@ static void test_gang_retry(void **state)
 	}
 }
 
-/* --- sources in the store ------------------------------------------------------------------------------------------- */
+/* Sources in the store. */
 
 static void test_sources(void **state)
 {
-	static const char main_yaml[] = P "steps:\n  a: {uses: ./steps/x.yaml, inputs: {i: d/}}\n  b: {uses: steps/x.yaml, inputs: {i: d/}, with: {k: 2}}\n";
-	static const char step_yaml[] = "step: x\nparams: {k: 1}\ninputs: [i]\noutputs: {o: o}\nrun: x ${{ params.k }} ${{ inputs.i }} ${{ step.dir }}\ncode: [../a.py]\n";
-	struct pipeline_source src[] = { { "sub/p.yaml", main_yaml, strlen(main_yaml) }, { "sub/steps/x.yaml", step_yaml, strlen(step_yaml) } };
+	static const char main_yaml[] =
+		P "steps:\n  a: {uses: ./steps/x.yaml, inputs: {i: d/}}\n  b: {uses: steps/x.yaml, "
+		  "inputs: {i: d/}, with: {k: 2}}\n";
+	static const char step_yaml[] =
+		"step: x\nparams: {k: 1}\ninputs: [i]\noutputs: {o: o}\nrun: x ${{ params.k }} ${{ "
+		"inputs.i }} ${{ step.dir }}\ncode: [../a.py]\n";
+	struct pipeline_source src[] = { { "sub/p.yaml", main_yaml, strlen(main_yaml) },
+					 { "sub/steps/x.yaml", step_yaml, strlen(step_yaml) } };
 	struct diag_list *diags = diag_list_new();
 	struct pipeline *p = NULL, *again = NULL;
 	struct digest before;
@@ -613,9 +647,9 @@ static void test_sources(void **state)
 	assert_int_equal(p->n_files, 2);
 	assert_string_equal(p->files[0], "sub/p.yaml");
 	assert_string_equal(p->files[1], "sub/steps/x.yaml");
-	assert_string_equal(p->steps[0].code[0], "sub/a.py");
+	assert_string_equal(p->steps[0].reads.code[0], "sub/a.py");
 	assert_int_equal(p->n_inputs, 1);
-	assert_ptr_equal(p->steps[0].locals[0].decl, p->steps[1].locals[0].decl);
+	assert_ptr_equal(p->steps[0].program.locals[0].decl, p->steps[1].program.locals[0].decl);
 	before = p->digest;
 	src[1].len -= strlen("code: [../a.py]\n");
 	assert_int_equal(pipeline_parse(src, 2, diags, &again, NULL), 0);
@@ -629,9 +663,12 @@ static void test_sources(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_bad),	   cmocka_unit_test(test_good),	  cmocka_unit_test(test_fashion), cmocka_unit_test(test_everything),
-		cmocka_unit_test(test_short),	   cmocka_unit_test(test_order),  cmocka_unit_test(test_long_chain),
-		cmocka_unit_test(test_params),	   cmocka_unit_test(test_params_file), cmocka_unit_test(test_sources), cmocka_unit_test(test_gang_retry),
+		cmocka_unit_test(test_bad),         cmocka_unit_test(test_good),
+		cmocka_unit_test(test_fashion),     cmocka_unit_test(test_everything),
+		cmocka_unit_test(test_short),       cmocka_unit_test(test_order),
+		cmocka_unit_test(test_long_chain),  cmocka_unit_test(test_params),
+		cmocka_unit_test(test_params_file), cmocka_unit_test(test_sources),
+		cmocka_unit_test(test_gang_retry),
 	};
 	int r;
 

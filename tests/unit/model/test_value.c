@@ -1,15 +1,13 @@
 /* Values: equality, text, canonical bytes, reading. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 
 #include <math.h>
 #include <string.h>
-#include "model/value.h"
+#include "model/expr/value.h"
 
-static const struct value items[] = { { VALUE_INT, { .i = 1 } }, { VALUE_STRING, { .s = "b c" } }, { VALUE_BOOL, { .b = true } } };
+static const struct value items[] = { { VALUE_INT, { .i = 1 } },
+				      { VALUE_STRING, { .s = "b c" } },
+				      { VALUE_BOOL, { .b = true } } };
 
 static const struct {
 	struct value v;
@@ -48,10 +46,13 @@ static void test_shown(void **state)
 
 static void test_equality(void **state)
 {
-	struct value one = { VALUE_INT, { .i = 1 } }, onef = { VALUE_FLOAT, { .f = 1 } }, text = { VALUE_STRING, { .s = "1" } };
-	struct value big = { VALUE_INT, { .i = (1LL << 53) + 1 } }, bigf = { VALUE_FLOAT, { .f = 9007199254740992.0 } };
+	struct value one = { VALUE_INT, { .i = 1 } }, onef = { VALUE_FLOAT, { .f = 1 } },
+		     text = { VALUE_STRING, { .s = "1" } };
+	struct value big = { VALUE_INT, { .i = (1LL << 53) + 1 } },
+		     bigf = { VALUE_FLOAT, { .f = 9007199254740992.0 } };
 	struct value nan_v = { VALUE_FLOAT, { .f = NAN } };
-	struct value list = { VALUE_LIST, { .list = { items, 3 } } }, shorter = { VALUE_LIST, { .list = { items, 2 } } };
+	struct value list = { VALUE_LIST, { .list = { items, 3 } } },
+		     shorter = { VALUE_LIST, { .list = { items, 2 } } };
 
 	assert_true(value_eq(&one, &onef));
 	assert_false(value_eq(&one, &text));
@@ -80,14 +81,16 @@ static void test_canonical(void **state)
 	struct value zero = { VALUE_FLOAT, { .f = 0.0 } }, minus = { VALUE_FLOAT, { .f = -0.0 } };
 	struct value a[] = { { VALUE_STRING, { .s = "ab" } }, { VALUE_STRING, { .s = "c" } } };
 	struct value b[] = { { VALUE_STRING, { .s = "a" } }, { VALUE_STRING, { .s = "bc" } } };
-	struct value la = { VALUE_LIST, { .list = { a, 2 } } }, lb = { VALUE_LIST, { .list = { b, 2 } } };
+	struct value la = { VALUE_LIST, { .list = { a, 2 } } },
+		     lb = { VALUE_LIST, { .list = { b, 2 } } };
 
 	assert_true(same_canonical(&zero, &minus));
 	assert_false(same_canonical(&la, &lb));
 	for (size_t i = 0; i < ARRAY_LEN(shown); i++)
 		for (size_t k = 0; k < ARRAY_LEN(shown); k++)
 			assert_int_equal(same_canonical(&shown[i].v, &shown[k].v), i == k);
-	assert_false(same_canonical(&(struct value){ VALUE_INT, { .i = 1 } }, &(struct value){ VALUE_FLOAT, { .f = 1 } }));
+	assert_false(same_canonical(&(struct value){ VALUE_INT, { .i = 1 } },
+				    &(struct value){ VALUE_FLOAT, { .f = 1 } }));
 }
 
 static const struct {
@@ -109,7 +112,8 @@ static const struct {
 	{ VALUE_STRING, "", "\"\"" },
 	{ VALUE_STRING, "1.10", "\"1.10\"" },
 	{ VALUE_LIST, "1,2,3", "[1,2,3]" },
-	{ VALUE_LIST, "[1, 2.5, a b, true, null, '7', \"x,]y\", 'it''s']", "[1,2.5,\"a b\",true,null,\"7\",\"x,]y\",\"it's\"]" },
+	{ VALUE_LIST, "[1, 2.5, a b, true, null, '7', \"x,]y\", 'it''s']",
+	  "[1,2.5,\"a b\",true,null,\"7\",\"x,]y\",\"it's\"]" },
 	{ VALUE_LIST, "[]", "[]" },
 	{ VALUE_LIST, "", "[]" },
 	{ VALUE_LIST, "a", "[\"a\"]" },
@@ -117,6 +121,10 @@ static const struct {
 	{ VALUE_LIST, "'a", "!must be a list like [1, 2, 3], not `'a`" },
 	{ VALUE_LIST, "'a' b", "!must be a list like [1, 2, 3], not `'a' b`" },
 	{ VALUE_LIST, "[,]", "!must be a list like [1, 2, 3], not `[,]`" },
+	{ VALUE_LIST, "[1, ]", "!must be a list like [1, 2, 3], not `[1, ]`" },
+	{ VALUE_LIST, "1,  ", "!must be a list like [1, 2, 3], not `1,  `" },
+	{ VALUE_LIST, "1, , 2", "!must be a list like [1, 2, 3], not `1, , 2`" },
+	{ VALUE_LIST, "[ 1 , '' ]", "[1,\"\"]" },
 };
 
 static void test_read(void **state)

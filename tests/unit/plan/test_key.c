@@ -1,16 +1,13 @@
-/* Key records: what is written is read back, the bytes are fixed for ever, and damaged ones are refused. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* Key records: what is written is read back, the bytes are fixed for ever, and damaged ones are
+ * refused. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/macros.h"
-#include "plan/key.h"
+#include "plan/difference.h"
+#include "unit.h"
 
 #define FACTS_MAX 40
-#define ROUNDS 3000
+#define ROUNDS    3000
 
 static uint64_t next(uint64_t *seed)
 {
@@ -45,6 +42,21 @@ static size_t random_facts(uint64_t *seed, struct naive_fact *v)
 	return n;
 }
 
+/* Stable, as the order is defined: kind, then name, byte by byte. */
+static void sort_naively(struct naive_fact *v, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		for (size_t k = i;
+		     k && (v[k - 1].kind > v[k].kind ||
+			   (v[k - 1].kind == v[k].kind && strcmp(v[k - 1].name, v[k].name) > 0));
+		     k--) {
+			struct naive_fact t = v[k];
+
+			v[k] = v[k - 1];
+			v[k - 1] = t;
+		}
+}
+
 static void test_round_trip(void **state)
 {
 	uint64_t seed = 42;
@@ -57,7 +69,11 @@ static void test_round_trip(void **state)
 
 		key_record_init(&record);
 		for (size_t i = 0; i < n; i++)
-			key_record_add(&record, want[i].kind, want[i].name, want[i].value, want[i].value_len);
+			key_record_add(&record, want[i].kind, want[i].name, want[i].value,
+				       want[i].value_len);
+		if (round % 2) /* without: as older versions wrote it */
+			key_record_end(&record);
+		sort_naively(want, n);
 		assert_int_equal(key_record_decode(record.s, record.len, &got, &n_got, NULL), 0);
 		assert_int_equal(n_got, n);
 		for (size_t i = 0; i < n; i++) {
@@ -71,11 +87,98 @@ static void test_round_trip(void **state)
 	}
 }
 
+static void make_record(struct str *record, const struct naive_fact *v, size_t n)
+{
+	key_record_init(record);
+	for (size_t i = 0; i < n; i++)
+		key_record_add(record, v[i].kind, v[i].name, v[i].value, v[i].value_len);
+}
+
+/* The order in which facts are added is in no key; those of a sorted list keep the bytes that they
+ * had before there was a key_record_end(). */
+static void test_any_order_gives_one_record(void **state)
+{
+	uint64_t seed = 7;
+
+	for (int round = 0; round < ROUNDS / 10; round++) {
+		_cleanup_(str_deinit) struct str want = { 0 }, got = { 0 };
+		struct naive_fact v[FACTS_MAX];
+		size_t n = random_facts(&seed, v);
+
+		for (size_t i = 0; i < n; i++) /* no name twice */
+			snprintf(v[i].name, sizeof(v[i].name), "%zu", i * 7 % 40);
+		sort_naively(v, n);
+		make_record(&want, v, n);
+		for (size_t i = n; i > 1; i--) {
+			size_t k = next(&seed) % i;
+			struct naive_fact t = v[i - 1];
+
+			v[i - 1] = v[k];
+			v[k] = t;
+		}
+		make_record(&got, v, n);
+		key_record_end(&got);
+		assert_int_equal(got.len, want.len);
+		assert_memory_equal(got.s, want.s, want.len);
+		key_record_end(&want);
+		assert_int_equal(got.len, want.len);
+		assert_memory_equal(got.s, want.s, want.len);
+	}
+}
+
+static void note(void *arg, const struct key_fact *was, const struct key_fact *now)
+{
+	const struct key_fact *f = was ? was : now;
+
+	str_addf(arg, "%c%.*s ", was && now ? '=' : was ? '-' : '+', (int)f->name_len, f->name);
+}
+
+/* A record of an older version may have the same facts in another order. */
+static void test_differences_of_a_reordered_record(void **state)
+{
+	static const struct {
+		const char *was, *now, *want;
+	} cases[] = {
+		{ "ab", "ba", "" },       { "ba", "ab", "" },     { "abc", "ca", "-b " },
+		{ "ca", "abc", "+b " },   { "bXa", "abX", "" },   { "baX", "Xba", "" },
+		{ "ba", "aB", "+B -b " }, { "", "ba", "+a +b " },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		_cleanup_(str_deinit) struct str said = { 0 };
+		struct str records[2] = { 0 };
+		struct key_fact *v[2];
+		size_t n[2];
+
+		for (int k = 0; k < 2; k++) {
+			key_record_init(&records[k]);
+			for (const char *c = k ? cases[i].now : cases[i].was; *c; c++)
+				key_record_add(&records[k], KEY_INPUT, (char[]){ *c, '\0' }, "v",
+					       1);
+			if (k)
+				key_record_end(&records[k]);
+			assert_int_equal(
+				key_record_decode(records[k].s, records[k].len, &v[k], &n[k], NULL),
+				0);
+		}
+		str_add(&said, "");
+		key_differences(v[0], n[0], v[1], n[1], note, &said);
+		assert_string_equal(said.s, cases[i].want);
+		for (int k = 0; k < 2; k++) {
+			free(v[k]);
+			str_deinit(&records[k]);
+		}
+	}
+}
+
 /* Lengths come first, so what moves from one field to the next makes other bytes. */
 static void test_no_two_facts_look_the_same(void **state)
 {
-	static const struct { const char *name, *value; } facts[] = {
-		{ "", "" }, { "a", "" }, { "", "a" }, { "ab", "c" }, { "a", "bc" }, { "abc", "" }, { "", "abc" }, { "a=b", "c" }, { "a", "b=c" },
+	static const struct {
+		const char *name, *value;
+	} facts[] = {
+		{ "", "" },    { "a", "" },   { "", "a" },    { "ab", "c" },  { "a", "bc" },
+		{ "abc", "" }, { "", "abc" }, { "a=b", "c" }, { "a", "b=c" },
 	};
 	struct str records[ARRAY_LEN(facts) * 2] = { 0 };
 
@@ -83,23 +186,27 @@ static void test_no_two_facts_look_the_same(void **state)
 		size_t f = i % ARRAY_LEN(facts);
 
 		key_record_init(&records[i]);
-		key_record_add(&records[i], i < ARRAY_LEN(facts) ? KEY_ENV : KEY_PARAM, facts[f].name, facts[f].value, strlen(facts[f].value));
+		key_record_add(&records[i], i < ARRAY_LEN(facts) ? KEY_ENV : KEY_PARAM,
+			       facts[f].name, facts[f].value, strlen(facts[f].value));
 	}
 	for (size_t i = 0; i < ARRAY_LEN(records); i++)
 		for (size_t k = 0; k < i; k++)
-			assert_false(records[i].len == records[k].len && memcmp(records[i].s, records[k].s, records[i].len) == 0);
+			assert_false(records[i].len == records[k].len &&
+				     memcmp(records[i].s, records[k].s, records[i].len) == 0);
 	for (size_t i = 0; i < ARRAY_LEN(records); i++)
 		str_deinit(&records[i]);
 }
 
-/* Golden: a cache that was filled by an earlier build must stay good. Change these bytes only with the record's version. */
+/* Golden: a cache that was filled by an earlier build must stay good. Change these bytes only with
+ * the record's version. */
 static void test_bytes_are_fixed(void **state)
 {
-	static const char want[] = "\x0b\0\0\0cairn-key/1"
-				   "\x05\x04\0\0\0HOME\x02\0\0\0/x"
-				   "\x0c\x01\0\0\0d\x2b\0\0\0p\0\x02\x08\x07\x06\x05\x04\x03\x02\x01"
-				   "\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa"
-				   "\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa";
+	static const char want[] =
+		"\x0b\0\0\0cairn-key/1"
+		"\x05\x04\0\0\0HOME\x02\0\0\0/x"
+		"\x0c\x01\0\0\0d\x2b\0\0\0p\0\x02\x08\x07\x06\x05\x04\x03\x02\x01\xaa\xaa\xaa\xaa"
+		"\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa"
+		"\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa";
 	_cleanup_(str_deinit) struct str record = { 0 };
 	struct content_id id = { .kind = CONTENT_TREE, .size_bytes = 0x0102030405060708ULL };
 
@@ -114,7 +221,9 @@ static void test_bytes_are_fixed(void **state)
 static void test_content(void **state)
 {
 	_cleanup_(str_deinit) struct str record = { 0 };
-	struct content_id ids[2] = { { .kind = CONTENT_BLOB, .size_bytes = 7 }, { .kind = CONTENT_TREE, .size_bytes = UINT64_MAX } }, got;
+	struct content_id ids[2] = { { .kind = CONTENT_BLOB, .size_bytes = 7 },
+				     { .kind = CONTENT_TREE, .size_bytes = UINT64_MAX } },
+			  got;
 	static const char *const paths[] = { "", "a path/with \xff bytes" };
 	struct key_fact *f;
 	const char *path;
@@ -170,7 +279,8 @@ static void test_every_cut(void **state)
 	key_record_add(&record, KEY_SEED, "", "7", 1);
 	whole[n_whole++] = record.len;
 	for (size_t cut = 0, k = 0; cut <= record.len; cut++) {
-		uint8_t *copy = malloc(cut ? cut : 1); /* its own end: a sanitizer sees a byte too many */
+		uint8_t *copy =
+			malloc(cut ? cut : 1); /* its own end: a sanitizer sees a byte too many */
 		struct key_fact *f = NULL;
 		struct err err = { 0 };
 		size_t n = 99;
@@ -230,7 +340,9 @@ static void test_every_kind_has_a_name_of_its_own(void **state)
 {
 	for (int i = 1; i <= KEY_RESOURCES; i++)
 		for (int k = 1; k <= i; k++)
-			assert_int_equal(strcmp(key_fact_kind_name((uint8_t)i), key_fact_kind_name((uint8_t)k)) == 0, i == k);
+			assert_int_equal(strcmp(key_fact_kind_name((uint8_t)i),
+						key_fact_kind_name((uint8_t)k)) == 0,
+					 i == k);
 	assert_string_equal(key_fact_kind_name(0), key_fact_kind_name(255));
 }
 
@@ -238,6 +350,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_any_order_gives_one_record),
+		cmocka_unit_test(test_differences_of_a_reordered_record),
 		cmocka_unit_test(test_no_two_facts_look_the_same),
 		cmocka_unit_test(test_bytes_are_fixed),
 		cmocka_unit_test(test_content),

@@ -1,9 +1,5 @@
-/* record/db: writers that meet, writers that are killed, damaged, newer, older and foreign files. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* record/db: writers that meet, writers that are killed, damaged, newer, older and foreign files.
+ */
 #include <fcntl.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -12,18 +8,19 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "base/fs.h"
 #include "base/mem.h"
-#include "record/firings.h"
-#include "record/notices.h"
-#include "record/db.h"
+#include "base/os/fs.h"
 #include "record/internal.h"
-#include "record/outside.h"
+#include "record/lineage/outside.h"
+#include "record/rows/attempts.h"
+#include "record/rows/firings.h"
+#include "record/rows/notices.h"
+#include "unit.h"
 
-enum { ATTEMPTS = 3, WRITERS = 3, EACH = 60, KILLS = 25 };
+enum { ATTEMPTS = 3, WRITERS = 3, EACH = 60, KILLS = 25, MAKERS = 6, MAKINGS = 40 };
 
 struct fixture {
-	char dir[64];
+	char dir[TEST_DIR_MAX];
 	char *path;
 };
 
@@ -31,8 +28,7 @@ static int setup(void **state)
 {
 	struct fixture *f = xcalloc(1, sizeof(*f));
 
-	snprintf(f->dir, sizeof(f->dir), "/tmp/cairn-db-XXXXXX");
-	assert_non_null(mkdtemp(f->dir));
+	test_dir(f->dir, sizeof(f->dir), "db");
 	f->path = fs_join(f->dir, "cairn.db");
 	*state = f;
 	return 0;
@@ -58,12 +54,15 @@ static struct db *open_db(const char *path)
 	return db;
 }
 
-/* A run with its attempts, a key record and some content, in one transaction: all there or nothing. `bulk` bytes make the log grow, so
- * that checkpoints come. No assertions: child processes use it. */
+/* A run with its attempts, a key record and some content, in one transaction: all there or nothing.
+ * `bulk` bytes make the log grow, so that checkpoints come. No assertions: child processes use it.
+ */
 static int write_one(struct db *db, uint64_t number, size_t bulk, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	struct run_row run = { .pipeline = "p", .started_ns = (int64_t)number + 1, .params_json = "{}" };
+	struct run_row run = { .pipeline = "p",
+			       .started_ns = (int64_t)number + 1,
+			       .params_json = "{}" };
 	_cleanup_(freep) char *bytes = xcalloc(1, bulk + 1);
 
 	if (db_begin(db, err) < 0)
@@ -71,7 +70,9 @@ static int write_one(struct db *db, uint64_t number, size_t bulk, struct err *er
 	if (record_run_add(db, &run, arena, err) < 0)
 		goto fail;
 	for (uint32_t i = 0; i < ATTEMPTS; i++) {
-		struct attempt_row a = { .run = run.rowid, .task = "t", .step = "t", .number = i + 1, .started_ns = 1 };
+		struct attempt_row a = {
+			.run = run.rowid, .task = "t", .step = "t", .number = i + 1, .started_ns = 1
+		};
 
 		memcpy(a.key.b, &number, sizeof(number));
 		if (record_attempt_start(db, &a, err) < 0)
@@ -103,7 +104,8 @@ static int64_t ask(const char *path, const char *sql)
 }
 
 /* Runs without all of their attempts. */
-#define HALVES "SELECT count(*) FROM run WHERE (SELECT count(*) FROM attempt WHERE run = rowid_) != 3"
+#define HALVES \
+	"SELECT count(*) FROM run WHERE (SELECT count(*) FROM attempt WHERE run = rowid_) != 3"
 
 static void exec_raw(const char *path, const char *sql)
 {
@@ -116,22 +118,34 @@ static void exec_raw(const char *path, const char *sql)
 	sqlite3_close(raw);
 }
 
-/* --- several processes ------------------------------------------------------------------------------------------------ */
+/* Several processes. */
+
+static _Noreturn void run_writer(const char *path, uint64_t first, uint64_t n, size_t bulk, int say)
+{
+	struct err err = { 0 };
+	struct db *db;
+
+	if (db_open(path, DB_WRITE, &db, &err) < 0) {
+		print_error("a writer can't open: %s\n", err.msg);
+		_exit(2);
+	}
+	for (uint64_t i = 0; i < n; i++)
+		if (write_one(db, first + i, bulk, &err) < 0 ||
+		    (say >= 0 && write(say, "x", 1) != 1)) {
+			print_error("a writer can't write: %s\n", err.msg);
+			_exit(3);
+		}
+	db_close(db);
+	_exit(0);
+}
 
 static pid_t start_writer(const char *path, uint64_t first, uint64_t n, size_t bulk, int say)
 {
 	pid_t pid = fork();
-	struct db *db;
 
-	if (pid)
-		return pid;
-	if (db_open(path, DB_WRITE, &db, NULL) < 0)
-		_exit(2);
-	for (uint64_t i = 0; i < n; i++)
-		if (write_one(db, first + i, bulk, NULL) < 0 || (say >= 0 && write(say, "x", 1) != 1))
-			_exit(3);
-	db_close(db);
-	_exit(0);
+	if (pid == 0)
+		run_writer(path, first, n, bulk, say);
+	return pid;
 }
 
 /* They make and migrate the file at the same moment too. A reader sees whole transactions only. */
@@ -163,7 +177,39 @@ static void writers_that_meet_lose_nothing(void **state)
 	assert_int_equal(ask(f->path, HALVES), 0);
 }
 
-/* What a writer said was committed is there after kill -9, whole; what it was at is there whole or not at all. */
+/* The database of a new project is made by whoever opens it first: all of them get it. */
+static void those_who_make_it_together_all_have_it(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int round = 0; round < MAKINGS; round++) {
+		_cleanup_(freep) char *path = xasprintf("%s/%d.db", f->dir, round);
+		pid_t pids[MAKERS];
+		int gate[2], status;
+		char c;
+
+		assert_int_equal(pipe2(gate, O_CLOEXEC), 0);
+		for (int i = 0; i < MAKERS; i++) {
+			pids[i] = fork();
+			if (pids[i] == 0) {
+				close(gate[1]);
+				if (read(gate[0], &c, 1) != 0) /* its end opens the gate */
+					_exit(4);
+				run_writer(path, (uint64_t)i, 1, 0, -1);
+			}
+		}
+		close(gate[0]);
+		close(gate[1]);
+		for (int i = 0; i < MAKERS; i++) {
+			assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+			assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+		}
+		assert_int_equal(ask(path, "SELECT count(*) FROM run"), MAKERS);
+	}
+}
+
+/* What a writer said was committed is there after kill -9, whole; what it was at is there whole or
+ * not at all. */
 static void a_killed_writer_leaves_whole_transactions(void **state)
 {
 	struct fixture *f = *state;
@@ -177,7 +223,8 @@ static void a_killed_writer_leaves_whole_transactions(void **state)
 		char c;
 
 		assert_int_equal(pipe(fds), 0);
-		pid = start_writer(f->path, written, UINT64_MAX, round % 2 ? 900 * KIB : 100, fds[1]); /* every second one checkpoints often */
+		pid = start_writer(f->path, written, UINT64_MAX, round % 2 ? 900 * KIB : 100,
+				   fds[1]); /* every second one checkpoints often */
 		close(fds[1]);
 		for (int i = 0; i < 1 + round % 12 && read(fds[0], &c, 1) == 1; i++)
 			committed++;
@@ -192,7 +239,8 @@ static void a_killed_writer_leaves_whole_transactions(void **state)
 		assert_true(now >= written + committed && now <= written + committed + 1);
 		assert_int_equal(ask(f->path, HALVES), 0);
 		assert_int_equal(db_check(db, NULL), 0);
-		assert_int_equal(write_one(db, 1000000 + (uint64_t)round, 10, NULL), 0); /* its lock went with it */
+		assert_int_equal(write_one(db, 1000000 + (uint64_t)round, 10, NULL),
+				 0); /* its lock went with it */
 		db_close(db);
 		written = now + 1;
 	}
@@ -221,7 +269,7 @@ static void what_is_not_committed_is_not_there(void **state)
 	assert_int_equal(ask(f->path, "SELECT count(*) FROM run"), 1);
 }
 
-/* --- files that aren't right ------------------------------------------------------------------------------------------ */
+/* Files that aren't right. */
 
 static const struct {
 	const char *sql;
@@ -285,12 +333,15 @@ static int read_all(struct db *db, struct err *err)
 	size_t n, m;
 	int64_t ns;
 
-	if (record_all_runs(db, arena, &runs, &n, err) < 0 || record_last_results(db, "p", arena, &one, err) < 0 ||
-	    record_step_duration(db, "p", "t", &ns, err) < 0 || record_nondeterminism(db, arena, &rows, &m, err) < 0 ||
+	if (record_all_runs(db, arena, &runs, &n, err) < 0 ||
+	    record_last_results(db, "p", arena, &one, err) < 0 ||
+	    record_step_duration(db, "p", "t", &ns, err) < 0 ||
+	    record_nondeterminism(db, arena, &rows, &m, err) < 0 ||
 	    record_previous_attempt(db, "p", "t", 0, arena, &previous, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n && i < 20; i++) {
-		if (record_run_attempts(db, runs[i].rowid, arena, &attempts, &m, err) < 0 || record_run_inputs(db, runs[i].rowid, arena, &inputs, &m, err) < 0)
+		if (record_run_attempts(db, runs[i].rowid, arena, &attempts, &m, err) < 0 ||
+		    record_run_inputs(db, runs[i].rowid, arena, &inputs, &m, err) < 0)
 			return -1;
 		for (size_t k = 0; k < m; k++)
 			if (record_lookup(db, &attempts[k].key, arena, &result, err) < 0)
@@ -310,7 +361,8 @@ static int open_and_use(const char *path, struct err *err)
 
 static void put_copy(const struct fixture *f, const struct str *bytes, size_t n)
 {
-	_cleanup_(freep) char *wal = xasprintf("%s-wal", f->path), *shm = xasprintf("%s-shm", f->path);
+	_cleanup_(freep) char *wal = xasprintf("%s-wal", f->path),
+			      *shm = xasprintf("%s-shm", f->path);
 
 	unlink(wal);
 	unlink(shm);
@@ -352,7 +404,9 @@ static void damage_is_an_error_in_words(void **state)
 	for (uint32_t round = 0; round < 400; round++) {
 		uint32_t seed = round;
 		struct err err = { 0 };
-		size_t n = good.len, at = round % 3 ? next(&seed) % n : next(&seed) % 1024; /* every third in header and schema */
+		size_t n = good.len,
+		       at = round % 3 ? next(&seed) % n
+				      : next(&seed) % 1024; /* every third in header and schema */
 
 		str_reset(&bad);
 		str_addn(&bad, good.s, good.len);
@@ -412,16 +466,18 @@ static void a_damaged_log_loses_its_end_only(void **state)
 	assert_true(lost > 50);
 }
 
-/* --- older ones ------------------------------------------------------------------------------------------------------- */
+/* Older ones. */
 
-/* tests/unit/record/versions/N.sql: a database as version N wrote it. Whatever comes later has to read it. */
+/* tests/unit/record/versions/N.sql: a database as version N wrote it. Whatever comes later has to
+ * read it. */
 static void stored_databases_of_older_versions_are_upgraded(void **state)
 {
 	struct fixture *f = *state;
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 
 	for (int version = 1;; version++) {
-		_cleanup_(freep) char *path = xasprintf("tests/unit/record/versions/%d.sql", version);
+		_cleanup_(freep) char *path =
+			xasprintf("tests/unit/record/versions/%d.sql", version);
 		_cleanup_(str_deinit) struct str dump = { 0 };
 		struct cached_result result;
 		struct attempt_row *attempts;
@@ -457,18 +513,23 @@ static void stored_databases_of_older_versions_are_upgraded(void **state)
 		assert_true(result.metrics[0].value == 0.75);
 		assert_null(attempts[0].waiting);
 		if (version >= 4)
-			assert_true(str_has_prefix(attempts[0].image, "registry.example/train@sha256:2222"));
+			assert_true(str_has_prefix(attempts[0].image,
+						   "registry.example/train@sha256:2222"));
 		else
 			assert_null(attempts[0].image);
 		if (version >= 3) {
-			assert_int_equal(record_firings(db, &(struct firing_filter){ 0 }, arena, &firings, &n, NULL), 0);
+			assert_int_equal(record_firings(db, &(struct firing_filter){ 0 }, arena,
+							&firings, &n, NULL),
+					 0);
 			assert_int_equal(n, 1);
 			assert_int_equal(firings[0].times, version >= 5 ? 3 : 1);
-			assert_int_equal(firings[0].first_ns, version >= 5 ? 1699990000000000000 : firings[0].nominal_ns);
+			assert_int_equal(firings[0].first_ns, version >= 5 ? 1699990000000000000
+									   : firings[0].nominal_ns);
 		}
 		assert_int_equal(record_firings_untold(db, arena, &firings, &n, NULL), 0);
 		assert_int_equal(n, version >= 5);
-		assert_int_equal(record_notices(db, NOTICE_WAITING, 0, arena, &notices, &n, NULL), 0);
+		assert_int_equal(record_notices(db, NOTICE_WAITING, 0, arena, &notices, &n, NULL),
+				 0);
 		assert_int_equal(n, version >= 5);
 		if (n)
 			assert_string_equal(notices[0].message, "the receiver answered 503");
@@ -478,15 +539,24 @@ static void stored_databases_of_older_versions_are_upgraded(void **state)
 	}
 }
 
-/* --- attempts on a cluster ---------------------------------------------------------------------------------------------- */
+/* Attempts on a cluster. */
 
 static void what_holds_up_an_attempt_is_on_record_until_its_end(void **state)
 {
 	struct fixture *f = *state;
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	struct db *db = open_db(f->path);
-	struct run_row run = { .pipeline = "p", .path = "p.yaml", .started_ns = 1, .params_json = "{}", .options_json = "{}" };
-	struct attempt_row a = { .task = "t", .step = "s", .number = 1, .started_ns = 1, .image = "r/i@sha256:00" }, *rows;
+	struct run_row run = { .pipeline = "p",
+			       .path = "p.yaml",
+			       .started_ns = 1,
+			       .params_json = "{}",
+			       .options_json = "{}" };
+	struct attempt_row a = { .task = "t",
+				 .step = "s",
+				 .number = 1,
+				 .started_ns = 1,
+				 .image = "r/i@sha256:00" },
+			   *rows;
 	size_t n;
 
 	assert_int_equal(db_begin(db, NULL), 0);
@@ -507,12 +577,21 @@ static void what_holds_up_an_attempt_is_on_record_until_its_end(void **state)
 	db_close(db);
 }
 
-/* --- results and keys ------------------------------------------------------------------------------------------------- */
+/* Results and keys. */
 
-static void result_of(struct db *db, int64_t run, unsigned key, unsigned content, int64_t duration_ns, int want)
+static void result_of(struct db *db, int64_t run, unsigned key, unsigned content,
+		      int64_t duration_ns, int want)
 {
-	struct attempt_row a = { .run = run, .task = "t", .step = "s", .number = 1, .started_ns = 1, .key.b = { (uint8_t)key } };
-	struct named_content out = { "o", { .kind = CONTENT_BLOB, .size_bytes = content, .digest.b = { (uint8_t)content } } };
+	struct attempt_row a = { .run = run,
+				 .task = "t",
+				 .step = "s",
+				 .number = 1,
+				 .started_ns = 1,
+				 .key.b = { (uint8_t)key } };
+	struct named_content out = {
+		"o",
+		{ .kind = CONTENT_BLOB, .size_bytes = content, .digest.b = { (uint8_t)content } }
+	};
 
 	assert_int_equal(record_attempt_start(db, &a, NULL), 0);
 	a.ended_ns = 1 + duration_ns;
@@ -557,31 +636,181 @@ static void the_first_observation_counts_and_a_second_one_is_noticed(void **stat
 	db_close(db);
 }
 
-/* More statements than the cache holds: one that was asked for stays whole while others are, and so does one in the middle of its rows. */
+/* More statements than the cache holds: a query in the middle of its rows keeps its own, whatever
+ * else is asked meanwhile, its own text included. */
 static void a_statement_in_use_stays(void **state)
 {
 	struct fixture *f = *state;
 	static char texts[200][64];
 	struct db *db = open_db(f->path);
-	sqlite3_stmt *rows, *first, *second;
+	struct db_query rows[100], again;
+	int64_t v;
 
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
 		snprintf(texts[i], sizeof(texts[i]), "SELECT %zu UNION SELECT 1000 ORDER BY 1", i);
-	for (size_t i = 0; i < 100; i++)
-		assert_non_null(db_prepare(db, texts[i], NULL));
-	rows = db_prepare(db, texts[100], NULL);
-	assert_int_equal(db_step(db, rows, NULL), 1);
-	for (size_t i = 101; i < 199; i++)
-		assert_non_null(db_prepare(db, texts[i], NULL));
-	first = db_prepare(db, texts[7], NULL);
-	second = db_prepare(db, texts[8], NULL); /* takes a place, and not that of `first` */
-	assert_int_equal(db_step(db, first, NULL), 1);
-	assert_int_equal(sqlite3_column_int(first, 0), 7);
-	assert_int_equal(db_step(db, second, NULL), 1);
-	assert_int_equal(sqlite3_column_int(second, 0), 8);
-	assert_int_equal(sqlite3_column_int(rows, 0), 100);
-	assert_int_equal(db_step(db, rows, NULL), 1);
-	assert_int_equal(sqlite3_column_int(rows, 0), 1000);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		assert_int_equal(db_query(db, &rows[i], texts[i], DB_IN(), NULL, NULL), 0);
+		assert_int_equal(db_next(&rows[i], DB_OUT(&v), NULL), 1);
+		assert_int_equal(v, i);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		assert_int_equal(db_get(db, texts[i], DB_IN(), NULL, DB_OUT(&v), NULL), 1);
+		assert_int_equal(v, i);
+	}
+	assert_int_equal(db_query(db, &again, texts[0], DB_IN(), NULL, NULL), 0);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		assert_int_equal(db_next(&rows[i], DB_OUT(&v), NULL), 1);
+		assert_int_equal(v, 1000);
+		assert_int_equal(db_next(&rows[i], DB_OUT(&v), NULL), 0);
+		db_end(&rows[i]);
+	}
+	assert_int_equal(db_next(&again, DB_OUT(&v), NULL), 1);
+	assert_int_equal(v, 0);
+	db_end(&again);
+	db_close(db);
+}
+
+struct typed {
+	int64_t i64;
+	uint64_t u64;
+	uint32_t u32;
+	int32_t i32;
+	uint8_t u8;
+	bool yes, has_digest;
+	double real;
+	enum run_state state;
+	const char *text;
+	struct digest digest;
+	struct content_id id;
+};
+#define TYPED "i64, u64, u32, i32, u8, yes, real, state, text, digest, id"
+
+static const struct db_row typed_of_columns = DB_ROW(
+	struct typed, NULL, DB_COLUMN(struct typed, i64), DB_COLUMN(struct typed, u64),
+	DB_COLUMN(struct typed, u32), DB_COLUMN(struct typed, i32), DB_COLUMN(struct typed, u8),
+	DB_COLUMN(struct typed, yes), DB_COLUMN(struct typed, real), DB_COLUMN(struct typed, state),
+	DB_COLUMN(struct typed, text), DB_OPTIONAL(struct typed, digest, has_digest),
+	DB_COLUMN(struct typed, id));
+
+/* Every type that can be bound comes back as it went, by places and as a struct. */
+static void values_come_back_as_they_went(void **state)
+{
+	static const struct typed sent[] = {
+		{ INT64_MIN,
+		  UINT64_MAX,
+		  UINT32_MAX,
+		  INT32_MIN,
+		  UINT8_MAX,
+		  true,
+		  true,
+		  -0.5,
+		  RUN_INTERRUPTED,
+		  "\xce\xb8'\"?1",
+		  { { 1, 2 } },
+		  { { { 3 } }, UINT64_MAX, CONTENT_TREE } },
+		{ .text = NULL }, /* NULLs where there can be some */
+	};
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct db *db = open_db(":memory:");
+	struct typed *got, t;
+	size_t n;
+
+	assert_int_equal(db_exec(db, "CREATE TEMP TABLE typed (" TYPED ")", NULL), 0);
+	for (size_t i = 0; i < ARRAY_LEN(sent); i++) {
+		const struct typed *s = &sent[i];
+
+		assert_int_equal(db_change(db, "INSERT INTO typed VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+					   DB_IN(s->i64, s->u64, s->u32, s->i32, s->u8, s->yes,
+						 s->real, s->state, s->text,
+						 s->has_digest ? &s->digest : NULL, &s->id),
+					   NULL),
+				 1);
+	}
+	assert_int_equal(db_get_rows(db, "SELECT " TYPED " FROM typed ORDER BY rowid", DB_IN(),
+				     arena, &typed_of_columns, &got, &n, NULL),
+			 0);
+	assert_int_equal(n, ARRAY_LEN(sent));
+	for (size_t i = 0; i < n; i++) {
+		struct typed want = sent[i];
+
+		if (want.text) {
+			assert_string_equal(got[i].text, want.text);
+			want.text = got[i].text;
+		}
+		assert_memory_equal(&got[i].i64, &want.i64, offsetof(struct typed, yes));
+		assert_true(got[i].yes == want.yes && got[i].has_digest == want.has_digest);
+		assert_true(got[i].real == want.real && got[i].state == want.state);
+		assert_ptr_equal(got[i].text, want.text);
+		assert_true(digest_eq(&got[i].digest, &want.digest));
+		assert_true(content_id_eq(&got[i].id, &want.id));
+	}
+	t = (struct typed){ 0 };
+	assert_int_equal(db_get(db, "SELECT " TYPED " FROM typed WHERE i64 = ?", DB_IN(INT64_MIN),
+				arena,
+				DB_OUT(&t.i64, &t.u64, &t.u32, &t.i32, &t.u8, &t.yes, &t.real,
+				       &t.state, &t.text, &t.digest, &t.id),
+				NULL),
+			 1);
+	assert_true(t.u64 == UINT64_MAX && t.i32 == INT32_MIN && t.u8 == UINT8_MAX && t.yes &&
+		    t.real == -0.5 && t.state == RUN_INTERRUPTED);
+	assert_string_equal(t.text, sent[0].text);
+	assert_true(digest_eq(&t.digest, &sent[0].digest) && content_id_eq(&t.id, &sent[0].id));
+	db_close(db);
+}
+
+static const struct db_row needs_digest =
+	DB_ROW(struct typed, NULL, DB_NEEDED(struct typed, digest));
+
+/* What somebody else wrote into the database: columns that are NULL, of another type or of another
+ * size read as nothing, and a row that lacks what it needs is passed over. */
+static void hostile_columns_read_as_nothing(void **state)
+{
+	static const struct {
+		const char *sql; /* of one column */
+		bool digest, id, text;
+		int64_t number;
+	} cases[] = {
+		{ "NULL" },
+		{ "zeroblob(32)", .digest = true, .text = true },
+		{ "zeroblob(31)", .text = true },
+		{ "zeroblob(33)", .text = true },
+		{ "zeroblob(41)", .text = true }, /* a kind of 0 */
+		{ "zeroblob(0)", .text = true },
+		{ "CAST(x'09' || zeroblob(40) AS BLOB)", .text = true }, /* a kind that isn't */
+		{ "CAST(x'01' || zeroblob(40) AS BLOB)", .id = true, .text = true },
+		{ "'12 apples'", .text = true, .number = 12 },
+		{ "'abcdefghijklmnopqrstuvwxyz012345'", .digest = true, .text = true },
+		{ "1.75", .text = true, .number = 1 },
+		{ "9e99", .text = true, .number = INT64_MAX },
+	};
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct db *db = open_db(":memory:");
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		_cleanup_(freep) char *sql = xasprintf("SELECT v, v, v, v FROM (SELECT %s AS v)",
+						       cases[i].sql),
+				      *one = xasprintf("SELECT %s", cases[i].sql);
+		struct digest digest, zero = { 0 };
+		struct content_id id;
+		const char *text;
+		int64_t number;
+		struct db_query q;
+		struct typed t;
+
+		assert_int_equal(db_query_built(db, &q, sql, DB_IN(), arena, NULL), 0);
+		assert_int_equal(db_next(&q, DB_OUT(&digest, &id, &number, &text), NULL), 1);
+		assert_int_equal(db_has(&q, 0), cases[i].digest);
+		assert_int_equal(db_has(&q, 1), cases[i].id);
+		assert_int_equal(db_has(&q, 3), cases[i].text);
+		assert_true(cases[i].digest || digest_eq(&digest, &zero));
+		assert_int_equal(id.kind, cases[i].id ? CONTENT_BLOB : CONTENT_NONE);
+		assert_true(!text == !cases[i].text);
+		assert_int_equal(number, cases[i].number);
+		db_end(&q);
+		assert_int_equal(db_query_built(db, &q, one, DB_IN(), arena, NULL), 0);
+		assert_int_equal(db_next_row(&q, &needs_digest, &t, NULL), cases[i].digest);
+		db_end(&q);
+	}
 	db_close(db);
 }
 
@@ -591,9 +820,12 @@ static void clock_goes_back_between_exports(void **state)
 	struct fixture *f = *state;
 	struct db *db = open_db(f->path);
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	const struct content_id first = { { { 1 } }, 1, CONTENT_BLOB }, second = { { { 2 } }, 1, CONTENT_BLOB };
-	const struct export_row rows[] = { { .task = "a", .output = "o", .uri = "/place", .id = first, .at_ns = 100 },
-					   { .task = "b", .output = "o", .uri = "/place", .id = second, .at_ns = 50 } };
+	const struct content_id first = { { { 1 } }, 1, CONTENT_BLOB },
+				second = { { { 2 } }, 1, CONTENT_BLOB };
+	const struct export_row rows[] = {
+		{ .task = "a", .output = "o", .uri = "/place", .id = first, .at_ns = 100 },
+		{ .task = "b", .output = "o", .uri = "/place", .id = second, .at_ns = 50 }
+	};
 	struct run_row run = { .pipeline = "p", .started_ns = 1, .params_json = "{}" };
 
 	assert_int_equal(db_begin(db, NULL), 0);
@@ -615,6 +847,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(writers_that_meet_lose_nothing),
+		TEST(those_who_make_it_together_all_have_it),
 		TEST(a_killed_writer_leaves_whole_transactions),
 		TEST(what_is_not_committed_is_not_there),
 		TEST(newer_and_foreign_ones_are_refused_in_words),
@@ -625,6 +858,8 @@ int main(void)
 		TEST(what_holds_up_an_attempt_is_on_record_until_its_end),
 		TEST(the_first_observation_counts_and_a_second_one_is_noticed),
 		TEST(a_statement_in_use_stays),
+		TEST(values_come_back_as_they_went),
+		TEST(hostile_columns_read_as_nothing),
 		TEST(clock_goes_back_between_exports),
 	};
 

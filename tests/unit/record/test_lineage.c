@@ -1,12 +1,8 @@
 /* record/lineage, lineage_graph: walks against a naive model, prefixes, bounds. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
-#include "record/lineage_graph.h"
+#include "record/lineage/graph.h"
+#include "unit.h"
 
 enum { CONTENTS = 40, ATTEMPTS = 60, IO_MAX = 3 };
 
@@ -43,7 +39,9 @@ static void fill(struct db *db, struct arena *arena, struct model *m, uint32_t s
 	assert_int_equal(record_run_add(db, &run, arena, &err), 0);
 	for (unsigned i = 0; i < ATTEMPTS; i++) {
 		static const char *const names[IO_MAX] = { "a", "b", "c" };
-		struct attempt_row a = { .run = run.rowid, .task = "t", .step = "t", .number = 1, .started_ns = 1 };
+		struct attempt_row a = {
+			.run = run.rowid, .task = "t", .step = "t", .number = 1, .started_ns = 1
+		};
 		struct named_content in[IO_MAX], out = { .name = "o" };
 
 		a.key.b[0] = (uint8_t)i;
@@ -52,10 +50,12 @@ static void fill(struct db *db, struct arena *arena, struct model *m, uint32_t s
 		out.id = content(m->out[i]);
 		for (unsigned k = 0; k < m->n_in[i]; k++) {
 			m->in[i][k] = next(&seed) % CONTENTS;
-			in[k] = (struct named_content){ .name = names[k], .id = content(m->in[i][k]) };
+			in[k] = (struct named_content){ .name = names[k],
+							.id = content(m->in[i][k]) };
 		}
 		assert_int_equal(record_attempt_start(db, &a, &err), 0);
-		assert_true(record_result(db, a.id, &a.key, true, in, m->n_in[i], &out, 1, &err) >= 0);
+		assert_true(record_result(db, a.id, &a.key, true, in, m->n_in[i], &out, 1, &err) >=
+			    0);
 		m->id[i] = a.id;
 	}
 	assert_int_equal(db_commit(db, &err), 0);
@@ -106,7 +106,8 @@ static void members(const struct lineage_graph *g, const struct model *m, bool *
 	}
 }
 
-/* Every edge is one of the model, and every input and output of an attempt that is there has its edge. */
+/* Every edge is one of the model, and every input and output of an attempt that is there has its
+ * edge. */
 static void check_edges(const struct lineage_graph *g, const struct model *m, const bool *member)
 {
 	size_t want = 0;
@@ -115,14 +116,18 @@ static void check_edges(const struct lineage_graph *g, const struct model *m, co
 		want += member[i] ? m->n_in[i] + 1 : 0;
 	assert_int_equal(g->edges.n, want);
 	for (size_t e = 0; e < g->edges.n; e++) {
-		const struct lineage_node *from = &g->nodes.v[g->edges.v[e].from], *to = &g->nodes.v[g->edges.v[e].to];
+		const struct lineage_node *from = &g->nodes.v[g->edges.v[e].from],
+					  *to = &g->nodes.v[g->edges.v[e].to];
 
 		assert_true(from->is_attempt != to->is_attempt);
-		assert_true(from->is_attempt ? str_eq(g->edges.v[e].name, "o") : strlen(g->edges.v[e].name) == 1 && strchr("abc", *g->edges.v[e].name));
+		assert_true(from->is_attempt ? str_eq(g->edges.v[e].name, "o")
+					     : strlen(g->edges.v[e].name) == 1 &&
+						       strchr("abc", *g->edges.v[e].name));
 	}
 }
 
-static void compare(struct db *db, struct arena *arena, const struct model *m, unsigned from, bool up)
+static void compare(struct db *db, struct arena *arena, const struct model *m, unsigned from,
+		    bool up)
 {
 	struct content_id id = content(from);
 	struct lineage_graph g;
@@ -135,7 +140,8 @@ static void compare(struct db *db, struct arena *arena, const struct model *m, u
 	members(&g, m, got);
 	assert_memory_equal(want, got, sizeof(got));
 	check_edges(&g, m, got);
-	assert_true(g.nodes.n && !g.nodes.v[0].is_attempt && content_id_eq(&g.nodes.v[0].id, &id) && !g.truncated);
+	assert_true(g.nodes.n && !g.nodes.v[0].is_attempt && content_id_eq(&g.nodes.v[0].id, &id) &&
+		    !g.truncated);
 	lineage_graph_deinit(&g);
 
 	/* One step: those next to it, and no further. */
@@ -201,7 +207,8 @@ static void test_find(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_closure), cmocka_unit_test(test_find) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_closure),
+					    cmocka_unit_test(test_find) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,12 @@
-/* record/manifest: what was stored is read back; gc keeps all that a run gave, by way of its table and its attempts; hostile bytes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* record/manifest: what was stored is read back; gc keeps all that a run gave, by way of its table
+ * and its attempts; hostile bytes. */
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
-#include "record/manifest.h"
+#include "record/manifest/manifest.h"
 #include "storage/action.h"
-#include "storage/maintain.h"
+#include "storage/local/maintain.h"
+#include "unit.h"
 
 #define HOUR_NS (3600 * NS_PER_S)
 
@@ -24,7 +21,9 @@ static struct content_id put(struct store *s, const char *text)
 static struct content_id put_tree(struct store *s, const char *member)
 {
 	struct tree_builder *b = tree_builder_new();
-	struct tree_entry e = { .name = "f", .name_len = 1, .kind = TREE_FILE, .id = put(s, member) };
+	struct tree_entry e = {
+		.name = "f", .name_len = 1, .kind = TREE_FILE, .id = put(s, member)
+	};
 	struct content_id id;
 
 	assert_int_equal(tree_builder_add(b, &e, NULL), 0);
@@ -56,7 +55,9 @@ static struct content_id table(struct fixture *f, const struct digest *key)
 {
 	static const char *const names[] = { "model", "report" };
 	struct results_writer *w = results_writer_new();
-	struct content_id outputs[2] = { keep(f, put(f->s, "the model")), keep(f, put_tree(f->s, "the report's member")) }, id;
+	struct content_id outputs[2] = { keep(f, put(f->s, "the model")),
+					 keep(f, put_tree(f->s, "the report's member")) },
+			  id;
 
 	results_writer_step(w, "train", 2, names);
 	results_writer_task(w, "train", RESULT_SUCCEEDED, key, 5, 1, outputs, NULL, 0);
@@ -78,23 +79,47 @@ static struct content_id attempts(struct fixture *f)
 static int setup(void **state)
 {
 	struct fixture *f = xcalloc(1, sizeof(*f));
-	static const struct manifest_variable threads = { "OMP_NUM_THREADS", "3" }, tool = { "python3 --version", "Python 3.11.2" };
+	static const struct manifest_variable threads = { "OMP_NUM_THREADS", "3" },
+					      tool = { "python3 --version", "Python 3.11.2" };
 	static const char *const secrets[] = { "TOKEN" };
-	static struct manifest_step step = { .name = "train", .secrets = secrets, .n_secrets = 1, .threads = &threads, .n_threads = 1 };
+	static struct manifest_step step = { .name = "train",
+					     .secrets = secrets,
+					     .n_secrets = 1,
+					     .threads = &threads,
+					     .n_threads = 1 };
 	struct digest key = { { 7 } };
 
 	assert_int_equal(store_open("memory:", true, &f->s, NULL), 0);
-	f->run = (struct run_row){ .id = "p-22222", .pipeline = "p", .path = "p\xff.yaml", .state = RUN_FAILED, .started_ns = 3, .ended_ns = 9,
-				   .params_json = "{\"lr\":0.1}", .options_json = "{}", .counts = { .total = 2, .executed = 1, .saved_ns = 4 },
-				   .git_commit = "abc", .git_dirty = true, .message = "it failed" };
+	f->run = (struct run_row){ .id = "p-22222",
+				   .pipeline = "p",
+				   .path = "p\xff.yaml",
+				   .state = RUN_FAILED,
+				   .started_ns = 3,
+				   .ended_ns = 9,
+				   .params_json = "{\"lr\":0.1}",
+				   .options_json = "{}",
+				   .counts = { .total = 2, .executed = 1, .saved_ns = 4 },
+				   .git.commit = "abc",
+				   .git.dirty = true,
+				   .message = "it failed" };
 	f->run.pipeline_blob = keep(f, put_tree(f->s, "pipeline: p"));
-	f->attempt = (struct attempt_record){ .row = { .id = 1, .task = "train", .step = "train", .number = 1, .key = key, .log = keep(f, put(f->s, "said")) } };
+	f->attempt = (struct attempt_record){ .row = { .id = 1,
+						       .task = "train",
+						       .step = "train",
+						       .number = 1,
+						       .key = key,
+						       .log = keep(f, put(f->s, "said")) } };
 	f->input = (struct manifest_input){ "raw", "path:data/", keep(f, put(f->s, "raw data")) };
 	f->code = (struct manifest_code){ "train", keep(f, put_tree(f->s, "train.py")) };
-	f->m = (struct manifest){ .run = &f->run, .pipeline_tree = f->run.pipeline_blob, .inputs = &f->input, .n_inputs = 1, .code = &f->code, .n_code = 1,
+	f->m = (struct manifest){ .run = &f->run,
+				  .pipeline_tree = f->run.pipeline_blob,
+				  .inputs = &f->input,
+				  .n_inputs = 1,
+				  .code = &f->code,
+				  .n_code = 1,
 				  .attempts_blob = attempts(f) };
 	f->run.results = f->m.results = table(f, &key);
-	f->run.git_submodules = "[{\"commit\":null,\"dirty\":false,\"path\":\"m\"}]";
+	f->run.git.submodules = "[{\"commit\":null,\"dirty\":false,\"path\":\"m\"}]";
 	f->m.steps = &step;
 	f->m.tools = &tool;
 	f->m.n_steps = f->m.n_tools = 1;
@@ -124,8 +149,8 @@ static void test_round_trip(void **state)
 	assert_string_equal(got.run->path, "p\xff.yaml");
 	assert_string_equal(got.run->params_json, "{\"lr\":0.1}");
 	assert_string_equal(got.run->message, "it failed");
-	assert_string_equal(got.run->git_commit, "abc");
-	assert_true(got.run->git_dirty);
+	assert_string_equal(got.run->git.commit, "abc");
+	assert_true(got.run->git.dirty);
 	assert_int_equal(got.run->state, RUN_FAILED);
 	assert_int_equal(got.run->started_ns, 3);
 	assert_int_equal(got.run->counts.executed, 1);
@@ -144,8 +169,10 @@ static void test_round_trip(void **state)
 	assert_string_equal(got.steps[0].secrets[0], "TOKEN");
 	assert_string_equal(got.steps[0].threads[0].value, "3");
 	assert_string_equal(got.tools[0].value, "Python 3.11.2");
-	assert_true(strstr(got.environment_json, "\"kernel\":") && strstr(got.environment_json, "\"cpus\":"));
-	assert_string_equal(got.run->git_submodules, "[{\"commit\":null,\"dirty\":false,\"path\":\"m\"}]");
+	assert_true(strstr(got.environment_json, "\"kernel\":") &&
+		    strstr(got.environment_json, "\"cpus\":"));
+	assert_string_equal(got.run->git.submodules,
+			    "[{\"commit\":null,\"dirty\":false,\"path\":\"m\"}]");
 }
 
 static int same_attempt(void *arg, const struct attempt_record *r, struct err *err)
@@ -172,7 +199,8 @@ static void test_attempts(void **state)
 {
 	struct fixture *f = *state;
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	struct named_content in[] = { { "(code)", f->code.tree }, { "d\xff\\", f->input.id } }, out[] = { { "model", put(f->s, "the model") } };
+	struct named_content in[] = { { "(code)", f->code.tree }, { "d\xff\\", f->input.id } },
+			     out[] = { { "model", put(f->s, "the model") } };
 	struct metric_value metric = { "val.\"x\"", 0.1 };
 	struct manifest got;
 
@@ -194,13 +222,26 @@ static void test_attempts(void **state)
 	assert_int_equal(manifest_each_attempt(f->s, &got.attempts_blob, same_attempt, f, NULL), 7);
 }
 
-/* Attempts with an input, outputs, a metric and a key record here and there; of two runs that wrote in turns. */
+/* Attempts with an input, outputs, a metric and a key record here and there; of two runs that wrote
+ * in turns. */
 static void add_attempts(struct db *db, int64_t run, int64_t other, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
-		struct attempt_row a = { .run = run, .task = "t", .step = "s", .number = i + 1, .started_ns = 1, .key.b = { 1, (uint8_t)i, (uint8_t)(i >> 8) } }, b = a;
-		struct named_content in = { "i", { .kind = CONTENT_BLOB, .size_bytes = i, .digest.b = { 2, (uint8_t)i } } };
-		struct named_content out[2] = { { "a", { .kind = CONTENT_BLOB, .size_bytes = 1, .digest.b = { 3 } } }, { "b", { .kind = CONTENT_TREE, .digest.b = { 4 } } } };
+		struct attempt_row a = { .run = run,
+					 .task = "t",
+					 .step = "s",
+					 .number = i + 1,
+					 .started_ns = 1,
+					 .key.b = { 1, (uint8_t)i, (uint8_t)(i >> 8) } },
+				   b = a;
+		struct named_content in = {
+			"i",
+			{ .kind = CONTENT_BLOB, .size_bytes = i, .digest.b = { 2, (uint8_t)i } }
+		};
+		struct named_content out[2] = {
+			{ "a", { .kind = CONTENT_BLOB, .size_bytes = 1, .digest.b = { 3 } } },
+			{ "b", { .kind = CONTENT_TREE, .digest.b = { 4 } } }
+		};
 		struct metric_value metric = { "loss", i };
 
 		assert_int_equal(record_attempt_start(db, &a, NULL), 0);
@@ -211,16 +252,25 @@ static void add_attempts(struct db *db, int64_t run, int64_t other, unsigned n)
 		if (i % 7 == 0)
 			assert_int_equal(record_key(db, &a.key, "key", 3, NULL), 0);
 		if (i % 3 != 2)
-			assert_int_equal(record_result(db, a.id, &a.key, i % 3 == 0, &in, i % 2, out, i % 5 ? 2 : 1, NULL), 0);
+			assert_int_equal(record_result(db, a.id, &a.key, i % 3 == 0, &in, i % 2,
+						       out, i % 5 ? 2 : 1, NULL),
+					 0);
 		if (i % 11 == 0)
 			assert_int_equal(record_metrics(db, a.id, &metric, 1, NULL), 0);
 	}
 }
 
-/* What was written while the machine's clock stood before 1970 can be read: else nothing could be collected any more. */
+/* What was written while the machine's clock stood before 1970 can be read: else nothing could be
+ * collected any more. */
 static void test_times_before_1970(void **state)
 {
-	struct attempt_record r = { .row = { .id = 1, .number = 1, .task = "t", .step = "s", .started_ns = -5 * NS_PER_S, .ended_ns = -1 } }, back;
+	struct attempt_record r = { .row = { .id = 1,
+					     .number = 1,
+					     .task = "t",
+					     .step = "s",
+					     .started_ns = -5 * NS_PER_S,
+					     .ended_ns = -1 } },
+			      back;
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	_cleanup_(str_deinit) struct str line = { 0 };
 	struct err err = { 0 };
@@ -250,8 +300,10 @@ static void test_put_attempts(void **state)
 
 	for (size_t i = 0; i < ARRAY_LEN(of); i++) {
 		_cleanup_(arena_freep) struct arena *arena = arena_new();
-		_cleanup_(str_deinit) struct str want = { 0 }, paged = { 0 }, told = { 0 }, kept = { 0 };
-		struct run_row run = { .pipeline = "p", .started_ns = 1 }, other = { .pipeline = "q", .started_ns = 1 };
+		_cleanup_(str_deinit) struct str want = { 0 }, paged = { 0 }, told = { 0 },
+						 kept = { 0 };
+		struct run_row run = { .pipeline = "p", .started_ns = 1 },
+			       other = { .pipeline = "q", .started_ns = 1 };
 		struct attempt_record *all;
 		struct content_id id;
 		struct db *db;
@@ -270,18 +322,21 @@ static void test_put_attempts(void **state)
 			attempt_record_encode(&all[k], &want);
 		}
 		assert_int_equal(record_each_record(db, run.rowid, take_line, &paged, NULL), 0);
-		assert_int_equal(manifest_put_attempts(db, f->s, run.rowid, take_line, &told, &id, NULL), 0);
+		assert_int_equal(
+			manifest_put_attempts(db, f->s, run.rowid, take_line, &told, &id, NULL), 0);
 		assert_int_equal(content_read(f->s, &id, 16 * MIB, &kept, NULL), 0);
 		assert_int_equal(paged.len, want.len);
 		assert_int_equal(kept.len, want.len);
 		assert_int_equal(told.len, want.len);
-		assert_true(want.len == 0 || (memcmp(paged.s, want.s, want.len) == 0 && memcmp(kept.s, want.s, want.len) == 0));
+		assert_true(want.len == 0 || (memcmp(paged.s, want.s, want.len) == 0 &&
+					      memcmp(kept.s, want.s, want.len) == 0));
 		assert_int_equal(db_commit(db, NULL), 0);
 		db_close(db);
 	}
 }
 
-/* Of a run that was stopped the manifest has what it had come to, and the run's row no table: it can go on. */
+/* Of a run that was stopped the manifest has what it had come to, and the run's row no table: it
+ * can go on. */
 static void test_stopped(void **state)
 {
 	struct fixture *f = *state;
@@ -317,8 +372,11 @@ static void test_hash(void **state)
 /* Twice two hours later, so that all that isn't reached goes. */
 static void collect_all(struct fixture *f, const struct digest *manifest)
 {
-	struct store_gc_options o = { .manifest_refs = manifest_refs, .manifest_walk = manifest_walk, .manifests = manifest, .n_manifests = manifest != NULL,
-				      .grace_ns = HOUR_NS, .mark_gap_ns = HOUR_NS };
+	struct store_gc_options o = { .names = &manifest_names,
+				      .manifests = manifest,
+				      .n_manifests = manifest != NULL,
+				      .grace_ns = HOUR_NS,
+				      .mark_gap_ns = HOUR_NS };
 	struct store_gc_result res;
 	struct err err = { 0 };
 
@@ -359,7 +417,12 @@ static void test_gc_keeps_what_a_stopped_run_gave(void **state)
 {
 	struct fixture *f = *state;
 	struct action_output out = { "model", put(f->s, "of a stopped run") };
-	struct action_record a = { .key = f->attempt.row.key, .outputs = &out, .n_outputs = 1, .run_id = "p-22222", .task = "train", .node = "n" };
+	struct action_record a = { .key = f->attempt.row.key,
+				   .outputs = &out,
+				   .n_outputs = 1,
+				   .run_id = "p-22222",
+				   .task = "train",
+				   .node = "n" };
 
 	assert_int_equal(action_put(f->s, &a, NULL), 0);
 	f->run.results = f->m.results = (struct content_id){ .kind = CONTENT_NONE };
@@ -406,7 +469,9 @@ static void test_hostile(void **state)
 		struct digest d;
 
 		digest_bytes(bad[i].bytes, strlen(bad[i].bytes), &d);
-		assert_int_equal(store_put(f->s, STORE_RUN, &d, bad[i].bytes, strlen(bad[i].bytes), NULL), 0);
+		assert_int_equal(
+			store_put(f->s, STORE_RUN, &d, bad[i].bytes, strlen(bad[i].bytes), NULL),
+			0);
 		assert_int_equal(manifest_load(f->s, &d, arena, &m, &err), -1);
 		if (err.code != bad[i].code)
 			fail_msg("%s gave error %d: %s", bad[i].bytes, err.code, err.msg);
@@ -446,7 +511,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_stopped, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hash, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_gc_keeps_what_a_run_gave, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_gc_keeps_what_a_stopped_run_gave, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_gc_keeps_what_a_stopped_run_gave, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_gc_without_the_table, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hostile, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_damaged, setup, teardown),

@@ -1,13 +1,10 @@
-/* record/results: what is written is read back; bytes that were cut or changed are refused, or readable to their end. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* record/results: what is written is read back; bytes that were cut or changed are refused, or
+ * readable to their end. */
 #include <stdio.h>
 #include <string.h>
 #include "base/mem.h"
-#include "record/results.h"
+#include "record/manifest/results.h"
+#include "unit.h"
 
 enum { STEPS = 5, TASKS_MAX = 7, OUTPUTS_MAX_ = 4, METRICS_MAX = 3 };
 
@@ -61,7 +58,10 @@ static void make_task(struct model_task *t, uint32_t *seed)
 	t->attempt = next(seed);
 	t->has_outputs = next(seed) % 3 != 0;
 	for (size_t i = 0; i < OUTPUTS_MAX_; i++) {
-		t->outputs[i] = (struct content_id){ .kind = (uint8_t)(next(seed) % 2 ? CONTENT_BLOB : CONTENT_TREE), .size_bytes = (uint64_t)next(seed) << 30 };
+		t->outputs[i] = (struct content_id){
+			.kind = (uint8_t)(next(seed) % 2 ? CONTENT_BLOB : CONTENT_TREE),
+			.size_bytes = (uint64_t)next(seed) << 30
+		};
 		memset(t->outputs[i].digest.b, (int)(next(seed) % 256), DIGEST_BYTES);
 	}
 	t->n_metrics = next(seed) % (METRICS_MAX + 1);
@@ -92,8 +92,9 @@ static void write_model(const struct model *m, struct store *store, struct str *
 		for (size_t i = 0; i < m->n_tasks[s]; i++) {
 			const struct model_task *t = &m->tasks[s][i];
 
-			results_writer_task(w, t->label, t->state, &t->key, t->duration_ns, t->attempt, t->has_outputs ? t->outputs : NULL, t->metrics,
-					    t->n_metrics);
+			results_writer_task(w, t->label, t->state, &t->key, t->duration_ns,
+					    t->attempt, t->has_outputs ? t->outputs : NULL,
+					    t->metrics, t->n_metrics);
 		}
 	}
 	assert_int_equal(results_writer_store(w, store, &id, NULL), 0);
@@ -102,7 +103,8 @@ static void write_model(const struct model *m, struct store *store, struct str *
 	assert_int_equal(content_read(store, &id, MIB, ret, NULL), 0);
 }
 
-static void same_task(const struct results *r, const struct result_entry *e, const struct model_task *t, size_t n_outputs)
+static void same_task(const struct results *r, const struct result_entry *e,
+		      const struct model_task *t, size_t n_outputs)
 {
 	assert_string_equal(e->task, t->label);
 	assert_int_equal(e->state, t->state);
@@ -114,7 +116,8 @@ static void same_task(const struct results *r, const struct result_entry *e, con
 		struct content_id id;
 
 		results_output(e, i, &id);
-		assert_true(id.kind == t->outputs[i].kind && id.size_bytes == t->outputs[i].size_bytes);
+		assert_true(id.kind == t->outputs[i].kind &&
+			    id.size_bytes == t->outputs[i].size_bytes);
 		assert_memory_equal(id.digest.b, t->outputs[i].digest.b, DIGEST_BYTES);
 		assert_string_equal(results_output_name(r, e, i), output_names[i]);
 	}
@@ -226,7 +229,8 @@ static void cut_and_changed_bytes_are_refused_or_readable(void **state)
 		whole += (size_t)decode_and_walk(cut, n);
 		free(cut);
 	}
-	assert_int_equal(whole, records); /* an end is right only between records: once before each */
+	assert_int_equal(whole,
+			 records); /* an end is right only between records: once before each */
 	for (size_t at = 0; at < bytes.len; at++)
 		for (int bit = 0; bit < 8; bit++) {
 			bytes.s[at] ^= (char)(1 << bit);
@@ -242,16 +246,20 @@ static const struct {
 	const char *bytes;
 	size_t n;
 } damaged[] = {
-#define B(s) { s, sizeof(s) - 1 }
+#define B(s)                     \
+	{                        \
+		s, sizeof(s) - 1 \
+	}
 	B(""),
 	B("cairn-results/2\n"),
 	B("cairn-results/1"),
 	B("cairn-results/1\nX"),
 	B("cairn-results/1\nT"), /* a task of no step */
 	B("cairn-results/1\nS\1\0\0\0a"),
-	B("cairn-results/1\nS\1\0\0\0a\1\0\0\0\0"), /* no NUL behind the name */
+	B("cairn-results/1\nS\1\0\0\0a\1\0\0\0\0"),  /* no NUL behind the name */
 	B("cairn-results/1\nS\1\0\0\0\0\0\0\0\0\0"), /* a NUL in the name */
-	B("cairn-results/1\nS\xff\xff\xff\xff" "a"),
+	B("cairn-results/1\nS\xff\xff\xff\xff"
+	  "a"),
 	B("cairn-results/1\nS\1\0\0\0a\0\xff\xff\xff\xff"), /* four thousand million outputs */
 	B("cairn-results/1\nS\1\0\0\0a\0\0\0\0\0Q"),
 #undef B
@@ -279,7 +287,8 @@ static void a_table_larger_than_the_window_is_read_task_by_task(void **state)
 	static const char *const names[] = { "o", "p" };
 	struct store *store = open_store();
 	struct results_writer *w = results_writer_new();
-	struct content_id outputs[2] = { { .kind = CONTENT_BLOB }, { .kind = CONTENT_TREE } }, id, cut;
+	struct content_id outputs[2] = { { .kind = CONTENT_BLOB }, { .kind = CONTENT_TREE } }, id,
+			  cut;
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 	struct seen seen = { 0 };
 	struct err err = { 0 };
@@ -289,7 +298,9 @@ static void a_table_larger_than_the_window_is_read_task_by_task(void **state)
 
 		if (i % 10000 == 0)
 			results_writer_step(w, "step", 2, names);
-		results_writer_task(w, "a label of some length, so that there is more than one window", RESULT_SUCCEEDED, &key, (int64_t)i, 0, i % 3 ? outputs : NULL, NULL, 0);
+		results_writer_task(
+			w, "a label of some length, so that there is more than one window",
+			RESULT_SUCCEEDED, &key, (int64_t)i, 0, i % 3 ? outputs : NULL, NULL, 0);
 	}
 	assert_int_equal(results_writer_store(w, store, &id, NULL), 0);
 	results_writer_free(w);
@@ -304,6 +315,36 @@ static void a_table_larger_than_the_window_is_read_task_by_task(void **state)
 	assert_int_equal(results_each(store, &cut, see, &seen, &err), -1);
 	assert_int_equal(err.code, ERR_CORRUPT);
 	assert_int_equal(seen.n, MANY - 1);
+	store_free(store);
+}
+
+/* What no reader takes isn't written. */
+static void a_table_is_as_large_as_is_read(void **state)
+{
+	static const char *const names[] = { "o" };
+	struct store *store = open_store();
+	struct results_writer *w = results_writer_new();
+	struct results *r;
+	struct content_id id;
+	struct err err = { 0 };
+	uint64_t size;
+
+	results_writer_step(w, "step", 1, names);
+	assert_int_equal(results_writer_store(w, store, &id, &err), 0);
+	size = id.size_bytes;
+	for (int over = -1; over <= 1; over++) {
+		struct content_id far = { .kind = CONTENT_BLOB,
+					  .size_bytes = RUN_RESULTS_MAX + (uint64_t)(int64_t)over };
+
+		results_writer_set_max(w, size - (uint64_t)(int64_t)over);
+		assert_int_equal(results_writer_store(w, store, &id, &err), over > 0 ? -1 : 0);
+		if (over > 0)
+			assert_int_equal(err.code, ERR_TOO_LARGE);
+		err = (struct err){ 0 };
+		assert_int_equal(results_open(store, &far, &r, &err), -1); /* nobody wrote it */
+		assert_int_equal(err.code, over > 0 ? ERR_TOO_LARGE : ERR_NOT_FOUND);
+	}
+	results_writer_free(w);
 	store_free(store);
 }
 
@@ -323,6 +364,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_written_is_read_back),
 		cmocka_unit_test(cut_and_changed_bytes_are_refused_or_readable),
+		cmocka_unit_test(a_table_is_as_large_as_is_read),
 		cmocka_unit_test(damage_of_each_kind_is_refused),
 		cmocka_unit_test(a_table_larger_than_the_window_is_read_task_by_task),
 	};

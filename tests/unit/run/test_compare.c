@@ -1,16 +1,13 @@
-/* Contents against each other: random trees with random edits against a naive comparison of the same trees, where files part, what is gone or damaged, and a
- * normaliser that answers, lies, crashes or isn't there. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* Contents against each other: random trees with random edits against a naive comparison of the
+ * same trees, where files part, what is gone or damaged, and a normaliser that answers, lies,
+ * crashes or isn't there. */
 #include <stdio.h>
-#include "base/fs.h"
 #include "base/map.h"
-#include "run/compare.h"
+#include "base/os/fs.h"
+#include "run/reproduce/compare.h"
+#include "unit.h"
 
-static char dir[] = "/tmp/cairn-compare-XXXXXX";
+static char dir[TEST_DIR_MAX];
 static uint64_t rnd_state;
 
 static uint32_t rnd(uint32_t n)
@@ -30,14 +27,15 @@ static int set_up(void **state)
 	struct place *p = xcalloc(1, sizeof(*p));
 	_cleanup_(freep) char *path = NULL;
 
-	snprintf(dir, sizeof(dir), "/tmp/cairn-compare-XXXXXX");
-	if (!mkdtemp(dir))
-		return -1;
+	test_dir(dir, sizeof(dir), "compare");
 	path = xasprintf("%s/store", dir);
 	if (store_open(path, true, &p->store, NULL) < 0)
 		return -1;
 	p->arena = arena_new();
-	p->c = (struct comparer){ .store = p->store, .steps_program = "/nonexistent/cairn-steps", .temp_dir = dir, .arena = p->arena };
+	p->c = (struct comparer){ .store = p->store,
+				  .steps_program = "/nonexistent/cairn-steps",
+				  .temp_dir = dir,
+				  .arena = p->arena };
 	*state = p;
 	return 0;
 }
@@ -61,7 +59,8 @@ static struct content_id put(struct place *p, const char *bytes, size_t n)
 	return id;
 }
 
-static struct compare_result compare(struct place *p, const struct content_id *a, const struct content_id *b)
+static struct compare_result compare(struct place *p, const struct content_id *a,
+				     const struct content_id *b)
 {
 	struct compare_result r;
 	struct err err = { 0 };
@@ -71,7 +70,7 @@ static struct compare_result compare(struct place *p, const struct content_id *a
 	return r;
 }
 
-/* --- trees against a naive comparison -------------------------------------------------------------------------------------------- */
+/* Trees against a naive comparison. */
 
 /* A directory as a flat list of paths: 26 files over three directories. */
 #define FILES 26
@@ -106,7 +105,9 @@ static struct content_id put_tree(struct place *p, const struct flat *f, const c
 			continue;
 		len = strcspn(name, "/");
 		*map_slot(seen, name, len, &is_new) = b;
-		struct tree_entry e = { .name = name, .name_len = len, .kind = f->executable[i] ? TREE_EXECUTABLE : TREE_FILE };
+		struct tree_entry e = { .name = name,
+					.name_len = len,
+					.kind = f->executable[i] ? TREE_EXECUTABLE : TREE_FILE };
 
 		if (name[len] == '/' && is_new) {
 			snprintf(below, sizeof(below), "%s%.*s/", prefix, (int)len, name);
@@ -146,7 +147,8 @@ static void check_against_naive(struct place *p, const struct flat *a, const str
 
 	for (unsigned i = 0; i < FILES; i++) {
 		bool in_a = a->text[i][0], in_b = b->text[i][0];
-		bool same = in_a == in_b && str_eq(a->text[i], b->text[i]) && (!in_a || a->executable[i] == b->executable[i]);
+		bool same = in_a == in_b && str_eq(a->text[i], b->text[i]) &&
+			    (!in_a || a->executable[i] == b->executable[i]);
 
 		files += in_a || in_b;
 		missing += in_a && !in_b;
@@ -160,7 +162,8 @@ static void check_against_naive(struct place *p, const struct flat *a, const str
 	assert_int_equal(r.n_different, different);
 	assert_int_equal(r.n_missing, missing);
 	assert_int_equal(r.n_extra, extra);
-	assert_int_equal(r.verdict, different + missing + extra ? COMPARE_DIFFERENT : COMPARE_IDENTICAL);
+	assert_int_equal(r.verdict,
+			 different + missing + extra ? COMPARE_DIFFERENT : COMPARE_IDENTICAL);
 	if (different + missing + extra)
 		assert_string_equal(r.path, first);
 	else
@@ -196,7 +199,7 @@ static void random_trees(void **state)
 	}
 }
 
-/* --- files ------------------------------------------------------------------------------------------------------------------------ */
+/* Files. */
 
 static void offsets(void **state)
 {
@@ -218,7 +221,8 @@ static void offsets(void **state)
 		b[places[i]] = 0;
 		ib = put(p, b, places[i]); /* the beginning of the other */
 		r = compare(p, &ia, &ib);
-		assert_true(r.verdict == COMPARE_DIFFERENT && r.has_offset && r.offset == places[i]);
+		assert_true(r.verdict == COMPARE_DIFFERENT && r.has_offset &&
+			    r.offset == places[i]);
 		assert_non_null(strstr(r.detail, "bytes → "));
 		r = compare(p, &ia, &ia);
 		assert_true(r.verdict == COMPARE_IDENTICAL && r.n_files == 1 && !r.path);
@@ -280,7 +284,7 @@ static void gone_and_damaged(void **state)
 	assert_non_null(strstr(r.detail, "damaged"));
 }
 
-/* --- the normaliser ----------------------------------------------------------------------------------------------------------------- */
+/* The normaliser. */
 
 static void answers(void **state)
 {
@@ -289,17 +293,27 @@ static void answers(void **state)
 		enum compare_verdict verdict;
 		const char *normaliser, *detail;
 	} rows[] = {
-		{ "echo '{\"verdict\":\"same\",\"normaliser\":\"tar\",\"detail\":\"mtime of member a\"}'", COMPARE_NORMALISED, "tar", "mtime of member a" },
-		{ "echo '{\"verdict\":\"different\",\"normaliser\":\"npz\",\"member\":\"w.npy\",\"detail\":\"value at [3]\"}'", COMPARE_DIFFERENT, NULL, "npz: w.npy: value at [3]" },
-		{ "echo '{\"verdict\":\"none\",\"normaliser\":null}'", COMPARE_DIFFERENT, NULL, NULL },
-		{ "echo '{\"verdict\":\"same\"}'", COMPARE_DIFFERENT, NULL, NULL }, /* without a name it is no answer */
+		{ "echo '{\"verdict\":\"same\",\"normaliser\":\"tar\",\"detail\":\"mtime of member "
+		  "a\"}'",
+		  COMPARE_NORMALISED, "tar", "mtime of member a" },
+		{ "echo "
+		  "'{\"verdict\":\"different\",\"normaliser\":\"npz\",\"member\":\"w.npy\","
+		  "\"detail\":\"value at [3]\"}'",
+		  COMPARE_DIFFERENT, NULL, "npz: w.npy: value at [3]" },
+		{ "echo '{\"verdict\":\"none\",\"normaliser\":null}'", COMPARE_DIFFERENT, NULL,
+		  NULL },
+		{ "echo '{\"verdict\":\"same\"}'", COMPARE_DIFFERENT, NULL,
+		  NULL }, /* without a name it is no answer */
 		{ "echo '{\"verdict\":\"same\",\"normaliser\":7}'", COMPARE_DIFFERENT, NULL, NULL },
-		{ "echo '{\"verdict\":\"same\",\"normaliser\":\"tar\"}'; exit 1", COMPARE_DIFFERENT, NULL, NULL },
-		{ "echo '{\"verdict\":\"same\",\"normaliser\":\"tar\"}'; kill -SEGV $$", COMPARE_DIFFERENT, NULL, NULL },
+		{ "echo '{\"verdict\":\"same\",\"normaliser\":\"tar\"}'; exit 1", COMPARE_DIFFERENT,
+		  NULL, NULL },
+		{ "echo '{\"verdict\":\"same\",\"normaliser\":\"tar\"}'; kill -SEGV $$",
+		  COMPARE_DIFFERENT, NULL, NULL },
 		{ "echo nonsense", COMPARE_DIFFERENT, NULL, NULL },
 		{ ":", COMPARE_DIFFERENT, NULL, NULL },
 		{ "yes", COMPARE_DIFFERENT, NULL, NULL }, /* prints without end */
-		{ "[ \"$(cat $4)$(cat $5)\" = 'one ftwo files' ] && [ $1 = normalise ] && [ -d \"$TMPDIR\" ] && echo '{\"verdict\":\"same\",\"normaliser\":\"x\"}'",
+		{ "[ \"$(cat $4)$(cat $5)\" = 'one ftwo files' ] && [ $1 = normalise ] && [ -d "
+		  "\"$TMPDIR\" ] && echo '{\"verdict\":\"same\",\"normaliser\":\"x\"}'",
 		  COMPARE_NORMALISED, "x", NULL },
 	};
 	struct place *p = *state;
@@ -312,7 +326,8 @@ static void answers(void **state)
 		struct compare_result r;
 
 		unlink(path);
-		assert_int_equal(fs_write_atomic_at(AT_FDCWD, path, text, strlen(text), 0755, 0, NULL), 0);
+		assert_int_equal(
+			fs_write_atomic_at(AT_FDCWD, path, text, strlen(text), 0755, 0, NULL), 0);
 		r = compare(p, &a, &b);
 		assert_int_equal(r.verdict, rows[i].verdict);
 		assert_true(str_eq(r.normaliser, rows[i].normaliser));
@@ -326,15 +341,18 @@ static void answers(void **state)
 /* One that is only normalised doesn't hide one that differs. */
 static void the_worst_is_told(void **state)
 {
-	static const char script[] = "#!/bin/sh\ngrep -q same $4 && echo '{\"verdict\":\"same\",\"normaliser\":\"x\"}'\nexit 0\n";
+	static const char script[] = "#!/bin/sh\ngrep -q same $4 && echo "
+				     "'{\"verdict\":\"same\",\"normaliser\":\"x\"}'\nexit 0\n";
 	struct place *p = *state;
-	struct flat a = { .text = { "same1", "q1", "same3", "q2" } }, b = { .text = { "same2", "q1", "same4", "r2" } };
+	struct flat a = { .text = { "same1", "q1", "same3", "q2" } },
+		    b = { .text = { "same2", "q1", "same4", "r2" } };
 	struct content_id ia = put_tree(p, &a, ""), ib = put_tree(p, &b, "");
 	_cleanup_(freep) char *path = xasprintf("%s/fake", dir);
 	struct compare_result r;
 
 	p->c.steps_program = path;
-	assert_int_equal(fs_write_atomic_at(AT_FDCWD, path, script, strlen(script), 0755, 0, NULL), 0);
+	assert_int_equal(fs_write_atomic_at(AT_FDCWD, path, script, strlen(script), 0755, 0, NULL),
+			 0);
 	r = compare(p, &ia, &ib);
 	assert_int_equal(r.verdict, COMPARE_DIFFERENT);
 	assert_string_equal(r.path, "x/d");
@@ -351,9 +369,12 @@ static void the_worst_is_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(random_trees, set_up, tear_down),	 cmocka_unit_test_setup_teardown(offsets, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(one_side, set_up, tear_down),		 cmocka_unit_test_setup_teardown(gone_and_damaged, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(answers, set_up, tear_down),		 cmocka_unit_test_setup_teardown(the_worst_is_told, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(random_trees, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(offsets, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(one_side, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(gone_and_damaged, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(answers, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(the_worst_is_told, set_up, tear_down),
 	};
 
 	rnd_state = 20261121;

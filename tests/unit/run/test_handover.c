@@ -1,14 +1,14 @@
-/* What comes with a handover is hostile: each member is held against what it may be, and content against the store. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* What comes with a handover is hostile: each member is held against what it may be, and content
+ * against the store. */
+#include "unit.h"
 
-#include "run/handover.h"
+#include "run/handover/handover.h"
+#include "run/handover/served.h"
 #include "run/internal.h"
 
-static const char pipeline_text[] = "pipeline: one\nparams: {n: {type: int, default: 1, min: 0}}\nsteps:\n  s: {run: \"echo ${{ params.n }} >o\", outputs: {o: o}}\n";
+static const char pipeline_text[] =
+	"pipeline: one\nparams: {n: {type: int, default: 1, min: 0}}\nsteps:\n  s: {run: \"echo "
+	"${{ params.n }} >o\", outputs: {o: o}}\n";
 
 static struct store *store;
 static char files_hex[DIGEST_HEX_MAX];
@@ -18,10 +18,12 @@ static struct content_id files;
 static int setup(void **state)
 {
 	struct tree_builder *b = tree_builder_new();
-	struct tree_entry text = { .kind = TREE_FILE, .name = "0", .name_len = 1 }, paths = { .kind = TREE_FILE, .name = "paths", .name_len = 5 };
+	struct tree_entry text = { .kind = TREE_FILE, .name = "0", .name_len = 1 },
+			  paths = { .kind = TREE_FILE, .name = "paths", .name_len = 5 };
 
 	assert_int_equal(store_open("memory:", true, &store, NULL), 0);
-	assert_int_equal(content_put_bytes(store, pipeline_text, strlen(pipeline_text), &text.id, NULL), 0);
+	assert_int_equal(
+		content_put_bytes(store, pipeline_text, strlen(pipeline_text), &text.id, NULL), 0);
 	assert_int_equal(content_put_bytes(store, "pipeline.yaml\n", 14, &paths.id, NULL), 0);
 	assert_int_equal(tree_builder_add(b, &text, NULL), 0);
 	assert_int_equal(tree_builder_add(b, &paths, NULL), 0);
@@ -39,8 +41,11 @@ static int teardown(void **state)
 
 static json_t *good(void)
 {
-	return json_pack("{s:s, s:s, s:s, s:s, s:{s:s, s:s, s:I}, s:{s:i}, s:{}, s:[]}", "request", "0123456789abcdef0123456789abcdef", "store", "s3://other/x", "pipeline", "one",
-			 "path", "pipeline.yaml", "files", "id", files_hex, "kind", "tree", "size", (json_int_t)files.size_bytes, "params", "n", 7, "options", "inputs");
+	return json_pack("{s:s, s:s, s:s, s:s, s:{s:s, s:s, s:I}, s:{s:i}, s:{}, s:[]}", "request",
+			 "0123456789abcdef0123456789abcdef", "store", "s3://other/x", "pipeline",
+			 "one", "path", "pipeline.yaml", "files", "id", files_hex, "kind", "tree",
+			 "size", (json_int_t)files.size_bytes, "params", "n", 7, "options",
+			 "inputs");
 }
 
 static int take(json_t *body, struct arena *arena, struct handover *ret, struct err *err)
@@ -63,7 +68,27 @@ static void test_good(void **state)
 	assert_string_equal(h.row.params_json, "{\"n\":7}");
 	assert_int_equal(h.row.state, RUN_INTERRUPTED);
 	assert_non_null(strstr(h.row.options_json, "\"served\":true"));
-	assert_non_null(strstr(h.row.options_json, "\"request\":\"0123456789abcdef0123456789abcdef\""));
+	assert_non_null(
+		strstr(h.row.options_json, "\"request\":\"0123456789abcdef0123456789abcdef\""));
+}
+
+/* What is this side's to say: how often it was tried, and where it executes. */
+static void test_what_is_ours_to_say(void **state)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct err err = { 0 };
+	struct handover h;
+	json_t *body = good();
+
+	json_object_set_new(body, "options",
+			    json_pack("{s:i, s:s, s:b, s:i}", "unbegun", 99, "runner", "kubernetes",
+				      "keep_workspace", 1, "jobs", 3));
+	if (take(body, arena, &h, &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_null(strstr(h.row.options_json, "unbegun"));
+	assert_null(strstr(h.row.options_json, "kubernetes"));
+	assert_non_null(strstr(h.row.options_json, "\"keep_workspace\":false"));
+	assert_non_null(strstr(h.row.options_json, "\"jobs\":3"));
 }
 
 /* What takes the place of a member, as JSON; what is said then. */
@@ -77,11 +102,22 @@ static const struct {
 	{ "path", "\"a\\\\x00b\"", "`path`" },
 	{ "pipeline", "\"two\"", "`pipeline` says two, but its file is that of one" },
 	{ "files", "{\"id\": \"sha256:12\", \"kind\": \"tree\", \"size\": 1}", "`files`" },
-	{ "files", "{\"id\": \"0000000000000000000000000000000000000000000000000000000000000000\", \"kind\": \"none\", \"size\": 1}", "`kind` must be" },
-	{ "files", "{\"id\": \"0000000000000000000000000000000000000000000000000000000000000000\", \"kind\": \"blob\", \"size\": 1}", "`files` must be a tree" },
-	{ "files", "{\"id\": \"0000000000000000000000000000000000000000000000000000000000000000\", \"kind\": \"tree\", \"size\": 1}",
+	{ "files",
+	  "{\"id\": \"0000000000000000000000000000000000000000000000000000000000000000\", "
+	  "\"kind\": \"none\", \"size\": 1}",
+	  "`kind` must be" },
+	{ "files",
+	  "{\"id\": \"0000000000000000000000000000000000000000000000000000000000000000\", "
+	  "\"kind\": \"blob\", \"size\": 1}",
+	  "`files` must be a tree" },
+	{ "files",
+	  "{\"id\": \"0000000000000000000000000000000000000000000000000000000000000000\", "
+	  "\"kind\": \"tree\", \"size\": 1}",
 	  "the pipeline isn't in this server's store, memory:; it came from s3://other/x" },
-	{ "files", "{\"id\": \"0000000000000000000000000000000000000000000000000000000000000000\", \"kind\": \"tree\", \"size\": -1}", "`size`" },
+	{ "files",
+	  "{\"id\": \"0000000000000000000000000000000000000000000000000000000000000000\", "
+	  "\"kind\": \"tree\", \"size\": -1}",
+	  "`size`" },
 	{ "params", "{\"n\": -1}", "`params`: `n`" },
 	{ "params", "{\"n\": \"x\"}", "`params`: `n`" },
 	{ "params", "{\"n\": null}", "`params`: `n`" },
@@ -94,9 +130,15 @@ static const struct {
 	{ "options", "{\"from\": \"nothing\"}", "has no step `nothing`" },
 	{ "inputs", "{}", "`inputs` must be an array" },
 	{ "inputs", "[7]", "`inputs[0]` must be an object" },
-	{ "inputs", "[{\"name\": \"tool:sh\", \"origin\": \"\", \"content\": {\"id\": \"0000000000000000000000000000000000000000000000000000000000000000\", \"kind\": \"blob\", \"size\": 1}}]",
+	{ "inputs",
+	  "[{\"name\": \"tool:sh\", \"origin\": \"\", \"content\": {\"id\": "
+	  "\"0000000000000000000000000000000000000000000000000000000000000000\", \"kind\": "
+	  "\"blob\", \"size\": 1}}]",
 	  "must begin with input: or code:" },
-	{ "inputs", "[{\"name\": \"input:x\", \"origin\": \"\", \"content\": {\"id\": \"0000000000000000000000000000000000000000000000000000000000000000\", \"kind\": \"blob\", \"size\": 1}}]",
+	{ "inputs",
+	  "[{\"name\": \"input:x\", \"origin\": \"\", \"content\": {\"id\": "
+	  "\"0000000000000000000000000000000000000000000000000000000000000000\", \"kind\": "
+	  "\"blob\", \"size\": 1}}]",
 	  "input:x isn't in this server's store" },
 	{ "git", "7", "`git` must be an object" },
 	{ "git", "{\"commit\": \"zz\"}", "`commit` must be 40 or 64" },
@@ -140,9 +182,36 @@ static void test_record(void **state)
 	assert_string_not_equal(a.row.id, c.row.id);
 }
 
+/* What a reindex takes out of the store has no host, whatever its options say: no server begins
+ * it. */
+static void test_a_run_out_of_the_store_is_not_served(void **state)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	_cleanup_(db_closep) struct db *db = NULL;
+	struct served_run *served;
+	struct handover h;
+	size_t n;
+
+	assert_int_equal(db_open(":memory:", DB_WRITE, &db, NULL), 0);
+	assert_int_equal(take(good(), arena, &h, NULL), 0);
+	assert_int_equal(handover_record(db, &h, arena, NULL), 0);
+	assert_int_equal(served_runs(db, arena, &served, &n, NULL), 0);
+	assert_int_equal(n, 1);
+	h.row.engine.host = NULL;
+	assert_int_equal(db_begin(db, NULL), 0);
+	assert_int_equal(record_run_update(db, &h.row, NULL), 0);
+	assert_int_equal(db_commit(db, NULL), 0);
+	assert_int_equal(served_runs(db, arena, &served, &n, NULL), 0);
+	assert_int_equal(n, 0);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_good), cmocka_unit_test(test_bad), cmocka_unit_test(test_record) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_good), cmocka_unit_test(test_what_is_ours_to_say),
+		cmocka_unit_test(test_bad), cmocka_unit_test(test_record),
+		cmocka_unit_test(test_a_run_out_of_the_store_is_not_served)
+	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,15 +1,12 @@
-/* The part of a log that is wanted: random logs, cut anywhere, against a naive reading of their lines; files that are longer than what is looked at for last lines. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* The part of a log that is wanted: random logs, cut anywhere, against a naive reading of their
+ * lines; files that are longer than what is looked at for last lines. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include "base/mem.h"
-#include "base/str.h"
-#include "run/log_part.h"
+#include "base/text/str.h"
+#include "run/task/log_part.h"
+#include "unit.h"
 
 #define ROUNDS 20000
 
@@ -24,7 +21,9 @@ static uint32_t rnd(uint32_t n)
 /* Of pieces that are, begin or nearly are marks. */
 static void random_log(struct str *out)
 {
-	static const char *const pieces[] = { "[rank 1] ", "[rank 12] ", "[rank 1", "[", "rank 1] ", "x", "a longer text ", "\n", "\n", "\n" };
+	static const char *const pieces[] = { "[rank 1] ", "[rank 12] ", "[rank 1",        "[",
+					      "rank 1] ",  "x",          "a longer text ", "\n",
+					      "\n",        "\n" };
 
 	str_reset(out);
 	str_add(out, "");
@@ -74,7 +73,9 @@ static void test_random(void **state)
 	_cleanup_(str_deinit) struct str log = { 0 }, want = { 0 }, got = { 0 };
 
 	for (unsigned i = 0; i < ROUNDS; i++) {
-		const struct log_wanted w = { .lines = rnd(3) ? rnd(5) : 0, .of_rank = rnd(2), .rank = rnd(2) ? 1 : 12 };
+		const struct log_wanted w = { .lines = rnd(3) ? rnd(5) : 0,
+					      .of_rank = rnd(2),
+					      .rank = rnd(2) ? 1 : 12 };
 		struct log_part p;
 
 		random_log(&log);
@@ -92,7 +93,8 @@ static void test_random(void **state)
 static void test_what_comes_later_is_kept(void **state)
 {
 	const struct log_wanted w = { .lines = 2, .of_rank = true, .rank = 3 };
-	char first[] = "[rank 3] a\n[rank 3] b\n[rank 4] z\n[rank 3] c", again[sizeof(first)], more[] = "ontinued\n[rank 3] d\n[rank 30] y\n";
+	char first[] = "[rank 3] a\n[rank 3] b\n[rank 4] z\n[rank 3] c", again[sizeof(first)],
+	     more[] = "ontinued\n[rank 3] d\n[rank 30] y\n";
 	struct log_part p;
 
 	memcpy(again, first, sizeof(first));
@@ -130,6 +132,22 @@ static void test_long_file(void **state)
 	close(fd);
 }
 
+/* So much of a file's end is looked at, to the byte. */
+static void test_so_much_is_looked_at(void **state)
+{
+	const struct log_wanted w = { .lines = 9 };
+	int fd = memfd_create("log", MFD_CLOEXEC);
+
+	for (int over = -1; over <= 1; over++) {
+		struct log_part p;
+
+		assert_int_equal(ftruncate(fd, (off_t)LOG_TAIL_MAX + over), 0);
+		log_part_init(&p, &w);
+		assert_int_equal(log_part_seek(&p, fd), over > 0 ? 1 : 0);
+	}
+	close(fd);
+}
+
 static void test_all_of_it(void **state)
 {
 	struct log_part p;
@@ -142,7 +160,10 @@ static void test_all_of_it(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_random), cmocka_unit_test(test_what_comes_later_is_kept), cmocka_unit_test(test_long_file),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_random),
+					    cmocka_unit_test(test_what_comes_later_is_kept),
+					    cmocka_unit_test(test_long_file),
+					    cmocka_unit_test(test_so_much_is_looked_at),
 					    cmocka_unit_test(test_all_of_it) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,24 +1,18 @@
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <cmocka.h>
-#include "base/fs.h"
-#include "run/secret.h"
+#include "base/os/fs.h"
+#include "run/task/secret.h"
+#include "unit.h"
 
 static char root[4096];
 static struct config config = { .project_root = root, .state_dir = root };
 
 static int setup(void **state)
 {
-	const char *tmp = getenv("TMPDIR");
-
-	snprintf(root, sizeof(root), "%s/secret-XXXXXX", tmp ? tmp : "/tmp");
-	return mkdtemp(root) ? 0 : -1;
+	test_dir(root, sizeof(root), "secret");
+	return 0;
 }
 
 static int teardown(void **state)
@@ -36,7 +30,9 @@ static mode_t mode_of(const char *name)
 
 static void test_names(void **state)
 {
-	static const char *const good[] = { "A", "_", "TOKEN_2", "lower" }, *const bad[] = { "", "2A", "A-B", "A/B", "../x", "A B", "Ä", "A=B" };
+	static const char *const good[] = { "A", "_", "TOKEN_2", "lower" }, *const bad[] = {
+		"", "2A", "A-B", "A/B", "../x", "A B", "Ä", "A=B"
+	};
 	char longest[SECRET_NAME_MAX + 2];
 
 	for (size_t i = 0; i < ARRAY_LEN(good); i++)
@@ -56,7 +52,7 @@ static void test_names(void **state)
 
 static void test_set_get_remove(void **state)
 {
-	_cleanup_(secret_wipe) struct str value = { 0 };
+	_cleanup_(str_wipe) struct str value = { 0 };
 	struct err err = { 0 };
 	mode_t old = umask(0);
 
@@ -72,12 +68,13 @@ static void test_set_get_remove(void **state)
 	assert_int_equal(secret_remove(&config, "TOKEN", &err), -1);
 	assert_int_equal(err.code, ERR_NOT_FOUND);
 	assert_int_equal(secret_get(&config, "TOKEN", &value, &err), -1);
-	assert_string_equal(err.msg, "secret TOKEN is not set; set it with `cairn secret set TOKEN`, or as CAIRN_SECRET_TOKEN in the environment");
+	assert_string_equal(err.msg, "secret TOKEN is not set; set it with `cairn secret set "
+				     "TOKEN`, or as CAIRN_SECRET_TOKEN in the environment");
 }
 
 static void test_environment_wins(void **state)
 {
-	_cleanup_(secret_wipe) struct str value = { 0 };
+	_cleanup_(str_wipe) struct str value = { 0 };
 	struct secret_entry *v;
 	size_t n;
 
@@ -102,8 +99,9 @@ static void test_environment_wins(void **state)
 
 static void test_refused(void **state)
 {
-	_cleanup_(secret_wipe) struct str value = { 0 };
-	_cleanup_(freep) char *path = fs_join(root, "secrets/OPEN"), *link_path = fs_join(root, "secrets/LINK");
+	_cleanup_(str_wipe) struct str value = { 0 };
+	_cleanup_(freep) char *path = fs_join(root, "secrets/OPEN"),
+			      *link_path = fs_join(root, "secrets/LINK");
 	char *big = calloc(1, SECRET_VALUE_MAX + 2);
 	struct err err = { 0 };
 
@@ -131,7 +129,7 @@ static void test_refused(void **state)
  * would be a secret. */
 static void test_a_link_is_no_directory(void **state)
 {
-	_cleanup_(secret_wipe) struct str value = { 0 };
+	_cleanup_(str_wipe) struct str value = { 0 };
 	_cleanup_(freep) char *dir = fs_join(root, "secrets");
 	_cleanup_(freep) char *elsewhere = fs_join(root, "elsewhere");
 	struct secret_entry *v;

@@ -1,12 +1,9 @@
-/* What publishing costs when thousands of attempts end elsewhere: requests to the shared store, counted. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* What publishing costs when thousands of attempts end elsewhere: requests to the shared store,
+ * counted. */
 #include <stdio.h>
 #include "base/mem.h"
-#include "run/staging.h"
+#include "run/task/staging.h"
+#include "unit.h"
 #include "unit/storage/machine.h"
 
 #define NAME   "staging"
@@ -65,7 +62,8 @@ static uint64_t fetches(void)
 
 #define PODS 200
 
-/* Each end of a chain's first half starts its second half: what the pod said it made isn't asked for. */
+/* Each end of a chain's first half starts its second half: what the pod said it made isn't asked
+ * for. */
 static void test_chains_list_nothing(void **state)
 {
 	struct store *s = open_machine();
@@ -132,7 +130,8 @@ static void test_what_was_not_so(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_chains_list_nothing), cmocka_unit_test(test_what_nobody_told_of_is_found),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_chains_list_nothing),
+					    cmocka_unit_test(test_what_nobody_told_of_is_found),
 					    cmocka_unit_test(test_what_was_not_so) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

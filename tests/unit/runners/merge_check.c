@@ -1,7 +1,8 @@
-/* merge_check: reads lines {"template": T, "patch": P} and writes T merged with P, a line each, or {"error": why}. For tests/unit/runners/merge_kubectl. */
+/* merge_check: reads lines {"template": T, "patch": P} and writes T merged with P, a line each, or
+ * {"error": why}. For tests/unit/runners/merge_kubectl. */
 #include <stdio.h>
 #include <string.h>
-#include "runners/kubernetes/merge.h"
+#include "runners/kubernetes/job/merge.h"
 
 static int one(const char *line, size_t n)
 {
@@ -11,7 +12,8 @@ static int one(const char *line, size_t n)
 
 	if (json_parse("input", line, n, &given, &err) < 0)
 		return fprintf(stderr, "%s\n", err.msg), 1;
-	if (kube_merge_template(json_object_get(given, "template"), json_object_get(given, "patch"), &err) < 0) {
+	if (kube_merge_template(json_object_get(given, "template"), json_object_get(given, "patch"),
+				&err) < 0) {
 		_cleanup_(json_decrefp) json_t *said = json_pack("{s:s}", "error", err.msg);
 
 		json_add_canonical(&out, said);

@@ -1,22 +1,18 @@
 /* runners/checkpoint: what outlives attempts, and who had it. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/fs.h"
 #include "base/mem.h"
+#include "base/os/fs.h"
 #include "runners/checkpoint.h"
+#include "unit.h"
 #include "unit/broken_dir.h"
 
-static char dir[] = "/tmp/cairn-checkpoint.XXXXXX";
+static char dir[TEST_DIR_MAX];
 static struct digest key, other;
 
 static int set_up(void **state)
 {
-	assert_non_null(mkdtemp(dir));
+	test_dir(dir, sizeof(dir), "checkpoint");
 	digest_bytes("a", 1, &key);
 	digest_bytes("b", 1, &other);
 	return 0;
@@ -29,9 +25,11 @@ static int tear_down(void **state)
 }
 
 /* A fresh workspace for each attempt; what it continues, and a file that it saves. */
-static void attempt(const struct digest *k, uint64_t id, const char *path, const char *want, const char *saves)
+static void attempt(const struct digest *k, uint64_t id, const char *path, const char *want,
+		    const char *saves)
 {
-	_cleanup_(freep) char *work = xasprintf("%s/work-%llu", dir, (unsigned long long)id), *file = xasprintf("%s/%s", path, saves ? saves : "");
+	_cleanup_(freep) char *work = xasprintf("%s/work-%llu", dir, (unsigned long long)id),
+			      *file = xasprintf("%s/%s", path, saves ? saves : "");
 	_cleanup_(fd_closep) int fd = -1;
 	_cleanup_(freep) char *continues = NULL;
 	struct err err = { 0 };
@@ -65,11 +63,13 @@ static void test_attempts_follow_each_other(void **state)
 	checkpoint_drop(dir, &key); /* what isn't there is fine */
 }
 
-/* The launcher's series lies beside what the program sees, and goes when the program begins anew. */
+/* The launcher's series lies beside what the program sees, and goes when the program begins anew.
+ */
 static void test_series_beside(void **state)
 {
 	char hex[DIGEST_HEX_MAX];
-	_cleanup_(freep) char *at = xasprintf("%s/checkpoints/%s/series.jsonl", dir, digest_hex(&key, hex));
+	_cleanup_(freep) char *at =
+		xasprintf("%s/checkpoints/%s/series.jsonl", dir, digest_hex(&key, hex));
 
 	attempt(&key, 20, "ckpt", NULL, "../series.jsonl");
 	assert_int_equal(access(at, F_OK), 0);
@@ -85,7 +85,8 @@ static void test_series_beside(void **state)
 /* What is in the way isn't written over. */
 static void test_place_is_taken(void **state)
 {
-	_cleanup_(freep) char *work = xasprintf("%s/taken", dir), *place = xasprintf("%s/taken/ckpt", dir);
+	_cleanup_(freep) char *work = xasprintf("%s/taken", dir),
+			      *place = xasprintf("%s/taken/ckpt", dir);
 	_cleanup_(fd_closep) int fd = -1;
 	char *continues = NULL;
 	struct err err = { 0 };
@@ -119,8 +120,10 @@ static void test_cannot_look(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_attempts_follow_each_other), cmocka_unit_test(test_series_beside),
-					    cmocka_unit_test(test_place_is_taken), cmocka_unit_test(test_cannot_look) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_attempts_follow_each_other),
+					    cmocka_unit_test(test_series_beside),
+					    cmocka_unit_test(test_place_is_taken),
+					    cmocka_unit_test(test_cannot_look) };
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,21 +1,30 @@
-/* runners/kubernetes/facts and judge: statuses of pods as the API server gives them, and what they come to. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* runners/kubernetes/facts and judge: statuses of pods as the API server gives them, and what they
+ * come to. */
 #include <string.h>
 #include "runners/kubernetes/facts.h"
+#include "unit.h"
 
 #define RESULT "{\\\"cairn_result\\\":1}"
-#define SIDE_RUNS "\"initContainerStatuses\":[{\"name\":\"cairn\",\"started\":true,\"state\":{\"running\":{}}}]"
-#define SIDE(code, message) "\"initContainerStatuses\":[{\"name\":\"cairn\",\"state\":{\"terminated\":{\"exitCode\":" code ",\"message\":\"" message "\"}}}]"
-#define MAIN_WAITS(reason, message) "\"containerStatuses\":[{\"name\":\"main\",\"state\":{\"waiting\":{\"reason\":\"" reason "\",\"message\":\"" message "\"}}}]"
-#define MAIN_RUNS "\"containerStatuses\":[{\"name\":\"main\",\"state\":{\"running\":{\"startedAt\":\"2026-01-01T00:00:05Z\"}}}]"
-#define MAIN(code, reason) "\"containerStatuses\":[{\"name\":\"main\",\"state\":{\"terminated\":{\"exitCode\":" code ",\"reason\":\"" reason "\",\"startedAt\":\"2026-01-01T00:00:05Z\"}}}]"
-#define HIT(reason) "\"conditions\":[{\"type\":\"DisruptionTarget\",\"status\":\"True\",\"reason\":\"" reason "\"}]"
+#define SIDE_RUNS                                                                                  \
+	"\"initContainerStatuses\":[{\"name\":\"cairn\",\"started\":true,\"state\":{\"running\":{" \
+	"}}}]"
+#define SIDE(code, message)                                                          \
+	"\"initContainerStatuses\":[{\"name\":\"cairn\",\"state\":{\"terminated\":{" \
+	"\"exitCode\":" code ",\"message\":\"" message "\"}}}]"
+#define MAIN_WAITS(reason, message)                                                              \
+	"\"containerStatuses\":[{\"name\":\"main\",\"state\":{\"waiting\":{\"reason\":\"" reason \
+	"\",\"message\":\"" message "\"}}}]"
+#define MAIN_RUNS                                                                                 \
+	"\"containerStatuses\":[{\"name\":\"main\",\"state\":{\"running\":{\"startedAt\":\"2026-" \
+	"01-01T00:00:05Z\"}}}]"
+#define MAIN(code, reason)                                                                        \
+	"\"containerStatuses\":[{\"name\":\"main\",\"state\":{\"terminated\":{\"exitCode\":" code \
+	",\"reason\":\"" reason "\",\"startedAt\":\"2026-01-01T00:00:05Z\"}}}]"
+#define HIT(reason)                                                                               \
+	"\"conditions\":[{\"type\":\"DisruptionTarget\",\"status\":\"True\",\"reason\":\"" reason \
+	"\"}]"
 #define FAILED_ "\"phase\":\"Failed\","
-#define PLACED "\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"True\"}],"
+#define PLACED  "\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"True\"}],"
 
 static const struct {
 	const char *status;
@@ -23,40 +32,60 @@ static const struct {
 	enum failure_class class;
 	const char *text; /* in it */
 } pods[] = {
-	{ "\"phase\":\"Succeeded\"," SIDE("0", RESULT) "," MAIN("0", "Completed"), STAGE_ENDED, FAILURE_NONE, "" },
+	{ "\"phase\":\"Succeeded\"," SIDE("0", RESULT) "," MAIN("0", "Completed"), STAGE_ENDED,
+	  FAILURE_NONE, "" },
 	{ FAILED_ SIDE("0", RESULT) "," MAIN("3", "Error"), STAGE_ENDED, FAILURE_NONE, "" },
-	{ FAILED_ SIDE("0", RESULT) "," MAIN("137", "OOMKilled"), STAGE_ENDED, FAILURE_OOM, "memory" },
-	{ FAILED_ HIT("EvictionByEvictionAPI") "," SIDE("0", RESULT) "," MAIN("143", "Error"), STAGE_ENDED, FAILURE_PREEMPTED, "evicted" },
-	{ FAILED_ HIT("PreemptionByScheduler") "," MAIN("143", "Error"), STAGE_ENDED, FAILURE_PREEMPTED, "priority" },
-	{ FAILED_ HIT("TerminationByKubelet") "," MAIN("143", "Error"), STAGE_ENDED, FAILURE_PREEMPTED, "kubelet" },
+	{ FAILED_ SIDE("0", RESULT) "," MAIN("137", "OOMKilled"), STAGE_ENDED, FAILURE_OOM,
+	  "memory" },
+	{ FAILED_ HIT("EvictionByEvictionAPI") "," SIDE("0", RESULT) "," MAIN("143", "Error"),
+	  STAGE_ENDED, FAILURE_PREEMPTED, "evicted" },
+	{ FAILED_ HIT("PreemptionByScheduler") "," MAIN("143", "Error"), STAGE_ENDED,
+	  FAILURE_PREEMPTED, "priority" },
+	{ FAILED_ HIT("TerminationByKubelet") "," MAIN("143", "Error"), STAGE_ENDED,
+	  FAILURE_PREEMPTED, "kubelet" },
 	{ FAILED_ HIT("DeletionByPodGC") "," MAIN_RUNS, STAGE_ENDED, FAILURE_LOST, "gone" },
 	/* evicted after it had ended well, and its outputs were kept: it has succeeded */
-	{ FAILED_ HIT("EvictionByEvictionAPI") "," SIDE("0", RESULT) "," MAIN("0", "Completed"), STAGE_ENDED, FAILURE_NONE, "" },
-	{ FAILED_ "\"reason\":\"Evicted\",\"message\":\"ephemeral storage\"," MAIN("137", "Error"), STAGE_ENDED, FAILURE_FAILED, "ephemeral" },
+	{ FAILED_ HIT("EvictionByEvictionAPI") "," SIDE("0", RESULT) "," MAIN("0", "Completed"),
+	  STAGE_ENDED, FAILURE_NONE, "" },
+	{ FAILED_ "\"reason\":\"Evicted\",\"message\":\"ephemeral storage\"," MAIN("137", "Error"),
+	  STAGE_ENDED, FAILURE_FAILED, "ephemeral" },
 	{ FAILED_ "\"reason\":\"OutOfcpu\"", STAGE_ENDED, FAILURE_LOST, "did not take" },
 	{ FAILED_ "\"reason\":\"DeadlineExceeded\"", STAGE_ENDED, FAILURE_TIMEOUT, "longer" },
 	{ FAILED_ SIDE("137", "") "," MAIN("122", "Error"), STAGE_ENDED, FAILURE_STORE, "silent" },
-	{ FAILED_ SIDE("0", "") "," MAIN("3", "Error"), STAGE_ENDED, FAILURE_FAILED, "exit status 3" },
+	{ FAILED_ SIDE("0", "") "," MAIN("3", "Error"), STAGE_ENDED, FAILURE_FAILED,
+	  "exit status 3" },
 	{ FAILED_ SIDE("0", "") "," MAIN("137", "Error"), STAGE_ENDED, FAILURE_FAILED, "SIGKILL" },
 	{ FAILED_ MAIN("128", "StartError"), STAGE_ENDED, FAILURE_FAILED, "could not be started" },
-	{ "\"phase\":\"Succeeded\"," SIDE("0", "") "," MAIN("0", "Completed"), STAGE_ENDED, FAILURE_STORE, "no result" },
+	{ "\"phase\":\"Succeeded\"," SIDE("0", "") "," MAIN("0", "Completed"), STAGE_ENDED,
+	  FAILURE_STORE, "no result" },
 	{ "\"phase\":\"Running\"," SIDE_RUNS "," MAIN_RUNS, STAGE_RUNNING, FAILURE_NONE, "" },
-	{ "\"phase\":\"Running\"," SIDE_RUNS "," MAIN("0", "Completed"), STAGE_SAVING, FAILURE_NONE, "" },
-	{ "\"phase\":\"Pending\"," PLACED SIDE_RUNS "," MAIN_WAITS("ErrImagePull", "no such tag"), STAGE_IMAGE, FAILURE_NONE, "no such tag" },
-	{ "\"phase\":\"Pending\"," PLACED SIDE_RUNS "," MAIN_WAITS("ImagePullBackOff", "x"), STAGE_IMAGE, FAILURE_NONE, "image" },
-	{ "\"phase\":\"Pending\"," PLACED SIDE_RUNS "," MAIN_WAITS("InvalidImageName", "x"), STAGE_ENDED, FAILURE_IMAGE, "image" },
-	{ "\"phase\":\"Pending\"," PLACED SIDE_RUNS "," MAIN_WAITS("CreateContainerConfigError", "secret"), STAGE_REFUSED, FAILURE_NONE, "secret" },
-	{ "\"phase\":\"Pending\",\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"False\",\"reason\":\"Unschedulable\",\"message\":\"1 Insufficient gpu\"}]",
+	{ "\"phase\":\"Running\"," SIDE_RUNS "," MAIN("0", "Completed"), STAGE_SAVING, FAILURE_NONE,
+	  "" },
+	{ "\"phase\":\"Pending\"," PLACED SIDE_RUNS "," MAIN_WAITS("ErrImagePull", "no such tag"),
+	  STAGE_IMAGE, FAILURE_NONE, "no such tag" },
+	{ "\"phase\":\"Pending\"," PLACED SIDE_RUNS "," MAIN_WAITS("ImagePullBackOff", "x"),
+	  STAGE_IMAGE, FAILURE_NONE, "image" },
+	{ "\"phase\":\"Pending\"," PLACED SIDE_RUNS "," MAIN_WAITS("InvalidImageName", "x"),
+	  STAGE_ENDED, FAILURE_IMAGE, "image" },
+	{ "\"phase\":\"Pending\"," PLACED SIDE_RUNS
+	  "," MAIN_WAITS("CreateContainerConfigError", "secret"),
+	  STAGE_REFUSED, FAILURE_NONE, "secret" },
+	{ "\"phase\":\"Pending\",\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"False\","
+	  "\"reason\":\"Unschedulable\",\"message\":\"1 Insufficient gpu\"}]",
 	  STAGE_UNSCHEDULABLE, FAILURE_NONE, "Insufficient gpu" },
 	{ "\"phase\":\"Pending\"", STAGE_CREATED, FAILURE_NONE, "" },
 	/* hostile: of other types, as if they weren't there */
-	{ "\"phase\":7,\"conditions\":{\"type\":1},\"containerStatuses\":[1,null,{\"name\":[]}]", STAGE_CREATED, FAILURE_NONE, "" },
+	{ "\"phase\":7,\"conditions\":{\"type\":1},\"containerStatuses\":[1,null,{\"name\":[]}]",
+	  STAGE_CREATED, FAILURE_NONE, "" },
 };
 
 static void pods_are_judged_by_their_facts(void **state)
 {
 	for (size_t i = 0; i < ARRAY_LEN(pods); i++) {
-		_cleanup_(freep) char *text = xasprintf("{\"metadata\":{\"name\":\"p\",\"uid\":\"u\",\"labels\":{\"cairn/attempt\":\"7\"}},\"status\":{%s}}", pods[i].status);
+		_cleanup_(freep) char *text = xasprintf(
+			"{\"metadata\":{\"name\":\"p\",\"uid\":\"u\",\"labels\":{\"cairn.internal/"
+			"attempt\":\"7\"}},\"status\":{%s}}",
+			pods[i].status);
 		struct kube_verdict v;
 		struct pod_facts f;
 		const struct pod_facts *one = &f;
@@ -66,15 +95,19 @@ static void pods_are_judged_by_their_facts(void **state)
 		assert_int_equal(pod_facts_of(j, &f), 0);
 		assert_int_equal(f.attempt_id, 7);
 		kube_judge(&(struct kube_seen){ .pods = &one, .n = 1, .nodes = 1 }, 0, &v);
-		if (v.stage != pods[i].stage || v.class != pods[i].class || !strstr(v.text, pods[i].text))
-			fail_msg("row %zu: stage %d, %s: %s", i, v.stage, failure_class_name(v.class), v.text);
+		if (v.stage != pods[i].stage || v.class != pods[i].class ||
+		    !strstr(v.text, pods[i].text))
+			fail_msg("row %zu: stage %d, %s: %s", i, v.stage,
+				 failure_class_name(v.class), v.text);
 		pod_facts_deinit(&f);
 		json_decref(j);
 	}
 }
 
 /* A Job as its controller leaves it, and one of its pods, made in second 2. */
-#define SUSPENDED(status, at) "\"conditions\":[{\"type\":\"Suspended\",\"status\":\"" status "\",\"lastTransitionTime\":\"2026-01-01T00:00:" at "Z\"}]"
+#define SUSPENDED(status, at)                                          \
+	"\"conditions\":[{\"type\":\"Suspended\",\"status\":\"" status \
+	"\",\"lastTransitionTime\":\"2026-01-01T00:00:" at "Z\"}]"
 #define DELETED_ "\"deletionTimestamp\":\"2026-01-01T00:01:00Z\","
 
 static const struct {
@@ -82,29 +115,46 @@ static const struct {
 	enum kube_stage stage;
 	enum failure_class class;
 } suspensions[] = {
-	{ "true", SUSPENDED("True", "30"), DELETED_, FAILED_ SIDE("0", RESULT) "," MAIN("143", "Error"), STAGE_ENDED, FAILURE_PREEMPTED },
-	{ "true", SUSPENDED("True", "30"), DELETED_, FAILED_ MAIN("143", "Error"), STAGE_ENDED, FAILURE_PREEMPTED },
+	{ "true", SUSPENDED("True", "30"), DELETED_,
+	  FAILED_ SIDE("0", RESULT) "," MAIN("143", "Error"), STAGE_ENDED, FAILURE_PREEMPTED },
+	{ "true", SUSPENDED("True", "30"), DELETED_, FAILED_ MAIN("143", "Error"), STAGE_ENDED,
+	  FAILURE_PREEMPTED },
 	/* the condition follows the wish, and the watch of pods isn't that of Jobs */
-	{ "true", SUSPENDED("False", "02"), DELETED_, FAILED_ MAIN("143", "Error"), STAGE_ENDED, FAILURE_PREEMPTED },
+	{ "true", SUSPENDED("False", "02"), DELETED_, FAILED_ MAIN("143", "Error"), STAGE_ENDED,
+	  FAILURE_PREEMPTED },
 	/* let in again before the pod had ended */
-	{ "false", SUSPENDED("False", "40"), DELETED_, FAILED_ MAIN("143", "Error"), STAGE_ENDED, FAILURE_PREEMPTED },
-	/* let in once, a moment after its pod was made as its controller's clock has it; then somebody deleted the pod */
-	{ "false", SUSPENDED("False", "03"), DELETED_, FAILED_ MAIN("143", "Error"), STAGE_ENDED, FAILURE_LOST },
-	{ "false", "\"conditions\":[]", DELETED_, FAILED_ MAIN("143", "Error"), STAGE_ENDED, FAILURE_LOST },
-	/* it had ended well, and what it made is kept; it failed, and nobody deleted it; it still saves */
-	{ "true", SUSPENDED("True", "30"), DELETED_, "\"phase\":\"Succeeded\"," SIDE("0", RESULT) "," MAIN("0", "Completed"), STAGE_ENDED, FAILURE_NONE },
-	{ "true", SUSPENDED("True", "30"), "", FAILED_ SIDE("0", "") "," MAIN("3", "Error"), STAGE_ENDED, FAILURE_FAILED },
-	{ "true", SUSPENDED("True", "30"), DELETED_, FAILED_ SIDE("0", RESULT) "," MAIN("137", "OOMKilled"), STAGE_ENDED, FAILURE_OOM },
-	{ "true", SUSPENDED("True", "30"), DELETED_, "\"phase\":\"Running\"," SIDE_RUNS "," MAIN("143", "Error"), STAGE_SAVING, FAILURE_NONE },
+	{ "false", SUSPENDED("False", "40"), DELETED_, FAILED_ MAIN("143", "Error"), STAGE_ENDED,
+	  FAILURE_PREEMPTED },
+	/* let in once, a moment after its pod was made as its controller's clock has it; then
+	   somebody deleted the pod */
+	{ "false", SUSPENDED("False", "03"), DELETED_, FAILED_ MAIN("143", "Error"), STAGE_ENDED,
+	  FAILURE_LOST },
+	{ "false", "\"conditions\":[]", DELETED_, FAILED_ MAIN("143", "Error"), STAGE_ENDED,
+	  FAILURE_LOST },
+	/* it had ended well, and what it made is kept; it failed, and nobody deleted it; it still
+	   saves */
+	{ "true", SUSPENDED("True", "30"), DELETED_,
+	  "\"phase\":\"Succeeded\"," SIDE("0", RESULT) "," MAIN("0", "Completed"), STAGE_ENDED,
+	  FAILURE_NONE },
+	{ "true", SUSPENDED("True", "30"), "", FAILED_ SIDE("0", "") "," MAIN("3", "Error"),
+	  STAGE_ENDED, FAILURE_FAILED },
+	{ "true", SUSPENDED("True", "30"), DELETED_,
+	  FAILED_ SIDE("0", RESULT) "," MAIN("137", "OOMKilled"), STAGE_ENDED, FAILURE_OOM },
+	{ "true", SUSPENDED("True", "30"), DELETED_,
+	  "\"phase\":\"Running\"," SIDE_RUNS "," MAIN("143", "Error"), STAGE_SAVING, FAILURE_NONE },
 };
 
 static void a_pod_whose_job_was_suspended_is_preempted(void **state)
 {
 	for (size_t i = 0; i < ARRAY_LEN(suspensions); i++) {
-		_cleanup_(freep) char *job_text = xasprintf("{\"metadata\":{\"name\":\"j\",\"uid\":\"v\"},\"spec\":{\"suspend\":%s},\"status\":{%s}}", suspensions[i].suspend,
-							    suspensions[i].job);
-		_cleanup_(freep) char *text = xasprintf("{\"metadata\":{%s\"name\":\"p\",\"uid\":\"u\",\"creationTimestamp\":\"2026-01-01T00:00:02Z\"},\"status\":{%s}}",
-							suspensions[i].meta, suspensions[i].pod);
+		_cleanup_(freep) char *job_text =
+			xasprintf("{\"metadata\":{\"name\":\"j\",\"uid\":\"v\"},\"spec\":{"
+				  "\"suspend\":%s},\"status\":{%s}}",
+				  suspensions[i].suspend, suspensions[i].job);
+		_cleanup_(freep) char *text = xasprintf(
+			"{\"metadata\":{%s\"name\":\"p\",\"uid\":\"u\",\"creationTimestamp\":"
+			"\"2026-01-01T00:00:02Z\"},\"status\":{%s}}",
+			suspensions[i].meta, suspensions[i].pod);
 		struct kube_verdict v;
 		struct job_facts job;
 		struct pod_facts f;
@@ -115,9 +165,11 @@ static void a_pod_whose_job_was_suspended_is_preempted(void **state)
 		assert_int_equal(json_parse("pod", text, strlen(text), &p, NULL), 0);
 		assert_int_equal(job_facts_of(j, &job), 0);
 		assert_int_equal(pod_facts_of(p, &f), 0);
-		kube_judge(&(struct kube_seen){ .job = &job, .pods = &one, .n = 1, .nodes = 1 }, 0, &v);
+		kube_judge(&(struct kube_seen){ .job = &job, .pods = &one, .n = 1, .nodes = 1 }, 0,
+			   &v);
 		if (v.stage != suspensions[i].stage || v.class != suspensions[i].class)
-			fail_msg("row %zu: stage %d, %s: %s", i, v.stage, failure_class_name(v.class), v.text);
+			fail_msg("row %zu: stage %d, %s: %s", i, v.stage,
+				 failure_class_name(v.class), v.text);
 		pod_facts_deinit(&f);
 		job_facts_deinit(&job);
 		json_decref(j);
@@ -136,17 +188,17 @@ static void job_of(const char *meta, const char *status, struct job_facts *ret)
 	json_decref(j);
 }
 
-#define MAIN_AT(second)                                                                            \
-	"{\"name\":\"main\",\"state\":{\"terminated\":{\"exitCode\":0,\"finishedAt\":"            \
+#define MAIN_AT(second)                                                                \
+	"{\"name\":\"main\",\"state\":{\"terminated\":{\"exitCode\":0,\"finishedAt\":" \
 	"\"2026-01-01T00:00:" second "Z\"}}}"
-#define PROXY_RUNS "{\"name\":\"istio-proxy\",\"state\":{\"running\":{}}}"
+#define PROXY_RUNS      "{\"name\":\"istio-proxy\",\"state\":{\"running\":{}}}"
 #define SAID_AT(second) "\"finishedAt\":\"2026-01-01T00:00:" second "Z\",\"message\":\"" RESULT "\""
-#define SIDE_SAID(second)                                                                          \
-	"\"initContainerStatuses\":[{\"name\":\"cairn\",\"state\":{\"terminated\":{\"exitCode\":"  \
+#define SIDE_SAID(second)                                                                         \
+	"\"initContainerStatuses\":[{\"name\":\"cairn\",\"state\":{\"terminated\":{\"exitCode\":" \
 	"0," SAID_AT(second) "}}}]"
-#define SIDE_AGAIN(second)                                                                         \
-	"\"initContainerStatuses\":[{\"name\":\"cairn\",\"restartCount\":1,\"state\":{"            \
-	"\"running\":{}},"                                                                         \
+#define SIDE_AGAIN(second)                                                              \
+	"\"initContainerStatuses\":[{\"name\":\"cairn\",\"restartCount\":1,\"state\":{" \
+	"\"running\":{}},"                                                              \
 	"\"lastState\":{\"terminated\":{\"exitCode\":0," SAID_AT(second) "}}}]"
 #define BOTH(second) "\"containerStatuses\":[" MAIN_AT(second) "," PROXY_RUNS "]"
 
@@ -194,7 +246,7 @@ static void a_deadline_of_the_job_is_a_timeout(void **state)
 		enum failure_class class;
 		bool unexplained;
 	} rows[] = {
-#define CONDITION(reason)                                                                          \
+#define CONDITION(reason) \
 	"\"conditions\":[{\"type\":\"Failed\",\"status\":\"True\",\"reason\":\"" reason "\"}]"
 		{ CONDITION("DeadlineExceeded"), DELETED_, FAILED_ MAIN("143", "Error"),
 		  FAILURE_TIMEOUT, false },
@@ -235,7 +287,8 @@ static void a_deadline_of_the_job_is_a_timeout(void **state)
 
 static void what_is_no_object_is_passed_over(void **state)
 {
-	static const char *const rows[] = { "{}", "[]", "{\"metadata\":{\"name\":\"p\"}}", "{\"metadata\":{\"name\":3,\"uid\":\"u\"}}" };
+	static const char *const rows[] = { "{}", "[]", "{\"metadata\":{\"name\":\"p\"}}",
+					    "{\"metadata\":{\"name\":3,\"uid\":\"u\"}}" };
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct pod_facts p;
@@ -251,7 +304,7 @@ static void what_is_no_object_is_passed_over(void **state)
 	}
 }
 
-#define ATTEMPTS(ids) "\"annotations\":{\"cairn/attempts\":\"" ids "\"}"
+#define ATTEMPTS(ids) "\"annotations\":{\"cairn.internal/attempts\":\"" ids "\"}"
 
 static void which_attempts_are_whose(void **state)
 {
@@ -259,8 +312,10 @@ static void which_attempts_are_whose(void **state)
 		const char *meta;
 		size_t n, per_pod;
 	} rows[] = {
-		{ "\"annotations\":{}", 0, 0 },	 { ATTEMPTS("12 13 14"), 3, 0 },	    { ATTEMPTS("12,13,14"), 3, 1 }, { ATTEMPTS("12 13,14 15,16"), 5, 2 },
-		{ ATTEMPTS("12,x"), 1, 1 },	 { ATTEMPTS("99999999999999999999"), 0, 0 }, { ATTEMPTS(",12"), 0, 0 },	    { ATTEMPTS("12  13"), 1, 0 },
+		{ "\"annotations\":{}", 0, 0 }, { ATTEMPTS("12 13 14"), 3, 0 },
+		{ ATTEMPTS("12,13,14"), 3, 1 }, { ATTEMPTS("12 13,14 15,16"), 5, 2 },
+		{ ATTEMPTS("12,x"), 1, 1 },     { ATTEMPTS("99999999999999999999"), 0, 0 },
+		{ ATTEMPTS(",12"), 0, 0 },      { ATTEMPTS("12  13"), 1, 0 },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -268,7 +323,8 @@ static void which_attempts_are_whose(void **state)
 
 		job_of(rows[i].meta, "", &f);
 		if (f.n_attempts != rows[i].n || f.per_pod != rows[i].per_pod)
-			fail_msg("%s: %zu attempts, %zu a pod", rows[i].meta, f.n_attempts, f.per_pod);
+			fail_msg("%s: %zu attempts, %zu a pod", rows[i].meta, f.n_attempts,
+				 f.per_pod);
 		job_facts_deinit(&f);
 	}
 }
@@ -283,7 +339,8 @@ static void which_indexes_are_over(void **state)
 		{ "\"completedIndexes\":\"1,3-5,7\"", "0101110100" },
 		{ "\"failedIndexes\":\"0,2\",\"completedIndexes\":\"8-9\"", "1010000011" },
 		{ "\"failedIndexes\":\"4\"", "0000100000" },
-		{ "\"completedIndexes\":\"-\",\"failedIndexes\":\"x,5-\"", "0000000000" }, /* hostile */
+		{ "\"completedIndexes\":\"-\",\"failedIndexes\":\"x,5-\"",
+		  "0000000000" }, /* hostile */
 		{ "\"completedIndexes\":\"9-1\"", "0000000000" },
 		{ "\"conditions\":[{\"type\":\"Failed\",\"status\":\"True\"}]", "1111111111" },
 		{ "\"conditions\":[{\"type\":\"Complete\",\"status\":\"True\"}]", "1111111111" },

@@ -1,20 +1,17 @@
-/* The image builder: what tar(1) reads of what the tar writer writes; the same bytes for the same files; libraries found as the loader finds them. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* The image builder: what tar(1) reads of what the tar writer writes; the same bytes for the same
+ * files; libraries found as the loader finds them. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include "base/command.h"
-#include "base/fs.h"
-#include "base/json.h"
+#include "base/os/command.h"
+#include "base/os/fs.h"
+#include "base/text/json.h"
 #include "runners/image/elf.h"
 #include "runners/image/layout.h"
 #include "runners/image/tar.h"
+#include "unit.h"
 
 struct place {
 	char *dir;
@@ -42,7 +39,7 @@ static void output(const char *const *argv, struct str *out)
 	assert_int_equal(status, 0);
 }
 
-/* --- tar --------------------------------------------------------------------------------------------------------------------------------- */
+/* Tar. */
 
 static int to_str(void *arg, const void *bytes, size_t n, struct err *err)
 {
@@ -59,7 +56,8 @@ static void test_names_of_any_length(void **state)
 	const char *file = in_place(p, "names.tar");
 	const char *const list[] = { "tar", "--quoting-style=literal", "-tf", file, NULL };
 
-	for (size_t n = 90; n < 400; n += n < 110 || (n > 150 && n < 160) || (n > 250 && n < 262) ? 1 : 17) {
+	for (size_t n = 90; n < 400;
+	     n += n < 110 || (n > 150 && n < 160) || (n > 250 && n < 262) ? 1 : 17) {
 		char *name = arena_alloc(p->arena, n + 1);
 
 		memset(name, 'a' + (int)(n % 26), n);
@@ -95,7 +93,8 @@ static void test_entries(void **state)
 	assert_int_equal(fs_write_atomic(file, tar.s, tar.len, NULL), 0);
 	output(list, &got);
 	assert_non_null(strstr(got.s, "drwxrwxrwt 0/0               0 1970-01-01 00:00:00 d/\n"));
-	assert_non_null(strstr(got.s, "lrwxrwxrwx 0/0               0 1970-01-01 00:00:00 l -> d/f\n"));
+	assert_non_null(
+		strstr(got.s, "lrwxrwxrwx 0/0               0 1970-01-01 00:00:00 l -> d/f\n"));
 	assert_non_null(strstr(got.s, long_target));
 	assert_non_null(strstr(got.s, "-rwxr-xr-x 0/0               5 1970-01-01 00:00:00 d/f\n"));
 }
@@ -114,13 +113,16 @@ static void test_what_is_no_file(void **state)
 	assert_int_equal(err.code, ERR_NOT_FOUND);
 }
 
-/* --- layouts --------------------------------------------------------------------------------------------------------------------------------- */
+/* Layouts. */
 
 static const char *const entrypoint[] = { "/a", NULL }, *const labels[] = { "v=1", "empty", NULL };
 
-static void write_one(struct place *p, const char *dir, const char *source, char digest[IMAGE_DIGEST_MAX])
+static void write_one(struct place *p, const char *dir, const char *source,
+		      char digest[IMAGE_DIGEST_MAX])
 {
-	struct image_file files[] = { { .path = "a", .source = in_place(p, source), .mode = 0755 }, { .path = "b", .text = "text", .mode = 0644 }, { .path = "c", .mode = 0755 },
+	struct image_file files[] = { { .path = "a", .source = in_place(p, source), .mode = 0755 },
+				      { .path = "b", .text = "text", .mode = 0644 },
+				      { .path = "c", .mode = 0755 },
 				      { .path = "d", .target = "c" } };
 	struct image_content content = { files, ARRAY_LEN(files), "amd64" };
 	struct image_config c = { "amd64", entrypoint, "1:1", NULL, labels };
@@ -151,7 +153,8 @@ static void test_same_files_same_digest(void **state)
 	assert_string_not_equal(one, other);
 }
 
-/* What any zlib of any machine would give isn't promised, what ours gives is: it is part of the program. */
+/* What any zlib of any machine would give isn't promised, what ours gives is: it is part of the
+ * program. */
 static void test_reads_back(void **state)
 {
 	struct place *p = *state;
@@ -167,9 +170,17 @@ static void test_reads_back(void **state)
 	assert_int_equal(l.n_blobs, 2);
 	path = image_blob_path(in_place(p, "l4"), l.blobs[0].digest);
 	assert_int_equal(json_read_file(path, 0, &config, NULL), 0);
-	assert_string_equal(json_string_value(json_object_get(json_object_get(config, "config"), "User")), "1:1");
-	assert_string_equal(json_string_value(json_object_get(json_object_get(json_object_get(config, "config"), "Labels"), "v")), "1");
-	assert_string_equal(json_string_value(json_object_get(json_object_get(json_object_get(config, "config"), "Labels"), "empty")), "");
+	assert_string_equal(
+		json_string_value(json_object_get(json_object_get(config, "config"), "User")),
+		"1:1");
+	assert_string_equal(
+		json_string_value(json_object_get(
+			json_object_get(json_object_get(config, "config"), "Labels"), "v")),
+		"1");
+	assert_string_equal(
+		json_string_value(json_object_get(
+			json_object_get(json_object_get(config, "config"), "Labels"), "empty")),
+		"");
 	json_decref(config);
 }
 
@@ -188,8 +199,16 @@ static void test_a_directory_that_is_full(void **state)
 
 static void test_layouts_that_are_none(void **state)
 {
-	static const char *const bad[] = { "", "[]", "{\"manifests\": []}", "{\"manifests\": [{}, {}]}", "{\"manifests\": [{\"digest\": \"sha256:00\", \"mediaType\": \"x\", \"size\": 1}]}",
-					   "{\"manifests\": [{\"digest\": \"../../etc/passwd\", \"mediaType\": \"x\", \"size\": 1}]}", "{\"manifests\": {}}" };
+	static const char *const bad[] = {
+		"",
+		"[]",
+		"{\"manifests\": []}",
+		"{\"manifests\": [{}, {}]}",
+		"{\"manifests\": [{\"digest\": \"sha256:00\", \"mediaType\": \"x\", \"size\": 1}]}",
+		("{\"manifests\": [{\"digest\": \"../../etc/passwd\", \"mediaType\": \"x\", "
+		 "\"size\": 1}]}"),
+		"{\"manifests\": {}}"
+	};
 	struct place *p = *state;
 	struct image_layout l;
 
@@ -203,7 +222,7 @@ static void test_layouts_that_are_none(void **state)
 	}
 }
 
-/* --- libraries --------------------------------------------------------------------------------------------------------------------------------- */
+/* Libraries. */
 
 static void test_own_libraries(void **state)
 {
@@ -219,7 +238,8 @@ static void test_own_libraries(void **state)
 	assert_true(needs_c);
 	assert_int_equal(elf_find(cache, "libc.so.6", &self, p->arena, &c, NULL), 0);
 	assert_string_equal(c.soname, "libc.so.6");
-	assert_int_equal(elf_find(none, "libc.so.6", &self, p->arena, &again, NULL), 0); /* in the loader's own directories */
+	assert_int_equal(elf_find(none, "libc.so.6", &self, p->arena, &again, NULL),
+			 0); /* in the loader's own directories */
 	assert_string_equal(again.soname, "libc.so.6");
 	assert_int_equal(elf_find(cache, "libnowhere.so.1", &self, p->arena, &c, NULL), -1);
 	elf_cache_free(cache);
@@ -235,7 +255,9 @@ static void test_search(void **state)
 
 	assert_int_equal(elf_read("/proc/self/exe", p->arena, &self, NULL), 0);
 	assert_int_equal(elf_find(none, "libc.so.6", &self, p->arena, &c, NULL), 0);
-	assert_int_equal(fs_copy_file_at(AT_FDCWD, arena_strdup(p->arena, c.path), AT_FDCWD, in_place(p, "libours.so.1"), 0644, NULL), 0);
+	assert_int_equal(fs_copy_file_at(AT_FDCWD, arena_strdup(p->arena, c.path), AT_FDCWD,
+					 in_place(p, "libours.so.1"), 0644, NULL),
+			 0);
 	put(p, "libtext.so.1", "no library");
 	by = self;
 	by.path = in_place(p, "program");
@@ -247,6 +269,20 @@ static void test_search(void **state)
 	assert_int_equal(elf_find(none, "libours.so.1", &by, p->arena, &c, NULL), -1);
 	by.rpath = "$ORIGIN";
 	assert_int_equal(elf_find(none, "libours.so.1", &by, p->arena, &c, NULL), 0);
+	{
+		/* By the rpath of what loaded it: its own loader's rpath counts for what it needs.
+		 */
+		const struct elf_facts program = by;
+		struct elf_facts middle = self;
+
+		middle.path = "/elsewhere/libmiddle.so.1";
+		middle.rpath = "/elsewhere";
+		middle.runpath = NULL;
+		middle.by = &program;
+		assert_int_equal(elf_find(none, "libours.so.1", &middle, p->arena, &c, NULL), 0);
+		assert_ptr_equal(c.by, &middle);
+		assert_true(str_has_prefix(c.path, p->dir));
+	}
 	by.rpath = NULL;
 	setenv("LD_LIBRARY_PATH", p->dir, 1);
 	assert_int_equal(elf_find(none, "libours.so.1", &by, p->arena, &c, NULL), 0);
@@ -270,12 +306,16 @@ static void test_damaged_programs(void **state)
 			seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
 			head[(seed >> 33) % 1024] = (char)(seed >> 56);
 		}
-		assert_int_equal(fs_write_atomic_at(AT_FDCWD, in_place(p, "damaged"), head, MIN(bytes.len, 4096), 0644, FS_WRITE_NO_SYNC, NULL), 0);
-		elf_read(in_place(p, "damaged"), arena, &f, NULL); /* says something, and nothing breaks */
+		assert_int_equal(fs_write_atomic_at(AT_FDCWD, in_place(p, "damaged"), head,
+						    MIN(bytes.len, 4096), 0644, FS_WRITE_NO_SYNC,
+						    NULL),
+				 0);
+		elf_read(in_place(p, "damaged"), arena, &f,
+			 NULL); /* says something, and nothing breaks */
 	}
 }
 
-/* --- all of it ------------------------------------------------------------------------------------------------------------------------------------ */
+/* All of it. */
 
 static const struct image_file *file_at(const struct image_content *c, const char *path)
 {
@@ -288,8 +328,15 @@ static const struct image_file *file_at(const struct image_content *c, const cha
 static void test_files(void **state)
 {
 	struct place *p = *state;
-	const char *const programs[] = { "/proc/self/exe" }, *const targets[] = { "usr/bin/self" }, *const opened[] = { "?libnowhere.so.9", "libnowhere.so.9|libm.so.6", NULL };
-	struct image_ask ask = { .programs = programs, .targets = targets, .n = 1, .dlopened = opened, .certificates = in_place(p, "ca.crt"), .zones = in_place(p, "zones") };
+	const char *const programs[] = { "/proc/self/exe" }, *const targets[] = { "usr/bin/self" },
+			  *const opened[] = { "?libnowhere.so.9", "libnowhere.so.9|libm.so.6",
+					      NULL };
+	struct image_ask ask = { .programs = programs,
+				 .targets = targets,
+				 .n = 1,
+				 .dlopened = opened,
+				 .certificates = in_place(p, "ca.crt"),
+				 .zones = in_place(p, "zones") };
 	struct image_content c;
 	struct err err = { 0 };
 
@@ -314,7 +361,8 @@ static void test_files(void **state)
 		_cleanup_(freep) char *dir = fs_dirname(c.files[i].path);
 		const struct image_file *parent = file_at(&c, dir);
 
-		if (strcmp(dir, ".") != 0 && (!parent || parent->source || parent->target || parent->text))
+		if (strcmp(dir, ".") != 0 &&
+		    (!parent || parent->source || parent->target || parent->text))
 			fail_msg("%s lies in no directory", c.files[i].path);
 	}
 }
@@ -323,8 +371,11 @@ static void test_what_is_missing(void **state)
 {
 	struct place *p = *state;
 	const char *programs[] = { "/proc/self/exe" };
-	const char *const targets[] = { "usr/bin/self" }, *const opened[] = { "libnowhere.so.9", NULL };
-	struct image_ask ask = { .programs = programs, .targets = targets, .n = 1, .dlopened = opened };
+	const char *const targets[] = { "usr/bin/self" }, *const opened[] = { "libnowhere.so.9",
+									      NULL };
+	struct image_ask ask = {
+		.programs = programs, .targets = targets, .n = 1, .dlopened = opened
+	};
 	struct image_content c;
 	struct err err = { 0 };
 
@@ -349,8 +400,8 @@ static int set_up(void **state)
 	struct place *p = xcalloc(1, sizeof(*p));
 
 	p->arena = arena_new();
-	p->dir = xstrdup("/tmp/cairn-image-XXXXXX");
-	assert_non_null(mkdtemp(p->dir));
+	p->dir = xcalloc(1, TEST_DIR_MAX);
+	test_dir(p->dir, TEST_DIR_MAX, "image");
 	*state = p;
 	return 0;
 }
@@ -369,10 +420,18 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names_of_any_length), cmocka_unit_test(test_entries),	      cmocka_unit_test(test_what_is_no_file),
-		cmocka_unit_test(test_same_files_same_digest), cmocka_unit_test(test_reads_back),     cmocka_unit_test(test_a_directory_that_is_full),
-		cmocka_unit_test(test_layouts_that_are_none), cmocka_unit_test(test_own_libraries),   cmocka_unit_test(test_search),
-		cmocka_unit_test(test_damaged_programs),      cmocka_unit_test(test_files),	      cmocka_unit_test(test_what_is_missing),
+		cmocka_unit_test(test_names_of_any_length),
+		cmocka_unit_test(test_entries),
+		cmocka_unit_test(test_what_is_no_file),
+		cmocka_unit_test(test_same_files_same_digest),
+		cmocka_unit_test(test_reads_back),
+		cmocka_unit_test(test_a_directory_that_is_full),
+		cmocka_unit_test(test_layouts_that_are_none),
+		cmocka_unit_test(test_own_libraries),
+		cmocka_unit_test(test_search),
+		cmocka_unit_test(test_damaged_programs),
+		cmocka_unit_test(test_files),
+		cmocka_unit_test(test_what_is_missing),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

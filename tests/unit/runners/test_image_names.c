@@ -1,19 +1,15 @@
 /* Names of images, challenges of registries, and Docker's configuration. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include "base/fs.h"
+#include "base/os/fs.h"
 #include "runners/image/registry_internal.h"
+#include "unit.h"
 
 #define D64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-/* --- names --------------------------------------------------------------------------------------------------------------------------- */
+/* Names. */
 
 static void test_names(void **state)
 {
@@ -50,10 +46,53 @@ static void test_names(void **state)
 
 static void test_what_is_no_name(void **state)
 {
-	static const char *const bad[] = { "", ":", "@", "/", "a/", "/a", "a//b", "A", "team/Train", "a:", "a: b", "a b", "a:b:c", "a:b/c", "a:-x", "a:.x", "-a", "a-", "a..b", "a___b", "a.-b",
-					   "_a", "r.example:/a", "r.example:99999/a", "r.example:0/a", "-r.example/a", "r-.example/a", ".r.example/a", "r..example/a", "r.example./a", "[::1/a", "[]/a", "r_r.example/a",
-					   "[zz]:1/a", "a@", "a@sha256:", "a@sha256:" D64 "0", "a@sha512:" D64, "a@sha256:" D64 "@x", "a@SHA256:" D64, "a\n", "a:1\n", "\xff", "https://r.example/a",
-					   "a@sha256:0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef" };
+	static const char *const bad[] = {
+		"",
+		":",
+		"@",
+		"/",
+		"a/",
+		"/a",
+		"a//b",
+		"A",
+		"team/Train",
+		"a:",
+		"a: b",
+		"a b",
+		"a:b:c",
+		"a:b/c",
+		"a:-x",
+		"a:.x",
+		"-a",
+		"a-",
+		"a..b",
+		"a___b",
+		"a.-b",
+		"_a",
+		"r.example:/a",
+		"r.example:99999/a",
+		"r.example:0/a",
+		"-r.example/a",
+		"r-.example/a",
+		".r.example/a",
+		"r..example/a",
+		"r.example./a",
+		"[::1/a",
+		"[]/a",
+		"r_r.example/a",
+		"[zz]:1/a",
+		"a@",
+		"a@sha256:",
+		"a@sha256:" D64 "0",
+		"a@sha512:" D64,
+		"a@sha256:" D64 "@x",
+		"a@SHA256:" D64,
+		"a\n",
+		"a:1\n",
+		"\xff",
+		"https://r.example/a",
+		"a@sha256:0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef"
+	};
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
 	char long_tag[140] = "a:", long_name[300];
 	struct image_ref r;
@@ -76,7 +115,7 @@ static void test_what_is_no_name(void **state)
 	assert_int_equal(image_ref_parse(long_name, arena, &r, NULL), 0);
 }
 
-/* --- challenges ------------------------------------------------------------------------------------------------------------------------ */
+/* Challenges. */
 
 static void test_challenges(void **state)
 {
@@ -87,13 +126,18 @@ static void test_challenges(void **state)
 	} rows[] = {
 		{ "", AUTH_NONE },
 		{ "WWW-Authenticate: Basic realm=\"r\"\r\n", AUTH_BASIC, "r" },
-		{ "www-authenticate: Bearer realm=\"https://a.example/t\",service=\"s\",scope=\"repository:a/b:pull,push\"\r\n", AUTH_BEARER, "https://a.example/t", "s", "repository:a/b:pull,push" },
+		{ "www-authenticate: Bearer "
+		  "realm=\"https://a.example/t\",service=\"s\",scope=\"repository:a/"
+		  "b:pull,push\"\r\n",
+		  AUTH_BEARER, "https://a.example/t", "s", "repository:a/b:pull,push" },
 		{ "WWW-Authenticate: bearer REALM=x , service = s\r\n", AUTH_BEARER, "x", "s" },
 		{ "WWW-Authenticate: Basic realm=\"b\", Bearer realm=\"t\"\r\n", AUTH_BEARER, "t" },
-		{ "WWW-Authenticate: Bearer realm=\"t\"\r\nWWW-Authenticate: Basic realm=\"b\"\r\n", AUTH_BEARER, "t" },
+		{ "WWW-Authenticate: Bearer realm=\"t\"\r\nWWW-Authenticate: Basic realm=\"b\"\r\n",
+		  AUTH_BEARER, "t" },
 		{ "WWW-Authenticate: Negotiate abc==, Basic realm=\"b\"\r\n", AUTH_BASIC, "b" },
 		{ "WWW-Authenticate: Bearer realm=\"a \\\"b\\\"\"\r\n", AUTH_BEARER, "a \"b\"" },
-		{ "WWW-Authenticate: Bearer service=\"no realm\"\r\nWWW-Authenticate: Basic\r\n", AUTH_BASIC },
+		{ "WWW-Authenticate: Bearer service=\"no realm\"\r\nWWW-Authenticate: Basic\r\n",
+		  AUTH_BASIC },
 		{ "WWW-Authenticate: Bearer realm=\"never ends\r\n", AUTH_NONE },
 		{ "WWW-Authenticate: Digest realm=\"x\"\r\n", AUTH_NONE },
 		{ "X-WWW-Authenticate: Basic realm=\"x\"\r\n", AUTH_NONE },
@@ -103,7 +147,7 @@ static void test_challenges(void **state)
 		_cleanup_(arena_freep) struct arena *arena = arena_new();
 		struct auth_challenge c;
 
-		auth_challenge_parse(rows[i].headers, strlen(rows[i].headers), arena, &c);
+		registry_challenge_parse(rows[i].headers, strlen(rows[i].headers), arena, &c);
 		assert_int_equal(c.scheme, rows[i].scheme);
 		if (rows[i].realm)
 			assert_string_equal(c.realm, rows[i].realm);
@@ -114,7 +158,7 @@ static void test_challenges(void **state)
 	}
 }
 
-/* --- Docker's configuration --------------------------------------------------------------------------------------------------------------- */
+/* Docker's configuration. */
 
 /* "user:password", "token", … of an image by this configuration; "" when there is nothing. */
 static void find(const char *config, const char *host, const char *path, char *out, size_t size)
@@ -129,9 +173,11 @@ static void find(const char *config, const char *host, const char *path, char *o
 	if (docker_config_find(c, host, path, 0, &who, &which, &err) < 0)
 		snprintf(out, size, "error %d", err.code);
 	else
-		snprintf(out, size, "%s%s%s%s%s", who.user.len ? who.user.s : "", who.user.len ? ":" : "", who.password.len ? who.password.s : "",
-			 who.identity.len ? who.identity.s : "", who.bearer.len ? who.bearer.s : "");
-	credential_wipe(&who);
+		snprintf(out, size, "%s%s%s%s%s", who.user.len ? who.user.s : "",
+			 who.user.len ? ":" : "", who.password.len ? who.password.s : "",
+			 who.identity.len ? who.identity.s : "",
+			 who.bearer.len ? who.bearer.s : "");
+	registry_credential_wipe(&who);
 	docker_config_free(c);
 }
 
@@ -144,28 +190,54 @@ static void test_docker_config(void **state)
 		{ "{\"auths\": {\"r.example\": {\"auth\": \"dTpw\"}}}", "r.example", "a", "u:p" },
 		{ "{\"auths\": {\"r.example\": {\"auth\": \"dTpw\"}}}", "s.example", "a", "" },
 		{ "{\"auths\": {\"r.example\": {\"auth\": \"dTpw\"}}}", "r.example:5000", "a", "" },
-		{ "{\"auths\": {\"r.example:5000\": {\"auth\": \"dTpwOnE=\"}}}", "r.example:5000", "a", "u:p:q" },
-		{ "{\"auths\": {\"https://r.example/v2/\": {\"auth\": \"dTpw\"}}}", "r.example", "a", "u:p" },
-		{ "{\"auths\": {\"https://index.docker.io/v1/\": {\"auth\": \"dTpw\"}}}", "docker.io", "library/a", "u:p" },
-		{ "{\"auths\": {\"docker.io\": {\"username\": \"x\", \"password\": \"y\"}}}", "docker.io", "library/a", "x:y" },
-		{ "{\"auths\": {\"r.example\": {\"auth\": \"dTpw\"}, \"r.example/team\": {\"username\": \"t\", \"password\": \"t\"}}}", "r.example", "team/a", "t:t" },
-		{ "{\"auths\": {\"r.example\": {\"auth\": \"dTpw\"}, \"r.example/team\": {\"username\": \"t\", \"password\": \"t\"}}}", "r.example", "teams/a", "u:p" },
+		{ "{\"auths\": {\"r.example:5000\": {\"auth\": \"dTpwOnE=\"}}}", "r.example:5000",
+		  "a", "u:p:q" },
+		{ "{\"auths\": {\"https://r.example/v2/\": {\"auth\": \"dTpw\"}}}", "r.example",
+		  "a", "u:p" },
+		{ "{\"auths\": {\"https://index.docker.io/v1/\": {\"auth\": \"dTpw\"}}}",
+		  "docker.io", "library/a", "u:p" },
+		{ "{\"auths\": {\"docker.io\": {\"username\": \"x\", \"password\": \"y\"}}}",
+		  "docker.io", "library/a", "x:y" },
+		{ "{\"auths\": {\"r.example\": {\"auth\": \"dTpw\"}, \"r.example/team\": "
+		  "{\"username\": \"t\", \"password\": \"t\"}}}",
+		  "r.example", "team/a", "t:t" },
+		{ "{\"auths\": {\"r.example\": {\"auth\": \"dTpw\"}, \"r.example/team\": "
+		  "{\"username\": \"t\", \"password\": \"t\"}}}",
+		  "r.example", "teams/a", "u:p" },
 		{ "{\"auths\": {\"*.example\": {\"auth\": \"dTpw\"}}}", "r.example", "a", "u:p" },
 		{ "{\"auths\": {\"*.example\": {\"auth\": \"dTpw\"}}}", "a.r.example", "a", "" },
-		{ "{\"auths\": {\"*.*.example\": {\"auth\": \"dTpw\"}}}", "a.r.example", "a", "u:p" },
-		{ "{\"auths\": {\"r*y.example\": {\"auth\": \"dTpw\"}}}", "registry.example", "a", "u:p" },
-		{ "{\"auths\": {\"r.example\": {\"identitytoken\": \"T\"}}}", "r.example", "a", "T" },
-		{ "{\"auths\": {\"r.example\": {\"registrytoken\": \"B\"}}}", "r.example", "a", "B" },
-		{ "{\"r.example\": {\"auth\": \"dTpw\"}}", "r.example", "a", "u:p" }, /* kubernetes.io/dockercfg */
+		{ "{\"auths\": {\"*.*.example\": {\"auth\": \"dTpw\"}}}", "a.r.example", "a",
+		  "u:p" },
+		{ "{\"auths\": {\"r*y.example\": {\"auth\": \"dTpw\"}}}", "registry.example", "a",
+		  "u:p" },
+		{ "{\"auths\": {\"r.example\": {\"identitytoken\": \"T\"}}}", "r.example", "a",
+		  "T" },
+		{ "{\"auths\": {\"r.example\": {\"registrytoken\": \"B\"}}}", "r.example", "a",
+		  "B" },
+		{ "{\"r.example\": {\"auth\": \"dTpw\"}}", "r.example", "a",
+		  "u:p" }, /* kubernetes.io/dockercfg */
 		{ "{\"auths\": {\"r.example\": {\"auth\": \"!\"}}}", "r.example", "a", "error 2" },
-		{ "{\"auths\": {\"r.example\": {\"auth\": \"bm9jb2xvbg==\"}}}", "r.example", "a", "error 2" },
+		{ "{\"auths\": {\"r.example\": {\"auth\": \"bm9jb2xvbg==\"}}}", "r.example", "a",
+		  "error 2" },
 		{ "{\"auths\": {\"r.example\": 7}}", "r.example", "a", "" },
 		{ "{\"auths\": []}", "r.example", "a", "" },
-		{ "{\"credHelpers\": {\"r.example\": \"here\"}}", "r.example", "a", "helped:r.example" },
+		{ "{\"credHelpers\": {\"r.example\": \"here\"}}", "r.example", "a",
+		  "helped:r.example" },
 		{ "{\"credHelpers\": {\"r.example\": \"here\"}}", "s.example", "a", "" },
-		{ "{\"auths\": {\"r.example\": {}}, \"credsStore\": \"here\"}", "r.example", "a", "helped:r.example" },
-		{ "{\"auths\": {\"r.example\": {}}, \"credsStore\": \"token\"}", "r.example", "a", "idt" },
-		{ "{\"credHelpers\": {\"docker.io\": \"here\"}}", "docker.io", "library/a", "helped:https://index.docker.io/v1/" },
+		{ "{\"auths\": {\"r.example\": {}}, \"credsStore\": \"here\"}", "r.example", "a",
+		  "helped:r.example" },
+		{ "{\"credsStore\": \"here\"}", "r.example", "a", "helped:r.example" },
+		{ "{\"auths\": {\"s.example\": {}}, \"credsStore\": \"here\"}", "r.example", "a",
+		  "helped:r.example" },
+		{ "{\"credsStore\": \"nobody\"}", "r.example", "a", "" },
+		{ "{\"credsStore\": \"broken\"}", "r.example", "a", "error 2" },
+		{ "{\"credsStore\": \"missing\"}", "r.example", "a", "" },
+		{ "{\"auths\": {\"r.example\": {}}, \"credsStore\": \"missing\"}", "r.example", "a",
+		  "error 3" },
+		{ "{\"auths\": {\"r.example\": {}}, \"credsStore\": \"token\"}", "r.example", "a",
+		  "idt" },
+		{ "{\"credHelpers\": {\"docker.io\": \"here\"}}", "docker.io", "library/a",
+		  "helped:https://index.docker.io/v1/" },
 		{ "{\"credHelpers\": {\"r.example\": \"nobody\"}}", "r.example", "a", "" },
 		{ "{\"credHelpers\": {\"r.example\": \"broken\"}}", "r.example", "a", "error 2" },
 		{ "{\"credHelpers\": {\"r.example\": \"rubbish\"}}", "r.example", "a", "error 2" },
@@ -177,13 +249,15 @@ static void test_docker_config(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		find(rows[i].config, rows[i].host, rows[i].path, out, sizeof(out));
 		if (strcmp(out, rows[i].want) != 0)
-			fail_msg("%s for %s/%s: `%s` instead of `%s`", rows[i].config, rows[i].host, rows[i].path, out, rows[i].want);
+			fail_msg("%s for %s/%s: `%s` instead of `%s`", rows[i].config, rows[i].host,
+				 rows[i].path, out, rows[i].want);
 	}
 }
 
 static void test_configurations_that_are_none(void **state)
 {
-	static const char *const bad[] = { "", "[]", "{", "7", "{\"auths\": {\"a\": 1, \"a\": 2}}" };
+	static const char *const bad[] = { "", "[]", "{", "7",
+					   "{\"auths\": {\"a\": 1, \"a\": 2}}" };
 	struct docker_config *c;
 
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -198,11 +272,24 @@ static void test_configurations_that_are_none(void **state)
 /* Those that say nothing of the image are passed over. */
 static void test_one_after_the_other(void **state)
 {
-	const struct docker_text texts[] = { { "one", "{\"auths\": {\"r.example\": {\"username\": \"a\", \"password\": \"x\"}}}" },
-					     { "two", "{\"auths\": {\"s.example\": {\"username\": \"b\", \"password\": \"x\"}}}" },
-					     { "three", "{\"auths\": {\"r.example\": {\"username\": \"c\", \"password\": \"x\"}}}" },
-					     { 0 } };
-	static const struct { size_t from; int found; const char *user, *name; } rows[] = { { 0, 1, "a", "one" }, { 1, 1, "c", "three" }, { 2, 1, "c", "three" }, { 3, 0 }, { 9, 0 } };
+	const struct docker_text texts[] = {
+		{ "one",
+		  "{\"auths\": {\"r.example\": {\"username\": \"a\", \"password\": \"x\"}}}" },
+		{ "two",
+		  "{\"auths\": {\"s.example\": {\"username\": \"b\", \"password\": \"x\"}}}" },
+		{ "three",
+		  "{\"auths\": {\"r.example\": {\"username\": \"c\", \"password\": \"x\"}}}" },
+		{ 0 }
+	};
+	static const struct {
+		size_t from;
+		int found;
+		const char *user, *name;
+	} rows[] = { { 0, 1, "a", "one" },
+		     { 1, 1, "c", "three" },
+		     { 2, 1, "c", "three" },
+		     { 3, 0 },
+		     { 9, 0 } };
 	struct docker_config *c;
 
 	assert_int_equal(docker_config_new(texts, &c, NULL), 0);
@@ -210,12 +297,14 @@ static void test_one_after_the_other(void **state)
 		struct registry_credential who = { 0 };
 		size_t which = 99;
 
-		assert_int_equal(docker_config_find(c, "r.example", "team/a", rows[i].from, &who, &which, NULL), rows[i].found);
+		assert_int_equal(docker_config_find(c, "r.example", "team/a", rows[i].from, &who,
+						    &which, NULL),
+				 rows[i].found);
 		if (rows[i].found) {
 			assert_string_equal(who.user.s, rows[i].user);
 			assert_string_equal(docker_config_name(c, which), rows[i].name);
 		}
-		credential_wipe(&who);
+		registry_credential_wipe(&who);
 	}
 	docker_config_free(c);
 }
@@ -230,31 +319,37 @@ static void test_order(void **state)
 	assert_int_equal(fs_write_atomic(path, file, strlen(file), NULL), 0);
 	find("{}", "r.example", "a", out, sizeof(out));
 	assert_string_equal(out, "file:f");
-	find("{\"auths\": {\"r.example\": {\"auth\": \"dTpw\"}}}", "r.example", "a", out, sizeof(out));
+	find("{\"auths\": {\"r.example\": {\"auth\": \"dTpw\"}}}", "r.example", "a", out,
+	     sizeof(out));
 	assert_string_equal(out, "u:p");
 	unlink(path);
 }
 
-/* --- helpers that stand for docker-credential-* ---------------------------------------------------------------------------------------------- */
+/* Helpers that stand for docker-credential-*. */
 
 static void write_helper(const char *dir, const char *name, const char *script)
 {
-	_cleanup_(freep) char *path = xasprintf("%s/docker-credential-%s", dir, name), *text = xasprintf("#!/bin/sh\n%s\n", script);
+	_cleanup_(freep) char *path = xasprintf("%s/docker-credential-%s", dir, name),
+			      *text = xasprintf("#!/bin/sh\n%s\n", script);
 
-	assert_int_equal(fs_write_atomic_at(AT_FDCWD, path, text, strlen(text), 0755, FS_WRITE_NO_SYNC, NULL), 0);
+	assert_int_equal(fs_write_atomic_at(AT_FDCWD, path, text, strlen(text), 0755,
+					    FS_WRITE_NO_SYNC, NULL),
+			 0);
 	assert_int_equal(chmod(path, 0755), 0);
 }
 
 static int set_up(void **state)
 {
-	char *dir = xstrdup("/tmp/cairn-names-XXXXXX");
+	char *dir = xcalloc(1, TEST_DIR_MAX);
 	_cleanup_(freep) char *path = NULL;
 
-	assert_non_null(mkdtemp(dir));
+	test_dir(dir, TEST_DIR_MAX, "names");
 	path = xasprintf("%s:%s", dir, getenv("PATH"));
 	setenv("PATH", path, 1);
 	setenv("DOCKER_CONFIG", dir, 1);
-	write_helper(dir, "here", "[ \"$1\" = get ] && read -r url; echo \"{\\\"ServerURL\\\": \\\"$url\\\", \\\"Username\\\": \\\"helped\\\", \\\"Secret\\\": \\\"$url\\\"}\"");
+	write_helper(dir, "here",
+		     "[ \"$1\" = get ] && read -r url; echo \"{\\\"ServerURL\\\": \\\"$url\\\", "
+		     "\\\"Username\\\": \\\"helped\\\", \\\"Secret\\\": \\\"$url\\\"}\"");
 	write_helper(dir, "token", "echo '{\"Username\": \"<token>\", \"Secret\": \"idt\"}'");
 	write_helper(dir, "nobody", "echo 'credentials not found in native keychain'; exit 1");
 	write_helper(dir, "broken", "exit 3");
@@ -273,8 +368,13 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names), cmocka_unit_test(test_what_is_no_name), cmocka_unit_test(test_challenges), cmocka_unit_test(test_docker_config),
-		cmocka_unit_test(test_configurations_that_are_none), cmocka_unit_test(test_order), cmocka_unit_test(test_one_after_the_other),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_what_is_no_name),
+		cmocka_unit_test(test_challenges),
+		cmocka_unit_test(test_docker_config),
+		cmocka_unit_test(test_configurations_that_are_none),
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_one_after_the_other),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,38 +1,54 @@
-/* The objects of an attempt: golden files (job/NAME.yaml; CAIRN_GOLDEN=write writes them), contradictions, and what must hold for any attempt. tests/cluster/objects.t has a real
- * API server check the golden files. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* The objects of an attempt: golden files (job/NAME.yaml; CAIRN_GOLDEN=write writes them),
+ * contradictions, and what must hold for any attempt. tests/cluster/checks/objects.t has a real API
+ * server check the golden files. */
+#include "unit.h"
 
 #include <stdio.h>
 #include <string.h>
-#include "base/fs.h"
-#include "base/yaml_json.h"
-#include "runners/kubernetes/job.h"
-#include "runners/kubernetes/pod_spec.h"
+#include "base/os/fs.h"
+#include "base/text/yaml_json.h"
+#include "runners/kubernetes/job/job.h"
+#include "runners/kubernetes/job/pod_spec.h"
 
-static const struct content_id spec = { .digest = { { 0xab, 0xcd } }, .kind = CONTENT_BLOB, .size_bytes = 321 };
+static const struct content_id spec = { .digest = { { 0xab, 0xcd } },
+					.kind = CONTENT_BLOB,
+					.size_bytes = 321 };
 static const struct digest key = { { 7 } };
-static const char *const env[] = { "CAIRN_STORE=s3://bucket/prefix", "CAIRN_STORE_ENDPOINT=http://s3.test:7070/$(HOME)", NULL };
+static const char *const env[] = { "CAIRN_STORE=s3://bucket/prefix",
+				   "CAIRN_STORE_ENDPOINT=http://s3.test:7070/$(HOME)", NULL };
 
 static struct kube_profile lab(void)
 {
-	return (struct kube_profile){ .project = "0123456789abcdef", .namespace_ = "ml", .cairn_image = "registry.test/cairn:1", .store_uri = "s3://bucket/prefix",
-				      .store_env = env, .store_secret = "store" };
+	return (struct kube_profile){ .project = "0123456789abcdef",
+				      .namespace_ = "ml",
+				      .cairn_image = "registry.test/cairn:1",
+				      .store_uri = "s3://bucket/prefix",
+				      .store_env = env,
+				      .store_secret = "store" };
 }
 
 static struct runner_attempt plain(void)
 {
-	return (struct runner_attempt){ .id = 7, .run_id = "digits-7kq2m", .task = "train[fold=0]", .step = "train", .number = 1, .key = &key,
-					.image = "registry.test/train@sha256:0123456789012345678901234567890123456789012345678901234567890123",
-					.grace_ns = 30 * NS_PER_S, .resources = { .cpu_milli = 1500, .memory_bytes = GIB } };
+	return (struct runner_attempt){
+		.id = 7,
+		.run_id = "digits-7kq2m",
+		.task = "train[fold=0]",
+		.on.step = "train",
+		.number = 1,
+		.key = &key,
+		.on.image = "registry.test/"
+			    "train@sha256:"
+			    "0123456789012345678901234567890123456789012345678901234567890123",
+		.grace_ns = 30 * NS_PER_S,
+		.resources = { .cpu_milli = 1500, .memory_bytes = GIB }
+	};
 }
 
-/* --- golden files --------------------------------------------------------------------------------------------------- */
+/* Golden files. */
 
-static const struct runner_input two_inputs[] = { { .name = "data", .path = "inputs/data" }, { .name = "labels", .path = "inputs/labels.csv" } };
+static const struct runner_input two_inputs[] = {
+	{ .name = "data", .path = "inputs/data" }, { .name = "labels", .path = "inputs/labels.csv" }
+};
 static const char *const two_secrets[] = { "TOKEN=hidden", "KEY=hidden as well", NULL };
 
 struct golden {
@@ -61,7 +77,7 @@ static void with_secrets(struct kube_profile *p, struct runner_attempt *a)
 
 static void built_in(struct kube_profile *p, struct runner_attempt *a)
 {
-	a->image = NULL;
+	a->on.image = NULL;
 	a->resources.memory_bytes = 0;
 	a->resources.cpu_milli = 0;
 	p->arch = "arm64";
@@ -88,18 +104,24 @@ static void in_a_volume(struct kube_profile *p, struct runner_attempt *a)
 	p->store_claim = "shared";
 }
 
-#define PLACES                                                                                                                             \
-	"\"node_selector\":{\"disk\":\"ssd\"},\"tolerations\":[{\"key\":\"sku\",\"operator\":\"Equal\",\"value\":\"gpu\",\"effect\":\"NoSchedule\"}],"     \
-	"\"affinity\":{\"podAntiAffinity\":{\"preferredDuringSchedulingIgnoredDuringExecution\":[{\"weight\":1,\"podAffinityTerm\":{\"topologyKey\":" \
-	"\"kubernetes.io/hostname\",\"labelSelector\":{\"matchLabels\":{\"cairn/step\":\"train\"}}}}]}},"                                       \
-	"\"topology_spread\":[{\"maxSkew\":1,\"topologyKey\":\"topology.kubernetes.io/zone\",\"whenUnsatisfiable\":\"ScheduleAnyway\"}],"           \
-	"\"priority_class\":\"high\",\"runtime_class\":\"nvidia\",\"labels\":{\"team\":\"a\"},\"annotations\":{\"example.org/why\":\"any: text\"}"
+#define PLACES                                                                                     \
+	"\"node_selector\":{\"disk\":\"ssd\"},\"tolerations\":[{\"key\":\"sku\",\"operator\":"     \
+	"\"Equal\",\"value\":\"gpu\",\"effect\":\"NoSchedule\"}],"                                 \
+	"\"affinity\":{\"podAntiAffinity\":{\"preferredDuringSchedulingIgnoredDuringExecution\":[" \
+	"{\"weight\":1,\"podAffinityTerm\":{\"topologyKey\":"                                      \
+	"\"kubernetes.io/hostname\",\"labelSelector\":{\"matchLabels\":{\"cairn.internal/"         \
+	"step\":\"train\"}}}}]}},"                                                                 \
+	"\"topology_spread\":[{\"maxSkew\":1,\"topologyKey\":\"topology.kubernetes.io/"            \
+	"zone\",\"whenUnsatisfiable\":\"ScheduleAnyway\"}],"                                       \
+	"\"priority_class\":\"high\",\"runtime_class\":\"nvidia\",\"labels\":{\"team\":\"a\"},"    \
+	"\"annotations\":{\"example.org/why\":\"any: text\"}"
 
 static const struct golden goldens[] = {
 	{ "plain" },
 	{ "built-in", .more = built_in },
 	{ "inputs", .more = with_inputs },
-	{ "secrets", "{\"env_from\":[\"wandb\"],\"image_pull_secrets\":[\"registry\"]}", .more = with_secrets },
+	{ "secrets", "{\"env_from\":[\"wandb\"],\"image_pull_secrets\":[\"registry\"]}",
+	  .more = with_secrets },
 	{ "gpu", .gpus = 2 },
 	{ "gpu-product", "{\"gpu_type\":\"NVIDIA-A100\"}", .gpus = 1 },
 	{ "gpu-gke", "{\"gpu_type\":\"nvidia-l4\"}", .cloud = "gke", .gpus = 1 },
@@ -108,28 +130,42 @@ static const struct golden goldens[] = {
 	{ "mig", "{\"gpu_type\":\"nvidia.com/mig-1g.10gb\",\"shm_bytes\":268435456}", .gpus = 1 },
 	{ "amd", "{\"gpu_type\":\"amd.com/gpu\"}", .gpus = 1 },
 	{ "spot-gke", "{\"spot\":true}", .cloud = "gke" },
-	{ "spot-eks", "{\"spot\":true,\"affinity\":{\"nodeAffinity\":{\"requiredDuringSchedulingIgnoredDuringExecution\":{\"nodeSelectorTerms\":[{\"matchExpressions\":"
-		      "[{\"key\":\"arch\",\"operator\":\"In\",\"values\":[\"arm\"]}]}]}}}}", .cloud = "eks" },
+	{ "spot-eks",
+	  "{\"spot\":true,\"affinity\":{\"nodeAffinity\":{"
+	  "\"requiredDuringSchedulingIgnoredDuringExecution\":{\"nodeSelectorTerms\":[{"
+	  "\"matchExpressions\":[{\"key\":\"arch\",\"operator\":\"In\",\"values\":[\"arm\"]}]}]}}}"
+	  "}",
+	  .cloud = "eks" },
 	{ "spot-aks", "{\"spot\":true}", .cloud = "aks" },
 	{ "spot-anywhere", "{\"spot\":true}" },
-	{ "volumes", "{\"volumes\":{\"scratch\":{\"claim\":\"scratch-pvc\",\"mount\":\"/scratch\",\"read_only\":true,\"sub_path\":\"a\"},\"conf\":{\"config_map\":\"train-conf\","
-		     "\"mount\":\"/etc/train\"},\"keys\":{\"secret\":\"registry\",\"mount\":\"/keys\"},\"fast\":{\"size_bytes\":1048576,\"memory\":true,\"mount\":\"/fast\"},"
-		     "\"tmp\":{\"size_bytes\":2097152,\"mount\":\"/tmp\"}}}" },
-	{ "resources", "{\"disk_bytes\":21474836480,\"shm_bytes\":134217728,\"extended\":{\"rdma/ib\":1}}" },
+	{ "volumes",
+	  "{\"volumes\":{\"scratch\":{\"claim\":\"scratch-pvc\",\"mount\":\"/"
+	  "scratch\",\"read_only\":true,\"sub_path\":\"a\"},\"conf\":{\"config_map\":\"train-"
+	  "conf\",\"mount\":\"/etc/train\"},\"keys\":{\"secret\":\"registry\",\"mount\":\"/"
+	  "keys\"},\"fast\":{\"size_bytes\":1048576,\"memory\":true,\"mount\":\"/"
+	  "fast\"},\"tmp\":{\"size_bytes\":2097152,\"mount\":\"/tmp\"}}}" },
+	{ "resources",
+	  "{\"disk_bytes\":21474836480,\"shm_bytes\":134217728,\"extended\":{\"rdma/ib\":1}}" },
 	{ "places", "{" PLACES "}" },
 	{ "account-token", "{\"service_account\":\"reader\",\"token\":true}" },
 	{ "store-account", NULL, .cloud = "eks", .more = by_account },
 	{ "store-claim", NULL, .more = in_a_volume },
-	{ "kueue", "{\"queue\":\"team-a\"}", "{\"queue\":\"everybody\",\"labels\":{\"team\":\"all\"}}" },
+	{ "kueue", "{\"queue\":\"team-a\"}",
+	  "{\"queue\":\"everybody\",\"labels\":{\"team\":\"all\"}}" },
 	{ "gang", .nodes = 4, .gpus = 2 },
 	{ "packed", .packed = 3 },
 	{ "array", .many = 3, .per_pod = 1, .more = with_inputs },
 	{ "array-of-packs", .many = 5, .per_pod = 2, .more = with_inputs },
 	{ "template",
-	  "{\"pod_template\":{\"metadata\":{\"annotations\":{\"a\":\"b\"}},\"spec\":{\"securityContext\":{\"runAsUser\":2000},\"containers\":[{\"name\":\"main\",\"env\":["
-	  "{\"name\":\"HOME\",\"value\":\"/scratch\"},{\"name\":\"EXTRA\",\"value\":\"1\"}]}],\"tolerations\":null}}}",
-	  "{\"pod_template\":{\"spec\":{\"priority\":null,\"dnsConfig\":{\"options\":[{\"name\":\"ndots\",\"value\":\"2\"}]},\"initContainers\":[{\"name\":\"setup\",\"image\":"
-	  "\"registry.test/setup:1\",\"securityContext\":{\"allowPrivilegeEscalation\":false,\"capabilities\":{\"drop\":[\"ALL\"]}}}]}}}" },
+	  "{\"pod_template\":{\"metadata\":{\"annotations\":{\"a\":\"b\"}},\"spec\":{"
+	  "\"securityContext\":{\"runAsUser\":2000},\"containers\":[{\"name\":\"main\",\"env\":[{"
+	  "\"name\":\"HOME\",\"value\":\"/"
+	  "scratch\"},{\"name\":\"EXTRA\",\"value\":\"1\"}]}],\"tolerations\":null}}}",
+	  "{\"pod_template\":{\"spec\":{\"priority\":null,\"dnsConfig\":{\"options\":[{\"name\":"
+	  "\"ndots\",\"value\":\"2\"}]},\"initContainers\":[{\"name\":\"setup\",\"image\":"
+	  "\"registry.test/"
+	  "setup:1\",\"securityContext\":{\"allowPrivilegeEscalation\":false,\"capabilities\":{"
+	  "\"drop\":[\"ALL\"]}}}]}}}" },
 };
 
 static json_t *parse(const char *text)
@@ -156,7 +192,9 @@ static void make(const struct golden *g, struct str *out)
 	struct runner_attempt a[5];
 	const struct runner_attempt *attempts[5];
 	size_t n = g->packed ? g->packed : g->many ? g->many : 1, n_more = 0;
-	struct kube_job job = { .profile = &p, .attempts = attempts, .n = n, .per_pod = g->per_pod, .spec = &spec };
+	struct kube_job job = {
+		.profile = &p, .attempts = attempts, .n = n, .per_pod = g->per_pod, .spec = &spec
+	};
 	json_t *defaults = parse(g->defaults), *o = NULL, *more[2];
 	struct err err = { 0 };
 
@@ -166,17 +204,19 @@ static void make(const struct golden *g, struct str *out)
 		a[i] = plain();
 		a[i].id += i;
 		a[i].resources.gpus = g->gpus;
-		a[i].placement_json = g->placement;
-		a[i].pack = (uint32_t)g->packed;
+		a[i].on.placement_json = g->placement;
+		a[i].on.pack = (uint32_t)g->packed;
 		if (g->nodes)
-			a[i].gang = (struct runner_gang){ "torch", g->nodes, 2, 0 };
+			a[i].on.gang = (struct runner_gang){ "torch", g->nodes, 2, 0 };
 		if (g->packed)
 			with_inputs(&p, &a[i]);
 		if (g->more)
 			g->more(&p, &a[i]);
 		attempts[i] = &a[i];
 	}
-	if (kube_job_object(&job, &o, &err) < 0 || kube_gang_objects(&job, g->nodes ? "0b5e7b7e-0000-4000-8000-000000000000" : NULL, more, &n_more, &err) < 0)
+	if (kube_job_object(&job, &o, &err) < 0 ||
+	    kube_gang_objects(&job, g->nodes ? "0b5e7b7e-0000-4000-8000-000000000000" : NULL, more,
+			      &n_more, &err) < 0)
 		fail_msg("%s: %s", g->name, err.msg);
 	assert_int_equal(n_more, g->nodes ? 2 : 0);
 	add_document(out, o);
@@ -199,7 +239,9 @@ static void test_golden(void **state)
 			assert_int_equal(fs_write_atomic(path, got.s, got.len, NULL), 0);
 		assert_int_equal(fs_read_file(path, MIB, &want, NULL), 0);
 		if (strcmp(got.s, want.s) != 0)
-			fail_msg("%s isn't what is made now (CAIRN_GOLDEN=write writes it anew):\n%s", path, got.s);
+			fail_msg("%s isn't what is made now (CAIRN_GOLDEN=write writes it "
+				 "anew):\n%s",
+				 path, got.s);
 		str_deinit(&got);
 		str_deinit(&want);
 		free(path);
@@ -218,7 +260,7 @@ static void test_no_secret_values(void **state)
 	str_deinit(&got);
 }
 
-/* --- contradictions ------------------------------------------------------------------------------------------------- */
+/* Contradictions. */
 
 static const struct bad {
 	const char *placement, *want;
@@ -250,7 +292,7 @@ static const struct bad {
 	{ "{\"shm_bytes\":2147483648}", "`resources.shm` is more than `resources.memory`" },
 	{ "{\"gpu_type\":\"amd.com/gpu\"}", "no `gpu` is asked for" },
 	{ "{\"extended\":{\"nvidia.com/gpu\":1}}", "asks for nvidia.com/gpu twice", .gpus = 1 },
-	{ "{\"labels\":{\"cairn/run\":\"x\"}}", "`cairn/run` is set by Cairn" },
+	{ "{\"labels\":{\"cairn.internal/run\":\"x\"}}", "`cairn.internal/run` is set by Cairn" },
 	{ "{\"service_account\":\"a\"}",
 	  "a pod has one service account: the step wants `a`, the store `b`",
 	  .store_account = "b" },
@@ -264,12 +306,13 @@ static const struct bad {
 	{ "{\"pod_template\":{\"spec\":{\"initContainers\":[{\"name\":\"cairn\",\"lifecycle\":null}"
 	  "]}}}",
 	  "it removes `lifecycle` of the container `cairn`" },
-#define SIDECAR(more)                                                                              \
+#define SIDECAR(more) \
 	"{\"pod_template\":{\"spec\":{\"initContainers\":[{\"name\":\"cairn\"," more "}]}}}"
-#define MAIN_WITH(more)                                                                            \
+#define MAIN_WITH(more) \
 	"{\"pod_template\":{\"spec\":{\"containers\":[{\"name\":\"main\"," more "}]}}}"
-#define BESIDE(more) \
-	"{\"pod_template\":{\"spec\":{\"containers\":[{\"name\":\"x\",\"image\":\"y\"," more "}]}}}"
+#define BESIDE(more)                                                                               \
+	"{\"pod_template\":{\"spec\":{\"containers\":[{\"name\":\"x\",\"image\":\"y\"," more "}]}" \
+	"}}"
 #define VOLUME(source) "{\"pod_template\":{\"spec\":{\"volumes\":[{\"name\":\"v\"," source "}]}}}"
 	{ SIDECAR("\"image\":\"evil\""), "it changes `image` of the container `cairn`" },
 	{ SIDECAR("\"env\":[{\"name\":\"CAIRN_STORE_ENDPOINT\",\"value\":\"http://evil\"}]"),
@@ -309,8 +352,8 @@ static const struct bad {
 	{ "{\"pod_template\":{\"spec\":{\"containers\":[{\"name\":\"main\",\"volumeMounts\":null}]}"
 	  "}}",
 	  "it removes the volume `cairn` from" },
-	{ "{\"pod_template\":{\"metadata\":{\"labels\":{\"cairn/attempt\":\"1\"}}}}",
-	  "it changes `cairn/attempt` of the labels" },
+	{ "{\"pod_template\":{\"metadata\":{\"labels\":{\"cairn.internal/attempt\":\"1\"}}}}",
+	  "it changes `cairn.internal/attempt` of the labels" },
 	{ "{\"pod_template\":{\"spec\":{\"containers\":[{\"image\":\"x\"}]}}}",
 	  "`kubernetes.pod_template`: spec: containers: [0] has no `name`" },
 	{ "{\"pod_template\":{\"spec\":{\"$patch\":\"x\"}}}", "`$patch` must be" },
@@ -330,13 +373,16 @@ static void test_contradictions(void **state)
 		struct kube_profile p = lab();
 		struct runner_attempt a = plain();
 		const struct runner_attempt *attempts[2] = { &a, &a };
-		struct kube_job job = { .profile = &p, .attempts = attempts, .n = b->packed ? b->packed : 1, .spec = &spec };
+		struct kube_job job = { .profile = &p,
+					.attempts = attempts,
+					.n = b->packed ? b->packed : 1,
+					.spec = &spec };
 		struct err err = { 0 };
 		json_t *o = NULL;
 
-		a.placement_json = b->placement;
+		a.on.placement_json = b->placement;
 		a.resources.gpus = b->gpus;
-		a.gang.nodes = b->nodes;
+		a.on.gang.nodes = b->nodes;
 		p.store_account = b->store_account;
 		p.cloud = b->cloud;
 		if (b->input_path) {
@@ -369,7 +415,7 @@ static void test_too_large(void **state)
 	free(in);
 }
 
-/* --- what must hold for any attempt ---------------------------------------------------------------------------------- */
+/* What must hold for any attempt. */
 
 static uint64_t rnd_state = 1;
 
@@ -395,7 +441,10 @@ static void check_restricted(const json_t *container)
 
 	assert_true(json_is_false(json_object_get(sc, "allowPrivilegeEscalation")));
 	assert_true(json_is_true(json_object_get(sc, "readOnlyRootFilesystem")));
-	assert_string_equal(json_string_value(json_array_get(json_object_get(json_object_get(sc, "capabilities"), "drop"), 0)), "ALL");
+	assert_string_equal(
+		json_string_value(json_array_get(
+			json_object_get(json_object_get(sc, "capabilities"), "drop"), 0)),
+		"ALL");
 	assert_null(json_object_get(sc, "privileged"));
 }
 
@@ -404,14 +453,16 @@ static void check_mounts(const json_t *container, const json_t *volumes)
 	json_t *m, *other, *v, *mounts = json_object_get(container, "volumeMounts");
 	size_t i, k;
 
-	json_array_foreach (mounts, i, m) {
+	json_array_foreach(mounts, i, m)
+	{
 		bool found = false;
 
-		json_array_foreach (volumes, k, v)
-			found |= json_equal(json_object_get(v, "name"), json_object_get(m, "name"));
+		json_array_foreach(volumes, k, v) found |=
+			json_equal(json_object_get(v, "name"), json_object_get(m, "name"));
 		assert_true(found);
-		json_array_foreach (mounts, k, other)
-			assert_true(i == k || !json_equal(json_object_get(other, "mountPath"), json_object_get(m, "mountPath")));
+		json_array_foreach(mounts, k, other)
+			assert_true(i == k || !json_equal(json_object_get(other, "mountPath"),
+							  json_object_get(m, "mountPath")));
 	}
 }
 
@@ -420,31 +471,40 @@ static void check_labels(const json_t *metadata)
 	const char *k;
 	json_t *v;
 
-	json_object_foreach (json_object_get(metadata, "labels"), k, v) {
+	json_object_foreach(json_object_get(metadata, "labels"), k, v)
+	{
 		size_t n = json_string_length(v);
 
 		assert_in_range(n, 1, 63);
-		assert_int_equal(strspn(json_string_value(v), "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."), n);
+		assert_int_equal(
+			strspn(json_string_value(v),
+			       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."),
+			n);
 	}
 }
 
 static void check_job(const json_t *job)
 {
-	const json_t *template = json_object_get(json_object_get(job, "spec"), "template"), *pod = json_object_get(template, "spec");
+	const json_t *template = json_object_get(json_object_get(job, "spec"), "template"),
+		     *pod = json_object_get(template, "spec");
 	const json_t *sc = json_object_get(pod, "securityContext");
 	const char *lists[] = { "initContainers", "containers" };
 	json_t *c;
 	size_t i;
 
-	check_name(json_string_value(json_object_get(json_object_get(job, "metadata"), "name")), 52);
+	check_name(json_string_value(json_object_get(json_object_get(job, "metadata"), "name")),
+		   52);
 	check_labels(json_object_get(job, "metadata"));
 	check_labels(json_object_get(template, "metadata"));
 	assert_true(json_is_true(json_object_get(sc, "runAsNonRoot")));
 	assert_int_not_equal(json_integer_value(json_object_get(sc, "runAsUser")), 0);
-	assert_string_equal(json_string_value(json_object_get(json_object_get(sc, "seccompProfile"), "type")), "RuntimeDefault");
+	assert_string_equal(
+		json_string_value(json_object_get(json_object_get(sc, "seccompProfile"), "type")),
+		"RuntimeDefault");
 	assert_true(json_is_false(json_object_get(pod, "automountServiceAccountToken")));
 	for (size_t l = 0; l < 2; l++)
-		json_array_foreach (json_object_get(pod, lists[l]), i, c) {
+		json_array_foreach(json_object_get(pod, lists[l]), i, c)
+		{
 			check_restricted(c);
 			check_mounts(c, json_object_get(pod, "volumes"));
 		}
@@ -463,7 +523,10 @@ static const char *noise(char *buf, size_t max)
 
 static void test_any_attempt(void **state)
 {
-	static const char *const placements[] = { NULL, "{\"spot\":true}", "{\"shm_bytes\":4096}", "{\"volumes\":{\"a\":{\"claim\":\"c\",\"mount\":\"/m\"}}}", "{" PLACES "}" };
+	static const char *const placements[] = {
+		NULL, "{\"spot\":true}", "{\"shm_bytes\":4096}",
+		"{\"volumes\":{\"a\":{\"claim\":\"c\",\"mount\":\"/m\"}}}", "{" PLACES "}"
+	};
 	static const char *const clouds[] = { NULL, "gke", "eks", "aks" };
 	char task[300], run[100], other[64], name[64];
 
@@ -471,23 +534,25 @@ static void test_any_attempt(void **state)
 		struct kube_profile p = lab();
 		struct runner_attempt a = plain();
 		const struct runner_attempt *attempts = &a;
-		struct kube_job job = { .profile = &p, .attempts = &attempts, .n = 1, .spec = &spec };
+		struct kube_job job = {
+			.profile = &p, .attempts = &attempts, .n = 1, .spec = &spec
+		};
 		struct err err = { 0 };
 		json_t *o = NULL;
 
 		a.task = noise(task, 290);
 		a.run_id = noise(run, 90);
-		a.step = rnd(2) ? "train" : NULL;
+		a.on.step = rnd(2) ? "train" : NULL;
 		a.id = rnd(1000000);
 		a.number = rnd(9) + 1;
-		a.placement_json = placements[rnd(ARRAY_LEN(placements))];
+		a.on.placement_json = placements[rnd(ARRAY_LEN(placements))];
 		a.resources.gpus = rnd(3);
-		a.gang.nodes = rnd(4);
+		a.on.gang.nodes = rnd(4);
 		a.inputs = two_inputs;
 		a.n_inputs = rnd(3);
 		p.cloud = clouds[rnd(ARRAY_LEN(clouds))];
 		if (kube_job_object(&job, &o, &err) < 0)
-			fail_msg("%s: %s", a.placement_json, err.msg);
+			fail_msg("%s: %s", a.on.placement_json, err.msg);
 		check_job(o);
 		json_decref(o);
 		kube_job_name(&a, name);
@@ -497,27 +562,67 @@ static void test_any_attempt(void **state)
 	}
 }
 
-/* What a cached model says is believed by nobody: any value anywhere gives an object or an error, and no harm. */
+/* What a cached model says is believed by nobody: any value anywhere gives an object or an error,
+ * and no harm. */
 static void test_hostile_placement(void **state)
 {
-	static const char *const keys[] = { "labels", "annotations", "node_selector", "tolerations", "affinity", "topology_spread", "priority_class", "queue", "service_account",
-					    "token", "env_from", "image_pull_secrets", "pod_template", "volumes", "extended", "gpu_type", "shm_bytes", "disk_bytes", "spot" };
-	static const char *const values[] = { "5", "-5", "\"x\"", "null", "true", "[]", "[5]", "[[]]", "{}", "{\"a\":5}", "{\"a\":{}}", "{\"nodeAffinity\":5}", "{\"spec\":[]}",
-					      "{\"nodeAffinity\":{\"requiredDuringSchedulingIgnoredDuringExecution\":{\"nodeSelectorTerms\":[5,{\"matchExpressions\":5}]}}}",
-					      "{\"metadata\":5}", "[{\"name\":5}]", "\"a/b\"", "9223372036854775807" };
+	static const char *const keys[] = { "labels",
+					    "annotations",
+					    "node_selector",
+					    "tolerations",
+					    "affinity",
+					    "topology_spread",
+					    "priority_class",
+					    "queue",
+					    "service_account",
+					    "token",
+					    "env_from",
+					    "image_pull_secrets",
+					    "pod_template",
+					    "volumes",
+					    "extended",
+					    "gpu_type",
+					    "shm_bytes",
+					    "disk_bytes",
+					    "spot" };
+	static const char *const values[] = {
+		"5",
+		"-5",
+		"\"x\"",
+		"null",
+		"true",
+		"[]",
+		"[5]",
+		"[[]]",
+		"{}",
+		"{\"a\":5}",
+		"{\"a\":{}}",
+		"{\"nodeAffinity\":5}",
+		"{\"spec\":[]}",
+		("{\"nodeAffinity\":{\"requiredDuringSchedulingIgnoredDuringExecution\":{"
+		 "\"nodeSelectorTerms\":[5,{\"matchExpressions\":5}]}}}"),
+		"{\"metadata\":5}",
+		"[{\"name\":5}]",
+		"\"a/b\"",
+		"9223372036854775807"
+	};
 
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
 		for (size_t k = 0; k < ARRAY_LEN(values); k++)
 			for (size_t cloud = 0; cloud < 2; cloud++) {
-				char *text = xasprintf("{\"spot\":true,\"%s\":%s}", keys[i], values[k]);
+				char *text =
+					xasprintf("{\"spot\":true,\"%s\":%s}", keys[i], values[k]);
 				struct kube_profile p = lab();
 				struct runner_attempt a = plain();
 				const struct runner_attempt *attempts = &a;
-				struct kube_job job = { .profile = &p, .attempts = &attempts, .n = 1, .spec = &spec };
+				struct kube_job job = {
+					.profile = &p, .attempts = &attempts, .n = 1, .spec = &spec
+				};
 				struct err err = { 0 };
 				json_t *o = NULL;
 
-				a.placement_json = strcmp(keys[i], "spot") == 0 ? "{\"spot\":5}" : text;
+				a.on.placement_json =
+					strcmp(keys[i], "spot") == 0 ? "{\"spot\":5}" : text;
 				a.resources.gpus = 1;
 				p.cloud = cloud ? "eks" : NULL;
 				if (kube_job_object(&job, &o, &err) < 0)
@@ -543,7 +648,7 @@ static void test_sharing(void **state)
 	b.resources.memory_bytes++;
 	assert_false(kube_job_takes(&a, &b, false));
 	b = plain();
-	b.image = "registry.test/other@sha256:1";
+	b.on.image = "registry.test/other@sha256:1";
 	assert_false(kube_job_takes(&a, &b, false));
 	b = plain();
 	with_inputs(&p, &a);
@@ -552,7 +657,7 @@ static void test_sharing(void **state)
 	b.inputs = elsewhere;
 	assert_false(kube_job_takes(&a, &b, false));
 	assert_true(kube_job_takes(&a, &b, true)); /* in a pod each has mounts of its own */
-	a.pack = 100;
+	a.on.pack = 100;
 	kube_job_room(&p, &a, &room);
 	assert_int_equal(room.per_pod, 100);
 	assert_int_equal(room.pods, KUBE_JOB_ATTEMPTS_MAX / 100);
@@ -560,11 +665,11 @@ static void test_sharing(void **state)
 	kube_job_room(&p, &a, &room);
 	assert_int_equal(room.pods, 1);
 	a = plain();
-	a.placement_json = "{\"queue\":\"q\"}";
+	a.on.placement_json = "{\"queue\":\"q\"}";
 	kube_job_room(&p, &a, &room);
 	assert_int_equal(room.pods, 1);
 	a = plain();
-	a.gang = (struct runner_gang){ "torch", 2, 1, 0 };
+	a.on.gang = (struct runner_gang){ "torch", 2, 1, 0 };
 	kube_job_room(&p, &a, &room);
 	assert_int_equal(room.pods * room.per_pod, 1);
 	assert_false(kube_job_takes(&a, &a, true));
@@ -592,8 +697,10 @@ static void test_owner(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_golden),	  cmocka_unit_test(test_no_secret_values), cmocka_unit_test(test_contradictions), cmocka_unit_test(test_too_large),
-		cmocka_unit_test(test_any_attempt), cmocka_unit_test(test_hostile_placement), cmocka_unit_test(test_owner), cmocka_unit_test(test_sharing),
+		cmocka_unit_test(test_golden),         cmocka_unit_test(test_no_secret_values),
+		cmocka_unit_test(test_contradictions), cmocka_unit_test(test_too_large),
+		cmocka_unit_test(test_any_attempt),    cmocka_unit_test(test_hostile_placement),
+		cmocka_unit_test(test_owner),          cmocka_unit_test(test_sharing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

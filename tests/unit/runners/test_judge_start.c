@@ -1,19 +1,19 @@
 /* Before a program runs: what holds it up is said at once, a start that goes as starts go isn't. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include "base/clock.h"
 #include "runners/kubernetes/facts.h"
+#include "unit.h"
 
 #define AT(s) ((1000 + (s)) * NS_PER_S)
 
 /* A pod that was given a node in second 1. */
 static struct pod_facts pod(const char *sidecar, bool sidecar_started, const char *main)
 {
-	struct pod_facts p = { .node = "n1", .phase = POD_PENDING, .scheduled = true, .created_ns = AT(0), .scheduled_ns = AT(1) };
+	struct pod_facts p = { .node = "n1",
+			       .phase = POD_PENDING,
+			       .scheduled = true,
+			       .created_ns = AT(0),
+			       .scheduled_ns = AT(1) };
 
 	p.sidecar.state = *sidecar ? CONTAINER_WAITING : CONTAINER_RUNNING;
 	p.sidecar.started = sidecar_started;
@@ -43,7 +43,11 @@ static void test_start(void **state)
 
 		assert_string_equal(says(&p, 2), "");
 		assert_string_equal(says(&p, 30), "");
-		assert_string_equal(says(&p, 60), "it takes long to start on n1: its image, volumes or inputs"); /* the same in every phase */
+		assert_string_equal(
+			says(&p, 60),
+			"it takes long to start on n1: its image, volumes or inputs"); /* the same
+											  in every
+											  phase */
 	}
 }
 
@@ -77,17 +81,21 @@ static void test_queued(void **state)
 		struct job_facts job = { .suspended = rows[i].suspended, .created_ns = AT(0) };
 		struct kube_verdict v;
 
-		kube_judge(&(struct kube_seen){ .job = &job, .nodes = rows[i].nodes }, AT(5000), &v);
+		kube_judge(&(struct kube_seen){ .job = &job, .nodes = rows[i].nodes }, AT(5000),
+			   &v);
 		assert_int_equal(v.stage, rows[i].stage);
 		assert_string_equal(v.text, rows[i].text);
-		kube_judge(&(struct kube_seen){ .job = &job, .gone = true, .nodes = rows[i].nodes }, AT(5000), &v);
+		kube_judge(&(struct kube_seen){ .job = &job, .gone = true, .nodes = rows[i].nodes },
+			   AT(5000), &v);
 		assert_int_equal(v.stage, STAGE_ENDED);
 	}
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_start), cmocka_unit_test(test_held_up), cmocka_unit_test(test_queued) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_start),
+					    cmocka_unit_test(test_held_up),
+					    cmocka_unit_test(test_queued) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,4 @@
 /* runners/local: real programs, with a staging that keeps nothing but what tests ask for. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -13,13 +8,15 @@
 #include <sys/epoll.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "base/fs.h"
 #include "base/mem.h"
-#include "base/process.h"
-#include "base/text.h"
+#include "base/os/fs.h"
+#include "base/os/process.h"
+#include "base/text/text.h"
 #include "runners/runner.h"
+#include "unit.h"
 
-/* ThreadSanitizer takes the child of clone(CLONE_VM | CLONE_VFORK), which only calls exec, for a fork of its parent's threads. */
+/* ThreadSanitizer takes the child of clone(CLONE_VM | CLONE_VFORK), which only calls exec, for a
+ * fork of its parent's threads. */
 const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
@@ -27,7 +24,7 @@ const char *__tsan_default_options(void)
 }
 
 #define DEADLINE_NS (120 * NS_PER_S)
-#define MANY 200
+#define MANY        200
 
 /* What came of an attempt. */
 struct outcome {
@@ -42,7 +39,7 @@ struct outcome {
 };
 
 struct bench {
-	char dir[64];
+	char dir[TEST_DIR_MAX];
 	struct loop *loop;
 	struct runner *runner;
 	int fifo; /* programs write a byte when they are where a test wants them */
@@ -53,7 +50,7 @@ struct bench {
 	struct outcome outcomes[MANY + 8]; /* by id */
 };
 
-/* --- staging ---------------------------------------------------------------------------------------------------------- */
+/* Staging. */
 
 static int prepare(void *arg, const struct runner_attempt *a, int dir_fd, struct err *err)
 {
@@ -68,7 +65,8 @@ static int prepare(void *arg, const struct runner_attempt *a, int dir_fd, struct
 	return b->fail_prepare ? err_set(err, ERR_NO_SPACE, "no room for the inputs") : 0;
 }
 
-static int collect(void *arg, const struct runner_attempt *a, int dir_fd, struct content_id *ret_ids, struct err *err)
+static int collect(void *arg, const struct runner_attempt *a, int dir_fd,
+		   struct content_id *ret_ids, struct err *err)
 {
 	struct bench *b = arg;
 	struct stat st;
@@ -77,10 +75,13 @@ static int collect(void *arg, const struct runner_attempt *a, int dir_fd, struct
 		return err_set(err, ERR_IO, "the store is away");
 	for (size_t i = 0; i < a->n_outputs; i++) {
 		if (fstatat(dir_fd, a->outputs[i].path, &st, AT_SYMLINK_NOFOLLOW) < 0)
-			return err_set(err, ERR_NOT_FOUND, "output `%s` is missing", a->outputs[i].name);
+			return err_set(err, ERR_NOT_FOUND, "output `%s` is missing",
+				       a->outputs[i].name);
 		if (S_ISDIR(st.st_mode) != a->outputs[i].is_dir)
-			return err_set(err, ERR_INVALID, "output `%s` is of the wrong kind", a->outputs[i].name);
-		ret_ids[i] = (struct content_id){ .kind = CONTENT_BLOB, .size_bytes = (uint64_t)st.st_size };
+			return err_set(err, ERR_INVALID, "output `%s` is of the wrong kind",
+				       a->outputs[i].name);
+		ret_ids[i] = (struct content_id){ .kind = CONTENT_BLOB,
+						  .size_bytes = (uint64_t)st.st_size };
 	}
 	return 0;
 }
@@ -109,7 +110,7 @@ static int put_log(void *arg, int fd, struct content_id *ret, struct err *err)
 	return 0;
 }
 
-/* --- reports ---------------------------------------------------------------------------------------------------------- */
+/* Reports. */
 
 static void started(void *arg, uint64_t id, int64_t wall_ns, pid_t pid)
 {
@@ -151,18 +152,20 @@ static void on_fifo(void *arg, int fd, uint32_t events)
 		b->runner->ops->cancel(b->runner, 1, !b->hard);
 }
 
-/* --- the bench -------------------------------------------------------------------------------------------------------- */
+/* The bench. */
 
 static void open_bench(struct bench *b, struct clock *clock)
 {
 	struct loop_source *source;
 	struct err err = { 0 };
-	struct runner_local_options o = { .n_workers = 4, .staging = { .prepare = prepare, .collect = collect, .put_log = put_log, .arg = b } };
+	struct runner_local_options o = {
+		.n_workers = 4,
+		.staging = { .prepare = prepare, .collect = collect, .put_log = put_log, .arg = b }
+	};
 
 	memset(b, 0, sizeof(*b));
 	pthread_mutex_init(&b->lock, NULL);
-	snprintf(b->dir, sizeof(b->dir), "/tmp/cairn-local.XXXXXX");
-	assert_non_null(mkdtemp(b->dir));
+	test_dir(b->dir, sizeof(b->dir), "local");
 	b->fifo_path = fs_join(b->dir, "fifo");
 	assert_int_equal(mkfifo(b->fifo_path, 0600), 0);
 	b->fifo = open(b->fifo_path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
@@ -170,7 +173,8 @@ static void open_bench(struct bench *b, struct clock *clock)
 	o.state_dir = b->dir;
 	assert_int_equal(loop_new(clock, &b->loop, &err), 0);
 	assert_int_equal(runner_local_new(b->loop, &o, &b->runner, &err), 0);
-	b->runner->events = (struct runner_events){ .started = started, .finished = finished, .arg = b };
+	b->runner->events =
+		(struct runner_events){ .started = started, .finished = finished, .arg = b };
 	assert_int_equal(loop_add_fd(b->loop, b->fifo, EPOLLIN, on_fifo, b, &source, &err), 0);
 }
 
@@ -208,7 +212,8 @@ struct script {
 	const char *argv[6], *env[2];
 };
 
-static struct runner_attempt *script(struct script *s, const struct bench *b, uint64_t id, const char *text)
+static struct runner_attempt *script(struct script *s, const struct bench *b, uint64_t id,
+				     const char *text)
 {
 	static const char *const none[] = { NULL };
 
@@ -219,7 +224,13 @@ static struct runner_attempt *script(struct script *s, const struct bench *b, ui
 	s->argv[3] = "sh";
 	s->argv[4] = b->fifo_path;
 	s->env[0] = "PATH=/usr/bin:/bin";
-	s->a = (struct runner_attempt){ .id = id, .run_id = "r", .task = "t", .number = 1, .argv = s->argv, .env = s->env, .secrets = none };
+	s->a = (struct runner_attempt){ .id = id,
+					.run_id = "r",
+					.task = "t",
+					.number = 1,
+					.argv = s->argv,
+					.env = s->env,
+					.secrets = none };
 	return &s->a;
 }
 
@@ -240,7 +251,7 @@ static struct outcome *run_one(struct bench *b, const struct runner_attempt *a)
 	return &b->outcomes[a->id];
 }
 
-/* --- how attempts end ------------------------------------------------------------------------------------------------- */
+/* How attempts end. */
 
 static const struct runner_output file_out = { "o", "o", false }, dir_out = { "o", "o", true };
 
@@ -332,7 +343,7 @@ static void submit_is_idempotent_by_id(void **state)
 	submit(&b, a);
 	submit(&b, a);
 	run_until(&b, &b.ended, 1);
-	b.runner->ops->cancel(b.runner, 1, true); /* ended: nothing */
+	b.runner->ops->cancel(b.runner, 1, true);   /* ended: nothing */
 	b.runner->ops->cancel(b.runner, 99, false); /* never was */
 	run_one(&b, script(&s, &b, 2, "true"));
 	assert_int_equal(b.outcomes[1].ends, 1);
@@ -340,7 +351,7 @@ static void submit_is_idempotent_by_id(void **state)
 	close_bench(&b);
 }
 
-/* --- stopping --------------------------------------------------------------------------------------------------------- */
+/* Stopping. */
 
 /* Nothing but the timer can end it, and a virtual clock comes to it at once. */
 static void a_timeout_ends_it(void **state)
@@ -364,6 +375,41 @@ static void a_timeout_ends_it(void **state)
 	close_bench(&b);
 }
 
+static int64_t ahead_ns;
+
+static int64_t mono_ahead(struct clock *c)
+{
+	return clock_system()->mono_ns(clock_system()) + ahead_ns;
+}
+
+static int64_t wall_ahead(struct clock *c)
+{
+	return clock_system()->wall_ns(clock_system()) + ahead_ns;
+}
+
+static void a_cancel_after_the_timeout_gives_no_more_time(void **state)
+{
+	struct clock clock = { mono_ahead, wall_ahead };
+	struct bench b;
+	struct script s;
+	struct runner_attempt *a;
+
+	ahead_ns = 0;
+	open_bench(&b, &clock);
+	a = script(&s, &b, 1, "trap 'echo . >$1' TERM; while :; do sleep 1000; done");
+	a->timeout_ns = NS_PER_S / 2;
+	a->grace_ns = 1000 * NS_PER_S;
+	submit(&b, a);
+	run_until(&b, &b.ready, 1);
+	ahead_ns = 990 * NS_PER_S;
+	b.runner->ops->cancel(b.runner, 1, true);
+	ahead_ns = 1010 * NS_PER_S;
+	run_until(&b, &b.ended, 1);
+	assert_int_equal(b.outcomes[1].failure, FAILURE_CANCELLED);
+	assert_int_equal(b.outcomes[1].signo, SIGKILL);
+	close_bench(&b);
+}
+
 static const struct {
 	const char *text;
 	bool hard;
@@ -373,14 +419,19 @@ static const struct {
 } stops[] = {
 	{ "echo . >$1; exec sleep 1000", false, FAILURE_CANCELLED, -1, SIGTERM, NULL },
 	{ "echo . >$1; exec sleep 1000", true, FAILURE_CANCELLED, -1, SIGKILL, NULL },
-	{ "trap '' TERM; echo . >$1; while :; do sleep 1000; done", false, FAILURE_CANCELLED, -1, SIGKILL, NULL },
-	{ "trap 'echo saved; exit 7' TERM; echo . >$1; sleep 1000 & wait", false, FAILURE_CANCELLED, 7, 0, "saved\n" },
-	{ "trap 'echo saved; exit 7' TERM; echo . >$1; sleep 1000 & wait", true, FAILURE_CANCELLED, -1, SIGKILL, "" },
+	{ "trap '' TERM; echo . >$1; while :; do sleep 1000; done", false, FAILURE_CANCELLED, -1,
+	  SIGKILL, NULL },
+	{ "trap 'echo saved; exit 7' TERM; echo . >$1; sleep 1000 & wait", false, FAILURE_CANCELLED,
+	  7, 0, "saved\n" },
+	{ "trap 'echo saved; exit 7' TERM; echo . >$1; sleep 1000 & wait", true, FAILURE_CANCELLED,
+	  -1, SIGKILL, "" },
 	/* It ended well in spite of all: that is a result. */
-	{ "trap 'echo x >o; exit 0' TERM; echo . >$1; sleep 1000 & wait", false, FAILURE_NONE, 0, 0, NULL },
+	{ "trap 'echo x >o; exit 0' TERM; echo . >$1; sleep 1000 & wait", false, FAILURE_NONE, 0, 0,
+	  NULL },
 	/* The shell dies of the TERM, and its child has the grace time all the same. */
-	{ "(trap 'for i in 1 2 3 4 5 6 7 8 9; do head -c 9999999 /dev/zero >z; done; echo saved; exit 0' TERM; echo . >$1; while :; do :; done); true", false,
-	  FAILURE_CANCELLED, -1, SIGTERM, "saved\n" },
+	{ "(trap 'for i in 1 2 3 4 5 6 7 8 9; do head -c 9999999 /dev/zero >z; done; echo saved; "
+	  "exit 0' TERM; echo . >$1; while :; do :; done); true",
+	  false, FAILURE_CANCELLED, -1, SIGTERM, "saved\n" },
 	{ "trap '' TERM; echo . >$1; kill -STOP $$", false, FAILURE_CANCELLED, -1, SIGKILL, NULL },
 };
 
@@ -453,7 +504,7 @@ static void a_cancel_before_it_started_starts_nothing(void **state)
 	close_bench(&b);
 }
 
-/* --- what programs leave ---------------------------------------------------------------------------------------------- */
+/* What programs leave. */
 
 static const char *const leavers[] = {
 	"(setsid sh -c 'echo $$ >p; exec sleep 1000' &)",
@@ -513,7 +564,8 @@ static void daemonised_children_go_with_it_and_the_guard_stays(void **state)
 	run_one(&b, script(&first, &b, 100, "true"));
 	guard = wait_for_guard();
 	for (size_t i = 0; i < ARRAY_LEN(leavers); i++) {
-		_cleanup_(freep) char *text = xasprintf("%s\nwhile [ ! -s p ]; do :; done", leavers[i]);
+		_cleanup_(freep) char *text =
+			xasprintf("%s\nwhile [ ! -s p ]; do :; done", leavers[i]);
 		struct script s;
 		struct runner_attempt *a = script(&s, &b, i + 1, text);
 		struct outcome *o;
@@ -528,7 +580,7 @@ static void daemonised_children_go_with_it_and_the_guard_stays(void **state)
 	assert_int_equal(find_guard(), 0);
 }
 
-/* --- logs ------------------------------------------------------------------------------------------------------------- */
+/* Logs. */
 
 static void the_tail_of_a_long_log_is_bounded(void **state)
 {
@@ -552,7 +604,8 @@ static void the_tail_of_a_long_log_is_bounded(void **state)
 	close_bench(&b);
 }
 
-/* The pipe is read in pieces of 64 KiB: a value is put across each border, at each of its places. */
+/* The pipe is read in pieces of 64 KiB: a value is put across each border, at each of its places.
+ */
 static void secrets_are_taken_out_across_pieces(void **state)
 {
 	static const char *const secrets[] = { "TOKEN=hunter2-x", "EMPTY=", NULL };
@@ -564,8 +617,9 @@ static void secrets_are_taken_out_across_pieces(void **state)
 
 	open_bench(&b, clock_system());
 	a = script(&s, &b, 1,
-		   "i=0; while [ $i -lt 10 ]; do head -c $((65536 - i)) /dev/zero | tr '\\0' .; printf %s \"$TOKEN\"; i=$((i + 1)); done; "
-		   "printf %s \"$TOKEN\" | head -c 3; printf '|'; printf hunter; sleep 0; printf '2-x\\nhunter2-'");
+		   "i=0; while [ $i -lt 10 ]; do head -c $((65536 - i)) /dev/zero | tr '\\0' .; "
+		   "printf %s \"$TOKEN\"; i=$((i + 1)); done; printf %s \"$TOKEN\" | head -c 3; "
+		   "printf '|'; printf hunter; sleep 0; printf '2-x\\nhunter2-'");
 	a->secrets = secrets;
 	o = run_one(&b, a);
 	assert_int_equal(o->failure, FAILURE_NONE);
@@ -573,7 +627,8 @@ static void secrets_are_taken_out_across_pieces(void **state)
 	for (const char *at = o->log.s; (at = strstr(at, "***")); at += 3)
 		found++;
 	assert_int_equal(found, 11);
-	assert_string_equal(o->log.s + o->log.len - strlen("hun|***\nhunter2-"), "hun|***\nhunter2-"); /* what only begins like it stays */
+	assert_string_equal(o->log.s + o->log.len - strlen("hun|***\nhunter2-"),
+			    "hun|***\nhunter2-"); /* what only begins like it stays */
 	close_bench(&b);
 }
 
@@ -602,7 +657,7 @@ static void no_byte_of_a_long_log_is_lost_beside_a_secret(void **state)
 	close_bench(&b);
 }
 
-/* --- workspaces ------------------------------------------------------------------------------------------------------- */
+/* Workspaces. */
 
 static void a_workspace_is_kept_on_request_only(void **state)
 {
@@ -699,12 +754,13 @@ static void what_is_gone_is_not_adopted(void **state)
 	assert_int_equal(b.runner->ops->leftovers(b.runner, &ids), 0);
 	free(ids);
 	assert_int_equal(access(w, F_OK), -1);
-	assert_int_equal(b.runner->ops->adopt(b.runner, script(&s, &b, 78, "true"), &err), 0); /* nothing there at all */
+	assert_int_equal(b.runner->ops->adopt(b.runner, script(&s, &b, 78, "true"), &err),
+			 0); /* nothing there at all */
 	assert_int_equal(b.outcomes[77].ends + b.outcomes[78].ends, 0);
 	close_bench(&b);
 }
 
-/* --- many ------------------------------------------------------------------------------------------------------------- */
+/* Many. */
 
 static void two_hundred_at_once(void **state)
 {
@@ -713,7 +769,8 @@ static void two_hundred_at_once(void **state)
 
 	open_bench(&b, clock_system());
 	for (uint64_t i = 0; i < MANY; i++) {
-		struct runner_attempt *a = script(&s[i], &b, i + 1, "echo $NUMBER; echo $NUMBER >o; exit $((NUMBER % 3))");
+		struct runner_attempt *a = script(
+			&s[i], &b, i + 1, "echo $NUMBER; echo $NUMBER >o; exit $((NUMBER % 3))");
 		_cleanup_(freep) char *number = xasprintf("NUMBER=%u", (unsigned)i + 1);
 
 		s[i].env[0] = xstrdup(number);
@@ -747,6 +804,7 @@ int main(void)
 		cmocka_unit_test(what_cannot_start_says_so),
 		cmocka_unit_test(submit_is_idempotent_by_id),
 		cmocka_unit_test(a_timeout_ends_it),
+		cmocka_unit_test(a_cancel_after_the_timeout_gives_no_more_time),
 		cmocka_unit_test(cancel_is_gentle_then_hard),
 		cmocka_unit_test(a_clock_may_be_set_back),
 		cmocka_unit_test(a_cancel_before_it_started_starts_nothing),

@@ -1,13 +1,10 @@
-/* runners/kubernetes/pod_spec and init/protocol: what goes in comes out; what is hostile is refused, and the field is named. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* runners/kubernetes/pod_spec and init/protocol: what goes in comes out; what is hostile is
+ * refused, and the field is named. */
 #include <string.h>
 #include "base/mem.h"
 #include "runners/kubernetes/init/protocol.h"
-#include "runners/kubernetes/pod_spec.h"
+#include "runners/kubernetes/job/pod_spec.h"
+#include "unit.h"
 
 static const char *const argv[] = { "python", "train.py", "--name", "a b\n\"q\" \xff\\", "", NULL };
 static const char *const env[] = { "A=1", "EMPTY=", "UML=\xc3\xa4", NULL };
@@ -21,16 +18,34 @@ static struct content_id id_of(const char *text, enum content_kind kind)
 	return id;
 }
 
-static struct runner_attempt example(struct runner_input *in, struct runner_output *out, struct content_id *code, struct digest *key)
+static struct runner_attempt example(struct runner_input *in, struct runner_output *out,
+				     struct content_id *code, struct digest *key)
 {
 	*in = (struct runner_input){ "data", "in/d\xc3\xa4ta set", id_of("input", CONTENT_TREE) };
 	*out = (struct runner_output){ "model", "model", true };
 	*code = id_of("code", CONTENT_TREE);
 	digest_bytes("k", 1, key);
-	return (struct runner_attempt){ .id = 42, .run_id = "r1", .task = "train[fold=0]", .number = 3, .key = key, .argv = argv, .env = env, .secrets = secrets,
-					.inputs = in, .n_inputs = 1, .code = code, .outputs = out, .n_outputs = 1, .metrics_path = "m.json",
-					.series_path = "series.jsonl", .checkpoint_path = "ckpt", .timeout_ns = 5, .grace_ns = 7, .forwards_signals = true,
-					.step = "train", .gang = { "torch", 4, 2, 1 } };
+	return (struct runner_attempt){ .id = 42,
+					.run_id = "r1",
+					.task = "train[fold=0]",
+					.number = 3,
+					.key = key,
+					.argv = argv,
+					.env = env,
+					.secrets = secrets,
+					.inputs = in,
+					.n_inputs = 1,
+					.code = code,
+					.outputs = out,
+					.n_outputs = 1,
+					.metrics_path = "m.json",
+					.series_path = "series.jsonl",
+					.checkpoint_path = "ckpt",
+					.timeout_ns = 5,
+					.grace_ns = 7,
+					.forwards_signals = true,
+					.on.step = "train",
+					.on.gang = { "torch", 4, 2, 1 } };
 }
 
 static void same_list(const char *const *a, const char *const *b)
@@ -63,11 +78,12 @@ static void a_specification_comes_back(void **state)
 	same_list(argv, got[1].argv);
 	same_list(env, got[1].env);
 	same_list(names, got[1].secrets);
-	assert_true(digest_eq(got[1].key, &key) && content_id_eq(got[1].code, &code) && content_id_eq(&got[1].inputs[0].id, &in.id));
+	assert_true(digest_eq(got[1].key, &key) && content_id_eq(got[1].code, &code) &&
+		    content_id_eq(&got[1].inputs[0].id, &in.id));
 	assert_string_equal(got[1].inputs[0].path, in.path);
 	assert_true(got[1].outputs[0].is_dir && got[1].forwards_signals);
 	assert_string_equal(got[1].checkpoint_path, "ckpt");
-	assert_int_equal(got[1].gang.nodes, 4);
+	assert_int_equal(got[1].on.gang.nodes, 4);
 	read[0] = &got[0];
 	read[1] = &got[1];
 	assert_int_equal(pod_spec_write(read, 2, 0, &again, NULL), 0);
@@ -132,10 +148,11 @@ static void a_hostile_specification_is_refused(void **state)
 		const char *old, *new, *want;
 	} cases[] = {
 		{ "\"cairn_pod\":1", "\"cairn_pod\":2", "version 2" },
-		{ "\"cairn_pod\":1", "\"x\":1", "isn't one of cairn's" },
+		{ "\"cairn_pod\":1", "\"x\":1", "was not written by cairn" },
 		{ "\"cairn_pod\":1", "\"cairn_pod\":1,\"per_pod\":-1", "`per_pod`" },
 		{ "\"cairn_pod\":1", "\"cairn_pod\":1,\"per_pod\":9999999", "`per_pod`" },
-		{ "\"path\":\"model\"", "\"path\":\"../model\"", "inside of the working directory" },
+		{ "\"path\":\"model\"", "\"path\":\"../model\"",
+		  "inside of the working directory" },
 		{ "\"path\":\"model\"", "\"path\":\"/etc\"", "inside of the working directory" },
 		{ "\"path\":\"model\"", "\"path\":\"a//b\"", "inside of the working directory" },
 		{ "\"path\":\"model\"", "\"path\":\"a/./b\"", "inside of the working directory" },
@@ -162,7 +179,8 @@ static void a_hostile_specification_is_refused(void **state)
 
 		if (pod_spec_read(text, strlen(text), 0, arena, &got, &n, &err) == 0)
 			assert_string_equal(cases[i].new, "\"id\":\"tree:9");
-		else if (!strstr(err.msg, cases[i].want) || (*cases[i].want && err.code != ERR_INVALID))
+		else if (!strstr(err.msg, cases[i].want) ||
+			 (*cases[i].want && err.code != ERR_INVALID))
 			fail_msg("%s: %s", cases[i].new, err.msg);
 	}
 }
@@ -180,7 +198,7 @@ static void any_cut_of_a_specification_is_refused(void **state)
 	}
 }
 
-/* --- results -------------------------------------------------------------------------------------------------------------------- */
+/* Results. */
 
 static struct str stored;
 
@@ -195,13 +213,24 @@ static int put(void *arg, const void *bytes, size_t n, struct content_id *ret, s
 
 static struct pod_result failed(struct content_id *outputs)
 {
-	struct pod_result r = { .attempt_id = 9, .index = 2, .ran = true, .stopped = true, .n_outputs = 2 };
+	struct pod_result r = {
+		.attempt_id = 9, .index = 2, .ran = true, .stopped = true, .n_outputs = 2
+	};
 
 	outputs[0] = id_of("out", CONTENT_BLOB);
 	outputs[1] = (struct content_id){ 0 };
-	r.r = (struct runner_result){ .failure = FAILURE_FAILED, .exit_status = -1, .signo = 11, .started_ns = 100, .ended_ns = 200, .cpu_ns = 50,
-				      .max_rss_bytes = 1 << 20, .outputs = outputs, .metrics_json = "{\"a\": 1}\n", .log = id_of("log", CONTENT_BLOB),
-				      .log_tail = "last \xfe words\n", .continues = "12 15" };
+	r.r = (struct runner_result){ .failure = FAILURE_FAILED,
+				      .exit_status = -1,
+				      .signo = 11,
+				      .started_ns = 100,
+				      .ended_ns = 200,
+				      .cpu_ns = 50,
+				      .max_rss_bytes = 1 << 20,
+				      .outputs = outputs,
+				      .metrics_json = "{\"a\": 1}\n",
+				      .log = id_of("log", CONTENT_BLOB),
+				      .log_tail = "last \xfe words\n",
+				      .continues = "12 15" };
 	err_set(&r.r.err, ERR_FAILED, "killed by SIGSEGV");
 	return r;
 }
@@ -215,12 +244,16 @@ static void a_result_comes_back(void **state)
 	size_t n;
 
 	assert_int_equal(pod_result_write(&r, 1, put, NULL, &text, NULL), 0);
-	assert_int_equal(pod_result_read(text.s, text.len, arena, &got, &n, &where, NULL), 0);
+	assert_int_equal(kube_pod_result_read(text.s, text.len, arena, &got, &n, &where, NULL), 0);
 	assert_int_equal(n, 1);
-	assert_true(got->attempt_id == 9 && got->index == 2 && got->ran && got->stopped && !got->main_died && got->n_outputs == 2);
-	assert_true(got->r.failure == FAILURE_FAILED && got->r.exit_status == -1 && got->r.signo == 11 && got->r.started_ns == 100 && got->r.ended_ns == 200);
-	assert_true(got->r.cpu_ns == 50 && got->r.max_rss_bytes == 1 << 20 && content_id_eq(&got->r.log, &r.r.log));
-	assert_true(content_id_eq(&got->r.outputs[0], &outputs[0]) && got->r.outputs[1].kind == CONTENT_NONE);
+	assert_true(got->attempt_id == 9 && got->index == 2 && got->ran && got->stopped &&
+		    !got->main_died && got->n_outputs == 2);
+	assert_true(got->r.failure == FAILURE_FAILED && got->r.exit_status == -1 &&
+		    got->r.signo == 11 && got->r.started_ns == 100 && got->r.ended_ns == 200);
+	assert_true(got->r.cpu_ns == 50 && got->r.max_rss_bytes == 1 << 20 &&
+		    content_id_eq(&got->r.log, &r.r.log));
+	assert_true(content_id_eq(&got->r.outputs[0], &outputs[0]) &&
+		    got->r.outputs[1].kind == CONTENT_NONE);
 	assert_string_equal(got->r.metrics_json, r.r.metrics_json);
 	assert_string_equal(got->r.log_tail, r.r.log_tail);
 	assert_string_equal(got->r.continues, "12 15");
@@ -242,9 +275,10 @@ static void a_long_result_goes_through_the_store(void **state)
 	r.r.metrics_json = metrics;
 	assert_int_equal(pod_result_write(&r, 1, put, NULL, &text, NULL), 0);
 	assert_true(text.len <= POD_MESSAGE_MAX);
-	assert_int_equal(pod_result_read(text.s, text.len, arena, &got, &n, &where, NULL), 1);
+	assert_int_equal(kube_pod_result_read(text.s, text.len, arena, &got, &n, &where, NULL), 1);
 	assert_int_equal(where.size_bytes, stored.len);
-	assert_int_equal(pod_result_read(stored.s, stored.len, arena, &got, &n, &where, NULL), 0);
+	assert_int_equal(kube_pod_result_read(stored.s, stored.len, arena, &got, &n, &where, NULL),
+			 0);
 	assert_string_equal(got->r.metrics_json, metrics);
 	str_deinit(&stored);
 	assert_int_equal(pod_result_write(&r, 1, put, "fails", &text, &err), -1);
@@ -255,12 +289,22 @@ static void a_long_result_goes_through_the_store(void **state)
 static void a_hostile_result_is_refused(void **state)
 {
 	static const char *const bad[] = {
-		"", "7", "{}", "{\"cairn_result\":1}", "{\"cairn_result\":1,\"results\":{}}", "{\"cairn_result\":1,\"results\":[7]}",
-		"{\"cairn_result\":1,\"results\":[{\"failure\":\"cancelled\"}]}", "{\"cairn_result\":1,\"results\":[{\"failure\":\"gate\"}]}",
-		"{\"cairn_result\":1,\"results\":[{\"exit\":256}]}", "{\"cairn_result\":1,\"results\":[{\"signal\":-1}]}",
-		"{\"cairn_result\":1,\"results\":[{\"outputs\":[7]}]}", "{\"cairn_result\":1,\"results\":[{\"error_code\":99,\"error\":\"x\"}]}",
-		"{\"cairn_result\":1,\"result\":\"tree:1:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae\"}",
-		"{\"cairn_result\":1,\"result\":\"blob:99999999999:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae\"}",
+		"",
+		"7",
+		"{}",
+		"{\"cairn_result\":1}",
+		"{\"cairn_result\":1,\"results\":{}}",
+		"{\"cairn_result\":1,\"results\":[7]}",
+		"{\"cairn_result\":1,\"results\":[{\"failure\":\"cancelled\"}]}",
+		"{\"cairn_result\":1,\"results\":[{\"failure\":\"gate\"}]}",
+		"{\"cairn_result\":1,\"results\":[{\"exit\":256}]}",
+		"{\"cairn_result\":1,\"results\":[{\"signal\":-1}]}",
+		"{\"cairn_result\":1,\"results\":[{\"outputs\":[7]}]}",
+		"{\"cairn_result\":1,\"results\":[{\"error_code\":99,\"error\":\"x\"}]}",
+		"{\"cairn_result\":1,\"result\":\"tree:1:"
+		"2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae\"}",
+		"{\"cairn_result\":1,\"result\":\"blob:99999999999:"
+		"2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae\"}",
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -270,12 +314,14 @@ static void a_hostile_result_is_refused(void **state)
 		struct err err = { 0 };
 		size_t n;
 
-		if (pod_result_read(bad[i], strlen(bad[i]), arena, &got, &n, &where, &err) != -1 || err.code != ERR_INVALID)
+		if (kube_pod_result_read(bad[i], strlen(bad[i]), arena, &got, &n, &where, &err) !=
+			    -1 ||
+		    err.code != ERR_INVALID)
 			fail_msg("%s: %s", bad[i], err.msg);
 	}
 }
 
-/* --- protocol ---------------------------------------------------------------------------------------------------------------------- */
+/* Protocol. */
 
 static void a_plan_comes_back(void **state)
 {
@@ -293,7 +339,8 @@ static void a_plan_comes_back(void **state)
 	same_list(argv, got[0].argv);
 	same_list(env, got[0].env);
 	same_list(secrets, got[0].redact);
-	assert_true(got[0].timeout_ns == 5 && got[0].grace_ns == 7 && got[0].forwards_signals && !got[1].forwards_signals);
+	assert_true(got[0].timeout_ns == 5 && got[0].grace_ns == 7 && got[0].forwards_signals &&
+		    !got[1].forwards_signals);
 	assert_string_equal(got[1].tmp, "/tmp2");
 	assert_null(got[1].env[0]);
 	init_plan_free(got, n);
@@ -321,15 +368,22 @@ static void a_hostile_plan_is_refused(void **state)
 static void an_exit_comes_back(void **state)
 {
 	struct init_exit e = { -1, 9, true, false, true, 1, 2, 3, 4 }, got;
-	static const char *const bad[] = { "", "exit", "exit 0", "exit 0 signal 0 timeout 2 told 0 oom 0 started 1 ended 1 cpu 1 rss 1\n",
-					   "exit 0 signal 0 timeout 0 told 0 oom 0 started 1 ended 1 cpu 1 rss 1\nx", "exit  0 signal 0\n",
-					   "exit 256 signal 0 timeout 0 told 0 oom 0 started 1 ended 1 cpu 1 rss 1\n" };
+	static const char *const bad[] = {
+		"",
+		"exit",
+		"exit 0",
+		"exit 0 signal 0 timeout 2 told 0 oom 0 started 1 ended 1 cpu 1 rss 1\n",
+		"exit 0 signal 0 timeout 0 told 0 oom 0 started 1 ended 1 cpu 1 rss 1\nx",
+		"exit  0 signal 0\n",
+		"exit 256 signal 0 timeout 0 told 0 oom 0 started 1 ended 1 cpu 1 rss 1\n"
+	};
 	char buf[256];
 
 	assert_true(init_exit_encode(&e, buf, sizeof(buf)) == strlen(buf));
 	assert_int_equal(init_exit_decode(buf, &got), 0);
-	assert_true(got.status == -1 && got.signo == 9 && got.timed_out && !got.told_to_end && got.oom && got.started_ns == 1 && got.ended_ns == 2 &&
-		    got.cpu_ns == 3 && got.max_rss_bytes == 4);
+	assert_true(got.status == -1 && got.signo == 9 && got.timed_out && !got.told_to_end &&
+		    got.oom && got.started_ns == 1 && got.ended_ns == 2 && got.cpu_ns == 3 &&
+		    got.max_rss_bytes == 4);
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
 		assert_int_equal(init_exit_decode(bad[i], &got), -1);
 }

@@ -1,11 +1,7 @@
 /* runners/redact: values and their forms, however the stream is cut, against a naive model. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <string.h>
-#include "base/base64.h"
+#include "base/crypto/base64.h"
+#include "unit.h"
 #include "unit/runners/redact_model.h"
 
 static uint32_t next(uint32_t *seed)

@@ -1,12 +1,8 @@
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <string.h>
-#include "base/json.h"
-#include "base/mail.h"
+#include "base/net/mail.h"
+#include "base/text/json.h"
 #include "serve/internal.h"
+#include "unit.h"
 
 static void signature(void **state)
 {
@@ -14,15 +10,29 @@ static void signature(void **state)
 
 	notify_sign("key", 3, 1700000000, "{}", 2, &out);
 	/* printf '1700000000.{}' | openssl dgst -sha256 -hmac key */
-	assert_string_equal(out.s, "t=1700000000,v1=9d713ed406bb7076d4123f0dc2c39d2df5c654ed4b0cd56b52c8b4c940bd63ae");
+	assert_string_equal(
+		out.s,
+		"t=1700000000,v1=9d713ed406bb7076d4123f0dc2c39d2df5c654ed4b0cd56b52c8b4c940bd63ae");
 	str_deinit(&out);
 }
 
 static void addresses(void **state)
 {
-	static const struct { const char *address; bool valid; } rows[] = {
-		{ "a@example.org", true }, { "a.b+c@x", true }, { "a", false }, { "@x", false }, { "a@", false }, { "a b@x", false }, { "a@x\r\nRCPT TO:<b@x>", false },
-		{ "<a@x>", false }, { "-a@x", false }, { "a@x,b@y", false }, { "\xc3\xa4@x", false },
+	static const struct {
+		const char *address;
+		bool valid;
+	} rows[] = {
+		{ "a@example.org", true },
+		{ "a.b+c@x", true },
+		{ "a", false },
+		{ "@x", false },
+		{ "a@", false },
+		{ "a b@x", false },
+		{ "a@x\r\nRCPT TO:<b@x>", false },
+		{ "<a@x>", false },
+		{ "-a@x", false },
+		{ "a@x,b@y", false },
+		{ "\xc3\xa4@x", false },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
@@ -32,7 +42,12 @@ static void addresses(void **state)
 static void message(void **state)
 {
 	static const char *const to[] = { "a@example.org", "b@example.org" };
-	struct mail m = { .from = "me@example.org", .to = to, .n_to = 2, .subject = "gr\xc3\xb6\xc3\x9f\x65r\r\nBcc: evil@example.org", .body = "one\n.\ntwo", .id = "7f",
+	struct mail m = { .from = "me@example.org",
+			  .to = to,
+			  .n_to = 2,
+			  .subject = "gr\xc3\xb6\xc3\x9f\x65r\r\nBcc: evil@example.org",
+			  .body = "one\n.\ntwo",
+			  .id = "7f",
 			  .wall_ns = 1700000000LL * NS_PER_S };
 	struct str out = { 0 };
 
@@ -48,16 +63,42 @@ static void message(void **state)
 	str_deinit(&out);
 }
 
+/* RFC 5322, 2.1.1: at most 998 bytes, also where each byte is sent as an escape of four. */
+static void long_lines(void **state)
+{
+	static const char *const to[] = { "a@example.org" };
+	char *fill = malloc(5001);
+	struct mail m = { .from = "me@example.org", .to = to, .n_to = 1, .id = "7f" };
+
+	assert_non_null(fill);
+	for (int c = 1; c < 256; c += 31) {
+		_cleanup_(str_deinit) struct str out = { 0 };
+
+		memset(fill, c, 5000);
+		fill[5000] = '\0';
+		m.subject = m.body = fill;
+		mail_add_message(&out, &m);
+		for (const char *at = out.s, *end; *at; at = end + 2) {
+			end = strstr(at, "\r\n");
+			assert_non_null(end);
+			assert_true(end - at <= 998);
+		}
+	}
+	free(fill);
+}
+
 /* Every name that a route refers to is there, and every schema is used. */
 static void description(void **state)
 {
-	json_t *d = api_openapi(), *schemas = json_object_get(json_object_get(d, "components"), "schemas"), *v;
+	json_t *d = api_openapi(),
+	       *schemas = json_object_get(json_object_get(d, "components"), "schemas"), *v;
 	_cleanup_(str_deinit) struct str text = { 0 };
 	const char *name;
 
 	assert_non_null(d);
 	json_add_canonical(&text, d);
-	json_object_foreach(schemas, name, v) {
+	json_object_foreach(schemas, name, v)
+	{
 		_cleanup_(str_deinit) struct str ref = { 0 };
 
 		str_addf(&ref, "\"#/components/schemas/%s\"", name);
@@ -67,17 +108,34 @@ static void description(void **state)
 		assert_non_null(r->handle);
 		assert_true(strchr(r->answer, '/') || json_object_get(schemas, r->answer));
 		assert_true(!r->body || json_object_get(schemas, r->body));
-		assert_int_equal(strcmp(r->method, "POST") == 0, (r->flags & API_CHANGES) != 0); /* what changes something asks for the token */
+		assert_int_equal(strcmp(r->method, "POST") == 0,
+				 (r->flags & API_CHANGES) !=
+					 0); /* what changes something asks for the token */
 	}
 	json_decref(d);
 }
 
 static void listening(void **state)
 {
-	static const struct { const char *address; int code; bool local; } rows[] = {
-		{ "127.0.0.1:0", 0, true }, { "localhost:0", 0, true }, { "127.9.9.9:0", 0, true }, { "0.0.0.0:0", 0, false }, { "127.0.0.1", ERR_USAGE, 0 },
-		{ "127.0.0.1:65536", ERR_USAGE, 0 }, { "127.0.0.1:-1", ERR_USAGE, 0 }, { "127.0.0.1:+1", ERR_USAGE, 0 }, { ":80", ERR_USAGE, 0 }, { "host.example:80", ERR_USAGE, 0 },
-		{ "[::1:80", ERR_USAGE, 0 }, { "unix:", ERR_USAGE, 0 }, { "", ERR_USAGE, 0 }, { "1.2.3:80", ERR_USAGE, 0 },
+	static const struct {
+		const char *address;
+		int code;
+		bool local;
+	} rows[] = {
+		{ "127.0.0.1:0", 0, true },
+		{ "localhost:0", 0, true },
+		{ "127.9.9.9:0", 0, true },
+		{ "0.0.0.0:0", 0, false },
+		{ "127.0.0.1", ERR_USAGE, 0 },
+		{ "127.0.0.1:65536", ERR_USAGE, 0 },
+		{ "127.0.0.1:-1", ERR_USAGE, 0 },
+		{ "127.0.0.1:+1", ERR_USAGE, 0 },
+		{ ":80", ERR_USAGE, 0 },
+		{ "host.example:80", ERR_USAGE, 0 },
+		{ "[::1:80", ERR_USAGE, 0 },
+		{ "unix:", ERR_USAGE, 0 },
+		{ "", ERR_USAGE, 0 },
+		{ "1.2.3:80", ERR_USAGE, 0 },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -96,7 +154,9 @@ static void listening(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(signature), cmocka_unit_test(addresses), cmocka_unit_test(message), cmocka_unit_test(description), cmocka_unit_test(listening),
+		cmocka_unit_test(signature),   cmocka_unit_test(addresses),
+		cmocka_unit_test(message),     cmocka_unit_test(long_lines),
+		cmocka_unit_test(description), cmocka_unit_test(listening),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

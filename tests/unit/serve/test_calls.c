@@ -1,9 +1,6 @@
-/* Calls from HTTP threads into the loop, at the end of the daemon: what was posted and is freed is never run. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* Calls from HTTP threads into the loop, at the end of the daemon: what was posted and is freed is
+ * never run. */
+#include "unit.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -33,7 +30,8 @@ static void nothing(void *arg)
 {
 }
 
-/* The daemon's order: calls are closed and freed while a pool still has a job out, and pool_free() reads the loop's mail. */
+/* The daemon's order: calls are closed and freed while a pool still has a job out, and pool_free()
+ * reads the loop's mail. */
 static void a_call_that_comes_too_late(void **state)
 {
 	struct caller c = { 0 };

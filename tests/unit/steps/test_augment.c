@@ -1,18 +1,14 @@
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/fs.h"
 #include "base/mem.h"
+#include "base/os/fs.h"
 #include "steps/augment/resample_loops.h"
 #include "steps/augment/sample.h"
 #include "steps/spec/spec.h"
+#include "unit.h"
 
-/* --- random numbers ----------------------------------------------------------------------------------------------------------------- */
+/* Random numbers. */
 
 /* The generator's published known answers (Random123, kat_vectors, philox4x32 10). */
 static void test_philox(void **state)
@@ -21,8 +17,12 @@ static void test_philox(void **state)
 		uint32_t counter[4], key[2], want[4];
 	} rows[] = {
 		{ { 0, 0, 0, 0 }, { 0, 0 }, { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 } },
-		{ { ~0U, ~0U, ~0U, ~0U }, { ~0U, ~0U }, { 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd } },
-		{ { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 }, { 0xa4093822, 0x299f31d0 }, { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } },
+		{ { ~0U, ~0U, ~0U, ~0U },
+		  { ~0U, ~0U },
+		  { 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd } },
+		{ { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 },
+		  { 0xa4093822, 0x299f31d0 },
+		  { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -35,13 +35,15 @@ static void test_philox(void **state)
 
 static void test_streams_differ(void **state)
 {
-	struct random_key a = random_key_of(1, "key"), b = random_key_of(2, "key"), c = random_key_of(1, "kez");
+	struct random_key a = random_key_of(1, "key"), b = random_key_of(2, "key"),
+			  c = random_key_of(1, "kez");
 	const struct {
 		const struct random_key *key;
 		uint32_t copy, op;
 		enum random_purpose purpose;
-	} rows[] = { { &a, 0, 0, RANDOM_DRAW }, { &b, 0, 0, RANDOM_DRAW }, { &c, 0, 0, RANDOM_DRAW }, { &a, 1, 0, RANDOM_DRAW }, { &a, 0, 1, RANDOM_DRAW },
-		     { &a, 0, 0, RANDOM_PIXELS } };
+	} rows[] = { { &a, 0, 0, RANDOM_DRAW }, { &b, 0, 0, RANDOM_DRAW },
+		     { &c, 0, 0, RANDOM_DRAW }, { &a, 1, 0, RANDOM_DRAW },
+		     { &a, 0, 1, RANDOM_DRAW }, { &a, 0, 0, RANDOM_PIXELS } };
 	uint32_t first[ARRAY_LEN(rows)];
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -113,11 +115,12 @@ static void test_normal(void **state)
 	assert_true(fabs(sum / n) < 0.002 && fabs(cubes / n) < 0.01);
 	assert_true(fabs(sqrt(squares / n) - 1) < 0.003);
 	assert_true(abs(normal_of(0x80000000)) <= 1);
-	assert_in_range(normal_of((uint32_t)(0.975 * 4294967296.0)), (int)(1.959 * 65536), (int)(1.961 * 65536));
+	assert_in_range(normal_of((uint32_t)(0.975 * 4294967296.0)), (int)(1.959 * 65536),
+			(int)(1.961 * 65536));
 	assert_true(normal_of(0) < -3 * 65536 && normal_of(UINT32_MAX) > 3 * 65536);
 }
 
-/* --- resampling ----------------------------------------------------------------------------------------------------------------------- */
+/* Resampling. */
 
 static uint32_t noise(uint32_t *state)
 {
@@ -141,7 +144,8 @@ static void test_loops_agree(void **state)
 	if (!fast)
 		skip();
 	for (int round = 0; round < 200; round++) {
-		uint32_t out = 1 + noise(&seed) % 40, stride = 2 * (1 + noise(&seed) % 6), first[40], n[40];
+		uint32_t out = 1 + noise(&seed) % 40, stride = 2 * (1 + noise(&seed) % 6),
+			 first[40], n[40];
 		int32_t w[40 * 12] = { 0 };
 		struct weights ws = { first, n, w, stride };
 		struct image from = { 0 }, a = { 0 }, b = { 0 };
@@ -155,7 +159,9 @@ static void test_loops_agree(void **state)
 			n[i] = 1 + noise(&seed) % stride;
 			first[i] = noise(&seed) % (64 - n[i]);
 			for (uint32_t k = 0; k < n[i]; k++)
-				w[i * stride + k] = ((int32_t)(noise(&seed) % (1 << 22)) - (1 << 20)) * 2 / (int32_t)stride;
+				w[i * stride + k] =
+					((int32_t)(noise(&seed) % (1 << 22)) - (1 << 20)) * 2 /
+					(int32_t)stride;
 		}
 		for (uint32_t i = 0; i < 4; i++) {
 			rows[i] = image_row(&from, noise(&seed) % 16);
@@ -166,7 +172,8 @@ static void test_loops_agree(void **state)
 		fast->rows(rows, rb, out, &ws);
 		for (uint32_t i = 0; i < 4; i++)
 			assert_memory_equal(ra[i], rb[i], out * 4);
-		resample_plain.column(from.px, from.stride, w, n[0], a.px, MIN(a.stride, from.stride));
+		resample_plain.column(from.px, from.stride, w, n[0], a.px,
+				      MIN(a.stride, from.stride));
 		fast->column(from.px, from.stride, w, n[0], b.px, MIN(a.stride, from.stride));
 		assert_memory_equal(a.px, b.px, MIN(a.stride, from.stride));
 		image_deinit(&from);
@@ -181,7 +188,8 @@ static double triangle(double x)
 }
 
 /* In doubles, straight from the definition; two roundings to levels lie between. */
-static double bilinear_at(const struct image *im, double cx, double cy, double sx, double sy, unsigned c)
+static double bilinear_at(const struct image *im, double cx, double cy, double sx, double sy,
+			  unsigned c)
 {
 	double sum = 0, weight = 0;
 
@@ -201,15 +209,18 @@ static void test_resample(void **state)
 		uint32_t w, h, out_w, out_h;
 		struct box box;
 	} rows[] = {
-		{ 20, 14, 7, 5, { 0, 0, 20, 14 } },  { 7, 5, 20, 14, { 0, 0, 7, 5 } },		 { 20, 14, 20, 5, { 0, 0, 20, 14 } },
-		{ 20, 14, 9, 14, { 0, 0, 20, 14 } }, { 20, 14, 6, 6, { 2.5, 1.25, 13.5, 12 } }, { 1, 1, 5, 4, { 0, 0, 1, 1 } }, { 30, 30, 1, 1, { 0, 0, 30, 30 } },
+		{ 20, 14, 7, 5, { 0, 0, 20, 14 } },        { 7, 5, 20, 14, { 0, 0, 7, 5 } },
+		{ 20, 14, 20, 5, { 0, 0, 20, 14 } },       { 20, 14, 9, 14, { 0, 0, 20, 14 } },
+		{ 20, 14, 6, 6, { 2.5, 1.25, 13.5, 12 } }, { 1, 1, 5, 4, { 0, 0, 1, 1 } },
+		{ 30, 30, 1, 1, { 0, 0, 30, 30 } },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		for (unsigned channels = 1; channels <= 3; channels += 2) {
 			struct workspace *ws = workspace_new();
 			struct image from = { 0 };
-			double sx = rows[i].box.w / rows[i].out_w, sy = rows[i].box.h / rows[i].out_h;
+			double sx = rows[i].box.w / rows[i].out_w,
+			       sy = rows[i].box.h / rows[i].out_h;
 
 			fill(&from, rows[i].w, rows[i].h, channels, 9 + (uint32_t)i);
 			image_view(&ws->cur, &from, 0, 0, from.w, from.h);
@@ -219,20 +230,29 @@ static void test_resample(void **state)
 			for (uint32_t y = 0; y < ws->cur.h; y++)
 				for (uint32_t x = 0; x < ws->cur.w; x++)
 					for (unsigned c = 0; c < channels; c++) {
-						double want = bilinear_at(&from, rows[i].box.x + (x + 0.5) * sx, rows[i].box.y + (y + 0.5) * sy, MAX(sx, 1), MAX(sy, 1), c);
+						double want = bilinear_at(
+							&from, rows[i].box.x + (x + 0.5) * sx,
+							rows[i].box.y + (y + 0.5) * sy, MAX(sx, 1),
+							MAX(sy, 1), c);
 
-						assert_true(fabs(image_row(&ws->cur, y)[x * image_pixel_bytes(&ws->cur) + c] - want) < 1.01);
+						assert_true(
+							fabs(image_row(&ws->cur,
+								       y)[x * image_pixel_bytes(
+										      &ws->cur) +
+									  c] -
+							     want) < 1.01);
 					}
 			image_deinit(&from);
 			workspace_free(ws);
 		}
 }
 
-/* --- orientation ---------------------------------------------------------------------------------------------------------------------- */
+/* Orientation. */
 
 static void test_orientation(void **state)
 {
-	static const uint8_t little[] = "II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0", big[] = "MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x08\0\0";
+	static const uint8_t little[] = "II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0",
+			     big[] = "MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x08\0\0";
 	uint8_t bytes[sizeof(little)];
 
 	assert_int_equal(exif_orientation(little, sizeof(little) - 1), 6);
@@ -247,7 +267,7 @@ static void test_orientation(void **state)
 	assert_int_equal(exif_orientation(bytes, sizeof(little) - 1), 1);
 }
 
-/* --- NPY -------------------------------------------------------------------------------------------------------------------------------- */
+/* NPY. */
 
 static void test_npy(void **state)
 {
@@ -258,21 +278,31 @@ static void test_npy(void **state)
 		uint32_t w, h;
 	} rows[] = {
 		{ "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }", 6, NULL, 3, 2 },
-		{ "{'shape': (2, 3, 3), \"descr\": \"|u1\", 'fortran_order': False}", 18, NULL, 3, 2 },
-		{ "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3, 4), }", 24, NULL, 3, 2 },
-		{ "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3, 4), }", 23, "cut off", 0, 0 },
-		{ "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }", 5, "cut off", 0, 0 },
-		{ "{'descr': '|u1', 'fortran_order': False, 'shape': (999999999, 999999999), }", 5, "cut off", 0, 0 },
-		{ "{'descr': '|u1', 'fortran_order': False, 'shape': (0, 3), }", 0, "no pixels", 0, 0 },
+		{ "{'shape': (2, 3, 3), \"descr\": \"|u1\", 'fortran_order': False}", 18, NULL, 3,
+		  2 },
+		{ "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3, 4), }", 24, NULL, 3,
+		  2 },
+		{ "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3, 4), }", 23, "cut off",
+		  0, 0 },
+		{ "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }", 5, "cut off", 0,
+		  0 },
+		{ "{'descr': '|u1', 'fortran_order': False, 'shape': (999999999, 999999999), }", 5,
+		  "cut off", 0, 0 },
+		{ "{'descr': '|u1', 'fortran_order': False, 'shape': (0, 3), }", 0, "no pixels", 0,
+		  0 },
 		{ "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }", 6, "shape", 0, 0 },
-		{ "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3, 2), }", 12, "shape", 0, 0 },
+		{ "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3, 2), }", 12, "shape", 0,
+		  0 },
 		{ "{'descr': '|u1', 'fortran_order': False, 'shape': (6,), }", 6, "shape", 0, 0 },
-		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 24, "levels are `<f4`", 0, 0 },
-		{ "{'descr': '|u1', 'shape': (2, 3), }", 6, "makes no sense", 0, 0 },
-		{ "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3, 1, 1, 1), }", 6, "makes no sense", 0, 0 },
-		{ "{'descr': '|u1', 'fortran_order': False, 'shape': (-2, 3), }", 6, "makes no sense", 0, 0 },
-		{ "{", 6, "makes no sense", 0, 0 },
-		{ "", 6, "makes no sense", 0, 0 },
+		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 24,
+		  "levels are `<f4`", 0, 0 },
+		{ "{'descr': '|u1', 'shape': (2, 3), }", 6, "can't be read", 0, 0 },
+		{ "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3, 1, 1, 1), }", 6,
+		  "shape", 0, 0 },
+		{ "{'descr': '|u1', 'fortran_order': False, 'shape': (-2, 3), }", 6,
+		  "can't be read", 0, 0 },
+		{ "{", 6, "can't be read", 0, 0 },
+		{ "", 6, "can't be read", 0, 0 },
 	};
 	const struct codec_options o = { .max_pixels = 1000 };
 
@@ -302,7 +332,7 @@ static void test_npy(void **state)
 	}
 }
 
-/* --- windows of JPEG -------------------------------------------------------------------------------------------------------------------- */
+/* Windows of JPEG. */
 
 static void read_corpus(const char *name, struct str *ret)
 {
@@ -321,7 +351,10 @@ static void check_windows(const char *name, unsigned denom)
 
 	read_corpus(name, &s);
 	assert_int_equal(codec_probe(s.s, s.len, &o, &info, NULL), 0);
-	assert_int_equal(codec_read(s.s, s.len, &o, &info, &(struct image_part){ 0, 0, info.w, info.h, denom }, &whole, &other, NULL), 0);
+	assert_int_equal(codec_read(s.s, s.len, &o, &info,
+				    &(struct image_part){ 0, 0, info.w, info.h, denom }, &whole,
+				    &other, NULL),
+			 0);
 	for (int i = 0; i < 200; i++) {
 		struct image_part p = { noise(&seed) % info.w, noise(&seed) % info.h, 0, 0, denom };
 		uint32_t x = p.x / denom, y = p.y / denom;
@@ -333,7 +366,10 @@ static void check_windows(const char *name, unsigned denom)
 		assert_int_equal(part.h, MIN((p.y + p.h + denom - 1) / denom, whole.h) - y);
 		for (uint32_t r = 0; r < part.h; r++)
 			for (uint32_t c = 0; c < part.w; c++)
-				assert_memory_equal(image_row(&part, r) + c * image_pixel_bytes(&part), image_row(&whole, y + r) + (x + c) * image_pixel_bytes(&part),
+				assert_memory_equal(image_row(&part, r) +
+							    c * image_pixel_bytes(&part),
+						    image_row(&whole, y + r) +
+							    (x + c) * image_pixel_bytes(&part),
 						    MIN(image_pixel_bytes(&part), 3));
 	}
 	image_deinit(&whole);
@@ -344,18 +380,22 @@ static void check_windows(const char *name, unsigned denom)
 
 static void test_windows(void **state)
 {
-	static const char *const names[] = { "photo.jpg", "progressive.jpg", "gray.jpg", "cmyk.jpg", "exif6.jpg", "wide.jpg", "sampled-2x4.jpg",
-					     "sampled-4x1.jpg", "interlaced.png", "rgba.png", "rgb.npy" };
+	static const char *const names[] = { "photo.jpg",       "progressive.jpg", "gray.jpg",
+					     "cmyk.jpg",        "exif6.jpg",       "wide.jpg",
+					     "sampled-2x4.jpg", "sampled-4x1.jpg", "interlaced.png",
+					     "rgba.png",        "rgb.npy" };
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		for (unsigned denom = 1; denom <= (strstr(names[i], ".jpg") ? 8 : 1); denom *= 2)
 			check_windows(names[i], denom);
 }
 
-/* Cut anywhere, an image is an error or whole; nothing is read beyond its end (a sanitizer would see it). */
+/* Cut anywhere, an image is an error or whole; nothing is read beyond its end (a sanitizer would
+ * see it). */
 static void test_cut(void **state)
 {
-	static const char *const names[] = { "photo.jpg", "progressive.jpg", "palette.png", "interlaced.png", "rgb.npy" };
+	static const char *const names[] = { "photo.jpg", "progressive.jpg", "palette.png",
+					     "interlaced.png", "rgb.npy" };
 	const struct codec_options o = { .max_pixels = 1000000, .upright = true };
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
@@ -370,7 +410,11 @@ static void test_cut(void **state)
 
 			memcpy(exact, s.s, n);
 			if (codec_probe(exact, n, &o, &info, &err) == 0)
-				assert_int_equal(codec_read(exact, n, &o, &info, &(struct image_part){ 0, 0, info.w, info.h, 1 }, &im, &other, &err), -1);
+				assert_int_equal(
+					codec_read(exact, n, &o, &info,
+						   &(struct image_part){ 0, 0, info.w, info.h, 1 },
+						   &im, &other, &err),
+					-1);
 			assert_int_not_equal(err.code, ERR_NONE);
 			assert_true(err.msg[0]);
 		}
@@ -380,7 +424,7 @@ static void test_cut(void **state)
 	}
 }
 
-/* --- ops ----------------------------------------------------------------------------------------------------------------------------------- */
+/* Ops. */
 
 static void plan_of(const char *settings, struct plan *ret, json_t **ret_with)
 {
@@ -388,7 +432,8 @@ static void plan_of(const char *settings, struct plan *ret, json_t **ret_with)
 	json_t *given;
 
 	assert_int_equal(json_parse("settings", settings, strlen(settings), &given, &err), 0);
-	if (step_spec_complete(step_spec_find("augment"), given, ret_with, &err) < 0 || plan_init(ret, *ret_with, &err) < 0)
+	if (step_spec_complete(step_spec_find("augment"), given, ret_with, &err) < 0 ||
+	    plan_init(ret, *ret_with, &err) < 0)
 		fail_msg("%s", err.msg);
 	json_decref(given);
 }
@@ -397,18 +442,37 @@ static void plan_of(const char *settings, struct plan *ret, json_t **ret_with)
 static void test_sizes(void **state)
 {
 	static const char *const ops[] = {
-		"{\"resize\": 5}", "{\"resize\": [1, 9]}", "{\"center_crop\": [3, 40]}", "{\"random_crop\": {\"size\": 9, \"padding\": 20, \"mode\": \"symmetric\"}}",
-		"{\"random_crop\": {\"size\": 9, \"padding\": 20, \"mode\": \"reflect\"}}", "{\"random_resized_crop\": 7}", "\"flip\"",
-		"{\"flip\": {\"direction\": \"vertical\", \"p\": 1}}", "{\"rotate\": {\"degrees\": 90, \"expand\": true, \"filter\": \"bilinear\"}}", "{\"rotate\": [90, 90]}",
-		"{\"affine\": {\"degrees\": 90, \"scale\": [0.001, 100], \"shear\": 80, \"filter\": \"bilinear\"}}",
-		"{\"color_jitter\": {\"brightness\": 9, \"contrast\": 9, \"saturation\": 9, \"hue\": 0.5}}", "\"grayscale\"", "{\"grayscale\": {\"channels\": \"1\"}}",
-		"{\"blur\": {\"sigma\": 9}}", "{\"noise\": 1}", "{\"cutout\": {\"size\": 60, \"holes\": 16}}", "{\"rand_augment\": {\"n\": 14, \"magnitude\": 30}}", "\"normalize\"",
+		"{\"resize\": 5}",
+		"{\"resize\": [1, 9]}",
+		"{\"center_crop\": [3, 40]}",
+		"{\"random_crop\": {\"size\": 9, \"padding\": 20, \"mode\": \"symmetric\"}}",
+		"{\"random_crop\": {\"size\": 9, \"padding\": 20, \"mode\": \"reflect\"}}",
+		"{\"random_resized_crop\": 7}",
+		"\"flip\"",
+		"{\"flip\": {\"direction\": \"vertical\", \"p\": 1}}",
+		"{\"rotate\": {\"degrees\": 90, \"expand\": true, \"filter\": \"bilinear\"}}",
+		"{\"rotate\": [90, 90]}",
+		"{\"affine\": {\"degrees\": 90, \"scale\": [0.001, 100], \"shear\": 80, "
+		"\"filter\": \"bilinear\"}}",
+		"{\"color_jitter\": {\"brightness\": 9, \"contrast\": 9, \"saturation\": 9, "
+		"\"hue\": 0.5}}",
+		"\"grayscale\"",
+		"{\"grayscale\": {\"channels\": \"1\"}}",
+		"{\"blur\": {\"sigma\": 9}}",
+		"{\"noise\": 1}",
+		"{\"cutout\": {\"size\": 60, \"holes\": 16}}",
+		"{\"rand_augment\": {\"n\": 14, \"magnitude\": 30}}",
+		"\"normalize\"",
 	};
-	static const uint32_t sizes[][2] = { { 1, 1 }, { 1, 9 }, { 9, 1 }, { 2, 2 }, { 31, 33 }, { 64, 8 } };
+	static const uint32_t sizes[][2] = { { 1, 1 }, { 1, 9 },   { 9, 1 },
+					     { 2, 2 }, { 31, 33 }, { 64, 8 } };
 
 	for (size_t i = 0; i < ARRAY_LEN(ops); i++)
 		for (size_t k = 0; k < ARRAY_LEN(sizes) * 2; k++) {
-			_cleanup_(freep) char *settings = xasprintf("{\"image\": \"x\", \"copies\": 3, \"record\": true, \"ops\": [%s]}", ops[i]);
+			_cleanup_(freep) char *settings =
+				xasprintf("{\"image\": \"x\", \"copies\": 3, \"record\": true, "
+					  "\"ops\": [%s]}",
+					  ops[i]);
 			struct workspace *ws = workspace_new();
 			struct str npy = { 0 };
 			struct image im = { 0 };
@@ -420,7 +484,9 @@ static void test_sizes(void **state)
 			fill(&im, sizes[k / 2][0], sizes[k / 2][1], k % 2 ? 3 : 1, 3);
 			codec_write_npy(&im, false, &npy);
 			struct shard_field field = { "x", npy.s, npy.len };
-			struct shard_sample sample = { .key = (char *)"k", .fields = &field, .n_fields = 1 };
+			struct shard_sample sample = { .key = (char *)"k",
+						       .fields = &field,
+						       .n_fields = 1 };
 
 			plan_of(settings, &plan, &with);
 			if (sample_augment(&plan, &sample, 0, 3, ws, made, &err) != 1)
@@ -430,7 +496,10 @@ static void test_sizes(void **state)
 
 				assert_int_equal(made[m].n_fields, 2);
 				if (!strstr(ops[i], "normalize")) {
-					assert_int_equal(codec_probe(made[m].fields[0].data, made[m].fields[0].n, &plan.codec, &info, &err), 0);
+					assert_int_equal(codec_probe(made[m].fields[0].data,
+								     made[m].fields[0].n,
+								     &plan.codec, &info, &err),
+							 0);
 					assert_true(info.w > 0 && info.h > 0);
 				}
 				made_deinit(&made[m]);
@@ -467,7 +536,8 @@ static void test_noise(void **state)
 		}
 	assert_true(fabs(sum / n) < 0.15);
 	assert_true(fabs(sqrt(squares / n) / (0.05 * 255) - 1) < 0.02);
-	assert_true(fabs(along / 40000) < 4 * 0.05 * 255 * 0.05 * 255 / 200); /* channels don't go together */
+	assert_true(fabs(along / 40000) <
+		    4 * 0.05 * 255 * 0.05 * 255 / 200); /* channels don't go together */
 	json_decref(with);
 	workspace_free(ws);
 }
@@ -481,7 +551,9 @@ static void test_chances(void **state)
 	struct plan plan;
 	json_t *with;
 
-	plan_of("{\"ops\": [{\"flip\": {\"p\": 0.3}}, {\"rand_augment\": 1}, {\"random_resized_crop\": 10}]}", &plan, &with);
+	plan_of("{\"ops\": [{\"flip\": {\"p\": 0.3}}, {\"rand_augment\": 1}, "
+		"{\"random_resized_crop\": 10}]}",
+		&plan, &with);
 	for (int i = 0; i < 20000; i++) {
 		char name[32];
 
@@ -494,7 +566,8 @@ static void test_chances(void **state)
 		which[(int)d.v[0]]++;
 		op_draw(&plan.ops[2], &key, 0, 2, &t, &d, NULL);
 		assert_true(window_is_inside(&d, &t));
-		assert_true(d.v[2] * d.v[3] > 0.07 * 8000 && d.v[2] / d.v[3] > 0.7 && d.v[2] / d.v[3] < 1.43);
+		assert_true(d.v[2] * d.v[3] > 0.07 * 8000 && d.v[2] / d.v[3] > 0.7 &&
+			    d.v[2] / d.v[3] < 1.43);
 	}
 	assert_in_range(on, 5740, 6260); /* 4 standard deviations */
 	for (int i = 0; i < 14; i++)
@@ -505,11 +578,13 @@ static void test_chances(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_philox),	    cmocka_unit_test(test_streams_differ), cmocka_unit_test(test_below),   cmocka_unit_test(test_normal),
-		cmocka_unit_test(test_loops_agree), cmocka_unit_test(test_resample),	   cmocka_unit_test(test_orientation), cmocka_unit_test(test_npy),
-		cmocka_unit_test(test_windows),	    cmocka_unit_test(test_cut),		   cmocka_unit_test(test_sizes),   cmocka_unit_test(test_chances),
-		cmocka_unit_test(test_noise),
-		cmocka_unit_test(test_fill),
+		cmocka_unit_test(test_philox),      cmocka_unit_test(test_streams_differ),
+		cmocka_unit_test(test_below),       cmocka_unit_test(test_normal),
+		cmocka_unit_test(test_loops_agree), cmocka_unit_test(test_resample),
+		cmocka_unit_test(test_orientation), cmocka_unit_test(test_npy),
+		cmocka_unit_test(test_windows),     cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_sizes),       cmocka_unit_test(test_chances),
+		cmocka_unit_test(test_noise),       cmocka_unit_test(test_fill),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,12 +1,8 @@
 /* steps/table/csv.h: what is read, what is refused, and that fields that were written come back. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <string.h>
 #include "base/mem.h"
 #include "steps/table/csv.h"
+#include "unit.h"
 
 /* Rows as "a|b\nc|d\n", with the line in front of each. */
 static int show(const char *text, size_t n, char separator, struct str *out, struct err *err)
@@ -32,13 +28,17 @@ static int show(const char *text, size_t n, char separator, struct str *out, str
 	return r;
 }
 
-static const struct { const char *text, *want; } good[] = {
+static const struct {
+	const char *text, *want;
+} good[] = {
 	{ "", "" },
 	{ "a", "1:a\n" },
 	{ "a,b\n1,2\n", "1:a|b\n2:1|2\n" },
 	{ "a,b\r\n1,2\r\n", "1:a|b\n2:1|2\n" },
 	{ "a,b\n1,2", "1:a|b\n2:1|2\n" },
-	{ "\xef\xbb\xbf" "a,b\n", "1:a|b\n" },
+	{ "\xef\xbb\xbf"
+	  "a,b\n",
+	  "1:a|b\n" },
 	{ ",\n,\n", "1:|\n2:|\n" },
 	{ "a,b\n\"x,y\",\"p\nq\"\n1,2\n", "1:a|b\n2:'x,y|'p\nq\n4:1|2\n" },
 	{ "\"\"\"\",\"a\"\"b\"\"\"\n", "1:'\"|'a\"b\"\n" },
@@ -61,7 +61,11 @@ static void reads(void **state)
 	}
 }
 
-static const struct { const char *text; size_t n; const char *want; } bad[] = {
+static const struct {
+	const char *text;
+	size_t n;
+	const char *want;
+} bad[] = {
 	{ "a,b\n1\n", 6, "t.csv:2: 1 field, but the first row has 2" },
 	{ "a,b\n1,2,3\n", 10, "t.csv:2: more than 2 fields, which the first row has" },
 	{ "a,b\n\n1,2\n", 9, "t.csv:2: 1 field, but the first row has 2" },
@@ -127,7 +131,9 @@ static void round_trip(void **state)
 				str_addc(&text, ch);
 			}
 			str_addc(&want, '\0');
-			str_add(&text, (i + 1) % columns ? "\"," : next_random() % 2 ? "\"\n" : "\"\r\n");
+			str_add(&text, (i + 1) % columns   ? "\","
+				       : next_random() % 2 ? "\"\n"
+							   : "\"\r\n");
 		}
 		assert_int_equal(csv_open("t", text.s, text.len, ',', &c, &err), 0);
 		for (size_t i = 0; i < rows; i++) {

@@ -1,15 +1,11 @@
 /* The parts of evaluate that scikit-learn doesn't see: orders, weights, resamples, paired tests. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <string.h>
 #include "base/mem.h"
-#include "steps/evaluate/compare.h"
-#include "steps/evaluate/resample.h"
-#include "steps/evaluate/sum.h"
+#include "steps/evaluate/measure/compare.h"
+#include "steps/evaluate/measure/resample.h"
+#include "steps/evaluate/measure/sum.h"
+#include "unit.h"
 
 static uint64_t random_state = 1;
 static uint64_t next_random(void)
@@ -18,11 +14,11 @@ static uint64_t next_random(void)
 	return random_state >> 33;
 }
 
-/* --- orders -------------------------------------------------------------------------------------------------------------------- */
+/* Orders. */
 
 static void check_order(const double *v, size_t n, unsigned threads)
 {
-	struct ranked *o = order_by_score(v, 1, NULL, n, threads);
+	struct ranked *o = ranked_order(v, 1, NULL, n, threads);
 	uint8_t *seen = xcalloc(MAX(n, 1), 1);
 
 	for (size_t i = 0; i < n; i++) {
@@ -50,14 +46,18 @@ static void orders(void **state)
 			for (size_t i = 0; i < n; i++) {
 				double r = (double)next_random();
 
-				v[i] = kind == 0 ? r * 0x1p-31 : kind == 1 ? fmod(r, 3) - 1 : kind == 2 ? (r - 0x1p30) * exp(r * 1e-7) : kind == 3 ? (fmod(r, 2) ? 0.0 : -0.0) : ldexp(r, -1070);
+				v[i] = kind == 0   ? r * 0x1p-31
+				       : kind == 1 ? fmod(r, 3) - 1
+				       : kind == 2 ? (r - 0x1p30) * exp(r * 1e-7)
+				       : kind == 3 ? (fmod(r, 2) ? 0.0 : -0.0)
+						   : ldexp(r, -1070);
 			}
 			check_order(v, n, 1 + kind % 3);
 			free(v);
 		}
 }
 
-/* --- weights: a row that counts twice is like two rows ---------------------------------------------------------------------------- */
+/* Weights: a row that counts twice is like two rows. */
 
 struct rows {
 	struct data d;
@@ -67,13 +67,22 @@ struct rows {
 
 static void make_rows(struct rows *r, size_t n, size_t k, enum task task)
 {
-	*r = (struct rows){ .d = { .task = task, .n = n, .n_classes = k, .positive = k == 2, .arena = arena_new() } };
+	*r = (struct rows){ .d = { .task = task,
+				   .n = n,
+				   .n_classes = k,
+				   .positive = k == 2,
+				   .arena = arena_new() } };
 	r->scores = xcalloc(n * k, sizeof(double));
 	r->truth = xcalloc(n, sizeof(uint32_t));
 	r->predicted = xcalloc(n, sizeof(uint32_t));
 	r->d.target = xcalloc(n, sizeof(double));
 	r->d.truth = r->truth;
-	r->d.model = (struct side){ .file = "t", .predicted = r->predicted, .scores = r->scores, .width = k == 2 ? 1 : k, .row_stride = k, .column_stride = 1 };
+	r->d.model = (struct side){ .file = "t",
+				    .predicted = r->predicted,
+				    .scores = r->scores,
+				    .width = k == 2 ? 1 : k,
+				    .row_stride = k,
+				    .column_stride = 1 };
 	r->d.classes = arena_alloc(r->d.arena, k * sizeof(char *));
 	for (size_t c = 0; c < k; c++)
 		r->d.classes[c] = arena_printf(r->d.arena, "%zu", c);
@@ -118,8 +127,10 @@ static void same_measures(const struct measures *a, const struct measures *b)
 	for (size_t i = 0; i < a->n; i++) {
 		assert_string_equal(a->v[i].name, b->v[i].name);
 		assert_int_equal(isnan(a->v[i].v), isnan(b->v[i].v));
-		if (!isnan(a->v[i].v) && !(fabs(a->v[i].v - b->v[i].v) <= 1e-12 * fmax(1, fabs(b->v[i].v))))
-			fail_msg("%s is %.17g with weights, %.17g with rows", a->v[i].name, a->v[i].v, b->v[i].v);
+		if (!isnan(a->v[i].v) &&
+		    !(fabs(a->v[i].v - b->v[i].v) <= 1e-12 * fmax(1, fabs(b->v[i].v))))
+			fail_msg("%s is %.17g with weights, %.17g with rows", a->v[i].name,
+				 a->v[i].v, b->v[i].v);
 	}
 }
 
@@ -163,7 +174,7 @@ static void weights(void **state)
 	}
 }
 
-/* --- resamples ------------------------------------------------------------------------------------------------------------------- */
+/* Resamples. */
 
 static void draws(void **state)
 {
@@ -181,11 +192,14 @@ static void draws(void **state)
 	assert_int_equal(total, ARRAY_LEN(w));
 }
 
-/* A bootstrap of the accuracy is a binomial: its interval must be where the normal approximation has it. */
+/* A bootstrap of the accuracy is a binomial: its interval must be where the normal approximation
+ * has it. */
 static void intervals(void **state)
 {
 	struct meter_options o = { .bins = 5, .threads = 1 };
-	struct resample_options ro = { .resamples = 2000, .seed = 1, .confidence = 0.95, .threads = 2 };
+	struct resample_options ro = {
+		.resamples = 2000, .seed = 1, .confidence = 0.95, .threads = 2
+	};
 	struct resampled *a = xcalloc(1, sizeof(*a)), *b = xcalloc(1, sizeof(*b));
 	struct meter *m;
 	struct rows r;
@@ -197,12 +211,13 @@ static void intervals(void **state)
 		r.predicted[i] = i % 10 < 3 ? 1 - r.truth[i] : r.truth[i];
 	}
 	m = meter_new(&r.d, &r.d.model, &o);
-	bootstrap_resample(m, NULL, &ro, a);
+	resample_bootstrap(m, NULL, &ro, a);
 	half = 1.96 * sqrt(0.7 * 0.3 / 1000);
-	assert_true(fabs(a->model[0].low - (0.7 - half)) < 0.004 && fabs(a->model[0].high - (0.7 + half)) < 0.004);
+	assert_true(fabs(a->model[0].low - (0.7 - half)) < 0.004 &&
+		    fabs(a->model[0].high - (0.7 + half)) < 0.004);
 	assert_true(isnan(a->p[0]));
 	ro.threads = 1;
-	bootstrap_resample(m, m, &ro, b);
+	resample_bootstrap(m, m, &ro, b);
 	assert_memory_equal(&a->model[0], &b->model[0], sizeof(a->model[0]));
 	assert_true(b->difference[0].low == 0 && b->difference[0].high == 0 && b->p[0] == 1);
 	meter_free(m);
@@ -211,7 +226,7 @@ static void intervals(void **state)
 	free(b);
 }
 
-/* --- paired tests ---------------------------------------------------------------------------------------------------------------- */
+/* Paired tests. */
 
 /* Values of scipy.stats.binomtest and chi2.sf. */
 static void mcnemar(void **state)
@@ -223,7 +238,8 @@ static void mcnemar(void **state)
 	assert_true(compare_mcnemar(5, 5, &exact) == 1);
 	assert_true(fabs(compare_mcnemar(0, 10, &exact) - 0.001953125) < 1e-15);
 	assert_true(fabs(compare_mcnemar(480, 520, &exact) - 0.2174482932041409) < 1e-12 && exact);
-	assert_true(fabs(compare_mcnemar(9900, 10200, &exact) - 0.034946015256560756) < 1e-14 && !exact);
+	assert_true(fabs(compare_mcnemar(9900, 10200, &exact) - 0.034946015256560756) < 1e-14 &&
+		    !exact);
 	assert_true(compare_mcnemar(0, 9999, &exact) == 0);
 }
 
@@ -238,7 +254,8 @@ static void wilcoxon(void **state)
 	}
 	assert_false(isnan(compare_wilcoxon(a, b, 20, 1, &different)));
 	assert_int_equal(different, 15);
-	assert_true(compare_wilcoxon(a, b, 20, 1, &different) == compare_wilcoxon(b, a, 20, 2, &different));
+	assert_true(compare_wilcoxon(a, b, 20, 1, &different) ==
+		    compare_wilcoxon(b, a, 20, 2, &different));
 	assert_true(isnan(compare_wilcoxon(a, a, 20, 1, &different)) && different == 0);
 }
 
@@ -257,8 +274,9 @@ static void sums(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(orders), cmocka_unit_test(weights), cmocka_unit_test(draws), cmocka_unit_test(intervals),
-		cmocka_unit_test(mcnemar), cmocka_unit_test(wilcoxon), cmocka_unit_test(sums),
+		cmocka_unit_test(orders),    cmocka_unit_test(weights), cmocka_unit_test(draws),
+		cmocka_unit_test(intervals), cmocka_unit_test(mcnemar), cmocka_unit_test(wilcoxon),
+		cmocka_unit_test(sums),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,13 +1,10 @@
-/* steps/table/npy.h: what NumPy writes is read, and a header that isn't one is refused. (tests/cli/evaluate.t reads NumPy's own files.) */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* steps/table/npy.h: what NumPy writes is read, and a header that isn't one is refused.
+ * (tests/cli/steps/evaluate.t reads NumPy's own files.) */
 #include <math.h>
 #include <string.h>
 #include "base/mem.h"
 #include "steps/table/npy.h"
+#include "unit.h"
 
 /* Version 1 with this header and data. */
 static void make(struct str *out, const char *header, const void *data, size_t n)
@@ -39,7 +36,8 @@ static void numbers(void **state)
 static void halves(void **state)
 {
 	/* 1, the smallest subnormal, -2, infinity, the largest */
-	static const unsigned char data[] = { 0x00, 0x3c, 0x01, 0x00, 0x00, 0xc0, 0x00, 0x7c, 0xff, 0x7b };
+	static const unsigned char data[] = { 0x00, 0x3c, 0x01, 0x00, 0x00,
+					      0xc0, 0x00, 0x7c, 0xff, 0x7b };
 	static const double want[] = { 1, 0x1p-24, -2, INFINITY, 65504 };
 	_cleanup_(str_deinit) struct str s = { 0 };
 	struct npy a;
@@ -52,7 +50,9 @@ static void halves(void **state)
 
 static void integers(void **state)
 {
-	static const unsigned char data[] = { 0xff, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
+	static const unsigned char data[] = {
+		0xff, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff
+	};
 	_cleanup_(str_deinit) struct str s = { 0 }, text = { 0 };
 	struct npy a;
 	int64_t v;
@@ -87,18 +87,33 @@ static void texts(void **state)
 	assert_string_equal(text.s, "ab");
 }
 
-static const struct { const char *header; size_t bytes; enum err_code code; const char *want; } bad[] = {
-	{ "{'descr': '<f8', 'fortran_order': False, 'shape': (2,)}", 8, ERR_INVALID, "t: 8 bytes of data" },
-	{ "{'descr': '<f8', 'fortran_order': False, 'shape': (18446744073709551615, 3)}", 8, ERR_INVALID, "t: 8 bytes of data" },
-	{ "{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999,)}", 8, ERR_INVALID, "t: the header" },
-	{ "{'descr': '<f8', 'fortran_order': False, 'shape': (1, 1, 1)}", 8, ERR_UNSUPPORTED, "t: an array of 3 dimensions" },
-	{ "{'descr': '<f8', 'fortran_order': False, 'shape': ()}", 8, ERR_UNSUPPORTED, "t: an array of 0 dimensions" },
-	{ "{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", 8, ERR_UNSUPPORTED, "t: an array of type `|O`" },
-	{ "{'descr': '<f16', 'fortran_order': False, 'shape': (1,)}", 16, ERR_UNSUPPORTED, "t: an array of type `<f16`" },
-	{ "{'descr': '<U0', 'fortran_order': False, 'shape': (1000000000000,)}", 0, ERR_UNSUPPORTED, "t: an array without content" },
-	{ "{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (1,)}", 8, ERR_UNSUPPORTED, "t: an array of records" },
+static const struct {
+	const char *header;
+	size_t bytes;
+	enum err_code code;
+	const char *want;
+} bad[] = {
+	{ "{'descr': '<f8', 'fortran_order': False, 'shape': (2,)}", 8, ERR_INVALID,
+	  "t: 8 bytes of data" },
+	{ "{'descr': '<f8', 'fortran_order': False, 'shape': (18446744073709551615, 3)}", 8,
+	  ERR_INVALID, "t: 8 bytes of data" },
+	{ "{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999,)}", 8,
+	  ERR_INVALID, "t: the header" },
+	{ "{'descr': '<f8', 'fortran_order': False, 'shape': (1, 1, 1)}", 8, ERR_UNSUPPORTED,
+	  "t: an array of 3 dimensions" },
+	{ "{'descr': '<f8', 'fortran_order': False, 'shape': ()}", 8, ERR_UNSUPPORTED,
+	  "t: an array of 0 dimensions" },
+	{ "{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", 8, ERR_UNSUPPORTED,
+	  "t: an array of type `|O`" },
+	{ "{'descr': '<f16', 'fortran_order': False, 'shape': (1,)}", 16, ERR_UNSUPPORTED,
+	  "t: an array of type `<f16`" },
+	{ "{'descr': '<U0', 'fortran_order': False, 'shape': (1000000000000,)}", 0, ERR_UNSUPPORTED,
+	  "t: an array without content" },
+	{ "{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (1,)}", 8, ERR_UNSUPPORTED,
+	  "t: an array of records" },
 	{ "{'descr': '<f8', 'fortran_order': False}", 8, ERR_INVALID, "t: the header" },
-	{ "{'descr': '<f8', 'descr': '<f8', 'fortran_order': False, 'shape': (1,)}", 8, ERR_INVALID, "t: the header" },
+	{ "{'descr': '<f8', 'descr': '<f8', 'fortran_order': False, 'shape': (1,)}", 8, ERR_INVALID,
+	  "t: the header" },
 	{ "", 8, ERR_INVALID, "t: the header" },
 };
 
@@ -119,10 +134,31 @@ static void refuses(void **state)
 	}
 }
 
+/* Byte for byte: shards are compared by their digests. */
+static void header(void **state)
+{
+	_cleanup_(str_deinit) struct str s = { 0 }, one = { 0 };
+	const uint64_t shape[] = { 28, 7, 3 };
+
+	npy_add_header(&s, "|u1", shape, 3);
+	assert_int_equal(s.len, 128);
+	assert_memory_equal(
+		s.s,
+		"\x93NUMPY\1\0v\0{'descr': '|u1', 'fortran_order': False, 'shape': (28, "
+		"7, 3), }",
+		73);
+	assert_int_equal(strspn(s.s + 73, " "), 54);
+	assert_int_equal(s.s[127], '\n');
+	npy_add_header(&one, "<f4", shape, 1);
+	assert_int_equal(one.len, 128);
+	assert_non_null(strstr(one.s + 10, "'shape': (28,), } "));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(numbers), cmocka_unit_test(halves), cmocka_unit_test(integers), cmocka_unit_test(texts), cmocka_unit_test(refuses),
+		cmocka_unit_test(numbers),  cmocka_unit_test(header), cmocka_unit_test(halves),
+		cmocka_unit_test(integers), cmocka_unit_test(texts),  cmocka_unit_test(refuses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,18 +1,15 @@
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/mem.h"
 #include "steps/step.h"
+#include "unit.h"
 
 /* A stream of numbers, whose life is counted. */
 struct numbers {
-	unsigned n, made, next_fails_at, work_fails_from, work_fails_every, done_fails_at; /* UINT32_MAX: never */
+	unsigned n, made, next_fails_at, work_fails_from, work_fails_every,
+		done_fails_at; /* UINT32_MAX: never */
 	atomic_uint alive, most_alive, worked, in_next, in_done;
 	unsigned dropped, finished;
 	bool wrong_order, next_overlaps, done_overlaps;
@@ -23,7 +20,11 @@ struct numbers {
 
 static struct numbers numbers_of(unsigned n)
 {
-	return (struct numbers){ .n = n, .next_fails_at = NEVER, .work_fails_from = NEVER, .work_fails_every = 1, .done_fails_at = NEVER };
+	return (struct numbers){ .n = n,
+				 .next_fails_at = NEVER,
+				 .work_fails_from = NEVER,
+				 .work_fails_every = 1,
+				 .done_fails_at = NEVER };
 }
 
 static void *next(void *arg, struct err *err)
@@ -164,7 +165,8 @@ static void test_first_error(void **state)
 			assert_string_equal(err.msg, want);
 			assert_int_equal(err.code, ERR_CORRUPT);
 			check_whole(&s);
-			assert_int_equal(s.finished, at); /* all before it were done, nothing after it */
+			assert_int_equal(s.finished,
+					 at); /* all before it were done, nothing after it */
 		}
 }
 
@@ -180,7 +182,8 @@ static void test_next_fails(void **state)
 		check_whole(&s);
 		assert_int_equal(s.finished, at);
 	}
-	struct numbers s = numbers_of(20); /* the item before the one that can't be made is the earlier error */
+	struct numbers s = numbers_of(
+		20); /* the item before the one that can't be made is the earlier error */
 	struct err err = { 0 };
 
 	s.next_fails_at = 10;
@@ -205,7 +208,7 @@ static void test_done_fails(void **state)
 	}
 }
 
-/* --- a known number ------------------------------------------------------------------------------------------------------------ */
+/* A known number. */
 
 struct range_test {
 	atomic_uint count[1000];
@@ -251,8 +254,10 @@ static void test_range_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_order),	   cmocka_unit_test(test_bound), cmocka_unit_test(test_at_once), cmocka_unit_test(test_first_error),
-		cmocka_unit_test(test_next_fails), cmocka_unit_test(test_done_fails), cmocka_unit_test(test_range), cmocka_unit_test(test_range_error),
+		cmocka_unit_test(test_order),      cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_at_once),    cmocka_unit_test(test_first_error),
+		cmocka_unit_test(test_next_fails), cmocka_unit_test(test_done_fails),
+		cmocka_unit_test(test_range),      cmocka_unit_test(test_range_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

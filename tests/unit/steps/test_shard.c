@@ -1,19 +1,17 @@
-/* steps/shard: the assignment against its formula and a naive model, rules, and what must hold of any set of samples. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* steps/shard: the assignment against its formula and a naive model, rules, and what must hold of
+ * any set of samples. */
 #include <stdio.h>
 #include <string.h>
-#include "base/fs.h"
+#include "base/os/fs.h"
 #include "steps/shard/internal.h"
+#include "unit.h"
 
-static char dir[] = "/tmp/cairn-shard-XXXXXX";
+static char dir[TEST_DIR_MAX];
 
 static int set_up(void **state)
 {
-	return mkdtemp(dir) ? 0 : -1;
+	test_dir(dir, sizeof(dir), "shard");
+	return 0;
 }
 
 static int tear_down(void **state)
@@ -21,13 +19,20 @@ static int tear_down(void **state)
 	return fs_remove_tree(dir, NULL);
 }
 
-/* --- hashes ------------------------------------------------------------------------------------------------------------------------ */
+/* Hashes. */
 
-/* From another implementation: python3 -c "import hashlib; print(hashlib.sha256(b'cairn shard 1\0' + (7).to_bytes(8, 'little') + b'cat/001').hexdigest())" */
-static const struct { const char *key; int64_t seed; uint64_t u[3]; } hashes[] = {
+/* From another implementation: python3 -c "import hashlib; print(hashlib.sha256(b'cairn shard 1\0'
+ * + (7).to_bytes(8, 'little') + b'cat/001').hexdigest())" */
+static const struct {
+	const char *key;
+	int64_t seed;
+	uint64_t u[3];
+} hashes[] = {
 	{ "cat/001", 7, { 0xcf396616360f5ef2, 0x95b78179c1bb28bf, 0x27cfb92df90920a1 } },
 	{ "", 0, { 0x229c501a7fa94cec, 0xdf9ece5d3eaf78f5, 0x48eb1ad15b37129e } },
-	{ "\303\274ber mich/\303\274", -1, { 0x32477cf74c362f28, 0xc08ea1d1193ff4bd, 0xb7d8ac54a145a281 } },
+	{ "\303\274ber mich/\303\274",
+	  -1,
+	  { 0x32477cf74c362f28, 0xc08ea1d1193ff4bd, 0xb7d8ac54a145a281 } },
 };
 
 static void the_formula_is_kept(void **state)
@@ -40,7 +45,7 @@ static void the_formula_is_kept(void **state)
 	}
 }
 
-/* --- rules ------------------------------------------------------------------------------------------------------------------------- */
+/* Rules. */
 
 static bool two_columns(void *arg, const char *name, const char **ret, size_t *ret_n)
 {
@@ -49,23 +54,36 @@ static bool two_columns(void *arg, const char *name, const char **ret, size_t *r
 	return *ret;
 }
 
-static const struct { const char *rule, *key, *want; } rules[] = {
-	{ "{\"folder\": {\"depth\": 1}}", "a/b/c/x", "a" },	{ "{\"folder\": {\"depth\": 2}}", "a/b/c/x", "b" },
-	{ "{\"folder\": {\"depth\": 3}}", "a/b/c/x", "c" },	{ "{\"folder\": {\"depth\": 4}}", "a/b/c/x", NULL },
-	{ "{\"folder\": {\"depth\": -1}}", "a/b/c/x", "c" },	{ "{\"folder\": {\"depth\": -3}}", "a/b/c/x", "a" },
-	{ "{\"folder\": {\"depth\": -4}}", "a/b/c/x", NULL },	{ "{\"folder\": {\"depth\": 1}}", "x", NULL },
-	{ "{\"pattern\": {\"regex\": \"^([a-z]+)_\"}}", "dog_12", "dog" }, { "{\"pattern\": {\"regex\": \"[0-9]+\"}}", "dog_12", "12" },
-	{ "{\"pattern\": {\"regex\": \"^([a-z]+)_\"}}", "12", NULL },	  { "{\"pattern\": {\"regex\": \"x*\"}}", "12", NULL },
-	{ "{\"column\": {\"name\": \"label\"}}", "x", "cat" },	{ "{\"column\": {\"name\": \"empty\"}}", "x", NULL },
-	{ "{\"column\": {\"name\": \"other\"}}", "x", NULL },	{ "{\"field\": {\"name\": \"cls\"}}", "x", "7" },
-	{ "{\"field\": {\"name\": \"txt\"}}", "x", NULL },	{ "{\"auto\": {}}", "a/x", "7" },
+static const struct {
+	const char *rule, *key, *want;
+} rules[] = {
+	{ "{\"folder\": {\"depth\": 1}}", "a/b/c/x", "a" },
+	{ "{\"folder\": {\"depth\": 2}}", "a/b/c/x", "b" },
+	{ "{\"folder\": {\"depth\": 3}}", "a/b/c/x", "c" },
+	{ "{\"folder\": {\"depth\": 4}}", "a/b/c/x", NULL },
+	{ "{\"folder\": {\"depth\": -1}}", "a/b/c/x", "c" },
+	{ "{\"folder\": {\"depth\": -3}}", "a/b/c/x", "a" },
+	{ "{\"folder\": {\"depth\": -4}}", "a/b/c/x", NULL },
+	{ "{\"folder\": {\"depth\": 1}}", "x", NULL },
+	{ "{\"pattern\": {\"regex\": \"^([a-z]+)_\"}}", "dog_12", "dog" },
+	{ "{\"pattern\": {\"regex\": \"[0-9]+\"}}", "dog_12", "12" },
+	{ "{\"pattern\": {\"regex\": \"^([a-z]+)_\"}}", "12", NULL },
+	{ "{\"pattern\": {\"regex\": \"x*\"}}", "12", NULL },
+	{ "{\"column\": {\"name\": \"label\"}}", "x", "cat" },
+	{ "{\"column\": {\"name\": \"empty\"}}", "x", NULL },
+	{ "{\"column\": {\"name\": \"other\"}}", "x", NULL },
+	{ "{\"field\": {\"name\": \"cls\"}}", "x", "7" },
+	{ "{\"field\": {\"name\": \"txt\"}}", "x", NULL },
+	{ "{\"auto\": {}}", "a/x", "7" },
 };
 
 static void rules_find_words(void **state)
 {
 	for (size_t i = 0; i < ARRAY_LEN(rules); i++) {
 		struct part cls = { .field = "cls", .where = PART_MEMORY, .at = "7\n", .n = 2 };
-		struct draft d = { .key = rules[i].key, .parts = &cls, .n_parts = 1, .column = two_columns };
+		struct draft d = {
+			.key = rules[i].key, .parts = &cls, .n_parts = 1, .column = two_columns
+		};
 		struct set s = { 0 };
 		struct rule r;
 		struct str word = { 0 };
@@ -73,7 +91,8 @@ static void rules_find_words(void **state)
 		json_t *rule, *with;
 		int found;
 
-		assert_int_equal(json_parse("rule", rules[i].rule, strlen(rules[i].rule), &rule, &err), 0);
+		assert_int_equal(
+			json_parse("rule", rules[i].rule, strlen(rules[i].rule), &rule, &err), 0);
 		with = json_pack("{so}", "class", rule);
 		assert_int_equal(rule_read(&r, with, "class", &err), 0);
 		found = rule_word(&s, &r, &d, &word, &err);
@@ -86,7 +105,7 @@ static void rules_find_words(void **state)
 	}
 }
 
-/* --- assignment against a naive model ------------------------------------------------------------------------------------------------- */
+/* Assignment against a naive model. */
 
 struct fixture {
 	struct set s;
@@ -102,7 +121,9 @@ static void begin(struct fixture *f, const char *with, size_t n_outputs, size_t 
 	json_t *given;
 	struct err err = { 0 };
 
-	*f = (struct fixture){ .a = { .spec = step_spec_find("shard"), .threads = 2, .metrics = json_object() } };
+	*f = (struct fixture){
+		.a = { .spec = step_spec_find("shard"), .threads = 2, .metrics = json_object() }
+	};
 	f->s = (struct set){ .args = &f->a, .files_fd = -1, .spool.fd = -1, .arena = arena_new() };
 	pthread_mutex_init(&f->s.bad_lock, NULL);
 	for (size_t i = 0; i < n_outputs; i++)
@@ -117,8 +138,9 @@ static void begin(struct fixture *f, const char *with, size_t n_outputs, size_t 
 	json_decref(given);
 	f->a.with = f->with;
 	assert_int_equal(settings_read(&f->s.with, &f->a, &err), 0);
-	assert_int_equal(splits_read(&f->s, &err), 0);
-	for (size_t i = n; i-- > 0;) { /* backwards: the order in which they are found says nothing */
+	assert_int_equal(set_read_splits(&f->s, &err), 0);
+	for (size_t i = n;
+	     i-- > 0;) { /* backwards: the order in which they are found says nothing */
 		char key[64];
 		struct part txt = { .field = "txt", .where = PART_MEMORY, .at = "x", .n = 1 };
 		struct draft d = { .key = key, .parts = &txt, .n_parts = 1 };
@@ -127,7 +149,7 @@ static void begin(struct fixture *f, const char *with, size_t n_outputs, size_t 
 		if (i != without)
 			assert_int_equal(set_add(&f->s, &d, &err), 0);
 	}
-	assert_int_equal(assign(&f->s, &err), 0);
+	assert_int_equal(set_assign(&f->s, &err), 0);
 }
 
 static void end(struct fixture *f)
@@ -148,7 +170,8 @@ static void split_by_fractions(void **state)
 	struct fixture f;
 	uint64_t counts[3] = { 0 };
 
-	begin(&f, "{\"split\": {\"a\": 0.5, \"b\": 0.3, \"c\": 0.2}, \"shards\": 5, \"seed\": -3}", 3, 2000, SIZE_MAX);
+	begin(&f, "{\"split\": {\"a\": 0.5, \"b\": 0.3, \"c\": 0.2}, \"shards\": 5, \"seed\": -3}",
+	      3, 2000, SIZE_MAX);
 	assert_int_equal(f.s.samples.n, 2000);
 	for (size_t i = 0; i < f.s.samples.n; i++) {
 		const struct sample *x = &f.s.samples.v[i];
@@ -161,7 +184,10 @@ static void split_by_fractions(void **state)
 		assert_int_equal(x->shard, (uint32_t)(((unsigned __int128)u[1] * 5) >> 64));
 		counts[x->split]++;
 		if (i) /* as they are written: by split, shard, key */
-			assert_true(x[-1].split < x->split || (x[-1].split == x->split && (x[-1].shard < x->shard || (x[-1].shard == x->shard && strcmp(x[-1].key, x->key) < 0))));
+			assert_true(x[-1].split < x->split ||
+				    (x[-1].split == x->split &&
+				     (x[-1].shard < x->shard ||
+				      (x[-1].shard == x->shard && strcmp(x[-1].key, x->key) < 0))));
 	}
 	assert_in_range(counts[0], 900, 1100);
 	assert_in_range(counts[1], 520, 680);
@@ -175,7 +201,8 @@ static void groups_stay_together(void **state)
 	uint32_t split_of[400];
 
 	memset(split_of, 0xff, sizeof(split_of));
-	begin(&f, "{\"split\": {\"a\": 0.7, \"b\": 0.3}, \"group_by\": {\"folder\": 2}}", 2, 2000, SIZE_MAX);
+	begin(&f, "{\"split\": {\"a\": 0.7, \"b\": 0.3}, \"group_by\": {\"folder\": 2}}", 2, 2000,
+	      SIZE_MAX);
 	for (size_t i = 0; i < f.s.samples.n; i++) {
 		const struct sample *x = &f.s.samples.v[i];
 		size_t g = strtoul(strstr(x->key, "/g") + 2, NULL, 10);
@@ -201,12 +228,18 @@ static void strata_are_exact(void **state)
 	end(&f);
 }
 
-/* Take each of some samples away in turn: by fractions nobody else moves; by strata at most one of its class does over the one cut. */
+/* Take each of some samples away in turn: by fractions nobody else moves; by strata at most one of
+ * its class does over the one cut. */
 static void one_less_moves_no_other(void **state)
 {
-	static const struct { const char *with; size_t moved_max; } cases[] = {
+	static const struct {
+		const char *with;
+		size_t moved_max;
+	} cases[] = {
 		{ "{\"split\": {\"a\": 0.6, \"b\": 0.4}, \"shards\": 7}", 0 },
-		{ "{\"split\": {\"a\": 0.6, \"b\": 0.4}, \"shards\": 7, \"group_by\": {\"folder\": 2}}", 0 },
+		{ "{\"split\": {\"a\": 0.6, \"b\": 0.4}, \"shards\": 7, \"group_by\": {\"folder\": "
+		  "2}}",
+		  0 },
 		{ "{\"split\": {\"a\": 0.6, \"b\": 0.4}, \"shards\": 7, \"stratify\": true}", 1 },
 	};
 
@@ -219,7 +252,8 @@ static void one_less_moves_no_other(void **state)
 			begin(&less, cases[c].with, 2, 200, without);
 			for (size_t i = 0; i < all.s.samples.n; i++)
 				for (size_t k = 0; k < less.s.samples.n; k++) {
-					const struct sample *x = &all.s.samples.v[i], *y = &less.s.samples.v[k];
+					const struct sample *x = &all.s.samples.v[i],
+							    *y = &less.s.samples.v[k];
 
 					if (strcmp(x->key, y->key) != 0)
 						continue;
@@ -236,8 +270,10 @@ static void one_less_moves_no_other(void **state)
 
 static void shards_are_a_power_of_two(void **state)
 {
-	static const struct { size_t n, per, want; } cases[] = {
-		{ 1, 10, 1 },  { 10, 10, 1 }, { 13, 10, 1 },   { 14, 10, 2 },	{ 26, 10, 2 },
+	static const struct {
+		size_t n, per, want;
+	} cases[] = {
+		{ 1, 10, 1 },  { 10, 10, 1 }, { 13, 10, 1 },  { 14, 10, 2 },   { 26, 10, 2 },
 		{ 27, 10, 4 }, { 80, 10, 8 }, { 106, 10, 8 }, { 107, 10, 16 }, { 100, 1, 128 },
 	};
 
@@ -252,12 +288,16 @@ static void shards_are_a_power_of_two(void **state)
 	}
 }
 
-/* --- the spool ---------------------------------------------------------------------------------------------------------------------------- */
+/* The spool. */
 
 static void spool_gives_back(void **state)
 {
 	struct spool s;
-	VEC(struct { uint64_t at; size_t n; }) v = { 0 };
+	VEC(struct {
+		uint64_t at;
+		size_t n;
+	})
+	v = { 0 };
 	unsigned seed = 5;
 	char *buf = xmalloc(300000);
 
@@ -282,11 +322,12 @@ static void spool_gives_back(void **state)
 	free(buf);
 }
 
-/* --- fingerprints --------------------------------------------------------------------------------------------------------------------------- */
+/* Fingerprints. */
 
 static void fingerprints_tell_apart(void **state)
 {
-	static const uint8_t key[FINGERPRINT_KEY_BYTES] = { 1, 2, 3, [31] = 9 }, other[FINGERPRINT_KEY_BYTES] = { 2 };
+	static const uint8_t key[FINGERPRINT_KEY_BYTES] = { 1, 2, 3, [31] = 9 },
+			     other[FINGERPRINT_KEY_BYTES] = { 2 };
 	struct fingerprint *f = fingerprint_new(key), *g = fingerprint_new(other);
 	uint8_t a[FINGERPRINT_BYTES], b[FINGERPRINT_BYTES];
 
@@ -313,9 +354,15 @@ static void fingerprints_tell_apart(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_formula_is_kept), cmocka_unit_test(rules_find_words), cmocka_unit_test(split_by_fractions),
-		cmocka_unit_test(groups_stay_together), cmocka_unit_test(strata_are_exact), cmocka_unit_test(one_less_moves_no_other),
-		cmocka_unit_test(shards_are_a_power_of_two), cmocka_unit_test(spool_gives_back), cmocka_unit_test(fingerprints_tell_apart),
+		cmocka_unit_test(the_formula_is_kept),
+		cmocka_unit_test(rules_find_words),
+		cmocka_unit_test(split_by_fractions),
+		cmocka_unit_test(groups_stay_together),
+		cmocka_unit_test(strata_are_exact),
+		cmocka_unit_test(one_less_moves_no_other),
+		cmocka_unit_test(shards_are_a_power_of_two),
+		cmocka_unit_test(spool_gives_back),
+		cmocka_unit_test(fingerprints_tell_apart),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,16 +1,12 @@
 /* steps/shards: what is written is read back; what is hostile is refused by name. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/fs.h"
 #include "base/mem.h"
+#include "base/os/fs.h"
 #include "steps/shards/shards.h"
+#include "unit.h"
 
-static char dir[] = "/tmp/cairn-shards-XXXXXX";
+static char dir[TEST_DIR_MAX];
 
 static char *at(const char *name)
 {
@@ -24,7 +20,8 @@ static char *at(const char *name)
 
 static int set_up(void **state)
 {
-	return mkdtemp(dir) ? 0 : -1;
+	test_dir(dir, sizeof(dir), "shards");
+	return 0;
 }
 
 static int tear_down(void **state)
@@ -32,11 +29,12 @@ static int tear_down(void **state)
 	return fs_remove_tree(dir, NULL);
 }
 
-/* --- round trips ---------------------------------------------------------------------------------------------------------------- */
+/* Round trips. */
 
 static void write_set(const char *path, int zstd_level, size_t n, struct shard_written *ret)
 {
-	struct shard_writer_options o = { .zstd_level = zstd_level, .hash_apart = strstr(path, "again") };
+	struct shard_writer_options o = { .zstd_level = zstd_level,
+					  .hash_apart = strstr(path, "again") };
 	struct shard_writer *w;
 	struct err err = { 0 };
 
@@ -44,7 +42,9 @@ static void write_set(const char *path, int zstd_level, size_t n, struct shard_w
 	for (size_t i = 0; i < n; i++) {
 		char key[400], cls[8];
 		char *data = xcalloc(1, i * 37 + 1);
-		struct shard_field f[] = { { "cls", cls, (size_t)snprintf(cls, sizeof(cls), "%zu", i % 7) }, { "bin.raw", data, i * 37 } };
+		struct shard_field f[] = { { "cls", cls,
+					     (size_t)snprintf(cls, sizeof(cls), "%zu", i % 7) },
+					   { "bin.raw", data, i * 37 } };
 
 		memset(data, (int)i, i * 37);
 		/* names of every length around what ustar can hold */
@@ -136,9 +136,13 @@ static void writer_leaves_nothing(void **state)
 	assert_int_equal(rmdir(at("given-up")), 0);
 }
 
-/* --- names ------------------------------------------------------------------------------------------------------------------------ */
+/* Names. */
 
-static const struct { const char *name; int key_len; const char *want; } names[] = {
+static const struct {
+	const char *name;
+	int key_len;
+	const char *want;
+} names[] = {
 	{ "a.jpg", 1, NULL },
 	{ "a/b.c/d.seg.png", 7, NULL },
 	{ "with space/\303\244.txt", 13, NULL },
@@ -169,7 +173,10 @@ static void names_are_split(void **state)
 		int r = shard_name_split(names[i].name, &len, &err);
 
 		if (names[i].want) {
-			assert_int_equal(r, strstr(names[i].want, "suffix") || strstr(names[i].want, "key") ? 1 : -1);
+			assert_int_equal(r, strstr(names[i].want, "suffix") ||
+							    strstr(names[i].want, "key")
+						    ? 1
+						    : -1);
 			assert_int_equal(err.code, ERR_INVALID);
 			assert_non_null(strstr(err.msg, names[i].want));
 		} else {
@@ -184,9 +191,12 @@ static void names_are_split(void **state)
 
 static void writer_refuses(void **state)
 {
-	static const struct { const char *key, *a, *b, *want; } bad[] = {
-		{ "a.b", "txt", "cls", "has a dot" }, { "../a", "txt", "cls", "unsafe" }, { "a", "", "cls", "no suffix" },
-		{ "a", "txt", "txt", "twice" },	      { "", "txt", "cls", "no key" },	    { "a", "x/y", "cls", "no suffix" },
+	static const struct {
+		const char *key, *a, *b, *want;
+	} bad[] = {
+		{ "a.b", "txt", "cls", "has a dot" }, { "../a", "txt", "cls", "unsafe" },
+		{ "a", "", "cls", "no suffix" },      { "a", "txt", "txt", "twice" },
+		{ "", "txt", "cls", "no key" },       { "a", "x/y", "cls", "no suffix" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -201,7 +211,44 @@ static void writer_refuses(void **state)
 	}
 }
 
-/* --- hostile tars ----------------------------------------------------------------------------------------------------------------- */
+static int never_read(const void *arg, uint64_t at, void *to, size_t n, struct err *err)
+{
+	fail_msg("a sample that is refused was read");
+	return -1;
+}
+
+/* What a reader would refuse isn't written, nor any part of it. */
+static void writer_refuses_a_large_sample(void **state)
+{
+	static const struct {
+		uint64_t bytes[2];
+		bool ok;
+	} samples[] = {
+		{ { SHARD_SAMPLE_MAX, 0 }, true },     { { SHARD_SAMPLE_MAX, 1 }, false },
+		{ { 1, SHARD_SAMPLE_MAX - 1 }, true }, { { 1, SHARD_SAMPLE_MAX }, false },
+		{ { 3 * GIB, 3 * GIB }, false },       { { 0, SHARD_MEMBER_MAX + 1 }, false },
+		{ { SIZE_MAX, SIZE_MAX }, false },
+	};
+	struct shard_writer *w;
+
+	assert_int_equal(shard_writer_open(at("large.tar"), NULL, &w, NULL), 0);
+	for (size_t i = 0; i < ARRAY_LEN(samples); i++) {
+		struct shard_field f[] = {
+			{ .name = "a", .n = samples[i].bytes[0], .read = never_read },
+			{ .name = "b", .n = samples[i].bytes[1], .read = never_read },
+		};
+		struct err err = { 0 };
+
+		assert_int_equal(shard_check_sample("k", f, 2, &err), samples[i].ok ? 0 : -1);
+		assert_int_equal(err.code, samples[i].ok ? ERR_NONE : ERR_TOO_LARGE);
+		if (!samples[i].ok)
+			assert_int_equal(shard_writer_add(w, "k", f, 2, NULL, &err), -1);
+		assert_int_equal(shard_writer_size(w), 0);
+	}
+	shard_writer_free(w);
+}
+
+/* Hostile tars. */
 
 static size_t read_all(const char *path, struct err *err)
 {
@@ -220,8 +267,8 @@ static size_t read_all(const char *path, struct err *err)
 	return n;
 }
 
-/* Whatever is cut off, it is noticed: a shorter tar never looks like a smaller one. Only within the end mark may a cut hide, behind a last block
- * that is zero itself. */
+/* Whatever is cut off, it is noticed: a shorter tar never looks like a smaller one. Only within the
+ * end mark may a cut hide, behind a last block that is zero itself. */
 static void truncated(void **state)
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
@@ -232,7 +279,9 @@ static void truncated(void **state)
 	for (size_t n = 0; n <= bytes.len - 1024; n += n % 512 < 500 ? 251 : 13) {
 		struct err err = { 0 };
 
-		assert_int_equal(fs_write_atomic_at(AT_FDCWD, at("cut.tar"), bytes.s, n, 0644, FS_WRITE_NO_SYNC, NULL), 0);
+		assert_int_equal(fs_write_atomic_at(AT_FDCWD, at("cut.tar"), bytes.s, n, 0644,
+						    FS_WRITE_NO_SYNC, NULL),
+				 0);
 		read_all(at("cut.tar"), &err);
 		if (err.code != ERR_INVALID)
 			fail_msg("cut at %zu of %zu: not noticed", n, bytes.len);
@@ -249,7 +298,9 @@ static void truncated_zstd(void **state)
 	for (size_t n = 0; n < bytes.len; n += 7) {
 		struct err err = { 0 };
 
-		assert_int_equal(fs_write_atomic_at(AT_FDCWD, at("cut.tar.zst"), bytes.s, n, 0644, FS_WRITE_NO_SYNC, NULL), 0);
+		assert_int_equal(fs_write_atomic_at(AT_FDCWD, at("cut.tar.zst"), bytes.s, n, 0644,
+						    FS_WRITE_NO_SYNC, NULL),
+				 0);
 		read_all(at("cut.tar.zst"), &err);
 		if (err.code != ERR_INVALID)
 			fail_msg("cut at %zu of %zu: not noticed", n, bytes.len);
@@ -257,7 +308,8 @@ static void truncated_zstd(void **state)
 }
 
 /* A tar header by hand: what no honest writer writes. */
-static void add_header(struct str *tar, const char *name, char type, const char *link, const char *data)
+static void add_header(struct str *tar, const char *name, char type, const char *link,
+		       const char *data)
 {
 	char h[512] = { 0 };
 	unsigned sum = 0;
@@ -282,7 +334,11 @@ static void add_header(struct str *tar, const char *name, char type, const char 
 	str_addn(tar, h, (512 - n % 512) % 512);
 }
 
-static const struct { const char *name; char type; const char *link, *want; } bad_members[] = {
+static const struct {
+	const char *name;
+	char type;
+	const char *link, *want;
+} bad_members[] = {
 	{ "../../etc/passwd.txt", '0', NULL, "unsafe path" },
 	{ "/etc/passwd.txt", '0', NULL, "unsafe path" },
 	{ "link.txt", '2', "/etc/passwd", "is a link" },
@@ -305,11 +361,13 @@ static void hostile_members(void **state)
 
 		add_header(&tar, "ok.txt", '0', NULL, "fine");
 		add_header(&tar, "folder/", '5', NULL, NULL);
-		add_header(&tar, bad_members[i].name, bad_members[i].type, bad_members[i].link, bad_members[i].type == '0' ? "x" : NULL);
+		add_header(&tar, bad_members[i].name, bad_members[i].type, bad_members[i].link,
+			   bad_members[i].type == '0' ? "x" : NULL);
 		str_addn(&tar, end, sizeof(end));
 		assert_int_equal(fs_write_atomic(at("hostile.tar"), tar.s, tar.len, NULL), 0);
 		read_all(at("hostile.tar"), &err);
-		if (err.code != ERR_INVALID || !strstr(err.msg, bad_members[i].want) || !strstr(err.msg, "hostile.tar"))
+		if (err.code != ERR_INVALID || !strstr(err.msg, bad_members[i].want) ||
+		    !strstr(err.msg, "hostile.tar"))
 			fail_msg("%s: %s", bad_members[i].name, err.msg);
 	}
 }
@@ -349,7 +407,8 @@ static void bomb(void **state)
 
 static void listing(void **state)
 {
-	static const char *const files[] = { "l/b.tar", "l/a.tar.zst", "l/sub/c.tgz", "l/index.json", "l/.hidden.tar", "l/d.tar.gz" };
+	static const char *const files[] = { "l/b.tar",      "l/a.tar.zst",   "l/sub/c.tgz",
+					     "l/index.json", "l/.hidden.tar", "l/d.tar.gz" };
 	static const char *const want[] = { "l/a.tar.zst", "l/b.tar", "l/d.tar.gz", "l/sub/c.tgz" };
 	char **list;
 	size_t n;
@@ -371,10 +430,19 @@ static void listing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(plain_round_trip), cmocka_unit_test(zstd_round_trip), cmocka_unit_test(empty_shard),
-		cmocka_unit_test(writer_leaves_nothing), cmocka_unit_test(names_are_split), cmocka_unit_test(writer_refuses),
-		cmocka_unit_test(truncated), cmocka_unit_test(truncated_zstd), cmocka_unit_test(hostile_members),
-		cmocka_unit_test(samples_are_adjacent_members), cmocka_unit_test(bomb), cmocka_unit_test(listing),
+		cmocka_unit_test(plain_round_trip),
+		cmocka_unit_test(zstd_round_trip),
+		cmocka_unit_test(empty_shard),
+		cmocka_unit_test(writer_leaves_nothing),
+		cmocka_unit_test(names_are_split),
+		cmocka_unit_test(writer_refuses),
+		cmocka_unit_test(writer_refuses_a_large_sample),
+		cmocka_unit_test(truncated),
+		cmocka_unit_test(truncated_zstd),
+		cmocka_unit_test(hostile_members),
+		cmocka_unit_test(samples_are_adjacent_members),
+		cmocka_unit_test(bomb),
+		cmocka_unit_test(listing),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

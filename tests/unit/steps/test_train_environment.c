@@ -1,12 +1,12 @@
 /* train: cpus and GPUs of each member, and what it is told of its place. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include "steps/train/gang.h"
+#include "unit.h"
 
 static const char *find(char **env, const char *name)
 {
@@ -21,11 +21,21 @@ static const char *find(char **env, const char *name)
 	return found;
 }
 
-static struct gang gang_of(enum framework f, unsigned nodes, unsigned procs, struct member *members, unsigned n)
+static struct gang gang_of(enum framework f, unsigned nodes, unsigned procs, struct member *members,
+			   unsigned n)
 {
 	static uint16_t ports[64];
-	struct gang g = { .framework = f, .nodes = nodes, .procs_per_node = procs, .workers = n, .workers_here = n, .n_members = n, .threads = 8,
-			  .ports = ports, .own_gpus = true, .pins = true, .members = members };
+	struct gang g = { .framework = f,
+			  .size.nodes = nodes,
+			  .size.procs_per_node = procs,
+			  .size.workers = n,
+			  .size.workers_here = n,
+			  .n_members = n,
+			  .threads = 8,
+			  .ports = ports,
+			  .own_gpus = true,
+			  .pins = true,
+			  .members = members };
 
 	for (unsigned i = 0; i < n; i++)
 		ports[i] = (uint16_t)(1000 + i);
@@ -58,9 +68,9 @@ static void test_gpus(void **state)
 			char **env;
 
 			members[i] = (struct member){ .gang = &g, .index = i, .local = i };
-			env = environment_of(&g, &members[i]);
+			env = gang_environment(&g, &members[i]);
 			assert_string_equal(find(env, "CUDA_VISIBLE_DEVICES"), cases[c].want[i]);
-			environment_free(env);
+			gang_environment_free(env);
 		}
 	}
 	unsetenv("CUDA_VISIBLE_DEVICES");
@@ -68,53 +78,108 @@ static void test_gpus(void **state)
 
 static void test_servers_have_no_gpu(void **state)
 {
-	struct member members[3] = { { .role = ROLE_SCHEDULER }, { .role = ROLE_SERVER }, { .role = ROLE_WORKER } };
+	struct member members[3] = { { .role = ROLE_SCHEDULER },
+				     { .role = ROLE_SERVER },
+				     { .role = ROLE_WORKER } };
 	struct gang g = gang_of(PS, 1, 1, members, 3);
 	static const char *const want[] = { "", "", "3" };
 
-	g.workers = g.workers_here = 1;
+	g.size.workers = g.size.workers_here = 1;
 	setenv("CUDA_VISIBLE_DEVICES", "3", 1);
 	for (unsigned i = 0; i < 3; i++) {
 		char **env;
 
 		members[i].gang = &g;
-		env = environment_of(&g, &members[i]);
+		env = gang_environment(&g, &members[i]);
 		assert_string_equal(find(env, "CUDA_VISIBLE_DEVICES"), want[i]);
 		assert_string_equal(find(env, "DMLC_PS_ROOT_PORT"), "1000");
-		environment_free(env);
+		gang_environment_free(env);
 	}
 	unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
-/* Whatever there is of cpus: no two ranks share one, none is left over, and each has its share. */
+/* No two ranks share a cpu of `all`, none is left over, and each has its share. */
+static void check_cpus(const struct cpus *all, unsigned ranks)
+{
+	struct member *members = xcalloc(ranks, sizeof(*members));
+	struct gang g = { .framework = TORCH,
+			  .size.nodes = 1,
+			  .size.procs_per_node = ranks,
+			  .size.workers = ranks,
+			  .size.workers_here = ranks,
+			  .n_members = ranks,
+			  .pins = true,
+			  .members = members };
+	struct cpus seen = { 0 }, mine;
+	bool enough = ranks <= cpus_count(all);
+
+	for (unsigned i = 0; i < ranks; i++) {
+		members[i] = (struct member){ .gang = &g, .index = i, .local = i };
+		assert_int_equal(gang_cpus(&g, &members[i], &mine), enough);
+		if (!enough)
+			continue;
+		assert_true(cpus_count(&mine) >= cpus_count(all) / ranks);
+		for (unsigned cpu = 0; cpu < MACHINE_CPUS_MAX; cpu++)
+			if (cpus_has(&mine, cpu)) {
+				assert_false(cpus_has(&seen, cpu));
+				cpus_add(&seen, cpu);
+			}
+	}
+	if (enough)
+		assert_memory_equal(&seen, all, sizeof(seen));
+	g.pins = false;
+	assert_false(gang_cpus(&g, &members[0], &mine));
+	free(members);
+}
+
 static void test_cpus(void **state)
 {
-	cpu_set_t all;
+	struct cpus all;
 
-	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
-	for (unsigned ranks = 1; ranks <= (unsigned)CPU_COUNT(&all) + 1; ranks++) {
-		struct member *members = xcalloc(ranks, sizeof(*members));
-		struct gang g = { .framework = TORCH, .nodes = 1, .procs_per_node = ranks, .workers = ranks, .workers_here = ranks, .n_members = ranks,
-				  .pins = true, .members = members };
-		cpu_set_t seen, mine, both;
+	assert_int_equal(cpus_get(&all), 0);
+	for (unsigned ranks = 1; ranks <= cpus_count(&all) + 1; ranks++)
+		check_cpus(&all, ranks);
+}
 
-		CPU_ZERO(&seen);
-		for (unsigned i = 0; i < ranks; i++) {
-			members[i] = (struct member){ .gang = &g, .index = i, .local = i };
-			assert_int_equal(cpus_of(&g, &members[i], &mine), ranks <= (unsigned)CPU_COUNT(&all));
-			if (ranks > (unsigned)CPU_COUNT(&all))
-				continue;
-			assert_true(CPU_COUNT(&mine) >= CPU_COUNT(&all) / (int)ranks);
-			CPU_AND(&both, &seen, &mine);
-			assert_int_equal(CPU_COUNT(&both), 0);
-			CPU_OR(&seen, &seen, &mine);
-		}
-		if (ranks <= (unsigned)CPU_COUNT(&all))
-			assert_true(CPU_EQUAL(&seen, &all));
-		g.pins = false;
-		assert_false(cpus_of(&g, &members[0], &mine));
-		free(members);
+/* In place of the C library's, to be a machine of so many cpus. The kernel refuses a set without
+ * room for all. */
+static unsigned pretended_cpus;
+
+int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
+{
+	long n;
+
+	if (!pretended_cpus) {
+		n = syscall(SYS_sched_getaffinity, pid, bytes, set);
+		if (n >= 0)
+			memset((char *)set + n, 0, bytes - (size_t)n);
+		return n < 0 ? -1 : 0;
 	}
+	if (bytes * 8 < pretended_cpus) {
+		errno = EINVAL;
+		return -1;
+	}
+	memset(set, 0, bytes);
+	for (unsigned i = 0; i < pretended_cpus; i++)
+		CPU_SET_S(i, bytes, set);
+	return 0;
+}
+
+static void test_many_cpus(void **state)
+{
+	static const unsigned counts[] = { 1024, 1025, 1500, MACHINE_CPUS_MAX };
+
+	for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
+		struct cpus all;
+
+		pretended_cpus = counts[i];
+		assert_int_equal(cpus_get(&all), 0);
+		assert_int_equal(cpus_count(&all), counts[i]);
+		check_cpus(&all, 1);
+		check_cpus(&all, 7);
+		check_cpus(&all, 1200);
+	}
+	pretended_cpus = 0;
 }
 
 /* What the user's environment says of threads stays; what is ours replaces what was there. */
@@ -127,26 +192,29 @@ static void test_threads_and_overrides(void **state)
 	m.gang = &g;
 	setenv("RANK", "77", 1);
 	unsetenv("OMP_NUM_THREADS");
-	env = environment_of(&g, &m);
+	env = gang_environment(&g, &m);
 	assert_string_equal(find(env, "RANK"), "0");
 	assert_string_equal(find(env, "OMP_NUM_THREADS"), "2");
-	environment_free(env);
+	gang_environment_free(env);
 	setenv("OMP_NUM_THREADS", "5", 1);
 	g.threads = 1;
-	env = environment_of(&g, &m);
+	env = gang_environment(&g, &m);
 	assert_string_equal(find(env, "OMP_NUM_THREADS"), "5");
-	environment_free(env);
+	gang_environment_free(env);
 	unsetenv("OMP_NUM_THREADS");
-	env = environment_of(&g, &m);
+	env = gang_environment(&g, &m);
 	assert_string_equal(find(env, "OMP_NUM_THREADS"), "1"); /* never 0 */
-	environment_free(env);
+	gang_environment_free(env);
 }
 
-/* --- nodes apart ------------------------------------------------------------------------------------------------------- */
+/* Nodes apart. */
 
-static void surroundings(const char *hosts, const char *node, const char *nodes, const char *port, const char *addresses)
+static void surroundings(const char *hosts, const char *node, const char *nodes, const char *port,
+			 const char *addresses)
 {
-	static const char *const names[] = { "CAIRN_GANG_HOSTS", "CAIRN_GANG_NODE", "CAIRN_GANG_NODES", "CAIRN_GANG_PORT", "CAIRN_GANG_ADDRESSES" };
+	static const char *const names[] = { "CAIRN_GANG_HOSTS", "CAIRN_GANG_NODE",
+					     "CAIRN_GANG_NODES", "CAIRN_GANG_PORT",
+					     "CAIRN_GANG_ADDRESSES" };
 	const char *const values[] = { hosts, node, nodes, port, addresses };
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
@@ -158,13 +226,14 @@ static void surroundings(const char *hosts, const char *node, const char *nodes,
 }
 
 /* "NAME=value" of the member with this role and index, on the node where the surroundings are. */
-static void assert_told(struct gang *g, enum role role, unsigned index, unsigned local, const char *const *want)
+static void assert_told(struct gang *g, enum role role, unsigned index, unsigned local,
+			const char *const *want)
 {
 	struct member m = { .gang = g, .role = role, .index = index, .local = local };
 	char **env;
 
 	g->members = &m;
-	env = environment_of(g, &m);
+	env = gang_environment(g, &m);
 	for (; *want; want++) {
 		const char *eq = strchr(*want, '=');
 		char *name = xstrndup(*want, (size_t)(eq - *want));
@@ -178,17 +247,23 @@ static void assert_told(struct gang *g, enum role role, unsigned index, unsigned
 		}
 		free(name);
 	}
-	environment_free(env);
+	gang_environment_free(env);
 }
 
 #define TOLD(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
 static struct gang far_gang(enum framework f, unsigned nodes, unsigned procs, unsigned servers)
 {
-	struct gang g = { .framework = f, .nodes = nodes, .procs_per_node = procs, .servers = servers, .workers = nodes * procs, .workers_here = procs, .threads = 8 };
+	struct gang g = { .framework = f,
+			  .size.nodes = nodes,
+			  .size.procs_per_node = procs,
+			  .size.servers = servers,
+			  .size.workers = nodes * procs,
+			  .size.workers_here = procs,
+			  .threads = 8 };
 	struct err err = { 0 };
 
-	assert_int_equal(nodes_read(&g, &err), 0);
+	assert_int_equal(gang_read_nodes(&g, &err), 0);
 	assert_true(g.where.apart);
 	return g;
 }
@@ -200,22 +275,30 @@ static void test_frameworks_over_nodes(void **state)
 	surroundings("j-%u.svc", "1", "2", NULL, NULL);
 	g = far_gang(TORCH, 2, 2, 0);
 	assert_told(&g, ROLE_WORKER, 3, 1,
-		    TOLD("RANK=3", "LOCAL_RANK=1", "WORLD_SIZE=4", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "PET_NODE_RANK=1", "MASTER_ADDR=j-0.svc",
-			 "MASTER_PORT=29500", "PET_NNODES=2", "PET_NPROC_PER_NODE=2", "OMP_NUM_THREADS=2"));
+		    TOLD("RANK=3", "LOCAL_RANK=1", "WORLD_SIZE=4", "LOCAL_WORLD_SIZE=2",
+			 "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "PET_NODE_RANK=1",
+			 "MASTER_ADDR=j-0.svc", "MASTER_PORT=29500", "PET_NNODES=2",
+			 "PET_NPROC_PER_NODE=2", "OMP_NUM_THREADS=2"));
 	g.starts_nodes = true;
-	g.workers = 2;
-	assert_told(&g, ROLE_WORKER, 1, 0, TOLD("PET_NODE_RANK=1", "NODE_RANK=1", "RANK=!", "PET_MASTER_ADDR=j-0.svc", "PET_MASTER_PORT=29500"));
+	g.size.workers = 2;
+	assert_told(&g, ROLE_WORKER, 1, 0,
+		    TOLD("PET_NODE_RANK=1", "NODE_RANK=1", "RANK=!", "PET_MASTER_ADDR=j-0.svc",
+			 "PET_MASTER_PORT=29500"));
 	surroundings("j-%u.svc", "0", NULL, "4000", NULL);
 	g = far_gang(TENSORFLOW, 2, 1, 3);
 	assert_told(&g, ROLE_SERVER, 2, 1,
-		    TOLD("TF_CONFIG={\"cluster\":{\"ps\":[\"j-0.svc:4002\",\"j-1.svc:4003\",\"j-0.svc:4004\"],\"worker\":[\"j-0.svc:4000\",\"j-1.svc:4001\"]},"
-			 "\"task\":{\"index\":2,\"type\":\"ps\"}}"));
+		    TOLD("TF_CONFIG={\"cluster\":{\"ps\":[\"j-0.svc:4002\",\"j-1.svc:4003\",\"j-0."
+			 "svc:4004\"],\"worker\":[\"j-0.svc:4000\",\"j-1.svc:4001\"]},\"task\":{"
+			 "\"index\":2,\"type\":\"ps\"}}"));
 	g = far_gang(JAX, 2, 1, 0);
 	assert_told(&g, ROLE_WORKER, 1, 0,
-		    TOLD("JAX_COORDINATOR_ADDRESS=j-0.svc:4000", "COORDINATOR_ADDRESS=j-0.svc", "COORDINATOR_PORT=4000", "JAX_NUM_PROCESSES=2", "JAX_PROCESS_ID=1"));
+		    TOLD("JAX_COORDINATOR_ADDRESS=j-0.svc:4000", "COORDINATOR_ADDRESS=j-0.svc",
+			 "COORDINATOR_PORT=4000", "JAX_NUM_PROCESSES=2", "JAX_PROCESS_ID=1"));
 	surroundings("j-%u.svc", "1", "3", NULL, "192.0.2.7,192.0.2.8,fd00::9");
 	g = far_gang(PS, 3, 1, 1);
-	assert_told(&g, ROLE_WORKER, 1, 0, TOLD("DMLC_PS_ROOT_URI=192.0.2.7", "DMLC_PS_ROOT_PORT=29500", "DMLC_WORKER_ID=1", "DMLC_NUM_WORKER=3", "DMLC_NUM_SERVER=1"));
+	assert_told(&g, ROLE_WORKER, 1, 0,
+		    TOLD("DMLC_PS_ROOT_URI=192.0.2.7", "DMLC_PS_ROOT_PORT=29500",
+			 "DMLC_WORKER_ID=1", "DMLC_NUM_WORKER=3", "DMLC_NUM_SERVER=1"));
 	surroundings(NULL, NULL, NULL, NULL, NULL);
 }
 
@@ -228,10 +311,41 @@ static void test_places(void **state)
 	surroundings("j-%u", "2", NULL, NULL, NULL);
 	g = far_gang(PS, 3, 3, 4);
 	for (unsigned i = 0; i < ARRAY_LEN(workers); i++)
-		assert_int_equal(node_of(&g, ROLE_WORKER, i), workers[i]);
+		assert_int_equal(gang_node(&g, ROLE_WORKER, i), workers[i]);
 	for (unsigned i = 0; i < ARRAY_LEN(servers); i++)
-		assert_int_equal(node_of(&g, ROLE_SERVER, i), servers[i]);
-	assert_int_equal(node_of(&g, ROLE_SCHEDULER, 0), 0);
+		assert_int_equal(gang_node(&g, ROLE_SERVER, i), servers[i]);
+	assert_int_equal(gang_node(&g, ROLE_SCHEDULER, 0), 0);
+	surroundings(NULL, NULL, NULL, NULL, NULL);
+}
+
+/* The last port there is can be used: by one that listens, or as the last of several. */
+static void test_last_port(void **state)
+{
+	static const struct {
+		enum framework framework;
+		unsigned workers, servers;
+		const char *port;
+		int want;
+	} cases[] = {
+		{ TORCH, 2, 0, "65535", 0 },       { TORCH, 2, 0, "2", 0 },
+		{ PS, 2, 2, "65535", 0 },          { TENSORFLOW, 2, 0, "65534", 0 },
+		{ TENSORFLOW, 2, 0, "65535", -1 }, { TENSORFLOW, 2, 3, "65531", 0 },
+		{ TENSORFLOW, 2, 3, "65532", -1 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct gang g = { .framework = cases[i].framework,
+				  .size.nodes = 2,
+				  .size.procs_per_node = 1,
+				  .size.workers = cases[i].workers,
+				  .size.servers = cases[i].servers };
+		struct err err = { 0 };
+
+		surroundings("j-%u", "0", NULL, cases[i].port, NULL);
+		assert_int_equal(gang_read_nodes(&g, &err), cases[i].want);
+		if (cases[i].want == 0)
+			assert_int_equal(g.where.port, atoi(cases[i].port));
+	}
 	surroundings(NULL, NULL, NULL, NULL, NULL);
 }
 
@@ -240,7 +354,8 @@ static void test_surroundings_that_are_wrong(void **state)
 	static const struct {
 		const char *hosts, *node, *nodes, *port, *addresses, *want;
 	} cases[] = {
-		{ "j-%u", NULL, NULL, NULL, NULL, "neither CAIRN_GANG_NODE nor JOB_COMPLETION_INDEX" },
+		{ "j-%u", NULL, NULL, NULL, NULL,
+		  "neither CAIRN_GANG_NODE nor JOB_COMPLETION_INDEX" },
 		{ "j-%s", "0", NULL, NULL, NULL, "CAIRN_GANG_HOSTS is `j-%s`" },
 		{ "j-%u%u", "0", NULL, NULL, NULL, "CAIRN_GANG_HOSTS" },
 		{ "j-%u%n", "0", NULL, NULL, NULL, "CAIRN_GANG_HOSTS" },
@@ -251,7 +366,8 @@ static void test_surroundings_that_are_wrong(void **state)
 		{ "j-%u", "x", NULL, NULL, NULL, "CAIRN_GANG_NODE" },
 		{ "j-%u", "0", "3", NULL, NULL, "CAIRN_GANG_NODES says 3 nodes, the step 2" },
 		{ "j-%u", "0", NULL, "0", NULL, "CAIRN_GANG_PORT" },
-		{ "j-%u", "0", NULL, "65534", NULL, "ports 65534 to 65536" },
+		{ "j-%u", "0", NULL, "1", NULL, "CAIRN_GANG_PORT is 1: it must be 2 or more" },
+		{ "j-%u", "0", NULL, "65535", NULL, "ports 65534 to 65536" },
 		{ "j-%u", "0", NULL, "70000", NULL, "CAIRN_GANG_PORT" },
 		{ "j-%u", "0", NULL, NULL, "192.0.2.1", "CAIRN_GANG_ADDRESSES must hold 2" },
 		{ "j-%u", "0", NULL, NULL, "192.0.2.1,", "CAIRN_GANG_ADDRESSES" },
@@ -259,11 +375,15 @@ static void test_surroundings_that_are_wrong(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct gang g = { .framework = TENSORFLOW, .nodes = 2, .procs_per_node = 1, .workers = 2 };
+		struct gang g = { .framework = TENSORFLOW,
+				  .size.nodes = 2,
+				  .size.procs_per_node = 1,
+				  .size.workers = 2 };
 		struct err err = { 0 };
 
-		surroundings(cases[i].hosts, cases[i].node, cases[i].nodes, cases[i].port, cases[i].addresses);
-		assert_int_equal(nodes_read(&g, &err), -1);
+		surroundings(cases[i].hosts, cases[i].node, cases[i].nodes, cases[i].port,
+			     cases[i].addresses);
+		assert_int_equal(gang_read_nodes(&g, &err), -1);
 		assert_non_null(strstr(err.msg, cases[i].want));
 		assert_false(g.where.apart && g.where.addresses);
 	}
@@ -272,8 +392,14 @@ static void test_surroundings_that_are_wrong(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_frameworks_over_nodes), cmocka_unit_test(test_places), cmocka_unit_test(test_surroundings_that_are_wrong),
-					    cmocka_unit_test(test_gpus), cmocka_unit_test(test_servers_have_no_gpu), cmocka_unit_test(test_cpus),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_frameworks_over_nodes),
+					    cmocka_unit_test(test_last_port),
+					    cmocka_unit_test(test_many_cpus),
+					    cmocka_unit_test(test_places),
+					    cmocka_unit_test(test_surroundings_that_are_wrong),
+					    cmocka_unit_test(test_gpus),
+					    cmocka_unit_test(test_servers_have_no_gpu),
+					    cmocka_unit_test(test_cpus),
 					    cmocka_unit_test(test_threads_and_overrides) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,14 +1,10 @@
 /* train: which lines are metrics, and what is in them. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/text.h"
+#include "base/text/text.h"
 #include "steps/train/gang.h"
+#include "unit.h"
 
 static void add(void *arg, const char *name, double v)
 {
@@ -36,7 +32,9 @@ static const struct {
 	{ "", NULL },
 	{ "   ", NULL },
 	{ "{\"loss\": 0.5, \"step\": 3}", "loss=0.5 step=3" },
-	{ "{\"loss\": 0.5, \"who\": \"me\", \"val\": {\"acc\": 1, \"by\": {\"class\": 2}}, \"l\": [1]}", "loss=0.5 val.acc=1 val.by.class=2" },
+	{ "{\"loss\": 0.5, \"who\": \"me\", \"val\": {\"acc\": 1, \"by\": {\"class\": 2}}, \"l\": "
+	  "[1]}",
+	  "loss=0.5 val.acc=1 val.by.class=2" },
 	{ "{\"loss\": NaN, \"note\": \"NaN \\\"NaN\", \"up\": -Infinity}", "loss=nan up=nan" },
 	{ "{\"loss\": null, \"step\": 1}", "loss=nan step=1" },
 	{ "{\"loss\": null}", NULL },
@@ -58,9 +56,11 @@ static void test_lines(void **state)
 
 		memcpy(line, cases[i].line, strlen(cases[i].line));
 		str_add(&got, "");
-		is = metrics_of_line(line, strlen(cases[i].line), add, &got);
-		if (is != (cases[i].want != NULL) || strcmp(got.s, cases[i].want ? cases[i].want : "") != 0)
-			fail_msg("`%s`: `%s`, not `%s`", cases[i].line, is ? got.s : "(none)", cases[i].want ? cases[i].want : "(none)");
+		is = gang_metrics_of_line(line, strlen(cases[i].line), add, &got);
+		if (is != (cases[i].want != NULL) ||
+		    strcmp(got.s, cases[i].want ? cases[i].want : "") != 0)
+			fail_msg("`%s`: `%s`, not `%s`", cases[i].line, is ? got.s : "(none)",
+				 cases[i].want ? cases[i].want : "(none)");
 		str_deinit(&got);
 		free(line);
 	}
@@ -73,14 +73,14 @@ static void test_long_names_and_depth(void **state)
 	for (int i = 0; i < 200; i++)
 		str_addc(&line, 'a');
 	str_add(&line, "=1");
-	assert_false(metrics_of_line(line.s, line.len, add, &got));
+	assert_false(gang_metrics_of_line(line.s, line.len, add, &got));
 	str_reset(&line);
 	for (int i = 0; i < 1000; i++)
 		str_add(&line, "{\"a\":");
 	str_add(&line, "1");
 	for (int i = 0; i < 1000; i++)
 		str_add(&line, "}");
-	assert_false(metrics_of_line(line.s, line.len, add, &got));
+	assert_false(gang_metrics_of_line(line.s, line.len, add, &got));
 	str_deinit(&line);
 	str_deinit(&got);
 }
@@ -88,8 +88,10 @@ static void test_long_names_and_depth(void **state)
 /* A name that holds a secret is no metric; the others of its line are. */
 static void test_secrets(void **state)
 {
-	static const char *const lines[] = { "loss=0.5 hush-1=2 a/hush-1.b=3 acc=1",
-					     "{\"loss\": 0.5, \"x\": {\"a hush-1\": 2}, \"acc\": 1}" };
+	static const char *const lines[] = {
+		"loss=0.5 hush-1=2 a/hush-1.b=3 acc=1",
+		"{\"loss\": 0.5, \"x\": {\"a hush-1\": 2}, \"acc\": 1}"
+	};
 
 	setenv("CAIRN_SECRETS", "NONE TOKEN SHORT", 1);
 	setenv("TOKEN", "hush-1", 1);
@@ -97,7 +99,7 @@ static void test_secrets(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
 		_cleanup_(str_deinit) struct str got = { 0 };
 
-		assert_true(metrics_of_line(lines[i], strlen(lines[i]), add, &got));
+		assert_true(gang_metrics_of_line(lines[i], strlen(lines[i]), add, &got));
 		assert_string_equal(got.s, "loss=0.5 acc=1");
 	}
 	unsetenv("CAIRN_SECRETS");
@@ -105,7 +107,8 @@ static void test_secrets(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_lines), cmocka_unit_test(test_secrets),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_lines),
+					    cmocka_unit_test(test_secrets),
 					    cmocka_unit_test(test_long_names_and_depth) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,12 +1,8 @@
 /* train: whose the lines are that mpirun prints, however they come in pieces. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 #include "steps/train/gang.h"
+#include "unit.h"
 
 #define RANKS 4
 
@@ -80,7 +76,8 @@ static void measure(void *arg, int rank, const char *line, size_t n)
 	s->longest = MAX(s->longest, n);
 }
 
-/* A long line has a tag every few thousand bytes; what no line can hold comes in pieces of the same rank. */
+/* A long line has a tag every few thousand bytes; what no line can hold comes in pieces of the same
+ * rank. */
 static void test_long(void **state)
 {
 	static char piece[4000];

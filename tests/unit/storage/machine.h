@@ -6,16 +6,20 @@
 #define CAIRN_TESTS_UNIT_STORAGE_MACHINE_H
 
 #include <string.h>
-#include "storage/bucket_memory.h"
+#include "storage/bucket/memory.h"
 #include "storage/internal.h"
 #include "storage/remote/tier.h"
+#include "unit.h"
 
-/* A machine's store: a directory in memory in front of the bucket. It renews no leases by itself. `clock`: NULL for the
- * system's; `names`: what manifests name, or NULL. */
-static inline struct store *machine_open_with(const char *bucket, enum store_mode mode, struct clock *clock,
-					      const struct store_gc_options *names)
+/* A machine's store: a directory in memory in front of the bucket. It renews no leases by itself.
+ * `clock`: NULL for the system's; `names`: what manifests name, or NULL. */
+static inline struct store *machine_open_with(const char *bucket, enum store_mode mode,
+					      struct clock *clock,
+					      const struct closure_names *names)
 {
-	const struct remote_options ro = { .writes = mode == STORE_READ_WRITE, .clock = clock, .lease_every_ns = -1 };
+	const struct remote_options ro = { .writes = mode == STORE_READ_WRITE,
+					   .clock = clock,
+					   .lease_every_ns = -1 };
 	const struct store_options o = { .mode = mode, .names = names };
 	struct remote *r = NULL;
 	struct bucket *b;
@@ -26,7 +30,8 @@ static inline struct store *machine_open_with(const char *bucket, enum store_mod
 	return tier_new(store_memory_new(), r, &o);
 }
 
-static inline struct store *machine_open(const char *bucket, enum store_mode mode, struct clock *clock)
+static inline struct store *machine_open(const char *bucket, enum store_mode mode,
+					 struct clock *clock)
 {
 	return machine_open_with(bucket, mode, clock, NULL);
 }

@@ -1,16 +1,12 @@
 /* storage/checkpoint: two machines and one bucket. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include "base/clock.h"
 #include "base/mem.h"
 #include "storage/checkpoint.h"
+#include "unit.h"
 #include "unit/storage/machine.h"
 
-#define NAME "checkpoint"
+#define NAME   "checkpoint"
 #define BUCKET "mem-bucket://checkpoint/p"
 
 static struct store *open_machine(void)
@@ -26,13 +22,23 @@ static struct digest the_key(void)
 	return d;
 }
 
-static struct checkpoint make(struct store *s, unsigned index, uint64_t epoch, uint64_t sequence, const char *text)
+static struct checkpoint make(struct store *s, unsigned index, uint64_t epoch, uint64_t sequence,
+			      const char *text)
 {
-	return (struct checkpoint){ .key = the_key(), .index = index, .epoch = epoch, .sequence = sequence, .tree = machine_put_model(s, text), .attempts = "12 15",
-				    .run_id = "r", .task = "train", .node = "n", .saved_ns = 7 };
+	return (struct checkpoint){ .key = the_key(),
+				    .index = index,
+				    .epoch = epoch,
+				    .sequence = sequence,
+				    .tree = machine_put_model(s, text),
+				    .attempts = "12 15",
+				    .run_id = "r",
+				    .task = "train",
+				    .node = "n",
+				    .saved_ns = 7 };
 }
 
-static void must_save(struct store *s, unsigned index, uint64_t epoch, uint64_t sequence, const char *text, int want)
+static void must_save(struct store *s, unsigned index, uint64_t epoch, uint64_t sequence,
+		      const char *text, int want)
 {
 	struct checkpoint c = make(s, index, epoch, sequence, text);
 	struct err err = { 0 };
@@ -186,7 +192,8 @@ static void gc_keeps_it_for_a_month(void **state)
 /* FORMAT.md: where it lies, and its bytes. */
 static void the_format_stays(void **state)
 {
-	static const char want_a[] = "d90cce840f4fb27b88dc98ec2b78b4bb", want_bytes[] = "c6660c8c0d28d7e7251b3bf5eec91a8c";
+	static const char want_a[] = "d90cce840f4fb27b88dc98ec2b78b4bb",
+			  want_bytes[] = "c6660c8c0d28d7e7251b3bf5eec91a8c";
 	struct store *s = store_memory_new();
 	_cleanup_(str_deinit) struct str bytes = { 0 }, text = { 0 };
 	struct digest key = the_key(), name, d;

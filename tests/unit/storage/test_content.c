@@ -1,9 +1,5 @@
-/* Content in and out: round trips of random trees, identities against a naive implementation, hostile listings, damage. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* Content in and out: round trips of random trees, identities against a naive implementation,
+ * hostile listings, damage. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,14 +9,15 @@
 #include <sys/wait.h>
 #include <time.h>
 #include "base/clock.h"
-#include "base/fs.h"
+#include "base/os/fs.h"
 #include "storage/action.h"
 #include "storage/internal.h"
-#include "storage/maintain.h"
-#include "storage/statcache.h"
+#include "storage/local/maintain.h"
+#include "storage/local/statcache.h"
+#include "unit.h"
 
 struct fixture {
-	char dir[64];
+	char dir[TEST_DIR_MAX];
 	int fd;
 	struct store *s;
 };
@@ -30,8 +27,7 @@ static int setup(void **state)
 	struct fixture *f = xcalloc(1, sizeof(*f));
 	_cleanup_(freep) char *store = NULL;
 
-	strcpy(f->dir, "/tmp/cairn-content-XXXXXX"); /* lint: strcpy because a literal fits the buffer above */
-	assert_non_null(mkdtemp(f->dir));
+	test_dir(f->dir, sizeof(f->dir), "content");
 	f->fd = open(f->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	store = xasprintf("%s/store", f->dir);
 	assert_int_equal(store_open(store, true, &f->s, NULL), 0);
@@ -69,7 +65,8 @@ static void write_file(int dir, const char *name, const void *bytes, size_t n, m
 
 static void random_tree(int dir, int depth)
 {
-	static const char *const names[] = { "a", "b c", "d\ne", "\xff\xfe", "ümlaut", "z.txt", "-x", "longer-name.tar.gz" };
+	static const char *const names[] = { "a",      "b c",   "d\ne", "\xff\xfe",
+					     "ümlaut", "z.txt", "-x",   "longer-name.tar.gz" };
 
 	for (uint32_t i = 0; i < ARRAY_LEN(names); i++) {
 		char bytes[300];
@@ -99,10 +96,14 @@ static void random_tree(int dir, int depth)
 /* Same names, kinds, bytes and executable bits, by diff(1) and find(1): an independent look. */
 static void assert_same(const char *a, const char *b)
 {
-	_cleanup_(freep) char *cmd = xasprintf("diff -r --no-dereference '%s' '%s' && [ \"$(cd '%s' && find . -type f -perm -0100 | sort | sha256sum; find . | wc -l)\" ="
-					       " \"$(cd '%s' && find . -type f -perm -0100 | sort | sha256sum; find . | wc -l)\" ]", a, b, a, b);
+	_cleanup_(freep) char *cmd =
+		xasprintf("diff -r --no-dereference '%s' '%s' && [ \"$(cd '%s' && find . -type f "
+			  "-perm -0100 | sort | sha256sum; find . | wc -l)\" = \"$(cd '%s' && find "
+			  ". -type f -perm -0100 | sort | sha256sum; find . | wc -l)\" ]",
+			  a, b, a, b);
 
-	assert_int_equal(system(cmd), 0); /* lint: system because the comparison must not be our own code */
+	assert_int_equal(system(cmd),
+			 0); /* lint: system because the comparison must not be our own code */
 }
 
 static void test_round_trip(void **state)
@@ -110,8 +111,10 @@ static void test_round_trip(void **state)
 	struct fixture *f = *state;
 
 	for (int i = 0; i < 12; i++) {
-		_cleanup_(freep) char *in = xasprintf("%s/in%d", f->dir, i), *out = xasprintf("%s/out%d", f->dir, i);
-		_cleanup_(freep) char *out_name = xasprintf("out%d", i), *in_name = xasprintf("in%d", i);
+		_cleanup_(freep) char *in = xasprintf("%s/in%d", f->dir, i),
+				      *out = xasprintf("%s/out%d", f->dir, i);
+		_cleanup_(freep) char *out_name = xasprintf("out%d", i),
+				      *in_name = xasprintf("in%d", i);
 		struct content_id id, again;
 		struct err err = { 0 };
 		int fd;
@@ -121,10 +124,16 @@ static void test_round_trip(void **state)
 		random_tree(fd, 3);
 		close(fd);
 		assert_int_equal(content_put_at(f->s, f->fd, in_name, NULL, &id, &err), 0);
-		assert_int_equal(content_materialise_at(f->s, &id, CONTENT_COPY_WRITABLE, f->fd, out_name, &err), 0);
+		assert_int_equal(content_materialise_at(f->s, &id, CONTENT_COPY_WRITABLE, f->fd,
+							out_name, &err),
+				 0);
 		assert_same(in, out);
 		/* taking the copy in, by moving, gives the same id */
-		assert_int_equal(content_put_at(f->s, f->fd, out_name, &(struct content_put_options){ .flags = CONTENT_PUT_MOVE, .n_threads = 2 }, &again, &err), 0);
+		assert_int_equal(content_put_at(f->s, f->fd, out_name,
+						&(struct content_put_options){
+							.flags = CONTENT_PUT_MOVE, .n_threads = 2 },
+						&again, &err),
+				 0);
 		assert_true(content_id_eq(&id, &again));
 		assert_int_equal(content_verify(f->s, &id, &err), 0);
 	}
@@ -165,7 +174,10 @@ static void test_identity(void **state)
 
 		naive_digest(bytes, sizes[i], &want);
 		write_file(f->fd, "blob", bytes, sizes[i], 0644);
-		assert_int_equal(content_put_at(f->s, f->fd, "blob", &(struct content_put_options){ .n_threads = 2 }, &by_file, NULL), 0);
+		assert_int_equal(content_put_at(f->s, f->fd, "blob",
+						&(struct content_put_options){ .n_threads = 2 },
+						&by_file, NULL),
+				 0);
 		content_id_of_bytes(bytes, sizes[i], &by_bytes);
 		fd = openat(f->fd, "blob", O_RDONLY | O_CLOEXEC);
 		assert_int_equal(content_put_fd(f->s, fd, &by_fd, NULL), 0);
@@ -189,22 +201,51 @@ static void test_golden(void **state)
 	char hex[DIGEST_HEX_MAX];
 
 	content_id_of_bytes("hello\n", 6, &blob);
-	assert_string_equal(digest_hex(&blob.digest, hex), "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03");
-	assert_int_equal(tree_builder_add(b, &(struct tree_entry){ .name = "run", .name_len = 3, .kind = TREE_EXECUTABLE, .id = blob }, NULL), -1);
+	assert_string_equal(digest_hex(&blob.digest, hex),
+			    "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03");
+	assert_int_equal(tree_builder_add(b,
+					  &(struct tree_entry){ .name = "run",
+								.name_len = 3,
+								.kind = TREE_EXECUTABLE,
+								.id = blob },
+					  NULL),
+			 -1);
 	blob.kind = CONTENT_EXECUTABLE; /* the same bytes, and in the listing the same entry */
-	assert_int_equal(tree_builder_add(b, &(struct tree_entry){ .name = "run", .name_len = 3, .kind = TREE_FILE, .id = blob }, NULL), -1);
-	assert_int_equal(tree_builder_add(b, &(struct tree_entry){ .name = "run", .name_len = 3, .kind = TREE_EXECUTABLE, .id = blob }, NULL), 0);
-	assert_int_equal(tree_builder_add(b, &(struct tree_entry){ .name = "a", .name_len = 1, .kind = TREE_SYMLINK, .target = "run", .target_len = 3 }, NULL), 0);
+	assert_int_equal(tree_builder_add(b,
+					  &(struct tree_entry){ .name = "run",
+								.name_len = 3,
+								.kind = TREE_FILE,
+								.id = blob },
+					  NULL),
+			 -1);
+	assert_int_equal(tree_builder_add(b,
+					  &(struct tree_entry){ .name = "run",
+								.name_len = 3,
+								.kind = TREE_EXECUTABLE,
+								.id = blob },
+					  NULL),
+			 0);
+	assert_int_equal(tree_builder_add(b,
+					  &(struct tree_entry){ .name = "a",
+								.name_len = 1,
+								.kind = TREE_SYMLINK,
+								.target = "run",
+								.target_len = 3 },
+					  NULL),
+			 0);
 	assert_int_equal(tree_builder_store(b, f->s, &tree, NULL), 0);
 	assert_int_equal(tree.size_bytes, 13 + (1 + 4 + 2 + 4 + 4) + (1 + 4 + 4 + 8 + 32));
-	assert_string_equal(digest_hex(&tree.digest, hex), "3357e2bdd95962a0b4267c6a29d18248274598be4cdb75a8a78d02189f0dad2b");
+	assert_string_equal(digest_hex(&tree.digest, hex),
+			    "3357e2bdd95962a0b4267c6a29d18248274598be4cdb75a8a78d02189f0dad2b");
 	tree_builder_free(b);
 }
 
-/* A single file is an executable by its owner's bit, however it is taken in, and comes out as one; its bytes lie in the store once. */
+/* A single file is an executable by its owner's bit, however it is taken in, and comes out as one;
+ * its bytes lie in the store once. */
 static void test_executable(void **state)
 {
-	static const int ways[] = { 0, CONTENT_PUT_HASH_ONLY, CONTENT_PUT_BENEATH, CONTENT_PUT_MOVE };
+	static const int ways[] = { 0, CONTENT_PUT_HASH_ONLY, CONTENT_PUT_BENEATH,
+				    CONTENT_PUT_MOVE };
 	struct fixture *f = *state;
 	_cleanup_(freep) char *big = xmalloc(CONTENT_SMALL_BYTES + 1);
 
@@ -216,7 +257,8 @@ static void test_executable(void **state)
 		bool there[2];
 		struct stat st;
 
-		write_file(f->fd, "plain", big, n, 0655); /* others may: that isn't the owner's bit */
+		write_file(f->fd, "plain", big, n,
+			   0655); /* others may: that isn't the owner's bit */
 		write_file(f->fd, "program", big, n, 0744);
 		assert_int_equal(content_put_at(f->s, f->fd, "plain", &o, &plain, NULL), 0);
 		assert_int_equal(content_put_at(f->s, f->fd, "program", &o, &id, NULL), 0);
@@ -230,12 +272,15 @@ static void test_executable(void **state)
 		assert_int_equal(content_complete(f->s, one, 2, there, NULL), 0);
 		assert_true(there[0] && there[1]);
 		assert_int_equal(content_verify(f->s, &id, NULL), 0);
-		assert_int_equal(content_materialise_beneath(f->s, &id, CONTENT_LINK_READONLY, f->fd, "again", NULL), 0);
+		assert_int_equal(content_materialise_beneath(f->s, &id, CONTENT_LINK_READONLY,
+							     f->fd, "again", NULL),
+				 0);
 		assert_int_equal(fstatat(f->fd, "again", &st, 0), 0);
 		assert_int_equal(st.st_mode & 0777, 0555);
 		unlinkat(f->fd, "again", 0);
 		write_file(f->fd, "again", "", 0, 0600);
-		assert_int_equal(content_fill_at(f->s, &id, CONTENT_LINK_READONLY, f->fd, "again", NULL), 0);
+		assert_int_equal(
+			content_fill_at(f->s, &id, CONTENT_LINK_READONLY, f->fd, "again", NULL), 0);
 		assert_int_equal(fstatat(f->fd, "again", &st, 0), 0);
 		assert_int_equal(st.st_mode & 0777, 0555);
 		unlinkat(f->fd, "again", 0);
@@ -248,11 +293,20 @@ static void test_hostile_listings(void **state)
 		const char *bytes;
 		size_t n;
 	} bad[] = {
-		{ "", 0 }, { "cairn-tree/2\n", 13 }, { "cairn-tree/1\n\x01", 14 }, { "cairn-tree/1\n\x03\x01\0\0\0/\0\x01\0\0\0x\0", 26 },
-		{ "cairn-tree/1\n\x03\x02\0\0\0..\0\x01\0\0\0x\0", 27 }, { "cairn-tree/1\n\x03\0\0\0\0\0\x01\0\0\0x\0", 25 },
-		{ "cairn-tree/1\n\x03\x01\0\0\0b\0\x01\0\0\0x\0\x03\x01\0\0\0a\0\x01\0\0\0x\0", 39 }, /* out of order */
-		{ "cairn-tree/1\n\x03\x01\0\0\0a\0\x01\0\0\0x\0\x03\x01\0\0\0a\0\x01\0\0\0x\0", 39 }, /* twice */
-		{ "cairn-tree/1\n\x03\xff\xff\xff\xff" "a\0\x01\0\0\0x\0", 26 }, { "cairn-tree/1\n\x05\x01\0\0\0a\0\x01\0\0\0x\0", 26 },
+		{ "", 0 },
+		{ "cairn-tree/2\n", 13 },
+		{ "cairn-tree/1\n\x01", 14 },
+		{ "cairn-tree/1\n\x03\x01\0\0\0/\0\x01\0\0\0x\0", 26 },
+		{ "cairn-tree/1\n\x03\x02\0\0\0..\0\x01\0\0\0x\0", 27 },
+		{ "cairn-tree/1\n\x03\0\0\0\0\0\x01\0\0\0x\0", 25 },
+		{ "cairn-tree/1\n\x03\x01\0\0\0b\0\x01\0\0\0x\0\x03\x01\0\0\0a\0\x01\0\0\0x\0",
+		  39 }, /* out of order */
+		{ "cairn-tree/1\n\x03\x01\0\0\0a\0\x01\0\0\0x\0\x03\x01\0\0\0a\0\x01\0\0\0x\0",
+		  39 }, /* twice */
+		{ "cairn-tree/1\n\x03\xff\xff\xff\xff"
+		  "a\0\x01\0\0\0x\0",
+		  26 },
+		{ "cairn-tree/1\n\x05\x01\0\0\0a\0\x01\0\0\0x\0", 26 },
 	};
 	struct tree *t;
 
@@ -262,7 +316,8 @@ static void test_hostile_listings(void **state)
 		assert_int_equal(tree_decode(bad[i].bytes, bad[i].n, &t, &err), -1);
 		assert_int_equal(err.code, ERR_CORRUPT);
 	}
-	assert_int_equal(tree_decode("cairn-tree/1\n\x03\x01\0\0\0a\0\x01\0\0\0x\0", 26, &t, NULL), 0);
+	assert_int_equal(tree_decode("cairn-tree/1\n\x03\x01\0\0\0a\0\x01\0\0\0x\0", 26, &t, NULL),
+			 0);
 	assert_int_equal(tree_len(t), 1);
 	tree_free(t);
 }
@@ -288,7 +343,8 @@ static void test_damage(void **state)
 	path = blob_path(f, &id);
 	assert_int_equal(chmod(path, 0644), 0);
 	write_file(AT_FDCWD, path, "previous", 8, 0444); /* same size: only the digest can tell */
-	assert_int_equal(content_materialise_at(f->s, &id, CONTENT_LINK_READONLY, f->fd, "x", &err), -1);
+	assert_int_equal(content_materialise_at(f->s, &id, CONTENT_LINK_READONLY, f->fd, "x", &err),
+			 -1);
 	assert_int_equal(err.code, ERR_CORRUPT);
 	assert_int_equal(faccessat(f->fd, "x", F_OK, 0), -1);
 	assert_int_equal(store_has(f->s, &id, 1, &present, NULL), 0);
@@ -306,7 +362,8 @@ static void test_damage(void **state)
 	free(path);
 }
 
-/* Whoever makes content again has its bytes: a damaged copy of the same size doesn't keep them out, and is told of. */
+/* Whoever makes content again has its bytes: a damaged copy of the same size doesn't keep them out,
+ * and is told of. */
 static void test_putting_again_heals(void **state)
 {
 	static const uint64_t sizes[] = { 8, CONTENT_SMALL_BYTES + 1, CONTENT_PART_BYTES + 1 };
@@ -328,7 +385,8 @@ static void test_putting_again_heals(void **state)
 			write_file(AT_FDCWD, path, bytes, sizes[i], 0444);
 			bytes[sizes[i] / 2] ^= 1;
 			write_file(f->fd, "again", bytes, sizes[i], 0644);
-			assert_int_equal(store_dir_open(store_uri(f->s), false, &s, &err), 0); /* another process: nothing is known of it */
+			assert_int_equal(store_dir_open(store_uri(f->s), false, &s, &err),
+					 0); /* another process: nothing is known of it */
 			assert_int_equal(content_put_at(s, f->fd, "again", &o, &id, &err), 0);
 			assert_int_equal(content_verify(s, &id, &err), 0);
 			assert_int_equal(store_healed(s), 1);
@@ -344,7 +402,8 @@ static void test_inputs_are_copies(void **state)
 	struct content_id id;
 
 	assert_int_equal(content_put_bytes(f->s, "precious", 8, &id, NULL), 0);
-	assert_int_equal(content_materialise_at(f->s, &id, CONTENT_LINK_READONLY, f->fd, "given", NULL), 0);
+	assert_int_equal(
+		content_materialise_at(f->s, &id, CONTENT_LINK_READONLY, f->fd, "given", NULL), 0);
 	assert_int_equal(fchmodat(f->fd, "given", 0644, 0), 0);
 	write_file(f->fd, "given", "scribble", 8, 0644);
 	assert_int_equal(content_verify(f->s, &id, NULL), 0);
@@ -357,7 +416,10 @@ static void test_move_leaves_shared_files(void **state)
 
 	write_file(f->fd, "one", "shared", 6, 0644);
 	assert_int_equal(linkat(f->fd, "one", f->fd, "two", 0), 0);
-	assert_int_equal(content_put_at(f->s, f->fd, "one", &(struct content_put_options){ .flags = CONTENT_PUT_MOVE }, &id, NULL), 0);
+	assert_int_equal(content_put_at(f->s, f->fd, "one",
+					&(struct content_put_options){ .flags = CONTENT_PUT_MOVE },
+					&id, NULL),
+			 0);
 	write_file(f->fd, "two", "SHARED", 6, 0644); /* through the other name */
 	assert_int_equal(content_verify(f->s, &id, NULL), 0);
 }
@@ -414,7 +476,8 @@ static void test_kill_leaves_temporaries_only(void **state)
 				content_put_bytes(f->s, bytes, strlen(bytes), &id, NULL);
 			}
 		}
-		nanosleep(&pause, NULL); /* lint: nanosleep because the kill must come at a random moment */
+		/* lint: nanosleep because the kill must come at a random moment */
+		nanosleep(&pause, NULL);
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
 	}
@@ -461,7 +524,15 @@ static void test_actions(void **state)
 	struct arena *arena = arena_new();
 	struct content_id a, b;
 	struct action_output out = { "o", { .kind = CONTENT_NONE } };
-	struct action_record r = { .outputs = &out, .n_outputs = 1, .run_id = "r", .task = "t", .node = "n", .started_ns = 1, .ended_ns = 2 }, got, *all;
+	struct action_record r = { .outputs = &out,
+				   .n_outputs = 1,
+				   .run_id = "r",
+				   .task = "t",
+				   .node = "n",
+				   .started_ns = 1,
+				   .ended_ns = 2 },
+			     got, *all;
+	struct digest *names, second;
 	size_t n;
 
 	memset(r.key.b, 7, sizeof(r.key.b));
@@ -475,8 +546,11 @@ static void test_actions(void **state)
 	assert_int_equal(action_put(f->s, &r, NULL), 1);
 	assert_int_equal(action_get(f->s, &r.key, arena, &got, NULL), 0);
 	assert_true(content_id_eq(&got.outputs[0].id, &a)); /* the first stays */
-	assert_int_equal(action_observations(f->s, &r.key, arena, &all, &n, NULL), 0);
+	assert_int_equal(action_observations(f->s, &r.key, arena, &all, &names, &n, NULL), 0);
 	assert_int_equal(n, 2);
+	assert_true(digest_eq(&names[0], &r.key));
+	action_observation_name(&r.key, 1, &second);
+	assert_true(digest_eq(&names[1], &second));
 	assert_int_equal(action_replace(f->s, &r, NULL), 0);
 	assert_int_equal(action_get(f->s, &r.key, arena, &got, NULL), 0);
 	assert_true(content_id_eq(&got.outputs[0].id, &b));
@@ -487,7 +561,12 @@ static void test_action_hostile(void **state)
 {
 	struct arena *arena = arena_new();
 	struct action_output out = { "out", { .kind = CONTENT_BLOB, .size_bytes = 3 } };
-	struct action_record r = { .outputs = &out, .n_outputs = 1, .run_id = "run", .task = "task", .node = "node" }, got;
+	struct action_record r = { .outputs = &out,
+				   .n_outputs = 1,
+				   .run_id = "run",
+				   .task = "task",
+				   .node = "node" },
+			     got;
 	struct str bytes = { 0 };
 
 	action_encode(&r, &bytes);
@@ -499,7 +578,8 @@ static void test_action_hostile(void **state)
 		assert_int_equal(action_decode(bytes.s, bytes.len, arena, &got, NULL), -1);
 		bytes.s[i / 8] ^= (char)(1 << i % 8);
 	}
-	/* As the first cairn wrote it: without a digest. Any byte changed there: an error or another record, never a crash. */
+	/* As the first cairn wrote it: without a digest. Any byte changed there: an error or
+	 * another record, never a crash. */
 	bytes.s[13] = '1';
 	assert_int_equal(action_decode(bytes.s, bytes.len, arena, &got, NULL), -1);
 	bytes.len -= DIGEST_BYTES;
@@ -514,9 +594,10 @@ static void test_action_hostile(void **state)
 	arena_free(arena);
 }
 
-/* --- gc -------------------------------------------------------------------------------------------------------------------- */
+/* Gc. */
 
-static int no_refs(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id), void *arg, struct err *err)
+static int no_refs(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id),
+		   void *arg, struct err *err)
 {
 	return 0;
 }
@@ -526,7 +607,11 @@ static void test_gc(void **state)
 	struct fixture *f = *state;
 	struct content_id live, dead;
 	struct store_gc_result res;
-	struct store_gc_options o = { .manifest_refs = no_refs, .contents = &live, .n_contents = 1, .grace_ns = 3600 * NS_PER_S, .mark_gap_ns = 3600 * NS_PER_S };
+	struct store_gc_options o = { .names = &(struct closure_names){ .refs = no_refs },
+				      .contents = &live,
+				      .n_contents = 1,
+				      .grace_ns = 3600 * NS_PER_S,
+				      .mark_gap_ns = 3600 * NS_PER_S };
 	bool present[2];
 	struct content_id both[2];
 
@@ -560,7 +645,7 @@ static void test_gc(void **state)
 	assert_false(present[1]);
 }
 
-/* --- stat cache -------------------------------------------------------------------------------------------------------------- */
+/* Stat cache. */
 
 static void stat_of(struct fixture *f, const char *name, struct stat *st)
 {
@@ -582,7 +667,8 @@ static void test_statcache(void **state)
 	later = st.st_ctim.tv_sec * NS_PER_S + st.st_ctim.tv_nsec + 5 * NS_PER_S;
 	assert_int_equal(statcache_open(path, &c, NULL), 0);
 	assert_false(statcache_get(c, "file", &st, &got));
-	statcache_put(c, "file", &st, later - 5 * NS_PER_S, &id); /* hashed in the tick of its last change */
+	statcache_put(c, "file", &st, later - 5 * NS_PER_S,
+		      &id); /* hashed in the tick of its last change */
 	assert_false(statcache_get(c, "file", &st, &got));
 	statcache_put(c, "file", &st, later, &id);
 	assert_true(statcache_get(c, "file", &st, &got));
@@ -593,7 +679,8 @@ static void test_statcache(void **state)
 	assert_true(statcache_get(c, "file", &st, &got));
 	/* same size, mtime set back: the ctime tells */
 	write_file(f->fd, "file", "54321", 5, 0644);
-	assert_int_equal(utimensat(f->fd, "file", (struct timespec[]){ st.st_atim, st.st_mtim }, 0), 0);
+	assert_int_equal(utimensat(f->fd, "file", (struct timespec[]){ st.st_atim, st.st_mtim }, 0),
+			 0);
 	stat_of(f, "file", &st);
 	assert_false(statcache_get(c, "file", &st, &got));
 	statcache_free(c);
@@ -609,8 +696,14 @@ static void test_glob(void **state)
 	static const struct {
 		const char *pattern, *want;
 	} cases[] = {
-		{ "*.tar", "a.tar b.tar " }, { "**/*.tar", "a.tar b.tar sub/c.tar sub/deep/d.tar " }, { "*/", "sub " }, { "sub/*", "sub/c.tar sub/deep " },
-		{ "?.tar", "a.tar b.tar " }, { "[b-z]*.tar", "b.tar " }, { "nothing*", "" }, { ".*", ".hidden " },
+		{ "*.tar", "a.tar b.tar " },
+		{ "**/*.tar", "a.tar b.tar sub/c.tar sub/deep/d.tar " },
+		{ "*/", "sub " },
+		{ "sub/*", "sub/c.tar sub/deep " },
+		{ "?.tar", "a.tar b.tar " },
+		{ "[b-z]*.tar", "b.tar " },
+		{ "nothing*", "" },
+		{ ".*", ".hidden " },
 	};
 	struct fixture *f = *state;
 	struct arena *arena = arena_new();
@@ -644,7 +737,8 @@ static void ok(int r, const struct err *err)
 		fail_msg("%s", err->msg);
 }
 
-/* File systems' clocks tick every few milliseconds: until what is written next has later times than `path`, by as much as the stat cache wants. */
+/* File systems' clocks tick every few milliseconds: until what is written next has later times than
+ * `path`, by as much as the stat cache wants. */
 static void wait_for_ticks(const char *path)
 {
 	struct stat st;
@@ -653,7 +747,8 @@ static void wait_for_ticks(const char *path)
 	assert_int_equal(stat(path, &st), 0);
 	do
 		assert_int_equal(clock_gettime(CLOCK_REALTIME, &now), 0);
-	while ((now.tv_sec - st.st_ctim.tv_sec) * NS_PER_S + now.tv_nsec - st.st_ctim.tv_nsec < 30 * NS_PER_MS);
+	while ((now.tv_sec - st.st_ctim.tv_sec) * NS_PER_S + now.tv_nsec - st.st_ctim.tv_nsec <
+	       30 * NS_PER_MS);
 }
 
 /* A program that keeps its file mapped writes to it between two looks, and flushes nothing. */
@@ -663,8 +758,11 @@ static void test_writes_by_mmap(void **state)
 	struct fixture *f = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
-		_cleanup_(freep) char *path = xasprintf("%s/cairn-mmap-%ld", dirs[i], (long)getpid()), *cache = xasprintf("%s.cache", path);
-		_cleanup_(fd_closep) int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+		_cleanup_(freep) char *path = xasprintf("%s/cairn-mmap-%ld", dirs[i],
+							(long)getpid()),
+				      *cache = xasprintf("%s.cache", path);
+		_cleanup_(fd_closep) int fd =
+			open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 		struct content_put_options o = { 0 };
 		struct content_id first, second;
 		struct err err = { 0 };
@@ -689,7 +787,8 @@ static void test_writes_by_mmap(void **state)
 	}
 }
 
-/* Files that are ours but lie on another file system than the store are copied, whatever their mode and size. */
+/* Files that are ours but lie on another file system than the store are copied, whatever their mode
+ * and size. */
 static void test_another_file_system(void **state)
 {
 	static const struct content_put_options o = { .flags = CONTENT_PUT_MOVE };
@@ -698,11 +797,14 @@ static void test_another_file_system(void **state)
 	struct stat there, store;
 	struct err err = { 0 };
 
-	if (stat("/dev/shm", &there) < 0 || stat(store_uri(f->s), &store) < 0 || there.st_dev == store.st_dev)
+	if (stat("/dev/shm", &there) < 0 || stat(store_uri(f->s), &store) < 0 ||
+	    there.st_dev == store.st_dev)
 		skip();
 	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
 		_cleanup_(freep) char *name = xasprintf("cairn-other-%ld", (long)getpid());
-		_cleanup_(fd_closep) int dir = open("/dev/shm", O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = openat(dir, name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
+		_cleanup_(fd_closep) int dir = open("/dev/shm", O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+					 fd = openat(dir, name,
+						     O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
 		struct content_id id;
 
 		assert_int_equal(ftruncate(fd, (off_t)sizes[i]), 0);
@@ -716,9 +818,26 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_round_trip), T(test_identity), T(test_golden), T(test_executable), cmocka_unit_test(test_hostile_listings), T(test_damage), T(test_putting_again_heals), T(test_inputs_are_copies),
-		T(test_move_leaves_shared_files), T(test_threads), T(test_kill_leaves_temporaries_only), T(test_special_files), T(test_complete),
-		T(test_actions), cmocka_unit_test(test_action_hostile), T(test_gc), T(test_statcache), T(test_writes_by_mmap), T(test_another_file_system), T(test_glob),
+		T(test_round_trip),
+		T(test_identity),
+		T(test_golden),
+		T(test_executable),
+		cmocka_unit_test(test_hostile_listings),
+		T(test_damage),
+		T(test_putting_again_heals),
+		T(test_inputs_are_copies),
+		T(test_move_leaves_shared_files),
+		T(test_threads),
+		T(test_kill_leaves_temporaries_only),
+		T(test_special_files),
+		T(test_complete),
+		T(test_actions),
+		cmocka_unit_test(test_action_hostile),
+		T(test_gc),
+		T(test_statcache),
+		T(test_writes_by_mmap),
+		T(test_another_file_system),
+		T(test_glob),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,11 +1,7 @@
 /* The set of digests: random operations against a plain array, and digests that are alike. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include "base/mem.h"
 #include "storage/digest_set.h"
+#include "unit.h"
 
 static uint64_t rng = 88172645463325252ULL;
 

@@ -1,20 +1,17 @@
-/* Exports to a bucket, cut off or failing at each single operation: whoever believes the mark reads the bytes that it names, and the next
- * export that succeeds leaves exactly its own files. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* Exports to a bucket, cut off or failing at each single operation: whoever believes the mark reads
+ * the bytes that it names, and the next export that succeeds leaves exactly its own files. */
 #include <string.h>
-#include "base/json.h"
 #include "base/mem.h"
-#include "storage/bucket_memory.h"
+#include "base/text/json.h"
+#include "storage/bucket/memory.h"
 #include "storage/export.h"
 #include "storage/internal.h"
+#include "unit.h"
 
 #define PLACE "mem-bucket://exp/data/model"
 
-/* Versions of the output: a name and its text each. The names of the first stay in the second with other bytes of the same length. */
+/* Versions of the output: a name and its text each. The names of the first stay in the second with
+ * other bytes of the same length. */
 static const char *const versions[][8] = {
 	{ "a", "aaaa", "b", "one-", "only-first", "x" },
 	{ "a", "aaaa", "b", "two-", "only-second", "y" },
@@ -28,7 +25,9 @@ static int add(struct tree_builder *b, const char *name, const char *text)
 {
 	struct tree_entry e = { .name = name, .name_len = strlen(name), .kind = TREE_FILE };
 
-	return content_put_bytes(store, text, strlen(text), &e.id, NULL) < 0 ? -1 : tree_builder_add(b, &e, NULL);
+	return content_put_bytes(store, text, strlen(text), &e.id, NULL) < 0
+		       ? -1
+		       : tree_builder_add(b, &e, NULL);
 }
 
 static int setup(void **state)
@@ -54,12 +53,19 @@ static int teardown(void **state)
 
 static int export_id(const struct content_id *id, struct export_done *done, struct err *err)
 {
-	const struct export_ask ask = { .uri = PLACE, .name = "model", .id = *id, .pipeline = "p", .task = "t", .output = "o", .run = "r", .now_ns = 1 };
+	const struct export_ask ask = { .uri = PLACE,
+					.name = "model",
+					.id = *id,
+					.pipeline = "p",
+					.task = "t",
+					.output = "o",
+					.run = "r",
+					.now_ns = 1 };
 
 	return content_export(store, &ask, done, err);
 }
 
-/* --- failures: the n-th operation from now, alone or with all after it --- */
+/* Failures: the n-th operation from now, alone or with all after it. */
 
 struct plan {
 	unsigned n;
@@ -73,15 +79,17 @@ static void before(void *arg, const char *what, const char *key)
 	bool fails = p->done == p->n || (p->cut_off && p->done > p->n);
 
 	p->done++;
-	bucket_memory_faults("exp", &(struct bucket_memory_faults){ .down = fails, .before = before, .arg = p });
+	bucket_memory_faults(
+		"exp", &(struct bucket_memory_faults){ .down = fails, .before = before, .arg = p });
 }
 
 static void fail_at(struct plan *p)
 {
-	bucket_memory_faults("exp", &(struct bucket_memory_faults){ .before = p ? before : NULL, .arg = p });
+	bucket_memory_faults(
+		"exp", &(struct bucket_memory_faults){ .before = p ? before : NULL, .arg = p });
 }
 
-/* --- what a reader sees --- */
+/* What a reader sees. */
 
 static bool read_object(struct bucket *b, const char *name, struct str *ret)
 {
@@ -112,13 +120,15 @@ static bool check_reader(struct bucket *b)
 	if (!read_object(b, EXPORT_MARK, &mark))
 		return false;
 	assert_int_equal(json_parse("mark", mark.s, mark.len, &j, NULL), 0);
-	json_array_foreach(json_object_get(j, "files"), i, f) {
+	json_array_foreach(json_object_get(j, "files"), i, f)
+	{
 		char hex[DIGEST_HEX_MAX];
 		struct digest d;
 
 		assert_true(read_object(b, json_string_value(json_object_get(f, "name")), &bytes));
 		digest_bytes(bytes.s ? bytes.s : "", bytes.len, &d);
-		assert_string_equal(digest_hex(&d, hex), json_string_value(json_object_get(f, "sha256")));
+		assert_string_equal(digest_hex(&d, hex),
+				    json_string_value(json_object_get(f, "sha256")));
 	}
 	json_decref(j);
 	return true;
@@ -138,7 +148,8 @@ static void check_whole(struct bucket *b, size_t version)
 	assert_int_equal(n, files + 1); /* and the mark: nothing is left over */
 }
 
-/* First one version, whole; then another, failing at operation n; then a third, whole. False when the second had no operation n. */
+/* First one version, whole; then another, failing at operation n; then a third, whole. False when
+ * the second had no operation n. */
 static bool one_order(size_t first, size_t second, size_t third, unsigned n, bool cut_off)
 {
 	struct plan p = { .n = n, .cut_off = cut_off };
@@ -187,7 +198,11 @@ static void test_what_is_there_is_not_sent_again(void **state)
 	/* Somebody else writes to it, with as many bytes: it isn't what the mark knows any more. */
 	bucket_memory_damage("exp", "data/model/a", 0);
 	{
-		struct bucket_put p = { .key = "data/model/a", .bytes = "AAAA", .fd = -1, .size = 4 }, *v = &p;
+		struct bucket_put p = { .key = "data/model/a",
+					.bytes = "AAAA",
+					.fd = -1,
+					.size = 4 },
+				  *v = &p;
 
 		assert_int_equal(bucket_put_many(b, &v, 1, NULL), 0);
 	}
@@ -199,7 +214,11 @@ static void test_what_is_there_is_not_sent_again(void **state)
 
 static void test_what_is_not_a_mark(void **state)
 {
-	struct bucket_put p = { .key = "data/model/" EXPORT_MARK, .bytes = "{}", .fd = -1, .size = 2 }, *v = &p;
+	struct bucket_put p = { .key = "data/model/" EXPORT_MARK,
+				.bytes = "{}",
+				.fd = -1,
+				.size = 2 },
+			  *v = &p;
 	struct export_done done;
 	struct err err = { 0 };
 	struct bucket *b;
@@ -234,9 +253,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_every_order_of_failure, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_what_is_there_is_not_sent_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_what_is_there_is_not_sent_again, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_what_is_not_a_mark, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_an_output_with_the_name_of_the_mark, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_an_output_with_the_name_of_the_mark, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,20 +1,17 @@
-/* Bearer tokens of Google Cloud Storage: the JWT is verified with the public half of its key; each source; renewal. And CRC-32C. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+/* Bearer tokens of Google Cloud Storage: the JWT is verified with the public half of its key; each
+ * source; renewal. And CRC-32C. */
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/rsa.h>
-#include "base/fs.h"
-#include "base/json.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include "base/mem.h"
-#include "storage/gcs/crc32c.h"
-#include "storage/gcs/token.h"
+#include "base/os/fs.h"
+#include "base/text/json.h"
+#include "storage/bucket/gcs/crc32c.h"
+#include "storage/bucket/gcs/token.h"
+#include "unit.h"
 
 #define SECRET "s3cr3t-refresh"
 
@@ -25,7 +22,7 @@ static struct world {
 	unsigned asked;
 	char *last_body;
 	struct clock clock;
-	char dir[64];
+	char dir[TEST_DIR_MAX];
 	struct token_source *source;
 } world;
 
@@ -35,7 +32,9 @@ static char *key_file; /* a service account's JSON */
 static int fetch(void *arg, struct http_request *r, struct err *err)
 {
 	world.asked++;
-	if (!world.url || strcmp(world.url, r->url) != 0 || (world.body_has && (!r->body || !memmem(r->body, r->body_len, world.body_has, strlen(world.body_has)))))
+	if (!world.url || strcmp(world.url, r->url) != 0 ||
+	    (world.body_has &&
+	     (!r->body || !memmem(r->body, r->body_len, world.body_has, strlen(world.body_has)))))
 		return err_set(err, ERR_IO, "nobody listens");
 	free(world.last_body);
 	world.last_body = r->body ? xstrndup(r->body, r->body_len) : NULL;
@@ -57,8 +56,9 @@ static int make_key(void **state)
 	assert_non_null(key);
 	assert_int_equal(PEM_write_bio_PKCS8PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL), 1);
 	n = BIO_get_mem_data(bio, &pem);
-	j = json_pack("{s:s, s:s, s:s#, s:s, s:s}", "type", "service_account", "client_email", "robot@example.org", "private_key", pem, (int)n, "private_key_id", "k1", "token_uri",
-		      "https://oauth.example.org/token");
+	j = json_pack("{s:s, s:s, s:s#, s:s, s:s}", "type", "service_account", "client_email",
+		      "robot@example.org", "private_key", pem, (int)n, "private_key_id", "k1",
+		      "token_uri", "https://oauth.example.org/token");
 	key_file = json_dumps(j, 0);
 	json_decref(j);
 	BIO_free(bio);
@@ -76,10 +76,12 @@ static int set_up(void **state)
 {
 	struct token_options o = { .clock = &world.clock, .fetch = fetch };
 
-	world = (struct world){ .status = 200, .body = "{\"access_token\":\"T1\",\"expires_in\":3600,\"token_type\":\"Bearer\"}" };
+	world = (struct world){
+		.status = 200,
+		.body = "{\"access_token\":\"T1\",\"expires_in\":3600,\"token_type\":\"Bearer\"}"
+	};
 	clock_virtual_init(&world.clock, 1700000000 * NS_PER_S);
-	snprintf(world.dir, sizeof(world.dir), "/tmp/cairn-token.XXXXXX");
-	assert_non_null(mkdtemp(world.dir));
+	test_dir(world.dir, sizeof(world.dir), "token");
 	setenv("HOME", world.dir, 1);
 	unsetenv("CLOUDSDK_CONFIG");
 	unsetenv("GOOGLE_APPLICATION_CREDENTIALS");
@@ -126,7 +128,7 @@ static void refuses(const char *why)
 	assert_null(strstr(err.msg, "s3cr3t"));
 }
 
-/* --- JWT ------------------------------------------------------------------------------------------------------------------ */
+/* JWT. */
 
 static size_t decode(const char *s, size_t n, unsigned char *out)
 {
@@ -153,7 +155,9 @@ static void test_jwt(void **state)
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
 	size_t n;
 
-	assert_int_equal(token_sign_jwt("key", key_file, strlen(key_file), 1700000000 * NS_PER_S, &jwt, &uri, &err), 0);
+	assert_int_equal(token_sign_jwt("key", key_file, strlen(key_file), 1700000000 * NS_PER_S,
+					&jwt, &uri, &err),
+			 0);
 	assert_string_equal(uri, "https://oauth.example.org/token");
 	dot1 = strchr(jwt.s, '.');
 	dot2 = strchr(dot1 + 1, '.');
@@ -162,22 +166,27 @@ static void test_jwt(void **state)
 	assert_string_equal((char *)out, "{\"alg\":\"RS256\",\"kid\":\"k1\",\"typ\":\"JWT\"}");
 	n = decode(dot1 + 1, (size_t)(dot2 - dot1 - 1), out);
 	out[n] = '\0';
-	assert_non_null(strstr((char *)out, "\"aud\":\"https://oauth.example.org/token\",\"exp\":1700003600,\"iat\":1700000000,\"iss\":\"robot@example.org\""));
+	assert_non_null(strstr(
+		(char *)out,
+		"\"aud\":\"https://oauth.example.org/"
+		"token\",\"exp\":1700003600,\"iat\":1700000000,\"iss\":\"robot@example.org\""));
 	n = decode(dot2 + 1, strlen(dot2 + 1), out);
 	assert_int_equal(EVP_DigestVerifyInit(ctx, NULL, EVP_sha256(), NULL, key), 1);
-	assert_int_equal(EVP_DigestVerify(ctx, out, n, (unsigned char *)jwt.s, (size_t)(dot2 - jwt.s)), 1);
+	assert_int_equal(
+		EVP_DigestVerify(ctx, out, n, (unsigned char *)jwt.s, (size_t)(dot2 - jwt.s)), 1);
 	EVP_MD_CTX_free(ctx);
 	str_deinit(&jwt);
 	free(uri);
 }
 
-/* --- sources ---------------------------------------------------------------------------------------------------------------- */
+/* Sources. */
 
 static void test_service_account(void **state)
 {
 	use_file(key_file);
 	world.url = "https://oauth.example.org/token";
-	world.body_has = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=";
+	world.body_has =
+		"grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=";
 	gives("T1");
 	gives("T1");
 	assert_int_equal(world.asked, 1);
@@ -185,15 +194,19 @@ static void test_service_account(void **state)
 
 static void test_user(void **state)
 {
-	use_file("{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"x\",\"refresh_token\":\"" SECRET "\",\"token_uri\":\"https://oauth.example.org/t\"}");
+	use_file("{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"x\","
+		 "\"refresh_token\":\"" SECRET "\",\"token_uri\":\"https://oauth.example.org/t\"}");
 	world.url = "https://oauth.example.org/t";
-	world.body_has = "grant_type=refresh_token&client_id=id&client_secret=x&refresh_token=" SECRET;
+	world.body_has =
+		"grant_type=refresh_token&client_id=id&client_secret=x&refresh_token=" SECRET;
 	gives("T1");
 }
 
 static void test_metadata_server(void **state)
 {
-	world.url = "http://" "metadata.google.internal/computeMetadata/v1/instance/service-accounts/default/token";
+	world.url = "http://"
+		    "metadata.google.internal/computeMetadata/v1/instance/service-accounts/default/"
+		    "token";
 	refuses("no credentials for Google Cloud Storage"); /* somebody else answers there */
 	world.header = "Metadata-Flavor: Google";
 	gives("T1");
@@ -207,9 +220,11 @@ static void test_what_is_wrong(void **state)
 	refuses("isn't JSON");
 	use_file("{\"type\":\"external_account\"}");
 	refuses("aren't supported");
-	use_file("{\"type\":\"service_account\",\"client_email\":\"a\",\"private_key\":\"" SECRET "\"}");
+	use_file("{\"type\":\"service_account\",\"client_email\":\"a\",\"private_key\":\"" SECRET
+		 "\"}");
 	refuses("no RSA key");
-	use_file("{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"x\",\"refresh_token\":\"" SECRET "\",\"token_uri\":\"http://oauth.example.org/t\"}");
+	use_file("{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"x\","
+		 "\"refresh_token\":\"" SECRET "\",\"token_uri\":\"http://oauth.example.org/t\"}");
 	world.url = "http://oauth.example.org/t";
 	refuses("must be https");
 	use_file(key_file);
@@ -219,7 +234,7 @@ static void test_what_is_wrong(void **state)
 	refuses("invalid_grant: account gone");
 	world.status = 200;
 	world.body = "{\"access_token\":\"T\\r\\nX: y\",\"expires_in\":3600}";
-	refuses("odd token");
+	refuses("without a usable token");
 }
 
 static void test_renewal(void **state)
@@ -241,12 +256,13 @@ static void test_renewal(void **state)
 	clock_virtual_advance(&world.clock, 30 * NS_PER_S);
 	gives("T2");
 	world.body = "{\"access_token\":\"T3\",\"expires_in\":3600}";
-	assert_int_equal(token_get(world.source, "T2", &token, NULL), 0); /* refused by the server */
+	assert_int_equal(token_get(world.source, "T2", &token, NULL),
+			 0); /* refused by the server */
 	assert_string_equal(token, "T3");
 	free(token);
 }
 
-/* --- CRC-32C (RFC 3720 B.4) ---------------------------------------------------------------------------------------------------- */
+/* CRC-32C (RFC 3720 B.4). */
 
 static void test_crc32c(void **state)
 {
@@ -272,12 +288,9 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-		T(test_jwt),
-		T(test_service_account),
-		T(test_user),
-		T(test_metadata_server),
-		T(test_what_is_wrong),
-		T(test_renewal),
+		T(test_jwt),           T(test_service_account),
+		T(test_user),          T(test_metadata_server),
+		T(test_what_is_wrong), T(test_renewal),
 		T(test_crc32c),
 	};
 	return cmocka_run_group_tests(tests, make_key, drop_key);

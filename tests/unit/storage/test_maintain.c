@@ -1,33 +1,30 @@
-/* Verify and gc: what is kept, what is condemned, what goes, on a directory and in memory; time is given, not waited for. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* Verify and gc: what is kept, what is condemned, what goes, on a directory and in memory; time is
+ * given, not waited for. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include "base/clock.h"
-#include "base/fs.h"
+#include "base/os/fs.h"
 #include "storage/action.h"
 #include "storage/internal.h"
-#include "storage/maintain.h"
+#include "storage/local/maintain.h"
+#include "unit.h"
 
 #define HOUR (3600 * NS_PER_S)
 
 struct fixture {
-	char dir[64];
+	char dir[TEST_DIR_MAX];
 	char *path;
 	struct store *s;
-	int64_t now_ns; /* a year from now: what is made in a test is old, unless it says otherwise */
+	int64_t now_ns; /* a year from now: what is made in a test is old, unless it says otherwise
+			 */
 };
 
 static int setup(void **state)
 {
 	struct fixture *f = xcalloc(1, sizeof(*f));
 
-	snprintf(f->dir, sizeof(f->dir), "/tmp/cairn-maintain-XXXXXX");
-	assert_non_null(mkdtemp(f->dir));
+	test_dir(f->dir, sizeof(f->dir), "maintain");
 	f->path = xasprintf("%s/store", f->dir);
 	f->now_ns = clock_system()->wall_ns(clock_system()) + 365 * 24 * HOUR;
 	assert_int_equal(store_open(f->path, true, &f->s, NULL), 0);
@@ -65,10 +62,12 @@ static char *object_path(const struct fixture *f, const char *space, const struc
 	return xasprintf("%s/%s/%.2s/%s", f->path, space, hex, hex);
 }
 
-static void set_mtime(const struct fixture *f, const char *space, const struct digest *d, int64_t ns)
+static void set_mtime(const struct fixture *f, const char *space, const struct digest *d,
+		      int64_t ns)
 {
 	_cleanup_(freep) char *path = object_path(f, space, d);
-	const struct timespec t[2] = { { ns / NS_PER_S, ns % NS_PER_S }, { ns / NS_PER_S, ns % NS_PER_S } };
+	const struct timespec t[2] = { { ns / NS_PER_S, ns % NS_PER_S },
+				       { ns / NS_PER_S, ns % NS_PER_S } };
 
 	assert_int_equal(utimensat(AT_FDCWD, path, t, 0), 0);
 }
@@ -85,7 +84,10 @@ static struct content_id tree_of(struct fixture *f, const struct content_id *mem
 {
 	struct tree_builder *b = tree_builder_new();
 	struct content_id id;
-	struct tree_entry e = { .name = "m", .name_len = 1, .kind = member->kind == CONTENT_TREE ? TREE_DIR : TREE_FILE, .id = *member };
+	struct tree_entry e = { .name = "m",
+				.name_len = 1,
+				.kind = member->kind == CONTENT_TREE ? TREE_DIR : TREE_FILE,
+				.id = *member };
 
 	assert_int_equal(tree_builder_add(b, &e, NULL), 0);
 	assert_int_equal(tree_builder_store(b, f->s, &id, NULL), 0);
@@ -125,7 +127,8 @@ static struct digest manifest(struct fixture *f, const struct content_id *ids, s
 	return hash;
 }
 
-static int refs(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id), void *arg, struct err *err)
+static int refs(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id),
+		void *arg, struct err *err)
 {
 	for (size_t at = 0; at + DIGEST_BYTES < n; at += sizeof(struct content_id)) {
 		struct content_id id;
@@ -136,7 +139,8 @@ static int refs(const void *bytes, size_t n, int (*emit)(void *arg, const struct
 	return 0;
 }
 
-static int keys(const void *bytes, size_t n, int (*emit)(void *arg, const struct digest *key), void *arg, struct err *err)
+static int keys(const void *bytes, size_t n, int (*emit)(void *arg, const struct digest *key),
+		void *arg, struct err *err)
 {
 	struct digest key;
 
@@ -144,8 +148,10 @@ static int keys(const void *bytes, size_t n, int (*emit)(void *arg, const struct
 	return emit(arg, &key);
 }
 
-/* The first content that it names is a blob that holds one more id: the way of a table of results. */
-static int walk(struct store *s, const void *bytes, size_t n, const struct store_gc_sink *sink, struct err *err)
+/* The first content that it names is a blob that holds one more id: the way of a table of results.
+ */
+static int walk(struct store *s, const void *bytes, size_t n, const struct closure_sink *sink,
+		struct err *err)
 {
 	struct content_id table, id;
 	struct str text = { 0 };
@@ -159,14 +165,19 @@ static int walk(struct store *s, const void *bytes, size_t n, const struct store
 	return 0;
 }
 
-static int refuses(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id), void *arg, struct err *err)
+static int refuses(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id),
+		   void *arg, struct err *err)
 {
 	return err_set(err, ERR_NEWER, "written by a newer cairn");
 }
 
+static const struct closure_names names = { .refs = refs, .keys = keys };
+
 static struct store_gc_options options(const struct fixture *f)
 {
-	return (struct store_gc_options){ .now_ns = f->now_ns, .grace_ns = HOUR, .mark_gap_ns = HOUR, .manifest_refs = refs, .manifest_keys = keys };
+	return (struct store_gc_options){
+		.now_ns = f->now_ns, .grace_ns = HOUR, .mark_gap_ns = HOUR, .names = &names
+	};
 }
 
 /* Both marks, an hour apart. */
@@ -183,20 +194,27 @@ static struct store_gc_result collect(struct fixture *f, struct store_gc_options
 
 static struct action_record action(char key, struct action_output *outputs, size_t n)
 {
-	struct action_record r = { .outputs = outputs, .n_outputs = n, .run_id = "r", .task = "t", .node = "n" };
+	struct action_record r = {
+		.outputs = outputs, .n_outputs = n, .run_id = "r", .task = "t", .node = "n"
+	};
 
 	memset(r.key.b, key, DIGEST_BYTES);
 	return r;
 }
 
-/* --- what is kept ------------------------------------------------------------------------------------------------------------------ */
+/* What is kept. */
 
 static void test_reach(void **state)
 {
 	struct fixture *f = *state;
-	struct content_id leaf = blob(f, "leaf"), inner = tree_of(f, &leaf), outer = tree_of(f, &inner), program = blob(f, "program"), in_use = blob(f, "in use"), dead = blob(f, "dead"),
+	struct content_id leaf = blob(f, "leaf"), inner = tree_of(f, &leaf),
+			  outer = tree_of(f, &inner), program = blob(f, "program"),
+			  in_use = blob(f, "in use"), dead = blob(f, "dead"),
 			  dead_tree = tree_of(f, &dead);
-	struct content_id named[] = { outer, { .digest = program.digest, .size_bytes = program.size_bytes, .kind = CONTENT_EXECUTABLE } };
+	struct content_id named[] = { outer,
+				      { .digest = program.digest,
+					.size_bytes = program.size_bytes,
+					.kind = CONTENT_EXECUTABLE } };
 	struct digest run = manifest(f, named, 2, 'k'), old_run = manifest(f, &dead_tree, 1, 'x');
 	struct store_gc_options o = options(f);
 	struct store_gc_result r;
@@ -206,7 +224,8 @@ static void test_reach(void **state)
 	o.contents = &in_use;
 	o.n_contents = 1;
 	r = collect(f, o);
-	assert_true(has(f, leaf) && has(f, inner) && has(f, outer) && has(f, named[1]) && has(f, in_use) && has_object(f, STORE_RUN, &run));
+	assert_true(has(f, leaf) && has(f, inner) && has(f, outer) && has(f, named[1]) &&
+		    has(f, in_use) && has_object(f, STORE_RUN, &run));
 	assert_false(has(f, dead) || has(f, dead_tree) || has_object(f, STORE_RUN, &old_run));
 	assert_int_equal(r.live, 6);
 	assert_int_equal(r.deleted, 3);
@@ -222,18 +241,22 @@ static bool keeps_b(void *arg, const struct digest *key)
 static void test_actions(void **state)
 {
 	struct fixture *f = *state;
-	struct action_output oa = { "o", blob(f, "out a") }, ob = { "o", blob(f, "out b") }, oc = { "o", blob(f, "out c") }, od = { "o", blob(f, "out d") },
+	struct action_output oa = { "o", blob(f, "out a") }, ob = { "o", blob(f, "out b") },
+			     oc = { "o", blob(f, "out c") }, od = { "o", blob(f, "out d") },
 			     other = { "o", blob(f, "seen once too") };
-	struct action_record a = action('a', &oa, 1), b = action('b', &ob, 1), c = action('c', &oc, 1), d = action('d', &od, 1), none = action('n', NULL, 0),
-			     a2 = action('a', &other, 1);
+	struct action_record a = action('a', &oa, 1), b = action('b', &ob, 1),
+			     c = action('c', &oc, 1), d = action('d', &od, 1),
+			     none = action('n', NULL, 0), a2 = action('a', &other, 1);
 	struct digest run = manifest(f, &od.id, 1, 'a');
 	struct store_gc_options o = options(f);
 
 	a.log = blob(f, "log of a");
 	d.key_record = blob(f, "key of d");
-	od.id.kind = CONTENT_EXECUTABLE; /* what the manifest calls a blob: the bytes are the same */
+	od.id.kind =
+		CONTENT_EXECUTABLE; /* what the manifest calls a blob: the bytes are the same */
 	assert_int_equal(action_put(f->s, &a, NULL), 0);
-	assert_int_equal(action_put(f->s, &a2, NULL), 2); /* an observation goes and stays with its key */
+	assert_int_equal(action_put(f->s, &a2, NULL),
+			 2); /* an observation goes and stays with its key */
 	assert_int_equal(action_put(f->s, &b, NULL), 0);
 	assert_int_equal(action_put(f->s, &c, NULL), 0);
 	assert_int_equal(action_put(f->s, &d, NULL), 0);
@@ -243,20 +266,25 @@ static void test_actions(void **state)
 	o.keep_action = keeps_b;
 	o.arg = f;
 	assert_int_equal(collect(f, o).deleted, 3);
-	assert_true(has_object(f, STORE_ACTION, &a.key) && has(f, oa.id) && has(f, a.log) && has(f, other.id)); /* the manifest names its key */
-	assert_true(has_object(f, STORE_ACTION, &b.key) && has(f, ob.id));			 /* the caller wants it */
-	assert_true(has_object(f, STORE_ACTION, &d.key) && has(f, d.key_record));		 /* what it gave is kept anyway */
-	assert_false(has_object(f, STORE_ACTION, &c.key) || has(f, oc.id) || has_object(f, STORE_ACTION, &none.key));
+	assert_true(has_object(f, STORE_ACTION, &a.key) && has(f, oa.id) && has(f, a.log) &&
+		    has(f, other.id)); /* the manifest names its key */
+	assert_true(has_object(f, STORE_ACTION, &b.key) && has(f, ob.id)); /* the caller wants it */
+	assert_true(has_object(f, STORE_ACTION, &d.key) &&
+		    has(f, d.key_record)); /* what it gave is kept anyway */
+	assert_false(has_object(f, STORE_ACTION, &c.key) || has(f, oc.id) ||
+		     has_object(f, STORE_ACTION, &none.key));
 	o.manifests = NULL;
 	o.n_manifests = 0;
 	o.keep_action = NULL;
 	assert_true(collect(f, o).deleted >= 9);
-	assert_false(has_object(f, STORE_ACTION, &a.key) || has(f, oa.id) || has(f, other.id) || has_object(f, STORE_ACTION, &b.key));
+	assert_false(has_object(f, STORE_ACTION, &a.key) || has(f, oa.id) || has(f, other.id) ||
+		     has_object(f, STORE_ACTION, &b.key));
 }
 
 static void test_walk(void **state)
 {
 	struct fixture *f = *state;
+	const struct closure_names walked = { .refs = refs, .keys = keys, .walk = walk };
 	struct content_id out = blob(f, "named by a table"), table;
 	struct store_gc_options o = options(f);
 	struct digest run;
@@ -265,10 +293,10 @@ static void test_walk(void **state)
 	run = manifest(f, &table, 1, 'k');
 	o.manifests = &run;
 	o.n_manifests = 1;
-	o.manifest_walk = walk;
+	o.names = &walked;
 	assert_int_equal(collect(f, o).deleted, 0);
 	assert_true(has(f, out));
-	o.manifest_walk = NULL; /* the test can fail: without it nobody reaches what the table names */
+	o.names = &names; /* the test can fail: nobody reaches what the table names */
 	assert_int_equal(collect(f, o).deleted, 1);
 	assert_false(has(f, out));
 }
@@ -292,9 +320,10 @@ static void test_young_records_are_roots(void **state)
 	assert_int_equal(collect(f, options(f)).deleted, 4);
 }
 
-/* --- when it goes ---------------------------------------------------------------------------------------------------------------------- */
+/* When it goes. */
 
-static void gc_at(struct fixture *f, int64_t now_ns, uint64_t want_deleted, uint64_t want_condemned, uint64_t want_young)
+static void gc_at(struct fixture *f, int64_t now_ns, uint64_t want_deleted, uint64_t want_condemned,
+		  uint64_t want_young)
 {
 	struct store_gc_options o = options(f);
 	struct store_gc_result r;
@@ -333,6 +362,57 @@ static void test_two_marks(void **state)
 	gc_at(f, t + HOUR * 7 / 2, 0, 0, 0);
 }
 
+/* However much is dead, the list stays one that is read, and all goes in the end. */
+static void test_a_full_list(void **state)
+{
+	struct fixture *f = *state;
+	struct store_gc_options o = options(f);
+	struct store_gc_result r;
+
+	for (char c = 'a'; c < 'a' + 5; c++)
+		blob(f, (char[]){ c, '\0' });
+	o.now_ns += 2 * HOUR;
+	for (int over = -1; over <= 1; over++) {
+		o.list_max = (size_t)(5 + over);
+		o.dry_run = true;
+		assert_int_equal(store_gc(f->s, &o, &r, NULL), 0);
+		assert_int_equal(r.condemned, 5);
+		assert_int_equal(r.unlisted, over < 0);
+	}
+	o.dry_run = false;
+	o.list_max = 2;
+	for (uint64_t left = 5;; left -= r.deleted, o.now_ns += HOUR) {
+		assert_int_equal(store_gc(f->s, &o, &r, NULL), 0);
+		assert_int_equal(r.condemned, left);
+		if (left == 0)
+			break;
+		assert_true(r.deleted == MIN(left, 2U) || r.first_mark);
+		assert_int_equal(r.unlisted, left - r.deleted > 2 ? left - r.deleted - 2 : 0);
+	}
+}
+
+/* A list that is longer than what is read counts as none. */
+static void test_a_list_that_is_too_long(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(freep) char *path = fs_join(f->path, "condemned");
+	struct store_gc_options o = options(f);
+	struct content_id dead = blob(f, "dead");
+
+	o.now_ns += 2 * HOUR;
+	assert_int_equal(fs_write_atomic(path, "", 0, NULL), 0);
+	assert_int_equal(truncate(path, (off_t)CONDEMNED_MAX + 1), 0);
+	for (int i = 0; i < 2; i++, o.now_ns += HOUR) {
+		struct store_gc_result r;
+		struct err err = { 0 };
+
+		if (store_gc(f->s, &o, &r, &err) < 0)
+			fail_msg("%s", err.msg);
+		assert_true(i ? r.deleted == 1 : r.first_mark);
+	}
+	assert_false(has(f, dead));
+}
+
 static void test_dry_run(void **state)
 {
 	struct fixture *f = *state;
@@ -343,7 +423,8 @@ static void test_dry_run(void **state)
 	o.dry_run = true;
 	for (int i = 0; i < 3; i++, o.now_ns += 2 * HOUR) { /* a dry mark is no mark */
 		assert_int_equal(store_gc(f->s, &o, &r, NULL), 0);
-		assert_true(r.first_mark && r.condemned == 1 && r.condemned_bytes == 5 && r.deleted == 0);
+		assert_true(r.first_mark && r.condemned == 1 && r.condemned_bytes == 5 &&
+			    r.deleted == 0);
 		assert_int_equal(r.sweep_after_ns, o.now_ns + HOUR);
 	}
 	o.dry_run = false;
@@ -397,7 +478,7 @@ static void test_one_collector(void **state)
 	struct err err = { 0 };
 	int lock = -1;
 
-	assert_int_equal(f->s->ops->lock_gc(f->s, &lock, NULL), 0);
+	assert_int_equal(f->s->ops->gc->lock(f->s, &lock, NULL), 0);
 	assert_int_equal(store_gc(f->s, &o, &r, &err), -1);
 	assert_int_equal(err.code, ERR_BUSY);
 	o.dry_run = true; /* looking is free */
@@ -412,7 +493,8 @@ static void age(const struct fixture *f, const char *name, int64_t ns)
 	_cleanup_(freep) char *path = xasprintf("%s/%s", f->path, name);
 	const struct timespec t[2] = { { ns / NS_PER_S, 0 }, { ns / NS_PER_S, 0 } };
 
-	assert_int_equal(fs_write_atomic_at(AT_FDCWD, path, "12345", 5, 0644, FS_WRITE_NO_SYNC, NULL), 0);
+	assert_int_equal(
+		fs_write_atomic_at(AT_FDCWD, path, "12345", 5, 0644, FS_WRITE_NO_SYNC, NULL), 0);
 	assert_int_equal(utimensat(AT_FDCWD, path, t, 0), 0);
 }
 
@@ -458,6 +540,22 @@ static void test_leftovers(void **state)
 	assert_true(st.temporaries == 1 && st.set_aside == 1);
 }
 
+/* However old an object was, its damaged copy is kept from when it was found. */
+static void test_set_aside_now(void **state)
+{
+	struct fixture *f = *state;
+	struct content_id id = blob(f, "damaged");
+	struct store_gc_options o = options(f);
+	struct store_stat st;
+
+	o.now_ns = clock_system()->wall_ns(clock_system());
+	set_mtime(f, "blobs", &id.digest, o.now_ns - 30 * 24 * HOUR);
+	assert_true(f->s->ops->set_aside(f->s, STORE_BLOB, &id.digest));
+	assert_int_equal(store_gc(f->s, &o, &(struct store_gc_result){ 0 }, NULL), 0);
+	assert_int_equal(store_stat_all(f->s, &st, NULL), 0);
+	assert_int_equal(st.set_aside, 1);
+}
+
 static void test_unreadable_roots(void **state)
 {
 	struct fixture *f = *state;
@@ -470,14 +568,16 @@ static void test_unreadable_roots(void **state)
 
 	o.manifests = both;
 	o.n_manifests = 1;
-	o.manifest_refs = refuses;
-	for (int i = 0; i < 3; i++, o.now_ns += 2 * HOUR) { /* nobody knows what it needs: nothing goes, nothing is condemned */
+	o.names = &(const struct closure_names){ .refs = refuses };
+	for (int i = 0; i < 3;
+	     i++, o.now_ns +=
+		  2 * HOUR) { /* nobody knows what it needs: nothing goes, nothing is condemned */
 		assert_int_equal(store_gc(f->s, &o, &r, &err), -1);
 		assert_int_equal(err.code, ERR_NEWER);
 		assert_int_equal(store_gc(f->s, &o, &r, NULL), -1);
 	}
 	assert_true(has(f, dead) && has(f, tree));
-	o.manifest_refs = refs; /* what is missing can't name anything */
+	o.names = &names; /* what is missing can't name anything */
 	o.n_manifests = 2;
 	o.contents = &tree;
 	o.n_contents = 1;
@@ -487,7 +587,7 @@ static void test_unreadable_roots(void **state)
 	assert_int_equal(r.lost, 2);
 }
 
-/* --- verify ------------------------------------------------------------------------------------------------------------------------------ */
+/* Verify. */
 
 struct found {
 	size_t n;
@@ -528,7 +628,8 @@ static void damage(const struct fixture *f, const char *space, const struct dige
 	close(fd);
 }
 
-static const struct store_problem *problem_of(const struct found *found, enum store_space space, const struct digest *d)
+static const struct store_problem *problem_of(const struct found *found, enum store_space space,
+					      const struct digest *d)
 {
 	for (size_t i = 0; i < found->n; i++)
 		if (found->p[i].space == space && digest_eq(&found->p[i].name, d))
@@ -540,16 +641,19 @@ static const struct store_problem *problem_of(const struct found *found, enum st
 static void test_verify(void **state)
 {
 	struct fixture *f = *state;
-	struct content_id good = blob(f, "good"), bad = blob(f, "bad"), gone = blob(f, "gone"), bad_tree = tree_of(f, &good), tree_of_gone = tree_of(f, &gone);
+	struct content_id good = blob(f, "good"), bad = blob(f, "bad"), gone = blob(f, "gone"),
+			  bad_tree = tree_of(f, &good), tree_of_gone = tree_of(f, &gone);
 	struct action_output names_gone = { "o", gone }, fine = { "o", good };
-	struct action_record a = action('a', &names_gone, 1), b = action('b', &fine, 1), c = action('c', &fine, 1);
+	struct action_record a = action('a', &names_gone, 1), b = action('b', &fine, 1),
+			     c = action('c', &fine, 1);
 	struct digest run = manifest(f, &good, 1, 'k');
 	struct found found = { 0 };
 	struct str moved = { 0 };
 
 	assert_int_equal(action_put(f->s, &a, NULL), 0);
 	assert_int_equal(action_put(f->s, &b, NULL), 0);
-	action_encode(&c, &moved); /* c's record under another name: an answer to the wrong question */
+	action_encode(&c,
+		      &moved); /* c's record under another name: an answer to the wrong question */
 	c.key.b[0] = 'd';
 	assert_int_equal(store_put(f->s, STORE_ACTION, &c.key, moved.s, moved.len, NULL), 0);
 	str_deinit(&moved);
@@ -562,13 +666,15 @@ static void test_verify(void **state)
 	assert_int_equal(found.done, found.total);
 	assert_int_equal(problem_of(&found, STORE_BLOB, &bad.digest)->err.code, ERR_CORRUPT);
 	assert_int_equal(problem_of(&found, STORE_TREE, &bad_tree.digest)->err.code, ERR_CORRUPT);
-	assert_int_equal(problem_of(&found, STORE_TREE, &tree_of_gone.digest)->err.code, ERR_NOT_FOUND);
+	assert_int_equal(problem_of(&found, STORE_TREE, &tree_of_gone.digest)->err.code,
+			 ERR_NOT_FOUND);
 	assert_int_equal(problem_of(&found, STORE_ACTION, &a.key)->err.code, ERR_NOT_FOUND);
 	assert_int_equal(problem_of(&found, STORE_ACTION, &c.key)->err.code, ERR_CORRUPT);
 	assert_int_equal(problem_of(&found, STORE_RUN, &run)->err.code, ERR_CORRUPT);
 	assert_true(has(f, good));
 	assert_false(has(f, bad) || has(f, bad_tree));
-	assert_int_equal(store_verify(f->s, NULL, NULL, NULL, NULL, NULL), 2); /* the damaged ones are set aside; what is missing is missing */
+	assert_int_equal(store_verify(f->s, NULL, NULL, NULL, NULL, NULL),
+			 2); /* the damaged ones are set aside; what is missing is missing */
 }
 
 /* Observations have names of their own. */
@@ -583,30 +689,32 @@ static void test_verify_observations(void **state)
 	assert_int_equal(store_verify(f->s, NULL, NULL, NULL, NULL, NULL), 0);
 }
 
-static int refs_of(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id), void *arg,
-		   struct err *err)
+static int refs_of(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id),
+		   void *arg, struct err *err)
 {
 	for (size_t i = 0; i < n / sizeof(struct content_id); i++)
 		emit(arg, (const struct content_id *)bytes + i);
 	return 0;
 }
 
-/* A manifest that names what isn't there can't be reproduced from. */
+/* A manifest that contents what isn't there can't be reproduced from. */
 static void test_verify_manifests(void **state)
 {
-	const struct store_gc_options names = { .manifest_refs = refs_of };
+	const struct closure_names contents = { .refs = refs_of };
 	struct fixture *f = *state;
 	struct content_id ids[2] = { blob(f, "code"), blob(f, "results") };
 	struct digest run = manifest(f, ids, 2, 'k');
 	struct found found = { 0 };
 
-	assert_int_equal(store_verify(f->s, &names, NULL, NULL, NULL, NULL), 0);
+	assert_int_equal(store_verify(f->s, &contents, NULL, NULL, NULL, NULL), 0);
 	assert_int_equal(store_delete(f->s, STORE_BLOB, &ids[1].digest, NULL), 0);
-	assert_int_equal(store_verify(f->s, &names, note_problem, note_progress, &found, NULL), 1);
+	assert_int_equal(store_verify(f->s, &contents, note_problem, note_progress, &found, NULL),
+			 1);
 	assert_int_equal(problem_of(&found, STORE_RUN, &run)->err.code, ERR_NOT_FOUND);
 }
 
-/* A lost log or lost metrics are told once: the record goes on without the log, and without metrics its task is to run again. */
+/* A lost log or lost metrics are told once: the record goes on without the log, and without metrics
+ * its task is to run again. */
 static void test_lost_log_and_metrics(void **state)
 {
 	struct fixture *f = *state;
@@ -614,7 +722,13 @@ static void test_lost_log_and_metrics(void **state)
 	for (int metrics = 0; metrics < 2; metrics++) {
 		_cleanup_(arena_freep) struct arena *arena = arena_new();
 		struct action_output out = { "o", blob(f, "out") };
-		struct action_record a = { .key.b = { (uint8_t)(9 + metrics) }, .outputs = &out, .n_outputs = 1, .run_id = "r", .task = "t", .node = "n" }, got;
+		struct action_record a = { .key.b = { (uint8_t)(9 + metrics) },
+					   .outputs = &out,
+					   .n_outputs = 1,
+					   .run_id = "r",
+					   .task = "t",
+					   .node = "n" },
+				     got;
 		struct content_id lost = blob(f, "lost");
 
 		*(metrics ? &a.metrics : &a.log) = lost;
@@ -632,12 +746,36 @@ static void test_lost_log_and_metrics(void **state)
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-#define M(name) { #name " in memory", name, setup_memory, teardown, NULL }
+#define M(name)                                                        \
+	{                                                              \
+#name " in memory", name, setup_memory, teardown, NULL \
+	}
 	const struct CMUnitTest tests[] = {
-		T(test_reach), M(test_reach), T(test_actions), M(test_actions), T(test_walk), M(test_walk), T(test_young_records_are_roots), T(test_two_marks),
-		T(test_dry_run), M(test_dry_run), T(test_condemned_list), T(test_one_collector), T(test_leftovers), T(test_lost_log_and_metrics), T(test_unreadable_roots),
-		M(test_unreadable_roots), T(test_verify), T(test_verify_observations), M(test_verify_observations),
-		T(test_verify_manifests), M(test_verify_manifests),
+		T(test_reach),
+		M(test_reach),
+		T(test_actions),
+		M(test_actions),
+		T(test_walk),
+		M(test_walk),
+		T(test_young_records_are_roots),
+		T(test_two_marks),
+		T(test_a_full_list),
+		M(test_a_full_list),
+		T(test_a_list_that_is_too_long),
+		T(test_dry_run),
+		M(test_dry_run),
+		T(test_condemned_list),
+		T(test_one_collector),
+		T(test_leftovers),
+		T(test_set_aside_now),
+		T(test_lost_log_and_metrics),
+		T(test_unreadable_roots),
+		M(test_unreadable_roots),
+		T(test_verify),
+		T(test_verify_observations),
+		M(test_verify_observations),
+		T(test_verify_manifests),
+		M(test_verify_manifests),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

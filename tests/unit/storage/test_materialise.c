@@ -1,20 +1,18 @@
-/* What goes in and comes out at the edges: links that lead elsewhere, what is left out, holes, files over 4 GiB, deep trees, damage that shows late. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* What goes in and comes out at the edges: links that lead elsewhere, what is left out, holes,
+ * files over 4 GiB, deep trees, damage that shows late. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include "base/fs.h"
+#include "base/os/fs.h"
+#include "core/seeds.h"
 #include "storage/internal.h"
-#include "storage/statcache.h"
+#include "storage/local/statcache.h"
+#include "unit.h"
 
 struct fixture {
-	char dir[64];
+	char dir[TEST_DIR_MAX];
 	int fd;
 	struct store *s;
 };
@@ -24,8 +22,7 @@ static int setup(void **state)
 	struct fixture *f = xcalloc(1, sizeof(*f));
 	_cleanup_(freep) char *store = NULL;
 
-	snprintf(f->dir, sizeof(f->dir), "/tmp/cairn-materialise-XXXXXX");
-	assert_non_null(mkdtemp(f->dir));
+	test_dir(f->dir, sizeof(f->dir), "materialise");
 	f->fd = open(f->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	store = xasprintf("%s/store", f->dir);
 	assert_int_equal(store_open(store, true, &f->s, NULL), 0);
@@ -69,7 +66,9 @@ static void make_dir(struct fixture *f, const char *name)
 
 static void make_file(struct fixture *f, const char *name, const char *text)
 {
-	assert_int_equal(fs_write_atomic_at(f->fd, name, text, strlen(text), 0644, FS_WRITE_NO_SYNC, NULL), 0);
+	assert_int_equal(
+		fs_write_atomic_at(f->fd, name, text, strlen(text), 0644, FS_WRITE_NO_SYNC, NULL),
+		0);
 }
 
 static bool exists(struct fixture *f, const char *name)
@@ -87,12 +86,13 @@ static bool tree_has(struct fixture *f, const struct content_id *id, const char 
 	return r;
 }
 
-/* --- what may be taken ----------------------------------------------------------------------------------------------------------- */
+/* What may be taken. */
 
 /* A task makes a link out of its workspace and declares what is behind it as its output. */
 static void test_links_that_lead_out(void **state)
 {
-	static const char *const paths[] = { "ws/dir/file", "ws/dir", "ws/dir/", "ws/file", "ws/far/file" };
+	static const char *const paths[] = { "ws/dir/file", "ws/dir", "ws/dir/", "ws/file",
+					     "ws/far/file" };
 	struct fixture *f = *state;
 	int ws;
 
@@ -107,7 +107,11 @@ static void test_links_that_lead_out(void **state)
 		struct content_id id = { 0 };
 		struct err err = { 0 };
 
-		assert_int_equal(content_put_at(f->s, ws, paths[i] + 3, &(struct content_put_options){ .flags = CONTENT_PUT_MOVE }, &id, &err), -1);
+		assert_int_equal(
+			content_put_at(f->s, ws, paths[i] + 3,
+				       &(struct content_put_options){ .flags = CONTENT_PUT_MOVE },
+				       &id, &err),
+			-1);
 		assert_int_equal(err.code, ERR_INVALID);
 		assert_non_null(strstr(err.msg, paths[i] + 3));
 		assert_true(exists(f, "mine/file"));
@@ -129,7 +133,10 @@ static void test_links_that_stay_inside(void **state)
 	assert_true(content_id_eq(&id, &want));
 	assert_int_equal(content_put_at(f->s, f->fd, "link", NULL, &id, NULL), 0);
 	assert_true(id.kind == CONTENT_TREE && tree_has(f, &id, "file"));
-	assert_int_equal(content_put_at(f->s, f->fd, "link/file", &(struct content_put_options){ .flags = CONTENT_PUT_MOVE }, &id, NULL), 0);
+	assert_int_equal(content_put_at(f->s, f->fd, "link/file",
+					&(struct content_put_options){ .flags = CONTENT_PUT_MOVE },
+					&id, NULL),
+			 0);
 	assert_true(content_id_eq(&id, &want));
 	assert_false(exists(f, "real/file")); /* moved */
 }
@@ -146,24 +153,33 @@ static void test_left_out(void **state)
 	make_dir(f, "t/sub");
 	make_dir(f, "t/sub/.cairn");
 	make_dir(f, "t/sub/.git");
-	assert_int_equal(content_put_at(f->s, f->fd, "t", &(struct content_put_options){ .exclude = names }, &id, NULL), 0);
-	assert_false(tree_has(f, &id, ".cairn") || tree_has(f, &id, ".git") || tree_has(f, &id, "sub/.cairn"));
+	assert_int_equal(content_put_at(f->s, f->fd, "t",
+					&(struct content_put_options){ .exclude = names }, &id,
+					NULL),
+			 0);
+	assert_false(tree_has(f, &id, ".cairn") || tree_has(f, &id, ".git") ||
+		     tree_has(f, &id, "sub/.cairn"));
 	assert_true(tree_has(f, &id, "sub/.git")); /* somebody's data */
 	assert_int_equal(content_put_at(f->s, f->fd, "t", NULL, &id, NULL), 0);
-	assert_true(tree_has(f, &id, ".cairn") && tree_has(f, &id, ".git") && tree_has(f, &id, "sub/.cairn"));
+	assert_true(tree_has(f, &id, ".cairn") && tree_has(f, &id, ".git") &&
+		    tree_has(f, &id, "sub/.cairn"));
 }
 
 /* By pattern, at any depth, in every thread; the top itself is what was asked for. */
 static void test_ignored(void **state)
 {
-	static const char *const patterns[] = { "*~", "__pycache__", "[ab]?.tmp", "*.b*k", ".x", NULL };
+	static const char *const patterns[] = { "*~",    "__pycache__", "[ab]?.tmp",
+						"*.b*k", ".x",          NULL };
 	static const struct {
 		const char *name;
 		bool kept;
 	} rows[] = {
-		{ "a~", false }, { "~", false }, { ".a~", false }, { "~a", true }, { "__pycache__", false }, { "x__pycache__", true },
-		{ "__pycache__x", true }, { "a1.tmp", false }, { "c1.tmp", true }, { "a.tmp", true }, { "o.bak", false }, { ".bk", false },
-		{ "x.b", true }, { ".x", false }, { "x", true }, { ".xx", true },
+		{ "a~", false },          { "~", false },           { ".a~", false },
+		{ "~a", true },           { "__pycache__", false }, { "x__pycache__", true },
+		{ "__pycache__x", true }, { "a1.tmp", false },      { "c1.tmp", true },
+		{ "a.tmp", true },        { "o.bak", false },       { ".bk", false },
+		{ "x.b", true },          { ".x", false },          { "x", true },
+		{ ".xx", true },
 	};
 	struct content_put_options o = { .ignore = patterns, .n_threads = 4 };
 	struct fixture *f = *state;
@@ -204,7 +220,8 @@ static void test_cache_hit_of_a_lost_blob(void **state)
 	o.cache = c;
 	assert_int_equal(content_put_at(f->s, f->fd, "in", &o, &id, NULL), 0);
 	assert_int_equal(fstatat(f->fd, "in", &st, 0), 0);
-	statcache_put(c, "in", &st, st.st_ctim.tv_sec * NS_PER_S + 9 * NS_PER_S, &id); /* as if it had been quiet */
+	statcache_put(c, "in", &st, st.st_ctim.tv_sec * NS_PER_S + 9 * NS_PER_S,
+		      &id); /* as if it had been quiet */
 	assert_true(statcache_get(c, "in", &st, &again));
 	assert_int_equal(store_delete(f->s, STORE_BLOB, &id.digest, NULL), 0);
 	assert_int_equal(content_put_at(f->s, f->fd, "in", &o, &again, NULL), 0);
@@ -214,7 +231,7 @@ static void test_cache_hit_of_a_lost_blob(void **state)
 	statcache_free(c);
 }
 
-/* --- large and sparse ---------------------------------------------------------------------------------------------------------------- */
+/* Large and sparse. */
 
 static void make_sparse(struct fixture *f, const char *name, off_t size, const char *at_end)
 {
@@ -222,7 +239,8 @@ static void make_sparse(struct fixture *f, const char *name, off_t size, const c
 
 	assert_true(fd >= 0);
 	assert_int_equal(ftruncate(fd, size), 0);
-	assert_int_equal(pwrite(fd, at_end, strlen(at_end), size - (off_t)strlen(at_end)), strlen(at_end));
+	assert_int_equal(pwrite(fd, at_end, strlen(at_end), size - (off_t)strlen(at_end)),
+			 strlen(at_end));
 	close(fd);
 }
 
@@ -233,37 +251,50 @@ static void test_holes_stay(void **state)
 	struct stat st;
 
 	make_sparse(f, "in", 100 * (off_t)MIB, "end");
-	assert_int_equal(content_put_at(f->s, f->fd, "in", &(struct content_put_options){ .n_threads = 2 }, &id, NULL), 0);
-	assert_int_equal(content_materialise_at(f->s, &id, CONTENT_LINK_READONLY, f->fd, "out", NULL), 0);
+	assert_int_equal(content_put_at(f->s, f->fd, "in",
+					&(struct content_put_options){ .n_threads = 2 }, &id, NULL),
+			 0);
+	assert_int_equal(
+		content_materialise_at(f->s, &id, CONTENT_LINK_READONLY, f->fd, "out", NULL), 0);
 	assert_int_equal(fstatat(f->fd, "out", &st, 0), 0);
 	assert_int_equal(st.st_size, 100 * MIB);
 	assert_true(st.st_blocks * 512 < (blkcnt_t)MIB);
-	assert_int_equal(content_put_at(f->s, f->fd, "in", &(struct content_put_options){ .flags = CONTENT_PUT_MOVE }, &id, NULL), 0);
+	assert_int_equal(content_put_at(f->s, f->fd, "in",
+					&(struct content_put_options){ .flags = CONTENT_PUT_MOVE },
+					&id, NULL),
+			 0);
 	assert_int_equal(content_verify(f->s, &id, NULL), 0);
 }
 
-/* Offsets over 32 bits. The naive digest needs no 4 GiB: all parts but the last are the same zeros. */
+/* Offsets over 32 bits. The naive digest needs no 4 GiB: all parts but the last are the same zeros.
+ */
 static void test_over_4_gib(void **state)
 {
+	if (seeds_quick())
+		skip();
+
 	const uint64_t size = 4 * GIB + 5;
 	struct fixture *f = *state;
 	uint8_t *zeros = xcalloc(1, CONTENT_PART_BYTES);
 	struct digest parts[257], want;
 	struct content_id id;
-
 	make_sparse(f, "in", (off_t)size, "!");
 	digest_bytes(zeros, CONTENT_PART_BYTES, &parts[0]);
 	for (size_t i = 1; i < 256; i++)
 		parts[i] = parts[0];
 	digest_bytes("\0\0\0\0!", 5, &parts[256]);
 	digest_bytes(parts, sizeof(parts), &want);
-	assert_int_equal(content_put_at(f->s, f->fd, "in", &(struct content_put_options){ .flags = CONTENT_PUT_HASH_ONLY, .n_threads = 2 }, &id, NULL), 0);
+	assert_int_equal(content_put_at(f->s, f->fd, "in",
+					&(struct content_put_options){
+						.flags = CONTENT_PUT_HASH_ONLY, .n_threads = 2 },
+					&id, NULL),
+			 0);
 	assert_int_equal(id.size_bytes, size);
 	assert_true(digest_eq(&id.digest, &want));
 	free(zeros);
 }
 
-/* --- deep -------------------------------------------------------------------------------------------------------------------------------- */
+/* Deep. */
 
 static struct content_id nest(struct store *s, int depth, const struct content_id *leaf)
 {
@@ -271,7 +302,9 @@ static struct content_id nest(struct store *s, int depth, const struct content_i
 
 	for (int i = 0; i < depth; i++) {
 		struct tree_builder *b = tree_builder_new();
-		struct tree_entry e = { .name = "d", .name_len = 1, .kind = i ? TREE_DIR : TREE_FILE, .id = at };
+		struct tree_entry e = {
+			.name = "d", .name_len = 1, .kind = i ? TREE_DIR : TREE_FILE, .id = at
+		};
 
 		assert_int_equal(tree_builder_add(b, &e, NULL), 0);
 		assert_int_equal(tree_builder_store(b, s, &at, NULL), 0);
@@ -299,7 +332,8 @@ static void test_nested_without_end(void **state)
 	assert_false(complete);
 	assert_int_equal(content_verify(s, &top, &err), -1);
 	assert_int_equal(err.code, ERR_NOT_FOUND);
-	assert_int_equal(content_materialise_at(s, &top, CONTENT_COPY_WRITABLE, f->fd, "out", &err), -1);
+	assert_int_equal(content_materialise_at(s, &top, CONTENT_COPY_WRITABLE, f->fd, "out", &err),
+			 -1);
 	assert_false(exists(f, "out"));
 	store_free(s);
 }
@@ -311,12 +345,13 @@ static void test_deep_enough(void **state)
 
 	assert_int_equal(content_put_bytes(f->s, "leaf", 4, &leaf, NULL), 0);
 	top = nest(f->s, 200, &leaf);
-	assert_int_equal(content_materialise_at(f->s, &top, CONTENT_COPY_WRITABLE, f->fd, "out", NULL), 0);
+	assert_int_equal(
+		content_materialise_at(f->s, &top, CONTENT_COPY_WRITABLE, f->fd, "out", NULL), 0);
 	assert_int_equal(content_put_at(f->s, f->fd, "out", NULL, &again, NULL), 0);
 	assert_true(content_id_eq(&top, &again));
 }
 
-/* --- damage ------------------------------------------------------------------------------------------------------------------------------ */
+/* Damage. */
 
 static void damage(struct fixture *f, const struct content_id *id, const char *what, off_t at)
 {
@@ -347,11 +382,15 @@ static void test_damage_after_first_use(void **state)
 
 		bytes[0] = (char)i;
 		assert_int_equal(content_put_bytes(f->s, bytes, sizes[i], &id, NULL), 0);
-		assert_int_equal(content_materialise_at(f->s, &id, CONTENT_LINK_READONLY, f->fd, "first", NULL), 0);
+		assert_int_equal(content_materialise_at(f->s, &id, CONTENT_LINK_READONLY, f->fd,
+							"first", NULL),
+				 0);
 		assert_int_equal(unlinkat(f->fd, "first", 0), 0);
 		damage(f, &id, "damage", (off_t)sizes[i] / 2);
-		shared = content_materialise_at(f->s, &id, CONTENT_LINK_READONLY, f->fd, "second", &err) == 0;
-		if (shared) /* only where the file system shares bytes, which are checked once a process */
+		shared = content_materialise_at(f->s, &id, CONTENT_LINK_READONLY, f->fd, "second",
+						&err) == 0;
+		if (shared) /* only where the file system shares bytes, which are checked once a
+			       process */
 			skip();
 		assert_int_equal(err.code, ERR_CORRUPT);
 		assert_int_equal(fstatat(f->fd, "second", &st, 0), -1);
@@ -373,13 +412,15 @@ static void test_half_a_directory(void **state)
 	assert_int_equal(content_put_at(f->s, f->fd, "t", NULL, &id, NULL), 0);
 	content_id_of_bytes("bbbbbbbb", 8, &b);
 	damage(f, &b, "x", 3);
-	assert_int_equal(content_materialise_at(f->s, &id, CONTENT_LINK_READONLY, f->fd, "out", &err), -1);
+	assert_int_equal(
+		content_materialise_at(f->s, &id, CONTENT_LINK_READONLY, f->fd, "out", &err), -1);
 	assert_int_equal(err.code, ERR_CORRUPT);
 	assert_non_null(strstr(err.msg, "out/sub/b: "));
 	assert_false(exists(f, "out"));
 	make_dir(f, "out"); /* what was there isn't ours to remove */
 	make_file(f, "out/keep", "");
-	assert_int_equal(content_materialise_at(f->s, &id, CONTENT_LINK_READONLY, f->fd, "out", &err), -1);
+	assert_int_equal(
+		content_materialise_at(f->s, &id, CONTENT_LINK_READONLY, f->fd, "out", &err), -1);
 	assert_int_equal(err.code, ERR_EXISTS);
 	assert_true(exists(f, "out/keep"));
 }
@@ -391,24 +432,54 @@ static void test_modes(void **state)
 		enum content_kind kind;
 		mode_t want;
 	} rows[] = {
-		{ CONTENT_COPY_WRITABLE, CONTENT_BLOB, 0644 },	{ CONTENT_COPY_WRITABLE, CONTENT_EXECUTABLE, 0755 },
-		{ CONTENT_LINK_READONLY, CONTENT_BLOB, 0444 },	{ CONTENT_LINK_READONLY, CONTENT_EXECUTABLE, 0555 },
+		{ CONTENT_COPY_WRITABLE, CONTENT_BLOB, 0644 },
+		{ CONTENT_COPY_WRITABLE, CONTENT_EXECUTABLE, 0755 },
+		{ CONTENT_COPY_WORKSPACE, CONTENT_BLOB, 0644 },
+		{ CONTENT_COPY_WORKSPACE, CONTENT_EXECUTABLE, 0755 },
+		{ CONTENT_COPY_FOR_ALL, CONTENT_BLOB, 0666 },
+		{ CONTENT_COPY_FOR_ALL, CONTENT_EXECUTABLE, 0777 },
+		{ CONTENT_LINK_READONLY, CONTENT_BLOB, 0444 },
+		{ CONTENT_LINK_READONLY, CONTENT_EXECUTABLE, 0555 },
+		{ CONTENT_COPY_WRITABLE, CONTENT_TREE, 0777 },
+		{ CONTENT_COPY_WORKSPACE, CONTENT_TREE, 0755 },
+		{ CONTENT_COPY_FOR_ALL, CONTENT_TREE, 0777 },
+		{ CONTENT_LINK_READONLY, CONTENT_TREE, 0555 },
 	};
+	static const mode_t masks[] = { 022, 077, 0, 027 };
 	struct fixture *f = *state;
-	mode_t mask = umask(022);
-	struct content_id id;
+	mode_t before = umask(022);
+	struct content_id blob, tree;
 	struct stat st;
 
-	assert_int_equal(content_put_bytes(f->s, "x", 1, &id, NULL), 0);
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		id.kind = rows[i].kind;
-		assert_int_equal(content_materialise_at(f->s, &id, rows[i].mode, f->fd, "x", NULL), 0);
-		assert_int_equal(fstatat(f->fd, "x", &st, 0), 0);
-		assert_int_equal(st.st_mode & 07777, rows[i].want);
-		assert_int_equal(st.st_nlink, 1);
-		assert_int_equal(unlinkat(f->fd, "x", 0), 0);
+	assert_int_equal(content_put_bytes(f->s, "x", 1, &blob, NULL), 0);
+	make_dir(f, "modes");
+	make_dir(f, "modes/d");
+	make_file(f, "modes/d/x", "x");
+	assert_int_equal(content_put_at(f->s, f->fd, "modes", NULL, &tree, NULL), 0);
+	for (size_t i = 0; i < ARRAY_LEN(rows) * ARRAY_LEN(masks); i++) {
+		const mode_t mask = masks[i / ARRAY_LEN(rows)];
+		struct content_id id = rows[i % ARRAY_LEN(rows)].kind == CONTENT_TREE ? tree : blob;
+		enum content_materialise_mode mode = rows[i % ARRAY_LEN(rows)].mode;
+		mode_t want = rows[i % ARRAY_LEN(rows)].want;
+
+		id.kind = rows[i % ARRAY_LEN(rows)].kind;
+		umask(mask);
+		assert_int_equal(content_materialise_at(f->s, &id, mode, f->fd, "x", NULL), 0);
+		assert_int_equal(fstatat(f->fd, id.kind == CONTENT_TREE ? "x/d" : "x", &st, 0), 0);
+		assert_int_equal(st.st_mode & 07777,
+				 mode == CONTENT_COPY_WRITABLE ? want & ~mask : want);
+		if (id.kind != CONTENT_TREE)
+			assert_int_equal(st.st_nlink, 1);
+		assert_int_equal(fs_remove_tree_at(f->fd, "x", NULL), 0);
+		/* Directories on the way are the program's as well. */
+		assert_int_equal(
+			content_materialise_beneath(f->s, &id, mode, f->fd, "way/to/x", NULL), 0);
+		assert_int_equal(fstatat(f->fd, "way/to", &st, 0), 0);
+		assert_int_equal(st.st_mode & 07777,
+				 mode == CONTENT_LINK_READONLY ? 0755 : 0777 & ~mask);
+		assert_int_equal(fs_remove_tree_at(f->fd, "way", NULL), 0);
 	}
-	umask(mask);
+	umask(before);
 }
 
 /* Who closes what he wrote hears of it: nothing is called written then. */
@@ -423,13 +494,16 @@ static void test_lost_at_close(void **state)
 	memset(bytes, 'x', 3 * MIB);
 	assert_int_equal(content_put_bytes(f->s, bytes, 3 * MIB, &big, &err), 0);
 	quota = true;
-	assert_int_equal(content_materialise_at(f->s, &id, CONTENT_COPY_WRITABLE, f->fd, "small", &err), -1);
+	assert_int_equal(
+		content_materialise_at(f->s, &id, CONTENT_COPY_WRITABLE, f->fd, "small", &err), -1);
 	assert_int_equal(err.code, ERR_NO_SPACE);
-	assert_int_equal(content_materialise_at(f->s, &big, CONTENT_COPY_WRITABLE, f->fd, "big", NULL), -1);
+	assert_int_equal(
+		content_materialise_at(f->s, &big, CONTENT_COPY_WRITABLE, f->fd, "big", NULL), -1);
 	assert_int_equal(content_put_bytes(f->s, "other", 5, &other, NULL), -1);
 	quota = false;
 	assert_false(exists(f, "small") || exists(f, "big"));
-	assert_int_equal(content_materialise_at(f->s, &big, CONTENT_COPY_WRITABLE, f->fd, "big", &err), 0);
+	assert_int_equal(
+		content_materialise_at(f->s, &big, CONTENT_COPY_WRITABLE, f->fd, "big", &err), 0);
 	free(bytes);
 }
 
@@ -437,8 +511,18 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_links_that_lead_out), T(test_links_that_stay_inside), T(test_left_out), T(test_ignored), T(test_cache_hit_of_a_lost_blob), T(test_holes_stay),
-		T(test_over_4_gib), T(test_nested_without_end), T(test_deep_enough), T(test_damage_after_first_use), T(test_half_a_directory), T(test_modes),
+		T(test_links_that_lead_out),
+		T(test_links_that_stay_inside),
+		T(test_left_out),
+		T(test_ignored),
+		T(test_cache_hit_of_a_lost_blob),
+		T(test_holes_stay),
+		T(test_over_4_gib),
+		T(test_nested_without_end),
+		T(test_deep_enough),
+		T(test_damage_after_first_use),
+		T(test_half_a_directory),
+		T(test_modes),
 		T(test_lost_at_close),
 	};
 

@@ -1,15 +1,11 @@
 /* Packs and their indexes: golden bytes, hostile indexes, encodings. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include "base/fs.h"
 #include "base/mem.h"
-#include "storage/content.h"
+#include "base/os/fs.h"
+#include "storage/content/content.h"
 #include "storage/remote/internal.h"
+#include "unit.h"
 
 static void must(int r, const struct err *err)
 {
@@ -38,7 +34,8 @@ static void test_golden(void **state)
 	content_id_of_bytes("hello", 5, &id);
 	hello = id.digest;
 	must(pack_writer_new(-1, &w, &err), &err);
-	must(pack_writer_add(w, STORE_TREE, &hello, "tree!", 5, &err), &err); /* sorted behind the blob, whatever its place */
+	must(pack_writer_add(w, STORE_TREE, &hello, "tree!", 5, &err),
+	     &err); /* sorted behind the blob, whatever its place */
 	must(pack_writer_add(w, STORE_BLOB, &hello, "hello", 5, &err), &err);
 	pack_writer_finish(w, &fd, &size, &index, &name);
 
@@ -72,7 +69,9 @@ static void test_golden(void **state)
 
 static void test_golden_condemned(void **state)
 {
-	struct condemned v[2] = { { .kind = KIND_PACK, .since_ns = 0x0102 }, { .kind = KIND_BLOB } }, *got;
+	struct condemned v[2] = { { .kind = KIND_PACK, .since_ns = 0x0102 },
+				  { .kind = KIND_BLOB } },
+			 *got;
 	struct str bytes = { 0 };
 	size_t n;
 
@@ -93,7 +92,8 @@ static void test_golden_condemned(void **state)
 	str_deinit(&bytes);
 }
 
-/* Whatever is changed in an index, and its name made to fit: refused, or all places that it names are within bounds. */
+/* Whatever is changed in an index, and its name made to fit: refused, or all places that it names
+ * are within bounds. */
 static void test_hostile_index(void **state)
 {
 	struct pack_writer *w;
@@ -157,7 +157,7 @@ static void test_members_are_bounded(void **state)
 	while (!pack_writer_is_full(w, 1)) {
 		memcpy(name.b, &n, sizeof(n));
 		must(pack_writer_add(w, STORE_BLOB, &name, "", 0, &err), &err);
-		assert_true(++n <= PACK_MEMBERS_MAX / 10);
+		assert_true(++n <= PACK_MEMBERS_FULL);
 	}
 	pack_writer_finish(w, &fd, &size, &index, &name);
 	must(pack_index_check(&name, index.s, index.len, &err), &err);
@@ -208,14 +208,22 @@ static void test_encoding(void **state)
 		assert_int_equal(m.encoding, i % 2 && n >= 256 ? PACK_ZSTD : PACK_PLAIN);
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 		must(fs_read_file(path, GIB, &pack, &err), &err);
-		must(pack_decode(m.encoding, pack.s + m.offset, m.stored, m.size, &got, &err), &err);
+		must(pack_decode(m.encoding, pack.s + m.offset, m.stored, m.size, &got, &err),
+		     &err);
 		assert_int_equal(got.len, n);
 		if (n)
 			assert_memory_equal(got.s, bytes, n);
-		if (m.encoding == PACK_ZSTD) { /* a frame that gives more or less than the index says is refused */
-			assert_int_equal(pack_decode(m.encoding, pack.s + m.offset, m.stored, m.size - 1, &got, &err), -1);
-			assert_int_equal(pack_decode(m.encoding, pack.s + m.offset, m.stored, m.size + 1, &got, &err), -1);
-			assert_int_equal(pack_decode(m.encoding, pack.s + m.offset, m.stored - 1, m.size, &got, &err), -1);
+		if (m.encoding == PACK_ZSTD) { /* a frame that gives more or less than the index
+						  says is refused */
+			assert_int_equal(pack_decode(m.encoding, pack.s + m.offset, m.stored,
+						     m.size - 1, &got, &err),
+					 -1);
+			assert_int_equal(pack_decode(m.encoding, pack.s + m.offset, m.stored,
+						     m.size + 1, &got, &err),
+					 -1);
+			assert_int_equal(pack_decode(m.encoding, pack.s + m.offset, m.stored - 1,
+						     m.size, &got, &err),
+					 -1);
 		}
 		pack_writer_free(w);
 	}
@@ -244,9 +252,9 @@ static void test_whole_files(void **state)
 
 		fill(bytes, n, true);
 		in = file_of(bytes, n);
-		must(encode_file(in, n, coded, &stored, &err), &err);
+		must(pack_encode_file(in, n, coded, &stored, &err), &err);
 		assert_int_equal(lseek(coded, 0, SEEK_END), (off_t)stored);
-		must(decode_file(coded, out, n, &size, &err), &err);
+		must(pack_decode_file(coded, out, n, &size, &err), &err);
 		assert_int_equal(size, n);
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", out);
 		must(fs_read_file(path, GIB, &got, &err), &err);
@@ -254,9 +262,9 @@ static void test_whole_files(void **state)
 		if (n)
 			assert_memory_equal(got.s, bytes, n);
 		if (n > 1) { /* bounded, and noticed when it is cut */
-			assert_int_equal(decode_file(coded, out, n - 1, &size, &err), -1);
+			assert_int_equal(pack_decode_file(coded, out, n - 1, &size, &err), -1);
 			assert_int_equal(ftruncate(coded, (off_t)stored - 3), 0);
-			assert_int_equal(decode_file(coded, out, n, &size, &err), -1);
+			assert_int_equal(pack_decode_file(coded, out, n, &size, &err), -1);
 		}
 		close(in), close(coded), close(out);
 	}
@@ -291,8 +299,9 @@ static void test_each_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_golden),	cmocka_unit_test(test_golden_condemned), cmocka_unit_test(test_hostile_index),
-		cmocka_unit_test(test_encoding), cmocka_unit_test(test_whole_files), cmocka_unit_test(test_members_are_bounded),
+		cmocka_unit_test(test_golden),        cmocka_unit_test(test_golden_condemned),
+		cmocka_unit_test(test_hostile_index), cmocka_unit_test(test_encoding),
+		cmocka_unit_test(test_whole_files),   cmocka_unit_test(test_members_are_bounded),
 		cmocka_unit_test(test_each_once),
 	};
 

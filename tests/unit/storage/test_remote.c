@@ -1,23 +1,22 @@
-/* A directory in front of a bucket: what one machine puts another one gets; packs; what goes wrong with the bucket. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* A directory in front of a bucket: what one machine puts another one gets; packs; what goes wrong
+ * with the bucket. */
+#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include "base/fs.h"
 #include "base/mem.h"
+#include "base/os/fs.h"
 #include "storage/action.h"
-#include "storage/bucket_memory.h"
+#include "storage/bucket/memory.h"
 #include "storage/internal.h"
+#include "storage/remote/evict.h"
 #include "storage/remote/tier.h"
+#include "unit.h"
 
 #define BUCKET "mem-bucket://team/some/prefix"
 
-static char root[64];
+static char root[TEST_DIR_MAX];
 
 static void ok(int r, const struct err *err)
 {
@@ -38,8 +37,8 @@ static struct store *machine(const char *name, enum store_mode mode)
 
 static int setup(void **state)
 {
-	snprintf(root, sizeof(root), "/tmp/cairn-remote-XXXXXX");
-	return mkdtemp(root) ? 0 : -1;
+	test_dir(root, sizeof(root), "remote");
+	return 0;
 }
 
 static int teardown(void **state)
@@ -70,7 +69,8 @@ static void fill(char *p, size_t n, uint32_t seed, bool text)
 	}
 }
 
-/* A directory of n small files, three large ones (one of them text), an empty one, a link and a deeper directory. */
+/* A directory of n small files, three large ones (one of them text), an empty one, a link and a
+ * deeper directory. */
 static char *make_dir(const char *name, size_t n)
 {
 	char *dir = fs_join(root, name);
@@ -81,7 +81,8 @@ static char *make_dir(const char *name, size_t n)
 	assert_int_equal(fs_mkdir_p(sub, NULL), 0);
 	for (size_t i = 0; i < n; i++) {
 		char text[64];
-		int len = snprintf(text, sizeof(text), "file %zu of %s, with some words in it\n", i, name);
+		int len = snprintf(text, sizeof(text), "file %zu of %s, with some words in it\n", i,
+				   name);
 
 		snprintf(path, sizeof(path), "%s/f%zu", i % 2 ? sub : dir, i);
 		assert_int_equal(fs_write_atomic(path, text, (size_t)len, NULL), 0);
@@ -110,14 +111,21 @@ static struct content_id put_dir(struct store *s, const char *name, size_t n)
 
 static void same_dir(const char *a, const char *b)
 {
-	_cleanup_(freep) char *cmd = xasprintf("diff -r --no-dereference %s/%s %s/%s", root, a, root, b);
+	_cleanup_(freep) char *cmd =
+		xasprintf("diff -r --no-dereference %s/%s %s/%s", root, a, root, b);
 
 	assert_int_equal(system(cmd), 0); /* lint: system because diff says it best */
 }
 
 static struct action_record record_of(uint8_t key, struct action_output *out)
 {
-	struct action_record a = { .outputs = out, .n_outputs = 1, .run_id = "r", .task = "t", .node = "n", .started_ns = 1, .ended_ns = 2 };
+	struct action_record a = { .outputs = out,
+				   .n_outputs = 1,
+				   .run_id = "r",
+				   .task = "t",
+				   .node = "n",
+				   .started_ns = 1,
+				   .ended_ns = 2 };
 
 	memset(a.key.b, key, sizeof(a.key.b));
 	return a;
@@ -172,7 +180,8 @@ static void test_a_colleague_gets_it(void **state)
 	{
 		_cleanup_(freep) char *out = fs_join(root, "out");
 
-		ok(content_materialise_at(b, &id, CONTENT_COPY_WRITABLE, AT_FDCWD, out, &err), &err);
+		ok(content_materialise_at(b, &id, CONTENT_COPY_WRITABLE, AT_FDCWD, out, &err),
+		   &err);
 	}
 	same_dir("in", "out");
 	assert_true(counts().gets - c.gets < 20);
@@ -281,7 +290,8 @@ static void test_read_only_credentials(void **state)
 	faults((struct bucket_memory_faults){ 0 });
 }
 
-/* Cut off after each number of writes: whatever record arrived, all that it names had arrived before. */
+/* Cut off after each number of writes: whatever record arrived, all that it names had arrived
+ * before. */
 static void test_cut_off_anywhere(void **state)
 {
 	for (uint64_t after = 1;; after++) {
@@ -398,10 +408,15 @@ static void test_damage_is_seen(void **state)
 	}
 }
 
-/* The object that says what it is: damaged, it is written anew by whoever may, and others read on. A bucket that holds something else stays as it is. */
+/* The object that says what it is: damaged, it is written anew by whoever may, and others read on.
+ * A bucket that holds something else stays as it is. */
 static void test_a_damaged_version(void **state)
 {
-	struct bucket_put p = { .key = "version", .bytes = "cairn bucket st0re 1", .fd = -1, .size = 20 }, *v = &p;
+	struct bucket_put p = { .key = "version",
+				.bytes = "cairn bucket st0re 1",
+				.fd = -1,
+				.size = 20 },
+			  *v = &p;
 	struct store *a = machine("a", STORE_READ_WRITE);
 	struct content_id id = put_dir(a, "in", 5), got;
 	struct err err = { 0 };
@@ -441,17 +456,19 @@ struct test_manifest {
 	struct digest key;
 };
 
-static int refs(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id), void *arg, struct err *err)
+static int refs(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id),
+		void *arg, struct err *err)
 {
 	return emit(arg, &((const struct test_manifest *)bytes)->id);
 }
 
-static int keys(const void *bytes, size_t n, int (*emit)(void *arg, const struct digest *key), void *arg, struct err *err)
+static int keys(const void *bytes, size_t n, int (*emit)(void *arg, const struct digest *key),
+		void *arg, struct err *err)
 {
 	return emit(arg, &((const struct test_manifest *)bytes)->key);
 }
 
-static const struct store_gc_options walk = { .manifest_refs = refs, .manifest_keys = keys };
+static const struct closure_names names = { .refs = refs, .keys = keys };
 
 static struct digest put_manifest(struct store *s, uint8_t key, const struct content_id *id)
 {
@@ -468,7 +485,8 @@ static struct digest put_manifest(struct store *s, uint8_t key, const struct con
 
 static void test_push_and_pull_of_runs(void **state)
 {
-	struct store *plain = machine("a", STORE_OFF), *a, *b; /* was used for itself before the team shared a store */
+	struct store *plain = machine("a", STORE_OFF), *a,
+		     *b; /* was used for itself before the team shared a store */
 	struct content_id one = put_dir(plain, "one", 30), two = put_dir(plain, "two", 30), got;
 	struct digest runs[2];
 	struct remote_sent sent;
@@ -482,19 +500,27 @@ static void test_push_and_pull_of_runs(void **state)
 	store_free(plain);
 
 	a = machine("a", STORE_READ_WRITE);
-	ok(tier_push(a, &(struct tier_wanted){ .manifests = &runs[0], .n_manifests = 1, .walk = &walk }, &sent, &err), &err);
+	ok(tier_push(a,
+		     &(struct tier_wanted){
+			     .manifests = &runs[0], .n_manifests = 1, .names = &names },
+		     &sent, &err),
+	   &err);
 	assert_int_equal(sent.missing, 0);
 	assert_true(sent.objects >= 34);
 	b = machine("b", STORE_READ_WRITE);
 	assert_true(finds(b, 1, &got));
 	assert_false(finds(b, 2, &got));
-	ok(tier_push(a, &(struct tier_wanted){ .walk = &walk }, &sent, &err), &err);
+	ok(tier_push(a, &(struct tier_wanted){ .names = &names }, &sent, &err), &err);
 	assert_int_equal(sent.missing, 0);
-	ok(tier_push(a, &(struct tier_wanted){ .walk = &walk }, &sent, &err), &err);
+	ok(tier_push(a, &(struct tier_wanted){ .names = &names }, &sent, &err), &err);
 	assert_int_equal(sent.objects, 0);
 	store_free(a);
 
-	ok(tier_pull(b, &(struct tier_wanted){ .manifests = &runs[1], .n_manifests = 1, .walk = &walk }, &pulled, &err), &err);
+	ok(tier_pull(b,
+		     &(struct tier_wanted){
+			     .manifests = &runs[1], .n_manifests = 1, .names = &names },
+		     &pulled, &err),
+	   &err);
 	assert_int_equal(pulled.missing, 0);
 	faults((struct bucket_memory_faults){ .down = true });
 	assert_true(finds(b, 2, &got)); /* all of it is here */
@@ -503,17 +529,17 @@ static void test_push_and_pull_of_runs(void **state)
 	store_free(b);
 
 	b = machine("c", STORE_READ_WRITE);
-	ok(tier_pull(b, &(struct tier_wanted){ .walk = &walk }, &pulled, &err), &err);
+	ok(tier_pull(b, &(struct tier_wanted){ .names = &names }, &pulled, &err), &err);
 	assert_int_equal(pulled.missing, 0);
 	store_free(b);
 	b = machine("c", STORE_OFF);
 	ok(content_verify(b, &one, &err), &err);
 	ok(content_verify(b, &two, &err), &err);
-	assert_int_equal(store_verify(b, &walk, NULL, NULL, NULL, &err), 0);
+	assert_int_equal(store_verify(b, &names, NULL, NULL, NULL, &err), 0);
 	store_free(b);
 }
 
-/* --- the bound of the directory ----------------------------------------------------------------------------------------------------- */
+/* The bound of the directory. */
 
 static struct store *bounded(const char *name, uint64_t max)
 {
@@ -545,7 +571,8 @@ static struct content_id put_random(struct store *s, uint32_t seed, size_t n)
 	return id;
 }
 
-/* File systems' clocks tick every few milliseconds: until what is touched next is younger than what was touched last. */
+/* File systems' clocks tick every few milliseconds: until what is touched next is younger than what
+ * was touched last. */
 static void wait_for_tick(void)
 {
 	_cleanup_(freep) char *path = fs_join(root, "tick");
@@ -556,7 +583,8 @@ static void wait_for_tick(void)
 	do {
 		assert_int_equal(fs_write_atomic(path, "", 0, NULL), 0);
 		assert_int_equal(stat(path, &now), 0);
-	} while (now.st_ctim.tv_sec == first.st_ctim.tv_sec && now.st_ctim.tv_nsec == first.st_ctim.tv_nsec);
+	} while (now.st_ctim.tv_sec == first.st_ctim.tv_sec &&
+		 now.st_ctim.tv_nsec == first.st_ctim.tv_nsec);
 }
 
 /* As if `id` had last been used so many hours ago. */
@@ -568,7 +596,8 @@ static void age(const char *name, const struct content_id *id, int hours)
 
 	digest_hex(&id->digest, hex);
 	path = xasprintf("%s/%s/blobs/%.2s/%s", root, name, hex, hex);
-	t[0].tv_sec = t[1].tv_sec = clock_system()->wall_ns(clock_system()) / NS_PER_S - hours * 3600;
+	t[0].tv_sec = t[1].tv_sec =
+		clock_system()->wall_ns(clock_system()) / NS_PER_S - hours * 3600;
 	assert_int_equal(utimensat(AT_FDCWD, path, t, 0), 0);
 }
 
@@ -592,7 +621,7 @@ static void test_least_recently_used_goes(void **state)
 	age("a", &unsent, 99);
 	wait_for_tick();
 
-	s = bounded("a", 1800000); /* six of eleven may stay, a tenth less */
+	s = bounded("a", 1800000);                   /* six of eleven may stay, a tenth less */
 	ok(content_open(s, &v[0], &fd, &err), &err); /* the oldest is used now */
 	assert_int_equal(read(fd, &byte, 1), 1);
 	close(fd);
@@ -626,7 +655,7 @@ static void test_what_is_in_use_stays(void **state)
 	store_free(running);
 }
 
-/* --- many threads, one store --------------------------------------------------------------------------------------------------------- */
+/* Many threads, one store. */
 
 struct hand {
 	struct store *s;
@@ -643,20 +672,22 @@ static void *work(void *arg)
 
 	for (uint32_t i = 0; i < 40 && !h->failed; i++) {
 		char text[64];
-		int n = snprintf(text, sizeof(text), "%u of %u", i / 2 * 2, h->number % 3); /* some by several threads */
+		int n = snprintf(text, sizeof(text), "%u of %u", i / 2 * 2,
+				 h->number % 3); /* some by several threads */
 		bool there = false;
 
 		h->failed |= content_put_bytes(h->s, text, (size_t)n, &h->ids[i], &err) < 0;
 		h->failed |= store_has(h->s, &h->ids[i / 2], 1, &there, &err) < 0 || !there;
 		if (i % 10 == h->number % 10)
-			h->failed |= store_sync(h->s, &err) < 0 || remote_renew(tier_remote(h->s), &err) < 0;
+			h->failed |= store_sync(h->s, &err) < 0 ||
+				     remote_renew(tier_remote(h->s), &err) < 0;
 	}
 	return NULL;
 }
 
 static void test_threads(void **state)
 {
-	struct store *s = machine("a", STORE_READ_WRITE), *b;
+	struct store *s = bounded("a", GIB), *b; /* so that each sync looks at what was added */
 	struct hand hands[6];
 	struct err err = { 0 };
 
@@ -728,7 +759,8 @@ static void test_news_that_another_found(void **state)
 	store_free(w);
 }
 
-/* A name that was given while the bucket was away reaches it with the next process, as runs and results do. */
+/* A name that was given while the bucket was away reaches it with the next process, as runs and
+ * results do. */
 static void test_tags_arrive_later(void **state)
 {
 	static const char text[] = "a change of a name";
@@ -746,7 +778,7 @@ static void test_tags_arrive_later(void **state)
 	store_free(s);
 	faults((struct bucket_memory_faults){ 0 });
 	s = machine("a", STORE_READ_WRITE);
-	ok(tier_send_unsent(s, &walk, &sent, &err), &err);
+	ok(tier_send_unsent(s, &names, &sent, &err), &err);
 	assert_int_equal(sent.objects, 1);
 	store_free(s);
 	other = machine("b", STORE_READ_WRITE);
@@ -755,7 +787,8 @@ static void test_tags_arrive_later(void **state)
 	store_free(other);
 }
 
-/* A record that can't be read today (a bad disk, no descriptors) isn't one that is gone: it waits. */
+/* A record that can't be read today (a bad disk, no descriptors) isn't one that is gone: it waits.
+ */
 static void test_unread_records_wait(void **state)
 {
 	_cleanup_(freep) char *path = NULL, *aside = fs_join(root, "aside");
@@ -778,15 +811,91 @@ static void test_unread_records_wait(void **state)
 	assert_int_equal(rename(path, aside), 0);
 	assert_int_equal(symlink(hex, path), 0);
 	s = machine("a", STORE_READ_WRITE);
-	assert_int_equal(tier_send_unsent(s, &walk, &sent, &err), -1);
+	assert_int_equal(tier_send_unsent(s, &names, &sent, &err), -1);
 	store_free(s);
 	assert_int_equal(rename(aside, path), 0);
 	s = machine("a", STORE_READ_WRITE);
-	ok(tier_send_unsent(s, &walk, &sent, &err), &err);
+	ok(tier_send_unsent(s, &names, &sent, &err), &err);
 	store_free(s);
 	other = machine("b", STORE_READ_WRITE);
 	ok(store_get(other, STORE_ACTION, &hash, 1000, &got, &err), &err);
 	store_free(other);
+}
+
+/* Evicting. */
+
+static char *user_path(const char *local, unsigned long number)
+{
+	return xasprintf("%s/remote/users/%ld-%lu", local, (long)getpid(), number);
+}
+
+/* The number in the name of the only user. */
+static unsigned long only_user(const char *local)
+{
+	_cleanup_(freep) char *dir = fs_join(local, "remote/users");
+	DIR *d = opendir(dir);
+	unsigned long number = 0;
+	struct dirent *e;
+
+	assert_non_null(d);
+	while (fs_next(d, dir, &e, NULL) > 0)
+		number = strtoul(strchr(e->d_name, '-') + 1, NULL, 10);
+	closedir(d);
+	return number;
+}
+
+/* An evictor holds each file for a moment, and may have removed it: who comes then takes another
+ * name. */
+static void test_a_user_beside_an_evictor(void **state)
+{
+	_cleanup_(freep) char *local = fs_join(root, "a"), *held = NULL, *mine = NULL;
+	_cleanup_(fd_closep) int fd = -1;
+	struct evict_user *u = NULL;
+	struct err err = { 0 };
+	unsigned long number;
+
+	ok(evict_user_new(local, &u, &err), &err);
+	number = only_user(local);
+	evict_user_free(u);
+	held = user_path(local, number + 1);
+	mine = user_path(local, number + 2);
+	assert_int_equal(fs_lock_path(held, false, &fd, NULL), 0);
+	ok(evict_user_new(local, &u, &err), &err);
+	assert_int_equal(access(mine, F_OK), 0);
+	evict_user_free(u);
+}
+
+static int refuse_del(struct store *s, enum store_space space, const struct digest *name,
+		      struct err *err)
+{
+	return err_set(err, ERR_READ_ONLY, "not here");
+}
+
+/* What couldn't be removed isn't counted as evicted. */
+static void test_a_directory_that_keeps_all(void **state)
+{
+	_cleanup_(freep) char *local = fs_join(root, "a");
+	struct store *s = machine("a", STORE_READ_WRITE);
+	const struct store_ops *own;
+	struct store_ops ops;
+	struct evicted res;
+	struct err err = { 0 };
+
+	put_dir(s, "in", 4);
+	ok(store_sync(s, &err), &err);
+	store_free(s);
+	s = machine("a", STORE_READ_WRITE); /* what is older than it may go */
+	own = tier_local(s)->ops;
+	ops = *own;
+	ops.del = refuse_del;
+	tier_local(s)->ops = &ops;
+	assert_int_equal(evict(tier_local(s), local, tier_remote(s), 1, &res, &err), -1);
+	tier_local(s)->ops = own;
+	assert_int_equal(err.code, ERR_READ_ONLY);
+	assert_true(res.objects > 0);
+	assert_int_equal(res.evicted, 0);
+	assert_int_equal(res.evicted_bytes, 0);
+	store_free(s);
 }
 
 int main(void)
@@ -796,7 +905,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_nothing_is_sent_twice, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_existence_is_cheap, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_modes, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_failures_are_counted_and_made_good, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_failures_are_counted_and_made_good, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_read_only_credentials, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cut_off_anywhere, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_damage_is_seen, setup, teardown),
@@ -804,6 +914,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_push_and_pull_of_runs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_least_recently_used_goes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_what_is_in_use_stays, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_user_beside_an_evictor, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_directory_that_keeps_all, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_news_that_another_found, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_tags_arrive_later, setup, teardown),

@@ -1,18 +1,14 @@
-/* Reading a bucket back and repairing it: beside a collector, with nothing to repair from, and into what records
- * name. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* Reading a bucket back and repairing it: beside a collector, with nothing to repair from, and into
+ * what records name. */
 #include <stdio.h>
 #include "base/mem.h"
 #include "storage/remote/internal.h"
+#include "unit.h"
 #include "unit/storage/machine.h"
 
-#define NAME "verify"
+#define NAME   "verify"
 #define BUCKET "mem-bucket://verify/p"
-#define HOUR (3600 * NS_PER_S)
+#define HOUR   (3600 * NS_PER_S)
 
 struct world {
 	struct clock clock;
@@ -37,13 +33,13 @@ static int teardown(void **state)
 }
 
 /* A manifest of these tests is one content id. */
-static int refs(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id), void *arg,
-		struct err *err)
+static int refs(const void *bytes, size_t n, int (*emit)(void *arg, const struct content_id *id),
+		void *arg, struct err *err)
 {
 	return emit(arg, bytes);
 }
 
-static const struct store_gc_options walk = { .manifest_refs = refs };
+static const struct closure_names names = { .refs = refs };
 
 static struct digest publish(struct store *s, const struct content_id *id)
 {
@@ -58,15 +54,18 @@ static struct digest publish(struct store *s, const struct content_id *id)
 	return hash;
 }
 
-static struct remote_gc_result collect(struct world *w, struct store *s, const struct digest *kept, size_t n)
+static struct remote_gc_result collect(struct world *w, struct store *s, const struct digest *kept,
+				       size_t n)
 {
 	struct remote_gc_options o = { .reader = s };
 	struct remote_gc_result res;
 	struct err err = { 0 };
 
-	o.base = (struct store_gc_options){
-		.grace_ns = HOUR, .mark_gap_ns = HOUR, .manifests = kept, .n_manifests = n, .manifest_refs = refs
-	};
+	o.base = (struct store_gc_options){ .grace_ns = HOUR,
+					    .mark_gap_ns = HOUR,
+					    .manifests = kept,
+					    .n_manifests = n,
+					    .names = &names };
 	if (remote_gc(tier_remote(s), &o, &res, &err) < 0)
 		fail_msg("%s", err.msg);
 	return res;
@@ -74,7 +73,7 @@ static struct remote_gc_result collect(struct world *w, struct store *s, const s
 
 static struct tier_verify verify(struct store *s)
 {
-	struct tier_verify v = { .sample = 1, .walk = &walk };
+	struct tier_verify v = { .sample = 1, .names = &names };
 	struct err err = { 0 };
 
 	if (tier_verify(s, &v, &err) < 0)
@@ -82,7 +81,7 @@ static struct tier_verify verify(struct store *s)
 	return v;
 }
 
-/* --- what lies in the bucket ------------------------------------------------------------------------- */
+/* What lies in the bucket. */
 
 struct found {
 	const char *prefix, *suffix;
@@ -126,9 +125,10 @@ static void no_ghosts(void)
 	assert_int_equal(all.n, 2 * indexes.n);
 }
 
-/* --- tests ------------------------------------------------------------------------------------------- */
+/* Tests. */
 
-/* At the moment when the index of a pack is read, a collector removes what it had condemned long ago. */
+/* At the moment when the index of a pack is read, a collector removes what it had condemned long
+ * ago. */
 static void collect_meanwhile(void *arg, const char *what, const char *key)
 {
 	struct world *w = arg;
@@ -158,7 +158,8 @@ static void test_beside_a_collector(void **state)
 	clock_virtual_advance(&w->clock, 2 * HOUR);
 	s = machine_open(BUCKET, STORE_READ_WRITE, &w->clock);
 	assert_int_equal(remote_attach(tier_remote(s), NULL), 0);
-	bucket_memory_faults(NAME, &(struct bucket_memory_faults){ .before = collect_meanwhile, .arg = w });
+	bucket_memory_faults(
+		NAME, &(struct bucket_memory_faults){ .before = collect_meanwhile, .arg = w });
 	v = verify(s);
 	bucket_memory_faults(NAME, &(struct bucket_memory_faults){ 0 });
 	assert_true(w->removed);
@@ -205,7 +206,8 @@ static void test_ghosts_go(void **state)
 	store_free(s);
 }
 
-/* The index is damaged, and nobody here knows what was in its pack: that isn't repaired by saying so. */
+/* The index is damaged, and nobody here knows what was in its pack: that isn't repaired by saying
+ * so. */
 static void test_no_repair_without_content(void **state)
 {
 	struct world *w = *state;
@@ -256,7 +258,8 @@ static void test_lost_index(void **state)
 	store_free(s);
 }
 
-/* What a manifest names is gone, with the index and the pack that held it: no list of objects shows that. */
+/* What a manifest names is gone, with the index and the pack that held it: no list of objects shows
+ * that. */
 static void test_what_manifests_name(void **state)
 {
 	struct world *w = *state;
@@ -270,7 +273,8 @@ static void test_what_manifests_name(void **state)
 	for (size_t i = 0; i < packs.n; i++)
 		drop(packs.keys[i]);
 	other = machine_open(BUCKET, STORE_READ_WRITE, &w->clock);
-	assert_int_equal(tier_pull(other, &(struct tier_wanted){ .walk = &walk }, &pulled, NULL), 0);
+	assert_int_equal(tier_pull(other, &(struct tier_wanted){ .names = &names }, &pulled, NULL),
+			 0);
 	assert_int_equal(pulled.missing, 1); /* the tree: nobody knows what is in it */
 	v = verify(other);
 	assert_int_equal(v.problems, 1);
@@ -280,7 +284,8 @@ static void test_what_manifests_name(void **state)
 	assert_int_equal(v.problems, 2); /* the tree and the file: this machine can read the tree */
 	assert_int_equal(v.repaired, 2);
 	other = machine_open(BUCKET, STORE_READ_WRITE, &w->clock);
-	assert_int_equal(tier_pull(other, &(struct tier_wanted){ .walk = &walk }, &pulled, NULL), 0);
+	assert_int_equal(tier_pull(other, &(struct tier_wanted){ .names = &names }, &pulled, NULL),
+			 0);
 	assert_int_equal(pulled.missing, 0);
 	assert_int_equal(verify(other).problems, 0);
 	assert_int_equal(content_verify(other, &id, NULL), 0);
@@ -289,7 +294,8 @@ static void test_what_manifests_name(void **state)
 	store_free(s);
 }
 
-/* Two machines make the same content at once, many times: it lies in two packs, and is written together once. */
+/* Two machines make the same content at once, many times: it lies in two packs, and is written
+ * together once. */
 static void test_content_that_lies_twice(void **state)
 {
 	struct world *w = *state;
@@ -351,12 +357,51 @@ static void test_belief_ends(void **state)
 	store_free(s);
 }
 
+/* Who found that a name's object is damaged counts it as absent, as with any other record. */
+static void test_a_damaged_name(void **state)
+{
+	static const char text[] = "a change of a name";
+	_cleanup_(str_deinit) struct str got = { 0 };
+	struct world *w = *state;
+	struct store *s = machine_open(BUCKET, STORE_READ_WRITE, &w->clock), *other;
+	struct err err = { 0 };
+	struct digest name;
+	struct found tags;
+	char key[300];
+
+	digest_bytes(text, sizeof(text), &name);
+	assert_int_equal(store_put(s, STORE_TAG, &name, text, sizeof(text), NULL), 0);
+	assert_int_equal(store_sync(s, NULL), 0);
+	store_free(s);
+	tags = list("tags/", "");
+	assert_int_equal(tags.n, 1);
+	snprintf(key, sizeof(key), "p/%s", tags.keys[0]);
+	assert_true(bucket_memory_damage(NAME, key, 3));
+	other = machine_open(BUCKET, STORE_READ_WRITE, &w->clock);
+	assert_int_equal(store_get(other, STORE_TAG, &name, 100, &got, NULL), -1);
+	assert_int_equal(store_put(other, STORE_TAG, &name, text, sizeof(text), NULL), 0);
+	assert_int_equal(store_sync(other, NULL), 0);
+	store_free(other);
+	other = machine_open(BUCKET, STORE_READ_ONLY, &w->clock);
+	str_reset(&got);
+	if (store_get(other, STORE_TAG, &name, 100, &got, &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_int_equal(got.len, sizeof(text));
+	store_free(other);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_beside_a_collector), T(test_ghosts_go), T(test_no_repair_without_content), T(test_lost_index),
-		T(test_what_manifests_name), T(test_content_that_lies_twice), T(test_belief_ends),
+		T(test_beside_a_collector),
+		T(test_ghosts_go),
+		T(test_no_repair_without_content),
+		T(test_lost_index),
+		T(test_what_manifests_name),
+		T(test_content_that_lies_twice),
+		T(test_belief_ends),
+		T(test_a_damaged_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,11 +1,7 @@
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <string.h>
-#include "base/text.h"
-#include "storage/s3/xml.h"
+#include "base/text/text.h"
+#include "storage/bucket/s3/xml.h"
+#include "unit.h"
 
 static int note(void *arg, const char *path, const char *text, struct err *err)
 {
@@ -25,8 +21,11 @@ static void check(const char *xml, const char *want)
 
 static void test_elements(void **state)
 {
-	check("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<L xmlns=\"http://example.org/x\"><Key>a&amp;b &#233;</Key><E/></L>", "L/Key=a&b \xc3\xa9\nL/E=\nL=\n");
-	check("<a:L xmlns:a=\"x\"><a:K>1</a:K><a:K>2<b>3</b></a:K></a:L>", "L/K=1\nL/K/b=3\nL/K=\nL=\n");
+	check("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<L "
+	      "xmlns=\"http://example.org/x\"><Key>a&amp;b &#233;</Key><E/></L>",
+	      "L/Key=a&b \xc3\xa9\nL/E=\nL=\n");
+	check("<a:L xmlns:a=\"x\"><a:K>1</a:K><a:K>2<b>3</b></a:K></a:L>",
+	      "L/K=1\nL/K/b=3\nL/K=\nL=\n");
 	check("<L><K><![CDATA[<x>]]></K></L>", "L/K=<x>\nL=\n");
 }
 
@@ -70,7 +69,8 @@ static void test_hostile(void **state)
 	refused("<a>\0</a>", 8, "not well-formed");
 	refused("<a/><b/>", 8, "junk");
 	refused("<a>\xff</a>", 8, "not well-formed");
-	str_add(&s, "<!DOCTYPE a [<!ENTITY b \"bbbbbbbbbb\"><!ENTITY c \"&b;&b;&b;&b;\">]><a>&c;</a>");
+	str_add(&s,
+		"<!DOCTYPE a [<!ENTITY b \"bbbbbbbbbb\"><!ENTITY c \"&b;&b;&b;&b;\">]><a>&c;</a>");
 	refused(s.s, s.len, "document type");
 	str_reset(&s);
 	for (int i = 0; i < 17; i++)
@@ -103,12 +103,20 @@ static void test_a_handler_stops(void **state)
 static void test_errors(void **state)
 {
 	struct xml_error e;
-	static const char s3[] = "<Error><Code>AuthorizationHeaderMalformed</Code><Message>region \x1b is wrong</Message><Region>eu-west-1</Region></Error>";
-	static const char clean[] = "<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code><Message>no\nway\xe2\x80\xae</Message><Region>eu-west-1</Region></Error>";
-	static const char sts[] = "<ErrorResponse xmlns=\"x\"><Error><Type>Sender</Type><Code>ExpiredTokenException</Code><Message>old</Message></Error></ErrorResponse>";
+	static const char s3[] = "<Error><Code>AuthorizationHeaderMalformed</Code><Message>region "
+				 "\x1b is wrong</Message><Region>eu-west-1</Region></Error>";
+	static const char clean[] =
+		"<?xml "
+		"version=\"1.0\"?><Error><Code>AccessDenied</Code><Message>no\nway\xe2\x80\xae</"
+		"Message><Region>eu-west-1</Region></Error>";
+	static const char sts[] =
+		"<ErrorResponse "
+		"xmlns=\"x\"><Error><Type>Sender</Type><Code>ExpiredTokenException</"
+		"Code><Message>old</Message></Error></ErrorResponse>";
 	struct str s = { 0 };
 
-	assert_false(xml_read_error(s3, sizeof(s3) - 1, &e) && strchr(e.message, 0x1b)); /* no XML at all */
+	assert_false(xml_read_error(s3, sizeof(s3) - 1, &e) &&
+		     strchr(e.message, 0x1b)); /* no XML at all */
 	assert_true(xml_read_error(clean, sizeof(clean) - 1, &e));
 	assert_string_equal(e.code, "AccessDenied");
 	assert_string_equal(e.message, "no\\nway\\u202e");
@@ -130,10 +138,8 @@ static void test_errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_elements),
-		cmocka_unit_test(test_root),
-		cmocka_unit_test(test_hostile),
-		cmocka_unit_test(test_a_handler_stops),
+		cmocka_unit_test(test_elements), cmocka_unit_test(test_root),
+		cmocka_unit_test(test_hostile),  cmocka_unit_test(test_a_handler_stops),
 		cmocka_unit_test(test_errors),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

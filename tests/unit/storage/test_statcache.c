@@ -1,19 +1,16 @@
-/* The stat cache: when an entry is trusted, what survives a damaged file, what two processes make of one file. Times are given, not waited for. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* The stat cache: when an entry is trusted, what survives a damaged file, what two processes make
+ * of one file. Times are given, not waited for. */
 #include <pthread.h>
 #include <stdio.h>
-#include "base/fs.h"
 #include "base/mem.h"
-#include "storage/statcache.h"
+#include "base/os/fs.h"
+#include "storage/local/statcache.h"
+#include "unit.h"
 
 #define T0 (1700000000 * NS_PER_S)
 
 struct fixture {
-	char dir[64];
+	char dir[TEST_DIR_MAX];
 	char *path;
 };
 
@@ -21,8 +18,7 @@ static int setup(void **state)
 {
 	struct fixture *f = xcalloc(1, sizeof(*f));
 
-	snprintf(f->dir, sizeof(f->dir), "/tmp/cairn-statcache-XXXXXX");
-	assert_non_null(mkdtemp(f->dir));
+	test_dir(f->dir, sizeof(f->dir), "statcache");
 	f->path = xasprintf("%s/cache", f->dir);
 	*state = f;
 	return 0;
@@ -45,7 +41,11 @@ static struct timespec ts(int64_t ns)
 
 static struct stat stat_of(int64_t mtime_ns, int64_t ctime_ns)
 {
-	return (struct stat){ .st_dev = 3, .st_ino = 4, .st_size = 5, .st_mtim = ts(mtime_ns), .st_ctim = ts(ctime_ns) };
+	return (struct stat){ .st_dev = 3,
+			      .st_ino = 4,
+			      .st_size = 5,
+			      .st_mtim = ts(mtime_ns),
+			      .st_ctim = ts(ctime_ns) };
 }
 
 static struct content_id id_of(const char *text)
@@ -74,13 +74,18 @@ static void test_racy(void **state)
 	} rows[] = {
 		{ "quiet for an hour", T0 + 1, T0 + 1, T0 + 3600 * NS_PER_S, true },
 		{ "quiet for 30 ms", T0 + 1, T0 + 1, T0 + 1 + 30 * NS_PER_MS, true },
-		{ "changed in the tick in which it was hashed", T0 + 1, T0 + 1, T0 + 2 * NS_PER_MS, false },
+		{ "changed in the tick in which it was hashed", T0 + 1, T0 + 1, T0 + 2 * NS_PER_MS,
+		  false },
 		{ "one tick at 100 Hz", T0 + 1, T0 + 1, T0 + 1 + 10 * NS_PER_MS, false },
-		{ "mtime set back, changed just now", T0 - 3600 * NS_PER_S + 1, T0 + 1, T0 + 2 * NS_PER_MS, false },
-		{ "mtime in the future", T0 + 3600 * NS_PER_S + 1, T0 + 1, T0 + 60 * NS_PER_S, false },
-		{ "whole seconds: a file system that counts in seconds, one later", T0, T0, T0 + NS_PER_S, false },
+		{ "mtime set back, changed just now", T0 - 3600 * NS_PER_S + 1, T0 + 1,
+		  T0 + 2 * NS_PER_MS, false },
+		{ "mtime in the future", T0 + 3600 * NS_PER_S + 1, T0 + 1, T0 + 60 * NS_PER_S,
+		  false },
+		{ "whole seconds: a file system that counts in seconds, one later", T0, T0,
+		  T0 + NS_PER_S, false },
 		{ "whole seconds, three later", T0, T0, T0 + 3 * NS_PER_S, true },
-		{ "only the mtime is whole (tar, touch -d)", T0, T0 + 1, T0 + 1 + 30 * NS_PER_MS, true },
+		{ "only the mtime is whole (tar, touch -d)", T0, T0 + 1, T0 + 1 + 30 * NS_PER_MS,
+		  true },
 	};
 	struct fixture *f = *state;
 
@@ -186,7 +191,8 @@ static void test_unchanged_is_not_written(void **state)
 	assert_int_equal(statcache_save(c, NULL), 0);
 	assert_true(has_numbered(c, 1, "x"));
 	assert_int_equal(stat(f->path, &after), 0);
-	assert_true(before.st_ino == after.st_ino && before.st_mtim.tv_nsec == after.st_mtim.tv_nsec);
+	assert_true(before.st_ino == after.st_ino &&
+		    before.st_mtim.tv_nsec == after.st_mtim.tv_nsec);
 	statcache_free(c);
 }
 
@@ -209,10 +215,13 @@ static void test_damaged_file(void **state)
 		str_addn(&bad, bytes.s, n);
 		if (i >= bytes.len)
 			bad.s[i - bytes.len] ^= 0x10;
-		assert_int_equal(fs_write_atomic_at(-100, f->path, bad.len ? bad.s : "", bad.len, 0644, FS_WRITE_NO_SYNC, NULL), 0);
+		assert_int_equal(fs_write_atomic_at(-100, f->path, bad.len ? bad.s : "", bad.len,
+						    0644, FS_WRITE_NO_SYNC, NULL),
+				 0);
 		c = open_cache(f);
 		/* Of the magic's padding nothing depends. */
-		assert_int_equal(has_numbered(c, 1, "x"), i >= bytes.len && i - bytes.len >= 18 && i - bytes.len < 24);
+		assert_int_equal(has_numbered(c, 1, "x"),
+				 i >= bytes.len && i - bytes.len >= 18 && i - bytes.len < 24);
 		statcache_free(c);
 		str_deinit(&bad);
 	}
@@ -271,7 +280,10 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_racy), T(test_every_field_counts), T(test_merge), T(test_unchanged_is_not_written), T(test_damaged_file), T(test_large), T(test_threads),
+		T(test_racy),         T(test_every_field_counts),
+		T(test_merge),        T(test_unchanged_is_not_written),
+		T(test_damaged_file), T(test_large),
+		T(test_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

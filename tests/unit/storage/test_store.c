@@ -1,10 +1,6 @@
-/* The store interface, on a directory and in memory: the same random operations against a naive model; versions, full and read-only
- * disks, damage, durability of what is found instead of written. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* The store interface, on a directory and in memory: the same random operations against a naive
+ * model; versions, full and read-only disks, damage, durability of what is found instead of
+ * written. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -13,12 +9,13 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include "base/clock.h"
-#include "base/fs.h"
+#include "base/os/fs.h"
 #include "storage/internal.h"
+#include "unit.h"
 #include "unit/broken_dir.h"
 
 struct fixture {
-	char dir[64];
+	char dir[TEST_DIR_MAX];
 	char *path;
 	struct store *s;
 };
@@ -27,8 +24,7 @@ static int setup(void **state)
 {
 	struct fixture *f = xcalloc(1, sizeof(*f));
 
-	snprintf(f->dir, sizeof(f->dir), "/tmp/cairn-store-XXXXXX");
-	assert_non_null(mkdtemp(f->dir));
+	test_dir(f->dir, sizeof(f->dir), "store");
 	f->path = xasprintf("%s/store", f->dir);
 	assert_int_equal(store_open(f->path, true, &f->s, NULL), 0);
 	*state = f;
@@ -61,7 +57,7 @@ static char *object_path(const struct fixture *f, const char *space, const struc
 	return xasprintf("%s/%s/%.2s/%s", f->path, space, hex, hex);
 }
 
-/* --- against a model --------------------------------------------------------------------------------------------------------- */
+/* Against a model. */
 
 #define N_NAMES 40
 
@@ -110,13 +106,16 @@ static void check_has(struct store *s, const struct model *m)
 	for (size_t i = 0; i < N_NAMES; i++) {
 		uint64_t lie = rnd(4) == 0;
 
-		ids[2 * i] = (struct content_id){ m->names[i], strlen(m->bytes[i]) + lie, CONTENT_BLOB };
-		ids[2 * i + 1] = (struct content_id){ m->names[i], strlen(m->bytes[i]), CONTENT_TREE };
+		ids[2 * i] =
+			(struct content_id){ m->names[i], strlen(m->bytes[i]) + lie, CONTENT_BLOB };
+		ids[2 * i + 1] =
+			(struct content_id){ m->names[i], strlen(m->bytes[i]), CONTENT_TREE };
 	}
 	memset(ret, 0x55, sizeof(ret));
 	assert_int_equal(store_has(s, ids, ARRAY_LEN(ids), ret, NULL), 0);
 	for (size_t i = 0; i < N_NAMES; i++) {
-		assert_int_equal(ret[2 * i], m->there[STORE_BLOB][i] && ids[2 * i].size_bytes == strlen(m->bytes[i]));
+		assert_int_equal(ret[2 * i], m->there[STORE_BLOB][i] &&
+						     ids[2 * i].size_bytes == strlen(m->bytes[i]));
 		assert_int_equal(ret[2 * i + 1], m->there[STORE_TREE][i]);
 	}
 	assert_false(ret[2 * N_NAMES]); /* kind none is nowhere */
@@ -131,7 +130,8 @@ static void one_operation(struct store *s, struct model *m)
 
 	switch (rnd(4)) {
 	case 0:
-		assert_int_equal(store_put(s, space, &m->names[i], m->bytes[i], n, NULL), m->there[space][i]);
+		assert_int_equal(store_put(s, space, &m->names[i], m->bytes[i], n, NULL),
+				 m->there[space][i]);
 		m->there[space][i] = true;
 		break;
 	case 1:
@@ -140,7 +140,8 @@ static void one_operation(struct store *s, struct model *m)
 		break;
 	case 2:
 		str_add(&got, "before");
-		assert_int_equal(store_get(s, space, &m->names[i], n, &got, &err), m->there[space][i] ? 0 : -1);
+		assert_int_equal(store_get(s, space, &m->names[i], n, &got, &err),
+				 m->there[space][i] ? 0 : -1);
 		assert_int_equal(err.code, m->there[space][i] ? ERR_NONE : ERR_NOT_FOUND);
 		assert_int_equal(got.len, 6 + (m->there[space][i] ? n : 0));
 		assert_memory_equal(got.s + 6, m->bytes[i], got.len - 6);
@@ -238,7 +239,7 @@ static void test_list_breaks(void **state)
 	assert_true(after > 5);
 }
 
-/* --- opening -------------------------------------------------------------------------------------------------------------------- */
+/* Opening. */
 
 static void open_fails(const char *uri, bool create, enum err_code code, const char *says)
 {
@@ -255,7 +256,8 @@ static void open_fails(const char *uri, bool create, enum err_code code, const c
 static void test_open(void **state)
 {
 	struct fixture *f = *state;
-	_cleanup_(freep) char *absent = xasprintf("%s/no/where", f->dir), *version = xasprintf("%s/version", f->path);
+	_cleanup_(freep) char *absent = xasprintf("%s/no/where", f->dir),
+			      *version = xasprintf("%s/version", f->path);
 	struct store *s;
 
 	open_fails("s3://bucket/x", true, ERR_INVALID, "a directory is needed in front of it");
@@ -276,7 +278,7 @@ static void test_open(void **state)
 	store_free(NULL);
 }
 
-/* --- damage ------------------------------------------------------------------------------------------------------------------- */
+/* Damage. */
 
 static void overwrite(const char *path, const char *bytes)
 {
@@ -295,7 +297,10 @@ static void test_get_verifies(void **state)
 		enum store_space space;
 		const char *dir;
 		bool checked;
-	} rows[] = { { STORE_BLOB, "blobs", true }, { STORE_TREE, "trees", true }, { STORE_RUN, "runs", true }, { STORE_ACTION, "actions", false } };
+	} rows[] = { { STORE_BLOB, "blobs", true },
+		     { STORE_TREE, "trees", true },
+		     { STORE_RUN, "runs", true },
+		     { STORE_ACTION, "actions", false } };
 	struct fixture *f = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -315,7 +320,8 @@ static void test_get_verifies(void **state)
 		assert_int_equal(store_get(f->s, rows[i].space, &d, 4, &got, &err), -1);
 		assert_int_equal(err.code, ERR_CORRUPT);
 		assert_int_equal(got.len, 0);
-		assert_int_equal(access(path, F_OK), -1); /* set aside, so that the next put makes it anew */
+		assert_int_equal(access(path, F_OK),
+				 -1); /* set aside, so that the next put makes it anew */
 		assert_int_equal(store_put(f->s, rows[i].space, &d, "good", 4, NULL), 0);
 		assert_int_equal(store_get(f->s, rows[i].space, &d, 4, &got, NULL), 0);
 	}
@@ -364,9 +370,10 @@ static void test_found_looks_young(void **state)
 	assert_true(st.st_mtime > 1000000000);
 }
 
-/* --- disks that are full or can't be written to -------------------------------------------------------------------------------------- */
+/* Disks that are full or can't be written to. */
 
-/* In a child with a mount namespace of its own: exit status 0 as it should be, 77 mounting isn't allowed here. */
+/* In a child with a mount namespace of its own: exit status 0 as it should be, 77 mounting isn't
+ * allowed here. */
 static int with_small_disk(const char *dir, int (*fn)(struct store *s, const char *dir))
 {
 	pid_t pid = fork();
@@ -376,7 +383,8 @@ static int with_small_disk(const char *dir, int (*fn)(struct store *s, const cha
 	if (pid == 0) {
 		struct store *s;
 
-		if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+		if (unshare(CLONE_NEWNS) < 0 ||
+		    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
 		    mount("small", dir, "tmpfs", 0, "size=256k,nr_inodes=1k") < 0)
 			_exit(77);
 		_exit(store_open(dir, true, &s, NULL) < 0 ? 1 : fn(s, dir));
@@ -400,7 +408,8 @@ static int fill(struct store *s, const char *dir)
 	}
 	if (i == 100 || err.code != ERR_NO_SPACE || !strstr(err.msg, dir))
 		return 2;
-	if (s->ops->leftovers(s, LEFTOVER_TEMPORARY, INT64_MAX, true, &n, &size, NULL) < 0 || n != 0)
+	if (s->ops->gc->leftovers(s, LEFTOVER_TEMPORARY, INT64_MAX, true, &n, &size, NULL) < 0 ||
+	    n != 0)
 		return 3; /* the half-written one is gone */
 	if (store_delete(s, STORE_BLOB, &id.digest, NULL) < 0)
 		return 4;
@@ -413,13 +422,15 @@ static int read_only(struct store *s, const char *dir)
 	struct content_id id;
 	struct str got = { 0 };
 
-	if (content_put_bytes(s, "before", 6, &id, NULL) < 0 || mount(NULL, dir, NULL, MS_REMOUNT | MS_RDONLY, NULL) < 0)
+	if (content_put_bytes(s, "before", 6, &id, NULL) < 0 ||
+	    mount(NULL, dir, NULL, MS_REMOUNT | MS_RDONLY, NULL) < 0)
 		return 2;
 	if (content_read(s, &id, 100, &got, NULL) < 0)
 		return 3;
 	if (content_put_bytes(s, "before", 6, &id, NULL) < 0)
 		return 4; /* what is there needs no writing */
-	if (content_put_bytes(s, "after", 5, &id, &err) == 0 || err.code != ERR_READ_ONLY || !strstr(err.msg, dir))
+	if (content_put_bytes(s, "after", 5, &id, &err) == 0 || err.code != ERR_READ_ONLY ||
+	    !strstr(err.msg, dir))
 		return 5;
 	return 0;
 }
@@ -444,10 +455,10 @@ static void test_read_only_disk(void **state)
 	assert_int_equal(r, 0);
 }
 
-/* --- many at once --------------------------------------------------------------------------------------------------------------- */
+/* Many at once. */
 
 #define N_THREADS 4
-#define N_EACH 300
+#define N_EACH    300
 
 /* Threads put, find, read, look up, sync and forget the same objects. */
 static void *busy(void *arg)
@@ -461,7 +472,8 @@ static void *busy(void *arg)
 		bool present = false;
 
 		snprintf(bytes, sizeof(bytes), "busy %d", i);
-		if (content_put_bytes(s, bytes, strlen(bytes), &id, NULL) < 0 || store_has(s, &id, 1, &present, NULL) < 0 || !present ||
+		if (content_put_bytes(s, bytes, strlen(bytes), &id, NULL) < 0 ||
+		    store_has(s, &id, 1, &present, NULL) < 0 || !present ||
 		    content_read(s, &id, 100, &got, NULL) < 0 || strcmp(got.s, bytes) != 0)
 			return s;
 		store_note_complete(s, &id.digest);
@@ -496,8 +508,17 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_model_dir), cmocka_unit_test(test_model_memory), T(test_list_stops), T(test_list_breaks), T(test_open), T(test_get_verifies),
-		T(test_wrong_size_is_not_damage), T(test_found_looks_young), T(test_full_disk), T(test_read_only_disk), T(test_threads),
+		T(test_model_dir),
+		cmocka_unit_test(test_model_memory),
+		T(test_list_stops),
+		T(test_list_breaks),
+		T(test_open),
+		T(test_get_verifies),
+		T(test_wrong_size_is_not_damage),
+		T(test_found_looks_young),
+		T(test_full_disk),
+		T(test_read_only_disk),
+		T(test_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,13 +1,9 @@
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include "base/mem.h"
-#include "storage/transfer.h"
+#include "storage/bucket/transfer.h"
+#include "unit.h"
 
 static void test_slots_halve_and_grow(void **state)
 {
@@ -43,15 +39,17 @@ static void test_jitter_is_full_and_bounded(void **state)
 	assert_in_range(transfer_jitter_ns(3, UINT64_MAX), 399 * NS_PER_MS, 400 * NS_PER_MS);
 	assert_in_range(transfer_jitter_ns(3, UINT64_MAX / 2), 199 * NS_PER_MS, 201 * NS_PER_MS);
 	for (unsigned tries = 9; tries < 100; tries++)
-		assert_in_range(transfer_jitter_ns(tries, UINT64_MAX), 19 * NS_PER_S, 20 * NS_PER_S);
+		assert_in_range(transfer_jitter_ns(tries, UINT64_MAX), 19 * NS_PER_S,
+				20 * NS_PER_S);
 }
 
 static void test_tries_end(void **state)
 {
+	const struct http_request silent = { 0 };
 	struct transfer *t = transfer_new(1, 2);
 
-	assert_true(transfer_retry(t, 1, 0));
-	assert_false(transfer_retry(t, 2, 0));
+	assert_true(transfer_retry(t, 1, &silent));
+	assert_false(transfer_retry(t, 2, &silent));
 	transfer_free(t);
 }
 
@@ -59,21 +57,30 @@ static void test_dates(void **state)
 {
 	int64_t t = 0;
 
-	assert_true(transfer_parse_date("Fri, 24 May 2013 00:00:00 GMT", 29, &t));
+	assert_true(http_parse_date("Fri, 24 May 2013 00:00:00 GMT", 29, &t));
 	assert_int_equal(t, 1369353600LL * NS_PER_S);
-	assert_false(transfer_parse_date("Fri, 24 Mai 2013 00:00:00 GMT", 29, &t));
-	assert_false(transfer_parse_date("Fri, 24 May 2013 00:00:00", 25, &t));
-	assert_false(transfer_parse_date("Fri, 24 May 2013 00:00:00 GMT and more", 38, &t));
-	assert_false(transfer_parse_date("Fri, 24 ayJ 2013 00:00:00 GMT", 29, &t));
-	assert_false(transfer_parse_date("", 0, &t));
-	assert_false(transfer_parse_date("2013-05-24T00:00:00Z", 20, &t));
+	assert_false(http_parse_date("Fri, 24 Mai 2013 00:00:00 GMT", 29, &t));
+	assert_false(http_parse_date("Fri, 24 May 2013 00:00:00 GMT and what else there may be", 53,
+				     &t));
+	assert_false(http_parse_date("Fri, 24 ayJ 2013 00:00:00 GMT", 29, &t));
+	assert_false(http_parse_date("", 0, &t));
+	assert_false(http_parse_date("2013-05-24T00:00:00Z", 20, &t));
 }
 
 static void test_ranges(void **state)
 {
 	uint64_t a, b, c;
-	static const char *const bad[] = { "", "bytes", "bytes 0-1", "bytes 0-1/*", "bytes */5", "bytes 2-1/5", "bytes 0-5/5", "bytes 0-1/5 ", "bytes -1-2/5",
-					   "bytes 99999999999999999999-2/5", "items 0-1/5" };
+	static const char *const bad[] = { "",
+					   "bytes",
+					   "bytes 0-1",
+					   "bytes 0-1/*",
+					   "bytes */5",
+					   "bytes 2-1/5",
+					   "bytes 0-5/5",
+					   "bytes 0-1/5 ",
+					   "bytes -1-2/5",
+					   "bytes 99999999999999999999-2/5",
+					   "items 0-1/5" };
 
 	assert_true(transfer_parse_range("bytes 5-9/10", &a, &b, &c));
 	assert_int_equal(a, 5);
@@ -83,7 +90,7 @@ static void test_ranges(void **state)
 		assert_false(transfer_parse_range(bad[i], &a, &b, &c));
 }
 
-/* --- work ------------------------------------------------------------------------------------------------------------- */
+/* Work. */
 
 struct count {
 	pthread_mutex_t lock;
@@ -167,9 +174,10 @@ static void test_what_is_worth_another_try(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		const struct http_request r = { .err = cases[i].err, .reply = { .status = cases[i].status } };
+		const struct http_request r = { .err = cases[i].err,
+						.reply = { .status = cases[i].status } };
 
-		assert_int_equal(transfer_transient(&r), cases[i].again);
+		assert_int_equal(http_is_transient(&r), cases[i].again);
 	}
 }
 

@@ -1,12 +1,9 @@
-/* Tree listings: random ones against a naive encoder, hostile ones with one thing wrong each; look-ups and globs against a naive walk. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* Tree listings: random ones against a naive encoder, hostile ones with one thing wrong each;
+ * look-ups and globs against a naive walk. */
 #include <fnmatch.h>
 #include <stdio.h>
 #include "storage/internal.h"
+#include "unit.h"
 
 static uint64_t rnd_state;
 static uint32_t rnd(uint32_t n)
@@ -15,7 +12,7 @@ static uint32_t rnd(uint32_t n)
 	return (uint32_t)(rnd_state >> 33) % n;
 }
 
-/* --- encoding ------------------------------------------------------------------------------------------------------------------ */
+/* Encoding. */
 
 struct plain {
 	char name[8];
@@ -153,7 +150,9 @@ static void test_builder_refuses(void **state)
 		{ .name = "a", .name_len = 1, .kind = TREE_FILE, .id.kind = CONTENT_NONE },
 		{ .name = "a", .name_len = 1, .kind = TREE_SYMLINK, .target = "", .target_len = 0 },
 	};
-	const struct tree_entry good = { .name = "a", .name_len = 1, .kind = TREE_FILE, .id.kind = CONTENT_BLOB };
+	const struct tree_entry good = {
+		.name = "a", .name_len = 1, .kind = TREE_FILE, .id.kind = CONTENT_BLOB
+	};
 	struct tree_builder *b = tree_builder_new();
 	struct content_id id;
 	struct err err = { 0 };
@@ -174,15 +173,33 @@ static void test_builder_refuses(void **state)
 /* A good listing of two files and a link, with one change a row. */
 static void test_hostile(void **state)
 {
-	static const struct plain good[] = { { "ab", TREE_FILE }, { "cd", TREE_DIR }, { "ef", TREE_SYMLINK } };
+	static const struct plain good[] = { { "ab", TREE_FILE },
+					     { "cd", TREE_DIR },
+					     { "ef", TREE_SYMLINK } };
 	enum { SECOND = 13 + 8 + 40, THIRD = SECOND + 8 + 40, END = THIRD + 8 + 11 };
 	static const struct {
 		size_t at;
 		uint8_t byte;
 	} rows[] = {
-		{ 0, 'C' }, { 11, '2' }, { 13, 0 }, { 13, 5 }, { 14, 3 }, { 14, 1 }, { 14, 0 }, { 17, 1 }, { 18, '/' }, { 19, 0 }, { 20, 'x' },
-		{ 18, 'd' /* out of order */ }, { SECOND + 5, 'A' /* before the first */ }, { SECOND + 6, '/' }, { THIRD + 8, 5 }, { THIRD + 8, 7 },
-		{ THIRD + 12, 0 }, { THIRD + 18, 'x' }, { THIRD + 9, 1 },
+		{ 0, 'C' },
+		{ 11, '2' },
+		{ 13, 0 },
+		{ 13, 5 },
+		{ 14, 3 },
+		{ 14, 1 },
+		{ 14, 0 },
+		{ 17, 1 },
+		{ 18, '/' },
+		{ 19, 0 },
+		{ 20, 'x' },
+		{ 18, 'd' /* out of order */ },
+		{ SECOND + 5, 'A' /* before the first */ },
+		{ SECOND + 6, '/' },
+		{ THIRD + 8, 5 },
+		{ THIRD + 8, 7 },
+		{ THIRD + 12, 0 },
+		{ THIRD + 18, 'x' },
+		{ THIRD + 9, 1 },
 	};
 	uint8_t bytes[256];
 	struct tree *t;
@@ -198,13 +215,15 @@ static void test_hostile(void **state)
 		assert_int_equal(err.code, ERR_CORRUPT);
 		bytes[rows[i].at] = was;
 	}
-	for (size_t n = 0; n < END; n++) /* whole entries are a listing of their own, cut ones are not */
-		assert_int_equal(tree_decode(bytes, n, &t, NULL) == 0 ? (tree_free(t), 1) : 0, n == 13 || n == SECOND || n == THIRD);
+	for (size_t n = 0; n < END;
+	     n++) /* whole entries are a listing of their own, cut ones are not */
+		assert_int_equal(tree_decode(bytes, n, &t, NULL) == 0 ? (tree_free(t), 1) : 0,
+				 n == 13 || n == SECOND || n == THIRD);
 	memcpy(bytes + SECOND + 5, "ab", 2); /* the same name twice */
 	assert_int_equal(tree_decode(bytes, END, &t, NULL), -1);
 }
 
-/* --- paths ------------------------------------------------------------------------------------------------------------------------- */
+/* Paths. */
 
 /* A forest kept as a list of paths beside the real tree. */
 struct forest {
@@ -225,7 +244,10 @@ static struct content_id grow(struct forest *f, const char *prefix, int depth)
 
 	content_put_bytes(f->s, "x", 1, &blob, NULL);
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		struct tree_entry e = { .name = names[i], .name_len = strlen(names[i]), .kind = TREE_FILE, .id = blob };
+		struct tree_entry e = { .name = names[i],
+					.name_len = strlen(names[i]),
+					.kind = TREE_FILE,
+					.id = blob };
 
 		if (rnd(3) == 0 || f->n >= ARRAY_LEN(f->all))
 			continue;
@@ -252,11 +274,13 @@ static struct content_id grow(struct forest *f, const char *prefix, int depth)
 	return ret;
 }
 
-/* Component by component; `**` is any number of visible directories, and at the end also any visible member. */
+/* Component by component; `**` is any number of visible directories, and at the end also any
+ * visible member. */
 static bool matches(const char *pattern, const char *path)
 {
 	size_t np = strcspn(pattern, "/"), n = strcspn(path, "/");
-	const char *more_p = pattern[np] ? pattern + np + 1 : NULL, *more = path[n] ? path + n + 1 : NULL;
+	const char *more_p = pattern[np] ? pattern + np + 1 : NULL,
+		   *more = path[n] ? path + n + 1 : NULL;
 	char p[64], c[64];
 
 	snprintf(p, sizeof(p), "%.*s", (int)np, pattern);
@@ -304,8 +328,13 @@ static void check_glob(const struct forest *f, const char *pattern, bool dirs_on
 
 static void test_globs(void **state)
 {
-	static const char *const patterns[] = { "*", "a", "*/*", "**", "**/b.txt", "dir/**", "dir/**/b", "**/**/b", "**/dir/**", "**/dir/**/*.t??", ".*", "**/.hid",
-						".hid/*", "[ab]*", "[[]x]", "nothing", "*/nothing", "a/b/c/d/e", "?", "*.txt", "*/.h*", "**/**", "**x", "*\\*" };
+	static const char *const patterns[] = {
+		"*",       "a",         "*/*",       "**",        "**/b.txt",
+		"dir/**",  "dir/**/b",  "**/**/b",   "**/dir/**", "**/dir/**/*.t??",
+		".*",      "**/.hid",   ".hid/*",    "[ab]*",     "[[]x]",
+		"nothing", "*/nothing", "a/b/c/d/e", "?",         "*.txt",
+		"*/.h*",   "**/**",     "**x",       "*\\*"
+	};
 	size_t found = 0;
 
 	for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -365,15 +394,23 @@ static void test_stars_are_bounded(void **state)
 	for (int depth = 0; depth < 60; depth++) {
 		struct tree_builder *b = tree_builder_new();
 
-		tree_builder_add(b, &(struct tree_entry){ .name = "f", .name_len = 1, .kind = TREE_FILE, .id = blob }, NULL);
+		tree_builder_add(
+			b,
+			&(struct tree_entry){
+				.name = "f", .name_len = 1, .kind = TREE_FILE, .id = blob },
+			NULL);
 		if (depth)
-			tree_builder_add(b, &(struct tree_entry){ .name = "d", .name_len = 1, .kind = TREE_DIR, .id = at }, NULL);
+			tree_builder_add(
+				b,
+				&(struct tree_entry){
+					.name = "d", .name_len = 1, .kind = TREE_DIR, .id = at },
+				NULL);
 		assert_int_equal(tree_builder_store(b, s, &at, NULL), 0);
 		tree_builder_free(b);
 	}
 	for (int i = 0; i < 40; i++)
 		strcat(pattern, "**/"); /* lint: strcat because 40 times 3 fit */
-	strcat(pattern, "f"); /* lint: strcat because it fits too */
+	strcat(pattern, "f");           /* lint: strcat because it fits too */
 	assert_int_equal(tree_glob(s, &at, pattern, arena, &m, &n, NULL), 0);
 	assert_int_equal(n, 60);
 	arena_free(arena);
@@ -383,8 +420,9 @@ static void test_stars_are_bounded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_random), cmocka_unit_test(test_builder_refuses), cmocka_unit_test(test_hostile), cmocka_unit_test(test_globs),
-		cmocka_unit_test(test_lookup), cmocka_unit_test(test_stars_are_bounded),
+		cmocka_unit_test(test_random),  cmocka_unit_test(test_builder_refuses),
+		cmocka_unit_test(test_hostile), cmocka_unit_test(test_globs),
+		cmocka_unit_test(test_lookup),  cmocka_unit_test(test_stars_are_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

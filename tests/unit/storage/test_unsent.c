@@ -1,26 +1,21 @@
-/* The journal of records that may not be in the bucket: what is on it after a life, a death, a take-over; and garbage. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* The journal of records that may not be in the bucket: what is on it after a life, a death, a
+ * take-over; and garbage. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "base/fs.h"
 #include "base/mem.h"
+#include "base/os/fs.h"
 #include "storage/remote/unsent.h"
+#include "unit.h"
 
-static char root[64], *dir;
+static char root[TEST_DIR_MAX], *dir;
 
 static int setup(void **state)
 {
-	snprintf(root, sizeof(root), "/tmp/cairn-unsent-XXXXXX");
-	if (!mkdtemp(root))
-		return -1;
+	test_dir(root, sizeof(root), "unsent");
 	dir = fs_join(root, "unsent");
 	return 0;
 }
@@ -188,7 +183,8 @@ static void entries_say_what_they_are(void **state)
 	unsent_free(other);
 }
 
-/* Between unsent_add() and unsent_added() the record isn't in the queue yet that says whether all was sent. */
+/* Between unsent_add() and unsent_added() the record isn't in the queue yet that says whether all
+ * was sent. */
 static void what_is_being_put_is_not_cleared(void **state)
 {
 	const struct unsent_record r = record(4, false);
@@ -205,12 +201,21 @@ static void what_is_being_put_is_not_cleared(void **state)
 
 static void garbage_counts_for_nothing(void **state)
 {
-	struct { const char *name, *bytes; size_t n; } bad[] = {
+	struct {
+		const char *name, *bytes;
+		size_t n;
+	} bad[] = {
 		{ "1-1", "", 0 },
 		{ "1-2", "cairn-unsent/9\n", 15 },
 		{ "1-3", "cairn-unsent/1\n\x02torn", 20 },
-		{ "1-4", "cairn-unsent/1\n\x07" "01234567890123456789012345678901", 48 }, /* no such space */
-		{ "1-5", "cairn-unsent/1\n\x02" "01234567890123456789012345678901\x02half", 53 },
+		{ "1-4",
+		  "cairn-unsent/1\n\x07"
+		  "01234567890123456789012345678901",
+		  48 }, /* no such space */
+		{ "1-5",
+		  "cairn-unsent/1\n\x02"
+		  "01234567890123456789012345678901\x02half",
+		  53 },
 	};
 	struct unsent *u = unsent_new(dir);
 
@@ -224,6 +229,26 @@ static void garbage_counts_for_nothing(void **state)
 	unsent_clear(u, true);
 	unsent_free(u);
 	assert_int_equal(files(), 0);
+}
+
+/* Two million records of a machine that was offline, and one more: none is too many. */
+static void a_long_file_is_taken_over_to_its_end(void **state)
+{
+	_cleanup_(freep) char *path = fs_join(dir, "1-1");
+	struct unsent *u = unsent_new(dir);
+	const off_t at = 15 + 33 * (off_t)(2 * MIB);
+	const uint8_t entry[33] = { STORE_RUN, 7 }; /* what is before it is a hole: no records */
+	int fd;
+
+	assert_int_equal(fs_mkdir_p(dir, NULL), 0);
+	assert_int_equal(fs_write_atomic(path, "cairn-unsent/1\n", 15, NULL), 0);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	assert_int_equal(pwrite(fd, entry, sizeof(entry), at), sizeof(entry));
+	close(fd);
+	assert_int_equal(taken(u), 1);
+	assert_int_equal(access(path, F_OK), -1);
+	unsent_clear(u, true);
+	unsent_free(u);
 }
 
 static void a_directory_that_cannot_be_made_is_no_failure(void **state)
@@ -242,13 +267,19 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(nothing_is_left_of_what_was_sent, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_was_not_sent_is_there_for_others, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_killed_leave_theirs_and_so_does_who_takes_over_and_dies, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_was_not_sent_is_there_for_others, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(
+			the_killed_leave_theirs_and_so_does_who_takes_over_and_dies, setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(entries_say_what_they_are, setup, teardown),
 		cmocka_unit_test_setup_teardown(every_kind_is_taken_over, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_being_put_is_not_cleared, setup, teardown),
 		cmocka_unit_test_setup_teardown(garbage_counts_for_nothing, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_directory_that_cannot_be_made_is_no_failure, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_long_file_is_taken_over_to_its_end, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_directory_that_cannot_be_made_is_no_failure,
+						setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,25 @@
+/* engine/base/compare.h — the six comparison operators that gates, expressions, rules and queries
+ * have: == != < <= > >=. */
+#ifndef CAIRN_BASE_COMPARE_H
+#define CAIRN_BASE_COMPARE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum compare_op {
+	COMPARE_EQ,
+	COMPARE_NE,
+	COMPARE_LT,
+	COMPARE_LE,
+	COMPARE_GT,
+	COMPARE_GE,
+	COMPARE_OPS
+};
+
+/* The operator that `text` begins with: its length, or 0. */
+size_t compare_parse(const char *text, enum compare_op *ret);
+/* order: of the left side against the right one: < 0, 0, > 0. */
+bool compare_order(enum compare_op op, int order);
+bool compare_numbers(enum compare_op op, double a, double b); /* NaN holds nothing but != */
+
+#endif

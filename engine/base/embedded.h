@@ -1,0 +1,14 @@
+/* base/embedded.h — files of the tree that are part of the program. cairn_embed_folder() in
+ * CMakeLists.txt makes a table of a folder's files; engine/embed.cmake writes it. */
+#ifndef CAIRN_BASE_EMBEDDED_H
+#define CAIRN_BASE_EMBEDDED_H
+
+#include <stddef.h>
+
+struct embedded_file {
+	const char *path; /* below the folder; NULL ends the table */
+	const char *bytes;
+	size_t size; /* a NUL follows, which doesn't count */
+};
+
+#endif

@@ -1,0 +1,444 @@
+/* engine/base/net/http.c — clients and batches of requests.
+ *
+ * A client is one thread around one multi handle, which nobody else touches: others hand it
+ * batches over `lock` and wake it. client_main() repeats: take what came, begin requests, let
+ * libcurl work (http_events.c), collect what has ended, end what has stalled.
+ *
+ * A batch lives on its caller's stack until the last of its requests has ended. release_batches()
+ * gives it back under the lock and doesn't touch it afterwards. Batches take turns in starting
+ * requests, each up to its own `parallel`, together up to the client's connections, so that
+ * libcurl never queues by itself and a long batch doesn't starve a short one.
+ *
+ * Handles are kept in `idle` and used again. One request is http_transfer.c's, headers and
+ * escaping are http_text.c's, loading libcurl is http_curl.c's. Nothing is retried here, except
+ * by http_transfer_again().
+ */
+#include "base/net/http.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/net/http_internal.h"
+#include "base/os/thread.h"
+
+#define CONNECTIONS_DEFAULT     64
+#define CONNECT_TIMEOUT_DEFAULT (10 * NS_PER_S)
+#define STALL_TIMEOUT_DEFAULT   (30 * NS_PER_S)
+#define STALL_LOOKS             4 /* in each of the client's stall timeouts */
+#define STALL_LOOK_MAX          (5 * NS_PER_S)
+#define IDLE_POLL_MS            3600000 /* nothing under way: until woken */
+
+struct http_batch {
+	struct http_request *const *v;
+	size_t n, next;
+	VEC(struct http_request *)
+	extra; /* what `more` gave and what has not begun yet: from extra_next */
+	size_t extra_next;
+	unsigned parallel, running;
+	struct http_request *(*more)(void *arg, struct http_request *ended);
+	void *arg;
+	bool done;
+	pthread_cond_t ended;
+	struct http_batch *following;
+};
+
+struct http_client {
+	const struct curl_api *api;
+	struct http_settings settings;
+	unsigned max_connections;
+	CURLM *multi;
+	struct http_events events;
+	pthread_t thread;
+	atomic_bool cancelled;
+
+	pthread_mutex_t lock;
+	struct http_batch *incoming; /* under lock */
+	bool stop;                   /* under lock */
+
+	/* the thread's alone */
+	struct http_batch *batches;
+	VEC(struct http_transfer *) running;
+	VEC(CURL *) idle;
+	int64_t next_look_ns;
+};
+
+/* Batches. */
+
+static struct http_request *batch_pop(struct http_batch *b)
+{
+	struct http_request *r;
+
+	if (b->extra_next < b->extra.n) {
+		r = b->extra.v[b->extra_next++];
+		if (b->extra_next == b->extra.n)
+			b->extra_next = b->extra.n = 0;
+		return r;
+	}
+	return b->next < b->n ? b->v[b->next++] : NULL;
+}
+
+static bool batch_is_over(const struct http_batch *b)
+{
+	return !b->running && b->next == b->n && b->extra_next == b->extra.n;
+}
+
+static void batch_ended_one(struct http_batch *b, struct http_request *r)
+{
+	struct http_request *more = b->more ? b->more(b->arg, r) : NULL;
+
+	if (more)
+		VEC_PUSH(&b->extra, more);
+}
+
+/* What is over goes back to its caller, whose stack it is on: not touched after the unlock. */
+static void release_batches(struct http_client *c)
+{
+	for (struct http_batch **p = &c->batches, *b; (b = *p);) {
+		if (!batch_is_over(b)) {
+			p = &b->following;
+			continue;
+		}
+		*p = b->following;
+		pthread_mutex_lock(&c->lock);
+		b->done = true;
+		pthread_cond_signal(&b->ended);
+		pthread_mutex_unlock(&c->lock);
+	}
+}
+
+/* Behind those that are there, in the order in which they came. False: stop. */
+static bool take_batches(struct http_client *c)
+{
+	struct http_batch *new, **tail = &c->batches;
+	bool stop;
+
+	pthread_mutex_lock(&c->lock);
+	new = TAKE_PTR(c->incoming);
+	stop = c->stop;
+	pthread_mutex_unlock(&c->lock);
+	while (*tail)
+		tail = &(*tail)->following;
+	*tail = new;
+	return !stop;
+}
+
+/* Transfers. */
+
+static void end_transfer(struct http_client *c, struct http_transfer *t, CURLcode code)
+{
+	struct http_batch *b = t->batch;
+	struct http_request *r = t->r;
+
+	http_transfer_end(t, code);
+	if (t->easy)
+		VEC_PUSH(&c->idle, t->easy);
+	free(t);
+	b->running--;
+	batch_ended_one(b, r);
+}
+
+/* Takes it off the list of those under way, too. */
+static void finish(struct http_client *c, struct http_transfer *t, CURLcode code)
+{
+	struct http_transfer *last = c->running.v[--c->running.n];
+
+	c->running.v[t->index] = last;
+	last->index = t->index;
+	c->api->multi_remove_handle(c->multi, t->easy);
+	end_transfer(c, t, code);
+}
+
+static void begin(struct http_client *c, struct http_batch *b, struct http_request *r)
+{
+	struct http_transfer *t = xcalloc(1, sizeof(*t));
+
+	t->api = c->api;
+	t->settings = &c->settings;
+	t->batch = b;
+	t->r = r;
+	t->easy = c->idle.n ? c->idle.v[--c->idle.n] : http_easy_new(c->api, &c->settings);
+	b->running++;
+	if (!t->easy)
+		mem_die(0);
+	if (http_transfer_setup(t) < 0 || c->api->multi_add_handle(c->multi, t->easy) != CURLM_OK) {
+		end_transfer(c, t, CURLE_FAILED_INIT);
+		return;
+	}
+	t->index = c->running.n;
+	VEC_PUSH(&c->running, t);
+}
+
+static void begin_some(struct http_client *c)
+{
+	bool any = true;
+
+	while (any && c->running.n < c->max_connections) {
+		any = false;
+		for (struct http_batch *b = c->batches; b && c->running.n < c->max_connections;
+		     b = b->following) {
+			struct http_request *r = b->running < b->parallel ? batch_pop(b) : NULL;
+
+			if (r) {
+				begin(c, b, r);
+				any = true;
+			}
+		}
+	}
+}
+
+static void cancel_all(struct http_client *c)
+{
+	while (c->running.n) {
+		struct http_transfer *t = c->running.v[c->running.n - 1];
+
+		if (!t->r->err.code)
+			err_set(&t->r->err, ERR_CANCELLED, "cancelled");
+		finish(c, t, CURLE_ABORTED_BY_CALLBACK);
+	}
+	for (struct http_batch *b = c->batches; b; b = b->following) {
+		for (struct http_request *r; (r = batch_pop(b));) {
+			err_set(&r->err, ERR_CANCELLED, "cancelled");
+			batch_ended_one(b, r);
+		}
+	}
+}
+
+static void collect(struct http_client *c)
+{
+	struct http_transfer *t;
+	const CURLMsg *m;
+	CURLcode code;
+	int left;
+
+	while ((m = c->api->multi_info_read(c->multi, &left))) {
+		if (m->msg != CURLMSG_DONE)
+			continue;
+		code = m->data.result; /* before the handle, and with it the message, goes */
+		c->api->easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &t);
+		if (http_transfer_again(t, code)) {
+			c->api->multi_remove_handle(c->multi, t->easy);
+			if (c->api->multi_add_handle(c->multi, t->easy) == CURLM_OK)
+				continue;
+		}
+		finish(c, t, code);
+	}
+}
+
+static int64_t now_ns(void)
+{
+	return clock_system()->mono_ns(clock_system());
+}
+
+static void end_stalled(struct http_client *c)
+{
+	int64_t now = now_ns();
+
+	if (now < c->next_look_ns)
+		return;
+	c->next_look_ns = now + MAX(MIN(c->settings.stall_timeout_ns / STALL_LOOKS, STALL_LOOK_MAX),
+				    NS_PER_MS);
+	for (size_t i = c->running.n; i-- > 0;)
+		if (http_transfer_stalled(c->running.v[i], now))
+			finish(c, c->running.v[i], CURLE_OPERATION_TIMEDOUT);
+}
+
+static int poll_ms(const struct http_client *c)
+{
+	int64_t left;
+
+	if (!c->running.n)
+		return IDLE_POLL_MS;
+	left = (c->next_look_ns - now_ns()) / NS_PER_MS + 1;
+	return (int)MAX(MIN(left, (int64_t)IDLE_POLL_MS), 0);
+}
+
+static void *client_main(void *arg)
+{
+	struct http_client *c = arg;
+
+	while (take_batches(c)) {
+		if (atomic_load(&c->cancelled))
+			cancel_all(c);
+		else
+			begin_some(c);
+		release_batches(c); /* also those that ended without beginning */
+		http_events_turn(&c->events, poll_ms(c));
+		collect(c);
+		end_stalled(c);
+		release_batches(c);
+	}
+	return NULL;
+}
+
+/* What others call. */
+
+static char *environment(const char *lower, const char *upper)
+{
+	const char *v = getenv(lower);
+
+	if (!v || !*v)
+		v = upper ? getenv(upper) : NULL;
+	return v && *v ? xstrdup(v) : NULL;
+}
+
+/* Read here, once: libcurl would call getenv() on its thread, and it leaves HTTP_PROXY out, which
+ * is dangerous only to CGI programs. */
+static void settings_init(struct http_settings *s, const struct http_options *o)
+{
+	*s = (struct http_settings){
+		.ca_file = o->ca_file ? xstrdup(o->ca_file) : environment("SSL_CERT_FILE", NULL),
+		.user_agent = xstrdup(o->user_agent ? o->user_agent : "cairn/" CAIRN_VERSION),
+		.connect_timeout_ms = (long)MAX(
+			(o->connect_timeout_ns ? o->connect_timeout_ns : CONNECT_TIMEOUT_DEFAULT) /
+				NS_PER_MS,
+			1),
+		.stall_timeout_ns =
+			o->stall_timeout_ns ? o->stall_timeout_ns : STALL_TIMEOUT_DEFAULT,
+		.ca_pem = o->ca_pem ? xstrdup(o->ca_pem) : NULL,
+		.cert_pem = o->cert_pem ? xstrdup(o->cert_pem) : NULL,
+		.key_pem = o->key_pem ? xstrdup(o->key_pem) : NULL,
+		.server_name = o->server_name ? xstrdup(o->server_name) : NULL,
+		.insecure = o->insecure,
+	};
+	if (o->proxy) {
+		s->proxy_http = xstrdup(o->proxy);
+		s->proxy_https = xstrdup(o->proxy);
+	} else {
+		s->proxy_http = environment("http_proxy", "HTTP_PROXY");
+		s->proxy_https = environment("https_proxy", "HTTPS_PROXY");
+		s->no_proxy = environment("no_proxy", "NO_PROXY");
+	}
+	s->proxy_http = s->proxy_http ? s->proxy_http : environment("all_proxy", "ALL_PROXY");
+	s->proxy_https = s->proxy_https ? s->proxy_https : environment("all_proxy", "ALL_PROXY");
+	s->proxy_http = s->proxy_http ? s->proxy_http : xstrdup("");
+	s->proxy_https = s->proxy_https ? s->proxy_https : xstrdup("");
+	s->no_proxy = s->no_proxy ? s->no_proxy : xstrdup("");
+}
+
+static void settings_deinit(struct http_settings *s)
+{
+	free(s->ca_file);
+	free(s->user_agent);
+	free(s->proxy_http);
+	free(s->proxy_https);
+	free(s->no_proxy);
+	free(s->ca_pem);
+	free(s->cert_pem);
+	if (s->key_pem)
+		explicit_bzero(s->key_pem, strlen(s->key_pem));
+	free(s->key_pem);
+	free(s->server_name);
+}
+
+static int start_thread(struct http_client *c, struct err *err)
+{
+	if (http_events_init(&c->events, c->api, c->multi, err) < 0)
+		return -1;
+	errno = thread_start(&c->thread, NULL, client_main, c);
+	return errno ? err_errno(err, "cannot start a thread for the network") : 0;
+}
+
+static void client_deinit(struct http_client *c)
+{
+	for (size_t i = 0; i < c->idle.n; i++)
+		c->api->easy_cleanup(c->idle.v[i]);
+	c->api->multi_cleanup(c->multi);
+	http_events_deinit(&c->events);
+	VEC_FREE(&c->idle);
+	VEC_FREE(&c->running);
+	pthread_mutex_destroy(&c->lock);
+	settings_deinit(&c->settings);
+	free(c);
+}
+
+int http_client_new(const struct http_options *o, struct http_client **ret, struct err *err)
+{
+	const struct curl_api *api;
+	struct http_client *c;
+
+	if (curl_api_get(&api, err) < 0)
+		return -1;
+	c = xcalloc(1, sizeof(*c));
+	c->api = api;
+	settings_init(&c->settings, o);
+	c->max_connections = o->max_connections ? o->max_connections : CONNECTIONS_DEFAULT;
+	pthread_mutex_init(&c->lock, NULL);
+	c->multi = api->multi_init();
+	if (!c->multi)
+		mem_die(0);
+	api->multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, (long)c->max_connections);
+	api->multi_setopt(c->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, (long)c->max_connections);
+	api->multi_setopt(c->multi, CURLMOPT_PIPELINING, CURLPIPE_NOTHING);
+	if (start_thread(c, err) < 0) {
+		client_deinit(c);
+		return -1;
+	}
+	*ret = c;
+	return 0;
+}
+
+void http_client_free(struct http_client *c)
+{
+	if (!c)
+		return;
+	pthread_mutex_lock(&c->lock);
+	c->stop = true;
+	pthread_mutex_unlock(&c->lock);
+	http_events_wake(&c->events);
+	pthread_join(c->thread, NULL);
+	assert(!c->batches && !c->incoming && !c->running.n);
+	client_deinit(c);
+}
+
+void http_run(struct http_client *c, struct http_request *const *v, size_t n, unsigned parallel,
+	      struct http_request *(*more)(void *arg, struct http_request *ended), void *arg)
+{
+	struct http_batch b = { .v = v,
+				.n = n,
+				.parallel = parallel ? parallel : c->max_connections,
+				.more = more,
+				.arg = arg };
+	struct http_batch **tail = &c->incoming;
+
+	assert(!pthread_equal(pthread_self(),
+			      c->thread)); /* a sink or `more` that waits for its own thread */
+	if (!n)
+		return;
+	pthread_cond_init(&b.ended, NULL);
+	pthread_mutex_lock(&c->lock);
+	while (*tail)
+		tail = &(*tail)->following;
+	*tail = &b;
+	pthread_mutex_unlock(&c->lock);
+	http_events_wake(&c->events);
+	pthread_mutex_lock(&c->lock);
+	while (!b.done)
+		pthread_cond_wait(&b.ended, &c->lock);
+	pthread_mutex_unlock(&c->lock);
+	pthread_cond_destroy(&b.ended);
+	VEC_FREE(&b.extra);
+}
+
+int http_do(struct http_client *c, struct http_request *r, struct err *err)
+{
+	http_run(c, &r, 1, 1, NULL, NULL);
+	if (!r->err.code)
+		return 0;
+	if (err)
+		*err = r->err;
+	return -1;
+}
+
+void http_cancel(struct http_client *c)
+{
+	atomic_store(&c->cancelled, true);
+	http_events_wake(&c->events);
+}
+
+void http_request_deinit(struct http_request *r)
+{
+	str_deinit(&r->reply.headers);
+	str_deinit(&r->reply.trailers);
+	str_deinit(&r->reply.body);
+}

@@ -1,0 +1,112 @@
+/* engine/base/net/http_internal.h — what the files of http share: libcurl's functions, a client,
+ * one transfer. */
+#ifndef CAIRN_BASE_NET_HTTP_INTERNAL_H
+#define CAIRN_BASE_NET_HTTP_INTERNAL_H
+
+#include <curl/curl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include "base/mem.h"
+#include "base/net/http.h"
+
+/* All that is called of libcurl, by its name without "curl_". */
+#define CURL_FUNCTIONS(X)      \
+	X(global_init)         \
+	X(version_info)        \
+	X(easy_init)           \
+	X(easy_cleanup)        \
+	X(easy_setopt)         \
+	X(easy_getinfo)        \
+	X(easy_perform)        \
+	X(easy_strerror)       \
+	X(slist_append)        \
+	X(slist_free_all)      \
+	X(getdate)             \
+	X(url)                 \
+	X(url_cleanup)         \
+	X(url_get)             \
+	X(url_set)             \
+	X(free)                \
+	X(multi_init)          \
+	X(multi_cleanup)       \
+	X(multi_setopt)        \
+	X(multi_add_handle)    \
+	X(multi_remove_handle) \
+	X(multi_info_read)     \
+	X(multi_assign)        \
+	X(multi_socket_action)
+
+#define CURL_MEMBER(name) typeof(&curl_##name) name;
+struct curl_api {
+	CURL_FUNCTIONS(CURL_MEMBER)
+};
+
+/* Loads libcurl once for the process; ERR_UNSUPPORTED when it isn't there or is too old. It is
+ * never unloaded. */
+int curl_api_get(const struct curl_api **ret, struct err *err);
+
+struct http_batch;
+
+struct http_transfer {
+	const struct curl_api *api;
+	const struct http_settings *settings;
+	struct http_batch *batch;
+	struct http_request *r;
+	CURL *easy;
+	struct curl_slist *headers, *connect_to;
+	size_t index;          /* in the client's list of those under way */
+	uint64_t sent;         /* of the request's body */
+	uint64_t header_bytes; /* also those of 1xx answers */
+	uint64_t limit;        /* of the answer's body */
+	bool headers_whole;    /* the empty line after them has come */
+	bool body_begun, to_sink;
+	int64_t started_ns;
+	int64_t window_ns; /* since when `window_bytes` had moved */
+	uint64_t window_bytes;
+	char why[CURL_ERROR_SIZE];
+};
+
+/* What a client says of every request; copies. NULL where it says nothing. */
+struct http_settings {
+	char *ca_file, *user_agent;
+	char *proxy_http, *proxy_https; /* "": none */
+	char *no_proxy;
+	char *ca_pem, *cert_pem, *key_pem, *server_name;
+	bool insecure;
+	long connect_timeout_ms;
+	int64_t stall_timeout_ns;
+};
+
+/* A handle with all that is the same for every request. NULL: out of memory. */
+CURL *http_easy_new(const struct curl_api *api, const struct http_settings *s);
+/* Readies the transfer (api, settings, r, easy are set) for its request; what is wrong with the
+ * request is set in r->err. */
+int http_transfer_setup(struct http_transfer *t);
+/* Whether it met a kept connection that had died, before any answer, and is one that may be sent
+ * twice. Then it is ready to go out on a new one. */
+bool http_transfer_again(struct http_transfer *t, CURLcode code);
+/* The request's answer or its error, from how libcurl ended. Releases what the transfer held, not
+ * its handle. */
+void http_transfer_end(struct http_transfer *t, CURLcode code);
+/* Whether fewer than 1 KiB/s have moved for the stall timeout. To be asked a few times in each of
+ * it. */
+bool http_transfer_stalled(struct http_transfer *t, int64_t now_ns);
+
+/* What a client's thread waits with. */
+struct http_events {
+	const struct curl_api *api;
+	CURLM *multi;
+	int epoll, wake;
+	int64_t timer_ns; /* when libcurl wants to be called; -1: not */
+};
+int http_events_init(struct http_events *e, const struct curl_api *api, CURLM *multi,
+		     struct err *err);
+void http_events_deinit(struct http_events *e); /* after the multi handle */
+void http_events_wake(struct http_events *e);   /* any thread */
+/* Waits, at most so long, until something is ready, and lets libcurl do it. */
+void http_events_turn(struct http_events *e, int max_ms);
+
+/* "GET host/path" for messages: no user, no query. */
+void http_add_place(struct str *out, const char *method, const char *url);
+
+#endif

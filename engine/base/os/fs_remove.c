@@ -1,0 +1,218 @@
+/* engine/base/os/fs_remove.c — removing a tree that somebody else filled, perhaps while he is
+ * still at it.
+ *
+ * Every step goes through a descriptor of the parent directory and takes one name, never
+ * following a symlink and never entering another mount, so that nothing outside of the tree can
+ * be reached, whatever is renamed meanwhile. Going down is recursive with one descriptor a level,
+ * up to LEVELS_MAX; a directory below that is first moved up to the top of the tree and removed
+ * there like the others, so that depth is bounded neither by descriptors, nor by the stack, nor
+ * by PATH_MAX.
+ *
+ * The first error is kept and the rest goes on. What has vanished counts as removed. A directory
+ * is read again, PASSES_MAX times at most, because some file systems skip entries while others
+ * are removed.
+ */
+#include "base/os/fs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include "base/mem.h"
+
+#define LEVELS_MAX 64 /* descriptors in use at once */
+#define PASSES_MAX 3
+
+struct remover {
+	int top_fd;       /* where directories that are too deep are moved to */
+	uint64_t n_moved; /* names them */
+	struct err first; /* the first error; the rest goes on */
+};
+
+static void note(struct remover *r, const char *name)
+{
+	struct err e = { 0 };
+
+	if (r->first.code != ERR_NONE)
+		return;
+	if (errno == EXDEV)
+		err_set(&e, ERR_BUSY, "cannot remove %s: something is mounted there", name);
+	else
+		err_errno(&e, "cannot remove %s", name);
+	r->first = e;
+}
+
+/* Kernels before 5.6 and some sandboxes don't have openat2: then bind mounts of the same file
+ * system aren't noticed. */
+static int open_no_xdev(int parent, const char *name, int flags)
+{
+	struct open_how how = { .flags = (uint64_t)flags,
+				.resolve = RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS };
+	int fd = (int)syscall(SYS_openat2, parent, name, &how, sizeof(how));
+
+	if (fd >= 0 || (errno != ENOSYS && errno != EPERM))
+		return fd;
+	return openat(parent, name, flags);
+}
+
+/* A directory without permissions for us is given them through a path descriptor, which can't be
+ * led astray by a symlink. */
+static int add_permission(int parent, const char *name)
+{
+	_cleanup_(fd_closep) int fd =
+		open_no_xdev(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	char self[40];
+
+	if (fd < 0)
+		return -1;
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	return chmod(self, 0700);
+}
+
+static int open_dir(int parent, const char *name)
+{
+	const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+	int fd = open_no_xdev(parent, name, flags);
+	struct stat st;
+
+	if (fd < 0 && errno == EACCES && add_permission(parent, name) == 0)
+		fd = open_no_xdev(parent, name, flags);
+	/* entries of a directory that is read-only can't be removed; root needn't care */
+	if (fd >= 0 && geteuid() != 0 && fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700)
+		(void)!fchmod(fd, 0700);
+	return fd;
+}
+
+/* The way to the top is the caller's: it may lead over mounts and symlinks; only its last component
+ * must not be a symlink. */
+static int open_top(int dir_fd, const char *path)
+{
+	_cleanup_(freep) char *parent = fs_dirname(path);
+	_cleanup_(fd_closep) int fd = openat(dir_fd, parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	return fd < 0 ? -1 : open_dir(fd, fs_basename(path));
+}
+
+static void remove_entry(struct remover *r, int parent, const char *name, bool is_dir, int level);
+
+static void remove_entries(struct remover *r, DIR *dir, int level)
+{
+	struct dirent *e;
+	int more;
+
+	while ((more = fs_next(dir, "", &e, NULL)) > 0)
+		remove_entry(r, dirfd(dir), e->d_name, e->d_type == DT_DIR, level);
+	if (more < 0)
+		note(r, "the entries of a directory");
+}
+
+/* Moving a directory changes its "..", for which it has to be writable too: open_dir() has seen to
+ * that. */
+static void move_to_top(struct remover *r, int parent, const char *name)
+{
+	_cleanup_(fd_closep) int fd = open_dir(parent, name);
+	char moved[64];
+
+	for (int tries = 0; fd >= 0 && tries < 100; tries++) {
+		snprintf(moved, sizeof(moved), ".moved-%d-%llu", (int)getpid(),
+			 (unsigned long long)r->n_moved++);
+		if (renameat(parent, name, r->top_fd, moved) == 0)
+			return;
+		if (errno != EEXIST && errno != ENOTEMPTY &&
+		    errno != ENOTDIR) /* else: that name is taken */
+			break;
+	}
+	note(r, name);
+}
+
+/* Some file systems skip entries while others are being removed, hence the further passes. */
+static void remove_open_dir(struct remover *r, int parent, const char *name, DIR *dir, int level)
+{
+	for (int passes = 0; passes < PASSES_MAX; passes++) {
+		uint64_t moved_before = r->n_moved;
+
+		rewinddir(dir);
+		remove_entries(r, dir, level + 1);
+		if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+			return;
+		if (r->first.code != ERR_NONE)
+			return;
+		if (level == 0 && r->n_moved != moved_before)
+			passes = 0; /* there is something new at the top */
+	}
+	note(r, name);
+}
+
+static void remove_dir(struct remover *r, int parent, const char *name, int level)
+{
+	int fd;
+	DIR *dir;
+
+	if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+		return;
+	if (level >= LEVELS_MAX) {
+		move_to_top(r, parent, name);
+		return;
+	}
+	fd = open_dir(parent, name);
+	dir = fd >= 0 ? fdopendir(fd) : NULL;
+	if (!dir) {
+		if (errno != ENOENT)
+			note(r, name);
+		fd_closep(&fd);
+		return;
+	}
+	remove_open_dir(r, parent, name, dir, level);
+	closedir(dir);
+}
+
+static void remove_entry(struct remover *r, int parent, const char *name, bool is_dir, int level)
+{
+	if (!is_dir) {
+		if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
+			return;
+		if (errno != EISDIR) {
+			note(r, name);
+			return;
+		}
+	}
+	remove_dir(r, parent, name, level);
+}
+
+static int remove_top(int dir_fd, const char *path, struct err *err)
+{
+	int fd = open_top(dir_fd, path);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	struct remover r = { .top_fd = fd };
+
+	if (!dir) {
+		err_errno(err, "cannot remove %s", path);
+		fd_closep(&fd);
+		return -1;
+	}
+	remove_open_dir(&r, dir_fd, path, dir, 0);
+	closedir(dir);
+	if (r.first.code != ERR_NONE && err)
+		*err = r.first;
+	return r.first.code == ERR_NONE ? 0 : -1;
+}
+
+int fs_remove_tree_at(int dir_fd, const char *path, struct err *err)
+{
+	_cleanup_(freep) char *p = xstrdup(path);
+
+	for (size_t n = strlen(p); n > 1 && p[n - 1] == '/'; n--)
+		p[n - 1] = '\0';
+	if (unlinkat(dir_fd, p, 0) == 0 || errno == ENOENT)
+		return 0;
+	if (errno == EROFS)
+		return err_set(err, ERR_READ_ONLY, "cannot remove %s: the file system is read-only",
+			       p);
+	if (errno != EISDIR)
+		return err_errno(err, "cannot remove %s", p);
+	if (unlinkat(dir_fd, p, AT_REMOVEDIR) == 0 || errno == ENOENT)
+		return 0;
+	return remove_top(dir_fd, p, err);
+}

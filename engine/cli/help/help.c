@@ -1,0 +1,242 @@
+/* engine/cli/help/help.c — help for the terminal, from the table of commands.
+ *
+ * A page is built in one string and written at once. It has two columns: options or names to the
+ * left, wrapped words to the right, at most WIDTH_MAX wide. The left column is measured first, over
+ * those entries that aren't longer than LEFT_MAX; a longer one gets its text on the next line.
+ *
+ * wrap() counts columns of the terminal, not bytes, and keeps words whole.
+ *
+ * What it doesn't do: man pages (man.c) and completion (completion.c), which go through the same
+ * table with help_each_option().
+ */
+#include "cli/help/help.h"
+#include <string.h>
+#include "base/text/text.h"
+
+#define WIDTH_MAX 100 /* longer lines are hard to read */
+#define LEFT_MAX  30  /* an option that is longer gets its text on the next line */
+
+struct page {
+	struct cli *cli;
+	struct str out;
+	unsigned width;
+	size_t left; /* columns of the left side */
+};
+
+static void heading(struct page *p, const char *text)
+{
+	str_addf(&p->out, "\n%s%s%s\n", cli_style(p->cli, STYLE_BOLD), text,
+		 cli_style(p->cli, STYLE_PLAIN));
+}
+
+/* Words of `text`, from column `at` on; following lines are indented. A line that begins with a
+ * space is kept. */
+static void wrap(struct page *p, const char *text, size_t indent, size_t at)
+{
+	while (*text) {
+		size_t line = strcspn(text, "\n"), i = 0;
+
+		while (i < line) {
+			size_t gap = strspn(text + i, " "), word = strcspn(text + i + gap, " \n");
+			const char *from = text + i + gap;
+
+			if (word == 0)
+				break;
+			i += gap + word;
+			if (at > indent && at + gap + text_width(from, word) > p->width) {
+				str_addf(&p->out, "\n%*s", (int)indent, "");
+				at = indent;
+				gap = 0;
+			}
+			str_addf(&p->out, "%*s%.*s", (int)gap, "", (int)word, from);
+			at += gap + text_width(from, word);
+		}
+		text += line;
+		if (*text == '\n') {
+			text++;
+			str_addf(&p->out, "\n%*s", *text && *text != '\n' ? (int)indent : 0, "");
+			at = indent;
+		}
+	}
+	str_addc(&p->out, '\n');
+}
+
+/* Options. */
+
+void help_each_option(const struct cli_command *c,
+		      void (*fn)(void *arg, const struct cli_option *o), void *arg)
+{
+	for (const struct cli_option *o = c ? c->options : NULL; o && o->name; o++)
+		fn(arg, o);
+	if (c && c->json)
+		fn(arg, &cli_json_option);
+	for (const struct cli_option *o = cli_global_options; o->name; o++)
+		fn(arg, o);
+}
+
+static void add_option_left(struct str *s, const struct cli_option *o)
+{
+	if (o->letter)
+		str_addf(s, "  -%c, --%s", o->letter, o->name);
+	else
+		str_addf(s, "      --%s", o->name);
+	if (o->arg)
+		str_addf(s, o->bare ? " [%s]" : " %s", o->arg);
+}
+
+static void measure_option(void *arg, const struct cli_option *o)
+{
+	_cleanup_(str_deinit) struct str s = { 0 };
+	struct page *p = arg;
+
+	add_option_left(&s, o);
+	if (s.len + 2 > p->left && s.len + 2 <= LEFT_MAX)
+		p->left = s.len + 2;
+}
+
+static void left_and_right(struct page *p, const char *left, size_t left_len, const char *right)
+{
+	size_t at = left_len;
+
+	str_addn(&p->out, left, left_len);
+	if (at + 2 > p->left) {
+		str_addc(&p->out, '\n');
+		at = 0;
+	}
+	str_addf(&p->out, "%*s", (int)(p->left - at), "");
+	wrap(p, right, p->left, p->left);
+}
+
+static void print_option(void *arg, const struct cli_option *o)
+{
+	_cleanup_(str_deinit) struct str s = { 0 };
+	struct page *p = arg;
+
+	add_option_left(&s, o);
+	left_and_right(p, s.s, s.len, o->help);
+}
+
+/* One command. */
+
+void help_add_name(struct str *out, const struct cli_command *c, const struct cli_command *parent)
+{
+	str_addf(out, "%s%s%s", parent ? parent->name : "", parent ? " " : "", c->name);
+}
+
+static void print_usage(struct page *p, const struct cli_command *c,
+			const struct cli_command *parent)
+{
+	_cleanup_(str_deinit) struct str name = { 0 };
+
+	help_add_name(&name, c, parent);
+	str_addf(&p->out, "Usage: cairn %s", name.s);
+	if (c->subcommands) {
+		str_add(&p->out, " SUBCOMMAND");
+	} else {
+		str_add(&p->out, " [OPTION]...");
+		if (*c->operands)
+			str_addf(&p->out, " %s", c->operands);
+	}
+	str_addf(&p->out, "\n\n");
+	wrap(p, c->summary, 0, 0);
+}
+
+static void print_subcommands(struct page *p, const struct cli_command *c)
+{
+	if (!c->subcommands)
+		return;
+	heading(p, "Subcommands");
+	p->left = 12;
+	for (const struct cli_command *s = c->subcommands; s->name; s++) {
+		_cleanup_(freep) char *left = xasprintf("  %s", s->name);
+		left_and_right(p, left, strlen(left), s->summary);
+	}
+}
+
+static void print_examples(struct page *p, const struct cli_example *e)
+{
+	heading(p, e[1].line ? "Examples" : "Example");
+	for (; e->line; e++) {
+		if (*e->what)
+			str_addf(&p->out, "  %s# %s%s\n", cli_style(p->cli, STYLE_DIM), e->what,
+				 cli_style(p->cli, STYLE_PLAIN));
+		str_addf(&p->out, "  %s\n", e->line);
+	}
+}
+
+static void print_exit_codes(struct page *p, const struct cli_exit_code *e)
+{
+	if (!e)
+		return;
+	heading(p, "Exit codes");
+	for (; e->when; e++) {
+		_cleanup_(freep) char *left = xasprintf("  %d", e->code);
+		str_addf(&p->out, "%-7s", left);
+		wrap(p, e->when, 7, 7);
+	}
+}
+
+static void print_command(struct page *p, const struct cli_command *c,
+			  const struct cli_command *parent)
+{
+	print_usage(p, c, parent);
+	if (c->description) {
+		str_addc(&p->out, '\n');
+		wrap(p, c->description, 0, 0);
+	}
+	print_subcommands(p, c);
+	heading(p, "Options");
+	p->left = 0;
+	help_each_option(c, measure_option, p);
+	help_each_option(c, print_option, p);
+	if (c->json) {
+		heading(p, "JSON");
+		str_add(&p->out, "  ");
+		wrap(p, c->json, 2, 2);
+	}
+	print_exit_codes(p, c->exit_codes);
+	print_examples(p, c->examples);
+}
+
+/* All commands. */
+
+static void print_overview(struct page *p)
+{
+	str_add(&p->out, "Usage: cairn [OPTION]... COMMAND [ARGUMENT]...\n\n");
+	wrap(p,
+	     "Runs preprocess-train-evaluate pipelines from YAML, and pays only for what changed.",
+	     0, 0);
+	heading(p, "Commands");
+	p->left = 14;
+	for (const struct cli_command *c = cli_commands; c->name; c++) {
+		_cleanup_(freep) char *left = xasprintf("  %s", c->name);
+		left_and_right(p, left, strlen(left), c->summary);
+	}
+	heading(p, "Options");
+	p->left = 0;
+	help_each_option(NULL, measure_option, p);
+	help_each_option(NULL, print_option, p);
+	str_addf(&p->out, "      --version%*s", (int)(p->left - 15), "");
+	wrap(p, "print the version", p->left, p->left);
+	str_addc(&p->out, '\n');
+	wrap(p,
+	     "Begin with `cairn init`, then `cairn run`. `cairn COMMAND --help` explains a "
+	     "command, with examples.",
+	     0, 0);
+}
+
+int help_print(struct cli *cli, const struct cli_command *command, const struct cli_command *parent)
+{
+	struct page p = { .cli = cli };
+	unsigned lines;
+
+	cli_terminal_size(cli->out, &p.width, &lines);
+	p.width = MIN(MAX(p.width, 50u), WIDTH_MAX);
+	if (command)
+		print_command(&p, command, parent);
+	else
+		print_overview(&p);
+	fwrite(p.out.s, 1, p.out.len, cli->out);
+	str_deinit(&p.out);
+	return CLI_OK;
+}

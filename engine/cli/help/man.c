@@ -1,0 +1,249 @@
+/* engine/cli/help/man.c — man pages in man(7) roff, from the table of commands.
+ *
+ * Every text of the table goes through roff_text(), which escapes a backslash, a dash that must
+ * stay one, quotes, and a dot at the start of a line. Text of this file's own is roff already. Long
+ * texts are broken into short source lines, which roff fills again.
+ *
+ * MAN_DATE is changed by hand when the text changes, so that the same source gives the same pages.
+ */
+#include <ctype.h>
+#include <string.h>
+#include "cli/help/help.h"
+
+#define MAN_DATE "2026-11-21" /* of the last change of the text */
+
+static void roff_text(struct str *out, const char *s)
+{
+	bool line_start = out->len == 0 || out->s[out->len - 1] == '\n';
+
+	for (; *s; s++) {
+		if (line_start && (*s == '.' || *s == '\''))
+			str_add(out, "\\&");
+		if (*s == '\\')
+			str_add(out, "\\e");
+		else if (*s == '-')
+			str_add(out, "\\-");
+		else if (*s == '\'')
+			str_add(out, "\\(aq");
+		else if (*s == '`')
+			str_add(out, "\\(ga");
+		else
+			str_addc(out, *s);
+		line_start = *s == '\n';
+	}
+}
+
+static void font(struct str *out, char f, const char *s)
+{
+	str_addf(out, "\\f%c", f);
+	roff_text(out, s);
+	str_add(out, "\\fR");
+}
+
+/* The same in lines of at most about 80 characters; a source line that begins with a space starts a
+ * new line of output. */
+static void roff_lines(struct str *out, const char *s)
+{
+	while (*s) {
+		size_t n = strcspn(s, "\n"), cut = n;
+		_cleanup_(freep) char *line = NULL;
+
+		if (n > 72)
+			for (cut = 72; cut > 0 && s[cut] != ' '; cut--)
+				;
+		if (cut == 0)
+			cut = n;
+		line = xstrndup(s, cut);
+		roff_text(out, line);
+		str_addc(out, '\n');
+		s += cut;
+		s += *s == ' ' || *s == '\n';
+	}
+}
+
+/* Paragraphs are separated by an empty line in the table. */
+static void paragraphs(struct str *out, const char *s)
+{
+	while (*s) {
+		const char *end = strstr(s, "\n\n");
+		size_t n = end ? (size_t)(end - s) : strlen(s);
+		_cleanup_(freep) char *one = xstrndup(s, n);
+
+		roff_lines(out, one);
+		str_add(out, end ? ".PP\n" : "");
+		s += n + (end ? 2 : 0);
+	}
+}
+
+static void upper(struct str *out, const char *s)
+{
+	for (; *s; s++)
+		str_addc(out, (char)(*s == ' ' ? '-' : toupper((unsigned char)*s)));
+}
+
+static void header(struct str *out, const char *name)
+{
+	str_add(out, ".TH CAIRN");
+	if (*name)
+		str_addc(out, '-');
+	upper(out, name);
+	str_add(out, " 1 \"" MAN_DATE "\" \"cairn " CAIRN_VERSION "\" \"Cairn\"\n");
+}
+
+static void add_option(void *arg, const struct cli_option *o)
+{
+	struct str *out = arg;
+	char letter[3] = { '-', o->letter, 0 };
+	_cleanup_(freep) char *name = xasprintf("--%s", o->name);
+
+	str_add(out, ".TP\n");
+	if (o->letter) {
+		font(out, 'B', letter);
+		str_add(out, ", ");
+	}
+	font(out, 'B', name);
+	if (o->arg) {
+		str_add(out, o->bare ? " [" : " ");
+		font(out, 'I', o->arg);
+		str_add(out, o->bare ? "]" : "");
+	}
+	str_addc(out, '\n');
+	roff_lines(out, o->help);
+}
+
+static void add_synopsis(struct str *out, const struct cli_command *c, const char *name)
+{
+	_cleanup_(freep) char *words = xasprintf("cairn %s", name);
+
+	str_add(out, ".SH SYNOPSIS\n");
+	font(out, 'B', words);
+	if (c->subcommands) {
+		str_addc(out, ' ');
+		font(out, 'I', "SUBCOMMAND");
+	} else {
+		str_add(out, " [\\fIOPTION\\fR]...");
+	}
+	if (c->operands && *c->operands) {
+		str_addc(out, ' ');
+		font(out, 'I', c->operands);
+	}
+	str_addc(out, '\n');
+}
+
+static void add_subcommands(struct str *out, const struct cli_command *c)
+{
+	if (!c->subcommands)
+		return;
+	str_add(out, ".SH SUBCOMMANDS\n");
+	for (const struct cli_command *s = c->subcommands; s->name; s++) {
+		str_add(out, ".TP\n");
+		font(out, 'B', s->name);
+		str_addc(out, '\n');
+		roff_lines(out, s->summary);
+	}
+}
+
+static void add_examples(struct str *out, const struct cli_example *e)
+{
+	str_add(out, ".SH EXAMPLES\n");
+	for (; e->line; e++) {
+		str_add(out, ".TP\n");
+		font(out, 'B', e->line);
+		str_addc(out, '\n');
+		roff_lines(out, *e->what ? e->what : "the usual use");
+	}
+}
+
+static void add_exit_codes(struct str *out, const struct cli_exit_code *e)
+{
+	static const struct cli_exit_code usual[] = {
+		{ 0, "done" },
+		{ 2, "wrong usage" },
+		{ 3, "the pipeline or the configuration is invalid" },
+		{ 4,
+		  "the environment: store, disk, database, or what was asked for doesn't exist" },
+		{ 0 }
+	};
+	str_add(out, ".SH EXIT STATUS\n");
+	for (e = e ? e : usual; e->when; e++) {
+		str_addf(out, ".TP\n%d\n", e->code);
+		roff_lines(out, e->when);
+	}
+}
+
+static void add_command(struct str *out, const struct cli_command *c, const char *name)
+{
+	str_add(out, ".SH NAME\ncairn");
+	for (const char *p = name; *p; p++)
+		str_add(out, p == name ? "\\-" : ""), str_addc(out, *p == ' ' ? '-' : *p);
+	str_add(out, " \\- ");
+	roff_text(out, c->summary);
+	str_addc(out, '\n');
+	add_synopsis(out, c, name);
+	str_add(out, ".SH DESCRIPTION\n");
+	paragraphs(out, c->description ? c->description : c->summary);
+	add_subcommands(out, c);
+	str_add(out, ".SH OPTIONS\n");
+	help_each_option(c, add_option, out);
+	if (c->json) {
+		str_add(out, ".SH JSON\n");
+		roff_lines(out, c->json);
+	}
+	add_exit_codes(out, c->exit_codes);
+	add_examples(out, c->examples);
+	str_add(out, ".SH SEE ALSO\n\\fBcairn\\fR(1)\n");
+}
+
+static void add_overview(struct str *out)
+{
+	static const struct cli_option version = { 0, "version", NULL, "print the version" };
+
+	str_add(out, ".SH NAME\ncairn \\- run pipelines, and pay only for what changed\n"
+		     ".SH SYNOPSIS\n\\fBcairn\\fR [\\fIOPTION\\fR]... \\fICOMMAND\\fR "
+		     "[\\fIARGUMENT\\fR]...\n"
+		     ".SH DESCRIPTION\nRuns preprocess\\-train\\-evaluate pipelines from YAML, "
+		     "keeps every output\nunder the digest of its content, and records which "
+		     "content came from which.\n"
+		     ".SH COMMANDS\n");
+	for (const struct cli_command *c = cli_commands; c->name; c++) {
+		str_addf(out, ".TP\n\\fBcairn\\-%s\\fR(1)\n", c->name);
+		roff_lines(out, c->summary);
+	}
+	str_add(out, ".SH OPTIONS\n");
+	help_each_option(NULL, add_option, out);
+	add_option(out, &version);
+	str_add(out, ".SH ENVIRONMENT\n"
+		     ".TP\nNO_COLOR\nset and not empty: no colour\n"
+		     ".TP\nCLICOLOR_FORCE\nset and not 0: colour also where there is no terminal\n"
+		     ".TP\nCOLUMNS, LINES\nsize of the terminal, when it can't be asked\n"
+		     ".TP\nCAIRN_SECRET_NAME\nthe secret NAME of steps that ask for it\n"
+		     ".SH FILES\n"
+		     ".TP\ncairn.yaml\nconfiguration of the project; its directory is the "
+		     "project's root\n"
+		     ".TP\npipeline.yaml\nthe pipeline that commands take when none is named\n"
+		     ".TP\n\\&.cairn/\nstate of the project: store, database, logs\n");
+}
+
+void man_add(struct str *out, const struct cli_command *command, const struct cli_command *parent)
+{
+	_cleanup_(str_deinit) struct str name = { 0 };
+
+	str_add(&name, "");
+	if (command)
+		help_add_name(&name, command, parent);
+	header(out, name.s ? name.s : "");
+	if (command)
+		add_command(out, command, name.s);
+	else
+		add_overview(out);
+}
+
+void man_add_all(struct str *out)
+{
+	man_add(out, NULL, NULL);
+	for (const struct cli_command *c = cli_commands; c->name; c++) {
+		man_add(out, c, NULL);
+		for (const struct cli_command *s = c->subcommands; s && s->name; s++)
+			man_add(out, s, c);
+	}
+}

@@ -1,0 +1,478 @@
+/* engine/cli/past/cmd_diff.c — `cairn diff`: why two runs gave something else, then the two side by
+ * side.
+ *
+ * Both sides are loaded whole: params, pins, tasks with outputs and metrics. compare() goes through
+ * them once and fills the table and the JSON lists together: row() adds a line for people, note()
+ * an object. Both leave out what is the same, unless --all.
+ *
+ * explain() asks render/cause.c for each task that differs, in the order of the first run's tasks,
+ * which is that of the DAG. So the first cause that isn't handed on by another task (CAUSE_MADE) is
+ * where the difference began. People see SENTENCES_SHOWN sentences; JSON has all.
+ *
+ * Without two operands the second run is the given or newest one, and the first is the run of the
+ * same pipeline before it.
+ *
+ * Threads: one. What it doesn't do: find causes (render/cause.c); read bytes of content. Contents
+ * are compared by their ids.
+ */
+#include <math.h>
+#include "base/map.h"
+#include "cli/render/cause.h"
+#include "cli/render/table.h"
+#include "cli/what.h"
+#include "record/run_query.h"
+
+#define SENTENCES_SHOWN 20
+
+struct side {
+	struct cause_side is;
+	json_t *params;
+};
+
+struct diff {
+	struct cli *cli;
+	bool all;
+	struct side a, b;
+	struct table *table;
+	json_t *params, *code, *inputs, *tasks, *metrics, *because;
+	struct causes causes;
+	struct str sentences;
+	size_t n_sentences;
+	const char *first; /* where the first difference began, in words; or NULL */
+	json_t *first_json;
+};
+
+static int load_side(struct cli *cli, struct db *db, struct side *s, struct err *err)
+{
+	s->params = s->is.run.params_json ? json_loads(s->is.run.params_json, 0, NULL) : NULL;
+	if (!s->params)
+		s->params = json_object();
+	if (record_run_inputs(db, s->is.run.rowid, cli->arena, &s->is.pins, &s->is.n_pins, err) < 0)
+		return -1;
+	return facts_tasks(cli, db, &s->is.run, &s->is.tasks, &s->is.n_tasks, err);
+}
+
+static void row(struct diff *d, const char *what, const char *name, const char *a, const char *b)
+{
+	bool same = str_eq(a, b);
+
+	if (same && !d->all)
+		return;
+	table_cell(d->table, STYLE_DIM, "%s", what);
+	table_cell(d->table, STYLE_PLAIN, "%s", name);
+	table_cell(d->table, same ? STYLE_DIM : STYLE_RED, "%s", a ? a : "-");
+	table_cell(d->table, same ? STYLE_DIM : STYLE_GREEN, "%s", b ? b : "-");
+}
+
+static void note(struct diff *d, json_t *list, const char *key, const char *name, json_t *a,
+		 json_t *b)
+{
+	if (d->all || !json_equal(a, b)) {
+		json_t *o = json_pack("{s:o, s:O, s:O}", key, json_name(name, strlen(name)), "a", a,
+				      "b", b);
+
+		json_array_append_new(list, o);
+	}
+	json_decref(a);
+	json_decref(b);
+}
+
+static const char *json_text(struct diff *d, json_t *v)
+{
+	struct str out = { 0 };
+	const char *s;
+
+	if (!v)
+		return NULL;
+	json_add_canonical(&out, v);
+	s = arena_strndup(d->cli->arena, out.s, out.len);
+	str_deinit(&out);
+	return s;
+}
+
+static json_t *or_null(json_t *v)
+{
+	return v ? json_incref(v) : json_null();
+}
+
+static void diff_param(struct diff *d, const char *name)
+{
+	json_t *a = json_object_get(d->a.params, name), *b = json_object_get(d->b.params, name);
+
+	row(d, "param", name, json_text(d, a), json_text(d, b));
+	note(d, d->params, "name", name, or_null(a), or_null(b));
+}
+
+static void diff_params(struct diff *d)
+{
+	const char *name;
+	json_t *v;
+
+	json_object_foreach(d->a.params, name, v) diff_param(d, name);
+	json_object_foreach(d->b.params, name, v) if (!json_object_get(d->a.params, name))
+		diff_param(d, name);
+}
+
+/* Content. */
+
+static const char *short_id(struct diff *d, const struct content_id *id)
+{
+	return id && id->kind ? cli_hash(d->cli, &id->digest) : NULL;
+}
+
+static const struct content_id *pin(const struct side *s, const char *name)
+{
+	for (size_t i = 0; i < s->is.n_pins; i++)
+		if (str_eq(s->is.pins[i].name, name))
+			return &s->is.pins[i].id;
+	return NULL;
+}
+
+static void diff_pin(struct diff *d, const char *name)
+{
+	const struct content_id *a = pin(&d->a, name), *b = pin(&d->b, name);
+	const char *colon = strchr(name, ':');
+	bool code = str_has_prefix(name, "code:");
+
+	row(d, arena_strndup(d->cli->arena, name, colon ? (size_t)(colon - name) : strlen(name)),
+	    colon ? colon + 1 : name, short_id(d, a), short_id(d, b));
+	note(d, code ? d->code : d->inputs, "name", colon ? colon + 1 : name, facts_id(a),
+	     facts_id(b));
+}
+
+static void diff_pins(struct diff *d)
+{
+	for (size_t i = 0; i < d->a.is.n_pins; i++)
+		diff_pin(d, d->a.is.pins[i].name);
+	for (size_t i = 0; i < d->b.is.n_pins; i++)
+		if (!pin(&d->a, d->b.is.pins[i].name))
+			diff_pin(d, d->b.is.pins[i].name);
+}
+
+/* Tasks. */
+
+static const char *state_text(const struct facts_task *t)
+{
+	static const char *const names[] = { [RESULT_SUCCEEDED] = "succeeded",
+					     [RESULT_FAILED] = "failed",
+					     [RESULT_SKIPPED] = "skipped",
+					     [RESULT_BLOCKED] = "blocked" };
+
+	return t ? names[t->state] : NULL;
+}
+
+static const struct content_id *output(const struct facts_task *t, const char *name)
+{
+	for (size_t i = 0; t && i < t->n_outputs; i++)
+		if (str_eq(t->outputs[i].name, name))
+			return &t->outputs[i].id;
+	return NULL;
+}
+
+/* The i-th name of all that the two have: first those of a, then what only b has; NULL behind the
+ * last one. */
+static const char *output_at(const struct facts_task *a, const struct facts_task *b, size_t i)
+{
+	size_t n = a ? a->n_outputs : 0;
+
+	if (i < n)
+		return a->outputs[i].name;
+	for (size_t k = 0; b && k < b->n_outputs; k++)
+		if (!output(a, b->outputs[k].name) && n++ == i)
+			return b->outputs[k].name;
+	return NULL;
+}
+
+static void diff_outputs(struct diff *d, const char *task, const struct facts_task *a,
+			 const struct facts_task *b)
+{
+	const char *name;
+
+	for (size_t i = 0; (name = output_at(a, b, i)); i++) {
+		const char *full = arena_printf(d->cli->arena, "%s/%s", task, name);
+		const struct content_id *ia = output(a, name), *ib = output(b, name);
+
+		row(d, "output", full, short_id(d, ia), short_id(d, ib));
+		note(d, d->tasks, "output", full, facts_id(ia), facts_id(ib));
+	}
+}
+
+static const struct metric_value *metric(const struct facts_task *t, const char *name)
+{
+	for (size_t i = 0; t && i < t->n_metrics; i++)
+		if (str_eq(t->metrics[i].name, name))
+			return &t->metrics[i];
+	return NULL;
+}
+
+/* NaN is NaN. */
+static bool same_value(double a, double b)
+{
+	return a == b || (isnan(a) && isnan(b));
+}
+
+/* As output_at(). */
+static const char *metric_at(const struct facts_task *a, const struct facts_task *b, size_t i)
+{
+	size_t n = a ? a->n_metrics : 0;
+
+	if (i < n)
+		return a->metrics[i].name;
+	for (size_t k = 0; b && k < b->n_metrics; k++)
+		if (!metric(a, b->metrics[k].name) && n++ == i)
+			return b->metrics[k].name;
+	return NULL;
+}
+
+static void diff_metric(struct diff *d, const char *task, const char *name,
+			const struct metric_value *a, const struct metric_value *b)
+{
+	const char *full = arena_printf(d->cli->arena, "%s %s", task, name);
+	json_t *o;
+
+	row(d, "metric", full, a ? arena_printf(d->cli->arena, "%.10g", a->value) : NULL,
+	    b ? arena_printf(d->cli->arena, "%.10g", b->value) : NULL);
+	if (!d->all && a && b && same_value(a->value, b->value))
+		return;
+	o = json_object();
+	json_object_set_new(o, "task", json_name(task, strlen(task)));
+	json_object_set_new(o, "name", json_name(name, strlen(name)));
+	json_object_set_new(o, "a", a ? facts_number(a->value) : json_null());
+	json_object_set_new(o, "b", b ? facts_number(b->value) : json_null());
+	json_array_append_new(d->metrics, o);
+}
+
+static void diff_task(struct diff *d, const char *task, const struct facts_task *a,
+		      const struct facts_task *b)
+{
+	const char *sa = state_text(a), *sb = state_text(b), *name;
+
+	row(d, "task", task, sa, sb);
+	note(d, d->tasks, "task", task, sa ? json_string(sa) : json_null(),
+	     sb ? json_string(sb) : json_null());
+	diff_outputs(d, task, a, b);
+	for (size_t i = 0; (name = metric_at(a, b, i)); i++)
+		diff_metric(d, task, name, metric(a, name), metric(b, name));
+}
+
+static void diff_tasks(struct diff *d)
+{
+	_cleanup_(map_freep) struct map *in_a = map_new(), *in_b = map_new();
+
+	for (size_t i = 0; i < d->b.is.n_tasks; i++)
+		*map_slot_str(in_b, d->b.is.tasks[i].task) = &d->b.is.tasks[i];
+	for (size_t i = 0; i < d->a.is.n_tasks; i++) {
+		*map_slot_str(in_a, d->a.is.tasks[i].task) = &d->a.is.tasks[i];
+		diff_task(d, d->a.is.tasks[i].task, &d->a.is.tasks[i],
+			  map_get_str(in_b, d->a.is.tasks[i].task));
+	}
+	for (size_t i = 0; i < d->b.is.n_tasks; i++)
+		if (!map_get_str(in_a, d->b.is.tasks[i].task))
+			diff_task(d, d->b.is.tasks[i].task, NULL, &d->b.is.tasks[i]);
+}
+
+/* Because. */
+
+static json_t *cause_json(const char *task, const struct cause *c)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "task", facts_text(task));
+	json_object_set_new(o, "kind", json_string(cause_kind_name(c->kind)));
+	json_object_set_new(o, "what", facts_text(c->what));
+	json_object_set_new(o, "name", facts_text(c->name));
+	json_object_set_new(o, "a", facts_text(c->a));
+	json_object_set_new(o, "b", facts_text(c->b));
+	json_object_set_new(o, "detail", facts_text(c->detail));
+	return o;
+}
+
+/* "train/model" or "train/model, train/log": what of the task isn't the same; NULL when nothing is.
+ */
+static const char *differing(struct diff *d, const struct facts_task *a, const struct facts_task *b)
+{
+	const char *task = a ? a->task : b->task, *name;
+	_cleanup_(str_deinit) struct str s = { 0 };
+
+	for (size_t i = 0; (name = output_at(a, b, i)); i++) {
+		const struct content_id *ia = output(a, name), *ib = output(b, name);
+
+		if (!ia || !ib || !content_id_eq(ia, ib))
+			str_addf(&s, "%s%s/%s", s.len ? ", " : "", task, name);
+	}
+	for (size_t i = 0; s.len == 0 && (name = metric_at(a, b, i)); i++) {
+		const struct metric_value *ma = metric(a, name), *mb = metric(b, name);
+
+		if (!ma || !mb || !same_value(ma->value, mb->value))
+			str_addf(&s, "%s@metric.%s", task, name);
+	}
+	if (s.len == 0 && (!a || !b || a->state != b->state))
+		str_add(&s, task);
+	return s.len ? arena_strndup(d->cli->arena, s.s, s.len) : NULL;
+}
+
+static int explain_task(struct diff *d, const struct facts_task *a, const struct facts_task *b,
+			struct err *err)
+{
+	const char *task = a ? a->task : b->task, *subject = differing(d, a, b), *sentence;
+	const struct explanation *e;
+	json_t *o, *causes;
+
+	if (!subject)
+		return 0;
+	if (causes_of(&d->causes, task, &e, err) < 0 ||
+	    causes_sentence(&d->causes, subject, task, &sentence, err) < 0)
+		return -1;
+	if (d->n_sentences++ < SENTENCES_SHOWN)
+		str_addf(&d->sentences, "%s\n", sentence);
+	causes = json_array();
+	for (size_t i = 0; i < e->n; i++) {
+		json_array_append_new(causes, cause_json(task, &e->v[i]));
+		if (d->first || e->v[i].kind == CAUSE_MADE)
+			continue;
+		d->first = arena_printf(d->cli->arena, "%s, in %s", cause_text(d->cli, &e->v[i]),
+					cli_text(d->cli, task));
+		d->first_json = cause_json(task, &e->v[i]);
+	}
+	o = json_object();
+	json_object_set_new(o, "task", facts_text(task));
+	json_object_set_new(o, "differs", facts_text(subject));
+	json_object_set_new(o, "sentence", facts_text(sentence));
+	json_object_set_new(o, "causes", causes);
+	json_array_append_new(d->because, o);
+	return 0;
+}
+
+/* In the order of the first run's tasks, which is that of the DAG. So the first cause is where the
+ * difference began. */
+static int explain(struct diff *d, struct db *db, struct err *err)
+{
+	int r = causes_open(&d->causes, d->cli, db, &d->a.is, &d->b.is, err);
+
+	for (size_t i = 0; r == 0 && i < d->a.is.n_tasks; i++)
+		r = explain_task(d, &d->a.is.tasks[i],
+				 map_get_str(d->b.is.by_name, d->a.is.tasks[i].task), err);
+	for (size_t i = 0; r == 0 && i < d->b.is.n_tasks; i++)
+		if (!map_get_str(d->a.is.by_name, d->b.is.tasks[i].task))
+			r = explain_task(d, NULL, &d->b.is.tasks[i], err);
+	return r;
+}
+
+/* The two runs. */
+
+static int find_run(struct cli *cli, struct db *db, const char *text, struct run_row *ret,
+		    struct err *err)
+{
+	struct what w;
+
+	if (what_find(cli, db, text, WHAT_RUN, NULL, &w, err) < 0)
+		return -1;
+	*ret = w.run;
+	return 0;
+}
+
+/* Of one run, or none (the newest): it and the run of the same pipeline before it. */
+static int find_runs(struct cli *cli, struct db *db, const struct cli_args *args, struct run_row *a,
+		     struct run_row *b, struct err *err)
+{
+	struct run_query before = { .paged = true, .limit = 1 };
+	struct run_row *rows;
+	size_t n;
+
+	if (args->n_operands == 2)
+		return find_run(cli, db, args->operands[0], a, err) < 0
+			       ? -1
+			       : find_run(cli, db, args->operands[1], b, err);
+	if (find_run(cli, db, args->n_operands ? args->operands[0] : "last", b, err) < 0)
+		return -1;
+	before.pipeline = b->pipeline;
+	before.before = b->rowid;
+	if (record_query_runs(db, &before, cli->arena, &rows, &n, err) < 0)
+		return -1;
+	if (n == 0)
+		return err_set(
+			err, ERR_NOT_FOUND,
+			"run %s is the first of pipeline %s: there is none to hold it against",
+			b->id, b->pipeline);
+	*a = rows[0];
+	return 0;
+}
+
+static void print_because(struct diff *d)
+{
+	if (d->first)
+		cli_printf(d->cli, "%sfirst difference:%s %s\n\n%s", cli_style(d->cli, STYLE_BOLD),
+			   cli_style(d->cli, STYLE_PLAIN), d->first, d->sentences.s);
+	if (d->n_sentences > SENTENCES_SHOWN)
+		cli_printf(d->cli, "… and %zu more: see --json\n",
+			   d->n_sentences - SENTENCES_SHOWN);
+	if (d->first)
+		cli_printf(d->cli, "\n");
+}
+
+static void print(struct diff *d)
+{
+	struct cli *cli = d->cli;
+
+	if (cli->json) {
+		json_t *j = json_pack("{s:s, s:s, s:O, s:O, s:O, s:O, s:O, s:O}", "a",
+				      d->a.is.run.id, "b", d->b.is.run.id, "params", d->params,
+				      "code", d->code, "inputs", d->inputs, "tasks", d->tasks,
+				      "metrics", d->metrics, "because", d->because);
+
+		json_object_set_new(j, "first", or_null(d->first_json));
+		cli_print_json(cli, j);
+		return;
+	}
+	print_because(d);
+	if (table_rows(d->table))
+		table_print(d->table, cli);
+	else
+		cli_printf(cli,
+			   "%s and %s are the same in params, code, inputs, outputs and metrics\n",
+			   d->a.is.run.id, d->b.is.run.id);
+}
+
+static void compare(struct diff *d)
+{
+	table_column(d->table, "", 0);
+	table_column(d->table, "", TABLE_CUT);
+	table_column(d->table, d->a.is.run.id, 0);
+	table_column(d->table, d->b.is.run.id, 0);
+	diff_params(d);
+	diff_pins(d);
+	diff_tasks(d);
+}
+
+int cmd_diff(struct cli *cli, const struct cli_args *args)
+{
+	struct diff d = { .cli = cli, .all = cli_flag(args, "all"), .table = table_new() };
+	json_t **const lists[] = {
+		&d.params, &d.code, &d.inputs, &d.tasks, &d.metrics, &d.because
+	};
+	struct err err = { 0 };
+	struct db *db;
+	int r = cli_db(cli, DB_READ, &db, &err);
+
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		*lists[i] = json_array();
+	if (r == 0)
+		r = find_runs(cli, db, args, &d.a.is.run, &d.b.is.run, &err);
+	if (r == 0 && load_side(cli, db, &d.a, &err) == 0 && load_side(cli, db, &d.b, &err) == 0) {
+		compare(&d);
+		r = explain(&d, db, &err);
+		if (r == 0)
+			print(&d);
+		causes_close(&d.causes);
+	} else {
+		r = -1;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		json_decref(*lists[i]);
+	json_decref(d.first_json);
+	json_decref(d.a.params);
+	json_decref(d.b.params);
+	str_deinit(&d.sentences);
+	table_free(d.table);
+	return r < 0 ? cli_fail(cli, &err) : CLI_OK;
+}

@@ -1,0 +1,217 @@
+/* engine/cli/past/cmd_get.c — `cairn get`: content out of the store, as the user's own.
+ *
+ * what_find() says whether WHAT is a run, a content or a metric; each has its own function here. A
+ * run becomes a directory (get_run.c).
+ *
+ * Everything is written under a temporary name beside its place and then renamed, so that a copy
+ * that breaks off leaves what was there. With --replace the old one goes when the new one is in
+ * place.
+ *
+ * Invariants: content is verified before its first byte goes to standard output. Copies are
+ * writable, and changing one never changes the store. The default name of a content is made one
+ * component of a path (fs_file_name()).
+ *
+ * Exit code 1 says that a run was restored, but some of its content is gone.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+#include "base/os/fs.h"
+#include "base/text/text.h"
+#include "cli/past/get_run.h"
+#include "storage/content/content.h"
+
+static int to_stdout(struct cli *cli, struct store *s, const struct content_id *id, struct err *err)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	char buf[65536];
+	ssize_t n;
+
+	if (!content_is_file(id))
+		return err_set(err, ERR_USAGE, "this is a directory: give -o PATH");
+	if (content_verify(s, id, err) < 0 || content_open(s, id, &fd, err) < 0)
+		return -1;
+	while ((n = read(fd, buf, sizeof(buf))) > 0)
+		fwrite(buf, 1, (size_t)n, cli->out);
+	return n < 0 ? err_errno(err, "cannot read from the store") : 0;
+}
+
+/* What is got is made under a name beside its own: a copy that breaks off leaves what was there. */
+static char *beside(const char *path, const char *what)
+{
+	return xasprintf("%s.%s-%d", path, what, (int)getpid());
+}
+
+static int check_free(const char *path, bool replace, struct err *err)
+{
+	if (!replace && faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return err_set(err, ERR_EXISTS,
+			       "%s exists already: give another -o PATH, or --replace", path);
+	return 0;
+}
+
+/* File systems that can't tell whether the name is free (NFS) were asked before. */
+static int rename_to_free(const char *temp, const char *path)
+{
+	if (renameat2(AT_FDCWD, temp, AT_FDCWD, path, RENAME_NOREPLACE) == 0)
+		return 0;
+	return errno == EINVAL || errno == ENOSYS ? rename(temp, path) : -1;
+}
+
+/* A file takes the place of a file by itself. A directory is moved away first, and goes when the
+ * new one is in place; or comes back. */
+static int rename_over(const char *temp, const char *path, struct err *err)
+{
+	_cleanup_(freep) char *old = beside(path, "old");
+	int failure;
+
+	if (rename(temp, path) == 0)
+		return 0;
+	if (errno != EISDIR && errno != ENOTDIR && errno != ENOTEMPTY && errno != EEXIST)
+		return -1;
+	if (rename_to_free(path, old) < 0)
+		return -1;
+	if (rename(temp, path) < 0) {
+		failure = errno;
+		rename(old, path);
+		errno = failure;
+		return -1;
+	}
+	if (fs_remove_tree(old, err) < 0)
+		return err_wrap(err, "%s is replaced; what it was is now %s", path, old);
+	return 0;
+}
+
+/* `temp` is gone afterwards, also when that fails. */
+static int put_in_place(const char *temp, const char *path, bool replace, struct err *err)
+{
+	int r = replace ? rename_over(temp, path, err) : rename_to_free(temp, path);
+
+	if (r < 0 && !err->code) {
+		err_errno(err, "cannot make %s", path);
+		fs_remove_tree(temp, NULL);
+	}
+	return r;
+}
+
+static int to_path(struct store *s, const struct content_id *id, const char *path, bool replace,
+		   struct err *err)
+{
+	_cleanup_(freep) char *temp = beside(path, "tmp");
+
+	if (check_free(path, replace, err) < 0)
+		return -1;
+	if (content_materialise_at(s, id, CONTENT_COPY_WRITABLE, AT_FDCWD, temp, err) < 0) {
+		fs_remove_tree(temp, NULL);
+		return -1;
+	}
+	return put_in_place(temp, path, replace, err);
+}
+
+static int print_content(struct cli *cli, const struct what *w, const char *path)
+{
+	char hex[DIGEST_HEX_MAX];
+
+	if (cli->json)
+		cli_print_json(cli, json_pack("{s:s+, s:o, s:I}", "id",
+					      "sha256:", digest_hex(&w->id.digest, hex), "path",
+					      json_name(path, strlen(path)), "bytes",
+					      (json_int_t)w->id.size_bytes));
+	else
+		cli_note(cli, "%s", cli_text(cli, path));
+	return CLI_OK;
+}
+
+static int content(struct cli *cli, const struct cli_args *args, const struct what *w)
+{
+	const char *path = cli_value(args, "output");
+	_cleanup_(freep) char *own = NULL;
+	struct err err = { 0 };
+	struct store *s;
+
+	if (cli_store(cli, false, &s, &err) < 0)
+		return cli_fail(cli, &err);
+	if (path && str_eq(path, "-"))
+		return to_stdout(cli, s, &w->id, &err) < 0 ? cli_fail(cli, &err) : CLI_OK;
+	if (!path) /* a name from the record */
+		path = own = fs_file_name(w->name);
+	if (to_path(s, &w->id, path, cli_flag(args, "replace"), &err) < 0)
+		return cli_fail(cli, &err);
+	return print_content(cli, w, path);
+}
+
+static int print_run(struct cli *cli, const struct what *w, const char *path,
+		     const struct got_run *got)
+{
+	size_t missing = json_array_size(got->missing);
+	char hex[DIGEST_HEX_MAX];
+
+	for (size_t i = 0; i < missing && !cli->json; i++)
+		cli_warn(cli, "not restored: %s",
+			 json_string_value(json_array_get(got->missing, i)));
+	if (cli->json)
+		cli_print_json(cli, json_pack("{s:s+, s:o, s:o, s:I, s:I, s:O}", "id",
+					      "sha256:", digest_hex(&w->run.hash, hex), "run",
+					      facts_text(w->run.id), "path",
+					      json_name(path, strlen(path)), "contents",
+					      (json_int_t)got->contents, "bytes",
+					      (json_int_t)got->bytes, "missing", got->missing));
+	else
+		cli_note(cli, "%s", cli_text(cli, path));
+	return missing ? CLI_TASK_FAILED : CLI_OK;
+}
+
+static int run(struct cli *cli, const struct cli_args *args, struct db *db, const struct what *w)
+{
+	const char *path = cli_value(args, "output") ? cli_value(args, "output") : w->run.id;
+	_cleanup_(freep) char *temp = beside(path, "tmp");
+	bool replace = cli_flag(args, "replace");
+	struct got_run got = { 0 };
+	struct err err = { 0 };
+	int r = 0, code;
+
+	if (str_eq(path, "-"))
+		r = err_set(&err, ERR_USAGE, "a run is a directory: give -o PATH");
+	else
+		r = check_free(path, replace, &err);
+	if (r == 0 &&
+	    (r = get_run(cli, db, &w->run, temp, cli_flag(args, "inputs"), &got, &err)) < 0)
+		fs_remove_tree(temp, NULL);
+	if (r == 0)
+		r = put_in_place(temp, path, replace, &err);
+	code = r < 0 ? cli_fail(cli, &err) : print_run(cli, w, path, &got);
+	json_decref(got.missing);
+	return code;
+}
+
+static int metric(struct cli *cli, const struct what *w)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	text_add_double(&text, w->value);
+	if (cli->json)
+		cli_print_json(cli,
+			       json_pack("{s:o, s:o, s:o, s:o}", "run", facts_text(w->run.id),
+					 "task", facts_text(w->task->task), "metric",
+					 facts_text(w->metric), "value", facts_number(w->value)));
+	else
+		cli_printf(cli, "%s\n", text.s);
+	return CLI_OK;
+}
+
+int cmd_get(struct cli *cli, const struct cli_args *args)
+{
+	const char *text = cli_operand(args, 0);
+	struct err err = { 0 };
+	struct what w;
+	struct db *db;
+
+	if (what_db(cli, text, &db, &err) < 0 ||
+	    what_find(cli, db, text, WHAT_RUN | WHAT_CONTENT | WHAT_METRIC, cli_value(args, "run"),
+		      &w, &err) < 0)
+		return cli_fail(cli, &err);
+	if (w.kind == WHAT_RUN)
+		return run(cli, args, db, &w);
+	return w.kind == WHAT_METRIC ? metric(cli, &w) : content(cli, args, &w);
+}

@@ -1,0 +1,437 @@
+/* engine/cli/past/cmd_metrics.c — `cairn metrics`: a line for each task that has metrics, a column
+ * for each metric.
+ *
+ * Runs are gathered first (add_named(), or add_newest() page by page until `limit` of them had
+ * something to show). Conditions of --filter and --step are applied to each task, so that `lines`
+ * holds only what is shown. Columns are chosen when all lines are known.
+ *
+ * Columns: first the metrics that an option names, then those without a dot in their name, the last
+ * steps of a run first; as many as the terminal is wide. --all takes every one. Params are shown
+ * where the lines differ in them.
+ *
+ * With --plot, --svg or --tensorboard (`series`) lines are tasks that have a series, and
+ * metrics_series.c goes on.
+ *
+ * Invariants: `names` holds every metric of every line, so that the number of hidden ones is right.
+ * A line owns a reference to its run's params. A run whose results are gone is left out with a
+ * note; a run that was named is an error.
+ *
+ * Threads: one. What it doesn't do: compare what runs were made of (cmd_diff.c).
+ */
+#include <math.h>
+#include "base/map.h"
+#include "base/text/text.h"
+#include "cli/plot/plot.h"
+#include "cli/render/facts.h"
+#include "cli/render/table.h"
+#include "record/run_query.h"
+
+struct line {
+	const struct run_row *run;
+	const struct facts_task *task;
+	json_t *params; /* of the run */
+};
+
+struct metrics {
+	struct cli *cli;
+	VEC(struct line) lines;
+	struct map *names;         /* of all metrics */
+	VEC(const char *) columns; /* metrics that are shown */
+	size_t n_hidden;           /* … and how many aren't */
+	VEC(const char *) params;  /* that are shown */
+	bool series;               /* over steps, instead of the last values */
+};
+
+static bool metric_of(const struct line *l, const char *name, double *ret)
+{
+	for (size_t i = 0; i < l->task->n_metrics; i++)
+		if (str_eq(l->task->metrics[i].name, name)) {
+			*ret = l->task->metrics[i].value;
+			return true;
+		}
+	return false;
+}
+
+/* A metric, or a param that is a number. */
+static bool number_of(const struct line *l, const char *name, double *ret)
+{
+	json_t *p = json_object_get(l->params, name);
+
+	if (metric_of(l, name, ret))
+		return true;
+	if (!json_is_number(p))
+		return false;
+	*ret = json_number_value(p);
+	return true;
+}
+
+static const char *param_text(struct metrics *m, const struct line *l, const char *name)
+{
+	struct str out = { 0 };
+	json_t *v = json_object_get(l->params, name);
+	const char *s;
+
+	if (!v)
+		return "";
+	if (json_is_string(v))
+		return json_string_value(v);
+	json_add_canonical(&out, v);
+	s = arena_strndup(m->cli->arena, out.s, out.len);
+	str_deinit(&out);
+	return s;
+}
+
+/* Conditions: NAME OP VALUE. */
+
+/* 1 it holds, 0 it doesn't, -1 the condition is malformed. */
+static int judge(struct metrics *m, const struct line *l, const char *condition, struct err *err)
+{
+	struct run_condition c;
+	double have;
+
+	if (run_condition_parse(condition, m->cli->arena, &c, err) < 0)
+		return err_wrap(err, "--filter");
+	if (c.is_number)
+		return number_of(l, c.name, &have) && compare_numbers(c.op, have, c.number);
+	return json_object_get(l->params, c.name) &&
+	       compare_order(c.op, strcmp(param_text(m, l, c.name), c.text));
+}
+
+static int passes(struct metrics *m, const struct line *l, const struct cli_args *args,
+		  struct err *err)
+{
+	for (unsigned i = 0; i < cli_count(args, "filter"); i++) {
+		int r = judge(m, l, cli_value_at(args, "filter", i), err);
+
+		if (r <= 0)
+			return r;
+	}
+	for (unsigned i = 0; i < cli_count(args, "step"); i++)
+		if (str_eq(cli_value_at(args, "step", i), l->task->step))
+			return 1;
+	return cli_count(args, "step") == 0;
+}
+
+/* Gathering. */
+
+static int add_run(struct metrics *m, struct db *db, const struct run_row *run,
+		   const struct cli_args *args, struct err *err)
+{
+	json_t *params = run->params_json ? json_loads(run->params_json, 0, NULL) : NULL;
+	struct facts_task *tasks;
+	size_t n;
+
+	/* A run whose table is gone from the store has nothing to show here; the others do. One
+	 * that was named is missed. */
+	if (facts_tasks(m->cli, db, run, &tasks, &n, err) < 0) {
+		bool gone = err->code == ERR_NOT_FOUND || err->code == ERR_CORRUPT;
+
+		json_decref(params);
+		if (!gone || args->n_operands)
+			return -1;
+		cli_note(m->cli, "%s is left out: %s", run->id, err->msg);
+		*err = (struct err){ 0 };
+		return 0;
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct line l = { run, &tasks[i], params ? json_incref(params) : json_object() };
+		int pass = (m->series ? series_is_there(&tasks[i]) : tasks[i].n_metrics > 0)
+				   ? passes(m, &l, args, err)
+				   : 0;
+
+		if (pass <= 0) {
+			json_decref(l.params);
+			if (pass < 0) {
+				json_decref(params);
+				return -1;
+			}
+			continue;
+		}
+		VEC_PUSH(&m->lines, l);
+		for (size_t k = 0; k < tasks[i].n_metrics; k++)
+			*map_slot_str(m->names, tasks[i].metrics[k].name) = m;
+	}
+	json_decref(params);
+	return 0;
+}
+
+static int add_named(struct metrics *m, struct db *db, const struct cli_args *args, struct err *err)
+{
+	for (size_t i = 0; i < args->n_operands; i++) {
+		struct run_row *run = arena_alloc(m->cli->arena, sizeof(*run));
+
+		if (record_find_run(db, args->operands[i], m->cli->arena, run, err) < 0 ||
+		    add_run(m, db, run, args, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Newest first, a page at a time, until `limit` runs had something to show. */
+static int add_newest(struct metrics *m, struct db *db, const struct cli_args *args,
+		      struct err *err)
+{
+	struct run_query q = { .pipeline = cli_value(args, "pipeline"), .paged = true };
+	uint64_t limit = 20, shown = 0;
+	struct run_row *runs;
+	size_t n;
+
+	if (cli_uint(args, "limit", 0, UINT32_MAX, &limit, err) < 0)
+		return -1;
+	q.limit = limit;
+	do {
+		if (record_query_runs(db, &q, m->cli->arena, &runs, &n, err) < 0)
+			return -1;
+		for (size_t i = 0; i < n && (!limit || shown < limit); i++) {
+			size_t lines = m->lines.n;
+
+			q.before = runs[i].rowid;
+			if (add_run(m, db, &runs[i], args, err) < 0)
+				return -1;
+			shown += m->lines.n > lines;
+		}
+	} while (limit && shown < limit && n == limit);
+	return 0;
+}
+
+/* Of all lines: a param that only earlier runs had differs, too. */
+static void choose_params(struct metrics *m, bool all)
+{
+	_cleanup_(map_freep) struct map *seen = map_new();
+	const char *name;
+	json_t *v;
+
+	for (size_t from = 0; from < m->lines.n; from++)
+		json_object_foreach(m->lines.v[from].params, name, v)
+		{
+			bool differs = all;
+
+			if (map_has(seen, name, strlen(name)))
+				continue;
+			*map_slot_str(seen, name) = m;
+			for (size_t i = 0; i < m->lines.n && !differs; i++)
+				differs =
+					!json_equal(v, json_object_get(m->lines.v[i].params, name));
+			if (differs)
+				VEC_PUSH(&m->params, name);
+		}
+}
+
+/* Which metrics. */
+
+/* A gap of two and at least this much for a number. */
+#define COLUMN_LEAST 9
+/* What tells lines apart comes first: a run's id and the task. */
+#define COLUMNS_BEFORE 44
+
+static bool is_column(const struct metrics *m, const char *name)
+{
+	for (size_t i = 0; i < m->columns.n; i++)
+		if (str_eq(m->columns.v[i], name))
+			return true;
+	return false;
+}
+
+static bool is_named(const struct cli_args *args, const char *name)
+{
+	const char *sort = cli_value(args, "sort");
+
+	for (unsigned i = 0; i < cli_count(args, "metric"); i++)
+		if (str_eq(cli_value_at(args, "metric", i), name))
+			return true;
+	for (unsigned i = 0; i < cli_count(args, "filter"); i++)
+		if (strncmp(cli_value_at(args, "filter", i), name, strlen(name)) == 0 &&
+		    strchr("<>=!", cli_value_at(args, "filter", i)[strlen(name)]))
+			return true;
+	return sort && str_eq(sort + (*sort == '-'), name);
+}
+
+static void add_columns(struct metrics *m, const struct cli_args *args, bool named)
+{
+	bool all = cli_flag(args, "all"), chosen = cli_count(args, "metric") > 0;
+
+	for (size_t from = 0, to = 0; from < m->lines.n; from = to) {
+		while (to < m->lines.n && m->lines.v[to].run == m->lines.v[from].run)
+			to++;
+		for (size_t i = to;
+		     i-- > from;) /* a run's last steps first: they are what it is for */
+			for (size_t k = 0; k < m->lines.v[i].task->n_metrics; k++) {
+				const char *name = m->lines.v[i].task->metrics[k].name;
+
+				if (is_named(args, name) == named && !is_column(m, name) &&
+				    (named || all || (!chosen && !strchr(name, '.'))))
+					VEC_PUSH(&m->columns, name);
+			}
+	}
+}
+
+/* Without --all: what is asked for by name, then metrics that aren't a part of another, as many as
+ * a terminal has room for. */
+static void choose_columns(struct metrics *m, const struct cli_args *args)
+{
+	unsigned width = 0, used = COLUMNS_BEFORE, rows;
+
+	add_columns(m, args, true);
+	add_columns(m, args, false);
+	if (isatty(fileno(m->cli->out)) && !cli_flag(args, "all"))
+		cli_terminal_size(m->cli->out, &width, &rows);
+	for (size_t i = 0; width && i < m->columns.n; i++) {
+		used += (unsigned)MAX(strlen(m->columns.v[i]) + 2, COLUMN_LEAST);
+		if (used > width && i > 0 && !is_named(args, m->columns.v[i]))
+			m->columns.n = i;
+	}
+	m->n_hidden = map_len(m->names) - MIN(m->columns.n, map_len(m->names));
+}
+
+static bool has_column(const struct metrics *m, const struct line *l)
+{
+	double v;
+
+	for (size_t i = 0; i < m->columns.n; i++)
+		if (metric_of(l, m->columns.v[i], &v))
+			return true;
+	return false;
+}
+
+/* Showing. */
+
+static bool is_known(const struct metrics *m, const char *name)
+{
+	bool known = m->lines.n == 0;
+
+	for (size_t i = 0; i < m->lines.n && !known; i++)
+		known = map_get_str(m->names, name) || json_object_get(m->lines.v[i].params, name);
+	return known;
+}
+
+static int sort_lines(struct metrics *m, const char *by, struct err *err)
+{
+	bool down = by[0] == '-';
+
+	by += down;
+	if (!is_known(m, by))
+		return err_set(err, ERR_NOT_FOUND,
+			       "--sort: none of these runs has a metric or a param `%s`", by);
+	/* Insertion: stable, and the lines of some runs. What has no such number goes last. */
+	for (size_t i = 1; i < m->lines.n; i++) {
+		struct line l = m->lines.v[i];
+		double mine = NAN, other = NAN;
+		size_t k = i;
+
+		number_of(&l, by, &mine);
+		for (; k; k--) {
+			other = NAN;
+			number_of(&m->lines.v[k - 1], by, &other);
+			if (isnan(mine) || !(isnan(other) || (down ? other < mine : other > mine)))
+				break;
+			m->lines.v[k] = m->lines.v[k - 1];
+		}
+		m->lines.v[k] = l;
+	}
+	return 0;
+}
+
+static void add_cells(struct metrics *m, struct table *t, const struct line *l)
+{
+	table_cell(t, STYLE_BOLD, "%s", l->run->id);
+	table_cell(t, STYLE_PLAIN, "%s", l->task->task);
+	for (size_t i = 0; i < m->params.n; i++)
+		table_cell(t, STYLE_CYAN, "%s", param_text(m, l, m->params.v[i]));
+	for (size_t i = 0; i < m->columns.n; i++) {
+		struct str text = { 0 };
+		double v;
+
+		str_add(&text, "");
+		if (metric_of(l, m->columns.v[i], &v))
+			str_addf(&text, "%.6g", v);
+		table_cell(t, STYLE_PLAIN, "%s", text.s);
+		str_deinit(&text);
+	}
+}
+
+static void print_table(struct metrics *m)
+{
+	_cleanup_(table_freep) struct table *t = table_new();
+
+	table_column(t, "run", 0);
+	table_column(t, "task", TABLE_CUT);
+	for (size_t i = 0; i < m->params.n; i++)
+		table_column(t, m->params.v[i], 0);
+	for (size_t i = 0; i < m->columns.n; i++)
+		table_column(t, m->columns.v[i], TABLE_RIGHT);
+	for (size_t i = 0; i < m->lines.n; i++)
+		if (has_column(m, &m->lines.v[i]))
+			add_cells(m, t, &m->lines.v[i]);
+	if (m->columns.n)
+		table_print(t, m->cli);
+	else
+		cli_note(m->cli, "no run has metrics that were asked for");
+	if (m->n_hidden)
+		cli_note(m->cli, "%zu more metric%s: --all, or --metric NAME", m->n_hidden,
+			 m->n_hidden == 1 ? "" : "s");
+}
+
+static void print_json(struct metrics *m)
+{
+	_cleanup_(map_freep) struct map *seen = map_new(); /* lines that are sorted mix the runs */
+	json_t *runs = json_array();
+
+	for (size_t i = 0; i < m->lines.n; i++) {
+		const struct line *l = &m->lines.v[i];
+		json_t *o = map_get_str(seen, l->run->id);
+
+		if (!o) {
+			*map_slot_str(seen, l->run->id) = o = json_object();
+			json_object_set_new(o, "id", json_string(l->run->id));
+			json_object_set_new(o, "started", facts_time(l->run->started_ns));
+			json_object_set_new(o, "state", json_string(facts_state(l->run)));
+			json_object_set(o, "params", l->params);
+			json_object_set_new(o, "metrics", json_object());
+			json_array_append_new(runs, o);
+		}
+		json_object_set_new(json_object_get(o, "metrics"), l->task->task,
+				    facts_metrics(l->task));
+	}
+	cli_print_json(m->cli, json_pack("{s:o}", "runs", runs));
+}
+
+static int show_series(struct metrics *m, const struct cli_args *args, struct err *err)
+{
+	struct metrics_source *v = arena_alloc(m->cli->arena, (m->lines.n + 1) * sizeof(*v));
+
+	for (size_t i = 0; i < m->lines.n; i++)
+		v[i] = (struct metrics_source){ m->lines.v[i].run, m->lines.v[i].task };
+	return metrics_show_series(m->cli, args, v, m->lines.n, err);
+}
+
+static void show_table(struct metrics *m, const struct cli_args *args)
+{
+	choose_params(m, cli_flag(args, "all"));
+	choose_columns(m, args);
+	m->cli->json ? print_json(m) : print_table(m);
+}
+
+int cmd_metrics(struct cli *cli, const struct cli_args *args)
+{
+	struct metrics m = { .cli = cli, .names = map_new(), .series = metrics_wants_series(args) };
+	struct err err = { 0 };
+	struct db *db;
+	int r = cli_db(cli, DB_READ, &db, &err);
+
+	if (r == 0)
+		r = args->n_operands ? add_named(&m, db, args, &err)
+				     : add_newest(&m, db, args, &err);
+	if (r == 0 && cli_value(args, "sort"))
+		r = sort_lines(&m, cli_value(args, "sort"), &err);
+	if (r == 0 && m.series)
+		r = show_series(&m, args, &err);
+	else if (r == 0)
+		show_table(&m, args);
+	for (size_t i = 0; i < m.lines.n; i++)
+		json_decref(m.lines.v[i].params);
+	VEC_FREE(&m.lines);
+	VEC_FREE(&m.params);
+	VEC_FREE(&m.columns);
+	map_free(m.names);
+	return r < 0 ? cli_fail(cli, &err) : CLI_OK;
+}

@@ -1,0 +1,219 @@
+/* engine/cli/past/cmd_tag.c — `cairn tag`: names of runs.
+ *
+ * Names are records in the store, and rows here for queries. open_all() first takes in the names
+ * that others gave; where a shared store can't be asked, a warning says that some may be missing.
+ *
+ * publish() writes the record to the store, syncs, and only then adds the row. A crash between
+ * leaves a name that the next command takes in.
+ *
+ * Invariants: a change of a name is a new record; none is altered, so the history stays. Its time
+ * is later than every known change of that name (next_instant()), even when a clock is behind. Only
+ * a run that has ended has a hash, and only it can be named. A name that was taken away is a change
+ * without a run.
+ *
+ * Threads: one. What it doesn't do: resolve names when commands use them (what.c), or keep tagged
+ * runs from gc (upkeep/cmd_store.c).
+ */
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/os/machine.h"
+#include "cli/render/table.h"
+#include "cli/what.h"
+#include "record/manifest/tag_store.h"
+
+/* Names that others gave, as far as they can be had now. */
+static int open_all(struct cli *cli, struct store **ret_store, struct db **ret, struct err *err)
+{
+	struct err e = { 0 };
+
+	if (cli_store(cli, false, ret_store, err) < 0 || cli_db(cli, DB_WRITE, ret, err) < 0)
+		return -1;
+	if (tag_store_take_in(*ret, *ret_store, &e) >= 0)
+		return 0;
+	if (!store_is_shared(*ret_store))
+		return err_set(err, e.code, "%s", e.msg);
+	cli_warn(cli, "names that others gave may be missing: %s", e.msg);
+	return 0;
+}
+
+/* Showing. */
+
+static json_t *tag_json(const struct tag_row *t)
+{
+	char hex[DIGEST_HEX_MAX];
+	json_t *o = json_object();
+
+	json_object_set_new(o, "name", facts_text(t->name));
+	json_object_set_new(o, "hash",
+			    t->has_run ? json_string(digest_hex(&t->run, hex)) : json_null());
+	json_object_set_new(o, "run", facts_text(t->run_id));
+	json_object_set_new(o, "at", facts_time(t->at_ns));
+	json_object_set_new(o, "author", facts_text(t->author));
+	json_object_set_new(o, "note", facts_text(t->note));
+	return o;
+}
+
+static void print_json(struct cli *cli, const struct tag_row *v, size_t n)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, tag_json(&v[i]));
+	cli_print_json(cli, json_pack("{s:o}", "tags", list));
+}
+
+static void print_table(struct cli *cli, const struct tag_row *v, size_t n)
+{
+	_cleanup_(table_freep) struct table *t = table_new();
+
+	table_column(t, "name", 0);
+	table_column(t, "run", 0);
+	table_column(t, "hash", 0);
+	table_column(t, "since", 0);
+	table_column(t, "by", 0);
+	table_column(t, "", TABLE_CUT);
+	for (size_t i = 0; i < n; i++) {
+		table_cell(t, STYLE_BOLD, "%s", v[i].name);
+		table_cell(t, STYLE_PLAIN, "%s",
+			   v[i].has_run ? v[i].run_id ? v[i].run_id : "" : "(taken away)");
+		table_cell(t, STYLE_DIM, "%s", v[i].has_run ? cli_hash(cli, &v[i].run) : "");
+		table_cell(t, STYLE_PLAIN, "%s", cli_ago(cli, v[i].at_ns));
+		table_cell(t, STYLE_PLAIN, "%s", v[i].author ? v[i].author : "");
+		table_cell(t, STYLE_PLAIN, "%s", v[i].note ? v[i].note : "");
+	}
+	if (n)
+		table_print(t, cli);
+}
+
+static int show(struct cli *cli, struct db *db, const char *history, struct err *err)
+{
+	struct tag_row *v;
+	size_t n;
+
+	if (history ? record_tag_history(db, history, cli->arena, &v, &n, err) < 0
+		    : record_tags(db, NULL, cli->arena, &v, &n, err) < 0)
+		return -1;
+	if (history && n == 0)
+		return err_set(err, ERR_NOT_FOUND,
+			       "nothing was ever called `%s`; `cairn tag` lists the names",
+			       history);
+	if (cli->json)
+		print_json(cli, v, n);
+	else
+		print_table(cli, v, n);
+	return 0;
+}
+
+/* Changing. */
+
+/* "ada@host" */
+static const char *author(struct cli *cli)
+{
+	const char *user = getenv("USER");
+	char host[MACHINE_NAME_BYTES];
+
+	machine_name(host);
+	return user && *user ? arena_printf(cli->arena, "%.100s@%s", user, host)
+			     : arena_printf(cli->arena, "%u@%s", (unsigned)geteuid(), host);
+}
+
+/* Later than every change of the name that we know of, though a clock may be behind. */
+static int64_t next_instant(struct db *db, const char *name, struct arena *arena)
+{
+	struct clock *c = clock_system();
+	struct tag_row last;
+	int64_t now = c->wall_ns(c);
+
+	return record_tag_find(db, name, arena, &last, NULL) > 0 && last.at_ns >= now
+		       ? last.at_ns + 1
+		       : now;
+}
+
+static int publish(struct cli *cli, struct db *db, struct store *s, struct tag_row *t,
+		   struct err *err)
+{
+	struct err why = { 0 };
+
+	t->author = author(cli);
+	t->at_ns = next_instant(db, t->name, cli->arena);
+	if (tag_store_put(s, t, err) < 0 || store_sync(s, err) < 0 || db_begin(db, err) < 0)
+		return -1;
+	if (record_tag_add(db, t, err) < 0) {
+		db_rollback(db);
+		return -1;
+	}
+	if (db_commit_durable(db, err) < 0)
+		return -1;
+	if (store_unsent(s, &why))
+		cli_warn(cli, "%s doesn't know it yet (`cairn store push` tells it): %s",
+			 store_uri(s), why.msg);
+	if (cli->json)
+		print_json(cli, t, 1);
+	return 0;
+}
+
+static int give(struct cli *cli, struct db *db, struct store *s, const char *what, const char *name,
+		const char *note, struct err *err)
+{
+	struct tag_row t = { .name = name, .has_run = true, .note = note };
+	struct what w;
+
+	if (tag_name_check(name, err) < 0 || what_find(cli, db, what, WHAT_RUN, NULL, &w, err) < 0)
+		return -1;
+	if (!w.run.has_hash || w.run.state == RUN_RUNNING)
+		return err_set(err, ERR_INVALID,
+			       "run %s has no run hash yet: it can have a name when it has ended",
+			       w.run.id);
+	t.run = w.run.hash;
+	t.run_id = w.run.id;
+	if (publish(cli, db, s, &t, err) < 0)
+		return -1;
+	if (!cli->json)
+		cli_note(cli, "%s is %s (%s) now", name, cli_text(cli, w.run.id),
+			 cli_hash(cli, &w.run.hash));
+	return 0;
+}
+
+static int take_away(struct cli *cli, struct db *db, struct store *s, const char *name,
+		     const char *note, struct err *err)
+{
+	struct tag_row t = { .name = name, .note = note }, last;
+	int r = record_tag_find(db, name, cli->arena, &last, err);
+
+	if (r < 0)
+		return -1;
+	if (r == 0 || !last.has_run)
+		return err_set(err, ERR_NOT_FOUND,
+			       "nothing is called `%s`; `cairn tag` lists the names", name);
+	return publish(cli, db, s, &t, err);
+}
+
+int cmd_tag(struct cli *cli, const struct cli_args *args)
+{
+	const char *history = cli_value(args, "history"), *away = cli_value(args, "delete"),
+		   *note = cli_value(args, "note");
+	bool list = cli_flag(args, "list") || (args->n_operands == 0 && !history && !away);
+	struct err err = { 0 };
+	struct store *s;
+	struct db *db;
+	int r;
+
+	if ((history != NULL) + (away != NULL) + list + (args->n_operands > 0) != 1 ||
+	    args->n_operands == 1)
+		return cli_usage_error(
+			cli,
+			"give a run and a name, or one of --list, --history NAME, --delete NAME");
+	if (note && strlen(note) > TAG_NOTE_MAX)
+		return cli_usage_error(cli, "a note has at most %d bytes", TAG_NOTE_MAX);
+	if (args->n_operands && what_db(cli, args->operands[0], &db, &err) < 0)
+		return cli_fail(cli, &err);
+	if (open_all(cli, &s, &db, &err) < 0)
+		return cli_fail(cli, &err);
+	if (list || history)
+		r = show(cli, db, history, &err);
+	else if (away)
+		r = take_away(cli, db, s, away, note, &err);
+	else
+		r = give(cli, db, s, args->operands[0], args->operands[1], note, &err);
+	return r < 0 ? cli_fail(cli, &err) : CLI_OK;
+}

@@ -1,0 +1,163 @@
+/* engine/cli/past/tensorboard.c — event files as TensorBoard reads them.
+ *
+ * A file is a sequence of TFRecords (tensorflow/core/lib/io/record_writer.h): length as 8 bytes
+ * little-endian, masked CRC-32C of these, the data, masked CRC-32C of the data; masked is the CRC
+ * rotated right by 15 bits plus 0xa282ead8 (tensorflow/core/lib/hash/crc32c.h). CRC-32C is
+ * Castagnoli's (RFC 3720, B.4). Each record is an Event (tensorflow/core/util/event.proto) in
+ * protobuf's wire format: 1 wall_time double, 2 step int64, 3 file_version string, 5 summary; a
+ * Summary (core/framework/summary.proto) has Values (1) with tag (1) and simple_value float (2).
+ * The first record says brain.Event:2.
+ *
+ * Invariant: the same series gives the same bytes. What it doesn't do: read series (series.c).
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/os/fs.h"
+#include "cli/plot/plot.h"
+
+enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
+
+/* Records. */
+
+static uint32_t crc32c(const void *bytes, size_t n)
+{
+	const unsigned char *p = bytes;
+	uint32_t crc = ~0U;
+
+	for (size_t i = 0; i < n; i++) {
+		crc ^= p[i];
+		for (int bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78U : 0);
+	}
+	return ~crc;
+}
+
+static uint32_t masked_crc(const void *bytes, size_t n)
+{
+	uint32_t crc = crc32c(bytes, n);
+
+	return (crc >> 15 | crc << 17) + 0xa282ead8U;
+}
+
+static void add_le(struct str *out, uint64_t v, unsigned n_bytes)
+{
+	for (unsigned i = 0; i < n_bytes; i++)
+		str_addc(out, (char)(v >> 8 * i & 0xFF));
+}
+
+static void add_record(struct str *out, const struct str *event)
+{
+	size_t at = out->len;
+
+	add_le(out, event->len, 8);
+	add_le(out, masked_crc(out->s + at, 8), 4);
+	str_addn(out, event->s, event->len);
+	add_le(out, masked_crc(event->s, event->len), 4);
+}
+
+/* Protobuf. */
+
+static void add_varint(struct str *out, uint64_t v)
+{
+	for (; v >= 0x80; v >>= 7)
+		str_addc(out, (char)(v | 0x80));
+	str_addc(out, (char)v);
+}
+
+static void add_key(struct str *out, unsigned field, unsigned wire)
+{
+	add_varint(out, field << 3 | wire);
+}
+
+static void add_bytes(struct str *out, unsigned field, const char *s, size_t n)
+{
+	add_key(out, field, WIRE_BYTES);
+	add_varint(out, n);
+	str_addn(out, s, n);
+}
+
+static void add_double(struct str *out, unsigned field, double v)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &v, sizeof(bits));
+	add_key(out, field, WIRE_FIXED64);
+	add_le(out, bits, 8);
+}
+
+static void add_float(struct str *out, unsigned field, double v)
+{
+	float f = (float)v;
+	uint32_t bits;
+
+	memcpy(&bits, &f, sizeof(bits));
+	add_key(out, field, WIRE_FIXED32);
+	add_le(out, bits, 4);
+}
+
+/* Events. */
+
+static void add_version(struct str *out, double wall)
+{
+	static const char version[] = "brain.Event:2";
+	_cleanup_(str_deinit) struct str event = { 0 };
+
+	add_double(&event, 1, wall);
+	add_bytes(&event, 3, version, sizeof(version) - 1);
+	add_record(out, &event);
+}
+
+static int64_t step_of(double x)
+{
+	return x >= 9e18 ? INT64_MAX : x <= -9e18 ? INT64_MIN : (int64_t)llround(x);
+}
+
+static void add_scalar(struct str *out, double wall, const char *tag, const struct plot_point *p)
+{
+	_cleanup_(str_deinit) struct str value = { 0 }, summary = { 0 }, event = { 0 };
+
+	add_bytes(&value, 1, tag, strlen(tag));
+	add_float(&value, 2, p->y);
+	add_bytes(&summary, 1, value.s, value.len);
+	add_double(&event, 1, wall);
+	add_key(&event, 2, WIRE_VARINT);
+	add_varint(&event, (uint64_t)step_of(p->x));
+	add_bytes(&event, 5, summary.s, summary.len);
+	add_record(out, &event);
+}
+
+/* A series has no times: all events are of the time at which the run began, so that the same series
+ * gives the same file. */
+void tensorboard_add(struct str *out, const struct series *s)
+{
+	double wall = (double)s->started_ns / NS_PER_S;
+
+	add_version(out, wall);
+	for (size_t i = 0; i < s->n_metrics; i++)
+		for (size_t k = 0; k < s->metrics[i].n; k++)
+			add_scalar(out, wall, s->metrics[i].name, &s->metrics[i].v[k]);
+}
+
+/* Files. */
+
+int tensorboard_write(const char *dir, const struct series *v, size_t n, struct err *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_(freep) char *run = fs_file_name(v[i].run),
+				      *task = fs_file_name(v[i].task);
+		_cleanup_(str_deinit) struct str path = { 0 }, bytes = { 0 };
+
+		str_addf(&path, "%s/%s/%s", dir, run, task);
+		if (fs_mkdir_p(path.s, err) < 0)
+			return -1;
+		str_addf(&path, "/events.out.tfevents.%lld.cairn",
+			 (long long)(v[i].started_ns / NS_PER_S));
+		tensorboard_add(&bytes, &v[i]);
+		if (fs_write_atomic(path.s, bytes.s, bytes.len, err) < 0)
+			return -1;
+	}
+	return 0;
+}

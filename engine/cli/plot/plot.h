@@ -1,0 +1,97 @@
+/* cli/plot/plot.h — metrics over steps, as a picture: in the terminal, and as SVG.
+ *
+ * past/series.c reads what a training left, plot/scale.c measures, plot/text.c and plot/svg.c draw,
+ * past/tensorboard.c writes event files, and past/metrics_series.c puts them together. Values that
+ * aren't finite are gaps. Series and their points live in cli->arena, or in the arena that
+ * series_parse() is given.
+ */
+#ifndef CAIRN_CLI_PLOT_PLOT_H
+#define CAIRN_CLI_PLOT_PLOT_H
+
+#include "base/text/str.h"
+#include "cli/render/facts.h"
+
+struct plot_point {
+	double x, y; /* y: NAN where the program said so */
+};
+
+/* Series of a task: its output of that name (model/pipeline.h, STEP_SERIES_OUTPUT). */
+
+struct series_metric {
+	const char *name;
+	struct plot_point *v; /* by step */
+	size_t n;
+};
+
+struct series {
+	const char *run, *task;
+	int64_t started_ns;            /* of the run */
+	struct series_metric *metrics; /* by name */
+	size_t n_metrics;
+};
+
+bool series_is_there(const struct facts_task *task); /* or something else of that name */
+/* 1 read; 0 the task has no series (or has an output of that name that is something else); -1
+ * error. */
+int series_load(struct cli *cli, struct store *store, const struct run_row *run,
+		const struct facts_task *task, struct series *ret, struct err *err);
+int series_parse(const char *text, size_t n, struct arena *arena, struct series *ret,
+		 struct err *err); /* fills the metrics; ERR_INVALID */
+
+/* Drawing. */
+
+struct plot_line {
+	const char *label;
+	const struct plot_point *v;
+	size_t n;
+};
+
+struct plot {
+	const char *title;
+	const struct plot_line *lines;
+	size_t n;
+};
+
+struct plot_range {
+	double min, max; /* min < max */
+};
+
+enum plot_axis { PLOT_X, PLOT_Y };
+/* Over all finite points; a little around it when there is only one value; false when there is no
+ * point. */
+bool plot_range_of(const struct plot *p, enum plot_axis axis, struct plot_range *ret);
+/* Where v is in it: 0 to 1. */
+double plot_place(const struct plot_range *r, double v);
+/* Round numbers inside of it, at most `max` (>= 2), and how many. */
+#define PLOT_TICKS_MAX 12
+size_t plot_ticks(const struct plot_range *r, size_t max, double ret[static PLOT_TICKS_MAX]);
+
+struct plot_text_options {
+	unsigned columns, rows; /* of the whole picture, title and legend not counted */
+	bool utf8, color;       /* else ASCII, without escapes */
+};
+void plot_add_text(struct str *out, const struct plot *p, const struct plot_text_options *o);
+/* One document with a panel for each plot. */
+void plot_add_svg(struct str *out, const struct plot *plots, size_t n);
+
+/* TensorBoard. */
+
+/* The bytes of an event file that holds the series as scalars. */
+void tensorboard_add(struct str *out, const struct series *s);
+/* dir/RUN/TASK/events.out.tfevents.…, one for each series; an earlier export of the same is
+ * replaced. */
+int tensorboard_write(const char *dir, const struct series *v, size_t n, struct err *err);
+
+/* `cairn metrics` with --plot, --svg or --tensorboard. */
+
+struct metrics_source {
+	const struct run_row *run;
+	const struct facts_task *task;
+};
+bool metrics_wants_series(const struct cli_args *args);
+/* Newest run first. With --plot and --svg only the newest run that has series, unless runs are
+ * named or counted. */
+int metrics_show_series(struct cli *cli, const struct cli_args *args,
+			const struct metrics_source *v, size_t n, struct err *err);
+
+#endif

@@ -1,0 +1,148 @@
+/* The end of a run, in a few lines: how it went, what was done and what was saved, the run hash,
+ * and what to type next. */
+#include <string.h>
+#include "base/text/text.h"
+#include "cli/progress/internal.h"
+
+static const char *style(const struct progress *p, enum cli_style s)
+{
+	return p->o.color_summary ? cli_style_escape(s) : "";
+}
+
+static void add_count(struct str *s, uint64_t n, const char *what)
+{
+	if (!n)
+		return;
+	str_add(s, ", ");
+	text_add_count(s, n);
+	str_addf(s, " %s", what);
+}
+
+static void add_saved(struct str *s, const struct run_counts *c)
+{
+	if (c->saved_ns < NS_PER_MS)
+		return;
+	str_add(s, ", which saved ");
+	text_add_duration(s, c->saved_ns);
+}
+
+static void add_counts(struct str *s, const struct run_counts *c)
+{
+	str_add(s, "  ");
+	text_add_count(s, c->total);
+	str_add(s, c->total == 1 ? " task" : " tasks");
+	if (c->total && c->hits == c->total) {
+		str_add(s, ": nothing to do, all on record");
+		add_saved(s, c);
+		str_addc(s, '\n');
+		return;
+	}
+	add_count(s, c->executed, "executed");
+	add_count(s, c->failed, "failed");
+	add_count(s, c->skipped, "skipped");
+	add_count(s, c->blocked, "not run");
+	add_count(s, c->hits, "on record");
+	if (c->hits)
+		add_saved(s, c);
+	str_addc(s, '\n');
+}
+
+static void add_head(const struct progress *p, struct str *s, const struct run_row *run,
+		     int64_t took_ns)
+{
+	bool well = run->state == RUN_SUCCEEDED;
+
+	str_addf(s, "%s%s%s ", style(p, cli_state_style(run_state_name(run->state))),
+		 p->o.utf8 ? well                       ? "✓"
+			     : run->state == RUN_FAILED ? "✗"
+							: "■"
+		 : well    ? "ok"
+			   : "!!",
+		 style(p, STYLE_PLAIN));
+	str_addf(s, "%s", style(p, STYLE_BOLD));
+	text_add_printable(s, run->id, strlen(run->id));
+	str_addf(s, "%s %s in ", style(p, STYLE_PLAIN), run_state_name(run->state));
+	text_add_duration(s, took_ns);
+	if (run->state == RUN_FAILED && run->message &&
+	    !p->n_failed) { /* a failed task's message was shown when it failed */
+		str_add(s, ": ");
+		text_add_printable(s, run->message, strlen(run->message));
+	}
+	str_addc(s, '\n');
+}
+
+static void add_next_line(struct str *s, bool *first, const char *command)
+{
+	str_addf(s, "%s%s\n", *first ? "  next: " : "        ", command);
+	*first = false;
+}
+
+static void add_logs(const struct progress *p, struct str *s, bool *first)
+{
+	for (size_t i = 0; i < MIN(p->n_failed, ARRAY_LEN(p->failed)); i++) {
+		_cleanup_(str_deinit) struct str quoted = { 0 }, line = { 0 };
+
+		text_add_shell_quoted(&quoted, p->failed[i].s);
+		str_addf(&line, "cairn logs -r %s ", p->run_id.s);
+		text_add_printable(&line, quoted.s, quoted.len);
+		add_next_line(s, first, line.s);
+	}
+}
+
+static void add_next(const struct progress *p, struct str *s, const struct run_row *run)
+{
+	_cleanup_(freep) char *resume = xasprintf("cairn resume %s", p->run_id.s),
+			      *metrics = xasprintf("cairn metrics %s", p->run_id.s),
+			      *status = xasprintf("cairn status %s", p->run_id.s);
+	bool first = true;
+
+	switch (run->state) {
+	case RUN_SUCCEEDED:
+		if (p->has_metrics)
+			add_next_line(s, &first, metrics);
+		break;
+	case RUN_FAILED:
+		add_logs(p, s, &first);
+		if (first)
+			add_next_line(s, &first, status);
+		break;
+	case RUN_CANCELLED:
+	case RUN_INTERRUPTED:
+		add_next_line(s, &first, resume);
+		break;
+	case RUN_RUNNING:
+		break;
+	}
+}
+
+void progress_has_metrics(struct progress *p)
+{
+	p->has_metrics = true;
+}
+
+void progress_finish(struct progress *p, const struct run_row *run)
+{
+	_cleanup_(str_deinit) struct str s = { 0 };
+	int64_t took = run->ended_ns > run->started_ns ? run->ended_ns - run->started_ns
+						       : progress_now(p) - p->started_ns;
+
+	if (p->finished)
+		return;
+	live_clear(p);
+	progress_flush(p);
+	p->finished = true;
+	if (!p->o.summary)
+		return;
+	if (!p->run_id.len)
+		text_add_printable(&p->run_id, run->id, strlen(run->id));
+	add_head(p, &s, run, took);
+	if (p->o.verbosity >= 0) {
+		char hex[DIGEST_HEX_MAX];
+		add_counts(&s, &run->counts);
+		if (run->has_hash)
+			str_addf(&s, "  run hash %.12s\n", digest_hex(&run->hash, hex));
+		add_next(p, &s, run);
+	}
+	fwrite(s.s, 1, s.len, p->o.summary);
+	fflush(p->o.summary);
+}

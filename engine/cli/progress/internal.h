@@ -1,0 +1,73 @@
+/* cli/progress/internal.h — between progress.c (events, lines, the end) and progress/live.c (the
+ * block that is redrawn). */
+#ifndef CAIRN_CLI_PROGRESS_INTERNAL_H
+#define CAIRN_CLI_PROGRESS_INTERNAL_H
+
+#include "cli/progress/progress.h"
+
+#define FRAME_NS       (100 * NS_PER_MS) /* at most ten frames a second */
+#define FIRST_FRAME_NS (200 * NS_PER_MS) /* a run that is over sooner needs no block */
+#define ROWS_MAX       20                /* running tasks shown: more than one reads at a glance */
+
+/* A running task. Few at once (as many as jobs), so that looking one up is a short scan; slots keep
+ * their memory. */
+struct row {
+	uint64_t attempt;
+	unsigned number;
+	int64_t started_ns;
+	struct str name; /* printable */
+	struct str metric;
+	struct str told; /* why it waits, as the last line about that said; "": no line yet */
+};
+
+struct progress {
+	struct progress_options o;
+	struct run_observer observer;
+	struct loop *loop;
+	struct loop_source *timer, *winch;
+	int64_t timer_at;
+	bool fixed_size;
+
+	/* What is known of the run. */
+	struct str run_id;
+	int64_t started_ns;
+	struct run_counts counts;
+	uint64_t n_running;
+	int64_t remaining_ns;
+	bool finished, has_metrics;
+	VEC(struct row) rows; /* in order of start; slots behind n_rows are free */
+	size_t n_rows;
+	struct str failed[3]; /* names of tasks that failed, for what to type next */
+	size_t n_failed;
+	uint64_t failed_attempt; /* was shown already */
+
+	struct {
+		double tokens; /* a bucket that fills with time */
+		int64_t tokens_at, last_ns;
+		uint64_t unsaid;
+	} lines; /* plain ones */
+	struct {
+		bool dirty;
+		int64_t frame_ns;
+		unsigned *drawn; /* columns of each line that is there */
+		size_t n_drawn;
+	} block;        /* on the terminal */
+	struct str buf; /* bytes that go out together */
+};
+
+static inline int64_t progress_now(const struct progress *p)
+{
+	return p->o.clock->mono_ns(p->o.clock);
+}
+/* Adds the bytes that take the block away; the cursor is where it began. */
+void live_clear(struct progress *p);
+/* Something changed: draws when the last frame is old enough, else sees to it that the timer does.
+ */
+void live_touch(struct progress *p);
+/* Writes p->buf. */
+void progress_flush(struct progress *p);
+/* A line of p->buf's own in plain mode, as a sign of life. */
+void progress_status_line(struct progress *p);
+const char *progress_style(const struct progress *p, enum cli_style s);
+
+#endif

@@ -1,0 +1,471 @@
+/* engine/cli/render/cause.c — why two runs gave something else.
+ *
+ * causes_open() indexes both sides: tasks by name, outputs by content, attempts by task. A task is
+ * explained when it is first asked for, and the answer is kept in `explained`.
+ *
+ * Explaining a task compares its two key records fact by fact (compare_keys()). A fact that isn't
+ * an input is a cause by itself. For an input, trace_input() compares what the two attempts read:
+ * content that differs was made by a task of the run (CAUSE_MADE), or pinned when the run began
+ * (CAUSE_PINNED); where neither is known, the input itself is the cause. The same key with other
+ * results is nondeterminism.
+ *
+ * by_root() puts causes where a difference begins before those that another task handed on.
+ * causes_sentence() prints such roots; when there are none, it follows the first CAUSE_MADE upward,
+ * at most CHAIN_MAX steps.
+ *
+ * Invariants: a maker that is found by its bytes stands before its reader in the order of tasks, so
+ * that a step that only copies isn't named as the source of its own input. A missing key record is
+ * CAUSE_UNKNOWN, never an error. Without a store everything works but the names of differing files.
+ *
+ * Threads: one. What it doesn't do: choose the tasks that are explained (past/cmd_diff.c).
+ */
+#include "cli/render/cause.h"
+#include "base/text/text.h"
+#include "model/expr/value.h"
+#include "plan/difference.h"
+
+#define VALUE_SHOWN  80
+#define CHAIN_MAX    12 /* steps upward that a sentence follows */
+#define CAUSES_SHOWN 3
+
+struct maker {
+	const struct facts_task *task;
+	const char *output;
+};
+
+const char *cause_kind_name(enum cause_kind k)
+{
+	static const char *const names[] = { "fact",    "made",   "pinned", "nondeterminism",
+					     "outcome", "absent", "unknown" };
+
+	return names[k];
+}
+
+/* The two sides. */
+
+static int open_side(struct causes *c, struct cause_side *s, struct err *err)
+{
+	struct attempt_row *attempts;
+	size_t n;
+
+	s->by_name = map_new();
+	s->by_content = map_new();
+	s->attempts = map_new();
+	for (size_t i = 0; i < s->n_tasks; i++) {
+		*map_slot_str(s->by_name, s->tasks[i].task) = &s->tasks[i];
+		for (size_t k = 0; k < s->tasks[i].n_outputs; k++) {
+			bool is_new;
+			void **slot = map_slot(s->by_content, s->tasks[i].outputs[k].id.digest.b,
+					       DIGEST_BYTES, &is_new);
+			struct maker m = { &s->tasks[i], s->tasks[i].outputs[k].name };
+
+			if (is_new)
+				*slot = arena_memdup(c->cli->arena, &m, sizeof(m));
+		}
+	}
+	if (record_run_attempts(c->db, s->run.rowid, c->cli->arena, &attempts, &n, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		*map_slot_str(s->attempts, attempts[i].task) = &attempts[i];
+	return 0;
+}
+
+int causes_open(struct causes *c, struct cli *cli, struct db *db, struct cause_side *a,
+		struct cause_side *b, struct err *err)
+{
+	*c = (struct causes){ .cli = cli, .db = db, .a = a, .b = b, .explained = map_new() };
+	if (cli_store(cli, false, &c->store, NULL) < 0)
+		c->store = NULL;
+	return open_side(c, a, err) < 0 ? -1 : open_side(c, b, err);
+}
+
+void causes_close(struct causes *c)
+{
+	struct cause_side *sides[] = { c->a, c->b };
+
+	for (size_t i = 0; i < 2 && c->explained; i++) {
+		map_free(sides[i]->by_name);
+		map_free(sides[i]->by_content);
+		map_free(sides[i]->attempts);
+	}
+	map_free(c->explained);
+}
+
+/* What a task read. */
+
+/* What the task's attempt read; of a hit, what the attempt read that made the result. */
+static int inputs_of(struct causes *c, struct cause_side *s, const struct facts_task *t,
+		     struct named_content **ret, size_t *ret_n, struct err *err)
+{
+	const struct attempt_row *a = map_get_str(s->attempts, t->task);
+	struct cached_result hit = { 0 };
+
+	*ret_n = 0;
+	if (!a && record_lookup(c->db, &t->key, c->cli->arena, &hit, err) < 0)
+		return -1;
+	return a || hit.attempt ? record_inputs(c->db, a ? a->id : hit.attempt, c->cli->arena, ret,
+						ret_n, err)
+				: 0;
+}
+
+/* Does the row belong to the input? "data" does to `data`; where there are parts, "data:(whole)"
+ * and "data:train[fold=0]", they stand for it. */
+static bool belongs(const char *row, const char *input, bool parts)
+{
+	size_t n = strlen(input);
+
+	return strncmp(row, input, n) == 0 && row[n] == (parts ? ':' : '\0');
+}
+
+static bool has_parts(const struct named_content *v, size_t n, const char *input)
+{
+	for (size_t i = 0; i < n; i++)
+		if (belongs(v[i].name, input, true))
+			return true;
+	return false;
+}
+
+static const struct content_id *same_row(const struct named_content *v, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (str_eq(v[i].name, name))
+			return &v[i].id;
+	return NULL;
+}
+
+static const char *pin_of(const struct cause_side *s, const struct content_id *id)
+{
+	for (size_t i = 0; i < s->n_pins; i++)
+		if (str_has_prefix(s->pins[i].name, "input:") && content_id_eq(&s->pins[i].id, id))
+			return s->pins[i].name + strlen("input:");
+	return NULL;
+}
+
+typedef VEC(struct cause) cause_list;
+
+struct comparing {
+	struct causes *c;
+	const struct facts_task *a, *b;
+	const struct named_content *in_a, *in_b;
+	size_t n_a, n_b;
+	cause_list *list;
+};
+
+static void add_once(cause_list *list, const struct cause *cause)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (list->v[i].kind == cause->kind && str_eq(list->v[i].name, cause->name))
+			return;
+	VEC_PUSH(list, *cause);
+}
+
+static const char *short_id(struct causes *c, const struct content_id *id)
+{
+	return id ? arena_printf(c->cli->arena, "sha256:%s", cli_hash(c->cli, &id->digest)) : NULL;
+}
+
+/* Who made what a row names. A part of a gathered directory says it itself: "data:train[fold=0]".
+ * Otherwise the first task that gave these bytes, if it stands before the reader: a step that only
+ * copies gives bytes that it read. */
+static const struct maker *maker_of(struct causes *c, const struct cause_side *s, const char *row,
+				    const struct content_id *id, const struct facts_task *reader)
+{
+	const char *colon = strchr(row, ':');
+	const struct facts_task *named = colon ? map_get_str(s->by_name, colon + 1) : NULL;
+	const struct maker *m = map_get(s->by_content, id->digest.b, DIGEST_BYTES);
+	struct maker exact;
+
+	for (size_t i = 0; named && i < named->n_outputs; i++)
+		if (content_id_eq(&named->outputs[i].id, id)) {
+			exact = (struct maker){ named, named->outputs[i].name };
+			return arena_memdup(c->cli->arena, &exact, sizeof(exact));
+		}
+	return m && m->task < reader ? m : NULL;
+}
+
+/* Where a content came from that only this side read, or whose row differs on the other side. */
+static void trace(struct causes *c, struct cause_side *s, const struct facts_task *reader,
+		  const char *row, const struct content_id *mine, const struct content_id *other,
+		  bool is_a, cause_list *list)
+{
+	const struct maker *m = maker_of(c, s, row, mine, reader);
+	const char *pin = pin_of(s, mine);
+	struct cause cause = { .what = "input",
+			       .a = short_id(c, is_a ? mine : other),
+			       .b = short_id(c, is_a ? other : mine) };
+	_cleanup_(str_deinit) struct str where = { 0 };
+
+	if (other && c->store)
+		tree_first_difference(c->store, is_a ? mine : other, is_a ? other : mine, &where);
+	cause.detail = where.len ? arena_strndup(c->cli->arena, where.s, where.len) : NULL;
+	if (m) {
+		cause.kind = CAUSE_MADE;
+		cause.task = m->task;
+		cause.name = arena_printf(c->cli->arena, "%s/%s", m->task->task, m->output);
+		add_once(list, &cause);
+	} else if (pin) {
+		cause.kind = CAUSE_PINNED;
+		cause.name = pin;
+		add_once(list, &cause);
+	}
+}
+
+/* Everything that was read for `input` and isn't the same on both sides. Members of a list are
+ * named by the whole that they are taken from, gathered directories by their parts. Rows that are
+ * neither an output of a task nor an input of the pipeline are passed over. */
+static void trace_input(const struct comparing *cmp, const char *input)
+{
+	const struct named_content *a = cmp->in_a, *b = cmp->in_b;
+	size_t n_a = cmp->n_a, n_b = cmp->n_b, before = cmp->list->n;
+	bool parts = has_parts(a, n_a, input) || has_parts(b, n_b, input);
+	cause_list *list = cmp->list;
+	struct causes *c = cmp->c;
+
+	for (size_t i = 0; i < n_a; i++) {
+		const struct content_id *other = same_row(b, n_b, a[i].name);
+
+		if (belongs(a[i].name, input, parts) && (!other || !content_id_eq(other, &a[i].id)))
+			trace(c, c->a, cmp->a, a[i].name, &a[i].id, other, true, list);
+	}
+	for (size_t i = 0; i < n_b; i++)
+		if (belongs(b[i].name, input, parts) && !same_row(a, n_a, b[i].name))
+			trace(c, c->b, cmp->b, b[i].name, &b[i].id, NULL, false, list);
+	if (list->n == before) {
+		struct cause cause = { .kind = CAUSE_FACT, .what = "input", .name = input };
+
+		VEC_PUSH(list, cause);
+	}
+}
+
+/* Key records. */
+
+static const char *value_text(struct causes *c, const struct key_fact *f)
+{
+	_cleanup_(str_deinit) struct str s = { 0 }, shown = { 0 };
+
+	if (!f)
+		return NULL;
+	if (f->kind == KEY_PARAM || f->kind == KEY_SEED)
+		value_canonical_text(f->value, f->value_len, &s);
+	else
+		str_addn(&s, f->value,
+			 strcspn(f->value, "\n") < f->value_len ? strcspn(f->value, "\n")
+								: f->value_len);
+	text_add_printable(&shown, s.s ? s.s : "", MIN(s.len, VALUE_SHOWN));
+	if (s.len > VALUE_SHOWN)
+		str_add(&shown, "…");
+	return arena_strndup(c->cli->arena, shown.s ? shown.s : "", shown.len);
+}
+
+static void compare_code(struct comparing *cmp, const struct key_fact *was,
+			 const struct key_fact *now, struct cause *cause)
+{
+	_cleanup_(str_deinit) struct str where = { 0 };
+	struct content_id a, b;
+	const char *path;
+
+	if (!was || !now || !key_fact_content(was, &path, &a) || !key_fact_content(now, &path, &b))
+		return;
+	cause->a = short_id(cmp->c, &a);
+	cause->b = short_id(cmp->c, &b);
+	if (cmp->c->store)
+		tree_first_difference(cmp->c->store, &a, &b, &where);
+	cause->detail = where.len ? arena_strndup(cmp->c->cli->arena, where.s, where.len) : NULL;
+}
+
+static void compare_fact(void *arg, const struct key_fact *was, const struct key_fact *now)
+{
+	struct comparing *cmp = arg;
+	const struct key_fact *f = was ? was : now;
+	struct cause cause = { .kind = CAUSE_FACT, .what = key_fact_kind_name(f->kind) };
+
+	cause.name = arena_strndup(cmp->c->cli->arena, f->name, f->name_len);
+	if (f->kind == KEY_INPUT) {
+		trace_input(cmp, cause.name);
+		return;
+	}
+	if (f->kind == KEY_CODE)
+		compare_code(cmp, was, now, &cause);
+	else if (f->kind != KEY_SCRIPT) {
+		cause.a = value_text(cmp->c, was);
+		cause.b = value_text(cmp->c, now);
+	}
+	VEC_PUSH(cmp->list, cause);
+}
+
+static int compare_keys(struct causes *c, const struct facts_task *a, const struct facts_task *b,
+			cause_list *list, struct err *err)
+{
+	_cleanup_(str_deinit) struct str bytes_a = { 0 }, bytes_b = { 0 };
+	_cleanup_(freep) struct key_fact *facts_a = NULL, *facts_b = NULL;
+	struct comparing cmp = { .c = c, .a = a, .b = b, .list = list };
+	struct named_content *in_a = NULL, *in_b = NULL;
+	size_t n_a, n_b;
+
+	if (record_key_bytes(c->db, &a->key, &bytes_a, NULL) < 0 ||
+	    record_key_bytes(c->db, &b->key, &bytes_b, NULL) < 0 ||
+	    key_record_decode(bytes_a.s, bytes_a.len, &facts_a, &n_a, NULL) < 0 ||
+	    key_record_decode(bytes_b.s, bytes_b.len, &facts_b, &n_b, NULL) < 0) {
+		VEC_PUSH(list,
+			 ((struct cause){ .kind = CAUSE_UNKNOWN, .what = "key", .name = a->task }));
+		return 0;
+	}
+	if (inputs_of(c, c->a, a, &in_a, &cmp.n_a, err) < 0 ||
+	    inputs_of(c, c->b, b, &in_b, &cmp.n_b, err) < 0)
+		return -1;
+	cmp.in_a = in_a;
+	cmp.in_b = in_b;
+	key_differences(facts_a, n_a, facts_b, n_b, compare_fact, &cmp);
+	return 0;
+}
+
+/* A task. */
+
+static bool has_key(const struct facts_task *t)
+{
+	static const struct digest none;
+
+	return !digest_eq(&t->key, &none);
+}
+
+static const char *outcome(const struct facts_task *t)
+{
+	return t->state == RESULT_SUCCEEDED ? "succeeded"
+	       : t->state == RESULT_FAILED  ? "failed"
+	       : t->state == RESULT_SKIPPED ? "skipped"
+					    : "blocked";
+}
+
+/* A task that was blocked or skipped has no key of its own: what it needs says why. */
+static int explain(struct causes *c, const char *task, cause_list *list, struct err *err)
+{
+	const struct facts_task *a = map_get_str(c->a->by_name, task),
+				*b = map_get_str(c->b->by_name, task);
+	struct cause outcomes = { .kind = CAUSE_OUTCOME, .what = "task", .name = task };
+
+	if (!a || !b) {
+		VEC_PUSH(list, ((struct cause){ .kind = CAUSE_ABSENT,
+						.what = "task",
+						.name = task,
+						.a = a ? "there" : NULL,
+						.b = b ? "there" : NULL }));
+		return 0;
+	}
+	outcomes.a = outcome(a);
+	outcomes.b = outcome(b);
+	if (has_key(a) && has_key(b) && !digest_eq(&a->key, &b->key) &&
+	    compare_keys(c, a, b, list, err) < 0)
+		return -1;
+	if (a->state != b->state)
+		VEC_PUSH(list, outcomes);
+	else if (list->n == 0)
+		VEC_PUSH(list,
+			 ((struct cause){
+				 .kind = CAUSE_NONDETERMINISM, .what = "task", .name = task }));
+	return 0;
+}
+
+/* Where a difference begins stands before what was only handed on. */
+static int by_root(const void *pa, const void *pb)
+{
+	const struct cause *a = pa, *b = pb;
+
+	return (a->kind == CAUSE_MADE) - (b->kind == CAUSE_MADE);
+}
+
+int causes_of(struct causes *c, const char *task, const struct explanation **ret, struct err *err)
+{
+	bool is_new;
+	void **slot = map_slot(c->explained, task, strlen(task), &is_new);
+	struct explanation *e;
+	cause_list list = { 0 };
+	int r = 0;
+
+	if (is_new) {
+		e = arena_alloc(c->cli->arena, sizeof(*e));
+		*slot = e;
+		r = explain(c, task, &list, err);
+		if (list.n > 1)
+			qsort(list.v, list.n, sizeof(*list.v), by_root);
+		VEC_TO_ARENA(&list, c->cli->arena, &e->v, &e->n);
+	}
+	*ret = map_get_str(c->explained, task);
+	return r;
+}
+
+/* In words. */
+
+const char *cause_text(struct cli *cli, const struct cause *c)
+{
+	const char *name = cli_text(cli, c->name),
+		   *at = c->detail ? arena_printf(cli->arena, ": %s", cli_text(cli, c->detail))
+				   : "";
+
+	switch (c->kind) {
+	case CAUSE_MADE:
+		return name;
+	case CAUSE_PINNED:
+		return arena_printf(cli->arena, "input %s changed%s", name, at);
+	case CAUSE_NONDETERMINISM:
+		return arena_printf(cli->arena,
+				    "%s is not deterministic: the same key gave other bytes", name);
+	case CAUSE_OUTCOME:
+		return arena_printf(cli->arena, "%s %s → %s", name, c->a, c->b);
+	case CAUSE_ABSENT:
+		return arena_printf(cli->arena, "task %s is only in the %s run", name,
+				    c->a ? "first" : "second");
+	case CAUSE_UNKNOWN:
+		return arena_printf(
+			cli->arena,
+			"the key of %s changed, but what it was made of is not on record", name);
+	default:
+		break;
+	}
+	if (!c->a && !c->b)
+		return arena_printf(cli->arena, "%s%s%s changed", c->what, *name ? " " : "", name);
+	if (str_has_prefix(c->what, "code"))
+		return arena_printf(cli->arena, "code changed%s", at);
+	return arena_printf(cli->arena, "%s%s%s %s → %s", c->what, *name ? " " : "", name,
+			    c->a ? c->a : "absent", c->b ? c->b : "absent");
+}
+
+static int add_sentence(struct causes *c, const char *task, unsigned depth, struct str *s,
+			struct err *err)
+{
+	const struct explanation *e;
+	size_t roots = 0;
+
+	if (causes_of(c, task, &e, err) < 0)
+		return -1;
+	while (roots < e->n && e->v[roots].kind != CAUSE_MADE)
+		roots++;
+	for (size_t i = 0; i < roots && i < CAUSES_SHOWN; i++)
+		str_addf(s, "%s%s", i ? " and " : "", cause_text(c->cli, &e->v[i]));
+	if (roots > CAUSES_SHOWN)
+		str_addf(s, " and %zu more", roots - CAUSES_SHOWN);
+	/* What was handed on is followed when nothing began here; the first of several, which
+	 * stands for the others. */
+	if (roots)
+		return 0;
+	for (size_t i = 0; i < e->n && i < CAUSES_SHOWN; i++)
+		str_addf(s, "%s%s", i ? ", " : "", cause_text(c->cli, &e->v[i]));
+	if (e->n > CAUSES_SHOWN)
+		str_addf(s, " and %zu more", e->n - CAUSES_SHOWN);
+	str_addf(s, e->n > 1 ? " differ" : " differs");
+	if (depth >= CHAIN_MAX || !e->v[0].task)
+		return 0;
+	str_add(s, " because ");
+	return add_sentence(c, e->v[0].task->task, depth + 1, s, err);
+}
+
+int causes_sentence(struct causes *c, const char *subject, const char *task, const char **ret,
+		    struct err *err)
+{
+	_cleanup_(str_deinit) struct str s = { 0 };
+
+	str_addf(&s, "%s differs because ", cli_text(c->cli, subject));
+	if (add_sentence(c, task, 0, &s, err) < 0)
+		return -1;
+	*ret = arena_strndup(c->cli->arena, s.s, s.len);
+	return 0;
+}

@@ -1,0 +1,71 @@
+/* cli/render/cause.h — why two runs gave something else: per task the differences of its key, and
+ * for what it read, the task that made that.
+ *
+ * A cause that isn't an input is where a difference begins: a param, code, a pipeline input, a
+ * tool; or nothing at all that is keyed ("nondeterminism": the same key gave other bytes). Tasks
+ * are explained on demand, each once.
+ */
+#ifndef CAIRN_CLI_RENDER_CAUSE_H
+#define CAIRN_CLI_RENDER_CAUSE_H
+
+#include "base/map.h"
+#include "cli/render/facts.h"
+
+enum cause_kind {
+	CAUSE_FACT /* of the key */,
+	CAUSE_MADE /* an input that a task made */,
+	CAUSE_PINNED /* an input of the pipeline */,
+	CAUSE_NONDETERMINISM,
+	CAUSE_OUTCOME /* one of them failed or was skipped */,
+	CAUSE_ABSENT /* only one run has the task */,
+	CAUSE_UNKNOWN /* its key record is gone */
+};
+const char *cause_kind_name(enum cause_kind k);
+
+struct cause {
+	enum cause_kind kind;
+	const char *what;   /* kind of the fact: "param", "code", "env", "tool", "input", … */
+	const char *name;   /* "lr", "train/model" */
+	const char *a, *b;  /* values for people, or NULL */
+	const char *detail; /* "lib/net.py", first file that differs; or NULL */
+	const struct facts_task *task; /* CAUSE_MADE: who made it, in run a or b; else NULL */
+};
+struct explanation {
+	struct cause *v;
+	size_t n;
+};
+
+/* One of the two runs. */
+struct cause_side {
+	struct run_row run;
+	struct facts_task *tasks;
+	size_t n_tasks;
+	struct run_input_row *pins;
+	size_t n_pins;
+	/* by causes_open() */
+	struct map *by_name;    /* task → struct facts_task */
+	struct map *by_content; /* digest → struct maker: the first task that gave it */
+	struct map *attempts;   /* task → struct attempt_row: its last one in this run */
+};
+struct causes {
+	struct cli *cli;
+	struct db *db;
+	struct store *store; /* or NULL: trees aren't looked into */
+	struct cause_side *a, *b;
+	struct map *explained; /* task → struct explanation */
+};
+/* Both sides come with run, tasks and pins. causes_close() follows also after a failure. */
+int causes_open(struct causes *c, struct cli *cli, struct db *db, struct cause_side *a,
+		struct cause_side *b, struct err *err);
+void causes_close(struct causes *c);
+/* Of a task that at least one of them has. In cli->arena. */
+int causes_of(struct causes *c, const char *task, const struct explanation **ret, struct err *err);
+
+/* "param lr 0.1 → 0.2", "train/model", … one cause in words. */
+const char *cause_text(struct cli *cli, const struct cause *c);
+/* "train/model differs because param lr 0.1 → 0.2": the causes of a task, followed upwards to where
+ * they begin. */
+int causes_sentence(struct causes *c, const char *subject, const char *task, const char **ret,
+		    struct err *err);
+
+#endif

@@ -1,0 +1,276 @@
+/* engine/cli/reproduce/cmd_reproduce.c — `cairn reproduce`.
+ *
+ * The order: options; a place to work (with -o the process goes there, so paths of the command line
+ * are made absolute before); the session; the past run; the question whether it may be executed;
+ * run_reproduce(); the report (end.c).
+ *
+ * find_original() asks the database first. A run that it doesn't know is looked for in the store's
+ * manifests, here and in the remote behind it: by the beginning of its hash, or by its id, which
+ * means that every manifest is read.
+ *
+ * Invariants: a run that this project didn't begin is shown and needs --trust (run/stranger.h)
+ * before anything of it is executed. When the past run was found, but what it needs is gone or
+ * damaged and no new run came to be, the exit code is REPRODUCE_UNKNOWN (is_unknown()).
+ *
+ * Threads: the loop's. What it doesn't do: execute and compare (run/reproduce/).
+ */
+#include <errno.h>
+#include "base/os/fs.h"
+#include "cli/reproduce/reproduce.h"
+#include "cli/run/stranger.h"
+#include "record/manifest/manifest.h"
+#include "record/rows/reproductions.h"
+#include "storage/remote/tier.h"
+
+/* A place for it. */
+
+/* A path that was typed here, from wherever we go. */
+static const char *absolute(struct cli *cli, const char *path)
+{
+	_cleanup_(freep) char *cwd = getcwd(NULL, 0), *joined = NULL, *normal = NULL;
+
+	if (!path || strstr(path, "://") || !cwd)
+		return path;
+	joined = fs_join(cwd, path);
+	normal = fs_normalise(joined);
+	return arena_strdup(cli->arena, normal);
+}
+
+/* Nothing but a store is needed: without a project, the directory becomes one. */
+static int prepare_place(struct cli *cli, const char *dir, struct err *err)
+{
+	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
+	struct config *config = NULL;
+	struct err why = { 0 };
+
+	if (dir) {
+		cli->store_option = absolute(cli, cli->store_option);
+		if (fs_mkdir_p(dir, err) < 0)
+			return -1;
+		if (chdir(dir) < 0)
+			return err_errno(err, "cannot go to %s", dir);
+		return fs_mkdir_p(".cairn", err);
+	}
+	if (config_load(".", diags, &config, &why) < 0 && why.code == ERR_NOT_FOUND) {
+		if (!cli->store_option && !getenv("CAIRN_STORE"))
+			return err_set(err, ERR_USAGE,
+				       "this is no project: name the store that has the run "
+				       "(--store URI)");
+		return fs_mkdir_p(".cairn", err);
+	}
+	config_free(config);
+	return 0;
+}
+
+/* The past run. */
+
+struct search {
+	struct cli *cli;
+	struct store *store;
+	const char *prefix; /* of a run hash; NULL: by id */
+	const char *id;
+	VEC(struct digest) found; /* each once: it may be here and behind */
+};
+
+static bool is_hash_prefix(const char *s)
+{
+	size_t n = strlen(s);
+
+	return n >= 4 && n <= 64 && strspn(s, "0123456789abcdef") == n;
+}
+
+static bool matches(struct search *s, const struct digest *name)
+{
+	_cleanup_(arena_freep) struct arena *arena = NULL;
+	struct err ignored = { 0 };
+	char hex[DIGEST_HEX_MAX];
+	struct manifest m;
+
+	if (s->prefix)
+		return str_has_prefix(digest_hex(name, hex), s->prefix);
+	arena = arena_new();
+	return manifest_load(s->store, name, arena, &m, &ignored) == 0 && str_eq(m.run->id, s->id);
+}
+
+static int look_at(void *arg, const struct digest *name, uint64_t size, int64_t mtime_ns)
+{
+	struct search *s = arg;
+
+	for (size_t i = 0; i < s->found.n; i++)
+		if (digest_eq(&s->found.v[i], name))
+			return 0;
+	if (matches(s, name))
+		VEC_PUSH(&s->found, *name);
+	return 0;
+}
+
+/* The database doesn't know the run: manifests in the store are read. */
+static int search_store(struct cli *cli, struct store *store, const char *what, struct digest *ret,
+			struct err *err)
+{
+	struct search s = {
+		.cli = cli, .store = store, .prefix = is_hash_prefix(what) ? what : NULL, .id = what
+	};
+	struct remote *remote = tier_remote(store);
+	int r = store_list(store, STORE_RUN, look_at, &s, err);
+
+	if (r == 0 && remote)
+		r = remote_list(remote, STORE_RUN, look_at, &s, err);
+	if (r == 0 && s.found.n > 1)
+		r = err_set(err, ERR_INVALID,
+			    "`%s` could be any of %zu runs in %s: give more of it", what, s.found.n,
+			    store_uri(store));
+	else if (r == 0 && s.found.n == 0)
+		r = err_set(err, ERR_NOT_FOUND, "no run `%s`, neither in this project nor in %s",
+			    what, store_uri(store));
+	else if (r == 0)
+		*ret = s.found.v[0];
+	VEC_FREE(&s.found);
+	return r;
+}
+
+/* *ret_own: this project began the run. */
+static int find_original(struct cli *cli, struct db *db, struct store *store, const char *what,
+			 struct digest *ret, bool *ret_own, struct err *err)
+{
+	struct err why = { 0 }, unknown = { 0 };
+	bool newest = str_eq(what, "last") || str_has_prefix(what, "last:");
+	struct run_row row, past;
+	char hex[DIGEST_HEX_MAX];
+
+	*ret_own = false;
+	if (record_find_run(db, what, cli->arena, &row, &why) == 0) {
+		if (!row.has_hash)
+			return err_set(err, ERR_INVALID, "run %s has no run hash: it has not ended",
+				       row.id);
+		/* The newest run is the newest that is one of its own. */
+		if (row.has_reproduces && newest) {
+			*ret = row.reproduces;
+			*ret_own = record_find_run(db, digest_hex(ret, hex), cli->arena, &past,
+						   &unknown) == 0 &&
+				   stranger_is_own(&past);
+		} else {
+			*ret = row.hash;
+			*ret_own = stranger_is_own(&row);
+		}
+		return 0;
+	}
+	if (why.code != ERR_NOT_FOUND)
+		return err_set(err, why.code, "%s", why.msg);
+	return search_store(cli, store, str_has_prefix(what, "sha256:") ? what + 7 : what, ret,
+			    err);
+}
+
+/* Dropping. */
+
+static int drop(struct cli *cli, const char *what)
+{
+	struct err err = { 0 };
+	struct run_row row;
+	struct db *db;
+	int n;
+
+	if (cli_db(cli, DB_WRITE, &db, &err) < 0 ||
+	    record_find_run(db, what, cli->arena, &row, &err) < 0 || db_begin(db, &err) < 0)
+		return cli_fail(cli, &err);
+	n = record_reproduction_drop(db, &row, &err);
+	if (n < 0) {
+		db_rollback(db);
+		return cli_fail(cli, &err);
+	}
+	if (db_commit(db, &err) < 0)
+		return cli_fail(cli, &err);
+	if (n == 0)
+		err_set(&err, ERR_NOT_FOUND,
+			"run %s is neither a reproduction nor was it reproduced here", row.id);
+	if (n == 0)
+		return cli_fail(cli, &err);
+	if (cli->json)
+		cli_print_json(cli, json_pack("{s:i}", "dropped", n));
+	else
+		cli_printf(cli,
+			   "%d reproduction%s dropped: `cairn store gc` treats the runs like "
+			   "others now\n",
+			   n, n == 1 ? "" : "s");
+	return CLI_OK;
+}
+
+/* The command. */
+
+static const char *const *names(struct cli *cli, const struct cli_args *args, const char *option,
+				size_t *ret_n)
+{
+	const char **v = cli_values(args, option, ret_n),
+		   **kept = v ? arena_memdup(cli->arena, v, *ret_n * sizeof(*v)) : NULL;
+
+	free(v);
+	return kept;
+}
+
+static int options_of(struct cli *cli, const struct cli_args *args, struct reproduce_options *ret,
+		      struct err *err)
+{
+	uint64_t jobs = 0;
+
+	*ret = (struct reproduce_options){ .mode = cli_flag(args, "chained") ? REPRODUCE_CHAINED
+									     : REPRODUCE_ISOLATED,
+					   .keep_workspace = cli_flag(args, "keep-workspace") };
+	ret->only = names(cli, args, "step", &ret->n_only);
+	ret->skip = names(cli, args, "skip", &ret->n_skip);
+	if (cli_uint(args, "jobs", 1, 10000, &jobs, err) < 0)
+		return -1;
+	ret->jobs = (unsigned)jobs;
+	return 0;
+}
+
+static int check_stranger(struct cli *cli, const struct cli_args *args, struct store *s,
+			  const struct digest *hash, const struct reproduce_options *o,
+			  struct err *err)
+{
+	char hex[DIGEST_HEX_MAX];
+	struct manifest m;
+	struct run_row row;
+
+	if (manifest_load(s, hash, cli->arena, &m, err) < 0)
+		return err_wrap(err, "the manifest of run %.12s", digest_hex(hash, hex));
+	row = *m.run;
+	row.pipeline_blob = m.pipeline_tree;
+	return stranger_check(cli, args, s, &row, o, err);
+}
+
+/* Nothing could be run at all: the manifest, the pipeline or the results are gone or damaged. */
+static bool is_unknown(const struct err *err, const struct run_row *row)
+{
+	return !row->id &&
+	       (err->code == ERR_NOT_FOUND || err->code == ERR_CORRUPT || err->code == ERR_NEWER);
+}
+
+int cmd_reproduce(struct cli *cli, const struct cli_args *args)
+{
+	const char *html = absolute(cli, cli_value(args, "html"));
+	struct reproduction *rep = NULL;
+	struct reproduce_options o;
+	struct run_row row = { 0 };
+	struct digest original;
+	struct err err = { 0 };
+	struct execution e;
+	bool found = false, own = false;
+	int result, code;
+
+	if (cli_flag(args, "drop"))
+		return drop(cli, cli_operand(args, 0));
+	if (options_of(cli, args, &o, &err) < 0 ||
+	    prepare_place(cli, cli_value(args, "output"), &err) < 0)
+		return cli_fail(cli, &err);
+	result = execution_open(&e, cli, &err);
+	if (result == 0)
+		result = find_original(cli, e.s.db, e.s.store, cli_operand(args, 0), &original,
+				       &own, &err);
+	found = result == 0;
+	if (found && !own)
+		result = check_stranger(cli, args, e.s.store, &original, &o, &err);
+	if (result == 0)
+		result = run_reproduce(&e.ctx, &original, &o, cli->arena, &row, &rep, &err);
+	code = reproduce_conclude(cli, &e, result, &row, rep, html, &err);
+	return result < 0 && found && is_unknown(&err, &row) ? REPRODUCE_UNKNOWN : code;
+}

@@ -1,0 +1,75 @@
+/* The end of a reproduction. */
+#include "cli/reproduce/reproduce.h"
+#include "cli/reproduce/reproduction.h"
+#include "record/rows/reproductions.h"
+#include "storage/content/content.h"
+
+static int reproduce_exit_code(const struct reproduction *r)
+{
+	switch (r->verdict) {
+	case COMPARE_IDENTICAL:
+		return CLI_OK;
+	case COMPARE_NORMALISED:
+	case COMPARE_TOLERATED:
+		return REPRODUCE_TOLERATED;
+	case COMPARE_UNKNOWN:
+		return REPRODUCE_UNKNOWN;
+	default:
+		return REPRODUCE_DIFFERENT;
+	}
+}
+
+static int put_on_record(struct cli *cli, const struct reproduction *r, json_t *report,
+			 struct err *err)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct reproduction_row row = {
+		.run = r->is.rowid, .original = r->original, .mode = r->mode, .verdict = r->verdict
+	};
+	struct store *s;
+	struct db *db;
+
+	json_add_canonical(&text, report);
+	if (cli_store(cli, true, &s, err) < 0 || cli_db(cli, DB_WRITE, &db, err) < 0 ||
+	    content_put_bytes(s, text.s, text.len, &row.report, err) < 0 ||
+	    store_sync(s, err) < 0 || db_begin(db, err) < 0)
+		return -1;
+	if (record_reproduction_add(db, &row, err) < 0) {
+		db_rollback(db);
+		return -1;
+	}
+	return db_commit_durable(db, err);
+}
+
+/* Puts the report into the store and on record, so that gc keeps both runs. Then prints it, as text
+ * or JSON, and writes the page when `html` isn't NULL. */
+static int reproduce_tell(struct cli *cli, const struct reproduction *r, const char *html,
+			  struct err *err)
+{
+	json_t *report = reproduction_json(cli, r);
+
+	if (put_on_record(cli, r, report, err) < 0) {
+		json_decref(report);
+		return err_wrap(err, "keeping the report");
+	}
+	if (cli->json) {
+		cli_print_json(cli, report);
+	} else {
+		json_decref(report);
+		reproduction_print(cli, r);
+	}
+	return html ? reproduction_write_html(cli, r, html, err) : 0;
+}
+
+int reproduce_conclude(struct cli *cli, struct execution *e, int result, const struct run_row *row,
+		       const struct reproduction *rep, const char *html, const struct err *err)
+{
+	struct err why = { 0 };
+
+	if (result < 0 || !rep)
+		return execution_conclude(cli, e, result, row, err);
+	execution_close(e);
+	if (reproduce_tell(cli, rep, html, &why) < 0)
+		return cli_fail(cli, &why);
+	return reproduce_exit_code(rep);
+}

@@ -1,0 +1,186 @@
+/* engine/cli/run/cmd_pod.c — `cairn pod`: what runs beside a step's program in a pod
+ * (engine/pod/pod.h).
+ *
+ * Not for people: the Job names it. It needs no project. Everything comes from the environment
+ * (CAIRN_POD_SPEC, CAIRN_STORE and CAIRN_STORE_*, JOB_COMPLETION_INDEX) and a few options.
+ *
+ * --ready is the postStart hook and --well the readiness probe; without them the sidecar itself
+ * runs. Before it opens the store, first_contact() asks the store's address for up to CONTACT_NS. A
+ * wrong endpoint is so found while the hook of the container still waits. The tries that a store is
+ * worth later would take longer than that.
+ *
+ * Invariant: a store that can't be reached or opened still becomes a result that the engine can
+ * read (pod_refuse()).
+ */
+#include <time.h>
+#include "base/clock.h"
+#include "base/os/fs.h"
+#include "base/text/text.h"
+#include "cli/cli.h"
+#include "pod/pod.h"
+#include "record/manifest/manifest.h"
+#include "runners/kubernetes/job/pod_spec.h"
+#include "storage/bucket/bucket.h"
+#include "storage/origin/origin.h"
+
+/* What was fetched is laid out as copies, so that it need not stay; and checkpoints are kept here
+ * only until they are sent. */
+#define LOCAL_BYTES (1 * GIB)
+#define INDEX_MAX   100000
+/* Less than the hook waits (pod_wait_ready()). */
+#define CONTACT_NS (12 * NS_PER_S)
+
+static const char *not_empty(const char *name)
+{
+	const char *v = getenv(name);
+
+	return v && *v ? v : NULL;
+}
+
+/* As the Job says it in the environment. */
+static void store_place(struct bucket_options *ret)
+{
+	const char *style = not_empty("CAIRN_STORE_STYLE"),
+		   *anonymous = not_empty("CAIRN_STORE_ANONYMOUS");
+
+	ret->endpoint = not_empty("CAIRN_STORE_ENDPOINT");
+	ret->endpoint_given = true;
+	ret->region = not_empty("CAIRN_STORE_REGION");
+	ret->ca_file = not_empty("CAIRN_STORE_CA");
+	ret->anonymous = anonymous && !str_eq(anonymous, "0") && !str_eq(anonymous, "false");
+	ret->style = str_eq(style, "path")      ? BUCKET_STYLE_PATH
+		     : str_eq(style, "virtual") ? BUCKET_STYLE_VIRTUAL
+						: BUCKET_STYLE_AUTO;
+}
+
+static int open_store(const char *state_dir, struct store **ret, struct err *err)
+{
+	const char *uri = not_empty("CAIRN_STORE");
+	_cleanup_(freep) char *local = fs_join(state_dir, "cairn-store");
+	struct bucket_options bucket = { 0 };
+	struct store_options o = { .local = local,
+				   .cache_max = LOCAL_BYTES,
+				   .mode = STORE_READ_WRITE,
+				   .bucket = &bucket,
+				   .names = &manifest_names };
+
+	store_place(&bucket);
+	if (!uri)
+		return err_set(err, ERR_USAGE,
+			       "CAIRN_STORE isn't set: which store are the inputs in?");
+	if (store_open_with(uri, &o, false, ret, err) < 0)
+		return err_wrap(err, "store %s", uri);
+	store_set_origins(*ret, &bucket);
+	return store_attach(*ret, err);
+}
+
+static int take_duration(const struct cli_args *args, const char *option, int64_t *ret,
+			 struct err *err)
+{
+	const char *v = cli_value(args, option);
+
+	if (!v)
+		return 0;
+	return text_parse_duration(v, ret, err) < 0 ? err_wrap(err, "--%s", option) : 0;
+}
+
+/* Kubernetes numbers the pods of an Indexed Job. */
+static int take_index(unsigned *ret, struct err *err)
+{
+	const char *v = not_empty("JOB_COMPLETION_INDEX");
+	char *end;
+	unsigned long n;
+
+	if (!v)
+		return 0;
+	n = strtoul(v, &end, 10);
+	if (*end || *v < '0' || *v > '9' || n > INDEX_MAX)
+		return err_set(err, ERR_USAGE, "JOB_COMPLETION_INDEX is \"%.20s\", not a number",
+			       v);
+	*ret = (unsigned)n;
+	return 0;
+}
+
+static void say(const char *text)
+{
+	fprintf(stderr, "cairn pod: %s\n", text);
+}
+
+/* Does anybody answer at the store's address? Any answer will do, a refusal and "busy" too. A store
+ * that has answered before is tried for longer than the hook of the container waits; so a wrong
+ * endpoint must be found here. */
+static int first_contact(const char *root, struct err *err)
+{
+	const char *uri = not_empty("CAIRN_STORE");
+	_cleanup_(freep) char *ready = fs_join(root ? root : POD_ROOT, "run/ready");
+	struct clock *c = clock_system();
+	int64_t until = c->mono_ns(c) + CONTACT_NS;
+	struct bucket_options o = { .tries = 1, .max_connections = 1 };
+	struct bucket *b = NULL;
+	int r;
+
+	if (!uri || uri[0] == '/' || access(ready, F_OK) == 0)
+		return 0;
+	store_place(&o);
+	if (bucket_open(uri, &o, &b, err) < 0)
+		return -1;
+	do {
+		_cleanup_(str_deinit) struct str strings = { 0 };
+		struct bucket_object found;
+		struct err why = { 0 };
+
+		r = bucket_head(b, "format", &found, &strings, &why);
+		if (r == 0 || why.code != ERR_IO || bucket_has_answered(b)) {
+			r = 0;
+			break;
+		}
+		r = err_set(err, ERR_IO, "the pod does not reach the store %s: %s", uri, why.msg);
+		say(err->msg);
+		clock_sleep(NS_PER_S);
+	} while (c->mono_ns(c) < until);
+	bucket_free(b);
+	if (r == 0)
+		*err = (struct err){ 0 };
+	return r;
+}
+
+static int serve(const struct cli_args *args, struct err *err)
+{
+	struct pod_options o = { .root = cli_value(args, "root"),
+				 .message_path = cli_value(args, "message"),
+				 .init_program = cli_value(args, "helper"),
+				 .launch_program = cli_value(args, "launcher"),
+				 .state_dir = cli_value(args, "state"),
+				 .say = say,
+				 .series_every_ns = cli_test_duration("CAIRN_TEST_POD_SERIES", 0) };
+	const char *spec = not_empty("CAIRN_POD_SPEC");
+	struct store *s = NULL;
+	int r;
+
+	if (!spec)
+		return err_set(err, ERR_USAGE,
+			       "CAIRN_POD_SPEC isn't set: which attempts is this pod for?");
+	if (take_index(&o.index, err) < 0 ||
+	    take_duration(args, "checkpoint-every", &o.checkpoint_every_ns, err) < 0 ||
+	    take_duration(args, "save-within", &o.save_within_ns, err) < 0)
+		return -1;
+	if (first_contact(o.root, err) < 0 ||
+	    open_store(o.state_dir ? o.state_dir : "/tmp", &s, err) < 0) {
+		struct err why = *err;
+
+		return pod_refuse(&o, &why, err);
+	}
+	r = pod_serve(s, spec, &o, err);
+	store_free(s);
+	return r;
+}
+
+int cmd_pod(struct cli *cli, const struct cli_args *args)
+{
+	struct err err = { 0 };
+	int r = cli_flag(args, "ready")  ? pod_wait_ready(cli_value(args, "root"), &err)
+		: cli_flag(args, "well") ? pod_is_well(cli_value(args, "state"), &err)
+					 : serve(args, &err);
+
+	return r < 0 ? cli_fail(cli, &err) : CLI_OK;
+}

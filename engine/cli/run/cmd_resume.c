@@ -1,0 +1,58 @@
+/* `cairn resume`. */
+#include "cli/reproduce/reproduce.h"
+#include "cli/run/stranger.h"
+
+/* The newest run that can go on. */
+static int find_resumable(struct cli *cli, struct db *db, const char **ret, struct err *err)
+{
+	struct run_row *rows;
+	size_t n;
+
+	if (record_resumable(db, cli->arena, &rows, &n, err) < 0)
+		return -1;
+	if (n == 0)
+		return err_set(err, ERR_NOT_FOUND,
+			       "no run is waiting to be resumed; `cairn runs` lists all");
+	*ret = rows[0].id;
+	return 0;
+}
+
+/* Sets the runner on which the run's attempts go on, unless --on names one. */
+static int choose_runner(struct cli *cli, const char **id, struct err *err)
+{
+	const char *runner;
+	struct run_row row;
+	struct db *db;
+
+	if (cli_db(cli, DB_WRITE, &db, err) < 0 || (!*id && find_resumable(cli, db, id, err) < 0) ||
+	    record_find_run(db, *id, cli->arena, &row, err) < 0)
+		return -1;
+	runner = run_durable_runner(row.options_json, cli->arena);
+	if (runner && !cli->runner_option)
+		cli->config->runner = cli->runner_option = runner;
+	return 0;
+}
+
+int cmd_resume(struct cli *cli, const struct cli_args *args)
+{
+	const char *id = cli_operand(args, 0);
+	struct reproduction *rep = NULL;
+	struct run_row row = { 0 };
+	struct err err = { 0 };
+	struct execution e;
+	uint64_t jobs = 0;
+	int result = cli_uint(args, "jobs", 1, 10000, &jobs, &err);
+
+	if (result < 0 || choose_runner(cli, &id, &err) < 0)
+		return cli_fail(cli, &err);
+	result = execution_open(&e, cli, &err);
+	if (result == 0 && record_find_run(e.s.db, id, cli->arena, &row, &err) < 0)
+		result = -1;
+	if (result == 0 && !stranger_is_own(&row))
+		result = stranger_check(cli, args, e.s.store, &row,
+					&(struct reproduce_options){ 0 }, &err);
+	row = (struct run_row){ 0 };
+	if (result == 0)
+		result = run_resume(&e.ctx, id, (unsigned)jobs, cli->arena, &row, &rep, &err);
+	return reproduce_conclude(cli, &e, result, &row, rep, NULL, &err);
+}

@@ -1,0 +1,129 @@
+/* `cairn run`. */
+#include "cli/reproduce/reproduce.h"
+#include "cli/run/dry_run.h"
+#include "cli/run/execution.h"
+#include "cli/serve/schedules.h"
+#include "cli/serve/server.h"
+#include "serve/notify/occasion.h"
+
+/* *ret: somebody has run this firing, or is about to. That is no error: two cron daemons may call
+ * us. A firing that has started and has no run yet may be the one that a server started us for. */
+static int has_fired(struct cli *cli, struct db *db, const struct occasion *oc, const char *path,
+		     bool *ret, struct err *err)
+{
+	struct firing f;
+	int r = record_firing(db, path, oc->decl->name, oc->nominal_ns, cli->arena, &f, err);
+
+	*ret = r > 0 && f.state != FIRING_MISSED && (f.state != FIRING_STARTED || f.run) &&
+	       (f.state != FIRING_WAITING || f.server);
+	if (*ret)
+		cli_note(cli, "%s has fired for %s already (%s)%s%s", oc->decl->name,
+			 oc->times.time, firing_state_name(f.state), f.run ? ": run " : "",
+			 f.run ? f.run : "");
+	return r < 0 ? -1 : 0;
+}
+
+/* 1 there is nothing to do. */
+static int as_scheduled(struct cli *cli, const struct pipeline *p, const char *text,
+			struct run_options *o, struct err *err)
+{
+	const char *path = schedules_path(cli, p);
+	struct occasion *oc = arena_alloc(cli->arena, sizeof(*oc));
+	bool fired = false;
+	struct db *db;
+
+	if (!path)
+		return err_set(err, ERR_INVALID, "%s is not in the project", p->path);
+	if (cli_db(cli, DB_WRITE, &db, err) < 0 ||
+	    occasion_parse(p, text, path, db, schedules_now(), cli->arena, oc, err) < 0 ||
+	    occasion_options(oc, cli->arena, o, err) < 0)
+		return -1;
+	if (!oc->explicit_time && has_fired(cli, db, oc, path, &fired, err) < 0)
+		return -1;
+	return fired;
+}
+
+/* What this run executed, by its attempts. */
+static int executed(struct cli *cli, struct db *db, const struct run_row *row,
+		    struct reproduce_options *ret, struct err *err)
+{
+	struct attempt_row *rows;
+	const char **only;
+	size_t n;
+
+	if (record_run_attempts(db, row->rowid, cli->arena, &rows, &n, err) < 0)
+		return -1;
+	only = arena_alloc(cli->arena, (n + 1) * sizeof(*only));
+	for (size_t i = 0; i < n; i++)
+		if (rows[i].ended_ns &&
+		    (rows[i].failure == FAILURE_NONE || rows[i].failure == FAILURE_GATE))
+			only[ret->n_only++] = rows[i].task;
+	ret->only = only;
+	return 0;
+}
+
+/* Executes each task again with the inputs that it had. A task that gives something else isn't
+ * deterministic. */
+static int run_twice(struct cli *cli, struct execution *e, const struct run_row *first,
+		     unsigned jobs)
+{
+	struct reproduce_options o = { .jobs = jobs };
+	struct reproduction *rep = NULL;
+	struct run_row row = { 0 };
+	struct err err = { 0 };
+	int code, result = executed(cli, e->s.db, first, &o, &err);
+
+	if (result == 0 && o.n_only == 0) {
+		cli_note(cli, "nothing was executed, so nothing was executed twice (--force "
+			      "executes what is on record, too)");
+		return execution_conclude(cli, e, 0, first, &err);
+	}
+	execution_close(e); /* the display of the first run has said its last words */
+	if (result == 0)
+		result = execution_open(e, cli, &err);
+	if (result == 0)
+		result = run_reproduce(&e->ctx, &first->hash, &o, cli->arena, &row, &rep, &err);
+	code = reproduce_conclude(cli, e, result, &row, rep, NULL, &err);
+	return code == CLI_OK && first->state != RUN_SUCCEEDED ? CLI_TASK_FAILED : code;
+}
+
+int cmd_run(struct cli *cli, const struct cli_args *args)
+{
+	struct session_operands op = session_operands(cli, args);
+	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
+	const char *schedule = cli_value(args, "schedule");
+	struct err err = { 0 };
+	struct run_options o;
+	struct execution e;
+	struct run_row row;
+	uint64_t jobs = 0;
+	int r;
+
+	if (session_options(cli, args, &op, &o, &err) < 0 ||
+	    cli_uint(args, "jobs", 1, 10000, &jobs, &err) < 0 ||
+	    cli_pipeline(cli, op.pipeline, &p, &err) < 0)
+		return cli_fail(cli, &err);
+	o.jobs = (unsigned)jobs;
+	o.keep_going = cli_flag(args, "keep-going");
+	o.keep_workspace = cli_flag(args, "keep-workspace");
+	o.shell_step = cli_value(args, "shell");
+	o.served = !schedule && getenv("CAIRN_SERVED");
+	if (cli_value(args, "dry-run"))
+		return dry_run(cli, args, p, &o);
+	if (cli_value(args, "output"))
+		return cli_usage_error(cli, "--output goes with --dry-run");
+	if (cli_flag(args, "detach"))
+		return server_run(cli, args, p, &o);
+	if (cli_flag(args, "server"))
+		return cli_usage_error(cli, "--server goes with --detach");
+	if (server_unused(args, &err) < 0)
+		return cli_fail(cli, &err);
+	r = schedule ? as_scheduled(cli, p, schedule, &o, &err) : 0;
+	if (r)
+		return r < 0 ? cli_fail(cli, &err) : CLI_OK;
+	r = execution_begin(&e, cli, p, &o, &row, &err);
+	if (r == 0 && cli_flag(args, "twice") &&
+	    (row.state == RUN_SUCCEEDED || row.state == RUN_FAILED))
+		return run_twice(cli, &e, &row, o.jobs);
+	return execution_conclude(cli, &e, r, &row, &err);
+}

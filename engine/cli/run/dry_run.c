@@ -1,0 +1,371 @@
+/* engine/cli/run/dry_run.c — `cairn run --dry-run`: the objects that a cluster would get.
+ *
+ * The plan is made as for a run, and each task that would be executed goes through the functions
+ * that the runner uses (attempt_of_step(), kube_job_object(), kube_gang_objects()). Ready tasks
+ * share Jobs as the runner would have it (sharing()).
+ *
+ * A task whose inputs aren't known yet gets the objects that it will have, but for what depends on
+ * those inputs: the specification in the store, and files' endings in the paths of its inputs.
+ * Tasks that aren't known (`each` over what hasn't been made) are shown as one.
+ *
+ * YAML is printed object by object, with comments. JSON is one List at the end, and comments go to
+ * cli->err. With --dry-run=server each object is posted with dryRun=All and what comes back is
+ * shown; an object that is refused is shown as it was sent, counted, and makes the exit code
+ * CLI_INVALID.
+ *
+ * Invariants: nothing is made on the cluster and no content is put into the store; a specification
+ * is only digested. Without `server` no cluster is needed.
+ *
+ * Threads: one. What it doesn't do: say why tasks would run (cmd_plan.c).
+ */
+#include "cli/run/dry_run.h"
+
+#include "base/text/text.h"
+#include "base/text/yaml_json.h"
+#include "run/cluster.h"
+#include "run/task/attempt.h"
+#include "runners/kubernetes/api/client.h"
+#include "runners/kubernetes/job/pod_spec.h"
+
+#define RUN_ID "dry-run"
+
+struct dry_run {
+	struct cli *cli;
+	const struct pipeline *pipeline;
+	struct session s;
+	struct plan *plan;
+	struct kube_access access;
+	struct kube_profile profile;
+	struct kube_client *client; /* NULL: nothing is asked */
+	json_t *items;              /* of a List; NULL: YAML, as they come */
+	uint64_t next_id;
+	size_t n_objects, n_refused, n_hits, n_unknown;
+	struct str yaml;
+};
+
+/* One task, or one for all of a step that aren't known. */
+struct shown_task {
+	struct runner_attempt a;
+	struct task_command command;
+	bool known;
+};
+
+static void forget(struct shown_task *tasks, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		str_deinit(&tasks[i].command.key_record);
+}
+
+/* Objects. */
+
+/* A comment in YAML; with JSON a note on cli->err. */
+static void comment(struct dry_run *d, const char *text)
+{
+	_cleanup_(str_deinit) struct str line = { 0 };
+
+	text_add_printable(&line, text, strlen(text));
+	if (d->items)
+		cli_note(d->cli, "%s", line.s);
+	else
+		str_addf(&d->yaml, "# %s\n", line.s);
+}
+
+static void print_object(struct dry_run *d, const json_t *o)
+{
+	if (d->items)
+		json_array_append(d->items, (json_t *)o);
+	else
+		yaml_add_json(&d->yaml, o);
+	d->n_objects++;
+	if (!d->items) {
+		cli_printf(d->cli, "%s%s", d->n_objects > 1 ? "---\n" : "", d->yaml.s);
+		str_reset(&d->yaml);
+	}
+}
+
+/* What the server would make of it; *ret stays NULL when it refuses. -1: it can't be asked. */
+static int ask_server(struct dry_run *d, const json_t *o, json_t **ret, struct err *why,
+		      struct err *err)
+{
+	static const struct {
+		const char *kind, *group, *version, *resource;
+	} kinds[] = { { "Job", "batch", "v1", "jobs" },
+		      { "Service", "", "v1", "services" },
+		      { "NetworkPolicy", "networking.k8s.io", "v1", "networkpolicies" } };
+	_cleanup_(str_deinit) struct str path = { 0 };
+	struct kube_call call = { .method = "POST", .body = o, .repeatable = true };
+	const char *kind = json_string_value(json_object_get(o, "kind"));
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if (strcmp(kinds[i].kind, kind) == 0)
+			kube_add_path(&path, kinds[i].group, kinds[i].version,
+				      d->profile.namespace_, kinds[i].resource, NULL);
+	str_add(&path, "?dryRun=All&fieldValidation=Strict");
+	call.path = path.s;
+	if (kube_do(d->client, &call, why) == 0)
+		*ret = json_incref(call.json);
+	else if (call.status == 0)
+		r = err_set(err, why->code, "%s", why->msg);
+	kube_call_deinit(&call);
+	return r;
+}
+
+static int show_object(struct dry_run *d, const char *task, const json_t *o, struct err *err)
+{
+	_cleanup_(json_decrefp) json_t *made = NULL;
+	_cleanup_(freep) char *refused = NULL;
+	struct err why = { 0 };
+
+	if (d->client && ask_server(d, o, &made, &why, err) < 0)
+		return -1;
+	if (d->client && !made) {
+		d->n_refused++;
+		refused = xasprintf("%s: %s", task, why.msg);
+		cli_warn(d->cli, "%s", refused);
+		if (!d->items)
+			comment(d, "refused by the server:");
+		if (!d->items)
+			comment(d, why.msg);
+	}
+	print_object(d, made ? made : o);
+	return 0;
+}
+
+static int specification(const struct runner_attempt *const *attempts, size_t n, size_t per_pod,
+			 struct content_id *ret, struct err *err)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	*ret = (struct content_id){ .kind = CONTENT_BLOB };
+	if (pod_spec_write(attempts, n, per_pod, &text, err) < 0)
+		return -1;
+	digest_bytes(text.s, text.len, &ret->digest);
+	ret->size_bytes = text.len;
+	return 0;
+}
+
+static void describe(struct dry_run *d, const struct shown_task *tasks, size_t n)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	for (size_t i = 0; i < n; i++)
+		str_addf(&text, "%s%s", i ? ", " : "", tasks[i].a.task);
+	if (!tasks[0].known)
+		str_add(&text, ": waits for what is not made yet; its specification is not known");
+	comment(d, text.s);
+}
+
+/* The objects of one Job's tasks. */
+static int show_job(struct dry_run *d, const struct shown_task *tasks, size_t n, size_t per_pod,
+		    struct err *err)
+{
+	_cleanup_(freep) const struct runner_attempt **attempts = xcalloc(n, sizeof(*attempts));
+	struct content_id spec = { .kind = CONTENT_BLOB };
+	const struct kube_job job = { .profile = &d->profile,
+				      .attempts = attempts,
+				      .n = n,
+				      .per_pod = per_pod,
+				      .spec = &spec };
+	json_t *objects[3] = { NULL };
+	size_t more = 0;
+	int r;
+
+	for (size_t i = 0; i < n; i++)
+		attempts[i] = &tasks[i].a;
+	if (tasks[0].known && specification(attempts, n, per_pod, &spec, err) < 0)
+		return -1;
+	r = kube_job_object(&job, &objects[0], err);
+	if (r == 0)
+		r = kube_gang_objects(&job, NULL, objects + 1, &more, err);
+	if (r == 0 && !d->client)
+		describe(d, tasks, n);
+	for (size_t i = 0; i < 1 + more && r == 0; i++)
+		r = show_object(d, tasks[0].a.task, objects[i], err);
+	for (size_t i = 0; i < ARRAY_LEN(objects); i++)
+		json_decref(objects[i]);
+	return r;
+}
+
+/* Tasks. */
+
+/* `t`: NULL for all of a step that aren't known. */
+static int make_task(struct dry_run *d, const struct step *s, const struct plan_task *t, bool known,
+		     struct arena *arena, struct shown_task *ret, struct err *err)
+{
+	static const struct digest none;
+	_cleanup_(str_deinit) struct str label = { 0 };
+
+	*ret = (struct shown_task){ .known = known };
+	if (known && plan_task_command(d->plan, t, arena, &ret->command, err) < 0)
+		return -1;
+	if (t)
+		plan_task_label(d->plan, t, &label);
+	attempt_of_step(s, known ? &ret->command : NULL, arena, &ret->a);
+	ret->a.id = d->next_id++;
+	ret->a.run_id = RUN_ID;
+	ret->a.number = 1;
+	ret->a.task = t ? arena_strdup(arena, label.s) : arena_printf(arena, "%s[…]", s->name);
+	ret->a.key = known ? &t->key : &none;
+	ret->a.on.image = plan_step_image(d->plan, s->index);
+	return 0;
+}
+
+static int show_unknown(struct dry_run *d, const struct step *s, const struct plan_task *t,
+			struct arena *arena, struct err *err)
+{
+	struct shown_task st;
+
+	d->n_unknown++;
+	return make_task(d, s, t, false, arena, &st, err) < 0 ? -1 : show_job(d, &st, 1, 0, err);
+}
+
+/* Of a step's ready tasks the first ones that share a Job, as the runner has it; how many. */
+static size_t sharing(struct dry_run *d, const struct shown_task *tasks, size_t n,
+		      size_t *ret_per_pod)
+{
+	struct kube_room room;
+	size_t many = 1;
+
+	kube_job_room(&d->profile, &tasks[0].a, &room);
+	while (many < n && many < room.pods * room.per_pod &&
+	       kube_job_takes(&tasks[0].a, &tasks[many].a, room.pods == 1))
+		many++;
+	*ret_per_pod = many > room.per_pod ? room.per_pod : 0;
+	return many;
+}
+
+static int show_ready(struct dry_run *d, const struct step *s, struct arena *arena, struct err *err)
+{
+	size_t n_tasks = plan_n_tasks(d->plan, s->index), n = 0, per_pod;
+	struct shown_task *tasks = arena_alloc(arena, (n_tasks + 1) * sizeof(*tasks));
+	int r = 0;
+
+	for (size_t i = 0; i < n_tasks && r == 0; i++) {
+		const struct plan_task *t = plan_task_at(d->plan, s->index, i);
+
+		if (t->state == TASK_READY)
+			r = make_task(d, s, t, true, arena, &tasks[n++], err);
+	}
+	for (size_t i = 0, many; i < n && r == 0; i += many) {
+		many = sharing(d, tasks + i, n - i, &per_pod);
+		r = show_job(d, tasks + i, many, per_pod, err);
+	}
+	forget(tasks, n);
+	return r;
+}
+
+static int show_step(struct dry_run *d, const struct step *s, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+
+	if (!plan_step_expanded(d->plan, s->index) && !plan_step_selected(d->plan, s->index))
+		return 0;
+	if (!plan_step_expanded(d->plan, s->index))
+		return show_unknown(d, s, NULL, arena, err);
+	for (size_t i = 0; i < plan_n_tasks(d->plan, s->index); i++)
+		d->n_hits += plan_task_at(d->plan, s->index, i)->state == TASK_STATE_HIT;
+	if (show_ready(d, s, arena, err) < 0)
+		return -1;
+	for (size_t i = 0; i < plan_n_tasks(d->plan, s->index); i++) {
+		const struct plan_task *t = plan_task_at(d->plan, s->index, i);
+
+		if (t->state == TASK_WAITING && !t->unselected &&
+		    show_unknown(d, s, t, arena, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* The command. */
+
+/* The image by its digest, as pods would have it; where the registry can't be asked, by its name.
+ */
+static void find_own_image(struct dry_run *d)
+{
+	struct err why = { 0 };
+
+	if (cli_images_own(d->s.images, &d->profile.cairn_image, &why) < 0)
+		cli_note(d->cli, "%s: its digest isn't shown: %s", d->profile.cairn_image, why.msg);
+}
+
+/* Objects that are only printed need no cluster. */
+static int find_cluster(struct dry_run *d, bool server, struct err *err)
+{
+	const char *namespace_ = d->s.config->kubernetes.namespace_;
+	struct err why = { 0 };
+
+	if (cluster_access(d->s.config, d->cli->arena, &d->access, &why) == 0)
+		return 0;
+	if (server || why.code != ERR_NOT_FOUND || d->s.config->kubernetes.kubeconfig)
+		return err_set(err, why.code, "%s", why.msg);
+	d->access = (struct kube_access){ .namespace_ = namespace_ ? namespace_ : "default" };
+	return 0;
+}
+
+static int open_cluster(struct dry_run *d, bool server, struct err *err)
+{
+	if (find_cluster(d, server, err) < 0 ||
+	    cluster_profile(d->s.config, &d->access, d->cli->arena, &d->profile, err) < 0)
+		return -1;
+	find_own_image(d);
+	return server ? kube_client_new(&d->access,
+					&(struct kube_client_options){ .qps = 100, .burst = 200 },
+					&d->client, err)
+		      : 0;
+}
+
+static int show_all(struct dry_run *d, const struct run_options *o, bool server, struct err *err)
+{
+	int r = 0;
+
+	if (session_open(&d->s, d->cli, false, err) < 0)
+		return -1;
+	if (!str_eq(d->s.config->runner, "kubernetes"))
+		return err_set(err, ERR_USAGE,
+			       "--dry-run shows what a cluster is given, and tasks run on this "
+			       "machine: add --on kubernetes (`cairn plan` says what would run)");
+	if (open_cluster(d, server, err) < 0 ||
+	    session_plan(&d->s, d->cli, d->pipeline, o, &d->plan, err) < 0)
+		return -1;
+	for (size_t i = 0; i < d->pipeline->n_steps && r == 0; i++)
+		r = show_step(d, &d->pipeline->steps[d->pipeline->order[i]], err);
+	return r;
+}
+
+static void conclude(struct dry_run *d)
+{
+	if (d->items)
+		cli_print_json(d->cli, json_pack("{s:s, s:s, s:o}", "apiVersion", "v1", "kind",
+						 "List", "items", d->items));
+	cli_note(d->cli, "%zu object%s%s; %zu task%s on record, without a pod", d->n_objects,
+		 d->n_objects == 1 ? "" : "s", d->client ? ", as the server would make them" : "",
+		 d->n_hits, d->n_hits == 1 ? "" : "s");
+	if (d->n_unknown)
+		cli_note(d->cli, "%zu of them for what isn't known before others ran",
+			 d->n_unknown);
+}
+
+int dry_run(struct cli *cli, const struct cli_args *args, const struct pipeline *p,
+	    const struct run_options *o)
+{
+	struct dry_run d = { .cli = cli, .pipeline = p, .next_id = 1, .s = { .leases_fd = -1 } };
+	bool server = str_eq(cli_value(args, "dry-run"), "server");
+	struct err err = { 0 };
+	int r;
+
+	if (cli->json || str_eq(cli_value(args, "output"), "json"))
+		d.items = json_array();
+	r = show_all(&d, o, server, &err);
+	if (r == 0)
+		conclude(&d);
+	else
+		json_decref(d.items);
+	if (r == 0 && d.n_objects)
+		r = session_store_answered(&d.s, &err);
+	kube_client_free(d.client);
+	plan_free(d.plan);
+	session_close(&d.s);
+	str_deinit(&d.yaml);
+	return r < 0 ? cli_fail(cli, &err) : d.n_refused ? CLI_INVALID : CLI_OK;
+}

@@ -1,0 +1,127 @@
+#include "cli/run/execution.h"
+#include <string.h>
+#include "base/map.h"
+#include "base/text/text.h"
+#include "cli/render/facts.h"
+#include "run/task/secret.h"
+
+static int exit_code(const struct run_row *r)
+{
+	switch (r->state) {
+	case RUN_SUCCEEDED:
+		return CLI_OK;
+	case RUN_FAILED:
+		return r->only_store_failed ? CLI_ENVIRONMENT : CLI_TASK_FAILED;
+	default:
+		return CLI_INTERRUPTED;
+	}
+}
+
+int execution_open(struct execution *e, struct cli *cli, struct err *err)
+{
+	*e = (struct execution){ 0 };
+	if (session_open(&e->s, cli, true, err) < 0)
+		return -1;
+	e->progress = progress_for(cli, clock_system());
+	e->ctx = (struct run_context){ .config = e->s.config,
+				       .loop = e->s.loop,
+				       .db = e->s.db,
+				       .store = e->s.store,
+				       .cache = e->s.cache,
+				       .runner = e->s.runner,
+				       .images = cli_images_plan(e->s.images),
+				       .leases_fd = e->s.leases_fd,
+				       .steps_program = e->s.steps_program,
+				       .launch_program = e->s.launch_program,
+				       .steps_here = e->s.steps_here,
+				       .observer = progress_observer(e->progress),
+				       .hash_threads =
+					       (unsigned)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1),
+				       .handle_signals = true };
+	return progress_attach(e->progress, e->s.loop, err);
+}
+
+void execution_close(struct execution *e)
+{
+	if (e->progress)
+		progress_detach(e->progress);
+	progress_free(e->progress);
+	session_close(&e->s);
+	e->progress = NULL;
+	e->ctx = (struct run_context){ 0 };
+}
+
+static json_t *ended_run(const struct run_row *row)
+{
+	json_t *o = facts_run(row);
+
+	json_object_set_new(o, "cache_failures", json_integer((json_int_t)row->cache_failures));
+	return o;
+}
+
+int execution_conclude(struct cli *cli, struct execution *e, int result, const struct run_row *row,
+		       const struct err *err)
+{
+	int code;
+
+	execution_close(e);
+	if (result < 0)
+		code = cli_fail(cli, err);
+	else
+		code = exit_code(row);
+	if (result < 0 && row->id)
+		cli_note(cli, "the run %s can go on where it stopped: cairn resume %s", row->id,
+			 row->id);
+	if (cli->json && row->id)
+		cli_print_json(cli, ended_run(row));
+	return code;
+}
+
+/* Only for local tasks: a cluster's secrets can't be read here, and process 1 of the pod warns in
+ * the log. */
+static void warn_of_secrets(struct cli *cli, const struct execution *e, const struct pipeline *p)
+{
+	struct map *seen = map_new();
+
+	for (size_t i = 0; i < p->n_steps; i++)
+		for (size_t k = 0; k < p->steps[i].reads.n_secrets; k++) {
+			_cleanup_(str_wipe) struct str value = { 0 };
+			const char *name = p->steps[i].reads.secrets[k];
+			bool is_new;
+
+			map_slot(seen, name, strlen(name), &is_new);
+			if (is_new && secret_get(e->s.config, name, &value, NULL) == 0 &&
+			    value.len && !secret_is_maskable(value.s, value.len))
+				cli_warn(cli,
+					 "the value of secret %s is too short to be masked: logs "
+					 "show it",
+					 name);
+		}
+	map_free(seen);
+}
+
+int execution_begin(struct execution *e, struct cli *cli, const struct pipeline *p,
+		    const struct run_options *o, struct run_row *row, struct err *err)
+{
+	*row = (struct run_row){ 0 };
+	if (execution_open(e, cli, err) < 0)
+		return -1;
+	for (size_t i = 0; i < p->n_steps; i++)
+		if (p->steps[i].measured.metrics)
+			progress_has_metrics(e->progress);
+	if (!e->ctx.runner->ops->durable)
+		warn_of_secrets(cli, e, p);
+	if (o->shell_step)
+		progress_plain(e->progress); /* the terminal is the shell's */
+	return run_start(&e->ctx, p, o, cli->arena, row, err);
+}
+
+int execution_run(struct cli *cli, const struct pipeline *p, const struct run_options *o,
+		  struct run_row *row)
+{
+	struct err err = { 0 };
+	struct execution e;
+	int result = execution_begin(&e, cli, p, o, row, &err);
+
+	return execution_conclude(cli, &e, result, row, &err);
+}

@@ -1,0 +1,20 @@
+/* cli/run/images.h — what names of images stand for, as the configuration has it: for plans where
+ * commands run in containers. */
+#ifndef CAIRN_CLI_RUN_IMAGES_H
+#define CAIRN_CLI_RUN_IMAGES_H
+
+#include "model/config.h"
+#include "plan/plan.h"
+
+struct cli_images;
+/* Nothing is asked until a plan does. `c` outlives it. */
+int cli_images_new(const struct config *c, struct cli_images **ret, struct err *err);
+void cli_images_free(struct cli_images *i); /* NULL is fine */
+const struct plan_images *cli_images_plan(const struct cli_images *i);
+/* The architecture in the keys' platform: "amd64". */
+const char *cli_images_arch(const struct config *c, struct arena *arena);
+/* Cairn's own image by digest (config->kubernetes.image); lent. ERR_USAGE when cairn.yaml names
+ * none. */
+int cli_images_own(struct cli_images *i, const char **ret, struct err *err);
+
+#endif

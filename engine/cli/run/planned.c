@@ -1,0 +1,97 @@
+#include "cli/run/planned.h"
+
+const char *planned_word(enum task_state s)
+{
+	switch (s) {
+	case TASK_STATE_HIT:
+		return "hit";
+	case TASK_READY:
+		return "run";
+	case TASK_STATE_SKIPPED:
+		return "skipped";
+	case TASK_STATE_FAILED:
+	case TASK_STATE_BLOCKED:
+		return "blocked";
+	default:
+		return "waiting";
+	}
+}
+
+enum cli_style planned_style(enum task_state s)
+{
+	return s == TASK_STATE_HIT                                 ? STYLE_GREEN
+	       : s == TASK_READY                                   ? STYLE_BLUE
+	       : s == TASK_STATE_FAILED || s == TASK_STATE_BLOCKED ? STYLE_RED
+								   : STYLE_DIM;
+}
+
+/* What a waiting task waits for, or why a skipped one is. */
+void planned_reason_of_others(const struct planned *pl, const struct plan_task *t, struct str *out)
+{
+	const struct step *s = &pl->p->steps[t->step];
+
+	switch ((enum task_state)t->state) {
+	case TASK_STATE_SKIPPED:
+		str_add(out, t->need_skipped ? "what it needs is skipped" : "its `if` is false");
+		break;
+	case TASK_STATE_FAILED:
+		str_add(out, "its result on record fails the gate");
+		break;
+	case TASK_STATE_BLOCKED:
+		str_add(out, "something it needs failed");
+		break;
+	case TASK_STATE_HIT:
+		break;
+	default:
+		if (t->absent) {
+			str_add(out, "its content is gone from the store: executed if something "
+				     "that reads it is");
+			break;
+		}
+		str_add(out, "needs ");
+		for (size_t i = 0, n = 0; i < s->n_deps; i++)
+			if (plan_step_left(pl->plan, s->deps[i].step) ||
+			    !plan_step_expanded(pl->plan, s->deps[i].step))
+				str_addf(out, "%s%s", n++ ? ", " : "",
+					 pl->p->steps[s->deps[i].step].name);
+	}
+}
+
+int planned_reason(struct planned *pl, const struct plan_task *t, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = NULL;
+	struct task_command c;
+	int r;
+
+	str_reset(&pl->reason);
+	if (t->state != TASK_READY) {
+		planned_reason_of_others(pl, t, &pl->reason);
+		return 0;
+	}
+	arena = arena_new();
+	if (plan_task_command(pl->plan, t, arena, &c, err) < 0)
+		return -1;
+	r = plan_task_reason(pl->plan, t, &c.key_record, &pl->reason, err);
+	str_deinit(&c.key_record);
+	return r;
+}
+
+int planned_open(struct planned *pl, struct cli *cli, struct session *s, struct plan *plan,
+		 const struct pipeline *p)
+{
+	*pl = (struct planned){ .cli = cli, .s = s, .plan = plan, .p = p, .estimate_known = true };
+	pl->tasks = cli->json ? json_array() : NULL;
+	pl->table = table_new();
+	table_column(pl->table, "", 0);
+	table_column(pl->table, "task", TABLE_CUT);
+	table_column(pl->table, "about", TABLE_RIGHT);
+	table_column(pl->table, "why", TABLE_CUT);
+	return 0;
+}
+
+void planned_close(struct planned *pl)
+{
+	table_free(pl->table);
+	str_deinit(&pl->label);
+	str_deinit(&pl->reason);
+}

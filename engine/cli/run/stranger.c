@@ -1,0 +1,83 @@
+#include "cli/run/stranger.h"
+#include <string.h>
+
+static bool is_named(const struct cli_args *args, const char *option, const char *name)
+{
+	for (unsigned i = 0; i < cli_count(args, option); i++)
+		if (str_eq(cli_value_at(args, option, i), name))
+			return true;
+	return false;
+}
+
+/* `train[fold=0]` is of the step `train`. */
+static bool is_of_step(const char *task, const char *step)
+{
+	size_t n = strlen(step);
+
+	return strncmp(task, step, n) == 0 && (task[n] == '\0' || task[n] == '[');
+}
+
+static bool is_left_out(const struct reproduce_options *o, const char *step)
+{
+	bool chosen = o->n_only == 0 || o->mode == REPRODUCE_CHAINED;
+
+	for (size_t i = 0; i < o->n_skip; i++)
+		if (str_eq(o->skip[i], step))
+			return true;
+	for (size_t i = 0; i < o->n_only && !chosen; i++)
+		chosen = is_of_step(o->only[i], step);
+	return !chosen;
+}
+
+static void show_step(struct cli *cli, const struct step *s)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	for (size_t i = 0; s->program.run && i < s->program.run->n_parts; i++) {
+		if (s->program.run->parts[i].expr)
+			str_add(&text, "${{ ... }}");
+		else
+			str_addn(&text, s->program.run->parts[i].text,
+				 s->program.run->parts[i].len);
+	}
+	fprintf(cli->err, "step %s: %s\n", cli_text(cli, s->name),
+		text.len ? cli_text(cli, text.s) : "a built-in step");
+	for (size_t i = 0; i < s->reads.n_tools; i++)
+		fprintf(cli->err, "    tool: %s\n", cli_text(cli, s->reads.tools[i]));
+	for (size_t i = 0; i < s->reads.n_secrets; i++)
+		fprintf(cli->err, "    secret: %s\n", cli_text(cli, s->reads.secrets[i]));
+}
+
+int stranger_check(struct cli *cli, const struct cli_args *args, struct store *s,
+		   const struct run_row *row, const struct reproduce_options *o, struct err *err)
+{
+	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
+	bool trusted = cli_flag(args, "trust");
+	const char *id = cli_text(cli, row->id);
+
+	if (pipeline_files_load(s, &row->pipeline_blob, row->path, &p, err) < 0)
+		return err_wrap(err, "run %s", row->id);
+	for (size_t i = 0; i < p->n_steps; i++) {
+		const struct step *step = &p->steps[i];
+
+		if (is_left_out(o, step->name))
+			continue;
+		if (!trusted)
+			show_step(cli, step);
+		for (size_t k = 0; trusted && k < step->reads.n_secrets; k++)
+			if (!is_named(args, "secret", step->reads.secrets[k]))
+				return err_set(err, ERR_INVALID,
+					       "run %s wasn't begun in this project, and its step "
+					       "%s wants the secret %s: give --secret %s, or leave "
+					       "the step out",
+					       id, step->name, step->reads.secrets[k],
+					       step->reads.secrets[k]);
+	}
+	if (trusted)
+		return 0;
+	return err_set(err, ERR_INVALID,
+		       "run %s wasn't begun in this project: this is what it would execute, as "
+		       "you. Read it (`cairn get %s -o DIR` has all files), and give --trust if "
+		       "you trust whoever may write to %s",
+		       id, id, store_uri(s));
+}

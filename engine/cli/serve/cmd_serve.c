@@ -1,0 +1,110 @@
+/* `cairn serve`. */
+#include <string.h>
+#include "cli/serve/server.h"
+#include "serve/daemon.h"
+
+static bool wants_http(const struct cli_args *args)
+{
+	return !(cli_count(args, "listen") == 1 && str_eq(cli_value(args, "listen"), "none"));
+}
+
+/* The Lease that --lease or the first project's cairn.yaml names; NULL: none. The daemon reports a
+ * broken file. */
+static int find_lease(struct cli *cli, const struct cli_args *args, const char *dir,
+		      struct daemon_lease *l, const struct daemon_lease **ret, struct err *err)
+{
+	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
+	struct kube_access *access = arena_alloc(cli->arena, sizeof(*access));
+	struct kube_access_options o = { 0 };
+	struct config *c = NULL;
+	int r = 0;
+
+	l->name = cli_value(args, "lease");
+	if (config_load(dir, diags, &c, NULL) == 0) {
+		o = (struct kube_access_options){ c->kubernetes.kubeconfig, c->kubernetes.context,
+						  c->kubernetes.namespace_, NULL,
+						  c->kubernetes.kubeconfig_is_projects };
+		if (!l->name && c->serve.lease)
+			l->name = arena_strdup(cli->arena, c->serve.lease);
+	}
+	if (l->name) {
+		r = kube_access_load(&o, cli->arena, access, err);
+		l->access = access;
+		l->duration_ns = cli_test_duration("CAIRN_TEST_KUBE_LEASE", 0);
+		*ret = l;
+	}
+	config_free(c);
+	return r < 0 ? err_wrap(err, "the Lease %s", l->name) : 0;
+}
+
+static const char unit[] =
+	"# /etc/systemd/system/cairn.service — cairn serve as a service; change user and "
+	"directory.\n"
+	"[Unit]\n"
+	"Description=Cairn: schedules and API of /srv/project\n"
+	"After=network-online.target\n"
+	"Wants=network-online.target\n"
+	"\n"
+	"[Service]\n"
+	"Type=notify\n"
+	"User=cairn\n"
+	"WorkingDirectory=/srv/project\n"
+	"# One line in that file is the token; `openssl rand -hex 32` makes one.\n"
+	"LoadCredential=token:/etc/cairn/token\n"
+	"ExecStart=/usr/local/bin/cairn serve --drain-timeout 10m --token-file %d/token\n"
+	"ExecReload=/bin/kill -HUP $MAINPID\n"
+	"# Drains: running runs get 10 minutes, are then asked to stop, and can be resumed.\n"
+	"KillMode=mixed\n"
+	"TimeoutStopSec=11min\n"
+	"Restart=on-failure\n"
+	"WatchdogSec=60\n"
+	"LimitNOFILE=65536\n"
+	"NoNewPrivileges=yes\n"
+	"PrivateTmp=yes\n"
+	"ProtectSystem=full\n"
+	"\n"
+	"[Install]\n"
+	"WantedBy=multi-user.target\n"
+	"\n"
+	"# For socket activation put this into /etc/systemd/system/cairn.socket:\n"
+	"# [Socket]\n"
+	"# ListenStream=127.0.0.1:8410\n"
+	"# [Install]\n"
+	"# WantedBy=sockets.target\n";
+
+int cmd_serve(struct cli *cli, const struct cli_args *args)
+{
+	static const char *const here[] = { "." };
+	_cleanup_(freep) const char **listen = NULL, **pipelines = NULL;
+	struct daemon_options o = { .projects = args->n_operands ? args->operands : here,
+				    .n_projects = args->n_operands ? args->n_operands : 1,
+				    .drain_ns = 300 * NS_PER_S,
+				    .verbosity = cli->verbosity,
+				    .open_store = cli_open_store };
+	struct daemon_lease lease = { 0 };
+	uint64_t max_runs = 0;
+	struct err err = { 0 };
+
+	if (cli_flag(args, "unit")) {
+		cli_printf(cli, "%s", unit);
+		return CLI_OK;
+	}
+	o.no_http = !wants_http(args);
+	listen = cli_values(args, "listen", &o.n_listen);
+	pipelines = cli_values(args, "pipeline", &o.n_pipelines);
+	o.listen = listen;
+	o.pipelines = pipelines;
+	o.log_json = str_eq(cli_value(args, "log"), "json");
+	if (o.n_projects > DAEMON_PROJECTS_MAX || o.n_listen > DAEMON_LISTEN_MAX)
+		return cli_usage_error(cli, "at most %d projects and %d addresses",
+				       DAEMON_PROJECTS_MAX, DAEMON_LISTEN_MAX);
+	if (server_token(cli, args, &o.token, &err) < 0 ||
+	    cli_duration_value(args, "drain-timeout", &o.drain_ns, &err) < 0 ||
+	    cli_uint(args, "max-runs", 1, 10000, &max_runs, &err) < 0)
+		return cli_fail(cli, &err);
+	if (find_lease(cli, args, o.projects[0], &lease, &o.lease, &err) < 0)
+		return cli_fail(cli, &err);
+	o.max_runs = (unsigned)max_runs;
+	unsetenv("CAIRN_SERVE_TOKEN");
+	return daemon_run(&o, &err) < 0 ? cli_fail(cli, &err) : CLI_OK;
+}

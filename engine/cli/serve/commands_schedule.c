@@ -1,0 +1,130 @@
+/* The table of `cairn schedule …`. */
+#include "cli/cli.h"
+#include "cli/command_table.h"
+
+#define OPT_HERE                                                               \
+	{                                                                      \
+		0, "here", NULL, "run it here and now, even if a server could" \
+	}
+#define FIRING_JSON                                                                                \
+	"{\"pipeline\", \"schedule\", \"time\": TIME, \"cause\": "                                 \
+	"\"time\"|\"catch-up\"|\"change\"|\"manual\"|\"backfill\", \"state\": "                    \
+	"\"waiting\"|\"started\"|"                                                                 \
+	"\"retrying\"|\"succeeded\"|\"failed\"|\"cancelled\"|\"skipped\"|\"missed\", \"starts\": " \
+	"N, \"started\": TIME|null, \"ended\": TIME|null, \"run\"|null, "                          \
+	"\"message\"|null, \"times\": N nominal times that the row stands for, \"first\": TIME "   \
+	"of the first of them}"
+
+const struct cli_command schedule_commands[] = {
+	{ "list", "schedules, when they come next and what came of the last time", "[PIPELINE...]",
+	  0, CLI_ANY,
+	  "Lists the schedules of these pipelines (default: of every pipeline file at the "
+	  "project's root and in pipelines/ that has some).\n"
+	  "\n"
+	  "A rule names local times of its time zone. What those do that the clock skips or shows "
+	  "twice is said by `dst`: once (default): each fires exactly once, a skipped one at the "
+	  "very end of the jump, a repeated one when it is first shown. skip: a skipped one "
+	  "doesn't fire. twice: a repeated one fires both times. Rules that fire in every hour "
+	  "follow the clock as it goes, whatever `dst` says. `@every 10m` knows no clock, only "
+	  "time that passes.",
+	  .json = "{\"schedules\": [{\"pipeline\", \"name\", \"cron\"|null, \"timezone\", "
+		  "\"on_change\": [INPUT], \"overlap\", \"catch_up\", \"dst\", \"next\": "
+		  "TIME|null, \"paused\": TIME|null, \"open\": N, \"last\": as in `cairn schedule "
+		  "history --json`|null}]}",
+	  EXIT_CODES({ 0, "listed" }, { 3, "a pipeline file is invalid; the others were listed" }),
+	  EXAMPLES({ "cairn schedule list", "of the whole project" },
+		   { "cairn schedule list train.yaml --json", "of one pipeline, for a program" }),
+	  .complete = COMPLETE_YAML, .run = cmd_schedule_list },
+	{ "next", "the next times of schedules", "[SCHEDULE...]", 0, CLI_ANY,
+	  "Nominal times to come, earliest first, of these schedules or of all that aren't paused: "
+	  "in local time of the schedule's zone with its offset, and in UTC.",
+	  OPTIONS({ 'n', "limit", "N", "so many (default 10)" },
+		  { 0, "after", "TIME", "later than TIME instead of now" }),
+	  .json = "{\"times\": [{\"pipeline\", \"schedule\", \"time\": TIME, \"start\": TIME with "
+		  "jitter, \"local\"}]}",
+	  EXIT_CODES({ 0, "printed" }, { 3, "a pipeline file is invalid" },
+		     { 4, "there is no such schedule" }),
+	  EXAMPLES({ "cairn schedule next -n 20", "of all schedules" },
+		   { "cairn schedule next nightly --after 2026-10-24",
+		     "around the end of summer time" }),
+	  .run = cmd_schedule_next },
+	{ "pause", "let schedules rest", "SCHEDULE...", 1, CLI_ANY,
+	  "Nothing fires until `resume`, and what would have fired meanwhile isn't made up for. "
+	  "What runs goes on.",
+	  .json = "{\"schedules\": [{\"pipeline\", \"name\", \"changed\": BOOL}], \"paused\": "
+		  "BOOL}",
+	  EXAMPLES({ "cairn schedule pause nightly", "" }), .run = cmd_schedule_pause },
+	{ "resume", "let paused schedules go on", "SCHEDULE...", 1, CLI_ANY,
+	  "From the next time on. Nothing is made up for; `backfill` does that.",
+	  .json = "as `cairn schedule pause --json`",
+	  EXAMPLES({ "cairn schedule resume nightly", "" }), .run = cmd_schedule_resume },
+	{ "trigger", "fire a schedule now", "SCHEDULE", 1, 1,
+	  "A firing beside the rule, with the schedule's params; its nominal time is now. Where a "
+	  "server of the project runs, that starts it, after what runs already unless `overlap` is "
+	  "allow. Otherwise, or with --here, it runs here.",
+	  OPTIONS(OPT_PARAMS, OPT_HERE, OPT_ON, OPT_STORE, OPT_CACHE),
+	  .json = "with a server {\"pipeline\", \"schedule\", \"time\": TIME, \"server\"}, else as "
+		  "`cairn run --json`",
+	  EXIT_CODES({ 0, "done, or left to a server" }, { 1, "a task failed" },
+		     { 2, "wrong usage" }, { 3, "the pipeline is invalid" },
+		     { 4, "no such schedule; environment" }, { 130, "interrupted" }),
+	  EXAMPLES({ "cairn schedule trigger nightly", "now" },
+		   { "cairn schedule trigger nightly --here -p epochs=1",
+		     "here, with another param" }),
+	  .ignores_sigpipe = true, .run = cmd_schedule_trigger },
+	{ "history", "what schedules did", "[SCHEDULE]", 0, 1,
+	  "Firings, newest nominal time first: what made them, what became of them, their runs.",
+	  OPTIONS({ 'n', "limit", "N", "at most N (default 20; 0: all)" }),
+	  .json = "{\"firings\": [" FIRING_JSON "]}",
+	  EXAMPLES({ "cairn schedule history", "of all" },
+		   { "cairn schedule history nightly -n 100", "of one" }),
+	  .run = cmd_schedule_history },
+	{ "notices", "what people are still to be told, and couldn't be", "", 0, 0,
+	  "Notices of `notify:` that haven't arrived. A server tries each for about a day, with "
+	  "growing pauses, over its own restarts; what was given up stays here for 30 days. Of an "
+	  "address only the host is shown.",
+	  .json = "{\"notices\": [{\"delivery\", \"state\": \"waiting\"|\"given-up\", "
+		  "\"pipeline\"|null, \"schedule\"|null, \"event\", \"receiver\", \"made\": TIME, "
+		  "\"tries\": N, \"ended\": TIME|null, \"message\"|null}]}",
+	  EXAMPLES({ "cairn schedule notices", "" }), .run = cmd_schedule_notices },
+	{ "backfill", "run a schedule for times that are past", "SCHEDULE FROM..TO", 2, 2,
+	  "Every nominal time from FROM to TO, both included, that has not succeeded: oldest "
+	  "first, one after the other (a server follows the schedule's `overlap` where that is "
+	  "allow). Times are UTC unless they have an offset; a date alone is its midnight.",
+	  OPTIONS({ 'n', "dry-run", NULL, "only say which" },
+		  { 'k', "keep-going", NULL, "after a run that failed, go on with the next" },
+		  OPT_HERE, OPT_ON, OPT_STORE, OPT_CACHE),
+	  .json = "{\"pipeline\", \"schedule\", \"server\"|null, \"firings\": [{\"time\": TIME, "
+		  "\"state\", \"run\"|null}]}",
+	  EXIT_CODES({ 0, "done, or left to a server" }, { 1, "a task failed" },
+		     { 2, "wrong usage" }, { 3, "the pipeline is invalid" },
+		     { 4, "no such schedule; environment" }, { 130, "interrupted" }),
+	  EXAMPLES({ "cairn schedule backfill nightly 2026-03-01..2026-03-07", "a week" },
+		   { "cairn schedule backfill nightly 2026-03-01..2026-03-07 --dry-run",
+		     "which times that is" }),
+	  .ignores_sigpipe = true, .run = cmd_schedule_backfill },
+	{ "write", "schedules in the form of another scheduler", "[SCHEDULE...]", 0, CLI_ANY,
+	  "Writes crontab lines, systemd timers or Kubernetes CronJobs that call `cairn run "
+	  "--schedule NAME`: a time that has run already isn't run again, whoever calls. What the "
+	  "other scheduler can't say (L and # in a crontab, on_change anywhere) is an error; what "
+	  "it does differently is a comment.",
+	  OPTIONS({ 0, "to", "FORM", "crontab, systemd or kubernetes",
+		    .choices = "crontab|systemd|kubernetes", .complete = COMPLETE_CHOICE },
+		  { 'o', "output", "DIR", "systemd: write the unit files to DIR",
+		    .complete = COMPLETE_DIR },
+		  { 0, "image", "IMAGE",
+		    "kubernetes: the image that has cairn (default: cairn with this version)" },
+		  { 0, "claim", "NAME",
+		    "kubernetes: the volume claim that holds the project (default: "
+		    "cairn-project)" }),
+	  EXIT_CODES({ 0, "written" }, { 2, "wrong usage" },
+		     { 3, "a schedule can't be said in that form" },
+		     { 4, "no such schedule; environment" }),
+	  EXAMPLES({ "cairn schedule --to crontab | crontab -", "let cron do it" },
+		   { "cairn schedule write --to systemd -o ~/.config/systemd/user", "user units" },
+		   { "cairn schedule write --to kubernetes --image registry.example/cairn:1 | "
+		     "kubectl apply -f -",
+		     "CronJobs" }),
+	  .run = cmd_schedule_write },
+	{ 0 },
+};

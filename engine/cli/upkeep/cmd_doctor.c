@@ -1,0 +1,408 @@
+/* engine/cli/upkeep/cmd_doctor.c — `cairn doctor`: checks all that runs need, and says what to do
+ * about what isn't right.
+ *
+ * Each check is a function that adds findings (doctor_found()). None depends on another's outcome,
+ * so that one broken thing doesn't hide the next; without a project, only those of the machine run.
+ * Checks of a cluster are in doctor_kubernetes.c and doctor_pod.c.
+ *
+ * What can be tried is tried: a file is written, a reflink is made, the child subreaper is set.
+ * What a system says of itself isn't the whole truth.
+ *
+ * Invariants: looking makes nothing. The store isn't created, and probe files are removed. A
+ * finding that isn't `ok` carries advice where there is some.
+ */
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <sqlite3.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <time.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+#include "base/clock.h"
+#include "base/crypto/sign.h"
+#include "base/crypto/trust.h"
+#include "base/os/fs.h"
+#include "base/text/text.h"
+#include "cli/upkeep/doctor.h"
+#include "run/task/secret.h"
+#include "storage/signature.h"
+
+#define LOW_DISK_BYTES (1 * GIB)
+#define MIN_YEAR_S     1700000000 /* November 2023: a clock before that is wrong */
+
+void doctor_found(struct doctor *d, enum doctor_verdict v, const char *name, const char *advice,
+		  const char *fmt, ...)
+{
+	static const char *const words[] = { "ok", "warning", "problem" };
+	static const enum cli_style styles[] = { STYLE_GREEN, STYLE_YELLOW, STYLE_RED };
+	_cleanup_(str_deinit) struct str detail = { 0 };
+	va_list ap;
+
+	va_start(ap, fmt);
+	str_addv(&detail, fmt, ap);
+	va_end(ap);
+	d->problem |= v == DOCTOR_PROBLEM;
+	if (d->checks) {
+		json_t *j = json_pack("{s:s, s:s, s:o}", "name", name, "state", words[v], "detail",
+				      json_name(detail.s, detail.len));
+		json_object_set_new(j, "advice", advice ? json_string(advice) : json_null());
+		json_array_append_new(d->checks, j);
+		return;
+	}
+	if (v == DOCTOR_OK && d->cli->verbosity < 0)
+		return;
+	cli_printf(d->cli, "%s%-8s%s %-11s %s\n", cli_style(d->cli, styles[v]), words[v],
+		   cli_style(d->cli, STYLE_PLAIN), name, cli_text(d->cli, detail.s));
+	if (advice)
+		cli_printf(d->cli, "%-20s → %s\n", "", advice);
+}
+
+/* Project. */
+
+static void check_project(struct doctor *d)
+{
+	struct err err = { 0 };
+
+	if (cli_config(d->cli, &d->config, &err) < 0) {
+		doctor_found(d, DOCTOR_PROBLEM, "project",
+			     err.code == ERR_NOT_FOUND
+				     ? "make this directory a project with `cairn init`"
+				     : "correct cairn.yaml",
+			     "%s", err.msg);
+		d->config = NULL;
+		return;
+	}
+	doctor_found(d, DOCTOR_OK, "project", NULL, "%s", d->config->project_root);
+}
+
+/* Where the project's state is, or will be: looking must not make it. */
+static const char *state_place(const struct doctor *d)
+{
+	return access(d->config->state_dir, F_OK) == 0 ? d->config->state_dir
+						       : d->config->project_root;
+}
+
+static void check_state_dir(struct doctor *d)
+{
+	_cleanup_(freep) char *probe = fs_join(state_place(d), "doctor-probe"), *name = NULL;
+	_cleanup_(fd_closep) int fd = -1;
+	const char *network = fs_network_name(state_place(d));
+	struct err err = { 0 };
+
+	if (fs_temp_at(AT_FDCWD, probe, 0600, &fd, &name, &err) < 0) {
+		doctor_found(d, DOCTOR_PROBLEM, "state",
+			     "give yourself the right to write there, or free the disk", "%s",
+			     err.msg);
+		return;
+	}
+	unlink(name);
+	if (network)
+		doctor_found(d, DOCTOR_WARNING, "state",
+			     "keep the project on a local disk: the database is slower and locks "
+			     "are weaker over a network",
+			     "%s is on %s", d->config->state_dir, network);
+	else
+		doctor_found(d, DOCTOR_OK, "state", NULL, "%s can be written", state_place(d));
+}
+
+static void check_store(struct doctor *d)
+{
+	struct store *store;
+	struct err err = { 0 };
+
+	if (cli_store(d->cli, false, &store, &err) == 0)
+		doctor_found(d, DOCTOR_OK, "store", NULL, "%s", d->config->store_uri);
+	else if (err.code == ERR_NOT_FOUND)
+		doctor_found(d, DOCTOR_OK, "store", NULL,
+			     "%s: not there yet; the first run makes it", d->config->store_uri);
+	else
+		doctor_found(d, DOCTOR_PROBLEM, "store",
+			     err.code == ERR_NEWER ? "use the newer cairn that made it"
+			     : err.code == ERR_UNSUPPORTED
+				     ? "name a directory as `store` in cairn.yaml"
+				     : "see `store` in cairn.yaml",
+			     "%s", err.msg);
+}
+
+/* Whether this user signs what he records, and the key that others need to believe it. */
+static void check_signing(struct doctor *d)
+{
+	_cleanup_(freep) char *path = trust_config_path("key");
+	_cleanup_(sign_key_freep) struct sign_key *key = NULL;
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct err err = { 0 };
+
+	if (path && sign_key_load(path, &key, &err) == 0) {
+		sign_add_public(&text, sign_key_public(key));
+		doctor_found(d, DOCTOR_OK, "signing", NULL, "records are signed by %s", text.s);
+	} else if (path && err.code != ERR_NOT_FOUND) {
+		doctor_found(d, DOCTOR_PROBLEM, "signing", NULL, "%s", err.msg);
+	} else if (d->cli->store && signature_is_wanted(d->cli->store)) {
+		doctor_found(
+			d, DOCTOR_WARNING, "signing",
+			"openssl genpkey -algorithm ed25519 -out ~/.config/cairn/key",
+			"you believe only signed records, and have no key to sign your own with");
+	}
+}
+
+static void check_database(struct doctor *d)
+{
+	struct db *db;
+	struct err err = { 0 };
+
+	if (cli_db(d->cli, DB_READ, &db, &err) < 0) {
+		if (err.code == ERR_NOT_FOUND)
+			doctor_found(d, DOCTOR_OK, "database", NULL,
+				     "not there yet; the first run makes it");
+		else
+			doctor_found(d, DOCTOR_PROBLEM, "database",
+				     err.code == ERR_NEWER ? "use the newer cairn that wrote it"
+							   : NULL,
+				     "%s", err.msg);
+		return;
+	}
+	if (db_check(db, &err) < 0)
+		doctor_found(d, DOCTOR_PROBLEM, "database",
+			     "move .cairn/cairn.db away: results are still in the store, and runs "
+			     "find them there",
+			     "%s", err.msg);
+	else
+		doctor_found(d, DOCTOR_OK, "database", NULL, "sound");
+}
+
+static void check_secrets(struct doctor *d)
+{
+	struct secret_entry *v = NULL;
+	struct err err = { 0 };
+	size_t n = 0, bad = 0;
+
+	if (secret_list(d->config, &v, &n, &err) < 0) {
+		doctor_found(d, DOCTOR_PROBLEM, "secrets", NULL, "%s", err.msg);
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_(str_wipe) struct str value = { 0 };
+		if (secret_get(d->config, v[i].name, &value, &err) < 0 && !bad++)
+			doctor_found(d, DOCTOR_PROBLEM, "secrets", NULL, "%s", err.msg);
+		free(v[i].name);
+	}
+	free(v);
+	if (n && !bad)
+		doctor_found(d, DOCTOR_OK, "secrets", NULL, "%zu can be read", n);
+}
+
+/* Machine. */
+
+static void check_disk(struct doctor *d)
+{
+	const char *path = state_place(d);
+	struct statvfs fs;
+	uint64_t free_bytes;
+
+	if (statvfs(path, &fs) < 0) {
+		doctor_found(d, DOCTOR_PROBLEM, "disk", NULL, "cannot look at %s: %s", path,
+			     strerrordesc_np(errno));
+		return;
+	}
+	free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+	if (fs.f_flag & ST_RDONLY)
+		doctor_found(d, DOCTOR_PROBLEM, "disk", "mount it for writing, or move the project",
+			     "%s is on a read-only file system", path);
+	else if (free_bytes < LOW_DISK_BYTES)
+		doctor_found(d, DOCTOR_WARNING, "disk", "free some with `cairn store gc`",
+			     "only %s free", cli_bytes(d->cli, free_bytes));
+	else if (fs.f_files && fs.f_favail < 10000)
+		doctor_found(d, DOCTOR_WARNING, "disk", "free some with `cairn store gc`",
+			     "only %llu inodes free", (unsigned long long)fs.f_favail);
+	else
+		doctor_found(d, DOCTOR_OK, "disk", NULL, "%s free", cli_bytes(d->cli, free_bytes));
+}
+
+/* By trying: what a file system says of itself isn't the whole story (mount options, layers). */
+static void check_reflink(struct doctor *d)
+{
+	_cleanup_(freep) char *probe = fs_join(state_place(d), "doctor-probe"), *from_name = NULL,
+			      *to_name = NULL;
+	_cleanup_(fd_closep) int from = -1, to = -1;
+	static char bytes[8192] = { 1 };
+	struct err err = { 0 };
+
+	if (fs_temp_at(AT_FDCWD, probe, 0600, &from, &from_name, &err) < 0)
+		return; /* check_state_dir has said why */
+	if (fs_temp_at(AT_FDCWD, probe, 0600, &to, &to_name, &err) == 0 &&
+	    fs_write_all(from, bytes, sizeof(bytes), &err) == 0)
+		doctor_found(
+			d, DOCTOR_OK, "copies", NULL,
+			fs_reflink(from, to) == 0
+				? "shared by the file system (reflinks): inputs cost no space"
+				: "no reflinks here: inputs and code are copied into workspaces");
+	unlink(from_name);
+	if (to_name)
+		unlink(to_name);
+}
+
+static bool has_sha_instructions(void)
+{
+#if defined(__x86_64__)
+	unsigned a, b, c, e;
+
+	return __get_cpuid_count(7, 0, &a, &b, &c, &e) && (b & (1u << 29));
+#elif defined(__aarch64__)
+	return getauxval(AT_HWCAP) & (1u << 6); /* HWCAP_SHA2 */
+#else
+	return false;
+#endif
+}
+
+/* Below 3.37 there are no STRICT tables. Cairn's own lock keeps the WAL-reset bug of SQLite away in
+ * any version. */
+static void check_libraries(struct doctor *d)
+{
+	doctor_found(d, sqlite3_libversion_number() < 3037000 ? DOCTOR_PROBLEM : DOCTOR_OK,
+		     "sqlite",
+		     sqlite3_libversion_number() < 3037000 ? "install SQLite 3.37 or newer" : NULL,
+		     "%s", sqlite3_libversion());
+	doctor_found(d, DOCTOR_OK, "openssl", NULL, "%s", OpenSSL_version(OPENSSL_VERSION_STRING));
+	if (has_sha_instructions())
+		doctor_found(d, DOCTOR_OK, "sha", NULL, "the cpu has SHA instructions");
+	else
+		doctor_found(d, DOCTOR_OK, "sha", NULL,
+			     "the cpu has no SHA instructions: hashing is several times slower, "
+			     "but right");
+}
+
+static void check_kernel(struct doctor *d)
+{
+	struct statfs fs;
+	int was = 0;
+
+	if (prctl(PR_GET_CHILD_SUBREAPER, &was) < 0 || prctl(PR_SET_CHILD_SUBREAPER, was) < 0)
+		doctor_found(d, DOCTOR_PROBLEM, "processes", "use Linux 5.4 or newer",
+			     "orphaned processes of tasks can't be found (no child subreaper)");
+	else
+		doctor_found(d, DOCTOR_OK, "processes", NULL,
+			     "orphaned processes of tasks are found and ended");
+	if (access("/proc/self/stat", R_OK) < 0)
+		doctor_found(d, DOCTOR_WARNING, "proc", "mount /proc",
+			     "/proc can't be read: processes that a task leaves behind can't be "
+			     "told apart");
+	if (statfs("/sys/fs/cgroup", &fs) == 0 && fs.f_type == 0x63677270)
+		doctor_found(d, DOCTOR_OK, "cgroup", NULL,
+			     "version 2; memory of tasks is accounted, not limited");
+	else
+		doctor_found(d, DOCTOR_OK, "cgroup", NULL,
+			     "no version 2: memory of tasks is accounted, not limited");
+}
+
+static void check_time(struct doctor *d)
+{
+	struct clock *c = clock_system();
+
+	if (c->wall_ns(c) < MIN_YEAR_S * NS_PER_S)
+		doctor_found(d, DOCTOR_PROBLEM, "time", "set the clock: runs are ordered by it",
+			     "the clock is years behind");
+	else
+		doctor_found(d, DOCTOR_OK, "time", NULL, "the clock is plausible");
+}
+
+/* Tools of the pipeline. */
+
+static bool in_path(const char *program)
+{
+	const char *path = getenv("PATH");
+
+	if (strchr(program, '/'))
+		return access(program, X_OK) == 0;
+	while (path && *path) {
+		size_t n = strcspn(path, ":");
+		_cleanup_(freep) char *file =
+			xasprintf("%.*s/%s", n ? (int)n : 1, n ? path : ".", program);
+		if (access(file, X_OK) == 0)
+			return true;
+		path += n + (path[n] == ':');
+	}
+	return false;
+}
+
+/* The first word of a tool's command, without quotes. */
+static char *program_of(const char *command)
+{
+	char quote = *command == '\'' || *command == '"' ? *command : 0;
+	const char *start = command + (quote != 0);
+	size_t n =
+		quote ? strcspn(start, quote == '"' ? "\"" : "'") : strcspn(start, " \t\n;|&<>()");
+
+	return xstrndup(start, n);
+}
+
+static void check_step_tools(struct doctor *d, const struct step *s, size_t *n)
+{
+	if (s->program.shell && !in_path(s->program.shell))
+		doctor_found(d, DOCTOR_PROBLEM, "tools", "install it", "step %s needs the shell %s",
+			     s->name, s->program.shell);
+	for (size_t i = 0; i < s->reads.n_tools; i++, ++*n) {
+		_cleanup_(freep) char *program = program_of(s->reads.tools[i]);
+		if (!in_path(program))
+			doctor_found(d, DOCTOR_PROBLEM, "tools", "install it, or put it into PATH",
+				     "step %s needs %s, which isn't in PATH", s->name, program);
+	}
+}
+
+static void check_pipeline(struct doctor *d, const char *path)
+{
+	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
+	struct err err = { 0 };
+	bool before = d->problem;
+	size_t n = 0;
+
+	if (!path && access("pipeline.yaml", F_OK) < 0)
+		return; /* a project without a pipeline is in order */
+	if (cli_pipeline(d->cli, path, &p, &err) < 0) {
+		doctor_found(d, DOCTOR_PROBLEM, "pipeline", "see `cairn check`", "%s", err.msg);
+		return;
+	}
+	doctor_found(d, DOCTOR_OK, "pipeline", NULL, "%s: %zu step%s", p->path, p->n_steps,
+		     p->n_steps == 1 ? "" : "s");
+	for (size_t i = 0; i < p->n_steps && str_eq(d->config->runner, "local");
+	     i++) /* else they are the images' */
+		check_step_tools(d, &p->steps[i], &n);
+	if (n && d->problem == before)
+		doctor_found(d, DOCTOR_OK, "tools", NULL,
+			     "all %zu that the pipeline names are in PATH", n);
+}
+
+int cmd_doctor(struct cli *cli, const struct cli_args *args)
+{
+	struct doctor d = { .cli = cli, .checks = cli->json ? json_array() : NULL };
+
+	check_project(&d);
+	if (d.config) {
+		check_state_dir(&d);
+		check_disk(&d);
+		check_store(&d);
+		check_signing(&d);
+		check_database(&d);
+		check_secrets(&d);
+		check_reflink(&d);
+	}
+	check_libraries(&d);
+	check_kernel(&d);
+	check_time(&d);
+	if (d.config)
+		check_pipeline(&d, cli_operand(args, 0));
+	if (d.config && str_eq(d.config->runner, "kubernetes")) {
+		doctor_kubernetes(&d);
+		if (cli_flag(args, "deep"))
+			doctor_pod(&d);
+	}
+	if (d.checks)
+		cli_print_json(cli,
+			       json_pack("{s:o, s:b}", "checks", d.checks, "healthy", !d.problem));
+	return d.problem ? CLI_TASK_FAILED : CLI_OK;
+}

@@ -1,0 +1,25 @@
+/* cli/upkeep/doctor.h — what the parts of `cairn doctor` share. Each check adds findings and
+ * depends on no other's outcome. */
+#ifndef CAIRN_CLI_UPKEEP_DOCTOR_H
+#define CAIRN_CLI_UPKEEP_DOCTOR_H
+
+#include "cli/cli.h"
+
+enum doctor_verdict { DOCTOR_OK, DOCTOR_WARNING, DOCTOR_PROBLEM };
+
+struct doctor {
+	struct cli *cli;
+	const struct config *config;
+	json_t *checks; /* or NULL */
+	bool problem;
+};
+
+/* `advice`: what to do about it; may be NULL. */
+void doctor_found(struct doctor *d, enum doctor_verdict v, const char *name, const char *advice,
+		  const char *fmt, ...) _printf_(5, 6);
+
+void doctor_kubernetes(struct doctor *d);
+/* Runs a pod, and removes it again. */
+void doctor_pod(struct doctor *d);
+
+#endif

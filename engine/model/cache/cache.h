@@ -1,0 +1,46 @@
+/* engine/model/cache/cache.h — models that were parsed before, kept under the digest of what they
+ * were made from.
+ *
+ * A file `<64 hex>.model` in the cache directory holds one encoded model, the digests of its step
+ * files, and the warnings that came with it. It is a shortcut, never a source of truth: what
+ * doesn't decode, or belongs to another version of cairn, is ignored, and failing to write it is no
+ * error. The newest MODEL_CACHE_FILES files are kept.
+ *
+ * A model decides what is executed, while people read the YAML. So models are never kept in a
+ * project, which a clone or a cache of CI brings along, but in a directory of the user's own that
+ * nobody else may write to.
+ */
+#ifndef CAIRN_MODEL_CACHE_CACHE_H
+#define CAIRN_MODEL_CACHE_CACHE_H
+
+#include "model/read.h"
+
+#define MODEL_CACHE_FILES 128 /* of all projects of a user */
+#define MODEL_CACHE_FORMAT \
+	6 /* counts up with every change of the encoding or of what a model means */
+
+/* $XDG_CACHE_HOME/cairn/models, else ~/.cache/cairn/models, made with mode 0700. NULL when there is
+ * none that is the caller's alone: then models are parsed each time. The caller frees. */
+char *model_cache_dir(void);
+
+struct model_cache_key {
+	struct digest digest;
+};
+/* root: of the project, or NULL. */
+void model_cache_key(const char *root, const char *display, const char *path, const char *bytes,
+		     size_t len, struct model_cache_key *ret);
+
+/* True with *ret and its warnings in `diags`. */
+bool model_cache_load(const char *dir, const struct model_cache_key *key, fetch_fn fetch,
+		      void *fetch_arg, struct diag_list *diags, struct pipeline **ret);
+/* `diags`: the warnings in it are kept too, when it holds nothing else. */
+void model_cache_store(const char *dir, const struct model_cache_key *key, const struct pipeline *p,
+		       fetch_fn fetch, void *fetch_arg, struct diag_list *diags);
+
+/* codec.c: the encoding itself. Encoding is false for a model that decoding wouldn't take (there
+ * should be none). Decoded strings point into `bytes`, which must live as long as `arena`. Decoding
+ * checks every length and index; false for anything that encoding can't have made. */
+bool model_encode(const struct pipeline *p, struct str *out);
+bool model_decode(const char *bytes, size_t len, struct arena *arena, struct pipeline **ret);
+
+#endif

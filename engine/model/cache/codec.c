@@ -1,0 +1,569 @@
+/* engine/model/cache/codec.c — a model as bytes and back.
+ *
+ * One visitor both encodes and decodes: each function says once what a thing consists of, so that
+ * the two can't part. When it encodes, it only reads the model (the casts away from const are for
+ * decoding). When it decodes, every count is held against the bytes that are left, every enum and
+ * index against its range, and the first violation fails the whole. Each item of an array is
+ * known to take some bytes at least (ITEM_*), so that hostile counts can't ask for much memory.
+ *
+ * Format: the bytes that decoding will allocate (u64), then the pipeline. Numbers are LEB128
+ * varints (signed ones zigzag), doubles 8 bytes, strings a length + 1 (0: NULL), the bytes and a
+ * NUL; decoded strings point into the input. File names and the params of step files are written
+ * where they first occur and are numbers from then on. The shapes of all steps come before their
+ * bodies, since references point both ways. A step has bits for the parts that it has (HAS_*),
+ * and no policy when it is that of the step before it.
+ *
+ * Decoding allocates all at once (take_pool()). Any change of the format or of what a model means
+ * counts MODEL_CACHE_FORMAT up. Files and their checksum are cache.c's.
+ */
+#include "model/cache/codec.h"
+
+#include <sys/mman.h>
+
+/* Declarations. */
+
+static void c_param(struct codec *c, struct param_decl *d)
+{
+	c_name(c, &d->name);
+	c_str(c, &d->help);
+	C_ENUM(c, d->type, VALUE_LIST + 1);
+	C_BOOL(c, d->has_default);
+	if (d->has_default)
+		c_value(c, &d->def);
+	if (d->has_default && d->def.type != d->type)
+		codec_fail(c);
+	C_BOOL(c, d->has_min);
+	C_BOOL(c, d->has_max);
+	c_f64(c, &d->min);
+	c_f64(c, &d->max);
+	C_ARRAY(c, d->choices, d->n_choices, ITEM_VALUE, c_value);
+	c_pos(c, &d->pos);
+}
+
+static void c_input(struct codec *c, struct input_decl *in)
+{
+	c_name(c, &in->name);
+	C_ENUM(c, in->origin, INPUT_ARTIFACT + 1);
+	c_name(c, &in->uri);
+	C_ENUM(c, in->mode, INPUT_REFERENCE + 1);
+	c_str(c, &in->access.endpoint);
+	c_str(c, &in->access.region);
+	c_str(c, &in->access.profile);
+	C_BOOL(c, in->access.anonymous);
+	C_BOOL(c, in->optional_dir);
+	c_pos(c, &in->pos);
+}
+
+static void c_notify_metric(struct codec *c, struct notify_metric *m)
+{
+	c_name(c, &m->metric);
+	C_ENUM(c, m->op, COMPARE_OPS);
+	C_BOOL(c, m->last);
+	c_f64(c, &m->bound);
+	c_name(c, &m->text);
+}
+
+static void c_text(struct codec *c, const char **s)
+{
+	c_name(c, s);
+}
+
+static void c_notify(struct codec *c, struct notify_decl *t)
+{
+	C_ENUM(c, t->kind, NOTIFY_EMAIL + 1);
+	C_MAX(c, t->on, 2 * NOTIFY_METRIC - 1);
+	C_ARRAY(c, t->metrics, t->n_metrics, ITEM_ANY, c_notify_metric);
+	c_str(c, &t->command);
+	c_str(c, &t->url);
+	c_str(c, &t->secret);
+	C_ARRAY(c, t->to, t->n_to, ITEM_ANY, c_text);
+	c_str(c, &t->from);
+	c_pos(c, &t->pos);
+}
+
+static void c_watched(struct codec *c, uint32_t *input)
+{
+	uint64_t v = c_max(c, *input, c->pl->n_inputs ? c->pl->n_inputs - 1 : 0);
+
+	if (c->decoding)
+		*input = (uint32_t)v;
+	if (c->pl->n_inputs == 0)
+		codec_fail(c);
+}
+
+static void c_schedule(struct codec *c, struct schedule_decl *s)
+{
+	c_name(c, &s->name);
+	c_str(c, &s->cron);
+	c_name(c, &s->timezone);
+	c_name(c, &s->overlap);
+	c_name(c, &s->catch_up);
+	c_name(c, &s->dst);
+	c_i64(c, &s->catch_up_window_ns);
+	c_i64(c, &s->jitter_ns);
+	c_i64(c, &s->start_ns);
+	c_i64(c, &s->end_ns);
+	C_ARRAY(c, s->on_change, s->n_on_change, ITEM_ANY, c_watched);
+	c_i64(c, &s->poll_ns);
+	C_U32(c, s->retry_max);
+	c_i64(c, &s->retry_min_ns);
+	c_i64(c, &s->retry_max_ns);
+	c_i64(c, &s->alert_after_ns);
+	C_ARRAY(c, s->notify, s->n_notify, ITEM_ANY, c_notify);
+	C_ARRAY(c, s->params, s->n_params, ITEM_NAMED, c_named_template);
+	c_pos(c, &s->pos);
+}
+
+/* Steps. */
+
+/* The params of a step file are written once, where a step that uses it comes first. */
+static void c_shared_params(struct codec *c, struct step *s)
+{
+	struct shared_params sp = { s->program.n_locals ? s->program.locals[0].decl : NULL,
+				    s->program.n_locals };
+	bool is_new = false;
+	uint64_t n = 0;
+
+	if (!c->decoding) {
+		n = codec_number_of(c, sp.v, &is_new);
+		if (is_new) {
+			n = c->shared.n;
+			*map_slot(c->seen, &sp.v, sizeof(sp.v), NULL) = (void *)(uintptr_t)n;
+			VEC_PUSH(&c->shared, sp);
+		}
+	}
+	n = c_max(c, n, c->shared.n);
+	if (c->decoding)
+		is_new = n == c->shared.n;
+	if (is_new && !c->failed) {
+		C_ARRAY(c, sp.v, sp.n, ITEM_PARAM, c_param);
+		if (c->decoding)
+			VEC_PUSH(&c->shared, sp);
+	}
+	if (!c->decoding || c->failed)
+		return;
+	sp = c->shared.v[n];
+	s->program.n_locals = sp.n;
+	s->program.locals = arena_alloc(c->arena, sp.n * sizeof(*s->program.locals));
+	for (size_t i = 0; i < sp.n; i++)
+		((struct step_local *)MUTABLE(s->program.locals))[i].decl = &sp.v[i];
+}
+
+static void c_shape(struct codec *c, struct step *s)
+{
+	bool has_file = s->program.n_locals > 0;
+
+	c_name(c, &s->name);
+	c_count(c, &s->n_inputs, ITEM_IO);
+	c_count(c, &s->n_outputs, ITEM_IO);
+	c_count(c, &s->matrix.n_axes, ITEM_ANY);
+	if (s->matrix.n_axes > MATRIX_AXES_MAX)
+		codec_fail(c);
+	C_BOOL(c, has_file);
+	if (has_file)
+		c_shared_params(c, s);
+}
+
+static void c_step_input(struct codec *c, struct step_input *in)
+{
+	c_name(c, &in->name);
+	c_ref(c, &in->from);
+	if (in->from.kind != REF_PIPELINE_INPUT && in->from.kind != REF_STEP_OUTPUT &&
+	    in->from.kind != REF_ITEM)
+		codec_fail(c);
+	c_template(c, &in->subpath);
+	c_pos(c, &in->pos);
+}
+
+static void c_step_output(struct codec *c, struct step_output *o)
+{
+	c_name(c, &o->name);
+	c_name(c, &o->path);
+	C_BOOL(c, o->is_dir);
+	c_template(c, &o->export);
+	c_pos(c, &o->pos);
+}
+
+static void c_axis(struct codec *c, struct matrix_axis *a)
+{
+	c_name(c, &a->name);
+	C_ARRAY(c, a->values, a->n_values, ITEM_VALUE, c_value);
+	c_template(c, &a->list);
+	if (!a->values == !a->list)
+		codec_fail(c);
+}
+
+static void c_rule(struct codec *c, struct matrix_rule *rule)
+{
+	C_ITEMS(c, rule->by_axis, c->s->matrix.n_axes, ITEM_VALUE, c_value);
+}
+
+static void c_each(struct codec *c, const struct each_decl **each)
+{
+	struct each_decl *e;
+	bool literal;
+
+	e = c_alloc(c, *each, 1, sizeof(*e));
+	literal = e->values != NULL;
+	C_BOOL(c, e->is_list);
+	C_BOOL(c, literal);
+	if (literal) {
+		C_ARRAY(c, e->values, e->n_values, ITEM_VALUE, c_value);
+	} else {
+		c_ref(c, &e->from);
+		c_str(c, &e->glob);
+		if (e->is_list ? e->from.kind != REF_PARAM
+			       : (!e->glob || (e->from.kind != REF_PIPELINE_INPUT &&
+					       e->from.kind != REF_STEP_OUTPUT)))
+			codec_fail(c);
+	}
+	if (literal && !e->is_list)
+		codec_fail(c);
+	if (!c->decoding)
+		return;
+	if (literal && !e->values)
+		e->values = arena_alloc(
+			c->arena, sizeof(*e->values)); /* an empty list is a list all the same */
+	*each = e;
+}
+
+static void c_pair(struct codec *c, struct axis_pair *pair)
+{
+	C_U32(c, pair->mine);
+	C_U32(c, pair->theirs);
+}
+
+static void c_dep(struct codec *c, struct step_dep *d)
+{
+	C_U32(c, d->step);
+	C_BOOL(c, d->data);
+	C_BOOL(c, d->metrics);
+	C_BOOL(c, d->order);
+	C_ARRAY(c, d->shared, d->n_shared, ITEM_PART, c_pair);
+	c_pos(c, &d->pos);
+	if (!c->decoding || c->failed)
+		return;
+	if (d->step >= c->pl->n_steps || c->needed[d->step] == c->s->index + 1) {
+		codec_fail(c);
+		return;
+	}
+	c->needed[d->step] = c->s->index + 1;
+	for (size_t i = 0; i < d->n_shared; i++)
+		if (d->shared[i].mine >= c->s->matrix.n_axes ||
+		    d->shared[i].theirs >= c->pl->steps[d->step].matrix.n_axes)
+			codec_fail(c);
+}
+
+static void c_gate(struct codec *c, struct gate_rule *g)
+{
+	c_name(c, &g->metric);
+	C_ENUM(c, g->op, COMPARE_OPS);
+	c_f64(c, &g->bound);
+	c_name(c, &g->text);
+	c_pos(c, &g->pos);
+}
+
+static void c_tolerance(struct codec *c, struct tolerance_rule *t)
+{
+	c_name(c, &t->metric);
+	c_f64(c, &t->bound);
+	C_BOOL(c, t->relative);
+	c_pos(c, &t->pos);
+}
+
+static void c_with_at(struct codec *c, struct with_node *w, unsigned depth)
+{
+	C_ENUM(c, w->kind, WITH_MAP + 1);
+	if (w->kind == WITH_SCALAR) {
+		c_template1(c, &w->scalar);
+		return;
+	}
+	if (depth > YAML_DEPTH_MAX) {
+		codec_fail(c);
+		return;
+	}
+	c_count(c, &w->n, ITEM_PART);
+	if (w->kind == WITH_MAP)
+		C_ITEMS(c, w->keys, w->n, ITEM_ANY, c_name);
+	w->children = c_new(c, w->children, w->n * sizeof(*w));
+	for (size_t i = 0; i < w->n && !c->failed; i++)
+		c_with_at(c, &w->children[i], depth + 1);
+}
+
+static void c_with(struct codec *c, const struct with_node **w)
+{
+	bool is = *w != NULL;
+
+	C_BOOL(c, is);
+	if (!is)
+		return;
+	*w = c_new(c, *w, sizeof(**w));
+	c_with_at(c, MUTABLE(*w), 0);
+}
+
+static void c_retry(struct codec *c, struct retry_policy *r)
+{
+	for (int i = 0; i < FAILURE_CLASSES; i++)
+		C_U32(c, r->budget[i]);
+	c_i64(c, &r->backoff_min_ns);
+	c_i64(c, &r->backoff_max_ns);
+	c_f64(c, &r->oom_memory_factor);
+}
+
+/* What a step has beside its shape: most have little, and what they don't have costs nothing. */
+enum {
+	HAS_DEPS = 1 << 0,
+	HAS_RULES = 1 << 1,
+	HAS_EACH = 1 << 2,
+	HAS_RUN = 1 << 3,
+	HAS_STEP_FILE = 1 << 4,
+	HAS_ENV = 1 << 5,
+	HAS_LISTS = 1 << 6, /* code, secrets, tools */
+	HAS_FILES = 1 << 7, /* metrics, checkpoint */
+	HAS_PLACE = 1 << 8, /* image, description, placement_json */
+	HAS_CONDITION = 1 << 9,
+	HAS_POLICY = 1 << 10,  /* other than the step before it in the file */
+	HAS_BUILTIN = 1 << 11, /* beside a command, when it launches that */
+	HAS_ALL = (1 << 12) - 1,
+};
+
+static bool same_policy(const struct step *a, const struct step *b)
+{
+	return a->cache == b->cache && !a->keyed.salt && !b->keyed.salt && !a->keyed.seed &&
+	       !b->keyed.seed && a->keyed.resources == b->keyed.resources &&
+	       a->timeout_ns == b->timeout_ns &&
+	       memcmp(&a->retry, &b->retry, sizeof(a->retry)) == 0 && a->measured.n_gates == 0 &&
+	       b->measured.n_gates == 0 && a->measured.n_tolerances == 0 &&
+	       b->measured.n_tolerances == 0 && a->resources.cpu_milli == b->resources.cpu_milli &&
+	       a->resources.memory_bytes == b->resources.memory_bytes &&
+	       a->resources.gpus == b->resources.gpus && !a->concurrency.group &&
+	       !b->concurrency.group && a->concurrency.max == b->concurrency.max &&
+	       !a->distributed.framework && !b->distributed.framework &&
+	       a->distributed.nodes == b->distributed.nodes &&
+	       a->distributed.procs_per_node == b->distributed.procs_per_node &&
+	       a->place.pack == b->place.pack && strcmp(a->program.shell, b->program.shell) == 0;
+}
+
+static void copy_policy(struct step *s, const struct step *from)
+{
+	s->cache = from->cache;
+	s->keyed.resources = from->keyed.resources;
+	s->timeout_ns = from->timeout_ns;
+	s->retry = from->retry;
+	s->resources = from->resources;
+	s->concurrency.max = from->concurrency.max;
+	s->distributed = from->distributed;
+	s->place.pack = from->place.pack;
+	s->program.shell = from->program.shell;
+}
+
+static unsigned what_it_has(const struct step *s)
+{
+	unsigned has = 0;
+
+	has |= s->n_deps ? HAS_DEPS : 0;
+	has |= s->matrix.n_include || s->matrix.n_exclude ? HAS_RULES : 0;
+	has |= s->each ? HAS_EACH : 0;
+	has |= s->program.run ? HAS_RUN : 0;
+	has |= s->program.builtin || s->program.with ? HAS_BUILTIN : 0;
+	has |= s->program.step_file ? HAS_STEP_FILE : 0;
+	has |= s->reads.n_env ? HAS_ENV : 0;
+	has |= s->reads.n_code || s->reads.n_secrets || s->reads.n_tools ? HAS_LISTS : 0;
+	has |= s->measured.metrics || s->checkpoint ? HAS_FILES : 0;
+	has |= s->place.image || s->description || s->place.json ? HAS_PLACE : 0;
+	has |= s->condition ? HAS_CONDITION : 0;
+	has |= s->index == 0 || !same_policy(s - 1, s) ? HAS_POLICY : 0;
+	return has;
+}
+
+static void c_policy(struct codec *c, struct step *s)
+{
+	c_name(c, &s->program.shell);
+	C_BOOL(c, s->cache);
+	c_str(c, &s->keyed.salt);
+	c_template(c, &s->keyed.seed);
+	C_BOOL(c, s->keyed.resources);
+	c_i64(c, &s->timeout_ns);
+	c_retry(c, &s->retry);
+	C_ARRAY(c, s->measured.gates, s->measured.n_gates, ITEM_GATE, c_gate);
+	C_ARRAY(c, s->measured.tolerances, s->measured.n_tolerances, ITEM_TOLERANCE, c_tolerance);
+	C_U32(c, s->resources.cpu_milli);
+	c_u64(c, &s->resources.memory_bytes);
+	C_U32(c, s->resources.gpus);
+	c_template(c, &s->concurrency.group);
+	C_U32(c, s->concurrency.max);
+	c_str(c, &s->distributed.framework);
+	C_U32(c, s->distributed.nodes);
+	C_U32(c, s->distributed.procs_per_node);
+	C_U32(c, s->distributed.servers);
+	C_U32(c, s->place.pack);
+}
+
+static void c_program(struct codec *c, struct step *s, unsigned has)
+{
+	if (has & HAS_RUN)
+		c_template1(c, &s->program.run);
+	if (has & HAS_BUILTIN) {
+		c_name(c, &s->program.builtin);
+		c_with(c, &s->program.with);
+	}
+	if (has & HAS_STEP_FILE)
+		c_name(c, &s->program.step_file);
+	for (size_t i = 0; i < s->program.n_locals; i++)
+		c_template(c, &((struct step_local *)MUTABLE(s->program.locals))[i].value);
+	if (has & HAS_ENV)
+		C_ARRAY(c, s->reads.env, s->reads.n_env, ITEM_NAMED, c_named_template);
+	if (has & HAS_LISTS) {
+		C_ARRAY(c, s->reads.code, s->reads.n_code, ITEM_ANY, c_name);
+		C_ARRAY(c, s->reads.secrets, s->reads.n_secrets, ITEM_ANY, c_name);
+		C_ARRAY(c, s->reads.tools, s->reads.n_tools, ITEM_ANY, c_name);
+	}
+	if (has & HAS_FILES) {
+		c_str(c, &s->measured.metrics);
+		c_str(c, &s->checkpoint);
+	}
+	if (has & HAS_PLACE) {
+		c_str(c, &s->place.image);
+		c_str(c, &s->description);
+		c_str(c, &s->place.json);
+	}
+	if (has & HAS_CONDITION)
+		c_condition(c, &s->condition);
+}
+
+static void c_step(struct codec *c, struct step *s)
+{
+	unsigned has;
+
+	c->s = s;
+	if (c->decoding)
+		s->index = (uint32_t)(s - c->pl->steps);
+	has = (unsigned)c_max(c, c->decoding ? 0 : what_it_has(s), HAS_ALL);
+	c_pos(c, &s->pos);
+	if (has & HAS_DEPS) /* before the references that need them */
+		C_ARRAY(c, s->deps, s->n_deps, ITEM_DEP, c_dep);
+	C_ITEMS(c, s->matrix.axes, s->matrix.n_axes, ITEM_ANY, c_axis);
+	if (has & HAS_RULES) {
+		C_ARRAY(c, s->matrix.include, s->matrix.n_include, ITEM_ANY, c_rule);
+		C_ARRAY(c, s->matrix.exclude, s->matrix.n_exclude, ITEM_ANY, c_rule);
+	}
+	if (has & HAS_EACH)
+		c_each(c, &s->each);
+	C_ITEMS(c, s->outputs, s->n_outputs, ITEM_IO, c_step_output);
+	C_ITEMS(c, s->inputs, s->n_inputs, ITEM_IO, c_step_input);
+	c_program(c, s, has);
+	if (has & HAS_POLICY)
+		c_policy(c, s);
+	else if (s->index == 0)
+		codec_fail(c);
+	else if (c->decoding)
+		copy_policy(s, s - 1);
+	c->s = NULL;
+}
+
+static void c_order(struct codec *c, struct pipeline *p)
+{
+	uint32_t *order = c_alloc(c, p->order, p->n_steps, sizeof(*order)), *place;
+
+	for (size_t i = 0; i < p->n_steps; i++)
+		C_ENUM(c, order[i], p->n_steps);
+	if (!c->decoding || c->failed)
+		return;
+	p->order = order;
+	place = arena_alloc(c->arena, p->n_steps * sizeof(*place));
+	for (size_t i = 0; i < p->n_steps; i++) {
+		if (place[order[i]])
+			codec_fail(c); /* twice in it */
+		place[order[i]] = (uint32_t)i + 1;
+	}
+	for (size_t i = 0; i < p->n_steps && !c->failed; i++)
+		for (size_t k = 0; k < p->steps[i].n_deps; k++)
+			if (place[p->steps[i].deps[k].step] >= place[i])
+				codec_fail(c);
+}
+
+static void c_pipeline(struct codec *c, struct pipeline *p)
+{
+	c_name(c, &p->name);
+	c_str(c, &p->description);
+	c_name(c, &p->path);
+	for (size_t i = 0; i < DIGEST_BYTES; i++)
+		C_ENUM(c, p->digest.b[i], 256);
+	C_ARRAY(c, p->files, p->n_files, ITEM_ANY, c_name);
+	C_ARRAY(c, p->params, p->n_params, ITEM_PARAM, c_param);
+	C_ARRAY(c, p->inputs, p->n_inputs, ITEM_IO, c_input);
+	c_count(c, &p->n_steps, ITEM_STEP);
+	c->needed = arena_alloc(c->arena, p->n_steps * sizeof(*c->needed));
+	C_ITEMS(c, p->steps, p->n_steps, ITEM_ANY, c_shape);
+	for (size_t i = 0; i < p->n_steps && !c->failed; i++)
+		c_step(c, MUTABLE(&p->steps[i]));
+	if (!c->failed)
+		c_order(c, p);
+	if (!c->failed)
+		C_ARRAY(c, p->schedules, p->n_schedules, ITEM_GATE, c_schedule);
+}
+
+bool model_encode(const struct pipeline *p, struct str *out)
+{
+	_cleanup_(arena_freep) struct arena *scratch = arena_new();
+	struct codec c = { .out = out, .arena = scratch, .pl = MUTABLE(p), .seen = map_new() };
+
+	size_t at = out->len;
+
+	str_add_u64(out, 0);
+	c_pipeline(&c, MUTABLE(p));
+	memcpy(out->s + at, &(uint64_t){ c.pool_bytes }, 8);
+	map_free(c.seen);
+	VEC_FREE(&c.files);
+	VEC_FREE(&c.shared);
+	return !c.failed;
+}
+
+#define POOL_FACTOR                                                                        \
+	64 /* memory of a model / bytes of its encoding: what is claimed beyond that isn't \
+	      believed */
+
+/* All memory at once, its pages faulted in by one call: one by one they take longer than the
+ * decoding. */
+static void take_pool(struct codec *c)
+{
+	uint64_t bytes = 0;
+	uintptr_t first, last;
+
+	if (c->end - c->p < 8) {
+		codec_fail(c);
+		return;
+	}
+	memcpy(&bytes, c->p, 8);
+	c->p += 8;
+	if (bytes > (uint64_t)(c->end - c->p) * POOL_FACTOR) {
+		codec_fail(c);
+		return;
+	}
+	c->pool = arena_alloc(c->arena, bytes);
+	c->pool_bytes = bytes;
+	first = ((uintptr_t)c->pool + 4095) & ~(uintptr_t)4095;
+	last = ((uintptr_t)c->pool + bytes) & ~(uintptr_t)4095;
+	if (last > first)
+		madvise((void *)first, last - first,
+			MADV_POPULATE_WRITE); /* older kernels don't have it: no harm */
+}
+
+bool model_decode(const char *bytes, size_t len, struct arena *arena, struct pipeline **ret)
+{
+	struct pipeline *p = arena_alloc(arena, sizeof(*p));
+	struct codec c = {
+		.decoding = true, .p = bytes, .end = bytes + len, .arena = arena, .pl = p
+	};
+	bool ok;
+
+	p->arena = arena;
+	take_pool(&c);
+	c_pipeline(&c, p);
+	ok = !c.failed && c.p == c.end;
+	VEC_FREE(&c.files);
+	VEC_FREE(&c.shared);
+	if (ok)
+		*ret = p;
+	return ok;
+}

@@ -1,0 +1,197 @@
+/* engine/model/expr/check.c — types of expressions, as far as they are known before a run.
+ *
+ * A list that is compared with a number is reported by `cairn check`, not by a run that has gone
+ * on for hours. What isn't known (a metric's value, an item) is TYPE_ANY and goes with
+ * everything. check() walks the expression once and gives its type; errors go to the diags of
+ * expr_check, and the walk goes on.
+ *
+ * A metric of a step with several tasks is gathered: it is a list, and only an aggregate function
+ * with this one argument may take it (`aggregated`). What a reference gives is asked of
+ * `type_of`, which resolve.c has. The same rules hold again, for values, when expr.c evaluates.
+ */
+#include "model/internal.h"
+
+const char *expr_type_name(enum expr_type t)
+{
+	static const char *const names[] = {
+		[TYPE_ANY] = "a value",     [TYPE_NULL] = "null",   [TYPE_BOOL] = "true or false",
+		[TYPE_NUMBER] = "a number", [TYPE_STRING] = "text", [TYPE_LIST] = "a list",
+	};
+
+	return names[t];
+}
+
+enum expr_type expr_type_of_value(enum value_type t)
+{
+	static const enum expr_type types[] = {
+		[VALUE_NULL] = TYPE_NULL,     [VALUE_BOOL] = TYPE_BOOL,
+		[VALUE_INT] = TYPE_NUMBER,    [VALUE_FLOAT] = TYPE_NUMBER,
+		[VALUE_STRING] = TYPE_STRING, [VALUE_LIST] = TYPE_LIST,
+	};
+
+	return types[t];
+}
+
+static enum expr_type check(const struct expr *e, const struct expr_check *ctx, bool aggregated);
+
+static void error_at(const struct expr_check *ctx, const struct expr *e, const char *fmt, ...)
+	_printf_(3, 4);
+static void error_at(const struct expr_check *ctx, const struct expr *e, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	diag_addv(ctx->diags, DIAG_ERROR, e->file, e->line, e->col, fmt, ap);
+	va_end(ap);
+}
+
+static enum expr_type check_ref(const struct expr *e, const struct expr_check *ctx, bool aggregated)
+{
+	bool gathered = false;
+	enum expr_type t;
+
+	if (e->ref.kind == REF_BROKEN || e->ref.kind == REF_UNRESOLVED)
+		return TYPE_ANY;
+	t = ctx->type_of(ctx->arg, &e->ref, &gathered);
+	if (!gathered)
+		return t;
+	if (!aggregated)
+		error_at(ctx, e,
+			 "metric `%s` has one value per task here: use min(), max(), mean(), sum() "
+			 "or count()",
+			 e->ref.name);
+	return aggregated ? TYPE_LIST : TYPE_ANY;
+}
+
+static void check_bools(const struct expr *e, const struct expr_check *ctx)
+{
+	static const char *const names[] = {
+		[EXPR_NOT] = "!", [EXPR_AND] = "&&", [EXPR_OR] = "||"
+	};
+
+	for (uint32_t i = 0; i < e->n_args; i++) {
+		enum expr_type t = check(e->args[i], ctx, false);
+
+		if (t != TYPE_ANY && t != TYPE_BOOL)
+			error_at(ctx, e->args[i], "`%s` needs true or false, not %s",
+				 names[e->kind], expr_type_name(t));
+	}
+}
+
+static void check_compare(const struct expr *e, const struct expr_check *ctx)
+{
+	enum expr_type a = check(e->args[0], ctx, false), b = check(e->args[1], ctx, false);
+	bool equality = e->op == COMPARE_EQ || e->op == COMPARE_NE;
+
+	if (equality) {
+		if (a != TYPE_ANY && b != TYPE_ANY && a != b && a != TYPE_NULL && b != TYPE_NULL)
+			error_at(ctx, e, "%s is never equal to %s", expr_type_name(a),
+				 expr_type_name(b));
+		return;
+	}
+	if ((a == TYPE_ANY || a == TYPE_NUMBER || a == TYPE_STRING) &&
+	    (b == TYPE_ANY || b == TYPE_NUMBER || b == TYPE_STRING) &&
+	    (a == b || a == TYPE_ANY || b == TYPE_ANY))
+		return;
+	if (a == TYPE_LIST || b == TYPE_LIST)
+		error_at(ctx, e,
+			 "%s can't be put in order with %s: use min(), max() or mean() of the list",
+			 expr_type_name(a), expr_type_name(b));
+	else
+		error_at(ctx, e, "%s can't be put in order with %s", expr_type_name(a),
+			 expr_type_name(b));
+}
+
+static void want(const struct expr_check *ctx, const struct expr *call, uint32_t i,
+		 enum expr_type got, enum expr_type wanted)
+{
+	if (got != TYPE_ANY && got != wanted)
+		error_at(ctx, call->args[i], "%s() needs %s here, not %s",
+			 expr_funcs[call->op].name, expr_type_name(wanted), expr_type_name(got));
+}
+
+static void check_aggregate(const struct expr *e, const struct expr_check *ctx)
+{
+	for (uint32_t i = 0; i < e->n_args; i++) {
+		enum expr_type t = check(e->args[i], ctx, e->n_args == 1);
+
+		if (e->op == FUNC_COUNT)
+			want(ctx, e, i, t, TYPE_LIST);
+		else if (t != TYPE_LIST || e->n_args > 1)
+			want(ctx, e, i, t, TYPE_NUMBER);
+	}
+}
+
+static enum expr_type check_choose(const struct expr *e, const struct expr_check *ctx)
+{
+	enum expr_type a, b;
+
+	want(ctx, e, 0, check(e->args[0], ctx, false), TYPE_BOOL);
+	a = check(e->args[1], ctx, false);
+	b = check(e->args[2], ctx, false);
+	return a == b ? a : TYPE_ANY;
+}
+
+static enum expr_type check_call(const struct expr *e, const struct expr_check *ctx)
+{
+	const struct expr_func_info *f = &expr_funcs[e->op];
+	enum expr_type first;
+
+	if (f->only_if && !ctx->in_if)
+		error_at(ctx, e, "%s() has a meaning in `if` only", f->name);
+	if (f->aggregates) {
+		check_aggregate(e, ctx);
+	} else if (e->op == FUNC_CHOOSE) {
+		return check_choose(e, ctx);
+	} else if (e->n_args == 2) {
+		first = check(e->args[0], ctx, false);
+		if (e->op == FUNC_JOIN)
+			want(ctx, e, 0, first, TYPE_LIST);
+		else if (e->op != FUNC_CONTAINS || first != TYPE_LIST)
+			want(ctx, e, 0, first, TYPE_STRING);
+		if (e->op == FUNC_CONTAINS && first != TYPE_STRING)
+			check(e->args[1], ctx, false);
+		else
+			want(ctx, e, 1, check(e->args[1], ctx, false), TYPE_STRING);
+	}
+	return f->result;
+}
+
+static enum expr_type check(const struct expr *e, const struct expr_check *ctx, bool aggregated)
+{
+	switch ((enum expr_kind)e->kind) {
+	case EXPR_CONST:
+		return expr_type_of_value(e->value.type);
+	case EXPR_REF:
+		return check_ref(e, ctx, aggregated);
+	case EXPR_NOT:
+	case EXPR_AND:
+	case EXPR_OR:
+		check_bools(e, ctx);
+		return TYPE_BOOL;
+	case EXPR_COMPARE:
+		check_compare(e, ctx);
+		return TYPE_BOOL;
+	case EXPR_CALL:
+		return check_call(e, ctx);
+	case EXPR_LIST:
+		for (uint32_t i = 0; i < e->n_args; i++)
+			if (check(e->args[i], ctx, false) == TYPE_LIST)
+				error_at(ctx, e->args[i], "a list can't be an item of a list");
+		return TYPE_LIST;
+	default:
+		return TYPE_ANY;
+	}
+}
+
+enum expr_type expr_check(const struct expr *e, const struct expr_check *ctx)
+{
+	return check(e, ctx, false);
+}
+
+void template_check(const struct expr_template *t, const struct expr_check *ctx)
+{
+	for (size_t i = 0; i < t->n_parts; i++)
+		if (t->parts[i].expr)
+			check(t->parts[i].expr, ctx, false);
+}

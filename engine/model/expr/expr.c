@@ -1,0 +1,455 @@
+/* engine/model/expr/expr.c — evaluation of expressions and templates, and walks over their
+ * references.
+ *
+ * Three outcomes travel through every function: a value (0), not known yet (1), an error (-1).
+ * `&&` and `||` look at their operands from left to right and stop as soon as the answer is
+ * certain. An operand that isn't known yet doesn't stop them, so that `false && later` is false
+ * now. choose() evaluates only the branch that its condition picks.
+ *
+ * Recursion is bounded by EXPR_DEPTH_MAX: chains of && and || are one node with many operands.
+ * Nothing here has state; what is made goes to the caller's arena. Types that check.c could not
+ * know are checked here, with the place of the expression in the error.
+ *
+ * The table `expr_funcs` is the one list of functions. Help and the documentation of the schema
+ * are made from it.
+ */
+#include "model/expr/expr.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "model/internal.h"
+
+/* Help and the documentation of the schema are made from this table. */
+const struct expr_func_info expr_funcs[EXPR_FUNCS] = {
+	[FUNC_ALWAYS] = { "always", 0, 0, TYPE_BOOL, .only_if = true,
+			  .help = "true: the step runs even if steps that it needs failed" },
+	[FUNC_FAILED] = { "failed", 0, 0, TYPE_BOOL, .only_if = true,
+			  .help = "true when a step that this one needs failed" },
+	[FUNC_MIN] = { "min", 1, EXPR_ARGS_MAX, TYPE_NUMBER, .aggregates = true,
+		       .help = "smallest of a list, or of the arguments" },
+	[FUNC_MAX] = { "max", 1, EXPR_ARGS_MAX, TYPE_NUMBER, .aggregates = true,
+		       .help = "largest of a list, or of the arguments" },
+	[FUNC_MEAN] = { "mean", 1, EXPR_ARGS_MAX, TYPE_NUMBER, .aggregates = true,
+			.help = "arithmetic mean of a list, or of the arguments" },
+	[FUNC_SUM] = { "sum", 1, EXPR_ARGS_MAX, TYPE_NUMBER, .aggregates = true,
+		       .help = "sum of a list, or of the arguments" },
+	[FUNC_COUNT] = { "count", 1, 1, TYPE_NUMBER, .aggregates = true,
+			 .help = "number of a list's items" },
+	[FUNC_CONTAINS] = { "contains", 2, 2, TYPE_BOOL,
+			    .help = "contains(list, item), contains(text, part)" },
+	[FUNC_STARTS_WITH] = { "starts_with", 2, 2, TYPE_BOOL, .help = "starts_with(text, part)" },
+	[FUNC_ENDS_WITH] = { "ends_with", 2, 2, TYPE_BOOL, .help = "ends_with(text, part)" },
+	[FUNC_JOIN] = { "join", 2, 2, TYPE_STRING, .help = "join(list, separator)" },
+	[FUNC_CHOOSE] = { "choose", 3, 3, TYPE_ANY,
+			  .help = "choose(condition, value if true, value if false)" },
+};
+
+struct eval {
+	const struct expr_scope *scope;
+	struct arena *arena;
+	struct err *err;
+};
+
+static int eval(const struct eval *ev, const struct expr *e, struct value *ret);
+
+static int fail_at(const struct eval *ev, const struct expr *e, const char *fmt, ...)
+	_printf_(3, 4);
+static int fail_at(const struct eval *ev, const struct expr *e, const char *fmt, ...)
+{
+	char msg[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(msg, sizeof(msg), fmt, ap);
+	va_end(ap);
+	return err_set(ev->err, ERR_INVALID, "%s:%d:%d: %s", e->file ? e->file : "expression",
+		       e->line, e->col, msg);
+}
+
+static int eval_bool(const struct eval *ev, const struct expr *e, bool *ret)
+{
+	struct value v;
+	int r = eval(ev, e, &v);
+
+	if (r != 0)
+		return r;
+	if (v.type != VALUE_BOOL)
+		return fail_at(ev, e, "true or false is needed here, not %s",
+			       value_type_phrase(v.type));
+	*ret = v.b;
+	return 0;
+}
+
+/* `decides`: the operand that settles it, false for && and true for ||. */
+static int eval_chain(const struct eval *ev, const struct expr *e, bool decides, struct value *ret)
+{
+	bool unknown = false;
+
+	for (uint32_t i = 0; i < e->n_args; i++) {
+		bool b = false;
+		int r = eval_bool(ev, e->args[i], &b);
+
+		if (r < 0)
+			return r;
+		unknown |= r == 1;
+		if (r == 0 && b == decides) {
+			*ret = (struct value){ .type = VALUE_BOOL, .b = decides };
+			return 0;
+		}
+	}
+	*ret = (struct value){ .type = VALUE_BOOL, .b = !decides };
+	return unknown ? 1 : 0;
+}
+
+static bool both_numbers(const struct value *a, const struct value *b)
+{
+	return (a->type == VALUE_INT || a->type == VALUE_FLOAT) &&
+	       (b->type == VALUE_INT || b->type == VALUE_FLOAT);
+}
+
+static int eval_compare(const struct eval *ev, const struct expr *e, struct value *ret)
+{
+	struct value a, b;
+	int ra = eval(ev, e->args[0], &a), rb, order;
+
+	if (ra < 0)
+		return -1;
+	rb = eval(ev, e->args[1], &b);
+	if (rb < 0)
+		return -1;
+	if (ra || rb)
+		return 1;
+	ret->type = VALUE_BOOL;
+	if (e->op == COMPARE_EQ || e->op == COMPARE_NE) {
+		ret->b = value_eq(&a, &b) == (e->op == COMPARE_EQ);
+		return 0;
+	}
+	if (both_numbers(&a, &b))
+		order = value_compare_numbers(&a, &b);
+	else if (a.type == VALUE_STRING && b.type == VALUE_STRING)
+		order = strcmp(a.s, b.s) > 0 ? 1 : strcmp(a.s, b.s) < 0 ? -1 : 0;
+	else
+		return fail_at(ev, e, "%s and %s can't be put in order", value_type_phrase(a.type),
+			       value_type_phrase(b.type));
+	ret->b = order != 2 && compare_order(e->op, order);
+	return 0;
+}
+
+/* All operands, as an array in the arena. */
+static int eval_args(const struct eval *ev, const struct expr *e, struct value **ret)
+{
+	struct value *v = arena_alloc(ev->arena, e->n_args * sizeof(*v));
+	bool unknown = false;
+
+	for (uint32_t i = 0; i < e->n_args; i++) {
+		int r = eval(ev, e->args[i], &v[i]);
+
+		if (r < 0)
+			return r;
+		unknown |= r == 1;
+	}
+	*ret = v;
+	return unknown ? 1 : 0;
+}
+
+static int sum_of(const struct eval *ev, const struct expr *e, const struct value *v, size_t n,
+		  struct value *ret)
+{
+	struct value sum = { .type = VALUE_INT };
+	double total = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		total += v[i].type == VALUE_INT ? (double)v[i].i : v[i].f;
+		if (v[i].type == VALUE_FLOAT ||
+		    (sum.type == VALUE_INT && __builtin_add_overflow(sum.i, v[i].i, &sum.i)))
+			sum.type = VALUE_FLOAT;
+	}
+	if (sum.type == VALUE_FLOAT)
+		sum.f = total;
+	if (e->op == FUNC_MEAN)
+		sum = (struct value){ .type = VALUE_FLOAT, .f = total / (double)n };
+	*ret = sum;
+	return 0;
+}
+
+static void extreme_of(const struct expr *e, const struct value *v, size_t n, struct value *ret)
+{
+	int wanted = e->op == FUNC_MIN ? -1 : 1;
+
+	*ret = v[0];
+	for (size_t i = 1; i < n; i++) {
+		int order = value_compare_numbers(&v[i], ret);
+
+		if (order == wanted || (order == 2 && !(ret->type == VALUE_FLOAT && isnan(ret->f))))
+			*ret = v[i]; /* a NaN anywhere makes the result NaN */
+	}
+}
+
+static int eval_aggregate(const struct eval *ev, const struct expr *e, const struct value *v,
+			  size_t n, struct value *ret)
+{
+	if (n == 1 && v[0].type == VALUE_LIST) {
+		n = v[0].list.n;
+		v = v[0].list.v;
+	} else if (e->op == FUNC_COUNT) {
+		return fail_at(ev, e, "count() needs a list, not %s", value_type_phrase(v[0].type));
+	}
+	if (e->op == FUNC_COUNT) {
+		*ret = (struct value){ .type = VALUE_INT, .i = (int64_t)n };
+		return 0;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (v[i].type != VALUE_INT && v[i].type != VALUE_FLOAT)
+			return fail_at(ev, e, "%s() needs numbers, not %s", expr_funcs[e->op].name,
+				       value_type_phrase(v[i].type));
+	if (n == 0 && e->op != FUNC_SUM)
+		return fail_at(ev, e, "%s() of an empty list has no value", expr_funcs[e->op].name);
+	if (e->op == FUNC_SUM || e->op == FUNC_MEAN)
+		return sum_of(ev, e, v, n, ret);
+	extreme_of(e, v, n, ret);
+	return 0;
+}
+
+static bool list_has(const struct value *list, const struct value *item)
+{
+	for (size_t i = 0; i < list->list.n; i++)
+		if (value_eq(&list->list.v[i], item))
+			return true;
+	return false;
+}
+
+static int eval_text_test(const struct eval *ev, const struct expr *e, const struct value *v,
+			  struct value *ret)
+{
+	size_t len, part;
+
+	ret->type = VALUE_BOOL;
+	if (e->op == FUNC_CONTAINS && v[0].type == VALUE_LIST) {
+		ret->b = list_has(&v[0], &v[1]);
+		return 0;
+	}
+	if (v[0].type != VALUE_STRING || v[1].type != VALUE_STRING)
+		return fail_at(ev, e, "%s() needs text, not %s", expr_funcs[e->op].name,
+			       value_type_phrase(v[v[0].type == VALUE_STRING].type));
+	len = strlen(v[0].s);
+	part = strlen(v[1].s);
+	if (e->op == FUNC_CONTAINS)
+		ret->b = strstr(v[0].s, v[1].s) != NULL;
+	else if (e->op == FUNC_STARTS_WITH)
+		ret->b = strncmp(v[0].s, v[1].s, part) == 0;
+	else
+		ret->b = part <= len && strcmp(v[0].s + len - part, v[1].s) == 0;
+	return 0;
+}
+
+static int eval_join(const struct eval *ev, const struct expr *e, const struct value *v,
+		     struct value *ret)
+{
+	struct str out = { 0 };
+
+	if (v[0].type != VALUE_LIST || v[1].type != VALUE_STRING)
+		return fail_at(ev, e, "join() needs a list and a separator");
+	for (size_t i = 0; i < v[0].list.n; i++) {
+		if (i)
+			str_add(&out, v[1].s);
+		value_add_text(&out, &v[0].list.v[i]);
+	}
+	*ret = (struct value){ .type = VALUE_STRING,
+			       .s = arena_strndup(ev->arena, out.s ? out.s : "", out.len) };
+	str_deinit(&out);
+	return 0;
+}
+
+static int eval_call(const struct eval *ev, const struct expr *e, struct value *ret)
+{
+	struct value *v;
+	bool condition = false;
+	int r;
+
+	if (e->op == FUNC_ALWAYS || e->op == FUNC_FAILED) {
+		*ret = (struct value){ .type = VALUE_BOOL,
+				       .b = e->op == FUNC_ALWAYS || ev->scope->any_failed };
+		return 0;
+	}
+	if (e->op == FUNC_CHOOSE) {
+		r = eval_bool(ev, e->args[0], &condition);
+		return r ? r : eval(ev, e->args[condition ? 1 : 2], ret);
+	}
+	r = eval_args(ev, e, &v);
+	if (r)
+		return r;
+	if (expr_funcs[e->op].aggregates)
+		return eval_aggregate(ev, e, v, e->n_args, ret);
+	return e->op == FUNC_JOIN ? eval_join(ev, e, v, ret) : eval_text_test(ev, e, v, ret);
+}
+
+static int eval_ref(const struct eval *ev, const struct expr *e, struct value *ret)
+{
+	int r;
+
+	if (!ev->scope->resolve)
+		return fail_at(ev, e, "a reference has no value here");
+	r = ev->scope->resolve(ev->scope->arg, &e->ref, ret, ev->err);
+	if (r < 0)
+		return err_wrap(ev->err, "%s:%d:%d", e->file ? e->file : "expression", e->line,
+				e->col);
+	return r;
+}
+
+static int eval_not(const struct eval *ev, const struct expr *e, struct value *ret)
+{
+	bool b = false;
+	int r = eval_bool(ev, e->args[0], &b);
+
+	*ret = (struct value){ .type = VALUE_BOOL, .b = !b };
+	return r;
+}
+
+static int eval(const struct eval *ev, const struct expr *e, struct value *ret)
+{
+	struct value *v;
+	int r;
+
+	switch ((enum expr_kind)e->kind) {
+	case EXPR_CONST:
+		*ret = e->value;
+		return 0;
+	case EXPR_REF:
+		return eval_ref(ev, e, ret);
+	case EXPR_NOT:
+		return eval_not(ev, e, ret);
+	case EXPR_AND:
+	case EXPR_OR:
+		return eval_chain(ev, e, e->kind == EXPR_OR, ret);
+	case EXPR_COMPARE:
+		return eval_compare(ev, e, ret);
+	case EXPR_CALL:
+		return eval_call(ev, e, ret);
+	case EXPR_LIST:
+		r = eval_args(ev, e, &v);
+		if (r == 0)
+			*ret = (struct value){ .type = VALUE_LIST, .list = { v, e->n_args } };
+		return r;
+	default:
+		return fail_at(ev, e, "this expression can't be evaluated");
+	}
+}
+
+int expr_eval(const struct expr *e, const struct expr_scope *scope, struct arena *arena,
+	      struct value *ret, struct err *err)
+{
+	static const struct expr_scope nothing;
+	struct eval ev = { .scope = scope ? scope : &nothing, .arena = arena, .err = err };
+	struct value v = { 0 };
+	int r = eval(&ev, e, &v);
+
+	if (r == 0)
+		*ret = v;
+	return r;
+}
+
+/* Templates. */
+
+int template_render(const struct expr_template *t, const struct expr_scope *scope,
+		    struct arena *arena, struct str *out, struct err *err)
+{
+	size_t start = out->len;
+	int r = 0;
+
+	for (size_t i = 0; i < t->n_parts && r == 0; i++) {
+		const struct expr_part *part = &t->parts[i];
+		struct value v;
+
+		if (!part->expr) {
+			str_addn(out, part->text, part->len);
+			continue;
+		}
+		r = expr_eval(part->expr, scope, arena, &v, err);
+		if (r == 0)
+			value_add_text(out, &v);
+	}
+	if (r && out->s) {
+		out->len = start;
+		out->s[start] = '\0';
+	}
+	return r;
+}
+
+struct expr *template_single(const struct expr_template *t)
+{
+	return t->n_parts == 1 ? (struct expr *)(uintptr_t)t->parts[0].expr : NULL;
+}
+
+int template_eval(const struct expr_template *t, const struct expr_scope *scope,
+		  struct arena *arena, struct value *ret, struct err *err)
+{
+	const struct expr *single = template_single(t);
+	struct str out = { 0 };
+	int r;
+
+	if (single)
+		return expr_eval(single, scope, arena, ret, err);
+	r = template_render(t, scope, arena, &out, err);
+	if (r == 0)
+		*ret = (struct value){ .type = VALUE_STRING,
+				       .s = arena_strndup(arena, out.s ? out.s : "", out.len) };
+	str_deinit(&out);
+	return r;
+}
+
+const char *template_literal(const struct expr_template *t)
+{
+	if (t->n_parts == 0)
+		return "";
+	return t->n_parts == 1 && !t->parts[0].expr ? t->parts[0].text : NULL;
+}
+
+/* Walks. */
+
+void expr_refs_mut(struct expr *e, void (*fn)(void *arg, struct ref *ref), void *arg)
+{
+	if (e->kind == EXPR_REF)
+		fn(arg, &e->ref);
+	else if (e->kind != EXPR_CONST)
+		for (uint32_t i = 0; i < e->n_args; i++)
+			expr_refs_mut(e->args[i], fn, arg);
+}
+
+/* Templates are const for whoever is given a model; while it is made, this folder owns them. */
+void template_refs_mut(const struct expr_template *t, void (*fn)(void *arg, struct ref *ref),
+		       void *arg)
+{
+	for (size_t i = 0; i < t->n_parts; i++)
+		if (t->parts[i].expr)
+			expr_refs_mut((struct expr *)(uintptr_t)t->parts[i].expr, fn, arg);
+}
+
+static void expr_refs(const struct expr *e, void (*fn)(void *arg, const struct ref *ref), void *arg)
+{
+	if (e->kind == EXPR_REF)
+		fn(arg, &e->ref);
+	else if (e->kind != EXPR_CONST)
+		for (uint32_t i = 0; i < e->n_args; i++)
+			expr_refs(e->args[i], fn, arg);
+}
+
+void template_refs(const struct expr_template *t, void (*fn)(void *arg, const struct ref *ref),
+		   void *arg)
+{
+	for (size_t i = 0; i < t->n_parts; i++)
+		if (t->parts[i].expr)
+			expr_refs(t->parts[i].expr, fn, arg);
+}
+
+bool expr_handles_failure(const struct expr *e)
+{
+	if (e->kind == EXPR_CONST || e->kind == EXPR_REF)
+		return false;
+	if (e->kind == EXPR_CALL && expr_funcs[e->op].only_if)
+		return true;
+	for (uint32_t i = 0; i < e->n_args; i++)
+		if (expr_handles_failure(e->args[i]))
+			return true;
+	return false;
+}

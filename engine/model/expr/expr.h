@@ -1,0 +1,95 @@
+/* engine/model/expr/expr.h — `${{ }}` expressions and the templates that hold them.
+ *
+ * No side effects. There are references, literals (1, 0.5, 'text', "text", true, null, [a, b]; a
+ * quote inside of text is written twice), == != < <= > >= && || !, parentheses, and a few pure
+ * functions (the table in expr.c, from which help is made):
+ *
+ *	always() failed()                      in `if` only
+ *	min() max() mean() sum() count()       of a list, or of the arguments; the only way to use
+ *	                                       metrics of several tasks
+ *	contains(list, item) contains(text, part) starts_with(text, part) ends_with(text, part)
+ *	join(list, separator) choose(condition, a, b)
+ *
+ * `&&`, `||`, `!` and conditions take true or false, nothing else; `==` of different kinds is
+ * false (and an error of `cairn check` where the kinds are known). A name with odd characters is
+ * written steps.x.metrics['top-5 acc']. A template is text with expressions in it; one that is a
+ * single expression keeps that expression's type. `$${{` is the text `${{`.
+ *
+ * References are resolved to indices when the pipeline is loaded; evaluating asks the caller's
+ * scope for values. Types are checked then as far as they are known. Any thread; nothing here has
+ * state.
+ */
+#ifndef CAIRN_MODEL_EXPR_EXPR_H
+#define CAIRN_MODEL_EXPR_EXPR_H
+
+#include "model/expr/value.h"
+
+enum ref_kind {
+	REF_PARAM,  /* params.NAME             index: into pipeline->params */
+	REF_LOCAL,  /* params.NAME in a step file   index: into step->locals */
+	REF_INPUT,  /* inputs.NAME in a command: the path of the step's own input    index: into
+		       step->inputs */
+	REF_OUTPUT, /* outputs.NAME in a command: the path of the step's own output  index: into
+		       step->outputs */
+	REF_PIPELINE_INPUT, /* inputs.NAME in a step's inputs or each                      index:
+			       into pipeline->inputs */
+	REF_STEP_OUTPUT,    /* steps.S.outputs.NAME    step, index: into that step's outputs */
+	REF_STEP_METRIC, /* steps.S.metrics.NAME    step, name (dots allowed: metrics.val.loss) */
+	REF_MATRIX,      /* matrix.AXIS             index: into step->axes */
+	REF_ITEM,        /* item: content or value of `each` */
+	REF_ITEM_NAME,   /* item.name: last component; item.path; item.stem: name without its last
+			    suffix */
+	REF_ITEM_PATH,
+	REF_ITEM_STEM,
+	REF_SCHEDULE, /* schedule.time, .name, .interval_start, .interval_end   name */
+};
+
+struct ref {
+	enum ref_kind kind;
+	uint32_t step; /* index into pipeline->steps, for REF_STEP_* */
+	uint32_t index;
+	const char *name;
+	int line, col;
+};
+
+struct expr;           /* immutable after load */
+struct expr_template { /* immutable after load */
+	size_t n_parts;
+	struct expr_part {
+		const char *text; /* literal, when expr is NULL */
+		size_t len;
+		const struct expr *expr;
+	} * parts;
+	int line, col;
+	const char *file;
+};
+
+/* What the evaluator asks for. `resolve` returns 1 when the value isn't known yet (then so does the
+ * evaluation). */
+struct expr_scope {
+	int (*resolve)(void *arg, const struct ref *ref, struct value *ret, struct err *err);
+	void *arg;
+	bool any_failed; /* failed(): has a needed step failed or been skipped because of a failure
+			  */
+};
+
+/* 0 value, 1 not known yet, -1 error (wrong types; message has file:line:col). Lists and strings go
+ * to `arena`. */
+int expr_eval(const struct expr *e, const struct expr_scope *scope, struct arena *arena,
+	      struct value *ret, struct err *err);
+/* The text of the whole template, appended to `out`. Same returns. */
+int template_render(const struct expr_template *t, const struct expr_scope *scope,
+		    struct arena *arena, struct str *out, struct err *err);
+/* A template that is exactly one expression, evaluated with its type; otherwise its text as a
+ * string. */
+int template_eval(const struct expr_template *t, const struct expr_scope *scope,
+		  struct arena *arena, struct value *ret, struct err *err);
+/* Calls fn for every reference, in order. */
+void template_refs(const struct expr_template *t, void (*fn)(void *arg, const struct ref *ref),
+		   void *arg);
+/* Does it call always() or failed()? Then it decides by itself whether to run after failures. */
+bool expr_handles_failure(const struct expr *e);
+/* NULL when the template has an expression in it. */
+const char *template_literal(const struct expr_template *t);
+
+#endif

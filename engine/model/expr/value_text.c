@@ -1,0 +1,92 @@
+/* Canonical values back to text, for messages that say what changed. Hostile bytes give "?". */
+#include <string.h>
+#include "model/expr/value.h"
+
+/* Deeper lists than any param can have. */
+#define DEPTH_MAX 64
+
+struct reader {
+	const uint8_t *at, *end;
+};
+
+static bool take_uint(struct reader *r, size_t n, uint64_t *ret)
+{
+	if ((size_t)(r->end - r->at) < n)
+		return false;
+	*ret = 0;
+	for (size_t i = n; i-- > 0;)
+		*ret = *ret << 8 | r->at[i];
+	r->at += n;
+	return true;
+}
+
+static bool add_scalar(struct reader *r, uint8_t tag, struct str *out)
+{
+	struct value v = { .type = VALUE_INT };
+	uint64_t bits;
+
+	if (!take_uint(r, 8, &bits))
+		return false;
+	v.i = (int64_t)bits;
+	if (tag == 'f') {
+		v.type = VALUE_FLOAT;
+		memcpy(&v.f, &bits, sizeof(bits));
+	}
+	value_add_text(out, &v);
+	return true;
+}
+
+static bool add_value(struct reader *r, struct str *out, int depth)
+{
+	uint64_t n;
+	uint8_t tag;
+
+	if (r->at == r->end || depth > DEPTH_MAX)
+		return false;
+	tag = *r->at++;
+	switch (tag) {
+	case 'n':
+		str_add(out, "null");
+		return true;
+	case 'b':
+		if (!take_uint(r, 1, &n))
+			return false;
+		str_add(out, n ? "true" : "false");
+		return true;
+	case 'i':
+	case 'f':
+		return add_scalar(r, tag, out);
+	case 's':
+		if (!take_uint(r, 4, &n) || (uint64_t)(r->end - r->at) < n)
+			return false;
+		str_addn(out, r->at, n);
+		r->at += n;
+		return true;
+	case 'l':
+		if (!take_uint(r, 4, &n))
+			return false;
+		str_addc(out, '[');
+		for (uint64_t i = 0; i < n; i++) {
+			if (i)
+				str_add(out, ", ");
+			if (!add_value(r, out, depth + 1))
+				return false;
+		}
+		str_addc(out, ']');
+		return true;
+	default:
+		return false;
+	}
+}
+
+void value_canonical_text(const void *canonical, size_t n, struct str *out)
+{
+	struct reader r = { canonical, (const uint8_t *)canonical + n };
+	size_t len = out->len;
+
+	str_addn(out, "", 0);
+	if (add_value(&r, out, 0) && r.at == r.end)
+		return;
+	out->len = len;
+	str_add(out, "?");
+}

@@ -1,0 +1,203 @@
+/* engine/model/step/builtin.c — built-in steps: `with`, inputs and outputs held against the
+ * step's own description (steps/spec).
+ *
+ * `with` is turned into JSON, with null for what only a run will know, and step_spec_check() of
+ * steps/spec judges it; report() finds the YAML node that a path of that JSON came from. Inputs
+ * and outputs are held against the ports that the description lists.
+ *
+ * A step that is launched as ranks gets one more output, the metrics over time (add_series()). It
+ * is checked at load and changes nothing else: the settings of a task and its command line are
+ * engine/plan/builtin.c's.
+ */
+#include "base/text/json.h"
+#include "model/read.h"
+#include "steps/spec/spec.h"
+
+/* With. */
+
+/* JSON null stands for what only a run will know. */
+static json_t *json_of_scalar(const struct doc *d, const struct yaml_node *n)
+{
+	struct value v;
+
+	if (template_text_has_expr(n->text, n->len) || !read_value(d, n, "a value of `with`", &v))
+		return json_null();
+	return value_json(&v);
+}
+
+/* Recursion is bounded by YAML_DEPTH_MAX. */
+static json_t *json_of_node(const struct doc *d, const struct yaml_node *n)
+{
+	json_t *out;
+
+	if (n->kind == YAML_KIND_SCALAR)
+		return json_of_scalar(d, n);
+	out = n->kind == YAML_KIND_MAP ? json_object() : json_array();
+	for (size_t i = 0; i < n->len; i++)
+		if (n->kind == YAML_KIND_MAP)
+			json_object_set_new(out, n->pairs[i].key->text,
+					    json_of_node(d, n->pairs[i].value));
+		else
+			json_array_append_new(out, json_of_node(d, n->items[i]));
+	return out;
+}
+
+/* The node that a path leads to, as far as it is written out: shorthands have no node for each
+ * part. */
+static const struct yaml_node *node_at(const struct yaml_node *root, const struct spec_path *path,
+				       const struct yaml_node **ret_key)
+{
+	const struct yaml_node *up = path->up ? node_at(root, path->up, ret_key) : root;
+
+	if (path->key && up->kind == YAML_KIND_MAP)
+		for (size_t i = 0; i < up->len; i++)
+			if (strcmp(up->pairs[i].key->text, path->key) == 0) {
+				*ret_key = up->pairs[i].key;
+				return up->pairs[i].value;
+			}
+	if (!path->key && up->kind == YAML_KIND_SEQ && path->index < up->len)
+		return up->items[path->index];
+	return up;
+}
+
+struct with_check {
+	struct reader *r;
+	const struct yaml_node *with;
+};
+
+static void report(void *arg, const struct spec_path *where, const char *message)
+{
+	struct with_check *c = arg;
+	const struct yaml_node *key = NULL, *node = !c->with ? c->r->b->key
+						    : where  ? node_at(c->with, where, &key)
+							     : c->with;
+	struct str path = { 0 };
+
+	str_add(&path, "");
+	spec_path_add(&path, where);
+	if (strncmp(message, "unknown key", 11) == 0 && key)
+		node = key;
+	doc_error(c->r->d, node, "`with%s%s` of `%s`: %s", path.len ? "." : "", path.s,
+		  c->r->s->program.builtin, message);
+	str_deinit(&path);
+}
+
+void step_check_with(struct reader *r, const struct yaml_node *n)
+{
+	struct with_check c = { r, n };
+	const struct step_spec *spec = step_spec_find(r->s->program.builtin);
+	json_t *with = n ? json_of_node(r->d, n) : NULL;
+
+	for (const struct spec_option *o = spec->options; o->name; o++)
+		if (o->engine && json_object_get(with, o->name))
+			doc_error(r->d, yaml_get(n, o->name), "`%s` belongs into `distributed`",
+				  o->name);
+
+	step_spec_check(spec, with, report, &c);
+	json_decref(with);
+}
+
+/* Ports. */
+
+static bool takes(const struct spec_port *ports, const char *name)
+{
+	for (const struct spec_port *p = ports; p && p->name; p++)
+		if (strcmp(p->name, "*") == 0 || strcmp(p->name, name) == 0)
+			return true;
+	return false;
+}
+
+static void unknown_port(struct build *b, const struct spec_port *ports, const char *what,
+			 const char *name, const struct pos *pos)
+{
+	const char *names[16];
+	size_t n = 0;
+
+	for (const struct spec_port *p = ports; p && p->name && n < ARRAY_LEN(names); p++)
+		names[n++] = p->name;
+	doc_error_at(b->doc->l->diags, pos, "the built-in step `%s` has no %s `%s`%s",
+		     b->s->program.builtin, what, name, loader_suggest(b->doc->l, name, names, n));
+}
+
+static bool has_input(const struct step *s, const char *name)
+{
+	for (size_t i = 0; i < s->n_inputs; i++)
+		if (strcmp(name, "*") == 0 || strcmp(s->inputs[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+static bool has_output(const struct step *s, const char *name)
+{
+	for (size_t i = 0; i < s->n_outputs; i++)
+		if (strcmp(name, "*") == 0 || strcmp(s->outputs[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+static void check_ports(struct build *b, const struct step_spec *spec)
+{
+	const struct step *s = b->s;
+
+	for (size_t i = 0; i < s->n_inputs; i++)
+		if (!takes(spec->inputs, s->inputs[i].name))
+			unknown_port(b, spec->inputs, "input", s->inputs[i].name,
+				     &s->inputs[i].pos);
+	for (size_t i = 0; i < s->n_outputs; i++)
+		if (!takes(spec->outputs, s->outputs[i].name))
+			unknown_port(b, spec->outputs, "output", s->outputs[i].name,
+				     &s->outputs[i].pos);
+	for (const struct spec_port *p = spec->inputs; p && p->name; p++)
+		if (p->required && !has_input(s, p->name))
+			doc_error(b->doc, b->key,
+				  "step `%s` lacks the input `%s` of the built-in step `%s`: %s",
+				  s->name, p->name, spec->name, p->help);
+	for (const struct spec_port *p = spec->outputs; p && p->name; p++)
+		if (p->required && !has_output(s, p->name))
+			doc_error(b->doc, b->key,
+				  "step `%s` lacks the output `%s` of the built-in step `%s`: %s",
+				  s->name, strcmp(p->name, "*") ? p->name : "NAME", spec->name,
+				  p->help);
+}
+
+/* Its metrics over time, which the launcher writes: an output like any other, so that they are
+ * kept, compared and found again. */
+static void add_series(struct build *b)
+{
+	struct step *s = b->s;
+	struct step_output *v = arena_alloc(b->doc->l->arena, (s->n_outputs + 1) * sizeof(*v));
+
+	for (size_t i = 0; i < s->n_outputs; i++) {
+		v[i] = s->outputs[i];
+		if (strcmp(v[i].name, STEP_SERIES_OUTPUT) == 0) {
+			doc_error_at(b->doc->l->diags, &v[i].pos,
+				     "`" STEP_SERIES_OUTPUT "` is the launcher's own output of "
+				     "step `%s`: its metrics over time",
+				     s->name);
+			return;
+		}
+	}
+	v[s->n_outputs] = (struct step_output){ .name = STEP_SERIES_OUTPUT,
+						.path = STEP_SERIES_PATH,
+						.pos = s->pos };
+	s->outputs = v;
+	s->n_outputs++;
+}
+
+void step_finish_builtin(struct build *b)
+{
+	struct step *s = b->s;
+	const struct step_spec *spec =
+		s->program.builtin ? step_spec_find(s->program.builtin) : NULL;
+
+	if (spec && !spec->wraps_command)
+		check_ports(b, spec);
+	if (spec && !s->measured.metrics)
+		s->measured.metrics = spec->metrics;
+	if (spec && spec->wraps_command && !s->program.run)
+		doc_error(b->doc, b->key,
+			  "step `%s` uses `%s` but has no `run`: the training program's command",
+			  s->name, s->program.builtin);
+	if (step_is_launched(s))
+		add_series(b);
+}

@@ -1,0 +1,287 @@
+/* engine/model/step/fanout.c — reads what makes several tasks of one step: `matrix` and `each`.
+ *
+ * An axis has literal values, or one expression that gives a list. No two literal values have the
+ * same text, since the text names the task. `exclude` and `include` become one value per axis
+ * (matrix_rule.by_axis), VALUE_NULL for an axis that isn't named; an entry of `include` names
+ * every axis. They are read after the axes, wherever they stand.
+ *
+ * `each` is a literal list, or a reference with perhaps a pattern behind it. Which kind of
+ * reference it is turns out in resolve.c. The number of tasks is bounded as far as values are
+ * known (check_fan_out()); tasks themselves are made by engine/plan/expand.c.
+ */
+#include "model/read.h"
+
+/* Two values with the same text would give two tasks the same name. Returns false when the list has
+ * such. */
+static bool check_distinct(struct reader *r, const struct yaml_node *n, const struct value *v,
+			   const char *what)
+{
+	struct map *seen = map_new();
+	struct str text = { 0 };
+	bool distinct = true, is_new;
+
+	for (size_t i = 0; i < v->list.n; i++) {
+		str_reset(&text);
+		value_add_text(&text, &v->list.v[i]);
+		map_slot(seen, text.s, text.len, &is_new);
+		if (!is_new) {
+			doc_error(r->d, n->items[i], "%s lists `%.60s` twice", what, text.s);
+			distinct = false;
+		}
+	}
+	str_deinit(&text);
+	map_free(seen);
+	return distinct;
+}
+
+/* Matrix. */
+
+static void read_axis(struct reader *r, const struct yaml_node *n, struct matrix_axis *a)
+{
+	char what[100];
+	struct value v;
+
+	snprintf(what, sizeof(what), "matrix axis `%s`", a->name);
+	if (n->kind == YAML_KIND_SCALAR && template_text_has_expr(n->text, n->len)) {
+		size_t errors = diag_errors(r->l->diags);
+
+		a->list = read_template(r->d, n);
+		if (diag_errors(r->l->diags) == errors && !template_single(a->list))
+			doc_error(r->d, n, "%s must be a list, or one expression that gives a list",
+				  what);
+		return;
+	}
+	if (!read_list_value(r->d, n, what, &v))
+		return;
+	if (v.list.n == 0)
+		doc_error(r->d, n, "%s has no values", what);
+	check_distinct(r, n, &v, what);
+	a->values = v.list.v;
+	a->n_values = v.list.n;
+}
+
+static size_t find_axis(const struct step *s, const char *name)
+{
+	size_t i = 0;
+
+	while (i < s->matrix.n_axes && strcmp(s->matrix.axes[i].name, name) != 0)
+		i++;
+	return i;
+}
+
+/* The literal values of an axis, to look up whether it has one: a number's kind doesn't matter,
+ * text isn't a number. */
+static void add_lookup(struct str *out, const struct value *v)
+{
+	str_reset(out);
+	str_addc(out, v->type == VALUE_STRING ? 's' : 'v');
+	value_add_text(out, v);
+}
+
+static struct map *values_of_axis(const struct matrix_axis *a)
+{
+	struct map *m = map_new();
+	struct str key = { 0 };
+
+	for (size_t i = 0; i < a->n_values; i++) {
+		add_lookup(&key, &a->values[i]);
+		map_slot(m, key.s, key.len, NULL);
+	}
+	str_deinit(&key);
+	return m;
+}
+
+static bool axis_has(const struct map *values, const struct value *v)
+{
+	struct str key = { 0 };
+	bool has;
+
+	add_lookup(&key, v);
+	has = map_has(values, key.s, key.len);
+	str_deinit(&key);
+	return has;
+}
+
+/* `values`: of each axis, for `exclude`; NULL for `include`, which may bring new ones. */
+static void read_rule(struct reader *r, const struct yaml_node *n, struct map *const *values,
+		      struct matrix_rule *rule)
+{
+	const struct step *s = r->s;
+	bool include = !values;
+	_cleanup_(freep) const char **names = xcalloc(s->matrix.n_axes, sizeof(*names));
+
+	rule->by_axis = arena_alloc(r->l->arena, s->matrix.n_axes * sizeof(*rule->by_axis));
+	if (!doc_want_map(r->d, n, include ? "an entry of `include`" : "an entry of `exclude`"))
+		return;
+	for (size_t i = 0; i < s->matrix.n_axes; i++)
+		names[i] = s->matrix.axes[i].name;
+	for (size_t i = 0; i < n->len; i++) {
+		const struct yaml_node *key = n->pairs[i].key, *value = n->pairs[i].value;
+		size_t axis = find_axis(s, key->text);
+		const struct matrix_axis *a = &s->matrix.axes[axis];
+
+		if (axis == s->matrix.n_axes) {
+			doc_error(r->d, key, "the matrix has no axis `%.60s`%s", key->text,
+				  loader_suggest(r->l, key->text, names, s->matrix.n_axes));
+			continue;
+		}
+		if (!read_value(r->d, value, "a value of an axis", &rule->by_axis[axis]))
+			continue;
+		if (!include && a->values && !axis_has(values[axis], &rule->by_axis[axis]))
+			doc_error(r->d, value,
+				  "`exclude` names a value that axis `%s` doesn't have: `%.60s`",
+				  a->name, value->text);
+	}
+	if (!include && n->len == 0)
+		doc_error(r->d, n, "an empty entry of `exclude` would leave nothing");
+	for (size_t i = 0; include && i < s->matrix.n_axes; i++)
+		if (!yaml_get(n, names[i]))
+			doc_error(r->d, n,
+				  "an entry of `include` must name every axis: `%s` is missing",
+				  names[i]);
+}
+
+static void read_rules(struct reader *r, const struct yaml_node *n, bool include)
+{
+	struct map *values[MATRIX_AXES_MAX] = { 0 };
+	struct matrix_rule *rules;
+
+	if (!doc_want_list(r->d, n, include ? "`include`" : "`exclude`"))
+		return;
+	rules = arena_alloc(r->l->arena, n->len * sizeof(*rules));
+	for (size_t i = 0; !include && i < r->s->matrix.n_axes; i++)
+		values[i] = values_of_axis(&r->s->matrix.axes[i]);
+	for (size_t i = 0; i < n->len; i++)
+		read_rule(r, n->items[i], include ? NULL : values, &rules[i]);
+	for (size_t i = 0; i < MATRIX_AXES_MAX; i++)
+		map_free(values[i]);
+	if (include) {
+		r->s->matrix.include = rules;
+		r->s->matrix.n_include = n->len;
+	} else {
+		r->s->matrix.exclude = rules;
+		r->s->matrix.n_exclude = n->len;
+	}
+}
+
+static bool is_rules_key(const struct yaml_node *key)
+{
+	return strcmp(key->text, "include") == 0 || strcmp(key->text, "exclude") == 0;
+}
+
+/* How many tasks at most, as far as the axes' values are known. */
+static void check_fan_out(struct reader *r, const struct yaml_node *n)
+{
+	size_t product = 1;
+
+	for (size_t i = 0; i < r->s->matrix.n_axes; i++) {
+		size_t count = r->s->matrix.axes[i].values ? r->s->matrix.axes[i].n_values : 1;
+
+		if (__builtin_mul_overflow(product, count, &product) || product > MATRIX_TASKS_MAX)
+			break;
+	}
+	if (product > MATRIX_TASKS_MAX || product + r->s->matrix.n_include > MATRIX_TASKS_MAX)
+		doc_error(r->d, n, "the matrix of step `%s` has more than %d combinations",
+			  r->s->name, MATRIX_TASKS_MAX);
+}
+
+void step_read_matrix(struct reader *r, const struct yaml_node *n)
+{
+	const struct yaml_node *include, *exclude;
+	struct matrix_axis *axes;
+	size_t count = 0;
+
+	if (!doc_want_map(r->d, n, "`matrix`"))
+		return;
+	axes = arena_alloc(r->l->arena, MATRIX_AXES_MAX * sizeof(*axes));
+	for (size_t i = 0; i < n->len; i++) {
+		const struct yaml_node *key = n->pairs[i].key;
+
+		if (is_rules_key(key))
+			continue;
+		if (count == MATRIX_AXES_MAX) {
+			doc_error(r->d, key, "a matrix has at most %d axes", MATRIX_AXES_MAX);
+			break;
+		}
+		doc_check_name(r->d, key, NAME_IDENT, "axis");
+		axes[count].name = doc_text(r->d, key);
+		read_axis(r, n->pairs[i].value, &axes[count++]);
+	}
+	if (count == 0)
+		doc_error(r->d, n, "`matrix` has no axis: give one as `name: [value, …]`");
+	r->s->matrix.axes = axes;
+	r->s->matrix.n_axes = count;
+	if ((exclude = yaml_get(n, "exclude")))
+		read_rules(r, exclude, false);
+	if ((include = yaml_get(n, "include")))
+		read_rules(r, include, true);
+	check_fan_out(r, n);
+}
+
+/* Each. */
+
+static void read_each_list(struct reader *r, const struct yaml_node *n, struct each_decl *e)
+{
+	struct value v = { 0 };
+
+	e->is_list = true;
+	e->from.kind = REF_BROKEN;
+	if (!read_list_value(r->d, n, "`each`", &v))
+		return;
+	check_distinct(r, n, &v, "`each`");
+	e->values = v.list.v;
+	e->n_values = v.list.n;
+}
+
+static void check_glob(struct reader *r, const struct yaml_node *n, const char *glob)
+{
+	for (const char *p = glob; *p; p += strcspn(p, "/"), p += *p == '/') {
+		size_t len = strcspn(p, "/");
+
+		if (len == 0 || (len == 1 && *p == '.') || (len == 2 && memcmp(p, "..", 2) == 0)) {
+			doc_error(
+				r->d, n,
+				"`%.80s` is not a pattern of members: it has an empty, `.` or `..` "
+				"part",
+				glob);
+			return;
+		}
+	}
+}
+
+/* "${{ reference }}/glob"; which kind of reference it is turns out when references are resolved. */
+static void read_each_reference(struct reader *r, const struct yaml_node *n, struct each_decl *e)
+{
+	size_t errors = diag_errors(r->l->diags);
+	const struct expr_template *t = read_template(r->d, n);
+
+	e->from.kind = REF_BROKEN;
+	if (diag_errors(r->l->diags) > errors)
+		return;
+	if (t->n_parts == 0 || !t->parts[0].expr || t->parts[0].expr->kind != EXPR_REF ||
+	    t->n_parts > 2 ||
+	    (t->n_parts == 2 && (t->parts[1].expr || t->parts[1].text[0] != '/'))) {
+		doc_error(r->d, n,
+			  "`each` ranges over a list or the members of a directory: [a, b], \"${{ "
+			  "params.list }}\" or \"${{ inputs.raw }}/*.csv\"");
+		return;
+	}
+	e->from = t->parts[0].expr->ref;
+	if (t->n_parts == 2 && t->parts[1].len > 1) {
+		e->glob = arena_strdup(r->l->arena, t->parts[1].text + 1);
+		check_glob(r, n, e->glob);
+	}
+}
+
+void step_read_each(struct reader *r, const struct yaml_node *n)
+{
+	struct each_decl *e = arena_alloc(r->l->arena, sizeof(*e));
+
+	r->s->each = e;
+	if (n->kind == YAML_KIND_SEQ)
+		read_each_list(r, n, e);
+	else if (doc_want_text(r->d, n, "`each`"))
+		read_each_reference(r, n, e);
+	else
+		e->from.kind = REF_BROKEN;
+}

@@ -1,0 +1,418 @@
+/* engine/model/step/io.c — reads what a step reads and makes, and where those things lie in its
+ * workspace.
+ *
+ * An input is a path or URI (step_implicit_input()), or a reference with perhaps a path below it,
+ * which is kept as a template (split_reference()). A step file only declares names of inputs;
+ * step_match_file_inputs() holds what the step gives against them. Outputs, code, metrics and
+ * checkpoint are plain paths.
+ *
+ * Names of inputs and outputs must differ also as variables (CAIRN_INPUT_…). Paths in a workspace
+ * must not overlap: step_check_paths() sorts all of them so that what lies in a directory comes
+ * right behind it, and then one pass finds each clash (`top` is the directory that covers the
+ * current place).
+ */
+#include "model/read.h"
+
+/* CAIRN_INPUT_TRAIN_DATA stands for both `train-data` and `train_data`: names must differ there
+ * too. */
+static void check_variables(struct reader *r, const struct yaml_node *n, const char *prefix)
+{
+	struct map *seen = map_new();
+
+	for (size_t i = 0; i < n->len; i++) {
+		const struct yaml_node *key = n->pairs[i].key;
+		_cleanup_(freep) char *var = xstrndup(key->text, key->len);
+		void **slot;
+
+		for (char *p = var; *p; p++)
+			*p = *p == '-' ? '_' : *p >= 'a' && *p <= 'z' ? (char)(*p - 32) : *p;
+		slot = map_slot_str(seen, var);
+		if (*slot)
+			doc_error(r->d, key, "`%s` and `%.60s` would both be the variable %s%s",
+				  (const char *)*slot, key->text, prefix, var);
+		else
+			*slot = (void *)(uintptr_t)key->text;
+	}
+	map_free(seen);
+}
+
+/* Inputs. */
+
+static bool has_dotdot(const char *text, size_t len)
+{
+	for (const char *p = memmem(text, len, "..", 2); p;
+	     p = memmem(p + 1, len - (size_t)(p + 1 - text), "..", 2))
+		if ((p == text || p[-1] == '/') && (p + 2 == text + len || p[2] == '/'))
+			return true;
+	return false;
+}
+
+/* What stands behind a reference: "/a/b.csv". Returns false after a report; *ret is NULL when there
+ * is nothing. */
+static bool split_reference(const struct doc *d, const struct yaml_node *n,
+			    const struct expr_template *t, struct ref *ret_ref,
+			    const struct expr_template **ret_rest)
+{
+	struct expr_template *rest;
+
+	if (t->n_parts == 0 || !t->parts[0].expr || t->parts[0].expr->kind != EXPR_REF) {
+		doc_error(
+			d, n,
+			"this must be a path, or a reference with perhaps a path behind it: \"${{ "
+			"inputs.raw }}/a.csv\"");
+		return false;
+	}
+	*ret_ref = t->parts[0].expr->ref;
+	*ret_rest = NULL;
+	if (t->n_parts == 1)
+		return true;
+	if (t->parts[1].expr || t->parts[1].text[0] != '/') {
+		doc_error(d, n, "a `/` must stand between a reference and the path below it");
+		return false;
+	}
+	for (size_t i = 1; i < t->n_parts; i++)
+		if (!t->parts[i].expr && has_dotdot(t->parts[i].text, t->parts[i].len)) {
+			doc_error(d, n, "a path below a reference can't go up (`..`)");
+			return false;
+		}
+	if (t->n_parts == 2 && strcmp(t->parts[1].text, "/") == 0)
+		return true;
+	rest = arena_alloc(d->l->arena, sizeof(*rest));
+	*rest = *t;
+	rest->parts++;
+	rest->n_parts--;
+	*ret_rest = rest;
+	return true;
+}
+
+static void read_input(struct reader *r, const struct yaml_node *n, struct step_input *in)
+{
+	size_t errors = diag_errors(r->l->diags);
+	const struct expr_template *t;
+
+	in->from = (struct ref){ .kind = REF_BROKEN };
+	if (!doc_want_text(r->d, n, "an input"))
+		return;
+	if (!template_text_has_expr(n->text, n->len)) {
+		uint32_t index = step_implicit_input(r->l, r->d, n);
+
+		if (index != UINT32_MAX)
+			in->from = (struct ref){ .kind = REF_PIPELINE_INPUT,
+						 .index = index,
+						 .name = r->l->inputs.v[index].name,
+						 .line = n->line,
+						 .col = n->col };
+		return;
+	}
+	t = read_template(r->d, n);
+	if (diag_errors(r->l->diags) == errors)
+		split_reference(r->d, n, t, &in->from, &in->subpath);
+}
+
+/* In a step file: names only, as a list, or as a mapping to what they mean. */
+static void declare_file_inputs(struct reader *r, const struct yaml_node *n)
+{
+	static const char *const keys[] = { "help" };
+	const struct yaml_node **names = NULL, *help;
+	const char *text;
+	size_t count = 0;
+
+	if (n->kind == YAML_KIND_SEQ)
+		count = read_name_list(r->d, n, "`inputs`", &names);
+	else if (!doc_want_map(r->d, n, "`inputs` of a step file"))
+		return;
+	else
+		names = arena_alloc(r->l->scratch, n->len * sizeof(struct yaml_node *));
+	for (size_t i = 0; n->kind == YAML_KIND_MAP && i < n->len; i++) {
+		const struct yaml_node *value = n->pairs[i].value;
+
+		names[count++] = n->pairs[i].key;
+		if (yaml_is_null(value))
+			continue;
+		if (value->kind != YAML_KIND_MAP) {
+			doc_error(r->d, value,
+				  "a step file only names its inputs: %s: {help: …}; what they are "
+				  "is "
+				  "said where the file is used",
+				  n->pairs[i].key->text);
+			continue;
+		}
+		doc_check_keys(r->d, value, keys, ARRAY_LEN(keys));
+		if ((help = yaml_get(value, "help")))
+			read_text(r->d, help, "`help`", &text);
+	}
+	r->b->file_inputs = arena_alloc(r->l->scratch, count * sizeof(*r->b->file_inputs));
+	for (size_t i = 0; i < count; i++) {
+		doc_check_name(r->d, names[i], NAME_IDENT, "input");
+		r->b->file_inputs[i] =
+			(struct need){ doc_text(r->d, names[i]), doc_pos(r->d, names[i]) };
+	}
+	r->b->n_file_inputs = count;
+}
+
+void step_read_inputs(struct reader *r, const struct yaml_node *n)
+{
+	struct step_input *inputs;
+
+	if (r->context == CONTEXT_FILE) {
+		declare_file_inputs(r, n);
+		return;
+	}
+	if (!doc_want_map(r->d, n, "`inputs` of a step"))
+		return;
+	check_variables(r, n, "CAIRN_INPUT_");
+	inputs = arena_alloc(r->l->arena, n->len * sizeof(*inputs));
+	for (size_t i = 0; i < n->len; i++) {
+		doc_check_name(r->d, n->pairs[i].key, NAME_IDENT, "input");
+		inputs[i] = (struct step_input){ .name = doc_text(r->d, n->pairs[i].key),
+						 .pos = doc_pos(r->d, n->pairs[i].key) };
+		read_input(r, n->pairs[i].value, &inputs[i]);
+	}
+	r->s->inputs = inputs;
+	r->s->n_inputs = n->len;
+}
+
+/* Exactly the inputs that the step file declares must be given. */
+void step_match_file_inputs(struct build *b)
+{
+	struct loader *l = b->doc->l;
+	struct map *given = map_new();
+	_cleanup_(freep) const char **names = xcalloc(b->n_file_inputs, sizeof(*names));
+
+	for (size_t i = 0; i < b->s->n_inputs; i++)
+		map_slot_str(given, b->s->inputs[i].name);
+	for (size_t i = 0; i < b->n_file_inputs; i++) {
+		names[i] = b->file_inputs[i].name;
+		if (!map_has(given, names[i], strlen(names[i])))
+			doc_error(b->doc, b->key, "step `%s` must give `%s` its input `%s`",
+				  b->s->name, b->file->doc.path, names[i]);
+	}
+	map_free(given);
+	given = map_new();
+	for (size_t i = 0; i < b->n_file_inputs; i++)
+		map_slot_str(given, names[i]);
+	for (size_t i = 0; i < b->s->n_inputs; i++)
+		if (!map_has(given, b->s->inputs[i].name, strlen(b->s->inputs[i].name)))
+			doc_error_at(
+				l->diags, &b->s->inputs[i].pos, "`%s` has no input `%s`%s",
+				b->file->doc.path, b->s->inputs[i].name,
+				loader_suggest(l, b->s->inputs[i].name, names, b->n_file_inputs));
+	map_free(given);
+}
+
+/* Outputs. */
+
+static const char *plain_path(struct reader *r, const struct yaml_node *n, const char *dir,
+			      const char *what, bool allow_root, bool *ret_is_dir)
+{
+	if (!doc_want_text(r->d, n, what))
+		return NULL;
+	if (template_text_has_expr(n->text, n->len)) {
+		doc_error(r->d, n,
+			  "%s can't depend on expressions: each task has a workspace of its own "
+			  "anyway",
+			  what);
+		return NULL;
+	}
+	return read_path(r->d, n, n->text, dir, what, allow_root, ret_is_dir);
+}
+
+static void read_output(struct reader *r, const struct yaml_node *n, struct step_output *o)
+{
+	static const char *const keys[] = { "path", "export" };
+	const struct yaml_node *path = n, *uri;
+
+	if (n->kind == YAML_KIND_MAP) {
+		doc_check_keys(r->d, n, keys, ARRAY_LEN(keys));
+		path = yaml_get(n, "path");
+		uri = yaml_get(n, "export");
+		if (uri)
+			o->export = read_export(r->d, uri);
+	}
+	if (!path)
+		doc_error(r->d, n, "output `%s` has no `path`", o->name);
+	else
+		o->path = plain_path(r, path, ".", "output", false, &o->is_dir);
+}
+
+void step_read_outputs(struct reader *r, const struct yaml_node *n)
+{
+	struct step_output *outputs;
+
+	if (!doc_want_map(r->d, n, "`outputs`"))
+		return;
+	check_variables(r, n, "CAIRN_OUTPUT_");
+	outputs = arena_alloc(r->l->arena, n->len * sizeof(*outputs));
+	for (size_t i = 0; i < n->len; i++) {
+		doc_check_name(r->d, n->pairs[i].key, NAME_IDENT, "output");
+		outputs[i] = (struct step_output){ .name = doc_text(r->d, n->pairs[i].key),
+						   .pos = doc_pos(r->d, n->pairs[i].key) };
+		read_output(r, n->pairs[i].value, &outputs[i]);
+	}
+	r->s->outputs = outputs;
+	r->s->n_outputs = n->len;
+}
+
+void step_read_code(struct reader *r, const struct yaml_node *n)
+{
+	const char *dir = r->context == CONTEXT_FILE ? r->d->dir : ".";
+	const struct yaml_node **names;
+	size_t count = read_name_list(r->d, n, "`code`", &names), kept = 0;
+	const char **code = arena_alloc(r->l->arena, count * sizeof(*code));
+
+	for (size_t i = 0; i < count; i++) {
+		code[kept] = plain_path(r, names[i], dir, "code", true, NULL);
+		kept += code[kept] != NULL;
+	}
+	r->s->reads.code = code;
+	r->s->reads.n_code = kept;
+}
+
+void step_read_metrics(struct reader *r, const struct yaml_node *n)
+{
+	bool is_dir = false;
+
+	r->s->measured.metrics = plain_path(r, n, ".", "`metrics`", false, &is_dir);
+	if (is_dir)
+		doc_error(r->d, n, "`metrics` is a file, not a directory");
+	r->b->metrics_pos = doc_pos(r->d, n);
+}
+
+void step_read_checkpoint(struct reader *r, const struct yaml_node *n)
+{
+	r->s->checkpoint = plain_path(r, n, ".", "`checkpoint`", false, NULL);
+	r->b->checkpoint_pos = doc_pos(r->d, n);
+}
+
+/* Clashes. */
+
+enum place_kind { PLACE_INPUTS, PLACE_CODE, PLACE_OUTPUT, PLACE_CHECKPOINT };
+struct place {
+	enum place_kind kind;
+	const char *path, *name;
+	struct pos pos;
+};
+
+/* `/` before every other byte, so that what lies in a directory comes right behind it. */
+static int by_path(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+	const unsigned char *p = (const unsigned char *)x->path,
+			    *q = (const unsigned char *)y->path;
+
+	while (*p && *p == *q)
+		p++, q++;
+	if (*p == *q)
+		return (x->kind > y->kind) - (x->kind < y->kind);
+	if (!*p || !*q)
+		return *p ? 1 : -1;
+	if (*p == '/' || *q == '/')
+		return *p == '/' ? -1 : 1;
+	return *p < *q ? -1 : 1;
+}
+
+static bool is_in(const char *inner, const char *outer)
+{
+	size_t n = strlen(outer);
+
+	return strncmp(inner, outer, n) == 0 && (inner[n] == '\0' || inner[n] == '/');
+}
+
+static void describe_place(const struct place *p, char *out, size_t size)
+{
+	static const char *const kinds[] = {
+		[PLACE_CODE] = "the code", [PLACE_CHECKPOINT] = "the checkpoint"
+	};
+
+	if (p->kind == PLACE_OUTPUT)
+		snprintf(out, size, "output `%s` (%.200s)", p->name, p->path);
+	else if (p->kind == PLACE_INPUTS)
+		snprintf(out, size, "the directory %s/, where %s", p->path,
+			 strcmp(p->path, "inputs") == 0 ? "inputs are put"
+							: "cairn's own files are");
+	else
+		snprintf(out, size, "%s (%.200s)", kinds[p->kind], p->path);
+}
+
+static void report_clash(struct build *b, const struct place *x, const struct place *y)
+{
+	const struct place *later =
+		x->kind > y->kind || (x->kind == y->kind &&
+				      (x->pos.line > y->pos.line ||
+				       (x->pos.line == y->pos.line && x->pos.col > y->pos.col)))
+			? x
+			: y;
+	const struct place *earlier = later == x ? y : x;
+	char what[300], other[300];
+	bool same = strcmp(x->path, y->path) == 0;
+
+	describe_place(later, what, sizeof(what));
+	describe_place(earlier, other, sizeof(other));
+	doc_error_at(b->doc->l->diags, &later->pos, "%s of step `%s` %s %s", what, b->s->name,
+		     same                                ? "has the same path as"
+		     : is_in(later->path, earlier->path) ? "lies inside of"
+							 : "holds",
+		     other);
+}
+
+static bool may_overlap(const struct build *b, const struct place *x, const struct place *y)
+{
+	if (x->kind <= PLACE_CODE && y->kind <= PLACE_CODE) /* files of the project in inputs/
+							       matter only when inputs come there */
+		return x->kind == y->kind || b->s->n_inputs == 0;
+	return false;
+}
+
+static void check_metrics_path(struct build *b)
+{
+	const struct step *s = b->s;
+
+	if (!s->measured.metrics)
+		return;
+	if (is_in(s->measured.metrics, "inputs") || is_in(s->measured.metrics, ".cairn"))
+		doc_error_at(
+			b->doc->l->diags, &b->metrics_pos,
+			"`metrics` of step `%s` lies where inputs or cairn's own files are put",
+			s->name);
+	for (size_t i = 0; i < s->n_outputs; i++)
+		if (s->outputs[i].is_dir && s->outputs[i].path &&
+		    strcmp(s->outputs[i].path, s->measured.metrics) == 0)
+			doc_error_at(
+				b->doc->l->diags, &b->metrics_pos,
+				"`metrics` of step `%s` has the path of output `%s`, which is a "
+				"directory",
+				s->name, s->outputs[i].name);
+}
+
+void step_check_paths(struct build *b)
+{
+	const struct step *s = b->s;
+	size_t n = 0, top = 0;
+	struct place *places = xcalloc(s->n_outputs + s->reads.n_code + 3, sizeof(*places));
+
+	check_metrics_path(b);
+	places[n++] = (struct place){ .kind = PLACE_INPUTS, .path = "inputs" };
+	places[n++] = (struct place){ .kind = PLACE_INPUTS, .path = ".cairn" };
+	for (size_t i = 0; i < s->reads.n_code; i++)
+		if (strcmp(s->reads.code[i], ".") !=
+		    0) /* the whole project: what the step makes is new in it */
+			places[n++] = (struct place){ .kind = PLACE_CODE,
+						      .path = s->reads.code[i],
+						      .pos = s->pos };
+	for (size_t i = 0; i < s->n_outputs; i++)
+		if (s->outputs[i].path)
+			places[n++] = (struct place){ PLACE_OUTPUT, s->outputs[i].path,
+						      s->outputs[i].name, s->outputs[i].pos };
+	if (s->checkpoint)
+		places[n++] = (struct place){ .kind = PLACE_CHECKPOINT,
+					      .path = s->checkpoint,
+					      .pos = b->checkpoint_pos };
+	qsort(places, n, sizeof(*places), by_path);
+	for (size_t i = 1; i < n; i++) {
+		if (!is_in(places[i].path, places[top].path))
+			top = i;
+		else if (!may_overlap(b, &places[top], &places[i]))
+			report_clash(b, &places[top], &places[i]);
+	}
+	free(places);
+}

@@ -1,0 +1,57 @@
+/* engine/model/step/placement.h — where a step wants to run on a cluster, and with what beside
+ * it: `spot`, `volumes`, resources by name, and the block `kubernetes`. Not part of the key,
+ * except resources where the step says `key: {resources: true}`. The local runner ignores it.
+ *
+ *	resources: {cpu: 4, memory: 8Gi, gpu: 2, gpu_type: nvidia.com/mig-1g.10gb, shm: 2Gi,
+ *	            disk: 20Gi, rdma/ib: 1}   # a name with a slash: an extended resource
+ *	spot: true
+ *	volumes:
+ *	  scratch: {claim: scratch-pvc, mount: /scratch, read_only: true, sub_path: a}
+ *	      # a PersistentVolumeClaim
+ *	  conf: {config_map: train-conf, mount: /etc/train}
+ *	  keys: {secret: registry, mount: /keys}
+ *	  tmp: {size: 10Gi, memory: true, mount: /fast}
+ *	      # an emptyDir, of memory
+ *	kubernetes:
+ *	  node_selector: {disk: ssd}
+ *	  tolerations: [{key: sku, operator: Equal, value: gpu, effect: NoSchedule}]
+ *	  affinity: {…}                     # as in a pod
+ *	  topology_spread: [{…}]            # topologySpreadConstraints
+ *	  priority_class: high
+ *	  runtime_class: nvidia
+ *	  service_account: reader           # of the pod; its token is mounted only with token: true
+ *	  queue: team-a                     # Kueue's LocalQueue
+ *	  env_from: [wandb]                 # Secrets whose entries become environment variables
+ *	  image_pull_secrets: [registry]    # to pull with, and to ask the registry about a tag
+ *	  labels: {…}, annotations: {…}     # of the pods
+ *	  pod_template: {spec: {…}}         # merged strategically, last
+ *
+ * All of it becomes one canonical JSON object, runner_attempt.placement_json: {"disk_bytes",
+ * "extended": {name: n}, "gpu_type", "shm_bytes", "spot", "volumes"} and the keys of `kubernetes`
+ * flat beside these, absent where not said; a volume's `size` is "size_bytes" there. cairn.yaml's
+ * `kubernetes` takes the same keys for all steps (a step's own win), and those of struct config.
+ */
+#ifndef CAIRN_MODEL_STEP_PLACEMENT_H
+#define CAIRN_MODEL_STEP_PLACEMENT_H
+
+#include "base/text/json.h"
+#include "base/text/yaml.h"
+
+struct doc; /* model/read.h: where errors are reported */
+
+/* Reads the block `kubernetes` of a step or of cairn.yaml into `into` (an object). Keys in `others`
+ * are left to the caller; unknown ones are reported. */
+void placement_read_kubernetes(const struct doc *d, const struct yaml_node *n,
+			       const char *const *others, size_t n_others, json_t *into);
+void placement_read_volumes(const struct doc *d, const struct yaml_node *n, json_t *into);
+/* A key of `resources`: false when it isn't one of gpu_type, shm, disk and names with a slash. */
+bool placement_read_resource(const struct doc *d, const struct yaml_node *key,
+			     const struct yaml_node *value, json_t *into);
+/* Forgets what placement_read_resource() put into it. */
+void placement_drop_resources(json_t *placement);
+/* The name of an object of the cluster: lower-case letters, digits, `-` and `.`. False after a
+ * report. */
+bool placement_read_name(const struct doc *d, const struct yaml_node *n, const char *what,
+			 const char **ret);
+
+#endif

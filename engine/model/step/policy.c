@@ -1,0 +1,283 @@
+/* engine/model/step/policy.c — reads how a step is carried out: retries, gates, tolerances,
+ * timeout, concurrency, distribution.
+ *
+ * One function per key, called by the table of step.c. Each replaces what an earlier layer (the
+ * defaults, the step file) gave; a `retry` begins with retry_defaults() again. retry_finish()
+ * runs after all keys: how often an unschedulable step is tried depends on the number of its
+ * nodes.
+ *
+ * Nothing of this is part of the key but `distributed` (engine/plan/builtin.c).
+ */
+#include <math.h>
+#include "model/read.h"
+
+/* What happens to a step that says nothing: what isn't the step's fault is tried again by itself.
+ */
+#define RETRY_LOST      3
+#define RETRY_PREEMPTED 20
+#define RETRY_STORE     2
+/* Gangs that hold each other up let go of what they have: of a few tries at different times, one
+ * finds room. */
+#define RETRY_GANG           3
+#define RETRY_UNSTATED       UINT32_MAX
+#define RETRY_BACKOFF_MIN_NS (10 * NS_PER_S)
+#define RETRY_BACKOFF_MAX_NS (300 * NS_PER_S)
+#define RETRY_MEMORY_MAX     16 /* a factor: more than that is a slip of the pen */
+
+void retry_defaults(struct retry_policy *p)
+{
+	*p = (struct retry_policy){ .backoff_min_ns = RETRY_BACKOFF_MIN_NS,
+				    .backoff_max_ns = RETRY_BACKOFF_MAX_NS,
+				    .oom_memory_factor = 1 };
+	p->budget[FAILURE_LOST] = RETRY_LOST;
+	p->budget[FAILURE_PREEMPTED] = RETRY_PREEMPTED;
+	p->budget[FAILURE_STORE] = RETRY_STORE;
+	p->budget[FAILURE_UNSCHEDULABLE] = RETRY_UNSTATED;
+}
+
+void retry_finish(struct step *s)
+{
+	uint32_t *n = &s->retry.budget[FAILURE_UNSCHEDULABLE];
+
+	if (*n == RETRY_UNSTATED)
+		*n = s->distributed.nodes > 1 ? RETRY_GANG : 0;
+}
+
+static void read_max(const struct doc *d, const struct yaml_node *n, struct retry_policy *p)
+{
+	int64_t max;
+
+	if (read_count(d, n, "`max`", 0, RETRY_MAX, &max))
+		p->budget[FAILURE_FAILED] = p->budget[FAILURE_TIMEOUT] = (uint32_t)max;
+}
+
+static void read_memory_factor(const struct doc *d, const struct yaml_node *n, double *ret)
+{
+	double f;
+
+	if (n->kind == YAML_KIND_SCALAR && n->text[0] == 'x' &&
+	    text_parse_double(n->text + 1, &f) && f >= 1 && f <= RETRY_MEMORY_MAX)
+		*ret = f;
+	else
+		doc_error(d, n, "`memory` must be a factor from x1 to x%d, such as x1.5",
+			  RETRY_MEMORY_MAX);
+}
+
+/* oom: 1, or oom: {max: 1, memory: x1.5}; the other classes have no `memory`. */
+static void read_budget(const struct doc *d, const struct yaml_node *n, enum failure_class c,
+			struct retry_policy *p)
+{
+	static const char *const keys[] = { "max", "memory" };
+	const struct yaml_node *max = n, *memory = NULL;
+	char what[40];
+	int64_t v;
+
+	if (n->kind == YAML_KIND_MAP) {
+		doc_check_keys(d, n, keys, c == FAILURE_OOM ? 2 : 1);
+		max = yaml_get(n, "max");
+		memory = c == FAILURE_OOM ? yaml_get(n, "memory") : NULL;
+		if (!max)
+			doc_error(d, n, "`%s` has no `max`", failure_class_name(c));
+	}
+	snprintf(what, sizeof(what), "`%s`", failure_class_name(c));
+	if (max && read_count(d, max, what, 0, RETRY_MAX, &v))
+		p->budget[c] = (uint32_t)v;
+	if (memory)
+		read_memory_factor(d, memory, &p->oom_memory_factor);
+}
+
+static void unknown_retry_key(struct reader *r, const struct yaml_node *key)
+{
+	const char *names[FAILURE_CLASSES + 2] = { "max", "backoff" };
+	size_t n = 2;
+
+	for (int c = FAILURE_FAILED; c < FAILURE_CANCELLED; c++)
+		names[n++] = failure_class_name(c);
+	doc_error(r->d, key,
+		  "`retry` has no key `%.60s`%s: it has max, backoff and classes of failure",
+		  key->text, loader_suggest(r->l, key->text, names, n));
+}
+
+void step_read_retry(struct reader *r, const struct yaml_node *n)
+{
+	struct retry_policy *p = &r->s->retry;
+	struct err err = { 0 };
+	const struct yaml_node *max;
+
+	retry_defaults(p);
+	if (n->kind == YAML_KIND_SCALAR && !yaml_is_null(n)) {
+		read_max(r->d, n, p);
+		return;
+	}
+	if (!doc_want_map(r->d, n, "`retry`"))
+		return;
+	max = yaml_get(n, "max");
+	if (max)
+		read_max(r->d, max, p); /* before the classes, which are more exact */
+	for (size_t i = 0; i < n->len; i++) {
+		const struct yaml_node *key = n->pairs[i].key, *value = n->pairs[i].value;
+		enum failure_class c = failure_class_parse(key->text);
+
+		if (strcmp(key->text, "max") == 0)
+			continue;
+		if (strcmp(key->text, "backoff") == 0) {
+			if (doc_want_scalar(r->d, value, "`backoff`") &&
+			    text_parse_duration_range(value->text, &p->backoff_min_ns,
+						      &p->backoff_max_ns, &err) < 0)
+				doc_error(r->d, value, "`backoff`: %s", err.msg);
+		} else if (c == FAILURE_NONE || c >= FAILURE_CANCELLED) {
+			unknown_retry_key(r, key);
+		} else {
+			read_budget(r->d, value, c, p);
+		}
+	}
+}
+
+/* Gate. */
+
+static bool parse_gate(const char *text, struct gate_rule *g)
+{
+	size_t n = compare_parse(text, &g->op);
+
+	text += n;
+	return n && text_parse_double(text + strspn(text, " "), &g->bound) && isfinite(g->bound);
+}
+
+void step_read_gate(struct reader *r, const struct yaml_node *n)
+{
+	struct gate_rule *gates;
+
+	if (!doc_want_map(r->d, n, "`gate`"))
+		return;
+	gates = arena_alloc(r->l->arena, n->len * sizeof(*gates));
+	for (size_t i = 0; i < n->len; i++) {
+		const struct yaml_node *key = n->pairs[i].key, *value = n->pairs[i].value;
+
+		gates[i] = (struct gate_rule){ .metric = doc_text(r->d, key),
+					       .pos = doc_pos(r->d, key) };
+		if (key->len == 0)
+			doc_error(r->d, key, "`gate` names no metric");
+		if (value->kind != YAML_KIND_SCALAR || !parse_gate(value->text, &gates[i]))
+			doc_error(r->d, value,
+				  "a gate is a comparison with a number, such as %s: \">= 0.85\"",
+				  gates[i].metric);
+		else
+			gates[i].text = doc_text(r->d, value);
+	}
+	r->s->measured.gates = gates;
+	r->s->measured.n_gates = n->len;
+}
+
+/* Tolerance. */
+
+/* 0.001: a distance; 1%: a part of the recorded value. */
+static bool parse_tolerance(const char *text, struct tolerance_rule *t)
+{
+	_cleanup_(freep) char *number = xstrdup(text);
+	size_t n = strlen(number);
+
+	t->relative = n && number[n - 1] == '%';
+	if (t->relative)
+		number[n - 1] = '\0';
+	if (!text_parse_double(number, &t->bound) || !isfinite(t->bound) || t->bound < 0)
+		return false;
+	if (t->relative)
+		t->bound /= 100;
+	return true;
+}
+
+void step_read_tolerance(struct reader *r, const struct yaml_node *n)
+{
+	struct tolerance_rule *rules;
+
+	if (!doc_want_map(r->d, n, "`tolerance`"))
+		return;
+	rules = arena_alloc(r->l->arena, n->len * sizeof(*rules));
+	for (size_t i = 0; i < n->len; i++) {
+		const struct yaml_node *key = n->pairs[i].key, *value = n->pairs[i].value;
+
+		rules[i] = (struct tolerance_rule){ .metric = doc_text(r->d, key),
+						    .pos = doc_pos(r->d, key) };
+		if (key->len == 0)
+			doc_error(r->d, key, "`tolerance` names no metric");
+		if (value->kind != YAML_KIND_SCALAR || !parse_tolerance(value->text, &rules[i]))
+			doc_error(r->d, value,
+				  "a tolerance is a distance or a part of the recorded value, such "
+				  "as "
+				  "%s: 0.001 or 1%%",
+				  rules[i].metric);
+	}
+	r->s->measured.tolerances = rules;
+	r->s->measured.n_tolerances = n->len;
+}
+
+/* Limits. */
+
+void step_read_timeout(struct reader *r, const struct yaml_node *n)
+{
+	int64_t ns;
+
+	if (!read_duration(r->d, n, "`timeout`", &ns))
+		return;
+	if (ns == 0)
+		doc_error(r->d, n, "`timeout` must be more than 0; leave it out for none");
+	r->s->timeout_ns = ns;
+}
+
+void step_read_concurrency(struct reader *r, const struct yaml_node *n)
+{
+	static const char *const keys[] = { "group", "max" };
+	const struct yaml_node *group = n, *max = NULL;
+	int64_t v = 1;
+
+	if (n->kind == YAML_KIND_MAP) {
+		doc_check_keys(r->d, n, keys, ARRAY_LEN(keys));
+		group = yaml_get(n, "group");
+		max = yaml_get(n, "max");
+	}
+	if (!group)
+		doc_error(r->d, n, "`concurrency` has no `group`");
+	else if (doc_want_text(r->d, group, "the group of `concurrency`"))
+		r->s->concurrency.group = read_template(r->d, group);
+	if (max)
+		read_count(r->d, max, "`max`", 1, 1000000, &v);
+	r->s->concurrency.max = (uint32_t)v;
+}
+
+void step_read_distributed(struct reader *r, const struct yaml_node *n)
+{
+	static const char *const keys[] = { "framework", "nodes", "procs_per_node", "servers" };
+	static const char *const frameworks[] = { "torch", "tensorflow", "jax",
+						  "mpi",   "horovod",    "ps" };
+	struct distributed_decl dist = { .nodes = 1, .procs_per_node = 1 };
+	const struct yaml_node *framework, *nodes, *procs, *servers;
+	int64_t v;
+
+	if (!doc_want_map(r->d, n, "`distributed`"))
+		return;
+	doc_check_keys(r->d, n, keys, ARRAY_LEN(keys));
+	framework = yaml_get(n, "framework");
+	nodes = yaml_get(n, "nodes");
+	procs = yaml_get(n, "procs_per_node");
+	servers = yaml_get(n, "servers");
+	if (!framework)
+		doc_error(r->d, n, "`distributed` has no `framework`");
+	else
+		read_choice(r->d, framework, "`framework`", frameworks, ARRAY_LEN(frameworks),
+			    &dist.framework);
+	if (nodes && read_count(r->d, nodes, "`nodes`", 1, 4096, &v))
+		dist.nodes = (uint32_t)v;
+	if (procs && read_count(r->d, procs, "`procs_per_node`", 1, 128, &v))
+		dist.procs_per_node = (uint32_t)v;
+	if (dist.framework && strcmp(dist.framework, "ps") == 0)
+		dist.servers = 1;
+	if (servers && dist.framework && strcmp(dist.framework, "ps") != 0 &&
+	    strcmp(dist.framework, "tensorflow") != 0)
+		doc_error(r->d, servers,
+			  "`servers` has no meaning for %s: parameter servers belong to ps and "
+			  "tensorflow",
+			  dist.framework);
+	else if (servers && read_count(r->d, servers, "`servers`", 0, 1024, &v))
+		dist.servers = (uint32_t)v;
+	r->s->distributed = dist;
+}

@@ -1,0 +1,451 @@
+/* engine/model/step/step.c — steps: one table says which keys exist, where each may stand, and
+ * who reads it.
+ *
+ * A step is made in layers: built-in defaults, the pipeline's `defaults`, the step file (if any),
+ * the step itself. Each layer's keys are read into the same struct step; a later one replaces
+ * what an earlier one gave (`env` by name, `kubernetes` key by key). A step file is read anew for
+ * each use of it, so that every step owns its templates and their references.
+ *
+ * kind_of_step() decides first what the step is (command, built-in, built-in around a command,
+ * step file); the kind is the context that the table's bits are held against. `rules` is sorted
+ * by name, for find_rule(). All names of steps are known before the first one is read.
+ * finish_step() checks what needs several keys; the references of a step are resolve.c's.
+ */
+#include "model/read.h"
+#include "steps/spec/spec.h"
+
+static void key_description(struct reader *r, const struct yaml_node *n)
+{
+	read_text(r->d, n, "`description`", &r->s->description);
+}
+
+static void key_run(struct reader *r, const struct yaml_node *n)
+{
+	if (doc_want_text(r->d, n, "`run`"))
+		r->s->program.run = read_template(r->d, n);
+}
+
+static void key_shell(struct reader *r, const struct yaml_node *n)
+{
+	static const char *const shells[] = { "sh", "bash" };
+
+	read_choice(r->d, n, "`shell`", shells, ARRAY_LEN(shells), &r->s->program.shell);
+}
+
+static void key_needs(struct reader *r, const struct yaml_node *n)
+{
+	const struct yaml_node **names;
+	size_t count = read_name_list(r->d, n, "`needs`", &names);
+
+	for (size_t i = 0; i < count; i++) {
+		struct need need = { .name = doc_text(r->d, names[i]),
+				     .pos = doc_pos(r->d, names[i]) };
+
+		VEC_PUSH(&r->b->needs, need);
+	}
+}
+
+static void key_if(struct reader *r, const struct yaml_node *n)
+{
+	const struct expr_template *t;
+	struct value v = { .type = VALUE_BOOL };
+	size_t errors = diag_errors(r->l->diags);
+
+	if (n->kind == YAML_KIND_SCALAR && yaml_as_bool(n, &v.b)) {
+		r->s->condition = template_single(
+			template_of_value(&v, r->d->file, n->line, n->col, r->l->arena));
+		return;
+	}
+	if (!doc_want_text(r->d, n, "`if`"))
+		return;
+	t = read_template(r->d, n);
+	if (diag_errors(r->l->diags) > errors)
+		return;
+	r->s->condition = template_single(t);
+	if (!r->s->condition)
+		doc_error(r->d, n, "`if` must be one expression: \"${{ … }}\"");
+}
+
+static void key_cache(struct reader *r, const struct yaml_node *n)
+{
+	read_bool(r->d, n, "`cache`", &r->s->cache);
+}
+
+static void key_salt(struct reader *r, const struct yaml_node *n)
+{
+	if (!doc_want_scalar(r->d, n, "`salt`"))
+		return;
+	if (template_text_has_expr(n->text, n->len))
+		doc_error(r->d, n, "`salt` can't depend on expressions; `seed` can");
+	else
+		r->s->keyed.salt = doc_text(r->d, n);
+}
+
+static void key_seed(struct reader *r, const struct yaml_node *n)
+{
+	if (doc_want_scalar(r->d, n, "`seed`"))
+		r->s->keyed.seed = read_template(r->d, n);
+}
+
+static void key_key(struct reader *r, const struct yaml_node *n)
+{
+	static const char *const keys[] = { "resources" };
+	const struct yaml_node *resources;
+
+	if (!doc_want_map(r->d, n, "`key`"))
+		return;
+	doc_check_keys(r->d, n, keys, ARRAY_LEN(keys));
+	resources = yaml_get(n, "resources");
+	if (resources)
+		read_bool(r->d, resources, "`resources`", &r->s->keyed.resources);
+}
+
+static void key_image(struct reader *r, const struct yaml_node *n)
+{
+	if (doc_check_image_name(r->d, n))
+		r->s->place.image = doc_text(r->d, n);
+}
+
+static void key_pack(struct reader *r, const struct yaml_node *n)
+{
+	int64_t pack;
+
+	if (read_count(r->d, n, "`pack`", 1, PACK_MAX, &pack))
+		r->s->place.pack = (uint32_t)pack;
+}
+
+static void key_elsewhere(struct reader *r, const struct yaml_node *n)
+{
+	/* `uses`, `step`, `params` are read before the others, by whoever decides on the step's
+	 * kind. */
+}
+
+#define CONTEXT_ANY_STEP (CONTEXT_RUN | CONTEXT_BUILTIN | CONTEXT_WRAP | CONTEXT_USE)
+/* Where a command is given. */
+#define CONTEXT_COMMAND      (CONTEXT_RUN | CONTEXT_WRAP | CONTEXT_FILE)
+#define CONTEXT_ALL          (CONTEXT_ANY_STEP | CONTEXT_FILE | CONTEXT_DEFAULTS)
+#define CONTEXT_NOT_DEFAULTS (CONTEXT_ANY_STEP | CONTEXT_FILE)
+
+static const struct key_rule {
+	const char *name;
+	void (*read)(struct reader *r, const struct yaml_node *n);
+	unsigned contexts;
+} rules[] = {
+	{ "cache", key_cache, CONTEXT_ALL },
+	{ "checkpoint", step_read_checkpoint, CONTEXT_COMMAND },
+	{ "code", step_read_code, CONTEXT_COMMAND | CONTEXT_DEFAULTS },
+	{ "concurrency", step_read_concurrency, CONTEXT_ALL },
+	{ "description", key_description, CONTEXT_NOT_DEFAULTS },
+	{ "distributed", step_read_distributed, CONTEXT_COMMAND | CONTEXT_USE },
+	{ "each", step_read_each, CONTEXT_ANY_STEP },
+	{ "env", step_read_env, CONTEXT_ALL },
+	{ "gate", step_read_gate, CONTEXT_NOT_DEFAULTS },
+	{ "if", key_if, CONTEXT_ANY_STEP },
+	{ "image", key_image, CONTEXT_ALL },
+	{ "inputs", step_read_inputs, CONTEXT_NOT_DEFAULTS },
+	{ "key", key_key, CONTEXT_ALL },
+	{ "kubernetes", step_read_kubernetes, CONTEXT_ALL },
+	{ "matrix", step_read_matrix, CONTEXT_ANY_STEP },
+	{ "metrics", step_read_metrics, CONTEXT_COMMAND | CONTEXT_BUILTIN },
+	{ "needs", key_needs, CONTEXT_ANY_STEP },
+	{ "outputs", step_read_outputs, CONTEXT_COMMAND | CONTEXT_BUILTIN },
+	{ "pack", key_pack, CONTEXT_ALL },
+	{ "params", key_elsewhere, CONTEXT_FILE },
+	{ "resources", step_read_resources, CONTEXT_ALL },
+	{ "retry", step_read_retry, CONTEXT_ALL },
+	{ "run", key_run, CONTEXT_COMMAND },
+	{ "salt", key_salt, CONTEXT_ALL },
+	{ "secrets", step_read_secrets, CONTEXT_ALL },
+	{ "seed", key_seed, CONTEXT_ALL },
+	{ "shell", key_shell, CONTEXT_COMMAND | CONTEXT_DEFAULTS },
+	{ "spot", step_read_spot, CONTEXT_ALL },
+	{ "step", key_elsewhere, CONTEXT_FILE },
+	{ "timeout", step_read_timeout, CONTEXT_ALL },
+	{ "tolerance", step_read_tolerance, CONTEXT_NOT_DEFAULTS },
+	{ "tools", step_read_tools, CONTEXT_COMMAND | CONTEXT_DEFAULTS },
+	{ "uses", key_elsewhere, CONTEXT_BUILTIN | CONTEXT_WRAP | CONTEXT_USE },
+	{ "volumes", step_read_volumes, CONTEXT_ALL },
+	{ "with", step_read_with, CONTEXT_BUILTIN | CONTEXT_WRAP | CONTEXT_USE },
+};
+
+static const struct key_rule *find_rule(const char *name)
+{
+	size_t lo = 0, hi = ARRAY_LEN(rules);
+
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+		int order = strcmp(name, rules[mid].name);
+
+		if (order == 0)
+			return &rules[mid];
+		if (order < 0)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return NULL;
+}
+
+static void misplaced_key(struct reader *r, const struct key_rule *rule)
+{
+	const char *name = rule->name;
+
+	if (strcmp(name, "run") == 0 && r->context & (CONTEXT_USE | CONTEXT_BUILTIN)) {
+		doc_error(r->d, r->key, "step `%s` has both `run` and `uses`", r->s->name);
+		return;
+	}
+	switch (r->context) {
+	case CONTEXT_DEFAULTS:
+		doc_error(r->d, r->key, "`%s` can't have a default: it belongs to a step", name);
+		break;
+	case CONTEXT_FILE:
+		if (strcmp(name, "uses") == 0 || strcmp(name, "with") == 0)
+			doc_error(r->d, r->key,
+				  "a step file can't use another one: it needs a `run`");
+		else
+			doc_error(r->d, r->key, "`%s` belongs to the step that uses this file",
+				  name);
+		break;
+	case CONTEXT_USE:
+		doc_error(r->d, r->key,
+			  "`%s` comes from the step file and can't stand beside `uses`", name);
+		break;
+	case CONTEXT_BUILTIN:
+		doc_error(r->d, r->key, "`%s` has no meaning for the built-in step `%s`", name,
+			  r->s->program.builtin ? r->s->program.builtin : "?");
+		break;
+	default:
+		if (strcmp(name, "with") == 0)
+			doc_error(r->d, r->key,
+				  "`with` goes with `uses`; a command gets values as ${{ "
+				  "params.NAME }} "
+				  "or by `env`");
+		else
+			doc_error(r->d, r->key, "`%s` belongs into a step file", name);
+		break;
+	}
+}
+
+static void unknown_key(struct reader *r)
+{
+	const char *names[ARRAY_LEN(rules)];
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(rules); i++)
+		if (rules[i].contexts & r->context)
+			names[n++] = rules[i].name;
+	doc_error(r->d, r->key, "unknown key `%.60s`%s", r->key->text,
+		  loader_suggest(r->l, r->key->text, names, n));
+}
+
+static void read_layer(struct reader *r, const struct yaml_node *map)
+{
+	for (size_t i = 0; i < map->len; i++) {
+		const struct key_rule *rule = find_rule(map->pairs[i].key->text);
+
+		r->key = map->pairs[i].key;
+		if (!rule)
+			unknown_key(r);
+		else if (!(rule->contexts & r->context))
+			misplaced_key(r, rule);
+		else
+			rule->read(r, map->pairs[i].value);
+	}
+}
+
+static void built_in_defaults(struct step *s)
+{
+	*s = (struct step){
+		.program.shell = "sh", .cache = true, .concurrency = { .max = 1 }, .place.pack = 1
+	};
+	retry_defaults(&s->retry);
+}
+
+void read_defaults(struct loader *l, const struct yaml_node *n)
+{
+	struct build b = { .s = &l->defaults, .doc = &l->doc };
+	struct reader r = {
+		.l = l, .b = &b, .s = &l->defaults, .d = &l->doc, .context = CONTEXT_DEFAULTS
+	};
+
+	built_in_defaults(&l->defaults);
+	if (n && !yaml_is_null(n) && doc_want_map(&l->doc, n, "`defaults`"))
+		read_layer(&r, n);
+	VEC_FREE(&b.needs);
+	resolve_defaults(l);
+}
+
+/* One step. */
+
+/* 0 after a report. */
+static unsigned find_builtin(struct build *b, const struct yaml_node *uses)
+{
+	const struct step_spec *spec = step_spec_find(uses->text);
+	const char *names[16];
+	size_t n;
+	const struct step_spec *const *all = step_specs(&n);
+
+	if (spec) {
+		b->s->program.builtin = spec->name;
+		return spec->wraps_command ? CONTEXT_WRAP : CONTEXT_BUILTIN;
+	}
+	for (size_t i = 0; i < n && i < ARRAY_LEN(names); i++)
+		names[i] = all[i]->name;
+	doc_error(b->doc, uses,
+		  "there is no built-in step `%.60s`%s; a step file's path starts with ./ and ends "
+		  "in "
+		  ".yaml",
+		  uses->text,
+		  loader_suggest(b->doc->l, uses->text, names, MIN(n, ARRAY_LEN(names))));
+	return 0;
+}
+
+/* What kind of step it is; 0 after a report. */
+static unsigned kind_of_step(struct build *b)
+{
+	const struct doc *d = b->doc;
+	const struct yaml_node *run = yaml_get(b->node, "run"), *uses = yaml_get(b->node, "uses");
+
+	if (!uses) {
+		if (!run)
+			doc_error(d, b->key, "step `%s` has neither `run` nor `uses`", b->s->name);
+		return CONTEXT_RUN;
+	}
+	if (!doc_want_text(d, uses, "`uses`"))
+		return 0;
+	if (step_file_looks_like(uses->text)) {
+		b->file = step_file_get(d->l, uses);
+		return CONTEXT_USE;
+	}
+	return find_builtin(b, uses);
+}
+
+/* What the pipeline says for all of its own commands isn't meant for steps that bring their code
+ * themselves. */
+static void drop_foreign_defaults(struct step *s)
+{
+	s->program.shell = "sh";
+	s->reads.code = s->reads.tools = NULL;
+	s->reads.n_code = s->reads.n_tools = 0;
+}
+
+/* Keys of a step whose kind isn't known: at least that they exist. */
+static void check_keys_only(struct reader *r, const struct yaml_node *map)
+{
+	r->context = CONTEXT_ANY_STEP;
+	for (size_t i = 0; i < map->len; i++) {
+		r->key = map->pairs[i].key;
+		if (!find_rule(r->key->text))
+			unknown_key(r);
+	}
+}
+
+static void check_env(struct build *b)
+{
+	for (size_t i = 0; i < b->s->reads.n_secrets; i++)
+		for (size_t k = 0; k < b->s->reads.n_env; k++)
+			if (strcmp(b->s->reads.secrets[i], b->s->reads.env[k].name) == 0)
+				doc_error_at(b->doc->l->diags, &b->s->reads.env[k].pos,
+					     "`%s` is a secret of step `%s` and in its `env` too",
+					     b->s->reads.secrets[i], b->s->name);
+}
+
+static void finish_step(struct build *b, unsigned context)
+{
+	struct step *s = b->s;
+
+	if (s->each && s->matrix.n_axes)
+		doc_error(b->doc, b->key,
+			  "step `%s` has both `matrix` and `each`: give it one of them", s->name);
+	if (context == CONTEXT_USE && !b->file->broken) {
+		step_match_file_inputs(b);
+		step_check_locals(b);
+	}
+	if (s->measured.n_gates && !s->measured.metrics && !s->program.builtin &&
+	    !(b->file && b->file->broken))
+		doc_error_at(
+			b->doc->l->diags, &s->measured.gates[0].pos,
+			"`gate` of step `%s` needs `metrics`: the file that the step writes its "
+			"metrics to",
+			s->name);
+	if (s->measured.n_tolerances && !s->measured.metrics && !s->program.builtin &&
+	    !(b->file && b->file->broken))
+		doc_error_at(
+			b->doc->l->diags, &s->measured.tolerances[0].pos,
+			"`tolerance` of step `%s` needs `metrics`: the file that the step writes "
+			"its metrics to",
+			s->name);
+	step_finish_builtin(b);
+	if (s->program.builtin && !yaml_get(b->node, "with")) {
+		struct reader r = { .l = b->doc->l, .b = b, .s = s, .d = b->doc };
+
+		step_check_with(&r, NULL);
+	}
+	step_check_paths(b);
+	check_env(b);
+	retry_finish(s);
+}
+
+static void read_step(struct loader *l, struct build *b)
+{
+	struct reader r = { .l = l, .b = b, .s = b->s, .d = &l->doc };
+	const char *name = b->s->name;
+	uint32_t index = b->s->index;
+	struct step_file *f;
+
+	*b->s = l->defaults;
+	b->s->name = name;
+	b->s->index = index;
+	b->s->pos = doc_pos(&l->doc, b->key);
+	if (b->node->kind != YAML_KIND_MAP) {
+		doc_error(&l->doc, b->node, "step `%s` must be a mapping, not %s", name,
+			  yaml_describe(b->node));
+		return;
+	}
+	r.context = kind_of_step(b);
+	if (r.context == 0) {
+		check_keys_only(&r, b->node);
+		return;
+	}
+	if (!(r.context & CONTEXT_COMMAND))
+		drop_foreign_defaults(b->s);
+	f = b->file;
+	if (f) {
+		b->s->program.step_file = f->doc.path;
+		if (!f->broken) {
+			struct reader inner = {
+				.l = l, .b = b, .s = b->s, .d = &f->doc, .context = CONTEXT_FILE
+			};
+
+			step_make_locals(b);
+			read_layer(&inner, f->doc.tree->root);
+		}
+	}
+	read_layer(&r, b->node);
+	finish_step(b, r.context);
+}
+
+void read_steps(struct loader *l, const struct yaml_node *n)
+{
+	if (!doc_want_map(&l->doc, n, "`steps`"))
+		return;
+	if (n->len == 0)
+		doc_error(&l->doc, n, "`steps` is empty: a pipeline needs at least one step");
+	l->n_steps = n->len;
+	l->steps = arena_alloc(l->arena, n->len * sizeof(*l->steps));
+	l->builds = arena_alloc(l->scratch, n->len * sizeof(*l->builds));
+	for (size_t i = 0; i < n->len; i++) {
+		struct build *b = &l->builds[i];
+
+		*b = (struct build){ .s = &l->steps[i],
+				     .doc = &l->doc,
+				     .key = n->pairs[i].key,
+				     .node = n->pairs[i].value };
+		doc_check_name(&l->doc, b->key, NAME_STEP, "step");
+		b->s->name = doc_text(&l->doc, b->key);
+		b->s->index = (uint32_t)i;
+		*map_slot_str(l->step_index, b->s->name) = (void *)(uintptr_t)(i + 1);
+	}
+	for (size_t i = 0; i < n->len; i++)
+		read_step(l, &l->builds[i]);
+}

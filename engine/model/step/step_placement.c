@@ -1,0 +1,131 @@
+/* What a step needs of the machine it runs on, and where on a cluster that is (placement.h). */
+#include "model/read.h"
+#include "model/step/placement.h"
+
+/* Placement. */
+
+/* What was said so far, the defaults' too, as an object. It is text in between: few steps have one.
+ */
+static json_t *placement_begin(const struct reader *r)
+{
+	json_t *j = r->s->place.json ? json_loads(r->s->place.json, 0, NULL) : NULL;
+
+	return j ? j : json_object();
+}
+
+static void placement_end(struct reader *r, json_t *j)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	json_add_canonical(&text, j);
+	r->s->place.json = json_object_size(j) ? arena_strdup(r->l->arena, text.s) : NULL;
+	json_decref(j);
+}
+
+void step_read_spot(struct reader *r, const struct yaml_node *n)
+{
+	json_t *j = placement_begin(r);
+	bool spot = false;
+
+	read_bool(r->d, n, "`spot`", &spot);
+	json_object_del(j, "spot");
+	if (spot)
+		json_object_set_new(j, "spot", json_true());
+	placement_end(r, j);
+}
+
+void step_read_volumes(struct reader *r, const struct yaml_node *n)
+{
+	json_t *j = placement_begin(r);
+
+	json_object_del(j, "volumes");
+	placement_read_volumes(r->d, n, j);
+	if (json_object_size(json_object_get(j, "volumes")) == 0)
+		json_object_del(j, "volumes");
+	placement_end(r, j);
+}
+
+/* Key by key: a step says what differs from the defaults. */
+void step_read_kubernetes(struct reader *r, const struct yaml_node *n)
+{
+	json_t *j = placement_begin(r);
+
+	placement_read_kubernetes(r->d, n, NULL, 0, j);
+	placement_end(r, j);
+}
+
+/* Resources. */
+
+static void read_cpu(struct reader *r, const struct yaml_node *n, struct resources_decl *ret)
+{
+	struct err err = { 0 };
+
+	if (!doc_want_scalar(r->d, n, "`cpu`"))
+		return;
+	if (text_parse_cpu(n->text, &ret->cpu_milli, &err) < 0)
+		doc_error(r->d, n, "`cpu`: %s", err.msg);
+	else if (ret->cpu_milli == 0)
+		doc_error(r->d, n, "`cpu` must be more than 0");
+}
+
+static void read_memory(struct reader *r, const struct yaml_node *n, struct resources_decl *ret)
+{
+	struct err err = { 0 };
+
+	if (!doc_want_scalar(r->d, n, "`memory`"))
+		return;
+	if (text_parse_bytes(n->text, &ret->memory_bytes, &err) < 0)
+		doc_error(r->d, n, "`memory`: %s", err.msg);
+	else if (ret->memory_bytes == 0)
+		doc_error(r->d, n, "`memory` must be more than 0");
+}
+
+static void read_gpus(struct reader *r, const struct yaml_node *n, struct resources_decl *ret)
+{
+	int64_t gpus;
+
+	if (read_count(r->d, n, "`gpu`", 0, 1024, &gpus))
+		ret->gpus = (uint32_t)gpus;
+}
+
+/* Contradictions that show without a cluster. */
+static void check_resources(struct reader *r, const struct yaml_node *n,
+			    const struct resources_decl *res, const json_t *placement)
+{
+	uint64_t shm = (uint64_t)json_integer_value(json_object_get(placement, "shm_bytes"));
+
+	if (yaml_get(n, "gpu_type") && res->gpus == 0)
+		doc_error(r->d, yaml_get(n, "gpu_type"),
+			  "`gpu_type` goes with `gpu`: how many of them");
+	if (res->memory_bytes && shm > res->memory_bytes)
+		doc_error(r->d, yaml_get(n, "shm"),
+			  "`shm` is a part of `memory`, and more than it");
+}
+
+void step_read_resources(struct reader *r, const struct yaml_node *n)
+{
+	static const char *const names[] = { "cpu", "memory", "gpu", "gpu_type", "shm", "disk" };
+	struct resources_decl res = { 0 };
+	json_t *placement;
+
+	if (!doc_want_map(r->d, n, "`resources`"))
+		return;
+	placement = placement_begin(r);
+	placement_drop_resources(placement);
+	for (size_t i = 0; i < n->len; i++) {
+		const struct yaml_node *key = n->pairs[i].key, *v = n->pairs[i].value;
+
+		if (strcmp(key->text, "cpu") == 0)
+			read_cpu(r, v, &res);
+		else if (strcmp(key->text, "memory") == 0)
+			read_memory(r, v, &res);
+		else if (strcmp(key->text, "gpu") == 0)
+			read_gpus(r, v, &res);
+		else if (!placement_read_resource(r->d, key, v, placement))
+			doc_error(r->d, key, "unknown key `%.60s`%s", key->text,
+				  loader_suggest(r->l, key->text, names, ARRAY_LEN(names)));
+	}
+	check_resources(r, n, &res, placement);
+	placement_end(r, placement);
+	r->s->resources = res;
+}

@@ -1,0 +1,282 @@
+/* engine/model/step/values.c — reads what a step's program is given beside its inputs:
+ * environment, secrets, tools, the values of `with`.
+ *
+ * `env` is sorted by name and merged with what earlier layers gave, name by name. Of secrets only
+ * names are here. A tool without arguments becomes "NAME --version".
+ *
+ * `with` means two things. For a built-in step it is a tree of templates (with_node) with the
+ * keys of maps sorted; scalars that aren't text keep their type. For a step file it gives values
+ * to the file's params (step_local): literals are held against the declaration at once,
+ * expressions when a task has its values (engine/plan/scope.c). step_make_locals() comes before
+ * the keys of the step, step_check_locals() after them.
+ */
+#include "model/read.h"
+
+size_t read_name_list(const struct doc *d, const struct yaml_node *n, const char *what,
+		      const struct yaml_node ***ret)
+{
+	const struct yaml_node **list;
+	struct map *seen;
+	size_t count = 0;
+
+	*ret = NULL;
+	if (!doc_want_list(d, n, what))
+		return 0;
+	list = arena_alloc(d->l->scratch, n->len * sizeof(struct yaml_node *));
+	seen = map_new();
+	for (size_t i = 0; i < n->len; i++) {
+		const struct yaml_node *item = n->items[i];
+		bool is_new;
+
+		if (!doc_want_text(d, item, what))
+			continue;
+		map_slot(seen, item->text, item->len, &is_new);
+		if (is_new)
+			list[count++] = item;
+		else
+			doc_error(d, item, "%s lists `%.60s` twice", what, item->text);
+	}
+	map_free(seen);
+	*ret = list;
+	return count;
+}
+
+/* Env. */
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct named_template *)a)->name,
+		      ((const struct named_template *)b)->name);
+}
+
+/* Both sorted; where both have a name, `over` wins. */
+static void merge_env(struct reader *r, const struct named_template *over, size_t n_over)
+{
+	const struct named_template *under = r->s->reads.env;
+	size_t n_under = r->s->reads.n_env, i = 0, k = 0, n = 0;
+	struct named_template *all = arena_alloc(r->l->arena, (n_under + n_over) * sizeof(*all));
+
+	while (i < n_under || k < n_over) {
+		int order = i == n_under  ? 1
+			    : k == n_over ? -1
+					  : strcmp(under[i].name, over[k].name);
+
+		all[n++] = order < 0 ? under[i] : over[k];
+		i += order <= 0;
+		k += order >= 0;
+	}
+	r->s->reads.env = all;
+	r->s->reads.n_env = n;
+}
+
+void step_read_env(struct reader *r, const struct yaml_node *n)
+{
+	struct named_template *env;
+	size_t count = 0;
+
+	if (!doc_want_map(r->d, n, "`env`"))
+		return;
+	env = arena_alloc(r->l->scratch, n->len * sizeof(*env));
+	for (size_t i = 0; i < n->len; i++) {
+		const struct yaml_node *key = n->pairs[i].key, *value = n->pairs[i].value;
+
+		if (!doc_check_name(r->d, key, NAME_ENV, "variable"))
+			continue;
+		if (str_has_prefix(key->text, "CAIRN_"))
+			doc_error(r->d, key, "`%s`: names that begin with CAIRN_ are set by cairn",
+				  key->text);
+		else if (doc_want_scalar(r->d, value, "a variable"))
+			env[count++] = (struct named_template){ doc_text(r->d, key),
+								read_template(r->d, value),
+								doc_pos(r->d, key) };
+	}
+	qsort(env, count, sizeof(*env), by_name);
+	merge_env(r, env, count);
+}
+
+void step_read_secrets(struct reader *r, const struct yaml_node *n)
+{
+	const struct yaml_node **names;
+	size_t count = read_name_list(r->d, n, "`secrets`", &names), kept = 0;
+	const char **secrets = arena_alloc(r->l->arena, count * sizeof(*secrets));
+
+	for (size_t i = 0; i < count; i++) {
+		if (!doc_check_name(r->d, names[i], NAME_ENV, "secret"))
+			continue;
+		if (str_has_prefix(names[i]->text, "CAIRN_"))
+			doc_error(r->d, names[i],
+				  "`%s`: names that begin with CAIRN_ are set by cairn",
+				  names[i]->text);
+		else
+			secrets[kept++] = doc_text(r->d, names[i]);
+	}
+	r->s->reads.secrets = secrets;
+	r->s->reads.n_secrets = kept;
+}
+
+void step_read_tools(struct reader *r, const struct yaml_node *n)
+{
+	const struct yaml_node **names;
+	size_t count = read_name_list(r->d, n, "`tools`", &names);
+	const char **tools = arena_alloc(r->l->arena, count * sizeof(*tools));
+
+	for (size_t i = 0; i < count; i++) {
+		const char *text = doc_text(r->d, names[i]);
+
+		if (template_text_has_expr(names[i]->text, names[i]->len))
+			doc_error(r->d, names[i], "`tools` can't depend on expressions");
+		if (strpbrk(text, "\n\r") || *text == ' ')
+			doc_error(r->d, names[i],
+				  "a tool is a program, or a command of one line that prints its "
+				  "version");
+		tools[i] = strpbrk(text, " \t") ? text
+						: arena_printf(r->l->arena, "%s --version", text);
+	}
+	r->s->reads.tools = tools;
+	r->s->reads.n_tools = count;
+}
+
+/* With. */
+
+/* A scalar that isn't text keeps its type. */
+static const struct expr_template *typed_template(const struct doc *d, const struct yaml_node *n)
+{
+	struct value v;
+
+	if (yaml_scalar_type(n) == YAML_TYPE_STRING)
+		return read_template(d, n);
+	if (!read_value(d, n, "a value of `with`", &v))
+		return doc_literal_template(d, n, "", 0);
+	return template_of_value(&v, d->file, n->line, n->col, d->l->arena);
+}
+
+struct pair_ref {
+	const char *key;
+	const struct yaml_node *value;
+};
+
+static int by_key(const void *a, const void *b)
+{
+	return strcmp(((const struct pair_ref *)a)->key, ((const struct pair_ref *)b)->key);
+}
+
+static void read_with_node(struct reader *r, const struct yaml_node *n, struct with_node *ret);
+
+static void read_with_map(struct reader *r, const struct yaml_node *n, struct with_node *ret)
+{
+	struct pair_ref *sorted = arena_alloc(r->l->scratch, n->len * sizeof(*sorted));
+
+	ret->keys = arena_alloc(r->l->arena, n->len * sizeof(*ret->keys));
+	for (size_t i = 0; i < n->len; i++)
+		sorted[i] = (struct pair_ref){ doc_text(r->d, n->pairs[i].key), n->pairs[i].value };
+	qsort(sorted, n->len, sizeof(*sorted), by_key);
+	for (size_t i = 0; i < n->len; i++) {
+		ret->keys[i] = sorted[i].key;
+		read_with_node(r, sorted[i].value, &ret->children[i]);
+	}
+}
+
+/* Recursion is bounded by YAML_DEPTH_MAX. */
+static void read_with_node(struct reader *r, const struct yaml_node *n, struct with_node *ret)
+{
+	if (n->kind == YAML_KIND_SCALAR) {
+		ret->kind = WITH_SCALAR;
+		ret->scalar = typed_template(r->d, n);
+		return;
+	}
+	ret->kind = n->kind == YAML_KIND_MAP ? WITH_MAP : WITH_LIST;
+	ret->n = n->len;
+	ret->children = arena_alloc(r->l->arena, n->len * sizeof(*ret->children));
+	if (n->kind == YAML_KIND_MAP)
+		read_with_map(r, n, ret);
+	else
+		for (size_t i = 0; i < n->len; i++)
+			read_with_node(r, n->items[i], &ret->children[i]);
+}
+
+/* The value that a param of a step file gets: held against its declaration now when it is a
+ * literal. */
+static const struct expr_template *local_value(struct reader *r, const struct param_decl *decl,
+					       const struct yaml_node *n)
+{
+	struct err err = { 0 };
+	struct value v, fit;
+
+	if (n->kind == YAML_KIND_SCALAR && template_text_has_expr(n->text, n->len))
+		return read_template(r->d, n);
+	if (!(n->kind == YAML_KIND_SEQ ? read_list_value(r->d, n, "a value of `with`", &v)
+				       : read_value(r->d, n, "a value of `with`", &v)))
+		return NULL;
+	if (param_check_value(decl, &v, &fit, &err) < 0) {
+		doc_error(r->d, n, "param `%s` of `%s` %s", decl->name, r->b->file->doc.path,
+			  err.msg);
+		return NULL;
+	}
+	return template_of_value(&fit, r->d->file, n->line, n->col, r->l->arena);
+}
+
+static void read_locals(struct reader *r, const struct yaml_node *n)
+{
+	struct step_file *f = r->b->file;
+	struct step_local *locals = (struct step_local *)(uintptr_t)r->s->program.locals;
+	_cleanup_(freep) const char **names = xcalloc(f->n_params, sizeof(*names));
+
+	for (size_t k = 0; k < f->n_params; k++)
+		names[k] = f->params[k].name;
+	for (size_t i = 0; i < n->len; i++) {
+		const struct yaml_node *key = n->pairs[i].key;
+		size_t k = 0;
+
+		while (k < f->n_params && strcmp(names[k], key->text) != 0)
+			k++;
+		if (k == f->n_params)
+			doc_error(r->d, key, "`%s` has no param `%.60s`%s", f->doc.path, key->text,
+				  loader_suggest(r->l, key->text, names, f->n_params));
+		else
+			locals[k].value = local_value(r, locals[k].decl, n->pairs[i].value);
+	}
+}
+
+void step_read_with(struct reader *r, const struct yaml_node *n)
+{
+	struct with_node *with;
+
+	if (!doc_want_map(r->d, n, "`with`"))
+		return;
+	if (r->context == CONTEXT_USE) {
+		if (r->b->file && !r->b->file->broken)
+			read_locals(r, n);
+		return;
+	}
+	with = arena_alloc(r->l->arena, sizeof(*with));
+	read_with_node(r, n, with);
+	r->s->program.with = with;
+	step_check_with(r, n);
+}
+
+/* Before the keys of a step that uses a step file: a place for each of the file's params. */
+void step_make_locals(struct build *b)
+{
+	struct step_file *f = b->file;
+	struct step_local *locals = arena_alloc(b->doc->l->arena, f->n_params * sizeof(*locals));
+
+	for (size_t i = 0; i < f->n_params; i++)
+		locals[i].decl = &f->params[i];
+	b->s->program.locals = locals;
+	b->s->program.n_locals = f->n_params;
+}
+
+/* After them: those without a default must have got a value. */
+void step_check_locals(struct build *b)
+{
+	const struct yaml_node *with = yaml_get(b->node, "with");
+
+	for (size_t i = 0; i < b->s->program.n_locals; i++) {
+		const struct param_decl *decl = b->s->program.locals[i].decl;
+
+		if (!decl->has_default && !yaml_get(with, decl->name))
+			doc_error(b->doc, with ? with : b->key,
+				  "step `%s` must give `%s` its param `%s`: with: {%s: …}",
+				  b->s->name, b->file->doc.path, decl->name, decl->name);
+	}
+}

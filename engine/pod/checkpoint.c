@@ -1,0 +1,364 @@
+/* engine/pod/checkpoint.c — the checkpoint of an attempt in a pod: laid out from the store before,
+ * saved there while the program runs and after it; and the sidecar's state file.
+ *
+ * Of several nodes each lays out what all of them left, and saves what it has made itself: what it
+ * holds that another node had saved just so isn't its own (subtract()). Where two have an entry of
+ * one name, that of the lower index counts. A save first hashes without copying, where there are no
+ * other nodes: most find nothing new.
+ *
+ * The state file (pod_state_write()) has what a sidecar that is started again must know: epoch,
+ * sequence, the last saved tree, and whom this attempt continues.
+ *
+ * Invariants: `epoch` is one more than the newest that was found, so a later attempt supersedes an
+ * earlier one; the one that is superseded saves nothing any more. What changes while it is read
+ * isn't saved, and is tried later. The directory is the program's: it is read beneath descriptors
+ * only.
+ *
+ * Threads: one at a time for each slot, as pod.c says. What it doesn't do: choose when to save
+ * (pod.c), order checkpoints in the store (storage/checkpoint.c).
+ */
+#include "storage/checkpoint.h"
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include "base/clock.h"
+#include "base/os/fs.h"
+#include "base/os/machine.h"
+#include "base/text/json.h"
+#include "pod/internal.h"
+
+#define STATE     "cairn-pod.json"
+#define STATE_MAX (1 * MIB)
+#define DEPTH_MAX 200
+
+void pod_checkpoint_deinit(struct pod_checkpoint *c)
+{
+	free(c->attempts);
+	free(c->continues);
+	VEC_FREE(&c->others);
+}
+
+/* Laying out. */
+
+/* Moves what `from` holds into `to`; what is there stays. */
+static int merge_dir(int from, int to, int depth, struct err *err)
+{
+	int own = dup(from);
+	DIR *d = own < 0 ? NULL : fdopendir(own);
+	struct dirent *e;
+	int r = 0;
+
+	if (!d)
+		return err_errno(err, "cannot read what was laid out");
+	while (r == 0 && (r = fs_next(d, "that was laid out", &e, err)) == 1) {
+		_cleanup_(fd_closep) int sub_from = -1, sub_to = -1;
+
+		r = 0;
+		if (renameat2(from, e->d_name, to, e->d_name, RENAME_NOREPLACE) == 0)
+			continue;
+		if (errno != EEXIST)
+			r = err_errno(err, "cannot lay out %s", e->d_name);
+		sub_from = openat(from, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		sub_to = sub_from < 0 ? -1
+				      : openat(to, e->d_name,
+					       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (r == 0 && sub_to >= 0 && depth == DEPTH_MAX)
+			r = err_set(err, ERR_TOO_LARGE,
+				    "cannot lay out %s: it is nested too deeply", e->d_name);
+		else if (r == 0 && sub_to >= 0)
+			r = merge_dir(sub_from, sub_to, depth + 1, err);
+	}
+	closedir(d);
+	return r;
+}
+
+int pod_lay_over(struct pod *p, struct pod_slot *s, const struct content_id *tree, int to,
+		 struct err *err)
+{
+	static const char temp[] = ".cairn-laying-out";
+	_cleanup_(fd_closep) int from = -1;
+
+	if (content_materialise_at(p->store, tree, CONTENT_COPY_FOR_ALL, s->w_fd, temp, err) < 0)
+		return -1;
+	from = openat(s->w_fd, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (from < 0)
+		return err_errno(err, "cannot lay out");
+	if (merge_dir(from, to, 0, err) < 0)
+		return -1;
+	return fs_remove_tree_at(s->w_fd, temp, err);
+}
+
+/* An attempt that is begun anew (its pod was replaced) stands there already. */
+static void take_up(struct pod_checkpoint *c, const struct checkpoint *newest, uint64_t attempt_id)
+{
+	_cleanup_(freep) char *mine = xasprintf("%llu", (unsigned long long)attempt_id);
+	_cleanup_(freep) char *earlier =
+		newest->tree.kind != CONTENT_NONE ? xstrdup(newest->attempts) : xstrdup("");
+	char *last = strrchr(earlier, ' ');
+
+	if (strcmp(last ? last + 1 : earlier, mine) == 0)
+		*(last ? last : earlier) = '\0';
+	c->continues = *earlier ? xstrdup(earlier) : NULL;
+	c->attempts = *earlier ? xasprintf("%s %s", earlier, mine) : xstrdup(mine);
+	c->epoch = newest->epoch + 1;
+}
+
+static int restore(struct pod *p, struct pod_slot *s, struct checkpoint *v, unsigned n, int to,
+		   struct err *err)
+{
+	struct checkpoint newest = { 0 };
+
+	for (unsigned i = 0; i < n; i++) {
+		if (v[i].tree.kind == CONTENT_NONE)
+			continue;
+		if (newest.tree.kind == CONTENT_NONE || v[i].epoch > newest.epoch)
+			newest = v[i];
+		if (i == p->o.index)
+			s->ck.saved = v[i].tree;
+		else
+			VEC_PUSH(&s->ck.others, v[i].tree);
+		if (pod_lay_over(p, s, &v[i].tree, to, err) < 0)
+			return -1;
+	}
+	take_up(&s->ck, &newest, s->a->id);
+	return 0;
+}
+
+int pod_checkpoint_restore(struct pod *p, struct pod_slot *s, struct err *err)
+{
+	unsigned n = MAX(s->a->on.gang.nodes, 1u);
+	_cleanup_(freep) struct checkpoint *v = xcalloc(n, sizeof(*v));
+	_cleanup_(fd_closep) int to = -1, place = -1;
+
+	if (checkpoint_newest(p->store, s->a->key, n, p->arena, v, err) < 0 ||
+	    (place = fs_make_beneath(s->w_fd, s->a->checkpoint_path, 0777, err)) < 0)
+		return -1;
+	to = fs_open_beneath(s->w_fd, s->a->checkpoint_path, O_RDONLY | O_DIRECTORY, false);
+	if (to < 0)
+		return err_errno(err, "cannot put the checkpoint at %s", s->a->checkpoint_path);
+	return restore(p, s, v, n, to, err) < 0 ? err_wrap(err, "laying out the checkpoint") : 0;
+}
+
+/* What is its own. */
+
+static bool same_entry(const struct tree_entry *a, const struct tree_entry *b)
+{
+	if (!b || a->kind != b->kind)
+		return false;
+	return a->kind == TREE_SYMLINK ? a->target_len == b->target_len &&
+						 memcmp(a->target, b->target, a->target_len) == 0
+				       : content_id_eq(&a->id, &b->id);
+}
+
+static int subtract(struct store *s, const struct content_id *tree, const struct content_id *other,
+		    int depth, struct content_id *ret, struct err *err);
+
+static int keep_entry(struct store *s, struct tree_builder *b, const struct tree_entry *mine,
+		      const struct tree_entry *theirs, int depth, struct err *err)
+{
+	struct tree_entry kept = *mine;
+
+	if (same_entry(mine, theirs))
+		return 0;
+	if (mine->kind == TREE_DIR && theirs && theirs->kind == TREE_DIR && depth < DEPTH_MAX &&
+	    subtract(s, &mine->id, &theirs->id, depth + 1, &kept.id, err) < 0)
+		return -1;
+	return tree_builder_add(b, &kept, err);
+}
+
+/* `tree` without what `other` has just so. */
+static int subtract(struct store *s, const struct content_id *tree, const struct content_id *other,
+		    int depth, struct content_id *ret, struct err *err)
+{
+	_cleanup_(tree_freep) struct tree *mine = NULL, *theirs = NULL;
+	struct tree_builder *b;
+	int r = 0;
+
+	if (tree_load(s, tree, &mine, err) < 0 || tree_load(s, other, &theirs, err) < 0)
+		return -1;
+	b = tree_builder_new();
+	for (size_t i = 0; i < tree_len(mine) && r == 0; i++) {
+		const struct tree_entry *e = tree_at(mine, i);
+
+		r = keep_entry(s, b, e, tree_find(theirs, e->name, e->name_len), depth, err);
+	}
+	if (r == 0)
+		r = tree_builder_store(b, s, ret, err);
+	tree_builder_free(b);
+	return r;
+}
+
+/* Saving. */
+
+/* 1: it changed while it was read. */
+static int snapshot(struct pod *p, struct pod_slot *s, int flags, struct content_id *ret,
+		    struct err *err)
+{
+	const struct content_put_options o = { .flags = CONTENT_PUT_BENEATH | flags };
+	struct err e = { 0 };
+
+	if (content_put_at(p->store, s->w_fd, s->a->checkpoint_path, &o, ret, &e) == 0)
+		return ret->kind == CONTENT_TREE
+			       ? 0
+			       : err_set(err, ERR_INVALID, "%s isn't a directory any more",
+					 s->a->checkpoint_path);
+	return e.code == ERR_CHANGED ? 1 : err_set(err, e.code, "%s", e.msg);
+}
+
+static bool is_empty(struct store *s, const struct content_id *id)
+{
+	_cleanup_(tree_freep) struct tree *t = NULL;
+
+	return tree_load(s, id, &t, NULL) == 0 && tree_len(t) == 0;
+}
+
+static int put_own(struct pod *p, struct pod_slot *s, struct content_id *ret, struct err *err)
+{
+	int r = snapshot(p, s, 0, ret, err);
+
+	for (size_t i = 0; i < s->ck.others.n && r == 0; i++)
+		r = subtract(p->store, ret, &s->ck.others.v[i], 0, ret, err);
+	return r;
+}
+
+static int save(struct pod *p, struct pod_slot *s, const struct content_id *own, struct err *err)
+{
+	struct clock *clock = clock_system();
+	char node[MACHINE_NAME_BYTES];
+	struct checkpoint c = { .key = *s->a->key,
+				.index = p->o.index,
+				.epoch = s->ck.epoch,
+				.sequence = s->ck.sequence + 1,
+				.tree = *own,
+				.attempts = s->ck.attempts,
+				.run_id = s->a->run_id,
+				.task = s->a->task,
+				.node = machine_name(node),
+				.saved_ns = clock->wall_ns(clock) };
+	int r;
+
+	r = checkpoint_save(p->store, &c, err);
+	if (r < 0)
+		return -1;
+	s->ck.superseded = r > 0;
+	s->ck.sequence++;
+	s->ck.saved = *own;
+	return pod_state_write(p, err);
+}
+
+int pod_checkpoint_save(struct pod *p, struct pod_slot *s, struct err *err)
+{
+	struct content_id own;
+	int r;
+
+	if (s->ck.superseded || !s->ck.attempts)
+		return 0;
+	/* Most looks find nothing new: those cost no copy. */
+	if (!s->ck.others.n) {
+		r = snapshot(p, s, CONTENT_PUT_HASH_ONLY, &own, err);
+		if (r != 0 || content_id_eq(&own, &s->ck.saved))
+			return r;
+	}
+	r = put_own(p, s, &own, err);
+	if (r != 0 || content_id_eq(&own, &s->ck.saved) ||
+	    (s->ck.saved.kind == CONTENT_NONE && is_empty(p->store, &own)))
+		return r;
+	return save(p, s, &own, err);
+}
+
+/* Across sidecars. */
+
+static json_t *id_text(const struct content_id *id)
+{
+	struct str text = { 0 };
+	json_t *j;
+
+	pod_content_write(id, &text);
+	j = json_string(text.s);
+	str_deinit(&text);
+	return j;
+}
+
+static json_t *slot_state(const struct pod_slot *s)
+{
+	const struct pod_checkpoint *c = &s->ck;
+	json_t *o = json_object(), *others = json_array();
+
+	for (size_t i = 0; i < c->others.n; i++)
+		json_array_append_new(others, id_text(&c->others.v[i]));
+	json_object_set_new(o, "others", others);
+	if (!c->attempts)
+		return o;
+	json_object_set_new(o, "attempts", json_string(c->attempts));
+	json_object_set_new(o, "epoch", json_integer((json_int_t)c->epoch));
+	json_object_set_new(o, "sequence", json_integer((json_int_t)c->sequence));
+	if (c->continues)
+		json_object_set_new(o, "continues", json_string(c->continues));
+	if (c->saved.kind != CONTENT_NONE)
+		json_object_set_new(o, "saved", id_text(&c->saved));
+	return o;
+}
+
+int pod_state_write(struct pod *p, struct err *err)
+{
+	_cleanup_(freep) char *path = fs_join(p->o.state_dir, STATE);
+	_cleanup_(json_decrefp) json_t *top = json_object();
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < p->n; i++)
+		json_array_append_new(list, slot_state(&p->slots[i]));
+	json_object_set_new(top, "spec", json_string(p->spec));
+	json_object_set_new(top, "slots", list);
+	return json_write_file(path, top, false, err);
+}
+
+static int read_slot(const json_t *o, struct pod_checkpoint *c, struct err *err)
+{
+	const char *attempts, *continues, *saved;
+	uint64_t epoch, sequence;
+	json_t *others;
+
+	if (json_get_str_opt(o, "attempts", NULL, &attempts, err) < 0 || !attempts)
+		return 0;
+	if (json_get_str_opt(o, "continues", NULL, &continues, err) < 0 ||
+	    json_get_uint(o, "epoch", &epoch, err) < 0 ||
+	    json_get_uint(o, "sequence", &sequence, err) < 0 ||
+	    json_get_str_opt(o, "saved", NULL, &saved, err) < 0 ||
+	    json_get_array(o, "others", &others, err) < 0)
+		return -1;
+	c->attempts = xstrdup(attempts);
+	c->continues = continues ? xstrdup(continues) : NULL;
+	c->epoch = epoch;
+	c->sequence = sequence;
+	if (saved && pod_content_read(saved, &c->saved, err) < 0)
+		return -1;
+	for (size_t i = 0; i < json_array_size(others); i++) {
+		const char *text = json_string_value(json_array_get(others, i));
+		struct content_id id;
+
+		if (!text || pod_content_read(text, &id, err) < 0)
+			return -1;
+		VEC_PUSH(&c->others, id);
+	}
+	return 0;
+}
+
+int pod_state_read(struct pod *p, struct err *err)
+{
+	_cleanup_(freep) char *path = fs_join(p->o.state_dir, STATE);
+	_cleanup_(json_decrefp) json_t *top = NULL;
+	const char *spec;
+	json_t *list;
+
+	if (json_read_file(path, STATE_MAX, &top, err) < 0 ||
+	    json_get_str(top, "spec", &spec, err) < 0 ||
+	    json_get_array(top, "slots", &list, err) < 0)
+		return -1;
+	if (!str_eq(spec, p->spec) || json_array_size(list) != p->n)
+		return err_set(err, ERR_INVALID, "%s is another pod's", path);
+	for (size_t i = 0; i < p->n; i++)
+		if (read_slot(json_array_get(list, i), &p->slots[i].ck, err) < 0)
+			return err_wrap(err, "%s", path);
+	return 0;
+}

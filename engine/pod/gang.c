@@ -1,0 +1,246 @@
+/* engine/pod/gang.c — pods of one step wait for each other by asking DNS.
+ *
+ * wait_for_all() asks for the service's own name until it has as many addresses as there are nodes.
+ * Only then is a pod's name asked for, since an answer "no such name" may be kept for a while: the
+ * first pod's always, all pods' when launchers must reach each other without resolving names
+ * (needs_addresses()). Pauses grow from LOOK_FIRST_NS to LOOK_MOST_NS.
+ *
+ * Invariants: every wait is bounded (DNS_WITHIN_NS, GANG_WITHIN_NS), and stopped() is asked before
+ * each pause. The token is the same in each pod of an attempt: it is made of the specification
+ * alone. Clock, pause and look-up come from struct pod_gang_world, so that tests need neither.
+ *
+ * Threads: the caller's, which it blocks. What it doesn't do: start ranks (steps/train/), judge
+ * whether a gang gets its places in time (the runner).
+ */
+#include "pod/gang.h"
+#include <netdb.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include "base/text/text.h"
+
+#define LOOK_FIRST_NS (NS_PER_S / 10)
+#define LOOK_MOST_NS  (2 * NS_PER_S)
+/* A pod has its address when its sidecar runs; that DNS learns of it takes seconds. */
+#define DNS_WITHIN_NS (2 * 60 * NS_PER_S)
+/* For all pods: a net below the runner's own limit, which is shorter. */
+#define GANG_WITHIN_NS (3600 * NS_PER_S)
+/* CAIRN_GANG_ADDRESSES is one string of an environment: 128 KiB at most (Linux, MAX_ARG_STRLEN). */
+#define ADDRESSES_MAX (120 * KIB)
+
+/* The real world. */
+
+static int look_up(void *arg, const char *name, struct str *ret)
+{
+	const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
+	struct addrinfo *found = NULL;
+	int n = 0;
+
+	if (getaddrinfo(name, NULL, &hints, &found) != 0)
+		return -1;
+	for (const struct addrinfo *a = found; a; a = a->ai_next) {
+		char text[NI_MAXHOST];
+
+		if (a->ai_family != found->ai_family ||
+		    getnameinfo(a->ai_addr, a->ai_addrlen, text, sizeof(text), NULL, 0,
+				NI_NUMERICHOST) != 0)
+			continue;
+		str_addf(ret, "%s%s", n ? "," : "", text);
+		n++;
+	}
+	freeaddrinfo(found);
+	return n ? n : -1;
+}
+
+static void wait_a_while(void *arg, int64_t ns)
+{
+	const struct timespec t = { .tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S };
+
+	nanosleep(&t, NULL); /* lint: nanosleep because it is the real world's wait; a signal ends
+				it early: stopped() is asked next */
+}
+
+/* Meeting. */
+
+struct meeting {
+	struct pod_gang_world world;
+	const char *service;
+	unsigned nodes, here;
+	int64_t begun_ns, pause_ns;
+};
+
+static int64_t now_ns(const struct meeting *m)
+{
+	return m->world.clock->mono_ns(m->world.clock);
+}
+
+/* Between two looks. */
+static int pause_for(struct meeting *m, struct err *err)
+{
+	if (m->world.stopped && m->world.stopped(m->world.arg))
+		return err_set(err, ERR_CANCELLED,
+			       "asked to stop while waiting for the other pods");
+	m->world.wait(m->world.arg, m->pause_ns);
+	m->pause_ns = MIN(m->pause_ns * 3 / 2, LOOK_MOST_NS);
+	return 0;
+}
+
+static void begin(struct meeting *m)
+{
+	m->begun_ns = now_ns(m);
+	m->pause_ns = LOOK_FIRST_NS;
+}
+
+/* Until DNS knows as many pods as there are to be. Nothing at all, though this pod itself is there,
+ * is DNS' fault. */
+static int wait_for_all(struct meeting *m, struct err *err)
+{
+	_cleanup_(str_deinit) struct str found = { 0 };
+	int n, most = 0;
+
+	for (begin(m);;) {
+		str_reset(&found);
+		n = m->world.look_up(m->world.arg, m->service, &found);
+		most = MAX(most, n);
+		if (n >= (int)m->nodes)
+			return 0;
+		if (most <= 0 && now_ns(m) - m->begun_ns > DNS_WITHIN_NS)
+			return err_set(err, ERR_IO,
+				       "the cluster's DNS doesn't know the service %s, to which "
+				       "this pod belongs: pods can't find each other",
+				       m->service);
+		if (now_ns(m) - m->begun_ns > GANG_WITHIN_NS)
+			return err_set(err, ERR_IO,
+				       "after an hour only %d of %u pods have an address", most,
+				       m->nodes);
+		if (pause_for(m, err) < 0)
+			return -1;
+	}
+}
+
+static int wait_for_name(struct meeting *m, unsigned index, struct str *ret_first, struct err *err)
+{
+	_cleanup_(freep) char *name = xasprintf("%s-%u.%s", m->service, index, m->service);
+	_cleanup_(str_deinit) struct str found = { 0 };
+
+	for (begin(m);;) {
+		str_reset(&found);
+		if (m->world.look_up(m->world.arg, name, &found) > 0)
+			break;
+		if (now_ns(m) - m->begun_ns > DNS_WITHIN_NS)
+			return err_set(
+				err, ERR_IO,
+				"the cluster's DNS doesn't know %s, though it knows all pods of %s",
+				name, m->service);
+		if (pause_for(m, err) < 0)
+			return -1;
+	}
+	str_addn(ret_first, found.s, strcspn(found.s, ","));
+	return 0;
+}
+
+/* Where launchers must reach each other, which resolve no names. */
+static bool needs_addresses(const struct runner_gang *g)
+{
+	return g->servers || str_eq(g->framework, "mpi") || str_eq(g->framework, "horovod") ||
+	       str_eq(g->framework, "ps");
+}
+
+static int find_members(struct meeting *m, const struct runner_gang *g, struct str *addresses,
+			struct err *err)
+{
+	bool all = needs_addresses(g);
+
+	for (unsigned i = 0; i < (all ? m->nodes : 1); i++) {
+		if (i)
+			str_addc(addresses, ',');
+		if (wait_for_name(m, i, addresses, err) < 0)
+			return -1;
+	}
+	if (addresses->len > ADDRESSES_MAX)
+		return err_set(err, ERR_TOO_LARGE,
+			       "the addresses of %u nodes are too long for the environment of the "
+			       "framework `%s`",
+			       m->nodes, g->framework);
+	if (!all)
+		str_reset(addresses);
+	return 0;
+}
+
+/* The same in each pod of the attempt, and nowhere in the cluster's objects: made of what stands in
+ * the specification alone. */
+static const char *token_of(const struct runner_attempt *a, struct arena *arena)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	char hex[DIGEST_HEX_MAX];
+	struct digest d;
+
+	str_addf(&text, "cairn gang %llu %s ", (unsigned long long)a->id,
+		 a->run_id ? a->run_id : "");
+	if (a->key)
+		str_add(&text, digest_hex(a->key, hex));
+	digest_bytes(text.s, text.len, &d);
+	return arena_strdup(arena, digest_hex(&d, hex));
+}
+
+static const char *const *environment(const struct meeting *m, const struct runner_attempt *a,
+				      const struct str *addresses, struct arena *arena)
+{
+	const char **env = arena_alloc(arena, 6 * sizeof(*env));
+	size_t n = 0;
+
+	env[n++] = arena_printf(arena, "CAIRN_GANG_HOSTS=%s-%%u.%s", m->service, m->service);
+	env[n++] = arena_printf(arena, "CAIRN_GANG_NODE=%u", m->here);
+	env[n++] = arena_printf(arena, "CAIRN_GANG_NODES=%u", m->nodes);
+	if (addresses->len) {
+		env[n++] = arena_printf(arena, "CAIRN_GANG_ADDRESSES=%s", addresses->s);
+		env[n++] = arena_printf(arena, "CAIRN_GANG_TOKEN=%s", token_of(a, arena));
+	}
+	env[n] = NULL;
+	return env;
+}
+
+static int surroundings(struct meeting *m, const char *service, const char *index, struct err *err)
+{
+	int64_t here;
+
+	if (!service || !*service ||
+	    strspn(service, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(service))
+		return err_set(err, ERR_INVALID,
+			       POD_GANG_SERVICE
+			       " doesn't name the service of this pod's step, which has %u nodes",
+			       m->nodes);
+	if (!index || !text_parse_int(index, &here) || here < 0 || here >= m->nodes)
+		return err_set(err, ERR_INVALID,
+			       POD_GANG_INDEX " doesn't say which of %u pods this is", m->nodes);
+	m->service = service;
+	m->here = (unsigned)here;
+	return 0;
+}
+
+int pod_gang_meet(const struct runner_attempt *a, const char *service, const char *index,
+		  const struct pod_gang_world *world, struct arena *arena,
+		  const char *const **ret_env, struct err *err)
+{
+	static const char *const nothing[] = { NULL };
+	_cleanup_(str_deinit) struct str addresses = { 0 };
+	struct meeting m = { .nodes = a->on.gang.nodes };
+
+	if (a->on.gang.nodes <= 1) {
+		*ret_env = nothing;
+		return 0;
+	}
+	if (world)
+		m.world = *world;
+	if (!m.world.clock)
+		m.world.clock = clock_system();
+	if (!m.world.wait)
+		m.world.wait = wait_a_while;
+	if (!m.world.look_up)
+		m.world.look_up = look_up;
+	if (surroundings(&m, service, index, err) < 0 || wait_for_all(&m, err) < 0 ||
+	    find_members(&m, &a->on.gang, &addresses, err) < 0)
+		return -1;
+	*ret_env = environment(&m, a, &addresses, arena);
+	return 0;
+}

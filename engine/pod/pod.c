@@ -1,0 +1,527 @@
+/* engine/pod/pod.c — the sidecar's life: lay out → wait for each program's end → collect → tell →
+ * end with the helper.
+ *
+ * What takes long (fetching, sending) is done on the main thread. A ticker beside it touches the
+ * beat that the helper looks at, and takes SIGTERM; a mourner waits for the lock that the helper
+ * holds as long as it lives. Both wake the main thread by `wake`.
+ *
+ * The container must not end by itself while the helper's runs, since the kubelet would start it
+ * again: so after everything is told it waits for the helper's end, or for SIGTERM. A sidecar that
+ * is started again finds the file `ready`, and takes up where the last one was (take_up()).
+ *
+ * Invariants: signals are blocked before any other thread is there. Until `work` is POD_SERVING,
+ * SIGTERM ends the process at once, on the ticker's thread (end_before_start()). The result is told
+ * before the helper hears its last word (conclude()). Slots are collected in their order, and none
+ * is begun after one that was stopped or has died.
+ *
+ * Threads: as said; other threads share only atomics, `wake` and, before the start, the slots. What
+ * it doesn't do: lay out (stage.c), collect (collect.c), checkpoints (checkpoint.c).
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <time.h>
+#include "base/clock.h"
+#include "base/os/fs.h"
+#include "base/os/thread.h"
+#include "pod/internal.h"
+
+#define BEAT_S              5
+#define CHECKPOINT_EVERY_NS (300 * NS_PER_S)
+#define SERIES_EVERY_NS     (10 * NS_PER_S)
+#define SAVE_WITHIN_NS      (12 * 3600 * NS_PER_S)
+
+void pod_say(const struct pod *p, const char *fmt, ...)
+{
+	char text[1200];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (p->o.say)
+		p->o.say(text);
+}
+
+/* Read by another process, of the same container: `cairn pod --well`. */
+static char *trouble_path(const char *state_dir)
+{
+	return xasprintf("%s/cairn-trouble", state_dir ? state_dir : "/tmp");
+}
+
+void pod_trouble(const struct pod *p, const char *fmt, ...)
+{
+	_cleanup_(freep) char *path = trouble_path(p->o.state_dir);
+	char text[1200];
+	va_list ap;
+
+	if (!fmt) {
+		(void)unlink(path);
+		return;
+	}
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	pod_say(p, "%s", text);
+	(void)fs_write_atomic(path, text, strlen(text), NULL);
+}
+
+int pod_is_well(const char *state_dir, struct err *err)
+{
+	_cleanup_(freep) char *path = trouble_path(state_dir);
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct err e = { 0 };
+
+	if (fs_read_file(path, 4096, &text, &e) < 0)
+		return 0;
+	return err_set(err, ERR_IO, "%s", text.s ? text.s : "");
+}
+
+static int64_t now_ns(void)
+{
+	return clock_system()->mono_ns(clock_system());
+}
+
+/* The ticker. */
+
+static void beat(struct pod *p)
+{
+	if (utimensat(p->run_fd, "beat", NULL, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT)
+		return;
+	(void)fs_write_atomic_at(p->run_fd, "beat", "", 0, 0644, FS_WRITE_NO_SYNC, NULL);
+}
+
+/* Nothing runs yet, and nothing is worth a wait: what is being fetched is dropped. */
+_noreturn_ static void end_before_start(struct pod *p)
+{
+	struct err e = { 0 };
+
+	pod_say(p, "stopped before the program began");
+	if (!atomic_load(&p->knows)) {
+		(void)pod_tell_text(p, "it had not yet read its instructions from the store", &e);
+	} else {
+		struct pod_slot *s = &p->slots[0];
+
+		err_set(&e, ERR_FAILED, "the pod was asked to stop before the program began");
+		s->result.stopped = true;
+		s->result.r.failure = FAILURE_FAILED;
+		s->result.r.err = e;
+		s->ended = true;
+		(void)pod_tell(p, &e);
+	}
+	_exit(0);
+}
+
+static void wake(struct pod *p, atomic_bool *what)
+{
+	atomic_store(what, true);
+	(void)!write(p->wake, &(uint64_t){ 1 }, sizeof(uint64_t));
+}
+
+static void *tick(void *arg)
+{
+	struct pod *p = arg;
+	sigset_t term;
+
+	sigemptyset(&term);
+	sigaddset(&term, SIGTERM);
+	sigaddset(&term, SIGINT);
+	while (!atomic_load(&p->done)) {
+		int signo;
+
+		beat(p);
+		signo = sigtimedwait(&term, NULL, &(struct timespec){ .tv_sec = BEAT_S });
+		if (signo < 0 || atomic_load(&p->done))
+			continue;
+		if (atomic_load(&p->work) == POD_LAYING_OUT)
+			end_before_start(p);
+		wake(p, &p->told);
+	}
+	return NULL;
+}
+
+/* The mourner. */
+
+static void ignore_nudge(int signo)
+{
+}
+
+/* A wait for a lock ends only by a signal that somebody handles. */
+static void allow_nudges(void)
+{
+	struct sigaction act = { .sa_handler = ignore_nudge };
+	sigset_t set;
+
+	sigaction(SIGUSR1, &act, NULL);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static void end_mourner(struct pod *p)
+{
+	struct timespec until;
+
+	do { /* it may have been just before its wait */
+		pthread_kill(p->mourner, SIGUSR1);
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_nsec += 10 * NS_PER_MS;
+		until.tv_sec += until.tv_nsec / NS_PER_S;
+		until.tv_nsec %= NS_PER_S;
+	} while (pthread_clockjoin_np(p->mourner, NULL, CLOCK_MONOTONIC, &until) == ETIMEDOUT);
+}
+
+/* The helper writes a byte when it has the lock. A program that has it too only keeps us longer,
+ * until its container is gone. */
+static void *mourn(void *arg)
+{
+	struct pod *p = arg;
+	_cleanup_(fd_closep) int inotify = inotify_init1(IN_CLOEXEC);
+	char path[64], buf[512] __attribute__((__aligned__(8)));
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", p->alive_fd);
+	if (inotify < 0 || inotify_add_watch(inotify, path, IN_MODIFY) < 0)
+		return NULL;
+	allow_nudges();
+	while (fstat(p->alive_fd, &st) == 0 && st.st_size == 0)
+		if (read(inotify, buf, sizeof(buf)) < 0 &&
+		    (errno != EINTR || atomic_load(&p->done)))
+			return NULL;
+	while (flock(p->alive_fd, LOCK_EX) < 0)
+		if (errno != EINTR || atomic_load(&p->done))
+			return NULL;
+	flock(p->alive_fd, LOCK_UN);
+	wake(p, &p->gone);
+	return NULL;
+}
+
+static int start_threads(struct pod *p, struct err *err)
+{
+	sigset_t term;
+
+	sigemptyset(&term);
+	sigaddset(&term, SIGTERM);
+	sigaddset(&term, SIGINT);
+	sigaddset(&term, SIGUSR1); /* the mourner's */
+	pthread_sigmask(SIG_BLOCK, &term,
+			NULL); /* before any other thread is there: all are to have it so */
+	p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	p->alive_fd = openat(p->run_fd, "alive",
+			     O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+	if (p->wake < 0 || p->alive_fd < 0)
+		return err_errno(err, "cannot make %s/run/alive", p->o.root);
+	p->has_ticker = thread_start(&p->ticker, NULL, tick, p) == 0;
+	p->has_mourner = thread_start(&p->mourner, NULL, mourn, p) == 0;
+	return p->has_ticker && p->has_mourner ? 0 : err_set(err, ERR_IO, "cannot start a thread");
+}
+
+/* While programs run. */
+
+static bool has_exit(const struct pod_slot *s)
+{
+	return faccessat(s->run_fd, "exit", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* The one whose turn it is; NULL: none is left. After a program that was told to end, none is
+ * started. */
+static struct pod_slot *current(struct pod *p)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		if (!p->slots[i].ended)
+			return &p->slots[i];
+		if (p->slots[i].result.stopped || p->slots[i].result.main_died)
+			return NULL;
+	}
+	return NULL;
+}
+
+/* The result is told before the helper hears the last word, since the pod can be over a moment
+ * later. */
+static int conclude(struct pod *p, struct pod_slot *s, struct err *err)
+{
+	bool kept = s->result.r.failure != FAILURE_STORE;
+
+	if (!current(p) && pod_tell(p, err) < 0)
+		return -1;
+	s->saved = true;
+	return fs_write_atomic_at(s->run_fd, "saved", kept ? "0" : "1", 1, 0644, FS_WRITE_NO_SYNC,
+				  err);
+}
+
+/* A full disk, a link in the place of a file: the helper hears nothing then, and ends when the beat
+ * has stopped. */
+static int conclude_all(struct pod *p, struct err *err)
+{
+	struct pod_slot *s;
+
+	while ((s = current(p)) && has_exit(s)) {
+		pod_collect(p, s);
+		if (conclude(p, s, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static void drain(int fd)
+{
+	char buf[4096] __attribute__((__aligned__(8)));
+
+	while (read(fd, buf, sizeof(buf)) > 0)
+		;
+}
+
+static void watch_slots(struct pod *p, int inotify)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		char path[64];
+
+		snprintf(
+			path, sizeof(path), "/proc/self/fd/%d",
+			p->slots[i]
+				.run_fd); /* not by its name: that may mean something else by now */
+		(void)inotify_add_watch(inotify, path, IN_MOVED_TO | IN_CREATE | IN_CLOSE_WRITE);
+	}
+}
+
+/* Its own failures are told and forgotten: the next one may go better. */
+static int64_t save_now(struct pod *p, struct pod_slot *s)
+{
+	struct err e = { 0 };
+	int r = s->a->checkpoint_path ? pod_checkpoint_save(p, s, &e) : 0;
+
+	if (r < 0)
+		pod_say(p, "saving the checkpoint of %s: %s", s->a->task, e.msg);
+	return now_ns() + (r > 0 ? p->o.checkpoint_every_ns / 16 : p->o.checkpoint_every_ns);
+}
+
+static int watch(struct pod *p, struct err *err)
+{
+	_cleanup_(fd_closep) int inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	int64_t save_at = now_ns() + p->o.checkpoint_every_ns,
+		say_at = now_ns() + p->o.series_every_ns;
+	struct pod_slot *s;
+
+	if (inotify < 0)
+		return err_errno(err, "cannot watch %s/run", p->o.root);
+	watch_slots(p, inotify);
+	while (conclude_all(p, err) == 0 && (s = current(p))) {
+		struct pollfd fds[] = { { .fd = inotify, .events = POLLIN },
+					{ .fd = p->wake, .events = POLLIN } };
+		int64_t now = now_ns(),
+			left = s->a->series_path ? MIN(save_at, say_at) - now : save_at - now;
+
+		/* The kubelet ends us after main's container. Its last word may have come between
+		 * the two looks. */
+		if ((atomic_load(&p->told) || atomic_load(&p->gone)) && !has_exit(s)) {
+			pod_collect_remains(p, s);
+			return conclude(p, s, err);
+		}
+		if (save_at <= now) {
+			save_at = save_now(p, s);
+		} else if (left <= 0) {
+			pod_series_look(p, s);
+			say_at = now + p->o.series_every_ns;
+		} else if (poll(fds, ARRAY_LEN(fds), (int)MIN(left / NS_PER_MS + 1, 60000LL)) > 0) {
+			drain(inotify);
+		}
+	}
+	return err->code ? -1 : 0;
+}
+
+static void wait_for_the_end(struct pod *p)
+{
+	while (!atomic_load(&p->told) && !atomic_load(&p->gone))
+		poll(&(struct pollfd){ .fd = p->wake, .events = POLLIN }, 1, -1);
+}
+
+/* Life. */
+
+static void fill_in(struct pod_options *o)
+{
+	o->root = o->root ? o->root : POD_ROOT;
+	o->message_path = o->message_path ? o->message_path : "/dev/termination-log";
+	o->init_program = o->init_program ? o->init_program : "/usr/lib/cairn/cairn-init";
+	o->launch_program = o->launch_program ? o->launch_program : "/usr/lib/cairn/cairn-launch";
+	o->state_dir = o->state_dir ? o->state_dir : "/tmp";
+	o->checkpoint_every_ns =
+		o->checkpoint_every_ns ? o->checkpoint_every_ns : CHECKPOINT_EVERY_NS;
+	o->series_every_ns = o->series_every_ns ? o->series_every_ns : SERIES_EVERY_NS;
+	o->save_within_ns = o->save_within_ns ? o->save_within_ns : SAVE_WITHIN_NS;
+}
+
+static int open_root(struct pod *p, struct err *err)
+{
+	p->root_fd = open(p->o.root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (p->root_fd < 0)
+		return err_errno(err, "cannot open %s", p->o.root);
+	if (mkdirat(p->root_fd, "run", 0755) < 0 && errno != EEXIST)
+		return err_errno(err, "cannot make %s/run", p->o.root);
+	p->run_fd = fs_open_beneath(p->root_fd, "run", O_RDONLY | O_DIRECTORY, false);
+	if (p->run_fd < 0)
+		return err_errno(err, "cannot open %s/run", p->o.root);
+	p->resumed = faccessat(p->run_fd, "ready", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	return 0;
+}
+
+/* Of the first attempt that didn't say so itself; where the specification couldn't be read, of a
+ * nameless one. */
+static void blame(struct pod *p, const struct err *why)
+{
+	struct pod_slot *s;
+
+	if (!p->slots) {
+		p->slots = arena_alloc(p->arena, sizeof(*p->slots));
+		p->slots[0] =
+			(struct pod_slot){ .run_fd = -1, .w_fd = -1, .result.index = p->o.index };
+		p->n = 1;
+	}
+	for (size_t i = 0; i < p->n; i++)
+		if (p->slots[i].ended)
+			return;
+	s = &p->slots[0];
+	s->result.r.failure = FAILURE_STORE;
+	s->result.r.err = *why;
+	s->ended = true;
+}
+
+/* The container starts all the same, so that its helper says why and the pod ends: a pod that never
+ * gets ready would wait for somebody to look. */
+static int refuse(struct pod *p, const struct err *why, struct err *err)
+{
+	pod_say(p, "%s", why->msg);
+	blame(p, why);
+	if (pod_tell(p, err) < 0 ||
+	    fs_write_atomic_at(p->run_fd, "failed", why->msg, strlen(why->msg), 0644,
+			       FS_WRITE_NO_SYNC, err) < 0)
+		return -1;
+	wait_for_the_end(p);
+	return 0;
+}
+
+/* 1: refused, and that was told. */
+static int begin(struct pod *p, struct err *err)
+{
+	struct err why = { 0 };
+
+	(void)unlinkat(p->run_fd, "failed", 0); /* an earlier sidecar's: this one tries again */
+	if (pod_stage(p, &why) < 0) {
+		atomic_store(&p->work, POD_SERVING);
+		return refuse(p, &why, err) < 0 ? -1 : 1;
+	}
+	atomic_store(&p->work, POD_SERVING);
+	return fs_write_atomic_at(p->run_fd, "ready", "", 0, 0644, FS_WRITE_NO_SYNC, err);
+}
+
+static int take_up(struct pod *p, struct err *err)
+{
+	atomic_store(&p->work, POD_SERVING);
+	pod_say(p, "started again; the program goes on");
+	if (pod_read_spec(p, err) < 0 || pod_reopen(p, err) < 0)
+		return -1;
+	return pod_state_read(p, err);
+}
+
+static int serve(struct pod *p, struct err *err)
+{
+	int r = p->resumed ? take_up(p, err) : begin(p, err);
+
+	if (r != 0)
+		return r < 0 ? -1 : 0;
+	if (watch(p, err) < 0)
+		return -1;
+	wait_for_the_end(p);
+	return 0;
+}
+
+static void pod_deinit(struct pod *p)
+{
+	atomic_store(&p->done, true);
+	if (p->has_ticker) {
+		pthread_kill(p->ticker, SIGTERM);
+		pthread_join(p->ticker, NULL);
+	}
+	if (p->has_mourner)
+		end_mourner(p);
+	for (size_t i = 0; i < p->n && p->slots; i++) {
+		pod_checkpoint_deinit(&p->slots[i].ck);
+		pod_series_deinit(&p->slots[i]);
+		fd_closep(&p->slots[i].run_fd);
+		fd_closep(&p->slots[i].w_fd);
+	}
+	fd_closep(&p->wake);
+	fd_closep(&p->alive_fd);
+	fd_closep(&p->run_fd);
+	fd_closep(&p->root_fd);
+	arena_free(p->arena);
+}
+
+static int pod_init(struct pod *p, const struct pod_options *o, struct err *err)
+{
+	p->root_fd = p->run_fd = p->wake = p->alive_fd = -1;
+	if (o)
+		p->o = *o;
+	fill_in(&p->o);
+	p->arena = arena_new();
+	umask(0); /* modes are meant as they stand: the program can be another user */
+	return open_root(p, err) < 0 ? -1 : start_threads(p, err);
+}
+
+int pod_serve(struct store *store, const char *spec, const struct pod_options *o, struct err *err)
+{
+	struct pod p = { .store = store, .spec = spec };
+	int r = pod_init(&p, o, err);
+
+	if (r == 0)
+		r = serve(&p, err);
+	pod_deinit(&p);
+	return r;
+}
+
+int pod_refuse(const struct pod_options *o, const struct err *why, struct err *err)
+{
+	struct pod p = { 0 };
+	int r = pod_init(&p, o, err);
+
+	atomic_store(&p.work, POD_SERVING);
+	if (r == 0)
+		r = pod_put_programs(&p, err);
+	if (r == 0)
+		r = refuse(&p, why, err);
+	pod_deinit(&p);
+	return r;
+}
+
+/* The hook. */
+
+#define HOOK_NS (20 * NS_PER_S)
+
+static bool is_there(int run, const char *name)
+{
+	return run >= 0 && faccessat(run, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+int pod_wait_ready(const char *root, struct err *err)
+{
+	_cleanup_(freep) char *path = xasprintf("%s/run", root ? root : POD_ROOT);
+	_cleanup_(fd_closep) int inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK), run = -1;
+	int64_t until = now_ns() + HOOK_NS;
+
+	if (inotify < 0 || inotify_add_watch(inotify, root ? root : POD_ROOT, IN_CREATE) < 0)
+		return err_errno(err, "cannot watch %s", root ? root : POD_ROOT);
+	for (;;) {
+		if (run < 0 && (run = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) >= 0)
+			(void)inotify_add_watch(inotify, path, IN_CREATE | IN_MOVED_TO);
+		if (is_there(run, "placed") || is_there(run, "failed"))
+			return 0;
+		if (now_ns() >= until)
+			return err_set(err, ERR_BUSY,
+				       "the sidecar hasn't prepared the program's inputs yet");
+		poll(&(struct pollfd){ .fd = inotify, .events = POLLIN }, 1, 1000);
+		drain(inotify);
+	}
+}

@@ -1,0 +1,56 @@
+/* What came from outside, and what went there. */
+#include "record/lineage/outside.h"
+#include "record/rows/rows.h"
+
+static const struct db_row origin_of_columns =
+	DB_ROW(struct run_input_row, NULL, DB_NEEDED(struct run_input_row, name),
+	       DB_NEEDED(struct run_input_row, origin), DB_NEEDED(struct run_input_row, id));
+
+int record_origins(struct db *db, struct arena *arena, struct run_input_row **ret, size_t *ret_n,
+		   struct err *err)
+{
+	return db_get_rows(db,
+			   "SELECT name, origin, content FROM run_input WHERE name >= "
+			   "'input:' AND name < 'input;' AND origin NOT LIKE 'path:%' "
+			   "GROUP BY origin, content ORDER BY max(run) DESC, name",
+			   DB_IN(), arena, &origin_of_columns, ret, ret_n, err);
+}
+
+/* Exports. */
+
+/* What is written last is what lies there: its time is later than that of all before it, though a
+ * clock may have gone back. */
+int record_export(struct db *db, const struct export_row *e, struct err *err)
+{
+	return db_do(db,
+		     "INSERT OR REPLACE INTO export (run, task, output, uri, content, at_ns, "
+		     "message) VALUES (?1, ?2, ?3, ?4, ?5, max(?6, (SELECT "
+		     "coalesce(max(at_ns), 0) + 1 FROM export WHERE uri = ?4)), ?7)",
+		     DB_IN(e->run, e->task, e->output, e->uri, &e->id, e->at_ns, e->message), err);
+}
+
+int record_exported(struct db *db, const char *uri, const struct content_id *id, struct err *err)
+{
+	struct content_id last;
+	int arrived;
+	int r = db_get(db,
+		       "SELECT content, message IS NULL FROM export WHERE uri = ? ORDER BY at_ns "
+		       "DESC LIMIT 1",
+		       DB_IN(uri), NULL, DB_OUT(&last, &arrived), err);
+
+	return r <= 0 ? r : last.kind != CONTENT_NONE && content_id_eq(&last, id) && arrived;
+}
+
+#define C(field) DB_COLUMN(struct export_row, field)
+static const struct db_row export_of_columns = DB_ROW(
+	struct export_row, NULL, C(run), C(task), C(output), C(uri), C(id), C(at_ns), C(message));
+#undef C
+
+int record_run_exports(struct db *db, int64_t run, struct arena *arena, struct export_row **ret,
+		       size_t *ret_n, struct err *err)
+{
+	return db_get_rows(db,
+			   "SELECT run, task, output, uri, content, at_ns, message FROM export "
+			   "WHERE run = ? ORDER BY task, output",
+			   DB_IN(run), arena, &export_of_columns, ret, ret_n, err);
+}

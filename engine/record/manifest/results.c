@@ -1,0 +1,406 @@
+/* engine/record/manifest/results.c — the bytes of the results table: writing and reading.
+ *
+ * "cairn-results/1" and a newline, then records. A step record: 'S', name, u32 number of outputs,
+ * their names. A task record: 'T', label, state (1 byte), key (32), duration (u64), attempt (u64),
+ * flag (1 byte) whether outputs follow: per output of the step kind (1), size (u64), digest (32);
+ * u32 number of metrics, each name and f64 bits (u64). Texts: u32 length, bytes, NUL. Integers are
+ * little-endian.
+ *
+ * Invariants: results_decode() walks the whole table once and checks every bound, so that cursors
+ * don't have to. Names that are lent point into the bytes of the table.
+ *
+ * Threads: any; a table is not changed after it was decoded. What it doesn't do: say which tasks
+ * there are (plan/), put metrics into the database (run_query.c).
+ */
+#include "record/manifest/results.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "storage/bucket/window.h"
+
+#define MAGIC        "cairn-results/1\n"
+#define MAGIC_LEN    (sizeof(MAGIC) - 1)
+#define OUTPUT_BYTES (1 + 8 + DIGEST_BYTES)
+
+struct step_entry {
+	const char *name;
+	const char **outputs;
+	size_t n_outputs, first_task; /* offset of the first record after the step's own */
+};
+
+struct results {
+	uint8_t *bytes;
+	size_t n;
+	VEC(struct step_entry) steps;
+	struct map *by_name; /* step → index + 1 */
+	struct arena *arena;
+};
+
+/* Writing. */
+
+struct results_writer {
+	struct str out;
+	size_t n_outputs;
+	uint64_t max_bytes;
+};
+
+static void add_text(struct str *out, const char *s)
+{
+	size_t n = strlen(s);
+
+	str_add_u32(out, (uint32_t)n);
+	str_addn(out, s, n + 1);
+}
+
+struct results_writer *results_writer_new(void)
+{
+	struct results_writer *w = xcalloc(1, sizeof(*w));
+
+	w->max_bytes = RUN_RESULTS_MAX;
+	str_addn(&w->out, MAGIC, MAGIC_LEN);
+	return w;
+}
+
+/* lint: unused but by tests: none writes 4 GiB */
+void results_writer_set_max(struct results_writer *w, uint64_t max_bytes)
+{
+	w->max_bytes = max_bytes;
+}
+
+void results_writer_free(struct results_writer *w)
+{
+	if (!w)
+		return;
+	str_deinit(&w->out);
+	free(w);
+}
+
+void results_writer_step(struct results_writer *w, const char *step, size_t n_outputs,
+			 const char *const *output_names)
+{
+	str_addc(&w->out, 'S');
+	add_text(&w->out, step);
+	str_add_u32(&w->out, (uint32_t)n_outputs);
+	for (size_t i = 0; i < n_outputs; i++)
+		add_text(&w->out, output_names[i]);
+	w->n_outputs = n_outputs;
+}
+
+void results_writer_task(struct results_writer *w, const char *task, enum result_state state,
+			 const struct digest *key, int64_t duration_ns, int64_t attempt,
+			 const struct content_id *outputs, const struct metric_value *metrics,
+			 size_t n_metrics)
+{
+	struct str *out = &w->out;
+
+	str_addc(out, 'T');
+	add_text(out, task);
+	str_addc(out, (char)state);
+	str_addn(out, key->b, DIGEST_BYTES);
+	str_add_u64(out, (uint64_t)duration_ns);
+	str_add_u64(out, (uint64_t)attempt);
+	str_addc(out, outputs ? 1 : 0);
+	for (size_t i = 0; outputs && i < w->n_outputs; i++) {
+		str_addc(out, (char)outputs[i].kind);
+		str_add_u64(out, outputs[i].size_bytes);
+		str_addn(out, outputs[i].digest.b, DIGEST_BYTES);
+	}
+	str_add_u32(out, (uint32_t)n_metrics);
+	for (size_t i = 0; i < n_metrics; i++) {
+		uint64_t bits;
+
+		add_text(out, metrics[i].name);
+		memcpy(&bits, &metrics[i].value, sizeof(bits));
+		str_add_u64(out, bits);
+	}
+}
+
+int results_writer_store(struct results_writer *w, struct store *s, struct content_id *ret,
+			 struct err *err)
+{
+	if (w->out.len > w->max_bytes)
+		return err_set(err, ERR_TOO_LARGE,
+			       "the results of a run are %zu bytes; at most %llu are kept",
+			       w->out.len, (unsigned long long)w->max_bytes);
+	if (content_put_bytes(s, w->out.s, w->out.len, ret, err) < 0)
+		return err_wrap(err, "keeping the run's results");
+	return 0;
+}
+
+/* Reading. */
+
+static uint64_t get_uint(const uint8_t *p, size_t n)
+{
+	uint64_t v = 0;
+
+	while (n--)
+		v = v << 8 | p[n];
+	return v;
+}
+
+static bool skip(const struct results *r, size_t *at, size_t n)
+{
+	if (r->n - *at < n)
+		return false;
+	*at += n;
+	return true;
+}
+
+static bool get_u32(const struct results *r, size_t *at, uint32_t *ret)
+{
+	if (!skip(r, at, 4))
+		return false;
+	*ret = (uint32_t)get_uint(r->bytes + *at - 4, 4);
+	return true;
+}
+
+static bool get_text(const struct results *r, size_t *at, const char **ret)
+{
+	uint32_t n;
+
+	if (!get_u32(r, at, &n) || !skip(r, at, (size_t)n + 1) || r->bytes[*at - 1] != '\0')
+		return false;
+	*ret = (const char *)r->bytes + *at - n - 1;
+	return memchr(*ret, '\0', n) == NULL;
+}
+
+/* Names of steps and outputs become parts of paths: a table with others isn't one of ours. */
+static bool get_name(const struct results *r, size_t *at, const char **ret)
+{
+	return get_text(r, at, ret) && **ret && **ret != '.' && !strchr(*ret, '/');
+}
+
+static bool check_step(struct results *r, size_t *at)
+{
+	struct step_entry *s = VEC_ADD(&r->steps);
+	uint32_t n;
+
+	if (!get_name(r, at, &s->name) || !get_u32(r, at, &n) || n > ACTION_OUTPUTS_MAX || n > r->n)
+		return false;
+	s->outputs = arena_alloc(r->arena, ((size_t)n + 1) * sizeof(*s->outputs));
+	s->n_outputs = n;
+	for (uint32_t i = 0; i < n; i++)
+		if (!get_name(r, at, &s->outputs[i]))
+			return false;
+	s->first_task = *at;
+	*map_slot_str(r->by_name, s->name) = (void *)(uintptr_t)r->steps.n;
+	return true;
+}
+
+/* Reads the task record behind its 'T'; false when it is damaged. */
+static bool read_task(const struct results *r, size_t n_outputs, size_t *at, struct result_entry *e)
+{
+	const char *text;
+	uint32_t n;
+
+	if (!get_text(r, at, &e->task) || !skip(r, at, 1 + DIGEST_BYTES + 8 + 8 + 1))
+		return false;
+	e->state = (enum result_state)r->bytes[*at - (1 + DIGEST_BYTES + 8 + 8 + 1)];
+	memcpy(e->key.b, r->bytes + *at - (DIGEST_BYTES + 17), DIGEST_BYTES);
+	e->duration_ns = (int64_t)get_uint(r->bytes + *at - 17, 8);
+	e->attempt = (int64_t)get_uint(r->bytes + *at - 9, 8);
+	e->n_outputs = r->bytes[*at - 1] == 1 ? n_outputs : 0;
+	e->outputs_raw = r->bytes + *at;
+	if (e->state < RESULT_SUCCEEDED || e->state > RESULT_BLOCKED || r->bytes[*at - 1] > 1 ||
+	    !skip(r, at, e->n_outputs * OUTPUT_BYTES) || !get_u32(r, at, &n))
+		return false;
+	e->n_metrics = n;
+	e->metrics_raw = r->bytes + *at;
+	for (uint32_t i = 0; i < n; i++)
+		if (!get_text(r, at, &text) || !skip(r, at, 8))
+			return false;
+	return true;
+}
+
+/* Takes bytes. */
+static int decode(uint8_t *bytes, size_t n, struct results **ret, struct err *err)
+{
+	struct results *r = xcalloc(1, sizeof(*r));
+	bool good = n >= MAGIC_LEN && memcmp(bytes, MAGIC, MAGIC_LEN) == 0;
+	struct result_entry e;
+
+	r->arena = arena_new();
+	r->by_name = map_new();
+	r->bytes = bytes;
+	r->n = n;
+	for (size_t at = MAGIC_LEN; good && at < n;) {
+		uint8_t tag = r->bytes[at++];
+
+		good = tag == 'S' ? check_step(r, &at)
+				  : tag == 'T' && r->steps.n &&
+					    read_task(r, r->steps.v[r->steps.n - 1].n_outputs, &at,
+						      &e);
+	}
+	if (!good) {
+		results_free(r);
+		return err_set(err, ERR_CORRUPT, "a results table is damaged");
+	}
+	*ret = r;
+	return 0;
+}
+
+/* lint: unused but by tests: fuzzing begins here */
+int results_decode(const void *bytes, size_t n, struct results **ret, struct err *err)
+{
+	uint8_t *copy = xmalloc(n + 1);
+
+	memcpy(copy, bytes, n);
+	return decode(copy, n, ret, err);
+}
+
+int results_open(struct store *s, const struct content_id *id, struct results **ret,
+		 struct err *err)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+
+	if (content_read(s, id, RUN_RESULTS_MAX, &bytes, err) < 0)
+		return -1;
+	str_add(&bytes, "");
+	return decode((uint8_t *)TAKE_PTR(bytes.s), bytes.len, ret, err);
+}
+
+/* Of a step, only how many outputs its tasks have. */
+static bool skip_step(const struct results *r, size_t *at, size_t *ret_outputs)
+{
+	const char *text;
+	uint32_t n;
+
+	if (!get_text(r, at, &text) || !get_u32(r, at, &n) || n > ACTION_OUTPUTS_MAX)
+		return false;
+	for (uint32_t i = 0; i < n; i++)
+		if (!get_text(r, at, &text))
+			return false;
+	*ret_outputs = n;
+	return true;
+}
+
+/* The whole records of what is in the window; *at stops at the one that isn't whole. -1: fn's. */
+static int each_whole(const struct results *r, size_t *at, size_t *n_outputs,
+		      int (*fn)(void *arg, const struct result_entry *e), void *arg)
+{
+	for (size_t next = *at; next < r->n; *at = next) {
+		struct result_entry e = { 0 };
+		uint8_t tag = r->bytes[next++];
+
+		if (tag == 'S' ? !skip_step(r, &next, n_outputs)
+			       : tag != 'T' || *n_outputs == SIZE_MAX ||
+					 !read_task(r, *n_outputs, &next, &e))
+			return 0;
+		if (tag == 'T' && fn(arg, &e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int results_each(struct store *s, const struct content_id *id,
+		 int (*fn)(void *arg, const struct result_entry *e), void *arg, struct err *err)
+{
+	size_t n_outputs = SIZE_MAX, at = MAGIC_LEN;
+	struct results r = { 0 };
+	struct window w;
+	int got = 0;
+
+	if (window_open(s, id, &w, err) < 0)
+		return -1;
+	if (w.n < MAGIC_LEN || memcmp(w.bytes, MAGIC, MAGIC_LEN) != 0)
+		got = err_set(err, ERR_CORRUPT, "a results table is damaged");
+	while (got == 0) {
+		r.bytes = (uint8_t *)w.bytes;
+		r.n = w.n;
+		got = each_whole(&r, &at, &n_outputs, fn, arg);
+		if (got < 0 || w.is_last)
+			break;
+		got = window_move(&w, at, err);
+		at = 0;
+	}
+	if (got == 0 && at != w.n)
+		got = err_set(err, ERR_CORRUPT, "a results table is damaged");
+	window_close(&w);
+	return got;
+}
+
+void results_free(struct results *r)
+{
+	if (!r)
+		return;
+	VEC_FREE(&r->steps);
+	map_free(r->by_name);
+	arena_free(r->arena);
+	free(r->bytes);
+	free(r);
+}
+
+void results_first(const struct results *r, struct results_cursor *c)
+{
+	*c = (struct results_cursor){ .r = r, .at = r->steps.n ? r->steps.v[0].first_task : r->n };
+}
+
+bool results_next(struct results_cursor *c, struct result_entry *ret)
+{
+	const struct results *r = c->r;
+
+	while (c->at < r->n && r->bytes[c->at] == 'S') {
+		c->step++;
+		c->at = r->steps.v[c->step].first_task;
+		c->task = 0;
+	}
+	if (c->at >= r->n)
+		return false;
+	c->at++;
+	ret->step = r->steps.v[c->step].name;
+	ret->step_index = c->step;
+	c->task++;
+	return read_task(r, r->steps.v[c->step].n_outputs, &c->at, ret);
+}
+
+bool results_seek_step(const struct results *r, const char *step, struct results_cursor *c)
+{
+	size_t i = (size_t)(uintptr_t)map_get_str(r->by_name, step);
+
+	if (i == 0)
+		return false;
+	*c = (struct results_cursor){ .r = r, .at = r->steps.v[i - 1].first_task, .step = i - 1 };
+	return true;
+}
+
+size_t results_n_steps(const struct results *r)
+{
+	return r->steps.n;
+}
+
+const char *results_step_name(const struct results *r, size_t i)
+{
+	return r->steps.v[i].name;
+}
+
+const char *results_output_name(const struct results *r, const struct result_entry *e, size_t i)
+{
+	const struct step_entry *s = &r->steps.v[e->step_index];
+
+	return i < s->n_outputs ? s->outputs[i] : "";
+}
+
+void results_output(const struct result_entry *e, size_t i, struct content_id *ret)
+{
+	const uint8_t *p = (const uint8_t *)e->outputs_raw + i * OUTPUT_BYTES;
+
+	ret->kind = p[0] <= CONTENT_KIND_MAX ? p[0] : CONTENT_NONE;
+	ret->size_bytes = get_uint(p + 1, 8);
+	memcpy(ret->digest.b, p + 9, DIGEST_BYTES);
+}
+
+void results_metric(const struct result_entry *e, size_t i, struct metric_value *ret)
+{
+	const uint8_t *p = e->metrics_raw;
+	uint64_t bits;
+
+	for (;; i--) {
+		size_t n = (size_t)get_uint(p, 4);
+
+		ret->name = (const char *)p + 4;
+		bits = get_uint(p + 4 + n + 1, 8);
+		memcpy(&ret->value, &bits, sizeof(bits));
+		if (i == 0)
+			return;
+		p += 4 + n + 1 + 8;
+	}
+}

@@ -1,0 +1,204 @@
+/* engine/record/manifest/tag_store.c — changes of names as objects in the store's STORE_TAG space.
+ *
+ * A change is canonical JSON: cairn_tag (the format), name, run, run_id, at_ns, author, note, and
+ * the signature that storage/signature.h adds. The object's name is the digest of its bytes.
+ * Objects are only added: taking a name away is a change whose run is null.
+ *
+ * tag_store_take_in() lists the local store and the bucket behind it, reads the objects that the
+ * table `tag` lacks, and then adds all of them in one transaction. The store is never asked while
+ * that transaction is open.
+ *
+ * Invariants: what is read is hostile. read_tag() checks name, time and length before anything is
+ * recorded. An object that is damaged, gone, or of a newer cairn is passed over; any other error
+ * stops.
+ *
+ * Threads: that of the database handle. What it doesn't do: say which run a name means now
+ * (rows/tags.c), send objects to a bucket (store_sync()).
+ */
+#include "record/manifest/tag_store.h"
+#include "base/text/json.h"
+#include "record/db_sql.h"
+#include "record/manifest/manifest.h"
+#include "storage/remote/tier.h"
+#include "storage/signature.h"
+
+#define RECORD_MAX (64 * KIB)
+#define FORMAT     1
+
+static json_t *text(const char *s)
+{
+	return s ? json_name(s, strlen(s)) : json_null();
+}
+
+int tag_store_put(struct store *s, struct tag_row *t, struct err *err)
+{
+	_cleanup_(str_deinit) struct str out = { 0 };
+	char hex[DIGEST_HEX_MAX];
+	json_t *o = json_pack("{s:i, s:I}", "cairn_tag", FORMAT, "at_ns", (json_int_t)t->at_ns);
+
+	json_object_set_new(o, "name", text(t->name));
+	json_object_set_new(o, "run",
+			    t->has_run ? json_string(digest_hex(&t->run, hex)) : json_null());
+	json_object_set_new(o, "run_id", text(t->run_id));
+	json_object_set_new(o, "author", text(t->author));
+	json_object_set_new(o, "note", text(t->note));
+	signature_make_json(s, STORE_TAG, o);
+	json_add_canonical(&out, o);
+	json_decref(o);
+	digest_bytes(out.s, out.len, &t->digest);
+	return store_put(s, STORE_TAG, &t->digest, out.s, out.len, err) < 0
+		       ? err_wrap(err, "keeping the name %s", t->name)
+		       : 0;
+}
+
+static const char *keep(const json_t *o, const char *key, struct arena *arena)
+{
+	_cleanup_(str_deinit) struct str raw = { 0 };
+	const char *s;
+
+	if (json_get_str(o, key, &s, NULL) < 0 || json_name_decode(&raw, s, NULL) < 0 ||
+	    memchr(raw.len ? raw.s : "", '\0', raw.len))
+		return NULL;
+	return arena_strndup(arena, raw.len ? raw.s : "", raw.len);
+}
+
+static bool read_tag(const json_t *o, struct arena *arena, struct tag_row *ret)
+{
+	const char *run = keep(o, "run", arena);
+	json_t *j = json_object_get(o, "run");
+
+	ret->name = keep(o, "name", arena);
+	ret->run_id = keep(o, "run_id", arena);
+	ret->author = keep(o, "author", arena);
+	ret->note = keep(o, "note", arena);
+	ret->has_run = run && digest_parse(run, &ret->run, NULL) == 0;
+	return ret->name && tag_name_check(ret->name, NULL) == 0 &&
+	       json_get_int(o, "at_ns", &ret->at_ns, NULL) == 0 && ret->at_ns > 0 &&
+	       (ret->has_run || json_is_null(j)) &&
+	       (!ret->note || strlen(ret->note) <= TAG_NOTE_MAX);
+}
+
+int tag_store_load(struct store *s, const struct digest *name, struct arena *arena,
+		   struct tag_row *ret, struct err *err)
+{
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	struct err why = { 0 };
+	int64_t format = 0;
+	json_t *o;
+	bool good;
+
+	*ret = (struct tag_row){ .digest = *name };
+	if (store_get(s, STORE_TAG, name, RECORD_MAX, &bytes, err) < 0)
+		return -1;
+	if (json_parse("name of a run", bytes.len ? bytes.s : "", bytes.len, &o, &why) < 0)
+		return err_set(err, ERR_CORRUPT, "%s", why.msg);
+	json_get_int(o, "cairn_tag", &format, NULL);
+	good = format == FORMAT && read_tag(o, arena, ret);
+	if (good && signature_check_json(s, STORE_TAG, name, o, err) < 0) {
+		json_decref(o);
+		return -1;
+	}
+	json_decref(o);
+	if (format > FORMAT)
+		return err_set(err, ERR_NEWER, "a name in the store was given by a newer cairn");
+	return good ? 0 : err_set(err, ERR_CORRUPT, "the record of a name is damaged");
+}
+
+/* All. */
+
+struct names {
+	VEC(struct digest) v;
+};
+
+static int see(void *arg, const struct digest *name, uint64_t size, int64_t mtime_ns)
+{
+	struct names *n = arg;
+
+	VEC_PUSH(&n->v, *name);
+	return 0;
+}
+
+static int by_digest(const void *a, const void *b)
+{
+	return memcmp(a, b, DIGEST_BYTES);
+}
+
+/* Each once, though it lies here and behind. */
+static int list_names(struct store *s, struct names *ret, struct err *err)
+{
+	size_t n = 0;
+
+	if (store_list(s, STORE_TAG, see, ret, err) < 0 ||
+	    (tier_remote(s) && remote_list(tier_remote(s), STORE_TAG, see, ret, err) < 0))
+		return -1;
+	if (ret->v.n)
+		qsort(ret->v.v, ret->v.n, sizeof(*ret->v.v), by_digest);
+	for (size_t i = 0; i < ret->v.n; i++)
+		if (i == 0 || !digest_eq(&ret->v.v[i], &ret->v.v[n - 1]))
+			ret->v.v[n++] = ret->v.v[i];
+	ret->v.n = n;
+	return 0;
+}
+
+/* Those that aren't on record yet, read. A damaged one names nothing. */
+static int read_new(struct db *db, struct store *s, const struct names *names, struct arena *arena,
+		    struct tag_row *out, size_t *ret_n, struct err *err)
+{
+	for (size_t i = 0; i < names->v.n; i++) {
+		struct err e = { 0 };
+		int one, known = db_get(db, "SELECT 1 FROM tag WHERE digest = ?",
+					DB_IN(&names->v.v[i]), NULL, DB_OUT(&one), err);
+
+		if (known < 0)
+			return -1;
+		if (known)
+			continue;
+		if (tag_store_load(s, &names->v.v[i], arena, &out[*ret_n], &e) == 0)
+			++*ret_n;
+		else if (!manifest_is_damage(&e))
+			return err_set(err, e.code, "%s", e.msg);
+	}
+	return 0;
+}
+
+int tag_store_take_in(struct db *db, struct store *s, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct names names = { 0 };
+	struct tag_row *rows;
+	size_t n = 0;
+	int r = list_names(s, &names, err);
+
+	rows = arena_alloc(arena, (names.v.n + 1) * sizeof(*rows));
+	if (r == 0)
+		r = read_new(db, s, &names, arena, rows, &n, err);
+	VEC_FREE(&names.v);
+	if (r < 0 || n == 0)
+		return r < 0 ? -1 : 0;
+	if (db_begin(db, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n && r >= 0; i++)
+		r = record_tag_add(db, &rows[i], err);
+	if (r < 0) {
+		db_rollback(db);
+		return -1;
+	}
+	return db_commit(db, err) < 0 ? -1 : (int)n;
+}
+
+int tag_store_each_run(struct store *s, void (*fn)(void *arg, const struct digest *run), void *arg,
+		       struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct names names = { 0 };
+	int r = list_names(s, &names, err);
+
+	for (size_t i = 0; i < names.v.n && r == 0; i++) {
+		struct tag_row row;
+
+		if (tag_store_load(s, &names.v.v[i], arena, &row, NULL) == 0 && row.has_run)
+			fn(arg, &row.run);
+	}
+	VEC_FREE(&names.v);
+	return r;
+}

@@ -1,0 +1,123 @@
+/* engine/record/rows/attempts.h — attempts in the database, what they read and made, and results by
+ * key.
+ *
+ * Functions that write need an open transaction (record/db.h). Strings that are returned live in
+ * `arena`.
+ */
+#ifndef CAIRN_RECORD_ROWS_ATTEMPTS_H
+#define CAIRN_RECORD_ROWS_ATTEMPTS_H
+
+#include "record/db.h"
+#include "record/rows/runs.h"
+
+struct attempt_row {
+	int64_t id; /* unique in the project; never reused */
+	int64_t run;
+	const char *task; /* "train[fold=0]" */
+	const char *step;
+	uint32_t number;
+	struct digest key;
+	int64_t started_ns, ended_ns; /* ended 0 while it runs */
+	enum failure_class failure;
+	int32_t exit_status, signo;
+	uint64_t max_rss_bytes;
+	int64_t cpu_ns;
+	struct content_id log;
+	const char *node, *message, *workspace; /* NULL when none */
+	const char *continues; /* earlier attempts whose checkpoint it went on from: "12 15"; NULL:
+				  it began from nothing */
+	const char *reason;    /* why the task ran: "input data changed: …" (plan/reason) */
+	const char *waiting; /* while it hasn't ended: why it doesn't run yet, in words; or NULL */
+	const char *image;   /* "registry/name@sha256:…" that its program ran in; NULL: none, or
+				Cairn's own */
+};
+
+struct named_content {
+	const char *name;
+	struct content_id id;
+};
+
+/* Allocates a->id. */
+int record_attempt_start(struct db *db, struct attempt_row *a, struct err *err);
+int record_attempt_end(struct db *db, const struct attempt_row *a, struct err *err);
+/* What holds up an attempt that was submitted; NULL: nothing any more. Its end takes it away. */
+int record_attempt_waiting(struct db *db, int64_t id, const char *why, struct err *err);
+/* The key record's bytes, once per key; for `why`. */
+int record_key(struct db *db, const struct digest *key, const void *bytes, size_t n,
+	       struct err *err);
+/* What an attempt that succeeded (or failed only at its gate) read and made; one observation.
+ * Returns 1 when an earlier observation under the same key has other outputs (nondeterminism), else
+ * 0. `cacheable`: later runs may take it as a hit. */
+int record_result(struct db *db, int64_t attempt, const struct digest *key, bool cacheable,
+		  const struct named_content *inputs, size_t n_inputs,
+		  const struct named_content *outputs, size_t n_outputs, struct err *err);
+struct metric_value {
+	const char *name; /* flattened: "val.accuracy" */
+	double value;
+};
+int record_metrics(struct db *db, int64_t attempt, const struct metric_value *m, size_t n,
+		   struct err *err);
+
+/* The cacheable result under a key, the first that was observed: what the local index knows; the
+ * store's action record is asked when this has none. 1 found, 0 not. Outputs sorted by name,
+ * metrics sorted by name, in arena. */
+struct cached_result {
+	int64_t attempt;
+	int64_t duration_ns;
+	struct named_content *outputs;
+	size_t n_outputs;
+	struct metric_value *metrics;
+	size_t n_metrics;
+};
+int record_lookup(struct db *db, const struct digest *key, struct arena *arena,
+		  struct cached_result *ret, struct err *err);
+int record_forget(struct db *db, const struct digest *key,
+		  struct err *err); /* its blobs are gone: not a hit any more */
+
+/* Reading. */
+
+/* Keys under which executions gave different outputs. */
+struct nondeterminism_row {
+	struct digest key;
+	const char *task;
+	uint64_t n_results;
+};
+int record_nondeterminism(struct db *db, struct arena *arena, struct nondeterminism_row **ret,
+			  size_t *ret_n, struct err *err);
+/* What an attempt read, sorted by name. */
+int record_inputs(struct db *db, int64_t attempt, struct arena *arena, struct named_content **ret,
+		  size_t *ret_n, struct err *err);
+/* Steps of which that run executed tasks whose results no later run may take (cache: false). fn's
+ * result other than 0 stops and is returned. */
+int record_each_uncached_step(struct db *db, int64_t run, int (*fn)(void *arg, const char *step),
+			      void *arg, struct err *err);
+/* How each attempt of the run ended, in the order of their ids; `task` is borrowed for the call.
+ * fn's result other than 0 stops and is returned. */
+struct attempt_end {
+	int64_t id, ended_ns;
+	const char *task;
+	struct digest key;
+	enum failure_class failure;
+};
+int record_each_end(struct db *db, int64_t run,
+		    int (*fn)(void *arg, const struct attempt_end *e, struct err *err), void *arg,
+		    struct err *err);
+int record_run_attempts(struct db *db, int64_t run, struct arena *arena, struct attempt_row **ret,
+			size_t *ret_n, struct err *err);
+/* One attempt with its run; 1 found, 0 none. */
+int record_attempt(struct db *db, int64_t id, struct arena *arena, struct attempt_row *ret,
+		   struct run_row *ret_run, struct err *err);
+/* Newest ended attempt of this task of this pipeline before `before_attempt` (0: any), whatever its
+ * run; 1 found, 0 none. */
+int record_previous_attempt(struct db *db, const char *pipeline, const char *task,
+			    int64_t before_attempt, struct arena *arena, struct attempt_row *ret,
+			    struct err *err);
+int record_key_bytes(struct db *db, const struct digest *key, struct str *ret,
+		     struct err *err); /* ERR_NOT_FOUND */
+/* Median duration of the last 20 successful attempts of a step; 1 known, 0 not. */
+int record_step_duration(struct db *db, const char *pipeline, const char *step, int64_t *ret_ns,
+			 struct err *err);
+int record_outputs(struct db *db, int64_t attempt, struct arena *arena, struct cached_result *ret,
+		   struct err *err);
+
+#endif

@@ -1,0 +1,119 @@
+/* engine/record/rows/runs.h — runs in the database: what is on record of each, and how one is
+ * found.
+ *
+ * Functions that write need an open transaction (record/db.h). Strings that are returned live in
+ * `arena`.
+ */
+#ifndef CAIRN_RECORD_ROWS_RUNS_H
+#define CAIRN_RECORD_ROWS_RUNS_H
+
+#include "record/db.h"
+
+enum run_state { RUN_RUNNING = 0, RUN_SUCCEEDED, RUN_FAILED, RUN_CANCELLED, RUN_INTERRUPTED };
+const char *run_state_name(enum run_state s);
+
+struct run_counts {
+	uint64_t total, executed, hits, failed, skipped, blocked; /* tasks */
+	int64_t saved_ns; /* time that the hits took when they were executed */
+};
+
+/* The commit of the project's tree. */
+struct run_git {
+	const char *commit; /* or NULL */
+	bool dirty;
+	const char *remote;     /* without credentials; or NULL */
+	const char *submodules; /* JSON: [{"path", "commit", "dirty"}]; or NULL: none */
+};
+
+struct run_process {
+	int32_t pid;
+	uint64_t start; /* in ticks: another process of that pid has another one */
+	const char *host;
+};
+
+struct run_row {
+	int64_t rowid;
+	const char *id; /* "digits-7kq2m": pipeline name and five letters, unique in the project */
+	const char *pipeline;
+	const char *path; /* of the pipeline file, relative to the project root */
+	enum run_state state;
+	int64_t started_ns,
+		ended_ns; /* wall; ended 0 while it runs, or waits for its first engine */
+	bool has_hash;
+	struct digest hash;              /* the manifest's digest: the run hash */
+	struct content_id pipeline_blob; /* tree with the pipeline file and its step files */
+	struct content_id
+		results; /* results table (record/manifest/results.h), when it ended by itself */
+	const char *params_json;  /* canonical object of all resolved params */
+	const char *options_json; /* targets, force, keep_going …: what resume needs */
+	struct run_counts counts;
+	struct run_git git;
+	const char *message;   /* first error, when it failed; or NULL */
+	bool cancel_requested; /* 1 gentle */
+	bool cancel_now;
+	struct run_process engine; /* while it runs */
+	const char *schedule;      /* name of the schedule that made it, or NULL */
+	int64_t nominal_ns;        /* the time that the schedule meant; 0 without one */
+	bool has_reproduces;
+	struct digest reproduces; /* the past run that it is a reproduction of */
+	uint64_t cache_failures;  /* not on record: what the engine that just ended couldn't write
+				     where others find it */
+	bool only_store_failed;   /* not on record: no task failed by itself; content couldn't be
+				     brought or kept */
+};
+
+/* Makes a fresh id from r->pipeline, sets r->id (in arena) and r->rowid. */
+int record_run_add(struct db *db, struct run_row *r, struct arena *arena, struct err *err);
+/* The same under the id that r->id says (record/reindex); 1 when there is a run of that id already.
+ */
+int record_run_insert(struct db *db, struct run_row *r, struct err *err);
+int record_run_input(struct db *db, int64_t run, const char *name, const char *origin,
+		     const struct content_id *id, struct err *err);
+/* state, ended, hash, results, counts, message, pid, pid_start, host. */
+int record_run_update(struct db *db, const struct run_row *r, struct err *err);
+int record_run_set_options(struct db *db, int64_t run, const char *options_json, struct err *err);
+int record_run_request_cancel(struct db *db, int64_t run, bool now, struct err *err);
+int record_run_forget_cancel(struct db *db, int64_t run, struct err *err); /* it is to go on */
+
+/* Finding. */
+
+/* Id, run hash, name (record/rows/tags.h), "last" (newest), "last:PIPELINE", or an unambiguous
+ * beginning of an id or hash (of the latter at least four digits). ERR_NOT_FOUND / ERR_INVALID when
+ * ambiguous (lists them). */
+int record_find_run(struct db *db, const char *what, struct arena *arena, struct run_row *ret,
+		    struct err *err);
+/* The same without beginnings: only what is named in full. 1 found, 0 not; ERR_NOT_FOUND for a name
+ * whose run isn't known here. */
+int record_find_run_named(struct db *db, const char *what, struct arena *arena, struct run_row *ret,
+			  struct err *err);
+int record_run_by_id(struct db *db, const char *id, struct arena *arena, struct run_row *ret,
+		     struct err *err); /* 1 found, 0 not */
+int record_run_by_hash(struct db *db, const struct digest *hash, struct arena *arena,
+		       struct run_row *ret, struct err *err); /* 1 found, 0 not */
+int record_running(struct db *db, struct arena *arena, struct run_row **ret, size_t *ret_n,
+		   struct err *err); /* state says running */
+/* Where a run's engine is. Of another machine nobody can tell from here. ELSEWHERE: r->host isn't
+ * NULL. */
+enum run_engine {
+	RUN_ENGINE_NONE /* it has ended */,
+	RUN_ENGINE_LIVES,
+	RUN_ENGINE_DIED,
+	RUN_ENGINE_ELSEWHERE
+};
+enum run_engine record_run_engine(const struct run_row *r);
+int record_all_runs(struct db *db, struct arena *arena, struct run_row **ret, size_t *ret_n,
+		    struct err *err); /* newest first */
+/* Newest first: those that were interrupted, or say that they run (their engine may be dead). */
+int record_resumable(struct db *db, struct arena *arena, struct run_row **ret, size_t *ret_n,
+		     struct err *err);
+struct run_input_row {
+	const char *name, *origin;
+	struct content_id id;
+};
+int record_run_inputs(struct db *db, int64_t run, struct arena *arena, struct run_input_row **ret,
+		      size_t *ret_n, struct err *err);
+/* Newest run of the pipeline that has a results table; 1 found, 0 none. */
+int record_last_results(struct db *db, const char *pipeline, struct arena *arena,
+			struct run_row *ret, struct err *err);
+
+#endif

@@ -1,0 +1,237 @@
+/* engine/run/reproduce/environment.c — what was different around a reproduction: tools, steps'
+ * images and threads, and the machine, from the two manifests.
+ *
+ * A list of comparisons; add() keeps those whose texts differ. Of tools and steps only those count
+ * that both runs have. Environments are compared member by member as JSON, whatever their members
+ * are; cpu flags are compared word by word, and the host's name is left out.
+ *
+ * Threads: the loop's. What it doesn't do: gather the environment (record/environment.c), compare
+ * results (report.c).
+ */
+#include "base/text/json.h"
+#include "run/internal.h"
+
+#define TOOL_TEXT_MAX (64 * KIB)
+
+struct differences {
+	struct arena *arena;
+	VEC(struct environment_difference) v;
+};
+
+static void add(struct differences *d, const char *what, const char *was, const char *is)
+{
+	if (str_eq(was, is))
+		return;
+	VEC_PUSH(&d->v, ((struct environment_difference){ arena_strdup(d->arena, what),
+							  arena_strdup(d->arena, was),
+							  arena_strdup(d->arena, is) }));
+}
+
+/* The machine. */
+
+static bool has_word(const char *text, const char *word, size_t n)
+{
+	for (const char *at = text; *at;) {
+		size_t len = strcspn(at, " ");
+
+		if (len == n && memcmp(at, word, n) == 0)
+			return true;
+		at += len + (at[len] == ' ');
+	}
+	return false;
+}
+
+/* Words of `a` that `b` hasn't. */
+static void words_only_in(const char *a, const char *b, struct str *out)
+{
+	for (const char *at = a; *at;) {
+		size_t len = strcspn(at, " ");
+
+		if (len && !has_word(b, at, len)) {
+			if (out->len)
+				str_addc(out, ' ');
+			str_addn(out, at, len);
+		}
+		at += len + (at[len] == ' ');
+	}
+	if (out->len == 0)
+		str_add(out, "-");
+}
+
+/* Some hundred words: only those that one machine has and the other hasn't say something. */
+static void add_words(struct differences *d, const char *what, const char *was, const char *is)
+{
+	_cleanup_(str_deinit) struct str a = { 0 }, b = { 0 };
+
+	words_only_in(was, is, &a);
+	words_only_in(is, was, &b);
+	add(d, what, a.s, b.s);
+}
+
+static const char *text_of(struct arena *arena, const json_t *v)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	if (!v || json_is_null(v))
+		return "-";
+	if (json_is_string(v)) {
+		if (json_name_decode(&text, json_string_value(v), NULL) < 0)
+			return "-";
+	} else {
+		json_add_canonical(&text, v);
+	}
+	return arena_strndup(arena, text.len ? text.s : "", text.len);
+}
+
+static const char *title_of(const char *key)
+{
+	static const struct {
+		const char *key, *title;
+	} titles[] = { { "cpu_flags", "cpu flags" },
+		       { "cpu_model", "cpu" },
+		       { "cpus", "number of cpus" },
+		       { "machine", "architecture" },
+		       { "gpus", "gpu" },
+		       { "cpus_usable", "cpus usable" },
+		       { "gpu_driver", "gpu driver" },
+		       { "memory_bytes", "memory" } };
+
+	for (size_t i = 0; i < ARRAY_LEN(titles); i++)
+		if (str_eq(titles[i].key, key))
+			return titles[i].title;
+	return key;
+}
+
+static void add_object(struct differences *d, const char *prefix, const json_t *was,
+		       const json_t *is);
+
+static void add_member(struct differences *d, const char *prefix, const char *key,
+		       const json_t *was, const json_t *is)
+{
+	const char *title = arena_printf(d->arena, "%s%s", prefix, title_of(key));
+
+	if (str_eq(key, "host")) /* another machine by itself makes no difference */
+		return;
+	if (json_is_object(was) || json_is_object(is))
+		add_object(d,
+			   str_eq(key, "variables") ? "variable "
+						    : arena_printf(d->arena, "%s ", title),
+			   was, is);
+	else if (str_eq(key, "cpu_flags"))
+		add_words(d, title, text_of(d->arena, was), text_of(d->arena, is));
+	else
+		add(d, title, text_of(d->arena, was), text_of(d->arena, is));
+}
+
+static void add_object(struct differences *d, const char *prefix, const json_t *was,
+		       const json_t *is)
+{
+	const char *key;
+	json_t *v;
+
+	json_object_foreach((json_t *)was, key, v)
+		add_member(d, prefix, key, v, json_object_get(is, key));
+	json_object_foreach((json_t *)is, key, v) if (!json_object_get(was, key))
+		add_member(d, prefix, key, NULL, v);
+}
+
+static int parse_environment(const struct manifest *m, json_t **ret, struct err *err)
+{
+	const char *text = m->environment_json ? m->environment_json : "{}";
+
+	return json_parse("the environment of a run", text, strlen(text), ret, err);
+}
+
+static int add_machine(struct differences *d, const struct manifest *was, const struct manifest *is,
+		       struct err *err)
+{
+	json_t *a = NULL, *b = NULL;
+	int result = parse_environment(was, &a, err);
+
+	if (result == 0)
+		result = parse_environment(is, &b, err);
+	if (result == 0)
+		add_object(d, "", a, b);
+	json_decref(a);
+	json_decref(b);
+	return result;
+}
+
+/* Steps: images and threads, where the pipeline doesn't fix them. */
+
+static const char *variable_of(const struct manifest_step *s, const char *name)
+{
+	for (size_t i = 0; i < s->n_threads; i++)
+		if (str_eq(s->threads[i].name, name))
+			return s->threads[i].value;
+	return "-";
+}
+
+static void add_step(struct differences *d, const struct manifest_step *was,
+		     const struct manifest_step *is)
+{
+	add(d, arena_printf(d->arena, "image of %s", was->name),
+	    was->image_digest ? was->image_digest : "-", is->image_digest ? is->image_digest : "-");
+	for (size_t i = 0; i < was->n_threads; i++)
+		add(d, arena_printf(d->arena, "%s of %s", was->threads[i].name, was->name),
+		    was->threads[i].value, variable_of(is, was->threads[i].name));
+}
+
+static void add_steps(struct differences *d, const struct manifest *was, const struct manifest *is)
+{
+	for (size_t i = 0; i < was->n_steps; i++)
+		for (size_t k = 0; k < is->n_steps; k++)
+			if (str_eq(was->steps[i].name, is->steps[k].name))
+				add_step(d, &was->steps[i], &is->steps[k]);
+}
+
+/* Tools. */
+
+static const char *tool_text(struct store *s, const struct content_id *id, struct arena *arena)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct err ignored = { 0 };
+
+	if (content_read(s, id, TOOL_TEXT_MAX, &text, &ignored) < 0)
+		return "(not in the store any more)";
+	while (text.len && text.s[text.len - 1] == '\n')
+		text.len--;
+	return arena_strndup(arena, text.len ? text.s : "", text.len);
+}
+
+static void add_tools(struct run *r, struct differences *d)
+{
+	const struct manifest *m = &r->past->manifest;
+	size_t n;
+	const struct plan_pin *pins = plan_pins(r->plan, &n);
+
+	for (size_t i = 0; i < m->n_inputs; i++) {
+		const struct manifest_input *was = &m->inputs[i];
+
+		for (size_t k = 0; k < n && str_has_prefix(was->name, "tool:"); k++) {
+			if (!str_eq(pins[k].name, was->name) ||
+			    content_id_eq(&pins[k].id, &was->id))
+				continue;
+			add(d, arena_printf(d->arena, "tool %s", was->name + strlen("tool:")),
+			    tool_text(r->ctx->store, &was->id, d->arena),
+			    tool_text(r->ctx->store, &pins[k].id, d->arena));
+		}
+	}
+}
+
+int reproduce_environment(struct run *r, struct reproduction *rep, struct err *err)
+{
+	struct differences d = { .arena = r->arena };
+	struct manifest is;
+
+	if (manifest_load(r->ctx->store, &r->row.hash, r->arena, &is, err) < 0)
+		return err_wrap(err, "the manifest of run %s", r->row.id);
+	add_tools(r, &d);
+	add_steps(&d, &r->past->manifest, &is);
+	if (add_machine(&d, &r->past->manifest, &is, err) < 0) {
+		VEC_FREE(&d.v);
+		return err_wrap(err, "comparing the surroundings");
+	}
+	VEC_TO_ARENA(&d.v, r->arena, &rep->environment, &rep->n_environment);
+	return 0;
+}

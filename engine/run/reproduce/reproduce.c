@@ -1,0 +1,265 @@
+/* engine/run/reproduce/reproduce.c — a past run, executed again.
+ *
+ * All that decides what it does comes from the manifest: pipeline, params, options, project salt,
+ * inputs and code by their content. What the machine brings along is asked anew and reported as a
+ * difference: versions of tools, kernel, cpu. Keys are those of the recorded tasks as long as the
+ * tools are the same, so that what an execution gives is an observation under the right key.
+ *
+ * run_reproduce() loads the past run, checks names, and goes through run_begin() like any run.
+ * reproduce_admit() is asked before each task: what can't be had (content, secrets) ends that task
+ * with a reason in the plan (plan_lose()), and the others go on.
+ *
+ * Invariants: nothing is read from the checkout or from the database of the past run. A
+ * reproduction never answers for others: no action record is taken, and none is left but beside
+ * another (publish.c).
+ *
+ * Threads: the loop's. What it doesn't do: compare (report.c, compare.c, environment.c).
+ */
+#include "base/text/text.h"
+#include "run/internal.h"
+#include "run/task/secret.h"
+
+/* What was. */
+
+int past_run_load(const struct run_context *ctx, const struct digest *hash, const char *salt,
+		  struct arena *arena, struct past_run *ret, struct err *err)
+{
+	const struct run_row *run;
+	char hex[DIGEST_HEX_MAX];
+
+	*ret = (struct past_run){ .hash = *hash, .config = *ctx->config };
+	if (manifest_load(ctx->store, hash, arena, &ret->manifest, err) < 0)
+		return err_wrap(err, "the manifest of run %.12s", digest_hex(hash, hex));
+	run = ret->manifest.run;
+	if (ret->manifest.results.kind == CONTENT_NONE)
+		return err_set(err, ERR_NOT_FOUND,
+			       "run %s was %s before its end: there is nothing to compare a "
+			       "reproduction with",
+			       run->id, run_state_name(run->state));
+	if (results_open(ctx->store, &ret->manifest.results, &ret->results, err) < 0)
+		return err_wrap(err, "the results of run %s", run->id);
+	ret->config.salt = salt;
+	return 0;
+}
+
+void past_run_deinit(struct past_run *past)
+{
+	results_free(past->results);
+	past->results = NULL;
+}
+
+/* Inputs and code; tools say for themselves what they are now. */
+static const struct plan_pin *pins_of(const struct manifest *m, struct arena *arena, size_t *ret_n)
+{
+	struct plan_pin *v = arena_alloc(arena, (m->n_inputs + m->n_code + 1) * sizeof(*v));
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->n_inputs; i++)
+		if (!str_has_prefix(m->inputs[i].name, "tool:"))
+			v[n++] = (struct plan_pin){ m->inputs[i].name,
+						    m->inputs[i].origin ? m->inputs[i].origin : "",
+						    m->inputs[i].id };
+	for (size_t i = 0; i < m->n_code; i++)
+		v[n++] = (struct plan_pin){ arena_printf(arena, "code:%s", m->code[i].step), "code",
+					    m->code[i].tree };
+	*ret_n = n;
+	return v;
+}
+
+/* What is asked for. */
+
+/* Steps and tasks of the run. */
+static struct map *names_of(const struct past_run *past, const struct pipeline *p)
+{
+	struct map *names = map_new();
+	struct results_cursor c;
+	struct result_entry e;
+
+	for (size_t i = 0; i < p->n_steps; i++)
+		*map_slot_str(names, p->steps[i].name) = names;
+	results_first(past->results, &c);
+	while (results_next(&c, &e))
+		*map_slot_str(names, e.task) = names;
+	return names;
+}
+
+static int unknown_name(const struct past_run *past, const struct pipeline *p, const char *name,
+			struct err *err)
+{
+	_cleanup_(freep) const char **steps = xcalloc(p->n_steps + 1, sizeof(*steps));
+	const char *nearest;
+
+	for (size_t i = 0; i < p->n_steps; i++)
+		steps[i] = p->steps[i].name;
+	nearest = text_nearest(name, steps, p->n_steps);
+	return err_set(err, ERR_INVALID, "run %s has no step or task `%s`%s%s%s",
+		       past->manifest.run->id, name, nearest ? " (did you mean `" : "",
+		       nearest ? nearest : "", nearest ? "`?)" : "");
+}
+
+static int check_names(const struct past_run *past, const struct pipeline *p,
+		       const struct reproduce_options *o, struct err *err)
+{
+	_cleanup_(map_freep) struct map *known = o->n_only + o->n_skip ? names_of(past, p) : NULL;
+
+	for (size_t i = 0; i < o->n_only + o->n_skip; i++) {
+		const char *name = i < o->n_only ? o->only[i] : o->skip[i - o->n_only];
+
+		if (!map_get_str(known, name))
+			return unknown_name(past, p, name, err);
+	}
+	return 0;
+}
+
+static int options_of(const struct past_run *past, const struct reproduce_options *o,
+		      struct arena *arena, struct run_options *ret, struct err *err)
+{
+	struct run_options was;
+
+	if (options_from_json(past->manifest.run->options_json, arena, &was, err) < 0)
+		return -1;
+	*ret = (struct run_options){ .targets = was.targets,
+				     .n_targets = was.n_targets,
+				     .until = was.until,
+				     .keep_going = true,
+				     .keep_workspace = o->keep_workspace,
+				     .jobs = o->jobs,
+				     .kind = o->mode == REPRODUCE_CHAINED ? RUN_CHAINED
+									  : RUN_ISOLATED,
+				     .tasks.only = o->only,
+				     .tasks.n_only = o->n_only,
+				     .tasks.skip = o->skip,
+				     .tasks.n_skip = o->n_skip,
+				     .salt = was.salt,
+				     .firing.times = was.firing.times };
+	if (o->mode == REPRODUCE_CHAINED && o->n_only) {
+		ret->targets = o->only;
+		ret->n_targets = o->n_only;
+		ret->until = NULL;
+	}
+	return 0;
+}
+
+/* Before a task starts. */
+
+static bool left_out(const struct run *r, const struct attempt *a)
+{
+	for (size_t i = 0; i < r->o->tasks.n_skip; i++)
+		if (str_eq(r->o->tasks.skip[i], a->step->name) ||
+		    str_eq(r->o->tasks.skip[i], a->label))
+			return true;
+	return false;
+}
+
+static int lacks_content(struct run *r, struct attempt *a, struct str *why, struct err *err)
+{
+	size_t n = a->command.n_inputs;
+	struct content_id *ids = arena_alloc(a->arena, (n + 1) * sizeof(*ids));
+	bool *present = arena_alloc(a->arena, (n + 1) * sizeof(*present));
+	char hex[DIGEST_HEX_MAX];
+
+	for (size_t i = 0; i < n; i++)
+		ids[i] = a->command.inputs[i].id;
+	if (a->command.code.kind != CONTENT_NONE)
+		ids[n++] = a->command.code;
+	if (content_complete(r->ctx->store, ids, n, present, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		const char *name = i < a->command.n_inputs ? a->command.inputs[i].name : "";
+
+		if (!present[i])
+			str_addf(why, "%s%s%s%s (sha256:%.12s) is not in the store, or not whole",
+				 why->len ? "; " : "", *name ? "input `" : "its code", name,
+				 *name ? "`" : "", digest_hex(&ids[i].digest, hex));
+	}
+	return 0;
+}
+
+static void lacks_secrets(struct run *r, struct attempt *a, struct str *why)
+{
+	struct str value = { 0 };
+
+	for (size_t i = 0; i < a->step->reads.n_secrets; i++) {
+		struct err e = { 0 };
+
+		str_reset(&value);
+		if (secret_get(r->ctx->config, a->step->reads.secrets[i], &value, &e) < 0)
+			str_addf(why, "%s%s", why->len ? "; " : "", e.msg);
+	}
+	str_deinit(&value);
+}
+
+int reproduce_admit(struct run *r, struct attempt *a, struct plan_task **ret_after, struct err *err)
+{
+	_cleanup_(str_deinit) struct str why = { 0 };
+
+	if (left_out(r, a))
+		str_add(&why, "left out (--skip)");
+	else if (lacks_content(r, a, &why, err) < 0)
+		return -1;
+	else if (why.len && (*ret_after = plan_pending_need(r->plan, a->task->plan)))
+		return 2;
+	else
+		lacks_secrets(r, a, &why);
+	if (why.len == 0)
+		return 1;
+	plan_lose(r->plan, a->task->plan, why.s);
+	r->wake = true;
+	return 0;
+}
+
+/* The run. */
+
+static int reproduce(struct run *r, struct run_row *ret, struct reproduction **ret_reproduction,
+		     struct err *err)
+{
+	const struct run_row *was = r->past->manifest.run;
+	size_t n;
+	const struct plan_pin *pins = pins_of(&r->past->manifest, r->arena, &n);
+
+	if (params_from_json(r->pipeline, was->params_json, r->arena, r->params, err) < 0)
+		return err_wrap(err, "run %s", was->id);
+	r->row = (struct run_row){ .pipeline = was->pipeline,
+				   .path = was->path,
+				   .state = RUN_RUNNING,
+				   .started_ns = run_wall_ns(r),
+				   .pipeline_blob = was->pipeline_blob,
+				   .params_json = was->params_json,
+				   .git.commit = was->git.commit,
+				   .git.dirty = was->git.dirty,
+				   .git.remote = was->git.remote,
+				   .git.submodules = was->git.submodules,
+				   .has_reproduces = true,
+				   .reproduces = r->past->hash };
+	if (run_begin(r, pins, n, ret, err) < 0)
+		return -1;
+	return reproduce_report(r, ret_reproduction, err);
+}
+
+int run_reproduce(const struct run_context *ctx, const struct digest *original,
+		  const struct reproduce_options *o, struct arena *arena, struct run_row *ret,
+		  struct reproduction **ret_reproduction, struct err *err)
+{
+	_cleanup_(past_run_deinit) struct past_run past = { 0 };
+	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
+	struct run_options ro;
+	struct run r;
+	int result;
+
+	*ret = (struct run_row){ 0 };
+	*ret_reproduction = NULL;
+	if (past_run_load(ctx, original, NULL, arena, &past, err) < 0)
+		return -1;
+	if (options_of(&past, o, arena, &ro, err) < 0 ||
+	    pipeline_files_load(ctx->store, &past.manifest.pipeline_tree, past.manifest.run->path,
+				&p, err) < 0)
+		return err_wrap(err, "run %s", past.manifest.run->id);
+	if (check_names(&past, p, o, err) < 0)
+		return -1;
+	past.config.salt = ro.salt;
+	run_init(&r, ctx, p, &ro, arena);
+	r.past = &past;
+	result = reproduce(&r, ret, ret_reproduction, err);
+	run_deinit(&r);
+	return result;
+}

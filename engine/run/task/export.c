@@ -1,0 +1,238 @@
+/* engine/run/task/export.c — outputs with `export` go to their places when all tasks have ended.
+ *
+ * Exported is what went well, executed or not, in any run, unless the same content is there
+ * already. That it was put there is on record, and the mark at the place says whether it still is.
+ * A bucket is asked for its mark where the task was executed; for a hit the record answers, since a
+ * run in which nothing happens asks no store for each of its tasks.
+ *
+ * The order: one job for each output (add_all()), the jobs on a pool of one worker (carry_out()),
+ * one transaction with what came of them (write_down()), then the failures.
+ *
+ * Invariants: of two outputs with one place only the first is exported, and the second is an error.
+ * An output that can't be exported makes the run a failed one; its task's result stays, so the next
+ * run tries only the export again. A reproduction, a shell and an interrupted run export nothing.
+ *
+ * Threads: the loop's, and the worker, which touches only its job, the store and `stop`. What it
+ * doesn't do: write to places (storage/export.c).
+ */
+#include "storage/export.h"
+#include <stdatomic.h>
+#include "base/os/fs.h"
+#include "record/lineage/outside.h"
+#include "run/internal.h"
+
+struct job {
+	struct exporter *x;
+	struct export_ask ask;
+	char *place;
+	int result;
+	struct err err;
+	struct export_done done;
+	bool recorded; /* the last export to that place was of this content */
+	bool skipped;
+};
+
+struct exporter {
+	struct run *run;
+	struct arena *arena;
+	struct pool *pool;
+	struct map *places; /* → label of the task that goes there */
+	VEC(struct job *) jobs;
+	atomic_bool stop;
+};
+
+static int64_t now_ns(const struct run *r)
+{
+	return run_wall_ns(r);
+}
+
+static bool went_well(const struct plan_task *t)
+{
+	return (t->state == TASK_STATE_HIT || t->state == TASK_STATE_DONE) && t->outputs;
+}
+
+/* Two tasks that would write to one place: both would be there by halves. */
+static void check_place(struct exporter *x, struct job *j)
+{
+	void **slot = map_slot_str(x->places, j->place);
+
+	if (*slot)
+		j->result = err_set(&j->err, ERR_INVALID, "task %s is exported to the same place",
+				    (char *)*slot);
+	else
+		*slot = (void *)(uintptr_t)j->ask.task;
+}
+
+static int add_output(struct exporter *x, const struct plan_task *t, size_t i, struct err *err)
+{
+	struct run *r = x->run;
+	const struct step_output *o = &r->pipeline->steps[t->step].outputs[i];
+	struct str label = { 0 };
+	const char *uri;
+	struct job *j;
+
+	if (plan_task_export(r->plan, t, i, x->arena, &uri, err) < 0)
+		return -1;
+	if (!uri)
+		return 0;
+	plan_task_label(r->plan, t, &label);
+	j = arena_alloc(x->arena, sizeof(*j));
+	j->x = x;
+	j->ask = (struct export_ask){ .uri = uri,
+				      .name = fs_basename(o->path),
+				      .id = t->outputs[i],
+				      .pipeline = r->pipeline->name,
+				      .output = o->name,
+				      .run = r->row.id,
+				      .task = arena_strndup(x->arena, label.s, label.len),
+				      .now_ns = now_ns(r) };
+	str_deinit(&label);
+	j->place = export_place(&j->ask);
+	VEC_PUSH(&x->jobs, j);
+	check_place(x, j);
+	if (j->result == 0) {
+		int done = record_exported(r->ctx->db, j->place, &j->ask.id, err);
+
+		if (done < 0)
+			return -1;
+		j->recorded = done > 0;
+		j->skipped = j->recorded && *j->place != '/' && t->state == TASK_STATE_HIT;
+	}
+	return 0;
+}
+
+static int add_all(struct exporter *x, struct err *err)
+{
+	struct run *r = x->run;
+
+	for (size_t s = 0; s < plan_n_steps(r->plan); s++) {
+		const struct step *decl = &r->pipeline->steps[s];
+		bool any = false;
+
+		for (size_t k = 0; k < decl->n_outputs; k++)
+			any |= decl->outputs[k].export != NULL;
+		for (size_t i = 0; any && i < plan_n_tasks(r->plan, s); i++)
+			for (size_t k = 0; k < decl->n_outputs; k++)
+				if (went_well(plan_task_at(r->plan, s, i)) &&
+				    add_output(x, plan_task_at(r->plan, s, i), k, err) < 0)
+					return -1;
+	}
+	return 0;
+}
+
+/* On the pool's thread. */
+static void export_one(void *arg)
+{
+	struct job *j = arg;
+	struct err lost = { 0 }; /* why it can't be told: the export itself meets it, too */
+
+	if (atomic_load(&j->x->stop) ||
+	    (j->recorded && content_is_exported(j->x->run->ctx->store, &j->ask, &lost) > 0))
+		j->skipped = true;
+	else
+		j->result = content_export(j->x->run->ctx->store, &j->ask, &j->done, &j->err);
+}
+
+static void export_done(void *arg)
+{
+}
+
+static int carry_out(struct exporter *x, struct err *err)
+{
+	struct run *r = x->run;
+	bool any = false;
+
+	for (size_t i = 0; i < x->jobs.n; i++)
+		any |= x->jobs.v[i]->result == 0 && !x->jobs.v[i]->skipped;
+	if (!any)
+		return 0;
+	if (pool_new(r->ctx->loop, loop_clock(r->ctx->loop)->is_virtual ? 0 : 1, &x->pool, err) < 0)
+		return -1;
+	for (size_t i = 0; i < x->jobs.n; i++)
+		if (x->jobs.v[i]->result == 0 && !x->jobs.v[i]->skipped)
+			pool_submit(x->pool, export_one, export_done, x->jobs.v[i]);
+	while (pool_pending(x->pool)) {
+		if (loop_turn(r->ctx->loop, -1, err) < 0)
+			return -1;
+		if (r->end.interrupted)
+			atomic_store(&x->stop, true); /* the one under way is finished */
+	}
+	return 0;
+}
+
+static int write_down(struct exporter *x, struct err *err)
+{
+	struct db *db = x->run->ctx->db;
+	int r = 0;
+
+	if (db_begin(db, err) < 0)
+		return -1;
+	for (size_t i = 0; i < x->jobs.n && r == 0; i++) {
+		const struct job *j = x->jobs.v[i];
+		struct export_row row = { .run = x->run->row.rowid,
+					  .task = j->ask.task,
+					  .output = j->ask.output,
+					  .uri = j->place,
+					  .id = j->ask.id,
+					  .at_ns = now_ns(x->run) };
+
+		row.message = j->result < 0 ? j->err.msg : NULL;
+		if (!j->skipped)
+			r = record_export(db, &row, err);
+	}
+	if (r < 0) {
+		db_rollback(db);
+		return -1;
+	}
+	return db_commit(db, err);
+}
+
+static void tell_failures(struct exporter *x)
+{
+	struct run *r = x->run;
+
+	for (size_t i = 0; i < x->jobs.n; i++) {
+		const struct job *j = x->jobs.v[i];
+		const char *text;
+
+		if (j->result == 0)
+			continue;
+		text = arena_printf(r->arena,
+				    "store: output `%s` of %s could not be exported to %s: %s",
+				    j->ask.output, j->ask.task, j->place, j->err.msg);
+		r->end.failed = r->end.itself =
+			true; /* a place outside that isn't as the pipeline says, not the store */
+		if (r->row.message)
+			OBSERVE(r, notice, text);
+		else
+			r->row.message = text;
+	}
+}
+
+static void exporter_deinit(struct exporter *x)
+{
+	pool_free(x->pool);
+	for (size_t i = 0; i < x->jobs.n; i++)
+		free(x->jobs.v[i]->place);
+	VEC_FREE(&x->jobs);
+	map_free(x->places);
+	arena_free(x->arena);
+}
+
+int run_export(struct run *r, struct err *err)
+{
+	struct exporter x = { .run = r, .arena = arena_new(), .places = map_new() };
+	int result = 0;
+
+	if (!r->end.interrupted && !r->o->shell_step &&
+	    !r->past) /* a reproduction replaces nothing of anybody's */
+		result = add_all(&x, err);
+	if (result == 0 && x.jobs.n)
+		result = carry_out(&x, err);
+	if (result == 0 && x.jobs.n)
+		result = write_down(&x, err);
+	if (result == 0)
+		tell_failures(&x);
+	exporter_deinit(&x);
+	return result;
+}

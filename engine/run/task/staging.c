@@ -1,0 +1,252 @@
+/* engine/run/task/staging.c — what runners need of the store, as a table of functions (struct
+ * runner_staging).
+ *
+ * prepare() lays out code as a writable copy, links inputs read-only, and makes the directories of
+ * outputs. collect() checks each output (look_at()) and moves it into the store. For runners
+ * elsewhere, publish() stores what a pod is to read and returns only when that and all the
+ * attempts' inputs are where pods reach them; fetch() reads what a pod made.
+ *
+ * Invariants: the working directory is a program's, and may be hostile: no path is followed out of
+ * dir_fd. A directory or link that stands in the way is an error, never followed outside.
+ * staging_collect_hostile() copies instead of moving, because the program may still hold its files
+ * open.
+ *
+ * Threads: any, several at once; the only state is the store, which locks for itself. What it
+ * doesn't do: make workspaces or run programs (runners/), decide what is staged
+ * (run/task/attempt.c).
+ */
+#include "run/task/staging.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include "base/mem.h"
+#include "base/os/fs.h"
+#include "storage/checkpoint.h"
+
+/* Code is laid out writable: it is this attempt's own copy, and programs write caches beside it. */
+static int lay_out_code(struct store *s, const struct content_id *tree, int dir_fd, struct err *err)
+{
+	_cleanup_(tree_freep) struct tree *t = NULL;
+
+	if (tree_load(s, tree, &t, err) < 0)
+		return -1;
+	for (size_t i = 0; i < tree_len(t); i++) {
+		const struct tree_entry *e = tree_at(t, i);
+		int r = e->kind == TREE_SYMLINK
+				? symlinkat(e->target, dir_fd, e->name)
+				: content_materialise_at(s, &e->id, CONTENT_COPY_WORKSPACE, dir_fd,
+							 e->name, err);
+
+		if (r < 0)
+			return e->kind == TREE_SYMLINK ? err_errno(err, "cannot make %s", e->name)
+						       : -1;
+	}
+	return 0;
+}
+
+/* A link in the code may stand for a directory of the workspace; none may lead out of it. */
+static int make_place(int dir_fd, const char *path, bool itself, mode_t mode, struct err *err)
+{
+	_cleanup_(freep) char *parent = fs_dirname(path);
+	const char *dir = itself ? path : parent;
+	_cleanup_(fd_closep) int fd = fs_open_beneath(dir_fd, dir, O_PATH | O_DIRECTORY, true);
+
+	if (fd < 0)
+		fd = fs_make_beneath(dir_fd, dir, mode, err);
+	return fd < 0 ? -1 : 0;
+}
+
+int staging_make_places(const struct runner_attempt *a, int dir_fd, mode_t mode, struct err *err)
+{
+	for (size_t i = 0; i < a->n_outputs; i++)
+		if (make_place(dir_fd, a->outputs[i].path, a->outputs[i].is_dir, mode, err) < 0)
+			return err_wrap(err, "making room for output `%s`", a->outputs[i].name);
+	if (a->metrics_path && make_place(dir_fd, a->metrics_path, false, mode, err) < 0)
+		return err_wrap(err, "making room for the metrics file");
+	return 0;
+}
+
+static int prepare(void *arg, const struct runner_attempt *a, int dir_fd, struct err *err)
+{
+	struct store *s = arg;
+
+	if (a->code && lay_out_code(s, a->code, dir_fd, err) < 0)
+		return err_wrap(err, "laying out the code");
+	for (size_t i = 0; i < a->n_inputs; i++)
+		if (content_materialise_beneath(s, &a->inputs[i].id, CONTENT_LINK_READONLY, dir_fd,
+						a->inputs[i].path, err) < 0)
+			return err_wrap(err, "bringing input `%s`", a->inputs[i].name);
+	return staging_make_places(a, dir_fd, 0777 & ~RUNNER_UMASK, err);
+}
+
+static int missing(const struct runner_output *o, struct err *err)
+{
+	return err_set(err, ERR_NOT_FOUND,
+		       "the command ended well but did not make its output `%s` (%s%s)", o->name,
+		       o->path, o->is_dir ? "/" : "");
+}
+
+/* A link may stand for the output as long as it stays in the working directory. What it leads to
+ * elsewhere isn't even looked at. */
+static int look_at(const struct runner_output *o, int dir_fd, struct err *err)
+{
+	_cleanup_(fd_closep) int fd = fs_open_beneath(dir_fd, o->path, O_PATH, true);
+	struct stat st;
+
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return missing(o, err);
+	if (fd < 0 && (errno == EXDEV || errno == ELOOP))
+		return err_set(err, ERR_INVALID,
+			       "output `%s` (%s) is a symbolic link that leads out of the working "
+			       "directory, or to itself; put a copy of what it points to there",
+			       o->name, o->path);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_errno(err, "cannot read output `%s`", o->name);
+	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+		return err_set(err, ERR_INVALID,
+			       "output `%s` (%s) is neither a file nor a directory", o->name,
+			       o->path);
+	if (S_ISDIR(st.st_mode) != o->is_dir)
+		return err_set(err, ERR_INVALID,
+			       "output `%s` (%s) is a %s; declare it %s a trailing slash", o->name,
+			       o->path, o->is_dir ? "file" : "directory",
+			       o->is_dir ? "without" : "with");
+	return 0;
+}
+
+static int collect_all(struct store *s, const struct runner_attempt *a, int dir_fd, int flags,
+		       struct content_id *ret_ids, struct err *err)
+{
+	const struct content_put_options options = { .flags = flags };
+
+	for (size_t i = 0; i < a->n_outputs; i++) {
+		const struct runner_output *o = &a->outputs[i];
+
+		if (look_at(o, dir_fd, err) < 0)
+			return -1;
+		if (content_put_at(s, dir_fd, o->path, &options, &ret_ids[i], err) < 0)
+			return err_wrap(err, "keeping output `%s`", o->name);
+	}
+	return 0;
+}
+
+static int collect(void *arg, const struct runner_attempt *a, int dir_fd,
+		   struct content_id *ret_ids, struct err *err)
+{
+	return collect_all(arg, a, dir_fd, CONTENT_PUT_MOVE, ret_ids, err);
+}
+
+int staging_collect_hostile(struct store *store, const struct runner_attempt *a, int dir_fd,
+			    struct content_id *ret_ids, struct err *err)
+{
+	return collect_all(store, a, dir_fd, CONTENT_PUT_BENEATH, ret_ids, err);
+}
+
+static int put_log(void *arg, int fd, struct content_id *ret, struct err *err)
+{
+	return content_put_fd(arg, fd, ret, err);
+}
+
+/* For runners elsewhere. */
+
+struct needs {
+	VEC(struct content_id) ids;
+	VEC(char *) names; /* for people */
+};
+
+static void need(struct needs *n, const struct content_id *id, char *name)
+{
+	VEC_PUSH(&n->ids, *id);
+	VEC_PUSH(&n->names, name);
+}
+
+static void gather(struct needs *n, const struct runner_attempt *a)
+{
+	if (a->code)
+		need(n, a->code, xasprintf("the code of %s", a->task));
+	for (size_t i = 0; i < a->n_inputs; i++)
+		need(n, &a->inputs[i].id,
+		     xasprintf("input `%s` of %s", a->inputs[i].name, a->task));
+}
+
+static void needs_deinit(struct needs *n)
+{
+	for (size_t i = 0; i < n->names.n; i++)
+		free(n->names.v[i]);
+	VEC_FREE(&n->names);
+	VEC_FREE(&n->ids);
+}
+
+static const char *first_missing(const struct needs *n, const bool *there)
+{
+	for (size_t i = 0; i < n->ids.n; i++)
+		if (!there[i])
+			return n->names.v[i];
+	return NULL;
+}
+
+/* What a pod made may lie where this process hasn't looked since. */
+static int check_complete(struct store *s, const struct needs *n, struct err *err)
+{
+	_cleanup_(freep) bool *there = xcalloc(n->ids.n + 1, sizeof(*there));
+	const char *what;
+
+	if (content_complete(s, n->ids.v, n->ids.n, there, err) < 0)
+		return -1;
+	if (!first_missing(n, there))
+		return 0;
+	if (store_refresh(s, STORE_ACTION, NULL, 0, err) < 0 ||
+	    content_complete(s, n->ids.v, n->ids.n, there, err) < 0)
+		return -1;
+	what = first_missing(n, there);
+	return what ? err_set(err, ERR_NOT_FOUND, "%s is gone from the store %s", what,
+			      store_uri(s))
+		    : 0;
+}
+
+static int publish(void *arg, const struct runner_attempt *const *attempts, size_t n,
+		   const void *bytes, size_t n_bytes, struct content_id *ret, struct err *err)
+{
+	struct needs needs = { 0 };
+	struct err why = { 0 };
+	int r;
+
+	for (size_t i = 0; i < n; i++)
+		gather(&needs, attempts[i]);
+	r = content_put_bytes(arg, bytes, n_bytes, ret, err);
+	if (r == 0)
+		r = check_complete(arg, &needs, err);
+	needs_deinit(&needs);
+	if (r < 0 || store_sync(arg, err) < 0)
+		return err_wrap(err, "copying it to the store that pods use");
+	return store_unsent(arg, &why)
+		       ? err_set(err, ERR_IO, "copying it to the store that pods use: %s", why.msg)
+		       : 0;
+}
+
+static int fetch(void *arg, const struct content_id *id, uint64_t max, struct str *ret,
+		 struct err *err)
+{
+	if (!content_is_file(id) || id->size_bytes > max)
+		return err_set(err, ERR_TOO_LARGE, "it has %llu bytes, more than %llu",
+			       (unsigned long long)id->size_bytes, (unsigned long long)max);
+	if (store_refresh(arg, STORE_ACTION, NULL, 0, err) < 0)
+		return -1;
+	return content_read(arg, id, max, ret, err);
+}
+
+static int drop_checkpoint(void *arg, const struct digest *key, struct err *err)
+{
+	return checkpoint_forget(arg, key, err);
+}
+
+struct runner_staging staging_of(struct store *store)
+{
+	return (struct runner_staging){ .prepare = prepare,
+					.collect = collect,
+					.put_log = put_log,
+					.publish = publish,
+					.fetch = fetch,
+					.drop_checkpoint = drop_checkpoint,
+					.arg = store };
+}

@@ -1,0 +1,353 @@
+/* engine/serve/api/actions.c — routes that change something: start a run, cancel one, and what
+ * became of a start.
+ *
+ * A start is checked here as the run itself would check it (pipeline, params, steps), so that the
+ * answer says what is wrong. Then start_on_loop() launches `cairn run` with these arguments, and
+ * the answer names the launch, since the run has no id yet; api_launch() gives its id later.
+ *
+ * A cancellation goes to whoever has the run: to served_cancel() when it waits for its next engine,
+ * to the cluster when only its Jobs go on, else to its engine by its row.
+ *
+ * Invariants: a body has no member that isn't known (known_keys()). The pipeline is a path inside
+ * of the project, and no argument can be read as an option. At most `max_runs` processes run, or
+ * RUNS_AT_ONCE.
+ *
+ * Threads: the crew's; functions named *_on_loop run on the loop's, while the request's thread
+ * waits. What it doesn't do: processes (launch.c), ask who may (api.c).
+ */
+#include <string.h>
+#include <sys/stat.h>
+#include "base/os/fs.h"
+#include "base/text/text.h"
+#include "record/facts.h"
+#include "run/cancel.h"
+#include "serve/event.h"
+#include "serve/internal.h"
+
+#define PARAMS_MAX      100
+#define STEPS_MAX       100
+#define PARAM_BYTES_MAX 4096
+
+/* Run. */
+
+struct start {
+	struct api *a;
+	const char *pipeline; /* from the project's root, normalised */
+	struct param_override overrides[PARAMS_MAX];
+	size_t n_overrides;
+	const char *argv[16 + 2 * PARAMS_MAX + STEPS_MAX];
+	size_t n_argv;
+	const char *launch;
+	bool busy;
+	int result;
+	struct err err;
+};
+
+static bool known_keys(struct api *a, const char *const *keys, size_t n)
+{
+	const char *key;
+	json_t *v;
+
+	json_object_foreach(a->body, key, v)
+	{
+		bool known = false;
+
+		for (size_t i = 0; i < n && !known; i++)
+			known = str_eq(keys[i], key);
+		if (!known) {
+			_cleanup_(str_deinit) struct str hint = { 0 };
+
+			str_add(&hint, "");
+			text_add_suggestion(&hint, key, keys, n);
+			web_problem(a->x, 400, "body: unknown key `%s`%s", key, hint.s);
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool choose_pipeline(struct start *s)
+{
+	struct project *p = s->a->project;
+	_cleanup_(freep) char *normal = NULL, *absolute = NULL;
+	const char *path;
+	struct err err = { 0 };
+	struct stat st;
+
+	if (json_get_str_opt(s->a->body, "pipeline", "pipeline.yaml", &path, &err) < 0) {
+		web_problem(s->a->x, 400, "body: %s", err.msg);
+		return false;
+	}
+	normal = fs_normalise(path);
+	absolute = fs_join(p->root, normal);
+	if (path[0] == '/' || path[0] == '-' || !fs_is_inside(".", normal) ||
+	    (!str_has_suffix(normal, ".yaml") && !str_has_suffix(normal, ".yml")))
+		web_problem(s->a->x, 400,
+			    "body: `pipeline` must be the path of a .yaml file in the project");
+	else if (stat(absolute, &st) < 0 || !S_ISREG(st.st_mode))
+		web_problem(s->a->x, 404, "there is no pipeline %s in the project", normal);
+	s->pipeline = arena_strdup(s->a->arena, normal);
+	return !s->a->x->status;
+}
+
+static const char *param_text(struct api *a, const json_t *v)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	if (json_is_string(v))
+		return json_string_value(v);
+	json_add_canonical(&text, v);
+	return arena_strdup(a->arena, text.s);
+}
+
+static bool read_params(struct start *s)
+{
+	json_t *params = json_object_get(s->a->body, "params"), *v;
+	const char *name;
+
+	if (params && !json_is_object(params))
+		web_problem(s->a->x, 400, "body: `params` must be an object");
+	if (!json_is_object(params))
+		return !s->a->x->status;
+	json_object_foreach(params, name, v)
+	{
+		const char *text = json_is_object(v) || json_is_array(v) || json_is_null(v)
+					   ? NULL
+					   : param_text(s->a, v);
+
+		if (!text || !*name || strchr(name, '=') ||
+		    strlen(name) + strlen(text) > PARAM_BYTES_MAX || s->n_overrides == PARAMS_MAX) {
+			web_problem(s->a->x, 400,
+				    "body: `params.%s` must be a text, number or boolean of at "
+				    "most %d bytes; at most %d params",
+				    name, PARAM_BYTES_MAX, PARAMS_MAX);
+			return false;
+		}
+		s->overrides[s->n_overrides++] = (struct param_override){
+			.name = arena_strdup(s->a->arena, name), .text = text, .where = "params"
+		};
+	}
+	return true;
+}
+
+static void problem_of_diags(struct api *a, struct diag_list *diags, const struct err *err)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	for (size_t i = 0; i < diag_len(diags) && text.len < 4000; i++) {
+		const struct diag *d = diag_at(diags, i);
+
+		if (d->severity == DIAG_ERROR)
+			str_addf(&text, "%s%s:%d:%d: %s", text.len ? "; " : "", d->file, d->line,
+				 d->col, d->message);
+	}
+	web_problem(a->x, 400, "%s", text.len ? text.s : err->msg);
+}
+
+static bool check_steps(struct start *s, const struct pipeline *p)
+{
+	json_t *steps = json_object_get(s->a->body, "steps"), *v;
+	size_t i;
+
+	if (steps && (!json_is_array(steps) || json_array_size(steps) > STEPS_MAX)) {
+		web_problem(s->a->x, 400, "body: `steps` must be an array of at most %d names",
+			    STEPS_MAX);
+		return false;
+	}
+	json_array_foreach(steps, i, v)
+	{
+		const char *name =
+			json_string_value(v) ? arena_strdup(s->a->arena, json_string_value(v)) : "";
+		const char *step = arena_strndup(s->a->arena, name, strcspn(name, "["));
+
+		if (!pipeline_find_step(p, step)) {
+			web_problem(s->a->x, 400,
+				    "body: `steps[%zu]`: pipeline %s has no such step", i,
+				    s->pipeline);
+			return false;
+		}
+		if (strlen(name) > strlen(step) &&
+		    (!name[strlen(step) + 1] || strcspn(name, "]") + 1 != strlen(name) ||
+		     name[strlen(step) + 1] == ']')) {
+			web_problem(s->a->x, 400,
+				    "body: `steps[%zu]`: a task is written step[…], with one pair "
+				    "of brackets at its end",
+				    i);
+			return false;
+		}
+		s->argv[s->n_argv++] = name;
+	}
+	return true;
+}
+
+/* What the run itself would say, before there is one. */
+static bool check_pipeline(struct start *s)
+{
+	struct project *project = s->a->project;
+	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
+	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
+	_cleanup_(freep) char *absolute = fs_join(project->root, s->pipeline);
+	struct pipeline_load_options o = { .project_root = project->root };
+	struct err err = { 0 };
+
+	if (pipeline_load(absolute, &o, diags, &p, &err) < 0 ||
+	    params_resolve(p, s->overrides, s->n_overrides, s->a->arena,
+			   arena_alloc(s->a->arena, (p->n_params + 1) * sizeof(struct value)),
+			   diags, &err) < 0) {
+		problem_of_diags(s->a, diags, &err);
+		return false;
+	}
+	return check_steps(s, p);
+}
+
+/* A crash of its engine leaves it to be gone on with. */
+static void on_end(void *arg, const struct launch_end *end)
+{
+	struct daemon *d = arg;
+	struct err err = { 0 };
+
+	if (!end->run && atomic_load(&d->phase) == DAEMON_SERVING && served_take_up(d, &err) < 0)
+		event_err("run-not-taken-up", end->name, &err);
+}
+
+static void start_on_loop(void *arg)
+{
+	struct start *s = arg;
+	struct daemon *d = s->a->d;
+	struct launch *l;
+
+	s->busy = launches_running(d->launches) >= (d->o->max_runs ? d->o->max_runs : RUNS_AT_ONCE);
+	if (atomic_load(&d->phase) != DAEMON_SERVING)
+		s->result = err_set(&s->err, ERR_BUSY,
+				    "the server is stopping and starts no more runs");
+	else if (!s->busy)
+		s->result = launch_start(d->launches, s->a->project, "api", s->argv, on_end, d, &l,
+					 &s->err);
+	if (!s->busy && s->result == 0)
+		s->launch = arena_strdup(s->a->arena, launch_name(l));
+}
+
+static void answer_start(struct start *s)
+{
+	struct web_exchange *x = s->a->x;
+
+	if (s->busy) {
+		x->retry_after_s = 10;
+		web_problem(x, 429,
+			    "this server already has as many runs as it may; try again later");
+	} else if (s->result < 0) {
+		web_problem_err(x, &s->err);
+	} else {
+		x->location = arena_printf(s->a->arena, "/api/v1/launches/%s", s->launch);
+		web_answer_json(x, 202,
+				json_pack("{s:s, s:o}", "launch", s->launch, "project",
+					  facts_text(s->a->project->name)));
+	}
+}
+
+void api_run_start(struct api *a)
+{
+	static const char *const keys[] = { "pipeline", "params", "steps", "keep_going" };
+	struct start *s = arena_alloc(a->arena, sizeof(*s));
+	struct err err = { 0 };
+	bool keep_going;
+
+	s->a = a;
+	if (!known_keys(a, keys, ARRAY_LEN(keys)))
+		return;
+	if (json_get_bool_opt(a->body, "keep_going", false, &keep_going, &err) < 0) {
+		web_problem(a->x, 400, "body: %s", err.msg);
+		return;
+	}
+	if (!choose_pipeline(s) || !read_params(s))
+		return;
+	s->argv[s->n_argv++] = "run";
+	s->argv[s->n_argv++] = "-q";
+	s->argv[s->n_argv++] = "--json";
+	if (keep_going)
+		s->argv[s->n_argv++] = "--keep-going";
+	s->argv[s->n_argv++] = arena_printf(a->arena, "./%s", s->pipeline);
+	if (!check_pipeline(s))
+		return;
+	for (size_t i = 0; i < s->n_overrides; i++) {
+		s->argv[s->n_argv++] = "-p";
+		s->argv[s->n_argv++] =
+			arena_printf(a->arena, "%s=%s", s->overrides[i].name, s->overrides[i].text);
+	}
+	if (api_call(a, start_on_loop, s))
+		answer_start(s);
+}
+
+void api_launch(struct api *a)
+{
+	json_t *found = launches_find(a->d->launches, a->project, a->x->captures[0]);
+
+	if (found)
+		web_answer_json(a->x, 200, found);
+	else
+		web_problem(a->x, 404, "no launch of that name is known; the newest %d are kept",
+			    LAUNCH_KEPT);
+}
+
+/* Cancel. */
+
+/* A run that waits for its next engine has none that could be told. */
+struct waiting {
+	struct api *a;
+	const char *run;
+	int result;
+	struct err err;
+};
+
+static void cancel_on_loop(void *arg)
+{
+	struct waiting *w = arg;
+
+	w->result = served_cancel(w->a->d, w->a->project, w->run, &w->err);
+}
+
+void api_run_cancel(struct api *a)
+{
+	static const char *const keys[] = { "now" };
+	struct err err = { 0 };
+	struct db *writer = NULL;
+	struct run_row run;
+	size_t n_jobs;
+	bool now, dead;
+	int r;
+
+	if (!known_keys(a, keys, ARRAY_LEN(keys)) || !api_run(a, &run))
+		return;
+	if (json_get_bool_opt(a->body, "now", false, &now, &err) < 0) {
+		web_problem(a->x, 400, "body: %s", err.msg);
+		return;
+	}
+	dead = run_has_only_jobs(&run);
+	if (run.state == RUN_INTERRUPTED || facts_engine_died(&run)) {
+		struct waiting w = { .a = a, .run = run.id };
+
+		if (!api_call(a, cancel_on_loop, &w))
+			return;
+		if (w.result < 0)
+			web_problem_err(a->x, &w.err);
+		if (w.result > 0 && !dead)
+			web_answer_json(
+				a->x, 202,
+				json_pack("{s:o, s:b}", "run", facts_text(run.id), "now", now));
+		if (a->x->status)
+			return;
+	}
+	r = db_open(a->project->db_path, DB_WRITE, &writer, &err);
+	if (r == 0)
+		r = dead ? run_cancel_jobs(a->project->config, writer, &run, &n_jobs, &err)
+			 : run_cancel(writer, &run, now, &err);
+	db_close(writer);
+	if (r == 0)
+		web_answer_json(a->x, 202,
+				json_pack("{s:o, s:b}", "run", facts_text(run.id), "now", now));
+	else if (err.code ==
+		 ERR_INVALID) /* nothing is wrong with the question: the run is in another state */
+		web_problem(a->x, 409, "%s", err.msg);
+	else
+		web_problem_err(a->x, &err);
+}

@@ -1,0 +1,309 @@
+/* engine/serve/api/api.c — from a request to a handler: which route, who may ask, and what was
+ * asked.
+ *
+ * api_route() runs when the headers are there: it finds the route in api_routes, asks web_may(),
+ * and refuses what this server can't answer yet. api_handle() runs when the body is whole: it
+ * chooses the project, parses the body, opens a reader with a snapshot, calls the handler, and
+ * closes both. What follows are checks that handlers share.
+ *
+ * Invariants: access is decided before a 404, so that who may not ask learns of no routes. Every
+ * query parameter is one that the route's table names. An exchange whose status is set has its
+ * answer, and nothing after it runs. The table is also what OpenAPI is made of (openapi.c).
+ *
+ * Threads: api_route() on the server's I/O threads, where it may not wait; api_handle() on the
+ * crew's. Neither touches what is the loop's; api_call() asks the loop.
+ */
+#include <stdio.h>
+#include <string.h>
+#include "base/text/text.h"
+#include "record/facts.h"
+#include "serve/event.h"
+#include "serve/internal.h"
+
+/* Of a server with many projects: enough to see how they are called; /api/v1/projects has all. */
+#define NAMES_MAX 20
+
+/* Routes. */
+
+/* "/api/v1/runs/{run}" against a path; captures point into the arena. */
+static bool path_matches(struct web_exchange *x, const char *pattern)
+{
+	const char *path = x->path;
+	size_t n = 0;
+
+	memset(x->captures, 0, sizeof(x->captures));
+	while (*pattern) {
+		if (*pattern == '{') {
+			size_t len = strcspn(path, "/");
+
+			if (len == 0 || n == WEB_CAPTURES_MAX)
+				return false;
+			x->captures[n++] = arena_strndup(x->arena, path, len);
+			path += len;
+			pattern = strchr(pattern, '}') + 1;
+		} else if (*pattern++ != *path++) {
+			return false;
+		}
+	}
+	return *path == '\0';
+}
+
+static const struct api_route *find_route(struct web_exchange *x, struct str *allow)
+{
+	for (const struct api_route *r = api_routes; r->method; r++) {
+		if (!path_matches(x, r->path))
+			continue;
+		if (strcmp(r->method, x->method) == 0)
+			return r;
+		if (!strstr(allow->s ? allow->s : "", r->method))
+			str_addf(allow, "%s%s", allow->len ? ", " : "",
+				 strcmp(r->method, "GET") == 0 ? "GET, HEAD" : r->method);
+	}
+	return NULL;
+}
+
+static void no_route(struct web_exchange *x, const struct str *allow)
+{
+	if (!allow->len) {
+		web_problem(x, 404,
+			    "there is nothing at this path; /api/v1/openapi.json lists the paths");
+		return;
+	}
+	x->allow = arena_strdup(x->arena, allow->s);
+	web_problem(x, 405, "this path answers to %s", allow->s);
+}
+
+static bool takes(const struct api_route *r, const char *name)
+{
+	if ((r->flags & API_PROJECT) && strcmp(name, "project") == 0)
+		return true;
+	for (const struct api_param *p = r->params; p && p->name; p++)
+		if (p->in == API_QUERY && strcmp(p->name, name) == 0)
+			return true;
+	return false;
+}
+
+/* A word that was mistyped must not become an answer to another question. */
+static void check_params(const struct api_route *r, struct web_exchange *x)
+{
+	const char *names[WEB_PARAMS_MAX + 1];
+	size_t n = 0;
+
+	if (r->flags & API_PROJECT)
+		names[n++] = "project";
+	for (const struct api_param *p = r->params; p && p->name; p++)
+		if (p->in == API_QUERY)
+			names[n++] = p->name;
+	for (size_t i = 0; i < x->n_params && !x->status; i++) {
+		_cleanup_(str_deinit) struct str hint = { 0 };
+
+		if (takes(r, x->params[i].name))
+			continue;
+		str_add(&hint, "");
+		text_add_suggestion(&hint, x->params[i].name, names, n);
+		web_problem(x, 400, "unknown parameter `%s`%s", x->params[i].name, hint.s);
+	}
+}
+
+/* Before it serves, nothing of the projects may be touched. */
+static void not_yet(struct daemon *d, struct web_exchange *x)
+{
+	char holder[256];
+
+	pthread_mutex_lock(&d->lock);
+	memcpy(holder, d->leader.holder, sizeof(holder));
+	pthread_mutex_unlock(&d->lock);
+	x->retry_after_s = 5;
+	web_problem(x, 503, "this server stands by: %s%s",
+		    *holder ? "the lease is held by " : "it is about to take over", holder);
+}
+
+void api_route(void *arg, struct web_exchange *x)
+{
+	_cleanup_(str_deinit) struct str allow = { 0 };
+	struct daemon *d = arg;
+	const struct api_route *r = find_route(x, &allow);
+	enum web_access access = !r                       ? WEB_READS
+				 : r->flags & API_HEALTH  ? WEB_PUBLIC
+				 : r->flags & API_CHANGES ? WEB_CHANGES
+							  : WEB_READS;
+
+	if (!web_may(d->web, x, access))
+		return;
+	if (!r) {
+		no_route(x, &allow);
+		return;
+	}
+	if (atomic_load(&d->phase) < DAEMON_SERVING && !(r->flags & API_HEALTH)) {
+		not_yet(d, x);
+		return;
+	}
+	x->route = r;
+	x->health = (r->flags & API_HEALTH) != 0;
+	if (r->body && x->content_type && strncasecmp(x->content_type, "application/json", 16) != 0)
+		web_problem(x, 415, "the body must be application/json");
+	check_params(r, x);
+}
+
+/* Handling. */
+
+/* "a, b, c and 3 more". */
+static const char *project_names(struct api *a)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	size_t n = a->d->n_projects, shown = MIN(n, NAMES_MAX);
+
+	for (size_t i = 0; i < shown; i++)
+		str_addf(&text, "%s%s", i ? ", " : "", a->d->projects[i]->name);
+	if (shown < n)
+		str_addf(&text, " and %zu more", n - shown);
+	return arena_strdup(a->arena, text.s);
+}
+
+static void choose_project(struct api *a)
+{
+	const char *name = web_param(a->x, "project");
+
+	for (size_t i = 0; i < a->d->n_projects && !a->project; i++)
+		if (name ? str_eq(a->d->projects[i]->name, name) : a->d->n_projects == 1)
+			a->project = a->d->projects[i];
+	if (a->project)
+		return;
+	if (name)
+		web_problem(a->x, 404, "no project `%.80s` is served here: there is %s", name,
+			    project_names(a));
+	else
+		web_problem(a->x, 400,
+			    "several projects are served here: %s; name one (--project NAME, the "
+			    "parameter `project`)",
+			    project_names(a));
+}
+
+/* No body is an empty object. */
+static void parse_body(struct api *a)
+{
+	struct err err = { 0 };
+
+	if (a->x->body.len == 0)
+		a->body = json_object();
+	else if (json_parse("body", a->x->body.s, a->x->body.len, &a->body, &err) < 0)
+		web_problem(a->x, 400, "%s", err.msg);
+	else if (!json_is_object(a->body))
+		web_problem(a->x, 400, "body: must be an object, not %s", json_describe(a->body));
+}
+
+static void open_reader(struct api *a)
+{
+	struct err err = { 0 };
+
+	if (project_reader(a->project, &a->db, &err) < 0)
+		web_problem_err(a->x, &err);
+	else
+		db_snapshot(a->db);
+}
+
+static void close_reader(struct api *a)
+{
+	if (!a->db)
+		return;
+	db_snapshot_end(a->db);
+	project_reader_return(a->project, a->db);
+}
+
+void api_handle(void *arg, struct web_exchange *x)
+{
+	const struct api_route *r = x->route;
+	struct api a = { .d = arg, .x = x, .arena = x->arena };
+
+	if (r->flags & API_PROJECT)
+		choose_project(&a);
+	if (!x->status && r->body)
+		parse_body(&a);
+	if (!x->status && (r->flags & API_DB))
+		open_reader(&a);
+	if (!x->status)
+		r->handle(&a);
+	close_reader(&a);
+	json_decref(a.body);
+	if (x->status >= 500 &&
+	    !(r->flags & API_HEALTH)) /* one that stands by says so every two seconds */
+		event(EVENT_ERROR, "request-failed", "{s:s, s:o, s:i, s:o}", "method", x->method,
+		      "path", json_name(x->path, strlen(x->path)), "status", (int)x->status,
+		      "answer", json_name(x->out.s ? x->out.s : "", x->out.len));
+	else if (r->flags & API_CHANGES)
+		event(EVENT_INFO, "request", "{s:s, s:o, s:i}", "method", x->method, "path",
+		      json_name(x->path, strlen(x->path)), "status", (int)x->status);
+}
+
+/* What handlers share. */
+
+bool api_uint(struct api *a, const char *name, uint64_t min, uint64_t max, uint64_t *ret)
+{
+	const char *text = web_param(a->x, name);
+	int64_t v;
+
+	if (!text)
+		return true;
+	if (!text_parse_int(text, &v) || v < 0 || (uint64_t)v < min || (uint64_t)v > max) {
+		web_problem(a->x, 400, "parameter `%s` must be a whole number from %llu to %llu",
+			    name, (unsigned long long)min, (unsigned long long)max);
+		return false;
+	}
+	*ret = (uint64_t)v;
+	return true;
+}
+
+bool api_time(struct api *a, const char *name, int64_t *ret_ns)
+{
+	const char *text = web_param(a->x, name);
+	struct err err = { 0 };
+
+	if (!text || text_parse_time(text, ret_ns, &err) == 0)
+		return true;
+	web_problem(a->x, 400, "parameter `%s`: %s", name, err.msg);
+	return false;
+}
+
+bool api_bool(struct api *a, const char *name, bool *ret)
+{
+	const char *text = web_param(a->x, name);
+
+	if (!text)
+		return true;
+	if (!str_eq(text, "true") && !str_eq(text, "false")) {
+		web_problem(a->x, 400, "parameter `%s` must be true or false", name);
+		return false;
+	}
+	*ret = str_eq(text, "true");
+	return true;
+}
+
+bool api_run(struct api *a, struct run_row *ret)
+{
+	struct err err = { 0 };
+
+	if (record_find_run(a->db, a->x->captures[0], a->arena, ret, &err) == 0)
+		return true;
+	/* Several runs begin so: a question that can be asked better. */
+	web_problem_err(a->x, &err);
+	return false;
+}
+
+void api_answer_page(struct api *a, const char *key, json_t *list, const char *next)
+{
+	web_answer_json(a->x, 200, json_pack("{s:o, s:o}", key, list, "next", facts_text(next)));
+}
+
+const char *api_cursor(struct api *a, uint64_t next)
+{
+	return next ? arena_printf(a->arena, "%llu", (unsigned long long)next) : NULL;
+}
+
+bool api_call(struct api *a, loop_fn fn, void *arg)
+{
+	if (calls_run(a->d->calls, fn, arg))
+		return true;
+	a->x->retry_after_s = 5;
+	web_problem(a->x, 503, "the server is stopping");
+	return false;
+}

@@ -1,0 +1,73 @@
+/* POST /api/v1/handovers: takes a run that somebody else prepared (run/handover/handover.h). It is
+ * checked here, on the request's thread; its row is written on the loop's, and from then on this
+ * server answers for it. */
+#include "run/handover/handover.h"
+#include "record/facts.h"
+#include "serve/event.h"
+#include "serve/internal.h"
+
+struct taking {
+	struct api *a;
+	struct handover h;
+	int result;
+	struct err err;
+};
+
+static void take_on_loop(void *arg)
+{
+	struct taking *t = arg;
+	struct daemon *d = t->a->d;
+
+	if (atomic_load(&d->phase) != DAEMON_SERVING) {
+		t->result = err_set(&t->err, ERR_BUSY,
+				    "the server is stopping and accepts no more runs");
+		return;
+	}
+	t->result = handover_record(t->a->project->db, &t->h, t->a->arena, &t->err);
+	if (t->result < 0)
+		return;
+	event(EVENT_INFO, "run-handed-over", "{s:s, s:s, s:s}", "project", t->a->project->name,
+	      "run", t->h.row.id, "request", t->h.request);
+	if (t->h.row.state == RUN_INTERRUPTED || t->h.row.state == RUN_RUNNING)
+		served_add(d, t->a->project, t->h.row.id);
+}
+
+/* The sender has just put things there: a handle that has been open for long may remember that they
+ * weren't. */
+static int read_request(struct taking *t)
+{
+	struct project *p = t->a->project;
+	_cleanup_(store_freep) struct store *s = NULL;
+
+	if (p->open_store(p->config, true, &s, &t->err) < 0)
+		return -1;
+	t->h.from_store = NULL;
+	return handover_from_json(t->a->body, s, t->a->arena, &t->h, &t->err);
+}
+
+void api_handover(struct api *a)
+{
+	struct taking *t = arena_alloc(a->arena, sizeof(*t));
+	struct web_exchange *x = a->x;
+
+	t->a = a;
+	if (read_request(t) < 0) {
+		if (t->err.code == ERR_NOT_FOUND) /* the path is right: its store lacks something */
+			web_problem(x, 409, "%s", t->err.msg);
+		else if (t->err.code == ERR_INVALID || t->err.code == ERR_TOO_LARGE)
+			web_problem(x, 400, "body: %s", t->err.msg);
+		else
+			web_problem_err(x, &t->err);
+		return;
+	}
+	if (!api_call(a, take_on_loop, t))
+		return;
+	if (t->result < 0) {
+		web_problem_err(x, &t->err);
+		return;
+	}
+	x->location = arena_printf(a->arena, "/api/v1/runs/%s", t->h.row.id);
+	web_answer_json(x, 202,
+			json_pack("{s:o, s:o, s:b}", "run", facts_text(t->h.row.id), "project",
+				  facts_text(a->project->name), "new", t->result == 0));
+}

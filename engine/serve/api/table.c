@@ -1,0 +1,140 @@
+/* Every path of the API, with what it takes and gives: requests are checked against this table, and
+ * OpenAPI is made of it. */
+#include "serve/internal.h"
+
+/* clang-format off */
+#define PARAMS(...) .params = (const struct api_param[]){ __VA_ARGS__, { 0 } }
+#define LIMIT \
+	{ "limit", API_QUERY, \
+	  "{\"type\":\"integer\",\"minimum\":1,\"maximum\":500,\"default\":50}", \
+	  "At most this many" }
+#define CURSOR \
+	{ "cursor", API_QUERY, \
+	  "{\"type\":\"integer\",\"minimum\":1,\"maximum\":4611686018427387903}", \
+	  "The `next` of the previous page" }
+#define CURSOR_OF_FIRINGS \
+	{ "cursor", API_QUERY, "{\"type\":\"string\",\"pattern\":\"^[1-9][0-9]*(/.+)?$\"}", \
+	  "The `next` of the previous page" }
+#define TEXT   "{\"type\":\"string\"}"
+/* What lineage_find() takes: digest_prefix_range(). */
+#define DIGEST "{\"type\":\"string\",\"pattern\":\"^(sha256:)?[0-9a-f]{4,64}$\"}"
+#define TIME   "{\"type\":\"string\",\"format\":\"date-time\"}"
+#define WHICH \
+	{ "path", API_QUERY, TEXT, "The pipeline file, when several have a schedule of that name" }
+#define READS  (API_PROJECT | API_DB)
+/* clang-format on */
+
+const struct api_route api_routes[] = {
+	{ "GET", "/healthz", "healthz", "The process is alive and makes progress", API_HEALTH,
+	  api_healthz, .status = 200, .answer = "Health" },
+	{ "GET", "/readyz", "readyz", "Everything that the server needs is available", API_HEALTH,
+	  api_readyz, .status = 200, .answer = "Readiness" },
+	{ "GET", "/metrics", "metrics", "Counters and gauges, as OpenMetrics", 0, api_metrics,
+	  .status = 200, .answer = "application/openmetrics-text; version=1.0.0; charset=utf-8" },
+	{ "GET", "/api/v1", "index", "What this is", 0, api_index, .status = 200,
+	  .answer = "Index" },
+	{ "GET", "/api/v1/openapi.json", "openapi", "This description", 0, api_openapi_json,
+	  .status = 200, .answer = "OpenAPI" },
+	{ "GET", "/api/v1/projects", "projects", "The projects that are served", 0, api_projects,
+	  .status = 200, .answer = "Projects" },
+	{ "GET", "/api/v1/runs", "runs", "Runs, newest first", READS, api_runs,
+	  PARAMS({ "pipeline", API_QUERY, TEXT, "Only of this pipeline" },
+		 { "state", API_QUERY,
+		   "{\"type\":\"string\",\"enum\":[\"running\",\"died\",\"succeeded\",\"failed\","
+		   "\"cancelled\",\"interrupted\"]}",
+		   "Only in this state" },
+		 { "schedule", API_QUERY, TEXT, "Only those that this schedule made" },
+		 { "since", API_QUERY, TIME, "Started then or later" },
+		 { "until", API_QUERY, TIME, "Started before" },
+		 { "param", API_QUERY, TEXT,
+		   "Only where it holds: lr=0.1, lr>0.01, optimizer!=sgd" },
+		 { "metric", API_QUERY, TEXT, "Likewise of a metric: accuracy>=0.9" },
+		 { "tag", API_QUERY, TEXT, "Only the run of this name" },
+		 { "commit", API_QUERY, TEXT, "Only of this git commit, or the beginning of one" },
+		 { "sort", API_QUERY, TEXT,
+		   "By this metric, smallest first; -METRIC: largest first; one page" },
+		 LIMIT, CURSOR),
+	  .status = 200, .answer = "Runs" },
+	{ "POST", "/api/v1/runs", "startRun",
+	  "Run a pipeline of the project; it goes on as a process of its own",
+	  API_PROJECT | API_CHANGES, api_run_start, .body = "RunRequest", .status = 202,
+	  .answer = "Launched" },
+	{ "POST", "/api/v1/handovers", "handOver",
+	  "Accept a run that was prepared elsewhere; its content is in the store",
+	  API_PROJECT | API_CHANGES, api_handover, .body = "Handover", .status = 202,
+	  .answer = "HandedOver" },
+	{ "GET", "/api/v1/runs/{run}", "run",
+	  "One run, by its id, its hash or the beginning of one; `last`: the newest", READS,
+	  api_run_one, .status = 200, .answer = "Run" },
+	{ "GET", "/api/v1/runs/{run}/attempts", "attempts",
+	  "Attempts, in the order of their starts", READS, api_run_attempts,
+	  PARAMS({ "task", API_QUERY, TEXT, "Only of this task or step" }, LIMIT, CURSOR),
+	  .status = 200, .answer = "Attempts" },
+	{ "GET", "/api/v1/runs/{run}/tasks", "tasks",
+	  "Tasks with their results, cache hits included", READS, api_run_tasks,
+	  PARAMS({ "step", API_QUERY, TEXT, "Only of this step" },
+		 { "task", API_QUERY, TEXT, "Only this task" }, LIMIT, CURSOR),
+	  .status = 200, .answer = "Tasks" },
+	{ "GET", "/api/v1/runs/{run}/metrics", "runMetrics",
+	  "Metrics of those tasks that have some", READS, api_run_metrics,
+	  PARAMS({ "step", API_QUERY, TEXT, "Only of this step" },
+		 { "task", API_QUERY, TEXT, "Only this task" }, LIMIT, CURSOR),
+	  .status = 200, .answer = "RunMetrics" },
+	{ "GET", "/api/v1/runs/{run}/log", "log",
+	  "The log of a task. If it breaks off, the trailer Cairn-Problem says why, for a request "
+	  "with TE: trailers",
+	  READS, api_run_log,
+	  PARAMS({ "task", API_QUERY, TEXT, "A task, or a step that has one (required)" },
+		 { "attempt", API_QUERY,
+		   "{\"type\":\"integer\",\"minimum\":1,\"maximum\":4294967295}",
+		   "Its nth attempt; default: the last" },
+		 { "follow", API_QUERY, "{\"type\":\"boolean\",\"default\":false}",
+		   "Keep the stream open while the task runs" },
+		 { "lines", API_QUERY,
+		   "{\"type\":\"integer\",\"minimum\":1,\"maximum\":4294967295}",
+		   "Only this many of the last lines; of a gang that is followed, this many of "
+		   "each node" },
+		 { "rank", API_QUERY, "{\"type\":\"integer\",\"minimum\":0,\"maximum\":4294967295}",
+		   "Only what this rank of a distributed step printed" }),
+	  .status = 200, .answer = "text/plain; charset=utf-8" },
+	{ "POST", "/api/v1/runs/{run}/cancel", "cancelRun", "Ask the run's engine to stop",
+	  READS | API_CHANGES, api_run_cancel, .body = "CancelRequest", .status = 202,
+	  .answer = "Cancelled" },
+	{ "GET", "/api/v1/launches/{launch}", "launch",
+	  "A run that this server began, also before it has an id", API_PROJECT, api_launch,
+	  .status = 200, .answer = "Launch" },
+	{ "GET", "/api/v1/lineage", "lineage", "The attempts that made content, or that used it",
+	  READS, api_lineage,
+	  PARAMS({ "content", API_QUERY, DIGEST,
+		   "sha256: and a digest, or at least four digits of it (required)" },
+		 { "direction", API_QUERY,
+		   "{\"type\":\"string\",\"enum\":[\"up\",\"down\"],\"default\":\"up\"}",
+		   "up: where it came from; down: what was made of it" },
+		 { "limit", API_QUERY,
+		   "{\"type\":\"integer\",\"minimum\":1,\"maximum\":10000,\"default\":1000}",
+		   "How many attempts at most" }),
+	  .status = 200, .answer = "Lineage" },
+	{ "GET", "/api/v1/schedules", "schedules", "Every schedule, and when it fires next",
+	  API_PROJECT, api_schedules, .status = 200, .answer = "Schedules" },
+	{ "GET", "/api/v1/schedules/{schedule}/next", "scheduleNext", "The next nominal times",
+	  API_PROJECT, api_schedule_next,
+	  PARAMS(WHICH, { "n", API_QUERY,
+			  "{\"type\":\"integer\",\"minimum\":1,\"maximum\":1000,\"default\":20}",
+			  "How many" }),
+	  .status = 200, .answer = "ScheduleNext" },
+	{ "GET", "/api/v1/schedules/{schedule}/history", "scheduleHistory",
+	  "Its firings, newest first", READS, api_schedule_history,
+	  PARAMS({ "path", API_QUERY, TEXT, "Only of this pipeline file" }, LIMIT,
+		 CURSOR_OF_FIRINGS),
+	  .status = 200, .answer = "Firings" },
+	{ "POST", "/api/v1/schedules/{schedule}/trigger", "triggerSchedule", "Fire now",
+	  API_PROJECT | API_CHANGES, api_schedule_trigger, PARAMS(WHICH), .status = 202,
+	  .answer = "Triggered" },
+	{ "POST", "/api/v1/schedules/{schedule}/pause", "pauseSchedule",
+	  "Stop firing until it is resumed", API_PROJECT | API_CHANGES, api_schedule_pause,
+	  PARAMS(WHICH), .status = 200, .answer = "Paused" },
+	{ "POST", "/api/v1/schedules/{schedule}/resume", "resumeSchedule",
+	  "Fire again, without making up for missed times", API_PROJECT | API_CHANGES,
+	  api_schedule_resume, PARAMS(WHICH), .status = 200, .answer = "Paused" },
+	{ 0 },
+};

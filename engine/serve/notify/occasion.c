@@ -1,0 +1,166 @@
+/* engine/serve/notify/occasion.c — one firing of a schedule as options of a run.
+ *
+ * The nominal time comes from the text or from the calendar (newest_nominal()). The data interval
+ * ends there and begins at the nominal time before it, without regard to `start`; a schedule
+ * without a rule has it begin at the last firing whose run has ended. Where nothing came before,
+ * the interval is empty. occasion_options() evaluates the schedule's params and puts them before
+ * those of the command line, which therefore win.
+ *
+ * Invariants: the same declaration and nominal time give the same times, on every machine, for
+ * schedules that have a rule. Each call makes its own set of zones.
+ *
+ * Threads: that of the handle; nothing is kept between calls. What it doesn't do: claim the firing
+ * (record/rows/firings.c), start the run.
+ */
+#include "serve/notify/occasion.h"
+
+#include <string.h>
+#include "base/text/text.h"
+#include "plan/plan.h"
+
+/* The schedule of that name; ERR_NOT_FOUND with the nearest right one. */
+static int occasion_schedule(const struct pipeline *p, const char *name,
+			     const struct schedule_decl **ret, struct err *err)
+{
+	const char **names = xcalloc(p->n_schedules + 1, sizeof(*names));
+	struct str hint = { 0 };
+
+	*ret = NULL;
+	for (size_t i = 0; i < p->n_schedules; i++) {
+		names[i] = p->schedules[i].name;
+		if (str_eq(names[i], name))
+			*ret = &p->schedules[i];
+	}
+	if (!*ret) {
+		text_add_suggestion(&hint, name, names, p->n_schedules);
+		err_set(err, ERR_NOT_FOUND, "%s has no schedule `%.60s`%s", p->path, name,
+			hint.s ? hint.s : "");
+	}
+	free(names);
+	str_deinit(&hint);
+	return *ret ? 0 : -1;
+}
+
+static const char *time_text(struct arena *arena, int64_t ns)
+{
+	struct str s = { 0 };
+	const char *text;
+
+	text_add_time(&s, ns, ns % NS_PER_S ? 9 : 0);
+	text = arena_strdup(arena, s.s);
+	str_deinit(&s);
+	return text;
+}
+
+/* From the nominal time before this one, up to this one. */
+static int interval_start(const struct calendar *c, const struct schedule_decl *d, const char *path,
+			  int64_t nominal_ns, struct db *db, struct arena *arena, int64_t *ret_ns,
+			  struct err *err)
+{
+	struct firing_filter before = { .path = path,
+					.schedule = d->name,
+					.before_ns = nominal_ns,
+					.ended_runs = true,
+					.limit = 1 };
+	struct firing *f;
+	size_t n = 0;
+
+	*ret_ns = c->none ? INT64_MIN : calendar_interval_start(c, nominal_ns);
+	if (c->none && db && record_firings(db, &before, arena, &f, &n, err) < 0)
+		return -1;
+	if (n)
+		*ret_ns = f[0].nominal_ns;
+	if (*ret_ns == INT64_MIN)
+		*ret_ns = nominal_ns; /* nothing came before: an empty interval */
+	return 0;
+}
+
+int occasion_of(const struct schedule_decl *d, const char *path, int64_t nominal_ns, struct db *db,
+		struct arena *arena, struct occasion *ret, struct err *err)
+{
+	struct zone_set *zones = zone_set_new(NULL);
+	struct calendar c;
+	int64_t start = 0;
+	int r = calendar_of(d, zones, &c, err);
+
+	if (r == 0)
+		r = interval_start(&c, d, path, nominal_ns, db, arena, &start, err);
+	zone_set_free(zones);
+	if (r < 0)
+		return -1;
+	*ret = (struct occasion){ .decl = d, .nominal_ns = nominal_ns };
+	ret->times = (struct schedule_times){ .name = arena_strdup(arena, d->name),
+					      .time = time_text(arena, nominal_ns),
+					      .interval_start = time_text(arena, start),
+					      .interval_end = time_text(arena, nominal_ns) };
+	return 0;
+}
+
+static int newest_nominal(const struct schedule_decl *d, int64_t wall_ns, int64_t *ret_ns,
+			  struct err *err)
+{
+	struct zone_set *zones = zone_set_new(NULL);
+	struct calendar c;
+	int r = calendar_of(d, zones, &c, err);
+
+	*ret_ns = r < 0 || c.none ? wall_ns : calendar_previous(&c, wall_ns + 1);
+	zone_set_free(zones);
+	if (r == 0 && *ret_ns == INT64_MIN)
+		return err_set(err, ERR_NOT_FOUND, "schedule %s has no time yet", d->name);
+	return r;
+}
+
+int occasion_parse(const struct pipeline *p, const char *text, const char *path, struct db *db,
+		   int64_t wall_ns, struct arena *arena, struct occasion *ret, struct err *err)
+{
+	const char *at = strchr(text, '@'),
+		   *name = at ? arena_strndup(arena, text, (size_t)(at - text)) : text;
+	const struct schedule_decl *d;
+	int64_t nominal;
+
+	if (occasion_schedule(p, name, &d, err) < 0)
+		return -1;
+	if (at ? text_parse_time(at + 1, &nominal, err) < 0
+	       : newest_nominal(d, wall_ns, &nominal, err) < 0)
+		return -1;
+	if (occasion_of(d, path, nominal, db, arena, ret, err) < 0)
+		return -1;
+	ret->explicit_time = at != NULL;
+	return 0;
+}
+
+/* Params. */
+
+static int resolve(void *arg, const struct ref *ref, struct value *ret, struct err *err)
+{
+	return plan_schedule_value(arg, ref, ret, err);
+}
+
+int occasion_options(const struct occasion *oc, struct arena *arena, struct run_options *o,
+		     struct err *err)
+{
+	size_t n = oc->decl->n_params;
+	struct param_override *v = arena_alloc(arena, (n + o->n_overrides + 1) * sizeof(*v));
+	struct expr_scope scope = { .resolve = resolve, .arg = (void *)(uintptr_t)&oc->times };
+
+	for (size_t i = 0; i < n; i++) {
+		const struct named_template *t = &oc->decl->params[i];
+		struct value *value = arena_alloc(arena, sizeof(*value));
+
+		if (template_eval(t->value, &scope, arena, value, err) < 0)
+			return err_wrap(err, "param `%s` of schedule %s", t->name, oc->decl->name);
+		v[i] = (struct param_override){ .name = t->name,
+						.value = value,
+						.where = arena_printf(arena, "schedule %s",
+								      oc->decl->name) };
+	}
+	if (o->n_overrides)
+		memcpy(v + n, o->overrides, o->n_overrides * sizeof(*v));
+	o->overrides = v;
+	o->n_overrides += n;
+	o->firing.times = &oc->times;
+	o->firing.nominal_ns = oc->nominal_ns;
+	o->firing.again = oc->explicit_time;
+	o->firing.cause = oc->explicit_time ? FIRING_MANUAL : FIRING_TIME;
+	return 0;
+}

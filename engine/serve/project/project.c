@@ -1,0 +1,143 @@
+#include "serve/project/project.h"
+#include "base/os/fs.h"
+#include "base/text/json.h"
+
+/* There are up to PROJECT_READERS_MAX, for months: the system keeps the file in its own cache as
+ * well. */
+#define READER_CACHE_BYTES (8 * MIB)
+
+static int add_diags(struct diag_list *diags, const char *what, struct err *err)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	for (size_t i = 0; i < diag_len(diags) && text.len < 800; i++) {
+		const struct diag *d = diag_at(diags, i);
+
+		if (d->severity == DIAG_ERROR)
+			str_addf(&text, "%s%s:%d:%d: %s", text.len ? "; " : "", d->file, d->line,
+				 d->col, d->message);
+	}
+	return text.len ? err_set(err, ERR_INVALID, "%s", text.s) : err_wrap(err, "%s", what);
+}
+
+static int load_config(const char *dir, struct config **ret, struct err *err)
+{
+	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
+
+	return config_load(dir, diags, ret, err) < 0 ? add_diags(diags, dir, err) : 0;
+}
+
+/* It stands in JSON, logs and addresses. */
+static const char *name_of(const char *root, struct arena *arena)
+{
+	_cleanup_(str_deinit) struct str name = { 0 };
+	const char *base = fs_basename(root);
+
+	if (!*base)
+		base = "root";
+	json_name_encode(&name, base, strlen(base));
+	return arena_strdup(arena, name.s);
+}
+
+int project_open(const char *dir, project_open_store_fn open_store, struct project **ret,
+		 struct err *err)
+{
+	_cleanup_(freep) char *absolute = realpath(dir, NULL);
+	struct project *p;
+	struct config *config;
+
+	if (!absolute)
+		return err_errno(err, "cannot serve %s", dir);
+	if (load_config(absolute, &config, err) < 0)
+		return -1;
+	p = xcalloc(1, sizeof(*p));
+	pthread_mutex_init(&p->lock, NULL);
+	p->arena = arena_new();
+	p->open_store = open_store;
+	p->config = config;
+	p->root = arena_strdup(p->arena, config->project_root);
+	p->name = name_of(p->root, p->arena);
+	p->db_path = fs_join(config->state_dir, "cairn.db");
+	if (fs_mkdir_p(config->state_dir, err) < 0 ||
+	    db_open(p->db_path, DB_WRITE, &p->db, err) < 0) {
+		project_free(p);
+		return -1;
+	}
+	*ret = p;
+	return 0;
+}
+
+void project_free(struct project *p)
+{
+	if (!p)
+		return;
+	for (size_t i = 0; i < p->n_readers; i++)
+		db_close(p->readers[i]);
+	db_close(p->db);
+	store_free(p->store);
+	config_free(p->config);
+	arena_free(p->arena);
+	pthread_mutex_destroy(&p->lock);
+	free(p->db_path);
+	free(p);
+}
+
+void project_rename(struct project *p, unsigned number)
+{
+	p->name = arena_printf(p->arena, "%s-%u", p->name, number);
+}
+
+int project_reload(struct project *p, struct err *err)
+{
+	struct config *fresh;
+
+	if (load_config(p->root, &fresh, err) < 0)
+		return -1;
+	config_free(fresh); /* runs are processes of their own: each reads its own; this was to see
+			       whether they can */
+	return 0;
+}
+
+/* Lent to threads. */
+
+int project_reader(struct project *p, struct db **ret, struct err *err)
+{
+	struct db *db = NULL;
+
+	pthread_mutex_lock(&p->lock);
+	if (p->n_readers)
+		db = p->readers[--p->n_readers];
+	pthread_mutex_unlock(&p->lock);
+	if (!db) {
+		if (db_open(p->db_path, DB_READ, &db, err) < 0)
+			return -1;
+		db_limit_cache(db, READER_CACHE_BYTES);
+	}
+	*ret = db;
+	return 0;
+}
+
+void project_reader_return(struct project *p, struct db *db)
+{
+	if (!db)
+		return;
+	pthread_mutex_lock(&p->lock);
+	if (p->n_readers < PROJECT_READERS_MAX) {
+		p->readers[p->n_readers++] = db;
+		db = NULL;
+	}
+	pthread_mutex_unlock(&p->lock);
+	db_close(db);
+}
+
+int project_store(struct project *p, struct store **ret, struct err *err)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&p->lock);
+	if (!p->store)
+		r = p->open_store(p->config, false, &p->store, err);
+	*ret = p->store;
+	pthread_mutex_unlock(&p->lock);
+	return r;
+}

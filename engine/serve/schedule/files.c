@@ -1,0 +1,290 @@
+/* engine/serve/schedule/files.c — pipeline files and their schedules: loaded, watched, replaced
+ * when they change, kept when the change is broken.
+ *
+ * A file has changed when the stat() of it or of one of its step files differs; `seen` is taken
+ * before the file is read, so that a change meanwhile is one that will be seen.
+ * scheduler_file_load() loads, drops schedules that are gone, gives the others their new
+ * declaration and row (adopt()), and then frees the old pipeline. schedule_arm() puts a schedule
+ * into the heaps by what it knows.
+ *
+ * Invariants: `decl` of a schedule points into its file's pipeline, so the old pipeline is freed
+ * only after every schedule has a new `decl`, also when the database refused. A schedule lives
+ * under its name in `schedules`; a dropped one leaves NULL there. A broken file is loaded at each
+ * poll, and is reported once for each text.
+ *
+ * Threads: the loop's. What it doesn't do: find files (project/discover.c), fire (fire.c).
+ */
+#include <string.h>
+#include "base/diag.h"
+#include "serve/schedule/internal.h"
+
+/* What a file looks like. */
+
+static struct stat look_at(const struct watched_file *f, const char *path)
+{
+	_cleanup_(freep) char *full = xasprintf("%s/%s", f->project->root, path);
+	struct stat st = { 0 };
+
+	if (stat(full, &st) < 0)
+		st = (struct stat){ 0 };
+	st.st_atim = (struct timespec){ 0 }; /* to be read isn't to change */
+	return st;
+}
+
+static bool looks_the_same(const struct stat *a, const struct stat *b)
+{
+	return a->st_ino == b->st_ino && a->st_dev == b->st_dev && a->st_size == b->st_size &&
+	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+	       a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+static bool unchanged(const struct watched_file *f)
+{
+	for (size_t i = 0; i < f->n_seen; i++) {
+		struct stat now = look_at(f, f->pipeline->files[i]);
+
+		if (!looks_the_same(&now, &f->seen[i]))
+			return false;
+	}
+	return f->n_seen > 0;
+}
+
+/* Before it is read: a change that comes meanwhile is one that will be seen. Step files are known
+ * only afterwards. */
+static void remember(struct watched_file *f, const struct pipeline *p, const struct stat *main)
+{
+	f->n_seen = p->n_files;
+	f->seen = xreallocarray(f->seen, p->n_files, sizeof(*f->seen));
+	f->seen[0] = *main;
+	for (size_t i = 1; i < p->n_files; i++)
+		f->seen[i] = look_at(f, p->files[i]);
+}
+
+/* Schedules. */
+
+static void schedule_free(struct schedule *sc)
+{
+	scheduler_inputs_forget(sc);
+	due_clear(&sc->fire);
+	due_clear(&sc->dead_man);
+	due_clear(&sc->look);
+	due_clear(&sc->retry);
+	free(sc->name);
+	free(sc);
+}
+
+void schedule_arm(struct schedule *sc)
+{
+	struct scheduler *s = sc->file->project->s;
+	bool works = !sc->unusable && !sc->file->dropped && !s->draining && sc->decl;
+
+	sc->next_ns = works ? calendar_next(&sc->calendar, sc->seen_ns) : CALENDAR_NEVER;
+	if (sc->next_ns == CALENDAR_NEVER) {
+		due_clear(&sc->fire);
+	} else {
+		sc->due_ns = calendar_due(&sc->calendar, sc->file->path, sc->name, sc->next_ns,
+					  sc->decl->jitter_ns);
+		scheduler_due_at(s, &sc->fire, sc->due_ns);
+	}
+	if (!works || sc->decl->n_on_change == 0)
+		due_clear(&sc->look);
+	else if (!due_is_set(&sc->look) && !sc->looking)
+		scheduler_due_in(s, &sc->look, 0);
+	if (!works || !sc->decl->alert_after_ns)
+		due_clear(&sc->dead_man);
+}
+
+/* The oldest nominal time without a success is watched. */
+void schedule_arm_dead_man(struct schedule *sc, int64_t nominal_ns)
+{
+	if (!sc->decl || !sc->decl->alert_after_ns || sc->watch_ns)
+		return;
+	sc->watch_ns = nominal_ns;
+	scheduler_due_at(sc->file->project->s, &sc->dead_man,
+			 nominal_ns + sc->decl->alert_after_ns);
+}
+
+static char *rule_of(const struct schedule_decl *d)
+{
+	return xasprintf("%s %s %s %lld %lld", d->cron ? d->cron : "", d->timezone, d->dst,
+			 (long long)d->start_ns, (long long)d->end_ns);
+}
+
+/* The last nominal time that was handled is watched, unless somebody was told of it already. */
+void schedule_follow(struct schedule *sc, const struct schedule_row *row)
+{
+	int64_t last = calendar_previous(&sc->calendar, row->seen_ns + 1);
+
+	sc->seen_ns = row->seen_ns;
+	sc->paused_ns = row->paused_ns;
+	sc->watch_ns = 0;
+	due_clear(&sc->dead_man);
+	schedule_arm(sc);
+	if (last > row->alerted_ns)
+		schedule_arm_dead_man(sc, last);
+}
+
+/* Its row, made or started anew for another rule. In a transaction. */
+static int take_up_row(struct schedule *sc, struct arena *arena, struct err *err)
+{
+	struct db *db = sc->file->project->db;
+	_cleanup_(freep) char *rule = rule_of(sc->decl);
+	int64_t now = scheduler_wall_ns(sc->file->project->s);
+	struct schedule_row row;
+
+	if (record_schedule(db, sc->file->path, sc->name, arena, &row, err) < 0)
+		return -1;
+	if (!str_eq(row.rule, rule) || row.seen_ns > now) {
+		row.seen_ns = row.alerted_ns = now;
+		row.rule = rule;
+		if (record_schedule_put(db, &row, err) < 0)
+			return -1;
+	}
+	schedule_follow(sc, &row);
+	return 0;
+}
+
+static struct schedule *schedule_named(struct watched_file *f, const char *name)
+{
+	void **slot = map_slot_str(f->schedules, name);
+
+	if (!*slot) {
+		struct schedule *sc = xcalloc(1, sizeof(*sc));
+
+		*sc = (struct schedule){ .file = f,
+					 .name = xstrdup(name),
+					 .next_ns = CALENDAR_NEVER };
+		sc->fire = (struct due){ .fn = scheduler_on_fire, .arg = sc };
+		sc->dead_man = (struct due){ .fn = scheduler_on_dead_man, .arg = sc };
+		sc->look = (struct due){ .fn = scheduler_on_look, .arg = sc };
+		sc->retry = (struct due){ .fn = scheduler_on_retry, .arg = sc };
+		*slot = sc;
+	}
+	return *slot;
+}
+
+static void drop_absent(struct watched_file *f, const struct pipeline *p)
+{
+	for (size_t i = 0; i < map_len(f->schedules); i++) {
+		struct schedule *sc = map_at(f->schedules, i, NULL, NULL);
+		bool there = false;
+
+		for (size_t k = 0; sc && k < p->n_schedules && !there; k++)
+			there = str_eq(p->schedules[k].name, sc->name);
+		if (!sc || there)
+			continue;
+		*map_slot_str(f->schedules, sc->name) = NULL;
+		schedule_free(sc);
+	}
+}
+
+static int adopt(struct watched_file *f, const struct pipeline *p, struct err *err)
+{
+	struct scheduler *s = f->project->s;
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	int r = db_begin(f->project->db, err);
+
+	for (size_t i = 0; r == 0 && i < p->n_schedules; i++) {
+		struct schedule *sc = schedule_named(f, p->schedules[i].name);
+		struct err why = { 0 };
+
+		sc->decl = &p->schedules[i];
+		scheduler_inputs_forget(sc);
+		due_clear(&sc->dead_man);
+		sc->unusable = calendar_of(sc->decl, s->zones, &sc->calendar, &why) < 0;
+		if (sc->unusable)
+			scheduler_alert(f->project, SCHEDULE_ALERT_RELOAD_BROKEN, sc, NULL,
+					why.msg);
+		if (sc->unusable)
+			schedule_arm(sc); /* takes it out of the heaps */
+		else
+			r = take_up_row(sc, arena, err);
+	}
+	if (r < 0) {
+		db_rollback(f->project->db);
+		return -1;
+	}
+	return db_commit(f->project->db, err);
+}
+
+/* Loading. */
+
+static void tell_broken(struct watched_file *f, struct diag_list *diags, const struct err *why)
+{
+	struct str text = { 0 };
+
+	diag_render(diags, &text);
+	if (!text.len)
+		str_add(&text, why->msg);
+	if (!f->broken || !str_eq(f->broken_text, text.s)) {
+		struct firing of = { .path = f->path };
+
+		f->project->s->counts.reloads_broken++;
+		scheduler_alert(f->project, SCHEDULE_ALERT_RELOAD_BROKEN, NULL, &of, text.s);
+	}
+	free(f->broken_text);
+	f->broken_text = str_take(&text);
+	f->broken = true;
+}
+
+static void replace_pipeline(struct watched_file *f, struct pipeline *p)
+{
+	struct firing of = { .path = f->path };
+
+	if (f->pipeline && f->broken)
+		scheduler_alert(f->project, SCHEDULE_ALERT_RELOAD_OK, NULL, &of,
+				"the pipeline file is valid again");
+	else
+		scheduler_note(f->project, NULL, &of, "%s: %zu schedules %s", f->path,
+			       p->n_schedules, f->pipeline ? "loaded again" : "loaded");
+	f->broken = false;
+	f->project->s->counts.reloads++;
+	pipeline_free(f->pipeline);
+	f->pipeline = p;
+}
+
+/* A file that is broken is tried every time: what is wrong may be in a step file that nobody knows
+ * of yet. */
+int scheduler_file_load(struct watched_file *f, bool always, struct err *err)
+{
+	_cleanup_(freep) char *path = xasprintf("%s/%s", f->project->root, f->path);
+	_cleanup_(diag_list_freep) struct diag_list *diags = NULL;
+	struct pipeline_load_options o = { .project_root = f->project->root,
+					   .cache_dir = f->project->cache_dir };
+	struct pipeline *p = NULL;
+	struct err why = { 0 };
+	struct stat main;
+
+	if (!always && !f->broken && unchanged(f))
+		return 0;
+	main = look_at(f, f->path);
+	diags = diag_list_new();
+	if (pipeline_load(path, &o, diags, &p, &why) < 0) {
+		tell_broken(f, diags, &why);
+		return 1;
+	}
+	drop_absent(f, p);
+	if (adopt(f, p, err) < 0) {
+		/* Declarations point into p: it takes the old one's place all the same, and the
+		 * next look tries again. */
+		replace_pipeline(f, p);
+		f->n_seen = 0;
+		return -1;
+	}
+	remember(f, p, &main);
+	replace_pipeline(f, p);
+	return 0;
+}
+
+void scheduler_file_free(struct watched_file *f)
+{
+	for (size_t i = 0; i < map_len(f->schedules); i++)
+		if (map_at(f->schedules, i, NULL, NULL))
+			schedule_free(map_at(f->schedules, i, NULL, NULL));
+	map_free(f->schedules);
+	pipeline_free(f->pipeline);
+	free(f->seen);
+	free(f->path);
+	free(f->broken_text);
+	free(f);
+}

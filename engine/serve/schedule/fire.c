@@ -1,0 +1,430 @@
+/* engine/serve/schedule/fire.c — from a time to rows: which nominal times are due, which of them
+ * become firings, and what else has its hour (dead man, looks at inputs).
+ *
+ * Everything is decided inside of one transaction from the schedule's row, which another server or
+ * the command line may have changed. collect_due() sorts what is due into three: too old to run
+ * (`old`), no room to run (`over`), to be run (a ring of the newest). claim() makes a firing's row,
+ * or notes it as skipped; claim_missed() makes one row for many that weren't run. schedule_pump()
+ * starts firings afterwards.
+ *
+ * Invariants: each nominal time up to `seen_ns` has a row or is counted by one, except under a
+ * pause. A claim that finds the row there was another server's, and does nothing. `overlap` looks
+ * at what was open before this batch. The dead man is reported once for a nominal time
+ * (`alerted_ns`).
+ *
+ * Threads: the loop's. What it doesn't do: runs (run.c), the calendar (calendar.c).
+ */
+#include <stdio.h>
+#include <string.h>
+#include "serve/schedule/internal.h"
+
+/* Which are due. */
+
+/* Several nominal times that one row stands for. */
+struct span {
+	int64_t first, last;
+	uint64_t n;
+};
+
+/* Nominal times later than what was seen whose due time has come, ascending: those that are too old
+ * to be run; those that could be, but for which there is no room (`catch_up` lets `max` of them be
+ * run); and in a ring the newest, which are run. */
+struct due_times {
+	int64_t v[CATCH_UP_MAX];
+	size_t begin, n, max;
+	struct span old, over;
+	int64_t newest; /* of all; 0: none */
+};
+
+static int64_t due_at(const struct schedule *sc, int64_t nominal)
+{
+	return calendar_due(&sc->calendar, sc->file->path, sc->name, nominal, sc->decl->jitter_ns);
+}
+
+static int64_t window_of(const struct schedule_decl *d)
+{
+	if (str_eq(d->catch_up, "none"))
+		return GRACE_NS;
+	return d->catch_up_window_ns ? d->catch_up_window_ns : CATCH_UP_WINDOW_NS;
+}
+
+static void span_add(struct span *s, int64_t nominal)
+{
+	if (!s->n++)
+		s->first = nominal;
+	s->last = nominal;
+}
+
+static int64_t due_time(const struct due_times *t, size_t i)
+{
+	return t->v[(t->begin + i) % CATCH_UP_MAX];
+}
+
+static void add_due(struct due_times *t, int64_t nominal)
+{
+	if (t->n == t->max) {
+		span_add(&t->over, t->v[t->begin]);
+		t->begin = (t->begin + 1) % CATCH_UP_MAX;
+		t->n--;
+	}
+	t->v[(t->begin + t->n++) % CATCH_UP_MAX] = nominal;
+}
+
+/* After years of absence those that are too old to run are counted up to COUNT_MAX; the span covers
+ * all of them. */
+static void collect_due(const struct schedule *sc, int64_t seen, int64_t now, struct due_times *t)
+{
+	int64_t oldest = now - window_of(sc->decl), nominal = calendar_next(&sc->calendar, seen);
+
+	t->max = str_eq(sc->decl->catch_up, "all") ? CATCH_UP_MAX : 1;
+	for (; nominal != CALENDAR_NEVER && nominal <= now;
+	     nominal = calendar_next(&sc->calendar, nominal)) {
+		int64_t due = due_at(sc, nominal);
+
+		if (due > now)
+			break; /* and so are all after it: none overtakes another */
+		t->newest = nominal;
+		if (due >= oldest)
+			add_due(t, nominal);
+		else
+			span_add(&t->old, nominal);
+		if (t->old.n >= COUNT_MAX && t->n == 0) {
+			int64_t skip_to =
+				calendar_previous(&sc->calendar, oldest - sc->decl->jitter_ns);
+
+			if (skip_to > nominal)
+				nominal = t->newest = t->old.last = skip_to;
+		}
+	}
+}
+
+/* Claims. */
+
+struct claims {
+	struct schedule *sc;
+	struct db *db;
+	struct arena *arena;
+	int64_t now;
+	struct firing *open; /* before this batch */
+	size_t n_before;
+	size_t n_open; /* with those of this batch */
+	bool any;      /* something may be started */
+};
+
+static int find_open(struct claims *c, struct err *err)
+{
+	struct firing_filter open = { .path = c->sc->file->path,
+				      .schedule = c->sc->name,
+				      .open = true };
+
+	if (record_firings(c->db, &open, c->arena, &c->open, &c->n_before, err) < 0)
+		return -1;
+	c->n_open = c->n_before;
+	return 0;
+}
+
+static int close_firing(struct claims *c, struct firing *f, enum firing_state state,
+			const char *message, struct err *err)
+{
+	f->state = state;
+	f->message = message;
+	f->ended_ns = c->now;
+	return record_firing_update(c->db, f, err);
+}
+
+/* Those that wait give way; the one that runs is asked to stop by schedule_pump(), which sees the
+ * message.
+ */
+static int replace_open(struct claims *c, int64_t by, struct err *err)
+{
+	const char *message = arena_printf(c->arena, "%s", REPLACED);
+
+	for (size_t i = 0; i < c->n_before; i++) {
+		struct firing *f = &c->open[i];
+
+		if (f->state == FIRING_STARTED) {
+			f->message = message;
+			if (record_firing_update(c->db, f, err) < 0)
+				return -1;
+		} else if (f->nominal_ns < by &&
+			   close_firing(c, f,
+					f->state == FIRING_WAITING ? FIRING_SKIPPED
+								   : FIRING_CANCELLED,
+					message, err) < 0) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+/* `overlap` asks what was open before: firings that are made up for together wait for each other,
+ * whatever it says. */
+static int claim(struct claims *c, int64_t nominal, enum firing_cause cause, struct err *err)
+{
+	struct schedule *sc = c->sc;
+	struct scheduler *s = sc->file->project->s;
+	struct firing f = { .path = sc->file->path,
+			    .schedule = sc->name,
+			    .nominal_ns = nominal,
+			    .cause = cause,
+			    .state = FIRING_WAITING,
+			    .claimed_ns = c->now,
+			    .server = s->server };
+	bool plain = cause == FIRING_TIME || cause == FIRING_CHANGE;
+	int r;
+
+	if (c->n_open >= OPEN_MAX) {
+		f.state = FIRING_SKIPPED;
+		f.message = "too many firings of this schedule wait";
+	} else if (plain && c->n_before && str_eq(sc->decl->overlap, "skip")) {
+		f.state = FIRING_SKIPPED;
+		f.message = arena_printf(c->arena, "%s was still running",
+					 c->open[0].run ? c->open[0].run : "the firing before");
+	}
+	r = record_firing_claim(c->db, &f, err);
+	if (r <= 0)
+		return r; /* another server was first */
+	if (f.state == FIRING_SKIPPED) {
+		s->counts.skipped++;
+		scheduler_note(sc->file->project, sc, &f, "skipped: %s", f.message);
+		return 1;
+	}
+	if (plain && c->n_before && str_eq(sc->decl->overlap, "replace") &&
+	    replace_open(c, nominal, err) < 0)
+		return -1;
+	s->counts.fired++;
+	c->any = true;
+	c->n_open++;
+	return 1;
+}
+
+/* For the record: nothing ran for these. The row gives way when the last one's time comes after all
+ * (a clock that went ahead). */
+static int claim_missed(struct claims *c, const struct span *span, const char *message,
+			struct err *err)
+{
+	struct scheduler_project *p = c->sc->file->project;
+	struct firing f = { .path = c->sc->file->path,
+			    .schedule = c->sc->name,
+			    .nominal_ns = span->last,
+			    .cause = FIRING_TIME,
+			    .state = FIRING_MISSED,
+			    .claimed_ns = c->now,
+			    .first_ns = span->first,
+			    .times = span->n,
+			    .message = message };
+
+	if (span->n == 0)
+		return 0;
+	if (record_firing_missed(c->db, &f, err) < 0)
+		return -1;
+	p->s->counts.missed += span->n;
+	if (span->n == 1)
+		scheduler_note(p, c->sc, &f, "missed: %s", message);
+	else
+		scheduler_note(p, c->sc, &f, "missed %llu nominal times: %s",
+			       (unsigned long long)span->n, message);
+	return 0;
+}
+
+/* Every nominal time that is due has a row, or one that counts it. */
+static int claim_due(struct claims *c, const struct due_times *t, struct err *err)
+{
+	const char *why = t->max == 1 ? "only the newest of those that were due is run"
+				      : "more than 1000 were due at once";
+
+	if (claim_missed(c, &t->old, "no server ran at that time", err) < 0 ||
+	    claim_missed(c, &t->over, why, err) < 0)
+		return -1;
+	for (size_t i = 0; i < t->n; i++) {
+		int64_t nominal = due_time(t, i);
+		bool on_time = i == t->n - 1 && c->now - due_at(c->sc, nominal) <= GRACE_NS;
+
+		if (claim(c, nominal, on_time ? FIRING_TIME : FIRING_CATCH_UP, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* The hour of a schedule. */
+
+/* Another server, or the command line, may be further than we are. */
+static int fire_from_row(struct claims *c, struct schedule_row *row, struct due_times *t,
+			 struct err *err)
+{
+	struct schedule *sc = c->sc;
+
+	if (record_schedule(c->db, sc->file->path, sc->name, c->arena, row, err) < 0)
+		return -1;
+	sc->paused_ns = row->paused_ns;
+	collect_due(sc, row->seen_ns, c->now, t);
+	if (!t->newest)
+		return 0;
+	if (!row->paused_ns && (find_open(c, err) < 0 || claim_due(c, t, err) < 0))
+		return -1;
+	row->seen_ns = t->newest;
+	if (row->paused_ns)
+		row->alerted_ns = t->newest;
+	return record_schedule_put(c->db, row, err);
+}
+
+void scheduler_on_fire(void *arg)
+{
+	struct schedule *sc = arg;
+	struct scheduler_project *p = sc->file->project;
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct claims c = { .sc = sc, .db = p->db, .arena = arena, .now = scheduler_wall_ns(p->s) };
+	struct due_times *t = arena_alloc(arena, sizeof(*t));
+	struct schedule_row row = { 0 };
+	struct err err = { 0 };
+
+	p->s->counts.lag_ns = MAX(c.now - sc->due_ns, 0);
+	if (project_begin(p) < 0 || project_end(p, fire_from_row(&c, &row, t, &err), &err) < 0) {
+		scheduler_due_in(p->s, &sc->fire, AGAIN_NS);
+		return;
+	}
+	sc->seen_ns = row.seen_ns;
+	schedule_arm(sc);
+	if (t->newest && !row.paused_ns)
+		schedule_arm_dead_man(sc, t->newest);
+	if (c.any)
+		schedule_pump(sc);
+}
+
+int schedule_claim(struct schedule *sc, int64_t nominal, enum firing_cause cause, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct claims c = { .sc = sc,
+			    .db = sc->file->project->db,
+			    .arena = arena,
+			    .now = scheduler_wall_ns(sc->file->project->s) };
+
+	return find_open(&c, err) < 0 ? -1 : claim(&c, nominal, cause, err);
+}
+
+/* Dead man. */
+
+static void add_missed_text(const struct schedule *sc, int64_t nominal, struct str *out)
+{
+	str_addf(out, "no run of schedule %s has succeeded for ", sc->name);
+	text_add_time(out, nominal, 0);
+	str_add(out, " or later, ");
+	text_add_duration(out, sc->decl->alert_after_ns);
+	str_add(out, " after that time");
+}
+
+/* 1 somebody has to be told, and that is written down; 0 not. In a transaction. */
+static int is_missed(struct schedule *sc, const struct firing *of, const char *text,
+		     struct arena *arena, struct err *err)
+{
+	struct firing_filter since = { .path = sc->file->path,
+				       .schedule = sc->name,
+				       .since_ns = sc->watch_ns,
+				       .ended_runs = true };
+	struct schedule_row row;
+	struct firing *f;
+	size_t n;
+
+	if (record_schedule(sc->file->project->db, sc->file->path, sc->name, arena, &row, err) <
+		    0 ||
+	    record_firings(sc->file->project->db, &since, arena, &f, &n, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		if (f[i].state == FIRING_SUCCEEDED)
+			return 0;
+	if (row.paused_ns || row.alerted_ns >= sc->watch_ns)
+		return 0;
+	row.alerted_ns = sc->watch_ns;
+	if (record_schedule_put(sc->file->project->db, &row, err) < 0)
+		return -1;
+	return scheduler_tell(sc->file->project, SCHEDULE_ALERT_MISSED, sc, of, text, err) < 0 ? -1
+											       : 1;
+}
+
+void scheduler_on_dead_man(void *arg)
+{
+	struct schedule *sc = arg;
+	struct scheduler_project *p = sc->file->project;
+	struct firing of = { .path = sc->file->path,
+			     .schedule = sc->name,
+			     .nominal_ns = sc->watch_ns };
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct err err = { 0 };
+	int r = project_begin(p);
+
+	add_missed_text(sc, sc->watch_ns, &text);
+	if (r == 0)
+		r = project_end(p, is_missed(sc, &of, text.s, arena, &err), &err);
+	if (r < 0) {
+		scheduler_due_in(p->s, &sc->dead_man, AGAIN_NS);
+		return;
+	}
+	if (r > 0) {
+		p->s->counts.missed++;
+		scheduler_alert(p, SCHEDULE_ALERT_MISSED, sc, &of, text.s);
+	}
+	sc->watch_ns = 0;
+}
+
+/* Inputs. */
+
+/* A change counts when it looks the same for a second time: a copy that is under way isn't one yet.
+ * While an earlier firing is open and `overlap` says skip, the change waits: it isn't lost. */
+static int fire_if_changed(struct claims *c, const char *hex, struct err *err)
+{
+	struct schedule *sc = c->sc;
+	struct schedule_row row;
+	int64_t nominal = c->now;
+	int r;
+
+	if (record_schedule(c->db, sc->file->path, sc->name, c->arena, &row, err) < 0 ||
+	    find_open(c, err) < 0)
+		return -1;
+	sc->paused_ns = row.paused_ns;
+	if (str_eq(row.inputs, hex)) {
+		sc->candidate[0] = '\0';
+		return 0;
+	}
+	if (row.inputs && !row.paused_ns) {
+		bool settled = str_eq(sc->candidate, hex);
+
+		snprintf(sc->candidate, sizeof(sc->candidate), "%s", hex);
+		if (!settled || (c->n_open && str_eq(sc->decl->overlap, "skip")))
+			return 0;
+		while ((r = claim(c, nominal, FIRING_CHANGE, err)) == 0)
+			nominal++;
+		if (r < 0)
+			return -1;
+	}
+	row.inputs = hex;
+	return record_schedule_put(c->db, &row, err);
+}
+
+static void looked(struct schedule *sc, const char *hex, const struct err *why)
+{
+	struct scheduler_project *p = sc->file->project;
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct claims c = { .sc = sc, .db = p->db, .arena = arena, .now = scheduler_wall_ns(p->s) };
+	struct err err = { 0 };
+	int r = 0;
+
+	if (p->s->closing || p->s->draining)
+		return;
+	scheduler_due_in(p->s, &sc->look, sc->decl->poll_ns);
+	if (!hex)
+		scheduler_note(p, sc, NULL, "%s", why->msg);
+	else if (project_begin(p) == 0)
+		r = project_end(p, fire_if_changed(&c, hex, &err), &err);
+	if (r >= 0 && c.any)
+		schedule_pump(sc);
+	scheduler_rearm(p->s);
+}
+
+void scheduler_on_look(void *arg)
+{
+	struct schedule *sc = arg;
+
+	if (!sc->looking)
+		scheduler_inputs_look(sc, looked);
+}

@@ -1,0 +1,171 @@
+/* serve/schedule/internal.h — the scheduler's state, for the files of serve/schedule.
+ *
+ *	scheduler ─▶ projects ─▶ files ─▶ schedules
+ *	                    └──▶ begun: firings that start() began here and that have not ended
+ *
+ * Two heaps hold one entry for each thing that waits. `wall`: what the calendar says, a schedule's
+ * next firing and its dead man's hour. `mono`: whatever comes "in n seconds": looks at databases,
+ * files, inputs and zones, retries. No entry of the second kind is kept as wall time, so that
+ * nothing waits for a time that a clock that goes back takes away. One loop timer stands for the
+ * first entry of both; it fires at least every LOOK_NS, and a wall clock that went back shows then:
+ * rebase() derives every entry of `wall` anew from the rows.
+ *
+ * Times in rows are wall times of whoever wrote them. One that lies in the future is taken for now
+ * (seen_ns by rebase(), the end of a failed run by scheduler_sweep()); whether another machine's
+ *server lives is judged by serve/peers.h.
+ *
+ * Decisions are made inside of a transaction, from rows (another server may have been there);
+ * start(), stop() and scheduler_alert() are called after it.
+ */
+#ifndef CAIRN_SERVE_SCHEDULE_INTERNAL_H
+#define CAIRN_SERVE_SCHEDULE_INTERNAL_H
+
+#include <sys/stat.h>
+#include "base/map.h"
+#include "base/text/text.h"
+#include "serve/peers.h"
+#include "serve/schedule/calendar.h"
+#include "serve/schedule/due.h"
+#include "serve/schedule/scheduler.h"
+
+#define LOOK_NS \
+	(30 * NS_PER_S) /* the clock may jump, the machine may sleep: look again after so long */
+#define POLL_NS            (2 * NS_PER_S)
+#define BEAT_NS            (30 * NS_PER_S)
+#define ZONES_NS           (60 * NS_PER_S) /* how often tzdata is looked at */
+#define GRACE_NS           (60 * NS_PER_S) /* so late is still on time */
+#define CATCH_UP_WINDOW_NS (7 * 86400 * NS_PER_S)
+#define CATCH_UP_MAX       1000           /* firings made up for at once */
+#define COUNT_MAX          100000         /* missed nominal times that are counted one by one */
+#define OPEN_MAX           1000           /* firings of one schedule that wait: more are skipped */
+#define AGAIN_NS           (5 * NS_PER_S) /* after trouble with the database */
+#define RESUMES_MAX        20             /* of one run: something interrupts it each time */
+
+#define REPLACED \
+	"replaced by a later firing" /* message of a firing that is asked to stop for that */
+
+struct schedule {
+	struct watched_file *file;
+	const struct schedule_decl *decl; /* in file->pipeline */
+	char *name;
+	struct calendar calendar;
+	bool unusable; /* its time zone went away */
+	struct due fire, dead_man, look, retry;
+	int64_t seen_ns, next_ns; /* nominal; next CALENDAR_NEVER: none */
+	int64_t due_ns;           /* when next_ns is due, with its jitter */
+	int64_t watch_ns;         /* the nominal time whose success is waited for; 0: none */
+	int64_t paused_ns;
+	unsigned open;                  /* as of the last look */
+	bool starved;                   /* something waits only because max_runs run */
+	struct input_look *looking;     /* a job that is out */
+	char candidate[DIGEST_HEX_MAX]; /* fingerprint of inputs that was seen once */
+};
+
+struct watched_file {
+	struct scheduler_project *project;
+	char *path;                /* relative to the root */
+	struct pipeline *pipeline; /* NULL: never loaded */
+	struct stat *seen;         /* of the pipeline's files, or of the one that can't be loaded */
+	size_t n_seen;
+	bool broken, dropped;
+	char *broken_text;     /* what was told about it */
+	struct map *schedules; /* name → struct schedule * */
+};
+
+/* A firing that start() began. */
+struct begun {
+	char *path, *schedule;
+	int64_t nominal_ns;
+	bool stopping;
+	bool ended; /* but the database couldn't be told yet */
+	char *problem;
+};
+
+struct scheduler_project {
+	struct scheduler *s;
+	char *root, *cache_dir;
+	struct db *db;
+	void *owner;
+	VEC(struct watched_file *) files;
+	VEC(struct begun *) begun;
+	bool trouble;
+	int64_t beat_mono_ns; /* when it was last noted that this server lives */
+	struct peers *peers;  /* the other servers */
+};
+
+struct scheduler {
+	struct loop *loop;
+	struct clock *clock;
+	const struct scheduler_ops *ops;
+	void *arg;
+	struct scheduler_options options;
+	struct arena *arena;
+	const char *server;
+	struct zone_set *zones;
+	struct pool *pool;
+	struct due_heap wall, mono;
+	struct due poll, refresh;
+	struct loop_source *timer;
+	int64_t timer_at_ns; /* monotonic */
+	int64_t last_wall_ns;
+	VEC(struct scheduler_project *) projects;
+	struct scheduler_counts counts;
+	unsigned running;
+	bool draining, closing, ticking;
+};
+
+/* --- scheduler.c */
+int64_t scheduler_wall_ns(const struct scheduler *s);
+int64_t scheduler_mono_ns(const struct scheduler *s);
+void scheduler_due_at(struct scheduler *s, struct due *d,
+		      int64_t wall_ns); /* when the calendar says so */
+void scheduler_due_in(struct scheduler *s, struct due *d,
+		      int64_t ns); /* so long from now, whatever the clock shows */
+void scheduler_rearm(struct scheduler *s);
+void scheduler_note(struct scheduler_project *p, const struct schedule *sc, const struct firing *f,
+		    const char *fmt, ...) _printf_(4, 5);
+int scheduler_tell(struct scheduler_project *p, enum schedule_alert kind, const struct schedule *sc,
+		   const struct firing *f, const char *text, struct err *err);
+void scheduler_alert(struct scheduler_project *p, enum schedule_alert kind,
+		     const struct schedule *sc, const struct firing *f, const char *text);
+struct schedule *scheduler_find_schedule(const struct scheduler_project *p, const char *path,
+					 const char *name);
+/* Transactions that tell trouble. begin: 0, or -1 told. */
+int project_begin(struct scheduler_project *p);
+int project_end(struct scheduler_project *p, int result,
+		const struct err *err); /* commits when result >= 0; -1 told */
+void project_trouble(struct scheduler_project *p, const struct err *err);
+
+/* --- schedule/files.c */
+int scheduler_file_load(struct watched_file *f, bool always,
+			struct err *err); /* 0 loaded or unchanged, 1 broken, -1 database */
+void scheduler_file_free(struct watched_file *f);
+void schedule_arm(struct schedule *sc); /* its next firing, from seen_ns */
+void schedule_arm_dead_man(struct schedule *sc, int64_t nominal_ns);
+/* What its row says counts from now on: seen, paused, and whose success is waited for. */
+void schedule_follow(struct schedule *sc, const struct schedule_row *row);
+
+/* --- schedule/fire.c: from a time to rows */
+void scheduler_on_fire(void *arg);
+void scheduler_on_dead_man(void *arg);
+void scheduler_on_look(void *arg);
+int schedule_claim(struct schedule *sc, int64_t nominal_ns, enum firing_cause cause,
+		   struct err *err); /* in a transaction */
+
+/* --- schedule/run.c: from rows to runs and back */
+void schedule_pump(struct schedule *sc);
+void scheduler_on_retry(void *arg);
+void scheduler_sweep(struct scheduler_project *p);
+struct begun *scheduler_find_begun(const struct scheduler_project *p, const char *path,
+				   const char *schedule, int64_t nominal_ns);
+void schedule_begun_free(struct begun *b);
+void scheduler_finish(struct scheduler_project *p, struct begun *b);
+
+/* --- inputs.c */
+/* Starts looking at the inputs of on_change on a worker; done(sc, hex) on the loop, with NULL and
+ * *err when it can't be told. */
+void scheduler_inputs_look(struct schedule *sc, void (*done)(struct schedule *sc, const char *hex,
+							     const struct err *err));
+void scheduler_inputs_forget(struct schedule *sc); /* done isn't called any more */
+
+#endif

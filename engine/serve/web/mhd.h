@@ -1,0 +1,34 @@
+/* serve/web/mhd.h — libmicrohttpd, loaded when a server is made: linking it would bring gnutls into
+ * every start of the program. */
+#ifndef CAIRN_SERVE_WEB_MHD_H
+#define CAIRN_SERVE_WEB_MHD_H
+
+#include <microhttpd.h>
+#include "base/err.h"
+
+/* All that is called of it, by its name without "MHD_". */
+#define MHD_FUNCTIONS(X)                 \
+	X(get_version)                   \
+	X(start_daemon)                  \
+	X(stop_daemon)                   \
+	X(create_response_from_buffer)   \
+	X(create_response_from_callback) \
+	X(add_response_header)           \
+	X(add_response_footer)           \
+	X(queue_response)                \
+	X(destroy_response)              \
+	X(lookup_connection_value)       \
+	X(get_connection_values)         \
+	X(get_connection_info)           \
+	X(suspend_connection)            \
+	X(resume_connection)
+
+#define MHD_MEMBER(name) typeof(&MHD_##name) name;
+struct mhd_api {
+	MHD_FUNCTIONS(MHD_MEMBER)
+};
+
+/* Once for the process; ERR_UNSUPPORTED names the package. Never unloaded. The loop's thread. */
+int mhd_api_get(const struct mhd_api **ret, struct err *err);
+
+#endif

@@ -1,0 +1,846 @@
+/* engine/serve/web/web.c — HTTP/1.1 by libmicrohttpd: the limits that it lacks, and what every
+ * request and answer has in common.
+ *
+ * Its own timeout is one of inactivity: a client that sends a byte a second never meets it. So
+ * every connection is in one of three phases with a deadline for the whole of it, and the loop's
+ * tick shuts down those that are over. A descriptor is only shut down while its connection is in
+ * our list; libmicrohttpd reports the end before it closes it.
+ *
+ * Its threads only move bytes. What may wait (a database, a store, the loop) is done by a crew,
+ * while the connection is suspended: a request by handle(), a stream's next block by its read().
+ * Health has a crew of its own, so that it is answered however busy the other is. A stream with
+ * nothing to say goes on a list (`waiting`); the tick submits the list to the crew again. So
+ * nothing polls while nothing moves.
+ *
+ * Invariants: a connection that is suspended is either a job of a crew or on that list, and
+ * stopping empties both before libmicrohttpd is stopped. A stream's block belongs to the crew or to
+ * libmicrohttpd's thread, never to both. Bytes that another server could frame otherwise are
+ * refused, and the connection with them (check_framing()).
+ *
+ * Threads: libmicrohttpd's, the crews', and the loop's for tick and end; fields of struct web and
+ * struct connection say what is under `lock`. What it doesn't do: routes and answers (serve/api/),
+ * listening sockets (listen.c).
+ */
+#include "serve/web/web.h"
+#include <assert.h>
+#include <openssl/crypto.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <time.h>
+#include "base/crypto/digest.h"
+#include "base/os/thread.h"
+#include "base/text/text.h"
+#include "serve/event.h"
+#include "serve/web/crew.h"
+#include "serve/web/mhd.h"
+
+#define TICK_NS               (250 * NS_PER_MS)
+#define INACTIVE_S            60
+#define MEMORY_PER_CONNECTION 32768
+/* Taken but only to be told 503. */
+#define CONNECTIONS_OVER 64
+#define STREAM_BLOCK     16384
+#define STREAM_MAX_S     86400
+/* At the end of the server: for what is told to streams about it to be taken. */
+#define LAST_WORDS_S 2
+#define STOPPING     "the server is stopping"
+
+enum phase { PHASE_HEADERS, PHASE_BODY, PHASE_ANSWER };
+
+struct connection {
+	struct web *web;
+	struct listener *listener;
+	int fd;
+	enum phase phase;
+	int64_t since_ns;
+	bool asked; /* a request line has come since the last answer */
+	bool shut;
+	bool streams;
+};
+
+struct request {
+	struct web_exchange x;
+	struct connection *connection;
+	struct MHD_Connection *mhd;
+	bool is_head, discard;
+	bool close; /* the connection, after the answer: where its next request begins is not
+		       certain */
+	bool handled;
+	struct crew_job job;
+};
+
+struct web {
+	const struct mhd_api *api;
+	struct loop *loop;
+	struct loop_source *tick;
+	struct web_options o;
+	struct listener *listeners;
+	size_t n_listeners;
+	struct MHD_Daemon *daemons[16];
+	struct digest token;
+	struct crew *work, *health;
+	bool stopping, stopped; /* under lock; stopped: the crews take nothing more */
+	pthread_mutex_t lock;
+	VEC(struct connection *) connections; /* under lock */
+	VEC(struct streaming *) waiting;      /* suspended, with nothing to say; under lock */
+	int64_t wrong_since_ns;               /* under lock */
+	unsigned wrong;
+	atomic_uint_least64_t status[600];
+	atomic_uint_least64_t connections_total, timeouts;
+	atomic_int_least64_t busy_ns;
+	atomic_uint n_streams;
+	pthread_cond_t stream_ended;
+};
+
+static int64_t now_ns(void)
+{
+	struct clock *c = clock_system();
+
+	return c->mono_ns(c);
+}
+
+/* Connections. */
+
+static struct connection *connection_of(struct web *w, struct MHD_Connection *mhd)
+{
+	const union MHD_ConnectionInfo *info =
+		w->api->get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+	return info ? info->socket_context : NULL;
+}
+
+static void set_phase(struct connection *c, enum phase phase)
+{
+	pthread_mutex_lock(&c->web->lock);
+	c->phase = phase;
+	c->since_ns = now_ns();
+	if (phase == PHASE_HEADERS)
+		c->asked = c->streams = false;
+	pthread_mutex_unlock(&c->web->lock);
+}
+
+struct daemon_arg {
+	struct web *web;
+	struct listener *listener;
+};
+
+static void on_connection(void *arg, struct MHD_Connection *mhd, void **context,
+			  enum MHD_ConnectionNotificationCode what)
+{
+	struct daemon_arg *d = arg;
+	struct web *w = d->web;
+	struct connection *c = *context;
+
+	pthread_mutex_lock(&w->lock);
+	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+		const union MHD_ConnectionInfo *info =
+			w->api->get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+		c = xcalloc(1, sizeof(*c));
+		*c = (struct connection){ .web = w,
+					  .listener = d->listener,
+					  .fd = info ? info->connect_fd : -1,
+					  .since_ns = now_ns() };
+		VEC_PUSH(&w->connections, c);
+		*context = c;
+		atomic_fetch_add(&w->connections_total, 1);
+	} else {
+		for (size_t i = 0; i < w->connections.n; i++)
+			if (w->connections.v[i] == c)
+				w->connections.v[i--] = w->connections.v[--w->connections.n];
+		free(c);
+		*context = NULL;
+	}
+	pthread_mutex_unlock(&w->lock);
+}
+
+static int64_t time_allowed(const struct connection *c)
+{
+	if (c->phase != PHASE_ANSWER)
+		return WEB_REQUEST_S * NS_PER_S;
+	return (c->streams ? STREAM_MAX_S : WEB_ANSWER_S) * NS_PER_S;
+}
+
+/* Under the lock. Whoever has begun to ask is told; the others kept an idle connection. */
+static void shut_late(struct web *w, int64_t now)
+{
+	static const char late[] =
+		"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+	for (size_t i = 0; i < w->connections.n; i++) {
+		struct connection *c = w->connections.v[i];
+
+		if (c->shut || c->fd < 0 || now - c->since_ns < time_allowed(c))
+			continue;
+		if (c->phase == PHASE_BODY || (c->phase == PHASE_HEADERS && c->asked))
+			atomic_fetch_add(&w->status[408], 1);
+		if (c->phase != PHASE_ANSWER &&
+		    send(c->fd, late, sizeof(late) - 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+			/* It doesn't listen either. */
+		}
+		shutdown(c->fd, SHUT_RDWR);
+		c->shut = true;
+		atomic_fetch_add(&w->timeouts, 1);
+	}
+}
+
+static void ask_waiting(struct web *w);
+
+static void on_tick(void *arg)
+{
+	struct web *w = arg;
+	int64_t now = now_ns();
+
+	pthread_mutex_lock(&w->lock);
+	shut_late(w, now);
+	pthread_mutex_unlock(&w->lock);
+	ask_waiting(w);
+	w->tick = loop_add_timer(w->loop, now + TICK_NS, on_tick, w);
+}
+
+/* Who may ask. */
+
+static const char *header(struct request *r, const char *name)
+{
+	return r->connection->web->api->lookup_connection_value(r->mhd, MHD_HEADER_KIND, name);
+}
+
+static bool names_loopback(const char *host)
+{
+	_cleanup_(freep) char *name = xstrdup(host);
+	char *end = *name == '[' ? strchr(name, ']') : strrchr(name, ':');
+	unsigned a, b, c, d;
+	char rest;
+	size_t n;
+
+	if (end)
+		end[*name == '['] = '\0';
+	n = strlen(name);
+	if (strcasecmp(name, "localhost") == 0 ||
+	    (n > 10 && strcasecmp(name + n - 10, ".localhost") == 0) || str_eq(name, "[::1]"))
+		return true;
+	return sscanf(name, "%3u.%3u.%3u.%3u%c", &a, &b, &c, &d, &rest) == 4 && a == 127 &&
+	       b < 256 && c < 256 && d < 256;
+}
+
+static void check_host(struct request *r)
+{
+	const char *host = header(r, "Host");
+
+	if (!r->connection->listener->local || r->connection->listener->is_unix)
+		return;
+	if (!host || !names_loopback(host))
+		web_problem(&r->x, 421,
+			    "this server answers to localhost and 127.0.0.1 only; its Host header "
+			    "named something else");
+}
+
+/* 1 the right one, 0 none, -1 a wrong one. In constant time for tokens of any length: digests are
+ * compared. */
+static int check_token(struct web *w, struct request *r)
+{
+	const char *h = header(r, "Authorization");
+	struct digest given;
+
+	if (!h || !*h)
+		return 0;
+	if (!w->o.token || strncasecmp(h, "Bearer ", 7) != 0)
+		return -1;
+	digest_bytes(h + 7, strlen(h + 7), &given);
+	return CRYPTO_memcmp(given.b, w->token.b, DIGEST_BYTES) == 0 ? 1 : -1;
+}
+
+/* Guessing is slowed down; the right token always works. */
+static bool too_many_wrong(struct web *w)
+{
+	int64_t now = now_ns();
+	bool over;
+
+	pthread_mutex_lock(&w->lock);
+	if (now - w->wrong_since_ns > 60 * NS_PER_S) {
+		w->wrong_since_ns = now;
+		w->wrong = 0;
+	}
+	over = ++w->wrong > WEB_WRONG_TOKENS;
+	pthread_mutex_unlock(&w->lock);
+	return over;
+}
+
+bool web_may(struct web *w, struct web_exchange *x, enum web_access access)
+{
+	struct request *r = CONTAINER_OF(x, struct request, x);
+	int token = check_token(w, r);
+
+	if (token > 0 || access == WEB_PUBLIC ||
+	    (token == 0 && access == WEB_READS && r->connection->listener->local))
+		return true;
+	if (token < 0 && too_many_wrong(w)) {
+		x->retry_after_s = 60;
+		web_problem(x, 429, "too many wrong tokens: wait a minute");
+	} else if (!w->o.token) {
+		web_problem(x, 403,
+			    "this server was started without a token, so nothing can be changed "
+			    "here: see `cairn serve --help`, --token-file");
+	} else {
+		web_problem(x, 401,
+			    token < 0 ? "that is not the token"
+				      : "this needs the token: Authorization: Bearer TOKEN");
+	}
+	return false;
+}
+
+/* A request. */
+
+static enum MHD_Result add_param(void *arg, enum MHD_ValueKind kind, const char *name,
+				 const char *value)
+{
+	struct request *r = arg;
+	struct web_exchange *x = &r->x;
+
+	if (x->n_params == WEB_PARAMS_MAX)
+		web_problem(x, 400, "more than %d parameters", WEB_PARAMS_MAX);
+	else if (web_param(x, name))
+		web_problem(x, 400, "parameter `%s` was given twice", name);
+	else
+		x->params[x->n_params++] =
+			(struct web_param){ arena_strdup(x->arena, name),
+					    arena_strdup(x->arena, value ? value : "") };
+	return x->status ? MHD_NO : MHD_YES;
+}
+
+/* What the headers say about where a request ends and whom it is for, all of them: libmicrohttpd
+ * acts on the first of a name. */
+struct framing {
+	unsigned hosts, lengths, encodings;
+	const char *length, *encoding;
+	bool bad_name; /* also a line that goes on (obs-fold), which becomes part of a name or a
+			  value */
+};
+
+static enum MHD_Result look_at_header(void *arg, enum MHD_ValueKind kind, const char *name,
+				      const char *value)
+{
+	struct framing *f = arg;
+
+	f->bad_name |= !*name || strpbrk(name, " \t\r\n:") || (value && strpbrk(value, "\r\n"));
+	if (strcasecmp(name, "Host") == 0)
+		f->hosts++;
+	if (strcasecmp(name, "Content-Length") == 0 && f->lengths++ == 0)
+		f->length = value ? value : "";
+	if (strcasecmp(name, "Transfer-Encoding") == 0 && f->encodings++ == 0)
+		f->encoding = value ? value : "";
+	return MHD_YES;
+}
+
+/* RFC 9112, 3.2, 5.1, 6.1 and 6.3. Who stands before us may see other requests in such bytes than
+ * we do: they are refused, and so is whatever follows them on the connection. */
+static void check_framing(struct web *w, struct request *r, const char *version)
+{
+	struct framing f = { 0 };
+	size_t digits;
+
+	w->api->get_connection_values(r->mhd, MHD_HEADER_KIND, look_at_header, &f);
+	digits = f.length ? strspn(f.length, "0123456789") : 0;
+	if (f.bad_name)
+		web_problem(&r->x, 400, "a header line is malformed");
+	else if (f.hosts > 1 || (f.hosts == 0 && strcmp(version, "HTTP/1.0") != 0))
+		web_problem(&r->x, 400, "a request has one Host header");
+	else if (f.lengths > 1 || (f.length && (digits == 0 || f.length[digits])))
+		web_problem(&r->x, 400, "a request has at most one Content-Length, a number");
+	else if (f.encodings && (f.encodings > 1 || f.lengths || strcmp(version, "HTTP/1.1") != 0 ||
+				 strcasecmp(f.encoding, "chunked") != 0))
+		web_problem(&r->x, 400,
+			    "the only Transfer-Encoding is chunked, without a Content-Length, in "
+			    "HTTP/1.1");
+	else if (f.length && (digits > 15 || strtoull(f.length, NULL, 10) > WEB_BODY_MAX))
+		web_problem(&r->x, 413, "a body has at most %llu bytes", WEB_BODY_MAX);
+	r->close = r->x.status != 0;
+}
+
+static void check_crowd(struct web *w, struct request *r)
+{
+	bool crowded;
+
+	pthread_mutex_lock(&w->lock);
+	crowded = w->stopping || w->connections.n > WEB_CONNECTIONS_MAX;
+	pthread_mutex_unlock(&w->lock);
+	if (crowded) {
+		r->x.retry_after_s = 1;
+		web_problem(&r->x, 503, "too many connections: try again");
+	}
+}
+
+static struct request *request_new(struct web *w, struct MHD_Connection *mhd, const char *path,
+				   const char *method, const char *version)
+{
+	struct request *r = xcalloc(1, sizeof(*r));
+
+	r->mhd = mhd;
+	r->connection = connection_of(w, mhd);
+	r->is_head = strcmp(method, "HEAD") == 0;
+	r->x.arena = arena_new();
+	r->x.method = r->is_head ? "GET" : arena_strdup(r->x.arena, method);
+	r->x.path = arena_strdup(r->x.arena, path);
+	r->x.content_type = header(r, "Content-Type");
+	check_framing(w, r, version);
+	check_crowd(w, r);
+	check_host(r);
+	w->api->get_connection_values(mhd, MHD_GET_ARGUMENT_KIND, add_param, r);
+	if (!r->x.status)
+		w->o.route(w->o.arg, &r->x);
+	return r;
+}
+
+static void request_free(struct request *r)
+{
+	if (r->x.stream.free)
+		r->x.stream.free(r->x.stream.arg);
+	str_deinit(&r->x.body);
+	str_deinit(&r->x.out);
+	arena_free(r->x.arena);
+	free(r);
+}
+
+/* Streams. */
+
+/* The crew fills the block, libmicrohttpd's thread empties it: never both at once, for the
+ * connection is suspended from STREAM_ASKED until what came is there. */
+struct streaming {
+	struct web *web;
+	struct MHD_Connection *mhd;
+	struct web_stream s;
+	struct MHD_Response *response; /* outlives this */
+	bool trailers;                 /* the client knows them */
+	int fd;
+	enum { STREAM_EMPTY, STREAM_ASKED, STREAM_FILLED } state;
+	struct crew_job job;
+	ssize_t came; /* bytes of the block, or what read() said */
+	size_t sent;  /* of them */
+	char block[STREAM_BLOCK];
+};
+
+static bool client_is_gone(int fd)
+{
+	char c;
+
+	return recv(fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+static ssize_t fail_stream(struct streaming *s, const char *why)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	if (!why || !s->trailers)
+		return MHD_CONTENT_READER_END_WITH_ERROR;
+	text_add_printable(&text, why, MIN(strlen(why), (size_t)WEB_PROBLEM_MAX));
+	return s->web->api->add_response_footer(s->response, WEB_PROBLEM_TRAILER, text.s) == MHD_YES
+		       ? MHD_CONTENT_READER_END_OF_STREAM
+		       : MHD_CONTENT_READER_END_WITH_ERROR;
+}
+
+static bool is_stopping(struct web *w)
+{
+	bool stopping;
+
+	pthread_mutex_lock(&w->lock);
+	stopping = w->stopping;
+	pthread_mutex_unlock(&w->lock);
+	return stopping;
+}
+
+/* The connection goes on when the job resumes it. False: the server has stopped. */
+static bool suspend_for(struct web *w, struct MHD_Connection *mhd, struct crew *crew,
+			struct crew_job *job)
+{
+	bool stopped;
+
+	pthread_mutex_lock(&w->lock);
+	stopped = w->stopped;
+	if (!stopped) {
+		w->api->suspend_connection(mhd);
+		crew_submit(crew, job);
+	}
+	pthread_mutex_unlock(&w->lock);
+	return !stopped;
+}
+
+/* A crew's thread. */
+static void fill(void *arg)
+{
+	struct streaming *s = arg;
+	struct web *w = s->web;
+	bool waits;
+
+	s->came = s->s.read(s->s.arg, s->block, sizeof(s->block));
+	s->sent = 0;
+	if (s->came == WEB_STREAM_WAIT && client_is_gone(s->fd))
+		s->came = WEB_STREAM_FAILED;
+	pthread_mutex_lock(&w->lock);
+	waits = s->came == WEB_STREAM_WAIT && !w->stopping;
+	if (waits)
+		VEC_PUSH(&w->waiting, s);
+	pthread_mutex_unlock(&w->lock);
+	if (waits)
+		return;
+	s->state = STREAM_FILLED;
+	w->api->resume_connection(s->mhd);
+}
+
+static void ask_waiting(struct web *w)
+{
+	pthread_mutex_lock(&w->lock);
+	for (size_t i = 0; i < w->waiting.n; i++)
+		crew_submit(w->work, &w->waiting.v[i]->job);
+	w->waiting.n = 0;
+	pthread_mutex_unlock(&w->lock);
+}
+
+static ssize_t on_stream_read(void *arg, uint64_t pos, char *buf, size_t max)
+{
+	struct streaming *s = arg;
+	size_t n;
+
+	if (s->state != STREAM_FILLED) {
+		s->state = STREAM_ASKED;
+		return suspend_for(s->web, s->mhd, s->web->work, &s->job)
+			       ? 0
+			       : fail_stream(s, STOPPING);
+	}
+	if (s->came == WEB_STREAM_WAIT || (s->came > 0 && s->s.follows && is_stopping(s->web)))
+		return fail_stream(s, STOPPING);
+	if (s->came == WEB_STREAM_FAILED)
+		return fail_stream(s, s->s.why ? s->s.why(s->s.arg) : NULL);
+	if (s->came == WEB_STREAM_END)
+		return MHD_CONTENT_READER_END_OF_STREAM;
+	n = MIN((size_t)s->came - s->sent, max);
+	memcpy(buf, s->block + s->sent, n);
+	s->sent += n;
+	if (s->sent == (size_t)s->came)
+		s->state = STREAM_EMPTY;
+	return (ssize_t)n;
+}
+
+static void on_stream_free(void *arg)
+{
+	struct streaming *s = arg;
+
+	struct web *w = s->web;
+
+	if (s->s.free)
+		s->s.free(s->s.arg);
+	pthread_mutex_lock(&w->lock);
+	atomic_fetch_sub(&w->n_streams, s->s.follows);
+	pthread_cond_signal(&w->stream_ended);
+	pthread_mutex_unlock(&w->lock);
+	free(s);
+}
+
+static bool takes_trailers(struct request *r)
+{
+	const char *te = header(r, "TE");
+
+	for (; te && *te; te += strcspn(te, ","), te += *te == ',') {
+		te += strspn(te, " \t");
+		if (strncasecmp(te, "trailers", 8) == 0 && strchr(" \t,", te[8]))
+			return true;
+	}
+	return false;
+}
+
+static struct MHD_Response *stream_response(struct web *w, struct request *r)
+{
+	struct streaming *s = xcalloc(1, sizeof(*s));
+
+	s->web = w;
+	s->mhd = r->mhd;
+	s->s = r->x.stream;
+	s->trailers = takes_trailers(r);
+	s->fd = r->connection->fd;
+	s->job = (struct crew_job){ .run = fill, .arg = s };
+	r->x.stream = (struct web_stream){ 0 };
+	atomic_fetch_add(&w->n_streams, s->s.follows);
+	pthread_mutex_lock(&w->lock);
+	r->connection->streams = s->s.follows;
+	pthread_mutex_unlock(&w->lock);
+	s->response = w->api->create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK,
+							    on_stream_read, s, on_stream_free);
+	return s->response;
+}
+
+/* Answers. */
+
+static void add_header(struct web *w, struct MHD_Response *response, const char *name,
+		       const char *value)
+{
+	if (value)
+		w->api->add_response_header(response, name, value);
+}
+
+/* Of what a GET gave: whoever asks again with it is spared the bytes. */
+static void tag(struct web *w, struct request *r, struct MHD_Response **response)
+{
+	const char *known = header(r, "If-None-Match");
+	char hex[DIGEST_HEX_MAX], etag[40];
+	struct digest d;
+
+	digest_bytes(r->x.out.s ? r->x.out.s : "", r->x.out.len, &d);
+	snprintf(etag, sizeof(etag), "\"%.32s\"", digest_hex(&d, hex));
+	if (known && strstr(known, etag)) {
+		w->api->destroy_response(*response);
+		*response =
+			w->api->create_response_from_buffer(0, (void *)"", MHD_RESPMEM_PERSISTENT);
+		r->x.status = 304;
+	}
+	add_header(w, *response, "ETag", etag);
+}
+
+static void add_headers(struct web *w, struct request *r, struct MHD_Response *response)
+{
+	char seconds[16];
+
+	if (r->x.status != 304)
+		add_header(w, response, "Content-Type", r->x.type ? r->x.type : "application/json");
+	add_header(w, response, "Cache-Control", "no-store");
+	add_header(w, response, "X-Content-Type-Options", "nosniff");
+	add_header(w, response, "Content-Security-Policy", "default-src 'none'");
+	add_header(w, response, "Allow", r->x.allow);
+	add_header(w, response, "Location", r->x.location);
+	if (r->close)
+		add_header(w, response, "Connection", "close");
+	if (r->x.status == 401)
+		add_header(w, response, "WWW-Authenticate", "Bearer realm=\"cairn\"");
+	if (r->x.retry_after_s) {
+		snprintf(seconds, sizeof(seconds), "%u", r->x.retry_after_s);
+		add_header(w, response, "Retry-After", seconds);
+	}
+}
+
+static enum MHD_Result answer(struct web *w, struct request *r)
+{
+	struct MHD_Response *response;
+	enum MHD_Result result;
+
+	if (!r->x.status)
+		web_problem(&r->x, 500, "no answer was found");
+	if (r->x.stream.follows && atomic_load(&w->n_streams) >= WEB_STREAMS_MAX) {
+		r->x.stream.free(r->x.stream.arg);
+		r->x.stream = (struct web_stream){ 0 };
+		r->x.status = 0;
+		r->x.retry_after_s = 5;
+		web_problem(&r->x, 503, "too many streams: try again");
+	}
+	set_phase(r->connection, PHASE_ANSWER);
+	if (r->x.stream.read)
+		response = stream_response(w, r);
+	else
+		response = w->api->create_response_from_buffer(
+			r->x.out.len, r->x.out.s ? r->x.out.s : (void *)"", MHD_RESPMEM_MUST_COPY);
+	if (!response)
+		return MHD_NO;
+	if (r->x.status == 200 && !r->x.stream.read && r->x.out.len &&
+	    strcmp(r->x.method, "GET") == 0)
+		tag(w, r, &response);
+	add_headers(w, r, response);
+	if (r->x.status < 600)
+		atomic_fetch_add(&w->status[r->x.status], 1);
+	result = w->api->queue_response(r->mhd, r->x.status, response);
+	w->api->destroy_response(response);
+	return result;
+}
+
+static enum MHD_Result take_body(struct web *w, struct request *r, const char *bytes, size_t *n)
+{
+	if (!r->x.status && r->x.body.len + *n > WEB_BODY_MAX)
+		web_problem(&r->x, 413, "a body has at most %llu bytes", WEB_BODY_MAX);
+	if (!r->x.status)
+		str_addn(&r->x.body, bytes, *n);
+	*n = 0; /* what is too much goes nowhere; the answer comes when it ends */
+	return MHD_YES;
+}
+
+/* A crew's thread; what is resumed may end, and the request with it, before this does. */
+static void handle(void *arg)
+{
+	struct request *r = arg;
+	struct web *w = r->connection->web;
+	struct MHD_Connection *mhd = r->mhd;
+	int64_t begun = now_ns();
+
+	w->o.handle(w->o.arg, &r->x);
+	atomic_fetch_add(&w->busy_ns, now_ns() - begun);
+	r->handled = true;
+	w->api->resume_connection(mhd);
+}
+
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd, const char *path,
+				  const char *method, const char *version, const char *bytes,
+				  size_t *n_bytes, void **context)
+{
+	struct web *w = ((struct daemon_arg *)arg)->web;
+	struct request *r = *context;
+
+	if (!r) {
+		*context = r = request_new(w, mhd, path, method, version);
+		set_phase(r->connection, PHASE_BODY);
+		return r->x.status ? answer(w, r) : MHD_YES;
+	}
+	if (*n_bytes)
+		return take_body(w, r, bytes, n_bytes);
+	if (!r->x.status && !r->handled) {
+		set_phase(r->connection, PHASE_ANSWER);
+		r->job = (struct crew_job){ .run = handle, .arg = r };
+		if (suspend_for(w, mhd, r->x.health ? w->health : w->work, &r->job))
+			return MHD_YES; /* and we are called again */
+		web_problem(&r->x, 503, STOPPING);
+	}
+	return answer(w, r);
+}
+
+static void on_completed(void *arg, struct MHD_Connection *mhd, void **context,
+			 enum MHD_RequestTerminationCode why)
+{
+	struct request *r = *context;
+
+	if (!r)
+		return;
+	set_phase(r->connection, PHASE_HEADERS);
+	request_free(r);
+	*context = NULL;
+}
+
+static void *on_request_line(void *arg, const char *uri, struct MHD_Connection *mhd)
+{
+	struct web *w = ((struct daemon_arg *)arg)->web;
+	struct connection *c = connection_of(w, mhd);
+
+	if (c) {
+		pthread_mutex_lock(&w->lock);
+		c->asked = true;
+		c->since_ns = MIN(c->since_ns, now_ns());
+		pthread_mutex_unlock(&w->lock);
+	}
+	return NULL;
+}
+
+/* What clients do wrong is no news, and must not fill a disk. */
+static void on_log(void *arg, const char *fmt, va_list ap) _printf_(2, 0);
+static void on_log(void *arg, const char *fmt, va_list ap)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	str_addv(&text, fmt, ap);
+	while (text.len && text.s[text.len - 1] == '\n')
+		text.s[--text.len] = '\0';
+	event(EVENT_DEBUG, "http", "{s:o}", "message", json_name(text.s ? text.s : "", text.len));
+}
+
+/* Life. */
+
+static int start(struct web *w, size_t i, struct err *err)
+{
+	struct daemon_arg *d = xcalloc(1, sizeof(*d));
+	struct listener *l = &w->listeners[i];
+
+	*d = (struct daemon_arg){ w, l };
+	l->arg = d;
+	w->daemons[i] = w->api->start_daemon(
+		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
+		NULL, NULL, on_request, d, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
+		MHD_OPTION_LISTEN_SOCKET, l->fd, MHD_OPTION_THREAD_POOL_SIZE,
+		(unsigned)WEB_IO_THREADS, MHD_OPTION_CONNECTION_LIMIT,
+		(unsigned)(WEB_CONNECTIONS_MAX + CONNECTIONS_OVER), MHD_OPTION_CONNECTION_TIMEOUT,
+		(unsigned)INACTIVE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		(size_t)MEMORY_PER_CONNECTION, MHD_OPTION_NOTIFY_CONNECTION, on_connection, d,
+		MHD_OPTION_NOTIFY_COMPLETED, on_completed, d, MHD_OPTION_URI_LOG_CALLBACK,
+		on_request_line, d, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+	if (!w->daemons[i])
+		return err_set(err, ERR_IO, "the HTTP server at %s cannot start", l->text);
+	l->fd = -1; /* libmicrohttpd closes it */
+	return 0;
+}
+
+int web_new(struct loop *l, const struct web_options *o, struct web **ret, struct err *err)
+{
+	struct web *w = xcalloc(1, sizeof(*w));
+
+	w->loop = l;
+	w->o = *o;
+	pthread_mutex_init(&w->lock, NULL);
+	thread_cond_init(&w->stream_ended);
+	if (o->token)
+		digest_bytes(o->token, strlen(o->token), &w->token);
+	w->listeners = o->listeners;
+	if (mhd_api_get(&w->api, err) < 0 || crew_new(WEB_THREADS, &w->work, err) < 0 ||
+	    crew_new(1, &w->health, err) < 0) {
+		web_free(w);
+		return -1;
+	}
+	*ret = w; /* the first request may come before we are through */
+	assert(o->n_listeners <= ARRAY_LEN(w->daemons));
+	for (w->n_listeners = 0; w->n_listeners < o->n_listeners; w->n_listeners++)
+		if (start(w, w->n_listeners, err) < 0) {
+			w->n_listeners++;
+			*ret = NULL;
+			web_free(w);
+			return -1;
+		}
+	w->tick = loop_add_timer(l, now_ns() + TICK_NS, on_tick, w);
+	return 0;
+}
+
+/* libmicrohttpd cuts what is under way when it is stopped. */
+static void end_streams(struct web *w)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += LAST_WORDS_S;
+	pthread_mutex_lock(&w->lock);
+	w->stopping = true;
+	pthread_mutex_unlock(&w->lock);
+	ask_waiting(w);
+	pthread_mutex_lock(&w->lock);
+	while (atomic_load(&w->n_streams) &&
+	       pthread_cond_timedwait(&w->stream_ended, &w->lock, &until) == 0)
+		;
+	w->stopped = true;
+	pthread_mutex_unlock(&w->lock);
+	crew_free(w->work);
+	crew_free(w->health);
+}
+
+void web_free(struct web *w)
+{
+	if (!w)
+		return;
+	loop_remove(w->loop, w->tick);
+	end_streams(w);
+	for (size_t i = 0; i < w->n_listeners; i++) {
+		if (w->daemons[i])
+			w->api->stop_daemon(w->daemons[i]);
+		free(w->listeners[i].arg);
+		listener_close(&w->listeners[i]);
+	}
+	VEC_FREE(&w->connections);
+	VEC_FREE(&w->waiting);
+	pthread_cond_destroy(&w->stream_ended);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}
+
+void web_counts(struct web *w, struct web_counts *ret)
+{
+	for (size_t i = 0; i < ARRAY_LEN(ret->requests); i++)
+		ret->requests[i] = atomic_load_explicit(&w->status[i], memory_order_relaxed);
+	ret->connections_total = atomic_load(&w->connections_total);
+	ret->timeouts = atomic_load(&w->timeouts);
+	ret->busy_ns = atomic_load(&w->busy_ns);
+	ret->streams = atomic_load(&w->n_streams);
+	pthread_mutex_lock(&w->lock);
+	ret->connections = w->connections.n;
+	pthread_mutex_unlock(&w->lock);
+}

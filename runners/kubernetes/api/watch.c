@@ -1,0 +1,440 @@
+/* runners/kubernetes/api/watch.c — list and watch.
+ *
+ * State is one resource version: "" means that the past is lost and a new list is needed. list(),
+ * stream() and follow() each end with it set or lost. The thread does nothing but call them again
+ * (once()), with a pause that grows while nothing works. stream() is tried first, list() when the
+ * server refuses its query.
+ *
+ * Within an initial list the version isn't moved on: half of a list is no state to go on from.
+ * Events are frames of one line; `frame` holds the beginning of one, and a broken stream's half
+ * is thrown away, for the version stands at the last whole one.
+ *
+ * on_bytes() runs on the HTTP client's thread while ours waits in kube_do(): the fields below
+ * `the thread's` have one user at a time and no lock. `stop` is atomic; the lock is only for the
+ * pause. What objects mean is the caller's to say.
+ */
+#include "runners/kubernetes/api/watch.h"
+
+#include <errno.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include "base/clock.h"
+#include "base/os/machine.h"
+#include "base/os/thread.h"
+
+#define QUIET_NS       (30 * NS_PER_S)
+#define RESYNC_NS      (300 * NS_PER_S)
+#define WATCH_MIN_S    300
+#define WORKED_NS      (20 * NS_PER_S) /* less than QUIET_NS: falling silent is no failure */
+#define BACKOFF_MIN_NS (800 * NS_PER_MS)
+#define BACKOFF_MAX_NS (30 * NS_PER_S)
+#define FRAME_MAX      (8 * MIB) /* one object, in etcd's limit of 1.5 MiB, written as JSON */
+#define PAGE           500
+
+struct kube_watch {
+	struct kube_client *client;
+	struct kube_watch_options o;
+	struct str path; /* without a query */
+	char *selector;  /* as a query has it, or NULL */
+	pthread_t thread;
+	atomic_bool stop;
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+
+	/* the thread's */
+	char *version; /* "": lost */
+	bool streams;  /* the server lists as a stream, as far as we know */
+	bool in_sync;  /* between SYNC_BEGIN and SYNC_END of a stream */
+	bool refused;  /* the server says that it can't do what the stream's query asks */
+	bool denied;   /* the last request was, for who we are */
+	bool troubled;
+	struct str frame;  /* the beginning of one */
+	int64_t good_ns;   /* since when it works */
+	int64_t synced_ns; /* when all was told last */
+};
+
+static int64_t mono_ns(void)
+{
+	return clock_system()->mono_ns(clock_system());
+}
+
+static void set_version(struct kube_watch *w, const char *v)
+{
+	free(w->version);
+	w->version = xstrdup(v ? v : "");
+}
+
+static const char *version_of(const json_t *object)
+{
+	return json_string_value(
+		json_object_get(json_object_get(object, "metadata"), "resourceVersion"));
+}
+
+static void tell(struct kube_watch *w, enum kube_event e, const json_t *object)
+{
+	if (!atomic_load(&w->stop))
+		w->o.event(w->o.arg, e, object);
+}
+
+static void tell_trouble(struct kube_watch *w, const struct err *err)
+{
+	if ((err || w->troubled) && w->o.trouble && !atomic_load(&w->stop))
+		w->o.trouble(w->o.arg, err, err && w->denied);
+	w->troubled = err != NULL;
+}
+
+/* A list by pages. */
+
+static void add_query(struct kube_watch *w, struct str *path, const char *fmt, ...) _printf_(3, 4);
+static void add_query(struct kube_watch *w, struct str *path, const char *fmt, ...)
+{
+	va_list ap;
+
+	str_addn(path, w->path.s, w->path.len);
+	str_addc(path, '?');
+	va_start(ap, fmt);
+	str_addv(path, fmt, ap);
+	va_end(ap);
+	if (w->selector)
+		str_addf(path, "&%s", w->selector);
+}
+
+static void tell_items(struct kube_watch *w, const json_t *list)
+{
+	const json_t *items = json_object_get(list, "items");
+
+	for (size_t i = 0; i < json_array_size(items); i++)
+		if (json_is_object(json_array_get(items, i)))
+			tell(w, KUBE_ADDED, json_array_get(items, i));
+}
+
+static void end_sync(struct kube_watch *w)
+{
+	w->synced_ns = mono_ns();
+	tell(w, KUBE_SYNC_END, NULL);
+}
+
+/* *token: where to go on; "" at the end. 410: the rest would be of another moment; the list begins
+ * again. */
+static int list_page(struct kube_watch *w, char **token, struct err *err)
+{
+	_cleanup_(str_deinit) struct str path = { 0 }, escaped = { 0 };
+	struct kube_call call = { .method = "GET" };
+	const json_t *meta;
+	const char *more;
+	int r;
+
+	str_add(&escaped, "");
+	http_escape(&escaped, *token, strlen(*token), false);
+	add_query(w, &path, "limit=%u%s%s", w->o.page ? w->o.page : PAGE,
+		  escaped.len ? "&continue=" : "", escaped.s);
+	call.path = path.s;
+	r = kube_do(w->client, &call, err);
+	w->denied = call.status == 401 || call.status == 403;
+	if (r == 0) {
+		meta = json_object_get(call.json, "metadata");
+		more = json_string_value(json_object_get(meta, "continue"));
+		tell_items(w, call.json);
+		set_version(w, json_string_value(json_object_get(meta, "resourceVersion")));
+		if (more && *more && str_eq(more, *token))
+			r = err_set(err, ERR_INVALID,
+				    "Kubernetes: a list says each time that it goes on at the "
+				    "same place");
+		free(*token);
+		*token = xstrdup(more ? more : "");
+		if (r == 0 && !**token && !*w->version)
+			r = err_set(err, ERR_INVALID,
+				    "Kubernetes: a list without a resourceVersion");
+	}
+	kube_call_deinit(&call);
+	return r;
+}
+
+static int list(struct kube_watch *w, struct err *err)
+{
+	char *token = xstrdup("");
+	int r;
+
+	tell(w, KUBE_SYNC_BEGIN, NULL);
+	do
+		r = list_page(w, &token, err);
+	while (r == 0 && *token && !atomic_load(&w->stop));
+	free(token);
+	if (r < 0)
+		set_version(w, NULL);
+	else
+		end_sync(w);
+	return r;
+}
+
+/* A stream of events. */
+
+static bool ends_initial_events(const json_t *object)
+{
+	const json_t *notes = json_object_get(json_object_get(object, "metadata"), "annotations");
+
+	return str_eq(json_string_value(json_object_get(notes, "k8s.io/initial-events-end")),
+		      "true");
+}
+
+static void take_bookmark(struct kube_watch *w, const json_t *object)
+{
+	if (w->in_sync && ends_initial_events(object)) {
+		w->in_sync = false;
+		end_sync(w);
+	}
+	/* Before its end the initial set is no state to go on from. */
+	if (!w->in_sync && version_of(object))
+		set_version(w, version_of(object));
+}
+
+/* An event of type ERROR holds a Status. */
+static int take_error(struct kube_watch *w, const json_t *status, struct err *err)
+{
+	int64_t code = json_integer_value(json_object_get(status, "code"));
+	const char *message = json_string_value(json_object_get(status, "message"));
+
+	if (code == 410)
+		set_version(w, NULL);
+	else if (w->in_sync)
+		w->refused = true;
+	return err_set(err, code == 410 ? ERR_CHANGED : ERR_IO,
+		       "Kubernetes: the watch ended with %lld: %.300s", (long long)code,
+		       message ? message : "no reason is given");
+}
+
+static int take_event(struct kube_watch *w, const json_t *frame, struct err *err)
+{
+	const char *type = json_string_value(json_object_get(frame, "type"));
+	const json_t *object = json_object_get(frame, "object");
+	enum kube_event e;
+
+	if (!type || !json_is_object(object))
+		return err_set(err, ERR_INVALID,
+			       "Kubernetes: an event without a type or an object");
+	if (str_eq(type, "ERROR"))
+		return take_error(w, object, err);
+	if (str_eq(type, "BOOKMARK"))
+		return take_bookmark(w, object), 0;
+	if (str_eq(type, "ADDED"))
+		e = KUBE_ADDED;
+	else if (str_eq(type, "MODIFIED"))
+		e = KUBE_MODIFIED;
+	else if (str_eq(type, "DELETED"))
+		e = KUBE_DELETED;
+	else
+		return 0; /* of a newer server */
+	tell(w, e, object);
+	if (!w->in_sync && version_of(object))
+		set_version(w, version_of(object));
+	return 0;
+}
+
+static int take_frame(struct kube_watch *w, struct err *err)
+{
+	json_t *j;
+	int r = json_parse("a watch event of Kubernetes", w->frame.s, w->frame.len, &j, err);
+
+	if (r < 0)
+		return -1;
+	r = take_event(w, j, err);
+	json_decref(j);
+	return r;
+}
+
+/* On the HTTP client's thread, while ours waits. */
+static int on_bytes(void *arg, const void *bytes, size_t n, struct err *err)
+{
+	struct kube_watch *w = arg;
+	const char *at = bytes, *end = at + n;
+
+	while (at < end) {
+		const char *newline = memchr(at, '\n', (size_t)(end - at)),
+			   *stop = newline ? newline : end;
+
+		if (w->frame.len + (size_t)(stop - at) > FRAME_MAX)
+			return err_set(err, ERR_TOO_LARGE, "Kubernetes: an event over %llu bytes",
+				       (unsigned long long)FRAME_MAX);
+		str_addn(&w->frame, at, (size_t)(stop - at));
+		at = newline ? newline + 1 : end;
+		if (newline && w->frame.len && take_frame(w, err) < 0)
+			return -1;
+		if (newline)
+			str_reset(&w->frame);
+	}
+	w->good_ns = w->good_ns ? w->good_ns : mono_ns();
+	return 0;
+}
+
+static unsigned watch_seconds(void)
+{
+	return WATCH_MIN_S + (unsigned)(random_u64() % WATCH_MIN_S);
+}
+
+static int run_stream(struct kube_watch *w, const char *path, struct err *err)
+{
+	struct kube_call call = { .method = "GET",
+				  .path = path,
+				  .sink = on_bytes,
+				  .arg = w,
+				  .quiet_timeout_ns = w->o.quiet_ns ? w->o.quiet_ns : QUIET_NS };
+	int r;
+
+	str_reset(&w->frame);
+	r = kube_do(w->client, &call, err);
+	w->denied = call.status == 401 || call.status == 403;
+	if (r < 0 && call.status == 410)
+		set_version(w, NULL);
+	w->refused |= call.status == 400 || call.status == 422;
+	/* The half of an event that a broken stream leaves is told again: versions stand at the
+	 * last whole one. */
+	kube_call_deinit(&call);
+	return r;
+}
+
+/* From what is known on. */
+static int follow(struct kube_watch *w, struct err *err)
+{
+	_cleanup_(str_deinit) struct str path = { 0 };
+
+	add_query(w, &path, "watch=1&allowWatchBookmarks=true&timeoutSeconds=%u&resourceVersion=%s",
+		  watch_seconds(), w->version);
+	return run_stream(w, path.s, err);
+}
+
+/* List and watch in one (WatchList). A server that lacks it says so by 400, 422, or an event of
+ * type ERROR before the first object. */
+static int stream(struct kube_watch *w, struct err *err)
+{
+	_cleanup_(str_deinit) struct str path = { 0 };
+	int r;
+
+	add_query(w, &path,
+		  "watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersion=&"
+		  "resourceVersionMatch=NotOlderThan&timeoutSeconds=%u",
+		  watch_seconds());
+	tell(w, KUBE_SYNC_BEGIN, NULL);
+	w->in_sync = true;
+	r = run_stream(w, path.s, err);
+	if (w->in_sync)
+		set_version(w, NULL);
+	w->in_sync = false;
+	w->streams = !w->refused;
+	return r;
+}
+
+/* The thread. */
+
+static void pause_for(struct kube_watch *w, int64_t ns)
+{
+	int64_t end = mono_ns() + ns;
+	struct timespec t = { .tv_sec = end / NS_PER_S, .tv_nsec = end % NS_PER_S };
+
+	pthread_mutex_lock(&w->lock);
+	while (!atomic_load(&w->stop) && mono_ns() < end)
+		pthread_cond_timedwait(&w->wake, &w->lock, &t);
+	pthread_mutex_unlock(&w->lock);
+}
+
+static int once(struct kube_watch *w, struct err *err)
+{
+	bool tried_stream = w->streams;
+
+	w->good_ns = 0;
+	/* An event that the server forgot to tell shows in the next list alone. */
+	if (*w->version &&
+	    mono_ns() - w->synced_ns >= (w->o.resync_ns ? w->o.resync_ns : RESYNC_NS))
+		set_version(w, NULL);
+	if (*w->version)
+		return follow(w, err);
+	if (!tried_stream)
+		return list(w, err);
+	if (stream(w, err) == 0)
+		return 0;
+	/* Not offered: at once by pages. */
+	return w->streams ? -1 : list(w, err);
+}
+
+static void *watch_main(void *arg)
+{
+	struct kube_watch *w = arg;
+	uint32_t failures = 0;
+
+	while (!atomic_load(&w->stop)) {
+		struct err err = { 0 };
+		int r = once(w, &err);
+
+		/* What was lost or ended in its time is asked for again at once, if it worked for a
+		 * while. */
+		if (r == 0 || w->good_ns || err.code == ERR_CHANGED)
+			tell_trouble(w, NULL);
+		else
+			tell_trouble(w, &err);
+		if (r == 0 || (w->good_ns && mono_ns() - w->good_ns >= WORKED_NS)) {
+			failures = 0;
+			continue;
+		}
+		pause_for(w, backoff_ns(BACKOFF_MIN_NS, BACKOFF_MAX_NS, ++failures));
+	}
+	return NULL;
+}
+
+static void watch_deinit(struct kube_watch *w)
+{
+	kube_client_free(w->client);
+	str_deinit(&w->path);
+	str_deinit(&w->frame);
+	free(w->selector);
+	free(w->version);
+	pthread_mutex_destroy(&w->lock);
+	pthread_cond_destroy(&w->wake);
+	free(w);
+}
+
+int kube_watch_new(const struct kube_access *a, const struct kube_watch_options *o,
+		   struct kube_watch **ret, struct err *err)
+{
+	const struct kube_client_options co = { .max_connections = 2, .patience_ns = 1 };
+	struct kube_watch *w = xcalloc(1, sizeof(*w));
+	struct str escaped = { 0 };
+
+	w->o = *o;
+	w->streams = !o->no_stream;
+	w->version = xstrdup("");
+	kube_add_path(&w->path, o->group, o->version, o->ns, o->resource, NULL);
+	if (o->label_selector) {
+		kube_add_selector(&escaped, o->label_selector);
+		w->selector = str_take(&escaped);
+	}
+	pthread_mutex_init(&w->lock, NULL);
+	thread_cond_init(&w->wake);
+	if (kube_client_new(a, &co, &w->client, err) < 0) {
+		watch_deinit(w);
+		return -1;
+	}
+	errno = thread_start(&w->thread, NULL, watch_main, w);
+	if (errno) {
+		err_errno(err, "cannot start a thread for the watch");
+		watch_deinit(w);
+		return -1;
+	}
+	*ret = w;
+	return 0;
+}
+
+void kube_watch_free(struct kube_watch *w)
+{
+	if (!w)
+		return;
+	atomic_store(&w->stop, true);
+	kube_client_cancel(w->client);
+	pthread_mutex_lock(&w->lock);
+	pthread_cond_broadcast(&w->wake);
+	pthread_mutex_unlock(&w->lock);
+	pthread_join(w->thread, NULL);
+	watch_deinit(w);
+}

@@ -1,0 +1,185 @@
+/* runners/kubernetes/events.c — why something doesn't start: the cluster's events, and the
+ * sidecar's last words.
+ *
+ * Asked for only when a stage takes long (ask_why() in reconcile.c). The newest warning about the
+ * Job or the pod becomes its `trouble`; of a Job in a queue of Kueue's, that of its Workload. For
+ * a pod whose sidecar runs or ran, its own last line comes first.
+ *
+ * One question is under way at a time for the whole runner (`asking`): the server goes through
+ * all events of the namespace for each. A worker has the question to itself; asked() finds the
+ * Job or bundle again by id, for it may be gone. Words are for people alone: no class of a
+ * failure comes from here.
+ */
+#include <stdio.h>
+#include <string.h>
+#include "base/text/text.h"
+#include "runners/kubernetes/internal.h"
+
+struct question {
+	struct kube *k;
+	uint64_t job_id, attempt_id; /* for whose Job; for whose pod, or 0 */
+	char uid[64];
+	char pod[254]; /* whose sidecar is asked first; "" */
+	bool before;   /* for what it said before it was started again */
+	char *answer;
+};
+
+/* The newest warning. */
+static char *newest_warning(const json_t *list)
+{
+	const json_t *items = json_object_get(list, "items");
+	const char *best = "", *text = NULL;
+
+	for (size_t i = 0; i < json_array_size(items); i++) {
+		const json_t *e = json_array_get(items, i);
+		const char *when = json_string_value(json_object_get(e, "lastTimestamp")),
+			   *message = json_string_value(json_object_get(e, "message"));
+
+		if (!when)
+			when = json_string_value(json_object_get(e, "eventTime"));
+		if (message && str_eq(json_string_value(json_object_get(e, "type")), "Warning") &&
+		    strcmp(when ? when : "", best) >= 0) {
+			best = when ? when : "";
+			text = message;
+		}
+	}
+	return text ? xstrndup(text, 1024) : NULL;
+}
+
+/* Kueue tells of a Job that waits in a queue in events of a Workload, which it names in one of the
+ * Job's: "Created Workload: NAMESPACE/NAME". */
+static char *workload_of(const json_t *list)
+{
+	const json_t *items = json_object_get(list, "items");
+
+	for (size_t i = 0; i < json_array_size(items); i++) {
+		const json_t *e = json_array_get(items, i);
+		const char *message = json_string_value(json_object_get(e, "message")),
+			   *slash = message ? strchr(message, '/') : NULL;
+		size_t n = slash ? strspn(slash + 1, "abcdefghijklmnopqrstuvwxyz0123456789-.") : 0;
+
+		if (n > 0 && n < 254 && slash[1 + n] == '\0' &&
+		    str_eq(json_string_value(json_object_get(e, "reason")), "CreatedWorkload"))
+			return xstrdup(slash + 1);
+	}
+	return NULL;
+}
+
+/* What the newest warning of an object says. ret_workload: of a Job's; or NULL. */
+static char *ask_of(struct question *q, const char *selector, const char *value,
+		    char **ret_workload)
+{
+	_cleanup_(str_deinit) struct str path = { 0 };
+	struct kube_call call = { .method = "GET", .timeout_ns = 10 * NS_PER_S };
+	char *answer = NULL;
+
+	kube_add_path(&path, "", "v1", q->k->o.profile->namespace_, "events", NULL);
+	str_addf(&path, "?limit=100&fieldSelector=%s%%3D%s", selector, value);
+	call.path = path.s;
+	if (kube_do(q->k->client, &call, NULL) == 0) {
+		answer = newest_warning(call.json);
+		if (ret_workload)
+			*ret_workload = workload_of(call.json);
+	}
+	kube_call_deinit(&call);
+	return answer;
+}
+
+/* Its own words are better than the kubelet's of it ("PostStartHook failed"). Numbers of a training
+ * aren't meant. */
+static char *last_words(struct question *q)
+{
+	_cleanup_(str_deinit) struct str path = { 0 };
+	struct kube_call call = {
+		.method = "GET", .accept = "*/*", .once = true, .timeout_ns = 10 * NS_PER_S
+	};
+	char *words = NULL;
+
+	kube_add_path(&path, "", "v1", q->k->o.profile->namespace_, "pods", q->pod);
+	str_addf(&path, "/log?container=" KUBE_SIDECAR "&tailLines=8&limitBytes=8192%s",
+		 q->before ? "&previous=true" : "");
+	call.path = path.s;
+	if (kube_do(q->k->client, &call, NULL) == 0 && call.text.len) {
+		static const char begin[] = "cairn pod: ";
+
+		for (const char *at = call.text.s, *line; (line = strstr(at, begin));
+		     at = line + 1) {
+			size_t n = strcspn(line, "\n");
+
+			if (strncmp(line + strlen(begin), "{", 1) == 0)
+				continue;
+			free(words);
+			words = xstrndup(line + strlen(begin),
+					 MIN(n - strlen(begin), (size_t)1024));
+		}
+	}
+	kube_call_deinit(&call);
+	return words;
+}
+
+static void ask(void *arg)
+{
+	struct question *q = arg;
+	_cleanup_(freep) char *workload = NULL;
+
+	if (atomic_load(&q->k->closing))
+		return;
+	if (*q->pod)
+		q->answer = last_words(q);
+	if (q->answer || atomic_load(&q->k->closing))
+		return;
+	q->answer = ask_of(q, "involvedObject.uid", q->uid, q->attempt_id ? NULL : &workload);
+	if (!q->answer && workload && !atomic_load(&q->k->closing))
+		q->answer = ask_of(q, "involvedObject.kind%3DWorkload%2CinvolvedObject.name",
+				   workload, NULL);
+}
+
+static void asked(void *arg)
+{
+	struct question *q = arg;
+	struct job *j = map_get(q->k->by_id.jobs, &q->job_id, sizeof(q->job_id));
+	struct bundle *b = map_get(q->k->by_id.holders, &q->attempt_id, sizeof(q->attempt_id));
+	char **trouble = !q->attempt_id && j  ? &j->trouble
+			 : q->attempt_id && b ? &b->trouble
+					      : NULL;
+
+	q->k->questions.events = false;
+	if (trouble) {
+		free(*trouble);
+		*trouble = q->answer;
+		q->answer = NULL;
+	}
+	if (j)
+		job_look(j);
+	free(q->answer);
+	free(q);
+}
+
+static struct question *question(struct job *j, uint64_t attempt_id, const char *of_uid)
+{
+	struct question *q = xcalloc(1, sizeof(*q));
+
+	j->k->questions.events = true;
+	j->k->questions.asked_ns = kube_mono(j->k);
+	*q = (struct question){ .k = j->k, .job_id = j->id, .attempt_id = attempt_id };
+	snprintf(q->uid, sizeof(q->uid), "%.*s", (int)strspn(of_uid, "0123456789abcdefABCDEF-"),
+		 of_uid);
+	return q;
+}
+
+void kube_ask_events(struct job *j)
+{
+	j->asked_ns = kube_mono(j->k);
+	pool_submit(j->k->pool, ask, asked, question(j, 0, j->uid));
+}
+
+void kube_ask_about_pod(struct bundle *b, const struct pod_facts *f)
+{
+	struct question *q = question(b->j, b->ids.v[0], f->uid);
+
+	b->asked_ns = kube_mono(b->k);
+	if (f->sidecar.state == CONTAINER_RUNNING || f->sidecar.restarts)
+		memcpy(q->pod, f->name, sizeof(q->pod));
+	q->before = f->sidecar.state != CONTAINER_RUNNING;
+	pool_submit(b->k->pool, ask, asked, q);
+}

@@ -1,0 +1,125 @@
+/* runners/kubernetes/gang.c — what the pods of several nodes leave is one attempt's. Their logs
+ * become one text, node by node, each line of a rank behind the rank's number as the launcher
+ * wrote it.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "base/os/fs.h"
+#include "runners/kubernetes/internal.h"
+
+/* Of all nodes together, in memory until it is in the store; each has an equal part of it at least.
+ */
+#define GANG_LOG_MAX (256 * MIB)
+
+struct gang_part {
+	char pod[254], node[254];
+	char *message; /* the sidecar's, or NULL */
+};
+
+static const char *word_of(const struct pod_facts *f)
+{
+	return f->sidecar.message ? f->sidecar.message : f->sidecar.last_message;
+}
+
+struct gang_part *gang_parts(const struct bundle *b)
+{
+	struct gang_part *parts = b->nodes > 1 ? xcalloc(b->nodes, sizeof(*parts)) : NULL;
+
+	for (size_t i = 0; parts && i < b->pods.n; i++) {
+		const struct pod_facts *f = &b->pods.v[i]->f;
+		struct gang_part *part = f->index < b->nodes ? &parts[f->index] : NULL;
+
+		if (!part || (part->message && !word_of(f)))
+			continue;
+		memcpy(part->pod, f->name, sizeof(part->pod));
+		memcpy(part->node, f->node, sizeof(part->node));
+		free(part->message);
+		part->message = word_of(f) ? xstrdup(word_of(f)) : NULL;
+	}
+	return parts;
+}
+
+void gang_parts_free(struct gang_part *parts, unsigned nodes)
+{
+	for (unsigned i = 0; parts && i < nodes; i++)
+		free(parts[i].message);
+	free(parts);
+}
+
+/* On a worker. */
+
+struct part_log {
+	struct content_id id; /* NONE: there is none */
+	bool silent; /* because nothing was printed, as on the nodes that mpirun doesn't run on */
+};
+
+/* What the pod says where its log is. */
+static struct part_log log_of(struct kube *k, const struct gang_part *part, uint64_t attempt_id)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct part_log log = { 0 };
+	struct pod_result *results;
+	size_t n;
+
+	if (!part->message || runner_read_result(k, part->message, arena, &results, &n, NULL) < 0)
+		return log;
+	for (size_t i = 0; i < n && log.id.kind == CONTENT_NONE; i++)
+		if (results[i].attempt_id == attempt_id) {
+			log.id = results[i].r.log;
+			log.silent =
+				log.id.kind == CONTENT_NONE && results[i].r.failure == FAILURE_NONE;
+		}
+	return log;
+}
+
+/* Adds to *used what it takes of GANG_LOG_MAX; what earlier nodes left is for later ones. 1:
+ * something of a log is there. */
+static int add_part(struct kube *k, const struct gang_part *part, unsigned index, unsigned nodes,
+		    const struct part_log *log, int fd, uint64_t *used)
+{
+	const struct runner_staging *s = &k->o.staging;
+	_cleanup_(str_deinit) struct str text = { 0 }, head = { 0 };
+	struct err err = { 0 };
+	bool there = log->id.kind != CONTENT_NONE &&
+		     s->fetch(s->arg, &log->id, (GANG_LOG_MAX - *used) / (nodes - index), &text,
+			      &err) == 0;
+
+	str_addf(&head, "=== node %u of %u", index, nodes);
+	if (*part->node)
+		str_addf(&head, ", on %s", part->node);
+	if (log->id.kind == CONTENT_NONE)
+		str_add(&head,
+			log->silent ? ": printed nothing" : ": printed nothing that could be kept");
+	else if (!there)
+		str_addf(&head, ": %s", err.msg);
+	str_add(&head, " ===\n");
+	*used += there ? text.len : 0;
+	if (there && text.len && text.s[text.len - 1] != '\n')
+		str_addc(&text, '\n');
+	return fs_write_all(fd, head.s, head.len, NULL) < 0 ||
+			       (there && text.len && fs_write_all(fd, text.s, text.len, NULL) < 0)
+		       ? -1
+		       : there;
+}
+
+void gang_log(struct kube *k, const struct gang_part *parts, unsigned nodes, uint64_t attempt_id,
+	      const char *other_pod, const struct content_id *other, struct content_id *ret)
+{
+	_cleanup_(fd_closep) int fd = memfd_create("log", MFD_CLOEXEC);
+	uint64_t used = 0;
+	int r = 0, any = 0;
+
+	for (unsigned i = 0; i < nodes && fd >= 0 && r >= 0; i++) {
+		struct part_log log = log_of(k, &parts[i], attempt_id);
+
+		if (log.id.kind == CONTENT_NONE && strcmp(parts[i].pod, other_pod) == 0)
+			log.id = *other;
+		r = add_part(k, &parts[i], i, nodes, &log, fd, &used);
+		any |= r > 0;
+	}
+	if (r < 0 || !any || lseek(fd, 0, SEEK_SET) < 0 ||
+	    k->o.staging.put_log(k->o.staging.arg, fd, ret, NULL) < 0)
+		*ret = (struct content_id){ 0 };
+}

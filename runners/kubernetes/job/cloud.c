@@ -1,0 +1,161 @@
+/* runners/kubernetes/job/cloud.c — presets of the clouds: which nodes are spot, which have GPUs.
+ *
+ * For each cloud: what selects such nodes, what must be tolerated to get there, and what keeps
+ * autoscalers from moving a pod that works. Labels and taints are those of the clouds' own
+ * documentation (GKE: spot VMs, GPUs; EKS: managed node groups and Karpenter; AKS: spot node
+ * pools).
+ *
+ * A preset only adds: a label or an annotation that the step sets itself stays (select_node(),
+ * note()), and a required affinity is combined with the step's (require_any()). The build is one
+ * thread's.
+ */
+#include "runners/kubernetes/job/internal.h"
+
+static void tolerate(struct pod_build *b, const char *key, const char *value)
+{
+	json_t *t = json_pack("{s:s, s:s, s:s}", "key", key, "operator", value ? "Equal" : "Exists",
+			      "effect", "NoSchedule");
+
+	kube_set_str(t, "value", value);
+	json_array_append_new(b->tolerations, t);
+}
+
+/* The step's own word counts. */
+static void select_node(struct pod_build *b, const char *label, const char *value)
+{
+	if (!json_object_get(b->selector, label))
+		kube_set_str(b->selector, label, value);
+}
+
+/* The member `key`, an object; made when it isn't one. */
+static json_t *object_in(json_t *o, const char *key)
+{
+	if (!json_is_object(json_object_get(o, key)))
+		json_object_set_new(o, key, json_object());
+	return json_object_get(o, key);
+}
+
+/* A term of the step's with what `mine` asks for, too. What isn't a term is left for the server to
+ * say so. */
+static json_t *both_terms(const json_t *theirs, const json_t *mine)
+{
+	json_t *both = json_deep_copy(theirs);
+
+	if (!json_is_object(both))
+		return both;
+	if (!json_is_array(json_object_get(both, "matchExpressions")))
+		json_object_set_new(both, "matchExpressions", json_array());
+	json_array_extend(json_object_get(both, "matchExpressions"),
+			  json_object_get(mine, "matchExpressions"));
+	return both;
+}
+
+/* Nodes that meet any of `terms` (nodeSelectorTerms) and what the step's affinity asks for: each of
+ * its terms with each of ours. Takes `terms`. */
+static void require_any(struct pod_build *b, json_t *terms)
+{
+	json_t *required, *own, *out = json_array(), *mine, *theirs;
+	size_t i, k;
+
+	if (!b->affinity)
+		b->affinity = json_object();
+	required = object_in(object_in(b->affinity, "nodeAffinity"),
+			     "requiredDuringSchedulingIgnoredDuringExecution");
+	own = json_object_get(required, "nodeSelectorTerms");
+	json_array_foreach(own, k, theirs) json_array_foreach(terms, i, mine)
+		json_array_append_new(out, both_terms(theirs, mine));
+	if (json_array_size(own) == 0)
+		json_array_extend(out, terms);
+	json_object_set_new(required, "nodeSelectorTerms", out);
+	json_decref(terms);
+}
+
+static json_t *term(const char *label, const char *value)
+{
+	return json_pack("{s:[{s:s, s:s, s:[s]}]}", "matchExpressions", "key", label, "operator",
+			 "In", "values", value);
+}
+
+static void note(struct pod_build *b, const char *key, const char *value)
+{
+	if (!json_object_get(b->annotations, key))
+		kube_set_str(b->annotations, key, value);
+}
+
+static void place_gke(struct pod_build *b, bool spot, const char *product)
+{
+	if (spot) {
+		select_node(b, "cloud.google.com/gke-spot", "true");
+		tolerate(b, "cloud.google.com/gke-spot", "true");
+	} else {
+		note(b, "cluster-autoscaler.kubernetes.io/safe-to-evict",
+		     "false"); /* Autopilot refuses it on spot nodes */
+	}
+	if (product)
+		select_node(b, "cloud.google.com/gke-accelerator", product);
+}
+
+static void place_eks(struct pod_build *b, bool spot, const char *product)
+{
+	if (spot) /* node groups have one label, Karpenter's nodes the other */
+		require_any(b, json_pack("[o, o]", term("eks.amazonaws.com/capacityType", "SPOT"),
+					 term("karpenter.sh/capacity-type", "spot")));
+	note(b, "cluster-autoscaler.kubernetes.io/safe-to-evict", "false");
+	note(b, "karpenter.sh/do-not-disrupt", "true");
+	if (b->p->store_account) /* its webhook gives the account's identity to every container that
+				    isn't named */
+		note(b, "eks.amazonaws.com/skip-containers", KUBE_MAIN);
+	if (product)
+		select_node(b, "nvidia.com/gpu.product", product);
+}
+
+static void place_aks(struct pod_build *b, bool spot, const char *product)
+{
+	if (spot) {
+		select_node(b, "kubernetes.azure.com/scalesetpriority", "spot");
+		tolerate(b, "kubernetes.azure.com/scalesetpriority", "spot");
+	}
+	note(b, "cluster-autoscaler.kubernetes.io/safe-to-evict", "false");
+	if (product)
+		select_node(b, "nvidia.com/gpu.product", product);
+}
+
+/* GPU nodes are tainted by the resource's name, so that others stay away. */
+static void tolerate_gpus(struct pod_build *b, const char *gpu_type, const char *cloud)
+{
+	const char *vendor =
+		kube_gpu_type_is_resource(gpu_type) && !str_has_prefix(gpu_type, "nvidia.com/")
+			? gpu_type
+			: "nvidia.com/gpu";
+
+	tolerate(b, vendor, NULL);
+	if (cloud && strcmp(cloud, "aks") == 0)
+		tolerate(b, "sku", "gpu");
+}
+
+int kube_place_cloud(struct pod_build *b, struct err *err)
+{
+	bool spot = json_is_true(json_object_get(b->placement, "spot"));
+	const char *cloud = b->p->cloud, *gpu_type = kube_placement_str(b->placement, "gpu_type");
+	const char *product = gpu_type && !kube_gpu_type_is_resource(gpu_type) ? gpu_type : NULL;
+
+	if (gpu_type && b->a->resources.gpus == 0)
+		return err_set(err, ERR_INVALID,
+			       "`resources.gpu_type` is `%s`, but no `gpu` is asked for", gpu_type);
+	if (b->a->resources.gpus)
+		tolerate_gpus(b, gpu_type, cloud);
+	if (!cloud) {
+		if (product)
+			select_node(b, "nvidia.com/gpu.product", product);
+	} else if (strcmp(cloud, "gke") == 0) {
+		place_gke(b, spot, product);
+	} else if (strcmp(cloud, "eks") == 0) {
+		place_eks(b, spot, product);
+	} else if (strcmp(cloud, "aks") == 0) {
+		place_aks(b, spot, product);
+	} else {
+		return err_set(err, ERR_INVALID,
+			       "`kubernetes.cloud`: `%.40s` isn't gke, eks or aks", cloud);
+	}
+	return 0;
+}

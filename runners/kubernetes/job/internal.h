@@ -1,0 +1,66 @@
+/* runners/kubernetes/job/internal.h — what the files that make objects share (job.h); nothing else
+ * includes it.
+ *
+ * One pod_build a Job: the first attempt and the joined placement are read, the lists are filled,
+ * and then put together. Lists are new references that belong to it.
+ */
+#ifndef CAIRN_RUNNERS_KUBERNETES_JOB_INTERNAL_H
+#define CAIRN_RUNNERS_KUBERNETES_JOB_INTERNAL_H
+
+#include <stdio.h>
+#include <string.h>
+#include "base/macros.h"
+#include "base/text/text.h"
+#include "runners/kubernetes/job/job.h"
+#include "runners/kubernetes/job/pod_spec.h"
+
+#define KUBE_USER                                                                              \
+	10001 /* both containers': the sidecar reads what the program wrote, and the other way \
+		 round */
+#define KUBE_TOLERATE_S 60 /* that a pod stays on a node that isn't ready */
+#define KUBE_OBJECT_MAX                                                           \
+	(1 * MIB) /* etcd's limit is 1.5 MiB, and the server adds to what we send \
+		   */
+#define KUBE_PATH_MAX      4096
+#define KUBE_VOLUME_SHARED "cairn"
+
+struct pod_build {
+	const struct kube_job *job;
+	const struct kube_profile *p;
+	const struct runner_attempt *a; /* the first */
+	char name[64];                  /* of the Job */
+	json_t *placement;              /* cairn.yaml's and the step's, joined */
+	json_t *labels, *annotations;   /* of the pod */
+	json_t *selector, *tolerations; /* nodeSelector, tolerations */
+	json_t *affinity;               /* NULL: none */
+	json_t *volumes, *main_mounts, *sidecar_mounts;
+	size_t per_pod, n_pods; /* of attempts in turn; n_pods is 1 for a gang, too */
+};
+
+/* job/placement.c */
+
+/* New reference: `defaults` (or NULL) overlaid by the text of the step's (or NULL). Maps of names
+ * are joined, lists put together, templates kept in order as the list "pod_templates"; else the
+ * step's word counts. */
+int kube_placement_join(const json_t *defaults, const char *placement_json, json_t **ret,
+			struct err *err);
+const char *kube_placement_str(const json_t *placement, const char *key); /* NULL: not said */
+uint64_t kube_placement_uint(const json_t *placement, const char *key);   /* 0: not said */
+/* Labels, annotations, node selector, tolerations, affinity as the placement says, into the build;
+ * then what the cloud needs. */
+int kube_place(struct pod_build *b, struct err *err);
+/* job/cloud.c: selector, tolerations, affinity, annotations for spot and GPU pools of
+ * profile.cloud. */
+int kube_place_cloud(struct pod_build *b, struct err *err);
+bool kube_gpu_type_is_resource(
+	const char *gpu_type); /* "nvidia.com/mig-1g.10gb", as opposed to a product, "nvidia-l4" */
+
+/* job/volumes.c: fills volumes and mounts. */
+int kube_add_volumes(struct pod_build *b, struct err *err);
+/* job/pod.c: new references. */
+int kube_containers(struct pod_build *b, json_t **ret_main, json_t **ret_sidecar, struct err *err);
+/* job/template.c */
+int kube_merge_templates(const struct pod_build *b, json_t *template, struct err *err);
+void kube_set_str(json_t *object, const char *key, const char *value); /* NULL: left out */
+
+#endif

@@ -1,0 +1,439 @@
+/* runners/kubernetes/job/job.c — names, labels, and the Job itself.
+ *
+ * kube_job_object() makes a pod_build and fills it in a fixed order: placement and cloud
+ * (build_init()), volumes, containers, the pod, and the templates over it. The Job around the pod
+ * comes last and can't be changed by a template. An object over KUBE_OBJECT_MAX is refused here,
+ * where the message can name the step.
+ *
+ * A name is a slug of the task and a digest of run, task and attempt number, so whoever makes the
+ * Job makes the same one. Who owns it stands in an annotation (kube_job_owner()), and which
+ * attempts it was made for in another (add_attempts()). Labels and annotations of the placement
+ * are on every object; ours win.
+ *
+ * Pure functions, any thread; build_deinit() frees what the build has. Containers are pod.c's,
+ * volumes volumes.c's, where the pod runs placement.c's and cloud.c's, who shares a Job
+ * share.c's. Nothing is sent: that is requests.c's.
+ */
+#include <stdarg.h>
+#include "runners/kubernetes/job/internal.h"
+
+/* Leaves room for "-<index>-<five characters>" in the 63 of a pod's name. */
+#define NAME_MAX_        52
+#define HASH_DIGITS      16
+#define VALUE_MAX        63 /* of a label */
+#define DAY_S            86400
+#define UPLOAD_NS        (60 * NS_PER_S)
+#define DEFAULT_GRACE_NS (10 * NS_PER_S) /* as the helper's, init/program.c */
+
+/* Names. */
+
+/* `text` in the characters of a DNS label: [a-z]([a-z0-9-]*[a-z0-9])?, at most `max` of them. */
+static size_t add_slug(char *out, size_t max, const char *text)
+{
+	size_t n = 0;
+
+	for (; *text && n < max; text++) {
+		char c = *text;
+
+		if (c >= 'A' && c <= 'Z')
+			c = (char)(c - 'A' + 'a');
+		if ((c >= 'a' && c <= 'z') || (n > 0 && c >= '0' && c <= '9'))
+			out[n++] = c;
+		else if (n > 0 && out[n - 1] != '-')
+			out[n++] = '-';
+	}
+	while (n > 0 && out[n - 1] == '-')
+		n--;
+	if (n == 0)
+		out[n++] = 't'; /* of a task that has no letter */
+	return n;
+}
+
+void kube_job_name(const struct runner_attempt *a, char ret[64])
+{
+	_cleanup_(str_deinit) struct str record = { 0 };
+	char hex[DIGEST_HEX_MAX];
+	struct digest d;
+	size_t n;
+
+	str_add_field(&record, a->run_id, strlen(a->run_id));
+	str_add_field(&record, a->task, strlen(a->task));
+	str_add_u32(&record, a->number);
+	digest_bytes(record.s, record.len, &d);
+	n = add_slug(ret, NAME_MAX_ - HASH_DIGITS - 1, a->task);
+	snprintf(ret + n, 64 - n, "-%.*s", HASH_DIGITS, digest_hex(&d, hex));
+}
+
+char *kube_job_owner(const struct kube_profile *p, const struct runner_attempt *a)
+{
+	char hex[DIGEST_HEX_MAX];
+
+	return xasprintf("%s/%s/%llu/%s", p->project, a->run_id, (unsigned long long)a->id,
+			 digest_hex(a->key, hex));
+}
+
+char *kube_selector(const char *project, const char *fmt, ...)
+{
+	struct str s = { 0 };
+	char more[512] = "";
+	va_list ap;
+
+	if (fmt) {
+		va_start(ap, fmt);
+		vsnprintf(more, sizeof(more), fmt, ap);
+		va_end(ap);
+	}
+	str_addf(&s, KUBE_LABEL_MANAGED "=cairn," KUBE_LABEL_PROJECT "=%s%s%s", project,
+		 *more ? "," : "", more);
+	return str_take(&s);
+}
+
+/* A label's value: what isn't one becomes a slug of it. */
+static void set_label(json_t *labels, const char *key, const char *value)
+{
+	char text[VALUE_MAX + 1];
+	size_t n = strlen(value),
+	       ok = strspn(value,
+			   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.");
+
+	if (n == 0 || n > VALUE_MAX || ok != n || strchr("-_.", value[0]) ||
+	    strchr("-_.", value[n - 1])) {
+		text[add_slug(text, VALUE_MAX, value)] = '\0';
+		value = text;
+	}
+	json_object_set_new(labels, key, json_string(value));
+}
+
+static json_t *our_labels(const struct pod_build *b)
+{
+	char id[24];
+	json_t *labels = json_object();
+
+	snprintf(id, sizeof(id), "%llu", (unsigned long long)b->a->id);
+	set_label(labels, KUBE_LABEL_MANAGED, "cairn");
+	set_label(labels, KUBE_LABEL_PROJECT, b->p->project);
+	set_label(labels, KUBE_LABEL_RUN, b->a->run_id);
+	if (b->a->on.step)
+		set_label(labels, KUBE_LABEL_STEP, b->a->on.step);
+	set_label(labels, KUBE_LABEL_ATTEMPT, id);
+	return labels;
+}
+
+/* Who takes a Job up after a crash has to know whom it holds. */
+static void add_attempts(const struct pod_build *b, json_t *notes)
+{
+	_cleanup_(str_deinit) struct str ids = { 0 };
+
+	for (size_t i = 0; i < b->job->n && b->job->n > 1; i++)
+		str_addf(&ids, "%s%llu",
+			 i == 0           ? ""
+			 : i % b->per_pod ? " "
+					  : ",",
+			 (unsigned long long)b->job->attempts[i]->id);
+	if (ids.len)
+		json_object_set_new(notes, KUBE_NOTE_ATTEMPTS, json_string(ids.s));
+}
+
+static json_t *our_annotations(const struct pod_build *b)
+{
+	_cleanup_(freep) char *owner = kube_job_owner(b->p, b->a);
+	_cleanup_(str_deinit) struct str task = { 0 }, spec = { 0 };
+	json_t *notes = json_object();
+
+	text_add_printable(&task, b->a->task, MIN(strlen(b->a->task), (size_t)KUBE_PATH_MAX));
+	if (b->job->n > 1)
+		str_addf(&task, " and %zu more", b->job->n - 1);
+	pod_content_write(b->job->spec, &spec);
+	json_object_set_new(notes, KUBE_NOTE_OWNER, json_string(owner));
+	json_object_set_new(notes, KUBE_NOTE_TASK, json_string(task.s));
+	json_object_set_new(notes, KUBE_NOTE_SPEC, json_string(spec.s));
+	add_attempts(b, notes);
+	return notes;
+}
+
+/* The pod. */
+
+void kube_set_str(json_t *object, const char *key, const char *value)
+{
+	if (value)
+		json_object_set_new(object, key, json_string(value));
+}
+
+/* ["a"] → [{"name": "a"}] */
+static json_t *kube_names(const json_t *list)
+{
+	json_t *out = json_array(), *name;
+	size_t i;
+
+	json_array_foreach(list, i, name)
+		json_array_append_new(out, json_pack("{s:O}", "name", name));
+	return out;
+}
+
+/* The longest that any of its programs may take to end, and then the sidecar to save what there is.
+ */
+static int64_t termination_grace_s(const struct pod_build *b)
+{
+	int64_t ns = 0;
+
+	for (size_t i = 0; i < b->job->n; i++)
+		ns = MAX(ns, b->job->attempts[i]->grace_ns ? b->job->attempts[i]->grace_ns
+							   : DEFAULT_GRACE_NS);
+	ns += b->p->upload_ns ? b->p->upload_ns : UPLOAD_NS;
+	return (ns + NS_PER_S - 1) / NS_PER_S;
+}
+
+/* The pod's one account: the store's when the sidecar proves who it is by it, else the step's. */
+static int pick_account(const struct pod_build *b, const char **ret, struct err *err)
+{
+	const char *of_step = kube_placement_str(b->placement, "service_account"),
+		   *of_store = b->p->store_account;
+
+	if (of_step && of_store && strcmp(of_step, of_store) != 0)
+		return err_set(err, ERR_INVALID,
+			       "a pod has one service account: the step wants `%s`, the store `%s` "
+			       "(kubernetes.store_account in cairn.yaml)",
+			       of_step, of_store);
+	*ret = of_store ? of_store : of_step;
+	return 0;
+}
+
+static int set_identity(const struct pod_build *b, json_t *spec, struct err *err)
+{
+	const json_t *pull = json_object_get(b->placement, "image_pull_secrets");
+	const char *account = NULL;
+
+	if (pick_account(b, &account, err) < 0)
+		return -1;
+	kube_set_str(spec, "serviceAccountName", account);
+	kube_set_str(spec, "priorityClassName", kube_placement_str(b->placement, "priority_class"));
+	kube_set_str(spec, "runtimeClassName", kube_placement_str(b->placement, "runtime_class"));
+	if (json_array_size(pull))
+		json_object_set_new(spec, "imagePullSecrets", kube_names(pull));
+	return 0;
+}
+
+/* A constraint that doesn't say which pods are to be spread means those of its step in this run:
+ * without a selector it would mean none. */
+static json_t *topology_spread(const struct pod_build *b)
+{
+	json_t *list = json_deep_copy(json_object_get(b->placement, "topology_spread")), *c,
+	       *labels;
+	size_t i;
+
+	json_array_foreach(list, i, c)
+	{
+		if (!json_is_object(c) || json_object_get(c, "labelSelector"))
+			continue;
+		labels = json_pack("{s:O, s:O*}", KUBE_LABEL_RUN,
+				   json_object_get(b->labels, KUBE_LABEL_RUN), KUBE_LABEL_STEP,
+				   json_object_get(b->labels, KUBE_LABEL_STEP));
+		json_object_set_new(c, "labelSelector", json_pack("{s:o}", "matchLabels", labels));
+	}
+	return list;
+}
+
+static void set_places(const struct pod_build *b, json_t *spec)
+{
+	_cleanup_(json_decrefp) json_t *spread = topology_spread(b);
+
+	if (json_object_size(b->selector))
+		json_object_set(spec, "nodeSelector", b->selector);
+	if (b->affinity)
+		json_object_set(spec, "affinity", b->affinity);
+	if (json_array_size(spread))
+		json_object_set(spec, "topologySpreadConstraints", spread);
+	json_object_set(spec, "tolerations", b->tolerations);
+}
+
+static int pod_spec_object(struct pod_build *b, json_t **ret, struct err *err)
+{
+	_cleanup_(json_decrefp) json_t *spec = NULL;
+	json_t *main_ = NULL, *sidecar = NULL;
+
+	if (kube_add_volumes(b, err) < 0 || kube_containers(b, &main_, &sidecar, err) < 0)
+		return -1;
+	spec = json_pack(
+		"{s:s, s:I, s:b, s:b, s:{s:b, s:i, s:i, s:i, s:s, s:{s:s}}, s:[o], s:[o], s:O}",
+		"restartPolicy", "Never", "terminationGracePeriodSeconds",
+		(json_int_t)termination_grace_s(b), "enableServiceLinks", 0,
+		"automountServiceAccountToken", 0, "securityContext", "runAsNonRoot", 1,
+		"runAsUser", KUBE_USER, "runAsGroup", KUBE_USER, "fsGroup", KUBE_USER,
+		"fsGroupChangePolicy", "OnRootMismatch", "seccompProfile", "type", "RuntimeDefault",
+		"initContainers", sidecar, "containers", main_, "volumes", b->volumes);
+	if (set_identity(b, spec, err) < 0)
+		return -1;
+	set_places(b, spec);
+	if (b->a->on.gang.nodes > 1)
+		kube_set_str(spec, "subdomain", b->name);
+	*ret = TAKE_PTR(spec);
+	return 0;
+}
+
+/* The Job. */
+
+static void build_deinit(struct pod_build *b)
+{
+	json_decref(b->placement);
+	json_decref(b->labels);
+	json_decref(b->annotations);
+	json_decref(b->selector);
+	json_decref(b->tolerations);
+	json_decref(b->affinity);
+	json_decref(b->volumes);
+	json_decref(b->main_mounts);
+	json_decref(b->sidecar_mounts);
+}
+
+static int build_init(struct pod_build *b, const struct kube_job *j, struct err *err)
+{
+	*b = (struct pod_build){ .job = j, .p = j->profile, .a = j->attempts[0] };
+	b->per_pod = j->per_pod ? MIN(j->per_pod, j->n) : j->n;
+	b->n_pods = (j->n + b->per_pod - 1) / b->per_pod;
+	kube_job_name(b->a, b->name);
+	if (j->n > 1 && b->a->on.gang.nodes > 1)
+		return err_set(err, ERR_INVALID,
+			       "a step over %u nodes can't share its pods: leave out `pack`",
+			       b->a->on.gang.nodes);
+	if (kube_placement_join(b->p->placement, b->a->on.placement_json, &b->placement, err) < 0)
+		return -1;
+	b->labels = our_labels(b);
+	b->annotations = our_annotations(b);
+	b->selector = json_object();
+	b->tolerations = json_array();
+	b->volumes = json_array();
+	b->main_mounts = json_array();
+	b->sidecar_mounts = json_array();
+	return kube_place(b, err);
+}
+
+/* One that is disrupted ends the Job (or its index) at once: the attempt is over, and the engine
+ * makes another. */
+static json_t *job_spec(const struct pod_build *b, json_t *template)
+{
+	bool array = b->n_pods > 1;
+	json_int_t pods = (json_int_t)(array ? b->n_pods : b->a->on.gang.nodes);
+	json_t *spec = json_pack(
+		"{s:i, s:I, s:{s:[{s:s, s:[{s:s, s:s}]}]}, s:O}",
+		array ? "backoffLimitPerIndex" : "backoffLimit", 0, "ttlSecondsAfterFinished",
+		(json_int_t)(b->p->ttl_s ? b->p->ttl_s : DAY_S), "podFailurePolicy", "rules",
+		"action", array ? "FailIndex" : "FailJob", "onPodConditions", "type",
+		"DisruptionTarget", "status", "True", "template", template);
+
+	if (pods > 1) {
+		kube_set_str(spec, "completionMode", "Indexed");
+		json_object_set_new(spec, "completions", json_integer(pods));
+		json_object_set_new(spec, "parallelism", json_integer(pods));
+	}
+	return spec;
+}
+
+/* What the placement says of labels or annotations, and ours: on every object of the attempt, since
+ * policies that want some ask it of all. */
+static json_t *with_notes(const struct pod_build *b, const char *what, json_t *ours)
+{
+	json_t *all = json_object(), *said = json_object_get(b->placement, what);
+
+	if (json_is_object(said))
+		json_object_update(all, said);
+	json_object_update(all, ours);
+	json_decref(ours);
+	return all;
+}
+
+static json_t *job_metadata(const struct pod_build *b)
+{
+	json_t *labels = with_notes(b, "labels", our_labels(b));
+
+	kube_set_str(labels, "kueue.x-k8s.io/queue-name",
+		     kube_placement_str(b->placement, "queue"));
+	return json_pack("{s:s, s:s, s:o, s:o}", "name", b->name, "namespace", b->p->namespace_,
+			 "labels", labels, "annotations",
+			 with_notes(b, "annotations", our_annotations(b)));
+}
+
+static int make_job(struct pod_build *b, json_t **ret, struct err *err)
+{
+	_cleanup_(json_decrefp) json_t *spec = NULL, *job = NULL;
+	_cleanup_(json_decrefp) json_t *template = NULL;
+
+	if (pod_spec_object(b, &spec, err) < 0)
+		return -1;
+	template = json_pack("{s:{s:O, s:O}, s:O}", "metadata", "labels", b->labels, "annotations",
+			     b->annotations, "spec", spec);
+	if (kube_merge_templates(b, template, err) < 0)
+		return -1;
+	job = json_pack("{s:s, s:s, s:o, s:o}", "apiVersion", "batch/v1", "kind", "Job", "metadata",
+			job_metadata(b), "spec", job_spec(b, template));
+	if (json_dumpb(job, NULL, 0, JSON_COMPACT) > KUBE_OBJECT_MAX)
+		return err_set(err, ERR_TOO_LARGE,
+			       "the Job of %s has more than 1 MiB: give the step fewer inputs (a "
+			       "directory counts as one) or smaller templates",
+			       b->a->task);
+	*ret = TAKE_PTR(job);
+	return 0;
+}
+
+int kube_job_object(const struct kube_job *j, json_t **ret, struct err *err)
+{
+	_cleanup_(build_deinit) struct pod_build b = { 0 };
+
+	if (build_init(&b, j, err) < 0 || make_job(&b, ret, err) < 0)
+		return err_wrap(err, "%s",
+				j->attempts[0]->on.step ? j->attempts[0]->on.step
+							: j->attempts[0]->task);
+	return 0;
+}
+
+/* Several nodes. */
+
+/* Goes when its Job does. */
+static json_t *owned_metadata(const struct pod_build *b, const char *job_uid)
+{
+	json_t *m = json_pack("{s:s, s:s, s:o, s:o}", "name", b->name, "namespace",
+			      b->p->namespace_, "labels", with_notes(b, "labels", our_labels(b)),
+			      "annotations", with_notes(b, "annotations", our_annotations(b)));
+
+	if (job_uid)
+		json_object_set_new(m, "ownerReferences",
+				    json_pack("[{s:s, s:s, s:s, s:s}]", "apiVersion", "batch/v1",
+					      "kind", "Job", "name", b->name, "uid", job_uid));
+	return m;
+}
+
+static json_t *gang_selector(const struct pod_build *b)
+{
+	char id[24];
+
+	snprintf(id, sizeof(id), "%llu", (unsigned long long)b->a->id);
+	return json_pack("{s:s, s:s}", KUBE_LABEL_PROJECT,
+			 json_string_value(json_object_get(b->labels, KUBE_LABEL_PROJECT)),
+			 KUBE_LABEL_ATTEMPT, id);
+}
+
+int kube_gang_objects(const struct kube_job *j, const char *job_uid, json_t *ret[2], size_t *ret_n,
+		      struct err *err)
+{
+	_cleanup_(build_deinit) struct pod_build b = { 0 };
+
+	*ret_n = 0;
+	if (j->attempts[0]->on.gang.nodes <= 1)
+		return 0;
+	if (build_init(&b, j, err) < 0)
+		return err_wrap(err, "%s",
+				j->attempts[0]->on.step ? j->attempts[0]->on.step
+							: j->attempts[0]->task);
+	/* Ranks look for each other before they are ready; without that, addresses come too late.
+	 */
+	ret[0] = json_pack("{s:s, s:s, s:o, s:{s:s, s:b, s:o}}", "apiVersion", "v1", "kind",
+			   "Service", "metadata", owned_metadata(&b, job_uid), "spec", "clusterIP",
+			   "None", "publishNotReadyAddresses", 1, "selector", gang_selector(&b));
+	/* Any port: collectives choose theirs at random. */
+	ret[1] = json_pack("{s:s, s:s, s:o, s:{s:{s:o}, s:[s], s:[{s:[{s:{s:o}}]}]}}", "apiVersion",
+			   "networking.k8s.io/v1", "kind", "NetworkPolicy", "metadata",
+			   owned_metadata(&b, job_uid), "spec", "podSelector", "matchLabels",
+			   gang_selector(&b), "policyTypes", "Ingress", "ingress", "from",
+			   "podSelector", "matchLabels", gang_selector(&b));
+	*ret_n = 2;
+	return 0;
+}

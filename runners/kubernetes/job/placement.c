@@ -1,0 +1,124 @@
+/* runners/kubernetes/job/placement.c — where pods run: what cairn.yaml and the step say, joined,
+ * and what of it becomes labels, annotations, selectors, tolerations and affinity.
+ */
+#include "runners/kubernetes/job/internal.h"
+
+static const char *const joined_maps[] = { "labels", "annotations", "node_selector", "extended",
+					   "volumes" };
+static const char *const joined_lists[] = { "tolerations", "env_from", "image_pull_secrets" };
+
+static bool is_one_of(const char *key, const char *const *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(key, names[i]) == 0)
+			return true;
+	return false;
+}
+
+static void overlay(json_t *into, const char *key, json_t *v)
+{
+	json_t *have = json_object_get(into, key);
+
+	if (strcmp(key, "pod_template") == 0) {
+		if (!(have = json_object_get(into, "pod_templates")))
+			json_object_set_new(into, "pod_templates", have = json_array());
+		json_array_append(have, v);
+	} else if (have && json_is_object(have) && json_is_object(v) &&
+		   is_one_of(key, joined_maps, ARRAY_LEN(joined_maps))) {
+		json_object_update(have, v);
+	} else if (have && json_is_array(have) && json_is_array(v) &&
+		   is_one_of(key, joined_lists, ARRAY_LEN(joined_lists))) {
+		json_array_add_new(have, v);
+	} else {
+		json_object_set(into, key, v);
+	}
+}
+
+int kube_placement_join(const json_t *defaults, const char *placement_json, json_t **ret,
+			struct err *err)
+{
+	_cleanup_(json_decrefp) json_t *own = NULL, *first = NULL, *out = json_object();
+	const char *key;
+	json_t *v;
+
+	if (placement_json &&
+	    json_parse("placement", placement_json, strlen(placement_json), &own, err) < 0)
+		return -1;
+	if ((own && !json_is_object(own)) || (defaults && !json_is_object(defaults)))
+		return err_set(err, ERR_INVALID, "a step's placement must be an object");
+	first = json_deep_copy(defaults); /* it is changed below; NULL stays NULL */
+	json_object_foreach(first, key, v) overlay(out, key, v);
+	json_object_foreach(own, key, v) overlay(out, key, v);
+	*ret = TAKE_PTR(out);
+	return 0;
+}
+
+const char *kube_placement_str(const json_t *placement, const char *key)
+{
+	return json_string_value(json_object_get(placement, key));
+}
+
+uint64_t kube_placement_uint(const json_t *placement, const char *key)
+{
+	json_int_t v = json_integer_value(json_object_get(placement, key));
+
+	return v > 0 ? (uint64_t)v : 0;
+}
+
+/* Into the pod. */
+
+/* What is ours says whose a pod is: it can't be taken. */
+static int add_notes(json_t *into, const json_t *from, const char *what, struct err *err)
+{
+	const char *key;
+	json_t *v;
+
+	json_object_foreach((json_t *)from, key, v)
+	{
+		if (str_has_prefix(key, "cairn.internal/") ||
+		    strcmp(key, KUBE_LABEL_MANAGED) == 0 ||
+		    str_has_prefix(key, "batch.kubernetes.io/"))
+			return err_set(err, ERR_INVALID,
+				       "`kubernetes.%s`: `%s` is set by Cairn or Kubernetes itself",
+				       what, key);
+		if (!str_has_prefix(
+			    key, "kueue.x-k8s.io/")) /* a queue takes the Job, not its pods again */
+			json_object_set(into, key, v);
+	}
+	return 0;
+}
+
+/* A node that is gone takes its pod with it after a minute, not after Kubernetes' five. */
+static void add_tolerations(struct pod_build *b)
+{
+	static const char *const keys[] = { "node.kubernetes.io/not-ready",
+					    "node.kubernetes.io/unreachable" };
+	json_t *own = json_object_get(b->placement, "tolerations");
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		json_array_append_new(b->tolerations,
+				      json_pack("{s:s, s:s, s:s, s:i}", "key", keys[i], "operator",
+						"Exists", "effect", "NoExecute",
+						"tolerationSeconds", KUBE_TOLERATE_S));
+	json_array_add_new(b->tolerations, own);
+}
+
+int kube_place(struct pod_build *b, struct err *err)
+{
+	const json_t *selector = json_object_get(b->placement, "node_selector"),
+		     *affinity = json_object_get(b->placement, "affinity");
+
+	if (add_notes(b->labels, json_object_get(b->placement, "labels"), "labels", err) < 0 ||
+	    add_notes(b->annotations, json_object_get(b->placement, "annotations"), "annotations",
+		      err) < 0)
+		return -1;
+	if (b->p->arch) /* a key's platform is a promise; where a step says another one, it counts
+			 */
+		kube_set_str(b->selector, "kubernetes.io/arch", b->p->arch);
+	if (selector)
+		json_object_update(b->selector, (json_t *)selector);
+	if (json_is_object(affinity))
+		b->affinity = json_deep_copy(affinity);
+	add_tolerations(b);
+	return kube_place_cloud(b, err);
+}

@@ -1,0 +1,264 @@
+/* runners/kubernetes/job/pod.c — the two containers of a pod: `main` and the sidecar.
+ *
+ * kube_containers() makes both from the build, whose mounts are filled already (volumes.c). Each
+ * has its image, command, environment, resources and the security context that `restricted` asks
+ * for (container()).
+ *
+ * The sidecar has the store's credentials, by envFrom, and its postStart hook keeps `main` from
+ * starting before the helper is in its place. `main` has the steps' secrets as references alone
+ * (add_secrets()): no value is in the object. An environment value's "$(" is doubled, for
+ * Kubernetes would replace it. For several attempts in turn the pod asks for the most that any of
+ * them needs.
+ */
+#include "base/map.h"
+#include "runners/kubernetes/job/internal.h"
+
+/* Measured: at most 18 MiB for a few bytes, 54 for a GiB, and 2 GiB are brought and kept within 64.
+ */
+#define SIDECAR_CPU_MILLI  10
+#define SIDECAR_MEMORY     (32 * MIB)
+#define SIDECAR_MEMORY_MAX (96 * MIB)
+/* Of a step that doesn't say: room for it is on every node, and it may use what is free there. */
+#define MAIN_CPU_MILLI 100
+/* The sidecar's readiness says that the store doesn't answer (engine/pod/pod.c). Short steps end
+ * before the first look. */
+#define READY_AFTER_S 30
+#define READY_EVERY_S 30
+
+/* Resources. */
+
+static json_t *quantity(uint64_t v)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
+	return json_string(text);
+}
+
+static json_t *milli(uint32_t v)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%um", v);
+	return json_string(text);
+}
+
+/* What is the same asked for and at most: memory and devices can't be overcommitted without
+ * somebody being killed. */
+static void set_both(json_t *resources, const char *name, uint64_t v)
+{
+	_cleanup_(json_decrefp) json_t *q = quantity(v);
+
+	if (v == 0)
+		return;
+	json_object_set(json_object_get(resources, "requests"), name, q);
+	json_object_set(json_object_get(resources, "limits"), name, q);
+}
+
+static json_t *resources_new(uint32_t cpu_milli, uint64_t memory_bytes)
+{
+	json_t *r = json_pack("{s:{}, s:{}}", "requests", "limits");
+
+	if (cpu_milli)
+		json_object_set_new(json_object_get(r, "requests"), "cpu", milli(cpu_milli));
+	set_both(r, "memory", memory_bytes);
+	return r;
+}
+
+bool kube_gpu_type_is_resource(const char *gpu_type)
+{
+	return gpu_type && strchr(gpu_type, '/');
+}
+
+static int main_resources(const struct pod_build *b, json_t **ret, struct err *err)
+{
+	_cleanup_(json_decrefp) json_t *r = NULL;
+	const struct runner_resources *want = &b->a->resources;
+	const char *gpu_type = kube_placement_str(b->placement, "gpu_type"), *name;
+	const char *gpu = kube_gpu_type_is_resource(gpu_type) ? gpu_type : "nvidia.com/gpu";
+	const json_t *extended = json_object_get(b->placement, "extended");
+	uint64_t memory = 0;
+	json_t *v;
+
+	for (size_t i = 0; i < b->job->n; i++) /* packed ones run one after the other */
+		memory = MAX(memory, b->job->attempts[i]->resources.memory_bytes);
+	r = resources_new(want->cpu_milli ? want->cpu_milli : MAIN_CPU_MILLI, memory);
+	set_both(r, "ephemeral-storage", kube_placement_uint(b->placement, "disk_bytes"));
+	set_both(r, gpu, want->gpus);
+	json_object_foreach((json_t *)extended, name, v)
+	{
+		if (want->gpus && strcmp(name, gpu) == 0)
+			return err_set(err, ERR_INVALID,
+				       "`resources` asks for %s twice: as `gpu` and by its name",
+				       gpu);
+		if (!json_is_integer(v) || json_integer_value(v) < 0)
+			return err_set(err, ERR_INVALID, "`resources`: %s must be a whole number",
+				       name);
+		set_both(r, name, (uint64_t)json_integer_value(v));
+	}
+	*ret = TAKE_PTR(r);
+	return 0;
+}
+
+/* Each pod has one: it asks for what most of them need. Who says how much gets that, and no more.
+ */
+static json_t *sidecar_resources(const struct kube_profile *p)
+{
+	uint64_t said = p->sidecar.memory_bytes;
+	json_t *r = resources_new(p->sidecar.cpu_milli ? p->sidecar.cpu_milli : SIDECAR_CPU_MILLI,
+				  said ? said : SIDECAR_MEMORY);
+
+	if (!said)
+		json_object_set_new(json_object_get(r, "limits"), "memory",
+				    quantity(SIDECAR_MEMORY_MAX));
+	return r;
+}
+
+/* Environment. */
+
+static void add_env(json_t *env, const char *name, size_t name_len, const char *value)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+
+	for (; *value; value++) { /* "$(X)" would be replaced by the variable X */
+		if (value[0] == '$' && value[1] == '(')
+			str_addc(&text, '$');
+		str_addc(&text, *value);
+	}
+	json_array_append_new(env, json_pack("{s:s%, s:s}", "name", name, name_len, "value",
+					     text.s ? text.s : ""));
+}
+
+static void add_both_env(const struct pod_build *b, json_t *env)
+{
+	if (b->a->on.gang.nodes > 1)
+		add_env(env, "CAIRN_POD_SERVICE", strlen("CAIRN_POD_SERVICE"), b->name);
+}
+
+/* A secret of several packed attempts is the same one. */
+static void add_secrets(const struct pod_build *b, json_t *env)
+{
+	const char *secret = b->p->secrets ? b->p->secrets : "cairn-secrets";
+	struct map *seen = map_new();
+
+	for (size_t i = 0; i < b->job->n; i++)
+		for (const char *const *s = b->job->attempts[i]->secrets; s && *s; s++) {
+			size_t n = strcspn(*s, "=");
+			_cleanup_(freep) char *name = xstrndup(*s, n);
+
+			if (map_has(seen, name, n))
+				continue;
+			*map_slot(seen, name, n, NULL) = seen;
+			json_array_append_new(env, json_pack("{s:s, s:{s:{s:s, s:s}}}", "name",
+							     name, "valueFrom", "secretKeyRef",
+							     "name", secret, "key", name));
+		}
+	map_free(seen);
+}
+
+static json_t *main_env(const struct pod_build *b)
+{
+	json_t *env = json_array();
+
+	add_env(env, "HOME", 4, "/tmp"); /* the user has no entry in the image's passwd, and `/`
+					    can't be written to */
+	add_both_env(b, env);
+	add_secrets(b, env);
+	return env;
+}
+
+static json_t *sidecar_env(const struct pod_build *b)
+{
+	_cleanup_(str_deinit) struct str spec = { 0 };
+	json_t *env = json_array();
+
+	pod_content_write(b->job->spec, &spec);
+	add_env(env, "CAIRN_POD_SPEC", strlen("CAIRN_POD_SPEC"), spec.s);
+	for (const char *const *e = b->p->store_env; e && *e; e++) {
+		size_t n = strcspn(*e, "=");
+
+		add_env(env, *e, n, (*e)[n] ? *e + n + 1 : "");
+	}
+	if (b->p->store_ca)
+		add_env(env, "CAIRN_STORE_CA", strlen("CAIRN_STORE_CA"), KUBE_STORE_CA);
+	if (b->p->store_account && str_has_prefix(b->p->store_uri, "s3://"))
+		add_env(env, "AWS_WEB_IDENTITY_TOKEN_FILE", strlen("AWS_WEB_IDENTITY_TOKEN_FILE"),
+			"/var/run/secrets/cairn/token");
+	add_both_env(b, env);
+	return env;
+}
+
+/* Containers. */
+
+static json_t *container(const struct pod_build *b, const char *name, const char *image)
+{
+	return json_pack("{s:s, s:s, s:s, s:s, s:{s:b, s:b, s:{s:[s]}}}", "name", name, "image",
+			 image, "imagePullPolicy",
+			 b->p->image_pull_policy ? b->p->image_pull_policy : "IfNotPresent",
+			 "terminationMessagePolicy", "File", "securityContext",
+			 "allowPrivilegeEscalation", 0, "readOnlyRootFilesystem", 1, "capabilities",
+			 "drop", "ALL");
+}
+
+static json_t *sidecar_container(const struct pod_build *b)
+{
+	json_t *c = container(b, KUBE_SIDECAR, b->p->cairn_image);
+	char save[32];
+
+	kube_set_str(c, "restartPolicy", "Always");
+	snprintf(save, sizeof(save), "%llds",
+		 (long long)((b->p->save_ns ? b->p->save_ns : KUBE_SAVE_DEFAULT_NS) / NS_PER_S));
+	json_object_set_new(c, "command",
+			    json_pack("[s, s, s, s]", POD_CAIRN, "pod", "--save-within", save));
+	json_object_set_new(c, "env", sidecar_env(b));
+	if (b->p->store_secret)
+		json_object_set_new(
+			c, "envFrom",
+			json_pack("[{s:{s:s}}]", "secretRef", "name", b->p->store_secret));
+	json_object_set_new(c, "lifecycle",
+			    json_pack("{s:{s:{s:[s, s, s]}}}", "postStart", "exec", "command",
+				      POD_CAIRN, "pod", "--ready"));
+	json_object_set_new(c, "readinessProbe",
+			    json_pack("{s:{s:[s, s, s]}, s:i, s:i, s:i, s:i}", "exec", "command",
+				      POD_CAIRN, "pod", "--well", "initialDelaySeconds",
+				      READY_AFTER_S, "periodSeconds", READY_EVERY_S,
+				      "timeoutSeconds", 10, "failureThreshold", 1));
+	json_object_set_new(c, "resources", sidecar_resources(b->p));
+	json_object_set_new(c, "volumeMounts", json_deep_copy(b->sidecar_mounts));
+	return c;
+}
+
+static int main_container(const struct pod_build *b, json_t **ret, struct err *err)
+{
+	_cleanup_(json_decrefp) json_t *c =
+		container(b, KUBE_MAIN, b->a->on.image ? b->a->on.image : b->p->cairn_image);
+	const json_t *env_from = json_object_get(b->placement, "env_from");
+	char dir[64];
+	json_t *resources = NULL, *list, *name;
+	size_t i;
+
+	if (main_resources(b, &resources, err) < 0)
+		return -1;
+	snprintf(dir, sizeof(dir), POD_WORKSPACE_FMT, (size_t)0);
+	json_object_set_new(c, "command", json_pack("[s]", POD_INIT));
+	kube_set_str(c, "workingDir", dir);
+	json_object_set_new(c, "env", main_env(b));
+	json_object_set_new(c, "resources", resources);
+	json_object_set_new(c, "volumeMounts", json_deep_copy(b->main_mounts));
+	if (json_array_size(env_from)) {
+		list = json_array();
+		json_array_foreach(env_from, i, name) json_array_append_new(
+			list, json_pack("{s:{s:O}}", "secretRef", "name", name));
+		json_object_set_new(c, "envFrom", list);
+	}
+	*ret = TAKE_PTR(c);
+	return 0;
+}
+
+int kube_containers(struct pod_build *b, json_t **ret_main, json_t **ret_sidecar, struct err *err)
+{
+	if (main_container(b, ret_main, err) < 0)
+		return -1;
+	*ret_sidecar = sidecar_container(b);
+	return 0;
+}

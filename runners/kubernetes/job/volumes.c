@@ -1,0 +1,264 @@
+/* runners/kubernetes/job/volumes.c — volumes, and where each container mounts them.
+ *
+ * kube_add_volumes() adds in a fixed order, for later ones ask what is mounted already
+ * (is_mounted()): the shared directory, the inputs out of it, the step's own volumes, /dev/shm,
+ * /tmp, the account's token, and what the sidecar alone has.
+ *
+ * An input is a read-only mount of a subPath of the shared directory, laid over the workspace. So
+ * the program finds it where it belongs and can't change it, while the sidecar writes it through
+ * the whole. Names of the step's volumes have the prefix `vol-`; ours have none, so they can't
+ * meet.
+ *
+ * Whether templates keep to this is template.c's to check.
+ */
+#include "base/map.h"
+#include "runners/kubernetes/job/internal.h"
+
+static void add_mount(json_t *mounts, const char *volume, const char *path)
+{
+	json_array_append_new(mounts, json_pack("{s:s, s:s}", "name", volume, "mountPath", path));
+}
+
+static void add_volume(struct pod_build *b, const char *name, const char *kind, json_t *source)
+{
+	json_array_append_new(b->volumes, json_pack("{s:s, s:o}", "name", name, kind, source));
+}
+
+static json_t *empty_dir(uint64_t size_bytes, bool memory)
+{
+	json_t *dir = json_object();
+	char text[24];
+
+	if (memory)
+		kube_set_str(dir, "medium", "Memory");
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)size_bytes);
+	if (size_bytes)
+		kube_set_str(dir, "sizeLimit", text);
+	return dir;
+}
+
+static bool is_mounted(const json_t *mounts, const char *path)
+{
+	json_t *m;
+	size_t i;
+
+	json_array_foreach((json_t *)mounts, i,
+			   m) if (strcmp(json_string_value(json_object_get(m, "mountPath")),
+					 path) == 0) return true;
+	return false;
+}
+
+/* Inputs. */
+
+/* Over the workspace, which can be written to: the program finds its inputs where they belong, and
+ * can't change them. */
+static int mount_inputs(struct pod_build *b, size_t index, struct err *err)
+{
+	const struct runner_attempt *a = b->job->attempts[index];
+
+	for (size_t i = 0; i < a->n_inputs; i++) {
+		_cleanup_(freep) char *sub = xasprintf("%zu/w/%s", index, a->inputs[i].path),
+				      *path = xasprintf(POD_ROOT "/%s", sub);
+
+		if (strchr(path, ':'))
+			return err_set(err, ERR_INVALID,
+				       "input `%s`: Kubernetes can't mount a path with a colon: %s",
+				       a->inputs[i].name, a->inputs[i].path);
+		if (strlen(path) > KUBE_PATH_MAX)
+			return err_set(err, ERR_INVALID, "input `%s`: its path is too long",
+				       a->inputs[i].name);
+		json_array_append_new(b->main_mounts,
+				      json_pack("{s:s, s:s, s:s, s:b}", "name", KUBE_VOLUME_SHARED,
+						"mountPath", path, "subPath", sub, "readOnly", 1));
+	}
+	return 0;
+}
+
+/* The step's volumes. */
+
+static const char *const taken[] = { POD_ROOT,      "/proc",      "/sys",
+				     "/dev",        "/etc/cairn", "/var/run/secrets",
+				     "/run/secrets" };
+
+static int check_mount(const struct pod_build *b, const char *name, const char *path,
+		       struct err *err)
+{
+	size_t n = strlen(path);
+
+	if (path[0] != '/' || n < 2 || n > KUBE_PATH_MAX || path[n - 1] == '/' ||
+	    strchr(path, ':') || strstr(path, "//") || strstr(path, "/./") ||
+	    strstr(path, "/../") || str_has_suffix(path, "/..") || str_has_suffix(path, "/."))
+		return err_set(err, ERR_INVALID,
+			       "volume `%s`: `%.200s` isn't an absolute path that a volume can be "
+			       "mounted at",
+			       name, path);
+	for (size_t i = 0; i < ARRAY_LEN(taken); i++) {
+		size_t k = strlen(taken[i]);
+
+		if (strncmp(path, taken[i], k) == 0 && (path[k] == '\0' || path[k] == '/') &&
+		    strcmp(path, "/dev/shm") != 0)
+			return err_set(err, ERR_INVALID,
+				       "volume `%s`: nothing can be mounted below %s: that is "
+				       "Cairn's or the system's",
+				       name, taken[i]);
+	}
+	if (is_mounted(b->main_mounts, path))
+		return err_set(err, ERR_INVALID, "volume `%s`: there is something else at %s", name,
+			       path);
+	return 0;
+}
+
+/* *ret_kind is the key in a pod's volume. */
+static json_t *volume_source(const json_t *v, const char **ret_kind)
+{
+	const char *text;
+	bool read_only = json_is_true(json_object_get(v, "read_only"));
+
+	if ((text = json_string_value(json_object_get(v, "claim")))) {
+		*ret_kind = "persistentVolumeClaim";
+		return read_only ? json_pack("{s:s, s:b}", "claimName", text, "readOnly", 1)
+				 : json_pack("{s:s}", "claimName", text);
+	}
+	if ((text = json_string_value(json_object_get(v, "config_map")))) {
+		*ret_kind = "configMap";
+		return json_pack("{s:s}", "name", text);
+	}
+	if ((text = json_string_value(json_object_get(v, "secret")))) {
+		*ret_kind = "secret";
+		return json_pack("{s:s, s:i}", "secretName", text, "defaultMode",
+				 0440); /* the group's is ours: fsGroup */
+	}
+	*ret_kind = "emptyDir";
+	return empty_dir(kube_placement_uint(v, "size_bytes"),
+			 json_is_true(json_object_get(v, "memory")));
+}
+
+static int add_step_volume(struct pod_build *b, const char *name, const json_t *v, struct err *err)
+{
+	_cleanup_(freep) char *full = xasprintf("vol-%s", name);
+	const char *path, *sub, *kind;
+	json_t *mount, *source;
+
+	if (json_get_str(v, "mount", &path, err) < 0 ||
+	    json_get_str_opt(v, "sub_path", NULL, &sub, err) < 0)
+		return err_wrap(err, "volume `%s`", name);
+	if (check_mount(b, name, path, err) < 0)
+		return -1;
+	source = volume_source(v, &kind);
+	add_volume(b, full, kind, source);
+	mount = json_pack("{s:s, s:s}", "name", full, "mountPath", path);
+	kube_set_str(mount, "subPath", sub);
+	if (json_is_true(json_object_get(v, "read_only")))
+		json_object_set_new(mount, "readOnly", json_true());
+	json_array_append_new(b->main_mounts, mount);
+	return 0;
+}
+
+static int add_step_volumes(struct pod_build *b, struct err *err)
+{
+	json_t *volumes = json_object_get(b->placement, "volumes"), *v;
+	const char *name;
+
+	json_object_foreach(volumes, name, v) if (add_step_volume(b, name, v, err) < 0) return -1;
+	return 0;
+}
+
+/* Memory, temporary files. */
+
+/* A runtime gives 64 MiB, too little for loaders that hand samples over and for collectives; what
+ * lies there counts as memory of the container. */
+static int add_shm(struct pod_build *b, struct err *err)
+{
+	uint64_t shm = kube_placement_uint(b->placement, "shm_bytes"),
+		 memory = b->a->resources.memory_bytes;
+
+	if (shm && is_mounted(b->main_mounts, "/dev/shm"))
+		return err_set(err, ERR_INVALID,
+			       "`resources.shm`: a volume is mounted at /dev/shm, too");
+	if (memory && shm > memory)
+		return err_set(
+			err, ERR_INVALID,
+			"`resources.shm` is more than `resources.memory`, of which it is a part");
+	if (is_mounted(b->main_mounts, "/dev/shm") ||
+	    (!shm && !b->a->resources.gpus && b->a->on.gang.nodes <= 1))
+		return 0;
+	add_volume(b, "shm", "emptyDir", empty_dir(shm ? shm : memory / 2, true));
+	add_mount(b->main_mounts, "shm", "/dev/shm");
+	return 0;
+}
+
+/* The sidecar's. */
+
+/* The store's service takes the token as proof of who the pod is, and nobody else's does. */
+static void add_store_token(struct pod_build *b)
+{
+	const char *audience =
+		str_has_prefix(b->p->store_uri, "s3://") ? "sts.amazonaws.com" : NULL;
+	json_t *token = json_pack("{s:s, s:i}", "path", "token", "expirationSeconds", 3600);
+
+	kube_set_str(token, "audience", audience);
+	add_volume(b, "store-token", "projected",
+		   json_pack("{s:[{s:o}]}", "sources", "serviceAccountToken", token));
+	json_array_append_new(b->sidecar_mounts,
+			      json_pack("{s:s, s:s, s:b}", "name", "store-token", "mountPath",
+					"/var/run/secrets/cairn", "readOnly", 1));
+}
+
+static void add_sidecar_volumes(struct pod_build *b)
+{
+	add_mount(b->sidecar_mounts, KUBE_VOLUME_SHARED, POD_ROOT);
+	add_volume(b, "cairn-tmp", "emptyDir",
+		   json_object()); /* its own: the program mustn't see what lies there */
+	add_mount(b->sidecar_mounts, "cairn-tmp", "/tmp");
+	if (b->p->store_account)
+		add_store_token(b);
+	if (b->p->store_ca) {
+		add_volume(b, "store-ca", "configMap", json_pack("{s:s}", "name", b->p->store_ca));
+		json_array_append_new(b->sidecar_mounts,
+				      json_pack("{s:s, s:s, s:b}", "name", "store-ca", "mountPath",
+						"/etc/cairn/ca", "readOnly", 1));
+	}
+	if (b->p->store_claim) {
+		add_volume(b, "store", "persistentVolumeClaim",
+			   json_pack("{s:s}", "claimName", b->p->store_claim));
+		add_mount(b->sidecar_mounts, "store", b->p->store_uri);
+	}
+}
+
+/* The token that an account has by default in every pod, here only when the step asks for it. */
+static void add_account_token(struct pod_build *b)
+{
+	json_t *sources;
+
+	if (!json_is_true(json_object_get(b->placement, "token")))
+		return;
+	sources = json_pack("[{s:{s:s, s:i}}, {s:{s:s, s:[{s:s, s:s}]}}, {s:{s:[{s:s, s:{s:s}}]}}]",
+			    "serviceAccountToken", "path", "token", "expirationSeconds", 3607,
+			    "configMap", "name", "kube-root-ca.crt", "items", "key", "ca.crt",
+			    "path", "ca.crt", "downwardAPI", "items", "path", "namespace",
+			    "fieldRef", "fieldPath", "metadata.namespace");
+	add_volume(b, "account-token", "projected", json_pack("{s:o}", "sources", sources));
+	json_array_append_new(b->main_mounts,
+			      json_pack("{s:s, s:s, s:b}", "name", "account-token", "mountPath",
+					"/var/run/secrets/kubernetes.io/serviceaccount", "readOnly",
+					1));
+}
+
+int kube_add_volumes(struct pod_build *b, struct err *err)
+{
+	add_volume(b, KUBE_VOLUME_SHARED, "emptyDir",
+		   empty_dir(kube_placement_uint(b->placement, "disk_bytes"), false));
+	add_mount(b->main_mounts, KUBE_VOLUME_SHARED, POD_ROOT);
+	for (size_t i = 0; i < b->per_pod; i++)
+		if (mount_inputs(b, i, err) < 0)
+			return -1;
+	if (add_step_volumes(b, err) < 0 || add_shm(b, err) < 0)
+		return -1;
+	if (!is_mounted(b->main_mounts, "/tmp")) {
+		add_volume(b, "tmp", "emptyDir", json_object());
+		add_mount(b->main_mounts, "tmp", "/tmp");
+	}
+	add_account_token(b);
+	add_sidecar_volumes(b);
+	return 0;
+}

@@ -1,0 +1,538 @@
+/* runners/kubernetes/requests.c — requests that make, mend and delete Jobs.
+ *
+ * Each request is a struct of its own (making, mending, deletion): the loop's thread fills it, a
+ * worker carries it out, and a second function takes the outcome in on the loop's thread. A
+ * worker touches its struct, the client and the options; the attempts that a making points to
+ * stay until it is over, since a Job in JOB_MAKING is neither freed nor reported. What may have
+ * gone meanwhile is found again by its id.
+ *
+ * make() goes: publish the specification in the store, create the Job, create a gang's Service
+ * and NetworkPolicy. Every step can be repeated: names are those of the attempt, so AlreadyExists
+ * leads to adopt(), which takes only a Job that carries our owner annotation. made() sorts the
+ * outcome: there, tried again later with doubling pauses (pause_making()), or given up. A refusal
+ * that goes on is limited in time by reconcile.c; silence isn't.
+ *
+ * Deletions name the uid, so that a later Job of the same name is safe. "Not found" is success.
+ * runner_sweep() and kube_delete_run() block their caller.
+ */
+#include <stdio.h>
+#include <string.h>
+#include "runners/kubernetes/internal.h"
+
+/* What couldn't be made for reasons that pass is tried again so late: doubling. */
+#define AGAIN_MIN_NS  (1 * NS_PER_S)
+#define AGAIN_MAX_NS  (60 * NS_PER_S)
+#define MEND_AGAIN_NS (10 * NS_PER_S)
+#define SWEEP_MAX     500
+
+/* Making. */
+
+struct making {
+	struct job *j;
+	struct kube *k;
+	struct arena *arena;
+	const struct runner_attempt **attempts; /* of members, which stay until it is over */
+	size_t n, per_pod;
+	struct content_id spec;
+	char name[64], uid[64];
+	struct job_facts found; /* of one that was there already */
+	enum { MADE, PUT_OFF, NO_QUOTA, NO_STORE, WRONG } outcome;
+	bool answered; /* PUT_OFF: by an answer, not for the lack of one */
+	struct err err;
+};
+
+static int put_off(struct making *m)
+{
+	switch (m->err.code) {
+	case ERR_IO:
+	case ERR_CHANGED:
+	case ERR_BUSY:
+	case ERR_CANCELLED:
+		m->outcome = PUT_OFF;
+		break;
+	case ERR_NO_SPACE:
+		m->outcome = NO_QUOTA;
+		break;
+	default:
+		m->outcome = WRONG;
+	}
+	return -1;
+}
+
+static int publish(struct making *m)
+{
+	const struct runner_staging *s = &m->k->o.staging;
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+
+	if (m->spec.kind != CONTENT_NONE)
+		return 0;
+	m->outcome = WRONG;
+	if (pod_spec_write(m->attempts, m->n, m->per_pod, &bytes, &m->err) < 0)
+		return -1;
+	m->outcome = NO_STORE;
+	if (s->publish(s->arg, m->attempts, m->n, bytes.s, bytes.len, &m->spec, &m->err) < 0)
+		return -1;
+	return 0;
+}
+
+static int create(struct kube *k, const char *group, const char *resource, const json_t *object,
+		  struct kube_call *call, struct err *err)
+{
+	_cleanup_(str_deinit) struct str path = { 0 };
+	int r;
+
+	kube_add_path(&path, group, "v1", k->o.profile->namespace_, resource, NULL);
+	*call = (struct kube_call){ .method = "POST",
+				    .path = path.s,
+				    .body = object,
+				    .repeatable = true,
+				    .accept = KUBE_METADATA_ONLY };
+	r = kube_do(k->client, call, err);
+	call->path = NULL;
+	call->body = NULL;
+	return r;
+}
+
+/* A Job of our name: ours, from before a crash or from a request whose answer was lost; or somebody
+ * else's. */
+static int adopt(struct making *m)
+{
+	_cleanup_(str_deinit) struct str path = { 0 };
+	_cleanup_(freep) char *owner = kube_job_owner(m->k->o.profile, m->attempts[0]);
+	struct kube_call call = { .method = "GET", .accept = KUBE_METADATA_ONLY };
+	struct job_facts f = { 0 };
+	int r;
+
+	m->err = (struct err){ 0 };
+	kube_add_path(&path, "batch", "v1", m->k->o.profile->namespace_, "jobs", m->name);
+	call.path = path.s;
+	r = kube_do(m->k->client, &call, &m->err);
+	if (r < 0 && m->err.code == ERR_NOT_FOUND)
+		m->err.code = ERR_CHANGED; /* it was on its way out: again */
+	if (r == 0 && job_facts_of(call.json, &f) < 0)
+		r = err_set(&m->err, ERR_INVALID,
+			    "Kubernetes: the answer about the Job %s is no Job", m->name);
+	if (r == 0 && !str_eq(f.owner, owner))
+		r = err_set(
+			&m->err, ERR_EXISTS,
+			"there is a Job %s in %s already that is not this attempt's (its %s is %s)",
+			m->name, m->k->o.profile->namespace_, KUBE_NOTE_OWNER,
+			f.owner ? f.owner : "missing");
+	if (r == 0 && f.deleted)
+		r = err_set(&m->err, ERR_BUSY, "an earlier Job %s is still being deleted", m->name);
+	if (r == 0) {
+		memcpy(m->uid, f.uid, sizeof(m->uid));
+		m->found = f;
+		f = (struct job_facts){ 0 };
+	}
+	job_facts_deinit(&f);
+	kube_call_deinit(&call);
+	return r < 0 ? put_off(m) : 0;
+}
+
+static int make_job(struct making *m, const struct kube_job *j)
+{
+	struct kube_call call = { 0 };
+	struct job_facts f = { 0 };
+	json_t *object;
+	long status;
+	int r;
+
+	m->outcome = WRONG;
+	if (kube_job_object(j, &object, &m->err) < 0)
+		return -1;
+	r = create(m->k, "batch", "jobs", object, &call, &m->err);
+	json_decref(object);
+	if (r == 0 && job_facts_of(call.json, &f) == 0)
+		memcpy(m->uid, f.uid, sizeof(m->uid));
+	job_facts_deinit(&f);
+	status = call.status;
+	kube_call_deinit(&call);
+	if (r == 0)
+		return 0;
+	m->answered = status != 0;
+	return m->err.code == ERR_EXISTS ? adopt(m) : put_off(m);
+}
+
+/* A gang's Service and NetworkPolicy, which may be there already. */
+static int make_parts(struct kube *k, json_t *const parts[2], size_t n, struct err *err)
+{
+	static const struct {
+		const char *group, *resource;
+	} kinds[] = { { "", "services" }, { "networking.k8s.io", "networkpolicies" } };
+	int r = 0;
+
+	for (size_t i = 0; i < n && r == 0; i++) {
+		struct kube_call call = { 0 };
+
+		r = create(k, kinds[i].group, kinds[i].resource, parts[i], &call, err);
+		kube_call_deinit(&call);
+		if (r < 0 && err->code == ERR_EXISTS) {
+			*err = (struct err){ 0 };
+			r = 0;
+		}
+	}
+	return r;
+}
+
+static int make_gang(struct making *m, const struct kube_job *j)
+{
+	json_t *parts[2] = { 0 };
+	size_t n = 0;
+	int r;
+
+	m->outcome = WRONG;
+	if (kube_gang_objects(j, m->uid, parts, &n, &m->err) < 0)
+		return -1;
+	r = make_parts(m->k, parts, n, &m->err);
+	json_decref(parts[0]);
+	json_decref(parts[1]);
+	return r < 0 ? put_off(m) : 0;
+}
+
+static void make(void *arg)
+{
+	struct making *m = arg;
+	struct kube_job j = { .profile = m->k->o.profile,
+			      .attempts = m->attempts,
+			      .n = m->n,
+			      .per_pod = m->per_pod,
+			      .spec = &m->spec };
+
+	m->outcome = PUT_OFF;
+	if (atomic_load(&m->k->closing))
+		return;
+	if (publish(m) < 0 || make_job(m, &j) < 0 || make_gang(m, &j) < 0)
+		return;
+	m->outcome = MADE;
+}
+
+static void give_up(struct job *j, enum failure_class class, const struct err *why)
+{
+	j->state = JOB_THERE;
+	for (size_t i = 0; i < j->bundles.n; i++) {
+		bundle_impose(j->bundles.v[i], class, "%.500s", why->msg);
+		j->bundles.v[i]->imposed_code = why->code;
+	}
+}
+
+/* `class`: what it is when it goes on; NONE: nobody has answered, which has no limit of time. */
+static void pause_making(struct job *j, enum failure_class class, const char *what, const char *why)
+{
+	int64_t wait = AGAIN_MIN_NS << MIN(j->tries, 6u);
+
+	j->refused_ns = class == FAILURE_NONE ? 0 : j->refused_ns ? j->refused_ns : kube_mono(j->k);
+	j->refused_as = class;
+	j->tries++;
+	j->again_ns = kube_mono(j->k) + MIN(wait, AGAIN_MAX_NS);
+	j->state = JOB_PAUSED;
+	free(j->trouble);
+	j->trouble = xasprintf("%s: %s", what, why);
+}
+
+/* One that was found may have been made by an engine that died before it knew, for others, too, or
+ * for fewer. */
+static void is_there(struct job *j, const struct making *m)
+{
+	j->state = JOB_THERE;
+	free(j->trouble);
+	j->trouble = NULL;
+	memcpy(j->name, m->name, sizeof(j->name));
+	memcpy(j->uid, m->uid, sizeof(j->uid));
+	job_purge(j);
+	if (*m->found.uid)
+		job_take_layout(j, &m->found);
+	for (size_t i = 0; i < j->bundles.n; i++)
+		j->bundles.v[i]->stage_ns = kube_mono(j->k);
+}
+
+static void made(void *arg)
+{
+	struct making *m = arg;
+	struct job *j = m->j;
+
+	j->spec = m->spec;
+	if (m->outcome == NO_QUOTA) {
+		pause_making(j, FAILURE_UNSCHEDULABLE, "no quota is left", m->err.msg);
+	} else if (m->outcome == PUT_OFF) {
+		pause_making(j, m->answered ? FAILURE_UNSCHEDULABLE : FAILURE_NONE,
+			     m->answered ? "the cluster does not take its Job"
+					 : "the cluster does not answer",
+			     m->err.msg);
+	} else if (m->outcome == NO_STORE && m->err.code == ERR_IO) {
+		pause_making(j, FAILURE_STORE, "the store does not take what the pod has to read",
+			     m->err.msg);
+	} else if (m->outcome == MADE) {
+		is_there(j, m);
+	} else {
+		give_up(j, m->outcome == NO_STORE ? FAILURE_STORE : FAILURE_FAILED, &m->err);
+	}
+	job_facts_deinit(&m->found);
+	arena_free(m->arena);
+	if (job_is_cancelled(j) && j->state == JOB_THERE)
+		job_delete(j);
+	job_look(j);
+	free(m);
+}
+
+void job_make(struct job *j)
+{
+	struct making *m = xcalloc(1, sizeof(*m));
+
+	m->j = j;
+	m->k = j->k;
+	m->arena = arena_new();
+	m->per_pod = j->bundles.n > 1 ? j->room.per_pod : 0;
+	m->attempts =
+		arena_alloc(m->arena, (j->bundles.n * j->room.per_pod + 1) * sizeof(*m->attempts));
+	for (size_t b = 0; b < j->bundles.n; b++)
+		for (size_t i = 0; i < j->bundles.v[b]->members.n; i++)
+			m->attempts[m->n++] = j->bundles.v[b]->members.v[i]->a;
+	m->spec = j->spec;
+	kube_job_name(m->attempts[0], m->name);
+	j->state = JOB_MAKING;
+	pool_submit(j->k->pool, make, made, m);
+}
+
+/* The rest of a gang. */
+
+struct mending {
+	struct kube *k;
+	uint64_t id;
+	json_t *parts[2];
+	size_t n;
+	int result;
+};
+
+static void mend(void *arg)
+{
+	struct mending *m = arg;
+	struct err ignored = { 0 }; /* the gang's own time limit tells */
+
+	m->result = atomic_load(&m->k->closing) ? -1 : make_parts(m->k, m->parts, m->n, &ignored);
+}
+
+static void mended(void *arg)
+{
+	struct mending *m = arg;
+	struct job *j = map_get(m->k->by_id.jobs, &m->id, sizeof(m->id));
+
+	if (j) {
+		j->half_made = m->result < 0;
+		j->mending = false;
+		j->again_ns = kube_mono(j->k) + MEND_AGAIN_NS;
+	}
+	json_decref(m->parts[0]);
+	json_decref(m->parts[1]);
+	free(m);
+}
+
+void job_mend(struct job *j)
+{
+	const struct bundle *b = j->bundles.v[0];
+	const struct kube_job of = { .profile = j->k->o.profile,
+				     .attempts =
+					     &(const struct runner_attempt *){ b->members.v[0]->a },
+				     .n = 1,
+				     .spec = &j->spec };
+	struct mending *m;
+	struct err ignored = { 0 };
+
+	if (j->mending || !*j->uid || kube_mono(j->k) < j->again_ns)
+		return;
+	m = xcalloc(1, sizeof(*m));
+	m->k = j->k;
+	m->id = j->id;
+	if (pod_content_read(j->f.spec ? j->f.spec : "", &j->spec, &ignored) < 0 ||
+	    kube_gang_objects(&of, j->uid, m->parts, &m->n, &ignored) < 0) {
+		j->half_made = false; /* not as this engine makes them */
+		free(m);
+		return;
+	}
+	j->mending = true;
+	pool_submit(j->k->pool, mend, mended, m);
+}
+
+/* Deleting. */
+
+struct deletion {
+	struct kube *k;
+	uint64_t id; /* of the Job, if it is still known then */
+	const char *group, *resource;
+	char name[254], uid[64];
+	bool at_once, job;
+	int result;
+	struct err err;
+};
+
+static int delete_at(struct kube_client *c, const char *ns, const struct deletion *d,
+		     struct err *err)
+{
+	_cleanup_(str_deinit) struct str path = { 0 };
+	struct kube_call call = { .method = "DELETE", .repeatable = true };
+	json_t *body =
+		json_pack("{s:s, s:s, s:s, s:{s:s}}", "kind", "DeleteOptions", "apiVersion", "v1",
+			  "propagationPolicy", "Background", "preconditions", "uid", d->uid);
+	int r;
+
+	if (d->at_once)
+		json_object_set_new(body, "gracePeriodSeconds", json_integer(0));
+	kube_add_path(&path, d->group, "v1", ns, d->resource, d->name);
+	call.path = path.s;
+	call.body = body;
+	r = kube_do(c, &call, err);
+	kube_call_deinit(&call);
+	json_decref(body);
+	if (r < 0 && (err->code == ERR_NOT_FOUND || err->code == ERR_CHANGED))
+		return 0; /* it has gone already, or another has its name now */
+	return r;
+}
+
+static void run_deletion(void *arg)
+{
+	struct deletion *d = arg;
+
+	d->result = delete_at(d->k->client, d->k->o.profile->namespace_, d, &d->err);
+}
+
+static void deletion_done(void *arg)
+{
+	struct deletion *d = arg;
+	struct job *j = map_get(d->k->by_id.jobs, &d->id, sizeof(d->id));
+
+	if (j && d->job) {
+		j->deleting = false;
+		j->deleted |= d->result == 0;
+		j->gone |= d->result == 0;
+		job_look(j);
+	}
+	free(d);
+}
+
+void job_delete(struct job *j)
+{
+	struct deletion *d;
+
+	if (j->deleting || j->deleted || !*j->uid)
+		return;
+	j->deleting = true;
+	d = xcalloc(1, sizeof(*d));
+	*d = (struct deletion){
+		.k = j->k, .id = j->id, .group = "batch", .resource = "jobs", .job = true
+	};
+	snprintf(d->name, sizeof(d->name), "%s", j->name);
+	memcpy(d->uid, j->uid, sizeof(d->uid));
+	pool_submit(j->k->pool, run_deletion, deletion_done, d);
+}
+
+static void delete_pod(struct bundle *b, struct pod *p, bool at_once)
+{
+	struct deletion *d = xcalloc(1, sizeof(*d));
+
+	*d = (struct deletion){
+		.k = b->k, .id = b->j->id, .group = "", .resource = "pods", .at_once = at_once
+	};
+	memcpy(d->name, p->f.name, sizeof(d->name));
+	memcpy(d->uid, p->f.uid, sizeof(d->uid));
+	p->end_asked = at_once ? POD_KILLED : POD_TOLD;
+	pool_submit(b->k->pool, run_deletion, deletion_done, d);
+}
+
+void bundle_delete_pods(struct bundle *b, bool at_once)
+{
+	for (size_t i = 0; i < b->pods.n; i++) {
+		struct pod *p = b->pods.v[i];
+
+		if (!p->f.gone && !pod_is_over(&p->f) &&
+		    p->end_asked < (at_once ? POD_KILLED : POD_TOLD))
+			delete_pod(b, p, at_once);
+	}
+}
+
+void bundle_forget_pods(struct bundle *b)
+{
+	for (size_t i = 0; i < b->pods.n; i++)
+		if (!b->pods.v[i]->f.gone && pod_is_over(&b->pods.v[i]->f) &&
+		    b->pods.v[i]->end_asked == POD_LEFT_ALONE)
+			delete_pod(b, b->pods.v[i], false);
+}
+
+/* At the end. */
+
+static bool is_done(struct kube *k, const struct job_facts *f)
+{
+	bool done = map_get(k->by_id.done, &f->attempt_id, sizeof(f->attempt_id)) != NULL;
+
+	for (size_t i = 0; i < f->n_attempts; i++)
+		done &= map_get(k->by_id.done, &f->attempts[i], sizeof(f->attempts[i])) != NULL;
+	return done;
+}
+
+/* Jobs of a run that have to go. */
+struct sweep {
+	struct kube_client *c;
+	const char *ns;
+	struct kube *k; /* only those whose attempts' ends are on its record; NULL: all */
+	size_t max;     /* Jobs that are looked at; 0: all */
+	size_t n_seen, n_deleted;
+};
+
+/* One that is on its way out already may stay in the list for long: somebody's finalizer holds it.
+ */
+static int sweep_job(void *arg, const json_t *object, struct err *err)
+{
+	struct sweep *s = arg;
+	struct deletion d = { .group = "batch", .resource = "jobs" };
+	struct job_facts f;
+	int r = 0;
+
+	if (job_facts_of(object, &f) == 0 && !f.deleted && (!s->k || is_done(s->k, &f))) {
+		memcpy(d.name, f.name, sizeof(d.name));
+		memcpy(d.uid, f.uid, sizeof(d.uid));
+		r = delete_at(s->c, s->ns, &d, err);
+		s->n_deleted += r == 0;
+	}
+	job_facts_deinit(&f);
+	return r == 0 && ++s->n_seen == s->max ? 1 : r;
+}
+
+static int sweep(struct sweep *s, const char *project, const char *run_id, int64_t timeout_ns,
+		 struct err *err)
+{
+	_cleanup_(freep) char *selector = kube_selector(project, KUBE_LABEL_RUN "=%s", run_id);
+	const struct kube_list l = { .group = "batch",
+				     .version = "v1",
+				     .ns = s->ns,
+				     .resource = "jobs",
+				     .label_selector = selector,
+				     .accept = KUBE_METADATA_LIST,
+				     .timeout_ns = timeout_ns,
+				     .item = sweep_job,
+				     .arg = s };
+
+	return kube_list_each(s->c, &l, err);
+}
+
+/* The first page will do, and a server that refuses isn't asked on: what is left goes with its time
+ * to live. */
+void runner_sweep(struct kube *k)
+{
+	struct sweep s = {
+		.c = k->client, .ns = k->o.profile->namespace_, .k = k, .max = SWEEP_MAX
+	};
+
+	if (k->run_id && map_len(k->by_id.done))
+		sweep(&s, k->o.profile->project, k->run_id, 10 * NS_PER_S, NULL);
+}
+
+/* A run without an engine. */
+
+int kube_delete_run(struct kube_client *c, const char *namespace_, const char *project,
+		    const char *run_id, size_t *ret_n, struct err *err)
+{
+	struct sweep s = { .c = c, .ns = namespace_ };
+	int r = sweep(&s, project, run_id, 0, err);
+
+	*ret_n = s.n_deleted;
+	return r;
+}

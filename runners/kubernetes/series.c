@@ -1,0 +1,124 @@
+/* runners/kubernetes/series.c — the newest numbers of trainings, for people who watch. They are
+ * what the sidecars said last (engine/pod/series.c), read from their logs. There is one question
+ * at a time, and for each pod one in series_every_ns at most: where many train, each is asked
+ * less often. Best effort: what isn't there is skipped.
+ */
+#include <string.h>
+#include "runners/kubernetes/internal.h"
+
+#define SERIES_EVERY_NS (10 * NS_PER_S)
+
+struct series_question {
+	struct kube *k;
+	uint64_t id; /* of an attempt that the pod has */
+	char pod[254];
+	char *text;
+};
+
+static void ask(void *arg)
+{
+	struct series_question *q = arg;
+	_cleanup_(str_deinit) struct str path = { 0 };
+	struct kube_call call = {
+		.method = "GET", .accept = "*/*", .once = true, .timeout_ns = 10 * NS_PER_S
+	};
+
+	if (atomic_load(&q->k->closing))
+		return;
+	kube_add_path(&path, "", "v1", q->k->o.profile->namespace_, "pods", q->pod);
+	str_add(&path, "/log?container=" KUBE_SIDECAR "&tailLines=4&limitBytes=8192");
+	call.path = path.s;
+	if (kube_do(q->k->client, &call, NULL) == 0 && call.text.len)
+		q->text = xstrndup(call.text.s, call.text.len);
+	kube_call_deinit(&call);
+}
+
+/* The last line that has some. */
+static json_t *newest(const char *text)
+{
+	json_t *last = NULL;
+
+	for (const char *at = text; at && (at = strstr(at, "{\"" POD_SERIES_KEY "\":"));
+	     at = strchr(at, '\n')) {
+		json_t *j = NULL;
+
+		if (json_parse("series", at, strcspn(at, "\n"), &j, NULL) < 0)
+			continue;
+		json_decref(last);
+		last = j;
+	}
+	return last;
+}
+
+static void tell(struct bundle *b, const json_t *numbers)
+{
+	struct runner *r = &b->k->base;
+	uint64_t attempt = (uint64_t)json_integer_value(json_object_get(numbers, POD_SERIES_KEY));
+	const struct member *m = map_get(b->k->by_id.members, &attempt, sizeof(attempt));
+	const char *name;
+	json_t *v;
+
+	if (!m || m->b != b || !r->events.metric)
+		return;
+	json_object_foreach((json_t *)numbers, name,
+			    v) if (json_is_number(v) && strcmp(name, POD_SERIES_KEY) != 0)
+		r->events.metric(r->events.arg, attempt, name, json_number_value(v));
+}
+
+static void asked(void *arg)
+{
+	struct series_question *q = arg;
+	struct bundle *b = map_get(q->k->by_id.holders, &q->id, sizeof(q->id));
+	json_t *numbers = q->text ? newest(q->text) : NULL;
+
+	q->k->questions.series = false;
+	if (b && numbers)
+		tell(b, numbers);
+	json_decref(numbers);
+	free(q->text);
+	free(q);
+}
+
+/* The pod to be asked: of several nodes the first one's, where rank 0 is. */
+static const struct pod_facts *training(const struct bundle *b)
+{
+	bool trains = false;
+
+	for (size_t i = 0; i < b->members.n; i++)
+		trains |= b->members.v[i]->a->series_path != NULL;
+	for (size_t i = 0; trains && b->state == BUNDLE_OPEN && i < b->pods.n; i++) {
+		const struct pod_facts *f = &b->pods.v[i]->f;
+
+		if (!f->gone && (b->nodes == 1 || f->index == 0) &&
+		    f->main.state == CONTAINER_RUNNING)
+			return f;
+	}
+	return NULL;
+}
+
+void runner_ask_series(struct kube *k)
+{
+	int64_t now = kube_mono(k),
+		every = k->o.series_every_ns ? k->o.series_every_ns : SERIES_EVERY_NS;
+	struct series_question *q;
+	struct bundle *next = NULL;
+
+	if (!k->base.events.metric || k->questions.series || k->pods.troubled)
+		return;
+	for (size_t i = 0; i < map_len(k->by_id.members); i++) {
+		const struct member *m = map_at(k->by_id.members, i, NULL, NULL);
+		struct bundle *b = m ? m->b : NULL;
+
+		if (b && now - b->series_ns >= every && (!next || b->series_ns < next->series_ns) &&
+		    training(b))
+			next = b;
+	}
+	if (!next)
+		return;
+	next->series_ns = now;
+	k->questions.series = true;
+	q = xcalloc(1, sizeof(*q));
+	*q = (struct series_question){ .k = k, .id = next->ids.v[0] };
+	memcpy(q->pod, training(next)->name, sizeof(q->pod));
+	pool_submit(k->pool, ask, asked, q);
+}

@@ -1,0 +1,24 @@
+/* steps/evaluate/measure/compare.h — paired tests: is one model better than another on the same
+ * rows, or only luckier?
+ *
+ * p-values are two-sided. Pure.
+ */
+#ifndef CAIRN_STEPS_EVALUATE_MEASURE_COMPARE_H
+#define CAIRN_STEPS_EVALUATE_MEASURE_COMPARE_H
+
+#include <stdbool.h>
+#include "base/macros.h"
+
+/* Of the rows that only one model got right: McNemar's test (Q. McNemar, 1947), exact up to 10,000
+ * such rows, else by chi-squared with continuity correction. NAN when there is none. */
+double compare_mcnemar(uint64_t only_a, uint64_t only_b, bool *ret_exact);
+
+/* Wilcoxon's signed-rank test of a[i] - b[i] (F. Wilcoxon, 1945): zeros left out, ties with their
+ * mean rank, normal approximation with tie correction and without continuity correction (scipy's
+ * `mode="approx"`). NAN when fewer than COMPARE_WILCOXON_MIN differ: too few for the approximation.
+ */
+#define COMPARE_WILCOXON_MIN 10
+double compare_wilcoxon(const double *a, const double *b, size_t n, unsigned threads,
+			uint64_t *ret_different);
+
+#endif

@@ -1,0 +1,469 @@
+/* storage/bucket/gcs/object.c — reads, lists and deletes objects of Google Cloud Storage, and
+ * probes what the service can do.
+ *
+ * A get goes through ranged.c, whose request() is here. Generations are the versions; an ETag in
+ * quotes is taken as well, since other stores have nothing else. A deletion that depends on a
+ * version looks first, because emulators ignore the condition.
+ *
+ * A listing's page has objects and prefixes apart; page_objects() sorts them together. Batches run
+ * on the queue of work, and keep the first error under `lock`.
+ */
+#include "base/os/machine.h"
+#include "storage/bucket/gcs/client.h"
+
+#include <stdio.h>
+#include "base/text/json.h"
+#include "storage/bucket/ranged.h"
+
+/* Get. */
+
+static void note_facts(const struct gcs_call *c, struct ranged_part *p)
+{
+	_cleanup_(freep) char *generation =
+		transfer_header(&c->reply, "x-goog-generation", sizeof(p->etag) - 1);
+	_cleanup_(freep) char *etag = transfer_header(&c->reply, "ETag", sizeof(p->etag) - 1);
+	_cleanup_(freep) char *encoding = transfer_header(
+		&c->reply, "x-goog-meta-" GCS_ENCODING_KEY, sizeof(p->encoding) - 1);
+	_cleanup_(freep) char *type = transfer_header(&c->reply, "Content-Type", 64);
+	const char *e = encoding ? encoding
+			: type && str_has_prefix(type, GCS_ENCODED_TYPE)
+				? type + strlen(GCS_ENCODED_TYPE)
+				: "";
+
+	snprintf(p->etag, sizeof(p->etag), "%s", generation ? generation : etag ? etag : "");
+	snprintf(p->encoding, sizeof(p->encoding), "%.*s", (int)sizeof(p->encoding) - 1, e);
+}
+
+static int request(void *store, const struct bucket_get *get, struct ranged_part *p,
+		   struct err *err)
+{
+	struct gcs *g = store;
+	_cleanup_(freep) char *range = p->range ? xasprintf("Range: %s", p->range) : NULL;
+	_cleanup_(freep) char *match = get->version && *get->version == '"'
+					       ? xasprintf("If-Match: %s", get->version)
+					       : NULL;
+	const char *headers[3] = { 0 };
+	struct gcs_call c = { .method = "GET",
+			      .key = get->key,
+			      .headers = headers,
+			      .body_fd = -1,
+			      .max_bytes = UINT64_MAX,
+			      .sink = p->sink,
+			      .rewind = p->rewind,
+			      .check = p->check,
+			      .arg = p };
+	struct str url = { 0 };
+	size_t n = 0;
+	int r;
+
+	gcs_object_url(g, get->key, &url);
+	gcs_add_param(&url, "alt", "media");
+	if (range)
+		headers[n++] = range;
+	if (match)
+		headers[n++] = match;
+	else if (get->version && *get->version)
+		gcs_add_param(&url, "generation", get->version);
+	c.url = url.s;
+	p->reply = &c.reply;
+	r = gcs_send(g, &c, err);
+	if (r < 0 && gcs_status(&c) == 416)
+		r = 1;
+	if (r == 0)
+		note_facts(&c, p);
+	gcs_call_deinit(&c);
+	str_deinit(&url);
+	return r;
+}
+
+int gcs_get_many(struct bucket *b, struct bucket_get *const *v, size_t n, struct err *err)
+{
+	struct gcs *g = CONTAINER_OF(b, struct gcs, base);
+	struct ranged ranged = { .request = request, .store = g, .no_ranges = &g->no_ranges };
+	_cleanup_(freep) char *token = NULL;
+
+	if (g->tokens && token_get(g->tokens, NULL, &token, err) < 0) {
+		for (size_t i = 0; i < n; i++)
+			v[i]->result = err_set(&v[i]->err, ERR_INVALID, "no credentials");
+		return -1;
+	}
+	ranged_get_many(&ranged, transfer_threads(g->transfer), v, n);
+	return 0;
+}
+
+/* Head. */
+
+/* Its resource; the caller decrefs *ret_json, which lends the strings. */
+static int resource(struct gcs *g, const char *key, struct gcs_object *ret, json_t **ret_json,
+		    struct err *err)
+{
+	struct gcs_call c = { .method = "GET", .key = key, .body_fd = -1 };
+	struct str url = { 0 };
+	int r;
+
+	gcs_object_url(g, key, &url);
+	c.url = url.s;
+	r = gcs_send(g, &c, err);
+	if (r == 0)
+		r = json_parse("an object's resource", c.reply.reply.body.s, c.reply.reply.body.len,
+			       ret_json, err);
+	if (r == 0 && (r = gcs_read_object(*ret_json, ret, err)) < 0) {
+		json_decref(*ret_json);
+		*ret_json = NULL;
+	}
+	gcs_call_deinit(&c);
+	str_deinit(&url);
+	return r;
+}
+
+static size_t add(struct str *strings, const char *s)
+{
+	size_t at = strings->len;
+
+	str_addn(strings, s, strlen(s) + 1);
+	return at;
+}
+
+int gcs_head(struct bucket *b, const char *key, struct bucket_object *ret, struct str *strings,
+	     struct err *err)
+{
+	struct gcs_object o;
+	json_t *j = NULL;
+	size_t etag, version, encoding;
+
+	if (resource(CONTAINER_OF(b, struct gcs, base), key, &o, &j, err) < 0)
+		return -1;
+	etag = add(strings, o.etag);
+	version = add(strings, o.generation);
+	encoding = add(strings, o.encoding);
+	*ret = (struct bucket_object){ .key = key,
+				       .size = o.size,
+				       .mtime_ns = o.mtime_ns,
+				       .etag = strings->s + etag,
+				       .version = strings->s + version,
+				       .encoding = strings->s + encoding };
+	json_decref(j);
+	return 0;
+}
+
+struct batch {
+	struct gcs *g;
+	const char *const *keys;
+	bool *there;
+	uint64_t *sizes;
+	pthread_mutex_t lock;
+	struct err err; /* the first */
+};
+
+static void note_error(struct batch *b, const struct err *err)
+{
+	pthread_mutex_lock(&b->lock);
+	if (!b->err.code)
+		b->err = *err;
+	pthread_mutex_unlock(&b->lock);
+}
+
+static int run_batch(struct batch *b, void (*fn)(struct work_queue *q, void *arg, size_t i),
+		     size_t n, struct err *err)
+{
+	pthread_mutex_init(&b->lock, NULL);
+	work_run(transfer_threads(b->g->transfer), (struct work){ fn, b, n });
+	pthread_mutex_destroy(&b->lock);
+	if (!b->err.code)
+		return 0;
+	if (err)
+		*err = b->err;
+	return -1;
+}
+
+static void head_one(struct work_queue *q, void *arg, size_t i)
+{
+	struct batch *b = arg;
+	struct gcs_object o = { 0 };
+	struct err err = { 0 };
+	json_t *j = NULL;
+	bool there = resource(b->g, b->keys[i], &o, &j, &err) == 0;
+
+	b->there[i] = there;
+	if (b->sizes)
+		b->sizes[i] = there ? o.size : 0;
+	if (!there && err.code != ERR_NOT_FOUND)
+		note_error(b, &err);
+	json_decref(j);
+}
+
+int gcs_head_many(struct bucket *b, const char *const *keys, size_t n, bool *ret_there,
+		  uint64_t *ret_sizes, struct err *err)
+{
+	struct batch batch = { .g = CONTAINER_OF(b, struct gcs, base),
+			       .keys = keys,
+			       .there = ret_there,
+			       .sizes = ret_sizes };
+
+	return run_batch(&batch, head_one, n, err);
+}
+
+/* Delete. */
+
+int gcs_delete(struct gcs *g, const char *key, const char *generation, struct err *err)
+{
+	struct gcs_call c = { .method = "DELETE", .key = key, .body_fd = -1 };
+	struct str url = { 0 };
+	struct err why = { 0 };
+	int r;
+
+	gcs_object_url(g, key, &url);
+	if (generation)
+		gcs_add_param(&url, "ifGenerationMatch", generation);
+	c.url = url.s;
+	r = gcs_send(g, &c, &why);
+	if (r < 0 && gcs_status(&c) == 404)
+		r = generation && !c.maybe_applied ? 1 : 0;
+	else if (r < 0 && gcs_status(&c) == 412)
+		r = 1;
+	if (r < 0 && err)
+		*err = why;
+	gcs_call_deinit(&c);
+	str_deinit(&url);
+	return r;
+}
+
+static void delete_one(struct work_queue *q, void *arg, size_t i)
+{
+	struct batch *b = arg;
+	struct err err = { 0 };
+
+	if (gcs_delete(b->g, b->keys[i], NULL, &err) < 0)
+		note_error(b, &err);
+}
+
+int gcs_delete_many(struct bucket *b, const char *const *keys, size_t n, struct err *err)
+{
+	struct batch batch = { .g = CONTAINER_OF(b, struct gcs, base), .keys = keys };
+
+	return run_batch(&batch, delete_one, n, err);
+}
+
+/* An ETag in quotes, as other stores have, or a generation. Emulators ignore the condition: looked
+ * at first. */
+int gcs_delete_if(struct bucket *b, const char *key, const char *version, struct err *err)
+{
+	struct gcs *g = CONTAINER_OF(b, struct gcs, base);
+	struct gcs_object o;
+	struct err why = { 0 };
+	json_t *j = NULL;
+	int r = resource(g, key, &o, &j, &why);
+
+	if (r < 0 && why.code == ERR_NOT_FOUND)
+		return 1;
+	if (r == 0)
+		r = str_eq(*version == '"' ? o.etag : o.generation, version)
+			    ? gcs_delete(g, key, o.generation, err)
+			    : 1;
+	else if (err)
+		*err = why;
+	json_decref(j);
+	return r;
+}
+
+/* List. */
+
+static int compare_objects(const void *a, const void *b)
+{
+	const struct bucket_object *x = a, *y = b;
+
+	return strcmp(x->key, y->key);
+}
+
+/* Objects and common prefixes of a page, in order. The keys are lent by j. */
+static int page_objects(const json_t *j, struct bucket_object **ret, size_t *ret_n, struct err *err)
+{
+	json_t *items = json_object_get(j, "items"), *prefixes = json_object_get(j, "prefixes"), *v;
+	struct bucket_object *o =
+		xcalloc(json_array_size(items) + json_array_size(prefixes) + 1, sizeof(*o));
+	size_t i, n = 0;
+	struct gcs_object x;
+
+	*ret = o;
+	json_array_foreach(items, i, v)
+	{
+		if (gcs_read_object(v, &x, err) < 0)
+			return -1;
+		o[n++] = (struct bucket_object){ .key = x.name,
+						 .size = x.size,
+						 .mtime_ns = x.mtime_ns,
+						 .version = x.generation,
+						 .etag = x.etag,
+						 .encoding = "" };
+	}
+	json_array_foreach(prefixes, i, v)
+	{
+		if (!json_is_string(v))
+			return err_set(err, ERR_CORRUPT, "listing: a prefix is no string");
+		o[n++] = (struct bucket_object){
+			.key = json_string_value(v), .version = "", .etag = "", .encoding = ""
+		};
+	}
+	if (n)
+		qsort(o, n, sizeof(*o), compare_objects);
+	*ret_n = n;
+	return 0;
+}
+
+struct listing {
+	struct gcs *g;
+	const char *prefix, *start_after;
+	char delimiter;
+	int (*fn)(void *arg, const struct bucket_object *o);
+	void *arg;
+	char *token, *last; /* of the page before */
+};
+
+/* An empty one has its kind. Whatever else is no listing, an error in a success say, would read as
+ * an empty one. */
+static bool is_listing(const json_t *j)
+{
+	static const char *const fields[] = { "kind", "items", "prefixes", "nextPageToken" };
+	bool any = false;
+
+	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
+		any = any || json_object_get(j, fields[i]);
+	return any && !json_object_get(j, "error");
+}
+
+static int read_page(struct listing *l, json_t **ret, struct err *err)
+{
+	struct gcs_call c = { .method = "GET", .body_fd = -1, .max_bytes = 32 * MIB };
+	struct str url = { 0 };
+	int r;
+
+	gcs_object_url(l->g, NULL, &url);
+	gcs_add_param(&url, "prefix", l->prefix);
+	gcs_add_param(&url, "fields",
+		      "kind,prefixes,nextPageToken,items(name,size,updated,generation,etag)");
+	if (l->delimiter)
+		gcs_add_param(&url, "delimiter", (const char[]){ l->delimiter, '\0' });
+	if (l->start_after)
+		gcs_add_param(&url, "startOffset", l->start_after);
+	if (l->token)
+		gcs_add_param(&url, "pageToken", l->token);
+	c.url = url.s;
+	r = gcs_send(l->g, &c, err);
+	if (r == 0)
+		r = json_parse("listing", c.reply.reply.body.s, c.reply.reply.body.len, ret, err);
+	if (r == 0 && !is_listing(*ret)) {
+		json_decref(*ret);
+		r = err_set(err, ERR_CORRUPT, "listing gs://%s: the answer is no listing",
+			    l->g->base.name);
+	}
+	gcs_call_deinit(&c);
+	str_deinit(&url);
+	return r;
+}
+
+/* Gives one page; l->token is then the next one's. */
+static int list_page(struct listing *l, struct err *err)
+{
+	struct bucket_object *v = NULL;
+	const char *token = "";
+	json_t *j = NULL;
+	size_t n = 0;
+	int r = read_page(l, &j, err);
+
+	if (r < 0)
+		return -1;
+	r = json_get_str_opt(j, "nextPageToken", "", &token, err);
+	if (r == 0)
+		r = page_objects(j, &v, &n, err);
+	/* A page may be empty, and more come behind it. */
+	if (r == 0 && *token &&
+	    (str_eq(token, l->token) || (n && l->last && strcmp(v[n - 1].key, l->last) <= 0)))
+		r = err_set(err, ERR_CORRUPT, "listing gs://%s: the server repeats itself",
+			    l->g->base.name);
+	if (r == 0 && n) {
+		free(l->last);
+		l->last = xstrdup(v[n - 1].key);
+	}
+	for (size_t i = 0; r == 0 && i < n; i++)
+		if (!(l->start_after && strcmp(v[i].key, l->start_after) <= 0))
+			r = l->fn(l->arg, &v[i]);
+	free(l->token);
+	l->token = r == 0 && *token ? xstrdup(token) : NULL;
+	free(v);
+	json_decref(j);
+	return r;
+}
+
+int gcs_list(struct bucket *b, const char *prefix, const char *start_after, char delimiter,
+	     int (*fn)(void *arg, const struct bucket_object *o), void *arg, struct err *err)
+{
+	struct listing l = { .g = CONTAINER_OF(b, struct gcs, base),
+			     .prefix = prefix,
+			     .start_after = start_after,
+			     .delimiter = delimiter,
+			     .fn = fn,
+			     .arg = arg };
+	int r;
+
+	do
+		r = list_page(&l, err);
+	while (r == 0 && l.token);
+	free(l.token);
+	free(l.last);
+	return r;
+}
+
+/* Probe. */
+
+static char *probe_key(const struct gcs *g)
+{
+	return xasprintf("%scairn-probe-%016llx%016llx", g->base.prefix,
+			 (unsigned long long)random_u64(), (unsigned long long)random_u64());
+}
+
+/* Ours minus the server's, by the Date of an answer. */
+static int64_t skew(struct gcs *g, const char *key)
+{
+	struct gcs_call c = { .method = "GET", .key = key, .body_fd = -1 };
+	struct clock *clock = clock_system();
+	struct str url = { 0 };
+	int64_t d = 0;
+
+	gcs_object_url(g, key, &url);
+	c.url = url.s;
+	if (gcs_send(g, &c, NULL) == 0 && c.server_ns)
+		d = clock->wall_ns(clock) - c.server_ns;
+	gcs_call_deinit(&c);
+	str_deinit(&url);
+	return llabs(d) < 2 * NS_PER_S ? 0 : d; /* the header has whole seconds */
+}
+
+int gcs_probe(struct bucket *b, struct bucket_abilities *ret, struct err *err)
+{
+	struct gcs *g = CONTAINER_OF(b, struct gcs, base);
+	_cleanup_(freep) char *key = probe_key(g);
+	struct bucket_put p = {
+		.key = key, .bytes = "probe ok", .size = 8, .fd = -1, .if_absent = true
+	};
+	struct bucket_put *puts[] = { &p };
+	struct bucket_get get = { .key = key, .offset = 2, .size = 2, .fd = -1 };
+	struct bucket_get *gets[] = { &get };
+
+	if (gcs_put_many(b, puts, 1, err) < 0)
+		return -1;
+	if (p.result < 0) {
+		if (err)
+			*err = p.err;
+		return -1;
+	}
+	gcs_put_many(b, puts, 1, NULL);
+	ret->if_absent = p.result == 1;
+	ret->checks_body = true; /* by us: the CRC-32C of what it has taken */
+	gcs_get_many(b, gets, 1, NULL);
+	ret->ranges = get.result == 0 && get.n == 2 && !g->no_ranges;
+	str_deinit(&get.body);
+	ret->delete_if = gcs_delete(g, key, "1", NULL) == 1;
+	ret->clock_skew_ns = skew(g, key);
+	gcs_delete(g, key, NULL, NULL);
+	return 0;
+}

@@ -1,0 +1,421 @@
+/* storage/bucket/gcs/put.c — uploads to Google Cloud Storage: up to 16 MiB in one request, larger
+ * ones by a resumable session, chunk by chunk.
+ *
+ * What the service says it has taken is compared by size and CRC-32C (check_taken()). Other bytes
+ * are deleted again, and the upload is tried CORRUPT_TRIES times.
+ *
+ * A session whose chunk failed is asked how far it came, and goes on from there; so is one that a
+ * crash cut off (session.h). An emulator may take that question for the end: there the session
+ * starts anew. A session goes to the service's own host only, because its address is as good as a
+ * token.
+ *
+ * Objects go up in parallel, each on one thread of the queue of work; the chunks of one object go
+ * one after another. if_absent and retries: a 412 after a try without an answer is compared with
+ * our bytes (is_ours()).
+ */
+#include "storage/bucket/gcs/client.h"
+
+#include <stdio.h>
+#include "base/text/json.h"
+#include "storage/bucket/gcs/crc32c.h"
+#include "storage/bucket/gcs/session.h"
+
+#define SINGLE_MAX    CONTENT_PART_BYTES
+#define CHUNK_BYTES   CONTENT_PART_BYTES /* a multiple of 256 KiB, as the service wants */
+#define PIECE         (256 * KIB)
+#define COMPARE_MAX   MIB
+#define CORRUPT_TRIES 3
+
+static int crc_of(const struct bucket_put *p, char out[9], struct err *err)
+{
+	_cleanup_(freep) char *piece = NULL;
+	uint32_t crc = 0;
+
+	if (p->fd < 0) {
+		crc32c_base64(crc32c(0, p->size ? p->bytes : "", p->size), out);
+		return 0;
+	}
+	piece = xmalloc(PIECE);
+	for (uint64_t done = 0; done < p->size;) {
+		ssize_t n =
+			pread(p->fd, piece, MIN(PIECE, p->size - done), (off_t)(p->offset + done));
+
+		if (n < 0)
+			return err_errno(err, "reading what is sent");
+		if (n == 0)
+			return err_set(err, ERR_CHANGED, "the file got shorter while it was sent");
+		crc = crc32c(crc, piece, (size_t)n);
+		done += (uint64_t)n;
+	}
+	crc32c_base64(crc, out);
+	return 0;
+}
+
+static void upload_url(const struct gcs *g, const struct bucket_put *p, const char *type,
+		       struct str *url)
+{
+	str_addf(url, "%s/upload/storage/v1/b/", g->endpoint);
+	http_escape(url, g->base.name, strlen(g->base.name), false);
+	str_add(url, "/o");
+	gcs_add_param(url, "uploadType", type);
+	gcs_add_param(url, "name", p->key);
+	if (p->if_absent)
+		gcs_add_param(url, "ifGenerationMatch", "0");
+}
+
+static char *type_header(const struct bucket_put *p, const char *name)
+{
+	if (p->encoding && *p->encoding)
+		return xasprintf("%s: " GCS_ENCODED_TYPE "%s", name, p->encoding);
+	return xasprintf("%s: %s", name,
+			 p->content_type ? p->content_type : "application/octet-stream");
+}
+
+/* We got no answer to an earlier try, and now it is there: is it ours? */
+static bool is_ours(struct gcs *g, const struct bucket_put *p, const char *crc)
+{
+	struct str url = { 0 };
+	struct gcs_call c = { .method = "GET", .key = p->key, .body_fd = -1 };
+	struct gcs_object o;
+	json_t *j = NULL;
+	bool same = false;
+
+	gcs_object_url(g, p->key, &url);
+	c.url = url.s;
+	if (gcs_send(g, &c, NULL) == 0 &&
+	    json_parse("object", c.reply.reply.body.s, c.reply.reply.body.len, &j, NULL) == 0 &&
+	    gcs_read_object(j, &o, NULL) == 0)
+		same = o.size == p->size && str_eq(o.crc32c, crc);
+	json_decref(j);
+	gcs_call_deinit(&c);
+	str_deinit(&url);
+	return same;
+}
+
+/* What the service has taken. 0; 1: other bytes, which are deleted again. */
+static int check_taken(struct gcs *g, const struct bucket_put *p, const struct gcs_call *c,
+		       const char *crc, struct err *err)
+{
+	struct gcs_object o;
+	json_t *j = NULL;
+	int r = -1;
+
+	if (json_parse("the answer to an upload", c->reply.reply.body.s, c->reply.reply.body.len,
+		       &j, err) < 0)
+		return -1;
+	if (gcs_read_object(j, &o, err) == 0) {
+		r = o.size == p->size && (!o.crc32c || str_eq(o.crc32c, crc)) ? 0 : 1;
+		if (r == 1) {
+			gcs_delete(g, p->key, o.generation, NULL);
+			err_set(err, ERR_CORRUPT,
+				"gs://%s/%s: the server got other bytes than were sent, several "
+				"times",
+				g->base.name, p->key);
+		}
+	}
+	json_decref(j);
+	return r;
+}
+
+/* 0 written, 1 was there, 2 the server got other bytes, -1 */
+static int put_single(struct gcs *g, struct bucket_put *p, const char *crc, struct err *err)
+{
+	_cleanup_(freep) char *type = type_header(p, "Content-Type");
+	const char *headers[] = { type, NULL };
+	struct gcs_call c = { .method = "POST",
+			      .key = p->key,
+			      .headers = headers,
+			      .body = p->bytes,
+			      .body_len = p->size,
+			      .body_fd = p->fd,
+			      .body_offset = p->offset,
+			      .may = p->may,
+			      .may_arg = p->may_arg };
+	struct str url = { 0 };
+	int r;
+
+	upload_url(g, p, "media", &url);
+	c.url = url.s;
+	r = gcs_send(g, &c, err);
+	if (r == 0) {
+		r = check_taken(g, p, &c, crc, err);
+		r = r == 1 ? 2 : r;
+	} else if (p->if_absent && gcs_status(&c) == 412) {
+		r = c.maybe_applied && is_ours(g, p, crc) ? 0 : 1;
+	}
+	gcs_call_deinit(&c);
+	str_deinit(&url);
+	return r;
+}
+
+/* Resumable sessions. */
+
+bool gcs_same_host(const struct gcs *g, const char *url)
+{
+	const char *path = strstr(url, "://") ? strchr(strstr(url, "://") + 3, '/') : NULL;
+	const char *own = strstr(g->endpoint, "://") + 3;
+	size_t own_n = strcspn(own, "/");
+
+	return path && str_has_prefix(url, g->endpoint[4] == 's' ? "https://" : "http://") &&
+	       (size_t)(path - strstr(url, "://") - 3) == own_n &&
+	       strncmp(strstr(url, "://") + 3, own, own_n) == 0;
+}
+
+/* The new object's resource, as far as we choose it. */
+static void add_resource(struct str *out, const struct bucket_put *p)
+{
+	_cleanup_(freep) char *type = type_header(p, "");
+	json_t *j = json_pack("{s:s}", "contentType", type + 2);
+
+	if (!j) /* a type that is no UTF-8 */
+		j = json_object();
+	if (p->encoding && *p->encoding)
+		json_object_set_new(j, "metadata",
+				    json_pack("{s:s}", GCS_ENCODING_KEY, p->encoding));
+	json_add_canonical(out, j);
+	json_decref(j);
+}
+
+static int start_session(struct gcs *g, struct bucket_put *p, char **ret, struct err *err)
+{
+	_cleanup_(freep) char *type = type_header(p, "X-Upload-Content-Type"),
+			      *length = xasprintf("X-Upload-Content-Length: %llu",
+						  (unsigned long long)p->size);
+	const char *headers[] = { type, length, "Content-Type: application/json", NULL };
+	struct gcs_call c = { .method = "POST", .key = p->key, .headers = headers, .body_fd = -1 };
+	struct str url = { 0 }, resource = { 0 };
+	int r;
+
+	upload_url(g, p, "resumable", &url);
+	add_resource(&resource, p);
+	c.url = url.s;
+	c.body = resource.s;
+	c.body_len = resource.len;
+	r = gcs_send(g, &c, err);
+	if (r < 0 && p->if_absent && gcs_status(&c) == 412)
+		r = 1;
+	if (r == 0) {
+		*ret = transfer_header(&c.reply, "Location", 8192);
+		if (!*ret || !gcs_same_host(g, *ret)) {
+			free(*ret);
+			*ret = NULL;
+			r = err_set(err, ERR_INVALID,
+				    "gs://%s/%s: the server sends the upload to another host",
+				    g->base.name, p->key);
+		}
+	}
+	gcs_call_deinit(&c);
+	str_deinit(&url);
+	str_deinit(&resource);
+	return r;
+}
+
+/* What a session's answer says. 0 complete; 1 goes on at *at; 2 it is gone; 3 a condition failed;
+ * -1 */
+static int read_session(struct gcs_call *c, int sent, uint64_t *at)
+{
+	long status = gcs_status(c);
+	_cleanup_(freep) char *range = NULL;
+	unsigned long long last;
+
+	if (sent == 0 && status != 308)
+		return 0;
+	if (status == 404 || status == 410)
+		return 2;
+	if (status == 412)
+		return 3;
+	if (status != 308)
+		return -1;
+	range = transfer_header(&c->reply, "Range", 64);
+	*at = range && sscanf(range, "bytes=0-%20llu", &last) == 1 ? last + 1 : 0;
+	return 1;
+}
+
+/* One chunk, or (n = 0) the question how far it came. */
+static int session_step(struct gcs *g, struct bucket_put *p, const char *session, uint64_t *at,
+			uint64_t n, bool ask, struct gcs_call *c, struct err *err)
+{
+	unsigned long long first = *at, last = *at + n - 1, size = p->size;
+	_cleanup_(freep) char *range =
+		ask ? xasprintf("Content-Range: bytes */%llu", size)
+		    : xasprintf("Content-Range: bytes %llu-%llu/%llu", first, last, size);
+	const char *headers[] = { range, NULL };
+	int sent;
+
+	gcs_call_deinit(c);
+	*c = (struct gcs_call){ .method = "PUT",
+				.url = session,
+				.key = p->key,
+				.headers = headers,
+				.body_fd = -1,
+				.accept_308 = true,
+				.once = !ask };
+	if (!ask) {
+		c->may = p->may;
+		c->may_arg = p->may_arg;
+		c->body_len = n;
+		c->body_fd = p->fd;
+		c->body_offset = p->offset + *at;
+		c->body = p->fd >= 0 ? NULL : (const char *)p->bytes + *at;
+	}
+	sent = gcs_send(g, c, err);
+	c->headers = NULL;
+	return read_session(c, sent, at);
+}
+
+/* 0 written, 1 was there, 2 begin anew, -1. `ask`: somebody else may have sent some of it. */
+static int run_session(struct gcs *g, struct bucket_put *p, const char *session, bool ask,
+		       struct gcs_call *c, struct err *err)
+{
+	uint64_t at = 0, before;
+	unsigned tries = 0;
+
+	for (;;) {
+		int r = 1;
+
+		before = at;
+		if (ask)
+			r = session_step(g, p, session, &at, 0, true, c, err);
+		if (ask && r != 1)
+			return r == 0 ? 0 : 2;
+		ask = false;
+		if (at >= p->size)
+			return 2;
+		r = session_step(g, p, session, &at, MIN(CHUNK_BYTES, p->size - at), false, c, err);
+		if (r == -1 && http_is_transient(&c->reply)) {
+			if (!transfer_retry(g->transfer, ++tries, &c->reply))
+				return -1;
+			if (g->emulator)
+				return 2;
+			r = session_step(g, p, session, &at, 0, true, c, err);
+		}
+		if (r == 1 && at > before)
+			tries = 0;
+		else if (r == 1 && ++tries >= transfer_tries(g->transfer))
+			return err_set(err, ERR_IO,
+				       "gs://%s/%s: the server doesn't continue the upload",
+				       g->base.name, p->key);
+		if (r == 1 && at < p->size)
+			continue;
+		if (r == 1) /* all is there, but it isn't done */
+			return err_set(err, ERR_CORRUPT,
+				       "gs://%s/%s: the server has all bytes, but no object",
+				       g->base.name, p->key);
+		return r == 3 ? 1 : r;
+	}
+}
+
+static int put_by_session(struct gcs *g, struct bucket_put *p, const char *crc, const char *session,
+			  bool ask, struct err *err)
+{
+	struct gcs_call c = { 0 };
+	int r = run_session(g, p, session, ask, &c, err);
+
+	if (r == 0) {
+		r = check_taken(g, p, &c, crc, err);
+		r = r == 1 ? 2 : r;
+	}
+	gcs_call_deinit(&c);
+	return r;
+}
+
+static int put_resumable(struct gcs *g, struct bucket_put *p, const char *crc, struct err *err)
+{
+	struct session_file file;
+	char *session;
+	int r = 2;
+
+	session_take(g, p, crc, &file, &session);
+	if (session && !g->emulator)
+		r = put_by_session(g, p, crc, session, true, err);
+	for (unsigned i = 0; r == 2 && i < CORRUPT_TRIES; i++) {
+		free(TAKE_PTR(session));
+		r = start_session(g, p, &session, err);
+		if (r == 0) {
+			session_write(&file, p, crc, session);
+			r = put_by_session(g, p, crc, session, false, err);
+		}
+	}
+	free(session);
+	session_give_back(&file, r != -1); /* what failed for now may be gone on with */
+	return r == 2 ? -1 : r;
+}
+
+/* Leftovers. */
+
+struct stale_sessions {
+	struct gcs *g;
+	uint64_t n;
+};
+
+/* The service answers 499 when it gives up a session, 404 or 410 when it has none of that name. */
+static int cancel_session(void *arg, const char *url, struct err *err)
+{
+	struct stale_sessions *s = arg;
+	const char *headers[] = { "Content-Length: 0", NULL };
+	struct gcs_call c = { .method = "DELETE", .url = url, .headers = headers, .body_fd = -1 };
+	struct err why = { 0 };
+	int r = gcs_send(s->g, &c, &why);
+	long status = gcs_status(&c);
+
+	c.headers = NULL;
+	gcs_call_deinit(&c);
+	if (r < 0 && status != 499 && status != 404 && status != 410)
+		return err_set(err, why.code, "ending an upload that was cut off: %s", why.msg);
+	s->n++;
+	return 0;
+}
+
+/* Those that this machine began. All end by themselves after a week. */
+int gcs_abort_stale(struct bucket *b, int64_t before_ns, uint64_t *ret_n, struct err *err)
+{
+	struct stale_sessions s = { .g = CONTAINER_OF(b, struct gcs, base) };
+	int r = session_each_stale(s.g, before_ns, cancel_session, &s, err);
+
+	*ret_n = s.n;
+	return r;
+}
+
+/* Batches. */
+
+struct put_batch {
+	struct gcs *g;
+	struct bucket_put *const *v;
+};
+
+static void put_one(struct work_queue *q, void *arg, size_t i)
+{
+	struct put_batch *b = arg;
+	struct bucket_put *p = b->v[i];
+	char crc[9];
+	int r;
+
+	p->err = (struct err){ 0 };
+	r = crc_of(p, crc, &p->err);
+	if (r == 0 && p->size > SINGLE_MAX) {
+		r = put_resumable(b->g, p, crc, &p->err);
+	} else if (r == 0) {
+		r = 2;
+		for (unsigned k = 0; r == 2 && k < CORRUPT_TRIES; k++)
+			r = put_single(b->g, p, crc, &p->err);
+		r = r == 2 ? -1 : r;
+	}
+	p->result = r;
+	if (r >= 0)
+		p->err = (struct err){ 0 };
+}
+
+int gcs_put_many(struct bucket *b, struct bucket_put *const *v, size_t n, struct err *err)
+{
+	struct gcs *g = CONTAINER_OF(b, struct gcs, base);
+	struct put_batch batch = { g, v };
+	_cleanup_(freep) char *token = NULL;
+
+	if (g->tokens && token_get(g->tokens, NULL, &token, err) < 0) {
+		for (size_t i = 0; i < n; i++)
+			v[i]->result = err_set(&v[i]->err, ERR_INVALID, "no credentials");
+		return -1;
+	}
+	work_run(transfer_threads(g->transfer), (struct work){ put_one, &batch, n });
+	return 0;
+}

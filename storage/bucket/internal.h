@@ -1,0 +1,67 @@
+/* storage/bucket/internal.h — what kinds of object storage give; bucket.c dispatches. Only this
+ * folder includes it. */
+#ifndef CAIRN_STORAGE_BUCKET_INTERNAL_H
+#define CAIRN_STORAGE_BUCKET_INTERNAL_H
+
+#include <stdatomic.h>
+#include "base/mem.h"
+#include "storage/bucket/bucket.h"
+#include "storage/limits.h"
+
+/* Meanings, threads and errors as in bucket.h. Keys are whole: bucket.c has put the prefix before
+ * them, and takes it off what list gives. */
+struct bucket_ops {
+	int (*put_many)(struct bucket *b, struct bucket_put *const *v, size_t n, struct err *err);
+	int (*get_many)(struct bucket *b, struct bucket_get *const *v, size_t n, struct err *err);
+	int (*head_many)(struct bucket *b, const char *const *keys, size_t n, bool *ret_there,
+			 uint64_t *ret_sizes, struct err *err);
+	int (*head)(struct bucket *b, const char *key, struct bucket_object *ret,
+		    struct str *strings, struct err *err);
+	int (*delete_many)(struct bucket *b, const char *const *keys, size_t n, struct err *err);
+	int (*delete_if)(struct bucket *b, const char *key, const char *version, struct err *err);
+	int (*list)(struct bucket *b, const char *prefix, const char *start_after, char delimiter,
+		    int (*fn)(void *arg, const struct bucket_object *o), void *arg,
+		    struct err *err);
+	int (*abort_stale)(struct bucket *b, int64_t before_ns, uint64_t *ret_n, struct err *err);
+	int (*probe)(struct bucket *b, struct bucket_abilities *ret, struct err *err);
+	void (*free)(struct bucket *b);
+};
+
+struct bucket {
+	const struct bucket_ops *ops;
+	char *uri, *name, *prefix; /* prefix: "" or with a slash at its end */
+	atomic_bool answered;
+};
+
+/* Takes the URI apart; ERR_INVALID. The kinds' `free` only releases what is theirs, and the struct.
+ */
+int bucket_base_init(struct bucket *b, const char *uri, const char *scheme, struct err *err);
+void bucket_base_deinit(struct bucket *b);
+
+/* How many bytes a get takes at most. What goes to a file isn't bound by memory. */
+static inline uint64_t bucket_get_limit(const struct bucket_get *g)
+{
+	if (g->max_bytes || g->size != UINT64_MAX)
+		return g->max_bytes ? g->max_bytes : g->size;
+	return g->fd < 0 ? BUCKET_BODY_MAX : CONTENT_BLOB_MAX;
+}
+
+static inline int bucket_may_put(bool (*may)(void *arg), void *arg, const char *key,
+				 struct err *err)
+{
+	return may && !may(arg)
+		       ? err_set(err, ERR_CHANGED,
+				 "writing %s came too late: what it relied on holds no more", key)
+		       : 0;
+}
+
+int bucket_s3_open(const char *uri, const struct bucket_options *o, struct bucket **ret,
+		   struct err *err);
+int bucket_gcs_open(const char *uri, const struct bucket_options *o, struct bucket **ret,
+		    struct err *err);
+/* uri, name and prefix are bucket.c's to set.
+ * For tests: objects in memory, shared by all that open the same `mem-bucket://NAME`; faults are
+ * asked for by bucket_memory_faults(). */
+int bucket_memory_open(const char *uri, struct bucket **ret, struct err *err);
+
+#endif

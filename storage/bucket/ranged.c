@@ -1,0 +1,347 @@
+/* storage/bucket/ranged.c — fetches objects in ranges, all in parallel; each range is written where
+ * it belongs.
+ *
+ * A get begins with one range, whose answer says how large the object is. fan_out() then pushes the
+ * other ranges onto the same queue of work, and the last part to end sets the result (parts_left).
+ * All parts must be of one version: note_answer() compares their ETags, or generations.
+ *
+ * A server that ignores ranges answers 200 with everything. What wasn't asked for is skipped, and
+ * `no_ranges` is noted for later gets.
+ *
+ * struct fetch has a lock of its own. Bytes are written without it: parts don't overlap, and memory
+ * is reserved before parts run in parallel. Retries are the kind's, in request(); rewind_part()
+ * prepares a part for each try.
+ */
+#include "storage/bucket/ranged.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/mem.h"
+#include "storage/bucket/internal.h"
+
+#define ETAG_MAX 256
+
+struct fetch {
+	const struct ranged *r;
+	struct bucket_get *g;
+	pthread_mutex_t lock;       /* guards what follows */
+	uint64_t part_bytes, total; /* of what is asked, known after the first answer */
+	size_t parts_left;
+	char etag[ETAG_MAX];
+	uint64_t end; /* how far bytes came, relative to g->offset */
+	bool failed;
+};
+
+/* One request of a fetch. */
+struct part {
+	struct ranged_part asked; /* first: hooks get it */
+	struct fetch *f;
+	uint64_t from, n; /* relative to g->offset; n UINT64_MAX: all */
+	uint64_t skip, got;
+	bool started, ignored;
+	uint64_t object_size; /* UINT64_MAX: not said */
+};
+
+/* Bytes. */
+
+static int write_at(struct fetch *f, uint64_t at, const char *bytes, size_t n, struct err *err)
+{
+	struct bucket_get *g = f->g;
+
+	if (g->fd < 0) {
+		if (at + n >
+		    g->body.cap -
+			    1) { /* only of unknown size: one request, so that nobody else writes */
+			g->body.len = at;
+			str_reserve(&g->body, n);
+		}
+		memcpy(g->body.s + at, bytes, n);
+		return 0;
+	}
+	while (n) {
+		ssize_t w = pwrite(g->fd, bytes, n, (off_t)(g->file_offset + at));
+
+		if (w < 0 && errno == EINTR)
+			continue;
+		if (w < 0 && (errno == ENOSPC || errno == EDQUOT))
+			return err_set(err, ERR_NO_SPACE,
+				       "no space is left for what is fetched; free some, or type "
+				       "`cairn store gc`");
+		if (w < 0)
+			return err_errno(err, "writing what was fetched");
+		bytes += w;
+		at += (uint64_t)w;
+		n -= (size_t)w;
+	}
+	return 0;
+}
+
+/* The answer's head, before its first byte. */
+static int start(struct part *p, const struct http_request *r, struct err *err)
+{
+	uint64_t first, last, total;
+	_cleanup_(freep) char *range = transfer_header(r, "Content-Range", 128);
+
+	p->started = true;
+	p->object_size = UINT64_MAX;
+	if (r->reply.status != 206 &&
+	    !range) { /* rclone's server says 200 to a range, but where it is */
+		p->ignored = true;
+		p->skip = p->f->g->offset + p->from;
+		return 0;
+	}
+	if (!range || !transfer_parse_range(range, &first, &last, &total) ||
+	    first != p->f->g->offset + p->from || (p->n != UINT64_MAX && last - first >= p->n))
+		return err_set(err, ERR_IO,
+			       "the answer has another range of bytes than was asked for");
+	p->object_size = total;
+	return 0;
+}
+
+static int take_bytes(void *arg, const void *bytes, size_t n, struct err *err)
+{
+	struct part *p = arg;
+	const char *s = bytes;
+	uint64_t limit = bucket_get_limit(p->f->g), take;
+
+	if (!p->started && start(p, p->asked.reply, err) < 0)
+		return -1;
+	take = MIN(p->skip, n);
+	p->skip -= take;
+	s += take;
+	n -= take;
+	take = MIN(p->n - p->got, n); /* of a 200: more than was asked for */
+	if (p->from + p->got + take > limit)
+		return err_set(err, ERR_TOO_LARGE, "the object is larger than %llu bytes",
+			       (unsigned long long)limit);
+	if (take && write_at(p->f, p->from + p->got, s, take, err) < 0)
+		return -1;
+	p->got += take;
+	return 0;
+}
+
+static void rewind_part(void *arg)
+{
+	struct part *p = arg;
+
+	p->started = p->ignored = false;
+	p->skip = p->got = 0;
+}
+
+/* All there? Nothing else notices an answer that ends early and says so. */
+static int check_part(void *arg, const struct http_request *r, struct err *err)
+{
+	struct part *p = arg;
+	uint64_t want, from = p->f->g->offset + p->from;
+
+	if (!p->started && start(p, r, err) < 0)
+		return -1;
+	if (p->object_size == UINT64_MAX)
+		return 0;
+	want = MIN(p->n, p->object_size - from);
+	if (p->got != want)
+		return err_set(err, ERR_IO, "the answer has %llu bytes instead of %llu",
+			       (unsigned long long)p->got, (unsigned long long)want);
+	return 0;
+}
+
+/* Requests. */
+
+static void fail(struct fetch *f, const struct err *err)
+{
+	pthread_mutex_lock(&f->lock);
+	if (!f->failed) {
+		f->failed = true;
+		f->g->err = *err;
+	}
+	pthread_mutex_unlock(&f->lock);
+}
+
+/* Of one version? And the facts of the first answer. */
+static int note_answer(struct fetch *f, const struct part *p, struct err *err)
+{
+	const struct ranged_part *a = &p->asked;
+	const char *asked = f->g->version;
+	bool changed;
+
+	pthread_mutex_lock(&f->lock);
+	/* Not every server keeps to If-Match. */
+	changed = asked && *asked == '"' && a->etag[0] == '"' && !str_eq(asked, a->etag);
+	changed |= a->etag[0] && f->etag[0] && !str_eq(a->etag, f->etag);
+	if (a->etag[0] && !f->etag[0])
+		snprintf(f->etag, sizeof(f->etag), "%s", a->etag);
+	snprintf(f->g->encoding, sizeof(f->g->encoding), "%s", a->encoding);
+	f->end = MAX(f->end, p->from + p->got);
+	pthread_mutex_unlock(&f->lock);
+	return changed ? err_set(err, ERR_CHANGED, "%s changed while it was fetched", f->g->key)
+		       : 0;
+}
+
+static int request_part(struct fetch *f, uint64_t from, uint64_t n, struct part *ret,
+			struct err *err)
+{
+	struct part p = {
+		.f = f,
+		.from = from,
+		.n = n,
+		.asked = { .sink = take_bytes, .rewind = rewind_part, .check = check_part }
+	};
+	char range[64];
+	int r;
+
+	if (n != UINT64_MAX) {
+		snprintf(range, sizeof(range), "bytes=%llu-%llu",
+			 (unsigned long long)(f->g->offset + from),
+			 (unsigned long long)(f->g->offset + from + n - 1));
+		p.asked.range = range;
+	}
+	r = f->r->request(f->r->store, f->g, &p.asked, err);
+	if (r == 0)
+		r = note_answer(f, &p, err);
+	*ret = p;
+	ret->asked.range = NULL;
+	return r;
+}
+
+/* A get. */
+
+static void end_fetch(struct fetch *f)
+{
+	struct bucket_get *g = f->g;
+
+	g->n = f->end;
+	g->result = f->failed ? -1 : 0;
+	if (g->fd < 0 && !f->failed) {
+		g->body.len = f->end;
+		if (g->body.s)
+			g->body.s[f->end] = '\0';
+	}
+	pthread_mutex_destroy(&f->lock);
+	free(f);
+}
+
+static void part_done(struct fetch *f)
+{
+	bool last;
+
+	pthread_mutex_lock(&f->lock);
+	last = --f->parts_left == 0;
+	pthread_mutex_unlock(&f->lock);
+	if (last)
+		end_fetch(f);
+}
+
+static void fetch_part(struct work_queue *q, void *arg, size_t i)
+{
+	struct fetch *f = arg;
+	uint64_t from = (i + 1) * f->part_bytes, n = MIN(f->part_bytes, f->total - from);
+	struct err err = { 0 };
+	struct part p = { 0 };
+	bool failed;
+	int r;
+
+	pthread_mutex_lock(&f->lock);
+	failed = f->failed;
+	pthread_mutex_unlock(&f->lock);
+	if (!failed) {
+		r = request_part(f, from, n, &p, &err);
+		if (r < 0)
+			fail(f, &err);
+	}
+	part_done(f);
+}
+
+/* After the first part: the others. */
+static void fan_out(struct fetch *f, const struct part *first, struct work_queue *q)
+{
+	uint64_t there = first->object_size == UINT64_MAX ? 0 : first->object_size - f->g->offset;
+	size_t n;
+
+	f->total = MIN(f->g->size, there);
+	if (first->ignored || f->total <= f->part_bytes)
+		return;
+	if (f->g->fd < 0)
+		str_reserve(&f->g->body, f->total + 1);
+	n = (size_t)((f->total + f->part_bytes - 1) / f->part_bytes) - 1;
+	f->parts_left += n;
+	work_push(q, (struct work){ fetch_part, f, n });
+}
+
+static int check_size(struct fetch *f, const struct part *first, struct err *err)
+{
+	uint64_t limit = bucket_get_limit(f->g);
+
+	if (f->g->size == UINT64_MAX && first->object_size != UINT64_MAX &&
+	    first->object_size - f->g->offset > limit)
+		return err_set(err, ERR_TOO_LARGE, "%s is larger than %llu bytes", f->g->key,
+			       (unsigned long long)limit);
+	return 0;
+}
+
+/* A server that ignores ranges: everything in one answer. */
+static int get_whole(struct fetch *f, struct part *p, struct err *err)
+{
+	*f->r->no_ranges = true;
+	f->end = 0;
+	return request_part(f, 0, f->g->size, p, err);
+}
+
+/* One get, from inside a queue, which may get more work; sets what is answered in *g when all is
+ * done. */
+static void ranged_get(const struct ranged *store, struct bucket_get *g, struct work_queue *q)
+{
+	struct fetch *f = xcalloc(1, sizeof(*f));
+	struct err err = { 0 };
+	struct part p = { 0 };
+	uint64_t first;
+	int r = 0;
+
+	*f = (struct fetch){
+		.r = store, .g = g, .part_bytes = CONTENT_PART_BYTES, .parts_left = 1
+	};
+	pthread_mutex_init(&f->lock, NULL);
+	g->err = (struct err){ 0 };
+	g->encoding[0] = '\0';
+	first = *store->no_ranges ? g->size : MIN(g->size, f->part_bytes);
+	str_reset(&g->body);
+	if (g->fd < 0)
+		str_reserve(&g->body,
+			    (g->size == UINT64_MAX ? 64 * KIB : MIN(first, BUCKET_BODY_MAX)) + 1);
+	if (first)
+		r = request_part(f, 0, first, &p, &err);
+	if (r == 0 && first && p.ignored && g->offset)
+		*store->no_ranges = true;
+	if (r == 0 && first && p.ignored && first < g->size && p.got == first)
+		r = get_whole(f, &p, &err);
+	/* 416: nothing from there on. An empty object is answered so too, but its encoding only
+	 * without a range. */
+	if (r == 1 && g->offset == 0)
+		r = request_part(f, 0, UINT64_MAX, &p, &err);
+	else if (r == 0 && first && (r = check_size(f, &p, &err)) == 0)
+		fan_out(f, &p, q);
+	if (r < 0)
+		fail(f, &err);
+	part_done(f);
+}
+
+struct get_batch {
+	const struct ranged *store;
+	struct bucket_get *const *v;
+};
+
+static void get_one(struct work_queue *q, void *arg, size_t i)
+{
+	struct get_batch *b = arg;
+
+	ranged_get(b->store, b->v[i], q);
+}
+
+void ranged_get_many(const struct ranged *store, unsigned threads, struct bucket_get *const *v,
+		     size_t n)
+{
+	struct get_batch batch = { store, v };
+
+	work_run(threads, (struct work){ get_one, &batch, n });
+}

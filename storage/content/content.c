@@ -1,0 +1,610 @@
+/* storage/content/content.c — takes files and directories into a store (out of it: materialise.c).
+ *
+ * A file is copied to the store's file system first, and what was copied is hashed, so that an edit
+ * meanwhile can't give an id that the bytes don't have. Its stat is compared before and after, so
+ * that a half-edited file isn't taken for either version. Small files go through memory. Files that
+ * are ours (a task's outputs) are hashed in place and moved.
+ *
+ * A directory's names are sorted, put, and become a tree. A large directory's names are spread over
+ * threads (struct dir_job), each with a putter of its own; the first error ends the job.
+ *
+ * The stat cache is asked before a file is opened, and told only when the file system's times tell
+ * of every change (times_tell()).
+ *
+ * Links: a link at the top is followed only inside dir_fd, and no link below is followed. With
+ * CONTENT_PUT_BENEATH the kernel resolves the path at the moment of opening, so that nobody can
+ * change it in between.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include "base/clock.h"
+#include "base/os/fs.h"
+#include "base/os/thread.h"
+#include "storage/internal.h"
+#include "storage/local/statcache.h"
+
+/* Of a symbolic link, and one more: longer ones are cut by the system. */
+#define TARGET_BYTES 4097
+/* On a network file system times come from its server: its clock may be behind ours by this much.
+ */
+#define SERVER_CLOCK_NS (60 * NS_PER_S)
+/* Pages that were written to longer ago than this have been written back: ten times what kernels
+ * take. */
+#define DIRTY_NS (300 * NS_PER_S)
+
+void content_id_of_bytes(const void *bytes, size_t n, struct content_id *ret)
+{
+	struct blob_hasher h;
+
+	ret->kind = CONTENT_BLOB;
+	ret->size_bytes = n;
+	if (n <= CONTENT_PART_BYTES) {
+		digest_bytes(bytes, n, &ret->digest);
+		return;
+	}
+	blob_hasher_init(&h, n);
+	blob_hasher_update(&h, bytes, n);
+	blob_hasher_final(&h, &ret->digest);
+}
+
+int content_put_bytes(struct store *s, const void *bytes, size_t n, struct content_id *ret,
+		      struct err *err)
+{
+	struct content_id id;
+
+	content_id_of_bytes(bytes, n, &id);
+	if (store_put(s, STORE_BLOB, &id.digest, bytes, n, err) < 0)
+		return -1;
+	*ret = id;
+	return 0;
+}
+
+/* In: one file. */
+
+struct putter {
+	struct store *store;
+	const struct content_put_options *o;
+	struct str path;      /* of what is being put, for messages and the stat cache */
+	int depth;            /* directories above it, from the one that was asked for */
+	int64_t clock_lag_ns; /* that the file system's clock may have behind ours */
+};
+
+static bool same_stat(const struct stat *a, const struct stat *b)
+{
+	return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec && a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
+	       a->st_ctim.tv_nsec == b->st_ctim.tv_nsec && a->st_ino == b->st_ino;
+}
+
+static int changed(const struct putter *p, struct err *err)
+{
+	return err_set(err, ERR_CHANGED, "%s changed while it was read; run again when it is quiet",
+		       p->path.s);
+}
+
+static int check_unchanged(const struct putter *p, int fd, const struct stat *before,
+			   struct err *err)
+{
+	struct stat after;
+
+	if (fstat(fd, &after) < 0)
+		return err_errno(err, "cannot read %s", p->path.s);
+	return same_stat(before, &after) ? 0 : changed(p, err);
+}
+
+static int put_small(struct putter *p, int fd, const struct stat *st, bool store,
+		     struct content_id *ret, struct err *err)
+{
+	uint8_t stack[16384];
+	size_t n = (size_t)st->st_size, done = 0;
+	_cleanup_(freep) uint8_t *heap = n >= sizeof(stack) ? xmalloc(n + 1) : NULL;
+	uint8_t *buf = heap ? heap : stack;
+
+	/* One byte more than there should be: growth shows. */
+	for (;;) {
+		ssize_t got = read(fd, buf + done, n + 1 - done);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return err_errno(err, "cannot read %s", p->path.s);
+		done += (size_t)got;
+		if (got == 0 || done > n)
+			break;
+	}
+	if (done != n)
+		return changed(p, err);
+	content_id_of_bytes(buf, n, ret);
+	if (store && store_put(p->store, STORE_BLOB, &ret->digest, buf, n, err) < 0)
+		return -1;
+	return 0;
+}
+
+static int put_large_copy(struct putter *p, int fd, const struct stat *st, struct content_id *ret,
+			  struct err *err)
+{
+	char *temp;
+	int out, r;
+
+	if (p->store->ops->files->open_temp(p->store, &out, &temp, err) < 0)
+		return -1;
+	r = content_copy_fd(fd, out, (uint64_t)st->st_size, p->o->n_threads, &ret->digest, err);
+	if (r == 0)
+		r = check_unchanged(p, fd, st, err);
+	if (p->store->ops->files->publish_temp(p->store, out, temp, r == 0 ? &ret->digest : NULL,
+					       err) < 0)
+		r = -1;
+	return r < 0 ? err_wrap(err, "storing %s", p->path.s) : 0;
+}
+
+static bool blob_present(struct store *s, const struct content_id *id)
+{
+	bool present = false;
+
+	return store_has(s, id, 1, &present, NULL) == 0 && present;
+}
+
+static int put_open_file(struct putter *p, int dir_fd, const char *name, int fd,
+			 const struct stat *st, struct content_id *ret, struct err *err)
+{
+	bool hash_only = p->o->flags & CONTENT_PUT_HASH_ONLY,
+	     small = (uint64_t)st->st_size <= CONTENT_SMALL_BYTES;
+	bool move = (p->o->flags & CONTENT_PUT_MOVE) && p->store->ops->files && st->st_nlink == 1;
+	struct stat still;
+	int r;
+
+	ret->kind = CONTENT_BLOB;
+	ret->size_bytes = (uint64_t)st->st_size;
+	if (store_check_size(STORE_BLOB, ret->size_bytes, err) < 0)
+		return err_wrap(err, "%s", p->path.s);
+	if (hash_only || move) {
+		r = small ? put_small(p, fd, st, false, ret, err)
+			  : content_hash_fd(fd, (uint64_t)st->st_size, p->o->n_threads,
+					    &ret->digest, err);
+		if (r < 0 || check_unchanged(p, fd, st, err) < 0)
+			return -1;
+		if (hash_only)
+			return 0;
+		r = p->store->ops->files->move_in(p->store, dir_fd, name, &ret->digest, err);
+		if (r <= 0)
+			return r;
+		/* It stays where it is, but its mode may have been changed on the way, and its
+		 * ctime with it. */
+		if (fstat(fd, &still) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+			return err_errno(err, "cannot read %s", p->path.s);
+		if (still.st_size != st->st_size || still.st_mtim.tv_sec != st->st_mtim.tv_sec ||
+		    still.st_mtim.tv_nsec != st->st_mtim.tv_nsec)
+			return changed(p, err);
+		st = &still;
+	}
+	if (small || !p->store->ops->files)
+		return put_small(p, fd, st, true, ret, err) < 0 ? -1
+								: check_unchanged(p, fd, st, err);
+	return put_large_copy(p, fd, st, ret, err);
+}
+
+int content_put_fd(struct store *s, int fd, struct content_id *ret, struct err *err)
+{
+	static const struct content_put_options defaults;
+	struct putter p = { .store = s, .o = &defaults };
+	struct content_id id = { 0 };
+	struct stat st;
+	int r;
+
+	if (fstat(fd, &st) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		return err_errno(err, "cannot read a file");
+	str_add(&p.path, "the file");
+	r = put_open_file(&p, -1, NULL, fd, &st, &id, err);
+	if (r == 0)
+		*ret = id;
+	str_deinit(&p.path);
+	return r;
+}
+
+/* Will the file's times tell of every change from now on? Writes by mmap move them only when the
+ * kernel sees the first one to a clean page: never again on file systems in memory; elsewhere not
+ * while the page is dirty. So dirty pages are sent on their way first, without waiting for them.
+ * Kernels do it themselves after half a minute. */
+static bool times_tell(int fd, const struct stat *st, int64_t now_ns)
+{
+	static const unsigned long in_memory[] = {
+		0x01021994, 0x858458f6, 0x958458f6
+	}; /* linux/magic.h: tmpfs, ramfs, hugetlbfs */
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs) < 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(in_memory); i++)
+		if ((unsigned long)fs.f_type == in_memory[i])
+			return false;
+	if (now_ns - MAX(st->st_mtim.tv_sec, st->st_ctim.tv_sec) * NS_PER_S < DIRTY_NS)
+		(void)!sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+	return true;
+}
+
+/* With the stat cache, an unchanged file isn't even opened. */
+static int put_file(struct putter *p, int dir_fd, const char *name, const struct stat *seen,
+		    struct content_id *ret, struct err *err)
+{
+	bool hash_only = p->o->flags & CONTENT_PUT_HASH_ONLY;
+	_cleanup_(fd_closep) int fd = -1;
+	bool remember = false;
+	int64_t began;
+	struct stat st;
+
+	if (p->o->cache && statcache_get(p->o->cache, p->path.s, seen, ret) &&
+	    (hash_only || blob_present(p->store, ret)))
+		return 0;
+	fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	began = clock_system()->wall_ns(clock_system()); /* as files have it */
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_errno(err, "cannot read %s", p->path.s);
+	if (!S_ISREG(st.st_mode))
+		return changed(p, err);
+	if (p->o->cache && !(p->o->flags & CONTENT_PUT_MOVE))
+		remember = times_tell(fd, &st, began);
+	if (put_open_file(p, dir_fd, name, fd, &st, ret, err) < 0)
+		return -1;
+	if (remember)
+		statcache_put(p->o->cache, p->path.s, &st, began - p->clock_lag_ns, ret);
+	return 0;
+}
+
+/* In: directories. */
+
+static int put_entry(struct putter *p, int dir_fd, const char *name, const struct stat *st,
+		     struct tree_entry *e, struct err *err);
+
+/* Nearly all patterns are names or `*` before the end of one; for those this is ten times as quick
+ * as fnmatch. */
+static bool matches(const char *pattern, const char *name)
+{
+	const char *end = *pattern == '*' ? pattern + 1 : pattern;
+	size_t n = strlen(name), n_end = strlen(end);
+
+	if (strpbrk(end, "*?[\\"))
+		return fnmatch(pattern, name, 0) == 0;
+	return n >= n_end && (end > pattern || n == n_end) &&
+	       memcmp(name + n - n_end, end, n_end) == 0;
+}
+
+/* `exclude` at the top; our own state (a project inside the project) and `ignore` anywhere. */
+static bool left_out(const struct putter *p, const char *name)
+{
+	for (const char *const *x = p->o->ignore; x && *x; x++)
+		if (matches(*x, name))
+			return true;
+	for (const char *const *x = p->o->exclude; x && *x; x++)
+		if (strcmp(*x, name) == 0 && (p->depth == 1 || strcmp(name, ".cairn") == 0))
+			return true;
+	return false;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int read_names(const struct putter *p, int fd, struct arena *arena, char ***ret,
+		      size_t *ret_n, struct err *err)
+{
+	VEC(char *) names = { 0 };
+	int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = own < 0 ? NULL : fdopendir(own);
+	struct dirent *e;
+	int r;
+
+	if (!d) {
+		if (own >= 0)
+			close(own);
+		return err_errno(err, "cannot read directory %s", p->path.s);
+	}
+	while ((r = fs_next(d, p->path.s, &e, err)) > 0)
+		if (!left_out(p, e->d_name))
+			VEC_PUSH(&names, arena_strdup(arena, e->d_name));
+	closedir(d);
+	if (r < 0) { /* a listing that ends early must not pass for a whole one */
+		VEC_FREE(&names);
+		return -1;
+	}
+	if (names.n)
+		qsort(names.v, names.n, sizeof(*names.v), by_text);
+	*ret = names.v;
+	*ret_n = names.n;
+	return 0;
+}
+
+/* Files of one directory, spread over threads. */
+struct dir_job {
+	const struct putter *p;
+	int fd;
+	char **names;
+	struct tree_entry *entries;
+	size_t n;
+	pthread_mutex_t lock;
+	size_t next;
+	struct err err;
+};
+
+static int put_name(struct putter *p, int fd, const char *name, struct tree_entry *e,
+		    struct err *err)
+{
+	size_t len = p->path.len;
+	struct stat st;
+	int r;
+
+	str_addf(&p->path, "%s%s", len ? "/" : "", name);
+	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		r = errno == ENOENT ? changed(p, err) : err_errno(err, "cannot read %s", p->path.s);
+	else
+		r = put_entry(p, fd, name, &st, e, err);
+	p->path.len = len;
+	p->path.s[len] = '\0';
+	return r;
+}
+
+static void *put_names(void *arg)
+{
+	struct dir_job *j = arg;
+	struct content_put_options o = *j->p->o;
+	struct putter p = { .store = j->p->store,
+			    .o = &o,
+			    .depth = j->p->depth,
+			    .clock_lag_ns = j->p->clock_lag_ns };
+
+	o.n_threads = 1;
+	str_add(&p.path, j->p->path.s);
+	for (;;) {
+		struct err e = { 0 };
+		size_t i, end;
+
+		pthread_mutex_lock(&j->lock);
+		i = j->err.code ? j->n : j->next;
+		end = MIN(i + 16, j->n);
+		j->next = end;
+		pthread_mutex_unlock(&j->lock);
+		if (i >= j->n)
+			break;
+		for (; i < end; i++)
+			if (put_name(&p, j->fd, j->names[i], &j->entries[i], &e) < 0) {
+				pthread_mutex_lock(&j->lock);
+				j->err = e;
+				pthread_mutex_unlock(&j->lock);
+				break;
+			}
+	}
+	str_deinit(&p.path);
+	return NULL;
+}
+
+static int put_all_names(struct putter *p, int fd, char **names, struct tree_entry *entries,
+			 size_t n, struct err *err)
+{
+	struct dir_job j = { .p = p,
+			     .fd = fd,
+			     .names = names,
+			     .entries = entries,
+			     .n = n,
+			     .lock = PTHREAD_MUTEX_INITIALIZER };
+	pthread_t threads[16];
+	size_t t = 0;
+
+	/* A few names aren't worth a thread; large files among them get threads of their own for
+	 * their parts. */
+	if (n < 64 || p->o->n_threads < 2) {
+		for (size_t i = 0; i < n; i++)
+			if (put_name(p, fd, names[i], &entries[i], err) < 0)
+				return -1;
+		return 0;
+	}
+	while (t + 1 < MIN(p->o->n_threads, ARRAY_LEN(threads)) &&
+	       thread_start(&threads[t], NULL, put_names, &j) == 0)
+		t++;
+	put_names(&j);
+	while (t)
+		pthread_join(threads[--t], NULL);
+	if (j.err.code && err)
+		*err = j.err;
+	return j.err.code ? -1 : 0;
+}
+
+static int put_dir(struct putter *p, int dir_fd, const char *name, struct content_id *ret,
+		   struct err *err)
+{
+	_cleanup_(fd_closep) int fd =
+		openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct tree_builder *b;
+	struct tree_entry *entries;
+	char **names = NULL;
+	size_t n = 0;
+	int r;
+
+	if (fd < 0)
+		return err_errno(err, "cannot read directory %s", p->path.s);
+	if (read_names(p, fd, arena, &names, &n, err) < 0)
+		return -1;
+	entries = arena_alloc(arena, (n + 1) * sizeof(*entries));
+	r = put_all_names(p, fd, names, entries, n, err);
+	b = tree_builder_new();
+	for (size_t i = 0; i < n && r == 0; i++) {
+		entries[i].name = names[i];
+		entries[i].name_len = strlen(names[i]);
+		r = tree_builder_add(b, &entries[i], err);
+	}
+	for (size_t i = 0; i < n; i++)
+		free((char *)entries[i].target); /* symbolic links only */
+	if (r == 0)
+		r = tree_builder_store(b, p->o->flags & CONTENT_PUT_HASH_ONLY ? NULL : p->store,
+				       ret, err);
+	tree_builder_free(b);
+	free(names);
+	return r;
+}
+
+static int put_symlink(const struct putter *p, int dir_fd, const char *name, struct tree_entry *e,
+		       struct err *err)
+{
+	/* Not on the stack: a compiler may lay it into each level of put_dir(). */
+	_cleanup_(freep) char *target = xmalloc(TARGET_BYTES);
+	ssize_t n = readlinkat(dir_fd, name, target, TARGET_BYTES);
+
+	if (n < 0)
+		return err_errno(err, "cannot read symbolic link %s", p->path.s);
+	e->kind = TREE_SYMLINK;
+	e->target = xstrndup(target, (size_t)n);
+	e->target_len = (size_t)n;
+	return 0;
+}
+
+static uint8_t kind_of_file(const struct stat *st)
+{
+	return st->st_mode & S_IXUSR ? CONTENT_EXECUTABLE : CONTENT_BLOB;
+}
+
+static int put_entry(struct putter *p, int dir_fd, const char *name, const struct stat *st,
+		     struct tree_entry *e, struct err *err)
+{
+	int r;
+
+	switch (st->st_mode & S_IFMT) {
+	case S_IFREG:
+		if (put_file(p, dir_fd, name, st, &e->id, err) < 0)
+			return -1;
+		e->id.kind = kind_of_file(st);
+		e->kind = tree_entry_kind_of(&e->id);
+		return 0;
+	case S_IFDIR:
+		e->kind = TREE_DIR;
+		if (p->depth >= CONTENT_DEPTH_MAX)
+			return err_set(err, ERR_TOO_LARGE,
+				       "%.300s...: directories are nested deeper than %d levels",
+				       p->path.s, CONTENT_DEPTH_MAX);
+		p->depth++;
+		r = put_dir(p, dir_fd, name, &e->id, err);
+		p->depth--;
+		return r;
+	case S_IFLNK:
+		return put_symlink(p, dir_fd, name, e, err);
+	default:
+		return err_set(err, ERR_INVALID,
+			       "%s is a socket, a device or a pipe; only files, directories and "
+			       "symbolic links can be stored",
+			       p->path.s);
+	}
+}
+
+/* In: the top. */
+
+/* Where dir_fd/path really is, when that is inside of dir_fd and not a link. */
+static int follow(int dir_fd, const char *path, char **ret, struct stat *st, struct err *err)
+{
+	_cleanup_(freep) char *fd_base =
+		dir_fd == AT_FDCWD ? xstrdup(".") : xasprintf("/proc/self/fd/%d", dir_fd);
+	_cleanup_(freep) char *fd_path =
+		*path == '/' ? xstrdup(path) : xasprintf("%s/%s", fd_base, path);
+	_cleanup_(freep) char *real = realpath(fd_path, NULL), *base = realpath(fd_base, NULL);
+
+	if (!real || !base || !fs_is_inside(base, real) ||
+	    fstatat(AT_FDCWD, real, st, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_set(err, ERR_INVALID,
+			       "%s is reached by a symbolic link that leads out of the directory, "
+			       "or to nothing; put a copy of what it points to in its place",
+			       path);
+	*ret = TAKE_PTR(real);
+	return 0;
+}
+
+static bool on_network(int dir_fd, const char *path)
+{
+	_cleanup_(freep) char *at = dir_fd == AT_FDCWD || *path == '/'
+					    ? xstrdup(path)
+					    : xasprintf("/proc/self/fd/%d/%s", dir_fd, path);
+
+	return fs_network_name(at) != NULL;
+}
+
+/* What is going to be moved must be ours: no link on the way to it, or one that stays inside. 1: it
+ * has to be followed. */
+static int has_links(int dir_fd, const char *path)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
+				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
+	long fd = syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
+
+	if (fd < 0)
+		return 1; /* also where the call is missing: the slow way tells */
+	close((int)fd);
+	return 0;
+}
+
+/* Resolved by the kernel at the moment of opening, so that there is no time in which it could be
+ * changed. Directories below it are never left: each is opened from the one above, and no link is
+ * followed there. */
+static int put_beneath(struct putter *p, int dir_fd, const char *path, struct content_id *ret,
+		       struct err *err)
+{
+	_cleanup_(fd_closep) int fd = fs_open_beneath(dir_fd, path, O_PATH, true);
+	struct content_put_options o = *p->o;
+	struct stat st;
+
+	if (fd < 0 && (errno == EXDEV || errno == ELOOP))
+		return err_set(err, ERR_INVALID,
+			       "%s is reached by a symbolic link that leads out of the directory; "
+			       "put a copy of what it points to in its place",
+			       path);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_errno(err, "cannot read %s", path);
+	o.flags &= ~CONTENT_PUT_MOVE;
+	p->o = &o;
+	if (S_ISDIR(st.st_mode)) {
+		p->depth++;
+		return put_dir(p, fd, ".", ret, err);
+	}
+	fd_closep(&fd);
+	fd = fs_open_file_beneath(dir_fd, path, true, &st, err);
+	if (fd < 0 || put_open_file(p, -1, NULL, fd, &st, ret, err) < 0)
+		return -1;
+	ret->kind = kind_of_file(&st);
+	return 0;
+}
+
+int content_put_at(struct store *s, int dir_fd, const char *path,
+		   const struct content_put_options *o, struct content_id *ret, struct err *err)
+{
+	static const struct content_put_options defaults;
+	struct putter p = { .store = s, .o = o ? o : &defaults };
+	_cleanup_(freep) char *real = NULL;
+	struct tree_entry e = { 0 };
+	struct stat st;
+	int r;
+
+	if (p.o->flags & CONTENT_PUT_BENEATH) {
+		str_add(&p.path, path);
+		r = put_beneath(&p, dir_fd, path, &e.id, err);
+		str_deinit(&p.path);
+		if (r == 0)
+			*ret = e.id;
+		return r;
+	}
+	if (fstatat(dir_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_errno(err, "cannot read %s", path);
+	if ((S_ISLNK(st.st_mode) || ((p.o->flags & CONTENT_PUT_MOVE) && has_links(dir_fd, path))) &&
+	    follow(dir_fd, path, &real, &st, err) < 0)
+		return -1;
+	if (p.o->cache && on_network(real ? AT_FDCWD : dir_fd, real ? real : path))
+		p.clock_lag_ns = SERVER_CLOCK_NS;
+	str_add(&p.path, path);
+	r = put_entry(&p, real ? AT_FDCWD : dir_fd, real ? real : path, &st, &e, err);
+	str_deinit(&p.path);
+	if (r == 0)
+		*ret = e.id;
+	return r;
+}

@@ -1,0 +1,257 @@
+/* storage/content/hash.c — hashes blobs, and copies them while they are hashed.
+ *
+ * A blob above 16 MiB is hashed by parts, so that parts hash in parallel. struct part_job is shared
+ * by the threads of one blob: each takes the next part under `lock`, and writes its digest into its
+ * own place. When the blob is copied at the same time, the caller's thread copies in order and
+ * counts `ready`; the others wait on `more` for parts that are there. Then the caller hashes, too.
+ * The first part that fails ends the job.
+ *
+ * A hole of a sparse file is hashed as zeros without being read. struct blob_hasher gives the same
+ * digest for bytes that arrive in order.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/os/fs.h"
+#include "base/os/thread.h"
+#include "storage/internal.h"
+
+uint64_t content_part_bytes(uint64_t size)
+{
+	uint64_t part = CONTENT_PART_BYTES;
+
+	while (size / part + (size % part != 0) > CONTENT_PARTS_MAX)
+		part *= 2;
+	return part;
+}
+
+void blob_hasher_init(struct blob_hasher *h, uint64_t size)
+{
+	bool parts = size > CONTENT_PART_BYTES;
+
+	h->part = digester_new();
+	h->whole = parts ? digester_new() : NULL;
+	h->part_bytes = parts ? content_part_bytes(size) : UINT64_MAX;
+	h->left_in_part = h->part_bytes;
+}
+
+void blob_hasher_update(struct blob_hasher *h, const void *bytes, size_t n)
+{
+	const uint8_t *at = bytes;
+
+	while (n) {
+		size_t take = (size_t)MIN((uint64_t)n, h->left_in_part);
+		struct digest d;
+
+		digester_update(h->part, at, take);
+		at += take;
+		n -= take;
+		h->left_in_part -= take;
+		if (h->left_in_part == 0) {
+			digester_final(h->part, &d);
+			digester_update(h->whole, d.b, DIGEST_BYTES);
+			h->left_in_part = h->part_bytes;
+		}
+	}
+}
+
+void blob_hasher_final(struct blob_hasher *h, struct digest *ret)
+{
+	if (h->whole && h->left_in_part < h->part_bytes) {
+		struct digest d;
+
+		digester_final(h->part, &d);
+		digester_update(h->whole, d.b, DIGEST_BYTES);
+	}
+	digester_final(h->whole ? h->whole : h->part, ret);
+	digester_free(h->part);
+	digester_free(h->whole);
+}
+
+#define PIECE_BYTES (256 * KIB)
+
+/* How much of a hole lies at `from`, `n` at most. Reading it would fill the page cache with zeros,
+ * at five times the cost of hashing them. */
+static uint64_t hole_at(int fd, uint64_t from, uint64_t n)
+{
+	off_t data = lseek(fd, (off_t)from, SEEK_DATA);
+	struct stat st;
+
+	if (data >= 0)
+		return MIN(n, (uint64_t)data - from);
+	return errno == ENXIO && fstat(fd, &st) == 0 && (uint64_t)st.st_size >= from + n ? n : 0;
+}
+
+static ssize_t read_piece(int fd, uint8_t *buf, uint64_t from, uint64_t n, bool sparse)
+{
+	uint64_t hole = sparse ? hole_at(fd, from, n) : 0;
+
+	if (!hole)
+		return pread(fd, buf, n, (off_t)from);
+	memset(buf, 0, hole);
+	return (ssize_t)hole;
+}
+
+static int hash_range(int fd, uint64_t from, uint64_t n, bool sparse, struct digest *ret,
+		      struct err *err)
+{
+	_cleanup_(freep) uint8_t *buf = xmalloc(MIN(n + 1, (uint64_t)PIECE_BYTES));
+	struct digester *d = digester_new();
+	int r = 0;
+
+	while (n && r == 0) {
+		ssize_t got = read_piece(fd, buf, from, MIN(n, (uint64_t)PIECE_BYTES), sparse);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			r = err_errno(err, "cannot read");
+		else if (got == 0)
+			r = err_set(err, ERR_CHANGED, "the file got shorter while it was read");
+		else
+			digester_update(d, buf, (size_t)got);
+		from += got > 0 ? (uint64_t)got : 0;
+		n -= got > 0 ? (uint64_t)got : 0;
+	}
+	if (r == 0)
+		digester_final(d, ret);
+	digester_free(d);
+	return r;
+}
+
+struct part_job {
+	int fd;
+	bool sparse;
+	uint64_t size, part_bytes;
+	size_t n_parts;
+	struct digest *digests;
+	pthread_mutex_t lock;
+	size_t next;
+	size_t ready; /* parts that can be hashed: all, unless they are still being copied */
+	pthread_cond_t more;
+	struct err err;
+};
+
+static void *hash_parts(void *arg)
+{
+	struct part_job *j = arg;
+
+	for (;;) {
+		struct err e = { 0 };
+		size_t i;
+
+		pthread_mutex_lock(&j->lock);
+		while (j->next < j->n_parts && j->next >= j->ready && !j->err.code)
+			pthread_cond_wait(&j->more, &j->lock);
+		i = j->err.code ? j->n_parts : j->next++;
+		pthread_mutex_unlock(&j->lock);
+		if (i >= j->n_parts)
+			return NULL;
+		if (hash_range(j->fd, i * j->part_bytes,
+			       MIN(j->part_bytes, j->size - i * j->part_bytes), j->sparse,
+			       &j->digests[i], &e) < 0) {
+			pthread_mutex_lock(&j->lock);
+			j->err = e;
+			pthread_mutex_unlock(&j->lock);
+		}
+	}
+}
+
+static void part_job_init(struct part_job *j, int fd, uint64_t size)
+{
+	*j = (struct part_job){ .fd = fd,
+				.size = size,
+				.lock = PTHREAD_MUTEX_INITIALIZER,
+				.more = PTHREAD_COND_INITIALIZER };
+	j->part_bytes = content_part_bytes(size);
+	j->n_parts = (size + j->part_bytes - 1) / j->part_bytes;
+	j->digests = xcalloc(j->n_parts, sizeof(*j->digests));
+}
+
+/* This thread calls `first`, which copies (NULL: nothing is to be copied). Then it hashes as the
+ * others do. */
+static int part_job_run(struct part_job *j, unsigned n_threads,
+			void (*first)(struct part_job *j, int from), int from, struct digest *ret,
+			struct err *err)
+{
+	pthread_t threads[16];
+	size_t n = 0;
+	int r;
+
+	while (n + 1 < MIN(n_threads, ARRAY_LEN(threads)) &&
+	       thread_start(&threads[n], NULL, hash_parts, j) == 0)
+		n++;
+	if (first)
+		first(j, from);
+	hash_parts(j);
+	while (n)
+		pthread_join(threads[--n], NULL);
+	r = j->err.code ? err_set(err, j->err.code, "%s", j->err.msg) : 0;
+	if (r == 0)
+		digest_bytes(j->digests, j->n_parts * DIGEST_BYTES, ret);
+	free(j->digests);
+	pthread_mutex_destroy(&j->lock);
+	pthread_cond_destroy(&j->more);
+	return r;
+}
+
+static bool is_sparse(int fd, uint64_t size)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && (uint64_t)st.st_blocks * 512 < size;
+}
+
+int content_hash_fd(int fd, uint64_t size, unsigned n_threads, struct digest *ret, struct err *err)
+{
+	struct part_job j;
+
+	if (size <= CONTENT_PART_BYTES)
+		return hash_range(fd, 0, size, false, ret, err);
+	part_job_init(&j, fd, size);
+	j.sparse = is_sparse(fd, size);
+	j.ready = j.n_parts;
+	return part_job_run(&j, n_threads, NULL, -1, ret, err);
+}
+
+static void copy_parts(struct part_job *j, int from)
+{
+	struct err e = { 0 };
+	int r = 0;
+
+	for (size_t i = 0; i < j->n_parts && r == 0; i++) {
+		uint64_t at = i * j->part_bytes;
+
+		r = fs_copy_range(from, j->fd, (off_t)at, (off_t)MIN(at + j->part_bytes, j->size),
+				  &e);
+		pthread_mutex_lock(&j->lock);
+		if (r == 0)
+			j->ready++;
+		else if (!j->err.code)
+			j->err = e;
+		r = j->err.code ? -1 : 0;
+		pthread_cond_broadcast(&j->more);
+		pthread_mutex_unlock(&j->lock);
+	}
+}
+
+int content_copy_fd(int from, int to, uint64_t size, unsigned n_threads, struct digest *ret,
+		    struct err *err)
+{
+	struct part_job j;
+
+	/* A reflink needs no copy, and holes are to stay holes. */
+	if (size <= CONTENT_PART_BYTES || n_threads < 2 || is_sparse(from, size) ||
+	    fs_reflink(from, to) == 0)
+		return fs_copy_fd(from, to, err) < 0
+			       ? -1
+			       : content_hash_fd(to, size, n_threads, ret, err);
+	part_job_init(&j, to, size);
+	return part_job_run(&j, n_threads, copy_parts, from, ret, err);
+}
+
+unsigned content_threads(void)
+{
+	return (unsigned)MIN(MAX(sysconf(_SC_NPROCESSORS_ONLN), 1), 4);
+}

@@ -1,0 +1,425 @@
+/* storage/content/materialise.c — reads contents and lays files and directories out of a store.
+ *
+ * A file is a reflink where the file system has it, else a copy. It is never a hard link: a program
+ * that runs as the same user, or as root, could make it writable and so write into the store. What
+ * was copied is hashed, every time; after a reflink, which shares the store's own bytes, once a
+ * process. So a damaged blob never reaches a program, and is set aside.
+ *
+ * Trees come from strangers: a listing may state a wrong size for a blob that is in order. That is
+ * the listing's fault, so the blob stays.
+ *
+ * A shared store brings all that the content reaches before the first file is made. The bytes of
+ * references are fetched when the first directory with references is met, for the whole tree at
+ * once. A directory that fails at the top is removed; one that was there already (in_place) is left
+ * as it is.
+ *
+ * One call, one thread; only the copy of a large file uses more.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include "base/os/fs.h"
+#include "storage/internal.h"
+#include "storage/origin/origin.h"
+
+/* Below this, sharing bytes saves less than the calls cost. */
+#define REFLINK_MIN (16 * KIB)
+
+/* Bytes. */
+
+/* The object has another size than the id says: is it damaged, or is the id wrong? */
+static int wrong_size(struct store *s, const struct content_id *id, int fd, uint64_t size,
+		      struct err *err)
+{
+	char hex[DIGEST_HEX_MAX];
+	struct digest d;
+
+	if (content_hash_fd(fd, size, 1, &d, err) < 0)
+		return -1;
+	if (!digest_eq(&d, &id->digest))
+		return store_damaged(s, STORE_BLOB, &id->digest, err);
+	return err_set(err, ERR_CORRUPT,
+		       "sha256:%s has %llu bytes, but whatever names it says %llu",
+		       digest_hex(&id->digest, hex), (unsigned long long)size,
+		       (unsigned long long)id->size_bytes);
+}
+
+int content_read(struct store *s, const struct content_id *id, uint64_t max_bytes, struct str *ret,
+		 struct err *err)
+{
+	char hex[DIGEST_HEX_MAX];
+	enum store_space space = content_space(id);
+	size_t from = ret->len;
+
+	if (space == STORE_SPACES)
+		return err_set(err, ERR_NOT_FOUND, "there is no content to read");
+	if (id->size_bytes > max_bytes) /* before a bucket brings it */
+		return err_set(err, ERR_TOO_LARGE,
+			       "sha256:%s has %llu bytes; at most %llu are read here",
+			       digest_hex(&id->digest, hex), (unsigned long long)id->size_bytes,
+			       (unsigned long long)max_bytes);
+	if (store_get(s, space, &id->digest, max_bytes, ret, err) < 0)
+		return -1;
+	if (ret->len - from == id->size_bytes)
+		return 0;
+	err_set(err, ERR_CORRUPT, "sha256:%s has %zu bytes, but whatever names it says %llu",
+		digest_hex(&id->digest, hex), ret->len - from, (unsigned long long)id->size_bytes);
+	ret->len = from;
+	return -1;
+}
+
+int content_find(struct store *s, const struct digest *digest, struct content_id *ret,
+		 struct err *err)
+{
+	struct content_id ids[] = {
+		{ .digest = *digest, .size_bytes = UINT64_MAX, .kind = CONTENT_TREE },
+		{ .digest = *digest, .size_bytes = UINT64_MAX, .kind = CONTENT_BLOB }
+	};
+	_cleanup_(str_deinit) struct str listing = { 0 };
+	_cleanup_(fd_closep) int fd = -1;
+	char hex[DIGEST_HEX_MAX];
+	bool there[2];
+
+	if (store_has(s, ids, 2, there, err) < 0)
+		return -1;
+	if (!there[0] && !there[1])
+		return err_set(err, ERR_NOT_FOUND, "sha256:%s is not in the store %s",
+			       digest_hex(digest, hex), s->uri);
+	if (there[0] && store_get(s, STORE_TREE, digest, TREE_LISTING_MAX, &listing, err) < 0)
+		return -1;
+	if (!there[0] && s->ops->open(s, digest, UINT64_MAX, &fd, &ids[1].size_bytes, err) < 0)
+		return -1;
+	ids[0].size_bytes = listing.len;
+	*ret = ids[there[0] ? 0 : 1];
+	return 0;
+}
+
+int content_open(struct store *s, const struct content_id *id, int *ret_fd, struct err *err)
+{
+	uint64_t size;
+	int fd;
+
+	if (s->ops->open(s, &id->digest, id->size_bytes, &fd, &size, err) < 0)
+		return -1;
+	if (size != id->size_bytes) {
+		wrong_size(s, id, fd, size, err);
+		close(fd);
+		return -1;
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+static int verify_fd(struct store *s, const struct content_id *id, int fd, struct err *err)
+{
+	struct digest d;
+
+	if (content_hash_fd(fd, id->size_bytes, 1, &d, err) < 0)
+		return err_wrap(err, "reading the store");
+	if (!digest_eq(&d, &id->digest))
+		return store_damaged(s, STORE_BLOB, &id->digest, err);
+	store_note_verified(s, &id->digest);
+	return 0;
+}
+
+/* One file. */
+
+struct maker {
+	struct store *store;
+	enum content_materialise_mode mode;
+	bool no_reflink; /* found out with the first file */
+	int depth;
+	struct str path; /* for messages */
+	const struct content_id *root;
+	bool brought;  /* what references mean is in the store */
+	bool in_place; /* the top is there, empty */
+};
+
+/* Small blobs: read, hash, write; three calls and no second look. */
+static int copy_small(struct store *s, const struct content_id *id, int in, int out,
+		      struct err *err)
+{
+	uint8_t stack[16384];
+	size_t n = (size_t)id->size_bytes, done = 0;
+	_cleanup_(freep) uint8_t *heap = n > sizeof(stack) ? xmalloc(n) : NULL;
+	uint8_t *buf = heap ? heap : stack;
+	struct content_id got;
+
+	while (done < n) {
+		ssize_t r = read(in, buf + done, n - done);
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return err_errno(err, "cannot read from the store %s", s->uri);
+		if (r == 0)
+			break;
+		done += (size_t)r;
+	}
+	content_id_of_bytes(buf, done, &got);
+	if (!digest_eq(&got.digest, &id->digest))
+		return store_damaged(s, STORE_BLOB, &id->digest, err);
+	return fs_write_all(out, buf, n, err);
+}
+
+static int copy_blob(struct maker *m, const struct content_id *id, int in, int out, struct err *err)
+{
+	struct digest d;
+
+	if (id->size_bytes == 0)
+		return 0;
+	if (id->size_bytes >= REFLINK_MIN && !m->no_reflink) {
+		m->no_reflink = fs_reflink(in, out) != 0;
+		if (!m->no_reflink)
+			return store_is_verified(m->store, &id->digest)
+				       ? 0
+				       : verify_fd(m->store, id, out, err);
+	}
+	if (id->size_bytes <= CONTENT_SMALL_BYTES)
+		return copy_small(m->store, id, in, out, err);
+	if (content_copy_fd(in, out, id->size_bytes, content_threads(), &d, err) < 0)
+		return err_wrap(err, "copying out of the store");
+	if (!digest_eq(&d, &id->digest))
+		return store_damaged(m->store, STORE_BLOB, &id->digest, err);
+	store_note_verified(m->store, &id->digest);
+	return 0;
+}
+
+static int exists_or_errno(const struct maker *m, const char *what, struct err *err)
+{
+	return errno == EEXIST ? err_set(err, ERR_EXISTS, "%s exists already", m->path.s)
+			       : err_errno(err, "cannot make %s%s", what, m->path.s);
+}
+
+static bool is_in_place(const struct maker *m)
+{
+	return m->in_place && m->depth == 0;
+}
+
+/* NFS and quotas may say only now that what was written couldn't be kept. */
+static int close_whole(const struct maker *m, int *fd, struct err *err)
+{
+	int r = close(*fd);
+
+	*fd = -1;
+	return r < 0 ? err_errno(err, "cannot write %s", m->path.s) : 0;
+}
+
+static int make_file(struct maker *m, const struct content_id *id, int dir_fd, const char *name,
+		     struct err *err)
+{
+	static const mode_t modes[] = { [CONTENT_COPY_WRITABLE] = 0644,
+					[CONTENT_COPY_WORKSPACE] = 0644,
+					[CONTENT_COPY_FOR_ALL] = 0666,
+					[CONTENT_LINK_READONLY] = 0444 };
+	mode_t mode =
+		modes[m->mode] | (id->kind == CONTENT_EXECUTABLE ? modes[m->mode] >> 2 & 0111 : 0);
+	_cleanup_(fd_closep) int in = -1, out = -1;
+
+	if (content_open(m->store, id, &in, err) < 0)
+		return err_wrap(err, "%s", m->path.s);
+	out = openat(dir_fd, name,
+		     O_RDWR | (is_in_place(m) ? 0 : O_CREAT | O_EXCL) | O_CLOEXEC | O_NOFOLLOW,
+		     mode);
+	if (out < 0)
+		return exists_or_errno(m, "", err);
+	if (copy_blob(m, id, in, out, err) < 0) {
+		err_wrap(err, "%s", m->path.s);
+	} else if ((is_in_place(m) || m->mode != CONTENT_COPY_WRITABLE) &&
+		   fs_set_mode(out, mode) < 0) {
+		err_errno(err, "cannot protect %s", m->path.s);
+	} else if (close_whole(m, &out, err) == 0) {
+		return 0;
+	}
+	if (!is_in_place(m))
+		unlinkat(dir_fd, name, 0);
+	return -1;
+}
+
+/* Directories. */
+
+static int make_dir(struct maker *m, const struct content_id *id, int dir_fd, const char *name,
+		    struct err *err);
+
+/* `blob`: a reference's bytes. */
+static int make_entry(struct maker *m, const struct tree_entry *e, const struct content_id *blob,
+		      int fd, struct err *err)
+{
+	size_t len = m->path.len;
+	int r = -1; /* each kind sets it; a listing has no other kinds */
+
+	str_addc(&m->path, '/');
+	str_addn(&m->path, e->name, e->name_len);
+	switch (e->kind) {
+	case TREE_DIR:
+		r = make_dir(m, &e->id, fd, e->name, err);
+		break;
+	case TREE_SYMLINK:
+		r = symlinkat(e->target, fd, e->name) < 0
+			    ? exists_or_errno(m, "symbolic link ", err)
+			    : 0;
+		break;
+	case TREE_REFERENCE:
+		r = make_file(m, blob, fd, e->name, err);
+		break;
+	case TREE_FILE:
+	case TREE_EXECUTABLE:
+		r = make_file(m, &e->id, fd, e->name, err);
+		break;
+	}
+	m->path.len = len;
+	m->path.s[len] = '\0';
+	return r;
+}
+
+/* The blobs of a listing's references, place by place. The first that are met bring those of the
+ * whole tree, so that many are fetched at once. */
+static int bring_references(struct maker *m, const struct tree *t, struct content_id **ret,
+			    struct err *err)
+{
+	size_t n = tree_len(t), k = 0;
+	_cleanup_(freep) struct reference *refs = NULL;
+	_cleanup_(freep) struct content_id *blobs = NULL;
+	struct content_id *places;
+
+	for (size_t i = 0; i < n; i++)
+		k += tree_at(t, i)->kind == TREE_REFERENCE;
+	if (k == 0)
+		return 0;
+	if (!m->brought && m->root->kind == CONTENT_TREE &&
+	    origin_bring(m->store, m->root, err) < 0)
+		return -1;
+	m->brought = true;
+	refs = xcalloc(k, sizeof(*refs));
+	blobs = xcalloc(k, sizeof(*blobs));
+	k = 0;
+	for (size_t i = 0; i < n; i++)
+		if (tree_at(t, i)->kind == TREE_REFERENCE)
+			refs[k++] = *tree_at(t, i)->ref;
+	if (origin_fetch(m->store, refs, k, blobs, err) < 0)
+		return -1;
+	places = *ret = xcalloc(n, sizeof(*places));
+	k = 0;
+	for (size_t i = 0; i < n; i++)
+		if (tree_at(t, i)->kind == TREE_REFERENCE)
+			places[i] = blobs[k++];
+	return 0;
+}
+
+static int make_reference(struct maker *m, const struct content_id *id, int dir_fd,
+			  const char *name, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct reference ref;
+	struct content_id blob;
+
+	if (reference_load(m->store, id, arena, &ref, err) < 0 ||
+	    origin_fetch(m->store, &ref, 1, &blob, err) < 0)
+		return -1;
+	return make_file(m, &blob, dir_fd, name, err);
+}
+
+static int fill_dir(struct maker *m, const struct tree *t, int dir_fd, const char *name,
+		    struct err *err)
+{
+	_cleanup_(fd_closep) int fd =
+		openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	static const mode_t modes[] = { [CONTENT_COPY_WORKSPACE] = 0755,
+					[CONTENT_COPY_FOR_ALL] = 0777,
+					[CONTENT_LINK_READONLY] = 0555 };
+	_cleanup_(freep) struct content_id *blobs = NULL;
+
+	if (fd < 0)
+		return err_errno(err, "cannot open directory %s", m->path.s);
+	if (bring_references(m, t, &blobs, err) < 0)
+		return -1;
+	for (size_t i = 0; i < tree_len(t); i++)
+		if (make_entry(m, tree_at(t, i), blobs ? &blobs[i] : NULL, fd, err) < 0)
+			return -1;
+	if (m->mode != CONTENT_COPY_WRITABLE && fs_set_mode(fd, modes[m->mode]) < 0)
+		return err_errno(err, "cannot protect directory %s", m->path.s);
+	return 0;
+}
+
+static int make_dir(struct maker *m, const struct content_id *id, int dir_fd, const char *name,
+		    struct err *err)
+{
+	_cleanup_(tree_freep) struct tree *t = NULL;
+	int r;
+
+	if (m->depth >= CONTENT_DEPTH_MAX)
+		return err_set(err, ERR_TOO_LARGE,
+			       "%.300s...: directories are nested deeper than %d levels", m->path.s,
+			       CONTENT_DEPTH_MAX);
+	if (tree_load(m->store, id, &t, err) < 0)
+		return err_wrap(err, "%s", m->path.s);
+	if (!is_in_place(m) && mkdirat(dir_fd, name, 0777) < 0)
+		return exists_or_errno(m, "directory ", err);
+	m->depth++;
+	r = fill_dir(m, t, dir_fd, name, err);
+	m->depth--;
+	if (r < 0 && m->depth == 0 && !m->in_place) /* all or nothing */
+		fs_remove_tree_at(dir_fd, name, NULL);
+	return r;
+}
+
+static int make_any(struct maker *m, int dir_fd, const char *path, struct err *err)
+{
+	const struct content_id *id = m->root;
+	int r = 0;
+
+	if (store_bring(m->store, id, 1, false, err) < 0)
+		return -1;
+	str_add(&m->path, path);
+	switch ((enum content_kind)id->kind) {
+	case CONTENT_TREE:
+		r = make_dir(m, id, dir_fd, path, err);
+		break;
+	case CONTENT_BLOB:
+	case CONTENT_EXECUTABLE:
+		r = make_file(m, id, dir_fd, path, err);
+		break;
+	case CONTENT_REFERENCE:
+		r = make_reference(m, id, dir_fd, path, err);
+		break;
+	case CONTENT_NONE:
+		r = err_set(err, ERR_INVALID, "there is no content to put at %s", path);
+		break;
+	}
+	str_deinit(&m->path);
+	return r;
+}
+
+int content_materialise_at(struct store *s, const struct content_id *id,
+			   enum content_materialise_mode mode, int dir_fd, const char *path,
+			   struct err *err)
+{
+	struct maker m = { .store = s, .mode = mode, .root = id };
+
+	return make_any(&m, dir_fd, path, err);
+}
+
+int content_materialise_beneath(struct store *s, const struct content_id *id,
+				enum content_materialise_mode mode, int dir_fd, const char *path,
+				struct err *err)
+{
+	_cleanup_(freep) char *parent = fs_dirname(path);
+	_cleanup_(fd_closep) int fd =
+		fs_make_beneath(dir_fd, parent, mode == CONTENT_LINK_READONLY ? 0755 : 0777, err);
+	const char *name = fs_basename(path);
+
+	if (fd < 0)
+		return -1;
+	if (!*name || str_eq(name, ".") || str_eq(name, ".."))
+		return err_set(err, ERR_INVALID, "%s is not a path below the directory", path);
+	return content_materialise_at(s, id, mode, fd, name, err);
+}
+
+int content_fill_at(struct store *s, const struct content_id *id,
+		    enum content_materialise_mode mode, int dir_fd, const char *path,
+		    struct err *err)
+{
+	struct maker m = { .store = s, .mode = mode, .root = id, .in_place = true };
+
+	return make_any(&m, dir_fd, path, err);
+}

@@ -1,0 +1,905 @@
+/* storage/local/dir.c — a store in a directory: .cairn/store. The layout is in FORMAT.md.
+ *
+ * Objects appear whole: they are written under tmp/, then renamed to their name without replacing
+ * (the first stays). Nothing that has a name in a space is ever written to again; its mode is 0444.
+ * What a crash leaves behind lies in tmp/.
+ *
+ * Durability: a rename may reach the disk before the bytes do, so that after a power cut a name can
+ * stand for a file that is too short. Two things make that harmless: store_sync() before anything
+ * that names the object is published as a record, and every look-up compares the size. A put of
+ * content that is there compares the bytes, and so repairs a damaged object.
+ *
+ * A collector may be at work in another process. Whoever finds an object instead of writing it
+ * makes it young (freshen()) under a shared lock; del_old() looks at its age under an exclusive
+ * one. leases/ says since when runs are at work.
+ *
+ * base.lock guards what is pending; sync_lock lets one thread flush, and others that waited are
+ * covered by its flush. Everything else is the file system's.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include "base/os/fs.h"
+#include "storage/internal.h"
+
+#define VERSION "cairn store 1\n"
+/* Up to so many new objects are flushed one by one; beyond, one syncfs() is cheaper than waiting
+ * for each. */
+#define SYNC_EACH_MAX 4
+/* Kernels write dirty pages back after 30 s when nobody asks. */
+#define WRITTEN_BACK_AFTER_S 60
+
+struct pending {
+	enum store_space space;
+	struct digest name;
+};
+
+struct dir_store {
+	struct store base;
+	int root;
+	atomic_ulong temp_counter;
+	atomic_bool
+		shard_made; /* since the last flush: its name in the space is to be flushed too */
+	int lease;          /* locked while a run is at work with the store; -1: none is */
+	char *lease_name;
+	pthread_mutex_t sync_lock;
+	/* Under base.lock: */
+	unsigned long put_generation, synced_generation;
+	struct pending pending[SYNC_EACH_MAX];
+	size_t n_pending; /* may be larger than what `pending` holds */
+};
+
+#define PATH_MAX_OBJECT 96
+
+static struct dir_store *dir_of(struct store *s)
+{
+	return CONTAINER_OF(s, struct dir_store, base);
+}
+
+static const char *object_path(char buf[PATH_MAX_OBJECT], enum store_space space,
+			       const struct digest *name)
+{
+	char hex[DIGEST_HEX_MAX];
+
+	digest_hex(name, hex);
+	snprintf(buf, PATH_MAX_OBJECT, "%s/%.2s/%s", store_space_names[space], hex, hex);
+	return buf;
+}
+
+static int dir_errno(struct dir_store *d, const char *doing, struct err *err)
+{
+	int e = errno;
+
+	switch (e) {
+	case ENOSPC:
+	case EDQUOT:
+		return err_set(
+			err, ERR_NO_SPACE,
+			"%s: no space left for the store %s; free some, or type `cairn store gc`",
+			doing, d->base.uri);
+	case EROFS:
+	case EACCES:
+	case EPERM:
+		return err_set(err, ERR_READ_ONLY, "%s: the store %s can't be written to", doing,
+			       d->base.uri);
+	default:
+		errno = e;
+		return err_errno(err, "%s: store %s", doing, d->base.uri);
+	}
+}
+
+/* Looking. */
+
+/* False: somebody else has it. Where files can't be locked, nobody has. */
+static bool lock_object(int fd, int how)
+{
+	int r;
+
+	do
+		r = flock(fd, how);
+	while (r < 0 && errno == EINTR);
+	return r == 0 || errno != EWOULDBLOCK;
+}
+
+/* An object that is found instead of written must look young to a collector that is at work. False
+ * when a collector was faster: both lock the object, so that none removes what was made young after
+ * it had looked. Where files can't be locked (NFS wants to write to them), a moment is left for
+ * that. */
+static bool freshen(struct dir_store *d, const char *path, const struct stat *st)
+{
+	int64_t now = time(NULL); /* lint: time because files are as old as the machine says */
+	_cleanup_(fd_closep) int fd = -1;
+	struct stat mine, there;
+
+	if (now - st->st_mtime <= STORE_FRESH_NS / NS_PER_S)
+		return true;
+	fd = openat(d->root, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 && errno == ENOENT)
+		return false;
+	if (fd >= 0)
+		lock_object(fd, LOCK_SH); /* waits: what takes its place before it is gone would go
+					     with it */
+	(void)!utimensat(d->root, path, NULL, AT_SYMLINK_NOFOLLOW);
+	return fd < 0 || fstat(fd, &mine) < 0 ||
+	       (fstatat(d->root, path, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+		there.st_ino == mine.st_ino);
+}
+
+/* A look at each, however many there are: sizes must be compared, and a directory's listing doesn't
+ * give them. */
+static int dir_has(struct store *s, enum store_space space, const struct digest *names,
+		   const uint64_t *sizes, size_t n, bool *ret, struct err *err)
+{
+	struct dir_store *d = dir_of(s);
+	char path[PATH_MAX_OBJECT];
+	struct stat st;
+
+	for (size_t i = 0; i < n; i++) {
+		ret[i] = false;
+		if (fstatat(d->root, object_path(path, space, &names[i]), &st,
+			    AT_SYMLINK_NOFOLLOW) == 0)
+			ret[i] = S_ISREG(st.st_mode) &&
+				 (sizes[i] == UINT64_MAX || sizes[i] == (uint64_t)st.st_size);
+		else if (errno != ENOENT && errno != ENOTDIR)
+			return err_errno(err, "cannot look into %s", path);
+		if (ret[i] && d->lease >= 0)
+			ret[i] = freshen(d, path, &st);
+	}
+	return 0;
+}
+
+static int open_object(struct dir_store *d, enum store_space space, const struct digest *name,
+		       struct stat *st, struct err *err)
+{
+	char path[PATH_MAX_OBJECT], hex[DIGEST_HEX_MAX];
+	int fd = openat(d->root, object_path(path, space, name), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (fd < 0 && errno == ENOENT)
+		return err_set(err, ERR_NOT_FOUND, "sha256:%s is not in the store %s",
+			       digest_hex(name, hex), d->base.uri);
+	if (fd < 0 || fstat(fd, st) < 0) {
+		err_errno(err, "cannot read sha256:%s in the store %s", digest_hex(name, hex),
+			  d->base.uri);
+		if (fd >= 0)
+			close(fd);
+		return -1;
+	}
+	if (d->lease >= 0 && !freshen(d, path, st)) {
+		close(fd);
+		return err_set(err, ERR_NOT_FOUND, "sha256:%s was just collected in the store %s",
+			       digest_hex(name, hex), d->base.uri);
+	}
+	return fd;
+}
+
+static int dir_get(struct store *s, enum store_space space, const struct digest *name,
+		   uint64_t max_bytes, struct str *ret, struct err *err)
+{
+	struct stat st;
+	_cleanup_(fd_closep) int fd = open_object(dir_of(s), space, name, &st, err);
+	size_t n;
+
+	if (fd < 0)
+		return -1;
+	if ((uint64_t)st.st_size > max_bytes)
+		return err_set(err, ERR_TOO_LARGE,
+			       "an object of the store has %llu bytes; at most %llu are read here",
+			       (unsigned long long)st.st_size, (unsigned long long)max_bytes);
+	n = (size_t)st.st_size;
+	str_reserve(ret, n + 1);
+	for (size_t done = 0; done < n;) {
+		ssize_t got = read(fd, ret->s + ret->len, n - done);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return err_errno(err, "cannot read from the store %s", s->uri);
+		if (got == 0)
+			break; /* shorter than it was: the digest will tell */
+		ret->len += (size_t)got;
+		done += (size_t)got;
+	}
+	ret->s[ret->len] = '\0';
+	return 0;
+}
+
+static int dir_open_blob(struct store *s, const struct digest *name, uint64_t size, int *ret_fd,
+			 uint64_t *ret_size, struct err *err)
+{
+	struct stat st;
+	int fd = open_object(dir_of(s), STORE_BLOB, name, &st, err);
+
+	if (fd < 0)
+		return -1;
+	*ret_fd = fd;
+	*ret_size = (uint64_t)st.st_size;
+	return 0;
+}
+
+/* Publishing. */
+
+static void note_put(struct dir_store *d, enum store_space space, const struct digest *name)
+{
+	pthread_mutex_lock(&d->base.lock);
+	d->put_generation++;
+	if (d->n_pending < SYNC_EACH_MAX) {
+		d->pending[d->n_pending].space = space;
+		d->pending[d->n_pending].name = *name;
+	}
+	d->n_pending++;
+	pthread_mutex_unlock(&d->base.lock);
+}
+
+/* Is it there already, with this size? Then it is made to look young; and flushed with ours, when
+ * whoever put it (perhaps another process) may not have come to it. */
+static bool already_there(struct dir_store *d, enum store_space space, const struct digest *name,
+			  const char *path, uint64_t size)
+{
+	int64_t now = time(NULL); /* lint: time because files are as old as the machine says */
+	struct stat st;
+
+	if (fstatat(d->root, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
+	    (uint64_t)st.st_size != size)
+		return false;
+	if (!freshen(d, path, &st))
+		return false;
+	if (now - st.st_ctime < WRITTEN_BACK_AFTER_S)
+		note_put(d, space, name);
+	return true;
+}
+
+static bool same_bytes(struct dir_store *d, const char *path, const void *bytes, size_t n)
+{
+	_cleanup_(fd_closep) int fd = openat(d->root, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	const char *want = bytes;
+	char buf[16 * KIB];
+	ssize_t got = 0;
+
+	while (fd >= 0 && n &&
+	       ((got = read(fd, buf, MIN(n, sizeof(buf)))) > 0 || (got < 0 && errno == EINTR))) {
+		if (got < 0)
+			continue;
+		if (memcmp(buf, want, (size_t)got) != 0)
+			return false;
+		want += got;
+		n -= (size_t)got;
+	}
+	return fd >= 0 && n == 0;
+}
+
+static bool dir_set_aside(struct store *s, enum store_space space, const struct digest *name);
+
+/* What lies there under this name is damaged, and somebody brings the right bytes. */
+static void set_damaged_aside(struct dir_store *d, enum store_space space,
+			      const struct digest *name)
+{
+	if (dir_set_aside(&d->base, space, name))
+		atomic_fetch_add(&d->base.healed, 1);
+}
+
+/* Does the blob that lies there have the bytes of its name? Asked when the same content is made
+ * again, and answered once a process. */
+static bool is_sound(struct dir_store *d, const struct digest *name, const char *path)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	struct digest got;
+	struct stat st;
+
+	if (store_is_verified(&d->base, name))
+		return true;
+	fd = openat(d->root, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 || fstat(fd, &st) < 0 ||
+	    content_hash_fd(fd, (uint64_t)st.st_size, content_threads(), &got, NULL) < 0)
+		return true; /* it can't be read now, which says nothing about it */
+	if (!digest_eq(&got, name))
+		return false;
+	store_note_verified(&d->base, name);
+	return true;
+}
+
+/* from_dir/from → path in the store. 0 published, 1 one is there already (from is left), 2 another
+ * file system, -1 error. */
+static int rename_in(struct dir_store *d, int from_dir, const char *from, const char *path,
+		     bool replace)
+{
+	for (int tries = 0;; tries++) {
+		int r = replace ? renameat(from_dir, from, d->root, path)
+				: renameat2(from_dir, from, d->root, path, RENAME_NOREPLACE);
+
+		if (r == 0)
+			return 0;
+		if (errno == EINVAL && !replace) { /* a file system without NOREPLACE */
+			r = linkat(from_dir, from, d->root, path, 0);
+			if (r == 0)
+				return unlinkat(from_dir, from, 0);
+		}
+		if (errno == EEXIST)
+			return 1;
+		if (errno == EXDEV)
+			return 2;
+		if (errno == ENOENT && tries == 0) {
+			char shard[PATH_MAX_OBJECT];
+
+			snprintf(shard, sizeof(shard), "%.*s", (int)(strrchr(path, '/') - path),
+				 path);
+			if (mkdirat(d->root, shard, 0777) < 0 && errno != EEXIST &&
+			    (errno != ENOENT || fs_mkdir_p_at(d->root, shard, 0777, NULL) < 0))
+				return -1;
+			atomic_store(&d->shard_made, true);
+			continue;
+		}
+		return -1;
+	}
+}
+
+/* A truncated or damaged object of that name must not keep the good one out. */
+static int publish(struct dir_store *d, int from_dir, const char *from, enum store_space space,
+		   const struct digest *name, uint64_t size, bool replace, struct err *err)
+{
+	char path[PATH_MAX_OBJECT];
+	int r = rename_in(d, from_dir, from, object_path(path, space, name), replace);
+
+	if (r == 1 && space == STORE_BLOB && !is_sound(d, name, path)) {
+		set_damaged_aside(d, space, name);
+		r = rename_in(d, from_dir, from, path, true);
+	}
+	if (r == 1 && space != STORE_ACTION && !already_there(d, space, name, path, size))
+		r = rename_in(d, from_dir, from, path, true);
+	if (r < 0)
+		return dir_errno(d, "cannot write", err);
+	if (r == 0)
+		note_put(d, space, name);
+	return r;
+}
+
+static int make_temp(struct dir_store *d, int *ret_fd, char **ret_name, struct err *err)
+{
+	for (int tries = 0; tries < 1000; tries++) {
+		char *name = xasprintf("tmp/%ld-%lx-%lx", (long)getpid(),
+				       atomic_fetch_add(&d->temp_counter, 1),
+				       (unsigned long)(uintptr_t)d >> 4);
+		int fd = openat(d->root, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+				0444);
+
+		if (fd >= 0) {
+			*ret_fd = fd;
+			*ret_name = name;
+			return 0;
+		}
+		free(name);
+		if (errno == ENOENT && mkdirat(d->root, "tmp", 0777) == 0)
+			continue;
+		if (errno != EEXIST)
+			break;
+	}
+	return dir_errno(d, "cannot write", err);
+}
+
+static int dir_put(struct store *s, enum store_space space, const struct digest *name,
+		   const void *bytes, size_t n, bool replace, struct err *err)
+{
+	struct dir_store *d = dir_of(s);
+	char path[PATH_MAX_OBJECT];
+	struct err cause = { 0 };
+	char *temp;
+	int fd, r;
+
+	object_path(path, space, name);
+	if (!replace && space != STORE_ACTION && already_there(d, space, name, path, n)) {
+		if (same_bytes(d, path, bytes, n))
+			return 1;
+		set_damaged_aside(d, space, name);
+	}
+	if (make_temp(d, &fd, &temp, err) < 0)
+		return -1;
+	r = fs_write_all(fd, bytes, n, &cause);
+	if (r < 0) {
+		errno = cause.sys;
+		dir_errno(d, "cannot write", err);
+	}
+	if (close(fd) < 0 && r == 0) /* NFS and quotas say it only now */
+		r = dir_errno(d, "cannot write", err);
+	if (r == 0)
+		r = publish(d, d->root, temp, space, name, n, replace, err);
+	if (r != 0)
+		unlinkat(d->root, temp, 0);
+	free(temp);
+	return r;
+}
+
+static int dir_open_temp(struct store *s, int *ret_fd, char **ret_name, struct err *err)
+{
+	return make_temp(dir_of(s), ret_fd, ret_name, err);
+}
+
+static int dir_publish_temp(struct store *s, int fd, char *temp, const struct digest *name,
+			    struct err *err)
+{
+	struct dir_store *d = dir_of(s);
+	struct stat st;
+	int r = 0;
+
+	if (name && fstat(fd, &st) < 0)
+		r = dir_errno(d, "cannot write", err);
+	if (close(fd) < 0 && name && r == 0)
+		r = dir_errno(d, "cannot write", err);
+	if (name && r == 0)
+		r = publish(d, d->root, temp, STORE_BLOB, name, (uint64_t)st.st_size, false, err);
+	if (!name || r != 0)
+		unlinkat(d->root, temp, 0);
+	free(temp);
+	return r < 0 ? -1 : 0;
+}
+
+static int dir_move_in(struct store *s, int dir_fd, const char *path, const struct digest *name,
+		       struct err *err)
+{
+	struct dir_store *d = dir_of(s);
+	struct stat st;
+	int r;
+
+	if (fstatat(dir_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_errno(err, "cannot read %s", path);
+	if ((st.st_mode & 07777) != 0444 && fchmodat(dir_fd, path, 0444, 0) < 0)
+		return 1; /* somebody else's file: copy it */
+	r = publish(d, dir_fd, path, STORE_BLOB, name, (uint64_t)st.st_size, false, err);
+	if (r == 1)
+		unlinkat(dir_fd, path, 0);
+	return r < 0 ? -1 : r == 2;
+}
+
+static int dir_del(struct store *s, enum store_space space, const struct digest *name,
+		   struct err *err)
+{
+	char path[PATH_MAX_OBJECT];
+
+	if (unlinkat(dir_of(s)->root, object_path(path, space, name), 0) < 0 && errno != ENOENT)
+		return dir_errno(dir_of(s), "cannot delete", err);
+	store_forget(s, name);
+	return 0;
+}
+
+static int dir_del_old(struct store *s, enum store_space space, const struct digest *name,
+		       int64_t unless_since_ns, struct err *err)
+{
+	struct dir_store *d = dir_of(s);
+	_cleanup_(fd_closep) int fd = -1;
+	char path[PATH_MAX_OBJECT];
+	struct stat st;
+
+	fd = openat(d->root, object_path(path, space, name), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd >= 0 && !lock_object(fd, LOCK_EX | LOCK_NB))
+		return 1; /* somebody puts it */
+	if (fstatat(d->root, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : err_errno(err, "cannot look at %s/%s", s->uri, path);
+	if (st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec >= unless_since_ns)
+		return 1;
+	return dir_del(s, space, name, err);
+}
+
+/* Only the access time: the other one is the collector's. */
+static void dir_touch(struct store *s, enum store_space space, const struct digest *name)
+{
+	const struct timespec t[2] = { { .tv_nsec = UTIME_NOW }, { .tv_nsec = UTIME_OMIT } };
+	char path[PATH_MAX_OBJECT];
+
+	(void)!utimensat(dir_of(s)->root, object_path(path, space, name), t, AT_SYMLINK_NOFOLLOW);
+}
+
+static bool dir_set_aside(struct store *s, enum store_space space, const struct digest *name)
+{
+	struct dir_store *d = dir_of(s);
+	char path[PATH_MAX_OBJECT], aside[PATH_MAX_OBJECT + 32], hex[DIGEST_HEX_MAX];
+	bool gone;
+
+	object_path(path, space, name);
+	snprintf(aside, sizeof(aside), "corrupt/%s-%s", store_space_names[space],
+		 digest_hex(name, hex));
+	(void)mkdirat(d->root, "corrupt", 0777);
+	(void)!utimensat(d->root, path, NULL, AT_SYMLINK_NOFOLLOW); /* from now on it is kept */
+	gone = renameat(d->root, path, d->root, aside) == 0 || unlinkat(d->root, path, 0) == 0 ||
+	       errno == ENOENT;
+	store_forget(s, name);
+	return gone;
+}
+
+/* Durability. */
+
+static int sync_path(struct dir_store *d, const char *path)
+{
+	int fd = openat(d->root, path, O_RDONLY | O_CLOEXEC), r;
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -1;
+	r = fsync(fd);
+	close(fd);
+	return r;
+}
+
+static int sync_each(struct dir_store *d, const struct pending *p, size_t n)
+{
+	char path[PATH_MAX_OBJECT];
+
+	for (size_t i = 0; i < n; i++) {
+		object_path(path, p[i].space, &p[i].name);
+		if (sync_path(d, path) < 0)
+			return -1;
+		*strrchr(path, '/') = '\0';
+		if (sync_path(d, path) < 0)
+			return -1;
+	}
+	if (!atomic_exchange(&d->shard_made, false))
+		return 0;
+	for (int space = 0; space < STORE_SPACES; space++)
+		if (sync_path(d, store_space_names[space]) < 0 &&
+		    errno != ENOENT) /* tags/: not there until there is one */
+			return -1;
+	return 0;
+}
+
+/* One flush, of all that was put until it begins. */
+static int flush(struct dir_store *d, struct err *err)
+{
+	struct pending pending[SYNC_EACH_MAX];
+	unsigned long generation;
+	size_t n;
+	int r;
+
+	pthread_mutex_lock(&d->base.lock);
+	generation = d->put_generation;
+	memcpy(pending, d->pending, sizeof(pending));
+	n = d->n_pending;
+	d->n_pending = 0;
+	pthread_mutex_unlock(&d->base.lock);
+	r = n <= SYNC_EACH_MAX ? sync_each(d, pending, n) : syncfs(d->root);
+	if (r < 0)
+		dir_errno(d, "cannot make new objects durable", err);
+	pthread_mutex_lock(&d->base.lock);
+	if (r == 0)
+		d->synced_generation = generation;
+	else
+		d->n_pending = SYNC_EACH_MAX + 1; /* the next one flushes everything */
+	pthread_mutex_unlock(&d->base.lock);
+	return r;
+}
+
+static int dir_sync(struct store *s, struct err *err)
+{
+	struct dir_store *d = dir_of(s);
+	unsigned long want;
+	bool covered;
+	int r;
+
+	pthread_mutex_lock(&s->lock);
+	want = d->put_generation;
+	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_lock(&d->sync_lock);
+	pthread_mutex_lock(&s->lock);
+	covered = d->synced_generation >= want; /* by a flush that began after our puts */
+	pthread_mutex_unlock(&s->lock);
+	r = covered ? 0 : flush(d, err);
+	pthread_mutex_unlock(&d->sync_lock);
+	return r;
+}
+
+/* Listing. */
+
+static int list_shard(struct dir_store *d, enum store_space space, const char *shard,
+		      int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes,
+				int64_t mtime_ns),
+		      void *arg, struct err *err)
+{
+	char path[64];
+	struct dirent *e;
+	int fd, r = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "%s/%.3s", store_space_names[space], shard);
+	fd = openat(d->root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return errno == ENOENT || errno == ENOTDIR
+			       ? 0
+			       : err_errno(err, "cannot list %s/%s", d->base.uri, path);
+	}
+	/* What isn't listed counts as not there: what only it names is collected. */
+	while (r == 0 && (r = fs_next(dir, path, &e, err)) == 1) {
+		struct digest name;
+		struct stat st;
+
+		r = 0;
+		if (strlen(e->d_name) != 64 || digest_parse(e->d_name, &name, NULL) < 0)
+			continue;
+		if (fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+			if (errno != ENOENT)
+				r = err_errno(err, "cannot list %s/%s", path, e->d_name);
+			continue;
+		}
+		if (S_ISREG(st.st_mode))
+			r = fn(arg, &name, (uint64_t)st.st_size,
+			       st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec);
+	}
+	closedir(dir);
+	return r;
+}
+
+static int dir_list(struct store *s, enum store_space space,
+		    int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes,
+			      int64_t mtime_ns),
+		    void *arg, struct err *err)
+{
+	int r = 0;
+
+	for (int i = 0; i < 256 && r == 0; i++) {
+		char shard[4];
+
+		snprintf(shard, sizeof(shard), "%02x", i);
+		r = list_shard(dir_of(s), space, shard, fn, arg, err);
+	}
+	return r;
+}
+
+/* What gc needs. */
+
+static int leftover(int fd, const char *name, int64_t before_ns, bool dry, uint64_t *n,
+		    uint64_t *bytes)
+{
+	struct stat st;
+
+	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec >= before_ns)
+		return 0;
+	/* A directory is somebody's scratch store, who was killed. */
+	if (!dry && S_ISDIR(st.st_mode) && fs_remove_tree_at(fd, name, NULL) < 0)
+		return -1;
+	if (!dry && !S_ISDIR(st.st_mode) && unlinkat(fd, name, 0) < 0)
+		return errno == ENOENT ? 0 : -1;
+	++*n;
+	*bytes += (uint64_t)st.st_size;
+	return 0;
+}
+
+static int dir_leftovers(struct store *s, enum store_leftover which, int64_t before_ns, bool dry,
+			 uint64_t *ret_n, uint64_t *ret_bytes, struct err *err)
+{
+	static const char *const dirs[] = {
+		[LEFTOVER_TEMPORARY] = "tmp", [LEFTOVER_CORRUPT] = "corrupt"
+	};
+	int fd = openat(dir_of(s)->root, dirs[which], O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	*ret_n = *ret_bytes = 0;
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return errno == ENOENT
+			       ? 0
+			       : err_errno(err, "cannot look into %s/%s", s->uri, dirs[which]);
+	}
+	while (r == 0 && (r = fs_next(dir, dirs[which], &e, err)) == 1) {
+		r = leftover(fd, e->d_name, before_ns, dry, ret_n, ret_bytes);
+		if (r < 0)
+			dir_errno(dir_of(s), "cannot remove what a crash left", err);
+	}
+	closedir(dir);
+	return r;
+}
+
+#define NOTE "condemned"
+
+static int dir_read_note(struct store *s, struct str *ret, struct err *err)
+{
+	return fs_read_file_at(dir_of(s)->root, NOTE, CONDEMNED_MAX, ret, err);
+}
+
+static int dir_write_note(struct store *s, const struct str *bytes, struct err *err)
+{
+	struct err e = { 0 };
+
+	if (!bytes && unlinkat(dir_of(s)->root, NOTE, 0) < 0 && errno != ENOENT)
+		return dir_errno(dir_of(s), "cannot collect", err);
+	if (!bytes ||
+	    fs_write_atomic_at(dir_of(s)->root, NOTE, bytes->s, bytes->len, 0644, 0, &e) == 0)
+		return 0;
+	errno = e.sys;
+	return dir_errno(dir_of(s), "cannot collect", err);
+}
+
+static int dir_lock_gc(struct store *s, int *ret_fd, struct err *err)
+{
+	int fd = openat(dir_of(s)->root, "gc.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
+			0666),
+	    r;
+
+	if (fd < 0)
+		return dir_errno(dir_of(s), "cannot collect", err);
+	r = fs_lock(fd, false, err);
+	if (r != 0) {
+		close(fd);
+		return r;
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+/* Runs at work.
+ *
+ * leases/PID-N is locked as long as its run is at work, and as old as the run. What the run finds,
+ * it makes young; a collector takes for young what was so when the oldest of these runs began. */
+
+/* A collector that looks at it just now, before it is locked, removes it. */
+static int dir_use(struct store *s, struct err *err)
+{
+	struct dir_store *d = dir_of(s);
+
+	if (mkdirat(d->root, "leases", 0777) < 0 && errno != EEXIST)
+		return dir_errno(d, "cannot protect what is used", err);
+	for (int tries = 0; tries < 1000 && d->lease < 0; tries++) {
+		_cleanup_(freep) char *name = xasprintf("leases/%ld-%lx", (long)getpid(),
+							atomic_fetch_add(&d->temp_counter, 1));
+		_cleanup_(fd_closep) int fd =
+			openat(d->root, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+		struct stat st;
+		int r = fd < 0 ? -1 : fs_lock(fd, false, err);
+
+		if (fd < 0)
+			return dir_errno(d, "cannot protect what is used", err);
+		if (r < 0)
+			return -1;
+		if (r == 0 && futimens(fd, NULL) == 0 && fstat(fd, &st) == 0 && st.st_nlink)
+			d->lease = TAKE_FD(fd), d->lease_name = TAKE_PTR(name);
+	}
+	return d->lease >= 0 ? 0
+			     : err_set(err, ERR_BUSY, "cannot protect what is used in the store %s",
+				       s->uri);
+}
+
+/* Somebody else's that can't be opened counts as held. One that nobody holds is a dead run's: it
+ * goes. */
+static int lease_begin(int dir, const char *name, int64_t *ret_ns, struct err *err)
+{
+	_cleanup_(fd_closep) int fd = openat(dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	struct stat st;
+	int r = fd < 0 ? 1 : fs_lock(fd, false, err);
+
+	if (r == 0)
+		return unlinkat(dir, name, 0) < 0 && errno != ENOENT
+			       ? err_errno(err, "cannot remove leases/%s", name)
+			       : 0;
+	if (r > 0 && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		*ret_ns = MIN(*ret_ns, st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec);
+	else if (r > 0 && errno != ENOENT)
+		return err_errno(err, "cannot look at leases/%s", name);
+	return r < 0 ? -1 : 0;
+}
+
+static int dir_oldest_use(struct store *s, int64_t *ret_ns, struct err *err)
+{
+	int fd = openat(dir_of(s)->root, "leases", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	*ret_ns = INT64_MAX;
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return errno == ENOENT ? 0 : err_errno(err, "cannot look into %s/leases", s->uri);
+	}
+	while (r == 0 && (r = fs_next(dir, "leases", &e, err)) == 1)
+		r = lease_begin(fd, e->d_name, ret_ns, err);
+	closedir(dir);
+	return r;
+}
+
+/* Life. */
+
+static void dir_free(struct store *s)
+{
+	struct dir_store *d = dir_of(s);
+
+	if (d->lease >= 0)
+		(void)unlinkat(d->root, d->lease_name, 0);
+	fd_closep(&d->lease);
+	free(d->lease_name);
+	if (d->root >= 0)
+		close(d->root);
+	pthread_mutex_destroy(&d->sync_lock);
+	store_base_deinit(s);
+	free(d);
+}
+
+static const struct store_file_ops dir_files = {
+	.open_temp = dir_open_temp,
+	.publish_temp = dir_publish_temp,
+	.move_in = dir_move_in,
+	.touch = dir_touch,
+};
+static const struct store_gc_ops dir_gc = {
+	.del_old = dir_del_old,
+	.read_note = dir_read_note,
+	.write_note = dir_write_note,
+	.lock = dir_lock_gc,
+	.use = dir_use,
+	.oldest_use = dir_oldest_use,
+	.leftovers = dir_leftovers,
+};
+static const struct store_ops dir_ops = {
+	.has = dir_has,
+	.get = dir_get,
+	.put = dir_put,
+	.del = dir_del,
+	.list = dir_list,
+	.sync = dir_sync,
+	.open = dir_open_blob,
+	.set_aside = dir_set_aside,
+	.free = dir_free,
+	.files = &dir_files,
+	.gc = &dir_gc,
+};
+
+static int make_layout(struct dir_store *d, struct err *err)
+{
+	for (int i = 0; i < STORE_SPACES; i++)
+		if (mkdirat(d->root, store_space_names[i], 0777) < 0 && errno != EEXIST)
+			return dir_errno(d, "cannot make a store", err);
+	if (mkdirat(d->root, "tmp", 0777) < 0 && errno != EEXIST)
+		return dir_errno(d, "cannot make a store", err);
+	return fs_write_atomic_at(d->root, "version", VERSION, sizeof(VERSION) - 1, 0644, 0, err);
+}
+
+static int check_version(struct dir_store *d, bool create, struct err *err)
+{
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct err e = { 0 };
+
+	if (fs_read_file_at(d->root, "version", 256, &text, &e) < 0) {
+		if (e.code == ERR_NOT_FOUND)
+			return create ? make_layout(d, err)
+				      : err_set(err, ERR_NOT_FOUND,
+						"%s is not a store (it has no `version` file)",
+						d->base.uri);
+		return err_set(err, e.code, "store %s: %s", d->base.uri, e.msg);
+	}
+	if (str_eq(text.s, VERSION))
+		return 0;
+	if (str_has_prefix(text.s, "cairn store "))
+		return err_set(err, ERR_NEWER,
+			       "the store %s was written by a newer cairn (%.40s); upgrade, or "
+			       "name another store",
+			       d->base.uri, text.s);
+	return err_set(err, ERR_CORRUPT, "%s/version is not that of a store", d->base.uri);
+}
+
+int store_dir_open(const char *path, bool create, struct store **ret, struct err *err)
+{
+	struct dir_store *d = xcalloc(1, sizeof(*d));
+
+	d->lease = -1;
+	store_base_init(&d->base, &dir_ops, path);
+	pthread_mutex_init(&d->sync_lock, NULL);
+	d->root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (d->root < 0 && errno == ENOENT && create && fs_mkdir_p(path, NULL) == 0)
+		d->root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (d->root < 0) {
+		if (errno == ENOENT)
+			err_set(err, ERR_NOT_FOUND, "there is no store at %s", path);
+		else
+			dir_errno(d, "cannot open", err);
+		dir_free(&d->base);
+		return -1;
+	}
+	if (check_version(d, create, err) < 0) {
+		dir_free(&d->base);
+		return -1;
+	}
+	*ret = &d->base;
+	return 0;
+}

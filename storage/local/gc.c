@@ -1,0 +1,534 @@
+/* storage/local/gc.c — collects garbage: marks from the roots, condemns what isn't reached, sweeps
+ * what two marks condemned.
+ *
+ * It is safe while others write. An object is removed only if all of these hold. No root reaches it
+ * now; young action records and manifests are roots too, because a run may be about to build on
+ * them. It is older than the grace time, and was so when the oldest run began that is at work
+ * (store_use): whoever finds an object instead of writing it makes it young again, and its age is
+ * looked at once more right before it is removed. And an earlier mark, at least the gap ago, found
+ * it dead, and nobody touched it since.
+ *
+ * Between marks the condemned lie in a note beside the spaces, each with the time of the mark that
+ * first found it dead. Records go before what they name, so that a crash in between leaves only
+ * content that nothing names. Changes of names (tags) are never collected.
+ *
+ * One thread, and one collector per store (lock_gc). What can't be read for another reason than
+ * that it is missing or damaged ends everything before the sweep. store_mark() is the mark alone,
+ * for remote/collect.c.
+ */
+#include "base/os/fs.h"
+#include "storage/checkpoint.h"
+#include "storage/closure.h"
+#include "storage/internal.h"
+#include "storage/local/maintain.h"
+
+#define MAGIC     "cairn-condemned/1\n"
+#define MAGIC_LEN (sizeof(MAGIC) - 1)
+#define KEY_LEN   (1 + DIGEST_BYTES) /* space, digest */
+#define ENTRY_LEN (KEY_LEN + 8)      /* and the time */
+/* Records that are brought and looked at together. */
+#define BATCH_MAX 1024
+/* However short the grace time: a large file may be being written, and its hash computed. */
+#define TEMPORARY_MIN_NS (3600 * NS_PER_S)
+/* Damaged copies are kept for whoever wants to know how they were damaged. */
+#define CORRUPT_KEEP_NS (7 * 24 * 3600 * NS_PER_S)
+
+struct collector {
+	struct store *s;
+	const struct store_gc_options *o;
+	struct store_gc_result *res;
+	int64_t young_ns; /* younger is what is from after this */
+	struct digest_set *live[STORE_SPACES];
+	struct digest_set *keys; /* of action records to keep */
+	closure_trees trees;     /* live, still to be gone through */
+	struct str condemned;    /* the last note, sorted: what was found dead before, and when */
+	struct str note;         /* the next one */
+	size_t note_shard;       /* where its last shard begins: entries before it are sorted */
+	VEC(struct listed {
+		struct digest name;
+		int64_t mtime_ns;
+	})
+	records;                /* to be looked at together */
+	enum store_space space; /* that is being listed */
+	uint64_t eligible;
+	struct err err;
+};
+
+/* Mark. */
+
+static bool is_young(const struct collector *c, int64_t mtime_ns)
+{
+	return mtime_ns > c->young_ns;
+}
+
+static bool is_live(const struct collector *c, enum store_space space, const struct digest *d)
+{
+	return digest_set_has(c->live[space], d);
+}
+
+static bool is_given_up(const struct collector *c, enum store_space space, const struct digest *d,
+			int64_t mtime_ns)
+{
+	return c->o->is_given_up && c->o->is_given_up(c->o->given_up_arg, space, d, mtime_ns);
+}
+
+static bool mark(struct collector *c, enum store_space space, const struct digest *d)
+{
+	return digest_set_add(c->live[space], d);
+}
+
+static int mark_content(void *arg, const struct content_id *id)
+{
+	struct collector *c = arg;
+
+	enum store_space space = content_space(id);
+
+	if (space != STORE_SPACES && mark(c, space, &id->digest) && space == STORE_TREE)
+		VEC_PUSH(&c->trees, *id);
+	return 0;
+}
+
+static int mark_key(void *arg, const struct digest *key)
+{
+	struct collector *c = arg;
+
+	digest_set_add(c->keys, key);
+	return 0;
+}
+
+/* What is missing or damaged can't say what it names; any other failure means that we don't know,
+ * and ends it all. */
+static int lost(struct collector *c, const struct err *e, struct err *err)
+{
+	if (e->code == ERR_NOT_FOUND || e->code == ERR_CORRUPT) {
+		c->res->lost++;
+		return 0;
+	}
+	return err_set(err, e->code, "%s", e->msg);
+}
+
+static int lost_tree(void *arg, const struct content_id *tree, const struct err *why,
+		     struct err *err)
+{
+	return lost(arg, why, err);
+}
+
+static int mark_trees(struct collector *c, struct err *err)
+{
+	const struct closure_sink sink = { mark_content, NULL, c };
+
+	return closure_of_trees(c->s, &c->trees, &sink, lost_tree, err);
+}
+
+static int mark_named(struct collector *c, const struct digest *hash,
+		      int (*key)(void *arg, const struct digest *key), struct err *err)
+{
+	const struct closure_sink sink = { mark_content, key, c };
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	struct err e = { 0 };
+
+	if (store_get(c->s, STORE_RUN, hash, RUN_MANIFEST_MAX, &bytes, &e) < 0)
+		return lost(c, &e, err);
+	if (closure_of_manifest(c->s, c->o->names, bytes.s, bytes.len, &sink, err) < 0)
+		return err_wrap(
+			err, "nothing was collected, because the manifest of a run can't be read");
+	return mark_trees(c, err);
+}
+
+static int mark_manifest(struct collector *c, const struct digest *hash, struct err *err)
+{
+	return mark(c, STORE_RUN, hash) ? mark_named(c, hash, mark_key, err) : 0;
+}
+
+/* Of a record that was given up what is left of its content is kept, and no record. */
+static int mark_young_manifest(void *arg, const struct digest *name, uint64_t size_bytes,
+			       int64_t mtime_ns)
+{
+	struct collector *c = arg;
+	uint64_t lost = c->res->lost;
+	int r;
+
+	if (!is_young(c, mtime_ns) || !c->o->names)
+		return 0;
+	if (is_live(c, STORE_RUN, name) || !is_given_up(c, STORE_RUN, name, mtime_ns))
+		return mark_manifest(c, name, &c->err);
+	r = mark_named(c, name, NULL, &c->err);
+	c->res->lost = lost;
+	return r;
+}
+
+static bool outputs_are_live(const struct collector *c, const struct action_record *a)
+{
+	for (size_t i = 0; i < a->n_outputs; i++) {
+		enum store_space space = content_space(&a->outputs[i].id);
+
+		if (space == STORE_SPACES || !is_live(c, space, &a->outputs[i].id.digest))
+			return false;
+	}
+	return a->n_outputs > 0;
+}
+
+static bool keeps_action(struct collector *c, const struct action_record *a, int64_t mtime_ns)
+{
+	if (checkpoint_is_record(a) && mtime_ns > c->o->now_ns - CHECKPOINT_KEEP_NS)
+		return true;
+	return is_young(c, mtime_ns) || digest_set_has(c->keys, &a->key) ||
+	       (c->o->keep_action && c->o->keep_action(c->o->arg, &a->key)) ||
+	       outputs_are_live(c, a);
+}
+
+static int mark_action(struct collector *c, const struct digest *name, int64_t mtime_ns)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	_cleanup_(str_deinit) struct str bytes = { 0 };
+	const struct closure_sink sink = { mark_content, NULL, c };
+	struct action_record a;
+	struct err e = { 0 };
+	uint64_t lost = c->res->lost;
+	bool given_up;
+	int r;
+
+	if (store_get(c->s, STORE_ACTION, name, ACTION_RECORD_MAX, &bytes, &e) < 0 ||
+	    action_decode(bytes.s, bytes.len, arena, &a, &e) < 0)
+		return e.code == ERR_NOT_FOUND || e.code == ERR_CORRUPT
+			       ? 0
+			       : err_set(&c->err, e.code, "%s", e.msg); /* damaged: dead */
+	if (!keeps_action(c, &a, mtime_ns))
+		return 0;
+	given_up = !digest_set_has(c->keys, &a.key) && is_given_up(c, STORE_ACTION, name, mtime_ns);
+	if (!given_up)
+		mark(c, STORE_ACTION, name);
+	closure_of_action(&a, &sink);
+	r = mark_trees(c, &c->err);
+	if (given_up)
+		c->res->lost = lost;
+	return r;
+}
+
+static int bring_records(struct collector *c)
+{
+	_cleanup_(freep) struct digest *names = NULL;
+
+	if (!store_is_shared(c->s))
+		return 0;
+	names = xcalloc(c->records.n + 1, sizeof(*names));
+	for (size_t i = 0; i < c->records.n; i++)
+		names[i] = c->records.v[i].name;
+	return store_bring_records(c->s, STORE_ACTION, names, c->records.n, &c->err);
+}
+
+static int mark_records(struct collector *c)
+{
+	if (bring_records(c) < 0)
+		return -1;
+	for (size_t i = 0; i < c->records.n; i++)
+		if (mark_action(c, &c->records.v[i].name, c->records.v[i].mtime_ns) < 0)
+			return -1;
+	c->records.n = 0;
+	return 0;
+}
+
+static int mark_action_later(void *arg, const struct digest *name, uint64_t size_bytes,
+			     int64_t mtime_ns)
+{
+	struct collector *c = arg;
+	struct listed l = { *name, mtime_ns };
+
+	VEC_PUSH(&c->records, l);
+	return c->records.n >= BATCH_MAX ? mark_records(c) : 0;
+}
+
+/* Errors of a visitor come through c->err, those of the listing itself through err. */
+static int visit(struct collector *c, enum store_space space,
+		 int (*fn)(void *arg, const struct digest *name, uint64_t size_bytes,
+			   int64_t mtime_ns),
+		 struct err *err)
+{
+	c->space = space;
+	c->err.code = ERR_NONE;
+	if (store_list(c->s, space, fn, c, err) == 0)
+		return 0;
+	return c->err.code ? err_set(err, c->err.code, "%s", c->err.msg) : -1;
+}
+
+static int mark_all(struct collector *c, struct err *err)
+{
+	for (size_t i = 0; i < c->o->n_contents; i++)
+		mark_content(c, &c->o->contents[i]);
+	if (mark_trees(c, err) < 0)
+		return -1;
+	for (size_t i = 0; i < c->o->n_manifests; i++)
+		if (mark_manifest(c, &c->o->manifests[i], err) < 0)
+			return -1;
+	if (visit(c, STORE_RUN, mark_young_manifest, err) < 0)
+		return -1;
+	if (visit(c, STORE_ACTION, mark_action_later, err) < 0)
+		return -1;
+	return mark_records(c) < 0 ? err_set(err, c->err.code, "%s", c->err.msg) : 0;
+}
+
+/* The note.
+ *
+ * Both notes are kept as the bytes that they are in their files, sorted by space and digest: a
+ * million entries are 41 MB each. A directory lists shard by shard, so that sorting each shard as
+ * it ends sorts the whole. */
+
+/* In the order of the sweep, in which records go before what they name: the highest space first. */
+static int by_key(const void *a, const void *b)
+{
+	const uint8_t *x = a, *y = b;
+
+	return x[0] != y[0] ? y[0] - x[0] : memcmp(x, y, KEY_LEN);
+}
+
+static void sort_entries(struct str *note, size_t from)
+{
+	if (note->len > from + ENTRY_LEN)
+		qsort(note->s + from, (note->len - from) / ENTRY_LEN, ENTRY_LEN, by_key);
+}
+
+static bool is_sorted(const struct str *note)
+{
+	for (size_t at = MAGIC_LEN; at + 2 * ENTRY_LEN <= note->len; at += ENTRY_LEN)
+		if (by_key(note->s + at, note->s + at + ENTRY_LEN) > 0)
+			return false;
+	return true;
+}
+
+/* A damaged note is none, and so is one that is too long: the marks begin anew. */
+static int read_note(struct collector *c, struct err *err)
+{
+	struct store *here = c->s->here;
+	struct str *note = &c->condemned;
+	struct err e = { 0 };
+
+	if (here->ops->gc->read_note(here, note, &e) < 0 && e.code != ERR_NOT_FOUND &&
+	    e.code != ERR_TOO_LARGE)
+		return err_set(err, e.code, "%s", e.msg);
+	if (note->len < MAGIC_LEN || memcmp(note->s, MAGIC, MAGIC_LEN) != 0 ||
+	    (note->len - MAGIC_LEN) % ENTRY_LEN)
+		str_deinit(note);
+	else if (!is_sorted(note)) /* an older cairn's */
+		sort_entries(note, MAGIC_LEN);
+	return 0;
+}
+
+/* When an object was first found dead, 0: not before. A time that is still to come is now (the
+ * clock was wrong). */
+static int64_t condemned_since(const struct collector *c, const uint8_t key[KEY_LEN])
+{
+	const struct str *note = &c->condemned;
+	uint64_t when = 0;
+	const char *entry;
+
+	if (note->len <= MAGIC_LEN)
+		return 0;
+	entry = bsearch(key, note->s + MAGIC_LEN, (note->len - MAGIC_LEN) / ENTRY_LEN, ENTRY_LEN,
+			by_key);
+	if (!entry)
+		return 0;
+	for (int i = 7; i >= 0; i--)
+		when = when << 8 | (uint8_t)entry[KEY_LEN + i];
+	return (int64_t)MIN(when, (uint64_t)c->o->now_ns);
+}
+
+/* A list that no reader takes would stop all later collections. What comes first when it is full is
+ * removed before the rest, so records still go before what they name. */
+static void note_dead(struct collector *c, const uint8_t key[KEY_LEN], int64_t since_ns)
+{
+	size_t max = c->o->list_max ? c->o->list_max : (CONDEMNED_MAX - MAGIC_LEN) / ENTRY_LEN;
+
+	if ((c->note.len - MAGIC_LEN) / ENTRY_LEN >= max) {
+		c->res->unlisted++;
+		return;
+	}
+	if (c->note.len > c->note_shard && memcmp(c->note.s + c->note_shard, key, 2) !=
+						   0) { /* another space, or another first byte */
+		sort_entries(&c->note, c->note_shard);
+		c->note_shard = c->note.len;
+	}
+	str_addn(&c->note, key, KEY_LEN);
+	str_add_u64(&c->note, (uint64_t)since_ns);
+	if (c->res->sweep_after_ns == 0 || since_ns + c->o->mark_gap_ns < c->res->sweep_after_ns)
+		c->res->sweep_after_ns = since_ns + c->o->mark_gap_ns;
+}
+
+static int write_note(struct collector *c, struct err *err)
+{
+	struct store *here = c->s->here;
+
+	sort_entries(&c->note, c->note_shard);
+	if (!is_sorted(&c->note)) /* a store that lists in another order */
+		sort_entries(&c->note, MAGIC_LEN);
+	return here->ops->gc->write_note(here, c->note.len > MAGIC_LEN ? &c->note : NULL, err);
+}
+
+/* Sweep. */
+
+static int sweep_dead(struct collector *c, const struct digest *name, const uint8_t key[KEY_LEN],
+		      uint64_t size, int64_t since_ns)
+{
+	struct store *here = c->s->here;
+	int r = 0;
+
+	c->eligible++;
+	if (!c->o->dry_run) {
+		store_forget(c->s, name);
+		r = here->ops->gc->del_old(here, c->space, name, c->young_ns + 1, &c->err);
+	}
+	if (r < 0)
+		return -1;
+	if (r > 0) { /* somebody put it meanwhile */
+		c->res->condemned--;
+		c->res->condemned_bytes -= size;
+		c->res->young++;
+		return 0;
+	}
+	if (c->o->dry_run)
+		note_dead(c, key, since_ns);
+	c->res->deleted++;
+	c->res->deleted_bytes += size;
+	return 0;
+}
+
+static int sweep_object(void *arg, const struct digest *name, uint64_t size, int64_t mtime_ns)
+{
+	struct collector *c = arg;
+	uint8_t key[KEY_LEN] = { (uint8_t)c->space };
+	int64_t since_ns;
+	bool known;
+
+	if (is_live(c, c->space, name)) {
+		c->res->live++;
+		return 0;
+	}
+	if (is_young(c, mtime_ns)) {
+		c->res->young++;
+		return 0;
+	}
+	c->res->condemned++;
+	c->res->condemned_bytes += size;
+	memcpy(key + 1, name->b, DIGEST_BYTES);
+	since_ns = condemned_since(c, key);
+	known = since_ns != 0;
+	if (!known || mtime_ns > since_ns)
+		since_ns = c->o->now_ns;
+	if (since_ns > c->o->now_ns - c->o->mark_gap_ns || !known) {
+		note_dead(c, key, since_ns);
+		return 0;
+	}
+	return sweep_dead(c, name, key, size, since_ns);
+}
+
+static int sweep_leftovers(struct collector *c, struct err *err)
+{
+	int64_t temporary_ns = c->o->now_ns - MAX(c->o->grace_ns, TEMPORARY_MIN_NS);
+	struct store *here = c->s->here;
+	uint64_t n, bytes;
+
+	if (!here->ops->gc->leftovers)
+		return 0;
+	if (here->ops->gc->leftovers(here, LEFTOVER_TEMPORARY, temporary_ns, c->o->dry_run,
+				     &c->res->temporaries, &c->res->temporary_bytes, err) < 0 ||
+	    here->ops->gc->leftovers(here, LEFTOVER_CORRUPT, c->o->now_ns - CORRUPT_KEEP_NS,
+				     c->o->dry_run, &n, &bytes, err) < 0)
+		return -1;
+	c->res->temporaries += n;
+	c->res->temporary_bytes += bytes;
+	return 0;
+}
+
+static int sweep(struct collector *c, struct err *err)
+{
+	static const enum store_space order[] = { STORE_RUN, STORE_ACTION, STORE_TREE, STORE_BLOB };
+
+	str_addn(&c->note, MAGIC, MAGIC_LEN);
+	c->note_shard = MAGIC_LEN;
+	for (size_t i = 0; i < ARRAY_LEN(order); i++)
+		if (visit(c, order[i], sweep_object, err) < 0)
+			return -1;
+	c->res->first_mark = c->eligible == 0 && c->res->condemned > 0;
+	if (!c->o->dry_run && write_note(c, err) < 0)
+		return -1;
+	return sweep_leftovers(c, err);
+}
+
+/* What a run at work has found is as young as the run. */
+static int mind_runs(struct collector *c, struct err *err)
+{
+	struct store *here = c->s->here;
+	int64_t begin_ns = INT64_MAX;
+
+	if (here->ops->gc->oldest_use && here->ops->gc->oldest_use(here, &begin_ns, err) < 0)
+		return -1;
+	if (begin_ns != INT64_MAX)
+		c->young_ns = MIN(c->young_ns, begin_ns - STORE_FRESH_NS - NS_PER_S);
+	return 0;
+}
+
+static int collect(struct collector *c, struct err *err)
+{
+	_cleanup_(fd_closep) int lock = -1;
+	struct store *here = c->s->here;
+	int r = c->o->dry_run ? 0 : here->ops->gc->lock(here, &lock, err);
+
+	if (r > 0)
+		return err_set(err, ERR_BUSY, "another `cairn store gc` is at work in %s",
+			       c->s->uri);
+	if (r < 0 || mind_runs(c, err) < 0 || read_note(c, err) < 0 || mark_all(c, err) < 0)
+		return -1;
+	return sweep(c, err);
+}
+
+static void collector_deinit(struct collector *c)
+{
+	for (int space = 0; space < STORE_SPACES; space++)
+		digest_set_free(c->live[space]);
+	digest_set_free(c->keys);
+	str_deinit(&c->condemned);
+	VEC_FREE(&c->trees);
+	VEC_FREE(&c->records);
+	str_deinit(&c->note);
+}
+
+static void collector_init(struct collector *c, struct store *s, const struct store_gc_options *o,
+			   struct store_gc_result *res)
+{
+	*c = (struct collector){ .s = s,
+				 .o = o,
+				 .res = res,
+				 .keys = digest_set_new(),
+				 .young_ns = o->now_ns - o->grace_ns };
+	*res = (struct store_gc_result){ 0 };
+	for (int space = 0; space < STORE_SPACES; space++)
+		c->live[space] = digest_set_new();
+}
+
+int store_gc(struct store *s, const struct store_gc_options *o, struct store_gc_result *ret,
+	     struct err *err)
+{
+	struct collector c;
+	struct err e = { 0 };
+	int r;
+
+	collector_init(&c, s, o, ret);
+	r = collect(&c, err ? err : &e);
+	collector_deinit(&c);
+	return r;
+}
+
+int store_mark(struct store *s, const struct store_gc_options *o,
+	       struct digest_set *ret_live[STORE_SPACES], struct store_gc_result *ret,
+	       struct err *err)
+{
+	struct collector c;
+	struct err e = { 0 };
+	int r;
+
+	collector_init(&c, s, o, ret);
+	r = mark_all(&c, err ? err : &e);
+	for (int space = 0; space < STORE_SPACES && r == 0; space++)
+		ret_live[space] = TAKE_PTR(c.live[space]);
+	collector_deinit(&c);
+	return r;
+}

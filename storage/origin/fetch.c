@@ -1,0 +1,285 @@
+/* storage/origin/fetch.c — fetches the bytes of objects outside into a store.
+ *
+ * What the memo knows, and the store still has, isn't fetched. The rest goes in groups of GROUP
+ * objects: small ones in memory, others in temporary files of the store that become blobs. Empty
+ * objects need no request. After a group has arrived, HASHERS threads hash and publish it.
+ *
+ * What is fetched is the pinned version, whole, or an error (judge()). An object that failed fails
+ * the call, but those that arrived are remembered, so that the next call asks for less. A version
+ * of "" can't be remembered.
+ */
+#include <sys/mman.h>
+#include "storage/bucket/transfer.h"
+#include "storage/origin/internal.h"
+
+#define GROUP         128         /* under way at once: descriptors */
+#define IN_MEMORY_MAX (128 * KIB) /* times GROUP: 16 MiB */
+#define HASHERS       4
+/* Looked up at once. */
+#define BATCH 8192
+
+struct fetching {
+	const struct reference *ref;
+	struct bucket *bucket;
+	struct bucket_get get;
+	char *temp; /* of the file that get.fd writes to; NULL: memory */
+	struct content_id id;
+	int result;
+	struct err err;
+	bool published;
+};
+
+struct group {
+	struct store *into;
+	struct fetching *v;
+	size_t n;
+	struct arena *arena;
+};
+
+/* One object. */
+
+static int changed(const struct reference *r, const char *how, struct err *err)
+{
+	return err_set(err, ERR_CHANGED,
+		       "%.500s: the origin has changed since the run pinned it (%s)", r->uri, how);
+}
+
+static int begin(struct group *g, struct fetching *f, struct store *s, struct err *err)
+{
+	const struct reference *r = f->ref;
+
+	f->get = (struct bucket_get){ .size = r->size_bytes,
+				      .version = *r->version ? r->version : NULL,
+				      .fd = -1 };
+	if (origin_locate(s, r->uri, r->options, g->arena, &f->bucket, &f->get.key, err) < 0)
+		return err_wrap(err, "%.500s", r->uri);
+	if (r->size_bytes <= IN_MEMORY_MAX) {
+		f->get.max_bytes = IN_MEMORY_MAX;
+		return 0;
+	}
+	f->get.max_bytes = UINT64_MAX;
+	if (g->into->ops->files)
+		return g->into->ops->files->open_temp(g->into, &f->get.fd, &f->temp, err);
+	f->get.fd = memfd_create("origin", MFD_CLOEXEC);
+	return f->get.fd < 0 ? err_errno(err, "cannot keep what is fetched") : 0;
+}
+
+static int judge(const struct fetching *f, struct err *err)
+{
+	const struct reference *r = f->ref;
+	const struct err *e = &f->get.err;
+
+	if (f->get.result == 0 && r->size_bytes != UINT64_MAX && f->get.n != r->size_bytes)
+		return changed(r, "its size is another one", err);
+	if (f->get.result == 0)
+		return 0;
+	if (e->code == ERR_CHANGED)
+		return changed(r, "it is another version now", err);
+	if (e->code == ERR_NOT_FOUND && *r->version)
+		return changed(r, "it is gone", err);
+	if (e->code == ERR_NO_SPACE)
+		return err_set(err, e->code, "%s", e->msg);
+	return err_set(err, e->code, "fetching %.500s: %s", r->uri, e->msg);
+}
+
+static int publish(struct group *g, struct fetching *f, struct err *err)
+{
+	int fd = f->get.fd;
+
+	if (fd < 0)
+		return content_put_bytes(g->into, f->get.n ? f->get.body.s : "", f->get.n, &f->id,
+					 err);
+	f->id = (struct content_id){ .kind = CONTENT_BLOB, .size_bytes = f->get.n };
+	if (!f->temp)
+		return content_put_fd(g->into, fd, &f->id, err);
+	if (content_hash_fd(fd, f->get.n, 1, &f->id.digest, err) < 0)
+		return -1;
+	f->get.fd = -1;
+	return g->into->ops->files->publish_temp(g->into, fd, TAKE_PTR(f->temp), &f->id.digest,
+						 err);
+}
+
+static void finish(struct work_queue *q, void *arg, size_t i)
+{
+	struct group *g = arg;
+	struct fetching *f = &g->v[i];
+
+	f->result = judge(f, &f->err);
+	if (f->result == 0)
+		f->result = publish(g, f, &f->err);
+}
+
+static void release(struct group *g, struct fetching *f)
+{
+	str_deinit(&f->get.body);
+	if (f->temp)
+		g->into->ops->files->publish_temp(g->into, f->get.fd, f->temp, NULL, NULL);
+	else if (f->get.fd >= 0)
+		close(f->get.fd);
+}
+
+/* A group. */
+
+/* Those of one bucket go in one batch. An empty object needs no request: its bytes are known. */
+static int get_all(struct group *g, struct err *err)
+{
+	struct bucket_get *gets[GROUP];
+	bool asked[GROUP] = { false };
+
+	for (size_t i = 0; i < g->n; i++) {
+		size_t n = 0;
+
+		if (asked[i] || g->v[i].ref->size_bytes == 0)
+			continue;
+		for (size_t k = i; k < g->n; k++)
+			if (!asked[k] && g->v[k].bucket == g->v[i].bucket &&
+			    g->v[k].ref->size_bytes) {
+				asked[k] = true;
+				gets[n++] = &g->v[k].get;
+			}
+		if (bucket_get_many(g->v[i].bucket, gets, n, err) < 0)
+			return err_wrap(err, "fetching %.500s", g->v[i].ref->uri);
+	}
+	return 0;
+}
+
+static int remember(struct store *s, struct group *g, struct err *err)
+{
+	struct digest records[GROUP];
+	struct content_id blobs[GROUP], id;
+	size_t n = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < g->n; i++) {
+		struct fetching *f = &g->v[i];
+
+		if (f->result < 0) {
+			if (r == 0 && err)
+				*err = f->err;
+			r = -1;
+		} else if (*f->ref->version) {
+			reference_put(NULL, f->ref, &id, NULL);
+			records[n] = id.digest;
+			blobs[n++] = f->id;
+		}
+	}
+	origin_memo_put(origin_memo_of(s), records, blobs, n);
+	return r;
+}
+
+static int fetch_group(struct store *s, struct store *into, const struct reference *const *refs,
+		       struct content_id **ret, size_t n, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	_cleanup_(freep) struct fetching *v = xcalloc(n, sizeof(*v));
+	struct group g = { .into = into, .v = v, .arena = arena };
+	int r = 0;
+
+	for (; g.n < n && r == 0; g.n++) {
+		v[g.n].ref = refs[g.n];
+		r = begin(&g, &v[g.n], s, err);
+	}
+	if (r == 0)
+		r = get_all(&g, err);
+	if (r == 0) {
+		work_run(HASHERS, (struct work){ finish, &g, g.n });
+		r = remember(s, &g, err);
+	}
+	for (size_t i = 0; i < g.n; i++) {
+		*ret[i] = v[i].id;
+		release(&g, &v[i]);
+	}
+	return r;
+}
+
+/* Many. */
+
+/* Fills those that are remembered and still there; *ret_known[i] says which. */
+static int look_up(struct store *s, struct store *into, const struct reference *refs, size_t n,
+		   struct content_id *ret, bool *ret_known, struct err *err)
+{
+	struct origin_memo *memo = origin_memo_of(s);
+	struct content_id record;
+
+	for (size_t i = 0; i < n; i++) {
+		ret[i] = (struct content_id){ .kind = CONTENT_NONE };
+		reference_put(NULL, &refs[i], &record, NULL);
+		if (*refs[i].version)
+			origin_memo_get(memo, &record.digest, &ret[i]);
+	}
+	return store_has(into, ret, n, ret_known, err);
+}
+
+static int fetch_batch(struct store *s, struct store *into, const struct reference *refs, size_t n,
+		       struct content_id *ret, uint64_t *ret_fetched, struct err *err)
+{
+	_cleanup_(freep) bool *known = xcalloc(n + 1, sizeof(*known));
+	const struct reference *want[GROUP];
+	struct content_id *places[GROUP];
+	size_t m = 0;
+
+	if (look_up(s, into, refs, n, ret, known, err) < 0)
+		return -1;
+	for (size_t i = 0; i <= n; i++) {
+		if (i < n && !known[i]) {
+			want[m] = &refs[i];
+			places[m++] = &ret[i];
+		}
+		if (m == 0 || (m < GROUP && i < n))
+			continue;
+		if (fetch_group(s, into, want, places, m, err) < 0)
+			return -1;
+		*ret_fetched += m;
+		m = 0;
+	}
+	return 0;
+}
+
+int origin_fetch_into(struct store *s, struct store *into, const struct reference *refs, size_t n,
+		      struct content_id *ret, uint64_t *ret_fetched, struct err *err)
+{
+	for (size_t i = 0; i < n; i += BATCH)
+		if (fetch_batch(s, into, refs + i, MIN(n - i, (size_t)BATCH), ret + i, ret_fetched,
+				err) < 0)
+			return -1;
+	return 0;
+}
+
+int origin_fetch(struct store *s, const struct reference *refs, size_t n, struct content_id *ret,
+		 struct err *err)
+{
+	uint64_t fetched = 0;
+
+	return origin_fetch_into(s, origin_cache(s), refs, n, ret, &fetched, err);
+}
+
+/* What a content reaches. */
+
+static int bring_one(struct store *s, const struct content_id *id, struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct reference ref;
+	struct content_id blob;
+
+	return reference_load(s, id, arena, &ref, err) < 0 ? -1
+							   : origin_fetch(s, &ref, 1, &blob, err);
+}
+
+static int bring_listing(void *arg, const struct tree *t, struct err *err)
+{
+	size_t n = tree_len(t), m = 0;
+	_cleanup_(freep) struct reference *refs = xcalloc(n + 1, sizeof(*refs));
+	_cleanup_(freep) struct content_id *blobs = xcalloc(n + 1, sizeof(*blobs));
+
+	for (size_t i = 0; i < n; i++)
+		if (tree_at(t, i)->kind == TREE_REFERENCE)
+			refs[m++] = *tree_at(t, i)->ref;
+	return m ? origin_fetch(arg, refs, m, blobs, err) : 0;
+}
+
+int origin_bring(struct store *s, const struct content_id *id, struct err *err)
+{
+	if (id->kind == CONTENT_TREE)
+		return tree_each_listing(s, id, bring_listing, s, err);
+	return id->kind == CONTENT_REFERENCE ? bring_one(s, id, err) : 0;
+}

@@ -1,0 +1,318 @@
+/* storage/origin/origin.c — finds the bucket that a URI means, and keeps what a store knows about
+ * origins.
+ *
+ * struct origins belongs to a store and is made when it is first needed. It keeps buckets open, one
+ * for each address with its options; URLs with signatures under their public URI; the endpoints
+ * that the project trusts; and the memo (memo.c). `lock` guards all of it, and is held while a
+ * bucket is opened, which asks no server.
+ *
+ * options_for() decides who is shown our credentials. A reference may come from a stranger, so an
+ * endpoint that it names gets no credentials unless the project names it, too, and is asked over
+ * https only.
+ *
+ * origin_public_uri() takes credentials out of a URL; is_secret() has the list of their names. What
+ * is recorded is the public URI; what is asked is the URL as the user wrote it.
+ */
+#include <strings.h>
+#include "base/os/fs.h"
+#include "storage/origin/internal.h"
+#include "storage/remote/tier.h"
+
+/* So many tries of a request: about three seconds, when an origin can't be reached at all. */
+#define TRIES 7
+
+struct origins {
+	pthread_mutex_t lock;
+	struct arena *arena;
+	struct bucket_options defaults;
+	struct map *buckets; /* options, address → struct bucket * */
+	struct map *urls;    /* public URI → the URL with its credentials */
+	struct map *trusted; /* endpoints that our credentials may be shown to */
+	struct origin_memo *memo;
+};
+
+/* Life. */
+
+/* made when first asked for; the store's */
+static struct origins *origins_of(struct store *s)
+{
+	struct origins *o;
+
+	pthread_mutex_lock(&s->lock);
+	o = s->origins;
+	if (!o) {
+		o = s->origins = xcalloc(1, sizeof(*o));
+		pthread_mutex_init(&o->lock, NULL);
+		o->arena = arena_new();
+		o->buckets = map_new();
+		o->urls = map_new();
+		o->trusted = map_new();
+		o->defaults.tries = TRIES;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return o;
+}
+
+void origins_free(struct origins *o)
+{
+	if (!o)
+		return;
+	for (size_t i = 0; i < map_len(o->buckets); i++)
+		bucket_free(map_at(o->buckets, i, NULL, NULL));
+	map_free(o->buckets);
+	map_free(o->urls);
+	map_free(o->trusted);
+	origin_memo_free(o->memo);
+	arena_free(o->arena);
+	pthread_mutex_destroy(&o->lock);
+	free(o);
+}
+
+static const char *keep(struct arena *arena, const char *s)
+{
+	return s ? arena_strdup(arena, s) : NULL;
+}
+
+void store_set_origins(struct store *s, const struct bucket_options *b)
+{
+	struct origins *o = origins_of(s);
+
+	pthread_mutex_lock(&o->lock);
+	o->defaults = *b;
+	o->defaults.endpoint = keep(o->arena, b->endpoint);
+	o->defaults.region = keep(o->arena, b->region);
+	o->defaults.profile = keep(o->arena, b->profile);
+	o->defaults.ca_file = keep(o->arena, b->ca_file);
+	if (!o->defaults.tries)
+		o->defaults.tries = TRIES;
+	pthread_mutex_unlock(&o->lock);
+}
+
+void store_trust_endpoint(struct store *s, const char *endpoint)
+{
+	struct origins *o = origins_of(s);
+
+	pthread_mutex_lock(&o->lock);
+	*map_slot_str(o->trusted, endpoint) = o;
+	pthread_mutex_unlock(&o->lock);
+}
+
+struct store *origin_cache(struct store *s)
+{
+	struct store *local = tier_local(s);
+
+	return local ? local : s;
+}
+
+struct origin_memo *origin_memo_of(struct store *s)
+{
+	struct origins *o = origins_of(s);
+	const char *dir = origin_cache(s)->uri;
+
+	pthread_mutex_lock(&o->lock);
+	if (!o->memo) {
+		_cleanup_(freep) char *path = *dir == '/' ? fs_join(dir, "origins") : NULL;
+
+		o->memo = origin_memo_open(path);
+	}
+	pthread_mutex_unlock(&o->lock);
+	return o->memo;
+}
+
+/* URLs that hold credentials. */
+
+static bool is_secret(const char *name, size_t n)
+{
+	static const char *const prefixes[] = { "x-amz-", "x-goog-", "x-oss-", "x-ms-" };
+	static const char *const names[] = { "signature",
+					     "sig",
+					     "sign",
+					     "expires",
+					     "awsaccesskeyid",
+					     "googleaccessid",
+					     "key-pair-id",
+					     "policy",
+					     "token",
+					     "access_token",
+					     "auth",
+					     "auth_token",
+					     "authorization",
+					     "api_key",
+					     "apikey",
+					     "api-key",
+					     "key",
+					     "password",
+					     "passwd",
+					     "secret",
+					     "se",
+					     "sp",
+					     "st",
+					     "spr",
+					     "sv",
+					     "sr",
+					     "skoid",
+					     "sktid",
+					     "skt",
+					     "ske",
+					     "sks",
+					     "skv",
+					     "jwt",
+					     "session" };
+
+	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++)
+		if (n >= strlen(prefixes[i]) &&
+		    strncasecmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+			return true;
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (n == strlen(names[i]) && strncasecmp(name, names[i], n) == 0)
+			return true;
+	return false;
+}
+
+static void public_query(const char *query, struct str *out)
+{
+	char before = '?';
+
+	while (*query && *query != '#') {
+		size_t n = strcspn(query, "&#"), name = strcspn(query, "=&#");
+
+		if (n && !is_secret(query, name)) {
+			str_addc(out, before);
+			str_addn(out, query, n);
+			before = '&';
+		}
+		query += n + (query[n] == '&');
+	}
+}
+
+void origin_public_uri(const char *uri, struct str *out)
+{
+	const char *rest = strstr(uri, "://"), *at;
+	size_t host, path;
+
+	str_add(out, "");
+	if (!rest || origin_in_bucket(uri)) {
+		str_add(out, uri);
+		return;
+	}
+	rest += 3;
+	host = strcspn(rest, "/?#");
+	at = memrchr(rest, '@', host);
+	str_addn(out, uri, (size_t)(rest - uri));
+	str_addn(out, at ? at + 1 : rest, at ? host - (size_t)(at + 1 - rest) : host);
+	path = strcspn(rest + host, "?#");
+	str_addn(out, rest + host, path);
+	if (rest[host + path] == '?')
+		public_query(rest + host + path + 1, out);
+}
+
+void store_know_origin(struct store *s, const char *uri)
+{
+	_cleanup_(str_deinit) struct str public = { 0 };
+	struct origins *o = origins_of(s);
+
+	origin_public_uri(uri, &public);
+	if (str_eq(public.s, uri))
+		return;
+	pthread_mutex_lock(&o->lock);
+	*map_slot_str(o->urls, public.s) = arena_strdup(o->arena, uri);
+	pthread_mutex_unlock(&o->lock);
+}
+
+/* Buckets. */
+
+bool origin_in_bucket(const char *uri)
+{
+	return !str_has_prefix(uri, "https://") && !str_has_prefix(uri, "http://");
+}
+
+/* An input that says how its bucket is reached says all of it; but a certificate is a matter of the
+ * machine. */
+static int options_for(const struct origins *o, const struct store *s, const char *uri,
+		       const char *text, struct arena *arena, struct bucket_options *ret,
+		       struct err *err)
+{
+	struct reference_options own = { 0 };
+	bool named, stores_kind = str_has_prefix(uri, str_has_prefix(s->uri, "gs://") ? "gs://"
+										      : "s3://");
+
+	*ret = *text || !stores_kind ? (struct bucket_options){ .ca_file = o->defaults.ca_file,
+								.tries = o->defaults.tries }
+				     : o->defaults;
+	if (!*text)
+		return 0;
+	if (!reference_options_parse(text, arena, &own))
+		return err_set(err, ERR_CORRUPT, "the options of a reference are damaged");
+	/* Whoever can write to a shared store can write references: what they name must not make us
+	 * show our credentials to anybody. */
+	named = !own.endpoint ||
+		(o->defaults.endpoint && str_eq(own.endpoint, o->defaults.endpoint)) ||
+		map_get_str(o->trusted, own.endpoint);
+	if (!named && !own.anonymous)
+		return err_set(err, ERR_INVALID,
+			       "%s at %s: neither the pipeline nor store_options in cairn.yaml "
+			       "names this endpoint, so no credentials are sent to it",
+			       uri, own.endpoint);
+	/* Nor ask whatever listens in the networks that only we can reach. */
+	if (!named && !str_has_prefix(own.endpoint, "https://"))
+		return err_set(err, ERR_INVALID,
+			       "%s at %s: neither the pipeline nor store_options in cairn.yaml "
+			       "names this endpoint, so it is asked over https:// only",
+			       uri, own.endpoint);
+	ret->endpoint = own.endpoint;
+	ret->endpoint_given = own.endpoint && o->defaults.endpoint_given &&
+			      str_eq(own.endpoint, o->defaults.endpoint);
+	ret->region = own.region;
+	ret->profile = own.profile;
+	ret->anonymous = own.anonymous;
+	return 0;
+}
+
+static int open_bucket(struct origins *o, const struct store *s, const char *address,
+		       const char *options, struct arena *arena, struct bucket **ret,
+		       struct err *err)
+{
+	struct bucket_options b;
+
+	if (!origin_in_bucket(address)) {
+		b = (struct bucket_options){ .tries = o->defaults.tries };
+		return bucket_https_open(address, &b, ret, err);
+	}
+	return options_for(o, s, address, options, arena, &b, err) < 0
+		       ? -1
+		       : bucket_open(address, &b, ret, err);
+}
+
+int origin_locate(struct store *s, const char *uri, const char *options, struct arena *arena,
+		  struct bucket **ret, const char **ret_key, struct err *err)
+{
+	struct origins *o = origins_of(s);
+	const char *rest, *address, *name, *url;
+	int r = 0;
+	void **slot;
+
+	pthread_mutex_lock(&o->lock);
+	url = map_get_str(o->urls, uri);
+	uri = url ? url : uri;
+	rest = strstr(uri, "://");
+	rest = rest ? rest + 3 : uri;
+	rest += strcspn(rest, "/?#");
+	address = arena_strndup(arena, uri, (size_t)(rest - uri));
+	name = arena_printf(arena, "%s\n%s", address, options);
+	slot = map_slot_str(o->buckets, name);
+	if (!*slot) {
+		struct bucket *b;
+
+		r = open_bucket(o, s, address, options, arena, &b, err);
+		if (r == 0)
+			*slot = b;
+	}
+	if (r == 0) {
+		*ret = *slot;
+		*ret_key = origin_in_bucket(uri)   ? arena_strdup(arena, *rest ? rest + 1 : "")
+			   : *rest && *rest != '#' ? arena_strndup(arena, rest, strcspn(rest, "#"))
+						   : "/";
+	}
+	pthread_mutex_unlock(&o->lock);
+	return r;
+}

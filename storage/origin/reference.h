@@ -1,0 +1,54 @@
+/* storage/origin/reference.h — one object outside of the store, pinned: where it is, which version
+ * of it is meant, how large it is.
+ *
+ * What a key sees instead of the object's bytes. Canonical: the same object in the same version
+ * gives the same record, whoever lists it, and however. It holds no credential. Format:
+ * storage/FORMAT.md. What is read is hostile.
+ */
+#ifndef CAIRN_STORAGE_ORIGIN_REFERENCE_H
+#define CAIRN_STORAGE_ORIGIN_REFERENCE_H
+
+#include "base/crypto/digest.h"
+#include "base/text/str.h"
+
+struct arena;
+struct store;
+
+#define REFERENCE_URI_MAX     4096
+#define REFERENCE_VERSION_MAX 1024
+#define REFERENCE_OPTIONS_MAX 2048
+#define REFERENCE_RECORD_MAX  (8 * KIB)
+
+struct reference {
+	const char *uri; /* s3://BUCKET/KEY, gs://BUCKET/KEY, https://HOST/PATH; the key's bytes as
+			    they are */
+	const char *version; /* version id or generation; an ETag, with its quotes; or
+				"last-modified:DATE" */
+	const char *options; /* "NAME=VALUE\n", sorted: anonymous, endpoint, profile, region; "":
+				the project's */
+	uint64_t size_bytes;
+};
+
+/* ERR_INVALID when a text is too long, empty (uri, version), or has control characters; or the URI
+ * is of no known kind. */
+int reference_check(const struct reference *r, struct err *err);
+void reference_encode(const struct reference *r, struct str *out);
+int reference_decode(const void *bytes, size_t n, struct arena *arena, struct reference *ret,
+		     struct err *err); /* ERR_CORRUPT */
+/* The id of the record; kept in the store unless s is NULL. */
+int reference_put(struct store *s, const struct reference *r, struct content_id *ret,
+		  struct err *err);
+int reference_load(struct store *s, const struct content_id *id, struct arena *arena,
+		   struct reference *ret, struct err *err);
+
+/* Options as text, and the value of one of them (NULL: not said), lent until the next call with the
+ * same buffer. */
+struct reference_options {
+	const char *endpoint, *region, *profile; /* NULL: not said */
+	bool anonymous;
+};
+void reference_options_text(const struct reference_options *o, struct str *out);
+/* Reads it; strings in `arena`. False when it isn't canonical. */
+bool reference_options_parse(const char *text, struct arena *arena, struct reference_options *ret);
+
+#endif

@@ -1,0 +1,196 @@
+#!/bin/bash
+# cairn metrics: columns, order, conditions.
+. "$(dirname "$0")/../../lib.sh"
+
+echo '# project' >cairn.yaml
+write pipeline.yaml <<'YAML'
+pipeline: fit
+params:
+  lr: {type: float, default: 0.1}
+  optimizer: {enum: [sgd, adam], default: sgd}
+  same: 1
+steps:
+  train:
+    matrix: {fold: [0, 1]}
+    run: "printf '{\"acc\": %s, \"deep\": {\"loss\": -%s}}' ${{ params.lr }} ${{ matrix.fold }} >m.json"
+    metrics: m.json
+  judge:
+    run: "echo '{\"score\": 0.5}' >m.json; echo ${{ params.optimizer }}"
+    metrics: m.json
+YAML
+write plain.yaml <<'YAML'
+pipeline: plain
+steps:
+  s: {run: "true"}
+YAML
+
+# accs FILE: "param lr of the line" in order, as the table has it.
+column() { # FILE HEADER
+	awk -v want="$2" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == want) at = index($0, want) } NR > 1 { print substr($0, at, 8) + 0 }' "$1" | tr '\n' ' ' | sed 's/ $//'
+}
+
+test_expect 'no runs, and runs without metrics: said, not failed' '
+	test_code 4 cairn metrics 2>err
+	test_lines 1 err
+	cairn run -q plain.yaml
+	cairn metrics >out 2>err
+	test_grep "no run has metrics" err
+	cairn metrics --json >out
+	test_is "$(json out "d[\"runs\"]")" "[]"
+'
+
+test_expect 'one line a task, a column a metric; params are shown where they differ' '
+	cairn run -q
+	cairn metrics >out
+	test_lines 4 out
+	test_no_grep "lr|optimizer|same" out
+	cairn run -q -p lr=0.05
+	cairn run -q -p lr=0.2 -p optimizer=adam
+	cairn metrics >out
+	test_lines 10 out
+	test_grep "^run +task +lr +optimizer" out
+	test_no_grep "deep.loss|same" out
+	cairn metrics --all >out
+	test_grep "deep.loss" out
+	test_grep "same" out
+	cairn metrics --metric deep.loss >out 2>err
+	test_grep "^run +task +lr +optimizer +deep.loss$" out
+	test_lines 7 out
+	test_grep "2 more metrics" err
+'
+
+test_expect 'a param that only earlier runs had is shown' '
+	mkdir gone
+	cd gone
+	echo "# project" >cairn.yaml
+	write pipeline.yaml <<-Y
+	pipeline: g
+	params: {lr: 0.1}
+	steps:
+	  a: {run: "echo \${{ params.lr }} >o; cp x.json m", code: [x.json], outputs: {o: o}, metrics: m}
+	Y
+	echo "{\"x\": 1}" >x.json
+	cairn run -q
+	sed -i "/^params/d; s/\${{ params.lr }}//" pipeline.yaml
+	cairn run -q
+	cairn metrics >out
+	test_grep "^run +task +lr +x$" out
+'
+
+test_expect '--sort by a metric or a param, both ways; what has none goes last' '
+	cairn metrics --step train --sort acc >out
+	test_is "$(column out acc)" "0.05 0.05 0.1 0.1 0.2 0.2"
+	cairn metrics --step train --sort=-acc >out
+	test_is "$(column out acc)" "0.2 0.2 0.1 0.1 0.05 0.05"
+	cairn metrics --step train --sort lr >out
+	test_is "$(column out acc)" "0.05 0.05 0.1 0.1 0.2 0.2"
+	cairn metrics --sort=-acc >out
+	test_is "$(tail -n 3 out | grep -c judge)" 3
+	cairn metrics --sort score >out
+	test_is "$(sed -n 2,4p out | grep -c judge)" 3
+	cairn metrics --sort=-acc --json >out
+	test_is "$(json out "[r[\"params\"][\"lr\"] for r in d[\"runs\"]][:3]")" "[0.2, 0.1, 0.05]"
+'
+
+test_expect '--sort by what no run has is an error, not any order' '
+	test_code 4 cairn metrics --sort no-such 2>err
+	test_lines 1 err
+	test_grep "no-such" err
+'
+
+# rows CONDITION... : how many lines pass
+rows() { local a=(); for c; do a+=(--filter "$c"); done; cairn metrics --json "${a[@]}" >rows.json && json rows.json 'sum(len(r["metrics"]) for r in d["runs"])'; }
+
+test_expect '--filter: every operator, on metrics and params; several hold together' '
+	test_is "$(rows "acc>=0.1")" 4
+	test_is "$(rows "acc>0.1")" 2
+	test_is "$(rows "acc<=0.1")" 4
+	test_is "$(rows "acc<0.1")" 2
+	test_is "$(rows "acc=0.1")" 2
+	test_is "$(rows "acc==0.1")" 2
+	test_is "$(rows "acc!=0.1")" 4
+	test_is "$(rows "acc>0.01" "acc<0.2")" 4
+	test_is "$(rows "optimizer=adam")" 3
+	test_is "$(rows "optimizer!=adam")" 6
+	test_is "$(rows "lr=0.2" "score>0")" 1
+	test_is "$(rows "deep.loss<0")" 3
+	test_is "$(rows "no-such>0")" 0
+	for bad in "acc" ">1" "acc>" "" "acc~1"; do
+		test_code 2 cairn metrics --filter "$bad" 2>err
+		test_lines 1 err
+	done
+'
+
+test_expect '--limit, --pipeline, and runs by name' '
+	cairn metrics -n 1 --json >out
+	test_is "$(json out "[r[\"params\"][\"lr\"] for r in d[\"runs\"]]")" "[0.2]"
+	cairn metrics --pipeline plain --json >out
+	test_is "$(json out "d[\"runs\"]")" "[]"
+	cairn runs --json --pipeline fit >runs
+	cairn metrics "$(json runs "d[\"runs\"][2][\"id\"]")" --json >out
+	test_is "$(json out "[r[\"params\"][\"lr\"] for r in d[\"runs\"]]")" "[0.1]"
+	test_code 4 cairn metrics no-such-run 2>err
+	test_lines 1 err
+'
+
+test_expect 'the newest N that have metrics: runs without any are not counted' '
+	for i in 1 2 3; do cairn run -q plain.yaml; done
+	cairn metrics -n 3 --json >out
+	test_is "$(json out "[r[\"params\"][\"lr\"] for r in d[\"runs\"]]")" "[0.2, 0.05, 0.1]"
+'
+
+test_expect 'the end of a run names this command when there is something to see' '
+	cairn run >out
+	test_grep "next: cairn metrics fit-" out
+	cairn run plain.yaml >out
+	test_grep "succeeded" out
+	test_no_grep "cairn metrics" out
+'
+
+test_expect 'a step that failed at its gate shows its metrics' '
+	write gate.yaml <<-"YAML"
+	pipeline: gated
+	steps:
+	  g: {run: "echo {\\\"acc\\\": 0.25} >m.json", metrics: m.json, gate: {acc: ">= 0.5"}}
+	YAML
+	test_code 1 cairn run -q gate.yaml 2>err
+	cairn metrics --pipeline gated >out
+	test_grep "0.25" out
+'
+test_expect '--sort --json: each run once, whatever lies between its lines' '
+	mkdir mixed
+	cd mixed
+	echo "# project" >cairn.yaml
+	write pipeline.yaml <<-"Y"
+	pipeline: m
+	params: {n: 1}
+	steps:
+	  a: {run: "sed s/N/${{ params.n }}/ m.json >m", code: [m.json], metrics: m}
+	  b: {run: "sed s/N/1${{ params.n }}/ m.json >m", code: [m.json], metrics: m}
+	Y
+	echo "{\"x\": N}" >m.json
+	cairn run -q
+	cairn run -q -p n=2
+	cairn metrics --sort x --json >out
+	test_is "$(json out "[r[\"params\"][\"n\"] for r in d[\"runs\"]]")" "[1, 2]"
+	test_is "$(json out "[len(r[\"metrics\"]) for r in d[\"runs\"]]")" "[2, 2]"
+'
+test_expect '--plot shows the newest run, whatever --sort puts first' '
+	mkdir plot
+	cd plot
+	echo "# project" >cairn.yaml
+	write pipeline.yaml <<-"Y"
+	pipeline: m
+	params: {n: 1}
+	steps:
+	  a:
+	    uses: train
+	    run: for i in 1 2 3; do echo "loss=${{ params.n }} step=$i"; done
+	Y
+	for n in 1 2 3; do cairn run -q -p n=$n; done
+	cairn metrics --plot loss --json >want
+	test_is "$(json want "d[\"series\"][0][\"points\"][0][1]")" 3.0
+	cairn metrics --plot loss --json --sort n >out
+	test_cmp want out
+'
+test_done

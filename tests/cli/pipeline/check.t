@@ -1,0 +1,109 @@
+#!/bin/bash
+# cairn check: all that is wrong with pipeline files, at once, with its place.
+. "$(dirname "$0")/../../lib.sh"
+
+touch cairn.yaml
+write good.yaml <<'Y'
+pipeline: good
+steps:
+  a:
+    run: echo hi >${{ outputs.o }}
+    outputs: {o: o.txt}
+  b:
+    run: cat ${{ inputs.i }}
+    inputs: {i: "${{ steps.a.outputs.o }}"}
+Y
+write bad.yaml <<'Y'
+pipeline: bad
+steps:
+  a: {run: x, timeuot: 1h}
+  b:
+    run: x
+	needs: [a]
+Y
+write two.yaml <<'Y'
+pipeline: two
+steps:
+  a: {run: x, timeuot: 1h, needs: [äöü]}
+Y
+
+test_expect 'a good file' '
+	cairn check good.yaml >out 2>err
+	test_is "$(cat out)" "good.yaml: valid, pipeline good with 2 steps"
+	test_lines 0 err
+	cairn -q check good.yaml >out 2>err
+	test_lines 0 out
+'
+test_expect 'every error with its line and a caret; exit 3' '
+	test_code 3 cairn check two.yaml >out 2>err
+	test_lines 0 out
+	cat >want <<-E2
+	two.yaml:3:15: unknown key \`timeuot\` (did you mean \`timeout\`?)
+	      a: {run: x, timeuot: 1h, needs: [äöü]}
+	                  ^
+	E2
+	head -n 3 err >got
+	test_cmp want got
+	test_grep "^two.yaml:3:36: " err
+	test_is "$(sed -n 6p err)" "                                       ^"
+	test_is "$(tail -n 1 err)" "cairn: two.yaml: 2 errors"
+'
+test_expect 'one error is said once' '
+	printf "pipeline: x\nsteps:\n  a: {run: x, timeuot: 1h}\n" >one.yaml
+	test_code 3 cairn check one.yaml 2>err
+	test_is "$(grep -c timeuot err)" 2 # the message, and the line of the file
+	test_lines 3 err
+	test_code 3 cairn graph one.yaml 2>err
+	test_is "$(grep -c "unknown key" err)" 1
+	test_is "$(tail -n 1 err)" "cairn: one.yaml: 1 error"
+'
+test_expect 'a syntax error has its place too' '
+	test_code 3 cairn check bad.yaml 2>err
+	test_grep "^bad.yaml:6:1: " err
+'
+test_expect 'several files: all are looked at' '
+	test_code 3 cairn check bad.yaml good.yaml none.yaml >out 2>err
+	test_grep "good.yaml: valid" out
+	test_grep "bad.yaml:6" err
+	test_grep "none.yaml" err
+'
+test_expect 'pipeline.yaml is the default, from a folder below the project too' '
+	test_code 3 cairn check 2>err
+	test_grep "pipeline.yaml" err
+	mkdir -p sub
+	cp good.yaml sub/pipeline.yaml
+	cd sub
+	cairn check >out
+	test_grep "^pipeline.yaml: valid" out
+'
+test_expect '--json: one document, whatever was found' '
+	test_code 3 cairn check --json two.yaml good.yaml none.yaml >out 2>err
+	test_lines 0 err
+	test_is "$(json out "[f[\"valid\"] for f in d[\"files\"]]")" "[false, true, false]"
+	test_is "$(json out "d[\"files\"][0][\"problems\"][0][\"line\"]")" 3
+	test_is "$(json out "d[\"files\"][0][\"problems\"][1][\"column\"]")" 36
+	test_is "$(json out "d[\"files\"][1][\"steps\"]")" 2
+	test_is "$(json out "d[\"files\"][2][\"problems\"][0][\"severity\"]")" error
+'
+test_expect 'hostile bytes in names and lines reach no terminal' '
+	printf "pipeline: x\nsteps: {a: {run: x, \"k\\\\e[2J\": 1}}\n" >esc.yaml
+	test_code 3 cairn check esc.yaml 2>err
+	test_code 1 grep -q "$(printf "\033")" err
+	cp two.yaml "$(printf "e\033vil.yaml")"
+	test_code 3 cairn check "$(printf "e\033vil.yaml")" 2>err
+	test_code 1 grep -q "$(printf "\033")" err
+'
+test_expect 'no project: says how to make one' '
+	mkdir "$TRASH/outside"
+	cd "$TRASH/outside"
+	test_code 4 cairn check 2>err
+	test_grep "cairn init" err
+'
+test_expect 'a broken cairn.yaml has its place' '
+	mkdir broken
+	cd broken
+	echo "jbos: 4" >cairn.yaml
+	test_code 3 cairn check 2>err
+	test_grep "cairn.yaml:1:1: .*did you mean .jobs." err
+'
+test_done

@@ -1,0 +1,53 @@
+#!/bin/bash
+# cairn doctor: says what is wrong, and what to do about it; looking changes nothing.
+. "$(dirname "$0")/../../lib.sh"
+
+test_expect 'a sound project: exit 0, nothing is made' '
+	touch cairn.yaml
+	cairn doctor >out 2>err
+	test_lines 0 err
+	test_no_grep "^problem" out
+	test_grep "^ok  *sqlite" out
+	test_missing .cairn
+	cairn -q doctor >out
+	test_no_grep "^ok" out
+'
+test_expect '--json' '
+	cairn doctor --json >out
+	test_is "$(json out "d[\"healthy\"]")" true
+	test_is "$(json out "{c[\"state\"] for c in d[\"checks\"]} <= {\"ok\", \"warning\"}")" true
+'
+test_expect 'tools that the pipeline names' '
+	printf "pipeline: x\nsteps:\n  a: {run: x, tools: [\"no-such-tool --version\", \"sh -c true\"]}\n" >pipeline.yaml
+	test_code 1 cairn doctor >out
+	test_grep "step a needs no-such-tool" out
+	test_grep "→ install it" out
+	test_no_grep "needs sh" out
+	rm pipeline.yaml
+'
+test_expect 'no project' '
+	mkdir "$TRASH/outside"
+	cd "$TRASH/outside"
+	test_code 1 cairn doctor >out
+	test_grep "cairn init" out
+'
+test_expect 'an invalid pipeline and configuration' '
+	printf "pipeline: x\n" >bad.yaml
+	test_code 1 cairn doctor bad.yaml >out 2>err
+	test_grep "^problem  *pipeline" out
+	mkdir broken
+	echo "nonsense: 1" >broken/cairn.yaml
+	test_code 1 cairn -C broken doctor >out 2>err
+	test_grep "^problem  *project" out
+	test_grep "^ok  *time" out
+'
+test_expect 'a damaged database and a secret that others may read' '
+	mkdir -p .cairn/secrets
+	head -c 8192 /dev/urandom >.cairn/cairn.db
+	echo x >.cairn/secrets/OPEN
+	chmod 644 .cairn/secrets/OPEN
+	test_code 1 cairn doctor >out
+	test_grep "^problem  *database" out
+	test_grep "^problem  *secrets .*chmod 600" out
+'
+test_done

@@ -1,0 +1,183 @@
+/* The turn of a run: what waits costs nothing, and nothing that waits is forgotten. */
+#include <time.h>
+#include "core/fixture.h"
+#include "record/rows/attempts.h"
+#include "unit.h"
+
+struct world {
+	char dir[TEST_DIR_MAX];
+	struct config config;
+	struct run_options options;
+	struct arena *arena;
+	bool fails;
+	struct run_row row;
+	struct attempt_row *attempts;
+	size_t n_attempts;
+};
+
+static int setup(void **state)
+{
+	struct world *w = xcalloc(1, sizeof(*w));
+
+	test_dir(w->dir, sizeof(w->dir), "turn");
+	w->config = engine_config(w->dir);
+	w->arena = arena_new();
+	*state = w;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct world *w = *state;
+
+	arena_free(w->arena);
+	fs_remove_tree(w->dir, NULL);
+	free(w);
+	return 0;
+}
+
+/* A task of the step `long` takes an hour, `mate` a second, others a millisecond. */
+static void execute(void *arg, const struct runner_attempt *a, enum failure_class *ret_failure,
+		    int64_t *ret_duration_ns, struct content_id *ret_outputs,
+		    char **ret_metrics_json)
+{
+	const struct world *w = arg;
+
+	*ret_duration_ns = str_eq(a->on.step, "long")   ? 3600 * NS_PER_S
+			   : str_eq(a->on.step, "mate") ? NS_PER_S
+							: NS_PER_MS;
+	if (w->fails)
+		*ret_failure = FAILURE_FAILED;
+}
+
+/* Seconds of this thread that the run takes. */
+static double run(struct world *w, const char *yaml)
+{
+	struct runner_fake_options fake = { .script = execute, .arg = w };
+	struct run_context ctx;
+	struct timespec from, to;
+	struct pipeline *p;
+	struct engine e;
+	struct err err = { 0 };
+
+	engine_open(&e, &fake);
+	ctx = engine_context(&e, &w->config);
+	p = engine_pipeline(w->dir, yaml);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+	if (run_start(&ctx, p, &w->options, w->arena, &w->row, &err) < 0)
+		fail_msg("%s", err.msg);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+	assert_int_equal(record_run_attempts(e.db, w->row.rowid, w->arena, &w->attempts,
+					     &w->n_attempts, NULL),
+			 0);
+	pipeline_free(p);
+	engine_close(&e);
+	return (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9;
+}
+
+#define N 3000
+
+/* … of N tasks of a step; `item` is what is different between their commands. */
+static double cost(struct world *w, const char *item, const char *more)
+{
+	_cleanup_(str_deinit) struct str yaml = { 0 };
+
+	str_addf(&yaml, "pipeline: many\nsteps:\n  s:\n    run: work %s\n%s    each: [", item,
+		 more);
+	for (unsigned i = 0; i < N; i++)
+		str_addf(&yaml, "%s%u", i ? ", " : "", i);
+	str_add(&yaml, "]\n");
+	return run(w, yaml.s);
+}
+
+/* Looking at all that waits in each turn, or at its keys and commands, would cost many times as
+ * much. */
+static void test_waiting_is_not_dear(void **state)
+{
+	static const struct {
+		const char *name, *item, *more;
+		bool fails;
+	} rows[] = {
+		{ "without room for two", "${{ item }}", "    resources: {cpu: 3}\n", false },
+		{ "of one key", "x", "", false },
+		{ "of one key that fail", "x", "", true },
+		{ "in a group of one", "${{ item }}", "    concurrency: {group: g, max: 1}\n",
+		  false },
+		{ "in a group whose name is rendered", "${{ item }}",
+		  "    concurrency: {group: \"g-${{ item < 0 }}\", max: 1}\n", false },
+	};
+	struct world *w = *state;
+	double plain;
+
+	w->config.cpu_milli = 4000;
+	w->options = (struct run_options){ .jobs = 4, .keep_going = true };
+	plain = cost(w, "${{ item }}", "");
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		double s;
+
+		w->fails = rows[i].fails;
+		s = cost(w, rows[i].item, rows[i].more);
+		print_message("%u tasks: %.2f s, %s: %.2f s\n", N, plain, rows[i].name, s);
+		assert_int_equal(w->row.counts.executed + w->row.counts.hits + w->row.counts.failed,
+				 N);
+		assert_int_equal(w->row.counts.failed, rows[i].fails ? N : 0);
+		if (s > plain * 2 + 0.1)
+			fail_msg("%s: %.2f s instead of %.2f", rows[i].name, s, plain);
+	}
+}
+
+/* 256 tasks begin before `big`, which needs the whole machine. The last of them takes its place in
+ * the group, so that it comes to wait for that instead of for room: then others need not wait for
+ * it. */
+static void test_passed_over(void **state)
+{
+	_cleanup_(str_deinit) struct str yaml = { 0 };
+	struct world *w = *state;
+
+	w->config.cpu_milli = 3000;
+	w->options = (struct run_options){ .jobs = 3 };
+	str_add(&yaml,
+		"pipeline: passed\nsteps:\n"
+		"  long: {run: work long, resources: {cpu: 1}}\n"
+		"  big: {run: work big, resources: {cpu: 3}, concurrency: {group: g, max: 1}}\n"
+		"  small: {run: \"work ${{ item }}\", resources: {cpu: 1}, each: [0");
+	for (unsigned i = 1; i < 255; i++)
+		str_addf(&yaml, ", %u", i);
+	str_add(&yaml, "]}\n  mate: {run: work mate, resources: {cpu: 1}, concurrency: {group: g, "
+		       "max: 1}}\n"
+		       "  after: {run: \"work after ${{ item }}\", resources: {cpu: 1}, each: [0, "
+		       "1, 2]}\n");
+	run(w, yaml.s);
+	assert_int_equal(w->row.state, RUN_SUCCEEDED);
+	assert_int_equal(w->row.counts.executed, 261);
+	/* `mate` is its group's first; in the second that it takes, `after` begins; `big` is the
+	 * last. */
+	assert_string_equal(w->attempts[256].task, "mate");
+	assert_string_equal(w->attempts[257].task, "after[0]");
+	assert_true(w->attempts[257].started_ns < w->attempts[256].ended_ns);
+	assert_string_equal(w->attempts[260].task, "big");
+}
+
+/* What this machine can never run has had an attempt all the same: its first. */
+static void test_too_many_gpus(void **state)
+{
+	struct world *w = *state;
+
+	run(w, "pipeline: gpus\nsteps:\n  s: {run: work, resources: {gpu: 1}}\n");
+	assert_int_equal(w->row.state, RUN_FAILED);
+	assert_int_equal(w->n_attempts, 1);
+	assert_int_equal(w->attempts[0].number, 1);
+	assert_int_equal(w->attempts[0].failure, FAILURE_UNSCHEDULABLE);
+	assert_non_null(strstr(w->attempts[0].message, "it asks for 1 GPU; this machine has 0"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_waiting_is_not_dear, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_passed_over, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_too_many_gpus, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,35 @@
+#!/bin/bash
+# shellcheck source=../../lib.sh
+. "$(dirname "$0")/../../lib.sh"
+
+# croniter and zoneinfo, in an environment of their own beside the other tests' downloads.
+cache=${test_xdg:-$test_home/.cache}/cairn-tests
+venv=$cache/croniter-6.pinned
+environment() {
+	local fresh
+	[ -x "$venv/bin/python" ] && return
+	mkdir -p "$cache" && fresh=$(mktemp -d "$cache/fresh.XXXXXX") || return
+	if python3 -m venv "$fresh" && "$fresh/bin/python" -m pip install -q --require-hashes -r "$SRC/tests/serve/schedule/croniter.requirements.txt"; then
+		mv -T "$fresh" "$venv" 2>/dev/null || rm -rf "$fresh"
+	else
+		rm -rf "$fresh"
+	fi >/dev/null 2>&1
+	[ -x "$venv/bin/python" ] || return 1
+}
+export tool
+tool=$(test_tool calendar_tool) || test_skip_all 'there is no calendar_tool: build it'
+[ -e /usr/share/zoneinfo/Europe/Berlin ] || test_skip_all 'this machine has no tzdata'
+environment || test_skip_all 'croniter cannot be installed from the package registry here'
+
+if [ "${CAIRN_TEST_FULL:-0}" = 1 ]; then set -- --count 20000 --points 1000; else set -- --count 600 --points 60; fi
+test_expect '200 years of random rules in 20 zones, against croniter and zoneinfo' '
+	"$venv/bin/python" "$SRC/tests/serve/schedule/cron_vectors.py" "$tool" '"$*"' >out || { cat out; false; }
+	cat out; grep -q " 0 rules differ" out
+'
+test_expect 'a tool that answers wrongly is found out' '
+	printf "#!/bin/sh\nexec \"%s\" | sed -u s/00\\ /60\\ /\n" "$tool" >liar
+	chmod +x liar
+	test_must_fail "$venv/bin/python" "$SRC/tests/serve/schedule/cron_vectors.py" ./liar --count 20 --points 60 >out 2>&1
+	test_grep "instead of" out
+'
+test_done
