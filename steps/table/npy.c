@@ -21,7 +21,8 @@
 #define HEADER_MAX                                                                             \
 	(64 * KIB) /* NumPy writes 128 bytes; records with very many fields more, which aren't \
 		      read anyway */
-#define ITEM_MAX (1 << 20)
+#define ITEM_MAX          (1 << 20)
+#define EMPTY_COLUMNS_MAX 65536 /* of an array without rows; as many as a CSV's first row has */
 
 struct header {
 	const char *what, *at, *end;
@@ -230,6 +231,10 @@ static int set_shape(const char *what, const struct npy_header *h, struct npy *a
 			return err_set(err, ERR_UNSUPPORTED, "%s: an array without content", what);
 		columns = MAX(columns, 1);
 	}
+	if (!rows && columns > EMPTY_COLUMNS_MAX) /* nor about the number of columns */
+		return err_set(err, ERR_UNSUPPORTED,
+			       "%s: an array of no rows and %llu columns; at most %d can be read",
+			       what, (unsigned long long)columns, EMPTY_COLUMNS_MAX);
 	a->dimensions = h->dimensions;
 	a->rows = rows;
 	a->columns = columns;

@@ -109,6 +109,8 @@ static const struct {
 	  "t: an array of type `<f16`" },
 	{ "{'descr': '<U0', 'fortran_order': False, 'shape': (1000000000000,)}", 0, ERR_UNSUPPORTED,
 	  "t: an array without content" },
+	{ "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 65537)}", 0, ERR_UNSUPPORTED,
+	  "t: an array of no rows and 65537 columns" },
 	{ "{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (1,)}", 8, ERR_UNSUPPORTED,
 	  "t: an array of records" },
 	{ "{'descr': '<f8', 'fortran_order': False}", 8, ERR_INVALID, "t: the header" },
