@@ -929,6 +929,42 @@ struct store *tier_local(struct store *s)
 	return is_tier(s) ? tier_of(s)->local : NULL;
 }
 
+typedef VEC(struct digest) digest_list;
+
+static int add_name(void *arg, const struct digest *name, uint64_t size, int64_t mtime_ns)
+{
+	VEC_PUSH((digest_list *)arg, *name);
+	return 0;
+}
+
+static int by_digest(const void *a, const void *b)
+{
+	return memcmp(a, b, DIGEST_BYTES);
+}
+
+int tier_names(struct store *s, enum store_space space, struct digest **ret, size_t *ret_n,
+	       struct err *err)
+{
+	digest_list v = { 0 };
+	size_t n = 0;
+
+	*ret = NULL;
+	*ret_n = 0;
+	if (store_list(s, space, add_name, &v, err) < 0 ||
+	    (tier_remote(s) && remote_list(tier_remote(s), space, add_name, &v, err) < 0)) {
+		VEC_FREE(&v);
+		return -1;
+	}
+	if (v.n)
+		qsort(v.v, v.n, sizeof(*v.v), by_digest);
+	for (size_t i = 0; i < v.n; i++)
+		if (i == 0 || !digest_eq(&v.v[i], &v.v[n - 1]))
+			v.v[n++] = v.v[i];
+	*ret = v.v;
+	*ret_n = n;
+	return 0;
+}
+
 int tier_failure(struct store *s, struct err *err)
 {
 	struct err why = { 0 };

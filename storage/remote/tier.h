@@ -18,6 +18,11 @@ void tier_keep_unsent(struct store *s, const char *dir);
  * process last sent something. */
 int tier_failure(struct store *s, struct err *err);
 
+/* The names of a space, here and in the bucket, each once and sorted. The caller frees *ret. Of any
+ * store: without a bucket, what is here. */
+int tier_names(struct store *s, enum store_space space, struct digest **ret, size_t *ret_n,
+	       struct err *err);
+
 /* What is to be moved: manifests by hash, and all that they reach, action records included. n 0:
  * everything that there is. */
 struct tier_wanted {

@@ -161,67 +161,58 @@ static const char *state_text(const struct facts_task *t)
 	return t ? names[t->state] : NULL;
 }
 
-static const struct content_id *output(const struct facts_task *t, const char *name)
-{
-	for (size_t i = 0; t && i < t->n_outputs; i++)
-		if (str_eq(t->outputs[i].name, name))
-			return &t->outputs[i].id;
-	return NULL;
-}
-
-/* The i-th name of all that the two have: first those of a, then what only b has; NULL behind the
- * last one. */
-static const char *output_at(const struct facts_task *a, const struct facts_task *b, size_t i)
-{
-	size_t n = a ? a->n_outputs : 0;
-
-	if (i < n)
-		return a->outputs[i].name;
-	for (size_t k = 0; b && k < b->n_outputs; k++)
-		if (!output(a, b->outputs[k].name) && n++ == i)
-			return b->outputs[k].name;
-	return NULL;
-}
-
-static void diff_outputs(struct diff *d, const char *task, const struct facts_task *a,
-			 const struct facts_task *b)
-{
+/* What one or both of two tasks have under a name: a content id or a metric's value. */
+struct pair {
 	const char *name;
+	const void *a, *b;
+};
+typedef VEC(struct pair) pair_list;
 
-	for (size_t i = 0; (name = output_at(a, b, i)); i++) {
-		const char *full = arena_printf(d->cli->arena, "%s/%s", task, name);
-		const struct content_id *ia = output(a, name), *ib = output(b, name);
-
-		row(d, "output", full, short_id(d, ia), short_id(d, ib));
-		note(d, d->tasks, "output", full, facts_id(ia), facts_id(ib));
-	}
+static void add_to_pair(pair_list *v, const char *name, const void *a, const void *b)
+{
+	for (size_t i = 0; i < v->n; i++)
+		if (str_eq(v->v[i].name, name)) {
+			v->v[i].b = b;
+			return;
+		}
+	VEC_PUSH(v, ((struct pair){ name, a, b }));
 }
 
-static const struct metric_value *metric(const struct facts_task *t, const char *name)
+static pair_list outputs_of(const struct facts_task *a, const struct facts_task *b)
 {
-	for (size_t i = 0; t && i < t->n_metrics; i++)
-		if (str_eq(t->metrics[i].name, name))
-			return &t->metrics[i];
-	return NULL;
+	pair_list v = { 0 };
+
+	for (size_t i = 0; a && i < a->n_outputs; i++)
+		add_to_pair(&v, a->outputs[i].name, &a->outputs[i].id, NULL);
+	for (size_t i = 0; b && i < b->n_outputs; i++)
+		add_to_pair(&v, b->outputs[i].name, NULL, &b->outputs[i].id);
+	return v;
+}
+
+static pair_list metrics_of(const struct facts_task *a, const struct facts_task *b)
+{
+	pair_list v = { 0 };
+
+	for (size_t i = 0; a && i < a->n_metrics; i++)
+		add_to_pair(&v, a->metrics[i].name, &a->metrics[i], NULL);
+	for (size_t i = 0; b && i < b->n_metrics; i++)
+		add_to_pair(&v, b->metrics[i].name, NULL, &b->metrics[i]);
+	return v;
+}
+
+static void diff_output(struct diff *d, const char *task, const char *name,
+			const struct content_id *a, const struct content_id *b)
+{
+	const char *full = arena_printf(d->cli->arena, "%s/%s", task, name);
+
+	row(d, "output", full, short_id(d, a), short_id(d, b));
+	note(d, d->tasks, "output", full, facts_id(a), facts_id(b));
 }
 
 /* NaN is NaN. */
 static bool same_value(double a, double b)
 {
 	return a == b || (isnan(a) && isnan(b));
-}
-
-/* As output_at(). */
-static const char *metric_at(const struct facts_task *a, const struct facts_task *b, size_t i)
-{
-	size_t n = a ? a->n_metrics : 0;
-
-	if (i < n)
-		return a->metrics[i].name;
-	for (size_t k = 0; b && k < b->n_metrics; k++)
-		if (!metric(a, b->metrics[k].name) && n++ == i)
-			return b->metrics[k].name;
-	return NULL;
 }
 
 static void diff_metric(struct diff *d, const char *task, const char *name,
@@ -245,14 +236,18 @@ static void diff_metric(struct diff *d, const char *task, const char *name,
 static void diff_task(struct diff *d, const char *task, const struct facts_task *a,
 		      const struct facts_task *b)
 {
-	const char *sa = state_text(a), *sb = state_text(b), *name;
+	const char *sa = state_text(a), *sb = state_text(b);
+	pair_list outputs = outputs_of(a, b), metrics = metrics_of(a, b);
 
 	row(d, "task", task, sa, sb);
 	note(d, d->tasks, "task", task, sa ? json_string(sa) : json_null(),
 	     sb ? json_string(sb) : json_null());
-	diff_outputs(d, task, a, b);
-	for (size_t i = 0; (name = metric_at(a, b, i)); i++)
-		diff_metric(d, task, name, metric(a, name), metric(b, name));
+	for (size_t i = 0; i < outputs.n; i++)
+		diff_output(d, task, outputs.v[i].name, outputs.v[i].a, outputs.v[i].b);
+	for (size_t i = 0; i < metrics.n; i++)
+		diff_metric(d, task, metrics.v[i].name, metrics.v[i].a, metrics.v[i].b);
+	VEC_FREE(&outputs);
+	VEC_FREE(&metrics);
 }
 
 static void diff_tasks(struct diff *d)
@@ -291,21 +286,25 @@ static json_t *cause_json(const char *task, const struct cause *c)
  */
 static const char *differing(struct diff *d, const struct facts_task *a, const struct facts_task *b)
 {
-	const char *task = a ? a->task : b->task, *name;
+	const char *task = a ? a->task : b->task;
 	_cleanup_(str_deinit) struct str s = { 0 };
+	pair_list outputs = outputs_of(a, b), metrics = metrics_of(a, b);
 
-	for (size_t i = 0; (name = output_at(a, b, i)); i++) {
-		const struct content_id *ia = output(a, name), *ib = output(b, name);
+	for (size_t i = 0; i < outputs.n; i++) {
+		const struct pair *p = &outputs.v[i];
 
-		if (!ia || !ib || !content_id_eq(ia, ib))
-			str_addf(&s, "%s%s/%s", s.len ? ", " : "", task, name);
+		if (!p->a || !p->b || !content_id_eq(p->a, p->b))
+			str_addf(&s, "%s%s/%s", s.len ? ", " : "", task, p->name);
 	}
-	for (size_t i = 0; s.len == 0 && (name = metric_at(a, b, i)); i++) {
-		const struct metric_value *ma = metric(a, name), *mb = metric(b, name);
+	for (size_t i = 0; s.len == 0 && i < metrics.n; i++) {
+		const struct pair *p = &metrics.v[i];
+		const struct metric_value *ma = p->a, *mb = p->b;
 
 		if (!ma || !mb || !same_value(ma->value, mb->value))
-			str_addf(&s, "%s@metric.%s", task, name);
+			str_addf(&s, "%s@metric.%s", task, p->name);
 	}
+	VEC_FREE(&outputs);
+	VEC_FREE(&metrics);
 	if (s.len == 0 && (!a || !b || a->state != b->state))
 		str_add(&s, task);
 	return s.len ? arena_strndup(d->cli->arena, s.s, s.len) : NULL;

@@ -51,7 +51,8 @@ struct reindex {
 	const struct reindex_options *o;
 	struct reindex_result *res;
 	struct arena *arena;
-	VEC(struct digest) hashes;
+	struct digest *hashes; /* of the manifests there are */
+	size_t n_hashes;
 	VEC(struct entry) entries;
 	enum import_ids ids;
 	bool has_old;
@@ -65,72 +66,25 @@ static void warn(const struct reindex *x, const char *text)
 
 /* The manifests there are. */
 
-struct finder {
-	const char *prefix;
-	struct map *seen;
-	struct digest *ret;
-	size_t max, n;
-};
-
-static int see_prefixed(void *arg, const struct digest *name, uint64_t size, int64_t mtime_ns)
-{
-	struct finder *f = arg;
-	char hex[DIGEST_HEX_MAX];
-	bool is_new;
-
-	if (!str_has_prefix(digest_hex(name, hex), f->prefix))
-		return 0;
-	*map_slot(f->seen, name->b, DIGEST_BYTES, &is_new) = f;
-	if (!is_new)
-		return 0;
-	if (f->n < f->max)
-		f->ret[f->n] = *name;
-	f->n++;
-	return 0;
-}
-
 int record_store_runs(struct store *s, const char *prefix, struct digest *ret, size_t max,
 		      size_t *ret_n, struct err *err)
 {
-	struct finder f = { .prefix = str_has_prefix(prefix, "sha256:") ? prefix + 7 : prefix,
-			    .seen = map_new(),
-			    .ret = ret,
-			    .max = max };
-	int r = store_list(s, STORE_RUN, see_prefixed, &f, err);
+	_cleanup_(freep) struct digest *names = NULL;
+	char hex[DIGEST_HEX_MAX];
+	size_t n;
 
-	if (r == 0 && tier_remote(s))
-		r = remote_list(tier_remote(s), STORE_RUN, see_prefixed, &f, err);
-	map_free(f.seen);
-	*ret_n = f.n;
-	return r;
-}
-
-static int see_run(void *arg, const struct digest *name, uint64_t size, int64_t mtime_ns)
-{
-	struct reindex *x = arg;
-
-	VEC_PUSH(&x->hashes, *name);
-	return 0;
-}
-
-static int by_digest(const void *a, const void *b)
-{
-	return memcmp(a, b, DIGEST_BYTES);
-}
-
-static int list_manifests(struct reindex *x, struct err *err)
-{
-	size_t n = 0;
-
-	if (store_list(x->s, STORE_RUN, see_run, x, err) < 0 ||
-	    (tier_remote(x->s) && remote_list(tier_remote(x->s), STORE_RUN, see_run, x, err) < 0))
+	*ret_n = 0;
+	if (tier_names(s, STORE_RUN, &names, &n, err) < 0)
 		return -1;
-	if (x->hashes.n)
-		qsort(x->hashes.v, x->hashes.n, sizeof(*x->hashes.v), by_digest);
-	for (size_t i = 0; i < x->hashes.n; i++)
-		if (i == 0 || !digest_eq(&x->hashes.v[i], &x->hashes.v[n - 1]))
-			x->hashes.v[n++] = x->hashes.v[i];
-	x->hashes.n = n;
+	if (str_has_prefix(prefix, "sha256:"))
+		prefix += 7;
+	for (size_t i = 0; i < n; i++) {
+		if (!str_has_prefix(digest_hex(&names[i], hex), prefix))
+			continue;
+		if (*ret_n < max)
+			ret[*ret_n] = names[i];
+		++*ret_n;
+	}
 	return 0;
 }
 
@@ -192,11 +146,11 @@ static void drop_superseded(struct reindex *x)
 
 static int read_manifests(struct reindex *x, struct err *err)
 {
-	for (size_t i = 0; i < x->hashes.n; i++) {
+	for (size_t i = 0; i < x->n_hashes; i++) {
 		if (i % EXPECTED_AT_ONCE == 0)
-			store_expect(x->s, STORE_RUN, x->hashes.v + i,
-				     MIN(x->hashes.n - i, EXPECTED_AT_ONCE));
-		if (read_entry(x, &x->hashes.v[i], err) < 0)
+			store_expect(x->s, STORE_RUN, x->hashes + i,
+				     MIN(x->n_hashes - i, EXPECTED_AT_ONCE));
+		if (read_entry(x, &x->hashes[i], err) < 0)
 			return -1;
 	}
 	drop_superseded(x);
@@ -479,7 +433,8 @@ static int read_and_build(struct reindex *x, const char *path, const char *built
 {
 	int r;
 
-	if (list_manifests(x, err) < 0 || read_manifests(x, err) < 0)
+	if (tier_names(x->s, STORE_RUN, &x->hashes, &x->n_hashes, err) < 0 ||
+	    read_manifests(x, err) < 0)
 		return -1;
 	x->ids = IMPORT_KEEP_IDS;
 	r = build(x, built, path, err);
@@ -517,7 +472,7 @@ int record_reindex(const char *path, struct store *s, const struct reindex_optio
 	unlink(built_lock);
 	if (r < 0)
 		remove_database(built);
-	VEC_FREE(&x.hashes);
+	free(x.hashes);
 	VEC_FREE(&x.entries);
 	arena_free(x.arena);
 	return r < 0 ? -1 : 0;

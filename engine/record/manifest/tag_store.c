@@ -106,54 +106,20 @@ int tag_store_load(struct store *s, const struct digest *name, struct arena *are
 
 /* All. */
 
-struct names {
-	VEC(struct digest) v;
-};
-
-static int see(void *arg, const struct digest *name, uint64_t size, int64_t mtime_ns)
-{
-	struct names *n = arg;
-
-	VEC_PUSH(&n->v, *name);
-	return 0;
-}
-
-static int by_digest(const void *a, const void *b)
-{
-	return memcmp(a, b, DIGEST_BYTES);
-}
-
-/* Each once, though it lies here and behind. */
-static int list_names(struct store *s, struct names *ret, struct err *err)
-{
-	size_t n = 0;
-
-	if (store_list(s, STORE_TAG, see, ret, err) < 0 ||
-	    (tier_remote(s) && remote_list(tier_remote(s), STORE_TAG, see, ret, err) < 0))
-		return -1;
-	if (ret->v.n)
-		qsort(ret->v.v, ret->v.n, sizeof(*ret->v.v), by_digest);
-	for (size_t i = 0; i < ret->v.n; i++)
-		if (i == 0 || !digest_eq(&ret->v.v[i], &ret->v.v[n - 1]))
-			ret->v.v[n++] = ret->v.v[i];
-	ret->v.n = n;
-	return 0;
-}
-
 /* Those that aren't on record yet, read. A damaged one names nothing. */
-static int read_new(struct db *db, struct store *s, const struct names *names, struct arena *arena,
-		    struct tag_row *out, size_t *ret_n, struct err *err)
+static int read_new(struct db *db, struct store *s, const struct digest *names, size_t n,
+		    struct arena *arena, struct tag_row *out, size_t *ret_n, struct err *err)
 {
-	for (size_t i = 0; i < names->v.n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		struct err e = { 0 };
-		int one, known = db_get(db, "SELECT 1 FROM tag WHERE digest = ?",
-					DB_IN(&names->v.v[i]), NULL, DB_OUT(&one), err);
+		int one, known = db_get(db, "SELECT 1 FROM tag WHERE digest = ?", DB_IN(&names[i]),
+					NULL, DB_OUT(&one), err);
 
 		if (known < 0)
 			return -1;
 		if (known)
 			continue;
-		if (tag_store_load(s, &names->v.v[i], arena, &out[*ret_n], &e) == 0)
+		if (tag_store_load(s, &names[i], arena, &out[*ret_n], &e) == 0)
 			++*ret_n;
 		else if (!manifest_is_damage(&e))
 			return err_set(err, e.code, "%s", e.msg);
@@ -164,15 +130,15 @@ static int read_new(struct db *db, struct store *s, const struct names *names, s
 int tag_store_take_in(struct db *db, struct store *s, struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	struct names names = { 0 };
+	_cleanup_(freep) struct digest *names = NULL;
 	struct tag_row *rows;
-	size_t n = 0;
-	int r = list_names(s, &names, err);
+	size_t n_names, n = 0;
+	int r = tier_names(s, STORE_TAG, &names, &n_names, err);
 
-	rows = arena_alloc(arena, (names.v.n + 1) * sizeof(*rows));
-	if (r == 0)
-		r = read_new(db, s, &names, arena, rows, &n, err);
-	VEC_FREE(&names.v);
+	if (r < 0)
+		return -1;
+	rows = arena_alloc(arena, (n_names + 1) * sizeof(*rows));
+	r = read_new(db, s, names, n_names, arena, rows, &n, err);
 	if (r < 0 || n == 0)
 		return r < 0 ? -1 : 0;
 	if (db_begin(db, err) < 0)
@@ -190,15 +156,16 @@ int tag_store_each_run(struct store *s, void (*fn)(void *arg, const struct diges
 		       struct err *err)
 {
 	_cleanup_(arena_freep) struct arena *arena = arena_new();
-	struct names names = { 0 };
-	int r = list_names(s, &names, err);
+	_cleanup_(freep) struct digest *names = NULL;
+	size_t n;
 
-	for (size_t i = 0; i < names.v.n && r == 0; i++) {
+	if (tier_names(s, STORE_TAG, &names, &n, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
 		struct tag_row row;
 
-		if (tag_store_load(s, &names.v.v[i], arena, &row, NULL) == 0 && row.has_run)
+		if (tag_store_load(s, &names[i], arena, &row, NULL) == 0 && row.has_run)
 			fn(arg, &row.run);
 	}
-	VEC_FREE(&names.v);
-	return r;
+	return 0;
 }
