@@ -270,6 +270,28 @@ test_expect 'an endpoint that only the project names is sent no credentials unti
 	AWS_ENDPOINT_URL=$url test_must_fail cairn run >out 2>&1
 	test_grep AKID ../asked
 '
+test_expect 'nor is it sent a token of Google Cloud' '
+	unset CAIRN_TRUST_ENDPOINTS
+	listener asked
+	url=http://127.0.0.1:$(cat asked.port)
+	state google
+	cd google
+	# The trusted endpoint is asked only once there is a token, and this refresh token is nowhere to be had.
+	echo "{\"type\": \"authorized_user\", \"client_id\": \"i\", \"client_secret\": \"s\", \"refresh_token\": \"r\", \"token_uri\": \"https://127.0.0.1:1/token\"}" >key.json
+	export GOOGLE_APPLICATION_CREDENTIALS=$PWD/key.json
+	write cairn.yaml <<-Y
+	store: gs://bucket/store
+	store_options: {endpoint: "$url"}
+	Y
+	for look in plan run doctor "store stat"; do
+		test_must_fail cairn $look >out 2>&1
+		test_grep "$url.*CAIRN_TRUST_ENDPOINTS" out
+	done
+	CAIRN_TRUST_ENDPOINTS=$url test_must_fail cairn store pull >out 2>&1
+	test_no_grep "CAIRN_TRUST_ENDPOINTS" out
+	test_grep "127.0.0.1:1/token" out
+	gone ../asked
+'
 test_expect 'a session token is never sent openly over a network' '
 	export AWS_ACCESS_KEY_ID=AKID AWS_SECRET_ACCESS_KEY=secret AWS_SESSION_TOKEN=session AWS_MAX_ATTEMPTS=1
 	state plain

@@ -169,6 +169,11 @@ test_expect 'what is said while the store does not answer says so: it may be the
 	test_code 4 cairn why a >out 2>err
 	test_grep "would run" out
 	test_grep "doesn.t answer" err
+	echo "kubernetes: {store_secret: s, image: \"r.example/x@sha256:$(printf "%064d" 0)\"}" >>cairn.yaml
+	sed "s|a: {run|a: {image: \"r.example/y@sha256:$(printf "%064d" 0)\", run|" pipeline.yaml >pods.yaml
+	test_code 4 cairn run --on kubernetes --dry-run=client pods.yaml >out 2>err
+	test_grep "^kind: Job" out
+	test_grep "doesn.t answer" err
 	cairn run -q 2>err
 	cairn plan >out 2>err
 	test_grep "^1 hit, 0 to run" out

@@ -152,6 +152,10 @@ test_expect 'a run that was stopped in order can go on after a reindex; its last
 	id=$(json runs.1 "d[\"runs\"][0][\"id\"]")
 	test_is "$(cairn get "$id/quick" -o -)" quick
 	touch "$HOME/go"
+	# What only the store says of it may be anybody'"'"'s.
+	test_code 3 cairn resume -q "$id" 2>err
+	test_grep "[-][-]trust" err
+	test_is "$(cairn status --json "$id" | json /dev/stdin "d[\"run\"][\"state\"]")" interrupted
 	cairn resume --trust -q "$id"
 	cairn runs --json -n 1 >runs.1
 	test_is "$(json runs.1 "[d[\"runs\"][0][\"id\"], d[\"runs\"][0][\"state\"], d[\"runs\"][0][\"counts\"][\"executed\"]]")" "[\"$id\", \"succeeded\", 1]"

@@ -78,4 +78,39 @@ for how in 'INT INT' 'TERM TERM' 'INT TERM'; do
 		test_is "$(json out "d[\"state\"]")" succeeded
 	'
 done
+test_expect 'a plan that hangs at the bucket ends within a second' '
+	pipeline planned true
+	eval "$(hang "\"path\": \"*\"")"
+	before=$(asked front "q[\"rule\"] == \"hangs\"")
+	start planned cairn run planned.yaml
+	wait_until 12 hung "$before"
+	took=$(asked_to_end planned TERM) # a job of this shell was born without an ear for INT
+	calm
+	test_is "$(cat planned.rc)" 143
+	[ "$took" -lt 1000 ] || { echo "it took $took ms" >&2; return 1; }
+'
+test_expect 'a run that fetches what a task needs, and the bucket hangs, ends within a second' '
+	write fetched.yaml <<-"YAML"
+	pipeline: fetched
+	params: {n: 1}
+	steps:
+	  a: {run: "seq 300000 >o", outputs: {o: o}}
+	  b: {run: "tail -n ${{ params.n }} ${{ inputs.o }} >p", inputs: {o: "${{ steps.a.outputs.o }}"}, outputs: {p: p}}
+	YAML
+	cairn run -q fetched.yaml
+	id=$(cairn runs --json -n 1 | json /dev/stdin "d[\"runs\"][0][\"id\"]")
+	size=$(seq 300000 | wc -c)
+	chmod -R u+w .cairn/store
+	find .cairn/store/blobs -type f -size "${size}c" -delete
+	eval "$(hang "\"method\": \"GET\", \"path\": \"*/blobs/*\"")"
+	before=$(asked front "q[\"rule\"] == \"hangs\"")
+	start fetching cairn run -p n=2 fetched.yaml
+	wait_until 12 hung "$before"
+	took=$(asked_to_end fetching INT INT)
+	calm
+	test_is "$(cat fetching.rc)" 130
+	[ "$took" -lt 1000 ] || { echo "it took $took ms" >&2; return 1; }
+	cairn resume -q --json >out
+	test_is "$(json out "d[\"state\"]")" succeeded
+'
 test_done
