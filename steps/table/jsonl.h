@@ -2,11 +2,12 @@
  * memory.
  *
  * The text is hostile: it is held against RFC 8259 to the letter, but for the NaN, Infinity and
- * -Infinity that Python writes as numbers; depth, members and the length of a line are bounded;
+ * -Infinity that Python writes as numbers. Depth, members and the length of a line are bounded.
  * `\u0000`, text that isn't UTF-8, a line that is no object and a key that its outermost object has
- * twice are ERR_INVALID with file and line. (What lies deeper is given as it is written: a key that
- * is twice in there is the business of who reads it.) Members are lent slices of the text, strings with escapes of the reader's own
- * buffer; valid until the next call. Lines with nothing but spaces are passed over.
+ * twice are ERR_INVALID with file and line. What lies deeper is given as it is written: a key that
+ * is twice in there is the business of who reads it. Members are lent slices of the text, strings
+ * with escapes of the reader's own buffer; valid until the next call. Lines with nothing but spaces
+ * are passed over.
  */
 #ifndef CAIRN_STEPS_TABLE_JSONL_H
 #define CAIRN_STEPS_TABLE_JSONL_H
