@@ -354,6 +354,20 @@ static void check_step_tools(struct doctor *d, const struct step *s, size_t *n)
 	}
 }
 
+/* What a plan for a cluster refuses, as plan/image.c does. */
+static void check_images(struct doctor *d, const struct pipeline *p)
+{
+	for (size_t i = 0; i < p->n_steps; i++) {
+		const struct step *s = &p->steps[i];
+
+		if (s->program.run && !s->place.image)
+			doctor_found(d, DOCTOR_PROBLEM, "image",
+				     "say `image:` there, or for all steps under `defaults:`",
+				     "%s:%d: step %s has no image for its command to run in",
+				     s->pos.file, s->pos.line, s->name);
+	}
+}
+
 static void check_pipeline(struct doctor *d, const char *path)
 {
 	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
@@ -369,8 +383,11 @@ static void check_pipeline(struct doctor *d, const char *path)
 	}
 	doctor_found(d, DOCTOR_OK, "pipeline", NULL, "%s: %zu step%s", p->path, p->n_steps,
 		     p->n_steps == 1 ? "" : "s");
-	for (size_t i = 0; i < p->n_steps && str_eq(d->config->runner, "local");
-	     i++) /* else they are the images' */
+	if (!str_eq(d->config->runner, "local")) { /* the tools are the images' */
+		check_images(d, p);
+		return;
+	}
+	for (size_t i = 0; i < p->n_steps; i++)
 		check_step_tools(d, &p->steps[i], &n);
 	if (n && d->problem == before)
 		doctor_found(d, DOCTOR_OK, "tools", NULL,

@@ -21,6 +21,18 @@ test_expect 'a cluster that is fit' '
 	test_grep "dryRun.*All" api/log
 '
 
+test_expect 'a command without an image to run in' '
+	printf "pipeline: p\nsteps:\n  a: {run: \"true\"}\n  b: {image: \"python:3.12\", run: \"true\"}\n" >pipeline.yaml
+	test_code 1 cairn doctor --on kubernetes >out
+	test_grep "^problem  *image  *pipeline.yaml:3: step a has no image" out
+	test_no_grep "step b" out
+	test_grep "say .image:. there" out
+	echo "defaults: {image: \"python:3.12\"}" >>pipeline.yaml
+	cairn doctor --on kubernetes >out
+	test_no_grep "^problem" out
+	rm pipeline.yaml
+'
+
 test_expect 'rights that are missing are named' '
 	echo "create jobs,get pods/log" >api/denied
 	test_code 1 cairn doctor --on kubernetes --json >out
