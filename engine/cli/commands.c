@@ -168,14 +168,18 @@ const struct cli_command cli_commands[] = {
 	  "[PIPELINE] [STEP...]", 0, CLI_ANY,
 	  "Works out the key of every task and looks it up, without executing anything. A task is "
 	  "a hit (its result is on record), to be run (with the reason), or waits for one that is "
-	  "to be run. Times are estimates from past runs.",
+	  "to be run. Times are estimates from past runs. With -v: which files of the project each "
+	  "step gets as code, and why.",
 	  OPTIONS(OPT_PARAMS, OPT_SELECT, OPT_STORE, OPT_CACHE,
 		  { 'a', "all", NULL, "every task on a line of its own, also the hits" }),
 	  .json = "{\"pipeline\", \"tasks\": [{\"task\", \"step\", \"state\": "
 		  "\"hit\"|\"run\"|\"waiting\"|\"skipped\"|\"blocked\", \"key\"|null, "
 		  "\"reason\"|null, \"estimate_ns\": N|null}], \"counts\": {\"total\", \"hits\", "
-		  "\"run\", \"waiting\"}, \"estimate_ns\": N|null}",
+		  "\"run\", \"waiting\"}, \"estimate_ns\": N|null, with -v: \"code\": [{\"step\", "
+		  "\"path\", \"why\": \"declared\"|\"named\"|\"imported\"|\"sourced\", "
+		  "\"by\"|null, \"line\"|null}]}",
 	  EXAMPLES({ "cairn plan", "what would run" },
+		   { "cairn plan -v", "and which code comes along, by which import" },
 		   { "cairn plan -p lr=0.1", "and with another param" }),
 	  .complete = COMPLETE_YAML, .run = cmd_plan },
 	{ "run", "run a pipeline; only what changed is executed", "[PIPELINE] [STEP...]", 0,

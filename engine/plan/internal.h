@@ -64,6 +64,8 @@ struct plan_step {
 	bool stands_in;         /* its one task is none of its items, which are unknown: it is never
 				   executed */
 	struct content_id code;
+	const struct plan_code_file *code_files; /* that `code` is made of; not in a resumed run */
+	size_t n_code_files;
 	const char *packages;   /* of the Python environments on PATH; NULL: they aren't keyed */
 	const char **tool_text; /* per declared tool, its output; NULL: it isn't keyed */
 	const char *image,
@@ -97,12 +99,7 @@ struct plan {
 	const char **input_uris;      /* without credentials */
 	VEC(struct plan_pin) pins;
 	struct map *pin_by_name; /* → index + 1 */
-	struct {
-		struct map *memo; /* path → struct code_entry *, directory with a slash behind it →
-				     struct listing * */
-		VEC(struct map *) listings;
-		struct listing *top; /* of the project itself */
-	} code;
+	struct code *code;       /* code/code.h */
 	struct task_queue wave;  /* needs have ended: to be keyed */
 	struct task_queue ready; /* to be executed */
 	VEC(struct plan_wait) waits;

@@ -15,7 +15,7 @@
  * One thread. Attempts, leases and retries are engine/run's; the plan only hears of ends.
  */
 #include "base/text/text.h"
-#include "plan/internal.h"
+#include "plan/code/code.h"
 
 /* Tasks keyed and looked up together. Bounds what a wave holds in memory at once; large enough to
  * make one existence check of many. */
@@ -57,7 +57,7 @@ int plan_new(const struct plan_context *ctx, const struct plan_options *o, struc
 	p->options = *o;
 	p->arena = arena_new();
 	p->pin_by_name = map_new();
-	p->code.memo = map_new();
+	p->code = code_new(p);
 	make_steps(p);
 	if (ctx->recorded)
 		replay_new(p);
@@ -89,10 +89,7 @@ void plan_free(struct plan *p)
 	VEC_FREE(&p->pins);
 	VEC_FREE(&p->waits);
 	map_free(p->pin_by_name);
-	map_free(p->code.memo);
-	for (size_t i = 0; i < p->code.listings.n; i++)
-		map_free(p->code.listings.v[i]);
-	VEC_FREE(&p->code.listings);
+	code_free(p->code);
 	str_deinit(&p->scratch);
 	str_deinit(&p->key_record);
 	arena_free(p->arena);
@@ -654,6 +651,12 @@ const struct plan_pin *plan_pins(const struct plan *p, size_t *ret_n)
 struct content_id plan_step_code(const struct plan *p, size_t step)
 {
 	return p->steps[step].code;
+}
+
+const struct plan_code_file *plan_step_code_files(const struct plan *p, size_t step, size_t *ret_n)
+{
+	*ret_n = p->steps[step].n_code_files;
+	return p->steps[step].code_files;
 }
 
 static enum result_state result_state_of(enum task_state s)

@@ -229,6 +229,20 @@ const struct plan_pin *plan_pins(const struct plan *p, size_t *ret_n);
 const char *plan_step_image(const struct plan *p, size_t step); /* as in task_command */
 struct content_id plan_step_code(const struct plan *p,
 				 size_t step); /* CONTENT_NONE when it has none */
+/* What a step's code is made of, sorted by path. None of a resumed run, which is given its code. */
+enum plan_code_why {
+	PLAN_CODE_DECLARED, /* in `code` */
+	PLAN_CODE_NAMED,    /* in its command */
+	PLAN_CODE_IMPORTED, /* by line `line` of file `by` */
+	PLAN_CODE_SOURCED,
+};
+struct plan_code_file {
+	const char *path; /* or a directory's, which comes along whole */
+	enum plan_code_why why;
+	const char *by;
+	unsigned line;
+};
+const struct plan_code_file *plan_step_code_files(const struct plan *p, size_t step, size_t *ret_n);
 /* Every member of the results table, in expansion order. A replay's: what was made now, of the
  * tasks that it executed. */
 int plan_store_results(struct plan *p, struct store *s, struct content_id *ret, struct err *err);

@@ -4,6 +4,8 @@
  * as a number unless --all, others with the reason (planned.c) and the median time of past
  * attempts. A step that isn't expanded yet is one line, `step[…]`.
  *
+ * With -v it also says which files of the project each step's command gets, and why.
+ *
  * A hit whose content is gone counts as waiting where something that would run reads it
  * (plan_may_return()). Everything is read in one snapshot of the database.
  */
@@ -109,6 +111,60 @@ static int add_step(struct planned *pl, size_t step, const bool *read_yet, struc
 	return 0;
 }
 
+static const char *word_of(enum plan_code_why why)
+{
+	static const char *const words[] = { [PLAN_CODE_DECLARED] = "declared",
+					     [PLAN_CODE_NAMED] = "named",
+					     [PLAN_CODE_IMPORTED] = "imported",
+					     [PLAN_CODE_SOURCED] = "sourced" };
+
+	return words[why];
+}
+
+static json_t *code_json(const struct planned *pl)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < pl->p->n_steps; i++) {
+		const struct plan_code_file *f;
+		size_t n;
+
+		f = plan_step_code_files(pl->plan, i, &n);
+		for (size_t k = 0; k < n; k++) {
+			json_t *o = json_object();
+
+			json_object_set_new(o, "step", json_string(pl->p->steps[i].name));
+			json_object_set_new(o, "path", json_name(f[k].path, strlen(f[k].path)));
+			json_object_set_new(o, "why", json_string(word_of(f[k].why)));
+			json_object_set_new(o, "by",
+					    f[k].by ? json_name(f[k].by, strlen(f[k].by))
+						    : json_null());
+			json_object_set_new(o, "line",
+					    f[k].by ? json_integer(f[k].line) : json_null());
+			json_array_append_new(list, o);
+		}
+	}
+	return list;
+}
+
+static void print_code(const struct planned *pl, size_t step)
+{
+	struct cli *cli = pl->cli;
+	size_t n;
+	const struct plan_code_file *f = plan_step_code_files(pl->plan, step, &n);
+
+	if (n)
+		cli_printf(cli, "\ncode of %s\n", pl->p->steps[step].name);
+	for (size_t i = 0; i < n; i++) {
+		cli_printf(cli, "  %s: %s", cli_text(cli, f[i].path), word_of(f[i].why));
+		if (f[i].by)
+			cli_printf(cli, " by %s:%u\n", cli_text(cli, f[i].by), f[i].line);
+		else
+			cli_printf(cli, " in %s\n",
+				   f[i].why == PLAN_CODE_NAMED ? "the command" : "`code`");
+	}
+}
+
 static void print_plan(struct planned *pl)
 {
 	struct cli *cli = pl->cli;
@@ -127,6 +183,8 @@ static void print_plan(struct planned *pl)
 		json_object_set_new(o, "estimate_ns",
 				    pl->estimate_known ? json_integer(pl->estimate_ns)
 						       : json_null());
+		if (cli->verbosity > 0)
+			json_object_set_new(o, "code", code_json(pl));
 		cli_print_json(cli, o);
 		return;
 	}
@@ -140,6 +198,8 @@ static void print_plan(struct planned *pl)
 		cli_printf(cli, "; about %s of work by past runs",
 			   cli_duration(cli, pl->estimate_ns));
 	cli_printf(cli, "\n");
+	for (size_t i = 0; i < pl->p->n_steps && cli->verbosity > 0; i++)
+		print_code(pl, pl->p->order[i]);
 }
 
 int cmd_plan(struct cli *cli, const struct cli_args *args)

@@ -1,0 +1,445 @@
+/* engine/plan/code/code.c — which files of the project a step's command gets: its code.
+ *
+ * What a step wants is read from its command and its keys (struct wanted): the paths of `code`, the
+ * files that the command names, modules behind `-m`, and where PYTHONPATH leads. Steps that want
+ * the same share one answer (struct answer), so that the imports of a script are followed, and
+ * its tree is made, once a plan.
+ *
+ * A word of a command is a Python script when its name or its first line says so, or the word
+ * before it; a shell script likewise. Python finds modules in the script's folder, then where
+ * PYTHONPATH leads; with `-m`, in the project's root.
+ *
+ * A resumed or reproduced run reads nothing here: its code is what was pinned.
+ */
+#include "plan/code/code.h"
+#include <string.h>
+#include "base/os/fs.h"
+
+struct named {
+	const char *text; /* a path, or with `module` a dotted name */
+	enum code_language language;
+	bool module;
+	bool launched; /* by a module: `-m torch.distributed.run train.py` */
+};
+
+struct wanted {
+	const struct step *step;
+	VEC(struct named) named;
+	VEC(const char *) pythonpath;
+	struct str key; /* all of it, in bytes */
+};
+
+struct item {
+	struct plan_code_file file;
+	struct code_entry *entry;
+	size_t order; /* the first of several reasons is told */
+};
+
+struct answer {
+	struct content_id tree;
+	struct plan_code_file *files;
+	size_t n;
+};
+
+struct code {
+	struct plan *p;
+	struct code_project *project;
+	struct code_modules *modules;
+	struct map *answers;
+	/* Of the step at hand. */
+	struct wanted wanted;
+	VEC(struct item) items;
+	struct str scratch;
+};
+
+struct code *code_new(struct plan *p)
+{
+	struct code *c = xcalloc(1, sizeof(*c));
+
+	c->p = p;
+	c->project = code_project_new(p);
+	c->modules = code_modules_new(p, c->project);
+	c->answers = map_new();
+	return c;
+}
+
+void code_free(struct code *c)
+{
+	if (!c)
+		return;
+	code_modules_free(c->modules);
+	code_project_free(c->project);
+	map_free(c->answers);
+	VEC_FREE(&c->wanted.named);
+	VEC_FREE(&c->wanted.pythonpath);
+	str_deinit(&c->wanted.key);
+	VEC_FREE(&c->items);
+	str_deinit(&c->scratch);
+	free(c);
+}
+
+/* What the command names. */
+
+/* Could this word of a command be the path of a file in the project? */
+static bool may_be_path(const char *w, size_t n)
+{
+	if (n == 0 || n > 512 || w[0] == '/' || w[0] == '-' || w[0] == '~')
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (w[i] == '\n' || strchr("$*?[]{}<>|&;()=!\\\"'`#", w[i]))
+			return false;
+	return memmem(w, n, "..", 2) == NULL;
+}
+
+static bool may_be_module(const char *w, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strchr("/-", w[i]) || (w[i] == '.' && (i == 0 || i + 1 == n)))
+			return false;
+	return may_be_path(w, n);
+}
+
+/* Words of a command, one behind the other. */
+struct word {
+	const char *at;
+	size_t n;
+};
+
+static bool word_is(const struct word *w, const char *text)
+{
+	return w->n == strlen(text) && memcmp(w->at, text, w->n) == 0;
+}
+
+/* What the program before it makes of a file. */
+static enum code_language language_of_program(const struct word *w)
+{
+	static const char *const shells[] = { ".", "source", "sh", "bash", "dash", "ksh", "zsh" };
+	const char *slash = memrchr(w->at, '/', w->n);
+	struct word base = { slash ? slash + 1 : w->at,
+			     slash ? (size_t)(w->at + w->n - slash - 1) : w->n };
+
+	if (base.n >= 6 && memcmp(base.at, "python", 6) == 0)
+		return CODE_PYTHON;
+	for (size_t i = 0; base.n && i < ARRAY_LEN(shells); i++)
+		if (word_is(&base, shells[i]))
+			return CODE_SHELL;
+	return CODE_OTHER;
+}
+
+static enum code_language language_of_name(const char *path)
+{
+	return str_has_suffix(path, ".py")                                    ? CODE_PYTHON
+	       : str_has_suffix(path, ".sh") || str_has_suffix(path, ".bash") ? CODE_SHELL
+									      : CODE_OTHER;
+}
+
+/* The folders of PYTHONPATH that lie in the project. A command runs in the project's root, as it
+ * sees it: there, $PWD is that. */
+static void add_pythonpath(struct code *c, const char *at, size_t n, bool in_command)
+{
+	for (const char *end = at + n, *stop; at <= end; at = stop + 1) {
+		_cleanup_(freep) char *dir = NULL, *plain = NULL;
+
+		stop = memchr(at, ':', (size_t)(end - at));
+		stop = stop ? stop : end;
+		dir = xstrndup(at, (size_t)(stop - at));
+		plain = fs_normalise(in_command && str_has_prefix(dir, "$PWD/")
+					     ? dir + strlen("$PWD/")
+				     : in_command && str_eq(dir, "$PWD") ? "."
+									 : dir);
+		if (*plain == '/' || strchr(plain, '$') || !fs_is_inside(".", plain))
+			continue;
+		VEC_PUSH(&c->wanted.pythonpath,
+			 arena_strdup(c->p->arena, str_eq(plain, ".") ? "" : plain));
+	}
+}
+
+/* A word, and the two before it in the same command that matter. */
+static void add_word(struct code *c, const struct word *w, const struct word *program,
+		     bool behind_m, bool launched)
+{
+	static const char variable[] = "PYTHONPATH=";
+	struct named named = { .launched = launched };
+	struct word path = *w;
+
+	if (path.n > strlen(variable) && memcmp(path.at, variable, strlen(variable)) == 0) {
+		add_pythonpath(c, path.at + strlen(variable), path.n - strlen(variable), true);
+		return;
+	}
+	while (path.n > 2 && path.at[0] == '.' && path.at[1] == '/')
+		path.at += 2, path.n -= 2;
+	str_reset(&c->scratch);
+	str_addn(&c->scratch, path.at, path.n);
+	if (behind_m && may_be_module(w->at, w->n)) {
+		named.module = true;
+	} else if (!may_be_path(path.at, path.n) ||
+		   !code_project_may_have(c->project, c->scratch.s)) {
+		return;
+	} else {
+		named.language = language_of_name(c->scratch.s);
+		if (named.language == CODE_OTHER)
+			named.language = language_of_program(program);
+	}
+	named.text = arena_strndup(c->p->arena, path.at, path.n);
+	VEC_PUSH(&c->wanted.named, named);
+}
+
+static void add_words(struct code *c, const struct expr_template *run)
+{
+	static const char separators[] = " \t\n;|&()<>\"'`", commands[] = "\n;|&()";
+	struct word program = { 0 };
+	bool behind_m = false, launched = false;
+
+	for (size_t i = 0; run && i < run->n_parts; i++) {
+		const char *at = run->parts[i].text, *end;
+
+		if (run->parts[i].expr)
+			continue;
+		for (end = at + run->parts[i].len; at < end; at++) {
+			struct word w = { at, 0 };
+
+			while (at < end && (*at == '\0' || !strchr(separators, *at)))
+				at++;
+			w.n = (size_t)(at - w.at);
+			/* A word that goes on in an expression isn't a name by itself. */
+			if (w.n && !(at == end && i + 1 < run->n_parts)) {
+				add_word(c, &w, &program, behind_m, launched);
+				launched |= behind_m;
+				behind_m = word_is(&w, "-m");
+				if (*w.at != '-')
+					program = w;
+			}
+			if (at < end && strchr(commands, *at)) {
+				program.n = 0;
+				behind_m = launched = false;
+			}
+		}
+	}
+}
+
+static void want(struct code *c, const struct step *s)
+{
+	struct wanted *w = &c->wanted;
+
+	w->step = s;
+	w->named.n = w->pythonpath.n = 0;
+	str_reset(&w->key);
+	for (size_t i = 0; i < s->reads.n_env; i++) {
+		const struct named_template *e = &s->reads.env[i];
+
+		if (str_eq(e->name, "PYTHONPATH") && e->value->n_parts == 1 &&
+		    !e->value->parts[0].expr)
+			add_pythonpath(c, e->value->parts[0].text, e->value->parts[0].len, false);
+	}
+	add_words(c, s->program.run);
+	str_add_u32(&w->key, (uint32_t)s->reads.n_code);
+	for (size_t i = 0; i < s->reads.n_code; i++)
+		str_add_field(&w->key, s->reads.code[i], strlen(s->reads.code[i]));
+	str_add_u32(&w->key, (uint32_t)w->pythonpath.n);
+	for (size_t i = 0; i < w->pythonpath.n; i++)
+		str_add_field(&w->key, w->pythonpath.v[i], strlen(w->pythonpath.v[i]));
+	for (size_t i = 0; i < w->named.n; i++) {
+		const struct named *n = &w->named.v[i];
+
+		str_addc(&w->key, (char)('a' + n->language * 4 + n->module * 2 + n->launched));
+		str_add_field(&w->key, n->text, strlen(n->text));
+	}
+}
+
+/* What that comes to. */
+
+static int add_item(struct code *c, struct plan_code_file file, struct err *err)
+{
+	struct item i = { .file = file, .order = c->items.n };
+	bool must_exist = file.why == PLAN_CODE_DECLARED;
+
+	if (code_project_entry(c->project, file.path, must_exist, &i.entry, err) < 0)
+		return -1;
+	if (i.entry->exists)
+		VEC_PUSH(&c->items, i);
+	return 0;
+}
+
+static int add_modules(struct code *c, const struct named *n, struct err *err)
+{
+	const char **roots =
+		arena_alloc(c->p->arena, (c->wanted.pythonpath.n + 2) * sizeof(*roots));
+	struct code_roots where = { .v = roots };
+	const struct plan_code_file *files;
+	size_t n_files;
+	int r;
+
+	if (!n->module && n->language == CODE_PYTHON) {
+		const char *slash = strrchr(n->text, '/');
+
+		roots[where.n++] =
+			slash ? arena_strndup(c->p->arena, n->text, (size_t)(slash - n->text)) : "";
+	}
+	if (n->module || (n->launched && n->language == CODE_PYTHON))
+		roots[where.n++] = "";
+	for (size_t i = 0; i < c->wanted.pythonpath.n && n->language != CODE_SHELL; i++)
+		roots[where.n++] = c->wanted.pythonpath.v[i];
+	r = n->module ? code_modules_of_module(c->modules, &where, n->text, &files, &n_files, err)
+		      : code_modules_of_script(c->modules, &where, n->text, n->language, &files,
+					       &n_files, err);
+	for (size_t i = 0; i < n_files && r == 0; i++)
+		r = add_item(c, files[i], err);
+	return r;
+}
+
+static int add_named(struct code *c, struct named n, struct err *err)
+{
+	size_t before = c->items.n;
+
+	if (n.module)
+		return add_modules(c, &n, err);
+	if (add_item(c, (struct plan_code_file){ .path = n.text, .why = PLAN_CODE_NAMED }, err) < 0)
+		return -1;
+	if (c->items.n == before)
+		return 0;
+	if (n.language == CODE_OTHER && c->items.v[before].entry->id.kind == CONTENT_EXECUTABLE)
+		n.language = code_project_language(c->project, n.text);
+	return n.language == CODE_OTHER ? 0 : add_modules(c, &n, err);
+}
+
+static int by_path(const void *a, const void *b)
+{
+	const struct item *x = a, *y = b;
+	int order = strcmp(x->file.path, y->file.path);
+
+	return order ? order : (x->order > y->order) - (x->order < y->order);
+}
+
+/* Each path once, and none that lies in a directory which comes along whole. */
+static void drop_covered(struct code *c)
+{
+	_cleanup_(map_freep) struct map *dirs = map_new();
+	size_t kept = 0;
+
+	qsort(c->items.v, c->items.n, sizeof(*c->items.v), by_path);
+	for (size_t i = 0; i < c->items.n; i++)
+		if (c->items.v[i].entry->id.kind == CONTENT_TREE)
+			*map_slot_str(dirs, c->items.v[i].file.path) = dirs;
+	for (size_t i = 0; i < c->items.n; i++) {
+		const char *path = c->items.v[i].file.path;
+		bool covered = map_get_str(dirs, ".") && !str_eq(path, ".");
+
+		covered |= kept && str_eq(path, c->items.v[kept - 1].file.path);
+		for (const char *at = path; map_len(dirs) && !covered && (at = strchr(at, '/'));
+		     at++)
+			covered = map_get(dirs, path, (size_t)(at - path)) != NULL;
+		if (!covered)
+			c->items.v[kept++] = c->items.v[i];
+	}
+	c->items.n = kept;
+}
+
+static int make_tree(struct code *c, struct content_id *ret, struct err *err)
+{
+	_cleanup_(freep) struct path_entry *v = xcalloc(c->items.n + 1, sizeof(*v));
+
+	if (c->items.n == 1 && str_eq(c->items.v[0].file.path, ".")) {
+		*ret = c->items.v[0].entry->id;
+		return 0;
+	}
+	for (size_t i = 0; i < c->items.n; i++) {
+		v[i].path = c->items.v[i].file.path;
+		v[i].id = c->items.v[i].entry->id;
+		v[i].kind = tree_entry_kind_of(&v[i].id);
+	}
+	return plan_tree_of_paths(c->p->ctx.store, v, c->items.n, ret, err);
+}
+
+static int make_answer(struct code *c, struct answer *a, struct err *err)
+{
+	const struct step *s = c->wanted.step;
+
+	c->items.n = 0;
+	for (size_t i = 0; i < s->reads.n_code; i++)
+		if (add_item(c,
+			     (struct plan_code_file){ .path = s->reads.code[i],
+						      .why = PLAN_CODE_DECLARED },
+			     err) < 0)
+			return err_wrap(err, "%s:%d:%d: step `%s`", s->pos.file, s->pos.line,
+					s->pos.col, s->name);
+	for (size_t i = 0; i < c->wanted.named.n; i++)
+		if (add_named(c, c->wanted.named.v[i], err) < 0)
+			return err_wrap(err, "step `%s`", s->name);
+	if (c->items.n == 0)
+		return 0;
+	drop_covered(c);
+	if (make_tree(c, &a->tree, err) < 0)
+		return err_wrap(err, "code of step `%s`", s->name);
+	a->files = arena_alloc(c->p->arena, c->items.n * sizeof(*a->files));
+	for (; a->n < c->items.n; a->n++)
+		a->files[a->n] = c->items.v[a->n].file;
+	return 0;
+}
+
+/* Both are normal. */
+static bool lies_in(const char *path, const char *dir)
+{
+	size_t n = strlen(dir);
+
+	return strncmp(path, dir, n) == 0 && (path[n] == '/' || path[n] == '\0');
+}
+
+/* A step would find code where it writes an output: what was there goes into it. For paths of
+ * `code`, `cairn check` says so. */
+static int check_outputs(const struct step *s, const struct answer *a, struct err *err)
+{
+	for (size_t i = 0; i < a->n; i++) {
+		const struct plan_code_file *f = &a->files[i];
+
+		for (size_t k = 0; f->by && k < s->n_outputs; k++)
+			if (lies_in(f->path, s->outputs[k].path))
+				return err_set(err, ERR_INVALID,
+					       "%s:%d:%d: output `%s` of step `%s` is made at %s, "
+					       "where its code has %s (%s by %s:%u): give the "
+					       "output another path",
+					       s->outputs[k].pos.file, s->outputs[k].pos.line,
+					       s->outputs[k].pos.col, s->outputs[k].name, s->name,
+					       s->outputs[k].path, f->path,
+					       f->why == PLAN_CODE_SOURCED ? "sourced" : "imported",
+					       f->by, f->line);
+	}
+	return 0;
+}
+
+int code_pin(struct plan *p, struct plan_step *s, struct err *err)
+{
+	struct code *c = p->code;
+	struct answer *a;
+	void **slot;
+
+	if (plan_is_resumed(p)) {
+		const struct plan_pin *pin;
+
+		str_reset(&c->scratch);
+		str_addf(&c->scratch, "code:%s", s->decl->name);
+		pin = plan_pin_find(p, c->scratch.s);
+		if (pin)
+			s->code = pin->id;
+		return 0;
+	}
+	want(c, s->decl);
+	slot = map_slot(c->answers, c->wanted.key.s, c->wanted.key.len, NULL);
+	a = *slot;
+	if (!a) {
+		a = arena_alloc(p->arena, sizeof(*a));
+		if (make_answer(c, a, err) < 0)
+			return -1;
+		*slot = a;
+	}
+	s->code_files = a->files;
+	s->n_code_files = a->n;
+	if (a->n == 0)
+		return 0;
+	if (check_outputs(s->decl, a, err) < 0)
+		return -1;
+	s->code = a->tree;
+	str_reset(&c->scratch);
+	str_addf(&c->scratch, "code:%s", s->decl->name);
+	plan_pin_add(p, c->scratch.s, "code", &s->code);
+	return 0;
+}
