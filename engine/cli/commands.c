@@ -176,7 +176,8 @@ const struct cli_command cli_commands[] = {
 		  "\"hit\"|\"run\"|\"waiting\"|\"skipped\"|\"blocked\", \"key\"|null, "
 		  "\"reason\"|null, \"estimate_ns\": N|null}], \"counts\": {\"total\", \"hits\", "
 		  "\"run\", \"waiting\"}, \"estimate_ns\": N|null, with -v: \"code\": [{\"step\", "
-		  "\"path\", \"why\": \"declared\"|\"named\"|\"imported\"|\"sourced\", "
+		  "\"path\", \"why\": "
+		  "\"declared\"|\"named\"|\"imported\"|\"sourced\"|\"env_file\", "
 		  "\"by\"|null, \"line\"|null}]}",
 	  EXAMPLES({ "cairn plan", "what would run" },
 		   { "cairn plan -v", "and which code comes along, by which import" },

@@ -214,9 +214,12 @@ struct step_program {
 struct step_reads {
 	const struct named_template *env; /* defaults merged in, sorted by name */
 	size_t n_env;
-	const char *const *code; /* paths relative to the project root, normalised; files named in
-				    `run` are added by the planner */
+	const char *const *code; /* paths relative to the project root, normalised; the planner
+				    adds files named in `run`, and what scripts import */
 	size_t n_code;
+	bool no_imports;              /* … not the latter */
+	const char *const *env_files; /* likewise: lock files of the environment that it runs in */
+	size_t n_env_files;
 	const char *const *secrets;
 	size_t n_secrets;
 	const char *const *tools; /* commands whose output is keyed: "python3 --version" */

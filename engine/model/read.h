@@ -180,6 +180,7 @@ enum {
 void step_read_inputs(struct reader *r, const struct yaml_node *n);
 void step_read_outputs(struct reader *r, const struct yaml_node *n);
 void step_read_code(struct reader *r, const struct yaml_node *n);
+void step_read_env_file(struct reader *r, const struct yaml_node *n);
 void step_read_metrics(struct reader *r, const struct yaml_node *n);
 void step_read_checkpoint(struct reader *r, const struct yaml_node *n);
 void step_match_file_inputs(struct build *b);

@@ -41,9 +41,26 @@ static bool same_reference(const struct tree_entry *a, const struct tree_entry *
 	       reference_put(NULL, b->ref, &y, NULL) == 0 && content_id_eq(&x, &y);
 }
 
-static void first_place(struct store *s, const struct content_id *was, const struct content_id *now,
-			struct str *path, struct str *out)
+struct search {
+	struct store *store;
+	const char *const *but;
+	size_t n_but;
+	struct str path;
+	bool passed_by; /* one of `but` differs */
+};
+
+static bool is_passed_by(struct search *s)
 {
+	for (size_t i = 0; i < s->n_but; i++)
+		if (strcmp(s->path.s, s->but[i]) == 0)
+			return s->passed_by = true;
+	return false;
+}
+
+static void first_place(struct search *s, const struct content_id *was,
+			const struct content_id *now, struct str *out)
+{
+	struct str *path = &s->path;
 	_cleanup_(tree_freep) struct tree *a = NULL;
 	_cleanup_(tree_freep) struct tree *b = NULL;
 	struct err ignored = { 0 };
@@ -56,7 +73,8 @@ static void first_place(struct store *s, const struct content_id *was, const str
 		return;
 	}
 	if (was->kind != CONTENT_TREE || now->kind != CONTENT_TREE ||
-	    tree_load(s, was, &a, &ignored) < 0 || tree_load(s, now, &b, &ignored) < 0)
+	    tree_load(s->store, was, &a, &ignored) < 0 ||
+	    tree_load(s->store, now, &b, &ignored) < 0)
 		return;
 	while (i < tree_len(a) || k < tree_len(b)) {
 		const struct tree_entry *ea = i < tree_len(a) ? tree_at(a, i) : NULL,
@@ -72,8 +90,17 @@ static void first_place(struct store *s, const struct content_id *was, const str
 			continue;
 		}
 		str_addf(path, "%s%s", path->len ? "/" : "", e->name);
-		if (order == 0 && tree_entry_is_kept(ea) && tree_entry_is_kept(eb))
-			first_place(s, &ea->id, &eb->id, path, out);
+		s->passed_by = false;
+		if (!is_passed_by(s) && order == 0 && tree_entry_is_kept(ea) &&
+		    tree_entry_is_kept(eb))
+			first_place(s, &ea->id, &eb->id, out);
+		if (out->len == 0 && s->passed_by) {
+			path->len = len;
+			path->s[len] = '\0';
+			i += order <= 0;
+			k += order >= 0;
+			continue;
+		}
 		if (out->len == 0)
 			str_addf(out, "%s%s", path->s,
 				 order < 0   ? " removed"
@@ -84,11 +111,20 @@ static void first_place(struct store *s, const struct content_id *was, const str
 	}
 }
 
+void tree_first_difference_but(struct store *s, const struct content_id *was,
+			       const struct content_id *now, const char *const *but, size_t n,
+			       struct str *out)
+{
+	struct search search = { .store = s, .but = but, .n_but = n };
+	_cleanup_(str_deinit) struct str place = { 0 };
+
+	first_place(&search, was, now, &place);
+	str_addn(out, place.s ? place.s : "", place.len);
+	str_deinit(&search.path);
+}
+
 void tree_first_difference(struct store *s, const struct content_id *was,
 			   const struct content_id *now, struct str *out)
 {
-	_cleanup_(str_deinit) struct str path = { 0 }, place = { 0 };
-
-	first_place(s, was, now, &path, &place);
-	str_addn(out, place.s ? place.s : "", place.len);
+	tree_first_difference_but(s, was, now, NULL, 0, out);
 }

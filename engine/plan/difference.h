@@ -18,5 +18,9 @@ void key_differences(const struct key_fact *was, size_t n_was, const struct key_
  * they can't be read. */
 void tree_first_difference(struct store *s, const struct content_id *was,
 			   const struct content_id *now, struct str *out);
+/* The same but for these n paths. */
+void tree_first_difference_but(struct store *s, const struct content_id *was,
+			       const struct content_id *now, const char *const *but, size_t n,
+			       struct str *out);
 
 #endif

@@ -235,6 +235,7 @@ enum plan_code_why {
 	PLAN_CODE_NAMED,    /* in its command */
 	PLAN_CODE_IMPORTED, /* by line `line` of file `by` */
 	PLAN_CODE_SOURCED,
+	PLAN_CODE_ENV_FILE, /* in `env_file` */
 };
 struct plan_code_file {
 	const char *path; /* or a directory's, which comes along whole */

@@ -55,6 +55,34 @@ static void describe_input(struct plan *p, const struct plan_task *t, const char
 	str_deinit(&where);
 }
 
+/* The step's lock files, then the first place of the rest of its code. */
+static void describe_code(struct plan *p, const struct plan_task *t, struct causes *c,
+			  const struct content_id *was, const struct content_id *now)
+{
+	const struct step *s = p->steps[t->step].decl;
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	_cleanup_(str_deinit) struct str where = { 0 };
+	size_t told = 0;
+
+	for (size_t i = 0; i < s->reads.n_env_files; i++) {
+		struct tree_entry a, b;
+		struct err none = { 0 };
+		const char *path = s->reads.env_files[i];
+
+		/* Whole projects aren't kept by commands that only look. */
+		if (tree_lookup(p->ctx.store, now, path, arena, &b, &none) < 0 ||
+		    (tree_lookup(p->ctx.store, was, path, arena, &a, &none) == 0 &&
+		     content_id_eq(&a.id, &b.id)))
+			continue;
+		add_cause(c, "environment file %s changed", path);
+		told++;
+	}
+	tree_first_difference_but(p->ctx.store, was, now, s->reads.env_files, s->reads.n_env_files,
+				  &where);
+	if (where.len || !told)
+		add_cause(c, "code changed%s%s", where.len ? ": " : "", where.len ? where.s : "");
+}
+
 /* The canonical value of a param, as text. */
 static void param_text(const struct key_fact *f, struct str *out)
 {
@@ -108,14 +136,12 @@ static void compare_fact(struct plan *p, const struct plan_task *t, struct cause
 	case KEY_CODE:
 		if (key_fact_content(was, &pa, &ia) && key_fact_content(now, &pb, &ib)) {
 			str_add(&a, "");
-			if (now->kind == KEY_INPUT)
-				describe_input(p, t, name, &ia, &ib, &a);
-			else
-				tree_first_difference(p->ctx.store, &ia, &ib, &a);
-			if (now->kind == KEY_INPUT)
-				add_cause(c, "input %s changed%s", name, a.s);
-			else
-				add_cause(c, "code changed%s%s", a.len ? ": " : "", a.s);
+			if (now->kind == KEY_CODE) {
+				describe_code(p, t, c, &ia, &ib);
+				break;
+			}
+			describe_input(p, t, name, &ia, &ib, &a);
+			add_cause(c, "input %s changed%s", name, a.s);
 		}
 		break;
 	case KEY_ENV:

@@ -116,7 +116,8 @@ static const char *word_of(enum plan_code_why why)
 	static const char *const words[] = { [PLAN_CODE_DECLARED] = "declared",
 					     [PLAN_CODE_NAMED] = "named",
 					     [PLAN_CODE_IMPORTED] = "imported",
-					     [PLAN_CODE_SOURCED] = "sourced" };
+					     [PLAN_CODE_SOURCED] = "sourced",
+					     [PLAN_CODE_ENV_FILE] = "env_file" };
 
 	return words[why];
 }
@@ -156,12 +157,15 @@ static void print_code(const struct planned *pl, size_t step)
 	if (n)
 		cli_printf(cli, "\ncode of %s\n", pl->p->steps[step].name);
 	for (size_t i = 0; i < n; i++) {
-		cli_printf(cli, "  %s: %s", cli_text(cli, f[i].path), word_of(f[i].why));
+		cli_printf(cli, "  %s: ", cli_text(cli, f[i].path));
 		if (f[i].by)
-			cli_printf(cli, " by %s:%u\n", cli_text(cli, f[i].by), f[i].line);
+			cli_printf(cli, "%s by %s:%u\n", word_of(f[i].why), cli_text(cli, f[i].by),
+				   f[i].line);
 		else
-			cli_printf(cli, " in %s\n",
-				   f[i].why == PLAN_CODE_NAMED ? "the command" : "`code`");
+			cli_printf(cli, "%s\n",
+				   f[i].why == PLAN_CODE_NAMED      ? "named in the command"
+				   : f[i].why == PLAN_CODE_DECLARED ? "in `code`"
+								    : "in `env_file`");
 	}
 }
 

@@ -253,19 +253,55 @@ void step_read_outputs(struct reader *r, const struct yaml_node *n)
 	r->s->n_outputs = n->len;
 }
 
-void step_read_code(struct reader *r, const struct yaml_node *n)
+/* A list of paths in the project. */
+static const char *const *read_paths(struct reader *r, const struct yaml_node *n, const char *key,
+				     const char *what, bool allow_root, size_t *ret_n)
 {
 	const char *dir = r->context == CONTEXT_FILE ? r->d->dir : ".";
 	const struct yaml_node **names;
-	size_t count = read_name_list(r->d, n, "`code`", &names), kept = 0;
-	const char **code = arena_alloc(r->l->arena, count * sizeof(*code));
+	size_t count = read_name_list(r->d, n, key, &names), kept = 0;
+	const char **paths = arena_alloc(r->l->arena, count * sizeof(*paths));
 
 	for (size_t i = 0; i < count; i++) {
-		code[kept] = plain_path(r, names[i], dir, "code", true, NULL);
-		kept += code[kept] != NULL;
+		paths[kept] = plain_path(r, names[i], dir, what, allow_root, NULL);
+		kept += paths[kept] != NULL;
 	}
-	r->s->reads.code = code;
-	r->s->reads.n_code = kept;
+	*ret_n = kept;
+	return paths;
+}
+
+/* A list, or {paths: a list, imports: false}. */
+void step_read_code(struct reader *r, const struct yaml_node *n)
+{
+	static const char *const keys[] = { "paths", "imports" };
+	const struct yaml_node *paths = n, *imports = NULL;
+	bool wanted = true;
+
+	if (n->kind == YAML_KIND_MAP) {
+		doc_check_keys(r->d, n, keys, ARRAY_LEN(keys));
+		paths = yaml_get(n, "paths");
+		imports = yaml_get(n, "imports");
+	}
+	r->s->reads.code = NULL;
+	r->s->reads.n_code = 0;
+	if (paths)
+		r->s->reads.code =
+			read_paths(r, paths, "`code`", "code", true, &r->s->reads.n_code);
+	if (imports)
+		read_bool(r->d, imports, "`imports`", &wanted);
+	r->s->reads.no_imports = !wanted;
+}
+
+/* The key has their content. One may stand without a list. */
+void step_read_env_file(struct reader *r, const struct yaml_node *n)
+{
+	struct yaml_node *one[] = { (struct yaml_node *)(uintptr_t)n };
+	const struct yaml_node list = {
+		.kind = YAML_KIND_SEQ, .line = n->line, .col = n->col, .items = one, .len = 1
+	};
+
+	r->s->reads.env_files = read_paths(r, n->kind == YAML_KIND_SCALAR ? &list : n, "`env_file`",
+					   "`env_file`", false, &r->s->reads.n_env_files);
 }
 
 void step_read_metrics(struct reader *r, const struct yaml_node *n)
@@ -388,7 +424,8 @@ void step_check_paths(struct build *b)
 {
 	const struct step *s = b->s;
 	size_t n = 0, top = 0;
-	struct place *places = xcalloc(s->n_outputs + s->reads.n_code + 3, sizeof(*places));
+	struct place *places =
+		xcalloc(s->n_outputs + s->reads.n_code + s->reads.n_env_files + 3, sizeof(*places));
 
 	check_metrics_path(b);
 	places[n++] = (struct place){ .kind = PLACE_INPUTS, .path = "inputs" };
@@ -399,6 +436,10 @@ void step_check_paths(struct build *b)
 			places[n++] = (struct place){ .kind = PLACE_CODE,
 						      .path = s->reads.code[i],
 						      .pos = s->pos };
+	for (size_t i = 0; i < s->reads.n_env_files; i++)
+		places[n++] = (struct place){ .kind = PLACE_CODE,
+					      .path = s->reads.env_files[i],
+					      .pos = s->pos };
 	for (size_t i = 0; i < s->n_outputs; i++)
 		if (s->outputs[i].path)
 			places[n++] = (struct place){ PLACE_OUTPUT, s->outputs[i].path,

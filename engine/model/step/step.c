@@ -139,6 +139,7 @@ static const struct key_rule {
 	{ "distributed", step_read_distributed, CONTEXT_COMMAND | CONTEXT_USE },
 	{ "each", step_read_each, CONTEXT_ANY_STEP },
 	{ "env", step_read_env, CONTEXT_ALL },
+	{ "env_file", step_read_env_file, CONTEXT_COMMAND | CONTEXT_DEFAULTS },
 	{ "gate", step_read_gate, CONTEXT_NOT_DEFAULTS },
 	{ "if", key_if, CONTEXT_ANY_STEP },
 	{ "image", key_image, CONTEXT_ALL },
@@ -325,8 +326,9 @@ static unsigned kind_of_step(struct build *b)
 static void drop_foreign_defaults(struct step *s)
 {
 	s->program.shell = "sh";
-	s->reads.code = s->reads.tools = NULL;
-	s->reads.n_code = s->reads.n_tools = 0;
+	s->reads.code = s->reads.tools = s->reads.env_files = NULL;
+	s->reads.n_code = s->reads.n_tools = s->reads.n_env_files = 0;
+	s->reads.no_imports = false;
 }
 
 /* Keys of a step whose kind isn't known: at least that they exist. */

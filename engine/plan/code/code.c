@@ -1,9 +1,9 @@
 /* engine/plan/code/code.c — which files of the project a step's command gets: its code.
  *
- * What a step wants is read from its command and its keys (struct wanted): the paths of `code`, the
- * files that the command names, modules behind `-m`, and where PYTHONPATH leads. Steps that want
- * the same share one answer (struct answer), so that the imports of a script are followed, and
- * its tree is made, once a plan.
+ * What a step wants is read from its command and its keys (struct wanted): the paths of `code` and
+ * `env_file`, the files that the command names, modules behind `-m`, and where PYTHONPATH leads.
+ * Steps that want the same share one answer (struct answer), so that the imports of a script are
+ * followed, and its tree is made, once a plan.
  *
  * A word of a command is a Python script when its name or its first line says so, or the word
  * before it; a shell script likewise. Python finds modules in the script's folder, then where
@@ -217,6 +217,13 @@ static void add_words(struct code *c, const struct expr_template *run)
 	}
 }
 
+static void add_list(struct str *key, const char *const *v, size_t n)
+{
+	str_add_u32(key, (uint32_t)n);
+	for (size_t i = 0; i < n; i++)
+		str_add_field(key, v[i], strlen(v[i]));
+}
+
 static void want(struct code *c, const struct step *s)
 {
 	struct wanted *w = &c->wanted;
@@ -232,12 +239,10 @@ static void want(struct code *c, const struct step *s)
 			add_pythonpath(c, e->value->parts[0].text, e->value->parts[0].len, false);
 	}
 	add_words(c, s->program.run);
-	str_add_u32(&w->key, (uint32_t)s->reads.n_code);
-	for (size_t i = 0; i < s->reads.n_code; i++)
-		str_add_field(&w->key, s->reads.code[i], strlen(s->reads.code[i]));
-	str_add_u32(&w->key, (uint32_t)w->pythonpath.n);
-	for (size_t i = 0; i < w->pythonpath.n; i++)
-		str_add_field(&w->key, w->pythonpath.v[i], strlen(w->pythonpath.v[i]));
+	str_addc(&w->key, s->reads.no_imports ? 'n' : 'i');
+	add_list(&w->key, s->reads.code, s->reads.n_code);
+	add_list(&w->key, s->reads.env_files, s->reads.n_env_files);
+	add_list(&w->key, w->pythonpath.v, w->pythonpath.n);
 	for (size_t i = 0; i < w->named.n; i++) {
 		const struct named *n = &w->named.v[i];
 
@@ -292,10 +297,10 @@ static int add_named(struct code *c, struct named n, struct err *err)
 	size_t before = c->items.n;
 
 	if (n.module)
-		return add_modules(c, &n, err);
+		return c->wanted.step->reads.no_imports ? 0 : add_modules(c, &n, err);
 	if (add_item(c, (struct plan_code_file){ .path = n.text, .why = PLAN_CODE_NAMED }, err) < 0)
 		return -1;
-	if (c->items.n == before)
+	if (c->items.n == before || c->wanted.step->reads.no_imports)
 		return 0;
 	if (n.language == CODE_OTHER && c->items.v[before].entry->id.kind == CONTENT_EXECUTABLE)
 		n.language = code_project_language(c->project, n.text);
@@ -350,18 +355,37 @@ static int make_tree(struct code *c, struct content_id *ret, struct err *err)
 	return plan_tree_of_paths(c->p->ctx.store, v, c->items.n, ret, err);
 }
 
-static int make_answer(struct code *c, struct answer *a, struct err *err)
+/* What the step's own keys name. */
+static int add_declared(struct code *c, const struct step *s, struct err *err)
 {
-	const struct step *s = c->wanted.step;
-
-	c->items.n = 0;
 	for (size_t i = 0; i < s->reads.n_code; i++)
 		if (add_item(c,
 			     (struct plan_code_file){ .path = s->reads.code[i],
 						      .why = PLAN_CODE_DECLARED },
 			     err) < 0)
-			return err_wrap(err, "%s:%d:%d: step `%s`", s->pos.file, s->pos.line,
-					s->pos.col, s->name);
+			return -1;
+	for (size_t i = 0; i < s->reads.n_env_files; i++) {
+		const char *path = s->reads.env_files[i];
+		size_t before = c->items.n;
+
+		if (add_item(c, (struct plan_code_file){ .path = path, .why = PLAN_CODE_ENV_FILE },
+			     err) < 0)
+			return -1;
+		if (c->items.n == before)
+			return err_set(err, ERR_NOT_FOUND,
+				       "`env_file`: %s is no file of the project", path);
+	}
+	return 0;
+}
+
+static int make_answer(struct code *c, struct answer *a, struct err *err)
+{
+	const struct step *s = c->wanted.step;
+
+	c->items.n = 0;
+	if (add_declared(c, s, err) < 0)
+		return err_wrap(err, "%s:%d:%d: step `%s`", s->pos.file, s->pos.line, s->pos.col,
+				s->name);
 	for (size_t i = 0; i < c->wanted.named.n; i++)
 		if (add_named(c, c->wanted.named.v[i], err) < 0)
 			return err_wrap(err, "step `%s`", s->name);

@@ -140,6 +140,57 @@ test_expect '`code` adds to it, and covers what it names' '
 	test_is "$(came other.yaml folder)" "lib declared
 tools/launched.py named"
 '
+test_expect '`imports: false` leaves imports to `code`' '
+	write only.yaml <<-\YAML
+		pipeline: only
+		defaults: {code: {imports: false}}
+		steps:
+		  a: {run: "python3 src/train.py; python3 -m app; sh bin/go.sh", outputs: {o: o}}
+		  b: {run: "python3 src/train.py", code: {paths: [src/pkg], imports: false}, outputs: {o: o}}
+		  c: {run: "python3 src/train.py", code: {imports: true}, outputs: {o: o}}
+	YAML
+	test_is "$(came only.yaml a)" "bin/go.sh named
+src/train.py named"
+	test_is "$(came only.yaml b)" "src/pkg declared
+src/train.py named"
+	came only.yaml c >out
+	test_grep "src/util.py imported" out
+'
+test_expect 'lock files: part of the key, there when the step runs, and why tells; without one, an error says where' '
+	write env.yaml <<-\YAML
+		pipeline: env
+		defaults: {env_file: uv.lock}
+		steps:
+		  a: {run: "cat uv.lock >o; python3 src/alone.py", outputs: {o: o}}
+		  b: {run: "cat requirements.txt env/environment.yml >o", env_file: [requirements.txt, env/environment.yml], outputs: {o: o}}
+	YAML
+	echo "numpy==1" >uv.lock
+	echo "torch==1" >requirements.txt
+	file env/environment.yml "name: x"
+	test_is "$(executed env.yaml)" "a b"
+	test_is "$(executed env.yaml)" ""
+	test_is "$(cairn get b/o -o -)" "torch==1
+name: x"
+	cairn plan -v env.yaml >out
+	test_grep "^  uv.lock: in .env_file.$" out
+	echo "numpy==2" >uv.lock
+	cairn why env.yaml a >out
+	test_grep "environment file uv.lock changed" out
+	test_no_grep "code changed" out
+	test_is "$(executed env.yaml)" a
+	echo "#" >>src/alone.py
+	echo "numpy==3" >uv.lock
+	cairn why env.yaml a >out
+	test_grep "environment file uv.lock changed; code changed: src/" out
+	echo "name: y" >env/environment.yml
+	cairn why env.yaml b >out
+	test_grep "environment file env/environment.yml changed$" out
+	hash=$(cairn runs --json | python3 -c "import json, sys; print(json.load(sys.stdin)[\"runs\"][0][\"hash\"])")
+	mv uv.lock requirements.txt ..
+	test_code 4 cairn plan env.yaml 2>err
+	test_grep "env.yaml:4:3: step .a.: .env_file.: uv.lock is no file of the project" err
+	cairn reproduce "$hash" >out
+'
 
 key() { cairn plan --json "$1" >plan; json plan "[t[\"key\"] for t in d[\"tasks\"] if t[\"task\"] == \"$2\"][0]"; }
 test_expect 'the key of a step whose script imports nothing from the project is that of the script alone' '

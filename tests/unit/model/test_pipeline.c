@@ -274,6 +274,9 @@ static void test_everything(void **state)
 	for (size_t i = 1; i < s->reads.n_env; i++)
 		assert_true(strcmp(s->reads.env[i - 1].name, s->reads.env[i].name) < 0);
 	assert_string_equal(s->program.shell, "bash");
+	assert_true(s->reads.no_imports);
+	assert_int_equal(s->reads.n_env_files, 2);
+	assert_string_equal(s->reads.env_files[1], "requirements.txt");
 	assert_string_equal(s->reads.tools[0], "python3 --version");
 	assert_string_equal(s->reads.tools[1], "gcc --version");
 	assert_string_equal(template_literal(s->outputs[1].export), "s3://bucket/log.txt");
@@ -317,6 +320,8 @@ static void test_everything(void **state)
 	s = pipeline_find_step(p, "shared");
 	assert_string_equal(s->program.step_file, "steps/clean.yaml");
 	assert_string_equal(s->program.shell, "sh");
+	assert_false(s->reads.no_imports);
+	assert_int_equal(s->reads.n_env_files, 0);
 	assert_int_equal(s->reads.n_tools, 0);
 	assert_int_equal(s->reads.n_code, 2);
 	assert_string_equal(s->reads.code[0], "steps/clean.py");
