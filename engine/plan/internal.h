@@ -131,7 +131,7 @@ struct plan_task *dep_group_task(const struct plan *p, const struct plan_dep *d,
 				 size_t i);
 struct plan_dep *plan_dep_on(struct plan *p, struct plan_step *s, uint32_t needed);
 
-/* sources.c: what comes from the project: code, tools */
+/* sources.c: what comes from the project: code (code/), tools */
 int plan_pin_sources(struct plan *p, struct err *err);
 int plan_put_path(struct plan *p, const char *path, bool hash_only, struct content_id *ret,
 		  struct err *err);

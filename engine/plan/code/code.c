@@ -114,7 +114,7 @@ static bool word_is(const struct word *w, const char *text)
 static enum code_language language_of_program(const struct word *w)
 {
 	static const char *const shells[] = { ".", "source", "sh", "bash", "dash", "ksh", "zsh" };
-	const char *slash = memrchr(w->at, '/', w->n);
+	const char *slash = w->n ? memrchr(w->at, '/', w->n) : NULL;
 	struct word base = { slash ? slash + 1 : w->at,
 			     slash ? (size_t)(w->at + w->n - slash - 1) : w->n };
 
