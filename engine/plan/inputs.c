@@ -24,8 +24,8 @@ static int by_path(const void *a, const void *b)
 /* Makes the tree of entries[0..n), all below the same directory whose path is `skip` bytes long.
  * Sorted input; entries of one subdirectory are not always adjacent in byte order ("a", "a.x",
  * "a/b"), so each name is collected by a scan of its own. */
-static int tree_level(struct store *s, struct path_entry **e, size_t n, size_t skip,
-		      struct content_id *ret, struct err *err)
+static int tree_level(struct store *s, struct map *stored, struct path_entry **e, size_t n,
+		      size_t skip, struct content_id *ret, struct err *err)
 {
 	struct tree_builder *b = tree_builder_new();
 	_cleanup_(freep) struct path_entry **below = xcalloc(n + 1, sizeof(*below));
@@ -55,19 +55,24 @@ static int tree_level(struct store *s, struct path_entry **e, size_t n, size_t s
 					e[k] = k == i ? e[k] : NULL;
 				}
 			te.kind = TREE_DIR;
-			r = tree_level(s, below, n_below, skip + te.name_len + 1, &te.id, err);
+			r = tree_level(s, stored, below, n_below, skip + te.name_len + 1, &te.id,
+				       err);
 		}
 		if (r == 0)
 			r = tree_builder_add(b, &te, err);
 		free((char *)te.name);
 	}
-	if (r == 0)
+	if (r == 0 && stored)
+		r = tree_builder_store(b, NULL, ret, err);
+	if (r == 0 && (!stored || !map_has(stored, &ret->digest, sizeof(ret->digest))))
 		r = tree_builder_store(b, s, ret, err);
+	if (r == 0 && stored)
+		*map_slot(stored, &ret->digest, sizeof(ret->digest), NULL) = stored;
 	tree_builder_free(b);
 	return r;
 }
 
-int plan_tree_of_paths(struct store *s, struct path_entry *entries, size_t n,
+int plan_tree_of_paths(struct store *s, struct map *stored, struct path_entry *entries, size_t n,
 		       struct content_id *ret, struct err *err)
 {
 	_cleanup_(freep) struct path_entry **e = xcalloc(n + 1, sizeof(*e));
@@ -75,7 +80,7 @@ int plan_tree_of_paths(struct store *s, struct path_entry *entries, size_t n,
 	qsort(entries, n, sizeof(*entries), by_path);
 	for (size_t i = 0; i < n; i++)
 		e[i] = &entries[i];
-	return tree_level(s, e, n, 0, ret, err);
+	return tree_level(s, stored, e, n, 0, ret, err);
 }
 
 /* Outputs of needed tasks. */
@@ -102,7 +107,7 @@ static int gather(struct plan *p, struct plan_dep *d, uint32_t group, uint32_t o
 		used++;
 	}
 	str_deinit(&name);
-	r = plan_tree_of_paths(p->ctx.store, entries, used, ret, err);
+	r = plan_tree_of_paths(p->ctx.store, NULL, entries, used, ret, err);
 	return r < 0 ? err_wrap(err, "gathering `%s` of step `%s`", u->decl->outputs[output].name,
 				u->decl->name)
 		     : 0;

@@ -135,6 +135,9 @@ struct plan_dep *plan_dep_on(struct plan *p, struct plan_step *s, uint32_t neede
 int plan_pin_sources(struct plan *p, struct err *err);
 int plan_put_path(struct plan *p, const char *path, bool hash_only, struct content_id *ret,
 		  struct err *err);
+/* The same with the project's root open already. */
+int plan_put_at(struct plan *p, int root, const char *path, bool hash_only, struct content_id *ret,
+		struct err *err);
 const struct plan_pin *plan_pin_find(const struct plan *p, const char *name);
 void plan_pin_add(struct plan *p, const char *name, const char *origin,
 		  const struct content_id *id);
@@ -164,14 +167,15 @@ int scope_condition(struct plan *p, const struct plan_task *t, bool *ret, struct
 /* inputs.c: content of a task's inputs */
 int plan_task_inputs(struct plan *p, const struct plan_task *t, struct arena *arena,
 		     struct task_input **ret, size_t *ret_n, struct err *err);
-/* A tree made of paths ("a/b/c") with content. Entries may come in any order. */
+/* A tree made of paths ("a/b/c") with content. Entries may come in any order. What is in `stored`
+ * (digests, or NULL) was put before, and isn't again; what is put comes into it. */
 struct path_entry {
 	const char *path;
 	struct content_id id;
 	enum tree_entry_kind kind;
 	const char *target; /* symlink */
 };
-int plan_tree_of_paths(struct store *s, struct path_entry *entries, size_t n,
+int plan_tree_of_paths(struct store *s, struct map *stored, struct path_entry *entries, size_t n,
 		       struct content_id *ret, struct err *err);
 
 /* command.c: the script with its values written in, as it is shown and keyed */

@@ -54,20 +54,27 @@ bool plan_is_resumed(const struct plan *p)
 	return p->ctx.pins != NULL;
 }
 
-int plan_put_path(struct plan *p, const char *path, bool hash_only, struct content_id *ret,
-		  struct err *err)
+int plan_put_at(struct plan *p, int root, const char *path, bool hash_only, struct content_id *ret,
+		struct err *err)
 {
 	struct content_put_options o = { .flags = hash_only ? CONTENT_PUT_HASH_ONLY : 0,
 					 .cache = p->ctx.cache,
 					 .n_threads = p->options.hash_threads,
 					 .exclude = config_not_content,
 					 .ignore = p->ctx.config->ignore };
+
+	return content_put_at(p->ctx.store, root, path, &o, ret, err);
+}
+
+int plan_put_path(struct plan *p, const char *path, bool hash_only, struct content_id *ret,
+		  struct err *err)
+{
 	_cleanup_(fd_closep) int root =
 		open(p->ctx.config->project_root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (root < 0)
 		return err_errno(err, "cannot open the project %s", p->ctx.config->project_root);
-	return content_put_at(p->ctx.store, root, path, &o, ret, err);
+	return plan_put_at(p, root, path, hash_only, ret, err);
 }
 
 /* Tools. */

@@ -46,6 +46,7 @@ struct code {
 	struct code_project *project;
 	struct code_modules *modules;
 	struct map *answers;
+	struct map *stored; /* trees that several steps' code has */
 	/* Of the step at hand. */
 	struct wanted wanted;
 	VEC(struct item) items;
@@ -60,6 +61,7 @@ struct code *code_new(struct plan *p)
 	c->project = code_project_new(p);
 	c->modules = code_modules_new(p, c->project);
 	c->answers = map_new();
+	c->stored = map_new();
 	return c;
 }
 
@@ -70,6 +72,7 @@ void code_free(struct code *c)
 	code_modules_free(c->modules);
 	code_project_free(c->project);
 	map_free(c->answers);
+	map_free(c->stored);
 	VEC_FREE(&c->wanted.named);
 	VEC_FREE(&c->wanted.pythonpath);
 	str_deinit(&c->wanted.key);
@@ -352,7 +355,7 @@ static int make_tree(struct code *c, struct content_id *ret, struct err *err)
 		v[i].id = c->items.v[i].entry->id;
 		v[i].kind = tree_entry_kind_of(&v[i].id);
 	}
-	return plan_tree_of_paths(c->p->ctx.store, v, c->items.n, ret, err);
+	return plan_tree_of_paths(c->p->ctx.store, c->stored, v, c->items.n, ret, err);
 }
 
 /* What the step's own keys name. */
