@@ -26,6 +26,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include "base/mem.h"
+#include "base/os/landlock.h"
 #include "base/os/process_internal.h"
 #include "base/text/str.h"
 
@@ -146,6 +147,9 @@ _in_child_ static int child_main(void *arg)
 	if (s->umask)
 		umask(s->umask); /* the child's own: it was cloned without CLONE_FS */
 	close_the_rest();
+	c->failed_at = "cannot protect the store from";
+	if (s->rules && landlock_enter(s->rules) < 0)
+		goto fail;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	c->failed_at = "cannot run";

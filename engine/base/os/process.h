@@ -27,6 +27,7 @@ struct process_spec {
 	bool foreground; /* interactive: stays in our session, its group gets the terminal that is
 			    stdin_fd */
 	mode_t umask;    /* that it starts with; 0: ours */
+	int rules;       /* of landlock.h that it and all that it starts come under; 0: none */
 	bool outlives;   /* doesn't die with the caller: for an engine that goes on when the daemon
 			    that started it is gone */
 };
