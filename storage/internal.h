@@ -165,7 +165,8 @@ void blob_hasher_init(struct blob_hasher *h, uint64_t size);
 void blob_hasher_update(struct blob_hasher *h, const void *bytes, size_t n);
 void blob_hasher_final(struct blob_hasher *h, struct digest *ret); /* also frees */
 
-/* walk.c: every listing that a tree reaches, its own first, each once; fn's -1 ends it. By a list,
+/* walk.c: every listing that a tree reaches, its own first, each once; what fn
+ * returns ends it unless it is 0. By a list,
  * not by recursion: how deep it is nested is a stranger's choice. */
 int tree_each_listing(struct store *s, const struct content_id *root,
 		      int (*fn)(void *arg, const struct tree *t, struct err *err), void *arg,

@@ -80,9 +80,12 @@ enum content_materialise_mode {
 	CONTENT_LINK_READONLY, /* reflink or copy, never a hard link: a program that writes to what
 				  it was given can't damage the store, whoever it runs as. Files are
 				  0444. */
+	CONTENT_HARD_LINK,     /* as LINK_READONLY, but files that aren't executable are hard links
+				  of the store's own, wherever there can be one: only for a program
+				  that is kept from writing to them (base/os/landlock.h) */
 };
 /* Makes the content appear as `path` under dir_fd; parents must exist; an existing path is
- * ERR_EXISTS. Directories are made writable for CONTENT_COPY_WRITABLE and for LINK_READONLY 0555.
+ * ERR_EXISTS. Directories are 0777 for CONTENT_COPY_WRITABLE and 0555 for what is read-only.
  * An executable has the bits x wherever its mode has r. */
 int content_materialise_at(struct store *s, const struct content_id *id,
 			   enum content_materialise_mode mode, int dir_fd, const char *path,
@@ -105,6 +108,10 @@ int content_fill_at(struct store *s, const struct content_id *id,
  * tree that this process found whole isn't walked again unless something was deleted meanwhile. */
 int content_complete(struct store *s, const struct content_id *ids, size_t n, bool *ret,
 		     struct err *err);
+/* Does laying it out take `bytes` or more? Each listing counts once; what references mean counts.
+ */
+int content_takes(struct store *s, const struct content_id *id, uint64_t bytes, bool *ret,
+		  struct err *err);
 /* Reads it all back. ERR_CORRUPT / ERR_NOT_FOUND name the first bad member. */
 int content_verify(struct store *s, const struct content_id *id, struct err *err);
 

@@ -1,9 +1,11 @@
 /* storage/content/materialise.c — reads contents and lays files and directories out of a store.
  *
- * A file is a reflink where the file system has it, else a copy. It is never a hard link: a program
- * that runs as the same user, or as root, could make it writable and so write into the store. What
- * was copied is hashed, every time; after a reflink, which shares the store's own bytes, once a
- * process. So a damaged blob never reaches a program, and is set aside.
+ * A file is a reflink where the file system has it, else a copy. It is a hard link only with
+ * CONTENT_HARD_LINK: a program that runs as the same user, or as root, could make it writable and
+ * so write into the store, unless the kernel keeps it from that. The store's file has one mode, so
+ * an executable is never a link of it. What was copied is hashed, every time; after a reflink or a
+ * link, which shares the store's own bytes, once a process. So a damaged blob never reaches a
+ * program, and is set aside.
  *
  * Trees come from strangers: a listing may state a wrong size for a blob that is in order. That is
  * the listing's fault, so the blob stays.
@@ -17,6 +19,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include "base/os/fs.h"
 #include "storage/internal.h"
@@ -114,7 +117,7 @@ static int verify_fd(struct store *s, const struct content_id *id, int fd, struc
 {
 	struct digest d;
 
-	if (content_hash_fd(fd, id->size_bytes, 1, &d, err) < 0)
+	if (content_hash_fd(fd, id->size_bytes, content_threads(), &d, err) < 0)
 		return err_wrap(err, "reading the store");
 	if (!digest_eq(&d, &id->digest))
 		return store_damaged(s, STORE_BLOB, &id->digest, err);
@@ -128,6 +131,7 @@ struct maker {
 	struct store *store;
 	enum content_materialise_mode mode;
 	bool no_reflink; /* found out with the first file */
+	bool no_link;    /* likewise */
 	int depth;
 	struct str path; /* for messages */
 	const struct content_id *root;
@@ -205,19 +209,46 @@ static int close_whole(const struct maker *m, int *fd, struct err *err)
 	return r < 0 ? err_errno(err, "cannot write %s", m->path.s) : 0;
 }
 
+/* 0 linked, 1 it has to be a copy, -1 error. What is linked is the very file that was checked,
+ * whatever the store does with its name meanwhile. */
+static int link_blob(struct maker *m, const struct content_id *id, int in, int dir_fd,
+		     const char *name, struct err *err)
+{
+	char open_file[64];
+	struct stat st;
+
+	if (m->mode != CONTENT_HARD_LINK || m->no_link || id->kind == CONTENT_EXECUTABLE ||
+	    id->size_bytes == 0 || fstat(in, &st) < 0 || (st.st_mode & 07777) != 0444)
+		return 1;
+	if (!store_is_verified(m->store, &id->digest) && verify_fd(m->store, id, in, err) < 0)
+		return err_wrap(err, "%s", m->path.s);
+	snprintf(open_file, sizeof(open_file), "/proc/self/fd/%d", in);
+	if (linkat(AT_FDCWD, open_file, dir_fd, name, AT_SYMLINK_FOLLOW) == 0)
+		return 0;
+	if (errno == EEXIST)
+		return exists_or_errno(m, "", err);
+	m->no_link = errno != EMLINK && errno != ENOENT; /* this file has its last link, or none */
+	return 1;
+}
+
 static int make_file(struct maker *m, const struct content_id *id, int dir_fd, const char *name,
 		     struct err *err)
 {
 	static const mode_t modes[] = { [CONTENT_COPY_WRITABLE] = 0644,
 					[CONTENT_COPY_WORKSPACE] = 0644,
 					[CONTENT_COPY_FOR_ALL] = 0666,
-					[CONTENT_LINK_READONLY] = 0444 };
+					[CONTENT_LINK_READONLY] = 0444,
+					[CONTENT_HARD_LINK] = 0444 };
 	mode_t mode =
 		modes[m->mode] | (id->kind == CONTENT_EXECUTABLE ? modes[m->mode] >> 2 & 0111 : 0);
 	_cleanup_(fd_closep) int in = -1, out = -1;
+	int r;
 
 	if (content_open(m->store, id, &in, err) < 0)
 		return err_wrap(err, "%s", m->path.s);
+	r = link_blob(m, id, in, dir_fd, name, err);
+	if (r <= 0)
+		return r;
 	out = openat(dir_fd, name,
 		     O_RDWR | (is_in_place(m) ? 0 : O_CREAT | O_EXCL) | O_CLOEXEC | O_NOFOLLOW,
 		     mode);
@@ -326,7 +357,8 @@ static int fill_dir(struct maker *m, const struct tree *t, int dir_fd, const cha
 		openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	static const mode_t modes[] = { [CONTENT_COPY_WORKSPACE] = 0755,
 					[CONTENT_COPY_FOR_ALL] = 0777,
-					[CONTENT_LINK_READONLY] = 0555 };
+					[CONTENT_LINK_READONLY] = 0555,
+					[CONTENT_HARD_LINK] = 0555 };
 	_cleanup_(freep) struct content_id *blobs = NULL;
 
 	if (fd < 0)
@@ -405,7 +437,7 @@ int content_materialise_beneath(struct store *s, const struct content_id *id,
 {
 	_cleanup_(freep) char *parent = fs_dirname(path);
 	_cleanup_(fd_closep) int fd =
-		fs_make_beneath(dir_fd, parent, mode == CONTENT_LINK_READONLY ? 0755 : 0777, err);
+		fs_make_beneath(dir_fd, parent, mode >= CONTENT_LINK_READONLY ? 0755 : 0777, err);
 	const char *name = fs_basename(path);
 
 	if (fd < 0)

@@ -1,5 +1,5 @@
 /* storage/content/walk.c — walks what a content reaches: content_complete(), content_verify(),
- * tree_each_listing().
+ * tree_each_listing(), content_takes().
  *
  * Each walk has a list of trees that it still has to read, and a map of those that it has seen. It
  * doesn't recurse, because whoever wrote a tree chose how deep it is nested. A tree that is met
@@ -14,6 +14,7 @@
  */
 #include "base/os/fs.h"
 #include "storage/internal.h"
+#include "storage/origin/origin.h"
 
 /* So many members are looked up at once; more would only take memory. */
 #define BATCH_MAX 65536
@@ -229,4 +230,42 @@ int tree_each_listing(struct store *s, const struct content_id *root,
 	}
 	VEC_FREE(&todo);
 	return r;
+}
+
+struct taking {
+	uint64_t bytes, enough;
+};
+
+/* 1: enough was found, and the walk ends. */
+static int add_sizes(void *arg, const struct tree *t, struct err *err)
+{
+	struct taking *k = arg;
+
+	for (size_t i = 0; i < tree_len(t) && k->bytes < k->enough; i++) {
+		const struct tree_entry *e = tree_at(t, i);
+
+		if (e->kind == TREE_FILE || e->kind == TREE_EXECUTABLE)
+			k->bytes += MIN(e->id.size_bytes, k->enough);
+		else if (e->kind == TREE_REFERENCE)
+			k->bytes += MIN(e->ref->size_bytes, k->enough);
+	}
+	return k->bytes >= k->enough;
+}
+
+int content_takes(struct store *s, const struct content_id *id, uint64_t bytes, bool *ret,
+		  struct err *err)
+{
+	_cleanup_(arena_freep) struct arena *arena = arena_new();
+	struct taking k = { .bytes = content_is_file(id) ? id->size_bytes : 0, .enough = bytes };
+	struct reference ref;
+
+	if (id->kind == CONTENT_TREE && tree_each_listing(s, id, add_sizes, &k, err) < 0)
+		return -1;
+	if (id->kind == CONTENT_REFERENCE) {
+		if (reference_load(s, id, arena, &ref, err) < 0)
+			return -1;
+		k.bytes = ref.size_bytes;
+	}
+	*ret = k.bytes >= k.enough;
+	return 0;
 }

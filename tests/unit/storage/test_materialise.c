@@ -364,6 +364,7 @@ static void damage(struct fixture *f, const struct content_id *id, const char *w
 	fd = openat(f->fd, path, O_RDWR | O_CLOEXEC);
 	assert_true(fd >= 0);
 	assert_int_equal(pwrite(fd, what, strlen(what), at), strlen(what));
+	assert_int_equal(fchmod(fd, 0444), 0);
 	close(fd);
 }
 
@@ -444,6 +445,9 @@ static void test_modes(void **state)
 		{ CONTENT_COPY_WORKSPACE, CONTENT_TREE, 0755 },
 		{ CONTENT_COPY_FOR_ALL, CONTENT_TREE, 0777 },
 		{ CONTENT_LINK_READONLY, CONTENT_TREE, 0555 },
+		{ CONTENT_HARD_LINK, CONTENT_BLOB, 0444 },
+		{ CONTENT_HARD_LINK, CONTENT_EXECUTABLE, 0555 },
+		{ CONTENT_HARD_LINK, CONTENT_TREE, 0555 },
 	};
 	static const mode_t masks[] = { 022, 077, 0, 027 };
 	struct fixture *f = *state;
@@ -469,17 +473,96 @@ static void test_modes(void **state)
 		assert_int_equal(st.st_mode & 07777,
 				 mode == CONTENT_COPY_WRITABLE ? want & ~mask : want);
 		if (id.kind != CONTENT_TREE)
-			assert_int_equal(st.st_nlink, 1);
+			assert_int_equal(st.st_nlink,
+					 mode == CONTENT_HARD_LINK && id.kind == CONTENT_BLOB ? 2
+											      : 1);
 		assert_int_equal(fs_remove_tree_at(f->fd, "x", NULL), 0);
 		/* Directories on the way are the program's as well. */
 		assert_int_equal(
 			content_materialise_beneath(f->s, &id, mode, f->fd, "way/to/x", NULL), 0);
 		assert_int_equal(fstatat(f->fd, "way/to", &st, 0), 0);
 		assert_int_equal(st.st_mode & 07777,
-				 mode == CONTENT_LINK_READONLY ? 0755 : 0777 & ~mask);
+				 mode >= CONTENT_LINK_READONLY ? 0755 : 0777 & ~mask);
 		assert_int_equal(fs_remove_tree_at(f->fd, "way", NULL), 0);
 	}
 	umask(before);
+}
+
+static nlink_t links_of(const struct fixture *f, const char *name)
+{
+	struct stat st;
+
+	assert_int_equal(fstatat(f->fd, name, &st, 0), 0);
+	return st.st_nlink;
+}
+
+static void test_hard_links(void **state)
+{
+	struct fixture *f = *state;
+	struct content_id id, empty;
+	struct err err = { 0 };
+
+	/* What doesn't have the store's mode would show that mode. */
+	assert_int_equal(content_put_bytes(f->s, "shared", 6, &id, NULL), 0);
+	make_dir(f, "d");
+	assert_int_equal(content_materialise_at(f->s, &id, CONTENT_HARD_LINK, f->fd, "a", NULL), 0);
+	assert_int_equal(links_of(f, "a"), 2);
+	assert_int_equal(fchmodat(f->fd, "a", 0400, 0), 0);
+	assert_int_equal(content_materialise_at(f->s, &id, CONTENT_HARD_LINK, f->fd, "b", NULL), 0);
+	assert_int_equal(links_of(f, "b"), 1);
+	assert_int_equal(fchmodat(f->fd, "a", 0444, 0), 0);
+	assert_int_equal(content_materialise_at(f->s, &id, CONTENT_HARD_LINK, f->fd, "b", &err),
+			 -1);
+	assert_int_equal(err.code, ERR_EXISTS);
+	/* An output that is such a file is no file of ours to move. */
+	assert_int_equal(content_put_at(f->s, f->fd, "a",
+					&(struct content_put_options){ .flags = CONTENT_PUT_MOVE },
+					&empty, NULL),
+			 0);
+	assert_int_equal(links_of(f, "a"), 2);
+	/* One that has all the links that it can have is copied. */
+	for (unsigned i = 0; i < 66000; i++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "d/%u", i);
+		if (linkat(f->fd, "a", f->fd, name, 0) < 0) {
+			assert_int_equal(errno, EMLINK);
+			assert_int_equal(content_materialise_at(f->s, &id, CONTENT_HARD_LINK, f->fd,
+								"c", &err),
+					 0);
+			assert_int_equal(links_of(f, "c"), 1);
+			break;
+		}
+	}
+	/* A damaged one reaches nobody. */
+	assert_int_equal(content_put_bytes(f->s, "damaged", 7, &id, NULL), 0);
+	damage(f, &id, "x", 2);
+	assert_int_equal(content_materialise_at(f->s, &id, CONTENT_HARD_LINK, f->fd, "e", &err),
+			 -1);
+	assert_int_equal(err.code, ERR_CORRUPT);
+	assert_false(exists(f, "e"));
+}
+
+static void test_takes(void **state)
+{
+	struct fixture *f = *state;
+	struct content_id tree, blob;
+	bool enough;
+
+	make_dir(f, "t");
+	make_dir(f, "t/sub");
+	make_dir(f, "t/same");
+	make_file(f, "t/a", "12345");
+	make_file(f, "t/sub/b", "123");
+	make_file(f, "t/same/b", "123"); /* one listing, which counts once */
+	assert_int_equal(content_put_at(f->s, f->fd, "t", NULL, &tree, NULL), 0);
+	assert_int_equal(content_put_bytes(f->s, "12345678", 8, &blob, NULL), 0);
+	for (uint64_t n = 7; n < 10; n++) {
+		assert_int_equal(content_takes(f->s, &tree, n, &enough, NULL), 0);
+		assert_int_equal(enough, n <= 8);
+		assert_int_equal(content_takes(f->s, &blob, n, &enough, NULL), 0);
+		assert_int_equal(enough, n <= 8);
+	}
 }
 
 /* Who closes what he wrote hears of it: nothing is called written then. */
@@ -523,6 +606,8 @@ int main(void)
 		T(test_damage_after_first_use),
 		T(test_half_a_directory),
 		T(test_modes),
+		T(test_hard_links),
+		T(test_takes),
 		T(test_lost_at_close),
 	};
 
