@@ -21,7 +21,8 @@
  * there before, which listens for signals (base/os/stop.c), takes none that the guard needs.
  *
  * Attempts don't outlive the engine: adopt() kills what a dead engine left and says that it is
- * gone. Directories are workspace.c's, checkpoints checkpoint.c's, masking redact.c's.
+ * gone. Directories are workspace.c's, checkpoints checkpoint.c's, masking redact.c's, links to the
+ * store's files links.c's.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,6 +40,7 @@
 #include "base/os/machine.h"
 #include "base/os/process.h"
 #include "runners/checkpoint.h"
+#include "runners/links.h"
 #include "runners/redact.h"
 #include "runners/series.h"
 #include "runners/workspace.h"
@@ -65,6 +67,7 @@ struct local {
 	uint64_t state_hash;
 	struct map *attempts; /* id → struct local_attempt *, NULL when it has ended */
 	uint64_t oom_kills;   /* the machine's counter when last looked at */
+	uint64_t link_from;   /* inputs of so many bytes are links; 0: not looked at yet */
 	pid_t guard;
 	int guard_pipe;
 	char node[MACHINE_NAME_BYTES];
@@ -79,6 +82,8 @@ struct local_attempt {
 	struct loop_source *timer, *pipe_source, *series_timer;
 	struct series_tail series;
 	int pipe_fd;
+	int rules;   /* of links.h; -1: its inputs are copies */
+	bool linked; /* its inputs are links */
 	struct redactor *redactor;
 	int64_t grace_end_ns; /* after a TERM of ours; 0: none was sent */
 	bool cancelled, cancel_hard, timed_out, killed_by_us, device_full;
@@ -123,6 +128,7 @@ static void free_attempt(struct local_attempt *la)
 	loop_remove(la->l->loop, la->series_timer);
 	series_close(&la->series);
 	fd_closep(&la->pipe_fd);
+	fd_closep(&la->rules);
 	process_free(la->process);
 	redactor_free(la->redactor);
 	workspace_close(&la->w);
@@ -143,6 +149,17 @@ static void add_device_full(struct local_attempt *la)
 			why.msg, la->l->state_dir);
 }
 
+/* What a program says when it is kept from writing is "permission denied", or nothing. */
+static void add_links(struct local_attempt *la)
+{
+	struct err why = *la->err;
+
+	err_set(la->err, why.code,
+		"%s; its inputs are read-only links, beside which nothing new can be made "
+		"(`workspace: copy` gives the step copies of its own)",
+		why.msg);
+}
+
 static void report(struct local_attempt *la)
 {
 	struct local *l = la->l;
@@ -151,6 +168,9 @@ static void report(struct local_attempt *la)
 
 	if (la->result.failure == FAILURE_FAILED)
 		add_device_full(la);
+	if (la->linked &&
+	    (la->result.failure == FAILURE_FAILED || la->result.failure == FAILURE_OUTPUT))
+		add_links(la);
 	if (la->cancelled && la->result.failure != FAILURE_NONE) {
 		la->result.failure = FAILURE_CANCELLED;
 		err_set(la->err, ERR_CANCELLED, "stopped on request");
@@ -219,6 +239,8 @@ static void collect(void *arg)
 	struct err put_err = { 0 };
 	struct stat st;
 
+	if (la->linked)
+		links_mend(la->w.dir_fd, la->result.started_ns);
 	/* What a person did in a shell is no result. */
 	if (la->result.failure == FAILURE_NONE && !la->a->shell)
 		collect_outputs(la);
@@ -483,6 +505,7 @@ static int start_program(struct local_attempt *la, struct err *err)
 				     .env = (const char *const *)env,
 				     .cwd = la->w.path,
 				     .marker = la->marker,
+				     .rules = MAX(la->rules, 0),
 				     .umask = RUNNER_UMASK };
 
 	if (secret)
@@ -551,12 +574,18 @@ static int attach_checkpoint(struct local_attempt *la)
 static void prepare(void *arg)
 {
 	struct local_attempt *la = arg;
-	const struct runner_staging *s = &la->l->o.staging;
+	const struct local *l = la->l;
+	const struct runner_staging *s = &l->o.staging;
+	const struct runner_attempt *a = la->a;
+	/* A workspace that stays would leave links that nothing protects. */
+	bool links = !a->copies && !a->keep_workspace && !a->shell && links_fit(a);
 
-	if (workspace_make(&la->w, &la->l->shelf, la->l->state_dir, la->a->id, la->err) < 0 ||
-	    s->prepare(s->arg, la->a, la->w.dir_fd, la->err) < 0)
-		fail(la, FAILURE_STORE);
-	else if (la->a->checkpoint_path && attach_checkpoint(la) < 0)
+	if (workspace_make(&la->w, &la->l->shelf, l->state_dir, a->id, la->err) < 0 ||
+	    s->prepare(s->arg, a, la->w.dir_fd, links ? l->link_from : UINT64_MAX, &la->linked,
+		       la->err) < 0 ||
+	    (a->checkpoint_path && attach_checkpoint(la) < 0) ||
+	    (la->linked &&
+	     links_rules(l->o.store_dir, l->state_dir, &la->w, &la->rules, la->err) < 0))
 		fail(la, FAILURE_STORE);
 }
 
@@ -605,6 +634,22 @@ static void stop_guard(struct local *l)
 	fd_closep(&l->guard_pipe);
 }
 
+static uint64_t link_from(const struct local *l)
+{
+	switch (l->o.inputs) {
+	case RUNNER_INPUTS_LINKED:
+		return 1;
+	case RUNNER_INPUTS_AUTO:
+		if (!links_reflinks(l->o.store_dir, l->state_dir) &&
+		    links_check(l->o.store_dir, l->state_dir, NULL) == 0)
+			return LINKS_WORTH_BYTES;
+		break;
+	case RUNNER_INPUTS_COPIED:
+		break;
+	}
+	return UINT64_MAX;
+}
+
 static int local_submit(struct runner *r, const struct runner_attempt *a, struct err *err)
 {
 	struct local *l = local_of(r);
@@ -614,11 +659,14 @@ static int local_submit(struct runner *r, const struct runner_attempt *a, struct
 	if (*slot)
 		return 0;
 	start_guard(l);
+	if (!l->link_from && a->n_inputs)
+		l->link_from = link_from(l);
 	la = xcalloc(1, sizeof(*la));
 	*la = (struct local_attempt){ .l = l,
 				      .a = a,
 				      .w = { .dir_fd = -1, .log_fd = -1 },
 				      .pipe_fd = -1,
+				      .rules = -1,
 				      .series = { .fd = -1 } };
 	la->err = &la->result.err;
 	la->result.node = l->node;
@@ -658,6 +706,17 @@ static uint64_t hash_state_dir(const char *state_dir)
 	return h;
 }
 
+/* The engine may have died while a program was at its links. */
+static int remove_left(const char *dir, struct err *err)
+{
+	_cleanup_(freep) char *path = fs_join(dir, "w");
+	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (fd >= 0)
+		links_mend(fd, INT64_MAX);
+	return workspace_remove(dir, err);
+}
+
 /* Kills what a dead engine left running under this state directory, removes its workspaces that are
  * not kept. */
 static int runner_local_sweep(const char *state_dir, const uint64_t *attempt_ids, size_t n,
@@ -672,7 +731,7 @@ static int runner_local_sweep(const char *state_dir, const uint64_t *attempt_ids
 		snprintf(marker, sizeof(marker), "CAIRN_ATTEMPT=%016llx/%llu",
 			 (unsigned long long)hash, (unsigned long long)attempt_ids[i]);
 		process_signal_marked(marker, SIGKILL);
-		if (workspace_remove(dir, err) < 0)
+		if (remove_left(dir, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -689,7 +748,7 @@ static void local_forget(struct runner *r, uint64_t attempt_id)
 {
 	_cleanup_(freep) char *dir = workspace_dir(local_of(r)->state_dir, attempt_id);
 
-	workspace_remove(dir, NULL);
+	remove_left(dir, NULL);
 }
 
 static size_t local_leftovers(struct runner *r, uint64_t **ret)

@@ -79,6 +79,7 @@ struct runner_attempt {
 				  started */
 	bool keep_workspace;   /* leave the working directory where it is, whatever happens */
 	bool shell;            /* interactive: the terminal is the program's (local runner only) */
+	bool copies;           /* its inputs are never links (local runner only) */
 	struct runner_cluster {
 		const char *step;  /* name of the step */
 		const char *image; /* "registry/name@sha256:…"; NULL: Cairn's own (built-in steps)
@@ -162,8 +163,11 @@ struct runner {
 /* Brings content to a working directory and back. Called on a worker thread; one call a workspace
  * at a time. */
 struct runner_staging {
-	/* Makes `a`'s code and inputs appear under dir_fd, and the parents of its outputs. */
-	int (*prepare)(void *arg, const struct runner_attempt *a, int dir_fd, struct err *err);
+	/* Makes `a`'s code and inputs appear under dir_fd, and the parents of its outputs. Inputs
+	 * of `link_from` bytes or more in all (UINT64_MAX: none) are hard links of the store's
+	 * files, and then *ret_linked is true: the program must not be able to write to them. */
+	int (*prepare)(void *arg, const struct runner_attempt *a, int dir_fd, uint64_t link_from,
+		       bool *ret_linked, struct err *err);
 	/* Takes the declared outputs from dir_fd into the store. ret_ids has a->n_outputs places.
 	 * ERR_NOT_FOUND when a declared output is missing (message names it), ERR_INVALID when it
 	 * is of the wrong kind, other codes when the store fails. */
@@ -185,8 +189,17 @@ struct runner_staging {
 
 /* Local: processes on this machine. */
 
+/* How inputs get into workspaces. */
+enum runner_inputs {
+	RUNNER_INPUTS_COPIED, /* as copies, which are reflinks where the file system has them */
+	RUNNER_INPUTS_AUTO,   /* large ones as links (links.h) where there are no reflinks */
+	RUNNER_INPUTS_LINKED, /* as links; links_check() has said that they can be had */
+};
+
 struct runner_local_options {
 	const char *state_dir; /* absolute; holds work/<attempt>/ (log in it) and checkpoints/ */
+	enum runner_inputs inputs;
+	const char *store_dir; /* absolute: whose files may become links; lent. NULL with COPIED */
 	struct runner_staging staging;
 	unsigned n_workers; /* threads for staging; 0: one a cpu */
 };

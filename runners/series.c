@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include "base/os/fs.h"
 #include "base/text/json.h"
 
 /* Longer lines, with their ends, aren't for people. */
@@ -36,7 +37,7 @@ void series_look(struct series_tail *t, int dir_fd, const char *path,
 	size_t len;
 
 	if (t->fd < 0)
-		t->fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+		t->fd = fs_open_beneath(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, true);
 	if (t->fd < 0 || fstat(t->fd, &st) < 0 || !S_ISREG(st.st_mode) ||
 	    (uint64_t)st.st_size == t->size)
 		return;

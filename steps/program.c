@@ -14,10 +14,12 @@
  * Everything runs on the main thread; threads are the step's own. Which steps a program has is
  * main()'s matter (steps/main.c, steps/train/main.c): the tables know all of them.
  */
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "base/mem.h"
 #include "base/os/fs.h"
 #include "base/os/machine.h"
@@ -288,6 +290,22 @@ static unsigned cpus(void)
 	return cpus_get(&all) == 0 ? MAX(cpus_count(&all), 1u) : 1;
 }
 
+/* Where a file is to be a link, what it leads to is written: a temporary name beside it and a
+ * rename would put a file in the link's place, if there is room for new names at all. */
+static const char *behind_link(struct arena *arena, const char *path)
+{
+	_cleanup_(freep) char *dir = NULL, *full = NULL;
+	char to[PATH_MAX];
+	ssize_t n = path ? readlink(path, to, sizeof(to)) : -1;
+
+	if (n <= 0 || n == sizeof(to))
+		return path;
+	to[n] = '\0';
+	dir = fs_dirname(path);
+	full = fs_join(dir, to);
+	return arena_strdup(arena, full);
+}
+
 static int make_output_places(const struct line *l, struct err *err)
 {
 	for (size_t i = 0; i < l->outputs.n; i++) {
@@ -314,6 +332,9 @@ static int run_step(const struct step_impl *impl, const struct step_spec *spec,
 	json_t *with;
 	int r;
 
+	for (size_t i = 0; i < l->outputs.n; i++)
+		l->outputs.v[i].path = behind_link(l->arena, l->outputs.v[i].path);
+	a.metrics_path = behind_link(l->arena, a.metrics_path);
 	if (!spec->wraps_command)
 		a.threads = MIN(a.threads, THREADS_MAX);
 	if (step_spec_complete(spec, l->with, &with, err) < 0)

@@ -26,6 +26,7 @@
 #include "run/task/staging.h"
 #include "runners/kubernetes/job/pod_spec.h"
 #include "runners/kubernetes/runner.h"
+#include "runners/links.h"
 #include "storage/remote/tier.h"
 
 static unsigned cpus(void)
@@ -48,9 +49,20 @@ static bool on_kubernetes(const struct session *s)
 
 static int open_local(struct session *s, struct err *err)
 {
-	struct runner_local_options o = { .state_dir = s->config->state_dir,
+	const struct config *c = s->config;
+	struct runner_local_options o = { .state_dir = c->state_dir,
+					  .store_dir = config_store_dir(c),
+					  .inputs = str_eq(c->workspace, "link")
+							    ? RUNNER_INPUTS_LINKED
+						    : str_eq(c->workspace, "copy")
+							    ? RUNNER_INPUTS_COPIED
+							    : RUNNER_INPUTS_AUTO,
 					  .staging = staging_of(s->store) };
 
+	if (o.inputs == RUNNER_INPUTS_LINKED && links_check(o.store_dir, o.state_dir, err) < 0)
+		return err_wrap(
+			err,
+			"`workspace: link` in cairn.yaml can't be had (leave it out, or say copy)");
 	return runner_local_new(s->loop, &o, &s->runner, err);
 }
 

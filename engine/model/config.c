@@ -19,6 +19,7 @@
 
 static const char *const runners[] = { "local", "kubernetes" };
 static const char *const cache_modes[] = { "read-write", "read-only", "off" };
+static const char *const workspaces[] = { "auto", "link", "copy" };
 static const char *const styles[] = { "auto", "path", "virtual" };
 
 /* A directory as an absolute path, or an object-store URI as it is; NULL with *ret_problem. */
@@ -55,6 +56,14 @@ static void read_store(const struct doc *d, const struct yaml_node *n, struct co
 		doc_error(d, n, "`store`: `%.80s`: %s", n->text, problem);
 	else
 		c->store_uri = uri;
+}
+
+static void read_workspace(const struct doc *d, const struct yaml_node *n, struct config *c)
+{
+	if (n->kind == YAML_KIND_SCALAR && strcmp(n->text, "mount") == 0)
+		doc_error(d, n, "`workspace: mount` isn't built; say auto, link or copy");
+	else
+		read_choice(d, n, "`workspace`", workspaces, ARRAY_LEN(workspaces), &c->workspace);
 }
 
 /* NULL after a report. */
@@ -260,7 +269,7 @@ static void read_config(const struct doc *d, const struct yaml_node *root, struc
 					    "jobs",          "resources",       "retention",
 					    "kubernetes",    "cache",           "cache_size",
 					    "store_options", "reference_above", "serve",
-					    "ignore" };
+					    "ignore",        "workspace" };
 	const struct yaml_node *v;
 	int64_t jobs;
 
@@ -281,6 +290,8 @@ static void read_config(const struct doc *d, const struct yaml_node *root, struc
 		read_store_options(d, v, c);
 	if ((v = yaml_get(root, "runner")))
 		read_choice(d, v, "`runner`", runners, ARRAY_LEN(runners), &c->runner);
+	if ((v = yaml_get(root, "workspace")))
+		read_workspace(d, v, c);
 	if ((v = yaml_get(root, "salt")) && doc_want_scalar(d, v, "`salt`"))
 		c->salt = doc_text(d, v);
 	if ((v = yaml_get(root, "jobs")) && read_count(d, v, "`jobs`", 0, CONFIG_JOBS_MAX, &jobs))
@@ -395,6 +406,7 @@ int config_load(const char *start_dir, struct diag_list *diags, struct config **
 	*c = (struct config){ .project_root = arena_strdup(arena, root),
 			      .runner = runners[0],
 			      .cache = cache_modes[0],
+			      .workspace = workspaces[0],
 			      .gpus = -1,
 			      .reference_above = GIB,
 			      .arena = arena };
@@ -420,6 +432,11 @@ int config_load(const char *start_dir, struct diag_list *diags, struct config **
 		c->store_uri = c->local_store;
 	*ret = c;
 	return 0;
+}
+
+const char *config_store_dir(const struct config *c)
+{
+	return strstr(c->store_uri, "://") ? c->local_store : c->store_uri;
 }
 
 void config_free(struct config *c)

@@ -15,6 +15,8 @@
  *	reference_above: 1Gi         # inputs by URI that are larger are pinned and fetched when
  *	                             # they are needed, not copied into the store
  *	runner: local                # CAIRN_RUNNER: or kubernetes
+ *	workspace: auto              # how local steps get inputs: as reflinks, else large ones as
+ *	                             # links, else as copies. link: links, or an error; copy
  *	salt: v2                     # part of every key: change it to start anew
  *	jobs: 8                      # CAIRN_JOBS: tasks at once; 0 or nothing: as many as there are
  *	                             # cpus
@@ -92,6 +94,7 @@ struct config {
 	uint64_t reference_above;  /* bytes of an input by URI above which it is referenced, not
 				      copied. Default 1 GiB */
 	const char *runner;        /* "local" (default) or "kubernetes" */
+	const char *workspace;     /* "auto" (default), "link" or "copy" */
 	struct {
 		const char *context, *namespace_,
 			*kubeconfig;         /* NULL: not said; kubeconfig is an absolute path */
@@ -144,6 +147,9 @@ const char *config_server_url(struct arena *arena, const char *text, struct err 
 /* Does a run take results that others left in the store? With `cache: off` only where the store has
  * nobody else's: on this machine, whose own directory is asked then. Pods have to share it. */
 bool config_takes_results(const struct config *c);
+/* The directory on this machine that holds the store's content, in front of a shared one or itself.
+ */
+const char *config_store_dir(const struct config *c);
 void config_free(struct config *c); /* NULL is fine */
 
 #endif

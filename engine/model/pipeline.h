@@ -281,6 +281,7 @@ struct step {
 	struct retry_policy retry;
 	struct step_measured measured;
 	const char *checkpoint; /* or NULL */
+	bool copies;            /* `workspace: copy`: on this machine its inputs are no links */
 	struct resources_decl resources;
 	struct concurrency_decl concurrency;
 	struct distributed_decl distributed;

@@ -31,6 +31,7 @@
 #include "base/text/text.h"
 #include "cli/upkeep/doctor.h"
 #include "run/task/secret.h"
+#include "runners/links.h"
 #include "storage/signature.h"
 
 #define LOW_DISK_BYTES (1 * GIB)
@@ -224,27 +225,38 @@ static void check_disk(struct doctor *d)
 		doctor_found(d, DOCTOR_OK, "disk", NULL, "%s free", cli_bytes(d->cli, free_bytes));
 }
 
-/* By trying: what a file system says of itself isn't the whole story (mount options, layers). */
-static void check_reflink(struct doctor *d)
+/* How inputs get to local steps. By trying: what a file system says of itself isn't the whole story
+ * (mount options, layers). */
+static void check_copies(struct doctor *d)
 {
-	_cleanup_(freep) char *probe = fs_join(state_place(d), "doctor-probe"), *from_name = NULL,
-			      *to_name = NULL;
-	_cleanup_(fd_closep) int from = -1, to = -1;
-	static char bytes[8192] = { 1 };
-	struct err err = { 0 };
+	const char *state = state_place(d), *store = config_store_dir(d->config);
+	const char *said = d->config->workspace;
+	struct err why = { 0 };
 
-	if (fs_temp_at(AT_FDCWD, probe, 0600, &from, &from_name, &err) < 0)
-		return; /* check_state_dir has said why */
-	if (fs_temp_at(AT_FDCWD, probe, 0600, &to, &to_name, &err) == 0 &&
-	    fs_write_all(from, bytes, sizeof(bytes), &err) == 0)
-		doctor_found(
-			d, DOCTOR_OK, "copies", NULL,
-			fs_reflink(from, to) == 0
-				? "shared by the file system (reflinks): inputs cost no space"
-				: "no reflinks here: inputs and code are copied into workspaces");
-	unlink(from_name);
-	if (to_name)
-		unlink(to_name);
+	if (access(store, F_OK) < 0)
+		store = state;
+	if (links_check(store, state, &why) < 0 && str_eq(said, "link"))
+		doctor_found(d, DOCTOR_PROBLEM, "copies",
+			     "leave `workspace: link` out of cairn.yaml, or say copy",
+			     "inputs can't be links: %s", why.msg);
+	else if (!str_eq(said, "link") && links_reflinks(store, state))
+		doctor_found(d, DOCTOR_OK, "copies", NULL,
+			     "shared by the file system (reflinks): inputs cost no space");
+	else if (str_eq(said, "copy"))
+		doctor_found(d, DOCTOR_OK, "copies", NULL,
+			     "no reflinks here, and `workspace: copy` in cairn.yaml: inputs are "
+			     "copied into workspaces");
+	else if (why.code != ERR_NONE)
+		doctor_found(d, DOCTOR_OK, "copies", NULL,
+			     "no reflinks here: inputs and code are copied into workspaces (links "
+			     "can't be had: %s)",
+			     why.msg);
+	else
+		doctor_found(d, DOCTOR_OK, "copies", NULL,
+			     "%s: %sinputs are read-only hard links, which Landlock protects",
+			     str_eq(said, "link") ? "`workspace: link` in cairn.yaml"
+						  : "no reflinks here",
+			     str_eq(said, "link") ? "" : "large ");
 }
 
 static bool has_sha_instructions(void)
@@ -406,7 +418,7 @@ int cmd_doctor(struct cli *cli, const struct cli_args *args)
 		check_signing(&d);
 		check_database(&d);
 		check_secrets(&d);
-		check_reflink(&d);
+		check_copies(&d);
 	}
 	check_libraries(&d);
 	check_kernel(&d);

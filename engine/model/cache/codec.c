@@ -341,7 +341,8 @@ static bool same_policy(const struct step *a, const struct step *b)
 	       !a->distributed.framework && !b->distributed.framework &&
 	       a->distributed.nodes == b->distributed.nodes &&
 	       a->distributed.procs_per_node == b->distributed.procs_per_node &&
-	       a->place.pack == b->place.pack && strcmp(a->program.shell, b->program.shell) == 0;
+	       a->place.pack == b->place.pack && a->copies == b->copies &&
+	       strcmp(a->program.shell, b->program.shell) == 0;
 }
 
 static void copy_policy(struct step *s, const struct step *from)
@@ -354,6 +355,7 @@ static void copy_policy(struct step *s, const struct step *from)
 	s->concurrency.max = from->concurrency.max;
 	s->distributed = from->distributed;
 	s->place.pack = from->place.pack;
+	s->copies = from->copies;
 	s->program.shell = from->program.shell;
 }
 
@@ -383,6 +385,7 @@ static void c_policy(struct codec *c, struct step *s)
 {
 	c_name(c, &s->program.shell);
 	C_BOOL(c, s->cache);
+	C_BOOL(c, s->copies);
 	c_str(c, &s->keyed.salt);
 	c_template(c, &s->keyed.seed);
 	C_BOOL(c, s->keyed.resources);

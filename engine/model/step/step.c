@@ -114,6 +114,15 @@ static void key_pack(struct reader *r, const struct yaml_node *n)
 		r->s->place.pack = (uint32_t)pack;
 }
 
+static void key_workspace(struct reader *r, const struct yaml_node *n)
+{
+	static const char *const ways[] = { "auto", "copy" };
+	const char *way = ways[0];
+
+	if (read_choice(r->d, n, "`workspace`", ways, ARRAY_LEN(ways), &way))
+		r->s->copies = str_eq(way, "copy");
+}
+
 static void key_elsewhere(struct reader *r, const struct yaml_node *n)
 {
 	/* `uses`, `step`, `params` are read before the others, by whoever decides on the step's
@@ -167,6 +176,7 @@ static const struct key_rule {
 	{ "uses", key_elsewhere, CONTEXT_BUILTIN | CONTEXT_WRAP | CONTEXT_USE },
 	{ "volumes", step_read_volumes, CONTEXT_ALL },
 	{ "with", step_read_with, CONTEXT_BUILTIN | CONTEXT_WRAP | CONTEXT_USE },
+	{ "workspace", key_workspace, CONTEXT_ALL },
 };
 
 static const struct key_rule *find_rule(const char *name)

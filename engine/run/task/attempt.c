@@ -51,6 +51,7 @@ void attempt_of_step(const struct step *s, const struct task_command *c, struct 
 					.series_path =
 						step_is_launched(s) ? STEP_SERIES_PATH : NULL,
 					.checkpoint_path = s->checkpoint,
+					.copies = s->copies,
 					.timeout_ns = s->timeout_ns,
 					.forwards_signals = step_is_launched(s),
 					.on.placement_json = s->place.json,

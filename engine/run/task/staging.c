@@ -1,10 +1,11 @@
 /* engine/run/task/staging.c — what runners need of the store, as a table of functions (struct
  * runner_staging).
  *
- * prepare() lays out code as a writable copy, links inputs read-only, and makes the directories of
- * outputs. collect() checks each output (look_at()) and moves it into the store. For runners
- * elsewhere, publish() stores what a pod is to read and returns only when that and all the
- * attempts' inputs are where pods reach them; fetch() reads what a pod made.
+ * prepare() lays out code as a writable copy, inputs read-only, as links of the store's files where
+ * the runner wants that, and makes the directories of outputs. collect() checks each output
+ * (look_at()) and moves it into the store. For runners elsewhere, publish() stores what a pod is to
+ * read and returns only when that and all the attempts' inputs are where pods reach them; fetch()
+ * reads what a pod made.
  *
  * Invariants: the working directory is a program's, and may be hostile: no path is followed out of
  * dir_fd. A directory or link that stands in the way is an error, never followed outside.
@@ -18,6 +19,7 @@
 #include "run/task/staging.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 #include "base/mem.h"
 #include "base/os/fs.h"
@@ -66,17 +68,56 @@ int staging_make_places(const struct runner_attempt *a, int dir_fd, mode_t mode,
 	return 0;
 }
 
-static int prepare(void *arg, const struct runner_attempt *a, int dir_fd, struct err *err)
+/* Beside inputs that are links no new names can be made. So a file that is to lie there is a link
+ * from the beginning, to a place where it can be made. That is for files that are only bytes: `cp`
+ * refuses to write through such a link, rather than to lose a mode. */
+static int lead_away(const char *path, int dir_fd, struct err *err)
+{
+	_cleanup_(freep) char *to = NULL;
+	_cleanup_(fd_closep) int fd = -1;
+
+	if (!path || strchr(path, '/'))
+		return 0;
+	to = xasprintf(".cairn/files/%s", path);
+	fd = fs_make_beneath(dir_fd, ".cairn/files", 0777 & ~RUNNER_UMASK, err);
+	if (fd < 0)
+		return -1;
+	return symlinkat(to, dir_fd, path) < 0 && errno != EEXIST
+		       ? err_errno(err, "cannot make %s", path)
+		       : 0;
+}
+
+static int are_large(struct store *s, const struct runner_attempt *a, uint64_t bytes, bool *ret,
+		     struct err *err)
+{
+	*ret = false;
+	for (size_t i = 0; i < a->n_inputs && !*ret && bytes != UINT64_MAX; i++)
+		if (content_takes(s, &a->inputs[i].id, bytes, ret, err) < 0)
+			return err_wrap(err, "looking at input `%s`", a->inputs[i].name);
+	return 0;
+}
+
+static int prepare(void *arg, const struct runner_attempt *a, int dir_fd, uint64_t link_from,
+		   bool *ret_linked, struct err *err)
 {
 	struct store *s = arg;
 
+	if (are_large(s, a, link_from, ret_linked, err) < 0)
+		return -1;
 	if (a->code && lay_out_code(s, a->code, dir_fd, err) < 0)
 		return err_wrap(err, "laying out the code");
 	for (size_t i = 0; i < a->n_inputs; i++)
-		if (content_materialise_beneath(s, &a->inputs[i].id, CONTENT_LINK_READONLY, dir_fd,
-						a->inputs[i].path, err) < 0)
+		if (content_materialise_beneath(s, &a->inputs[i].id,
+						*ret_linked ? CONTENT_HARD_LINK
+							    : CONTENT_LINK_READONLY,
+						dir_fd, a->inputs[i].path, err) < 0)
 			return err_wrap(err, "bringing input `%s`", a->inputs[i].name);
-	return staging_make_places(a, dir_fd, 0777 & ~RUNNER_UMASK, err);
+	if (staging_make_places(a, dir_fd, 0777 & ~RUNNER_UMASK, err) < 0)
+		return -1;
+	return *ret_linked && (lead_away(a->metrics_path, dir_fd, err) < 0 ||
+			       lead_away(a->series_path, dir_fd, err) < 0)
+		       ? -1
+		       : 0;
 }
 
 static int missing(const struct runner_output *o, struct err *err)

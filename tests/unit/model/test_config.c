@@ -107,6 +107,8 @@ static void test_file(void **state)
 	assert_int_equal(c->cache_bytes, 0);
 	assert_null(c->store_options.endpoint);
 	assert_string_equal(c->store_options.style, "auto");
+	assert_string_equal(c->workspace, "auto");
+	assert_path(config_store_dir(c), ".cairn/store");
 	config_free(c);
 	put("store: gs://bucket\ncache: read-only\ncache_size: 50Gi\nstore_options: {endpoint: "
 	    "http://x:1, region: r, profile: p, style: path, ca: certs/ca.pem}\n");
@@ -118,6 +120,11 @@ static void test_file(void **state)
 	assert_string_equal(c->store_options.profile, "p");
 	assert_string_equal(c->store_options.style, "path");
 	assert_path(c->store_options.ca, "certs/ca.pem");
+	config_free(c);
+	put("workspace: link\nstore: /elsewhere\n");
+	c = load(".", NULL, NULL);
+	assert_string_equal(c->workspace, "link");
+	assert_string_equal(config_store_dir(c), "/elsewhere");
 	config_free(c);
 	put("");
 	c = load(".", NULL, NULL);
@@ -131,6 +138,10 @@ static void test_bad_store_options(void **state)
 		{ "cache: sometimes\n", "`cache`" },
 		{ "cache_size: 0\n", "`cache_size` must be more than 0" },
 		{ "cache_size: lots\n", "`cache_size`" },
+		{ "workspace: mount\n",
+		  "cairn.yaml:1:12: `workspace: mount` isn't built; say auto, link or copy" },
+		{ "workspace: hard\n",
+		  "cairn.yaml:1:12: `workspace` must be auto, link or copy, not `hard`" },
 		{ "store_options: 3\n", "`store_options`" },
 		{ "store_options: {endpoint: s3.example.org}\n",
 		  "must begin with https:// or http://" },

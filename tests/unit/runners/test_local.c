@@ -52,7 +52,8 @@ struct bench {
 
 /* Staging. */
 
-static int prepare(void *arg, const struct runner_attempt *a, int dir_fd, struct err *err)
+static int prepare(void *arg, const struct runner_attempt *a, int dir_fd, uint64_t link_from,
+		   bool *ret_linked, struct err *err)
 {
 	struct bench *b = arg;
 
