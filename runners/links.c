@@ -120,16 +120,35 @@ static int check_mounts(const struct mounts *m, const char *dir, struct err *err
 
 /* Checks. */
 
-static int closed_dirs(const char *store_dir, const char *state_dir, char *ret[2], struct err *err)
+/* Where `dir`/`name` really is, or will be: somebody may have put it on another disk by a link. */
+static char *real_place(const char *dir, const char *name)
 {
-	char *state = realpath(state_dir, NULL);
+	_cleanup_(freep) char *path = fs_join(dir, name);
+	char *real = realpath(path, NULL), *parent = NULL;
 
-	ret[0] = realpath(store_dir, NULL);
-	ret[1] = state ? xasprintf("%s/work", state) : NULL;
-	free(state);
-	return ret[0] && ret[1]
-		       ? 0
-		       : err_errno(err, "cannot look at %s", ret[0] ? state_dir : store_dir);
+	if (!real && errno == ENOENT && (parent = realpath(dir, NULL)))
+		real = fs_join(parent, name);
+	free(parent);
+	return real;
+}
+
+enum { STORE, BLOBS, WORK, CLOSED };
+
+static void closed_deinit(char *closed[CLOSED])
+{
+	for (size_t i = 0; i < CLOSED; i++)
+		free(closed[i]);
+}
+
+static int closed_dirs(const char *store_dir, const char *state_dir, char *ret[CLOSED],
+		       struct err *err)
+{
+	ret[STORE] = realpath(store_dir, NULL);
+	ret[BLOBS] = real_place(store_dir, "blobs");
+	ret[WORK] = real_place(state_dir, "work");
+	if (!ret[STORE] || !ret[BLOBS] || !ret[WORK])
+		return err_errno(err, "cannot look at %s", ret[BLOBS] ? state_dir : store_dir);
+	return 0;
 }
 
 /* An empty file in each directory: can the one be the other's link, or share its bytes? */
@@ -172,18 +191,19 @@ bool links_reflinks(const char *store_dir, const char *state_dir)
 int links_check(const char *store_dir, const char *state_dir, struct err *err)
 {
 	struct mounts mounts = { 0 };
-	char *closed[2] = { NULL, NULL };
+	char *closed[CLOSED] = { 0 };
 	int rules = -1, r = -1;
 
 	if (probe(store_dir, state_dir, false, err) == 0 &&
-	    closed_dirs(store_dir, state_dir, closed, err) == 0 && read_mounts(&mounts, err) == 0 &&
-	    check_mounts(&mounts, closed[0], err) == 0 &&
-	    check_mounts(&mounts, closed[1], err) == 0)
-		r = landlock_close_dirs((const char *const *)closed, 2, &rules, err);
+	    closed_dirs(store_dir, state_dir, closed, err) == 0 && read_mounts(&mounts, err) == 0)
+		r = 0;
+	for (size_t i = 0; i < CLOSED && r == 0; i++)
+		r = check_mounts(&mounts, closed[i], err);
+	if (r == 0)
+		r = landlock_close_dirs((const char *const *)closed, CLOSED, &rules, err);
 	fd_closep(&rules);
 	mounts_deinit(&mounts);
-	free(closed[0]);
-	free(closed[1]);
+	closed_deinit(closed);
 	return r;
 }
 
@@ -206,17 +226,16 @@ int links_rules(const char *store_dir, const char *state_dir, const struct works
 {
 	_cleanup_(fd_closep) int frame = open(w->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
 				 rules = -1;
-	char *closed[2] = { NULL, NULL };
+	char *closed[CLOSED] = { 0 };
 	int r = frame < 0 ? err_errno(err, "cannot open %s", w->dir)
 			  : closed_dirs(store_dir, state_dir, closed, err);
 
 	if (r == 0)
-		r = landlock_close_dirs((const char *const *)closed, 2, &rules, err);
+		r = landlock_close_dirs((const char *const *)closed, CLOSED, &rules, err);
 	if (r == 0 && (landlock_open_entries(rules, frame, "w", err) < 0 ||
 		       landlock_open_entries(rules, w->dir_fd, "inputs", err) < 0))
 		r = -1;
-	free(closed[0]);
-	free(closed[1]);
+	closed_deinit(closed);
 	if (r < 0)
 		return err_wrap(err, "protecting the inputs");
 	*ret_fd = TAKE_FD(rules);

@@ -117,6 +117,37 @@ test_expect --needs LOCAL_STORE 'a step can read its input, and neither write to
 	check_attack cairn
 '
 
+test_expect --needs LOCAL_STORE 'nor where the blobs lie elsewhere, by a link' '
+	mkdir moved elsewhere
+	cp big.bin cairn.yaml moved/
+	cd moved
+	write quick.yaml <<-YAML
+	pipeline: quick
+	inputs: {big: big.bin}
+	steps:
+	  q:
+	    run: |
+	      test "\$(stat -c %h inputs/big.bin)" = 2
+	      chmod u+w inputs/big.bin
+	      for f in inputs/big.bin $TRASH/work/elsewhere/blobs/*/*; do
+	        if truncate -s 0 "\$f"; then echo "\$f" >>out/done; fi
+	      done
+	      ls $TRASH/work/elsewhere/blobs >out/seen || true
+	    inputs: {big: "\${{ inputs.big }}"}
+	    outputs: {o: out/}
+	YAML
+	cairn run quick.yaml -q
+	mv .cairn/store/blobs ../elsewhere/
+	ln -s ../../../elsewhere/blobs .cairn/store/blobs
+	cairn run quick.yaml -q --force
+	cairn get q/o -o got -q
+	test_missing got/done
+	test_exists got/seen
+	[ -s got/seen ]
+	cairn store verify >verified
+	test_grep " 0 problems" verified
+'
+
 test_expect --needs 'LOCAL_STORE ROOT' 'nor can it as an ordinary user' '
 	chmod 755 "$TRASH" "$TRASH/work"
 	mkdir user
