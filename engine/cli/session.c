@@ -54,9 +54,9 @@ static int open_local(struct session *s, struct err *err)
 					  .store_dir = config_store_dir(c),
 					  .inputs = str_eq(c->workspace, "link")
 							    ? RUNNER_INPUTS_LINKED
-						    : str_eq(c->workspace, "copy")
-							    ? RUNNER_INPUTS_COPIED
-							    : RUNNER_INPUTS_AUTO,
+						    : str_eq(c->workspace, "auto")
+							    ? RUNNER_INPUTS_AUTO
+							    : RUNNER_INPUTS_COPIED,
 					  .staging = staging_of(s->store) };
 
 	if (o.inputs == RUNNER_INPUTS_LINKED && links_check(o.store_dir, o.state_dir, err) < 0)

@@ -19,7 +19,7 @@
 
 static const char *const runners[] = { "local", "kubernetes" };
 static const char *const cache_modes[] = { "read-write", "read-only", "off" };
-static const char *const workspaces[] = { "auto", "link", "copy" };
+static const char *const workspaces[] = { "copy", "auto", "link" };
 static const char *const styles[] = { "auto", "path", "virtual" };
 
 /* A directory as an absolute path, or an object-store URI as it is; NULL with *ret_problem. */
@@ -61,7 +61,7 @@ static void read_store(const struct doc *d, const struct yaml_node *n, struct co
 static void read_workspace(const struct doc *d, const struct yaml_node *n, struct config *c)
 {
 	if (n->kind == YAML_KIND_SCALAR && strcmp(n->text, "mount") == 0)
-		doc_error(d, n, "`workspace: mount` isn't built; say auto, link or copy");
+		doc_error(d, n, "`workspace: mount` isn't built; say copy, auto or link");
 	else
 		read_choice(d, n, "`workspace`", workspaces, ARRAY_LEN(workspaces), &c->workspace);
 }

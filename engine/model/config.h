@@ -15,8 +15,9 @@
  *	reference_above: 1Gi         # inputs by URI that are larger are pinned and fetched when
  *	                             # they are needed, not copied into the store
  *	runner: local                # CAIRN_RUNNER: or kubernetes
- *	workspace: auto              # how local steps get inputs: as reflinks, else large ones as
- *	                             # links, else as copies. link: links, or an error; copy
+ *	workspace: copy              # how local steps get inputs: as reflinks, else as copies.
+ *	                             # auto: large ones as links, where there are no reflinks
+ *	                             # and there can be links. link: all as links, or an error
  *	salt: v2                     # part of every key: change it to start anew
  *	jobs: 8                      # CAIRN_JOBS: tasks at once; 0 or nothing: as many as there are
  *	                             # cpus
@@ -94,7 +95,7 @@ struct config {
 	uint64_t reference_above;  /* bytes of an input by URI above which it is referenced, not
 				      copied. Default 1 GiB */
 	const char *runner;        /* "local" (default) or "kubernetes" */
-	const char *workspace;     /* "auto" (default), "link" or "copy" */
+	const char *workspace;     /* "copy" (default), "auto" or "link" */
 	struct {
 		const char *context, *namespace_,
 			*kubeconfig;         /* NULL: not said; kubeconfig is an absolute path */

@@ -244,8 +244,10 @@ static void check_copies(struct doctor *d)
 			     "shared by the file system (reflinks): inputs cost no space");
 	else if (str_eq(said, "copy"))
 		doctor_found(d, DOCTOR_OK, "copies", NULL,
-			     "no reflinks here, and `workspace: copy` in cairn.yaml: inputs are "
-			     "copied into workspaces");
+			     "no reflinks here: inputs and code are copied into workspaces%s",
+			     why.code == ERR_NONE ? "; `workspace: auto` in cairn.yaml makes large "
+						    "inputs links"
+						  : "");
 	else if (why.code != ERR_NONE)
 		doctor_found(d, DOCTOR_OK, "copies", NULL,
 			     "no reflinks here: inputs and code are copied into workspaces (links "
@@ -255,7 +257,7 @@ static void check_copies(struct doctor *d)
 		doctor_found(d, DOCTOR_OK, "copies", NULL,
 			     "%s: %sinputs are read-only hard links, which Landlock protects",
 			     str_eq(said, "link") ? "`workspace: link` in cairn.yaml"
-						  : "no reflinks here",
+						  : "`workspace: auto` in cairn.yaml",
 			     str_eq(said, "link") ? "" : "large ");
 }
 

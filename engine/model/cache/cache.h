@@ -17,7 +17,7 @@
 
 #define MODEL_CACHE_FILES 128 /* of all projects of a user */
 #define MODEL_CACHE_FORMAT \
-	7 /* counts up with every change of the encoding or of what a model means */
+	8 /* counts up with every change of the encoding or of what a model means */
 
 /* $XDG_CACHE_HOME/cairn/models, else ~/.cache/cairn/models, made with mode 0700. NULL when there is
  * none that is the caller's alone: then models are parsed each time. The caller frees. */

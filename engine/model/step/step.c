@@ -116,11 +116,10 @@ static void key_pack(struct reader *r, const struct yaml_node *n)
 
 static void key_workspace(struct reader *r, const struct yaml_node *n)
 {
-	static const char *const ways[] = { "auto", "copy" };
-	const char *way = ways[0];
+	static const char *const ways[] = { "copy" };
+	const char *way;
 
-	if (read_choice(r->d, n, "`workspace`", ways, ARRAY_LEN(ways), &way))
-		r->s->copies = str_eq(way, "copy");
+	r->s->copies = read_choice(r->d, n, "`workspace`", ways, ARRAY_LEN(ways), &way);
 }
 
 static void key_elsewhere(struct reader *r, const struct yaml_node *n)

@@ -294,13 +294,24 @@ test_expect 'a workspace that stays, and a shell, have copies' '
 	test_is "$(cat in-shell)" 1
 '
 
-test_expect 'auto: large inputs are links where there are no reflinks, small ones are copies' '
-	rm cairn.yaml
+test_expect 'copies when nothing is said; auto: large inputs are links where there are no reflinks, small ones are copies' '
 	echo "# project" >cairn.yaml
 	cairn doctor >doctor
-	if grep -q "reflinks): inputs cost" doctor; then return 0; fi
-	test_grep "copies +no reflinks here: large inputs are read-only hard links" doctor
+	grep -q "reflinks): inputs cost" doctor || test_grep "are copied into workspaces; .workspace: auto. in cairn.yaml makes large" doctor
+	write plain.yaml <<-"YAML"
+	pipeline: plain
+	inputs: {large: large.bin}
+	steps:
+	  p: {run: "stat -c %h inputs/large.bin >n", inputs: {large: "${{ inputs.large }}"}, outputs: {n: n}}
+	YAML
 	head -c $((64 << 20)) /dev/urandom >large.bin
+	cairn run plain.yaml -q
+	cairn get p/n -o n.p -q
+	test_is "$(cat n.p)" 1
+	echo "workspace: auto" >cairn.yaml
+	cairn doctor >doctor
+	if grep -q "reflinks): inputs cost" doctor; then return 0; fi
+	test_grep "copies +.workspace: auto. in cairn.yaml: large inputs are read-only hard links" doctor
 	mkdir halves
 	head -c $((32 << 20)) large.bin >halves/a
 	tail -c $((32 << 20)) large.bin >halves/b
@@ -323,7 +334,7 @@ test_expect 'auto: large inputs are links where there are no reflinks, small one
 test_expect 'a directory on the way to the store that can not be listed, or is too long: copies, and doctor says why' '
 	mkdir -p crowd/project
 	(cd crowd && seq 20001 | xargs touch)
-	echo "# project" >crowd/project/cairn.yaml
+	echo "workspace: auto" >crowd/project/cairn.yaml
 	cairn -C crowd/project doctor >doctor
 	grep -q "reflinks): inputs cost" doctor || test_grep "links can.t be had: the directories from / to .* have more than 20000 entries" doctor
 	rm -rf crowd
@@ -364,7 +375,7 @@ os.execvp(sys.argv[1], sys.argv[1:])
 PY
 
 test_expect 'without Landlock: auto copies, link is an error that says why' '
-	echo "# project" >cairn.yaml
+	echo "workspace: auto" >cairn.yaml
 	rm -rf .cairn
 	write none.yaml <<-"YAML"
 	pipeline: none
@@ -388,14 +399,14 @@ test_expect 'a store on another file system: auto copies, link says so' '
 	other=$(mktemp -d /dev/shm/cairn-test.XXXXXX) || return 0
 	test_when_finished "rm -rf \"$other\""
 	if [ "$(stat -c %d "$other")" = "$(stat -c %d .)" ]; then return 0; fi
-	echo "store: $other/store" >cairn.yaml
+	printf "store: %s\nworkspace: auto\n" "$other/store" >cairn.yaml
 	rm -rf .cairn
 	unset CAIRN_STORE
 	cairn run none.yaml -q
 	rm -f none
 	cairn get n/n -o none -q
 	test_is "$(cat none)" 1
-	echo "workspace: link" >>cairn.yaml
+	printf "store: %s\nworkspace: link\n" "$other/store" >cairn.yaml
 	test_code 3 cairn run none.yaml 2>err
 	test_grep "the store and the workspaces are on different file systems" err
 '
@@ -411,7 +422,7 @@ test_expect --needs ROOT 'a second mount of the store: no links, for it would be
 test_expect 'workspace: mount is not built, and says so' '
 	echo "workspace: mount" >cairn.yaml
 	test_code 3 cairn check none.yaml 2>err
-	test_grep "cairn.yaml:1:12: .workspace: mount. isn.t built; say auto, link or copy" err
+	test_grep "cairn.yaml:1:12: .workspace: mount. isn.t built; say copy, auto or link" err
 '
 
 test_done
