@@ -9,6 +9,12 @@
  * requests, each up to its own `parallel`, together up to the client's connections, so that
  * libcurl never queues by itself and a long batch doesn't starve a short one.
  *
+ * A sink with pieces of its own size runs on its caller's thread: the client's thread fills a piece
+ * and puts it on the batch's list, http_run() takes it from there. PIECES_AHEAD bounds how many
+ * lie there, over all batches; then the client's thread waits, and the network with it. What such
+ * a sink says goes through `refusals`, because the request is the client's thread's until the batch
+ * is done.
+ *
  * Handles are kept in `idle` and used again. One request is http_transfer.c's, headers and
  * escaping are http_text.c's, loading libcurl is http_curl.c's. Nothing is retried here, except
  * by http_transfer_again().
@@ -27,9 +33,18 @@
 #define STALL_TIMEOUT_DEFAULT   (30 * NS_PER_S)
 #define STALL_LOOKS             4 /* in each of the client's stall timeouts */
 #define STALL_LOOK_MAX          (5 * NS_PER_S)
-#define IDLE_POLL_MS            3600000 /* nothing under way: until woken */
+/* Full pieces that wait for their sinks: 8 MiB of 256 KiB each. */
+#define PIECES_AHEAD 32
+#define IDLE_POLL_MS 3600000 /* nothing under way: until woken */
+
+/* A sink on its caller's thread takes no more. */
+struct refusal {
+	struct http_request *r;
+	struct err err;
+};
 
 struct http_batch {
+	struct http_client *client;
 	struct http_request *const *v;
 	size_t n, next;
 	VEC(struct http_request *)
@@ -39,7 +54,9 @@ struct http_batch {
 	struct http_request *(*more)(void *arg, struct http_request *ended);
 	void *arg;
 	bool done;
-	pthread_cond_t ended;
+	struct http_piece *pieces, **last_piece; /* under the client's lock */
+	VEC(struct refusal) refusals;            /* likewise */
+	pthread_cond_t news;                     /* it is done, or there are pieces */
 	struct http_batch *following;
 };
 
@@ -55,6 +72,9 @@ struct http_client {
 	pthread_mutex_t lock;
 	struct http_batch *incoming; /* under lock */
 	bool stop;                   /* under lock */
+	struct http_piece *spare;    /* under lock: to be filled again */
+	size_t n_ahead;              /* under lock: pieces that lie on lists */
+	pthread_cond_t taken;        /* one of them was */
 
 	/* the thread's alone */
 	struct http_batch *batches;
@@ -102,7 +122,7 @@ static void release_batches(struct http_client *c)
 		*p = b->following;
 		pthread_mutex_lock(&c->lock);
 		b->done = true;
-		pthread_cond_signal(&b->ended);
+		pthread_cond_signal(&b->news);
 		pthread_mutex_unlock(&c->lock);
 	}
 }
@@ -123,6 +143,157 @@ static bool take_batches(struct http_client *c)
 	return !stop;
 }
 
+/* Pieces. */
+
+static struct http_piece *piece_new(struct http_client *c, struct http_request *r)
+{
+	struct http_piece *p;
+
+	pthread_mutex_lock(&c->lock);
+	p = c->spare;
+	c->spare = p ? p->following : NULL;
+	pthread_mutex_unlock(&c->lock);
+	if (p && p->room < r->piece_bytes)
+		free(TAKE_PTR(p));
+	if (!p) {
+		p = xmalloc(sizeof(*p) + r->piece_bytes);
+		p->room = r->piece_bytes;
+	}
+	p->following = NULL;
+	p->r = r;
+	p->n = 0;
+	return p;
+}
+
+static void spare_locked(struct http_client *c, struct http_piece *p)
+{
+	p->following = c->spare;
+	c->spare = p;
+}
+
+static const struct refusal *refusal_locked(const struct http_batch *b,
+					    const struct http_request *r)
+{
+	for (size_t i = 0; i < b->refusals.n; i++)
+		if (b->refusals.v[i].r == r)
+			return &b->refusals.v[i];
+	return NULL;
+}
+
+/* `keep`: to the sink; else it is dropped. */
+static int hand_over(struct http_transfer *t, bool keep)
+{
+	struct http_piece *p = TAKE_PTR(t->piece);
+	struct http_batch *b = t->batch;
+	struct http_client *c = b->client;
+
+	pthread_mutex_lock(&c->lock);
+	while (keep && c->n_ahead >= PIECES_AHEAD)
+		pthread_cond_wait(&c->taken, &c->lock);
+	keep = keep && !refusal_locked(b, t->r);
+	if (keep) {
+		*b->last_piece = p;
+		b->last_piece = &p->following;
+		c->n_ahead++;
+		pthread_cond_signal(&b->news);
+	} else {
+		spare_locked(c, p);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return keep ? 0 : -1;
+}
+
+int http_pieces_add(struct http_transfer *t, const char *bytes, size_t n)
+{
+	while (n) {
+		struct http_piece *p;
+		size_t take;
+
+		if (!t->piece)
+			t->piece = piece_new(t->batch->client, t->r);
+		p = t->piece;
+		take = MIN(n, t->r->piece_bytes - p->n);
+		memcpy(p->bytes + p->n, bytes, take);
+		p->n += take;
+		bytes += take;
+		n -= take;
+		if (p->n == t->r->piece_bytes && hand_over(t, true) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* On the caller's thread. */
+static void sink_piece(struct http_batch *b, const struct http_piece *p)
+{
+	struct refusal no = { .r = p->r };
+
+	if (p->r->sink(p->r->arg, p->bytes, p->n, &no.err) == 0)
+		return;
+	if (!no.err.code)
+		err_set(&no.err, ERR_IO, "the answer cannot be taken");
+	pthread_mutex_lock(&b->client->lock);
+	VEC_PUSH(&b->refusals, no);
+	pthread_mutex_unlock(&b->client->lock);
+}
+
+/* Until the batch is done and all its pieces are taken. */
+static void take_pieces(struct http_batch *b)
+{
+	struct http_client *c = b->client;
+
+	pthread_mutex_lock(&c->lock);
+	while (!b->done || b->pieces) {
+		struct http_piece *p = b->pieces;
+		bool refused;
+
+		if (!p) {
+			pthread_cond_wait(&b->news, &c->lock);
+			continue;
+		}
+		b->pieces = p->following;
+		if (!b->pieces)
+			b->last_piece = &b->pieces;
+		refused = refusal_locked(b, p->r);
+		pthread_mutex_unlock(&c->lock);
+		if (!refused)
+			sink_piece(b, p);
+		pthread_mutex_lock(&c->lock);
+		spare_locked(c, p);
+		c->n_ahead--;
+		pthread_cond_signal(&c->taken);
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* What a sink says wins over how its request ended, which may be by that. */
+static void note_refusals(struct http_batch *b)
+{
+	for (size_t i = 0; i < b->refusals.n; i++) {
+		struct refusal *no = &b->refusals.v[i];
+		struct str place = { 0 };
+
+		http_add_place(&place, no->r->method, no->r->url);
+		no->r->err = no->err;
+		err_wrap(&no->r->err, "%s", place.s);
+		str_deinit(&place);
+	}
+	VEC_FREE(&b->refusals);
+}
+
+static void free_spare(struct http_client *c)
+{
+	struct http_piece *spare;
+
+	pthread_mutex_lock(&c->lock);
+	spare = TAKE_PTR(c->spare);
+	pthread_mutex_unlock(&c->lock);
+	for (struct http_piece *p; (p = spare);) {
+		spare = p->following;
+		free(p);
+	}
+}
+
 /* Transfers. */
 
 static void end_transfer(struct http_client *c, struct http_transfer *t, CURLcode code)
@@ -130,6 +301,8 @@ static void end_transfer(struct http_client *c, struct http_transfer *t, CURLcod
 	struct http_batch *b = t->batch;
 	struct http_request *r = t->r;
 
+	if (t->piece)
+		hand_over(t, code == CURLE_OK && !r->err.code);
 	http_transfer_end(t, code);
 	if (t->easy)
 		VEC_PUSH(&c->idle, t->easy);
@@ -263,6 +436,8 @@ static void *client_main(void *arg)
 		else
 			begin_some(c);
 		release_batches(c); /* also those that ended without beginning */
+		if (!c->running.n)
+			free_spare(c);
 		http_events_turn(&c->events, poll_ms(c));
 		collect(c);
 		end_stalled(c);
@@ -347,6 +522,8 @@ static void client_deinit(struct http_client *c)
 	http_events_deinit(&c->events);
 	VEC_FREE(&c->idle);
 	VEC_FREE(&c->running);
+	free_spare(c);
+	pthread_cond_destroy(&c->taken);
 	pthread_mutex_destroy(&c->lock);
 	settings_deinit(&c->settings);
 	free(c);
@@ -364,6 +541,7 @@ int http_client_new(const struct http_options *o, struct http_client **ret, stru
 	settings_init(&c->settings, o);
 	c->max_connections = o->max_connections ? o->max_connections : CONNECTIONS_DEFAULT;
 	pthread_mutex_init(&c->lock, NULL);
+	pthread_cond_init(&c->taken, NULL);
 	c->multi = api->multi_init();
 	if (!c->multi)
 		mem_die(0);
@@ -394,7 +572,8 @@ void http_client_free(struct http_client *c)
 void http_run(struct http_client *c, struct http_request *const *v, size_t n, unsigned parallel,
 	      struct http_request *(*more)(void *arg, struct http_request *ended), void *arg)
 {
-	struct http_batch b = { .v = v,
+	struct http_batch b = { .client = c,
+				.v = v,
 				.n = n,
 				.parallel = parallel ? parallel : c->max_connections,
 				.more = more,
@@ -405,18 +584,17 @@ void http_run(struct http_client *c, struct http_request *const *v, size_t n, un
 			      c->thread)); /* a sink or `more` that waits for its own thread */
 	if (!n)
 		return;
-	pthread_cond_init(&b.ended, NULL);
+	b.last_piece = &b.pieces;
+	pthread_cond_init(&b.news, NULL);
 	pthread_mutex_lock(&c->lock);
 	while (*tail)
 		tail = &(*tail)->following;
 	*tail = &b;
 	pthread_mutex_unlock(&c->lock);
 	http_events_wake(&c->events);
-	pthread_mutex_lock(&c->lock);
-	while (!b.done)
-		pthread_cond_wait(&b.ended, &c->lock);
-	pthread_mutex_unlock(&c->lock);
-	pthread_cond_destroy(&b.ended);
+	take_pieces(&b);
+	note_refusals(&b);
+	pthread_cond_destroy(&b.news);
 	VEC_FREE(&b.extra);
 }
 

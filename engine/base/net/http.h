@@ -63,6 +63,10 @@ struct http_request {
 	 * by piece there, when reply.status and reply.headers are known (on the client's thread; -1
 	 * with *err ends the request). */
 	int (*sink)(void *arg, const void *bytes, size_t n, struct err *err);
+	/* Not 0: the sink is called on the thread that called http_run(), with so many bytes at
+	 * once (the last time with fewer), while the client's thread receives more. For much that
+	 * is to be hashed and written. Bytes of an answer that is cut short may be left out. */
+	size_t piece_bytes;
 	int64_t timeout_ns;       /* for the whole request; 0: none (the stall timeout holds) */
 	int64_t stall_timeout_ns; /* 0: the client's. For answers that the server takes long to find
 				   */

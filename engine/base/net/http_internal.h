@@ -47,6 +47,14 @@ int curl_api_get(const struct curl_api **ret, struct err *err);
 
 struct http_batch;
 
+/* Bytes of an answer on their way to a sink on another thread (http_request.piece_bytes). */
+struct http_piece {
+	struct http_piece *following;
+	struct http_request *r;
+	size_t n, room;
+	char bytes[];
+};
+
 struct http_transfer {
 	const struct curl_api *api;
 	const struct http_settings *settings;
@@ -63,6 +71,7 @@ struct http_transfer {
 	int64_t started_ns;
 	int64_t window_ns; /* since when `window_bytes` had moved */
 	uint64_t window_bytes;
+	struct http_piece *piece; /* that is being filled; or NULL */
 	char why[CURL_ERROR_SIZE];
 };
 
@@ -76,6 +85,10 @@ struct http_settings {
 	long connect_timeout_ms;
 	int64_t stall_timeout_ns;
 };
+
+/* http.c: for the sink on the caller's thread; waits while it is far behind. -1: it takes no more.
+ */
+int http_pieces_add(struct http_transfer *t, const char *bytes, size_t n);
 
 /* A handle with all that is the same for every request. NULL: out of memory. */
 CURL *http_easy_new(const struct curl_api *api, const struct http_settings *s);

@@ -178,6 +178,9 @@ static size_t on_body_write(char *bytes, size_t size, size_t n, void *arg)
 	r->reply.body_bytes += len;
 	if (!t->to_sink) {
 		str_addn(&r->reply.body, bytes, len);
+	} else if (r->piece_bytes) {
+		if (http_pieces_add(t, bytes, len) < 0)
+			return len + 1;
 	} else if (r->sink(r->arg, bytes, len, &r->err) < 0) {
 		if (!r->err.code)
 			err_set(&r->err, ERR_IO, "the answer cannot be taken");
@@ -482,7 +485,8 @@ void http_transfer_end(struct http_transfer *t, CURLcode code)
 	if (t->started_ns) { /* else the handle still has what its last request left */
 		curl_off_t wait_s = 0;
 
-		t->api->easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &r->reply.status);
+		if (!t->body_begun) /* a sink on another thread may be reading it */
+			t->api->easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &r->reply.status);
 		t->api->easy_getinfo(t->easy, CURLINFO_RETRY_AFTER, &wait_s);
 		r->reply.retry_after_ns = MIN(MAX(wait_s, 0), RETRY_AFTER_MAX_S) * NS_PER_S;
 		r->reply.duration_ns = clock_system()->mono_ns(clock_system()) - t->started_ns;

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -274,6 +275,81 @@ static void sinks(void **state)
 	assert_int_equal(t.bytes.len, 0);
 	http_request_deinit(&r);
 	str_deinit(&t.bytes);
+	http_client_free(c);
+}
+
+/* Pieces of a size, on the thread that asked. */
+struct pieces {
+	struct taken taken;
+	pthread_t caller;
+	size_t piece, n, short_ones;
+	bool slow;
+};
+
+static int take_piece(void *arg, const void *bytes, size_t n, struct err *err)
+{
+	struct pieces *p = arg;
+
+	assert_true(pthread_equal(pthread_self(), p->caller));
+	p->n++;
+	p->short_ones += n != p->piece;
+	if (p->slow)
+		sched_yield();
+	return take(&p->taken, bytes, n, err);
+}
+
+static void *get_pieces(void *arg)
+{
+	_cleanup_(freep) char *big = url("/bytes/3000001");
+	struct pieces p = { .caller = pthread_self(), .piece = 4096, .slow = true };
+	struct http_request r = request("GET", big);
+
+	r.sink = take_piece;
+	r.piece_bytes = p.piece;
+	r.arg = &p;
+	r.max_bytes = 3000001;
+	http_do(arg, &r, NULL);
+	assert_status(&r, 200);
+	assert_pattern(&p.taken.bytes, 3000001);
+	assert_int_equal(p.n, 3000001 / 4096 + 1);
+	assert_int_equal(p.short_ones, 1);
+	http_request_deinit(&r);
+	str_deinit(&p.taken.bytes);
+	return NULL;
+}
+
+static void sinks_of_pieces(void **state)
+{
+	static const char *const bad[] = { "/bytes/3000001", "/bytes/3000001", "/nothing" };
+	struct http_client *c = client((struct http_options){ 0 });
+	pthread_t threads[8];
+
+	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, get_pieces, c), 0);
+	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
+		pthread_join(threads[i], NULL);
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		_cleanup_(freep) char *from = url(bad[i]);
+		struct pieces p = { .caller = pthread_self(), .piece = 1000000 };
+		struct http_request r = request("GET", from);
+
+		p.taken.stop_at = i == 0 ? 1000000 : 3000001; /* the first piece, or the last */
+		r.sink = take_piece;
+		r.piece_bytes = p.piece;
+		r.arg = &p;
+		r.max_bytes = 4000000;
+		http_do(c, &r, NULL);
+		if (i < 2) {
+			assert_error(&r, ERR_NO_SPACE, "/bytes/3000001: the disk is full");
+			assert_int_equal(p.n, i == 0 ? 1 : 4);
+		} else { /* what isn't 2xx is no content */
+			assert_status(&r, 404);
+			assert_string_equal(r.reply.body.s, "nothing here");
+			assert_int_equal(p.n, 0);
+		}
+		http_request_deinit(&r);
+		str_deinit(&p.taken.bytes);
+	}
 	http_client_free(c);
 }
 
@@ -985,6 +1061,7 @@ int main(void)
 		cmocka_unit_test(headers_are_found),
 		cmocka_unit_test(answers_come_whole),
 		cmocka_unit_test(sinks),
+		cmocka_unit_test(sinks_of_pieces),
 		cmocka_unit_test(bodies_are_sent),
 		cmocka_unit_test(bodies_that_cannot_be_read),
 		cmocka_unit_test(headers_are_sent),
