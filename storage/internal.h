@@ -49,7 +49,8 @@ struct store_ops {
 struct store_file_ops {
 	/* An empty file on the store's file system that can become a blob by publish_temp. */
 	int (*open_temp)(struct store *s, int *ret_fd, char **ret_name, struct err *err);
-	/* Publishes or drops a temporary: `name` NULL drops. Closes fd, frees temp. */
+	/* Publishes or drops a temporary: `name` NULL drops. Closes fd, frees temp. 1: a blob of
+	 * that name was there, and stays. */
 	int (*publish_temp)(struct store *s, int fd, char *temp, const struct digest *name,
 			    struct err *err);
 	/* Moves dir_fd/path into the store when it is on the same file system: 0 moved (or was
@@ -125,6 +126,8 @@ struct store {
 	struct origins *origins; /* origin.c: what is known of content that lies outside; or NULL */
 	struct digest_set *complete; /* trees whose members were all found, in this process */
 	struct digest_set *verified; /* blobs whose bytes were checked in this process */
+	struct digest_set *arrived;  /* blobs that were hashed on their way into files of this
+					store, and not used since */
 };
 
 /* Files up to this size go through memory: one read, one write. */
@@ -178,6 +181,10 @@ uint64_t store_max_size(enum store_space space);
 /* What this process knows about contents. */
 bool store_is_verified(struct store *s, const struct digest *d);
 void store_note_verified(struct store *s, const struct digest *d);
+/* The first copy of a blob that was hashed as it came in needs no hash of its own: true once. Both
+ * speak of the directory where the store's objects lie. */
+void store_note_arrived(struct store *s, const struct digest *d);
+bool store_take_arrived(struct store *s, const struct digest *d);
 bool store_is_complete(struct store *s, const struct digest *d);
 void store_note_complete(struct store *s, const struct digest *d);
 void store_forget(struct store *s, const struct digest *d); /* it was deleted or set aside */

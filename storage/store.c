@@ -5,11 +5,12 @@
  * directory, or a directory in front of a bucket (remote/tier.c). store_get() hashes what it got.
  * An action record is the exception: its name is the key, not its digest.
  *
- * A process remembers in two sets which blobs it has hashed (`verified`) and which trees it has
- * found whole (`complete`), REMEMBER_MAX each. When one object is deleted or set aside,
- * store_forget() empties `complete`, because any tree may have had it as a member.
+ * A process remembers in sets which blobs it has hashed (`verified`), which of them on their way in
+ * (`arrived`), and which trees it has found whole (`complete`), REMEMBER_MAX each. When one object
+ * is deleted or set aside, store_forget() empties `complete`, because any tree may have had it as a
+ * member.
  *
- * Any thread calls any function. s->lock guards the two sets, and is never held while a store's own
+ * Any thread calls any function. s->lock guards the sets, and is never held while a store's own
  * function runs. Who is believed is in signature.c, how content is laid out in content/.
  */
 #include "storage/internal.h"
@@ -31,6 +32,7 @@ void store_base_init(struct store *s, const struct store_ops *ops, const char *u
 	pthread_mutex_init(&s->lock, NULL);
 	s->complete = digest_set_new();
 	s->verified = digest_set_new();
+	s->arrived = digest_set_new();
 }
 
 void store_base_deinit(struct store *s)
@@ -40,6 +42,7 @@ void store_base_deinit(struct store *s)
 	free(s->uri);
 	digest_set_free(s->complete);
 	digest_set_free(s->verified);
+	digest_set_free(s->arrived);
 	pthread_mutex_destroy(&s->lock);
 }
 
@@ -321,6 +324,23 @@ void store_note_verified(struct store *s, const struct digest *d)
 	remember(s, &s->verified, d);
 }
 
+void store_note_arrived(struct store *s, const struct digest *d)
+{
+	remember(s->here, &s->here->arrived, d);
+}
+
+bool store_take_arrived(struct store *s, const struct digest *d)
+{
+	struct store *here = s->here;
+	bool r;
+
+	pthread_mutex_lock(&here->lock);
+	r = digest_set_has(here->arrived, d);
+	digest_set_remove(here->arrived, d);
+	pthread_mutex_unlock(&here->lock);
+	return r;
+}
+
 bool store_is_complete(struct store *s, const struct digest *d)
 {
 	return remembers(s, &s->complete, d);
@@ -339,5 +359,6 @@ void store_forget(struct store *s, const struct digest *d)
 		s->complete = digest_set_new();
 	}
 	digest_set_remove(s->verified, d);
+	digest_set_remove(s->arrived, d);
 	pthread_mutex_unlock(&s->lock);
 }

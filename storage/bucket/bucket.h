@@ -83,10 +83,17 @@ struct bucket_get {
 	uint64_t file_offset;
 	uint64_t
 		max_bytes; /* 0: `size`; or BUCKET_BODY_MAX in memory, CONTENT_BLOB_MAX in a file */
+	/* What goes to a file that is this object's alone: hash it while it arrives (but not what
+	 * has an encoding), begin to write it to the disk, and let the file end where it ends. */
+	bool hash;
 	/* answered */
 	struct str body;
 	char encoding[16];
 	uint64_t n;
+	/* The digest of the blob (content.h) that the n bytes are. False: they were not hashed; so
+	 * are more than parts of CONTENT_PART_BYTES can hold. */
+	bool hashed;
+	struct digest digest;
 	int result;
 	struct err err;
 };

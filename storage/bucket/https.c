@@ -49,6 +49,7 @@ struct https_call {
 	const char *headers[4]; /* NULL-terminated */
 	uint64_t max_bytes;
 	int (*sink)(void *arg, const void *bytes, size_t n, struct err *err);
+	size_t piece_bytes;
 	void (*rewind)(void *arg);
 	int (*check)(void *arg, const struct http_request *r, struct err *err);
 	void *arg;
@@ -80,6 +81,7 @@ static int send_along(struct https *h, struct https_call *c, const char *start, 
 		c->reply.body_fd = -1;
 		c->reply.max_bytes = c->max_bytes;
 		c->reply.sink = c->sink;
+		c->reply.piece_bytes = c->piece_bytes;
 		c->reply.arg = c->arg;
 		http_do(h->http, &c->reply, NULL);
 		if (c->enough && c->reply.err.code == ERR_CANCELLED)
@@ -184,6 +186,7 @@ static int request(void *store, const struct bucket_get *g, struct ranged_part *
 				.key = g->key,
 				.max_bytes = UINT64_MAX,
 				.sink = p->sink,
+				.piece_bytes = p->piece_bytes,
 				.rewind = p->rewind,
 				.check = p->check,
 				.arg = p };

@@ -20,6 +20,7 @@
 #include "base/map.h"
 #include "base/os/fs.h"
 #include "storage/bucket/internal.h"
+#include "storage/content/content.h"
 
 struct object {
 	char *key;
@@ -373,6 +374,7 @@ static int write_got(struct bucket_get *g, const uint8_t *bytes, uint64_t n)
 static int get_one(struct bucket *b, struct bucket_get *g)
 {
 	struct space *s = space_in(b);
+	struct content_id id;
 	struct object *o;
 	int r;
 
@@ -391,6 +393,11 @@ static int get_one(struct bucket *b, struct bucket_get *g)
 		snprintf(g->encoding, sizeof(g->encoding), "%s", o->encoding);
 		s->counts.bytes_out += g->n;
 		r = write_got(g, o->bytes + from, g->n);
+		g->hashed = r == 0 && g->fd >= 0 && g->hash && !o->encoding[0];
+		if (g->hashed) {
+			content_id_of_bytes(o->bytes + from, g->n, &id);
+			g->digest = id.digest;
+		}
 	}
 	pthread_mutex_unlock(&s->lock);
 	return r;

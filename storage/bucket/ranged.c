@@ -8,6 +8,11 @@
  * A server that ignores ranges answers 200 with everything. What wasn't asked for is skipped, and
  * `no_ranges` is noted for later gets.
  *
+ * Bytes for a file come in pieces of PIECE_BYTES, on the thread of their part, which writes and
+ * hashes each while more arrives. The digest of a blob is made of those of its parts of
+ * CONTENT_PART_BYTES, and ranges begin where these do: so whatever order they arrive in, nothing is
+ * read back. A try that failed has hashed in vain; the next begins at its range's first byte.
+ *
  * struct fetch has a lock of its own. Bytes are written without it: parts don't overlap, and memory
  * is reserved before parts run in parallel. Retries are the kind's, in request(); rewind_part()
  * prepares a part for each try.
@@ -15,13 +20,17 @@
 #include "storage/bucket/ranged.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/mem.h"
 #include "storage/bucket/internal.h"
 
 #define ETAG_MAX 256
+/* Fewer, larger writes, and hashed while they are in the processor's cache. */
+#define PIECE_BYTES (256 * KIB)
 
 struct fetch {
 	const struct ranged *r;
@@ -30,7 +39,10 @@ struct fetch {
 	uint64_t part_bytes, total; /* of what is asked, known after the first answer */
 	size_t parts_left;
 	char etag[ETAG_MAX];
-	uint64_t end; /* how far bytes came, relative to g->offset */
+	uint64_t end;               /* how far bytes came, relative to g->offset */
+	uint64_t got;               /* how many: as many, unless a server left out some */
+	VEC(struct digest) digests; /* of the blob's parts, place by place, as far as hashed */
+	bool unhashed;              /* some of what came wasn't */
 	bool failed;
 };
 
@@ -40,7 +52,8 @@ struct part {
 	struct fetch *f;
 	uint64_t from, n; /* relative to g->offset; n UINT64_MAX: all */
 	uint64_t skip, got;
-	bool started, ignored;
+	struct digester *hasher; /* of the blob's part that is arriving; NULL: it isn't asked */
+	bool started, ignored, hashed;
 	uint64_t object_size; /* UINT64_MAX: not said */
 };
 
@@ -75,6 +88,74 @@ static int write_at(struct fetch *f, uint64_t at, const char *bytes, size_t n, s
 		at += (uint64_t)w;
 		n -= (size_t)w;
 	}
+	return 0;
+}
+
+/* Digests. */
+
+/* The first answer says whether the bytes have an encoding: then they aren't those of a blob. */
+static bool is_hashed(struct fetch *f)
+{
+	bool encoded;
+
+	pthread_mutex_lock(&f->lock);
+	encoded = f->g->encoding[0];
+	pthread_mutex_unlock(&f->lock);
+	return f->g->fd >= 0 && f->g->hash && !encoded;
+}
+
+static void note_digest(struct part *p, uint64_t at)
+{
+	struct fetch *f = p->f;
+	uint64_t i = at / CONTENT_PART_BYTES;
+	struct digest d;
+
+	digester_final(p->hasher, &d);
+	if (i >= CONTENT_PARTS_MAX)
+		return;
+	pthread_mutex_lock(&f->lock);
+	while (f->digests.n <= i)
+		VEC_PUSH(&f->digests, (struct digest){ 0 });
+	f->digests.v[i] = d;
+	pthread_mutex_unlock(&f->lock);
+}
+
+/* The next bytes of the part. */
+static void hash(struct part *p, const char *bytes, size_t n)
+{
+	uint64_t at = p->from + p->got;
+
+	while (n) {
+		size_t take =
+			(size_t)MIN((uint64_t)n, CONTENT_PART_BYTES - at % CONTENT_PART_BYTES);
+
+		digester_update(p->hasher, bytes, take);
+		bytes += take;
+		n -= take;
+		at += take;
+		if (at % CONTENT_PART_BYTES == 0)
+			note_digest(p, at - 1);
+	}
+}
+
+/* Of the whole blob. A try that failed may have written more than the one that was taken. */
+static int end_hash(struct fetch *f, struct err *err)
+{
+	uint64_t n = MAX((f->end + CONTENT_PART_BYTES - 1) / CONTENT_PART_BYTES, 1u);
+
+	if (f->got != f->end) /* of a server that speaks of several sizes */
+		return err_set(err, ERR_IO, "the answers leave out bytes of %s", f->g->key);
+	if (ftruncate(f->g->fd, (off_t)(f->g->file_offset + f->end)) < 0)
+		return err_errno(err, "writing what was fetched");
+	if (n > CONTENT_PARTS_MAX || f->unhashed)
+		return 0;
+	f->g->hashed = true;
+	if (f->end == 0)
+		digest_bytes("", 0, &f->g->digest);
+	else if (n == 1)
+		f->g->digest = f->digests.v[0];
+	else
+		digest_bytes(f->digests.v, n * DIGEST_BYTES, &f->g->digest);
 	return 0;
 }
 
@@ -118,6 +199,8 @@ static int take_bytes(void *arg, const void *bytes, size_t n, struct err *err)
 			       (unsigned long long)limit);
 	if (take && write_at(p->f, p->from + p->got, s, take, err) < 0)
 		return -1;
+	if (p->hasher)
+		hash(p, s, take);
 	p->got += take;
 	return 0;
 }
@@ -128,6 +211,10 @@ static void rewind_part(void *arg)
 
 	p->started = p->ignored = false;
 	p->skip = p->got = 0;
+	if (p->hasher) { /* what an earlier try left in it */
+		digester_free(p->hasher);
+		p->hasher = digester_new();
+	}
 }
 
 /* All there? Nothing else notices an answer that ends early and says so. */
@@ -174,6 +261,8 @@ static int note_answer(struct fetch *f, const struct part *p, struct err *err)
 		snprintf(f->etag, sizeof(f->etag), "%s", a->etag);
 	snprintf(f->g->encoding, sizeof(f->g->encoding), "%s", a->encoding);
 	f->end = MAX(f->end, p->from + p->got);
+	f->got += p->got;
+	f->unhashed |= !p->hashed;
 	pthread_mutex_unlock(&f->lock);
 	return changed ? err_set(err, ERR_CHANGED, "%s changed while it was fetched", f->g->key)
 		       : 0;
@@ -188,16 +277,28 @@ static int request_part(struct fetch *f, uint64_t from, uint64_t n, struct part 
 		.n = n,
 		.asked = { .sink = take_bytes, .rewind = rewind_part, .check = check_part }
 	};
+	struct bucket_get *g = f->g;
 	char range[64];
 	int r;
 
 	if (n != UINT64_MAX) {
 		snprintf(range, sizeof(range), "bytes=%llu-%llu",
-			 (unsigned long long)(f->g->offset + from),
-			 (unsigned long long)(f->g->offset + from + n - 1));
+			 (unsigned long long)(g->offset + from),
+			 (unsigned long long)(g->offset + from + n - 1));
 		p.asked.range = range;
 	}
-	r = f->r->request(f->r->store, f->g, &p.asked, err);
+	if (g->fd >= 0)
+		p.asked.piece_bytes = PIECE_BYTES;
+	if (is_hashed(f))
+		p.hasher = digester_new();
+	r = f->r->request(f->r->store, g, &p.asked, err);
+	if (r == 0 && p.hasher && (from + p.got) % CONTENT_PART_BYTES)
+		note_digest(&p, from + p.got);
+	if (r == 0 && p.hasher && p.got)
+		(void)!sync_file_range(g->fd, (off_t)(g->file_offset + from), (off_t)p.got,
+				       SYNC_FILE_RANGE_WRITE);
+	p.hashed = p.hasher;
+	digester_free(TAKE_PTR(p.hasher));
 	if (r == 0)
 		r = note_answer(f, &p, err);
 	*ret = p;
@@ -211,6 +312,8 @@ static void end_fetch(struct fetch *f)
 {
 	struct bucket_get *g = f->g;
 
+	if (!f->failed && is_hashed(f))
+		f->failed = end_hash(f, &g->err) < 0;
 	g->n = f->end;
 	g->result = f->failed ? -1 : 0;
 	if (g->fd < 0 && !f->failed) {
@@ -218,6 +321,7 @@ static void end_fetch(struct fetch *f)
 		if (g->body.s)
 			g->body.s[f->end] = '\0';
 	}
+	VEC_FREE(&f->digests);
 	pthread_mutex_destroy(&f->lock);
 	free(f);
 }
@@ -284,7 +388,8 @@ static int check_size(struct fetch *f, const struct part *first, struct err *err
 static int get_whole(struct fetch *f, struct part *p, struct err *err)
 {
 	*f->r->no_ranges = true;
-	f->end = 0;
+	f->end = f->got = 0;
+	f->unhashed = false;
 	return request_part(f, 0, f->g->size, p, err);
 }
 
@@ -304,6 +409,7 @@ static void ranged_get(const struct ranged *store, struct bucket_get *g, struct 
 	pthread_mutex_init(&f->lock, NULL);
 	g->err = (struct err){ 0 };
 	g->encoding[0] = '\0';
+	g->hashed = false;
 	first = *store->no_ranges ? g->size : MIN(g->size, f->part_bytes);
 	str_reset(&g->body);
 	if (g->fd < 0)

@@ -15,6 +15,7 @@ struct ranged_part {
 	/* To be called with this part as `arg`, as the request's sink, before each try, and for
 	 * each 2xx answer (-1: as if it had been cut short). */
 	int (*sink)(void *arg, const void *bytes, size_t n, struct err *err);
+	size_t piece_bytes; /* as in http.h */
 	void (*rewind)(void *arg);
 	int (*check)(void *arg, const struct http_request *r, struct err *err);
 	/* answered */

@@ -4,7 +4,8 @@
  * CONTENT_HARD_LINK: a program that runs as the same user, or as root, could make it writable and
  * so write into the store, unless the kernel keeps it from that. The store's file has one mode, so
  * an executable is never a link of it. What was copied is hashed, every time; after a reflink or a
- * link, which shares the store's own bytes, once a process. So a damaged blob never reaches a
+ * link, which shares the store's own bytes, once a process. Only the first copy of what was just
+ * fetched isn't hashed, since its bytes were as they came in. So a damaged blob never reaches a
  * program, and is set aside.
  *
  * Trees come from strangers: a listing may state a wrong size for a blob that is in order. That is
@@ -175,12 +176,15 @@ static int copy_blob(struct maker *m, const struct content_id *id, int in, int o
 	if (id->size_bytes >= REFLINK_MIN && !m->no_reflink) {
 		m->no_reflink = fs_reflink(in, out) != 0;
 		if (!m->no_reflink)
-			return store_is_verified(m->store, &id->digest)
+			return store_is_verified(m->store, &id->digest) ||
+					       store_take_arrived(m->store, &id->digest)
 				       ? 0
 				       : verify_fd(m->store, id, out, err);
 	}
 	if (id->size_bytes <= CONTENT_SMALL_BYTES)
 		return copy_small(m->store, id, in, out, err);
+	if (store_take_arrived(m->store, &id->digest))
+		return fs_copy_fd(in, out, err);
 	if (content_copy_fd(in, out, id->size_bytes, content_threads(), &d, err) < 0)
 		return err_wrap(err, "copying out of the store");
 	if (!digest_eq(&d, &id->digest))

@@ -433,7 +433,7 @@ static int dir_publish_temp(struct store *s, int fd, char *temp, const struct di
 	if (!name || r != 0)
 		unlinkat(d->root, temp, 0);
 	free(temp);
-	return r < 0 ? -1 : 0;
+	return r < 0 ? -1 : r == 1;
 }
 
 static int dir_move_in(struct store *s, int dir_fd, const char *path, const struct digest *name,

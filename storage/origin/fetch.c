@@ -58,6 +58,7 @@ static int begin(struct group *g, struct fetching *f, struct store *s, struct er
 		return 0;
 	}
 	f->get.max_bytes = UINT64_MAX;
+	f->get.hash = g->into->ops->files;
 	if (g->into->ops->files)
 		return g->into->ops->files->open_temp(g->into, &f->get.fd, &f->temp, err);
 	f->get.fd = memfd_create("origin", MFD_CLOEXEC);
@@ -84,7 +85,7 @@ static int judge(const struct fetching *f, struct err *err)
 
 static int publish(struct group *g, struct fetching *f, struct err *err)
 {
-	int fd = f->get.fd;
+	int fd = f->get.fd, r;
 
 	if (fd < 0)
 		return content_put_bytes(g->into, f->get.n ? f->get.body.s : "", f->get.n, &f->id,
@@ -92,11 +93,15 @@ static int publish(struct group *g, struct fetching *f, struct err *err)
 	f->id = (struct content_id){ .kind = CONTENT_BLOB, .size_bytes = f->get.n };
 	if (!f->temp)
 		return content_put_fd(g->into, fd, &f->id, err);
-	if (content_hash_fd(fd, f->get.n, 1, &f->id.digest, err) < 0)
+	if (f->get.hashed)
+		f->id.digest = f->get.digest;
+	else if (content_hash_fd(fd, f->get.n, 1, &f->id.digest, err) < 0)
 		return -1;
 	f->get.fd = -1;
-	return g->into->ops->files->publish_temp(g->into, fd, TAKE_PTR(f->temp), &f->id.digest,
-						 err);
+	r = g->into->ops->files->publish_temp(g->into, fd, TAKE_PTR(f->temp), &f->id.digest, err);
+	if (r == 0)
+		store_note_arrived(g->into, &f->id.digest);
+	return r < 0 ? -1 : 0;
 }
 
 static void finish(struct work_queue *q, void *arg, size_t i)

@@ -5,7 +5,7 @@
  * and large. Work is cut into batches, of which THREADS are under way: while the bytes of one
  * arrive, those of another are hashed and written. A batch takes about BATCH_BYTES of memory,
  * whatever is asked for; large blobs go through files, and so do blobs that become large when they
- * are decoded.
+ * are decoded. These are hashed as they come in, or as they are decoded, and never read back.
  *
  * Everything is verified before it gets a name in the local store (action records by whoever
  * decodes them). A copy that is damaged is noted as bad and counts as absent; a pack that is gone
@@ -331,21 +331,8 @@ static void landing_drop(struct fetcher *f, struct landing *l)
 	l->fd = -1;
 }
 
-/* Of decoded bytes. */
-static int check_landed(const struct landing *l, const struct digest *name, struct err *err)
-{
-	off_t end = lseek(l->fd, 0, SEEK_END);
-	struct digest d;
-
-	if (end < 0)
-		return err_errno(err, "cannot read what was fetched");
-	if (content_hash_fd(l->fd, (uint64_t)end, THREADS, &d, err) < 0)
-		return -1;
-	return digest_eq(&d, name) ? 0 : err_set(err, ERR_CORRUPT, "it doesn't match its name");
-}
-
 static int decode_landed(struct fetcher *f, const struct remote_object *o, struct landing *l,
-			 struct err *err)
+			 struct digest *ret, struct err *err)
 {
 	struct landing plain;
 	uint64_t size;
@@ -353,10 +340,20 @@ static int decode_landed(struct fetcher *f, const struct remote_object *o, struc
 
 	if (landing_open(f, &plain, err) < 0)
 		return -1;
-	got = pack_decode_file(l->fd, plain.fd, o->size, &size, err);
+	got = pack_decode_file(l->fd, plain.fd, o->size, &size, ret, err);
 	landing_drop(f, l);
 	*l = plain;
 	return got;
+}
+
+/* What landed, by its own digest. */
+static int digest_landed(const struct landing *l, const struct bucket_get *g, struct digest *ret,
+			 struct err *err)
+{
+	if (!g->hashed)
+		return content_hash_fd(l->fd, g->n, THREADS, ret, err);
+	*ret = g->digest;
+	return 0;
 }
 
 /* Damaged: that copy isn't there. Larger than whatever names it says: that is the fault of what
@@ -371,23 +368,27 @@ static int not_taken(struct fetcher *f, const struct remote_object *o, uint32_t 
 	return 0;
 }
 
-/* From a file of stored bytes into the store. Takes l. */
+/* From a file of stored bytes, which `g` brought, into the store. Takes l. */
 static int accept_file(struct fetcher *f, struct remote_object *o, uint32_t pack, struct landing *l,
-		       bool encoded, struct err *err)
+		       bool encoded, const struct bucket_get *g, struct err *err)
 {
 	struct err e = { 0 };
-	int got = encoded ? decode_landed(f, o, l, &e) : 0;
+	struct digest d;
+	int got = encoded ? decode_landed(f, o, l, &d, &e) : digest_landed(l, g, &d, &e);
 
-	if (got == 0)
-		got = check_landed(l, &o->name, &e);
+	if (got == 0 && !digest_eq(&d, &o->name))
+		got = err_set(&e, ERR_CORRUPT, "it doesn't match its name");
 	if (got < 0) {
 		landing_drop(f, l);
 		return not_taken(f, o, pack, &e, err);
 	}
-	if (f->to->ops->files->publish_temp(f->to, l->fd, TAKE_PTR(l->temp), &o->name, err) < 0)
+	got = f->to->ops->files->publish_temp(f->to, l->fd, TAKE_PTR(l->temp), &o->name, err);
+	if (got < 0)
 		return -1;
 	o->there = true;
 	store_note_verified(f->to, &o->name);
+	if (got == 0)
+		store_note_arrived(f->to, &o->name);
 	return 0;
 }
 
@@ -397,8 +398,9 @@ static int accept_file_in_memory(struct fetcher *f, struct remote_object *o, uin
 {
 	_cleanup_(str_deinit) struct str bytes = { 0 };
 	struct err e = { 0 };
+	struct digest ignored; /* accept() looks at the bytes */
 	char path[64];
-	int got = encoded ? decode_landed(f, o, l, &e) : 0;
+	int got = encoded ? decode_landed(f, o, l, &ignored, &e) : 0;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", l->fd);
 	if (got == 0)
@@ -410,16 +412,20 @@ static int accept_file_in_memory(struct fetcher *f, struct remote_object *o, uin
 }
 
 static int accept_any(struct fetcher *f, struct remote_object *o, uint32_t pack, struct landing *l,
-		      bool encoded, struct err *err)
+		      bool encoded, const struct bucket_get *g, struct err *err)
 {
-	return f->to->ops->files ? accept_file(f, o, pack, l, encoded, err)
+	return f->to->ops->files ? accept_file(f, o, pack, l, encoded, g, err)
 				 : accept_file_in_memory(f, o, pack, l, encoded, err);
 }
 
 static int fetch_large_member(struct fetcher *f, struct item *it, struct err *err)
 {
 	char key[REMOTE_KEY_MAX];
-	struct bucket_get g = { .key = key, .offset = it->m.offset, .size = it->m.stored }, *v = &g;
+	struct bucket_get g = { .key = key,
+				.offset = it->m.offset,
+				.size = it->m.stored,
+				.hash = it->m.encoding == PACK_PLAIN },
+			  *v = &g;
 	struct landing l;
 
 	if (landing_open(f, &l, err) < 0)
@@ -436,7 +442,7 @@ static int fetch_large_member(struct fetcher *f, struct item *it, struct err *er
 		return 0;
 	}
 	it->o->size = it->m.size;
-	return accept_any(f, it->o, it->pack, &l, it->m.encoding == PACK_ZSTD, err);
+	return accept_any(f, it->o, it->pack, &l, it->m.encoding == PACK_ZSTD, &g, err);
 }
 
 /* Stored bytes of a content: compressed ones may have a few more, since only samples of it were
@@ -462,6 +468,7 @@ static int fetch_large(struct fetcher *f, const struct batch *b, struct err *err
 		g[i] = (struct bucket_get){ .key = remote_key(keys[i], v[i]->space, &v[i]->name),
 					    .size = UINT64_MAX,
 					    .fd = l[i].fd,
+					    .hash = true,
 					    .max_bytes = stored_max(v[i]->size) };
 		gets[i] = &g[i];
 	}
@@ -475,7 +482,7 @@ static int fetch_large(struct fetcher *f, const struct batch *b, struct err *err
 			presence_lost(f->r, STORE_BLOB, &v[i]->name);
 		if (got == 0 && g[i].result == 0) {
 			got = accept_any(f, v[i], BAD_ALONE, &l[i], str_eq(g[i].encoding, "zstd"),
-					 err);
+					 &g[i], err);
 			l[i] = (struct landing){ .fd = -1 };
 		}
 		landing_drop(f, &l[i]);

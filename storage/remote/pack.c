@@ -27,6 +27,7 @@
 #include "base/os/fs.h"
 #include "base/os/machine.h"
 #include "storage/digest_set.h"
+#include "storage/internal.h"
 
 #define PACK_MAGIC       "cairn-pack/1\n"
 #define INDEX_MAGIC      "cairn-pack-index/1\n"
@@ -431,8 +432,9 @@ static int bound_by_header(const uint8_t *in, size_t n, int to, uint64_t *max_by
 	return 0;
 }
 
-static int decode_stream(ZSTD_DCtx *d, int from, int to, uint64_t max_bytes, uint64_t *ret_size,
-			 struct err *err)
+/* *max_bytes becomes what is announced, and `h` hashes as many. */
+static int decode_stream(ZSTD_DCtx *d, int from, int to, uint64_t *max_bytes, uint64_t *ret_size,
+			 struct blob_hasher *h, struct err *err)
 {
 	size_t in_room = ZSTD_DStreamInSize(), out_room = ZSTD_DStreamOutSize(), n = 0, state = 1;
 	_cleanup_(freep) uint8_t *in = xmalloc(in_room), *out = xmalloc(out_room);
@@ -445,8 +447,10 @@ static int decode_stream(ZSTD_DCtx *d, int from, int to, uint64_t max_bytes, uin
 			return -1;
 		if (n == 0)
 			break;
-		if (at == 0 && bound_by_header(in, n, to, &max_bytes, err) < 0)
+		if (at == 0 && bound_by_header(in, n, to, max_bytes, err) < 0)
 			return -1;
+		if (at == 0)
+			blob_hasher_init(h, *max_bytes);
 		at += n;
 		i.size = n;
 		for (bool full = true; i.pos < i.size || full;) {
@@ -454,11 +458,12 @@ static int decode_stream(ZSTD_DCtx *d, int from, int to, uint64_t max_bytes, uin
 
 			state = ZSTD_decompressStream(d, &o, &i);
 			size += o.pos;
-			if (ZSTD_isError(state) || size > max_bytes)
+			if (ZSTD_isError(state) || size > *max_bytes)
 				return err_set(err, ERR_CORRUPT,
 					       "the compressed bytes of an object are damaged");
 			if (fs_write_all(to, out, o.pos, err) < 0)
 				return -1;
+			blob_hasher_update(h, out, o.pos);
 			full = o.pos == o.size &&
 			       state != 0; /* there may be more in its own buffers */
 		}
@@ -469,14 +474,21 @@ static int decode_stream(ZSTD_DCtx *d, int from, int to, uint64_t max_bytes, uin
 	return 0;
 }
 
-int pack_decode_file(int from, int to, uint64_t max_bytes, uint64_t *ret_size, struct err *err)
+int pack_decode_file(int from, int to, uint64_t max_bytes, uint64_t *ret_size,
+		     struct digest *ret_digest, struct err *err)
 {
 	ZSTD_DCtx *d = ZSTD_createDCtx();
+	struct blob_hasher h = { 0 };
 	int r;
 
 	if (!d)
 		mem_die(1);
-	r = decode_stream(d, from, to, max_bytes, ret_size, err);
+	r = decode_stream(d, from, to, &max_bytes, ret_size, &h, err);
 	ZSTD_freeDCtx(d);
+	if (h.part)
+		blob_hasher_final(&h, ret_digest);
+	/* A stranger's stream that doesn't announce its size: it was hashed as one of another. */
+	if (r == 0 && *ret_size != max_bytes)
+		r = content_hash_fd(to, *ret_size, 1, ret_digest, err);
 	return r;
 }

@@ -63,11 +63,13 @@ uint64_t pack_index_pack_size(const void *bytes);
 int pack_decode(enum pack_encoding encoding, const void *stored, size_t n, uint64_t size,
 		struct str *ret, struct err *err);
 bool pack_encode_pays(int fd, uint64_t size); /* by samples from all over it */
-/* Whole files, by streams, to where `to` stands. max_bytes bounds what comes out, and so does the
+/* Whole files, by streams, to where `to` stands; decoding, into an empty file, also says which blob
+ * came out (content.h). max_bytes bounds what comes out, and so does the
  * size that the stored bytes announce (pack_encode_file() always writes it). ERR_TOO_LARGE: they
  * announce more than max_bytes; ERR_NO_SPACE: more than there is room for; ERR_CORRUPT: they are
  * damaged. */
 int pack_encode_file(int from, uint64_t size, int to, uint64_t *ret_stored, struct err *err);
-int pack_decode_file(int from, int to, uint64_t max_bytes, uint64_t *ret_size, struct err *err);
+int pack_decode_file(int from, int to, uint64_t max_bytes, uint64_t *ret_size,
+		     struct digest *ret_digest, struct err *err);
 
 #endif

@@ -567,7 +567,7 @@ static int tier_publish_temp(struct store *s, int fd, char *temp, const struct d
 	if (name && fstat(fd, &st) < 0)
 		st.st_size = 0;
 	r = t->local->ops->files->publish_temp(t->local, fd, temp, name, err);
-	if (r == 0 && name)
+	if (r >= 0 && name)
 		enqueue(t, STORE_BLOB, name, (uint64_t)st.st_size, true, false);
 	return r;
 }

@@ -191,6 +191,7 @@ static void set_request(struct gcs_call *c, const char *authorization,
 		.body_offset = c->body_offset,
 		.max_bytes = c->max_bytes,
 		.sink = c->sink,
+		.piece_bytes = c->piece_bytes,
 		.arg = c->arg,
 		.fresh_connection = failed,
 	};

@@ -41,6 +41,7 @@ struct gcs_call {
 	uint64_t body_offset;
 	uint64_t max_bytes;
 	int (*sink)(void *arg, const void *bytes, size_t n, struct err *err);
+	size_t piece_bytes; /* as in http.h */
 	void (*rewind)(void *arg);
 	int (*check)(void *arg, const struct http_request *r, struct err *err);
 	void *arg;

@@ -378,6 +378,7 @@ static void set_request(struct s3 *s, struct s3_call *c, const struct attempt *a
 		.expect_continue = !settled && c->body_len >= EXPECT_BYTES,
 		.max_bytes = c->max_bytes,
 		.sink = c->sink,
+		.piece_bytes = c->piece_bytes,
 		.arg = c->arg,
 		.fresh_connection = c->tries > 0 && c->reply.err.code,
 	};

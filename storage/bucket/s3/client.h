@@ -48,6 +48,7 @@ struct s3_call {
 	uint64_t body_offset;
 	uint64_t max_bytes; /* of the answer */
 	int (*sink)(void *arg, const void *bytes, size_t n, struct err *err);
+	size_t piece_bytes;        /* as in http.h */
 	void (*rewind)(void *arg); /* before each try */
 	int (*check)(void *arg, const struct http_request *r,
 		     struct err *err); /* a 2xx answer; -1: as if it had been cut short */

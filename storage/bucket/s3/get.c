@@ -21,6 +21,7 @@ static int request(void *store, const struct bucket_get *g, struct ranged_part *
 			     .body_fd = -1,
 			     .max_bytes = UINT64_MAX,
 			     .sink = p->sink,
+			     .piece_bytes = p->piece_bytes,
 			     .rewind = p->rewind,
 			     .check = p->check,
 			     .arg = p };

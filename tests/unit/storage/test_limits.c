@@ -317,6 +317,7 @@ static void test_what_compressed_bytes_announce(void **state)
 				 small = memfd_create("small", MFD_CLOEXEC);
 	struct err err = { 0 };
 	uint64_t stored, size;
+	struct digest d;
 	/* A frame that announces 2^46 bytes (RFC 8878, 3.1.1: magic, single segment, 8 bytes of
 	 * size), then an empty last block. */
 	static const uint8_t bomb[] = { 0x28, 0xb5, 0x2f, 0xfd, 0xe0, 0, 0, 0,
@@ -327,7 +328,7 @@ static void test_what_compressed_bytes_announce(void **state)
 	for (int over = -1; over <= 1; over++) {
 		_cleanup_(fd_closep) int out = memfd_create("out", MFD_CLOEXEC);
 		int r = pack_decode_file(small, out, (uint64_t)((int64_t)(10 * MIB) + over), &size,
-					 &err);
+					 &d, &err);
 
 		assert_int_equal(r, over < 0 ? -1 : 0);
 		if (r < 0)
@@ -336,7 +337,7 @@ static void test_what_compressed_bytes_announce(void **state)
 	}
 	assert_int_equal(ftruncate(small, 0), 0);
 	assert_int_equal(pwrite(small, bomb, sizeof(bomb), 0), sizeof(bomb));
-	assert_int_equal(pack_decode_file(small, plain, UINT64_MAX, &size, &err), -1);
+	assert_int_equal(pack_decode_file(small, plain, UINT64_MAX, &size, &d, &err), -1);
 	assert_int_equal(err.code, ERR_TOO_LARGE);
 }
 

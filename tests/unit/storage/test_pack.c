@@ -239,7 +239,7 @@ static int file_of(const void *bytes, size_t n)
 
 static void test_whole_files(void **state)
 {
-	static const size_t sizes[] = { 0, 1, 131072, 131073, 3000000 };
+	static const size_t sizes[] = { 0, 1, 131072, 131073, 3000000, CONTENT_PART_BYTES + 1 };
 
 	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
 		size_t n = sizes[i];
@@ -247,14 +247,18 @@ static void test_whole_files(void **state)
 		_cleanup_(str_deinit) struct str got = { 0 };
 		int in, coded = file_of("", 0), out = file_of("", 0);
 		uint64_t stored, size;
+		struct content_id want;
 		struct err err = { 0 };
+		struct digest d;
 		char path[64];
 
 		fill(bytes, n, true);
+		content_id_of_bytes(bytes, n, &want);
 		in = file_of(bytes, n);
 		must(pack_encode_file(in, n, coded, &stored, &err), &err);
 		assert_int_equal(lseek(coded, 0, SEEK_END), (off_t)stored);
-		must(pack_decode_file(coded, out, n, &size, &err), &err);
+		must(pack_decode_file(coded, out, n, &size, &d, &err), &err);
+		assert_true(digest_eq(&d, &want.digest));
 		assert_int_equal(size, n);
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", out);
 		must(fs_read_file(path, GIB, &got, &err), &err);
@@ -262,9 +266,9 @@ static void test_whole_files(void **state)
 		if (n)
 			assert_memory_equal(got.s, bytes, n);
 		if (n > 1) { /* bounded, and noticed when it is cut */
-			assert_int_equal(pack_decode_file(coded, out, n - 1, &size, &err), -1);
+			assert_int_equal(pack_decode_file(coded, out, n - 1, &size, &d, &err), -1);
 			assert_int_equal(ftruncate(coded, (off_t)stored - 3), 0);
-			assert_int_equal(pack_decode_file(coded, out, n, &size, &err), -1);
+			assert_int_equal(pack_decode_file(coded, out, n, &size, &d, &err), -1);
 		}
 		close(in), close(coded), close(out);
 	}

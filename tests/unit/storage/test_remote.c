@@ -408,6 +408,51 @@ static void test_damage_is_seen(void **state)
 	}
 }
 
+static bool materialises(struct store *s, const struct content_id *id, const char *name)
+{
+	_cleanup_(freep) char *out = fs_join(root, name);
+	struct err err = { 0 };
+	int r = content_materialise_at(s, id, CONTENT_COPY_WRITABLE, AT_FDCWD, out, &err);
+
+	assert_true(r == 0 || err.code == ERR_CORRUPT);
+	return r == 0;
+}
+
+/* What was hashed as it came in is laid out without another look, once; from then on each copy is
+ * hashed. */
+static void test_what_arrives_is_hashed_once(void **state)
+{
+	struct store *a = machine("a", STORE_READ_WRITE), *b;
+	_cleanup_(freep) char *bytes = xmalloc(MIB), *blob = NULL;
+	struct err err = { 0 };
+	struct content_id id;
+	char hex[DIGEST_HEX_MAX];
+
+	fill(bytes, MIB, 1, false);
+	ok(content_put_bytes(a, bytes, MIB, &id, &err), &err);
+	publish(a, 3, &id);
+	store_free(a);
+
+	b = machine("b", STORE_READ_WRITE);
+	assert_false(store_take_arrived(b, &id.digest));
+	ok(store_bring(b, &id, 1, false, &err), &err);
+	assert_true(store_is_verified(b->here, &id.digest));
+	assert_true(materialises(b, &id, "out1"));
+	assert_false(store_take_arrived(b, &id.digest));
+	digest_hex(&id.digest, hex);
+	blob = xasprintf("%s/b/blobs/%.2s/%s", root, hex, hex);
+	assert_int_equal(chmod(blob, 0644), 0);
+	bytes[4711] ^= 1;
+	ok(fs_write_atomic(blob, bytes, MIB, &err), &err);
+	assert_false(materialises(b, &id, "out2"));
+	assert_true(materialises(b, &id, "out3")); /* the damaged one was set aside */
+	ok(store_delete(b, STORE_BLOB, &id.digest, &err), &err);
+	ok(store_bring(b, &id, 1, false, &err), &err);
+	assert_true(store_take_arrived(b, &id.digest));
+	assert_false(store_take_arrived(b, &id.digest));
+	store_free(b);
+}
+
 /* The object that says what it is: damaged, it is written anew by whoever may, and others read on.
  * A bucket that holds something else stays as it is. */
 static void test_a_damaged_version(void **state)
@@ -910,6 +955,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_read_only_credentials, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cut_off_anywhere, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_damage_is_seen, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_what_arrives_is_hashed_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_damaged_version, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_push_and_pull_of_runs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_least_recently_used_goes, setup, teardown),
