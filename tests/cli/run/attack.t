@@ -272,8 +272,8 @@ test_expect 'an endpoint that only the project names is sent no credentials unti
 '
 test_expect 'nor is it sent a token of Google Cloud' '
 	unset CAIRN_TRUST_ENDPOINTS
-	listener asked
-	url=http://127.0.0.1:$(cat asked.port)
+	listener googled
+	url=http://127.0.0.1:$(cat googled.port)
 	state google
 	cd google
 	# The trusted endpoint is asked only once there is a token, and this refresh token is nowhere to be had.
@@ -290,7 +290,7 @@ test_expect 'nor is it sent a token of Google Cloud' '
 	CAIRN_TRUST_ENDPOINTS=$url test_must_fail cairn store pull >out 2>&1
 	test_no_grep "CAIRN_TRUST_ENDPOINTS" out
 	test_grep "127.0.0.1:1/token" out
-	gone ../asked
+	gone ../googled
 '
 test_expect 'a session token is never sent openly over a network' '
 	export AWS_ACCESS_KEY_ID=AKID AWS_SECRET_ACCESS_KEY=secret AWS_SESSION_TOKEN=session AWS_MAX_ATTEMPTS=1

@@ -148,7 +148,18 @@ test_expect --needs LOCAL_STORE 'nor where the blobs lie elsewhere, by a link' '
 	test_grep " 0 problems" verified
 '
 
-test_expect --needs 'LOCAL_STORE ROOT' 'nor can it as an ordinary user' '
+# Rules are made of what can be listed from the root down.
+lists_the_way() {
+	local dir=$TRASH
+	while [ "$dir" != / ]; do
+		dir=$(dirname "$dir")
+		as_nobody test -r "$dir" || return 1
+	done
+}
+if [ "$(id -u)" -eq 0 ] && ! lists_the_way; then
+	test_skip 'nor can it as an ordinary user' 'a directory above that of the tests can only be listed by root'
+else
+	test_expect --needs 'LOCAL_STORE ROOT' 'nor can it as an ordinary user' '
 	chmod 755 "$TRASH" "$TRASH/work"
 	mkdir user
 	cp big.bin cairn.yaml attack.py attack.yaml user/
@@ -157,6 +168,7 @@ test_expect --needs 'LOCAL_STORE ROOT' 'nor can it as an ordinary user' '
 	cd user
 	check_attack as_nobody "$TRASH/cairn"
 '
+fi
 
 test_expect 'links and copies: the same keys, the same outputs; executables, links, odd names, empty files' '
 	mkdir -p tree/sub
