@@ -163,7 +163,6 @@ static int read_metrics(struct pod *p, struct pod_slot *s, struct err *err)
 	_cleanup_(freep) char *buf = NULL;
 	struct err e = { 0 };
 	struct stat st;
-	size_t done = 0;
 	ssize_t n;
 
 	fd = fs_open_file_beneath(s->w_fd, path, true, &st, &e);
@@ -174,16 +173,13 @@ static int read_metrics(struct pod *p, struct pod_slot *s, struct err *err)
 							 path)
 					       : err_set(err, e.code, "metrics file: %s", e.msg);
 	buf = xmalloc(METRICS_MAX + 2);
-	do {
-		n = read(fd, buf + done, METRICS_MAX + 1 - done);
-		done += (size_t)MAX(n, 0);
-	} while (done <= METRICS_MAX && (n > 0 || (n < 0 && errno == EINTR)));
+	n = fs_read_at(fd, buf, METRICS_MAX + 1, 0);
 	if (n < 0)
 		return err_errno(err, "cannot read metrics file %s", path);
-	if (done > METRICS_MAX)
+	if ((uint64_t)n > METRICS_MAX)
 		return err_set(err, ERR_TOO_LARGE, "metrics file: %s is larger than %llu bytes",
 			       path, METRICS_MAX);
-	s->result.r.metrics_json = arena_strndup(p->arena, buf, strnlen(buf, done));
+	s->result.r.metrics_json = arena_strndup(p->arena, buf, strnlen(buf, (size_t)n));
 	return 0;
 }
 

@@ -49,18 +49,11 @@ static int damaged(const struct elf_file *f, struct err *err)
 
 static int take(const struct elf_file *f, uint64_t at, void *into, size_t n, struct err *err)
 {
-	for (size_t done = 0; done < n;) {
-		ssize_t r = pread(f->fd, (char *)into + done, n - done, (off_t)(at + done));
+	ssize_t got = fs_read_at(f->fd, into, n, (off_t)at);
 
-		if (r < 0 && errno == EINTR)
-			continue;
-		if (r < 0)
-			return err_errno(err, "cannot read %s", f->path);
-		if (r == 0)
-			return damaged(f, err);
-		done += (size_t)r;
-	}
-	return 0;
+	if (got < 0)
+		return err_errno(err, "cannot read %s", f->path);
+	return (size_t)got < n ? damaged(f, err) : 0;
 }
 
 static const Elf64_Phdr *header_of(const struct elf_file *f, uint32_t type)

@@ -140,23 +140,16 @@ static int read_spooled(const struct part_bytes *b, uint64_t at, void *to, size_
 int part_read(const void *arg, uint64_t at, void *to, size_t n, struct err *err)
 {
 	const struct part_bytes *b = arg;
+	ssize_t got;
 
 	if (b->fd < 0)
 		return read_spooled(b, at, to, n, err);
-	while (n) {
-		ssize_t got = pread(b->fd, to, n, (off_t)at);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return err_errno(err, "cannot read %s/%s", b->set->files_root, b->part->at);
-		if (got == 0)
-			return err_set(err, ERR_CHANGED, "%s/%s changed while it was read",
-				       b->set->files_root, b->part->at);
-		to = (char *)to + got;
-		at += (uint64_t)got;
-		n -= (size_t)got;
-	}
+	got = fs_read_at(b->fd, to, n, (off_t)at);
+	if (got < 0)
+		return err_errno(err, "cannot read %s/%s", b->set->files_root, b->part->at);
+	if ((size_t)got < n)
+		return err_set(err, ERR_CHANGED, "%s/%s changed while it was read",
+			       b->set->files_root, b->part->at);
 	return 0;
 }
 

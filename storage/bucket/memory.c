@@ -267,6 +267,7 @@ static int not_found(const struct bucket *b, const char *key, struct err *err)
 static int read_put(const struct bucket_put *p, uint8_t **ret, struct err *err)
 {
 	uint8_t *bytes = xmalloc(p->size + 1);
+	ssize_t n;
 
 	if (p->fd < 0) {
 		if (p->size)
@@ -274,16 +275,11 @@ static int read_put(const struct bucket_put *p, uint8_t **ret, struct err *err)
 		*ret = bytes;
 		return 0;
 	}
-	for (uint64_t done = 0; done < p->size;) {
-		ssize_t n = pread(p->fd, bytes + done, p->size - done, (off_t)(p->offset + done));
-
-		if (n > 0) {
-			done += (uint64_t)n;
-		} else if (n == 0 || errno != EINTR) {
-			free(bytes);
-			return n ? err_errno(err, "cannot read what is sent")
-				 : err_set(err, ERR_CHANGED, "what is sent got shorter");
-		}
+	n = fs_read_at(p->fd, bytes, p->size, (off_t)p->offset);
+	if (n != (ssize_t)p->size) {
+		free(bytes);
+		return n < 0 ? err_errno(err, "cannot read what is sent")
+			     : err_set(err, ERR_CHANGED, "what is sent got shorter");
 	}
 	*ret = bytes;
 	return 0;

@@ -93,6 +93,24 @@ int fs_read_file_at(int dir_fd, const char *path, uint64_t max_bytes, struct str
 	return r;
 }
 
+ssize_t fs_read_at(int fd, void *buf, size_t n, off_t at)
+{
+	size_t done = 0;
+
+	while (done < n) {
+		ssize_t got = pread(fd, (char *)buf + done, n - done, at + (off_t)done);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -1;
+		if (got == 0)
+			break;
+		done += (size_t)got;
+	}
+	return (ssize_t)done;
+}
+
 int fs_write_all(int fd, const void *bytes, size_t n, struct err *err)
 {
 	const char *at = bytes;

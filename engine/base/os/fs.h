@@ -59,6 +59,8 @@ static inline int fs_write_atomic(const char *path, const void *bytes, size_t n,
 	return fs_write_atomic_at(AT_FDCWD, path, bytes, n, 0644, 0, err);
 }
 
+/* pread(2) until n bytes are there or the file ends: how many, or -1 with errno. */
+ssize_t fs_read_at(int fd, void *buf, size_t n, off_t at);
 /* write(2) until all is written. */
 int fs_write_all(int fd, const void *bytes, size_t n, struct err *err);
 

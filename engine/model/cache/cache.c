@@ -214,21 +214,6 @@ static bool decode(char *bytes, size_t len, struct arena *arena, fetch_fn fetch,
 	return true;
 }
 
-static bool read_exactly(int fd, char *p, size_t n)
-{
-	while (n) {
-		ssize_t r = read(fd, p, n);
-
-		if (r < 0 && errno == EINTR)
-			continue;
-		if (r <= 0)
-			return false;
-		p += r;
-		n -= (size_t)r;
-	}
-	return true;
-}
-
 bool model_cache_load(const char *dir, const struct model_cache_key *key, fetch_fn fetch,
 		      void *fetch_arg, struct diag_list *diags, struct pipeline **ret)
 {
@@ -244,7 +229,7 @@ bool model_cache_load(const char *dir, const struct model_cache_key *key, fetch_
 		return false;
 	arena = arena_new();
 	bytes = arena_alloc(arena, (size_t)st.st_size + 1); /* the model's strings stay in it */
-	ok = read_exactly(fd, bytes, (size_t)st.st_size) &&
+	ok = fs_read_at(fd, bytes, (size_t)st.st_size, 0) == st.st_size &&
 	     decode(bytes, (size_t)st.st_size, arena, fetch, fetch_arg, diags, ret);
 	if (!ok)
 		arena_free(arena);

@@ -181,21 +181,14 @@ static bool read_beginning(struct code_project *c, const char *path, size_t max,
 	struct stat st;
 	_cleanup_(fd_closep) int fd = fs_open_file_beneath(c->root, path, true, &st, &none);
 	size_t want;
+	ssize_t n;
 
 	if (fd < 0)
 		return false;
 	want = (size_t)MIN((uint64_t)st.st_size, (uint64_t)max);
-	str_add(out, "");
 	str_reserve(out, want + 1);
-	while (out->len < want) {
-		ssize_t n = read(fd, out->s + out->len, want - out->len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			break; /* who hashes it says what is wrong */
-		out->len += (size_t)n;
-	}
+	n = fs_read_at(fd, out->s, want, 0);
+	out->len = n > 0 ? (size_t)n : 0; /* who hashes it says what is wrong */
 	out->s[out->len] = '\0';
 	return true;
 }

@@ -24,6 +24,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 #include "base/os/command.h"
+#include "base/os/fs.h"
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "storage/origin/reference.h"
@@ -124,19 +125,10 @@ static int note_unreadable(struct walk *w, const struct content_id *id, struct e
 
 static int read_piece(int fd, uint8_t *to, uint64_t at, size_t *ret_n, struct err *err)
 {
-	*ret_n = 0;
-	while (*ret_n < PIECE) {
-		ssize_t n = pread(fd, to + *ret_n, PIECE - *ret_n, (off_t)(at + *ret_n));
+	ssize_t n = fs_read_at(fd, to, PIECE, (off_t)at);
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_errno(err, "reading the store");
-		if (n == 0)
-			break;
-		*ret_n += (size_t)n;
-	}
-	return 0;
+	*ret_n = n > 0 ? (size_t)n : 0;
+	return n < 0 ? err_errno(err, "reading the store") : 0;
 }
 
 /* Two files that aren't the same: where do they part? */

@@ -107,6 +107,24 @@ static void test_read_sizes(void **state)
 	}
 }
 
+static void test_read_at(void **state)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	char buf[16] = { 0 };
+
+	put("f", "hello");
+	fd = openat(base_fd, "f", O_RDONLY | O_CLOEXEC);
+	assert_int_equal(fs_read_at(fd, buf, 3, 1), 3);
+	assert_string_equal(buf, "ell");
+	assert_int_equal(fs_read_at(fd, buf, sizeof(buf), 2), 3); /* as far as it goes */
+	assert_memory_equal(buf, "llo", 3);
+	assert_int_equal(fs_read_at(fd, buf, sizeof(buf), 5), 0);
+	assert_int_equal(lseek(fd, 0, SEEK_CUR), 0);
+	errno = 0;
+	assert_int_equal(fs_read_at(base_fd, buf, 1, 0), -1);
+	assert_int_equal(errno, EISDIR);
+}
+
 static void test_read_proc(void **state)
 {
 	_cleanup_(str_deinit) struct str s = { 0 }, t = { 0 };
@@ -712,6 +730,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_read),
 		cmocka_unit_test(test_read_sizes),
+		cmocka_unit_test(test_read_at),
 		cmocka_unit_test(test_read_proc),
 		cmocka_unit_test(test_write_atomic),
 		cmocka_unit_test(test_write_fails),
