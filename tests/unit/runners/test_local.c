@@ -100,7 +100,8 @@ static int put_log(void *arg, int fd, struct content_id *ret, struct err *err)
 	n = readlink(path, target, sizeof(target) - 1);
 	assert_true(n > 0);
 	target[n] = '\0';
-	assert_int_equal(sscanf(strstr(target, "/work/") + 6, "%lu", &id), 1);
+	assert_memory_equal(target, b->dir, strlen(b->dir));
+	assert_int_equal(sscanf(target + strlen(b->dir), "/work/%lu", &id), 1);
 	assert_in_range(id, 1, MANY + 7);
 	pthread_mutex_lock(&b->lock);
 	assert_true(lseek(fd, 0, SEEK_SET) == 0);
