@@ -27,6 +27,7 @@
 #include <time.h>
 #include "base/mem.h"
 #include "base/os/landlock.h"
+#include "base/os/opens.h"
 #include "base/os/process_internal.h"
 #include "base/text/str.h"
 
@@ -149,6 +150,9 @@ _in_child_ static int child_main(void *arg)
 	close_the_rest();
 	c->failed_at = "cannot protect the store from";
 	if (s->rules && landlock_enter(s->rules) < 0)
+		goto fail;
+	c->failed_at = "cannot watch what is opened by";
+	if (s->opens && opens_enter(s->opens) < 0)
 		goto fail;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);

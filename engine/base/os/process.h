@@ -28,6 +28,7 @@ struct process_spec {
 			    stdin_fd */
 	mode_t umask;    /* that it starts with; 0: ours */
 	int rules;       /* of landlock.h that it and all that it starts come under; 0: none */
+	int opens;       /* of opens.h: they are watched; 0: they aren't */
 	bool outlives;   /* doesn't die with the caller: for an engine that goes on when the daemon
 			    that started it is gone */
 };
