@@ -191,15 +191,20 @@ static bool may_pass(const struct http_request *r, const struct err *err)
 				   : r->reply.status == 503;
 }
 
+void server_add_param(struct str *path, const char *name, const char *value)
+{
+	if (!value)
+		return;
+	str_addf(path, "%c%s=", strchr(path->s, '?') ? '&' : '?', name);
+	http_escape(path, value, strlen(value), false);
+}
+
 static char *url_of(const struct server *s, const char *path)
 {
 	struct str url = { 0 };
 
 	str_addf(&url, "%s%s", s->url, path);
-	if (s->project) {
-		str_add(&url, strchr(path, '?') ? "&project=" : "?project=");
-		http_escape(&url, s->project, strlen(s->project), false);
-	}
+	server_add_param(&url, "project", s->project);
 	return url.s;
 }
 
