@@ -1,6 +1,5 @@
 /* `cairn graph`. */
 #include <string.h>
-#include "base/os/fs.h"
 #include "cli/graph/graph.h"
 
 enum format { FORMAT_TEXT, FORMAT_DOT, FORMAT_MERMAID, FORMAT_SVG };
@@ -60,12 +59,7 @@ static int show(struct cli *cli, const struct cli_args *args, const struct graph
 	if (file && strcmp(file, "-") == 0)
 		file = NULL;
 	draw(cli, g, format_of(args), file != NULL, &out);
-	if (!out.len)
-		str_add(&out, "");
-	if (file)
-		return fs_write_atomic(file, out.s, out.len, err);
-	fwrite(out.s, 1, out.len, cli->out);
-	return 0;
+	return cli_write_to(cli, file ? file : "-", &out, err);
 }
 
 int cmd_graph(struct cli *cli, const struct cli_args *args)

@@ -116,6 +116,15 @@ static void print_option(void *arg, const struct cli_option *o)
 	left_and_right(p, s.s, s.len, o->help);
 }
 
+static void print_names(struct page *p, const struct cli_command *table, size_t left)
+{
+	p->left = left;
+	for (const struct cli_command *c = table; c->name; c++) {
+		_cleanup_(freep) char *name = xasprintf("  %s", c->name);
+		left_and_right(p, name, strlen(name), c->summary);
+	}
+}
+
 /* One command. */
 
 void help_add_name(struct str *out, const struct cli_command *c, const struct cli_command *parent)
@@ -141,18 +150,6 @@ static void print_usage(struct page *p, const struct cli_command *c,
 	wrap(p, c->summary, 0, 0);
 }
 
-static void print_subcommands(struct page *p, const struct cli_command *c)
-{
-	if (!c->subcommands)
-		return;
-	heading(p, "Subcommands");
-	p->left = 12;
-	for (const struct cli_command *s = c->subcommands; s->name; s++) {
-		_cleanup_(freep) char *left = xasprintf("  %s", s->name);
-		left_and_right(p, left, strlen(left), s->summary);
-	}
-}
-
 static void print_examples(struct page *p, const struct cli_example *e)
 {
 	heading(p, e[1].line ? "Examples" : "Example");
@@ -164,18 +161,6 @@ static void print_examples(struct page *p, const struct cli_example *e)
 	}
 }
 
-static void print_exit_codes(struct page *p, const struct cli_exit_code *e)
-{
-	if (!e)
-		return;
-	heading(p, "Exit codes");
-	for (; e->when; e++) {
-		_cleanup_(freep) char *left = xasprintf("  %d", e->code);
-		str_addf(&p->out, "%-7s", left);
-		wrap(p, e->when, 7, 7);
-	}
-}
-
 static void print_command(struct page *p, const struct cli_command *c,
 			  const struct cli_command *parent)
 {
@@ -184,7 +169,10 @@ static void print_command(struct page *p, const struct cli_command *c,
 		str_addc(&p->out, '\n');
 		wrap(p, c->description, 0, 0);
 	}
-	print_subcommands(p, c);
+	if (c->subcommands) {
+		heading(p, "Subcommands");
+		print_names(p, c->subcommands, 12);
+	}
 	heading(p, "Options");
 	p->left = 0;
 	help_each_option(c, measure_option, p);
@@ -194,7 +182,12 @@ static void print_command(struct page *p, const struct cli_command *c,
 		str_add(&p->out, "  ");
 		wrap(p, c->json, 2, 2);
 	}
-	print_exit_codes(p, c->exit_codes);
+	if (c->exit_codes)
+		heading(p, "Exit codes");
+	for (const struct cli_exit_code *e = c->exit_codes; e && e->when; e++) {
+		str_addf(&p->out, "  %-5d", e->code);
+		wrap(p, e->when, 7, 7);
+	}
 	print_examples(p, c->examples);
 }
 
@@ -207,11 +200,7 @@ static void print_overview(struct page *p)
 	     "Runs preprocess-train-evaluate pipelines from YAML, and pays only for what changed.",
 	     0, 0);
 	heading(p, "Commands");
-	p->left = 14;
-	for (const struct cli_command *c = cli_commands; c->name; c++) {
-		_cleanup_(freep) char *left = xasprintf("  %s", c->name);
-		left_and_right(p, left, strlen(left), c->summary);
-	}
+	print_names(p, cli_commands, 14);
 	heading(p, "Options");
 	p->left = 0;
 	help_each_option(NULL, measure_option, p);

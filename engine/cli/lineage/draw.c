@@ -11,7 +11,6 @@
  * Invariant: a graph that was cut at its bound says so (`truncated`); SVG refuses more than
  * GRAPH_TASKS_MAX nodes.
  */
-#include "base/os/fs.h"
 #include "cli/graph/graph.h"
 #include "cli/lineage/lineage.h"
 
@@ -224,10 +223,7 @@ int lineage_write_svg(struct cli *cli, struct db *db, const struct lineage_quest
 		r = as_graph(cli, &g, &drawing, err);
 	if (r == 0) {
 		graph_add_svg(&drawing, &svg);
-		if (str_eq(path, "-"))
-			cli_printf(cli, "%s", svg.s);
-		else
-			r = fs_write_atomic(path, svg.s, svg.len, err);
+		r = cli_write_to(cli, path, &svg, err);
 	}
 	lineage_graph_deinit(&g);
 	return r;

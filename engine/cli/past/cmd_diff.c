@@ -103,16 +103,6 @@ static void diff_param(struct diff *d, const char *name)
 	note(d, d->params, "name", name, or_null(a), or_null(b));
 }
 
-static void diff_params(struct diff *d)
-{
-	const char *name;
-	json_t *v;
-
-	json_object_foreach(d->a.params, name, v) diff_param(d, name);
-	json_object_foreach(d->b.params, name, v) if (!json_object_get(d->a.params, name))
-		diff_param(d, name);
-}
-
 /* Content. */
 
 static const char *short_id(struct diff *d, const struct content_id *id)
@@ -140,26 +130,7 @@ static void diff_pin(struct diff *d, const char *name)
 	     facts_id(b));
 }
 
-static void diff_pins(struct diff *d)
-{
-	for (size_t i = 0; i < d->a.is.n_pins; i++)
-		diff_pin(d, d->a.is.pins[i].name);
-	for (size_t i = 0; i < d->b.is.n_pins; i++)
-		if (!pin(&d->a, d->b.is.pins[i].name))
-			diff_pin(d, d->b.is.pins[i].name);
-}
-
 /* Tasks. */
-
-static const char *state_text(const struct facts_task *t)
-{
-	static const char *const names[] = { [RESULT_SUCCEEDED] = "succeeded",
-					     [RESULT_FAILED] = "failed",
-					     [RESULT_SKIPPED] = "skipped",
-					     [RESULT_BLOCKED] = "blocked" };
-
-	return t ? names[t->state] : NULL;
-}
 
 /* What one or both of two tasks have under a name: a content id or a metric's value. */
 struct pair {
@@ -200,15 +171,6 @@ static pair_list metrics_of(const struct facts_task *a, const struct facts_task 
 	return v;
 }
 
-static void diff_output(struct diff *d, const char *task, const char *name,
-			const struct content_id *a, const struct content_id *b)
-{
-	const char *full = arena_printf(d->cli->arena, "%s/%s", task, name);
-
-	row(d, "output", full, short_id(d, a), short_id(d, b));
-	note(d, d->tasks, "output", full, facts_id(a), facts_id(b));
-}
-
 /* NaN is NaN. */
 static bool same_value(double a, double b)
 {
@@ -236,14 +198,20 @@ static void diff_metric(struct diff *d, const char *task, const char *name,
 static void diff_task(struct diff *d, const char *task, const struct facts_task *a,
 		      const struct facts_task *b)
 {
-	const char *sa = state_text(a), *sb = state_text(b);
+	const char *sa = a ? facts_result_state(a->state) : NULL,
+		   *sb = b ? facts_result_state(b->state) : NULL;
 	pair_list outputs = outputs_of(a, b), metrics = metrics_of(a, b);
 
 	row(d, "task", task, sa, sb);
 	note(d, d->tasks, "task", task, sa ? json_string(sa) : json_null(),
 	     sb ? json_string(sb) : json_null());
-	for (size_t i = 0; i < outputs.n; i++)
-		diff_output(d, task, outputs.v[i].name, outputs.v[i].a, outputs.v[i].b);
+	for (size_t i = 0; i < outputs.n; i++) {
+		const struct pair *p = &outputs.v[i];
+		const char *full = arena_printf(d->cli->arena, "%s/%s", task, p->name);
+
+		row(d, "output", full, short_id(d, p->a), short_id(d, p->b));
+		note(d, d->tasks, "output", full, facts_id(p->a), facts_id(p->b));
+	}
 	for (size_t i = 0; i < metrics.n; i++)
 		diff_metric(d, task, metrics.v[i].name, metrics.v[i].a, metrics.v[i].b);
 	VEC_FREE(&outputs);
@@ -342,8 +310,6 @@ static int explain_task(struct diff *d, const struct facts_task *a, const struct
 	return 0;
 }
 
-/* In the order of the first run's tasks, which is that of the DAG. So the first cause is where the
- * difference began. */
 static int explain(struct diff *d, struct db *db, struct err *err)
 {
 	int r = causes_open(&d->causes, d->cli, db, &d->a.is, &d->b.is, err);
@@ -391,22 +357,10 @@ static int find_runs(struct cli *cli, struct db *db, const struct cli_args *args
 	if (n == 0)
 		return err_set(
 			err, ERR_NOT_FOUND,
-			"run %s is the first of pipeline %s: there is none to hold it against",
+			"run %s is the first of pipeline %s: there is none to compare it with",
 			b->id, b->pipeline);
 	*a = rows[0];
 	return 0;
-}
-
-static void print_because(struct diff *d)
-{
-	if (d->first)
-		cli_printf(d->cli, "%sfirst difference:%s %s\n\n%s", cli_style(d->cli, STYLE_BOLD),
-			   cli_style(d->cli, STYLE_PLAIN), d->first, d->sentences.s);
-	if (d->n_sentences > SENTENCES_SHOWN)
-		cli_printf(d->cli, "… and %zu more: see --json\n",
-			   d->n_sentences - SENTENCES_SHOWN);
-	if (d->first)
-		cli_printf(d->cli, "\n");
 }
 
 static void print(struct diff *d)
@@ -423,7 +377,13 @@ static void print(struct diff *d)
 		cli_print_json(cli, j);
 		return;
 	}
-	print_because(d);
+	if (d->first)
+		cli_printf(cli, "%sfirst difference:%s %s\n\n%s", cli_style(cli, STYLE_BOLD),
+			   cli_style(cli, STYLE_PLAIN), d->first, d->sentences.s);
+	if (d->n_sentences > SENTENCES_SHOWN)
+		cli_printf(cli, "… and %zu more: see --json\n", d->n_sentences - SENTENCES_SHOWN);
+	if (d->first)
+		cli_printf(cli, "\n");
 	if (table_rows(d->table))
 		table_print(d->table, cli);
 	else
@@ -434,12 +394,21 @@ static void print(struct diff *d)
 
 static void compare(struct diff *d)
 {
+	const char *name;
+	json_t *v;
+
 	table_column(d->table, "", 0);
 	table_column(d->table, "", TABLE_CUT);
 	table_column(d->table, d->a.is.run.id, 0);
 	table_column(d->table, d->b.is.run.id, 0);
-	diff_params(d);
-	diff_pins(d);
+	json_object_foreach(d->a.params, name, v) diff_param(d, name);
+	json_object_foreach(d->b.params, name, v) if (!json_object_get(d->a.params, name))
+		diff_param(d, name);
+	for (size_t i = 0; i < d->a.is.n_pins; i++)
+		diff_pin(d, d->a.is.pins[i].name);
+	for (size_t i = 0; i < d->b.is.n_pins; i++)
+		if (!pin(&d->a, d->b.is.pins[i].name))
+			diff_pin(d, d->b.is.pins[i].name);
 	diff_tasks(d);
 }
 

@@ -21,15 +21,6 @@
 
 /* What is asked for. */
 
-static void parse_state(const char *word, struct run_query *q)
-{
-	q->has_state = word != NULL;
-	q->state = RUN_RUNNING; /* "died" too: what the database has of such a run */
-	for (int s = RUN_RUNNING; word && s <= RUN_INTERRUPTED; s++)
-		if (str_eq(word, run_state_name((enum run_state)s)))
-			q->state = (enum run_state)s;
-}
-
 int runs_parse_when(const char *option, const char *text, int64_t *ret, struct err *err)
 {
 	struct clock *c = clock_system();
@@ -64,39 +55,36 @@ static int parse_conditions(struct cli *cli, const struct cli_args *args, const 
 	return 0;
 }
 
-static int parse_commit(const char *text, const char **ret, struct err *err)
-{
-	*ret = text;
-	if (text && (strlen(text) < 4 || strspn(text, "0123456789abcdef") != strlen(text)))
-		return err_set(err, ERR_USAGE,
-			       "--commit wants at least four hex digits of a commit, not `%s`",
-			       text);
-	return 0;
-}
-
 static int parse(struct cli *cli, const struct cli_args *args, struct run_query *q, struct err *err)
 {
-	const char *sort = cli_value(args, "sort");
+	const char *sort = cli_value(args, "sort"), *state = cli_value(args, "state"),
+		   *commit = cli_value(args, "commit");
 
 	*q = (struct run_query){ .pipeline = cli_value(args, "pipeline"),
 				 .schedule = cli_value(args, "schedule"),
 				 .tag = cli_value(args, "tag"),
+				 .commit = commit,
+				 .has_state = state != NULL,
+				 .state = RUN_RUNNING, /* what the database has of "died", too */
 				 .limit = 20 };
-	parse_state(cli_value(args, "state"), q);
+	for (int s = RUN_RUNNING; state && s <= RUN_INTERRUPTED; s++)
+		if (str_eq(state, run_state_name((enum run_state)s)))
+			q->state = (enum run_state)s;
 	if (sort) {
 		q->largest_first = *sort == '-';
 		q->sort = sort + q->largest_first;
 	}
+	if (commit && (strlen(commit) < 4 || strspn(commit, "0123456789abcdef") != strlen(commit)))
+		return err_set(err, ERR_USAGE,
+			       "--commit wants at least four hex digits of a commit, not `%s`",
+			       commit);
 	if (cli_uint(args, "limit", 0, UINT32_MAX, &q->limit, err) < 0 ||
-	    parse_commit(cli_value(args, "commit"), &q->commit, err) < 0 ||
 	    runs_parse_when("since", cli_value(args, "since"), &q->since_ns, err) < 0 ||
 	    runs_parse_when("until", cli_value(args, "until"), &q->until_ns, err) < 0)
 		return -1;
-	return parse_conditions(cli, args, "param", &q->params, &q->n_params, err) < 0 ||
-			       parse_conditions(cli, args, "metric", &q->metrics, &q->n_metrics,
-						err) < 0
-		       ? -1
-		       : 0;
+	if (parse_conditions(cli, args, "param", &q->params, &q->n_params, err) < 0)
+		return -1;
+	return parse_conditions(cli, args, "metric", &q->metrics, &q->n_metrics, err);
 }
 
 /* Whether an engine lives no query can tell: all that say they run are looked at, and there are
@@ -174,15 +162,6 @@ static void print_runs(struct cli *cli, const json_t *runs)
 	table_print(t, cli);
 }
 
-static void print_nondeterminism(struct cli *cli, const struct nondeterminism_row *odd, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		cli_printf(cli,
-			   "%snondeterministic%s: %s gave %llu different results under one key\n",
-			   cli_style(cli, STYLE_YELLOW), cli_style(cli, STYLE_PLAIN),
-			   cli_text(cli, odd[i].task), (unsigned long long)odd[i].n_results);
-}
-
 /* All is read before anything is printed: a pager that isn't read must hold nobody's database up.
  */
 static int read_runs(struct cli *cli, const struct cli_args *args, json_t **ret,
@@ -225,6 +204,10 @@ int cmd_runs(struct cli *cli, const struct cli_args *args)
 		return CLI_OK;
 	}
 	print_runs(cli, runs);
-	print_nondeterminism(cli, odd, n_odd);
+	for (size_t i = 0; i < n_odd; i++)
+		cli_printf(cli,
+			   "%snondeterministic%s: %s gave %llu different results under one key\n",
+			   cli_style(cli, STYLE_YELLOW), cli_style(cli, STYLE_PLAIN),
+			   cli_text(cli, odd[i].task), (unsigned long long)odd[i].n_results);
 	return CLI_OK;
 }

@@ -7,9 +7,8 @@
  * leaves a name that the next command takes in.
  *
  * Invariants: a change of a name is a new record; none is altered, so the history stays. Its time
- * is later than every known change of that name (next_instant()), even when a clock is behind. Only
- * a run that has ended has a hash, and only it can be named. A name that was taken away is a change
- * without a run.
+ * is later than every known change of that name, even when a clock is behind. Only a run that has
+ * ended has a hash, and only it can be named. A name that was taken away is a change without a run.
  *
  * Threads: one. What it doesn't do: resolve names when commands use them (what.c), or keep tagged
  * runs from gc (upkeep/cmd_store.c).
@@ -117,25 +116,17 @@ static const char *author(struct cli *cli)
 			     : arena_printf(cli->arena, "%u@%s", (unsigned)geteuid(), host);
 }
 
-/* Later than every change of the name that we know of, though a clock may be behind. */
-static int64_t next_instant(struct db *db, const char *name, struct arena *arena)
-{
-	struct clock *c = clock_system();
-	struct tag_row last;
-	int64_t now = c->wall_ns(c);
-
-	return record_tag_find(db, name, arena, &last, NULL) > 0 && last.at_ns >= now
-		       ? last.at_ns + 1
-		       : now;
-}
-
 static int publish(struct cli *cli, struct db *db, struct store *s, struct tag_row *t,
 		   struct err *err)
 {
+	struct clock *c = clock_system();
+	struct tag_row last;
 	struct err why = { 0 };
 
 	t->author = author(cli);
-	t->at_ns = next_instant(db, t->name, cli->arena);
+	t->at_ns = c->wall_ns(c);
+	if (record_tag_find(db, t->name, cli->arena, &last, NULL) > 0)
+		t->at_ns = MAX(t->at_ns, last.at_ns + 1);
 	if (tag_store_put(s, t, err) < 0 || store_sync(s, err) < 0 || db_begin(db, err) < 0)
 		return -1;
 	if (record_tag_add(db, t, err) < 0) {

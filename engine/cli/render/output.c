@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include "base/clock.h"
+#include "base/os/fs.h"
 #include "base/text/text.h"
 #include "cli/cli.h"
 
@@ -27,6 +28,7 @@ const char *cli_style_escape(enum cli_style s)
 		[STYLE_BLUE] = "\033[34m",  [STYLE_MAGENTA] = "\033[35m",
 		[STYLE_CYAN] = "\033[36m"
 	};
+	assert(s < ARRAY_LEN(escapes));
 	return escapes[s];
 }
 
@@ -123,6 +125,14 @@ void cli_print_json(struct cli *cli, json_t *j)
 	str_addc(&s, '\n');
 	fwrite(s.s, 1, s.len, cli->out);
 	json_decref(j);
+}
+
+int cli_write_to(struct cli *cli, const char *path, const struct str *s, struct err *err)
+{
+	if (!str_eq(path, "-"))
+		return fs_write_atomic(path, s->s ? s->s : "", s->len, err);
+	fwrite(s->s ? s->s : "", 1, s->len, cli->out);
+	return 0;
 }
 
 /* Moves a string into the arena. */
@@ -257,18 +267,6 @@ static size_t cut_character(const char *s, size_t n)
 	return 0;
 }
 
-static void set_colour(struct cli_log *l, const char *s, size_t n)
-{
-	bool plain = n == 3 || (n == 4 && s[2] == '0'); /* ESC [ m, ESC [ 0 m */
-
-	if (plain || l->n_colour + n > sizeof(l->colour))
-		l->n_colour = 0;
-	if (!plain) {
-		memcpy(l->colour + l->n_colour, s, n);
-		l->n_colour += n;
-	}
-}
-
 /* Programs may colour what they print, indent it and end lines as Windows does. Nothing else of
  * what a terminal obeys reaches it: titles, the clipboard, the cursor, answers that it would type
  * for the user. Returns how much of it is printed; the rest waits for what comes next. */
@@ -281,9 +279,17 @@ static size_t add_visible(struct str *out, struct cli *cli, struct cli_log *l, c
 		enum found found = find_colour(s + at, n - at, &len);
 
 		if (found == FOUND_COLOUR) {
-			if (cli->color_out) {
-				str_addn(out, s + at, len);
-				set_colour(l, s + at, len);
+			/* ESC [ m and ESC [ 0 m end all colours */
+			bool plain = len == 3 || (len == 4 && s[at + 2] == '0');
+
+			if (!cli->color_out)
+				continue;
+			str_addn(out, s + at, len);
+			if (plain || l->n_colour + len > sizeof(l->colour))
+				l->n_colour = 0;
+			if (!plain) {
+				memcpy(l->colour + l->n_colour, s + at, len);
+				l->n_colour += len;
 			}
 			continue;
 		}
