@@ -27,6 +27,8 @@ struct session {
 int session_open(struct session *s, struct cli *cli, bool executing, struct err *err);
 void session_close(struct session *s);
 
+unsigned session_cpus(void); /* online, at least one */
+
 /* PIPELINE and STEP… of a command's operands. */
 struct session_operands {
 	const char *pipeline; /* NULL: pipeline.yaml */

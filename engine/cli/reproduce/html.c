@@ -41,15 +41,6 @@ static const char style[] =
 	"warn{color:var(--warn)}.dim{color:var(--dim)}code{font-size:13px}td "
 	"div+div{margin-top:3px}";
 
-static const char *css_class(enum cli_style s)
-{
-	return s == STYLE_GREEN    ? "good"
-	       : s == STYLE_CYAN   ? "near"
-	       : s == STYLE_RED    ? "bad"
-	       : s == STYLE_YELLOW ? "warn"
-				   : "dim";
-}
-
 static void add_text(struct str *out, const char *s)
 {
 	s = s ? s : "–";
@@ -58,7 +49,12 @@ static void add_text(struct str *out, const char *s)
 
 static void add_span(struct str *out, enum cli_style style_, const char *s)
 {
-	str_addf(out, "<span class=\"%s\">", css_class(style_));
+	str_addf(out, "<span class=\"%s\">",
+		 style_ == STYLE_GREEN    ? "good"
+		 : style_ == STYLE_CYAN   ? "near"
+		 : style_ == STYLE_RED    ? "bad"
+		 : style_ == STYLE_YELLOW ? "warn"
+					  : "dim");
 	add_text(out, s);
 	str_add(out, "</span>");
 }

@@ -95,8 +95,7 @@ int server_run(struct cli *cli, const struct cli_args *args, const struct pipeli
 						 .cache = s.cache,
 						 .steps_program = s.steps_program,
 						 .leases_fd = -1,
-						 .hash_threads = (unsigned)MAX(
-							 sysconf(_SC_NPROCESSORS_ONLN), 1) };
+						 .hash_threads = session_cpus() };
 
 		r = handover_prepare(&ctx, p, o, cli->arena, &h, &err);
 	}
