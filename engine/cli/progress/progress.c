@@ -93,11 +93,6 @@ static void add_unsaid(struct progress *p)
 	p->lines.unsaid = 0;
 }
 
-static uint64_t n_ended(const struct run_counts *c)
-{
-	return c->executed + c->hits + c->failed + c->skipped + c->blocked;
-}
-
 void progress_status_line(struct progress *p)
 {
 	int64_t now = progress_now(p);
@@ -107,8 +102,8 @@ void progress_status_line(struct progress *p)
 	lines_begin(p);
 	add_unsaid(p);
 	str_addf(&p->buf, "  %llu of %llu tasks, %llu running",
-		 (unsigned long long)n_ended(&p->counts), (unsigned long long)p->counts.total,
-		 (unsigned long long)p->n_running);
+		 (unsigned long long)progress_ended(&p->counts),
+		 (unsigned long long)p->counts.total, (unsigned long long)p->n_running);
 	for (size_t i = 0; i < MIN(p->n_rows, (size_t)3); i++) {
 		str_addf(&p->buf, "%s%s ", i ? ", " : ": ", p->rows.v[i].name.s);
 		text_add_duration(&p->buf, (now - p->rows.v[i].started_ns) / NS_PER_S * NS_PER_S);

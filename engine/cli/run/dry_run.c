@@ -50,12 +50,6 @@ struct shown_task {
 	bool known;
 };
 
-static void forget(struct shown_task *tasks, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		str_deinit(&tasks[i].command.key_record);
-}
-
 /* Objects. */
 
 /* A comment in YAML; with JSON a note on cli->err. */
@@ -68,19 +62,6 @@ static void comment(struct dry_run *d, const char *text)
 		cli_note(d->cli, "%s", line.s);
 	else
 		str_addf(&d->yaml, "# %s\n", line.s);
-}
-
-static void print_object(struct dry_run *d, const json_t *o)
-{
-	if (d->items)
-		json_array_append(d->items, (json_t *)o);
-	else
-		yaml_add_json(&d->yaml, o);
-	d->n_objects++;
-	if (!d->items) {
-		cli_printf(d->cli, "%s%s", d->n_objects > 1 ? "---\n" : "", d->yaml.s);
-		str_reset(&d->yaml);
-	}
 }
 
 /* What the server would make of it; *ret stays NULL when it refuses. -1: it can't be asked. */
@@ -128,32 +109,15 @@ static int show_object(struct dry_run *d, const char *task, const json_t *o, str
 		if (!d->items)
 			comment(d, why.msg);
 	}
-	print_object(d, made ? made : o);
+	d->n_objects++;
+	if (d->items) {
+		json_array_append(d->items, made ? made : (json_t *)o);
+		return 0;
+	}
+	yaml_add_json(&d->yaml, made ? made : o);
+	cli_printf(d->cli, "%s%s", d->n_objects > 1 ? "---\n" : "", d->yaml.s);
+	str_reset(&d->yaml);
 	return 0;
-}
-
-static int specification(const struct runner_attempt *const *attempts, size_t n, size_t per_pod,
-			 struct content_id *ret, struct err *err)
-{
-	_cleanup_(str_deinit) struct str text = { 0 };
-
-	*ret = (struct content_id){ .kind = CONTENT_BLOB };
-	if (pod_spec_write(attempts, n, per_pod, &text, err) < 0)
-		return -1;
-	digest_bytes(text.s, text.len, &ret->digest);
-	ret->size_bytes = text.len;
-	return 0;
-}
-
-static void describe(struct dry_run *d, const struct shown_task *tasks, size_t n)
-{
-	_cleanup_(str_deinit) struct str text = { 0 };
-
-	for (size_t i = 0; i < n; i++)
-		str_addf(&text, "%s%s", i ? ", " : "", tasks[i].a.task);
-	if (!tasks[0].known)
-		str_add(&text, ": waits for what is not made yet; its specification is not known");
-	comment(d, text.s);
 }
 
 /* The objects of one Job's tasks. */
@@ -161,6 +125,7 @@ static int show_job(struct dry_run *d, const struct shown_task *tasks, size_t n,
 		    struct err *err)
 {
 	_cleanup_(freep) const struct runner_attempt **attempts = xcalloc(n, sizeof(*attempts));
+	_cleanup_(str_deinit) struct str text = { 0 }, about = { 0 };
 	struct content_id spec = { .kind = CONTENT_BLOB };
 	const struct kube_job job = { .profile = &d->profile,
 				      .attempts = attempts,
@@ -171,15 +136,23 @@ static int show_job(struct dry_run *d, const struct shown_task *tasks, size_t n,
 	size_t more = 0;
 	int r;
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		attempts[i] = &tasks[i].a;
-	if (tasks[0].known && specification(attempts, n, per_pod, &spec, err) < 0)
-		return -1;
+		str_addf(&about, "%s%s", i ? ", " : "", tasks[i].a.task);
+	}
+	if (tasks[0].known) {
+		if (pod_spec_write(attempts, n, per_pod, &text, err) < 0)
+			return -1;
+		digest_bytes(text.s, text.len, &spec.digest);
+		spec.size_bytes = text.len;
+	} else {
+		str_add(&about, ": waits for what is not made yet; its specification is not known");
+	}
 	r = kube_job_object(&job, &objects[0], err);
 	if (r == 0)
 		r = kube_gang_objects(&job, NULL, objects + 1, &more, err);
 	if (r == 0 && !d->client)
-		describe(d, tasks, n);
+		comment(d, about.s);
 	for (size_t i = 0; i < 1 + more && r == 0; i++)
 		r = show_object(d, tasks[0].a.task, objects[i], err);
 	for (size_t i = 0; i < ARRAY_LEN(objects); i++)
@@ -251,7 +224,8 @@ static int show_ready(struct dry_run *d, const struct step *s, struct arena *are
 		many = sharing(d, tasks + i, n - i, &per_pod);
 		r = show_job(d, tasks + i, many, per_pod, err);
 	}
-	forget(tasks, n);
+	for (size_t i = 0; i < n; i++)
+		str_deinit(&tasks[i].command.key_record);
 	return r;
 }
 
@@ -279,16 +253,6 @@ static int show_step(struct dry_run *d, const struct step *s, struct err *err)
 
 /* The command. */
 
-/* The image by its digest, as pods would have it; where the registry can't be asked, by its name.
- */
-static void find_own_image(struct dry_run *d)
-{
-	struct err why = { 0 };
-
-	if (cli_images_own(d->s.images, &d->profile.cairn_image, &why) < 0)
-		cli_note(d->cli, "%s: its digest isn't shown: %s", d->profile.cairn_image, why.msg);
-}
-
 /* Objects that are only printed need no cluster. */
 static int find_cluster(struct dry_run *d, bool server, struct err *err)
 {
@@ -303,20 +267,10 @@ static int find_cluster(struct dry_run *d, bool server, struct err *err)
 	return 0;
 }
 
-static int open_cluster(struct dry_run *d, bool server, struct err *err)
-{
-	if (find_cluster(d, server, err) < 0 ||
-	    cluster_profile(d->s.config, &d->access, d->cli->arena, &d->profile, err) < 0)
-		return -1;
-	find_own_image(d);
-	return server ? kube_client_new(&d->access,
-					&(struct kube_client_options){ .qps = 100, .burst = 200 },
-					&d->client, err)
-		      : 0;
-}
-
 static int show_all(struct dry_run *d, const struct run_options *o, bool server, struct err *err)
 {
+	const struct kube_client_options client = { .qps = 100, .burst = 200 };
+	struct err why = { 0 };
 	int r = 0;
 
 	if (session_open(&d->s, d->cli, false, err) < 0)
@@ -325,25 +279,18 @@ static int show_all(struct dry_run *d, const struct run_options *o, bool server,
 		return err_set(err, ERR_USAGE,
 			       "--dry-run shows what a cluster is given, and tasks run on this "
 			       "machine: add --on kubernetes (`cairn plan` says what would run)");
-	if (open_cluster(d, server, err) < 0 ||
+	if (find_cluster(d, server, err) < 0 ||
+	    cluster_profile(d->s.config, &d->access, d->cli->arena, &d->profile, err) < 0)
+		return -1;
+	/* By its digest, as pods would have it. */
+	if (cli_images_own(d->s.images, &d->profile.cairn_image, &why) < 0)
+		cli_note(d->cli, "%s: its digest isn't shown: %s", d->profile.cairn_image, why.msg);
+	if ((server && kube_client_new(&d->access, &client, &d->client, err) < 0) ||
 	    session_plan(&d->s, d->cli, d->pipeline, o, &d->plan, err) < 0)
 		return -1;
 	for (size_t i = 0; i < d->pipeline->n_steps && r == 0; i++)
 		r = show_step(d, &d->pipeline->steps[d->pipeline->order[i]], err);
 	return r;
-}
-
-static void conclude(struct dry_run *d)
-{
-	if (d->items)
-		cli_print_json(d->cli, json_pack("{s:s, s:s, s:o}", "apiVersion", "v1", "kind",
-						 "List", "items", d->items));
-	cli_note(d->cli, "%zu object%s%s; %zu task%s on record, without a pod", d->n_objects,
-		 d->n_objects == 1 ? "" : "s", d->client ? ", as the server would make them" : "",
-		 d->n_hits, d->n_hits == 1 ? "" : "s");
-	if (d->n_unknown)
-		cli_note(d->cli, "%zu of them for what isn't known before others ran",
-			 d->n_unknown);
 }
 
 int dry_run(struct cli *cli, const struct cli_args *args, const struct pipeline *p,
@@ -357,10 +304,17 @@ int dry_run(struct cli *cli, const struct cli_args *args, const struct pipeline 
 	if (cli->json || str_eq(cli_value(args, "output"), "json"))
 		d.items = json_array();
 	r = show_all(&d, o, server, &err);
+	if (r == 0 && d.items)
+		cli_print_json(cli, json_pack("{s:s, s:s, s:O}", "apiVersion", "v1", "kind", "List",
+					      "items", d.items));
 	if (r == 0)
-		conclude(&d);
-	else
-		json_decref(d.items);
+		cli_note(cli, "%zu object%s%s; %zu task%s on record, without a pod", d.n_objects,
+			 d.n_objects == 1 ? "" : "s",
+			 d.client ? ", as the server would make them" : "", d.n_hits,
+			 d.n_hits == 1 ? "" : "s");
+	if (r == 0 && d.n_unknown)
+		cli_note(cli, "%zu of them for what isn't known before others ran", d.n_unknown);
+	json_decref(d.items);
 	if (r == 0 && d.n_objects)
 		r = session_store_answered(&d.s, &err);
 	kube_client_free(d.client);
