@@ -253,16 +253,6 @@ static int nominal_times(struct cli *cli, struct backfill *b, const char *range,
 	return 0;
 }
 
-static bool has_succeeded(struct cli *cli, const struct schedule_entry *e, int64_t nominal,
-			  struct firing *ret)
-{
-	struct db *db;
-
-	return schedules_db(cli, &db, NULL) == 0 && db &&
-	       record_firing(db, e->path, e->decl->name, nominal, cli->arena, ret, NULL) > 0 &&
-	       ret->state <= FIRING_SUCCEEDED;
-}
-
 static void note_time(struct cli *cli, struct backfill *b, int64_t nominal, const char *what,
 		      const char *run)
 {
@@ -284,9 +274,12 @@ static int backfill_one(struct cli *cli, const struct cli_args *args, struct bac
 	struct err err = { 0 };
 	struct firing f;
 	struct run_row row = { 0 };
+	struct db *db;
 	int code;
 
-	if (has_succeeded(cli, b->e, nominal, &f)) {
+	if (schedules_db(cli, &db, NULL) == 0 && db &&
+	    record_firing(db, b->e->path, b->e->decl->name, nominal, cli->arena, &f, NULL) > 0 &&
+	    f.state <= FIRING_SUCCEEDED) {
 		note_time(cli, b, nominal,
 			  f.state == FIRING_SUCCEEDED ? "done already" : "under way already",
 			  f.run);

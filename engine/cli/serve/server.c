@@ -184,13 +184,6 @@ static int ask_once(struct server *s, struct http_request *r, struct err *err)
 	return r->reply.status >= 200 && r->reply.status < 300 ? 0 : refused(s, r, err);
 }
 
-/* May a second try do better? Yes without an answer, or when the server is busy or stands by. */
-static bool may_pass(const struct http_request *r, const struct err *err)
-{
-	return err->code == ERR_IO ? r->reply.status == 0 || r->reply.status >= 500
-				   : r->reply.status == 503;
-}
-
 void server_add_param(struct str *path, const char *name, const char *value)
 {
 	if (!value)
@@ -233,7 +226,11 @@ int server_ask(struct server *s, const char *method, const char *path, const jso
 			result = json_parse("the server's answer",
 					    r.reply.body.s ? r.reply.body.s : "", r.reply.body.len,
 					    ret, &why);
-		go_on = result < 0 && again && may_pass(&r, &why) && tries + 1 < TRIES;
+		/* A second try may do better without an answer, or when the server is busy or
+		 * stands by. */
+		go_on = result < 0 && again && tries + 1 < TRIES &&
+			(why.code == ERR_IO ? r.reply.status == 0 || r.reply.status >= 500
+					    : r.reply.status == 503);
 		http_request_deinit(&r);
 		if (!go_on) {
 			if (result < 0)

@@ -11,7 +11,6 @@
  * What it doesn't do: know the formats of layers, layouts and registries (runners/image/).
  */
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/os/fs.h"
@@ -44,17 +43,6 @@ static const char *const dlopened[] = {
 
 /* What goes in. */
 
-static const char *program_dir(struct cli *cli)
-{
-	char path[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
-	_cleanup_(freep) char *dir = NULL;
-
-	path[MAX(n, 0)] = '\0';
-	dir = fs_dirname(path);
-	return arena_strdup(cli->arena, dir);
-}
-
 /* Beside this program, as it was built; or where it is installed. */
 static int find_program(struct cli *cli, const char *dir, const char *name, const char **ret,
 			struct err *err)
@@ -74,8 +62,8 @@ static int find_program(struct cli *cli, const char *dir, const char *name, cons
 
 static int gather(struct cli *cli, struct image_content *ret, struct err *err)
 {
-	const char *paths[ARRAY_LEN(programs)], *targets[ARRAY_LEN(programs)],
-		*dir = program_dir(cli);
+	_cleanup_(freep) char *dir = fs_dirname(cli_program(cli));
+	const char *paths[ARRAY_LEN(programs)], *targets[ARRAY_LEN(programs)];
 	struct image_ask ask = { .programs = paths,
 				 .targets = targets,
 				 .n = ARRAY_LEN(programs),

@@ -49,16 +49,6 @@ static json_t *stat_json(const struct store *s, const struct store_stat *st)
 	return o;
 }
 
-static json_t *shared_json(const struct remote_stat *st)
-{
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "packs",
-			 (json_int_t)st->packs, "pack_bytes", (json_int_t)st->pack_bytes, "packed",
-			 (json_int_t)st->packed, "blobs", (json_int_t)st->loose, "blob_bytes",
-			 (json_int_t)st->loose_bytes, "actions", (json_int_t)st->actions, "runs",
-			 (json_int_t)st->runs, "leases", (json_int_t)st->leases, "condemned",
-			 (json_int_t)st->condemned);
-}
-
 static void print_shared(struct cli *cli, const struct store *s, const struct remote_stat *st)
 {
 	cli_printf(cli, "%s\n", cli_text(cli, store_uri(s)));
@@ -88,7 +78,18 @@ int cmd_store_stat(struct cli *cli, const struct cli_args *args)
 		json_t *o = stat_json(s, &st);
 
 		if (tier_remote(s))
-			json_object_set_new(o, "shared", shared_json(&shared));
+			json_object_set_new(
+				o, "shared",
+				json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "packs",
+					  (json_int_t)shared.packs, "pack_bytes",
+					  (json_int_t)shared.pack_bytes, "packed",
+					  (json_int_t)shared.packed, "blobs",
+					  (json_int_t)shared.loose, "blob_bytes",
+					  (json_int_t)shared.loose_bytes, "actions",
+					  (json_int_t)shared.actions, "runs",
+					  (json_int_t)shared.runs, "leases",
+					  (json_int_t)shared.leases, "condemned",
+					  (json_int_t)shared.condemned));
 		cli_print_json(cli, o);
 		return CLI_OK;
 	}
@@ -196,20 +197,6 @@ static int sample_of(const struct cli_args *args, double *ret, struct err *err)
 	return 0;
 }
 
-/* What is damaged here is fetched from the remote, if it has a sound copy. */
-static int repair_here(struct verification *v, struct store *s, uint64_t *ret_repaired,
-		       struct err *err)
-{
-	for (size_t i = 0; i < v->damaged.n && tier_remote(s); i++) {
-		bool there = false;
-
-		if (tier_repair(s, v->damaged.v[i].space, &v->damaged.v[i].name, &there, err) < 0)
-			return -1;
-		*ret_repaired += there;
-	}
-	return 0;
-}
-
 struct verified {
 	int64_t problems;
 	uint64_t objects, repaired;
@@ -223,7 +210,6 @@ static int verify_all(struct verification *v, struct store *s, double sample, st
 				      .on_problem = on_problem,
 				      .on_progress = on_progress,
 				      .arg = v };
-	struct err e = { 0 };
 
 	ret->problems = store_verify(s, &manifest_names, on_problem, on_progress, v, err);
 	if (ret->problems < 0)
@@ -232,8 +218,15 @@ static int verify_all(struct verification *v, struct store *s, double sample, st
 	if (!tier_remote(s))
 		return 0;
 	v->behind = true;
-	if (repair_here(v, s, &ret->repaired, err) < 0 || tier_verify(s, &behind, &e) < 0)
-		return e.code ? err_set(err, e.code, "%s", e.msg) : -1;
+	for (size_t i = 0; i < v->damaged.n; i++) {
+		bool there = false;
+
+		if (tier_repair(s, v->damaged.v[i].space, &v->damaged.v[i].name, &there, err) < 0)
+			return -1;
+		ret->repaired += there;
+	}
+	if (tier_verify(s, &behind, err) < 0)
+		return -1;
 	ret->objects += behind.checked;
 	ret->problems += (int64_t)behind.problems;
 	ret->repaired += behind.repaired;
@@ -331,12 +324,6 @@ static int add_running(struct db *db, const struct run_row *row, struct arena *a
 	return 0;
 }
 
-/* One that stopped without a manifest can still be resumed: kept like the others. */
-static bool is_unfinished(const struct run_row *row, bool keep)
-{
-	return !row->has_hash && (keep || (row->state == RUN_RUNNING && !facts_engine_died(row)));
-}
-
 static bool keep_all(void *arg, const struct digest *key)
 {
 	return true;
@@ -406,7 +393,10 @@ static int find_roots(struct db *db, const struct retention *ret, struct arena *
 		*map_slot_str(roots->own, key.s) = roots;
 		if (rows[i].has_hash && keep)
 			VEC_PUSH(&roots->manifests, rows[i].hash);
-		if (!is_unfinished(&rows[i], keep))
+		/* One that stopped without a manifest can still be resumed: kept like the others.
+		 */
+		if (rows[i].has_hash ||
+		    (!keep && (rows[i].state != RUN_RUNNING || facts_engine_died(&rows[i]))))
 			continue;
 		roots->unfinished = true;
 		if (rows[i].has_reproduces)

@@ -35,13 +35,6 @@ static int see_run(void *arg, const struct digest *name, uint64_t size, int64_t 
 	return 0;
 }
 
-static bool is_hash_prefix(const char *word)
-{
-	size_t n = strlen(word);
-
-	return n >= RUN_PREFIX_MIN && n <= 64 && strspn(word, "0123456789abcdef") == n;
-}
-
 /* A run that this project doesn't know may be somebody else's. */
 static int find_elsewhere(struct wanted *w, struct remote *remote, const char *word,
 			  struct err *err)
@@ -62,6 +55,7 @@ static int find_elsewhere(struct wanted *w, struct remote *remote, const char *w
 
 static int find_wanted(struct wanted *w, const char *word, struct remote *remote, struct err *err)
 {
+	size_t n = strlen(word);
 	struct run_row row;
 	struct err e = { 0 };
 	struct db *db;
@@ -74,7 +68,8 @@ static int find_wanted(struct wanted *w, const char *word, struct remote *remote
 		VEC_PUSH(&w->hashes, row.hash);
 		return 0;
 	}
-	if (e.code != ERR_NOT_FOUND || !remote || !is_hash_prefix(word))
+	if (e.code != ERR_NOT_FOUND || !remote || n < RUN_PREFIX_MIN || n > 64 ||
+	    strspn(word, "0123456789abcdef") != n)
 		return err_set(err, e.code, "%s", e.msg);
 	return find_elsewhere(w, remote, word, err);
 }
