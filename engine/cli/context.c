@@ -325,14 +325,9 @@ int cli_pipeline(struct cli *cli, const char *path, struct pipeline **ret, struc
 
 /* Params. */
 
-static void add_override(struct param_override **v, size_t *n, const struct param_override *o)
-{
-	*v = xreallocarray(*v, *n + 1, sizeof(**v));
-	(*v)[(*n)++] = *o;
-}
+typedef VEC(struct param_override) override_list;
 
-static int param_file(struct cli *cli, const char *path, struct param_override **v, size_t *n,
-		      struct err *err)
+static int param_file(struct cli *cli, const char *path, override_list *v, struct err *err)
 {
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
 	struct param_override *more = NULL;
@@ -343,38 +338,31 @@ static int param_file(struct cli *cli, const char *path, struct param_override *
 	if (r < 0)
 		return said_all(diags, path, err);
 	for (size_t i = 0; i < n_more; i++)
-		add_override(v, n, &more[i]);
-	return 0;
-}
-
-static int param_word(struct cli *cli, const char *word, struct param_override **v, size_t *n,
-		      struct err *err)
-{
-	const char *eq = strchr(word, '=');
-	struct param_override o = { .where = "-p" };
-
-	if (!eq || eq == word)
-		return err_set(err, ERR_USAGE, "-p needs NAME=VALUE, not `%s`", word);
-	o.name = arena_strndup(cli->arena, word, (size_t)(eq - word));
-	o.text = eq + 1;
-	add_override(v, n, &o);
+		VEC_PUSH(v, more[i]);
 	return 0;
 }
 
 int cli_params(struct cli *cli, const struct cli_args *args, struct param_override **ret,
 	       size_t *ret_n, struct err *err)
 {
-	_cleanup_(freep) struct param_override *v = NULL;
 	unsigned n_files = cli_count(args, "params-file"), n_words = cli_count(args, "param");
-	size_t n = 0;
+	override_list v = { 0 };
+	int r = 0;
 
-	for (unsigned i = 0; i < n_files; i++)
-		if (param_file(cli, cli_value_at(args, "params-file", i), &v, &n, err) < 0)
-			return -1;
-	for (unsigned i = 0; i < n_words; i++)
-		if (param_word(cli, cli_value_at(args, "param", i), &v, &n, err) < 0)
-			return -1;
-	*ret = n ? arena_memdup(cli->arena, v, n * sizeof(*v)) : NULL;
-	*ret_n = n;
-	return 0;
+	for (unsigned i = 0; r == 0 && i < n_files; i++)
+		r = param_file(cli, cli_value_at(args, "params-file", i), &v, err);
+	for (unsigned i = 0; r == 0 && i < n_words; i++) {
+		const char *word = cli_value_at(args, "param", i), *eq = strchr(word, '=');
+
+		if (!eq || eq == word)
+			r = err_set(err, ERR_USAGE, "-p needs NAME=VALUE, not `%s`", word);
+		else
+			VEC_PUSH(&v, ((struct param_override){
+					     .where = "-p",
+					     .name = arena_strndup(cli->arena, word,
+								   (size_t)(eq - word)),
+					     .text = eq + 1 }));
+	}
+	VEC_TO_ARENA(&v, cli->arena, ret, ret_n);
+	return r;
 }

@@ -50,21 +50,11 @@ static void draw(struct cli *cli, const struct graph *g, enum format format, boo
 	}
 }
 
-static int show(struct cli *cli, const struct cli_args *args, const struct graph *g,
-		struct err *err)
-{
-	_cleanup_(str_deinit) struct str out = { 0 };
-	const char *file = cli_value(args, "output");
-
-	if (file && strcmp(file, "-") == 0)
-		file = NULL;
-	draw(cli, g, format_of(args), file != NULL, &out);
-	return cli_write_to(cli, file ? file : "-", &out, err);
-}
-
 int cmd_graph(struct cli *cli, const struct cli_args *args)
 {
 	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
+	_cleanup_(str_deinit) struct str out = { 0 };
+	const char *file = cli_value(args, "output");
 	struct err err = { 0 };
 	struct graph g;
 
@@ -78,7 +68,8 @@ int cmd_graph(struct cli *cli, const struct cli_args *args)
 		cli_print_json(cli, graph_json(&g));
 		return CLI_OK;
 	}
-	if (show(cli, args, &g, &err) < 0)
-		return cli_fail(cli, &err);
-	return CLI_OK;
+	if (!file)
+		file = "-";
+	draw(cli, &g, format_of(args), !str_eq(file, "-"), &out);
+	return cli_write_to(cli, file, &out, &err) < 0 ? cli_fail(cli, &err) : CLI_OK;
 }

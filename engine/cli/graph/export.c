@@ -38,27 +38,24 @@ static void dot_id(struct str *out, const struct graph_node *n)
 	graph_add_dot_string(out, id.s);
 }
 
-static void dot_node(struct str *out, const struct graph_node *n)
-{
-	_cleanup_(str_deinit) struct str label = { 0 };
-
-	graph_add_label(n, true, &label);
-	str_add(out, "  ");
-	dot_id(out, n);
-	str_add(out, " [label=");
-	graph_add_dot_string(out, label.s);
-	if (n->is_input)
-		str_add(out, ", shape=plaintext");
-	str_add(out, "];\n");
-}
-
 void graph_add_dot(const struct graph *g, struct str *out)
 {
 	str_add(out, "digraph ");
 	graph_add_dot_string(out, g->name);
 	str_add(out, " {\n  node [shape=box, style=rounded, fontname=\"sans-serif\"];\n");
-	for (size_t i = 0; i < g->n_nodes; i++)
-		dot_node(out, &g->nodes[i]);
+	for (size_t i = 0; i < g->n_nodes; i++) {
+		_cleanup_(str_deinit) struct str label = { 0 };
+		const struct graph_node *n = &g->nodes[i];
+
+		graph_add_label(n, true, &label);
+		str_add(out, "  ");
+		dot_id(out, n);
+		str_add(out, " [label=");
+		graph_add_dot_string(out, label.s);
+		if (n->is_input)
+			str_add(out, ", shape=plaintext");
+		str_add(out, "];\n");
+	}
 	for (size_t i = 0; i < g->n_edges; i++) {
 		str_add(out, "  ");
 		dot_id(out, &g->nodes[g->edges[i].from]);

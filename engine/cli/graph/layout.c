@@ -110,23 +110,6 @@ static uint32_t chain_at(struct builder *b, uint32_t from, uint32_t layer)
 	return at;
 }
 
-static void fill_layers(struct layout *l)
-{
-	l->layers = xcalloc(l->n_layers + 1, sizeof(*l->layers));
-	l->layer_len = xcalloc(l->n_layers + 1, sizeof(*l->layer_len));
-	for (size_t i = 0; i < l->n_places; i++)
-		l->layer_len[l->places[i].layer]++;
-	for (size_t i = 0; i < l->n_layers; i++) {
-		l->layers[i] = xcalloc(l->layer_len[i] + 1, sizeof(**l->layers));
-		l->layer_len[i] = 0;
-	}
-	for (size_t i = 0; i < l->n_places; i++) {
-		uint32_t layer = l->places[i].layer;
-		l->places[i].x = (double)l->layer_len[layer];
-		l->layers[layer][l->layer_len[layer]++] = (uint32_t)i;
-	}
-}
-
 /* Order: x is the index within the layer meanwhile. */
 
 struct keyed {
@@ -395,7 +378,19 @@ struct layout *layout_new(const struct graph *g, const struct layout_options *o)
 			return NULL;
 		link_places(l, chain_at(&b, e->from, layer[e->to] - 1), e->to);
 	}
-	fill_layers(l);
+	l->layers = xcalloc(l->n_layers + 1, sizeof(*l->layers));
+	l->layer_len = xcalloc(l->n_layers + 1, sizeof(*l->layer_len));
+	for (size_t i = 0; i < l->n_places; i++)
+		l->layer_len[l->places[i].layer]++;
+	for (size_t i = 0; i < l->n_layers; i++) {
+		l->layers[i] = xcalloc(l->layer_len[i] + 1, sizeof(**l->layers));
+		l->layer_len[i] = 0;
+	}
+	for (size_t i = 0; i < l->n_places; i++) {
+		uint32_t in = l->places[i].layer;
+		l->places[i].x = (double)l->layer_len[in];
+		l->layers[in][l->layer_len[in]++] = (uint32_t)i;
+	}
 	order(l);
 	position(l, o);
 	return TAKE_PTR(l);

@@ -278,36 +278,31 @@ static void add_cells(struct drawing *d, const struct cell *cells, int height)
 	}
 }
 
-static bool draw_nets(struct drawing *d, struct net *nets, size_t n)
-{
-	_cleanup_(freep) struct cell *cells = NULL;
-	int height = assign_tracks(d->l, nets, n);
-
-	if (height < 0)
-		return false;
-	height = MAX(height, 1);
-	cells = xcalloc((size_t)height * (size_t)d->columns, sizeof(*cells));
-	for (size_t i = 0; i < n; i++)
-		draw_net(d->l, &nets[i], cells, d->columns, height);
-	add_cells(d, cells, height);
-	return true;
-}
-
 static bool draw_channel(struct drawing *d, size_t layer)
 {
 	const struct layout *l = d->l;
 	struct net *nets = xcalloc(l->layer_len[layer] + 1, sizeof(*nets));
+	_cleanup_(freep) struct cell *cells = NULL;
+	int height = -1;
 	size_t n = 0;
 	bool done = true;
 
 	for (size_t i = 0; i < l->layer_len[layer] && done; i++)
 		if (l->places[l->layers[layer][i]].down.n)
 			done = make_net(l, l->layers[layer][i], &nets[n++]) == 0;
-	done = done && draw_nets(d, nets, n);
+	if (done)
+		height = assign_tracks(l, nets, n);
+	if (height >= 0) {
+		height = MAX(height, 1);
+		cells = xcalloc((size_t)height * (size_t)d->columns, sizeof(*cells));
+		for (size_t i = 0; i < n; i++)
+			draw_net(l, &nets[i], cells, d->columns, height);
+		add_cells(d, cells, height);
+	}
 	for (size_t i = 0; i < n; i++)
 		free(nets[i].ports);
 	free(nets);
-	return done;
+	return height >= 0;
 }
 
 /* Names. */

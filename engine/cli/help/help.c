@@ -132,39 +132,16 @@ void help_add_name(struct str *out, const struct cli_command *c, const struct cl
 	str_addf(out, "%s%s%s", parent ? parent->name : "", parent ? " " : "", c->name);
 }
 
-static void print_usage(struct page *p, const struct cli_command *c,
-			const struct cli_command *parent)
-{
-	_cleanup_(str_deinit) struct str name = { 0 };
-
-	help_add_name(&name, c, parent);
-	str_addf(&p->out, "Usage: cairn %s", name.s);
-	if (c->subcommands) {
-		str_add(&p->out, " SUBCOMMAND");
-	} else {
-		str_add(&p->out, " [OPTION]...");
-		if (*c->operands)
-			str_addf(&p->out, " %s", c->operands);
-	}
-	str_addf(&p->out, "\n\n");
-	wrap(p, c->summary, 0, 0);
-}
-
-static void print_examples(struct page *p, const struct cli_example *e)
-{
-	heading(p, e[1].line ? "Examples" : "Example");
-	for (; e->line; e++) {
-		if (*e->what)
-			str_addf(&p->out, "  %s# %s%s\n", cli_style(p->cli, STYLE_DIM), e->what,
-				 cli_style(p->cli, STYLE_PLAIN));
-		str_addf(&p->out, "  %s\n", e->line);
-	}
-}
-
 static void print_command(struct page *p, const struct cli_command *c,
 			  const struct cli_command *parent)
 {
-	print_usage(p, c, parent);
+	str_add(&p->out, "Usage: cairn ");
+	help_add_name(&p->out, c, parent);
+	str_add(&p->out, c->subcommands ? " SUBCOMMAND" : " [OPTION]...");
+	if (!c->subcommands && *c->operands)
+		str_addf(&p->out, " %s", c->operands);
+	str_add(&p->out, "\n\n");
+	wrap(p, c->summary, 0, 0);
 	if (c->description) {
 		str_addc(&p->out, '\n');
 		wrap(p, c->description, 0, 0);
@@ -188,7 +165,13 @@ static void print_command(struct page *p, const struct cli_command *c,
 		str_addf(&p->out, "  %-5d", e->code);
 		wrap(p, e->when, 7, 7);
 	}
-	print_examples(p, c->examples);
+	heading(p, c->examples[1].line ? "Examples" : "Example");
+	for (const struct cli_example *e = c->examples; e->line; e++) {
+		if (*e->what)
+			str_addf(&p->out, "  %s# %s%s\n", cli_style(p->cli, STYLE_DIM), e->what,
+				 cli_style(p->cli, STYLE_PLAIN));
+		str_addf(&p->out, "  %s\n", e->line);
+	}
 }
 
 /* All commands. */

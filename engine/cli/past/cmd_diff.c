@@ -177,24 +177,6 @@ static bool same_value(double a, double b)
 	return a == b || (isnan(a) && isnan(b));
 }
 
-static void diff_metric(struct diff *d, const char *task, const char *name,
-			const struct metric_value *a, const struct metric_value *b)
-{
-	const char *full = arena_printf(d->cli->arena, "%s %s", task, name);
-	json_t *o;
-
-	row(d, "metric", full, a ? arena_printf(d->cli->arena, "%.10g", a->value) : NULL,
-	    b ? arena_printf(d->cli->arena, "%.10g", b->value) : NULL);
-	if (!d->all && a && b && same_value(a->value, b->value))
-		return;
-	o = json_object();
-	json_object_set_new(o, "task", json_name(task, strlen(task)));
-	json_object_set_new(o, "name", json_name(name, strlen(name)));
-	json_object_set_new(o, "a", a ? facts_number(a->value) : json_null());
-	json_object_set_new(o, "b", b ? facts_number(b->value) : json_null());
-	json_array_append_new(d->metrics, o);
-}
-
 static void diff_task(struct diff *d, const char *task, const struct facts_task *a,
 		      const struct facts_task *b)
 {
@@ -212,26 +194,24 @@ static void diff_task(struct diff *d, const char *task, const struct facts_task 
 		row(d, "output", full, short_id(d, p->a), short_id(d, p->b));
 		note(d, d->tasks, "output", full, facts_id(p->a), facts_id(p->b));
 	}
-	for (size_t i = 0; i < metrics.n; i++)
-		diff_metric(d, task, metrics.v[i].name, metrics.v[i].a, metrics.v[i].b);
+	for (size_t i = 0; i < metrics.n; i++) {
+		const struct pair *p = &metrics.v[i];
+		const struct metric_value *ma = p->a, *mb = p->b;
+
+		row(d, "metric", arena_printf(d->cli->arena, "%s %s", task, p->name),
+		    ma ? arena_printf(d->cli->arena, "%.10g", ma->value) : NULL,
+		    mb ? arena_printf(d->cli->arena, "%.10g", mb->value) : NULL);
+		if (!d->all && ma && mb && same_value(ma->value, mb->value))
+			continue;
+		json_array_append_new(d->metrics,
+				      json_pack("{s:o, s:o, s:o, s:o}", "task",
+						json_name(task, strlen(task)), "name",
+						json_name(p->name, strlen(p->name)), "a",
+						ma ? facts_number(ma->value) : json_null(), "b",
+						mb ? facts_number(mb->value) : json_null()));
+	}
 	VEC_FREE(&outputs);
 	VEC_FREE(&metrics);
-}
-
-static void diff_tasks(struct diff *d)
-{
-	_cleanup_(map_freep) struct map *in_a = map_new(), *in_b = map_new();
-
-	for (size_t i = 0; i < d->b.is.n_tasks; i++)
-		*map_slot_str(in_b, d->b.is.tasks[i].task) = &d->b.is.tasks[i];
-	for (size_t i = 0; i < d->a.is.n_tasks; i++) {
-		*map_slot_str(in_a, d->a.is.tasks[i].task) = &d->a.is.tasks[i];
-		diff_task(d, d->a.is.tasks[i].task, &d->a.is.tasks[i],
-			  map_get_str(in_b, d->a.is.tasks[i].task));
-	}
-	for (size_t i = 0; i < d->b.is.n_tasks; i++)
-		if (!map_get_str(in_a, d->b.is.tasks[i].task))
-			diff_task(d, d->b.is.tasks[i].task, NULL, &d->b.is.tasks[i]);
 }
 
 /* Because. */
@@ -394,6 +374,7 @@ static void print(struct diff *d)
 
 static void compare(struct diff *d)
 {
+	_cleanup_(map_freep) struct map *in_a = map_new(), *in_b = map_new();
 	const char *name;
 	json_t *v;
 
@@ -409,7 +390,16 @@ static void compare(struct diff *d)
 	for (size_t i = 0; i < d->b.is.n_pins; i++)
 		if (!pin(&d->a, d->b.is.pins[i].name))
 			diff_pin(d, d->b.is.pins[i].name);
-	diff_tasks(d);
+	for (size_t i = 0; i < d->b.is.n_tasks; i++)
+		*map_slot_str(in_b, d->b.is.tasks[i].task) = &d->b.is.tasks[i];
+	for (size_t i = 0; i < d->a.is.n_tasks; i++) {
+		*map_slot_str(in_a, d->a.is.tasks[i].task) = &d->a.is.tasks[i];
+		diff_task(d, d->a.is.tasks[i].task, &d->a.is.tasks[i],
+			  map_get_str(in_b, d->a.is.tasks[i].task));
+	}
+	for (size_t i = 0; i < d->b.is.n_tasks; i++)
+		if (!map_get_str(in_a, d->b.is.tasks[i].task))
+			diff_task(d, d->b.is.tasks[i].task, NULL, &d->b.is.tasks[i]);
 }
 
 int cmd_diff(struct cli *cli, const struct cli_args *args)

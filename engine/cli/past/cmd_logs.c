@@ -59,7 +59,8 @@ static int show_file(struct logs *l, int fd, off_t at, struct err *err)
 	return n < 0 ? err_errno(err, "cannot read the log") : 0;
 }
 
-static int print_stored(struct logs *l, const struct attempt_row *a, struct err *err)
+/* From `at`; -1: what is wanted of it. */
+static int print_stored(struct logs *l, const struct attempt_row *a, off_t at, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
 
@@ -67,7 +68,7 @@ static int print_stored(struct logs *l, const struct attempt_row *a, struct err 
 		return 0;
 	if (content_open(l->store, &a->log, &fd, err) < 0)
 		return -1;
-	return show_file(l, fd, log_part_seek(&l->part, fd), err);
+	return show_file(l, fd, at < 0 ? log_part_seek(&l->part, fd) : at, err);
 }
 
 static bool still_running(struct logs *l, const struct attempt_row *a, struct attempt_row *ret_now)
@@ -104,16 +105,6 @@ static void copy_new(struct logs *l, const char *path, int fd, off_t *at)
 		*at += n;
 	}
 	fflush(l->cli->out);
-}
-
-/* Behind `at`, of the log that was kept at the end. */
-static int print_rest(struct logs *l, const struct attempt_row *a, off_t at, struct err *err)
-{
-	_cleanup_(fd_closep) int fd = -1;
-
-	if (a->log.kind == CONTENT_NONE)
-		return 0;
-	return content_open(l->store, &a->log, &fd, err) < 0 ? -1 : show_file(l, fd, at, err);
 }
 
 /* Of a pod. */
@@ -155,13 +146,13 @@ static int print_pod(struct logs *l, const struct attempt_row *a, struct err *er
 	int r;
 
 	if (!pod_runs(&p) && p.now.ended_ns)
-		return print_stored(l, &p.now, err);
+		return print_stored(l, &p.now, -1, err);
 	if (pod_log_open(l->config, &pod, err) < 0)
 		return -1;
 	r = pod_log_print(pod, &o, err);
 	pod_log_close(pod);
 	if (r == POD_LOG_NO_POD && !pod_runs(&p) && p.now.ended_ns)
-		return print_stored(l, &p.now, err);
+		return print_stored(l, &p.now, -1, err);
 	return MIN(r, 0);
 }
 
@@ -178,7 +169,7 @@ static int print_live(struct logs *l, const struct attempt_row *a, struct err *e
 	off_t at;
 
 	if (fd < 0) /* it has ended since its row was read, or hasn't begun */
-		return still_running(l, a, &now) ? 0 : print_stored(l, &now, err);
+		return still_running(l, a, &now) ? 0 : print_stored(l, &now, -1, err);
 	if (watch >= 0)
 		inotify_add_watch(watch, path, IN_MODIFY);
 	at = log_part_seek(&l->part, fd);
@@ -190,7 +181,7 @@ static int print_live(struct logs *l, const struct attempt_row *a, struct err *e
 		copy_new(l, path, fd, &at);
 	}
 	if (l->options.follow && now.ended_ns)
-		return print_rest(l, &now, at, err);
+		return print_stored(l, &now, at, err);
 	copy_new(l, path, fd, &at);
 	return 0;
 }
@@ -198,7 +189,7 @@ static int print_live(struct logs *l, const struct attempt_row *a, struct err *e
 static int print_attempt(struct logs *l, const struct attempt_row *a, struct err *err)
 {
 	if (a->ended_ns)
-		return print_stored(l, a, err);
+		return print_stored(l, a, -1, err);
 	return str_eq(run_durable_runner(l->run.options_json, l->cli->arena), "kubernetes")
 		       ? print_pod(l, a, err)
 		       : print_live(l, a, err);
@@ -213,7 +204,7 @@ static int print_hit(struct logs *l, const struct facts_task *t, struct err *err
 
 	if (found == 0)
 		return err_set(err, ERR_NOT_FOUND, "no log of %s is on record", t->task);
-	return found < 0 ? -1 : print_stored(l, &a, err);
+	return found < 0 ? -1 : print_stored(l, &a, -1, err);
 }
 
 static int choose(struct logs *l, const struct cli_args *args, logged_list *ret, struct err *err)

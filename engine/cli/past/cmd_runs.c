@@ -145,23 +145,6 @@ static void add_row(struct table *t, struct cli *cli, const json_t *run)
 		   *names && message ? ": " : "", message ? message : "");
 }
 
-static void print_runs(struct cli *cli, const json_t *runs)
-{
-	static const char *const left[] = { "run", "hash", "state", "started" }, *const right[] = {
-		"took", "executed", "hits"
-	};
-	_cleanup_(table_freep) struct table *t = table_new();
-
-	for (size_t i = 0; i < ARRAY_LEN(left); i++)
-		table_column(t, left[i], 0);
-	for (size_t i = 0; i < ARRAY_LEN(right); i++)
-		table_column(t, right[i], TABLE_RIGHT);
-	table_column(t, "", TABLE_CUT);
-	for (size_t i = 0; i < json_array_size(runs); i++)
-		add_row(t, cli, json_array_get(runs, i));
-	table_print(t, cli);
-}
-
 /* All is read before anything is printed: a pager that isn't read must hold nobody's database up.
  */
 static int read_runs(struct cli *cli, const struct cli_args *args, json_t **ret,
@@ -192,6 +175,10 @@ static int read_runs(struct cli *cli, const struct cli_args *args, json_t **ret,
 int cmd_runs(struct cli *cli, const struct cli_args *args)
 {
 	_cleanup_(json_decrefp) json_t *runs = NULL;
+	static const char *const left[] = { "run", "hash", "state", "started" }, *const right[] = {
+		"took", "executed", "hits"
+	};
+	_cleanup_(table_freep) struct table *t = table_new();
 	struct nondeterminism_row *odd = NULL;
 	struct err err = { 0 };
 	size_t n_odd = 0;
@@ -203,7 +190,14 @@ int cmd_runs(struct cli *cli, const struct cli_args *args)
 		cli_print_json(cli, json_pack("{s:O}", "runs", runs));
 		return CLI_OK;
 	}
-	print_runs(cli, runs);
+	for (size_t i = 0; i < ARRAY_LEN(left); i++)
+		table_column(t, left[i], 0);
+	for (size_t i = 0; i < ARRAY_LEN(right); i++)
+		table_column(t, right[i], TABLE_RIGHT);
+	table_column(t, "", TABLE_CUT);
+	for (size_t i = 0; i < json_array_size(runs); i++)
+		add_row(t, cli, json_array_get(runs, i));
+	table_print(t, cli);
 	for (size_t i = 0; i < n_odd; i++)
 		cli_printf(cli,
 			   "%snondeterministic%s: %s gave %llu different results under one key\n",

@@ -37,27 +37,21 @@ static int open_all(struct cli *cli, struct store **ret_store, struct db **ret, 
 
 /* Showing. */
 
-static json_t *tag_json(const struct tag_row *t)
-{
-	char hex[DIGEST_HEX_MAX];
-	json_t *o = json_object();
-
-	json_object_set_new(o, "name", facts_text(t->name));
-	json_object_set_new(o, "hash",
-			    t->has_run ? json_string(digest_hex(&t->run, hex)) : json_null());
-	json_object_set_new(o, "run", facts_text(t->run_id));
-	json_object_set_new(o, "at", facts_time(t->at_ns));
-	json_object_set_new(o, "author", facts_text(t->author));
-	json_object_set_new(o, "note", facts_text(t->note));
-	return o;
-}
-
 static void print_json(struct cli *cli, const struct tag_row *v, size_t n)
 {
 	json_t *list = json_array();
 
-	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, tag_json(&v[i]));
+	for (size_t i = 0; i < n; i++) {
+		const struct tag_row *t = &v[i];
+		char hex[DIGEST_HEX_MAX];
+
+		json_array_append_new(
+			list,
+			json_pack("{s:o, s:s?, s:o, s:o, s:o, s:o}", "name", facts_text(t->name),
+				  "hash", t->has_run ? digest_hex(&t->run, hex) : NULL, "run",
+				  facts_text(t->run_id), "at", facts_time(t->at_ns), "author",
+				  facts_text(t->author), "note", facts_text(t->note)));
+	}
 	cli_print_json(cli, json_pack("{s:o}", "tags", list));
 }
 

@@ -66,17 +66,6 @@ static int put(struct getter *g, const struct content_id *id, const char *path, 
 
 /* The parts. */
 
-static int put_manifest(struct getter *g, struct err *err)
-{
-	_cleanup_(str_deinit) struct str bytes = { 0 };
-
-	if (store_get(g->s, STORE_RUN, &g->run->hash, JSON_FILE_MAX, &bytes, err) < 0 ||
-	    manifest_load(g->s, &g->run->hash, g->cli->arena, &g->m, err) < 0)
-		return err_wrap(err, "the manifest of run %s", g->run->id);
-	return fs_write_atomic_at(g->dir, "manifest.json", bytes.s, bytes.len, 0644,
-				  FS_WRITE_NO_SYNC, err);
-}
-
 /* Kept as files 0, 1, … and a list of where they were (run/task/files.c). */
 static int put_pipeline(struct getter *g, struct err *err)
 {
@@ -164,9 +153,14 @@ static int put_tasks(struct getter *g, struct err *err)
 
 static int put_all(struct getter *g, bool inputs, struct err *err)
 {
-	_cleanup_(str_deinit) struct str text = { 0 };
+	_cleanup_(str_deinit) struct str manifest = { 0 }, text = { 0 };
 
-	if (put_manifest(g, err) < 0 || put_pipeline(g, err) < 0)
+	if (store_get(g->s, STORE_RUN, &g->run->hash, JSON_FILE_MAX, &manifest, err) < 0 ||
+	    manifest_load(g->s, &g->run->hash, g->cli->arena, &g->m, err) < 0)
+		return err_wrap(err, "the manifest of run %s", g->run->id);
+	if (fs_write_atomic_at(g->dir, "manifest.json", manifest.s, manifest.len, 0644,
+			       FS_WRITE_NO_SYNC, err) < 0 ||
+	    put_pipeline(g, err) < 0)
 		return -1;
 	for (size_t i = 0; i < g->m.n_steps; i++)
 		if (put(g, &g->m.steps[i].code,

@@ -204,24 +204,6 @@ static void draw_bar(struct progress *p, int64_t now)
 	end_line(p, used);
 }
 
-/* Adds the block. */
-static void live_draw(struct progress *p)
-{
-	int64_t now = progress_now(p);
-	unsigned up = physical_lines(p);
-
-	if (p->finished || p->counts.total == 0)
-		return;
-	if (up)
-		str_addf(&p->buf, "\033[%uA\r", up);
-	p->block.n_drawn = 0;
-	draw_rows(p, now);
-	draw_bar(p, now);
-	str_add(&p->buf, "\033[J");
-	p->block.frame_ns = now;
-	p->block.dirty = false;
-}
-
 /* When. */
 
 static void on_timer(void *arg);
@@ -265,7 +247,19 @@ void progress_draw(struct progress *p, bool now)
 	if (!p->o.live || p->finished ||
 	    (!now && (!p->block.dirty || progress_now(p) - p->block.frame_ns < FRAME_NS)))
 		return;
-	live_draw(p);
+	if (p->counts.total) {
+		int64_t at = progress_now(p);
+		unsigned up = physical_lines(p);
+
+		if (up)
+			str_addf(&p->buf, "\033[%uA\r", up);
+		p->block.n_drawn = 0;
+		draw_rows(p, at);
+		draw_bar(p, at);
+		str_add(&p->buf, "\033[J");
+		p->block.frame_ns = at;
+		p->block.dirty = false;
+	}
 	progress_flush(p);
 }
 

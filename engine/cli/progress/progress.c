@@ -122,23 +122,6 @@ static struct row *row_find(struct progress *p, uint64_t attempt)
 	return NULL;
 }
 
-static void row_add(struct progress *p, uint64_t attempt, const char *task, unsigned number)
-{
-	struct row *r;
-
-	if (p->n_rows == p->rows.n)
-		(void)VEC_ADD(&p->rows);
-	r = &p->rows.v[p->n_rows++];
-	r->attempt = attempt;
-	r->number = number;
-	r->started_ns = progress_now(p);
-	str_reset(&r->name);
-	str_reset(&r->metric);
-	str_reset(&r->told);
-	text_add_printable(&r->name, task, strlen(task));
-	str_add(&r->name, "");
-}
-
 static void row_remove(struct progress *p, uint64_t attempt)
 {
 	struct row *r = row_find(p, attempt), gone;
@@ -205,8 +188,19 @@ static void on_task_started(void *arg, uint64_t attempt, const char *task, unsig
 			    const char *reason)
 {
 	struct progress *p = arg;
+	struct row *r;
 
-	row_add(p, attempt, task, number);
+	if (p->n_rows == p->rows.n)
+		(void)VEC_ADD(&p->rows);
+	r = &p->rows.v[p->n_rows++];
+	r->attempt = attempt;
+	r->number = number;
+	r->started_ns = progress_now(p);
+	str_reset(&r->name);
+	str_reset(&r->metric);
+	str_reset(&r->told);
+	text_add_printable(&r->name, task, strlen(task));
+	str_add(&r->name, "");
 	if (p->o.verbosity >= 1) {
 		lines_begin(p);
 		add_sign(p, STYLE_BLUE, "▶", ">");

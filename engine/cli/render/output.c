@@ -85,31 +85,24 @@ static int by_bytes(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static void add_pretty_object(struct str *s, const json_t *j, int depth)
-{
-	size_t n = json_object_size(j), i = 0;
-	_cleanup_(freep) const char **keys = xcalloc(n, sizeof(*keys));
-	const char *key;
-	json_t *value;
-
-	json_object_foreach((json_t *)(uintptr_t)j, key, value) keys[i++] = key;
-	qsort(keys, n, sizeof(*keys), by_bytes);
-	str_addc(s, '{');
-	for (i = 0; i < n; i++)
-		add_member(s, keys[i], json_object_get(j, keys[i]), i == 0, depth + 1);
-	str_addf(s, "\n%*s}", depth * 2, "");
-}
-
 /* Indented for a reader; scalars, and what is empty, as in the canonical form. */
 static void add_pretty(struct str *s, const json_t *j, int depth)
 {
-	size_t n = json_array_size(j);
+	size_t n = json_array_size(j), n_keys = json_object_size(j), i = 0;
+	_cleanup_(freep) const char **keys = xcalloc(n_keys + 1, sizeof(*keys));
+	const char *key;
+	json_t *value;
 
-	if (json_is_object(j) && json_object_size(j)) {
-		add_pretty_object(s, j, depth);
+	if (n_keys) {
+		json_object_foreach((json_t *)(uintptr_t)j, key, value) keys[i++] = key;
+		qsort(keys, n_keys, sizeof(*keys), by_bytes);
+		str_addc(s, '{');
+		for (i = 0; i < n_keys; i++)
+			add_member(s, keys[i], json_object_get(j, keys[i]), i == 0, depth + 1);
+		str_addf(s, "\n%*s}", depth * 2, "");
 	} else if (n) {
 		str_addc(s, '[');
-		for (size_t i = 0; i < n; i++)
+		for (; i < n; i++)
 			add_member(s, NULL, json_array_get(j, i), i == 0, depth + 1);
 		str_addf(s, "\n%*s]", depth * 2, "");
 	} else {

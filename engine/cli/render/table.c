@@ -204,31 +204,25 @@ void table_render(struct table *t, unsigned columns, bool color, struct str *out
 		add_cell(out, t, i % n, widths[i % n], &t->cells.v[i], color);
 }
 
-/* Signs of ours in ASCII; the columns get as wide as that is. */
-static void make_ascii(struct table *t)
-{
-	t->ascii = true;
-	for (size_t i = 0; i < t->cells.n; i++) {
-		struct cell *c = &t->cells.v[i];
-		struct column *column = &t->columns.v[i % t->columns.n];
-		struct str s = { 0 };
-
-		str_add(&s, "");
-		cli_add_signs(&s, c->text, strlen(c->text), false);
-		free(c->text);
-		c->text = str_take(&s);
-		c->width = text_width(c->text, strlen(c->text));
-		column->width = MAX(column->width, c->width);
-	}
-}
-
 void table_print(struct table *t, const struct cli *cli)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };
 	unsigned columns = 0, lines;
 
-	if (!cli->utf8)
-		make_ascii(t);
+	t->ascii = !cli->utf8;
+	/* Our own signs in ASCII; columns get as wide as those are. */
+	for (size_t i = 0; t->ascii && i < t->cells.n; i++) {
+		struct cell *c = &t->cells.v[i];
+		struct column *column = &t->columns.v[i % t->columns.n];
+		struct str text = { 0 };
+
+		str_add(&text, "");
+		cli_add_signs(&text, c->text, strlen(c->text), false);
+		free(c->text);
+		c->text = str_take(&text);
+		c->width = text_width(c->text, strlen(c->text));
+		column->width = MAX(column->width, c->width);
+	}
 	if (cli->tty_out)
 		cli_terminal_size(cli->out, &columns, &lines);
 	table_render(t, columns, cli->color_out, &s);

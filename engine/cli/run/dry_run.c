@@ -2,7 +2,7 @@
  *
  * The plan is made as for a run, and each task that would be executed goes through the functions
  * that the runner uses (attempt_of_step(), kube_job_object(), kube_gang_objects()). Ready tasks
- * share Jobs as the runner would have it (sharing()).
+ * share Jobs as the runner would have it (show_ready()).
  *
  * A task whose inputs aren't known yet gets the objects that it will have, but for what depends on
  * those inputs: the specification in the store, and files' endings in the paths of its inputs.
@@ -193,24 +193,9 @@ static int show_unknown(struct dry_run *d, const struct step *s, const struct pl
 	return make_task(d, s, t, false, arena, &st, err) < 0 ? -1 : show_job(d, &st, 1, 0, err);
 }
 
-/* Of a step's ready tasks the first ones that share a Job, as the runner has it; how many. */
-static size_t sharing(struct dry_run *d, const struct shown_task *tasks, size_t n,
-		      size_t *ret_per_pod)
-{
-	struct kube_room room;
-	size_t many = 1;
-
-	kube_job_room(&d->profile, &tasks[0].a, &room);
-	while (many < n && many < room.pods * room.per_pod &&
-	       kube_job_takes(&tasks[0].a, &tasks[many].a, room.pods == 1))
-		many++;
-	*ret_per_pod = many > room.per_pod ? room.per_pod : 0;
-	return many;
-}
-
 static int show_ready(struct dry_run *d, const struct step *s, struct arena *arena, struct err *err)
 {
-	size_t n_tasks = plan_n_tasks(d->plan, s->index), n = 0, per_pod;
+	size_t n_tasks = plan_n_tasks(d->plan, s->index), n = 0;
 	struct shown_task *tasks = arena_alloc(arena, (n_tasks + 1) * sizeof(*tasks));
 	int r = 0;
 
@@ -221,8 +206,14 @@ static int show_ready(struct dry_run *d, const struct step *s, struct arena *are
 			r = make_task(d, s, t, true, arena, &tasks[n++], err);
 	}
 	for (size_t i = 0, many; i < n && r == 0; i += many) {
-		many = sharing(d, tasks + i, n - i, &per_pod);
-		r = show_job(d, tasks + i, many, per_pod, err);
+		struct kube_room room; /* the first ones that share a Job, as the runner has it */
+
+		many = 1;
+		kube_job_room(&d->profile, &tasks[i].a, &room);
+		while (many < n - i && many < room.pods * room.per_pod &&
+		       kube_job_takes(&tasks[i].a, &tasks[i + many].a, room.pods == 1))
+			many++;
+		r = show_job(d, tasks + i, many, many > room.per_pod ? room.per_pod : 0, err);
 	}
 	for (size_t i = 0; i < n; i++)
 		str_deinit(&tasks[i].command.key_record);

@@ -217,26 +217,20 @@ struct backfill {
 	json_t *firings;
 };
 
-static int parse_range(const char *text, int64_t *ret_from, int64_t *ret_to, struct arena *arena,
-		       struct err *err)
+static int nominal_times(struct cli *cli, struct backfill *b, const char *range, struct err *err)
 {
-	const char *dots = strstr(text, "..");
+	const char *dots = strstr(range, "..");
+	int64_t from, to;
 
 	if (!dots)
 		return err_set(err, ERR_USAGE, "`%.60s` is not a range like 2026-03-01..2026-03-08",
-			       text);
-	if (text_parse_time(arena_strndup(arena, text, (size_t)(dots - text)), ret_from, err) < 0 ||
-	    text_parse_time(dots + 2, ret_to, err) < 0)
+			       range);
+	if (text_parse_time(arena_strndup(cli->arena, range, (size_t)(dots - range)), &from, err) <
+		    0 ||
+	    text_parse_time(dots + 2, &to, err) < 0)
 		return -1;
-	return *ret_to < *ret_from ? err_set(err, ERR_USAGE, "`%.60s` goes backwards", text) : 0;
-}
-
-static int nominal_times(struct cli *cli, struct backfill *b, const char *range, struct err *err)
-{
-	int64_t from, to;
-
-	if (parse_range(range, &from, &to, cli->arena, err) < 0)
-		return -1;
+	if (to < from)
+		return err_set(err, ERR_USAGE, "`%.60s` goes backwards", range);
 	if (!b->e->decl->cron)
 		return err_set(err, ERR_INVALID,
 			       "schedule %s has no cron rule: there are no times to make up for",

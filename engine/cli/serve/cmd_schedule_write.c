@@ -376,11 +376,20 @@ static void add_quoted(struct str *out, const char *s)
 	json_add_string(out, s, strlen(s));
 }
 
-static void add_cron_job_spec(struct writer *w)
+static int add_kubernetes(struct writer *w, struct err *err)
 {
 	const struct schedule_decl *d = w->e->decl;
 	int64_t window = d->catch_up_window_ns ? d->catch_up_window_ns : 7 * 86400 * NS_PER_S;
 
+	if (check(w, "a CronJob", false, err) < 0)
+		return -1;
+	str_add(w->out, "---\n");
+	add_notes(w, "#",
+		  str_eq(w->e->decl->overlap, "queue") ? "catch_up retry"
+						       : "overlap catch_up retry");
+	str_add(w->out, "apiVersion: batch/v1\nkind: CronJob\nmetadata:\n  name: ");
+	str_add(w->out, w->name);
+	str_add(w->out, "\n  labels: {app.kubernetes.io/name: cairn}\n");
 	str_add(w->out, "spec:\n  schedule: \"");
 	if (w->e->calendar.cron.every_s)
 		str_addf(w->out, "@every %llds", (long long)w->e->calendar.cron.every_s);
@@ -397,20 +406,6 @@ static void add_cron_job_spec(struct writer *w)
 		 str_eq(d->catch_up, "none") ? 60LL : (long long)(window / NS_PER_S));
 	str_addf(w->out, "  suspend: %s\n", w->e->row.paused_ns ? "true" : "false");
 	str_addf(w->out, "  jobTemplate:\n    spec:\n      backoffLimit: %u\n", d->retry_max);
-}
-
-static int add_kubernetes(struct writer *w, struct err *err)
-{
-	if (check(w, "a CronJob", false, err) < 0)
-		return -1;
-	str_add(w->out, "---\n");
-	add_notes(w, "#",
-		  str_eq(w->e->decl->overlap, "queue") ? "catch_up retry"
-						       : "overlap catch_up retry");
-	str_add(w->out, "apiVersion: batch/v1\nkind: CronJob\nmetadata:\n  name: ");
-	str_add(w->out, w->name);
-	str_add(w->out, "\n  labels: {app.kubernetes.io/name: cairn}\n");
-	add_cron_job_spec(w);
 	str_add(w->out, "      template:\n        spec:\n          restartPolicy: Never\n          "
 			"containers:\n            - name: cairn\n              image: ");
 	add_quoted(w->out, w->image);

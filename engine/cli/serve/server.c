@@ -1,8 +1,8 @@
 /* engine/cli/serve/server.c — HTTP requests to a `cairn serve` elsewhere.
  *
- * server_open() finds URL, project and token, and decides whether the token may go there
- * (check_url()): never to a URL that only the project's own files name, unless the user trusts it,
- * and never over plain HTTP to another machine.
+ * server_open() finds URL, project and token, and decides whether the token may go there: never to
+ * a URL that only the project's own files name, unless the user trusts it, and never over plain
+ * HTTP to another machine.
  *
  * server_ask() sends one request and parses the answer. With `again` it is repeated up to TRIES
  * times with growing pauses, when no answer came or the server is busy or stands by.
@@ -79,28 +79,23 @@ static int find_server(struct cli *cli, const struct cli_args *args, struct serv
 	return 0;
 }
 
-/* The token lets its owner execute things on the server: it goes to no URL that only the project
- * names, and never openly over a network. */
-static int check_url(struct cli *cli, const struct server *s, struct err *err)
-{
-	const char *env = getenv("CAIRN_SERVER");
-	bool of_project = cli->config && s->url == cli->config->serve.url && !(env && *env);
-
-	if (of_project && trust_check_endpoint(s->url, err) < 0)
-		return err_wrap(err, "serve.url");
-	if (str_has_prefix(s->url, "https://") || trust_is_loopback(s->url))
-		return 0;
-	return err_set(err, ERR_INVALID, "%s must be https: requests carry the token", s->url);
-}
-
 int server_open(struct cli *cli, const struct cli_args *args, struct server *ret, struct err *err)
 {
 	const struct http_options o = { .max_connections = 2 };
+	const char *env = getenv("CAIRN_SERVER");
+	bool of_project;
 
 	*ret = (struct server){ 0 };
-	if (find_server(cli, args, ret, err) < 0 || server_token(cli, args, &ret->token, err) < 0 ||
-	    (ret->token && check_url(cli, ret, err) < 0))
+	if (find_server(cli, args, ret, err) < 0 || server_token(cli, args, &ret->token, err) < 0)
 		return -1;
+	/* The token lets its owner execute things on the server: it goes to no URL that only the
+	 * project names, and never openly over a network. */
+	of_project = cli->config && ret->url == cli->config->serve.url && !(env && *env);
+	if (ret->token && of_project && trust_check_endpoint(ret->url, err) < 0)
+		return err_wrap(err, "serve.url");
+	if (ret->token && !str_has_prefix(ret->url, "https://") && !trust_is_loopback(ret->url))
+		return err_set(err, ERR_INVALID, "%s must be https: requests carry the token",
+			       ret->url);
 	if (cli_value(args, "project"))
 		ret->project = cli_value(args, "project");
 	return http_client_new(&o, &ret->http, err);

@@ -77,23 +77,6 @@ static int gather(struct cli *cli, struct image_content *ret, struct err *err)
 	return image_files(&ask, cli->arena, ret, err);
 }
 
-static int write_layout(const char *dir, const struct image_content *content, const char *name,
-			char ret_digest[IMAGE_DIGEST_MAX], struct err *err)
-{
-	static const char *const entrypoint[] = { "/usr/bin/cairn", NULL },
-				 *const env[] = { "PATH=/usr/bin", NULL },
-				 *const labels[] = {
-					 "org.opencontainers.image.title=cairn",
-					 "org.opencontainers.image.version=" CAIRN_VERSION,
-					 "org.opencontainers.image.description=Workflow engine for "
-					 "preprocess-train-evaluate pipelines",
-					 "org.opencontainers.image.licenses=Apache-2.0", NULL
-				 };
-	struct image_config c = { content->architecture, entrypoint, "10001:10001", env, labels };
-
-	return image_layout_write(dir, content, &c, name, ret_digest, err);
-}
-
 /* Where it goes. */
 
 static int write_tar(const char *layout, const char *name, const char *to, struct err *err)
@@ -144,7 +127,19 @@ static int push(const struct image_goal *g, const char *layout, struct arena *ar
 static int make(struct image_goal *g, const struct image_content *content, const char *layout,
 		struct arena *arena, struct err *err)
 {
-	if (write_layout(layout, content, g->name, g->digest, err) < 0)
+	static const char *const entrypoint[] = { "/usr/bin/cairn", NULL },
+				 *const env[] = { "PATH=/usr/bin", NULL },
+				 *const labels[] = {
+					 "org.opencontainers.image.title=cairn",
+					 "org.opencontainers.image.version=" CAIRN_VERSION,
+					 "org.opencontainers.image.description=Workflow engine for "
+					 "preprocess-train-evaluate pipelines",
+					 "org.opencontainers.image.licenses=Apache-2.0", NULL
+				 };
+	const struct image_config c = { content->architecture, entrypoint, "10001:10001", env,
+					labels };
+
+	if (image_layout_write(layout, content, &c, g->name, g->digest, err) < 0)
 		return -1;
 	if (g->tar && write_tar(layout, g->name, g->output, err) < 0)
 		return -1;
