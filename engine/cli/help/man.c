@@ -10,7 +10,7 @@
 #include <string.h>
 #include "cli/help/help.h"
 
-#define MAN_DATE "2026-11-21" /* of the last change of the text */
+#define MAN_DATE "2026-11-23" /* of the last change of the text */
 
 static void roff_text(struct str *out, const char *s)
 {
@@ -90,10 +90,24 @@ static void add_option(void *arg, const struct cli_option *o)
 	roff_lines(out, o->help);
 }
 
-static void add_synopsis(struct str *out, const struct cli_command *c, const char *name)
+static void add_command(struct str *out, const struct cli_command *c, const char *name)
 {
+	static const struct cli_exit_code usual[] = {
+		{ 0, "done" },
+		{ 2, "wrong usage" },
+		{ 3, "the pipeline or the configuration is invalid" },
+		{ 4,
+		  "the environment: store, disk, database, or what was asked for doesn't exist" },
+		{ 0 }
+	};
 	_cleanup_(freep) char *words = xasprintf("cairn %s", name);
 
+	str_add(out, ".SH NAME\ncairn");
+	for (const char *p = name; *p; p++)
+		str_add(out, p == name ? "\\-" : ""), str_addc(out, *p == ' ' ? '-' : *p);
+	str_add(out, " \\- ");
+	roff_text(out, c->summary);
+	str_addc(out, '\n');
 	str_add(out, ".SH SYNOPSIS\n");
 	font(out, 'B', words);
 	if (c->subcommands) {
@@ -107,34 +121,6 @@ static void add_synopsis(struct str *out, const struct cli_command *c, const cha
 		font(out, 'I', c->operands);
 	}
 	str_addc(out, '\n');
-}
-
-static void add_exit_codes(struct str *out, const struct cli_exit_code *e)
-{
-	static const struct cli_exit_code usual[] = {
-		{ 0, "done" },
-		{ 2, "wrong usage" },
-		{ 3, "the pipeline or the configuration is invalid" },
-		{ 4,
-		  "the environment: store, disk, database, or what was asked for doesn't exist" },
-		{ 0 }
-	};
-	str_add(out, ".SH EXIT STATUS\n");
-	for (e = e ? e : usual; e->when; e++) {
-		str_addf(out, ".TP\n%d\n", e->code);
-		roff_lines(out, e->when);
-	}
-}
-
-static void add_command(struct str *out, const struct cli_command *c, const char *name)
-{
-	str_add(out, ".SH NAME\ncairn");
-	for (const char *p = name; *p; p++)
-		str_add(out, p == name ? "\\-" : ""), str_addc(out, *p == ' ' ? '-' : *p);
-	str_add(out, " \\- ");
-	roff_text(out, c->summary);
-	str_addc(out, '\n');
-	add_synopsis(out, c, name);
 	str_add(out, ".SH DESCRIPTION\n");
 	for (const char *s = c->description ? c->description : c->summary; *s;) {
 		const char *end = strstr(s, "\n\n");
@@ -155,7 +141,11 @@ static void add_command(struct str *out, const struct cli_command *c, const char
 		str_add(out, ".SH JSON\n");
 		roff_lines(out, c->json);
 	}
-	add_exit_codes(out, c->exit_codes);
+	str_add(out, ".SH EXIT STATUS\n");
+	for (const struct cli_exit_code *e = c->exit_codes ? c->exit_codes : usual; e->when; e++) {
+		str_addf(out, ".TP\n%d\n", e->code);
+		roff_lines(out, e->when);
+	}
 	str_add(out, ".SH EXAMPLES\n");
 	for (const struct cli_example *e = c->examples; e->line; e++)
 		add_item(out, e->line, *e->what ? e->what : "the usual use");
