@@ -93,10 +93,10 @@ int session_open(struct session *s, struct cli *cli, bool executing, struct err 
 	if (cli_config(cli, &s->config, err) < 0)
 		return -1;
 	if (executing && on_kubernetes(s) && str_eq(s->config->cache, "read-only"))
-		return err_set(err, ERR_INVALID,
-			       "pods put what they make into the store, and `cache: read-only` "
-			       "forbids that: say --cache off to take nobody's results all the "
-			       "same, or --cache read-write");
+		return err_set(
+			err, ERR_INVALID,
+			"pods write their results to the store, which `cache: read-only` forbids: "
+			"use --cache off to take nobody's results, or --cache read-write");
 	s->steps_here = s->steps_program = cli_steps_program(cli);
 	if (on_kubernetes(s)) {
 		s->steps_program = POD_STEPS;
@@ -200,6 +200,6 @@ int session_store_answered(struct session *s, struct err *err)
 	if (tier_failure(s->store, &why) == 0)
 		return 0;
 	return err_set(err, why.code,
-		       "the store %s doesn't answer, so that what is there counts as missing: %s",
+		       "the store %s doesn't answer, so its content counts as missing: %s",
 		       store_uri(s->store), why.msg);
 }

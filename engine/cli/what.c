@@ -549,7 +549,7 @@ static int adopt(struct cli *cli, const char *hash, struct err *err)
 	if (n != 1)
 		return n == 0 ? 0
 			      : err_set(err, ERR_INVALID,
-					"`%s` is the beginning of %zu run hashes in %s; give more "
+					"`%s` is the beginning of %zu run hashes in %s; type more "
 					"of it",
 					hash, n, store_uri(s));
 	if (cli_db(cli, DB_WRITE, &db, err) < 0 ||

@@ -195,10 +195,10 @@ static int add_step(struct build *b, const struct step *s, struct err *err)
 
 	x->first_node = (uint32_t)b->nodes.n;
 	if (b->tasks && b->nodes.n + n > GRAPH_TASKS_MAX)
-		return err_set(err, ERR_TOO_LARGE,
-			       "a drawing of more than %d tasks can't be looked at; draw the "
-			       "steps, without --tasks",
-			       GRAPH_TASKS_MAX);
+		return err_set(
+			err, ERR_TOO_LARGE,
+			"more than %d tasks can't be drawn; leave out --tasks to draw the steps",
+			GRAPH_TASKS_MAX);
 	for (size_t i = 0; i < n; i++) {
 		struct graph_node node = { .name = s->name,
 					   .step = s->name,
@@ -230,8 +230,7 @@ static int add_edge(struct build *b, uint32_t from, uint32_t to, enum graph_edge
 	struct graph_edge e = { from, to, kind };
 
 	if (b->edges.n >= GRAPH_EDGES_MAX)
-		return err_set(err, ERR_TOO_LARGE,
-			       "a drawing of more than %d edges can't be looked at",
+		return err_set(err, ERR_TOO_LARGE, "more than %d edges can't be drawn",
 			       GRAPH_EDGES_MAX);
 	VEC_PUSH(&b->edges, e);
 	return 0;

@@ -59,7 +59,7 @@ int cmd_graph(struct cli *cli, const struct cli_args *args)
 	struct graph g;
 
 	if (cli->json && (cli_value(args, "format") || cli_value(args, "output")))
-		return cli_usage_error(cli, "--json is a form of its own and goes to standard "
+		return cli_usage_error(cli, "--json is a format of its own and goes to standard "
 					    "output: leave out --format and -o");
 	if (cli_pipeline(cli, cli_operand(args, 0), &p, &err) < 0 ||
 	    graph_from_pipeline(p, cli_flag(args, "tasks"), cli->arena, &g, &err) < 0)

@@ -182,10 +182,9 @@ static int as_graph(struct cli *cli, const struct lineage_graph *g, struct graph
 		 *place = arena_alloc(cli->arena, (g->nodes.n + 1) * sizeof(*place));
 
 	if (g->nodes.n > GRAPH_TASKS_MAX)
-		return err_set(
-			err, ERR_TOO_LARGE,
-			"%zu nodes are more than can be looked at (%d): use --depth, or --json",
-			g->nodes.n, GRAPH_TASKS_MAX);
+		return err_set(err, ERR_TOO_LARGE,
+			       "%zu nodes can't be drawn (at most %d): use --depth or --json",
+			       g->nodes.n, GRAPH_TASKS_MAX);
 	in_order(g, order);
 	*ret = (struct graph){ .name = g->nodes.v[0].name ? g->nodes.v[0].name : "lineage" };
 	ret->nodes = arena_alloc(cli->arena, (g->nodes.n + 1) * sizeof(*ret->nodes));

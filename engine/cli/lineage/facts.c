@@ -103,7 +103,7 @@ static int note_tags(struct cli *cli, struct db *db, const struct map *by_digest
 	if (record_tags(db, NULL, cli->arena, &tags, &n, err) < 0)
 		return -1;
 	if (n && cli_store(cli, false, &s, &why) < 0)
-		cli_warn(cli, "names of runs can't be told: %s", why.msg);
+		cli_warn(cli, "names of runs can't be read: %s", why.msg);
 	for (size_t i = 0; i < n && s; i++) {
 		_cleanup_(arena_freep) struct arena *arena =
 			arena_new(); /* there may be a name a night */

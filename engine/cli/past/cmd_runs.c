@@ -35,7 +35,7 @@ int runs_parse_when(const char *option, const char *text, int64_t *ret, struct e
 	if (text_parse_time(text, ret, NULL) == 0 && *ret > 0)
 		return 0;
 	return err_set(err, ERR_USAGE,
-		       "--%s wants a duration such as 2d, a date such as 2025-03-01, or a time "
+		       "--%s needs a duration such as 2d, a date such as 2025-03-01, or a time "
 		       "such as 2025-03-01T12:00Z, not `%s`",
 		       option, text);
 }
@@ -76,7 +76,7 @@ static int parse(struct cli *cli, const struct cli_args *args, struct run_query 
 	}
 	if (commit && (strlen(commit) < 4 || strspn(commit, "0123456789abcdef") != strlen(commit)))
 		return err_set(err, ERR_USAGE,
-			       "--commit wants at least four hex digits of a commit, not `%s`",
+			       "--commit needs at least four hex digits of a commit, not `%s`",
 			       commit);
 	if (cli_uint(args, "limit", 0, UINT32_MAX, &q->limit, err) < 0 ||
 	    runs_parse_when("since", cli_value(args, "since"), &q->since_ns, err) < 0 ||

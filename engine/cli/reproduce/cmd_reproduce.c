@@ -54,7 +54,7 @@ static int prepare_place(struct cli *cli, const char *dir, struct err *err)
 	if (config_load(".", diags, &config, &why) < 0 && why.code == ERR_NOT_FOUND) {
 		if (!cli->store_option && !getenv("CAIRN_STORE"))
 			return err_set(err, ERR_USAGE,
-				       "this is no project: name the store that has the run "
+				       "this is not a project: name the store that has the run "
 				       "(--store URI)");
 		return fs_mkdir_p(".cairn", err);
 	}
@@ -109,7 +109,7 @@ static int search_store(struct cli *cli, struct store *store, const char *what, 
 		r = remote_list(remote, STORE_RUN, look_at, &s, err);
 	if (r == 0 && s.found.n > 1)
 		r = err_set(err, ERR_INVALID,
-			    "`%s` could be any of %zu runs in %s: give more of it", what, s.found.n,
+			    "`%s` could be any of %zu runs in %s: type more of it", what, s.found.n,
 			    store_uri(store));
 	else if (r == 0 && s.found.n == 0)
 		r = err_set(err, ERR_NOT_FOUND, "no run `%s`, neither in this project nor in %s",

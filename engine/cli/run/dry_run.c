@@ -268,8 +268,8 @@ static int show_all(struct dry_run *d, const struct run_options *o, bool server,
 		return -1;
 	if (!str_eq(d->s.config->runner, "kubernetes"))
 		return err_set(err, ERR_USAGE,
-			       "--dry-run shows what a cluster is given, and tasks run on this "
-			       "machine: add --on kubernetes (`cairn plan` says what would run)");
+			       "--dry-run shows what a cluster would get, but tasks run on this "
+			       "machine: add --on kubernetes (`cairn plan` shows what would run)");
 	if (find_cluster(d, server, err) < 0 ||
 	    cluster_profile(d->s.config, &d->access, d->cli->arena, &d->profile, err) < 0)
 		return -1;
@@ -304,7 +304,8 @@ int dry_run(struct cli *cli, const struct cli_args *args, const struct pipeline 
 			 d.client ? ", as the server would make them" : "", d.n_hits,
 			 d.n_hits == 1 ? "" : "s");
 	if (r == 0 && d.n_unknown)
-		cli_note(cli, "%zu of them for what isn't known before others ran", d.n_unknown);
+		cli_note(cli, "%zu of them for tasks that are known only once others ran",
+			 d.n_unknown);
 	json_decref(d.items);
 	if (r == 0 && d.n_objects)
 		r = session_store_answered(&d.s, &err);

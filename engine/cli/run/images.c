@@ -120,8 +120,8 @@ int cli_images_own(struct cli_images *i, const char **ret, struct err *err)
 	if (!own.name)
 		return err_set(
 			err, ERR_USAGE,
-			"cairn.yaml doesn't say which image pods have Cairn from: make one (`cairn "
-			"image --push REGISTRY/NAME:TAG`) and name it as kubernetes.image");
+			"cairn.yaml doesn't name the image that pods have Cairn from: make one "
+			"(`cairn image --push REGISTRY/NAME:TAG`) and name it as kubernetes.image");
 	if (!i->own && images_resolve(i->images, &own, 1, i->arena, &i->own, &failed, err) < 0)
 		return err_wrap(err, "kubernetes.image");
 	*ret = i->own;

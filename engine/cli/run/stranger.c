@@ -60,7 +60,7 @@ int stranger_check(struct cli *cli, const struct cli_args *args, struct store *s
 			if (at == n_given)
 				return err_set(err, ERR_INVALID,
 					       "run %s wasn't begun in this project, and its step "
-					       "%s wants the secret %s: give --secret %s, or leave "
+					       "%s needs the secret %s: give --secret %s, or leave "
 					       "the step out",
 					       id, step->name, step->reads.secrets[k],
 					       step->reads.secrets[k]);

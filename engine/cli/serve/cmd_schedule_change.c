@@ -73,8 +73,8 @@ static int pause_or_resume(struct cli *cli, const struct cli_args *args, bool pa
 		if (!cli->json)
 			cli_note(cli, "%s %s", cli_text(cli, args->operands[i]),
 				 !changed ? (paused ? "is paused already" : "isn't paused")
-				 : paused ? "is paused: nothing fires, and nothing will be made up "
-					    "for"
+				 : paused ? "is paused: nothing fires, and missed times aren't "
+					    "made up for"
 					  : "goes on with its next time");
 		json_array_append_new(
 			names, json_pack("{s:o, s:o, s:b}", "pipeline", facts_text(e->path), "name",

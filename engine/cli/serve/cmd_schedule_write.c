@@ -87,7 +87,8 @@ static bool has_special_days(const struct cron *c)
 
 static int cannot(const struct writer *w, const char *form, const char *why, struct err *err)
 {
-	return err_set(err, ERR_INVALID, "schedule %s can't be said in %s: %s; `cairn serve` can",
+	return err_set(err, ERR_INVALID,
+		       "schedule %s can't be expressed in %s: %s; `cairn serve` can run it",
 		       w->e->decl->name, form, why);
 }
 
@@ -522,11 +523,10 @@ int cmd_schedule_write(struct cli *cli, const struct cli_args *args)
 	int code = CLI_OK;
 
 	if (!to)
-		return cli_usage_error(cli,
-				       "--to says in which form: crontab, systemd or kubernetes");
+		return cli_usage_error(cli, "name a form: --to crontab|systemd|kubernetes");
 	if (cli_value(args, "output") && !str_eq(to, "systemd"))
-		return cli_usage_error(cli,
-				       "--output is for systemd, which wants a file for each unit");
+		return cli_usage_error(
+			cli, "--output is for --to systemd, which needs a file for each unit");
 	if (schedules_open(cli, NULL, 0, &all, &err) < 0 ||
 	    write_all(cli, args, &all, &out, &err) < 0)
 		code = cli_fail(cli, &err);

@@ -49,7 +49,7 @@ static int hand_over(struct cli *cli, struct server *to, const struct handover *
 	    json_get_bool(answer, "new", &is_new, err) < 0)
 		return err_wrap(err, "%s: its answer", to->url);
 	if (run[strspn(run, "abcdefghijklmnopqrstuvwxyz0123456789-")] || *run == '-')
-		return err_set(err, ERR_INVALID, "%s: its answer: the run's id is none",
+		return err_set(err, ERR_INVALID, "%s: its answer has no valid run id",
 			       to->url); /* it is printed to be typed again */
 	if (cli->json) {
 		cli_print_json(cli, json_pack("{s:s, s:s, s:s}", "run", run, "project", project,

@@ -71,9 +71,9 @@ static int find_server(struct cli *cli, const struct cli_args *args, struct serv
 	if (cli_config(cli, &c, err) < 0)
 		return -1;
 	if (!c->serve.url)
-		return err_set(err, ERR_USAGE,
-			       "which server? Say --server URL, or set CAIRN_SERVER, or serve.url "
-			       "in cairn.yaml");
+		return err_set(
+			err, ERR_USAGE,
+			"name the server: --server URL, CAIRN_SERVER, or serve.url in cairn.yaml");
 	ret->url = c->serve.url;
 	ret->project = c->serve.project;
 	return 0;
@@ -130,8 +130,8 @@ static int refused(const struct server *s, const struct http_request *r, struct 
 	switch (r->reply.status) {
 	case 401:
 		return err_set(err, ERR_INVALID,
-			       "%s: the token is %s: the server's own is needed, in "
-			       "CAIRN_SERVE_TOKEN or by --token-file",
+			       "%s: the token is %s: give the server's in CAIRN_SERVE_TOKEN or "
+			       "with --token-file",
 			       s->url, s->token ? "wrong" : "missing");
 	case 400:
 	case 409:
@@ -241,7 +241,7 @@ int server_next_page(const struct server *s, const char *next, struct str *curso
 {
 	if (next && cursor->len && str_eq(next, cursor->s))
 		return err_set(err, ERR_IO,
-			       "%s: its list goes round: the next page is the one that it gave",
+			       "%s: its list repeats: the next page is the one that it gave",
 			       s->url);
 	str_reset(cursor);
 	if (next)

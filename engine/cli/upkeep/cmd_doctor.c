@@ -98,8 +98,7 @@ static void check_state_dir(struct doctor *d)
 
 	if (fs_temp_at(AT_FDCWD, probe, 0600, &fd, &name, &err) < 0) {
 		doctor_found(d, DOCTOR_PROBLEM, "state",
-			     "give yourself the right to write there, or free the disk", "%s",
-			     err.msg);
+			     "get permission to write there, or free disk space", "%s", err.msg);
 		return;
 	}
 	unlink(name);
@@ -145,10 +144,9 @@ static void check_signing(struct doctor *d)
 	} else if (path && err.code != ERR_NOT_FOUND) {
 		doctor_found(d, DOCTOR_PROBLEM, "signing", NULL, "%s", err.msg);
 	} else if (d->cli->store && signature_is_wanted(d->cli->store)) {
-		doctor_found(
-			d, DOCTOR_WARNING, "signing",
-			"openssl genpkey -algorithm ed25519 -out ~/.config/cairn/key",
-			"you believe only signed records, and have no key to sign your own with");
+		doctor_found(d, DOCTOR_WARNING, "signing",
+			     "openssl genpkey -algorithm ed25519 -out ~/.config/cairn/key",
+			     "you trust only signed records, but have no key to sign your own");
 	}
 }
 
@@ -251,7 +249,7 @@ static void check_copies(struct doctor *d)
 	else if (why.code != ERR_NONE)
 		doctor_found(d, DOCTOR_OK, "copies", NULL,
 			     "no reflinks here: inputs and code are copied into workspaces (links "
-			     "can't be had: %s)",
+			     "aren't possible: %s)",
 			     why.msg);
 	else
 		doctor_found(d, DOCTOR_OK, "copies", NULL,

@@ -215,7 +215,8 @@ static int full_name(struct cli *cli, const char *text, const char **ret, struct
 		return -1;
 	if (ref.digest)
 		return err_set(err, ERR_USAGE,
-			       "%s: the digest of the image is what comes out; give a tag", text);
+			       "%s: the digest is known only once the image is made; give a tag",
+			       text);
 	image_ref_add(&name, &ref);
 	*ret = arena_strdup(cli->arena, name.s);
 	return 0;

@@ -191,7 +191,7 @@ static int sample_of(const struct cli_args *args, double *ret, struct err *err)
 		number[n - 1] = '\0';
 	if (!text_parse_double(number, ret) || !(*ret > 0) || *ret > (percent ? 100 : 1))
 		return err_set(err, ERR_USAGE,
-			       "--sample wants a part such as 5%% or 0.05, not `%s`", text);
+			       "--sample needs a part such as 5%% or 0.05, not `%s`", text);
 	if (percent)
 		*ret /= 100;
 	return 0;
@@ -566,8 +566,7 @@ static void print_gc(struct cli *cli, const struct store_gc_options *o,
 	str_deinit(&when);
 	if (r->unlisted)
 		cli_warn(cli,
-			 "%llu of the objects that aren't needed are left to a later `cairn store "
-			 "gc`: it removes others first",
+			 "%llu more objects aren't needed; a later `cairn store gc` removes them",
 			 (unsigned long long)r->unlisted);
 	if (r->lost)
 		cli_warn(cli,

@@ -114,7 +114,7 @@ void doctor_kubernetes(struct doctor *d)
 	}
 	if (a.insecure)
 		doctor_found(d, DOCTOR_WARNING, "kubeconfig", "leave out insecure-skip-tls-verify",
-			     "anybody in between could read and change all");
+			     "anybody in between could read and change everything");
 	doctor_found(d, DOCTOR_OK, "kubeconfig", NULL, "%s%s%s: %s, as %s, namespace %s", a.source,
 		     a.context ? ", context " : "", a.context ? a.context : "", a.server, who(&a),
 		     a.namespace_);
