@@ -410,6 +410,7 @@ int cli_uint(const struct cli_args *a, const char *name, uint64_t min, uint64_t 
 	const char *text = cli_value(a, name);
 	int64_t v;
 
+	assert(min <= max && max <= INT64_MAX);
 	if (!text)
 		return 0;
 	if (!text_parse_int(text, &v) || v < 0 || (uint64_t)v < min || (uint64_t)v > max)

@@ -19,6 +19,7 @@
  * Threads: the loop's. What it doesn't do: begin or end a run (run/execution.c).
  */
 #include "cli/session.h"
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include "base/os/fs.h"
@@ -108,8 +109,8 @@ int session_open(struct session *s, struct cli *cli, bool executing, struct err 
 	if (cli_store(cli, true, &s->store, err) < 0 || cli_db(cli, DB_WRITE, &s->db, err) < 0 ||
 	    statcache_open(cache, &s->cache, err) < 0)
 		return -1;
-	if (on_kubernetes(s) && cli_images_new(s->config, &s->images, err) < 0)
-		return -1;
+	if (on_kubernetes(s))
+		s->images = cli_images_new(s->config);
 	if (!executing)
 		return 0;
 	if (store_use(s->store, &why) < 0)
@@ -135,7 +136,7 @@ void session_close(struct session *s)
 	*s = (struct session){ .leases_fd = -1 };
 }
 
-struct session_operands session_operands(struct cli *cli, const struct cli_args *args)
+struct session_operands session_operands(const struct cli_args *args)
 {
 	bool named = args->n_operands && cli_is_pipeline_path(args->operands[0]);
 
@@ -182,6 +183,7 @@ int session_plan(struct session *s, struct cli *cli, const struct pipeline *p,
 				   .hash_only = true,
 				   .hash_threads = session_cpus() };
 
+	assert(s->db && s->store);
 	if (params_resolve(p, o->overrides, o->n_overrides, cli->arena, params, diags, err) < 0)
 		return -1;
 	if (plan_new(&pc, &po, ret, err) < 0)

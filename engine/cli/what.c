@@ -241,7 +241,7 @@ static int with_dot(struct search *s, const struct facts_task *tasks, size_t n, 
 		struct err e = { 0 };
 
 		slashed[dot - what] = '/';
-		if (facts_find_output(s->cli, tasks, n, slashed, &t, &o, &e) == 0) {
+		if (facts_find_output(tasks, n, slashed, &t, &o, &e) == 0) {
 			take_output(s, t, o);
 			return 1;
 		}
@@ -285,7 +285,7 @@ static int find_output(struct search *s, const struct facts_task *tasks, size_t 
 	const struct named_content *o;
 	struct err e = { 0 };
 
-	if (facts_find_output(s->cli, tasks, n, what, &t, &o, &e) == 0) {
+	if (facts_find_output(tasks, n, what, &t, &o, &e) == 0) {
 		take_output(s, t, o);
 		return 1;
 	}
@@ -341,20 +341,7 @@ static int in_run(struct search *s, const char *what, struct err *err)
 	return s->allowed & WHAT_CONTENT ? find_output(s, tasks, n, what) : 0;
 }
 
-/* 1: s->ret->run is the run of this name. beginnings: also what only begins so. */
-static int named_run(struct search *s, const char *name, bool beginnings, struct err *err)
-{
-	struct err e = { 0 };
-	int r = beginnings ? record_find_run(s->db, name, s->cli->arena, &s->ret->run, &e)
-			   : record_find_run_named(s->db, name, s->cli->arena, &s->ret->run, &e);
-
-	if (r < 0)
-		return note(s, &e) < 0 ? err_set(err, e.code, "%s", e.msg) : 0;
-	s->ret->has_run = beginnings || r > 0;
-	return s->ret->has_run;
-}
-
-/* RUN, and RUN with something behind it. */
+/* RUN, and RUN with something behind it. beginnings: also a run whose name only begins so. */
 static int with_run(struct search *s, bool beginnings, struct err *err)
 {
 	size_t n = strlen(s->base);
@@ -362,34 +349,30 @@ static int with_run(struct search *s, bool beginnings, struct err *err)
 		s->missing; /* what was noted before: that a part is no run says nothing */
 
 	for (size_t at = n; at > 0; at--) {
+		struct err e = { 0 };
 		const char *name;
 		int r;
 
 		if (at < n && s->base[at] != '/' && s->base[at] != ':')
 			continue;
 		name = arena_strndup(s->cli->arena, s->base, at);
-		r = named_run(s, name, beginnings, err);
-		if (r == 0)
+		r = beginnings
+			    ? record_find_run(s->db, name, s->cli->arena, &s->ret->run, &e)
+			    : record_find_run_named(s->db, name, s->cli->arena, &s->ret->run, &e);
+		if (r < 0 && note(s, &e) < 0)
+			return err_set(err, e.code, "%s", e.msg);
+		if (r >= 0)
+			s->ret->has_run = beginnings || r > 0;
+		if (r < 0 || !s->ret->has_run) {
 			s->missing = told;
-		if (r > 0) {
-			r = in_run(s, at < n ? s->base + at + 1 : "", err);
-			told = s->missing;
+			continue;
 		}
+		r = in_run(s, at < n ? s->base + at + 1 : "", err);
+		told = s->missing;
 		if (r != 0)
 			return r;
 	}
 	return 0;
-}
-
-/* TASK, TASK/OUTPUT, TASK@log: of --run, or the newest. */
-static int without_run(struct search *s, const char *run, struct err *err)
-{
-	struct err e = { 0 };
-
-	if (record_find_run(s->db, run ? run : "last", s->cli->arena, &s->ret->run, &e) < 0)
-		return run ? err_set(err, e.code, "%s", e.msg) : note(s, &e);
-	s->ret->has_run = true;
-	return in_run(s, s->base, err);
 }
 
 /* Content and files. */
@@ -433,6 +416,7 @@ static int by_path(struct search *s, struct err *err)
 
 static int search(struct search *s, const char *run, struct err *err)
 {
+	struct err e = { 0 };
 	int r = 0;
 
 	if (s->allowed & WHAT_FILE &&
@@ -440,8 +424,13 @@ static int search(struct search *s, const char *run, struct err *err)
 		return by_path(s, err);
 	if (!run || s->allowed & WHAT_RUN)
 		r = with_run(s, false, err);
-	if (r == 0)
-		r = without_run(s, run, err);
+	if (r == 0) { /* TASK, TASK/OUTPUT, TASK@log: of --run, or the newest */
+		r = record_find_run(s->db, run ? run : "last", s->cli->arena, &s->ret->run, &e);
+		if (r < 0 && run)
+			return err_set(err, e.code, "%s", e.msg);
+		s->ret->has_run |= r == 0;
+		r = r < 0 ? note(s, &e) : in_run(s, s->base, err);
+	}
 	if (r == 0 && s->allowed & WHAT_CONTENT)
 		r = by_id(s, err);
 	if (r == 0 && !run)

@@ -19,6 +19,7 @@
  * Threads: any; it touches only its arguments. What it doesn't do: draw (text.c, svg.c).
  */
 #include "cli/graph/layout.h"
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "base/mem.h"
@@ -37,8 +38,10 @@ size_t layout_layers(const struct graph *g, uint32_t *layer)
 	size_t n = 0;
 
 	memset(layer, 0, g->n_nodes * sizeof(*layer));
-	for (size_t i = 0; i < g->n_edges; i++)
+	for (size_t i = 0; i < g->n_edges; i++) {
+		assert(g->edges[i].from < g->edges[i].to && g->edges[i].to < g->n_nodes);
 		start[g->edges[i].from + 1]++;
+	}
 	for (size_t i = 0; i < g->n_nodes; i++)
 		start[i + 1] += start[i];
 	for (size_t i = g->n_edges; i-- > 0;)

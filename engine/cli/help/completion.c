@@ -12,6 +12,7 @@
  * Invariant: text of the table is quoted for the shell that reads it (zsh_text(), fish_text());
  * names of commands and options need no quotes.
  */
+#include <assert.h>
 #include <string.h>
 #include "cli/help/help.h"
 
@@ -450,6 +451,8 @@ void help_add_completion(struct str *out, const char *shell)
 		add_bash(out);
 	else if (strcmp(shell, "zsh") == 0)
 		add_zsh(out);
-	else
+	else {
+		assert(strcmp(shell, "fish") == 0);
 		add_fish(out);
+	}
 }

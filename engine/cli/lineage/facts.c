@@ -12,6 +12,7 @@
  * Invariant: two attempts that made the same content share one struct content_names. Each named run
  * is read in an arena of its own, since there may be one a night.
  */
+#include <assert.h>
 #include <string.h>
 #include "cli/lineage/lineage.h"
 #include "model/expr/value.h"
@@ -132,6 +133,7 @@ int lineage_affected(struct cli *cli, struct db *db, const struct lineage_graph 
 	size_t n = 0, n_names = 0;
 	int r;
 
+	assert(g->direction == LINEAGE_DOWN);
 	for (size_t i = 0; i < g->edges.n; i++) {
 		const struct lineage_node *from = &g->nodes.v[g->edges.v[i].from],
 					  *to = &g->nodes.v[g->edges.v[i].to];

@@ -108,29 +108,22 @@ static int list(struct cli *cli, struct db *db, const char *state, struct run_qu
 
 /* Showing. */
 
-/* Names of the run, for people: "fashion/best, v2"; "" when it has none. */
-static const char *names_of(struct cli *cli, const json_t *run)
-{
-	_cleanup_(str_deinit) struct str text = { 0 };
-	const json_t *tags = json_object_get(run, "tags");
-
-	for (size_t i = 0; i < json_array_size(tags); i++) {
-		const char *tag = json_string_value(json_array_get(tags, i));
-
-		str_addf(&text, "%s%s", i ? ", " : "", tag ? cli_text(cli, tag) : "");
-	}
-	return text.len ? arena_strndup(cli->arena, text.s, text.len) : "";
-}
-
 static void add_row(struct table *t, struct cli *cli, const json_t *run)
 {
 	const json_t *counts = json_object_get(run, "counts");
 	const char *id = cli_member(cli, run, "id"), *hash = cli_member(cli, run, "hash"),
 		   *state = cli_member(cli, run, "state"),
-		   *message = cli_member(cli, run, "message"), *names = names_of(cli, run),
+		   *message = cli_member(cli, run, "message"),
 		   *started = json_string_value(json_object_get(run, "started"));
 	int64_t took_ns = cli_member_int(run, "duration_ns"), started_ns;
+	const json_t *tags = json_object_get(run, "tags");
+	_cleanup_(str_deinit) struct str names = { 0 }; /* "fashion/best, v2" */
 
+	for (size_t i = 0; i < json_array_size(tags); i++) {
+		const char *tag = json_string_value(json_array_get(tags, i));
+
+		str_addf(&names, "%s%s", i ? ", " : "", tag ? cli_text(cli, tag) : "");
+	}
 	table_cell(t, STYLE_BOLD, "%s", id ? id : "?");
 	table_cell(t, STYLE_DIM, "%s", hash ? cli_short_hash(cli, hash) : "");
 	table_cell(t, cli_state_style(state), "%s", state ? state : "?");
@@ -141,8 +134,8 @@ static void add_row(struct table *t, struct cli *cli, const json_t *run)
 	table_cell(t, STYLE_PLAIN, "%s", took_ns ? cli_duration(cli, took_ns) : "");
 	table_cell(t, STYLE_PLAIN, "%lld", (long long)cli_member_int(counts, "executed"));
 	table_cell(t, STYLE_PLAIN, "%lld", (long long)cli_member_int(counts, "hits"));
-	table_cell(t, message ? STYLE_RED : STYLE_CYAN, "%s%s%s", names,
-		   *names && message ? ": " : "", message ? message : "");
+	table_cell(t, message ? STYLE_RED : STYLE_CYAN, "%s%s%s", names.len ? names.s : "",
+		   names.len && message ? ": " : "", message ? message : "");
 }
 
 /* All is read before anything is printed: a pager that isn't read must hold nobody's database up.

@@ -137,40 +137,41 @@ static int publish(struct cli *cli, struct db *db, struct store *s, struct tag_r
 	return 0;
 }
 
-static int give(struct cli *cli, struct db *db, struct store *s, const char *what, const char *name,
-		const char *note, struct err *err)
+static int give(struct cli *cli, struct db *db, struct store *s, const char *what,
+		struct tag_row *t, struct err *err)
 {
-	struct tag_row t = { .name = name, .has_run = true, .note = note };
 	struct what w;
 
-	if (tag_name_check(name, err) < 0 || what_find(cli, db, what, WHAT_RUN, NULL, &w, err) < 0)
+	if (tag_name_check(t->name, err) < 0 ||
+	    what_find(cli, db, what, WHAT_RUN, NULL, &w, err) < 0)
 		return -1;
 	if (!w.run.has_hash || w.run.state == RUN_RUNNING)
 		return err_set(err, ERR_INVALID,
 			       "run %s has no run hash yet: it can have a name when it has ended",
 			       w.run.id);
-	t.run = w.run.hash;
-	t.run_id = w.run.id;
-	if (publish(cli, db, s, &t, err) < 0)
+	t->has_run = true;
+	t->run = w.run.hash;
+	t->run_id = w.run.id;
+	if (publish(cli, db, s, t, err) < 0)
 		return -1;
 	if (!cli->json)
-		cli_note(cli, "%s is %s (%s) now", name, cli_text(cli, w.run.id),
+		cli_note(cli, "%s is %s (%s) now", t->name, cli_text(cli, w.run.id),
 			 cli_hash(cli, &w.run.hash));
 	return 0;
 }
 
-static int take_away(struct cli *cli, struct db *db, struct store *s, const char *name,
-		     const char *note, struct err *err)
+static int take_away(struct cli *cli, struct db *db, struct store *s, struct tag_row *t,
+		     struct err *err)
 {
-	struct tag_row t = { .name = name, .note = note }, last;
-	int r = record_tag_find(db, name, cli->arena, &last, err);
+	struct tag_row last;
+	int r = record_tag_find(db, t->name, cli->arena, &last, err);
 
 	if (r < 0)
 		return -1;
 	if (r == 0 || !last.has_run)
 		return err_set(err, ERR_NOT_FOUND,
-			       "nothing is called `%s`; `cairn tag` lists the names", name);
-	return publish(cli, db, s, &t, err);
+			       "nothing is called `%s`; `cairn tag` lists the names", t->name);
+	return publish(cli, db, s, t, err);
 }
 
 int cmd_tag(struct cli *cli, const struct cli_args *args)
@@ -178,6 +179,7 @@ int cmd_tag(struct cli *cli, const struct cli_args *args)
 	const char *history = cli_value(args, "history"), *away = cli_value(args, "delete"),
 		   *note = cli_value(args, "note");
 	bool list = cli_flag(args, "list") || (args->n_operands == 0 && !history && !away);
+	struct tag_row t = { .name = away ? away : cli_operand(args, 1), .note = note };
 	struct err err = { 0 };
 	struct store *s;
 	struct db *db;
@@ -197,8 +199,8 @@ int cmd_tag(struct cli *cli, const struct cli_args *args)
 	if (list || history)
 		r = show(cli, db, history, &err);
 	else if (away)
-		r = take_away(cli, db, s, away, note, &err);
+		r = take_away(cli, db, s, &t, &err);
 	else
-		r = give(cli, db, s, args->operands[0], args->operands[1], note, &err);
+		r = give(cli, db, s, args->operands[0], &t, &err);
 	return r < 0 ? cli_fail(cli, &err) : CLI_OK;
 }

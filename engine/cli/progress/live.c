@@ -15,6 +15,7 @@
  *
  * Threads: the loop's; SIGWINCH comes through the loop as well.
  */
+#include <assert.h>
 #include <signal.h>
 #include <string.h>
 #include "base/text/text.h"
@@ -278,6 +279,7 @@ static void on_winch(void *arg, int signo)
 
 int progress_attach(struct progress *p, struct loop *loop, struct err *err)
 {
+	assert(!p->loop && !p->finished);
 	if (p->o.live && !p->fixed_size &&
 	    loop_add_signal(loop, SIGWINCH, on_winch, p, &p->winch, err) < 0)
 		return -1;

@@ -121,7 +121,7 @@ static int search_store(struct cli *cli, struct store *store, const char *what, 
 }
 
 /* *ret_own: this project began the run. */
-static int find_original(struct cli *cli, struct db *db, struct store *store, const char *what,
+static int find_original(struct cli *cli, const struct session *s, const char *what,
 			 struct digest *ret, bool *ret_own, struct err *err)
 {
 	struct err why = { 0 }, unknown = { 0 };
@@ -130,14 +130,14 @@ static int find_original(struct cli *cli, struct db *db, struct store *store, co
 	char hex[DIGEST_HEX_MAX];
 
 	*ret_own = false;
-	if (record_find_run(db, what, cli->arena, &row, &why) == 0) {
+	if (record_find_run(s->db, what, cli->arena, &row, &why) == 0) {
 		if (!row.has_hash)
 			return err_set(err, ERR_INVALID, "run %s has no run hash: it has not ended",
 				       row.id);
 		/* The newest run is the newest that is one of its own. */
 		if (row.has_reproduces && newest) {
 			*ret = row.reproduces;
-			*ret_own = record_find_run(db, digest_hex(ret, hex), cli->arena, &past,
+			*ret_own = record_find_run(s->db, digest_hex(ret, hex), cli->arena, &past,
 						   &unknown) == 0 &&
 				   stranger_is_own(&past);
 		} else {
@@ -148,7 +148,7 @@ static int find_original(struct cli *cli, struct db *db, struct store *store, co
 	}
 	if (why.code != ERR_NOT_FOUND)
 		return err_set(err, why.code, "%s", why.msg);
-	return search_store(cli, store, str_has_prefix(what, "sha256:") ? what + 7 : what, ret,
+	return search_store(cli, s->store, str_has_prefix(what, "sha256:") ? what + 7 : what, ret,
 			    err);
 }
 
@@ -238,8 +238,7 @@ int cmd_reproduce(struct cli *cli, const struct cli_args *args)
 		return cli_fail(cli, &err);
 	result = execution_open(&e, cli, &err);
 	if (result == 0)
-		result = find_original(cli, e.s.db, e.s.store, cli_operand(args, 0), &original,
-				       &own, &err);
+		result = find_original(cli, &e.s, cli_operand(args, 0), &original, &own, &err);
 	found = result == 0;
 	if (found && !own)
 		result = check_stranger(cli, args, e.s.store, &original, &o, &err);

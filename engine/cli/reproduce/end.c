@@ -36,7 +36,7 @@ int reproduce_conclude(struct cli *cli, struct execution *e, int result, const s
 	if (result < 0 || !rep)
 		return execution_conclude(cli, e, result, row, err);
 	execution_close(e);
-	report = reproduction_json(cli, rep);
+	report = reproduction_json(rep);
 	if (put_on_record(cli, rep, report, &why) < 0) {
 		err_wrap(&why, "keeping the report");
 		return cli_fail(cli, &why);

@@ -151,26 +151,6 @@ static void add_environment(struct str *out, const struct reproduction *r)
 	str_add(out, "</table></div>\n");
 }
 
-static void add_first(struct str *out, struct cli *cli, const struct reproduction *r)
-{
-	if (r->first < r->n_tasks) {
-		const struct reproduced_task *t = &r->tasks[r->first];
-
-		str_add(out, "<h2>First divergence: ");
-		add_text(out, t->task);
-		str_add(out, "</h2>\n<div class=\"box first\">");
-		if (t->why) {
-			str_add(out, "<p>");
-			add_text(out, t->why);
-			str_add(out, "</p>");
-		}
-		add_results(out, cli, t, "p", false);
-		str_add(out, "</div>\n");
-	}
-	str_add(out, "<h2>What was different around it</h2>\n");
-	add_environment(out, r);
-}
-
 static void add_duration(struct str *out, int64_t ns)
 {
 	str_add(out, "<td class=\"num\">");
@@ -215,7 +195,22 @@ int reproduction_write_html(struct cli *cli, const struct reproduction *r, const
 	_cleanup_(str_deinit) struct str out = { 0 };
 
 	add_head(&out, cli, r);
-	add_first(&out, cli, r);
+	if (r->first < r->n_tasks) {
+		const struct reproduced_task *t = &r->tasks[r->first];
+
+		str_add(&out, "<h2>First divergence: ");
+		add_text(&out, t->task);
+		str_add(&out, "</h2>\n<div class=\"box first\">");
+		if (t->why) {
+			str_add(&out, "<p>");
+			add_text(&out, t->why);
+			str_add(&out, "</p>");
+		}
+		add_results(&out, cli, t, "p", false);
+		str_add(&out, "</div>\n");
+	}
+	str_add(&out, "<h2>What was different around it</h2>\n");
+	add_environment(&out, r);
 	add_tasks(&out, cli, r);
 	return fs_write_atomic(path, out.s, out.len, err) < 0 ? err_wrap(err, "writing the report")
 							      : 0;

@@ -57,7 +57,7 @@ static json_t *task_json(const struct reproduced_task *t)
 	return j;
 }
 
-json_t *reproduction_json(struct cli *cli, const struct reproduction *r)
+json_t *reproduction_json(const struct reproduction *r)
 {
 	json_t *j = json_object(), *tasks = json_array(), *environment = json_array();
 	char hex[DIGEST_HEX_MAX];

@@ -207,7 +207,7 @@ static void print_plan(struct planned *pl)
 
 int cmd_plan(struct cli *cli, const struct cli_args *args)
 {
-	struct session_operands op = session_operands(cli, args);
+	struct session_operands op = session_operands(args);
 	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
 	_cleanup_(plan_freep) struct plan *plan = NULL;
 	struct err err = { 0 };

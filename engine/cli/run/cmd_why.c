@@ -147,7 +147,7 @@ static int why_planned(struct cli *cli, const struct cli_args *args,
 
 int cmd_why(struct cli *cli, const struct cli_args *args)
 {
-	struct session_operands op = session_operands(cli, args);
+	struct session_operands op = session_operands(args);
 	const char *run = cli_value(args, "run");
 	json_t *list = cli->json ? json_array() : NULL;
 	struct err err = { 0 };

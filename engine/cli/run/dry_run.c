@@ -162,12 +162,13 @@ static int show_job(struct dry_run *d, const struct shown_task *tasks, size_t n,
 
 /* Tasks. */
 
-/* `t`: NULL for all of a step that aren't known. */
-static int make_task(struct dry_run *d, const struct step *s, const struct plan_task *t, bool known,
+/* `t`: NULL for all of a step that aren't known. Of one that waits the command isn't known yet. */
+static int make_task(struct dry_run *d, const struct step *s, const struct plan_task *t,
 		     struct arena *arena, struct shown_task *ret, struct err *err)
 {
 	static const struct digest none;
 	_cleanup_(str_deinit) struct str label = { 0 };
+	bool known = t && t->state == TASK_READY;
 
 	*ret = (struct shown_task){ .known = known };
 	if (known && plan_task_command(d->plan, t, arena, &ret->command, err) < 0)
@@ -190,7 +191,7 @@ static int show_unknown(struct dry_run *d, const struct step *s, const struct pl
 	struct shown_task st;
 
 	d->n_unknown++;
-	return make_task(d, s, t, false, arena, &st, err) < 0 ? -1 : show_job(d, &st, 1, 0, err);
+	return make_task(d, s, t, arena, &st, err) < 0 ? -1 : show_job(d, &st, 1, 0, err);
 }
 
 static int show_ready(struct dry_run *d, const struct step *s, struct arena *arena, struct err *err)
@@ -203,7 +204,7 @@ static int show_ready(struct dry_run *d, const struct step *s, struct arena *are
 		const struct plan_task *t = plan_task_at(d->plan, s->index, i);
 
 		if (t->state == TASK_READY)
-			r = make_task(d, s, t, true, arena, &tasks[n++], err);
+			r = make_task(d, s, t, arena, &tasks[n++], err);
 	}
 	for (size_t i = 0, many; i < n && r == 0; i += many) {
 		struct kube_room room; /* the first ones that share a Job, as the runner has it */

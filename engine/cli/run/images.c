@@ -79,7 +79,7 @@ static int client(void *arg, struct kube_client **ret, const char **ret_namespac
 	return 0;
 }
 
-int cli_images_new(const struct config *c, struct cli_images **ret, struct err *err)
+struct cli_images *cli_images_new(const struct config *c)
 {
 	struct cli_images *i = xcalloc(1, sizeof(*i));
 	struct images_options o = { .plain_http = c->kubernetes.registries,
@@ -93,8 +93,7 @@ int cli_images_new(const struct config *c, struct cli_images **ret, struct err *
 	i->plan = (struct plan_images){ .resolve = resolve,
 					.platform = platform(c, i->arena),
 					.arg = i };
-	*ret = i;
-	return 0;
+	return i;
 }
 
 void cli_images_free(struct cli_images *i)

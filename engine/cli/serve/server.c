@@ -16,6 +16,7 @@
  */
 #include "cli/serve/server.h"
 
+#include <assert.h>
 #include <string.h>
 #include <time.h>
 #include "base/crypto/trust.h"
@@ -183,6 +184,7 @@ void server_add_param(struct str *path, const char *name, const char *value)
 {
 	if (!value)
 		return;
+	assert(path->len);
 	str_addf(path, "%c%s=", strchr(path->s, '?') ? '&' : '?', name);
 	http_escape(path, value, strlen(value), false);
 }
@@ -203,6 +205,7 @@ int server_ask(struct server *s, const char *method, const char *path, const jso
 	_cleanup_(str_deinit) struct str text = { 0 };
 	int result = -1;
 
+	assert(s->http && path[0] == '/');
 	if (body)
 		json_add_canonical(&text, body);
 	for (unsigned tries = 0; tries < TRIES; tries++) {

@@ -11,6 +11,7 @@
  * Invariants: looking makes nothing. The store isn't created, and probe files are removed. A
  * finding that isn't `ok` carries advice where there is some.
  */
+#include <assert.h>
 #include <errno.h>
 #include <openssl/crypto.h>
 #include <sqlite3.h>
@@ -45,6 +46,7 @@ void doctor_found(struct doctor *d, enum doctor_verdict v, const char *name, con
 	_cleanup_(str_deinit) struct str detail = { 0 };
 	va_list ap;
 
+	assert(v < ARRAY_LEN(words));
 	va_start(ap, fmt);
 	str_addv(&detail, fmt, ap);
 	va_end(ap);

@@ -500,7 +500,7 @@ static int add_shared(const struct retention *ret, struct store *store, struct a
 	return r;
 }
 
-static int gc_options(struct cli *cli, const struct cli_args *args, const struct config *config,
+static int gc_options(const struct cli_args *args, const struct config *config,
 		      struct store_gc_options *o, struct retention *ret, struct err *err)
 {
 	struct clock *c = clock_system();
@@ -597,8 +597,7 @@ int cmd_store_gc(struct cli *cli, const struct cli_args *args)
 	struct db *db;
 	int r = -1;
 
-	if (cli_config(cli, &config, &err) == 0 &&
-	    gc_options(cli, args, config, &o, &ret, &err) == 0 &&
+	if (cli_config(cli, &config, &err) == 0 && gc_options(args, config, &o, &ret, &err) == 0 &&
 	    cli_db(cli, DB_WRITE, &db, &err) == 0 && cli_store(cli, false, &s, &err) == 0) {
 		roots_ns = tier_remote(s) ? remote_boottime_ns(tier_remote(s)) : 0;
 		r = tag_store_take_in(db, s, &err);
