@@ -432,21 +432,6 @@ static void tree_needs(const struct tree *t, uint32_t node, struct str *out)
 		str_add(out, plain_style(t->o));
 }
 
-static void tree_line(const struct tree *t, uint32_t node, size_t depth, struct str *out)
-{
-	const struct graph_node *n = &t->g->nodes[node];
-
-	if (depth > 40) /* deeper than a screen is wide: the depth as a number */
-		str_addf(out, "%*s[%zu] ", 80, "", depth);
-	else
-		str_addf(out, "%*s", (int)depth * 2, "");
-	str_add(out, node_style(n, t->o));
-	graph_add_label(n, t->o->utf8, out);
-	str_add(out, plain_style(t->o));
-	tree_needs(t, node, out);
-	str_addc(out, '\n');
-}
-
 /* Without recursion: a chain of a hundred thousand steps is deeper than the stack. */
 static void tree_walk(const struct tree *t, uint32_t root, struct str *out)
 {
@@ -454,7 +439,17 @@ static void tree_walk(const struct tree *t, uint32_t root, struct str *out)
 	size_t depth = 0;
 
 	for (;;) {
-		tree_line(t, at, depth, out);
+		const struct graph_node *n = &t->g->nodes[at];
+
+		if (depth > 40) /* deeper than a screen is wide: the depth as a number */
+			str_addf(out, "%*s[%zu] ", 80, "", depth);
+		else
+			str_addf(out, "%*s", (int)depth * 2, "");
+		str_add(out, node_style(n, t->o));
+		graph_add_label(n, t->o->utf8, out);
+		str_add(out, plain_style(t->o));
+		tree_needs(t, at, out);
+		str_addc(out, '\n');
 		if (t->first_child[at] != UINT32_MAX) {
 			at = t->first_child[at];
 			depth++;

@@ -95,24 +95,11 @@ static int put_in_place(const char *temp, const char *path, bool replace, struct
 	return r;
 }
 
-static int to_path(struct store *s, const struct content_id *id, const char *path, bool replace,
-		   struct err *err)
-{
-	_cleanup_(freep) char *temp = beside(path, "tmp");
-
-	if (check_free(path, replace, err) < 0)
-		return -1;
-	if (content_materialise_at(s, id, CONTENT_COPY_WRITABLE, AT_FDCWD, temp, err) < 0) {
-		fs_remove_tree(temp, NULL);
-		return -1;
-	}
-	return put_in_place(temp, path, replace, err);
-}
-
 static int content(struct cli *cli, const struct cli_args *args, const struct what *w)
 {
 	const char *path = cli_value(args, "output");
-	_cleanup_(freep) char *own = NULL;
+	_cleanup_(freep) char *own = NULL, *temp = NULL;
+	bool replace = cli_flag(args, "replace");
 	char hex[DIGEST_HEX_MAX];
 	struct err err = { 0 };
 	struct store *s;
@@ -123,7 +110,14 @@ static int content(struct cli *cli, const struct cli_args *args, const struct wh
 		return to_stdout(cli, s, &w->id, &err) < 0 ? cli_fail(cli, &err) : CLI_OK;
 	if (!path) /* a name from the record */
 		path = own = fs_file_name(w->name);
-	if (to_path(s, &w->id, path, cli_flag(args, "replace"), &err) < 0)
+	temp = beside(path, "tmp");
+	if (check_free(path, replace, &err) < 0)
+		return cli_fail(cli, &err);
+	if (content_materialise_at(s, &w->id, CONTENT_COPY_WRITABLE, AT_FDCWD, temp, &err) < 0) {
+		fs_remove_tree(temp, NULL);
+		return cli_fail(cli, &err);
+	}
+	if (put_in_place(temp, path, replace, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli->json)
 		cli_print_json(cli, json_pack("{s:s+, s:o, s:I}", "id",

@@ -21,7 +21,7 @@
 #include <poll.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
-#include "cli/past/logs.h"
+#include "cli/past/past.h"
 #include "cli/render/facts.h"
 #include "cli/serve/server.h"
 #include "cli/what.h"
@@ -48,27 +48,22 @@ static void show(struct logs *l, char *bytes, size_t n)
 	cli_print_log(l->cli, &l->text, bytes, log_part_keep(&l->part, bytes, n));
 }
 
-/* From `at` to the end. */
-static int show_file(struct logs *l, int fd, off_t at, struct err *err)
-{
-	char buf[65536];
-	ssize_t n;
-
-	for (; (n = pread(fd, buf, sizeof(buf), at)) > 0; at += n)
-		show(l, buf, (size_t)n);
-	return n < 0 ? err_errno(err, "cannot read the log") : 0;
-}
-
 /* From `at`; -1: what is wanted of it. */
 static int print_stored(struct logs *l, const struct attempt_row *a, off_t at, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
+	char buf[65536];
+	ssize_t n;
 
 	if (a->log.kind == CONTENT_NONE)
 		return 0;
 	if (content_open(l->store, &a->log, &fd, err) < 0)
 		return -1;
-	return show_file(l, fd, at < 0 ? log_part_seek(&l->part, fd) : at, err);
+	if (at < 0)
+		at = log_part_seek(&l->part, fd);
+	for (; (n = pread(fd, buf, sizeof(buf), at)) > 0; at += n)
+		show(l, buf, (size_t)n);
+	return n < 0 ? err_errno(err, "cannot read the log") : 0;
 }
 
 static bool still_running(struct logs *l, const struct attempt_row *a, struct attempt_row *ret_now)

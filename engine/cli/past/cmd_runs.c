@@ -4,15 +4,15 @@
  * with --server serve/runs.c asks a server. Both give the same JSON, which --json prints and the
  * table is made of.
  *
- * `died` is no state of the database: such a run says that it is running. list() therefore asks for
- * all rows in that state and looks at each process; the limit is applied afterwards.
+ * `died` is no state of the database: such a run says that it is running. read_runs() therefore
+ * asks for all rows in that state and looks at each process; the limit is applied afterwards.
  *
  * Invariant: everything is read in one snapshot of the database, which ends before anything is
  * printed.
  */
 #include "base/clock.h"
 #include "base/text/text.h"
-#include "cli/past/runs.h"
+#include "cli/past/past.h"
 #include "cli/render/facts.h"
 #include "cli/render/table.h"
 #include "cli/serve/server.h"
@@ -87,25 +87,6 @@ static int parse(struct cli *cli, const struct cli_args *args, struct run_query 
 	return parse_conditions(cli, args, "metric", &q->metrics, &q->n_metrics, err);
 }
 
-/* Whether an engine lives no query can tell: all that say they run are looked at, and there are
- * never many. */
-static int list(struct cli *cli, struct db *db, const char *state, struct run_query *q,
-		struct run_row **ret, size_t *ret_n, struct err *err)
-{
-	uint64_t limit = q->limit;
-	size_t n, kept = 0;
-
-	if (q->has_state && q->state == RUN_RUNNING)
-		q->limit = 0;
-	if (record_query_runs(db, q, cli->arena, ret, &n, err) < 0)
-		return -1;
-	for (size_t i = 0; i < n && (!limit || kept < limit); i++)
-		if (!state || str_eq(facts_state(&(*ret)[i]), state))
-			(*ret)[kept++] = (*ret)[i];
-	*ret_n = kept;
-	return 0;
-}
-
 /* Showing. */
 
 static void add_row(struct table *t, struct cli *cli, const json_t *run)
@@ -143,6 +124,8 @@ static void add_row(struct table *t, struct cli *cli, const json_t *run)
 static int read_runs(struct cli *cli, const struct cli_args *args, json_t **ret,
 		     struct nondeterminism_row **ret_odd, size_t *ret_n_odd, struct err *err)
 {
+	const char *state = cli_value(args, "state");
+	uint64_t limit;
 	struct run_query q;
 	struct run_row *rows;
 	struct db *db;
@@ -154,12 +137,18 @@ static int read_runs(struct cli *cli, const struct cli_args *args, json_t **ret,
 	    cli_db(cli, DB_READ, &db, err) < 0)
 		return -1;
 	db_snapshot(db);
-	r = list(cli, db, cli_value(args, "state"), &q, &rows, &n, err);
+	/* Whether an engine lives no query can tell: all that say they run are looked at, and there
+	 * are never many. */
+	limit = q.limit;
+	if (q.has_state && q.state == RUN_RUNNING)
+		q.limit = 0;
+	r = record_query_runs(db, &q, cli->arena, &rows, &n, err);
 	if (r == 0 && record_nondeterminism(db, cli->arena, ret_odd, ret_n_odd, NULL) < 0)
 		*ret_n_odd = 0;
 	runs = json_array();
-	for (size_t i = 0; r == 0 && i < n; i++)
-		json_array_append_new(runs, facts_named_run(db, &rows[i], cli->arena));
+	for (size_t i = 0; r == 0 && i < n && (!limit || json_array_size(runs) < limit); i++)
+		if (!state || str_eq(facts_state(&rows[i]), state))
+			json_array_append_new(runs, facts_named_run(db, &rows[i], cli->arena));
 	db_snapshot_end(db);
 	*ret = runs;
 	return r;

@@ -1,6 +1,6 @@
-#include "cli/past/logs.h"
 #include <assert.h>
 #include "base/map.h"
+#include "cli/past/past.h"
 
 int logs_options(const struct cli_args *args, struct logs_options *ret, struct err *err)
 {

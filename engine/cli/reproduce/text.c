@@ -153,23 +153,6 @@ static void print_environment(struct cli *cli, const struct reproduction *r, con
 			   cli_text(cli, r->environment[i].is));
 }
 
-static void print_first(struct cli *cli, const struct reproduction *r)
-{
-	const struct reproduced_task *t;
-
-	if (r->first >= r->n_tasks)
-		return;
-	t = &r->tasks[r->first];
-	cli_printf(cli, "\n%sfirst divergence: %s%s\n", cli_style(cli, STYLE_BOLD),
-		   cli_text(cli, t->task), cli_style(cli, STYLE_PLAIN));
-	if (t->why)
-		cli_printf(cli, "  %s\n", cli_text(cli, t->why));
-	print_outputs(cli, t, false);
-	cli_printf(cli, r->n_environment ? "  different around it:\n"
-					 : "  nothing that is on record was different around it\n");
-	print_environment(cli, r, "    ");
-}
-
 /* "3 identical", or what isn't, by name. */
 static const char *outputs_text(struct cli *cli, const struct reproduced_task *t)
 {
@@ -231,7 +214,19 @@ void reproduction_print(struct cli *cli, const struct reproduction *r)
 		   r->mode == REPRODUCE_CHAINED ? "chained: each task given what was made now"
 						: "isolated: each task given the inputs on record",
 		   cli_style(cli, STYLE_PLAIN));
-	print_first(cli, r);
+	if (r->first < r->n_tasks) {
+		const struct reproduced_task *t = &r->tasks[r->first];
+
+		cli_printf(cli, "\n%sfirst divergence: %s%s\n", cli_style(cli, STYLE_BOLD),
+			   cli_text(cli, t->task), cli_style(cli, STYLE_PLAIN));
+		if (t->why)
+			cli_printf(cli, "  %s\n", cli_text(cli, t->why));
+		print_outputs(cli, t, false);
+		cli_printf(cli, r->n_environment
+					? "  different around it:\n"
+					: "  nothing that is on record was different around it\n");
+		print_environment(cli, r, "    ");
+	}
 	print_tasks(cli, r);
 	if (r->first >= r->n_tasks && r->n_environment && cli->verbosity >= 0) {
 		cli_printf(cli, "\ndifferent around it, and without effect:\n");

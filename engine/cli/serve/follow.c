@@ -11,7 +11,7 @@
  * cli_print_log() for logs.
  */
 #include <string.h>
-#include "cli/past/logs.h"
+#include "cli/past/past.h"
 #include "cli/serve/server.h"
 
 /* A million tasks with a few tries each. A server that never ends its list must not fill our

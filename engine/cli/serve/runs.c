@@ -4,9 +4,9 @@
  * Times are parsed here, so that `2d` means the same as without a server. A server isn't believed
  * blindly: PAGES_MAX bounds a list that never ends.
  */
-#include "cli/past/runs.h"
 #include <string.h>
 #include "base/text/text.h"
+#include "cli/past/past.h"
 #include "cli/serve/server.h"
 
 #define PAGE_MAX  500

@@ -23,7 +23,7 @@
 #include "base/mem.h"
 #include "base/text/text.h"
 #include "cli/render/facts.h"
-#include "cli/run/origins.h"
+#include "cli/upkeep/origins.h"
 #include "record/manifest/manifest.h"
 #include "record/manifest/tag_store.h"
 #include "record/rows/reproductions.h"

@@ -1,7 +1,7 @@
-/* cli/past/logs.h — what `cairn logs` shares with its --server: the options, and which logs of a
- * run are meant. */
-#ifndef CAIRN_CLI_PAST_LOGS_H
-#define CAIRN_CLI_PAST_LOGS_H
+/* cli/past/past.h — what commands of past runs share with their --server: `logs` its options and
+ * the choice of logs, `runs` its times. */
+#ifndef CAIRN_CLI_PAST_PAST_H
+#define CAIRN_CLI_PAST_PAST_H
 
 #include "cli/cli.h"
 #include "run/task/log_part.h"
@@ -30,5 +30,8 @@ int logs_choose(const struct cli_args *args, uint64_t attempt, const char *run, 
 		struct err *err);
 /* The line above a log, when there are several. */
 void logs_print_head(struct cli *cli, const struct logged *l);
+
+/* --since and --until: "2d": so long ago; or a date, or a time. *ret stays 0 without text. */
+int runs_parse_when(const char *option, const char *text, int64_t *ret, struct err *err);
 
 #endif
