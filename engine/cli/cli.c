@@ -19,6 +19,7 @@
  * format facts (render/output.c).
  */
 #include "cli/cli.h"
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -91,6 +92,7 @@ static void say(struct cli *cli, enum cli_style style, const char *kind, const c
 
 int cli_fail(struct cli *cli, const struct err *err)
 {
+	assert(err->code != ERR_NONE); /* else a failure would be exit 0 */
 	say(cli, STYLE_RED, "", err->msg);
 	return err_exit_code(err);
 }

@@ -290,9 +290,9 @@ static int explain_task(struct diff *d, const struct facts_task *a, const struct
 	return 0;
 }
 
-static int explain(struct diff *d, struct db *db, struct err *err)
+static int explain(struct diff *d, struct err *err)
 {
-	int r = causes_open(&d->causes, d->cli, db, &d->a.is, &d->b.is, err);
+	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < d->a.is.n_tasks; i++)
 		r = explain_task(d, &d->a.is.tasks[i],
@@ -374,7 +374,6 @@ static void print(struct diff *d)
 
 static void compare(struct diff *d)
 {
-	_cleanup_(map_freep) struct map *in_a = map_new(), *in_b = map_new();
 	const char *name;
 	json_t *v;
 
@@ -390,15 +389,11 @@ static void compare(struct diff *d)
 	for (size_t i = 0; i < d->b.is.n_pins; i++)
 		if (!pin(&d->a, d->b.is.pins[i].name))
 			diff_pin(d, d->b.is.pins[i].name);
-	for (size_t i = 0; i < d->b.is.n_tasks; i++)
-		*map_slot_str(in_b, d->b.is.tasks[i].task) = &d->b.is.tasks[i];
-	for (size_t i = 0; i < d->a.is.n_tasks; i++) {
-		*map_slot_str(in_a, d->a.is.tasks[i].task) = &d->a.is.tasks[i];
+	for (size_t i = 0; i < d->a.is.n_tasks; i++)
 		diff_task(d, d->a.is.tasks[i].task, &d->a.is.tasks[i],
-			  map_get_str(in_b, d->a.is.tasks[i].task));
-	}
+			  map_get_str(d->b.is.by_name, d->a.is.tasks[i].task));
 	for (size_t i = 0; i < d->b.is.n_tasks; i++)
-		if (!map_get_str(in_a, d->b.is.tasks[i].task))
+		if (!map_get_str(d->a.is.by_name, d->b.is.tasks[i].task))
 			diff_task(d, d->b.is.tasks[i].task, NULL, &d->b.is.tasks[i]);
 }
 
@@ -416,15 +411,16 @@ int cmd_diff(struct cli *cli, const struct cli_args *args)
 		*lists[i] = json_array();
 	if (r == 0)
 		r = find_runs(cli, db, args, &d.a.is.run, &d.b.is.run, &err);
-	if (r == 0 && load_side(cli, db, &d.a, &err) == 0 && load_side(cli, db, &d.b, &err) == 0) {
-		compare(&d);
-		r = explain(&d, db, &err);
-		if (r == 0)
-			print(&d);
-		causes_close(&d.causes);
-	} else {
+	if (r == 0 && (load_side(cli, db, &d.a, &err) < 0 || load_side(cli, db, &d.b, &err) < 0 ||
+		       causes_open(&d.causes, cli, db, &d.a.is, &d.b.is, &err) < 0))
 		r = -1;
+	if (r == 0) {
+		compare(&d);
+		r = explain(&d, &err);
 	}
+	if (r == 0)
+		print(&d);
+	causes_close(&d.causes);
 	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
 		json_decref(*lists[i]);
 	json_decref(d.first_json);

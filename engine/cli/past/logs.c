@@ -43,6 +43,7 @@ int logs_choose(const struct cli_args *args, uint64_t attempt, const char *run, 
 	logged_list chosen = { 0 };
 	size_t n_tasks, begin = drop_superseded(all, attempt, &n_tasks);
 
+	assert(run);
 	for (size_t i = begin; args->n_operands == 0 && i < all->n; i++)
 		if (all->v[i].unfinished || n_tasks == 1)
 			VEC_PUSH(&chosen, all->v[i]);

@@ -52,6 +52,7 @@ void live_clear(struct progress *p)
 
 static void end_line(struct progress *p, size_t columns)
 {
+	assert(columns < p->o.columns); /* the last column would wrap the line */
 	str_add(&p->buf, "\033[K\n");
 	p->block.drawn =
 		xreallocarray(p->block.drawn, p->block.n_drawn + 1, sizeof(*p->block.drawn));

@@ -204,7 +204,7 @@ static void on_task_started(void *arg, uint64_t attempt, const char *task, unsig
 	if (p->o.verbosity >= 1) {
 		lines_begin(p);
 		add_sign(p, STYLE_BLUE, "▶", ">");
-		str_add(&p->buf, p->rows.v[p->n_rows - 1].name.s);
+		str_add(&p->buf, r->name.s);
 		if (number > 1)
 			str_addf(&p->buf, ", attempt %u", number);
 		if (reason && *reason) {

@@ -114,6 +114,7 @@ void cli_print_json(struct cli *cli, json_t *j)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };
 
+	assert(j);
 	add_pretty(&s, j, 0);
 	str_addc(&s, '\n');
 	fwrite(s.s, 1, s.len, cli->out);

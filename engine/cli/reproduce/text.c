@@ -8,6 +8,7 @@
  * printed.
  */
 #include "base/text/text.h"
+#include <assert.h>
 #include "cli/render/facts.h"
 #include "cli/render/table.h"
 #include "cli/reproduce/reproduction.h"
@@ -21,7 +22,8 @@ const char *reproduce_verdict_name(enum reproduce_verdict v)
 					     [NOT_COMPARABLE] = "not comparable",
 					     [NOT_SELECTED] = "not selected" };
 
-	return (size_t)v < ARRAY_LEN(names) ? names[v] : "?";
+	assert(v < ARRAY_LEN(names));
+	return names[v];
 }
 
 enum cli_style reproduce_verdict_style(enum reproduce_verdict v)

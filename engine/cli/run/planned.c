@@ -1,4 +1,5 @@
 #include "cli/run/planned.h"
+#include <assert.h>
 
 const char *planned_word(enum task_state s)
 {
@@ -63,6 +64,7 @@ int planned_reason(struct planned *pl, const struct plan_task *t, struct err *er
 	struct task_command c;
 	int r;
 
+	assert(t->step < pl->p->n_steps);
 	str_reset(&pl->reason);
 	if (t->state != TASK_READY) {
 		planned_reason_of_others(pl, t, &pl->reason);

@@ -58,7 +58,6 @@ static int hand_over(struct cli *cli, struct server *to, const struct handover *
 	}
 	if (to->project && !(named && str_eq(cli->config->serve.project, to->project)))
 		server = arena_printf(cli->arena, "%s --project %s", server, to->project);
-
 	cli_printf(cli, "%s%s%s: %s %s\n", cli_style(cli, STYLE_BOLD), run,
 		   cli_style(cli, STYLE_PLAIN),
 		   is_new ? "handed over to" : "was handed over already to", to->url);

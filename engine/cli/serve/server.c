@@ -279,10 +279,12 @@ int server_stream(struct server *s, struct cli *cli, const char *path, struct er
 				  .sink = print_bytes,
 				  .arg = &log,
 				  .quiet_timeout_ns = INT64_MAX / 4 };
-	int result = ask_once(s, &r, err);
 	const char *why;
+	int result;
 	size_t n;
 
+	assert(s->http && path[0] == '/');
+	result = ask_once(s, &r, err);
 	cli_end_log(cli, &log.text);
 	if (result == 0 && (why = http_trailer(&r, WEB_PROBLEM_TRAILER, &n))) {
 		_cleanup_(str_deinit) struct str text = { 0 };

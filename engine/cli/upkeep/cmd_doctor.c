@@ -349,8 +349,10 @@ static void check_pipeline(struct doctor *d, const char *path)
 	for (size_t i = 0; i < p->n_steps; i++) {
 		const struct step *s = &p->steps[i];
 
-		if (!str_eq(d->config->runner, "local")) {     /* the tools are the images' */
-			if (s->program.run && !s->place.image) /* plan/image.c refuses it */
+		/* On a cluster the tools are the images', and plan/image.c refuses a step without.
+		 */
+		if (!str_eq(d->config->runner, "local")) {
+			if (s->program.run && !s->place.image)
 				doctor_found(
 					d, DOCTOR_PROBLEM, "image",
 					"say `image:` there, or for all steps under `defaults:`",
