@@ -19,6 +19,7 @@
  * format facts (render/output.c).
  */
 #include "cli/cli.h"
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -28,13 +29,6 @@
 #include "storage/signature.h"
 
 /* Streams. */
-
-static bool env_is_set(const char *name)
-{
-	const char *v = getenv(name);
-
-	return v && *v;
-}
 
 static bool is_terminal(FILE *f)
 {
@@ -48,37 +42,29 @@ static bool is_terminal(FILE *f)
  * otherwise terminals only. */
 static bool wants_color(bool tty)
 {
-	const char *force = getenv("CLICOLOR_FORCE");
+	const char *force = getenv("CLICOLOR_FORCE"), *no = getenv("NO_COLOR");
 
-	if (env_is_set("NO_COLOR"))
+	if (no && *no)
 		return false;
 	if (force && *force && strcmp(force, "0") != 0)
 		return true;
 	return tty && !str_eq(getenv("CLICOLOR"), "0");
 }
 
-/* The locale by its name: setlocale() would read files for an answer that is nearly always this
- * one. */
-static bool locale_is_utf8(void)
-{
-	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
-
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		const char *v = getenv(names[i]);
-		if (v && *v)
-			return strcasestr(v, "utf-8") || strcasestr(v, "utf8");
-	}
-	return false;
-}
-
 void cli_init(struct cli *cli, FILE *out, FILE *err)
 {
+	/* By the locale's name: setlocale() would read files for nearly always the same answer. */
+	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
+	const char *locale = NULL;
+
+	for (size_t i = 0; i < ARRAY_LEN(names) && !(locale && *locale); i++)
+		locale = getenv(names[i]);
 	*cli = (struct cli){ .out = out, .err = err };
 	cli->tty_out = is_terminal(out);
 	cli->tty_err = is_terminal(err);
 	cli->color_out = wants_color(cli->tty_out);
 	cli->color_err = wants_color(cli->tty_err);
-	cli->utf8 = locale_is_utf8();
+	cli->utf8 = locale && (strcasestr(locale, "utf-8") || strcasestr(locale, "utf8"));
 	cli->arena = arena_new();
 }
 
@@ -106,6 +92,7 @@ static void say(struct cli *cli, enum cli_style style, const char *kind, const c
 
 int cli_fail(struct cli *cli, const struct err *err)
 {
+	assert(err->code != ERR_NONE); /* else a failure would be exit 0 */
 	say(cli, STYLE_RED, "", err->msg);
 	return err_exit_code(err);
 }

@@ -87,7 +87,9 @@ int cli_db(struct cli *cli, enum db_open_flags flags, struct db **ret, struct er
 int cli_store(struct cli *cli, bool create, struct store **ret, struct err *err);
 /* The same for any configuration; the caller frees the store. */
 int cli_open_store(const struct config *c, bool create, struct store **ret, struct err *err);
-/* Path of the built-in steps' program, which lies beside this one; in cli->arena. */
+/* Path of the program that runs, and of the built-in steps' program, which lies beside it; in
+ * cli->arena. */
+const char *cli_program(struct cli *cli);
 const char *cli_steps_program(struct cli *cli);
 /* `path` as the user typed it (NULL: pipeline.yaml in the working directory). Prints every error
  * and warning, with the line of the file under it, to cli->err. The caller frees *ret
@@ -134,6 +136,8 @@ void cli_end_log(struct cli *cli, struct cli_log *l);
  * file names are below the working directory. With -q errors only. */
 void cli_print_diags(struct cli *cli, struct diag_list *diags);
 
+/* What a command made, to the file at `path` (atomically), or to cli->out for "-". */
+int cli_write_to(struct cli *cli, const char *path, const struct str *s, struct err *err);
 /* One JSON document, indented, keys sorted. Takes the reference. A command that succeeds prints
  * exactly one, an object; its shape stands in the table. */
 void cli_print_json(struct cli *cli, json_t *j);

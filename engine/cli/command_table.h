@@ -16,36 +16,37 @@
 	{ 'P', "params-file", "FILE", "set params from a YAML file; -p wins over it", \
 	  .repeats = true, .complete = COMPLETE_YAML }
 #define OPT_SELECT \
-	{ 0, "from", "STEP", "this step and all after it; what is before it must be cached", \
+	{ 0, "from", "STEP", "run STEP and every step after it; earlier steps must be cached", \
 	  .complete = COMPLETE_STEP }, \
-	{ 0, "until", "STEP", "everything up to this step, included", .complete = COMPLETE_STEP }, \
+	{ 0, "until", "STEP", "run every step up to and including STEP", \
+	  .complete = COMPLETE_STEP }, \
 	{ 'f', "force", "STEP", \
-	  "execute STEP whatever the cache says; alone: all that is selected", \
+	  "execute STEP even if it is cached; without a value: all selected steps", \
 	  .bare = "*", .repeats = true, .complete = COMPLETE_STEP }
 #define OPT_STORE \
-	{ 0, "store", "URI", "keep content there instead of where cairn.yaml says", \
+	{ 0, "store", "URI", "store content at URI (default: `store` in cairn.yaml)", \
 	  .complete = COMPLETE_DIR }
 #define OPT_CACHE \
 	{ 0, "cache", "MODE", \
-	  "results that others left in a shared store: read-write, read-only " \
-	  "(takes them, sends none; not on Kubernetes) or off", \
+	  "use of the shared cache: read-write, read-only (fetch results, send none; " \
+	  "not on Kubernetes) or off", \
 	  .choices = "read-write|read-only|off", .complete = COMPLETE_CHOICE }
 #define OPT_ON \
 	{ 0, "on", "RUNNER", "where tasks run: local or kubernetes (default: cairn.yaml)", \
 	  .choices = "local|kubernetes", .complete = COMPLETE_CHOICE }
 #define OPT_SERVER \
 	{ 0, "server", "URL", \
-	  "ask the `cairn serve` there (alone: the one that CAIRN_SERVER or cairn.yaml names)", \
+	  "ask the `cairn serve` at URL (without a value: the one of CAIRN_SERVER or cairn.yaml)", \
 	  .bare = "" }, \
-	{ 0, "project", "NAME", "with --server: which of its projects, where it serves several" }, \
+	{ 0, "project", "NAME", "with --server: the project, if it serves several" }, \
 	{ 0, "token-file", "FILE", "the server's token, one line (or CAIRN_SERVE_TOKEN)", \
 	  .complete = COMPLETE_FILE }
 #define OPT_JOBS \
-	{ 'j', "jobs", "N", "at most N tasks at once (default: one a cpu, or cairn.yaml)" }
-#define OPT_TRUST { 0, "trust", NULL, "execute a run that wasn't begun in this project" }
-#define OPT_SECRET { 0, "secret", "NAME", "give such a run this secret", .repeats = true }
+	{ 'j', "jobs", "N", "run at most N tasks at once (default: one per CPU, or cairn.yaml)" }
+#define OPT_TRUST { 0, "trust", NULL, "execute a run that another project began" }
+#define OPT_SECRET { 0, "secret", "NAME", "give such a run the secret NAME", .repeats = true }
 #define OPT_RUN \
-	{ 'r', "run", "RUN", "run id, run hash or the beginning of one (default: the newest run)", \
+	{ 'r', "run", "RUN", "run id, run hash or a prefix of one (default: the newest run)", \
 	  .complete = COMPLETE_RUN }
 /* clang-format on */
 

@@ -12,27 +12,28 @@
 #include "cli/help/templates.h"
 
 const struct cli_option cli_global_options[] = {
-	{ 'C', "directory", "DIR", "work as if started in DIR", .complete = COMPLETE_DIR },
-	{ 'q', "quiet", NULL, "only errors and results", .repeats = true },
-	{ 'v', "verbose", NULL, "more detail; twice for still more", .repeats = true },
+	{ 'C', "directory", "DIR", "run as if started in DIR", .complete = COMPLETE_DIR },
+	{ 'q', "quiet", NULL, "print only errors and results", .repeats = true },
+	{ 'v', "verbose", NULL, "print more detail; twice for even more", .repeats = true },
 	{ 0, "color", "WHEN", "colour: auto, always or never", .choices = "auto|always|never",
 	  .complete = COMPLETE_CHOICE },
 	{ 'h', "help", NULL, "show this help" },
 	{ 0 },
 };
-const struct cli_option cli_json_option = { 0, "json", NULL, "print facts as one JSON document" };
+const struct cli_option cli_json_option = { 0, "json", NULL,
+					    "print the result as one JSON document" };
 
 static const struct cli_command store_commands[] = {
-	{ "verify", "read everything in the store back and check it", "", 0, 0,
-	  "Reads every object of the store: digests of content, records, and whether what they "
-	  "name is there. A damaged copy is set aside, so that the next run that needs it makes it "
-	  "again. With a shared store both sides are read: a damaged copy here is fetched anew, "
-	  "and one there is sent anew when it is sound here.\n\n"
-	  "Inputs that runs of this project took by reference are asked for at their origins: what "
-	  "has changed there, is gone, or can't be reached is said and counted, but is no problem "
-	  "of the store.",
+	{ "verify", "read back and check everything in the store", "", 0, 0,
+	  "Reads every object of the store and checks its digest, every record, and that the "
+	  "objects that records name exist. A damaged object is set aside; the next run that needs "
+	  "it makes it again. With a shared store, checks both sides: a damaged local copy is "
+	  "fetched again, and a damaged remote copy is sent again if the local one is "
+	  "sound.\n\nInputs by reference are checked at their origins. Those that changed, are "
+	  "gone or can't be reached are listed and counted, but they are no problem of the store.",
 	  OPTIONS({ 0, "sample", "PART",
-		    "of a shared store read only so much: 5%, or 0.05; another part each time" },
+		    "read only this part of a shared store, such as 5% or 0.05; another part each "
+		    "time" },
 		  OPT_STORE),
 	  .json = "{\"objects\": N, \"problems\": [{\"space\", \"name\", \"problem\"}], "
 		  "\"repaired\": N, \"nondeterminism\": [{\"key\", \"task\"}], \"origins\": "
@@ -41,17 +42,17 @@ static const struct cli_command store_commands[] = {
 	  EXIT_CODES({ 0, "everything is sound, or was repaired" },
 		     { 1, "problems were found; each was printed" }),
 	  EXAMPLES({ "cairn store verify", "check all content" }), .run = cmd_store_verify },
-	{ "gc", "remove content that no run needs any more", "", 0, 0,
+	{ "gc", "remove content that no run needs", "", 0, 0,
 	  "Keeps what the newest runs, running runs and the cache need; see `retention` in "
-	  "cairn.yaml. Something is removed only when two looks, at least an hour apart, both "
-	  "found it unused: the first `gc` marks, a later one sweeps.\n\n"
-	  "Of a shared store the bucket is collected: runs that others made are kept by the same "
-	  "rules, and nothing goes that a process which is at work anywhere may rely on. The "
-	  "directory in front of it is bounded by `cache_size`.",
-	  OPTIONS({ 'n', "dry-run", NULL, "say what would be removed, remove nothing" },
+	  "cairn.yaml. An object is removed only if two passes, at least an hour apart, found it "
+	  "unused: the first `gc` marks it, a later one removes it.\n\nWith a shared store, "
+	  "collects the bucket. Runs of other projects are kept by the same rules, and an object "
+	  "that a running process may need is never removed. `cache_size` limits the local "
+	  "directory in front of the bucket.",
+	  OPTIONS({ 'n', "dry-run", NULL, "show what would be removed; remove nothing" },
 		  { 0, "keep-runs", "N", "keep the newest N runs of each pipeline" },
-		  { 0, "keep", "DURATION", "keep runs that are younger, such as 30d" },
-		  { 0, "grace", "DURATION", "never remove what is younger (default 1h)" },
+		  { 0, "keep", "DURATION", "keep runs younger than this, such as 30d" },
+		  { 0, "grace", "DURATION", "keep objects younger than this (default 1h)" },
 		  OPT_STORE),
 	  .json = "{\"deleted\": N, \"deleted_bytes\": N, \"dry_run\": BOOL, \"live\": N, "
 		  "\"condemned\": N, \"sweep_after\": TIME|null, \"lost\": N manifests and trees "
@@ -61,12 +62,13 @@ static const struct cli_command store_commands[] = {
 		   { "cairn store gc --keep 30d", "forget older runs" }),
 	  .run = cmd_store_gc },
 	{ "push", "send runs to the shared store", "[RUN...]", 0, CLI_ANY,
-	  "Sends what the shared store lacks of these runs: manifest, results, content, and the "
-	  "records that make it a hit elsewhere. Without RUN: everything that the local store has. "
-	  "`cairn run` does it by itself; this makes good what could not be sent, or was made "
-	  "before the store was shared.",
+	  "Sends what the shared store lacks of these runs: manifests, results, content and cache "
+	  "records. Without RUN, sends everything in the local store. `cairn run` sends its "
+	  "results itself; use `push` for what it could not send, or what was made before the "
+	  "store was shared.",
 	  OPTIONS({ 0, "unsent", NULL,
-		    "only what runs left that were killed, or found the store away" },
+		    "send only what runs left unsent because they were killed or couldn't reach "
+		    "the store" },
 		  OPT_STORE),
 	  .json = "{\"objects\": N, \"bytes\": N, \"sent_bytes\": N, \"requests\": N, \"skipped\": "
 		  "N, \"missing\": N}",
@@ -76,37 +78,36 @@ static const struct cli_command store_commands[] = {
 		   { "cairn store push last", "share the newest run" }),
 	  .complete = COMPLETE_RUN, .run = cmd_store_push },
 	{ "pull", "fetch runs from the shared store", "[RUN...]", 0, CLI_ANY,
-	  "Brings runs and all that they name here, so that they can be used without the network. "
-	  "RUN is a run of this project, or a run hash, or the beginning of one, of any run in the "
-	  "shared store. Without RUN: everything that the shared store has.",
+	  "Fetches runs and everything that they name, so that you can use them offline. RUN is a "
+	  "run of this project, or the hash (or a prefix of it) of any run in the shared store. "
+	  "Without RUN, fetches everything in the shared store.",
 	  OPTIONS(OPT_STORE), .json = "{\"objects\": N, \"fetched\": N, \"missing\": N}",
 	  EXIT_CODES({ 0, "all of it is here" }, { 1, "something is missing in the shared store" }),
 	  EXAMPLES({ "cairn store pull 1f0c9b", "a colleague's run" }), .complete = COMPLETE_RUN,
 	  .run = cmd_store_pull },
-	{ "probe", "try what the shared store can do", "", 0, 0,
-	  "Tries with objects of its own whether the shared store makes objects only when they are "
-	  "absent, checks bodies against digests, deletes under a condition and answers to ranges, "
-	  "and how far the two clocks are apart. The store works without any of these; with them "
-	  "it needs fewer bytes.",
+	{ "probe", "test what the shared store can do", "", 0, 0,
+	  "Tests, with objects of its own, whether the shared store supports conditional writes "
+	  "and deletes, verifies checksums and answers range requests, and measures the clock "
+	  "difference. The store works without any of these; with them it transfers fewer bytes.",
 	  OPTIONS(OPT_STORE),
 	  .json = "{\"if_absent\": BOOL, \"checks_body\": BOOL, \"delete_if\": BOOL, \"ranges\": "
 		  "BOOL, \"clock_skew_ms\": N}",
 	  EXAMPLES({ "cairn store probe", "is this bucket fit?" }), .run = cmd_store_probe },
-	{ "reindex", "build the database anew from what the store has", "", 0, 0,
-	  "Reads every run manifest in the store, and in the shared store behind it, and builds "
-	  "the database of runs, metrics, lineage and names out of them: after the database was "
-	  "lost or damaged, or to know the runs of colleagues. The old database stays as "
-	  "cairn.db.before-reindex; what only it has (runs that haven't ended, or whose manifests "
-	  "were collected; schedules) is taken along when it can be read.",
+	{ "reindex", "rebuild the database from the store", "", 0, 0,
+	  "Reads every run manifest in the store, and in the shared store behind it, and rebuilds "
+	  "the database of runs, metrics, lineage and tags. Use it when the database is lost or "
+	  "damaged, or to see the runs of colleagues. The old database is kept as "
+	  "cairn.db.before-reindex. What only it has (unfinished runs, runs whose manifests were "
+	  "collected, schedules) is copied if it can be read.",
 	  OPTIONS(OPT_STORE),
 	  .json = "{\"runs\": N, \"attempts\": N, \"tags\": N, \"carried\": N, \"superseded\": N, "
 		  "\"damaged\": N, \"renumbered\": BOOL}",
 	  EXIT_CODES({ 0, "done" },
-		     { 1, "done, but manifests that can't be read were left out; each was named" },
+		     { 1, "done, without the manifests that can't be read; each was named" },
 		     { 4, "a run is going on, or the store can't be read" }),
 	  EXAMPLES({ "cairn store reindex", "all runs that the store knows" }),
 	  .run = cmd_store_reindex },
-	{ "stat", "what the store holds, in numbers", "", 0, 0,
+	{ "stat", "count what the store holds", "", 0, 0,
 	  "Counts objects and bytes by kind, and what crashes left behind.", OPTIONS(OPT_STORE),
 	  .json = "{\"blobs\": {\"objects\", \"bytes\"}, \"trees\", \"actions\", \"runs\", "
 		  "\"tags\", \"temporaries\", \"set_aside\", \"uri\", \"shared\"}",
@@ -115,19 +116,19 @@ static const struct cli_command store_commands[] = {
 };
 
 static const struct cli_command secret_commands[] = {
-	{ "set", "keep a secret for steps that ask for it", "NAME", 1, 1,
+	{ "set", "store a secret for steps that name it", "NAME", 1, 1,
 	  "Reads the value from standard input, or asks for it without echo on a terminal. One "
 	  "newline at the end is dropped. The value is kept in .cairn/secrets/NAME, which only its "
 	  "owner may read. It is never keyed or stored with results, and logs show *** instead of "
-	  "it. A value needs 4 bytes at least, since logs can't be kept free of a shorter one.",
+	  "it. A value needs at least 4 bytes: a shorter one can't be masked in logs.",
 	  EXAMPLES({ "cairn secret set REGISTRY_TOKEN", "asks for the value" },
 		   { "cairn secret set REGISTRY_TOKEN <token.txt", "takes it from a file" }),
 	  .run = cmd_secret_set },
-	{ "list", "names of the secrets that are kept", "", 0, 0,
+	{ "list", "list the names of secrets", "", 0, 0,
 	  "Names only. Secrets of the environment (CAIRN_SECRET_NAME) are listed too.",
 	  .json = "{\"secrets\": [{\"name\", \"source\": \"environment\"|\"file\"}]}",
 	  EXAMPLES({ "cairn secret list", "which are there" }), .run = cmd_secret_list },
-	{ "rm", "forget secrets", "NAME...", 1, CLI_ANY, "Removes the file that holds the value.",
+	{ "rm", "remove secrets", "NAME...", 1, CLI_ANY, "Removes the file that holds the value.",
 	  EXAMPLES({ "cairn secret rm REGISTRY_TOKEN", "" }), .run = cmd_secret_rm },
 	{ 0 },
 };
@@ -136,17 +137,15 @@ const struct cli_command cli_commands[] = {
 	{ "init", "make this directory a project, with a pipeline to start from", "[DIR]", 0, 1,
 	  "Writes cairn.yaml, a pipeline.yaml that runs as it is, the .cairn/ directory for the "
 	  "project's state with the JSON Schema that editors use for pipeline files, and adds "
-	  ".cairn/ to .gitignore. What is there already is left as it is; only the schema is that "
-	  "of this version afterwards.\n"
-	  "\n"
-	  "--template begins with a whole pipeline, its code and sample data. Each runs in seconds "
-	  "with nothing but python3, and its comments say what to change for data of your own:\n"
-	  "  hello                 two steps in shell (default)\n"
-	  "  image-classification  shard, augment, train, evaluate with a gate\n"
-	  "  tabular               a CSV table: cross-validate, evaluate with a gate\n"
-	  "  text                  clean, vocabulary, train, evaluate with a gate\n"
-	  "  sweep                 trials over two settings, the best trained again",
-	  OPTIONS({ 0, "template", "NAME", "begin with this pipeline",
+	  ".cairn/ to .gitignore. Existing files stay as they are; only the schema is updated to "
+	  "this version.\n\n--template starts from a complete pipeline with code and sample data. "
+	  "Each runs in seconds with only python3; its comments say what to change for your own "
+	  "data:\n  hello                 two steps in shell (default)\n  image-classification  "
+	  "shard, augment, train, evaluate with a gate\n  tabular               a CSV table: "
+	  "cross-validate, evaluate with a gate\n  text                  clean, vocabulary, train, "
+	  "evaluate with a gate\n  sweep                 trials over two settings, the best "
+	  "trained again",
+	  OPTIONS({ 0, "template", "NAME", "start from this template",
 		    .choices = init_files_folders, .complete = COMPLETE_CHOICE }),
 	  .json = "{\"directory\", \"template\", \"files\": [{\"path\", \"state\": "
 		  "\"made\"|\"kept\"|\"differs\"}]}; differs: kept, and not the template's",
@@ -155,7 +154,7 @@ const struct cli_command cli_commands[] = {
 	  .complete = COMPLETE_DIR, .run = cmd_init },
 	{ "check", "find everything that is wrong with pipeline files", "[PIPELINE...]", 0, CLI_ANY,
 	  "Reads each file (default: pipeline.yaml) and prints every error and warning in it with "
-	  "its place. Nothing is run.",
+	  "its position. Runs nothing.",
 	  .json = "{\"files\": [{\"path\", \"valid\": BOOL, \"pipeline\", \"steps\": N, "
 		  "\"problems\": [{\"file\", \"line\", \"column\", \"severity\": "
 		  "\"error\"|\"warning\", \"message\"}]}]}",
@@ -164,14 +163,14 @@ const struct cli_command cli_commands[] = {
 	  EXAMPLES({ "cairn check", "check pipeline.yaml" },
 		   { "cairn check pipelines/*.yaml --json", "many files, for a program" }),
 	  .complete = COMPLETE_YAML, .run = cmd_check },
-	{ "plan", "what a run would do: which tasks are on record, which would run, and why",
+	{ "plan", "show what a run would do: which tasks are cached, which would run, and why",
 	  "[PIPELINE] [STEP...]", 0, CLI_ANY,
-	  "Works out the key of every task and looks it up, without executing anything. A task is "
-	  "a hit (its result is on record), to be run (with the reason), or waits for one that is "
-	  "to be run. Times are estimates from past runs. With -v: which files of the project each "
-	  "step gets as code, and why.",
+	  "Computes the key of every task and looks it up, without executing anything. A task is a "
+	  "hit (its result is on record), would run (with the reason), or waits for a task that "
+	  "would run. Times are estimates from past runs. With -v, also shows which files of the "
+	  "project each step gets as code, and why.",
 	  OPTIONS(OPT_PARAMS, OPT_SELECT, OPT_STORE, OPT_CACHE,
-		  { 'a', "all", NULL, "every task on a line of its own, also the hits" }),
+		  { 'a', "all", NULL, "list every task, including hits" }),
 	  .json = "{\"pipeline\", \"tasks\": [{\"task\", \"step\", \"state\": "
 		  "\"hit\"|\"run\"|\"waiting\"|\"skipped\"|\"blocked\", \"key\"|null, "
 		  "\"reason\"|null, \"estimate_ns\": N|null}], \"counts\": {\"total\", \"hits\", "
@@ -187,33 +186,32 @@ const struct cli_command cli_commands[] = {
 	  CLI_ANY,
 	  "Runs the pipeline (default: pipeline.yaml in this directory), or only the named steps "
 	  "and what they need. A task whose code, inputs, params and environment are on record "
-	  "isn't executed again: its outputs are taken from the store.\n"
-	  "\n"
-	  "Ctrl-C once lets running tasks stop in order; twice stops at once. `cairn resume` goes "
-	  "on where a run stopped, whatever stopped it.",
+	  "isn't executed again: its outputs come from the store.\n\nPress Ctrl-C once to let "
+	  "running tasks stop in order, twice to stop at once. `cairn resume` continues a run, "
+	  "whatever stopped it.",
 	  OPTIONS(OPT_PARAMS, OPT_SELECT, OPT_JOBS,
 		  { 'k', "keep-going", NULL,
-		    "after a failure, go on with all that doesn't need it" },
+		    "after a failure, continue with tasks that don't depend on it" },
 		  { 0, "schedule", "NAME[@TIME]",
-		    "as this schedule's firing: its params and times; without TIME the newest that "
-		    "has come, if it has not run yet" },
+		    "run as a firing of this schedule, with its params and times; without TIME: "
+		    "the newest time that has come, unless it has run" },
 		  { 0, "keep-workspace", NULL,
-		    "leave the tasks' working directories in .cairn/work" },
+		    "keep the tasks' working directories in .cairn/work" },
 		  { 0, "twice", NULL,
-		    "execute what is executed a second time with the same inputs, and compare: "
-		    "finds what isn't deterministic" },
+		    "execute each task that ran a second time with the same inputs, and compare: "
+		    "finds nondeterministic tasks" },
 		  { 0, "shell", "TASK",
 		    "open a shell in this task's workspace instead of running it",
 		    .complete = COMPLETE_STEP },
 		  { 0, "dry-run", "HOW",
-		    "show the objects of the cluster instead: client: nothing is sent; server: as "
-		    "it would make them",
+		    "print the Kubernetes objects instead; client: send nothing; server: as the "
+		    "API server would create them",
 		    .choices = "client|server", .complete = COMPLETE_CHOICE, .bare = "client" },
-		  { 'o', "output", "FORMAT", "of --dry-run: yaml (default) or json",
+		  { 'o', "output", "FORMAT", "format of --dry-run: yaml (default) or json",
 		    .choices = "yaml|json", .complete = COMPLETE_CHOICE },
 		  { 0, "detach", NULL,
-		    "hand the run to a `cairn serve` elsewhere, and return: all that it needs goes "
-		    "into the shared store" },
+		    "hand the run to a `cairn serve` and return; everything it needs goes into the "
+		    "shared store" },
 		  OPT_SERVER, OPT_ON, OPT_STORE, OPT_CACHE),
 	  .json = "{\"id\", \"hash\", \"pipeline\", \"state\": "
 		  "\"succeeded\"|\"failed\"|\"cancelled\"|\"interrupted\", \"started\": TIME, "
@@ -241,16 +239,16 @@ const struct cli_command cli_commands[] = {
 		   { "cairn run --detach --server https://cairn.example.org",
 		     "on a cluster, while this laptop sleeps" }),
 	  .complete = COMPLETE_YAML, .ignores_sigpipe = true, .run = cmd_run },
-	{ "resume", "go on with a run that was stopped", "[RUN]", 0, 1,
-	  "Takes up a run that was interrupted, or whose engine died (default: the newest such "
-	  "run). The pipeline, params, inputs and code are those of its start. Nothing that is "
-	  "finished is done twice.",
+	{ "resume", "continue a run that was stopped", "[RUN]", 0, 1,
+	  "Continues a run that was interrupted, or whose engine died (default: the newest such "
+	  "run), with the pipeline, params, inputs and code that it began with. Finished tasks "
+	  "aren't executed again.",
 	  OPTIONS(OPT_TRUST, OPT_SECRET, OPT_JOBS, OPT_ON, OPT_STORE, OPT_CACHE),
 	  .json = "as `cairn run --json`",
 	  EXAMPLES({ "cairn resume", "the newest run that can go on" },
 		   { "cairn resume digits-7kq2m", "this one" }),
 	  .complete = COMPLETE_RUN, .ignores_sigpipe = true, .run = cmd_resume },
-	{ "status", "what a run is doing, or did", "[RUN]", 0, 1,
+	{ "status", "show the state of a run", "[RUN]", 0, 1,
 	  "Shows a run (default: the newest): its state, counts, running tasks and failures.",
 	  OPTIONS(OPT_SERVER),
 	  .json = "{\"run\": as in `cairn runs --json`, \"tasks\": [{\"task\", \"step\", "
@@ -262,33 +260,34 @@ const struct cli_command cli_commands[] = {
 	  EXAMPLES({ "cairn status", "the newest run" },
 		   { "cairn status digits-7kq2m --json", "for a program" }),
 	  .complete = COMPLETE_RUN, .run = cmd_status },
-	{ "logs", "what tasks printed", "[TASK...]", 0, CLI_ANY,
+	{ "logs", "print the logs of tasks", "[TASK...]", 0, CLI_ANY,
 	  "Prints the logs of the named tasks or steps of a run; without names, of the tasks that "
-	  "failed, or of the only one that there is.",
-	  OPTIONS(OPT_RUN, { 'f', "follow", NULL, "go on while the task runs" },
+	  "failed or are running, or of the run's only task.",
+	  OPTIONS(OPT_RUN, { 'f', "follow", NULL, "follow the log while the task runs" },
 		  { 'n', "lines", "N",
-		    "only the last N lines; of a gang in pods with -f: of each node" },
-		  { 0, "attempt", "N", "the Nth attempt instead of the last" },
-		  { 0, "rank", "N", "only what rank N of a distributed step printed" }, OPT_SERVER),
+		    "print only the last N lines; with -f, for a gang of pods: of each node" },
+		  { 0, "attempt", "N", "print the Nth attempt instead of the last" },
+		  { 0, "rank", "N", "print only the lines of rank N of a distributed step" },
+		  OPT_SERVER),
 	  EXAMPLES({ "cairn logs train", "of the newest run" },
 		   { "cairn logs -r digits-7kq2m 'train[fold=0]'", "one task of a certain run" },
 		   { "cairn logs -f train", "as it goes" },
 		   { "cairn logs train --rank 1 -n 20", "the last lines of one rank" },
 		   { "cairn logs -f train --rank 1 --server", "of a run that a server has" }),
 	  .complete = COMPLETE_STEP, .run = cmd_logs },
-	{ "cancel", "stop runs that another process is running", "[RUN...]", 0, CLI_ANY,
-	  "Asks the run's engine to stop (default: the only run that is running). Tasks get "
-	  "SIGTERM and their time of grace. Of a run whose engine died, the Jobs that go on are "
-	  "deleted.",
+	{ "cancel", "stop runs", "[RUN...]", 0, CLI_ANY,
+	  "Asks the run's engine to stop (default: the only one that is running). Tasks get "
+	  "SIGTERM and their grace period. If the engine died, deletes the run's remaining "
+	  "Kubernetes Jobs.",
 	  OPTIONS({ 0, "now", NULL, "don't wait for tasks to end in order" }, OPT_SERVER),
 	  .json = "{\"cancelled\": [RUN ID]}",
 	  EXAMPLES({ "cairn cancel", "the running one" },
 		   { "cairn cancel digits-7kq2m --now", "at once" }),
 	  .complete = COMPLETE_RUN, .run = cmd_cancel },
 	{ "runs", "list past and present runs", "", 0, 0,
-	  "Newest first, with what was found nondeterministic. Several conditions must all hold. A "
+	  "Lists runs, newest first, and nondeterministic tasks. All given conditions must hold. A "
 	  "metric is that of any task of the run, executed or hit; STEP.NAME is that of one step.",
-	  OPTIONS({ 'n', "limit", "N", "at most N runs (default 20; 0: all)" },
+	  OPTIONS({ 'n', "limit", "N", "list at most N runs (default 20; 0: all)" },
 		  { 0, "pipeline", "NAME", "only runs of this pipeline" },
 		  { 0, "state", "STATE", "only runs in this state",
 		    .choices = "running|died|succeeded|failed|cancelled|interrupted",
@@ -296,14 +295,15 @@ const struct cli_command cli_commands[] = {
 		  { 0, "since", "TIME", "started since: 2d (ago), 2025-03-01, 2025-03-01T12:00Z" },
 		  { 0, "until", "TIME", "started before" },
 		  { 'p', "param", "CONDITION",
-		    "only where it holds: lr=0.1, lr>0.01, optimizer!=sgd", .repeats = true },
-		  { 'm', "metric", "CONDITION", "likewise of a metric: 'accuracy>=0.9'",
+		    "only runs whose param matches: lr=0.1, lr>0.01, optimizer!=sgd",
 		    .repeats = true },
-		  { 't', "tag", "NAME", "only the run of this name" },
-		  { 0, "commit", "HEX", "only of this commit, or the beginning of one" },
+		  { 'm', "metric", "CONDITION", "only runs whose metric matches: 'accuracy>=0.9'",
+		    .repeats = true },
+		  { 't', "tag", "NAME", "only the run with this tag" },
+		  { 0, "commit", "HEX", "only runs of this commit, or a prefix of it" },
 		  { 0, "schedule", "NAME", "only runs that this schedule made" },
 		  { 's', "sort", "METRIC",
-		    "by this metric, smallest first; -METRIC: largest first" },
+		    "sort by this metric, smallest first; -METRIC: largest first" },
 		  OPT_SERVER),
 	  .json = "{\"runs\": [{\"id\", \"hash\"|null, \"pipeline\", \"path\", \"state\", "
 		  "\"started\": TIME, \"duration_ns\": N, \"saved_ns\": N, \"params\": {NAME: "
@@ -316,11 +316,11 @@ const struct cli_command cli_commands[] = {
 		     "good ones of this week" },
 		   { "cairn runs --sort=-accuracy -n 5", "the best five" }),
 	  .run = cmd_runs },
-	{ "why", "why a task ran, or would run now", "[PIPELINE] STEP...", 1, CLI_ANY,
+	{ "why", "explain why a task ran, or would run now", "[PIPELINE] STEP...", 1, CLI_ANY,
 	  "Compares the task's key record with the nearest earlier one and names what differs: a "
 	  "param, an input file and who made it, the code, the environment, a tool.",
 	  OPTIONS(OPT_PARAMS,
-		  { 'r', "run", "RUN", "why it ran in that run, instead of now",
+		  { 'r', "run", "RUN", "explain why it ran in that run, instead of now",
 		    .complete = COMPLETE_RUN },
 		  OPT_STORE),
 	  .json = "{\"tasks\": [{\"task\", \"step\", \"state\", \"key\"|null, \"causes\": "
@@ -329,12 +329,12 @@ const struct cli_command cli_commands[] = {
 		   { "cairn why train --run last", "why it ran in the newest run" }),
 	  .complete = COMPLETE_STEP, .run = cmd_why },
 	{ "graph", "draw a pipeline", "[PIPELINE]", 0, 1,
-	  "Draws the steps and what they need. On the terminal, as DOT, Mermaid or SVG.",
+	  "Draws the steps and what they need: in the terminal, or as DOT, Mermaid or SVG.",
 	  OPTIONS({ 0, "format", "FORMAT",
 		    "text, dot, mermaid or svg (default: by the ending of -o, else text)",
 		    .choices = "text|dot|mermaid|svg", .complete = COMPLETE_CHOICE },
 		  { 0, "tasks", NULL,
-		    "tasks instead of steps, as far as they are known without running" },
+		    "draw tasks instead of steps, as far as they are known without running" },
 		  { 'o', "output", "FILE", "write to FILE instead of standard output",
 		    .complete = COMPLETE_FILE }),
 	  .json = "{\"pipeline\", \"nodes\": [{\"name\", \"input\": BOOL, \"step\"|null, "
@@ -345,28 +345,28 @@ const struct cli_command cli_commands[] = {
 		   { "cairn graph --format dot | dot -Tpdf >pipeline.pdf", "through Graphviz" }),
 	  .complete = COMPLETE_YAML, .run = cmd_graph },
 	{ "metrics", "compare metrics of runs", "[RUN...]", 0, CLI_ANY,
-	  "A table with a line a run (default: the newest 20 that have metrics) and a column for "
-	  "each metric and each param that differs. Those of the last steps come first. What a "
-	  "step gives is here once it has ended; while it runs, `cairn run` shows its newest "
-	  "numbers on a terminal (in a pod: those of the last ten seconds), and `cairn logs -f` "
-	  "what it prints.",
+	  "Prints a table with a row for each task that has metrics (default: of the newest 20 "
+	  "such runs), and a column for each metric and each param that differs. Metrics of the "
+	  "last steps come first. A step's metrics appear here when it has ended; while it runs, "
+	  "`cairn run` shows its newest values on a terminal (in a pod: those of the last ten "
+	  "seconds), and `cairn logs -f` its output.",
 	  OPTIONS({ 0, "pipeline", "NAME", "only runs of this pipeline" },
 		  { 0, "step", "STEP", "only metrics of this step", .repeats = true },
 		  { 's', "sort", "NAME",
-		    "by this metric or param, smallest first; -NAME: largest first" },
+		    "sort by this metric or param, smallest first; -NAME: largest first" },
 		  { 0, "filter", "CONDITION",
-		    "only where it holds, such as 'accuracy>=0.9' or 'lr=0.1'", .repeats = true },
-		  { 'n', "limit", "N", "at most N runs (0: all)" },
-		  { 'm', "metric", "NAME", "this metric's column and no others", .repeats = true },
+		    "only tasks that match, such as 'accuracy>=0.9' or 'lr=0.1'", .repeats = true },
+		  { 'n', "limit", "N", "read at most N runs (0: all)" },
+		  { 'm', "metric", "NAME", "show only this metric", .repeats = true },
 		  { 'a', "all", NULL,
-		    "all metrics, also parts of others (val.loss) and what the terminal has no "
-		    "room for; all params" },
+		    "show all metrics, including nested ones (val.loss) and those that don't fit "
+		    "the terminal, and all params" },
 		  { 0, "plot", "METRIC",
-		    "draw this metric over steps, in the terminal; alone: all of them. Of the "
-		    "newest run, unless RUN or -n says more",
+		    "plot this metric over steps in the terminal (without a value: all); of the "
+		    "newest run, unless RUN or -n is given",
 		    .bare = "*", .repeats = true },
 		  { 0, "svg", "FILE",
-		    "draw into FILE (-: standard output); --plot says which metrics",
+		    "write the plot to FILE (-: standard output); --plot selects metrics",
 		    .complete = COMPLETE_FILE },
 		  { 0, "tensorboard", "DIR", "write event files for TensorBoard to DIR/RUN/TASK",
 		    .complete = COMPLETE_DIR },
@@ -380,12 +380,12 @@ const struct cli_command cli_commands[] = {
 		   { "cairn metrics --sort=-accuracy --filter 'lr<0.1'",
 		     "best first, small learning rates" }),
 	  .complete = COMPLETE_RUN, .run = cmd_metrics },
-	{ "diff", "why two runs gave something else", "[RUN [RUN]]", 0, 2,
-	  "Says where two runs began to differ, and follows each output that isn't the same back "
-	  "to it: a param, code, an input, a tool, or a step that isn't deterministic. Then shows "
-	  "params, code, inputs, outputs and metrics side by side. One run is held against the run "
-	  "of the same pipeline before it; none: the newest two.",
-	  OPTIONS({ 'a', "all", NULL, "also what is the same" }),
+	{ "diff", "explain why two runs differ", "[RUN [RUN]]", 0, 2,
+	  "Shows where two runs began to differ, and traces each output that differs back to it: a "
+	  "param, code, an input, a tool, or a nondeterministic step. Then compares params, code, "
+	  "inputs, outputs and metrics side by side. A single RUN (default: the newest) is "
+	  "compared with the previous run of its pipeline.",
+	  OPTIONS({ 'a', "all", NULL, "show what is the same, too" }),
 	  .json = "{\"a\": RUN ID, \"b\": RUN ID, \"first\": CAUSE|null, \"because\": [{\"task\", "
 		  "\"differs\", \"sentence\", \"causes\": [CAUSE]}], \"params\": [{\"name\", "
 		  "\"a\", \"b\"}], \"code\": [...], \"inputs\": [...], \"tasks\": [...], "
@@ -395,17 +395,17 @@ const struct cli_command cli_commands[] = {
 	  EXAMPLES({ "cairn diff", "the newest two runs" },
 		   { "cairn diff digits-7kq2m last", "an older one with the newest" }),
 	  .complete = COMPLETE_RUN, .run = cmd_diff },
-	{ "lineage", "where content came from, and what was made of it", "WHAT", 1, 1,
+	{ "lineage", "show where content came from, or what was made from it", "WHAT", 1, 1,
 	  "WHAT is RUN/TASK/OUTPUT, TASK/OUTPUT of the newest run, a task, a metric "
-	  "(TASK@metric.NAME), a file on disk or a content id. Shows who made it, with which "
-	  "params, code and tools, and all that was read for it, up to the inputs and where they "
-	  "came from. --down shows what was made of it, and ends with a list of what is affected: "
-	  "outputs with their runs and names. A file that lies inside of a directory on record is "
-	  "found in it (the newest 500 directories are looked through).",
-	  OPTIONS({ 'd', "down", NULL, "the other way: what was made of it" },
-		  { 0, "depth", "N", "at most N steps away" }, OPT_RUN,
-		  { 0, "dot", NULL, "as a graph for Graphviz" },
-		  { 0, "svg", "FILE", "draw into FILE (-: standard output)",
+	  "(TASK@metric.NAME), a file on disk or a content id. Shows which task made it, with "
+	  "which params, code and tools, and everything that the task read, back to the inputs and "
+	  "their origins. --down shows what was made from it, and ends with a list of the affected "
+	  "outputs with their runs and tags. A file is also found inside recorded directories (the "
+	  "newest 500 are searched).",
+	  OPTIONS({ 'd', "down", NULL, "show what was made from it" },
+		  { 0, "depth", "N", "follow at most N steps" }, OPT_RUN,
+		  { 0, "dot", NULL, "print a graph for Graphviz" },
+		  { 0, "svg", "FILE", "write a drawing to FILE (-: standard output)",
 		    .complete = COMPLETE_FILE },
 		  OPT_STORE),
 	  .json = "{\"artifact\": ID of the first node, \"member\": PATH|null, \"truncated\", "
@@ -422,7 +422,7 @@ const struct cli_command cli_commands[] = {
 		   { "cairn lineage --down labels.csv",
 		     "these labels were wrong: which models are tainted?" }),
 	  .complete = COMPLETE_FILE, .run = cmd_lineage },
-	{ "export", "a run in the words of other tools", "WHAT", 1, 1,
+	{ "export", "export a run as OpenLineage, SLSA or RO-Crate", "WHAT", 1, 1,
 	  "openlineage: START and COMPLETE, FAIL or ABORT events of the run and of each attempt "
 	  "that it executed, one JSON object a line, to a file or, one by one, by POST to a URL "
 	  "(with OPENLINEAGE_API_KEY as bearer token, when that is set). slsa: provenance v1 in an "
@@ -456,17 +456,17 @@ const struct cli_command cli_commands[] = {
 	  "doesn't touch the store.",
 	  OPTIONS(OPT_RUN,
 		  { 'o', "output", "PATH",
-		    "where to (default: the output's own name, or the run's id; -: standard "
+		    "write to PATH (default: the output's own name, or the run's id; -: standard "
 		    "output)",
 		    .complete = COMPLETE_FILE },
-		  { 0, "replace", NULL, "replace what is there" },
-		  { 0, "inputs", NULL, "of a run: its inputs too" }, OPT_STORE),
+		  { 0, "replace", NULL, "replace an existing file or directory" },
+		  { 0, "inputs", NULL, "with a run: copy its inputs, too" }, OPT_STORE),
 	  .json = "{\"id\", \"path\", \"bytes\": N}; of a run: {\"id\", \"run\", \"path\", "
 		  "\"contents\": N, \"bytes\": N, \"missing\": [TEXT]}; of a metric: {\"run\", "
 		  "\"task\", \"metric\", \"value\"}",
 	  EXIT_CODES({ 0, "done" },
 		     { 1, "of a run: some of its content isn't in the store any more" },
-		     { 4, "it isn't there" }),
+		     { 4, "it doesn't exist" }),
 	  EXAMPLES({ "cairn get train/model", "of the newest run" },
 		   { "cairn get evaluate/report -r digits-7kq2m -o /tmp/report",
 		     "of a certain one" },
@@ -475,72 +475,64 @@ const struct cli_command cli_commands[] = {
 		   { "cairn get train@log -o -", "what a task printed" }),
 	  .complete = COMPLETE_STEP, .run = cmd_get },
 	{ "tag", "give names to runs", "[RUN NAME]", 0, 2,
-	  "A name such as v2 or fashion/best stands for a run everywhere a run can be named, and "
-	  "what it stands for is not removed by `cairn store gc`. Given again, it moves; each "
-	  "change is kept, with time, author and note. With a shared store the names are "
-	  "everybody's. Without operands: the list.\n\n"
-	  "Small letters, digits and . _ - /, at most 100, and nothing that reads like a run id or "
-	  "hash.",
-	  OPTIONS({ 'l', "list", NULL, "what each name means now" },
-		  { 0, "history", "NAME", "what the name meant, newest first" },
-		  { 0, "delete", "NAME", "take the name away; its history stays" },
-		  { 'm', "note", "TEXT", "why; kept with the change" }, OPT_STORE),
+	  "A name such as v2 or fashion/best stands for a run wherever a command takes a run, and "
+	  "keeps that run from `cairn store gc`. Giving it again moves it; every change is "
+	  "recorded with time, author and note. In a shared store, everybody sees the names. "
+	  "Without operands, lists them.\n\nA name has at most 100 lower-case letters, digits and "
+	  ". _ - /, and must not look like a run id or hash.",
+	  OPTIONS({ 'l', "list", NULL, "list all names" },
+		  { 0, "history", "NAME", "show what the name meant, newest first" },
+		  { 0, "delete", "NAME", "remove the name; its history stays" },
+		  { 'm', "note", "TEXT", "record this note with the change" }, OPT_STORE),
 	  .json = "{\"tags\": [{\"name\", \"hash\"|null, \"run\"|null, \"at\": TIME, "
 		  "\"author\"|null, \"note\"|null}]}",
 	  EXAMPLES({ "cairn tag last fashion/best -m 'first over 0.9'", "name the newest run" },
 		   { "cairn get fashion/best:model", "what it made" },
 		   { "cairn tag --history fashion/best", "what it was before" }),
 	  .complete = COMPLETE_RUN, .run = cmd_tag },
-	{ "schedule", "see and steer what runs by itself", .subcommands = schedule_commands,
-	  .bare = "write",
-	  .description = "Schedules stand in pipeline files; `cairn serve` fires them. What they "
-			 "did, pauses and triggers are on record in the project, so that these "
-			 "commands work with and without a server. SCHEDULE is a schedule's name, "
-			 "or FILE:NAME where two pipelines have one of that name.",
+	{ "schedule", "manage schedules", .subcommands = schedule_commands, .bare = "write",
+	  .description = "Schedules are part of pipeline files; `cairn serve` fires them. The "
+			 "project records firings, pauses and triggers, so these commands work "
+			 "with and without a server. SCHEDULE is the name of a schedule, or "
+			 "FILE:NAME if two pipelines have one of that name.",
 	  EXAMPLES({ "cairn schedule list", "what there is, and when it comes next" },
 		   { "cairn schedule trigger nightly", "now" },
 		   { "cairn schedule --to crontab", "for an operator who prefers cron; the same as "
 						    "`cairn schedule write --to crontab`" }) },
-	{ "reproduce", "run a past run again, and prove whether its outputs are the same bytes",
-	  "RUN", 1, 1,
-	  "RUN is a run hash or its beginning, a run id or a tag. Everything that the run was "
-	  "comes from the store: pipeline, params, code and inputs. Neither the checkout nor the "
-	  "machine that it ran on is needed: in an empty directory, name the store. Nothing is "
-	  "taken from the cache, and what is made answers for no other run.\n"
-	  "\n"
-	  "Each task is given the inputs on record, so one pass finds every task that isn't "
-	  "deterministic; with --chained it is given what was made just now. Outputs are held "
-	  "against each other file by file, metrics number by number, within the `tolerance` that "
-	  "the step declares. Outputs that differ only in what their format records beside the "
-	  "content (times in a tar) are named as the same after that normalisation, which is not "
-	  "the same bytes: exit 10, like a metric within tolerance. What differs around it (tools, "
-	  "kernel, cpu) is listed. Tasks that can't be run again (an input, code or secret that is "
-	  "gone) say what is missing; the others go on. Outputs are exported nowhere; a step that "
-	  "acts on the world by itself does so again, unless --skip leaves it out.\n"
-	  "\n"
-	  "A run that wasn't begun in this project executes what whoever wrote it into the store "
-	  "wants: it is shown and refused, unless --trust is given, and gets no secret that "
-	  "--secret doesn't name.\n"
-	  "\n"
-	  "Both runs are kept, whatever the retention says, until the reproduction is dropped. A "
-	  "reproduction that was interrupted goes on with `cairn resume`.",
+	{ "reproduce", "run a past run again, and compare its outputs byte by byte", "RUN", 1, 1,
+	  "RUN is a run hash or a prefix of it, a run id or a tag. The pipeline, params, code and "
+	  "inputs come from the store, so neither the original checkout nor the original machine "
+	  "is needed; in an empty directory, name the store with --store. Nothing is taken from "
+	  "the cache, and no other run uses the new results.\n\nEach task gets its recorded "
+	  "inputs, so one pass finds every nondeterministic task; with --chained it gets what was "
+	  "made just now. Outputs are compared file by file, and metrics within the `tolerance` "
+	  "that the step declares. Outputs that differ only in metadata of their format (such as "
+	  "times in a tar) count as the same after that normalisation, which is not the same "
+	  "bytes: exit 10, like a metric within tolerance. Differences of the environment (tools, "
+	  "kernel, CPU) are listed. A task that can't be run again reports which input, code or "
+	  "secret is missing; the others go on. Nothing is exported; a step with side effects of "
+	  "its own has them again, unless --skip leaves it out.\n\nA run that another project "
+	  "began executes the code of whoever wrote it to the store. It is shown and refused, "
+	  "unless you give --trust, and gets only the secrets that --secret names.\n\nBoth runs "
+	  "are kept, whatever the retention says, until you drop the reproduction (--drop). `cairn "
+	  "resume` continues an interrupted reproduction.",
 	  OPTIONS({ 0, "chained", NULL,
-		    "feed each task what was made now, instead of what is on record" },
-		  { 0, "step", "STEP", "only this step or task (chained: and what it needs)",
+		    "give each task what was made now, instead of the recorded inputs" },
+		  { 0, "step", "STEP",
+		    "run only this step or task (with --chained: and what it needs)",
 		    .repeats = true, .complete = COMPLETE_STEP },
-		  { 0, "skip", "STEP",
-		    "leave this step or task out, such as one that acts on the world",
+		  { 0, "skip", "STEP", "leave out this step or task, such as one with side effects",
 		    .repeats = true, .complete = COMPLETE_STEP },
 		  OPT_TRUST, OPT_SECRET, OPT_JOBS,
-		  { 0, "html", "FILE", "also write the report as a page",
+		  { 0, "html", "FILE", "also write the report as an HTML page",
 		    .complete = COMPLETE_FILE },
-		  { 'o', "output", "DIR",
-		    "keep its state there, in DIR/.cairn, instead of in the project",
+		  { 'o', "output", "DIR", "keep its state in DIR/.cairn, instead of in the project",
 		    .complete = COMPLETE_DIR },
 		  { 0, "keep-workspace", NULL,
-		    "leave the tasks' working directories in .cairn/work" },
+		    "keep the tasks' working directories in .cairn/work" },
 		  { 0, "drop", NULL,
-		    "don't keep the reproductions that RUN is part of any longer; nothing is run" },
+		    "drop the reproductions that RUN is part of, so that gc may remove them; runs "
+		    "nothing" },
 		  OPT_ON, OPT_STORE, OPT_CACHE),
 	  .json = "{\"original\": HASH, \"was\": RUN, \"is\": RUN (both as in `cairn runs "
 		  "--json`), \"mode\": \"isolated\"|\"chained\", \"verdict\", \"first\": "
@@ -563,42 +555,32 @@ const struct cli_command cli_commands[] = {
 		  { "cairn reproduce last --step train --chained", "one step and what it needs" },
 		  { "cairn reproduce fashion/best --html report.html", "by its tag, with a page" }),
 	  .complete = COMPLETE_RUN, .ignores_sigpipe = true, .run = cmd_reproduce },
-	{ "serve", "run schedules unattended, and answer over HTTP", "[PROJECT_DIR...]", 0, CLI_ANY,
-	  "Runs every schedule of the projects (default: the one here), each run as a process of "
-	  "its own. Stays in the foreground and logs a line an event. Pipeline files with "
-	  "schedules are found in the project's root and in pipelines/; an edit is taken up by "
-	  "itself, a broken one keeps the old schedule and says so.\n"
-	  "\n"
-	  "SIGHUP loads everything again. SIGTERM and SIGINT drain: nothing new begins, runs that "
-	  "are going on have --drain-timeout, then they are asked to stop; `cairn resume` goes on "
-	  "with them. A second signal asks at once, a third one leaves them running. After kill -9 "
-	  "runs go on too, and the next server follows them: no firing is lost, none happens "
-	  "twice.\n"
-	  "\n"
-	  "HTTP: /healthz, /readyz, /metrics (OpenMetrics), and the API under /api/v1 that "
-	  "/api/v1/openapi.json describes. At a loopback address or a Unix socket reading is free; "
-	  "what changes something needs the token as `Authorization: Bearer TOKEN`. Any other "
-	  "address needs a token for all but health, and isn't listened at without one; put TLS in "
-	  "front of it.\n"
-	  "\n"
-	  "Who is told of failures stands in a schedule's `notify`. A command gets the event as "
-	  "JSON on standard input and as CAIRN_EVENT, CAIRN_SCHEDULE, CAIRN_RUN, CAIRN_MESSAGE and "
-	  "others; a webhook gets it as a POST, signed with its secret: `Cairn-Signature: "
-	  "t=SECONDS,v1=HEX`, where HEX is the HMAC-SHA256 of SECONDS, a dot and the body. What "
-	  "may go better is tried again for about a day, across restarts.\n"
-	  "\n"
-	  "On a cluster: with a Lease (cairn.yaml's serve.lease, or --lease) several servers may "
-	  "be started by mistake or on purpose: one acts, the others stand by and take over when "
-	  "it is gone. Who loses the Lease ends at once; Jobs go on, and the next one takes its "
-	  "runs up. runners/kubernetes/deploy has the manifests.\n"
-	  "\n"
-	  "As a service: `cairn serve --unit` prints a unit for systemd (readiness, watchdog, "
-	  "reload and socket activation are spoken). In a container, whose time to stop must be "
-	  "longer than the drain's:\n"
-	  " docker run -d -v /srv/project:/project -w /project -v /etc/cairn/token:/run/token:ro "
-	  "\\\n"
-	  "   -p 127.0.0.1:8410:8410 IMAGE cairn serve --listen 0.0.0.0:8410 --token-file "
-	  "/run/token",
+	{ "serve", "run schedules, and serve the HTTP API", "[PROJECT_DIR...]", 0, CLI_ANY,
+	  "Runs every schedule of the projects (default: this one), each run as a process of its "
+	  "own. Stays in the foreground and logs one line per event. Finds pipeline files with "
+	  "schedules in the project's root and in pipelines/. An edited file is loaded again by "
+	  "itself; a broken one is reported and keeps its old schedules.\n\nSIGHUP loads "
+	  "everything again. SIGTERM and SIGINT drain: no run starts, and running ones may go on "
+	  "for --drain-timeout; then they are asked to stop, and `cairn resume` continues them. A "
+	  "second signal asks them at once, a third one leaves them running. After kill -9, too, "
+	  "runs go on and the next server follows them: no firing is lost, and none happens "
+	  "twice.\n\nHTTP: /healthz, /readyz, /metrics (OpenMetrics), and the API under /api/v1 "
+	  "that /api/v1/openapi.json describes. At a loopback address or a Unix socket, reading "
+	  "needs no token; changes need it as `Authorization: Bearer TOKEN`. At any other address "
+	  "all but the health checks need the token, and the server doesn't listen there without "
+	  "one; put TLS in front of it.\n\nA schedule's `notify` says who is told of failures. A "
+	  "command gets the event as JSON on standard input and as CAIRN_EVENT, CAIRN_SCHEDULE, "
+	  "CAIRN_RUN, CAIRN_MESSAGE and others; a webhook gets it as a POST, signed with its "
+	  "secret: `Cairn-Signature: t=SECONDS,v1=HEX`, where HEX is the HMAC-SHA256 of SECONDS, a "
+	  "dot and the body. A delivery that may succeed later is tried again for about a day, "
+	  "across restarts.\n\nOn a cluster, several servers can share a Lease (serve.lease in "
+	  "cairn.yaml, or --lease): one acts, the others stand by and take over when it is gone. A "
+	  "server that loses the Lease ends at once; Jobs go on, and the next server continues its "
+	  "runs. runners/kubernetes/deploy has the manifests.\n\n`cairn serve --unit` prints a "
+	  "systemd unit with readiness, watchdog, reload and socket activation. In a container, "
+	  "the time to stop must be longer than the drain timeout:\n docker run -d -v "
+	  "/srv/project:/project -w /project -v /etc/cairn/token:/run/token:ro \\\n   -p "
+	  "127.0.0.1:8410:8410 IMAGE cairn serve --listen 0.0.0.0:8410 --token-file /run/token",
 	  OPTIONS({ 0, "listen", "ADDRESS",
 		    "ADDR:PORT, unix:PATH or none (default: 127.0.0.1:8410, or systemd's sockets); "
 		    "port 0: any",
@@ -610,15 +592,15 @@ const struct cli_command cli_commands[] = {
 		    "serve this pipeline file, instead of all that have schedules", .repeats = true,
 		    .complete = COMPLETE_YAML },
 		  { 0, "drain-timeout", "DURATION",
-		    "how long runs may go on when the server is to end (default 5m)" },
-		  { 0, "max-runs", "N", "at most N runs at once, over all projects" },
+		    "how long runs may go on when the server is asked to end (default 5m)" },
+		  { 0, "max-runs", "N", "run at most N runs at once, over all projects" },
 		  { 0, "lease", "NAME",
-		    "of several servers of these projects only the one that holds this Lease of "
-		    "Kubernetes acts (default: cairn.yaml's serve.lease)" },
-		  { 0, "log", "FORMAT", "how events are logged: text or json",
-		    .choices = "text|json", .complete = COMPLETE_CHOICE },
-		  { 0, "unit", NULL, "print a unit file for systemd, and do nothing else" }),
-	  EXIT_CODES({ 0, "it was asked to end, and did" },
+		    "act only while holding this Kubernetes Lease, which several servers of these "
+		    "projects share (default: serve.lease in cairn.yaml)" },
+		  { 0, "log", "FORMAT", "log format: text or json", .choices = "text|json",
+		    .complete = COMPLETE_CHOICE },
+		  { 0, "unit", NULL, "print a systemd unit, and do nothing else" }),
+	  EXIT_CODES({ 0, "ended as it was asked to" },
 		     { 2, "wrong usage, or an address that needs a token" },
 		     { 3, "a configuration is invalid" },
 		     { 4, "the environment: database, disk, an address that is taken" }),
@@ -627,28 +609,26 @@ const struct cli_command cli_commands[] = {
 		     "two projects; the API may start runs" },
 		   { "cairn serve --unit >/etc/systemd/system/cairn.service", "as a service" }),
 	  .complete = COMPLETE_DIR, .ignores_sigpipe = true, .run = cmd_serve },
-	{ "secret", "keep secrets for steps", .subcommands = secret_commands,
+	{ "secret", "manage secrets for steps", .subcommands = secret_commands,
 	  .description = "Secrets reach the steps that name them as environment variables, and "
 			 "nothing else: they aren't keyed or stored with results. Logs show *** "
 			 "instead of a value's lines, also where a program prints them in base64, "
 			 "percent-encoded or in JSON; lines of fewer than 4 bytes are not masked, "
-			 "and what a step writes into its outputs and metrics is its own affair. "
-			 "CAIRN_SECRET_NAME in the environment wins over what is kept.",
+			 "and outputs and metrics are never masked. CAIRN_SECRET_NAME in the "
+			 "environment overrides a stored secret.",
 	  EXAMPLES({ "cairn secret set REGISTRY_TOKEN", "keep one" },
 		   { "cairn secret list", "which are there" }) },
-	{ "image", "write Cairn's own container image, without Docker", "", 0, 0,
+	{ "image", "build Cairn's own container image, without Docker", "", 0, 0,
 	  "The image holds this very program, the built-in steps, the helpers that run beside "
 	  "tasks, every shared library that they need, CA certificates and time zones, and no "
-	  "shell. Pods that run tasks, and `cairn serve` on a cluster, are made of it. It is read "
+	  "shell. Pods that run tasks use it, and so does `cairn serve` on a cluster. It is read "
 	  "from the files that this program runs on (nothing is downloaded, nothing executed), and "
 	  "the same files give the same bytes and digest, whenever and wherever it is made. Its "
-	  "user is 10001:10001, and its root may be read-only.\n"
-	  "\n"
-	  "--output DIR writes an OCI image layout. --output FILE.tar writes the same as one file, "
-	  "which `docker load`, `ctr images import` and `podman load` take. --push sends it to a "
-	  "registry, with the credentials of `docker login` (DOCKER_CONFIG, ~/.docker/config.json) "
-	  "or of a docker-credential helper named there; blobs that are there already aren't sent "
-	  "again.",
+	  "user is 10001:10001, and its root may be read-only.\n\n--output DIR writes an OCI image "
+	  "layout. --output FILE.tar writes the same as one file, which `docker load`, `ctr images "
+	  "import` and `podman load` take. --push sends it to a registry, with the credentials of "
+	  "`docker login` (DOCKER_CONFIG, ~/.docker/config.json) or of a docker-credential helper "
+	  "named there; blobs that are there already aren't sent again.",
 	  OPTIONS({ 'o', "output", "PATH",
 		    "a directory that is empty or doesn't exist, or FILE.tar",
 		    .complete = COMPLETE_FILE },
@@ -656,7 +636,7 @@ const struct cli_command cli_commands[] = {
 		  { 0, "name", "NAME:TAG",
 		    "what it is called (default: as pushed, or cairn:VERSION)" },
 		  { 0, "plain-http", NULL,
-		    "the registry speaks HTTP; one on this machine may anyway" }),
+		    "use HTTP for the registry; one on this machine may use it anyway" }),
 	  .json = "{\"digest\", \"name\", \"output\"|null, \"pushed\"|null, \"size\": N, "
 		  "\"files\": N, \"architecture\"}",
 	  EXAMPLES({ "cairn image --output cairn.tar", "for this machine: docker load takes it" },
@@ -665,25 +645,25 @@ const struct cli_command cli_commands[] = {
 	  .run = cmd_image },
 	{ "step", "run a built-in step by itself", "NAME [OPTION...]", 0, CLI_ANY,
 	  "The steps that a pipeline names with `uses`: shard, augment, train, evaluate. `cairn "
-	  "step` lists them, `cairn step NAME --help` says what one reads, makes and can be told. "
-	  "Everything behind NAME is the step's own.",
+	  "step` lists them, `cairn step NAME --help` shows the inputs, outputs and settings of "
+	  "one. Everything after NAME belongs to the step.",
 	  EXIT_CODES({ 0, "done" }, { 1, "the step failed" }, { 2, "wrong use" },
 		     { 3, "a setting is invalid" }),
 	  EXAMPLES({ "cairn step shard --help", "what a step takes" },
 		   { "cairn step shard -i data=photos/ -o train=shards/ -w samples_per_shard=1000",
 		     "" }),
 	  .raw = true, .run = cmd_step },
-	{ "store", "look after the store", .subcommands = store_commands,
+	{ "store", "manage the store", .subcommands = store_commands,
 	  .description =
 		  "The store holds all content that runs read and made, each under its digest.",
 	  EXAMPLES({ "cairn store stat", "how much is in it" },
 		   { "cairn store gc --dry-run", "how much could be freed" }) },
-	{ "doctor", "check that everything that runs need is in order", "[PIPELINE]", 0, 1,
-	  "Looks at the state directory, store, database, disk, time, libraries, and the tools "
-	  "that the pipeline names, and says what to do about what isn't right. On Kubernetes also "
-	  "at the cluster: its version, the account's rights, whether it would take a Job (dry "
-	  "run; nothing is made), quotas, GPUs; with --deep a pod is run there as a task's would "
-	  "be, which reads from the store and writes to it, and removed again.",
+	{ "doctor", "check that this machine and project are ready for runs", "[PIPELINE]", 0, 1,
+	  "Checks the state directory, store, database, disk, time, libraries, and the tools that "
+	  "the pipeline names, and says how to solve each problem. On Kubernetes, also checks the "
+	  "cluster: its version, the account's rights, whether it would take a Job (dry run; "
+	  "nothing is made), quotas and GPUs. With --deep, also runs a pod like a task's, which "
+	  "reads from the store and writes to it, and removes it.",
 	  OPTIONS(OPT_ON, { 0, "deep", NULL, "on Kubernetes: run a pod, too" }),
 	  .json = "{\"checks\": [{\"name\", \"state\": \"ok\"|\"warning\"|\"problem\", \"detail\", "
 		  "\"advice\"|null}], \"healthy\": BOOL}",

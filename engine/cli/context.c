@@ -19,6 +19,7 @@
  * Threads: one. What it doesn't do: give out loop and runner (session.c), or decide what a name
  * means (what.c).
  */
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -165,15 +166,6 @@ static int apply_store(struct cli *cli, const char *cwd, struct err *err)
 	return 0;
 }
 
-static int apply_options(struct cli *cli, const char *cwd, struct err *err)
-{
-	if (cli->runner_option)
-		cli->config->runner = cli->runner_option;
-	if (cli->cache_option)
-		cli->config->cache = cli->cache_option;
-	return cli->store_option ? apply_store(cli, cwd, err) : 0;
-}
-
 int cli_config(struct cli *cli, const struct config **ret, struct err *err)
 {
 	_cleanup_(diag_list_freep) struct diag_list *diags = NULL;
@@ -189,22 +181,30 @@ int cli_config(struct cli *cli, const struct config **ret, struct err *err)
 		cli_print_diags(cli, diags);
 		if (r < 0)
 			return said_all(diags, "cairn.yaml", err);
-		if (apply_options(cli, cwd, err) < 0)
+		if (cli->runner_option)
+			cli->config->runner = cli->runner_option;
+		if (cli->cache_option)
+			cli->config->cache = cli->cache_option;
+		if (cli->store_option && apply_store(cli, cwd, err) < 0)
 			return -1;
 	}
 	*ret = cli->config;
 	return 0;
 }
 
-const char *cli_steps_program(struct cli *cli)
+const char *cli_program(struct cli *cli)
 {
 	char path[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
-	char *slash;
 
-	path[MAX(n, 0)] = '\0';
-	slash = strrchr(path, '/');
-	return slash ? arena_printf(cli->arena, "%.*s/cairn-steps", (int)(slash - path), path)
+	return n > 0 ? arena_strndup(cli->arena, path, (size_t)n) : "cairn";
+}
+
+const char *cli_steps_program(struct cli *cli)
+{
+	const char *program = cli_program(cli), *slash = strrchr(program, '/');
+
+	return slash ? arena_printf(cli->arena, "%.*s/cairn-steps", (int)(slash - program), program)
 		     : "cairn-steps";
 }
 
@@ -213,6 +213,7 @@ int cli_db(struct cli *cli, enum db_open_flags flags, struct db **ret, struct er
 	const struct config *config;
 	_cleanup_(freep) char *path = NULL;
 
+	assert(flags == DB_READ || flags == DB_WRITE);
 	if (cli_config(cli, &config, err) < 0)
 		return -1;
 	if (cli->db && flags == DB_WRITE && !cli->db_writable) {
@@ -243,14 +244,6 @@ int64_t cli_test_duration(const char *name, int64_t normal_ns)
 	return v && text_parse_duration(v, &ns, NULL) == 0 ? ns : normal_ns;
 }
 
-/* What pods make comes through the store, even where results of others aren't wanted. */
-static enum store_mode store_mode(const struct config *c)
-{
-	if (str_eq(c->cache, "off"))
-		return str_eq(c->runner, "kubernetes") ? STORE_READ_WRITE : STORE_OFF;
-	return str_eq(c->cache, "read-only") ? STORE_READ_ONLY : STORE_READ_WRITE;
-}
-
 int cli_open_store(const struct config *c, bool create, struct store **ret, struct err *err)
 {
 	const struct bucket_options bucket = {
@@ -263,10 +256,14 @@ int cli_open_store(const struct config *c, bool create, struct store **ret, stru
 			 : str_eq(c->store_options.style, "virtual") ? BUCKET_STYLE_VIRTUAL
 								     : BUCKET_STYLE_AUTO,
 	};
+	/* What pods make comes through the store, even where results of others aren't wanted. */
+	bool off = str_eq(c->cache, "off") && !str_eq(c->runner, "kubernetes");
 	const struct store_options o = {
 		.local = c->local_store,
 		.cache_max = c->cache_bytes,
-		.mode = store_mode(c),
+		.mode = off                             ? STORE_OFF
+			: str_eq(c->cache, "read-only") ? STORE_READ_ONLY
+							: STORE_READ_WRITE,
 		.bucket = &bucket,
 		.lease_ns = cli_test_duration("CAIRN_TEST_LEASE", 0),
 		.names = &manifest_names,
@@ -328,14 +325,9 @@ int cli_pipeline(struct cli *cli, const char *path, struct pipeline **ret, struc
 
 /* Params. */
 
-static void add_override(struct param_override **v, size_t *n, const struct param_override *o)
-{
-	*v = xreallocarray(*v, *n + 1, sizeof(**v));
-	(*v)[(*n)++] = *o;
-}
+typedef VEC(struct param_override) override_list;
 
-static int param_file(struct cli *cli, const char *path, struct param_override **v, size_t *n,
-		      struct err *err)
+static int param_file(struct cli *cli, const char *path, override_list *v, struct err *err)
 {
 	_cleanup_(diag_list_freep) struct diag_list *diags = diag_list_new();
 	struct param_override *more = NULL;
@@ -346,38 +338,31 @@ static int param_file(struct cli *cli, const char *path, struct param_override *
 	if (r < 0)
 		return said_all(diags, path, err);
 	for (size_t i = 0; i < n_more; i++)
-		add_override(v, n, &more[i]);
-	return 0;
-}
-
-static int param_word(struct cli *cli, const char *word, struct param_override **v, size_t *n,
-		      struct err *err)
-{
-	const char *eq = strchr(word, '=');
-	struct param_override o = { .where = "-p" };
-
-	if (!eq || eq == word)
-		return err_set(err, ERR_USAGE, "-p wants NAME=VALUE, not `%s`", word);
-	o.name = arena_strndup(cli->arena, word, (size_t)(eq - word));
-	o.text = eq + 1;
-	add_override(v, n, &o);
+		VEC_PUSH(v, more[i]);
 	return 0;
 }
 
 int cli_params(struct cli *cli, const struct cli_args *args, struct param_override **ret,
 	       size_t *ret_n, struct err *err)
 {
-	_cleanup_(freep) struct param_override *v = NULL;
 	unsigned n_files = cli_count(args, "params-file"), n_words = cli_count(args, "param");
-	size_t n = 0;
+	override_list v = { 0 };
+	int r = 0;
 
-	for (unsigned i = 0; i < n_files; i++)
-		if (param_file(cli, cli_value_at(args, "params-file", i), &v, &n, err) < 0)
-			return -1;
-	for (unsigned i = 0; i < n_words; i++)
-		if (param_word(cli, cli_value_at(args, "param", i), &v, &n, err) < 0)
-			return -1;
-	*ret = n ? arena_memdup(cli->arena, v, n * sizeof(*v)) : NULL;
-	*ret_n = n;
-	return 0;
+	for (unsigned i = 0; r == 0 && i < n_files; i++)
+		r = param_file(cli, cli_value_at(args, "params-file", i), &v, err);
+	for (unsigned i = 0; r == 0 && i < n_words; i++) {
+		const char *word = cli_value_at(args, "param", i), *eq = strchr(word, '=');
+
+		if (!eq || eq == word)
+			r = err_set(err, ERR_USAGE, "-p needs NAME=VALUE, not `%s`", word);
+		else
+			VEC_PUSH(&v, ((struct param_override){
+					     .where = "-p",
+					     .name = arena_strndup(cli->arena, word,
+								   (size_t)(eq - word)),
+					     .text = eq + 1 }));
+	}
+	VEC_TO_ARENA(&v, cli->arena, ret, ret_n);
+	return r;
 }

@@ -128,24 +128,21 @@ static int give(struct cli_args *a, const struct cli_option *o, const char *valu
 	return 0;
 }
 
-/* Does this option take the word behind it (NULL: none is) as its value? */
-static bool cli_option_takes(const struct cli_option *o, const char *next)
-{
-	return next && (!o->bare || (*next && *next != '-' && !cli_is_pipeline_path(next)));
-}
-
-/* The value of an option that has none in its own word. `typed` is what the error shows. */
+/* The value of an option that has none in its own word: the next word, which is NULL behind the
+ * last one, or the bare one's. `typed` is what the error shows. */
 static int give_next(struct cli_args *a, const struct cli_option *o, const char *typed, char **argv,
-		     int argc, int *i, struct err *err)
+		     int *i, struct err *err)
 {
-	if (cli_option_takes(o, *i + 1 < argc ? argv[*i + 1] : NULL))
+	const char *next = argv[*i + 1];
+
+	if (next && (!o->bare || (*next && *next != '-' && !cli_is_pipeline_path(next))))
 		return give(a, o, argv[++*i], err);
 	if (o->bare)
 		return give(a, o, o->bare, err);
 	return err_set(err, ERR_USAGE, "%s needs a value: %s %s", typed, typed, o->arg);
 }
 
-static int parse_long(struct cli_args *a, char **argv, int argc, int *i, struct err *err)
+static int parse_long(struct cli_args *a, char **argv, int *i, struct err *err)
 {
 	const char *word = argv[*i] + 2, *eq = strchr(word, '=');
 	size_t len = eq ? (size_t)(eq - word) : strlen(word);
@@ -158,10 +155,10 @@ static int parse_long(struct cli_args *a, char **argv, int argc, int *i, struct 
 			  : give(a, o, "", err);
 	if (eq)
 		return give(a, o, eq + 1, err);
-	return give_next(a, o, argv[*i], argv, argc, i, err);
+	return give_next(a, o, argv[*i], argv, i, err);
 }
 
-static int parse_letters(struct cli_args *a, char **argv, int argc, int *i, struct err *err)
+static int parse_letters(struct cli_args *a, char **argv, int *i, struct err *err)
 {
 	for (const char *p = argv[*i] + 1; *p; p++) {
 		const struct cli_option *o = find_option(a->command, NULL, 0, *p);
@@ -176,7 +173,7 @@ static int parse_letters(struct cli_args *a, char **argv, int argc, int *i, stru
 		}
 		if (p[1])
 			return give(a, o, p + 1, err);
-		return give_next(a, o, typed, argv, argc, i, err);
+		return give_next(a, o, typed, argv, i, err);
 	}
 	return 0;
 }
@@ -327,9 +324,9 @@ static int parse_words(struct cli_args *a, int argc, char **argv, const int plac
 		else if (!a->command && strcmp(argv[i], "--version") == 0)
 			a->version = true;
 		else if (argv[i][1] == '-')
-			r = parse_long(a, argv, argc, &i, err);
+			r = parse_long(a, argv, &i, err);
 		else
-			r = parse_letters(a, argv, argc, &i, err);
+			r = parse_letters(a, argv, &i, err);
 		if (r < 0)
 			return -1;
 	}
@@ -340,6 +337,7 @@ int cli_parse(int argc, char **argv, struct cli_args *ret, struct err *err)
 {
 	int places[2];
 
+	assert(argc >= 1 && !argv[argc]);
 	*ret = (struct cli_args){ 0 };
 	ret->operands = xcalloc((size_t)argc + 1, sizeof(*ret->operands));
 	if (parse_command(ret, argc, argv, places, err) < 0 ||
@@ -393,10 +391,11 @@ const char *cli_value(const struct cli_args *a, const char *name)
 	return n ? cli_value_at(a, name, n - 1) : NULL;
 }
 
-const char **cli_values(const struct cli_args *a, const char *name, size_t *ret_n)
+const char *const *cli_values(const struct cli_args *a, const char *name, struct arena *arena,
+			      size_t *ret_n)
 {
 	size_t n = cli_count(a, name);
-	const char **v = n ? xcalloc(n + 1, sizeof(*v)) : NULL;
+	const char **v = arena_alloc(arena, (n + 1) * sizeof(*v));
 
 	*ret_n = n;
 	for (size_t i = 0, k = 0; i < a->n_given; i++)
@@ -411,6 +410,7 @@ int cli_uint(const struct cli_args *a, const char *name, uint64_t min, uint64_t 
 	const char *text = cli_value(a, name);
 	int64_t v;
 
+	assert(min <= max && max <= INT64_MAX);
 	if (!text)
 		return 0;
 	if (!text_parse_int(text, &v) || v < 0 || (uint64_t)v < min || (uint64_t)v > max)

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/text/str.h"
 
+struct arena;
 struct cli;
 struct cli_args;
 
@@ -114,8 +115,9 @@ static inline bool cli_flag(const struct cli_args *args, const char *name)
 const char *cli_value(const struct cli_args *args, const char *name); /* the last one's, or NULL */
 const char *cli_value_at(const struct cli_args *args, const char *name,
 			 unsigned i); /* of those that repeat: i < cli_count() */
-/* All values of a repeating option as an array (malloc; free it; NULL when there are none). */
-const char **cli_values(const struct cli_args *args, const char *name, size_t *ret_n);
+/* All values of a repeating option, an array in `arena`. */
+const char *const *cli_values(const struct cli_args *args, const char *name, struct arena *arena,
+			      size_t *ret_n);
 /* A whole number in [min, max]; *ret stays as it is when the option wasn't given. ERR_USAGE. */
 int cli_uint(const struct cli_args *args, const char *name, uint64_t min, uint64_t max,
 	     uint64_t *ret, struct err *err);

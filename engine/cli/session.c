@@ -19,6 +19,7 @@
  * Threads: the loop's. What it doesn't do: begin or end a run (run/execution.c).
  */
 #include "cli/session.h"
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include "base/os/fs.h"
@@ -29,17 +30,9 @@
 #include "runners/links.h"
 #include "storage/remote/tier.h"
 
-static unsigned cpus(void)
+unsigned session_cpus(void)
 {
 	return (unsigned)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
-}
-
-static int open_leases(struct session *s, struct err *err)
-{
-	_cleanup_(freep) char *path = xasprintf("%s/keys.lock", s->config->state_dir);
-
-	s->leases_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-	return s->leases_fd < 0 ? err_errno(err, "cannot open %s", path) : 0;
 }
 
 static bool on_kubernetes(const struct session *s)
@@ -62,7 +55,8 @@ static int open_local(struct session *s, struct err *err)
 	if (o.inputs == RUNNER_INPUTS_LINKED && links_check(o.store_dir, o.state_dir, err) < 0)
 		return err_wrap(
 			err,
-			"`workspace: link` in cairn.yaml can't be had (leave it out, or say copy)");
+			"`workspace: link` in cairn.yaml isn't possible here (leave it out, or say "
+			"copy)");
 	return runner_local_new(s->loop, &o, &s->runner, err);
 }
 
@@ -91,54 +85,44 @@ static int open_kubernetes(struct session *s, struct cli *cli, struct err *err)
 	return runner_kubernetes_new(s->loop, &o, &s->runner, err);
 }
 
-/* What pods make gets to the engine, and to the next pods, through the store only. */
-static int check_cache(const struct session *s, struct err *err)
-{
-	if (!on_kubernetes(s) || !str_eq(s->config->cache, "read-only"))
-		return 0;
-	return err_set(
-		err, ERR_INVALID,
-		"pods put what they make into the store, and `cache: read-only` forbids that: say "
-		"--cache off to take nobody's results all the same, or --cache read-write");
-}
-
-static int open_runner(struct session *s, struct cli *cli, struct err *err)
-{
-	if (loop_new(clock_system(), &s->loop, err) < 0)
-		return -1;
-	return on_kubernetes(s) ? open_kubernetes(s, cli, err) : open_local(s, err);
-}
-
-static void find_programs(struct session *s, struct cli *cli)
-{
-	s->steps_here = s->steps_program = cli_steps_program(cli);
-	if (!on_kubernetes(s))
-		return;
-	s->steps_program = POD_STEPS;
-	s->launch_program = POD_LAUNCH;
-}
-
 int session_open(struct session *s, struct cli *cli, bool executing, struct err *err)
 {
-	_cleanup_(freep) char *cache = NULL;
+	_cleanup_(freep) char *cache = NULL, *leases = NULL;
 	struct err why = { 0 };
 
 	*s = (struct session){ .leases_fd = -1 };
-	if (cli_config(cli, &s->config, err) < 0 || (executing && check_cache(s, err) < 0))
+	if (cli_config(cli, &s->config, err) < 0)
 		return -1;
-	find_programs(s, cli);
+	if (executing && on_kubernetes(s) && str_eq(s->config->cache, "read-only"))
+		return err_set(
+			err, ERR_INVALID,
+			"pods write their results to the store, which `cache: read-only` forbids: "
+			"use --cache off to take nobody's results, or --cache read-write");
+	s->steps_here = s->steps_program = cli_steps_program(cli);
+	if (on_kubernetes(s)) {
+		s->steps_program = POD_STEPS;
+		s->launch_program = POD_LAUNCH;
+	}
 	if (fs_mkdir_p(s->config->state_dir, err) < 0)
 		return -1;
 	cache = xasprintf("%s/statcache", s->config->state_dir);
 	if (cli_store(cli, true, &s->store, err) < 0 || cli_db(cli, DB_WRITE, &s->db, err) < 0 ||
 	    statcache_open(cache, &s->cache, err) < 0)
 		return -1;
-	if (on_kubernetes(s) && cli_images_new(s->config, &s->images, err) < 0)
-		return -1;
-	if (executing && store_use(s->store, &why) < 0)
+	if (on_kubernetes(s))
+		s->images = cli_images_new(s->config);
+	if (!executing)
+		return 0;
+	if (store_use(s->store, &why) < 0)
 		cli_warn(cli, "a `store gc` of another project may remove what this run uses: %s",
 			 why.msg);
-	return executing && (open_leases(s, err) < 0 || open_runner(s, cli, err) < 0) ? -1 : 0;
+	leases = xasprintf("%s/keys.lock", s->config->state_dir);
+	s->leases_fd = open(leases, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	if (s->leases_fd < 0)
+		return err_errno(err, "cannot open %s", leases);
+	if (loop_new(clock_system(), &s->loop, err) < 0)
+		return -1;
+	return on_kubernetes(s) ? open_kubernetes(s, cli, err) : open_local(s, err);
 }
 
 void session_close(struct session *s)
@@ -152,7 +136,7 @@ void session_close(struct session *s)
 	*s = (struct session){ .leases_fd = -1 };
 }
 
-struct session_operands session_operands(struct cli *cli, const struct cli_args *args)
+struct session_operands session_operands(const struct cli_args *args)
 {
 	bool named = args->n_operands && cli_is_pipeline_path(args->operands[0]);
 
@@ -165,8 +149,6 @@ int session_options(struct cli *cli, const struct cli_args *args, const struct s
 		    struct run_options *ret, struct err *err)
 {
 	struct param_override *overrides;
-	const char **force;
-	size_t n;
 
 	*ret = (struct run_options){ .targets = op->steps, .n_targets = op->n_steps };
 	if (cli_params(cli, args, &overrides, &ret->n_overrides, err) < 0)
@@ -174,10 +156,7 @@ int session_options(struct cli *cli, const struct cli_args *args, const struct s
 	ret->overrides = overrides;
 	ret->from = cli_value(args, "from");
 	ret->until = cli_value(args, "until");
-	force = cli_values(args, "force", &n);
-	ret->force = force ? arena_memdup(cli->arena, force, n * sizeof(*force)) : NULL;
-	ret->n_force = n;
-	free(force);
+	ret->force = cli_values(args, "force", cli->arena, &ret->n_force);
 	return 0;
 }
 
@@ -202,8 +181,9 @@ int session_plan(struct session *s, struct cli *cli, const struct pipeline *p,
 				   .force = o->force,
 				   .n_force = o->n_force,
 				   .hash_only = true,
-				   .hash_threads = cpus() };
+				   .hash_threads = session_cpus() };
 
+	assert(s->db && s->store);
 	if (params_resolve(p, o->overrides, o->n_overrides, cli->arena, params, diags, err) < 0)
 		return -1;
 	if (plan_new(&pc, &po, ret, err) < 0)
@@ -222,6 +202,6 @@ int session_store_answered(struct session *s, struct err *err)
 	if (tier_failure(s->store, &why) == 0)
 		return 0;
 	return err_set(err, why.code,
-		       "the store %s doesn't answer, so that what is there counts as missing: %s",
+		       "the store %s doesn't answer, so its content counts as missing: %s",
 		       store_uri(s->store), why.msg);
 }

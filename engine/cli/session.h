@@ -27,20 +27,22 @@ struct session {
 int session_open(struct session *s, struct cli *cli, bool executing, struct err *err);
 void session_close(struct session *s);
 
+unsigned session_cpus(void); /* online, at least one */
+
 /* PIPELINE and STEP… of a command's operands. */
 struct session_operands {
 	const char *pipeline; /* NULL: pipeline.yaml */
 	const char *const *steps;
 	size_t n_steps;
 };
-struct session_operands session_operands(struct cli *cli, const struct cli_args *args);
+struct session_operands session_operands(const struct cli_args *args);
 
 /* --param, --params-file, --from, --until, --force and targets → options. Arrays live in
  * cli->arena. */
 int session_options(struct cli *cli, const struct cli_args *args, const struct session_operands *op,
 		    struct run_options *ret, struct err *err);
 
-/* A plan as it stands now, for `plan` and `why`: nothing is executed. */
+/* A plan as it stands now, of an open session: nothing is executed. */
 int session_plan(struct session *s, struct cli *cli, const struct pipeline *p,
 		 const struct run_options *o, struct plan **ret, struct err *err);
 /* -1 when a shared store was asked and didn't answer. Then what lies there counts as missing, and

@@ -1,6 +1,6 @@
 /* engine/cli/what.c — what a person means by WHAT.
  *
- * split_part() takes off what is behind a known @word. search() then tries, in this order: a path
+ * what_find() takes off what is behind a known @word. search() then tries, in this order: a path
  * that begins with ./, ../ or /; a run named in full, with what is behind it; something of --run or
  * the newest run; a content id; a run by its beginning; any other path. The first that is found and
  * allowed wins. With --run the two lookups of runs are left out, but for a full name where a run
@@ -12,7 +12,7 @@
  *
  * A miss doesn't end the search. note() keeps the first ambiguity and the first "not found";
  * nothing() makes the final error of them, an ambiguity before anything else. Only an error of
- * another kind, such as a database that can't be read, ends it at once (LOOKED).
+ * another kind, such as a database that can't be read, ends it at once (looked()).
  *
  * what_db() is for runs that only the store knows: it finds a run hash at the text's beginning, or
  * through a tag, and imports that run (adopt()) before the search.
@@ -22,6 +22,7 @@
  * Threads: one. What it doesn't do: read the tasks of a run (record/facts.h), or open content.
  */
 #include "cli/what.h"
+#include <assert.h>
 #include <fcntl.h>
 #include "record/lineage/lineage.h"
 #include "record/manifest/reindex.h"
@@ -73,16 +74,6 @@ static bool part_of(const char *word, enum part *ret, const char **ret_name)
 	return false;
 }
 
-/* Labels may hold an @ themselves: only one with a known word behind it counts. */
-static void split_part(struct search *s)
-{
-	const char *at = strrchr(s->text, '@');
-
-	s->base = s->text;
-	if (at && part_of(at + 1, &s->part, &s->part_name))
-		s->base = arena_strndup(s->cli->arena, s->text, (size_t)(at - s->text));
-}
-
 /* Misses. */
 
 static int note(struct search *s, const struct err *e)
@@ -96,16 +87,13 @@ static int note(struct search *s, const struct err *e)
 
 /* Evaluates `call`, whose error goes to _e. 1: found. 0: it isn't there, or could be several
  * things: noted. -1: an error that ends the search, such as a database that can't be read. */
-#define LOOKED(s, call, err)                                        \
-	({                                                          \
-		struct err _e = { 0 };                              \
-		int _r = (call);                                    \
-		if (_r < 0 && note((s), &_e) < 0)                   \
-			_r = err_set((err), _e.code, "%s", _e.msg); \
-		else                                                \
-			_r = _r < 0 ? 0 : 1;                        \
-		_r;                                                 \
-	})
+/* 1 found, 0 missed, of a lookup that gave `r` and `e`; -1 with *err for an error that ends all. */
+static int looked(struct search *s, int r, const struct err *e, struct err *err)
+{
+	if (r >= 0)
+		return 1;
+	return note(s, e) < 0 ? err_set(err, e->code, "%s", e->msg) : 0;
+}
 
 /* Things of a task. */
 
@@ -253,7 +241,7 @@ static int with_dot(struct search *s, const struct facts_task *tasks, size_t n, 
 		struct err e = { 0 };
 
 		slashed[dot - what] = '/';
-		if (facts_find_output(s->cli, tasks, n, slashed, &t, &o, &e) == 0) {
+		if (facts_find_output(tasks, n, slashed, &t, &o, &e) == 0) {
 			take_output(s, t, o);
 			return 1;
 		}
@@ -297,7 +285,7 @@ static int find_output(struct search *s, const struct facts_task *tasks, size_t 
 	const struct named_content *o;
 	struct err e = { 0 };
 
-	if (facts_find_output(s->cli, tasks, n, what, &t, &o, &e) == 0) {
+	if (facts_find_output(tasks, n, what, &t, &o, &e) == 0) {
 		take_output(s, t, o);
 		return 1;
 	}
@@ -309,32 +297,21 @@ static int find_output(struct search *s, const struct facts_task *tasks, size_t 
 
 /* In a run. */
 
-static int task_itself(struct search *s, const struct facts_task *tasks, size_t n, const char *what,
-		       struct err *err)
-{
-	const struct facts_task *t;
-
-	if (one_task(s, tasks, n, what, &t, err) < 0)
-		return -1;
-	s->ret->kind = WHAT_TASK;
-	s->ret->task = t;
-	s->ret->name = t->task;
-	return 0;
-}
-
 /* `what` ("": the run alone) in s->ret->run. 1 found, 0 not, -1 error. */
 static int in_run(struct search *s, const char *what, struct err *err)
 {
 	const struct facts_task *t;
 	struct facts_task *tasks;
+	struct err e = { 0 };
 	size_t n;
+	int r;
 
 	if (s->part == PART_INPUT) {
 		s->ret->kind = WHAT_CONTENT;
 		s->ret->name = s->part_name;
 		if (*what || !(s->allowed & WHAT_CONTENT))
 			return 0;
-		return LOOKED(s, run_input(s, s->part_name, &s->ret->id, &_e), err);
+		return looked(s, run_input(s, s->part_name, &s->ret->id, &e), &e, err);
 	}
 	if (s->part == PART_NONE && !*what) {
 		s->ret->kind = WHAT_RUN;
@@ -343,37 +320,28 @@ static int in_run(struct search *s, const char *what, struct err *err)
 	}
 	if (facts_tasks(s->cli, s->db, &s->ret->run, &tasks, &n, err) < 0)
 		return -1;
+	if (s->part == PART_METRIC && !(s->allowed & WHAT_METRIC))
+		return 0;
 	if (s->part == PART_METRIC)
-		return s->allowed & WHAT_METRIC ? LOOKED(s, metric_of(s, tasks, n, what, &_e), err)
-						: 0;
+		return looked(s, metric_of(s, tasks, n, what, &e), &e, err);
 	if (s->part != PART_NONE && s->allowed & WHAT_CONTENT) {
-		int r = LOOKED(s, one_task(s, tasks, n, what, &t, &_e), err);
-
-		return r <= 0 ? r : LOOKED(s, content_part(s, t, &_e), err);
+		r = looked(s, one_task(s, tasks, n, what, &t, &e), &e, err);
+		return r <= 0 ? r : looked(s, content_part(s, t, &e), &e, err);
 	}
 	if (s->allowed & WHAT_TASK) {
-		int r = LOOKED(s, task_itself(s, tasks, n, what, &_e), err);
-
+		r = looked(s, one_task(s, tasks, n, what, &t, &e), &e, err);
+		if (r > 0) {
+			s->ret->kind = WHAT_TASK;
+			s->ret->task = t;
+			s->ret->name = t->task;
+		}
 		if (r != 0)
 			return r;
 	}
 	return s->allowed & WHAT_CONTENT ? find_output(s, tasks, n, what) : 0;
 }
 
-/* 1: s->ret->run is the run of this name. beginnings: also what only begins so. */
-static int named_run(struct search *s, const char *name, bool beginnings, struct err *err)
-{
-	struct err e = { 0 };
-	int r = beginnings ? record_find_run(s->db, name, s->cli->arena, &s->ret->run, &e)
-			   : record_find_run_named(s->db, name, s->cli->arena, &s->ret->run, &e);
-
-	if (r < 0)
-		return note(s, &e) < 0 ? err_set(err, e.code, "%s", e.msg) : 0;
-	s->ret->has_run = beginnings || r > 0;
-	return s->ret->has_run;
-}
-
-/* RUN, and RUN with something behind it. */
+/* RUN, and RUN with something behind it. beginnings: also a run whose name only begins so. */
 static int with_run(struct search *s, bool beginnings, struct err *err)
 {
 	size_t n = strlen(s->base);
@@ -381,34 +349,30 @@ static int with_run(struct search *s, bool beginnings, struct err *err)
 		s->missing; /* what was noted before: that a part is no run says nothing */
 
 	for (size_t at = n; at > 0; at--) {
+		struct err e = { 0 };
 		const char *name;
 		int r;
 
 		if (at < n && s->base[at] != '/' && s->base[at] != ':')
 			continue;
 		name = arena_strndup(s->cli->arena, s->base, at);
-		r = named_run(s, name, beginnings, err);
-		if (r == 0)
+		r = beginnings
+			    ? record_find_run(s->db, name, s->cli->arena, &s->ret->run, &e)
+			    : record_find_run_named(s->db, name, s->cli->arena, &s->ret->run, &e);
+		if (r < 0 && note(s, &e) < 0)
+			return err_set(err, e.code, "%s", e.msg);
+		if (r >= 0)
+			s->ret->has_run = beginnings || r > 0;
+		if (r < 0 || !s->ret->has_run) {
 			s->missing = told;
-		if (r > 0) {
-			r = in_run(s, at < n ? s->base + at + 1 : "", err);
-			told = s->missing;
+			continue;
 		}
+		r = in_run(s, at < n ? s->base + at + 1 : "", err);
+		told = s->missing;
 		if (r != 0)
 			return r;
 	}
 	return 0;
-}
-
-/* TASK, TASK/OUTPUT, TASK@log: of --run, or the newest. */
-static int without_run(struct search *s, const char *run, struct err *err)
-{
-	struct err e = { 0 };
-
-	if (record_find_run(s->db, run ? run : "last", s->cli->arena, &s->ret->run, &e) < 0)
-		return run ? err_set(err, e.code, "%s", e.msg) : note(s, &e);
-	s->ret->has_run = true;
-	return in_run(s, s->base, err);
 }
 
 /* Content and files. */
@@ -417,11 +381,12 @@ static int by_id(struct search *s, struct err *err)
 {
 	const char *hex = str_has_prefix(s->text, "sha256:") ? s->text + 7 : s->text;
 	size_t n = strlen(hex);
+	struct err e = { 0 };
 	int r;
 
 	if (n < CONTENT_DIGITS_MIN || n > 64 || strspn(hex, "0123456789abcdef") != n)
 		return 0;
-	r = LOOKED(s, lineage_find(s->db, hex, &s->ret->id, &_e), err);
+	r = looked(s, lineage_find(s->db, hex, &s->ret->id, &e), &e, err);
 	if (r > 0)
 		*s->ret = (struct what){ .kind = WHAT_CONTENT,
 					 .id = s->ret->id,
@@ -451,6 +416,7 @@ static int by_path(struct search *s, struct err *err)
 
 static int search(struct search *s, const char *run, struct err *err)
 {
+	struct err e = { 0 };
 	int r = 0;
 
 	if (s->allowed & WHAT_FILE &&
@@ -458,8 +424,13 @@ static int search(struct search *s, const char *run, struct err *err)
 		return by_path(s, err);
 	if (!run || s->allowed & WHAT_RUN)
 		r = with_run(s, false, err);
-	if (r == 0)
-		r = without_run(s, run, err);
+	if (r == 0) { /* TASK, TASK/OUTPUT, TASK@log: of --run, or the newest */
+		r = record_find_run(s->db, run ? run : "last", s->cli->arena, &s->ret->run, &e);
+		if (r < 0 && run)
+			return err_set(err, e.code, "%s", e.msg);
+		s->ret->has_run |= r == 0;
+		r = r < 0 ? note(s, &e) : in_run(s, s->base, err);
+	}
 	if (r == 0 && s->allowed & WHAT_CONTENT)
 		r = by_id(s, err);
 	if (r == 0 && !run)
@@ -497,14 +468,20 @@ int what_find(struct cli *cli, struct db *db, const char *text, unsigned allowed
 	      struct what *ret, struct err *err)
 {
 	struct search s = { .cli = cli, .db = db, .text = text, .allowed = allowed, .ret = ret };
+	const char *at;
 	int r;
 
+	assert(allowed);
 	*ret = (struct what){ 0 };
 	if (!*text || strlen(text) > TEXT_MAX)
 		return err_set(err, ERR_USAGE, "%s",
 			       *text ? "this is longer than any name of a run, task or output"
 				     : "an empty name names nothing");
-	split_part(&s);
+	/* Labels may hold an @ themselves: only one with a known word behind it counts. */
+	at = strrchr(text, '@');
+	s.base = at && part_of(at + 1, &s.part, &s.part_name)
+			 ? arena_strndup(cli->arena, text, (size_t)(at - text))
+			 : text;
 	r = search(&s, run, err);
 	if (r == 0)
 		r = nothing(&s, err);
@@ -561,7 +538,7 @@ static int adopt(struct cli *cli, const char *hash, struct err *err)
 	if (n != 1)
 		return n == 0 ? 0
 			      : err_set(err, ERR_INVALID,
-					"`%s` is the beginning of %zu run hashes in %s; give more "
+					"`%s` is the beginning of %zu run hashes in %s; type more "
 					"of it",
 					hash, n, store_uri(s));
 	if (cli_db(cli, DB_WRITE, &db, err) < 0 ||

@@ -314,7 +314,7 @@ int facts_logged_by(struct db *db, struct store *s, const struct run_row *run,
 
 /* As JSON. */
 
-static const char *result_state_name(enum result_state s)
+const char *facts_result_state(enum result_state s)
 {
 	static const char *const names[] = { [RESULT_SUCCEEDED] = "succeeded",
 					     [RESULT_FAILED] = "failed",
@@ -367,7 +367,7 @@ json_t *facts_task_json(const struct facts_task *t)
 		set_named(outputs, t->outputs[i].name, facts_content(&t->outputs[i].id));
 	json_object_set_new(o, "task", facts_text(t->task));
 	json_object_set_new(o, "step", facts_text(t->step));
-	json_object_set_new(o, "state", json_string(result_state_name(t->state)));
+	json_object_set_new(o, "state", json_string(facts_result_state(t->state)));
 	json_object_set_new(o, "key",
 			    digest_eq(&t->key, &none) ? json_null()
 						      : json_string(digest_hex(&t->key, hex)));

@@ -49,7 +49,8 @@ int facts_logged_by(struct db *db, struct store *s, const struct run_row *run,
 		    const struct facts_task *t, struct arena *arena, struct attempt_row *ret,
 		    struct err *err);
 
-json_t *facts_id(const struct content_id *id); /* "sha256:<hex>", or null for none */
+const char *facts_result_state(enum result_state s); /* "succeeded", "failed", … */
+json_t *facts_id(const struct content_id *id);       /* "sha256:<hex>", or null for none */
 json_t *facts_content(
 	const struct content_id
 		*id); /* {"id": "sha256:…", "kind": content_kind_name(), "size"}; null for none */

@@ -65,9 +65,41 @@ test_expect 'the last lines, a rank, both, as without a server' '
 	status_is 200
 	test_cmp here body
 	test_is "$(stop other TERM)" 0
-	test_code 3 away a 2>err
-	test_grep "several tasks" err
+	same a # a step of several tasks: each of them
+	test_is "$(grep -c "^==> a\[i=[12]\] <==$" there)" 2
 	cairn run -q many ranks silent
+'
+
+test_expect 'without a name: what failed; one wording of what is not there' '
+	cat >fail.yaml <<-"YAML"
+	pipeline: fail
+	steps:
+	  good: {run: echo good}
+	  bad: {run: "echo bad $X; exit 1", matrix: {x: [1, 2]}, env: {X: "${{ matrix.x }}"}}
+	  late:
+	    run: "echo x >>\"$HOME/tries\"; echo try $(grep -c . \"$HOME/tries\"); [ $(grep -c . \"$HOME/tries\") -ge 2 ]"
+	    retry: {max: 2, backoff: 1ms}
+	YAML
+	test_code 1 cairn run -q --keep-going fail.yaml 2>err
+	same
+	test_is "$(grep -c "^==> bad\[x=[12]\] <==$" there)" 2
+	test_no_grep try there # it went well in the end
+	same late good
+	test_is "$(sed -n "s/^==> \(.*\) <==$/\1/p" there | xargs)" "late (again) good"
+	same late --attempt 1
+	test_is "$(cat there)" "try 1"
+	for a in "no-such" "late --attempt 3"; do
+		# shellcheck disable=SC2086
+		test_code 4 cairn logs $a 2>here
+		# shellcheck disable=SC2086
+		test_code 4 away $a 2>there
+		sed "s/ --server//" there | test_cmp here -
+		test_grep "cairn status -v .* --server" there
+	done
+	cairn run -q many ranks silent
+	test_code 4 cairn logs 2>here
+	test_code 4 away 2>there
+	test_cmp here there
 '
 
 test_expect 'of the API, with plain HTTP' '

@@ -4,7 +4,7 @@
  * values are known. What ranges over content is known only when it runs, and stays one node
  * (`unknown`).
  *
- * expand() works out every step's tasks first: combinations of the axes without the excluded ones,
+ * build() works out every step's tasks first: combinations of the axes without the excluded ones,
  * then included ones that aren't there yet. Values come from the pipeline and from defaults of
  * params, nothing else. Then steps are added in their order, each behind the inputs that it reads
  * and before its edges. So nodes are in topological order, which layout.c needs.
@@ -59,32 +59,18 @@ static int resolve_default(void *arg, const struct ref *ref, struct value *ret, 
 	return 0;
 }
 
-static bool list_of(struct build *b, const struct expr_template *t, struct axis *ret)
-{
-	struct expr_scope scope = { .resolve = resolve_default, .arg = (void *)(uintptr_t)b->p };
-	struct value v;
-
-	if (template_eval(t, &scope, b->arena, &v, NULL) != 0 || v.type != VALUE_LIST)
-		return false;
-	*ret = (struct axis){ v.list.v, v.list.n };
-	return true;
-}
-
-static bool rule_matches(const struct step *s, const struct matrix_rule *r, const struct axis *axes,
-			 const uint32_t *at)
-{
-	for (size_t a = 0; a < s->matrix.n_axes; a++)
-		if (r->by_axis[a].type != VALUE_NULL &&
-		    !value_eq(&r->by_axis[a], &axes[a].v[at[a]]))
-			return false;
-	return true;
-}
-
 static bool excluded(const struct step *s, const struct axis *axes, const uint32_t *at)
 {
-	for (size_t i = 0; i < s->matrix.n_exclude; i++)
-		if (rule_matches(s, &s->matrix.exclude[i], axes, at))
+	for (size_t i = 0; i < s->matrix.n_exclude; i++) {
+		const struct value *only = s->matrix.exclude[i].by_axis;
+		size_t a = 0;
+
+		while (a < s->matrix.n_axes &&
+		       (only[a].type == VALUE_NULL || value_eq(&only[a], &axes[a].v[at[a]])))
+			a++;
+		if (a == s->matrix.n_axes)
 			return true;
+	}
 	return false;
 }
 
@@ -107,15 +93,18 @@ static uint32_t value_index(struct build *b, struct axis *axis, const struct val
 static bool step_axes(struct build *b, const struct step *s, struct expanded *x,
 		      size_t *ret_product)
 {
+	struct expr_scope scope = { .resolve = resolve_default, .arg = (void *)(uintptr_t)b->p };
 	size_t product = 1;
 
 	x->axes = arena_alloc(b->arena, s->matrix.n_axes * sizeof(*x->axes));
 	for (size_t a = 0; a < s->matrix.n_axes; a++) {
-		if (!s->matrix.axes[a].list)
-			x->axes[a] = (struct axis){ s->matrix.axes[a].values,
-						    s->matrix.axes[a].n_values };
-		else if (!list_of(b, s->matrix.axes[a].list, &x->axes[a]))
+		const struct matrix_axis *axis = &s->matrix.axes[a];
+		struct value v = { .type = VALUE_LIST, .list = { axis->values, axis->n_values } };
+
+		if (axis->list && (template_eval(axis->list, &scope, b->arena, &v, NULL) != 0 ||
+				   v.type != VALUE_LIST))
 			return false;
+		x->axes[a] = (struct axis){ v.list.v, v.list.n };
 		if (__builtin_mul_overflow(product, x->axes[a].n, &product) || product > COUNT_MAX)
 			return false;
 	}
@@ -173,15 +162,6 @@ static void expand_each(struct build *b, const struct step *s, struct expanded *
 	x->n_tasks = v.list.n;
 }
 
-static void expand(struct build *b, const struct step *s, struct expanded *x)
-{
-	x->n_tasks = 1;
-	if (s->each)
-		expand_each(b, s, x);
-	else if (s->matrix.n_axes)
-		expand_matrix(b, s, x);
-}
-
 /* Nodes. */
 
 static const char *task_name(struct build *b, const struct step *s, const struct expanded *x,
@@ -215,10 +195,10 @@ static int add_step(struct build *b, const struct step *s, struct err *err)
 
 	x->first_node = (uint32_t)b->nodes.n;
 	if (b->tasks && b->nodes.n + n > GRAPH_TASKS_MAX)
-		return err_set(err, ERR_TOO_LARGE,
-			       "a drawing of more than %d tasks can't be looked at; draw the "
-			       "steps, without --tasks",
-			       GRAPH_TASKS_MAX);
+		return err_set(
+			err, ERR_TOO_LARGE,
+			"more than %d tasks can't be drawn; leave out --tasks to draw the steps",
+			GRAPH_TASKS_MAX);
 	for (size_t i = 0; i < n; i++) {
 		struct graph_node node = { .name = s->name,
 					   .step = s->name,
@@ -242,15 +222,6 @@ static void add_input(struct build *b, size_t input)
 	VEC_PUSH(&b->nodes, node);
 }
 
-static void add_inputs_of(struct build *b, const struct step *s)
-{
-	for (size_t i = 0; i < s->n_inputs; i++)
-		if (s->inputs[i].from.kind == REF_PIPELINE_INPUT)
-			add_input(b, s->inputs[i].from.index);
-	if (s->each && !s->each->values && s->each->from.kind == REF_PIPELINE_INPUT)
-		add_input(b, s->each->from.index);
-}
-
 /* Edges. */
 
 static int add_edge(struct build *b, uint32_t from, uint32_t to, enum graph_edge_kind kind,
@@ -259,8 +230,7 @@ static int add_edge(struct build *b, uint32_t from, uint32_t to, enum graph_edge
 	struct graph_edge e = { from, to, kind };
 
 	if (b->edges.n >= GRAPH_EDGES_MAX)
-		return err_set(err, ERR_TOO_LARGE,
-			       "a drawing of more than %d edges can't be looked at",
+		return err_set(err, ERR_TOO_LARGE, "more than %d edges can't be drawn",
 			       GRAPH_EDGES_MAX);
 	VEC_PUSH(&b->edges, e);
 	return 0;
@@ -320,14 +290,22 @@ static int build(struct build *b, struct err *err)
 {
 	const struct pipeline *p = b->p;
 
-	for (size_t i = 0; i < p->n_steps; i++)
-		expand(b, &p->steps[i], &b->steps[i]);
+	for (size_t i = 0; i < p->n_steps; i++) {
+		b->steps[i].n_tasks = 1;
+		if (p->steps[i].each)
+			expand_each(b, &p->steps[i], &b->steps[i]);
+		else if (p->steps[i].matrix.n_axes)
+			expand_matrix(b, &p->steps[i], &b->steps[i]);
+	}
 	for (size_t i = 0; i < p->n_steps; i++) {
 		const struct step *s = &p->steps[p->order[i]];
-		add_inputs_of(b, s);
-		if (add_step(b, s, err) < 0)
-			return -1;
-		if (add_input_edges(b, s, err) < 0)
+
+		for (size_t k = 0; k < s->n_inputs; k++)
+			if (s->inputs[k].from.kind == REF_PIPELINE_INPUT)
+				add_input(b, s->inputs[k].from.index);
+		if (s->each && !s->each->values && s->each->from.kind == REF_PIPELINE_INPUT)
+			add_input(b, s->each->from.index);
+		if (add_step(b, s, err) < 0 || add_input_edges(b, s, err) < 0)
 			return -1;
 		for (size_t k = 0; k < s->n_deps; k++)
 			if (add_dep(b, s, &s->deps[k], err) < 0)

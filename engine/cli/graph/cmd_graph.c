@@ -1,6 +1,5 @@
 /* `cairn graph`. */
 #include <string.h>
-#include "base/os/fs.h"
 #include "cli/graph/graph.h"
 
 enum format { FORMAT_TEXT, FORMAT_DOT, FORMAT_MERMAID, FORMAT_SVG };
@@ -51,31 +50,16 @@ static void draw(struct cli *cli, const struct graph *g, enum format format, boo
 	}
 }
 
-static int show(struct cli *cli, const struct cli_args *args, const struct graph *g,
-		struct err *err)
-{
-	_cleanup_(str_deinit) struct str out = { 0 };
-	const char *file = cli_value(args, "output");
-
-	if (file && strcmp(file, "-") == 0)
-		file = NULL;
-	draw(cli, g, format_of(args), file != NULL, &out);
-	if (!out.len)
-		str_add(&out, "");
-	if (file)
-		return fs_write_atomic(file, out.s, out.len, err);
-	fwrite(out.s, 1, out.len, cli->out);
-	return 0;
-}
-
 int cmd_graph(struct cli *cli, const struct cli_args *args)
 {
 	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
+	_cleanup_(str_deinit) struct str out = { 0 };
+	const char *file = cli_value(args, "output");
 	struct err err = { 0 };
 	struct graph g;
 
 	if (cli->json && (cli_value(args, "format") || cli_value(args, "output")))
-		return cli_usage_error(cli, "--json is a form of its own and goes to standard "
+		return cli_usage_error(cli, "--json is a format of its own and goes to standard "
 					    "output: leave out --format and -o");
 	if (cli_pipeline(cli, cli_operand(args, 0), &p, &err) < 0 ||
 	    graph_from_pipeline(p, cli_flag(args, "tasks"), cli->arena, &g, &err) < 0)
@@ -84,7 +68,8 @@ int cmd_graph(struct cli *cli, const struct cli_args *args)
 		cli_print_json(cli, graph_json(&g));
 		return CLI_OK;
 	}
-	if (show(cli, args, &g, &err) < 0)
-		return cli_fail(cli, &err);
-	return CLI_OK;
+	if (!file)
+		file = "-";
+	draw(cli, &g, format_of(args), !str_eq(file, "-"), &out);
+	return cli_write_to(cli, file, &out, &err) < 0 ? cli_fail(cli, &err) : CLI_OK;
 }

@@ -1,4 +1,5 @@
 /* DOT, Mermaid and JSON. */
+#include <assert.h>
 #include <string.h>
 #include "base/text/text.h"
 #include "cli/graph/graph.h"
@@ -7,6 +8,7 @@ const char *graph_edge_kind_name(enum graph_edge_kind k)
 {
 	static const char *const names[] = { "data", "metrics", "order" };
 
+	assert(k < ARRAY_LEN(names));
 	return names[k];
 }
 
@@ -36,27 +38,24 @@ static void dot_id(struct str *out, const struct graph_node *n)
 	graph_add_dot_string(out, id.s);
 }
 
-static void dot_node(struct str *out, const struct graph_node *n)
-{
-	_cleanup_(str_deinit) struct str label = { 0 };
-
-	graph_add_label(n, true, &label);
-	str_add(out, "  ");
-	dot_id(out, n);
-	str_add(out, " [label=");
-	graph_add_dot_string(out, label.s);
-	if (n->is_input)
-		str_add(out, ", shape=plaintext");
-	str_add(out, "];\n");
-}
-
 void graph_add_dot(const struct graph *g, struct str *out)
 {
 	str_add(out, "digraph ");
 	graph_add_dot_string(out, g->name);
 	str_add(out, " {\n  node [shape=box, style=rounded, fontname=\"sans-serif\"];\n");
-	for (size_t i = 0; i < g->n_nodes; i++)
-		dot_node(out, &g->nodes[i]);
+	for (size_t i = 0; i < g->n_nodes; i++) {
+		_cleanup_(str_deinit) struct str label = { 0 };
+		const struct graph_node *n = &g->nodes[i];
+
+		graph_add_label(n, true, &label);
+		str_add(out, "  ");
+		dot_id(out, n);
+		str_add(out, " [label=");
+		graph_add_dot_string(out, label.s);
+		if (n->is_input)
+			str_add(out, ", shape=plaintext");
+		str_add(out, "];\n");
+	}
 	for (size_t i = 0; i < g->n_edges; i++) {
 		str_add(out, "  ");
 		dot_id(out, &g->nodes[g->edges[i].from]);
@@ -71,20 +70,6 @@ void graph_add_dot(const struct graph *g, struct str *out)
 
 /* Mermaid. */
 
-/* In a quoted label only entities are safe. */
-static void mermaid_text(struct str *out, const char *s)
-{
-	_cleanup_(str_deinit) struct str plain = { 0 };
-
-	text_add_printable(&plain, s, strlen(s));
-	for (size_t i = 0; i < plain.len; i++) {
-		if (strchr("\"#<>&`;\\", plain.s[i]))
-			str_addf(out, "#%d;", plain.s[i]);
-		else
-			str_addc(out, plain.s[i]);
-	}
-}
-
 void graph_add_mermaid(const struct graph *g, struct str *out)
 {
 	str_add(out, "flowchart TD\n");
@@ -92,9 +77,17 @@ void graph_add_mermaid(const struct graph *g, struct str *out)
 		_cleanup_(str_deinit) struct str label = { 0 };
 		bool in = g->nodes[i].is_input;
 
-		graph_add_label(&g->nodes[i], true, &label);
+		if (in)
+			text_add_printable(&label, g->nodes[i].name, strlen(g->nodes[i].name));
+		else
+			graph_add_label(&g->nodes[i], true, &label);
 		str_addf(out, "  n%zu%s\"", i, in ? "([" : "[");
-		mermaid_text(out, in ? g->nodes[i].name : label.s);
+		for (size_t k = 0; k < label.len; k++)
+			if (strchr("\"#<>&`;\\", label.s[k]))
+				str_addf(out, "#%d;",
+					 label.s[k]); /* only entities are safe there */
+			else
+				str_addc(out, label.s[k]);
 		str_addf(out, "\"%s\n", in ? "])" : "]");
 	}
 	for (size_t i = 0; i < g->n_edges; i++)
@@ -104,22 +97,19 @@ void graph_add_mermaid(const struct graph *g, struct str *out)
 
 /* JSON. */
 
-static json_t *node_json(const struct graph_node *n)
-{
-	json_t *j = json_pack("{s:o, s:b}", "name", json_name(n->name, strlen(n->name)), "input",
-			      n->is_input);
-
-	json_object_set_new(j, "step", n->step ? json_string(n->step) : json_null());
-	json_object_set_new(j, "tasks", n->tasks < 0 ? json_null() : json_integer(n->tasks));
-	return j;
-}
-
 json_t *graph_json(const struct graph *g)
 {
 	json_t *nodes = json_array(), *edges = json_array();
 
-	for (size_t i = 0; i < g->n_nodes; i++)
-		json_array_append_new(nodes, node_json(&g->nodes[i]));
+	for (size_t i = 0; i < g->n_nodes; i++) {
+		const struct graph_node *n = &g->nodes[i];
+
+		json_array_append_new(
+			nodes, json_pack("{s:o, s:b, s:s?, s:o}", "name",
+					 json_name(n->name, strlen(n->name)), "input", n->is_input,
+					 "step", n->step, "tasks",
+					 n->tasks < 0 ? json_null() : json_integer(n->tasks)));
+	}
 	for (size_t i = 0; i < g->n_edges; i++) {
 		const struct graph_node *from = &g->nodes[g->edges[i].from],
 					*to = &g->nodes[g->edges[i].to];

@@ -1,6 +1,6 @@
 /* engine/cli/graph/layout.c — layers, order, positions (layout.h names the method).
  *
- * Four passes. layout_layers() gives layers. add_edges() splits each edge that spans several layers
+ * Four passes. layout_layers() gives layers. chain_at() splits each edge that spans several layers
  * into bends; all edges of one node share one chain, so a fan-out is one line that branches.
  * order() sweeps down and up by barycentres, at most SWEEPS times, and keeps the best order that it
  * saw. position() sets every layer to its neighbours' mean, four rounds of down and up, and
@@ -10,8 +10,8 @@
  * position.
  *
  * Invariants: the nodes are in topological order, as struct graph promises. The first n_nodes
- * places are the nodes. Neighbours in `up` and `down` are always one layer apart. add_edges() gives
- * up at PLACES_MAX places.
+ * places are the nodes. Neighbours in `up` and `down` are always one layer apart. layout_new()
+ * gives up at PLACES_MAX places.
  *
  * Cost: counting crossings is quadratic in a layer's edges, so a layer with more than COUNT_MAX
  * edges counts as one crossing, which keeps the sweeps going.
@@ -19,15 +19,14 @@
  * Threads: any; it touches only its arguments. What it doesn't do: draw (text.c, svg.c).
  */
 #include "cli/graph/layout.h"
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "base/mem.h"
 
-#define PLACES_MAX 1000000
-#define SWEEPS     12
-#define COUNT_MAX                                                                                 \
-	400 /* edges between two layers up to which crossings are counted: the count is quadratic \
-	     */
+#define PLACES_MAX  1000000
+#define SWEEPS      12
+#define COUNT_MAX   400 /* edges between two layers up to which crossings are counted */
 #define BEND_WEIGHT 0.1 /* where there isn't room for both, a bend gives way to a node */
 
 size_t layout_layers(const struct graph *g, uint32_t *layer)
@@ -39,8 +38,10 @@ size_t layout_layers(const struct graph *g, uint32_t *layer)
 	size_t n = 0;
 
 	memset(layer, 0, g->n_nodes * sizeof(*layer));
-	for (size_t i = 0; i < g->n_edges; i++)
+	for (size_t i = 0; i < g->n_edges; i++) {
+		assert(g->edges[i].from < g->edges[i].to && g->edges[i].to < g->n_nodes);
 		start[g->edges[i].from + 1]++;
+	}
 	for (size_t i = 0; i < g->n_nodes; i++)
 		start[i + 1] += start[i];
 	for (size_t i = g->n_edges; i-- > 0;)
@@ -110,34 +111,6 @@ static uint32_t chain_at(struct builder *b, uint32_t from, uint32_t layer)
 	while (l->places[at].layer > layer)
 		at = l->places[at].up.v[0];
 	return at;
-}
-
-static bool add_edges(struct builder *b, const struct graph *g, const uint32_t *layer)
-{
-	for (size_t i = 0; i < g->n_edges; i++) {
-		const struct graph_edge *e = &g->edges[i];
-		if (b->l->n_places + layer[e->to] - layer[e->from] > PLACES_MAX)
-			return false;
-		link_places(b->l, chain_at(b, e->from, layer[e->to] - 1), e->to);
-	}
-	return true;
-}
-
-static void fill_layers(struct layout *l)
-{
-	l->layers = xcalloc(l->n_layers + 1, sizeof(*l->layers));
-	l->layer_len = xcalloc(l->n_layers + 1, sizeof(*l->layer_len));
-	for (size_t i = 0; i < l->n_places; i++)
-		l->layer_len[l->places[i].layer]++;
-	for (size_t i = 0; i < l->n_layers; i++) {
-		l->layers[i] = xcalloc(l->layer_len[i] + 1, sizeof(**l->layers));
-		l->layer_len[i] = 0;
-	}
-	for (size_t i = 0; i < l->n_places; i++) {
-		uint32_t layer = l->places[i].layer;
-		l->places[i].x = (double)l->layer_len[layer];
-		l->layers[layer][l->layer_len[layer]++] = (uint32_t)i;
-	}
 }
 
 /* Order: x is the index within the layer meanwhile. */
@@ -225,15 +198,6 @@ static void keep_order(const struct layout *l, uint32_t *best)
 		memcpy(best, l->layers[i], l->layer_len[i] * sizeof(*best));
 }
 
-static void take_order(struct layout *l, const uint32_t *best)
-{
-	for (size_t i = 0; i < l->n_layers; best += l->layer_len[i], i++) {
-		memcpy(l->layers[i], best, l->layer_len[i] * sizeof(*best));
-		for (size_t k = 0; k < l->layer_len[i]; k++)
-			l->places[best[k]].x = (double)k;
-	}
-}
-
 static void order(struct layout *l)
 {
 	_cleanup_(freep) uint32_t *best = xcalloc(l->n_places + 1, sizeof(*best));
@@ -253,7 +217,11 @@ static void order(struct layout *l)
 			keep_order(l, best);
 		}
 	}
-	take_order(l, best);
+	for (size_t i = 0, at = 0; i < l->n_layers; at += l->layer_len[i], i++) {
+		memcpy(l->layers[i], best + at, l->layer_len[i] * sizeof(*best));
+		for (size_t k = 0; k < l->layer_len[i]; k++)
+			l->places[best[at + k]].x = (double)k;
+	}
 }
 
 /* Positions. */
@@ -406,9 +374,26 @@ struct layout *layout_new(const struct graph *g, const struct layout_options *o)
 	l->n_layers = layout_layers(g, layer);
 	for (size_t i = 0; i < g->n_nodes; i++)
 		chain_end[i] = add_place(&b, (int32_t)i, (uint32_t)i, layer[i], o->widths[i]);
-	if (!add_edges(&b, g, layer))
-		return NULL;
-	fill_layers(l);
+	for (size_t i = 0; i < g->n_edges; i++) {
+		const struct graph_edge *e = &g->edges[i];
+
+		if (l->n_places + layer[e->to] - layer[e->from] > PLACES_MAX)
+			return NULL;
+		link_places(l, chain_at(&b, e->from, layer[e->to] - 1), e->to);
+	}
+	l->layers = xcalloc(l->n_layers + 1, sizeof(*l->layers));
+	l->layer_len = xcalloc(l->n_layers + 1, sizeof(*l->layer_len));
+	for (size_t i = 0; i < l->n_places; i++)
+		l->layer_len[l->places[i].layer]++;
+	for (size_t i = 0; i < l->n_layers; i++) {
+		l->layers[i] = xcalloc(l->layer_len[i] + 1, sizeof(**l->layers));
+		l->layer_len[i] = 0;
+	}
+	for (size_t i = 0; i < l->n_places; i++) {
+		uint32_t in = l->places[i].layer;
+		l->places[i].x = (double)l->layer_len[in];
+		l->layers[in][l->layer_len[in]++] = (uint32_t)i;
+	}
 	order(l);
 	position(l, o);
 	return TAKE_PTR(l);

@@ -32,14 +32,6 @@ static double layer_y(uint32_t layer)
 	return MARGIN_PX + layer * LAYER_PX;
 }
 
-/* One bow between two points in neighbouring layers. */
-static void add_bow(struct str *out, double x1, double y1, double x2, double y2)
-{
-	double middle = (y1 + y2) / 2;
-
-	str_addf(out, "C%.1f %.1f %.1f %.1f %.1f %.1f", x1, middle, x2, middle, x2, y2);
-}
-
 /* Up from the target along the bends of the source's chain, then drawn downward. */
 static void add_edge(struct str *out, const struct layout *l, const struct graph_edge *e)
 {
@@ -64,7 +56,10 @@ static void add_edge(struct str *out, const struct layout *l, const struct graph
 	while (n-- > 0) {
 		const struct place *p = &l->places[way[n]];
 		double to_y = layer_y(p->layer) - (p->node >= 0 ? 5 : 0);
-		add_bow(out, x, y, place_x(p), to_y);
+		double middle = (y + to_y) / 2;
+
+		str_addf(out, "C%.1f %.1f %.1f %.1f %.1f %.1f", x, middle, place_x(p), middle,
+			 place_x(p), to_y);
 		x = place_x(p);
 		y = to_y;
 		if (p->node < 0) {

@@ -42,6 +42,19 @@ void graph_add_label(const struct graph_node *n, bool utf8, struct str *out)
 		str_addf(out, utf8 ? " ×%lld" : " x%lld", (long long)n->tasks);
 }
 
+static const char *node_style(const struct graph_node *n, const struct graph_text_options *o)
+{
+	return !o->color                 ? ""
+	       : n->style != STYLE_PLAIN ? cli_style_escape(n->style)
+	       : n->is_input             ? cli_style_escape(STYLE_DIM)
+					 : cli_style_escape(STYLE_BOLD);
+}
+
+static const char *plain_style(const struct graph_text_options *o)
+{
+	return o->color ? cli_style_escape(STYLE_PLAIN) : "";
+}
+
 /* Channel. */
 
 struct net {
@@ -137,13 +150,6 @@ static int port_of(const struct layout *l, uint32_t from, uint32_t to)
 
 /* Nets and tracks. */
 
-static void free_nets(struct net *nets, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		free(nets[i].ports);
-	free(nets);
-}
-
 /* -1 when a node is too narrow. */
 static int make_net(const struct layout *l, uint32_t place, struct net *net)
 {
@@ -164,18 +170,13 @@ static int make_net(const struct layout *l, uint32_t place, struct net *net)
 	return 0;
 }
 
-static bool goes_to(const struct layout *l, const struct net *net, int x)
-{
-	for (size_t i = 0; i < l->places[net->place].down.n; i++)
-		if (net->ports[i] == x)
-			return true;
-	return false;
-}
-
 /* Must a's horizontal piece lie above b's? a starts in a column where b comes down. */
 static bool above(const struct layout *l, const struct net *a, const struct net *b)
 {
-	return a != b && a->bends && b->bends && goes_to(l, b, a->x);
+	for (size_t i = 0; i < l->places[b->place].down.n; i++)
+		if (b->ports[i] == a->x)
+			return a != b && a->bends && b->bends;
+	return false;
 }
 
 static bool free_in_track(const struct net *nets, size_t n, const struct net *net, int track)
@@ -252,19 +253,13 @@ static void draw_net(const struct layout *l, const struct net *net, struct cell 
 	}
 }
 
-static const char *glyph(const struct cell *c, bool utf8)
+static void add_cells(struct drawing *d, const struct cell *cells, int height)
 {
 	static const char *const lines[16] = { " ", "╵", "╷", "│", "╴", "┘", "┐", "┤",
 					       "╶", "└", "┌", "├", "─", "┴", "┬", "┼" };
 	static const char *const ascii[16] = { " ", "|", "|", "|", "-", "+", "+", "+",
 					       "-", "+", "+", "+", "-", "+", "+", "+" };
-	unsigned bits = c->joined || !c->vertical ? c->vertical | c->horizontal : c->vertical;
 
-	return utf8 ? lines[bits] : ascii[bits];
-}
-
-static void add_cells(struct drawing *d, const struct cell *cells, int height)
-{
 	for (int y = 0; y < height; y++) {
 		const struct cell *row = cells + (size_t)y * (size_t)d->columns;
 		int end = d->columns;
@@ -272,54 +267,45 @@ static void add_cells(struct drawing *d, const struct cell *cells, int height)
 		while (end > 0 && !row[end - 1].vertical && !row[end - 1].horizontal)
 			end--;
 		str_add(d->out, d->o->color ? cli_style_escape(STYLE_DIM) : "");
-		for (int x = 0; x < end; x++)
-			str_add(d->out, glyph(&row[x], d->o->utf8));
-		str_addf(d->out, "%s\n", d->o->color ? cli_style_escape(STYLE_PLAIN) : "");
+		for (int x = 0; x < end; x++) {
+			unsigned bits = row[x].vertical;
+
+			if (row[x].joined || !bits)
+				bits |= row[x].horizontal;
+			str_add(d->out, d->o->utf8 ? lines[bits] : ascii[bits]);
+		}
+		str_addf(d->out, "%s\n", plain_style(d->o));
 	}
-}
-
-static bool draw_nets(struct drawing *d, struct net *nets, size_t n)
-{
-	_cleanup_(freep) struct cell *cells = NULL;
-	int height = assign_tracks(d->l, nets, n);
-
-	if (height < 0)
-		return false;
-	height = MAX(height, 1);
-	cells = xcalloc((size_t)height * (size_t)d->columns, sizeof(*cells));
-	for (size_t i = 0; i < n; i++)
-		draw_net(d->l, &nets[i], cells, d->columns, height);
-	add_cells(d, cells, height);
-	return true;
 }
 
 static bool draw_channel(struct drawing *d, size_t layer)
 {
 	const struct layout *l = d->l;
 	struct net *nets = xcalloc(l->layer_len[layer] + 1, sizeof(*nets));
+	_cleanup_(freep) struct cell *cells = NULL;
+	int height = -1;
 	size_t n = 0;
 	bool done = true;
 
 	for (size_t i = 0; i < l->layer_len[layer] && done; i++)
 		if (l->places[l->layers[layer][i]].down.n)
 			done = make_net(l, l->layers[layer][i], &nets[n++]) == 0;
-	done = done && draw_nets(d, nets, n);
-	free_nets(nets, n);
-	return done;
+	if (done)
+		height = assign_tracks(l, nets, n);
+	if (height >= 0) {
+		height = MAX(height, 1);
+		cells = xcalloc((size_t)height * (size_t)d->columns, sizeof(*cells));
+		for (size_t i = 0; i < n; i++)
+			draw_net(l, &nets[i], cells, d->columns, height);
+		add_cells(d, cells, height);
+	}
+	for (size_t i = 0; i < n; i++)
+		free(nets[i].ports);
+	free(nets);
+	return height >= 0;
 }
 
 /* Names. */
-
-static void add_name(struct drawing *d, uint32_t node)
-{
-	const struct graph_node *n = &d->g->nodes[node];
-	enum cli_style style = n->style != STYLE_PLAIN ? n->style
-			       : n->is_input           ? STYLE_DIM
-						       : STYLE_BOLD;
-
-	str_addf(d->out, "%s%s%s", d->o->color ? cli_style_escape(style) : "", d->labels[node].s,
-		 d->o->color ? cli_style_escape(STYLE_PLAIN) : "");
-}
 
 static void draw_names(struct drawing *d, size_t layer)
 {
@@ -336,30 +322,11 @@ static void draw_names(struct drawing *d, size_t layer)
 		if (p->node < 0)
 			str_add(d->out, d->o->utf8 ? "│" : "|");
 		else
-			add_name(d, (uint32_t)p->node);
+			str_addf(d->out, "%s%s%s", node_style(&d->g->nodes[p->node], d->o),
+				 d->labels[p->node].s, plain_style(d->o));
 		at = MAX(start, at) + width;
 	}
 	str_addc(d->out, '\n');
-}
-
-static bool draw(struct drawing *d)
-{
-	for (size_t i = 0; i < d->l->n_layers; i++) {
-		draw_names(d, i);
-		if (i + 1 < d->l->n_layers && !draw_channel(d, i))
-			return false;
-	}
-	return true;
-}
-
-static void bracket(struct str *label, size_t columns)
-{
-	_cleanup_(str_deinit) struct str wide = { 0 };
-	size_t width = text_width(label->s, label->len), space = columns - 2 - width;
-
-	str_addf(&wide, "[%*s%s%*s]", (int)(space / 2), "", label->s, (int)(space - space / 2), "");
-	str_reset(label);
-	str_addn(label, wide.s, wide.len);
 }
 
 /* Ports need a column each and one between them: a name that is shorter than its ports gets
@@ -375,7 +342,12 @@ static void make_room(const struct graph *g, struct str *labels, double *widths)
 		       room = needs[i] ? 2 * MIN(needs[i], 9u) - 1 : 0;
 
 		if (room > width) {
-			bracket(&labels[i], MAX(room, width + 2));
+			_cleanup_(str_deinit) struct str name = labels[i];
+			size_t space = room > width + 2 ? room - width - 2 : 0;
+
+			labels[i] = (struct str){ 0 };
+			str_addf(&labels[i], "[%*s%s%*s]", (int)(space / 2), "", name.s,
+				 (int)(space - space / 2), "");
 			width = MAX(room, width + 2);
 		}
 		widths[i] = (double)width;
@@ -392,7 +364,12 @@ static bool draw_layers(const struct graph *g, const struct graph_text_options *
 	if (!l || l->width > o->columns)
 		return false;
 	d.columns = (int)l->width + 2;
-	return draw(&d);
+	for (size_t i = 0; i < l->n_layers; i++) {
+		draw_names(&d, i);
+		if (i + 1 < l->n_layers && !draw_channel(&d, i))
+			return false;
+	}
+	return true;
 }
 
 /* Tree. */
@@ -451,26 +428,8 @@ static void tree_needs(const struct tree *t, uint32_t node, struct str *out)
 				   strlen(t->g->nodes[t->needs[i]].name));
 		said++;
 	}
-	if (said && t->o->color)
-		str_add(out, cli_style_escape(STYLE_PLAIN));
-}
-
-static void tree_line(const struct tree *t, uint32_t node, size_t depth, struct str *out)
-{
-	const struct graph_node *n = &t->g->nodes[node];
-	enum cli_style style = n->style != STYLE_PLAIN ? n->style
-			       : n->is_input           ? STYLE_DIM
-						       : STYLE_BOLD;
-
-	if (depth > 40) /* deeper than a screen is wide: the depth as a number */
-		str_addf(out, "%*s[%zu] ", 80, "", depth);
-	else
-		str_addf(out, "%*s", (int)depth * 2, "");
-	str_add(out, t->o->color ? cli_style_escape(style) : "");
-	graph_add_label(n, t->o->utf8, out);
-	str_add(out, t->o->color ? cli_style_escape(STYLE_PLAIN) : "");
-	tree_needs(t, node, out);
-	str_addc(out, '\n');
+	if (said)
+		str_add(out, plain_style(t->o));
 }
 
 /* Without recursion: a chain of a hundred thousand steps is deeper than the stack. */
@@ -480,7 +439,17 @@ static void tree_walk(const struct tree *t, uint32_t root, struct str *out)
 	size_t depth = 0;
 
 	for (;;) {
-		tree_line(t, at, depth, out);
+		const struct graph_node *n = &t->g->nodes[at];
+
+		if (depth > 40) /* deeper than a screen is wide: the depth as a number */
+			str_addf(out, "%*s[%zu] ", 80, "", depth);
+		else
+			str_addf(out, "%*s", (int)depth * 2, "");
+		str_add(out, node_style(n, t->o));
+		graph_add_label(n, t->o->utf8, out);
+		str_add(out, plain_style(t->o));
+		tree_needs(t, at, out);
+		str_addc(out, '\n');
 		if (t->first_child[at] != UINT32_MAX) {
 			at = t->first_child[at];
 			depth++;

@@ -42,15 +42,6 @@ static void said(struct init *in, const char *what, const char *state)
 			   here ? "" : cli_text(in->cli, in->dir), here ? "" : "/", what);
 }
 
-/* Are these the bytes of the file that is there? What can't be read differs. */
-static bool is_same(const struct init *in, const char *path, const struct embedded_file *f)
-{
-	_cleanup_(str_deinit) struct str s = { 0 };
-
-	return fs_read_file_at(in->dir_fd, path, MIB, &s, NULL) == 0 && s.len == f->size &&
-	       memcmp(s.s, f->bytes, s.len) == 0;
-}
-
 /* flags: FS_WRITE_NEW, or 0 for a file of ours. */
 static int make_file(struct init *in, const char *path, const struct embedded_file *f, int flags,
 		     struct err *err)
@@ -58,11 +49,14 @@ static int make_file(struct init *in, const char *path, const struct embedded_fi
 	const char *slash = strrchr(path, '/');
 	_cleanup_(freep) char *parent = slash ? xstrndup(path, (size_t)(slash - path)) : NULL;
 	_cleanup_(fd_closep) int sub = slash ? fs_make_beneath(in->dir_fd, parent, 0777, err) : -1;
+	_cleanup_(str_deinit) struct str there = { 0 };
 	struct err own = { 0 };
-	bool same = is_same(in, path, f), theirs;
+	bool same, theirs;
 
 	if (slash && sub < 0)
 		return err_wrap(err, "%s", in->dir);
+	same = fs_read_file_at(in->dir_fd, path, MIB, &there, NULL) == 0 && there.len == f->size &&
+	       memcmp(there.s, f->bytes, f->size) == 0;
 	if (!same && fs_write_atomic_at(slash ? sub : in->dir_fd, slash ? slash + 1 : path,
 					f->bytes, f->size, 0644, flags, &own) == 0) {
 		said(in, path, "made");
@@ -96,16 +90,6 @@ static int make_files(struct init *in, struct err *err)
 		if (r < 0)
 			return -1;
 	}
-	return 0;
-}
-
-static int make_state(struct init *in, struct err *err)
-{
-	bool made = mkdirat(in->dir_fd, ".cairn", 0777) == 0;
-
-	if (!made && errno != EEXIST)
-		return err_errno(err, "cannot make %s/.cairn", in->dir);
-	said(in, ".cairn/", made ? "made" : "kept");
 	return 0;
 }
 
@@ -153,14 +137,18 @@ static int add_ignore(struct init *in, struct err *err)
 
 static int init_project(struct init *in, struct err *err)
 {
+	bool made;
+
 	if (fs_mkdir_p(in->dir, err) < 0)
 		return -1;
 	in->dir_fd = open(in->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (in->dir_fd < 0)
 		return err_errno(err, "cannot open %s", in->dir);
-	if (make_state(in, err) < 0 || make_files(in, err) < 0)
-		return -1;
-	return add_ignore(in, err);
+	made = mkdirat(in->dir_fd, ".cairn", 0777) == 0;
+	if (!made && errno != EEXIST)
+		return err_errno(err, "cannot make %s/.cairn", in->dir);
+	said(in, ".cairn/", made ? "made" : "kept");
+	return make_files(in, err) < 0 ? -1 : add_ignore(in, err);
 }
 
 int cmd_init(struct cli *cli, const struct cli_args *args)

@@ -12,6 +12,7 @@
  * Invariant: text of the table is quoted for the shell that reads it (zsh_text(), fish_text());
  * names of commands and options need no quotes.
  */
+#include <assert.h>
 #include <string.h>
 #include "cli/help/help.h"
 
@@ -265,9 +266,17 @@ static void zsh_command(struct str *out, const struct cli_command *c,
 {
 	str_add(out, "\t\t'");
 	help_add_name(out, c, parent);
-	str_add(out, "')\n\t\t\t_arguments -s -S");
+	str_add(out, "')\n");
+	if (c->subcommands) {
+		str_add(out, "\t\t\tlocal -a subcommands\n\t\t\tsubcommands=(");
+		zsh_names(out, c->subcommands);
+		str_add(out, ")\n");
+	}
+	str_add(out, "\t\t\t_arguments -s -S");
 	help_each_option(c, zsh_option, out);
-	if (c->max > 0) {
+	if (c->subcommands) {
+		str_add(out, " \\\n\t\t\t'*:subcommand:{_describe subcommand subcommands}'");
+	} else if (c->max > 0) {
 		str_add(out, " \\\n\t\t\t'*:");
 		zsh_text(out, c->operands);
 		str_addc(out, ':');
@@ -275,23 +284,6 @@ static void zsh_command(struct str *out, const struct cli_command *c,
 		str_addc(out, '\'');
 	}
 	str_add(out, "\n\t\t\t;;\n");
-}
-
-static void zsh_parent(struct str *out, const struct cli_command *c)
-{
-	str_addf(out, "\t\t'%s')\n\t\t\tlocal -a subcommands\n\t\t\tsubcommands=(", c->name);
-	zsh_names(out, c->subcommands);
-	str_add(out, ")\n\t\t\t_arguments -s -S");
-	help_each_option(c, zsh_option, out);
-	str_add(out, " \\\n\t\t\t'*:subcommand:{_describe subcommand subcommands}'\n\t\t\t;;\n");
-}
-
-static void zsh_any(struct str *out, const struct cli_command *c, const struct cli_command *parent)
-{
-	if (c->subcommands)
-		zsh_parent(out, c);
-	else
-		zsh_command(out, c, parent);
 }
 
 static void add_zsh(struct str *out)
@@ -323,7 +315,7 @@ static void add_zsh(struct str *out)
 		     "\t\tfi\n"
 		     "\tesac\n"
 		     "\tcase $command in\n");
-	each_command(zsh_any, out);
+	each_command(zsh_command, out);
 	str_add(out, "\tesac\n"
 		     "}\n"
 		     "if [[ $funcstack[1] == _cairn ]]; then _cairn \"$@\"; else compdef _cairn "
@@ -459,6 +451,8 @@ void help_add_completion(struct str *out, const char *shell)
 		add_bash(out);
 	else if (strcmp(shell, "zsh") == 0)
 		add_zsh(out);
-	else
+	else {
+		assert(strcmp(shell, "fish") == 0);
 		add_fish(out);
+	}
 }

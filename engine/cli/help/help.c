@@ -116,6 +116,15 @@ static void print_option(void *arg, const struct cli_option *o)
 	left_and_right(p, s.s, s.len, o->help);
 }
 
+static void print_names(struct page *p, const struct cli_command *table, size_t left)
+{
+	p->left = left;
+	for (const struct cli_command *c = table; c->name; c++) {
+		_cleanup_(freep) char *name = xasprintf("  %s", c->name);
+		left_and_right(p, name, strlen(name), c->summary);
+	}
+}
+
 /* One command. */
 
 void help_add_name(struct str *out, const struct cli_command *c, const struct cli_command *parent)
@@ -123,68 +132,24 @@ void help_add_name(struct str *out, const struct cli_command *c, const struct cl
 	str_addf(out, "%s%s%s", parent ? parent->name : "", parent ? " " : "", c->name);
 }
 
-static void print_usage(struct page *p, const struct cli_command *c,
-			const struct cli_command *parent)
-{
-	_cleanup_(str_deinit) struct str name = { 0 };
-
-	help_add_name(&name, c, parent);
-	str_addf(&p->out, "Usage: cairn %s", name.s);
-	if (c->subcommands) {
-		str_add(&p->out, " SUBCOMMAND");
-	} else {
-		str_add(&p->out, " [OPTION]...");
-		if (*c->operands)
-			str_addf(&p->out, " %s", c->operands);
-	}
-	str_addf(&p->out, "\n\n");
-	wrap(p, c->summary, 0, 0);
-}
-
-static void print_subcommands(struct page *p, const struct cli_command *c)
-{
-	if (!c->subcommands)
-		return;
-	heading(p, "Subcommands");
-	p->left = 12;
-	for (const struct cli_command *s = c->subcommands; s->name; s++) {
-		_cleanup_(freep) char *left = xasprintf("  %s", s->name);
-		left_and_right(p, left, strlen(left), s->summary);
-	}
-}
-
-static void print_examples(struct page *p, const struct cli_example *e)
-{
-	heading(p, e[1].line ? "Examples" : "Example");
-	for (; e->line; e++) {
-		if (*e->what)
-			str_addf(&p->out, "  %s# %s%s\n", cli_style(p->cli, STYLE_DIM), e->what,
-				 cli_style(p->cli, STYLE_PLAIN));
-		str_addf(&p->out, "  %s\n", e->line);
-	}
-}
-
-static void print_exit_codes(struct page *p, const struct cli_exit_code *e)
-{
-	if (!e)
-		return;
-	heading(p, "Exit codes");
-	for (; e->when; e++) {
-		_cleanup_(freep) char *left = xasprintf("  %d", e->code);
-		str_addf(&p->out, "%-7s", left);
-		wrap(p, e->when, 7, 7);
-	}
-}
-
 static void print_command(struct page *p, const struct cli_command *c,
 			  const struct cli_command *parent)
 {
-	print_usage(p, c, parent);
+	str_add(&p->out, "Usage: cairn ");
+	help_add_name(&p->out, c, parent);
+	str_add(&p->out, c->subcommands ? " SUBCOMMAND" : " [OPTION]...");
+	if (!c->subcommands && *c->operands)
+		str_addf(&p->out, " %s", c->operands);
+	str_add(&p->out, "\n\n");
+	wrap(p, c->summary, 0, 0);
 	if (c->description) {
 		str_addc(&p->out, '\n');
 		wrap(p, c->description, 0, 0);
 	}
-	print_subcommands(p, c);
+	if (c->subcommands) {
+		heading(p, "Subcommands");
+		print_names(p, c->subcommands, 12);
+	}
 	heading(p, "Options");
 	p->left = 0;
 	help_each_option(c, measure_option, p);
@@ -194,8 +159,19 @@ static void print_command(struct page *p, const struct cli_command *c,
 		str_add(&p->out, "  ");
 		wrap(p, c->json, 2, 2);
 	}
-	print_exit_codes(p, c->exit_codes);
-	print_examples(p, c->examples);
+	if (c->exit_codes)
+		heading(p, "Exit codes");
+	for (const struct cli_exit_code *e = c->exit_codes; e && e->when; e++) {
+		str_addf(&p->out, "  %-5d", e->code);
+		wrap(p, e->when, 7, 7);
+	}
+	heading(p, c->examples[1].line ? "Examples" : "Example");
+	for (const struct cli_example *e = c->examples; e->line; e++) {
+		if (*e->what)
+			str_addf(&p->out, "  %s# %s%s\n", cli_style(p->cli, STYLE_DIM), e->what,
+				 cli_style(p->cli, STYLE_PLAIN));
+		str_addf(&p->out, "  %s\n", e->line);
+	}
 }
 
 /* All commands. */
@@ -207,11 +183,7 @@ static void print_overview(struct page *p)
 	     "Runs preprocess-train-evaluate pipelines from YAML, and pays only for what changed.",
 	     0, 0);
 	heading(p, "Commands");
-	p->left = 14;
-	for (const struct cli_command *c = cli_commands; c->name; c++) {
-		_cleanup_(freep) char *left = xasprintf("  %s", c->name);
-		left_and_right(p, left, strlen(left), c->summary);
-	}
+	print_names(p, cli_commands, 14);
 	heading(p, "Options");
 	p->left = 0;
 	help_each_option(NULL, measure_option, p);

@@ -10,7 +10,7 @@
 #include <string.h>
 #include "cli/help/help.h"
 
-#define MAN_DATE "2026-11-21" /* of the last change of the text */
+#define MAN_DATE "2026-11-23" /* of the last change of the text */
 
 static void roff_text(struct str *out, const char *s)
 {
@@ -61,33 +61,12 @@ static void roff_lines(struct str *out, const char *s)
 	}
 }
 
-/* Paragraphs are separated by an empty line in the table. */
-static void paragraphs(struct str *out, const char *s)
+static void add_item(struct str *out, const char *name, const char *text)
 {
-	while (*s) {
-		const char *end = strstr(s, "\n\n");
-		size_t n = end ? (size_t)(end - s) : strlen(s);
-		_cleanup_(freep) char *one = xstrndup(s, n);
-
-		roff_lines(out, one);
-		str_add(out, end ? ".PP\n" : "");
-		s += n + (end ? 2 : 0);
-	}
-}
-
-static void upper(struct str *out, const char *s)
-{
-	for (; *s; s++)
-		str_addc(out, (char)(*s == ' ' ? '-' : toupper((unsigned char)*s)));
-}
-
-static void header(struct str *out, const char *name)
-{
-	str_add(out, ".TH CAIRN");
-	if (*name)
-		str_addc(out, '-');
-	upper(out, name);
-	str_add(out, " 1 \"" MAN_DATE "\" \"cairn " CAIRN_VERSION "\" \"Cairn\"\n");
+	str_add(out, ".TP\n");
+	font(out, 'B', name);
+	str_addc(out, '\n');
+	roff_lines(out, text);
 }
 
 static void add_option(void *arg, const struct cli_option *o)
@@ -111,10 +90,24 @@ static void add_option(void *arg, const struct cli_option *o)
 	roff_lines(out, o->help);
 }
 
-static void add_synopsis(struct str *out, const struct cli_command *c, const char *name)
+static void add_command(struct str *out, const struct cli_command *c, const char *name)
 {
+	static const struct cli_exit_code usual[] = {
+		{ 0, "done" },
+		{ 2, "wrong usage" },
+		{ 3, "the pipeline or the configuration is invalid" },
+		{ 4,
+		  "the environment: store, disk, database, or what was asked for doesn't exist" },
+		{ 0 }
+	};
 	_cleanup_(freep) char *words = xasprintf("cairn %s", name);
 
+	str_add(out, ".SH NAME\ncairn");
+	for (const char *p = name; *p; p++)
+		str_add(out, p == name ? "\\-" : ""), str_addc(out, *p == ' ' ? '-' : *p);
+	str_add(out, " \\- ");
+	roff_text(out, c->summary);
+	str_addc(out, '\n');
 	str_add(out, ".SH SYNOPSIS\n");
 	font(out, 'B', words);
 	if (c->subcommands) {
@@ -128,69 +121,34 @@ static void add_synopsis(struct str *out, const struct cli_command *c, const cha
 		font(out, 'I', c->operands);
 	}
 	str_addc(out, '\n');
-}
-
-static void add_subcommands(struct str *out, const struct cli_command *c)
-{
-	if (!c->subcommands)
-		return;
-	str_add(out, ".SH SUBCOMMANDS\n");
-	for (const struct cli_command *s = c->subcommands; s->name; s++) {
-		str_add(out, ".TP\n");
-		font(out, 'B', s->name);
-		str_addc(out, '\n');
-		roff_lines(out, s->summary);
-	}
-}
-
-static void add_examples(struct str *out, const struct cli_example *e)
-{
-	str_add(out, ".SH EXAMPLES\n");
-	for (; e->line; e++) {
-		str_add(out, ".TP\n");
-		font(out, 'B', e->line);
-		str_addc(out, '\n');
-		roff_lines(out, *e->what ? e->what : "the usual use");
-	}
-}
-
-static void add_exit_codes(struct str *out, const struct cli_exit_code *e)
-{
-	static const struct cli_exit_code usual[] = {
-		{ 0, "done" },
-		{ 2, "wrong usage" },
-		{ 3, "the pipeline or the configuration is invalid" },
-		{ 4,
-		  "the environment: store, disk, database, or what was asked for doesn't exist" },
-		{ 0 }
-	};
-	str_add(out, ".SH EXIT STATUS\n");
-	for (e = e ? e : usual; e->when; e++) {
-		str_addf(out, ".TP\n%d\n", e->code);
-		roff_lines(out, e->when);
-	}
-}
-
-static void add_command(struct str *out, const struct cli_command *c, const char *name)
-{
-	str_add(out, ".SH NAME\ncairn");
-	for (const char *p = name; *p; p++)
-		str_add(out, p == name ? "\\-" : ""), str_addc(out, *p == ' ' ? '-' : *p);
-	str_add(out, " \\- ");
-	roff_text(out, c->summary);
-	str_addc(out, '\n');
-	add_synopsis(out, c, name);
 	str_add(out, ".SH DESCRIPTION\n");
-	paragraphs(out, c->description ? c->description : c->summary);
-	add_subcommands(out, c);
+	for (const char *s = c->description ? c->description : c->summary; *s;) {
+		const char *end = strstr(s, "\n\n");
+		size_t n = end ? (size_t)(end - s) : strlen(s);
+		_cleanup_(freep) char *paragraph = xstrndup(s, n);
+
+		roff_lines(out, paragraph);
+		str_add(out, end ? ".PP\n" : "");
+		s += n + (end ? 2 : 0);
+	}
+	if (c->subcommands)
+		str_add(out, ".SH SUBCOMMANDS\n");
+	for (const struct cli_command *s = c->subcommands; s && s->name; s++)
+		add_item(out, s->name, s->summary);
 	str_add(out, ".SH OPTIONS\n");
 	help_each_option(c, add_option, out);
 	if (c->json) {
 		str_add(out, ".SH JSON\n");
 		roff_lines(out, c->json);
 	}
-	add_exit_codes(out, c->exit_codes);
-	add_examples(out, c->examples);
+	str_add(out, ".SH EXIT STATUS\n");
+	for (const struct cli_exit_code *e = c->exit_codes ? c->exit_codes : usual; e->when; e++) {
+		str_addf(out, ".TP\n%d\n", e->code);
+		roff_lines(out, e->when);
+	}
+	str_add(out, ".SH EXAMPLES\n");
+	for (const struct cli_example *e = c->examples; e->line; e++)
+		add_item(out, e->line, *e->what ? e->what : "the usual use");
 	str_add(out, ".SH SEE ALSO\n\\fBcairn\\fR(1)\n");
 }
 
@@ -231,7 +189,10 @@ void man_add(struct str *out, const struct cli_command *command, const struct cl
 	str_add(&name, "");
 	if (command)
 		help_add_name(&name, command, parent);
-	header(out, name.s ? name.s : "");
+	str_add(out, command ? ".TH CAIRN-" : ".TH CAIRN");
+	for (const char *c = name.s; *c; c++)
+		str_addc(out, (char)(*c == ' ' ? '-' : toupper((unsigned char)*c)));
+	str_add(out, " 1 \"" MAN_DATE "\" \"cairn " CAIRN_VERSION "\" \"Cairn\"\n");
 	if (command)
 		add_command(out, command, name.s);
 	else

@@ -84,8 +84,8 @@ static int find_holder(struct cli *cli, struct db *db, struct lineage_question *
 		}
 	if (s.is_cut && !q->member_of)
 		cli_warn(cli,
-			 "only the newest directories were looked through for %s: ask for the "
-			 "directory that holds it",
+			 "only the newest directories were searched for %s: ask for the directory "
+			 "that holds it",
 			 q->name);
 	map_free(s.seen);
 	str_deinit(&s.path);
@@ -166,7 +166,7 @@ int cmd_lineage(struct cli *cli, const struct cli_args *args)
 
 	if (r == 0 && dot + cli->json + !!svg > 1)
 		r = err_set(&err, ERR_USAGE,
-			    "--dot, --svg and --json are forms of one graph: choose one");
+			    "--dot, --svg and --json are formats of one graph: choose one");
 	if (r == 0)
 		r = cli_db(cli, DB_READ, &db, &err);
 	if (r == 0)

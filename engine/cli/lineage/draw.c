@@ -11,7 +11,6 @@
  * Invariant: a graph that was cut at its bound says so (`truncated`); SVG refuses more than
  * GRAPH_TASKS_MAX nodes.
  */
-#include "base/os/fs.h"
 #include "cli/graph/graph.h"
 #include "cli/lineage/lineage.h"
 
@@ -183,10 +182,9 @@ static int as_graph(struct cli *cli, const struct lineage_graph *g, struct graph
 		 *place = arena_alloc(cli->arena, (g->nodes.n + 1) * sizeof(*place));
 
 	if (g->nodes.n > GRAPH_TASKS_MAX)
-		return err_set(
-			err, ERR_TOO_LARGE,
-			"%zu nodes are more than can be looked at (%d): use --depth, or --json",
-			g->nodes.n, GRAPH_TASKS_MAX);
+		return err_set(err, ERR_TOO_LARGE,
+			       "%zu nodes can't be drawn (at most %d): use --depth or --json",
+			       g->nodes.n, GRAPH_TASKS_MAX);
 	in_order(g, order);
 	*ret = (struct graph){ .name = g->nodes.v[0].name ? g->nodes.v[0].name : "lineage" };
 	ret->nodes = arena_alloc(cli->arena, (g->nodes.n + 1) * sizeof(*ret->nodes));
@@ -224,10 +222,7 @@ int lineage_write_svg(struct cli *cli, struct db *db, const struct lineage_quest
 		r = as_graph(cli, &g, &drawing, err);
 	if (r == 0) {
 		graph_add_svg(&drawing, &svg);
-		if (str_eq(path, "-"))
-			cli_printf(cli, "%s", svg.s);
-		else
-			r = fs_write_atomic(path, svg.s, svg.len, err);
+		r = cli_write_to(cli, path, &svg, err);
 	}
 	lineage_graph_deinit(&g);
 	return r;

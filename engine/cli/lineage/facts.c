@@ -12,6 +12,7 @@
  * Invariant: two attempts that made the same content share one struct content_names. Each named run
  * is read in an arena of its own, since there may be one a night.
  */
+#include <assert.h>
 #include <string.h>
 #include "cli/lineage/lineage.h"
 #include "model/expr/value.h"
@@ -21,30 +22,20 @@
 
 /* Keys. */
 
-static void set_text(json_t *o, const struct key_fact *f, const char *value, size_t n)
-{
-	char *name = xstrndup(f->name, f->name_len);
-
-	json_object_set_new(o, name, json_name(value, n));
-	free(name);
-}
-
 static void take_fact(struct cli *cli, const struct key_fact *f, struct lineage_facts *ret)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
+	_cleanup_(freep) char *name = xstrndup(f->name, f->name_len);
 	const char *path;
 
 	if (f->kind == KEY_PARAM || f->kind == KEY_SEED) {
 		value_canonical_text(f->value, f->value_len, &text);
-		if (f->kind == KEY_SEED)
-			json_object_set_new(ret->params, "(seed)",
-					    json_name(text.s ? text.s : "", text.len));
-		else
-			set_text(ret->params, f, text.s ? text.s : "", text.len);
+		json_object_set_new(ret->params, f->kind == KEY_SEED ? "(seed)" : name,
+				    json_name(text.s ? text.s : "", text.len));
 	} else if (f->kind == KEY_TOOL) {
-		set_text(ret->tools, f, f->value,
-			 strcspn(f->value, "\n") < f->value_len ? strcspn(f->value, "\n")
-								: f->value_len);
+		json_object_set_new(
+			ret->tools, name,
+			json_name(f->value, MIN(strcspn(f->value, "\n"), f->value_len)));
 	} else if (f->kind == KEY_BUILTIN) {
 		ret->builtin = arena_printf(cli->arena, "%.*s %.*s", (int)f->name_len, f->name,
 					    (int)MIN(f->value_len, 20), f->value);
@@ -91,21 +82,15 @@ struct content_names {
 	const char *kept; /* the text in the arena */
 };
 
-/* Adds the name to each affected output that the run with it has, whether it made it or took it
- * from the cache. */
-static void note_tag(const struct tag_row *tag, const struct facts_task *tasks, size_t n_tasks,
-		     const struct map *by_digest)
+/* A run with this name has the output, whether it made it or took it from the cache. */
+static void note_tag(const struct map *by_digest, const struct content_id *output, const char *tag)
 {
-	for (size_t t = 0; t < n_tasks; t++)
-		for (size_t i = 0; i < tasks[t].n_outputs; i++) {
-			const struct content_id *id = &tasks[t].outputs[i].id;
-			struct content_names *c = map_get(by_digest, id->digest.b, DIGEST_BYTES);
+	struct content_names *c = map_get(by_digest, output->digest.b, DIGEST_BYTES);
 
-			if (!c || c->last == tag->name)
-				continue;
-			str_addf(&c->text, "%s%s", c->text.len ? ", " : "", tag->name);
-			c->last = tag->name;
-		}
+	if (!c || c->last == tag)
+		return;
+	str_addf(&c->text, "%s%s", c->text.len ? ", " : "", tag);
+	c->last = tag;
 }
 
 /* All names there are: a cut here would pass for an output that nobody named. */
@@ -119,7 +104,7 @@ static int note_tags(struct cli *cli, struct db *db, const struct map *by_digest
 	if (record_tags(db, NULL, cli->arena, &tags, &n, err) < 0)
 		return -1;
 	if (n && cli_store(cli, false, &s, &why) < 0)
-		cli_warn(cli, "names of runs can't be told: %s", why.msg);
+		cli_warn(cli, "names of runs can't be read: %s", why.msg);
 	for (size_t i = 0; i < n && s; i++) {
 		_cleanup_(arena_freep) struct arena *arena =
 			arena_new(); /* there may be a name a night */
@@ -129,9 +114,12 @@ static int note_tags(struct cli *cli, struct db *db, const struct map *by_digest
 
 		/* A run that is on record elsewhere only, or whose table is gone, can't be asked.
 		 */
-		if (record_find_run(db, digest_hex(&tags[i].run, hex), arena, &run, NULL) == 0 &&
-		    facts_read_tasks(db, s, &run, arena, &tasks, &n_tasks, NULL) == 0)
-			note_tag(&tags[i], tasks, n_tasks, by_digest);
+		if (record_find_run(db, digest_hex(&tags[i].run, hex), arena, &run, NULL) < 0 ||
+		    facts_read_tasks(db, s, &run, arena, &tasks, &n_tasks, NULL) < 0)
+			continue;
+		for (size_t t = 0; t < n_tasks; t++)
+			for (size_t k = 0; k < tasks[t].n_outputs; k++)
+				note_tag(by_digest, &tasks[t].outputs[k].id, tags[i].name);
 	}
 	return 0;
 }
@@ -145,6 +133,7 @@ int lineage_affected(struct cli *cli, struct db *db, const struct lineage_graph 
 	size_t n = 0, n_names = 0;
 	int r;
 
+	assert(g->direction == LINEAGE_DOWN);
 	for (size_t i = 0; i < g->edges.n; i++) {
 		const struct lineage_node *from = &g->nodes.v[g->edges.v[i].from],
 					  *to = &g->nodes.v[g->edges.v[i].to];

@@ -103,16 +103,6 @@ static void diff_param(struct diff *d, const char *name)
 	note(d, d->params, "name", name, or_null(a), or_null(b));
 }
 
-static void diff_params(struct diff *d)
-{
-	const char *name;
-	json_t *v;
-
-	json_object_foreach(d->a.params, name, v) diff_param(d, name);
-	json_object_foreach(d->b.params, name, v) if (!json_object_get(d->a.params, name))
-		diff_param(d, name);
-}
-
 /* Content. */
 
 static const char *short_id(struct diff *d, const struct content_id *id)
@@ -140,26 +130,7 @@ static void diff_pin(struct diff *d, const char *name)
 	     facts_id(b));
 }
 
-static void diff_pins(struct diff *d)
-{
-	for (size_t i = 0; i < d->a.is.n_pins; i++)
-		diff_pin(d, d->a.is.pins[i].name);
-	for (size_t i = 0; i < d->b.is.n_pins; i++)
-		if (!pin(&d->a, d->b.is.pins[i].name))
-			diff_pin(d, d->b.is.pins[i].name);
-}
-
 /* Tasks. */
-
-static const char *state_text(const struct facts_task *t)
-{
-	static const char *const names[] = { [RESULT_SUCCEEDED] = "succeeded",
-					     [RESULT_FAILED] = "failed",
-					     [RESULT_SKIPPED] = "skipped",
-					     [RESULT_BLOCKED] = "blocked" };
-
-	return t ? names[t->state] : NULL;
-}
 
 /* What one or both of two tasks have under a name: a content id or a metric's value. */
 struct pair {
@@ -200,70 +171,47 @@ static pair_list metrics_of(const struct facts_task *a, const struct facts_task 
 	return v;
 }
 
-static void diff_output(struct diff *d, const char *task, const char *name,
-			const struct content_id *a, const struct content_id *b)
-{
-	const char *full = arena_printf(d->cli->arena, "%s/%s", task, name);
-
-	row(d, "output", full, short_id(d, a), short_id(d, b));
-	note(d, d->tasks, "output", full, facts_id(a), facts_id(b));
-}
-
 /* NaN is NaN. */
 static bool same_value(double a, double b)
 {
 	return a == b || (isnan(a) && isnan(b));
 }
 
-static void diff_metric(struct diff *d, const char *task, const char *name,
-			const struct metric_value *a, const struct metric_value *b)
-{
-	const char *full = arena_printf(d->cli->arena, "%s %s", task, name);
-	json_t *o;
-
-	row(d, "metric", full, a ? arena_printf(d->cli->arena, "%.10g", a->value) : NULL,
-	    b ? arena_printf(d->cli->arena, "%.10g", b->value) : NULL);
-	if (!d->all && a && b && same_value(a->value, b->value))
-		return;
-	o = json_object();
-	json_object_set_new(o, "task", json_name(task, strlen(task)));
-	json_object_set_new(o, "name", json_name(name, strlen(name)));
-	json_object_set_new(o, "a", a ? facts_number(a->value) : json_null());
-	json_object_set_new(o, "b", b ? facts_number(b->value) : json_null());
-	json_array_append_new(d->metrics, o);
-}
-
 static void diff_task(struct diff *d, const char *task, const struct facts_task *a,
 		      const struct facts_task *b)
 {
-	const char *sa = state_text(a), *sb = state_text(b);
+	const char *sa = a ? facts_result_state(a->state) : NULL,
+		   *sb = b ? facts_result_state(b->state) : NULL;
 	pair_list outputs = outputs_of(a, b), metrics = metrics_of(a, b);
 
 	row(d, "task", task, sa, sb);
 	note(d, d->tasks, "task", task, sa ? json_string(sa) : json_null(),
 	     sb ? json_string(sb) : json_null());
-	for (size_t i = 0; i < outputs.n; i++)
-		diff_output(d, task, outputs.v[i].name, outputs.v[i].a, outputs.v[i].b);
-	for (size_t i = 0; i < metrics.n; i++)
-		diff_metric(d, task, metrics.v[i].name, metrics.v[i].a, metrics.v[i].b);
+	for (size_t i = 0; i < outputs.n; i++) {
+		const struct pair *p = &outputs.v[i];
+		const char *full = arena_printf(d->cli->arena, "%s/%s", task, p->name);
+
+		row(d, "output", full, short_id(d, p->a), short_id(d, p->b));
+		note(d, d->tasks, "output", full, facts_id(p->a), facts_id(p->b));
+	}
+	for (size_t i = 0; i < metrics.n; i++) {
+		const struct pair *p = &metrics.v[i];
+		const struct metric_value *ma = p->a, *mb = p->b;
+
+		row(d, "metric", arena_printf(d->cli->arena, "%s %s", task, p->name),
+		    ma ? arena_printf(d->cli->arena, "%.10g", ma->value) : NULL,
+		    mb ? arena_printf(d->cli->arena, "%.10g", mb->value) : NULL);
+		if (!d->all && ma && mb && same_value(ma->value, mb->value))
+			continue;
+		json_array_append_new(d->metrics,
+				      json_pack("{s:o, s:o, s:o, s:o}", "task",
+						json_name(task, strlen(task)), "name",
+						json_name(p->name, strlen(p->name)), "a",
+						ma ? facts_number(ma->value) : json_null(), "b",
+						mb ? facts_number(mb->value) : json_null()));
+	}
 	VEC_FREE(&outputs);
 	VEC_FREE(&metrics);
-}
-
-static void diff_tasks(struct diff *d)
-{
-	_cleanup_(map_freep) struct map *in_a = map_new(), *in_b = map_new();
-
-	for (size_t i = 0; i < d->b.is.n_tasks; i++)
-		*map_slot_str(in_b, d->b.is.tasks[i].task) = &d->b.is.tasks[i];
-	for (size_t i = 0; i < d->a.is.n_tasks; i++) {
-		*map_slot_str(in_a, d->a.is.tasks[i].task) = &d->a.is.tasks[i];
-		diff_task(d, d->a.is.tasks[i].task, &d->a.is.tasks[i],
-			  map_get_str(in_b, d->a.is.tasks[i].task));
-	}
-	for (size_t i = 0; i < d->b.is.n_tasks; i++)
-		if (!map_get_str(in_a, d->b.is.tasks[i].task))
-			diff_task(d, d->b.is.tasks[i].task, NULL, &d->b.is.tasks[i]);
 }
 
 /* Because. */
@@ -342,11 +290,9 @@ static int explain_task(struct diff *d, const struct facts_task *a, const struct
 	return 0;
 }
 
-/* In the order of the first run's tasks, which is that of the DAG. So the first cause is where the
- * difference began. */
-static int explain(struct diff *d, struct db *db, struct err *err)
+static int explain(struct diff *d, struct err *err)
 {
-	int r = causes_open(&d->causes, d->cli, db, &d->a.is, &d->b.is, err);
+	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < d->a.is.n_tasks; i++)
 		r = explain_task(d, &d->a.is.tasks[i],
@@ -391,22 +337,10 @@ static int find_runs(struct cli *cli, struct db *db, const struct cli_args *args
 	if (n == 0)
 		return err_set(
 			err, ERR_NOT_FOUND,
-			"run %s is the first of pipeline %s: there is none to hold it against",
+			"run %s is the first of pipeline %s: there is none to compare it with",
 			b->id, b->pipeline);
 	*a = rows[0];
 	return 0;
-}
-
-static void print_because(struct diff *d)
-{
-	if (d->first)
-		cli_printf(d->cli, "%sfirst difference:%s %s\n\n%s", cli_style(d->cli, STYLE_BOLD),
-			   cli_style(d->cli, STYLE_PLAIN), d->first, d->sentences.s);
-	if (d->n_sentences > SENTENCES_SHOWN)
-		cli_printf(d->cli, "… and %zu more: see --json\n",
-			   d->n_sentences - SENTENCES_SHOWN);
-	if (d->first)
-		cli_printf(d->cli, "\n");
 }
 
 static void print(struct diff *d)
@@ -423,7 +357,13 @@ static void print(struct diff *d)
 		cli_print_json(cli, j);
 		return;
 	}
-	print_because(d);
+	if (d->first)
+		cli_printf(cli, "%sfirst difference:%s %s\n\n%s", cli_style(cli, STYLE_BOLD),
+			   cli_style(cli, STYLE_PLAIN), d->first, d->sentences.s);
+	if (d->n_sentences > SENTENCES_SHOWN)
+		cli_printf(cli, "… and %zu more: see --json\n", d->n_sentences - SENTENCES_SHOWN);
+	if (d->first)
+		cli_printf(cli, "\n");
 	if (table_rows(d->table))
 		table_print(d->table, cli);
 	else
@@ -434,13 +374,27 @@ static void print(struct diff *d)
 
 static void compare(struct diff *d)
 {
+	const char *name;
+	json_t *v;
+
 	table_column(d->table, "", 0);
 	table_column(d->table, "", TABLE_CUT);
 	table_column(d->table, d->a.is.run.id, 0);
 	table_column(d->table, d->b.is.run.id, 0);
-	diff_params(d);
-	diff_pins(d);
-	diff_tasks(d);
+	json_object_foreach(d->a.params, name, v) diff_param(d, name);
+	json_object_foreach(d->b.params, name, v) if (!json_object_get(d->a.params, name))
+		diff_param(d, name);
+	for (size_t i = 0; i < d->a.is.n_pins; i++)
+		diff_pin(d, d->a.is.pins[i].name);
+	for (size_t i = 0; i < d->b.is.n_pins; i++)
+		if (!pin(&d->a, d->b.is.pins[i].name))
+			diff_pin(d, d->b.is.pins[i].name);
+	for (size_t i = 0; i < d->a.is.n_tasks; i++)
+		diff_task(d, d->a.is.tasks[i].task, &d->a.is.tasks[i],
+			  map_get_str(d->b.is.by_name, d->a.is.tasks[i].task));
+	for (size_t i = 0; i < d->b.is.n_tasks; i++)
+		if (!map_get_str(d->a.is.by_name, d->b.is.tasks[i].task))
+			diff_task(d, d->b.is.tasks[i].task, NULL, &d->b.is.tasks[i]);
 }
 
 int cmd_diff(struct cli *cli, const struct cli_args *args)
@@ -457,15 +411,16 @@ int cmd_diff(struct cli *cli, const struct cli_args *args)
 		*lists[i] = json_array();
 	if (r == 0)
 		r = find_runs(cli, db, args, &d.a.is.run, &d.b.is.run, &err);
-	if (r == 0 && load_side(cli, db, &d.a, &err) == 0 && load_side(cli, db, &d.b, &err) == 0) {
-		compare(&d);
-		r = explain(&d, db, &err);
-		if (r == 0)
-			print(&d);
-		causes_close(&d.causes);
-	} else {
+	if (r == 0 && (load_side(cli, db, &d.a, &err) < 0 || load_side(cli, db, &d.b, &err) < 0 ||
+		       causes_open(&d.causes, cli, db, &d.a.is, &d.b.is, &err) < 0))
 		r = -1;
+	if (r == 0) {
+		compare(&d);
+		r = explain(&d, &err);
 	}
+	if (r == 0)
+		print(&d);
+	causes_close(&d.causes);
 	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
 		json_decref(*lists[i]);
 	json_decref(d.first_json);

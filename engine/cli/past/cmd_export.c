@@ -20,16 +20,6 @@ static bool is_url(const char *to)
 	return str_has_prefix(to, "http://") || str_has_prefix(to, "https://");
 }
 
-/* Where it goes. */
-
-static int write_text(struct cli *cli, const char *to, const struct str *s, struct err *err)
-{
-	if (!str_eq(to, "-"))
-		return fs_write_atomic(to, s->s ? s->s : "", s->len, err);
-	fwrite(s->s ? s->s : "", 1, s->len, cli->out);
-	return 0;
-}
-
 static int post(struct http_client *c, const char *url, const char *const *headers,
 		const json_t *event, struct err *err)
 {
@@ -90,7 +80,7 @@ static int openlineage(struct cli *cli, struct export_run *x, const struct cli_a
 		json_add_canonical(&lines, event);
 		str_addc(&lines, '\n');
 	}
-	r = is_url(to) ? post_all(cli, to, events, err) : write_text(cli, to, &lines, err);
+	r = is_url(to) ? post_all(cli, to, events, err) : cli_write_to(cli, to, &lines, err);
 	if (r == 0 && !str_eq(to, "-"))
 		cli_note(cli, "%zu events of %s to %s", json_array_size(events), x->run->id, to);
 	json_decref(events);
@@ -114,25 +104,13 @@ static int slsa(struct cli *cli, struct export_run *x, const struct what *w, con
 	json_decref(j);
 	str_addf(&s, "%s\n", dumped);
 	free(dumped);
-	return write_text(cli, to, &s, err);
-}
-
-static int find(struct cli *cli, struct db *db, const char *text, bool outputs, struct what *ret,
-		struct err *err)
-{
-	if (what_find(cli, db, text, outputs ? WHAT_RUN | WHAT_TASK | WHAT_CONTENT : WHAT_RUN, NULL,
-		      ret, err) < 0)
-		return -1;
-	return ret->has_run ? 0
-			    : err_set(err, ERR_INVALID,
-				      "%s: name an output by its run and task, not by its content: "
-				      "who made it is what is exported",
-				      text);
+	return cli_write_to(cli, to, &s, err);
 }
 
 int cmd_export(struct cli *cli, const struct cli_args *args)
 {
-	const char *format = cli_value(args, "format"), *to = cli_value(args, "to");
+	const char *format = cli_value(args, "format"), *to = cli_value(args, "to"),
+		   *text = cli_operand(args, 0);
 	struct export_run x = { 0 };
 	struct err err = { 0 };
 	struct store *store;
@@ -141,14 +119,22 @@ int cmd_export(struct cli *cli, const struct cli_args *args)
 	int r;
 
 	if (!format)
-		return cli_usage_error(cli, "say in what form: --format openlineage|slsa|ro-crate");
+		return cli_usage_error(cli, "name a format: --format openlineage|slsa|ro-crate");
 	if (to && is_url(to) && !str_eq(format, "openlineage"))
 		return cli_usage_error(cli, "only OpenLineage events can be sent to a URL");
 	r = cli_db(cli, DB_READ, &db, &err);
 	if (r == 0)
 		r = cli_store(cli, false, &store, &err);
 	if (r == 0)
-		r = find(cli, db, cli_operand(args, 0), str_eq(format, "slsa"), &w, &err);
+		r = what_find(cli, db, text,
+			      str_eq(format, "slsa") ? WHAT_RUN | WHAT_TASK | WHAT_CONTENT
+						     : WHAT_RUN,
+			      NULL, &w, &err);
+	if (r == 0 && !w.has_run)
+		r = err_set(&err, ERR_INVALID,
+			    "name the output as RUN/TASK/OUTPUT: `%s` names only content, and an "
+			    "export is about who made it",
+			    text);
 	if (r == 0)
 		r = export_open(&x, db, store, &w.run, cli->arena, &err);
 	if (r == 0 && str_eq(format, "openlineage"))

@@ -95,24 +95,30 @@ static int put_in_place(const char *temp, const char *path, bool replace, struct
 	return r;
 }
 
-static int to_path(struct store *s, const struct content_id *id, const char *path, bool replace,
-		   struct err *err)
+static int content(struct cli *cli, const struct cli_args *args, const struct what *w)
 {
-	_cleanup_(freep) char *temp = beside(path, "tmp");
-
-	if (check_free(path, replace, err) < 0)
-		return -1;
-	if (content_materialise_at(s, id, CONTENT_COPY_WRITABLE, AT_FDCWD, temp, err) < 0) {
-		fs_remove_tree(temp, NULL);
-		return -1;
-	}
-	return put_in_place(temp, path, replace, err);
-}
-
-static int print_content(struct cli *cli, const struct what *w, const char *path)
-{
+	const char *path = cli_value(args, "output");
+	_cleanup_(freep) char *own = NULL, *temp = NULL;
+	bool replace = cli_flag(args, "replace");
 	char hex[DIGEST_HEX_MAX];
+	struct err err = { 0 };
+	struct store *s;
 
+	if (cli_store(cli, false, &s, &err) < 0)
+		return cli_fail(cli, &err);
+	if (path && str_eq(path, "-"))
+		return to_stdout(cli, s, &w->id, &err) < 0 ? cli_fail(cli, &err) : CLI_OK;
+	if (!path) /* a name from the record */
+		path = own = fs_file_name(w->name);
+	temp = beside(path, "tmp");
+	if (check_free(path, replace, &err) < 0)
+		return cli_fail(cli, &err);
+	if (content_materialise_at(s, &w->id, CONTENT_COPY_WRITABLE, AT_FDCWD, temp, &err) < 0) {
+		fs_remove_tree(temp, NULL);
+		return cli_fail(cli, &err);
+	}
+	if (put_in_place(temp, path, replace, &err) < 0)
+		return cli_fail(cli, &err);
 	if (cli->json)
 		cli_print_json(cli, json_pack("{s:s+, s:o, s:I}", "id",
 					      "sha256:", digest_hex(&w->id.digest, hex), "path",
@@ -123,45 +129,6 @@ static int print_content(struct cli *cli, const struct what *w, const char *path
 	return CLI_OK;
 }
 
-static int content(struct cli *cli, const struct cli_args *args, const struct what *w)
-{
-	const char *path = cli_value(args, "output");
-	_cleanup_(freep) char *own = NULL;
-	struct err err = { 0 };
-	struct store *s;
-
-	if (cli_store(cli, false, &s, &err) < 0)
-		return cli_fail(cli, &err);
-	if (path && str_eq(path, "-"))
-		return to_stdout(cli, s, &w->id, &err) < 0 ? cli_fail(cli, &err) : CLI_OK;
-	if (!path) /* a name from the record */
-		path = own = fs_file_name(w->name);
-	if (to_path(s, &w->id, path, cli_flag(args, "replace"), &err) < 0)
-		return cli_fail(cli, &err);
-	return print_content(cli, w, path);
-}
-
-static int print_run(struct cli *cli, const struct what *w, const char *path,
-		     const struct got_run *got)
-{
-	size_t missing = json_array_size(got->missing);
-	char hex[DIGEST_HEX_MAX];
-
-	for (size_t i = 0; i < missing && !cli->json; i++)
-		cli_warn(cli, "not restored: %s",
-			 json_string_value(json_array_get(got->missing, i)));
-	if (cli->json)
-		cli_print_json(cli, json_pack("{s:s+, s:o, s:o, s:I, s:I, s:O}", "id",
-					      "sha256:", digest_hex(&w->run.hash, hex), "run",
-					      facts_text(w->run.id), "path",
-					      json_name(path, strlen(path)), "contents",
-					      (json_int_t)got->contents, "bytes",
-					      (json_int_t)got->bytes, "missing", got->missing));
-	else
-		cli_note(cli, "%s", cli_text(cli, path));
-	return missing ? CLI_TASK_FAILED : CLI_OK;
-}
-
 static int run(struct cli *cli, const struct cli_args *args, struct db *db, const struct what *w)
 {
 	const char *path = cli_value(args, "output") ? cli_value(args, "output") : w->run.id;
@@ -169,7 +136,9 @@ static int run(struct cli *cli, const struct cli_args *args, struct db *db, cons
 	bool replace = cli_flag(args, "replace");
 	struct got_run got = { 0 };
 	struct err err = { 0 };
-	int r = 0, code;
+	char hex[DIGEST_HEX_MAX];
+	size_t missing;
+	int r = 0;
 
 	if (str_eq(path, "-"))
 		r = err_set(&err, ERR_USAGE, "a run is a directory: give -o PATH");
@@ -180,9 +149,25 @@ static int run(struct cli *cli, const struct cli_args *args, struct db *db, cons
 		fs_remove_tree(temp, NULL);
 	if (r == 0)
 		r = put_in_place(temp, path, replace, &err);
-	code = r < 0 ? cli_fail(cli, &err) : print_run(cli, w, path, &got);
+	if (r < 0) {
+		json_decref(got.missing);
+		return cli_fail(cli, &err);
+	}
+	missing = json_array_size(got.missing);
+	for (size_t i = 0; i < missing && !cli->json; i++)
+		cli_warn(cli, "not restored: %s",
+			 json_string_value(json_array_get(got.missing, i)));
+	if (cli->json)
+		cli_print_json(cli, json_pack("{s:s+, s:o, s:o, s:I, s:I, s:O}", "id",
+					      "sha256:", digest_hex(&w->run.hash, hex), "run",
+					      facts_text(w->run.id), "path",
+					      json_name(path, strlen(path)), "contents",
+					      (json_int_t)got.contents, "bytes",
+					      (json_int_t)got.bytes, "missing", got.missing));
+	else
+		cli_note(cli, "%s", cli_text(cli, path));
 	json_decref(got.missing);
-	return code;
+	return missing ? CLI_TASK_FAILED : CLI_OK;
 }
 
 static int metric(struct cli *cli, const struct what *w)

@@ -1,10 +1,9 @@
 /* engine/cli/past/cmd_logs.c — `cairn logs`: from the store when the attempt has ended, from its
  * file or pod while it runs.
  *
- * print_all() chooses the attempts: those that the operands name, else those that run or failed, or
- * the only one that there is; of each task the last one, or the one of --attempt. print_attempt()
- * then takes one of three ways: print_stored() for an attempt that has ended, print_live() for one
- * on this machine, print_pod() for one on a cluster.
+ * choose() lists what has a log and lets logs_choose() decide, as it does for --server.
+ * print_attempt() then takes one of three ways: print_stored() for an attempt that has ended,
+ * print_live() for one on this machine, print_pod() for one on a cluster.
  *
  * Every way cuts the log with a struct log_part (--lines, --rank), and cli_print_log() decides
  * which bytes a terminal gets.
@@ -22,6 +21,7 @@
 #include <poll.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include "cli/past/past.h"
 #include "cli/render/facts.h"
 #include "cli/serve/server.h"
 #include "cli/what.h"
@@ -36,10 +36,8 @@ struct logs {
 	struct store *store;
 	const struct config *config;
 	struct run_row run;
-	struct log_wanted wanted;
-	uint64_t number; /* 0: the last attempt */
-	bool follow, many;
-	struct log_part part; /* of the attempt that is being printed */
+	struct logs_options options;
+	struct log_part part; /* of the log that is being printed */
 	struct cli_log text;
 };
 
@@ -50,26 +48,22 @@ static void show(struct logs *l, char *bytes, size_t n)
 	cli_print_log(l->cli, &l->text, bytes, log_part_keep(&l->part, bytes, n));
 }
 
-/* From `at` to the end. */
-static int show_file(struct logs *l, int fd, off_t at, struct err *err)
-{
-	char buf[65536];
-	ssize_t n;
-
-	for (; (n = pread(fd, buf, sizeof(buf), at)) > 0; at += n)
-		show(l, buf, (size_t)n);
-	return n < 0 ? err_errno(err, "cannot read the log") : 0;
-}
-
-static int print_stored(struct logs *l, const struct attempt_row *a, struct err *err)
+/* From `at`; -1: what is wanted of it. */
+static int print_stored(struct logs *l, const struct attempt_row *a, off_t at, struct err *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
+	char buf[65536];
+	ssize_t n;
 
 	if (a->log.kind == CONTENT_NONE)
 		return 0;
 	if (content_open(l->store, &a->log, &fd, err) < 0)
 		return -1;
-	return show_file(l, fd, log_part_seek(&l->part, fd), err);
+	if (at < 0)
+		at = log_part_seek(&l->part, fd);
+	for (; (n = pread(fd, buf, sizeof(buf), at)) > 0; at += n)
+		show(l, buf, (size_t)n);
+	return n < 0 ? err_errno(err, "cannot read the log") : 0;
 }
 
 static bool still_running(struct logs *l, const struct attempt_row *a, struct attempt_row *ret_now)
@@ -87,8 +81,7 @@ static bool still_running(struct logs *l, const struct attempt_row *a, struct at
 	return false;
 }
 
-/* A log whose attempt ended is emptied, moved away and used again: what was read is only its own
- * while its name still leads to it. */
+/* Does the path still lead to the open file? */
 static bool is_still(const char *path, int fd)
 {
 	struct stat named, opened;
@@ -107,16 +100,6 @@ static void copy_new(struct logs *l, const char *path, int fd, off_t *at)
 		*at += n;
 	}
 	fflush(l->cli->out);
-}
-
-/* Behind `at`, of the log that was kept at the end. */
-static int print_rest(struct logs *l, const struct attempt_row *a, off_t at, struct err *err)
-{
-	_cleanup_(fd_closep) int fd = -1;
-
-	if (a->log.kind == CONTENT_NONE)
-		return 0;
-	return content_open(l->store, &a->log, &fd, err) < 0 ? -1 : show_file(l, fd, at, err);
 }
 
 /* Of a pod. */
@@ -147,19 +130,24 @@ static int show_and_flush(void *arg, const void *bytes, size_t n, struct err *er
 static int print_pod(struct logs *l, const struct attempt_row *a, struct err *err)
 {
 	struct in_pod p = { l, a, *a };
-	const struct pod_log_options o = { (uint64_t)a->id, l->wanted,      l->follow, -1,
-					   pod_runs,        show_and_flush, &p };
+	const struct pod_log_options o = { (uint64_t)a->id,
+					   l->options.part,
+					   l->options.follow,
+					   -1,
+					   pod_runs,
+					   show_and_flush,
+					   &p };
 	struct pod_log *pod;
 	int r;
 
 	if (!pod_runs(&p) && p.now.ended_ns)
-		return print_stored(l, &p.now, err);
+		return print_stored(l, &p.now, -1, err);
 	if (pod_log_open(l->config, &pod, err) < 0)
 		return -1;
 	r = pod_log_print(pod, &o, err);
 	pod_log_close(pod);
 	if (r == POD_LOG_NO_POD && !pod_runs(&p) && p.now.ended_ns)
-		return print_stored(l, &p.now, err);
+		return print_stored(l, &p.now, -1, err);
 	return MIN(r, 0);
 }
 
@@ -176,167 +164,95 @@ static int print_live(struct logs *l, const struct attempt_row *a, struct err *e
 	off_t at;
 
 	if (fd < 0) /* it has ended since its row was read, or hasn't begun */
-		return still_running(l, a, &now) ? 0 : print_stored(l, &now, err);
+		return still_running(l, a, &now) ? 0 : print_stored(l, &now, -1, err);
 	if (watch >= 0)
 		inotify_add_watch(watch, path, IN_MODIFY);
 	at = log_part_seek(&l->part, fd);
 	copy_new(l, path, fd, &at);
-	while (l->follow && still_running(l, a, &now)) {
+	while (l->options.follow && still_running(l, a, &now)) {
 		poll(&p, 1, 500);
 		while (watch >= 0 && read(watch, events, sizeof(events)) > 0)
 			;
 		copy_new(l, path, fd, &at);
 	}
-	if (l->follow && now.ended_ns)
-		return print_rest(l, &now, at, err);
+	if (l->options.follow && now.ended_ns)
+		return print_stored(l, &now, at, err);
 	copy_new(l, path, fd, &at);
 	return 0;
 }
 
 static int print_attempt(struct logs *l, const struct attempt_row *a, struct err *err)
 {
-	if (l->many)
-		cli_printf(l->cli, "%s==> %s%s <==%s\n", cli_style(l->cli, STYLE_BOLD),
-			   cli_text(l->cli, a->task), a->number > 1 ? " (again)" : "",
-			   cli_style(l->cli, STYLE_PLAIN));
-	log_part_init(&l->part, &l->wanted);
 	if (a->ended_ns)
-		return print_stored(l, a, err);
+		return print_stored(l, a, -1, err);
 	return str_eq(run_durable_runner(l->run.options_json, l->cli->arena), "kubernetes")
 		       ? print_pod(l, a, err)
 		       : print_live(l, a, err);
 }
 
-static bool is_named(const struct cli_args *args, const char *task, const char *step)
+/* What was named and this run didn't execute was a hit. Its log is that of the execution whose
+ * result it was; one that another project executed has only the log, in the store. */
+static int print_hit(struct logs *l, const struct facts_task *t, struct err *err)
 {
-	for (size_t i = 0; i < args->n_operands; i++)
-		if (str_eq(args->operands[i], task) || str_eq(args->operands[i], step))
-			return true;
-	return false;
+	struct attempt_row a;
+	int found = facts_logged_by(l->db, l->store, &l->run, t, l->cli->arena, &a, err);
+
+	if (found == 0)
+		return err_set(err, ERR_NOT_FOUND, "no log of %s is on record", t->task);
+	return found < 0 ? -1 : print_stored(l, &a, -1, err);
 }
 
-static bool wanted(const struct cli_args *args, const struct attempt_row *a, size_t n_attempts)
+static int choose(struct logs *l, const struct cli_args *args, logged_list *ret, struct err *err)
 {
-	if (args->n_operands == 0)
-		return n_attempts == 1 || a->ended_ns == 0 ||
-		       (a->failure != FAILURE_NONE && a->failure != FAILURE_CANCELLED);
-	return is_named(args, a->task, a->step);
-}
-
-/* Of each task only the last attempt is shown, or the one of --attempt. */
-static bool superseded(const struct logs *l, const struct attempt_row *rows, size_t n, size_t i)
-{
-	if (l->number)
-		return rows[i].number != l->number;
-	for (size_t k = i + 1; k < n; k++)
-		if (str_eq(rows[k].task, rows[i].task))
-			return true;
-	return false;
-}
-
-static bool has_attempt(const struct attempt_row *rows, size_t n, const char *task)
-{
-	for (size_t i = 0; i < n; i++)
-		if (str_eq(rows[i].task, task))
-			return true;
-	return false;
-}
-
-typedef VEC(const struct attempt_row *) attempt_list;
-
-/* What was named and this run didn't execute was a hit: its log is that of the execution whose
- * result it was. One that another project executed has only the log, in the store. */
-static int add_hits(struct logs *l, const struct cli_args *args, const struct attempt_row *rows,
-		    size_t n_rows, attempt_list *chosen, struct err *err)
-{
-	struct facts_task *tasks;
-	size_t n;
-
-	if (facts_tasks(l->cli, l->db, &l->run, &tasks, &n, err) < 0)
-		return -1;
-	for (size_t i = 0; i < n; i++) {
-		struct attempt_row *a;
-		int found;
-
-		if (tasks[i].state != RESULT_SUCCEEDED ||
-		    has_attempt(rows, n_rows, tasks[i].task) ||
-		    !is_named(args, tasks[i].task, tasks[i].step))
-			continue;
-		a = arena_alloc(l->cli->arena, sizeof(*a));
-		found = facts_logged_by(l->db, l->store, &l->run, &tasks[i], l->cli->arena, a, err);
-		if (found < 0)
-			return -1;
-		a->task = tasks[i].task; /* another task may have made it, or another try */
-		a->number = 1;
-		if (found)
-			VEC_PUSH(chosen, a);
-	}
-	return 0;
-}
-
-static int print_all(struct logs *l, const struct cli_args *args, struct err *err)
-{
-	attempt_list chosen = { 0 };
 	struct attempt_row *rows;
-	size_t n;
-	int r = record_run_attempts(l->db, l->run.rowid, l->cli->arena, &rows, &n, err);
+	struct facts_task *tasks = NULL;
+	size_t n, n_tasks = 0;
 
-	for (size_t i = 0; r == 0 && i < n; i++)
-		if (wanted(args, &rows[i], n) && !superseded(l, rows, n, i))
-			VEC_PUSH(&chosen, &rows[i]);
-	if (r == 0 && l->run.results.kind && args->n_operands && !l->number)
-		r = add_hits(l, args, rows, n, &chosen, err);
-	if (r == 0 && chosen.n == 0 && l->number)
-		r = err_set(err, ERR_NOT_FOUND,
-			    "run %s has no attempt %llu of that; `cairn status -v %s` lists its "
-			    "attempts",
-			    l->run.id, (unsigned long long)l->number, l->run.id);
-	else if (r == 0 && chosen.n == 0)
-		r = args->n_operands
-			    ? err_set(err, ERR_NOT_FOUND,
-				      "run %s has no log of that name; `cairn status -v %s` lists "
-				      "its attempts",
-				      l->run.id, l->run.id)
-			    : err_set(err, ERR_NOT_FOUND,
-				      "nothing failed or is running in %s: name a task or a step",
-				      l->run.id);
-	l->many = chosen.n > 1;
-	for (size_t i = 0; r == 0 && i < chosen.n; i++) {
-		r = print_attempt(l, chosen.v[i], err);
-		cli_end_log(l->cli, &l->text);
-	}
-	VEC_FREE(&chosen);
-	return r;
-}
-
-int server_logs_wanted(const struct cli_args *args, struct log_wanted *ret, uint64_t *ret_attempt,
-		       struct err *err)
-{
-	uint64_t rank = 0;
-
-	if (cli_uint(args, "lines", 1, UINT32_MAX, &ret->lines, err) < 0 ||
-	    cli_uint(args, "rank", 0, UINT32_MAX, &rank, err) < 0 ||
-	    cli_uint(args, "attempt", 1, UINT32_MAX, ret_attempt, err) < 0)
+	if (l->run.results.kind && args->n_operands && !l->options.attempt &&
+	    facts_tasks(l->cli, l->db, &l->run, &tasks, &n_tasks, err) < 0)
 		return -1;
-	ret->of_rank = cli_value(args, "rank") != NULL;
-	ret->rank = (uint32_t)rank;
-	return 0;
+	for (size_t i = 0; i < n_tasks; i++)
+		if (tasks[i].state == RESULT_SUCCEEDED)
+			VEC_PUSH(ret, ((struct logged){ .task = tasks[i].task,
+							.step = tasks[i].step,
+							.of = &tasks[i] }));
+	if (record_run_attempts(l->db, l->run.rowid, l->cli->arena, &rows, &n, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		VEC_PUSH(ret,
+			 ((struct logged){ .task = rows[i].task,
+					   .step = rows[i].step,
+					   .attempt = rows[i].number,
+					   .unfinished = rows[i].ended_ns == 0 ||
+							 (rows[i].failure != FAILURE_NONE &&
+							  rows[i].failure != FAILURE_CANCELLED),
+					   .of = &rows[i] }));
+	return logs_choose(args, l->options.attempt, l->run.id, ret, err);
 }
 
 int cmd_logs(struct cli *cli, const struct cli_args *args)
 {
-	struct logs l = { .cli = cli, .follow = cli_flag(args, "follow") };
+	struct logs l = { .cli = cli };
+	logged_list logs = { 0 };
 	struct err err = { 0 };
 	int r;
 
 	if (cli_flag(args, "server"))
 		return server_logs(cli, args);
-	if (server_unused(args, &err) < 0 ||
-	    server_logs_wanted(args, &l.wanted, &l.number, &err) < 0 ||
+	if (server_unused(args, &err) < 0 || logs_options(args, &l.options, &err) < 0 ||
 	    cli_config(cli, &l.config, &err) < 0 || cli_db(cli, DB_READ, &l.db, &err) < 0 ||
 	    cli_store(cli, false, &l.store, &err) < 0 ||
 	    facts_find_run(cli, l.db, cli_value(args, "run"), &l.run, &err) < 0)
 		return cli_fail(cli, &err);
-	r = print_all(&l, args, &err);
+	r = choose(&l, args, &logs, &err);
+	for (size_t i = 0; r == 0 && i < logs.n; i++) {
+		if (logs.n > 1)
+			logs_print_head(cli, &logs.v[i]);
+		log_part_init(&l.part, &l.options.part);
+		r = logs.v[i].attempt ? print_attempt(&l, logs.v[i].of, &err)
+				      : print_hit(&l, logs.v[i].of, &err);
+		cli_end_log(cli, &l.text);
+	}
+	VEC_FREE(&logs);
 	return r < 0 ? cli_fail(cli, &err) : CLI_OK;
 }

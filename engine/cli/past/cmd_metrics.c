@@ -1,9 +1,9 @@
 /* engine/cli/past/cmd_metrics.c — `cairn metrics`: a line for each task that has metrics, a column
  * for each metric.
  *
- * Runs are gathered first (add_named(), or add_newest() page by page until `limit` of them had
- * something to show). Conditions of --filter and --step are applied to each task, so that `lines`
- * holds only what is shown. Columns are chosen when all lines are known.
+ * Runs are gathered first: those that are named, or add_newest() page by page until `limit` of them
+ * had something to show. Conditions of --filter and --step are applied to each task, so that
+ * `lines` holds only what is shown. Columns are chosen when all lines are known.
  *
  * Columns: first the metrics that an option names, then those without a dot in their name, the last
  * steps of a run first; as many as the terminal is wide. --all takes every one. Params are shown
@@ -81,30 +81,23 @@ static const char *param_text(struct metrics *m, const struct line *l, const cha
 	return s;
 }
 
-/* Conditions: NAME OP VALUE. */
-
-/* 1 it holds, 0 it doesn't, -1 the condition is malformed. */
-static int judge(struct metrics *m, const struct line *l, const char *condition, struct err *err)
-{
-	struct run_condition c;
-	double have;
-
-	if (run_condition_parse(condition, m->cli->arena, &c, err) < 0)
-		return err_wrap(err, "--filter");
-	if (c.is_number)
-		return number_of(l, c.name, &have) && compare_numbers(c.op, have, c.number);
-	return json_object_get(l->params, c.name) &&
-	       compare_order(c.op, strcmp(param_text(m, l, c.name), c.text));
-}
-
+/* --filter and --step: 1 the line passes, 0 it doesn't, -1 a condition is malformed. */
 static int passes(struct metrics *m, const struct line *l, const struct cli_args *args,
 		  struct err *err)
 {
 	for (unsigned i = 0; i < cli_count(args, "filter"); i++) {
-		int r = judge(m, l, cli_value_at(args, "filter", i), err);
+		struct run_condition c;
+		double have;
 
-		if (r <= 0)
-			return r;
+		if (run_condition_parse(cli_value_at(args, "filter", i), m->cli->arena, &c, err) <
+		    0)
+			return err_wrap(err, "--filter");
+		if (c.is_number
+			    ? !number_of(l, c.name, &have) || !compare_numbers(c.op, have, c.number)
+			    : !json_object_get(l->params, c.name) ||
+				      !compare_order(c.op,
+						     strcmp(param_text(m, l, c.name), c.text)))
+			return 0;
 	}
 	for (unsigned i = 0; i < cli_count(args, "step"); i++)
 		if (str_eq(cli_value_at(args, "step", i), l->task->step))
@@ -152,18 +145,6 @@ static int add_run(struct metrics *m, struct db *db, const struct run_row *run,
 			*map_slot_str(m->names, tasks[i].metrics[k].name) = m;
 	}
 	json_decref(params);
-	return 0;
-}
-
-static int add_named(struct metrics *m, struct db *db, const struct cli_args *args, struct err *err)
-{
-	for (size_t i = 0; i < args->n_operands; i++) {
-		struct run_row *run = arena_alloc(m->cli->arena, sizeof(*run));
-
-		if (record_find_run(db, args->operands[i], m->cli->arena, run, err) < 0 ||
-		    add_run(m, db, run, args, err) < 0)
-			return -1;
-	}
 	return 0;
 }
 
@@ -224,14 +205,6 @@ static void choose_params(struct metrics *m, bool all)
 /* What tells lines apart comes first: a run's id and the task. */
 #define COLUMNS_BEFORE 44
 
-static bool is_column(const struct metrics *m, const char *name)
-{
-	for (size_t i = 0; i < m->columns.n; i++)
-		if (str_eq(m->columns.v[i], name))
-			return true;
-	return false;
-}
-
 static bool is_named(const struct cli_args *args, const char *name)
 {
 	const char *sort = cli_value(args, "sort");
@@ -257,8 +230,11 @@ static void add_columns(struct metrics *m, const struct cli_args *args, bool nam
 		     i-- > from;) /* a run's last steps first: they are what it is for */
 			for (size_t k = 0; k < m->lines.v[i].task->n_metrics; k++) {
 				const char *name = m->lines.v[i].task->metrics[k].name;
+				size_t at = 0;
 
-				if (is_named(args, name) == named && !is_column(m, name) &&
+				while (at < m->columns.n && !str_eq(m->columns.v[at], name))
+					at++;
+				if (at == m->columns.n && is_named(args, name) == named &&
 				    (named || all || (!chosen && !strchr(name, '.'))))
 					VEC_PUSH(&m->columns, name);
 			}
@@ -295,21 +271,15 @@ static bool has_column(const struct metrics *m, const struct line *l)
 
 /* Showing. */
 
-static bool is_known(const struct metrics *m, const char *name)
-{
-	bool known = m->lines.n == 0;
-
-	for (size_t i = 0; i < m->lines.n && !known; i++)
-		known = map_get_str(m->names, name) || json_object_get(m->lines.v[i].params, name);
-	return known;
-}
-
 static int sort_lines(struct metrics *m, const char *by, struct err *err)
 {
-	bool down = by[0] == '-';
+	bool down = by[0] == '-', known = m->lines.n == 0;
 
 	by += down;
-	if (!is_known(m, by))
+	known |= map_get_str(m->names, by) != NULL;
+	for (size_t i = 0; i < m->lines.n && !known; i++)
+		known = json_object_get(m->lines.v[i].params, by) != NULL;
+	if (!known)
 		return err_set(err, ERR_NOT_FOUND,
 			       "--sort: none of these runs has a metric or a param `%s`", by);
 	/* Insertion: stable, and the lines of some runs. What has no such number goes last. */
@@ -395,22 +365,6 @@ static void print_json(struct metrics *m)
 	cli_print_json(m->cli, json_pack("{s:o}", "runs", runs));
 }
 
-static int show_series(struct metrics *m, const struct cli_args *args, struct err *err)
-{
-	struct metrics_source *v = arena_alloc(m->cli->arena, (m->lines.n + 1) * sizeof(*v));
-
-	for (size_t i = 0; i < m->lines.n; i++)
-		v[i] = (struct metrics_source){ m->lines.v[i].run, m->lines.v[i].task };
-	return metrics_show_series(m->cli, args, v, m->lines.n, err);
-}
-
-static void show_table(struct metrics *m, const struct cli_args *args)
-{
-	choose_params(m, cli_flag(args, "all"));
-	choose_columns(m, args);
-	m->cli->json ? print_json(m) : print_table(m);
-}
-
 int cmd_metrics(struct cli *cli, const struct cli_args *args)
 {
 	struct metrics m = { .cli = cli, .names = map_new(), .series = metrics_wants_series(args) };
@@ -418,15 +372,28 @@ int cmd_metrics(struct cli *cli, const struct cli_args *args)
 	struct db *db;
 	int r = cli_db(cli, DB_READ, &db, &err);
 
-	if (r == 0)
-		r = args->n_operands ? add_named(&m, db, args, &err)
-				     : add_newest(&m, db, args, &err);
+	if (r == 0 && args->n_operands == 0)
+		r = add_newest(&m, db, args, &err);
+	for (size_t i = 0; r == 0 && i < args->n_operands; i++) {
+		struct run_row *run = arena_alloc(cli->arena, sizeof(*run));
+
+		r = record_find_run(db, args->operands[i], cli->arena, run, &err);
+		if (r == 0)
+			r = add_run(&m, db, run, args, &err);
+	}
 	if (r == 0 && cli_value(args, "sort"))
 		r = sort_lines(&m, cli_value(args, "sort"), &err);
-	if (r == 0 && m.series)
-		r = show_series(&m, args, &err);
-	else if (r == 0)
-		show_table(&m, args);
+	if (r == 0 && m.series) {
+		struct metrics_source *v = arena_alloc(cli->arena, (m.lines.n + 1) * sizeof(*v));
+
+		for (size_t i = 0; i < m.lines.n; i++)
+			v[i] = (struct metrics_source){ m.lines.v[i].run, m.lines.v[i].task };
+		r = metrics_show_series(cli, args, v, m.lines.n, &err);
+	} else if (r == 0) {
+		choose_params(&m, cli_flag(args, "all"));
+		choose_columns(&m, args);
+		cli->json ? print_json(&m) : print_table(&m);
+	}
 	for (size_t i = 0; i < m.lines.n; i++)
 		json_decref(m.lines.v[i].params);
 	VEC_FREE(&m.lines);

@@ -4,15 +4,15 @@
  * with --server serve/runs.c asks a server. Both give the same JSON, which --json prints and the
  * table is made of.
  *
- * `died` is no state of the database: such a run says that it is running. list() therefore asks for
- * all rows in that state and looks at each process; the limit is applied afterwards.
+ * `died` is no state of the database: such a run says that it is running. read_runs() therefore
+ * asks for all rows in that state and looks at each process; the limit is applied afterwards.
  *
  * Invariant: everything is read in one snapshot of the database, which ends before anything is
  * printed.
  */
 #include "base/clock.h"
 #include "base/text/text.h"
-#include "cli/past/runs.h"
+#include "cli/past/past.h"
 #include "cli/render/facts.h"
 #include "cli/render/table.h"
 #include "cli/serve/server.h"
@@ -20,15 +20,6 @@
 #include "record/run_query.h"
 
 /* What is asked for. */
-
-static void parse_state(const char *word, struct run_query *q)
-{
-	q->has_state = word != NULL;
-	q->state = RUN_RUNNING; /* "died" too: what the database has of such a run */
-	for (int s = RUN_RUNNING; word && s <= RUN_INTERRUPTED; s++)
-		if (str_eq(word, run_state_name((enum run_state)s)))
-			q->state = (enum run_state)s;
-}
 
 int runs_parse_when(const char *option, const char *text, int64_t *ret, struct err *err)
 {
@@ -44,7 +35,7 @@ int runs_parse_when(const char *option, const char *text, int64_t *ret, struct e
 	if (text_parse_time(text, ret, NULL) == 0 && *ret > 0)
 		return 0;
 	return err_set(err, ERR_USAGE,
-		       "--%s wants a duration such as 2d, a date such as 2025-03-01, or a time "
+		       "--%s needs a duration such as 2d, a date such as 2025-03-01, or a time "
 		       "such as 2025-03-01T12:00Z, not `%s`",
 		       option, text);
 }
@@ -64,85 +55,56 @@ static int parse_conditions(struct cli *cli, const struct cli_args *args, const 
 	return 0;
 }
 
-static int parse_commit(const char *text, const char **ret, struct err *err)
-{
-	*ret = text;
-	if (text && (strlen(text) < 4 || strspn(text, "0123456789abcdef") != strlen(text)))
-		return err_set(err, ERR_USAGE,
-			       "--commit wants at least four hex digits of a commit, not `%s`",
-			       text);
-	return 0;
-}
-
 static int parse(struct cli *cli, const struct cli_args *args, struct run_query *q, struct err *err)
 {
-	const char *sort = cli_value(args, "sort");
+	const char *sort = cli_value(args, "sort"), *state = cli_value(args, "state"),
+		   *commit = cli_value(args, "commit");
 
 	*q = (struct run_query){ .pipeline = cli_value(args, "pipeline"),
 				 .schedule = cli_value(args, "schedule"),
 				 .tag = cli_value(args, "tag"),
+				 .commit = commit,
+				 .has_state = state != NULL,
+				 .state = RUN_RUNNING, /* what the database has of "died", too */
 				 .limit = 20 };
-	parse_state(cli_value(args, "state"), q);
+	for (int s = RUN_RUNNING; state && s <= RUN_INTERRUPTED; s++)
+		if (str_eq(state, run_state_name((enum run_state)s)))
+			q->state = (enum run_state)s;
 	if (sort) {
 		q->largest_first = *sort == '-';
 		q->sort = sort + q->largest_first;
 	}
+	if (commit && (strlen(commit) < 4 || strspn(commit, "0123456789abcdef") != strlen(commit)))
+		return err_set(err, ERR_USAGE,
+			       "--commit needs at least four hex digits of a commit, not `%s`",
+			       commit);
 	if (cli_uint(args, "limit", 0, UINT32_MAX, &q->limit, err) < 0 ||
-	    parse_commit(cli_value(args, "commit"), &q->commit, err) < 0 ||
 	    runs_parse_when("since", cli_value(args, "since"), &q->since_ns, err) < 0 ||
 	    runs_parse_when("until", cli_value(args, "until"), &q->until_ns, err) < 0)
 		return -1;
-	return parse_conditions(cli, args, "param", &q->params, &q->n_params, err) < 0 ||
-			       parse_conditions(cli, args, "metric", &q->metrics, &q->n_metrics,
-						err) < 0
-		       ? -1
-		       : 0;
-}
-
-/* Whether an engine lives no query can tell: all that say they run are looked at, and there are
- * never many. */
-static int list(struct cli *cli, struct db *db, const char *state, struct run_query *q,
-		struct run_row **ret, size_t *ret_n, struct err *err)
-{
-	uint64_t limit = q->limit;
-	size_t n, kept = 0;
-
-	if (q->has_state && q->state == RUN_RUNNING)
-		q->limit = 0;
-	if (record_query_runs(db, q, cli->arena, ret, &n, err) < 0)
+	if (parse_conditions(cli, args, "param", &q->params, &q->n_params, err) < 0)
 		return -1;
-	for (size_t i = 0; i < n && (!limit || kept < limit); i++)
-		if (!state || str_eq(facts_state(&(*ret)[i]), state))
-			(*ret)[kept++] = (*ret)[i];
-	*ret_n = kept;
-	return 0;
+	return parse_conditions(cli, args, "metric", &q->metrics, &q->n_metrics, err);
 }
 
 /* Showing. */
-
-/* Names of the run, for people: "fashion/best, v2"; "" when it has none. */
-static const char *names_of(struct cli *cli, const json_t *run)
-{
-	_cleanup_(str_deinit) struct str text = { 0 };
-	const json_t *tags = json_object_get(run, "tags");
-
-	for (size_t i = 0; i < json_array_size(tags); i++) {
-		const char *tag = json_string_value(json_array_get(tags, i));
-
-		str_addf(&text, "%s%s", i ? ", " : "", tag ? cli_text(cli, tag) : "");
-	}
-	return text.len ? arena_strndup(cli->arena, text.s, text.len) : "";
-}
 
 static void add_row(struct table *t, struct cli *cli, const json_t *run)
 {
 	const json_t *counts = json_object_get(run, "counts");
 	const char *id = cli_member(cli, run, "id"), *hash = cli_member(cli, run, "hash"),
 		   *state = cli_member(cli, run, "state"),
-		   *message = cli_member(cli, run, "message"), *names = names_of(cli, run),
+		   *message = cli_member(cli, run, "message"),
 		   *started = json_string_value(json_object_get(run, "started"));
 	int64_t took_ns = cli_member_int(run, "duration_ns"), started_ns;
+	const json_t *tags = json_object_get(run, "tags");
+	_cleanup_(str_deinit) struct str names = { 0 }; /* "fashion/best, v2" */
 
+	for (size_t i = 0; i < json_array_size(tags); i++) {
+		const char *tag = json_string_value(json_array_get(tags, i));
+
+		str_addf(&names, "%s%s", i ? ", " : "", tag ? cli_text(cli, tag) : "");
+	}
 	table_cell(t, STYLE_BOLD, "%s", id ? id : "?");
 	table_cell(t, STYLE_DIM, "%s", hash ? cli_short_hash(cli, hash) : "");
 	table_cell(t, cli_state_style(state), "%s", state ? state : "?");
@@ -153,34 +115,8 @@ static void add_row(struct table *t, struct cli *cli, const json_t *run)
 	table_cell(t, STYLE_PLAIN, "%s", took_ns ? cli_duration(cli, took_ns) : "");
 	table_cell(t, STYLE_PLAIN, "%lld", (long long)cli_member_int(counts, "executed"));
 	table_cell(t, STYLE_PLAIN, "%lld", (long long)cli_member_int(counts, "hits"));
-	table_cell(t, message ? STYLE_RED : STYLE_CYAN, "%s%s%s", names,
-		   *names && message ? ": " : "", message ? message : "");
-}
-
-static void print_runs(struct cli *cli, const json_t *runs)
-{
-	static const char *const left[] = { "run", "hash", "state", "started" }, *const right[] = {
-		"took", "executed", "hits"
-	};
-	_cleanup_(table_freep) struct table *t = table_new();
-
-	for (size_t i = 0; i < ARRAY_LEN(left); i++)
-		table_column(t, left[i], 0);
-	for (size_t i = 0; i < ARRAY_LEN(right); i++)
-		table_column(t, right[i], TABLE_RIGHT);
-	table_column(t, "", TABLE_CUT);
-	for (size_t i = 0; i < json_array_size(runs); i++)
-		add_row(t, cli, json_array_get(runs, i));
-	table_print(t, cli);
-}
-
-static void print_nondeterminism(struct cli *cli, const struct nondeterminism_row *odd, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		cli_printf(cli,
-			   "%snondeterministic%s: %s gave %llu different results under one key\n",
-			   cli_style(cli, STYLE_YELLOW), cli_style(cli, STYLE_PLAIN),
-			   cli_text(cli, odd[i].task), (unsigned long long)odd[i].n_results);
+	table_cell(t, message ? STYLE_RED : STYLE_CYAN, "%s%s%s", names.len ? names.s : "",
+		   names.len && message ? ": " : "", message ? message : "");
 }
 
 /* All is read before anything is printed: a pager that isn't read must hold nobody's database up.
@@ -188,6 +124,8 @@ static void print_nondeterminism(struct cli *cli, const struct nondeterminism_ro
 static int read_runs(struct cli *cli, const struct cli_args *args, json_t **ret,
 		     struct nondeterminism_row **ret_odd, size_t *ret_n_odd, struct err *err)
 {
+	const char *state = cli_value(args, "state");
+	uint64_t limit;
 	struct run_query q;
 	struct run_row *rows;
 	struct db *db;
@@ -199,12 +137,18 @@ static int read_runs(struct cli *cli, const struct cli_args *args, json_t **ret,
 	    cli_db(cli, DB_READ, &db, err) < 0)
 		return -1;
 	db_snapshot(db);
-	r = list(cli, db, cli_value(args, "state"), &q, &rows, &n, err);
+	/* Whether an engine lives no query can tell: all that say they run are looked at, and there
+	 * are never many. */
+	limit = q.limit;
+	if (q.has_state && q.state == RUN_RUNNING)
+		q.limit = 0;
+	r = record_query_runs(db, &q, cli->arena, &rows, &n, err);
 	if (r == 0 && record_nondeterminism(db, cli->arena, ret_odd, ret_n_odd, NULL) < 0)
 		*ret_n_odd = 0;
 	runs = json_array();
-	for (size_t i = 0; r == 0 && i < n; i++)
-		json_array_append_new(runs, facts_named_run(db, &rows[i], cli->arena));
+	for (size_t i = 0; r == 0 && i < n && (!limit || json_array_size(runs) < limit); i++)
+		if (!state || str_eq(facts_state(&rows[i]), state))
+			json_array_append_new(runs, facts_named_run(db, &rows[i], cli->arena));
 	db_snapshot_end(db);
 	*ret = runs;
 	return r;
@@ -213,6 +157,10 @@ static int read_runs(struct cli *cli, const struct cli_args *args, json_t **ret,
 int cmd_runs(struct cli *cli, const struct cli_args *args)
 {
 	_cleanup_(json_decrefp) json_t *runs = NULL;
+	static const char *const left[] = { "run", "hash", "state", "started" }, *const right[] = {
+		"took", "executed", "hits"
+	};
+	_cleanup_(table_freep) struct table *t = table_new();
 	struct nondeterminism_row *odd = NULL;
 	struct err err = { 0 };
 	size_t n_odd = 0;
@@ -224,7 +172,18 @@ int cmd_runs(struct cli *cli, const struct cli_args *args)
 		cli_print_json(cli, json_pack("{s:O}", "runs", runs));
 		return CLI_OK;
 	}
-	print_runs(cli, runs);
-	print_nondeterminism(cli, odd, n_odd);
+	for (size_t i = 0; i < ARRAY_LEN(left); i++)
+		table_column(t, left[i], 0);
+	for (size_t i = 0; i < ARRAY_LEN(right); i++)
+		table_column(t, right[i], TABLE_RIGHT);
+	table_column(t, "", TABLE_CUT);
+	for (size_t i = 0; i < json_array_size(runs); i++)
+		add_row(t, cli, json_array_get(runs, i));
+	table_print(t, cli);
+	for (size_t i = 0; i < n_odd; i++)
+		cli_printf(cli,
+			   "%snondeterministic%s: %s gave %llu different results under one key\n",
+			   cli_style(cli, STYLE_YELLOW), cli_style(cli, STYLE_PLAIN),
+			   cli_text(cli, odd[i].task), (unsigned long long)odd[i].n_results);
 	return CLI_OK;
 }

@@ -59,6 +59,7 @@ static void print_run(struct cli *cli, const json_t *run, const char *next)
 		cli_printf(cli, "  %s\n", next);
 }
 
+/* Why it failed, waits or ran, and which checkpoints it went on from. */
 static const char *remark(struct cli *cli, const json_t *a)
 {
 	static const char *const keys[] = { "message", "waiting", "reason" };

@@ -7,9 +7,8 @@
  * leaves a name that the next command takes in.
  *
  * Invariants: a change of a name is a new record; none is altered, so the history stays. Its time
- * is later than every known change of that name (next_instant()), even when a clock is behind. Only
- * a run that has ended has a hash, and only it can be named. A name that was taken away is a change
- * without a run.
+ * is later than every known change of that name, even when a clock is behind. Only a run that has
+ * ended has a hash, and only it can be named. A name that was taken away is a change without a run.
  *
  * Threads: one. What it doesn't do: resolve names when commands use them (what.c), or keep tagged
  * runs from gc (upkeep/cmd_store.c).
@@ -38,27 +37,21 @@ static int open_all(struct cli *cli, struct store **ret_store, struct db **ret, 
 
 /* Showing. */
 
-static json_t *tag_json(const struct tag_row *t)
-{
-	char hex[DIGEST_HEX_MAX];
-	json_t *o = json_object();
-
-	json_object_set_new(o, "name", facts_text(t->name));
-	json_object_set_new(o, "hash",
-			    t->has_run ? json_string(digest_hex(&t->run, hex)) : json_null());
-	json_object_set_new(o, "run", facts_text(t->run_id));
-	json_object_set_new(o, "at", facts_time(t->at_ns));
-	json_object_set_new(o, "author", facts_text(t->author));
-	json_object_set_new(o, "note", facts_text(t->note));
-	return o;
-}
-
 static void print_json(struct cli *cli, const struct tag_row *v, size_t n)
 {
 	json_t *list = json_array();
 
-	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, tag_json(&v[i]));
+	for (size_t i = 0; i < n; i++) {
+		const struct tag_row *t = &v[i];
+		char hex[DIGEST_HEX_MAX];
+
+		json_array_append_new(
+			list,
+			json_pack("{s:o, s:s?, s:o, s:o, s:o, s:o}", "name", facts_text(t->name),
+				  "hash", t->has_run ? digest_hex(&t->run, hex) : NULL, "run",
+				  facts_text(t->run_id), "at", facts_time(t->at_ns), "author",
+				  facts_text(t->author), "note", facts_text(t->note)));
+	}
 	cli_print_json(cli, json_pack("{s:o}", "tags", list));
 }
 
@@ -117,25 +110,17 @@ static const char *author(struct cli *cli)
 			     : arena_printf(cli->arena, "%u@%s", (unsigned)geteuid(), host);
 }
 
-/* Later than every change of the name that we know of, though a clock may be behind. */
-static int64_t next_instant(struct db *db, const char *name, struct arena *arena)
-{
-	struct clock *c = clock_system();
-	struct tag_row last;
-	int64_t now = c->wall_ns(c);
-
-	return record_tag_find(db, name, arena, &last, NULL) > 0 && last.at_ns >= now
-		       ? last.at_ns + 1
-		       : now;
-}
-
 static int publish(struct cli *cli, struct db *db, struct store *s, struct tag_row *t,
 		   struct err *err)
 {
+	struct clock *c = clock_system();
+	struct tag_row last;
 	struct err why = { 0 };
 
 	t->author = author(cli);
-	t->at_ns = next_instant(db, t->name, cli->arena);
+	t->at_ns = c->wall_ns(c);
+	if (record_tag_find(db, t->name, cli->arena, &last, NULL) > 0)
+		t->at_ns = MAX(t->at_ns, last.at_ns + 1);
 	if (tag_store_put(s, t, err) < 0 || store_sync(s, err) < 0 || db_begin(db, err) < 0)
 		return -1;
 	if (record_tag_add(db, t, err) < 0) {
@@ -152,40 +137,41 @@ static int publish(struct cli *cli, struct db *db, struct store *s, struct tag_r
 	return 0;
 }
 
-static int give(struct cli *cli, struct db *db, struct store *s, const char *what, const char *name,
-		const char *note, struct err *err)
+static int give(struct cli *cli, struct db *db, struct store *s, const char *what,
+		struct tag_row *t, struct err *err)
 {
-	struct tag_row t = { .name = name, .has_run = true, .note = note };
 	struct what w;
 
-	if (tag_name_check(name, err) < 0 || what_find(cli, db, what, WHAT_RUN, NULL, &w, err) < 0)
+	if (tag_name_check(t->name, err) < 0 ||
+	    what_find(cli, db, what, WHAT_RUN, NULL, &w, err) < 0)
 		return -1;
 	if (!w.run.has_hash || w.run.state == RUN_RUNNING)
 		return err_set(err, ERR_INVALID,
 			       "run %s has no run hash yet: it can have a name when it has ended",
 			       w.run.id);
-	t.run = w.run.hash;
-	t.run_id = w.run.id;
-	if (publish(cli, db, s, &t, err) < 0)
+	t->has_run = true;
+	t->run = w.run.hash;
+	t->run_id = w.run.id;
+	if (publish(cli, db, s, t, err) < 0)
 		return -1;
 	if (!cli->json)
-		cli_note(cli, "%s is %s (%s) now", name, cli_text(cli, w.run.id),
+		cli_note(cli, "%s is %s (%s) now", t->name, cli_text(cli, w.run.id),
 			 cli_hash(cli, &w.run.hash));
 	return 0;
 }
 
-static int take_away(struct cli *cli, struct db *db, struct store *s, const char *name,
-		     const char *note, struct err *err)
+static int take_away(struct cli *cli, struct db *db, struct store *s, struct tag_row *t,
+		     struct err *err)
 {
-	struct tag_row t = { .name = name, .note = note }, last;
-	int r = record_tag_find(db, name, cli->arena, &last, err);
+	struct tag_row last;
+	int r = record_tag_find(db, t->name, cli->arena, &last, err);
 
 	if (r < 0)
 		return -1;
 	if (r == 0 || !last.has_run)
 		return err_set(err, ERR_NOT_FOUND,
-			       "nothing is called `%s`; `cairn tag` lists the names", name);
-	return publish(cli, db, s, &t, err);
+			       "nothing is called `%s`; `cairn tag` lists the names", t->name);
+	return publish(cli, db, s, t, err);
 }
 
 int cmd_tag(struct cli *cli, const struct cli_args *args)
@@ -193,6 +179,7 @@ int cmd_tag(struct cli *cli, const struct cli_args *args)
 	const char *history = cli_value(args, "history"), *away = cli_value(args, "delete"),
 		   *note = cli_value(args, "note");
 	bool list = cli_flag(args, "list") || (args->n_operands == 0 && !history && !away);
+	struct tag_row t = { .name = away ? away : cli_operand(args, 1), .note = note };
 	struct err err = { 0 };
 	struct store *s;
 	struct db *db;
@@ -212,8 +199,8 @@ int cmd_tag(struct cli *cli, const struct cli_args *args)
 	if (list || history)
 		r = show(cli, db, history, &err);
 	else if (away)
-		r = take_away(cli, db, s, away, note, &err);
+		r = take_away(cli, db, s, &t, &err);
 	else
-		r = give(cli, db, s, args->operands[0], args->operands[1], note, &err);
+		r = give(cli, db, s, args->operands[0], &t, &err);
 	return r < 0 ? cli_fail(cli, &err) : CLI_OK;
 }

@@ -66,17 +66,6 @@ static int put(struct getter *g, const struct content_id *id, const char *path, 
 
 /* The parts. */
 
-static int put_manifest(struct getter *g, struct err *err)
-{
-	_cleanup_(str_deinit) struct str bytes = { 0 };
-
-	if (store_get(g->s, STORE_RUN, &g->run->hash, JSON_FILE_MAX, &bytes, err) < 0 ||
-	    manifest_load(g->s, &g->run->hash, g->cli->arena, &g->m, err) < 0)
-		return err_wrap(err, "the manifest of run %s", g->run->id);
-	return fs_write_atomic_at(g->dir, "manifest.json", bytes.s, bytes.len, 0644,
-				  FS_WRITE_NO_SYNC, err);
-}
-
 /* Kept as files 0, 1, … and a list of where they were (run/task/files.c). */
 static int put_pipeline(struct getter *g, struct err *err)
 {
@@ -111,57 +100,24 @@ static int put_pipeline(struct getter *g, struct err *err)
 	return 0;
 }
 
-static int put_code(struct getter *g, struct err *err)
+static int put_task(struct getter *g, const struct results *res, const struct result_entry *e,
+		    struct err *err)
 {
-	for (size_t i = 0; i < g->m.n_steps; i++)
-		if (put(g, &g->m.steps[i].code,
-			arena_printf(g->cli->arena, "code/%s", file_name(g, g->m.steps[i].name)),
-			err) < 0)
-			return -1;
-	return 0;
-}
-
-static int put_inputs(struct getter *g, struct err *err)
-{
-	for (size_t i = 0; i < g->m.n_inputs; i++)
-		if (str_has_prefix(g->m.inputs[i].name, "input:") &&
-		    put(g, &g->m.inputs[i].id,
-			arena_printf(g->cli->arena, "inputs/%s",
-				     file_name(g, g->m.inputs[i].name + 6)),
-			err) < 0)
-			return -1;
-	return 0;
-}
-
-static int put_log(struct getter *g, const struct result_entry *e, struct err *err)
-{
+	const char *name = file_name(g, e->task);
 	const struct facts_task t = { .task = e->task, .step = e->step, .key = e->key };
+	json_t *metrics = json_object();
 	struct content_id log;
-	struct err none = { 0 };
-
-	if (what_task_log(g->cli, g->db, g->run, &t, &log, &none) < 0)
-		return none.code == ERR_NOT_FOUND ? 0 : err_set(err, none.code, "%s", none.msg);
-	return put(g, &log, arena_printf(g->cli->arena, "logs/%s.log", file_name(g, e->task)), err);
-}
-
-static void keep_metrics(struct getter *g, const struct result_entry *e)
-{
-	json_t *o = json_object();
+	struct err why = { 0 };
 
 	for (size_t i = 0; i < e->n_metrics; i++) {
 		struct metric_value m;
 
 		results_metric(e, i, &m);
-		json_object_set_new_nocheck(o, m.name, facts_number(m.value));
+		json_object_set_new_nocheck(metrics, m.name, facts_number(m.value));
 	}
-	json_object_set_new_nocheck(g->metrics, e->task, o);
-}
-
-static int put_task(struct getter *g, const struct results *res, const struct result_entry *e,
-		    struct err *err)
-{
-	const char *name = file_name(g, e->task);
-
+	if (e->n_metrics)
+		json_object_set_nocheck(g->metrics, e->task, metrics);
+	json_decref(metrics);
 	for (size_t i = 0; i < e->n_outputs; i++) {
 		struct content_id id;
 
@@ -172,9 +128,11 @@ static int put_task(struct getter *g, const struct results *res, const struct re
 			err) < 0)
 			return -1;
 	}
-	if (e->n_metrics)
-		keep_metrics(g, e);
-	return e->state == RESULT_SUCCEEDED || e->state == RESULT_FAILED ? put_log(g, e, err) : 0;
+	if (e->state != RESULT_SUCCEEDED && e->state != RESULT_FAILED)
+		return 0;
+	if (what_task_log(g->cli, g->db, g->run, &t, &log, &why) < 0)
+		return why.code == ERR_NOT_FOUND ? 0 : err_set(err, why.code, "%s", why.msg);
+	return put(g, &log, arena_printf(g->cli->arena, "logs/%s.log", name), err);
 }
 
 static int put_tasks(struct getter *g, struct err *err)
@@ -195,10 +153,28 @@ static int put_tasks(struct getter *g, struct err *err)
 
 static int put_all(struct getter *g, bool inputs, struct err *err)
 {
-	_cleanup_(str_deinit) struct str text = { 0 };
+	_cleanup_(str_deinit) struct str manifest = { 0 }, text = { 0 };
 
-	if (put_manifest(g, err) < 0 || put_pipeline(g, err) < 0 || put_code(g, err) < 0 ||
-	    (inputs && put_inputs(g, err) < 0) || (g->m.results.kind && put_tasks(g, err) < 0))
+	if (store_get(g->s, STORE_RUN, &g->run->hash, JSON_FILE_MAX, &manifest, err) < 0 ||
+	    manifest_load(g->s, &g->run->hash, g->cli->arena, &g->m, err) < 0)
+		return err_wrap(err, "the manifest of run %s", g->run->id);
+	if (fs_write_atomic_at(g->dir, "manifest.json", manifest.s, manifest.len, 0644,
+			       FS_WRITE_NO_SYNC, err) < 0 ||
+	    put_pipeline(g, err) < 0)
+		return -1;
+	for (size_t i = 0; i < g->m.n_steps; i++)
+		if (put(g, &g->m.steps[i].code,
+			arena_printf(g->cli->arena, "code/%s", file_name(g, g->m.steps[i].name)),
+			err) < 0)
+			return -1;
+	for (size_t i = 0; inputs && i < g->m.n_inputs; i++)
+		if (str_has_prefix(g->m.inputs[i].name, "input:") &&
+		    put(g, &g->m.inputs[i].id,
+			arena_printf(g->cli->arena, "inputs/%s",
+				     file_name(g, g->m.inputs[i].name + 6)),
+			err) < 0)
+			return -1;
+	if (g->m.results.kind && put_tasks(g, err) < 0)
 		return -1;
 	json_add_canonical(&text, g->metrics);
 	str_addc(&text, '\n');

@@ -48,11 +48,6 @@ static bool wants_metric(const struct cli_args *args, const char *name)
 
 /* Choosing. */
 
-static bool only_newest(const struct cli_args *args)
-{
-	return args->n_operands == 0 && !cli_value(args, "limit") && !cli_flag(args, "tensorboard");
-}
-
 /* The newest one that is older than that: what --sort puts first is another question. NULL: none
  * is. */
 static const struct run_row *newest_before(const struct metrics_source *v, size_t n, int64_t rowid)
@@ -90,7 +85,9 @@ static int load(struct chosen *c, const struct metrics_source *v, size_t n,
 
 static int load_all(struct chosen *c, const struct metrics_source *v, size_t n, struct err *err)
 {
-	const struct run_row *run = only_newest(c->args) ? newest_before(v, n, INT64_MAX) : NULL;
+	bool only_newest = c->args->n_operands == 0 && !cli_value(c->args, "limit") &&
+			   !cli_flag(c->args, "tensorboard");
+	const struct run_row *run = only_newest ? newest_before(v, n, INT64_MAX) : NULL;
 	int r = load(c, v, n, run, err);
 
 	while (r == 0 && c->series.n == 0 && run && (run = newest_before(v, n, run->rowid)))
@@ -211,17 +208,6 @@ static void print_json(struct chosen *c)
 	cli_print_json(c->cli, json_pack("{s:o}", "series", all));
 }
 
-static int write_svg(struct chosen *c, const char *file, struct err *err)
-{
-	_cleanup_(str_deinit) struct str out = { 0 };
-
-	plot_add_svg(&out, c->plots.v, c->plots.n);
-	if (!str_eq(file, "-"))
-		return fs_write_atomic(file, out.s, out.len, err);
-	fwrite(out.s, 1, out.len, c->cli->out);
-	return 0;
-}
-
 static int show(struct chosen *c, struct err *err)
 {
 	const char *svg = cli_value(c->args, "svg"), *dir = cli_value(c->args, "tensorboard");
@@ -232,8 +218,13 @@ static int show(struct chosen *c, struct err *err)
 	if (dir)
 		cli_note(c->cli, "%zu event file%s in %s", c->series.n, c->series.n == 1 ? "" : "s",
 			 dir);
-	if (svg && write_svg(c, svg, err) < 0)
-		return -1;
+	if (svg) {
+		_cleanup_(str_deinit) struct str out = { 0 };
+
+		plot_add_svg(&out, c->plots.v, c->plots.n);
+		if (cli_write_to(c->cli, svg, &out, err) < 0)
+			return -1;
+	}
 	if (c->cli->json)
 		print_json(c);
 	else if (!svg && !dir)

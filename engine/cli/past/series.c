@@ -118,7 +118,7 @@ int series_load(struct cli *cli, struct store *store, const struct run_row *run,
 		return err_wrap(err, "the series of %s in %s", task->task, run->id);
 	*ret = (struct series){ .run = run->id, .task = task->task, .started_ns = run->started_ns };
 	if (series_parse(text.s, text.len, cli->arena, ret, &why) < 0) {
-		cli_warn(cli, "%s in %s: %s: passed over", task->task, run->id, why.msg);
+		cli_warn(cli, "%s in %s is left out: %s", task->task, run->id, why.msg);
 		return 0;
 	}
 	return 1;

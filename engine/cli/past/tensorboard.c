@@ -22,7 +22,7 @@ enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
 
 /* Records. */
 
-static uint32_t crc32c(const void *bytes, size_t n)
+static uint32_t masked_crc32c(const void *bytes, size_t n)
 {
 	const unsigned char *p = bytes;
 	uint32_t crc = ~0U;
@@ -32,13 +32,7 @@ static uint32_t crc32c(const void *bytes, size_t n)
 		for (int bit = 0; bit < 8; bit++)
 			crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78U : 0);
 	}
-	return ~crc;
-}
-
-static uint32_t masked_crc(const void *bytes, size_t n)
-{
-	uint32_t crc = crc32c(bytes, n);
-
+	crc = ~crc;
 	return (crc >> 15 | crc << 17) + 0xa282ead8U;
 }
 
@@ -53,9 +47,9 @@ static void add_record(struct str *out, const struct str *event)
 	size_t at = out->len;
 
 	add_le(out, event->len, 8);
-	add_le(out, masked_crc(out->s + at, 8), 4);
+	add_le(out, masked_crc32c(out->s + at, 8), 4);
 	str_addn(out, event->s, event->len);
-	add_le(out, masked_crc(event->s, event->len), 4);
+	add_le(out, masked_crc32c(event->s, event->len), 4);
 }
 
 /* Protobuf. */
@@ -100,31 +94,19 @@ static void add_float(struct str *out, unsigned field, double v)
 
 /* Events. */
 
-static void add_version(struct str *out, double wall)
-{
-	static const char version[] = "brain.Event:2";
-	_cleanup_(str_deinit) struct str event = { 0 };
-
-	add_double(&event, 1, wall);
-	add_bytes(&event, 3, version, sizeof(version) - 1);
-	add_record(out, &event);
-}
-
-static int64_t step_of(double x)
-{
-	return x >= 9e18 ? INT64_MAX : x <= -9e18 ? INT64_MIN : (int64_t)llround(x);
-}
-
 static void add_scalar(struct str *out, double wall, const char *tag, const struct plot_point *p)
 {
 	_cleanup_(str_deinit) struct str value = { 0 }, summary = { 0 }, event = { 0 };
+	int64_t step = p->x >= 9e18    ? INT64_MAX
+		       : p->x <= -9e18 ? INT64_MIN
+				       : (int64_t)llround(p->x);
 
 	add_bytes(&value, 1, tag, strlen(tag));
 	add_float(&value, 2, p->y);
 	add_bytes(&summary, 1, value.s, value.len);
 	add_double(&event, 1, wall);
 	add_key(&event, 2, WIRE_VARINT);
-	add_varint(&event, (uint64_t)step_of(p->x));
+	add_varint(&event, (uint64_t)step);
 	add_bytes(&event, 5, summary.s, summary.len);
 	add_record(out, &event);
 }
@@ -133,9 +115,13 @@ static void add_scalar(struct str *out, double wall, const char *tag, const stru
  * gives the same file. */
 void tensorboard_add(struct str *out, const struct series *s)
 {
+	static const char version[] = "brain.Event:2";
+	_cleanup_(str_deinit) struct str event = { 0 };
 	double wall = (double)s->started_ns / NS_PER_S;
 
-	add_version(out, wall);
+	add_double(&event, 1, wall);
+	add_bytes(&event, 3, version, sizeof(version) - 1);
+	add_record(out, &event);
 	for (size_t i = 0; i < s->n_metrics; i++)
 		for (size_t k = 0; k < s->metrics[i].n; k++)
 			add_scalar(out, wall, s->metrics[i].name, &s->metrics[i].v[k]);

@@ -1,12 +1,8 @@
 /* Axes: their range, the place of a value, round numbers for ticks. */
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include "cli/plot/plot.h"
-
-static double value_of(const struct plot_point *p, enum plot_axis axis)
-{
-	return axis == PLOT_X ? p->x : p->y;
-}
 
 bool plot_range_of(const struct plot *p, enum plot_axis axis, struct plot_range *ret)
 {
@@ -14,9 +10,10 @@ bool plot_range_of(const struct plot *p, enum plot_axis axis, struct plot_range 
 
 	for (size_t i = 0; i < p->n; i++)
 		for (size_t k = 0; k < p->lines[i].n; k++) {
-			double v = value_of(&p->lines[i].v[k], axis);
+			const struct plot_point *at = &p->lines[i].v[k];
+			double v = axis == PLOT_X ? at->x : at->y;
 
-			if (isfinite(p->lines[i].v[k].x) && isfinite(p->lines[i].v[k].y)) {
+			if (isfinite(at->x) && isfinite(at->y)) {
 				min = fmin(min, v);
 				max = fmax(max, v);
 			}
@@ -47,6 +44,7 @@ size_t plot_ticks(const struct plot_range *r, size_t max, double ret[static PLOT
 	double span = r->max - r->min, power = pow(10, floor(log10(span / (double)max)));
 	size_t n = 0;
 
+	assert(max >= 2);
 	if (!isfinite(span) || !isfinite(power) || power == 0) {
 		ret[0] = r->min;
 		ret[1] = r->max;

@@ -125,32 +125,23 @@ static void add_cell(struct str *out, const struct canvas *c, size_t at, size_t 
 		str_add(out, cli_style_escape(STYLE_PLAIN));
 }
 
-static void add_number(struct str *out, double v, int columns)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "%.4g", v);
-	if ((int)strlen(text) > columns)
-		snprintf(text, sizeof(text), "%.3g", v);
-	str_addf(out, "%*s", columns, text);
-}
-
-/* From the top, 0, to the bottom, 1; their distance may be more than there is. */
-static double value_at(const struct plot_range *r, double t)
-{
-	return r->max * (1 - t) + r->min * t;
-}
-
 static void add_rows(struct str *out, const struct canvas *c, const struct plot *p,
 		     const struct plot_range *ys)
 {
 	for (unsigned row = 0; row < c->rows; row++) {
 		size_t end = c->columns;
 
-		if (row == 0 || row == c->rows - 1 || row == (c->rows - 1) / 2)
-			add_number(out, value_at(ys, (double)row / (c->rows - 1)), LABEL_COLUMNS);
-		else
-			str_addf(out, "%*s", LABEL_COLUMNS, "");
+		char number[32] = "";
+
+		if (row == 0 || row == c->rows - 1 || row == (c->rows - 1) / 2) {
+			/* max - min may be more than a double holds */
+			double t = (double)row / (c->rows - 1), v = ys->max * (1 - t) + ys->min * t;
+
+			snprintf(number, sizeof(number), "%.4g", v);
+			if (strlen(number) > LABEL_COLUMNS)
+				snprintf(number, sizeof(number), "%.3g", v);
+		}
+		str_addf(out, "%*s", LABEL_COLUMNS, number);
 		str_add(out, c->o->utf8 ? " ┤" : " |");
 		while (end && !c->dots[row * c->columns + end - 1])
 			end--;

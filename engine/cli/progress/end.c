@@ -77,18 +77,6 @@ static void add_next_line(struct str *s, bool *first, const char *command)
 	*first = false;
 }
 
-static void add_logs(const struct progress *p, struct str *s, bool *first)
-{
-	for (size_t i = 0; i < MIN(p->n_failed, ARRAY_LEN(p->failed)); i++) {
-		_cleanup_(str_deinit) struct str quoted = { 0 }, line = { 0 };
-
-		text_add_shell_quoted(&quoted, p->failed[i].s);
-		str_addf(&line, "cairn logs -r %s ", p->run_id.s);
-		text_add_printable(&line, quoted.s, quoted.len);
-		add_next_line(s, first, line.s);
-	}
-}
-
 static void add_next(const struct progress *p, struct str *s, const struct run_row *run)
 {
 	_cleanup_(freep) char *resume = xasprintf("cairn resume %s", p->run_id.s),
@@ -102,7 +90,14 @@ static void add_next(const struct progress *p, struct str *s, const struct run_r
 			add_next_line(s, &first, metrics);
 		break;
 	case RUN_FAILED:
-		add_logs(p, s, &first);
+		for (size_t i = 0; i < MIN(p->n_failed, ARRAY_LEN(p->failed)); i++) {
+			_cleanup_(str_deinit) struct str task = { 0 }, line = { 0 };
+
+			text_add_shell_quoted(&task, p->failed[i].s);
+			str_addf(&line, "cairn logs -r %s ", p->run_id.s);
+			text_add_printable(&line, task.s, task.len);
+			add_next_line(s, &first, line.s);
+		}
 		if (first)
 			add_next_line(s, &first, status);
 		break;

@@ -59,6 +59,10 @@ static inline int64_t progress_now(const struct progress *p)
 {
 	return p->o.clock->mono_ns(p->o.clock);
 }
+static inline uint64_t progress_ended(const struct run_counts *c) /* tasks */
+{
+	return c->executed + c->hits + c->failed + c->skipped + c->blocked;
+}
 /* Adds the bytes that take the block away; the cursor is where it began. */
 void live_clear(struct progress *p);
 /* Something changed: draws when the last frame is old enough, else sees to it that the timer does.

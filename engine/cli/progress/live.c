@@ -15,6 +15,7 @@
  *
  * Threads: the loop's; SIGWINCH comes through the loop as well.
  */
+#include <assert.h>
 #include <signal.h>
 #include <string.h>
 #include "base/text/text.h"
@@ -51,6 +52,7 @@ void live_clear(struct progress *p)
 
 static void end_line(struct progress *p, size_t columns)
 {
+	assert(columns < p->o.columns); /* the last column would wrap the line */
 	str_add(&p->buf, "\033[K\n");
 	p->block.drawn =
 		xreallocarray(p->block.drawn, p->block.n_drawn + 1, sizeof(*p->block.drawn));
@@ -64,15 +66,6 @@ static void add_seconds(struct str *out, int64_t ns)
 		str_addf(out, "%ds", (int)(ns / NS_PER_S));
 	else
 		text_add_duration(out, ns / NS_PER_S * NS_PER_S);
-}
-
-static size_t longest_name(const struct progress *p, size_t n)
-{
-	size_t longest = 0;
-
-	for (size_t i = 0; i < n; i++)
-		longest = MAX(longest, text_width(p->rows.v[i].name.s, p->rows.v[i].name.len));
-	return longest;
 }
 
 static void draw_row(struct progress *p, const struct row *r, size_t name_columns, int64_t now)
@@ -98,27 +91,25 @@ static void draw_row(struct progress *p, const struct row *r, size_t name_column
 	end_line(p, used);
 }
 
-/* Is there anything to say behind the times? Else the names get that room. */
-static bool has_notes(const struct progress *p, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (p->rows.v[i].metric.len || p->rows.v[i].number > 1)
-			return true;
-	return false;
-}
-
 static void draw_rows(struct progress *p, int64_t now)
 {
 	size_t room = p->o.lines > 4 ? p->o.lines - 3 : 1,
-	       n = MIN(MIN(p->n_rows, room), (size_t)ROWS_MAX), name, space;
+	       n = MIN(MIN(p->n_rows, room), (size_t)ROWS_MAX), name = 0, space;
+	bool notes = false; /* behind the times; else the names get that room */
 	_cleanup_(str_deinit) struct str more = { 0 };
 
 	if (p->n_rows > n && n > 0)
 		n--; /* its line says how many more there are */
 	space = p->o.columns - 1 > 2 + 2 + TIME_COLUMNS ? p->o.columns - 1 - 2 - 2 - TIME_COLUMNS
 							: 1;
-	name = MIN(longest_name(p, n), space);
-	if (name > NAME_MIN && space - name < METRIC_MIN + 2 && has_notes(p, n))
+	for (size_t i = 0; i < n; i++) {
+		const struct row *r = &p->rows.v[i];
+
+		name = MAX(name, text_width(r->name.s, r->name.len));
+		notes |= r->metric.len || r->number > 1;
+	}
+	name = MIN(name, space);
+	if (name > NAME_MIN && space - name < METRIC_MIN + 2 && notes)
 		name = MIN(name, MAX(space, (size_t)(METRIC_MIN + 2 + NAME_MIN)) - METRIC_MIN - 2);
 	name = MIN(name, space);
 	for (size_t i = 0; i < n; i++)
@@ -139,11 +130,6 @@ struct part {
 	enum cli_style style;
 };
 
-static uint64_t ended(const struct run_counts *c)
-{
-	return c->executed + c->hits + c->failed + c->skipped + c->blocked;
-}
-
 static size_t bar_parts(const struct progress *p, struct part *v)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };
@@ -155,7 +141,7 @@ static size_t bar_parts(const struct progress *p, struct part *v)
 		snprintf(v[n++].text, sizeof(v->text), "%llu failed",
 			 (unsigned long long)c->failed);
 	}
-	if (p->remaining_ns >= 0 && ended(c) < c->total) {
+	if (p->remaining_ns >= 0 && progress_ended(c) < c->total) {
 		add_seconds(&s, p->remaining_ns);
 		v[n].style = STYLE_PLAIN;
 		snprintf(v[n++].text, sizeof(v->text), "%s left", s.s);
@@ -179,9 +165,10 @@ static size_t bar_parts(const struct progress *p, struct part *v)
 static void draw_bar_itself(struct progress *p, size_t columns)
 {
 	const struct run_counts *c = &p->counts;
-	size_t full = c->total ? (size_t)((double)columns * (double)MIN(ended(c), c->total) /
-					  (double)c->total)
-			       : 0;
+	size_t full =
+		c->total ? (size_t)((double)columns * (double)MIN(progress_ended(c), c->total) /
+				    (double)c->total)
+			 : 0;
 
 	str_add(&p->buf, progress_style(p, c->failed ? STYLE_RED : STYLE_GREEN));
 	for (size_t i = 0; i < full; i++)
@@ -200,9 +187,8 @@ static void draw_bar(struct progress *p, int64_t now)
 	_cleanup_(str_deinit) struct str head = { 0 };
 	size_t n = bar_parts(p, parts), kept = 0, used, room = p->o.columns - 1;
 
-	str_addf(&head, "%llu/%llu", (unsigned long long)ended(&p->counts),
+	str_addf(&head, "%llu/%llu  ", (unsigned long long)progress_ended(&p->counts),
 		 (unsigned long long)p->counts.total);
-	str_add(&head, "  ");
 	add_seconds(&head, now - p->started_ns);
 	if (head.len > room)
 		head.len = room;
@@ -218,24 +204,6 @@ static void draw_bar(struct progress *p, int64_t now)
 		str_addf(&p->buf, "  %s%s%s", progress_style(p, parts[i].style), parts[i].text,
 			 parts[i].style == STYLE_PLAIN ? "" : progress_style(p, STYLE_PLAIN));
 	end_line(p, used);
-}
-
-/* Adds the block. */
-static void live_draw(struct progress *p)
-{
-	int64_t now = progress_now(p);
-	unsigned up = physical_lines(p);
-
-	if (p->finished || p->counts.total == 0)
-		return;
-	if (up)
-		str_addf(&p->buf, "\033[%uA\r", up);
-	p->block.n_drawn = 0;
-	draw_rows(p, now);
-	draw_bar(p, now);
-	str_add(&p->buf, "\033[J");
-	p->block.frame_ns = now;
-	p->block.dirty = false;
 }
 
 /* When. */
@@ -281,7 +249,19 @@ void progress_draw(struct progress *p, bool now)
 	if (!p->o.live || p->finished ||
 	    (!now && (!p->block.dirty || progress_now(p) - p->block.frame_ns < FRAME_NS)))
 		return;
-	live_draw(p);
+	if (p->counts.total) {
+		int64_t at = progress_now(p);
+		unsigned up = physical_lines(p);
+
+		if (up)
+			str_addf(&p->buf, "\033[%uA\r", up);
+		p->block.n_drawn = 0;
+		draw_rows(p, at);
+		draw_bar(p, at);
+		str_add(&p->buf, "\033[J");
+		p->block.frame_ns = at;
+		p->block.dirty = false;
+	}
 	progress_flush(p);
 }
 
@@ -300,6 +280,7 @@ static void on_winch(void *arg, int signo)
 
 int progress_attach(struct progress *p, struct loop *loop, struct err *err)
 {
+	assert(!p->loop && !p->finished);
 	if (p->o.live && !p->fixed_size &&
 	    loop_add_signal(loop, SIGWINCH, on_winch, p, &p->winch, err) < 0)
 		return -1;

@@ -93,11 +93,6 @@ static void add_unsaid(struct progress *p)
 	p->lines.unsaid = 0;
 }
 
-static uint64_t n_ended(const struct run_counts *c)
-{
-	return c->executed + c->hits + c->failed + c->skipped + c->blocked;
-}
-
 void progress_status_line(struct progress *p)
 {
 	int64_t now = progress_now(p);
@@ -107,8 +102,8 @@ void progress_status_line(struct progress *p)
 	lines_begin(p);
 	add_unsaid(p);
 	str_addf(&p->buf, "  %llu of %llu tasks, %llu running",
-		 (unsigned long long)n_ended(&p->counts), (unsigned long long)p->counts.total,
-		 (unsigned long long)p->n_running);
+		 (unsigned long long)progress_ended(&p->counts),
+		 (unsigned long long)p->counts.total, (unsigned long long)p->n_running);
 	for (size_t i = 0; i < MIN(p->n_rows, (size_t)3); i++) {
 		str_addf(&p->buf, "%s%s ", i ? ", " : ": ", p->rows.v[i].name.s);
 		text_add_duration(&p->buf, (now - p->rows.v[i].started_ns) / NS_PER_S * NS_PER_S);
@@ -125,23 +120,6 @@ static struct row *row_find(struct progress *p, uint64_t attempt)
 		if (p->rows.v[i].attempt == attempt)
 			return &p->rows.v[i];
 	return NULL;
-}
-
-static void row_add(struct progress *p, uint64_t attempt, const char *task, unsigned number)
-{
-	struct row *r;
-
-	if (p->n_rows == p->rows.n)
-		(void)VEC_ADD(&p->rows);
-	r = &p->rows.v[p->n_rows++];
-	r->attempt = attempt;
-	r->number = number;
-	r->started_ns = progress_now(p);
-	str_reset(&r->name);
-	str_reset(&r->metric);
-	str_reset(&r->told);
-	text_add_printable(&r->name, task, strlen(task));
-	str_add(&r->name, "");
 }
 
 static void row_remove(struct progress *p, uint64_t attempt)
@@ -210,12 +188,23 @@ static void on_task_started(void *arg, uint64_t attempt, const char *task, unsig
 			    const char *reason)
 {
 	struct progress *p = arg;
+	struct row *r;
 
-	row_add(p, attempt, task, number);
+	if (p->n_rows == p->rows.n)
+		(void)VEC_ADD(&p->rows);
+	r = &p->rows.v[p->n_rows++];
+	r->attempt = attempt;
+	r->number = number;
+	r->started_ns = progress_now(p);
+	str_reset(&r->name);
+	str_reset(&r->metric);
+	str_reset(&r->told);
+	text_add_printable(&r->name, task, strlen(task));
+	str_add(&r->name, "");
 	if (p->o.verbosity >= 1) {
 		lines_begin(p);
 		add_sign(p, STYLE_BLUE, "▶", ">");
-		str_add(&p->buf, p->rows.v[p->n_rows - 1].name.s);
+		str_add(&p->buf, r->name.s);
 		if (number > 1)
 			str_addf(&p->buf, ", attempt %u", number);
 		if (reason && *reason) {

@@ -20,6 +20,7 @@
  * Threads: one. What it doesn't do: choose the tasks that are explained (past/cmd_diff.c).
  */
 #include "cli/render/cause.h"
+#include <assert.h>
 #include "base/text/text.h"
 #include "model/expr/value.h"
 #include "plan/difference.h"
@@ -38,6 +39,7 @@ const char *cause_kind_name(enum cause_kind k)
 	static const char *const names[] = { "fact",    "made",   "pinned", "nondeterminism",
 					     "outcome", "absent", "unknown" };
 
+	assert(k < ARRAY_LEN(names));
 	return names[k];
 }
 
@@ -73,6 +75,7 @@ static int open_side(struct causes *c, struct cause_side *s, struct err *err)
 int causes_open(struct causes *c, struct cli *cli, struct db *db, struct cause_side *a,
 		struct cause_side *b, struct err *err)
 {
+	assert(a != b && !a->by_name && !b->by_name);
 	*c = (struct causes){ .cli = cli, .db = db, .a = a, .b = b, .explained = map_new() };
 	if (cli_store(cli, false, &c->store, NULL) < 0)
 		c->store = NULL;
@@ -133,14 +136,6 @@ static const struct content_id *same_row(const struct named_content *v, size_t n
 	return NULL;
 }
 
-static const char *pin_of(const struct cause_side *s, const struct content_id *id)
-{
-	for (size_t i = 0; i < s->n_pins; i++)
-		if (str_has_prefix(s->pins[i].name, "input:") && content_id_eq(&s->pins[i].id, id))
-			return s->pins[i].name + strlen("input:");
-	return NULL;
-}
-
 typedef VEC(struct cause) cause_list;
 
 struct comparing {
@@ -151,32 +146,36 @@ struct comparing {
 	cause_list *list;
 };
 
-static void add_once(cause_list *list, const struct cause *cause)
-{
-	for (size_t i = 0; i < list->n; i++)
-		if (list->v[i].kind == cause->kind && str_eq(list->v[i].name, cause->name))
-			return;
-	VEC_PUSH(list, *cause);
-}
-
 static const char *short_id(struct causes *c, const struct content_id *id)
 {
 	return id ? arena_printf(c->cli->arena, "sha256:%s", cli_hash(c->cli, &id->digest)) : NULL;
 }
 
+/* The first file in which two trees differ; NULL: the same, or no store. */
+static const char *first_difference(struct causes *c, const struct content_id *a,
+				    const struct content_id *b)
+{
+	_cleanup_(str_deinit) struct str where = { 0 };
+
+	if (c->store)
+		tree_first_difference(c->store, a, b, &where);
+	return where.len ? arena_strndup(c->cli->arena, where.s, where.len) : NULL;
+}
+
 /* Who made what a row names. A part of a gathered directory says it itself: "data:train[fold=0]".
  * Otherwise the first task that gave these bytes, if it stands before the reader: a step that only
  * copies gives bytes that it read. */
-static const struct maker *maker_of(struct causes *c, const struct cause_side *s, const char *row,
-				    const struct content_id *id, const struct facts_task *reader)
+static const struct maker *maker_of(struct causes *c, const struct cause_side *s,
+				    const struct named_content *row,
+				    const struct facts_task *reader)
 {
-	const char *colon = strchr(row, ':');
+	const char *colon = strchr(row->name, ':');
 	const struct facts_task *named = colon ? map_get_str(s->by_name, colon + 1) : NULL;
-	const struct maker *m = map_get(s->by_content, id->digest.b, DIGEST_BYTES);
+	const struct maker *m = map_get(s->by_content, row->id.digest.b, DIGEST_BYTES);
 	struct maker exact;
 
 	for (size_t i = 0; named && i < named->n_outputs; i++)
-		if (content_id_eq(&named->outputs[i].id, id)) {
+		if (content_id_eq(&named->outputs[i].id, &row->id)) {
 			exact = (struct maker){ named, named->outputs[i].name };
 			return arena_memdup(c->cli->arena, &exact, sizeof(exact));
 		}
@@ -184,30 +183,34 @@ static const struct maker *maker_of(struct causes *c, const struct cause_side *s
 }
 
 /* Where a content came from that only this side read, or whose row differs on the other side. */
-static void trace(struct causes *c, struct cause_side *s, const struct facts_task *reader,
-		  const char *row, const struct content_id *mine, const struct content_id *other,
-		  bool is_a, cause_list *list)
+static void trace(const struct comparing *cmp, bool is_a, const struct named_content *row,
+		  const struct content_id *other)
 {
-	const struct maker *m = maker_of(c, s, row, mine, reader);
-	const char *pin = pin_of(s, mine);
-	struct cause cause = { .what = "input",
-			       .a = short_id(c, is_a ? mine : other),
-			       .b = short_id(c, is_a ? other : mine) };
-	_cleanup_(str_deinit) struct str where = { 0 };
+	struct causes *c = cmp->c;
+	const struct cause_side *s = is_a ? c->a : c->b;
+	const struct content_id *a = is_a ? &row->id : other, *b = is_a ? other : &row->id;
+	const struct maker *m = maker_of(c, s, row, is_a ? cmp->a : cmp->b);
+	struct cause cause = { .what = "input", .a = short_id(c, a), .b = short_id(c, b) };
 
-	if (other && c->store)
-		tree_first_difference(c->store, is_a ? mine : other, is_a ? other : mine, &where);
-	cause.detail = where.len ? arena_strndup(c->cli->arena, where.s, where.len) : NULL;
 	if (m) {
 		cause.kind = CAUSE_MADE;
 		cause.task = m->task;
 		cause.name = arena_printf(c->cli->arena, "%s/%s", m->task->task, m->output);
-		add_once(list, &cause);
-	} else if (pin) {
+	} else {
 		cause.kind = CAUSE_PINNED;
-		cause.name = pin;
-		add_once(list, &cause);
+		for (size_t i = 0; i < s->n_pins && !cause.name; i++)
+			if (str_has_prefix(s->pins[i].name, "input:") &&
+			    content_id_eq(&s->pins[i].id, &row->id))
+				cause.name = s->pins[i].name + strlen("input:");
 	}
+	if (!cause.name)
+		return;
+	if (other)
+		cause.detail = first_difference(c, a, b);
+	for (size_t i = 0; i < cmp->list->n; i++)
+		if (cmp->list->v[i].kind == cause.kind && str_eq(cmp->list->v[i].name, cause.name))
+			return;
+	VEC_PUSH(cmp->list, cause);
 }
 
 /* Everything that was read for `input` and isn't the same on both sides. Members of a list are
@@ -218,23 +221,19 @@ static void trace_input(const struct comparing *cmp, const char *input)
 	const struct named_content *a = cmp->in_a, *b = cmp->in_b;
 	size_t n_a = cmp->n_a, n_b = cmp->n_b, before = cmp->list->n;
 	bool parts = has_parts(a, n_a, input) || has_parts(b, n_b, input);
-	cause_list *list = cmp->list;
-	struct causes *c = cmp->c;
 
 	for (size_t i = 0; i < n_a; i++) {
 		const struct content_id *other = same_row(b, n_b, a[i].name);
 
 		if (belongs(a[i].name, input, parts) && (!other || !content_id_eq(other, &a[i].id)))
-			trace(c, c->a, cmp->a, a[i].name, &a[i].id, other, true, list);
+			trace(cmp, true, &a[i], other);
 	}
 	for (size_t i = 0; i < n_b; i++)
 		if (belongs(b[i].name, input, parts) && !same_row(a, n_a, b[i].name))
-			trace(c, c->b, cmp->b, b[i].name, &b[i].id, NULL, false, list);
-	if (list->n == before) {
-		struct cause cause = { .kind = CAUSE_FACT, .what = "input", .name = input };
-
-		VEC_PUSH(list, cause);
-	}
+			trace(cmp, false, &b[i], NULL);
+	if (cmp->list->n == before)
+		VEC_PUSH(cmp->list,
+			 ((struct cause){ .kind = CAUSE_FACT, .what = "input", .name = input }));
 }
 
 /* Key records. */
@@ -248,29 +247,11 @@ static const char *value_text(struct causes *c, const struct key_fact *f)
 	if (f->kind == KEY_PARAM || f->kind == KEY_SEED)
 		value_canonical_text(f->value, f->value_len, &s);
 	else
-		str_addn(&s, f->value,
-			 strcspn(f->value, "\n") < f->value_len ? strcspn(f->value, "\n")
-								: f->value_len);
+		str_addn(&s, f->value, MIN(strcspn(f->value, "\n"), f->value_len));
 	text_add_printable(&shown, s.s ? s.s : "", MIN(s.len, VALUE_SHOWN));
 	if (s.len > VALUE_SHOWN)
 		str_add(&shown, "…");
 	return arena_strndup(c->cli->arena, shown.s ? shown.s : "", shown.len);
-}
-
-static void compare_code(struct comparing *cmp, const struct key_fact *was,
-			 const struct key_fact *now, struct cause *cause)
-{
-	_cleanup_(str_deinit) struct str where = { 0 };
-	struct content_id a, b;
-	const char *path;
-
-	if (!was || !now || !key_fact_content(was, &path, &a) || !key_fact_content(now, &path, &b))
-		return;
-	cause->a = short_id(cmp->c, &a);
-	cause->b = short_id(cmp->c, &b);
-	if (cmp->c->store)
-		tree_first_difference(cmp->c->store, &a, &b, &where);
-	cause->detail = where.len ? arena_strndup(cmp->c->cli->arena, where.s, where.len) : NULL;
 }
 
 static void compare_fact(void *arg, const struct key_fact *was, const struct key_fact *now)
@@ -278,15 +259,20 @@ static void compare_fact(void *arg, const struct key_fact *was, const struct key
 	struct comparing *cmp = arg;
 	const struct key_fact *f = was ? was : now;
 	struct cause cause = { .kind = CAUSE_FACT, .what = key_fact_kind_name(f->kind) };
+	struct content_id a, b;
+	const char *path;
 
 	cause.name = arena_strndup(cmp->c->cli->arena, f->name, f->name_len);
 	if (f->kind == KEY_INPUT) {
 		trace_input(cmp, cause.name);
 		return;
 	}
-	if (f->kind == KEY_CODE)
-		compare_code(cmp, was, now, &cause);
-	else if (f->kind != KEY_SCRIPT) {
+	if (f->kind == KEY_CODE && was && now && key_fact_content(was, &path, &a) &&
+	    key_fact_content(now, &path, &b)) {
+		cause.a = short_id(cmp->c, &a);
+		cause.b = short_id(cmp->c, &b);
+		cause.detail = first_difference(cmp->c, &a, &b);
+	} else if (f->kind != KEY_CODE && f->kind != KEY_SCRIPT) {
 		cause.a = value_text(cmp->c, was);
 		cause.b = value_text(cmp->c, now);
 	}
@@ -321,27 +307,13 @@ static int compare_keys(struct causes *c, const struct facts_task *a, const stru
 
 /* A task. */
 
-static bool has_key(const struct facts_task *t)
-{
-	static const struct digest none;
-
-	return !digest_eq(&t->key, &none);
-}
-
-static const char *outcome(const struct facts_task *t)
-{
-	return t->state == RESULT_SUCCEEDED ? "succeeded"
-	       : t->state == RESULT_FAILED  ? "failed"
-	       : t->state == RESULT_SKIPPED ? "skipped"
-					    : "blocked";
-}
-
 /* A task that was blocked or skipped has no key of its own: what it needs says why. */
 static int explain(struct causes *c, const char *task, cause_list *list, struct err *err)
 {
 	const struct facts_task *a = map_get_str(c->a->by_name, task),
 				*b = map_get_str(c->b->by_name, task);
 	struct cause outcomes = { .kind = CAUSE_OUTCOME, .what = "task", .name = task };
+	static const struct digest no_key;
 
 	if (!a || !b) {
 		VEC_PUSH(list, ((struct cause){ .kind = CAUSE_ABSENT,
@@ -351,10 +323,10 @@ static int explain(struct causes *c, const char *task, cause_list *list, struct 
 						.b = b ? "there" : NULL }));
 		return 0;
 	}
-	outcomes.a = outcome(a);
-	outcomes.b = outcome(b);
-	if (has_key(a) && has_key(b) && !digest_eq(&a->key, &b->key) &&
-	    compare_keys(c, a, b, list, err) < 0)
+	outcomes.a = facts_result_state(a->state);
+	outcomes.b = facts_result_state(b->state);
+	if (!digest_eq(&a->key, &no_key) && !digest_eq(&b->key, &no_key) &&
+	    !digest_eq(&a->key, &b->key) && compare_keys(c, a, b, list, err) < 0)
 		return -1;
 	if (a->state != b->state)
 		VEC_PUSH(list, outcomes);

@@ -35,7 +35,7 @@ static bool names_task(const struct facts_task *t, const char *what, size_t n)
 	       (strlen(t->step) == n && memcmp(t->step, what, n) == 0);
 }
 
-int facts_find_output(struct cli *cli, const struct facts_task *tasks, size_t n, const char *what,
+int facts_find_output(const struct facts_task *tasks, size_t n, const char *what,
 		      const struct facts_task **ret_task, const struct named_content **ret,
 		      struct err *err)
 {

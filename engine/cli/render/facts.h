@@ -16,7 +16,7 @@ int facts_tasks(struct cli *cli, struct db *db, const struct run_row *run, struc
 
 /* TASK/OUTPUT, STEP/OUTPUT, or TASK or STEP alone when it has one output. ERR_NOT_FOUND;
  * ERR_INVALID when several match. */
-int facts_find_output(struct cli *cli, const struct facts_task *tasks, size_t n, const char *what,
+int facts_find_output(const struct facts_task *tasks, size_t n, const char *what,
 		      const struct facts_task **ret_task, const struct named_content **ret,
 		      struct err *err);
 

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include "base/clock.h"
+#include "base/os/fs.h"
 #include "base/text/text.h"
 #include "cli/cli.h"
 
@@ -27,6 +28,7 @@ const char *cli_style_escape(enum cli_style s)
 		[STYLE_BLUE] = "\033[34m",  [STYLE_MAGENTA] = "\033[35m",
 		[STYLE_CYAN] = "\033[36m"
 	};
+	assert(s < ARRAY_LEN(escapes));
 	return escapes[s];
 }
 
@@ -83,31 +85,24 @@ static int by_bytes(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static void add_pretty_object(struct str *s, const json_t *j, int depth)
-{
-	size_t n = json_object_size(j), i = 0;
-	_cleanup_(freep) const char **keys = xcalloc(n, sizeof(*keys));
-	const char *key;
-	json_t *value;
-
-	json_object_foreach((json_t *)(uintptr_t)j, key, value) keys[i++] = key;
-	qsort(keys, n, sizeof(*keys), by_bytes);
-	str_addc(s, '{');
-	for (i = 0; i < n; i++)
-		add_member(s, keys[i], json_object_get(j, keys[i]), i == 0, depth + 1);
-	str_addf(s, "\n%*s}", depth * 2, "");
-}
-
 /* Indented for a reader; scalars, and what is empty, as in the canonical form. */
 static void add_pretty(struct str *s, const json_t *j, int depth)
 {
-	size_t n = json_array_size(j);
+	size_t n = json_array_size(j), n_keys = json_object_size(j), i = 0;
+	_cleanup_(freep) const char **keys = xcalloc(n_keys + 1, sizeof(*keys));
+	const char *key;
+	json_t *value;
 
-	if (json_is_object(j) && json_object_size(j)) {
-		add_pretty_object(s, j, depth);
+	if (n_keys) {
+		json_object_foreach((json_t *)(uintptr_t)j, key, value) keys[i++] = key;
+		qsort(keys, n_keys, sizeof(*keys), by_bytes);
+		str_addc(s, '{');
+		for (i = 0; i < n_keys; i++)
+			add_member(s, keys[i], json_object_get(j, keys[i]), i == 0, depth + 1);
+		str_addf(s, "\n%*s}", depth * 2, "");
 	} else if (n) {
 		str_addc(s, '[');
-		for (size_t i = 0; i < n; i++)
+		for (; i < n; i++)
 			add_member(s, NULL, json_array_get(j, i), i == 0, depth + 1);
 		str_addf(s, "\n%*s]", depth * 2, "");
 	} else {
@@ -119,10 +114,19 @@ void cli_print_json(struct cli *cli, json_t *j)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };
 
+	assert(j);
 	add_pretty(&s, j, 0);
 	str_addc(&s, '\n');
 	fwrite(s.s, 1, s.len, cli->out);
 	json_decref(j);
+}
+
+int cli_write_to(struct cli *cli, const char *path, const struct str *s, struct err *err)
+{
+	if (!str_eq(path, "-"))
+		return fs_write_atomic(path, s->s ? s->s : "", s->len, err);
+	fwrite(s->s ? s->s : "", 1, s->len, cli->out);
+	return 0;
 }
 
 /* Moves a string into the arena. */
@@ -257,18 +261,6 @@ static size_t cut_character(const char *s, size_t n)
 	return 0;
 }
 
-static void set_colour(struct cli_log *l, const char *s, size_t n)
-{
-	bool plain = n == 3 || (n == 4 && s[2] == '0'); /* ESC [ m, ESC [ 0 m */
-
-	if (plain || l->n_colour + n > sizeof(l->colour))
-		l->n_colour = 0;
-	if (!plain) {
-		memcpy(l->colour + l->n_colour, s, n);
-		l->n_colour += n;
-	}
-}
-
 /* Programs may colour what they print, indent it and end lines as Windows does. Nothing else of
  * what a terminal obeys reaches it: titles, the clipboard, the cursor, answers that it would type
  * for the user. Returns how much of it is printed; the rest waits for what comes next. */
@@ -281,9 +273,17 @@ static size_t add_visible(struct str *out, struct cli *cli, struct cli_log *l, c
 		enum found found = find_colour(s + at, n - at, &len);
 
 		if (found == FOUND_COLOUR) {
-			if (cli->color_out) {
-				str_addn(out, s + at, len);
-				set_colour(l, s + at, len);
+			/* ESC [ m and ESC [ 0 m end all colours */
+			bool plain = len == 3 || (len == 4 && s[at + 2] == '0');
+
+			if (!cli->color_out)
+				continue;
+			str_addn(out, s + at, len);
+			if (plain || l->n_colour + len > sizeof(l->colour))
+				l->n_colour = 0;
+			if (!plain) {
+				memcpy(l->colour + l->n_colour, s + at, len);
+				l->n_colour += len;
 			}
 			continue;
 		}

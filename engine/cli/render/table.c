@@ -73,10 +73,12 @@ void table_column(struct table *t, const char *heading, int flags)
 void table_cell(struct table *t, enum cli_style style, const char *fmt, ...)
 {
 	_cleanup_(str_deinit) struct str s = { 0 };
-	struct column *column = &t->columns.v[t->cells.n % t->columns.n];
 	struct cell c = { .style = style };
+	struct column *column;
 	va_list ap;
 
+	assert(t->columns.n);
+	column = &t->columns.v[t->cells.n % t->columns.n];
 	va_start(ap, fmt);
 	str_addv(&s, fmt, ap);
 	va_end(ap);
@@ -156,47 +158,31 @@ void table_add_cut(struct str *out, const char *s, size_t columns, bool utf8)
 	str_addf(out, "%*s", (int)(columns - width), "");
 }
 
-static void add_cell(struct str *out, const struct column *c, size_t width, const char *text,
-		     size_t text_columns, enum cli_style style, bool color, bool ascii, bool last)
+/* The cell of column `at`, `width` wide, and what stands between it and its neighbours. */
+static void add_cell(struct str *out, const struct table *t, size_t at, size_t width,
+		     const struct cell *cell, bool color)
 {
-	size_t pad = text_columns < width ? width - text_columns : 0;
+	bool right = t->columns.v[at].flags & TABLE_RIGHT, last = at + 1 == t->columns.n;
+	size_t pad = cell->width < width ? width - cell->width : 0;
 
-	if (pad && (c->flags & TABLE_RIGHT))
-		str_addf(out, "%*s", (int)pad, "");
-	if (color && style != STYLE_PLAIN)
-		str_add(out, cli_style_escape(style));
-	if (text_columns > width)
-		add_middle_cut(out, text, width, ascii ? "~" : "…");
+	color &= cell->style != STYLE_PLAIN;
+	str_addf(out, "%*s%s", (int)((at ? GAP : 0) + (right ? pad : 0)), "",
+		 color ? cli_style_escape(cell->style) : "");
+	if (cell->width > width)
+		add_middle_cut(out, cell->text, width, t->ascii ? "~" : "…");
 	else
-		str_add(out, text);
-	if (color && style != STYLE_PLAIN)
-		str_add(out, cli_style_escape(STYLE_PLAIN));
-	if (pad && !(c->flags & TABLE_RIGHT) && !last)
-		str_addf(out, "%*s", (int)pad, "");
-}
-
-static void add_headings(const struct table *t, const size_t *widths, bool color, struct str *out)
-{
-	bool any = false;
-
-	for (size_t i = 0; i < t->columns.n; i++)
-		any |= *t->columns.v[i].heading != 0;
-	if (!any)
-		return;
-	for (size_t i = 0; i < t->columns.n; i++) {
-		const struct column *c = &t->columns.v[i];
-		if (i)
-			str_addf(out, "%*s", GAP, "");
-		add_cell(out, c, widths[i], c->heading, text_width(c->heading, strlen(c->heading)),
-			 STYLE_DIM, color, t->ascii, i + 1 == t->columns.n);
-	}
-	str_addc(out, '\n');
+		str_add(out, cell->text);
+	str_addf(out, "%s%*s", color ? cli_style_escape(STYLE_PLAIN) : "",
+		 right || last ? 0 : (int)pad, "");
+	if (last)
+		str_addc(out, '\n');
 }
 
 void table_render(struct table *t, unsigned columns, bool color, struct str *out)
 {
 	size_t n = t->columns.n;
 	_cleanup_(freep) size_t *widths = xcalloc(n + 1, sizeof(*widths));
+	bool headed = false;
 
 	if (!n)
 		return;
@@ -206,34 +192,16 @@ void table_render(struct table *t, unsigned columns, bool color, struct str *out
 		widths[i] = t->columns.v[i].width;
 	if (columns)
 		fit(t, widths, columns);
-	add_headings(t, widths, color, out);
-	for (size_t i = 0; i < t->cells.n; i++) {
-		const struct cell *c = &t->cells.v[i];
-		if (i % n)
-			str_addf(out, "%*s", GAP, "");
-		add_cell(out, &t->columns.v[i % n], widths[i % n], c->text, c->width, c->style,
-			 color, t->ascii, i % n == n - 1);
-		if (i % n == n - 1)
-			str_addc(out, '\n');
-	}
-}
+	for (size_t i = 0; i < n; i++)
+		headed |= *t->columns.v[i].heading != 0;
+	for (size_t i = 0; i < n && headed; i++) {
+		char *text = t->columns.v[i].heading;
+		const struct cell c = { text, text_width(text, strlen(text)), STYLE_DIM };
 
-/* Signs of ours in ASCII; the columns get as wide as that is. */
-static void make_ascii(struct table *t)
-{
-	t->ascii = true;
-	for (size_t i = 0; i < t->cells.n; i++) {
-		struct cell *c = &t->cells.v[i];
-		struct column *column = &t->columns.v[i % t->columns.n];
-		struct str s = { 0 };
-
-		str_add(&s, "");
-		cli_add_signs(&s, c->text, strlen(c->text), false);
-		free(c->text);
-		c->text = str_take(&s);
-		c->width = text_width(c->text, strlen(c->text));
-		column->width = MAX(column->width, c->width);
+		add_cell(out, t, i, widths[i], &c, color);
 	}
+	for (size_t i = 0; i < t->cells.n; i++)
+		add_cell(out, t, i % n, widths[i % n], &t->cells.v[i], color);
 }
 
 void table_print(struct table *t, const struct cli *cli)
@@ -241,8 +209,20 @@ void table_print(struct table *t, const struct cli *cli)
 	_cleanup_(str_deinit) struct str s = { 0 };
 	unsigned columns = 0, lines;
 
-	if (!cli->utf8)
-		make_ascii(t);
+	t->ascii = !cli->utf8;
+	/* Our own signs in ASCII; columns get as wide as those are. */
+	for (size_t i = 0; t->ascii && i < t->cells.n; i++) {
+		struct cell *c = &t->cells.v[i];
+		struct column *column = &t->columns.v[i % t->columns.n];
+		struct str text = { 0 };
+
+		str_add(&text, "");
+		cli_add_signs(&text, c->text, strlen(c->text), false);
+		free(c->text);
+		c->text = str_take(&text);
+		c->width = text_width(c->text, strlen(c->text));
+		column->width = MAX(column->width, c->width);
+	}
 	if (cli->tty_out)
 		cli_terminal_size(cli->out, &columns, &lines);
 	table_render(t, columns, cli->color_out, &s);

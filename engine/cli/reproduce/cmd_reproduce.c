@@ -10,7 +10,7 @@
  *
  * Invariants: a run that this project didn't begin is shown and needs --trust (run/stranger.h)
  * before anything of it is executed. When the past run was found, but what it needs is gone or
- * damaged and no new run came to be, the exit code is REPRODUCE_UNKNOWN (is_unknown()).
+ * damaged and no new run came to be, the exit code is REPRODUCE_UNKNOWN.
  *
  * Threads: the loop's. What it doesn't do: execute and compare (run/reproduce/).
  */
@@ -54,7 +54,7 @@ static int prepare_place(struct cli *cli, const char *dir, struct err *err)
 	if (config_load(".", diags, &config, &why) < 0 && why.code == ERR_NOT_FOUND) {
 		if (!cli->store_option && !getenv("CAIRN_STORE"))
 			return err_set(err, ERR_USAGE,
-				       "this is no project: name the store that has the run "
+				       "this is not a project: name the store that has the run "
 				       "(--store URI)");
 		return fs_mkdir_p(".cairn", err);
 	}
@@ -72,26 +72,6 @@ struct search {
 	VEC(struct digest) found; /* each once: it may be here and behind */
 };
 
-static bool is_hash_prefix(const char *s)
-{
-	size_t n = strlen(s);
-
-	return n >= 4 && n <= 64 && strspn(s, "0123456789abcdef") == n;
-}
-
-static bool matches(struct search *s, const struct digest *name)
-{
-	_cleanup_(arena_freep) struct arena *arena = NULL;
-	struct err ignored = { 0 };
-	char hex[DIGEST_HEX_MAX];
-	struct manifest m;
-
-	if (s->prefix)
-		return str_has_prefix(digest_hex(name, hex), s->prefix);
-	arena = arena_new();
-	return manifest_load(s->store, name, arena, &m, &ignored) == 0 && str_eq(m.run->id, s->id);
-}
-
 static int look_at(void *arg, const struct digest *name, uint64_t size, int64_t mtime_ns)
 {
 	struct search *s = arg;
@@ -99,8 +79,19 @@ static int look_at(void *arg, const struct digest *name, uint64_t size, int64_t 
 	for (size_t i = 0; i < s->found.n; i++)
 		if (digest_eq(&s->found.v[i], name))
 			return 0;
-	if (matches(s, name))
-		VEC_PUSH(&s->found, *name);
+	if (s->prefix) {
+		char hex[DIGEST_HEX_MAX];
+
+		if (str_has_prefix(digest_hex(name, hex), s->prefix))
+			VEC_PUSH(&s->found, *name);
+	} else {
+		_cleanup_(arena_freep) struct arena *arena = arena_new();
+		struct manifest m;
+
+		if (manifest_load(s->store, name, arena, &m, &(struct err){ 0 }) == 0 &&
+		    str_eq(m.run->id, s->id))
+			VEC_PUSH(&s->found, *name);
+	}
 	return 0;
 }
 
@@ -108,9 +99,9 @@ static int look_at(void *arg, const struct digest *name, uint64_t size, int64_t 
 static int search_store(struct cli *cli, struct store *store, const char *what, struct digest *ret,
 			struct err *err)
 {
-	struct search s = {
-		.cli = cli, .store = store, .prefix = is_hash_prefix(what) ? what : NULL, .id = what
-	};
+	size_t n = strlen(what);
+	bool hash = n >= 4 && n <= 64 && strspn(what, "0123456789abcdef") == n;
+	struct search s = { .cli = cli, .store = store, .prefix = hash ? what : NULL, .id = what };
 	struct remote *remote = tier_remote(store);
 	int r = store_list(store, STORE_RUN, look_at, &s, err);
 
@@ -118,7 +109,7 @@ static int search_store(struct cli *cli, struct store *store, const char *what, 
 		r = remote_list(remote, STORE_RUN, look_at, &s, err);
 	if (r == 0 && s.found.n > 1)
 		r = err_set(err, ERR_INVALID,
-			    "`%s` could be any of %zu runs in %s: give more of it", what, s.found.n,
+			    "`%s` could be any of %zu runs in %s: type more of it", what, s.found.n,
 			    store_uri(store));
 	else if (r == 0 && s.found.n == 0)
 		r = err_set(err, ERR_NOT_FOUND, "no run `%s`, neither in this project nor in %s",
@@ -130,7 +121,7 @@ static int search_store(struct cli *cli, struct store *store, const char *what, 
 }
 
 /* *ret_own: this project began the run. */
-static int find_original(struct cli *cli, struct db *db, struct store *store, const char *what,
+static int find_original(struct cli *cli, const struct session *s, const char *what,
 			 struct digest *ret, bool *ret_own, struct err *err)
 {
 	struct err why = { 0 }, unknown = { 0 };
@@ -139,14 +130,14 @@ static int find_original(struct cli *cli, struct db *db, struct store *store, co
 	char hex[DIGEST_HEX_MAX];
 
 	*ret_own = false;
-	if (record_find_run(db, what, cli->arena, &row, &why) == 0) {
+	if (record_find_run(s->db, what, cli->arena, &row, &why) == 0) {
 		if (!row.has_hash)
 			return err_set(err, ERR_INVALID, "run %s has no run hash: it has not ended",
 				       row.id);
 		/* The newest run is the newest that is one of its own. */
 		if (row.has_reproduces && newest) {
 			*ret = row.reproduces;
-			*ret_own = record_find_run(db, digest_hex(ret, hex), cli->arena, &past,
+			*ret_own = record_find_run(s->db, digest_hex(ret, hex), cli->arena, &past,
 						   &unknown) == 0 &&
 				   stranger_is_own(&past);
 		} else {
@@ -157,7 +148,7 @@ static int find_original(struct cli *cli, struct db *db, struct store *store, co
 	}
 	if (why.code != ERR_NOT_FOUND)
 		return err_set(err, why.code, "%s", why.msg);
-	return search_store(cli, store, str_has_prefix(what, "sha256:") ? what + 7 : what, ret,
+	return search_store(cli, s->store, str_has_prefix(what, "sha256:") ? what + 7 : what, ret,
 			    err);
 }
 
@@ -197,16 +188,6 @@ static int drop(struct cli *cli, const char *what)
 
 /* The command. */
 
-static const char *const *names(struct cli *cli, const struct cli_args *args, const char *option,
-				size_t *ret_n)
-{
-	const char **v = cli_values(args, option, ret_n),
-		   **kept = v ? arena_memdup(cli->arena, v, *ret_n * sizeof(*v)) : NULL;
-
-	free(v);
-	return kept;
-}
-
 static int options_of(struct cli *cli, const struct cli_args *args, struct reproduce_options *ret,
 		      struct err *err)
 {
@@ -215,8 +196,8 @@ static int options_of(struct cli *cli, const struct cli_args *args, struct repro
 	*ret = (struct reproduce_options){ .mode = cli_flag(args, "chained") ? REPRODUCE_CHAINED
 									     : REPRODUCE_ISOLATED,
 					   .keep_workspace = cli_flag(args, "keep-workspace") };
-	ret->only = names(cli, args, "step", &ret->n_only);
-	ret->skip = names(cli, args, "skip", &ret->n_skip);
+	ret->only = cli_values(args, "step", cli->arena, &ret->n_only);
+	ret->skip = cli_values(args, "skip", cli->arena, &ret->n_skip);
 	if (cli_uint(args, "jobs", 1, 10000, &jobs, err) < 0)
 		return -1;
 	ret->jobs = (unsigned)jobs;
@@ -238,13 +219,6 @@ static int check_stranger(struct cli *cli, const struct cli_args *args, struct s
 	return stranger_check(cli, args, s, &row, o, err);
 }
 
-/* Nothing could be run at all: the manifest, the pipeline or the results are gone or damaged. */
-static bool is_unknown(const struct err *err, const struct run_row *row)
-{
-	return !row->id &&
-	       (err->code == ERR_NOT_FOUND || err->code == ERR_CORRUPT || err->code == ERR_NEWER);
-}
-
 int cmd_reproduce(struct cli *cli, const struct cli_args *args)
 {
 	const char *html = absolute(cli, cli_value(args, "html"));
@@ -264,13 +238,16 @@ int cmd_reproduce(struct cli *cli, const struct cli_args *args)
 		return cli_fail(cli, &err);
 	result = execution_open(&e, cli, &err);
 	if (result == 0)
-		result = find_original(cli, e.s.db, e.s.store, cli_operand(args, 0), &original,
-				       &own, &err);
+		result = find_original(cli, &e.s, cli_operand(args, 0), &original, &own, &err);
 	found = result == 0;
 	if (found && !own)
 		result = check_stranger(cli, args, e.s.store, &original, &o, &err);
 	if (result == 0)
 		result = run_reproduce(&e.ctx, &original, &o, cli->arena, &row, &rep, &err);
 	code = reproduce_conclude(cli, &e, result, &row, rep, html, &err);
-	return result < 0 && found && is_unknown(&err, &row) ? REPRODUCE_UNKNOWN : code;
+	/* Nothing could be run: the manifest, the pipeline or the results are gone or damaged. */
+	if (result < 0 && found && !row.id &&
+	    (err.code == ERR_NOT_FOUND || err.code == ERR_CORRUPT || err.code == ERR_NEWER))
+		return REPRODUCE_UNKNOWN;
+	return code;
 }

@@ -4,22 +4,8 @@
 #include "record/rows/reproductions.h"
 #include "storage/content/content.h"
 
-static int reproduce_exit_code(const struct reproduction *r)
-{
-	switch (r->verdict) {
-	case COMPARE_IDENTICAL:
-		return CLI_OK;
-	case COMPARE_NORMALISED:
-	case COMPARE_TOLERATED:
-		return REPRODUCE_TOLERATED;
-	case COMPARE_UNKNOWN:
-		return REPRODUCE_UNKNOWN;
-	default:
-		return REPRODUCE_DIFFERENT;
-	}
-}
-
-static int put_on_record(struct cli *cli, const struct reproduction *r, json_t *report,
+/* The report goes into the store and on record, so that gc keeps both runs. */
+static int put_on_record(struct cli *cli, const struct reproduction *r, const json_t *report,
 			 struct err *err)
 {
 	_cleanup_(str_deinit) struct str text = { 0 };
@@ -41,35 +27,35 @@ static int put_on_record(struct cli *cli, const struct reproduction *r, json_t *
 	return db_commit_durable(db, err);
 }
 
-/* Puts the report into the store and on record, so that gc keeps both runs. Then prints it, as text
- * or JSON, and writes the page when `html` isn't NULL. */
-static int reproduce_tell(struct cli *cli, const struct reproduction *r, const char *html,
-			  struct err *err)
-{
-	json_t *report = reproduction_json(cli, r);
-
-	if (put_on_record(cli, r, report, err) < 0) {
-		json_decref(report);
-		return err_wrap(err, "keeping the report");
-	}
-	if (cli->json) {
-		cli_print_json(cli, report);
-	} else {
-		json_decref(report);
-		reproduction_print(cli, r);
-	}
-	return html ? reproduction_write_html(cli, r, html, err) : 0;
-}
-
 int reproduce_conclude(struct cli *cli, struct execution *e, int result, const struct run_row *row,
 		       const struct reproduction *rep, const char *html, const struct err *err)
 {
+	_cleanup_(json_decrefp) json_t *report = NULL;
 	struct err why = { 0 };
 
 	if (result < 0 || !rep)
 		return execution_conclude(cli, e, result, row, err);
 	execution_close(e);
-	if (reproduce_tell(cli, rep, html, &why) < 0)
+	report = reproduction_json(rep);
+	if (put_on_record(cli, rep, report, &why) < 0) {
+		err_wrap(&why, "keeping the report");
 		return cli_fail(cli, &why);
-	return reproduce_exit_code(rep);
+	}
+	if (cli->json)
+		cli_print_json(cli, TAKE_PTR(report));
+	else
+		reproduction_print(cli, rep);
+	if (html && reproduction_write_html(cli, rep, html, &why) < 0)
+		return cli_fail(cli, &why);
+	switch (rep->verdict) {
+	case COMPARE_IDENTICAL:
+		return CLI_OK;
+	case COMPARE_NORMALISED:
+	case COMPARE_TOLERATED:
+		return REPRODUCE_TOLERATED;
+	case COMPARE_UNKNOWN:
+		return REPRODUCE_UNKNOWN;
+	default:
+		return REPRODUCE_DIFFERENT;
+	}
 }

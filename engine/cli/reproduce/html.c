@@ -41,15 +41,6 @@ static const char style[] =
 	"warn{color:var(--warn)}.dim{color:var(--dim)}code{font-size:13px}td "
 	"div+div{margin-top:3px}";
 
-static const char *css_class(enum cli_style s)
-{
-	return s == STYLE_GREEN    ? "good"
-	       : s == STYLE_CYAN   ? "near"
-	       : s == STYLE_RED    ? "bad"
-	       : s == STYLE_YELLOW ? "warn"
-				   : "dim";
-}
-
 static void add_text(struct str *out, const char *s)
 {
 	s = s ? s : "–";
@@ -58,7 +49,12 @@ static void add_text(struct str *out, const char *s)
 
 static void add_span(struct str *out, enum cli_style style_, const char *s)
 {
-	str_addf(out, "<span class=\"%s\">", css_class(style_));
+	str_addf(out, "<span class=\"%s\">",
+		 style_ == STYLE_GREEN    ? "good"
+		 : style_ == STYLE_CYAN   ? "near"
+		 : style_ == STYLE_RED    ? "bad"
+		 : style_ == STYLE_YELLOW ? "warn"
+					  : "dim");
 	add_text(out, s);
 	str_add(out, "</span>");
 }
@@ -155,26 +151,6 @@ static void add_environment(struct str *out, const struct reproduction *r)
 	str_add(out, "</table></div>\n");
 }
 
-static void add_first(struct str *out, struct cli *cli, const struct reproduction *r)
-{
-	if (r->first < r->n_tasks) {
-		const struct reproduced_task *t = &r->tasks[r->first];
-
-		str_add(out, "<h2>First divergence: ");
-		add_text(out, t->task);
-		str_add(out, "</h2>\n<div class=\"box first\">");
-		if (t->why) {
-			str_add(out, "<p>");
-			add_text(out, t->why);
-			str_add(out, "</p>");
-		}
-		add_results(out, cli, t, "p", false);
-		str_add(out, "</div>\n");
-	}
-	str_add(out, "<h2>What was different around it</h2>\n");
-	add_environment(out, r);
-}
-
 static void add_duration(struct str *out, int64_t ns)
 {
 	str_add(out, "<td class=\"num\">");
@@ -219,7 +195,22 @@ int reproduction_write_html(struct cli *cli, const struct reproduction *r, const
 	_cleanup_(str_deinit) struct str out = { 0 };
 
 	add_head(&out, cli, r);
-	add_first(&out, cli, r);
+	if (r->first < r->n_tasks) {
+		const struct reproduced_task *t = &r->tasks[r->first];
+
+		str_add(&out, "<h2>First divergence: ");
+		add_text(&out, t->task);
+		str_add(&out, "</h2>\n<div class=\"box first\">");
+		if (t->why) {
+			str_add(&out, "<p>");
+			add_text(&out, t->why);
+			str_add(&out, "</p>");
+		}
+		add_results(&out, cli, t, "p", false);
+		str_add(&out, "</div>\n");
+	}
+	str_add(&out, "<h2>What was different around it</h2>\n");
+	add_environment(&out, r);
 	add_tasks(&out, cli, r);
 	return fs_write_atomic(path, out.s, out.len, err) < 0 ? err_wrap(err, "writing the report")
 							      : 0;

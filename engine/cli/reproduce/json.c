@@ -29,18 +29,6 @@ static json_t *output_json(const struct reproduced_output *o)
 	return j;
 }
 
-static json_t *metric_json(const struct reproduced_metric *m)
-{
-	json_t *j = json_object();
-
-	json_object_set_new(j, "name", facts_text(m->name));
-	json_object_set_new(j, "was", number(m->had, m->was));
-	json_object_set_new(j, "is", number(m->has, m->is));
-	json_object_set_new(j, "tolerance", number(m->tolerance > 0, m->tolerance));
-	json_object_set_new(j, "verdict", json_string(compare_verdict_name(m->verdict)));
-	return j;
-}
-
 static json_t *task_json(const struct reproduced_task *t)
 {
 	json_t *j = json_object(), *outputs = json_array(), *metrics = json_array();
@@ -54,14 +42,22 @@ static json_t *task_json(const struct reproduced_task *t)
 	json_object_set_new(j, "duration_ns", json_integer(t->duration_ns));
 	for (size_t i = 0; i < t->n_outputs; i++)
 		json_array_append_new(outputs, output_json(&t->outputs[i]));
-	for (size_t i = 0; i < t->n_metrics; i++)
-		json_array_append_new(metrics, metric_json(&t->metrics[i]));
+	for (size_t i = 0; i < t->n_metrics; i++) {
+		const struct reproduced_metric *m = &t->metrics[i];
+
+		json_array_append_new(metrics,
+				      json_pack("{s:o, s:o, s:o, s:o, s:s}", "name",
+						facts_text(m->name), "was", number(m->had, m->was),
+						"is", number(m->has, m->is), "tolerance",
+						number(m->tolerance > 0, m->tolerance), "verdict",
+						compare_verdict_name(m->verdict)));
+	}
 	json_object_set_new(j, "outputs", outputs);
 	json_object_set_new(j, "metrics", metrics);
 	return j;
 }
 
-json_t *reproduction_json(struct cli *cli, const struct reproduction *r)
+json_t *reproduction_json(const struct reproduction *r)
 {
 	json_t *j = json_object(), *tasks = json_array(), *environment = json_array();
 	char hex[DIGEST_HEX_MAX];

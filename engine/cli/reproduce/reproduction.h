@@ -17,7 +17,7 @@ void reproduction_print(struct cli *cli, const struct reproduction *r);
  * detail, files: {compared, normalised, different, missing, extra}}], metrics: [{name, was, is,
  * tolerance, verdict}]}], environment: [{what, was, is}]}; was and is of the whole as `cairn runs
  * --json` has them. */
-json_t *reproduction_json(struct cli *cli, const struct reproduction *r);
+json_t *reproduction_json(const struct reproduction *r);
 /* Needs nothing from elsewhere and runs no script; light and dark. Written atomically. */
 int reproduction_write_html(struct cli *cli, const struct reproduction *r, const char *path,
 			    struct err *err);

@@ -8,6 +8,7 @@
  * printed.
  */
 #include "base/text/text.h"
+#include <assert.h>
 #include "cli/render/facts.h"
 #include "cli/render/table.h"
 #include "cli/reproduce/reproduction.h"
@@ -21,7 +22,8 @@ const char *reproduce_verdict_name(enum reproduce_verdict v)
 					     [NOT_COMPARABLE] = "not comparable",
 					     [NOT_SELECTED] = "not selected" };
 
-	return (size_t)v < ARRAY_LEN(names) ? names[v] : "?";
+	assert(v < ARRAY_LEN(names));
+	return names[v];
 }
 
 enum cli_style reproduce_verdict_style(enum reproduce_verdict v)
@@ -123,19 +125,6 @@ const char *reproduction_summary(struct cli *cli, const struct reproduction *r)
 
 /* The page. */
 
-static void print_head(struct cli *cli, const struct reproduction *r)
-{
-	cli_printf(cli, "%s%s%s: %s\n", cli_style(cli, reproduced_verdict_style(r->verdict)),
-		   compare_verdict_name(r->verdict), cli_style(cli, STYLE_PLAIN),
-		   reproduction_summary(cli, r));
-	cli_printf(cli, "%s%s of %s (%s), run again as %s, %s%s\n", cli_style(cli, STYLE_DIM),
-		   cli_hash(cli, &r->original), cli_text(cli, r->was.pipeline),
-		   cli_text(cli, r->was.id), cli_text(cli, r->is.id),
-		   r->mode == REPRODUCE_CHAINED ? "chained: each task given what was made now"
-						: "isolated: each task given the inputs on record",
-		   cli_style(cli, STYLE_PLAIN));
-}
-
 static void print_outputs(struct cli *cli, const struct reproduced_task *t, bool all)
 {
 	for (size_t i = 0; i < t->n_outputs; i++) {
@@ -158,33 +147,12 @@ static void print_outputs(struct cli *cli, const struct reproduced_task *t, bool
 	}
 }
 
-static void print_environment(struct cli *cli, const struct reproduction *r)
+static void print_environment(struct cli *cli, const struct reproduction *r, const char *indent)
 {
-	if (!r->n_environment) {
-		if (r->first < r->n_tasks)
-			cli_printf(cli, "  nothing that is on record was different around it\n");
-		return;
-	}
-	cli_printf(cli, "  different around it:\n");
 	for (size_t i = 0; i < r->n_environment; i++)
-		cli_printf(cli, "    %s: %s → %s\n", cli_text(cli, r->environment[i].what),
+		cli_printf(cli, "%s%s: %s → %s\n", indent, cli_text(cli, r->environment[i].what),
 			   cli_text(cli, r->environment[i].was),
 			   cli_text(cli, r->environment[i].is));
-}
-
-static void print_first(struct cli *cli, const struct reproduction *r)
-{
-	const struct reproduced_task *t;
-
-	if (r->first >= r->n_tasks)
-		return;
-	t = &r->tasks[r->first];
-	cli_printf(cli, "\n%sfirst divergence: %s%s\n", cli_style(cli, STYLE_BOLD),
-		   cli_text(cli, t->task), cli_style(cli, STYLE_PLAIN));
-	if (t->why)
-		cli_printf(cli, "  %s\n", cli_text(cli, t->why));
-	print_outputs(cli, t, false);
-	print_environment(cli, r);
 }
 
 /* "3 identical", or what isn't, by name. */
@@ -239,14 +207,31 @@ static void print_tasks(struct cli *cli, const struct reproduction *r)
 
 void reproduction_print(struct cli *cli, const struct reproduction *r)
 {
-	print_head(cli, r);
-	print_first(cli, r);
+	cli_printf(cli, "%s%s%s: %s\n", cli_style(cli, reproduced_verdict_style(r->verdict)),
+		   compare_verdict_name(r->verdict), cli_style(cli, STYLE_PLAIN),
+		   reproduction_summary(cli, r));
+	cli_printf(cli, "%s%s of %s (%s), run again as %s, %s%s\n", cli_style(cli, STYLE_DIM),
+		   cli_hash(cli, &r->original), cli_text(cli, r->was.pipeline),
+		   cli_text(cli, r->was.id), cli_text(cli, r->is.id),
+		   r->mode == REPRODUCE_CHAINED ? "chained: each task given what was made now"
+						: "isolated: each task given the inputs on record",
+		   cli_style(cli, STYLE_PLAIN));
+	if (r->first < r->n_tasks) {
+		const struct reproduced_task *t = &r->tasks[r->first];
+
+		cli_printf(cli, "\n%sfirst divergence: %s%s\n", cli_style(cli, STYLE_BOLD),
+			   cli_text(cli, t->task), cli_style(cli, STYLE_PLAIN));
+		if (t->why)
+			cli_printf(cli, "  %s\n", cli_text(cli, t->why));
+		print_outputs(cli, t, false);
+		cli_printf(cli, r->n_environment
+					? "  different around it:\n"
+					: "  nothing that is on record was different around it\n");
+		print_environment(cli, r, "    ");
+	}
 	print_tasks(cli, r);
 	if (r->first >= r->n_tasks && r->n_environment && cli->verbosity >= 0) {
 		cli_printf(cli, "\ndifferent around it, and without effect:\n");
-		for (size_t i = 0; i < r->n_environment; i++)
-			cli_printf(cli, "  %s: %s → %s\n", cli_text(cli, r->environment[i].what),
-				   cli_text(cli, r->environment[i].was),
-				   cli_text(cli, r->environment[i].is));
+		print_environment(cli, r, "  ");
 	}
 }

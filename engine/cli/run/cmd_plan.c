@@ -9,8 +9,10 @@
  * A hit whose content is gone counts as waiting where something that would run reads it
  * (plan_may_return()). Everything is read in one snapshot of the database.
  */
+#include <assert.h>
 #include "base/text/text.h"
 #include "cli/run/planned.h"
+
 static void count(struct planned *pl, const struct plan_task *t, bool known, int64_t median)
 {
 	switch ((enum task_state)t->state) {
@@ -65,19 +67,6 @@ static void show(struct planned *pl, const struct plan_task *t, const char *step
 	table_cell(pl->table, STYLE_PLAIN, "%s", pl->reason.len ? pl->reason.s : "");
 }
 
-static int add_unexpanded(struct planned *pl, size_t step, bool known, int64_t median)
-{
-	struct plan_task t = { .step = (uint32_t)step, .state = TASK_WAITING };
-
-	str_reset(&pl->label);
-	str_addf(&pl->label, "%s[…]", pl->p->steps[step].name);
-	str_reset(&pl->reason);
-	planned_reason_of_others(pl, &t, &pl->reason);
-	count(pl, &t, known, median);
-	show(pl, &t, pl->p->steps[step].name, known, median);
-	return 0;
-}
-
 static int add_step(struct planned *pl, size_t step, const bool *read_yet, struct err *err)
 {
 	const char *name = pl->p->steps[step].name;
@@ -89,8 +78,17 @@ static int add_step(struct planned *pl, size_t step, const bool *read_yet, struc
 		return -1;
 	if (!plan_step_expanded(pl->plan, step) && !plan_step_selected(pl->plan, step))
 		return 0;
-	if (!plan_step_expanded(pl->plan, step))
-		return add_unexpanded(pl, step, known > 0, median);
+	if (!plan_step_expanded(pl->plan, step)) {
+		const struct plan_task t = { .step = (uint32_t)step, .state = TASK_WAITING };
+
+		str_reset(&pl->label);
+		str_addf(&pl->label, "%s[…]", name);
+		str_reset(&pl->reason);
+		planned_reason_of_others(pl, &t, &pl->reason);
+		count(pl, &t, known > 0, median);
+		show(pl, &t, name, known > 0, median);
+		return 0;
+	}
 	for (size_t i = 0; i < plan_n_tasks(pl->plan, step); i++) {
 		struct plan_task shown = *plan_task_at(pl->plan, step, i), *t = &shown;
 
@@ -119,6 +117,7 @@ static const char *word_of(enum plan_code_why why)
 					     [PLAN_CODE_SOURCED] = "sourced",
 					     [PLAN_CODE_ENV_FILE] = "env_file" };
 
+	assert(why < ARRAY_LEN(words));
 	return words[why];
 }
 
@@ -208,7 +207,7 @@ static void print_plan(struct planned *pl)
 
 int cmd_plan(struct cli *cli, const struct cli_args *args)
 {
-	struct session_operands op = session_operands(cli, args);
+	struct session_operands op = session_operands(args);
 	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
 	_cleanup_(plan_freep) struct plan *plan = NULL;
 	struct err err = { 0 };

@@ -67,7 +67,7 @@ static int open_store(const char *state_dir, struct store **ret, struct err *err
 	store_place(&bucket);
 	if (!uri)
 		return err_set(err, ERR_USAGE,
-			       "CAIRN_STORE isn't set: which store are the inputs in?");
+			       "CAIRN_STORE isn't set: it names the store that has the inputs");
 	if (store_open_with(uri, &o, false, ret, err) < 0)
 		return err_wrap(err, "store %s", uri);
 	store_set_origins(*ret, &bucket);
@@ -159,7 +159,7 @@ static int serve(const struct cli_args *args, struct err *err)
 
 	if (!spec)
 		return err_set(err, ERR_USAGE,
-			       "CAIRN_POD_SPEC isn't set: which attempts is this pod for?");
+			       "CAIRN_POD_SPEC isn't set: it names the pod's attempts");
 	if (take_index(&o.index, err) < 0 ||
 	    take_duration(args, "checkpoint-every", &o.checkpoint_every_ns, err) < 0 ||
 	    take_duration(args, "save-within", &o.save_within_ns, err) < 0)

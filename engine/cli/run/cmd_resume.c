@@ -2,30 +2,26 @@
 #include "cli/reproduce/reproduce.h"
 #include "cli/run/stranger.h"
 
-/* The newest run that can go on. */
-static int find_resumable(struct cli *cli, struct db *db, const char **ret, struct err *err)
-{
-	struct run_row *rows;
-	size_t n;
-
-	if (record_resumable(db, cli->arena, &rows, &n, err) < 0)
-		return -1;
-	if (n == 0)
-		return err_set(err, ERR_NOT_FOUND,
-			       "no run is waiting to be resumed; `cairn runs` lists all");
-	*ret = rows[0].id;
-	return 0;
-}
-
-/* Sets the runner on which the run's attempts go on, unless --on names one. */
+/* *id: NULL becomes the newest run that can go on. Sets the runner on which its attempts go on,
+ * unless --on names one. */
 static int choose_runner(struct cli *cli, const char **id, struct err *err)
 {
+	struct run_row *rows, row;
 	const char *runner;
-	struct run_row row;
 	struct db *db;
+	size_t n;
 
-	if (cli_db(cli, DB_WRITE, &db, err) < 0 || (!*id && find_resumable(cli, db, id, err) < 0) ||
-	    record_find_run(db, *id, cli->arena, &row, err) < 0)
+	if (cli_db(cli, DB_WRITE, &db, err) < 0)
+		return -1;
+	if (!*id) {
+		if (record_resumable(db, cli->arena, &rows, &n, err) < 0)
+			return -1;
+		if (n == 0)
+			return err_set(err, ERR_NOT_FOUND,
+				       "no run is waiting to be resumed; `cairn runs` lists all");
+		*id = rows[0].id;
+	}
+	if (record_find_run(db, *id, cli->arena, &row, err) < 0)
 		return -1;
 	runner = run_durable_runner(row.options_json, cli->arena);
 	if (runner && !cli->runner_option)

@@ -6,31 +6,17 @@
 #include "cli/serve/server.h"
 #include "serve/notify/occasion.h"
 
-/* *ret: somebody has run this firing, or is about to. That is no error: two cron daemons may call
- * us. A firing that has started and has no run yet may be the one that a server started us for. */
-static int has_fired(struct cli *cli, struct db *db, const struct occasion *oc, const char *path,
-		     bool *ret, struct err *err)
-{
-	struct firing f;
-	int r = record_firing(db, path, oc->decl->name, oc->nominal_ns, cli->arena, &f, err);
-
-	*ret = r > 0 && f.state != FIRING_MISSED && (f.state != FIRING_STARTED || f.run) &&
-	       (f.state != FIRING_WAITING || f.server);
-	if (*ret)
-		cli_note(cli, "%s has fired for %s already (%s)%s%s", oc->decl->name,
-			 oc->times.time, firing_state_name(f.state), f.run ? ": run " : "",
-			 f.run ? f.run : "");
-	return r < 0 ? -1 : 0;
-}
-
-/* 1 there is nothing to do. */
+/* 1 there is nothing to do: somebody has run this firing, or is about to. That is no error: two
+ * cron daemons may call us. A firing that has started and has no run yet may be the one that a
+ * server started us for. */
 static int as_scheduled(struct cli *cli, const struct pipeline *p, const char *text,
 			struct run_options *o, struct err *err)
 {
 	const char *path = schedules_path(cli, p);
 	struct occasion *oc = arena_alloc(cli->arena, sizeof(*oc));
-	bool fired = false;
+	struct firing f;
 	struct db *db;
+	int r;
 
 	if (!path)
 		return err_set(err, ERR_INVALID, "%s is not in the project", p->path);
@@ -38,9 +24,15 @@ static int as_scheduled(struct cli *cli, const struct pipeline *p, const char *t
 	    occasion_parse(p, text, path, db, schedules_now(), cli->arena, oc, err) < 0 ||
 	    occasion_options(oc, cli->arena, o, err) < 0)
 		return -1;
-	if (!oc->explicit_time && has_fired(cli, db, oc, path, &fired, err) < 0)
-		return -1;
-	return fired;
+	if (oc->explicit_time)
+		return 0;
+	r = record_firing(db, path, oc->decl->name, oc->nominal_ns, cli->arena, &f, err);
+	if (r <= 0 || f.state == FIRING_MISSED || (f.state == FIRING_STARTED && !f.run) ||
+	    (f.state == FIRING_WAITING && !f.server))
+		return MIN(r, 0);
+	cli_note(cli, "%s has fired for %s already (%s)%s%s", oc->decl->name, oc->times.time,
+		 firing_state_name(f.state), f.run ? ": run " : "", f.run ? f.run : "");
+	return 1;
 }
 
 /* What this run executed, by its attempts. */
@@ -89,7 +81,7 @@ static int run_twice(struct cli *cli, struct execution *e, const struct run_row 
 
 int cmd_run(struct cli *cli, const struct cli_args *args)
 {
-	struct session_operands op = session_operands(cli, args);
+	struct session_operands op = session_operands(args);
 	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
 	const char *schedule = cli_value(args, "schedule");
 	struct err err = { 0 };

@@ -17,38 +17,30 @@ static bool named(const struct session_operands *op, const char *label, const ch
 	return false;
 }
 
-static json_t *why_json(const char *task, const char *step, const char *state, const char *key,
-			const char *reason)
+static void why_line(struct cli *cli, json_t *list, const char *task, const char *step,
+		     const char *state, const struct digest *key, const char *reason)
 {
-	json_t *o = json_object(), *causes = json_array();
+	char hex[DIGEST_HEX_MAX];
+	json_t *causes;
 
-	while (reason && *reason) {
+	reason = reason ? reason : "";
+	if (!list) {
+		cli_printf(cli, "%s: %s%s%s\n", cli_text(cli, task), state, *reason ? ": " : "",
+			   *reason ? cli_text(cli, reason) : "");
+		return;
+	}
+	causes = json_array();
+	while (*reason) {
 		size_t n = strcspn(reason, ";");
 
 		json_array_append_new(causes, json_name(reason, n));
 		reason += n;
 		reason += strspn(reason, "; ");
 	}
-	json_object_set_new(o, "task", json_name(task, strlen(task)));
-	json_object_set_new(o, "step", json_string(step));
-	json_object_set_new(o, "state", json_string(state));
-	json_object_set_new(o, "key", key ? json_string(key) : json_null());
-	json_object_set_new(o, "causes", causes);
-	return o;
-}
-
-static void why_line(struct cli *cli, json_t *list, const char *task, const char *step,
-		     const char *state, const struct digest *key, const char *reason)
-{
-	char hex[DIGEST_HEX_MAX];
-
-	if (list)
-		json_array_append_new(list, why_json(task, step, state,
-						     key ? digest_hex(key, hex) : NULL, reason));
-	else
-		cli_printf(cli, "%s: %s%s%s\n", cli_text(cli, task), state,
-			   reason && *reason ? ": " : "",
-			   reason && *reason ? cli_text(cli, reason) : "");
+	json_array_append_new(list, json_pack("{s:o, s:s, s:s, s:s?, s:o}", "task",
+					      json_name(task, strlen(task)), "step", step, "state",
+					      state, "key", key ? digest_hex(key, hex) : NULL,
+					      "causes", causes));
 }
 
 /* Why it ran in a past run: what was recorded when it started. */
@@ -155,7 +147,7 @@ static int why_planned(struct cli *cli, const struct cli_args *args,
 
 int cmd_why(struct cli *cli, const struct cli_args *args)
 {
-	struct session_operands op = session_operands(cli, args);
+	struct session_operands op = session_operands(args);
 	const char *run = cli_value(args, "run");
 	json_t *list = cli->json ? json_array() : NULL;
 	struct err err = { 0 };

@@ -2,7 +2,7 @@
  *
  * The plan is made as for a run, and each task that would be executed goes through the functions
  * that the runner uses (attempt_of_step(), kube_job_object(), kube_gang_objects()). Ready tasks
- * share Jobs as the runner would have it (sharing()).
+ * share Jobs as the runner would have it (show_ready()).
  *
  * A task whose inputs aren't known yet gets the objects that it will have, but for what depends on
  * those inputs: the specification in the store, and files' endings in the paths of its inputs.
@@ -50,12 +50,6 @@ struct shown_task {
 	bool known;
 };
 
-static void forget(struct shown_task *tasks, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		str_deinit(&tasks[i].command.key_record);
-}
-
 /* Objects. */
 
 /* A comment in YAML; with JSON a note on cli->err. */
@@ -68,19 +62,6 @@ static void comment(struct dry_run *d, const char *text)
 		cli_note(d->cli, "%s", line.s);
 	else
 		str_addf(&d->yaml, "# %s\n", line.s);
-}
-
-static void print_object(struct dry_run *d, const json_t *o)
-{
-	if (d->items)
-		json_array_append(d->items, (json_t *)o);
-	else
-		yaml_add_json(&d->yaml, o);
-	d->n_objects++;
-	if (!d->items) {
-		cli_printf(d->cli, "%s%s", d->n_objects > 1 ? "---\n" : "", d->yaml.s);
-		str_reset(&d->yaml);
-	}
 }
 
 /* What the server would make of it; *ret stays NULL when it refuses. -1: it can't be asked. */
@@ -128,32 +109,15 @@ static int show_object(struct dry_run *d, const char *task, const json_t *o, str
 		if (!d->items)
 			comment(d, why.msg);
 	}
-	print_object(d, made ? made : o);
+	d->n_objects++;
+	if (d->items) {
+		json_array_append(d->items, made ? made : (json_t *)o);
+		return 0;
+	}
+	yaml_add_json(&d->yaml, made ? made : o);
+	cli_printf(d->cli, "%s%s", d->n_objects > 1 ? "---\n" : "", d->yaml.s);
+	str_reset(&d->yaml);
 	return 0;
-}
-
-static int specification(const struct runner_attempt *const *attempts, size_t n, size_t per_pod,
-			 struct content_id *ret, struct err *err)
-{
-	_cleanup_(str_deinit) struct str text = { 0 };
-
-	*ret = (struct content_id){ .kind = CONTENT_BLOB };
-	if (pod_spec_write(attempts, n, per_pod, &text, err) < 0)
-		return -1;
-	digest_bytes(text.s, text.len, &ret->digest);
-	ret->size_bytes = text.len;
-	return 0;
-}
-
-static void describe(struct dry_run *d, const struct shown_task *tasks, size_t n)
-{
-	_cleanup_(str_deinit) struct str text = { 0 };
-
-	for (size_t i = 0; i < n; i++)
-		str_addf(&text, "%s%s", i ? ", " : "", tasks[i].a.task);
-	if (!tasks[0].known)
-		str_add(&text, ": waits for what is not made yet; its specification is not known");
-	comment(d, text.s);
 }
 
 /* The objects of one Job's tasks. */
@@ -161,6 +125,7 @@ static int show_job(struct dry_run *d, const struct shown_task *tasks, size_t n,
 		    struct err *err)
 {
 	_cleanup_(freep) const struct runner_attempt **attempts = xcalloc(n, sizeof(*attempts));
+	_cleanup_(str_deinit) struct str text = { 0 }, about = { 0 };
 	struct content_id spec = { .kind = CONTENT_BLOB };
 	const struct kube_job job = { .profile = &d->profile,
 				      .attempts = attempts,
@@ -171,15 +136,23 @@ static int show_job(struct dry_run *d, const struct shown_task *tasks, size_t n,
 	size_t more = 0;
 	int r;
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		attempts[i] = &tasks[i].a;
-	if (tasks[0].known && specification(attempts, n, per_pod, &spec, err) < 0)
-		return -1;
+		str_addf(&about, "%s%s", i ? ", " : "", tasks[i].a.task);
+	}
+	if (tasks[0].known) {
+		if (pod_spec_write(attempts, n, per_pod, &text, err) < 0)
+			return -1;
+		digest_bytes(text.s, text.len, &spec.digest);
+		spec.size_bytes = text.len;
+	} else {
+		str_add(&about, ": waits for what is not made yet; its specification is not known");
+	}
 	r = kube_job_object(&job, &objects[0], err);
 	if (r == 0)
 		r = kube_gang_objects(&job, NULL, objects + 1, &more, err);
 	if (r == 0 && !d->client)
-		describe(d, tasks, n);
+		comment(d, about.s);
 	for (size_t i = 0; i < 1 + more && r == 0; i++)
 		r = show_object(d, tasks[0].a.task, objects[i], err);
 	for (size_t i = 0; i < ARRAY_LEN(objects); i++)
@@ -189,12 +162,13 @@ static int show_job(struct dry_run *d, const struct shown_task *tasks, size_t n,
 
 /* Tasks. */
 
-/* `t`: NULL for all of a step that aren't known. */
-static int make_task(struct dry_run *d, const struct step *s, const struct plan_task *t, bool known,
+/* `t`: NULL for all of a step that aren't known. Of one that waits the command isn't known yet. */
+static int make_task(struct dry_run *d, const struct step *s, const struct plan_task *t,
 		     struct arena *arena, struct shown_task *ret, struct err *err)
 {
 	static const struct digest none;
 	_cleanup_(str_deinit) struct str label = { 0 };
+	bool known = t && t->state == TASK_READY;
 
 	*ret = (struct shown_task){ .known = known };
 	if (known && plan_task_command(d->plan, t, arena, &ret->command, err) < 0)
@@ -217,27 +191,12 @@ static int show_unknown(struct dry_run *d, const struct step *s, const struct pl
 	struct shown_task st;
 
 	d->n_unknown++;
-	return make_task(d, s, t, false, arena, &st, err) < 0 ? -1 : show_job(d, &st, 1, 0, err);
-}
-
-/* Of a step's ready tasks the first ones that share a Job, as the runner has it; how many. */
-static size_t sharing(struct dry_run *d, const struct shown_task *tasks, size_t n,
-		      size_t *ret_per_pod)
-{
-	struct kube_room room;
-	size_t many = 1;
-
-	kube_job_room(&d->profile, &tasks[0].a, &room);
-	while (many < n && many < room.pods * room.per_pod &&
-	       kube_job_takes(&tasks[0].a, &tasks[many].a, room.pods == 1))
-		many++;
-	*ret_per_pod = many > room.per_pod ? room.per_pod : 0;
-	return many;
+	return make_task(d, s, t, arena, &st, err) < 0 ? -1 : show_job(d, &st, 1, 0, err);
 }
 
 static int show_ready(struct dry_run *d, const struct step *s, struct arena *arena, struct err *err)
 {
-	size_t n_tasks = plan_n_tasks(d->plan, s->index), n = 0, per_pod;
+	size_t n_tasks = plan_n_tasks(d->plan, s->index), n = 0;
 	struct shown_task *tasks = arena_alloc(arena, (n_tasks + 1) * sizeof(*tasks));
 	int r = 0;
 
@@ -245,13 +204,20 @@ static int show_ready(struct dry_run *d, const struct step *s, struct arena *are
 		const struct plan_task *t = plan_task_at(d->plan, s->index, i);
 
 		if (t->state == TASK_READY)
-			r = make_task(d, s, t, true, arena, &tasks[n++], err);
+			r = make_task(d, s, t, arena, &tasks[n++], err);
 	}
 	for (size_t i = 0, many; i < n && r == 0; i += many) {
-		many = sharing(d, tasks + i, n - i, &per_pod);
-		r = show_job(d, tasks + i, many, per_pod, err);
+		struct kube_room room; /* the first ones that share a Job, as the runner has it */
+
+		many = 1;
+		kube_job_room(&d->profile, &tasks[i].a, &room);
+		while (many < n - i && many < room.pods * room.per_pod &&
+		       kube_job_takes(&tasks[i].a, &tasks[i + many].a, room.pods == 1))
+			many++;
+		r = show_job(d, tasks + i, many, many > room.per_pod ? room.per_pod : 0, err);
 	}
-	forget(tasks, n);
+	for (size_t i = 0; i < n; i++)
+		str_deinit(&tasks[i].command.key_record);
 	return r;
 }
 
@@ -279,16 +245,6 @@ static int show_step(struct dry_run *d, const struct step *s, struct err *err)
 
 /* The command. */
 
-/* The image by its digest, as pods would have it; where the registry can't be asked, by its name.
- */
-static void find_own_image(struct dry_run *d)
-{
-	struct err why = { 0 };
-
-	if (cli_images_own(d->s.images, &d->profile.cairn_image, &why) < 0)
-		cli_note(d->cli, "%s: its digest isn't shown: %s", d->profile.cairn_image, why.msg);
-}
-
 /* Objects that are only printed need no cluster. */
 static int find_cluster(struct dry_run *d, bool server, struct err *err)
 {
@@ -303,47 +259,30 @@ static int find_cluster(struct dry_run *d, bool server, struct err *err)
 	return 0;
 }
 
-static int open_cluster(struct dry_run *d, bool server, struct err *err)
-{
-	if (find_cluster(d, server, err) < 0 ||
-	    cluster_profile(d->s.config, &d->access, d->cli->arena, &d->profile, err) < 0)
-		return -1;
-	find_own_image(d);
-	return server ? kube_client_new(&d->access,
-					&(struct kube_client_options){ .qps = 100, .burst = 200 },
-					&d->client, err)
-		      : 0;
-}
-
 static int show_all(struct dry_run *d, const struct run_options *o, bool server, struct err *err)
 {
+	const struct kube_client_options client = { .qps = 100, .burst = 200 };
+	struct err why = { 0 };
 	int r = 0;
 
 	if (session_open(&d->s, d->cli, false, err) < 0)
 		return -1;
 	if (!str_eq(d->s.config->runner, "kubernetes"))
 		return err_set(err, ERR_USAGE,
-			       "--dry-run shows what a cluster is given, and tasks run on this "
-			       "machine: add --on kubernetes (`cairn plan` says what would run)");
-	if (open_cluster(d, server, err) < 0 ||
+			       "--dry-run shows what a cluster would get, but tasks run on this "
+			       "machine: add --on kubernetes (`cairn plan` shows what would run)");
+	if (find_cluster(d, server, err) < 0 ||
+	    cluster_profile(d->s.config, &d->access, d->cli->arena, &d->profile, err) < 0)
+		return -1;
+	/* By its digest, as pods would have it. */
+	if (cli_images_own(d->s.images, &d->profile.cairn_image, &why) < 0)
+		cli_note(d->cli, "%s: its digest isn't shown: %s", d->profile.cairn_image, why.msg);
+	if ((server && kube_client_new(&d->access, &client, &d->client, err) < 0) ||
 	    session_plan(&d->s, d->cli, d->pipeline, o, &d->plan, err) < 0)
 		return -1;
 	for (size_t i = 0; i < d->pipeline->n_steps && r == 0; i++)
 		r = show_step(d, &d->pipeline->steps[d->pipeline->order[i]], err);
 	return r;
-}
-
-static void conclude(struct dry_run *d)
-{
-	if (d->items)
-		cli_print_json(d->cli, json_pack("{s:s, s:s, s:o}", "apiVersion", "v1", "kind",
-						 "List", "items", d->items));
-	cli_note(d->cli, "%zu object%s%s; %zu task%s on record, without a pod", d->n_objects,
-		 d->n_objects == 1 ? "" : "s", d->client ? ", as the server would make them" : "",
-		 d->n_hits, d->n_hits == 1 ? "" : "s");
-	if (d->n_unknown)
-		cli_note(d->cli, "%zu of them for what isn't known before others ran",
-			 d->n_unknown);
 }
 
 int dry_run(struct cli *cli, const struct cli_args *args, const struct pipeline *p,
@@ -357,10 +296,18 @@ int dry_run(struct cli *cli, const struct cli_args *args, const struct pipeline 
 	if (cli->json || str_eq(cli_value(args, "output"), "json"))
 		d.items = json_array();
 	r = show_all(&d, o, server, &err);
+	if (r == 0 && d.items)
+		cli_print_json(cli, json_pack("{s:s, s:s, s:O}", "apiVersion", "v1", "kind", "List",
+					      "items", d.items));
 	if (r == 0)
-		conclude(&d);
-	else
-		json_decref(d.items);
+		cli_note(cli, "%zu object%s%s; %zu task%s on record, without a pod", d.n_objects,
+			 d.n_objects == 1 ? "" : "s",
+			 d.client ? ", as the server would make them" : "", d.n_hits,
+			 d.n_hits == 1 ? "" : "s");
+	if (r == 0 && d.n_unknown)
+		cli_note(cli, "%zu of them for tasks that are known only once others ran",
+			 d.n_unknown);
+	json_decref(d.items);
 	if (r == 0 && d.n_objects)
 		r = session_store_answered(&d.s, &err);
 	kube_client_free(d.client);

@@ -5,18 +5,6 @@
 #include "cli/render/facts.h"
 #include "run/task/secret.h"
 
-static int exit_code(const struct run_row *r)
-{
-	switch (r->state) {
-	case RUN_SUCCEEDED:
-		return CLI_OK;
-	case RUN_FAILED:
-		return r->only_store_failed ? CLI_ENVIRONMENT : CLI_TASK_FAILED;
-	default:
-		return CLI_INTERRUPTED;
-	}
-}
-
 int execution_open(struct execution *e, struct cli *cli, struct err *err)
 {
 	*e = (struct execution){ 0 };
@@ -35,8 +23,7 @@ int execution_open(struct execution *e, struct cli *cli, struct err *err)
 				       .launch_program = e->s.launch_program,
 				       .steps_here = e->s.steps_here,
 				       .observer = progress_observer(e->progress),
-				       .hash_threads =
-					       (unsigned)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1),
+				       .hash_threads = session_cpus(),
 				       .handle_signals = true };
 	return progress_attach(e->progress, e->s.loop, err);
 }
@@ -51,14 +38,6 @@ void execution_close(struct execution *e)
 	e->ctx = (struct run_context){ 0 };
 }
 
-static json_t *ended_run(const struct run_row *row)
-{
-	json_t *o = facts_run(row);
-
-	json_object_set_new(o, "cache_failures", json_integer((json_int_t)row->cache_failures));
-	return o;
-}
-
 int execution_conclude(struct cli *cli, struct execution *e, int result, const struct run_row *row,
 		       const struct err *err)
 {
@@ -67,13 +46,20 @@ int execution_conclude(struct cli *cli, struct execution *e, int result, const s
 	execution_close(e);
 	if (result < 0)
 		code = cli_fail(cli, err);
+	else if (row->state == RUN_FAILED)
+		code = row->only_store_failed ? CLI_ENVIRONMENT : CLI_TASK_FAILED;
 	else
-		code = exit_code(row);
+		code = row->state == RUN_SUCCEEDED ? CLI_OK : CLI_INTERRUPTED;
 	if (result < 0 && row->id)
 		cli_note(cli, "the run %s can go on where it stopped: cairn resume %s", row->id,
 			 row->id);
-	if (cli->json && row->id)
-		cli_print_json(cli, ended_run(row));
+	if (cli->json && row->id) {
+		json_t *o = facts_run(row);
+
+		json_object_set_new(o, "cache_failures",
+				    json_integer((json_int_t)row->cache_failures));
+		cli_print_json(cli, o);
+	}
 	return code;
 }
 

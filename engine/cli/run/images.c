@@ -79,7 +79,7 @@ static int client(void *arg, struct kube_client **ret, const char **ret_namespac
 	return 0;
 }
 
-int cli_images_new(const struct config *c, struct cli_images **ret, struct err *err)
+struct cli_images *cli_images_new(const struct config *c)
 {
 	struct cli_images *i = xcalloc(1, sizeof(*i));
 	struct images_options o = { .plain_http = c->kubernetes.registries,
@@ -93,8 +93,7 @@ int cli_images_new(const struct config *c, struct cli_images **ret, struct err *
 	i->plan = (struct plan_images){ .resolve = resolve,
 					.platform = platform(c, i->arena),
 					.arg = i };
-	*ret = i;
-	return 0;
+	return i;
 }
 
 void cli_images_free(struct cli_images *i)
@@ -120,8 +119,8 @@ int cli_images_own(struct cli_images *i, const char **ret, struct err *err)
 	if (!own.name)
 		return err_set(
 			err, ERR_USAGE,
-			"cairn.yaml doesn't say which image pods have Cairn from: make one (`cairn "
-			"image --push REGISTRY/NAME:TAG`) and name it as kubernetes.image");
+			"cairn.yaml doesn't name the image that pods have Cairn from: make one "
+			"(`cairn image --push REGISTRY/NAME:TAG`) and name it as kubernetes.image");
 	if (!i->own && images_resolve(i->images, &own, 1, i->arena, &i->own, &failed, err) < 0)
 		return err_wrap(err, "kubernetes.image");
 	*ret = i->own;

@@ -8,7 +8,7 @@
 
 struct cli_images;
 /* Nothing is asked until a plan does. `c` outlives it. */
-int cli_images_new(const struct config *c, struct cli_images **ret, struct err *err);
+struct cli_images *cli_images_new(const struct config *c);
 void cli_images_free(struct cli_images *i); /* NULL is fine */
 const struct plan_images *cli_images_plan(const struct cli_images *i);
 /* The architecture in the keys' platform: "amd64". */

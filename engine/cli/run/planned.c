@@ -1,4 +1,5 @@
 #include "cli/run/planned.h"
+#include <assert.h>
 
 const char *planned_word(enum task_state s)
 {
@@ -63,6 +64,7 @@ int planned_reason(struct planned *pl, const struct plan_task *t, struct err *er
 	struct task_command c;
 	int r;
 
+	assert(t->step < pl->p->n_steps);
 	str_reset(&pl->reason);
 	if (t->state != TASK_READY) {
 		planned_reason_of_others(pl, t, &pl->reason);
@@ -76,8 +78,8 @@ int planned_reason(struct planned *pl, const struct plan_task *t, struct err *er
 	return r;
 }
 
-int planned_open(struct planned *pl, struct cli *cli, struct session *s, struct plan *plan,
-		 const struct pipeline *p)
+void planned_open(struct planned *pl, struct cli *cli, struct session *s, struct plan *plan,
+		  const struct pipeline *p)
 {
 	*pl = (struct planned){ .cli = cli, .s = s, .plan = plan, .p = p, .estimate_known = true };
 	pl->tasks = cli->json ? json_array() : NULL;
@@ -86,7 +88,6 @@ int planned_open(struct planned *pl, struct cli *cli, struct session *s, struct 
 	table_column(pl->table, "task", TABLE_CUT);
 	table_column(pl->table, "about", TABLE_RIGHT);
 	table_column(pl->table, "why", TABLE_CUT);
-	return 0;
 }
 
 void planned_close(struct planned *pl)

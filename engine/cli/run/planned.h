@@ -19,8 +19,8 @@ struct planned {
 	bool estimate_known;
 };
 
-int planned_open(struct planned *pl, struct cli *cli, struct session *s, struct plan *plan,
-		 const struct pipeline *p);
+void planned_open(struct planned *pl, struct cli *cli, struct session *s, struct plan *plan,
+		  const struct pipeline *p);
 void planned_close(struct planned *pl);
 const char *planned_word(enum task_state s); /* "hit", "run", "waiting", "skipped", "blocked" */
 enum cli_style planned_style(enum task_state s);

@@ -1,31 +1,17 @@
 #include "cli/run/stranger.h"
 #include <string.h>
 
-static bool is_named(const struct cli_args *args, const char *option, const char *name)
-{
-	for (unsigned i = 0; i < cli_count(args, option); i++)
-		if (str_eq(cli_value_at(args, option, i), name))
-			return true;
-	return false;
-}
-
-/* `train[fold=0]` is of the step `train`. */
-static bool is_of_step(const char *task, const char *step)
-{
-	size_t n = strlen(step);
-
-	return strncmp(task, step, n) == 0 && (task[n] == '\0' || task[n] == '[');
-}
-
 static bool is_left_out(const struct reproduce_options *o, const char *step)
 {
 	bool chosen = o->n_only == 0 || o->mode == REPRODUCE_CHAINED;
+	size_t n = strlen(step);
 
 	for (size_t i = 0; i < o->n_skip; i++)
 		if (str_eq(o->skip[i], step))
 			return true;
-	for (size_t i = 0; i < o->n_only && !chosen; i++)
-		chosen = is_of_step(o->only[i], step);
+	for (size_t i = 0; i < o->n_only && !chosen; i++) /* `train[fold=0]` is of `train` */
+		chosen = strncmp(o->only[i], step, n) == 0 &&
+			 (o->only[i][n] == '\0' || o->only[i][n] == '[');
 	return !chosen;
 }
 
@@ -54,6 +40,8 @@ int stranger_check(struct cli *cli, const struct cli_args *args, struct store *s
 	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
 	bool trusted = cli_flag(args, "trust");
 	const char *id = cli_text(cli, row->id);
+	size_t n_given;
+	const char *const *given = cli_values(args, "secret", cli->arena, &n_given);
 
 	if (pipeline_files_load(s, &row->pipeline_blob, row->path, &p, err) < 0)
 		return err_wrap(err, "run %s", row->id);
@@ -64,14 +52,19 @@ int stranger_check(struct cli *cli, const struct cli_args *args, struct store *s
 			continue;
 		if (!trusted)
 			show_step(cli, step);
-		for (size_t k = 0; trusted && k < step->reads.n_secrets; k++)
-			if (!is_named(args, "secret", step->reads.secrets[k]))
+		for (size_t k = 0; trusted && k < step->reads.n_secrets; k++) {
+			size_t at = 0;
+
+			while (at < n_given && !str_eq(given[at], step->reads.secrets[k]))
+				at++;
+			if (at == n_given)
 				return err_set(err, ERR_INVALID,
 					       "run %s wasn't begun in this project, and its step "
-					       "%s wants the secret %s: give --secret %s, or leave "
+					       "%s needs the secret %s: give --secret %s, or leave "
 					       "the step out",
 					       id, step->name, step->reads.secrets[k],
 					       step->reads.secrets[k]);
+		}
 	}
 	if (trusted)
 		return 0;

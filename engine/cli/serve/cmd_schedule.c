@@ -51,13 +51,6 @@ static int look_up(struct cli *cli, const struct schedule_entry *e, int64_t now,
 	return record_firings(db, &open, cli->arena, &f, &ret->n_open, err);
 }
 
-static const char *rule_text(struct cli *cli, const struct schedule_decl *d)
-{
-	if (!d->cron)
-		return "on change";
-	return d->n_on_change ? arena_printf(cli->arena, "%s, on change", d->cron) : d->cron;
-}
-
 static enum cli_style firing_style(enum firing_state s)
 {
 	switch (s) {
@@ -71,16 +64,6 @@ static enum cli_style firing_style(enum firing_state s)
 	default:
 		return STYLE_YELLOW;
 	}
-}
-
-static json_t *names_of_inputs(const struct schedule_entry *e)
-{
-	json_t *a = json_array();
-
-	for (size_t i = 0; i < e->decl->n_on_change; i++)
-		json_array_append_new(a,
-				      facts_text(e->pipeline->inputs[e->decl->on_change[i]].name));
-	return a;
 }
 
 static json_t *firing_json(const struct firing *f)
@@ -97,12 +80,15 @@ static json_t *firing_json(const struct firing *f)
 static json_t *listed_json(const struct listed *l)
 {
 	const struct schedule_decl *d = l->e->decl;
+	json_t *inputs = json_array();
 
+	for (size_t i = 0; i < d->n_on_change; i++)
+		json_array_append_new(inputs,
+				      facts_text(l->e->pipeline->inputs[d->on_change[i]].name));
 	return json_pack("{s:o, s:o, s:o, s:s, s:o, s:s, s:s, s:s, s:o, s:o, s:i, s:o}", "pipeline",
 			 facts_text(l->e->path), "name", facts_text(d->name), "cron",
-			 facts_text(d->cron), "timezone", d->timezone, "on_change",
-			 names_of_inputs(l->e), "overlap", d->overlap, "catch_up", d->catch_up,
-			 "dst", d->dst, "next",
+			 facts_text(d->cron), "timezone", d->timezone, "on_change", inputs,
+			 "overlap", d->overlap, "catch_up", d->catch_up, "dst", d->dst, "next",
 			 facts_time(l->next_ns == CALENDAR_NEVER ? 0 : l->next_ns), "paused",
 			 facts_time(l->e->row.paused_ns), "open", (int)l->n_open, "last",
 			 l->has_last ? firing_json(&l->last) : json_null());
@@ -114,7 +100,9 @@ static void add_listed(struct cli *cli, struct table *t, const struct schedule_l
 	const struct schedule_entry *e = l->e;
 
 	table_cell(t, STYLE_BOLD, "%s", schedules_name(cli, all, e));
-	table_cell(t, STYLE_PLAIN, "%s", rule_text(cli, e->decl));
+	table_cell(t, STYLE_PLAIN, "%s%s%s", e->decl->cron ? e->decl->cron : "",
+		   e->decl->cron && e->decl->n_on_change ? ", " : "",
+		   e->decl->cron && !e->decl->n_on_change ? "" : "on change");
 	table_cell(t, STYLE_DIM, "%s", e->decl->timezone);
 	if (e->row.paused_ns)
 		table_cell(t, STYLE_YELLOW, "paused %s", cli_ago(cli, e->row.paused_ns));
@@ -128,24 +116,14 @@ static void add_listed(struct cli *cli, struct table *t, const struct schedule_l
 	table_cell(t, STYLE_PLAIN, "%s", l->has_last ? cli_ago(cli, l->last.nominal_ns) : "");
 }
 
-/* Failures that nobody heard of are not to be found by chance. */
-static void hint_at_notices(struct cli *cli)
-{
-	uint64_t given_up = 0;
-	struct db *db;
-
-	if (schedules_db(cli, &db, NULL) == 0 && db &&
-	    record_notice_count(db, NOTICE_GIVEN_UP, &given_up, NULL) == 0 && given_up)
-		cli_note(cli, "%llu notice%s could not be delivered: cairn schedule notices",
-			 (unsigned long long)given_up, given_up == 1 ? "" : "s");
-}
-
 int cmd_schedule_list(struct cli *cli, const struct cli_args *args)
 {
 	_cleanup_(table_freep) struct table *t = table_new();
 	json_t *schedules = json_array();
 	struct schedule_list all;
+	uint64_t given_up = 0;
 	struct err err = { 0 };
+	struct db *db;
 	int code = CLI_OK;
 
 	table_column(t, "schedule", 0);
@@ -172,8 +150,11 @@ int cmd_schedule_list(struct cli *cli, const struct cli_args *args)
 		table_print(t, cli);
 	else if (code == CLI_OK && !all.broken)
 		cli_note(cli, "no pipeline of this project has schedules");
-	if (code == CLI_OK)
-		hint_at_notices(cli);
+	/* Failures that nobody heard of are not to be found by chance. */
+	if (code == CLI_OK && schedules_db(cli, &db, NULL) == 0 && db &&
+	    record_notice_count(db, NOTICE_GIVEN_UP, &given_up, NULL) == 0 && given_up)
+		cli_note(cli, "%llu notice%s could not be delivered: cairn schedule notices",
+			 (unsigned long long)given_up, given_up == 1 ? "" : "s");
 	if (code == CLI_OK && all.broken)
 		code = CLI_INVALID;
 	json_decref(schedules);
@@ -211,19 +192,6 @@ static size_t merge(const struct schedule_entry *const *v, size_t n_entries, int
 	}
 	free(next);
 	return count;
-}
-
-static int chosen(struct cli *cli, const struct cli_args *args, const struct schedule_list *all,
-		  const struct schedule_entry ***ret, size_t *ret_n, struct err *err)
-{
-	*ret_n = args->n_operands ? args->n_operands : all->n;
-	*ret = arena_alloc(cli->arena, (*ret_n + 1) * sizeof(**ret));
-	for (size_t i = 0; i < *ret_n; i++)
-		if (!args->n_operands)
-			(*ret)[i] = &all->v[i];
-		else if (schedules_find(cli, all, args->operands[i], &(*ret)[i], err) < 0)
-			return -1;
-	return 0;
 }
 
 static void print_coming(struct cli *cli, const struct schedule_list *all, const struct coming *v,
@@ -265,27 +233,33 @@ int cmd_schedule_next(struct cli *cli, const struct cli_args *args)
 {
 	int64_t from = schedules_now();
 	const struct schedule_entry **v;
-	struct schedule_list all;
+	struct schedule_list all = { 0 };
 	struct coming *coming;
 	struct err err = { 0 };
 	uint64_t limit = 10;
 	size_t n;
-	int code = CLI_OK;
+	int r = cli_uint(args, "limit", 1, 100000, &limit, &err);
 
-	all = (struct schedule_list){ 0 };
-	if (cli_uint(args, "limit", 1, 100000, &limit, &err) < 0 ||
-	    (cli_value(args, "after") &&
-	     text_parse_time(cli_value(args, "after"), &from, &err) < 0) ||
-	    schedules_open(cli, NULL, 0, &all, &err) < 0 ||
-	    chosen(cli, args, &all, &v, &n, &err) < 0) {
-		code = cli_fail(cli, &err);
-	} else {
+	if (r == 0 && cli_value(args, "after"))
+		r = text_parse_time(cli_value(args, "after"), &from, &err);
+	if (r == 0)
+		r = schedules_open(cli, NULL, 0, &all, &err);
+	n = args->n_operands ? args->n_operands : all.n;
+	v = arena_alloc(cli->arena, (n + 1) * sizeof(*v));
+	for (size_t i = 0; r == 0 && i < n; i++)
+		if (!args->n_operands)
+			v[i] = &all.v[i];
+		else
+			r = schedules_find(cli, &all, args->operands[i], &v[i], &err);
+	if (r == 0) {
 		coming = arena_alloc(cli->arena, (limit + 1) * sizeof(*coming));
 		print_coming(cli, &all, coming, merge(v, n, from, limit, coming));
-		code = all.broken ? CLI_INVALID : CLI_OK;
+		r = all.broken ? CLI_INVALID : CLI_OK;
+	} else {
+		r = cli_fail(cli, &err);
 	}
 	schedules_close(&all);
-	return code;
+	return r;
 }
 
 /* History. */

@@ -73,8 +73,8 @@ static int pause_or_resume(struct cli *cli, const struct cli_args *args, bool pa
 		if (!cli->json)
 			cli_note(cli, "%s %s", cli_text(cli, args->operands[i]),
 				 !changed ? (paused ? "is paused already" : "isn't paused")
-				 : paused ? "is paused: nothing fires, and nothing will be made up "
-					    "for"
+				 : paused ? "is paused: nothing fires, and missed times aren't "
+					    "made up for"
 					  : "goes on with its next time");
 		json_array_append_new(
 			names, json_pack("{s:o, s:o, s:b}", "pipeline", facts_text(e->path), "name",
@@ -217,26 +217,20 @@ struct backfill {
 	json_t *firings;
 };
 
-static int parse_range(const char *text, int64_t *ret_from, int64_t *ret_to, struct arena *arena,
-		       struct err *err)
+static int nominal_times(struct cli *cli, struct backfill *b, const char *range, struct err *err)
 {
-	const char *dots = strstr(text, "..");
+	const char *dots = strstr(range, "..");
+	int64_t from, to;
 
 	if (!dots)
 		return err_set(err, ERR_USAGE, "`%.60s` is not a range like 2026-03-01..2026-03-08",
-			       text);
-	if (text_parse_time(arena_strndup(arena, text, (size_t)(dots - text)), ret_from, err) < 0 ||
-	    text_parse_time(dots + 2, ret_to, err) < 0)
+			       range);
+	if (text_parse_time(arena_strndup(cli->arena, range, (size_t)(dots - range)), &from, err) <
+		    0 ||
+	    text_parse_time(dots + 2, &to, err) < 0)
 		return -1;
-	return *ret_to < *ret_from ? err_set(err, ERR_USAGE, "`%.60s` goes backwards", text) : 0;
-}
-
-static int nominal_times(struct cli *cli, struct backfill *b, const char *range, struct err *err)
-{
-	int64_t from, to;
-
-	if (parse_range(range, &from, &to, cli->arena, err) < 0)
-		return -1;
+	if (to < from)
+		return err_set(err, ERR_USAGE, "`%.60s` goes backwards", range);
 	if (!b->e->decl->cron)
 		return err_set(err, ERR_INVALID,
 			       "schedule %s has no cron rule: there are no times to make up for",
@@ -251,16 +245,6 @@ static int nominal_times(struct cli *cli, struct backfill *b, const char *range,
 		b->times[b->n++] = t;
 	}
 	return 0;
-}
-
-static bool has_succeeded(struct cli *cli, const struct schedule_entry *e, int64_t nominal,
-			  struct firing *ret)
-{
-	struct db *db;
-
-	return schedules_db(cli, &db, NULL) == 0 && db &&
-	       record_firing(db, e->path, e->decl->name, nominal, cli->arena, ret, NULL) > 0 &&
-	       ret->state <= FIRING_SUCCEEDED;
 }
 
 static void note_time(struct cli *cli, struct backfill *b, int64_t nominal, const char *what,
@@ -284,9 +268,12 @@ static int backfill_one(struct cli *cli, const struct cli_args *args, struct bac
 	struct err err = { 0 };
 	struct firing f;
 	struct run_row row = { 0 };
+	struct db *db;
 	int code;
 
-	if (has_succeeded(cli, b->e, nominal, &f)) {
+	if (schedules_db(cli, &db, NULL) == 0 && db &&
+	    record_firing(db, b->e->path, b->e->decl->name, nominal, cli->arena, &f, NULL) > 0 &&
+	    f.state <= FIRING_SUCCEEDED) {
 		note_time(cli, b, nominal,
 			  f.state == FIRING_SUCCEEDED ? "done already" : "under way already",
 			  f.run);

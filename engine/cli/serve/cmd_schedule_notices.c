@@ -26,28 +26,25 @@ static const char *receiver_of(struct cli *cli, const struct notice_row *n)
 	return text;
 }
 
-static json_t *notice_json(struct cli *cli, const struct notice_row *n)
+static void add_notice(struct cli *cli, const struct notice_row *n, json_t *all, struct table *t)
 {
-	return json_pack("{s:s, s:s, s:o, s:o, s:s, s:s, s:o, s:i, s:o, s:o}", "delivery", n->id,
-			 "state", n->state == NOTICE_WAITING ? "waiting" : "given-up", "pipeline",
-			 facts_text(n->path), "schedule", facts_text(n->schedule), "event",
-			 n->event, "receiver", receiver_of(cli, n), "made", facts_time(n->made_ns),
-			 "tries", (int)n->tries, "ended", facts_time(n->ended_ns), "message",
-			 facts_text(n->message));
-}
+	bool waits = n->state == NOTICE_WAITING;
+	const char *receiver = receiver_of(cli, n);
 
-static void print(struct cli *cli, const struct notice_row *v, size_t n, struct table *t)
-{
-	for (size_t i = 0; i < n; i++) {
-		table_cell(t, STYLE_BOLD, "%s", v[i].schedule ? v[i].schedule : "");
-		table_cell(t, STYLE_PLAIN, "%s", v[i].event);
-		table_cell(t, STYLE_PLAIN, "%s", receiver_of(cli, &v[i]));
-		table_cell(t, v[i].state == NOTICE_WAITING ? STYLE_YELLOW : STYLE_RED, "%s",
-			   v[i].state == NOTICE_WAITING ? "waiting" : "given up");
-		table_cell(t, STYLE_PLAIN, "%u", v[i].tries);
-		table_cell(t, STYLE_PLAIN, "%s", cli_ago(cli, v[i].made_ns));
-		table_cell(t, STYLE_DIM, "%s", v[i].message ? v[i].message : "");
-	}
+	json_array_append_new(
+		all,
+		json_pack("{s:s, s:s, s:o, s:o, s:s, s:s, s:o, s:i, s:o, s:o}", "delivery", n->id,
+			  "state", waits ? "waiting" : "given-up", "pipeline", facts_text(n->path),
+			  "schedule", facts_text(n->schedule), "event", n->event, "receiver",
+			  receiver, "made", facts_time(n->made_ns), "tries", (int)n->tries, "ended",
+			  facts_time(n->ended_ns), "message", facts_text(n->message)));
+	table_cell(t, STYLE_BOLD, "%s", n->schedule ? n->schedule : "");
+	table_cell(t, STYLE_PLAIN, "%s", n->event);
+	table_cell(t, STYLE_PLAIN, "%s", receiver);
+	table_cell(t, waits ? STYLE_YELLOW : STYLE_RED, "%s", waits ? "waiting" : "given up");
+	table_cell(t, STYLE_PLAIN, "%u", n->tries);
+	table_cell(t, STYLE_PLAIN, "%s", cli_ago(cli, n->made_ns));
+	table_cell(t, STYLE_DIM, "%s", n->message ? n->message : "");
 }
 
 int cmd_schedule_notices(struct cli *cli, const struct cli_args *args)
@@ -58,7 +55,6 @@ int cmd_schedule_notices(struct cli *cli, const struct cli_args *args)
 	struct err err = { 0 };
 	struct db *db;
 	int r = schedules_db(cli, &db, &err);
-	size_t total = 0;
 
 	table_column(t, "schedule", 0);
 	table_column(t, "event", 0);
@@ -73,14 +69,11 @@ int cmd_schedule_notices(struct cli *cli, const struct cli_args *args)
 
 		r = record_notices(db, states[i], 0, cli->arena, &v, &n, &err);
 		for (size_t k = 0; r == 0 && k < n; k++)
-			json_array_append_new(all, notice_json(cli, &v[k]));
-		if (r == 0)
-			print(cli, v, n, t);
-		total += r == 0 ? n : 0;
+			add_notice(cli, &v[k], all, t);
 	}
 	if (r == 0 && cli->json)
 		cli_print_json(cli, json_pack("{s:O}", "notices", all));
-	else if (r == 0 && total)
+	else if (r == 0 && table_rows(t))
 		table_print(t, cli);
 	else if (r == 0)
 		cli_note(cli, "every notice has arrived");

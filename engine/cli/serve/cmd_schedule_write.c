@@ -19,7 +19,6 @@
  *
  * What it doesn't do: install anything.
  */
-#include <limits.h>
 #include <string.h>
 #include "base/map.h"
 #include "base/os/fs.h"
@@ -88,7 +87,8 @@ static bool has_special_days(const struct cron *c)
 
 static int cannot(const struct writer *w, const char *form, const char *why, struct err *err)
 {
-	return err_set(err, ERR_INVALID, "schedule %s can't be said in %s: %s; `cairn serve` can",
+	return err_set(err, ERR_INVALID,
+		       "schedule %s can't be expressed in %s: %s; `cairn serve` can run it",
 		       w->e->decl->name, form, why);
 }
 
@@ -182,34 +182,25 @@ static void add_crontab_word(struct str *out, const char *word)
 	str_deinit(&quoted);
 }
 
-static int crontab_every(struct writer *w, struct err *err)
-{
-	int64_t s = w->e->calendar.cron.every_s;
-
-	if (s % 60 || (s / 60 < 60 ? 60 % (s / 60) : s % 3600 || s / 3600 > 24 || 24 % (s / 3600)))
-		return cannot(w, "a crontab", "@every has to divide an hour or a day", err);
-	if (s < 3600)
-		str_addf(w->out, "*/%d * * * *", (int)(s / 60));
-	else
-		str_addf(w->out, "0 */%d * * *", (int)(s / 3600));
-	return 0;
-}
-
 static int add_crontab(struct writer *w, struct err *err)
 {
 	const struct schedule_decl *d = w->e->decl;
+	int64_t s = w->e->calendar.cron.every_s;
 
 	if (check(w, "a crontab", false, err) < 0)
 		return -1;
 	str_addf(w->out, "# %s: %s (%s)\n", d->name, d->cron, d->timezone);
 	add_notes(w, "#", "");
-	str_addf(w->out, "CRON_TZ=%s\n", w->e->calendar.cron.every_s ? "UTC" : d->timezone);
-	if (w->e->calendar.cron.every_s) {
-		if (crontab_every(w, err) < 0)
-			return -1;
-	} else {
+	str_addf(w->out, "CRON_TZ=%s\n", s ? "UTC" : d->timezone);
+	if (!s)
 		add_five_fields(w);
-	}
+	else if (s % 60 ||
+		 (s / 60 < 60 ? 60 % (s / 60) : s % 3600 || s / 3600 > 24 || 24 % (s / 3600)))
+		return cannot(w, "a crontab", "@every has to divide an hour or a day", err);
+	else if (s < 3600)
+		str_addf(w->out, "*/%d * * * *", (int)(s / 60));
+	else
+		str_addf(w->out, "0 */%d * * *", (int)(s / 3600));
 	str_add(w->out, " cd ");
 	add_crontab_word(w->out, w->root);
 	str_add(w->out, " && ");
@@ -378,13 +369,6 @@ static int put_unit(struct writer *w, const char *suffix, const char *dir,
 	return r;
 }
 
-static int add_systemd(struct writer *w, const char *dir, struct err *err)
-{
-	if (check_systemd(w, err) < 0 || put_unit(w, "service", dir, add_service, err) < 0)
-		return -1;
-	return put_unit(w, "timer", dir, add_timer, err);
-}
-
 /* Kubernetes. */
 
 /* A JSON string is a YAML one. */
@@ -393,35 +377,11 @@ static void add_quoted(struct str *out, const char *s)
 	json_add_string(out, s, strlen(s));
 }
 
-static const char *concurrency_policy(const char *overlap)
-{
-	return str_eq(overlap, "allow")     ? "Allow"
-	       : str_eq(overlap, "replace") ? "Replace"
-					    : "Forbid";
-}
-
-static void add_cron_job_spec(struct writer *w)
+static int add_kubernetes(struct writer *w, struct err *err)
 {
 	const struct schedule_decl *d = w->e->decl;
 	int64_t window = d->catch_up_window_ns ? d->catch_up_window_ns : 7 * 86400 * NS_PER_S;
 
-	str_add(w->out, "spec:\n  schedule: \"");
-	if (w->e->calendar.cron.every_s)
-		str_addf(w->out, "@every %llds", (long long)w->e->calendar.cron.every_s);
-	else
-		add_five_fields(w);
-	str_add(w->out, "\"\n");
-	if (!w->e->calendar.cron.every_s)
-		str_addf(w->out, "  timeZone: \"%s\"\n", d->timezone);
-	str_addf(w->out, "  concurrencyPolicy: %s\n", concurrency_policy(d->overlap));
-	str_addf(w->out, "  startingDeadlineSeconds: %lld\n",
-		 str_eq(d->catch_up, "none") ? 60LL : (long long)(window / NS_PER_S));
-	str_addf(w->out, "  suspend: %s\n", w->e->row.paused_ns ? "true" : "false");
-	str_addf(w->out, "  jobTemplate:\n    spec:\n      backoffLimit: %u\n", d->retry_max);
-}
-
-static int add_kubernetes(struct writer *w, struct err *err)
-{
 	if (check(w, "a CronJob", false, err) < 0)
 		return -1;
 	str_add(w->out, "---\n");
@@ -431,7 +391,22 @@ static int add_kubernetes(struct writer *w, struct err *err)
 	str_add(w->out, "apiVersion: batch/v1\nkind: CronJob\nmetadata:\n  name: ");
 	str_add(w->out, w->name);
 	str_add(w->out, "\n  labels: {app.kubernetes.io/name: cairn}\n");
-	add_cron_job_spec(w);
+	str_add(w->out, "spec:\n  schedule: \"");
+	if (w->e->calendar.cron.every_s)
+		str_addf(w->out, "@every %llds", (long long)w->e->calendar.cron.every_s);
+	else
+		add_five_fields(w);
+	str_add(w->out, "\"\n");
+	if (!w->e->calendar.cron.every_s)
+		str_addf(w->out, "  timeZone: \"%s\"\n", d->timezone);
+	str_addf(w->out, "  concurrencyPolicy: %s\n",
+		 str_eq(d->overlap, "allow")     ? "Allow"
+		 : str_eq(d->overlap, "replace") ? "Replace"
+						 : "Forbid");
+	str_addf(w->out, "  startingDeadlineSeconds: %lld\n",
+		 str_eq(d->catch_up, "none") ? 60LL : (long long)(window / NS_PER_S));
+	str_addf(w->out, "  suspend: %s\n", w->e->row.paused_ns ? "true" : "false");
+	str_addf(w->out, "  jobTemplate:\n    spec:\n      backoffLimit: %u\n", d->retry_max);
 	str_add(w->out, "      template:\n        spec:\n          restartPolicy: Never\n          "
 			"containers:\n            - name: cairn\n              image: ");
 	add_quoted(w->out, w->image);
@@ -448,14 +423,6 @@ static int add_kubernetes(struct writer *w, struct err *err)
 }
 
 /* All of them. */
-
-static const char *own_program(struct cli *cli)
-{
-	char path[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
-
-	return n > 0 ? arena_strndup(cli->arena, path, (size_t)n) : "cairn";
-}
 
 /* None of these forms has an escape for control characters and bytes that aren't UTF-8 that all its
  * readers know. */
@@ -519,7 +486,9 @@ static int write_one(struct writer *w, const char *to, const char *dir, struct e
 		return err_set(err, ERR_INVALID,
 			       "the project's path ends with a backslash or a space, which a unit "
 			       "file can't hold");
-	return add_systemd(w, dir, err);
+	if (check_systemd(w, err) < 0 || put_unit(w, "service", dir, add_service, err) < 0)
+		return -1;
+	return put_unit(w, "timer", dir, add_timer, err);
 }
 
 static int write_all(struct cli *cli, const struct cli_args *args, const struct schedule_list *all,
@@ -529,7 +498,7 @@ static int write_all(struct cli *cli, const struct cli_args *args, const struct 
 	struct writer w = { .cli = cli,
 			    .names = names,
 			    .out = out,
-			    .program = own_program(cli),
+			    .program = cli_program(cli),
 			    .root = cli->config->project_root,
 			    .image = cli_value(args, "image") ? cli_value(args, "image")
 							      : "cairn:" CAIRN_VERSION,
@@ -554,11 +523,10 @@ int cmd_schedule_write(struct cli *cli, const struct cli_args *args)
 	int code = CLI_OK;
 
 	if (!to)
-		return cli_usage_error(cli,
-				       "--to says in which form: crontab, systemd or kubernetes");
+		return cli_usage_error(cli, "name a form: --to crontab|systemd|kubernetes");
 	if (cli_value(args, "output") && !str_eq(to, "systemd"))
-		return cli_usage_error(cli,
-				       "--output is for systemd, which wants a file for each unit");
+		return cli_usage_error(
+			cli, "--output is for --to systemd, which needs a file for each unit");
 	if (schedules_open(cli, NULL, 0, &all, &err) < 0 ||
 	    write_all(cli, args, &all, &out, &err) < 0)
 		code = cli_fail(cli, &err);

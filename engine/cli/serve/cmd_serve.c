@@ -3,11 +3,6 @@
 #include "cli/serve/server.h"
 #include "serve/daemon.h"
 
-static bool wants_http(const struct cli_args *args)
-{
-	return !(cli_count(args, "listen") == 1 && str_eq(cli_value(args, "listen"), "none"));
-}
-
 /* The Lease that --lease or the first project's cairn.yaml names; NULL: none. The daemon reports a
  * broken file. */
 static int find_lease(struct cli *cli, const struct cli_args *args, const char *dir,
@@ -75,7 +70,6 @@ static const char unit[] =
 int cmd_serve(struct cli *cli, const struct cli_args *args)
 {
 	static const char *const here[] = { "." };
-	_cleanup_(freep) const char **listen = NULL, **pipelines = NULL;
 	struct daemon_options o = { .projects = args->n_operands ? args->operands : here,
 				    .n_projects = args->n_operands ? args->n_operands : 1,
 				    .drain_ns = 300 * NS_PER_S,
@@ -89,11 +83,9 @@ int cmd_serve(struct cli *cli, const struct cli_args *args)
 		cli_printf(cli, "%s", unit);
 		return CLI_OK;
 	}
-	o.no_http = !wants_http(args);
-	listen = cli_values(args, "listen", &o.n_listen);
-	pipelines = cli_values(args, "pipeline", &o.n_pipelines);
-	o.listen = listen;
-	o.pipelines = pipelines;
+	o.listen = cli_values(args, "listen", cli->arena, &o.n_listen);
+	o.no_http = o.n_listen == 1 && str_eq(o.listen[0], "none");
+	o.pipelines = cli_values(args, "pipeline", cli->arena, &o.n_pipelines);
 	o.log_json = str_eq(cli_value(args, "log"), "json");
 	if (o.n_projects > DAEMON_PROJECTS_MAX || o.n_listen > DAEMON_LISTEN_MAX)
 		return cli_usage_error(cli, "at most %d projects and %d addresses",

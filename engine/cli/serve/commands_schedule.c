@@ -2,9 +2,9 @@
 #include "cli/cli.h"
 #include "cli/command_table.h"
 
-#define OPT_HERE                                                               \
-	{                                                                      \
-		0, "here", NULL, "run it here and now, even if a server could" \
+#define OPT_HERE                                                                  \
+	{                                                                         \
+		0, "here", NULL, "run it in this process, even if a server could" \
 	}
 #define FIRING_JSON                                                                                \
 	"{\"pipeline\", \"schedule\", \"time\": TIME, \"cause\": "                                 \
@@ -16,17 +16,15 @@
 	"of the first of them}"
 
 const struct cli_command schedule_commands[] = {
-	{ "list", "schedules, when they come next and what came of the last time", "[PIPELINE...]",
-	  0, CLI_ANY,
+	{ "list", "list schedules with their next time and last result", "[PIPELINE...]", 0,
+	  CLI_ANY,
 	  "Lists the schedules of these pipelines (default: of every pipeline file at the "
-	  "project's root and in pipelines/ that has some).\n"
-	  "\n"
-	  "A rule names local times of its time zone. What those do that the clock skips or shows "
-	  "twice is said by `dst`: once (default): each fires exactly once, a skipped one at the "
-	  "very end of the jump, a repeated one when it is first shown. skip: a skipped one "
-	  "doesn't fire. twice: a repeated one fires both times. Rules that fire in every hour "
-	  "follow the clock as it goes, whatever `dst` says. `@every 10m` knows no clock, only "
-	  "time that passes.",
+	  "project's root and in pipelines/ that has some).\n\nA rule names local times of its "
+	  "time zone. `dst` says what happens at times that the clock skips or shows twice. once "
+	  "(default): each fires exactly once, a skipped one at the very end of the jump, a "
+	  "repeated one when it is first shown. skip: a skipped one doesn't fire. twice: a "
+	  "repeated one fires both times. Rules that fire in every hour follow the clock, whatever "
+	  "`dst` says. `@every 10m` depends only on the time that passes.",
 	  .json = "{\"schedules\": [{\"pipeline\", \"name\", \"cron\"|null, \"timezone\", "
 		  "\"on_change\": [INPUT], \"overlap\", \"catch_up\", \"dst\", \"next\": "
 		  "TIME|null, \"paused\": TIME|null, \"open\": N, \"last\": as in `cairn schedule "
@@ -35,11 +33,11 @@ const struct cli_command schedule_commands[] = {
 	  EXAMPLES({ "cairn schedule list", "of the whole project" },
 		   { "cairn schedule list train.yaml --json", "of one pipeline, for a program" }),
 	  .complete = COMPLETE_YAML, .run = cmd_schedule_list },
-	{ "next", "the next times of schedules", "[SCHEDULE...]", 0, CLI_ANY,
-	  "Nominal times to come, earliest first, of these schedules or of all that aren't paused: "
-	  "in local time of the schedule's zone with its offset, and in UTC.",
-	  OPTIONS({ 'n', "limit", "N", "so many (default 10)" },
-		  { 0, "after", "TIME", "later than TIME instead of now" }),
+	{ "next", "show the next times of schedules", "[SCHEDULE...]", 0, CLI_ANY,
+	  "Shows the nominal times to come, earliest first, of these schedules or of all that "
+	  "aren't paused: in local time of the schedule's zone with its offset, and in UTC.",
+	  OPTIONS({ 'n', "limit", "N", "show N times (default 10)" },
+		  { 0, "after", "TIME", "show times after TIME instead of after now" }),
 	  .json = "{\"times\": [{\"pipeline\", \"schedule\", \"time\": TIME, \"start\": TIME with "
 		  "jitter, \"local\"}]}",
 	  EXIT_CODES({ 0, "printed" }, { 3, "a pipeline file is invalid" },
@@ -48,20 +46,21 @@ const struct cli_command schedule_commands[] = {
 		   { "cairn schedule next nightly --after 2026-10-24",
 		     "around the end of summer time" }),
 	  .run = cmd_schedule_next },
-	{ "pause", "let schedules rest", "SCHEDULE...", 1, CLI_ANY,
-	  "Nothing fires until `resume`, and what would have fired meanwhile isn't made up for. "
-	  "What runs goes on.",
+	{ "pause", "pause schedules", "SCHEDULE...", 1, CLI_ANY,
+	  "Nothing fires until `resume`, and the times that pass meanwhile aren't made up for. "
+	  "Running runs go on.",
 	  .json = "{\"schedules\": [{\"pipeline\", \"name\", \"changed\": BOOL}], \"paused\": "
 		  "BOOL}",
 	  EXAMPLES({ "cairn schedule pause nightly", "" }), .run = cmd_schedule_pause },
-	{ "resume", "let paused schedules go on", "SCHEDULE...", 1, CLI_ANY,
-	  "From the next time on. Nothing is made up for; `backfill` does that.",
+	{ "resume", "resume paused schedules", "SCHEDULE...", 1, CLI_ANY,
+	  "Schedules fire again from their next time on. Use `backfill` to make up for missed "
+	  "times.",
 	  .json = "as `cairn schedule pause --json`",
 	  EXAMPLES({ "cairn schedule resume nightly", "" }), .run = cmd_schedule_resume },
 	{ "trigger", "fire a schedule now", "SCHEDULE", 1, 1,
-	  "A firing beside the rule, with the schedule's params; its nominal time is now. Where a "
-	  "server of the project runs, that starts it, after what runs already unless `overlap` is "
-	  "allow. Otherwise, or with --here, it runs here.",
+	  "Fires the schedule beside its rule, with its params; the nominal time is now. If the "
+	  "project has a server, the server starts the run, after a running one unless `overlap` "
+	  "is allow. Otherwise, or with --here, it runs in this process.",
 	  OPTIONS(OPT_PARAMS, OPT_HERE, OPT_ON, OPT_STORE, OPT_CACHE),
 	  .json = "with a server {\"pipeline\", \"schedule\", \"time\": TIME, \"server\"}, else as "
 		  "`cairn run --json`",
@@ -72,28 +71,28 @@ const struct cli_command schedule_commands[] = {
 		   { "cairn schedule trigger nightly --here -p epochs=1",
 		     "here, with another param" }),
 	  .ignores_sigpipe = true, .run = cmd_schedule_trigger },
-	{ "history", "what schedules did", "[SCHEDULE]", 0, 1,
-	  "Firings, newest nominal time first: what made them, what became of them, their runs.",
-	  OPTIONS({ 'n', "limit", "N", "at most N (default 20; 0: all)" }),
+	{ "history", "show past firings", "[SCHEDULE]", 0, 1,
+	  "Lists firings, newest nominal time first, with their cause, state and run.",
+	  OPTIONS({ 'n', "limit", "N", "list at most N (default 20; 0: all)" }),
 	  .json = "{\"firings\": [" FIRING_JSON "]}",
 	  EXAMPLES({ "cairn schedule history", "of all" },
 		   { "cairn schedule history nightly -n 100", "of one" }),
 	  .run = cmd_schedule_history },
-	{ "notices", "what people are still to be told, and couldn't be", "", 0, 0,
-	  "Notices of `notify:` that haven't arrived. A server tries each for about a day, with "
-	  "growing pauses, over its own restarts; what was given up stays here for 30 days. Of an "
-	  "address only the host is shown.",
+	{ "notices", "list notices that haven't been delivered", "", 0, 0,
+	  "Lists notices of `notify:` that haven't arrived. A server tries each for about a day, "
+	  "with growing pauses, across restarts; one that was given up stays listed for 30 days. "
+	  "Of an address only the host is shown.",
 	  .json = "{\"notices\": [{\"delivery\", \"state\": \"waiting\"|\"given-up\", "
 		  "\"pipeline\"|null, \"schedule\"|null, \"event\", \"receiver\", \"made\": TIME, "
 		  "\"tries\": N, \"ended\": TIME|null, \"message\"|null}]}",
 	  EXAMPLES({ "cairn schedule notices", "" }), .run = cmd_schedule_notices },
-	{ "backfill", "run a schedule for times that are past", "SCHEDULE FROM..TO", 2, 2,
-	  "Every nominal time from FROM to TO, both included, that has not succeeded: oldest "
+	{ "backfill", "run a schedule for past times", "SCHEDULE FROM..TO", 2, 2,
+	  "Runs every nominal time from FROM to TO, both included, that has not succeeded: oldest "
 	  "first, one after the other (a server follows the schedule's `overlap` where that is "
 	  "allow). Times are UTC unless they have an offset; a date alone is its midnight.",
-	  OPTIONS({ 'n', "dry-run", NULL, "only say which" },
-		  { 'k', "keep-going", NULL, "after a run that failed, go on with the next" },
-		  OPT_HERE, OPT_ON, OPT_STORE, OPT_CACHE),
+	  OPTIONS({ 'n', "dry-run", NULL, "only list the times" },
+		  { 'k', "keep-going", NULL, "continue after a run that failed" }, OPT_HERE, OPT_ON,
+		  OPT_STORE, OPT_CACHE),
 	  .json = "{\"pipeline\", \"schedule\", \"server\"|null, \"firings\": [{\"time\": TIME, "
 		  "\"state\", \"run\"|null}]}",
 	  EXIT_CODES({ 0, "done, or left to a server" }, { 1, "a task failed" },
@@ -103,11 +102,11 @@ const struct cli_command schedule_commands[] = {
 		   { "cairn schedule backfill nightly 2026-03-01..2026-03-07 --dry-run",
 		     "which times that is" }),
 	  .ignores_sigpipe = true, .run = cmd_schedule_backfill },
-	{ "write", "schedules in the form of another scheduler", "[SCHEDULE...]", 0, CLI_ANY,
+	{ "write", "write schedules for another scheduler", "[SCHEDULE...]", 0, CLI_ANY,
 	  "Writes crontab lines, systemd timers or Kubernetes CronJobs that call `cairn run "
 	  "--schedule NAME`: a time that has run already isn't run again, whoever calls. What the "
-	  "other scheduler can't say (L and # in a crontab, on_change anywhere) is an error; what "
-	  "it does differently is a comment.",
+	  "other scheduler can't express (L and # in a crontab, on_change anywhere) is an error; "
+	  "what it does differently is a comment.",
 	  OPTIONS({ 0, "to", "FORM", "crontab, systemd or kubernetes",
 		    .choices = "crontab|systemd|kubernetes", .complete = COMPLETE_CHOICE },
 		  { 'o', "output", "DIR", "systemd: write the unit files to DIR",
@@ -118,7 +117,7 @@ const struct cli_command schedule_commands[] = {
 		    "kubernetes: the volume claim that holds the project (default: "
 		    "cairn-project)" }),
 	  EXIT_CODES({ 0, "written" }, { 2, "wrong usage" },
-		     { 3, "a schedule can't be said in that form" },
+		     { 3, "a schedule can't be expressed in that form" },
 		     { 4, "no such schedule; environment" }),
 	  EXAMPLES({ "cairn schedule --to crontab | crontab -", "let cron do it" },
 		   { "cairn schedule write --to systemd -o ~/.config/systemd/user", "user units" },

@@ -4,18 +4,19 @@
  * counterpart does. find_run() turns a name such as `last` into an id first, so that all requests
  * of a command mean the same run.
  *
- * `logs` without operands chooses the tasks here, from the list of attempts; the server cuts and
- * streams each log. `cancel` is sent once and never repeated.
+ * `logs` lists what has a log and lets logs_choose() decide, as without a server; the server cuts
+ * and streams each log. `cancel` is sent once and never repeated.
  *
- * Invariant: what a server sends is hostile: cli_text() for text, ATTEMPTS_MAX for lists,
+ * Invariant: what a server sends is hostile: cli_text() for text, LIST_MAX for lists,
  * cli_print_log() for logs.
  */
 #include <string.h>
+#include "cli/past/past.h"
 #include "cli/serve/server.h"
 
 /* A million tasks with a few tries each. A server that never ends its list must not fill our
  * memory. */
-#define ATTEMPTS_MAX 4000000
+#define LIST_MAX 4000000
 
 static void add_run(struct str *path, const char *run)
 {
@@ -23,35 +24,33 @@ static void add_run(struct str *path, const char *run)
 	http_escape(path, run, strlen(run), false);
 }
 
-/* All pages of its attempts, a new array. */
-static int read_attempts(struct server *s, const char *run, json_t **ret, struct err *err)
+/* Adds all pages of a run's list ("attempts", "tasks") to `all`; `filter`: only those where this
+ * parameter is `value`, or NULL. */
+static int read_list(struct server *s, const char *run, const char *list, const char *filter,
+		     const char *value, json_t *all, struct err *err)
 {
-	_cleanup_(json_decrefp) json_t *all = json_array();
 	_cleanup_(str_deinit) struct str next = { 0 };
 
 	do {
 		_cleanup_(str_deinit) struct str path = { 0 };
 		_cleanup_(json_decrefp) json_t *page = NULL;
 		const char *cursor;
-		json_t *list;
+		json_t *some;
 
 		add_run(&path, run);
-		str_add(&path, "/attempts?limit=500");
-		if (next.len) {
-			str_add(&path, "&cursor=");
-			http_escape(&path, next.s, next.len, false);
-		}
+		str_addf(&path, "/%s?limit=500", list);
+		server_add_param(&path, filter, value);
+		server_add_param(&path, "cursor", next.len ? next.s : NULL);
 		if (server_ask(s, "GET", path.s, NULL, true, &page, err) < 0 ||
-		    json_get_array(page, "attempts", &list, err) < 0 ||
+		    json_get_array(page, list, &some, err) < 0 ||
 		    json_get_str_opt(page, "next", NULL, &cursor, err) < 0 ||
 		    server_next_page(s, cursor, &next, err) < 0)
 			return -1;
-		json_array_extend(all, list);
-		if (cursor && json_array_size(all) >= ATTEMPTS_MAX)
-			return err_set(err, ERR_TOO_LARGE, "%s: run %s has more than %d attempts",
-				       s->url, run, ATTEMPTS_MAX);
+		json_array_extend(all, some);
+		if (cursor && json_array_size(all) >= LIST_MAX)
+			return err_set(err, ERR_TOO_LARGE, "%s: run %s has more than %d %s", s->url,
+				       run, LIST_MAX, list);
 	} while (next.len);
-	*ret = json_incref(all);
 	return 0;
 }
 
@@ -76,7 +75,7 @@ int server_status(struct cli *cli, const struct cli_args *args, json_t **ret, co
 		  struct err *err)
 {
 	const char *name = cli_operand(args, 0) ? cli_operand(args, 0) : "last";
-	_cleanup_(json_decrefp) json_t *run = NULL, *attempts = NULL;
+	_cleanup_(json_decrefp) json_t *run = NULL, *attempts = json_array();
 	struct server s = { 0 };
 	json_t *exports;
 	const char *id;
@@ -85,7 +84,7 @@ int server_status(struct cli *cli, const struct cli_args *args, json_t **ret, co
 	if (r == 0)
 		r = find_run(&s, name, &run, &id, err);
 	if (r == 0)
-		r = read_attempts(&s, id, &attempts, err);
+		r = read_list(&s, id, "attempts", NULL, NULL, attempts, err);
 	server_close(&s);
 	if (r < 0)
 		return -1;
@@ -101,104 +100,87 @@ int server_status(struct cli *cli, const struct cli_args *args, json_t **ret, co
 
 /* Logs. */
 
-static bool is_known(const json_t *tasks, const char *task)
+/* What has a log, of all or of what the operands name: hits into `tasks`, then attempts. */
+static int read_logged(struct server *s, const char *run, const struct cli_args *args, bool hits,
+		       json_t *tasks, json_t *attempts, struct err *err)
 {
-	for (size_t i = 0; i < json_array_size(tasks); i++)
-		if (str_eq(json_string_value(json_array_get(tasks, i)), task))
-			return true;
-	return false;
-}
+	if (args->n_operands == 0)
+		return read_list(s, run, "attempts", NULL, NULL, attempts, err);
+	for (size_t i = 0; i < args->n_operands; i++) {
+		const char *name = args->operands[i];
 
-/* Those of the state (NULL: any), each once: a new array. */
-static json_t *tasks_in(const json_t *attempts, const char *state)
-{
-	json_t *out = json_array();
-
-	for (size_t i = 0; i < json_array_size(attempts); i++) {
-		const json_t *a = json_array_get(attempts, i);
-		const char *task = json_string_value(json_object_get(a, "task"));
-
-		if (task &&
-		    (!state || str_eq(json_string_value(json_object_get(a, "state")), state)) &&
-		    !is_known(out, task))
-			json_array_append_new(out, json_string(task));
+		if ((hits && (read_list(s, run, "tasks", "task", name, tasks, err) < 0 ||
+			      read_list(s, run, "tasks", "step", name, tasks, err) < 0)) ||
+		    read_list(s, run, "attempts", "task", name, attempts, err) < 0)
+			return -1;
 	}
-	return out;
-}
-
-/* As `cairn logs` does: what runs (-f) or failed, or the only one that there is. */
-static int choose(struct server *s, const char *run, bool follow, json_t **ret, struct err *err)
-{
-	_cleanup_(json_decrefp) json_t *attempts = NULL, *some = NULL, *all = NULL;
-
-	if (read_attempts(s, run, &attempts, err) < 0)
-		return -1;
-	some = tasks_in(attempts, follow ? "running" : "failed");
-	all = tasks_in(attempts, NULL);
-	if (json_array_size(some) && (!follow || json_array_size(some) == 1))
-		*ret = json_incref(some);
-	else if (json_array_size(all) == 1)
-		*ret = json_incref(all);
-	else
-		return err_set(err, ERR_INVALID,
-			       json_array_size(all) ? "run %s has %zu tasks so far: name one "
-						      "(`cairn status --server` lists them)"
-						    : "run %s has no tasks yet",
-			       run, json_array_size(all));
 	return 0;
 }
 
-struct wanted {
-	const char *run;
-	struct log_wanted part;
-	uint64_t attempt; /* 0: the last */
-	bool follow, headed;
-};
+static void add_logged(logged_list *all, const json_t *list, bool attempts)
+{
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *o = json_array_get(list, i);
+		struct logged l = { .task = json_string_value(json_object_get(o, "task")),
+				    .step = json_string_value(json_object_get(o, "step")) };
+		const char *state = json_string_value(json_object_get(o, "state")),
+			   *failure = json_string_value(json_object_get(o, "failure"));
 
-static int print_log(struct cli *cli, struct server *s, const struct wanted *w, const char *task,
-		     struct err *err)
+		if (attempts) {
+			l.attempt = (uint64_t)MAX(cli_member_int(o, "attempt"), 1);
+			l.unfinished = !str_eq(state, "succeeded") && !str_eq(failure, "cancelled");
+		}
+		if (l.task && (attempts || str_eq(state, "succeeded")))
+			VEC_PUSH(all, l);
+	}
+}
+
+static int print_log(struct cli *cli, struct server *s, const char *run,
+		     const struct logs_options *o, const char *task, struct err *err)
 {
 	_cleanup_(str_deinit) struct str path = { 0 };
 
-	add_run(&path, w->run);
-	str_add(&path, "/log?task=");
-	http_escape(&path, task, strlen(task), false);
-	if (w->attempt)
-		str_addf(&path, "&attempt=%llu", (unsigned long long)w->attempt);
-	if (w->part.lines)
-		str_addf(&path, "&lines=%llu", (unsigned long long)w->part.lines);
-	if (w->part.of_rank)
-		str_addf(&path, "&rank=%u", w->part.rank);
-	if (w->follow)
+	add_run(&path, run);
+	str_add(&path, "/log");
+	server_add_param(&path, "task", task);
+	if (o->attempt)
+		str_addf(&path, "&attempt=%llu", (unsigned long long)o->attempt);
+	if (o->part.lines)
+		str_addf(&path, "&lines=%llu", (unsigned long long)o->part.lines);
+	if (o->part.of_rank)
+		str_addf(&path, "&rank=%u", o->part.rank);
+	if (o->follow)
 		str_add(&path, "&follow=true");
-	if (w->headed)
-		cli_printf(cli, "==> %s <==\n", cli_text(cli, task));
 	return server_stream(s, cli, path.s, err);
 }
 
 int server_logs(struct cli *cli, const struct cli_args *args)
 {
-	struct wanted w = { .run = cli_value(args, "run") ? cli_value(args, "run") : "last",
-			    .follow = cli_flag(args, "follow") };
-	_cleanup_(json_decrefp) json_t *tasks = json_array(), *run = NULL;
+	_cleanup_(json_decrefp) json_t *tasks = json_array(), *attempts = json_array(), *run = NULL;
+	const char *id = cli_value(args, "run") ? cli_value(args, "run") : "last";
+	struct logs_options o;
 	struct server s = { 0 };
+	logged_list logs = { 0 };
 	struct err err = { 0 };
-	int r = server_logs_wanted(args, &w.part, &w.attempt, &err);
+	int r = logs_options(args, &o, &err);
 
-	for (size_t i = 0; i < args->n_operands; i++)
-		json_array_append_new(tasks, json_string(args->operands[i]));
 	if (r == 0)
 		r = server_open(cli, args, &s, &err);
 	if (r == 0)
-		r = find_run(&s, w.run, &run, &w.run, &err);
-	if (r == 0 && args->n_operands == 0) {
-		json_decref(tasks);
-		tasks = NULL;
-		r = choose(&s, w.run, w.follow, &tasks, &err);
+		r = find_run(&s, id, &run, &id, &err);
+	if (r == 0)
+		r = read_logged(&s, id, args, !o.attempt, tasks, attempts, &err);
+	if (r == 0) {
+		add_logged(&logs, tasks, false);
+		add_logged(&logs, attempts, true);
+		r = logs_choose(args, o.attempt, id, &logs, &err);
 	}
-	w.headed = json_array_size(tasks) > 1;
-	for (size_t i = 0; r == 0 && i < json_array_size(tasks); i++)
-		r = print_log(cli, &s, &w, json_string_value(json_array_get(tasks, i)), &err);
+	for (size_t i = 0; r == 0 && i < logs.n; i++) {
+		if (logs.n > 1)
+			logs_print_head(cli, &logs.v[i]);
+		r = print_log(cli, &s, id, &o, logs.v[i].task, &err);
+	}
+	VEC_FREE(&logs);
 	server_close(&s);
 	return r < 0 ? cli_fail(cli, &err) : CLI_OK;
 }
@@ -207,16 +189,14 @@ int server_logs(struct cli *cli, const struct cli_args *args)
 
 int server_cancel(struct cli *cli, const struct cli_args *args)
 {
-	json_t *body, *done = json_array();
+	_cleanup_(json_decrefp) json_t *body = json_pack("{s:b}", "now", cli_flag(args, "now")),
+				       *done = json_array();
 	struct server s = { 0 };
 	struct err err = { 0 };
 	int r;
 
-	if (args->n_operands == 0) {
-		json_decref(done);
-		return cli_usage_error(cli, "which run? With --server it must be named");
-	}
-	body = json_pack("{s:b}", "now", cli_flag(args, "now"));
+	if (args->n_operands == 0)
+		return cli_usage_error(cli, "name the run: --server needs it");
 	r = server_open(cli, args, &s, &err);
 	for (size_t i = 0; r == 0 && i < args->n_operands; i++) {
 		_cleanup_(str_deinit) struct str path = { 0 };
@@ -232,9 +212,7 @@ int server_cancel(struct cli *cli, const struct cli_args *args)
 			cli_printf(cli, "%s: asked to stop\n", args->operands[i]);
 	}
 	server_close(&s);
-	json_decref(body);
 	if (r == 0 && cli->json)
 		cli_print_json(cli, json_pack("{s:O}", "cancelled", done));
-	json_decref(done);
 	return r < 0 ? cli_fail(cli, &err) : CLI_OK;
 }

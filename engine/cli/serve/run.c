@@ -34,26 +34,12 @@ static int check_store(struct session *s, const struct server *to, struct err *e
 		       s->config->store_uri);
 }
 
-static void tell(struct cli *cli, const struct server *to, const char *run, bool is_new)
-{
-	bool named = cli->config && str_eq(cli->config->serve.url, to->url);
-	const char *server = named ? "--server" : arena_printf(cli->arena, "--server %s", to->url);
-
-	if (to->project && !(named && str_eq(cli->config->serve.project, to->project)))
-		server = arena_printf(cli->arena, "%s --project %s", server, to->project);
-
-	cli_printf(cli, "%s%s%s: %s %s\n", cli_style(cli, STYLE_BOLD), run,
-		   cli_style(cli, STYLE_PLAIN),
-		   is_new ? "handed over to" : "was handed over already to", to->url);
-	cli_printf(cli,
-		   "  cairn status %s %s\n  cairn logs TASK -f --run %s %s\n  cairn cancel %s %s\n",
-		   run, server, run, server, run, server);
-}
-
 static int hand_over(struct cli *cli, struct server *to, const struct handover *h, struct err *err)
 {
 	_cleanup_(json_decrefp) json_t *body = handover_to_json(h), *answer = NULL;
 	const char *run, *project;
+	bool named = cli->config && str_eq(cli->config->serve.url, to->url);
+	const char *server = named ? "--server" : arena_printf(cli->arena, "--server %s", to->url);
 	bool is_new = true;
 
 	if (server_ask(to, "POST", "/api/v1/handovers", body, true, &answer, err) < 0)
@@ -63,13 +49,21 @@ static int hand_over(struct cli *cli, struct server *to, const struct handover *
 	    json_get_bool(answer, "new", &is_new, err) < 0)
 		return err_wrap(err, "%s: its answer", to->url);
 	if (run[strspn(run, "abcdefghijklmnopqrstuvwxyz0123456789-")] || *run == '-')
-		return err_set(err, ERR_INVALID, "%s: its answer: the run's id is none",
+		return err_set(err, ERR_INVALID, "%s: its answer has no valid run id",
 			       to->url); /* it is printed to be typed again */
-	if (cli->json)
+	if (cli->json) {
 		cli_print_json(cli, json_pack("{s:s, s:s, s:s}", "run", run, "project", project,
 					      "server", to->url));
-	else
-		tell(cli, to, run, is_new);
+		return 0;
+	}
+	if (to->project && !(named && str_eq(cli->config->serve.project, to->project)))
+		server = arena_printf(cli->arena, "%s --project %s", server, to->project);
+	cli_printf(cli, "%s%s%s: %s %s\n", cli_style(cli, STYLE_BOLD), run,
+		   cli_style(cli, STYLE_PLAIN),
+		   is_new ? "handed over to" : "was handed over already to", to->url);
+	cli_printf(cli,
+		   "  cairn status %s %s\n  cairn logs TASK -f --run %s %s\n  cairn cancel %s %s\n",
+		   run, server, run, server, run, server);
 	return 0;
 }
 
@@ -95,8 +89,7 @@ int server_run(struct cli *cli, const struct cli_args *args, const struct pipeli
 						 .cache = s.cache,
 						 .steps_program = s.steps_program,
 						 .leases_fd = -1,
-						 .hash_threads = (unsigned)MAX(
-							 sysconf(_SC_NPROCESSORS_ONLN), 1) };
+						 .hash_threads = session_cpus() };
 
 		r = handover_prepare(&ctx, p, o, cli->arena, &h, &err);
 	}

@@ -4,21 +4,13 @@
  * Times are parsed here, so that `2d` means the same as without a server. A server isn't believed
  * blindly: PAGES_MAX bounds a list that never ends.
  */
-#include "cli/past/runs.h"
 #include <string.h>
 #include "base/text/text.h"
+#include "cli/past/past.h"
 #include "cli/serve/server.h"
 
 #define PAGE_MAX  500
 #define PAGES_MAX 100000 /* of a server that never says it was the last */
-
-static void add_text(struct str *path, const char *name, const char *value)
-{
-	if (!value)
-		return;
-	str_addf(path, "&%s=", name);
-	http_escape(path, value, strlen(value), false);
-}
 
 static int add_time(struct str *path, const struct cli_args *args, const char *name,
 		    struct err *err)
@@ -30,78 +22,67 @@ static int add_time(struct str *path, const struct cli_args *args, const char *n
 		return -1;
 	if (ns)
 		text_add_time(&text, ns, 3);
-	add_text(path, name, text.s);
+	server_add_param(path, name, text.s);
 	return 0;
 }
 
-/* "&state=failed&…" */
-static int add_conditions(struct str *path, const struct cli_args *args, struct err *err)
+/* The path of the list with what the options ask of it. */
+static int make_path(struct str *path, const struct cli_args *args, struct err *err)
 {
 	static const char *const same[] = { "pipeline", "state", "schedule", "tag",
 					    "commit",   "sort",  "param",    "metric" };
 
 	if (cli_count(args, "param") > 1 || cli_count(args, "metric") > 1)
 		return err_set(err, ERR_USAGE, "a server takes one --param and one --metric");
+	str_add(path, "/api/v1/runs");
 	for (size_t i = 0; i < ARRAY_LEN(same); i++)
-		add_text(path, same[i], cli_value(args, same[i]));
-	return add_time(path, args, "since", err) < 0 || add_time(path, args, "until", err) < 0 ? -1
-												: 0;
+		server_add_param(path, same[i], cli_value(args, same[i]));
+	if (add_time(path, args, "since", err) < 0)
+		return -1;
+	return add_time(path, args, "until", err);
 }
 
-static int read_page(struct server *s, const char *conditions, uint64_t limit, struct str *cursor,
+static int read_page(struct server *s, const char *list, uint64_t limit, struct str *cursor,
 		     json_t *runs, struct err *err)
 {
 	_cleanup_(str_deinit) struct str path = { 0 };
 	_cleanup_(json_decrefp) json_t *page = NULL;
 	const char *next;
-	json_t *list;
+	json_t *some;
 
-	str_addf(&path, "/api/v1/runs?limit=%llu%s", (unsigned long long)limit, conditions);
-	if (cursor->len)
-		add_text(&path, "cursor", cursor->s);
+	str_addf(&path, "%s%climit=%llu", list, strchr(list, '?') ? '&' : '?',
+		 (unsigned long long)limit);
+	server_add_param(&path, "cursor", cursor->len ? cursor->s : NULL);
 	if (server_ask(s, "GET", path.s, NULL, true, &page, err) < 0)
 		return -1;
-	if (json_get_array(page, "runs", &list, err) < 0 ||
+	if (json_get_array(page, "runs", &some, err) < 0 ||
 	    json_get_str_opt(page, "next", NULL, &next, err) < 0)
 		return err_wrap(err, "%s: its answer", s->url);
-	json_array_extend(runs, list);
+	json_array_extend(runs, some);
 	return server_next_page(s, next, cursor, err);
-}
-
-/* `limit` 0: all. */
-static int read_runs(struct server *s, const char *conditions, uint64_t limit, json_t *runs,
-		     struct err *err)
-{
-	_cleanup_(str_deinit) struct str cursor = { 0 };
-	unsigned pages = 0;
-	uint64_t left;
-
-	do {
-		left = limit ? limit - json_array_size(runs) : PAGE_MAX;
-		if (read_page(s, conditions, MIN(left, (uint64_t)PAGE_MAX), &cursor, runs, err) < 0)
-			return -1;
-		if (++pages > PAGES_MAX)
-			return err_set(err, ERR_TOO_LARGE, "%s: its list of runs has no end",
-				       s->url);
-	} while (cursor.len && (!limit || json_array_size(runs) < limit));
-	return 0;
 }
 
 int server_runs(struct cli *cli, const struct cli_args *args, json_t **ret, struct err *err)
 {
-	_cleanup_(str_deinit) struct str conditions = { 0 };
+	_cleanup_(str_deinit) struct str path = { 0 }, cursor = { 0 };
 	_cleanup_(json_decrefp) json_t *runs = json_array();
 	struct server s = { 0 };
-	uint64_t limit = 20;
+	uint64_t limit = 20, pages = 0; /* limit 0: all */
 	int r = cli_uint(args, "limit", 0, UINT32_MAX, &limit, err);
 
-	str_add(&conditions, "");
 	if (r == 0)
-		r = add_conditions(&conditions, args, err);
+		r = make_path(&path, args, err);
 	if (r == 0)
 		r = server_open(cli, args, &s, err);
-	if (r == 0)
-		r = read_runs(&s, conditions.s, limit, runs, err);
+	do {
+		uint64_t left = limit ? limit - json_array_size(runs) : PAGE_MAX;
+
+		if (r == 0)
+			r = read_page(&s, path.s, MIN(left, (uint64_t)PAGE_MAX), &cursor, runs,
+				      err);
+		if (r == 0 && ++pages > PAGES_MAX)
+			r = err_set(err, ERR_TOO_LARGE, "%s: its list of runs has no end", s.url);
+	} while (r == 0 && cursor.len && (!limit || json_array_size(runs) < limit));
 	server_close(&s);
 	if (r == 0)
 		*ret = json_incref(runs);

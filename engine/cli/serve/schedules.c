@@ -69,24 +69,19 @@ static int add_schedules(struct cli *cli, struct schedule_list *l, struct pipeli
 	return 0;
 }
 
-static const char *from_here(struct cli *cli, const char *root, const char *path)
-{
-	_cleanup_(freep) char *cwd = getcwd(NULL, 0);
-
-	return str_eq(cwd, root) ? path : arena_printf(cli->arena, "%s/%s", root, path);
-}
-
 int schedules_open(struct cli *cli, const char *const *paths, size_t n_paths,
 		   struct schedule_list *ret, struct err *err)
 {
 	const struct config *config;
 	const char **found;
+	_cleanup_(freep) char *cwd = getcwd(NULL, 0);
+	bool given = n_paths > 0, at_root;
 	struct db *db;
-	bool given = n_paths > 0;
 
 	*ret = (struct schedule_list){ 0 };
 	if (cli_config(cli, &config, err) < 0 || schedules_db(cli, &db, err) < 0)
 		return -1;
+	at_root = str_eq(cwd, config->project_root);
 	ret->zones = zone_set_new(NULL);
 	if (!given) {
 		if (project_discover(config->project_root, cli->arena, &found, &n_paths, err) < 0) {
@@ -96,11 +91,12 @@ int schedules_open(struct cli *cli, const char *const *paths, size_t n_paths,
 		paths = found;
 	}
 	for (size_t i = 0; i < n_paths; i++) {
+		const char *path = given || at_root ? paths[i]
+						    : arena_printf(cli->arena, "%s/%s",
+								   config->project_root, paths[i]);
 		struct pipeline *p;
 
-		if (cli_pipeline(cli,
-				 given ? paths[i] : from_here(cli, config->project_root, paths[i]),
-				 &p, err) < 0) {
+		if (cli_pipeline(cli, path, &p, err) < 0) {
 			if (given)
 				return -1;
 			cli_fail(cli, err);
@@ -122,31 +118,18 @@ void schedules_close(struct schedule_list *l)
 	*l = (struct schedule_list){ 0 };
 }
 
-static int not_found(const struct schedule_list *l, const char *what, struct err *err)
-{
-	const char **names = xcalloc(l->n + 1, sizeof(*names));
-	struct str hint = { 0 };
-
-	for (size_t i = 0; i < l->n; i++)
-		names[i] = l->v[i].decl->name;
-	text_add_suggestion(&hint, what, names, l->n);
-	err_set(err, ERR_NOT_FOUND,
-		"there is no schedule `%.80s`%s; `cairn schedule list` lists them", what,
-		hint.s ? hint.s : "");
-	free(names);
-	str_deinit(&hint);
-	return -1;
-}
-
 int schedules_find(struct cli *cli, const struct schedule_list *l, const char *what,
 		   const struct schedule_entry **ret, struct err *err)
 {
 	const char *colon = strrchr(what, ':'), *name = colon ? colon + 1 : what;
+	const char **names = arena_alloc(cli->arena, (l->n + 1) * sizeof(*names));
+	_cleanup_(str_deinit) struct str hint = { 0 };
 	const struct schedule_entry *found = NULL;
 
 	for (size_t i = 0; i < l->n; i++) {
 		const struct schedule_entry *e = &l->v[i];
 
+		names[i] = e->decl->name;
 		if (!str_eq(e->decl->name, name) ||
 		    (colon && (strlen(e->path) != (size_t)(colon - what) ||
 			       memcmp(e->path, what, strlen(e->path)) != 0)))
@@ -158,7 +141,12 @@ int schedules_find(struct cli *cli, const struct schedule_list *l, const char *w
 		found = e;
 	}
 	*ret = found;
-	return found ? 0 : not_found(l, what, err);
+	if (found)
+		return 0;
+	text_add_suggestion(&hint, what, names, l->n);
+	return err_set(err, ERR_NOT_FOUND,
+		       "there is no schedule `%.80s`%s; `cairn schedule list` lists them", what,
+		       hint.s ? hint.s : "");
 }
 
 const char *schedules_name(struct cli *cli, const struct schedule_list *l,

@@ -1,8 +1,8 @@
 /* engine/cli/serve/server.c — HTTP requests to a `cairn serve` elsewhere.
  *
- * server_open() finds URL, project and token, and decides whether the token may go there
- * (check_url()): never to a URL that only the project's own files name, unless the user trusts it,
- * and never over plain HTTP to another machine.
+ * server_open() finds URL, project and token, and decides whether the token may go there: never to
+ * a URL that only the project's own files name, unless the user trusts it, and never over plain
+ * HTTP to another machine.
  *
  * server_ask() sends one request and parses the answer. With `again` it is repeated up to TRIES
  * times with growing pauses, when no answer came or the server is busy or stands by.
@@ -16,6 +16,7 @@
  */
 #include "cli/serve/server.h"
 
+#include <assert.h>
 #include <string.h>
 #include <time.h>
 #include "base/crypto/trust.h"
@@ -71,36 +72,31 @@ static int find_server(struct cli *cli, const struct cli_args *args, struct serv
 	if (cli_config(cli, &c, err) < 0)
 		return -1;
 	if (!c->serve.url)
-		return err_set(err, ERR_USAGE,
-			       "which server? Say --server URL, or set CAIRN_SERVER, or serve.url "
-			       "in cairn.yaml");
+		return err_set(
+			err, ERR_USAGE,
+			"name the server: --server URL, CAIRN_SERVER, or serve.url in cairn.yaml");
 	ret->url = c->serve.url;
 	ret->project = c->serve.project;
 	return 0;
 }
 
-/* The token lets its owner execute things on the server: it goes to no URL that only the project
- * names, and never openly over a network. */
-static int check_url(struct cli *cli, const struct server *s, struct err *err)
-{
-	const char *env = getenv("CAIRN_SERVER");
-	bool of_project = cli->config && s->url == cli->config->serve.url && !(env && *env);
-
-	if (of_project && trust_check_endpoint(s->url, err) < 0)
-		return err_wrap(err, "serve.url");
-	if (str_has_prefix(s->url, "https://") || trust_is_loopback(s->url))
-		return 0;
-	return err_set(err, ERR_INVALID, "%s must be https: requests carry the token", s->url);
-}
-
 int server_open(struct cli *cli, const struct cli_args *args, struct server *ret, struct err *err)
 {
 	const struct http_options o = { .max_connections = 2 };
+	const char *env = getenv("CAIRN_SERVER");
+	bool of_project;
 
 	*ret = (struct server){ 0 };
-	if (find_server(cli, args, ret, err) < 0 || server_token(cli, args, &ret->token, err) < 0 ||
-	    (ret->token && check_url(cli, ret, err) < 0))
+	if (find_server(cli, args, ret, err) < 0 || server_token(cli, args, &ret->token, err) < 0)
 		return -1;
+	/* The token lets its owner execute things on the server: it goes to no URL that only the
+	 * project names, and never openly over a network. */
+	of_project = cli->config && ret->url == cli->config->serve.url && !(env && *env);
+	if (ret->token && of_project && trust_check_endpoint(ret->url, err) < 0)
+		return err_wrap(err, "serve.url");
+	if (ret->token && !str_has_prefix(ret->url, "https://") && !trust_is_loopback(ret->url))
+		return err_set(err, ERR_INVALID, "%s must be https: requests carry the token",
+			       ret->url);
 	if (cli_value(args, "project"))
 		ret->project = cli_value(args, "project");
 	return http_client_new(&o, &ret->http, err);
@@ -135,8 +131,8 @@ static int refused(const struct server *s, const struct http_request *r, struct 
 	switch (r->reply.status) {
 	case 401:
 		return err_set(err, ERR_INVALID,
-			       "%s: the token is %s: the server's own is needed, in "
-			       "CAIRN_SERVE_TOKEN or by --token-file",
+			       "%s: the token is %s: give the server's in CAIRN_SERVE_TOKEN or "
+			       "with --token-file",
 			       s->url, s->token ? "wrong" : "missing");
 	case 400:
 	case 409:
@@ -184,11 +180,13 @@ static int ask_once(struct server *s, struct http_request *r, struct err *err)
 	return r->reply.status >= 200 && r->reply.status < 300 ? 0 : refused(s, r, err);
 }
 
-/* May a second try do better? Yes without an answer, or when the server is busy or stands by. */
-static bool may_pass(const struct http_request *r, const struct err *err)
+void server_add_param(struct str *path, const char *name, const char *value)
 {
-	return err->code == ERR_IO ? r->reply.status == 0 || r->reply.status >= 500
-				   : r->reply.status == 503;
+	if (!value)
+		return;
+	assert(path->len);
+	str_addf(path, "%c%s=", strchr(path->s, '?') ? '&' : '?', name);
+	http_escape(path, value, strlen(value), false);
 }
 
 static char *url_of(const struct server *s, const char *path)
@@ -196,10 +194,7 @@ static char *url_of(const struct server *s, const char *path)
 	struct str url = { 0 };
 
 	str_addf(&url, "%s%s", s->url, path);
-	if (s->project) {
-		str_add(&url, strchr(path, '?') ? "&project=" : "?project=");
-		http_escape(&url, s->project, strlen(s->project), false);
-	}
+	server_add_param(&url, "project", s->project);
 	return url.s;
 }
 
@@ -210,6 +205,7 @@ int server_ask(struct server *s, const char *method, const char *path, const jso
 	_cleanup_(str_deinit) struct str text = { 0 };
 	int result = -1;
 
+	assert(s->http && path[0] == '/');
 	if (body)
 		json_add_canonical(&text, body);
 	for (unsigned tries = 0; tries < TRIES; tries++) {
@@ -228,7 +224,11 @@ int server_ask(struct server *s, const char *method, const char *path, const jso
 			result = json_parse("the server's answer",
 					    r.reply.body.s ? r.reply.body.s : "", r.reply.body.len,
 					    ret, &why);
-		go_on = result < 0 && again && may_pass(&r, &why) && tries + 1 < TRIES;
+		/* A second try may do better without an answer, or when the server is busy or
+		 * stands by. */
+		go_on = result < 0 && again && tries + 1 < TRIES &&
+			(why.code == ERR_IO ? r.reply.status == 0 || r.reply.status >= 500
+					    : r.reply.status == 503);
 		http_request_deinit(&r);
 		if (!go_on) {
 			if (result < 0)
@@ -244,7 +244,7 @@ int server_next_page(const struct server *s, const char *next, struct str *curso
 {
 	if (next && cursor->len && str_eq(next, cursor->s))
 		return err_set(err, ERR_IO,
-			       "%s: its list goes round: the next page is the one that it gave",
+			       "%s: its list repeats: the next page is the one that it gave",
 			       s->url);
 	str_reset(cursor);
 	if (next)
@@ -279,10 +279,12 @@ int server_stream(struct server *s, struct cli *cli, const char *path, struct er
 				  .sink = print_bytes,
 				  .arg = &log,
 				  .quiet_timeout_ns = INT64_MAX / 4 };
-	int result = ask_once(s, &r, err);
 	const char *why;
+	int result;
 	size_t n;
 
+	assert(s->http && path[0] == '/');
+	result = ask_once(s, &r, err);
 	cli_end_log(cli, &log.text);
 	if (result == 0 && (why = http_trailer(&r, WEB_PROBLEM_TRAILER, &n))) {
 		_cleanup_(str_deinit) struct str text = { 0 };

@@ -6,7 +6,6 @@
 #include "base/net/http.h"
 #include "cli/cli.h"
 #include "run/run.h"
-#include "run/task/log_part.h"
 
 struct server {
 	const char *url;     /* without a slash at its end */
@@ -27,6 +26,8 @@ void server_close(struct server *s);
  * harm, so it is repeated for a while when no answer comes. `body` may be NULL. */
 int server_ask(struct server *s, const char *method, const char *path, const json_t *body,
 	       bool again, json_t **ret, struct err *err);
+/* Adds ?name=value or &name=value to a path, escaped; nothing when `value` is NULL. */
+void server_add_param(struct str *path, const char *name, const char *value);
 /* `next` of a list's answer becomes the cursor of the next page, which is whatever text the server
  * gave; empty behind the last page. */
 int server_next_page(const struct server *s, const char *next, struct str *cursor, struct err *err);
@@ -43,9 +44,6 @@ int server_cancel(struct cli *cli, const struct cli_args *args);
 int server_status(struct cli *cli, const struct cli_args *args, json_t **ret, const char **ret_next,
 		  struct err *err);
 int server_runs(struct cli *cli, const struct cli_args *args, json_t **ret, struct err *err);
-/* `cairn logs`, with or without --server: --lines, --rank and --attempt (0: the last). */
-int server_logs_wanted(const struct cli_args *args, struct log_wanted *ret, uint64_t *ret_attempt,
-		       struct err *err);
 /* Without --server: options that have no meaning then are an error. */
 int server_unused(const struct cli_args *args, struct err *err);
 

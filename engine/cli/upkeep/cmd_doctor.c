@@ -11,6 +11,7 @@
  * Invariants: looking makes nothing. The store isn't created, and probe files are removed. A
  * finding that isn't `ok` carries advice where there is some.
  */
+#include <assert.h>
 #include <errno.h>
 #include <openssl/crypto.h>
 #include <sqlite3.h>
@@ -45,6 +46,7 @@ void doctor_found(struct doctor *d, enum doctor_verdict v, const char *name, con
 	_cleanup_(str_deinit) struct str detail = { 0 };
 	va_list ap;
 
+	assert(v < ARRAY_LEN(words));
 	va_start(ap, fmt);
 	str_addv(&detail, fmt, ap);
 	va_end(ap);
@@ -98,8 +100,7 @@ static void check_state_dir(struct doctor *d)
 
 	if (fs_temp_at(AT_FDCWD, probe, 0600, &fd, &name, &err) < 0) {
 		doctor_found(d, DOCTOR_PROBLEM, "state",
-			     "give yourself the right to write there, or free the disk", "%s",
-			     err.msg);
+			     "get permission to write there, or free disk space", "%s", err.msg);
 		return;
 	}
 	unlink(name);
@@ -145,10 +146,9 @@ static void check_signing(struct doctor *d)
 	} else if (path && err.code != ERR_NOT_FOUND) {
 		doctor_found(d, DOCTOR_PROBLEM, "signing", NULL, "%s", err.msg);
 	} else if (d->cli->store && signature_is_wanted(d->cli->store)) {
-		doctor_found(
-			d, DOCTOR_WARNING, "signing",
-			"openssl genpkey -algorithm ed25519 -out ~/.config/cairn/key",
-			"you believe only signed records, and have no key to sign your own with");
+		doctor_found(d, DOCTOR_WARNING, "signing",
+			     "openssl genpkey -algorithm ed25519 -out ~/.config/cairn/key",
+			     "you trust only signed records, but have no key to sign your own");
 	}
 }
 
@@ -251,7 +251,7 @@ static void check_copies(struct doctor *d)
 	else if (why.code != ERR_NONE)
 		doctor_found(d, DOCTOR_OK, "copies", NULL,
 			     "no reflinks here: inputs and code are copied into workspaces (links "
-			     "can't be had: %s)",
+			     "aren't possible: %s)",
 			     why.msg);
 	else
 		doctor_found(d, DOCTOR_OK, "copies", NULL,
@@ -261,38 +261,31 @@ static void check_copies(struct doctor *d)
 			     str_eq(said, "link") ? "" : "large ");
 }
 
-static bool has_sha_instructions(void)
-{
-#if defined(__x86_64__)
-	unsigned a, b, c, e;
-
-	return __get_cpuid_count(7, 0, &a, &b, &c, &e) && (b & (1u << 29));
-#elif defined(__aarch64__)
-	return getauxval(AT_HWCAP) & (1u << 6); /* HWCAP_SHA2 */
-#else
-	return false;
-#endif
-}
-
 /* Below 3.37 there are no STRICT tables. Cairn's own lock keeps the WAL-reset bug of SQLite away in
  * any version. */
 static void check_libraries(struct doctor *d)
 {
+	bool sha = false;
+#if defined(__x86_64__)
+	unsigned a, b, c, e;
+
+	sha = __get_cpuid_count(7, 0, &a, &b, &c, &e) && (b & (1u << 29));
+#elif defined(__aarch64__)
+	sha = getauxval(AT_HWCAP) & (1u << 6); /* HWCAP_SHA2 */
+#endif
 	doctor_found(d, sqlite3_libversion_number() < 3037000 ? DOCTOR_PROBLEM : DOCTOR_OK,
 		     "sqlite",
 		     sqlite3_libversion_number() < 3037000 ? "install SQLite 3.37 or newer" : NULL,
 		     "%s", sqlite3_libversion());
 	doctor_found(d, DOCTOR_OK, "openssl", NULL, "%s", OpenSSL_version(OPENSSL_VERSION_STRING));
-	if (has_sha_instructions())
-		doctor_found(d, DOCTOR_OK, "sha", NULL, "the cpu has SHA instructions");
-	else
-		doctor_found(d, DOCTOR_OK, "sha", NULL,
-			     "the cpu has no SHA instructions: hashing is several times slower, "
-			     "but right");
+	doctor_found(d, DOCTOR_OK, "sha", NULL, "%s",
+		     sha ? "the cpu has SHA instructions"
+			 : "the cpu has no SHA instructions: hashing is several times slower");
 }
 
-static void check_kernel(struct doctor *d)
+static void check_system(struct doctor *d)
 {
+	struct clock *c = clock_system();
 	struct statfs fs;
 	int was = 0;
 
@@ -312,12 +305,6 @@ static void check_kernel(struct doctor *d)
 	else
 		doctor_found(d, DOCTOR_OK, "cgroup", NULL,
 			     "no version 2: memory of tasks is accounted, not limited");
-}
-
-static void check_time(struct doctor *d)
-{
-	struct clock *c = clock_system();
-
 	if (c->wall_ns(c) < MIN_YEAR_S * NS_PER_S)
 		doctor_found(d, DOCTOR_PROBLEM, "time", "set the clock: runs are ordered by it",
 			     "the clock is years behind");
@@ -344,44 +331,6 @@ static bool in_path(const char *program)
 	return false;
 }
 
-/* The first word of a tool's command, without quotes. */
-static char *program_of(const char *command)
-{
-	char quote = *command == '\'' || *command == '"' ? *command : 0;
-	const char *start = command + (quote != 0);
-	size_t n =
-		quote ? strcspn(start, quote == '"' ? "\"" : "'") : strcspn(start, " \t\n;|&<>()");
-
-	return xstrndup(start, n);
-}
-
-static void check_step_tools(struct doctor *d, const struct step *s, size_t *n)
-{
-	if (s->program.shell && !in_path(s->program.shell))
-		doctor_found(d, DOCTOR_PROBLEM, "tools", "install it", "step %s needs the shell %s",
-			     s->name, s->program.shell);
-	for (size_t i = 0; i < s->reads.n_tools; i++, ++*n) {
-		_cleanup_(freep) char *program = program_of(s->reads.tools[i]);
-		if (!in_path(program))
-			doctor_found(d, DOCTOR_PROBLEM, "tools", "install it, or put it into PATH",
-				     "step %s needs %s, which isn't in PATH", s->name, program);
-	}
-}
-
-/* What a plan for a cluster refuses, as plan/image.c does. */
-static void check_images(struct doctor *d, const struct pipeline *p)
-{
-	for (size_t i = 0; i < p->n_steps; i++) {
-		const struct step *s = &p->steps[i];
-
-		if (s->program.run && !s->place.image)
-			doctor_found(d, DOCTOR_PROBLEM, "image",
-				     "say `image:` there, or for all steps under `defaults:`",
-				     "%s:%d: step %s has no image for its command to run in",
-				     s->pos.file, s->pos.line, s->name);
-	}
-}
-
 static void check_pipeline(struct doctor *d, const char *path)
 {
 	_cleanup_(pipeline_freep) struct pipeline *p = NULL;
@@ -397,12 +346,39 @@ static void check_pipeline(struct doctor *d, const char *path)
 	}
 	doctor_found(d, DOCTOR_OK, "pipeline", NULL, "%s: %zu step%s", p->path, p->n_steps,
 		     p->n_steps == 1 ? "" : "s");
-	if (!str_eq(d->config->runner, "local")) { /* the tools are the images' */
-		check_images(d, p);
-		return;
+	for (size_t i = 0; i < p->n_steps; i++) {
+		const struct step *s = &p->steps[i];
+
+		/* On a cluster the tools are the images', and plan/image.c refuses a step without.
+		 */
+		if (!str_eq(d->config->runner, "local")) {
+			if (s->program.run && !s->place.image)
+				doctor_found(
+					d, DOCTOR_PROBLEM, "image",
+					"say `image:` there, or for all steps under `defaults:`",
+					"%s:%d: step %s has no image for its command to run in",
+					s->pos.file, s->pos.line, s->name);
+			continue;
+		}
+		if (s->program.shell && !in_path(s->program.shell))
+			doctor_found(d, DOCTOR_PROBLEM, "tools", "install it",
+				     "step %s needs the shell %s", s->name, s->program.shell);
+		for (size_t k = 0; k < s->reads.n_tools; k++, n++) {
+			/* The first word of the command, without quotes. */
+			const char *word = s->reads.tools[k];
+			const char quote[] = { *word, '\0' };
+			bool quoted = *word == '\'' || *word == '"';
+			_cleanup_(freep) char *program =
+				xstrndup(word + quoted, quoted ? strcspn(word + 1, quote)
+							       : strcspn(word, " \t\n;|&<>()"));
+
+			if (!in_path(program))
+				doctor_found(d, DOCTOR_PROBLEM, "tools",
+					     "install it, or put it into PATH",
+					     "step %s needs %s, which isn't in PATH", s->name,
+					     program);
+		}
 	}
-	for (size_t i = 0; i < p->n_steps; i++)
-		check_step_tools(d, &p->steps[i], &n);
 	if (n && d->problem == before)
 		doctor_found(d, DOCTOR_OK, "tools", NULL,
 			     "all %zu that the pipeline names are in PATH", n);
@@ -423,8 +399,7 @@ int cmd_doctor(struct cli *cli, const struct cli_args *args)
 		check_copies(&d);
 	}
 	check_libraries(&d);
-	check_kernel(&d);
-	check_time(&d);
+	check_system(&d);
 	if (d.config)
 		check_pipeline(&d, cli_operand(args, 0));
 	if (d.config && str_eq(d.config->runner, "kubernetes")) {

@@ -11,7 +11,6 @@
  * What it doesn't do: know the formats of layers, layouts and registries (runners/image/).
  */
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/os/fs.h"
@@ -44,17 +43,6 @@ static const char *const dlopened[] = {
 
 /* What goes in. */
 
-static const char *program_dir(struct cli *cli)
-{
-	char path[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
-	_cleanup_(freep) char *dir = NULL;
-
-	path[MAX(n, 0)] = '\0';
-	dir = fs_dirname(path);
-	return arena_strdup(cli->arena, dir);
-}
-
 /* Beside this program, as it was built; or where it is installed. */
 static int find_program(struct cli *cli, const char *dir, const char *name, const char **ret,
 			struct err *err)
@@ -74,8 +62,8 @@ static int find_program(struct cli *cli, const char *dir, const char *name, cons
 
 static int gather(struct cli *cli, struct image_content *ret, struct err *err)
 {
-	const char *paths[ARRAY_LEN(programs)], *targets[ARRAY_LEN(programs)],
-		*dir = program_dir(cli);
+	_cleanup_(freep) char *dir = fs_dirname(cli_program(cli));
+	const char *paths[ARRAY_LEN(programs)], *targets[ARRAY_LEN(programs)];
 	struct image_ask ask = { .programs = paths,
 				 .targets = targets,
 				 .n = ARRAY_LEN(programs),
@@ -87,23 +75,6 @@ static int gather(struct cli *cli, struct image_content *ret, struct err *err)
 			return -1;
 	}
 	return image_files(&ask, cli->arena, ret, err);
-}
-
-static int write_layout(const char *dir, const struct image_content *content, const char *name,
-			char ret_digest[IMAGE_DIGEST_MAX], struct err *err)
-{
-	static const char *const entrypoint[] = { "/usr/bin/cairn", NULL },
-				 *const env[] = { "PATH=/usr/bin", NULL },
-				 *const labels[] = {
-					 "org.opencontainers.image.title=cairn",
-					 "org.opencontainers.image.version=" CAIRN_VERSION,
-					 "org.opencontainers.image.description=Workflow engine for "
-					 "preprocess-train-evaluate pipelines",
-					 "org.opencontainers.image.licenses=Apache-2.0", NULL
-				 };
-	struct image_config c = { content->architecture, entrypoint, "10001:10001", env, labels };
-
-	return image_layout_write(dir, content, &c, name, ret_digest, err);
 }
 
 /* Where it goes. */
@@ -156,7 +127,19 @@ static int push(const struct image_goal *g, const char *layout, struct arena *ar
 static int make(struct image_goal *g, const struct image_content *content, const char *layout,
 		struct arena *arena, struct err *err)
 {
-	if (write_layout(layout, content, g->name, g->digest, err) < 0)
+	static const char *const entrypoint[] = { "/usr/bin/cairn", NULL },
+				 *const env[] = { "PATH=/usr/bin", NULL },
+				 *const labels[] = {
+					 "org.opencontainers.image.title=cairn",
+					 "org.opencontainers.image.version=" CAIRN_VERSION,
+					 "org.opencontainers.image.description=Workflow engine for "
+					 "preprocess-train-evaluate pipelines",
+					 "org.opencontainers.image.licenses=Apache-2.0", NULL
+				 };
+	const struct image_config c = { content->architecture, entrypoint, "10001:10001", env,
+					labels };
+
+	if (image_layout_write(layout, content, &c, g->name, g->digest, err) < 0)
 		return -1;
 	if (g->tar && write_tar(layout, g->name, g->output, err) < 0)
 		return -1;
@@ -232,7 +215,8 @@ static int full_name(struct cli *cli, const char *text, const char **ret, struct
 		return -1;
 	if (ref.digest)
 		return err_set(err, ERR_USAGE,
-			       "%s: the digest of the image is what comes out; give a tag", text);
+			       "%s: the digest is known only once the image is made; give a tag",
+			       text);
 	image_ref_add(&name, &ref);
 	*ret = arena_strdup(cli->arena, name.s);
 	return 0;

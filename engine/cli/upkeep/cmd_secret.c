@@ -99,12 +99,6 @@ int cmd_secret_set(struct cli *cli, const struct cli_args *args)
 	return CLI_OK;
 }
 
-static json_t *entry_json(const struct secret_entry *e)
-{
-	return json_pack("{s:s, s:s}", "name", e->name, "source",
-			 e->from_environment ? "environment" : "file");
-}
-
 int cmd_secret_list(struct cli *cli, const struct cli_args *args)
 {
 	struct secret_entry *entries = NULL;
@@ -118,10 +112,12 @@ int cmd_secret_list(struct cli *cli, const struct cli_args *args)
 		return cli_fail(cli, &err);
 	}
 	for (size_t i = 0; i < n; i++) {
-		json_array_append_new(list, entry_json(&entries[i]));
+		bool env = entries[i].from_environment;
+
+		json_array_append_new(list, json_pack("{s:s, s:s}", "name", entries[i].name,
+						      "source", env ? "environment" : "file"));
 		if (!cli->json)
-			cli_printf(cli, "%s%s\n", entries[i].name,
-				   entries[i].from_environment ? "  (environment)" : "");
+			cli_printf(cli, "%s%s\n", entries[i].name, env ? "  (environment)" : "");
 		free(entries[i].name);
 	}
 	free(entries);

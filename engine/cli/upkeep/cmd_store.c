@@ -23,7 +23,7 @@
 #include "base/mem.h"
 #include "base/text/text.h"
 #include "cli/render/facts.h"
-#include "cli/run/origins.h"
+#include "cli/upkeep/origins.h"
 #include "record/manifest/manifest.h"
 #include "record/manifest/tag_store.h"
 #include "record/rows/reproductions.h"
@@ -47,16 +47,6 @@ static json_t *stat_json(const struct store *s, const struct store_stat *st)
 	json_object_set_new(o, "set_aside", json_integer((json_int_t)st->set_aside));
 	json_object_set_new(o, "uri", json_name(store_uri(s), strlen(store_uri(s))));
 	return o;
-}
-
-static json_t *shared_json(const struct remote_stat *st)
-{
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "packs",
-			 (json_int_t)st->packs, "pack_bytes", (json_int_t)st->pack_bytes, "packed",
-			 (json_int_t)st->packed, "blobs", (json_int_t)st->loose, "blob_bytes",
-			 (json_int_t)st->loose_bytes, "actions", (json_int_t)st->actions, "runs",
-			 (json_int_t)st->runs, "leases", (json_int_t)st->leases, "condemned",
-			 (json_int_t)st->condemned);
 }
 
 static void print_shared(struct cli *cli, const struct store *s, const struct remote_stat *st)
@@ -88,7 +78,18 @@ int cmd_store_stat(struct cli *cli, const struct cli_args *args)
 		json_t *o = stat_json(s, &st);
 
 		if (tier_remote(s))
-			json_object_set_new(o, "shared", shared_json(&shared));
+			json_object_set_new(
+				o, "shared",
+				json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "packs",
+					  (json_int_t)shared.packs, "pack_bytes",
+					  (json_int_t)shared.pack_bytes, "packed",
+					  (json_int_t)shared.packed, "blobs",
+					  (json_int_t)shared.loose, "blob_bytes",
+					  (json_int_t)shared.loose_bytes, "actions",
+					  (json_int_t)shared.actions, "runs",
+					  (json_int_t)shared.runs, "leases",
+					  (json_int_t)shared.leases, "condemned",
+					  (json_int_t)shared.condemned));
 		cli_print_json(cli, o);
 		return CLI_OK;
 	}
@@ -190,23 +191,9 @@ static int sample_of(const struct cli_args *args, double *ret, struct err *err)
 		number[n - 1] = '\0';
 	if (!text_parse_double(number, ret) || !(*ret > 0) || *ret > (percent ? 100 : 1))
 		return err_set(err, ERR_USAGE,
-			       "--sample wants a part such as 5%% or 0.05, not `%s`", text);
+			       "--sample needs a part such as 5%% or 0.05, not `%s`", text);
 	if (percent)
 		*ret /= 100;
-	return 0;
-}
-
-/* What is damaged here is fetched from the remote, if it has a sound copy. */
-static int repair_here(struct verification *v, struct store *s, uint64_t *ret_repaired,
-		       struct err *err)
-{
-	for (size_t i = 0; i < v->damaged.n && tier_remote(s); i++) {
-		bool there = false;
-
-		if (tier_repair(s, v->damaged.v[i].space, &v->damaged.v[i].name, &there, err) < 0)
-			return -1;
-		*ret_repaired += there;
-	}
 	return 0;
 }
 
@@ -223,7 +210,6 @@ static int verify_all(struct verification *v, struct store *s, double sample, st
 				      .on_problem = on_problem,
 				      .on_progress = on_progress,
 				      .arg = v };
-	struct err e = { 0 };
 
 	ret->problems = store_verify(s, &manifest_names, on_problem, on_progress, v, err);
 	if (ret->problems < 0)
@@ -232,8 +218,15 @@ static int verify_all(struct verification *v, struct store *s, double sample, st
 	if (!tier_remote(s))
 		return 0;
 	v->behind = true;
-	if (repair_here(v, s, &ret->repaired, err) < 0 || tier_verify(s, &behind, &e) < 0)
-		return e.code ? err_set(err, e.code, "%s", e.msg) : -1;
+	for (size_t i = 0; i < v->damaged.n; i++) {
+		bool there = false;
+
+		if (tier_repair(s, v->damaged.v[i].space, &v->damaged.v[i].name, &there, err) < 0)
+			return -1;
+		ret->repaired += there;
+	}
+	if (tier_verify(s, &behind, err) < 0)
+		return -1;
 	ret->objects += behind.checked;
 	ret->problems += (int64_t)behind.problems;
 	ret->repaired += behind.repaired;
@@ -331,12 +324,6 @@ static int add_running(struct db *db, const struct run_row *row, struct arena *a
 	return 0;
 }
 
-/* One that stopped without a manifest can still be resumed: kept like the others. */
-static bool is_unfinished(const struct run_row *row, bool keep)
-{
-	return !row->has_hash && (keep || (row->state == RUN_RUNNING && !facts_engine_died(row)));
-}
-
 static bool keep_all(void *arg, const struct digest *key)
 {
 	return true;
@@ -406,7 +393,10 @@ static int find_roots(struct db *db, const struct retention *ret, struct arena *
 		*map_slot_str(roots->own, key.s) = roots;
 		if (rows[i].has_hash && keep)
 			VEC_PUSH(&roots->manifests, rows[i].hash);
-		if (!is_unfinished(&rows[i], keep))
+		/* One that stopped without a manifest can still be resumed: kept like the others.
+		 */
+		if (rows[i].has_hash ||
+		    (!keep && (rows[i].state != RUN_RUNNING || facts_engine_died(&rows[i]))))
 			continue;
 		roots->unfinished = true;
 		if (rows[i].has_reproduces)
@@ -510,7 +500,7 @@ static int add_shared(const struct retention *ret, struct store *store, struct a
 	return r;
 }
 
-static int gc_options(struct cli *cli, const struct cli_args *args, const struct config *config,
+static int gc_options(const struct cli_args *args, const struct config *config,
 		      struct store_gc_options *o, struct retention *ret, struct err *err)
 {
 	struct clock *c = clock_system();
@@ -576,8 +566,7 @@ static void print_gc(struct cli *cli, const struct store_gc_options *o,
 	str_deinit(&when);
 	if (r->unlisted)
 		cli_warn(cli,
-			 "%llu of the objects that aren't needed are left to a later `cairn store "
-			 "gc`: it removes others first",
+			 "%llu more objects aren't needed; a later `cairn store gc` removes them",
 			 (unsigned long long)r->unlisted);
 	if (r->lost)
 		cli_warn(cli,
@@ -608,8 +597,7 @@ int cmd_store_gc(struct cli *cli, const struct cli_args *args)
 	struct db *db;
 	int r = -1;
 
-	if (cli_config(cli, &config, &err) == 0 &&
-	    gc_options(cli, args, config, &o, &ret, &err) == 0 &&
+	if (cli_config(cli, &config, &err) == 0 && gc_options(args, config, &o, &ret, &err) == 0 &&
 	    cli_db(cli, DB_WRITE, &db, &err) == 0 && cli_store(cli, false, &s, &err) == 0) {
 		roots_ns = tier_remote(s) ? remote_boottime_ns(tier_remote(s)) : 0;
 		r = tag_store_take_in(db, s, &err);

@@ -22,23 +22,6 @@ static const char *s_of(uint64_t n)
 	return n == 1 ? "" : "s";
 }
 
-static void print(struct cli *cli, const struct reindex_result *r, const char *path)
-{
-	cli_printf(cli, "%llu run%s with %llu attempts out of their manifests, %llu name%s",
-		   (unsigned long long)r->runs, s_of(r->runs), (unsigned long long)r->attempts,
-		   (unsigned long long)r->tags, s_of(r->tags));
-	cli_printf(cli, r->carried ? "; %llu out of the old database\n" : "\n",
-		   (unsigned long long)r->carried);
-	if (r->damaged)
-		cli_printf(cli, "%llu manifest%s left out\n", (unsigned long long)r->damaged,
-			   s_of(r->damaged));
-	if (r->renumbered)
-		cli_printf(cli, "attempts were numbered anew: runs of several projects lie in this "
-				"store\n");
-	if (r->kept_old)
-		cli_note(cli, "the old database is %s.before-reindex", cli_text(cli, path));
-}
-
 int cmd_store_reindex(struct cli *cli, const struct cli_args *args)
 {
 	struct reindex_options o = { .on_progress = on_progress,
@@ -57,7 +40,7 @@ int cmd_store_reindex(struct cli *cli, const struct cli_args *args)
 	path = fs_join(config->state_dir, "cairn.db");
 	if (record_reindex(path, s, &o, &res, &err) < 0)
 		return cli_fail(cli, &err);
-	if (cli->json)
+	if (cli->json) {
 		cli_print_json(cli,
 			       json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "runs",
 					 (json_int_t)res.runs, "attempts", (json_int_t)res.attempts,
@@ -65,7 +48,23 @@ int cmd_store_reindex(struct cli *cli, const struct cli_args *args)
 					 (json_int_t)res.carried, "superseded",
 					 (json_int_t)res.superseded, "damaged",
 					 (json_int_t)res.damaged, "renumbered", res.renumbered));
-	else
-		print(cli, &res, path);
+	} else {
+		cli_printf(cli, "%llu run%s with %llu attempts out of their manifests, %llu name%s",
+			   (unsigned long long)res.runs, s_of(res.runs),
+			   (unsigned long long)res.attempts, (unsigned long long)res.tags,
+			   s_of(res.tags));
+		cli_printf(cli, res.carried ? "; %llu out of the old database\n" : "\n",
+			   (unsigned long long)res.carried);
+		if (res.damaged)
+			cli_printf(cli, "%llu manifest%s left out\n",
+				   (unsigned long long)res.damaged, s_of(res.damaged));
+		if (res.renumbered)
+			cli_printf(
+				cli,
+				"attempts were numbered anew: runs of several projects lie in this "
+				"store\n");
+		if (res.kept_old)
+			cli_note(cli, "the old database is %s.before-reindex", cli_text(cli, path));
+	}
 	return res.damaged ? CLI_TASK_FAILED : CLI_OK;
 }

@@ -35,33 +35,9 @@ static int see_run(void *arg, const struct digest *name, uint64_t size, int64_t 
 	return 0;
 }
 
-static bool is_hash_prefix(const char *word)
-{
-	size_t n = strlen(word);
-
-	return n >= RUN_PREFIX_MIN && n <= 64 && strspn(word, "0123456789abcdef") == n;
-}
-
-/* A run that this project doesn't know may be somebody else's. */
-static int find_elsewhere(struct wanted *w, struct remote *remote, const char *word,
-			  struct err *err)
-{
-	w->prefix = word;
-	w->found = 0;
-	if (remote_list(remote, STORE_RUN, see_run, w, err) < 0)
-		return -1;
-	if (w->found == 0)
-		return err_set(err, ERR_NOT_FOUND, "there is no run `%s`, neither here nor in %s",
-			       word, remote_uri(remote));
-	if (w->found > 1)
-		return err_set(err, ERR_INVALID,
-			       "`%s` is the beginning of %zu run hashes in %s; type more of it",
-			       word, w->found, remote_uri(remote));
-	return 0;
-}
-
 static int find_wanted(struct wanted *w, const char *word, struct remote *remote, struct err *err)
 {
+	size_t n = strlen(word);
 	struct run_row row;
 	struct err e = { 0 };
 	struct db *db;
@@ -74,9 +50,22 @@ static int find_wanted(struct wanted *w, const char *word, struct remote *remote
 		VEC_PUSH(&w->hashes, row.hash);
 		return 0;
 	}
-	if (e.code != ERR_NOT_FOUND || !remote || !is_hash_prefix(word))
+	if (e.code != ERR_NOT_FOUND || !remote || n < RUN_PREFIX_MIN || n > 64 ||
+	    strspn(word, "0123456789abcdef") != n)
 		return err_set(err, e.code, "%s", e.msg);
-	return find_elsewhere(w, remote, word, err);
+	/* A run that this project doesn't know may be somebody else's. */
+	w->prefix = word;
+	w->found = 0;
+	if (remote_list(remote, STORE_RUN, see_run, w, err) < 0)
+		return -1;
+	if (w->found == 0)
+		return err_set(err, ERR_NOT_FOUND, "there is no run `%s`, neither here nor in %s",
+			       word, remote_uri(remote));
+	if (w->found > 1)
+		return err_set(err, ERR_INVALID,
+			       "`%s` is the beginning of %zu run hashes in %s; type more of it",
+			       word, w->found, remote_uri(remote));
+	return 0;
 }
 
 static int find_all_wanted(struct wanted *w, const struct cli_args *args, struct store **ret,

@@ -23,26 +23,6 @@ static const char *who(const struct kube_access *a)
 	return a->cert_pem ? "a client certificate" : a->username ? a->username : "nobody";
 }
 
-/* "s3.example.org" of "https://s3.example.org:9000/x". */
-static char *host_of(const char *url)
-{
-	const char *at = strstr(url, "://");
-
-	at = at ? at + 3 : url;
-	return at[0] == '[' ? xstrndup(at + 1, strcspn(at + 1, "]"))
-			    : xstrndup(at, strcspn(at, ":/"));
-}
-
-static bool resolves(const char *host)
-{
-	struct addrinfo *found = NULL;
-	int r = getaddrinfo(host, NULL, NULL, &found);
-
-	if (r == 0)
-		freeaddrinfo(found);
-	return r == 0;
-}
-
 /* 1 it is there, 0 it isn't, -1 this account can't tell. */
 static int has_secret(struct kube_client *c, const char *ns, const char *name)
 {
@@ -67,6 +47,7 @@ static void look_at_store(struct doctor *d, struct kube_client *c, const char *n
 		   *secret = k->kubernetes.store_secret;
 	bool anonymous = k->kubernetes.store_options.anonymous || k->store_options.anonymous;
 	_cleanup_(freep) char *host = NULL;
+	struct addrinfo *addresses = NULL;
 
 	if (!str_has_prefix(k->store_uri, "s3:") && !str_has_prefix(k->store_uri, "gs:") &&
 	    !k->kubernetes.store_claim) {
@@ -77,8 +58,16 @@ static void look_at_store(struct doctor *d, struct kube_client *c, const char *n
 	}
 	if (!endpoint)
 		endpoint = k->store_options.endpoint;
-	host = endpoint ? host_of(endpoint) : NULL;
-	if (host && !resolves(host))
+	if (endpoint) { /* "s3.example.org" of "https://s3.example.org:9000/x" */
+		const char *at = strstr(endpoint, "://");
+
+		at = at ? at + 3 : endpoint;
+		host = at[0] == '[' ? xstrndup(at + 1, strcspn(at + 1, "]"))
+				    : xstrndup(at, strcspn(at, ":/"));
+	}
+	if (host && getaddrinfo(host, NULL, NULL, &addresses) == 0)
+		freeaddrinfo(addresses);
+	else if (host)
 		doctor_found(d, DOCTOR_WARNING, "pods",
 			     "see kubernetes.store_options.endpoint; `--deep` tries it in a pod",
 			     "are told to find the store at %s, and the name %s isn't known here",
@@ -125,7 +114,7 @@ void doctor_kubernetes(struct doctor *d)
 	}
 	if (a.insecure)
 		doctor_found(d, DOCTOR_WARNING, "kubeconfig", "leave out insecure-skip-tls-verify",
-			     "anybody in between could read and change all");
+			     "anybody in between could read and change everything");
 	doctor_found(d, DOCTOR_OK, "kubeconfig", NULL, "%s%s%s: %s, as %s, namespace %s", a.source,
 		     a.context ? ", context " : "", a.context ? a.context : "", a.server, who(&a),
 		     a.namespace_);

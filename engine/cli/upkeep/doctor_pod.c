@@ -91,23 +91,6 @@ static int make(struct trial *t, struct runner_attempt *a, struct runner_input *
 	return 0;
 }
 
-static void tell(struct doctor *d, const struct trial *t, int64_t took_ns)
-{
-	if (!t->ended)
-		doctor_found(d, DOCTOR_PROBLEM, "pod", NULL, "did not end within %s%s%s",
-			     cli_duration(d->cli, WITHIN_NS), t->waits[0] ? ": " : "", t->waits);
-	else if (t->failure != FAILURE_NONE)
-		doctor_found(d, DOCTOR_PROBLEM, "pod", NULL, "%s: %s",
-			     failure_class_name(t->failure), t->why.msg);
-	else if (!t->has_log)
-		doctor_found(d, DOCTOR_PROBLEM, "pod", "see what the store lets pods do",
-			     "ran, but what it printed isn't in the store");
-	else
-		doctor_found(d, DOCTOR_OK, "pod", NULL,
-			     "ran on %s, read from and wrote to %s; %s in all", t->node,
-			     d->config->store_uri, cli_duration(d->cli, took_ns));
-}
-
 static void attempt(struct doctor *d, struct trial *t)
 {
 	struct runner *r = t->s.runner;
@@ -126,7 +109,19 @@ static void attempt(struct doctor *d, struct trial *t)
 	}
 	turn_until(t, WITHIN_NS);
 	took = mono(t) - began;
-	tell(d, t, took);
+	if (!t->ended)
+		doctor_found(d, DOCTOR_PROBLEM, "pod", NULL, "did not end within %s%s%s",
+			     cli_duration(d->cli, WITHIN_NS), t->waits[0] ? ": " : "", t->waits);
+	else if (t->failure != FAILURE_NONE)
+		doctor_found(d, DOCTOR_PROBLEM, "pod", NULL, "%s: %s",
+			     failure_class_name(t->failure), t->why.msg);
+	else if (!t->has_log)
+		doctor_found(d, DOCTOR_PROBLEM, "pod", "see what the store lets pods do",
+			     "ran, but what it printed isn't in the store");
+	else
+		doctor_found(d, DOCTOR_OK, "pod", NULL,
+			     "ran on %s, read from and wrote to %s; %s in all", t->node,
+			     d->config->store_uri, cli_duration(d->cli, took));
 	if (!t->ended) {
 		r->ops->cancel(r, a.id, false);
 		turn_until(t, END_NS);

@@ -255,7 +255,7 @@ test_expect 'a file that is in none of the directories that are looked through: 
 	cairn run -q
 	echo nowhere >lone.txt
 	cairn lineage lone.txt >out 2>err || :
-	test_grep "only the newest directories were looked through for lone.txt" err
+	test_grep "only the newest directories were searched for lone.txt" err
 '
 test_expect 'SVG: well-formed, every node once, on standard output too' '
 	cd fan

@@ -174,9 +174,9 @@ test_expect 'answers of a server that are none: an error, soon, and pages in wha
 	test_code 3 timeout 60 cairn status other --server $url 2>err
 	test_grep ".id. is missing" err
 	test_code 4 timeout 60 cairn status good --server $url 2>err
-	test_grep "its list goes round" err
+	test_grep "its list repeats" err
 	test_code 4 timeout 60 cairn runs --state failed --server $url 2>err
-	test_grep "its list goes round" err
+	test_grep "its list repeats" err
 	cairn runs --json --server $url >out
 	test_is "$(json out "[r[\"id\"] for r in d[\"runs\"]]")" "[\"x\", \"y\"]"
 '

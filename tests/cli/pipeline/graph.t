@@ -77,7 +77,7 @@ test_expect '--tasks draws each' '
 '
 test_expect '--json' '
 	test_code 2 cairn graph --json -o not.json 2>err
-	test_grep "json is a form of its own" err
+	test_grep "json is a format of its own" err
 	test_missing not.json
 	cairn graph --json >out
 	test_is "$(json out "[n[\"name\"] for n in d[\"nodes\"] if not n[\"input\"]]")" "[\"prepare\", \"train\", \"report\", \"publish\"]"

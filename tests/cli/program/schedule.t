@@ -121,7 +121,7 @@ test_expect 'write: a crontab, and what none can say' '
 	test_grep "^30 2 \* \* \* cd .* run -q pipeline.yaml --schedule nightly$" out
 	test_grep "^\*/10 \* \* \* \* cd " out
 	test_code 3 cairn schedule write --to crontab special 2>err
-	test_grep "special can.t be said in a crontab" err
+	test_grep "special can.t be expressed in a crontab" err
 	test_code 3 cairn schedule write --to crontab watch 2>err
 	test_code 2 cairn schedule write 2>err
 	test_code 2 cairn schedule --to fcron 2>err

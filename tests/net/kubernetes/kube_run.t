@@ -1019,7 +1019,7 @@ test_expect '--cache read-only is refused before anything is made' '
 	one readonly
 	test_code 3 timeout 60 cairn run --on kubernetes --cache read-only -q readonly.yaml 2>err
 	test_is "$(wc -l <err)" 1
-	test_grep "pods put what they make into the store, and .cache: read-only. forbids that: say --cache off" err
+	test_grep "pods write their results to the store, which .cache: read-only. forbids: use --cache off" err
 	test_lines 0 api/made
 	CAIRN_CACHE=read-only cairn plan readonly.yaml >out
 	test_grep t out

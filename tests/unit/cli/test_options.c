@@ -122,8 +122,9 @@ static void test_values(void **state)
 	struct cli_args a;
 	uint64_t n = 7;
 	int64_t ns = 9;
+	struct arena *arena = arena_new();
+	const char *const *v;
 	size_t n_values;
-	const char **v;
 
 	assert_int_equal(parse("run -p a=1 -j 3 -p b=2 --jobs=5", &a, &copy, &err), 0);
 	assert_int_equal(cli_count(&a, "param"), 2);
@@ -131,10 +132,10 @@ static void test_values(void **state)
 	assert_string_equal(cli_value_at(&a, "param", 0), "a=1");
 	assert_null(cli_value(&a, "from"));
 	assert_false(cli_flag(&a, "keep-going"));
-	v = cli_values(&a, "param", &n_values);
+	v = cli_values(&a, "param", arena, &n_values);
 	assert_int_equal(n_values, 2);
 	assert_string_equal(v[1], "b=2");
-	free(v);
+	arena_free(arena);
 	assert_int_equal(cli_uint(&a, "jobs", 1, 100, &n, &err), 0);
 	assert_int_equal(n, 5);
 	assert_int_equal(cli_uint(&a, "jobs", 1, 4, &n, &err), -1);

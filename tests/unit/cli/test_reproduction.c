@@ -158,7 +158,7 @@ static void as_json(void **state)
 	size_t n;
 
 	begin(&cli, &text, &n);
-	j = reproduction_json(&cli, &r);
+	j = reproduction_json(&r);
 	assert_string_equal(json_string_value(json_object_get(j, "verdict")), "different");
 	assert_string_equal(json_string_value(json_object_get(j, "first")), "train[f=<script>]");
 	assert_int_equal(json_array_size(json_object_get(j, "tasks")), 4);

@@ -1,5 +1,5 @@
 /* Compares inputs that past runs pinned at their origins with what is there now. */
-#include "cli/run/origins.h"
+#include "cli/upkeep/origins.h"
 
 #include "record/lineage/outside.h"
 #include "storage/origin/origin.h"
@@ -32,29 +32,13 @@ static void on_problem(void *arg, const struct reference *r, enum origin_state s
 			   *why ? ": " : "", cli_text(a->cli, why));
 }
 
-static void print_counts(struct cli *cli, const struct origin_check *c)
-{
-	uint64_t all = 0;
-
-	for (int i = 0; i < ORIGIN_STATES; i++)
-		all += c->n[i];
-	if (all == 0)
-		return;
-	cli_printf(cli, "%llu reference%s asked for at their origins:", (unsigned long long)all,
-		   all == 1 ? "" : "s");
-	for (int i = 0, said = 0; i < ORIGIN_STATES; i++)
-		if (c->n[i])
-			cli_printf(cli, "%s %llu %s", said++ ? "," : "",
-				   (unsigned long long)c->n[i], states[i]);
-	cli_printf(cli, "\n");
-}
-
 json_t *origins_check(struct cli *cli, struct store *s)
 {
 	struct asking a = { .cli = cli, .problems = json_array() };
 	struct origin_check c = { .on_problem = on_problem, .arg = &a };
 	struct run_input_row *rows = NULL;
 	json_t *out = json_object();
+	uint64_t all = 0;
 	size_t n = 0;
 	struct db *db;
 
@@ -69,10 +53,20 @@ json_t *origins_check(struct cli *cli, struct store *s)
 			on_problem(&a, &(struct reference){ .uri = rows[i].origin },
 				   ORIGIN_UNREACHABLE, e.msg);
 	}
-	if (!cli->json)
-		print_counts(cli, &c);
-	for (int i = 0; i < ORIGIN_STATES; i++)
+	for (int i = 0; i < ORIGIN_STATES; i++) {
+		all += c.n[i];
 		json_object_set_new(out, states[i], json_integer((json_int_t)c.n[i]));
+	}
+	if (all && !cli->json) {
+		cli_printf(cli,
+			   "%llu reference%s asked for at their origins:", (unsigned long long)all,
+			   all == 1 ? "" : "s");
+		for (int i = 0, said = 0; i < ORIGIN_STATES; i++)
+			if (c.n[i])
+				cli_printf(cli, "%s %llu %s", said++ ? "," : "",
+					   (unsigned long long)c.n[i], states[i]);
+		cli_printf(cli, "\n");
+	}
 	json_object_set_new(out, "problems", a.problems);
 	return out;
 }

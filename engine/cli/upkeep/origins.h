@@ -1,6 +1,6 @@
-/* cli/run/origins.h — are inputs that runs of this project referenced still what they were? */
-#ifndef CAIRN_CLI_RUN_ORIGINS_H
-#define CAIRN_CLI_RUN_ORIGINS_H
+/* cli/upkeep/origins.h — are inputs that runs of this project referenced still what they were? */
+#ifndef CAIRN_CLI_UPKEEP_ORIGINS_H
+#define CAIRN_CLI_UPKEEP_ORIGINS_H
 
 #include "base/text/json.h"
 #include "cli/cli.h"
