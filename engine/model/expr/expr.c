@@ -20,7 +20,6 @@
 #include <string.h>
 #include "model/internal.h"
 
-/* Help and the documentation of the schema are made from this table. */
 const struct expr_func_info expr_funcs[EXPR_FUNCS] = {
 	[FUNC_ALWAYS] = { "always", 0, 0, TYPE_BOOL, .only_if = true,
 			  .help = "true: the step runs even if steps that it needs failed" },
@@ -102,12 +101,6 @@ static int eval_chain(const struct eval *ev, const struct expr *e, bool decides,
 	return unknown ? 1 : 0;
 }
 
-static bool both_numbers(const struct value *a, const struct value *b)
-{
-	return (a->type == VALUE_INT || a->type == VALUE_FLOAT) &&
-	       (b->type == VALUE_INT || b->type == VALUE_FLOAT);
-}
-
 static int eval_compare(const struct eval *ev, const struct expr *e, struct value *ret)
 {
 	struct value a, b;
@@ -125,7 +118,8 @@ static int eval_compare(const struct eval *ev, const struct expr *e, struct valu
 		ret->b = value_eq(&a, &b) == (e->op == COMPARE_EQ);
 		return 0;
 	}
-	if (both_numbers(&a, &b))
+	if ((a.type == VALUE_INT || a.type == VALUE_FLOAT) &&
+	    (b.type == VALUE_INT || b.type == VALUE_FLOAT))
 		order = value_compare_numbers(&a, &b);
 	else if (a.type == VALUE_STRING && b.type == VALUE_STRING)
 		order = strcmp(a.s, b.s) > 0 ? 1 : strcmp(a.s, b.s) < 0 ? -1 : 0;
@@ -211,14 +205,6 @@ static int eval_aggregate(const struct eval *ev, const struct expr *e, const str
 	return 0;
 }
 
-static bool list_has(const struct value *list, const struct value *item)
-{
-	for (size_t i = 0; i < list->list.n; i++)
-		if (value_eq(&list->list.v[i], item))
-			return true;
-	return false;
-}
-
 static int eval_text_test(const struct eval *ev, const struct expr *e, const struct value *v,
 			  struct value *ret)
 {
@@ -226,7 +212,9 @@ static int eval_text_test(const struct eval *ev, const struct expr *e, const str
 
 	ret->type = VALUE_BOOL;
 	if (e->op == FUNC_CONTAINS && v[0].type == VALUE_LIST) {
-		ret->b = list_has(&v[0], &v[1]);
+		ret->b = false;
+		for (size_t i = 0; i < v[0].list.n && !ret->b; i++)
+			ret->b = value_eq(&v[0].list.v[i], &v[1]);
 		return 0;
 	}
 	if (v[0].type != VALUE_STRING || v[1].type != VALUE_STRING)
@@ -297,18 +285,10 @@ static int eval_ref(const struct eval *ev, const struct expr *e, struct value *r
 	return r;
 }
 
-static int eval_not(const struct eval *ev, const struct expr *e, struct value *ret)
-{
-	bool b = false;
-	int r = eval_bool(ev, e->args[0], &b);
-
-	*ret = (struct value){ .type = VALUE_BOOL, .b = !b };
-	return r;
-}
-
 static int eval(const struct eval *ev, const struct expr *e, struct value *ret)
 {
 	struct value *v;
+	bool b = false;
 	int r;
 
 	switch ((enum expr_kind)e->kind) {
@@ -318,7 +298,9 @@ static int eval(const struct eval *ev, const struct expr *e, struct value *ret)
 	case EXPR_REF:
 		return eval_ref(ev, e, ret);
 	case EXPR_NOT:
-		return eval_not(ev, e, ret);
+		r = eval_bool(ev, e->args[0], &b);
+		*ret = (struct value){ .type = VALUE_BOOL, .b = !b };
+		return r;
 	case EXPR_AND:
 	case EXPR_OR:
 		return eval_chain(ev, e, e->kind == EXPR_OR, ret);
