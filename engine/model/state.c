@@ -38,7 +38,7 @@ static int check_owner(const char *root, const char *path, uid_t owner, struct e
 		       path, (unsigned long)owner, root);
 }
 
-static int check_link(const char *path, struct err *err)
+static int refuse_link(const char *path, struct err *err)
 {
 	return err_set(err, ERR_INVALID,
 		       "%s is a symbolic link: state is kept in a directory of its own. Name "
@@ -77,7 +77,7 @@ static int check_entries(const char *root, const char *dir, struct err *err)
 			continue;
 		path = fs_join(dir, e->d_name);
 		if (S_ISLNK(st.st_mode))
-			r = check_link(path, err);
+			r = refuse_link(path, err);
 		else
 			r = check_owner(root, path, st.st_uid, err);
 	}
@@ -225,6 +225,6 @@ int state_check(const char *root, const char *dir, bool named, struct err *err)
 		return check_owner_of(root, dir, err) < 0 || check_entries(root, dir, err) < 0 ? -1
 											       : 0;
 	if (S_ISLNK(st.st_mode))
-		return check_link(dir, err);
+		return refuse_link(dir, err);
 	return check_entries(root, dir, err) < 0 ? -1 : check_tracked(root, err);
 }

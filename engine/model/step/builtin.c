@@ -15,23 +15,17 @@
 
 /* With. */
 
-/* JSON null stands for what only a run will know. */
-static json_t *json_of_scalar(const struct doc *d, const struct yaml_node *n)
-{
-	struct value v;
-
-	if (template_text_has_expr(n->text, n->len) || !read_value(d, n, "a value of `with`", &v))
-		return json_null();
-	return value_json(&v);
-}
-
-/* Recursion is bounded by YAML_DEPTH_MAX. */
+/* JSON null stands for what only a run will know. Recursion is bounded by YAML_DEPTH_MAX. */
 static json_t *json_of_node(const struct doc *d, const struct yaml_node *n)
 {
+	struct value v;
 	json_t *out;
 
 	if (n->kind == YAML_KIND_SCALAR)
-		return json_of_scalar(d, n);
+		return !template_text_has_expr(n->text, n->len) &&
+				       read_value(d, n, "a value of `with`", &v)
+			       ? value_json(&v)
+			       : json_null();
 	out = n->kind == YAML_KIND_MAP ? json_object() : json_array();
 	for (size_t i = 0; i < n->len; i++)
 		if (n->kind == YAML_KIND_MAP)

@@ -204,8 +204,7 @@ static const struct expr_template *local_value(struct reader *r, const struct pa
 
 	if (n->kind == YAML_KIND_SCALAR && template_text_has_expr(n->text, n->len))
 		return read_template(r->d, n);
-	if (!(n->kind == YAML_KIND_SEQ ? read_list_value(r->d, n, "a value of `with`", &v)
-				       : read_value(r->d, n, "a value of `with`", &v)))
+	if (!read_any_value(r->d, n, "a value of `with`", &v))
 		return NULL;
 	if (param_check_value(decl, &v, &fit, &err) < 0) {
 		doc_error(r->d, n, "param `%s` of `%s` %s", decl->name, r->b->file->doc.path,
