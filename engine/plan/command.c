@@ -196,37 +196,6 @@ static int add_env(struct plan *p, const struct plan_task *t, struct expr_scope 
 	return r < 0 ? err_wrap(err, "env of step `%s`", s->name) : 0;
 }
 
-static void add_outputs(const struct step *s, struct str *record)
-{
-	struct str path = { 0 };
-
-	for (size_t i = 0; i < s->n_outputs; i++) {
-		str_reset(&path);
-		str_addf(&path, "%s%s", s->outputs[i].path, s->outputs[i].is_dir ? "/" : "");
-		key_record_add(record, KEY_OUTPUT, s->outputs[i].name, path.s, path.len);
-	}
-	str_deinit(&path);
-	if (s->measured.metrics)
-		key_record_add(record, KEY_METRICS, "", s->measured.metrics,
-			       strlen(s->measured.metrics));
-}
-
-static int add_seed(const struct step *s, struct expr_scope *es, struct arena *arena,
-		    struct str *record, struct err *err)
-{
-	struct str text = { 0 };
-	struct value v;
-
-	if (!s->keyed.seed)
-		return 0;
-	if (template_eval(s->keyed.seed, es, arena, &v, err) != 0)
-		return err_wrap(err, "seed of step `%s`", s->name);
-	value_add_canonical(&text, &v);
-	key_record_add(record, KEY_SEED, "", text.s, text.len);
-	str_deinit(&text);
-	return 0;
-}
-
 /* Which device it is matters more than how many; a step that doesn't say keeps its key. */
 static void add_resources(const struct step *s, struct str *record)
 {
@@ -258,6 +227,8 @@ int command_key_record(struct plan *p, const struct plan_task *t, const struct t
 		.plan = p, .task = t, .arena = arena, .inputs = inputs, .n_inputs = n
 	};
 	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
+	_cleanup_(str_deinit) struct str text = { 0 };
+	struct value seed;
 
 	key_record_init(record);
 	if (p->ctx.config->salt)
@@ -272,12 +243,23 @@ int command_key_record(struct plan *p, const struct plan_task *t, const struct t
 	if (add_env(p, t, &es, arena, record, err) < 0)
 		return -1;
 	add_params(p, s, record);
-	if (add_seed(s, &es, arena, record, err) < 0)
-		return -1;
+	if (s->keyed.seed) {
+		if (template_eval(s->keyed.seed, &es, arena, &seed, err) != 0)
+			return err_wrap(err, "seed of step `%s`", s->name);
+		value_add_canonical(&text, &seed);
+		key_record_add(record, KEY_SEED, "", text.s, text.len);
+	}
 	for (size_t i = 0; i < s->reads.n_tools && ps->tool_text; i++)
 		key_record_add(record, KEY_TOOL, s->reads.tools[i], ps->tool_text[i],
 			       strlen(ps->tool_text[i]));
-	add_outputs(s, record);
+	for (size_t i = 0; i < s->n_outputs; i++) {
+		str_reset(&text);
+		str_addf(&text, "%s%s", s->outputs[i].path, s->outputs[i].is_dir ? "/" : "");
+		key_record_add(record, KEY_OUTPUT, s->outputs[i].name, text.s, text.len);
+	}
+	if (s->measured.metrics)
+		key_record_add(record, KEY_METRICS, "", s->measured.metrics,
+			       strlen(s->measured.metrics));
 	for (size_t i = 0; i < n; i++)
 		key_record_add_content(record, KEY_INPUT, inputs[i].name, inputs[i].path,
 				       &inputs[i].id);
@@ -337,9 +319,8 @@ static int render_env(struct plan *p, const struct plan_task *t, const struct sc
 		env[n++] = upper(arena, "CAIRN_OUTPUT_", s->outputs[i].name, s->outputs[i].path);
 	if (s->checkpoint)
 		env[n++] = arena_printf(arena, "CAIRN_CHECKPOINT=%s", s->checkpoint);
-	if (s->reads.n_secrets) { /* `train` reads metrics in what programs print, before that is
-				   * masked
-				   */
+	/* `train` reads metrics in what programs print, before that is masked. */
+	if (s->reads.n_secrets) {
 		str_reset(&text);
 		for (size_t i = 0; i < s->reads.n_secrets; i++)
 			str_addf(&text, "%s%s", i ? " " : "", s->reads.secrets[i]);
@@ -352,19 +333,6 @@ static int render_env(struct plan *p, const struct plan_task *t, const struct sc
 	return 0;
 }
 
-static const char *const *shell_argv(const struct step *s, struct arena *arena, const char *script)
-{
-	bool bash = str_eq(s->program.shell, "bash");
-	const char *const words[] = { bash ? "/bin/bash" : "/bin/sh",
-				      bash ? "-eo" : "-ec",
-				      bash ? "pipefail" : script,
-				      bash ? "-c" : NULL,
-				      script,
-				      NULL };
-
-	return arena_memdup(arena, words, sizeof(words));
-}
-
 int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *arena,
 		      struct task_command *ret, struct err *err)
 {
@@ -374,6 +342,7 @@ int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *a
 	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
 	struct str text = { 0 }, program = { 0 };
 	struct script script = { .text = &text, .program = &program, .arena = arena };
+	bool bash = str_eq(s->program.shell, "bash");
 	int r = plan_task_inputs(p, t, arena, &c.inputs, &c.n_inputs, err);
 
 	if (r == 0)
@@ -387,8 +356,17 @@ int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *a
 		r = template_render(s->concurrency.group, &es, arena, &text, err);
 		c.concurrency_group = r == 0 ? arena_strdup(arena, text.len ? text.s : "") : NULL;
 	}
-	if (r == 0)
-		c.argv = shell_argv(s, arena, arena_strdup(arena, program.len ? program.s : ""));
+	if (r == 0) {
+		const char *executed = arena_strdup(arena, program.len ? program.s : "");
+		const char *const words[] = { bash ? "/bin/bash" : "/bin/sh",
+					      bash ? "-eo" : "-ec",
+					      bash ? "pipefail" : executed,
+					      bash ? "-c" : NULL,
+					      executed,
+					      NULL };
+
+		c.argv = arena_memdup(arena, words, sizeof(words));
+	}
 	VEC_FREE(&script.variables);
 	str_deinit(&text);
 	str_deinit(&program);

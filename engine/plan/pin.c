@@ -61,17 +61,6 @@ static int pin_path(struct plan *p, size_t i, struct err *err)
 	return 0;
 }
 
-static int pin_artifact(struct plan *p, size_t i, struct err *err)
-{
-	const struct input_decl *in = &p->ctx.pipeline->inputs[i];
-	struct digest digest;
-
-	if (digest_parse(in->uri + strlen("artifact:"), &digest, err) < 0 ||
-	    content_find(p->ctx.store, &digest, &p->input_ids[i], err) < 0)
-		return at_input(in, in->uri, err);
-	return 0;
-}
-
 static int pin_origin(struct plan *p, size_t i, struct err *err)
 {
 	static const enum origin_mode modes[] = { [INPUT_AUTO] = ORIGIN_AUTO,
@@ -120,6 +109,7 @@ static int pin_input(struct plan *p, size_t i, struct err *err)
 	_cleanup_(freep) char *origin =
 		xasprintf("%s%s", in->origin == INPUT_PATH ? "path:" : "", p->input_uris[i]);
 	const struct plan_pin *pin = plan_pin_find(p, name);
+	struct digest digest;
 	int r;
 
 	if (pin) {
@@ -128,21 +118,20 @@ static int pin_input(struct plan *p, size_t i, struct err *err)
 	}
 	if (plan_is_resumed(p))
 		return err_set(err, ERR_CORRUPT, "the run's record lacks input `%s`", in->name);
-	r = in->origin == INPUT_PATH       ? pin_path(p, i, err)
-	    : in->origin == INPUT_ARTIFACT ? pin_artifact(p, i, err)
-					   : pin_origin(p, i, err);
+	if (in->origin == INPUT_PATH) {
+		r = pin_path(p, i, err);
+	} else if (in->origin != INPUT_ARTIFACT) {
+		r = pin_origin(p, i, err);
+	} else {
+		r = digest_parse(in->uri + strlen("artifact:"), &digest, err);
+		if (r == 0)
+			r = content_find(p->ctx.store, &digest, &p->input_ids[i], err);
+		if (r < 0)
+			at_input(in, in->uri, err);
+	}
 	if (r == 0)
 		plan_pin_add(p, name, origin, &p->input_ids[i]);
 	return r;
-}
-
-static void note_inputs(const struct plan *p, const struct step *s, bool *needed)
-{
-	for (size_t k = 0; k < s->n_inputs; k++)
-		if (s->inputs[k].from.kind == REF_PIPELINE_INPUT)
-			needed[s->inputs[k].from.index] = true;
-	if (s->each && !s->each->is_list && s->each->from.kind == REF_PIPELINE_INPUT)
-		needed[s->each->from.index] = true;
 }
 
 int plan_pin_inputs(struct plan *p, struct err *err)
@@ -150,9 +139,17 @@ int plan_pin_inputs(struct plan *p, struct err *err)
 	const struct pipeline *pl = p->ctx.pipeline;
 	_cleanup_(freep) bool *needed = xcalloc(pl->n_inputs + 1, sizeof(*needed));
 
-	for (size_t i = 0; i < p->n_steps; i++)
-		if (p->steps[i].selected)
-			note_inputs(p, p->steps[i].decl, needed);
+	for (size_t i = 0; i < p->n_steps; i++) {
+		const struct step *s = p->steps[i].decl;
+		bool selected = p->steps[i].selected;
+
+		for (size_t k = 0; k < s->n_inputs && selected; k++)
+			if (s->inputs[k].from.kind == REF_PIPELINE_INPUT)
+				needed[s->inputs[k].from.index] = true;
+		if (selected && s->each && !s->each->is_list &&
+		    s->each->from.kind == REF_PIPELINE_INPUT)
+			needed[s->each->from.index] = true;
+	}
 	for (size_t i = 0; i < pl->n_inputs; i++)
 		know_uri(p, i);
 	for (size_t i = 0; i < pl->n_inputs; i++)
