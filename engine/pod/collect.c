@@ -32,11 +32,6 @@
 /* How often it is said again that the store is away. */
 #define SAY_AGAIN_NS (300 * NS_PER_S)
 
-static int64_t now_ns(void)
-{
-	return clock_system()->mono_ns(clock_system());
-}
-
 /* The store. */
 
 /* For how long a program ran: what is lost with its outputs. */
@@ -54,7 +49,7 @@ static int64_t ran_ns(const struct pod *p)
  * (tier.c), so that some tries are none. */
 static int pod_settle(struct pod *p, struct err *err)
 {
-	int64_t began = now_ns(), said = 0;
+	int64_t began = clock_mono_ns(), said = 0;
 	int r = -1;
 
 	for (;;) {
@@ -68,7 +63,7 @@ static int pod_settle(struct pod *p, struct err *err)
 			r = 0;
 			break;
 		}
-		now = now_ns();
+		now = clock_mono_ns();
 		within = p->o.save_within_ns;
 		if (why.code == ERR_INVALID || why.code == ERR_READ_ONLY) /* it refuses us */
 			within = MIN(within, ran_ns(p));

@@ -81,11 +81,6 @@ int pod_is_well(const char *state_dir, struct err *err)
 	return err_set(err, ERR_IO, "%s", text.s ? text.s : "");
 }
 
-static int64_t now_ns(void)
-{
-	return clock_system()->mono_ns(clock_system());
-}
-
 /* The ticker. */
 
 /* Nothing runs yet, and nothing is worth a wait: what is being fetched is dropped. */
@@ -267,8 +262,8 @@ static void drain(int fd)
 static int watch(struct pod *p, struct err *err)
 {
 	_cleanup_(fd_closep) int inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	int64_t save_at = now_ns() + p->o.checkpoint_every_ns,
-		say_at = now_ns() + p->o.series_every_ns;
+	int64_t save_at = clock_mono_ns() + p->o.checkpoint_every_ns,
+		say_at = clock_mono_ns() + p->o.series_every_ns;
 	struct pod_slot *s;
 
 	if (inotify < 0)
@@ -282,7 +277,7 @@ static int watch(struct pod *p, struct err *err)
 	while (conclude_all(p, err) == 0 && (s = current(p))) {
 		struct pollfd fds[] = { { .fd = inotify, .events = POLLIN },
 					{ .fd = p->wake, .events = POLLIN } };
-		int64_t now = now_ns(),
+		int64_t now = clock_mono_ns(),
 			left = s->a->series_path ? MIN(save_at, say_at) - now : save_at - now;
 
 		/* The kubelet ends us after main's container. Its last word may have come between
@@ -298,7 +293,7 @@ static int watch(struct pod *p, struct err *err)
 			/* Told and forgotten: the next one may go better. */
 			if (r < 0)
 				pod_say(p, "saving the checkpoint of %s: %s", s->a->task, e.msg);
-			save_at = now_ns() + p->o.checkpoint_every_ns / (r > 0 ? 16 : 1);
+			save_at = clock_mono_ns() + p->o.checkpoint_every_ns / (r > 0 ? 16 : 1);
 		} else if (left <= 0) {
 			pod_series_look(p, s);
 			say_at = now + p->o.series_every_ns;
@@ -476,7 +471,7 @@ int pod_wait_ready(const char *root, struct err *err)
 {
 	_cleanup_(freep) char *path = xasprintf("%s/run", root ? root : POD_ROOT);
 	_cleanup_(fd_closep) int inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK), run = -1;
-	int64_t until = now_ns() + HOOK_NS;
+	int64_t until = clock_mono_ns() + HOOK_NS;
 
 	if (inotify < 0 || inotify_add_watch(inotify, root ? root : POD_ROOT, IN_CREATE) < 0)
 		return err_errno(err, "cannot watch %s", root ? root : POD_ROOT);
@@ -485,7 +480,7 @@ int pod_wait_ready(const char *root, struct err *err)
 			(void)inotify_add_watch(inotify, path, IN_CREATE | IN_MOVED_TO);
 		if (is_there(run, "placed") || is_there(run, "failed"))
 			return 0;
-		if (now_ns() >= until)
+		if (clock_mono_ns() >= until)
 			return err_set(err, ERR_BUSY,
 				       "the sidecar hasn't prepared the program's inputs yet");
 		poll(&(struct pollfd){ .fd = inotify, .events = POLLIN }, 1, 1000);
