@@ -14,13 +14,18 @@
 #include <assert.h>
 #include "plan/internal.h"
 
-static bool reads_bytes(const struct step *s, uint32_t needed)
+static bool is_at(const struct ref *ref, enum ref_kind kind, uint32_t which)
 {
-	if (s->each && s->each->from.kind == REF_STEP_OUTPUT && s->each->from.step == needed)
+	return ref->kind == kind && (kind == REF_STEP_OUTPUT ? ref->step : ref->index) == which;
+}
+
+bool plan_reads_bytes(const struct step *s, enum ref_kind kind, uint32_t which)
+{
+	assert(kind == REF_STEP_OUTPUT || kind == REF_PIPELINE_INPUT);
+	if (s->each && is_at(&s->each->from, kind, which))
 		return true;
 	for (size_t i = 0; i < s->n_inputs; i++)
-		if (s->inputs[i].subpath && s->inputs[i].from.kind == REF_STEP_OUTPUT &&
-		    s->inputs[i].from.step == needed)
+		if (s->inputs[i].subpath && is_at(&s->inputs[i].from, kind, which))
 			return true;
 	return false;
 }
@@ -33,7 +38,7 @@ bool absent_may_stay(const struct plan *p, const struct plan_task *t)
 	for (size_t i = 0; i < s->dependents.n; i++) {
 		const struct plan_step *d = &p->steps[s->dependents.v[i].step];
 
-		if (reads_bytes(d->decl, t->step))
+		if (plan_reads_bytes(d->decl, REF_STEP_OUTPUT, t->step))
 			return false;
 		used |= d->selected && d->decl->deps[s->dependents.v[i].dep].data;
 	}
@@ -127,6 +132,7 @@ static int find_absent(struct plan *p, const struct plan_task *t, struct err *er
 
 int plan_give_back(struct plan *p, struct plan_task *t, struct err *err)
 {
+	assert(t->state == TASK_TAKEN);
 	return find_absent(p, t, err) < 0 ? -1 : plan_make_ready(p, t, err);
 }
 

@@ -47,19 +47,15 @@ static int json_of_with(const struct with_node *w, struct expr_scope *es, struct
 }
 
 /* Complete, in the step's own terms; NULL for a step without. */
-static int task_settings(struct plan *p, const struct plan_task *t, const struct task_input *inputs,
-			 size_t n, struct arena *arena, json_t **ret, struct err *err)
+static int task_settings(struct task_scope *sc, json_t **ret, struct err *err)
 {
-	const struct step *s = p->steps[t->step].decl;
+	const struct step *s = sc->plan->steps[sc->task->step].decl;
 	const struct distributed_decl *d = &s->distributed;
 	const struct step_spec *spec =
 		step_spec_find(s->program.builtin ? s->program.builtin : "train");
-	struct task_scope sc = {
-		.plan = p, .task = t, .arena = arena, .inputs = inputs, .n_inputs = n
-	};
-	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
+	struct expr_scope es = { .resolve = scope_resolve, .arg = sc };
 	json_t *with = NULL;
-	int r = s->program.with ? json_of_with(s->program.with, &es, arena, &with, err) : 0;
+	int r = s->program.with ? json_of_with(s->program.with, &es, sc->arena, &with, err) : 0;
 
 	if (r == 0 && !with)
 		with = json_object();
@@ -81,10 +77,9 @@ static int task_settings(struct plan *p, const struct plan_task *t, const struct
 
 /* Key. */
 
-int plan_builtin_key(struct plan *p, const struct plan_task *t, const struct task_input *inputs,
-		     size_t n, struct arena *arena, struct str *record, struct err *err)
+int plan_builtin_key(struct task_scope *sc, struct str *record, struct err *err)
 {
-	const struct step *s = p->steps[t->step].decl;
+	const struct step *s = sc->plan->steps[sc->task->step].decl;
 	const struct distributed_decl *d = &s->distributed;
 	_cleanup_(str_deinit) struct str text = { 0 };
 	const char *key;
@@ -100,7 +95,7 @@ int plan_builtin_key(struct plan *p, const struct plan_task *t, const struct tas
 		key_record_add(record, KEY_DISTRIBUTED, "", text.s, text.len);
 		return 0;
 	}
-	if (task_settings(p, t, inputs, n, arena, &with, err) < 0)
+	if (task_settings(sc, &with, err) < 0)
 		return -1;
 	str_addf(&text, "%u", step_spec_find(s->program.builtin)->version);
 	key_record_add(record, KEY_BUILTIN, s->program.builtin, text.s, text.len);
@@ -134,7 +129,6 @@ void plan_builtin_refs(const struct step *s, void (*fn)(void *arg, const struct 
 
 struct words {
 	VEC(const char *) v;
-	struct arena *arena;
 };
 
 static void add_option(struct words *w, const char *option, const char *value)
@@ -143,22 +137,12 @@ static void add_option(struct words *w, const char *option, const char *value)
 	VEC_PUSH(&w->v, value);
 }
 
-static void add_ports(struct words *w, const struct step *s, const struct task_command *c)
+int plan_builtin_argv(struct task_scope *sc, struct task_command *c, struct err *err)
 {
-	for (size_t i = 0; i < c->n_inputs; i++)
-		add_option(w, "-i",
-			   arena_printf(w->arena, "%s=%s", c->inputs[i].name, c->inputs[i].path));
-	for (size_t i = 0; i < s->n_outputs; i++)
-		add_option(w, "-o",
-			   arena_printf(w->arena, "%s=%s%s", s->outputs[i].name, s->outputs[i].path,
-					s->outputs[i].is_dir ? "/" : ""));
-}
-
-int plan_builtin_argv(struct plan *p, const struct plan_task *t, struct arena *arena,
-		      struct task_command *c, struct err *err)
-{
-	const struct step *s = p->steps[t->step].decl;
-	struct words w = { .arena = arena };
+	const struct plan *p = sc->plan;
+	const struct step *s = p->steps[sc->task->step].decl;
+	struct arena *arena = sc->arena;
+	struct words w = { 0 };
 	struct str text = { 0 };
 	uint64_t threads =
 		(uint64_t)resources_cpu_milli(&s->resources) * MAX(s->distributed.nodes, 1) / 1000;
@@ -166,7 +150,7 @@ int plan_builtin_argv(struct plan *p, const struct plan_task *t, struct arena *a
 	int64_t ns;
 	json_t *with;
 
-	if (task_settings(p, t, c->inputs, c->n_inputs, arena, &with, err) < 0)
+	if (task_settings(sc, &with, err) < 0)
 		return -1;
 	json_add_canonical(&text, with);
 	/* The launcher gives its ranks the time that the step says, and needs a moment itself. */
@@ -185,7 +169,15 @@ int plan_builtin_argv(struct plan *p, const struct plan_task *t, struct arena *a
 	add_option(&w, "--threads",
 		   arena_printf(arena, "%u", (unsigned)MIN(MAX(threads, 1U), INT32_MAX)));
 	if (!step_is_launched(s)) {
-		add_ports(&w, s, c);
+		for (size_t i = 0; i < c->n_inputs; i++)
+			add_option(
+				&w, "-i",
+				arena_printf(arena, "%s=%s", c->inputs[i].name, c->inputs[i].path));
+		for (size_t i = 0; i < s->n_outputs; i++)
+			add_option(&w, "-o",
+				   arena_printf(arena, "%s=%s%s", s->outputs[i].name,
+						s->outputs[i].path,
+						s->outputs[i].is_dir ? "/" : ""));
 	} else {
 		add_option(&w, "-o", STEP_SERIES_OUTPUT "=" STEP_SERIES_PATH);
 		VEC_PUSH(&w.v, "--");

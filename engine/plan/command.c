@@ -13,6 +13,7 @@
  *
  * What built-in steps add is builtin.c's. Cache look-ups are lookup.c's.
  */
+#include <assert.h>
 #include <stdio.h>
 #include "base/text/json.h"
 #include "base/text/text.h"
@@ -94,15 +95,12 @@ static const struct shell_place *places_of(struct plan *p, struct plan_step *ps)
 	return ps->places;
 }
 
-static int put_together(struct plan *p, const struct plan_task *t, const struct task_input *inputs,
-			size_t n, struct script *sc, struct err *err)
+static int put_together(struct task_scope *scope, struct script *sc, struct err *err)
 {
-	struct plan_step *ps = &p->steps[t->step];
+	struct plan *p = scope->plan;
+	struct plan_step *ps = &p->steps[scope->task->step];
 	const struct expr_template *run = ps->decl->program.run;
-	struct task_scope scope = {
-		.plan = p, .task = t, .arena = sc->arena, .inputs = inputs, .n_inputs = n
-	};
-	struct expr_scope es = { .resolve = scope_resolve, .arg = &scope };
+	struct expr_scope es = { .resolve = scope_resolve, .arg = scope };
 	const struct shell_place *places = run ? places_of(p, ps) : NULL;
 
 	for (size_t i = 0; run && i < run->n_parts; i++) {
@@ -122,12 +120,11 @@ static int put_together(struct plan *p, const struct plan_task *t, const struct 
 	return 0;
 }
 
-int command_script(struct plan *p, const struct plan_task *t, const struct task_input *inputs,
-		   size_t n, struct arena *arena, struct str *out, struct err *err)
+int command_script(struct task_scope *sc, struct str *out, struct err *err)
 {
-	struct script sc = { .text = out, .arena = arena };
+	struct script script = { .text = out, .arena = sc->arena };
 
-	return put_together(p, t, inputs, n, &sc, err);
+	return put_together(sc, &script, err);
 }
 
 /* Key record. */
@@ -176,16 +173,16 @@ static void add_params(struct plan *p, const struct step *s, struct str *record)
 	str_deinit(&text);
 }
 
-static int add_env(struct plan *p, const struct plan_task *t, struct expr_scope *es,
-		   struct arena *arena, struct str *record, struct err *err)
+static int add_env(struct task_scope *sc, struct str *record, struct err *err)
 {
-	const struct step *s = p->steps[t->step].decl;
+	const struct step *s = sc->plan->steps[sc->task->step].decl;
+	struct expr_scope es = { .resolve = scope_resolve, .arg = sc };
 	struct str text = { 0 };
 	int r = 0;
 
 	for (size_t i = 0; i < s->reads.n_env && r == 0; i++) {
 		str_reset(&text);
-		r = template_render(s->reads.env[i].value, es, arena, &text, err);
+		r = template_render(s->reads.env[i].value, &es, sc->arena, &text, err);
 		if (r == 0)
 			key_record_add(record, KEY_ENV, s->reads.env[i].name,
 				       text.len ? text.s : "", text.len);
@@ -217,19 +214,17 @@ static void add_resources(const struct step *s, struct str *record)
 	key_record_add(record, KEY_RESOURCES, "", text.s, text.len);
 }
 
-int command_key_record(struct plan *p, const struct plan_task *t, const struct task_input *inputs,
-		       size_t n, const char *script, struct arena *arena, struct str *record,
+int command_key_record(struct task_scope *sc, const char *script, struct str *record,
 		       struct err *err)
 {
-	const struct plan_step *ps = &p->steps[t->step];
+	struct plan *p = sc->plan;
+	const struct plan_step *ps = &p->steps[sc->task->step];
 	const struct step *s = ps->decl;
-	struct task_scope sc = {
-		.plan = p, .task = t, .arena = arena, .inputs = inputs, .n_inputs = n
-	};
-	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
+	struct expr_scope es = { .resolve = scope_resolve, .arg = sc };
 	_cleanup_(str_deinit) struct str text = { 0 };
 	struct value seed;
 
+	assert(sc->n_inputs == s->n_inputs); /* without them it would be another key */
 	key_record_init(record);
 	if (p->ctx.config->salt)
 		key_record_add(record, KEY_PROJECT_SALT, "", p->ctx.config->salt,
@@ -240,11 +235,11 @@ int command_key_record(struct plan *p, const struct plan_task *t, const struct t
 		key_record_add(record, KEY_SHELL, "", s->program.shell, strlen(s->program.shell));
 		key_record_add(record, KEY_SCRIPT, "", script, strlen(script));
 	}
-	if (add_env(p, t, &es, arena, record, err) < 0)
+	if (add_env(sc, record, err) < 0)
 		return -1;
 	add_params(p, s, record);
 	if (s->keyed.seed) {
-		if (template_eval(s->keyed.seed, &es, arena, &seed, err) != 0)
+		if (template_eval(s->keyed.seed, &es, sc->arena, &seed, err) != 0)
 			return err_wrap(err, "seed of step `%s`", s->name);
 		value_add_canonical(&text, &seed);
 		key_record_add(record, KEY_SEED, "", text.s, text.len);
@@ -260,15 +255,15 @@ int command_key_record(struct plan *p, const struct plan_task *t, const struct t
 	if (s->measured.metrics)
 		key_record_add(record, KEY_METRICS, "", s->measured.metrics,
 			       strlen(s->measured.metrics));
-	for (size_t i = 0; i < n; i++)
-		key_record_add_content(record, KEY_INPUT, inputs[i].name, inputs[i].path,
-				       &inputs[i].id);
+	for (size_t i = 0; i < sc->n_inputs; i++)
+		key_record_add_content(record, KEY_INPUT, sc->inputs[i].name, sc->inputs[i].path,
+				       &sc->inputs[i].id);
 	if (ps->code.kind)
 		key_record_add_content(record, KEY_CODE, "", "", &ps->code);
 	if (s->keyed.resources)
 		add_resources(s, record);
 	if ((s->program.builtin || s->distributed.framework) &&
-	    plan_builtin_key(p, t, inputs, n, arena, record, err) < 0)
+	    plan_builtin_key(sc, record, err) < 0)
 		return -1;
 	plan_image_key(p, ps, record);
 	if (ps->packages)
@@ -290,14 +285,12 @@ static const char *upper(struct arena *arena, const char *prefix, const char *na
 }
 
 /* `script`: its variables are part of the environment. */
-static int render_env(struct plan *p, const struct plan_task *t, const struct script *script,
-		      struct arena *arena, struct task_command *c, struct err *err)
+static int render_env(struct task_scope *sc, const struct script *script, struct task_command *c,
+		      struct err *err)
 {
-	const struct step *s = p->steps[t->step].decl;
-	struct task_scope sc = {
-		.plan = p, .task = t, .arena = arena, .inputs = c->inputs, .n_inputs = c->n_inputs
-	};
-	struct expr_scope es = { .resolve = scope_resolve, .arg = &sc };
+	const struct step *s = sc->plan->steps[sc->task->step].decl;
+	struct arena *arena = sc->arena;
+	struct expr_scope es = { .resolve = scope_resolve, .arg = sc };
 	const char **env = arena_alloc(
 		arena, (s->reads.n_env + s->n_inputs + s->n_outputs + script->variables.n + 4) *
 			       sizeof(*env));
@@ -345,12 +338,14 @@ int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *a
 	bool bash = str_eq(s->program.shell, "bash");
 	int r = plan_task_inputs(p, t, arena, &c.inputs, &c.n_inputs, err);
 
+	sc.inputs = c.inputs;
+	sc.n_inputs = c.n_inputs;
 	if (r == 0)
-		r = put_together(p, t, c.inputs, c.n_inputs, &script, err);
+		r = put_together(&sc, &script, err);
 	if (r == 0)
 		c.script = arena_strdup(arena, text.s);
 	if (r == 0)
-		r = render_env(p, t, &script, arena, &c, err);
+		r = render_env(&sc, &script, &c, err);
 	if (r == 0 && s->concurrency.group) {
 		str_reset(&text);
 		r = template_render(s->concurrency.group, &es, arena, &text, err);
@@ -371,8 +366,7 @@ int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *a
 	str_deinit(&text);
 	str_deinit(&program);
 	if (r == 0)
-		r = command_key_record(p, t, c.inputs, c.n_inputs, c.script, arena, &c.key_record,
-				       err);
+		r = command_key_record(&sc, c.script, &c.key_record, err);
 	if (r < 0) {
 		str_deinit(&c.key_record);
 		return -1;
@@ -380,7 +374,7 @@ int plan_task_command(struct plan *p, const struct plan_task *t, struct arena *a
 	c.secrets = s->reads.secrets;
 	c.image = plan_step_image(p, t->step);
 	if ((s->program.builtin || s->distributed.framework) &&
-	    plan_builtin_argv(p, t, arena, &c, err) < 0) {
+	    plan_builtin_argv(&sc, &c, err) < 0) {
 		str_deinit(&c.key_record);
 		return -1;
 	}

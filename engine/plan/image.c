@@ -30,21 +30,6 @@ static int at_step(const struct step *s, struct err *err)
 			s->pos.col, s->name, s->place.image);
 }
 
-static int all_have_one(const struct plan *p, struct err *err)
-{
-	for (size_t i = 0; i < p->n_steps; i++) {
-		const struct step *s = p->steps[i].decl;
-
-		if (runs_in_image(p, &p->steps[i]) && !s->place.image)
-			return err_set(
-				err, ERR_INVALID,
-				"%s:%d:%d: step `%s` has no `image`, and on Kubernetes its command "
-				"needs one: say `image:` there, or for all steps under `defaults:`",
-				s->pos.file, s->pos.line, s->pos.col, s->name);
-	}
-	return 0;
-}
-
 /* Pins: "registry/name@sha256:… linux/amd64". */
 
 static char *pin_name(const char *image)
@@ -148,8 +133,18 @@ static int ask(struct plan *p, const struct asking *a, struct err *err)
 int plan_pin_images(struct plan *p, struct err *err)
 {
 	struct asking a = { .seen = map_new() };
-	int r = all_have_one(p, err);
+	int r = 0;
 
+	for (size_t i = 0; i < p->n_steps && r == 0; i++) {
+		const struct step *s = p->steps[i].decl;
+
+		if (runs_in_image(p, &p->steps[i]) && !s->place.image)
+			r = err_set(err, ERR_INVALID,
+				    "%s:%d:%d: step `%s` has no `image`, and on Kubernetes its "
+				    "command needs one: say `image:` there, or for all steps under "
+				    "`defaults:`",
+				    s->pos.file, s->pos.line, s->pos.col, s->name);
+	}
 	if (r == 0) {
 		note_unknown(p, &a);
 		r = ask(p, &a, err);

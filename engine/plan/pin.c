@@ -12,25 +12,6 @@
 #include "plan/internal.h"
 #include "storage/origin/origin.h"
 
-/* Its listing is needed to plan: members of `each`, or a path below it. */
-static bool listing_needed(const struct plan *p, size_t input)
-{
-	const struct pipeline *pl = p->ctx.pipeline;
-
-	for (size_t i = 0; i < pl->n_steps; i++) {
-		const struct step *s = &pl->steps[i];
-
-		if (s->each && s->each->from.kind == REF_PIPELINE_INPUT &&
-		    s->each->from.index == input)
-			return true;
-		for (size_t k = 0; k < s->n_inputs; k++)
-			if (s->inputs[k].subpath && s->inputs[k].from.kind == REF_PIPELINE_INPUT &&
-			    s->inputs[k].from.index == input)
-				return true;
-	}
-	return false;
-}
-
 static int at_input(const struct input_decl *in, const char *uri, struct err *err)
 {
 	bool named = !str_eq(in->name, in->uri); /* else it stands where it is used */
@@ -43,10 +24,13 @@ static int at_input(const struct input_decl *in, const char *uri, struct err *er
 static int pin_path(struct plan *p, size_t i, struct err *err)
 {
 	const struct input_decl *in = &p->ctx.pipeline->inputs[i];
+	const struct pipeline *pl = p->ctx.pipeline;
 	const char *file = in->pos.file;
+	bool hash_only = p->options.hash_only;
 
-	if (plan_put_path(p, in->uri, p->options.hash_only && !listing_needed(p, i),
-			  &p->input_ids[i], err) < 0) {
+	for (size_t k = 0; k < pl->n_steps && hash_only; k++)
+		hash_only = !plan_reads_bytes(&pl->steps[k], REF_PIPELINE_INPUT, (uint32_t)i);
+	if (plan_put_path(p, in->uri, hash_only, &p->input_ids[i], err) < 0) {
 		if (err && err->code == ERR_NOT_FOUND)
 			return err_set(err, ERR_NOT_FOUND,
 				       "%s:%d:%d: input `%s`: %s does not exist in the project",

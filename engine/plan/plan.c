@@ -38,6 +38,7 @@ int plan_new(const struct plan_context *ctx, const struct plan_options *o, struc
 	_cleanup_(plan_freep) struct plan *p = xcalloc(1, sizeof(*p));
 	const struct pipeline *pl = ctx->pipeline;
 
+	assert(ctx->config && ctx->pipeline && ctx->store);
 	p->ctx = *ctx;
 	p->options = *o;
 	p->arena = arena_new();
@@ -264,15 +265,16 @@ const char *plan_lost(const struct plan *p, const char *task_or_step)
 
 int plan_task_key(struct plan *p, struct plan_task *t, struct arena *arena, struct err *err)
 {
-	struct task_input *inputs;
+	struct task_scope sc = { .plan = p, .task = t, .arena = arena };
+	struct task_input *inputs = NULL;
 	struct str script = { 0 };
-	size_t n;
-	int r = plan_task_inputs(p, t, arena, &inputs, &n, err);
+	int r = plan_task_inputs(p, t, arena, &inputs, &sc.n_inputs, err);
 
+	sc.inputs = inputs;
 	if (r == 0)
-		r = command_script(p, t, inputs, n, arena, &script, err);
+		r = command_script(&sc, &script, err);
 	if (r == 0)
-		r = command_key_record(p, t, inputs, n, script.s, arena, &p->key_record, err);
+		r = command_key_record(&sc, script.s, &p->key_record, err);
 	if (r == 0)
 		digest_bytes(p->key_record.s, p->key_record.len, &t->key);
 	str_deinit(&script);
@@ -483,6 +485,7 @@ int plan_task_lookup(struct plan *p, struct plan_task *t, struct err *err)
 	size_t n = p->steps[t->step].decl->n_outputs;
 	_cleanup_(freep) bool *present = xcalloc(n + 1, sizeof(*present));
 
+	assert(t->state == TASK_TAKEN);
 	if (!p->steps[t->step].decl->cache || t->forced)
 		return 0;
 	if (lookup_recorded(p, t, &hit, err) < 0)
@@ -621,6 +624,7 @@ size_t plan_step_left(const struct plan *p, size_t step)
 
 struct plan_task *plan_task_at(const struct plan *p, size_t step, size_t index)
 {
+	assert(step < p->n_steps && index < p->steps[step].n_tasks);
 	return &p->steps[step].tasks[index];
 }
 

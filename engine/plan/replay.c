@@ -13,6 +13,7 @@
  * as BLOCKED and plan_lost() says why. What differs between then and now is
  * engine/cli/reproduce's to say.
  */
+#include <assert.h>
 #include "plan/internal.h"
 
 struct replay {
@@ -37,6 +38,7 @@ void replay_new(struct plan *p)
 	struct results_cursor c;
 	struct result_entry e;
 
+	assert(p->ctx.recorded);
 	r->recorded = map_new();
 	r->made = map_new();
 	r->only = set_of(p->options.only, p->options.n_only);

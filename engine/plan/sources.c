@@ -166,20 +166,6 @@ static int run_tool(const struct plan *p, const char *command, struct str *out, 
 	return 0;
 }
 
-/* With hash_only nothing is run: what the tool printed to the last run counts, while its program is
- * the same file. */
-static void remember_tool(const struct plan *p, const char *name, struct str *out)
-{
-	struct content_id id;
-	struct err lost = { 0 };
-	struct stat st;
-
-	if (!p->ctx.cache || !find_programs(name + strlen("tool:"), &st) ||
-	    !statcache_get(p->ctx.cache, name, &st, &id) ||
-	    content_read(p->ctx.store, &id, TOOL_TEXT_MAX, out, &lost) < 0)
-		str_add(out, TOOL_UNKNOWN);
-}
-
 static int ask_tool(struct plan *p, const char *name, struct str *text, struct err *err)
 {
 	const char *command = name + strlen("tool:");
@@ -211,14 +197,22 @@ static int pin_tool(struct plan *p, const char *command, const char **ret, struc
 	_cleanup_(freep) char *name = xasprintf("tool:%s", command);
 	_cleanup_(str_deinit) struct str text = { 0 };
 	const struct plan_pin *pin = plan_pin_find(p, name);
+	struct err lost = { 0 };
+	struct content_id id;
+	struct stat st;
+	bool found = true;
 	int r = 0;
 
 	if (pin)
 		r = content_read(p->ctx.store, &pin->id, TOOL_TEXT_MAX, &text, err);
 	else if (p->options.hash_only)
-		remember_tool(p, name, &text);
+		found = p->ctx.cache && find_programs(command, &st) &&
+			statcache_get(p->ctx.cache, name, &st, &id) &&
+			content_read(p->ctx.store, &id, TOOL_TEXT_MAX, &text, &lost) == 0;
 	else
 		r = ask_tool(p, name, &text, err);
+	if (!found)
+		str_add(&text, TOOL_UNKNOWN);
 	if (r == 0)
 		*ret = arena_strndup(p->arena, text.len ? text.s : "", text.len);
 	return r;

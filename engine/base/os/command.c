@@ -1,11 +1,10 @@
 /* engine/base/os/command.c — runs a helper program to its end and takes its output.
  *
- * posix_spawn starts it with pipes, in a process group of its own; read_output() polls the pipe
- * until its end, the deadline or the limit, and await_end() the program until the same deadline;
- * then the group is killed if something was wrong, and the program is waited for. Input is written
- * whole into a pipe before the start, so that nothing can block on it: that is why it is bounded by
- * COMMAND_INPUT_MAX. Descriptors that are passed are first duplicated above the range that they go
- * to.
+ * posix_spawn starts it with pipes, in a process group of its own. read_output() polls the pipe
+ * until its end, the deadline or the limit; then the program's end is awaited until the same
+ * deadline. The group is killed if something was wrong. Input is written whole into a pipe before
+ * the start, so that nothing can block on it: that is why it is bounded by COMMAND_INPUT_MAX.
+ * Descriptors that are passed are first duplicated above the range that they go to.
  *
  * The caller blocks. Nothing is shared between calls. Programs that a run executes are
  * process.c's.
