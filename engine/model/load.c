@@ -13,6 +13,7 @@
  * pipeline_load() asks the cache of parsed models first (cache/cache.c). Nothing here is shared
  * between threads: a model belongs to whoever loaded it, and is read-only from then on.
  */
+#include <assert.h>
 #include "base/os/fs.h"
 #include "model/cache/cache.h"
 #include "model/read.h"
@@ -223,6 +224,7 @@ int pipeline_parse(const struct pipeline_source *files, size_t n_files, struct d
 			      .fetch = fetch_from_set,
 			      .fetch_arg = &set };
 
+	assert(n_files > 0);
 	return parse(&src, diags, ret, err);
 }
 

@@ -70,31 +70,25 @@ static bool read_address(const struct doc *d, const struct yaml_node *n, const c
 	return true;
 }
 
-static void read_receivers(const struct doc *d, const struct yaml_node *n, struct notify_decl *t)
-{
-	size_t count = n->kind == YAML_KIND_SEQ ? n->len : 1;
-	const char **to = arena_alloc(d->l->arena, (count + 1) * sizeof(*to));
-
-	if (count == 0 || count > TELL_MAX)
-		doc_error(d, n, "`to` needs 1 to %d mail addresses", TELL_MAX);
-	for (size_t i = 0; i < count && i < TELL_MAX; i++)
-		t->n_to += read_address(d, n->kind == YAML_KIND_SEQ ? n->items[i] : n, "`to`",
-					&to[t->n_to]);
-	t->to = to;
-}
-
 static void read_email(const struct doc *d, const struct yaml_node *n, struct notify_decl *t)
 {
 	static const char *const keys[] = { "to", "smtp", "from", "secret" };
 	const struct yaml_node *v;
+	const char **to;
+	size_t count;
 
 	if (!doc_want_map(d, n, "`email`"))
 		return;
 	doc_check_keys(d, n, keys, ARRAY_LEN(keys));
-	if ((v = yaml_get(n, "to")))
-		read_receivers(d, v, t);
-	else
+	if (!(v = yaml_get(n, "to")))
 		doc_error(d, n, "`email` has no `to`");
+	count = !v ? 0 : v->kind == YAML_KIND_SEQ ? v->len : 1;
+	if (v && (count == 0 || count > TELL_MAX))
+		doc_error(d, v, "`to` needs 1 to %d mail addresses", TELL_MAX);
+	t->to = to = arena_alloc(d->l->arena, (count + 1) * sizeof(*to));
+	for (size_t i = 0; i < count && i < TELL_MAX; i++)
+		t->n_to += read_address(d, v->kind == YAML_KIND_SEQ ? v->items[i] : v, "`to`",
+					&to[t->n_to]);
 	if ((v = yaml_get(n, "smtp")))
 		read_url(d, v, "`smtp`", "smtp://", "smtps://", &t->url);
 	else

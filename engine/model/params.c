@@ -187,23 +187,6 @@ static bool read_choices(const struct doc *d, const struct yaml_node *n, struct 
 	return true;
 }
 
-static void read_default(const struct doc *d, const struct yaml_node *n, struct param_decl *decl,
-			 bool typed)
-{
-	struct err err = { 0 };
-	struct value v;
-
-	if (!read_any_value(d, n, "`default`", &v))
-		return;
-	if (!typed)
-		decl->type = v.type;
-	if (param_check_value(decl, &v, &decl->def, &err) < 0) {
-		doc_error(d, n, "the default of param `%s` %s", decl->name, err.msg);
-		return;
-	}
-	decl->has_default = true;
-}
-
 static void read_long(const struct doc *d, const struct yaml_node *n, struct param_decl *decl)
 {
 	static const char *const keys[] = { "type", "default", "min", "max", "enum", "help" };
@@ -211,6 +194,7 @@ static void read_long(const struct doc *d, const struct yaml_node *n, struct par
 			       *choices = yaml_get(n, "enum");
 	const struct yaml_node *min = yaml_get(n, "min"), *max = yaml_get(n, "max"),
 			       *help = yaml_get(n, "help");
+	struct err err = { 0 };
 	struct value v;
 	bool typed = false;
 
@@ -234,8 +218,13 @@ static void read_long(const struct doc *d, const struct yaml_node *n, struct par
 	decl->has_max = read_bound(d, max, decl, "`max`", &decl->max);
 	if (decl->has_min && decl->has_max && decl->min > decl->max)
 		doc_error(d, min, "`min` is larger than `max`");
-	if (def)
-		read_default(d, def, decl, typed);
+	if (!def || !read_any_value(d, def, "`default`", &v))
+		return;
+	if (!typed)
+		decl->type = v.type;
+	decl->has_default = param_check_value(decl, &v, &decl->def, &err) == 0;
+	if (!decl->has_default)
+		doc_error(d, def, "the default of param `%s` %s", decl->name, err.msg);
 }
 
 void read_params(const struct doc *d, const struct yaml_node *n, struct param_decl **ret,
@@ -275,33 +264,16 @@ void read_params(const struct doc *d, const struct yaml_node *n, struct param_de
 
 /* The values of a run. */
 
-static int override_value(const struct param_decl *decl, const struct param_override *o,
-			  struct arena *arena, struct value *ret, struct err *err)
-{
-	struct value v;
-
-	/* A file's scalars have the type that they look like; where text is wanted, 1.10 is the
-	 * text "1.10". */
-	if (o->value && !(decl->type == VALUE_STRING && o->value->type != VALUE_STRING &&
-			  o->value->type != VALUE_LIST && o->text))
-		v = *o->value;
-	else if (o->text &&
-		 !text_is_utf8(o->text, strlen(o->text))) /* on record, and in a resumed run, it
-							     would be another one */
-		return err_set(err, ERR_INVALID,
-			       "must be UTF-8 text; other bytes can come from a file, as an input");
-	else if (value_parse(decl->type, o->text ? o->text : "", arena, &v, err) < 0)
-		return -1;
-	return param_check_value(decl, &v, ret, err);
-}
-
 static void apply_override(const struct pipeline *p, const struct map *index,
 			   const struct param_override *o, struct arena *arena,
 			   struct value *values, bool *given, struct diag_list *diags)
 {
 	size_t i = (size_t)(uintptr_t)map_get_str(index, o->name);
 	const char *where = o->where ? o->where : "-p";
+	const struct param_decl *decl;
 	struct err err = { 0 };
+	struct value v = { 0 };
+	int r = 0;
 
 	if (i == 0) {
 		_cleanup_(freep) const char **names = xcalloc(p->n_params, sizeof(*names));
@@ -316,7 +288,19 @@ static void apply_override(const struct pipeline *p, const struct map *index,
 		return;
 	}
 	given[i - 1] = true;
-	if (override_value(&p->params[i - 1], o, arena, &values[i - 1], &err) < 0)
+	decl = &p->params[i - 1];
+	/* A file's scalars have the type that they look like; where text is wanted, 1.10 is the
+	 * text "1.10". */
+	if (o->value && !(decl->type == VALUE_STRING && o->value->type != VALUE_STRING &&
+			  o->value->type != VALUE_LIST && o->text))
+		v = *o->value;
+	else if (o->text && !text_is_utf8(o->text, strlen(o->text)))
+		/* On record, and in a resumed run, it would be another one. */
+		r = err_set(&err, ERR_INVALID,
+			    "must be UTF-8 text; other bytes can come from a file, as an input");
+	else
+		r = value_parse(decl->type, o->text ? o->text : "", arena, &v, &err);
+	if (r < 0 || param_check_value(decl, &v, &values[i - 1], &err) < 0)
 		diag_error(diags, where, 0, 0, "param `%s` %s", o->name, err.msg);
 }
 

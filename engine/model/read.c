@@ -137,6 +137,7 @@ bool read_count(const struct doc *d, const struct yaml_node *n, const char *what
 
 	if (n->kind != YAML_KIND_SCALAR || !yaml_as_int(n, &v))
 		return wrong(d, n, what, "an integer");
+	assert(min <= max);
 	if (v < min || v > max) {
 		doc_error(d, n, "%s must be from %lld to %lld", what, (long long)min,
 			  (long long)max);

@@ -20,6 +20,7 @@
  * Unused params, inputs and outputs are warned about only when there is no error, since what
  * looks unused may be what the error is about.
  */
+#include <assert.h>
 #include "model/read.h"
 #include "model/shell/shell.h"
 
@@ -119,6 +120,7 @@ static struct step_dep *add_dep(struct resolver *rs, uint32_t needed, const stru
 	const struct step *t = &rs->l->steps[needed];
 	size_t most = MIN(rs->s->matrix.n_axes, t->matrix.n_axes);
 
+	assert(needed < rs->l->n_steps);
 	if (rs->mark[needed] == rs->s->index + 1)
 		return &rs->b->deps.v[rs->mark_dep[needed]];
 	rs->mark[needed] = rs->s->index + 1;
@@ -658,22 +660,6 @@ static void resolve_condition(struct resolver *rs)
 			   "`if` must be true or false, not %s", expr_type_name(t));
 }
 
-static void resolve_needs(struct resolver *rs)
-{
-	for (size_t i = 0; i < rs->b->needs.n; i++) {
-		const struct need *need = &rs->b->needs.v[i];
-		uintptr_t found = (uintptr_t)map_get_str(rs->l->step_index, need->name);
-
-		if (found)
-			add_dep(rs, (uint32_t)(found - 1), &need->pos)->order = true;
-		else
-			doc_error_at(rs->l->diags, &need->pos,
-				     "step `%s` needs `%s`, which does not exist%s", rs->s->name,
-				     need->name,
-				     doc_suggest_key(rs->l, need->name, rs->l->step_index));
-	}
-}
-
 struct export_uses {
 	uint64_t axes;
 	bool item, local; /* what a step file's param stands for isn't looked into */
@@ -847,33 +833,24 @@ static void resolve_build(struct resolver *rs, struct build *b)
 			check_export(rs, &s->outputs[i]);
 		}
 	resolve_condition(rs);
-	resolve_needs(rs);
+	for (size_t i = 0; i < b->needs.n; i++) {
+		const struct need *need = &b->needs.v[i];
+		uintptr_t found = (uintptr_t)map_get_str(rs->l->step_index, need->name);
+
+		if (found)
+			add_dep(rs, (uint32_t)(found - 1), &need->pos)->order = true;
+		else
+			doc_error_at(rs->l->diags, &need->pos,
+				     "step `%s` needs `%s`, which does not exist%s", s->name,
+				     need->name,
+				     doc_suggest_key(rs->l, need->name, rs->l->step_index));
+	}
 	s->deps = arena_memdup(rs->l->arena, b->deps.n ? (void *)b->deps.v : "",
 			       b->deps.n * sizeof(*b->deps.v));
 	s->n_deps = b->deps.n;
 }
 
 /* What nobody uses. */
-
-/* The outputs of a last step are what the pipeline is for; one that is left over beside used ones
- * was forgotten. */
-static void warn_unused_outputs(struct loader *l, const struct build *b)
-{
-	bool some = false;
-
-	for (size_t k = 0; k < b->s->n_outputs; k++)
-		some |= b->output_used[k];
-	for (size_t k = 0; some && k < b->s->n_outputs; k++) {
-		const struct step_output *o = &b->s->outputs[k];
-		bool is_launchers =
-			step_is_launched(b->s) && strcmp(o->name, STEP_SERIES_OUTPUT) == 0;
-
-		if (!b->output_used[k] && !o->export && !is_launchers)
-			diag_warn_at(l->diags, &o->pos,
-				     "output `%s` of step `%s` is used by no step", o->name,
-				     b->s->name);
-	}
-}
 
 static void warn_unused(struct loader *l)
 {
@@ -885,8 +862,25 @@ static void warn_unused(struct loader *l)
 		if (!l->input_used[i])
 			diag_warn_at(l->diags, &l->inputs.v[i].pos, "input `%s` is used by no step",
 				     l->inputs.v[i].name);
-	for (size_t i = 0; i < l->n_steps; i++)
-		warn_unused_outputs(l, &l->builds[i]);
+	/* The outputs of a last step are what the pipeline is for; one that is left over beside
+	 * used ones was forgotten. */
+	for (size_t i = 0; i < l->n_steps; i++) {
+		const struct build *b = &l->builds[i];
+		bool some = false;
+
+		for (size_t k = 0; k < b->s->n_outputs; k++)
+			some |= b->output_used[k];
+		for (size_t k = 0; some && k < b->s->n_outputs; k++) {
+			const struct step_output *o = &b->s->outputs[k];
+			bool is_launchers =
+				step_is_launched(b->s) && strcmp(o->name, STEP_SERIES_OUTPUT) == 0;
+
+			if (!b->output_used[k] && !o->export && !is_launchers)
+				diag_warn_at(l->diags, &o->pos,
+					     "output `%s` of step `%s` is used by no step", o->name,
+					     b->s->name);
+		}
+	}
 }
 
 /* Constant places of different outputs; others show when tasks have their values. */

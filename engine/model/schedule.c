@@ -88,22 +88,6 @@ static void read_schedule_param(struct loader *l, const struct yaml_node *key,
 		ret->value = template_of_value(&fit, d->file, n->line, n->col, l->arena);
 }
 
-/* Without values for the params that have no default, every run of it would fail. */
-static void check_required(struct loader *l, const struct yaml_node *key,
-			   const struct schedule_decl *s)
-{
-	for (size_t i = 0; i < l->params.n; i++) {
-		bool given = l->params.v[i].has_default;
-
-		for (size_t k = 0; k < s->n_params && !given; k++)
-			given = strcmp(s->params[k].name, l->params.v[i].name) == 0;
-		if (!given)
-			doc_error(&l->doc, key,
-				  "schedule `%s` must give param `%s`, which has no default",
-				  s->name, l->params.v[i].name);
-	}
-}
-
 /* When. */
 
 #define POLL_DEFAULT_NS      (60 * NS_PER_S)
@@ -284,7 +268,17 @@ static void read_schedule(struct loader *l, const struct yaml_node *key, const s
 		s->n_params = v->len;
 		resolve_schedule_params(l, s);
 	}
-	check_required(l, key, s);
+	/* Without values for the params that have no default, every run of it would fail. */
+	for (size_t i = 0; i < l->params.n; i++) {
+		bool given = l->params.v[i].has_default;
+
+		for (size_t k = 0; k < s->n_params && !given; k++)
+			given = strcmp(s->params[k].name, l->params.v[i].name) == 0;
+		if (!given)
+			doc_error(d, key,
+				  "schedule `%s` must give param `%s`, which has no default",
+				  s->name, l->params.v[i].name);
+	}
 }
 
 void read_schedules(struct loader *l, const struct yaml_node *n)

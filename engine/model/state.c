@@ -13,6 +13,7 @@
  * one without `.cairn`.
  */
 #include "model/state.h"
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -211,6 +212,7 @@ int state_check(const char *root, const char *dir, bool named, struct err *err)
 	static const char *const marks[] = { "cairn.yaml", ".cairn", ".git" };
 	struct stat st;
 
+	assert(*root == '/' && *dir == '/');
 	if (check_owner_of(root, root, err) < 0)
 		return -1;
 	for (size_t i = 0; i < ARRAY_LEN(marks); i++) {

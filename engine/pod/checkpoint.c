@@ -223,6 +223,7 @@ int pod_checkpoint_save(struct pod *p, struct pod_slot *s, struct err *err)
 	struct content_id own;
 	int r;
 
+	assert(s->a->checkpoint_path);
 	if (s->ck.superseded || !s->ck.attempts)
 		return 0;
 	/* Most looks find nothing new: those cost no copy. */

@@ -14,6 +14,7 @@
  * Threads: the sidecar's main thread; others may read the slots once `knows` is set. What it
  * doesn't do: collect (collect.c), resolve names (gang.c), checkpoints (checkpoint.c).
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include "base/os/fs.h"
@@ -27,6 +28,7 @@ int pod_read_spec(struct pod *p, struct err *err)
 	struct content_id id;
 	struct digest digest;
 
+	assert(!p->slots);
 	if (str_has_prefix(p->spec, "sha256:")) {
 		if (digest_parse(p->spec, &digest, err) < 0 ||
 		    content_find(p->store, &digest, &id, err) < 0)

@@ -16,6 +16,7 @@
  */
 #include "model/cache/cache.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <sys/stat.h>
@@ -234,6 +235,7 @@ bool model_cache_load(const char *dir, const struct model_cache_key *key, fetch_
 static bool add_step_files(struct str *out, const struct pipeline *p, fetch_fn fetch,
 			   void *fetch_arg)
 {
+	assert(p->n_files > 0);
 	str_add_u32(out, (uint32_t)(p->n_files - 1));
 	for (size_t i = 1; i < p->n_files; i++) {
 		const char *bytes;

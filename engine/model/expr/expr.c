@@ -15,6 +15,7 @@
  */
 #include "model/expr/expr.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -167,22 +168,11 @@ static int sum_of(const struct eval *ev, const struct expr *e, const struct valu
 	return 0;
 }
 
-static void extreme_of(const struct expr *e, const struct value *v, size_t n, struct value *ret)
-{
-	int wanted = e->op == FUNC_MIN ? -1 : 1;
-
-	*ret = v[0];
-	for (size_t i = 1; i < n; i++) {
-		int order = value_compare_numbers(&v[i], ret);
-
-		if (order == wanted || (order == 2 && !(ret->type == VALUE_FLOAT && isnan(ret->f))))
-			*ret = v[i]; /* a NaN anywhere makes the result NaN */
-	}
-}
-
 static int eval_aggregate(const struct eval *ev, const struct expr *e, const struct value *v,
 			  size_t n, struct value *ret)
 {
+	int wanted = e->op == FUNC_MIN ? -1 : 1;
+
 	if (n == 1 && v[0].type == VALUE_LIST) {
 		n = v[0].list.n;
 		v = v[0].list.v;
@@ -201,7 +191,13 @@ static int eval_aggregate(const struct eval *ev, const struct expr *e, const str
 		return fail_at(ev, e, "%s() of an empty list has no value", expr_funcs[e->op].name);
 	if (e->op == FUNC_SUM || e->op == FUNC_MEAN)
 		return sum_of(ev, e, v, n, ret);
-	extreme_of(e, v, n, ret);
+	*ret = v[0];
+	for (size_t i = 1; i < n; i++) {
+		int order = value_compare_numbers(&v[i], ret);
+
+		if (order == wanted || (order == 2 && !(ret->type == VALUE_FLOAT && isnan(ret->f))))
+			*ret = v[i]; /* a NaN anywhere makes the result NaN */
+	}
 	return 0;
 }
 
@@ -255,6 +251,7 @@ static int eval_call(const struct eval *ev, const struct expr *e, struct value *
 	bool condition = false;
 	int r;
 
+	assert(e->op < EXPR_FUNCS);
 	if (e->op == FUNC_ALWAYS || e->op == FUNC_FAILED) {
 		*ret = (struct value){ .type = VALUE_BOOL,
 				       .b = e->op == FUNC_ALWAYS || ev->scope->any_failed };
@@ -272,19 +269,6 @@ static int eval_call(const struct eval *ev, const struct expr *e, struct value *
 	return e->op == FUNC_JOIN ? eval_join(ev, e, v, ret) : eval_text_test(ev, e, v, ret);
 }
 
-static int eval_ref(const struct eval *ev, const struct expr *e, struct value *ret)
-{
-	int r;
-
-	if (!ev->scope->resolve)
-		return fail_at(ev, e, "a reference has no value here");
-	r = ev->scope->resolve(ev->scope->arg, &e->ref, ret, ev->err);
-	if (r < 0)
-		return err_wrap(ev->err, "%s:%d:%d", e->file ? e->file : "expression", e->line,
-				e->col);
-	return r;
-}
-
 static int eval(const struct eval *ev, const struct expr *e, struct value *ret)
 {
 	struct value *v;
@@ -296,7 +280,13 @@ static int eval(const struct eval *ev, const struct expr *e, struct value *ret)
 		*ret = e->value;
 		return 0;
 	case EXPR_REF:
-		return eval_ref(ev, e, ret);
+		if (!ev->scope->resolve)
+			return fail_at(ev, e, "a reference has no value here");
+		r = ev->scope->resolve(ev->scope->arg, &e->ref, ret, ev->err);
+		if (r < 0)
+			return err_wrap(ev->err, "%s:%d:%d", e->file ? e->file : "expression",
+					e->line, e->col);
+		return r;
 	case EXPR_NOT:
 		r = eval_bool(ev, e->args[0], &b);
 		*ret = (struct value){ .type = VALUE_BOOL, .b = !b };

@@ -257,32 +257,26 @@ static bool parse_args(struct parser *ps, const char *close, expr_vec *args)
 	}
 }
 
-static const struct expr_func_info *find_function(struct parser *ps, const struct token *name)
+static struct expr *parse_call(struct parser *ps, const struct token *name)
 {
+	const struct expr_func_info *f = NULL;
+	_cleanup_(str_deinit) struct str hint = { 0 };
 	const char *names[EXPR_FUNCS];
-	struct str hint = { 0 };
+	struct expr *e = NULL;
+	expr_vec args = { 0 };
 	char word[41];
 
 	for (size_t i = 0; i < EXPR_FUNCS; i++) {
-		if (is_word(name, expr_funcs[i].name))
-			return &expr_funcs[i];
 		names[i] = expr_funcs[i].name;
+		if (is_word(name, names[i]))
+			f = &expr_funcs[i];
 	}
-	snprintf(word, sizeof(word), "%.*s", (int)MIN(name->len, 40), name->start);
-	text_add_suggestion(&hint, word, names, EXPR_FUNCS);
-	fail(ps, name->line, name->col, "there is no function `%s`%s", word, hint.s ? hint.s : "");
-	str_deinit(&hint);
-	return NULL;
-}
-
-static struct expr *parse_call(struct parser *ps, const struct token *name)
-{
-	const struct expr_func_info *f = find_function(ps, name);
-	struct expr *e = NULL;
-	expr_vec args = { 0 };
-
-	if (!f)
-		return NULL;
+	if (!f) {
+		snprintf(word, sizeof(word), "%.*s", (int)MIN(name->len, 40), name->start);
+		text_add_suggestion(&hint, word, names, EXPR_FUNCS);
+		return fail(ps, name->line, name->col, "there is no function `%s`%s", word,
+			    hint.s ? hint.s : "");
+	}
 	next(ps); /* ( */
 	if (parse_args(ps, ")", &args)) {
 		if (args.n < f->min_args || args.n > f->max_args) {

@@ -234,21 +234,6 @@ static bool parse_bool(const char *text, bool *ret)
 	return *ret || strcmp(text, "false") == 0;
 }
 
-/* What a bare word stands for in a list: null, true, 1, 1.5, text. */
-static void guess(const char *text, struct value *ret)
-{
-	if (strcmp(text, "null") == 0)
-		ret->type = VALUE_NULL;
-	else if (parse_bool(text, &ret->b))
-		ret->type = VALUE_BOOL;
-	else if (text_parse_int(text, &ret->i))
-		ret->type = VALUE_INT;
-	else if (text_parse_double(text, &ret->f) && isfinite(ret->f))
-		ret->type = VALUE_FLOAT;
-	else
-		*ret = (struct value){ .type = VALUE_STRING, .s = text };
-}
-
 const char *value_parse_quoted(const char *p, const char *end, struct arena *arena,
 			       struct value *ret)
 {
@@ -269,12 +254,12 @@ const char *value_parse_quoted(const char *p, const char *end, struct arena *are
 	return stop + 1;
 }
 
-/* One item at `p`: quoted text, or a word up to the next comma. Returns what follows, NULL when a
- * quote isn't closed. */
+/* One item at `p`: quoted text, or a word up to the next comma, whose type is what it looks like.
+ * Returns what follows, NULL when a quote isn't closed. */
 static const char *parse_item(const char *p, const char *end, struct arena *arena,
 			      struct value *ret)
 {
-	const char *stop = p;
+	const char *stop = p, *text;
 
 	if (p < end && (*p == '\'' || *p == '"'))
 		return value_parse_quoted(p, end, arena, ret);
@@ -283,7 +268,17 @@ static const char *parse_item(const char *p, const char *end, struct arena *aren
 	end = stop;
 	while (end > p && end[-1] == ' ')
 		end--;
-	guess(arena_strndup(arena, p, (size_t)(end - p)), ret);
+	text = arena_strndup(arena, p, (size_t)(end - p));
+	if (strcmp(text, "null") == 0)
+		ret->type = VALUE_NULL;
+	else if (parse_bool(text, &ret->b))
+		ret->type = VALUE_BOOL;
+	else if (text_parse_int(text, &ret->i))
+		ret->type = VALUE_INT;
+	else if (text_parse_double(text, &ret->f) && isfinite(ret->f))
+		ret->type = VALUE_FLOAT;
+	else
+		*ret = (struct value){ .type = VALUE_STRING, .s = text };
 	return stop;
 }
 

@@ -11,6 +11,7 @@
  * right behind it, and then one pass finds each clash (`top` is the directory that covers the
  * current place).
  */
+#include <assert.h>
 #include "model/read.h"
 
 /* CAIRN_INPUT_TRAIN_DATA stands for both `train-data` and `train_data`: names must differ there
@@ -178,6 +179,7 @@ void step_match_file_inputs(struct build *b)
 	struct map *given = map_new();
 	_cleanup_(freep) const char **names = xcalloc(b->n_file_inputs, sizeof(*names));
 
+	assert(b->file && !b->file->broken);
 	for (size_t i = 0; i < b->s->n_inputs; i++)
 		map_slot_str(given, b->s->inputs[i].name);
 	for (size_t i = 0; i < b->n_file_inputs; i++) {

@@ -281,33 +281,14 @@ void read_defaults(struct loader *l, const struct yaml_node *n)
 
 /* One step. */
 
-/* 0 after a report. */
-static unsigned find_builtin(struct build *b, const struct yaml_node *uses)
-{
-	const struct step_spec *spec = step_spec_find(uses->text);
-	const char *names[16];
-	size_t n;
-	const struct step_spec *const *all = step_specs(&n);
-
-	if (spec) {
-		b->s->program.builtin = spec->name;
-		return spec->wraps_command ? CONTEXT_WRAP : CONTEXT_BUILTIN;
-	}
-	for (size_t i = 0; i < n && i < ARRAY_LEN(names); i++)
-		names[i] = all[i]->name;
-	doc_error(b->doc, uses,
-		  "there is no built-in step `%.60s`%s; a step file's path starts with ./ and ends "
-		  "in .yaml",
-		  uses->text,
-		  loader_suggest(b->doc->l, uses->text, names, MIN(n, ARRAY_LEN(names))));
-	return 0;
-}
-
 /* What kind of step it is; 0 after a report. */
 static unsigned kind_of_step(struct build *b)
 {
 	const struct doc *d = b->doc;
 	const struct yaml_node *run = yaml_get(b->node, "run"), *uses = yaml_get(b->node, "uses");
+	const struct step_spec *spec, *const *all;
+	const char *names[16];
+	size_t n;
 
 	if (!uses) {
 		if (!run)
@@ -320,7 +301,19 @@ static unsigned kind_of_step(struct build *b)
 		b->file = step_file_get(d->l, uses);
 		return CONTEXT_USE;
 	}
-	return find_builtin(b, uses);
+	spec = step_spec_find(uses->text);
+	if (spec) {
+		b->s->program.builtin = spec->name;
+		return spec->wraps_command ? CONTEXT_WRAP : CONTEXT_BUILTIN;
+	}
+	all = step_specs(&n);
+	for (size_t i = 0; i < n && i < ARRAY_LEN(names); i++)
+		names[i] = all[i]->name;
+	doc_error(d, uses,
+		  "there is no built-in step `%.60s`%s; a step file's path starts with ./ and ends "
+		  "in .yaml",
+		  uses->text, loader_suggest(d->l, uses->text, names, MIN(n, ARRAY_LEN(names))));
+	return 0;
 }
 
 static void finish_step(struct build *b, unsigned context)
